@@ -1,0 +1,93 @@
+"""Losses of the margin u = y f: decreasing functions, with gradients that survive large margins."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import logsigmoid, softplus
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A decreasing loss l(u), applied to each margin.
+
+    Args:
+        name: "logistic", "exponential" or "linear".
+        value: u -> l(u).
+        log: u -> log l(u), accurate where l(u) underflows.
+        log_slope: u -> log |l'(u)|, likewise.
+
+    Introduced in lesson 01.
+    """
+
+    name: str
+    value: Callable[[Tensor], Tensor]
+    log: Callable[[Tensor], Tensor]
+    log_slope: Callable[[Tensor], Tensor]
+
+    def __call__(
+        self, margins: Float[Tensor, "*trials n"], batch_dims: int | None = None
+    ) -> Float[Tensor, "*trials n"]:
+        """Return l(u) for each margin.
+
+        With batch_dims = k the backward is *log-scaled*: in each trial (leading k dimensions) l' is divided by the
+        largest |l'(u_i)|, so that the gradient keeps its direction and cannot underflow.
+        """
+        return _Apply.apply(margins, self, batch_dims)
+
+    def log_mean(self, margins: Float[Tensor, "*trials n"]) -> Float[Tensor, "*trials"]:
+        """Return log((1/n) sum_i l(u_i)), accurate where the loss itself underflows."""
+        log_n = torch.log(torch.tensor(float(margins.shape[-1]), dtype=margins.dtype, device=margins.device))
+        return self.log(margins).logsumexp(-1) - log_n
+
+
+class _Apply(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, margins, loss, batch_dims):
+        ctx.save_for_backward(margins)
+        ctx.loss, ctx.batch_dims = loss, batch_dims
+        return loss.value(margins)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (margins,) = ctx.saved_tensors
+        log_slope = ctx.loss.log_slope(margins)
+        if ctx.batch_dims is not None:
+            log_slope = log_slope - log_slope.amax(tuple(range(ctx.batch_dims, margins.ndim)), keepdim=True)
+        return -grad * log_slope.exp(), None, None
+
+
+def _log_logistic(u: Tensor) -> Tensor:
+    # log(1 + e^-u) = e^-u (1 - e^-u / 2 + ...): beyond u = 20 the series is exact to the last digit in its logarithm
+    far = u > 20
+    return torch.where(far, -u - 0.5 * (-u).exp(), softplus(-u.masked_fill(far, 0.0)).log())
+
+
+def _log_linear(u: Tensor) -> Tensor:
+    return torch.where(u < 0, (-u).log(), torch.nan)
+
+
+logistic = Loss("logistic", lambda u: softplus(-u), _log_logistic, lambda u: logsigmoid(-u))
+exponential = Loss("exponential", lambda u: (-u).exp(), torch.neg, torch.neg)
+linear = Loss("linear", torch.neg, _log_linear, torch.zeros_like)
+
+_LOSSES = {loss.name: loss for loss in (logistic, exponential, linear)}
+
+
+def get(loss: str | Loss) -> Loss:
+    """Return the loss of that name, or the loss itself.
+
+    Raises:
+        ValueError: no loss has that name.
+
+    Introduced in lesson 01.
+    """
+    if isinstance(loss, Loss):
+        return loss
+    if loss not in _LOSSES:
+        raise ValueError(f"loss = {loss!r}; expected one of {sorted(_LOSSES)}")
+    return _LOSSES[loss]

@@ -1,0 +1,209 @@
+"""Linear and one-layer attention models with leading trial dimensions: one object trains thousands of problems."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mini_attn.data import PointData, TokenData
+from mini_attn.softmax import softmax as stable_softmax
+
+
+def _parameter(trials, shape, init, dtype) -> nn.Parameter:
+    """A parameter of shape (*trials, *shape): zeros, or a copy of ``init`` broadcast to it."""
+    trials = () if trials is None else (trials,) if isinstance(trials, int) else tuple(trials)
+    full = (*trials, *shape)
+    if init is None:
+        return nn.Parameter(torch.zeros(full, dtype=dtype))
+    init = torch.as_tensor(init, dtype=dtype)
+    try:
+        return nn.Parameter(init.detach().expand(full).clone())
+    except RuntimeError:
+        raise ValueError(
+            f"init has shape {tuple(init.shape)}; expected one that broadcasts to {full}"
+        ) from None
+
+
+class _Model(nn.Module):
+    def __init__(self, d: int):
+        super().__init__()
+        if not isinstance(d, int) or d < 1:
+            raise ValueError(f"d = {d!r}; expected a whole number of dimensions, at least 1")
+        self.d = d
+
+    def _check(self, data: PointData | TokenData):
+        weight = next(self.parameters())
+        if data.X.shape[-1] != self.d:
+            raise ValueError(f"the model has d = {self.d}, the data have d = {data.X.shape[-1]}")
+        if data.X.dtype != weight.dtype or data.X.device != weight.device:
+            raise ValueError(
+                f"the model is {weight.dtype} on {weight.device}, the data are {data.X.dtype} on {data.X.device}; "
+                "move one of them with .to(...)"
+            )
+        try:
+            torch.broadcast_shapes(data.trials, self.trials)
+        except RuntimeError:
+            raise ValueError(
+                f"the model has trials {tuple(self.trials)}, the data {tuple(data.trials)}; give both the same, or one of them none"
+            ) from None
+
+    @property
+    def trials(self) -> torch.Size:
+        """Shape of the leading trial dimensions; ``()`` for a single model."""
+        raise NotImplementedError
+
+
+class LinearClassifier(_Model):
+    """f(x) = w.x for each trial.
+
+    Args:
+        d: dimension of the points.
+        trials: leading dimensions, None, a number or a tuple.
+        init: starting w, broadcast to (*trials, d); zeros if None.
+        dtype: of the parameters.
+
+    Introduced in lesson 01.
+    """
+
+    def __init__(self, d: int, trials=None, init=None, dtype=torch.float64):
+        super().__init__(d)
+        self.w = _parameter(trials, (d,), init, dtype)
+
+    @property
+    def trials(self) -> torch.Size:
+        return self.w.shape[:-1]
+
+    def forward(self, data: PointData) -> Float[Tensor, "*trials n"]:
+        """Return f(x_i), (..., n)."""
+        self._check(data)
+        return (data.X @ self.w[..., None]).squeeze(-1)
+
+
+class LinearHead(nn.Module):
+    """A trainable linear prediction head v: g = v.x for each token.
+
+    Args:
+        d, trials, init, dtype: as for the models.
+
+    Introduced in lesson 09.
+    """
+
+    def __init__(self, d: int, trials=None, init=None, dtype=torch.float64):
+        super().__init__()
+        self.v = _parameter(trials, (d,), init, dtype)
+
+    def forward(self, X: Float[Tensor, "*trials n T d"]) -> Float[Tensor, "*trials n T"]:
+        return (X @ self.v[..., None, :, None]).squeeze(-1)
+
+
+class _Attention(_Model):
+    """f_i = sum_t s_it g_it with attention s_i = softmax(h_i) and values g_it = v.x_it."""
+
+    def __init__(self, d: int, head: LinearHead | None):
+        super().__init__(d)
+        self.head = head
+
+    def logits(self, data: TokenData) -> Float[Tensor, "*trials n T"]:
+        raise NotImplementedError
+
+    def attention(self, data: TokenData, softmax=stable_softmax) -> Float[Tensor, "*trials n T"]:
+        """Return the attention s_it of each sequence over its tokens, (..., n, T)."""
+        return softmax(self.logits(data))
+
+    def forward(self, data: TokenData, softmax=stable_softmax) -> Float[Tensor, "*trials n"]:
+        """Return the outputs f_i, (..., n)."""
+        values = data.values if self.head is None else self.head(data.X)
+        return (self.attention(data, softmax) * values).sum(-1)
+
+
+class PromptAttention(_Attention):
+    """f_i = sum_t s_it v.x_it,  s_i = softmax(K_i p): one trainable query p for all sequences.
+
+    Args:
+        d: embedding dimension.
+        trials: leading dimensions, None, a number or a tuple.
+        init: starting p, broadcast to (*trials, d); zeros if None.
+        head: a LinearHead to train with p; None reads the fixed head ``data.v``.
+        dtype: of the parameters.
+
+    Source: Tarzanagh et al. 2023, "Max-Margin Token Selection in Attention Mechanism".
+    Introduced in lesson 05.
+    """
+
+    def __init__(self, d: int, trials=None, init=None, head=None, dtype=torch.float64):
+        super().__init__(d, head)
+        self.p = _parameter(trials, (d,), init, dtype)
+
+    @property
+    def trials(self) -> torch.Size:
+        return self.p.shape[:-1]
+
+    def logits(self, data: TokenData) -> Float[Tensor, "*trials n T"]:
+        """Return h_it = k_it.p, (..., n, T)."""
+        self._check(data)
+        return (data.keys @ self.p[..., None, :, None]).squeeze(-1)
+
+
+class CrossAttention(_Attention):
+    """f_i = sum_t s_it v.x_it,  s_i = softmax(X_i W z_i): key and query weights joined in one matrix W.
+
+    Args:
+        d, trials, head, dtype: as for PromptAttention.
+        init: starting W, broadcast to (*trials, d, d); zeros if None.
+
+    Source: Tarzanagh et al. 2023, "Transformers as Support Vector Machines".
+    Introduced in lesson 10; looked ahead to in lesson 06.
+    """
+
+    def __init__(self, d: int, trials=None, init=None, head=None, dtype=torch.float64):
+        super().__init__(d, head)
+        self.W = _parameter(trials, (d, d), init, dtype)
+
+    @property
+    def trials(self) -> torch.Size:
+        return self.W.shape[:-2]
+
+    def logits(self, data: TokenData) -> Float[Tensor, "*trials n T"]:
+        """Return h_it = k_it^T W z_i, (..., n, T)."""
+        self._check(data)
+        Wz = data.z @ self.W.mT  # (..., n, d)
+        return (data.keys @ Wz[..., None]).squeeze(-1)
+
+
+class FactoredAttention(_Attention):
+    """f_i = sum_t s_it v.x_it,  s_i = softmax(X_i K Q^T z_i), K and Q of shape (d, m).
+
+    Args:
+        d, trials, head, dtype: as for PromptAttention.
+        m: inner dimension, the largest rank of W = K Q^T.
+        scale: K and Q start from independent N(0, scale^2) entries (zero would be a stationary point).
+        seed: of the start.
+
+    Source: Tarzanagh et al. 2023, "Transformers as Support Vector Machines".
+    Introduced in lesson 11.
+    """
+
+    def __init__(self, d: int, m: int, trials=None, scale=0.1, seed=0, head=None, dtype=torch.float64):
+        super().__init__(d, head)
+        if not isinstance(m, int) or m < 1:
+            raise ValueError(f"m = {m!r}; expected a whole number of inner dimensions, at least 1")
+        self.K = _parameter(trials, (d, m), None, dtype)
+        self.Q = _parameter(trials, (d, m), None, dtype)
+        generator = torch.Generator().manual_seed(seed)
+        for factor in (self.K, self.Q):
+            draw = torch.randn(factor.shape, generator=generator, dtype=torch.float64)
+            factor.data.copy_(scale * draw)
+
+    @property
+    def trials(self) -> torch.Size:
+        return self.K.shape[:-2]
+
+    @property
+    def W(self) -> Float[Tensor, "*trials d d"]:
+        """The joined weights K Q^T."""
+        return self.K @ self.Q.mT
+
+    def logits(self, data: TokenData) -> Float[Tensor, "*trials n T"]:
+        """Return h_it = k_it^T K Q^T z_i, (..., n, T)."""
+        self._check(data)
+        Wz = (data.z @ self.Q) @ self.K.mT  # (..., n, d)
+        return (data.keys @ Wz[..., None]).squeeze(-1)

@@ -1,0 +1,223 @@
+"""Normalised descent: optimisers whose step length is theirs to choose, trial by trial.
+
+Each is a ``torch.optim.Optimizer``. A parameter group is one vector per trial: ``batch_dims`` leading dimensions of
+each parameter are trials, and norms run over all the rest of the group. (SGD, Adam and Muon come from torch.)
+"""
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+
+class _TrialOptimizer(Optimizer):
+    """Walks over the groups; subclasses say which way to go."""
+
+    scale_free = True  # the update ignores the gradient's length, so a log-scaled gradient will do
+
+    def __init__(self, params, lr: float, batch_dims: int = 0, **defaults):
+        if not lr > 0 or lr == float("inf"):
+            raise ValueError(f"lr = {lr}; expected a positive finite step length")
+        if not isinstance(batch_dims, int) or batch_dims < 0:
+            raise ValueError(
+                f"batch_dims = {batch_dims!r}; expected how many leading dimensions are trials: 0, 1, ..."
+            )
+        super().__init__(params, {"lr": lr, "batch_dims": batch_dims, **defaults})
+
+    def add_param_group(self, param_group):
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        for parameter in group["params"]:
+            if parameter.ndim < group["batch_dims"] + self._least_dims:
+                raise ValueError(
+                    f"a parameter of shape {tuple(parameter.shape)} has too few dimensions: {type(self).__name__} with "
+                    f"batch_dims = {group['batch_dims']} needs at least {group['batch_dims'] + self._least_dims}"
+                )
+
+    _least_dims = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """Take one step; ``closure`` re-evaluates the model and returns the loss of each trial."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            parameters = [w for w in group["params"] if w.grad is not None]
+            if parameters:
+                self._update(parameters, [w.grad for w in parameters], group, loss)
+        return loss
+
+    def _update(self, parameters: list[Tensor], grads: list[Tensor], group: dict, loss):
+        raise NotImplementedError
+
+
+def _per_trial(value: Tensor, like: Tensor, batch_dims: int) -> Tensor:
+    """View a value per trial, (*trials,), so that it broadcasts against ``like``."""
+    return value.reshape(*value.shape, *(1,) * (like.ndim - batch_dims))
+
+
+def _norm(grads: list[Tensor], batch_dims: int, order: float = 2.0) -> Tensor:
+    """l_order norm of each trial's gradient over the whole group, safe from under- and overflow: (*trials,)."""
+    flat = torch.cat([g.flatten(batch_dims) if g.ndim > batch_dims else g[..., None] for g in grads], dim=-1)
+    return (
+        torch.linalg.vector_norm(flat, ord=order, dim=-1) if order == torch.inf else _safe_norm(flat, order)
+    )
+
+
+def _safe_norm(flat: Tensor, order: float) -> Tensor:
+    largest = flat.abs().amax(-1, keepdim=True)
+    unit = torch.where(largest > 0, flat / largest, 0.0)
+    return largest.squeeze(-1) * torch.linalg.vector_norm(unit, ord=order, dim=-1)
+
+
+def _normalised(grads: list[Tensor], batch_dims: int, order: float = 2.0) -> list[Tensor]:
+    """Divide by the norm; a trial whose gradient is exactly zero stays where it is."""
+    norm = _norm(grads, batch_dims, order)
+    directions = []
+    for g in grads:
+        length = _per_trial(norm, g, batch_dims)
+        directions.append(torch.where(length > 0, g / length, 0.0))
+    return directions
+
+
+class NormalizedGD(_TrialOptimizer):
+    """Normalised gradient descent:  w <- w - lr g / ||g||_2,  for each trial.
+
+    Args:
+        params: parameters or groups; the norm runs over a whole group. Put a head and the attention weights into
+            separate groups.
+        lr: length of every step, > 0.
+        batch_dims: how many leading dimensions of each parameter are trials.
+
+    Raises:
+        ValueError: lr or batch_dims out of range.
+
+    Source: Nacson et al. 2019; Ji and Telgarsky 2021 (linear models).
+    Introduced in lesson 01.
+    """
+
+    def __init__(self, params, lr: float, batch_dims: int = 0):
+        super().__init__(params, lr, batch_dims)
+
+    def _update(self, parameters, grads, group, loss):
+        for w, direction in zip(parameters, _normalised(grads, group["batch_dims"]), strict=True):
+            w.sub_(direction, alpha=group["lr"])
+
+
+class PolyakGD(_TrialOptimizer):
+    """Gradient descent with Polyak's step:  w <- w - lr (L - L*) / ||g||_2^2  g,  for each trial.
+
+    Args:
+        params, batch_dims: as for NormalizedGD.
+        lr: factor of Polyak's step; 1 is the classical choice.
+        target: L*, the value the loss tends to, a number or one per trial, (*trials,). If the trial is on its way to
+            a worse limit than L*, the steps grow without bound: set ``max_step``.
+        max_step: longest step ||w_new - w|| allowed.
+
+    Raises:
+        ValueError: lr, max_step or batch_dims out of range; a step without a closure.
+
+    Source: Polyak 1969; for self-attention Vasudeva et al. 2024.
+    Introduced in lesson 17.
+    """
+
+    scale_free = False
+
+    def __init__(
+        self, params, lr: float = 1.0, target=0.0, max_step: float = float("inf"), batch_dims: int = 0
+    ):
+        if not max_step > 0:
+            raise ValueError(f"max_step = {max_step}; expected a positive length")
+        super().__init__(params, lr, batch_dims, target=target, max_step=max_step)
+
+    def step(self, closure=None):
+        """Take one step; the closure is needed, and returns the loss of each trial."""
+        if closure is None:
+            raise ValueError(
+                "PolyakGD reads the loss: call step(closure), the closure returning the loss per trial"
+            )
+        return super().step(closure)
+
+    def _update(self, parameters, grads, group, loss):
+        norm = _norm(grads, group["batch_dims"])
+        excess = (torch.as_tensor(loss) - torch.as_tensor(group["target"]).to(norm)).clamp(min=0.0)
+        length = torch.where(norm > 0, group["lr"] * excess / norm, 0.0).clamp(max=group["max_step"])
+        for w, direction in zip(parameters, _normalised(grads, group["batch_dims"]), strict=True):
+            w.sub_(_per_trial(length, w, group["batch_dims"]) * direction)
+
+
+class SignDescent(_TrialOptimizer):
+    """Steepest descent in the maximum norm:  w <- w - lr sign(g).
+
+    Args:
+        params, lr, batch_dims: as for NormalizedGD; every entry moves by lr.
+
+    Source: Gunasekar et al. 2018.
+    Introduced in lesson 03.
+    """
+
+    def __init__(self, params, lr: float, batch_dims: int = 0):
+        super().__init__(params, lr, batch_dims)
+
+    def _update(self, parameters, grads, group, loss):
+        for w, g in zip(parameters, grads, strict=True):
+            w.sub_(g.sign(), alpha=group["lr"])
+
+
+class SpectralDescent(_TrialOptimizer):
+    """Steepest descent in the spectral norm:  W <- W - lr U V^T,  where g = U S V^T is the singular value decomposition.
+
+    Args:
+        params: matrices, (*trials, d1, d2).
+        lr, batch_dims: as for NormalizedGD; every step has spectral norm lr.
+
+    Singular values below max(d1, d2) eps times the largest count as zero and do not move.
+
+    Source: Fan, Schmidt and Thrampoulidis 2025; Muon approximates U V^T by a polynomial.
+    Introduced in lesson 03.
+    """
+
+    _least_dims = 2
+
+    def __init__(self, params, lr: float, batch_dims: int = 0):
+        super().__init__(params, lr, batch_dims)
+
+    def _update(self, parameters, grads, group, loss):
+        for w, g in zip(parameters, _normalised(grads, group["batch_dims"]), strict=True):
+            U, S, Vh = torch.linalg.svd(g, full_matrices=False)
+            keep = S > max(g.shape[-2:]) * torch.finfo(g.dtype).eps * S.amax(-1, keepdim=True)
+            w.sub_((U * keep.to(U.dtype)[..., None, :]) @ Vh, alpha=group["lr"])
+
+
+class MirrorDescent(_TrialOptimizer):
+    """Normalised mirror descent with the potential psi(w) = (1/p) sum |w_j|^p.
+
+    grad psi(w_new) = grad psi(w) - lr g / ||g||_q,  1/p + 1/q = 1,  where grad psi(w) = sign(w) |w|^(p-1).
+
+    Args:
+        params, batch_dims: as for NormalizedGD.
+        lr: length of the step in the dual variable grad psi(w), > 0.
+        p: exponent of the potential, > 1; p = 2 is NormalizedGD.
+
+    Raises:
+        ValueError: p, lr or batch_dims out of range.
+
+    Source: Sun et al. 2022; Julistiono et al. 2024 (l_p-AttGD).
+    Introduced in lesson 03; for attention in lesson 15.
+    """
+
+    def __init__(self, params, lr: float, p: float, batch_dims: int = 0):
+        if not 1 < p < float("inf"):
+            raise ValueError(
+                f"p = {p}; mirror descent needs a finite p > 1 (p = 1 has no inverse mirror map)"
+            )
+        super().__init__(params, lr, batch_dims, p=float(p))
+
+    def _update(self, parameters, grads, group, loss):
+        p = group["p"]
+        for w, direction in zip(
+            parameters, _normalised(grads, group["batch_dims"], p / (p - 1)), strict=True
+        ):
+            dual = w.sign() * w.abs() ** (p - 1) - group["lr"] * direction
+            w.copy_(dual.sign() * dual.abs() ** (1 / (p - 1)))
