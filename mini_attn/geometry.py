@@ -36,8 +36,8 @@ def cosine(
 
     Args:
         a, b: vectors (*trials, d) or matrices (*trials, d, d) of one shape.
-        batch_dims: how many leading dimensions are trials. None: one, or none if the weights are plain vectors (d,).
-            For a single matrix say ``batch_dims=0``.
+        batch_dims: how many leading dimensions are trials. None: one, or none if the weights are plain
+            vectors (d,). For a single matrix say ``batch_dims=0``.
 
     Returns:
         (*trials,), in [-1, 1]; NaN where a or b is zero and has no direction.
@@ -83,7 +83,7 @@ def selected_tokens(attention: Float[Tensor, "*trials n T"]) -> Int[Tensor, "*tr
 def margins(
     logits: Float[Tensor, "*trials n T"], selected: Int[Tensor, "*trials n"]
 ) -> Float[Tensor, "*trials n T"]:
-    """How far the selected token is ahead of each other token: h_{i alpha_i} - h_it, and inf at alpha_i itself.
+    """How far the selected token leads each other one: h_{i alpha_i} - h_it, and inf at alpha_i itself.
 
     Introduced in lesson 06.
     """
@@ -94,7 +94,9 @@ def margins(
 def support_tokens(
     logits: Float[Tensor, "*trials n T"], selected: Int[Tensor, "*trials n"], tol: float = 1e-4
 ) -> Bool[Tensor, "*trials n T"]:
-    """The tokens whose constraint is tight at an SVM solution: margin at most (1 + tol) times the trial's smallest.
+    """The tokens whose constraint is tight at an SVM solution.
+
+    Tight means: a margin of at most (1 + tol) times the smallest margin of the trial.
 
     Args:
         logits: of the SVM solution, k_it.p_mm or k_it^T W_mm z_i.
@@ -104,7 +106,7 @@ def support_tokens(
     Introduced in lesson 06.
     """
     ahead = margins(logits, selected)
-    return ahead <= (1 + tol) * ahead.amin((-2, -1), keepdim=True).clamp(max=torch.finfo(ahead.dtype).max)
+    return (ahead <= (1 + tol) * ahead.amin((-2, -1), keepdim=True)) & ahead.isfinite()
 
 
 def locally_optimal(
@@ -134,9 +136,9 @@ def outcome(
 ) -> np.ndarray:
     """Say in one word what each trial came to.
 
-    "global": every sequence selected its highest-scoring token. "local": each selected one token, not all of them the
-    best. "undecided": some sequence gives no token more than ``threshold`` of its attention. "infeasible": decided,
-    but no weights separate the selected tokens.
+    "global": every sequence selected its highest-scoring token. "local": each selected one token, not all
+    of them the best. "undecided": some sequence gives no token more than ``threshold`` of its attention.
+    "infeasible": decided, but no weights separate the selected tokens.
 
     Args:
         attention: s_it at the end of training.

@@ -1,7 +1,8 @@
 """Normalised descent: optimisers whose step length is theirs to choose, trial by trial.
 
-Each is a ``torch.optim.Optimizer``. A parameter group is one vector per trial: ``batch_dims`` leading dimensions of
-each parameter are trials, and norms run over all the rest of the group. (SGD, Adam and Muon come from torch.)
+Each is a ``torch.optim.Optimizer``. A parameter group is one vector per trial: ``batch_dims`` leading
+dimensions of each parameter are trials, and norms run over all the rest of the group. (SGD, Adam and Muon
+come from torch.)
 """
 
 import torch
@@ -18,19 +19,18 @@ class _TrialOptimizer(Optimizer):
         if not lr > 0 or lr == float("inf"):
             raise ValueError(f"lr = {lr}; expected a positive finite step length")
         if not isinstance(batch_dims, int) or batch_dims < 0:
-            raise ValueError(
-                f"batch_dims = {batch_dims!r}; expected how many leading dimensions are trials: 0, 1, ..."
-            )
+            raise ValueError(f"batch_dims = {batch_dims!r}; expected how many dimensions are trials")
         super().__init__(params, {"lr": lr, "batch_dims": batch_dims, **defaults})
 
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
         group = self.param_groups[-1]
+        least = group["batch_dims"] + self._least_dims
         for parameter in group["params"]:
-            if parameter.ndim < group["batch_dims"] + self._least_dims:
+            if parameter.ndim < least:
                 raise ValueError(
-                    f"a parameter of shape {tuple(parameter.shape)} has too few dimensions: {type(self).__name__} with "
-                    f"batch_dims = {group['batch_dims']} needs at least {group['batch_dims'] + self._least_dims}"
+                    f"a parameter of shape {tuple(parameter.shape)} has too few dimensions: "
+                    f"{type(self).__name__} with batch_dims = {group['batch_dims']} needs at least {least}"
                 )
 
     _least_dims = 0
@@ -58,14 +58,8 @@ def _per_trial(value: Tensor, like: Tensor, batch_dims: int) -> Tensor:
 
 
 def _norm(grads: list[Tensor], batch_dims: int, order: float = 2.0) -> Tensor:
-    """l_order norm of each trial's gradient over the whole group, safe from under- and overflow: (*trials,)."""
+    """l_order norm of each trial's gradient over the group, safe from under- and overflow, (*trials,)."""
     flat = torch.cat([g.flatten(batch_dims) if g.ndim > batch_dims else g[..., None] for g in grads], dim=-1)
-    return (
-        torch.linalg.vector_norm(flat, ord=order, dim=-1) if order == torch.inf else _safe_norm(flat, order)
-    )
-
-
-def _safe_norm(flat: Tensor, order: float) -> Tensor:
     largest = flat.abs().amax(-1, keepdim=True)
     unit = torch.where(largest > 0, flat / largest, 0.0)
     return largest.squeeze(-1) * torch.linalg.vector_norm(unit, ord=order, dim=-1)
@@ -85,8 +79,8 @@ class NormalizedGD(_TrialOptimizer):
     """Normalised gradient descent:  w <- w - lr g / ||g||_2,  for each trial.
 
     Args:
-        params: parameters or groups; the norm runs over a whole group. Put a head and the attention weights into
-            separate groups.
+        params: parameters or groups; the norm runs over a whole group. Put a head and the attention weights
+            into separate groups.
         lr: length of every step, > 0.
         batch_dims: how many leading dimensions of each parameter are trials.
 
@@ -111,8 +105,8 @@ class PolyakGD(_TrialOptimizer):
     Args:
         params, batch_dims: as for NormalizedGD.
         lr: factor of Polyak's step; 1 is the classical choice.
-        target: L*, the value the loss tends to, a number or one per trial, (*trials,). If the trial is on its way to
-            a worse limit than L*, the steps grow without bound: set ``max_step``.
+        target: L*, the value the loss tends to, a number or one per trial, (*trials,). If the trial is on its
+            way to a worse limit than L*, the steps grow without bound: set ``max_step``.
         max_step: longest step ||w_new - w|| allowed.
 
     Raises:
@@ -166,7 +160,7 @@ class SignDescent(_TrialOptimizer):
 
 
 class SpectralDescent(_TrialOptimizer):
-    """Steepest descent in the spectral norm:  W <- W - lr U V^T,  where g = U S V^T is the singular value decomposition.
+    """Steepest descent in the spectral norm:  W <- W - lr U V^T,  where g = U S V^T is the gradient's SVD.
 
     Args:
         params: matrices, (*trials, d1, d2).
@@ -186,7 +180,7 @@ class SpectralDescent(_TrialOptimizer):
     def _update(self, parameters, grads, group, loss):
         for w, g in zip(parameters, _normalised(grads, group["batch_dims"]), strict=True):
             U, S, Vh = torch.linalg.svd(g, full_matrices=False)
-            keep = S > max(g.shape[-2:]) * torch.finfo(g.dtype).eps * S.amax(-1, keepdim=True)
+            keep = max(g.shape[-2:]) * torch.finfo(g.dtype).eps * S.amax(-1, keepdim=True) < S
             w.sub_((U * keep.to(U.dtype)[..., None, :]) @ Vh, alpha=group["lr"])
 
 

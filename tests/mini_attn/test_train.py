@@ -1,0 +1,196 @@
+import pytest
+import torch
+
+from mini_attn import data, geometry, models, optim, svm, train
+from mini_attn.softmax import textbook_softmax
+
+points = data.separable_points(12, seed=0)
+
+
+def train_w(n, T, d, trials, seed, steps=5000, make=models.CrossAttention, **options):
+    tokens = data.random_tokens(n=n, T=T, d=d, trials=trials, seed=seed)
+    model = make(d, trials=trials)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+    train.fit(model, tokens, optimizer, steps, progress=False, **options)
+    return tokens, model, optimizer, geometry.selected_tokens(model.attention(tokens))
+
+
+@pytest.mark.parametrize(
+    ("n", "T", "d", "seed"), [(6, 8, 10, 123), (6, 8, 10, 4), (5, 5, 10, 5), (3, 6, 4, 6), (8, 4, 16, 7)]
+)
+def test_attention_weights_settle_on_the_svm_solution(n, T, d, seed):
+    tokens, model, _, selected = train_w(n, T, d, 40, seed)
+    solution = svm.solve(svm.attention_problem(tokens.X, tokens.z, selected), norm="fro")
+    cosine = geometry.cosine(model.W.detach(), solution.value)
+    low, median = cosine.quantile(torch.tensor([0.02, 0.5], dtype=torch.float64))
+    assert low >= 0.99
+    assert median >= 0.999
+    assert set(geometry.outcome(model.attention(tokens), tokens)) <= {"global", "local", "undecided"}
+
+
+@pytest.mark.parametrize(("n", "T", "d", "seed"), [(6, 8, 10, 123), (4, 5, 8, 1), (1, 3, 2, 2)])
+def test_prompt_settles_on_the_svm_solution(n, T, d, seed):
+    tokens, model, _, selected = train_w(n, T, d, 40, seed, make=models.PromptAttention)
+    solution = svm.solve(svm.token_problem(tokens.keys, selected), norm="fro")
+    low, median = geometry.cosine(model.p.detach(), solution.value).quantile(
+        torch.tensor([0.02, 0.5], dtype=torch.float64)
+    )
+    assert low >= 0.99
+    assert median >= 0.999
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_twenty_thousand_more_steps_make_no_settled_trial_worse(dtype):
+    tokens = data.random_tokens(n=5, T=5, d=10, trials=12, seed=8).to(dtype=dtype)
+    model = models.PromptAttention(10, trials=12, dtype=dtype)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+
+    def cosine_and_tokens(steps):
+        train.fit(model, tokens, optimizer, steps, progress=False)
+        selected = geometry.selected_tokens(model.attention(tokens))
+        solution = svm.solve(svm.token_problem(tokens.keys, selected), norm="fro")
+        return geometry.cosine(model.p.detach(), solution.value), selected
+
+    before, early = cosine_and_tokens(5000)
+    after, late = cosine_and_tokens(20000)
+    settled = (early == late).all(-1)
+    assert settled.sum() >= 10
+    assert (after >= before - 4 * torch.finfo(dtype).eps)[settled].all()
+    assert after[settled].min() > 0.9999
+
+
+def test_the_textbook_gradient_fails_where_ours_does_not():
+    cosines = []
+    for options in ({}, {"softmax": textbook_softmax}):
+        tokens, model, _, selected = train_w(5, 5, 10, 30, seed=0, steps=3000, **options)
+        solution = svm.solve(svm.attention_problem(tokens.X, tokens.z, selected), norm="fro", throw=False)
+        cosines.append(geometry.cosine(model.W.detach(), solution.value).nanmedian())
+    ours, textbook = cosines
+    assert ours > 0.999
+    assert textbook < 0.9
+
+
+def test_float32_goes_on_when_every_gradient_underflows():
+    tokens = data.toy_one_sequence().to(dtype=torch.float32)
+    model = models.PromptAttention(2, init=[-200.0, 400.0], dtype=torch.float32)
+    start = model.p.detach().clone()
+    train.fit(model, tokens, optim.NormalizedGD(model.parameters(), lr=1.0), 10, progress=False)
+    assert (model.p.detach() - start).norm() > 5
+
+
+def test_linear_classifier_goes_on_when_the_loss_underflows():
+    model = models.LinearClassifier(2, init=[3000.0, 0.0])
+    before = svm_cosine(model)
+    train.fit(model, points, optim.NormalizedGD(model.parameters(), lr=10.0), 2000, progress=False)
+    assert svm_cosine(model) > max(before, 0.9999)
+
+
+def svm_cosine(model):
+    solution = svm.solve(svm.label_problem(points.X, points.y), norm="fro")
+    return geometry.cosine(model.w.detach(), solution.value)
+
+
+def test_fit_equals_a_loop_written_by_hand():
+    model, by_hand = models.LinearClassifier(2), torch.zeros(2, dtype=torch.float64)
+    history = train.fit(
+        model,
+        points,
+        torch.optim.SGD(model.parameters(), lr=0.1),
+        7,
+        every=[3],
+        record={"w": lambda m: m.w},
+        progress=False,
+    )
+    seen, losses = [], []
+    for _ in range(8):
+        u = points.y * (points.X @ by_hand)
+        losses.append(torch.log1p((-u).exp()).mean())
+        seen.append(by_hand)
+        by_hand = by_hand + 0.1 * ((points.y * torch.sigmoid(-u))[:, None] * points.X).mean(0)
+    assert history.steps.tolist() == [0, 3, 7]
+    torch.testing.assert_close(history["w"], torch.stack([seen[0], seen[3], seen[7]]))
+    torch.testing.assert_close(history["loss"], torch.stack([losses[0], losses[3], losses[7]]))
+
+
+def test_trials_train_as_they_would_alone():
+    tokens, model, _, _ = train_w(3, 4, 5, 3, seed=2, steps=200)
+    alone = models.CrossAttention(5)
+    single = data.TokenData(tokens.X[1], tokens.z[1], tokens.y[1], tokens.v[1])
+    train.fit(alone, single, optim.NormalizedGD(alone.parameters(), lr=0.1), 200, progress=False)
+    torch.testing.assert_close(model.W[1], alone.W)
+
+
+@pytest.mark.parametrize(
+    ("steps", "every", "at"), [(5, None, [0, 1, 2, 3, 4, 5]), (10, 4, [0, 4, 8, 10]), (0, None, [0])]
+)
+def test_records_begin_and_end_where_training_does(steps, every, at):
+    model = models.LinearClassifier(2)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1)
+    history = train.fit(model, points, optimizer, steps, every=every, progress=False)
+    assert history.steps.tolist() == at
+    assert history["loss"].shape == (len(at),)
+    with pytest.raises(KeyError, match=r"'norm' was not recorded; recorded: \['loss'\]"):
+        history["norm"]
+
+
+def test_divergence_is_an_error_that_names_the_trials():
+    scale = torch.tensor([1.0, 1e160, 1.0], dtype=torch.float64)[:, None, None]
+    overlapping = data.PointData(scale * points.X, points.y.roll(1).expand(3, -1))
+    model = models.LinearClassifier(2, trials=3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(
+        FloatingPointError, match=r"diverged in trials \[1\]: .* by step [1-5]; lower the step"
+    ):
+        train.fit(model, overlapping, optimizer, 5, loss="exponential", progress=False)
+
+
+def test_the_progress_bar_can_be_seen(capsys):
+    model = models.LinearClassifier(2)
+    train.fit(model, points, optim.NormalizedGD(model.parameters(), lr=0.1), 20)
+    assert "20/20" in capsys.readouterr().err
+
+
+tokens = data.random_tokens(2, 3, 4, trials=3)
+
+
+def attempt(
+    steps=1,
+    data=tokens,
+    trials=3,
+    make=lambda m: optim.NormalizedGD(m.parameters(), 0.1, 1),
+    head=None,
+    **options,
+):
+    model = models.PromptAttention(4, trials=trials, head=head)
+    return train.fit(model, data, make(model), steps, progress=False, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"steps": -1}, "steps = -1"),
+        ({"every": 0}, "every = 0"),
+        ({"loss": "hinge"}, "loss = 'hinge'"),
+        ({"make": lambda m: optim.NormalizedGD(m.parameters(), 0.1)}, "build it with batch_dims=1"),
+        (
+            {"make": lambda m: optim.NormalizedGD([torch.zeros(3, 4, requires_grad=True)], 0.1, 1)},
+            "none of this model's",
+        ),
+        (
+            {"trials": None, "make": lambda m: optim.NormalizedGD(m.parameters(), 0.1)},
+            r"give the model trials=\(3,\)",
+        ),
+        ({"head": models.LinearHead(4, trials=3)}, "share a parameter group"),
+    ],
+)
+def test_bad_arguments_are_refused_with_a_reason(options, says):
+    with pytest.raises(ValueError, match=says):
+        attempt(**options)
+
+
+def test_head_and_attention_train_together_in_groups_of_their_own():
+    head = models.LinearHead(4, trials=3)
+    model = models.PromptAttention(4, trials=3, head=head)
+    groups = [{"params": [model.p]}, {"params": [head.v]}]
+    history = train.fit(model, tokens, optim.NormalizedGD(groups, lr=0.05, batch_dims=1), 200, progress=False)
+    assert (history["loss"][-1] < history["loss"][0]).all()
