@@ -33,10 +33,19 @@ class Loss:
     ) -> Float[Tensor, "*trials n"]:
         """Return l(u) for each margin.
 
-        With batch_dims = k the backward is *log-scaled*: in each trial (leading k dimensions) l' is divided by the
-        largest |l'(u_i)|, so that the gradient keeps its direction and cannot underflow.
+        With batch_dims = k the backward is *log-scaled*: in each trial (leading k dimensions) l' is divided
+        by the largest |l'(u_i)|, so that the gradient keeps its direction and cannot underflow.
         """
         return _Apply.apply(margins, self, batch_dims)
+
+    def slope(
+        self, margins: Float[Tensor, "*trials n"], batch_dims: int | None = None
+    ) -> Float[Tensor, "*trials n"]:
+        """Return l'(u), or with batch_dims its log-scaled form: what the backward multiplies by."""
+        log_slope = self.log_slope(margins)
+        if batch_dims is not None:
+            log_slope = log_slope - log_slope.amax(tuple(range(batch_dims, margins.ndim)), keepdim=True)
+        return -log_slope.exp()
 
     def log_mean(self, margins: Float[Tensor, "*trials n"]) -> Float[Tensor, "*trials"]:
         """Return log((1/n) sum_i l(u_i)), accurate where the loss itself underflows."""
@@ -55,14 +64,11 @@ class _Apply(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad):
         (margins,) = ctx.saved_tensors
-        log_slope = ctx.loss.log_slope(margins)
-        if ctx.batch_dims is not None:
-            log_slope = log_slope - log_slope.amax(tuple(range(ctx.batch_dims, margins.ndim)), keepdim=True)
-        return -grad * log_slope.exp(), None, None
+        return grad * ctx.loss.slope(margins, ctx.batch_dims), None, None
 
 
 def _log_logistic(u: Tensor) -> Tensor:
-    # log(1 + e^-u) = e^-u (1 - e^-u / 2 + ...): beyond u = 20 the series is exact to the last digit in its logarithm
+    # log(1 + e^-u) = e^-u (1 - e^-u / 2 + ...): beyond u = 20 two terms give its logarithm to the last digit
     far = u > 20
     return torch.where(far, -u - 0.5 * (-u).exp(), softplus(-u.masked_fill(far, 0.0)).log())
 

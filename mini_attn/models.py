@@ -1,4 +1,4 @@
-"""Linear and one-layer attention models with leading trial dimensions: one object trains thousands of problems."""
+"""Linear and one-layer attention models; leading trial dimensions train thousands of problems at once."""
 
 import torch
 from jaxtyping import Float
@@ -36,14 +36,15 @@ class _Model(nn.Module):
             raise ValueError(f"the model has d = {self.d}, the data have d = {data.X.shape[-1]}")
         if data.X.dtype != weight.dtype or data.X.device != weight.device:
             raise ValueError(
-                f"the model is {weight.dtype} on {weight.device}, the data are {data.X.dtype} on {data.X.device}; "
-                "move one of them with .to(...)"
+                f"the model is {weight.dtype} on {weight.device}, the data are {data.X.dtype} on "
+                f"{data.X.device}; move one of them with .to(...)"
             )
         try:
             torch.broadcast_shapes(data.trials, self.trials)
         except RuntimeError:
             raise ValueError(
-                f"the model has trials {tuple(self.trials)}, the data {tuple(data.trials)}; give both the same, or one of them none"
+                f"the model has trials {tuple(self.trials)}, the data {tuple(data.trials)}; "
+                "give both the same, or one of them none"
             ) from None
 
     @property
@@ -77,6 +78,10 @@ class LinearClassifier(_Model):
         self._check(data)
         return (data.X @ self.w[..., None]).squeeze(-1)
 
+    def adjoint(self, data: PointData, u: Float[Tensor, "*trials n"]) -> dict[str, Tensor]:
+        """Return the gradient of <f, u> in each parameter."""
+        return {"w": (data.X.mT @ u[..., None]).squeeze(-1)}
+
 
 class LinearHead(nn.Module):
     """A trainable linear prediction head v: g = v.x for each token.
@@ -105,6 +110,10 @@ class _Attention(_Model):
     def logits(self, data: TokenData) -> Float[Tensor, "*trials n T"]:
         raise NotImplementedError
 
+    def adjoint(self, data: TokenData, u: Float[Tensor, "*trials n T"]) -> dict[str, Tensor]:
+        """Return the gradient of <logits, u> in each parameter of the attention: what autograd would find."""
+        raise NotImplementedError
+
     def attention(self, data: TokenData, softmax=stable_softmax) -> Float[Tensor, "*trials n T"]:
         """Return the attention s_it of each sequence over its tokens, (..., n, T)."""
         return softmax(self.logits(data))
@@ -113,6 +122,11 @@ class _Attention(_Model):
         """Return the outputs f_i, (..., n)."""
         values = data.values if self.head is None else self.head(data.X)
         return (self.attention(data, softmax) * values).sum(-1)
+
+
+def _pulled(data: TokenData, u: Tensor) -> Float[Tensor, "*trials n d"]:
+    """X_i^T u_i for each sequence."""
+    return (u[..., None, :] @ data.keys).squeeze(-2)
 
 
 class PromptAttention(_Attention):
@@ -142,6 +156,9 @@ class PromptAttention(_Attention):
         self._check(data)
         return (data.keys @ self.p[..., None, :, None]).squeeze(-1)
 
+    def adjoint(self, data, u):
+        return {"p": (u.flatten(-2)[..., None, :] @ data.keys.flatten(-3, -2)).squeeze(-2)}
+
 
 class CrossAttention(_Attention):
     """f_i = sum_t s_it v.x_it,  s_i = softmax(X_i W z_i): key and query weights joined in one matrix W.
@@ -167,6 +184,9 @@ class CrossAttention(_Attention):
         self._check(data)
         Wz = data.z @ self.W.mT  # (..., n, d)
         return (data.keys @ Wz[..., None]).squeeze(-1)
+
+    def adjoint(self, data, u):
+        return {"W": _pulled(data, u).mT @ data.z}  # sum_i (X_i^T u_i) z_i^T
 
 
 class FactoredAttention(_Attention):
@@ -207,3 +227,7 @@ class FactoredAttention(_Attention):
         self._check(data)
         Wz = (data.z @ self.Q) @ self.K.mT  # (..., n, d)
         return (data.keys @ Wz[..., None]).squeeze(-1)
+
+    def adjoint(self, data, u):
+        Xu = _pulled(data, u)
+        return {"K": Xu.mT @ (data.z @ self.Q), "Q": data.z.mT @ (Xu @ self.K)}

@@ -1,14 +1,43 @@
 """A softmax whose gradient survives saturation.
 
 The theory of attention lives at ||W|| -> infinity, where one token of each sequence holds almost all the
-weight. There the textbook gradient s_t (G_t - sum_tau s_tau G_tau) subtracts two nearly equal numbers and returns
-rounding noise; and a little later every s_t but one underflows to zero. This file cures both.
+weight. There the textbook gradient s_t (G_t - sum_tau s_tau G_tau) subtracts two nearly equal numbers and
+returns rounding noise; and a little later every s_t but one underflows to zero. This file cures both.
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+
+def logit_gradient(
+    log_s: Float[Tensor, "*batch T"], G: Float[Tensor, "*batch T"], batch_dims: int | None = None
+) -> Float[Tensor, "*batch T"]:
+    """The backward of :func:`softmax`: from G = dL/ds to dL/dh.
+
+    Args:
+        log_s: log of the attention, ``torch.log_softmax(logits, -1)``, (..., T).
+        G: gradient in the attention, same shape.
+        batch_dims: as for :func:`softmax`.
+
+    Introduced in lesson 05.
+    """
+    winner = log_s.argmax(-1, keepdim=True)
+    difference = G - G.gather(-1, winner)
+    # A difference below the rounding error of G carries no information: call it a tie.
+    tied = difference.abs() <= 4 * torch.finfo(G.dtype).eps * G.abs().amax(-1, keepdim=True)
+    difference = difference.masked_fill(tied, 0.0)
+    log_loser = log_s.masked_fill(tied, -torch.inf)
+    if batch_dims is not None:  # take out the largest weight that still pulls, in each trial
+        log_factor = log_loser.amax(tuple(range(batch_dims, log_s.ndim)), keepdim=True)
+        log_factor = log_factor.clamp(min=torch.finfo(log_s.dtype).min)  # no loser pulls: -inf would give NaN
+        log_loser = log_loser - log_factor
+    pull = log_loser.exp() * difference
+    mean = pull.sum(-1, keepdim=True)  # sum_tau s_tau (G_tau - G_a), over the factor
+    # u_t = pull_t - s_t mean, which for tied tokens is - s_t mean
+    grad = torch.addcmul(pull, log_s.exp(), mean, value=-1.0).scatter(-1, winner, 0.0)
+    return grad.scatter_(-1, winner, -grad.sum(-1, keepdim=True))
 
 
 class _Softmax(torch.autograd.Function):
@@ -22,25 +51,7 @@ class _Softmax(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, G):
-        (log_s,) = ctx.saved_tensors
-        winner = log_s.argmax(-1, keepdim=True)
-        difference = G - G.gather(-1, winner)
-        # A difference below the rounding error of G carries no information: call it a tie.
-        noise = 4 * torch.finfo(G.dtype).eps * G.abs().amax(-1, keepdim=True)
-        tied = difference.abs() <= noise
-        difference = difference.masked_fill(tied, 0.0)
-
-        log_loser = log_s.masked_fill(tied, -torch.inf)
-        if ctx.batch_dims is None:
-            log_factor = log_s.new_zeros(())
-        else:  # the largest weight that still pulls, in each trial
-            log_factor = log_loser.amax(tuple(range(ctx.batch_dims, log_s.ndim)), keepdim=True)
-            log_factor = log_factor.masked_fill(log_factor == -torch.inf, 0.0)
-        pull = (log_loser - log_factor).exp()
-        mean = (pull * difference).sum(-1, keepdim=True)  # sum_tau s_tau (G_tau - G_a), over the factor
-        grad = torch.where(tied, -log_s.exp() * mean, pull * (difference - log_factor.exp() * mean))
-        grad = grad.scatter(-1, winner, 0.0)
-        return grad.scatter(-1, winner, -grad.sum(-1, keepdim=True)), None
+        return logit_gradient(*ctx.saved_tensors, G, ctx.batch_dims), None
 
 
 def softmax(logits: Float[Tensor, "*batch T"], batch_dims: int | None = None) -> Float[Tensor, "*batch T"]:
@@ -53,10 +64,10 @@ def softmax(logits: Float[Tensor, "*batch T"], batch_dims: int | None = None) ->
 
     Args:
         logits: h, (..., T), any floating dtype. -inf masks a token.
-        batch_dims: None for the exact gradient. With an integer k, the leading k dimensions are trials and the
-            backward is *log-scaled*: in each trial the gradient is divided by the largest losing weight
-            max s_it, taken out in logs. Its direction is unchanged, and it cannot underflow; use it with an
-            optimiser that does not read the gradient's length.
+        batch_dims: None for the exact gradient. With an integer k, the leading k dimensions are trials and
+            the backward is *log-scaled*: in each trial the gradient is divided by the largest losing weight
+            max s_it, taken out in logs. Its direction is unchanged, and it cannot underflow; use it with
+            an optimiser that does not read the gradient's length.
 
     Returns:
         s, shape and dtype of the logits. Differentiable once.
