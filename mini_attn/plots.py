@@ -130,8 +130,7 @@ def convergence(
     measured: ArrayLike,
     predicted: ArrayLike | None = None,
     ax: Axes | None = None,
-    label: str | None = None,
-    color: str | None = None,
+    **dots,
 ) -> Axes:
     """Draws a measured quantity against steps (logarithmic axis) and, dashed, what theory says of it.
 
@@ -140,13 +139,12 @@ def convergence(
         measured: (k,) values; NaN where there is none.
         predicted: (k,) values; NaN where theory says nothing.
         ax: where to draw; the current axes by default.
-        label: name of the measured curve.
-        color: of both curves; the next of the cycle by default.
+        dots: label, marker and so on of the measured values, passed to matplotlib; color is for both.
 
     Introduced in lesson 01.
     """
     ax = ax or plt.gca()
-    (curve,) = ax.plot(steps, measured, marker="o", markersize=5, linestyle="", label=label, color=color)
+    (curve,) = ax.plot(steps, measured, **{"marker": "o", "markersize": 5, "linestyle": "", **dots})
     if predicted is not None:
         ax.plot(steps, predicted, linestyle="--", linewidth=1.8, color=curve.get_color())
     ax.set_xscale("log")

@@ -20,7 +20,7 @@ class History:
 
     Args:
         steps: the steps at which it recorded, (records,).
-        values: one tensor a quantity, (records, *trials, ...). ``history["loss"]`` is short for ``history.values["loss"]``.
+        values: one tensor a quantity, (records, *trials, ...); ``history["loss"]`` reads ``values["loss"]``.
 
     Introduced in lesson 01.
     """
@@ -86,18 +86,18 @@ def fit(
 ) -> History:
     """Minimise L = (1/n) sum_i l(y_i f(x_i)) in every trial at once.
 
-    With a normalised optimiser the gradients are log-scaled (see ``softmax``), so that training goes on when every
-    gradient underflows.
+    With a normalised optimiser the gradients are log-scaled (see ``softmax``), so that training goes on when
+    every gradient underflows.
 
     Args:
         model: maps the data to outputs f, (*trials, n); its parameters are changed in place.
-        data: PointData or TokenData, same dtype and device as the model; one problem a trial, or one for all trials.
+        data: PointData or TokenData, same dtype and device as the model; one problem a trial, or one for all.
         optimizer: over the model's parameters; any torch optimiser.
         steps: number of steps.
         loss: "logistic", "exponential", "linear", or a Loss.
         record: quantities to keep, name -> function of the model returning a tensor.
-        every: steps between records, or the steps to record at; None for about a hundred records. The start and the end
-            are always recorded.
+        every: steps between records, or the steps to record at; None for about a hundred records. The start
+            and the end are always recorded.
         progress: show one progress bar.
         softmax: replaces the attention's softmax, for comparisons.
 
@@ -150,6 +150,6 @@ def _check_finite(model: nn.Module, loss: Tensor, step: int):
     if bad.any():
         where = f" in trials {bad.nonzero().flatten().tolist()[:10]}" if loss.ndim else ""
         raise FloatingPointError(
-            f"training diverged{where}: the loss or the weights were NaN or infinite by step {step}; lower the step "
-            "length, or look at the data's scale"
+            f"training diverged{where}: the loss or the weights were NaN or infinite by step {step}; "
+            "lower the step length, or look at the data's scale"
         )

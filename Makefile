@@ -1,0 +1,33 @@
+# Two commands set everything up:  make learn  and  make test
+# Another Python than the first `python3` of this machine:  make learn PYTHON=python3.12
+
+PYTHON ?= python3
+BOOTSTRAP = $(PYTHON) course/bootstrap.py
+
+.PHONY: help learn test build lint clean python
+
+help:
+	@echo "make learn   prepare .venv, copy the lessons to my-lessons/, open JupyterLab on lesson 01"
+	@echo "             make learn ARGS=\"--no-browser --port=8899\" passes options to JupyterLab"
+	@echo "make test    run the unit tests, the browser tests and every notebook"
+	@echo "make build   rebuild lessons/ and solutions/ from course/source; one of them: make build ARGS=05"
+	@echo "make lint    check the style of the code"
+	@echo "make clean   delete .venv and all caches; my-lessons/ stays"
+
+learn test build: python
+	@$(BOOTSTRAP) $@ $(ARGS)
+
+lint: python
+	@$(BOOTSTRAP) ruff check
+	@$(BOOTSTRAP) ruff format --check
+
+# A python3 that is missing, a stub, or a shim cannot run course/bootstrap.py, so it is asked for a sign of life first.
+python:
+	@test "`$(PYTHON) -c 'import sys; print(sys.version_info[0])' 2>/dev/null`" = 3 || { \
+	  echo "The course needs Python 3.11 or newer, and \`$(PYTHON)\` does not run here: install it" \
+	       "(https://www.python.org/downloads/, or your package manager), or name the one to use," \
+	       "as in: make $(firstword $(MAKECMDGOALS)) PYTHON=/path/to/python3.12" >&2; exit 1; }
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find course mini_attn tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,30 @@
+"""`python -m course COMMAND`: everything that is done to the course from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+COMMANDS = {
+    "start": "copy the lessons into my-lessons/ and open JupyterLab on lesson 01",
+    "build": "make the notebooks in lessons/ and solutions/ from course/source/",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command's own `main`, in the module of the same name, and return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m course",
+        description=__doc__,
+        epilog="\n".join(f"  {name:8} {does}" for name, does in COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the command takes; see COMMAND -h")
+    chosen = parser.parse_args(arguments)
+    return importlib.import_module(f"course.{chosen.command}").main(chosen.arguments) or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

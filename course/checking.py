@@ -1,0 +1,188 @@
+"""Trying a function on an exercise's inputs, and saying in words what came of it.
+
+What a check prints may show an expected value: the public inputs are there to learn from, one value gives no
+function away, and the solutions are in the repository. The grader draws other inputs and shows no values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import linecache
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from course.compare import mismatch
+from course.specification import PUBLIC_SEED, Exercise
+from course.values import fresh, unchanged
+from course.wording import brief, kind
+
+
+class NotAttempted(Exception):
+    """Raised by `todo()`: the learner has not written this function yet."""
+
+
+@dataclass
+class Verdict:
+    """The result of checking one function: solved or not, and the text that `check` prints."""
+
+    passed: bool
+    text: str
+
+
+@dataclass
+class Outcome:
+    """What came of one call: a value or an error, and what else happened on the way."""
+
+    value: Any = None
+    error: BaseException | None = None
+    changed: list[str] = field(default_factory=list)
+    printed: str = ""
+    warned: str = ""
+
+
+class _FirstLines(io.StringIO):
+    """What a checked function prints: its beginning is kept, a flood costs no memory."""
+
+    def write(self, text: str) -> int:
+        super().write(text[: max(0, 400 - self.tell())])
+        return len(text)
+
+
+def run(function: Callable, arguments: tuple, names: list[str]) -> Outcome:
+    """Call a function on copies of the inputs and note everything that a learner may want to know."""
+    mine, outcome, output = fresh(arguments), Outcome(), _FirstLines()
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(_FirstLines()),
+    ):
+        warnings.simplefilter("always")
+        try:
+            outcome.value = function(*mine)
+        except (Exception, SystemExit) as error:
+            outcome.error = error
+    pairs = zip(names, arguments, mine, strict=False)
+    outcome.changed = [name for name, before, after in pairs if not unchanged(before, after)]
+    outcome.printed = output.getvalue().strip()
+    outcome.warned = str(caught[0].message) if caught else ""
+    return outcome
+
+
+def verdict(spec: Exercise, function: Callable, seed: int = PUBLIC_SEED) -> Verdict:
+    """Check one function against a specification, on the inputs that a seed gives."""
+    label = f"{spec.id} {spec.title}"
+    problem = _unusable(spec, function)
+    if problem:
+        return Verdict(False, f"✗ {label}: {problem}")
+    own, cases = getattr(function, "own", function), spec.draw(seed)
+    outcomes = []
+    for case in cases:
+        outcomes.append(run(own, case, spec.parameters))
+        if isinstance(outcomes[-1].error, NotAttempted):
+            return Verdict(False, f"{label}: not attempted yet. Replace todo() by your own code.")
+    expected = [run(spec.reference, case, spec.parameters) for case in cases]
+    problems = [_problem(spec, *pair) for pair in zip(expected, outcomes, strict=True)]
+    if not any(problems):
+        return Verdict(True, f"✓ {label}: right on all {len(cases)} inputs.")
+    message, where = _recognise(spec, cases, expected, outcomes)
+    if where is None:
+        where = next(index for index, problem in enumerate(problems) if problem)
+    lines = [f"✗ {label}: not right yet. On input {where + 1} of {len(cases)}:"]
+    lines += _inputs(spec, cases[where])
+    lines += _answers(expected[where], outcomes[where], own, problems[where])
+    return Verdict(False, "\n".join([*lines, *([f"  Hint: {message}"] if message else [])]))
+
+
+def _unusable(spec: Exercise, function: Callable) -> str | None:
+    """Why this cannot be an answer at all, before trying it on any input."""
+    if not callable(function):
+        return f"check needs your function itself, without parentheses; it got {kind(function)}."
+    other = getattr(function, "exercise_id", spec.id)
+    if other != spec.id:
+        return f"this function is marked @exercise({other!r}); check({other!r}, ...) tests it."
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none: let them try
+        return None
+    try:
+        signature.bind(*spec.parameters)
+    except TypeError:
+        takes, wanted = ", ".join(signature.parameters), ", ".join(spec.parameters)
+        return f"your function takes ({takes}), it should take ({wanted})."
+    return None
+
+
+def _problem(spec: Exercise, expected: Outcome, outcome: Outcome) -> str | None:
+    """What is wrong with an outcome, or None when it is right."""
+    if outcome.error is not None:
+        return "it stopped with an error"
+    if outcome.value is None and expected.value is not None:
+        return "nothing was returned"
+    problem = mismatch(expected.value, outcome.value, spec.compare)
+    extra = [name for name in outcome.changed if name not in expected.changed]
+    if problem is None and extra:
+        return f"it changes its input {extra[0]} in place"
+    return problem
+
+
+def _recognise(
+    spec: Exercise, cases: list[tuple], expected: list[Outcome], outcomes: list[Outcome]
+) -> tuple[str | None, int | None]:
+    """The sentence for a known misconception and the input that shows it; (None, None) if it is a new one."""
+    best = (0, None, None)
+    for known in spec.misconceptions:
+        wrong = [run(known.wrong, case, spec.parameters) for case in cases]
+        agrees = [_same(spec, *pair) for pair in zip(wrong, outcomes, strict=True)]
+        telling = [
+            index
+            for index, (theirs, right) in enumerate(zip(wrong, expected, strict=True))
+            if agrees[index] and _problem(spec, right, theirs)
+        ]
+        if telling and sum(agrees) > best[0]:
+            best = (sum(agrees), known.message, telling[0])
+    return best[1:]
+
+
+def _same(spec: Exercise, one: Outcome, other: Outcome) -> bool:
+    """Whether two calls came to the same, errors and changed inputs included."""
+    if one.error is not None or other.error is not None:
+        return repr(one.error) == repr(other.error)
+    return one.changed == other.changed and mismatch(one.value, other.value, spec.compare) is None
+
+
+def _inputs(spec: Exercise, case: tuple) -> list[str]:
+    return [f"    {name} = {brief(value)}" for name, value in zip(spec.parameters, case, strict=True)]
+
+
+def _answers(expected: Outcome, outcome: Outcome, own: Callable, problem: str | None) -> list[str]:
+    """The lines that set the expected answer against the learner's."""
+    lines = [f"  Expected:    {brief(expected.value)}"]
+    if outcome.error is not None:
+        lines.append(f"  Your answer: none, it stopped with {_error(outcome.error, own)}")
+    elif outcome.value is None and expected.value is not None:
+        lines.append("  Your answer: None. Does your function end in `return ...`?")
+    else:
+        lines.append(f"  Your answer: {brief(outcome.value)}")
+        lines.append(f"  What is wrong: {problem}.")
+    if outcome.printed and outcome.value is None:
+        lines.append(f"  It printed {brief(outcome.printed)}, but a check reads what is returned.")
+    elif outcome.printed:
+        lines.append(f"  It printed: {brief(outcome.printed)}")
+    return [*lines, *([f"  numpy or torch warned: {outcome.warned}"] if outcome.warned else [])]
+
+
+def _error(error: BaseException, own: Callable) -> str:
+    """An error in one sentence: its type, its words, and the learner's line that raised it."""
+    words = " ".join(str(error).split())
+    text = f"{type(error).__name__}: {words[:300]}" if words else type(error).__name__
+    code, line = getattr(inspect.unwrap(own), "__code__", None), ""
+    step = error.__traceback__
+    while step is not None and code is not None:
+        if step.tb_frame.f_code.co_filename == code.co_filename:
+            line = linecache.getline(code.co_filename, step.tb_lineno).strip()
+        step = step.tb_next
+    return f"{text}\n               in your line `{line}`" if line else text

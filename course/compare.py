@@ -1,0 +1,106 @@
+"""Is this answer the same as that one? If not, why, in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from course.specification import Compare
+from course.values import as_array
+from course.wording import brief, kind
+
+SINGLE = Compare(rtol=1e-4, atol=1e-6)  # what an answer computed in float32 can be held to
+
+
+def mismatch(reference: Any, answer: Any, how: Compare) -> str | None:
+    """None if `answer` equals `reference`, else what is wrong, to stand after "Your answer: "."""
+    if reference is None or isinstance(reference, str):
+        same = answer is None if reference is None else isinstance(answer, str) and answer == reference
+        return None if same else "it differs" if isinstance(answer, str) else f"it is {kind(answer)}"
+    if isinstance(reference, tuple) and len(reference) > 1:
+        return _mismatch_parts(reference, answer, how)
+    wanted, given = as_array(reference), as_array(answer)
+    if wanted is None:
+        if isinstance(reference, list):
+            return _mismatch_parts(reference, answer, how)
+        return f"there is no way to compare with {kind(reference)}"
+    if given is None:
+        return f"it is {kind(answer)}, expected {kind(reference)}"
+    if wanted.shape != given.shape and not wanted.size == given.size == 1:
+        return _mismatch_shapes(wanted.shape, given.shape)
+    return _mismatch_numbers(wanted, given.reshape(wanted.shape), how)
+
+
+def _mismatch_parts(reference: tuple | list, answer: Any, how: Compare) -> str | None:
+    if not isinstance(answer, tuple | list):
+        array = as_array(answer)
+        if array is None or array.ndim == 0:
+            return f"it is {kind(answer)}, expected {len(reference)} values"
+        answer = list(array)
+    if len(answer) != len(reference):
+        return f"it has {len(answer)} values, expected {len(reference)}"
+    for number, (wanted, given) in enumerate(zip(reference, answer, strict=True), start=1):
+        problem = mismatch(wanted, given, how)
+        if problem:
+            return f"in value {number} of {len(reference)}, {problem}"
+    return None
+
+
+def _mismatch_shapes(wanted: tuple, given: tuple) -> str:
+    if wanted == ():
+        return f"it is an array of shape {given}, expected a single number"
+    if given == ():
+        return f"it is a single number, expected an array of shape {wanted}"
+    transposed = ", which is its transpose" if len(wanted) == 2 and wanted == given[::-1] else ""
+    return f"it has shape {given}, expected {wanted}{transposed}"
+
+
+def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> str | None:
+    rtol, atol = how.rtol, how.atol
+    if given.dtype.kind == "f" and given.dtype.itemsize < 8:
+        rtol, atol = max(rtol, SINGLE.rtol), max(atol, SINGLE.atol)
+    wanted, given = wanted.astype(np.float64), given.astype(np.float64)
+    if how.up_to_scale:
+        wanted, given = _direction(wanted), _direction(given)
+    if _close(wanted, given, rtol, atol):
+        return None
+    if np.isnan(given).any() and not np.isnan(wanted).any():
+        return "it has a NaN (not a number) in it"
+    if np.isinf(given).any() and not np.isinf(wanted).any():
+        return "it has an infinity in it"
+    if _close(wanted, -given, rtol, atol):
+        return "it has the opposite sign"
+    if wanted.ndim == 2 and wanted.shape[0] == wanted.shape[1] and _close(wanted, given.T, rtol, atol):
+        return "it is transposed"
+    square = (wanted * wanted).sum() if wanted.size > 1 and np.isfinite(wanted).all() else 0
+    factor = (wanted * given).sum() / square if square > 0 else 0
+    if factor != 0 and _close(wanted, given / factor, rtol, atol):
+        return f"every entry is {factor:.4g} times what it should be"
+    return "the number differs" if wanted.size == 1 else _differing_entries(wanted, given, rtol, atol)
+
+
+def _differing_entries(wanted: np.ndarray, given: np.ndarray, rtol: float, atol: float) -> str:
+    """How many entries differ, and the one that differs most."""
+    distance = np.where(wanted == given, 0, np.abs(given - wanted))
+    number = max(1, int((distance > atol + rtol * np.abs(wanted).max()).sum()))
+    worst = np.unravel_index(np.nanargmax(distance), distance.shape)
+    place = "][".join(str(int(index)) for index in worst)
+    return (
+        f"{number} of {wanted.size} entries differ, most of all [{place}]: "
+        f"expected {brief(wanted[worst])}, got {brief(given[worst])}"
+    )
+
+
+def _close(wanted: np.ndarray, given: np.ndarray, rtol: float, atol: float) -> bool:
+    """Within atol + rtol * max |wanted|; infinities and NaNs must stand in the same places."""
+    finite = np.isfinite(wanted)
+    if not np.array_equal(wanted[~finite], given[~finite], equal_nan=True):
+        return False
+    wanted, given = wanted[finite], given[finite]
+    return wanted.size == 0 or bool(np.abs(given - wanted).max() <= atol + rtol * np.abs(wanted).max())
+
+
+def _direction(array: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(array)
+    return array / length if 0 < length < np.inf else array

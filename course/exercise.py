@@ -1,0 +1,98 @@
+"""What a lesson's exercises are made of: `todo`, `@exercise`, `check` and `progress`.
+
+    @exercise("01.2")
+    def margin(w, X, y):
+        '''What to return.'''
+        todo()
+
+    check("01.2", margin)
+
+While the body says `todo()`, the notebook runs on with the reference solution; `check` always tests the
+learner's own function. Everything printed is the same on every run.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+from collections.abc import Callable
+from types import CodeType
+
+from course import exercises
+from course.checking import NotAttempted, verdict
+
+_latest: dict[str, Callable] = {}  # exercise id -> the learner's own function, as last defined or checked
+
+
+def todo() -> None:
+    """Stands where the learner's code will go."""
+    raise NotAttempted("Replace todo() by your own code.")
+
+
+def exercise(id: str) -> Callable[[Callable], Callable]:
+    """Mark a function as the answer to an exercise; until it is written, calls go to the reference.
+
+    Args:
+        id: the exercise, "01.2".
+
+    Returns:
+        A decorator. The decorated function keeps the learner's own as its attribute `own`.
+
+    Raises:
+        ValueError: there is no such exercise.
+    """
+    spec = exercises.find(id)
+
+    def decorate(own: Callable) -> Callable:
+        _latest[id] = own
+        if _says_todo(inspect.unwrap(own).__code__):
+            print(f"{id} not attempted yet: using the reference")
+
+        @functools.wraps(own)
+        def answer(*args, **kwargs):
+            try:
+                return own(*args, **kwargs)
+            except NotAttempted:
+                return spec.reference(*args, **kwargs)
+
+        answer.exercise_id, answer.own = id, own
+        return answer
+
+    return decorate
+
+
+def _says_todo(code: CodeType) -> bool:
+    """Whether code, or a function inside it, can still reach `todo()`; after a `return` it cannot."""
+    if any(step.argval == "todo" and step.opname.startswith("LOAD") for step in dis.get_instructions(code)):
+        return True
+    return any(_says_todo(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+
+
+def check(id: str, function: Callable) -> None:
+    """Try the learner's function on the public cases; print a tick, or what was wrong on which input.
+
+    Args:
+        id: the exercise, "01.2".
+        function: the answer, decorated or plain.
+    """
+    try:
+        spec = exercises.find(id)
+    except ValueError as error:
+        print(error)
+        return
+    if callable(function):
+        _latest[id] = getattr(function, "own", function)
+    print(verdict(spec, function).text)
+
+
+def progress(lesson: str) -> None:
+    """Print how many exercises of a lesson are solved, and which comes next.
+
+    Args:
+        lesson: its number, "01".
+    """
+    specs = exercises.exercises(lesson)
+    waiting = [spec for spec in specs if spec.id not in _latest or not verdict(spec, _latest[spec.id]).passed]
+    line = f"Lesson {lesson}: {len(specs) - len(waiting)} of {len(specs)} exercises solved"
+    print(f"{line}; next: {waiting[0].id} {waiting[0].title}." if waiting else f"{line}. Well done.")

@@ -1,0 +1,332 @@
+"""Exercises of lesson 01: logistic regression chooses a margin."""
+
+import numpy as np
+
+from course.specification import Compare, Exercise, Misconception
+
+
+def separable(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points whose labels some direction gets right with room to spare: X (n, d), y (n,)."""
+    direction = rng.normal(size=d)
+    direction /= np.linalg.norm(direction)
+    X = rng.normal(size=(n, d))
+    side = X @ direction
+    y = np.where(side > 0, 1.0, -1.0)
+    return X + rng.uniform(0.2, 1.0) * y[:, None] * direction, y
+
+
+# 01.1
+
+
+def logistic_gradient(w, X, y):
+    """Gradient of (1/n) sum_i log(1 + exp(-y_i w.x_i)), shape (d,)."""
+    u = y * (X @ w)
+    return -(X.T @ (y * np.exp(-np.logaddexp(0, u)))) / len(y)
+
+
+def gradient_cases(rng):
+    cases = [(np.zeros(2), np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([1.0, -1.0]))]
+    for n, d in [(5, 2), (8, 3), (12, 2)]:
+        X, y = separable(rng, n, d)
+        cases.append((rng.normal(size=d), X, y))
+    X, y = separable(rng, 6, 2)
+    return [*cases, (rng.normal(size=2), X, rng.permutation(y))]  # labels that no line need respect
+
+
+def _sigmoid(u):
+    return np.exp(-np.logaddexp(0, -u))
+
+
+# 01.2
+
+
+def margin(w, X, y):
+    """Geometric margin min_i y_i w.x_i / ||w||, a number."""
+    return (y * (X @ w)).min() / np.linalg.norm(w)
+
+
+def margin_cases(rng):
+    cases = [(np.array([3.0, 4.0]), np.array([[1.0, 0.0], [0.0, -2.0]]), np.array([1.0, -1.0]))]
+    for n, d in [(6, 2), (9, 3)]:
+        X, y = separable(rng, n, d)
+        cases.append((rng.uniform(2, 5) * rng.normal(size=d), X, y))
+    X, y = separable(rng, 7, 2)
+    return [
+        *cases,
+        (rng.normal(size=2), X, rng.permutation(y)),
+    ]  # a point on the wrong side: a negative margin
+
+
+# 01.3
+
+
+def best_direction(X, y, angles):
+    """The unit vector (cos a, sin a), among the given angles, with the largest margin, shape (2,)."""
+    units = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return units[(y * (units @ X.T)).min(axis=1).argmax()]
+
+
+def direction_cases(rng):
+    cases = [(np.array([[1.0, 0.2], [0.5, -2.0]]), np.array([1.0, -1.0]), np.linspace(0, 2 * np.pi, 9)[:-1])]
+    for n in (5, 10, 20):
+        X, y = separable(rng, n, 2)
+        cases.append((X, y, np.linspace(0, 2 * np.pi, 400)[:-1]))
+    return cases
+
+
+def _pick(score, choose=np.argmax):
+    def wrong(X, y, angles):
+        units = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        return units[choose(score(units @ X.T, y))]
+
+    return wrong
+
+
+def _best_angle(X, y, angles):
+    best = best_direction(X, y, angles)
+    return angles[np.argmax(np.cos(angles) * best[0] + np.sin(angles) * best[1])]
+
+
+# 01.4
+
+
+def predict(t, eta, mu):
+    """Loss after t steps of length eta, and the slope of ||w|| in log t, for data of margin mu."""
+    return 1 / (eta * mu**2 * t), 1 / mu
+
+
+def predict_cases(rng):
+    return [
+        (1000, 1.0, 0.5),
+        *[(int(rng.integers(10, 10**6)), rng.uniform(0.1, 3), rng.uniform(0.1, 2)) for _ in range(4)],
+    ]
+
+
+# 01.5
+
+
+def offset(S, lam, eta, n):
+    """The vector w_tilde with s_k . w_tilde = log(eta / (n lam_k)) for each row s_k of S, shape (d,)."""
+    return np.linalg.solve(S, np.log(eta / (n * lam)))
+
+
+def offset_cases(rng):
+    cases = [(np.array([[1.0, 0.0], [1.0, 2.0]]), np.array([0.5, 0.25]), 1.0, 4)]
+    for d in (2, 3, 2):
+        S = rng.normal(size=(d, d)) + 2 * np.eye(d)
+        cases.append((S, rng.uniform(0.1, 3, size=d), rng.uniform(0.2, 2), int(rng.integers(5, 30))))
+    return cases
+
+
+# 01.6
+
+
+def normalized_step(w, X, y, eta):
+    """One step of length eta against the gradient: w - eta g / ||g||, shape (d,)."""
+    g = logistic_gradient(w, X, y)
+    return w - eta * g / np.linalg.norm(g)
+
+
+def step_cases(rng):
+    cases = [(np.zeros(2), np.array([[2.0, 1.0], [-1.0, -1.0]]), np.array([1.0, -1.0]), 0.5)]
+    for n, d in [(6, 2), (10, 3), (12, 2)]:
+        X, y = separable(rng, n, d)
+        cases.append((rng.uniform(1, 4) * rng.normal(size=d), X, y, rng.uniform(0.1, 2)))
+    return cases
+
+
+def _divided_by(length):
+    def wrong(w, X, y, eta):
+        g = logistic_gradient(w, X, y)
+        return w - eta * g / length(w, g)
+
+    return wrong
+
+
+def _normalized_weights(w, X, y, eta):
+    new = w - eta * logistic_gradient(w, X, y)
+    return new / np.linalg.norm(new)
+
+
+EXERCISES = [
+    Exercise(
+        id="01.1",
+        title="The gradient",
+        points=2,
+        minutes=8,
+        difficulty=1,
+        reference=logistic_gradient,
+        cases=gradient_cases,
+        misconceptions=[
+            Misconception(
+                lambda w, X, y: -logistic_gradient(w, X, y),
+                "The sign is turned: this points downhill. The gradient points to where the loss grows, "
+                "and descent subtracts it.",
+            ),
+            Misconception(
+                lambda w, X, y: len(y) * logistic_gradient(w, X, y),
+                "You added up the points; the loss is their mean, so divide by n.",
+            ),
+            Misconception(
+                lambda w, X, y: -(X.T @ (y * _sigmoid(y * (X @ w)))) / len(y),
+                "You weighted each point by sigma(u_i), so that the points already classified well pull "
+                "hardest. The derivative of log(1 + e^-u) is -sigma(-u): the badly classified pull "
+                "hardest.",
+            ),
+            Misconception(
+                lambda w, X, y: -(X.T @ _sigmoid(-y * (X @ w))) / len(y),
+                "The labels are used in u_i, but lost in its derivative: u_i = y_i w.x_i changes with w as"
+                " y_i x_i, not as x_i.",
+            ),
+        ],
+    ),
+    Exercise(
+        id="01.2",
+        title="The margin",
+        points=1,
+        minutes=5,
+        difficulty=1,
+        reference=margin,
+        cases=margin_cases,
+        misconceptions=[
+            Misconception(
+                lambda w, X, y: (y * (X @ w)).min(),
+                "This is min_i y_i w.x_i, which doubles when w doubles though the line stays where it is. "
+                "A distance needs the division by ||w||.",
+            ),
+            Misconception(
+                lambda w, X, y: np.abs(X @ w).min() / np.linalg.norm(w),
+                "You measured how far the nearest point is from the line, on whichever side. The label "
+                "says which side is right: a point on the wrong side has a negative margin.",
+            ),
+            Misconception(
+                lambda w, X, y: (y * (X @ w)).mean() / np.linalg.norm(w),
+                "You averaged over the points. The margin is the distance of the worst point: take the "
+                "minimum.",
+            ),
+            Misconception(
+                lambda w, X, y: (y * (X @ w)).min() / (w @ w),
+                "You divided by ||w||^2; the distance of x from the line is |w.x| / ||w||.",
+            ),
+        ],
+    ),
+    Exercise(
+        id="01.3",
+        title="The best direction, by trying them all",
+        points=2,
+        minutes=8,
+        difficulty=2,
+        reference=best_direction,
+        cases=direction_cases,
+        misconceptions=[
+            Misconception(
+                _pick(lambda U, y: (y * U).mean(axis=1)),
+                "This direction has the largest mean distance. The margin of a direction is its *smallest*"
+                " distance: first the minimum over points, then the maximum over angles.",
+            ),
+            Misconception(
+                _pick(lambda U, y: np.abs(U).min(axis=1)),
+                "You left the labels out: this line keeps away from all points, but it need not separate "
+                "them.",
+            ),
+            Misconception(
+                _pick(lambda U, y: (y * U).min(axis=1), np.argmin),
+                "This direction has the smallest margin of all: it is the worst. Use argmax over angles.",
+            ),
+            Misconception(
+                _best_angle, "This is the best angle; return the unit vector (cos, sin) of that angle."
+            ),
+        ],
+    ),
+    Exercise(
+        id="01.4",
+        title="Two predictions",
+        points=2,
+        minutes=10,
+        difficulty=2,
+        reference=predict,
+        cases=predict_cases,
+        misconceptions=[
+            Misconception(
+                lambda t, eta, mu: (1 / (eta * mu**2 * t), mu),
+                "The loss is right. The slope is upside down: d||w||/dt = eta mu L, and with your L that "
+                "is 1/(mu t). Small margins make the norm grow faster.",
+            ),
+            Misconception(
+                lambda t, eta, mu: (1 / (eta * mu**2 * t), 1 / (eta * mu)),
+                "The loss is right. In d||w||/dt = eta mu L the step size cancels against the one in L: "
+                "the slope does not depend on eta.",
+            ),
+            Misconception(
+                lambda t, eta, mu: (1 / (eta * mu * t), 1 / mu),
+                "The slope is right, the loss misses a factor: ||grad L|| = mu L enters dL/dt = -eta "
+                "||grad L||^2 squared.",
+            ),
+            Misconception(
+                lambda t, eta, mu: (np.exp(-eta * mu**2 * t), 1 / mu),
+                "You solved dL/dt = -c L, whose solution decays exponentially. The right-hand side here is"
+                " -c L^2: separate the variables, dL / L^2 = -c dt.",
+            ),
+        ],
+    ),
+    Exercise(
+        id="01.5",
+        title="The offset",
+        points=3,
+        minutes=12,
+        difficulty=3,
+        reference=offset,
+        cases=offset_cases,
+        compare=Compare(rtol=1e-6, atol=1e-9),
+        misconceptions=[
+            Misconception(
+                lambda S, lam, eta, n: -np.linalg.solve(S, np.log(eta / (n * lam))),
+                "The sign is turned: from lam = (eta/n) exp(-s.w) follows s.w = log(eta / (n lam)), not "
+                "its negative.",
+            ),
+            Misconception(
+                lambda S, lam, eta, n: np.linalg.solve(S, np.log(eta / lam)),
+                "The factor 1/n is missing: the loss is a mean over all n points, not only over the "
+                "support vectors.",
+            ),
+            Misconception(
+                lambda S, lam, eta, n: np.linalg.solve(S.T, np.log(eta / (n * lam))),
+                "You combined the support vectors with these numbers as weights (a system with S^T). Here "
+                "the unknown is multiplied by each row: S w = right-hand side.",
+            ),
+            Misconception(
+                lambda S, lam, eta, n: np.linalg.solve(S, eta / (n * lam)),
+                "The logarithm is missing: the weights are exponentials of -s.w.",
+            ),
+        ],
+    ),
+    Exercise(
+        id="01.6",
+        title="A step of fixed length",
+        points=2,
+        minutes=6,
+        difficulty=1,
+        reference=normalized_step,
+        cases=step_cases,
+        misconceptions=[
+            Misconception(
+                _divided_by(lambda w, g: 1.0),
+                "This is the plain step, whose length eta ||g|| shrinks with the gradient. Divide the "
+                "gradient by its norm.",
+            ),
+            Misconception(
+                _divided_by(lambda w, g: -np.linalg.norm(g)),
+                "The length is right, but the step goes uphill: subtract the normalised gradient.",
+            ),
+            Misconception(
+                _normalized_weights,
+                "You normalised the new weights, which forces ||w|| = 1. It is the gradient that gets "
+                "length one; w may grow.",
+            ),
+            Misconception(
+                _divided_by(lambda w, g: g @ g),
+                "You divided by ||g||^2, which makes steps longer and longer; divide by ||g||.",
+            ),
+        ],
+    ),
+]

@@ -1,0 +1,82 @@
+"""From one lesson source to its two notebooks, without running them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+METADATA = {  # no version of Python or of a tool: those would differ between machines
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "nbconvert_exporter": "python",
+        "pygments_lexer": "ipython3",
+    },
+}
+
+
+def from_source(source: Path, solved: bool) -> NotebookNode:
+    """The notebook that a lesson's source describes, not executed.
+
+    Args:
+        source: `NN_slug.py` in jupytext's percent format.
+        solved: keep the solutions (without their markers), or put `todo()` in their place.
+
+    Raises:
+        ValueError: solution markers that do not pair up.
+    """
+    read = jupytext.reads(source.read_text(encoding="utf-8"), fmt="py:percent")
+    notebook = nbformat.v4.new_notebook(metadata=METADATA)
+    for position, cell in enumerate(read.cells):
+        where = f"{source.name}, cell {position}"
+        text = _solutions(cell.source, solved, where) if cell.cell_type == "code" else cell.source
+        metadata = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
+        new = {"code": nbformat.v4.new_code_cell, "markdown": nbformat.v4.new_markdown_cell}
+        if cell.cell_type not in new or not text.strip():
+            raise ValueError(
+                f"{where} is {'empty' if cell.cell_type in new else 'neither code nor markdown'}."
+            )
+        # the same id in lesson and solution, so that a grader can put the two side by side
+        identity = hashlib.sha256(f"{source.stem}:{position}".encode()).hexdigest()[:12]
+        notebook.cells.append(new[cell.cell_type](text, metadata=metadata, id=identity))
+    return notebook
+
+
+def _solutions(text: str, solved: bool, where: str) -> str:
+    """A code cell with its solution blocks opened (solved) or replaced by `todo()`."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        if line.strip() in (BEGIN, END):
+            if inside is (line.strip() == BEGIN):
+                raise ValueError(f"{where}: '{line.strip()}' without its partner.")
+            inside = not inside
+            if inside and not solved:
+                lines.append(re.match(r"\s*", line).group() + "todo()")
+        elif solved or not inside:
+            lines.append(line)
+    if inside:
+        raise ValueError(f"{where}: '{BEGIN}' without '{END}'.")
+    return "\n".join(lines)
+
+
+def without_outputs(notebook: NotebookNode) -> NotebookNode:
+    """A copy of a notebook as it was before it ran: what a source determines, and nothing else."""
+    bare = nbformat.from_dict(notebook)
+    for cell in bare.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return bare
+
+
+def to_text(notebook: NotebookNode) -> str:
+    """A notebook as it is written to a file."""
+    return nbformat.writes(notebook, version=4) + "\n"

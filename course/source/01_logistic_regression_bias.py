@@ -1,0 +1,725 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 1. Logistic regression chooses a margin
+#
+# Two clouds of points, and many lines that separate them. Logistic regression has no favourite: along every
+# one of these lines its loss falls to zero as the weights grow. Gradient descent has a favourite all the
+# same.
+#
+# **Which line does gradient descent choose, and how long does it take?**
+#
+# Lesson 6 finds the same answer inside attention. Here it can be drawn, derived in a few lines, and measured
+# to three digits.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **You will be able to**
+#
+# - run gradient descent on the logistic loss and say where its direction ends;
+# - predict its loss, its norm and its very position after $t$ steps, with nothing fitted;
+# - explain why one degree of accuracy costs $10^{17}$ plain steps, and about a hundred normalised ones;
+# - say what changes when points overlap, repeat, or when descent starts elsewhere.
+#
+# **You need** linear algebra, calculus and NumPy. About 75 minutes, six exercises. Each has a `check` that
+# tells you at once whether your function is right; as long as you leave one unsolved, the notebook runs on
+# with the reference.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+from course.exercise import check, exercise, progress, todo
+from course.figure import show
+from mini_attn import data, geometry, models, optim, plots, train, widgets
+from mini_attn.plots import COLORS
+
+plots.style()
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1.1 Many lines, one loss
+#
+# We have $n = 12$ points $x_i$ in the plane with labels $y_i = \pm 1$.
+
+# %%
+positive = [[1.5, -0.5], [2.8, -0.4], [3.3, -1.0], [2.3, 0.9], [3.6, 0.1], [2.9, 1.2]]
+negative = [[-0.3, -0.7], [-2.0, -0.5], [-2.7, 0.1], [-3.4, -0.6], [-2.6, -1.5], [-3.8, 0.7]]
+X = np.array(positive + negative)
+y = np.array([1.0] * 6 + [-1.0] * 6)
+n = len(y)
+
+# %% slideshow={"slide_type": "fragment"}
+separating = {"blue": np.array([1.0, 0.1]), "green": np.array([1.0, 1.0]), "orange": np.array([1.0, 1.6])}
+
+fig, ax = plt.subplots(figsize=(6.4, 3.8))
+plots.points(X, y, ax)
+for color, w in separating.items():
+    plots.boundary(w, ax, color=COLORS[color])
+ax.set(xlim=(-4.3, 4.3), ylim=(-2.4, 2.4))
+show(fig, alt="Two clouds of points in the plane, and three lines through the origin that separate them.")
+
+# %% [markdown]
+# **Figure 1.** Discs have label $+1$, squares $-1$. Each of the three lines gets all twelve points right.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# A linear classifier predicts the sign of $w \cdot x$, so its boundary is the line $w \cdot x = 0$ through
+# the origin, at right angles to $w$. (For a line that misses the origin, append a coordinate 1 to each $x$.)
+# The number $u_i = y_i\, w \cdot x_i$ is positive exactly when point $i$ is right. Logistic regression
+# minimises
+#
+# $$L(w) = \frac{1}{n} \sum_{i=1}^n \log\left(1 + e^{-u_i}\right), \qquad u_i = y_i\, w \cdot x_i .$$
+
+
+# %%
+def loss(w, X, y):
+    return np.logaddexp(0, -y * (X @ w)).mean()
+
+
+for color, w in separating.items():
+    print(f"{color:>6}:", *(f"L({s:2d} w) = {loss(s * w, X, y):.0e}" for s in (1, 10, 50)), sep="   ")
+assert max(loss(50 * w, X, y) for w in separating.values()) < 1e-2
+
+# %% [markdown]
+# Doubling $w$ leaves the line where it is and doubles each $u_i$, so along every separating direction the
+# loss falls to zero. There is no minimiser, only a direction in which to leave for infinity. What chooses the
+# direction is the algorithm.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Exercise 01.1: The gradient
+# *★ · 8 minutes.* Derive $\nabla L(w)$ and write it in NumPy. It is a sum over the points, each weighted by
+# $\sigma(-u_i)$, where $\sigma(a) = 1/(1 + e^{-a})$.
+#
+# <details><summary>Hint: the derivative of one term</summary>
+#
+# $\frac{d}{du} \log(1 + e^{-u}) = -\sigma(-u)$, and $u_i = y_i\, w \cdot x_i$ changes with $w$ as $y_i x_i$.
+# </details>
+#
+# <details><summary>Hint: large numbers</summary>
+#
+# `np.exp(-np.logaddexp(0, u))` is $\sigma(-u)$ without overflow: `np.logaddexp(a, b)` is $\log(e^a + e^b)$.
+# </details>
+
+
+# %%
+@exercise("01.1")
+def logistic_gradient(w, X, y):
+    """The gradient of L at w: shape (d,), for w (d,), X (n, d), y (n,)."""
+    ### BEGIN SOLUTION
+    u = y * (X @ w)
+    return -(X.T @ (y * np.exp(-np.logaddexp(0, u)))) / len(y)
+    ### END SOLUTION
+
+
+# %%
+check("01.1", logistic_gradient)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1.2 Descend
+#
+# Gradient descent repeats $w_{t+1} = w_t - \eta \nabla L(w_t)$ with a fixed step size $\eta$. The loop below
+# takes the step as a function, because we shall change it later, and keeps $w$ at the step numbers we ask
+# for. These grow geometrically: what follows happens in $\log t$.
+
+
+# %%
+def descend(step, w0, times):
+    """The weights (len(times), d) after the given, increasing, numbers of steps from w0."""
+    w, kept, wanted = np.asarray(w0, dtype=float), [], set(times)
+    for t in range(1, times[-1] + 1):
+        w = step(w)
+        if t in wanted:
+            kept.append(w)
+    return np.array(kept)
+
+
+def geometric(last, count=26):
+    return sorted({round(t) for t in np.geomspace(1, last, count)})
+
+
+def gradient_descent(X, y, w0, times):
+    return descend(lambda w: w - eta * logistic_gradient(w, X, y), w0, times)
+
+
+eta = 1.0
+times = geometric(100_000)
+W = gradient_descent(X, y, np.zeros(2), times)
+
+print("     t       loss   norm   direction")
+for t in (1, 10, 100, 1000, 10_000, 100_000):
+    w = W[times.index(t)]
+    degrees = np.degrees(np.arctan2(w[1], w[0]))
+    print(f"{t:6d}   {loss(w, X, y):.1e}   {np.linalg.norm(w):4.1f}   {degrees:4.1f} degrees")
+
+# %% [markdown]
+# Three clocks. The loss drops tenfold with every ten times more steps; the norm gains about the same amount
+# each time; the direction turns, ever more slowly, towards something. Towards what?
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1.3 The line it chooses
+#
+# A separating line is safer the farther it keeps from the points. The **margin** of a direction is the
+# distance of the worst point, counted negative if that point is on the wrong side:
+#
+# $$\mu(w) = \min_i \frac{y_i\, w \cdot x_i}{\lVert w \rVert} .$$
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercise 01.2: The margin
+# *★ · 5 minutes.* Write $\mu(w)$.
+#
+# <details><summary>Hint</summary>
+#
+# `X @ w` holds all $w \cdot x_i$ at once. The result is one number, and does not change when `w` is doubled.
+# </details>
+
+
+# %%
+@exercise("01.2")
+def margin(w, X, y):
+    """The margin of direction w: a number, for w (d,), X (n, d), y (n,)."""
+    ### BEGIN SOLUTION
+    return (y * (X @ w)).min() / np.linalg.norm(w)
+    ### END SOLUTION
+
+
+# %%
+check("01.2", margin)
+
+# %% [markdown]
+# Lesson 2 finds the direction of largest margin by convex optimisation, with a proof that it is the best. In
+# the plane we can afford to try them all.
+#
+# ### Exercise 01.3: The best direction, by trying them all
+# *★★ · 8 minutes.* Among the directions $(\cos a, \sin a)$ for the given angles $a$, return the one with the
+# largest margin.
+#
+# <details><summary>Hint</summary>
+#
+# Stack the unit vectors in an array `units` of shape `(k, 2)`. Then `units @ X.T` has shape `(k, n)`: the
+# minimum over points is taken along one axis, the best angle along the other.
+# </details>
+
+
+# %%
+@exercise("01.3")
+def best_direction(X, y, angles):
+    """The unit vector of largest margin: shape (2,), for X (n, 2), y (n,), angles (k,) in radians."""
+    ### BEGIN SOLUTION
+    units = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return units[(y * (units @ X.T)).min(axis=1).argmax()]
+    ### END SOLUTION
+
+
+# %%
+check("01.3", best_direction)
+
+# %% slideshow={"slide_type": "skip"}
+best = best_direction(X, y, np.radians(np.arange(0, 360, 0.01)))
+mu = margin(best, X, y)
+print(f"best direction ({best[0]:.4f}, {best[1]:.4f}), margin {mu:.4f}")
+assert np.allclose(best, np.sqrt(0.5), atol=1e-4)
+
+# %% slideshow={"slide_type": "subslide"}
+fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.5), width_ratios=[1.5, 1])
+plots.points(X, y, left)
+for t, color in ((1, "sky"), (100, "blue"), (100_000, "green")):
+    plots.boundary(W[times.index(t)], left, color=COLORS[color], label=f"$t$ = {t:,}")
+left.set(xlim=(-4.3, 4.3), ylim=(-2.7, 2.7))
+plots.boundary(best, left, margin=mu, linestyle="--", label="largest margin")
+plots.directions(W, right, target=best)
+fig.legend(loc="outside upper left", ncols=4)
+right.set(xlim=(-0.1, 1.2), ylim=(-0.15, 1.15), xlabel=r"$w_1 / ||w||$", ylabel=r"$w_2 / ||w||$")
+show(
+    fig,
+    alt="Left: the classifier's line turns from steep to the line in the middle of the widest empty strip. "
+    "Right: directions on the unit circle creep up towards a dashed ray at 45 degrees.",
+)
+
+# %% [markdown]
+# **Figure 2.** Left: the line after 1, 100 and 100,000 steps, and the widest strip free of points. Right: the
+# same run as directions on the unit circle, later steps larger, equally spaced in $\log t$; dashed, the
+# direction of largest margin.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# Gradient descent heads for the line in the middle of the widest empty strip, although nothing in the loss
+# asks for it.
+#
+# > **Theorem** (Soudry, Hoffer, Nacson, Gunasekar & Srebro 2018, Theorems 3 to 5, for the logistic loss).
+# > *Let some $w$ have all $y_i\, w \cdot x_i > 0$, and let $\eta < 8 n / \lVert X \rVert^2$, with
+# > $\lVert X \rVert$ the largest singular value of the matrix of points. From any start $w_0$, for almost all
+# > data sets,*
+# >
+# > $$w_t = \hat w \log t + \text{(a bounded vector)}, \qquad \hat w = \arg\min_w \lVert w \rVert
+# > \ \text{ subject to } \ y_i\, w \cdot x_i \ge 1 \text{ for all } i.$$
+# >
+# > *Hence $w_t / \lVert w_t \rVert \to \hat w / \lVert \hat w \rVert$, at distance $O(1/\log t)$, while
+# > $L(w_t) = O(1/t)$.*
+#
+# The vector $\hat w$ is the **hard-margin support vector machine** (SVM). It is the direction of largest
+# margin, scaled so that the nearest points have $u_i = 1$; therefore $\lVert \hat w \rVert = 1 / \hat\mu$,
+# where $\hat\mu = \max_w \mu(w)$ is the largest margin.
+
+# %% slideshow={"slide_type": "skip"}
+w_hat = best / mu
+bound = 8 * n / np.linalg.norm(X, 2) ** 2
+print(f"w_hat = {w_hat.round(3)}, largest margin {mu:.3f} = 1/{1 / mu:.3f}; eta must stay below {bound:.2f}")
+assert eta < bound
+assert np.allclose(w_hat, [1, 1], atol=1e-3)
+
+# %% [markdown]
+# You can verify this one by hand: $\hat w = (1, 1)$ and $\hat\mu = 1/\sqrt 2$. The two points with $u_i = 1$,
+# here $(1.5, -0.5)$ and $(-0.3, -0.7)$, hold the strip; they are the **support vectors**.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1.4 How fast, with nothing fitted
+#
+# The theorem has a reason that fits in a paragraph. When all $u_i$ are large, $\sigma(-u_i) \approx e^{-u_i}$
+# and $\log(1 + e^{-u_i}) \approx e^{-u_i}$. The nearest points then dominate both the loss and the gradient,
+# exponentially:
+#
+# $$L \approx \frac{1}{n} \sum_{i \in \mathcal S} e^{-u_i}, \qquad
+# -\nabla L \approx \frac{1}{n} \sum_{i \in \mathcal S} e^{-u_i}\, y_i x_i, \qquad
+# \mathcal S = \text{the support vectors}.$$
+#
+# For each support vector, $y_i x_i$ has the same component $\hat\mu$ along $\hat w / \lVert \hat w \rVert$.
+# Once $-\nabla L$ points that way,
+#
+# $$\lVert \nabla L \rVert \approx \hat\mu\, L .$$
+#
+# Treat $t$ as continuous, $dw/dt = -\eta \nabla L$. Then
+#
+# $$\frac{dL}{dt} = -\eta\, \lVert \nabla L \rVert^2, \qquad
+# \frac{d \lVert w \rVert}{dt} = \eta\, \lVert \nabla L \rVert .$$
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercise 01.4: Two predictions
+# *★★ · 10 minutes.* Insert $\lVert \nabla L \rVert = \hat\mu L$, solve the first equation for $L(t)$ at large
+# $t$, and put it into the second. Return the loss after $t$ steps, and the slope of $\lVert w \rVert$ against
+# $\log t$.
+#
+# <details><summary>Hint</summary>
+#
+# $dL / L^2 = -c\, dt$ integrates to $1/L = c\, t$ + constant, and the constant does not matter at large $t$.
+# A slope $s$ in $\log t$ means $d \lVert w \rVert / dt = s / t$.
+# </details>
+
+
+# %%
+@exercise("01.4")
+def predict(t, eta, mu):
+    """(loss after t steps, slope of the norm in log t): two numbers, for step size eta, largest margin mu."""
+    ### BEGIN SOLUTION
+    return 1 / (eta * mu**2 * t), 1 / mu
+    ### END SOLUTION
+
+
+# %%
+check("01.4", predict)
+
+# %% slideshow={"slide_type": "subslide"}
+losses = np.array([loss(w, X, y) for w in W])
+norms = np.linalg.norm(W, axis=1)
+predicted_loss = np.array([predict(t, eta, mu)[0] for t in times])
+slope = predict(1, eta, mu)[1]
+late = np.array(times) >= 100
+line = norms[-1] + slope * (np.log(times) - np.log(times[-1]))
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.1))
+plots.convergence(times, losses, np.where(late, predicted_loss, np.nan), left)
+left.set(yscale="log", ylabel="loss $L(w_t)$")
+left.text(3e3, 3e-3, r"$1 / (\eta\,\hat\mu^2 t)$")
+plots.convergence(times, norms, np.where(late, line, np.nan), right)
+right.set(ylabel=r"norm $||w_t||$")
+right.text(7e2, 3.8, r"slope $1 / \hat\mu$ in $\log t$")
+show(
+    fig,
+    alt="Left: the loss falls onto the predicted line 1/t. Right: the norm rises with the predicted slope.",
+)
+
+# %% [markdown]
+# **Figure 3.** Dots: gradient descent. Dashed: the predictions, drawn from $t = 100$ on; the slope's line is
+# hung on the last dot, the loss's line is fixed entirely.
+
+# %% slideshow={"slide_type": "skip"}
+t1, t2 = times.index(10_000), times.index(100_000)
+measured_slope = (norms[t2] - norms[t1]) / np.log(10)
+print(f"loss at t = 100,000: measured {losses[-1]:.3e}, predicted {predicted_loss[-1]:.3e}")
+print(f"slope of the norm over the last decade: measured {measured_slope:.3f}, predicted {slope:.3f}")
+assert abs(losses[-1] / predicted_loss[-1] - 1) < 1e-3
+assert abs(measured_slope / slope - 1) < 5e-3
+
+# %% [markdown]
+# The loss agrees within 0.1 percent and the slope within 0.5 percent, and the loss does not even know $n$: it
+# depends on the data through the margin alone.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1.5 The creep, located
+#
+# The angle left over is the bounded vector divided by $\lVert \hat w \rVert \log t$. We can compute that
+# vector. Suppose $w_t = \hat w \log t + \tilde w$ with a constant **offset** $\tilde w$. Its speed is
+# $\hat w / t$. A support vector has $y_i x_i \cdot \hat w = 1$, so
+# $e^{-u_i} = e^{-\log t - y_i x_i \cdot \tilde w}$, and $dw/dt = -\eta \nabla L$ becomes
+#
+# $$\frac{\hat w}{t} = \frac{1}{t} \sum_{i \in \mathcal S}
+# \frac{\eta}{n}\, e^{-y_i x_i \cdot \tilde w}\; y_i x_i .$$
+#
+# So $\hat w$ is a positive combination of the support vectors,
+# $\hat w = \sum_{i \in \mathcal S} \lambda_i\, y_i x_i$. The coefficients $\lambda_i > 0$ are the SVM's *dual
+# variables* (lesson 2). Matching the two sums,
+#
+# $$\lambda_i = \frac{\eta}{n}\, e^{-y_i x_i \cdot \tilde w} \qquad \text{for each } i \in \mathcal S .$$
+
+# %%
+in_S = y * (X @ w_hat) < 1.01
+S = y[in_S, None] * X[in_S]  # rows y_i x_i of the support vectors
+w_hat = np.linalg.solve(S, np.ones(2))  # u_i = 1 for both: exact, where the search over angles was not
+lam = np.linalg.solve(S.T, w_hat)
+print(f"support vectors y_i x_i: {S[0]} and {S[1]}")
+print(f"w_hat = ({w_hat[0]:.6f}, {w_hat[1]:.6f}) = {lam[0]:.4f} * {S[0]} + {lam[1]:.4f} * {S[1]}")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercise 01.5: The offset
+# *★★★ · 12 minutes.* Solve the last equation for $\tilde w$. The rows of `S` are the vectors $y_i x_i$ of the
+# support vectors; there are as many as dimensions, and they are independent.
+#
+# <details><summary>Hint</summary>
+#
+# Take logarithms. What remains is one linear equation for each support vector.
+# </details>
+
+
+# %%
+@exercise("01.5")
+def offset(S, lam, eta, n):
+    """The offset: shape (d,), for S (d, d), lam (d,), step size eta and n points in the loss."""
+    ### BEGIN SOLUTION
+    return np.linalg.solve(S, np.log(eta / (n * lam)))
+    ### END SOLUTION
+
+
+# %%
+check("01.5", offset)
+
+# %%
+w_tilde = offset(S, lam, eta, n)
+
+
+def angle(w):
+    """Degrees between w, or each row of w, and w_hat."""
+    unit = w_hat / np.linalg.norm(w_hat)
+    return np.degrees(np.arctan2(np.abs(w @ [-unit[1], unit[0]]), w @ unit))
+
+
+predicted = w_hat * np.log(times[-1]) + w_tilde
+print(f"after 100,000 steps   measured: w = {W[-1].round(2)}, {angle(W[-1]):.2f} degrees from w_hat")
+print(f"                     predicted: w = {predicted.round(2)}, {angle(predicted):.2f} degrees")
+assert np.linalg.norm(W[-1] - predicted) < 0.005
+assert round(angle(W[-1]), 1) == 4.4
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The position is right to three digits. Split the offset into $\delta$, the length of its part across
+# $\hat w$, and its component $\rho$ along $\hat w / \lVert \hat w \rVert$: the angle $\theta_t$ that is left
+# obeys
+#
+# $$\tan \theta_t = \frac{\delta}{\lVert \hat w \rVert \log t + \rho} .$$
+
+# %%
+rho = w_tilde @ w_hat / np.linalg.norm(w_hat)
+delta = np.linalg.norm(w_tilde - rho * w_hat / np.linalg.norm(w_hat))
+log_t = (delta / np.tan(np.radians(1)) - rho) / np.linalg.norm(w_hat)
+print(f"delta = {delta:.3f}; one degree is left after 10^{log_t / np.log(10):.1f} steps")
+assert 17 < log_t / np.log(10) < 18
+assert 1.9e-5 < losses[-1] < 2.1e-5
+
+# %% [markdown]
+# After 100,000 steps 4.4 degrees are left, and getting down to one would take more than $10^{17}$ steps. The
+# loss, at $2 \cdot 10^{-5}$, gives no hint of it.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1.6 The same path with longer steps
+#
+# Descent is slow because the gradient dies, as $1/t$; the direction it gives is fine. So keep the direction
+# and choose the length: **normalised gradient descent** (NGD) repeats
+# $w_{t+1} = w_t - \eta\, \nabla L(w_t) / \lVert \nabla L(w_t) \rVert$.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercise 01.6: A step of fixed length
+# *★ · 6 minutes.* Write one step of normalised gradient descent. Use your `logistic_gradient`.
+#
+# <details><summary>Hint</summary>
+#
+# The new point lies at distance $\eta$ from the old one, whatever the size of the gradient.
+# </details>
+
+
+# %%
+@exercise("01.6")
+def normalized_step(w, X, y, eta):
+    """The weights after one step of length eta: shape (d,), for w (d,), X (n, d), y (n,)."""
+    ### BEGIN SOLUTION
+    g = logistic_gradient(w, X, y)
+    return w - eta * g / np.linalg.norm(g)
+    ### END SOLUTION
+
+
+# %%
+check("01.6", normalized_step)
+
+# %% slideshow={"slide_type": "subslide"}
+ngd_times = geometric(300, 16)
+V = descend(lambda w: normalized_step(w, X, y, 0.5), np.zeros(2), ngd_times)
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.7), width_ratios=[1, 1.15])
+ends = np.array([[0, 0], [12, 12]])
+left.plot(*ends.T, color="black", linestyle="--", label=r"$\hat w$")
+left.plot(
+    *(w_hat * np.array([[3], [12]]) + w_tilde).T, color=COLORS["grey"], label=r"$\hat w \log t + \tilde w$"
+)
+left.plot(*W.T, "o", markersize=5, label="GD")
+left.plot(*V.T, "s", markersize=5, label="NGD")
+left.set(xlim=(0, 10.5), ylim=(-0.5, 10.5), xlabel="$w_1$", ylabel="$w_2$", aspect="equal")
+left.legend()
+w_later = w_hat * np.log(np.array(times))[:, None] + w_tilde
+plots.convergence(times, angle(W), np.where(late, angle(w_later), np.nan), right, label="GD")
+shrinking = np.degrees(delta / (0.5 * np.array(ngd_times)))
+shrinking[:6] = np.nan  # the first few steps still turn
+plots.convergence(ngd_times, angle(V), shrinking, right, label="NGD", marker="s")
+ticks = [0.3, 1, 3, 10, 30]
+right.set(yscale="log", ylabel=r"angle to $\hat w$ (degrees)", yticks=ticks, yticklabels=ticks)
+right.legend(loc="lower right")
+show(
+    fig,
+    alt="Left: in the plane of weights both descents follow one curve, which ends parallel to the ray w hat. "
+    "Right: the angle of gradient descent falls like 1/log t, that of the normalised form like 1/t.",
+)
+
+# %% [markdown]
+# **Figure 4.** Left: the plane of weights. Both descents end on one line parallel to $\hat w$, at distance
+# $\delta$. Right: the angle left over, measured (dots) and predicted (dashed).
+
+# %% slideshow={"slide_type": "skip"}
+every_step = descend(lambda w: normalized_step(w, X, y, 0.5), np.zeros(2), range(1, 301))
+first = 1 + int(np.argmax(angle(every_step) < 1))
+print(f"NGD comes within one degree at step {first}; after 300 steps {angle(V[-1]):.2f} degrees are left")
+assert 100 <= first <= 120
+assert abs(np.radians(angle(V[-1])) * np.linalg.norm(V[-1]) / delta - 1) < 0.01
+
+# %% [markdown]
+# The path is the same; the clock is not. After $t$ steps of length $\eta$ the norm is about $\eta t$ instead
+# of $\lVert \hat w \rVert \log t$, so the angle is about $\delta / (\eta t)$: one degree after some 110
+# steps. (That the margin of NGD is within $O(1/t)$ of the best is a theorem of Ji & Telgarsky 2021.)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1.7 The same from the library, on data that nobody chose
+#
+# From now on we take models, optimisers and the training loop from `mini_attn`. They agree with what you
+# wrote:
+
+# %%
+points = data.PointData(torch.tensor(X), torch.tensor(y))
+model = models.LinearClassifier(d=2)
+train.fit(model, points, optim.NormalizedGD(model.parameters(), lr=0.5), steps=300, progress=False)
+assert np.allclose(model.w.detach(), V[-1])
+
+model = models.LinearClassifier(d=2)
+train.fit(model, points, torch.optim.SGD(model.parameters(), lr=eta), steps=1000, progress=False)
+assert np.allclose(model.w.detach(), W[times.index(1000)])
+
+# %% [markdown]
+# Our twelve points were picked to make clear figures. Here are twenty random data sets of twenty points. A
+# leading dimension holds the *trials*, and one call trains them all.
+
+# %%
+sets = [data.separable_points(n=20, seed=seed) for seed in range(20)]
+many = data.PointData(
+    torch.stack([s.X for s in sets]), torch.stack([s.y for s in sets])
+)  # (20, 20, 2), (20, 20)
+angles = np.radians(np.arange(0, 360, 0.01))
+targets = torch.tensor(np.array([best_direction(s.X.numpy(), s.y.numpy(), angles) for s in sets]))
+
+for name in ("GD", "NGD"):
+    model = models.LinearClassifier(d=2, trials=20)
+    if name == "GD":
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    else:
+        optimizer = optim.NormalizedGD(model.parameters(), lr=0.5, batch_dims=1)  # a norm for each trial
+    train.fit(model, many, optimizer, steps=1000, progress=False)
+    left_over = torch.rad2deg(torch.arccos(geometry.cosine(model.w.detach(), targets)))
+    median, largest = left_over.median(), left_over.max()
+    print(
+        f"{name:>3}, 1000 steps: angle to the SVM {median:.1f} degrees in the median, at most {largest:.1f}"
+    )
+    assert (median > 8) if name == "GD" else (largest < 1)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1.8 Where it breaks, and where it does not
+#
+# The theorem has three conditions that sound harmless: the points can be separated, almost all data sets, any
+# start. Change one at a time.
+
+# %%
+steps = geometric(10_000, 21)
+starts = {"(0, 0)": (0, 0), "(-5, -5)": (-5, -5), "(8, -3)": (8, -3)}
+
+X_mixed, y_mixed = np.vstack([X, [1.0, 1.0]]), np.append(y, -1.0)  # a square among the discs
+mixed = [gradient_descent(X_mixed, y_mixed, starts[name], steps) for name in ("(0, 0)", "(-5, -5)")]
+print("not separable, two starts: w =", mixed[0][-1].round(3), "and", mixed[1][-1].round(3))
+
+
+def repeated(point, copies):
+    """Weights after `steps` when a point is there several times, and the offset theory predicts."""
+    X_more = np.vstack([X, X[[point] * (copies - 1)]])
+    y_more = np.append(y, y[[point] * (copies - 1)])
+    shared = np.where(np.isclose(S, y[point] * X[point]).all(axis=1), lam / copies, lam)
+    return gradient_descent(X_more, y_more, np.zeros(2), steps), offset(S, shared, eta, len(y_more))
+
+
+repeats = {
+    "each once": repeated(0, 1),
+    "5 of (-0.3, -0.7)": repeated(6, 5),
+    "5 of (1.5, -0.5)": repeated(0, 5),
+}
+for name, (path, _) in repeats.items():
+    print(f"{name}: {angle(path[-1]):.2f} degrees left")
+
+from_starts = {name: gradient_descent(X, y, start, steps) for name, start in starts.items()}
+for name, path in from_starts.items():
+    print(f"start {name}: {angle(path[-1]):.1f} degrees left")
+
+# %% slideshow={"slide_type": "subslide"}
+fig, (left, middle, right) = plt.subplots(1, 3, figsize=(9.8, 3.3))
+left.semilogx(steps, norms[: len(steps)], color="black", linestyle="--", label="separable")
+for path, start in zip(mixed, starts, strict=False):
+    left.semilogx(steps, np.linalg.norm(path, axis=1), label=f"from {start}")
+left.set(xlabel="step $t$", ylabel="norm $||w_t||$", title="(a) not separable", ylim=(0, 9.5))
+left.legend()
+for (name, (path, shift)), marker in zip(repeats.items(), "osD", strict=True):
+    later = angle(w_hat * np.log(steps)[:, None] + shift)
+    later[np.array(steps) < 100] = np.nan
+    plots.convergence(steps, angle(path), later, middle, label=name, marker=marker)
+middle.set(ylabel=r"angle to $\hat w$ (degrees)", title="(b) repeated points", ylim=(-1, 60))
+middle.legend(loc="upper right", borderaxespad=0)
+right.plot(
+    *(w_hat * np.array([[3], [9]]) + w_tilde).T, color=COLORS["grey"], label=r"$\hat w \log t + \tilde w$"
+)
+for name, path in from_starts.items():
+    whole = np.vstack([starts[name], path])
+    right.plot(*whole.T, marker="o", markersize=4, linewidth=1, label=f"from {name}")
+right.set(xlabel="$w_1$", ylabel="$w_2$", title="(c) another start", ylim=(-6, 10))
+right.legend(fontsize=9)
+show(
+    fig,
+    alt="Three panels. Without separability the norm levels off. Repeated points change the angle's fall. "
+    "Paths from three starts run towards one line.",
+)
+
+# %% [markdown]
+# **Figure 5.** (a) The norm, on our points and with one more at $(1, 1)$, labelled $-1$. (b) The angle to
+# $\hat w$ when a support vector is repeated: measured (markers), predicted by your `offset` (dashed). (c) The
+# weights from three starts, up to $t = 10{,}000$.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **(a) Points that no line separates.** With a point on the wrong side, going far is costly in every
+# direction. Now $L$ has a finite minimiser, near $(2.1, -1.7)$, and descent stops there from either start.
+# There is nothing left to choose.
+#
+# **(b) Repeated points.** The SVM does not count points, so the limit stays. The offset does count: $c$
+# copies of a point share its $\lambda_i$. Five copies of $(-0.3, -0.7)$ happen to cancel $\delta$, and 0.06
+# degrees are left after 10,000 steps; five copies of $(1.5, -0.5)$ leave 11.8 degrees, against 6.0 with each
+# point once.
+#
+# **(c) Another start.** The offset does not depend on $w_0$: all paths end on one line. But a far start,
+# where the loss is small already, is forgotten slowly: from $(8, -3)$ there are still 24.7 degrees left.
+
+# %% slideshow={"slide_type": "skip"}
+assert np.allclose([path[-1] for path in mixed], [2.1, -1.7], atol=0.05)
+assert [round(float(angle(path[-1])), 1) for path, _ in repeats.values()] == [6.0, 0.1, 11.8]
+assert np.allclose(*repeats["5 of (-0.3, -0.7)"][1])  # an offset along w_hat = (1, 1): delta is zero
+assert round(float(angle(from_starts["(8, -3)"][-1])), 1) == 24.7
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **The arithmetic breaks too.** At $w = 400\, \hat w$ the gradient is about $e^{-400}$, and its norm, a root
+# of squares, underflows to zero: your normalised step would divide zero by zero. Only the direction matters,
+# so the library takes the largest $\sigma(-u_i)$ out of the sum before it computes anything. Inside attention
+# this trap opens much earlier; lesson 5 is about it.
+
+# %%
+far = 400 * w_hat
+print("norm of the gradient, computed:", np.linalg.norm(logistic_gradient(far, X, y)))
+model = models.LinearClassifier(d=2, init=torch.tensor(far))
+train.fit(model, points, optim.NormalizedGD(model.parameters(), lr=0.5), steps=20, progress=False)
+print("20 library steps of 0.5 move w by", (model.w.detach().numpy() - far).round(2))
+assert np.linalg.norm(logistic_gradient(far, X, y)) == 0
+assert np.allclose(np.linalg.norm(model.w.detach().numpy() - far), 10, rtol=0.05)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1.9 Move a point
+#
+# Move the ringed point with the sliders, and change the step size. Try to
+#
+# 1. turn the line by moving the ringed point, then by moving it where it no longer holds the strip;
+# 2. place it so that descent is within a degree after 3,000 steps;
+# 3. make the data inseparable, and watch the norm in the title;
+# 4. raise the step size to 100. Why does it not help?
+
+# %% slideshow={"slide_type": "skip"}
+fig = widgets.margin_figure(X, y, x1=0.6, x2=1.0, eta=1.0)
+show(
+    fig,
+    alt="Left: the ringed point now lies at (0.6, 1.0), and the widest strip turned with it. Right: the "
+    "direction of w approaches the dashed direction of largest margin.",
+)
+
+# %% [markdown]
+# **Figure 6.** What the sliders show when the ringed point is at $(0.6, 1.0)$. Left: the line of gradient
+# descent after 3,000 steps from zero, and the line of largest margin with its strip. Right: the direction of
+# $w_t$.
+
+# %% tags=["nbval-ignore-output", "widget"]
+widgets.margin_widget(X, y)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Questions
+#
+# 1. The loss is $2 \cdot 10^{-5}$ and halves only every doubling of $t$. A friend stops here and calls
+#    $w / \lVert w \rVert$ converged. What do you say?
+#    <details><summary>Answer</summary>The loss falls like 1/t, the angle like 1/log t: it will take the
+#    square of t, in steps, to halve what is left of the angle.</details>
+# 2. All points are multiplied by 10. What happens to $\hat w$, to its direction, to the slope of the norm?
+#    <details><summary>Answer</summary>The margin is ten times larger, so the SVM vector and the slope are ten
+#    times smaller; the direction stays. The largest allowed step size is a hundred times smaller.</details>
+# 3. You delete a point that is not a support vector. Does the limit direction change? The path?
+#    <details><summary>Answer</summary>The limit does not. The path does at first; in the end only through n
+#    in the offset, which moves it along the direction of the SVM and not across.</details>
+# 4. In the widget, a step size of 100 freezes the direction. Why?
+#    <details><summary>Answer</summary>The first step throws w far out, where all losses are tiny. It is a
+#    start like (8, -3) in Figure 5(c), only farther: nothing is left to pull it round.</details>
+
+# %%
+progress("01")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - On separable data the logistic loss has no minimiser, and gradient descent leaves for infinity in the
+#   direction of the hard-margin SVM.
+# - $L \approx 1 / (\eta \hat\mu^2 t)$, $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of $\log t$, and $w_t$
+#   approaches $\hat w \log t + \tilde w$: three predictions from the data alone, confirmed to 0.1, 0.5 and
+#   0.1 percent.
+# - The direction needs exponentially many steps. Normalised steps follow the same path and need about
+#   $\delta / (\eta\, \theta)$ of them for an angle $\theta$.
+# - Start and repetitions move the path, not the limit. Without separability there is a finite minimiser
+#   instead.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Further reading
+#
+# - D. Soudry, E. Hoffer, M. S. Nacson, S. Gunasekar, N. Srebro. *The implicit bias of gradient descent on
+#   separable data.* JMLR 19 (2018). The theorem of this lesson; its Theorem 4 is the offset.
+# - Z. Ji, M. Telgarsky. *The implicit bias of gradient descent on nonseparable data.* COLT 2019. What lies
+#   between separable and not.
+# - M. S. Nacson et al. *Convergence of gradient descent on separable data.* AISTATS 2019, and Z. Ji, M.
+#   Telgarsky. *Characterizing the implicit bias via a primal-dual analysis.* ALT 2021. How normalised steps
+#   speed it up.
+# - S. Rosset, J. Zhu, T. Hastie. *Margin maximizing loss functions.* NIPS 2003. The same limit by shrinking
+#   the regularisation instead of waiting.
+#
+# **Next:** [lesson 2](02_hard_margin_svm.ipynb) solves the SVM without trying every angle, and proves for any
+# direction how far from the best it is.

@@ -1,0 +1,1037 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 05 · Softmax attention from scratch
+#
+# An attention layer looks at a few tokens and returns a weighted average of what they hold. The weights
+# come from a softmax, and training can push that softmax as far as it likes towards choosing a single
+# token.
+#
+# **The question: what does a softmax choose, and can you still trust its gradient once it has chosen?**
+#
+# The answer to the second half, for the formula in every textbook, is no. It fails at a logit gap of 37.
+# You will see why, to the digit, and repair it in one line.
+
+# %% [markdown]
+# **After this lesson you can**
+#
+# - compute the output of an attention layer, and say which token it selects and how firmly;
+# - derive its gradient in the logits and in the weights $p$, and check both against autograd;
+# - predict how fast a softmax saturates, and why plain gradient descent then slows down to $\log t$;
+# - read the landscape of the loss over a two-dimensional $p$, and say why it is not convex;
+# - recognise catastrophic cancellation and underflow in a gradient, and cure both.
+#
+# **You need** lesson 01 (gradient descent, normalised descent, the logistic loss), the chain rule, and
+# numpy. Reckon with 90 minutes; six exercises are in the text.
+
+# %%
+from decimal import Decimal, localcontext
+
+import ipywidgets
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from course.exercise import check, exercise, progress, todo
+from course.figure import show
+from mini_attn import data, optim, plots, train, widgets
+from mini_attn.models import PromptAttention
+from mini_attn.softmax import softmax as library_softmax
+from mini_attn.softmax import textbook_softmax
+
+plots.style()
+plt.rcParams.update({"font.size": 11, "axes.titlesize": 11, "axes.labelsize": 11, "legend.fontsize": 10})
+TOKEN_COLORS = [plots.COLORS[name] for name in ("blue", "vermillion", "green")]
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1. The idea in a picture
+#
+# A **sequence** has $T$ tokens. Token $t$ has a **key** $k_t \in \mathbb{R}^d$, by which the layer finds
+# it, and a **value** $g_t \in \mathbb{R}$, which is what it contributes. The layer itself is one vector
+# $p \in \mathbb{R}^d$. It works in three lines:
+#
+# $$h_t = k_t \cdot p, \qquad s_t = \frac{e^{h_t}}{\sum_\tau e^{h_\tau}}, \qquad f = \sum_t s_t\, g_t .$$
+#
+# The $h_t$ are the **logits**, the $s_t$ are the **attention**: positive weights that sum to one. So $f$ is
+# an average of the values, and it leans towards tokens whose keys point along $p$.
+#
+# Our toy, in this lesson and the next, has three tokens in the plane:
+#
+# | token | key $k_t$ | value $g_t$ | |
+# |---|---|---|---|
+# | 1 | $(-0.1,\ 1)$ | $1$ | the best |
+# | 2 | $(1,\ 0)$ | $0.9$ | nearly as good |
+# | 3 | $(0,\ 0)$ | $0$ | useless |
+
+# %%
+tokens = data.toy_one_sequence()
+K = tokens.keys[0].numpy()  # (T, d), row t is the key k_t
+g = tokens.values[0].numpy()  # (T,)
+np.testing.assert_array_equal(K, [[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]])
+np.testing.assert_array_equal(g, [1.0, 0.9, 0.0])
+
+
+def at(p):
+    """The library's layer at p, (..., 2): leading dimensions are independent layers, one p each."""
+    p = torch.as_tensor(p, dtype=torch.float64)
+    return PromptAttention(d=2, trials=p.shape[:-1], init=p)
+
+
+def draw_keys(ax, p):
+    """The three keys, and the direction of p as an arrow."""
+    ax.scatter(*K.T, s=110, color=TOKEN_COLORS, zorder=3)
+    for k, value, shift in zip(K, g, ((-0.1, 0.2), (0.1, -0.35), (-0.1, -0.35)), strict=True):
+        ax.annotate(f"value {value:g}", k + shift, ha="center", fontsize=11)
+    ax.annotate("", xy=p, xytext=(0, 0), arrowprops={"arrowstyle": "-|>", "linewidth": 2})
+    ax.set(xlim=(-1.1, 1.7), ylim=(-1.1, 1.7), xlabel="first coordinate", ylabel="second", aspect="equal")
+
+
+direction = np.array([0.5, np.sqrt(0.75)])  # 60 degrees, length 1
+norms = [0, 1, 4, 16]
+with torch.no_grad():
+    layers = at(np.outer(norms, direction))
+    attention, outputs = layers.attention(tokens)[:, 0].numpy(), layers(tokens)[:, 0].numpy()
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(7.4, 2.9), width_ratios=[1, 1.7])
+draw_keys(left, 1.4 * direction)
+left.set_title("keys, and the direction of $p$")
+for t in range(3):
+    right.bar(
+        np.arange(4) + 0.27 * (t - 1), attention[:, t], 0.25, color=TOKEN_COLORS[t], label=f"token {t + 1}"
+    )
+right.set_xticks(range(4), [f"$\\|p\\| = {R}$\n$f = {f:.2f}$" for R, f in zip(norms, outputs, strict=True)])
+right.set(ylabel="attention $s_t$", ylim=(0, 1.05), title="the longer $p$, the harder the choice")
+right.legend(loc="upper left")
+show(
+    fig,
+    alt="Left: three keys in the plane and an arrow p at 60 degrees. Right: attention on the three "
+    "tokens as bars for p of length 0, 1, 4 and 16; from equal thirds to nearly everything on "
+    "token 1, with the output f rising from 0.63 to 1.00.",
+)
+
+# %% [markdown]
+# **Figure 1.** Left: the three keys and a direction for $p$. Right: the attention for four lengths of $p$
+# in that direction, and the output $f$. Direction decides *which* token wins, length decides *how firmly*.
+
+# %%
+np.testing.assert_allclose(outputs[[0, -1]], [0.63, 1.00], atol=0.005)
+assert round(attention[-1, 0], 3) == 0.994
+
+# %% [markdown]
+# With $p = 0$ every token gets a third and $f = 0.63$ is the plain mean. At $\|p\| = 16$ token 1 holds
+# 99.4% and $f$ is its value, 1.00. Attention is a *soft selection*: a choice among $T$ tokens that can be
+# differentiated.
+#
+# (The papers write $f(X) = v^\top X^\top \mathrm{softmax}(K p)$. Row $t$ of $X$ is the token $x_t$, the
+# linear head $v$ reads its value $g_t = v \cdot x_t$, and row $t$ of $K$ is its key. With a label
+# $Y = \pm 1$ the *score* of a token is $\gamma_t = Y g_t$. In our toy $Y = 1$: scores and values are the
+# same.)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 2. Softmax and its temperature
+#
+# Two facts about the softmax are worth having before you code it.
+#
+# **Only differences count.** Add a constant $c$ to every logit, and $e^{c}$ cancels between numerator and
+# denominator. In particular you may subtract the largest logit first. Then every exponent is at most 0 and
+# nothing overflows.
+#
+# **A temperature sets the firmness.** $\mathrm{softmax}(h / \tau)$ with temperature $\tau > 0$ tends to the
+# uniform average as $\tau \to \infty$, and puts everything on the largest logit as $\tau \to 0$. Since
+# $h = K p$ is linear in $p$, *the length of $p$ is an inverse temperature*: doubling $\|p\|$ halves $\tau$.
+# Figure 1 cooled the same direction from $\tau = \infty$ to $1/16$.
+
+# %% [markdown]
+# ### Exercise 05.1: Softmax with a temperature
+#
+# ★☆☆ · 6 minutes
+#
+# Write the softmax of $h/\tau$ over the last axis. It must also be right for logits near $\pm 1000$.
+#
+# <details><summary>Hint</summary>
+#
+# `h.max(axis=-1, keepdims=True)` keeps the axis, so that the result broadcasts against `h`; `sum` takes the
+# same arguments.
+#
+# </details>
+
+
+# %%
+@exercise("05.1")
+def softmax(h, temperature=1.0):
+    """Attention weights, same shape as h: (..., T) logits, each row along the last axis sums to one."""
+    ### BEGIN SOLUTION
+    e = np.exp((h - h.max(axis=-1, keepdims=True)) / temperature)
+    return e / e.sum(axis=-1, keepdims=True)
+    ### END SOLUTION
+
+
+# %%
+check("05.1", softmax)
+h = K @ direction
+for tau in (10, 1, 0.1):
+    print(f"temperature {tau:4}:  s = {softmax(h, tau).round(3)},  f = {softmax(h, tau) @ g:.3f}")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 3. The gradient
+#
+# To train $p$ we need to know how $f$ reacts to the logits. Write $S = \sum_\tau e^{h_\tau}$ and
+# differentiate the quotient $s_t = e^{h_t}/S$. For $\tau = t$ both numerator and denominator move, for
+# $\tau \neq t$ only the denominator:
+#
+# $$\frac{\partial s_t}{\partial h_t} = s_t - s_t^2, \qquad
+#   \frac{\partial s_t}{\partial h_\tau} = -\, s_t\, s_\tau \quad (\tau \neq t).$$
+#
+# This is the Jacobian $J = \mathrm{diag}(s) - s s^\top$. Raising one logit lifts its own weight and lowers
+# all the others.
+
+# %% [markdown]
+# ### Exercise 05.2: The gradient in the logits
+#
+# ★★☆ · 10 minutes
+#
+# Return $u_t = \partial f / \partial h_t$ for $f = \sum_\tau s_\tau g_\tau$. Simplify on paper before you
+# code: no matrix is needed.
+#
+# <details><summary>Hint</summary>
+#
+# $u_t = \sum_\tau g_\tau\, \partial s_\tau / \partial h_t$. Take $s_t$ out of every term. What is left in
+# the bracket contains $f$.
+#
+# </details>
+
+
+# %%
+@exercise("05.2")
+def output_gradient(h, g):
+    """The gradient u of f in the logits, (T,), from logits h (T,) and values g (T,)."""
+    ### BEGIN SOLUTION
+    s = softmax(h)
+    return s * (g - s @ g)
+    ### END SOLUTION
+
+
+# %%
+check("05.2", output_gradient)
+
+# %% [markdown]
+# The result is worth reading slowly:
+#
+# $$u_t = s_t\,(g_t - f).$$
+#
+# A token's logit should rise exactly when its value beats *what the layer returns now*. How strongly is
+# proportional to the attention it already has: a token that nobody looks at has no say. And the entries sum
+# to zero, because shifting all logits together changes nothing.
+#
+# A derivation deserves a second opinion. Central differences give one, autograd another.
+
+# %%
+h = K @ (2 * direction)
+step = 1e-6
+differences = [(softmax(h + step * e) @ g - softmax(h - step * e) @ g) / (2 * step) for e in np.eye(3)]
+h_torch = torch.tensor(h, requires_grad=True)
+(torch.softmax(h_torch, -1) @ torch.as_tensor(g)).backward()
+
+print("your formula        ", output_gradient(h, g).round(6))
+print("central differences ", np.round(differences, 6))
+print("torch autograd      ", h_torch.grad.numpy().round(6))
+again = "exercise 05.1 or 05.2 is not right yet: see what its check says"
+assert np.allclose(softmax(h), library_softmax(torch.as_tensor(h)), rtol=1e-14), again
+assert np.allclose(output_gradient(h, g), differences, atol=1e-8), again
+assert np.allclose(output_gradient(h, g), h_torch.grad, atol=1e-15), again
+
+# %% [markdown]
+# From the logits to $p$ is one more step of the chain rule: $h = K p$, so $\nabla_p f = K^\top u$. Training
+# minimises the mean loss over $n$ sequences,
+#
+# $$L(p) = \frac1n \sum_{i=1}^n \ell\,(Y_i\, f_i), \qquad
+#   \nabla L(p) = \frac1n \sum_{i=1}^n \ell'(Y_i f_i)\; Y_i\;
+#   K_i^\top u_i ,$$
+#
+# where sequence $i$ has keys $K_i$, tokens $X_i$, label $Y_i$, output $f_i$, and $u_i$ is the gradient of
+# $f_i$ in its logits. The loss $\ell$ is a decreasing function; here the logistic loss
+# $\ell(q) = \log(1 + e^{-q})$ of lesson 01.
+
+# %% [markdown]
+# ### Exercise 05.3: The gradient of the loss in p
+#
+# ★★☆ · 12 minutes
+#
+# Return $\nabla L(p)$ for the logistic loss. All sequences have the same length $T$, so the inputs are
+# arrays: `X` and `keys` of shape $(n, T, d)$, `y` of shape $(n,)$, `v` of shape $(d,)$. Values are
+# $g_{it} = v \cdot x_{it}$.
+#
+# <details><summary>Hint</summary>
+#
+# Logits are `keys @ p` and values `X @ v`, both $(n, T)$. A loop over sequences is fine. For the sum over
+# sequences and tokens at once there is `np.einsum("nt,ntd->d", weights, keys)`. And
+# $\ell'(q) = -1/(1 + e^{q})$.
+#
+# </details>
+
+
+# %%
+@exercise("05.3")
+def loss_gradient(p, X, keys, y, v):
+    """The gradient of the mean logistic loss in p, (d,)."""
+    ### BEGIN SOLUTION
+    s, values = softmax(keys @ p), X @ v  # (n, T)
+    f = (s * values).sum(axis=-1)  # (n,)
+    u = s * (values - f[:, None])  # (n, T)
+    slope = -y / (1 + np.exp(y * f))  # (n,)
+    return np.einsum("nt,ntd->d", slope[:, None] * u, keys) / len(y)
+    ### END SOLUTION
+
+
+# %%
+check("05.3", loss_gradient)
+
+# %% [markdown]
+# Now the same through autograd, on eight random sequences of six tokens in five dimensions. From here on we
+# let the library's `PromptAttention` do this work; it is the model you just differentiated.
+
+# %%
+random = data.random_tokens(n=8, T=6, d=5, seed=1)
+layer = PromptAttention(d=5, init=torch.linspace(-2, 2, 5, dtype=torch.float64))
+torch.nn.functional.softplus(-random.y * layer(random)).mean().backward()
+by_hand = loss_gradient(
+    layer.p.detach().numpy(), *(a.numpy() for a in (random.X, random.keys, random.y, random.v))
+)
+difference = np.abs(by_hand - layer.p.grad.numpy()).max()
+print("largest difference from autograd below 1e-15:", bool(difference < 1e-15))
+assert difference < 1e-15, "exercise 05.3 is not right yet: see what its check says"
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Turn it yourself
+#
+# Turn $p$ with the first slider, lengthen it with the second. Watch three things: which token wins, how the
+# attention hardens, and what becomes of the gradient $u$. Its bars are drawn relative to the largest one,
+# whose size stands above them.
+
+
+# %%
+def draw_layer(angle, norm):
+    """Keys and p, attention, and gradient in the logits, for p of a given angle (degrees) and length."""
+    unit = np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+    s = softmax(K @ (norm * unit))
+    u = s * ((g[:, None] - g) @ s)  # section 6 explains this form
+    size = np.abs(u).max()
+    fig = Figure(figsize=(7.4, 2.4))
+    plane, weights, pull = fig.subplots(1, 3, width_ratios=[1.2, 1, 1])
+    draw_keys(plane, 1.4 * unit)
+    plane.set_title(f"$\\|p\\| = {norm:g}$ at {angle:g}°")
+    weights.bar([1, 2, 3], s, color=TOKEN_COLORS)
+    weights.set(ylim=(0, 1.05), xticks=[1, 2, 3], xlabel="token", title=f"attention, $f = {s @ g:.2f}$")
+    pull.bar([1, 2, 3], u / size, color=TOKEN_COLORS)
+    pull.axhline(0, color=plots.COLORS["black"], linewidth=1)
+    pull.set(ylim=(-1.1, 1.1), xticks=[1, 2, 3], xlabel="token", title=f"gradient (max {size:.0e})")
+    return fig
+
+
+show(
+    draw_layer(60, 12),
+    alt="Three panels for p of length 12 at 60 degrees. Keys and p; attention nearly all on token 1; "
+    "the gradient in the logits, positive for token 1 and negative for tokens 2 and 3, its "
+    "largest entry 2e-03.",
+)
+
+# %% [markdown]
+# **Figure 2.** What the sliders below show, for $p$ of length 12 at 60°. The layer has all but chosen token
+# 1, and the largest entry of its gradient is 0.002.
+
+# %% tags=["nbval-ignore-output", "widget"]
+wide = {"style": {"description_width": "110px"}, "layout": ipywidgets.Layout(width="480px")}
+widgets.sliders(
+    draw_layer,
+    angle=ipywidgets.IntSlider(60, -180, 180, 5, description="angle of p (°)", **wide),
+    norm=ipywidgets.FloatSlider(value=4, min=0.5, max=40, step=0.5, description="length of p", **wide),
+)
+
+# %% [markdown]
+# Two settings to try. At 0° token 2 wins, although token 1 is worth more: lengthen $p$ and see which of the
+# other two pulls harder. At 45° tokens 1 and 2 nearly tie: even $\|p\| = 40$ does not make the choice
+# clean.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 4. Saturation: the gradient dies as fast as the choice hardens
+#
+# Fix a direction and let $R = \|p\|$ grow. The winner is $a = \arg\max_t k_t \cdot p$. What counts is how
+# far it is ahead of its nearest rival, per unit of length:
+#
+# $$m = \min_{t \neq a} \frac{(k_a - k_t) \cdot p}{\|p\|},$$
+#
+# the **margin** of the direction, a property of the direction alone.
+#
+# > **Proposition (a softmax saturates exponentially).** Let $p$ have norm $R$ and margin $m > 0$. Then
+# >
+# > $$1 - s_a \;\le\; (T-1)\, e^{-mR}, \qquad \|\nabla_p f\| \;\le\; D\, \Delta\, (T-1)\, e^{-mR},$$
+# >
+# > with $D = \max_t \|k_a - k_t\|$ and $\Delta = \max_t g_t - \min_t g_t$.
+# >
+# > *Proof.* Each rival has $s_t \le e^{h_t - h_a} \le e^{-mR}$; add the $T-1$ of them. As the entries of
+# > $u$ sum to zero, $\nabla_p f = \sum_{t \neq a} u_t (k_t - k_a)$. Here
+# > $|u_t| = s_t |g_t - f| \le s_t \Delta$; add again. ∎
+
+# %% [markdown]
+# ### Exercise 05.4: How long must p be?
+#
+# ★★☆ · 8 minutes
+#
+# Given keys, a vector $p$ of any length, and a tolerance, return the norm $R$ at which the proposition
+# first guarantees $1 - s_a \le$ tolerance *in the direction of* $p$. (You may assume a single winner.)
+#
+# <details><summary>Hint</summary>
+#
+# Set the bound equal to the tolerance and solve for $R$. For $m$ you need the two largest entries of
+# `keys @ p`, and the length of $p$.
+#
+# </details>
+
+
+# %%
+@exercise("05.4")
+def norm_needed(keys, p, tolerance):
+    """The norm R with (T - 1) exp(-m R) = tolerance, a number; keys (T, d), p (d,)."""
+    ### BEGIN SOLUTION
+    h = np.sort(keys @ p) / np.linalg.norm(p)
+    margin = h[-1] - h[-2]
+    return np.log((len(keys) - 1) / tolerance) / margin
+    ### END SOLUTION
+
+
+# %%
+check("05.4", norm_needed)
+print("norm needed for 1 - s_a <= 1e-6:")
+for degrees in (90, 60, 50):
+    p = np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
+    print(f"  p at {degrees}°: {norm_needed(K, p, 1e-6):6.1f}")
+
+# %% [markdown]
+# All three directions select token 1, at very different prices. *The cheapest direction is the one with the
+# largest margin*, and finding it is a support vector machine. Keep this thought for lesson 06: it is its
+# whole subject.
+#
+# In our toy the cheapest direction for token 1 is $k_1$ itself, with margin $\|k_1\| = 1.005$ (token 3, at
+# the origin, is the nearest rival). Any other direction is less ahead of token 3. The left of Figure 3
+# follows it outwards.
+#
+# ### What plain gradient descent makes of it
+#
+# Take the linear loss $\ell(q) = -q$, so that descent on $L = -f$ is ascent on $f$, and start at $p = 0$.
+# Late in the run only one rival matters, token 3, and then the dynamics fit on one line. With step $\eta$,
+# the gap $h_1 - h_3 = k_1 \cdot p$ grows by $\eta \|k_1\|^2 s_3 \approx \eta \|k_1\|^2 e^{-(h_1 - h_3)}$ a
+# step. So $e^{h_1 - h_3}$ grows linearly, and
+#
+# $$\|p_t\| \approx \frac{\log\left(\eta \|k_1\|^2\, t\right)}{\|k_1\|}, \qquad
+#   1 - f_t \approx \frac{1}{\eta \|k_1\|^2\, t}.$$
+#
+# No constant is fitted in this prediction. Here is the measurement.
+
+# %%
+k1 = K[0]
+margin = np.linalg.norm(k1)
+
+
+def ascend(steps, at_steps, step_rule):
+    """Gradient ascent on f from p = 0; p at the steps asked for. step_rule: gradient -> step."""
+    p, kept = np.zeros(2), []
+    for t in range(1, steps + 1):
+        e = np.exp(K @ p)
+        s = e / e.sum()
+        u = s * ((g[:, None] - g) @ s)
+        p = p + step_rule(K.T @ u)
+        if t in at_steps:
+            kept.append(p)
+    return np.array(kept)
+
+
+times = [10, 30, 100, 300, 1000, 3000, 10_000, 30_000]
+plain = ascend(30_000, set(times), lambda gradient: gradient)  # step eta = 1
+lengths = np.linalg.norm(plain, axis=1)
+misses = 1 - softmax(plain @ K.T) @ g
+predicted = np.log(margin**2 * np.array(times)) / margin
+
+print("     t    ||p||  predicted   t (1 - f)")
+for t, length, guess, miss in zip(times, lengths, predicted, misses, strict=True):
+    print(f"{t:6} {length:8.2f} {guess:10.2f} {t * miss:11.2f}")
+slope = (lengths[-1] - lengths[-3]) / np.log(times[-1] / times[-3])
+print(f"slope of ||p|| in log t, steps 3,000 to 30,000: {slope:.3f}   predicted 1/||k_1|| = {1 / margin:.3f}")
+assert abs(lengths[-1] - predicted[-1]) < 0.1
+assert abs(slope - 1 / margin) < 0.01
+assert abs(times[-1] * misses[-1] - 1 / margin**2) < 0.02
+
+# %% slideshow={"slide_type": "subslide"}
+radii = np.linspace(0.5, 30, 60)
+model = at(np.outer(radii, k1 / margin))
+model(tokens).sum().backward()
+sizes = model.p.grad.norm(dim=-1).numpy()
+bound = max(np.linalg.norm(k1 - k) for k in K) * (g.max() - g.min()) * 2 * np.exp(-margin * radii)
+assert (sizes <= bound).all()
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(7.6, 2.9))
+left.semilogy(radii, sizes, label="measured")
+left.semilogy(radii, bound, "--", color=plots.COLORS["black"], label="bound of the proposition")
+left.set(
+    xlabel=r"norm $R = \|p\|$ along $k_1$",
+    ylabel=r"gradient norm $\|\nabla_p f\|$",
+    title="the gradient dies",
+)
+left.legend()
+plots.convergence(times, lengths, predicted, ax=right)
+right.set(ylabel=r"$\|p_t\|$", title="plain gradient descent crawls")
+show(
+    fig,
+    alt="Left: the gradient norm falls along a straight line on a logarithmic axis, from 0.3 to 1e-13 "
+    "as the norm of p grows to 30, just below the bound. Right: the norm of p under plain "
+    "gradient descent grows as a straight line in log t and lies on the predicted line.",
+)
+
+# %% [markdown]
+# **Figure 3.** Left: the norm of $\nabla_p f$ along the direction $k_1$, and the bound. Right: $\|p_t\|$
+# under gradient descent with step 1 (dots), and $\log(\|k_1\|^2 t)/\|k_1\|$ (dashed).
+
+# %% [markdown]
+# After 30,000 steps $\|p\|$ is within 0.1 of the prediction, its slope in $\log t$ is within 0.01 of
+# $1/\|k_1\| = 0.995$, and $t\,(1 - f_t)$ is within 0.02 of $1/\|k_1\|^2 = 0.990$. This is lesson 01 again:
+# a loss that falls as $1/t$, a norm that grows as $\log t$. There the tail of the *loss* was exponential;
+# here it is the tail of the *softmax*, and even the linear loss crawls.
+#
+# The cure is that of lesson 01 too: divide the gradient by its norm, and take steps of fixed length. That
+# sends us down the left panel of Figure 3, to gradients of $10^{-13}$ and far below. Remember that when we
+# get to section 6.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 5. The landscape
+#
+# With $d = 2$ we can look at all of $L(p) = -f$ at once. The layer takes leading dimensions, so one call
+# evaluates a whole grid of $p$, and one `backward` gives the gradient at each of them.
+
+# %%
+side = np.linspace(-10, 10, 121)
+P = np.stack(np.meshgrid(side, side), axis=-1)  # (121, 121, 2)
+model = at(P)
+L = -model(tokens)[..., 0]
+L.sum().backward()
+descent = -model.p.grad.numpy()  # (121, 121, 2)
+size = np.linalg.norm(descent, axis=-1)
+
+starts = [[2.0, -5.0], [-5.0, -5.0]]
+runs = at(starts)
+history = train.fit(
+    runs,
+    tokens,
+    optim.NormalizedGD(runs.parameters(), lr=0.1, batch_dims=1),
+    steps=200,
+    loss="linear",
+    record={"p": lambda m: m.p},
+    every=4,
+    progress=False,
+)
+paths = history["p"].numpy()  # (51, 2, 2): record, start, coordinate
+ends = runs(tokens)[:, 0].detach().numpy()
+print("start", starts[0], "ends at f =", ends[0].round(3))
+print("start", starts[1], "ends at f =", ends[1].round(3))
+np.testing.assert_allclose(ends, [0.9, 1.0], atol=1e-4)
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.2))
+filled = left.contourf(side, side, L.detach().numpy(), levels=np.linspace(-1, 0, 11), cmap="viridis")
+fig.colorbar(filled, ax=left, label="loss $L(p) = -f$", shrink=0.8)
+few = slice(None, None, 10)
+flow = np.moveaxis((descent / size[..., None])[few, few], -1, 0)
+left.streamplot(side[few], side[few], *flow, density=0.5, color="white", linewidth=0.6, arrowsize=0.7)
+for path, marker in zip(np.moveaxis(paths, 1, 0), "os", strict=True):
+    left.plot(*path.T, color=plots.COLORS["vermillion"], linewidth=3)
+    left.plot(*path[0], marker, color=plots.COLORS["vermillion"], markersize=9, markeredgecolor="white")
+left.set_title("three plateaus")
+filled = right.contourf(side, side, np.log10(size), levels=np.arange(-5, 0.1), cmap="cividis", extend="min")
+fig.colorbar(filled, ax=right, label=r"$\log_{10} \|\nabla L(p)\|$", shrink=0.8)
+right.set_title("steep only along the borders")
+for ax in (left, right):
+    for x, y in (([0, 10], [0, 11]), ([0, -10], [0, -1]), ([0, 0], [0, -10])):  # where two logits tie
+        ax.plot(x, y, "--", color=plots.COLORS["black"], linewidth=1)
+    ax.set(xlim=(-10, 10), ylim=(-10, 10), xlabel="$p_1$", ylabel="$p_2$", aspect="equal")
+for spot, token in (((-2, 6.5), 1), ((5, 1), 2), ((-8.6, -8.6), 3)):
+    right.annotate(f"token {token}", spot, color="white", fontsize=11)
+show(
+    fig,
+    alt="Left: the loss over the plane of p. Three flat sectors meet near the origin: the upper one at "
+    "minus 1, the right one at minus 0.9, the lower left one at 0. Stream lines of descent run into the "
+    "first two. Of two training paths, one goes right and stays at minus 0.9, the other goes up to minus "
+    "1. Right: the logarithm of the gradient norm is near 0 to minus 2 along the borders between the "
+    "sectors and falls to minus 5 and below inside them.",
+)
+
+# %% [markdown]
+# **Figure 4.** Left: the loss over $p$, its directions of descent (white), and two runs of normalised
+# descent (disc: from $(2, -5)$, square: from $(-5, -5)$). Right: the size of the gradient, on a logarithmic
+# scale, and the token that wins in each sector. Dashed: where two logits tie.
+
+# %% [markdown]
+# Each sector of the plane is where one token wins, and far out the loss is minus that token's value: $-1$,
+# $-0.9$ and $0$. The gradient lives on the borders between sectors.
+#
+# **The landscape is not convex.** $L$ stays between $-1$ and $0$ everywhere. A convex function on the whole
+# plane that is bounded above must be constant: if it rose anywhere along a line, it would go on rising for
+# ever. The same holds for any data and any continuous loss, because $f$ never leaves the range of the
+# values.
+#
+# **And it matters.** The run from $(-5, -5)$ ends at $f = 1$; the one from $(2, -5)$ ends at $f = 0.9$,
+# with token 2, and stays there. No local minimum is in sight: $f$ keeps rising along the second run, for
+# ever, towards 0.9. There are two ways to infinity, and both attract. Which tokens can attract like this is
+# the question of lessons 06 and 07.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 6. The formula that fails
+#
+# Normalised descent divides the gradient by its norm. It will amplify whatever is there, so $u$ must be
+# right *relative to its own size*, however small. Is it?
+#
+# We need a judge who does not round at $10^{-16}$. Python's `decimal` computes with as many digits as we
+# ask for.
+
+
+# %%
+def textbook(h, g):
+    """s_t (g_t - f), as printed everywhere."""
+    e = np.exp(h - h.max())
+    s = e / e.sum()
+    return s * (g - s @ g)
+
+
+def exact(h, g):
+    """The same, with 80 decimal digits; the floats h and g are taken as exact."""
+    with localcontext() as context:
+        context.prec = 80
+        e = [Decimal(float(x)).exp() for x in h]
+        values = [Decimal(float(x)) for x in g]
+        f = sum(a * b for a, b in zip(e, values, strict=True)) / sum(e)
+        return np.array([float(a / sum(e) * (b - f)) for a, b in zip(e, values, strict=True)])
+
+
+for gap in (10, 40):
+    h = gap * K @ k1 / margin**2  # along k_1, with h_1 - h_3 = gap
+    print(f"gap {gap}")
+    print("   textbook", np.array2string(textbook(h, g), precision=3))
+    print("   exact   ", np.array2string(exact(h, g), precision=3))
+assert textbook(h, g)[0] == 0 < exact(h, g)[0]
+assert np.abs(textbook(h, g)[1:] / exact(h, g)[1:] - 1).max() < 1e-12
+
+# %% [markdown]
+# At a gap of 10 the two agree. At a gap of 40 the textbook gradient of the *losers* is right to twelve
+# digits, and that of the *winner* is exactly zero. It should be minus the sum of the others.
+#
+# The culprit is the bracket $g_a - f$. At saturation $f \approx g_a$, and the two agree to all the digits a
+# float has. Double precision numbers near 1 lie $2^{-52}$ apart, so $f$ comes with a rounding error up to
+# $2^{-53} \approx 1.1 \times 10^{-16}$. The true difference has size $e^{-\text{gap}}$. Their ratio is the
+# relative error of $u_a$:
+#
+# $$\text{relative error} \;\approx\; 2^{-53}\, e^{\text{gap}}
+#   \quad\text{until it reaches one, at gap} = 53 \log 2 = 36.7 .$$
+#
+# This is **catastrophic cancellation**. No step of the calculation is wrong. The subtraction merely lays
+# bare what the rounding of $f$ had already lost. In single precision (24 bits) the wall stands at
+# $24 \log 2 = 16.6$.
+
+# %%
+assert round(53 * np.log(2), 1) == 36.7
+assert round(24 * np.log(2), 1) == 16.6
+assert np.spacing(1.0) == 2.0**-52
+
+# %% [markdown]
+# ### Exercise 05.5: Cure the cancellation
+#
+# ★★☆ · 10 minutes
+#
+# Return $u$ with every entry right to six digits *relative to the largest*, at any gap up to 60. The
+# mathematics may not change; only the order of the arithmetic. The winner is the token of largest logit,
+# which need not be the one of largest value.
+#
+# <details><summary>Hint</summary>
+#
+# $u$ does not change when a constant is added to every value. Which constant makes $g_a - f$ harmless? Or:
+# since the weights sum to one, $g_t - f = \sum_\tau s_\tau (g_t - g_\tau)$, and differences of values are
+# exact enough.
+#
+# </details>
+
+
+# %%
+@exercise("05.5")
+def careful_gradient(h, g):
+    """The gradient u of f in the logits, (T,), without cancellation, from logits h (T,) and values g (T,)."""
+    ### BEGIN SOLUTION
+    s = softmax(h)
+    g = g - g[np.argmax(h)]  # anchor at the winner: its own value becomes exactly 0
+    return s * (g - s @ g)
+    ### END SOLUTION
+
+
+# %%
+check("05.5", careful_gradient)
+
+# %% [markdown]
+# There are two good ways. *Pairwise*: $u_t = \sum_\tau s_t s_\tau (g_t - g_\tau)$, which subtracts values
+# before it averages. It costs $T^2$. *Anchored at the winner*: subtract $g_a$ from every value first, then
+# use the old formula. It costs one subtraction, and $u_a = -s_a \sum_{t \neq a} s_t (g_t - g_a)$ is now a
+# sum of small numbers, not a difference of large ones. The library's softmax does the second in its
+# `backward`, so autograd gets it right wherever it is used.
+
+
+# %%
+def worst(gradient, gaps, dtype):
+    """Relative error of a gradient along k_1, sum |u - exact| / sum |exact|, one number a gap."""
+    errors = []
+    for gap in gaps:
+        h, values = (gap * K @ k1 / margin**2).astype(dtype), g.astype(dtype)
+        truth = exact(h, values)
+        errors.append(np.abs(gradient(h, values) - truth).sum() / np.abs(truth).sum())
+    return np.maximum(errors, 1e-17)  # zero has no logarithm
+
+
+def by_library(h, g):
+    h = torch.tensor(h, requires_grad=True)
+    (library_softmax(h) @ torch.as_tensor(g)).backward()
+    return h.grad.numpy()
+
+
+gaps = np.arange(1, 61)
+fig, ax = plt.subplots(figsize=(6.8, 3.1))
+for dtype, bits, color in ((np.float64, 53, "blue"), (np.float32, 24, "orange")):
+    broken, cured = worst(textbook, gaps, dtype), worst(by_library, gaps, dtype)
+    ax.semilogy(gaps, broken, color=plots.COLORS[color], label=f"textbook, {dtype.__name__}")
+    ax.semilogy(gaps, cured, ":", color=plots.COLORS[color], label=f"cured, {dtype.__name__}")
+    law = np.minimum(2.0**-bits * np.exp(gaps), 1)
+    ax.semilogy(gaps, law, "--", color=plots.COLORS["black"], linewidth=1.2)
+    assert (broken <= 2 * law + 2.0 ** (2 - bits)).all()
+    assert (np.abs(broken[gaps > bits * np.log(2) + 1] - 0.5) < 1e-6).all()
+    assert cured.max() < {53: 1e-14, 24: 1e-6}[bits]
+ax.plot(
+    [],
+    [],
+    "--",
+    color=plots.COLORS["black"],
+    linewidth=1.2,
+    label=r"$2^{-53}e^{\mathrm{gap}}$, $2^{-24}e^{\mathrm{gap}}$",
+)
+ax.set(xlabel="logit gap $h_1 - h_3$", ylabel="relative error of $u$", ylim=(1e-18, 10))
+ax.legend(loc="lower right", bbox_to_anchor=(1, 0.13), fontsize=10)
+show(
+    fig,
+    alt="Relative error of the gradient against the logit gap, on a logarithmic axis. The textbook "
+    "formula's error rises in a straight line with the gap until it stays at one half, from gap "
+    "37 in double and 17 in single precision, along the dashed predictions. The cured formula "
+    "stays at rounding level at every gap.",
+)
+
+# %% [markdown]
+# **Figure 5.** Relative error of the gradient in the logits, $\sum_t |u_t - u_t^{\text{exact}}| / \sum_t
+# |u_t^{\text{exact}}|$. Solid: textbook. Dotted: cured. Dashed: the prediction, without a fitted constant.
+
+# %% [markdown]
+# The textbook error climbs the predicted line and stops at exactly one half: the winner's entry, which is
+# half of $\sum_t |u_t|$, is gone. The cured gradient keeps a relative error below $10^{-14}$ (single
+# precision: $10^{-6}$) at every gap.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### What a lost entry does to training
+#
+# With $u_1 = 0$ the direction of ascent is $K^\top u = u_2 k_2 + u_3 k_3 = u_2\,(1, 0)$, with $u_2 < 0$. So
+# once the gap passes 37, normalised descent should walk straight to the left, along $(-1, 0)$, for ever.
+# The limit direction should be $k_1 \propto (-0.1, 1)$ (lesson 06 shows why), so the cosine between $p$ and
+# $k_1$ should fall from 1 towards the cosine of $(-1, 0)$ and $k_1$, which is 0.0995. The value $f = 1$ to
+# all digits throughout: the loss will not tell us.
+
+
+# %%
+def train_toy(softmax, dtype=torch.float64, steps=1000):
+    """Normalised descent, step 0.2, from p = 0 on the linear loss: steps, cosine to k_1, norm, p."""
+    toy = tokens.to(dtype=dtype)
+    model = PromptAttention(d=2, dtype=dtype)
+    target = toy.keys[0, 0] / toy.keys[0, 0].norm()
+    history = train.fit(
+        model,
+        toy,
+        optim.NormalizedGD(model.parameters(), lr=0.2),
+        steps=steps,
+        loss="linear",
+        record={"p": lambda m: m.p},
+        every=10,
+        progress=False,
+        softmax=softmax,
+    )
+    p = history["p"][1:].double()  # p = 0 has no direction
+    return (
+        history.steps[1:].numpy(),
+        ((p @ target.double()) / p.norm(dim=-1)).numpy(),
+        p.norm(dim=-1).numpy(),
+        p.numpy(),
+    )
+
+
+steps, cosine_textbook, _, p_textbook = train_toy(textbook_softmax)
+_, cosine_cured, _, p_cured = train_toy(library_softmax)
+_, cosine_textbook32, _, _ = train_toy(textbook_softmax, torch.float32)
+
+print(" step   textbook, p            cured, p")
+for k in (14, 17, 24, 49, 99):
+    (x, y), (x_cured, y_cured) = p_textbook[k], p_cured[k]
+    print(
+        f"{steps[k]:5}       {cosine_textbook[k]:.2f}  ({x:4.0f}, {y:2.0f})"
+        f"       {cosine_cured[k]:.2f}  ({x_cured:3.0f}, {y_cured:3.0f})"
+    )
+walk = (p_textbook[-1] - p_textbook[49]) / (steps[-1] - steps[49])
+print("textbook, mean step from 500 to 1,000:", walk.round(4) + 0.0)
+np.testing.assert_allclose(walk, [-0.2, 0.0], atol=1e-9)
+assert round(abs(k1[0]) / margin, 4) == 0.0995
+assert abs(cosine_textbook[-1] - 0.31) < 0.005
+assert cosine_cured[-1] > 0.99999
+
+# %% [markdown]
+# The walk to the left is there, $(-0.2, 0)$ a step, after a run that looked finished. At step 150 both runs
+# have a cosine of 1.00; at step 1,000 the textbook run has 0.31. It lost the answer it had already found.
+#
+# > **Rule.** A gradient that will be normalised must be accurate *relative to itself*. Agreement with
+# > autograd to $10^{-15}$, as in section 3, does not show that: autograd uses the same formula.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 7. Where it breaks
+#
+# Two more walls wait behind the first one. Both come from numbers too small, and both have standard cures:
+# one of them does harm.
+#
+# ### An innocent $+\varepsilon$
+#
+# Division by a norm near zero looks dangerous, so it is customary to write
+# $\nabla L / (\|\nabla L\| + \varepsilon)$; Adam and gradient clipping do it too. Once
+# $\|\nabla L\| \ll \varepsilon$ the step is $(\eta/\varepsilon) \nabla L$. That is *plain* gradient descent
+# with step $\eta/\varepsilon$, and section 4 already told us what it does:
+#
+# $$\|p_t\| \approx \frac{\log\left(\|k_1\|^2\, t\, \eta/\varepsilon\right)}{\|k_1\|} .$$
+
+# %%
+eta, epsilon = 0.2, 1e-8
+checkpoints = [50, 100, 200, 500, 1000, 2000, 5000, 10_000]
+damped = ascend(10_000, set(checkpoints), lambda G: eta * G / (np.linalg.norm(G) + epsilon))
+damped_lengths = np.linalg.norm(damped, axis=1)
+stalled = np.log(margin**2 * np.array(checkpoints) * eta / epsilon) / margin
+
+print("     t   without eps   with eps   predicted")
+for t, length, guess in zip(checkpoints, damped_lengths, stalled, strict=True):
+    print(
+        f"{t:6} {eta * t:11.0f} {length:12.2f} {guess:10.2f}"
+        if t > 50
+        else f"{t:6} {eta * t:11.0f} {length:12.2f}"
+    )
+assert np.abs(damped_lengths - stalled)[-3:].max() < 0.1
+
+# %% [markdown]
+# Without $\varepsilon$ the norm grows by 0.2 a step and would be near 2,000 at the end. With
+# $\varepsilon = 10^{-8}$ it stalls near 26, within 0.1 of the prediction. The loss looks converged, nothing
+# warns, and the direction is frozen where it was. No $\varepsilon$, then. Normalise without it, and leave
+# $p$ alone when the gradient is exactly zero.
+
+# %% [markdown]
+# ### Underflow, and a gradient in logarithms
+#
+# The cured gradient is accurate while $e^{-\text{gap}}$ is a number at all. In single precision $e^{-104}$
+# is 0, in double precision $e^{-746}$ is. Beyond that every rival has attention 0, and $u = 0$.
+
+# %%
+print("float32: exp(-103) =", np.exp(np.float32(-103)), "  exp(-104) =", np.exp(np.float32(-104)))
+print("float64: exp(-745) =", np.exp(-745.0), " exp(-746) =", np.exp(-746.0))
+assert np.exp(np.float32(-103)) > 0 == np.exp(np.float32(-104))
+assert np.exp(-745.0) > 0 == np.exp(-746.0)
+
+# %% [markdown]
+# Normalised descent does not care about the length of the gradient. So take out a common factor *before* it
+# can underflow. Away from the winner,
+#
+# $$\log |u_t| = \log s_t + \log |g_t - f|, \qquad \log s_t = h_t - h_a - \log \sum_\tau e^{h_\tau - h_a},$$
+#
+# and $\log s_t$ is an ordinary number like $-2000$. Let $c$ be the largest $\log |u_t|$; then
+# $\pm\, e^{\log |u_t| - c}$ is the scaled gradient, its largest losing entry is $\pm 1$, and the winner's
+# entry is minus the sum of the others, as ever.
+#
+# With several sequences one point needs care. The gradient in $p$ is a *sum* over sequences, so they must
+# keep their proportions: one common $c$ for all of them.
+
+# %% [markdown]
+# ### Exercise 05.6: A direction that cannot underflow
+#
+# ★★★ · 15 minutes
+#
+# For logits and values of shape $(n, T)$, return the gradients $u$ of all $n$ sequences, divided by the
+# largest $|u_{it}|$ in the whole array. Gaps go up to 5,000.
+#
+# <details><summary>Hint</summary>
+#
+# Subtract each row's winning value from `g`, as in 05.5. Compute `log_s`, then $g_t - f$ with
+# `np.exp(log_s)` as weights (rivals that underflow there change nothing). Set `log_u` to `-np.inf` at the
+# winners before you take the maximum. A mask of the winners is
+# `np.arange(T) == h.argmax(axis=-1)[:, None]`. Divide once more at the end: the winner's entry may have
+# come out above 1.
+#
+# </details>
+
+
+# %%
+@exercise("05.6")
+def gradient_direction(h, g):
+    """u / max |u| for all sequences together, (n, T), from logits h (n, T) and values g (n, T)."""
+    ### BEGIN SOLUTION
+    winner = np.arange(h.shape[-1]) == h.argmax(axis=-1)[:, None]  # (n, T)
+    gap = h - h.max(axis=-1, keepdims=True)
+    log_s = gap - np.log(np.exp(gap).sum(axis=-1, keepdims=True))
+    g = g - g[winner][:, None]
+    advantage = g - (np.exp(log_s) * g).sum(axis=-1, keepdims=True)  # g_t - f
+    log_u = np.where(winner, -np.inf, log_s + np.log(np.abs(advantage)))
+    u = np.sign(advantage) * np.exp(log_u - log_u.max())
+    u = np.where(winner, -u.sum(axis=-1, keepdims=True), u)
+    return u / np.abs(u).max()
+    ### END SOLUTION
+
+
+# %%
+check("05.6", gradient_direction)
+
+# %% [markdown]
+# The library's `softmax(logits, batch_dims=k)` has this as its backward, one factor for each of the leading
+# $k$ dimensions of trials, and `train.fit` asks for it whenever the optimiser normalises. So single
+# precision can go where double precision could not.
+
+
+# %%
+def unscaled_softmax(logits, batch_dims=None):
+    """The cured softmax without the common factor taken out."""
+    return library_softmax(logits)
+
+
+_, cosine_logs, norm_logs, _ = train_toy(library_softmax, torch.float32)
+_, _, norm_cured, _ = train_toy(unscaled_softmax, torch.float32)
+print(f"float32, cured:          ||p|| = {norm_cured[-1]:.0f} at step 1,000")
+print(
+    f"float32, cured, in logs: ||p|| = {norm_logs[-1]:.0f} at step 1,000, cosine to k_1 {cosine_logs[-1]:.4f}"
+)
+assert abs(norm_cured[-1] - 103.5) < 0.5
+assert norm_logs[-1] > 199
+assert cosine_logs[-1] > 0.9999
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(7.8, 2.9))
+for curve, color, spot, name in (
+    (cosine_logs, "blue", (420, 0.93), "cured, in logs (float32)"),
+    (cosine_textbook, "vermillion", (430, 0.68), "textbook (float64)"),
+    (cosine_textbook32, "orange", (20, 0.2), "textbook (float32)"),
+):
+    left.plot(steps, curve, color=plots.COLORS[color])
+    left.annotate(name, spot, color=plots.COLORS[color], fontsize=11)
+left.axhline(abs(k1[0]) / margin, color=plots.COLORS["grey"], linewidth=1)
+left.set(
+    xlabel="step", ylabel="cosine between $p$ and $k_1$", ylim=(0, 1.05), title="where the direction goes"
+)
+right.plot(steps, norm_logs, label="cured, in logs (float32)")
+right.plot(steps, norm_cured, label="cured (float32)", color=plots.COLORS["green"])
+right.plot(
+    checkpoints[:5],
+    damped_lengths[:5],
+    "o--",
+    color=plots.COLORS["purple"],
+    label=r"$+\varepsilon = 10^{-8}$ (float64)",
+)
+right.set(xlabel="step", ylabel=r"$\|p\|$", title="how far the run gets")
+right.legend(loc="upper left")
+show(
+    fig,
+    alt="Left: cosine between p and k_1 against steps. The run in logarithms stays at 1. The textbook "
+    "runs reach 1 and then fall, in double precision from step 180 to 0.31, in single precision "
+    "from step 80 to 0.30. Right: norm of p against steps. In logarithms it grows on a straight "
+    "line to 200; without logarithms float32 stops at 104; with epsilon it stalls near 24.",
+)
+
+# %% [markdown]
+# **Figure 6.** Normalised descent on the toy, step 0.2, from $p = 0$. Left: the direction; the grey line is
+# the predicted limit 0.0995 of the textbook runs. Right: the norm, which ought to grow by 0.2 a step.
+
+# %% [markdown]
+# In single precision the cured run stops dead at $\|p\| = 104$, where the gap is 104 and $e^{-104}$
+# underflows. In logarithms it goes on to 200, and to any length you have patience for, with a cosine above
+# 0.9999.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Questionnaire
+#
+# Answer before you unfold.
+#
+# **1.** All logits grow by 100. What happens to the attention, and to $u$?
+#
+# <details><summary>Answer</summary>
+#
+# Nothing: only differences count. That is also why the entries of $u$ sum to zero.
+#
+# </details>
+#
+# **2.** A token has the best value of all, and its logit is 30 below the winner's. How much does the
+# gradient push it?
+#
+# <details><summary>Answer</summary>
+#
+# By $s_t (g_t - f)$ with $s_t \approx e^{-30} \approx 10^{-13}$: next to nothing in absolute terms. This is
+# why descent can stay with the second-best token.
+#
+# </details>
+#
+# **3.** Two keys are equal, $k_1 = k_2$. Does the softmax saturate as $\|p\| \to \infty$?
+#
+# <details><summary>Answer</summary>
+#
+# Not between those two: they always share their attention half and half, whatever $p$ is. The margin is 0
+# if they lead, and the proposition says nothing. A softmax cannot select what its keys do not separate.
+#
+# </details>
+#
+# **4.** Your attention gradient agrees with autograd to $10^{-16}$ in every entry. Is it safe to normalise?
+#
+# <details><summary>Answer</summary>
+#
+# Not if the gradient itself has size $10^{-16}$. You need a *relative* error, and a reference that does not
+# share the flaw.
+#
+# </details>
+#
+# **5.** Why does the textbook run keep $f = 1$ while its direction goes wrong?
+#
+# <details><summary>Answer</summary>
+#
+# Walking to the left still increases the lead of token 1 over both rivals ($k_1$ has a negative first
+# coordinate). The loss sees only who wins. The direction carries information that the loss has long stopped
+# showing.
+#
+# </details>
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - Attention is a soft selection: $f = \sum_t s_t g_t$, $s = \mathrm{softmax}(Kp)$. The direction of $p$
+#   says which token, its length, an inverse temperature, how firmly.
+# - The gradient in the logits is $u_t = s_t (g_t - f)$; in $p$ it is $K^\top u$.
+# - At margin $m$ and norm $R$ the choice is complete, and the gradient gone, up to a factor $e^{-mR}$.
+#   Plain descent grows as $\log t / m$. The largest margin is the cheapest way to choose.
+# - The landscape is bounded and hence not convex; more than one token can attract.
+# - The textbook gradient loses the winner's entry at a gap of $53 \log 2 \approx 37$. Anchor the values at
+#   the winner, take common factors out in logarithms, and add no $\varepsilon$.
+
+# %%
+progress("05")
+
+# %% [markdown]
+# ## Further reading
+#
+# - Vaswani et al. (2017), *Attention is all you need*: softmax attention with keys, queries and values, and
+#   the $1/\sqrt{d}$ in the logits, which is a temperature.
+# - Tarzanagh, Li, Zhang, Oymak (2023), *Max-margin token selection in attention mechanism*: the model of
+#   this lesson, and our toy.
+# - Blanchard, Higham, Higham (2021), *Accurately computing the log-sum-exp and softmax functions*: rounding
+#   errors of the forward pass.
+# - Higham (2002), *Accuracy and stability of numerical algorithms*, chapter 1: cancellation, with examples
+#   one does not forget.
+#
+# **Next: lesson 06, Attention is an SVM over tokens.** You can now follow $p$ as far out as you like. Its
+# direction settles, and a support vector machine knows where.

@@ -1,0 +1,839 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 06 · Attention is an SVM over tokens
+#
+# In lesson 05 a vector $p$ compared itself with the tokens of a sequence, and softmax turned the comparison
+# into attention. Now train $p$ by gradient descent, and do not stop.
+#
+# **The question: which token does the attention end up looking at, and in which direction does $p$ run off?**
+#
+# Lesson 01 asked the same of a linear classifier. Its answer, the hard-margin SVM, comes back here with
+# tokens in the place of points, and with a new twist: more than one answer can be right.
+
+# %% [markdown]
+# **After this lesson you can**
+#
+# - write down the SVM whose solution tells, before any training, where $p$ can go;
+# - explain why gradient descent solves it, one force at a time;
+# - say how fast $\|p\|$ grows and how fast its direction settles;
+# - decide from the data whether attention can stay with a given token;
+# - name three situations in which the prediction fails, and recognise each by what it does.
+#
+# **You need** lessons 01 (margin, direction, $\log t$), 02 (hard-margin SVM, nonnegative least squares) and
+# 05 (softmax attention and its gradient). Reckon with 80 minutes; five exercises are in the text.
+
+# %%
+import ipywidgets
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from scipy.optimize import nnls
+
+from course.exercise import check, exercise, progress, todo
+from course.figure import show
+from mini_attn import data, geometry, models, optim, plots, svm, train, widgets
+from mini_attn.softmax import textbook_softmax
+
+plots.style()
+np.set_printoptions(precision=4, suppress=True)
+BLUE, RED, GREEN, BLACK = (plots.COLORS[name] for name in ("blue", "vermillion", "green", "black"))
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1. The idea in a picture
+#
+# One sequence has $T$ tokens. Two things matter about token $t$: its **key** $k_t \in \mathbb{R}^d$, which
+# $p$ is compared with, and its **score** $\gamma_t = y\, v \cdot x_t$, what the prediction gains if all
+# attention goes to token $t$ ($x_t$ is its value, $v$ the fixed prediction head, $y = \pm 1$ the label). We
+# minimise
+#
+# $$L(p) = \ell\Big(\sum_t s_t\, \gamma_t\Big), \qquad s = \mathrm{softmax}(h), \quad h_t = k_t \cdot p, \qquad
+# \ell(u) = \log(1 + e^{-u}).$$
+#
+# The toy of lesson 05, from the paper that this lesson follows, has three tokens in the plane. We give them
+# two sets of scores that differ in the third token alone, and start from the paper's six points.
+
+# %%
+keys = np.array([[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]])  # (T, d)
+equal = np.array([1.0, 0.9, 0.9])  # (T,) the two lower scores are equal
+spread = np.array([1.0, 0.9, 0.0])  # (T,) the third token is much worse
+starts = np.array([[0, 1], [0, 0.5], [0, 0], [0, -0.5], [0, -1], [0, -1.5]])  # (6, d)
+
+
+def attention(p, keys):
+    """softmax(K p) for any number of starts at once: p (..., d), keys (T, d) -> (..., T)."""
+    h = p @ keys.T
+    e = np.exp(h - h.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def gradient(p, keys, scores):
+    """The gradient of L in p, (..., d), with lesson 05's cure: scores are measured from the winner's."""
+    s = attention(p, keys)
+    gap = scores - scores[s.argmax(axis=-1)][..., None]
+    u = s * (gap - (s * gap).sum(axis=-1, keepdims=True))  # derivative of sum_t s_t gamma_t in the logits
+    slope = 1 / (1 + np.exp((s * scores).sum(axis=-1, keepdims=True)))  # -l'
+    return -slope * (u @ keys)
+
+
+def descend(p, keys, scores, steps, lr=0.1, normalise=True):
+    """Gradient descent on p, by default with steps of length lr: returns the path (steps + 1, ..., d)."""
+    path = [np.asarray(p, dtype=float)]
+    for _ in range(steps):
+        g = gradient(path[-1], keys, scores)
+        if normalise:
+            g = g / np.linalg.norm(g, axis=-1, keepdims=True)
+        path.append(path[-1] - lr * g)
+    return np.array(path)
+
+
+# %% [markdown]
+# **Predict before you run on.** The first token has the best score in both sets. Will all six starts find it?
+
+
+# %%
+def draw_paths(ax, path, keys, rays, window):
+    """Paths (steps + 1, starts, 2) in the p-plane, coloured by the token that wins, and rays to compare with."""
+    winner = attention(path[-1], keys).argmax(axis=-1)
+    for ray in rays:
+        ax.plot(
+            *np.outer(ray / np.linalg.norm(ray), [0, 100]),
+            color=BLACK,
+            linestyle="--",
+            linewidth=1.3,
+            zorder=1,
+        )
+    for token, line in zip(winner, path.transpose(1, 2, 0), strict=True):
+        ax.plot(*line, color=(BLUE, RED, GREEN)[token], zorder=2)
+        ax.plot(*line[:, 0], "o", color=BLACK, markersize=4, zorder=3)
+    ax.set(xlim=window[:2], ylim=window[2:], xlabel="$p_1$", ylabel="$p_2$", aspect="equal")
+    return ax
+
+
+rays = np.array([[-0.1, 1.0], [1.0, 0.0]])  # section 3 says where these come from
+fig, axes = plt.subplots(1, 2, figsize=(9, 4.5), sharey=True)
+for ax, scores in zip(axes, (equal, spread), strict=True):
+    path = descend(starts, keys, scores, steps=300)
+    draw_paths(ax, path, keys, rays, window=(-3, 7, -2.5, 7.5))
+    ax.set_title(f"scores {scores[0]:g}, {scores[1]:g}, {scores[2]:g}")
+    print(scores, "winners:", attention(path[-1], keys).argmax(axis=-1) + 1)
+show(
+    fig,
+    alt="Two p-planes with six paths each, starting at p1 = 0 between p2 = -1.5 and 1. Left, scores 1, .9, .9: all six "
+    "paths bend upwards towards the dashed ray of token 1. Right, scores 1, .9, 0: the four upper starts go up to the "
+    "ray of token 1, the two lower ones go right along the ray of token 2.",
+)
+
+# %% [markdown]
+# **Figure 1.** The first 300 steps of length 0.1 from six starts (dots), as far as the window shows. Blue
+# paths end with their attention on token 1, red ones on token 2. Dashed: two rays that we computed without
+# training anything.
+
+# %% [markdown]
+# On the left every start finds the best token. On the right two of six settle for the second best and never
+# come back, although the only change made a *third* token worse. And each path, wherever it goes, bends
+# towards one of two dashed rays. The rest of the lesson explains these three facts.
+#
+# The library trains all six starts as six *trials* of one model, and takes the same path.
+
+# %%
+tokens = data.toy_one_sequence(scores=tuple(spread))
+model = models.PromptAttention(d=2, trials=6, init=torch.tensor(starts))
+toy = data.TokenData(*(f.expand(6, *f.shape) for f in (tokens.X, tokens.z, tokens.y, tokens.v, tokens.keys)))
+train.fit(model, toy, optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1), steps=300, progress=False)
+assert np.allclose(model.p.detach(), descend(starts, keys, spread, steps=300)[-1], atol=1e-9)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 2. Forces between tokens
+#
+# Where does a gradient step push $p$? Lesson 05's gradient, collected by pairs of tokens, reads
+#
+# $$-\nabla L(p) = |\ell'| \sum_{t < \tau} s_t\, s_\tau\, (\gamma_t - \gamma_\tau)\, (k_t - k_\tau).$$
+#
+# Each pair exerts a force along the line between its two keys, towards the one with the higher score, in
+# proportion to the attention that both still get. A pair with equal scores exerts none.
+#
+# Suppose token $\alpha$ is winning: $s_\alpha \to 1$. Pairs without $\alpha$ have two small factors and drop
+# out first. What remains are the $T - 1$ pairs $(\alpha, t)$, and their strength is
+#
+# $$c_t = s_\alpha s_t (\gamma_\alpha - \gamma_t) \;\approx\; (\gamma_\alpha - \gamma_t)\, e^{-p \cdot (k_\alpha - k_t)} .$$
+#
+# Read this with lesson 01 in mind. It is the gradient of the exponential loss of a *linear classifier* $p$
+# whose data points are the **comparisons** $a_t = k_\alpha - k_t$, all with label $+1$, with weights
+# $\gamma_\alpha - \gamma_t$. Lesson 01 told us where that goes: weights do not matter as long as they are
+# positive, the norm diverges, and the direction tends to the hard-margin SVM of the points $a_t$.
+
+# %% [markdown]
+# ### Exercise 06.1: The comparisons
+#
+# *Difficulty 1 of 3, about 6 minutes.* Build the data points of this hidden classifier. There are $n$
+# sequences, all compared with the same $p$; in sequence $i$ the token $\alpha_i$ is `selected[i]`. The rows
+# are $k_{i\alpha_i} - k_{it}$ for all $t \neq \alpha_i$, ordered by $i$, then by $t$.
+#
+# <details><summary>Hint</summary>
+#
+# Two loops, over the sequences and over their tokens, that skip $t = \alpha_i$. Collect the differences in a
+# list.
+# </details>
+
+
+# %%
+@exercise("06.1")
+def comparisons(keys, selected):
+    """Return the rows k_alpha - k_t, (n (T - 1), d), for keys (n, T, d) and token numbers selected (n,)."""
+    ### BEGIN SOLUTION
+    n, T, _ = keys.shape
+    return np.array(
+        [keys[i, selected[i]] - keys[i, t] for i in range(n) for t in range(T) if t != selected[i]]
+    )
+    ### END SOLUTION
+
+
+# %%
+check("06.1", comparisons)
+
+# %% [markdown]
+# ### Exercise 06.2: How hard each comparison pushes
+#
+# *Difficulty 2 of 3, about 8 minutes.* For one sequence and a token $\alpha$ (`selected`), return the exact
+# strengths $c_t = s_\alpha s_t (\gamma_\alpha - \gamma_t)$ of all $T$ tokens. Entry $\alpha$ is then 0 by
+# itself.
+#
+# <details><summary>Hint</summary>
+#
+# The function `attention(p, keys)` above gives $s$. The rest is one line without a loop.
+# </details>
+
+
+# %%
+@exercise("06.2")
+def pushes(p, keys, scores, selected):
+    """Return c_t for each token, (T,), for p (d,), keys (T, d), scores (T,) and a token number selected."""
+    ### BEGIN SOLUTION
+    s = attention(p, keys)
+    return s[selected] * s * (scores[selected] - scores)
+    ### END SOLUTION
+
+
+# %%
+check("06.2", pushes)
+
+# %% [markdown]
+# Follow the lowest red path of Figure 1, where token 2 wins. The forces $c_t$, at four moments:
+
+# %%
+path = descend(starts[-1], keys, spread, steps=300)
+for step in (0, 50, 100, 300):
+    p = path[step]
+    c = pushes(p, keys, spread, selected=1)
+    late = c @ (keys[1] - keys)  # the sum of the pairs (alpha, t)
+    full = -gradient(p, keys, spread)
+    alike = late @ full / np.linalg.norm(late) / np.linalg.norm(full)
+    print(
+        f"step {step:3d}: token 1 pushes {c[0]:+.0e}, token 3 {c[2]:+.0e}; cosine with the full gradient {alike:.6f}"
+    )
+assert c[0] < 0 < c[2] and 100 < c[2] / -c[0] and alike > 0.999999
+
+# %% [markdown]
+# Token 3 is worse than token 2, so it pushes $p$ along $k_2 - k_3$ and strengthens token 2. Token 1 is
+# better, so its strength is negative: it pulls $p$ away. Token 1 should win this tug of war in the long run,
+# yet by step 80 its pull is more than 500 times weaker. It has lost because it is *further behind*: its
+# exponential $e^{-p \cdot a_t}$ dies faster. Section 5 makes this a criterion.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 3. The SVM over tokens
+#
+# For $n$ sequences, choose one token $\alpha_i$ in each. The argument above predicts the direction of
+#
+# > **Att-SVM**
+# >
+# > $$p_{\mathrm{mm}}(\alpha) = \arg\min_p \|p\| \quad \text{subject to} \quad p \cdot (k_{i\alpha_i} - k_{it}) \ge 1
+# > \quad \text{for every } i \text{ and every } t \neq \alpha_i .$$
+#
+# It separates the selected tokens from all others with the largest margin, $1/\|p_{\mathrm{mm}}\|$. Labels
+# are gone; the keys are compared within each sequence only. Lesson 02 solved such problems by nonnegative
+# least squares.
+
+
+# %%
+def att_svm(keys, selected):
+    """p_mm (d,) for keys (n, T, d) and token numbers selected (n,)."""
+    A = comparisons(keys, selected)
+    lam, _ = nnls(np.vstack([A.T, np.ones(len(A))]), np.r_[np.zeros(A.shape[1]), 1.0])
+    return A.T @ lam / (1 - lam.sum())
+
+
+for token in (0, 1):
+    p_mm = att_svm(keys[None], [token])
+    library = svm.solve(svm.token_problem(torch.tensor(keys[None]), torch.tensor([token])))
+    assert np.allclose(p_mm, library.value, atol=1e-9) and library.gap < 1e-9
+    print(f"token {token + 1}: p_mm = {p_mm}, half its squared norm {p_mm @ p_mm / 2:.5f}")
+global_p, local_p = att_svm(keys[None], [0]), att_svm(keys[None], [1])
+assert round(global_p @ global_p / 2, 5) == 0.49505 and round(local_p @ local_p / 2, 5) == 0.5
+
+# %% [markdown]
+# The paper's code prints the same two objectives, 0.49505 and 0.50000. These are the dashed rays of Figure 1.
+# Training never saw an SVM, and the SVM never saw a score: scores decide *which* $\alpha$, keys decide *the
+# direction*.
+#
+# Two checks: the direction after 1,000 steps from each start, against the $p_{\mathrm{mm}}$ of the token that
+# won.
+
+# %%
+for scores in (equal, spread):
+    last = descend(starts, keys, scores, steps=1000)[-1]
+    targets = [(global_p, local_p)[token] for token in attention(last, keys).argmax(axis=-1)]
+    cosines = geometry.cosine(torch.tensor(last), torch.tensor(np.array(targets)))
+    print(
+        scores,
+        "smallest cosine",
+        f"{cosines.min():.4f}",
+        "norms about",
+        round(np.linalg.norm(last, axis=-1).mean(), -1),
+    )
+    assert cosines.min() > 0.9995
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 4. One path, two clocks
+#
+# How fast? Near the end, plain gradient descent feels a force $e^{-p \cdot a}$. As in lesson 01, $\dot m
+# \propto e^{-m}$ for the margin $m = \min_t p \cdot a_t$ gives $m \approx \log t$, and since $p \approx m\,
+# p_{\mathrm{mm}}$,
+#
+# $$\|p(t)\| \approx \|p_{\mathrm{mm}}\| \log t \quad \text{(plain)}, \qquad \|p(t)\| \approx \eta\, t \quad \text{(normalised steps of length } \eta).$$
+#
+# Along the way $p = m\, p_{\mathrm{mm}} + r$ with a remainder $r$ that stays bounded, so the angle to the ray
+# shrinks like $1/\|p\|$, whatever the clock.
+
+# %%
+plain_lr, steps = 10, 20_000
+plain = descend(np.zeros(2), keys, equal, steps, lr=plain_lr, normalise=False)[1:]
+fixed = descend(np.zeros(2), keys, equal, 1000)[1:]
+
+
+def norm_and_angle(path):
+    """Norm, and angle to the global ray in degrees."""
+    norm = np.linalg.norm(path, axis=-1)
+    return norm, np.degrees(np.arccos(path @ global_p / norm / np.linalg.norm(global_p)))
+
+
+fig, (clock, course) = plt.subplots(1, 2, figsize=(9.5, 3.8))
+for path, color, marker, name in ((plain, BLUE, "o", "plain"), (fixed, RED, "s", "normalised")):
+    at = np.unique(np.geomspace(1, len(path), 25).astype(int)) - 1
+    norm, angle = norm_and_angle(path[at])
+    clock.semilogx(at + 1, norm, marker, color=color, markersize=5, label=name)
+    course.loglog(norm, angle, marker, color=color, markersize=5, label=name)
+t = np.geomspace(1, steps)
+length = np.linalg.norm(global_p)
+R0 = np.linalg.norm(plain[-1])
+clock.plot(t, R0 + length * np.log(t / steps), "--", color=BLUE, linewidth=1.5)
+clock.plot(t, 0.1 * t, "--", color=RED, linewidth=1.5)
+norm, angle = norm_and_angle(fixed)
+course.plot(
+    norm[100:],
+    angle[-1] * norm[-1] / norm[100:],
+    "--",
+    color=BLACK,
+    linewidth=1.5,
+    label=r"$\propto 1/\|p\|$",
+)
+clock.set(xlabel="step $t$", ylabel=r"$\|p\|$", ylim=(0, 13))
+course.set(xlabel=r"$\|p\|$", ylabel="angle to the ray (degrees)")
+clock.legend()
+course.legend()
+show(
+    fig,
+    alt="Left: norm of p against step, logarithmic step axis; plain descent ends on a straight dashed line and reaches 8.8 "
+    "after 20,000 steps, normalised descent leaves the picture after 130. Right: angle to the ray against the norm; both "
+    "methods lie on one falling curve that ends as one over the norm.",
+)
+slope = (R0 - np.linalg.norm(plain[1999])) / np.log(10)
+print(
+    f"plain:      norm {R0:.2f} after {steps} steps, slope {slope:.3f} per unit of log t, predicted {length:.3f}"
+)
+print(f"normalised: norm {norm[-1]:.1f} after 1000 steps, angle {angle[-1]:.2f} degrees")
+assert abs(slope / length - 1) < 0.03 and abs(norm[-1] - 99.8) < 0.1 and angle[-1] < 1.4
+between = np.interp(norm_and_angle(plain[99:])[0], norm, angle)
+assert np.abs(norm_and_angle(plain[99:])[1] / between - 1).max() < 0.03
+
+# %% [markdown]
+# **Figure 2.** Scores (1, .9, .9), start at 0. Left: the norm against the step; dashed, the slope that theory
+# predicts, $\|p_{\mathrm{mm}}\| = 0.995$ per unit of $\log t$, and $\eta t$. Right: the angle to the ray
+# against the norm.
+
+# %% [markdown]
+# On the right the two methods lie on one curve: from step 100 of the plain run on, their angles at equal norm
+# agree within 3%. Both follow nearly the same *path*, that of the gradient flow, and only their clocks
+# differ. So in this course we mostly train with normalised steps: same destination, and we can see it.
+
+# %% [markdown]
+# ### Exercise 06.3: How long until the norm is 100?
+#
+# *Difficulty 2 of 3, about 6 minutes.* Plain gradient descent has reached norm $R_0$ at step $t_0$, and from
+# then on follows $\|p(t)\| = \|p_{\mathrm{mm}}\| \log t + \text{const}$. At which step is the norm $R$?
+# (`length` is $\|p_{\mathrm{mm}}\|$.)
+#
+# <details><summary>Hint</summary>
+#
+# Write the law down for $t_0$ and for $t$ and subtract: the constant goes.
+# </details>
+
+
+# %%
+@exercise("06.3")
+def steps_needed(R, R0, t0, length):
+    """Return the step at which the norm is R; R0, t0, length as in the text, all numbers."""
+    ### BEGIN SOLUTION
+    return t0 * np.exp((R - R0) / length)
+    ### END SOLUTION
+
+
+# %%
+check("06.3", steps_needed)
+
+# %%
+needed = steps_needed(100, R0, steps, length)
+print(
+    f"plain gradient descent reaches norm 100 after about 10^{np.log10(needed):.0f} steps; normalised: after 1002"
+)
+assert 43 < np.log10(needed) < 45
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 5. Which token wins?
+#
+# The SVM has a solution for token 1 and one for token 2; training chose. Section 2 has the reason ready: at
+# late times only the comparisons with the *smallest* margin still push. Call them by name.
+#
+# - The **support tokens** of sequence $i$ are the $t \neq \alpha_i$ whose constraint is tight,
+#   $p_{\mathrm{mm}} \cdot (k_{i\alpha_i} - k_{it}) = 1$. A sequence may have none.
+# - A choice $\alpha$ is **locally optimal** if each $\alpha_i$ scores higher than every support token of its
+#   sequence: $\gamma_{i\alpha_i} > \gamma_{it}$.
+# - It is **globally optimal** if each $\alpha_i$ has the best score of its whole sequence.
+#
+# If a support token scores higher, its force is negative where it matters most, and $p$ is pulled off the
+# ray. If it scores lower it pushes $p$ along the ray, and a better token further behind is forgotten,
+# exponentially.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# > **Theorem** (Tarzanagh, Li, Zhang and Oymak, 2023; informal, in our words). Fix $v$, let $\ell$ be smooth
+# > and strictly decreasing, and run gradient descent on $p$ with a small constant step.
+# >
+# > *Local.* Let $\alpha$ be locally optimal and its Att-SVM feasible. From every start in a cone around
+# > $p_{\mathrm{mm}}(\alpha)$ that is far enough from the origin, $\|p(t)\| \to \infty$ and $p(t)/\|p(t)\| \to
+# > p_{\mathrm{mm}}(\alpha)/\|p_{\mathrm{mm}}(\alpha)\|$.
+# >
+# > *Global.* If in each sequence all tokens but the best have equal scores, the same holds from **every**
+# > start with the best tokens as $\alpha$, provided their Att-SVM is feasible.
+#
+# The global half takes one line. With equal lower scores only pairs with the best token exert a force, and
+# every such force has a positive part along $p_{\mathrm{mm}}$:
+#
+# $$-\nabla L \cdot p_{\mathrm{mm}} = |\ell'|\, s_\alpha \sum_{t \neq \alpha} s_t (\gamma_\alpha - \gamma_t)\; p_{\mathrm{mm}} \cdot (k_\alpha - k_t) \;>\; 0 .$$
+#
+# So no point $p$ is stationary, and the way along $p_{\mathrm{mm}}$ only ever goes forward. (That the
+# direction converges too takes the paper more work.)
+
+# %% [markdown]
+# ### Exercise 06.4: Who has to be beaten?
+#
+# *Difficulty 3 of 3, about 12 minutes.* Say for each sequence whether its selected token scores strictly
+# higher than each of its support tokens, given the solution `p_mm`. A sequence without support tokens passes.
+# (The choice is locally optimal if all sequences pass.)
+#
+# <details><summary>Hint</summary>
+#
+# Margins first: `h = keys @ p_mm`, then the selected token's logit minus all logits, (n, T). Support tokens
+# have margin 1 up to rounding: `np.isclose(margins, 1, atol=1e-6)`. A sequence passes if no token is a
+# support token and scores at least as high.
+# </details>
+
+
+# %%
+@exercise("06.4")
+def beats_support(keys, scores, selected, p_mm):
+    """Return a bool per sequence, (n,), for keys (n, T, d), scores (n, T), selected (n,) and p_mm (d,)."""
+    ### BEGIN SOLUTION
+    i = np.arange(len(keys))
+    h = keys @ p_mm  # (n, T)
+    support = np.isclose(h[i, selected][:, None] - h, 1, atol=1e-6)
+    at_least_as_good = scores >= scores[i, selected][:, None]
+    return ~(support & at_least_as_good).any(axis=1)
+    ### END SOLUTION
+
+
+# %%
+check("06.4", beats_support)
+
+# %%
+for scores in (equal, spread):
+    for token, p_mm in ((0, global_p), (1, local_p)):
+        margins = p_mm @ (keys[token] - keys).T
+        support = [t + 1 for t in range(3) if np.isclose(margins[t], 1)]
+        kept = bool(beats_support(keys[None], scores[None], np.array([token]), p_mm)[0])
+        print(f"scores {scores}, token {token + 1}: support tokens {support}, locally optimal: {kept}")
+        assert support == [3] and kept == (token == 0 or scores is spread)
+
+# %% [markdown]
+# The second fact of Figure 1 is explained. The only support token of token 2 is token 3. On the left it ties
+# with token 2 and exerts no force, so token 1's weak pull is the only one left. Making token 3 worse gives
+# token 2 something to beat.
+#
+# Where exactly is the border between the two destinations? That depends on the start, and no formula is
+# known; we compute it.
+
+# %%
+third_scores = (0.0, 0.8, 0.89)
+grid = np.linspace(-4, 4, 41)
+plane = np.stack(np.meshgrid(grid, grid), axis=-1)  # (41, 41, 2) starts
+fig, axes = plt.subplots(1, 3, figsize=(10, 3.7), sharey=True)
+shares = []
+for ax, third in zip(axes, third_scores, strict=True):
+    ends = descend(plane, keys, np.array([1, 0.9, third]), steps=600)[-1]
+    winner = attention(ends, keys).argmax(axis=-1)
+    ax.pcolormesh(
+        grid,
+        grid,
+        winner == 1,
+        cmap=plt.matplotlib.colors.ListedColormap([BLUE, RED]),
+        vmin=0,
+        vmax=1,
+        alpha=0.75,
+    )
+    for ray in rays:
+        ax.plot(*np.outer(ray / np.linalg.norm(ray), [0, 100]), color=BLACK, linestyle="--", linewidth=1.5)
+    shares.append((winner == 1).mean())
+    ax.set(xlim=(-4, 4), ylim=(-4, 4), aspect="equal", xlabel="start $p_1$", title=rf"$\gamma_3 = {third:g}$")
+axes[0].set_ylabel("start $p_2$")
+show(
+    fig,
+    alt="Three maps of starts in the square from -4 to 4. Blue starts end at token 1, red ones at token 2. The red region, at "
+    "the lower right, covers a third of the square for a third score of 0, a seventh for 0.8 and nothing for 0.89.",
+)
+print("share of starts that end at token 2:", *(f"{share:.2f}" for share in shares))
+far = descend(np.array([[80.0, 0.0]]), keys, np.array([1, 0.9, 0.89]), steps=600)[-1]
+print("from (80, 0) with a third score of 0.89, token", attention(far, keys).argmax() + 1, "wins")
+assert np.allclose(shares, (0.33, 0.15, 0.0), atol=0.01) and attention(far, keys).argmax() == 1
+
+# %% [markdown]
+# **Figure 3.** Where normalised descent ends, start by start: at token 1 (blue) or token 2 (red), for three
+# scores of token 3. Dashed: the two Att-SVM directions.
+
+# %% [markdown]
+# As $\gamma_3$ rises to $\gamma_2 = 0.9$, token 2's hold weakens: a third of the square, then 15%, then none
+# of it. At 0.89 token 2 is still locally optimal, and the theorem still gives it a cone, but one that begins
+# "far enough from the origin": a start at $(80, 0)$ stays. At 0.9 the cone is gone.
+#
+# **Try it.** Move the start and the third token's score, and predict the colour before you let go. Look for
+# the last $p_2$ that still goes to token 1 when the start is at $p_1 = 0$.
+
+
+# %% tags=["nbval-ignore-output", "widget"]
+def one_path(p1, p2, third):
+    path = descend(np.array([[p1, p2]]), keys, np.array([1, 0.9, third]), steps=200)
+    figure = Figure(figsize=(5, 4.6), layout="none")  # constrained layout is slower
+    ax = draw_paths(figure.add_axes((0.13, 0.13, 0.84, 0.77)), path, keys, rays, window=(-5, 9, -5, 9))
+    s = attention(path[-1, 0], keys)
+    ax.set_title(f"attention after 200 steps: {s[0]:.2f}, {s[1]:.2f}, {s[2]:.2f}", fontsize=12)
+    return figure
+
+
+widgets.sliders(
+    one_path,
+    p1=ipywidgets.FloatSlider(0.0, min=-4, max=4, step=0.1, description="start p1"),
+    p2=ipywidgets.FloatSlider(-0.5, min=-4, max=4, step=0.1, description="start p2"),
+    third=ipywidgets.FloatSlider(0.0, min=0, max=0.99, step=0.01, description="score 3"),
+)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 6. Forty problems at random, and a look ahead to W
+#
+# Toys can be chosen; random data cannot. We draw 40 trials of $n = 6$ sequences with $T = 8$ tokens each, in
+# $d = 10$ dimensions, all vectors uniform on the unit sphere, keys equal to values, labels by a fair coin.
+# One $p$ has to serve six sequences: 42 comparisons in 10 dimensions.
+#
+# Transformers also ask with a *query*: each sequence brings its own $z_i$, and the logits are $h_{it} =
+# x_{it}^\top W z_i$ with a trained matrix $W$. This is part III of the course. Here it is enough that
+# everything carries over once you see the comparisons.
+
+# %% [markdown]
+# ### Exercise 06.5: The same comparisons for W
+#
+# *Difficulty 2 of 3, about 6 minutes.* The margin of the selected token over token $t$ is now $(x_{i\alpha_i}
+# - x_{it})^\top W z_i$. It is linear in $W$, so it is an inner product $\langle A, W \rangle = \sum_{jk}
+# A_{jk} W_{jk}$ with some matrix $A$. Return these matrices, ordered by $i$, then by $t \neq \alpha_i$.
+#
+# <details><summary>Hint</summary>
+#
+# $a^\top W z = \sum_{jk} a_j W_{jk} z_k$. Your `comparisons(X, selected)` gives all $a$; every $T - 1$ of
+# them share one query. `np.outer` makes one matrix.
+# </details>
+
+
+# %%
+@exercise("06.5")
+def matrix_comparisons(X, z, selected):
+    """Return the matrices A, (n (T - 1), d, d), for tokens X (n, T, d), queries z (n, d) and selected (n,)."""
+    ### BEGIN SOLUTION
+    rows = comparisons(X, selected)
+    queries = np.repeat(z, X.shape[1] - 1, axis=0)  # one for each row
+    return rows[:, :, None] * queries[:, None, :]
+    ### END SOLUTION
+
+
+# %%
+check("06.5", matrix_comparisons)
+
+# %% [markdown]
+# The Att-SVM for $W$ is then $\min \|W\|_F$ subject to $\langle A, W \rangle \ge 1$ for all of these: 42
+# comparisons again, in 100 dimensions. We train $p$, then $W$, each from zero with 3,000 normalised steps;
+# and $W$ once more with the **textbook** softmax gradient, $s_t(g_t - \sum_\tau s_\tau g_\tau)$, the formula
+# inside most software. Selected tokens are read at the end, their SVMs solved, and each path compared with
+# its own solution.
+
+# %%
+random = data.random_tokens(n=6, T=8, d=10, trials=40, seed=0)
+record_at = [1, 3, 10, 20, 50, 100, 200, 350, 500, 700, 1000, 1400, 2000, 3000]
+
+
+def run(Model, weights, **options):
+    """Train 40 trials; return the cosine to the Att-SVM of the selected tokens at each record, and what was found."""
+    model = Model(d=10, trials=40)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+    record = {
+        "weights": lambda m: getattr(m, weights),
+        "unsure": lambda m: 1 - m.attention(random).amax(-1).amin(-1),  # of the sequence that is least sure
+    }
+    history = train.fit(
+        model, random, optimizer, 3000, record=record, every=record_at, progress=False, **options
+    )
+    selected = geometry.selected_tokens(model.attention(random))
+    keys_only = svm.token_problem(random.keys, selected)
+    problem = keys_only if weights == "p" else svm.attention_problem(random.X, random.z, selected)
+    solution = svm.solve(problem)
+    cosines = torch.stack(
+        [geometry.cosine(w, solution.value) for w in history["weights"][1:]]
+    )  # (records, 40)
+    at_solution = Model(d=10, trials=40, init=solution.value).logits(random)
+    local = geometry.locally_optimal(random.scores, at_solution, selected)
+    outcome = geometry.outcome(model.attention(random), random)
+    return cosines, history["unsure"][1:], selected, solution, local, outcome
+
+
+results = {
+    "p": run(models.PromptAttention, "p"),
+    "W": run(models.CrossAttention, "W"),
+    "W, textbook gradient": run(models.CrossAttention, "W", softmax=textbook_softmax),
+}
+for name, (cosines, _, _, _, local, outcome) in results.items():
+    print(
+        f"{name + ':':22s} median cosine {cosines[-1].median():.3f}, above 0.99 in {(cosines[-1] > 0.99).sum():2d} of 40; "
+        f"locally optimal {local.sum():2d}, all best tokens {(outcome == 'global').sum():2d}"
+    )
+
+# %%
+fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9))
+for (name, (cosines, unsure, *_)), color, marker in zip(
+    results.items(), (BLUE, GREEN, RED), "os^", strict=True
+):
+    low, middle, high = (1 - cosines).quantile(torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64), dim=1)
+    left.loglog(record_at, middle, color=color, marker=marker, markersize=5, label=name)
+    left.fill_between(record_at, low, high, color=color, alpha=0.15, linewidth=0)
+    if name != "p":
+        middle = unsure.median(dim=1).values
+        right.loglog(
+            record_at,
+            middle.where(middle > 0, torch.nan),
+            color=color,
+            marker=marker,
+            markersize=5,
+            label=name,
+        )
+right.axhline(2.0**-53, color=BLACK, linestyle="--", linewidth=1.5)
+right.text(1, 2.0**-53 * 3, "rounding unit of float64", fontsize=11)
+left.set(xlabel="step $t$", ylabel="1 - cosine to the Att-SVM")
+right.set(xlabel="step $t$", ylabel="attention not on the winner")
+left.legend(loc="lower left")
+show(
+    fig,
+    alt="Left: one minus the cosine to the Att-SVM against step, both logarithmic. For p and for W it falls steadily to "
+    "about 0.0005; with the textbook gradient it follows at first and turns up after about 1,000 steps to above 0.1. "
+    "Right: the attention not on the winning token falls to the rounding unit of float64 at the same time.",
+)
+
+# %% [markdown]
+# **Figure 4.** Forty random trials: median and the middle 80%. Left: distance of the direction from the
+# Att-SVM of the tokens that each run selected. Right: $1 - \max_t s_{it}$ of the least decided sequence;
+# where the line ends, it has become exactly 0 in float64.
+
+# %%
+(cos_p, _, sel_p, sol_p, local_p40, out_p), (cos_W, _, sel_W, sol_W, local_W, out_W), textbook = (
+    results.values()
+)
+assert (cos_p[-1] > 0.99).all() and (cos_W[-1] > 0.99).all()
+assert cos_p[-1].median() > 0.999 and cos_W[-1].median() > 0.999
+assert local_p40.all() and local_W.all()
+assert (out_p == "global").sum() == 2 and (out_W == "global").sum() == 28
+assert 1 - textbook[0][-1].median() > 100 * (1 - cos_W[-1].median())
+own_words = [
+    beats_support(*(a.numpy() for a in (random.keys[k], random.scores[k], sel_p[k], sol_p.value[k])))
+    for k in range(40)
+]
+assert np.array_equal(np.all(own_words, axis=1), local_p40)  # your exercise 06.4 is the library's function
+
+guess = torch.randn(40, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+picked = geometry.selected_tokens(models.PromptAttention(d=10, trials=40, init=guess).attention(random))
+at_picked = svm.solve(svm.token_problem(random.keys, picked)).value
+by_chance = geometry.locally_optimal(
+    random.scores, models.PromptAttention(d=10, trials=40, init=at_picked).logits(random), picked
+)
+print("locally optimal choices among 40 that a random p selects:", by_chance.sum().item())
+assert by_chance.sum() == 0
+
+# %% [markdown]
+# Three things to take from the figure and the numbers.
+#
+# **The prediction holds.** After 3,000 steps, all 40 trials of $p$ and all 40 of $W$ point along their
+# Att-SVM with cosine above 0.99, medians above 0.999.
+#
+# **Attention selects locally optimal tokens.** All 40 choices made by $p$ are locally optimal, and all 40
+# made by $W$. This is no accident: of 40 choices picked by a *random* $p$ (all feasible) none is. But
+# *globally* optimal are only 2 of 40 for $p$, against 28 for $W$: with 100 dimensions to move in, fewer
+# directions trap. Lesson 12 makes that a theorem.
+#
+# **The textbook gradient gets it wrong.** It approaches the same solution, then turns round: after 3,000
+# steps its median error is more than 100 times ours. The right panel shows why. Once $1 - \max_t s_t$ falls
+# to the rounding unit, $g_t - \sum_\tau s_\tau g_\tau$ at the winner is pure rounding noise; normalising
+# blows the noise up to a full step. Ours measures every value from the winner's (lesson 05), and the library
+# also takes the largest losing weight out *in logarithms*, so that nothing underflows however long you train.
+# Should attention "fail to converge to the SVM" in your own experiment, look here first.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 7. Where it breaks
+#
+# The theorem needs a feasible Att-SVM and strict score gaps. Take each away.
+#
+# **No direction singles the token out.** Put the best token between two others: keys $(-1, 0)$, $(0, h)$,
+# $(1, 0)$ with scores $0, 1, 0$. For $h > 0$ the Att-SVM has margin $h$. At $h = 0$ the best key lies in the
+# convex hull of the others, and *no* $p$ prefers it to both.
+#
+# **Tied scores.** Keys $(1, 0)$, $(0.8, 0.6)$, $(0, 0)$ with scores $1, 1, 0$. Nothing pushes token 1 and
+# token 2 apart: the comparison between them exerts no force at all, but the Att-SVM contains it.
+
+# %%
+fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
+ends = {}
+for h, color in ((0.5, BLUE), (0.1, GREEN), (0.0, RED)):
+    middle = np.array([[-1, 0], [0, h], [1, 0]])
+    path = descend([0.73, 0.0], middle, np.array([0.0, 1.0, 0.0]), steps=400)
+    s = attention(path, middle)[:, 1]
+    left.plot(s, color=color, label=f"$h = {h:g}$")
+    ends[h] = s[-1], np.linalg.norm(path[-1])
+left.axhline(1 / 3, color=BLACK, linestyle="--", linewidth=1.5)
+left.set(xlabel="step $t$", ylabel="attention on the best token", ylim=(0, 1.05))
+left.legend()
+
+tied, tied_scores = np.array([[1, 0], [0.8, 0.6], [0, 0]]), np.array([1.0, 1.0, 0.0])
+tied_starts = np.array([[0, -2], [0, -0.5], [1, 0], [0, 0.5], [1, 1], [-1, 2]])
+path = descend(tied_starts, tied, tied_scores, steps=2000)
+full = [att_svm(tied[None], [token]) for token in (0, 1)]
+reduced = [tied[0], tied[1]]  # Att-SVM without the tied comparison: here p_mm is the key itself
+draw_paths(right, path[:300], tied, reduced, window=(-2, 9, -4, 7))
+for ray in full:
+    right.plot(*np.outer(ray / np.linalg.norm(ray), [0, 100]), color=BLACK, linestyle=":", linewidth=2)
+right.text(5.2, -3.6, "Att-SVM of token 1", fontsize=11, ha="right")
+right.text(0.2, 6.2, "Att-SVM of token 2", fontsize=11)
+show(
+    fig,
+    alt="Left: attention on the best token against steps. For h = 0.5 and 0.1 it goes to one, for h = 0 it stays at one "
+    "third. Right: six paths in the p-plane for tied scores run along two dashed rays, the keys of the tied tokens, and "
+    "not along the two dotted rays of the Att-SVM.",
+)
+winner = attention(path[-1], tied).argmax(axis=-1)
+unit = path[-1] / np.linalg.norm(path[-1], axis=-1, keepdims=True)
+to_full = [u @ full[w] / np.linalg.norm(full[w]) for u, w in zip(unit, winner, strict=True)]
+to_reduced = [u @ reduced[w] for u, w in zip(unit, winner, strict=True)]
+print("h = 0: attention", f"{ends[0.0][0]:.2f},", "norm below 0.1:", ends[0.0][1] < 0.1)
+print(
+    "ties: cosine to the Att-SVM",
+    f"{np.mean(to_full):.2f}",
+    "without the tied comparison",
+    f"{min(to_reduced):.3f}",
+)
+flat = svm.token_problem(torch.tensor([[[-1.0, 0], [0, 0], [1, 0]]], dtype=torch.float64), torch.tensor([1]))
+assert svm.solve(flat, throw=False).status == "infeasible"
+assert abs(ends[0.0][0] - 1 / 3) < 0.01 and ends[0.0][1] < 0.1 and ends[0.1][0] > 0.95 and ends[0.1][1] > 30
+assert np.allclose(to_full, 0.6, atol=0.05) and min(to_reduced) > 0.999
+
+# %% [markdown]
+# **Figure 5.** Left: the best token between two others, lifted by $h$. Right: tied scores. Paths run along
+# the dashed rays, the Att-SVM without the tied comparison, and not along the dotted ones, the full Att-SVM of
+# each tied token.
+
+# %% [markdown]
+# Left: with $h = 0.1$ the attention reaches the best token, only later (the margin is small). With $h = 0$
+# the solver reports *infeasible*, $\|p\|$ stays below one step length, and attention never exceeds $1/3$.
+# Soft attention survives exactly where no token can be separated.
+#
+# Right: $\|p\|$ diverges and the direction converges, to the *wrong* SVM: cosine about 0.6 with the Att-SVM
+# of the winner, above 0.999 with the Att-SVM that leaves out the tied comparison. A word that occurs twice in
+# a sentence is the extreme case: equal keys, equal scores, an infeasible Att-SVM, and attention shared half
+# and half for ever.
+#
+# The third break you have seen in Figure 4: the theorem is about real numbers, the textbook gradient about
+# float64.
+
+# %% [markdown]
+# ## Questions
+#
+# **1.** All scores of a sequence are raised by 1. Which of these change: the Att-SVM, the locally optimal
+# tokens, the path of normalised descent?
+# <details><summary>Answer</summary>
+#
+# None of them, with one sequence. Only differences of scores enter; the factor $|\ell'|$ changes, but
+# normalised steps do not see it. (With several sequences $|\ell_i'|$ weighs them against each other, so the
+# path changes, the limits do not.)
+# </details>
+#
+# **2.** All keys are doubled. What happens to $p_{\mathrm{mm}}$, and to the slope of $\|p\|$ against $\log
+# t$?
+# <details><summary>Answer</summary>
+#
+# $p_{\mathrm{mm}}$ is halved, and so is the slope $\|p_{\mathrm{mm}}\|$: a larger margin needs a shorter $p$
+# for the same attention.
+# </details>
+#
+# **3.** Is a globally optimal choice with strictly best scores always locally optimal?
+# <details><summary>Answer</summary>
+#
+# Yes, if feasible: a token that beats all others beats its support tokens.
+# </details>
+#
+# **4.** A colleague trains attention with a margin-maximising optimiser, sees the cosine to the SVM rise to
+# 0.99 and then fall to 0.6, and concludes that the theory is wrong. What do you ask first?
+# <details><summary>Answer</summary>
+#
+# How the softmax gradient is computed, and what $1 - \max_t s_t$ was when the cosine turned (Figure 4). Then
+# whether the selected tokens were read at the end.
+# </details>
+
+# %%
+progress("06")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - Late in training, the gradient on $p$ is that of a linear classifier whose data points are the comparisons
+#   $k_\alpha - k_t$. So $\|p\| \to \infty$ and $p$ turns to the **Att-SVM** of the selected tokens: like
+#   $\|p_{\mathrm{mm}}\| \log t$ under plain descent, in proportion to $t$ under normalised descent, along the
+#   same path.
+# - Keys give the direction of each candidate; scores decide which candidates can hold. A choice holds if it
+#   is **locally optimal**: it has to beat its support tokens, not everybody. Which one is reached depends on
+#   the start.
+# - In 40 random problems, all selections were locally optimal; for $p$ few were global, for $W$ most.
+# - It breaks where a token cannot be separated, where scores tie, and where the gradient is rounding noise.
+#
+# **Further reading.** D. A. Tarzanagh, Y. Li, X. Zhang, S. Oymak, *Max-Margin Token Selection in Attention
+# Mechanism* (NeurIPS 2023): the theorem and the toy. D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak,
+# *Transformers as Support Vector Machines* (2023): the same for $W$ and for keys and queries. D. Soudry and
+# others, *The Implicit Bias of Gradient Descent on Separable Data* (JMLR 2018): the linear result underneath.
+#
+# **Next**, lesson 07: cones, basins, and when local optima disappear.

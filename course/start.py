@@ -1,0 +1,164 @@
+"""Hand the lessons out into my-lessons/ and open JupyterLab on the first: python -m course start.
+
+Standard library only, so that a second start is immediate. A learner's work is never overwritten or deleted.
+"""
+
+import hashlib
+import importlib.util
+import itertools
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+ROOT = Path(__file__).resolve().parent.parent
+LESSONS = ROOT / "lessons"
+MINE = ROOT / "my-lessons"
+RECORD = ".handed-out.json"  # file name -> SHA-256 of what was last handed out under it
+
+
+def digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file; None where there is nothing; "unreadable" where something else stands."""
+    if not os.path.lexists(path):
+        return None
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return "unreadable"
+
+
+def replaceable(path: Path) -> bool:
+    """Say whether this is a plain, writable file: a link or a write protection is the learner's own doing."""
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) and bool(mode & stat.S_IWUSR)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a whole file or nothing."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_record(mine: Path) -> dict[str, str]:
+    """Return what was handed out before; empty where that is unknown, and then every present file is kept."""
+    try:
+        record = json.loads((mine / RECORD).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {k: v for k, v in record.items() if isinstance(v, str)} if isinstance(record, dict) else {}
+
+
+def put_beside(target: Path, content: bytes, record: dict[str, str]) -> Path:
+    """Put a lesson's new version beside the learner's own, under a name that holds nothing of theirs."""
+    new = hashlib.sha256(content).hexdigest()
+    for number in itertools.count(1):
+        ending = "new-version" if number == 1 else f"new-version-{number}"
+        beside = target.with_name(f"{target.stem}.{ending}{target.suffix}")
+        there = digest(beside)
+        if there is None or (there == record.get(beside.name) and replaceable(beside)):
+            write(beside, content)
+        elif there != new:
+            continue
+        record[beside.name] = new
+        return beside
+
+
+def hand_out(lessons: Path, mine: Path) -> list[str]:
+    """Copy new and updated lessons into the learner's folder, and return what the learner should know.
+
+    A lesson that the learner deleted is handed out afresh. A lesson that both sides changed stays as the
+    learner left it, and the new version is put beside it.
+
+    Args:
+        lessons: folder of the built notebooks.
+        mine: the learner's folder; made where there is none.
+
+    Returns:
+        Sentences, one for each lesson that came, was updated, or has a new version.
+
+    Raises:
+        FileNotFoundError: there are no lessons to hand out.
+        OSError: a file cannot be read or written.
+    """
+    sources = sorted(lessons.glob("*.ipynb"))
+    if not sources:
+        raise FileNotFoundError(f"{lessons} holds none; get the course again, or run `make build`")
+    mine.mkdir(parents=True, exist_ok=True)
+    record = read_record(mine)
+    before = dict(record)
+    news = []
+    for source in sources:
+        content = source.read_bytes()
+        new = hashlib.sha256(content).hexdigest()
+        target = mine / source.name
+        given, there = record.get(source.name), digest(target)
+        if there is None:
+            write(target, content)
+            news.append(f"{source.name}: new")
+        elif there != new and given != new:
+            if there == given and replaceable(target):
+                write(target, content)
+                news.append(f"{source.name}: updated")
+            else:
+                beside = put_beside(target, content, record)
+                news.append(f"{source.name}: yours is kept, and a new version is beside it as {beside.name}")
+        record[source.name] = new
+    if record != before:
+        write(mine / RECORD, json.dumps(record, indent=1).encode())
+    return news
+
+
+def jupyter_command(mine: Path, lesson: str, arguments: list[str]) -> list[str]:
+    """Return the command that opens JupyterLab on a lesson."""
+    command = [
+        sys.executable,
+        *("-m", "jupyterlab"),
+        "--LabApp.extension_manager=readonly",  # the other one asks the package index at every start
+        # A workspace of its own: tabs of the learner's other projects do not open here, nor these there.
+        f"--LabApp.workspaces_dir={mine / '.workspaces'}",
+        f"--LabApp.default_url=/lab/tree/{quote(lesson)}",
+        f"--ServerApp.root_dir={mine}",
+    ]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")  # in a container root is often the only user
+    return command + arguments
+
+
+def jupyter_environment() -> dict[str, str]:
+    """Return the variables for that command: no news pop-up, and this environment before any other."""
+    own = {
+        "JUPYTER_CONFIG_PATH": str(ROOT / "course" / "settings"),
+        "PATH": os.path.dirname(sys.executable),
+    }
+    found = {name: os.pathsep.join(filter(None, [path, os.environ.get(name)])) for name, path in own.items()}
+    return {**os.environ, **found, "JUPYTER_PREFER_ENV_PATH": "1"}  # no kernel of another project for ours
+
+
+def main(arguments: list[str]) -> int:
+    """Hand out the lessons, then become JupyterLab; arguments are passed on to it."""
+    try:
+        for sentence in hand_out(LESSONS, MINE):
+            print(sentence)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        print(f"The lessons could not be handed out: {error.strerror or error}{where}.", file=sys.stderr)
+        return 1
+    if importlib.util.find_spec("jupyterlab") is None:
+        print(f"JupyterLab is missing in {sys.prefix}: run `make clean`, then `make learn`.", file=sys.stderr)
+        return 1
+    print(f"Opening JupyterLab on {MINE}. Stop it here with Ctrl-C, twice.", flush=True)
+    command = jupyter_command(MINE, min(path.name for path in LESSONS.glob("*.ipynb")), arguments)
+    if os.name == "nt":  # there execv returns to the prompt while JupyterLab still runs
+        return subprocess.call(command, env=jupyter_environment())
+    os.execve(command[0], command, jupyter_environment())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,55 @@
+"""Reading what functions take and give: numbers, lists, numpy arrays and torch tensors alike."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def as_array(value: Any) -> np.ndarray | None:
+    """A number, list, numpy array or torch tensor as a numpy array of numbers; None for anything else."""
+    torch = sys.modules.get("torch")  # never imported just to look at an answer
+    try:
+        if torch is not None and isinstance(value, torch.Tensor):
+            value = value.detach().cpu().to_dense()
+            array = (value.float() if value.dtype is torch.bfloat16 else value).numpy()
+        elif isinstance(value, list | tuple):
+            parts = [as_array(part) for part in value]
+            if any(part is None for part in parts) or len({part.shape for part in parts}) > 1:
+                return None
+            array = np.array(parts)
+        elif isinstance(value, type) or not (
+            isinstance(value, bool | int | float) or hasattr(value, "__array__")
+        ):
+            return None
+        else:
+            array = np.asarray(value)
+    except Exception:  # whatever an object that only looks like an array may raise
+        return None
+    return array if array.dtype.kind in "biuf" else None
+
+
+def fresh(arguments: tuple) -> tuple:
+    """A copy of the inputs that a function may do with as it likes."""
+    return copy.deepcopy(arguments)
+
+
+def unchanged(before: Any, after: Any) -> bool:
+    """Whether an input is still what it was, looking into tuples, lists, dictionaries and dataclasses."""
+    if dataclasses.is_dataclass(before) and not isinstance(before, type):
+        names = [field.name for field in dataclasses.fields(before)]
+        return all(unchanged(getattr(before, name), getattr(after, name)) for name in names)
+    if isinstance(before, Mapping):
+        return before.keys() == after.keys() and all(unchanged(before[key], after[key]) for key in before)
+    array = as_array(before)
+    if array is not None:
+        now = as_array(after)
+        return now is not None and np.array_equal(array, now, equal_nan=array.dtype.kind == "f")
+    if isinstance(before, list | tuple):
+        return len(before) == len(after) and all(map(unchanged, before, after))
+    return True

@@ -1,0 +1,16 @@
+"""Hard-margin SVMs in the course's norms, every answer with its certificate: `solve`, and what it takes."""
+
+from mini_attn.svm.dispatch import solve
+from mini_attn.svm.problem import HardMarginProblem, attention_problem, label_problem, token_problem
+from mini_attn.svm.solution import InfeasibleError, Solution, SolveError
+
+__all__ = [
+    "HardMarginProblem",
+    "InfeasibleError",
+    "Solution",
+    "SolveError",
+    "attention_problem",
+    "label_problem",
+    "solve",
+    "token_problem",
+]

@@ -1,0 +1,243 @@
+"""Hard-margin problems with rank-one rows, and the three that the course trains its models against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class HardMarginProblem:
+    """A batch of hard-margin problems, whose rows A_j = a_j b_j^T stay factored.
+
+        min_W N(W)   subject to   <a_j b_j^T, W> >= r_j,   or  = r_j  where equality[j]
+
+    Leading dimensions (written ... below) are independent problems. Where b is None the unknown is a vector w
+    of shape (..., d1) and the rows read a_j . w. Rows switched off by the mask become 0 >= 0, so
+    that problems with different numbers of rows share one batch; what the padding held does not matter.
+
+    Args:
+        a: (..., m, d1) left factors, float32 or float64. m = 0 is allowed: the answer is then 0.
+        b: (..., m, d2) right factors, or None.
+        r: (..., m) right-hand side.
+        equality: (..., m) bool, True where the row is an equality. Default: nowhere.
+        mask: (..., m) bool, True where the row counts. Default: everywhere.
+
+    Raises:
+        ValueError: if something is not a torch tensor, or shapes, dtypes or devices do not agree, or an entry
+            that counts is NaN or infinite (the message says where).
+
+    Source: Tarzanagh et al., "Max-margin token selection in attention mechanism" (2023) and "Transformers as
+        support vector machines" (2023). Introduced in lesson 02.
+    """
+
+    a: Float[Tensor, "*batch m d1"]
+    b: Float[Tensor, "*batch m d2"] | None
+    r: Float[Tensor, "*batch m"]
+    equality: Bool[Tensor, "*batch m"] | None = None
+    mask: Bool[Tensor, "*batch m"] | None = None
+
+    def __post_init__(self):
+        a = _real("a", self.a, ndim=2)
+        rows = a.shape[:-1]
+        for name, tensor in (("b", self.b), ("r", self.r)):
+            if tensor is None and name == "b":
+                continue
+            _real(name, tensor, ndim=1)
+            if tensor.dtype != a.dtype or tensor.device != a.device:
+                raise ValueError(
+                    f"a is {a.dtype} on {a.device} but {name} is {tensor.dtype} on {tensor.device}; "
+                    f"convert one: {name}.to(a)"
+                )
+            shape = tensor.shape[:-1] if name == "b" else tensor.shape
+            if shape != rows:
+                want = (*rows, "d2") if name == "b" else tuple(rows)
+                raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {want} to match a's rows")
+        for name, flags in (("equality", self.equality), ("mask", self.mask)):
+            if flags is None:
+                continue
+            if not isinstance(flags, Tensor) or flags.dtype != torch.bool or flags.shape != rows:
+                raise ValueError(
+                    f"{name} must be a bool tensor of shape {tuple(rows)}, got {_describe(flags)}"
+                )
+        if self.mask is not None:
+            object.__setattr__(self, "a", torch.where(self.mask[..., None], a, 0))
+            object.__setattr__(self, "r", torch.where(self.mask, self.r, 0))
+            if self.b is not None:
+                object.__setattr__(self, "b", torch.where(self.mask[..., None], self.b, 0))
+        for name in ("a", "b", "r"):
+            if getattr(self, name) is not None:
+                _finite(name, getattr(self, name))
+
+    def __getitem__(self, index) -> HardMarginProblem:
+        """The problems of the batch that the index picks from the leading dimensions."""
+        parts = (self.a, self.b, self.r, self.equality, self.mask)
+        return HardMarginProblem(*(None if part is None else part[index] for part in parts))
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Shape of the leading dimensions; () for one problem."""
+        return self.a.shape[:-2]
+
+    @property
+    def is_equality(self) -> Bool[Tensor, "*batch m"]:
+        """`equality` with its default filled in."""
+        return torch.zeros_like(self.r, dtype=torch.bool) if self.equality is None else self.equality
+
+    def forward(self, W: Float[Tensor, ...]) -> Float[Tensor, "*batch m"]:
+        """Left-hand sides <a_j b_j^T, W>, never forming a d1 x d2 matrix per row.
+
+        Args:
+            W: (..., d1, d2), or (..., d1) where b is None.
+
+        Returns:
+            (..., m).
+        """
+        if self.b is None:
+            return (self.a @ W[..., None])[..., 0]
+        return ((self.a @ W) * self.b).sum(-1)
+
+    def adjoint(self, dual: Float[Tensor, "*batch m"]) -> Float[Tensor, ...]:
+        """sum_j dual_j a_j b_j^T: what weights on the rows add up to.
+
+        Args:
+            dual: (..., m).
+
+        Returns:
+            (..., d1, d2), or (..., d1) where b is None.
+        """
+        if self.b is None:
+            return (dual[..., None, :] @ self.a)[..., 0, :]
+        return self.a.mT @ (dual[..., None] * self.b)
+
+
+def label_problem(X: Float[Tensor, "*batch n d"], y: Tensor) -> HardMarginProblem:
+    """The hard-margin SVM over labelled points: min N(w) subject to y_i w.x_i >= 1.
+
+    Args:
+        X: (..., n, d) points.
+        y: (..., n) labels, -1 or +1, of any real dtype.
+
+    Returns:
+        A problem with vector unknown w (..., d) and n rows.
+
+    Raises:
+        ValueError: if a label is not -1 or +1, or shapes do not agree.
+
+    Source: Vapnik, "Statistical learning theory" (1998). Introduced in lesson 02.
+    """
+    _real("X", X, ndim=2)
+    if not isinstance(y, Tensor) or y.shape != X.shape[:-1]:
+        raise ValueError(f"y must be a tensor of shape {tuple(X.shape[:-1])}, got {_describe(y)}")
+    if not (y.abs() == 1).all():
+        raise ValueError("labels y must be -1 or +1; map classes {0, 1} by y = 2 * y - 1")
+    a = y.to(X)[..., None] * X
+    return HardMarginProblem(a, None, torch.ones_like(a[..., 0]))
+
+
+def token_problem(
+    keys: Float[Tensor, "*batch n T d"], selected: Int[Tensor, "*batch n"]
+) -> HardMarginProblem:
+    """The attention SVM over tokens: min N(p) subject to p.(k_{i alpha_i} - k_it) >= 1 for t != alpha_i.
+
+    Args:
+        keys: (..., n, T, d).
+        selected: (..., n) alpha_i, the token to keep in each sequence, integers in [0, T).
+
+    Returns:
+        A problem with vector unknown p (..., d) and n (T - 1) rows, ordered by i, then by t.
+
+    Raises:
+        ValueError: if a selected token does not exist, or shapes do not agree.
+
+    Source: Tarzanagh, Li, Zhang, Oymak, "Max-margin token selection in attention mechanism" (2023), (Att-SVM).
+        Introduced in lesson 06.
+    """
+    a = _winner_minus_others("keys", keys, selected)
+    a = a.flatten(-3, -2)  # (..., n * (T - 1), d)
+    return HardMarginProblem(a, None, torch.ones_like(a[..., 0]))
+
+
+def attention_problem(
+    X: Float[Tensor, "*batch n T d"], z: Float[Tensor, "*batch n d"], selected: Int[Tensor, "*batch n"]
+) -> HardMarginProblem:
+    """The attention SVM for W: min N(W) subject to (x_{i alpha_i} - x_it)^T W z_i >= 1, t != alpha_i.
+
+    Args:
+        X: (..., n, T, d) tokens.
+        z: (..., n, e) queries (e = d in the course).
+        selected: (..., n) alpha_i, integers in [0, T).
+
+    Returns:
+        A problem with unknown W (..., d, e) and n (T - 1) rows, ordered by i, then by t.
+
+    Raises:
+        ValueError: if a selected token does not exist, or shapes do not agree.
+
+    Source: Tarzanagh, Li, Thrampoulidis, Oymak, "Transformers as support vector machines" (2023), (Att-SVM).
+        Introduced in lesson 10; looked at ahead in lesson 06.
+    """
+    a = _winner_minus_others("X", X, selected)  # (..., n, T - 1, d)
+    _real("z", z, ndim=2)
+    if z.shape[:-1] != X.shape[:-2]:
+        raise ValueError(
+            f"z has shape {tuple(z.shape)}, expected {(*X.shape[:-2], 'd')}: one query per sequence"
+        )
+    if z.dtype != X.dtype or z.device != X.device:
+        raise ValueError(
+            f"X is {X.dtype} on {X.device} but z is {z.dtype} on {z.device}; convert one: z.to(X)"
+        )
+    b = z[..., None, :].expand(*a.shape[:-1], z.shape[-1])
+    a, b = a.flatten(-3, -2), b.flatten(-3, -2)
+    return HardMarginProblem(a, b, torch.ones_like(a[..., 0]))
+
+
+def _winner_minus_others(name: str, keys: Tensor, selected: Tensor) -> Tensor:
+    """k_{i alpha_i} - k_it for the T - 1 tokens t != alpha_i: (..., n, T - 1, d)."""
+    _real(name, keys, ndim=3)
+    T = keys.shape[-2]
+    if not isinstance(selected, Tensor) or selected.shape != keys.shape[:-2]:
+        raise ValueError(
+            f"selected must be a tensor of shape {tuple(keys.shape[:-2])}, one token per sequence, "
+            f"got {_describe(selected)}"
+        )
+    if selected.dtype.is_floating_point or selected.dtype == torch.bool or selected.dtype.is_complex:
+        raise ValueError(f"selected holds token numbers, so integers; got {selected.dtype}")
+    if selected.numel() and not ((selected >= 0) & (selected < T)).all():
+        bad = selected[(selected < 0) | (selected >= T)][0].item()
+        raise ValueError(f"selected holds {bad}, but the T = {T} tokens are numbered 0 to {T - 1}")
+    selected = selected.to(keys.device, torch.int64)
+    others = torch.arange(T - 1, device=keys.device)
+    others = others + (others >= selected[..., None])  # (..., n, T - 1), skips alpha_i
+    d = keys.shape[-1]
+    winner = keys.gather(-2, selected[..., None, None].expand(*selected.shape, 1, d))
+    return winner - keys.gather(-2, others[..., None].expand(*others.shape, d))
+
+
+def _describe(value) -> str:
+    if isinstance(value, Tensor):
+        return f"{value.dtype} of shape {tuple(value.shape)}"
+    return type(value).__name__
+
+
+def _real(name: str, value, ndim: int) -> Tensor:
+    """Raise unless the value is a float32 or float64 tensor with `ndim` dimensions or more."""
+    if not isinstance(value, Tensor):
+        raise ValueError(
+            f"{name} must be a torch tensor, got {_describe(value)}; use torch.as_tensor({name})"
+        )
+    if value.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"{name} must be float32 or float64, got {value.dtype}; use {name}.double()")
+    if value.ndim < ndim:
+        raise ValueError(f"{name} must have {ndim} dimensions or more, got shape {tuple(value.shape)}")
+    return value
+
+
+def _finite(name: str, value: Tensor) -> None:
+    finite = value.isfinite()
+    if not finite.all():
+        where = (~finite).nonzero()[0].tolist()
+        raise ValueError(f"{name}{where} is {value[tuple(where)].item()}; every entry must be finite")

@@ -1,0 +1,113 @@
+"""JupyterLab as `make learn` starts it, on new copies of the lessons, and a browser that can reach it alone."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from course import start
+
+CHROMIUM = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
+HERE = {"127.0.0.1", "localhost"}
+
+
+@pytest.fixture(scope="session")
+def lessons() -> Path:
+    """The folder of the lessons to hand out."""
+    return start.LESSONS
+
+
+@pytest.fixture(scope="session")
+def server(lessons, tmp_path_factory):
+    """The URL that JupyterLab prints when it is started on a learner's new folder."""
+    home = tmp_path_factory.mktemp("learner")
+    mine = home / "my-lessons"
+    start.hand_out(lessons, mine)
+    options = ["--no-browser", "--port=0", "--LabApp.expose_app_in_browser=True"]
+    command = start.jupyter_command(mine, min(path.name for path in mine.glob("*.ipynb")), options)
+    witness = home / "outside.txt"
+    environment = {
+        **{name: value for name, value in start.jupyter_environment().items() if name != "MPLBACKEND"},
+        # A learner's first day: no settings, and none of whoever runs the tests.
+        "HOME": str(home),
+        "PYTHONPATH": str(Path(__file__).parent / "witness"),
+        "WITNESS": str(witness),
+        "OMP_NUM_THREADS": "1",
+    }
+    log = home / "jupyterlab.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    try:
+        yield wait_for_url(process, log)
+    finally:
+        stop(process)
+    assert not witness.exists(), f"JupyterLab or a kernel asked for: {witness.read_text()}"
+
+
+def wait_for_url(process: subprocess.Popen, log: Path) -> str:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        found = re.search(r"http://127\.0\.0\.1:\d+/lab\S*", log.read_text())
+        if found:
+            return found[0]
+        time.sleep(0.1)
+    raise AssertionError(f"JupyterLab did not start:\n{log.read_text()}")
+
+
+def stop(process: subprocess.Popen) -> None:
+    """End JupyterLab, which ends its kernels; then whatever is left of its process group."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(20)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    program = shutil.which("chromium")
+    assert program, "MINI_ATTN_REQUIRE_BROWSER is set, and there is no chromium on the PATH"
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=CHROMIUM)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A new page; afterwards, every request and websocket of it must have stayed on this machine."""
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    page = context.new_page()
+    asked = []
+    context.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    yield page
+    context.close()
+    outside = [
+        url
+        for url in asked
+        if urlsplit(url).scheme not in ("data", "blob") and urlsplit(url).hostname not in HERE
+    ]
+    assert not outside, outside
+    assert any(url.startswith("ws://127.0.0.1") for url in asked)  # what should be seen is seen

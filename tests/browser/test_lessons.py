@@ -1,0 +1,135 @@
+"""A learner's first hour: JupyterLab opens on lesson 01, cells run, sliders move pictures, checks answer."""
+
+import re
+
+import pytest
+
+from course import exercises
+
+pytestmark = pytest.mark.browser
+
+IDLE = (
+    "globalThis.jupyterapp?.shell.currentWidget?.context?.sessionContext?.session?.kernel?.status === 'idle'"
+)
+RUN = "jupyterapp.commands.execute('notebook:run-all-cells')"
+CELLS = """() => jupyterapp.shell.currentWidget.content.widgets.map(cell => ({
+    type: cell.model.type,
+    source: cell.model.sharedModel.getSource(),
+    count: cell.model.executionCount ?? null,
+    outputs: cell.model.outputs?.toJSON() ?? [],
+}))"""
+GO = """index => {
+    const notebook = jupyterapp.shell.currentWidget.content;
+    notebook.activeCellIndex = index;
+    notebook.deselectAll();
+    return notebook.scrollToItem(index);
+}"""
+
+
+def open_and_run(page, url: str) -> str:
+    """Open a lesson, clear its stored outputs, run it from top to bottom; returns its file name."""
+    page.goto(url)
+    page.wait_for_function(IDLE, timeout=60_000)
+    page.evaluate("jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    assert not any(cell["outputs"] for cell in page.evaluate(CELLS))
+    page.evaluate(RUN)
+    page.wait_for_function(IDLE, timeout=60_000)
+    return page.evaluate("jupyterapp.shell.currentWidget.context.path")
+
+
+def assert_ran_without_errors(page) -> None:
+    code = [cell for cell in page.evaluate(CELLS) if cell["type"] == "code"]
+    assert len(code) > 3
+    assert all(cell["count"] for cell in code)
+    for cell in code:
+        for output in cell["outputs"]:
+            assert output["output_type"] != "error", (cell["source"], output)
+            assert output.get("name") != "stderr", (cell["source"], output)
+    assert sum(bool(cell["outputs"]) for cell in code) >= 3
+
+
+def where(page, pattern: str) -> int:
+    """Return the index of the first code cell whose source matches."""
+    cells = page.evaluate(CELLS)
+    return next(
+        i for i, cell in enumerate(cells) if cell["type"] == "code" and re.search(pattern, cell["source"])
+    )
+
+
+def move_slider_and_see_the_picture_change(page) -> None:
+    cells = page.evaluate(CELLS)
+    views = "application/vnd.jupyter.widget-view+json"
+    index = next(
+        i for i, cell in enumerate(cells) if any(views in out.get("data", {}) for out in cell["outputs"])
+    )
+    page.evaluate(GO, index)
+    output = page.locator(f".jp-Cell[data-windowed-list-index='{index}'] .jp-OutputArea-output").last
+    picture, handle = output.locator("img").first, output.locator(".noUi-handle").first
+    picture.wait_for()
+    before = pixels(picture)
+    handle.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function(
+        "([image, before]) => image.src !== before", arg=[picture.element_handle(), before["src"]]
+    )
+    after = pixels(picture)
+    assert after["width"] > 100
+    assert after["data"] != before["data"]
+
+
+def pixels(picture) -> dict:
+    """Return what an image shows, as the browser has decoded it."""
+    return picture.evaluate(
+        """async image => {
+            await image.decode();
+            const canvas = document.createElement('canvas');
+            [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+            canvas.getContext('2d').drawImage(image, 0, 0);
+            return {src: image.src, width: canvas.width, data: canvas.toDataURL()};
+        }"""
+    )
+
+
+def answer(page, exercise: str, old: str, new: str) -> str:
+    """Edit the exercise's cell and run on to the check below it, by keyboard; returns what the check printed."""
+    index = where(page, rf'@exercise\("{exercise}"\)')
+    source = page.evaluate(CELLS)[index]["source"]
+    assert old in source
+    page.evaluate(GO, index)
+    page.evaluate("jupyterapp.commands.execute('notebook:enter-edit-mode')")
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(source.replace(old, new))
+    checked = where(page, rf'^check\("{exercise}"')
+    before = page.evaluate(CELLS)[checked]["count"]
+    for _ in range(checked - index + 1):
+        page.keyboard.press("Shift+Enter")
+    cell = "jupyterapp.shell.currentWidget.content.widgets[index]"
+    page.wait_for_function(
+        f"([index, before]) => {cell}.model.executionCount > before", arg=[checked, before]
+    )
+    page.wait_for_function(IDLE)
+    page.evaluate(GO, checked)
+    return page.locator(f".jp-Cell[data-windowed-list-index='{checked}'] .jp-OutputArea").inner_text()
+
+
+def test_lesson_01_opens_runs_and_answers(page, server):
+    assert open_and_run(page, server).startswith("01_")
+    assert_ran_without_errors(page)
+    assert page.locator(".jp-Dialog, .Toastify__toast").count() == 0  # no news, no questions
+    move_slider_and_see_the_picture_change(page)
+
+    functional = "return (y * (X @ w)).min()"
+    wrong = answer(page, "01.2", "todo()", functional)
+    assert "✗ 01.2" in wrong
+    assert any(known.message in " ".join(wrong.split()) for known in exercises.find("01.2").misconceptions)
+    right = answer(page, "01.2", functional, functional + " / np.linalg.norm(w)")
+    assert "✓ 01.2" in right
+    assert "✗" not in right
+
+
+def test_lesson_06_runs(page, server, lessons):
+    name = next(path.name for path in lessons.glob("06_*.ipynb"))
+    assert open_and_run(page, re.sub(r"/tree/[^?]+", f"/tree/{name}", server)) == name
+    assert_ran_without_errors(page)
+    move_slider_and_see_the_picture_change(page)

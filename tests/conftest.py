@@ -1,0 +1,23 @@
+"""What all tests share: no windows; the markers `gpu` and `browser` skip where there is nothing to use."""
+
+import os
+import shutil
+
+import pytest
+
+os.environ.setdefault("MPLBACKEND", "agg")  # before anything imports matplotlib; kernels inherit it
+
+
+def pytest_collection_modifyitems(items):
+    missing = {}
+    if not shutil.which("chromium"):
+        missing["browser"] = "no chromium on the PATH"
+    if any(item.get_closest_marker("gpu") for item in items):
+        import torch
+
+        if not torch.cuda.is_available():
+            missing["gpu"] = "no CUDA device"
+    for item in items:
+        for marker, reason in missing.items():
+            if item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))

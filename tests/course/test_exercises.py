@@ -1,0 +1,141 @@
+"""Every exercise of every lesson, with right answers, a blank one and wrong ones.
+
+A check that nobody can fail teaches nothing, and one that turns a right answer away does worse.
+"""
+
+import ast
+import functools
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from course import exercises
+from course.build import ROOT
+from course.checking import verdict
+from course.exercise import todo
+from course.notebook import from_source
+from course.specification import PUBLIC_SEED, Misconception
+
+SPECS = [spec for lesson in exercises.lessons() for spec in exercises.exercises(lesson)]
+SEEDS = [PUBLIC_SEED, 1, 2, 3, 4]  # the grader brings others, which nobody has seen
+
+each = pytest.mark.parametrize("spec", SPECS, ids=[spec.id for spec in SPECS])
+
+
+@functools.cache
+def answers(lesson):
+    path = Path(__file__).parent / "answers" / f"lesson_{lesson}.py"
+    description = importlib.util.spec_from_file_location(f"answers_{lesson}", path)
+    module = importlib.util.module_from_spec(description)
+    description.loader.exec_module(module)
+    return module.ANSWERS
+
+
+@functools.cache
+def solutions(lesson):
+    """The functions that a lesson's source gives as solutions, by exercise id.
+
+    Only imports, definitions and plain constants are run: an answer may use nothing else of its lesson.
+    """
+    (source,) = (ROOT / "course" / "source").glob(f"{lesson}_*.py")
+    namespace = {"__name__": "lesson"}
+    for position, cell in enumerate(from_source(source, solved=True).cells):
+        if cell.cell_type == "code":
+            tree = ast.parse(cell.source)
+            tree.body = [statement for statement in tree.body if _defines(statement)]
+            exec(compile(tree, f"<{source.name}, cell {position}>", "exec"), namespace)
+    marked = [function for function in namespace.values() if hasattr(function, "exercise_id")]
+    return {function.exercise_id: function for function in marked}
+
+
+def _defines(statement):
+    if isinstance(statement, ast.Assign):
+        return all(
+            isinstance(node, ast.Constant | ast.Tuple | ast.Load) for node in ast.walk(statement.value)
+        )
+    return isinstance(statement, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef)
+
+
+def test_there_are_exercises():
+    assert SPECS
+
+
+def test_ids_are_unique_and_belong_to_their_lesson():
+    for lesson in exercises.lessons():
+        ids = [spec.id for spec in exercises.exercises(lesson)]
+        assert ids == [f"{lesson}.{number}" for number in range(1, len(ids) + 1)]
+        assert 4 <= len(ids) <= 6
+        assert sorted(answers(lesson)) == ids
+
+
+@each
+def test_specification_is_complete(spec):
+    assert spec.title
+    assert spec.points >= 1
+    assert 1 <= spec.minutes <= 30
+    assert spec.difficulty in (1, 2, 3)
+    assert len(spec.misconceptions) >= 3
+    assert all(isinstance(known, Misconception) for known in spec.misconceptions)
+    messages = [known.message for known in spec.misconceptions]
+    assert len(set(messages)) == len(messages)
+
+
+@each
+def test_cases_follow_from_the_seed(spec):
+    cases = spec.draw(1)
+    assert len(cases) >= 2
+    assert all(isinstance(case, tuple) and len(case) == len(spec.parameters) for case in cases)
+    assert same(cases, spec.draw(1))
+    assert not same(cases, spec.draw(2))
+
+
+def same(one, other):
+    return len(one) == len(other) and all(map(same_case, one, other))
+
+
+def same_case(one, other):
+    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(one, other, strict=True))
+
+
+@each
+@pytest.mark.parametrize("seed", SEEDS)
+def test_right_answers_pass(spec, seed):
+    for name, function in [
+        ("reference", spec.reference),
+        ("also right", answers(spec.lesson)[spec.id]["also_right"]),
+        ("solution in the lesson", solutions(spec.lesson)[spec.id]),
+    ]:
+        result = verdict(spec, function, seed)
+        assert result.passed, f"{name}: {result.text}"
+        assert result.text.startswith(f"✓ {spec.id}")
+
+
+@each
+def test_blank_answer_is_not_attempted(spec):
+    blank = eval(f"lambda {', '.join(spec.parameters)}: todo()", {"todo": todo})
+    result = verdict(spec, blank)
+    assert not result.passed
+    assert "not attempted yet" in result.text
+
+
+@each
+def test_each_misconception_is_recognised(spec):
+    for known in spec.misconceptions:
+        result = verdict(spec, known.wrong)
+        assert not result.passed, known.message
+        assert f"Hint: {known.message}" in result.text, f"expected: {known.message}\n{result.text}"
+
+
+@each
+@pytest.mark.parametrize("seed", SEEDS)
+def test_wrong_answers_fail(spec, seed):
+    wrong = [known.wrong for known in spec.misconceptions] + answers(spec.lesson)[spec.id]["wrong"]
+    for number, function in enumerate(wrong):
+        assert not verdict(spec, function, seed).passed, f"wrong answer {number} passed"
+
+
+@each
+def test_nothing_returned_fails(spec):
+    assert not verdict(spec, eval(f"lambda {', '.join(spec.parameters)}: None")).passed

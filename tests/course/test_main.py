@@ -1,0 +1,48 @@
+"""`python -m course COMMAND` hands over to the command's module."""
+
+import importlib
+import types
+
+import pytest
+
+from course import __main__ as command_line
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Stand-ins for the commands' modules; lists what each was called with."""
+    calls = []
+
+    def load(name):
+        return types.SimpleNamespace(main=lambda arguments: calls.append((name, arguments)))
+
+    monkeypatch.setattr(importlib, "import_module", load)
+    return calls
+
+
+def test_commands_get_their_arguments(asked):
+    assert command_line.main(["build", "01", "--check"]) == 0
+    assert command_line.main(["start", "--no-browser", "--port=8899"]) == 0
+    assert command_line.main(["build", "-h"]) == 0
+    assert asked == [
+        ("course.build", ["01", "--check"]),
+        ("course.start", ["--no-browser", "--port=8899"]),
+        ("course.build", ["-h"]),
+    ]
+
+
+def test_exit_status_is_the_commands_own(monkeypatch):
+    monkeypatch.setattr(importlib, "import_module", lambda name: types.SimpleNamespace(main=lambda _: 3))
+    assert command_line.main(["build"]) == 3
+
+
+@pytest.mark.parametrize("arguments", [[], ["bake"]])
+def test_unknown_commands_are_refused(arguments, capsys):
+    with pytest.raises(SystemExit):
+        command_line.main(arguments)
+    assert "python -m course" in capsys.readouterr().err
+
+
+def test_every_command_exists():
+    for name in command_line.COMMANDS:
+        assert callable(importlib.import_module(f"course.{name}").main)

@@ -1,0 +1,116 @@
+"""The problem's rows, its constructors, and what it refuses."""
+
+import pytest
+import torch
+
+from mini_attn import svm
+
+
+def problem(m=3, d1=4, d2=2, batch=(), dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    a = torch.randn(*batch, m, d1, generator=generator, dtype=dtype)
+    b = torch.randn(*batch, m, d2, generator=generator, dtype=dtype)
+    return svm.HardMarginProblem(a, b, torch.ones(*batch, m, dtype=dtype))
+
+
+def test_forward_and_adjoint_agree_with_the_expanded_rows():
+    p = problem(batch=(5,))
+    W, dual = torch.randn(5, 4, 2, dtype=torch.float64), torch.randn(5, 3, dtype=torch.float64)
+    rows = torch.einsum("...mi,...mj->...mij", p.a, p.b)
+    torch.testing.assert_close(p.forward(W), torch.einsum("...mij,...ij->...m", rows, W))
+    torch.testing.assert_close(p.adjoint(dual), torch.einsum("...m,...mij->...ij", dual, rows))
+
+
+def test_forward_and_adjoint_of_a_vector_problem():
+    p = svm.HardMarginProblem(problem().a, None, torch.ones(3, dtype=torch.float64))
+    w, dual = torch.randn(4, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
+    torch.testing.assert_close(p.forward(w), p.a @ w)
+    torch.testing.assert_close(p.adjoint(dual), p.a.T @ dual)
+
+
+def test_token_rows_are_winner_minus_each_other_token():
+    keys = torch.arange(12.0).reshape(2, 3, 2) ** 2
+    p = svm.token_problem(keys, torch.tensor([1, 2]))
+    k = keys
+    expected = torch.stack([k[0, 1] - k[0, 0], k[0, 1] - k[0, 2], k[1, 2] - k[1, 0], k[1, 2] - k[1, 1]])
+    assert torch.equal(p.a, expected)
+    assert p.b is None
+    assert torch.equal(p.r, torch.ones(4))
+
+
+def test_attention_rows_pair_the_difference_with_the_query():
+    X, z = torch.randn(3, 2, 4, 5), torch.randn(3, 2, 5)
+    selected = torch.tensor([[0, 3], [1, 1], [2, 0]])
+    p = svm.attention_problem(X, z, selected)
+    W = torch.randn(3, 5, 5)
+    logits = torch.einsum("bntd,bde,bne->bnt", X, W, z)
+    winner = logits.gather(-1, selected[..., None])
+    others = torch.ones(3, 2, 4, dtype=torch.bool).scatter(-1, selected[..., None], False)
+    torch.testing.assert_close(p.forward(W).reshape(3, 2, 3), (winner - logits)[others].reshape(3, 2, 3))
+
+
+def test_label_rows_take_integer_labels():
+    X = torch.randn(5, 2)
+    y = torch.tensor([1, -1, 1, 1, -1])
+    assert torch.equal(svm.label_problem(X, y).a, y[:, None] * X)
+
+
+def test_masked_rows_vanish_whatever_they_held():
+    p = problem()
+    a = torch.cat([p.a, torch.full((1, 4), torch.nan, dtype=torch.float64)])
+    b, r = torch.cat([p.b, p.b[:1]]), torch.cat([p.r, p.r[:1]])
+    padded = svm.HardMarginProblem(a, b, r, mask=torch.tensor([True, True, True, False]))
+    assert padded.r[-1] == 0
+    assert not padded.a[-1].any()
+
+
+GOOD = {"a": torch.ones(3, 4), "b": torch.ones(3, 2), "r": torch.ones(3)}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"a": [[1.0]]}, r"a must be a torch tensor, got list; use torch.as_tensor\(a\)"),
+        (
+            {"a": torch.ones(3, 4, dtype=torch.int64)},
+            r"must be float32 or float64, got torch.int64; use a\.d",
+        ),
+        ({"a": torch.ones(3)}, "a must have 2 dimensions or more"),
+        ({"b": torch.ones(3, 2).double()}, "a is torch.float32 on cpu but b is torch.float64"),
+        ({"b": torch.ones(2, 2)}, r"b has shape \(2, 2\), expected \(3, 'd2'\)"),
+        ({"r": torch.ones(4)}, r"r has shape \(4,\), expected \(3,\)"),
+        ({"equality": torch.ones(3)}, r"equality must be a bool tensor of shape \(3,\), got torch.float32"),
+        ({"mask": torch.ones(2, dtype=torch.bool)}, r"mask must be a bool tensor of shape \(3,\)"),
+        ({"r": torch.tensor([1.0, torch.inf, 1.0])}, r"r\[1\] is inf"),
+        ({"b": torch.tensor([[1.0, 1.0], [1.0, torch.nan], [0.0, 0.0]])}, r"b\[1, 1\] is nan"),
+    ],
+)
+def test_bad_problems_say_what_is_wrong(change, message):
+    with pytest.raises(ValueError, match=message):
+        svm.HardMarginProblem(**(GOOD | change))
+
+
+@pytest.mark.parametrize(
+    ("selected", "message"),
+    [
+        (torch.tensor([3]), "selected holds 3, but the T = 3 tokens"),
+        (torch.tensor([-1]), "selected holds -1"),
+        (torch.tensor([1.0]), "integers; got torch.float32"),
+        (torch.tensor([0, 0]), r"shape \(1,\), one token per sequence"),
+        (0, "got int"),
+    ],
+)
+def test_bad_selections(selected, message):
+    with pytest.raises(ValueError, match=message):
+        svm.token_problem(torch.ones(1, 3, 2), selected)
+
+
+def test_bad_labels_and_queries():
+    with pytest.raises(ValueError, match=r"labels y must be -1 or \+1"):
+        svm.label_problem(torch.ones(2, 2), torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match=r"y must be a tensor of shape \(2,\)"):
+        svm.label_problem(torch.ones(2, 2), torch.tensor([1]))
+    with pytest.raises(ValueError, match="one query per sequence"):
+        svm.attention_problem(torch.ones(2, 3, 4), torch.ones(3, 4), torch.tensor([0, 0]))
+    with pytest.raises(ValueError, match=r"X is torch.float32 on cpu but z is torch.float64"):
+        svm.attention_problem(torch.ones(2, 3, 4), torch.ones(2, 4).double(), torch.tensor([0, 0]))

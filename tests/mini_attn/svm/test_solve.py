@@ -1,0 +1,229 @@
+"""Every method against every other, on ordinary, degenerate and infeasible problems."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mini_attn import svm
+
+NORMS = ["fro", "nuc", "spectral", 1, 1.5, 3, math.inf]
+METHODS = [("fro", "nnls")] + [(norm, method) for norm in NORMS for method in ("cvxpy", "batched")]
+few = settings(derandomize=True, max_examples=15, deadline=None)
+
+
+def attention(n=2, T=3, d=4, batch=(), seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(*batch, n, T, d, generator=generator, dtype=dtype)
+    z = torch.randn(*batch, n, d, generator=generator, dtype=dtype)
+    selected = torch.randint(T, (*batch, n), generator=generator)
+    return svm.attention_problem(X, z, selected)
+
+
+def assert_certified(problem, solution, norm, gap):
+    """Check the certificate without any code of the library."""
+    W = solution.value if solution.value.ndim > problem.r.ndim else solution.value[..., None]
+    total = problem.adjoint(solution.dual)
+    total = total if total.ndim > problem.r.ndim else total[..., None]
+
+    def size(M, name):
+        s = torch.linalg.svdvals(M)
+        if isinstance(name, str):
+            return {"fro": M.square().sum((-2, -1)).sqrt(), "nuc": s.sum(-1), "spectral": s.amax(-1)}[name]
+        return torch.linalg.vector_norm(M, name, dim=(-2, -1))
+
+    swap = {"fro": "fro", "nuc": "spectral", "spectral": "nuc", 1: math.inf, math.inf: 1}
+    star = swap[norm] if norm in swap else norm / (norm - 1)
+    upper, lower = size(W, norm), (solution.dual * problem.r).sum(-1)
+    torch.testing.assert_close(upper, solution.objective)
+    assert (size(total, star) <= 1 + 1e-9).all()
+    assert (solution.dual[~problem.is_equality] >= 0).all()
+    assert ((upper - lower) / upper <= gap).all()
+    slack = problem.forward(solution.value) - problem.r
+    missing = torch.where(problem.is_equality, slack.abs(), (-slack).clamp_min(0))
+    assert (missing <= gap * (1 + problem.r.abs().amax(-1, keepdim=True))).all()
+
+
+@pytest.mark.parametrize(("norm", "method"), METHODS)
+def test_toys_of_the_first_paper(norm, method):
+    keys = torch.tensor([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]], dtype=torch.float64)
+    problem = svm.token_problem(keys.expand(2, 1, 3, 2), torch.tensor([[0], [1]]))
+    solution = svm.solve(problem, norm=norm, method=method)
+    if norm in ("fro", "nuc", "spectral"):
+        assert [f"{half:.5f}" for half in (solution.objective**2 / 2).tolist()] == ["0.49505", "0.50000"]
+        expected = torch.tensor([-0.1, 1.0], dtype=torch.float64)
+        torch.testing.assert_close(solution.value[0] * 1.01, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(solution.margin, 1 / solution.objective)
+    assert_certified(problem, solution, "fro" if norm in ("nuc", "spectral") else norm, 1e-6)
+
+
+@pytest.mark.parametrize(("norm", "method"), METHODS)
+def test_answers_are_certified(norm, method):
+    problem = attention(batch=(2, 2))
+    solution = svm.solve(problem, norm=norm, method=method)
+    assert solution.value.shape == (2, 2, 4, 4)
+    assert solution.status.shape == solution.gap.shape == solution.iterations.shape == (2, 2)
+    assert (solution.status == "optimal").all()
+    assert solution.seconds > 0
+    assert_certified(problem, solution, norm, 1e-9 if norm == "fro" else 1e-7)
+
+
+@pytest.mark.parametrize(("norm", "method"), METHODS)
+def test_equality_rows(norm, method):
+    problem = attention(n=2, T=4)
+    equality = torch.tensor([True, False, True, False, False, False])
+    r = torch.tensor([0.0, 1.0, -0.5, 1.0, 0.0, -2.0], dtype=torch.float64)
+    problem = svm.HardMarginProblem(problem.a, problem.b, r, equality)
+    solution = svm.solve(problem, norm=norm, method=method)
+    assert_certified(problem, solution, norm, 1e-6)
+    assert (solution.dual[equality] != 0).any()
+
+
+@pytest.mark.parametrize(("norm", "method"), METHODS)
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_scale_changes_nothing_but_the_scale(norm, method, scale):
+    problem = attention()
+    plain = svm.solve(problem, norm=norm, method=method)
+    scaled = svm.solve(
+        svm.HardMarginProblem(problem.a * scale, problem.b, problem.r), norm=norm, method=method
+    )
+    assert scaled.status == "optimal"
+    torch.testing.assert_close(scaled.objective * scale, plain.objective, rtol=1e-6, atol=0)
+    mixed = torch.tensor([1.0, scale, 1.0, 1 / scale], dtype=torch.float64)
+    rows = svm.HardMarginProblem(problem.a * mixed[:, None], problem.b, problem.r * mixed)
+    torch.testing.assert_close(
+        svm.solve(rows, norm=norm, method=method).objective, plain.objective, rtol=1e-6, atol=0
+    )
+
+
+@pytest.mark.parametrize(("norm", "method"), METHODS)
+def test_an_infeasible_problem_does_not_spoil_its_neighbours(norm, method):
+    problem = attention(batch=(4,))
+    a = problem.a.clone()
+    a[1, 0], a[2, 0] = 0, -a[2, 1]  # 0 >= 1; then, with the same query, x >= 1 and -x >= 1
+    b = problem.b.clone()
+    b[2, 0] = b[2, 1]
+    spoiled = svm.HardMarginProblem(a, b, problem.r)
+    solution = svm.solve(spoiled, norm=norm, method=method, throw=False)
+    assert solution.status.tolist() == ["optimal", "infeasible", "infeasible", "optimal"]
+    keep = [0, 3]
+    alone = svm.solve(svm.HardMarginProblem(a[keep], b[keep], problem.r[keep]), norm=norm, method=method)
+    torch.testing.assert_close(solution.objective[keep], alone.objective)
+    assert solution.objective[1:3].isinf().all()
+    assert (solution.margin[1:3] == 0).all()
+    assert solution.value[1:3].isnan().all()
+    ray = solution.dual[1:3]
+    assert (ray >= 0).all()
+    assert (spoiled.adjoint(solution.dual)[1:3].abs() < 1e-8).all()
+    torch.testing.assert_close((ray * problem.r[1:3]).sum(-1), torch.ones(2, dtype=torch.float64))
+    with pytest.raises(
+        svm.InfeasibleError, match=r"2 of 4 problems \(first: \[1\]\) are infeasible"
+    ) as caught:
+        svm.solve(spoiled, norm=norm, method=method)
+    assert caught.value.solution.status[1] == "infeasible"
+
+
+@pytest.mark.parametrize(("norm", "method"), METHODS)
+def test_contradicting_equalities_are_infeasible(norm, method):
+    problem = attention()
+    a, b = problem.a[[0, 0]], problem.b[[0, 0]]
+    r = torch.tensor([1.0, -1.0], dtype=torch.float64)
+    rows = svm.HardMarginProblem(a, b, r, torch.tensor([True, True]))
+    assert svm.solve(rows, norm=norm, method=method, throw=False).status == "infeasible"
+
+
+@pytest.mark.parametrize(("norm", "method"), METHODS)
+def test_nothing_to_satisfy_means_zero(norm, method):
+    single = svm.solve(attention(T=1, batch=(2,)), norm=norm, method=method)  # T = 1: no rows
+    assert (single.value == 0).all()
+    assert single.value.shape == (2, 4, 4)
+    assert single.dual.shape == (2, 0)
+    assert (single.status == "optimal").all()
+    assert (single.margin == torch.inf).all()
+    problem = attention()
+    slack = svm.solve(svm.HardMarginProblem(problem.a, problem.b, -problem.r), norm=norm, method=method)
+    assert slack.objective == slack.gap == 0
+
+
+@pytest.mark.parametrize(("norm", "method"), METHODS)
+def test_empty_batch_and_tiny_sizes(norm, method):
+    empty = svm.solve(attention(batch=(0,)), norm=norm, method=method)
+    assert empty.value.shape == (0, 4, 4)
+    assert empty.status.shape == (0,)
+    tiny = svm.solve(svm.label_problem(torch.tensor([[2.0]]), torch.tensor([-1])), norm=norm, method=method)
+    torch.testing.assert_close(tiny.value, torch.tensor([-0.5]))
+
+
+@pytest.mark.parametrize(("norm", "method"), METHODS)
+def test_duplicated_rows_change_nothing(norm, method):
+    problem = attention()
+    twice = [0, 0, 1, 2, 3, 3, 3]
+    again = svm.HardMarginProblem(problem.a[twice], problem.b[twice], problem.r[twice])
+    solution = svm.solve(again, norm=norm, method=method)
+    plain = svm.solve(problem, norm=norm, method=method)
+    torch.testing.assert_close(solution.objective, plain.objective, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(("norm", "method"), METHODS)
+def test_ragged_batches_by_masks(norm, method):
+    problem = attention(batch=(2,))
+    mask = torch.tensor([[True, True, False, False], [True] * 4])
+    ragged = svm.solve(
+        svm.HardMarginProblem(problem.a, problem.b, problem.r, mask=mask), norm=norm, method=method
+    )
+    short = svm.HardMarginProblem(problem.a[0, :2], problem.b[0, :2], problem.r[0, :2])
+    torch.testing.assert_close(
+        ragged.objective[0], svm.solve(short, norm=norm, method=method).objective, rtol=1e-6, atol=0
+    )
+    assert (ragged.dual[0, 2:] == 0).all()
+
+
+@pytest.mark.parametrize(("norm", "method"), METHODS)
+def test_float32_in_float32_out(norm, method):
+    solution = svm.solve(attention(dtype=torch.float32), norm=norm, method=method)
+    assert solution.value.dtype == solution.dual.dtype == solution.gap.dtype == torch.float32
+    double = attention(dtype=torch.float32)
+    double = svm.HardMarginProblem(double.a.double(), double.b.double(), double.r.double())
+    exact = svm.solve(double, norm=norm, method=method).objective
+    torch.testing.assert_close(solution.objective.double(), exact, rtol=1e-6, atol=0)
+
+
+@few
+@given(
+    n=st.integers(1, 4),
+    T=st.integers(2, 4),
+    d=st.integers(1, 4),
+    seed=st.integers(0, 10**6),
+    rounded=st.booleans(),
+)
+def test_nnls_and_cvxpy_agree(n, T, d, seed, rounded):
+    problem = attention(n, T, d, seed=seed)
+    if rounded:  # small integers: duplicates, zero rows, infeasible problems
+        problem = svm.HardMarginProblem(problem.a.round(), problem.b.round(), problem.r)
+    one = svm.solve(problem, method="nnls", throw=False)
+    two = svm.solve(problem, method="cvxpy", tol=1e-7, throw=False)
+    assert one.status == two.status
+    if one.status == "optimal":
+        torch.testing.assert_close(one.objective, two.objective, rtol=1e-6, atol=0)
+        torch.testing.assert_close(one.value, two.value, rtol=1e-4, atol=1e-4 * two.objective.item())
+
+
+def test_stopped_is_an_error_that_carries_the_answer():
+    with pytest.raises(svm.SolveError, match=r"the problem is stopped .*raise tol") as caught:
+        svm.solve(attention(), norm="nuc", method="cvxpy", tol=1e-17)
+    assert caught.value.solution.gap < 1e-7
+
+
+@pytest.mark.parametrize("norm", ["l2", 0.5, math.nan, None])
+def test_unknown_norms(norm):
+    with pytest.raises(ValueError, match="norm must be"):
+        svm.solve(attention(), norm=norm)
+
+
+def test_unknown_or_unfit_methods():
+    with pytest.raises(ValueError, match="method must be"):
+        svm.solve(attention(), method="simplex")
+    with pytest.raises(ValueError, match='solves norm "fro"'):
+        svm.solve(attention(), norm="nuc", method="nnls")

@@ -1,0 +1,111 @@
+"""Run the unit tests, every notebook and the browser tests, and end in one line: what `make test` does."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTEST = [sys.executable, "-m", "pytest"]
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def steps(notebooks: list[str]) -> dict[str, list[str]]:
+    """Return the parts of the run: name -> command."""
+    workers = ["-n", str(min(cores(), 4))]
+    strict = ["--nbval", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg", "--nbval-current-env"]
+    patient = ["--nbval-cell-timeout", "120"]
+    return {
+        # Also builds matplotlib's font cache, whose message would otherwise end up in some notebook.
+        "environment": [sys.executable, "-c", "import course, mini_attn, matplotlib.font_manager"],
+        "unit tests": [*PYTEST, "tests", "--ignore=tests/browser", *workers],
+        "notebooks": [*PYTEST, *strict, *patient, *workers, "--dist", "loadscope", *notebooks],
+        "browser tests": [*PYTEST, "tests/browser"],
+    }
+
+
+def read(report: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[str]]:
+    """Return from a JUnit report what passed and failed, as (file, test), and why the rest was skipped."""
+    passed, failed, skipped = [], [], []
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = (case.get("classname", ""), case.get("name", ""))
+        skip = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.append(name)
+        elif skip is not None:
+            skipped.append(skip.get("message", "no reason given"))
+        else:
+            passed.append(name)
+    return passed, failed, skipped
+
+
+def count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def verdict(tests: int, notebooks: int, failures: list[str], skipped: list[str]) -> str:
+    """Return the last line of the run."""
+    if failures:
+        shown = ", ".join(failures[:5]) + (f" and {len(failures) - 5} more" if len(failures) > 5 else "")
+        return f"Something failed: {shown}. The reasons stand above."
+    line = f"All is well: {count(tests, 'test')} and {count(notebooks, 'notebook')} passed"
+    if skipped:
+        reasons = "; ".join(f"{skipped.count(reason)}: {reason}" for reason in sorted(set(skipped)))
+        line += f", {len(skipped)} skipped ({reasons})"
+    return line + "."
+
+
+def main() -> int:
+    start = time.monotonic()
+    notebooks = [
+        str(p.relative_to(ROOT))
+        for name in ("lessons", "solutions")
+        for p in sorted((ROOT / name).glob("*.ipynb"))
+    ]
+    tests, failures, skipped = 0, [] if notebooks else ["no notebooks in lessons/ and solutions/"], []
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(
+            os.environ,
+            OMP_NUM_THREADS="1",  # the workers share the cores among them
+            # The personal settings of whoever runs this must not change what a notebook prints.
+            IPYTHONDIR=f"{folder}/ipython",
+            JUPYTER_CONFIG_DIR=f"{folder}/jupyter",
+            JUPYTER_PREFER_ENV_PATH="1",
+        )
+        for step, command in steps(notebooks).items():
+            if step == "notebooks" and not notebooks:
+                continue
+            print(f"\n=== {step} ===", flush=True)
+            report = Path(folder, f"{step}.xml")
+            if command[: len(PYTEST)] == PYTEST:
+                command = [*command, f"--junitxml={report}"]
+            status = subprocess.call(command, cwd=ROOT, env=environment)
+            passed, failed, left_out = read(report) if report.exists() else ([], [], [])
+            failures += sorted({file if step == "notebooks" else name for file, name in failed})
+            if status and not failed:
+                failures.append(f"the step '{step}' did not run to its end")
+            if step == "notebooks":
+                seen = {file for file, _ in passed + failed}
+                names = [name.replace("/", ".") for name in notebooks]
+                failures += [f"{name} was not run" for name in names if name not in seen]
+            else:
+                tests += len(passed)
+                skipped += left_out
+    minutes, seconds = divmod(round(time.monotonic() - start), 60)
+    print(f"\nDone in {minutes} min {seconds} s.")
+    print(verdict(tests, len(notebooks), failures, skipped), flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("Stopped before the end.")
