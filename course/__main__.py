@@ -9,6 +9,7 @@ import sys
 COMMANDS = {
     "start": "copy the lessons into my-lessons/ and open JupyterLab on lesson 01",
     "build": "make the notebooks in lessons/ and solutions/ from course/source/",
+    "picture": "draw the README's picture",
 }
 
 
