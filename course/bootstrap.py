@@ -61,7 +61,7 @@ def check_python():
     if sys.version_info < OLDEST:
         newer = [name for name in ("python3.13", "python3.12", "python3.11") if runs(name, "venv, ensurepip")]
         advice = (
-            f"use the newer one on this machine: make learn PYTHON={newer[0]}"
+            f"this machine has a newer one, so add PYTHON={newer[0]} to the make command"
             if newer
             else "install a newer one from https://www.python.org/downloads/ or your package manager"
         )
@@ -261,7 +261,11 @@ def main(arguments):
         print(problem, file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"The installation stopped at {error.filename}: {error.strerror or error}.", file=sys.stderr)
+        print(
+            f"The installation stopped at {error.filename} ({error.strerror or error}): check that {ROOT} can"
+            " be written to and that its disk is not full, then run the same command again.",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         print("Stopped; the same command goes on from here next time.", file=sys.stderr)

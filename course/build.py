@@ -171,15 +171,18 @@ def _build_all(sources: list[Path], folders: Folders, jobs: int) -> list[str]:
     """Build both notebooks of each source; returns what went wrong, after all were tried."""
     work = [(source, *target) for source in sources for target in folders.targets(source)]
     failures = []
-    with ThreadPoolExecutor(max_workers=jobs) as pool, tqdm(total=len(work), unit="notebook") as bar:
+    pool = ThreadPoolExecutor(max_workers=jobs)
+    try:
         running = {pool.submit(build, *item): item[1] for item in work}
-        for done in as_completed(running):
+        for done in tqdm(as_completed(running), total=len(work), unit="notebook"):
             target = running[done]
-            error = done.exception()
-            if error is not None and not isinstance(error, BuildError | ValueError):
-                raise error
-            outcome = "failed" if error else f"{target.stat().st_size / 1000:.0f} kB"
-            bar.write(f"{target.parent.name}/{target.name}: {outcome}")
-            bar.update()
-            failures += [str(error)] if error else []
+            try:
+                done.result()
+                outcome = f"{target.stat().st_size / 1000:.0f} kB"
+            except (BuildError, ValueError) as error:
+                failures.append(str(error))
+                outcome = "failed"
+            tqdm.write(f"{target.parent.name}/{target.name}: {outcome}")
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C waits for the notebooks that run, not for those to come
     return failures

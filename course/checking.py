@@ -120,8 +120,6 @@ def _problem(spec: Exercise, expected: Outcome, outcome: Outcome) -> str | None:
     """What is wrong with an outcome, or None when it is right."""
     if outcome.error is not None:
         return "it stopped with an error"
-    if outcome.value is None and expected.value is not None:
-        return "nothing was returned"
     problem = mismatch(expected.value, outcome.value, spec.compare)
     extra = [name for name in outcome.changed if name not in expected.changed]
     if problem is None and extra:

@@ -56,6 +56,7 @@ def _mismatch_shapes(wanted: tuple, given: tuple) -> str:
     return f"it has shape {given}, expected {wanted}{transposed}"
 
 
+@np.errstate(all="ignore")  # a wrong answer may hold anything
 def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> str | None:
     rtol, atol = how.rtol, how.atol
     if given.dtype.kind == "f" and given.dtype.itemsize < 8:
@@ -82,9 +83,11 @@ def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> st
 
 def _differing_entries(wanted: np.ndarray, given: np.ndarray, rtol: float, atol: float) -> str:
     """How many entries differ, and the one that differs most."""
-    distance = np.where(wanted == given, 0, np.abs(given - wanted))
-    number = max(1, int((distance > atol + rtol * np.abs(wanted).max()).sum()))
-    worst = np.unravel_index(np.nanargmax(distance), distance.shape)
+    alike = (wanted == given) | (np.isnan(wanted) & np.isnan(given))
+    distance = np.where(alike, 0, np.nan_to_num(np.abs(given - wanted), nan=np.inf))
+    allowed = atol + rtol * np.abs(wanted[np.isfinite(wanted)]).max(initial=0)
+    number = int((distance > allowed).sum())
+    worst = np.unravel_index(distance.argmax(), distance.shape)
     place = "][".join(str(int(index)) for index in worst)
     return (
         f"{number} of {wanted.size} entries differ, most of all [{place}]: "

@@ -39,7 +39,7 @@ def show(figure: Figure, alt: str) -> None:
 
 
 def _png(figure: Figure) -> bytes:
-    """The figure in the 256 colours that fit it best: a third of the bytes, and no eye sees the difference."""
+    """The figure in the 256 colours that fit it best: a third of the bytes, and no visible difference."""
     drawn, stored = io.BytesIO(), io.BytesIO()
     figure.savefig(
         drawn, format="png", dpi=DPI, bbox_inches="tight", facecolor="white"

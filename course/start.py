@@ -17,15 +17,43 @@ from urllib.parse import quote
 ROOT = Path(__file__).resolve().parent.parent
 LESSONS = ROOT / "lessons"
 MINE = ROOT / "my-lessons"
-RECORD = ".handed-out.json"  # file name -> SHA-256 of what was last handed out under it
+RECORD = ".handed-out.json"  # file name -> digest of what was last handed out under it
+SET_BY_JUPYTERLAB = {
+    "kernelspec",
+    "language_info",
+    "widgets",
+    "trusted",
+    "execution",
+    "collapsed",
+    "scrolled",
+}
 
 
-def digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file; None where there is nothing; "unreadable" where something else stands."""
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of what a person writes in a notebook; running it changes nothing here."""
+    try:
+        notebook = json.loads(content)
+        cells = [
+            [cell["cell_type"], "".join(cell["source"]), cell.get("attachments"), written(cell["metadata"])]
+            for cell in notebook["cells"]
+        ]
+        content = json.dumps([cells, written(notebook["metadata"])], sort_keys=True).encode()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass  # not a notebook any more: then each byte counts
+    return hashlib.sha256(content).hexdigest()
+
+
+def written(metadata: dict) -> dict:
+    """Return the metadata that JupyterLab does not set by itself."""
+    return {name: value for name, value in metadata.items() if name not in SET_BY_JUPYTERLAB}
+
+
+def found(path: Path) -> str | None:
+    """Return the digest of a file; None where there is nothing; "unreadable" where something else stands."""
     if not os.path.lexists(path):
         return None
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return digest(path.read_bytes())
     except OSError:
         return "unreadable"
 
@@ -50,18 +78,18 @@ def read_record(mine: Path) -> dict[str, str]:
     """Return what was handed out before; empty where that is unknown, and then every present file is kept."""
     try:
         record = json.loads((mine / RECORD).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return {k: v for k, v in record.items() if isinstance(v, str)} if isinstance(record, dict) else {}
 
 
 def put_beside(target: Path, content: bytes, record: dict[str, str]) -> Path:
     """Put a lesson's new version beside the learner's own, under a name that holds nothing of theirs."""
-    new = hashlib.sha256(content).hexdigest()
+    new = digest(content)
     for number in itertools.count(1):
         ending = "new-version" if number == 1 else f"new-version-{number}"
         beside = target.with_name(f"{target.stem}.{ending}{target.suffix}")
-        there = digest(beside)
+        there = found(beside)
         if there is None or (there == record.get(beside.name) and replaceable(beside)):
             write(beside, content)
         elif there != new:
@@ -96,9 +124,9 @@ def hand_out(lessons: Path, mine: Path) -> list[str]:
     news = []
     for source in sources:
         content = source.read_bytes()
-        new = hashlib.sha256(content).hexdigest()
+        new = digest(content)
         target = mine / source.name
-        given, there = record.get(source.name), digest(target)
+        given, there = record.get(source.name), found(target)
         if there is None:
             write(target, content)
             news.append(f"{source.name}: new")

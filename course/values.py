@@ -20,7 +20,7 @@ def as_array(value: Any) -> np.ndarray | None:
             array = (value.float() if value.dtype is torch.bfloat16 else value).numpy()
         elif isinstance(value, list | tuple):
             parts = [as_array(part) for part in value]
-            if any(part is None for part in parts) or len({part.shape for part in parts}) > 1:
+            if any(part is None for part in parts):
                 return None
             array = np.array(parts)
         elif isinstance(value, type) or not (
@@ -29,7 +29,7 @@ def as_array(value: Any) -> np.ndarray | None:
             return None
         else:
             array = np.asarray(value)
-    except Exception:  # whatever an object that only looks like an array may raise
+    except Exception:  # a ragged list, or an object that only looks like an array
         return None
     return array if array.dtype.kind in "biuf" else None
 

@@ -1,5 +1,7 @@
 """Linear and one-layer attention models; leading trial dimensions train thousands of problems at once."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -40,7 +42,8 @@ class _Model(nn.Module):
                 f"{data.X.device}; move one of them with .to(...)"
             )
         try:
-            torch.broadcast_shapes(data.trials, self.trials)
+            if data.trials != self.trials:
+                torch.broadcast_shapes(data.trials, self.trials)
         except RuntimeError:
             raise ValueError(
                 f"the model has trials {tuple(self.trials)}, the data {tuple(data.trials)}; "
@@ -107,12 +110,24 @@ class _Attention(_Model):
         super().__init__(d)
         self.head = head
 
-    def logits(self, data: TokenData) -> Float[Tensor, "*trials n T"]:
+    def queries(self, data: TokenData) -> tuple[Float[Tensor, "*trials n d"], Callable]:
+        """Return what the keys are compared with, q_i in h_it = k_it.q_i, and the way back.
+
+        Returns:
+            q (..., n, d), or (..., 1, d) if all sequences share it; and a function from the gradient in q,
+            (..., n, d), to a dict of gradients in the attention's parameters.
+        """
         raise NotImplementedError
+
+    def logits(self, data: TokenData) -> Float[Tensor, "*trials n T"]:
+        """Return h_it = k_it.q_i, (..., n, T)."""
+        self._check(data)
+        return (data.keys @ self.queries(data)[0][..., None]).squeeze(-1)
 
     def adjoint(self, data: TokenData, u: Float[Tensor, "*trials n T"]) -> dict[str, Tensor]:
         """Return the gradient of <logits, u> in each parameter of the attention: what autograd would find."""
-        raise NotImplementedError
+        pullback = self.queries(data)[1]
+        return pullback((u[..., None, :] @ data.keys).squeeze(-2))
 
     def attention(self, data: TokenData, softmax=stable_softmax) -> Float[Tensor, "*trials n T"]:
         """Return the attention s_it of each sequence over its tokens, (..., n, T)."""
@@ -122,11 +137,6 @@ class _Attention(_Model):
         """Return the outputs f_i, (..., n)."""
         values = data.values if self.head is None else self.head(data.X)
         return (self.attention(data, softmax) * values).sum(-1)
-
-
-def _pulled(data: TokenData, u: Tensor) -> Float[Tensor, "*trials n d"]:
-    """X_i^T u_i for each sequence."""
-    return (u[..., None, :] @ data.keys).squeeze(-2)
 
 
 class PromptAttention(_Attention):
@@ -151,13 +161,8 @@ class PromptAttention(_Attention):
     def trials(self) -> torch.Size:
         return self.p.shape[:-1]
 
-    def logits(self, data: TokenData) -> Float[Tensor, "*trials n T"]:
-        """Return h_it = k_it.p, (..., n, T)."""
-        self._check(data)
-        return (data.keys @ self.p[..., None, :, None]).squeeze(-1)
-
-    def adjoint(self, data, u):
-        return {"p": (u.flatten(-2)[..., None, :] @ data.keys.flatten(-3, -2)).squeeze(-2)}
+    def queries(self, data):
+        return self.p[..., None, :], lambda grad: {"p": grad.sum(-2)}
 
 
 class CrossAttention(_Attention):
@@ -179,14 +184,8 @@ class CrossAttention(_Attention):
     def trials(self) -> torch.Size:
         return self.W.shape[:-2]
 
-    def logits(self, data: TokenData) -> Float[Tensor, "*trials n T"]:
-        """Return h_it = k_it^T W z_i, (..., n, T)."""
-        self._check(data)
-        Wz = data.z @ self.W.mT  # (..., n, d)
-        return (data.keys @ Wz[..., None]).squeeze(-1)
-
-    def adjoint(self, data, u):
-        return {"W": _pulled(data, u).mT @ data.z}  # sum_i (X_i^T u_i) z_i^T
+    def queries(self, data):
+        return data.z @ self.W.mT, lambda grad: {"W": grad.mT @ data.z}
 
 
 class FactoredAttention(_Attention):
@@ -222,12 +221,6 @@ class FactoredAttention(_Attention):
         """The joined weights K Q^T."""
         return self.K @ self.Q.mT
 
-    def logits(self, data: TokenData) -> Float[Tensor, "*trials n T"]:
-        """Return h_it = k_it^T K Q^T z_i, (..., n, T)."""
-        self._check(data)
-        Wz = (data.z @ self.Q) @ self.K.mT  # (..., n, d)
-        return (data.keys @ Wz[..., None]).squeeze(-1)
-
-    def adjoint(self, data, u):
-        Xu = _pulled(data, u)
-        return {"K": Xu.mT @ (data.z @ self.Q), "Q": data.z.mT @ (Xu @ self.K)}
+    def queries(self, data):
+        zQ = data.z @ self.Q  # (..., n, m)
+        return zQ @ self.K.mT, lambda grad: {"K": grad.mT @ zQ, "Q": data.z.mT @ (grad @ self.K)}

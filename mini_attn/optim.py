@@ -5,6 +5,8 @@ dimensions of each parameter are trials, and norms run over all the rest of the 
 come from torch.)
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
@@ -57,22 +59,32 @@ def _per_trial(value: Tensor, like: Tensor, batch_dims: int) -> Tensor:
     return value.reshape(*value.shape, *(1,) * (like.ndim - batch_dims))
 
 
-def _norm(grads: list[Tensor], batch_dims: int, order: float = 2.0) -> Tensor:
-    """l_order norm of each trial's gradient over the group, safe from under- and overflow, (*trials,)."""
-    flat = torch.cat([g.flatten(batch_dims) if g.ndim > batch_dims else g[..., None] for g in grads], dim=-1)
-    largest = flat.abs().amax(-1, keepdim=True)
-    unit = torch.where(largest > 0, flat / largest, 0.0)
-    return largest.squeeze(-1) * torch.linalg.vector_norm(unit, ord=order, dim=-1)
+def _reduce(tensors: list[Tensor], batch_dims: int, reduce: Callable, combine: Callable) -> Tensor:
+    """Reduce each trial's entries over all tensors to one positive length, (*trials,)."""
+    values = [
+        reduce(g, tuple(range(batch_dims, g.ndim))) if g.ndim > batch_dims else g.abs() for g in tensors
+    ]
+    value = values[0] if len(values) == 1 else combine(values)
+    return value.clamp_(min=torch.finfo(value.dtype).tiny)  # 0 / tiny = 0: a zero gradient moves nothing
 
 
-def _normalised(grads: list[Tensor], batch_dims: int, order: float = 2.0) -> list[Tensor]:
-    """Divide by the norm; a trial whose gradient is exactly zero stays where it is."""
-    norm = _norm(grads, batch_dims, order)
-    directions = []
-    for g in grads:
-        length = _per_trial(norm, g, batch_dims)
-        directions.append(torch.where(length > 0, g / length, 0.0))
-    return directions
+def _normalise(
+    grads: list[Tensor], batch_dims: int, order: float = 2.0
+) -> tuple[list[Tensor], Tensor, Tensor]:
+    """Split each trial's gradient over the group so that neither under- nor overflow harms its direction.
+
+    Returns:
+        g / max |g| for each parameter; the l_order norm of that, (*trials,); and max |g|, (*trials,).
+    """
+    largest = _reduce(grads, batch_dims, lambda g, dims: g.abs().amax(dims), lambda v: torch.stack(v).amax(0))
+    units = [g / _per_trial(largest, g, batch_dims) for g in grads]
+    norm = _reduce(
+        units,
+        batch_dims,
+        lambda g, dims: torch.linalg.vector_norm(g, ord=order, dim=dims),
+        lambda v: torch.linalg.vector_norm(torch.stack(v), ord=order, dim=0),
+    )
+    return units, norm, largest
 
 
 class NormalizedGD(_TrialOptimizer):
@@ -95,8 +107,9 @@ class NormalizedGD(_TrialOptimizer):
         super().__init__(params, lr, batch_dims)
 
     def _update(self, parameters, grads, group, loss):
-        for w, direction in zip(parameters, _normalised(grads, group["batch_dims"]), strict=True):
-            w.sub_(direction, alpha=group["lr"])
+        units, norm, _ = _normalise(grads, group["batch_dims"])
+        for w, unit in zip(parameters, units, strict=True):
+            w.addcdiv_(unit, _per_trial(norm, w, group["batch_dims"]), value=-group["lr"])
 
 
 class PolyakGD(_TrialOptimizer):
@@ -134,11 +147,12 @@ class PolyakGD(_TrialOptimizer):
         return super().step(closure)
 
     def _update(self, parameters, grads, group, loss):
-        norm = _norm(grads, group["batch_dims"])
+        units, norm, largest = _normalise(grads, group["batch_dims"])
         excess = (torch.as_tensor(loss) - torch.as_tensor(group["target"]).to(norm)).clamp(min=0.0)
-        length = torch.where(norm > 0, group["lr"] * excess / norm, 0.0).clamp(max=group["max_step"])
-        for w, direction in zip(parameters, _normalised(grads, group["batch_dims"]), strict=True):
-            w.sub_(_per_trial(length, w, group["batch_dims"]) * direction)
+        length = (group["lr"] * excess / norm / largest).clamp(max=group["max_step"])
+        length = length.where(norm >= 1, 0.0)  # max |unit| is 1, or the gradient is zero
+        for w, unit in zip(parameters, units, strict=True):
+            w.sub_(_per_trial(length / norm, w, group["batch_dims"]) * unit)
 
 
 class SignDescent(_TrialOptimizer):
@@ -178,7 +192,7 @@ class SpectralDescent(_TrialOptimizer):
         super().__init__(params, lr, batch_dims)
 
     def _update(self, parameters, grads, group, loss):
-        for w, g in zip(parameters, _normalised(grads, group["batch_dims"]), strict=True):
+        for w, g in zip(parameters, _normalise(grads, group["batch_dims"])[0], strict=True):
             U, S, Vh = torch.linalg.svd(g, full_matrices=False)
             keep = max(g.shape[-2:]) * torch.finfo(g.dtype).eps * S.amax(-1, keepdim=True) < S
             w.sub_((U * keep.to(U.dtype)[..., None, :]) @ Vh, alpha=group["lr"])
@@ -210,8 +224,8 @@ class MirrorDescent(_TrialOptimizer):
 
     def _update(self, parameters, grads, group, loss):
         p = group["p"]
-        for w, direction in zip(
-            parameters, _normalised(grads, group["batch_dims"], p / (p - 1)), strict=True
-        ):
-            dual = w.sign() * w.abs() ** (p - 1) - group["lr"] * direction
+        units, norm, _ = _normalise(grads, group["batch_dims"], p / (p - 1))
+        for w, unit in zip(parameters, units, strict=True):
+            dual = w.sign() * w.abs() ** (p - 1)
+            dual.addcdiv_(unit, _per_trial(norm, w, group["batch_dims"]), value=-group["lr"])
             w.copy_(dual.sign() * dual.abs() ** (1 / (p - 1)))

@@ -12,46 +12,65 @@ from torch.autograd.function import once_differentiable
 
 
 def logit_gradient(
-    log_s: Float[Tensor, "*batch T"], G: Float[Tensor, "*batch T"], batch_dims: int | None = None
-) -> Float[Tensor, "*batch T"]:
-    """The backward of :func:`softmax`: from G = dL/ds to dL/dh.
+    log_s: Float[Tensor, "T *batch"],
+    s: Float[Tensor, "T *batch"],
+    G: Float[Tensor, "T *batch"],
+    batch_dims: int | None = None,
+    tied: Float[Tensor, "*batch"] | None = None,
+    log_weight: Float[Tensor, "*batch"] | None = None,
+) -> Float[Tensor, "T *batch"]:
+    """The backward of :func:`softmax`, from G = dL/ds to dL/dh, with the tokens first.
+
+    Tokens stand first because reductions over a short last axis are several times slower.
 
     Args:
-        log_s: log of the attention, ``torch.log_softmax(logits, -1)``, (..., T).
+        log_s, s: log of the attention, and the attention, (T, ...).
         G: gradient in the attention, same shape.
-        batch_dims: as for :func:`softmax`.
+        batch_dims: as for :func:`softmax`; trials follow the tokens, (T, *trials, ...).
+        tied: differences |G_t - G_tau| up to this size are ties, (...); None: ``tie_tolerance(G)``.
+        log_weight: each row's gradient is multiplied by exp(log_weight), (...).
 
     Introduced in lesson 05.
     """
-    winner = log_s.argmax(-1, keepdim=True)
-    difference = G - G.gather(-1, winner)
-    # A difference below the rounding error of G carries no information: call it a tie.
-    tied = difference.abs() <= 4 * torch.finfo(G.dtype).eps * G.abs().amax(-1, keepdim=True)
-    difference = difference.masked_fill(tied, 0.0)
-    log_loser = log_s.masked_fill(tied, -torch.inf)
+    if tied is None:
+        tied = tie_tolerance(G)
+    winner = log_s.max(0, keepdim=True).indices  # argmax is several times slower
+    difference = G - G.gather(0, winner)
+    log_loser = log_s.where(difference.abs() > tied, -torch.inf)
+    if log_weight is not None:
+        log_loser = log_loser + log_weight
     if batch_dims is not None:  # take out the largest weight that still pulls, in each trial
-        log_factor = log_loser.amax(tuple(range(batch_dims, log_s.ndim)), keepdim=True)
+        log_factor = log_loser.amax(0)
+        log_factor = log_factor.amax(tuple(range(batch_dims, log_factor.ndim)), keepdim=True)
         log_factor = log_factor.clamp(min=torch.finfo(log_s.dtype).min)  # no loser pulls: -inf would give NaN
         log_loser = log_loser - log_factor
-    pull = log_loser.exp() * difference
-    mean = pull.sum(-1, keepdim=True)  # sum_tau s_tau (G_tau - G_a), over the factor
-    # u_t = pull_t - s_t mean, which for tied tokens is - s_t mean
-    grad = torch.addcmul(pull, log_s.exp(), mean, value=-1.0).scatter(-1, winner, 0.0)
-    return grad.scatter_(-1, winner, -grad.sum(-1, keepdim=True))
+    pull = log_loser.exp().mul_(difference)  # s_t (G_t - G_a), over the factor; 0 for a and for ties
+    return pull.addcmul_(s, pull.sum(0), value=-1.0)
+
+
+def tie_tolerance(G: Float[Tensor, "T *batch"]) -> Float[Tensor, "*batch"]:
+    """4 eps max_t |G_t|: a difference below the rounding error of G carries no information."""
+    return 4 * torch.finfo(G.dtype).eps * G.abs().amax(0)
+
+
+def tokens_first(h: Float[Tensor, "*batch T"]) -> Float[Tensor, "T *batch"]:
+    """Move the tokens from the last axis to the first, in memory too."""
+    return h.movedim(-1, 0).contiguous()
 
 
 class _Softmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx, logits, batch_dims):
-        log_s = torch.log_softmax(logits, dim=-1)
-        ctx.save_for_backward(log_s)
+        log_s = torch.log_softmax(tokens_first(logits), dim=0)
+        s = log_s.exp()
+        ctx.save_for_backward(log_s, s)
         ctx.batch_dims = batch_dims
-        return log_s.exp()
+        return s.movedim(0, -1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, G):
-        return logit_gradient(*ctx.saved_tensors, G, ctx.batch_dims), None
+        return logit_gradient(*ctx.saved_tensors, tokens_first(G), ctx.batch_dims).movedim(0, -1), None
 
 
 def softmax(logits: Float[Tensor, "*batch T"], batch_dims: int | None = None) -> Float[Tensor, "*batch T"]:
@@ -60,7 +79,7 @@ def softmax(logits: Float[Tensor, "*batch T"], batch_dims: int | None = None) ->
     s_t = exp(h_t) / sum_tau exp(h_tau).  For an incoming gradient G = dL/ds the gradient in the logits is
         u_t = s_t sum_tau s_tau (G_t - G_tau),
     computed relative to the winner a = argmax s, so that no two nearly equal numbers are subtracted:
-        u_t = s_t [(G_t - G_a) - sum_tau s_tau (G_tau - G_a)]  for t != a,      u_a = - sum_{t != a} u_t.
+        u_t = s_t [(G_t - G_a) - sum_tau s_tau (G_tau - G_a)],   where the term of tau = a is exactly 0.
 
     Args:
         logits: h, (..., T), any floating dtype. -inf masks a token.

@@ -1,7 +1,6 @@
 """One training loop for every model, all trials at once."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import torch
@@ -11,27 +10,9 @@ from tqdm.auto import tqdm
 
 from mini_attn import losses
 from mini_attn.data import PointData, TokenData
+from mini_attn.gradients import closed_form
+from mini_attn.history import History, copied, joined, restore
 from mini_attn.softmax import softmax as stable_softmax
-
-
-@dataclass(frozen=True)
-class History:
-    """What a training run recorded.
-
-    Args:
-        steps: the steps at which it recorded, (records,).
-        values: one tensor a quantity, (records, *trials, ...); ``history["loss"]`` reads ``values["loss"]``.
-
-    Introduced in lesson 01.
-    """
-
-    steps: Tensor
-    values: dict[str, Tensor] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Tensor:
-        if name not in self.values:
-            raise KeyError(f"{name!r} was not recorded; recorded: {sorted(self.values)}")
-        return self.values[name]
 
 
 def _record_steps(steps: int, every: int | Sequence[int] | None) -> list[int]:
@@ -73,6 +54,35 @@ def _check(model: nn.Module, data: PointData | TokenData, optimizer: Optimizer, 
             )
 
 
+def _gradients(model, data, optimizer, loss: losses.Loss, softmax: Callable) -> Callable:
+    """The closure that a step calls: sets every parameter's gradient, returns the loss of each trial."""
+    scale_free = getattr(optimizer, "scale_free", False)
+    batch_dims = len(model.trials) if scale_free else None
+    evaluate = closed_form(model, data, loss, batch_dims) if softmax is stable_softmax else None
+    if evaluate is not None:
+        trained = [(name, w) for name, w in model.named_parameters() if w.requires_grad]
+
+        def closure() -> Tensor | None:
+            margins, grads = evaluate()
+            for name, w in trained:
+                w.grad = grads[name]
+            return None if scale_free else loss.value(margins).mean(-1)
+
+        return closure
+
+    forward = model
+    if hasattr(model, "attention"):
+        forward = partial(model, softmax=partial(softmax, batch_dims=batch_dims))
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        per_trial = loss(data.y * forward(data), batch_dims).mean(-1)
+        per_trial.sum().backward()
+        return per_trial.detach()
+
+    return closure
+
+
 def fit(
     model: nn.Module,
     data: PointData | TokenData,
@@ -83,6 +93,9 @@ def fit(
     every: int | Sequence[int] | None = None,
     progress: bool = True,
     softmax: Callable = stable_softmax,
+    schedule: Callable[[int], float] | None = None,
+    stop: Callable[[nn.Module], Tensor | bool] | None = None,
+    resume: History | None = None,
 ) -> History:
     """Minimise L = (1/n) sum_i l(y_i f(x_i)) in every trial at once.
 
@@ -93,16 +106,24 @@ def fit(
         model: maps the data to outputs f, (*trials, n); its parameters are changed in place.
         data: PointData or TokenData, same dtype and device as the model; one problem a trial, or one for all.
         optimizer: over the model's parameters; any torch optimiser.
-        steps: number of steps.
+        steps: number of steps, counted from the start of the first run where runs are resumed.
         loss: "logistic", "exponential", "linear", or a Loss.
         record: quantities to keep, name -> function of the model returning a tensor.
         every: steps between records, or the steps to record at; None for about a hundred records. The start
             and the end are always recorded.
         progress: show one progress bar.
         softmax: replaces the attention's softmax, for comparisons.
+        schedule: step t = 1, 2, ... uses the optimiser's lr times ``schedule(t)``; None keeps it constant.
+            After training the optimiser has its own lr again.
+        stop: asked at every record, a function of the model returning a bool for each trial, or one bool;
+            training ends early once all are true.
+        resume: a History to go on from. Model and optimiser are set to the state it holds, built as they
+            were then; the result is the one that an uninterrupted run would give, to the last digit, and its
+            records follow those of ``resume``. Pass the same schedule as before: a file cannot hold it.
 
     Returns:
-        History with "loss" (*trials,) and what ``record`` asked for.
+        History with "loss" and "log_loss" (its logarithm, accurate where the loss underflows; NaN where the
+        loss is negative), each (*trials,), and what ``record`` asked for.
 
     Raises:
         ValueError: arguments that do not fit together.
@@ -112,34 +133,59 @@ def fit(
     """
     loss = losses.get(loss)
     _check(model, data, optimizer, steps, every)
-    batch_dims = len(model.trials) if getattr(optimizer, "scale_free", False) else None
-    forward = (
-        partial(model, softmax=partial(softmax, batch_dims=batch_dims))
-        if hasattr(model, "attention")
-        else model
+    quantities = {
+        "loss": lambda model: loss.value(data.y * model(data)).mean(-1),
+        "log_loss": lambda model: loss.log_mean(data.y * model(data)),
+        **(record or {}),
+    }
+    settings = {"loss": loss.name, "optimizer": type(optimizer).__name__}
+    done, at = 0, _record_steps(steps, every)
+    if resume is not None:
+        restore(resume, model, optimizer, steps, set(quantities), settings)
+        done = int(resume.steps[-1])
+        at = [s for s in at if s > done]
+        if not at:
+            return resume
+    closure = _gradients(model, data, optimizer, loss, softmax)
+    base = [group["lr"] for group in optimizer.param_groups] if schedule is not None else []
+    kept: dict[str, list[Tensor]] = {name: [] for name in quantities}
+    recorded = []
+    try:
+        with tqdm(total=steps, initial=done, disable=not progress, unit="step") as bar:
+            for target in at:
+                while done < target:
+                    done += 1
+                    if schedule is not None:
+                        _set_lr(optimizer, base, schedule(done), done)
+                    optimizer.step(closure)
+                    bar.update()
+                recorded.append(done)
+                with torch.no_grad():
+                    for name, quantity in quantities.items():
+                        kept[name].append(torch.as_tensor(quantity(model)).detach().clone())
+                    _check_finite(model, kept["loss"][-1], done)
+                    if stop is not None and torch.as_tensor(stop(model)).all():
+                        break
+    finally:
+        for group, lr in zip(optimizer.param_groups, base, strict=False):
+            group["lr"] = lr
+    return joined(
+        resume,
+        History(
+            torch.tensor(recorded),
+            {name: torch.stack(values) for name, values in kept.items()},
+            copied(model.state_dict()),
+            copied(optimizer.state_dict()),
+            settings,
+        ),
     )
 
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        per_trial = loss(data.y * forward(data), batch_dims).mean(-1)
-        per_trial.sum().backward()
-        return per_trial.detach()
 
-    at = _record_steps(steps, every)
-    kept: dict[str, list[Tensor]] = {name: [] for name in ("loss", *(record or {}))}
-    done = 0
-    with tqdm(total=steps, disable=not progress, unit="step") as bar:
-        for stop in at:
-            for _ in range(stop - done):
-                optimizer.step(closure)
-            bar.update(stop - done)
-            done = stop
-            with torch.no_grad():
-                kept["loss"].append(loss.value(data.y * model(data)).mean(-1))
-                for name, quantity in (record or {}).items():
-                    kept[name].append(torch.as_tensor(quantity(model)).detach().clone())
-            _check_finite(model, kept["loss"][-1], done)
-    return History(torch.tensor(at), {name: torch.stack(values) for name, values in kept.items()})
+def _set_lr(optimizer: Optimizer, base: list[float], factor: float, step: int):
+    if not 0 < factor < float("inf"):
+        raise ValueError(f"schedule({step}) = {factor}; expected a positive finite factor of lr")
+    for group, lr in zip(optimizer.param_groups, base, strict=True):
+        group["lr"] = lr * factor
 
 
 def _check_finite(model: nn.Module, loss: Tensor, step: int):

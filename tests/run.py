@@ -88,13 +88,15 @@ def main() -> int:
                 command = [*command, f"--junitxml={report}"]
             status = subprocess.call(command, cwd=ROOT, env=environment)
             passed, failed, left_out = read(report) if report.exists() else ([], [], [])
-            failures += sorted({file if step == "notebooks" else name for file, name in failed})
+            paths = {name.replace("/", "."): name for name in notebooks}  # as the report names them
+            failures += sorted(
+                {paths.get(file, file) if step == "notebooks" else name for file, name in failed}
+            )
             if status and not failed:
                 failures.append(f"the step '{step}' did not run to its end")
             if step == "notebooks":
                 seen = {file for file, _ in passed + failed}
-                names = [name.replace("/", ".") for name in notebooks]
-                failures += [f"{name} was not run" for name in names if name not in seen]
+                failures += [f"{path} was not run" for name, path in paths.items() if name not in seen]
             else:
                 tests += len(passed)
                 skipped += left_out

@@ -10,6 +10,11 @@ from mini_attn.models import PromptAttention
 from mini_attn.softmax import softmax
 
 
+def _known(*wrong):
+    """Wrong answers whose docstrings are what a learner who gives them should read."""
+    return [Misconception(function, " ".join(function.__doc__.split())) for function in wrong]
+
+
 def _np_softmax(h):
     e = np.exp(h - h.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
@@ -33,21 +38,28 @@ def _softmax_cases(rng):
 
 
 def _softmax_unshifted(h, temperature=1.0):
+    """Right for moderate logits, but exp overflows or underflows for logits near +-1000. Subtract the
+    largest logit of each sequence first: it cancels in the ratio."""
     with np.errstate(all="ignore"):
         e = np.exp(h / temperature)
         return e / e.sum(axis=-1, keepdims=True)
 
 
 def _softmax_whole_array(h, temperature=1.0):
+    """You normalised over the whole array. Each row is a sequence of its own: take the maximum and the sum
+    over the last axis, with keepdims=True."""
     e = np.exp((h - h.max()) / temperature)
     return e / e.sum()
 
 
 def _softmax_times_temperature(h, temperature=1.0):
+    """You multiplied by the temperature. Logits are divided by it: a low temperature sharpens."""
     return _np_softmax(h * temperature)
 
 
 def _softmax_eps(h, temperature=1.0):
+    """A small constant in the denominator hides the overflow and breaks the answer: for logits near -1000
+    the weights no longer sum to one. Shift by the largest logit and no constant is needed."""
     with np.errstate(all="ignore"):
         e = np.exp(np.minimum(h / temperature, 700.0))
         return e / (e.sum(axis=-1, keepdims=True) + 1e-9)
@@ -67,24 +79,34 @@ def _gradient_cases(rng):
 
 
 def _textbook(h, g):
+    """This is the textbook formula: right on paper, but at a large logit gap g_a - f subtracts two numbers
+    that agree to all their digits. Write it with differences of values from the start."""
     s = _np_softmax(h)
     return s * (g - s @ g)
 
 
 def _diagonal_only(h, g):
+    """You used only the diagonal s_t (1 - s_t) of the softmax Jacobian. Raising h_t also lowers every other
+    weight: add the terms -s_t s_tau g_tau for tau != t."""
     s = _np_softmax(h)
     return s * (1 - s) * g
 
 
 def _values_times_attention(h, g):
+    """You differentiated exp and forgot the normaliser: s_t g_t is only the first half. Subtract s_t f, with
+    f = sum_tau s_tau g_tau."""
     return _np_softmax(h) * g
 
 
 def _unweighted_mean(h, g):
+    """You compared g_t with the plain mean of the values. The comparison is with the layer's own output, the
+    attention-weighted mean f = sum_tau s_tau g_tau."""
     return _np_softmax(h) * (g - g.mean())
 
 
 def _advantage_only(h, g):
+    """g_t - f is the right comparison, but it must be multiplied by s_t: a token that gets no attention has
+    no say."""
     return g - _np_softmax(h) @ g
 
 
@@ -100,16 +122,22 @@ def _saturated_cases(rng):
 
 
 def _anchored_at_best_value(h, g):
+    """You anchored at the token of largest value. Anchor at the token of largest *logit*: it is the winner's
+    own entry that cancels, whatever its value."""
     return _textbook(h, g - g.max())
 
 
 def _winner_at_zero(h, g):
+    """The winner's entry is missing. Its value g_a - g_a is 0, its gradient is not: the entries of u sum to
+    0."""
     u = _textbook(h, g - g[np.argmax(h)])
     u[np.argmax(h)] = 0
     return u
 
 
 def _winner_from_one_minus_s(h, g):
+    """1 - s_a is the same cancellation in another place: for a gap of 40 it is 0. Add up the other weights
+    instead."""
     s, a = _np_softmax(h), np.argmax(h)
     u = s * (g - g[a] - s @ (g - g[a]))
     others = np.delete(np.arange(len(h)), a)
@@ -152,26 +180,28 @@ def _prompt_parts(p, X, keys, v):
 
 
 def _prompt_with_tokens_for_keys(p, X, keys, y, v):
+    """You contracted with X in the last step. p meets the sequence only through the keys (h = K p), so the
+    chain rule ends with K^T u; X enters through the values g = X v."""
     u, f = _prompt_parts(p, X, keys, v)
     return np.einsum("n,nt,ntd->d", -y / (1 + np.exp(y * f)), u, X) / len(y)
 
 
 def _prompt_label_lost(p, X, keys, y, v):
+    """A label got lost: d/df of l(Y f) is Y l'(Y f). Your sequences with Y = -1 push the wrong way."""
     u, f = _prompt_parts(p, X, keys, v)
     return np.einsum("n,nt,ntd->d", -1 / (1 + np.exp(y * f)), u, keys) / len(y)
 
 
 def _prompt_sum(p, X, keys, y, v):
+    """This is n times too large: the loss is the mean over the n sequences."""
     return _prompt_gradient(p, X, keys, y, v) * len(y)
 
 
 def _prompt_no_outer_derivative(p, X, keys, y, v):
+    """The factor l'(Y f) = -1 / (1 + exp(Y f)) is missing; with -1 in its place you have the gradient of the
+    linear loss."""
     u, _ = _prompt_parts(p, X, keys, v)
     return np.einsum("n,nt,ntd->d", -y, u, keys) / len(y)
-
-
-def _prompt_ascent(p, X, keys, y, v):
-    return -_prompt_gradient(p, X, keys, y, v)
 
 
 # ---------------------------------------------------------------- 05.4 the norm that selection needs
@@ -194,18 +224,23 @@ def _norm_cases(rng):
 
 
 def _norm_not_normalised(keys, p, tolerance):
+    """You used the gaps of p itself. The margin belongs to the direction: divide the gaps by ||p|| first."""
     return float(np.log((len(keys) - 1) / tolerance) / _gaps(keys, p).min())
 
 
 def _norm_one_rival(keys, p, tolerance):
+    """You counted one rival. There are T - 1 of them, and each may have weight up to exp(-m R)."""
     return float(np.log(1 / tolerance) * np.linalg.norm(p) / _gaps(keys, p).min())
 
 
 def _norm_largest_gap(keys, p, tolerance):
+    """You used the largest gap, the weakest rival. The nearest rival decides: take the smallest gap."""
     return float(np.log((len(keys) - 1) / tolerance) * np.linalg.norm(p) / _gaps(keys, p).max())
 
 
 def _norm_multiplied(keys, p, tolerance):
+    """You multiplied by the margin. Solve (T - 1) exp(-m R) = tolerance for R:
+    m ends up in the denominator."""
     return float(np.log((len(keys) - 1) / tolerance) * _gaps(keys, p).min() / np.linalg.norm(p))
 
 
@@ -234,7 +269,7 @@ def _anchored(h, g):
 
 
 def _logged(h, g):
-    """log |u| off the winners, signs, and the winners' places."""
+    """log |u| off the winners, the signs, and where the winners are."""
     top = h.max(-1, keepdims=True)
     log_s = h - top - np.log(np.exp(h - top).sum(-1, keepdims=True))
     winner = np.arange(h.shape[-1]) == h.argmax(-1)[..., None]
@@ -245,11 +280,15 @@ def _logged(h, g):
 
 
 def _divided_afterwards(h, g):
+    """You formed u first and divided afterwards: at a gap above 745 every entry has already become 0. Stay
+    in logarithms until the common factor is out."""
     u = _anchored(h, g)
     return u / max(np.abs(u).max(), 1e-300)
 
 
 def _one_factor_per_sequence(h, g):
+    """You scaled each sequence by its own factor. That changes the direction of the sum over sequences: take
+    one maximum over the whole array."""
     log_u, sign, winner = _logged(h, g)
     u = sign * np.exp(log_u - log_u.max(-1, keepdims=True))
     u = np.where(winner, -u.sum(-1, keepdims=True), u)
@@ -257,12 +296,15 @@ def _one_factor_per_sequence(h, g):
 
 
 def _winner_forgotten(h, g):
+    """The winner's entry is missing. Each row sums to zero: set it to minus the sum of the others, after the
+    scaling."""
     log_u, sign, _ = _logged(h, g)
     u = sign * np.exp(log_u - log_u.max())
     return u / np.abs(u).max()
 
 
 def _signs_lost(h, g):
+    """The signs are lost: the logarithm sees |g_t - f|, so multiply by sign(g_t - f) afterwards."""
     log_u, _, winner = _logged(h, g)
     u = np.exp(log_u - log_u.max())
     u = np.where(winner, -u.sum(-1, keepdims=True), u)
@@ -278,29 +320,9 @@ EXERCISES = [
         difficulty=1,
         reference=_softmax,
         cases=_softmax_cases,
-        compare=Compare(rtol=1e-9, atol=1e-12),
-        misconceptions=[
-            Misconception(
-                _softmax_unshifted,
-                "Right for moderate logits, but exp overflows or underflows for logits near +-1000. "
-                "Subtract the largest logit of each sequence first: it cancels in the ratio.",
-            ),
-            Misconception(
-                _softmax_whole_array,
-                "You normalised over the whole array. Each row is a sequence of its own: take the "
-                "maximum and the sum over the last axis, with keepdims=True.",
-            ),
-            Misconception(
-                _softmax_times_temperature,
-                "You multiplied by the temperature. Logits are divided by it: a low temperature sharpens.",
-            ),
-            Misconception(
-                _softmax_eps,
-                "A small constant in the denominator hides the overflow and breaks the answer: for "
-                "logits near -1000 the weights no longer sum to one. Shift by the largest logit and no "
-                "constant is needed.",
-            ),
-        ],
+        misconceptions=_known(
+            _softmax_unshifted, _softmax_whole_array, _softmax_times_temperature, _softmax_eps
+        ),
     ),
     Exercise(
         id="05.2",
@@ -310,29 +332,7 @@ EXERCISES = [
         difficulty=2,
         reference=_output_gradient,
         cases=_gradient_cases,
-        compare=Compare(rtol=1e-6, atol=1e-9),
-        misconceptions=[
-            Misconception(
-                _diagonal_only,
-                "You used only the diagonal s_t (1 - s_t) of the softmax Jacobian. Raising h_t also "
-                "lowers every other weight: add the terms -s_t s_tau g_tau for tau != t.",
-            ),
-            Misconception(
-                _values_times_attention,
-                "You differentiated exp and forgot the normaliser: s_t g_t is only the first half. "
-                "Subtract s_t f, with f = sum_tau s_tau g_tau.",
-            ),
-            Misconception(
-                _unweighted_mean,
-                "You compared g_t with the plain mean of the values. The comparison is with the layer's "
-                "own output, the attention-weighted mean f = sum_tau s_tau g_tau.",
-            ),
-            Misconception(
-                _advantage_only,
-                "g_t - f is the right comparison, but it must be multiplied by s_t: a token that gets "
-                "no attention has no say.",
-            ),
-        ],
+        misconceptions=_known(_diagonal_only, _values_times_attention, _unweighted_mean, _advantage_only),
     ),
     Exercise(
         id="05.3",
@@ -342,32 +342,12 @@ EXERCISES = [
         difficulty=2,
         reference=_prompt_gradient,
         cases=_prompt_cases,
-        compare=Compare(rtol=1e-6, atol=1e-9),
-        misconceptions=[
-            Misconception(
-                _prompt_with_tokens_for_keys,
-                "You contracted with X in the last step. p meets the sequence only through the keys (h "
-                "= K p), so the chain rule ends with K^T u; X enters through the values g = X v.",
-            ),
-            Misconception(
-                _prompt_label_lost,
-                "A label got lost: d/df of l(Y f) is Y l'(Y f). Your sequences with Y = -1 push the "
-                "wrong way.",
-            ),
-            Misconception(
-                _prompt_sum,
-                "This is n times too large: the loss is the mean over the n sequences.",
-            ),
-            Misconception(
-                _prompt_no_outer_derivative,
-                "The factor l'(Y f) = -1 / (1 + exp(Y f)) is missing; with -1 in its place you have the "
-                "gradient of the linear loss.",
-            ),
-            Misconception(
-                _prompt_ascent,
-                "The sign is reversed: return the gradient itself, not the step -gradient.",
-            ),
-        ],
+        misconceptions=_known(
+            _prompt_with_tokens_for_keys,
+            _prompt_label_lost,
+            _prompt_sum,
+            _prompt_no_outer_derivative,
+        ),
     ),
     Exercise(
         id="05.4",
@@ -377,28 +357,7 @@ EXERCISES = [
         difficulty=2,
         reference=_norm_needed,
         cases=_norm_cases,
-        compare=Compare(rtol=1e-6, atol=1e-9),
-        misconceptions=[
-            Misconception(
-                _norm_not_normalised,
-                "You used the gaps of p itself. The margin belongs to the direction: divide the gaps by "
-                "||p|| first.",
-            ),
-            Misconception(
-                _norm_one_rival,
-                "You counted one rival. There are T - 1 of them, and each may have weight up to exp(-m R).",
-            ),
-            Misconception(
-                _norm_largest_gap,
-                "You used the largest gap, the weakest rival. The nearest rival decides: take the "
-                "smallest gap.",
-            ),
-            Misconception(
-                _norm_multiplied,
-                "You multiplied by the margin. Solve (T - 1) exp(-m R) = tolerance for R: m ends up in "
-                "the denominator.",
-            ),
-        ],
+        misconceptions=_known(_norm_not_normalised, _norm_one_rival, _norm_largest_gap, _norm_multiplied),
     ),
     Exercise(
         id="05.5",
@@ -409,29 +368,7 @@ EXERCISES = [
         reference=_output_gradient,
         cases=_saturated_cases,
         compare=Compare(rtol=1e-6, atol=0.0),
-        misconceptions=[
-            Misconception(
-                _textbook,
-                "This is the textbook formula: right on paper, but at a large logit gap g_a - f "
-                "subtracts two numbers that agree to all their digits. Write it with differences of "
-                "values from the start.",
-            ),
-            Misconception(
-                _anchored_at_best_value,
-                "You anchored at the token of largest value. Anchor at the token of largest *logit*: it "
-                "is the winner's own entry that cancels, whatever its value.",
-            ),
-            Misconception(
-                _winner_at_zero,
-                "The winner's entry is missing. Its value g_a - g_a is 0, its gradient is not: the "
-                "entries of u sum to 0.",
-            ),
-            Misconception(
-                _winner_from_one_minus_s,
-                "1 - s_a is the same cancellation in another place: for a gap of 40 it is 0. Add up the "
-                "other weights instead.",
-            ),
-        ],
+        misconceptions=_known(_textbook, _anchored_at_best_value, _winner_at_zero, _winner_from_one_minus_s),
     ),
     Exercise(
         id="05.6",
@@ -441,27 +378,6 @@ EXERCISES = [
         difficulty=3,
         reference=_gradient_direction,
         cases=_direction_cases,
-        compare=Compare(rtol=1e-6, atol=1e-12),
-        misconceptions=[
-            Misconception(
-                _divided_afterwards,
-                "You formed u first and divided afterwards: at a gap above 745 every entry has already "
-                "become 0. Stay in logarithms until the common factor is out.",
-            ),
-            Misconception(
-                _one_factor_per_sequence,
-                "You scaled each sequence by its own factor. That changes the direction of the sum over "
-                "sequences: take one maximum over the whole array.",
-            ),
-            Misconception(
-                _winner_forgotten,
-                "The winner's entry is missing. Each row sums to zero: set it to minus the sum of the "
-                "others, after the scaling.",
-            ),
-            Misconception(
-                _signs_lost,
-                "The signs are lost: the logarithm sees |g_t - f|, so multiply by sign(g_t - f) afterwards.",
-            ),
-        ],
+        misconceptions=_known(_divided_afterwards, _one_factor_per_sequence, _winner_forgotten, _signs_lost),
     ),
 ]

@@ -10,7 +10,7 @@ from mini_attn import svm
 
 
 def _tokens(rng, n, T, d):
-    """Random keys and, per sequence, the token that a random p likes best: one that the Att-SVM can select."""
+    """Random keys and, per sequence, the token that a random p likes best: a feasible choice."""
     keys = rng.normal(size=(n, T, d))
     selected = (keys @ rng.normal(size=d)).argmax(axis=1)
     return keys, selected
@@ -135,7 +135,7 @@ PUSHES = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 06.3 how long gradient descent takes
+# --------------------------------------------------------------------------- 06.3 steps to a norm
 
 
 def _steps_needed(R, R0, t0, length):
@@ -166,12 +166,12 @@ STEPS = Exercise(
         ),
         Misconception(
             lambda R, R0, t0, length: np.exp((R - R0) / length),
-            "That is the factor by which the number of steps grows. Multiply it by the t0 steps that R0 took.",
+            "That is the factor by which the number of steps grows. Multiply it by t0.",
         ),
         Misconception(
             lambda R, R0, t0, length: t0 + np.exp((R - R0) / length),
-            "You added the factor to t0. A difference of logarithms is a ratio: log t - log t0 = log(t / t0), "
-            "so multiply.",
+            "You added the factor to t0. A difference of logarithms is the logarithm of a ratio, "
+            "log t - log t0 = log(t / t0), so multiply.",
         ),
         Misconception(
             lambda R, R0, t0, length: t0 * 10 ** ((R - R0) / length),
@@ -241,20 +241,20 @@ LOCAL = Exercise(
         ),
         Misconception(
             _beats_other(lambda margins, own: np.isclose(margins, 1, atol=1e-6), np.greater_equal),
-            "You accepted a tie. A support token with the same score exerts no force, so it does not hold p in "
-            "place: the score of the selected token has to be strictly higher.",
+            "You accepted a tie. A support token with the same score exerts no force, so it does not hold p "
+            "in place: the score of the selected token has to be strictly higher.",
         ),
         Misconception(
             _beats_other(lambda margins, own: ~own & ~np.isclose(margins, 1, atol=1e-6)),
-            "You compared with the tokens that are not support tokens. Those are the ones whose force dies out "
-            "exponentially faster.",
+            "You compared with the tokens that are not support tokens. Those are the ones whose force dies "
+            "out exponentially faster.",
         ),
         Misconception(
             _beats_other(
                 lambda margins, own: margins == np.where(own, np.inf, margins).min(1, keepdims=True)
             ),
-            "You took the closest rival of each sequence as its support token. A sequence can have none: what "
-            "counts is whether the margin is 1, not whether it is the sequence's smallest.",
+            "You took the closest rival of each sequence as its support token. A sequence can have none: "
+            "what counts is whether the margin is 1, not whether it is the sequence's smallest.",
         ),
         Misconception(
             lambda keys, scores, selected, p_mm: selected == scores.argmax(axis=1),
@@ -304,7 +304,8 @@ MATRIX = Exercise(
     misconceptions=[
         Misconception(
             _matrix_other(lambda a, z, x: np.outer(z, a)),
-            "Each matrix is transposed. In a^T W z the entry W[j, k] is multiplied by a_j z_k, so A[j, k] = a_j z_k.",
+            "Each matrix is transposed. In a^T W z the entry W[j, k] is multiplied by a_j z_k, which is "
+            "therefore A[j, k].",
         ),
         Misconception(
             _matrix_other(lambda a, z, x: np.outer(a, a)),

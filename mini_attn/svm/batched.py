@@ -14,7 +14,7 @@ from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.solution import certify
 from mini_attn.svm.spectral import solve_spectral
 
-CACHE = 2**21  # bytes of one m x m matrix per problem that a chunk may fill on the CPU
+CACHE = 2**21  # bytes that the Newton matrices of one chunk may fill on the CPU
 MEMORY = 2**30  # likewise on a GPU
 
 
@@ -35,9 +35,10 @@ def solve_batched(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[T
 
     Source: see the method for each norm. Introduced in lesson 10.
     """
-    m = max(problem.r.shape[-1], problem.a.shape[-1] * problem.b.shape[-1] if norm != "fro" else 1)
+    m, entries = problem.r.shape[-1], problem.a.shape[-1] * problem.b.shape[-1]
+    work = m * m if norm in ("fro", "nuc") else max(m, entries) ** 2
     room = CACHE if problem.a.device.type == "cpu" else MEMORY
-    size = max(1, room // (8 * m * m))
+    size = max(1, room // (8 * work))
     answers = [_solve_chunk(problem[k : k + size], norm, tol) for k in range(0, len(problem.a), size)]
     return tuple(torch.cat(parts) for parts in zip(*answers, strict=True))
 

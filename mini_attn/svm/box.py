@@ -38,90 +38,93 @@ def solve_box(
     Source: Mehrotra, "On the implementation of a primal-dual interior point method" (1992).
         Introduced in lesson 15.
     """
-    free, shared = problem.is_equality, norm != 1
-    B, m, d1 = problem.a.shape
-    empty = (problem.a == 0).all(-1)
+    free, shape = problem.is_equality, W.shape
     rows = (problem.a[..., :, None] * problem.b[..., None, :]).flatten(-2)  # (B, m, D)
-    shape, D = W.shape, rows.shape[-1]
-    r, count = problem.r, (~free).sum(-1, keepdim=True) + 2 * D
+    share = 0.5 if norm == 1 else 0.5 / rows.shape[-1]
     best = Best(problem, norm, tol)
 
-    w, lam = W.flatten(1), dual
+    w = W.flatten(1)
     t = 1.5 * w.abs().amax(-1, keepdim=True).expand_as(w)
-    alpha, beta = (torch.full_like(w, 0.5 / D if shared else 0.5) for _ in range(2))
-    lam = lam / problem.adjoint(lam).flatten(1).abs().amax(-1, keepdim=True) * (0.5 / D if shared else 0.5)
+    alpha, beta = torch.full_like(w, share), torch.full_like(w, share)
+    lam = dual * share / problem.adjoint(dual).flatten(1).abs().amax(-1, keepdim=True)
     lam = torch.where(free, lam, lam.clamp_min(0) + 0.1 * lam.abs().mean(-1, keepdim=True))
-    s = torch.where(free, 0.0, (problem.forward(W) - r).clamp_min(0) + 0.1)
-
-    def largest_step(*pairs):
-        steps = [torch.where(dx < 0, -0.99 * x / dx, torch.inf).amin(-1, keepdim=True) for x, dx in pairs]
-        return torch.stack(steps).amin(0).clamp_max(1)
-
+    s = torch.where(free, 0.0, (problem.forward(W) - problem.r).clamp_min(0) + 0.1)
+    state = (w, t, s, lam, alpha, beta)
     for _ in range(STEPS):
-        unfinished = best.update(w.reshape(shape), lam)
+        unfinished = best.update(state[0].reshape(shape), state[3])
         if not unfinished.any():
             break
-        u, v = t - w, t + w
-        ku, kv = alpha / u, beta / v
-        if shared:
-            inverse = 1 / (ku + kv)
-        else:
-            inverse = (ku + kv) / (4 * ku * kv)
-        M = (rows * inverse[:, None, :]) @ rows.mT
-        ratio = torch.where(free, 0.0, s / lam)
-        shift = 1e-15 * torch.diagonal(M, dim1=1, dim2=2).amax(-1, keepdim=True)
-        factor = torch.linalg.cholesky_ex(M + torch.diag_embed(ratio + shift + empty)).L
-        tilt = (ku - kv) * inverse  # how much W_k moves with t
-        if shared:
-            through = torch.cholesky_solve(rows @ tilt[..., None], factor)[..., 0]
-            stiffness = (ku + kv - (ku - kv) * tilt).sum(-1, keepdim=True)
-            stiffness = stiffness + ((rows @ tilt[..., None])[..., 0] * through).sum(-1, keepdim=True)
-
-        def direction(cu, cv, cs):
-            """Newton towards alpha u = cu, beta v = cv, lambda s = cs (second-order terms included)."""
-            pu, pv, push = cu / u, cv / v, torch.where(free, 0.0, cs / lam)
-            # dw = inverse (A' new - (pu - pv) + (ku - kv) dt);  A (w + dw) = r + push - ratio (new - lam)
-            side = pu - pv
-            if not shared:
-                excess = pu + pv - 1  # dt = (excess + (ku - kv) dw) / (ku + kv)
-                side = side - (ku - kv) * excess / (ku + kv)
-            start = w - inverse * side
-            rest = r + push + ratio * lam - (rows @ start[..., None])[..., 0]
-            new = torch.cholesky_solve(rest[..., None], factor)[..., 0]
-            if shared:
-                pull = (rows.mT @ new[..., None])[..., 0] - side
-                dt = ((pu + pv).sum(-1, keepdim=True) - 1 + (tilt * pull).sum(-1, keepdim=True)) / stiffness
-                new = new - dt * through
-            dlam = torch.where(empty, 0.0, new - lam)
-            force = (rows.mT @ (lam + dlam)[..., None])[..., 0] - side
-            if shared:
-                dw = inverse * force + tilt * dt
-                dt = dt.expand_as(dw)
-            else:
-                dw = inverse * force
-                dt = (excess + (ku - kv) * dw) / (ku + kv)
-            du, dv = dt - dw, dt + dw
-            return dw, dt, push - ratio * dlam - s, dlam, du, dv, pu - ku * du - alpha, pv - kv * dv - beta
-
-        def steps_of(ds, dlam, du, dv, da, db):
-            ds_, dlam_ = (torch.where(free, 0.0, x) for x in (ds, dlam))
-            return largest_step((s, ds_), (u, du), (v, dv)), largest_step((lam, dlam_), (alpha, da), (beta, db))
-
-        zero = torch.zeros_like(w)
-        dw, dt, ds, dlam, du, dv, da, db = direction(zero, zero, torch.zeros_like(s))
-        primal, second = steps_of(ds, dlam, du, dv, da, db)
-        mu = ((s * lam).sum(-1, keepdim=True) + (u * alpha + v * beta).sum(-1, keepdim=True)) / count
-        ahead = (
-            ((s + primal * ds) * (lam + second * dlam)).sum(-1, keepdim=True)
-            + ((u + primal * du) * (alpha + second * da)).sum(-1, keepdim=True)
-            + ((v + primal * dv) * (beta + second * db)).sum(-1, keepdim=True)
-        ) / count
-        center = (ahead / mu).clamp(0, 1) ** 3 * mu
-        dw, dt, ds, dlam, du, dv, da, db = direction(center - du * da, center - dv * db, center - ds * dlam)
-        primal, second = steps_of(ds, dlam, du, dv, da, db)
-        sound = (unfinished & dw.isfinite().all(-1) & dlam.isfinite().all(-1))[:, None]
-        primal, second = torch.where(sound, primal, 0.0), torch.where(sound, second, 0.0)
-        dw, dt, ds, dlam, da, db = (torch.where(sound, x, 0.0) for x in (dw, dt, ds, dlam, da, db))
-        w, t, s = w + primal * dw, t + primal * dt, s + primal * ds
-        lam, alpha, beta = lam + second * dlam, alpha + second * da, beta + second * db
+        moves = _step(problem, rows, norm != 1, *state)
+        sound = (unfinished & torch.stack([dx.isfinite().all(-1) for dx in moves]).all(0))[:, None]
+        state = tuple(x + torch.where(sound, dx, 0.0) for x, dx in zip(state, moves, strict=True))
     return best.W, best.dual, best.steps
+
+
+def _step(problem, rows, shared, w, t, s, lam, alpha, beta) -> tuple[Tensor, ...]:
+    """One predictor-corrector step of (w, t, s, lambda, alpha, beta), shortened to keep the signs."""
+    free, empty = problem.is_equality, (problem.a == 0).all(-1)
+    u, v = t - w, t + w
+    ku, kv = alpha / u, beta / v
+    inverse = 1 / (ku + kv) if shared else (ku + kv) / (4 * ku * kv)
+    tilt = (ku - kv) * inverse  # how far w_k moves with a shared t
+    M = (rows * inverse[:, None, :]) @ rows.mT
+    ratio = torch.where(free, 0.0, s / lam)
+    shift = 1e-15 * M.diagonal(dim1=1, dim2=2).amax(-1, keepdim=True)
+    M.diagonal(dim1=1, dim2=2).add_(ratio + shift + empty)
+    factor = torch.linalg.cholesky_ex(M).L
+    if shared:
+        border = rows @ tilt[..., None]
+        through = torch.cholesky_solve(border, factor)[..., 0]
+        stiffness = (ku + kv - (ku - kv) * tilt).sum(-1, keepdim=True)
+        stiffness = stiffness + (border[..., 0] * through).sum(-1, keepdim=True)
+
+    def direction(cu, cv, cs):
+        """Newton towards alpha u = cu, beta v = cv, lambda s = cs, second-order terms included in these."""
+        pu, pv, push = cu / u, cv / v, torch.where(free, 0.0, cs / lam)
+        # inverse^-1 dw = sum_j (lam + dlam)_j A_j - side + (ku - kv) dt, the last only where t is shared;
+        # else dt = (excess + (ku - kv) dw) / (ku + kv) has been eliminated.
+        excess = pu + pv - (0 if shared else 1)
+        side = pu - pv if shared else pu - pv - (ku - kv) * excess / (ku + kv)
+        start = w - inverse * side
+        rest = problem.r + push + ratio * lam - (rows @ start[..., None])[..., 0]
+        new = torch.cholesky_solve(rest[..., None], factor)[..., 0]
+        if shared:
+            pull = (rows.mT @ new[..., None])[..., 0] - side
+            dt = ((excess + tilt * pull).sum(-1, keepdim=True) - 1) / stiffness
+            new = new - dt * through
+        dlam = torch.where(empty, 0.0, new - lam)
+        dw = inverse * ((rows.mT @ (lam + dlam)[..., None])[..., 0] - side)
+        if shared:
+            dw = dw + tilt * dt
+            dt = dt.expand_as(dw)
+        else:
+            dt = (excess + (ku - kv) * dw) / (ku + kv)
+        du, dv = dt - dw, dt + dw
+        return dw, dt, push - ratio * dlam - s, dlam, pu - ku * du - alpha, pv - kv * dv - beta
+
+    def largest_step(*pairs):
+        steps = [torch.where(dx < 0, -0.99 * x / dx, torch.inf) for x, dx in pairs]
+        steps[0] = torch.where(free, torch.inf, steps[0])  # the first pair belongs to the rows
+        return torch.stack([step.amin(-1, keepdim=True) for step in steps]).amin(0).clamp_max(1)
+
+    def complementarity(ps, dw, dt, ds, dlam, dalpha, dbeta):
+        primal, second = ps
+        rows_part = (s + primal * ds) * (lam + second * dlam)
+        box_part = (u + primal * (dt - dw)) * (alpha + second * dalpha)
+        box_part = box_part + (v + primal * (dt + dw)) * (beta + second * dbeta)
+        return rows_part.sum(-1, keepdim=True) + box_part.sum(-1, keepdim=True)
+
+    def steps(dw, dt, ds, dlam, dalpha, dbeta):
+        primal = largest_step((s, ds), (u, dt - dw), (v, dt + dw))
+        return primal, largest_step((lam, dlam), (alpha, dalpha), (beta, dbeta))
+
+    count = (~free).sum(-1, keepdim=True) + 2 * w.shape[-1]
+    zero = torch.zeros_like(w)
+    move = direction(zero, zero, torch.zeros_like(s))
+    mu = complementarity((0, 0), *move) / count
+    ahead = complementarity(steps(*move), *move) / count
+    center = (ahead / mu).clamp(0, 1) ** 3 * mu
+    dw, dt, ds, dlam, dalpha, dbeta = move
+    move = direction(center - (dt - dw) * dalpha, center - (dt + dw) * dbeta, center - ds * dlam)
+    primal, second = steps(*move)
+    return tuple(step * dx for step, dx in zip((primal,) * 3 + (second,) * 3, move, strict=True))

@@ -9,13 +9,15 @@ import torch
 from torch import Tensor
 
 from mini_attn.svm.batched import solve_batched
+from mini_attn.svm.large import solve_large
 from mini_attn.svm.nnls import solve_nnls
 from mini_attn.svm.norms import Norm, matrix_norm, parse_norm
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.reference import solve_cvxpy
 from mini_attn.svm.solution import Solution, certify
 
-METHODS = {"batched": solve_batched, "nnls": solve_nnls, "cvxpy": solve_cvxpy}
+METHODS = {"batched": solve_batched, "large": solve_large, "nnls": solve_nnls, "cvxpy": solve_cvxpy}
+LARGE = 2000  # rows from which on "auto" solves Euclidean problems one by one with a working set
 
 
 def solve(
@@ -37,7 +39,10 @@ def solve(
         problem: with leading batch dimensions or none.
         norm: "fro", "nuc", "spectral", or p >= 1 (`math.inf` allowed) for the entrywise l_p norm. For a
             vector unknown the first three are all the Euclidean norm.
-        method: "auto", "nnls" (norm "fro" only) or "cvxpy".
+        method: "batched" (torch, all problems at once, CPU or GPU), "large" (norm "fro", few problems with very many
+            rows), "nnls" (norm "fro", scipy), "cvxpy" (one by one, the reference), or "auto": "large"
+            for norm "fro" and more than 2,000 rows, else "batched" and, for what that leaves above tol, "nnls"
+            or "cvxpy".
         tol: the relative gap up to which an answer counts as optimal. Default 1e-9 for "fro", else 1e-6.
         throw: raise if any problem is infeasible or stopped early; False reports it in `status`.
 
@@ -53,10 +58,9 @@ def solve(
     start = time.perf_counter()
     vector = problem.b is None
     norm = parse_norm(norm, vector)
-    if method == "auto":
-        method = "nnls" if norm == "fro" else "cvxpy"
-    if method not in METHODS:
+    if method not in METHODS and method != "auto":
         raise ValueError(f'method must be "auto" or one of {sorted(METHODS)}, got {method!r}')
+    methods = _automatic(norm, problem.r.shape[-1]) if method == "auto" else [method]
     if tol is None:
         tol = 1e-9 if norm == "fro" else 1e-6
 
@@ -75,12 +79,19 @@ def solve(
     dual = torch.where(infeasible[:, None], ray, dual)
     W[infeasible] = torch.nan
 
-    hard = torch.nonzero(~infeasible & (unmet > 0).any(-1))[:, 0]
-    if len(hard):
-        rest = HardMarginProblem(unit.a[hard], unit.b[hard], unit.r[hard], unit.is_equality[hard])
-        candidate, weights, steps = METHODS[method](rest, norm, tol)
-        W[hard], dual[hard], gap[hard], infeasible[hard] = certify(rest, candidate, weights, norm)
-        iterations[hard] = steps.to(iterations.device)
+    gap[~infeasible & (unmet > 0).any(-1)] = torch.inf
+    for name in methods:
+        left = torch.nonzero(gap > tol)[:, 0]
+        if not len(left):
+            break
+        rest = unit if len(left) == B else unit[left]
+        candidate, weights, steps = METHODS[name](rest, norm, tol)
+        candidate, weights, rest_gap, refuted = certify(rest, candidate, weights, norm)
+        picked = rest_gap < gap[left]
+        better = left[picked]
+        W[better], dual[better], gap[better] = candidate[picked], weights[picked], rest_gap[picked]
+        infeasible[better] = refuted[picked]
+        iterations[left] += steps.to(iterations.device)
 
     status = np.where((gap <= tol).cpu(), "optimal", "stopped")
     status = np.where(infeasible.cpu(), "infeasible", status)
@@ -102,6 +113,13 @@ def solve(
     return solution.raise_for_status() if throw else solution
 
 
+def _automatic(norm: Norm, rows: int) -> list[str]:
+    """The methods to try in turn."""
+    if norm != "fro":
+        return ["batched", "cvxpy"]
+    return ["large"] if rows > LARGE else ["batched", "nnls"]
+
+
 def _normalize(problem: HardMarginProblem) -> tuple[HardMarginProblem, Tensor, Tensor]:
     """The same problem in float64, one batch dimension, ||a_j|| = ||b_j|| = 1 and max_j |r_j| = 1.
 
@@ -116,7 +134,10 @@ def _normalize(problem: HardMarginProblem) -> tuple[HardMarginProblem, Tensor, T
     r = problem.r.detach().reshape(B, m).double()
     empty = (a == 0).all(-1) | (b == 0).all(-1)  # A_j = 0
     sizes = [torch.where(empty, 1.0, matrix_norm(factor[..., None], "fro")) for factor in (a, b)]
-    a, b = (torch.where(empty, 0.0, 1 / size)[..., None] * factor for size, factor in zip(sizes, (a, b)))
+    a, b = (
+        torch.where(empty, 0.0, 1 / size)[..., None] * factor
+        for size, factor in zip(sizes, (a, b), strict=True)
+    )
     r = r / sizes[0] / sizes[1]  # in turn: the product could leave the range of float64
     r_scale = r.abs().amax(-1) if m else r.new_zeros(B)
     r_scale = torch.where(r_scale > 0, r_scale, 1.0)

@@ -11,7 +11,7 @@ from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.solution import Best
 
 STEPS = 60
-STRIDE = 2.0  # largest factor between consecutive p > 2 (or q = p / (p - 1) > 2) on the way to p
+STRIDE = 1.6  # largest factor between consecutive p > 2 (or q = p / (p - 1) > 2) on the way to p
 
 
 def solve_entrywise(
@@ -63,10 +63,9 @@ def _strides(p: float) -> list[float]:
 
 def _newton(problem: HardMarginProblem, p: float, tol: float, W: Tensor, dual: Tensor) -> Best:
     q, free = p / (p - 1), problem.is_equality
-    B, m, d1 = problem.a.shape
-    empty = (problem.a == 0).all(-1)
     size = matrix_norm(W, p)
-    r, W = problem.r / size[:, None], W / size[:, None, None]
+    problem = HardMarginProblem(problem.a, problem.b, problem.r / size[:, None], free)
+    W, r = W / size[:, None, None], problem.r
     rows = (problem.a[..., :, None] * problem.b[..., None, :]).flatten(-2)  # (B, m, d1 d2)
 
     # The multiple of the dual weights that maximises sum lambda r - (1/q) ||y||_q^q.
@@ -74,45 +73,54 @@ def _newton(problem: HardMarginProblem, p: float, tol: float, W: Tensor, dual: T
     lam = dual * ((dual * r).sum(-1) / power).clamp_min(1e-300).pow(1 / (q - 1))[:, None]
     lam = torch.where(free, lam, lam.clamp_min(0) + 0.1 * lam.abs().mean(-1, keepdim=True))
     s = torch.where(free, 0.0, (problem.forward(W) - r).clamp_min(0) + 0.1)
-    count = (~free).sum(-1, keepdim=True).clamp_min(1)
     best = Best(problem, p, tol)
-
-    def largest_step(x, dx):
-        return torch.where((dx < 0) & ~free, -0.99 * x / dx, torch.inf).amin(-1, keepdim=True)
-
     for _ in range(STEPS):
-        unfinished = best.update(W * size[:, None, None], lam)
+        unfinished = best.update(W, lam)
         if not unfinished.any():
             break
-        y = problem.adjoint(lam)
-        if p < 2:
-            slope, base = (q - 1) * y.abs().pow(q - 2), y.sign() * y.abs().pow(q - 1)
-        else:
-            slope = 1 / ((p - 1) * W.abs().pow(p - 2)).clamp_min(1e-6)
-            base = W + slope * (y - W.sign() * W.abs().pow(p - 1))
-        # W + dW = base + slope * (sum_j dlambda_j A_j)
-        M = (rows * slope.flatten(1)[:, None, :]) @ rows.mT
-        ratio = torch.where(free, 0.0, s / lam)
-        shift = 1e-15 * torch.diagonal(M, dim1=1, dim2=2).amax(-1, keepdim=True)
-        factor = torch.linalg.cholesky_ex(M + torch.diag_embed(ratio + shift + empty)).L
-        rest = r - problem.forward(base)
-
-        def direction(product, rest=rest, factor=factor, ratio=ratio, s=s, lam=lam):
-            push = torch.where(free, 0.0, product / lam)
-            dlam = torch.where(empty, 0.0, torch.cholesky_solve((rest + push)[..., None], factor)[..., 0])
-            return push - ratio * dlam - s, dlam
-
-        mu = (s * lam).sum(-1, keepdim=True) / count
-        ds, dlam = direction(torch.zeros_like(lam))
-        step = torch.minimum(largest_step(s, ds), largest_step(lam, dlam)).clamp_max(1)
-        ahead = ((s + step * ds) * (lam + step * dlam)).sum(-1, keepdim=True) / count
-        center = (ahead / mu.clamp_min(1e-300)).clamp(0, 1) ** 3 * mu
-        ds, dlam = direction(center - ds * dlam)
-        step = torch.minimum(largest_step(s, ds), largest_step(lam, dlam)).clamp_max(1)
-        dW = base + slope * problem.adjoint(dlam) - W
+        dW, ds, dlam = _step(problem, rows, p, W, s, lam)
         sound = unfinished & dlam.isfinite().all(-1) & dW.isfinite().all(-1).all(-1)
-        step = torch.where(sound[:, None], step, 0.0)
-        W = W + step[..., None] * torch.where(sound[:, None, None], dW, 0.0)
-        s = s + step * torch.where(sound[:, None], ds, 0.0)
-        lam = lam + step * torch.where(sound[:, None], dlam, 0.0)
+        W = W + torch.where(sound[:, None, None], dW, 0.0)
+        s, lam = (x + torch.where(sound[:, None], dx, 0.0) for x, dx in ((s, ds), (lam, dlam)))
+    best.W = best.W * size[:, None, None]
     return best
+
+
+def _step(problem: HardMarginProblem, rows: Tensor, p: float, W: Tensor, s: Tensor, lam: Tensor):
+    """One predictor-corrector step (dW, ds, dlambda), shortened to keep s and lambda positive."""
+    q, free, empty = p / (p - 1), problem.is_equality, (problem.a == 0).all(-1)
+    count = (~free).sum(-1, keepdim=True).clamp_min(1)
+    y = problem.adjoint(lam)
+    if p < 2:
+        slope, base = (q - 1) * y.abs().pow(q - 2), y.sign() * y.abs().pow(q - 1)
+    else:
+        slope = 1 / ((p - 1) * W.abs().pow(p - 2)).clamp_min(1e-6)
+        base = W + slope * (y - W.sign() * W.abs().pow(p - 1))
+    # W + dW = base + slope * (sum_j dlambda_j A_j)
+    M = (rows * slope.flatten(1)[:, None, :]) @ rows.mT
+    ratio = torch.where(free, 0.0, s / lam)
+    shift = 1e-15 * M.diagonal(dim1=1, dim2=2).amax(-1, keepdim=True)
+    M.diagonal(dim1=1, dim2=2).add_(ratio + shift + empty)
+    factor = torch.linalg.cholesky_ex(M).L
+    rest = problem.r - problem.forward(base)
+
+    def direction(product):
+        push = torch.where(free, 0.0, product / lam)
+        dlam = torch.where(empty, 0.0, torch.cholesky_solve((rest + push)[..., None], factor)[..., 0])
+        return push - ratio * dlam - s, dlam
+
+    def largest_step(ds, dlam):
+        ratios = torch.minimum(
+            torch.where(ds < 0, -s / ds, torch.inf), torch.where(dlam < 0, -lam / dlam, torch.inf)
+        )
+        return (0.99 * torch.where(free, torch.inf, ratios).amin(-1, keepdim=True)).clamp_max(1)
+
+    mu = (s * lam).sum(-1, keepdim=True) / count
+    ds, dlam = direction(torch.zeros_like(lam))
+    step = largest_step(ds, dlam)
+    ahead = ((s + step * ds) * (lam + step * dlam)).sum(-1, keepdim=True) / count
+    center = (ahead / mu.clamp_min(1e-300)).clamp(0, 1) ** 3 * mu
+    ds, dlam = direction(center - ds * dlam)
+    step = largest_step(ds, dlam)
+    dW = base + slope * problem.adjoint(dlam) - W
+    return step[..., None] * dW, step * ds, step * dlam

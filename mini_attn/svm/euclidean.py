@@ -9,23 +9,26 @@ from torch import Tensor
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.solution import certify
 
-PIVOTS = 10  # block steps before the interior point takes over; random problems settle in 5 or 6
+PIVOTS = 12  # block steps before the interior point takes over; random problems settle in 5 or 6
 NEWTON = 50
 
 
-def solve_euclidean(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tensor, Tensor, Tensor]:
-    """min ||W||_F s.t. <A_j, W> >= r_j (= where equality), through the Gram matrix G of the rows.
+def solve_euclidean(
+    problem: HardMarginProblem, norm: str, tol: float, guess: Bool[Tensor, "B m"] | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """min ||W||_F s.t. <A_j, W> >= r_j (= where equality), through Gram matrices of the rows.
 
-        dual: min_lambda 1/2 lambda' G lambda - r' lambda, lambda >= 0;   W = sum_j lambda_j A_j
+        dual: min_lambda 1/2 ||sum_j lambda_j A_j||_F^2 - r' lambda, lambda >= 0;   W = sum_j lambda_j A_j
 
     First block active sets (`block_pivot`): where they settle, the answer is exact to rounding. They need not
-    settle (degenerate or infeasible problems), so what certification rejects goes to `interior_point`, and
-    from the support found there to block active sets once more.
+    settle (degenerate or infeasible problems), so what certification rejects goes to `interior_point`,
+    and from the support found there to block active sets once more.
 
     Args:
         problem: a batch with one leading dimension and unit rows, float64.
         norm: "fro".
         tol: relative gap that ends the work on a problem.
+        guess: rows that may support W. Default: those with the smallest margins under the sum of all rows.
 
     Returns:
         W (B, d1, d2), dual (B, m), iterations (B,): candidates for `certify`.
@@ -33,8 +36,7 @@ def solve_euclidean(problem: HardMarginProblem, norm: str, tol: float) -> tuple[
     Source: Portugal, Judice & Vicente, "A comparison of block pivoting and interior-point algorithms for linear
         least squares problems with nonnegative variables" (1994). Introduced in lesson 02.
     """
-    G = (problem.a @ problem.a.mT) * (problem.b @ problem.b.mT)
-    dual, steps = block_pivot(problem, G, torch.ones_like(problem.is_equality))
+    dual, steps = block_pivot(problem, _smallest_margins(problem) if guess is None else guess)
     W, done = _primal(problem, dual, tol)
     hard = torch.nonzero(~done)[:, 0]
     scale = problem.r.new_ones(len(hard))
@@ -42,8 +44,8 @@ def solve_euclidean(problem: HardMarginProblem, norm: str, tol: float) -> tuple[
         if not len(hard):
             break
         part = problem[hard]
-        u, slack, count = interior_point(part, G[hard], scale)
-        pivoted, more = block_pivot(part, G[hard], u > slack)
+        u, slack, count = interior_point(part, scale)
+        pivoted, more = block_pivot(part, u > slack)
         steps[hard] += count + more
         for candidate in (u, pivoted):
             candidate_W, candidate_done = _primal(part, candidate, tol)
@@ -58,30 +60,26 @@ def solve_euclidean(problem: HardMarginProblem, norm: str, tol: float) -> tuple[
     return W, dual, steps
 
 
-def block_pivot(
-    problem: HardMarginProblem, G: Float[Tensor, "B m m"], active: Bool[Tensor, "B m"]
-) -> tuple[Tensor, Tensor]:
-    """Guess the support P, solve G_PP lambda_P = r_P, drop rows with lambda_j <= 0, add rows that W violates, repeat.
+def block_pivot(problem: HardMarginProblem, active: Bool[Tensor, "B m"]) -> tuple[Tensor, Tensor]:
+    """Guess the support P, solve G_PP lambda_P = r_P, drop rows with lambda_j <= 0, add rows that W violates.
 
     Args:
         problem: as in `solve_euclidean`.
-        G: Gram matrices of the rows.
-        active: the first guess; equality rows are always in P, empty rows never.
+        active: the first guess of P; equality rows are always in it, empty rows never.
 
     Returns:
         dual (B, m), steps (B,). Where the sets did not settle the weights are those of the last guess.
 
     Source: Portugal, Judice & Vicente (1994). Introduced in lesson 02.
     """
-    equality, real = problem.is_equality, torch.diagonal(G, dim1=1, dim2=2) > 0
-    active = (active | equality) & real
+    real = (problem.a != 0).any(-1)
+    active = (active | problem.is_equality) & real
     dual = torch.zeros_like(problem.r)
-    steps = torch.zeros(len(G), dtype=torch.int64, device=G.device)
-    index = torch.arange(len(G), device=G.device)
-    part = problem
+    steps = torch.zeros(len(dual), dtype=torch.int64, device=dual.device)
+    index, part = torch.arange(len(dual), device=dual.device), problem
     for _ in range(PIVOTS):
-        weights = _solve_on(part, G, active)
-        slack = part.forward(part.adjoint(weights)) - part.r
+        weights, W = _solve_on(part, active)
+        slack = part.forward(W) - part.r
         keep = torch.where(active, weights > 0, slack < -1e-12)
         changed = (keep | part.is_equality) & real[index]
         settled = (changed == active).all(-1)
@@ -90,26 +88,40 @@ def block_pivot(
         if settled.all():
             break
         active = changed
-        if settled.sum() * 2 > len(index):
+        if settled.sum() * 8 > len(index):
             stay = torch.nonzero(~settled)[:, 0]
-            index, active, G, part = index[stay], active[stay], G[stay], part[stay]
+            index, active, part = index[stay], active[stay], part[stay]
     return dual, steps
 
 
-def _solve_on(problem: HardMarginProblem, G: Tensor, active: Tensor) -> Tensor:
-    """lambda with G_PP lambda_P = r_P and zero elsewhere, refined once with residuals from the rows themselves."""
-    inside = active.to(G.dtype)
+def _smallest_margins(problem: HardMarginProblem) -> Tensor:
+    """A first guess of P: the rows that the sum of all rows satisfies worst, two thirds of all, at most d1 d2."""
+    margins = problem.forward(problem.adjoint(problem.r)) - problem.r
+    independent = problem.a.shape[-1] * problem.b.shape[-1]
+    few = min(independent, -(-2 * margins.shape[-1] // 3))
+    lowest = margins.topk(few, dim=-1, largest=False).indices
+    return torch.zeros_like(problem.is_equality).scatter(-1, lowest, True)
+
+
+def _solve_on(problem: HardMarginProblem, active: Tensor) -> tuple[Tensor, Tensor]:
+    """lambda with G_PP lambda_P = r_P and zero elsewhere, and W; refined once with residuals from the rows."""
+    width = int(active.sum(-1).max())
+    rows = active.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :width]  # P first
+    inside = active.gather(-1, rows).to(problem.r.dtype)
+    a, b = (torch.take_along_dim(factor, rows[..., None], 1) for factor in (problem.a, problem.b))
+    a, r = a * inside[..., None], problem.r.gather(-1, rows) * inside
+    G = (a @ a.mT) * (b @ b.mT)
     # A little more than rounding on the diagonal lets dependent rows share their weight.
-    M = G * inside[:, :, None] * inside[:, None, :] + torch.diag_embed(1.0 - inside * (1 - 1e-13))
-    factor = torch.linalg.cholesky_ex(M).L
-    weights = torch.cholesky_solve((problem.r * inside)[..., None], factor)[..., 0]
-    rest = (problem.r - problem.forward(problem.adjoint(weights))) * inside
-    return weights + torch.cholesky_solve(rest[..., None], factor)[..., 0]
+    G.diagonal(dim1=1, dim2=2).add_(1.0 - inside * (1 - 1e-13))
+    factor = torch.linalg.cholesky_ex(G).L
+    weights = torch.cholesky_solve(r[..., None], factor)
+    reach = ((a @ (a.mT @ (weights * b))) * b).sum(-1)
+    weights = weights + torch.cholesky_solve((r - reach)[..., None], factor)
+    dual = torch.zeros_like(problem.r).scatter(-1, rows, weights[..., 0] * inside)
+    return dual, a.mT @ (weights * b)
 
 
-def interior_point(
-    problem: HardMarginProblem, G: Float[Tensor, "B m m"], scale: Float[Tensor, " B"]
-) -> tuple[Tensor, Tensor, Tensor]:
+def interior_point(problem: HardMarginProblem, scale: Float[Tensor, " B"]) -> tuple[Tensor, Tensor, Tensor]:
     """Mehrotra's predictor-corrector on the least-distance form, which has an optimum for infeasible problems too.
 
         min_{u >= 0} 1/2 || sum_j u_j A_j ||^2 + 1/2 (1 - sum_j u_j r_j / scale)^2,   lambda proportional to u
@@ -118,7 +130,6 @@ def interior_point(
 
     Args:
         problem: as in `solve_euclidean`.
-        G: Gram matrices of the rows.
         scale: best near ||W||.
 
     Returns:
@@ -128,49 +139,49 @@ def interior_point(
         of a primal-dual interior point method" (1992). Introduced in lesson 02.
     """
     free = problem.is_equality
-    empty = (torch.diagonal(G, dim1=1, dim2=2) == 0).to(G.dtype)
     r = problem.r / scale[:, None]
-    target = r - empty  # an empty row becomes the harmless u_j + 1 >= 0
-    H = G + r[:, :, None] * r[:, None, :] + torch.diag_embed(empty + 1e-14)
-
-    def residual(u, s):
-        Hu = problem.forward(problem.adjoint(u)) + r * (u * r).sum(-1, keepdim=True) + empty * u
-        return target - Hu + s
-
-    def step_length(x, dx):
-        ratio = torch.where((dx < 0) & ~free, -x / dx, torch.inf)
-        return (0.995 * ratio.amin(-1, keepdim=True)).clamp_max(1.0)
-
+    empty = (problem.a == 0).all(-1).to(r.dtype)  # an empty row becomes the harmless u_j + 1 >= 0
+    H = (problem.a @ problem.a.mT) * (problem.b @ problem.b.mT) + r[:, :, None] * r[:, None, :]
+    H.diagonal(dim1=1, dim2=2).add_(empty + 1e-14)
     count = (~free).sum(-1, keepdim=True).clamp_min(1)
     u = torch.full_like(r, 1.0 / r.shape[-1])
     s = torch.where(free, 0.0, 1.0).to(r)
     steps = torch.zeros(len(r), dtype=torch.int64, device=r.device)
     for _ in range(NEWTON):
-        rest = residual(u, s)
+        Hu = problem.forward(problem.adjoint(u)) + r * (u * r).sum(-1, keepdim=True) + empty * u
+        rest = r - empty - Hu + s
         mu = (u * s).sum(-1, keepdim=True) / count
-        open_ = ((mu > 1e-18) | (rest.abs().amax(-1, keepdim=True) > 1e-14))[:, 0]
-        if not open_.any():
+        unfinished = ((mu > 1e-18) | (rest.abs().amax(-1, keepdim=True) > 1e-14))[:, 0]
+        if not unfinished.any():
             break
-        steps += open_
-        ratio = torch.where(free, 0.0, s / u)
-        factor = torch.linalg.cholesky_ex(H + torch.diag_embed(ratio)).L
-
-        def direction(product, rest=rest, factor=factor, ratio=ratio, u=u):
-            # (H + S/U) du = rest - s + product / u;   ds = -s + product / u - S/U du
-            push = torch.where(free, 0.0, product / u)
-            du = torch.cholesky_solve((rest + push)[..., None], factor)[..., 0]
-            return du, push - ratio * du
-
-        du, ds = direction(-u * s)
-        alpha = torch.minimum(step_length(u, du), step_length(s, ds))
-        ahead = torch.where(free, 0.0, (u + alpha * du) * (s + alpha * ds)).sum(-1, keepdim=True) / count
-        center = (ahead / mu.clamp_min(1e-300)).clamp(0, 1) ** 3 * mu
-        du, ds = direction(center - u * s - du * ds)
-        alpha = torch.minimum(step_length(u, du), step_length(s, ds))
-        sound = (du.isfinite().all(-1) & ds.isfinite().all(-1) & open_)[:, None]
-        u = torch.where(sound, u + alpha * du, u)
-        s = torch.where(sound, s + alpha * ds, s)
+        steps += unfinished
+        du, ds = _mehrotra_step(H, rest, u, s, free, mu, count)
+        sound = (unfinished & du.isfinite().all(-1) & ds.isfinite().all(-1))[:, None]
+        u, s = u + torch.where(sound, du, 0.0), s + torch.where(sound, ds, 0.0)
     return u, s, steps
+
+
+def _mehrotra_step(H, rest, u, s, free, mu, count) -> tuple[Tensor, Tensor]:
+    """Predictor and corrector with one factor: H du - ds = rest, u ds + s du = center - u s - (second order)."""
+    ratio = torch.where(free, 0.0, s / u)
+    factor = torch.linalg.cholesky_ex(H + torch.diag_embed(ratio)).L
+
+    def direction(product):
+        push = torch.where(free, 0.0, product / u)
+        du = torch.cholesky_solve((rest + push)[..., None], factor)[..., 0]
+        return du, push - ratio * du
+
+    def largest_step(x, dx):
+        ratio = torch.where((dx < 0) & ~free, -x / dx, torch.inf)
+        return (0.995 * ratio.amin(-1, keepdim=True)).clamp_max(1.0)
+
+    du, ds = direction(-u * s)
+    step = torch.minimum(largest_step(u, du), largest_step(s, ds))
+    ahead = torch.where(free, 0.0, (u + step * du) * (s + step * ds)).sum(-1, keepdim=True) / count
+    center = (ahead / mu.clamp_min(1e-300)).clamp(0, 1) ** 3 * mu
+    du, ds = direction(center - u * s - du * ds)
+    step = torch.minimum(largest_step(u, du), largest_step(s, ds))
+    return step * du, step * ds
 
 
 def _primal(problem: HardMarginProblem, dual: Tensor, tol: float) -> tuple[Tensor, Tensor]:

@@ -68,7 +68,7 @@ def least_distance(A: np.ndarray, r: np.ndarray, equality: np.ndarray) -> np.nda
         rest = 1.0 - E[-1] @ u
         length = np.linalg.norm(A.T @ u)
         ratio = length / rest if rest > 0 else np.inf  # ||w|| in units of scale
-        if not np.isfinite(ratio) or 0.1 < ratio < 10 or ratio == 0:
+        if ratio > 1e9 or 0.1 < ratio < 10 or ratio == 0:  # a ray, well scaled, nothing to do
             break
         scale *= ratio
     dual = np.zeros(equality.size)

@@ -40,84 +40,96 @@ def solve_nuclear(
         "On the Nesterov-Todd direction in semidefinite programming" (1998), for the direction.
         Introduced in lesson 11.
     """
-    a, b, r, free = problem.a, problem.b, problem.r, problem.is_equality
-    B, m, d1 = a.shape
-    d = d1 + b.shape[-1]
+    a, free = problem.a, problem.is_equality
+    d1, d = a.shape[-1], a.shape[-1] + problem.b.shape[-1]
     empty = (a == 0).all(-1)
-    nu = d + (~free).sum(-1)
-
-    eye = torch.eye(d, dtype=a.dtype, device=a.device).expand(B, d, d)
-    lam = torch.where(free | empty, dual, dual.clamp_min(0) + 0.1 * dual.abs().mean(-1, keepdim=True))
-    lam = torch.where(empty, 1.0, lam)
-    size = torch.linalg.matrix_norm(problem.adjoint(lam))
-    lam = torch.where(empty, lam, lam * (0.7 / size)[:, None])
-    X, s = 0.5 * eye, torch.where(free, 0.0, torch.ones_like(r))
     best = Best(problem, norm, tol)
 
-    def off_diagonal(S):  # [0, S; S', 0]
-        top = torch.cat([torch.zeros_like(X[:, :d1, :d1]), S], -1)
-        return torch.cat([top, torch.cat([S.mT, torch.zeros_like(X[:, d1:, d1:])], -1)], -2)
-
-    def largest_step(factor, D, x, dx):
-        """Up to 1, and 0.98 of the way to the boundary of the matrix block and of x >= 0."""
-        half = torch.linalg.solve_triangular(factor, D, upper=False)
-        inner = torch.linalg.solve_triangular(factor, half.mT, upper=False)
-        lowest = torch.linalg.eigvalsh(torch.nan_to_num(inner + inner.mT))[:, 0] / 2
-        lowest = torch.minimum(lowest, torch.where(free, 0.0, dx / x).amin(-1))
-        return torch.where(lowest < 0, -0.98 / lowest, 1.0).clamp_max(1.0)
-
+    lam = torch.where(free, dual, dual.clamp_min(0) + 0.1 * dual.abs().mean(-1, keepdim=True))
+    lam = torch.where(empty, 1.0, lam * (0.7 / torch.linalg.matrix_norm(problem.adjoint(lam)))[:, None])
+    X = 0.5 * torch.eye(d, dtype=a.dtype, device=a.device).expand(len(a), d, d)
+    s = torch.where(free, 0.0, torch.ones_like(lam))
     for _ in range(STEPS):
-        S = problem.adjoint(lam)
-        D = off_diagonal(S)
-        Z = eye - D
-        mu = ((X * Z).sum((-2, -1)) + (s * lam).sum(-1)) / nu
         unfinished = best.update(2 * X[:, :d1, d1:], lam)
         if not unfinished.any():
             break
-        Z_factor, X_factor = torch.linalg.cholesky_ex(Z).L, torch.linalg.cholesky_ex(X).L
-        Y = torch.cholesky_inverse(Z_factor)
-        M = _newton_matrix(a, b, X, Y, d1)
-        ratio = torch.where(free, 0.0, s / lam)
-        shift = 1e-15 * torch.diagonal(M, dim1=1, dim2=2).amax(-1, keepdim=True)
-        factor = torch.linalg.cholesky_ex(M + torch.diag_embed(ratio + empty + shift)).L
-        reach_Y = problem.forward(Y[:, :d1, d1:])
-
-        def direction(center, matrix_term, vector_term):
-            """Newton towards X Z = center I and s lam = center, with second-order terms."""
-            push = torch.where(free, 0.0, (center[:, None] - vector_term) / lam)
-            rest = r + push - 2 * center[:, None] * reach_Y
-            if matrix_term is not None:
-                rest = rest - 2 * problem.forward(matrix_term[:, :d1, d1:])
-            dlam = torch.cholesky_solve(rest[..., None], factor)[..., 0]
-            dlam = torch.where(empty, 0.0, dlam)
-            dD = off_diagonal(problem.adjoint(dlam))
-            product = X @ dD @ Y
-            dX = center[:, None, None] * Y - X + (product + product.mT) / 2
-            if matrix_term is not None:
-                dX = dX + matrix_term
-            return dX, dD, push - ratio * dlam - s, dlam
-
-        zero = torch.zeros_like(mu)
-        dX, dD, ds, dlam = direction(zero, None, 0.0)
-        primal = largest_step(X_factor, dX, s, ds)
-        dual = largest_step(Z_factor, -dD, lam, dlam)
-        ahead = ((X + primal[:, None, None] * dX) * (Z - dual[:, None, None] * dD)).sum((-2, -1))
-        ahead = ahead + ((s + primal[:, None] * ds) * (lam + dual[:, None] * dlam)).sum(-1)
-        center = (ahead / nu / mu).clamp(0, 1) ** 2 * mu
-        cross = dX @ dD @ Y
-        dX, dD, ds, dlam = direction(center, (cross + cross.mT) / 2, ds * dlam)
-        primal = largest_step(X_factor, dX, s, ds)
-        dual = largest_step(Z_factor, -dD, lam, dlam)
+        dX, ds, dlam = _step(problem, X, s, lam)
         sound = unfinished & dX.isfinite().all(-1).all(-1) & dlam.isfinite().all(-1)
-        primal, dual = torch.where(sound, primal, 0.0), torch.where(sound, dual, 0.0)
-        X = X + primal[:, None, None] * torch.where(sound[:, None, None], dX, 0.0)
-        s = s + primal[:, None] * torch.where(sound[:, None], ds, 0.0)
-        lam = lam + dual[:, None] * torch.where(sound[:, None], dlam, 0.0)
+        X = X + torch.where(sound[:, None, None], dX, 0.0)
+        s = s + torch.where(sound[:, None], ds, 0.0)
+        lam = lam + torch.where(sound[:, None], dlam, 0.0)
     return best.W, best.dual, best.steps
 
 
-def _newton_matrix(a: Tensor, b: Tensor, X: Tensor, Y: Tensor, d1: int) -> Tensor:
+def _step(problem: HardMarginProblem, X: Tensor, s: Tensor, lam: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """One predictor-corrector step (dX, ds, dlambda), already shortened to stay inside the cones."""
+    a, b, r, free = problem.a, problem.b, problem.r, problem.is_equality
+    d1 = a.shape[-1]
+    empty = (a == 0).all(-1)
+    nu = X.shape[-1] + (~free).sum(-1)
+    off = off_diagonal(problem.adjoint(lam))
+    Z = torch.eye(X.shape[-1], dtype=X.dtype, device=X.device) - off
+    Z_factor, X_factor = torch.linalg.cholesky_ex(Z).L, torch.linalg.cholesky_ex(X).L
+    Y = torch.cholesky_inverse(Z_factor)
+    M = _newton_matrix(a, b, X, Y)
+    ratio = torch.where(free, 0.0, s / lam)
+    shift = 1e-15 * M.diagonal(dim1=1, dim2=2).amax(-1, keepdim=True)
+    M.diagonal(dim1=1, dim2=2).add_(ratio + empty + shift)
+    M_factor = torch.linalg.cholesky_ex(M).L
+
+    def direction(center, second_matrix, second_vector):
+        """Newton towards X Z = center I and s lam = center; `second_...` are what the predictor left out."""
+        push = torch.where(free, 0.0, (center[:, None] - second_vector) / lam)
+        target = center[:, None, None] * Y + second_matrix
+        rest = r + push - 2 * problem.forward(target[:, :d1, d1:])
+        dlam = torch.cholesky_solve(rest[..., None], M_factor)[..., 0]
+        dlam = torch.where(empty, 0.0, dlam)
+        dS = off_diagonal(problem.adjoint(dlam))
+        return target - X + symmetric(X @ dS @ Y), dS, push - ratio * dlam - s, dlam
+
+    mu = ((X * Z).sum((-2, -1)) + (s * lam).sum(-1)) / nu
+    dX, dS, ds, dlam = direction(torch.zeros_like(mu), 0.0, 0.0)
+    primal = largest_step(X_factor, dX, s, ds, free)
+    second = largest_step(Z_factor, -dS, lam, dlam, free)
+    ahead = ((X + primal[:, None, None] * dX) * (Z - second[:, None, None] * dS)).sum((-2, -1))
+    ahead = ahead + ((s + primal[:, None] * ds) * (lam + second[:, None] * dlam)).sum(-1)
+    center = (ahead / nu / mu).clamp(0, 1) ** 2 * mu
+    dX, dS, ds, dlam = direction(center, symmetric(dX @ dS @ Y), ds * dlam)
+    primal = largest_step(X_factor, dX, s, ds, free)
+    second = largest_step(Z_factor, -dS, lam, dlam, free)
+    return primal[:, None, None] * dX, primal[:, None] * ds, second[:, None] * dlam
+
+
+def off_diagonal(S: Float[Tensor, "B d1 d2"]) -> Float[Tensor, "B d d"]:
+    """[0, S; S', 0]."""
+    d1, d2 = S.shape[-2:]
+    top = torch.cat([S.new_zeros(len(S), d1, d1), S], -1)
+    return torch.cat([top, torch.cat([S.mT, S.new_zeros(len(S), d2, d2)], -1)], -2)
+
+
+def symmetric(M: Float[Tensor, "B d d"]) -> Float[Tensor, "B d d"]:
+    """(M + M') / 2."""
+    return (M + M.mT) / 2
+
+
+def largest_step(
+    factor: Float[Tensor, "B d d"],
+    direction: Float[Tensor, "B d d"],
+    x: Float[Tensor, "B m"],
+    dx: Float[Tensor, "B m"],
+    free: Tensor,
+) -> Float[Tensor, " B"]:
+    """Step, at most 1, that goes 0.98 of the way to the boundary of {L L' + t D psd, x + t dx >= 0 where not free}."""
+    half = torch.linalg.solve_triangular(factor, direction, upper=False)
+    inner = torch.linalg.solve_triangular(factor, half.mT, upper=False)
+    lowest = torch.linalg.eigvalsh(torch.nan_to_num(inner))[:, 0]
+    lowest = torch.minimum(lowest, torch.where(free, 0.0, dx / x).amin(-1))
+    return torch.where(lowest < 0, -0.98 / lowest, 1.0).clamp_max(1.0)
+
+
+def _newton_matrix(a: Tensor, b: Tensor, X: Tensor, Y: Tensor) -> Tensor:
     """<A_i, d(2 X_12) / d lambda_j> for all i, j, where dX = sym(X dS Y)."""
+    d1 = a.shape[-1]
 
     def products(M):
         left = a @ M[:, :d1]  # (B, m, d1 + d2)
@@ -125,4 +137,5 @@ def _newton_matrix(a: Tensor, b: Tensor, X: Tensor, Y: Tensor, d1: int) -> Tenso
 
     Xaa, Xab, Xbb = products(X)
     Yaa, Yab, Ybb = products(Y)
-    return Xaa * Ybb + Yaa * Xbb + Xab * Yab.mT + Yab * Xab.mT
+    cross = Xab * Yab.mT
+    return (Xaa * Ybb).addcmul_(Yaa, Xbb).add_(cross).add_(cross.mT)

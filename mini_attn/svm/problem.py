@@ -74,8 +74,11 @@ class HardMarginProblem:
 
     def __getitem__(self, index) -> HardMarginProblem:
         """The problems of the batch that the index picks from the leading dimensions."""
-        parts = (self.a, self.b, self.r, self.equality, self.mask)
-        return HardMarginProblem(*(None if part is None else part[index] for part in parts))
+        picked = object.__new__(HardMarginProblem)  # this one has been checked
+        for name in ("a", "b", "r", "equality", "mask"):
+            part = getattr(self, name)
+            object.__setattr__(picked, name, None if part is None else part[index])
+        return picked
 
     @property
     def batch_shape(self) -> torch.Size:

@@ -14,6 +14,8 @@ from mini_attn.svm.problem import HardMarginProblem
 
 BEYOND = 1e9  # a problem whose W would have to be this many times too long is called infeasible
 
+PATIENCE = 4
+
 ADVICE = {
     "infeasible": "no W satisfies every row, and `dual` holds the proof: nonnegative weights on the rows under "
     "which the left sides add up to zero and the right sides to more. For labels: the points are not separable. "
@@ -95,23 +97,32 @@ def rank_one_size(problem: HardMarginProblem, norm: Norm) -> Float[Tensor, "B m"
 
 
 class Best:
-    """The best certified pair (W, lambda) that an iterative method has seen, problem by problem."""
+    """The best certified pair (W, lambda) that an iterative method has seen, problem by problem.
+
+    A problem is finished when its gap is a hundredth of tol, or when its gap is below tol and has not halved
+    for `PATIENCE` updates: rounding then has the last word.
+    """
 
     def __init__(self, problem: HardMarginProblem, norm: Norm, tol: float):
         self.problem, self.norm, self.tol = problem, norm, tol
-        self.gap = torch.full_like(problem.r[:, :1].sum(-1), torch.inf)
         self.dual = torch.zeros_like(problem.r)
         self.W = problem.adjoint(self.dual)
-        self.steps = torch.zeros(len(self.gap), dtype=torch.int64, device=self.gap.device)
+        self.gap = self.W.new_full((len(self.W),), torch.inf)
+        self.mark = self.gap
+        self.steps = torch.zeros(len(self.W), dtype=torch.int64, device=self.W.device)
+        self.waited = torch.zeros_like(self.steps)
 
     def update(self, W: Float[Tensor, "B d1 d2"], dual: Float[Tensor, "B m"]) -> Tensor:
-        """Take in the current candidates; return where (B,) the gap is still above tol."""
+        """Take in the current candidates; return which (B,) problems are unfinished."""
         W, dual, gap, infeasible = certify(self.problem, W, dual, self.norm)
         better = (gap < self.gap) & ~infeasible
         self.gap = torch.where(better, gap, self.gap)
         self.W = torch.where(better[:, None, None], W, self.W)
         self.dual = torch.where(better[:, None], dual, self.dual)
-        unfinished = self.gap > self.tol
+        halved = self.gap < 0.5 * self.mark
+        self.mark = torch.where(halved, self.gap, self.mark)
+        self.waited = torch.where(halved, 0, self.waited + 1)
+        unfinished = (self.gap > 0.01 * self.tol) & ((self.waited < PATIENCE) | (self.gap > self.tol))
         self.steps += unfinished
         return unfinished
 

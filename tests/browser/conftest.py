@@ -1,4 +1,4 @@
-"""JupyterLab as `make learn` starts it, on new copies of the lessons, and a browser that can reach it alone."""
+"""JupyterLab as `make learn` starts it, on new copies of the lessons, and a browser that reaches it alone."""
 
 import contextlib
 import os
@@ -29,11 +29,17 @@ def lessons() -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(lessons, tmp_path_factory):
-    """The URL that JupyterLab prints when it is started on a learner's new folder."""
-    home = tmp_path_factory.mktemp("learner")
-    mine = home / "my-lessons"
-    start.hand_out(lessons, mine)
+def mine(lessons, tmp_path_factory) -> Path:
+    """A learner's new folder, in a new home."""
+    folder = tmp_path_factory.mktemp("learner") / "my-lessons"
+    start.hand_out(lessons, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def server(mine):
+    """The URL that JupyterLab prints when it is started on the learner's folder."""
+    home = mine.parent
     options = ["--no-browser", "--port=0", "--LabApp.expose_app_in_browser=True"]
     command = start.jupyter_command(mine, min(path.name for path in mine.glob("*.ipynb")), options)
     witness = home / "outside.txt"

@@ -62,7 +62,7 @@ def test_oldest_python_is_that_of_the_project():
 def test_too_old_python_is_told_what_to_do(monkeypatch, found):
     monkeypatch.setattr(sys, "version_info", (3, 8, 10))
     monkeypatch.setattr(bootstrap, "runs", lambda python, modules: python in found)
-    advice = "make learn PYTHON=python3.12" if found else "install a newer one"
+    advice = "add PYTHON=python3.12" if found else "install a newer one"
     with pytest.raises(bootstrap.Problem, match=rf"needs Python 3.11 .* this is Python 3.8 .*{advice}"):
         bootstrap.check_python()
 
@@ -175,6 +175,34 @@ def test_small_disk_is_told_before_anything_is_made(project, monkeypatch):
     with pytest.raises(bootstrap.Problem, match=r"about 3 GB .* only 0.4 GB"):
         bootstrap.prepare([])
     assert not project.venv.exists()
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "Permission denied", "/x"), bootstrap.Problem("Say this.")]
+)
+def test_main_prints_one_line_and_fails(monkeypatch, capsys, error):
+    def prepare(extras):
+        raise error
+
+    monkeypatch.setattr(bootstrap, "prepare", prepare)
+    assert bootstrap.main(["learn"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_main_becomes_the_command_in_the_environment(monkeypatch):
+    became = []
+    monkeypatch.setattr(bootstrap, "prepare", became.append)
+    monkeypatch.setattr(os, "chdir", became.append)
+    monkeypatch.setattr(os, "execv", lambda path, command: became.append(command))
+    bootstrap.main(["test"])
+    bootstrap.main(["learn", "--port=8899"])
+    assert became[:3] == [["test"], bootstrap.ROOT, [bootstrap.PYTHON, os.path.join("tests", "run.py")]]
+    assert became[3:] == [[], bootstrap.ROOT, [bootstrap.PYTHON, "-m", "course", "start", "--port=8899"]]
+
+
+def test_unknown_command_is_told_the_known_ones(capsys):
+    assert bootstrap.main(["lern"]) == 2
+    assert "learn | test | build | ruff" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

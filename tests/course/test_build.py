@@ -30,7 +30,6 @@ def double(x):
     return y
     ### END SOLUTION
 
-
 # %%
 for i in range(3):
     print(i, flush=True)

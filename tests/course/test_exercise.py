@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from course import exercises
+from course.checking import run
+from course.compare import mismatch
 from course.exercise import check, exercise, progress, todo
 from course.specification import PUBLIC_SEED, Compare, Exercise, Misconception
+from course.wording import brief
 
 
 def mean_rows(X, w):
@@ -34,6 +37,7 @@ MEAN = Exercise(
         (np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5, 0.5])),
         (np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 3.0])),
         (rng.standard_normal((5, 3)), rng.random(5)),
+        (rng.standard_normal((6, 3)), rng.random(6)),
     ],
     misconceptions=[
         Misconception(no_weights, "The weights are not used."),
@@ -96,7 +100,7 @@ def told(capsys):
     ],
 )
 def test_right_in_any_form(told, answer):
-    assert told(answer) == "✓ 99.1 A weighted mean: right on all 3 inputs.\n"
+    assert told(answer) == "✓ 99.1 A weighted mean: right on all 4 inputs.\n"
 
 
 def test_blank(told, capsys):
@@ -148,7 +152,7 @@ def test_half_written_falls_back_only_where_it_has_to(told, capsys):
 
 def test_known_misconception_on_the_input_that_shows_it(told):
     text = told(no_weights)
-    assert text.startswith("✗ 99.1 A weighted mean: not right yet. On input 2 of 3:\n")
+    assert text.startswith("✗ 99.1 A weighted mean: not right yet. On input 2 of 4:\n")
     assert "X = [[1., 2.], [3., 4.]]\n" in text
     assert "w = [1., 3.]\n" in text
     assert "Expected:    [2.5, 3.5]\n" in text
@@ -158,10 +162,10 @@ def test_known_misconception_on_the_input_that_shows_it(told):
 
 
 def test_misconception_that_agrees_most_often_is_named(told):
-    def mostly_unweighted(X, w):
-        return not_normalised(X, w) if w[0] == 1.0 else no_weights(X, w)
+    def mostly_not_normalised(X, w):
+        return no_weights(X, w) if w[0] == 1.0 else not_normalised(X, w)
 
-    assert told(mostly_unweighted).endswith("Hint: The weights are not used.\n")
+    assert told(mostly_not_normalised).endswith("Hint: Divide by the sum of the weights.\n")
 
 
 @pytest.mark.parametrize(
@@ -204,6 +208,17 @@ def test_what_went_wrong_is_said(told, answer, sentence):
     assert "Traceback" not in text
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e308, -1e-320])
+def test_strange_numbers_are_compared_in_silence(told, value):
+    strange = np.array([value, 1.0])
+    assert told(lambda X, w: strange).startswith("✗")
+    assert mismatch(strange, strange.copy(), Compare()) is None
+    assert mismatch(strange, np.array([1.0, value]), Compare()) == (
+        f"2 of 2 entries differ, most of all [0]: expected {brief(value)}, got 1."
+    )
+    assert mismatch(np.array([value, value]), np.array([2.0, 1.0]), Compare()) is not None
+
+
 def test_the_line_that_failed_is_quoted(told):
     def mean(X, w):
         scaled = w / w.sum()
@@ -221,8 +236,9 @@ def test_changed_inputs_are_noticed_and_do_not_reach_the_next_function(told):
         return w @ X
 
     text = told(in_place)
-    assert "On input 2 of 3" in text  # the first input's weights already sum to one
+    assert "On input 2 of 4" in text  # the first input's weights already sum to one
     assert "it changes its input w in place" in text
+    assert "w = [1., 3.]" in text
     assert told(mean_rows).startswith("✓")
 
 
@@ -232,6 +248,7 @@ def test_flood_of_output_is_cut(told):
             print("x" * 1000)
 
     assert len(told(chatty)) < 1000
+    assert len(run(chatty, MEAN.draw(1)[0], MEAN.parameters).printed) == 400
 
 
 def test_objects_that_pretend_are_not_believed(told):
@@ -261,6 +278,36 @@ def test_direction_ignores_length_but_not_sense(told):
     assert "opposite sign" in told(lambda x: -x, "99.2")
     assert told(lambda x: x + 0.1, "99.2").startswith("✗")
     assert told(lambda x: 0 * x, "99.2").startswith("✗")
+
+
+def test_misconception_about_changed_inputs_needs_changed_inputs(monkeypatch, told):
+    def in_place(n, name):
+        n *= 1
+        n[0] = 0
+        return n.sum(), name
+
+    counted = Exercise(
+        id="99.1",
+        title="Sum",
+        points=1,
+        minutes=1,
+        difficulty=1,
+        reference=lambda n, name: (n.sum() - n[0], name),
+        cases=lambda rng: [(np.array([0.0, 1.0]), "a"), (np.array([1.0, 1.0]), "b")],
+        misconceptions=[Misconception(in_place, "Work on a copy.")],
+    )
+    monkeypatch.setattr(exercises, "exercises", lambda lesson: [counted])
+    assert "Hint: Work on a copy." in told(in_place)
+    assert "Hint" not in told(lambda n, name: (n.sum() - n[0], "a"))
+    assert "Hint" not in told(lambda n, name: (n[1], "a" if n[0] == 0 else "c"))
+
+
+def test_single_precision_gets_its_own_tolerance(told):
+    single = np.float32(1 + 3e-5)
+    assert told(lambda X, w: np.float32(mean_rows(X, w)) * single).startswith("✓")
+    assert told(lambda X, w: torch.tensor(mean_rows(X, w)).float() * float(single)).startswith("✓")
+    assert told(lambda X, w: mean_rows(X, w) * float(single)).startswith("✗")
+    assert told(lambda X, w: np.float32(mean_rows(X, w)) * np.float32(1.001)).startswith("✗")
 
 
 def test_several_values(told):

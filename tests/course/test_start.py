@@ -106,7 +106,9 @@ def test_deleted_lesson_is_handed_out_afresh(lessons, mine):
     assert start.hand_out(lessons, mine) == [f"{NAME}: new"]
 
 
-@pytest.mark.parametrize("record", [None, b"", b"{", b"[]", b'{"01_lesson.ipynb": 3}', b"\xff\xfe", b"null"])
+@pytest.mark.parametrize(
+    "record", [None, b"", b"{", b"[]", b'{"01_lesson.ipynb": 3}', b"\xff\xfe", b"[" * 99999]
+)
 def test_lost_record_never_costs_work(lessons, mine, record):
     start.hand_out(lessons, mine)
     (mine / NAME).write_text("my work")
@@ -117,6 +119,40 @@ def test_lost_record_never_costs_work(lessons, mine, record):
     start.hand_out(lessons, mine)
     assert files(mine) == {NAME: "my work", BESIDE: "upstream 2", "02_lesson.ipynb": "another"}
     assert json.loads((mine / start.RECORD).read_bytes()).keys() == {NAME, BESIDE, "02_lesson.ipynb"}
+
+
+def a_notebook(source="1 + 1", outputs=(), count=None, language="3.11.2", **cell_metadata) -> str:
+    cell = {"cell_type": "code", "source": source, "outputs": list(outputs), "execution_count": count}
+    metadata = {"language_info": {"name": "python", "version": language}}
+    return json.dumps({"cells": [{**cell, "metadata": cell_metadata}], "metadata": metadata, "nbformat": 4})
+
+
+RAN = {
+    "outputs": [{"output_type": "stream", "name": "stdout", "text": "2"}],
+    "count": 7,
+    "language": "3.12.0",
+}
+
+
+@pytest.mark.parametrize("ran", [RAN, {"source": ["1 ", "+ 1"]}, {"trusted": True, "scrolled": True}])
+def test_lesson_that_was_only_opened_or_run_counts_as_untouched(lessons, mine, ran):
+    (lessons / NAME).write_text(a_notebook())
+    start.hand_out(lessons, mine)
+    (mine / NAME).write_text(a_notebook(**ran))
+    assert start.hand_out(lessons, mine) == []
+    (lessons / NAME).write_text(a_notebook("2 + 2"))
+    assert start.hand_out(lessons, mine) == [f"{NAME}: updated"]
+
+
+@pytest.mark.parametrize("changed", [{"source": "1 + 2"}, {"source": "1 + 1\n"}, {"tags": ["mine"]}])
+def test_what_a_learner_wrote_counts_as_a_change(lessons, mine, changed):
+    (lessons / NAME).write_text(a_notebook())
+    start.hand_out(lessons, mine)
+    (mine / NAME).write_text(a_notebook(**changed))
+    (lessons / NAME).write_text(a_notebook("2 + 2"))
+    start.hand_out(lessons, mine)
+    assert files(mine)[NAME] == a_notebook(**changed)
+    assert files(mine)[BESIDE] == a_notebook("2 + 2")
 
 
 def a_link(path: Path) -> None:

@@ -129,7 +129,7 @@ def test_records_begin_and_end_where_training_does(steps, every, at):
     history = train.fit(model, points, optimizer, steps, every=every, progress=False)
     assert history.steps.tolist() == at
     assert history["loss"].shape == (len(at),)
-    with pytest.raises(KeyError, match=r"'norm' was not recorded; recorded: \['loss'\]"):
+    with pytest.raises(KeyError, match=r"'norm' was not recorded; recorded: \['log_loss', 'loss'\]"):
         history["norm"]
 
 

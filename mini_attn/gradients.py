@@ -1,0 +1,104 @@
+"""Gradients in closed form, several times faster than autograd on many small problems."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from mini_attn.data import PointData, TokenData
+from mini_attn.losses import Loss
+from mini_attn.models import LinearClassifier, _Attention
+from mini_attn.softmax import logit_gradient, tie_tolerance, tokens_first
+
+# Up to this many entries in a sequence's keys, BLAS spends its time on calls.
+_SMALL = 400
+
+Evaluation = Callable[[], tuple[Tensor, dict[str, Tensor]]]
+
+
+def closed_form(
+    model: nn.Module, data: PointData | TokenData, loss: Loss, batch_dims: int | None = None
+) -> Evaluation | None:
+    """Return a function that evaluates margins and gradients at the model's present parameters.
+
+    What does not change from step to step (scores, the order of the data in memory) is prepared once.
+
+    Args:
+        model, data, loss: as for :func:`mini_attn.train.fit`.
+        batch_dims: None for exact gradients, or the number of trial dimensions for log-scaled ones.
+
+    Returns:
+        None where only autograd knows the way: a trainable head, or a model that is not this package's. Else
+        a function of no arguments returning the margins y_i f_i, (*trials, n), and the gradient of
+        (1/n) sum_i l(y_i f_i), summed over trials, by parameter name.
+
+    Introduced in lesson 06.
+    """
+    kind = type(model)
+    if isinstance(model, LinearClassifier) and kind.forward is LinearClassifier.forward:
+        evaluate = _linear(model, data, loss, batch_dims)
+    elif (
+        isinstance(model, _Attention)
+        and model.head is None
+        and all(getattr(kind, m) is getattr(_Attention, m) for m in ("forward", "attention", "logits"))
+    ):
+        evaluate = _attention(model, data, loss, batch_dims)
+    else:
+        return None
+    model._check(data)
+    shapes = {name: w.shape for name, w in model.named_parameters()}
+
+    @torch.no_grad()
+    def evaluate_parameters():
+        margins, grads = evaluate()
+        for name, shape in shapes.items():
+            if grads[name].shape != shape:  # weights that several trials of the data share
+                grads[name] = grads[name].sum_to_size(shape)
+        return margins, grads
+
+    return evaluate_parameters
+
+
+def _linear(model, data, loss, batch_dims):
+    def evaluate():
+        margins = data.y * (data.X @ model.w[..., None]).squeeze(-1)
+        u = data.y * loss.slope(margins, batch_dims) / data.y.shape[-1]
+        return margins, {"w": (u[..., None, :] @ data.X).squeeze(-2)}
+
+    return evaluate
+
+
+def _attention(model, data, loss, batch_dims):
+    trials = torch.broadcast_shapes(model.trials, data.trials)
+    n, T = data.keys.shape[-3:-1]
+    scores = tokens_first(data.scores.expand(*trials, n, T))  # (T, *trials, n)
+    G = -scores / n  # dL/ds_it = l'(y_i f_i) y_i g_it / n, but for |l'|
+    tied = tie_tolerance(G)
+    compare, pull = _contractions(data.keys, trials)
+
+    def evaluate():
+        q, pullback = model.queries(data)
+        log_s = torch.log_softmax(compare(q), dim=0)
+        s = log_s.exp()
+        margins = (s * scores).sum(0)
+        u = logit_gradient(log_s, s, G, batch_dims, tied, loss.log_slope(margins))
+        return margins, pullback(pull(u))
+
+    return evaluate
+
+
+def _contractions(keys: Tensor, trials: torch.Size) -> tuple[Callable, Callable]:
+    """Two functions: q -> h = X q, (T, *trials, n), and u -> X^T u, (*trials, n, d)."""
+    if keys.shape[-2] * keys.shape[-1] > _SMALL:
+        return (
+            lambda q: tokens_first((keys @ q[..., None]).squeeze(-1)),
+            lambda u: (u.movedim(0, -1)[..., None, :] @ keys).squeeze(-2),
+        )
+    keys = keys.reshape(*(1,) * (len(trials) + 3 - keys.ndim), *keys.shape)  # shared by trials, maybe
+    X = keys.movedim((-1, -2), (0, 1)).contiguous()  # (d, T, *trials, n)
+
+    def compare(q: Tensor) -> Tensor:
+        q = q.expand(*trials, *q.shape[-2:]).movedim(-1, 0).contiguous()  # (d, *trials, n)
+        return (X * q[:, None]).sum(0)
+
+    return compare, lambda u: (X * u).sum(1).movedim(0, -1)

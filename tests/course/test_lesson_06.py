@@ -1,0 +1,68 @@
+"""What lesson 06 builds from scratch agrees with `mini_attn`."""
+
+import ast
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from course.build import ROOT
+from course.notebook import from_source
+from mini_attn import data, geometry, models, optim, svm, train
+
+comparisons, _, _, beats_support, _ = (spec.reference for spec in exercises.exercises("06"))
+
+
+@functools.cache
+def lesson():
+    """The functions that the lesson's solved source defines."""
+    namespace = {"__name__": "lesson"}
+    for cell in from_source(ROOT / "course" / "source" / "06_attention_as_svm.py", solved=True).cells:
+        if cell.cell_type == "code":
+            tree = ast.parse(cell.source)
+            kept = ast.Import | ast.ImportFrom | ast.FunctionDef
+            tree.body = [statement for statement in tree.body if isinstance(statement, kept)]
+            exec(compile(tree, "lesson 06", "exec"), namespace)
+    return namespace
+
+
+def selection(seed, n=3, T=4, d=6):
+    """Random keys and a feasible choice of tokens."""
+    rng = np.random.default_rng(seed)
+    keys = rng.normal(size=(n, T, d))
+    return keys, (keys @ rng.normal(size=d)).argmax(axis=1)
+
+
+@pytest.mark.parametrize("scores", [(1.0, 0.9, 0.9), (1.0, 0.9, 0.0)])
+@pytest.mark.parametrize("normalise", [True, False])
+def test_the_lessons_descent_takes_the_librarys_path(scores, normalise):
+    starts = np.array([[0.0, 1.0], [0.3, -1.5]])
+    toy = data.toy_one_sequence(scores)
+    path = lesson()["descend"](starts, toy.keys[0].numpy(), np.array(scores), 50, lr=0.3, normalise=normalise)
+    for start, end in zip(starts, path[-1], strict=True):
+        model = models.PromptAttention(d=2, init=torch.tensor(start))
+        kind = optim.NormalizedGD if normalise else torch.optim.SGD
+        train.fit(model, toy, kind(model.parameters(), lr=0.3), steps=50, progress=False)
+        np.testing.assert_allclose(model.p.detach(), end, rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_lessons_att_svm_is_the_librarys(seed):
+    keys, selected = selection(seed)
+    solution = svm.solve(svm.token_problem(torch.tensor(keys), torch.tensor(selected)))
+    np.testing.assert_allclose(lesson()["att_svm"](keys, selected), solution.value, rtol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_local_optimality_is_the_librarys(seed):
+    keys, selected = selection(seed)
+    scores = np.random.default_rng(seed).uniform(size=keys.shape[:2])
+    i = np.arange(len(keys))
+    scores[i, selected] = np.sort(scores, axis=1)[:, -2] + 0.01  # good, but often not the best
+    p_mm = svm.solve(svm.token_problem(torch.tensor(keys), torch.tensor(selected))).value
+    library = geometry.locally_optimal(
+        torch.tensor(scores), torch.tensor(keys) @ p_mm, torch.tensor(selected)
+    )
+    assert beats_support(keys, scores, selected, p_mm.numpy()).all() == library

@@ -1,0 +1,129 @@
+import pytest
+import torch
+
+from mini_attn import data, models, optim, train
+from mini_attn.history import History
+
+tokens = data.random_tokens(3, 4, 5, trials=2, seed=3)
+OPTIMIZERS = {
+    "normalised": lambda w: optim.NormalizedGD(w, lr=0.1, batch_dims=1),
+    "polyak": lambda w: optim.PolyakGD(w, target=torch.zeros(2), max_step=0.5, batch_dims=1),
+    "adam": lambda w: torch.optim.Adam(w, lr=0.01),
+    "momentum": lambda w: torch.optim.SGD(w, lr=0.1, momentum=0.9),
+}
+
+
+def run(steps, make=OPTIMIZERS["normalised"], model=None, **options):
+    model = model or models.CrossAttention(5, trials=2)
+    options = {"record": {"W": lambda m: m.W}, "every": 5, "progress": False, **options}
+    return model, train.fit(model, tokens, make(model.parameters()), steps, **options)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("cut", [0, 20, 23, 40])
+def test_a_resumed_run_equals_an_uninterrupted_one_to_the_last_digit(name, cut, tmp_path):
+    make = OPTIMIZERS[name]
+    whole, expected = run(40, make, schedule=lambda t: t**-0.5)
+    _, first = run(cut, make, schedule=lambda t: t**-0.5)
+    first.save(tmp_path / "run.pt")
+    model, history = run(40, make, schedule=lambda t: t**-0.5, resume=History.load(tmp_path / "run.pt"))
+    assert torch.equal(model.W, whole.W)
+    at = [history.steps.tolist().index(s) for s in expected.steps.tolist()]
+    assert len(at) == len(history.steps) - (cut == 23)  # the end of the first run is recorded too
+    for quantity in ("loss", "log_loss", "W"):
+        assert torch.equal(history[quantity][at], expected[quantity])
+
+
+def test_resuming_at_the_end_changes_nothing():
+    _, first = run(10)
+    model, again = run(10, resume=first)
+    assert again is first
+    assert torch.equal(model.W.detach(), first["W"][-1])
+
+
+def test_the_history_does_not_change_when_the_model_trains_on():
+    model, first = run(10)
+    run(10, model=model)
+    assert torch.equal(first.model["W"], first["W"][-1])
+    assert not torch.equal(first.model["W"], model.W)
+
+
+def test_stop_ends_training_once_every_trial_agrees():
+    sizes = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    _, history = run(400, stop=lambda m: m.W.flatten(1).norm(dim=1) > sizes)
+    assert 20 < history.steps[-1] < 60  # the second trial needs 20 steps of length 0.1 and more
+    assert (history["W"][-1].flatten(1).norm(dim=1) > sizes).all()
+    assert not (history["W"][-2].flatten(1).norm(dim=1) > sizes).all()
+    _, history = run(400, stop=lambda m: True)
+    assert history.steps.tolist() == [0]
+    _, further = run(30, resume=history)
+    assert torch.equal(further["W"], run(30)[1]["W"])
+
+
+def test_a_schedule_scales_each_step_and_gives_the_step_length_back():
+    model = models.CrossAttention(5, trials=2)
+    optimizer = OPTIMIZERS["normalised"](model.parameters())
+    history = train.fit(
+        model,
+        tokens,
+        optimizer,
+        4,
+        record={"W": lambda m: m.W},
+        every=1,
+        progress=False,
+        schedule=lambda t: t**0.5,
+    )
+    lengths = history["W"].diff(dim=0).flatten(2).norm(dim=2)
+    expected = 0.1 * torch.arange(1, 5, dtype=torch.float64).sqrt()
+    torch.testing.assert_close(lengths, expected[:, None].expand(4, 2))
+    assert optimizer.param_groups[0]["lr"] == 0.1
+    assert history.optimizer["param_groups"][0]["lr"] == 0.1
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_schedule_must_be_positive(factor):
+    with pytest.raises(ValueError, match=r"schedule\(1\) = .*; expected a positive finite factor"):
+        run(3, schedule=lambda t: factor)
+
+
+def test_log_loss_survives_underflow():
+    points = data.separable_points(6)
+    model = models.LinearClassifier(2, init=torch.tensor([3000.0, 2000.0]))
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1)
+    history = train.fit(model, points, optimizer, 1, loss="exponential", progress=False)
+    assert history["loss"][0] == 0
+    margins = points.y * (points.X @ torch.tensor([3000.0, 2000.0], dtype=torch.float64))
+    torch.testing.assert_close(history["log_loss"][0], (-margins).logsumexp(0) - torch.tensor(6.0).log())
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"steps": 5}, "the history ends at step 10, beyond steps = 5"),
+        ({"loss": "exponential"}, "the history's loss is 'logistic', this call's is 'exponential'"),
+        ({"record": {}}, r"recorded \['W', 'log_loss', 'loss'\], this call asks for \['log_loss', 'loss'\]"),
+        ({"make": OPTIMIZERS["adam"]}, "the history's optimizer is 'NormalizedGD', this call's is 'Adam'"),
+        ({"make": lambda w: optim.NormalizedGD(w, lr=0.2, batch_dims=1)}, "lr = 0.1, this one 0.2"),
+        ({"model": models.FactoredAttention(5, 2, trials=2)}, r"parameters \{'W': \(2, 5, 5\)\}, this one"),
+        (
+            {
+                "make": lambda w: optim.NormalizedGD(
+                    [{"params": [p]} for p in (*w, torch.zeros(2, 1))], 0.1, 1
+                )
+            },
+            "1 parameter groups, this one has 2",
+        ),
+    ],
+)
+def test_runs_that_do_not_match_are_refused(options, says):
+    _, first = run(10)
+    with pytest.raises(ValueError, match=says):
+        run(**{"steps": 20, **options}, resume=first)
+
+
+def test_an_empty_or_foreign_history_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="holds no state to go on from"):
+        run(20, resume=History(torch.tensor([0]), {}))
+    torch.save({"W": torch.zeros(2)}, tmp_path / "other.pt")
+    with pytest.raises(ValueError, match=r"other\.pt holds no History"):
+        History.load(tmp_path / "other.pt")

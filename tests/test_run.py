@@ -1,0 +1,104 @@
+"""The last line of `make test` tells the truth."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+spec = importlib.util.spec_from_file_location("run", Path(__file__).with_name("run.py"))
+run = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(run)
+
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.a" name="test_good"/>
+<testcase classname="tests.a" name="test_bad"><failure message="no">...</failure></testcase>
+<testcase classname="tests.a" name="test_broken"><error message="no">...</error></testcase>
+<testcase classname="tests.a" name="test_gpu"><skipped message="no CUDA device"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_report_is_read(tmp_path):
+    (tmp_path / "report.xml").write_text(REPORT)
+    passed, failed, skipped = run.read(tmp_path / "report.xml")
+    assert passed == [("tests.a", "test_good")]
+    assert failed == [("tests.a", "test_bad"), ("tests.a", "test_broken")]
+    assert skipped == ["no CUDA device"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((312, 8, [], []), "All is well: 312 tests and 8 notebooks passed."),
+        ((1, 1, [], ["a"]), "All is well: 1 test and 1 notebook passed, 1 skipped (1: a)."),
+        ((3, 2, [], ["b", "a", "b"]), "All is well: 3 tests and 2 notebooks passed, 3 skipped (1: a; 2: b)."),
+        ((3, 2, ["test_x"], []), "Something failed: test_x. The reasons stand above."),
+        ((3, 2, list("abcdefg"), []), "Something failed: a, b, c, d, e and 2 more. The reasons stand above."),
+    ],
+)
+def test_last_line(arguments, line):
+    assert run.verdict(*arguments) == line
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A project with one notebook, where each step writes a given report and exits with a given status."""
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    (tmp_path / "lessons").mkdir()
+    (tmp_path / "lessons" / "01_x.ipynb").touch()
+    (tmp_path / "fake.py").write_text(
+        "import pathlib, sys\n"
+        "path = [a.partition('=')[2] for a in sys.argv if a.startswith('--junitxml=')]\n"
+        "if path and sys.argv[2]: pathlib.Path(path[0]).write_text(sys.argv[2])\n"
+        "raise SystemExit(int(sys.argv[1]))\n"
+    )
+    monkeypatch.setattr(run, "PYTEST", [sys.executable, str(tmp_path / "fake.py")])
+
+    def outcome(**steps):
+        good = {
+            "unit tests": (0, cases("tests.a::one")),
+            "notebooks": (0, cases("lessons.01_x.ipynb::Cell 0")),
+        }
+        commands = {
+            step: [*run.PYTEST, str(status), report] for step, (status, report) in {**good, **steps}.items()
+        }
+        monkeypatch.setattr(run, "steps", lambda notebooks: commands)
+        return run.main()
+
+    return outcome
+
+
+def cases(*names: str, inner: str = "") -> str:
+    parts = [name.split("::") for name in names]
+    lines = [f'<testcase classname="{file}" name="{test}">{inner}</testcase>' for file, test in parts]
+    return f"<testsuite>{''.join(lines)}</testsuite>"
+
+
+def last_line(capfd) -> str:
+    return capfd.readouterr().out.splitlines()[-1]
+
+
+def test_all_well(course, capfd):
+    assert course() == 0
+    assert last_line(capfd) == "All is well: 1 test and 1 notebook passed."
+
+
+@pytest.mark.parametrize(
+    ("step", "status", "report", "said"),
+    [
+        ("unit tests", 1, cases("tests.a::test_x", inner="<failure/>"), "test_x"),
+        ("unit tests", 2, "", "the step 'unit tests' did not run to its end"),
+        ("unit tests", 5, "<testsuite/>", "the step 'unit tests' did not run to its end"),
+        ("notebooks", 1, cases("lessons.01_x.ipynb::Cell 3", inner="<failure/>"), "lessons/01_x.ipynb"),
+        ("notebooks", 0, "<testsuite/>", "lessons/01_x.ipynb was not run"),
+    ],
+)
+def test_nothing_that_fails_is_passed_over(course, capfd, step, status, report, said):
+    assert course(**{step: (status, report)}) == 1
+    assert last_line(capfd) == f"Something failed: {said}. The reasons stand above."
+
+
+def test_a_course_without_notebooks_is_not_well(course, capfd):
+    (run.ROOT / "lessons" / "01_x.ipynb").unlink()
+    assert course() == 1
+    assert "no notebooks" in last_line(capfd)
