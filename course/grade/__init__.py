@@ -1,0 +1,1 @@
+"""Grading: strangers' code runs in a sandbox, its answers are compared outside."""

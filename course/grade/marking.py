@@ -1,0 +1,114 @@
+"""From what came out of the sandbox to marks and the words that go with them.
+
+The references run here, in a process where no student code ever ran. Nothing that is said shows a secret
+input's values or its answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from course.checking import Outcome, problem_with, recognise, run
+from course.grade.released import Lesson
+from course.grade.sandbox import Answer, Report
+from course.specification import Exercise
+from course.wording import kind
+
+
+class Reported(Exception):
+    """An error that a student's function raised in the sandbox, known by its words only."""
+
+    def __init__(self, words: str):
+        super().__init__(words)
+        self.words = words
+
+    def __repr__(self) -> str:  # as the error itself would show, to compare it with a known wrong answer's
+        name, _, text = self.words.partition(": ")
+        return f"{name}({text!r})"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The result of one exercise.
+
+    Attributes:
+        id, title: the exercise.
+        points, out_of: what it earned, and could have earned.
+        state: "right", "wrong", "not attempted", "missing" or "stopped".
+        says: sentences for the student.
+    """
+
+    id: str
+    title: str
+    points: float
+    out_of: float
+    state: str
+    says: list[str] = field(default_factory=list)
+
+
+def mark(lesson: Lesson, report: Report, cases: dict[str, list[tuple]]) -> list[Mark]:
+    """Mark every exercise of a lesson: all its points if every case is right, else none.
+
+    Args:
+        lesson: with its specifications.
+        report: of the sandbox.
+        cases: exercise -> the secret inputs that were tried.
+    """
+    return [_mark(spec, report, cases[spec.id]) for spec in lesson.specs]
+
+
+def nothing(lesson: Lesson, problem: str) -> list[Mark]:
+    """The marks of a submission of which nothing could be graded."""
+    return [Mark(spec.id, spec.title, 0, spec.points, "missing", [problem]) for spec in lesson.specs]
+
+
+def _mark(spec: Exercise, report: Report, cases: list[tuple]) -> Mark:
+    def result(state: str, *says: str) -> Mark:
+        points = spec.points if state == "right" else 0
+        return Mark(spec.id, spec.title, points, spec.points, state, list(says))
+
+    answers = report.answers.get(spec.id, [])
+    if spec.id in report.problems:
+        return result("stopped", f"Your function was stopped: {report.problems[spec.id]}.")
+    if spec.id not in report.found:
+        return result("missing", "There was no function for this exercise.")
+    if any(answer.error == "not attempted" for answer in answers):
+        return result("not attempted", "Not attempted: the function still says todo().")
+    if len(answers) < len(cases):
+        return result("stopped", "Your function took too long, or ended the program that ran it.")
+    outcomes = [_outcome(spec, answer) for answer in answers]
+    expected = [run(spec.reference, case, spec.parameters) for case in cases]
+    problems = [problem_with(spec, *pair) for pair in zip(expected, outcomes, strict=True)]
+    if not any(problems):
+        return result("right", f"Right on all {len(cases)} inputs.")
+    message, where = recognise(spec, cases, expected, outcomes)
+    if where is None:
+        where = next(index for index, problem in enumerate(problems) if problem)
+    right = sum(problem is None for problem in problems)
+    first = _inputs(spec, cases[where])
+    says = [f"Right on {right} of {len(cases)} inputs. The first that went wrong has {first}."]
+    if outcomes[where].error is not None:
+        says.append(f"Your function stopped with {outcomes[where].error.words}.")
+    else:
+        says.append(f"About your answer: {_without_values(problems[where])}.")
+    return result("wrong", *says, *([f"Hint: {message}"] if message else []))
+
+
+def _outcome(spec: Exercise, answer: Answer) -> Outcome:
+    names = spec.parameters
+    return Outcome(
+        value=answer.value,
+        error=None if answer.error is None else Reported(answer.error),
+        changed=[names[place] for place in answer.changed if 0 <= place < len(names)],
+    )
+
+
+def _inputs(spec: Exercise, case: tuple) -> str:
+    """The kinds of the inputs, without their values."""
+    kinds = [f"{name}: {kind(value)}" for name, value in zip(spec.parameters, case, strict=True)]
+    return ", ".join(kinds)
+
+
+def _without_values(problem: str | None) -> str:
+    """A sentence of `mismatch` up to the point where it would quote the expected number."""
+    return (problem or "it looks like a known wrong answer").split(", most of all")[0]

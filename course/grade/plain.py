@@ -1,0 +1,90 @@
+"""Plain data across the sandbox's wall: numbers, strings, arrays and lists of these, as JSON.
+
+This file is used on both sides. `encode` runs among student code and makes data of whatever a student's
+function returned. `decode` runs outside, trusts nothing, and never builds anything but plain values.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+DTYPES = {f"<{kind}{size}" for kind in "iuf" for size in (1, 2, 4, 8)} | {"|b1", "|i1", "|u1"}
+DEPTH = 8  # lists in lists
+TEXT = 2000  # characters of a string
+BIGGEST = 10**18  # of an integer
+
+
+def encode(value: Any, depth: int = 0) -> dict | str | int | float | bool | None:
+    """Turn a value into JSON-able data; what is not plain becomes the name of its type."""
+    if value is None or type(value) is bool:
+        return value
+    if type(value) is str:
+        return value[:TEXT]
+    if type(value) is int and abs(value) <= BIGGEST:
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, list | tuple) and depth < DEPTH:
+        return {"tuple" if isinstance(value, tuple) else "list": [encode(part, depth + 1) for part in value]}
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        value = value.detach().cpu().to_dense()
+        value = (value.float() if value.dtype is torch.bfloat16 else value).numpy()
+    if hasattr(value, "__array__"):
+        array = np.asarray(value)
+        if array.dtype.kind in "biuf" and array.dtype.itemsize <= 8:
+            array = np.array(array, dtype=array.dtype.newbyteorder("<"), order="C")
+            data = base64.b64encode(array.tobytes()).decode("ascii")
+            return {"array": data, "dtype": array.dtype.str, "shape": list(array.shape)}
+    return {"other": str(type(value).__name__)[:60]}
+
+
+def decode(data: Any, depth: int = 0) -> Any:
+    """Rebuild a value from what `encode` made; anything malformed is a ValueError.
+
+    Something that was not plain comes back as an empty object whose type has the same name.
+    """
+    if data is None or isinstance(data, bool | float):
+        return data
+    if isinstance(data, str):
+        return data[:TEXT]
+    if isinstance(data, int) and abs(data) <= BIGGEST:
+        return data
+    if not isinstance(data, dict) or depth > DEPTH:
+        raise ValueError("not plain data")
+    keys = set(data)
+    if keys == {"float"} and data["float"] in ("nan", "inf", "-inf"):
+        return float(data["float"])
+    if keys in ({"list"}, {"tuple"}):
+        ((name, parts),) = data.items()
+        if not isinstance(parts, list):
+            raise ValueError("not a list")
+        decoded = [decode(part, depth + 1) for part in parts]
+        return tuple(decoded) if name == "tuple" else decoded
+    if keys == {"other"} and isinstance(data["other"], str):
+        name = "".join(c for c in data["other"] if c.isalnum() or c == "_")[:60]
+        return type(name or "object", (), {})()
+    if keys == {"array", "dtype", "shape"}:
+        return _array(data["array"], data["dtype"], data["shape"])
+    raise ValueError("not plain data")
+
+
+def _array(text: Any, dtype: Any, shape: Any) -> np.ndarray:
+    if not isinstance(dtype, str) or dtype not in DTYPES or not isinstance(text, str):
+        raise ValueError("not an array of numbers")
+    if not isinstance(shape, list) or len(shape) > 32 or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError("not a shape")
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError("not base64") from error
+    if len(raw) != math.prod(shape) * np.dtype(dtype).itemsize:
+        raise ValueError("the shape does not fit the data")
+    array = np.frombuffer(raw, dtype=dtype).reshape(shape).copy()
+    return array if array.ndim or dtype == "|b1" else array[()] if dtype[1] != "f" else array

@@ -1,0 +1,58 @@
+"""The library as a student may use it while being graded: without the functions they are asked to write."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import mini_attn
+
+
+def seal(target: Path, withheld: list[str]) -> None:
+    """Copy mini_attn into a folder, and take the bodies out of some of its functions.
+
+    Args:
+        target: folder that will hold the package `mini_attn`.
+        withheld: full names, "mini_attn.softmax.softmax" or "mini_attn.models.PromptAttention.logits".
+        Calling one
+            raises NotImplementedError with a sentence.
+
+    Raises:
+        ValueError: a name that is not a function of mini_attn: a misspelt one must not pass for sealed.
+    """
+    source = Path(mini_attn.__file__).parent
+    shutil.copytree(source, target / "mini_attn", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in withheld:
+        path, inside = _locate(target, name)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        function = _find(tree, inside)
+        if function is None:
+            raise ValueError(f"{name} is not a function of mini_attn; correct `withheld` in the exercise")
+        says = f"{name} is withheld while this lesson is graded: write it yourself"
+        function.body = ast.parse(f"raise NotImplementedError({says!r})").body
+        path.write_text(ast.unparse(tree) + "\n", encoding="utf-8")
+
+
+def _locate(target: Path, name: str) -> tuple[Path, list[str]]:
+    """The file of a full name, and the names inside that file."""
+    parts, path = name.split("."), target
+    while parts and (path / parts[0]).is_dir():
+        path /= parts.pop(0)
+    if parts and (path / f"{parts[0]}.py").is_file():
+        return path / f"{parts[0]}.py", parts[1:]
+    return path / "__init__.py" if path != target else target / "mini_attn" / "__init__.py", parts
+
+
+def _find(tree: ast.AST, names: list[str]) -> ast.FunctionDef | None:
+    """The function of that name; the last one, if a file defines it several times."""
+    for name in names:
+        found = [
+            node
+            for node in getattr(tree, "body", [])
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
+        ]
+        if not found:
+            return None
+        tree = found[-1]
+    return tree if isinstance(tree, ast.FunctionDef) else None

@@ -1,0 +1,259 @@
+"""What students may try. None of it gains a mark, harms another submission, or leaves anything behind."""
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from course.grade import marking
+
+START = "from course.exercise import exercise, check, todo, progress\nimport numpy as np, os, sys"
+HONEST = "@exercise('99.2')\ndef total(x):\n    return x.sum()"
+
+
+def square(body: str) -> str:
+    """A cell that answers exercise 99.1 with a function of this body."""
+    return "@exercise('99.1')\ndef square(x):\n" + "\n".join(f"    {line}" for line in body.splitlines())
+
+
+# name -> cells that try to get marks for 99.1 without an answer
+LIES = {
+    "an object that equals everything": [
+        "class Yes:\n    __eq__ = __ne__ = __lt__ = __le__ = lambda *a: True\n    __hash__ = None\n"
+        "    __sub__ = __rsub__ = __abs__ = lambda self, *a: self\n    __bool__ = lambda self: True",
+        square("return Yes()"),
+    ],
+    "an array subclass that lies": [
+        "class Liar(np.ndarray):\n    __eq__ = __le__ = lambda *a: np.True_\n"
+        "    __sub__ = __rsub__ = lambda self, other: np.zeros_like(other)\n"
+        "    max = lambda self, *a, **k: 0.0",
+        square("return np.ones_like(x).view(Liar)"),
+    ],
+    "a number subclass that lies": [
+        "class Float(float):\n    __eq__ = __le__ = lambda *a: True",
+        square("return [Float(1) for _ in x]"),
+    ],
+    "numpy's comparisons replaced": [
+        "np.isclose = np.allclose = np.array_equal = lambda *a, **k: True\nnp.abs = lambda x: 0 * x\n"
+        "np.ndarray.max if False else None",
+        square("return x"),
+    ],
+    "json replaced": [
+        "import json\nold = json.dumps\n"
+        "json.dumps = lambda event, **k: old({**event, 'points': 3, 'state': 'right', 'passed': True})",
+        square("return x"),
+    ],
+    "the serializer replaced": [
+        "sys.modules['plain'].encode = lambda value, depth=0: {'right': True}",
+        square("return x"),
+    ],
+    "the serializer makes code": [
+        "sys.modules['plain'].encode = lambda value, depth=0: {'py/reduce': ['os.system', 'id'], 'array': 3}",
+        square("return x"),
+    ],
+    "builtins replaced": [
+        "import builtins\nbuiltins.isinstance = lambda *a: True\nbuiltins.len = builtins.abs = lambda *a: 3",
+        square("return x"),
+    ],
+    "modules replaced": [
+        "sys.modules['numpy'] = sys.modules['json']\nsys.modules['course.checking'] = sys",
+        square("return x"),
+    ],
+    "IPython's hooks": [
+        "shell = get_ipython()\nshell.input_transformers_cleanup.append(lambda lines: ['x = 1'])\n"
+        "shell.events.register('pre_run_cell', lambda *a: (_ for _ in ()).throw(SystemExit))",
+        square("return x"),
+    ],
+    "a trace function": [
+        "seen = []\nsys.settrace(lambda frame, *a: seen.append(frame.f_locals.get('expected')))",
+        square("return seen[-1] if seen and seen[-1] is not None else x"),
+    ],
+    "stack frames": [
+        square(
+            "frame, found = sys._getframe(), x\nwhile frame:\n"
+            "    for name in ('expected', 'reference', 'spec', 'answer'):\n"
+            "        value = frame.f_locals.get(name)\n        if hasattr(value, 'shape'): found = value\n"
+            "    frame = frame.f_back\nreturn found"
+        )
+    ],
+    "objects in memory": [
+        square(
+            "import gc\nfor thing in gc.get_objects():\n"
+            "    if type(thing).__name__ == 'Exercise': return thing.reference(x)\nreturn x"
+        )
+    ],
+    "the reference imported": [square("from course.exercises import find\nreturn find('99.1').reference(x)")],
+    "a forged report": [
+        "def shout():\n    import json\n"
+        "    for fd in range(3, 64):\n        try:\n"
+        "            for event in ({'event': 'answer', 'id': '99.1', 'case': 0, 'value': 1, 'points': 3},\n"
+        "                          {'event': 'mark', 'id': '99.1', 'state': 'right', 'points': 3}):\n"
+        "                os.write(fd, (json.dumps(event) + '\\n').encode())\n"
+        "        except OSError: pass",
+        square("shout()\nreturn x"),
+    ],
+    "a list that holds itself": [square("ring = []\nring.append(ring)\nreturn ring")],
+    "a pickle": [square("import pickle\nreturn pickle.dumps(print)")],
+    "an error that misbehaves": [
+        "class Bad(Exception):\n    def __str__(self): raise SystemExit\n    __repr__ = __str__",
+        square("raise Bad"),
+    ],
+    "not a function": ["exercise('99.1')('an answer')"],
+    "the network": [
+        square("import socket\nsocket.create_connection(('1.1.1.1', 53), timeout=2)\nreturn x"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_no_lie_gains_a_mark_or_costs_another_exercise(name, lesson, cases, call):
+    first, second = marking.mark(lesson, call(START, HONEST, *LIES[name]), cases)
+    assert first.points == 0
+    assert first.state in ("wrong", "missing")
+    if name not in ("IPython's hooks", "the serializer replaced", "the serializer makes code"):
+        assert second.state == "right", second.says
+
+
+# name -> cells that stop, fill or fork; the exercise named is the one they cost
+VIOLENCE = {
+    "leaves the program": [square("os._exit(0)")],
+    "kills itself": [square("import signal\nos.kill(os.getpid(), signal.SIGKILL)")],
+    "kills everybody": [square("import signal\nos.kill(-1, signal.SIGKILL)\nos.kill(1, signal.SIGKILL)")],
+    "loops and swallows interrupts": [
+        square("while True:\n    try:\n        while True: pass\n    except BaseException: pass")
+    ],
+    "loops": [square("while True: pass")],
+    "forks": [square("while True:\n    try: os.fork()\n    except OSError: pass")],
+    "eats memory": [square("hoard = []\nwhile True: hoard.append(np.ones(10**6))")],
+    "eats memory in children": [
+        square(
+            "import time\nfor _ in range(4):\n    if os.fork() == 0:\n        hoard = []\n"
+            "        while True: hoard.append(np.ones(10**6))\ntime.sleep(60)"
+        )
+    ],
+    "fills the disk": [
+        square(
+            "for i in range(10**6):\n    with open(f'/tmp/{i}', 'wb') as f: f.write(b'x' * 2**20)\nreturn x"
+        )
+    ],
+    "prints for ever": [square("while True: print('x' * 10**6)")],
+    "floods the pipe": [
+        square(
+            "for fd in range(3, 64):\n    try:\n        while True: os.write(fd, b'x' * 10**6)\n"
+            "    except OSError: pass\nreturn x"
+        )
+    ],
+    "a cell that leaves": ["os._exit(1)", square("return 2 * x")],
+    "a cell that loops": ["while True:\n    try:\n        while True: pass\n    except BaseException: pass"],
+}
+
+
+@pytest.mark.parametrize("name", VIOLENCE)
+def test_violence_costs_only_what_it_touches(name, lesson, cases, call):
+    canary = Path(tempfile.gettempdir()) / f"canary-{os.getpid()}"
+    canary.write_text("alive")
+    first, second = marking.mark(lesson, call(START, *VIOLENCE[name], HONEST, seconds=3), cases)
+    assert first.points == 0
+    assert second.state == "right", second.says
+    assert canary.read_text() == "alive"
+    canary.unlink()
+    assert not _left_behind()
+
+
+def test_children_do_not_outlive_the_sandbox(call):
+    call(
+        START,
+        "import time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(1000)\n"
+        "    os._exit(0)",
+        HONEST,
+    )
+    assert not _left_behind()
+
+
+def _left_behind():
+    """Processes of a sandbox that still live."""
+    for _ in range(20):
+        left = [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if "/grading/runner.py" in (process.info["cmdline"] or ())
+        ]
+        left = [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
+        if not left:
+            return []
+        time.sleep(0.1)
+    return left
+
+
+SPY = """
+@exercise('99.1')
+def square(x):
+    found = []
+    for folder, _, files in os.walk('/'):
+        if folder.startswith(('/proc', '/sys', '/usr', '/dev', sys.base_prefix, sys.prefix + '/')): continue
+        found += [os.path.join(folder, f) for f in files if f.startswith(('lesson_', 'gradebook', 'marking'))]
+    for process in os.listdir('/proc'):
+        if process.isdigit():
+            for what in ('cmdline', 'environ'):
+                try: text = open(f'/proc/{process}/{what}').read()
+                except OSError: continue
+                if 'SECRET' in text or 'submissions' in text: found.append(text)
+    found += [name for name in os.environ if 'SEED' in name or 'TOKEN' in name]
+    for place in ('/home', '/root/.ssh', '/etc/shadow', '/work/main/course', '/var'):
+        try: found.append(place if os.listdir(place) else '')
+        except OSError: pass
+    return ';'.join(found)
+"""
+
+
+def test_there_is_nothing_to_read(call, monkeypatch):
+    monkeypatch.setenv("GRADER_SEED", "SECRET")
+    answers = call(START, SPY).answers["99.1"]
+    assert [answer.value for answer in answers] == ["", ""]
+
+
+def test_there_is_nowhere_to_write(call):
+    attempt = (
+        "wrote = []\nfor place in ('/', '/grading', '/usr/lib', sys.prefix, np.__path__[0], '/root'):\n"
+        "    try:\n        open(os.path.join(place, 'mine'), 'w').close()\n        wrote.append(place)\n"
+        "    except OSError: pass\nreturn ';'.join(wrote)"
+    )
+    assert [answer.value for answer in call(START, square(attempt)).answers["99.1"]] == ["", ""]
+
+
+def test_the_student_is_nobody(call):
+    report = call(
+        START, square("return [os.getuid() == 0, os.geteuid() == 0, len(os.listdir('/proc')) > 200]")
+    )
+    assert report.answers["99.1"][0].value == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "from mini_attn.softmax import softmax\nreturn softmax(x)",
+        "import mini_attn.softmax as s\nreturn getattr(s, 'soft' + 'max')(x)",
+        "import importlib\nreturn importlib.reload(importlib.import_module('mini_attn.softmax')).softmax(x)",
+    ],
+)
+def test_the_functions_asked_for_are_withheld(body, call):
+    errors = [answer.error for answer in call(START, square(body)).answers["99.1"]]
+    assert all("mini_attn.softmax.softmax is withheld" in error for error in errors)
+
+
+def test_the_rest_of_the_library_may_be_used(call):
+    body = "import torch\nfrom mini_attn import geometry\nx = torch.tensor(x)\nreturn geometry.cosine(x, x)"
+    assert [answer.value for answer in call(START, square(body)).answers["99.1"]] == pytest.approx([1.0, 1.0])
+
+
+def test_checks_do_not_matter(lesson, cases, call):
+    good = square("return x**2")
+    for cells in (
+        [START, good, HONEST],
+        [START, good, "check('99.1', square)", HONEST, "check('99.1', square)", "check('99.1', square)"],
+        [START, "check = print", good, HONEST, "assert False, 'my own check'"],
+    ):
+        assert [mark.state for mark in marking.mark(lesson, call(*cells), cases)] == ["right", "right"]

@@ -1,0 +1,59 @@
+import pytest
+
+from course.grade import grading
+from course.grade import sandbox as walls
+
+
+def test_without_bubblewrap_grading_refuses_and_says_what_to_install(tmp_path, monkeypatch, capsys):
+    (tmp_path / "ada").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(walls.SandboxMissing, match="apt install bubblewrap"):
+        walls.require()
+    status = grading.main([str(tmp_path), "--seed", "s", "--lesson", "06", "--out", str(tmp_path / "out")])
+    assert status == 1
+    assert "needs bubblewrap" in capsys.readouterr().err
+
+
+def test_a_sandbox_that_cannot_be_made_says_what_to_change(tmp_path, monkeypatch):
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(walls.SandboxMissing, match=r"No permissions.*user namespaces"):
+        walls.require()
+
+
+def test_our_own_failure_is_not_the_students(call, sandbox, monkeypatch):
+    monkeypatch.setattr(type(sandbox), "_home", property(lambda self: "/nowhere"))
+    with pytest.raises(grading.GraderError, match="the sandbox did not start"):
+        call("x = 1")
+
+
+def test_errors_in_cells_cost_only_what_they_define(call):
+    report = call("1 / 0", "%matplotlib inline", "!true", "def square(x):\n    return x", "syntax error here")
+    assert report.cell_errors[0] == "ZeroDivisionError: division by zero"
+    assert report.cell_errors[4].startswith("SyntaxError")
+    assert set(report.cell_errors) == {0, 4}
+    assert report.found == {"99.1"}
+
+
+def test_the_last_registered_function_counts_and_is_found_anywhere(call):
+    start = "from course.exercise import exercise, todo"
+    cells = [f"@exercise('99.1')\ndef f{n}(x):\n    return {n}" for n in (1, 2)]
+    report = call(start, *cells, "def total(x):\n    return 3")
+    assert [answer.value for answer in report.answers["99.1"]] == [2, 2]
+    assert report.registered["99.1"] == [(1, "f1"), (2, "f2")]
+    assert [answer.value for answer in report.answers["99.2"]] == [3, 3]
+    blank = call(start, "@exercise('99.1')\ndef square(x):\n    todo()")
+    assert {answer.error for answer in blank.answers["99.1"]} == {"not attempted"}
+
+
+def test_inputs_are_fresh_for_each_call_and_changes_are_noted(call):
+    report = call("def square(x):\n    x *= x\n    return x", "def total(x):\n    return x.sum()")
+    assert [answer.changed for answer in report.answers["99.1"]] == [[0], [0]]
+    assert [answer.changed for answer in report.answers["99.2"]] == [[], []]
+
+
+def test_without_walls_the_same_code_runs(lesson, cases):
+    with walls.Sandbox(lesson.withheld, unsafe=True) as box:
+        report = box.call(["def square(x):\n    return x**2"], {"99.1": ("square", cases["99.1"])})
+    assert [answer.error for answer in report.answers["99.1"]] == [None, None]

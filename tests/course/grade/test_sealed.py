@@ -1,0 +1,42 @@
+import subprocess
+import sys
+
+import pytest
+
+from course import exercises
+from course.grade.sealed import seal
+
+
+def run(folder, code):
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_withheld_functions_say_so_and_the_rest_works(tmp_path):
+    seal(tmp_path, ["mini_attn.geometry.cosine", "mini_attn.models.LinearClassifier.forward"])
+    done = run(
+        tmp_path,
+        "import torch, mini_attn\nfrom mini_attn import geometry, models\n"
+        f"assert mini_attn.__file__.startswith({str(tmp_path)!r})\n"
+        "print(geometry.selected_tokens(torch.eye(2)).tolist())\n"
+        "for call in (lambda: geometry.cosine(1, 2), lambda: models.LinearClassifier(2)(None)):\n"
+        "    try: call()\n    except NotImplementedError as error: print(error)\n",
+    )
+    assert done.stdout.splitlines() == [
+        "[0, 1]",
+        "mini_attn.geometry.cosine is withheld while this lesson is graded: write it yourself",
+        "mini_attn.models.LinearClassifier.forward is withheld while this lesson is graded: write it yourself",
+    ], done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["mini_attn.geometry.cosin", "mini_attn.nothing.f", "numpy.abs", "mini_attn.geometry"]
+)
+def test_a_misspelt_name_does_not_pass_for_sealed(name, tmp_path):
+    with pytest.raises(ValueError, match=f"{name} is not a function of mini_attn"):
+        seal(tmp_path, [name])
+
+
+@pytest.mark.parametrize("lesson", exercises.lessons())
+def test_what_the_exercises_withhold_exists(lesson, tmp_path):
+    seal(tmp_path, sorted({name for spec in exercises.exercises(lesson) for name in spec.withheld}))

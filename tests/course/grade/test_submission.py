@@ -1,0 +1,146 @@
+import json
+import os
+import re
+
+import pytest
+
+from course.grade import submission
+
+
+def notebook(*cells, ids=None):
+    ids = ids or [f"id{n}" for n in range(len(cells))]
+    return json.dumps(
+        {
+            "cells": [
+                {"cell_type": "code", "id": id, "source": cell, "outputs": [], "metadata": {}}
+                for id, cell in zip(ids, cells, strict=True)
+            ],
+            "nbformat": 4,
+            "nbformat_minor": 5,
+            "metadata": {},
+        }
+    )
+
+
+def found(folder, lesson):
+    return {one.student: one for one in submission.find(folder, lesson)}
+
+
+def test_three_ways_to_hand_in(tmp_path, lesson):
+    (tmp_path / "ada" / "lesson_99").mkdir(parents=True)
+    (tmp_path / "ada" / "lesson_99" / "99_squares.ipynb").write_text(notebook("a = 1"))
+    (tmp_path / "bob").mkdir()
+    (tmp_path / "bob" / "99 (copy).ipynb").write_text(notebook("b = 1"))
+    (tmp_path / "cy.ipynb").write_text(notebook("c = 1"))
+    (tmp_path / "notes.txt").write_text("not a submission")
+    (tmp_path / ".hidden").mkdir()
+    students = found(tmp_path, lesson)
+    assert {name: one.cells for name, one in students.items()} == {
+        "ada": [("id0", "a = 1")],
+        "bob": [("id0", "b = 1")],
+        "cy": [("id0", "c = 1")],
+    }
+    assert all(one.problem is None for one in students.values())
+
+
+def test_the_lessons_own_notebook_counts_among_several(tmp_path, lesson):
+    (tmp_path / "ada").mkdir()
+    for name in ("06_other.ipynb", "99_old.ipynb", "99_squares.ipynb"):
+        (tmp_path / "ada" / name).write_text(notebook(name))
+    assert found(tmp_path, lesson)["ada"].cells == [("id0", "99_squares.ipynb")]
+    (tmp_path / "ada" / "99_squares.ipynb").unlink()
+    assert found(tmp_path, lesson)["ada"].cells == [("id0", "99_old.ipynb")]
+    (tmp_path / "ada" / "99_old.ipynb").unlink()
+    assert "none of its notebooks is lesson 99" in found(tmp_path, lesson)["ada"].problem
+
+
+def test_every_folder_has_a_row(tmp_path, lesson):
+    (tmp_path / "empty").mkdir()
+    assert found(tmp_path, lesson)["empty"].problem == "there is no notebook (.ipynb) in the folder"
+
+
+def test_names_cannot_leave_the_results(tmp_path, lesson):
+    for name in ("..hidden", "a b", "=cmd()", "über", "<script>", "x" * 200):
+        (tmp_path / name).mkdir()
+    students = found(tmp_path, lesson)
+    assert len(students) == 5  # ..hidden begins with a dot
+    assert all(submission.STUDENT.fullmatch(name) for name in students)
+
+
+def test_two_names_never_become_one(tmp_path, lesson):
+    for name in ("a b", "a?b"):
+        (tmp_path / name).mkdir()
+    assert list(found(tmp_path, lesson)) == ["a_b", "a_b_"]
+
+
+HOSTILE = {
+    "nothing": (b"", "the file is empty"),
+    "not JSON": (b"{'cells': []}", "JSON breaks off in line 1"),
+    "cut off": (b'{"cells": [{"cell_type": "code",', "JSON breaks off"),
+    "not text": (b"\xff\xfe\x00", "not a text in UTF-8"),
+    "nested": (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+    "a list": (b"[]", "no list of cells"),
+    "no cells": (b"{}", "no list of cells"),
+    "odd cells": (b'{"cells": [1]}', "one of its cells is not a cell"),
+    "odd source": (b'{"cells": [{"cell_type": "code", "source": 5}]}', "a cell's text is not text"),
+    "odd lines": (b'{"cells": [{"cell_type": "code", "source": [5]}]}', "a cell's text is not text"),
+    "odd id": (b'{"cells": [{"cell_type": "code", "id": [], "source": ""}]}', "a cell's text is not text"),
+    "format 3": (b'{"worksheets": []}', "format 3"),
+    "huge number": (b'{"cells": ' + b"9" * 10_000 + b"}", "Exceeds the limit|no list of cells"),
+    "many cells": (b'{"cells": [' + b"{}," * 2000 + b"{}]}", "more than 2000 cells"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_notebooks_are_described(name, tmp_path, lesson):
+    content, says = HOSTILE[name]
+    (tmp_path / "eve.ipynb").write_bytes(content)
+    one = found(tmp_path, lesson)["eve"]
+    assert one.cells == []
+    assert re.search(says, one.problem), one.problem
+
+
+def test_a_large_file_is_refused_without_reading_it_all(tmp_path, lesson):
+    with (tmp_path / "eve.ipynb").open("wb") as file:
+        file.truncate(submission.LARGEST + 1)
+    assert "clear its outputs" in found(tmp_path, lesson)["eve"].problem
+
+
+def test_links_and_pipes_are_refused(tmp_path, lesson):
+    secret = tmp_path / "secret.ipynb"
+    secret.write_text(notebook("the_answer = 42"))
+    students = tmp_path / "students"
+    (students / "eve").mkdir(parents=True)
+    (students / "eve" / "99_squares.ipynb").symlink_to(secret)
+    (students / "mal.ipynb").symlink_to(secret)
+    (students / "dir").symlink_to(tmp_path, target_is_directory=True)
+    (students / "pip").mkdir()
+    os.mkfifo(students / "pip" / "99_squares.ipynb")
+    rows = found(students, lesson)
+    assert all(one.problem for one in rows.values())
+    assert not any(one.cells for one in rows.values())
+    assert rows["mal"].problem == "it is a link, not a file or folder; hand in the notebook itself"
+    assert len(rows) == 4
+
+
+def test_duplicate_ids_and_lone_surrogates_do_no_harm(tmp_path, lesson):
+    (tmp_path / "eve.ipynb").write_text(notebook("a = 1", "b = '\\ud800'", ids=["same", "same"]))
+    one = found(tmp_path, lesson)["eve"]
+    assert one.problem is None
+    assert [id for id, _ in one.cells] == ["same", "same"]
+    "".join(code for _, code in one.cells).encode()
+
+
+def test_what_others_build_on_is_restored(tmp_path, lesson):
+    (tmp_path / "ada.ipynb").write_text(notebook("x = 1"))
+    (tmp_path / "bob.ipynb").write_text(notebook("import numpy as np"))
+    (tmp_path / "cy.ipynb").write_text(notebook("import numpy", ids=["cell-zero"]))
+    rows = found(tmp_path, lesson)
+    assert submission.prelude(rows["ada"], lesson) == ["import numpy as np"]
+    assert submission.prelude(rows["bob"], lesson) == []
+    assert submission.prelude(rows["cy"], lesson) == []
+
+
+def test_a_missing_folder_is_an_error(tmp_path, lesson):
+    with pytest.raises(NotADirectoryError, match="not a folder of submissions"):
+        submission.find(tmp_path / "nowhere", lesson)
