@@ -50,6 +50,7 @@ def main() -> None:
     _install_stubs(register)
     from IPython.core.interactiveshell import InteractiveShell
 
+    InteractiveShell.enable_gui = lambda self, gui=None: None  # what %matplotlib asks for
     shell = InteractiveShell.instance()
     shell.history_manager.enabled = False
     tell(event="ready")
