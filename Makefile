@@ -4,22 +4,24 @@
 PYTHON ?= python3
 BOOTSTRAP = $(PYTHON) course/bootstrap.py
 
-.PHONY: help learn test build lint clean python
+.PHONY: help learn test build grade release lint clean python
 
 help:
 	@echo "make learn   prepare .venv, copy the lessons to my-lessons/, open JupyterLab on lesson 01"
 	@echo "             make learn ARGS=\"--no-browser --port=8899\" passes options to JupyterLab"
 	@echo "make test    run the unit tests, the browser tests and every notebook"
+	@echo "make grade   grade submissions: make grade ARGS=\"SUBMISSIONS --lesson 06 --seed SECRET\""
+	@echo "make release make a lesson's assignment for nbgrader: make release ARGS=\"06 --out DIR\""
 	@echo "make build   rebuild lessons/ and solutions/ from course/source; one of them: make build ARGS=05"
 	@echo "make lint    check the style of the code"
 	@echo "make clean   delete .venv and all caches; my-lessons/ stays"
 
-learn test build: python
+learn test build grade release: python
 	@$(BOOTSTRAP) $@ $(ARGS)
 
 lint: python
-	@$(BOOTSTRAP) ruff check
-	@$(BOOTSTRAP) ruff format --check
+	@$(BOOTSTRAP) ruff check course mini_attn tests
+	@$(BOOTSTRAP) ruff format --check course mini_attn tests
 
 # A python3 that is missing, a stub, or a shim cannot run course/bootstrap.py, so it is asked for a sign of life first.
 python:

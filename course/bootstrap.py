@@ -1,4 +1,4 @@
-"""Prepare .venv and run one of the course's commands in it: learn, test, build or ruff.
+"""Prepare .venv and run one of the course's commands in it: learn, test, build, grade and so on.
 
 Standard library only, and in syntax that Python 3.6 can read: an old Python must get far enough to say that
 it is too old.
@@ -24,6 +24,8 @@ NEEDED = 2.5e9  # bytes: a finished environment and pip's temporary files, with 
 COMMANDS = {  # name: (extras of pyproject.toml, what the environment's Python runs)
     "learn": ([], ["-m", "course", "start"]),
     "test": (["test"], [os.path.join("tests", "run.py")]),
+    "grade": (["grade"], ["-m", "course", "grade"]),
+    "release": (["grade"], ["-m", "course", "release"]),
     "build": ([], ["-m", "course", "build"]),
     "ruff": (["test"], ["-m", "ruff"]),
 }

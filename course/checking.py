@@ -85,10 +85,10 @@ def verdict(spec: Exercise, function: Callable, seed: int = PUBLIC_SEED) -> Verd
         if isinstance(outcomes[-1].error, NotAttempted):
             return Verdict(False, f"{label}: not attempted yet. Replace todo() by your own code.")
     expected = [run(spec.reference, case, spec.parameters) for case in cases]
-    problems = [_problem(spec, *pair) for pair in zip(expected, outcomes, strict=True)]
+    problems = [problem_with(spec, *pair) for pair in zip(expected, outcomes, strict=True)]
     if not any(problems):
         return Verdict(True, f"✓ {label}: right on all {len(cases)} inputs.")
-    message, where = _recognise(spec, cases, expected, outcomes)
+    message, where = recognise(spec, cases, expected, outcomes)
     if where is None:
         where = next(index for index, problem in enumerate(problems) if problem)
     lines = [f"✗ {label}: not right yet. On input {where + 1} of {len(cases)}:"]
@@ -116,7 +116,7 @@ def _unusable(spec: Exercise, function: Callable) -> str | None:
     return None
 
 
-def _problem(spec: Exercise, expected: Outcome, outcome: Outcome) -> str | None:
+def problem_with(spec: Exercise, expected: Outcome, outcome: Outcome) -> str | None:
     """What is wrong with an outcome, or None when it is right."""
     if outcome.error is not None:
         return "it stopped with an error"
@@ -127,7 +127,7 @@ def _problem(spec: Exercise, expected: Outcome, outcome: Outcome) -> str | None:
     return problem
 
 
-def _recognise(
+def recognise(
     spec: Exercise, cases: list[tuple], expected: list[Outcome], outcomes: list[Outcome]
 ) -> tuple[str | None, int | None]:
     """The sentence for a known misconception and the input that shows it; (None, None) if it is a new one."""
@@ -138,7 +138,7 @@ def _recognise(
         telling = [
             index
             for index, (theirs, right) in enumerate(zip(wrong, expected, strict=True))
-            if agrees[index] and _problem(spec, right, theirs)
+            if agrees[index] and problem_with(spec, right, theirs)
         ]
         if telling and sum(agrees) > best[0]:
             best = (sum(agrees), known.message, telling[0])

@@ -11,8 +11,8 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from course import exercises
-from course.notebook import from_source, to_text
-from course.specification import Exercise
+from course.notebook import ANSWER, from_source, is_written, to_text
+from course.specification import Exercise, Written
 
 MAX_BYTES = 400_000
 WALL_TIME = re.compile(r"Wall time|CPU times|\b\d+(\.\d+)?\s*(ms|µs|us|it/s|s/it)\b|\d\d:\d\d<\d\d:\d\d")
@@ -40,6 +40,7 @@ def source_problems(source: Path) -> list[str]:
         return [f"{source.name}: {problem}." for problem in problems]  # nothing else can be read
     if source.stem[:2] in exercises.lessons():
         problems += _exercise_problems(exercises.exercises(source.stem[:2]), cells)
+        problems += _written_problems(exercises.written(source.stem[:2]), unsolved, cells)
     elif any("@exercise(" in cell.source for cell in cells):
         problems.append(f"it has exercises, but there is no course/exercises/lesson_{source.stem[:2]}.py")
     return [f"{source.name}: {problem}." for problem in problems]
@@ -96,6 +97,27 @@ def _exercise_problems(specs: list[Exercise], cells: list[NotebookNode]) -> list
             problems.append(f"exercise {spec.id} takes {functions[spec.id]}, its reference {spec.parameters}")
     if not any(re.search(r"^progress\(", cell.source, re.M) for cell in cells if cell.cell_type == "code"):
         problems.append("no cell calls progress(...)")
+    return problems
+
+
+def _written_problems(
+    specs: list[Written], unsolved: list[NotebookNode], solved: list[NotebookNode]
+) -> list[str]:
+    """Where a lesson and the specifications of its written questions disagree."""
+    places = [position for position, cell in enumerate(unsolved) if is_written(cell)]
+    asked = [unsolved[position].metadata.get("exercise") for position in places]
+    if asked != [spec.id for spec in specs]:
+        return [f"its written questions are {asked}, the specifications {[spec.id for spec in specs]}"]
+    problems = []
+    for spec, position in zip(specs, places, strict=True):
+        question = unsolved[position - 1].source
+        if f"### Exercise {spec.id}: {spec.title}\n" not in question or f"{spec.minutes} min" not in question:
+            problems.append(
+                f"the cell before the answer to {spec.id} must be headed "
+                f"'### Exercise {spec.id}: {spec.title}' and say '{spec.minutes} minutes'"
+            )
+        if unsolved[position].source.strip() != ANSWER or solved[position].source.strip() == ANSWER:
+            problems.append(f"the answer to {spec.id} must be a model answer between the solution's markers")
     return problems
 
 

@@ -11,6 +11,10 @@ import nbformat
 from nbformat import NotebookNode
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+TODO, ANSWER = (
+    "todo()",
+    "*Write your answer here.*",
+)  # in a lesson, where its solution has code or words
 METADATA = {  # no version of Python or of a tool: those would differ between machines
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {
@@ -29,7 +33,8 @@ def from_source(source: Path, solved: bool) -> NotebookNode:
 
     Args:
         source: `NN_slug.py` in jupytext's percent format.
-        solved: keep the solutions (without their markers), or put `todo()` in their place.
+        solved: keep the solutions (without their markers), or put `todo()` in their place; in a markdown cell
+            tagged "written" the solution is a model answer, and its place says where to write.
 
     Raises:
         ValueError: solution markers that do not pair up.
@@ -38,7 +43,11 @@ def from_source(source: Path, solved: bool) -> NotebookNode:
     notebook = nbformat.v4.new_notebook(metadata=METADATA)
     for position, cell in enumerate(read.cells):
         where = f"{source.name}, cell {position}"
-        text = _solutions(cell.source, solved, where) if cell.cell_type == "code" else cell.source
+        text = cell.source
+        if cell.cell_type == "code":
+            text = _solutions(text, solved, where, TODO)
+        elif is_written(cell):
+            text = _solutions(text, solved, where, ANSWER)
         metadata = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
         new = {"code": nbformat.v4.new_code_cell, "markdown": nbformat.v4.new_markdown_cell}
         if cell.cell_type not in new or not text.strip():
@@ -51,8 +60,13 @@ def from_source(source: Path, solved: bool) -> NotebookNode:
     return notebook
 
 
-def _solutions(text: str, solved: bool, where: str) -> str:
-    """A code cell with its solution blocks opened (solved) or replaced by `todo()`."""
+def is_written(cell: NotebookNode) -> bool:
+    """Whether a cell is the place for a written answer."""
+    return cell.cell_type == "markdown" and "written" in cell.metadata.get("tags", [])
+
+
+def _solutions(text: str, solved: bool, where: str, instead: str) -> str:
+    """A cell's text with its solution blocks opened (solved) or replaced by other words."""
     lines, inside = [], False
     for line in text.splitlines():
         if line.strip() in (BEGIN, END):
@@ -60,7 +74,7 @@ def _solutions(text: str, solved: bool, where: str) -> str:
                 raise ValueError(f"{where}: '{line.strip()}' without its partner.")
             inside = not inside
             if inside and not solved:
-                lines.append(re.match(r"\s*", line).group() + "todo()")
+                lines.append(re.match(r"\s*", line).group() + instead)
         elif solved or not inside:
             lines.append(line)
     if inside:

@@ -48,6 +48,8 @@ class Exercise:
             failing case is the one that learners are shown.
         compare: tolerances.
         misconceptions: known wrong answers, at least three.
+        withheld: functions of mini_attn that would answer the exercise, "mini_attn.softmax.softmax"; a graded
+            notebook cannot call them.
     """
 
     id: str
@@ -59,6 +61,7 @@ class Exercise:
     cases: Callable[[np.random.Generator], list[tuple]]
     compare: Compare = field(default_factory=Compare)
     misconceptions: list[Misconception] = field(default_factory=list)
+    withheld: tuple[str, ...] = ()
 
     @property
     def lesson(self) -> str:
@@ -73,3 +76,29 @@ class Exercise:
     def draw(self, seed: int) -> list[tuple]:
         """The argument tuples for a seed: the same seed gives the same inputs."""
         return self.cases(np.random.default_rng(seed))
+
+
+@dataclass(frozen=True)
+class Written:
+    """A question that is answered in words, and marked by a person with a rubric.
+
+    Args:
+        id: lesson and number, "06.6"; written questions are numbered after the lesson's exercises.
+        title: a few words, the same as in the lesson's heading.
+        points: what it is worth when graded.
+        minutes: how long a learner should expect to need.
+        rubric: (points, what earns them), in the order of a full answer; their sum is `points`.
+    """
+
+    id: str
+    title: str
+    points: float
+    minutes: int
+    rubric: list[tuple[float, str]]
+
+    def __post_init__(self):
+        total = sum(points for points, _ in self.rubric)
+        if total != self.points:
+            raise ValueError(
+                f"{self.id} is worth {self.points:g} points, but its rubric adds up to {total:g}"
+            )

@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import logsigmoid, softplus
 
 
 @dataclass(frozen=True)
@@ -70,14 +69,19 @@ class _Apply(torch.autograd.Function):
 def _log_logistic(u: Tensor) -> Tensor:
     # log(1 + e^-u) = e^-u (1 - e^-u / 2 + ...): beyond u = 20 two terms give its logarithm to the last digit
     far = u > 20
-    return torch.where(far, -u - 0.5 * (-u).exp(), softplus(-u.masked_fill(far, 0.0)).log())
+    return torch.where(far, -u - 0.5 * (-u).exp(), _softplus(-u.masked_fill(far, 0.0)).log())
 
 
 def _log_linear(u: Tensor) -> Tensor:
     return torch.where(u < 0, (-u).log(), torch.nan)
 
 
-logistic = Loss("logistic", lambda u: softplus(-u), _log_logistic, lambda u: logsigmoid(-u))
+def _softplus(x: Tensor) -> Tensor:
+    # torch's own softplus is x beyond 20, 2e-9 off; its logsigmoid starts threads for a dozen numbers
+    return torch.logaddexp(x, torch.zeros_like(x))
+
+
+logistic = Loss("logistic", lambda u: _softplus(-u), _log_logistic, lambda u: -_softplus(u))
 exponential = Loss("exponential", lambda u: (-u).exp(), torch.neg, torch.neg)
 linear = Loss("linear", torch.neg, _log_linear, torch.zeros_like)
 

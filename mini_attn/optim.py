@@ -122,6 +122,10 @@ class PolyakGD(_TrialOptimizer):
             way to a worse limit than L*, the steps grow without bound: set ``max_step``.
         max_step: longest step ||w_new - w|| allowed.
 
+    With attention the loss tends to L* > 0, and L - L* drowns in rounding once it falls below 1e-16: in
+    float64 the steps end near ||W|| = 120 and 1 - cosine = 3e-3 (medians of 60 trials of W, n=6, T=8, d=10,
+    given L* itself). Growing normalised steps, :func:`mini_attn.train.growing`, go on.
+
     Raises:
         ValueError: lr, max_step or batch_dims out of range; a step without a closure.
 

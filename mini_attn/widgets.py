@@ -20,7 +20,7 @@ def sliders(draw: Callable[..., Figure], **controls: ipywidgets.ValueWidget) -> 
         draw: the controls' values, by name -> a Figure made without pyplot, so that nothing stays open.
         controls: sliders and the like, by the name of draw's argument.
     """
-    picture = ipywidgets.Image(format="png")
+    picture = ipywidgets.Image(format="png", layout={"align_self": "flex-start"})  # stretched, it blurs
 
     def redraw(_=None):
         buffer = io.BytesIO()

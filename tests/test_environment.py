@@ -10,6 +10,7 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}  # where conda-forge uses another name
+COMES_WITH = {"IPython": "ipykernel", "PIL": "matplotlib"}  # imported by a name that no requirement has
 
 
 def parts(requirement: str) -> tuple[str, frozenset[str]]:
@@ -47,18 +48,34 @@ def test_packages_come_from_conda_forge_alone():
     assert described["name"] == project()["name"]
 
 
-def test_every_module_imported_by_the_packages_is_asked_for():
-    """What mini_attn and course import comes from the standard library, the project or a listed package."""
+def test_every_module_that_a_lesson_imports_is_asked_for():
+    """What lessons import, directly or through the project, comes with Python or from a listed package."""
     listed = {parts(line)[0] for line in project()["dependencies"]}
-    known = (
-        listed | sys.stdlib_module_names | {"mini_attn", "course", "IPython"}
-    )  # IPython comes with ipykernel
-    for path in [*ROOT.glob("mini_attn/**/*.py"), *ROOT.glob("course/**/*.py")]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                modules = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                modules = [node.module]
-            else:
-                continue
-            assert {name.split(".")[0] for name in modules} <= known, f"{path}: {modules}"
+    known = {*listed, *COMES_WITH, *sys.stdlib_module_names, "mini_attn", "course"}
+    assert set(COMES_WITH.values()) <= listed
+    waiting = [
+        *ROOT.glob("course/source/*.py"),
+        *ROOT.glob("course/exercises/*.py"),
+        *ROOT.glob("mini_attn/**/*.py"),
+    ]
+    seen = set()
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        names = imports(path)
+        assert {name.split(".")[0] for name in names} <= known, path
+        waiting += [file for name in names if (file := ROOT / f"{name.replace('.', '/')}.py").exists()]
+    assert ROOT / "course" / "checking.py" in seen  # through course.exercise, which each lesson imports
+
+
+def imports(path: Path) -> list[str]:
+    """Return the modules that a file imports, "from a import b" as both a and a.b."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names

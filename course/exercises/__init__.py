@@ -1,11 +1,12 @@
-"""The exercises of all lessons: one module `lesson_NN` each, with a list `EXERCISES`."""
+"""The exercises of all lessons: one module `lesson_NN` each, with `EXERCISES` and perhaps `WRITTEN`."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from types import ModuleType
 
-from course.specification import Exercise
+from course.specification import Exercise, Written
 
 
 def lessons() -> list[str]:
@@ -16,9 +17,18 @@ def lessons() -> list[str]:
 
 def exercises(lesson: str) -> list[Exercise]:
     """The exercises of lesson "01", in the order in which the lesson asks them."""
+    return _module(lesson).EXERCISES
+
+
+def written(lesson: str) -> list[Written]:
+    """The questions of lesson "01" that are answered in words and marked by a person; often none."""
+    return getattr(_module(lesson), "WRITTEN", [])
+
+
+def _module(lesson: str) -> ModuleType:
     if lesson not in lessons():
         raise ValueError(f"Lesson {lesson!r} has no exercises; these have: {', '.join(lessons())}.")
-    return importlib.import_module(f"{__name__}.lesson_{lesson}").EXERCISES
+    return importlib.import_module(f"{__name__}.lesson_{lesson}")
 
 
 def find(id: str) -> Exercise:

@@ -4,11 +4,10 @@ import cvxpy as cp
 import numpy as np
 import torch
 from scipy.optimize import nnls
+from scipy.special import softmax
 
 from course.specification import Compare, Exercise, Misconception
 from mini_attn import svm
-
-# --------------------------------------------------------------------------- inputs
 
 
 def _separable(rng, n, d):
@@ -38,25 +37,17 @@ def _hopeless(rng, n, d):
     return X, y
 
 
-# --------------------------------------------------------------------------- 02.1 the primal
+# 02.1
 
 
 def _primal(X, y):
-    problem = svm.label_problem(torch.as_tensor(X), torch.as_tensor(y))
-    return svm.solve(problem).value.numpy()
+    return svm.solve(svm.label_problem(torch.as_tensor(X), torch.as_tensor(y))).value.numpy()
 
 
-def _primal_variant(X, y, norm=cp.norm2, bias=0.0):
-    w, b = cp.Variable(X.shape[1]), cp.Variable()
-    problem = cp.Problem(cp.Minimize(norm(w)), [cp.multiply(y, X @ w + bias * b) >= 1])
-    problem.solve(solver=cp.CLARABEL)
-    return w.value
-
-
-def _primal_no_labels(X, y):
-    # Without the labels many inputs have no solution at all, and a learner's w.value is then None.
-    separable = _largest_margin(X, np.ones_like(y)) > 1e-6
-    return _primal(X, np.ones_like(y)) if separable else None
+def _primal_in_cvxpy(X, y, norm):
+    w = cp.Variable(X.shape[1])
+    cp.Problem(cp.Minimize(norm(w)), [cp.multiply(y, X @ w) >= 1]).solve(solver=cp.CLARABEL)
+    return w.value  # None where nothing is feasible, which is what a learner's code returns there
 
 
 PRIMAL = Exercise(
@@ -66,44 +57,29 @@ PRIMAL = Exercise(
     minutes=5,
     difficulty=1,
     reference=_primal,
-    cases=lambda rng: [
-        _half_plane(rng, 6),
-        _separable(rng, 2, 3),
-        _separable(rng, 8, 3),
-        _separable(rng, 3, 5),
-    ],
+    cases=lambda rng: [_half_plane(rng, 6), *(_separable(rng, n, d) for n, d in ((2, 3), (8, 3), (3, 5)))],
     compare=Compare(rtol=1e-4, atol=1e-5),
     misconceptions=[
         Misconception(
-            _primal_no_labels,
-            "The labels are missing from the constraint: a point with y = -1 has to satisfy w.x <= -1. "
-            "Multiply each score w.x_i by y_i.",
+            lambda X, y: _primal_in_cvxpy(X, np.ones_like(y), cp.norm2),
+            "The labels are missing from the constraint: multiply each score w.x_i by y_i.",
         ),
         Misconception(
             lambda X, y: np.zeros(X.shape[1]),
-            "You returned w = 0. With the constraint y_i w.x_i >= 0 the zero vector is feasible and has the "
-            "smallest norm; the right-hand side has to be 1.",
+            "w = 0 satisfies y_i w.x_i >= 0 and nothing is shorter: the right-hand side has to be 1.",
         ),
         Misconception(
-            lambda X, y: _primal_variant(X, y, norm=cp.norm1),
-            "You minimised the l1 norm, sum |w_j|. The margin is a Euclidean distance, so minimise the "
-            "Euclidean norm (cp.norm(w) or cp.sum_squares(w)).",
+            lambda X, y: _primal_in_cvxpy(X, y, cp.norm1),
+            "You minimised the l1 norm. The margin is a Euclidean distance: use cp.norm(w) as it is.",
         ),
         Misconception(
             lambda X, y: _primal(X, y) / np.linalg.norm(_primal(X, y)),
-            "You returned the unit vector w/||w||. The direction is right; the exercise asks for the w that "
-            "solves the problem, whose length 1/margin carries information.",
-        ),
-        Misconception(
-            lambda X, y: _primal_variant(X, y, bias=1.0),
-            "You added an intercept b. In this course the separating line goes through the origin, as the "
-            "model of lesson 01 does: use y_i w.x_i >= 1 alone.",
+            "You normalised w. Its direction is right, but its length, 1 / margin, is part of the answer.",
         ),
     ],
 )
 
-
-# --------------------------------------------------------------------------- 02.2 the upper bound
+# 02.2
 
 
 def _upper_bound(lam, X, y):
@@ -123,8 +99,7 @@ BOUND = Exercise(
     misconceptions=[
         Misconception(
             lambda lam, X, y: np.linalg.norm((lam * y) @ X),
-            "You did not divide by the sum of the weights, so the bound grows when all weights are doubled. "
-            "The weights of an average add up to one: divide by lam.sum().",
+            "Your bound grows when all weights are doubled: divide by their sum, lam.sum().",
         ),
         Misconception(
             lambda lam, X, y: np.linalg.norm(lam @ X) / lam.sum(),
@@ -132,12 +107,7 @@ BOUND = Exercise(
         ),
         Misconception(
             lambda lam, X, y: lam @ np.linalg.norm(X, axis=1) / lam.sum(),
-            "You averaged the lengths ||a_i||. That is an upper bound too, but a useless one: average the "
-            "vectors first and take the length of the result, so that they can cancel.",
-        ),
-        Misconception(
-            lambda lam, X, y: _upper_bound(lam, X, y) ** 2,
-            "You returned the squared length. The margin is a distance, so its bound is the length itself.",
+            "You averaged the lengths of the a_i. Average the vectors first, so that they can cancel.",
         ),
         Misconception(
             lambda lam, X, y: np.linalg.norm((lam * y) @ X) / len(lam),
@@ -146,21 +116,14 @@ BOUND = Exercise(
     ],
 )
 
-
-# --------------------------------------------------------------------------- 02.3 the KKT conditions
+# 02.3
 
 
 def _kkt(w, lam, X, y):
     A = y[:, None] * X
     slack = A @ w - 1
-    return np.array(
-        [
-            np.abs(w - A.T @ lam).max(),
-            np.maximum(-slack, 0).max(),
-            np.maximum(-lam, 0).max(),
-            np.abs(lam * slack).max(),
-        ]
-    )
+    equations = np.abs(w - A.T @ lam).max(), np.abs(lam * slack).max()
+    return np.array([equations[0], np.maximum(-slack, 0).max(), np.maximum(-lam, 0).max(), equations[1]])
 
 
 def _kkt_cases(rng):
@@ -172,18 +135,15 @@ def _kkt_cases(rng):
     lam = rng.uniform(0.1, 1.0, size=5)
     cases.append(((lam * y) @ X, lam, X, y))  # stationary, multipliers fine, the rest is not
     X, y = _separable(rng, 6, 3)
-    w = _primal(X, y)
-    cases.append((2 * w, np.zeros(6), X, y))  # feasible and slack, but not stationary
-    return cases
+    return [*cases, (2 * _primal(X, y), np.zeros(6), X, y)]  # feasible and slack, but not stationary
 
 
 def _kkt_variant(position, value):
-    """The right four numbers but one: `value(w, lam, A, slack)` stands at `position`."""
+    """The right four numbers but one: `value(w, lam, A, u)` stands at `position`."""
 
     def wrong(w, lam, X, y):
-        A = y[:, None] * X
-        answer = _kkt(w, lam, X, y)
-        answer[position] = value(w, lam, A, A @ w - 1)
+        answer, A = _kkt(w, lam, X, y), y[:, None] * X
+        answer[position] = value(w, lam, A, A @ w)
         return answer
 
     return wrong
@@ -203,68 +163,45 @@ KKT = Exercise(
             "Stationarity is w = sum lam_i a_i with the signed points a_i = y_i x_i; you used the x_i.",
         ),
         Misconception(
-            _kkt_variant(1, lambda w, lam, A, slack: np.maximum(slack, 0).max()),
-            "Your primal violation punishes points that are beyond the margin. A constraint is violated "
-            "where a_i.w < 1, so the violation is max(0, 1 - a_i.w).",
+            _kkt_variant(0, lambda w, lam, A, u: np.linalg.norm(w - A.T @ lam)),
+            "For stationarity you took a Euclidean length; take the largest absolute entry.",
         ),
         Misconception(
-            _kkt_variant(1, lambda w, lam, A, slack: np.maximum(-A @ w, 0).max()),
-            "Your primal violation compares a_i.w with 0. The constraint asks for at least 1.",
+            _kkt_variant(1, lambda w, lam, A, u: np.maximum(u - 1, 0).max()),
+            "Your second number grows with points beyond the edge. Violated is a_i.w < 1, by 1 - a_i.w.",
         ),
         Misconception(
-            _kkt_variant(2, lambda w, lam, A, slack: np.maximum(lam, 0).max()),
-            "Your dual violation punishes positive multipliers. They have to be nonnegative, so the "
-            "violation is max(0, -lam_i).",
+            _kkt_variant(3, lambda w, lam, A, u: np.abs(lam * u).max()),
+            "Complementary slackness multiplies lam_i with the slack a_i.w - 1, not with a_i.w.",
         ),
         Misconception(
-            _kkt_variant(3, lambda w, lam, A, slack: np.abs(lam * (A @ w)).max()),
-            "Complementary slackness multiplies lam_i with the slack a_i.w - 1, not with a_i.w: a support "
-            "vector has a_i.w = 1 and may keep its multiplier.",
-        ),
-        Misconception(
-            _kkt_variant(3, lambda w, lam, A, slack: abs(lam @ slack)),
-            "You summed lam_i (a_i.w - 1) before taking the size, so that violations of opposite sign "
-            "cancel. Take the largest |lam_i (a_i.w - 1)|.",
-        ),
-        Misconception(
-            _kkt_variant(0, lambda w, lam, A, slack: np.linalg.norm(w - A.T @ lam)),
-            "Your stationarity violation is a Euclidean length. The exercise asks for the largest absolute "
-            "entry, as in the other three numbers.",
+            _kkt_variant(3, lambda w, lam, A, u: abs(lam @ (u - 1))),
+            "You summed lam_i (a_i.w - 1), so violations of opposite sign cancel. Take the largest size.",
         ),
     ],
 )
 
-
-# --------------------------------------------------------------------------- 02.4 a dual solver
-
-
-def _dual_ascent(X, y, sweeps):
-    A = y[:, None] * X
-    lam, w = np.zeros(len(A)), np.zeros(A.shape[1])
-    for _ in range(sweeps):
-        for i in range(len(A)):
-            new = max(0.0, lam[i] + (1 - A[i] @ w) / (A[i] @ A[i]))
-            w += (new - lam[i]) * A[i]
-            lam[i] = new
-    return lam
+# 02.4
 
 
-def _ascent_variant(clip=True, step=None, labels=True, clip_increment=False):
-    """Coordinate ascent with one thing done wrong."""
+def _ascent(clip, step=lambda a: a @ a, labels=True):
+    """Coordinate ascent with the given way to clip a multiplier `old + change`."""
 
-    def wrong(X, y, sweeps):
+    def solve(X, y, sweeps):
         A = y[:, None] * X if labels else X
-        lam = np.zeros(len(A))
+        lam, w = np.zeros(len(A)), np.zeros(A.shape[1])
         for _ in range(sweeps):
-            for i in range(len(A)):
-                size = A[i] @ A[i] if step is None else step(A[i])
-                change = (1 - A[i] @ (A.T @ lam)) / size
-                if clip_increment:
-                    change = max(0.0, change)
-                lam[i] = max(0.0, lam[i] + change) if clip else lam[i] + change
+            for i, a in enumerate(A):
+                new = clip(lam[i], (1 - a @ w) / step(a))
+                w += (new - lam[i]) * a
+                lam[i] = new
         return lam
 
-    return wrong
+    return solve
+
+
+def _clip(old, change):
+    return max(0.0, old + change)
 
 
 def _stale_ascent(X, y, sweeps):
@@ -281,53 +218,44 @@ ASCENT = Exercise(
     points=3,
     minutes=15,
     difficulty=3,
-    reference=_dual_ascent,
+    reference=_ascent(_clip),
     cases=lambda rng: [
         (*_separable(rng, n, d), sweeps) for n, d, sweeps in ((5, 2, 1), (6, 3, 2), (8, 2, 3), (10, 3, 5))
     ],
     misconceptions=[
         Misconception(
-            _ascent_variant(clip=False),
+            _ascent(lambda old, change: old + change),
             "Some of your multipliers are negative: clip each new value with max(0, ...).",
         ),
         Misconception(
-            _ascent_variant(clip_increment=True),
-            "You clipped the change instead of the new multiplier, so multipliers can only grow. A "
-            "multiplier that was set too high has to come down again: lam_i = max(0, lam_i + change).",
+            _ascent(lambda old, change: old + max(0.0, change)),
+            "You clipped the change, so multipliers can only grow. Clip the new multiplier instead.",
         ),
         Misconception(
             _stale_ascent,
-            "You updated all multipliers of a sweep from the same old w. Coordinate ascent moves w after "
-            "each point, so that the next point sees the change.",
+            "You updated a whole sweep from the same old w. Move w after each point, before the next one.",
         ),
         Misconception(
-            _ascent_variant(step=lambda a: 1.0),
-            "You left out the division by ||a_i||^2, which makes the step land on the maximum along "
-            "coordinate i.",
+            _ascent(_clip, step=lambda a: 1.0),
+            "You left out the division by ||a_i||^2, which makes the step end at the parabola's top.",
         ),
         Misconception(
-            _ascent_variant(step=np.linalg.norm),
-            "You divided by ||a_i||. The second derivative along coordinate i is ||a_i||^2: divide by that.",
-        ),
-        Misconception(
-            _ascent_variant(labels=False),
+            _ascent(_clip, labels=False),
             "You used the points x_i. The dual is written in the signed points a_i = y_i x_i.",
         ),
     ],
 )
 
-
-# --------------------------------------------------------------------------- 02.5 one call to nnls
-
-
-def _residual(X, y):
-    n, d = X.shape
-    return nnls(np.vstack([(y[:, None] * X).T, np.ones(n)]), np.r_[np.zeros(d), 1.0])
+# 02.5
 
 
 def _largest_margin(X, y):
     problem = svm.label_problem(torch.as_tensor(X), torch.as_tensor(y))
     return svm.solve(problem, throw=False).margin.item()
+
+
+def _residual(X, y):
+    return nnls(np.vstack([(y[:, None] * X).T, np.ones(len(y))]), np.append(np.zeros(X.shape[1]), 1.0))[1]
 
 
 NNLS = Exercise(
@@ -338,53 +266,42 @@ NNLS = Exercise(
     difficulty=2,
     reference=_largest_margin,
     cases=lambda rng: [
-        _separable(rng, 6, 2),
-        _separable(rng, 8, 3),
-        _hopeless(rng, 6, 2),
-        _hopeless(rng, 7, 4),
+        *(_separable(rng, n, d) for n, d in ((6, 2), (8, 3))),
+        *(_hopeless(rng, n, d) for n, d in ((6, 2), (7, 4))),
     ],
     compare=Compare(rtol=1e-6, atol=1e-7),
     misconceptions=[
         Misconception(
-            lambda X, y: _residual(X, y)[1],
-            "You returned the residual r itself. It satisfies r^2 = margin^2 / (1 + margin^2): solve that "
-            "for the margin.",
+            lambda X, y: _residual(X, y),
+            "You returned r itself. Solve r^2 = margin^2 / (1 + margin^2) for the margin.",
         ),
         Misconception(
-            lambda X, y: _residual(X, y)[1] ** 2 / (1 - _residual(X, y)[1] ** 2),
-            "You returned the square of the margin: take the root.",
-        ),
-        Misconception(
-            lambda X, y: _residual(X, y)[1] ** 2,
-            "nnls returns the length r of the residual, not its square, and r^2 = margin^2 / (1 + margin^2): "
-            "solve that for the margin.",
+            lambda X, y: np.sqrt(_residual(X, y) / (1 - _residual(X, y))),
+            "nnls returns the length r, not its square: insert r^2, not r, into your formula.",
         ),
         Misconception(
             lambda X, y: _largest_margin(X, np.ones_like(y)),
             "The labels are missing: the columns of the matrix are the signed points a_i = y_i x_i.",
         ),
-        Misconception(
-            lambda X, y: np.sqrt(_residual(X, y)[1] / (1 - _residual(X, y)[1])),
-            "nnls returns the length r of the residual, not its square. Insert r^2, not r, into "
-            "r^2 = margin^2 / (1 + margin^2).",
-        ),
     ],
 )
 
-
-# --------------------------------------------------------------------------- 02.6 certify gradient descent
-
-
-def _softmax(logits):
-    q = np.exp(logits - logits.max())
-    return q / q.sum()
+# 02.6
 
 
-def _certify(w, X, y):
-    A = y[:, None] * X
-    u = A @ w
-    q = _softmax(-np.logaddexp(0, u))
-    return np.array([u.min() / np.linalg.norm(w), np.linalg.norm(A.T @ q)])
+def _certify_with(weights, lower=lambda u, w: u.min() / np.linalg.norm(w)):
+    """(lower bound, upper bound from weights(u, w)), where u holds the a_i.w."""
+
+    def answer(w, X, y):
+        A = y[:, None] * X
+        with np.errstate(all="ignore"):  # some wrong answers overflow: that is the point of them
+            return np.array([lower(A @ w, w), np.linalg.norm(weights(A @ w, w) @ A)])
+
+    return answer
+
+
+def _logistic(u, w):
+    return softmax(-np.logaddexp(0, u))
 
 
 def _certify_cases(rng):
@@ -396,63 +313,35 @@ def _certify_cases(rng):
     return cases
 
 
-def _certify_with(weights, lower=None):
-    """The two numbers, but with other weights or another lower bound."""
-
-    def wrong(w, X, y):
-        A = y[:, None] * X
-        with np.errstate(all="ignore"):  # the point of some of these is that they overflow
-            q = weights(w, A)
-            low = (A @ w).min() / np.linalg.norm(w) if lower is None else lower(w, A)
-            return np.array([low, np.linalg.norm(A.T @ q)])
-
-    return wrong
-
-
-def _naive(w, A):
-    q = 1 / (1 + np.exp(A @ w))
-    return q / q.sum()
-
-
 CERTIFY = Exercise(
     id="02.6",
     title="Certify gradient descent",
     points=3,
     minutes=12,
     difficulty=3,
-    reference=_certify,
+    reference=_certify_with(_logistic),
     cases=_certify_cases,
     misconceptions=[
         Misconception(
-            _certify_with(_naive),
-            "Right for moderate w; but for a long w each weight 1/(1 + exp(u_i)) underflows to 0 and you "
-            "divide 0 by 0. Work with log weights -np.logaddexp(0, u) and subtract their maximum before exp.",
+            _certify_with(lambda u, w: 1 / (1 + np.exp(u)) / (1 / (1 + np.exp(u))).sum()),
+            "Right for moderate w, but for long w all weights underflow and you divide 0 by 0. Start from "
+            "the logarithms -np.logaddexp(0, u) and subtract the largest before np.exp.",
         ),
         Misconception(
-            _certify_with(lambda w, A: _softmax(-np.logaddexp(0, A @ w / np.linalg.norm(w)))),
-            "You normalised w before computing the weights. The weights come from the gradient at w itself, "
-            "at its true length; only the lower bound is divided by ||w||.",
+            _certify_with(lambda u, w: _logistic(u / np.linalg.norm(w), w)),
+            "You normalised w before computing the weights. They come from the gradient at w as it is.",
         ),
         Misconception(
-            _certify_with(lambda w, A: _softmax(-np.logaddexp(0, -(A @ w)))),
-            "Your weights grow with the margin u_i: easy points count most. The weight of point i is "
-            "1/(1 + exp(u_i)), with a plus sign.",
+            _certify_with(lambda u, w: _logistic(-u, w)),
+            "Your weights grow with u_i, so easy points count most: the weight is 1 / (1 + exp(+u_i)).",
         ),
         Misconception(
-            _certify_with(lambda w, A: np.exp(-np.logaddexp(0, A @ w))),
-            "Your weights do not add up to one, so ||A^T q|| goes to zero with the gradient and bounds "
-            "nothing: divide by their sum.",
+            _certify_with(lambda u, w: np.exp(-np.logaddexp(0, u))),
+            "Your weights do not add up to one, so the bound fades with the gradient: divide by their sum.",
         ),
         Misconception(
-            _certify_with(
-                lambda w, A: _softmax(-np.logaddexp(0, A @ w)),
-                lower=lambda w, A: (A @ w).min(),
-            ),
+            _certify_with(_logistic, lower=lambda u, w: u.min()),
             "Your lower bound min u_i grows with the length of w. A margin is a distance: divide by ||w||.",
-        ),
-        Misconception(
-            lambda w, X, y: _certify(w, X, y)[::-1],
-            "You returned (upper, lower): the order is (lower, upper).",
         ),
     ],
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from course.specification import Compare, Exercise, Misconception
+from course.specification import Compare, Exercise, Misconception, Written
 from mini_attn import svm
 
 # --------------------------------------------------------------------------- inputs
@@ -330,3 +330,25 @@ MATRIX = Exercise(
 
 
 EXERCISES = [COMPARISONS, PUSHES, STEPS, LOCAL, MATRIX]
+
+
+# --------------------------------------------------------------------------- 06.6 in words
+
+EVERY_START = Written(
+    id="06.6",
+    title="Every start, several sequences",
+    points=4,
+    minutes=12,
+    rubric=[
+        (1, "Writes the gradient as an average over sequences of forces between pairs of tokens."),
+        (1, "Equal lower scores: pairs without the best token exert no force and drop out."),
+        (
+            1,
+            "Feasibility: p_mm . (k_alpha - k_t) >= 1 in every sequence; with positive slopes, attentions "
+            "and gaps the sum is positive.",
+        ),
+        (1, "Unequal lower scores leave pairs of losers, about whose sign the Att-SVM says nothing."),
+    ],
+)
+
+WRITTEN = [EVERY_START]

@@ -1,8 +1,8 @@
 """nbgrader's gradebook: scores from the grader and from people, in any database that SQLAlchemy reaches.
 
-The grader writes `auto_score` and `auto_comment`; `manual_score`, `manual_comment` and `extra_credit` belong to
-the person who marks in nbgrader's formgrader and are never touched. Each student is one transaction, so that the
-database is whole at any moment.
+The grader writes `auto_score` and `auto_comment`; `manual_score`, `manual_comment` and `extra_credit` belong
+to the person who marks in nbgrader's formgrader and are never touched. Each student is one transaction, so
+that the database is whole at any moment.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def record(
         url: of the database.
         lesson: as it was handed out; registered if it is not yet.
         rows: student -> marks of the exercises.
-        answers: student -> written question -> the answer; one that is missing or empty gets 0 points, the others
-            wait for a person. None: not known, so that a person has to look at all of them.
+        answers: student -> written question -> the answer; one that is missing or empty gets 0 points, the
+            others wait for a person. None: not known, so that a person has to look at all of them.
     """
     with _open(url) as db:
         _register(db, lesson)
@@ -135,8 +135,8 @@ def final(url: str, lesson: Lesson, rows: dict[str, list[Mark]]) -> dict[str, li
 def export(url: str, lesson: Lesson, path: Path) -> None:
     """Write the scores of all students, a person's marks included, as CSV in one step.
 
-    A student who handed in nothing has empty fields and 0 points in total. `to_mark` counts the cells that still
-    wait for a person.
+    A student who handed in nothing has empty fields and 0 points in total. `to_mark` counts the cells that
+    still wait for a person.
     """
     asked = cells(lesson)
     table = io.StringIO()
@@ -214,8 +214,8 @@ def _forget(db: Session, cell: api.BaseCell) -> None:
     """Remove a cell that the lesson no longer has, unless that would lose a person's work."""
     if any(g.manual_score is not None for g in cell.grades) or any(c.manual_comment for c in cell.comments):
         raise ValueError(
-            f"the gradebook has marks that a person gave for {cell.name}, which the lesson no longer has; export "
-            "them and use a new gradebook"
+            f"the gradebook has marks that a person gave for {cell.name}, which the lesson no longer has; "
+            "export them and use a new gradebook"
         )
     for entry in [*cell.grades, *cell.comments, cell]:
         db.delete(entry)
@@ -269,7 +269,7 @@ def _by_name(entries: list) -> dict:
 
 
 def _score(grade: api.Grade, points: float) -> None:
-    """Set the grader's score; a person's score stays, and is to be looked at again if the grader's changed."""
+    """Set the grader's score; a person's stays, and is to be looked at again if the grader's changed."""
     if grade.manual_score is None:
         grade.needs_manual_grade = False
     elif grade.auto_score != points:

@@ -151,7 +151,9 @@ def _cells(notebook: object) -> tuple[list[tuple[str, str]], dict[str, str]]:
         if cell.get("cell_type") == "code":
             code.append((id, source))
         elif cell.get("cell_type") == "markdown":
-            written.setdefault(id, source)
+            while id in written:  # a copied cell, or a notebook of a format without ids
+                id += "+"
+            written[id] = source
     return code, written
 
 

@@ -16,7 +16,7 @@
 # - run gradient descent on the logistic loss and say where its direction ends;
 # - predict its loss, its norm and its very position after $t$ steps, with nothing fitted;
 # - explain why one degree of accuracy costs more than $10^{17}$ plain steps, and 110 normalised ones;
-# - say what changes when points overlap, repeat, or when descent starts elsewhere.
+# - say what changes when the clouds overlap, when points repeat, or when descent starts elsewhere.
 #
 # **You need** linear algebra, calculus and NumPy. About 80 minutes, six exercises. Each has a `check` that
 # tells you at once whether your function is right; as long as you leave one unsolved, the notebook runs on

@@ -145,7 +145,8 @@ assert round(attention[-1, 0], 3) == 0.994
 #
 # ★☆☆ · 6 minutes
 #
-# Write the softmax of $h/\theta$ over the last axis. It must also be right for logits near $\pm 1000$.
+# Write the softmax of $h/\theta$ over the last axis. It must also be right for logits near $\pm 1000$. Use
+# numpy throughout this lesson's exercises.
 #
 # <details><summary>Hint</summary>
 #
@@ -169,7 +170,7 @@ def softmax(h, temperature=1.0):
 check("05.1", softmax)
 h = K @ direction
 for temperature in (10, 1, 0.1):
-    s = softmax(h, temperature)
+    s = np.asarray(softmax(h, temperature))
     print(f"temperature {temperature:4}:  s = {s.round(3)},  f = {s @ g:.3f}")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -228,12 +229,13 @@ check("05.2", output_gradient)
 # %%
 h = K @ (2 * direction)
 step = 1e-6
-differences = [(softmax(h + step * e) @ g - softmax(h - step * e) @ g) / (2 * step) for e in np.eye(3)]
+forward, back = np.asarray(softmax(h + step * np.eye(3))), np.asarray(softmax(h - step * np.eye(3)))
+differences = (forward - back) @ g / (2 * step)  # row t has logit t moved
 h_torch = torch.tensor(h, requires_grad=True)
 (torch.softmax(h_torch, -1) @ torch.as_tensor(g)).backward()
 
-print("output_gradient     ", output_gradient(h, g).round(6))
-print("central differences ", np.round(differences, 6))
+print("output_gradient     ", np.asarray(output_gradient(h, g)).round(6))
+print("central differences ", differences.round(6))
 print("torch autograd      ", h_torch.grad.numpy().round(6))
 again = "exercise 05.1 or 05.2 is not right yet: see what its check says"
 assert np.allclose(softmax(h), library_softmax(torch.as_tensor(h)), rtol=1e-14), again
@@ -313,7 +315,7 @@ assert difference < 1e-15, "exercise 05.3 is not right yet: see what its check s
 def draw_layer(angle, norm):
     """Keys and p, attention, and gradient in the logits, for p of a given angle (degrees) and length."""
     unit = np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
-    s = softmax(K @ (norm * unit))
+    s = at(norm * unit).attention(tokens)[0].detach().numpy()
     u = s * ((g[:, None] - g) @ s)  # s_t (g_t - f), in the form that section 6 explains
     size = np.abs(u).max()
     fig = Figure(figsize=(9.6, 3), layout="none")  # a fixed layout redraws twice as fast
@@ -361,8 +363,9 @@ widgets.sliders(
 )
 
 # %%
-assert round(softmax(40 * K @ [np.sqrt(0.5), np.sqrt(0.5)])[0], 2) == 0.06
-assert round(np.abs(output_gradient(12 * K @ direction, g)).max(), 3) == 0.002
+tied, turned = (at(p).attention(tokens)[0].detach().numpy() for p in ([np.sqrt(800)] * 2, 12 * direction))
+assert round(tied[0], 2) == 0.06
+assert round(np.abs(turned * (g - turned @ g)).max(), 3) == 0.002
 
 # %% [markdown]
 # Two settings to try. At 0° token 2 wins, although token 1 is worth more: lengthen $p$ and see which of the
@@ -466,7 +469,7 @@ def ascend(steps, at_steps, step_rule):
 times = [10, 30, 100, 300, 1000, 3000, 10_000, 30_000]
 plain = ascend(30_000, set(times), lambda gradient: gradient)  # step eta = 1
 lengths = np.linalg.norm(plain, axis=1)
-misses = 1 - softmax(plain @ K.T) @ g
+misses = 1 - at(plain)(tokens)[:, 0].detach().numpy()
 predicted = np.log(margin**2 * np.array(times)) / margin
 
 print("     t    ||p||  predicted   t (1 - f)")

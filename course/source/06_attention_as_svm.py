@@ -19,7 +19,8 @@
 # - name three situations in which the prediction fails, and recognise each by what it does.
 #
 # **You need** lessons 01 (margin, direction, $\log t$), 02 (hard-margin SVM, nonnegative least squares) and
-# 05 (softmax attention and its gradient). Reckon with 80 minutes; five exercises are in the text.
+# 05 (softmax attention and its gradient). Reckon with 90 minutes; five exercises and a written question are
+# in the text.
 
 # %%
 import ipywidgets
@@ -120,8 +121,9 @@ for ax, scores in zip(axes, (equal, spread), strict=True):
     draw_rays(ax, rays)
     draw_paths(ax, path, keys, window=(-6, 14, -4, 16))
     ax.text(-0.6, 14.5, "ray 1")
-    ax.text(11.5, 0.4, "ray 2")
+    ax.text(11.5, 1.2, "ray 2")
     ax.set_title(f"scores {scores[0]:g}, {scores[1]:g}, {scores[2]:g}")
+    ax.set_yticks([0, 5, 10, 15])
     assert list(winners) == ([1] * 6 if scores is equal else [1, 1, 1, 1, 2, 2])
 show(
     fig,
@@ -145,8 +147,8 @@ show(
 # %%
 tokens = data.toy_one_sequence(scores=tuple(spread))
 model = models.PromptAttention(d=2, trials=6, init=torch.tensor(starts))
-toy = data.TokenData(*(f.expand(6, *f.shape) for f in (tokens.X, tokens.z, tokens.y, tokens.v, tokens.keys)))
-train.fit(model, toy, optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1), steps=300, progress=False)
+normalised = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+train.fit(model, tokens, normalised, steps=300, progress=False)
 assert np.allclose(model.p.detach(), descend(starts, keys, spread, steps=300)[-1], atol=1e-9)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -166,10 +168,11 @@ assert np.allclose(model.p.detach(), descend(starts, keys, spread, steps=300)[-1
 # $$c_t = s_\alpha s_t (\gamma_\alpha - \gamma_t)
 # \;\approx\; (\gamma_\alpha - \gamma_t)\, e^{-p \cdot (k_\alpha - k_t)} .$$
 #
-# Read this with lesson 01 in mind. It is the gradient of the exponential loss of a *linear classifier* $p$
-# whose data points are the **comparisons** $a_t = k_\alpha - k_t$, all with label $+1$, with weights
-# $\gamma_\alpha - \gamma_t$. Lesson 01 told us where that goes: weights do not matter as long as they are
-# positive, the norm diverges, and the direction tends to the hard-margin SVM of the points $a_t$.
+# Now $\sum_t c_t (k_\alpha - k_t)$ is a gradient that we know from lesson 01: that of the exponential loss of
+# a *linear classifier* $p$ whose data points are the **comparisons** $a_t = k_\alpha - k_t$, all with label
+# $+1$, counted with weights $\gamma_\alpha - \gamma_t$. We also know where it leads. As long as the weights
+# are positive they do not matter, the norm diverges, and the direction tends to the hard-margin SVM of the
+# points $a_t$.
 
 # %% [markdown]
 # ### Exercise 06.1: The comparisons
@@ -265,9 +268,10 @@ assert 30 < at_first < 50 < 400 < c[2] / -c[0], again.format("06.2")
 # > $$p_{\mathrm{mm}}(\alpha) = \arg\min_p \|p\| \quad \text{subject to} \quad
 # > p \cdot (k_{i\alpha_i} - k_{it}) \ge 1 \quad \text{for every } i \text{ and every } t \neq \alpha_i .$$
 #
-# It separates the selected tokens from all others with the largest margin, $1/\|p_{\mathrm{mm}}\|$. Labels
-# are gone; the keys are compared within each sequence only. Lesson 02 solved such problems by nonnegative
-# least squares.
+# It separates the selected tokens from all others with the largest margin, $1/\|p_{\mathrm{mm}}\|$ (mm stands
+# for max-margin). If no $p$ satisfies the constraints, the choice $\alpha$ is *infeasible*. Labels are gone;
+# the keys are compared within each sequence only. Lesson 02 solved such problems by nonnegative least
+# squares.
 
 
 # %%
@@ -374,9 +378,9 @@ assert np.abs(angle_plain[99:] / between - 1).max() < 0.03
 # %% [markdown]
 # On the right the two methods lie on one curve: from step 100 of the plain run on, their angles at equal norm
 # agree within 3%. They follow nearly the same *path*, as in lesson 01, and only their clocks differ. On the
-# left the slope is still 0.98 instead of 0.995, because $p$ does not yet point along $p_{\mathrm{mm}}$: the
-# norm sees only the cosine of 11 degrees of each step. So in this course we mostly train with normalised
-# steps: same destination, and we can see it.
+# left the slope is still 0.98 instead of 0.995, because a step along $p_{\mathrm{mm}}$ lengthens $p$ only by
+# its projection, and $p$ is still 11 degrees away. So in this course we mostly train with normalised steps:
+# same destination, and we can see it.
 
 # %% [markdown]
 # ### Exercise 06.3: How long until the norm is 100?
@@ -441,11 +445,11 @@ assert 43 < np.log10(needed) < 45, again.format("06.3")
 # The global half takes one line. With equal lower scores only pairs with the best token exert a force, and
 # every such force has a positive part along $p_{\mathrm{mm}}$:
 #
-# $$-\nabla L \cdot p_{\mathrm{mm}} = |\ell'|\, s_\alpha \sum_{t \neq \alpha} s_t\, (\gamma_\alpha - \gamma_t)\;
-# p_{\mathrm{mm}} \cdot (k_\alpha - k_t) \;>\; 0 .$$
+# $$-\nabla L \cdot p_{\mathrm{mm}} = |\ell'|\, s_\alpha \sum_{t \neq \alpha} s_t\,
+# (\gamma_\alpha - \gamma_t)\; p_{\mathrm{mm}} \cdot (k_\alpha - k_t) \;>\; 0 .$$
 #
-# So no point $p$ is stationary, and the way along $p_{\mathrm{mm}}$ only ever goes forward. (That the
-# direction converges too takes the paper more work.)
+# So no point $p$ is stationary, and the way along $p_{\mathrm{mm}}$ only ever goes forward. (This is for one
+# sequence; for several, average. That the direction converges too takes the paper more work.)
 
 # %% [markdown]
 # ### Exercise 06.4: Who has to be beaten?
@@ -525,6 +529,8 @@ far = descend(np.array([80.0, 0.0]), keys, np.array([1, 0.9, 0.89]), steps=600)[
 print("from (80, 0) with a third score of 0.89, token", attention(far, keys).argmax() + 1, "wins")
 assert np.allclose(shares, (0.33, 0.15, 0.0), atol=0.005)
 assert attention(far, keys).argmax() == 1
+border = descend(np.array([[0, -0.8], [0, -0.9]]), keys, spread, steps=400)[-1]
+assert list(attention(border, keys).argmax(axis=-1)) == [0, 1]
 
 # %% [markdown]
 # **Figure 3.** Where normalised descent ends, start by start: at token 1 (blue) or token 2 (red), for three
@@ -535,19 +541,24 @@ assert attention(far, keys).argmax() == 1
 # of it. At 0.89 token 2 is still locally optimal, and the theorem still gives it a cone, but one that begins
 # "far enough from the origin": a start at $(80, 0)$ stays. At 0.9 the cone is gone.
 #
-# **Try it.** Move the start and the third token's score, and predict the colour before you let go. Look for
-# the last $p_2$ that still goes to token 1 when the start is at $p_1 = 0$.
+# **Try it.** Move the start and the third token's score, and predict the colour before you let go. With the
+# start at $p_1 = 0$ and score 0, which $p_2$ is the last to reach token 1?
+#
+# <details><summary>Answer</summary>
+#
+# $-0.8$ on the slider; from $-0.9$ token 2 wins.
+# </details>
 
 
 # %% tags=["nbval-ignore-output", "widget"]
 def one_path(p1, p2, third):
-    path = descend(np.array([[p1, p2]]), keys, np.array([1, 0.9, third]), steps=200)
+    path = descend(np.array([[p1, p2]]), keys, np.array([1, 0.9, third]), steps=400)
     s = attention(path[-1, 0], keys)
     figure = Figure(figsize=(5, 4.6), layout="none")  # constrained layout would draw twice
     ax = figure.add_axes((0.13, 0.13, 0.84, 0.77))
     draw_rays(ax, rays)
     draw_paths(ax, path, keys, window=(-5, 9, -5, 9))
-    ax.set_title(f"attention after 200 steps: {s[0]:.2f}, {s[1]:.2f}, {s[2]:.2f}", fontsize=12)
+    ax.set_title(f"attention after 400 steps: {s[0]:.2f}, {s[1]:.2f}, {s[2]:.2f}", fontsize=12)
     return figure
 
 
@@ -577,9 +588,12 @@ widgets.sliders(
 #
 # ★★☆ · 6 minutes
 #
-# The margin of the selected token over token $t$ is now $(x_{i\alpha_i}
-# - x_{it})^\top W z_i$. It is linear in $W$, so it is an inner product $\langle A, W \rangle = \sum_{jk}
-#   A_{jk} W_{jk}$ with some matrix $A$. Return these matrices, ordered by $i$, then by $t \neq \alpha_i$.
+# The selected token is now ahead of token $t$ by
+#
+# $$(x_{i\alpha_i} - x_{it})^\top W z_i = \langle A, W \rangle = \sum_{jk} A_{jk} W_{jk}$$
+#
+# for some matrix $A$, because it is linear in $W$. Return these matrices, ordered by $i$, then by $t \neq
+# \alpha_i$.
 #
 # <details><summary>Hint</summary>
 #
@@ -615,7 +629,7 @@ assert np.allclose(problem.a[:, :, None] * problem.b[:, None, :], mine), again.f
 
 # %%
 random = data.random_tokens(n=6, T=8, d=10, trials=40, seed=2)
-record_at = [1, 3, 10, 20, 50, 100, 200, 350, 500, 700, 1000, 1400, 2000]
+record_at = [1, 3, 10, 20, 50, 100, 200, 350, 500, 600, 700, 1000, 1400, 2000]
 
 
 def logits(Model, weights):
@@ -727,9 +741,9 @@ assert by_chance.sum() == 0
 # next, and their cosine is lower.)
 #
 # **Attention selects locally optimal tokens.** All 40 choices made by $p$ are locally optimal, and all 40
-# made by $W$. This is no accident: of 40 choices picked by a *random* $p$ (all feasible) none is. But
-# *globally* optimal are only 3 of 40 for $p$, against 21 for $W$: with 100 dimensions to move in, fewer
-# directions trap. Lesson 12 makes that a theorem.
+# made by $W$. This is no accident: of 40 choices picked by a *random* $p$ (feasible, since that $p$ separates
+# them) none is. But *globally* optimal are only 3 of 40 for $p$, against 21 for $W$: with 100 dimensions to
+# move in, fewer directions trap. Lesson 12 makes that a theorem.
 #
 # **The textbook gradient gets it wrong.** It approaches the same solution, then turns round: after 2,000
 # steps its median error is more than 300 times ours. The right panel shows why. Once $1 - \max_t s_t$ falls
@@ -815,6 +829,47 @@ assert to_reduced.min() > 0.999
 # float64.
 
 # %% [markdown]
+# ### Exercise 06.6: Every start, several sequences
+#
+# ★★★ · 12 minutes · in words
+#
+# Section 5 showed the global half of the theorem for one sequence. Show the same step for $n$ sequences,
+# $L(p) = \frac1n \sum_i \ell\big(\sum_t s_{it} \gamma_{it}\big)$: if in every sequence all tokens but the
+# best have equal scores, and the Att-SVM of the best tokens is feasible, then $-\nabla L(p) \cdot
+# p_{\mathrm{mm}} > 0$ at every $p$. Say where you use each assumption, and which term spoils the argument
+# when the lower scores differ. Double click the next cell to write in it; the solution's notebook has a model
+# answer.
+#
+# <details><summary>Hint</summary>
+#
+# Write the gradient of section 2 once for each sequence and average. Which pairs of tokens are left? What
+# does the Att-SVM say about each of them?
+# </details>
+
+# %% [markdown] tags=["written"] exercise="06.6"
+# ### BEGIN SOLUTION
+# The gradient of an average is the average of the gradients. With section 2 for each sequence,
+#
+# $$-\nabla L(p) = \frac1n \sum_i |\ell_i'| \sum_{t < \tau} s_{it}\, s_{i\tau}\, (\gamma_{it} -
+# \gamma_{i\tau})\, (k_{it} - k_{i\tau}),$$
+#
+# where $\ell_i'$ is the slope of the loss at the output of sequence $i$. *Equal lower scores*: every pair
+# without the best token $\alpha_i$ has $\gamma_{it} = \gamma_{i\tau}$ and drops out, so
+#
+# $$-\nabla L(p) \cdot p_{\mathrm{mm}} = \frac1n \sum_i |\ell_i'| \sum_{t \neq \alpha_i} s_{i\alpha_i}
+# s_{it}\, (\gamma_{i\alpha_i} - \gamma_{it})\; p_{\mathrm{mm}} \cdot (k_{i\alpha_i} - k_{it}).$$
+#
+# Every factor is positive: $|\ell_i'|$ because the loss has a negative slope everywhere, the attentions
+# because softmax never gives 0, the gap because $\alpha_i$ is the best token, and the last one is at least 1.
+# *Feasible*: one $p_{\mathrm{mm}}$ satisfies the constraints of all sequences together. So the sum is
+# positive at every $p$, and no $p$ is stationary.
+#
+# If the lower scores differ, the pairs of losers stay and add $(\gamma_{it} - \gamma_{i\tau})\,
+# p_{\mathrm{mm}} \cdot (k_{it} - k_{i\tau})$. The Att-SVM compares each token with $\alpha_i$ and says
+# nothing about the sign of this: two losers can push $p$ back, as tokens 2 and 3 do on the right of Figure 1.
+# ### END SOLUTION
+
+# %% [markdown]
 # ## Questions
 #
 # **1.** All scores of a sequence are raised by 1. Which of these change: the Att-SVM, the locally optimal
@@ -823,7 +878,7 @@ assert to_reduced.min() > 0.999
 #
 # None of them, with one sequence. Only differences of scores enter; the factor $|\ell'|$ changes, but
 # normalised steps do not see it. (With several sequences $|\ell_i'|$ weighs them against each other, so the
-# path changes, the limits do not.)
+# path changes; the candidates for its limit do not.)
 # </details>
 #
 # **2.** All keys are doubled. What happens to $p_{\mathrm{mm}}$, and to the slope of $\|p\|$ against $\log
@@ -861,7 +916,7 @@ progress("06")
 # - Keys give the direction of each candidate; scores decide which candidates can hold. A choice holds if it
 #   is **locally optimal**: it has to beat its support tokens, not everybody. Which one is reached depends on
 #   the start.
-# - In 40 random problems, all selections were locally optimal; for $p$ few were global, for $W$ most.
+# - In 40 random problems, all selections were locally optimal; few were global for $p$, about half for $W$.
 # - It breaks where a token cannot be separated, where scores tie, and where the gradient is rounding noise.
 #
 # **Further reading.** D. A. Tarzanagh, Y. Li, X. Zhang, S. Oymak, *Max-Margin Token Selection in Attention

@@ -1,6 +1,7 @@
 """Hard-margin SVMs in the course's norms, every answer with its certificate: `solve`, and what it takes."""
 
 from mini_attn.svm.dispatch import solve
+from mini_attn.svm.nuclear import certified_rank
 from mini_attn.svm.problem import HardMarginProblem, attention_problem, label_problem, token_problem
 from mini_attn.svm.solution import InfeasibleError, Solution, SolveError
 
@@ -10,6 +11,7 @@ __all__ = [
     "Solution",
     "SolveError",
     "attention_problem",
+    "certified_rank",
     "label_problem",
     "solve",
     "token_problem",

@@ -36,7 +36,7 @@ def solve_batched(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[T
     Source: see the method for each norm. Introduced in lesson 10.
     """
     m, entries = problem.r.shape[-1], problem.a.shape[-1] * problem.b.shape[-1]
-    work = m * m if norm in ("fro", "nuc") else max(m, entries) ** 2
+    work = m * m if norm == "fro" else 2 * m * m if norm == "nuc" else max(m, entries) ** 2
     room = CACHE if problem.a.device.type == "cpu" else MEMORY
     size = max(1, room // (8 * work))
     answers = [_solve_chunk(problem[k : k + size], norm, tol) for k in range(0, len(problem.a), size)]

@@ -49,9 +49,10 @@ def solve_box(
     lam = dual * share / problem.adjoint(dual).flatten(1).abs().amax(-1, keepdim=True)
     lam = torch.where(free, lam, lam.clamp_min(0) + 0.1 * lam.abs().mean(-1, keepdim=True))
     s = torch.where(free, 0.0, (problem.forward(W) - problem.r).clamp_min(0) + 0.1)
+    total = (lambda t: t.sum(-1)) if norm == 1 else (lambda t: t[:, 0])
     state = (w, t, s, lam, alpha, beta)
     for _ in range(STEPS):
-        unfinished = best.update(state[0].reshape(shape), state[3])
+        unfinished = best.update(state[0].reshape(shape), state[3], total(state[1]))
         if not unfinished.any():
             break
         moves = _step(problem, rows, norm != 1, *state)

@@ -32,17 +32,18 @@ def solve(
         min_W N(W)                 subject to   <A_j, W> >= r_j  (or = r_j),   A_j = a_j b_j^T
         max_lambda  lambda . r     subject to   N*(sum_j lambda_j A_j) <= 1,   lambda_j >= 0 on inequalities
 
-    The arithmetic is float64 whatever the input; the answer has the input's dtype and device, and the gap is
-    that of the float64 answer. Rows and right-hand side are first brought to unit size, so scale does not matter.
+    The arithmetic is float64 whatever the input; the answer has the input's dtype and device, and the gap
+    is that of the float64 answer. Rows and right-hand side are first brought to unit size, so scale does
+    not matter.
 
     Args:
         problem: with leading batch dimensions or none.
         norm: "fro", "nuc", "spectral", or p >= 1 (`math.inf` allowed) for the entrywise l_p norm. For a
             vector unknown the first three are all the Euclidean norm.
-        method: "batched" (torch, all problems at once, CPU or GPU), "large" (norm "fro", few problems with very many
-            rows), "nnls" (norm "fro", scipy), "cvxpy" (one by one, the reference), or "auto": "large"
-            for norm "fro" and more than 2,000 rows, else "batched" and, for what that leaves above tol, "nnls"
-            or "cvxpy".
+        method: "batched" (torch, all problems at once, CPU or GPU), "large" (norm "fro", few problems
+            with very many rows), "nnls" (norm "fro", scipy), "cvxpy" (one by one, the reference), or
+            "auto": "large" for norm "fro" and more than 2,000 rows, else "batched" and, for what that
+            leaves above tol, "nnls" or "cvxpy".
         tol: the relative gap up to which an answer counts as optimal. Default 1e-9 for "fro", else 1e-6.
         throw: raise if any problem is infeasible or stopped early; False reports it in `status`.
 

@@ -25,8 +25,8 @@ def solve_entrywise(
 
         y = sum_j lambda_j A_j,   sign(W) |W|^(p-1) = y,   s_j = <A_j, W> - r_j,   s_j lambda_j -> 0
 
-    For p < 2 the relation is linearised as W = sign(y) |y|^(q-1), for p > 2 as y = sign(W) |W|^(p-1): the side whose
-    derivative stays finite. Either way one m x m Cholesky factor serves a step.
+    For p < 2 the relation is linearised as W = sign(y) |y|^(q-1), for p > 2 as y = sign(W) |W|^(p-1): the
+    side whose derivative stays finite. Either way one m x m Cholesky factor serves a step.
 
     Args:
         problem: a batch with one leading dimension and unit rows, float64.
@@ -37,7 +37,8 @@ def solve_entrywise(
     Returns:
         W (B, d1, d2), dual (B, m), iterations (B,): candidates for `certify`.
 
-    Source: Mehrotra, "On the implementation of a primal-dual interior point method" (1992), for the corrector.
+    Source: Mehrotra, "On the implementation of a primal-dual interior point method" (1992), for the
+        corrector.
         Introduced in lesson 15.
     """
     steps = torch.zeros(len(W), dtype=torch.int64, device=W.device)
@@ -75,7 +76,7 @@ def _newton(problem: HardMarginProblem, p: float, tol: float, W: Tensor, dual: T
     s = torch.where(free, 0.0, (problem.forward(W) - r).clamp_min(0) + 0.1)
     best = Best(problem, p, tol)
     for _ in range(STEPS):
-        unfinished = best.update(W, lam)
+        unfinished = best.update(W, lam, (lam * (r + s)).sum(-1))
         if not unfinished.any():
             break
         dW, ds, dlam = _step(problem, rows, p, W, s, lam)

@@ -1,4 +1,4 @@
-"""Many Euclidean (Frobenius) problems at once: block active sets, and an interior point where they do not settle."""
+"""Many Euclidean (Frobenius) problems at once: block active sets, and an interior point where those fail."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def solve_euclidean(
     Returns:
         W (B, d1, d2), dual (B, m), iterations (B,): candidates for `certify`.
 
-    Source: Portugal, Judice & Vicente, "A comparison of block pivoting and interior-point algorithms for linear
-        least squares problems with nonnegative variables" (1994). Introduced in lesson 02.
+    Source: Portugal, Judice & Vicente, "A comparison of block pivoting and interior-point algorithms for
+        linear least squares problems with nonnegative variables" (1994). Introduced in lesson 02.
     """
     dual, steps = block_pivot(problem, _smallest_margins(problem) if guess is None else guess)
     W, done = _primal(problem, dual, tol)
@@ -95,7 +95,7 @@ def block_pivot(problem: HardMarginProblem, active: Bool[Tensor, "B m"]) -> tupl
 
 
 def _smallest_margins(problem: HardMarginProblem) -> Tensor:
-    """A first guess of P: the rows that the sum of all rows satisfies worst, two thirds of all, at most d1 d2."""
+    """A first guess of P: the rows that the sum of all satisfies worst, two thirds of them, at most d1 d2."""
     margins = problem.forward(problem.adjoint(problem.r)) - problem.r
     independent = problem.a.shape[-1] * problem.b.shape[-1]
     few = min(independent, -(-2 * margins.shape[-1] // 3))
@@ -104,7 +104,7 @@ def _smallest_margins(problem: HardMarginProblem) -> Tensor:
 
 
 def _solve_on(problem: HardMarginProblem, active: Tensor) -> tuple[Tensor, Tensor]:
-    """lambda with G_PP lambda_P = r_P and zero elsewhere, and W; refined once with residuals from the rows."""
+    """lambda with G_PP lambda_P = r_P and zero elsewhere, and W; refined once by residuals of the rows."""
     width = int(active.sum(-1).max())
     rows = active.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :width]  # P first
     inside = active.gather(-1, rows).to(problem.r.dtype)
@@ -122,7 +122,7 @@ def _solve_on(problem: HardMarginProblem, active: Tensor) -> tuple[Tensor, Tenso
 
 
 def interior_point(problem: HardMarginProblem, scale: Float[Tensor, " B"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Mehrotra's predictor-corrector on the least-distance form, which has an optimum for infeasible problems too.
+    """Mehrotra's predictor-corrector on the least-distance form, whose optimum exists for every problem.
 
         min_{u >= 0} 1/2 || sum_j u_j A_j ||^2 + 1/2 (1 - sum_j u_j r_j / scale)^2,   lambda proportional to u
 
@@ -135,8 +135,8 @@ def interior_point(problem: HardMarginProblem, scale: Float[Tensor, " B"]) -> tu
     Returns:
         u (B, m), slack (B, m), steps (B,).
 
-    Source: Lawson & Hanson, "Solving least squares problems" (1974), chapter 23; Mehrotra, "On the implementation
-        of a primal-dual interior point method" (1992). Introduced in lesson 02.
+    Source: Lawson & Hanson, "Solving least squares problems" (1974), chapter 23; Mehrotra, "On the
+        implementation of a primal-dual interior point method" (1992). Introduced in lesson 02.
     """
     free = problem.is_equality
     r = problem.r / scale[:, None]
@@ -162,7 +162,7 @@ def interior_point(problem: HardMarginProblem, scale: Float[Tensor, " B"]) -> tu
 
 
 def _mehrotra_step(H, rest, u, s, free, mu, count) -> tuple[Tensor, Tensor]:
-    """Predictor and corrector with one factor: H du - ds = rest, u ds + s du = center - u s - (second order)."""
+    """Predictor and corrector with one factor: H du - ds = rest and u ds + s du = center - u s - du ds."""
     ratio = torch.where(free, 0.0, s / u)
     factor = torch.linalg.cholesky_ex(H + torch.diag_embed(ratio)).L
 

@@ -1,4 +1,4 @@
-"""One large Euclidean problem at a time: a small working set of rows, and matrix-free passes over all of them."""
+"""One large Euclidean problem at a time: a small working set, and matrix-free passes over all the rows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ PASS = 2**16  # rows that a pass over ungrouped rows treats at once
 def solve_large(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tensor, Tensor, Tensor]:
     """min ||W||_F s.t. <A_j, W> >= r_j (= where equality), by cutting planes.
 
-        W = argmin ||W||_F  subject to the rows of a working set S;   S <- support of W, and the rows W violates most
+        W = argmin ||W||_F subject to the rows of S;   S <- support of W, and the rows that W violates most
 
-    The multipliers of S bound the optimum from below, and W scaled up until every row holds bounds it from above;
-    work ends when the two are within tol. The support has at most d1 d2 rows and usually far
-    fewer, so the small problems stay small: memory beyond the rows is |S|^2. Rows that share b_j in equal runs
-    (attention problems) are passed over as one batched product with W b_j. A ray of S is a ray of the problem.
+    The multipliers of S bound the optimum from below, and W scaled up until every row holds bounds it
+    from above; work ends when the two are within tol. The support has at most d1 d2 rows and usually far
+    fewer, so the small problems stay small: memory beyond the rows is |S|^2. Rows that share b_j in equal
+    runs (attention problems) are passed over as one batched product with W b_j. A ray of S is a ray of
+    the problem.
 
     Args:
         problem: a batch with one leading dimension and unit rows, float64.

@@ -16,9 +16,10 @@ def solve_nnls(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Tens
 
         min ||W||_F  s.t. <A_j, W> >= r_j     <->     min_{u >= 0} || sum_j u_j (A_j, r_j) - (0, 1) ||
 
-    At the minimum W is a positive multiple of sum_j u_j A_j, and lambda of u. A zero minimum is Farkas' proof of
-    infeasibility, and u is the ray. Equality rows get a free u_j, as a difference of two nonnegative ones.
-    Choose it for a few small problems, where it is the most accurate method; its cost grows with m^3.
+    At the minimum W is a positive multiple of sum_j u_j A_j, and lambda of u. A zero minimum is Farkas'
+    proof of infeasibility, and u is the ray. Equality rows get a free u_j, as a difference of two
+    nonnegative ones. Choose it for a few small problems, where it is the most accurate method; its cost
+    grows with m^3.
 
     Args:
         problem: a batch with one leading dimension and unit rows, float64.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from mini_attn.svm.problem import HardMarginProblem
-from mini_attn.svm.solution import Best
+from mini_attn.svm.solution import Best, Solution
 
 STEPS = 60
 
@@ -24,8 +24,9 @@ def solve_nuclear(
         min <I, X>                     s.t.  <A_j, 2 X_12> - s_j = r_j,   X psd, s >= 0
         max sum_j lambda_j r_j         s.t.  Z = [I, -S; -S', I] psd,  S = sum_j lambda_j A_j,  lambda >= 0
 
-    with W = 2 X_12. A Helmberg-Kojima-Monteiro predictor-corrector: the rows have rank one, so the m x m Newton
-    matrix is four elementwise products of m x m matrices like a X_11 a', and nothing of size d1 d2 is formed.
+    with W = 2 X_12. A Helmberg-Kojima-Monteiro predictor-corrector: the rows have rank one, so the m x m
+    Newton matrix is four elementwise products of m x m matrices like a X_11 a', and nothing of size d1 d2
+    is formed.
 
     Args:
         problem: a batch with one leading dimension and unit rows, float64.
@@ -36,8 +37,8 @@ def solve_nuclear(
     Returns:
         W (B, d1, d2), dual (B, m), iterations (B,): candidates for `certify`.
 
-    Source: Recht, Fazel & Parrilo, "Guaranteed minimum-rank solutions" (2010), for the pair; Todd, Toh & Tutuncu,
-        "On the Nesterov-Todd direction in semidefinite programming" (1998), for the direction.
+    Source: Recht, Fazel & Parrilo, "Guaranteed minimum-rank solutions" (2010), for the pair; Todd, Toh &
+        Tutuncu, "On the Nesterov-Todd direction in semidefinite programming" (1998), for the direction.
         Introduced in lesson 11.
     """
     a, free = problem.a, problem.is_equality
@@ -50,7 +51,7 @@ def solve_nuclear(
     X = 0.5 * torch.eye(d, dtype=a.dtype, device=a.device).expand(len(a), d, d)
     s = torch.where(free, 0.0, torch.ones_like(lam))
     for _ in range(STEPS):
-        unfinished = best.update(2 * X[:, :d1, d1:], lam)
+        unfinished = best.update(2 * X[:, :d1, d1:], lam, X.diagonal(dim1=1, dim2=2).sum(-1))
         if not unfinished.any():
             break
         dX, ds, dlam = _step(problem, X, s, lam)
@@ -59,6 +60,32 @@ def solve_nuclear(
         s = s + torch.where(sound[:, None], ds, 0.0)
         lam = lam + torch.where(sound[:, None], dlam, 0.0)
     return best.W, best.dual, best.steps
+
+
+def certified_rank(problem: HardMarginProblem, solution: Solution) -> Int[Tensor, "*batch"]:
+    """Rank of the nuclear-norm solution, read off the dual: how many singular values of S = sum_j
+        lambda_j A_j are 1.
+
+        sum of singular values of W* outside the k leading directions of S  <=  gap ||W*||_* / (1 -
+            sigma_{k+1}(S))
+
+    holds for every optimal W*. Values above 1 - sqrt(gap) are counted, so what lies outside is at most a
+    share sqrt(gap) of ||W*||_*. No threshold on W is involved.
+
+    Args:
+        problem: with b.
+        solution: of `solve(problem, norm="nuc")`.
+
+    Returns:
+        (...,) ranks; 0 where W = 0, -1 where the problem is infeasible.
+
+    Source: Watson, "Characterization of the subdifferential of some matrix norms" (1992), with complementary
+        slackness. Introduced in lesson 11.
+    """
+    gap = solution.gap.clamp_min(torch.finfo(solution.gap.dtype).eps)
+    values = torch.linalg.svdvals(problem.adjoint(solution.dual))
+    rank = (values > 1 - gap.sqrt()[..., None]).sum(-1)
+    return torch.where(solution.objective.isinf(), -1, rank)
 
 
 def _step(problem: HardMarginProblem, X: Tensor, s: Tensor, lam: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -119,7 +146,7 @@ def largest_step(
     dx: Float[Tensor, "B m"],
     free: Tensor,
 ) -> Float[Tensor, " B"]:
-    """Step, at most 1, that goes 0.98 of the way to the boundary of {L L' + t D psd, x + t dx >= 0 where not free}."""
+    """Step, at most 1, and 0.98 of the way to the edge of {L L' + t D psd, x + t dx >= 0 where not free}."""
     half = torch.linalg.solve_triangular(factor, direction, upper=False)
     inner = torch.linalg.solve_triangular(factor, half.mT, upper=False)
     lowest = torch.linalg.eigvalsh(torch.nan_to_num(inner))[:, 0]

@@ -156,7 +156,8 @@ def token_problem(
     Raises:
         ValueError: if a selected token does not exist, or shapes do not agree.
 
-    Source: Tarzanagh, Li, Zhang, Oymak, "Max-margin token selection in attention mechanism" (2023), (Att-SVM).
+    Source: Tarzanagh, Li, Zhang, Oymak, "Max-margin token selection in attention mechanism" (2023),
+        (Att-SVM).
         Introduced in lesson 06.
     """
     a = _winner_minus_others("keys", keys, selected)

@@ -1,4 +1,4 @@
-"""Every norm through cvxpy and Clarabel, one problem at a time: slow, readable, what others are tested against."""
+"""Every norm through cvxpy and Clarabel, one problem at a time: slow, and readable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many spectral-norm problems at once: the semidefinite pair of `nuclear`, with the roles of its sides exchanged."""
+"""Many spectral-norm problems at once: the semidefinite pair of `nuclear` with its two sides exchanged."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def solve_spectral(
     s = torch.where(free, 0.0, (problem.forward(W) - problem.r).clamp_min(0) + 0.1)
     lam = torch.where(free, 0.0, 1.0 / m).to(W)
     for _ in range(STEPS):
-        unfinished = best.update(W, lam)
+        unfinished = best.update(W, lam, t)
         if not unfinished.any():
             break
         dW, dt, dZ, ds, dlam = _step(problem, rows, W, t, Z, s, lam)

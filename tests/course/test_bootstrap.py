@@ -150,6 +150,14 @@ def test_environment_of_another_folder_is_made_anew(project):
     assert project.commands == ["venv", "."]
 
 
+def test_environment_whose_python_has_gone_is_made_anew(project):
+    bootstrap.prepare([])
+    shutil.rmtree(project.venv / "bin")
+    project.commands.clear()
+    bootstrap.prepare([])
+    assert project.commands == ["venv", "."]
+
+
 @pytest.mark.parametrize("stamp", ["", "{", "[]", '{"root": 1}', "null"])
 def test_environment_without_our_stamp_is_used_not_emptied(project, stamp):
     bootstrap.prepare([])

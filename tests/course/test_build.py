@@ -47,6 +47,19 @@ show(figure, alt="A straight line that rises from one to two.")
 ipywidgets.interact(double, x=(0, 3))
 '''
 
+WRITTEN = """
+# %% [markdown]
+# Why? `### BEGIN SOLUTION` is text here:
+# ### BEGIN SOLUTION
+
+# %% [markdown] tags=["written"] exercise="91.1"
+# ### BEGIN SOLUTION
+# Because
+#
+# of $x$.
+# ### END SOLUTION
+"""
+
 
 @pytest.fixture
 def folders(tmp_path):
@@ -80,6 +93,19 @@ def test_solutions_are_taken_out_or_opened(folders):
     ]
     assert all(one == two for one, two in others)
     assert [cell.id for cell in lesson.cells] == [cell.id for cell in solution.cells]
+
+
+def test_model_answers_are_taken_out_or_shown(folders):
+    path = source(folders, "1")
+    path.write_text(path.read_text() + WRITTEN)
+    lesson, solution = from_source(path, solved=False), from_source(path, solved=True)
+    assert [cell.source for cell in lesson.cells[-2:]] == [
+        "Why? `### BEGIN SOLUTION` is text here:\n### BEGIN SOLUTION",
+        "*Write your answer here.*",
+    ]
+    assert solution.cells[-1].source == "Because\n\nof $x$."
+    assert solution.cells[-1].metadata == {"tags": ["written"], "exercise": "91.1"}
+    assert lesson.cells[-1].metadata == solution.cells[-1].metadata
 
 
 def test_notebook_is_fixed_by_its_source(folders):

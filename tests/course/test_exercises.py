@@ -16,7 +16,7 @@ from course.build import ROOT
 from course.checking import verdict
 from course.exercise import todo
 from course.notebook import from_source
-from course.specification import PUBLIC_SEED, Misconception
+from course.specification import PUBLIC_SEED, Misconception, Written
 
 SPECS = [spec for lesson in exercises.lessons() for spec in exercises.exercises(lesson)]
 SEEDS = [PUBLIC_SEED, 1, 2, 3, 4]  # the grader brings others, which nobody has seen
@@ -65,9 +65,20 @@ def test_there_are_exercises():
 def test_ids_are_unique_and_belong_to_their_lesson():
     for lesson in exercises.lessons():
         ids = [spec.id for spec in exercises.exercises(lesson)]
-        assert ids == [f"{lesson}.{number}" for number in range(1, len(ids) + 1)]
+        asked = [*ids, *(question.id for question in exercises.written(lesson))]
+        assert asked == [f"{lesson}.{number}" for number in range(1, len(asked) + 1)]
         assert 4 <= len(ids) <= 6
         assert sorted(answers(lesson)) == ids
+
+
+def test_rubrics_add_up():
+    for lesson in exercises.lessons():
+        for question in exercises.written(lesson):
+            assert question.title
+            assert 1 <= question.minutes <= 30
+            assert all(points > 0 and text for points, text in question.rubric)
+    with pytest.raises(ValueError, match=r"90\.1 is worth 3 points, (but )?its rubric adds up to 2"):
+        Written("90.1", "Why", 3, 5, [(2, "A reason.")])
 
 
 @each

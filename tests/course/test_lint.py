@@ -6,7 +6,7 @@ import pytest
 
 from course import exercises
 from course.lint import notebook_problems, source_problems
-from course.specification import Exercise
+from course.specification import Exercise, Written
 
 EXERCISE = """
 # %% [markdown]
@@ -34,6 +34,7 @@ def problems(tmp_path, monkeypatch):
     double = Exercise("90.1", "Double", 1, 4, 1, lambda x: 2 * x, lambda rng: [(1,)])
     monkeypatch.setattr(exercises, "lessons", lambda: ["90"])
     monkeypatch.setattr(exercises, "exercises", lambda lesson: [double])
+    monkeypatch.setattr(exercises, "written", lambda lesson: [])
 
     def find(text, number="90"):
         path = tmp_path / f"{number}_sample.py"
@@ -71,6 +72,41 @@ def test_exercises_match_their_specification(problems, old, new, problem):
 
 def test_exercises_need_specifications(problems):
     assert problems(EXERCISE, "91") == ["it has exercises, but there is no course/exercises/lesson_91.py."]
+
+
+WRITTEN = """
+# %% [markdown]
+# ### Exercise 90.2: Why
+# 5 minutes.
+
+# %% [markdown] tags=["written"] exercise="90.2"
+# ### BEGIN SOLUTION
+# Because.
+# ### END SOLUTION
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("", "", None),
+        (
+            'exercise="90.2"',
+            'exercise="90.3"',
+            "its written questions are ['90.3'], the specifications ['90.2'].",
+        ),
+        (' tags=["written"]', "", "its written questions are [], the specifications ['90.2']."),
+        (": Why", ": How", "the cell before the answer to 90.2 must be headed '### Exercise 90.2: Why'"),
+        ("5 minutes", "6 minutes", "the cell before the answer to 90.2 must be headed"),
+        ("Because.", "*Write your answer here.*", "the answer to 90.2 must be a model answer between"),
+        ("# ### END SOLUTION", "# ### END SOLUTION\n# More.", "the answer to 90.2 must be a model answer"),
+    ],
+)
+def test_written_questions_match_their_specification(problems, monkeypatch, old, new, problem):
+    why = Written("90.2", "Why", 3, 5, [(1, "A reason."), (2, "The reason.")])
+    monkeypatch.setattr(exercises, "written", lambda lesson: [why])
+    found = problems(EXERCISE + WRITTEN.replace(old, new))
+    assert found == [] if problem is None else found[0].startswith(problem)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ def test_directions_lie_on_the_unit_circle_and_grow_with_time(ax):
     plots.directions(X, ax, target=[2.0, 0.0])
     (dots,) = ax.collections
     np.testing.assert_allclose(dots.get_offsets(), X / np.linalg.norm(X, axis=1, keepdims=True))
+    assert len(dots.get_sizes()) == len(X)
     assert (np.diff(dots.get_sizes()) > 0).all()
     np.testing.assert_allclose(ax.lines[-1].get_xydata(), [[0, 0], [1.15, 0]])
 

@@ -158,27 +158,12 @@ def test_export_has_everybody_and_every_mark(url, lesson, tmp_path):
     with api.Gradebook(url, gradebook.COURSE) as book:
         book.add_student("zoe")
     person(url, "ada", "written-90-3", 2.5)
-    assert table(url, lesson, tmp_path) == [
-        {
-            "student": "'@x",
-            "90.1": "0",
-            "90.2": "3",
-            "90.3": "0",
-            "total": "3",
-            "out_of": "9",
-            "to_mark": "0",
-        },
-        {
-            "student": "ada",
-            "90.1": "2",
-            "90.2": "0",
-            "90.3": "2.5",
-            "total": "4.5",
-            "out_of": "9",
-            "to_mark": "0",
-        },
-        {"student": "zoe", "90.1": "", "90.2": "", "90.3": "", "total": "0", "out_of": "9", "to_mark": "0"},
+    assert [list(row.values()) for row in table(url, lesson, tmp_path)] == [
+        ["'@x", "0", "3", "0", "3", "9", "0"],
+        ["ada", "2", "0", "2.5", "4.5", "9", "0"],
+        ["zoe", "", "", "", "0", "9", "0"],
     ]
+    assert list(table(url, lesson, tmp_path)[0])[1:4] == ["90.1", "90.2", "90.3"]
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
 
 

@@ -1,0 +1,29 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+BENCH = Path(__file__).with_name("bench.py")
+
+
+def test_the_benchmark_runs_and_saves_what_it_measured(tmp_path):
+    done = subprocess.run(
+        [sys.executable, BENCH, "--quick", "--threads", "1", "--date", "2026-01-31", "--out", tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONWARNINGS": "default"},
+    )
+    assert done.returncode == 0, done.stderr
+    (saved,) = tmp_path.glob("*.json")
+    results = json.loads(saved.read_text())
+    assert results["machine"]["threads"] == 1
+    assert results["machine"]["date"] == "2026-01-31"
+    sections = {"frobenius", "nuclear", "entrywise", "experiment", "schedules", "growth"}
+    assert sections <= set(results["sections"])
+    for row in results["sections"]["frobenius"]["rows"]:
+        assert row["our_largest_gap"] <= 1e-9
+        assert row["baseline_largest_gap"] <= 1e-7
+        assert row["times_faster"] > 0
+    assert "Saved to" in done.stdout

@@ -1,0 +1,133 @@
+"""Training: the second paper's main experiment, whole; step schedules; and how time and memory grow."""
+
+import torch
+from baselines import solve_with_cvxpy, train_KQ, train_W
+from measure import pairs, peak_memory, seconds
+
+from mini_attn import data, geometry, models, optim, svm, train
+
+LR = {"W": 0.1, "KQ": 0.03}
+
+
+def _model(kind, d, trials):
+    if kind == "W":
+        return models.CrossAttention(d, trials=trials)
+    return models.FactoredAttention(d, d, trials=trials, scale=0.1, seed=0)
+
+
+def _fit(kind, tokens, steps, schedule=None):
+    d, trials = tokens.X.shape[-1], tokens.trials[0]
+    model = _model(kind, d, trials).to(tokens.X.device)
+    optimizer = optim.NormalizedGD(model.parameters(), LR[kind], batch_dims=1)
+    train.fit(model, tokens, optimizer, steps, every=max(1, steps), progress=False, schedule=schedule)
+    return model
+
+
+def _experiment(tokens, steps, schedule=None):
+    """Train W and (K, Q), solve the Frobenius and the nuclear SVM of the tokens each selects; cosines."""
+    cosines = {}
+    for kind, norm in (("W", "fro"), ("KQ", "nuc")):
+        model = _fit(kind, tokens, steps, schedule)
+        selected = geometry.selected_tokens(model.attention(tokens))
+        problem = svm.attention_problem(tokens.X, tokens.z, selected)
+        solutions = {name: svm.solve(problem, norm=name, throw=False) for name in ("fro", "nuc")}
+        cosines[kind] = geometry.cosine(model.W.detach(), solutions[norm].value)
+    return cosines
+
+
+def _experiment_by_hand(tokens, start, steps, trial):
+    """The same for one trial, with nn.Linear, autograd and cvxpy."""
+    X, z, y, v = (part[trial] for part in (tokens.X, tokens.z, tokens.y, tokens.v))
+    cosines = {}
+    for kind, norm in (("W", "fro"), ("KQ", "nuc")):
+        if kind == "W":
+            W, attention = train_W(X, z, y, v, steps, LR[kind])
+        else:
+            W, attention = train_KQ(X, z, y, v, steps, LR[kind], start.K[trial], start.Q[trial])
+        selected = attention.argmax(-1).numpy()
+        for name, solver in (("fro", "CLARABEL"), ("nuc", "SCS")):
+            value = solve_with_cvxpy(X.numpy(), z.numpy(), selected, name, solver)
+            if name == norm and value is not None:
+                cosines[kind] = geometry.cosine(W, torch.as_tensor(value), batch_dims=0)
+    return cosines
+
+
+def experiment(quick):
+    trials, part, steps, repeats = (3, 1, 20, 1) if quick else (100, 2, 2000, 3)
+    tokens = data.random_tokens(n=6, T=8, d=10, trials=trials, seed=0)
+    start = _model("KQ", 10, trials)
+    found, by_hand = {}, {}
+    turn = iter(range(10**6))
+
+    def ours():
+        found.update(_experiment(tokens, steps))
+        return trials
+
+    def theirs():
+        for _ in range(part):  # other trials at each repeat
+            trial = next(turn) % trials
+            by_hand[trial] = _experiment_by_hand(tokens, start, steps, trial)
+        return part
+
+    row = pairs(ours, theirs, repeats)
+    row = {
+        "ours_s_in_total": trials * row["seconds_per_unit"],
+        "ours_s_a_trial": row["seconds_per_unit"],
+        "by_hand_s_a_trial": row["baseline_seconds_per_unit"],
+        "times_faster": row["times_faster"],
+    }
+    for kind, same in found.items():
+        done = [k for k in by_hand if kind in by_hand[k]]
+        row[f"cosine_{kind}"] = float(same.nanmedian())
+        row[f"cosine_{kind}_same_trials"] = float(same[done].nanmedian())
+        row[f"cosine_{kind}_by_hand"] = float(torch.stack([by_hand[k][kind] for k in done]).nanmedian())
+    row |= {"trials": trials, "by_hand_trials": len(by_hand), "repeats": repeats}
+    rows = [{"quantity": key, "value": value} for key, value in row.items()]
+    title = f"The experiment, whole: n=6, T=8, d=10, {steps} steps for W and for (K, Q), 4 SVMs a trial"
+    return title, rows
+
+
+def schedules(quick):
+    trials, steps = (3, 20) if quick else (100, 2000)
+    tokens = data.random_tokens(n=6, T=8, d=10, trials=trials, seed=0)
+    rows = []
+    for name, schedule in (("constant", None), ("growing", train.growing)):
+        took, cosines = seconds(lambda s=schedule: _experiment(tokens, steps, s))
+        error = {kind: float((1 - c).nanmedian()) for kind, c in cosines.items()}
+        rows.append({"schedule": name, "error_W": error["W"], "error_KQ": error["KQ"], "seconds": took})
+    return f"Step schedules: median of 1 - cosine over {trials} trials after {steps} steps", rows
+
+
+def growth(quick):
+    """Time of a step and of a Frobenius and a nuclear solve, and the memory they need."""
+    base = {"trials": 10 if quick else 100, "n": 6, "T": 8, "d": 10}
+    series = [[dict(base, trials=k) for k in ((1, 10) if quick else (1, 10, 100, 1000, 10_000))]]
+    for name in ("n", "T", "d"):
+        series.append([dict(base, **{name: base[name] * 2**k}) for k in range(1, 2 if quick else 5)])
+    rows = []
+    for sizes in series:
+        patience = dict.fromkeys(("fro", "nuc"), 15.0)  # seconds; what took longer is not doubled again
+        rows += [_grown(size, 2 if quick else max(5, 20_000 // size["trials"]), patience) for size in sizes]
+    return "Growth: time of a training step, time of a solve, memory beyond the data", rows
+
+
+def _grown(size, steps, patience):
+    tokens = data.random_tokens(**size, seed=0)
+    row = dict(size)
+    steps = min(steps, 200)
+    for kind in LR:
+        _fit(kind, tokens, 2)
+        row[f"{kind}_step_us"] = 1e6 * seconds(_fit, kind, tokens, steps)[0] / steps
+    row["fit_MiB"] = peak_memory(lambda: _fit("KQ", tokens, 2))
+    problem = svm.attention_problem(tokens.X, tokens.z, tokens.optimal)
+    for norm in patience:
+        if patience[norm] <= 0:
+            continue
+        took, solution = seconds(lambda norm=norm: svm.solve(problem, norm=norm, throw=False))
+        if took > patience[norm]:
+            patience[norm] = 0
+        row[f"{norm}_ms_a_problem"] = 1e3 * took / size["trials"]
+        row[f"{norm}_solved"] = float((solution.status == "optimal").mean())
+        if took < 5:  # a second time, to watch the memory
+            row[f"{norm}_MiB"] = peak_memory(lambda norm=norm: svm.solve(problem, norm=norm, throw=False))
+    return row

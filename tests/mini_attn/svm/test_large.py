@@ -1,0 +1,71 @@
+"""Many rows on one small matrix: the working-set method, and what `solve` chooses by itself."""
+
+import pytest
+import torch
+
+from mini_attn import svm
+
+
+def planted(n, T, d, seed=0):
+    """Token 0 of every sequence points along a rotation of the query, so that a separating W exists."""
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(n, T, d, generator=generator, dtype=torch.float64)
+    z = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    X, z = X / X.norm(dim=-1, keepdim=True), z / z.norm(dim=-1, keepdim=True)
+    rotation, _ = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))
+    X[:, 0] += 2 * z @ rotation.T
+    return svm.attention_problem(X, z, torch.zeros(n, dtype=torch.int64))
+
+
+def test_working_set_agrees_with_the_batched_method():
+    problem = planted(40, 20, 6)
+    one, two = (svm.solve(problem, method=method) for method in ("large", "batched"))
+    torch.testing.assert_close(one.value, two.value, rtol=1e-9, atol=1e-9)
+    assert one.gap < 1e-12
+
+
+def test_thousands_of_rows_are_solved_by_default():
+    problem = planted(200, 32, 12)  # 6,200 rows
+    solution = svm.solve(problem)
+    assert solution.gap < 1e-10
+    assert 0 < (solution.dual > 0).sum() <= 144
+    reach = problem.forward(solution.value)
+    assert reach.min() >= 1 - 1e-12
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.99])
+def test_ungrouped_rows(keep):
+    problem = planted(60, 10, 5)
+    rows = torch.rand(540, generator=torch.Generator().manual_seed(1)) < keep
+    problem = svm.HardMarginProblem(problem.a[rows], problem.b[rows], problem.r[rows])
+    one, two = (svm.solve(problem, method=method) for method in ("large", "batched"))
+    torch.testing.assert_close(one.value, two.value, rtol=1e-9, atol=1e-9)
+
+
+def test_low_dimension_with_many_points():
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(5000, 2, generator=generator, dtype=torch.float64)
+    X[:, 0] += 0.05 * X[:, 0].sign()
+    solution = svm.solve(svm.label_problem(X, X[:, 0].sign()))
+    assert solution.gap < 1e-9
+    assert (solution.dual > 0).sum() <= 3
+
+
+def test_a_large_infeasible_problem_is_refuted():
+    problem = planted(200, 32, 12)
+    a = problem.a.clone()
+    a[77] = -a[78]
+    b = problem.b.clone()
+    b[77] = b[78]
+    contradiction = svm.HardMarginProblem(a, b, problem.r)
+    refuted = svm.solve(contradiction, throw=False)
+    assert refuted.status == "infeasible"
+    assert refuted.gap < 1e-9
+    assert (refuted.dual >= 0).all()
+    assert abs(refuted.dual.sum() - 1) < 1e-12
+    assert contradiction.adjoint(refuted.dual).abs().max() < 1e-9
+
+
+def test_large_is_euclidean_only():
+    with pytest.raises(ValueError, match=r'"large" solves norm "fro"'):
+        svm.solve(planted(3, 3, 2), norm="nuc", method="large")

@@ -1,0 +1,109 @@
+import math
+
+import pytest
+import torch
+
+from mini_attn import data, geometry, models, svm
+from mini_attn.paths import regularization_path
+
+
+def benign_tokens(n, T, d, trials, seed):
+    """Random keys and queries; the best token of a sequence scores 1, all others 0: one global direction."""
+    drawn = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    best = torch.randint(0, T, (trials, n), generator=torch.Generator().manual_seed(seed))
+    e1 = torch.eye(d, dtype=torch.float64)[0]
+    score = torch.nn.functional.one_hot(best, T).to(torch.float64)
+    X = (drawn.y[..., None] * score)[..., None] * e1
+    return data.TokenData(X, drawn.z, drawn.y, e1.expand(trials, d).clone(), keys=drawn.X)
+
+
+def angles(path, name, solution):
+    return torch.stack([1 - geometry.cosine(w, solution.value) for w in path[name]])
+
+
+def test_the_prompt_path_tends_to_the_global_svm_solution():
+    tokens = benign_tokens(3, 4, 16, trials=10, seed=1)
+    path = regularization_path(models.PromptAttention(16, trials=10), tokens, [1.0, 10.0, 100.0, 1000.0])
+    error = angles(path, "p", svm.solve(svm.token_problem(tokens.keys, tokens.optimal), norm="fro"))
+    assert (path.residual <= 1e-6).all()
+    assert (error.diff(dim=0) < 0).all()
+    assert error[-1].max() < 1e-3
+
+
+def test_the_path_of_W_tends_to_the_global_svm_solution():
+    tokens = benign_tokens(3, 4, 5, trials=10, seed=2)
+    path = regularization_path(models.CrossAttention(5, trials=10), tokens, [1.0, 10.0, 100.0, 1000.0])
+    solution = svm.solve(svm.attention_problem(tokens.keys, tokens.z, tokens.optimal), norm="fro")
+    error = angles(path, "W", solution)
+    assert (path.residual <= 1e-6).all()
+    assert error[-1].max() < 1e-3
+    torch.testing.assert_close(path["W"][2].flatten(1).norm(dim=1), torch.full((10,), 100.0).double())
+
+
+def test_the_path_of_factors_tends_to_the_nuclear_svm_solution():
+    tokens = benign_tokens(3, 3, 4, trials=8, seed=3)
+    model = models.FactoredAttention(4, 4, trials=8)
+    path = regularization_path(model, tokens, [1.0, 10.0, 100.0, 1000.0])
+    problem = svm.attention_problem(tokens.keys, tokens.z, tokens.optimal)
+    error = angles(path, "W", svm.solve(problem, norm="nuc"))
+    assert error[-1].median() < 1e-3
+    assert (error[-1] < 1e-3).sum() >= 7  # one of the eight is still at a saddle point
+    assert error[-1].max() < 0.03
+    assert error[-1].median() < 0.1 * angles(path, "W", svm.solve(problem, norm="fro"))[-1].median()
+    nuclear = torch.linalg.svdvals(path["W"]).sum(-1)
+    assert (nuclear <= path.radii[:, None] * (1 + 1e-9)).all()
+    torch.testing.assert_close(path["W"], path["K"] @ path["Q"].mT)
+
+
+def test_the_linear_path_tends_to_the_hard_margin():
+    points = data.separable_points(12, seed=0)
+    path = regularization_path(models.LinearClassifier(2), points, [1.0, 10.0, 100.0], loss="exponential")
+    solution = svm.solve(svm.label_problem(points.X, points.y), norm="fro")
+    assert path["w"].shape == (3, 2)
+    assert (path.residual <= 1e-6).all()
+    assert 1 - geometry.cosine(path["w"][-1], solution.value) < 1e-4
+
+
+@pytest.mark.parametrize("scores", [(1.0, 0.9, 0.9), (1.0, 0.9, 0.0)])
+def test_no_point_of_the_circle_is_better(scores):
+    toy = data.toy_one_sequence(scores)
+    path = regularization_path(models.PromptAttention(2), toy, [0.5, 3.0, 20.0])
+    angle = torch.linspace(0, 2 * math.pi, 2001, dtype=torch.float64)[:-1]
+    circle = torch.stack([angle.cos(), angle.sin()], -1)
+    for R, loss in zip(path.radii, path.loss, strict=True):
+        margins = models.PromptAttention(2, trials=2000, init=R * circle)(toy).detach()
+        others = torch.nn.functional.softplus(-margins).mean(-1)
+        assert loss <= others.min() + 1e-15
+        assert loss >= others.min() - 1e-5
+
+
+def test_the_residual_is_the_angle_that_autograd_sees():
+    tokens = data.random_tokens(3, 4, 5, trials=4, seed=5)
+    model = models.CrossAttention(5, trials=4)
+    path = regularization_path(model, tokens, [1.0, 5.0], tol=1e-3, max_steps=8)
+    torch.nn.functional.softplus(-tokens.y * model(tokens)).mean(-1).sum().backward()
+    g, w = model.W.grad.flatten(1), model.W.detach().flatten(1)
+    assert torch.equal(path["W"][-1], model.W.detach())
+    g = 5.0 * g / g.norm(dim=1, keepdim=True)
+    moved = w - g
+    moved = moved * (5.0 / moved.norm(dim=1, keepdim=True)).clamp(max=1)
+    torch.testing.assert_close(path.residual[-1], (moved - w).norm(dim=1) / 5.0, rtol=1e-6, atol=1e-9)
+    assert path.residual.max() > 1e-7
+
+
+@pytest.mark.parametrize("radii", [[], [0.0, 1.0], [2.0, 1.0], [1.0, 1.0], [1.0, float("inf")]])
+def test_radii_must_increase(radii):
+    with pytest.raises(ValueError, match="expected positive numbers, each larger"):
+        regularization_path(models.PromptAttention(2), data.toy_one_sequence(), radii)
+
+
+def test_models_that_do_not_fit_are_refused():
+    tokens = data.random_tokens(3, 4, 5, trials=4, seed=5)
+    with pytest.raises(ValueError, match=r"give the model trials=\(4,\)"):
+        regularization_path(models.PromptAttention(5), tokens, [1.0])
+    headed = models.PromptAttention(5, trials=4, head=models.LinearHead(5, trials=4))
+    with pytest.raises(ValueError, match="PromptAttention has no closed-form gradient"):
+        regularization_path(headed, tokens, [1.0])
+    path = regularization_path(models.PromptAttention(5, trials=4), tokens, [1.0], max_steps=1)
+    with pytest.raises(KeyError, match=r"'W' is not on this path; it has \['p'\]"):
+        path["W"]
