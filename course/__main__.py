@@ -10,7 +10,6 @@ COMMANDS = {
     "start": "copy the lessons into my-lessons/ and open JupyterLab on lesson 01",
     "build": "make the notebooks in lessons/ and solutions/ from course/source/",
     "grade": "grade a folder of submissions in a sandbox",
-    "release": "make a lesson's assignment for nbgrader",
     "picture": "draw the README's picture",
     "release": "make the nbgrader assignment of a lesson",
 }

@@ -61,6 +61,7 @@ def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> st
     rtol, atol = how.rtol, how.atol
     if given.dtype.kind == "f" and given.dtype.itemsize < 8:
         rtol, atol = max(rtol, SINGLE.rtol), max(atol, SINGLE.atol)
+    kinds = [bool if array.dtype.kind == "b" else float for array in (wanted, given)]
     wanted, given = wanted.astype(np.float64), given.astype(np.float64)
     if how.up_to_scale:
         wanted, given = _direction(wanted), _direction(given)
@@ -78,10 +79,14 @@ def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> st
     factor = (wanted * given).sum() / square if square > 0 else 0
     if factor != 0 and _close(wanted, given / factor, rtol, atol):
         return f"every entry is {factor:.4g} times what it should be"
-    return "the number differs" if wanted.size == 1 else _differing_entries(wanted, given, rtol, atol)
+    if wanted.size == 1:
+        return "it differs" if kinds[0] is bool else "the number differs"
+    return _differing_entries(wanted, given, rtol, atol, kinds)
 
 
-def _differing_entries(wanted: np.ndarray, given: np.ndarray, rtol: float, atol: float) -> str:
+def _differing_entries(
+    wanted: np.ndarray, given: np.ndarray, rtol: float, atol: float, kinds: list[type]
+) -> str:
     """How many entries differ, and the one that differs most."""
     alike = (wanted == given) | (np.isnan(wanted) & np.isnan(given))
     distance = np.where(alike, 0, np.nan_to_num(np.abs(given - wanted), nan=np.inf))
@@ -89,10 +94,9 @@ def _differing_entries(wanted: np.ndarray, given: np.ndarray, rtol: float, atol:
     number = int((distance > allowed).sum())
     worst = np.unravel_index(distance.argmax(), distance.shape)
     place = "][".join(str(int(index)) for index in worst)
-    return (
-        f"{number} of {wanted.size} entries differ, most of all [{place}]: "
-        f"expected {brief(wanted[worst])}, got {brief(given[worst])}"
-    )
+    pairs = zip(kinds, (wanted, given), strict=True)
+    expected, got = (brief(as_kind(array[worst])) for as_kind, array in pairs)
+    return f"{number} of {wanted.size} entries differ, most of all [{place}]: expected {expected}, got {got}"
 
 
 def _close(wanted: np.ndarray, given: np.ndarray, rtol: float, atol: float) -> bool:

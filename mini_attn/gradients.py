@@ -98,7 +98,8 @@ def _contractions(keys: Tensor, trials: torch.Size) -> tuple[Callable, Callable]
     X = keys.movedim((-1, -2), (0, 1)).contiguous()  # (d, T, *trials, n)
 
     def compare(q: Tensor) -> Tensor:
-        q = q.expand(*trials, *q.shape[-2:]).movedim(-1, 0).contiguous()  # (d, *trials, n)
-        return (X * q[:, None]).sum(0)
+        if q.shape[:-2] != trials:
+            q = q.expand(*trials, *q.shape[-2:])
+        return (X * q.movedim(-1, 0).contiguous()[:, None]).sum(0)  # q as (d, 1, *trials, n)
 
     return compare, lambda u: (X * u).sum(1).movedim(0, -1)

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 
-class _TrialOptimizer(Optimizer):
-    """Walks over the groups; subclasses say which way to go."""
+class TrialOptimizer(Optimizer):
+    """What this file's optimisers share: walks over the groups; subclasses say which way to go."""
 
     scale_free = True  # the update ignores the gradient's length, so a log-scaled gradient will do
 
@@ -44,11 +44,16 @@ class _TrialOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            parameters = [w for w in group["params"] if w.grad is not None]
-            if parameters:
-                self._update(parameters, [w.grad for w in parameters], group, loss)
+        grads = {w: w.grad for group in self.param_groups for w in group["params"] if w.grad is not None}
+        self.move(grads, loss)
         return loss
+
+    def move(self, grads: dict[Tensor, Tensor], loss: Tensor | None = None) -> None:
+        """Take the step for gradients given by parameter, whatever ``.grad`` holds; in no_grad mode."""
+        for group in self.param_groups:
+            parameters = [w for w in group["params"] if w in grads]
+            if parameters:
+                self._update(parameters, [grads[w] for w in parameters], group, loss)
 
     def _update(self, parameters: list[Tensor], grads: list[Tensor], group: dict, loss):
         raise NotImplementedError
@@ -87,7 +92,7 @@ def _normalise(
     return units, norm, largest
 
 
-class NormalizedGD(_TrialOptimizer):
+class NormalizedGD(TrialOptimizer):
     """Normalised gradient descent:  w <- w - lr g / ||g||_2,  for each trial.
 
     Args:
@@ -112,7 +117,7 @@ class NormalizedGD(_TrialOptimizer):
             w.addcdiv_(unit, _per_trial(norm, w, group["batch_dims"]), value=-group["lr"])
 
 
-class PolyakGD(_TrialOptimizer):
+class PolyakGD(TrialOptimizer):
     """Gradient descent with Polyak's step:  w <- w - lr (L - L*) / ||g||_2^2  g,  for each trial.
 
     Args:
@@ -159,7 +164,7 @@ class PolyakGD(_TrialOptimizer):
             w.sub_(_per_trial(length / norm, w, group["batch_dims"]) * unit)
 
 
-class SignDescent(_TrialOptimizer):
+class SignDescent(TrialOptimizer):
     """Steepest descent in the maximum norm:  w <- w - lr sign(g).
 
     Args:
@@ -177,7 +182,7 @@ class SignDescent(_TrialOptimizer):
             w.sub_(g.sign(), alpha=group["lr"])
 
 
-class SpectralDescent(_TrialOptimizer):
+class SpectralDescent(TrialOptimizer):
     """Steepest descent in the spectral norm:  W <- W - lr U V^T,  where g = U S V^T is the gradient's SVD.
 
     Args:
@@ -202,7 +207,7 @@ class SpectralDescent(_TrialOptimizer):
             w.sub_((U * keep.to(U.dtype)[..., None, :]) @ Vh, alpha=group["lr"])
 
 
-class MirrorDescent(_TrialOptimizer):
+class MirrorDescent(TrialOptimizer):
     """Normalised mirror descent with the potential psi(w) = (1/p) sum |w_j|^p.
 
     grad psi(w_new) = grad psi(w) - lr g / ||g||_q,  1/p + 1/q = 1,  where grad psi(w) = sign(w) |w|^(p-1).

@@ -94,7 +94,7 @@ def softmax(logits: Float[Tensor, "*batch T"], batch_dims: int | None = None) ->
     Raises:
         ValueError: logits without an axis of tokens, or batch_dims that leaves none.
 
-    Introduced in lesson 05; the log-scaled form in lesson 06.
+    Introduced in lesson 05.
     """
     if logits.ndim == 0 or logits.shape[-1] == 0:
         raise ValueError(f"logits have shape {tuple(logits.shape)}; expected (..., T) with T >= 1 tokens")

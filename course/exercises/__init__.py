@@ -17,17 +17,17 @@ def lessons() -> list[str]:
 
 def exercises(lesson: str) -> list[Exercise]:
     """The exercises of lesson "01", in the order in which the lesson asks them."""
+    if lesson not in lessons():
+        raise ValueError(f"Lesson {lesson!r} has no exercises; these have: {', '.join(lessons())}.")
     return _module(lesson).EXERCISES
 
 
 def written(lesson: str) -> list[Written]:
     """The questions of lesson "01" that are answered in words and marked by a person; often none."""
-    return getattr(_module(lesson), "WRITTEN", [])
+    return getattr(_module(lesson), "WRITTEN", []) if lesson in lessons() else []
 
 
 def _module(lesson: str) -> ModuleType:
-    if lesson not in lessons():
-        raise ValueError(f"Lesson {lesson!r} has no exercises; these have: {', '.join(lessons())}.")
     return importlib.import_module(f"{__name__}.lesson_{lesson}")
 
 

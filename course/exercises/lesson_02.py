@@ -6,38 +6,9 @@ import torch
 from scipy.optimize import nnls
 from scipy.special import softmax
 
+from course.exercises.points import half_plane, hopeless, separable
 from course.specification import Compare, Exercise, Misconception
 from mini_attn import svm
-
-
-def _separable(rng, n, d):
-    """n points in d dimensions, both labels present, separated by a random direction with room to spare."""
-    u = rng.normal(size=d)
-    u /= np.linalg.norm(u)
-    y = rng.choice([-1.0, 1.0], size=n)
-    y[:2] = 1.0, -1.0
-    X = rng.normal(size=(n, d))
-    X += np.outer(y * rng.uniform(0.4, 2.0, size=n) - X @ u, u)
-    return X, y
-
-
-def _half_plane(rng, n):
-    """Separable points that all lie in one half-plane: forgetting the labels stays feasible, and is wrong."""
-    angle = rng.uniform(0, 2 * np.pi)
-    u, h = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
-    y = rng.choice([-1.0, 1.0], size=n)
-    y[:2] = 1.0, -1.0
-    return np.outer(y * rng.uniform(0.4, 2.0, n), u) + np.outer(rng.uniform(0.4, 2.0, n), h), y
-
-
-def _hopeless(rng, n, d):
-    """Points that no direction separates: two signed points are opposite to each other."""
-    X, y = _separable(rng, n, d)
-    X[1] = -y[0] * y[1] * X[0] * rng.uniform(0.5, 2.0)
-    return X, y
-
-
-# 02.1
 
 
 def _primal(X, y):
@@ -57,7 +28,7 @@ PRIMAL = Exercise(
     minutes=5,
     difficulty=1,
     reference=_primal,
-    cases=lambda rng: [_half_plane(rng, 6), *(_separable(rng, n, d) for n, d in ((2, 3), (8, 3), (3, 5)))],
+    cases=lambda rng: [half_plane(rng, 6), *(separable(rng, n, d) for n, d in ((2, 3), (8, 3), (3, 5)))],
     compare=Compare(rtol=1e-4, atol=1e-5),
     misconceptions=[
         Misconception(
@@ -76,10 +47,12 @@ PRIMAL = Exercise(
             lambda X, y: _primal(X, y) / np.linalg.norm(_primal(X, y)),
             "You normalised w. Its direction is right, but its length, 1 / margin, is part of the answer.",
         ),
+        Misconception(
+            lambda X, y: np.linalg.norm(_primal(X, y)),
+            "That is the length of w: `.solve()` returns the objective; read `w.value`.",
+        ),
     ],
 )
-
-# 02.2
 
 
 def _upper_bound(lam, X, y):
@@ -94,7 +67,7 @@ BOUND = Exercise(
     difficulty=1,
     reference=_upper_bound,
     cases=lambda rng: [
-        (rng.uniform(0.1, 3.0, size=n), *_separable(rng, n, d)) for n, d in ((3, 2), (6, 3), (8, 2))
+        (rng.uniform(0.1, 3.0, size=n), *separable(rng, n, d)) for n, d in ((3, 2), (6, 3), (8, 2))
     ],
     misconceptions=[
         Misconception(
@@ -116,8 +89,6 @@ BOUND = Exercise(
     ],
 )
 
-# 02.3
-
 
 def _kkt(w, lam, X, y):
     A = y[:, None] * X
@@ -129,12 +100,12 @@ def _kkt(w, lam, X, y):
 def _kkt_cases(rng):
     cases = []
     for n, d in ((4, 2), (6, 3), (5, 2)):
-        X, y = _separable(rng, n, d)
+        X, y = separable(rng, n, d)
         cases.append((3 * rng.normal(size=d), rng.normal(size=n), X, y))  # everything is violated
-    X, y = _separable(rng, 5, 2)
+    X, y = separable(rng, 5, 2)
     lam = rng.uniform(0.1, 1.0, size=5)
     cases.append(((lam * y) @ X, lam, X, y))  # stationary, multipliers fine, the rest is not
-    X, y = _separable(rng, 6, 3)
+    X, y = separable(rng, 6, 3)
     return [*cases, (2 * _primal(X, y), np.zeros(6), X, y)]  # feasible and slack, but not stationary
 
 
@@ -147,6 +118,11 @@ def _kkt_variant(position, value):
         return answer
 
     return wrong
+
+
+def _kkt_unclipped(w, lam, X, y):
+    slack = y * (X @ w) - 1
+    return np.array([np.abs(w - (lam * y) @ X).max(), -slack.min(), -lam.min(), np.abs(lam * slack).max()])
 
 
 KKT = Exercise(
@@ -178,14 +154,15 @@ KKT = Exercise(
             _kkt_variant(3, lambda w, lam, A, u: abs(lam @ (u - 1))),
             "You summed lam_i (a_i.w - 1), so violations of opposite sign cancel. Take the largest size.",
         ),
+        Misconception(
+            _kkt_unclipped, "A condition that holds with room to spare has violation 0, not a negative one."
+        ),
     ],
 )
 
-# 02.4
 
-
-def _ascent(clip, step=lambda a: a @ a, labels=True):
-    """Coordinate ascent with the given way to clip a multiplier `old + change`."""
+def _ascent(clip, step=lambda a: a @ a, labels=True, moved=lambda new, old: new - old):
+    """Coordinate ascent with given ways to clip a multiplier `old + change` and to move w along a."""
 
     def solve(X, y, sweeps):
         A = y[:, None] * X if labels else X
@@ -193,7 +170,7 @@ def _ascent(clip, step=lambda a: a @ a, labels=True):
         for _ in range(sweeps):
             for i, a in enumerate(A):
                 new = clip(lam[i], (1 - a @ w) / step(a))
-                w += (new - lam[i]) * a
+                w += moved(new, lam[i]) * a
                 lam[i] = new
         return lam
 
@@ -202,6 +179,9 @@ def _ascent(clip, step=lambda a: a @ a, labels=True):
 
 def _clip(old, change):
     return max(0.0, old + change)
+
+
+_unclipped = _ascent(lambda old, change: old + change)
 
 
 def _stale_ascent(X, y, sweeps):
@@ -215,18 +195,15 @@ def _stale_ascent(X, y, sweeps):
 ASCENT = Exercise(
     id="02.4",
     title="A dual solver in ten lines",
-    points=3,
-    minutes=15,
-    difficulty=3,
+    points=2,
+    minutes=10,
+    difficulty=2,
     reference=_ascent(_clip),
     cases=lambda rng: [
-        (*_separable(rng, n, d), sweeps) for n, d, sweeps in ((5, 2, 1), (6, 3, 2), (8, 2, 3), (10, 3, 5))
+        (*separable(rng, n, d), sweeps) for n, d, sweeps in ((5, 2, 1), (6, 3, 2), (8, 2, 3), (10, 3, 5))
     ],
     misconceptions=[
-        Misconception(
-            _ascent(lambda old, change: old + change),
-            "Some of your multipliers are negative: clip each new value with max(0, ...).",
-        ),
+        Misconception(_unclipped, "Some multipliers are negative: clip each new value with max(0, ...)."),
         Misconception(
             _ascent(lambda old, change: old + max(0.0, change)),
             "You clipped the change, so multipliers can only grow. Clip the new multiplier instead.",
@@ -243,19 +220,35 @@ ASCENT = Exercise(
             _ascent(_clip, labels=False),
             "You used the points x_i. The dual is written in the signed points a_i = y_i x_i.",
         ),
+        Misconception(
+            _ascent(_clip, moved=lambda new, old: new),
+            "Move w by the difference lambda' - lambda: it already contains the old lambda a.",
+        ),
+        Misconception(
+            lambda X, y, sweeps: np.maximum(0.0, _unclipped(X, y, sweeps)),
+            "Clip at every update: the next update needs the w of the clipped multiplier.",
+        ),
     ],
 )
 
-# 02.5
-
 
 def _largest_margin(X, y):
-    problem = svm.label_problem(torch.as_tensor(X), torch.as_tensor(y))
-    return svm.solve(problem, throw=False).margin.item()
+    return svm.solve(svm.label_problem(torch.as_tensor(X), torch.as_tensor(y)), throw=False).margin.item()
+
+
+def _nnls(X, y):
+    return nnls(np.vstack([(y[:, None] * X).T, np.ones(len(y))]), np.append(np.zeros(X.shape[1]), 1.0))
 
 
 def _residual(X, y):
-    return nnls(np.vstack([(y[:, None] * X).T, np.ones(len(y))]), np.append(np.zeros(X.shape[1]), 1.0))[1]
+    return _nnls(X, y)[1]
+
+
+def _margin_of_weights(X, y):
+    A = y[:, None] * X
+    w = _nnls(X, y)[0] @ A
+    with np.errstate(all="ignore"):  # w may be an exact zero
+        return (A @ w).min() / np.linalg.norm(w)
 
 
 NNLS = Exercise(
@@ -266,18 +259,24 @@ NNLS = Exercise(
     difficulty=2,
     reference=_largest_margin,
     cases=lambda rng: [
-        *(_separable(rng, n, d) for n, d in ((6, 2), (8, 3))),
-        *(_hopeless(rng, n, d) for n, d in ((6, 2), (7, 4))),
+        *(separable(rng, n, d) for n, d in ((6, 2), (8, 3))),
+        *(hopeless(rng, n, d) for n, d in ((6, 2), (7, 4))),
     ],
     compare=Compare(rtol=1e-6, atol=1e-7),
     misconceptions=[
-        Misconception(
-            lambda X, y: _residual(X, y),
-            "You returned r itself. Solve r^2 = margin^2 / (1 + margin^2) for the margin.",
-        ),
+        Misconception(_residual, "This is r itself. Solve r^2 = margin^2 / (1 + margin^2) for the margin."),
         Misconception(
             lambda X, y: np.sqrt(_residual(X, y) / (1 - _residual(X, y))),
             "nnls returns the length r, not its square: insert r^2, not r, into your formula.",
+        ),
+        Misconception(
+            lambda X, y: _residual(X, y) ** 2 / (1 - _residual(X, y) ** 2),
+            "You returned the square of the margin.",
+        ),
+        Misconception(
+            _margin_of_weights,
+            "Right where the points can be separated. Elsewhere lam @ A is zero up to rounding and its "
+            "direction is noise: use r.",
         ),
         Misconception(
             lambda X, y: _largest_margin(X, np.ones_like(y)),
@@ -285,8 +284,6 @@ NNLS = Exercise(
         ),
     ],
 )
-
-# 02.6
 
 
 def _certify_with(weights, lower=lambda u, w: u.min() / np.linalg.norm(w)):
@@ -307,7 +304,7 @@ def _logistic(u, w):
 def _certify_cases(rng):
     cases = []
     for n, d, size in ((5, 2, 1.0), (8, 3, 5.0), (6, 2, 30.0), (6, 2, 4000.0)):
-        X, y = _separable(rng, n, d)
+        X, y = separable(rng, n, d)
         w = _primal(X, y) + 0.2 * rng.normal(size=d)
         cases.append((size * w / np.linalg.norm(w), X, y))
     return cases
@@ -334,6 +331,9 @@ CERTIFY = Exercise(
         Misconception(
             _certify_with(lambda u, w: _logistic(-u, w)),
             "Your weights grow with u_i, so easy points count most: the weight is 1 / (1 + exp(+u_i)).",
+        ),
+        Misconception(
+            _certify_with(lambda u, w: softmax(-u)), "You used e^{-u}; that is sigma(-u) only for large u."
         ),
         Misconception(
             _certify_with(lambda u, w: np.exp(-np.logaddexp(0, u))),

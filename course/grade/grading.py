@@ -8,14 +8,11 @@ stopped. Scores, feedback pages and the gradebook are made from these files.
 from __future__ import annotations
 
 import argparse
-import csv
 import hashlib
 import inspect
-import io
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -24,8 +21,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from course import compare, specification
-from course.grade import feedback, gradebook, marking, released, submission
+from course import compare, release, specification
+from course.grade import feedback, gradebook, marking, released, submission, written
+from course.grade.files import write
 from course.grade.marking import Mark
 from course.grade.sandbox import GraderError, Limits, Report, Sandbox
 from course.grade.submission import Submission
@@ -89,14 +87,14 @@ def grade(
         folder: of submissions (see `submission.find`).
         number: of the lesson, "06".
         seed: secret text from which the inputs are drawn.
-        out: folder for scores.csv, feedback/, students/ and the gradebook.
+        out: folder for scores.csv, feedback/, students/, the gradebook, and autograded/, in which people mark.
         jobs: submissions at a time.
         database: URL of nbgrader's gradebook; out/gradebook.db by default.
         unsafe: without a sandbox.
         limits: what one submission may use.
 
     Returns:
-        student -> marks, one for each exercise; every submission has a row.
+        student -> marks that count, one for each exercise and written question; every submission has a row.
 
     Raises:
         GraderError: the grader itself failed. What was finished is kept.
@@ -125,13 +123,17 @@ def grade(
                 results[one.student] = marks, one.notes
                 record = {"key": key, "marks": [asdict(mark) for mark in marks], "notes": one.notes}
                 write(students / f"{one.student}.json", json.dumps(record, indent=1))
-    results = {one.student: results[one.student] for one in handed_in}
+    database = database or release.default_database(out)
+    rows = {one.student: results[one.student][0] for one in handed_in}
+    answers = {one.student: written.answers(lesson, one) for one in handed_in}
+    gradebook.record(database, lesson, rows, answers)
+    rows = gradebook.final(database, lesson, rows)
+    gradebook.export(database, lesson, out / "scores.csv")
     title = f"Lesson {number}: {_title(lesson)}"
-    for student, (marks, notes) in results.items():
-        write(out / "feedback" / f"{student}.html", feedback.page(student, title, marks, notes))
-    rows = {student: marks for student, (marks, _) in results.items()}
-    write(out / "scores.csv", _table(lesson, rows))
-    gradebook.record(database or f"sqlite:///{(out / 'gradebook.db').resolve()}", lesson, rows)
+    for one in handed_in:
+        page = feedback.page(one.student, title, rows[one.student], results[one.student][1])
+        write(out / "feedback" / f"{one.student}.html", page)
+        release.autograded(lesson, one, out)
     return rows
 
 
@@ -229,27 +231,3 @@ def _load(path: Path, key: str) -> tuple[list[Mark], list[str]] | None:
 
 def _title(lesson: released.Lesson) -> str:
     return lesson.path.stem.split("_", 1)[1].replace("_", " ")
-
-
-def _table(lesson: released.Lesson, rows: dict[str, list[Mark]]) -> str:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["student", *(spec.id for spec in lesson.specs), "total", "out_of"])
-    for student, marks in rows.items():
-        points = [f"{mark.points:g}" for mark in marks]
-        total, out_of = sum(m.points for m in marks), sum(m.out_of for m in marks)
-        table.writerow([_cell(student), *points, f"{total:g}", f"{out_of:g}"])
-    return text.getvalue()
-
-
-def _cell(text: str) -> str:
-    """A name that no spreadsheet takes for a formula."""
-    return f"'{text}" if text[:1] in "=+-@" else text
-
-
-def write(path: Path, text: str) -> None:
-    """Write a whole file or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    shutil.move(part, path)

@@ -52,9 +52,14 @@ def kkt_by_loop(w, lam, X, y):
     ]
 
 
-def kkt_unclipped(w, lam, X, y):
-    slack = y * (X @ w) - 1
-    return [np.abs(w - (lam * y) @ X).max(), (-slack).max(), (-lam).max(), np.abs(lam * slack).max()]
+def kkt_against_zero(w, lam, X, y):
+    slack = y * (X @ w)
+    return [
+        np.abs(w - (lam * y) @ X).max(),
+        max(0, (-slack).max()),
+        max(0, (-lam).max()),
+        np.abs(lam * slack).max(),
+    ]
 
 
 def kkt_swapped(w, lam, X, y):
@@ -135,7 +140,7 @@ def certify_nearest_only(w, X, y):
 ANSWERS = {
     "02.1": {"also_right": primal_by_slsqp, "wrong": [primal_least_squares, primal_soft]},
     "02.2": {"also_right": bound_by_loop, "wrong": [bound_with_largest_weight, bound_in_l1]},
-    "02.3": {"also_right": kkt_by_loop, "wrong": [kkt_unclipped, kkt_swapped]},
+    "02.3": {"also_right": kkt_by_loop, "wrong": [kkt_against_zero, kkt_swapped]},
     "02.4": {
         "also_right": ascent_on_the_gram_matrix,
         "wrong": [ascent_perceptron, ascent_backwards, ascent_one_sweep_too_many],

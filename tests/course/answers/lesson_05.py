@@ -108,6 +108,18 @@ def anchored(h, g):
     return u
 
 
+def textbook_completed(h, g):
+    """The textbook's losers, and the winner minus their sum: right while no loser has the winner's value."""
+    u, a = textbook(h, g), int(np.argmax(h))
+    u[a] -= u.sum()
+    return u
+
+
+def textbook(h, g):
+    s = softmax_in_torch(h).numpy()
+    return s * (g - s @ g)
+
+
 def textbook_with_eps(h, g):
     s = softmax_in_torch(h).numpy()
     return s * (g - s @ g + 1e-12)
@@ -133,6 +145,12 @@ def direction_shifted_logits(h, g):
     u = advantage * np.exp(scaled - scaled.max())
     u = np.where(winner, -u.sum(-1, keepdims=True), u)
     return torch.as_tensor(u / np.abs(u).max())
+
+
+def direction_underflown(h, g):
+    """Each row as in 05.5, with the losers of the textbook; all 0 once every rival underflows."""
+    u = np.stack([textbook_completed(*row) for row in zip(h, g, strict=True)])
+    return u / max(np.abs(u).max(), 1e-300)
 
 
 def direction_euclidean(h, g):
@@ -171,6 +189,6 @@ ANSWERS = {
     },
     "05.6": {
         "also_right": direction_shifted_logits,
-        "wrong": [direction_euclidean, direction_signs_only, direction_reversed],
+        "wrong": [direction_underflown, direction_euclidean, direction_signs_only, direction_reversed],
     },
 }

@@ -50,11 +50,11 @@ ANSWERS = {
         ],
     },
     "06.3": {
-        "also_right": lambda R, R0, t0, length: np.exp(np.log(t0) + R / length - R0 / length),
+        "also_right": lambda R, R0, N0, length: np.exp(np.log(N0) + R / length - R0 / length),
         "wrong": [
-            lambda R, R0, t0, length: t0 + (R - R0) / length,
-            lambda R, R0, t0, length: t0 * (R - R0) / length,
-            lambda R, R0, t0, length: t0 * np.exp(R / length),
+            lambda R, R0, N0, length: N0 + (R - R0) / length,
+            lambda R, R0, N0, length: N0 * (R - R0) / length,
+            lambda R, R0, N0, length: N0 * np.exp(R / length),
         ],
     },
     "06.4": {

@@ -42,6 +42,19 @@ def test_ungrouped_rows(keep):
     torch.testing.assert_close(one.value, two.value, rtol=1e-9, atol=1e-9)
 
 
+def test_runs_of_unequal_length_are_not_mistaken_for_equal_ones():
+    problem = planted(40, 3, 4)
+    rows = torch.ones(40, 2, dtype=torch.bool)
+    rows[::2, 1] = rows[1, 1] = False
+    rows[0] = True  # runs of 2, 1, 1, 2, 1, 2, ...
+    rows = rows.flatten()
+    problem = svm.HardMarginProblem(problem.a[rows], problem.b[rows], problem.r[rows])
+    assert len(problem.r) % 2 == 0
+    one, two = (svm.solve(problem, method=method) for method in ("large", "nnls"))
+    torch.testing.assert_close(one.value, two.value, rtol=1e-9, atol=1e-9)
+    assert one.iterations < 20
+
+
 def test_low_dimension_with_many_points():
     generator = torch.Generator().manual_seed(0)
     X = torch.randn(5000, 2, generator=generator, dtype=torch.float64)
