@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BOOTSTRAP = $(PYTHON) course/bootstrap.py
 
-.PHONY: help learn test build grade release lint clean python
+.PHONY: help learn test build grade release bench lint clean python
 
 help:
 	@echo "make learn   prepare .venv, copy the lessons to my-lessons/, open JupyterLab on lesson 01"
@@ -13,11 +13,15 @@ help:
 	@echo "make grade   grade submissions: make grade ARGS=\"SUBMISSIONS --lesson 06 --seed SECRET\""
 	@echo "make release make a lesson's assignment for nbgrader: make release ARGS=\"06 --out DIR\""
 	@echo "make build   rebuild lessons/ and solutions/ from course/source; one of them: make build ARGS=05"
+	@echo "make bench   measure solvers and training (about ten minutes; a GPU is found): make bench ARGS=--quick"
 	@echo "make lint    check the style of the code"
 	@echo "make clean   delete .venv and all caches; my-lessons/ stays"
 
 learn test build grade release: python
 	@$(BOOTSTRAP) $@ $(ARGS)
+
+bench: python
+	@$(BOOTSTRAP) bench --date "`date +%F`" $(ARGS)
 
 lint: python
 	@$(BOOTSTRAP) ruff check course mini_attn tests

@@ -27,6 +27,7 @@ COMMANDS = {  # name: (extras of pyproject.toml, what the environment's Python r
     "grade": (["grade"], ["-m", "course", "grade"]),
     "release": (["grade"], ["-m", "course", "release"]),
     "build": ([], ["-m", "course", "build"]),
+    "bench": (["test"], [os.path.join("tests", "benchmarks", "bench.py")]),
     "ruff": (["test"], ["-m", "ruff"]),
 }
 # What pip says, and what a person should do about it. The first match counts.

@@ -36,16 +36,17 @@ def closed_form(
     """
     kind = type(model)
     if isinstance(model, LinearClassifier) and kind.forward is LinearClassifier.forward:
-        evaluate = _linear(model, data, loss, batch_dims)
+        make = _linear
     elif (
         isinstance(model, _Attention)
         and model.head is None
         and all(getattr(kind, m) is getattr(_Attention, m) for m in ("forward", "attention", "logits"))
     ):
-        evaluate = _attention(model, data, loss, batch_dims)
+        make = _attention
     else:
         return None
     model._check(data)
+    evaluate = make(model, data, loss, batch_dims)
     shapes = {name: w.shape for name, w in model.named_parameters()}
 
     @torch.no_grad()

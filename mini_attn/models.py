@@ -81,10 +81,6 @@ class LinearClassifier(_Model):
         self._check(data)
         return (data.X @ self.w[..., None]).squeeze(-1)
 
-    def adjoint(self, data: PointData, u: Float[Tensor, "*trials n"]) -> dict[str, Tensor]:
-        """Return the gradient of <f, u> in each parameter."""
-        return {"w": (data.X.mT @ u[..., None]).squeeze(-1)}
-
 
 class LinearHead(nn.Module):
     """A trainable linear prediction head v: g = v.x for each token.
@@ -123,11 +119,6 @@ class _Attention(_Model):
         """Return h_it = k_it.q_i, (..., n, T)."""
         self._check(data)
         return (data.keys @ self.queries(data)[0][..., None]).squeeze(-1)
-
-    def adjoint(self, data: TokenData, u: Float[Tensor, "*trials n T"]) -> dict[str, Tensor]:
-        """Return the gradient of <logits, u> in each parameter of the attention: what autograd would find."""
-        pullback = self.queries(data)[1]
-        return pullback((u[..., None, :] @ data.keys).squeeze(-2))
 
     def attention(self, data: TokenData, softmax=stable_softmax) -> Float[Tensor, "*trials n T"]:
         """Return the attention s_it of each sequence over its tokens, (..., n, T)."""

@@ -5,8 +5,6 @@ dimensions of each parameter are trials, and norms run over all the rest of the 
 come from torch.)
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
@@ -64,32 +62,24 @@ def _per_trial(value: Tensor, like: Tensor, batch_dims: int) -> Tensor:
     return value.reshape(*value.shape, *(1,) * (like.ndim - batch_dims))
 
 
-def _reduce(tensors: list[Tensor], batch_dims: int, reduce: Callable, combine: Callable) -> Tensor:
-    """Reduce each trial's entries over all tensors to one positive length, (*trials,)."""
-    values = [
-        reduce(g, tuple(range(batch_dims, g.ndim))) if g.ndim > batch_dims else g.abs() for g in tensors
-    ]
-    value = values[0] if len(values) == 1 else combine(values)
-    return value.clamp_(min=torch.finfo(value.dtype).tiny)  # 0 / tiny = 0: a zero gradient moves nothing
-
-
 def _normalise(
     grads: list[Tensor], batch_dims: int, order: float = 2.0
 ) -> tuple[list[Tensor], Tensor, Tensor]:
     """Split each trial's gradient over the group so that neither under- nor overflow harms its direction.
 
     Returns:
-        g / max |g| for each parameter; the l_order norm of that, (*trials,); and max |g|, (*trials,).
+        g / max |g| for each parameter; the l_order norm of that, (*trials,); and max |g|, (*trials,). A zero
+        gradient gives zeros and two tiny lengths.
     """
-    largest = _reduce(grads, batch_dims, lambda g, dims: g.abs().amax(dims), lambda v: torch.stack(v).amax(0))
-    units = [g / _per_trial(largest, g, batch_dims) for g in grads]
-    norm = _reduce(
-        units,
-        batch_dims,
-        lambda g, dims: torch.linalg.vector_norm(g, ord=order, dim=dims),
-        lambda v: torch.linalg.vector_norm(torch.stack(v), ord=order, dim=0),
-    )
-    return units, norm, largest
+    flat = [g.flatten(batch_dims) if g.ndim > batch_dims else g[..., None] for g in grads]
+    whole = flat[0] if len(flat) == 1 else torch.cat(flat, -1)
+    tiny = torch.finfo(whole.dtype).tiny
+    largest = whole.abs().amax(-1, keepdim=True).clamp_(min=tiny)
+    whole = whole / largest
+    norm = torch.linalg.vector_norm(whole, ord=order, dim=-1).clamp_(min=tiny)
+    parts = whole.split([part.shape[-1] for part in flat], -1)
+    units = [part.reshape(g.shape) for part, g in zip(parts, grads, strict=True)]
+    return units, norm, largest.squeeze(-1)
 
 
 class NormalizedGD(TrialOptimizer):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from course.specification import Compare, Exercise, Misconception
+from course.specification import Exercise, Misconception
 
 
 def separable(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -30,11 +30,46 @@ def gradient_cases(rng):
         X, y = separable(rng, n, d)
         cases.append((rng.normal(size=d), X, y))
     X, y = separable(rng, 6, 2)
-    return [*cases, (rng.normal(size=2), X, rng.permutation(y))]  # labels that no line need respect
+    cases.append((rng.normal(size=2), X, rng.permutation(y)))  # labels that no line need respect
+    far = rng.uniform(900, 1100) * np.array([1.0, -1.0])  # u = 1000 and -800: e^800 is no double
+    return [*cases, (far, np.array([[1.0, 0.0], [0.2, 1.0]]), np.ones(2))]
 
 
 def _sigmoid(u):
     return np.exp(-np.logaddexp(0, -u))
+
+
+def _overflowing(w, X, y):
+    u = y * (X @ w)
+    return -(X.T @ (y * np.exp(-u) / (1 + np.exp(-u)))) / len(y)
+
+
+GRADIENT = [
+    Misconception(
+        lambda w, X, y: -logistic_gradient(w, X, y),
+        "The sign is turned: this points downhill. The gradient points to where the loss grows, and descent "
+        "subtracts it.",
+    ),
+    Misconception(
+        lambda w, X, y: len(y) * logistic_gradient(w, X, y),
+        "You added up the points; the loss is their mean, so divide by n.",
+    ),
+    Misconception(
+        lambda w, X, y: -(X.T @ (y * _sigmoid(y * (X @ w)))) / len(y),
+        "You weighted each point by sigma(u_i), so that the points already classified well pull hardest. The "
+        "derivative of log(1 + e^-u) is -sigma(-u): the badly classified pull hardest.",
+    ),
+    Misconception(
+        lambda w, X, y: -(X.T @ _sigmoid(-y * (X @ w))) / len(y),
+        "The labels are used in u_i, but lost in its derivative: u_i = y_i w.x_i changes with w as y_i x_i, "
+        "not as x_i.",
+    ),
+    Misconception(
+        _overflowing,
+        "The formula is right, but e^-u overflows when u is far below zero, and infinity / infinity is not a "
+        "number. np.exp(-np.logaddexp(0, u)) is sigma(-u) for every u.",
+    ),
+]
 
 
 # 01.2
@@ -46,15 +81,42 @@ def margin(w, X, y):
 
 
 def margin_cases(rng):
-    cases = [(np.array([3.0, 4.0]), np.array([[1.0, 0.0], [0.0, -2.0]]), np.array([1.0, -1.0]))]
+    cases = [(np.array([3.0, 4.0]), np.array([[2.0, 1.0], [1.0, -2.0]]), np.array([1.0, -1.0]))]
     for n, d in [(6, 2), (9, 3)]:
         X, y = separable(rng, n, d)
         cases.append((rng.uniform(2, 5) * rng.normal(size=d), X, y))
     X, y = separable(rng, 7, 2)
-    return [
-        *cases,
-        (rng.normal(size=2), X, rng.permutation(y)),
-    ]  # a point on the wrong side: a negative margin
+    return [*cases, (rng.normal(size=2), X, rng.permutation(y))]  # on the wrong side: a negative margin
+
+
+MARGIN = [
+    Misconception(
+        lambda w, X, y: (y * (X @ w)).min(),
+        "This is min_i y_i w.x_i, which doubles when w doubles though the line stays where it is. A distance "
+        "needs the division by ||w||.",
+    ),
+    Misconception(
+        lambda w, X, y: np.abs(X @ w).min() / np.linalg.norm(w),
+        "You measured how far the nearest point is from the line, on whichever side. The label says which "
+        "side is right: a point on the wrong side has a negative margin.",
+    ),
+    Misconception(
+        lambda w, X, y: (X @ w).min() / np.linalg.norm(w),
+        "The labels are missing: with y_i = -1, a point is on the right side when w.x_i is negative.",
+    ),
+    Misconception(
+        lambda w, X, y: (y * (X @ w)).mean() / np.linalg.norm(w),
+        "You averaged over the points. The margin is the distance of the worst point: take the minimum.",
+    ),
+    Misconception(
+        lambda w, X, y: (y * (X @ w)).min() / (w @ w),
+        "You divided by ||w||^2; the distance of x from the line is |w.x| / ||w||.",
+    ),
+    Misconception(
+        lambda w, X, y: (y * (X @ w) / np.linalg.norm(X, axis=1)).min(),
+        "You divided by the lengths of the points; the distance of x from the line is |w.x| / ||w||.",
+    ),
+]
 
 
 # 01.3
@@ -87,6 +149,42 @@ def _best_angle(X, y, angles):
     return angles[np.argmax(np.cos(angles) * best[0] + np.sin(angles) * best[1])]
 
 
+DIRECTION = [
+    Misconception(
+        _pick(lambda U, y: (y * U).mean(axis=1)),
+        "This direction has the largest mean distance. The margin of a direction is its *smallest* distance: "
+        "first the minimum over points, then the maximum over angles.",
+    ),
+    Misconception(
+        _pick(lambda U, y: np.abs(U).min(axis=1)),
+        "Distance without a sign: this line keeps away from all points, but it need not separate them. "
+        "Multiply by the labels instead of taking absolute values.",
+    ),
+    Misconception(
+        _pick(lambda U, y: U.min(axis=1)),
+        "You left the labels out: with y_i = -1, u.x_i should be far below zero. Multiply by y first.",
+    ),
+    Misconception(
+        _pick(lambda U, y: (y * U).min(axis=0)),
+        "You took the minimum over angles, for each point. In `units @ X.T` each row is an angle and each "
+        "column a point: the minimum over points is along axis=1.",
+    ),
+    Misconception(
+        _pick(lambda U, y: (y * U).min(axis=1), np.argmin),
+        "This direction has the smallest margin of all: it is the worst. Use argmax over angles.",
+    ),
+    Misconception(_best_angle, "This is the best angle; return the unit vector (cos, sin) of that angle."),
+    Misconception(
+        lambda X, y, angles: margin(best_direction(X, y, angles), X, y),
+        "This is the largest margin itself; return the direction that has it (argmax in place of max).",
+    ),
+    Misconception(
+        lambda X, y, angles: best_direction(X, y, np.radians(angles)),
+        "The angles are in radians already; converted once more, they cover only a few degrees.",
+    ),
+]
+
+
 # 01.4
 
 
@@ -102,6 +200,47 @@ def predict_cases(rng):
     ]
 
 
+PREDICT = [
+    Misconception(
+        lambda t, eta, mu: (1 / (eta * mu**2 * t), mu),
+        "The loss is right. The slope is upside down: d||w||/dt = eta mu L, and with your L that is "
+        "1/(mu t). Small margins make the norm grow faster.",
+    ),
+    Misconception(
+        lambda t, eta, mu: (1 / (eta * mu**2 * t), 1 / (eta * mu)),
+        "The loss is right. In d||w||/dt = eta mu L the step size cancels against the one in L: the slope "
+        "does not depend on eta.",
+    ),
+    Misconception(
+        lambda t, eta, mu: (1 / (eta * mu**2 * t), eta / mu),
+        "The loss is right. In d||w||/dt = eta mu L insert your L, which has eta below: the slope does not "
+        "depend on eta.",
+    ),
+    Misconception(
+        lambda t, eta, mu: (1 / (eta * mu**2 * t), 1 / (mu * t)),
+        "This is d||w||/dt; per unit of log t, multiply by t.",
+    ),
+    Misconception(
+        lambda t, eta, mu: (1 / (eta * mu * t), 1 / mu),
+        "The slope is right, the loss misses a factor: ||grad L|| = mu L enters dL/dt = -eta ||grad L||^2 "
+        "squared.",
+    ),
+    Misconception(
+        lambda t, eta, mu: (1 / (mu**2 * t), 1 / mu),
+        "The slope is right. The loss misses the step size: c = eta mu^2 in dL / L^2 = -c dt.",
+    ),
+    Misconception(
+        lambda t, eta, mu: (1 / mu, 1 / (eta * mu**2 * t)),
+        "Both are right, in the wrong order: return the loss first, then the slope.",
+    ),
+    Misconception(
+        lambda t, eta, mu: (np.exp(-eta * mu**2 * t), 1 / mu),
+        "You solved dL/dt = -c L, whose solution decays exponentially. The right-hand side here is -c L^2: "
+        "separate the variables, dL / L^2 = -c dt.",
+    ),
+]
+
+
 # 01.5
 
 
@@ -111,11 +250,48 @@ def offset(S, lam, eta, n):
 
 
 def offset_cases(rng):
-    cases = [(np.array([[1.0, 0.0], [1.0, 2.0]]), np.array([0.5, 0.25]), 1.0, 4)]
+    cases = [(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([0.5, 0.2]), 1.0, 4)]
     for d in (2, 3, 2):
         S = rng.normal(size=(d, d)) + 2 * np.eye(d)
         cases.append((S, rng.uniform(0.1, 3, size=d), rng.uniform(0.2, 2), int(rng.integers(5, 30))))
     return cases
+
+
+def _solve(right_side, transpose=False):
+    return lambda S, lam, eta, n: np.linalg.solve(S.T if transpose else S, right_side(lam, eta, n))
+
+
+OFFSET = [
+    Misconception(
+        _solve(lambda lam, eta, n: np.log(n * lam / eta)),
+        "The sign is turned: from lam = (eta/n) exp(-s.w) follows s.w = log(eta / (n lam)), not its negative.",
+    ),
+    Misconception(
+        lambda S, lam, eta, n: np.log(eta / (n * lam)),
+        "These are the numbers s.w, one for each support vector. What remains is to solve S w = them for w.",
+    ),
+    Misconception(
+        _solve(lambda lam, eta, n: np.log(eta / lam)),
+        "The factor 1/n is missing: the loss is a mean over all n points, not only over the support vectors.",
+    ),
+    Misconception(
+        _solve(lambda lam, eta, n: np.log(n / (eta * lam))),
+        "The factor eta/n is upside down: divide lam = (eta/n) exp(-s.w) by eta/n before you take logarithms.",
+    ),
+    Misconception(
+        _solve(lambda lam, eta, n: np.log(eta / (n * lam)), transpose=True),
+        "You combined the support vectors with these numbers as weights (a system with S^T). Here the unknown "
+        "is multiplied by each row: S w = right-hand side.",
+    ),
+    Misconception(
+        _solve(lambda lam, eta, n: eta / (n * lam)),
+        "The logarithm is missing: the weights are exponentials of -s.w.",
+    ),
+    Misconception(
+        _solve(lambda lam, eta, n: -n * lam / eta),
+        "You dropped the exponential: n lam / eta is exp(-s.w), so -s.w is its logarithm.",
+    ),
+]
 
 
 # 01.6
@@ -128,7 +304,7 @@ def normalized_step(w, X, y, eta):
 
 
 def step_cases(rng):
-    cases = [(np.zeros(2), np.array([[2.0, 1.0], [-1.0, -1.0]]), np.array([1.0, -1.0]), 0.5)]
+    cases = [(np.array([1.0, -1.0]), np.array([[2.0, 1.0], [-1.0, -1.0]]), np.array([1.0, -1.0]), 0.5)]
     for n, d in [(6, 2), (10, 3), (12, 2)]:
         X, y = separable(rng, n, d)
         cases.append((rng.uniform(1, 4) * rng.normal(size=d), X, y, rng.uniform(0.1, 2)))
@@ -148,185 +324,47 @@ def _normalized_weights(w, X, y, eta):
     return new / np.linalg.norm(new)
 
 
+NORMALIZED = [
+    Misconception(
+        _divided_by(lambda w, g: 1.0),
+        "This is the plain step, whose length eta ||g|| shrinks with the gradient. Divide the gradient by its "
+        "norm.",
+    ),
+    Misconception(
+        lambda w, X, y, eta: normalized_step(w, X, y, 1.0),
+        "The direction is right, but the step has length 1: multiply it by eta.",
+    ),
+    Misconception(
+        _divided_by(lambda w, g: -np.linalg.norm(g)),
+        "The length is right, but the step goes uphill: subtract the normalised gradient.",
+    ),
+    Misconception(
+        _normalized_weights,
+        "You normalised the new weights, which forces ||w|| = 1. It is the gradient that gets length one; w "
+        "may grow.",
+    ),
+    Misconception(
+        _divided_by(lambda w, g: g @ g),
+        "You divided by ||g||^2, which makes steps longer and longer; divide by ||g||.",
+    ),
+]
+
 EXERCISES = [
+    Exercise("01.1", "The gradient", 2, 8, 1, logistic_gradient, gradient_cases, misconceptions=GRADIENT),
+    Exercise("01.2", "The margin", 1, 5, 1, margin, margin_cases, misconceptions=MARGIN),
     Exercise(
-        id="01.1",
-        title="The gradient",
-        points=2,
-        minutes=8,
-        difficulty=1,
-        reference=logistic_gradient,
-        cases=gradient_cases,
-        misconceptions=[
-            Misconception(
-                lambda w, X, y: -logistic_gradient(w, X, y),
-                "The sign is turned: this points downhill. The gradient points to where the loss grows, "
-                "and descent subtracts it.",
-            ),
-            Misconception(
-                lambda w, X, y: len(y) * logistic_gradient(w, X, y),
-                "You added up the points; the loss is their mean, so divide by n.",
-            ),
-            Misconception(
-                lambda w, X, y: -(X.T @ (y * _sigmoid(y * (X @ w)))) / len(y),
-                "You weighted each point by sigma(u_i), so that the points already classified well pull "
-                "hardest. The derivative of log(1 + e^-u) is -sigma(-u): the badly classified pull "
-                "hardest.",
-            ),
-            Misconception(
-                lambda w, X, y: -(X.T @ _sigmoid(-y * (X @ w))) / len(y),
-                "The labels are used in u_i, but lost in its derivative: u_i = y_i w.x_i changes with w as"
-                " y_i x_i, not as x_i.",
-            ),
-        ],
+        "01.3",
+        "The best direction, by trying them all",
+        2,
+        8,
+        2,
+        best_direction,
+        direction_cases,
+        misconceptions=DIRECTION,
     ),
+    Exercise("01.4", "Two predictions", 3, 12, 3, predict, predict_cases, misconceptions=PREDICT),
+    Exercise("01.5", "The offset", 2, 8, 2, offset, offset_cases, misconceptions=OFFSET),
     Exercise(
-        id="01.2",
-        title="The margin",
-        points=1,
-        minutes=5,
-        difficulty=1,
-        reference=margin,
-        cases=margin_cases,
-        misconceptions=[
-            Misconception(
-                lambda w, X, y: (y * (X @ w)).min(),
-                "This is min_i y_i w.x_i, which doubles when w doubles though the line stays where it is. "
-                "A distance needs the division by ||w||.",
-            ),
-            Misconception(
-                lambda w, X, y: np.abs(X @ w).min() / np.linalg.norm(w),
-                "You measured how far the nearest point is from the line, on whichever side. The label "
-                "says which side is right: a point on the wrong side has a negative margin.",
-            ),
-            Misconception(
-                lambda w, X, y: (y * (X @ w)).mean() / np.linalg.norm(w),
-                "You averaged over the points. The margin is the distance of the worst point: take the "
-                "minimum.",
-            ),
-            Misconception(
-                lambda w, X, y: (y * (X @ w)).min() / (w @ w),
-                "You divided by ||w||^2; the distance of x from the line is |w.x| / ||w||.",
-            ),
-        ],
-    ),
-    Exercise(
-        id="01.3",
-        title="The best direction, by trying them all",
-        points=2,
-        minutes=8,
-        difficulty=2,
-        reference=best_direction,
-        cases=direction_cases,
-        misconceptions=[
-            Misconception(
-                _pick(lambda U, y: (y * U).mean(axis=1)),
-                "This direction has the largest mean distance. The margin of a direction is its *smallest*"
-                " distance: first the minimum over points, then the maximum over angles.",
-            ),
-            Misconception(
-                _pick(lambda U, y: np.abs(U).min(axis=1)),
-                "You left the labels out: this line keeps away from all points, but it need not separate "
-                "them.",
-            ),
-            Misconception(
-                _pick(lambda U, y: (y * U).min(axis=1), np.argmin),
-                "This direction has the smallest margin of all: it is the worst. Use argmax over angles.",
-            ),
-            Misconception(
-                _best_angle, "This is the best angle; return the unit vector (cos, sin) of that angle."
-            ),
-        ],
-    ),
-    Exercise(
-        id="01.4",
-        title="Two predictions",
-        points=2,
-        minutes=10,
-        difficulty=2,
-        reference=predict,
-        cases=predict_cases,
-        misconceptions=[
-            Misconception(
-                lambda t, eta, mu: (1 / (eta * mu**2 * t), mu),
-                "The loss is right. The slope is upside down: d||w||/dt = eta mu L, and with your L that "
-                "is 1/(mu t). Small margins make the norm grow faster.",
-            ),
-            Misconception(
-                lambda t, eta, mu: (1 / (eta * mu**2 * t), 1 / (eta * mu)),
-                "The loss is right. In d||w||/dt = eta mu L the step size cancels against the one in L: "
-                "the slope does not depend on eta.",
-            ),
-            Misconception(
-                lambda t, eta, mu: (1 / (eta * mu * t), 1 / mu),
-                "The slope is right, the loss misses a factor: ||grad L|| = mu L enters dL/dt = -eta "
-                "||grad L||^2 squared.",
-            ),
-            Misconception(
-                lambda t, eta, mu: (np.exp(-eta * mu**2 * t), 1 / mu),
-                "You solved dL/dt = -c L, whose solution decays exponentially. The right-hand side here is"
-                " -c L^2: separate the variables, dL / L^2 = -c dt.",
-            ),
-        ],
-    ),
-    Exercise(
-        id="01.5",
-        title="The offset",
-        points=3,
-        minutes=12,
-        difficulty=3,
-        reference=offset,
-        cases=offset_cases,
-        compare=Compare(rtol=1e-6, atol=1e-9),
-        misconceptions=[
-            Misconception(
-                lambda S, lam, eta, n: -np.linalg.solve(S, np.log(eta / (n * lam))),
-                "The sign is turned: from lam = (eta/n) exp(-s.w) follows s.w = log(eta / (n lam)), not "
-                "its negative.",
-            ),
-            Misconception(
-                lambda S, lam, eta, n: np.linalg.solve(S, np.log(eta / lam)),
-                "The factor 1/n is missing: the loss is a mean over all n points, not only over the "
-                "support vectors.",
-            ),
-            Misconception(
-                lambda S, lam, eta, n: np.linalg.solve(S.T, np.log(eta / (n * lam))),
-                "You combined the support vectors with these numbers as weights (a system with S^T). Here "
-                "the unknown is multiplied by each row: S w = right-hand side.",
-            ),
-            Misconception(
-                lambda S, lam, eta, n: np.linalg.solve(S, eta / (n * lam)),
-                "The logarithm is missing: the weights are exponentials of -s.w.",
-            ),
-        ],
-    ),
-    Exercise(
-        id="01.6",
-        title="A step of fixed length",
-        points=2,
-        minutes=6,
-        difficulty=1,
-        reference=normalized_step,
-        cases=step_cases,
-        misconceptions=[
-            Misconception(
-                _divided_by(lambda w, g: 1.0),
-                "This is the plain step, whose length eta ||g|| shrinks with the gradient. Divide the "
-                "gradient by its norm.",
-            ),
-            Misconception(
-                _divided_by(lambda w, g: -np.linalg.norm(g)),
-                "The length is right, but the step goes uphill: subtract the normalised gradient.",
-            ),
-            Misconception(
-                _normalized_weights,
-                "You normalised the new weights, which forces ||w|| = 1. It is the gradient that gets "
-                "length one; w may grow.",
-            ),
-            Misconception(
-                _divided_by(lambda w, g: g @ g),
-                "You divided by ||g||^2, which makes steps longer and longer; divide by ||g||.",
-            ),
-        ],
+        "01.6", "A step of fixed length", 2, 6, 1, normalized_step, step_cases, misconceptions=NORMALIZED
     ),
 ]

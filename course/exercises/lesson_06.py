@@ -134,8 +134,8 @@ PUSHES = Exercise(
 
 
 # --------------------------------------------------------------------------- 06.3 steps to a norm
-def _steps_needed(R, R0, N0, length):
-    return N0 * np.exp((R - R0) / length)
+def _steps_needed(R, R0, j0, length):
+    return j0 * np.exp((R - R0) / length)
 
 
 STEPS = Exercise(
@@ -146,36 +146,36 @@ STEPS = Exercise(
     difficulty=2,
     reference=_steps_needed,
     cases=lambda rng: [
-        (*map(float, (R0 + rng.uniform(1.5, 6), R0, N0, length)),)
-        for R0, N0, length in ((8.0, 1e4, 1.0), (5.0, 1e3, 0.7), (20.0, 5e4, 3.0))
+        (*map(float, (R0 + rng.uniform(1.5, 6), R0, j0, length)),)
+        for R0, j0, length in ((8.0, 1e4, 1.0), (5.0, 1e3, 0.7), (20.0, 5e4, 3.0))
     ],
     misconceptions=[
         Misconception(
-            lambda R, R0, N0, length: N0 * R / R0,
+            lambda R, R0, j0, length: j0 * R / R0,
             "That is normalised descent. Under plain descent the norm grows with the logarithm of the steps.",
         ),
         Misconception(
-            lambda R, R0, N0, length: N0 * np.exp((R - R0) * length),
-            "The length is the slope of the norm against log N: log N has to grow by (R - R0) / length.",
+            lambda R, R0, j0, length: j0 * np.exp((R - R0) * length),
+            "The length is the slope of the norm against log j: log j has to grow by (R - R0) / length.",
         ),
         Misconception(
-            lambda R, R0, N0, length: np.exp((R - R0) / length),
-            "That is the factor by which the number of steps grows. Multiply it by N0.",
+            lambda R, R0, j0, length: np.exp((R - R0) / length),
+            "That is the factor by which the number of steps grows. Multiply it by j0.",
         ),
         Misconception(
-            lambda R, R0, N0, length: np.exp(R / length),
-            "You forgot the start: the constant in the law is not 0, it follows from norm R0 at step N0.",
+            lambda R, R0, j0, length: np.exp(R / length),
+            "You forgot the start: the constant in the law is not 0, it follows from norm R0 at step j0.",
         ),
         Misconception(
-            lambda R, R0, N0, length: N0 * (np.exp((R - R0) / length) - 1),
+            lambda R, R0, j0, length: j0 * (np.exp((R - R0) / length) - 1),
             "You returned the number of further steps. Return the step itself, counted from the beginning.",
         ),
         Misconception(
-            lambda R, R0, N0, length: N0 + np.exp((R - R0) / length),
-            "You added the factor to N0. log N - log N0 = log(N / N0) is the logarithm of a ratio: multiply.",
+            lambda R, R0, j0, length: j0 + np.exp((R - R0) / length),
+            "You added the factor to j0. log j - log j0 = log(j / j0) is the logarithm of a ratio: multiply.",
         ),
         Misconception(
-            lambda R, R0, N0, length: N0 * 10 ** ((R - R0) / length),
+            lambda R, R0, j0, length: j0 * 10 ** ((R - R0) / length),
             "You undid the logarithm with powers of 10. The log in the law is the natural one: use exp.",
         ),
     ],
@@ -242,8 +242,7 @@ LOCAL = Exercise(
         ),
         Misconception(
             _beats(_near_one, np.greater_equal),
-            "You accepted a tie. A support token with the same score exerts no force, so it holds nothing in "
-            "place: the selected token has to score strictly higher.",
+            "A tie is not enough: a support token with the same score exerts no force, so nothing holds p.",
         ),
         Misconception(
             _beats(_near_one, count=np.any),
@@ -319,8 +318,7 @@ MATRIX = Exercise(
             lambda X, z, selected: (
                 _comparisons(X, selected)[:, :, None] * np.tile(z, (X.shape[1] - 1, 1))[:, None]
             ),
-            "Rows are ordered by sequence: each query is used for T - 1 consecutive rows (np.repeat, not "
-            "np.tile).",
+            "Rows are ordered by sequence: each query serves T-1 consecutive rows (np.repeat, not np.tile).",
         ),
     ],
 )

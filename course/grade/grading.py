@@ -87,7 +87,7 @@ def grade(
         folder: of submissions (see `submission.find`).
         number: of the lesson, "06".
         seed: secret text from which the inputs are drawn.
-        out: folder for scores.csv, feedback/, students/, the gradebook, and autograded/, in which people mark.
+        out: folder for scores.csv, feedback/, students/, the gradebook, and autograded/ for marking by hand.
         jobs: submissions at a time.
         database: URL of nbgrader's gradebook; out/gradebook.db by default.
         unsafe: without a sandbox.

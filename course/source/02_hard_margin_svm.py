@@ -90,7 +90,7 @@ draw_hull(A, right)
 right.plot([0, nearest[0]], [0, nearest[1]], color=COLORS["vermillion"], zorder=4)
 right.axline(nearest, slope=-1, color=COLORS["black"], linestyle="--", linewidth=1.4)
 right.text(0.58, 0.4, "$p$", fontsize=14)
-for i, offset in ((0, (-14, -6)), (6, (-14, 2))):
+for i, offset in ((0, (-6, -18)), (6, (-2, 8))):
     right.annotate(str(i), A[i], xytext=offset, textcoords="offset points", color=COLORS["green"])
 right.set(xlim=(-0.5, 4.1), ylim=(-1.2, 1.8), title=r"the hull's nearest point: distance $\hat\mu$")
 show(
@@ -405,11 +405,11 @@ check("02.4", dual_ascent)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The solver carries its own certificate: $\lambda$ gives $B(\lambda)$, and $w = \sum_i \lambda_i a_i$ gives
 # $\mu(w)$. How fast does the gap close? An update without clipping projects $w$ onto the line
-# $a_i \cdot w = 1$. Once only the two support vectors have weight, a sweep goes from one line to the other and back,
-# towards their crossing $\hat w$. If $\varphi$ is the angle between $a_0$ and $a_6$, each projection
-# multiplies the distance of $w$ from $\hat w$ by $\lvert \cos \varphi \rvert$. A sweep is two projections.
-# It ends on the line of $a_6$. Along this line, near $\hat w$, both bounds leave $\hat\mu$ in proportion to
-# the distance, and the gap opens at the same rate. Hence
+# $a_i \cdot w = 1$. Once only the two support vectors have weight, a sweep goes from one line to the other
+# and back, towards their crossing $\hat w$. If $\varphi$ is the angle between $a_0$ and $a_6$, each
+# projection multiplies the distance of $w$ from $\hat w$ by $\lvert \cos \varphi \rvert$. A sweep is two
+# projections. It ends on the line of $a_6$. Along this line, near $\hat w$, both bounds leave $\hat\mu$ in
+# proportion to the distance, and the gap opens at the same rate. Hence
 #
 # $$\frac{\text{gap after one more sweep}}{\text{gap}} = \cos^2 \varphi
 # = \frac{(a_0 \cdot a_6)^2}{\lVert a_0 \rVert^2\, \lVert a_6 \rVert^2} = \frac{1}{145} .$$
@@ -625,14 +625,17 @@ for (name, iterates), color, ax in zip(runs.items(), colors, axes, strict=False)
     ax.plot(t, np.stack([lower, upper], axis=1), color=color, linewidth=1.4)
     ax.axhline(mu_hat, color=COLORS["black"], linestyle="--", linewidth=1.4)
     ax.set(xscale="log", xlabel="step $t$", title=rf"{name}: $\mu(w_t) \leq \hat\mu \leq B(q_t)$")
-    axes[2].loglog(t, 1 - lower / upper, color=color, label=f"{name}, proved (gap)")
-    axes[2].loglog(t, short, color=color, linestyle=":", label=f"{name}, true")
+    axes[2].loglog(t, 1 - lower / upper, color=color)
+    axes[2].loglog(t, short, color=color, linestyle=":")
+    axes[2].text(t[-1], 1.5 * (1 - lower / upper)[-1], name, color=color)
     assert (lower <= mu_hat * (1 + 1e-12)).all()
     assert (upper >= mu_hat * (1 - 1e-12)).all()
     assert (short <= 1 - lower / upper).all()
 axes[0].set(ylabel="margin", ylim=(0, 2.4))
 axes[2].set(xlabel="step $t$", ylabel=r"$1 - \cos(w_t, \hat w)$", title="error of the direction")
-axes[2].legend(loc="lower left", fontsize=10)
+for line, meaning in (("-", "proved (gap)"), (":", "true")):
+    axes[2].plot([], [], color=COLORS["black"], linestyle=line, label=meaning)
+axes[2].legend(loc="lower left")
 show(
     fig,
     alt="Left and middle: for each run a band between lower and upper bound, against steps on a logarithmic "

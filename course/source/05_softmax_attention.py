@@ -15,7 +15,7 @@
 #
 # - compute the output of an attention layer, and say which token it selects and how firmly;
 # - derive its gradient in the logits and in the weights $p$, and check both against autograd;
-# - predict how fast a softmax saturates, and why plain gradient descent then slows down to $\log t$;
+# - predict how fast a softmax saturates, and how plain gradient descent then slows down to a logarithm;
 # - read the landscape of the loss over a two-dimensional $p$, and say why it is not convex;
 # - recognise catastrophic cancellation and underflow in a gradient, and cure both.
 #
@@ -89,7 +89,10 @@ direction = np.array([0.5, np.sqrt(0.75)])  # 60 degrees, length 1
 norms = [0, 1, 4, 16]
 with torch.no_grad():
     layers = at(np.outer(norms, direction))
-    attention, outputs = layers.attention(tokens)[:, 0].numpy(), layers(tokens)[:, 0].numpy()
+    attention = layers.attention(tokens)[:, 0].numpy()  # (layers, n, T) -> (layers, T): one sequence
+    outputs = layers(tokens)[:, 0].numpy()  # (layers, n) -> (layers,)
+np.testing.assert_allclose(outputs[[0, -1]], [0.63, 1.00], atol=0.005)
+assert round(attention[-1, 0], 3) == 0.994
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.8), width_ratios=[1, 1.6])
 draw_keys(left, 1.4 * direction)
@@ -112,19 +115,13 @@ show(
 # **Figure 1.** Left: the three keys and a direction for $p$. Right: the attention for four lengths of $p$
 # in that direction, and the output $f$. Direction decides *which* token wins, length decides *how firmly*.
 
-# %%
-np.testing.assert_allclose(outputs[[0, -1]], [0.63, 1.00], atol=0.005)
-assert round(attention[-1, 0], 3) == 0.994
-
 # %% [markdown]
 # With $p = 0$ every token gets a third and $f = 0.63$ is the plain mean. At $\|p\| = 16$ token 1 holds
 # 99.4% and $f$ is its value, 1.00. Attention is a *soft selection*: a choice among $T$ tokens that can be
 # differentiated.
 #
 # (The papers write $f(X) = v^\top X^\top \mathrm{softmax}(K p)$. Row $t$ of $X$ is the token $x_t$, the
-# linear head $v$ reads its value $g_t = v \cdot x_t$, and row $t$ of $K$ is its key. With a label
-# $Y = \pm 1$ the *score* of a token is $\gamma_t = Y g_t$. In our toy $Y = 1$: scores and values are the
-# same.)
+# linear head $v$ reads its value $g_t = v \cdot x_t$, and row $t$ of $K$ is its key.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2. Softmax and its temperature
@@ -183,8 +180,7 @@ for temperature in (10, 1, 0.1):
 # $$\frac{\partial s_t}{\partial h_t} = s_t - s_t^2, \qquad
 #   \frac{\partial s_t}{\partial h_\tau} = -\, s_t\, s_\tau \quad (\tau \neq t).$$
 #
-# This is the Jacobian $J = \mathrm{diag}(s) - s s^\top$. Raising one logit lifts its own weight and lowers
-# all the others.
+# Raising one logit lifts its own weight and lowers all the others.
 
 # %% [markdown]
 # ### Exercise 05.2: The gradient in the logits
@@ -250,8 +246,8 @@ assert np.allclose(output_gradient(h, g), h_torch.grad, atol=1e-15), again
 #   \nabla L(p) = \frac1n \sum_{i=1}^n \ell'(Y_i f_i)\; Y_i\;
 #   K_i^\top u_i ,$$
 #
-# where sequence $i$ has keys $K_i$, tokens $X_i$, label $Y_i$, output $f_i$, and $u_i$ is the gradient of
-# $f_i$ in its logits. The loss $\ell$ is a decreasing function; here the logistic loss
+# where sequence $i$ has keys $K_i$, tokens $X_i$, label $Y_i = \pm 1$, output $f_i$, and $u_i$ is the
+# gradient of $f_i$ in its logits. The loss $\ell$ is a decreasing function; here the logistic loss
 # $\ell(q) = \log(1 + e^{-q})$ of lesson 01.
 
 # %% [markdown]
@@ -289,8 +285,9 @@ def loss_gradient(p, X, keys, y, v):
 check("05.3", loss_gradient)
 
 # %% [markdown]
-# Now the same through autograd, on eight random sequences of six tokens in five dimensions. From here on we
-# let the library's `PromptAttention` do this work; it is the model you just differentiated.
+# Now the same through autograd, on eight random sequences of six tokens in five dimensions. The logistic loss
+# is `softplus(-q)`, as $\mathrm{softplus}(x) = \log(1 + e^x)$. From here on we let the library's
+# `PromptAttention` do this work; it is the model you just differentiated.
 
 # %%
 random = data.random_tokens(n=8, T=6, d=5, seed=1)
@@ -312,11 +309,18 @@ assert difference < 1e-15, "exercise 05.3 is not right yet: see what its check s
 
 
 # %%
+def attention_and_gradient(h):
+    """s and u, (T,) each, by the library; section 6 shows what its gradient has that torch's own has not."""
+    h = torch.tensor(h, requires_grad=True)
+    s = library_softmax(h)
+    (s @ torch.as_tensor(g)).backward()
+    return s.detach().numpy(), h.grad.numpy()
+
+
 def draw_layer(angle, norm):
     """Keys and p, attention, and gradient in the logits, for p of a given angle (degrees) and length."""
     unit = np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
-    s = at(norm * unit).attention(tokens)[0].detach().numpy()
-    u = s * ((g[:, None] - g) @ s)  # s_t (g_t - f), in the form that section 6 explains
+    s, u = attention_and_gradient(K @ (norm * unit))
     size = np.abs(u).max()
     fig = Figure(figsize=(9.6, 3), layout="none")  # a fixed layout redraws twice as fast
     plane, weights, pull = fig.subplots(1, 3, width_ratios=[1.1, 1, 1])
@@ -343,6 +347,11 @@ def draw_layer(angle, norm):
     return fig
 
 
+assert round(np.abs(attention_and_gradient(K @ (12 * direction))[1]).max(), 3) == 0.002
+assert round(attention_and_gradient(K @ ([np.sqrt(800)] * 2))[0][0], 2) == 0.06
+weights, pushes = attention_and_gradient(K @ [40, 0])
+assert weights[0] < weights[2] < 1e-15
+assert abs(pushes[0]) < 0.01 * abs(pushes[2])
 show(
     draw_layer(60, 12),
     alt="Three panels for p of length 12 at 60 degrees. Keys and p; attention nearly all on token 1; "
@@ -362,15 +371,11 @@ widgets.sliders(
     norm=ipywidgets.FloatSlider(value=12, min=0.5, max=40, step=0.5, description="length of p", **wide),
 )
 
-# %%
-tied, turned = (at(p).attention(tokens)[0].detach().numpy() for p in ([np.sqrt(800)] * 2, 12 * direction))
-assert round(tied[0], 2) == 0.06
-assert round(np.abs(turned * (g - turned @ g)).max(), 3) == 0.002
-
 # %% [markdown]
-# Two settings to try. At 0° token 2 wins, although token 1 is worth more: lengthen $p$ and see which of the
-# other two pulls harder. At 45° tokens 1 and 2 nearly tie: even at $\|p\| = 40$ token 1 keeps 6% of the
-# attention.
+# Two settings to try. At 0° token 2 wins, although token 1 is worth more. Lengthen $p$: token 1's bar
+# vanishes although it is the best; the gradient only pushes away the useless token 3. (Token 1's logit is
+# $-0.1\,\|p\|$, behind token 3's 0, so it has even less of a say.) At 45° tokens 1 and 2 nearly tie: even
+# at $\|p\| = 40$ token 1 keeps 6% of the attention.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4. Saturation: the gradient dies as fast as the choice hardens
@@ -403,7 +408,7 @@ assert round(np.abs(turned * (g - turned @ g)).max(), 3) == 0.002
 # <details><summary>Hint</summary>
 #
 # Set the bound equal to the tolerance and solve for $R$. For $m$ you need the two largest entries of
-# `keys @ p`, and the length of $p$.
+# `keys @ p` (the winner itself is not among its rivals), and the length of $p$.
 #
 # </details>
 
@@ -438,13 +443,15 @@ for degrees in (90, 60, 50):
 # ### What plain gradient descent makes of it
 #
 # Take the linear loss $\ell(q) = -q$, so that descent on $L = -f$ is ascent on $f$, and start at $p = 0$.
-# Late in the run only one rival matters, token 3, and then the dynamics fit on two lines. The gradient is
-# $u_1 k_1 + u_3 k_3 \approx s_3\, k_1$. With step $\eta$, the gap $h_1 - h_3 = k_1 \cdot p$ grows by
+# Late in the run only one rival matters, token 3: along $k_1$ token 2 trails by $1.10\,R$ and token 3 by
+# only $1.005\,R$, and token 2 costs only 0.1 in value. Then the dynamics fit on two lines. The gradient is
+# $u_1 k_1 + u_3 k_3 \approx s_3\, k_1$, since $k_3 = 0$ and $u_1 = s_1 (1 - f) \approx s_3$. With step
+# $\eta$, the lead $h_1 - h_3 = k_1 \cdot p$ grows by
 # $\eta \|k_1\|^2 s_3 \approx \eta \|k_1\|^2 e^{-(h_1 - h_3)}$ a step. So $e^{h_1 - h_3}$ grows linearly,
-# and
+# and after $j$ steps (lesson 01 wrote $t$; here that is a token)
 #
-# $$\|p_t\| \approx \frac{\log\left(\eta \|k_1\|^2\, t\right)}{\|k_1\|}, \qquad
-#   1 - f_t \approx \frac{1}{\eta \|k_1\|^2\, t}.$$
+# $$\|p\| \approx \frac{\log\left(\eta \|k_1\|^2\, j\right)}{\|k_1\|}, \qquad
+#   1 - f \approx \frac{1}{\eta \|k_1\|^2\, j}.$$
 #
 # No constant is fitted in this prediction. Here is the measurement.
 
@@ -456,12 +463,11 @@ margin = np.linalg.norm(k1)
 def ascend(steps, at_steps, step_rule):
     """Gradient ascent on f from p = 0; p at the steps asked for. step_rule: gradient -> step."""
     p, kept = np.zeros(2), []
-    for t in range(1, steps + 1):
+    for j in range(1, steps + 1):
         e = np.exp(K @ p)
         s = e / e.sum()
-        u = s * ((g[:, None] - g) @ s)
-        p = p + step_rule(K.T @ u)
-        if t in at_steps:
+        p = p + step_rule(K.T @ (s * (g - s @ g)))
+        if j in at_steps:
             kept.append(p)
     return np.array(kept)
 
@@ -472,12 +478,13 @@ lengths = np.linalg.norm(plain, axis=1)
 misses = 1 - at(plain)(tokens)[:, 0].detach().numpy()
 predicted = np.log(margin**2 * np.array(times)) / margin
 
-print("     t    ||p||  predicted   t (1 - f)")
-for t, length, guess, miss in zip(times, lengths, predicted, misses, strict=True):
-    print(f"{t:6} {length:8.2f} {guess:10.2f} {t * miss:11.2f}")
+print("     j    ||p||  predicted   j (1 - f)")
+for j, length, guess, miss in zip(times, lengths, predicted, misses, strict=True):
+    print(f"{j:6} {length:8.2f} {guess:10.2f} {j * miss:11.2f}")
 slope = (lengths[-1] - lengths[-3]) / np.log(times[-1] / times[-3])
-print(f"slope of ||p|| in log t, steps 3,000 to 30,000: {slope:.3f}   predicted 1/||k_1|| = {1 / margin:.3f}")
+print(f"slope of ||p|| in log j, steps 3,000 to 30,000: {slope:.3f}   predicted 1/||k_1|| = {1 / margin:.3f}")
 assert (round(margin, 3), round(1 / margin, 3), round(1 / margin**2, 3)) == (1.005, 0.995, 0.990)
+assert round((k1 - K[1]) @ k1 / margin, 2) == 1.10
 assert abs(lengths[-1] - predicted[-1]) < 0.1
 assert abs(slope - 1 / margin) < 0.01
 assert abs(times[-1] * misses[-1] - 1 / margin**2) < 0.02
@@ -501,23 +508,23 @@ left.set(
 )
 left.legend()
 plots.convergence(times, lengths, predicted, ax=right)
-right.set(ylabel=r"$\|p_t\|$", title="plain gradient descent crawls")
+right.set(xlabel="steps $j$", ylabel=r"$\|p\|$", title="plain gradient descent crawls")
 show(
     fig,
     alt="Left: the gradient norm falls along a straight line on a logarithmic axis, from 0.1 to 1e-13 "
     "as the norm of p grows to 30, just below the bound. Right: the norm of p under plain "
-    "gradient descent grows as a straight line in log t and lies on the predicted line.",
+    "gradient descent grows as a straight line in log j and lies on the predicted line.",
 )
 
 # %% [markdown]
-# **Figure 3.** Left: the norm of $\nabla_p f$ along the direction $k_1$, and the bound. Right: $\|p_t\|$
-# under gradient descent with step 1 (dots), and $\log(\|k_1\|^2 t)/\|k_1\|$ (dashed).
+# **Figure 3.** Left: the norm of $\nabla_p f$ along the direction $k_1$, and the bound. Right: $\|p\|$ after
+# $j$ steps of gradient descent with $\eta = 1$ (dots), and $\log(\|k_1\|^2 j)/\|k_1\|$ (dashed).
 
 # %% [markdown]
-# After 30,000 steps $\|p\|$ is within 0.1 of the prediction, its slope in $\log t$ is within 0.01 of
-# $1/\|k_1\| = 0.995$, and $t\,(1 - f_t)$ is within 0.02 of $1/\|k_1\|^2 = 0.990$. This is lesson 01 again:
-# a loss that falls as $1/t$, a norm that grows as $\log t$. There the tail of the *loss* was exponential;
-# here it is the tail of the *softmax*, and even the linear loss crawls.
+# After 30,000 steps $\|p\|$ is within 0.1 of the prediction, its slope in $\log j$ is within 0.01 of
+# $1/\|k_1\| = 0.995$, and $j\,(1 - f)$ is within 0.02 of $1/\|k_1\|^2 = 0.990$. This is lesson 01 again: a
+# loss that falls as one over the number of steps, a norm that grows as its logarithm. There the tail of the
+# *loss* was exponential; here it is the tail of the *softmax*, and even the linear loss crawls.
 #
 # The cure is that of lesson 01 too: divide the gradient by its norm, and take steps of fixed length. That
 # sends us down the left panel of Figure 3, to gradients of $10^{-13}$ and far below. Remember that when we
@@ -531,63 +538,51 @@ show(
 
 # %%
 side = np.linspace(-10, 10, 121)
-P = np.stack(np.meshgrid(side, side), axis=-1)  # (121, 121, 2)
-model = at(P)
+model = at(np.stack(np.meshgrid(side, side), axis=-1))  # (121, 121, 2): a layer for each p of the grid
 L = -model(tokens)[..., 0]
 L.sum().backward()
-descent = -model.p.grad.numpy()  # (121, 121, 2)
-size = np.linalg.norm(descent, axis=-1)
+size = model.p.grad.norm(dim=-1).numpy()
 
-paths, ends = [], []
-for start in ([2.0, -5.0], [-5.0, -5.0]):
-    run = at(start)
-    history = train.fit(
-        run,
-        tokens,
-        optim.NormalizedGD(run.parameters(), lr=0.1),
-        steps=200,
-        loss="linear",
-        record={"p": lambda m: m.p},
-        every=4,
-        progress=False,
-    )
-    paths.append(history["p"].numpy())  # (51, 2): record, coordinate
-    ends.append(run(tokens).item())
-    print("start", start, "ends at f =", round(ends[-1], 3))
+pair = at([[2.0, -5.0], [-5.0, -5.0]])  # two starts, trained side by side
+descent = optim.NormalizedGD(pair.parameters(), lr=0.1, batch_dims=1)
+history = train.fit(
+    pair, tokens, descent, 200, "linear", record={"p": lambda m: m.p}, every=4, progress=False
+)
+ends = pair(tokens)[:, 0].detach().numpy()
+print("from (2, -5): f =", ends[0].round(3), "  from (-5, -5): f =", ends[1].round(3))
 np.testing.assert_allclose(ends, [0.9, 1.0], atol=1e-4)
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
-filled = left.contourf(side, side, L.detach().numpy(), levels=np.linspace(-1, 0, 11), cmap="viridis")
-fig.colorbar(filled, ax=left, label="loss $L(p) = -f$", shrink=0.85)
-few = slice(None, None, 10)
-flow = np.moveaxis((descent / size[..., None])[few, few], -1, 0)
-left.streamplot(side[few], side[few], *flow, density=0.5, color="white", linewidth=0.7, arrowsize=0.8)
-for path, marker in zip(paths, "os", strict=True):
-    left.plot(*path.T, color=plots.COLORS["vermillion"], linewidth=3)
-    left.plot(*path[0], marker, color=plots.COLORS["vermillion"], markersize=9, markeredgecolor="white")
+levels = np.linspace(-1.05, 0.05, 12)  # each plateau in the middle of a colour
+filled = left.contourf(side, side, L.detach().numpy(), levels=levels, cmap="viridis")
+fig.colorbar(filled, ax=left, label="loss $L(p) = -f$", shrink=0.85, ticks=[-1, -0.8, -0.6, -0.4, -0.2, 0])
+for run, marker in zip((0, 1), "os", strict=True):
+    path = history["p"][:, run].T.numpy()  # (2, records)
+    left.plot(*path, color=plots.COLORS["vermillion"], linewidth=3)
+    left.plot(*path[:, 0], marker, color=plots.COLORS["vermillion"], markersize=9, markeredgecolor="white")
 left.set_title("three plateaus")
 filled = right.contourf(side, side, np.log10(size), levels=np.arange(-5, 0.1), cmap="cividis", extend="min")
 fig.colorbar(filled, ax=right, label=r"$\log_{10} \|\nabla L(p)\|$", shrink=0.85)
 right.set_title("steep only along the borders")
-for ax in (left, right):
+for ax, inks in ((left, ("white", "white", "black")), (right, ("white", "white", "white"))):
     for x, y in (([0, 10], [0, 11]), ([0, -10], [0, -1]), ([0, 0], [0, -10])):  # where two logits tie
         ax.plot(x, y, "--", color=plots.COLORS["black"], linewidth=1.2)
+    for spot, token, ink in zip(((-3, 6.2), (4.5, -7.5), (-8.8, -8.4)), (1, 2, 3), inks, strict=True):
+        ax.annotate(f"token {token}", spot, color=ink, fontsize=14)
     ax.set(xlim=(-10, 10), ylim=(-10, 10), xlabel="$p_1$", ylabel="$p_2$", aspect="equal")
-for spot, token in (((-3, 6.2), 1), ((4.5, -7.5), 2), ((-8.8, -8.4), 3)):
-    right.annotate(f"token {token}", spot, color="white", fontsize=14)
 show(
     fig,
     alt="Left: the loss over the plane of p. Three flat sectors meet near the origin: the upper one, of "
     "token 1, at minus 1; the right one, of token 2, at minus 0.9; the lower left one, of token 3, "
-    "at 0. Stream lines of descent run into the first two. Of two training paths, one goes right "
-    "and stays at minus 0.9, the other goes up to minus 1. Right: the gradient norm is above 0.01 "
-    "along the borders between the sectors and falls to 0.00001 inside them.",
+    "at 0. Of two training paths, one goes right and stays at minus 0.9, the other goes up to minus 1. "
+    "Right: the gradient norm is above 0.01 along the borders between the sectors and falls to 0.00001 "
+    "inside them.",
 )
 
 # %% [markdown]
-# **Figure 4.** Left: the loss over $p$, its directions of descent (white), and two runs of normalised
-# descent, from $(2, -5)$ (disc) and from $(-5, -5)$ (square). Right: the size of the gradient on a
-# logarithmic scale, and the token that wins in each sector. Dashed: two logits tie.
+# **Figure 4.** Left: the loss over $p$, and two runs of normalised descent, from $(2, -5)$ (disc) and from
+# $(-5, -5)$ (square). Right: the size of the gradient on a logarithmic scale. Dashed: two logits tie; each
+# sector is named after the token that wins in it.
 
 # %% [markdown]
 # Each sector of the plane is where one token wins, and far out the loss is minus that token's value: $-1$,
@@ -595,8 +590,8 @@ show(
 #
 # **The landscape is not convex.** $L$ stays between $-1$ and $0$ everywhere. A convex function on the whole
 # plane that is bounded above must be constant: if it rose anywhere along a line, it would go on rising for
-# ever. The same holds for any data and any continuous loss, because $f$ never leaves the range of the
-# values.
+# ever. The same holds for any data and any continuous loss, unless $L$ is constant, because $f$ never leaves
+# the range of the values.
 #
 # **And it matters.** The run from $(-5, -5)$ ends at $f = 1$; the one from $(2, -5)$ ends at $f = 0.9$,
 # with token 2, and stays there. No local minimum is in sight: $f$ keeps rising along the second run, for
@@ -608,6 +603,8 @@ show(
 #
 # Normalised descent divides the gradient by its norm. It will amplify whatever is there, so $u$ must be
 # right *relative to its own size*, however small. Is it?
+#
+# Call $h_a$ minus the largest other logit the **gap**; in the notation of section 4 it is $mR$.
 #
 # We need a judge who does not round at $10^{-16}$. Python's `decimal` computes with as many digits as we
 # ask for.
@@ -638,15 +635,17 @@ for gap in (10, 40):
     print("   exact   ", np.array2string(exact(h, g), precision=3))
 assert textbook(h, g)[0] == 0 < exact(h, g)[0]
 assert np.abs(textbook(h, g)[1:] / exact(h, g)[1:] - 1).max() < 1e-12
+assert (np.spacing(1.0), 1 - np.nextafter(1, 0)) == (2.0**-52, 2.0**-53)
+assert (round(53 * np.log(2), 1), round(24 * np.log(2), 1)) == (36.7, 16.6)
 
 # %% [markdown]
 # At a gap of 10 the two agree. At a gap of 40 the textbook gradient of the *losers* is right to twelve
 # digits, and that of the *winner* is exactly zero. It should be minus the sum of the others.
 #
 # The culprit is the bracket $g_a - f$. At saturation $f \approx g_a$, and the two agree to all the digits a
-# float has. Double precision numbers near 1 lie $2^{-52}$ apart, so $f$ comes with a rounding error up to
-# $2^{-53} \approx 1.1 \times 10^{-16}$. The true difference has size $e^{-\text{gap}}$. Their ratio is the
-# relative error of $u_a$:
+# float has. Double precision numbers lie $2^{-52}$ apart above 1, and $2^{-53}$ below; sums and products
+# round, so $f$ is off by about $2^{-53} \approx 1.1 \times 10^{-16}$. The true difference has size
+# $e^{-\text{gap}}$. Their ratio is the relative error of $u_a$:
 #
 # $$\text{relative error} \;\approx\; 2^{-53}\, e^{\text{gap}}
 #   \quad\text{until it reaches one, at gap} = 53 \log 2 = 36.7 .$$
@@ -654,11 +653,6 @@ assert np.abs(textbook(h, g)[1:] / exact(h, g)[1:] - 1).max() < 1e-12
 # This is **catastrophic cancellation**. No step of the calculation is wrong. The subtraction merely lays
 # bare what the rounding of $f$ had already lost. In single precision (24 bits) the wall stands at
 # $24 \log 2 = 16.6$.
-
-# %%
-assert round(53 * np.log(2), 1) == 36.7
-assert round(24 * np.log(2), 1) == 16.6
-assert np.spacing(1.0) == 2.0**-52
 
 # %% [markdown]
 # ### Exercise 05.5: Cure the cancellation
@@ -693,11 +687,13 @@ def careful_gradient(h, g):
 check("05.5", careful_gradient)
 
 # %% [markdown]
-# There are two good ways. *Pairwise*: $u_t = \sum_\tau s_t s_\tau (g_t - g_\tau)$, which subtracts values
-# before it averages. It costs $T^2$. *Anchored at the winner*: subtract $g_a$ from every value first, then
-# use the old formula. It costs one subtraction, and $u_a = -s_a \sum_{t \neq a} s_t (g_t - g_a)$ is now a
-# sum of small numbers, not a difference of large ones. The library's softmax does the second in its
-# `backward`, so autograd gets it right wherever it is used.
+# There are two good ways, and a third. *Pairwise*: $u_t = \sum_\tau s_t s_\tau (g_t - g_\tau)$, which
+# subtracts values before it averages. It costs $T^2$. *Anchored at the winner*: subtract $g_a$ from every
+# value first, then use the old formula. It costs one subtraction, and
+# $u_a = -s_a \sum_{t \neq a} s_t (g_t - g_a)$ is now a sum of small numbers, not a difference of large
+# ones. The library's softmax does the second in its `backward`, so autograd gets it right wherever it is
+# used. *Completed*: keep the textbook's losers and set $u_a$ to minus their sum. That is as cheap, and
+# weaker: a loser with nearly the winner's value has a bracket $g_t - f$ that cancels too.
 
 
 # %%
@@ -719,30 +715,31 @@ def by_library(h, g):
 
 gaps = np.arange(1, 61)
 fig, ax = plt.subplots(figsize=(8, 4.2))
-for dtype, bits, color in ((np.float64, 53, "blue"), (np.float32, 24, "orange")):
+for dtype, bits, color, width in ((np.float32, 24, "orange", 4.5), (np.float64, 53, "blue", 2)):
     broken, cured = worst(textbook, gaps, dtype), worst(by_library, gaps, dtype)
-    law = np.minimum(2.0**-bits * np.exp(gaps), 1)
-    ax.semilogy(gaps, broken, color=plots.COLORS[color])
+    law = np.minimum(2.0**-bits * np.exp(gaps), 1) / 2  # u_a is half of sum |u|
+    ax.semilogy(gaps, broken, color=plots.COLORS[color], linewidth=width)
     ax.semilogy(gaps, cured, ":", color=plots.COLORS[color])
     ax.semilogy(gaps, law, "--", color=plots.COLORS["black"], linewidth=1.2)
     ax.annotate(f"textbook, {dtype.__name__}", (bits * np.log(2) + 1, 0.02), color=plots.COLORS[color])
-    ax.annotate(f"cured, {dtype.__name__}", (45, 40 * 2.0**-bits), color=plots.COLORS[color])
-    assert (broken <= 2 * law + 2.0 ** (2 - bits)).all()
+    ax.annotate(f"cured, {dtype.__name__}", (46, cured[45:].max() * 1.7), color=plots.COLORS[color])
+    assert (broken <= 4 * law + 2.0 ** (2 - bits)).all()
     assert (np.abs(broken[gaps > bits * np.log(2) + 1] - 0.5) < 1e-6).all()
     assert cured.max() < {53: 1e-14, 24: 1e-6}[bits]
-ax.set(xlabel="logit gap $h_1 - h_3$", ylabel="relative error of $u$", ylim=(1e-18, 10))
+ax.set(xlabel="gap $h_1 - h_3$", ylabel="relative error of $u$", ylim=(3e-18, 10))
 show(
     fig,
-    alt="Relative error of the gradient against the logit gap, on a logarithmic axis. The textbook "
-    "formula's error rises in a straight line with the gap until it stays at one half, from gap "
-    "37 in double and 17 in single precision, along the dashed predictions. The cured formula "
-    "stays at rounding level at every gap.",
+    alt="Relative error of the gradient against the gap, on a logarithmic axis. The textbook formula's error "
+    "rises in a straight line with the gap until it stays at one half, from gap 37 in double and 17 in "
+    "single precision, along the dashed predictions. The cured formula stays at rounding level everywhere.",
 )
 
 # %% [markdown]
 # **Figure 5.** Relative error of the gradient in the logits, $\sum_t |u_t - u_t^{\text{exact}}| / \sum_t
-# |u_t^{\text{exact}}|$. Solid: textbook. Dotted: cured. Dashed: the prediction
-# $2^{-53} e^{\text{gap}}$ ($2^{-24} e^{\text{gap}}$ in single precision), without a fitted constant.
+# |u_t^{\text{exact}}|$. Solid: textbook; from gap 37 on both stand at 1/2, one over the other. Dotted: cured,
+# with errors below $10^{-17}$ drawn there. Dashed: half the prediction for $u_a$, since $u_a$ is half of
+# $\sum_t |u_t|$; that is $2^{-54} e^{\text{gap}}$ in double and $2^{-25} e^{\text{gap}}$ in single precision.
+# No constant is fitted.
 
 # %% [markdown]
 # The textbook error climbs the predicted line and stops at exactly one half: the winner's entry, which is
@@ -755,8 +752,8 @@ show(
 # With $u_1 = 0$ the direction of ascent is $K^\top u = u_2 k_2 + u_3 k_3 = u_2\,(1, 0)$, with $u_2 < 0$. So
 # once the gap passes 37, normalised descent should walk straight to the left, along $(-1, 0)$, for ever.
 # The limit direction should be $k_1 \propto (-0.1, 1)$ (lesson 06 shows why), so the cosine between $p$ and
-# $k_1$ should fall from 1 towards the cosine of $(-1, 0)$ and $k_1$, which is 0.0995. The value $f = 1$ to
-# all digits throughout: the loss will not tell us.
+# $k_1$ should fall from 1 towards the cosine of $(-1, 0)$ and $k_1$, which is 0.0995. Past the wall
+# $f = 1$ to all digits: the loss will not tell us.
 
 
 # %%
@@ -789,12 +786,12 @@ steps, cosine_textbook, _, p_textbook = train_toy(textbook_softmax)
 _, cosine_cured, _, p_cured = train_toy(library_softmax)
 _, cosine_textbook32, _, _ = train_toy(textbook_softmax, torch.float32)
 
-print(" step   textbook, p            cured, p")
-for k in (14, 17, 24, 49, 99):
-    (x, y), (x_cured, y_cured) = p_textbook[k], p_cured[k]
+print(" step   textbook: cos, p      cured: cos, p")
+for record in (14, 17, 24, 49, 99):
+    (x, y), (x_cured, y_cured) = p_textbook[record], p_cured[record]
     print(
-        f"{steps[k]:5}       {cosine_textbook[k]:.2f}  ({x:4.0f}, {y:2.0f})"
-        f"       {cosine_cured[k]:.2f}  ({x_cured:3.0f}, {y_cured:3.0f})"
+        f"{steps[record]:5}   {cosine_textbook[record]:.2f}  ({x:4.0f}, {y:3.0f})"
+        f"     {cosine_cured[record]:.2f}  ({x_cured:3.0f}, {y_cured:3.0f})"
     )
 walk = (p_textbook[-1] - p_textbook[49]) / (steps[-1] - steps[49])
 print("textbook, mean step from 500 to 1,000:", walk.round(4) + 0.0)
@@ -824,7 +821,8 @@ assert cosine_cured[-1] > 0.99999
 # $\|\nabla L\| \ll \varepsilon$ the step is $(\eta/\varepsilon) \nabla L$. That is *plain* gradient descent
 # with step $\eta/\varepsilon$, and section 4 already told us what it does:
 #
-# $$\|p_t\| \approx \frac{\log\left(\|k_1\|^2\, t\, \eta/\varepsilon\right)}{\|k_1\|} .$$
+# $$\|p\| \approx \frac{\log\left(\|k_1\|^2\, j\, \eta/\varepsilon\right)}{\|k_1\|}
+#   \qquad \text{after } j \text{ steps.}$$
 
 # %%
 eta, epsilon = 0.2, 1e-8
@@ -833,15 +831,15 @@ damped = ascend(10_000, set(checkpoints), lambda G: eta * G / (np.linalg.norm(G)
 damped_lengths = np.linalg.norm(damped, axis=1)
 stalled = np.log(margin**2 * np.array(checkpoints) * eta / epsilon) / margin
 
-print("     t   without eps   with eps   predicted")
-for t, length, guess in zip(checkpoints, damped_lengths, stalled, strict=True):
-    print(f"{t:6} {eta * t:11.0f} {length:12.2f} {guess:10.2f}")
+print("     j   without eps   with eps   predicted")
+for j, length, guess in zip(checkpoints, damped_lengths, stalled, strict=True):
+    print(f"{j:6} {eta * j:11.0f} {length:12.2f} {guess:10.2f}")
 assert np.abs(damped_lengths - stalled)[-3:].max() < 0.1
 
 # %% [markdown]
 # Without $\varepsilon$ the norm grows by 0.2 a step and would be near 2,000 at the end. With
 # $\varepsilon = 10^{-8}$ it stalls near 26, within 0.1 of the prediction. The loss looks converged, nothing
-# warns, and the direction is frozen where it was. No $\varepsilon$, then. Normalise without it, and leave
+# warns, and the direction is all but frozen. No $\varepsilon$, then. Normalise without it, and leave
 # $p$ alone when the gradient is exactly zero.
 
 # %% [markdown]
@@ -875,12 +873,15 @@ assert np.exp(-745.0) > 0 == np.exp(-746.0)
 # ★★★ · 15 minutes
 #
 # For logits and values of shape $(n, T)$, return the gradients $u$ of all $n$ sequences, divided by the
-# largest $|u_{it}|$ in the whole array. Gaps go up to 5,000.
+# largest $|u_{it}|$ in the whole array. Gaps go up to 5,000. You may assume that no rival has exactly the
+# winner's value (with such ties $g_t - f$ must be taken in logarithms too; the library sets them apart) and
+# that $u$ is not 0. A rival may come close to the winner's value, though.
 #
 # <details><summary>Hint</summary>
 #
 # Subtract each row's winning value from `g`, as in 05.5. Compute `log_s`, then $g_t - f$ with
-# `np.exp(log_s)` as weights (rivals that underflow there change nothing). Set `log_u` to `-np.inf` at the
+# `np.exp(log_s)` as weights. (A rival that underflows there changes nothing: $g_t - g_a$ is not 0 for any
+# other rival, and beside it the missing term is far below rounding.) Set `log_u` to `-np.inf` at the
 # winners before you take the maximum. A mask of the winners is
 # `np.arange(T) == h.argmax(axis=-1)[:, None]`. Divide once more at the end: the winner's entry may have
 # come out above 1.
@@ -909,9 +910,10 @@ def gradient_direction(h, g):
 check("05.6", gradient_direction)
 
 # %% [markdown]
-# The library's `softmax(logits, batch_dims=k)` has this as its backward, one factor for each of the leading
-# $k$ dimensions of trials, and `train.fit` asks for it whenever the optimiser normalises. So single
-# precision can go where double precision could not.
+# The library's softmax has both. Without `batch_dims` its backward is the anchored one. With it, it returns
+# the direction in logarithms, one factor for each independent run (the leading `batch_dims` dimensions tell
+# runs apart), and `train.fit` asks for that whenever the optimiser normalises. So single precision can go
+# where double precision could not.
 
 
 # %%
@@ -939,6 +941,7 @@ for curve, color, spot, name in (
     left.plot(steps, curve, color=plots.COLORS[color])
     left.annotate(name, spot, color=plots.COLORS[color], fontsize=11)
 left.axhline(abs(k1[0]) / margin, color=plots.COLORS["grey"], linewidth=1)
+left.annotate("limit 0.0995", (1000, 0.02), color=plots.COLORS["grey"], fontsize=11, ha="right")
 left.set(
     xlabel="step", ylabel="cosine between $p$ and $k_1$", ylim=(0, 1.05), title="where the direction goes"
 )
@@ -1027,8 +1030,9 @@ show(
 # - Attention is a soft selection: $f = \sum_t s_t g_t$, $s = \mathrm{softmax}(Kp)$. The direction of $p$
 #   says which token, its length, an inverse temperature, how firmly.
 # - The gradient in the logits is $u_t = s_t (g_t - f)$; in $p$ it is $K^\top u$.
-# - At margin $m$ and norm $R$ the choice is complete, and the gradient gone, up to a factor $e^{-mR}$.
-#   Plain descent grows as $\log t / m$. The largest margin is the cheapest way to choose.
+# - At margin $m$ and norm $R$, what the rivals keep, and the gradient, are at most of order $e^{-mR}$. So
+#   the norm under plain descent grows like the logarithm of the number of steps, over $m$. The largest
+#   margin is the cheapest way to choose.
 # - The landscape is bounded and hence not convex; more than one token can attract.
 # - The textbook gradient loses the winner's entry at a gap of $53 \log 2 \approx 37$. Anchor the values at
 #   the winner, take common factors out in logarithms, and add no $\varepsilon$.

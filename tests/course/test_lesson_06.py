@@ -58,6 +58,19 @@ def test_the_lessons_att_svm_is_the_librarys(seed):
     np.testing.assert_allclose(lesson()["att_svm"](keys, selected), solution.value, rtol=1e-7)
 
 
+def test_the_lessons_att_svm_takes_a_list_of_rows(monkeypatch):
+    keys, selected = selection(0)
+    monkeypatch.setitem(lesson(), "comparisons", lambda *args: list(comparisons(*args)))
+    solution = svm.solve(svm.token_problem(torch.tensor(keys), torch.tensor(selected)))
+    np.testing.assert_allclose(lesson()["att_svm"](keys, selected), solution.value, rtol=1e-7)
+
+
+@pytest.mark.parametrize("keys", [[[-1.0, 0], [0, 0], [1, 0]], [[0, 1.0], [0, 1], [1, 0]]])
+def test_the_lessons_att_svm_says_when_it_is_infeasible(keys):
+    with pytest.raises(ValueError, match="infeasible"):
+        lesson()["att_svm"](np.array([keys]), np.array([1]))
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_local_optimality_is_the_librarys(seed):
     keys, selected = selection(seed)

@@ -131,3 +131,5 @@ def test_frozen_parameters_stay():
 def test_bad_data_are_refused_before_the_first_step():
     with pytest.raises(ValueError, match="the model has d = 5, the data have d = 6"):
         closed_form(models.PromptAttention(5, 3), tokens, losses.logistic)
+    with pytest.raises(ValueError, match=r"the model has trials \(2,\), the data \(3,\)"):
+        closed_form(models.PromptAttention(6, 2), tokens, losses.logistic)

@@ -59,6 +59,16 @@ def test_twenty_thousand_more_steps_make_no_settled_trial_worse(dtype):
     assert after[settled].min() > 0.9999
 
 
+def test_growing_steps_reach_the_direction_sooner():
+    errors = []
+    for schedule in (None, train.growing):
+        tokens, model, _, selected = train_w(6, 8, 10, 20, seed=1, steps=1000, schedule=schedule)
+        solution = svm.solve(svm.attention_problem(tokens.X, tokens.z, selected), norm="fro")
+        errors.append((1 - geometry.cosine(model.W.detach(), solution.value)).median())
+    constant, growing = errors
+    assert growing < 0.02 * constant
+
+
 def test_the_textbook_gradient_fails_where_ours_does_not():
     cosines = []
     for options in ({}, {"softmax": textbook_softmax}):

@@ -92,16 +92,16 @@ ANSWERS = {
     "01.4": {
         "also_right": lambda t, eta, mu: [mu**-2.0 / (t * eta), mu**-1.0],
         "wrong": [
-            lambda t, eta, mu: (1 / (mu**2 * t), 1 / mu),
+            lambda t, eta, mu: (1 / (eta * mu**2 * t) ** 0.5, 1 / mu),
             lambda t, eta, mu: 1 / (eta * mu**2 * t),
-            lambda t, eta, mu: (1 / mu, 1 / (eta * mu**2 * t)),
+            lambda t, eta, mu: (1 / (eta * mu**2 * t), np.log(t) / mu),
         ],
     },
     "01.5": {
         "also_right": lambda S, lam, eta, n: np.linalg.inv(S) @ -np.log(lam * n / eta),
         "wrong": [
             lambda S, lam, eta, n: np.linalg.solve(S, np.log(eta * lam / n)),
-            lambda S, lam, eta, n: np.log(eta / (n * lam)),
+            lambda S, lam, eta, n: S @ np.log(eta / (n * lam)),
             lambda S, lam, eta, n: np.linalg.solve(S, np.log(eta / (len(S) * lam))),
         ],
     },

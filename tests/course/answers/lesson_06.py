@@ -50,11 +50,11 @@ ANSWERS = {
         ],
     },
     "06.3": {
-        "also_right": lambda R, R0, N0, length: np.exp(np.log(N0) + R / length - R0 / length),
+        "also_right": lambda R, R0, j0, length: np.exp(np.log(j0) + R / length - R0 / length),
         "wrong": [
-            lambda R, R0, N0, length: N0 + (R - R0) / length,
-            lambda R, R0, N0, length: N0 * (R - R0) / length,
-            lambda R, R0, N0, length: N0 * np.exp(R / length),
+            lambda R, R0, j0, length: j0 + (R - R0) / length,
+            lambda R, R0, j0, length: j0 * (R - R0) / length,
+            lambda R, R0, j0, length: j0 * np.exp(R / length),
         ],
     },
     "06.4": {

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from mini_attn import svm
+from mini_attn.svm.large import _pass_over
 
 
 def planted(n, T, d, seed=0):
@@ -42,17 +43,12 @@ def test_ungrouped_rows(keep):
     torch.testing.assert_close(one.value, two.value, rtol=1e-9, atol=1e-9)
 
 
-def test_runs_of_unequal_length_are_not_mistaken_for_equal_ones():
-    problem = planted(40, 3, 4)
-    rows = torch.ones(40, 2, dtype=torch.bool)
-    rows[::2, 1] = rows[1, 1] = False
-    rows[0] = True  # runs of 2, 1, 1, 2, 1, 2, ...
-    rows = rows.flatten()
+@pytest.mark.parametrize("rows", [[0, 1, 2, 4, 6, 7], [0, 2, 4], [0, 1, 2, 3, 4, 5], [0]])
+def test_passes_over_all_rows_whatever_their_grouping(rows):
+    problem = planted(4, 3, 4)  # runs of 2
     problem = svm.HardMarginProblem(problem.a[rows], problem.b[rows], problem.r[rows])
-    assert len(problem.r) % 2 == 0
-    one, two = (svm.solve(problem, method=method) for method in ("large", "nnls"))
-    torch.testing.assert_close(one.value, two.value, rtol=1e-9, atol=1e-9)
-    assert one.iterations < 20
+    W = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    torch.testing.assert_close(_pass_over(problem)(W), problem.forward(W))
 
 
 def test_low_dimension_with_many_points():
