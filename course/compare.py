@@ -29,7 +29,8 @@ def mismatch(reference: Any, answer: Any, how: Compare) -> str | None:
         return f"it is {kind(answer)}, expected {kind(reference)}"
     if wanted.shape != given.shape and not wanted.size == given.size == 1:
         return _mismatch_shapes(wanted.shape, given.shape)
-    return _mismatch_numbers(wanted, given.reshape(wanted.shape), how)
+    with np.errstate(all="ignore"):  # a wrong answer may hold anything
+        return _mismatch_numbers(wanted, given.reshape(wanted.shape), how)
 
 
 def _mismatch_parts(reference: tuple | list, answer: Any, how: Compare) -> str | None:
@@ -56,7 +57,6 @@ def _mismatch_shapes(wanted: tuple, given: tuple) -> str:
     return f"it has shape {given}, expected {wanted}{transposed}"
 
 
-@np.errstate(all="ignore")  # a wrong answer may hold anything
 def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> str | None:
     rtol, atol = how.rtol, how.atol
     if given.dtype.kind == "f" and given.dtype.itemsize < 8:
@@ -75,12 +75,11 @@ def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> st
         return "it has the opposite sign"
     if wanted.ndim == 2 and wanted.shape[0] == wanted.shape[1] and _close(wanted, given.T, rtol, atol):
         return "it is transposed"
-    square = (wanted * wanted).sum() if wanted.size > 1 and np.isfinite(wanted).all() else 0
-    factor = (wanted * given).sum() / square if square > 0 else 0
-    if factor != 0 and _close(wanted, given / factor, rtol, atol):
-        return f"every entry is {factor:.4g} times what it should be"
     if wanted.size == 1:
         return "it differs" if kinds[0] is bool else "the number differs"
+    factor = (wanted * given).sum() / (wanted * wanted).sum()
+    if np.isfinite(factor) and _close(wanted, given / factor, rtol, atol):
+        return f"every entry is {factor:.4g} times what it should be"
     return _differing_entries(wanted, given, rtol, atol, kinds)
 
 

@@ -19,16 +19,11 @@ def as_array(value: Any) -> np.ndarray | None:
             value = value.detach().cpu().to_dense()
             array = (value.float() if value.dtype is torch.bfloat16 else value).numpy()
         elif isinstance(value, list | tuple):
-            parts = [as_array(part) for part in value]
-            if any(part is None for part in parts):
-                return None
-            array = np.array(parts)
-        elif isinstance(value, type) or not (
-            isinstance(value, bool | int | float) or hasattr(value, "__array__")
-        ):
-            return None
-        else:
+            array = np.array([as_array(part) for part in value])
+        elif isinstance(value, bool | int | float) or hasattr(value, "__array__"):
             array = np.asarray(value)
+        else:
+            return None
     except Exception:  # a ragged list, or an object that only looks like an array
         return None
     return array if array.dtype.kind in "biuf" else None
@@ -41,6 +36,8 @@ def fresh(arguments: tuple) -> tuple:
 
 def unchanged(before: Any, after: Any) -> bool:
     """Whether an input is still what it was, looking into tuples, lists, dictionaries and dataclasses."""
+    if type(before) is not type(after):
+        return False
     if dataclasses.is_dataclass(before) and not isinstance(before, type):
         names = [field.name for field in dataclasses.fields(before)]
         return all(unchanged(getattr(before, name), getattr(after, name)) for name in names)
@@ -49,7 +46,7 @@ def unchanged(before: Any, after: Any) -> bool:
     array = as_array(before)
     if array is not None:
         now = as_array(after)
-        return now is not None and np.array_equal(array, now, equal_nan=array.dtype.kind == "f")
+        return now is not None and np.array_equal(array, now, equal_nan=True)
     if isinstance(before, list | tuple):
         return len(before) == len(after) and all(map(unchanged, before, after))
-    return True
+    return not isinstance(before, str) or before == after

@@ -5,6 +5,8 @@ Every plot takes `ax=None` (the current axes) and returns the Axes it drew on.
 
 from __future__ import annotations
 
+import itertools
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
@@ -130,6 +132,7 @@ def convergence(
     measured: ArrayLike,
     predicted: ArrayLike | None = None,
     ax: Axes | None = None,
+    since: float = 0,
     **dots,
 ) -> Axes:
     """Draws a measured quantity against steps (logarithmic axis) and, dashed, what theory says of it.
@@ -139,6 +142,7 @@ def convergence(
         measured: (k,) values; NaN where there is none.
         predicted: (k,) values; NaN where theory says nothing.
         ax: where to draw; the current axes by default.
+        since: step from which on the prediction is drawn.
         dots: label, marker and so on of the measured values, passed to matplotlib; color is for both.
 
     Introduced in lesson 01.
@@ -146,7 +150,39 @@ def convergence(
     ax = ax or plt.gca()
     (curve,) = ax.plot(steps, measured, **{"marker": "o", "markersize": 5, "linestyle": "", **dots})
     if predicted is not None:
+        predicted = np.where(np.asarray(steps) >= since, predicted, np.nan)
         ax.plot(steps, predicted, linestyle="--", linewidth=1.8, color=curve.get_color())
     ax.set_xscale("log")
     ax.set_xlabel("step $t$")
+    return ax
+
+
+def weights(
+    paths: dict[str, ArrayLike],
+    slope: ArrayLike,
+    offset: ArrayLike,
+    reach: float,
+    ax: Axes | None = None,
+    linestyle: str = "",
+) -> Axes:
+    """Draws training runs in the plane of weights, and the line slope log t + offset that they approach.
+
+    Args:
+        paths: (k, 2) weights along each run, by its name for the legend.
+        slope: (2,) change of the weights per unit of log t.
+        offset: (2,) where the line is at t = 1.
+        reach: log t up to which the line is drawn.
+        ax: where to draw; the current axes by default.
+        linestyle: of what joins the dots; nothing by default.
+
+    Introduced in lesson 01.
+    """
+    ax = ax or plt.gca()
+    line = np.outer([0, reach], slope) + np.asarray(offset, dtype=float)
+    ax.plot(*line.T, color=COLORS["grey"], label=r"$\hat w \,\log t + \tilde w$")
+    for (name, path), marker in zip(paths.items(), itertools.cycle("osD^")):
+        ax.plot(
+            *np.transpose(path), marker=marker, markersize=4.5, linewidth=1, linestyle=linestyle, label=name
+        )
+    ax.set(xlabel="$w_1$", ylabel="$w_2$")
     return ax

@@ -92,7 +92,8 @@ def margin_figure(X: np.ndarray, y: np.ndarray, x1: float, x2: float, eta: float
     # ticks set by hand: a logarithmic axis with its minor ticks costs 50 ms a drawing
     course.set_xticks([0, 1, 2, 3], ["1", "10", "100", "1000"])
     course.legend(loc="best", fontsize=10)
-    course.set(xlabel="step t", ylabel="direction of w (degrees)", title=f"||w|| = {np.linalg.norm(w):.1f}")
+    length = rf"$\Vert w_t \Vert$ = {np.linalg.norm(w):.1f} at the end"
+    course.set(xlabel="step $t$", ylabel="angle of $w_t$ (degrees)", title=length)
     return figure
 
 

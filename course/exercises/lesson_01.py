@@ -47,8 +47,7 @@ def _overflowing(w, X, y):
 GRADIENT = [
     Misconception(
         lambda w, X, y: -logistic_gradient(w, X, y),
-        "The sign is turned: this points downhill. The gradient points to where the loss grows, and descent "
-        "subtracts it.",
+        "The sign is turned: this points downhill. The gradient points to where the loss grows.",
     ),
     Misconception(
         lambda w, X, y: len(y) * logistic_gradient(w, X, y),
@@ -61,13 +60,12 @@ GRADIENT = [
     ),
     Misconception(
         lambda w, X, y: -(X.T @ _sigmoid(-y * (X @ w))) / len(y),
-        "The labels are used in u_i, but lost in its derivative: u_i = y_i w.x_i changes with w as y_i x_i, "
-        "not as x_i.",
+        "The labels are lost in the derivative: u_i = y_i w.x_i changes with w as y_i x_i, not as x_i.",
     ),
     Misconception(
         _overflowing,
-        "The formula is right, but e^-u overflows when u is far below zero, and infinity / infinity is not a "
-        "number. np.exp(-np.logaddexp(0, u)) is sigma(-u) for every u.",
+        "e^-u overflows when u is far below zero, and infinity / infinity is not a number; use "
+        "np.exp(-np.logaddexp(0, u)), which is sigma(-u) for every u.",
     ),
 ]
 
@@ -92,8 +90,7 @@ def margin_cases(rng):
 MARGIN = [
     Misconception(
         lambda w, X, y: (y * (X @ w)).min(),
-        "This is min_i y_i w.x_i, which doubles when w doubles though the line stays where it is. A distance "
-        "needs the division by ||w||.",
+        "This doubles when w doubles, though the line stays where it is. A distance is divided by ||w||.",
     ),
     Misconception(
         lambda w, X, y: np.abs(X @ w).min() / np.linalg.norm(w),
@@ -128,7 +125,7 @@ def best_direction(X, y, angles):
     return units[(y * (units @ X.T)).min(axis=1).argmax()]
 
 
-def direction_cases(rng):
+def best_cases(rng):
     cases = [(np.array([[1.0, 0.2], [0.5, -2.0]]), np.array([1.0, -1.0]), np.linspace(0, 2 * np.pi, 9)[:-1])]
     for n in (5, 10, 20):
         X, y = separable(rng, n, 2)
@@ -149,16 +146,15 @@ def _best_angle(X, y, angles):
     return angles[np.argmax(np.cos(angles) * best[0] + np.sin(angles) * best[1])]
 
 
-DIRECTION = [
+BEST = [
     Misconception(
         _pick(lambda U, y: (y * U).mean(axis=1)),
-        "This direction has the largest mean distance. The margin of a direction is its *smallest* distance: "
-        "first the minimum over points, then the maximum over angles.",
+        "This has the largest mean distance. Take the minimum over points, then the maximum over angles.",
     ),
     Misconception(
         _pick(lambda U, y: np.abs(U).min(axis=1)),
-        "Distance without a sign: this line keeps away from all points, but it need not separate them. "
-        "Multiply by the labels instead of taking absolute values.",
+        "This line keeps away from all points, but need not separate them: multiply by y, take no absolute "
+        "values.",
     ),
     Misconception(
         _pick(lambda U, y: U.min(axis=1)),
@@ -166,8 +162,7 @@ DIRECTION = [
     ),
     Misconception(
         _pick(lambda U, y: (y * U).min(axis=0)),
-        "You took the minimum over angles, for each point. In `units @ X.T` each row is an angle and each "
-        "column a point: the minimum over points is along axis=1.",
+        "You took the minimum over angles. In `units @ X.T` a row is an angle: minimise along axis=1.",
     ),
     Misconception(
         _pick(lambda U, y: (y * U).min(axis=1), np.argmin),
@@ -203,18 +198,15 @@ def predict_cases(rng):
 PREDICT = [
     Misconception(
         lambda t, eta, mu: (1 / (eta * mu**2 * t), mu),
-        "The loss is right. The slope is upside down: d||w||/dt = eta mu L, and with your L that is "
-        "1/(mu t). Small margins make the norm grow faster.",
+        "The loss is right. The slope is upside down: with your L, d||w||/dt = eta mu L is 1/(mu t).",
     ),
     Misconception(
         lambda t, eta, mu: (1 / (eta * mu**2 * t), 1 / (eta * mu)),
-        "The loss is right. In d||w||/dt = eta mu L the step size cancels against the one in L: the slope "
-        "does not depend on eta.",
+        "The loss is right. The slope has no eta: in d||w||/dt = eta mu L it cancels against the one in L.",
     ),
     Misconception(
         lambda t, eta, mu: (1 / (eta * mu**2 * t), eta / mu),
-        "The loss is right. In d||w||/dt = eta mu L insert your L, which has eta below: the slope does not "
-        "depend on eta.",
+        "The loss is right. The slope has no eta: d||w||/dt = eta mu L, and L has eta below.",
     ),
     Misconception(
         lambda t, eta, mu: (1 / (eta * mu**2 * t), 1 / (mu * t)),
@@ -222,8 +214,7 @@ PREDICT = [
     ),
     Misconception(
         lambda t, eta, mu: (1 / (eta * mu * t), 1 / mu),
-        "The slope is right, the loss misses a factor: ||grad L|| = mu L enters dL/dt = -eta ||grad L||^2 "
-        "squared.",
+        "The slope is right. The loss misses a factor mu: dL/dt = -eta ||grad L||^2 has mu L squared.",
     ),
     Misconception(
         lambda t, eta, mu: (1 / (mu**2 * t), 1 / mu),
@@ -235,8 +226,7 @@ PREDICT = [
     ),
     Misconception(
         lambda t, eta, mu: (np.exp(-eta * mu**2 * t), 1 / mu),
-        "You solved dL/dt = -c L, whose solution decays exponentially. The right-hand side here is -c L^2: "
-        "separate the variables, dL / L^2 = -c dt.",
+        "You solved dL/dt = -c L. The right-hand side here is -c L^2: separate, dL / L^2 = -c dt.",
     ),
 ]
 
@@ -264,7 +254,7 @@ def _solve(right_side, transpose=False):
 OFFSET = [
     Misconception(
         _solve(lambda lam, eta, n: np.log(n * lam / eta)),
-        "The sign is turned: from lam = (eta/n) exp(-s.w) follows s.w = log(eta / (n lam)), not its negative.",
+        "The sign is turned: from lam = (eta/n) exp(-s.w) follows s.w = log(eta / (n lam)).",
     ),
     Misconception(
         lambda S, lam, eta, n: np.log(eta / (n * lam)),
@@ -276,12 +266,11 @@ OFFSET = [
     ),
     Misconception(
         _solve(lambda lam, eta, n: np.log(n / (eta * lam))),
-        "The factor eta/n is upside down: divide lam = (eta/n) exp(-s.w) by eta/n before you take logarithms.",
+        "eta/n is upside down: divide lam = (eta/n) exp(-s.w) by eta/n, then take logarithms.",
     ),
     Misconception(
         _solve(lambda lam, eta, n: np.log(eta / (n * lam)), transpose=True),
-        "You combined the support vectors with these numbers as weights (a system with S^T). Here the unknown "
-        "is multiplied by each row: S w = right-hand side.",
+        "This solves a system with S^T. Here each row of S multiplies the unknown: S w = right-hand side.",
     ),
     Misconception(
         _solve(lambda lam, eta, n: eta / (n * lam)),
@@ -324,11 +313,10 @@ def _normalized_weights(w, X, y, eta):
     return new / np.linalg.norm(new)
 
 
-NORMALIZED = [
+STEP = [
     Misconception(
         _divided_by(lambda w, g: 1.0),
-        "This is the plain step, whose length eta ||g|| shrinks with the gradient. Divide the gradient by its "
-        "norm.",
+        "This is the plain step, which shrinks with the gradient. Divide the gradient by its norm.",
     ),
     Misconception(
         lambda w, X, y, eta: normalized_step(w, X, y, 1.0),
@@ -340,8 +328,7 @@ NORMALIZED = [
     ),
     Misconception(
         _normalized_weights,
-        "You normalised the new weights, which forces ||w|| = 1. It is the gradient that gets length one; w "
-        "may grow.",
+        "You normalised the new weights. It is the gradient that gets length one; w may grow.",
     ),
     Misconception(
         _divided_by(lambda w, g: g @ g),
@@ -349,22 +336,11 @@ NORMALIZED = [
     ),
 ]
 
-EXERCISES = [
+EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("01.1", "The gradient", 2, 8, 1, logistic_gradient, gradient_cases, misconceptions=GRADIENT),
     Exercise("01.2", "The margin", 1, 5, 1, margin, margin_cases, misconceptions=MARGIN),
-    Exercise(
-        "01.3",
-        "The best direction, by trying them all",
-        2,
-        8,
-        2,
-        best_direction,
-        direction_cases,
-        misconceptions=DIRECTION,
-    ),
+    Exercise("01.3", "The best of many directions", 2, 8, 2, best_direction, best_cases, misconceptions=BEST),
     Exercise("01.4", "Two predictions", 3, 12, 3, predict, predict_cases, misconceptions=PREDICT),
     Exercise("01.5", "The offset", 2, 8, 2, offset, offset_cases, misconceptions=OFFSET),
-    Exercise(
-        "01.6", "A step of fixed length", 2, 6, 1, normalized_step, step_cases, misconceptions=NORMALIZED
-    ),
+    Exercise("01.6", "A step of fixed length", 2, 6, 1, normalized_step, step_cases, misconceptions=STEP),
 ]

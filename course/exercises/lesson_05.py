@@ -44,6 +44,7 @@ SOFTMAX = Exercise(
     minutes=6,
     difficulty=1,
     reference=_softmax,
+    withheld=("mini_attn.softmax.softmax", "mini_attn.softmax.textbook_softmax"),
     cases=lambda rng: [
         (rng.normal(size=4), 1.0),
         (rng.normal(size=5), 0.25),
@@ -89,6 +90,7 @@ GRADIENT = Exercise(
     minutes=10,
     difficulty=2,
     reference=_output_gradient,
+    withheld=("mini_attn.softmax.logit_gradient",),
     cases=lambda rng: [(rng.normal(size=T), rng.normal(size=T)) for T in (2, 3, 5)],
     misconceptions=_known(
         lambda h, g: _np_softmax(h) * (1 - _np_softmax(h)) * g,

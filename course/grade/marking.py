@@ -18,13 +18,9 @@ from course.wording import kind
 class Reported(Exception):
     """An error that a student's function raised in the sandbox, known by its words only."""
 
-    def __init__(self, words: str):
-        super().__init__(words)
-        self.words = words
-
     def __repr__(self) -> str:  # as the error itself would show, to compare it with a known wrong answer's
-        name, _, text = self.words.partition(": ")
-        return f"{name}({text!r})"
+        name, _, text = str(self).partition(": ")
+        return f"{name}({text!r})" if text else f"{name}()"
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ def _mark(spec: Exercise, report: Report, cases: list[tuple]) -> Mark:
     first = _inputs(spec, cases[where])
     says = [f"Right on {right} of {len(cases)} inputs. The first that went wrong has {first}."]
     if outcomes[where].error is not None:
-        says.append(f"Your function stopped with {outcomes[where].error.words}.")
+        says.append(f"Your function stopped with {outcomes[where].error}.")
     else:
         says.append(f"About your answer: {_without_values(problems[where])}.")
     return result("wrong", *says, *([f"Hint: {message}"] if message else []))
@@ -111,4 +107,4 @@ def _inputs(spec: Exercise, case: tuple) -> str:
 
 def _without_values(problem: str | None) -> str:
     """A sentence of `mismatch` up to the point where it would quote the expected number."""
-    return (problem or "it looks like a known wrong answer").split(", most of all")[0]
+    return (problem or "it looks like a known wrong answer").partition(", most of all")[0]

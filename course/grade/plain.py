@@ -38,10 +38,10 @@ def encode(value: Any, depth: int = 0) -> dict | str | int | float | bool | None
         value = (value.float() if value.dtype is torch.bfloat16 else value).numpy()
     if hasattr(value, "__array__"):
         array = np.asarray(value)
-        if array.dtype.kind in "biuf" and array.dtype.itemsize <= 8:
-            array = np.array(array, dtype=array.dtype.newbyteorder("<"), order="C")
-            data = base64.b64encode(array.tobytes()).decode("ascii")
-            return {"array": data, "dtype": array.dtype.str, "shape": list(array.shape)}
+        dtype = array.dtype.newbyteorder("<")
+        if dtype.str in DTYPES:
+            data = base64.b64encode(array.astype(dtype).tobytes()).decode()
+            return {"array": data, "dtype": dtype.str, "shape": list(array.shape)}
     return {"other": str(type(value).__name__)[:60]}
 
 
@@ -86,5 +86,4 @@ def _array(text: Any, dtype: Any, shape: Any) -> np.ndarray:
         raise ValueError("not base64") from error
     if len(raw) != math.prod(shape) * np.dtype(dtype).itemsize:
         raise ValueError("the shape does not fit the data")
-    array = np.frombuffer(raw, dtype=dtype).reshape(shape).copy()
-    return array if array.ndim or dtype == "|b1" else array[()] if dtype[1] != "f" else array
+    return np.frombuffer(raw, dtype=dtype).reshape(shape).copy()[()]  # a scalar where there is no dimension

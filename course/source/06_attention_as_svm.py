@@ -299,10 +299,9 @@ assert round(global_p @ global_p / 2, 5) == 0.49505
 assert round(local_p @ local_p / 2, 5) == 0.5
 
 # %% [markdown]
-# The paper's code prints the same two objectives, 0.49505 and 0.50000. These are the dashed rays of Figure 1,
-# and fact 3 is explained.
-# Training never saw an SVM, and the SVM never saw a score: scores decide *which* $\alpha$, keys decide *the
-# direction*.
+# The paper's code prints the same two objectives, 0.49505 and 0.50000. These are the dashed rays of Figure 1:
+# fact 3 is explained. Training never saw an SVM, and the SVM never saw a score: scores decide *which*
+# $\alpha$, keys decide *the direction*.
 #
 # Now the measurement: the cosine between $p$ after 1,000 steps and the $p_{\mathrm{mm}}$ of the token that
 # won, from each of the six starts.
@@ -730,9 +729,8 @@ for found in (p, W):
 assert p["global"].sum() == 3
 assert W["global"].sum() == 21
 assert textbook["error"][-1].median() > 300 * W["error"][-1].median()
-assert (
-    0 < (textbook["selected"] != W["selected"]).any(dim=-1).sum() < 15
-)  # rounding noise: not always the same
+moved = (textbook["selected"] != W["selected"]).any(dim=-1).sum()
+assert 4 <= moved <= 12  # a few; rounding noise is not the same on every machine
 assert textbook["error"].median(dim=1).values.min() < 0.01
 assert textbook["error"][-1].median() > 0.1
 
@@ -851,9 +849,9 @@ assert to_reduced.min() > 0.999
 # reports *infeasible*, $\|p\|$ falls below one step length and stays there, and attention never exceeds
 # $1/3$. Here attention stays soft for ever.
 #
-# Right: $\|p\|$ diverges and the direction converges, to the *wrong* SVM. A word that occurs twice in a
-# sentence is the extreme case: equal keys, equal scores, an infeasible Att-SVM, and attention shared half and
-# half for ever.
+# Right: $\|p\|$ diverges and the direction converges, to the *wrong* SVM, the one without the tied comparison:
+# its cosine with that is above 0.999. A word that occurs twice in a sentence is the extreme case: equal keys,
+# equal scores, an infeasible Att-SVM, and attention shared half and half for ever.
 #
 # With Figure 4 that makes three breaks, and three ways to recognise them:
 #

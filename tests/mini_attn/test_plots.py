@@ -38,6 +38,7 @@ def test_each_plot_draws_on_the_axes_it_is_given_or_on_the_current_ones(ax):
         lambda **where: plots.boundary([1.0, 1.0], **where),
         lambda **where: plots.directions(X, **where),
         lambda **where: plots.convergence([1, 10], [1.0, 0.1], **where),
+        lambda **where: plots.weights({"GD": X}, [1.0, 1.0], [0.0, 0.0], 5.0, **where),
     ):
         assert draw(ax=ax) is ax
         assert draw() is other
@@ -88,3 +89,19 @@ def test_convergence_draws_the_prediction_dashed_in_the_colour_of_the_measuremen
     assert (measured.get_linestyle(), predicted.get_linestyle()) == ("None", "--")
     assert ax.get_xscale() == "log"
     assert measured.get_label() == "GD"
+
+
+def test_convergence_draws_the_prediction_only_since_a_given_step(ax):
+    plots.convergence([1, 10, 100], [3.0, 2.0, 1.0], [3.1, 2.1, 1.1], ax, since=10)
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), [np.nan, 2.1, 1.1])
+    assert not np.isnan(ax.lines[0].get_ydata()).any()
+
+
+def test_weights_draw_each_path_and_the_line_that_theory_gives(ax):
+    plots.weights({"one": X, "other": 2 * X}, [1.0, 2.0], [-1.0, 0.5], 4.0, ax)
+    line, one, other = ax.lines
+    np.testing.assert_allclose(line.get_xydata(), [[-1, 0.5], [3, 8.5]])
+    np.testing.assert_allclose(one.get_xydata(), X)
+    np.testing.assert_allclose(other.get_xydata(), 2 * X)
+    assert (one.get_label(), other.get_label()) == ("one", "other")
+    assert one.get_marker() != other.get_marker()

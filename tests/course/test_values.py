@@ -1,0 +1,148 @@
+"""What counts as numbers, and whether a function left its inputs alone."""
+
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from course.values import as_array, fresh, unchanged
+
+
+class LooksLikeAnArray:
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("not really")
+
+
+@dataclasses.dataclass
+class Data:
+    X: np.ndarray
+    name: str = "data"
+
+
+@dataclasses.dataclass
+class Bare:
+    X: np.ndarray
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "shape"),
+    [
+        (True, "bool", ()),
+        (3, "int64", ()),
+        (3.5, "float64", ()),
+        (np.float32(3.5), "float32", ()),
+        (np.uint8(3), "uint8", ()),
+        (np.arange(6).reshape(2, 3), "int64", (2, 3)),
+        ([1, 2.5], "float64", (2,)),
+        ([], "float64", (0,)),
+        ((np.ones(2), [3, 4]), "float64", (2, 2)),
+        ([torch.ones(2), torch.zeros(2)], "float32", (2, 2)),
+        (torch.ones(2, 3, dtype=torch.float64, requires_grad=True), "float64", (2, 3)),
+        (torch.ones(2, dtype=torch.bfloat16), "float32", (2,)),
+        (torch.ones(2, dtype=torch.float16), "float16", (2,)),
+        (torch.eye(2).to_sparse(), "float32", (2, 2)),
+    ],
+)
+def test_numbers_lists_arrays_and_tensors_are_arrays(value, dtype, shape):
+    array = as_array(value)
+    assert type(array) is np.ndarray
+    assert (array.dtype, array.shape) == (dtype, shape)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "1.0",
+        ["1.0"],
+        [1.0, None],
+        [None],
+        [np.ones(2), None],
+        [np.ones(2), np.ones(3)],
+        {"a": 1},
+        1j,
+        10**30,
+        range(3),
+        np.array(["a"]),
+        np.array([None]),
+        np.float64,
+        np.ndarray,
+        torch.Tensor,
+        LooksLikeAnArray,
+        LooksLikeAnArray(),
+        object(),
+    ],
+)
+def test_anything_else_is_not(value):
+    assert as_array(value) is None
+
+
+def test_nothing_needs_torch(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch")
+    np.testing.assert_array_equal(as_array([1.0, np.float64(2)]), [1, 2])
+
+
+def test_fresh_copies_share_nothing():
+    before = (np.ones(2), [torch.ones(2)])
+    after = fresh(before)
+    after[0][0], after[1][0][1] = 5, 5
+    assert unchanged(before, (np.ones(2), [torch.ones(2)]))
+    assert not unchanged(before, after)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "left",
+        3,
+        np.array([np.nan, 1.0]),
+        np.array([True, False]),
+        np.array([1, 2]),
+        torch.tensor([np.nan, 1.0]),
+        [np.ones(2), np.ones(3)],
+        ("left", [np.ones(2), "right"]),
+        {"a": np.ones(2), "b": {"c": "left"}},
+        Data(np.ones(2)),
+        Bare,
+        Data,
+        len,
+        object(),
+    ],
+)
+def test_what_nobody_touched_is_unchanged(value):
+    assert unchanged(value, value)
+    assert unchanged(value, fresh((value,))[0]) or type(value) is object
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (1.0, 2.0),
+        ("left", "right"),
+        (np.ones(2), np.array([1.0, 2.0])),
+        (np.ones(2), np.ones(3)),
+        (np.array([np.nan]), np.array([1.0])),
+        (torch.ones(2), torch.zeros(2)),
+        ([1.0, 2.0], [1.0, None]),
+        ([1.0, 2.0], [1.0, 2.0, 3.0]),
+        (["left", "left"], ["left", "right"]),
+        (["left"], ["left", "left"]),
+        ([["left"], "right"], [None, "right"]),
+        ([np.ones(2), np.ones(3)], [np.ones(2), np.zeros(3)]),
+        ([np.ones(2), np.ones(3)], [np.ones(2)]),
+        (("left", [1.0]), ("left", [2.0])),
+        ({"a": 1.0}, {"a": 2.0}),
+        ({"a": 1.0}, {"b": 1.0}),
+        ({"a": 1.0}, {"a": 1.0, "b": 1.0}),
+        ({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 2.0}),
+        ({"a": {"b": 1.0}}, {"a": None}),
+        (Data(np.ones(2)), Data(np.zeros(2))),
+        (Data(np.ones(2), "train"), Data(np.ones(2), "test")),
+        ([Data(np.ones(2)), "left"], [None, "left"]),
+    ],
+)
+def test_every_change_is_noticed(before, after):
+    assert not unchanged(before, after)
