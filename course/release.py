@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import re
 import sys
 from pathlib import Path
@@ -86,8 +85,12 @@ def release(number: str, folder: Path, database: str | None = None, force: bool 
     texts = {
         folder / "source" / name: to_text(_marked(_source(lesson), lesson)),
         handed_out: to_text(_fixed(_marked(nbformat.read(lesson.path, as_version=4), lesson))),
-        folder / "nbgrader_config.py": _config(database),
     }
+    config, line = folder / "nbgrader_config.py", _database_line(database)
+    if not config.exists() or line not in config.read_text(
+        "utf-8"
+    ):  # else it stays, with what was added to it
+        texts[config] = CONFIG.format(course=gradebook.COURSE, database=line, code=TODO, text=ANSWER)
     different = [path for path, text in texts.items() if path.exists() and path.read_text("utf-8") != text]
     if different and not force:
         raise FileExistsError(
@@ -101,8 +104,8 @@ def release(number: str, folder: Path, database: str | None = None, force: bool 
         path.rename(next(kept for kept in names if not kept.exists()))
     for path, text in texts.items():
         write(path, text)
-    if database:
-        os.chmod(folder / "nbgrader_config.py", 0o600)  # the URL may hold a password
+    if database and config in texts:
+        config.chmod(0o600)  # the URL may hold a password
     return handed_out
 
 
@@ -224,6 +227,5 @@ def _fixed(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-def _config(database: str | None) -> str:
-    line = f"c.CourseDirectory.db_url = {database!r}\n" if database else ""
-    return CONFIG.format(course=gradebook.COURSE, database=line, code=TODO, text=ANSWER)
+def _database_line(database: str | None) -> str:
+    return f"c.CourseDirectory.db_url = {database!r}\n" if database else ""

@@ -849,9 +849,9 @@ assert to_reduced.min() > 0.999
 # reports *infeasible*, $\|p\|$ falls below one step length and stays there, and attention never exceeds
 # $1/3$. Here attention stays soft for ever.
 #
-# Right: $\|p\|$ diverges and the direction converges, to the *wrong* SVM, the one without the tied comparison:
-# its cosine with that is above 0.999. A word that occurs twice in a sentence is the extreme case: equal keys,
-# equal scores, an infeasible Att-SVM, and attention shared half and half for ever.
+# Right: $\|p\|$ diverges and the direction converges, to the *wrong* SVM, the one without the tied
+# comparison: its cosine with that is above 0.999. A word that occurs twice in a sentence is the extreme case:
+# equal keys, equal scores, an infeasible Att-SVM, and attention shared half and half for ever.
 #
 # With Figure 4 that makes three breaks, and three ways to recognise them:
 #

@@ -80,7 +80,11 @@ def test_other_kinds_of_things(reference, answer, says):
         ((1.0, 2.0), (1.0, 3.0), "in value 2 of 2, the number differs"),
         ((1.0, 2.0), (3.0, 3.0), "in value 1 of 2, the number differs"),
         ((SQUARE, "left"), (SQUARE, "right"), "in value 2 of 2, it differs"),
-        ([np.ones(2), np.ones(3)], [np.ones(2), np.ones(2)], "in value 2 of 2, it has shape (2,), expected (3,)"),
+        (
+            [np.ones(2), np.ones(3)],
+            [np.ones(2), np.ones(2)],
+            "in value 2 of 2, it has shape (2,), expected (3,)",
+        ),
         ((1.0, (2.0, 3.0)), (1.0, (2.0, -3.0)), "in value 2 of 2, in value 2 of 2, it has the opposite sign"),
     ],
 )
@@ -135,13 +139,25 @@ def test_wrong_shapes(wanted, given, says):
         ([NAN, NAN], [1.0, 2.0], "2 of 2 entries differ, most of all [0]: expected nan, got 1."),
         ([NAN, 1.0], [5.0, 1.0], "1 of 2 entries differ, most of all [0]: expected nan, got 5."),
         ([NAN, 1.0, 2.0], [NAN, NAN, 2.0], "1 of 3 entries differ, most of all [1]: expected 1., got nan"),
-        ([NAN, INF, 1.0, 2.0], [NAN, INF, 1.0, 5.0], "1 of 4 entries differ, most of all [3]: expected 2., got 5."),
+        (
+            [NAN, INF, 1.0, 2.0],
+            [NAN, INF, 1.0, 5.0],
+            "1 of 4 entries differ, most of all [3]: expected 2., got 5.",
+        ),
         ([0.0, 0.0], [0.0, 3.0], "1 of 2 entries differ, most of all [1]: expected 0., got 3."),
         ([1.0, 0.0], [0.0, 1.0], "2 of 2 entries differ, most of all [0]: expected 1., got 0."),
-        ([-1.0, -4.0, 5.0], [-1.0, -1.0, 7.0], "2 of 3 entries differ, most of all [1]: expected -4., got -1."),
+        (
+            [-1.0, -4.0, 5.0],
+            [-1.0, -1.0, 7.0],
+            "2 of 3 entries differ, most of all [1]: expected -4., got -1.",
+        ),
         ([1, 2, 3], [1, 2, 4], "1 of 3 entries differ, most of all [2]: expected 3., got 4."),
         (SQUARE, SQUARE + [[0, 0], [1, 0]], "1 of 4 entries differ, most of all [1][0]: expected 3., got 4."),
-        (np.ones((2, 3)), np.arange(6.0).reshape(2, 3), "5 of 6 entries differ, most of all [1][2]: expected 1., got 5."),
+        (
+            np.ones((2, 3)),
+            np.arange(6.0).reshape(2, 3),
+            "5 of 6 entries differ, most of all [1][2]: expected 1., got 5.",
+        ),
         (CUBE, CUBE.T, "4 of 8 entries differ, most of all [0][0][1]: expected 1., got 4."),
     ],
 )

@@ -1,11 +1,14 @@
 """What lesson 01 builds from scratch agrees with `mini_attn` (its solutions equal these references)."""
 
+import ast
+
 import numpy as np
 import pytest
 import torch
 
 from course import exercises
-from mini_attn import data, models, optim, svm, train
+from course.build import ROOT
+from mini_attn import data, models, optim, svm, train, widgets
 
 gradient, margin, best_direction, predict, offset, normalized_step = (
     spec.reference for spec in exercises.exercises("01")
@@ -48,3 +51,36 @@ def test_the_offset_predicts_where_descent_is():
     loss, slope = predict(20_000, 1.0, 1.0)
     np.testing.assert_allclose(np.logaddexp(0, -X @ w).mean(), loss, rtol=2e-3)
     assert slope == 1.0
+
+
+@pytest.fixture(scope="module")
+def twelve():
+    """The lesson's own points, read from its source."""
+    source = (ROOT / "course" / "source" / "01_logistic_regression_bias.py").read_text()
+    named = {
+        target.id: ast.literal_eval(node.value)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name)
+        if target.id in ("positive", "negative")
+    }
+    return np.array(named["positive"] + named["negative"]), np.repeat([1.0, -1.0], 6)
+
+
+def moved(twelve, x1, x2, eta=1.0):
+    """What the widget shows: its two titles, the angles of w along the run, and of the largest margin."""
+    plane, course = widgets.margin_figure(*twelve, x1=x1, x2=x2, eta=eta).axes
+    angles = course.lines[0].get_ydata()
+    target = course.lines[1].get_ydata()[0] if len(course.lines) > 1 else None
+    return plane.get_title(), course.get_title(), angles, target
+
+
+def test_the_answers_to_the_widgets_tasks(twelve):
+    assert len({moved(twelve, 1.5, x2)[3] for x2 in (0.1, 0.2, 1.0)}) == 1
+    assert moved(twelve, 1.5, 0.0)[3] != moved(twelve, 1.5, 0.1)[3]
+    _, _, angles, target = moved(twelve, 0.3, -0.7)
+    assert abs(angles[-1] - target) < 0.01
+    margin_title, norm_title, *_ = moved(twelve, -1.0, 0.0)
+    assert margin_title == "not separable: no margin"
+    assert "= 2.4 at" in norm_title
+    _, _, angles, target = moved(twelve, 1.5, -0.5, eta=100.0)
+    assert np.ptp(angles) < 0.01 < abs(angles[-1] - target)

@@ -1,9 +1,13 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from course.grade import feedback, marking, plain
+from course.grade.marking import Mark
 from course.grade.sandbox import Answer, Report
+from course.specification import Compare, Exercise, Misconception
 
 REFERENCE = {"99.1": lambda x: x**2, "99.2": lambda x: x.sum()}
 
@@ -75,19 +79,148 @@ def test_feedback_shows_no_secret_values(lesson, cases):
                 assert f"{number:.3g}" not in text
 
 
-def test_missing_blank_stopped_and_raising_are_told_apart(lesson, cases):
-    empty = Report()
-    assert marking.mark(lesson, empty, cases)[0].state == "missing"
-    blank = Report(found={"99.1"}, answers={"99.1": [Answer(error="not attempted")] * 2})
-    assert marking.mark(lesson, blank, cases)[0].state == "not attempted"
-    stopped = Report(found={"99.1"}, problems={"99.1": "it used too much memory"})
-    mark = marking.mark(lesson, stopped, cases)[0]
-    assert (mark.state, mark.says) == ("stopped", ["Your function was stopped: it used too much memory."])
-    raising = Report(found={"99.1"}, answers={"99.1": [Answer(error="KeyError: 'w'")] * 2})
-    mark = marking.mark(lesson, raising, cases)[0]
-    assert (mark.state, mark.says[1]) == ("wrong", "Your function stopped with KeyError: 'w'.")
-    short = Report(found={"99.1"}, answers={"99.1": [Answer(value=cases["99.1"][0][0] ** 2)]})
-    assert marking.mark(lesson, short, cases)[0].points == 0
+def test_every_exercise_gets_its_mark(lesson, cases):
+    assert marking.mark(lesson, report(cases, **{"99.1": lambda x: 2 * x}), cases) == [
+        Mark(
+            "99.1",
+            "square",
+            0,
+            3,
+            "wrong",
+            [
+                "Right on 0 of 2 inputs. The first that went wrong has x: an array of shape (3,).",
+                "About your answer: 3 of 3 entries differ.",
+                "Hint: You doubled; square instead.",
+            ],
+        ),
+        Mark("99.2", "total", 3, 3, "right", ["Right on all 2 inputs."]),
+    ]
+
+
+def test_a_submission_that_could_not_be_read(lesson):
+    assert marking.nothing(lesson, "The file is not a notebook.") == [
+        Mark("99.1", "square", 0, 3, "missing", ["The file is not a notebook."]),
+        Mark("99.2", "total", 0, 3, "missing", ["The file is not a notebook."]),
+    ]
+
+
+RIGHT = Answer(value=np.zeros(3))
+BLANK = Answer(error="not attempted")
+TOO_LONG = "Your function took too long, or ended the program that ran it."
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "says"),
+    [
+        (Report(), "missing", "There was no function for this exercise."),
+        (Report(answers={"99.1": [RIGHT, RIGHT]}), "missing", "There was no function for this exercise."),
+        (Report(found={"99.1"}), "stopped", TOO_LONG),
+        (Report(found={"99.1"}, answers={"99.1": [RIGHT]}), "stopped", TOO_LONG),
+        (
+            Report(found={"99.1"}, problems={"99.1": "it used too much memory"}),
+            "stopped",
+            "Your function was stopped: it used too much memory.",
+        ),
+        (
+            Report(found={"99.1"}, answers={"99.1": [RIGHT, BLANK]}),
+            "not attempted",
+            "Not attempted: the function still says todo().",
+        ),
+        (
+            Report(found={"99.1"}, answers={"99.1": [BLANK]}),
+            "not attempted",
+            "Not attempted: the function still says todo().",
+        ),
+    ],
+)
+def test_missing_blank_and_stopped_are_told_apart(given, state, says, lesson, cases):
+    assert marking.mark(lesson, given, cases)[0] == Mark("99.1", "square", 0, 3, state, [says])
+
+
+def _picky(x, y):
+    if y < 0:
+        raise ValueError("y: it must be positive")
+    if y == 0:
+        raise ZeroDivisionError
+    return x * y
+
+
+def _exercise(reference, *known, cases, compare):
+    return Exercise(
+        id="99.3",
+        title="scale",
+        points=2,
+        minutes=5,
+        difficulty=1,
+        reference=reference,
+        cases=lambda rng: cases,
+        compare=compare,
+        misconceptions=[Misconception(*pair) for pair in known],
+    )
+
+
+def marked(spec, *answers):
+    given = Report(found={spec.id}, answers={spec.id: list(answers)})
+    lesson = SimpleNamespace(specs=[spec])
+    (mark,) = marking.mark(lesson, given, {spec.id: spec.draw(0)})
+    return mark.state, mark.says
+
+
+def test_an_error_is_told_in_its_own_words_and_recognised_by_them():
+    inputs = [(np.ones(2), 2.0), (np.ones(2), -1.0), (np.ones(3), 0.0)]
+    known = [(_picky, "Negative numbers are welcome."), (lambda x, y: x, "Multiply by y.")]
+    spec = _exercise(lambda x, y: x * y, *known, cases=inputs, compare=Compare())
+    right = Answer(value=2 * np.ones(2))
+    own, division = Answer(error="ValueError: y: it must be positive"), Answer(error="ZeroDivisionError")
+    first = "Right on 1 of 3 inputs. The first that went wrong has x: an array of shape (2,), y: a number."
+    stopped = "Your function stopped with ValueError: y: it must be positive."
+    assert marked(spec, right, own, division) == (
+        "wrong",
+        [first, stopped, "Hint: Negative numbers are welcome."],
+    )
+    assert marked(spec, right, Answer(error="KeyError: 'w'"), Answer(error="KeyError: 'w'")) == (
+        "wrong",
+        [first, "Your function stopped with KeyError: 'w'."],
+    )
+    recognised_by_the_last_only = marked(spec, right, Answer(value=-np.ones(2)), division)
+    assert recognised_by_the_last_only == (
+        "wrong",
+        [
+            "Right on 2 of 3 inputs. The first that went wrong has x: an array of shape (3,), y: a number.",
+            "Your function stopped with ZeroDivisionError.",
+            "Hint: Negative numbers are welcome.",
+        ],
+    )
+
+
+def test_the_input_that_is_told_is_the_one_that_shows_the_misconception():
+    inputs = [(np.ones(2),), (2 * np.ones(3),)]
+    spec = _exercise(lambda x: x**2, (lambda x: 2 * x + (x == 2), "Hm."), cases=inputs, compare=Compare())
+    assert marked(spec, Answer(value=None), Answer(value=5 * np.ones(3))) == (
+        "wrong",
+        [
+            "Right on 0 of 2 inputs. The first that went wrong has x: an array of shape (3,).",
+            "About your answer: every entry is 1.25 times what it should be.",
+            "Hint: Hm.",
+        ],
+    )
+
+
+def test_an_answer_between_the_right_one_and_a_known_wrong_one():
+    spec = _exercise(
+        lambda x: 0 * x,
+        (lambda x: 0 * x + 1.5, "Hm."),
+        cases=[(1.0,), (2.0,)],
+        compare=Compare(atol=1, rtol=0),
+    )
+    assert marked(spec, Answer(value=0.75), Answer(value=9.0)) == (
+        "wrong",
+        [
+            "Right on 1 of 2 inputs. The first that went wrong has x: a number.",
+            "About your answer: it looks like a known wrong answer.",
+            "Hint: Hm.",
+        ],
+    )
 
 
 def test_changing_an_input_is_wrong_as_it_is_in_check(lesson, cases):
@@ -96,7 +229,7 @@ def test_changing_an_input_is_wrong_as_it_is_in_check(lesson, cases):
     mark = marking.mark(lesson, changed, cases)[0]
     assert mark.points == 0
     assert "it changes its input x in place" in " ".join(mark.says)
-    changed.answers["99.1"][1].changed[:] = [7, -3]
+    changed.answers["99.1"][1].changed[:] = [7, 1, -1, -3]  # no inputs of this function
     assert marking.mark(lesson, changed, cases)[0].points == 3
 
 

@@ -114,6 +114,17 @@ def test_released_again_nothing_changes(made, capsys):
     assert len(list((made / "release").iterdir())) == 2
 
 
+def test_an_edited_configuration_stays(made, tmp_path, capsys):
+    config = made / "nbgrader_config.py"
+    config.write_text(config.read_text() + "c.Exchange.root = '/srv'\n")
+    assert release.main(["06", "--out", str(made)]) == 0
+    assert config.read_text().endswith("c.Exchange.root = '/srv'\n")
+    other = ["--gradebook", f"sqlite:///{tmp_path / 'other.db'}"]
+    assert release.main(["06", "--out", str(made), *other]) == 1
+    assert "nbgrader_config.py would change" in capsys.readouterr().err
+    assert not (tmp_path / "other.db").exists()
+
+
 def test_an_edited_assignment_is_not_lost(made, capsys):
     edited = made / "source" / NAME
     edited.write_text("mine")
