@@ -93,8 +93,7 @@ def _differing_entries(
     number = int((distance > allowed).sum())
     worst = np.unravel_index(distance.argmax(), distance.shape)
     place = "][".join(str(int(index)) for index in worst)
-    pairs = zip(kinds, (wanted, given), strict=True)
-    expected, got = (brief(as_kind(array[worst])) for as_kind, array in pairs)
+    expected, got = brief(kinds[0](wanted[worst])), brief(kinds[1](given[worst]))
     return f"{number} of {wanted.size} entries differ, most of all [{place}]: expected {expected}, got {got}"
 
 

@@ -41,6 +41,7 @@ COMPARISONS = Exercise(
     minutes=6,
     difficulty=1,
     reference=_comparisons,
+    withheld=("mini_attn.svm.problem.token_problem",),
     cases=lambda rng: [
         (np.array([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]]), np.array([1])),
         *(_tokens(rng, *shape) for shape in ((3, 4, 2), (4, 3, 5), (2, 6, 3))),
@@ -230,6 +231,7 @@ LOCAL = Exercise(
     minutes=12,
     difficulty=3,
     reference=_beats(_near_one),
+    withheld=("mini_attn.geometry.locally_optimal", "mini_attn.geometry.support_tokens"),
     cases=_local_cases,
     misconceptions=[
         Misconception(
@@ -292,6 +294,7 @@ MATRIX = Exercise(
     minutes=6,
     difficulty=2,
     reference=_matrix_comparisons,
+    withheld=("mini_attn.svm.problem.attention_problem",),
     cases=_matrix_cases,
     misconceptions=[
         Misconception(

@@ -650,7 +650,7 @@ show(
 # **(c) Another start.** The offset does not depend on $w_0$: all paths end on one line. But a far start is
 # forgotten slowly. At $(8, -3)$ the point $(1.5, -0.5)$ has $u_i = 13.5$. Its pull, at most
 # $e^{-13.5} \approx 10^{-6}$, counts only when that of the other support vector $x$ has sunk as far. Pulling
-# alone, that one makes $e^{-u}$ fall as $n / (\eta \lVert x \rVert^2 t)$, so this takes some 15 million steps.
+# alone, that one has $e^{-u} \approx n / (\eta \lVert x \rVert^2 t)$, so this takes some 15 million steps.
 # After 10,000 there are 24.7 degrees left.
 
 # %% [markdown] slideshow={"slide_type": "skip"}

@@ -152,7 +152,7 @@ def test_wrong_shapes(wanted, given, says):
             "2 of 3 entries differ, most of all [1]: expected -4., got -1.",
         ),
         ([1, 2, 3], [1, 2, 4], "1 of 3 entries differ, most of all [2]: expected 3., got 4."),
-        (SQUARE, SQUARE + [[0, 0], [1, 0]], "1 of 4 entries differ, most of all [1][0]: expected 3., got 4."),
+        (SQUARE, [[1.0, 2.0], [4.0, 4.0]], "1 of 4 entries differ, most of all [1][0]: expected 3., got 4."),
         (
             np.ones((2, 3)),
             np.arange(6.0).reshape(2, 3),
@@ -190,6 +190,8 @@ def test_true_and_false_are_not_called_numbers():
     )
     assert mismatch(wanted, [1.0, 0.0, 1.0], Compare()) is None
     assert mismatch(True, np.bool_(False), Compare()) == "it differs"
+    assert mismatch(True, 0.0, Compare()) == "it differs"
+    assert mismatch(1.0, False, Compare()) == "the number differs"
     assert mismatch(1.0, 0.5, Compare()) == "the number differs"
 
 

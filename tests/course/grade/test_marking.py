@@ -223,6 +223,15 @@ def test_an_answer_between_the_right_one_and_a_known_wrong_one():
     )
 
 
+def test_what_does_not_fit_together_is_no_students_fault(lesson, cases):
+    too_many = Report(found={"99.1"}, answers={"99.1": [RIGHT] * 3})
+    with pytest.raises(ValueError, match="argument 2 is longer"):
+        marking.mark(lesson, too_many, cases)
+    spec = _exercise(lambda x, y: x, cases=[(1.0,)], compare=Compare())
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
+        marked(spec, Answer(value=1.0))
+
+
 def test_changing_an_input_is_wrong_as_it_is_in_check(lesson, cases):
     changed = report(cases)
     changed.answers["99.1"][1].changed.append(0)

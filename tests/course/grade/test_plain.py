@@ -100,6 +100,8 @@ def test_strided_and_torch_arrays_are_copied_out():
     tensor = torch.arange(3.0, requires_grad=True)
     np.testing.assert_array_equal(through(tensor), [0, 1, 2])
     assert through(tensor).dtype == np.float32
+    assert through(torch.ones(2, dtype=torch.float64)).dtype == np.float64
+    assert through(torch.ones(2, dtype=torch.int64)).dtype == np.int64
     np.testing.assert_array_equal(through(torch.ones(2, dtype=torch.bfloat16)), [1, 1])
 
 
@@ -182,5 +184,9 @@ def test_deep_data_is_refused():
     for _ in range(plain.DEPTH + 1):
         data = {"list": [data]}
     plain.decode(data)
-    with pytest.raises(ValueError, match="^not plain data$"):
+    with pytest.raises(ValueError, match=r"^not plain data$"):
         plain.decode({"list": [data]})
+
+
+def test_lists_and_tuples_are_not_confused():
+    assert through((1, [2, (3,)], [])) == (1, [2, (3,)], [])

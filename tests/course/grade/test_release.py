@@ -224,8 +224,10 @@ def test_people_mark_the_students_work(lesson, hand_in, tmp_path):
         cells[cell_with(cells, '@exercise("06.1")')].source = "def comparisons(keys, selected):\n    return 1"
         moved = cells.pop(cell_with(cells, '@exercise("06.2")'))
         cells.append(nbformat.v4.new_code_cell(moved.source.replace("todo()", "return 2")))
-        cells.append(nbformat.v4.new_code_cell("def helper():\n    return 'mine'"))
         del cells[cell_with(cells, '@exercise("06.3")')]
+        copied = cells[cell_with(cells, '@exercise("06.4")')].source
+        cells.append(nbformat.v4.new_code_cell(copied.replace("todo()", "return 4")))
+        cells.append(nbformat.v4.new_code_cell("def helper():\n    return 'mine'"))
 
     path = release.autograded(lesson, hand_in(work), tmp_path)
     assert path == tmp_path / "autograded" / "ada" / NAME
@@ -235,6 +237,7 @@ def test_people_mark_the_students_work(lesson, hand_in, tmp_path):
     cells = graded(notebook)
     assert cells["answer-06-1"].source.endswith("return 1")
     assert cells["answer-06-2"].source.endswith("return 2")
+    assert cells["answer-06-4"].source.endswith("return 4")
     assert cells["answer-06-3"].source == "# 06.3: nothing was found"
     assert cells["written-06-6"].source == "Feasible, so $a< b$."
     place = notebook.cells.index(cells["written-06-6"])
