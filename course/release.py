@@ -87,9 +87,8 @@ def release(number: str, folder: Path, database: str | None = None, force: bool 
         handed_out: to_text(_fixed(_marked(nbformat.read(lesson.path, as_version=4), lesson))),
     }
     config, line = folder / "nbgrader_config.py", _database_line(database)
-    if not config.exists() or line not in config.read_text(
-        "utf-8"
-    ):  # else it stays, with what was added to it
+    if not config.exists() or line not in config.read_text("utf-8"):
+        # one that names the same database stays, with what the instructor added to it
         texts[config] = CONFIG.format(course=gradebook.COURSE, database=line, code=TODO, text=ANSWER)
     different = [path for path, text in texts.items() if path.exists() and path.read_text("utf-8") != text]
     if different and not force:
@@ -126,7 +125,7 @@ def autograded(lesson: Lesson, submission: Submission, folder: Path) -> Path:
         folder: nbgrader's course folder.
     """
     notebook = without_outputs(_marked(nbformat.read(lesson.path, as_version=4), lesson))
-    own = {cell.id: cell.source.strip() for cell in notebook.cells}
+    own = {cell.source.strip() for cell in notebook.cells}
     shown, cells = set(), {cell.id: cell for cell in notebook.cells}
     for id, name in lesson.functions.items():
         number = _cell_of(id, name, lesson, submission)
@@ -138,21 +137,13 @@ def autograded(lesson: Lesson, submission: Submission, folder: Path) -> Path:
         notebook.cells[position[spec.id]].source = _harmless(wrote[spec.id]) or "*No answer.*"
         rubric = "\n".join(f"- {points:g}: {text}" for points, text in spec.rubric)
         notice = f"**Rubric for {spec.id}** ({spec.points:g} points)\n\n{rubric}"
-        notebook.cells.insert(
-            position[spec.id], nbformat.v4.new_markdown_cell(notice, id=f"rubric-{position[spec.id]}")
-        )
-    others = [
-        code
-        for number, (id, code) in enumerate(submission.cells)
-        if number not in shown
-        and code.strip()
-        and own.get(id) != code.strip()
-        and code.strip() not in own.values()
-    ]
+        name = f"rubric-{position[spec.id]}"
+        notebook.cells.insert(position[spec.id], nbformat.v4.new_markdown_cell(notice, id=name))
+    rest = [code for number, (_, code) in enumerate(submission.cells) if number not in shown]
+    others = [code for code in rest if code.strip() and code.strip() not in own]
     if others:
-        notebook.cells.append(
-            nbformat.v4.new_markdown_cell("## Other cells that the student wrote", id="others")
-        )
+        heading = "## Other cells that the student wrote"
+        notebook.cells.append(nbformat.v4.new_markdown_cell(heading, id="others"))
     for number, code in enumerate(others):
         notebook.cells.append(nbformat.v4.new_code_cell(code, id=f"other-{number}"))
     path = folder / "autograded" / submission.student / gradebook.assignment(lesson) / lesson.path.name

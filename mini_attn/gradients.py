@@ -10,8 +10,9 @@ from mini_attn.losses import Loss
 from mini_attn.models import LinearClassifier, _Attention
 from mini_attn.softmax import logit_gradient, tie_tolerance, tokens_first
 
-# Up to this many entries in a sequence's keys, BLAS spends its time on calls.
-_SMALL = 400
+# Up to this many entries in a sequence's keys BLAS spends its time on calls, so that multiplying and summing
+# over the whole batch is faster; up to this many in all, before products outgrow caches and the allocator.
+_SMALL, _ALL = 400, 2**21
 
 Evaluation = Callable[[], tuple[Tensor, dict[str, Tensor]]]
 
@@ -90,7 +91,8 @@ def _attention(model, data, loss, batch_dims):
 
 def _contractions(keys: Tensor, trials: torch.Size) -> tuple[Callable, Callable]:
     """Two functions: q -> h = X q, (T, *trials, n), and u -> X^T u, (*trials, n, d)."""
-    if keys.shape[-2] * keys.shape[-1] > _SMALL:
+    per_sequence = keys.shape[-2] * keys.shape[-1]
+    if per_sequence > _SMALL or trials.numel() * keys.shape[-3] * per_sequence > _ALL:
         return (
             lambda q: tokens_first((keys @ q[..., None]).squeeze(-1)),
             lambda u: (u.movedim(0, -1)[..., None, :] @ keys).squeeze(-2),

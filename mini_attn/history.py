@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from os import PathLike
+from pickle import UnpicklingError
 
 import torch
 from torch import Tensor, nn
@@ -63,7 +64,10 @@ class History:
         Raises:
             ValueError: the file holds something else.
         """
-        content = torch.load(path, map_location=device, weights_only=True)
+        try:
+            content = torch.load(path, map_location=device, weights_only=True)
+        except UnpicklingError:
+            content = None
         if not isinstance(content, dict) or set(content) != set(cls.__dataclass_fields__):
             raise ValueError(f"{path} holds no History; expected a file written by History.save")
         return cls(**content)

@@ -133,8 +133,9 @@ def _normalize(problem: HardMarginProblem) -> tuple[HardMarginProblem, Tensor, T
     b = a.new_ones(B, m, 1) if problem.b is None else problem.b.detach()
     b = b.reshape(B, m, b.shape[-1]).double()
     r = problem.r.detach().reshape(B, m).double()
-    empty = (a == 0).all(-1) | (b == 0).all(-1)  # A_j = 0
-    sizes = [torch.where(empty, 1.0, matrix_norm(factor[..., None], "fro")) for factor in (a, b)]
+    sizes = [matrix_norm(factor[..., None], "fro") for factor in (a, b)]
+    empty = (sizes[0] == 0) | (sizes[1] == 0)  # A_j = 0
+    sizes = [torch.where(empty, 1.0, size) for size in sizes]
     a, b = (
         torch.where(empty, 0.0, 1 / size)[..., None] * factor
         for size, factor in zip(sizes, (a, b), strict=True)

@@ -38,16 +38,19 @@ def solve_euclidean(
         linear least squares problems with nonnegative variables" (1994). Introduced in lesson 02.
     """
     gram = gram_matrix(problem)
-    dual, steps = block_pivot(problem, gram, _likely_support(problem, gram) if guess is None else guess)
-    W, done = _primal(problem, dual, tol)
-    hard = torch.nonzero(~done)[:, 0]
+    gram = gram_matrix(problem)
+    guess = _likely_support(problem, gram) if guess is None else guess
+    dual, settled, steps = block_pivot(problem, gram, guess)
+    W = problem.adjoint(dual)
+    hard = torch.nonzero(~settled)[:, 0]
+    done = settled
     scale = problem.r.new_ones(len(hard))
     for _ in range(4):  # rounding is least when ||W|| / scale is near 1, and ||W|| is not known beforehand
         if not len(hard):
             break
         part, part_gram = problem[hard], gram[hard]
         u, slack, count = interior_point(part, part_gram, scale)
-        pivoted, more = block_pivot(part, part_gram, u > slack)
+        pivoted, _, more = block_pivot(part, part_gram, u > slack)
         steps[hard] += count + more
         for candidate in (u, pivoted):
             candidate_W, candidate_done = _primal(part, candidate, tol)
@@ -64,7 +67,7 @@ def solve_euclidean(
 
 def block_pivot(
     problem: HardMarginProblem, gram: Float[Tensor, "B m m"], active: Bool[Tensor, "B m"]
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Guess the support P, solve G_PP lambda_P = r_P, drop rows with lambda_j <= 0, add rows that W violates.
 
     Args:
@@ -73,32 +76,34 @@ def block_pivot(
         active: the first guess of P; equality rows are always in it, empty rows never.
 
     Returns:
-        dual (B, m), steps (B,). Where the sets did not settle the weights are those of the last guess.
+        dual (B, m), settled (B,), steps (B,). Where P did not settle, or rounding leaves weights of less than
+        half the digits, the weights are those of the last guess and settled is False.
 
     Source: Portugal, Judice & Vicente (1994). Introduced in lesson 02.
     """
-    real = (problem.a != 0).any(-1)
+    real = gram.diagonal(dim1=1, dim2=2) > 0
     always = problem.is_equality & real
     active = (active & real) | always
-    dual = torch.zeros_like(problem.r)
-    steps = torch.zeros(len(dual), dtype=torch.int64, device=dual.device)
-    index, r = torch.arange(len(dual), device=dual.device), problem.r
+    dual, r = torch.zeros_like(problem.r), problem.r
+    done = torch.zeros(len(r), dtype=torch.bool, device=r.device)
+    steps = torch.zeros(len(r), dtype=torch.int64, device=r.device)
+    index = torch.arange(len(r), device=r.device)
     for _ in range(PIVOTS):
-        rows, weights, factor = _solve_on(gram, r, active)
-        dual[index] = weights
-        slack = (weights[:, None, :] @ gram)[:, 0] - r
+        weights, correction = _solve_on(gram, r, active)
+        slack = _times(gram, weights) - r
         changed = (torch.where(active, weights > 0, slack < -1e-12) | always) & real
-        settled = (changed == active).all(-1)
+        settled = (changed == active).all(-1) & (correction < 1e-8)
+        dual[index], done[index] = weights, settled
         steps[index] += 1
         active = changed
         if settled.sum() * 8 > len(index):
-            done, stay = torch.nonzero(settled)[:, 0], torch.nonzero(~settled)[:, 0]
-            dual[index[done]] = _refine(problem[index[done]], weights[done], rows[done], factor[done])
-            index = index[stay]
-            if not len(index):
+            stay = torch.nonzero(~settled)[:, 0]
+            if not len(stay):
                 break
-            gram, r, active, always, real = (x[stay] for x in (gram, r, active, always, real))
-    return dual, steps
+            index, gram, r, active, always, real = (
+                x[stay] for x in (index, gram, r, active, always, real)
+            )
+    return dual, done, steps
 
 
 def gram_matrix(problem: HardMarginProblem) -> Float[Tensor, "B m m"]:
@@ -106,27 +111,28 @@ def gram_matrix(problem: HardMarginProblem) -> Float[Tensor, "B m m"]:
     return (problem.a @ problem.a.mT).mul_(problem.b @ problem.b.mT)
 
 
+def _times(gram: Tensor, dual: Tensor) -> Tensor:
+    """G lambda, as lambda' G: three times as fast in a batch."""
+    return (dual[:, None, :] @ gram)[:, 0]
+
+
 def _likely_support(problem: HardMarginProblem, gram: Tensor) -> Tensor:
     """A first guess of P: lambda > 0 after a few projected gradient steps of Barzilai and Borwein's length."""
-
-    def residual(dual):
-        return problem.r - (dual[:, None, :] @ gram)[:, 0]
-
+    floor = torch.where(problem.is_equality, -torch.inf, 0.0).to(problem.r)
     dual, rest = torch.zeros_like(problem.r), problem.r
-    change, change_of_rest = problem.r, problem.r - residual(problem.r)
+    change, curvature = problem.r, _times(gram, problem.r)
     for _ in range(GUESSES):
-        step = change.square().sum(-1) / (change * change_of_rest).sum(-1).clamp_min(1e-300)
-        ahead = dual + step[:, None] * rest
-        ahead = torch.where(problem.is_equality, ahead, ahead.clamp_min(0))
-        ahead_rest = residual(ahead)
-        change, change_of_rest = ahead - dual, rest - ahead_rest
-        dual, rest = ahead, ahead_rest
+        length = change.square().sum(-1) / (change * curvature).sum(-1).clamp_min(1e-300)
+        ahead = torch.maximum(dual + length[:, None] * rest, floor)
+        change = ahead - dual
+        curvature = _times(gram, change)
+        dual, rest = ahead, rest - curvature
     return dual > 0
 
 
-def _solve_on(gram: Tensor, r: Tensor, active: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """lambda with G_PP lambda_P = r_P, zero elsewhere: (B, m); the rows of P, padded with others: (B, k); and
-    the factor of G_PP, padded with ones on its diagonal: (B, k, k)."""
+def _solve_on(gram: Tensor, r: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
+    """lambda with G_PP lambda_P = r_P and zero elsewhere, (B, m), corrected once for rounding; and the size of
+    the correction relative to lambda, (B,)."""
     m, width = active.shape[-1], int(active.sum(-1).max())
     rows = active.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :width]  # P first
     inside = active.gather(-1, rows).to(r.dtype)
@@ -135,18 +141,11 @@ def _solve_on(gram: Tensor, r: Tensor, active: Tensor) -> tuple[Tensor, Tensor, 
     G.mul_(inside[:, :, None]).mul_(inside[:, None, :])
     # A little more than rounding on the diagonal lets dependent rows share their weight.
     G.diagonal(dim1=1, dim2=2).add_(1.0 - inside * (1 - 1e-13))
-    factor = torch.linalg.cholesky_ex(G).L
-    weights = torch.cholesky_solve((r.gather(-1, rows) * inside)[..., None], factor)[..., 0]
-    return rows, torch.zeros_like(r).scatter(-1, rows, weights * inside), factor
-
-
-def _refine(problem: HardMarginProblem, weights: Tensor, rows: Tensor, factor: Tensor) -> Tensor:
-    """One Newton correction of lambda_P by what the rows of P still miss, free of the Gram matrix' rounding."""
-    rest = problem.r - problem.forward(problem.adjoint(weights))
-    inside = weights.gather(-1, rows) != 0
-    rest = torch.where(inside, rest.gather(-1, rows), 0.0)
-    correction = torch.cholesky_solve(rest[..., None], factor)[..., 0]
-    return weights.scatter_add(-1, rows, torch.where(inside, correction, 0.0))
+    factor, asked = torch.linalg.cholesky_ex(G).L, r.gather(-1, rows) * inside
+    weights = torch.cholesky_solve(asked[..., None], factor)[..., 0]
+    correction = torch.cholesky_solve((asked - _times(G, weights))[..., None], factor)[..., 0]
+    share = correction.abs().amax(-1) / weights.abs().amax(-1)
+    return torch.zeros_like(r).scatter(-1, rows, weights + correction), share
 
 
 def interior_point(

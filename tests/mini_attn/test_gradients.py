@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from mini_attn import data, losses, models, optim, train
+from mini_attn import data, gradients, losses, models, optim, train
 from mini_attn.gradients import closed_form
 from mini_attn.softmax import softmax
 
@@ -69,10 +69,13 @@ def test_log_scaled_gradients_do_not_underflow():
         assert all((g.flatten(1).norm(dim=1) > 1e-4).all() for g in grads.values())
 
 
-def test_large_sequences_take_another_way_to_the_same_gradient():
+def test_large_sequences_and_batches_take_another_way_to_the_same_gradient(monkeypatch):
     large = data.random_tokens(n=2, T=30, d=20, trials=2, seed=2)
     for model in make_models(2, 20)[1:]:
         assert_same_direction(model, large)
+    monkeypatch.setattr(gradients, "_ALL", 100)
+    for model in make_models()[1:]:
+        assert_same_direction(model, tokens)
 
 
 def test_trials_broadcast_both_ways():
@@ -122,10 +125,10 @@ def test_frozen_parameters_stay():
     model = models.FactoredAttention(6, 3, trials=3, seed=1)
     model.Q.requires_grad_(False)
     before = model.Q.clone()
-    optimizer = optim.NormalizedGD([model.K], lr=0.1, batch_dims=1)
-    train.fit(model, tokens, optimizer, 5, progress=False)
-    assert torch.equal(model.Q, before)
-    assert model.Q.grad is None
+    for optimizer in (optim.NormalizedGD([model.K], 0.1, 1), torch.optim.SGD([model.K], 0.1)):
+        train.fit(model, tokens, optimizer, 5, progress=False)
+        assert torch.equal(model.Q, before)
+        assert model.Q.grad is None
 
 
 def test_bad_data_are_refused_before_the_first_step():

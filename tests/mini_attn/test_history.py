@@ -124,6 +124,7 @@ def test_runs_that_do_not_match_are_refused(options, says):
 def test_an_empty_or_foreign_history_is_refused(tmp_path):
     with pytest.raises(ValueError, match="holds no state to go on from"):
         run(20, resume=History(torch.tensor([0]), {}))
-    torch.save({"W": torch.zeros(2)}, tmp_path / "other.pt")
-    with pytest.raises(ValueError, match=r"other\.pt holds no History"):
-        History.load(tmp_path / "other.pt")
+    for foreign in ({"W": torch.zeros(2)}, {name: print for name in History.__dataclass_fields__}):
+        torch.save(foreign, tmp_path / "other.pt")
+        with pytest.raises(ValueError, match=r"other\.pt holds no History"):
+            History.load(tmp_path / "other.pt")

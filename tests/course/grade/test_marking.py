@@ -104,7 +104,7 @@ def test_a_submission_that_could_not_be_read(lesson):
     ]
 
 
-RIGHT = Answer(value=np.zeros(3))
+ZEROS = Answer(value=np.zeros(3))
 BLANK = Answer(error="not attempted")
 TOO_LONG = "Your function took too long, or ended the program that ran it."
 
@@ -113,16 +113,16 @@ TOO_LONG = "Your function took too long, or ended the program that ran it."
     ("given", "state", "says"),
     [
         (Report(), "missing", "There was no function for this exercise."),
-        (Report(answers={"99.1": [RIGHT, RIGHT]}), "missing", "There was no function for this exercise."),
+        (Report(answers={"99.1": [ZEROS, ZEROS]}), "missing", "There was no function for this exercise."),
         (Report(found={"99.1"}), "stopped", TOO_LONG),
-        (Report(found={"99.1"}, answers={"99.1": [RIGHT]}), "stopped", TOO_LONG),
+        (Report(found={"99.1"}, answers={"99.1": [ZEROS]}), "stopped", TOO_LONG),
         (
             Report(found={"99.1"}, problems={"99.1": "it used too much memory"}),
             "stopped",
             "Your function was stopped: it used too much memory.",
         ),
         (
-            Report(found={"99.1"}, answers={"99.1": [RIGHT, BLANK]}),
+            Report(found={"99.1"}, answers={"99.1": [ZEROS, BLANK]}),
             "not attempted",
             "Not attempted: the function still says todo().",
         ),
@@ -224,7 +224,8 @@ def test_an_answer_between_the_right_one_and_a_known_wrong_one():
 
 
 def test_what_does_not_fit_together_is_no_students_fault(lesson, cases):
-    too_many = Report(found={"99.1"}, answers={"99.1": [RIGHT] * 3})
+    too_many = report(cases)
+    too_many.answers["99.1"].append(ZEROS)
     with pytest.raises(ValueError, match="argument 2 is longer"):
         marking.mark(lesson, too_many, cases)
     spec = _exercise(lambda x, y: x, cases=[(1.0,)], compare=Compare())

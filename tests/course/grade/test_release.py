@@ -1,7 +1,10 @@
 """A lesson as an nbgrader assignment, and the notebooks in which people mark."""
 
 import json
+import os
 import stat
+import subprocess
+import sys
 
 import nbformat
 import pytest
@@ -9,7 +12,6 @@ from nbconvert.exporters import HTMLExporter
 from nbgrader import api
 from nbgrader.nbgraderformat import MetadataValidator
 from nbgrader.utils import compute_checksum
-from traitlets.config import Config
 
 from course import release
 from course.grade import gradebook, released, submission, written
@@ -96,14 +98,31 @@ def test_students_get_no_solutions(made, lesson):
         assert cell.metadata.nbgrader.checksum == compute_checksum(cell)
 
 
-def test_nbgrader_never_runs_students_code(made):
-    config = Config()
-    text = (made / "nbgrader_config.py").read_text()
-    exec(text, {"get_config": lambda: config, "__file__": str(made / "nbgrader_config.py")})
-    assert config.Autograde.autograde_preprocessors == []
-    assert config.CourseDirectory.root == str(made)
-    assert config.CourseDirectory.course_id == gradebook.COURSE
-    assert config.ClearSolutions.code_stub == {"python": "todo()"}
+def nbgrader(folder, *arguments):
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "JUPYTER_CONFIG_DIR": str(folder / "config")}
+    command = [sys.executable, "-m", "nbgrader", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_edited_source_can_be_released_by_nbgrader(made):
+    handed_out = {id: cell.source for id, cell in graded(read(made / "release" / NAME)).items()}
+    nbgrader(made, "generate_assignment", "lesson_06", "--force")
+    assert {id: cell.source for id, cell in graded(read(made / "release" / NAME)).items()} == handed_out
+
+
+def test_nbgrader_never_runs_students_code(made, tmp_path):
+    nbgrader(made, "generate_assignment", "lesson_06", "--force")  # else its autograder stops even earlier
+    notebook = read(made / "release" / NAME)
+    ran = tmp_path / "ran"
+    notebook.cells = [nbformat.v4.new_code_cell(f"open({str(ran)!r}, 'w')"), *graded(notebook).values()]
+    path = made / "submitted" / "ada" / NAME
+    path.parent.mkdir(parents=True)
+    nbformat.write(notebook, path)
+    nbgrader(made, "autograde", "lesson_06")
+    assert (made / "autograded" / "ada" / NAME).exists()
+    assert not ran.exists()
 
 
 def test_released_again_nothing_changes(made, capsys):
