@@ -19,7 +19,7 @@ STATES = {
     "stopped": "✗ stopped",
     "missing": "- missing",
     "not attempted": "- not attempted",
-    "manual": "… marked by a person",
+    "manual": "… to be marked by a person",
 }
 
 

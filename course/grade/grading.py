@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -151,6 +151,7 @@ def _grade_all(waiting, lesson, cases, sandbox, jobs) -> Iterator[tuple[Submissi
                 else:
                     _note(one, lesson, report)
                     marks = marking.mark(lesson, report, cases)
+                    _forgive(one, lesson, cases, sandbox, marks)
                 yield one, key, marks
                 bar.update()
         finally:
@@ -162,12 +163,30 @@ def _run(one: Submission, lesson: released.Lesson, cases: dict, sandbox: Sandbox
         return None
     before = submission.prelude(one, lesson)
     if before:
-        one.notes.append(
-            f"{len(before)} cells of the lesson that others build on were missing and were restored"
-        )
+        one.notes.append("cells of the lesson that others build on were missing; they were restored")
     exercises = {spec.id: (lesson.functions[spec.id], cases[spec.id]) for spec in lesson.specs}
     report = sandbox.call([*before, *(code for _, code in one.cells)], exercises)
     return _renumbered(report, len(before))
+
+
+def _forgive(one: Submission, lesson: released.Lesson, cases: dict, sandbox: Sandbox, marks: list[Mark]):
+    """Try an exercise again with the solutions of those it builds on, where the student's own are not right.
+
+    The solution of the exercise itself is not in the sandbox.
+    """
+    state, codes = {mark.id: mark.state for mark in marks}, {code.strip() for _, code in one.cells}
+    for place, mark in enumerate(marks):
+        wrong = {id for id in lesson.needs.get(mark.id, ()) if state.get(id) != "right"}
+        blank = lesson.blanks.get(mark.id, "").strip() in codes
+        if mark.state in ("right", "missing") or blank or not wrong:
+            continue
+        cells = [*submission.prelude(one, lesson), *(code for _, code in one.cells)]
+        cells += [lesson.solutions[id] for id in sorted(wrong)]
+        exercise = {mark.id: (lesson.functions[mark.id], cases[mark.id])}
+        (again,) = marking.mark(lesson, sandbox.call(cells, exercise), cases, only=mark.id)
+        if again.state == "right":
+            says = f"It builds on {' and '.join(sorted(wrong))}, for which it was given the solution."
+            marks[place] = replace(again, says=[*again.says, says])
 
 
 def _renumbered(report: Report, before: int) -> Report:
@@ -213,7 +232,8 @@ def _number(seed: str, id: str) -> int:
 def _key(one: Submission, lesson: released.Lesson, seed: str, limits: Limits) -> str:
     """What a result depends on, as a hash; the seed itself is written nowhere."""
     module = inspect.getmodule(lesson.specs[0].cases)
-    parts = [repr(one.cells), str(one.problem), seed, repr(limits), lesson.path.read_text(encoding="utf-8")]
+    parts = [repr(one.cells), str(one.problem), seed, repr(limits), repr(lesson.solutions)]
+    parts.append(lesson.path.read_text(encoding="utf-8"))
     parts += [inspect.getsource(m) for m in (module, specification, compare, marking)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
@@ -26,6 +27,9 @@ class Lesson:
         functions: exercise -> name of the function to write.
         foundations: (cell id, code) of the cells that only import, define or assign, in order.
         cell_ids: exercise -> id of the cell in which the function stands.
+        blanks: exercise -> that cell's code as it was handed out.
+        solutions: exercise -> the cell that solves it.
+        needs: exercise -> earlier exercises whose functions its solution calls.
     """
 
     number: str
@@ -34,6 +38,9 @@ class Lesson:
     functions: dict[str, str]
     foundations: list[tuple[str, str]]
     cell_ids: dict[str, str]
+    blanks: dict[str, str] = field(default_factory=dict)
+    solutions: dict[str, str] = field(default_factory=dict)
+    needs: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def withheld(self) -> list[str]:
@@ -52,20 +59,32 @@ def lesson(number: str, lessons: Path = LESSONS) -> Lesson:
     if not specs:
         known = sorted({path.name[:2] for path in lessons.glob("[0-9][0-9]_*.ipynb")})
         raise ValueError(f"there is no lesson {number!r} with exercises; the lessons are {', '.join(known)}")
-    functions, foundations, cell_ids = {}, [], {}
-    for cell in nbformat.read(paths[0], as_version=4).cells:
+    functions, foundations, cell_ids, blanks = {}, [], {}, {}
+    for cell, tree, answers in _code(paths[0]):
+        functions |= answers
+        cell_ids |= {id: cell.id for id in answers}
+        blanks |= {id: cell.source for id in answers}
+        if not answers and _is_foundation(tree):
+            foundations.append((cell.id, cell.source))
+    solutions, needs = {}, {}
+    for cell, tree, answers in _code(lessons.parent / "solutions" / paths[0].name):
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        for id in answers:
+            solutions[id] = cell.source
+            needs[id] = {other for other, name in functions.items() if name in names and other != id}
+    return Lesson(number, paths[0], specs, functions, foundations, cell_ids, blanks, solutions, needs)
+
+
+def _code(path: Path) -> Iterator[tuple[nbformat.NotebookNode, ast.Module, dict[str, str]]]:
+    """The code cells of a notebook of ours, and which exercises each answers, by which function."""
+    for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type != "code":
             continue
         try:
             tree = ast.parse(cell.source)
         except SyntaxError:  # a magic
             continue
-        answers = {id: node.name for node in tree.body for id in _exercises(node)}
-        functions |= answers
-        cell_ids |= {id: cell.id for id in answers}
-        if not answers and all(map(_is_foundation, tree.body)):
-            foundations.append((cell.id, cell.source))
-    return Lesson(number, paths[0], specs, functions, foundations, cell_ids)
+        yield cell, tree, {id: node.name for node in tree.body for id in _exercises(node)}
 
 
 def _exercises(node: ast.stmt) -> list[str]:
@@ -77,10 +96,13 @@ def _exercises(node: ast.stmt) -> list[str]:
     ]
 
 
-def _is_foundation(node: ast.stmt) -> bool:
-    """Whether a statement imports, defines, or assigns without a loop."""
-    if isinstance(node, ast.Assign | ast.AnnAssign):
-        return not any(isinstance(part, ast.For | ast.comprehension | ast.Await) for part in ast.walk(node))
-    return isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef | ast.Assert) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.Call)
-    )
+def _is_foundation(tree: ast.Module) -> bool:
+    """Whether a cell imports, defines, or assigns without a loop, and neither checks nor draws."""
+    plain = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
+    if not all(isinstance(node, plain | ast.Assert | ast.Expr) for node in tree.body):
+        return False
+    calls = [node.value.func for node in tree.body if isinstance(getattr(node, "value", None), ast.Call)]
+    if any(getattr(call, "id", "") in ("check", "progress", "show") for call in calls):
+        return False
+    defines = any(isinstance(node, plain) and not isinstance(node, ast.Assign) for node in tree.body)
+    return defines or not any(isinstance(node, ast.comprehension) for node in ast.walk(tree))

@@ -158,7 +158,12 @@ def _cells(notebook: object) -> tuple[list[tuple[str, str]], dict[str, str]]:
 
 
 def prelude(submission: Submission, lesson: Lesson) -> list[str]:
-    """The lesson's own cells that the student deleted and others build on; they run first."""
+    """The lesson's own cells that the student deleted and others build on.
+
+    They run first, and before them, if there are any, the lesson's imports, which they need.
+    """
     ids = {id for id, _ in submission.cells}
     texts = {code.strip() for _, code in submission.cells}
-    return [code for id, code in lesson.foundations if id not in ids and code.strip() not in texts]
+    missing = [code for id, code in lesson.foundations if id not in ids and code.strip() not in texts]
+    imports = [code for _, code in lesson.foundations if re.search(r"^(import|from) ", code, re.MULTILINE)]
+    return [*(code for code in imports if code not in missing), *missing] if missing else []

@@ -10,7 +10,7 @@ from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.solution import certify
 
 PIVOTS = 12  # block steps before the interior point takes over; random problems settle in 3 or 4
-GUESSES = 4  # gradient steps before the first block; more of them save fewer blocks than they cost
+GUESSES = 16  # gradient steps before the first block; more of them save fewer blocks than they cost
 NEWTON = 50
 
 
@@ -41,9 +41,10 @@ def solve_euclidean(
     gram = gram_matrix(problem)
     guess = _likely_support(problem, gram) if guess is None else guess
     dual, settled, steps = block_pivot(problem, gram, guess)
-    W = problem.adjoint(dual)
-    hard = torch.nonzero(~settled)[:, 0]
-    done = settled
+    W, done = problem.adjoint(dual), settled.clone()
+    hard = torch.nonzero(~settled)[:, 0]  # these may be certified all the same, infeasible ones above all
+    W[hard], done[hard] = _primal(problem[hard], dual[hard], tol)
+    hard = hard[~done[hard]]
     scale = problem.r.new_ones(len(hard))
     for _ in range(4):  # rounding is least when ||W|| / scale is near 1, and ||W|| is not known beforehand
         if not len(hard):
@@ -92,7 +93,7 @@ def block_pivot(
         weights, correction = _solve_on(gram, r, active)
         slack = _times(gram, weights) - r
         changed = (torch.where(active, weights > 0, slack < -1e-12) | always) & real
-        settled = (changed == active).all(-1) & (correction < 1e-8)
+        settled = (changed == active).all(-1) & (correction < 1e-6)
         dual[index], done[index] = weights, settled
         steps[index] += 1
         active = changed
@@ -140,10 +141,12 @@ def _solve_on(gram: Tensor, r: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
     G = gram.flatten(1).gather(-1, pairs.flatten(1)).view(pairs.shape)
     G.mul_(inside[:, :, None]).mul_(inside[:, None, :])
     # A little more than rounding on the diagonal lets dependent rows share their weight.
-    G.diagonal(dim1=1, dim2=2).add_(1.0 - inside * (1 - 1e-13))
+    ridge = 1.0 - inside * (1 - 1e-13)
+    G.diagonal(dim1=1, dim2=2).add_(ridge)
     factor, asked = torch.linalg.cholesky_ex(G).L, r.gather(-1, rows) * inside
     weights = torch.cholesky_solve(asked[..., None], factor)[..., 0]
-    correction = torch.cholesky_solve((asked - _times(G, weights))[..., None], factor)[..., 0]
+    rest = asked - _times(G, weights) + ridge * weights
+    correction = torch.cholesky_solve(rest[..., None], factor)[..., 0]
     share = correction.abs().amax(-1) / weights.abs().amax(-1)
     return torch.zeros_like(r).scatter(-1, rows, weights + correction), share
 

@@ -65,6 +65,11 @@ def test_wrong_answers_get_none_and_a_reason(function, says, lesson, cases):
     assert says in " ".join(mark.says)
 
 
+def test_one_exercise_can_be_marked_alone(lesson, cases):
+    (mark,) = marking.mark(lesson, report(cases), cases, only="99.2")
+    assert (mark.id, mark.state) == ("99.2", "right")
+
+
 def test_one_wrong_case_is_enough(lesson, cases):
     mark = first(lesson, cases, lambda x: x**2 if len(x) == 3 else x)
     assert mark.points == 0

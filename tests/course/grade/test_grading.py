@@ -1,0 +1,160 @@
+"""The command as a whole, on a made-up lesson: what is restored, forgiven, kept and repeated."""
+
+import dataclasses
+import json
+import re
+
+import nbformat
+import pytest
+
+from course import exercises
+from course.grade import grading, released, submission
+from course.grade.sandbox import GraderError, SandboxMissing, require
+
+START = "from course.exercise import exercise, check, todo\nimport numpy as np"
+SQUARE = '@exercise("99.1")\ndef square(x):\n    return x**2'
+TOTAL = '@exercise("99.2")\ndef total(x):\n    return square(x).sum()'
+
+
+@pytest.fixture
+def small(lesson, tmp_path, monkeypatch):
+    """The lesson of the fixtures, but its second exercise builds on the first, as on disk."""
+    specs = [lesson.specs[0], dataclasses.replace(lesson.specs[1], reference=lambda x: (x**2).sum())]
+    for folder, blank in (("lessons", True), ("solutions", False)):
+        cells = [nbformat.v4.new_code_cell(START, id="cell-zero")]
+        for id, code in (("cell-one", SQUARE), ("cell-two", TOTAL)):
+            text = re.sub(r"return .*", "todo()", code) if blank else code
+            name = re.search(r"def (\w+)", code)[1]
+            cells.append(nbformat.v4.new_code_cell(text, id=id))
+            check = f'check("{re.search("99..", code)[0]}", {name})'
+            cells.append(nbformat.v4.new_code_cell(check, id=f"{id}-check"))
+        (tmp_path / folder).mkdir()
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / folder / "99_squares.ipynb")
+    monkeypatch.setattr(exercises, "exercises", lambda number: specs)
+    monkeypatch.setattr(exercises, "written", lambda number: [])
+    read = released.lesson
+    monkeypatch.setattr(released, "lesson", lambda number: read(number, tmp_path / "lessons"))
+    return released.lesson("99")
+
+
+@pytest.fixture
+def submit(tmp_path, small):
+    try:
+        require()
+    except SandboxMissing as missing:
+        pytest.skip(str(missing).split(":")[0])
+
+    def hand_in(student, *codes, ids=("cell-zero", "cell-one", "cell-two")):
+        cells = [
+            nbformat.v4.new_code_cell(code, id=ids[n] if n < len(ids) else f"own-{n}")
+            for n, code in enumerate(codes)
+        ]
+        folder = tmp_path / "submissions" / student
+        folder.mkdir(parents=True, exist_ok=True)
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "99_squares.ipynb")
+
+    return hand_in
+
+
+def points(tmp_path, seed="s"):
+    rows = grading.grade(tmp_path / "submissions", "99", seed, tmp_path / "out", jobs=2)
+    return {student: [mark.points for mark in marks] for student, marks in rows.items()}
+
+
+def notes(tmp_path, student):
+    return json.loads((tmp_path / "out" / "students" / f"{student}.json").read_text())["notes"]
+
+
+def test_a_lesson_knows_what_builds_on_what(small):
+    assert small.needs == {"99.1": set(), "99.2": {"99.1"}}
+    assert small.foundations == [("cell-zero", START)]
+    assert small.functions == {"99.1": "square", "99.2": "total"}
+
+
+@pytest.mark.parametrize("number", exercises.lessons())
+def test_every_lesson_can_be_graded(number):
+    lesson = released.lesson(number)
+    assert set(lesson.functions) == set(lesson.solutions) == {spec.id for spec in lesson.specs}
+    assert any("import numpy" in code for _, code in lesson.foundations)
+    assert all(needed < id for id, others in lesson.needs.items() for needed in others)
+    assert not any("check(" in code for _, code in lesson.foundations)
+
+
+def test_moved_renamed_split_and_repeated_answers_count(submit, tmp_path):
+    submit("moved", START, TOTAL, SQUARE)
+    submit("renamed", START, SQUARE.replace("def square", "def quadrat"), "square = quadrat", TOTAL)
+    submit("bare", START, SQUARE.split("\n", 1)[1], TOTAL)
+    submit("twice", START, SQUARE.replace("x**2", "x"), SQUARE, TOTAL)
+    submit("no imports", SQUARE, TOTAL, ids=("cell-one", "cell-two"))
+    assert set(map(tuple, points(tmp_path).values())) == {(3, 3)}
+    assert any("found in code cell 3" in note for note in notes(tmp_path, "moved"))
+    assert any("is called quadrat instead of square" in note for note in notes(tmp_path, "renamed"))
+    assert any("@exercise was missing" in note for note in notes(tmp_path, "bare"))
+    assert any("the last one counts" in note for note in notes(tmp_path, "twice"))
+    assert any("restored" in note for note in notes(tmp_path, "no_imports"))
+
+
+def test_a_wrong_first_exercise_does_not_cost_the_second(submit, tmp_path):
+    blank = re.sub(r"return .*", "todo()", SQUARE)
+    submit("wrong", START, SQUARE.replace("x**2", "2 * x"), TOTAL)
+    submit("skipped", START, blank, TOTAL)
+    submit("both", START, SQUARE.replace("x**2", "2 * x"), TOTAL.replace(".sum()", ".max()"))
+    submit("blank", START, blank, re.sub(r"return .*", "todo()", TOTAL))
+    assert points(tmp_path) == {"wrong": [0, 3], "skipped": [0, 3], "both": [0, 0], "blank": [0, 0]}
+    page = (tmp_path / "out" / "feedback" / "wrong.html").read_text()
+    assert "It builds on 99.1, for which it was given the solution." in page
+
+
+def test_grading_goes_on_where_it_stopped_and_gives_the_same_marks(submit, tmp_path, monkeypatch):
+    submit("ada", START, SQUARE, TOTAL)
+    submit("bob", START, SQUARE.replace("x**2", "x"), TOTAL)
+    calls, call = [], grading.Sandbox.call
+
+    def counted(self, cells, exercises):
+        calls.append(cells)
+        if len(calls) == 2:
+            raise GraderError("the power failed")
+        return call(self, cells, exercises)
+
+    monkeypatch.setattr(grading.Sandbox, "call", counted)
+    with pytest.raises(GraderError, match="the power failed"):
+        grading.grade(tmp_path / "submissions", "99", "s", tmp_path / "out", jobs=1)
+    first = points(tmp_path)
+    assert first == {"ada": [3, 3], "bob": [0, 3]}
+    done = len(calls)
+    assert points(tmp_path) == first
+    assert len(calls) == done  # nothing was run again
+    assert points(tmp_path, seed="another") == first
+    assert len(calls) > done
+    submit("bob", START, SQUARE, TOTAL)
+    assert points(tmp_path, seed="another") == {"ada": [3, 3], "bob": [3, 3]}
+
+
+def test_every_submission_has_a_row_and_a_page(submit, tmp_path):
+    submit("ada", START, SQUARE, TOTAL)
+    (tmp_path / "submissions" / "eve.ipynb").write_text("{")
+    (tmp_path / "submissions" / "nil").mkdir()
+    assert points(tmp_path) == {"ada": [3, 3], "eve": [0, 0], "nil": [0, 0]}
+    for student in ("ada", "eve", "nil"):
+        assert (tmp_path / "out" / "feedback" / f"{student}.html").exists()
+    assert (tmp_path / "out" / "scores.csv").read_text().count("\n") == 4
+
+
+def test_bad_arguments_are_refused_with_a_reason(tmp_path, small):
+    with pytest.raises(ValueError, match="there is no lesson '98'"):
+        grading.grade(tmp_path, "98", "s", tmp_path / "out")
+    (tmp_path / "submissions").mkdir()
+    with pytest.raises(ValueError, match="holds no folders or notebooks of students"):
+        grading.grade(tmp_path / "submissions", "99", "s", tmp_path / "out")
+    with pytest.raises(ValueError, match="jobs = 0"):
+        grading.grade(tmp_path / "submissions", "99", "s", tmp_path / "out", jobs=0)
+
+
+def test_the_seed_decides_the_inputs_of_each_exercise_alone():
+    numbers = {grading._number(seed, id) for seed in ("a", "b", "") for id in ("06.1", "06.2")}
+    assert len(numbers) == 6
+
+
+def test_students_names_are_shown_as_text(lesson):
+    assert submission.STUDENT.fullmatch("ada.lovelace@uni-x_1")
+    assert not submission.STUDENT.fullmatch("../ada")
