@@ -36,7 +36,9 @@ def solve_batched(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[T
     Source: see the method for each norm. Introduced in lesson 10.
     """
     m, entries = problem.r.shape[-1], problem.a.shape[-1] * problem.b.shape[-1]
-    work = m * m if norm == "fro" else 2 * m * m if norm == "nuc" else max(m, entries) ** 2
+    work = {"fro": m * m, "nuc": 2 * m * m, "spectral": entries * max(m, entries)}.get(
+        norm, m * max(m, entries)
+    )
     on_cpu = problem.a.device.type == "cpu"
     if on_cpu:
         # Freed at once and never touched: it teaches glibc's malloc to keep blocks of this size. Otherwise each

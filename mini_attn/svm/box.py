@@ -6,10 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mini_attn.svm.newton import iterate
 from mini_attn.svm.problem import HardMarginProblem
-from mini_attn.svm.solution import Best
-
-STEPS = 60
 
 
 def solve_box(
@@ -41,7 +39,6 @@ def solve_box(
     free, shape = problem.is_equality, W.shape
     rows = (problem.a[..., :, None] * problem.b[..., None, :]).flatten(-2)  # (B, m, D)
     share = 0.5 if norm == 1 else 0.5 / rows.shape[-1]
-    best = Best(problem, norm, tol)
 
     w = W.flatten(1)
     t = 1.5 * w.abs().amax(-1, keepdim=True).expand_as(w)
@@ -49,16 +46,15 @@ def solve_box(
     lam = dual * share / problem.adjoint(dual).flatten(1).abs().amax(-1, keepdim=True)
     lam = torch.where(free, lam, lam.clamp_min(0) + 0.1 * lam.abs().mean(-1, keepdim=True))
     s = torch.where(free, 0.0, (problem.forward(W) - problem.r).clamp_min(0) + 0.1)
-    total = (lambda t: t.sum(-1)) if norm == 1 else (lambda t: t[:, 0])
-    state = (w, t, s, lam, alpha, beta)
-    for _ in range(STEPS):
-        unfinished = best.update(state[0].reshape(shape), state[3], total(state[1]))
-        if not unfinished.any():
-            break
-        moves = _step(problem, rows, norm != 1, *state)
-        sound = (unfinished & torch.stack([dx.isfinite().all(-1) for dx in moves]).all(0))[:, None]
-        state = tuple(x + torch.where(sound, dx, 0.0) for x, dx in zip(state, moves, strict=True))
-    return best.W, best.dual, best.steps
+
+    def candidate(problem, rows, w, t, s, lam, alpha, beta):
+        return w.reshape(-1, *shape[1:]), lam, t.sum(-1) if norm == 1 else t[:, 0]
+
+    def step(problem, rows, *state):
+        return _step(problem, rows, norm != 1, *state)
+
+    W, dual, _, steps = iterate(step, candidate, (problem, rows), (w, t, s, lam, alpha, beta), norm, tol)
+    return W, dual, steps
 
 
 def _step(problem, rows, shared, w, t, s, lam, alpha, beta) -> tuple[Tensor, ...]:

@@ -6,11 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mini_attn.svm.newton import iterate
 from mini_attn.svm.norms import matrix_norm
 from mini_attn.svm.problem import HardMarginProblem
-from mini_attn.svm.solution import Best
 
-STEPS = 60
 STRIDE = 1.6  # largest factor between consecutive p > 2 (or q = p / (p - 1) > 2) on the way to p
 
 
@@ -44,11 +43,11 @@ def solve_entrywise(
     steps = torch.zeros(len(W), dtype=torch.int64, device=W.device)
     for p in _strides(norm):
         last = p == norm
-        best = _newton(problem, p, tol if last else 1e-2, W, dual)
-        usable = best.gap.isfinite()
-        W = torch.where(usable[:, None, None], best.W, W)
-        dual = torch.where(usable[:, None], best.dual, dual)
-        steps += best.steps
+        next_W, next_dual, gap, count = _newton(problem, p, tol if last else 1e-2, W, dual)
+        usable = gap.isfinite()
+        W = torch.where(usable[:, None, None], next_W, W)
+        dual = torch.where(usable[:, None], next_dual, dual)
+        steps += count
     return W, dual, steps
 
 
@@ -62,7 +61,8 @@ def _strides(p: float) -> list[float]:
     return [*path, p]
 
 
-def _newton(problem: HardMarginProblem, p: float, tol: float, W: Tensor, dual: Tensor) -> Best:
+def _newton(problem: HardMarginProblem, p: float, tol: float, W: Tensor, dual: Tensor):
+    """W, dual, gap and steps of the problem with exponent p, from the answer for a neighbouring exponent."""
     q, free = p / (p - 1), problem.is_equality
     size = matrix_norm(W, p)
     problem = HardMarginProblem(problem.a, problem.b, problem.r / size[:, None], free)
@@ -74,17 +74,15 @@ def _newton(problem: HardMarginProblem, p: float, tol: float, W: Tensor, dual: T
     lam = dual * ((dual * r).sum(-1) / power).clamp_min(1e-300).pow(1 / (q - 1))[:, None]
     lam = torch.where(free, lam, lam.clamp_min(0) + 0.1 * lam.abs().mean(-1, keepdim=True))
     s = torch.where(free, 0.0, (problem.forward(W) - r).clamp_min(0) + 0.1)
-    best = Best(problem, p, tol)
-    for _ in range(STEPS):
-        unfinished = best.update(W, lam, (lam * (r + s)).sum(-1))
-        if not unfinished.any():
-            break
-        dW, ds, dlam = _step(problem, rows, p, W, s, lam)
-        sound = unfinished & dlam.isfinite().all(-1) & dW.isfinite().all(-1).all(-1)
-        W = W + torch.where(sound[:, None, None], dW, 0.0)
-        s, lam = (x + torch.where(sound[:, None], dx, 0.0) for x, dx in ((s, ds), (lam, dlam)))
-    best.W = best.W * size[:, None, None]
-    return best
+    W, *rest = iterate(
+        lambda problem, rows, W, s, lam: _step(problem, rows, p, W, s, lam),
+        lambda problem, rows, W, s, lam: (W, lam, (lam * (problem.r + s)).sum(-1)),
+        (problem, rows),
+        (W, s, lam),
+        p,
+        tol,
+    )
+    return W * size[:, None, None], *rest
 
 
 def _step(problem: HardMarginProblem, rows: Tensor, p: float, W: Tensor, s: Tensor, lam: Tensor):

@@ -101,9 +101,7 @@ def block_pivot(
             stay = torch.nonzero(~settled)[:, 0]
             if not len(stay):
                 break
-            index, gram, r, active, always, real = (
-                x[stay] for x in (index, gram, r, active, always, real)
-            )
+            index, gram, r, active, always, real = (x[stay] for x in (index, gram, r, active, always, real))
     return dual, done, steps
 
 

@@ -6,10 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mini_attn.svm.newton import iterate
 from mini_attn.svm.problem import HardMarginProblem
-from mini_attn.svm.solution import Best, Solution
-
-STEPS = 60
+from mini_attn.svm.solution import Solution
 
 
 def solve_nuclear(
@@ -44,22 +43,17 @@ def solve_nuclear(
     a, free = problem.a, problem.is_equality
     d1, d = a.shape[-1], a.shape[-1] + problem.b.shape[-1]
     empty = (a == 0).all(-1)
-    best = Best(problem, norm, tol)
 
     lam = torch.where(free, dual, dual.clamp_min(0) + 0.1 * dual.abs().mean(-1, keepdim=True))
     lam = torch.where(empty, 1.0, lam * (0.7 / torch.linalg.matrix_norm(problem.adjoint(lam)))[:, None])
     X = 0.5 * torch.eye(d, dtype=a.dtype, device=a.device).expand(len(a), d, d)
     s = torch.where(free, 0.0, torch.ones_like(lam))
-    for _ in range(STEPS):
-        unfinished = best.update(2 * X[:, :d1, d1:], lam, X.diagonal(dim1=1, dim2=2).sum(-1))
-        if not unfinished.any():
-            break
-        dX, ds, dlam = _step(problem, X, s, lam)
-        sound = unfinished & dX.isfinite().all(-1).all(-1) & dlam.isfinite().all(-1)
-        X = X + torch.where(sound[:, None, None], dX, 0.0)
-        s = s + torch.where(sound[:, None], ds, 0.0)
-        lam = lam + torch.where(sound[:, None], dlam, 0.0)
-    return best.W, best.dual, best.steps
+
+    def candidate(problem, X, s, lam):
+        return 2 * X[:, :d1, d1:], lam, X.diagonal(dim1=1, dim2=2).sum(-1)
+
+    W, dual, _, steps = iterate(_step, candidate, (problem,), (X, s, lam), norm, tol)
+    return W, dual, steps
 
 
 def certified_rank(problem: HardMarginProblem, solution: Solution) -> Int[Tensor, "*batch"]:

@@ -14,8 +14,6 @@ from mini_attn.svm.problem import HardMarginProblem
 
 BEYOND = 1e9  # a problem whose W would have to be this many times too long is called infeasible
 
-PATIENCE = 4
-
 ADVICE = {
     "infeasible": "no W satisfies every row, and `dual` holds the proof: nonnegative weights under which the "
     "left sides add up to zero and the right sides to more. For labels: the points are not separable. For "
@@ -99,54 +97,12 @@ def rank_one_size(problem: HardMarginProblem, norm: Norm) -> Float[Tensor, "B m"
     return torch.linalg.vector_norm(problem.a, p, dim=-1) * torch.linalg.vector_norm(problem.b, p, dim=-1)
 
 
-class Best:
-    """The best certified pair (W, lambda) that an iterative method has seen, problem by problem.
-
-    A problem is finished when its gap is a hundredth of tol, or when its gap is below tol and has not halved
-    for `PATIENCE` updates: rounding then has the last word.
-    """
-
-    def __init__(self, problem: HardMarginProblem, norm: Norm, tol: float):
-        self.problem, self.norm, self.tol = problem, norm, tol
-        self.dual = torch.zeros_like(problem.r)
-        self.W = problem.adjoint(self.dual)
-        self.gap = self.W.new_full((len(self.W),), torch.inf)
-        self.mark = self.gap
-        self.steps = torch.zeros(len(self.W), dtype=torch.int64, device=self.W.device)
-        self.waited = torch.zeros_like(self.steps)
-        self.updates = 0
-
-    def update(
-        self, W: Float[Tensor, "B d1 d2"], dual: Float[Tensor, "B m"], primal: Float[Tensor, " B"]
-    ) -> Tensor:
-        """Take in the current candidates; return which (B,) problems are unfinished.
-
-        `primal` is the method's own objective. Certifying costs as much as a step, so it is done when that
-        objective comes near the dual one, and in every tenth step.
-        """
-        self.updates += 1
-        far = (primal - (dual * self.problem.r).sum(-1)).abs() > 100 * self.tol * primal.abs()
-        if far.all() and self.updates % 10:
-            self.steps += 1
-            return torch.ones_like(self.gap, dtype=torch.bool)
-        W, dual, gap, infeasible = certify(self.problem, W, dual, self.norm)
-        better = (gap < self.gap) & ~infeasible
-        self.gap = torch.where(better, gap, self.gap)
-        self.W = torch.where(better[:, None, None], W, self.W)
-        self.dual = torch.where(better[:, None], dual, self.dual)
-        halved = self.gap < 0.5 * self.mark
-        self.mark = torch.where(halved, self.gap, self.mark)
-        self.waited = torch.where(halved, 0, self.waited + 1)
-        unfinished = (self.gap > 0.01 * self.tol) & ((self.waited < PATIENCE) | (self.gap > self.tol))
-        self.steps += unfinished
-        return unfinished
-
-
 def certify(
     problem: HardMarginProblem,
     W: Float[Tensor, "B d1 d2"],
     dual: Float[Tensor, "B m"],
     norm: Norm,
+    row_size: Float[Tensor, "B m"] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Make both candidates feasible by scaling and measure what is left between them.
 
@@ -164,6 +120,7 @@ def certify(
         W: (B, d1, d2) candidates; NaN where the method has none.
         dual: (B, m) candidates.
         norm: as `parse_norm` returns it.
+        row_size: (B, m) N*(A_j), for callers that certify the same problem many times.
 
     Returns:
         W (B, d1, d2), dual (B, m), gap (B,), infeasible (B,) bool: as in `Solution`.
@@ -172,7 +129,8 @@ def certify(
         Introduced in lesson 02.
     """
     star, equality, r = dual_norm(norm), problem.is_equality, problem.r
-    row_size = rank_one_size(problem, star)
+    if row_size is None:
+        row_size = rank_one_size(problem, star)
     asked = torch.where(row_size > 0, r.abs() / row_size.clamp_min(1e-300), 0).amax(-1)
 
     dual = torch.nan_to_num(dual, posinf=0.0, neginf=0.0)

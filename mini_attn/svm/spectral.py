@@ -6,11 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mini_attn.svm.newton import iterate
 from mini_attn.svm.nuclear import largest_step, off_diagonal, symmetric
 from mini_attn.svm.problem import HardMarginProblem
-from mini_attn.svm.solution import Best
 
-STEPS = 60
 STIFF = 1e6
 
 
@@ -45,22 +44,17 @@ def solve_spectral(
     B, m, d1 = problem.a.shape
     d = d1 + W.shape[-1]
     rows = (problem.a[..., :, None] * problem.b[..., None, :]).flatten(-2)  # (B, m, d1 d2)
-    best = Best(problem, norm, tol)
 
     t = 1.5 * torch.linalg.matrix_norm(W, 2)
     Z = torch.eye(d, dtype=W.dtype, device=W.device).expand(B, d, d) / d
     s = torch.where(free, 0.0, (problem.forward(W) - problem.r).clamp_min(0) + 0.1)
     lam = torch.where(free, 0.0, 1.0 / m).to(W)
-    for _ in range(STEPS):
-        unfinished = best.update(W, lam, t)
-        if not unfinished.any():
-            break
-        dW, dt, dZ, ds, dlam = _step(problem, rows, W, t, Z, s, lam)
-        sound = unfinished & dZ.isfinite().all(-1).all(-1) & dlam.isfinite().all(-1)
-        W, Z = (x + torch.where(sound[:, None, None], dx, 0.0) for x, dx in ((W, dW), (Z, dZ)))
-        s, lam = (x + torch.where(sound[:, None], dx, 0.0) for x, dx in ((s, ds), (lam, dlam)))
-        t = t + torch.where(sound, dt, 0.0)
-    return best.W, best.dual, best.steps
+
+    def candidate(problem, rows, W, t, Z, s, lam):
+        return W, lam, t
+
+    W, dual, _, steps = iterate(_step, candidate, (problem, rows), (W, t, Z, s, lam), norm, tol)
+    return W, dual, steps
 
 
 def _step(problem: HardMarginProblem, rows: Tensor, W: Tensor, t: Tensor, Z: Tensor, s: Tensor, lam: Tensor):

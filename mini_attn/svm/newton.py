@@ -1,0 +1,78 @@
+"""The loop that the interior-point methods share: steps, certificates, and a batch that shrinks as it settles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from mini_attn.svm.norms import Norm, dual_norm
+from mini_attn.svm.solution import certify, rank_one_size
+
+STEPS = 60
+PATIENCE = 4
+
+
+def iterate(
+    step: Callable, candidate: Callable, data: tuple, state: tuple, norm: Norm, tol: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """state <- state + step(*data, *state), problem by problem until the best certified gap is good enough.
+
+    A problem leaves the batch when its gap is a hundredth of tol, or when its gap is below tol and has not
+    halved for `PATIENCE` certificates: rounding then has the last word.
+
+    Args:
+        step: returns one change for each tensor of the state, already shortened.
+        candidate: candidate(*data, *state) returns W (B, d1, d2), dual (B, m) and the method's own objective
+            (B,).
+        data: the problem, with one leading dimension, unit rows and float64, and tensors that go with it.
+        state: tensors with one leading dimension.
+        norm: as `parse_norm` returns it.
+        tol: relative gap.
+
+    Returns:
+        W (B, d1, d2), dual (B, m), gap (B,), inf where nothing was certified, and steps (B,).
+
+    Introduced in lesson 10.
+    """
+    problem = data[0]
+    best_dual = torch.zeros_like(problem.r)
+    best_W = problem.adjoint(best_dual)
+    best_gap = best_W.new_full((len(best_W),), torch.inf)
+    mark, waited = best_gap.clone(), torch.zeros_like(best_gap)
+    steps = torch.zeros(len(best_W), dtype=torch.int64, device=best_W.device)
+    index, row_size = torch.arange(len(best_W), device=best_W.device), rank_one_size(problem, dual_norm(norm))
+    for count in range(STEPS):
+        problem = data[0]
+        W, dual, primal = candidate(*data, *state)
+        # Certifying costs as much as a step, so it waits until the method's own objectives come near.
+        near = (primal - (dual * problem.r).sum(-1)).abs() <= 100 * tol * primal.abs()
+        here = torch.nonzero(near | (count % 10 == 9))[:, 0]
+        if len(here):
+            seen = index[here]
+            W, dual, gap, infeasible = certify(problem[here], W[here], dual[here], norm, row_size[seen])
+            better = (gap < best_gap[seen]) & ~infeasible
+            found = seen[better]
+            best_W[found], best_dual[found], best_gap[found] = W[better], dual[better], gap[better]
+            halved = best_gap[seen] < 0.5 * mark[seen]
+            mark[seen] = torch.where(halved, best_gap[seen], mark[seen])
+            waited[seen] = torch.where(halved, 0, waited[seen] + 1)
+            gap, patient = best_gap[index], waited[index] < PATIENCE
+            stay = torch.nonzero((gap > 0.01 * tol) & (patient | (gap > tol)))[:, 0]
+            if len(stay) < len(index):
+                index, data, state = index[stay], _pick(data, stay), _pick(state, stay)
+            if not len(index):
+                break
+        moves = step(*data, *state)
+        steps[index] += 1
+        sound = torch.stack([dx.reshape(len(dx), -1).sum(-1).isfinite() for dx in moves]).all(0)
+        state = tuple(
+            x + torch.where(sound.view(-1, *[1] * (x.ndim - 1)), dx, 0.0)
+            for x, dx in zip(state, moves, strict=True)
+        )
+    return best_W, best_dual, best_gap, steps
+
+
+def _pick(parts: tuple, index: Tensor) -> tuple:
+    return tuple(part[index] for part in parts)
