@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import sys
 
 COMMANDS = {
@@ -13,6 +14,7 @@ COMMANDS = {
     "picture": "draw the README's picture",
     "release": "make the nbgrader assignment of a lesson",
 }
+NEEDS = ("nbgrader", "psutil")  # for grading; the extra `grade` of pyproject.toml
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,6 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the command takes; see COMMAND -h")
     chosen = parser.parse_args(arguments)
+    needed = NEEDS if chosen.command in ("grade", "release") else ()
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        print(
+            f"{chosen.command} needs {' and '.join(missing)}: run `make {chosen.command}` instead, or "
+            "`python -m pip install --editable .[grade]` first.",
+            file=sys.stderr,
+        )
+        return 1
     return importlib.import_module(f"course.{chosen.command}").main(chosen.arguments) or 0
 
 

@@ -160,7 +160,7 @@ def main(arguments: list[str] | None = None, folders: Folders = Folders()) -> in
             problems = stale(folders, options.lessons)
         else:
             problems = _build_all(folders.sources(options.lessons), folders, options.jobs)
-    except BuildError as error:
+    except (BuildError, ValueError) as error:  # ValueError: a source whose markers do not pair up
         problems = [str(error)]
     for problem in problems:
         print(problem, file=sys.stderr)

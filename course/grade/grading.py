@@ -42,7 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "submissions", type=Path, help="a folder with a folder or a notebook for each student"
     )
-    parser.add_argument("--seed", required=True, help="any text; keep it secret, and change it every time")
+    secret = parser.add_mutually_exclusive_group(required=True)
+    secret.add_argument("--seed", help="any text; keep it secret, and change it every time")
+    secret.add_argument("--seed-file", type=Path, help="a file that holds it, unseen by others' `ps`")
     parser.add_argument("--lesson", required=True, help="number of the lesson, such as 06")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for the results")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="submissions at a time")
@@ -55,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         rows = grade(
             options.submissions,
             options.lesson,
-            options.seed,
+            options.seed or options.seed_file.read_text(encoding="utf-8").strip(),
             options.out,
             options.jobs,
             options.gradebook,

@@ -36,13 +36,12 @@ def solve_batched(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[T
     Source: see the method for each norm. Introduced in lesson 10.
     """
     m, entries = problem.r.shape[-1], problem.a.shape[-1] * problem.b.shape[-1]
-    work = {"fro": m * m, "nuc": 2 * m * m, "spectral": entries * max(m, entries)}.get(
-        norm, m * max(m, entries)
-    )
+    wide = max(m, entries)
+    work = {"fro": m * m, "nuc": m * m, "spectral": wide * entries}.get(norm, wide * m)
     on_cpu = problem.a.device.type == "cpu"
     if on_cpu:
-        # Freed at once and never touched: it teaches glibc's malloc to keep blocks of this size. Otherwise each
-        # chunk's memory goes back to the system and is cleared for the next, a third of the time.
+        # Freed at once and never touched: it teaches glibc's malloc to keep blocks of this size. Otherwise
+        # each chunk's memory goes back to the system and is cleared for the next, a third of the time.
         torch.empty(31 * 2**20, dtype=torch.uint8)
     room = CACHE if on_cpu else MEMORY
     size = max(1, room // (8 * work))

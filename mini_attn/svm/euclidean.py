@@ -9,8 +9,8 @@ from torch import Tensor
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.solution import certify
 
-PIVOTS = 12  # block steps before the interior point takes over; random problems settle in 3 or 4
-GUESSES = 16  # gradient steps before the first block; more of them save fewer blocks than they cost
+PIVOTS = 12  # block steps before the interior point takes over; random problems settle in 2 or 3
+GUESSES = 16  # gradient steps before the first block; each costs a tenth of a block
 NEWTON = 50
 
 
@@ -21,9 +21,10 @@ def solve_euclidean(
 
         dual: min_lambda 1/2 ||sum_j lambda_j A_j||_F^2 - r' lambda, lambda >= 0;   W = sum_j lambda_j A_j
 
-    First block active sets (`block_pivot`): where they settle, the answer is exact to rounding. They need not
-    settle (degenerate or infeasible problems), so what certification rejects goes to `interior_point`,
-    and from the support found there to block active sets once more.
+    First block active sets (`block_pivot`), from a guess that a few gradient steps on the dual supply: where
+    they settle, the answer is exact to rounding. They need not settle (degenerate or infeasible problems), so
+    what certification rejects goes to `interior_point`, and from the support found there to block active
+    sets once more.
 
     Args:
         problem: a batch with one leading dimension and unit rows, float64.
@@ -38,11 +39,10 @@ def solve_euclidean(
         linear least squares problems with nonnegative variables" (1994). Introduced in lesson 02.
     """
     gram = gram_matrix(problem)
-    gram = gram_matrix(problem)
     guess = _likely_support(problem, gram) if guess is None else guess
-    dual, settled, steps = block_pivot(problem, gram, guess)
-    W, done = problem.adjoint(dual), settled.clone()
-    hard = torch.nonzero(~settled)[:, 0]  # these may be certified all the same, infeasible ones above all
+    dual, sure, steps = block_pivot(problem, gram, guess)
+    W, done = problem.adjoint(dual), sure.clone()
+    hard = torch.nonzero(~sure)[:, 0]  # these may be certified all the same, infeasible ones above all
     W[hard], done[hard] = _primal(problem[hard], dual[hard], tol)
     hard = hard[~done[hard]]
     scale = problem.r.new_ones(len(hard))
@@ -77,8 +77,8 @@ def block_pivot(
         active: the first guess of P; equality rows are always in it, empty rows never.
 
     Returns:
-        dual (B, m), settled (B,), steps (B,). Where P did not settle, or rounding leaves weights of less than
-        half the digits, the weights are those of the last guess and settled is False.
+        dual (B, m), sure (B,), steps (B,). sure: P settled, and one correction of lambda for rounding was so
+        small that the next would not count. Elsewhere the weights are those of the last guess.
 
     Source: Portugal, Judice & Vicente (1994). Introduced in lesson 02.
     """
@@ -86,15 +86,15 @@ def block_pivot(
     always = problem.is_equality & real
     active = (active & real) | always
     dual, r = torch.zeros_like(problem.r), problem.r
-    done = torch.zeros(len(r), dtype=torch.bool, device=r.device)
+    sure = torch.zeros(len(r), dtype=torch.bool, device=r.device)
     steps = torch.zeros(len(r), dtype=torch.int64, device=r.device)
     index = torch.arange(len(r), device=r.device)
     for _ in range(PIVOTS):
         weights, correction = _solve_on(gram, r, active)
         slack = _times(gram, weights) - r
         changed = (torch.where(active, weights > 0, slack < -1e-12) | always) & real
-        settled = (changed == active).all(-1) & (correction < 1e-6)
-        dual[index], done[index] = weights, settled
+        settled = (changed == active).all(-1)
+        dual[index], sure[index] = weights, settled & (correction < 1e-6)
         steps[index] += 1
         active = changed
         if settled.sum() * 8 > len(index):
@@ -102,7 +102,7 @@ def block_pivot(
             if not len(stay):
                 break
             index, gram, r, active, always, real = (x[stay] for x in (index, gram, r, active, always, real))
-    return dual, done, steps
+    return dual, sure, steps
 
 
 def gram_matrix(problem: HardMarginProblem) -> Float[Tensor, "B m m"]:
@@ -116,7 +116,7 @@ def _times(gram: Tensor, dual: Tensor) -> Tensor:
 
 
 def _likely_support(problem: HardMarginProblem, gram: Tensor) -> Tensor:
-    """A first guess of P: lambda > 0 after a few projected gradient steps of Barzilai and Borwein's length."""
+    """A first guess of P: lambda > 0 after projected gradient steps of Barzilai and Borwein's length."""
     floor = torch.where(problem.is_equality, -torch.inf, 0.0).to(problem.r)
     dual, rest = torch.zeros_like(problem.r), problem.r
     change, curvature = problem.r, _times(gram, problem.r)
@@ -130,8 +130,8 @@ def _likely_support(problem: HardMarginProblem, gram: Tensor) -> Tensor:
 
 
 def _solve_on(gram: Tensor, r: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
-    """lambda with G_PP lambda_P = r_P and zero elsewhere, (B, m), corrected once for rounding; and the size of
-    the correction relative to lambda, (B,)."""
+    """lambda with G_PP lambda_P = r_P and zero elsewhere, (B, m), corrected once for rounding; and the
+    correction's size relative to lambda's, (B,)."""
     m, width = active.shape[-1], int(active.sum(-1).max())
     rows = active.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :width]  # P first
     inside = active.gather(-1, rows).to(r.dtype)

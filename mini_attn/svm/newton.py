@@ -1,4 +1,4 @@
-"""The loop that the interior-point methods share: steps, certificates, and a batch that shrinks as it settles."""
+"""The loop of the interior-point methods: steps, certificates, and a batch that shrinks as it settles."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def iterate(
         W, dual, primal = candidate(*data, *state)
         # Certifying costs as much as a step, so it waits until the method's own objectives come near.
         near = (primal - (dual * problem.r).sum(-1)).abs() <= 100 * tol * primal.abs()
-        here = torch.nonzero(near | (count % 10 == 9))[:, 0]
+        near |= (best_gap[index] <= tol) | (count % 10 == 9)
+        here = torch.nonzero(near)[:, 0]
         if len(here):
             seen = index[here]
             W, dual, gap, infeasible = certify(problem[here], W[here], dual[here], norm, row_size[seen])

@@ -46,3 +46,9 @@ def test_unknown_commands_are_refused(arguments, capsys):
 def test_every_command_exists():
     for name in command_line.COMMANDS:
         assert callable(importlib.import_module(f"course.{name}").main)
+
+
+def test_grading_without_its_tools_says_how_to_get_them(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert command_line.main(["grade", "submissions"]) == 1
+    assert "grade needs nbgrader and psutil: run `make grade` instead" in capsys.readouterr().err

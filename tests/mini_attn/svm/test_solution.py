@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from mini_attn import svm
-from mini_attn.svm.euclidean import block_pivot
-from mini_attn.svm.solution import Best, certify
+from mini_attn.svm.euclidean import block_pivot, gram_matrix
+from mini_attn.svm.solution import certify
 
 
 def unit_square(equality=None, r=(1.0, 1.0)):
@@ -78,18 +78,15 @@ def test_rays():
 
 def test_block_pivots_keep_equality_rows_in_the_support():
     problem = unit_square((False, True), (1.0, -1.0))
-    dual, steps = block_pivot(problem, torch.ones(1, 2, dtype=torch.bool))
+    dual, sure, steps = block_pivot(problem, gram_matrix(problem), torch.ones(1, 2, dtype=torch.bool))
+    assert sure
     assert dual.tolist() == [[1.0, -1.0]]
     assert steps == 1
 
 
-def test_best_keeps_the_best_and_stops():
-    problem = unit_square()
-    best = Best(problem, "fro", tol=1e-6)
-    far, near = (torch.tensor([[[2.0], [1.0]]]).double(), torch.tensor([[[1.0], [1.0]]]).double())
-    dual, primal = torch.ones(1, 2, dtype=torch.float64), torch.tensor([2.0], dtype=torch.float64)
-    assert best.update(far, dual, primal).all()
-    assert not best.update(near, dual, primal).any()
-    assert not best.update(far, dual, primal).any()
-    torch.testing.assert_close(best.W, near)
-    assert best.steps == 1
+def test_block_pivots_are_not_sure_of_rows_that_contradict_each_other():
+    a, b = torch.ones(1, 2, 1, dtype=torch.float64), torch.ones(1, 2, 1, dtype=torch.float64)
+    equality = torch.ones(1, 2, dtype=torch.bool)
+    problem = svm.HardMarginProblem(a, b, torch.tensor([[1.0, 2.0]], dtype=torch.float64), equality)
+    _, sure, _ = block_pivot(problem, gram_matrix(problem), equality)
+    assert not sure
