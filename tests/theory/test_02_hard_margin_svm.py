@@ -1,0 +1,63 @@
+"""Lesson 02. Any dual point certifies any direction, and the two optima meet.
+
+For lambda >= 0, weak duality gives  margin(w) <= max margin <= ||sum_i lambda_i y_i x_i|| / sum_i lambda_i.
+At the optimum the bounds are equal and lambda lives on the support vectors; a problem without
+a solution has a ray.
+"""
+
+import pytest
+import torch
+
+from mini_attn import svm
+
+generator = torch.Generator().manual_seed(2024)
+
+
+def randn(*shape):
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """Fifty random problems, separable by a planted direction."""
+    X, w = randn(50, 20, 5), randn(50, 5)
+    scores = (X @ w[..., None]).squeeze(-1)
+    X = X + 0.3 * scores.sign()[..., None] * (w / w.norm(dim=-1, keepdim=True))[:, None]
+    return X, scores.sign(), svm.solve(svm.label_problem(X, scores.sign()))
+
+
+def test_every_dual_point_bounds_every_margin(batch):
+    X, y, solution = batch
+    A = y[..., None] * X
+    for _ in range(20):
+        lam, w = torch.rand(50, 20, generator=generator, dtype=torch.float64), randn(50, 5)
+        bound = (lam[:, None] @ A).squeeze(1).norm(dim=-1) / lam.sum(-1)
+        margin = (A @ (w / w.norm(dim=-1, keepdim=True))[..., None]).squeeze(-1).amin(-1)
+        assert (margin <= solution.margin * (1 + 1e-9)).all()
+        assert (solution.margin <= bound * (1 + 1e-9)).all()
+
+
+def test_at_the_optimum_the_bounds_meet_on_the_support_vectors(batch):
+    X, y, solution = batch
+    A = y[..., None] * X
+    assert solution.gap.max() <= 1e-9
+    margins = (A @ solution.value[..., None]).squeeze(-1)
+    assert (margins >= 1 - 1e-9).all()
+    support = solution.dual > 1e-9 * solution.dual.amax(-1, keepdim=True)
+    torch.testing.assert_close(margins[support], torch.ones(int(support.sum()), dtype=torch.float64))
+    combination = (solution.dual[:, None] @ A).squeeze(1)  # w is a nonnegative combination of them
+    torch.testing.assert_close(
+        combination * solution.objective[:, None], solution.value, rtol=1e-7, atol=1e-9
+    )
+
+
+def test_what_cannot_be_separated_is_refuted_by_a_ray():
+    X = randn(30, 25, 3)
+    y = torch.where(torch.rand(30, 25, generator=generator) < 0.5, 1.0, -1.0).to(X)
+    solution = svm.solve(svm.label_problem(X, y), throw=False)
+    refuted = torch.as_tensor(solution.status == "infeasible")
+    assert refuted.sum() >= 25
+    ray = solution.dual[refuted]
+    assert (ray >= 0).all()
+    zero = (ray[:, None] @ (y[..., None] * X)[refuted]).squeeze(1).norm(dim=-1)
+    assert (zero <= 1e-8 * ray.sum(-1)).all()
