@@ -38,7 +38,7 @@ def solve_nuclear(
 
     Source: Recht, Fazel & Parrilo, "Guaranteed minimum-rank solutions" (2010), for the pair; Todd, Toh &
         Tutuncu, "On the Nesterov-Todd direction in semidefinite programming" (1998), for the direction.
-        Introduced in lesson 11.
+        Introduced in lesson 04.
     """
     a, free = problem.a, problem.is_equality
     d1, d = a.shape[-1], a.shape[-1] + problem.b.shape[-1]
@@ -74,7 +74,7 @@ def certified_rank(problem: HardMarginProblem, solution: Solution) -> Int[Tensor
         (...,) ranks; 0 where W = 0, -1 where the problem is infeasible.
 
     Source: Watson, "Characterization of the subdifferential of some matrix norms" (1992), with complementary
-        slackness. Introduced in lesson 11.
+        slackness. Introduced in lesson 04.
     """
     gap = solution.gap.clamp_min(torch.finfo(solution.gap.dtype).eps)
     values = torch.linalg.svdvals(problem.adjoint(solution.dual))

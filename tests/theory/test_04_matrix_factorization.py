@@ -1,0 +1,208 @@
+"""The claims of theory item 4, factored weights, measured on data that the lesson does not use.
+
+Pairs (a_i, b_i) with A_i = a_i b_i^T and u_i = <A_i, W>; the logistic loss L = mean log(1 + e^-u_i).
+"""
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from mini_attn import svm
+
+SEEDS = [11, 12, 13]
+
+
+def pairs(seed, n=10, d1=5, d2=4):
+    """Gaussian pairs with random labels, n of them: separable, since there are twice as many entries."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(n, d1)), rng.normal(size=(n, d2))
+    a *= rng.choice([-1.0, 1.0], size=n)[:, None]
+    return a, b, (a[:, :, None] * b[:, None, :]).reshape(n, -1)
+
+
+@functools.cache
+def solution(seed, norm):
+    a, b, _ = pairs(seed)
+    problem = svm.HardMarginProblem(torch.tensor(a), torch.tensor(b), torch.ones(len(a)).double())
+    found = svm.solve(problem, norm=norm)
+    return found.value.numpy(), found, problem
+
+
+def weights(W, A):
+    """sigma(-u_i), divided by the largest."""
+    log_weights = -np.logaddexp(0, A @ W.ravel())
+    return np.exp(log_weights - log_weights.max())
+
+
+def train(U, V, A, steps, lr=0.05):
+    """Normalised descent on both factors; yields the pair after each step."""
+    for _ in range(steps):
+        M = (weights(U @ V.T, A) @ A).reshape(len(U), len(V))
+        gU, gV = M @ V, M.T @ U
+        length = np.hypot(np.linalg.norm(gU), np.linalg.norm(gV))
+        U, V = U + lr / length * gU, V + lr / length * gV
+        yield U, V
+
+
+def cosine(one, other):
+    return (one * other).sum() / np.linalg.norm(one) / np.linalg.norm(other)
+
+
+def small_start(seed, scale=1e-3):
+    rng = np.random.default_rng(seed)
+    return scale * rng.normal(size=(5, 5)), scale * rng.normal(size=(4, 5))
+
+
+@functools.cache
+def trained(seed):
+    """The product after 10,000 steps from a small random start, and after 1,000."""
+    path = [
+        U @ V.T
+        for t, (U, V) in enumerate(train(*small_start(seed), pairs(seed)[2], 10_000))
+        if t in (999, 9999)
+    ]
+    return path[1], path[0]
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 3), (4, 2, 5), (2, 6, 2)])
+def test_nuclear_norm_is_the_least_price_of_a_product(shape):
+    """||W||_* = min 1/2 (||U||_F^2 + ||V||_F^2) over U V^T = W, for any number of columns >= rank W.
+
+    Measured: random pairs, and the best that 3,000 steps of descent on the price within the pairs of the same
+    product, (U G, V G^-T), can find. Never below (1e-9); in the end within 0.1 percent.
+    """
+    d1, d2, m = shape
+    rng = np.random.default_rng(sum(shape))
+    U, V = torch.tensor(rng.normal(size=(d1, m))), torch.tensor(rng.normal(size=(d2, m)))
+    nuclear = torch.linalg.matrix_norm(U @ V.T, "nuc")
+    G = torch.eye(m, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([G], max_iter=500, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+
+    def price():
+        return ((U @ G).square().sum() + (V @ torch.linalg.inv(G).mT).square().sum()) / 2
+
+    def closure():
+        optimizer.zero_grad()
+        value = price()
+        value.backward()
+        return value
+
+    assert price() > nuclear * 1.01
+    optimizer.step(closure)
+    assert nuclear * (1 - 1e-9) <= price() <= nuclear * 1.001
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_descent_on_entries_goes_to_the_frobenius_solution(seed):
+    """Descent on W: W/||W|| tends to argmin ||W||_F s.t. u >= 1.
+
+    Measured: 10,000 normalised steps of 0.05: cosine above 0.999, and to the nuclear solution below 0.98.
+    """
+    _, _, A = pairs(seed)
+    W = np.zeros((5, 4))
+    for _ in range(10_000):
+        M = (weights(W, A) @ A).reshape(5, 4)
+        W = W + 0.05 * M / np.linalg.norm(M)
+    assert cosine(W, solution(seed, "fro")[0]) > 0.999
+    assert cosine(W, solution(seed, "nuc")[0]) < 0.98
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_descent_on_factors_goes_to_the_nuclear_solution(seed):
+    """Descent on (U, V) from a small start: W = U V^T tends in direction to argmin ||W||_* s.t. u >= 1.
+
+    Measured: 10,000 normalised steps of 0.05 from N(0, 0.001^2). Nuclear margin above 0.99 of the largest,
+    cosine above 0.97 (they are 0.999, 0.976 and 1.000: where the margin hardly depends on a direction, the
+    direction is slow), and below 0.98 to the Frobenius solution.
+    """
+    W, _ = trained(seed)
+    best, found, _ = solution(seed, "nuc")
+    assert cosine(W, best) > 0.97
+    margin = (pairs(seed)[2] @ W.ravel()).min() / np.linalg.norm(W, "nuc")
+    assert margin > 0.99 * found.margin.item()
+    assert cosine(W, solution(seed, "fro")[0]) < 0.98
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_nuclear_solution_has_low_rank(seed):
+    """Hence low rank: the nuclear solution has fewer singular values than the Frobenius one.
+
+    Measured: rank certified by the dual, against singular values above 1e-6 of the largest.
+    """
+    _, found, problem = solution(seed, "nuc")
+    assert 1 <= svm.certified_rank(problem, found) < np.linalg.matrix_rank(solution(seed, "fro")[0], tol=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_late_speeds_are_the_singular_values_of_the_dual(seed):
+    """Near the end s_k grows as s_1 to the power sigma_k(S), S = sum lambda_i A_i scaled to ||S||_op = 1.
+
+    Measured: growth of the logarithms from step 1,000 to 10,000, the two leading values of S: within 0.05.
+    """
+    _, found, problem = solution(seed, "nuc")
+    speeds = np.linalg.svd(problem.adjoint(found.dual).numpy(), compute_uv=False)
+    late, early = (np.log(np.linalg.svd(W, compute_uv=False)) for W in trained(seed))
+    exponents = (late - early) / (late - early)[0]
+    np.testing.assert_allclose(exponents[:2], speeds[:2] / speeds[0], atol=0.05)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_singular_values_start_as_predicted(seed):
+    """From U = beta I, V = 0: s_k = beta^2/4 ((1 + eta sigma_k)^2t - (1 - eta sigma_k)^2t).
+
+    The sigma_k are the singular values of the first pull, mean A_i / 2.
+    Measured: plain descent of step 0.1 while s_1 < 1e-3: within 1 percent.
+    """
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(8, 4, 4))
+    sigma = np.linalg.svd(A.mean(axis=0) / 2, compute_uv=False)
+    beta, eta, t, U, V = 1e-3, 0.1, 0, 1e-3 * np.eye(4), np.zeros((4, 4))
+    while np.linalg.norm(U @ V.T, 2) < 1e-3:
+        u = np.tensordot(A, U @ V.T)
+        M = np.tensordot(np.exp(-np.logaddexp(0, u)) / 8, A, 1)
+        U, V, t = U + eta * M @ V, V + eta * M.T @ U, t + 1
+    predicted = beta**2 / 4 * ((1 + eta * sigma) ** (2 * t) - (1 - eta * sigma) ** (2 * t))
+    assert predicted[0] > 500 * beta**2
+    np.testing.assert_allclose(np.linalg.svd(U @ V.T, compute_uv=False), predicted, rtol=0.01)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_large_unbalanced_start_behaves_like_entries(seed):
+    """From U = beta I, V = 0 with large beta, W follows descent on the entries.
+
+    Measured: when the loss first is below 1e-4: cosine to the path of entries at the same loss above 0.999
+    for beta = 30, below 0.99 for beta = 0.001.
+    """
+    _, _, A = pairs(seed)
+
+    def fitted(W):
+        return np.logaddexp(0, -A @ W.ravel()).mean() < 1e-4
+
+    W = np.zeros((5, 4))
+    while not fitted(W):
+        M = (weights(W, A) @ A).reshape(5, 4)
+        W = W + 0.05 * M / np.linalg.norm(M)
+    ends = {}
+    for beta in (30.0, 0.001):
+        start = beta * np.eye(5), np.zeros((4, 5))
+        steps = train(*start, A, 10_000, lr=0.05 if beta < 1 else 0.05 / beta)
+        ends[beta] = next(U @ V.T for U, V in steps if fitted(U @ V.T))
+    assert cosine(ends[30.0], W) > 0.999
+    assert cosine(ends[0.001], W) < 0.99
+
+
+def test_imbalance_is_conserved_in_the_limit_of_small_steps():
+    """U^T U - V^T V changes by O(eta^2) a step.
+
+    Measured: ten times shorter steps, one hundred times less change, to 1 percent.
+    """
+    _, _, A = pairs(11)
+    U, V = small_start(11, scale=1.0)
+    M = (weights(U @ V.T, A) @ A).reshape(5, 4)
+    changes = []
+    for eta in (1e-2, 1e-3):
+        new_U, new_V = U + eta * M @ V, V + eta * M.T @ U
+        changes.append(np.linalg.norm((new_U.T @ new_U - new_V.T @ new_V) - (U.T @ U - V.T @ V)))
+    assert changes[0] / changes[1] == pytest.approx(100, rel=0.01)
