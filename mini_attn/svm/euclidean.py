@@ -132,7 +132,7 @@ def _likely_support(problem: HardMarginProblem, gram: Tensor) -> Tensor:
 def _solve_on(gram: Tensor, r: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
     """lambda with G_PP lambda_P = r_P and zero elsewhere, (B, m), corrected once for rounding; and the
     correction's size relative to lambda's, (B,)."""
-    m, width = active.shape[-1], int(active.sum(-1).max())
+    m, width = active.shape[-1], max(1, int(active.sum(-1).max()))  # P may be empty everywhere
     rows = active.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :width]  # P first
     inside = active.gather(-1, rows).to(r.dtype)
     pairs = rows[:, :, None] * m + rows[:, None, :]

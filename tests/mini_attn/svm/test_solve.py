@@ -264,3 +264,17 @@ def test_unknown_or_unfit_methods():
         svm.solve(attention(), method="simplex")
     with pytest.raises(ValueError, match='solves norm "fro"'):
         svm.solve(attention(), norm="nuc", method="nnls")
+
+
+@pytest.mark.parametrize("norm", ["fro", "nuc", 1.5])
+def test_a_first_guess_of_no_support_at_all_is_recovered_from(norm):
+    """The gradient steps that guess the support leave nothing of two opposite rows, in a batch of its own."""
+    keys = torch.tensor([[[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]], dtype=torch.float64)
+    solution = svm.solve(svm.token_problem(keys, torch.tensor([1])), norm=norm, throw=False)
+    assert solution.status == "infeasible"
+    assert (solution.dual > 0).all()
+    nearly = keys + torch.tensor([[0.0, 0.0], [0.0, 1e-3], [0.0, 0.0]], dtype=torch.float64)
+    solution = svm.solve(svm.token_problem(nearly, torch.tensor([1])), norm=norm)
+    torch.testing.assert_close(
+        solution.value, torch.tensor([0.0, 1e3], dtype=torch.float64), rtol=1e-4, atol=1e-3
+    )
