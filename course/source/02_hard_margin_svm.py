@@ -885,4 +885,5 @@ progress("02")
 # - Ji & Telgarsky, *Characterizing the implicit bias via a primal-dual analysis* (ALT 2021): section 2.7 as
 #   a theory.
 #
-# **Next:** in lesson 3 the optimiser changes, and with it the norm in which $\hat w$ is shortest.
+# **Next:** in [lesson 3](03_optimizer_geometry.ipynb) the optimiser changes, and with it the norm in which
+# $\hat w$ is shortest.

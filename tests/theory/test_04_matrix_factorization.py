@@ -137,7 +137,7 @@ def test_the_nuclear_solution_has_low_rank(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_late_speeds_are_the_singular_values_of_the_dual(seed):
-    """Near the end s_k grows as s_1 to the power sigma_k(S), S = sum lambda_i A_i scaled to ||S||_op = 1.
+    """Near the end s_k grows as s_1 to the power rho_k(S), S = sum lambda_i A_i scaled to ||S||_op = 1.
 
     Measured: growth of the logarithms from step 1,000 to 10,000, the two leading values of S: within 0.05.
     """
@@ -150,20 +150,20 @@ def test_late_speeds_are_the_singular_values_of_the_dual(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_singular_values_start_as_predicted(seed):
-    """From U = beta I, V = 0: s_k = beta^2/4 ((1 + eta sigma_k)^2t - (1 - eta sigma_k)^2t).
+    """From U = beta I, V = 0: s_k = beta^2/4 ((1 + eta rho_k)^2t - (1 - eta rho_k)^2t).
 
-    The sigma_k are the singular values of the first pull, mean A_i / 2.
+    The rho_k are the singular values of the first pull, mean A_i / 2.
     Measured: plain descent of step 0.1 while s_1 < 1e-3: within 1 percent.
     """
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(8, 4, 4))
-    sigma = np.linalg.svd(A.mean(axis=0) / 2, compute_uv=False)
+    rho = np.linalg.svd(A.mean(axis=0) / 2, compute_uv=False)
     beta, eta, t, U, V = 1e-3, 0.1, 0, 1e-3 * np.eye(4), np.zeros((4, 4))
     while np.linalg.norm(U @ V.T, 2) < 1e-3:
         u = np.tensordot(A, U @ V.T)
         M = np.tensordot(np.exp(-np.logaddexp(0, u)) / 8, A, 1)
         U, V, t = U + eta * M @ V, V + eta * M.T @ U, t + 1
-    predicted = beta**2 / 4 * ((1 + eta * sigma) ** (2 * t) - (1 - eta * sigma) ** (2 * t))
+    predicted = beta**2 / 4 * ((1 + eta * rho) ** (2 * t) - (1 - eta * rho) ** (2 * t))
     assert predicted[0] > 500 * beta**2
     np.testing.assert_allclose(np.linalg.svd(U @ V.T, compute_uv=False), predicted, rtol=0.01)
 
@@ -173,7 +173,7 @@ def test_a_large_unbalanced_start_behaves_like_entries(seed):
     """From U = beta I, V = 0 with large beta, W follows descent on the entries.
 
     Measured: when the loss first is below 1e-4: cosine to the path of entries at the same loss above 0.999
-    for beta = 30, below 0.99 for beta = 0.001.
+    for beta = 30, below 0.99 for beta = 0.1. Each step is shorter than the start that it leaves.
     """
     _, _, A = pairs(seed)
 
@@ -185,12 +185,12 @@ def test_a_large_unbalanced_start_behaves_like_entries(seed):
         M = (weights(W, A) @ A).reshape(5, 4)
         W = W + 0.05 * M / np.linalg.norm(M)
     ends = {}
-    for beta in (30.0, 0.001):
+    for beta in (30.0, 0.1):
         start = beta * np.eye(5), np.zeros((4, 5))
         steps = train(*start, A, 10_000, lr=0.05 if beta < 1 else 0.05 / beta)
         ends[beta] = next(U @ V.T for U, V in steps if fitted(U @ V.T))
     assert cosine(ends[30.0], W) > 0.999
-    assert cosine(ends[0.001], W) < 0.99
+    assert cosine(ends[0.1], W) < 0.99
 
 
 def test_imbalance_is_conserved_in_the_limit_of_small_steps():

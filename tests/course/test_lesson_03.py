@@ -1,0 +1,95 @@
+"""What lesson 03 builds from scratch agrees with `mini_attn` and torch."""
+
+import ast
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from course.build import ROOT
+from course.notebook import from_source
+from mini_attn import data, models, optim, svm, train
+
+steepest_steps, certify, mirror_step, spectral_step, newton_schulz = (
+    spec.reference for spec in exercises.exercises("03")
+)
+
+
+@functools.cache
+def lesson():
+    """The functions that the lesson's solved source defines."""
+    namespace = {"__name__": "lesson"}
+    for cell in from_source(ROOT / "course" / "source" / "03_optimizer_geometry.py", solved=True).cells:
+        if cell.cell_type == "code":
+            tree = ast.parse(cell.source)
+            kept = ast.Import | ast.ImportFrom | ast.FunctionDef
+            tree.body = [statement for statement in tree.body if isinstance(statement, kept)]
+            exec(compile(tree, "lesson 03", "exec"), namespace)
+    return namespace
+
+
+@pytest.fixture(params=range(3))
+def A(request):
+    """Signed points that some direction separates."""
+    rng = np.random.default_rng(request.param)
+    A = rng.normal(size=(8, 3))
+    A[:, 0] = np.abs(A[:, 0]) + 0.3
+    return A
+
+
+def trained(A, make, steps):
+    points = data.PointData(torch.tensor(A), torch.ones(len(A), dtype=torch.float64))
+    model = models.LinearClassifier(d=A.shape[1])
+    train.fit(model, points, make(model.parameters()), steps, loss="exponential", progress=False)
+    return model.w.detach().numpy()
+
+
+@pytest.mark.parametrize(
+    ("move", "make"),
+    [
+        (lambda w, g, eta: w + eta * steepest_steps(g)[1], lambda w: optim.NormalizedGD(w, lr=0.3)),
+        (lambda w, g, eta: w + eta * steepest_steps(g)[2], lambda w: optim.SignDescent(w, lr=0.3)),
+        (lambda w, g, eta: mirror_step(w, g, eta, 1.5), lambda w: optim.MirrorDescent(w, lr=0.3, p=1.5)),
+        (lambda w, g, eta: mirror_step(w, g, eta, 3.0), lambda w: optim.MirrorDescent(w, lr=0.3, p=3.0)),
+    ],
+    ids=["l_2", "l_inf", "mirror 1.5", "mirror 3"],
+)
+def test_descent_from_scratch_follows_the_library(A, move, make):
+    path = lesson()["descend"](A, move, np.full(15, 0.3))  # few steps: p = 3 amplifies rounding near zero
+    np.testing.assert_allclose(trained(A, make, 15), path[-1], rtol=1e-7)
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-3])
+def test_adam_from_scratch_is_torchs(A, eps):
+    path = lesson()["adam"](A, np.full(60, 0.05), eps=eps)
+    by_torch = trained(A, lambda w: torch.optim.Adam(w, lr=0.05, betas=(0.9, 0.95), eps=eps), 60)
+    np.testing.assert_allclose(by_torch, path[-1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0, np.inf])
+def test_the_bounds_meet_at_the_librarys_solution(A, p):
+    ones = torch.ones(len(A), dtype=torch.float64)
+    solution = svm.solve(svm.HardMarginProblem(torch.tensor(A), None, ones), norm=p)
+    lower, upper = certify(solution.value.numpy(), solution.dual.numpy(), A, p)
+    assert lower == pytest.approx(float(solution.margin), rel=1e-6)
+    assert upper == pytest.approx(float(solution.margin), rel=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (4, 4), (6, 2)])
+def test_the_spectral_step_is_the_librarys(shape):
+    G = np.random.default_rng(0).normal(size=shape)
+    W = torch.nn.Parameter(torch.zeros(shape, dtype=torch.float64))
+    W.grad = torch.tensor(G)
+    optim.SpectralDescent([W], lr=1.0).step()
+    np.testing.assert_allclose(spectral_step(G), W.detach(), atol=1e-12)
+
+
+def test_newton_schulz_is_muons():
+    """One step of torch's Muon from zero, whose polynomial runs in bfloat16 (three digits)."""
+    G = np.random.default_rng(0).normal(size=(4, 6))
+    W = torch.nn.Parameter(torch.zeros(4, 6, dtype=torch.float64))
+    W.grad = torch.tensor(G)
+    torch.optim.Muon([W], lr=1.0, weight_decay=0.0).step()
+    np.testing.assert_allclose(W.detach(), -newton_schulz(G, 5), atol=0.05)
