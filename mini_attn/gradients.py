@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from mini_attn.data import PointData, TokenData
 from mini_attn.losses import Loss
 from mini_attn.models import LinearClassifier, _Attention
-from mini_attn.softmax import logit_gradient, tie_tolerance, tokens_first
+from mini_attn.softmax import contrast, logit_gradient, tokens_first, winners
 
 # Up to this many entries in a sequence's keys BLAS spends its time on calls, so that multiplying and summing
 # over the whole batch is faster; up to this many in all, before products outgrow caches and the allocator.
@@ -75,15 +75,19 @@ def _attention(model, data, loss, batch_dims):
     n, T = data.keys.shape[-3:-1]
     scores = tokens_first(data.scores.expand(*trials, n, T))  # (T, *trials, n)
     G = -scores / n  # dL/ds_it = l'(y_i f_i) y_i g_it / n, but for |l'|
-    tied = tie_tolerance(G)
+    winner = compared = None  # the winners of the last step, most often those of this one too
     compare, pull = _contractions(data.keys, trials)
 
     def evaluate():
+        nonlocal winner, compared
         q, pullback = model.queries(data)
         log_s = torch.log_softmax(compare(q), dim=0)
         s = log_s.exp()
         margins = (s * scores).sum(0)
-        u = logit_gradient(log_s, s, G, batch_dims, tied, loss.log_slope(margins))
+        now = winners(log_s)
+        if winner is None or not torch.equal(now, winner):
+            winner, compared = now, contrast(G, now)
+        u = logit_gradient(log_s, s, *compared, batch_dims, loss.log_slope(margins))
         return margins, pullback(pull(u))
 
     return evaluate

@@ -6,7 +6,7 @@ returns rounding noise; and a little later every s_t but one underflows to zero.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -14,43 +14,50 @@ from torch.autograd.function import once_differentiable
 def logit_gradient(
     log_s: Float[Tensor, "T *batch"],
     s: Float[Tensor, "T *batch"],
-    G: Float[Tensor, "T *batch"],
+    difference: Float[Tensor, "T *batch"],
+    barrier: Float[Tensor, "T *batch"],
     batch_dims: int | None = None,
-    tied: Float[Tensor, "*batch"] | None = None,
     log_weight: Float[Tensor, "*batch"] | None = None,
 ) -> Float[Tensor, "T *batch"]:
-    """The backward of :func:`softmax`, from G = dL/ds to dL/dh, with the tokens first.
+    """The backward of :func:`softmax`, to dL/dh, with the tokens first.
 
     Tokens stand first because reductions over a short last axis are several times slower.
 
     Args:
         log_s, s: log of the attention, and the attention, (T, ...).
-        G: gradient in the attention, same shape.
+        difference, barrier: what :func:`contrast` returns for the incoming gradient and the winners.
         batch_dims: as for :func:`softmax`; trials follow the tokens, (T, *trials, ...).
-        tied: differences |G_t - G_tau| up to this size are ties, (...); None: ``tie_tolerance(G)``.
         log_weight: each row's gradient is multiplied by exp(log_weight), (...).
 
     Introduced in lesson 05.
     """
-    if tied is None:
-        tied = tie_tolerance(G)
-    winner = log_s.max(0, keepdim=True).indices  # argmax is several times slower
-    difference = G - G.gather(0, winner)
-    log_loser = log_s.where(difference.abs() > tied, -torch.inf)
+    log_loser = log_s + barrier
     if log_weight is not None:
-        log_loser = log_loser + log_weight
+        log_loser += log_weight
     if batch_dims is not None:  # take out the largest weight that still pulls, in each trial
         log_factor = log_loser.amax(0)
         log_factor = log_factor.amax(tuple(range(batch_dims, log_factor.ndim)), keepdim=True)
         log_factor = log_factor.clamp(min=torch.finfo(log_s.dtype).min)  # no loser pulls: -inf would give NaN
-        log_loser = log_loser - log_factor
-    pull = log_loser.exp().mul_(difference)  # s_t (G_t - G_a), over the factor; 0 for a and for ties
+        log_loser -= log_factor
+    pull = log_loser.exp_().mul_(difference)  # s_t (G_t - G_a), over the factor; 0 for a and for ties
     return pull.addcmul_(s, pull.sum(0), value=-1.0)
 
 
-def tie_tolerance(G: Float[Tensor, "T *batch"]) -> Float[Tensor, "*batch"]:
-    """4 eps max_t |G_t|: a difference below the rounding error of G carries no information."""
-    return 4 * torch.finfo(G.dtype).eps * G.abs().amax(0)
+def winners(log_s: Float[Tensor, "T *batch"]) -> Int[Tensor, "1 *batch"]:
+    """The token with most attention in each row."""
+    return log_s.max(0, keepdim=True).indices  # argmax is several times slower
+
+
+def contrast(
+    G: Float[Tensor, "T *batch"], winner: Int[Tensor, "1 *batch"]
+) -> tuple[Float[Tensor, "T *batch"], Float[Tensor, "T *batch"]]:
+    """G_t - G_a for the winner a of each row; and a barrier, -inf where that is a tie, else 0.
+
+    A difference below the rounding error of G carries no information: up to 4 eps max_t |G_t| is a tie.
+    """
+    difference = G - G.gather(0, winner)
+    tied = difference.abs() <= 4 * torch.finfo(G.dtype).eps * G.abs().amax(0)
+    return difference, torch.zeros_like(G).masked_fill_(tied, -torch.inf)
 
 
 def tokens_first(h: Float[Tensor, "*batch T"]) -> Float[Tensor, "T *batch"]:
@@ -70,7 +77,9 @@ class _Softmax(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, G):
-        return logit_gradient(*ctx.saved_tensors, tokens_first(G), ctx.batch_dims).movedim(0, -1), None
+        log_s, s = ctx.saved_tensors
+        compared = contrast(tokens_first(G), winners(log_s))
+        return logit_gradient(log_s, s, *compared, ctx.batch_dims).movedim(0, -1), None
 
 
 def softmax(logits: Float[Tensor, "*batch T"], batch_dims: int | None = None) -> Float[Tensor, "*batch T"]:

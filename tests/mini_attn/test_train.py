@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from mini_attn import data, geometry, models, optim, svm, train
+from mini_attn.softmax import softmax as stable_softmax
 from mini_attn.softmax import textbook_softmax
 
 points = data.separable_points(12, seed=0)
@@ -204,3 +205,18 @@ def test_head_and_attention_train_together_in_groups_of_their_own():
     groups = [{"params": [model.p]}, {"params": [head.v]}]
     history = train.fit(model, tokens, optim.NormalizedGD(groups, lr=0.05, batch_dims=1), 200, progress=False)
     assert (history["loss"][-1] < history["loss"][0]).all()
+
+
+def test_training_follows_the_winners_as_they_change():
+    """The closed form remembers the winning tokens from step to step; autograd, here by a wrapper, does not."""
+    tokens = data.random_tokens(4, 6, 5, trials=20, seed=3)
+    ends, switches = [], None
+    for options in ({}, {"softmax": lambda logits, batch_dims: stable_softmax(logits, batch_dims)}):
+        model = models.CrossAttention(5, trials=20)
+        optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+        record = {"winner": lambda m: m.attention(tokens).argmax(-1)}
+        history = train.fit(model, tokens, optimizer, 300, every=10, record=record, progress=False, **options)
+        switches = (history["winner"][1:] != history["winner"][:-1]).sum()
+        ends.append(model.W.detach())
+    assert switches > 20
+    torch.testing.assert_close(*ends, rtol=1e-9, atol=1e-9)
