@@ -208,15 +208,18 @@ def test_head_and_attention_train_together_in_groups_of_their_own():
 
 
 def test_training_follows_the_winners_as_they_change():
-    """The closed form remembers the winning tokens from step to step; autograd, here by a wrapper, does not."""
+    """The closed form remembers the winners from step to step; autograd, reached by a wrapper, does not.
+
+    Any token will do as the anchor until attention saturates: then only the winner's differences are exact.
+    """
     tokens = data.random_tokens(4, 6, 5, trials=20, seed=3)
     ends, switches = [], None
     for options in ({}, {"softmax": lambda logits, batch_dims: stable_softmax(logits, batch_dims)}):
         model = models.CrossAttention(5, trials=20)
         optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
         record = {"winner": lambda m: m.attention(tokens).argmax(-1)}
-        history = train.fit(model, tokens, optimizer, 300, every=10, record=record, progress=False, **options)
+        history = train.fit(model, tokens, optimizer, 2000, every=10, record=record, progress=False, **options)
         switches = (history["winner"][1:] != history["winner"][:-1]).sum()
         ends.append(model.W.detach())
     assert switches > 20
-    torch.testing.assert_close(*ends, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(*ends, rtol=1e-6, atol=1e-6)
