@@ -218,7 +218,8 @@ def test_training_follows_the_winners_as_they_change():
         model = models.CrossAttention(5, trials=20)
         optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
         record = {"winner": lambda m: m.attention(tokens).argmax(-1)}
-        history = train.fit(model, tokens, optimizer, 2000, every=10, record=record, progress=False, **options)
+        options |= {"record": record, "every": 10, "progress": False}
+        history = train.fit(model, tokens, optimizer, 2000, **options)
         switches = (history["winner"][1:] != history["winner"][:-1]).sum()
         ends.append(model.W.detach())
     assert switches > 20

@@ -85,13 +85,13 @@ def race_by_matrices(M, beta, eta, t):
 
 
 def race_exponential(M, beta, eta, t):
-    sigma = np.linalg.svd(M, compute_uv=False)
-    return beta**2 * np.exp(2 * eta * sigma * t)
+    rho = np.linalg.svd(M, compute_uv=False)
+    return beta**2 * np.exp(2 * eta * rho * t)
 
 
 def race_of_one_factor(M, beta, eta, t):
-    sigma = np.linalg.svd(M, compute_uv=False)
-    return beta**2 * ((1 + eta * sigma) ** t - 1)
+    rho = np.linalg.svd(M, compute_uv=False)
+    return beta**2 * ((1 + eta * rho) ** t - 1)
 
 
 ANSWERS = {
