@@ -2,7 +2,6 @@
 
 import csv
 import importlib.util
-import os
 from pathlib import Path
 
 import nbformat
@@ -12,7 +11,6 @@ from nbgrader import api
 from course import release
 from course.build import ROOT
 from course.grade import grading, released
-from course.grade.sandbox import SandboxMissing, require
 
 ANSWERS = Path(__file__).parents[1] / "answers" / "lesson_06.py"
 NAME = "06_attention_as_svm"
@@ -94,13 +92,7 @@ def mark_by_hand(url, student, points, comment):
         book.db.commit()
 
 
-def test_a_round_with_thirty_students(tmp_path, answers, monkeypatch):
-    try:
-        require()
-    except SandboxMissing as missing:
-        if os.environ.get("MINI_ATTN_REQUIRE_SANDBOX"):
-            raise
-        pytest.skip(str(missing).split(":")[0])
+def test_a_round_with_thirty_students(walls, tmp_path, answers, monkeypatch):
     lesson, autumn = released.lesson("06"), tmp_path / "autumn"
     release.release("06", autumn)
     hand_in(autumn / "submitted", lesson, 28)
