@@ -206,3 +206,35 @@ def toy_one_sequence(scores: tuple[float, ...] = (1.0, 0.9, 0.0)) -> TokenData:
     return TokenData(
         X=(gamma[:, None] * e1)[None], z=e1[None], y=torch.ones(1, dtype=torch.float64), v=e1, keys=keys[None]
     )
+
+
+def toy_joint(lift: float = 0.5) -> TokenData:
+    """Three sequences of two tokens in the plane, for training the head and the prompt together.
+
+    Tokens (0,0), (1,1); (0,0), (1,-1); (0,0), (1/2, 1 + lift), labels 1, -1, 1. The second tokens are the
+    ones to keep; the label SVM over them is v_mm = (0, 1). With lift 0 all three are its support vectors;
+    with lift > 0 the third is not.
+
+    Args:
+        lift: how far the third sequence's token lies beyond the label margin, at least 0.
+
+    Returns:
+        float64 TokenData with n = 3, T = 2, d = 2; keys equal values, v = (0, 1), z = (1, 0).
+
+    Raises:
+        ValueError: a negative lift, which would change the label SVM.
+
+    Source: the joint training example in the code of Tarzanagh et al. 2023, "Max-Margin Token Selection in
+    Attention Mechanism": lift 0 is its tight case, lift 1/2 its relaxed one.
+    Introduced in lesson 09.
+    """
+    if not 0 <= lift < float("inf"):
+        raise ValueError(f"lift = {lift}; expected a finite number, 0 or more")
+    best = torch.tensor([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0 + lift]], dtype=torch.float64)
+    e1, e2 = torch.eye(2, dtype=torch.float64)
+    return TokenData(
+        X=torch.stack([torch.zeros_like(best), best], dim=1),
+        z=e1.expand(3, 2),
+        y=torch.tensor([1.0, -1.0, 1.0], dtype=torch.float64),
+        v=e2,
+    )

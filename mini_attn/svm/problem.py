@@ -142,13 +142,17 @@ def label_problem(X: Float[Tensor, "*batch n d"], y: Tensor) -> HardMarginProble
 
 
 def token_problem(
-    keys: Float[Tensor, "*batch n T d"], selected: Int[Tensor, "*batch n"]
+    keys: Float[Tensor, "*batch n T d"],
+    selected: Int[Tensor, "*batch n"],
+    lead: Float[Tensor, "*batch n"] | None = None,
 ) -> HardMarginProblem:
-    """The attention SVM over tokens: min N(p) subject to p.(k_{i alpha_i} - k_it) >= 1 for t != alpha_i.
+    """The attention SVM over tokens: min N(p) subject to p.(k_{i alpha_i} - k_it) >= r_i for t != alpha_i.
 
     Args:
         keys: (..., n, T, d).
         selected: (..., n) alpha_i, the token to keep in each sequence, integers in [0, T).
+        lead: (..., n) r_i, by how much sequence i's token has to lead; 1 unless given. The relaxed Att-SVM
+            has r_i = 0 where sequence i is no support vector of the label SVM.
 
     Returns:
         A problem with vector unknown p (..., d) and n (T - 1) rows, ordered by i, then by t.
@@ -158,11 +162,19 @@ def token_problem(
 
     Source: Tarzanagh, Li, Zhang, Oymak, "Max-margin token selection in attention mechanism" (2023),
         (Att-SVM).
-        Introduced in lesson 06.
+        Introduced in lesson 06; ``lead`` in lesson 09.
     """
     a = _winner_minus_others("keys", keys, selected)
+    T = keys.shape[-2]
     a = a.flatten(-3, -2)  # (..., n * (T - 1), d)
-    return HardMarginProblem(a, None, torch.ones_like(a[..., 0]))
+    if lead is None:
+        return HardMarginProblem(a, None, torch.ones_like(a[..., 0]))
+    if not isinstance(lead, Tensor) or lead.shape != selected.shape:
+        raise ValueError(
+            f"lead must be a tensor of shape {tuple(selected.shape)}, one number per sequence, "
+            f"got {_describe(lead)}"
+        )
+    return HardMarginProblem(a, None, lead.to(a).repeat_interleave(T - 1, dim=-1))
 
 
 def attention_problem(

@@ -39,6 +39,13 @@ def test_keys_are_the_tokens_unless_given():
     assert toy.keys.tolist() == [[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]]
 
 
+def test_the_joint_toys_third_token_is_lifted_off_the_label_margin():
+    toy = data.toy_joint(0.25)
+    assert toy.X[:, 0].eq(0).all()
+    torch.testing.assert_close(toy.scores[:, 1], torch.tensor([1.0, 1.0, 1.25], dtype=torch.float64))
+    assert toy.optimal.tolist() == [1, 1, 1]
+
+
 def test_to_moves_every_field():
     tokens = data.random_tokens(2, 3, 4).to(dtype=torch.float32)
     assert {t.dtype for t in (tokens.X, tokens.z, tokens.y, tokens.v, tokens.keys)} == {torch.float32}
@@ -82,6 +89,7 @@ def test_bad_tokens_are_refused_with_a_reason(change, says):
         (lambda: data.random_tokens(2, 3, 4, trials=-1), "trials = -1"),
         (lambda: data.separable_points(0), "n = 0"),
         (lambda: data.toy_one_sequence((1.0, 2.0)), "the toy has 3 tokens"),
+        (lambda: data.toy_joint(-0.1), "lift = -0.1; expected a finite number, 0 or more"),
         (lambda: data.PointData(torch.ones(3), torch.ones(3)), "X must be a tensor of shape"),
         (lambda: data.PointData(torch.ones(3, 2), torch.ones(2)), "y has shape"),
     ],

@@ -105,6 +105,22 @@ def test_bad_selections(selected, message):
         svm.token_problem(torch.ones(1, 3, 2), selected)
 
 
+def test_each_sequence_may_have_its_own_lead():
+    keys = torch.tensor([[[1.0, 0], [0, 0], [0, 2]], [[0, 1], [0, 0], [3, 0]]])
+    selected = torch.tensor([0, 2])
+    plain = svm.token_problem(keys, selected)
+    relaxed = svm.token_problem(keys, selected, torch.tensor([1, 0]))
+    assert torch.equal(relaxed.a, plain.a)
+    assert relaxed.r.tolist() == [1, 1, 0, 0]
+    batch = svm.token_problem(keys.expand(3, 2, 3, 2), selected.expand(3, 2), torch.ones(3, 2))
+    assert torch.equal(batch.r, plain.r.expand(3, 4))
+
+
+def test_bad_leads():
+    with pytest.raises(ValueError, match=r"lead must be a tensor of shape \(2,\), one number per sequence"):
+        svm.token_problem(torch.ones(2, 3, 2), torch.tensor([0, 1]), torch.ones(4))
+
+
 def test_bad_labels_and_queries():
     with pytest.raises(ValueError, match=r"labels y must be -1 or \+1"):
         svm.label_problem(torch.ones(2, 2), torch.tensor([0, 1]))

@@ -1,0 +1,96 @@
+"""What lesson 09 builds from scratch agrees with `mini_attn`."""
+
+import ast
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from course.build import ROOT
+from course.notebook import from_source
+from mini_attn import data, models, optim, svm, train
+
+head_gradient, support_sequences, relaxed_sides, softened_sides, _ = (
+    spec.reference for spec in exercises.exercises("09")
+)
+
+
+@functools.cache
+def lesson():
+    """The functions that the lesson's solved source defines."""
+    namespace = {"__name__": "lesson"}
+    for cell in from_source(ROOT / "course" / "source" / "09_joint_training.py", solved=True).cells:
+        if cell.cell_type == "code":
+            tree = ast.parse(cell.source)
+            kept = ast.Import | ast.ImportFrom | ast.FunctionDef
+            tree.body = [statement for statement in tree.body if isinstance(statement, kept)]
+            exec(compile(tree, "lesson 09", "exec"), namespace)
+    return namespace
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_gradients_are_the_librarys(seed):
+    tokens = data.random_tokens(n=3, T=4, d=5, seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    v, p = torch.randn(2, 5, generator=generator, dtype=torch.float64)
+    model = models.PromptAttention(5, init=p, head=models.LinearHead(5, init=v))
+    torch.nn.functional.softplus(-tokens.y * model(tokens)).mean().backward()
+    arrays = (v.numpy(), p.numpy(), tokens.X.numpy(), tokens.y.numpy())
+    np.testing.assert_allclose(head_gradient(*arrays), model.head.v.grad, rtol=1e-10)
+    np.testing.assert_allclose(lesson()["prompt_gradient"](*arrays), model.p.grad, rtol=1e-10)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 2.0])
+def test_the_lessons_descent_takes_the_librarys_path(ratio):
+    tokens = data.toy_joint(0.3)
+    path_v, path_p = lesson()["descend"](*lesson()["toy"](0.3), ratio, steps=400)
+    model = models.PromptAttention(2, head=models.LinearHead(2))
+    groups = [{"params": [model.p]}, {"params": [model.head.v], "lr": 0.1 * ratio}]
+    train.fit(model, tokens, optim.NormalizedGD(groups, lr=0.1), steps=400, progress=False)
+    np.testing.assert_allclose(path_v[-1], model.head.v.detach(), atol=1e-7)
+    np.testing.assert_allclose(path_p[-1], model.p.detach(), atol=1e-7)
+
+
+def test_the_relaxed_rows_are_the_librarys():
+    tokens = data.random_tokens(n=3, T=4, d=8, seed=5)
+    support = torch.tensor([True, False, True])
+    problem = svm.token_problem(tokens.keys, tokens.optimal, support.to(torch.float64))
+    np.testing.assert_array_equal(problem.r, relaxed_sides(support.numpy(), 4))
+    assert torch.equal(problem.a, svm.token_problem(tokens.keys, tokens.optimal).a)
+
+
+def test_support_sequences_are_those_with_a_dual():
+    tokens = data.random_tokens(n=6, T=1, d=4, seed=1)
+    points = tokens.y[:, None] * tokens.X[:, 0] + torch.tensor([2.0, 0, 0, 0])  # separable
+    solution = svm.solve(svm.label_problem(points, torch.ones(6)))
+    support = support_sequences(points.numpy(), np.ones(6), solution.value.numpy())
+    np.testing.assert_array_equal(support, solution.dual > 1e-9)
+    assert 0 < support.sum() < 6
+
+
+@pytest.mark.parametrize("ratio", [0.125, 0.25, 0.5, 1.5])
+@pytest.mark.parametrize("lift", [0.25, 0.5])
+def test_bisection_finds_the_direction_of_the_largest_smallest_exponent(lift, ratio):
+    X, _ = lesson()["toy"](lift)
+    angle = np.linspace(-0.2, 0.6, 80_001)
+    units = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    exponents = units @ X[:, 1].T + ratio * np.array([0, 0, lift])
+    best = angle[exponents.min(axis=1).argmax()]
+    p = lesson()["softened_svm"](X, np.array([1, 1, 1 + lift]), ratio)
+    assert np.arctan2(p[1], p[0]) == pytest.approx(best, abs=2e-5)
+
+
+def test_the_lessons_minimiser_beats_its_neighbours():
+    X, y = lesson()["toy"](0.5)
+    a, b = np.radians(lesson()["minimiser"](X, y, 3.0, 6.0))
+
+    def loss(a, b):
+        v, p = 3 * np.array([np.cos(a), np.sin(a)]), 6 * np.array([np.cos(b), np.sin(b)])
+        s = lesson()["attention"](p, X)
+        return np.logaddexp(0, -y * (s * (X @ v)).sum(axis=1)).mean()
+
+    around = np.linspace(-np.pi, np.pi, 361)
+    assert loss(a, b) <= min(loss(a + da, b + db) for da in around[::6] for db in around[::6]) + 1e-12
+    assert loss(a, b) <= min(loss(a + e, b + f) for e in (-0.01, 0, 0.01) for f in (-0.01, 0, 0.01))
