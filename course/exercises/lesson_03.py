@@ -26,10 +26,14 @@ def _with_row(row, change):
     return wrong
 
 
-def _basis(g, k, value):
-    step = np.zeros_like(g)
-    step[k] = value
-    return step
+def _first(value, pick=np.abs):
+    """The right steps, but the first row is value(g_k) in the coordinate k where pick(g) is largest."""
+    return _with_row(0, lambda g: np.where(np.arange(len(g)) == pick(g).argmax(), value(g), 0.0))
+
+
+def _unscaled(g):
+    lengths = np.array([np.abs(g).max(), np.linalg.norm(g), np.abs(g).sum()])
+    return steepest_steps(g) * lengths[:, None]
 
 
 def step_cases(rng):
@@ -42,30 +46,35 @@ def step_cases(rng):
 
 
 STEEPEST = [
-    Misconception(
-        lambda g: -steepest_steps(g), "These steps go uphill: a step that decreases g.v has g.v < 0."
-    ),
+    Misconception(lambda g: -steepest_steps(g), "These steps go uphill: a downhill step has g.v < 0."),
     Misconception(lambda g: steepest_steps(g)[::-1], "The order is turned round: first l_1, last l_inf."),
     Misconception(
-        _with_row(0, lambda g: _basis(g, g.argmax(), -1.0)),
+        _first(lambda g: -1.0, pick=np.array),
         "Your coordinate is that of the largest entry of g; take the largest absolute value.",
     ),
     Misconception(
-        _with_row(0, lambda g: _basis(g, np.abs(g).argmax(), -1.0)),
+        _first(lambda g: -1.0),
         "The first row moves down its coordinate whatever the sign of g there: where g < 0, move up.",
     ),
     Misconception(
-        _with_row(0, lambda g: _basis(g, np.abs(g).argmax(), np.sign(g[np.abs(g).argmax()]))),
+        _first(np.sign),
         "The first row goes uphill: mind the sign of g in the chosen coordinate.",
     ),
     Misconception(
-        _with_row(0, lambda g: _basis(g, np.abs(g).argmax(), -g[np.abs(g).argmax()])),
-        "The first row has the right direction, but its length is |g_k|; make it one.",
+        _first(np.negative), "The first row has the right direction, but length |g_k|; make it one."
     ),
     Misconception(
         _with_row(0, lambda g: -g / np.abs(g).sum()),
         "The first row is -g made one long in l_1. It has the right length, but another step of that length "
         "decreases g.v more: spend all of it on one coordinate.",
+    ),
+    Misconception(_with_row(1, np.negative), "The middle row is -g; divide it by its Euclidean length."),
+    Misconception(_unscaled, "The rows must have length one in their own norm."),
+    Misconception(
+        lambda g: np.stack([*_unscaled(g)[:2], -np.sign(g)]), "The first two rows must have length one."
+    ),
+    Misconception(
+        lambda g: np.stack([-g, -g, -g]), "All rows are -g. Each must have length one in its own norm."
     ),
     Misconception(
         _with_row(2, lambda g: -g / np.abs(g).max()),
@@ -99,6 +108,10 @@ def _bounds(lower=None, upper=None):
     return wrong
 
 
+def _dual(order):
+    return _bounds(upper=lambda w, lam, A, p: np.linalg.norm(lam @ A, order(p)) / lam.sum())
+
+
 def certify_cases(rng):
     cases = []
     for p, d in ((1, 3), (np.inf, 3), (3.0, 4), (1.5, 2), (2, 3)):
@@ -108,28 +121,30 @@ def certify_cases(rng):
 
 
 BOUNDS = [
+    Misconception(_dual(lambda p: p), "The first is right; the second needs the dual norm, 1/p + 1/q = 1."),
+    Misconception(_dual(lambda p: 2), "The first is right; the second is Euclidean. Take the dual norm."),
     Misconception(
-        _bounds(upper=lambda w, lam, A, p: np.linalg.norm(lam @ A, p) / lam.sum()),
-        "The first number is right. The second needs the dual norm, l_q with 1/p + 1/q = 1.",
+        _dual(lambda p: p / (p - 1)),
+        "For p = 1 the dual norm is l_inf, for p = inf it is l_1: treat them apart.",
     ),
     Misconception(
-        _bounds(upper=lambda w, lam, A, p: np.linalg.norm(lam @ A) / lam.sum()),
-        "The first number is right. The second is the Euclidean bound of lesson 02; take the dual norm.",
+        _dual(lambda p: np.inf if p == 1 else p / (p - 1)),
+        "Right unless p is infinite: there 1/p = 0, so q = 1 (p / (p - 1) is not a number).",
     ),
     Misconception(
-        _bounds(
-            lambda w, lam, A, p: (A @ w).min() / np.linalg.norm(w, dual_exponent(p)),
-            lambda w, lam, A, p: np.linalg.norm(lam @ A, p) / lam.sum(),
-        ),
+        lambda w, lam, A, p: certify(w, lam, A, dual_exponent(p)),
         "The two norms are exchanged: w is measured in l_p, sums of signed points in the dual norm.",
+    ),
+    Misconception(
+        lambda w, lam, A, p: certify(w, lam, A, 2),
+        "Both numbers are the Euclidean ones of lesson 02: use the l_p norm of w, and the dual norm.",
     ),
     Misconception(
         _bounds(lower=lambda w, lam, A, p: (A @ w).min() / np.linalg.norm(w)),
         "The second number is right. Divide the first by the l_p norm of w, not its Euclidean length.",
     ),
     Misconception(
-        _bounds(lower=lambda w, lam, A, p: (A @ w).min()),
-        "The second number is right. The first grows with w; divide by its l_p norm.",
+        _bounds(lower=lambda w, lam, A, p: (A @ w).min()), "The first grows with w; divide by its l_p norm."
     ),
     Misconception(
         _bounds(upper=lambda w, lam, A, p: np.linalg.norm(lam @ A, dual_exponent(p))),
@@ -138,14 +153,6 @@ BOUNDS = [
     Misconception(
         _bounds(upper=lambda w, lam, A, p: lam @ np.linalg.norm(A, dual_exponent(p), axis=1) / lam.sum()),
         "The first number is right. In the second, add up first and take the norm last: vectors can cancel.",
-    ),
-    Misconception(
-        _bounds(
-            upper=lambda w, lam, A, p: (
-                np.linalg.norm(lam @ A, np.inf if p in (1, np.inf) else p / (p - 1)) / lam.sum()
-            )
-        ),
-        "Right unless p is infinite: there 1/p = 0, so q = 1 (p / (p - 1) is not a number).",
     ),
 ]
 
@@ -206,8 +213,7 @@ MIRROR = [
         "On the way back you took the power p - 1 again; its inverse is the power 1 / (p - 1).",
     ),
     Misconception(
-        _mirror(lambda w, p: w, _length, lambda z, p: z),
-        "This moves w itself. In mirror descent the step is taken in z = grad psi(w).",
+        _mirror(lambda w, p: w, _length, lambda z, p: z), "This moves w itself; step in z = grad psi(w)."
     ),
     Misconception(
         _mirror(lambda w, p: w, lambda g, p: np.linalg.norm(g), lambda z, p: z),
@@ -227,13 +233,9 @@ MIRROR = [
         "You divided g by its l_p norm. It lives with z, in the dual space: use l_q, q = p / (p - 1).",
     ),
     Misconception(
-        _mirror(_into, lambda g, p: np.linalg.norm(g), _back),
-        "You divided g by its Euclidean norm; use the dual norm l_q, q = p / (p - 1).",
+        _mirror(_into, lambda g, p: np.linalg.norm(g), _back), "Divide g by the dual norm, not the Euclidean."
     ),
-    Misconception(
-        _mirror(_into, lambda g, p: 1.0, _back),
-        "The gradient is not normalised: divide it by its l_q norm.",
-    ),
+    Misconception(_mirror(_into, lambda g, p: 1.0, _back), "Normalise: divide the gradient by its l_q norm."),
 ]
 
 # 03.4
@@ -246,32 +248,28 @@ def spectral_step(G):
 
 
 def spectral_cases(rng):
-    return [(rng.normal(size=shape),) for shape in ((3, 3), (2, 4), (5, 3), (4, 4))]
+    return [(rng.normal(size=shape),) for shape in ((2, 3), (3, 3), (5, 3), (4, 4))]
 
 
 SPECTRAL = [
+    Misconception(lambda G: -spectral_step(G), "This goes uphill: the product with G must be negative."),
     Misconception(
-        lambda G: -spectral_step(G), "This goes uphill: the inner product with G must be negative."
-    ),
-    Misconception(
-        lambda G: -np.linalg.svd(G)[0] @ np.linalg.svd(G)[2].T,
+        lambda G: -np.linalg.svd(G, full_matrices=False)[0] @ np.linalg.svd(G, full_matrices=False)[2].T,
         "numpy's third factor is already V^T: transpose nothing.",
     ),
     Misconception(
-        lambda G: -G / np.linalg.norm(G, 2),
-        "This is -G, made one long in the spectral norm. Lift all singular values to one.",
+        lambda G: -np.linalg.svd(G)[0] @ np.linalg.svd(G)[2],
+        "Use full_matrices=False: otherwise the factors of a matrix that is not square do not fit together.",
     ),
     Misconception(
-        lambda G: -G / np.linalg.norm(G),
-        "This is -G divided by its Frobenius norm: the step of normalised GD.",
+        lambda G: -G / np.linalg.norm(G, 2), "This only scales -G. Lift all singular values to one."
     ),
+    Misconception(lambda G: -G / np.linalg.norm(G), "This is -G over its Frobenius norm, the step of NGD."),
     Misconception(
         lambda G: -np.outer(np.linalg.svd(G)[0][:, 0], np.linalg.svd(G)[2][0]),
         "You kept one singular value: the step in the nuclear norm. Lift all of them to one.",
     ),
-    Misconception(
-        lambda G: -np.sign(G), "This is the sign of each entry: steepest in the entrywise l_inf norm."
-    ),
+    Misconception(lambda G: -np.sign(G), "This is the sign of each entry: steepest in the max-norm."),
     Misconception(lambda G: -G, "This is -G: the singular values are still in. Set them all to one."),
 ]
 
@@ -285,12 +283,12 @@ def newton_schulz(G, steps):
     return _iterate(G, steps)
 
 
-def _iterate(G, steps, length=np.linalg.norm, coefficients=COEFFICIENTS):
+def _iterate(G, steps, length=np.linalg.norm, coefficients=COEFFICIENTS, product=lambda X: X @ X.T):
     a, b, c = coefficients
     with np.errstate(all="ignore"):
         X = G / length(G)
         for _ in range(steps):
-            S = X @ X.T
+            S = product(X)
             X = a * X + (b * S + c * S @ S) @ X
     return X
 
@@ -304,14 +302,13 @@ def _entrywise(G, steps):
 
 
 def muon_cases(rng):
-    shapes = ((3, 3), 2), ((2, 4), 1), ((4, 3), 5), ((3, 5), 3)
+    shapes = ((2, 3), 2), ((3, 3), 1), ((4, 3), 5), ((3, 5), 3)
     return [(rng.normal(size=shape), steps) for shape, steps in shapes]
 
 
 MUON = [
     Misconception(
-        lambda G, steps: _iterate(G, steps, length=lambda G: 1.0),
-        "Divide G by its Frobenius norm first: powers of singular values above one explode.",
+        lambda G, steps: _iterate(G, steps, length=lambda G: 1.0), "Divide G by its Frobenius norm first."
     ),
     Misconception(
         lambda G, steps: _iterate(G, steps, length=lambda G: np.linalg.norm(G, 2)),
@@ -329,11 +326,15 @@ MUON = [
         lambda G, steps: _iterate(G, 1), "You applied the polynomial once; apply it `steps` times."
     ),
     Misconception(
-        lambda G, steps: -_iterate(G, steps),
-        "The sign is turned: here return the approximation of +U V^T.",
+        lambda G, steps: _iterate(G, 5), "Five steps are Muon's habit; here apply `steps` of them."
     ),
     Misconception(
-        lambda G, steps: np.linalg.svd(G, full_matrices=False)[0] @ np.linalg.svd(G, full_matrices=False)[2],
+        lambda G, steps: _iterate(G, steps, product=lambda X: X.T @ X),
+        "To the left of X stands X X^T. With X^T X the product goes to the right: X (X^T X).",
+    ),
+    Misconception(lambda G, steps: -_iterate(G, steps), "The sign is turned: here approximate +U V^T."),
+    Misconception(
+        lambda G, steps: -spectral_step(G),
         "This is U V^T itself. Return what the polynomial makes of G in the given number of steps.",
     ),
 ]

@@ -15,7 +15,7 @@
 # **You will be able to**
 #
 # - derive the steepest step in any norm, and name the optimiser that takes it;
-# - prove in five lines that its margin tends to the largest margin in that norm, and say how fast;
+# - prove that its margin tends to the largest margin in that norm, and measure how fast;
 # - certify a margin in any norm with the weights of lesson 2;
 # - write mirror descent, the spectral step and Muon's shortcut in a few lines each;
 # - say when Adam is sign descent, and what its $\varepsilon$ and its memory do to the limit.
@@ -121,8 +121,9 @@ def draw_region(A, ax):
 
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4))
-plots.points(X, y, left)
-left.set(xlim=(-4.4, 4.4), ylim=(-4.4, 4.4))
+for label, marker, color in ((1, "o", "black"), (-1, "s", "grey")):  # colours stand for norms here
+    left.scatter(*X[y == label].T, s=60, marker=marker, color=COLORS[color], edgecolor="white", zorder=3)
+left.set(xlim=(-4.4, 4.4), ylim=(-4.4, 4.4), xlabel="$x_1$", ylabel="$x_2$", aspect="equal")
 draw_region(A, right)
 for p in (1.0, 2.0, np.inf):
     w_hat, mu = best[p]
@@ -130,7 +131,7 @@ for p in (1.0, 2.0, np.inf):
     plots.boundary(w_hat, left, color=color, label=NAMES[p])
     right.plot(*ball(p, 1 / mu).T, color=color, linewidth=1.6)
     right.plot(*w_hat, "o", color=color, markersize=9)
-left.legend(loc="lower right")
+left.legend(loc="center left", bbox_to_anchor=(0, 0.58))
 right.text(0.5, 0.5, r"all $a_i \cdot w \geq 1$")
 show(
     fig,
@@ -140,10 +141,11 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** Left: the points, and the separating line of largest margin in three norms. Right: the plane
-# of weights. The shaded $w$ get every point right by at least 1. Around the origin (cross), grow a ball of
-# each norm until it touches the shaded region: the diamond of $\ell_1$ touches with its corner on the first
-# axis, the circle at $(2, 1)$ times a number, the square at $(12, 11)$ times a number.
+# **Figure 1.** Left: the points (black discs: $y_i = 1$, grey squares: $y_i = -1$), and the separating line
+# of largest margin in three norms. Right: the plane of weights. The shaded $w$ get every point right by at
+# least 1. Around the origin (cross), grow a ball of each norm until it touches the shaded region: the
+# diamond of $\ell_1$ touches with its corner on the first axis, the circle at $(2, 1)$ times a number, the
+# square at $(12, 11)$ times a number.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Three norms, three lines, and more than 42 degrees between the outer two. You can check the best
@@ -243,16 +245,17 @@ show(
 # unit ball; here $g = (-1.5, -0.7)$, and lower is to the upper right.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The three steps belong to three old friends. Along one coordinate at a time: **coordinate descent**, the
-# core of boosting. Along $-g$: **normalised gradient descent** (NGD) from lesson 1. By the same length in
-# every coordinate: **sign descent**. We run all three, with the exponential loss
+# The three steps belong to three old friends. Along one coordinate at a time: **coordinate descent**. It is
+# the core of *boosting*, which builds a classifier from many weak ones by raising one weight at a time.
+# Along $-g$: **normalised gradient descent** (NGD) from lesson 1. By the same length in every coordinate:
+# **sign descent**. We run all three, with the exponential loss
 #
 # $$L(w) = \frac1n \sum_{i=1}^n e^{-a_i \cdot w} , \qquad
 # -\frac{\nabla L(w)}{L(w)} = \sum_i q_i\, a_i , \qquad
 # q_i = \frac{e^{-a_i \cdot w}}{\sum_k e^{-a_k \cdot w}} .$$
 #
-# (For points far on the right side the logistic loss is the same up to a vanishing factor, and so are all
-# limits below.) Normalised steps only need the direction of the gradient, so we divide by $L$ and nothing
+# (For points far on the right side the logistic loss and this one agree ever more closely, so the limits
+# are the same.) Normalised steps only need the direction of the gradient, so we divide by $L$ and nothing
 # underflows.
 
 
@@ -291,6 +294,7 @@ for p, W in constant.items():
     )
     assert abs(degrees(W[-1]) - degrees(best[p][0])) < 0.1
 assert constant[1.0][-1, 1] == 1
+assert np.allclose(degrees(constant[np.inf][:10]), 45)
 
 # %% slideshow={"slide_type": "subslide"}
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.9))
@@ -318,7 +322,8 @@ show(
 # %% [markdown]
 # **Figure 3.** Left: the first steps, of length 1 in each norm; dashed, the direction of largest margin in
 # that norm. Right: the iterates, later ones larger, scaled so that the worst point has $a_i \cdot w = 1$.
-# Each run slides along the boundary to where its own ball touches.
+# Each run slides along the boundary to where its own ball touches. The early dots of $\ell_\infty$
+# coincide: its first ten iterates all lie at 45 degrees.
 
 # %% [markdown]
 # Same loss, same points, same start: three limits, each that of its norm, within a tenth of a degree.
@@ -326,7 +331,7 @@ show(
 # is *sparse*: that is what the corner of the diamond does.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 3.3 Five lines of proof
+# ## 3.3 The proof
 #
 # Lesson 2 bounded all Euclidean margins with weights. The same two inequalities work in any norm. For weights
 # $\lambda_i \ge 0$, not all zero, and every $w$ with $\lVert w \rVert = 1$,
@@ -391,7 +396,9 @@ for p, W in constant.items():
 # %% [markdown]
 # **Proof.** One step $v_s$ with weights $q$ multiplies the loss by
 # $\sum_i q_i\, e^{-\eta_s a_i \cdot v_s}$, an average of exponentials of numbers in
-# $[-\eta_s R, \eta_s R]$, because $|a_i \cdot v_s| \le \lVert a_i \rVert_* \le R$. By Hoeffding's lemma,
+# $[-\eta_s R, \eta_s R]$, because $|a_i \cdot v_s| \le \lVert a_i \rVert_* \le R$. *Hoeffding's lemma* says
+# that for numbers $z_i$ in $[-c, c]$ and weights $q_i \ge 0$ that add up to one,
+# $\log \sum_i q_i\, e^{-z_i} \le -\sum_i q_i\, z_i + c^2/2$. With $z_i = \eta_s\, a_i \cdot v_s$,
 #
 # $$\log \frac{L(w_s)}{L(w_{s-1})} \le -\eta_s \sum_i q_i\, a_i \cdot v_s + \tfrac12 \eta_s^2 R^2 .$$
 #
@@ -399,7 +406,7 @@ for p, W in constant.items():
 # *the certificate is the slope*. Sum over the steps, with $L(w_0) = 1$:
 # $-\log L(w_t) \ge \hat\mu \sum_s \eta_s - \frac12 R^2 \sum_s \eta_s^2$. The worst point has
 # $e^{-\min_i a_i \cdot w_t} \le n L(w_t)$, so $\min_i a_i \cdot w_t \ge -\log L(w_t) - \log n$. Finally
-# $\lVert w_t \rVert \le \sum_s \eta_s$; divide. $\square$
+# $\lVert w_t \rVert \le \sum_s \eta_s$; divide (allowed since the left side is then positive). $\square$
 #
 # Which norm it is, we used nowhere. The optimiser puts the norm in, at the word *steepest*.
 
@@ -407,9 +414,10 @@ for p, W in constant.items():
 # ### How fast?
 #
 # The theorem guarantees $\log t / \sqrt t$. Lesson 1 suggests more: NGD's error was an offset that stays
-# bounded, divided by a norm that grows. If that is so in every norm, the gap $1 - \mu(w_t)/\hat\mu$ falls
-# as $1/\lVert w_t \rVert$: like $1/t$ with constant steps, like $1/\sqrt t$ with steps $\eta/\sqrt t$. We
-# measure. Single steps zigzag, so we take the worst gap in each third of a decade.
+# bounded, divided by a norm that grows. If that is so in every norm, the gap $1 - \mu(w_t)/\hat\mu$ falls as
+# $1/\lVert w_t \rVert$: like $1/t$ with constant steps, like $1/\sqrt t$ with steps $\eta/\sqrt t$. We
+# measure on these points; we do not prove it, and in section 3.7 constant steps get stuck. Single
+# steps zigzag, so we take the worst gap in each third of a decade.
 
 
 # %%
@@ -439,7 +447,9 @@ for name, runs in (("constant", constant), ("2/sqrt(t)", decreasing)):
         exponent = np.polyfit(np.log(t[late]), np.log(gap[late]), 1)[0]
         print(f"steps {name:9}  p = {p:3}: gap {gap[-1]:.0e}, exponent {exponent:.1f}")
         expected = -1 if name == "constant" else -0.5
-        assert abs(exponent - expected) < 0.05 or (p == 2 and name != "constant")
+        if p == 2 and name != "constant":
+            expected = -0.2  # not there yet: see below
+        assert abs(exponent - expected) < 0.05
         etas = np.ones(10_000) if name == "constant" else shrinking
         assert (margins(W, A, p) >= guarantee(etas, best[p][1], radius(A, p), len(A))).all()
 assert 390 < np.linalg.norm(decreasing[2.0][-1]) < 400
@@ -458,6 +468,8 @@ for ax, runs, etas, slope, title in (
         bound = 1 - guarantee(etas, mu, radius(A, p), len(A)) / mu
         assert (bound[-1] < 1) == (slope == -0.5)
         ax.loglog(np.arange(1, 10_001), np.where(bound < 1, bound, np.nan), color=color, linewidth=1.2)
+    if slope == -0.5:
+        ax.text(700, 0.7, "guaranteed", ha="right", va="center", fontsize=11)
     line = np.array([30, 10_000])
     ax.loglog(line, 0.15 * (line / 30.0) ** slope, color=COLORS["black"], linestyle="--", linewidth=1.4)
     ax.set(xlabel="step $t$", title=title, ylim=(1e-5, 1.2))
@@ -465,33 +477,36 @@ axes[0].set_ylabel(r"gap $1 - \mu(w_t)/\hat\mu$")
 axes[0].legend(loc="lower left")
 show(
     fig,
-    alt="Gaps against steps on logarithmic axes. With constant steps the dots of all three norms fall along "
-    "a dashed line of slope minus one; with decreasing steps along one of slope minus one half. The "
-    "guarantee, in the right panel only, lies far above.",
+    alt="Gaps against steps on logarithmic axes. With constant steps the dots of all three norms come to "
+    "fall along a dashed line of slope minus one; with decreasing steps those of l one and l infinity fall "
+    "along one of slope minus one half, while those of l two are nearly level. The guarantee, short lines "
+    "in the upper right corner of the right panel, lies far above.",
 )
 
 # %% [markdown]
-# **Figure 4.** Markers: the worst gap in each third of a decade. Dashed: slopes $-1$ and $-1/2$. Solid:
-# what the theorem guarantees (it says nothing in the left panel, where its bound stays above 1).
+# **Figure 4.** Markers: the worst gap in each third of a decade. Dashed: slopes $-1$ and $-1/2$. Solid, top
+# right: what the theorem guarantees (it says nothing in the left panel, where its bound stays above 1).
 
 # %% [markdown]
-# The exponents are $-1$ and $-1/2$, as the offset over the norm predicts, and the guarantee holds with room
-# to spare: it would hold for any twelve points of this size. One run is not there yet. In $\ell_2$ the two
-# support vectors, $(1.8, 0.8)$ and $(1.7, 1.0)$, are so much alike that the loss hardly tells one from the
-# other, and the offset settles only at a norm of several hundred. Constant steps get there; shrinking ones,
-# at norm 400 after 10,000 steps, are on their way.
+# All exponents but one are $-1$ and $-1/2$, as the offset over the norm predicts. The guarantee holds with
+# room to spare: it would hold for any twelve points of this size and the same $\hat\mu$. The exception, with
+# $-0.2$, is $\ell_2$ with shrinking steps. This run is not there yet: in $\ell_2$ the two support vectors,
+# $(1.8, 0.8)$ and $(1.7, 1.0)$, are so much alike that the loss hardly tells one from the other, and the
+# offset settles only at a norm of several hundred. Constant steps get there; shrinking ones, at norm 400
+# after 10,000 steps, are on their way.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Between the corners: mirror descent
 #
-# Steepest descent in $\ell_p$ exists for every $p$. There is a second family with the same limits, whose
-# step is simpler. **Mirror descent** keeps a function $\psi$ and takes its step not in $w$ but in
+# Steepest descent in $\ell_p$ exists for every $p > 1$: its step has the entries $v_j =
+# -\mathrm{sign}(g_j)\, (|g_j| / \lVert g \rVert_q)^{q-1}$, with the dual exponent $q = p/(p-1)$. There is a
+# second way to $\ell_p$. **Mirror descent** keeps a function $\psi$ and takes its step not in $w$ but in
 # $z = \nabla \psi(w)$:
 #
 # $$\nabla \psi(w_{t+1}) = \nabla \psi(w_t) - \eta\, \frac{g_t}{\lVert g_t \rVert_q} , \qquad
 # \psi(w) = \frac1p \sum_j |w_j|^p , \qquad \nabla \psi(w)_j = \mathrm{sign}(w_j)\, |w_j|^{p-1} .$$
 #
-# This is the normalised form, with the dual exponent $q = p/(p-1)$; for $p = 2$ it is NGD. It cannot be had
+# This is the normalised form; for $p = 2$ it is NGD. It cannot be had
 # for $p = 1$, where $\nabla\psi$ forgets the size of $w_j$. Gradients add up in $z$; when $p$ is near 1,
 # the way back to $w$ takes a high power, and large entries leave the small ones behind.
 #
@@ -538,9 +553,10 @@ for p, W in mirror.items():
     assert np.isclose(size, 10_000 ** (1 / (p - 1)), rtol=0.01), again.format("03.3")
 
 # %% [markdown]
-# Two more limits, where the theorem has them. The norm of $z$ grows by about $\eta$ a step, so that of $w$
-# grows as $(\eta t)^{1/(p-1)}$: as $t^2$ for $p = 1.5$, as $\sqrt t$ for $p = 3$. The library's optimisers
-# walk the same paths as your functions:
+# Two more limits, where the theorem has them. (It covers small enough steps only; that our normalised ones
+# with $\eta = 1$ get there too is measured.) The norm $\lVert z \rVert_q$ grows by about $\eta$ a step. It is
+# $\lVert w \rVert_p^{p-1}$, so $\lVert w \rVert_p$ grows as $(\eta t)^{1/(p-1)}$: as $t^2$ for $p = 1.5$, as
+# $\sqrt t$ for $p = 3$. The library's optimisers walk the same paths as your functions:
 
 # %%
 points = data.PointData(torch.tensor(X), torch.tensor(y))
@@ -558,7 +574,8 @@ for make, path in library.values():
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.5 Adam, five lines and two memories
 #
-# Adam divides a running mean of the gradient by the root of a running mean of its square, entry by entry:
+# Adam divides a running mean $m$ of the gradient by the root of a running mean of its square, entry by entry.
+# Everybody calls the second mean $v$. So in what we say about Adam, $v$ is that mean, not a step.
 
 
 # %%
@@ -680,15 +697,16 @@ assert np.allclose(spectral_step(G), [[-0.6, -0.8, 0], [0, 0, -1]]), again.forma
 # A singular value decomposition at every step is expensive on large matrices, and slow on a GPU. **Muon**
 # (Jordan et al. 2024) does without. If $X = U S V^\top$ then $X X^\top X = U S^3 V^\top$: matrix products
 # act on the singular values alone. So does any odd polynomial. Muon starts from
-# $X_0 = G / \lVert G \rVert_F$, whose singular values are at most 1, and applies five times
+# $X_0 = G / \lVert G \rVert_F$, with the Frobenius norm $\lVert G \rVert_F = (\sum_{ij} G_{ij}^2)^{1/2}$. Its
+# singular values are at most 1. Then it applies five times
 #
 # $$X \leftarrow a X + b\, (X X^\top) X + c\, (X X^\top)^2 X,
 # \qquad (a, b, c) = (3.4445,\, -4.7750,\, 2.0315) .$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.5: Muon's shortcut
-# *★★ · 10 minutes.* Return what is left of $G$ after the given number of steps: an approximation of
-# $+U V^\top$.
+# *★★ · 10 minutes.* Scale $G$ as above, apply the polynomial `steps` times, and return $X$: an approximation
+# of $+U V^\top$.
 #
 # <details><summary>Hint</summary>
 #
@@ -746,10 +764,10 @@ print(
 print(f"and {value.max():.2f}")
 assert in_band.min() < 0.002
 assert value[s > in_band.min()].min() >= 0.68
-assert value.max() < 1.21
+assert round(value.max(), 2) == 1.2
 
 # %% [markdown]
-# Values from 0.002 to 1 all land between 0.68 and 1.21, not at one. The coefficients were chosen to lift
+# Values from 0.002 to 1 all land between 0.68 and 1.20, not at one. The coefficients were chosen to lift
 # small values fast, at the price of these waves. We shall see what they cost.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -763,7 +781,9 @@ assert value.max() < 1.21
 # $$\mu(W) = \frac{1}{\lVert W \rVert} \min_i \min_{c \ne y_i} (e_{y_i} - e_c)^\top W x_i
 # = \frac{1}{\lVert W \rVert} \min_{i, c} \langle (e_{y_i} - e_c)\, x_i^\top, W \rangle ,$$
 #
-# with the unit vectors $e_c$. Each pair of a point and a wrong class is a signed point, of matrix shape.
+# with the unit vectors $e_c$. Each pair of a point and a wrong class is a signed point, of matrix shape. We
+# take three norms: the Frobenius norm, the spectral norm, and the **max-norm**, the largest $|W_{jl}|$, which
+# is $\ell_\infty$ on the entries.
 
 # %%
 k, d, per_class = 10, 25, 50
@@ -803,9 +823,10 @@ for name, norm in MATRIX_NORMS.items():
 # The solver looks at a few pairs, then adds those that its answer gets wrong, until there are none. The
 # certificate of the last problem is one for the whole: pairs that were left out have weight zero.
 #
-# Each optimiser gets the gradient of $\log L$, where $L$ is the cross-entropy, up to a factor near one. It
-# points where the gradient of $L$ does but never fades, so no $\varepsilon$ gets in the way, Adam's or
-# Muon's. (`torch.optim.Muon` came with torch 2.9.)
+# The loss $L$ is the cross-entropy. Its gradient is a sum over the pairs with weights, as before. We divide
+# the gradient by its total weight. Late in training that is the gradient of $\log L$. It points where the
+# gradient of $L$ does but never fades, so no $\varepsilon$ gets in the way, Adam's or Muon's. For Adam this
+# is a kindness: section 3.7 shows what happens without it. (`torch.optim.Muon` came with torch 2.9.)
 
 
 # %%
@@ -851,15 +872,19 @@ finals = {
     "sign descent": train_matrix(lambda W: optim.SignDescent(W, lr=0.02)),
     "Adam": train_matrix(lambda W: torch.optim.Adam(W, lr=0.02, betas=(0.9, 0.95))),
 }
-shares = {}
-print(f"{'share of the largest margin:':28}", *(f"{name:>10}" for name in MATRIX_NORMS))
-for name, W in finals.items():
+
+
+def matrix_shares(W):
+    """The margin of W in each of the three norms, as a share of the largest."""
     least = float(pairs.forward(W).min())
     lengths = torch.linalg.norm(W), torch.linalg.matrix_norm(W, 2), W.abs().max()
-    shares[name] = [
-        least / float(length) / top for length, top in zip(lengths, largest.values(), strict=True)
-    ]
-    print(f"{name:28}", *(f"{share:10.2f}" for share in shares[name]))
+    return [least / float(length) / top for length, top in zip(lengths, largest.values(), strict=True)]
+
+
+print(f"{'share of the largest margin:':28}", *(f"{name:>10}" for name in MATRIX_NORMS))
+shares = {name: matrix_shares(W) for name, W in finals.items()}
+for name, row in shares.items():
+    print(f"{name:28}", *(f"{share:10.2f}" for share in row))
 
 # %% slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(9.6, 3.4))
@@ -873,7 +898,7 @@ ax.set_xticklabels([name.replace(" ", "\n", 1) for name in shares])
 fig.legend(loc="outside upper center", ncols=3, title="margin in the norm")
 show(
     fig,
-    alt="Bars for five optimisers: the share of the largest margin each has reached in three norms. "
+    alt="Bars for seven optimisers: the share of the largest margin each has reached in three norms. "
     "Normalised GD is highest in Frobenius, spectral descent and Muon in the spectral norm, sign "
     "descent and Adam in the max-norm.",
 )
@@ -894,10 +919,25 @@ assert all(shares[name][0] > 0.97 for name in ("torch's Muon", "our Muon"))
 # max-norm, each to at least 97 percent, and each has less in the two other norms.
 #
 # Muon is the surprise. It was to approximate spectral descent, and theory gives it the spectral margin. It
-# stops at 95 percent of that, and has more than 97 percent of the Frobenius margin. Our own version, in
-# double precision, says why: with the exact $U V^\top$ in place of the polynomial it reaches 99 percent.
-# Neither the momentum nor torch's half precision is at fault; it is the waves in Figure 6. The theory is
-# about an exact $U V^\top$.
+# has 95 percent of that, and more than 97 percent of the Frobenius margin. Our own version, in double
+# precision, does the same. With the exact $U V^\top$ in place of the polynomial it reaches over 99 percent of
+# the spectral margin. So neither the momentum nor torch's half precision is at fault: the polynomial is. The
+# theory is about an exact $U V^\top$. Does the polynomial only need more time?
+
+# %%
+longer = {
+    "our Muon": muon(lambda M: newton_schulz(M, 5), steps=2400),
+    "normalised GD": train_matrix(lambda W: optim.NormalizedGD(W, lr=0.2), steps=2400),
+}
+for name, W in longer.items():
+    frobenius, spectral, _ = matrix_shares(W)
+    print(f"{name:13} after 2,400 steps: Frobenius {frobenius:.3f}, spectral {spectral:.3f}")
+assert 0.94 < matrix_shares(longer["our Muon"])[1] < 0.955
+assert np.allclose([matrix_shares(W)[0] for W in longer.values()], [0.989, 0.998], atol=6e-4)
+
+# %% [markdown]
+# No. With 2,400 steps it still has 95 percent. It has 98.9 percent of the Frobenius margin, where NGD now has
+# 99.8: it sits near the Frobenius direction, but not on it. We do not know why.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.7 Where it breaks
@@ -907,15 +947,17 @@ assert all(shares[name][0] > 0.97 for name in ("torch's Muon", "our Muon"))
 # limit is that of $\ell_2$ (Wang et al. 2022). Its other memory matters too: $v$ forgets by a factor
 # $\beta_2$ per step, so the root of $v$ cannot fall faster than $\beta_2^{t/2}$. Full steps would shrink
 # the gradient by $e^{-\eta\hat\mu}$ each. If that is faster, $v$ is full of old, larger gradients, and
-# Adam's steps become shorter until the loss falls just as fast as $v$ forgets. So the norm cannot grow
-# faster than $\log(1/\beta_2) / (2 \mu)$ per step.
+# Adam's steps become shorter until the loss falls just as fast as $v$ forgets. Let
+# $\mu = \mu_\infty(w_t)$, the margin of the present direction. The loss falls like
+# $e^{-\mu \lVert w_t \rVert_\infty}$, at most by $\sqrt{\beta_2}$ per step. So the norm cannot grow for long
+# by more than $\log(1/\beta_2) / (2 \mu)$ per step.
 
 # %%
 small_print = {
-    r"$\varepsilon = 0$, $\beta_2 = 0.95$": with_adam,
-    r"$\varepsilon = 10^{-8}$, $\beta_2 = 0.95$": adam(A, np.full(20_000, 0.005), eps=1e-8),
-    r"$\varepsilon = 10^{-2}$, $\beta_2 = 0.95$": adam(A, np.full(20_000, 0.005), eps=1e-2),
-    r"$\varepsilon = 0$, $\beta_2 = 0.999$": adam(A, np.full(20_000, 0.005), beta2=0.999),
+    "eps 0, beta_2 0.95": with_adam,
+    "eps 1e-8, beta_2 0.95": adam(A, np.full(20_000, 0.005), eps=1e-8),
+    "eps 1e-2, beta_2 0.95": adam(A, np.full(20_000, 0.005), eps=1e-2),
+    "eps 0, beta_2 0.999": adam(A, np.full(20_000, 0.005), beta2=0.999),
 }
 for name, W in small_print.items():
     print(f"{degrees(W[-1]):5.1f} degrees, l_inf norm {np.abs(W[-1]).max():5.1f}:  {name}")
@@ -928,31 +970,32 @@ assert np.allclose([degrees(W[-1]) for W in small_print.values()], [42.7, 37.0, 
 
 # %% [markdown]
 # **(b) Steps that are too long.** With constant steps the theorem leaves room for a gap of
-# $\frac12 R^2 \eta / \hat\mu$, and outside the Euclidean case it can be real: with long steps only the
-# worst point counts at each step, and sign descent keeps switching between a few corners of
-# the cube, whose mean need not point in the best direction. Here are ten points in five dimensions.
+# $\frac12 R^2 \eta / \hat\mu$, and it can be real: with long steps only the worst point counts at each step,
+# and sign descent keeps switching between a few corners of the cube, whose mean need not point in the best
+# direction. Here are ten points in five dimensions.
 
 # %%
 rng = np.random.default_rng(1)
 u = rng.normal(size=5)
-B = rng.normal(size=(10, 5))
-B = B * np.sign(B @ u)[:, None] + 0.3 * u / np.linalg.norm(u)
-mu_B = largest_margin(B, np.inf)[1]
+ten = rng.normal(size=(10, 5))
+ten = ten * np.sign(ten @ u)[:, None] + 0.3 * u / np.linalg.norm(u)
+mu_ten = largest_margin(ten, np.inf)[1]
 long_steps = {
     "0.1": np.full(5000, 0.1),
     "1": np.full(5000, 1.0),
     "10": np.full(5000, 10.0),
-    r"10/$\sqrt{t}$": 10 / np.sqrt(np.arange(1, 5001)),
+    "10/sqrt(t)": 10 / np.sqrt(np.arange(1, 5001)),
 }
-gaps_B = {
-    name: 1 - margins(descend(B, steepest(2), etas), B, np.inf) / mu_B for name, etas in long_steps.items()
+gaps_ten = {
+    name: 1 - margins(descend(ten, steepest(2), etas), ten, np.inf) / mu_ten
+    for name, etas in long_steps.items()
 }
-for name, gap in gaps_B.items():
-    print(f"steps {name:12}: gap {gap[-500:].max():.3f}")
-assert gaps_B["0.1"][-500:].max() < 0.003
-assert gaps_B["1"][-500:].min() > 0.25
-assert gaps_B["10"][-500:].min() > 0.5
-assert gaps_B[r"10/$\sqrt{t}$"][-1] < 0.1
+for name, gap in gaps_ten.items():
+    print(f"steps {name:10}: gap {gap[-500:].max():.3f}")
+assert gaps_ten["0.1"][-500:].max() < 0.003
+assert gaps_ten["1"][-500:].min() > 0.25
+assert gaps_ten["10"][-500:].min() > 0.5
+assert gaps_ten["10/sqrt(t)"][-1] < 0.1
 
 # %% [markdown]
 # **(c) Ties.** In $\ell_2$ the best direction is unique. Diamonds and squares have flat sides, and a
@@ -977,15 +1020,17 @@ for second in (1.0, -1.0):
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.7))
 at = np.unique(np.geomspace(1, 20_000, 80).astype(int))
 for (name, W), color in zip(small_print.items(), ("blue", "sky", "green", "purple"), strict=True):
-    left.semilogx(at, degrees(W[at - 1]), color=COLORS[color], label=name)
+    label = name.replace("eps", r"$\varepsilon$ =").replace("beta_2", r"$\beta_2$ =")
+    left.semilogx(at, degrees(W[at - 1]), color=COLORS[color], label=label)
 for p in (np.inf, 2.0):
     left.axhline(degrees(best[p][0]), color=COLORS["black"], linestyle="--", linewidth=1.3)
     left.text(1, degrees(best[p][0]) - 0.4, NAMES[p], va="top")
 left.set(xlabel="step $t$", ylabel="direction of $w_t$ (degrees)", title="(a) Adam", ylim=(12, 46))
 left.legend(fontsize=9.5, loc="lower left")
-for (name, gap), color in zip(gaps_B.items(), ("green", "orange", "vermillion", "blue"), strict=True):
+for (name, gap), color in zip(gaps_ten.items(), ("green", "orange", "vermillion", "blue"), strict=True):
     t, top = worst(gap)
-    middle.loglog(t, top, color=COLORS[color], marker="o", markersize=4, label=rf"$\eta$ = {name}")
+    label = rf"$\eta$ = {name}".replace("sqrt(t)", r"$\sqrt{t}$")
+    middle.loglog(t, top, color=COLORS[color], marker="o", markersize=4, label=label)
 middle.set(xlabel="step $t$", ylabel=r"gap $1 - \mu_\infty(w_t)/\hat\mu_\infty$", title="(b) sign descent")
 middle.legend(fontsize=9, loc="lower left")
 for second, color in ((1.0, "blue"), (-1.0, "vermillion")):
@@ -1003,7 +1048,8 @@ show(
 
 # %% [markdown]
 # **Figure 8.** (a) Where Adam goes, for four settings. (b) Sign descent with constant and with shrinking
-# steps on ten points in five dimensions. (c) All directions in the shaded cone have the largest margin in
+# steps on ten points in five dimensions: the worst gap in each third of a decade, the last of which ends at
+# step 4,642. (c) All directions in the shaded cone have the largest margin in
 # $\ell_\infty$; a point that is no support vector decides.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1015,21 +1061,21 @@ show(
 # Adam picks depends on how long you train.*
 #
 # In (b), steps of 0.1 have a gap below 0.003. Steps of 1 and 10 are stuck at 0.29 and 0.56, and steps of
-# $10/\sqrt t$ show that shrinking is a cure, and a slow one. How long is too long depends on the points,
-# through $R$.
+# $10/\sqrt t$ show that shrinking is a cure, and a slow one. How long is too long depends on the points; the
+# theorem's bound is too loose to tell.
 #
 # In (c), the theorem is not contradicted: it is about the margin, which is 2 in both runs. The *direction*
 # is only determined where the best one is unique.
 
 # %% slideshow={"slide_type": "skip"}
-gradients = np.exp(-(A @ small_print[r"$\varepsilon = 10^{-8}$, $\beta_2 = 0.95$"].T)).T @ A / len(A)
+gradients = np.exp(-(A @ small_print["eps 1e-8, beta_2 0.95"].T)).T @ A / len(A)
 first = 1 + int(np.argmax(np.abs(gradients).max(axis=1) < 1e-8))
 print(f"the gradient falls below 1e-8 at step {first}")
 print(f"full Adam steps: eta mu = {0.005 * best[np.inf][1]:.4f}, allowed {-np.log(0.999) / 2:.4f} for 0.999")
 assert 1650 < first < 1800
 assert 24 < 0.005 * best[np.inf][1] / (-np.log(0.999) / 2) < 26
-assert round(gaps_B["1"][-1], 2) == 0.29
-assert round(gaps_B["10"][-1], 2) == 0.56
+assert round(gaps_ten["1"][-1], 2) == 0.29
+assert round(gaps_ten["10"][-1], 2) == 0.56
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.8 Change the norm
@@ -1038,8 +1084,20 @@ assert round(gaps_B["10"][-1], 2) == 0.56
 #
 # 1. let $p$ grow. For which $p$ does the best direction stick to a corner of the region, and for which does
 #    it glide along an edge?
-# 2. find a place for the point where all norms agree;
-# 3. find one where mirror descent needs all its 300 steps to come near.
+# 2. find a place for the point where all norms agree.
+#
+# <details><summary>Answer to 1</summary>
+#
+# It sticks to the corner in direction $(2, 1)$ from about $p = 1.77$ to $p = 2.17$: on the slider, for
+# $p = 2$ only. Below it glides along the edge of the third signed point, above along that of the second.
+# That ends at about $p = 10.3$, beyond the slider, in the corner in direction $(12, 11)$.
+# </details>
+#
+# <details><summary>Answer to 2</summary>
+#
+# Try $(1, 1)$: this point alone decides, and it favours no coordinate, so $(1, 1)$ is also the best
+# direction, at 45 degrees.
+# </details>
 
 # %%
 CHOICES = [1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0]
@@ -1075,6 +1133,13 @@ def norm_figure(p, a1, a2):
     )
     return figure
 
+
+# %% slideshow={"slide_type": "skip"}
+slopes = {p: np.divide(*largest_margin(A, p)[0][::-1]) for p in (1.75, 1.78, 2.16, 2.18, 10.2, 10.4)}
+assert np.allclose([slopes[1.78], slopes[2.16], slopes[10.4]], [1 / 2, 1 / 2, 11 / 12], atol=1e-5)
+assert slopes[1.75] < 0.499 < 0.501 < slopes[2.18] < slopes[10.2] < 11 / 12 - 1e-4
+moved = np.vstack([[1.0, 1.0], A[1:]])
+assert np.allclose([degrees(largest_margin(moved, p)[0]) for p in CHOICES], 45, atol=0.1)
 
 # %% slideshow={"slide_type": "skip"}
 fig = norm_figure(3.0, 2.2, -0.9)
@@ -1142,14 +1207,13 @@ progress("03")
 # - The steepest step depends on the norm that measures steps: one coordinate ($\ell_1$), $-g$ ($\ell_2$),
 #   the sign ($\ell_\infty$), $-U V^\top$ (spectral).
 # - Steepest descent maximises the margin in its own norm, because the slope of the loss is a bound on that
-#   margin. The gap falls as one over the norm of $w$: as $1/t$ with constant steps, as $1/\sqrt t$ with
-#   steps $\eta/\sqrt t$.
+#   margin. With shrinking steps the margin tends to the largest (theorem); on our points the gap fell as one
+#   over the norm. Constant steps that are too long can stop short.
 # - Mirror descent with $p$-th powers reaches $\ell_p$ for every $p$ between. Adam is close to sign descent,
 #   and goes with $\ell_\infty$ while its $\varepsilon$ and its memory allow it.
-# - Exact spectral descent maximises the spectral margin; Muon's polynomial, measured, stops at 95 percent
-#   of it.
-# - Steps that are too long leave a gap outside $\ell_2$, and where the best direction is not unique, points
-#   without weight decide.
+# - Exact spectral descent maximises the spectral margin; Muon's polynomial, measured, has 95 percent of
+#   it and stays there.
+# - Where the best direction is not unique, points without weight decide.
 #
 # | optimiser | norm | the best $w$ is |
 # |:---|:---|:---|
