@@ -153,7 +153,8 @@ def outcome(
     """
     attention = attention.detach()
     decided = (attention.amax(-1) > threshold).all(-1)
-    best = data.scores.gather(-1, selected_tokens(attention)[..., None]).squeeze(-1) >= data.scores.amax(-1)
+    scores = data.scores.expand_as(attention)  # one data set may serve many trials
+    best = scores.gather(-1, selected_tokens(attention)[..., None]).squeeze(-1) >= scores.amax(-1)
     word = np.where(best.all(-1).cpu().numpy(), "global", "local").astype(object)
     if feasible is not None:
         word = np.where(feasible.cpu().numpy(), word, "infeasible")

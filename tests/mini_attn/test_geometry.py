@@ -88,6 +88,12 @@ def test_outcome_of_a_single_problem():
     assert geometry.outcome(torch.tensor([[1.0, 0.0, 0.0]]), tokens).item() == "global"
 
 
+def test_outcome_of_many_trials_on_one_problem():
+    attention = torch.tensor([[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]], [[0.5, 0.5, 0.0]]])
+    words = geometry.outcome(attention, data.toy_one_sequence())
+    assert words.tolist() == ["global", "local", "undecided"]
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [

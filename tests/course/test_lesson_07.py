@@ -1,0 +1,112 @@
+"""What lesson 07 builds from scratch agrees with `mini_attn`."""
+
+import ast
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from course.build import ROOT
+from course.notebook import from_source
+from mini_attn import data, geometry, models, optim, svm, train
+
+_, first_step, _, cone, outcomes = (spec.reference for spec in exercises.exercises("07"))
+
+
+@functools.cache
+def lesson():
+    """The functions that the lesson's solved source defines."""
+    namespace = {"__name__": "lesson"}
+    for cell in from_source(ROOT / "course" / "source" / "07_local_global_tokens.py", solved=True).cells:
+        if cell.cell_type == "code":
+            tree = ast.parse(cell.source)
+            kept = ast.Import | ast.ImportFrom | ast.FunctionDef
+            tree.body = [statement for statement in tree.body if isinstance(statement, kept)]
+            exec(compile(tree, "lesson 07", "exec"), namespace)
+    return namespace
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_widgets_descent_takes_the_librarys_path(seed):
+    rng = np.random.default_rng(seed)
+    keys, scores, start = rng.normal(size=(5, 2)), rng.uniform(size=5), rng.normal(size=(4, 2))
+    own = lesson()["descend"](start, keys, scores, steps=80)
+    tokens = lesson()["one_sequence"](keys, scores)
+    model = models.PromptAttention(2, trials=4, init=torch.tensor(start))
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+    train.fit(model, tokens, optimizer, 80, progress=False, schedule=train.growing)
+    np.testing.assert_allclose(model.p.detach(), own, rtol=1e-6)
+
+
+def test_a_sequence_has_the_scores_and_keys_it_is_given():
+    keys, scores = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([0.3, -0.2, 0.9])
+    tokens = lesson()["one_sequence"](keys, scores)
+    np.testing.assert_array_equal(tokens.keys[0], keys)
+    np.testing.assert_array_equal(tokens.scores[0], scores)
+
+
+def test_enumeration_solves_each_choice_as_if_it_were_alone():
+    tokens = data.random_tokens(n=2, T=3, d=3, trials=3, seed=11)
+    found = lesson()["enumerate_choices"](tokens)
+    assert found["alpha"].shape == (3, 9, 2)
+    for trial in range(3):
+        for choice in range(9):
+            alone = svm.solve(
+                svm.token_problem(tokens.keys[trial], found["alpha"][trial, choice]), throw=False
+            )
+            assert bool(found["feasible"][trial, choice]) == (alone.status == "optimal")
+            if found["feasible"][trial, choice]:
+                np.testing.assert_allclose(found["p_mm"][trial, choice], alone.value, rtol=1e-5)
+    assert (found["global"].sum(dim=1) <= 1).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_first_step_far_out_is_the_librarys(seed):
+    rng = np.random.default_rng(seed)
+    keys, scores = rng.normal(size=(5, 3)), rng.uniform(size=5)
+    alpha = int((keys @ rng.normal(size=3)).argmax())
+    tokens = data.TokenData(
+        X=torch.tensor(scores)[None, :, None] * torch.eye(3, dtype=torch.float64)[0],
+        z=torch.ones(1, 3, dtype=torch.float64),
+        y=torch.ones(1, dtype=torch.float64),
+        v=torch.eye(3, dtype=torch.float64)[0],
+        keys=torch.tensor(keys)[None],
+    )
+    p_mm = svm.solve(svm.token_problem(tokens.keys, torch.tensor([alpha])), throw=False).value
+    margins = (keys[alpha] - keys) @ p_mm.numpy()
+    beyond = np.sort(margins[~np.isclose(margins, 1, atol=1e-6)])[1:]  # the first is alpha's own, 0
+    far = 40 / (beyond[0] - 1) if len(beyond) else 100.0
+    start = far * p_mm
+    model = models.PromptAttention(3, init=start)
+    train.fit(model, tokens, optim.NormalizedGD(model.parameters(), lr=far), 1, progress=False)
+    step = (model.p.detach() - start).numpy() / far
+    np.testing.assert_allclose(first_step(keys, scores, alpha, p_mm.numpy()), step, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_cone_is_the_widest_in_which_the_choice_is_ahead(seed):
+    rng = np.random.default_rng(seed)
+    keys = rng.normal(size=(2, 4, 3))
+    selected = (keys @ rng.normal(size=3)).argmax(axis=1)
+    p_mm = svm.solve(svm.token_problem(torch.tensor(keys), torch.tensor(selected))).value.numpy()
+    across = rng.normal(size=(20_000, 3))
+    across -= np.outer(across @ p_mm, p_mm) / (p_mm @ p_mm)
+    across /= np.linalg.norm(across, axis=1, keepdims=True)
+    for factor, ahead in ((0.999, 1.0), (1.05, 0.99)):
+        angle = np.radians(factor * cone(keys, selected, p_mm))
+        p = np.cos(angle) * p_mm / np.linalg.norm(p_mm) + np.sin(angle) * across
+        share = ((p @ keys.swapaxes(-1, -2)).argmax(axis=-1) == selected[:, None]).all(axis=0).mean()
+        assert share == 1 if ahead == 1 else share < 1
+
+
+def test_outcomes_are_the_librarys():
+    tokens = data.random_tokens(n=3, T=4, d=3, trials=60, seed=12)
+    model = models.PromptAttention(3, trials=60)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.3, batch_dims=1)
+    train.fit(model, tokens, optimizer, 300, progress=False)
+    attention = model.attention(tokens).detach()
+    words = np.array(["undecided", "local", "global"])[outcomes(attention.numpy(), tokens.scores.numpy())]
+    assert set(words) == {"undecided", "local", "global"}
+    assert np.array_equal(words, geometry.outcome(attention, tokens))

@@ -1,0 +1,113 @@
+"""Lesson 07. Locally optimal choices are the attractors of descent on p; far enough out no other choice is.
+
+Tarzanagh et al. 2023, informally: from inside a cone around p_mm(alpha), far enough out, gradient descent
+converges to it if every alpha_i scores higher than its support tokens; it converges to the globally optimal
+choice from everywhere if all other tokens of a sequence have equal scores.
+"""
+
+import itertools
+
+import pytest
+import torch
+
+from mini_attn import data, geometry, models, optim, svm, train
+
+SEEDS = (41, 42)  # the lesson uses others
+
+
+def enumerated(tokens):
+    """Every choice of every trial: alpha, p_mm, feasible, locally optimal; leading axes (trials, choices)."""
+    trials, n, T, d = tokens.keys.shape
+    alpha = torch.tensor(list(itertools.product(range(T), repeat=n))).expand(trials, -1, -1)
+    keys = tokens.keys[:, None].expand(*alpha.shape, T, d)
+    solution = svm.solve(svm.token_problem(keys, alpha), throw=False)
+    feasible = torch.as_tensor(solution.status == "optimal")
+    logits = (keys @ solution.value[..., None, :, None])[..., 0]
+    local = geometry.locally_optimal(tokens.scores[:, None].expand_as(logits), logits, alpha) & feasible
+    return alpha, solution.value, feasible, local
+
+
+def descend(tokens, start, steps, lr, schedule=None):
+    model = models.PromptAttention(start.shape[-1], trials=len(start), init=start)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)
+    train.fit(model, tokens, optimizer, steps, progress=False, schedule=schedule)
+    return model
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_far_out_the_locally_optimal_choices_hold_and_no_others(seed):
+    """Each choice alone: start on its ray with margin 1000, descend to several times that distance.
+
+    A choice holds if the tokens stay selected and p has become longer. Tolerance: two of the locally optimal
+    ones may have a better rival so nearly tight that 1000 is not far; choices of ||p_mm|| > 50 have cones
+    narrower than a few steps and are left out.
+    """
+    tokens = data.random_tokens(n=2, T=4, d=3, trials=30, seed=seed)
+    alpha, p_mm, feasible, local = enumerated(tokens)
+    trial, choice = (feasible & (p_mm.norm(dim=-1) < 50)).nonzero(as_tuple=True)
+    alpha, p_mm, local = alpha[trial, choice], p_mm[trial, choice], local[trial, choice]
+    length = p_mm.norm(dim=-1)
+    problems = data.TokenData(
+        tokens.X[trial],
+        tokens.z[trial],
+        tokens.y[trial],
+        tokens.v[trial],
+        tokens.keys[trial] * 1000 * length[:, None, None, None],  # unit start: lengths are relative to it
+    )
+    model = descend(problems, p_mm / length[:, None], steps=1000, lr=0.005)
+    same = (geometry.selected_tokens(model.attention(problems)) == alpha).all(dim=-1)
+    holds = same & (model.p.detach().norm(dim=-1) > 1)
+    assert local.sum() > 40
+    assert (~local).sum() > 200
+    assert (local & ~holds).sum() <= 2
+    assert (~local & holds).sum() == 0
+    assert geometry.cosine(model.p.detach(), p_mm)[holds].min() > 0.999
+
+
+@pytest.mark.parametrize("d", [6, 10])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_runs_that_diverge_end_at_a_locally_optimal_choice(seed, d):
+    """From random starts, every run with ||p|| > 1000 (of at most 3876) selects a locally optimal choice."""
+    tokens = data.random_tokens(n=3, T=4, d=d, trials=100, seed=seed)
+    alpha, p_mm, _, local = enumerated(tokens)
+    generator = torch.Generator().manual_seed(seed)
+    start = torch.randn(100, d, generator=generator, dtype=torch.float64)
+    model = descend(tokens, start, steps=1500, lr=0.1, schedule=train.growing)
+    selected = geometry.selected_tokens(model.attention(tokens))
+    at = torch.arange(100), (alpha == selected[:, None]).all(dim=-1).int().argmax(dim=1)
+    away = model.p.detach().norm(dim=-1) > 1000
+    assert away.sum() > 85
+    assert local[at][away].all()
+    assert geometry.cosine(model.p.detach(), p_mm[at])[away].min() > 0.998
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_equal_losers_lead_to_the_global_choice_from_every_start(seed):
+    """Several sequences in which all tokens but the best score alike: one destination, from anywhere."""
+    generator = torch.Generator().manual_seed(seed)
+    keys = torch.randn(2, 4, 5, generator=generator, dtype=torch.float64)
+    X = torch.zeros_like(keys)
+    X[:, :, 0] = 0.2
+    X[:, 1, 0] = 1.0  # token 1 is the best of both sequences
+    e1 = torch.eye(5, dtype=torch.float64)[0]
+    tokens = data.TokenData(X, torch.ones(2, 5).double(), torch.ones(2).double(), e1, keys)
+    start = 3 * torch.randn(50, 5, generator=generator, dtype=torch.float64)
+    model = descend(tokens, start, steps=2000, lr=0.1, schedule=train.growing)
+    assert (geometry.outcome(model.attention(tokens), tokens) == "global").all()
+    target = svm.solve(svm.token_problem(keys, torch.tensor([1, 1]))).value
+    assert geometry.cosine(model.p.detach(), target.expand(50, 5)).min() > 0.999
+
+
+@pytest.mark.parametrize("q", [2.5, 3.5])
+def test_a_support_token_without_weight_lets_go_exponentially_late(q):
+    """Keys (0,0), (-1,0), (-1,-1), scores .5, 0, 1, from (5, q): p_1 turns at 5 + e^q - q - 1, within 0.4."""
+    e1 = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    keys = torch.tensor([[0.0, 0.0], [-1.0, 0.0], [-1.0, -1.0]], dtype=torch.float64)
+    scores = torch.tensor([0.5, 0.0, 1.0], dtype=torch.float64)
+    tokens = data.TokenData((scores[:, None] * e1)[None], e1[None], e1[:1], e1, keys[None])
+    model = models.PromptAttention(2, init=torch.tensor([5.0, q]))
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1)
+    history = train.fit(model, tokens, optimizer, 800, record={"p": lambda m: m.p}, every=5, progress=False)
+    turned = history["p"][:, 0].max().item()
+    assert turned == pytest.approx(5 + torch.tensor(q).exp().item() - q - 1, abs=0.4)
+    assert geometry.selected_tokens(model.attention(tokens)).item() == 2
