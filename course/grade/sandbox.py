@@ -1,7 +1,7 @@
 """Running a student's notebook where it can harm nobody: bubblewrap, resource limits and a watchdog.
 
-What happens in there is decided by `runner.py`; this file makes the walls, watches, and reads what comes out
-without believing any of it.
+What happens in there is decided by `runner.py`, and `walls.py` makes the walls; this file watches, and reads
+what comes out without believing any of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import selectors
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
@@ -25,33 +24,13 @@ import psutil
 
 from course.grade import plain
 from course.grade.sealed import seal
+from course.grade.walls import INSIDE, GraderError, SandboxMissing, command, require
+
+__all__ = ["Answer", "GraderError", "Limits", "Report", "Sandbox", "SandboxMissing", "require"]
 
 HERE = Path(__file__).parent
-INSIDE = "/grading"  # where the runner, the sealed library and the fonts stand in the sandbox
-SYSTEM = (
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/etc/alternatives",
-    "/etc/ld.so.cache",
-    "/etc/fonts",
-)
 _USERS = itertools.cycle(range(61000, 65000))  # a user of its own for each, so that limits are not shared
 GRACE = 5.0  # seconds between the alarm inside and the kill outside
-
-
-UNSAFE = "(--unsafe grades without any protection.)"
-
-
-class GraderError(RuntimeError):
-    """The grader failed, not the student: nobody's marks may depend on it."""
-
-
-class SandboxMissing(GraderError):
-    """There is no sandbox on this machine; the message says what to install."""
 
 
 @dataclass(frozen=True)
@@ -99,29 +78,6 @@ class Report:
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
     problems: dict[str, str] = field(default_factory=dict)
-
-
-def require() -> None:
-    """Make sure that the sandbox works here.
-
-    Raises:
-        SandboxMissing: it does not; says what to install or change.
-    """
-    if shutil.which("bwrap") is None:
-        raise SandboxMissing(
-            "Grading runs strangers' code and needs bubblewrap, which is not installed: on Debian or Ubuntu "
-            "run `apt install bubblewrap`, on Fedora `dnf install bubblewrap`; on macOS and Windows grade in "
-            f"a Linux machine or container. {UNSAFE}"
-        )
-    probe = subprocess.run(
-        [*_walls(None), "/usr/bin/true"], capture_output=True, text=True, timeout=30, check=False
-    )
-    if probe.returncode:
-        raise SandboxMissing(
-            f"bubblewrap is installed but cannot make a sandbox here ({probe.stderr.strip()}): allow "
-            "unprivileged user namespaces (`sysctl kernel.unprivileged_userns_clone=1`, or an AppArmor "
-            f"profile for bwrap), or run as root. {UNSAFE}"
-        )
 
 
 class Sandbox:
@@ -206,7 +162,9 @@ class Sandbox:
     def _command(self) -> list[str]:
         # -I: no folder of the user's own, -B: nothing is written beside the sources
         run = [sys.executable, "-B", "-s", f"{self._home}/runner.py"]
-        return run if self.unsafe else [*_walls(self), *run]
+        if self.unsafe:
+            return run
+        return [*command(self._folder.name, self._environment(), self.limits.disk_bytes), *run]
 
     @property
     def _home(self) -> str:
@@ -223,46 +181,6 @@ class Sandbox:
             "LANG": "C.UTF-8",
             **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")},
         }
-
-
-def _walls(sandbox: Sandbox | None) -> list[str]:
-    """The bubblewrap command: namespaces of its own, a read-only system, an empty home, no network."""
-    command = [
-        "bwrap",
-        "--unshare-ipc",
-        "--unshare-pid",
-        "--unshare-net",
-        "--unshare-uts",
-        "--unshare-cgroup-try",
-    ]
-    command += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
-    if os.geteuid() == 0:  # the runner drops to a user without any rights: limits do not bind root
-        command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    else:
-        command += ["--unshare-user", "--uid", "65534", "--gid", "65534"]
-    for path in SYSTEM:
-        if os.path.islink(path):
-            command += ["--symlink", os.readlink(path), path]
-        elif os.path.exists(path):
-            command += ["--ro-bind", path, path]
-    command += ["--proc", "/proc", "--dev", "/dev"]
-    if sandbox is None:
-        return command
-    command += ["--size", str(sandbox.limits.disk_bytes), "--perms", "1777", "--tmpfs", "/tmp"]
-    command += ["--size", str(sandbox.limits.disk_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"]
-    for path in dict.fromkeys((os.path.realpath(sys.base_prefix), sys.base_prefix, sys.prefix)):
-        if not path.startswith("/usr"):
-            for parent in reversed(Path(path).parents[:-1]):  # else made for root's eyes only
-                command += ["--perms", "0755", "--dir", str(parent)]
-            command += ["--ro-bind", path, path]
-    for name in ("course", "mini_attn"):  # where the project was installed by copying
-        for place in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
-            if os.path.isdir(os.path.join(place, name)):
-                command += ["--tmpfs", os.path.join(place, name), "--remount-ro", os.path.join(place, name)]
-    command += ["--ro-bind", sandbox._folder.name, INSIDE, "--chdir", "/tmp"]
-    for name, value in sandbox._environment().items():
-        command += ["--setenv", name, value]
-    return command
 
 
 class _Run:

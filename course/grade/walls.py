@@ -1,0 +1,105 @@
+"""The walls around a student's code: the bubblewrap command, and whether it works on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+INSIDE = "/grading"  # where the runner, the sealed library and the fonts stand in the sandbox
+SYSTEM = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/fonts",
+)
+UNSAFE = "(--unsafe grades without any protection.)"
+
+
+class GraderError(RuntimeError):
+    """The grader failed, not the student: nobody's marks may depend on it."""
+
+
+class SandboxMissing(GraderError):
+    """There is no sandbox on this machine; the message says what to install."""
+
+
+def require() -> None:
+    """Make sure that the sandbox works here.
+
+    Raises:
+        SandboxMissing: it does not; says what to install or change.
+    """
+    if shutil.which("bwrap") is None:
+        raise SandboxMissing(
+            "Grading runs strangers' code and needs bubblewrap, which is not installed: on Debian or Ubuntu "
+            "run `apt install bubblewrap`, on Fedora `dnf install bubblewrap`; on macOS and Windows grade in "
+            f"a Linux machine or container. {UNSAFE}"
+        )
+    probe = subprocess.run(
+        [*_base(), "/usr/bin/true"], capture_output=True, text=True, timeout=30, check=False
+    )
+    if probe.returncode:
+        raise SandboxMissing(
+            f"bubblewrap is installed but cannot make a sandbox here ({probe.stderr.strip()}): allow "
+            "unprivileged user namespaces (`sysctl kernel.unprivileged_userns_clone=1`, or an AppArmor "
+            f"profile for bwrap), or run as root. {UNSAFE}"
+        )
+
+
+def command(folder: str, environment: dict[str, str], disk_bytes: int) -> list[str]:
+    """The bubblewrap command: namespaces of its own, a read-only system, an empty home, no network.
+
+    Args:
+        folder: what stands at `INSIDE`, read-only.
+        environment: all the variables that exist inside.
+        disk_bytes: size of /tmp, and of shared memory.
+    """
+    walls = _base()
+    walls += ["--size", str(disk_bytes), "--perms", "1777", "--tmpfs", "/tmp"]
+    walls += ["--size", str(disk_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"]
+    for path in dict.fromkeys((os.path.realpath(sys.base_prefix), sys.base_prefix, sys.prefix)):
+        if not path.startswith("/usr"):
+            for parent in reversed(Path(path).parents[:-1]):  # else made for root's eyes only
+                walls += ["--perms", "0755", "--dir", str(parent)]
+            walls += ["--ro-bind", path, path]
+    for name in ("course", "mini_attn"):  # where the project was installed by copying
+        for place in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+            if os.path.isdir(os.path.join(place, name)):
+                walls += ["--tmpfs", os.path.join(place, name), "--remount-ro", os.path.join(place, name)]
+    walls += ["--ro-bind", folder, INSIDE, "--chdir", "/tmp"]
+    for name, value in environment.items():
+        walls += ["--setenv", name, value]
+    return walls
+
+
+def _base() -> list[str]:
+    """Namespaces, no rights, and the system's own programs and libraries."""
+    walls = [
+        "bwrap",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]
+    walls += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
+    if os.geteuid() == 0:  # the runner drops to a user without any rights: limits do not bind root
+        walls += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    else:
+        walls += ["--unshare-user", "--uid", "65534", "--gid", "65534"]
+    for path in SYSTEM:
+        if os.path.islink(path):
+            walls += ["--symlink", os.readlink(path), path]
+        elif os.path.exists(path):
+            walls += ["--ro-bind", path, path]
+    walls += ["--proc", "/proc", "--dev", "/dev"]
+    return walls
