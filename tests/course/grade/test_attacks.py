@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from course.build import ROOT
 from course.grade import marking
 
 START = "from course.exercise import exercise, check, todo, progress\nimport numpy as np, os, sys"
@@ -206,7 +207,7 @@ def square(x):
                 except OSError: continue
                 if 'SECRET' in text or 'submissions' in text: found.append(text)
     found += [name for name in os.environ if 'SEED' in name or 'TOKEN' in name]
-    for place in ('/home', '/root/.ssh', '/etc/shadow', '/work/main/course', '/var'):
+    for place in ('/home', '/root/.ssh', '/etc/shadow', COURSE, '/var'):
         try: found.append(place if os.listdir(place) else '')
         except OSError: pass
     return ';'.join(found)
@@ -215,7 +216,7 @@ def square(x):
 
 def test_there_is_nothing_to_read(call, monkeypatch):
     monkeypatch.setenv("GRADER_SEED", "SECRET")
-    answers = call(START, SPY).answers["99.1"]
+    answers = call(START, f"COURSE = {str(ROOT / 'course')!r}", SPY).answers["99.1"]
     assert [answer.value for answer in answers] == ["", ""]
 
 
