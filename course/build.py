@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import copy
-import os
 import re
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from nbformat import NotebookNode
 from tqdm import tqdm
 
 from course import lint
+from course.files import write
 from course.notebook import METADATA, from_source, to_text, without_outputs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,10 +119,7 @@ def build(source: Path, target: Path, solved: bool) -> None:
     problems = lint.notebook_problems(notebook, f"{target.parent.name}/{target.name}")
     if problems:
         raise BuildError("\n".join(problems))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(f".{os.getpid()}.partial")
-    partial.write_text(to_text(notebook), encoding="utf-8")
-    partial.replace(target)
+    write(target, to_text(notebook))
 
 
 def stale(folders: Folders, numbers: list[str] = ()) -> list[str]:

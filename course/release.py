@@ -20,8 +20,8 @@ from nbgrader.utils import compute_checksum
 
 from course import exercises
 from course.build import Folders
+from course.files import write
 from course.grade import gradebook, released
-from course.grade.files import write
 from course.grade.released import Lesson
 from course.grade.submission import Submission
 from course.grade.written import answers, places

@@ -33,6 +33,11 @@ class Misconception:
     message: str
 
 
+def known(*pairs: Callable | str) -> list[Misconception]:
+    """Misconceptions from a wrong answer, its message, the next wrong answer, its message, and so on."""
+    return [Misconception(*pair) for pair in zip(pairs[::2], pairs[1::2], strict=True)]
+
+
 @dataclass(frozen=True)
 class Exercise:
     """One exercise: its text data, its reference solution, the inputs to try and how to compare answers.

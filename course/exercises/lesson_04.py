@@ -2,12 +2,7 @@
 
 import numpy as np
 
-from course.specification import Compare, Exercise, Misconception
-
-
-def _known(*wrong_and_hint):
-    """Misconceptions: a wrong function, the sentence for it, the next wrong function, its sentence, ..."""
-    return [Misconception(*pair) for pair in zip(wrong_and_hint[::2], wrong_and_hint[1::2], strict=True)]
+from course.specification import Compare, Exercise, known
 
 
 def _singular(W):
@@ -44,7 +39,7 @@ STEP = Exercise(
             for a, b, m, eta in ((3, 2, 4, 0.3), (2, 2, 2, 0.5), (3, 3, 2, 0.1))
         )
     ],
-    misconceptions=_known(
+    misconceptions=known(
         _one_after_the_other,
         "V's step used the new U. Both gradients belong to the old pair: compute both, then move.",
         _changing,
@@ -87,7 +82,7 @@ NUCLEAR = Exercise(
     difficulty=1,
     reference=lambda W: _singular(W).sum(),
     cases=_matrices,
-    misconceptions=_known(
+    misconceptions=known(
         lambda W: np.linalg.norm(W),
         "That is the Frobenius norm, np.linalg.norm's default: the root of the sum of squares.",
         lambda W: _singular(W)[0],
@@ -156,7 +151,7 @@ PRICES = Exercise(
     difficulty=2,
     reference=_prices,
     cases=_pairs,
-    misconceptions=_known(
+    misconceptions=known(
         _prices_with(0, lambda U, V: 2 * _price(U, V)),
         "The price has a factor 1/2 in front.",
         _prices_with(0, lambda U, V: (np.linalg.norm(U) + np.linalg.norm(V)) / 2),
@@ -215,7 +210,7 @@ CERTIFY = Exercise(
     difficulty=2,
     reference=_certify,
     cases=_certify_cases,
-    misconceptions=_known(
+    misconceptions=known(
         _certify_with(lower=lambda u, W: u.min() / np.linalg.norm(W)),
         "Your lower bound divides by the Frobenius norm. The nuclear margin divides by ||W||_*.",
         _certify_with(lower=lambda u, W: u.min()),
@@ -288,7 +283,7 @@ RACE = Exercise(
     reference=_race,
     cases=_race_cases,
     compare=Compare(rtol=1e-6, atol=1e-12),
-    misconceptions=_known(
+    misconceptions=known(
         _race_with(lambda s, b, e, t: b**2 * e * s * t),
         (
             "That is additive growth, as for descent on the entries. Each factor feeds the other: the sum "

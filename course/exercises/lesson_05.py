@@ -3,16 +3,11 @@
 import numpy as np
 import torch
 
-from course.specification import Compare, Exercise, Misconception
+from course.specification import Compare, Exercise, known
 from mini_attn import losses
 from mini_attn.data import TokenData
 from mini_attn.models import PromptAttention
 from mini_attn.softmax import softmax
-
-
-def _known(*pairs):
-    """Misconceptions from a wrong answer, the sentence that helps whoever gives it, and so on in turn."""
-    return [Misconception(*pair) for pair in zip(pairs[::2], pairs[1::2], strict=True)]
 
 
 def _np_softmax(h):
@@ -53,7 +48,7 @@ SOFTMAX = Exercise(
         (np.array([-1000.0, -1001.0, -1002.0]), 1.0),
         (np.array([[1000.0, 999.0], [-1000.0, -999.0]]), 1.0),
     ],
-    misconceptions=_known(
+    misconceptions=known(
         _softmax_with(shift=lambda z: 0.0),
         "Right for moderate logits, but exp overflows or underflows for logits near +-1000. Subtract the "
         "largest logit of each sequence first: it cancels in the ratio.",
@@ -92,7 +87,7 @@ GRADIENT = Exercise(
     reference=_output_gradient,
     withheld=("mini_attn.softmax.logit_gradient",),
     cases=lambda rng: [(rng.normal(size=T), rng.normal(size=T)) for T in (2, 3, 5)],
-    misconceptions=_known(
+    misconceptions=known(
         lambda h, g: _np_softmax(h) * (1 - _np_softmax(h)) * g,
         "You used only the diagonal s_t (1 - s_t) of the softmax Jacobian. Raising h_t also lowers every "
         "other weight: add the terms -s_t s_tau g_tau for tau != t.",
@@ -148,7 +143,7 @@ PROMPT = Exercise(
     difficulty=2,
     reference=_prompt_gradient,
     cases=_prompt_cases,
-    misconceptions=_known(
+    misconceptions=known(
         _prompt_with(tokens_for_keys=True),
         "p meets the sequence only through the keys: the chain rule ends with K^T u, not with X^T u.",
         _prompt_with(lambda y, f: -1 / (1 + np.exp(y * f))),
@@ -195,7 +190,7 @@ NORM = Exercise(
     difficulty=2,
     reference=_norm_with(),
     cases=_norm_cases,
-    misconceptions=_known(
+    misconceptions=known(
         lambda keys, p, tolerance: _norm_with()(keys, p, tolerance) / np.linalg.norm(p),
         "You used the gaps of p itself. The margin belongs to the direction: divide the gaps by ||p||.",
         _norm_with(choose=lambda h: np.float64(0.0)),
@@ -252,7 +247,7 @@ CURE = Exercise(
     reference=_output_gradient,
     cases=_saturated_cases,
     compare=Compare(rtol=1e-6, atol=0.0),
-    misconceptions=_known(
+    misconceptions=known(
         _textbook,
         "This is the textbook formula: right on paper, but at a large logit gap g_a - f subtracts two "
         "numbers that agree to all their digits. Write it with differences of values from the start.",
@@ -326,7 +321,7 @@ DIRECTION = Exercise(
     difficulty=3,
     reference=_gradient_direction,
     cases=_direction_cases,
-    misconceptions=_known(
+    misconceptions=known(
         _divided_afterwards,
         "Every rival underflowed: take the logarithm before you exponentiate.",
         _direction_with(factor=_row),

@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.orm import Session
 
 from course import exercises
-from course.grade.files import write
+from course.files import write
 from course.grade.marking import Mark
 from course.grade.released import Lesson
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from course import compare, release, specification
+from course.files import write
 from course.grade import feedback, gradebook, marking, released, submission, written
-from course.grade.files import write
 from course.grade.marking import Mark
 from course.grade.sandbox import GraderError, Limits, Report, Sandbox
 from course.grade.submission import Submission
