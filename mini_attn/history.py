@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 from pickle import UnpicklingError
 
 import torch
@@ -48,10 +49,19 @@ class History:
     def save(self, path: str | PathLike) -> None:
         """Write everything to one file, which holds tensors and plain values only.
 
+        A file of that name is replaced once the new one is complete: an interrupted save harms neither.
+
         Raises:
             OSError: the file cannot be written.
         """
-        torch.save({f: getattr(self, f) for f in self.__dataclass_fields__}, path)
+        path = Path(path)
+        part = path.with_name(f"{path.name}.part")
+        try:
+            with part.open("wb") as file:
+                torch.save({f: getattr(self, f) for f in self.__dataclass_fields__}, file)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | PathLike, device=None) -> "History":

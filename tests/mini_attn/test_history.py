@@ -128,3 +128,18 @@ def test_an_empty_or_foreign_history_is_refused(tmp_path):
         torch.save(foreign, tmp_path / "other.pt")
         with pytest.raises(ValueError, match=r"other\.pt holds no History"):
             History.load(tmp_path / "other.pt")
+
+
+def test_an_interrupted_save_leaves_the_old_file_alone(tmp_path, monkeypatch):
+    _, first = run(5)
+    first.save(tmp_path / "run.pt")
+
+    def fail(content, file):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(torch, "save", fail)
+    with pytest.raises(OSError, match="disk full"):
+        first.save(tmp_path / "run.pt")
+    assert torch.equal(History.load(tmp_path / "run.pt")["W"], first["W"])
+    assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
