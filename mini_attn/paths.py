@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -11,9 +12,10 @@ from torch import Tensor, nn
 from mini_attn import losses
 from mini_attn.data import PointData, TokenData
 from mini_attn.gradients import closed_form
-from mini_attn.models import FactoredAttention
+from mini_attn.models import CrossAttention, FactoredAttention
 
 _PATIENCE = 300  # steps without progress before a trial goes back to its best point
+_MEMORY = 10  # steps whose largest loss bounds the next
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Path:
             ``values["p"]``.
         loss: L at the minimisers, (radii, *trials).
         residual: how far from stationary, (radii, *trials): || P(w - R g / ||g||) - w || / R, with P the
-            projection on the ball. On the sphere it is about the angle between -g and w, in radians.
+            projection on the ball, of W where K and Q are trained. On a sphere it is about the angle between
+            -g and w, in radians.
 
     Introduced in lesson 08.
     """
@@ -55,13 +58,15 @@ def regularization_path(
     For each radius R:   argmin L(w)   subject to   ||w|| <= R,
     in the Euclidean norm of p or w, or the Frobenius norm of W. For factors the constraint is
     (||K||_F^2 + ||Q||_F^2) / 2 <= R, which admits exactly the W = K Q^T of nuclear norm <= R and rank <= m.
+    That path is followed in W, where the saddle points of the factors do not exist; K = U S^(1/2) and
+    Q = V S^(1/2) are then the balanced factors of W = U S V^T.
 
     Each radius starts from the solution at the radius before, and projects gradient steps of Barzilai and
     Borwein's length on the ball. Attention losses are not convex: what is found is a stationary point, the
     one that continues the minimiser at the smallest radius. To compare several starts, give the model more
-    trials. Rank-deficient factors are saddle points, so (K, Q) are shaken a little at each radius. The
-    gradient enters by its direction only, so that the radius may be large, and the minimiser is expected on
-    the sphere; where one lies inside the ball (labels that no line separates), the residual stays of order 1.
+    trials. The gradient enters by its direction only, so that the radius may be large, and the minimiser is
+    expected on the sphere; where one lies inside the ball (labels that no line separates), the residual
+    stays of order 1.
 
     Args:
         model: LinearClassifier, PromptAttention, CrossAttention or FactoredAttention with a fixed head. It
@@ -92,75 +97,94 @@ def regularization_path(
             f"the data have trials {tuple(data.trials)} and the model {tuple(trials)}; "
             f"give the model trials={tuple(data.trials)}"
         )
-    evaluate = closed_form(model, data, loss, len(trials))
+    factored = isinstance(model, FactoredAttention)
+    moved = model
+    if factored and model.head is None:
+        W = model.W.detach()
+        moved = CrossAttention(W.shape[-1], trials=tuple(trials), init=W, dtype=W.dtype).to(W.device)
+    evaluate = closed_form(moved, data, loss, len(trials))
     if evaluate is None:
         raise ValueError(
             f"{type(model).__name__} has no closed-form gradient; expected a model of this package, head=None"
         )
-    factored = isinstance(model, FactoredAttention)
-    parameters = dict(model.named_parameters())
-    vector = _Vector(parameters, len(trials))
-    generator = torch.Generator().manual_seed(0)
-    kept: dict[str, list[Tensor]] = {name: [] for name in ("loss", "residual", *parameters)}
+    ((name, parameter),) = moved.named_parameters()
+    rank = model.K.shape[-1] if factored else None
+    kept: dict[str, list[Tensor]] = {key: [] for key in ("loss", "residual", *dict(model.named_parameters()))}
+    if factored:
+        kept["W"] = []
     before = None
+
+    def slope(w: Tensor) -> tuple[Tensor, Tensor]:
+        """L and g / ||g||."""
+        parameter.copy_(w.reshape(parameter.shape))
+        margins, grads = evaluate()
+        g = grads[name].reshape(w.shape)
+        g = g / _positive(g.abs().amax(-1, keepdim=True))
+        return loss.value(margins).mean(-1, keepdim=True), g / _positive(g.norm(dim=-1, keepdim=True))
+
     with torch.no_grad():
         for R in radii.tolist():
-            radius = math.sqrt(2 * R) if factored else R
-            w = vector.read()
-            if before is not None:
-                w = w * (radius / before)
+            w = parameter.detach().flatten(len(trials))
+            w = w if before is None else w * (R / before)
+            project = partial(_into_nuclear_ball, R, rank) if factored else partial(_into_ball, R)
+            w, residual = _minimise(slope, project, w, R, tol, max_steps)
+            parameter.copy_(w.reshape(parameter.shape))
+            before = R
             if factored:
-                shake = torch.randn(w.shape, generator=generator, dtype=torch.float64).to(w)
-                w = w + 0.01 * radius / math.sqrt(w.shape[-1]) * shake
-            residual = _minimise(vector, evaluate, w, radius, tol, max_steps)
-            before = radius
+                kept["W"].append(parameter.detach().clone())
+                for factor, part in zip((model.K, model.Q), _balanced(parameter, rank), strict=True):
+                    factor.copy_(part)
             kept["loss"].append(loss.value(data.y * model(data)).mean(-1))
             kept["residual"].append(residual)
-            for name, parameter in parameters.items():
-                kept[name].append(parameter.detach().clone())
-    stacked = {name: torch.stack(values) for name, values in kept.items()}
-    if factored:
-        stacked["W"] = stacked["K"] @ stacked["Q"].mT
+            for key, trained in model.named_parameters():
+                kept[key].append(trained.detach().clone())
+    stacked = {key: torch.stack(values) for key, values in kept.items()}
     return Path(radii, loss=stacked.pop("loss"), residual=stacked.pop("residual"), values=stacked)
 
 
-class _Vector:
-    """A model's parameters as one vector a trial."""
-
-    def __init__(self, parameters: dict[str, nn.Parameter], batch_dims: int):
-        self.parameters, self.batch_dims = parameters, batch_dims
-
-    def flat(self, tensors: dict[str, Tensor]) -> Float[Tensor, "*trials D"]:
-        return torch.cat([tensors[name].flatten(self.batch_dims) for name in self.parameters], -1)
-
-    def read(self) -> Float[Tensor, "*trials D"]:
-        return self.flat({name: w.detach() for name, w in self.parameters.items()})
-
-    def write(self, vector: Float[Tensor, "*trials D"]):
-        sizes = [w.shape[self.batch_dims :].numel() for w in self.parameters.values()]
-        for w, part in zip(self.parameters.values(), vector.split(sizes, -1), strict=True):
-            w.copy_(part.reshape(w.shape))
+def _positive(length: Tensor) -> Tensor:
+    return length.clamp(min=torch.finfo(length.dtype).tiny)
 
 
-def _minimise(vector, evaluate, w: Tensor, radius: float, tol: float, max_steps: int) -> Tensor:
-    """Projected Barzilai-Borwein steps from w; the best points go to the model, their residuals back."""
-    tiny = torch.finfo(w.dtype).tiny
+def _into_ball(radius: float, w: Float[Tensor, "*trials D"]) -> Float[Tensor, "*trials D"]:
+    """Project on ||w||_2 <= radius."""
+    return w * (radius / _positive(w.norm(dim=-1, keepdim=True))).clamp(max=1.0)
 
-    def project(w: Tensor) -> Tensor:
-        return w * (radius / w.norm(dim=-1, keepdim=True).clamp(min=tiny)).clamp(max=1.0)
 
-    def gradient(w: Tensor) -> Tensor:
-        """g / ||g||."""
-        vector.write(w)
-        g = vector.flat(evaluate()[1])
-        g = g / g.abs().amax(-1, keepdim=True).clamp(min=tiny)
-        return g / g.norm(dim=-1, keepdim=True).clamp(min=tiny)
+def _into_nuclear_ball(
+    radius: float, rank: int, w: Float[Tensor, "*trials dd"]
+) -> Float[Tensor, "*trials dd"]:
+    """Project on the matrices of nuclear norm <= radius and rank <= rank, by their singular values."""
+    d = math.isqrt(w.shape[-1])
+    U, S, Vh = torch.linalg.svd(w.unflatten(-1, (d, d)))
+    S = S * (torch.arange(d, device=S.device) < rank)
+    excess = (S.cumsum(-1) - radius) / torch.arange(1, d + 1, device=S.device)
+    # subtract one number from all and drop the negative, so that the rest sum to the radius
+    cut = excess.amax(-1, keepdim=True).clamp(min=0.0)
+    return ((U * (S - cut).clamp(min=0.0)[..., None, :]) @ Vh).flatten(-2)
 
+
+def _balanced(W: Float[Tensor, "*trials d d"], m: int) -> tuple[Tensor, Tensor]:
+    """K and Q of shape (d, m) with K Q^T = W and K^T K = Q^T Q."""
+    U, S, Vh = torch.linalg.svd(W)
+    root = S.sqrt()[..., None, :]
+    more = max(0, m - W.shape[-1])
+    return tuple(torch.nn.functional.pad(part * root, (0, more))[..., :m] for part in (U, Vh.mT))
+
+
+def _minimise(slope, project, w: Tensor, radius: float, tol: float, max_steps: int) -> tuple[Tensor, Tensor]:
+    """Projected Barzilai-Borwein steps from w: the best points and their residuals.
+
+    A step that raises the loss above the largest of the last ``_MEMORY`` is tried again at a quarter of its
+    length: it would lead to the basin of another minimiser.
+    """
     w = project(w)
-    g = gradient(w)
+    value, g = slope(w)
     first = min(0.1, 1 / radius)
-    length = torch.full_like(w[..., :1], first)  # of steps, in radii
-    best, arrived, waited = w, torch.full_like(w[..., :1], math.inf), torch.zeros_like(w[..., :1])
+    length = torch.full_like(value, first)  # of steps, in radii
+    best, arrived, waited = w, torch.full_like(value, math.inf), torch.zeros_like(value)
+    recent = value.expand(*value.shape[:-1], _MEMORY).clone()
+    rounding = 8 * torch.finfo(w.dtype).eps
     for step in range(max_steps + 1):
         residual = (project(w - radius * g) - w).norm(dim=-1, keepdim=True) / radius
         better = residual < arrived
@@ -171,13 +195,18 @@ def _minimise(vector, evaluate, w: Tensor, radius: float, tol: float, max_steps:
         lost = waited >= _PATIENCE
         if lost.any():  # back to the best point, with short steps
             w, length = torch.where(lost, best, w), torch.where(lost, 0.1 * first, length)
-            g, waited = gradient(w), waited.masked_fill(lost, 0.0)
+            (value, g), waited = slope(w), waited.masked_fill(lost, 0.0)
         ahead = project(w - length * radius * g)
-        g_ahead = gradient(ahead)
+        value_ahead, g_ahead = slope(ahead)
+        limit = recent.amax(-1, keepdim=True)
+        taken = value_ahead <= limit + rounding * limit.abs()
         s, y = (ahead - w) / radius, g_ahead - g
         sy, ss, yy = ((a * b).sum(-1, keepdim=True) for a, b in ((s, y), (s, s), (y, y)))
         proposed = ss / sy.abs() if step % 2 else sy.abs() / yy  # the long and the short step in turn
-        length = torch.where(proposed.isfinite() & (proposed > 0), proposed, length).clamp(1e-12, 1.0)
-        w, g = ahead, g_ahead
-    vector.write(best)
-    return arrived.squeeze(-1)
+        proposed = torch.where(proposed.isfinite() & (proposed > 0), proposed, length)
+        length = torch.where(taken, proposed, 0.25 * length).clamp(1e-12, 1.0)
+        w, g, value = (
+            torch.where(taken, new, old) for new, old in ((ahead, w), (g_ahead, g), (value_ahead, value))
+        )
+        recent[..., step % _MEMORY] = value.squeeze(-1)
+    return best, arrived.squeeze(-1)
