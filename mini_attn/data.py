@@ -142,7 +142,7 @@ def random_tokens(n: int, T: int, d: int, trials: int | None = None, seed: int =
         float64 TokenData on the CPU.
 
     Source: the random data of Tarzanagh et al. 2023, "Transformers as Support Vector Machines".
-    Introduced in lesson 06.
+    Introduced in lesson 05.
     """
     for name, size in {"n": n, "T": T, "d": d, "trials": trials}.items():
         if size is not None and (not isinstance(size, int) or size < (0 if name == "trials" else 1)):

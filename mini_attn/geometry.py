@@ -85,7 +85,7 @@ def margins(
 ) -> Float[Tensor, "*trials n T"]:
     """How far the selected token leads each other one: h_{i alpha_i} - h_it, and inf at alpha_i itself.
 
-    Introduced in lesson 06.
+    Introduced in lesson 07.
     """
     ahead = logits.gather(-1, selected[..., None]) - logits
     return ahead.scatter(-1, selected[..., None], torch.inf)
@@ -103,7 +103,7 @@ def support_tokens(
         selected: the tokens alpha_i it selects.
         tol: relative slack that still counts as tight; keep it above the solver's gap.
 
-    Introduced in lesson 06.
+    Introduced in lesson 07.
     """
     ahead = margins(logits, selected)
     return (ahead <= (1 + tol) * ahead.amin((-2, -1), keepdim=True)) & ahead.isfinite()
@@ -149,7 +149,7 @@ def outcome(
     Returns:
         array of str, (*trials,).
 
-    Introduced in lesson 06.
+    Introduced in lesson 07.
     """
     attention = attention.detach()
     decided = (attention.amax(-1) > threshold).all(-1)

@@ -93,8 +93,6 @@ def get(loss: str | Loss) -> Loss:
 
     Raises:
         ValueError: no loss has that name.
-
-    Introduced in lesson 01.
     """
     if isinstance(loss, Loss):
         return loss

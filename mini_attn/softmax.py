@@ -28,8 +28,6 @@ def logit_gradient(
         difference, barrier: what :func:`contrast` returns for the incoming gradient and the winners.
         batch_dims: as for :func:`softmax`; trials follow the tokens, (T, *trials, ...).
         log_weight: each row's gradient is multiplied by exp(log_weight), (...).
-
-    Introduced in lesson 05.
     """
     log_loser = log_s + barrier
     if log_weight is not None:

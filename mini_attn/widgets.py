@@ -19,6 +19,8 @@ def sliders(draw: Callable[..., Figure], **controls: ipywidgets.ValueWidget) -> 
     Args:
         draw: the controls' values, by name -> a Figure made without pyplot, so that nothing stays open.
         controls: sliders and the like, by the name of draw's argument.
+
+    Introduced in lesson 03.
     """
     picture = ipywidgets.Image(format="png", layout={"align_self": "flex-start"})  # stretched, it blurs
 

@@ -737,5 +737,11 @@ progress("01")
 # - S. Rosset, J. Zhu, T. Hastie. *Margin maximizing loss functions.* NIPS 2003. The same limit by shrinking
 #   the regularisation instead of waiting.
 #
+# **New in the library:** [`data.PointData`](../mini_attn/data.py),
+# [`data.separable_points`](../mini_attn/data.py), [`geometry.cosine`](../mini_attn/geometry.py),
+# [`history.History`](../mini_attn/history.py), [`losses.Loss`](../mini_attn/losses.py),
+# [`models.LinearClassifier`](../mini_attn/models.py), [`optim.NormalizedGD`](../mini_attn/optim.py),
+# [`train.fit`](../mini_attn/train.py).
+#
 # **Next:** [lesson 2](02_hard_margin_svm.ipynb) solves the SVM without trying every angle, and proves for any
 # direction how far from the best it is.

@@ -885,5 +885,9 @@ progress("02")
 # - Ji & Telgarsky, *Characterizing the implicit bias via a primal-dual analysis* (ALT 2021): section 2.7 as
 #   a theory.
 #
+# **New in the library:** [`svm.solve`](../mini_attn/svm/dispatch.py),
+# [`svm.HardMarginProblem`](../mini_attn/svm/problem.py),
+# [`svm.label_problem`](../mini_attn/svm/problem.py), [`svm.Solution`](../mini_attn/svm/solution.py).
+#
 # **Next:** in [lesson 3](03_optimizer_geometry.ipynb) the optimiser changes, and with it the norm in which
 # $\hat w$ is shortest.

@@ -1240,6 +1240,9 @@ progress("03")
 # - Jordan et al., *Muon: an optimizer for hidden layers in neural networks* (2024): the polynomial and why
 #   these coefficients.
 #
+# **New in the library:** [`optim.SignDescent`](../mini_attn/optim.py),
+# [`optim.SpectralDescent`](../mini_attn/optim.py), [`optim.MirrorDescent`](../mini_attn/optim.py).
+#
 # **Next:** [lesson 4](04_matrix_factorization.ipynb) leaves the optimiser alone and factors the weights
 # instead. That picks a norm too: the nuclear one, the dual of the spectral norm you have just met. In
 # lesson 15, mirror descent returns inside attention.

@@ -1012,4 +1012,6 @@ progress("04")
 # - Z. Li, Y. Luo, K. Lyu. *Towards resolving the implicit bias of gradient descent for matrix factorization:
 #   greedy low-rank learning.* ICLR 2021. When the staircase of ranks, and not the nuclear norm, is the rule.
 #
+# **New in the library:** [`svm.certified_rank`](../mini_attn/svm/nuclear.py).
+#
 # **Next:** [lesson 05](05_softmax_attention.ipynb) meets the softmax.

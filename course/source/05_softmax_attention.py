@@ -1052,5 +1052,10 @@ progress("05")
 # - Higham (2002), *Accuracy and stability of numerical algorithms*, chapter 1: cancellation, with examples
 #   one does not forget.
 #
-# **Next: lesson 06, Attention is an SVM over tokens.** You can now follow $p$ as far out as you like. Its
-# direction settles, and a support vector machine knows where.
+# **New in the library:** [`data.TokenData`](../mini_attn/data.py),
+# [`data.random_tokens`](../mini_attn/data.py), [`data.toy_one_sequence`](../mini_attn/data.py),
+# [`models.PromptAttention`](../mini_attn/models.py), [`softmax.softmax`](../mini_attn/softmax.py),
+# [`softmax.textbook_softmax`](../mini_attn/softmax.py).
+#
+# **Next:** [lesson 06](06_attention_as_svm.ipynb). You can now follow $p$ as far out as you like. Its direction
+# settles, and a support vector machine knows where.

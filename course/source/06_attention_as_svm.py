@@ -957,4 +957,9 @@ progress("06")
 # *Transformers as Support Vector Machines* (2023): the same for $W$ and for keys and queries. D. Soudry and
 # others, *The Implicit Bias of Gradient Descent on Separable Data* (JMLR 2018): the linear result underneath.
 #
-# **Next**, lesson 07: cones, basins, and when local optima disappear.
+# **New in the library:** [`geometry.selected_tokens`](../mini_attn/geometry.py),
+# [`geometry.locally_optimal`](../mini_attn/geometry.py), [`models.CrossAttention`](../mini_attn/models.py),
+# [`svm.token_problem`](../mini_attn/svm/problem.py),
+# [`svm.attention_problem`](../mini_attn/svm/problem.py).
+#
+# **Next:** [lesson 07](07_local_global_tokens.ipynb): cones, basins, and when local optima disappear.

@@ -34,7 +34,6 @@ def solve_box(
         W (B, d1, d2), dual (B, m), iterations (B,): candidates for `certify`.
 
     Source: Mehrotra, "On the implementation of a primal-dual interior point method" (1992).
-        Introduced in lesson 15.
     """
     free, shape = problem.is_equality, W.shape
     rows = (problem.a[..., :, None] * problem.b[..., None, :]).flatten(-2)  # (B, m, D)

@@ -38,7 +38,6 @@ def solve_entrywise(
 
     Source: Mehrotra, "On the implementation of a primal-dual interior point method" (1992), for the
         corrector.
-        Introduced in lesson 15.
     """
     steps = torch.zeros(len(W), dtype=torch.int64, device=W.device)
     for p in _strides(norm):

@@ -36,7 +36,7 @@ def solve_euclidean(
         W (B, d1, d2), dual (B, m), iterations (B,): candidates for `certify`.
 
     Source: Portugal, Judice & Vicente, "A comparison of block pivoting and interior-point algorithms for
-        linear least squares problems with nonnegative variables" (1994). Introduced in lesson 02.
+        linear least squares problems with nonnegative variables" (1994).
     """
     gram = gram_matrix(problem)
     guess = _likely_support(problem, gram) if guess is None else guess
@@ -80,7 +80,7 @@ def block_pivot(
         dual (B, m), sure (B,), steps (B,). sure: P settled, and one correction of lambda for rounding was so
         small that the next would not count. Elsewhere the weights are those of the last guess.
 
-    Source: Portugal, Judice & Vicente (1994). Introduced in lesson 02.
+    Source: Portugal, Judice & Vicente (1994).
     """
     real = gram.diagonal(dim1=1, dim2=2) > 0
     always = problem.is_equality & real
@@ -167,7 +167,7 @@ def interior_point(
         u (B, m), slack (B, m), steps (B,).
 
     Source: Lawson & Hanson, "Solving least squares problems" (1974), chapter 23; Mehrotra, "On the
-        implementation of a primal-dual interior point method" (1992). Introduced in lesson 02.
+        implementation of a primal-dual interior point method" (1992).
     """
     free = problem.is_equality
     r = problem.r / scale[:, None]

@@ -38,7 +38,7 @@ def solve_large(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tens
         ValueError: for another norm.
 
     Source: Kelley, "The cutting-plane method for solving convex programs" (1960); Joachims, "Training linear
-        SVMs in linear time" (2006). Introduced in lesson 10.
+        SVMs in linear time" (2006).
     """
     if norm != "fro":
         raise ValueError(f'method "large" solves norm "fro" (or 2) only, got {norm!r}; use method "auto"')

@@ -33,8 +33,6 @@ def iterate(
 
     Returns:
         W (B, d1, d2), dual (B, m), gap (B,), inf where nothing was certified, and steps (B,).
-
-    Introduced in lesson 10.
     """
     problem = data[0]
     best_dual = torch.zeros_like(problem.r)

@@ -32,7 +32,7 @@ def solve_nnls(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Tens
     Raises:
         ValueError: for another norm.
 
-    Source: Lawson & Hanson, "Solving least squares problems" (1974), chapter 23. Introduced in lesson 02.
+    Source: Lawson & Hanson, "Solving least squares problems" (1974), chapter 23.
     """
     if norm != "fro":
         raise ValueError(f'method "nnls" solves norm "fro" (or 2) only, got {norm!r}; use method "auto"')

@@ -194,7 +194,7 @@ def attention_problem(
         ValueError: if a selected token does not exist, or shapes do not agree.
 
     Source: Tarzanagh, Li, Thrampoulidis, Oymak, "Transformers as support vector machines" (2023), (Att-SVM).
-        Introduced in lesson 10; looked at ahead in lesson 06.
+        Introduced in lesson 06; studied in lesson 10.
     """
     a = _winner_minus_others("X", X, selected)  # (..., n, T - 1, d)
     _real("z", z, ndim=2)

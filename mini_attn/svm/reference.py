@@ -28,7 +28,7 @@ def solve_cvxpy(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Ten
     Returns:
         W (B, d1, d2), dual (B, m), iterations (B,): candidates for `certify`.
 
-    Source: Diamond & Boyd, "CVXPY" (2016); Goulart & Chen, "Clarabel" (2024). Introduced in lesson 02.
+    Source: Diamond & Boyd, "CVXPY" (2016); Goulart & Chen, "Clarabel" (2024).
     """
     arrays = [t.cpu().numpy() for t in (problem.a, problem.b, problem.r, problem.is_equality)]
     answers = [_solve_one(*(array[k] for array in arrays), norm) for k in range(len(problem.a))]

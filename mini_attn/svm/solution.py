@@ -126,7 +126,6 @@ def certify(
         W (B, d1, d2), dual (B, m), gap (B,), infeasible (B,) bool: as in `Solution`.
 
     Source: weak duality and Farkas' lemma; Boyd & Vandenberghe, "Convex optimization" (2004), section 5.8.
-        Introduced in lesson 02.
     """
     star, equality, r = dual_norm(norm), problem.is_equality, problem.r
     if row_size is None:
