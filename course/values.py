@@ -29,6 +29,23 @@ def as_array(value: Any) -> np.ndarray | None:
     return array if array.dtype.kind in "biuf" else None
 
 
+def shaped_like(example: Any, value: Any) -> Any:
+    """A value in the form of an example: an array for a list or tensor, a number for an array that holds one.
+
+    Tuples are taken part by part; what has no such form comes back as it is.
+    """
+    if isinstance(example, tuple) and isinstance(value, tuple | list) and len(value) == len(example):
+        return tuple(map(shaped_like, example, value))
+    if type(value) is type(example) or not isinstance(
+        example, np.ndarray | np.number | np.bool | int | float
+    ):
+        return value
+    array = as_array(value)
+    if isinstance(example, np.ndarray):
+        return value if array is None else array
+    return array.item() if array is not None and array.size == 1 else value
+
+
 def fresh(arguments: tuple) -> tuple:
     """A copy of the inputs that a function may do with as it likes."""
     return copy.deepcopy(arguments)

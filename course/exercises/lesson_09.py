@@ -2,20 +2,23 @@
 
 import numpy as np
 
-from course.specification import Exercise, Misconception
+from course.specification import Compare, Exercise, known
 
 
 # --------------------------------------------------------------------------- 09.1 the head's gradient
-def _gradient_by(points=lambda s, X: np.einsum("it,itd->id", s, X), slope=None, combine=None):
+def _gradient_by(
+    points=lambda s, X: np.einsum("it,itd->id", s, X),
+    slope=lambda u: np.exp(-np.logaddexp(0, u)),  # 1 / (1 + exp(u)), without overflow
+    combine=lambda y, c, x: -(y * c) @ x / len(y),
+    margin=lambda y, f: y * f,
+):
     """An answer from the points the head sees, the slope of the loss, and how the terms are combined."""
-    slope = slope or (lambda u: np.exp(-np.logaddexp(0, u)))  # 1 / (1 + exp(u)), without overflow
-    combine = combine or (lambda y, c, x: -(y * c) @ x / len(y))
 
     def answer(v, p, X, y):
         h = X @ p
         s = np.exp(h - h.max(axis=1, keepdims=True))
         x = points(s / s.sum(axis=1, keepdims=True), X)  # (n, d)
-        return combine(y, slope(y * (x @ v)), x)
+        return combine(y, slope(margin(y, x @ v)), x)
 
     return answer
 
@@ -24,10 +27,17 @@ _head_gradient = _gradient_by()
 
 
 def _gradient_cases(rng):
+    """Two of everyday size, and one with margins of 100 to 600."""
     cases = []
-    for n, T, d in ((2, 3, 2), (3, 2, 2), (4, 3, 5)):
+    for n, T, d, low, high in ((2, 3, 2, 0, 0), (4, 3, 5, 0, 0), (3, 2, 3, 100, 600)):
         y = rng.permutation(np.where(np.arange(n) % 2, -1.0, 1.0))
-        cases.append((rng.normal(size=d), rng.normal(size=d), rng.normal(size=(n, T, d)), y))
+        v, p, X = rng.normal(size=d), rng.normal(size=d), rng.normal(size=(n, T, d))
+        if high:  # move each sequence along v, which changes the margins and not the attention
+            v *= 200 / np.linalg.norm(v)
+            h = np.exp(X @ p)
+            seen = np.einsum("it,itd->id", h / h.sum(axis=1, keepdims=True), X) @ v
+            X += ((y * rng.uniform(low, high, size=n) - seen) / (v @ v))[:, None, None] * v
+        cases.append((v, p, X, y))
     return cases
 
 
@@ -39,55 +49,49 @@ GRADIENT = Exercise(
     difficulty=2,
     reference=_head_gradient,
     cases=_gradient_cases,
-    misconceptions=[
-        Misconception(
-            lambda *args: -_head_gradient(*args),
-            "That is the direction of descent. Return the gradient itself; the loss has a negative slope.",
-        ),
-        Misconception(
-            _gradient_by(combine=lambda y, c, x: -c @ x / len(y)),
-            "The label is missing: the derivative of y v.x in v is y x.",
-        ),
-        Misconception(
-            _gradient_by(combine=lambda y, c, x: -(y * c) @ x),
-            "You summed over the sequences. L is their mean: divide by n.",
-        ),
-        Misconception(
-            _gradient_by(points=lambda s, X: X.mean(axis=1)),
-            "The head sees the tokens averaged with the attention as weights, not their plain mean.",
-        ),
-        Misconception(
-            _gradient_by(points=lambda s, X: X[np.arange(len(X)), s.argmax(axis=1)]),
-            "You took the token with most attention. While attention is soft, all tokens count: sum s x.",
-        ),
-        Misconception(
-            _gradient_by(slope=lambda u: 1 / (1 + np.exp(-u))),
-            "Wrong sign in the exponent: |l'(u)| = 1 / (1 + exp(u)) is small where the margin is large.",
-        ),
-        Misconception(
-            _gradient_by(slope=np.ones_like),
-            "The slope of the loss is missing: a sequence counts with the weight |l'(u)| = 1 / (1 + exp(u)).",
-        ),
-        Misconception(
-            _gradient_by(slope=lambda u: np.exp(-u)),
-            "exp(-u) is the slope of the exponential loss. The logistic loss has 1 / (1 + exp(u)).",
-        ),
-    ],
+    compare=Compare(atol=0),  # gradients of 1e-300 have a direction, too
+    misconceptions=known(
+        _gradient_by(slope=lambda u: 1 - 1 / (1 + np.exp(-u))),
+        "The slope cancels: from a margin of 37 on, 1 minus sigmoid(u) is rounded to 0, and the head stops. "
+        "Use a form without a difference: np.exp(-np.logaddexp(0, u)).",
+        _gradient_by(margin=lambda y, f: f),
+        "The label is missing inside u: the slope is taken at the margin u = y v.x, not at the output v.x.",
+        lambda *args: -_head_gradient(*args),
+        "That is the direction of descent. Return the gradient itself; the loss has a negative slope.",
+        _gradient_by(combine=lambda y, c, x: -c @ x / len(y)),
+        "The label is missing: the derivative of y v.x in v is y x.",
+        _gradient_by(combine=lambda y, c, x: -(y * c) @ x),
+        "You summed over the sequences. L is their mean: divide by n.",
+        _gradient_by(points=lambda s, X: X.mean(axis=1)),
+        "The head sees the tokens averaged with the attention as weights, not their plain mean.",
+        _gradient_by(points=lambda s, X: X[np.arange(len(X)), s.argmax(axis=1)]),
+        "You took the token with most attention. While attention is soft, all tokens count: sum s x.",
+        _gradient_by(slope=lambda u: 1 / (1 + np.exp(-u))),
+        "Wrong sign in the exponent: |l'(u)| = 1 / (1 + exp(u)) is small where the margin is large.",
+        _gradient_by(slope=np.ones_like),
+        "The slope of the loss is missing: a sequence counts with the weight |l'(u)| = 1 / (1 + exp(u)).",
+        _gradient_by(slope=lambda u: np.exp(-u)),
+        "exp(-u) is the slope of the exponential loss. The logistic loss has 1 / (1 + exp(u)).",
+    ),
 )
 
 
-# --------------------------------------------------------------------------- 09.2 support sequences
-def _margins(x, y, v_mm):
-    return y * (x @ v_mm)
-
-
+# --------------------------------------------------------------------------- 09.2 the relaxed rows
 def _support(x, y, v_mm):
-    return np.isclose(_margins(x, y, v_mm), 1, atol=1e-6)
+    return np.isclose(y * (x @ v_mm), 1, atol=1e-6)
+
+
+def _relaxed(x, y, v_mm, T):
+    return np.repeat(1.0 * _support(x, y, v_mm), T - 1)
+
+
+def _relaxed_by(support=_support, rows=lambda S, T: np.repeat(1.0 * S, T - 1)):
+    return lambda x, y, v_mm, T: rows(support(x, y, v_mm), T)
 
 
 def _support_cases(rng):
     cases = []
-    for n, d in ((5, 3), (4, 2), (8, 5)):
+    for n, d, T in ((5, 3, 3), (4, 2, 4), (8, 5, 3)):
         # margins first, points to match: two of 1, up to rounding, one of ||v_mm||, others above 1
         y = np.where(np.arange(n) % 2, -1.0, 1.0)
         v_mm = rng.normal(size=d)
@@ -96,100 +100,46 @@ def _support_cases(rng):
         x = rng.normal(size=(n, d))
         x += ((y * u - x @ v_mm) / (v_mm @ v_mm))[:, None] * v_mm
         order = rng.permutation(n)
-        cases.append((x[order], y[order], v_mm))
+        cases.append((x[order], y[order], v_mm, T))
     return cases
 
 
-SUPPORT = Exercise(
+RELAXED = Exercise(
     id="09.2",
-    title="Which sequences hold the head?",
+    title="Relax the rows",
     points=2,
     minutes=6,
-    difficulty=1,
-    reference=_support,
-    cases=_support_cases,
-    misconceptions=[
-        Misconception(
-            lambda x, y, v_mm: ~_support(x, y, v_mm),
-            "These are the sequences that are no support vectors: support vectors have margin 1, no more.",
-        ),
-        Misconception(
-            lambda x, y, v_mm: np.isclose(x @ v_mm, 1, atol=1e-6),
-            "Multiply by the label: a point labelled -1 is a support vector where v.x = -1.",
-        ),
-        Misconception(
-            lambda x, y, v_mm: _margins(x, y, v_mm) == 1,
-            "Margins of support vectors are 1 only up to rounding; use np.isclose(margins, 1, atol=1e-6).",
-        ),
-        Misconception(
-            lambda x, y, v_mm: np.isclose(_margins(x, y, v_mm) / np.linalg.norm(v_mm), 1, atol=1e-6),
-            "Do not divide by the norm of v_mm: its constraints read y v.x >= 1, so a tight one is at 1.",
-        ),
-        Misconception(
-            lambda x, y, v_mm: _margins(x, y, v_mm) >= 1 - 1e-6,
-            "Every point satisfies its constraint. A support vector satisfies it with equality.",
-        ),
-        Misconception(
-            lambda x, y, v_mm: np.flatnonzero(_support(x, y, v_mm)),
-            "You returned the numbers of the support sequences. Return a bool for each sequence.",
-        ),
-        Misconception(
-            lambda x, y, v_mm: np.arange(len(y)) == _margins(x, y, v_mm).argmin(),
-            "argmin finds one sequence. Several have the smallest margin, 1, up to rounding.",
-        ),
-    ],
-)
-
-
-# --------------------------------------------------------------------------- 09.3 the relaxed rows
-def _relaxed(support, T):
-    return np.repeat(np.asarray(support, dtype=float), T - 1)
-
-
-RELAXED = Exercise(
-    id="09.3",
-    title="Relax the rows",
-    points=1,
-    minutes=5,
-    difficulty=1,
+    difficulty=2,
     reference=_relaxed,
-    cases=lambda rng: [
-        (rng.permutation(n) < k, int(rng.integers(3, 6))) for n, k in ((4, 3), (4, 1), (6, 3))
-    ],
-    misconceptions=[
-        Misconception(
-            lambda support, T: 1 - _relaxed(support, T),
-            "The other way round: support vectors of the head keep the right-hand side 1, the others get 0.",
-        ),
-        Misconception(
-            lambda support, T: np.tile(np.asarray(support, dtype=float), T - 1),
-            "Rows are ordered by sequence: each sequence's number serves T - 1 rows in a row (np.repeat).",
-        ),
-        Misconception(
-            lambda support, T: np.repeat(np.asarray(support, dtype=float), T),
-            "A sequence has T - 1 comparisons, one with each token but the selected one.",
-        ),
-        Misconception(
-            lambda support, T: np.asarray(support, dtype=float),
-            "That is one number for each sequence. The SVM has T - 1 rows for each.",
-        ),
-        Misconception(
-            lambda support, T: np.ones(np.sum(support) * (T - 1)),
-            "Do not drop the other rows: they stay, with right-hand side 0.",
-        ),
-        Misconception(
-            lambda support, T: 2 * _relaxed(support, T) - 1,
-            "The other sequences must not turn away from their token either: their right-hand side is 0.",
-        ),
-        Misconception(
-            lambda support, T: np.ones(len(support) * (T - 1)),
-            "That is the tight problem. Sequences that are no support vectors have right-hand side 0.",
-        ),
-    ],
+    cases=_support_cases,
+    misconceptions=known(
+        lambda *args: 1 - _relaxed(*args),
+        "The other way round: support sequences of the head keep the right-hand side 1, the others get 0.",
+        _relaxed_by(lambda x, y, v_mm: np.isclose(x @ v_mm, 1, atol=1e-6)),
+        "Multiply by the label: a point labelled -1 is a support vector where v.x = -1.",
+        _relaxed_by(lambda x, y, v_mm: y * (x @ v_mm) == 1),
+        "Margins of support vectors are 1 only up to rounding; use np.isclose(margins, 1, atol=1e-6).",
+        _relaxed_by(lambda x, y, v_mm: np.isclose(y * (x @ v_mm) / np.linalg.norm(v_mm), 1, atol=1e-6)),
+        "Do not divide by the norm of v_mm: its constraints read y v.x >= 1, so a tight one is at 1.",
+        _relaxed_by(lambda x, y, v_mm: y * (x @ v_mm) >= 1 - 1e-6),
+        "That is the tight problem: every point satisfies its constraint, those of S with equality.",
+        _relaxed_by(lambda x, y, v_mm: np.arange(len(y)) == (y * (x @ v_mm)).argmin()),
+        "argmin finds one sequence. Several have the smallest margin, 1, up to rounding.",
+        _relaxed_by(rows=lambda S, T: np.tile(1.0 * S, T - 1)),
+        "Rows are ordered by sequence: each sequence's number serves T - 1 rows in a row (np.repeat).",
+        _relaxed_by(rows=lambda S, T: np.repeat(1.0 * S, T)),
+        "A sequence has T - 1 comparisons, one with each token but the selected one.",
+        _relaxed_by(rows=lambda S, T: 1.0 * S),
+        "That is one number for each sequence. The SVM has T - 1 rows for each.",
+        _relaxed_by(rows=lambda S, T: np.ones(np.sum(S) * (T - 1))),
+        "Do not drop the other rows: they stay, with right-hand side 0.",
+        _relaxed_by(rows=lambda S, T: 2.0 * np.repeat(1.0 * S, T - 1) - 1),
+        "The other sequences must not turn away from their token either: their right-hand side is 0.",
+    ),
 )
 
 
-# --------------------------------------------------------------------------- 09.4 in between
+# --------------------------------------------------------------------------- 09.3 in between
 def _sides(u, kappa):
     return np.maximum(0, 1 - kappa * (u - 1))
 
@@ -203,43 +153,85 @@ def _side_cases(rng):
 
 
 SIDES = Exercise(
-    id="09.4",
+    id="09.3",
     title="Between tight and relaxed",
     points=2,
-    minutes=8,
+    minutes=6,
     difficulty=2,
     reference=_sides,
     cases=_side_cases,
-    misconceptions=[
-        Misconception(
-            lambda u, kappa: 1 - kappa * (u - 1),
-            "No right-hand side is below 0: a sequence that turned away from its token would be the worst.",
-        ),
-        Misconception(
-            lambda u, kappa: np.maximum(0, 1 - kappa * u),
-            "Only the part of the margin beyond 1 helps: a support vector, u = 1, keeps its 1.",
-        ),
-        Misconception(
-            lambda u, kappa: np.maximum(0, 1 - (u - 1) / kappa),
-            "A larger kappa means a longer head, which frees the sequences sooner: multiply u - 1 by kappa.",
-        ),
-        Misconception(
-            lambda u, kappa: np.maximum(0, 1 - (u - 1)),
-            "kappa is missing. For kappa = 0 every right-hand side is 1, the tight problem.",
-        ),
-        Misconception(
-            lambda u, kappa: np.exp(-kappa * (u - 1)),
-            "That is the weight of the force. The right-hand side compares exponents: 1 - kappa (u - 1).",
-        ),
-        Misconception(
-            lambda u, kappa: 1 + kappa * (u - 1),
-            "The other way round: a sequence with margin to spare needs less of a lead, not more.",
-        ),
-        Misconception(
-            lambda u, kappa: np.isclose(u, 1).astype(float),
-            "That is the relaxed problem, the limit of large kappa. In between a right-hand side can be 0.3.",
-        ),
-    ],
+    misconceptions=known(
+        lambda u, kappa: 1 - kappa * (u - 1),
+        "No right-hand side is below 0: a sequence that turned away from its token would be the worst.",
+        lambda u, kappa: np.maximum(0, 1 - kappa * u),
+        "Only the part of the margin beyond 1 helps: a support vector, u = 1, keeps its 1.",
+        lambda u, kappa: np.maximum(0, 1 - (u - 1) / kappa),
+        "A larger kappa means a longer head, which frees the sequences sooner: multiply u - 1 by kappa.",
+        lambda u, kappa: np.maximum(0, 1 - (u - 1)),
+        "kappa is missing. For kappa = 0 every right-hand side is 1, the tight problem.",
+        lambda u, kappa: np.exp(-kappa * (u - 1)),
+        "That is the weight of the force. The right-hand side compares exponents: 1 - kappa (u - 1).",
+        lambda u, kappa: 1 + kappa * (u - 1),
+        "The other way round: a sequence with margin to spare needs less of a lead, not more.",
+        lambda u, kappa: np.isclose(u, 1).astype(float),
+        "That is the relaxed problem, the limit of large kappa. In between a right-hand side can be 0.3.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 09.4 the border
+def _border_by(kappa=lambda u, a: np.max((1 - a) / (u - 1)), scale=lambda v, p: v / p, least=0.0):
+    """An answer from the sequences outside S: their margins and leads give kappa, the norms the ratio."""
+
+    def answer(u, leads, v_norm, p_norm):
+        outside = u > 1 + 1e-6
+        return max(least, kappa(u[outside], leads[outside]) * scale(v_norm, p_norm))
+
+    return answer
+
+
+_border = _border_by()
+
+
+def _border_cases(rng):
+    cases = []
+    for n, spare in ((4, False), (5, False), (6, False), (4, True)):
+        u = 1 + np.r_[0, 0, rng.uniform(0.2, 0.4), rng.uniform(0.6, 2, size=n - 3)]
+        leads = np.r_[1, 1, rng.uniform(0.1, 0.7), rng.uniform(0, 0.2, size=n - 3)]
+        leads[1:] += np.r_[rng.uniform(0.1, 1), np.full(n - 2, 1.0 if spare else 0.0)]
+        order = rng.permutation(n)
+        cases.append((u[order], leads[order], *rng.uniform([1.2, 2], [1.8, 3])))
+    return cases
+
+
+BORDER = Exercise(
+    id="09.4",
+    title="How fast is fast enough?",
+    points=3,
+    minutes=10,
+    difficulty=3,
+    reference=_border,
+    cases=_border_cases,
+    misconceptions=known(
+        _border_by(scale=lambda v, p: 1),
+        "That is kappa = q/m. The ratio of the lengths is kappa ||v_mm|| / ||p_rel||.",
+        _border_by(scale=lambda v, p: p / v),
+        "The norms are upside down: ||v|| = q ||v_mm|| and ||p|| = m ||p_rel||, and the ratio is v to p.",
+        _border_by(lambda u, a: np.min((1 - a) / (u - 1))),
+        "At this ratio one sequence is free. All have to be: the last one sets the border.",
+        _border_by(lambda u, a: np.max(1 / (u - 1))),
+        "The sides need not fall to 0: p_rel gives a sequence a lead, and its side has to fall to that.",
+        _border_by(lambda u, a: np.max(a / (u - 1))),
+        "The side 1 - kappa (u - 1) has to fall to the lead, so kappa (u - 1) must make up 1 - lead.",
+        _border_by(lambda u, a: np.max((1 - a) / u)),
+        "Only the margin beyond 1 softens a side: divide by u - 1.",
+        _border_by(lambda u, a: np.max((1 - a) * (u - 1))),
+        "A larger margin frees a sequence sooner: divide by u - 1.",
+        _border_by(lambda u, a: (1 - a.min()) / (u.min() - 1)),
+        "The smallest lead and the smallest margin may be of two sequences: take the maximum of quotients.",
+        _border_by(least=-np.inf),
+        "A ratio of lengths is not negative. If p_rel satisfies even the tight constraints, the border is 0.",
+    ),
 )
 
 
@@ -258,40 +250,28 @@ LATER = Exercise(
     cases=lambda rng: [
         (j0 * 10 ** rng.uniform(2, 8), j0, m0) for j0, m0 in ((1e3, 2.5), (1e4, 3.0), (500.0, 4.0))
     ],
-    misconceptions=[
-        Misconception(
-            lambda j, j0, m0: m0 + np.log(j / j0),
-            "That is the law for a fixed head (lesson 06). Here m follows 2 log r, and r follows log j.",
-        ),
-        Misconception(
-            lambda j, j0, m0: m0 + 2 * np.log(j / j0),
-            "You put the number of steps where the norm of the head belongs: r is in proportion to log j.",
-        ),
-        Misconception(
-            lambda j, j0, m0: m0 + np.log(np.log(j) / np.log(j0)),
-            "The factor 2 is missing: exp(m) grows as the square of r.",
-        ),
-        Misconception(
-            lambda j, j0, m0: 2 * np.log(np.log(j)),
-            "You dropped the constant. It follows from the lead m0 at step j0: subtract the two laws.",
-        ),
-        Misconception(
-            lambda j, j0, m0: m0 + 2 * np.log(np.log(j)),
-            "At j = j0 your answer is not m0: subtract 2 log log j0.",
-        ),
-        Misconception(
-            lambda j, j0, m0: m0 + 2 * np.log(np.log(j / j0)),
-            "log j - log j0 is not log j / log j0. The lead depends on the ratio of the two norms r / r0.",
-        ),
-        Misconception(
-            lambda j, j0, m0: m0 * (np.log(j) / np.log(j0)) ** 2,
-            "It is exp(m) that grows with the square of r, not m.",
-        ),
-        Misconception(
-            lambda j, j0, m0: m0 + 2 * np.log10(np.log10(j) / np.log10(j0)),
-            "The logarithm is the natural one: np.log.",
-        ),
-    ],
+    misconceptions=known(
+        lambda j, j0, m0: m0 + np.log(j / j0),
+        "That is the law for a fixed head (lesson 06). Here m follows 2 log r, and r follows log j.",
+        lambda j, j0, m0: m0 + 2 * np.log(j / j0),
+        "You put the number of steps where the norm of the head belongs: r is in proportion to log j.",
+        lambda j, j0, m0: m0 + np.log(np.log(j) / np.log(j0)),
+        "The factor 2 is missing: exp(m) grows as the square of r.",
+        lambda j, j0, m0: 2 * np.log(np.log(j)),
+        "You dropped the constant. It follows from the lead m0 at step j0: subtract the two laws.",
+        lambda j, j0, m0: m0 + 2 * np.log(np.log(j)),
+        "At j = j0 your answer is not m0: subtract 2 log log j0.",
+        lambda j, j0, m0: m0 + 2 * np.log(np.log(j / j0)),
+        "log j - log j0 is not log j / log j0. The lead depends on the ratio of the two norms r / r0.",
+        lambda j, j0, m0: m0 * (np.log(j) / np.log(j0)) ** 2,
+        "It is exp(m) that grows with the square of r, not m.",
+        lambda j, j0, m0: m0 * np.log(np.log(j)) / np.log(np.log(j0)),
+        "The law has a constant: m is not in proportion to log log j. Subtract the laws, do not divide them.",
+        lambda j, j0, m0: m0 + 2 * np.log(j) / np.log(j0),
+        "One logarithm is missing: m grows by 2 log(r / r0), and r / r0 is log j / log j0.",
+        lambda j, j0, m0: m0 + 2 * np.log10(np.log10(j) / np.log10(j0)),
+        "The logarithm is the natural one: np.log.",
+    ),
 )
 
-EXERCISES = [GRADIENT, SUPPORT, RELAXED, SIDES, LATER]
+EXERCISES = [GRADIENT, RELAXED, SIDES, BORDER, LATER]

@@ -1057,5 +1057,5 @@ progress("05")
 # [`models.PromptAttention`](../mini_attn/models.py), [`softmax.softmax`](../mini_attn/softmax.py),
 # [`softmax.textbook_softmax`](../mini_attn/softmax.py).
 #
-# **Next:** [lesson 06](06_attention_as_svm.ipynb). You can now follow $p$ as far out as you like. Its direction
-# settles, and a support vector machine knows where.
+# **Next:** [lesson 06](06_attention_as_svm.ipynb). You can now follow $p$ as far out as you like. Its
+# direction settles, and a support vector machine knows where.

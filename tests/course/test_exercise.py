@@ -125,6 +125,16 @@ def test_attempted_is_silent_and_used(told, capsys):
     assert "Your answer: 'mine'" in told(mean)
 
 
+@pytest.mark.parametrize("form", [list, torch.tensor])
+def test_later_cells_get_what_the_reference_would_return(form):
+    @exercise("99.1")
+    def mean(X, w):
+        return form((w @ X / w.sum()).tolist())
+
+    assert type(mean(np.eye(2), np.array([3.0, 1.0]))) is np.ndarray
+    assert type(mean.own(np.eye(2), np.array([3.0, 1.0]))) is not np.ndarray
+
+
 def test_todo_left_below_the_answer_does_no_harm(told, capsys):
     @exercise("99.1")
     def mean(X, w):

@@ -33,7 +33,7 @@ def test_the_widgets_descent_takes_the_librarys_path(seed):
     rng = np.random.default_rng(seed)
     keys, scores, start = rng.normal(size=(5, 2)), rng.uniform(size=5), rng.normal(size=(4, 2))
     own = lesson()["descend"](start, keys, scores, steps=80)
-    tokens = lesson()["one_sequence"](keys, scores)
+    tokens = lesson()["with_scores"](keys[None], scores[None])
     model = models.PromptAttention(2, trials=4, init=torch.tensor(start))
     optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
     train.fit(model, tokens, optimizer, 80, progress=False, schedule=train.growing)
@@ -42,7 +42,7 @@ def test_the_widgets_descent_takes_the_librarys_path(seed):
 
 def test_a_sequence_has_the_scores_and_keys_it_is_given():
     keys, scores = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.array([0.3, -0.2, 0.9])
-    tokens = lesson()["one_sequence"](keys, scores)
+    tokens = lesson()["with_scores"](keys[None], scores[None])
     np.testing.assert_array_equal(tokens.keys[0], keys)
     np.testing.assert_array_equal(tokens.scores[0], scores)
 

@@ -12,7 +12,7 @@ from course.build import ROOT
 from course.notebook import from_source
 from mini_attn import data, models, optim, svm, train
 
-head_gradient, support_sequences, relaxed_sides, softened_sides, _ = (
+head_gradient, relaxed_sides, softened_sides, border, _ = (
     spec.reference for spec in exercises.exercises("09")
 )
 
@@ -53,21 +53,23 @@ def test_the_lessons_descent_takes_the_librarys_path(ratio):
     np.testing.assert_allclose(path_p[-1], model.p.detach(), atol=1e-7)
 
 
-def test_the_relaxed_rows_are_the_librarys():
-    tokens = data.random_tokens(n=3, T=4, d=8, seed=5)
-    support = torch.tensor([True, False, True])
-    problem = svm.token_problem(tokens.keys, tokens.optimal, support.to(torch.float64))
-    np.testing.assert_array_equal(problem.r, relaxed_sides(support.numpy(), 4))
-    assert torch.equal(problem.a, svm.token_problem(tokens.keys, tokens.optimal).a)
+def test_the_relaxed_rows_are_those_with_a_dual():
+    tokens = data.random_tokens(n=6, T=3, d=9, seed=1)
+    points = tokens.X[:, 0] + tokens.y[:, None] * torch.eye(9)[0] * 2.0  # separable
+    solution = svm.solve(svm.label_problem(points, tokens.y))
+    sides = relaxed_sides(points.numpy(), tokens.y.numpy(), solution.value.numpy(), 3)
+    np.testing.assert_array_equal(sides, np.repeat(solution.dual.numpy() > 1e-9, 2))
+    assert 0 < sides.sum() < 12
 
 
-def test_support_sequences_are_those_with_a_dual():
-    tokens = data.random_tokens(n=6, T=1, d=4, seed=1)
-    points = tokens.y[:, None] * tokens.X[:, 0] + torch.tensor([2.0, 0, 0, 0])  # separable
-    solution = svm.solve(svm.label_problem(points, torch.ones(6)))
-    support = support_sequences(points.numpy(), np.ones(6), solution.value.numpy())
-    np.testing.assert_array_equal(support, solution.dual > 1e-9)
-    assert 0 < support.sum() < 6
+@pytest.mark.parametrize("lift", [0.25, 0.4, 1.0])
+def test_from_the_border_on_the_softened_solution_is_the_relaxed_one(lift):
+    X, _ = lesson()["toy"](lift)
+    u = np.array([1, 1, 1 + lift])
+    ratio = border(u, X[:, 1] @ [1, 0], 1.0, 1.0)
+    beyond, before = (lesson()["softened_svm"](X, u, factor * ratio) for factor in (1.001, 0.99))
+    np.testing.assert_allclose(beyond, [1, 0], atol=1e-6)
+    assert before[1] > 1e-4
 
 
 @pytest.mark.parametrize("ratio", [0.125, 0.25, 0.5, 1.5])

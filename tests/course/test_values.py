@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from course.values import as_array, fresh, unchanged
+from course.values import as_array, fresh, shaped_like, unchanged
 
 
 class LooksLikeAnArray:
@@ -146,3 +146,41 @@ def test_what_nobody_touched_is_unchanged(value):
 )
 def test_every_change_is_noticed(before, after):
     assert not unchanged(before, after)
+
+
+ARRAY = np.ones(2)
+
+
+@pytest.mark.parametrize(
+    ("example", "value", "expected"),
+    [
+        (ARRAY, [1, 2], np.array([1, 2])),
+        (ARRAY, torch.tensor([1.0, 2.0]), np.array([1.0, 2.0])),
+        ((ARRAY, 1.0), [[[1, 2], [3, 4]], torch.tensor(5.0)], (np.array([[1, 2], [3, 4]]), 5.0)),
+        (1.0, np.array([[2.5]]), 2.5),
+        (np.float64(1.0), torch.tensor([2.5]), 2.5),
+        (True, np.array([False]), False),
+    ],
+)
+def test_answers_take_the_form_of_the_reference(example, value, expected):
+    found = shaped_like(example, value)
+    assert type(found) is type(expected)
+    parts = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
+    for one, other in parts:
+        assert type(one) is type(other)
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("example", "value"),
+    [
+        (ARRAY, "left"),
+        (ARRAY, [[1], [1, 2]]),
+        ((ARRAY, 1.0), [1.0]),
+        (1.0, [1.0, 2.0]),
+        ("left", [1.0]),
+        (1.0, None),
+    ],
+)
+def test_what_has_no_such_form_comes_back_as_it_is(example, value):
+    assert shaped_like(example, value) is value

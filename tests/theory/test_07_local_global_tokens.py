@@ -98,6 +98,23 @@ def test_equal_losers_lead_to_the_global_choice_from_every_start(seed):
     assert geometry.cosine(model.p.detach(), target.expand(50, 5)).min() > 0.999
 
 
+@pytest.mark.parametrize(("score", "winner"), [(0.2, 2), (0.9, 3), (1.2, 3)])
+def test_one_better_support_token_undoes_a_choice(score, winner):
+    """Token 2 of a hexagon, score .8, beats its neighbour 1; the score of its neighbour 3 decides its fate.
+
+    From its ray, margin 10: it keeps winning if it beats both, and loses to token 3 if it beats only one.
+    """
+    corners = [[0.2, 1.1], [1, 0.6], [0.9, -0.5], [0.1, -1.1], [-0.9, -0.6], [-1, 0.5]]
+    keys = torch.tensor(corners, dtype=torch.float64)[None]
+    X = torch.zeros_like(keys)
+    X[0, :, 0] = torch.tensor([1, 0.3, 0.8, score, 0.7, 0.1])
+    e1 = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    tokens = data.TokenData(X, e1[None], e1[:1], e1, keys)
+    start = 10 * svm.solve(svm.token_problem(keys, torch.tensor([2]))).value
+    model = descend(tokens, start[None], steps=300, lr=0.1)
+    assert geometry.selected_tokens(model.attention(tokens)).item() == winner
+
+
 @pytest.mark.parametrize("q", [2.5, 3.5])
 def test_a_support_token_without_weight_lets_go_exponentially_late(q):
     """Keys (0,0), (-1,0), (-1,-1), scores .5, 0, 1, from (5, q): p_1 turns at 5 + e^q - q - 1, within 0.4."""

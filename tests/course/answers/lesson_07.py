@@ -29,7 +29,8 @@ def cone_in_torch(keys, selected, p_mm):
     angles = []
     for K, a in zip(keys, selected, strict=True):
         others = torch.cat([K[:a], K[a + 1 :]])
-        angles.append(90 - torch.rad2deg(torch.acos(torch.cosine_similarity(K[a] - others, p_mm[None]))))
+        sines = torch.cosine_similarity(K[a] - others, p_mm[None]).clamp(max=1)
+        angles.append(90 - torch.rad2deg(torch.acos(sines)))
     return torch.cat(angles).min()
 
 
@@ -39,7 +40,8 @@ def outcomes_in_a_loop(attention, scores):
         if (s.max(axis=1) <= 0.99).any():
             codes.append(0)
         else:
-            codes.append(2 if (s.argmax(axis=1) == gamma.argmax(axis=1)).all() else 1)
+            best = [scores_i[s_i.argmax()] == max(scores_i) for s_i, scores_i in zip(s, gamma, strict=True)]
+            codes.append(2 if all(best) else 1)
     return codes
 
 
@@ -82,6 +84,7 @@ ANSWERS = {
             lambda attention, scores: [2 - code for code in outcomes_in_a_loop(attention, scores)],
             lambda attention, scores: sum(outcomes_in_a_loop(attention, scores)),
             lambda attention, scores: attention.argmax(-1) == scores.argmax(-1),
+            lambda *args: np.array(["undecided", "other", "global"])[outcomes_in_a_loop(*args)],
         ],
     },
 }

@@ -12,17 +12,24 @@ def gradient_by_autograd(v, p, X, y):
     return v.grad
 
 
-def support_in_a_loop(x, y, v_mm):
-    return [bool(label * (point @ v_mm) < 1 + 1e-4) for point, label in zip(x, y, strict=True)]
-
-
-def relaxed_in_a_loop(support, T):
-    return [1.0 if flag else 0.0 for flag in support for _ in range(T - 1)]
+def relaxed_in_a_loop(x, y, v_mm, T):
+    held = [bool(label * (point @ v_mm) < 1 + 1e-4) for point, label in zip(x, y, strict=True)]
+    return [1.0 if flag else 0.0 for flag in held for _ in range(T - 1)]
 
 
 def sides_by_where(u, kappa):
     side = 1 + kappa - kappa * u
     return torch.tensor(np.where(side > 0, side, 0.0))
+
+
+def border_in_a_loop(u, leads, v_norm, p_norm):
+    """The smallest ratio of a fine enough search: bisection on "all softened constraints hold"."""
+    low, high = 0.0, 1e3
+    for _ in range(80):
+        kappa = (low + high) / 2
+        holds = all(lead >= 1 - kappa * (margin - 1) for margin, lead in zip(u, leads, strict=True))
+        low, high = (low, kappa) if holds else (kappa, high)
+    return high * v_norm / p_norm
 
 
 ANSWERS = {
@@ -32,30 +39,31 @@ ANSWERS = {
             lambda v, p, X, y: gradient_by_autograd(v, 0 * p, X, y),
             lambda v, p, X, y: gradient_by_autograd(0 * v, p, X, y),
             lambda v, p, X, y: gradient_by_autograd(v, v, X, y),
+            lambda v, p, X, y: np.nan_to_num(gradient_by_autograd(v, p, X, y).numpy().round(12)),
         ],
     },
     "09.2": {
-        "also_right": support_in_a_loop,
+        "also_right": relaxed_in_a_loop,
         "wrong": [
-            lambda x, y, v_mm: np.ones(len(y), dtype=bool),
-            lambda x, y, v_mm: sum(support_in_a_loop(x, y, v_mm)),
-            lambda x, y, v_mm: support_in_a_loop(x, y, v_mm)[::-1],
+            lambda x, y, v_mm, T: np.zeros(len(y) * (T - 1)),
+            lambda x, y, v_mm, T: relaxed_in_a_loop(x, y, v_mm, T)[::-1],
+            lambda x, y, v_mm, T: np.reshape(relaxed_in_a_loop(x, y, v_mm, T), (len(y), T - 1)),
         ],
     },
     "09.3": {
-        "also_right": relaxed_in_a_loop,
-        "wrong": [
-            lambda support, T: np.zeros(len(support) * (T - 1)),
-            lambda support, T: relaxed_in_a_loop(support, T)[::-1],
-            lambda support, T: np.outer(support, np.ones(T - 1)),
-        ],
-    },
-    "09.4": {
         "also_right": sides_by_where,
         "wrong": [
             lambda u, kappa: np.ones_like(u),
             lambda u, kappa: np.clip(1 - kappa * (u - 1), 0.5, 1),
             lambda u, kappa: np.maximum(0, 1 - kappa * (u - 1)).sum(),
+        ],
+    },
+    "09.4": {
+        "also_right": border_in_a_loop,
+        "wrong": [
+            lambda u, leads, v_norm, p_norm: v_norm / p_norm,
+            lambda u, leads, v_norm, p_norm: max(0, max(1 - leads)) * v_norm / p_norm,
+            lambda u, leads, v_norm, p_norm: 2 * border_in_a_loop(u, leads, v_norm, p_norm),
         ],
     },
     "09.5": {
