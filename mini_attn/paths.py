@@ -64,9 +64,9 @@ def regularization_path(
     Each radius starts from the solution at the radius before, and projects gradient steps of Barzilai and
     Borwein's length on the ball. Attention losses are not convex: what is found is a stationary point, the
     one that continues the minimiser at the smallest radius. To compare several starts, give the model more
-    trials. The gradient enters by its direction only, so that the radius may be large, and the minimiser is
-    expected on the sphere; where one lies inside the ball (labels that no line separates), the residual
-    stays of order 1.
+    trials and start anew at a large radius: followed from a small one, they all meet. The gradient enters by
+    its direction only, so that the radius may be large, and the minimiser is expected on the sphere; where
+    one lies inside the ball (labels that no line separates), the residual stays of order 1.
 
     Args:
         model: LinearClassifier, PromptAttention, CrossAttention or FactoredAttention with a fixed head. It

@@ -38,7 +38,6 @@ def solve_nuclear(
 
     Source: Recht, Fazel & Parrilo, "Guaranteed minimum-rank solutions" (2010), for the pair; Todd, Toh &
         Tutuncu, "On the Nesterov-Todd direction in semidefinite programming" (1998), for the direction.
-        Introduced in lesson 04.
     """
     a, free = problem.a, problem.is_equality
     d1, d = a.shape[-1], a.shape[-1] + problem.b.shape[-1]

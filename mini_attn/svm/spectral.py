@@ -38,7 +38,7 @@ def solve_spectral(
         W (B, d1, d2), dual (B, m), iterations (B,): candidates for `certify`.
 
     Source: Vandenberghe & Boyd, "Semidefinite programming" (1996), section 2; Todd, Toh & Tutuncu, "On the
-        Nesterov-Todd direction in semidefinite programming" (1998). Introduced in lesson 10.
+        Nesterov-Todd direction in semidefinite programming" (1998).
     """
     free = problem.is_equality
     B, m, d1 = problem.a.shape

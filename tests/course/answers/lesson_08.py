@@ -1,0 +1,93 @@
+"""Answers to lesson 08's exercises: a second right one each, and wrong ones that the checks have to catch."""
+
+import numpy as np
+import torch
+
+
+def shortfall_in_torch(p, keys, scores):
+    p, keys, scores = (torch.as_tensor(a) for a in (p, keys, scores))
+    s = torch.softmax(p @ keys.T, dim=1)
+    return (s * (scores.max() - scores)).sum(dim=1)
+
+
+def step_in_a_loop(p, g, eta, R):
+    rows = []
+    for point, slope in zip(p, g, strict=True):
+        q = point - eta * slope
+        length = np.sqrt(q @ q)
+        rows.append(q if length <= R else q * R / length)
+    return rows
+
+
+def offset_by_elimination(rows, weights, lam):
+    """r = rows^T c with (a_j - a_0) . r = b_j - b_0 and r perpendicular to p_mm: one square system for c."""
+    b = np.log(weights) - np.log(lam)
+    conditions = np.vstack([rows[1:] - rows[0], lam @ rows]) @ rows.T
+    return rows.T @ np.linalg.solve(conditions, np.r_[b[1:] - b[0], 0.0])
+
+
+def turn_in_a_loop(path):
+    best, where = -1.0, None
+    for k in range(len(path) - 1):
+        a, b = path[k], path[k + 1]
+        u, w = a / np.linalg.norm(a), b / np.linalg.norm(b)
+        angle = np.degrees(2 * np.arctan2(np.linalg.norm(u - w), np.linalg.norm(u + w)))
+        if angle > best:
+            best, where = angle, k
+    return best, where
+
+
+def mixture_by_equations(keys, share, R):
+    """Solve the quadratic equation for the length along one side, and take the root away from token 3."""
+    (a, b), c = keys[0] - keys[1], np.log(share[0]) - np.log(share[1])
+    candidates = []
+    for sign in (-1, 1):
+        root = sign * np.sqrt((a * a + b * b) * R * R - c * c)
+        candidates.append(
+            np.array([(c * a - b * root) / (a * a + b * b), (c * b + a * root) / (a * a + b * b)])
+        )
+    return max(candidates, key=lambda p: p @ (keys[0] - keys[2]))
+
+
+ANSWERS = {
+    "08.1": {
+        "also_right": shortfall_in_torch,
+        "wrong": [
+            lambda p, keys, scores: shortfall_in_torch(p, keys, scores).mean(),
+            lambda p, keys, scores: shortfall_in_torch(p, keys, abs(scores)) + 0.1,
+            lambda p, keys, scores: shortfall_in_torch(2 * p, keys, scores),
+        ],
+    },
+    "08.2": {
+        "also_right": step_in_a_loop,
+        "wrong": [
+            lambda p, g, eta, R: step_in_a_loop(p, g, 1.0, R),
+            lambda p, g, eta, R: step_in_a_loop(p, g, eta, 1.0),
+            lambda p, g, eta, R: np.array(step_in_a_loop(p, g, eta, R)).T,
+        ],
+    },
+    "08.3": {
+        "also_right": offset_by_elimination,
+        "wrong": [
+            lambda rows, weights, lam: 2 * offset_by_elimination(rows, weights, lam),
+            lambda rows, weights, lam: -offset_by_elimination(rows, weights, lam),
+            lambda rows, weights, lam: offset_by_elimination(rows, weights**2, lam),
+        ],
+    },
+    "08.4": {
+        "also_right": turn_in_a_loop,
+        "wrong": [
+            lambda path: turn_in_a_loop(path)[0],
+            lambda path: turn_in_a_loop(path)[::-1],
+            lambda path: turn_in_a_loop(path[:-3]),
+        ],
+    },
+    "08.5": {
+        "also_right": mixture_by_equations,
+        "wrong": [
+            lambda keys, share, R: -mixture_by_equations(keys, share, R),
+            lambda keys, share, R: mixture_by_equations(keys, share, 2 * R),
+            lambda keys, share, R: mixture_by_equations(keys[[0, 2, 1]], share, R),
+        ],
+    },
+}

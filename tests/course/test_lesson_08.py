@@ -1,0 +1,116 @@
+"""What lesson 08 builds from scratch agrees with `mini_attn`."""
+
+import ast
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from course.build import ROOT
+from course.notebook import from_source
+from mini_attn import data, models, optim, svm, train
+from mini_attn.paths import regularization_path
+
+shortfall, projected_step, offset, _, mixture_point = (spec.reference for spec in exercises.exercises("08"))
+
+
+@functools.cache
+def lesson():
+    """The functions that the lesson's solved source defines."""
+    namespace = {"__name__": "lesson"}
+    for cell in from_source(ROOT / "course" / "source" / "08_regularization_path.py", solved=True).cells:
+        if cell.cell_type == "code":
+            tree = ast.parse(cell.source)
+            kept = ast.Import | ast.ImportFrom | ast.FunctionDef
+            tree.body = [statement for statement in tree.body if isinstance(statement, kept)]
+            exec(compile(tree, "lesson 08", "exec"), namespace)
+    return namespace
+
+
+def problem(seed, T=4):
+    rng = np.random.default_rng(seed)
+    keys, scores = rng.normal(size=(T, 2)), rng.uniform(-1, 1, size=T)
+    return keys, scores, lesson()["tokens_of"](keys, scores)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_shortfall_is_the_best_score_minus_the_models_output(seed):
+    keys, scores, tokens = problem(seed)
+    p = np.random.default_rng(seed + 10).normal(size=(5, 2))
+    output = models.PromptAttention(2, 5, init=p)(tokens)[:, 0].detach()
+    np.testing.assert_allclose(shortfall(p, keys, scores), scores.max() - output, atol=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_search_and_projected_steps_and_the_library_find_one_minimiser(seed):
+    keys, scores, tokens = problem(seed)
+    angle = lesson()["best_angle"](lambda p: shortfall(p, keys, scores), 0.7)
+    searched = lesson()["circle"](angle, 0.7)
+    np.testing.assert_allclose(
+        regularization_path(models.PromptAttention(2), tokens, [0.7])["p"][0], searched, atol=1e-5
+    )
+    np.testing.assert_allclose(lesson()["follow"](keys, scores, [0.7])[0], searched, atol=2e-3)
+
+
+def test_the_search_excludes_no_angle_that_is_best():
+    for seed in range(20):
+        keys, scores, _ = problem(seed)
+        for R in (0.5, 4.0):
+            angles = np.linspace(-np.pi, np.pi, 200_001)
+            best = np.degrees(angles[shortfall(lesson()["circle"](angles, R), keys, scores).argmin()])
+            possible = lesson()["where_it_can_be"](keys, scores, R)
+            assert np.abs((possible - best + 180) % 360 - 180).min() < 360 / 14_400
+
+
+def test_the_widgets_descent_is_the_librarys():
+    keys, scores, tokens = problem(3)
+    model = models.PromptAttention(2)
+    train.fit(model, tokens, optim.NormalizedGD(model.parameters(), lr=0.04), 150, progress=False)
+    length = model.p.detach().norm().item()
+    own = lesson()["plain_descent"](keys, scores, 4.0)
+    steps = round(np.linalg.norm(own) / 0.04)
+    assert steps <= 150
+    assert length > 3.9
+    again = models.PromptAttention(2)
+    record = {"p": lambda m: m.p}
+    optimizer = optim.NormalizedGD(again.parameters(), lr=0.04)
+    path = train.fit(again, tokens, optimizer, 150, record=record, every=1, progress=False)["p"]
+    assert (path - torch.tensor(own)).norm(dim=-1).min() < 1e-9
+
+
+def test_at_norm_finds_the_first_passage():
+    path = np.array([[[0.0, 0.0]], [[0.0, 1.0]], [[0.0, 3.0]], [[0.0, 0.5]], [[4.0, 0.0]]])
+    np.testing.assert_allclose(lesson()["at_norm"](path, 2.0), [[0.0, 2.0]])
+    assert np.isnan(lesson()["at_norm"](path, 9.0)).all()
+
+
+def test_the_offset_is_where_the_library_goes():
+    tokens, solution = lesson()["unit_problems"](trials=6, seed=12)
+    row = svm.token_problem(tokens.keys, tokens.optimal).a[0].numpy()
+    lam = solution.dual[0].numpy()
+    gaps = (tokens.scores.amax(-1, keepdim=True) - tokens.scores)[0]
+    slope = 1 / (1 + tokens.scores[0].amax(-1, keepdim=True).exp())
+    weights = (slope * gaps)[gaps > 0].numpy()
+    tight = lam > 1e-6
+    r = offset(row[tight], weights[tight], lam[tight])
+    one = data.TokenData(*(a[0] for a in (tokens.X, tokens.z, tokens.y, tokens.v, tokens.keys)))
+    p_mm = solution.value[0].numpy()
+    model = models.PromptAttention(10, init=torch.tensor(3000 * p_mm + r))
+    p = regularization_path(model, one, [3000.0], tol=1e-8)["p"][0].numpy()
+    np.testing.assert_allclose(p - (p @ p_mm) * p_mm, r, atol=0.02)
+
+
+def test_a_mixture_has_the_attention_that_was_asked_for():
+    keys, share = np.array([[0.2, 1.0], [1.1, 0.3], [-0.5, -0.4]]), np.array([0.35, 0.65])
+    p = mixture_point(keys, share, 30.0)
+    tokens = lesson()["tokens_of"](keys, np.zeros(3))
+    attention = models.PromptAttention(2, init=p).attention(tokens)[0].detach()
+    np.testing.assert_allclose(attention, [0.35, 0.65, 0], atol=1e-8)
+    assert np.linalg.norm(p) == pytest.approx(30)
+
+
+def test_a_projected_step_stays_in_the_ball_and_moves_no_inner_point():
+    p, g = np.array([[0.1, 0.2], [3.0, 4.0]]), np.zeros((2, 2))
+    np.testing.assert_allclose(projected_step(p, g, 1.0, 2.5), [[0.1, 0.2], [1.5, 2.0]])
