@@ -12,6 +12,7 @@ from mini_attn.svm.norms import Norm
 from mini_attn.svm.nuclear import solve_nuclear
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.solution import certify
+from mini_attn.svm.span import to_spans
 from mini_attn.svm.spectral import solve_spectral
 
 CACHE = 2**22  # bytes that the Newton matrices of one chunk may fill on the CPU
@@ -33,7 +34,7 @@ def solve_batched(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[T
     Returns:
         W (B, d1, d2), dual (B, m), iterations (B,): candidates for `certify`.
 
-    Source: see the method for each norm.
+    Source: see the method for each norm. Introduced in lesson 10.
     """
     m, entries = problem.r.shape[-1], problem.a.shape[-1] * problem.b.shape[-1]
     wide = max(m, entries)
@@ -62,8 +63,13 @@ def _solve_chunk(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Te
     part = problem[index]
     part = HardMarginProblem(part.a, part.b, part.r / length[:, None], part.is_equality)
     start = start / length[:, None, None]
+    if norm in ("nuc", "spectral"):
+        part, P, Q = to_spans(part)
+        start = P.mT @ start @ Q
     method = {"nuc": solve_nuclear, "spectral": solve_spectral, 1.0: solve_box, torch.inf: solve_box}
     found, weights, count = method.get(norm, solve_entrywise)(part, norm, tol, start, weights)
+    if norm in ("nuc", "spectral"):
+        found = P @ found @ Q.mT
     W, dual = W.clone(), dual.clone()
     W[index], dual[index] = found * length[:, None, None], weights
     steps[index] += count

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mini_attn.svm.newton import iterate
-from mini_attn.svm.nuclear import largest_step, off_diagonal, symmetric
+from mini_attn.svm.nuclear import inside, largest_step, off_diagonal, symmetric
 from mini_attn.svm.problem import HardMarginProblem
 
 STIFF = 1e6
@@ -63,8 +63,7 @@ def _step(problem: HardMarginProblem, rows: Tensor, W: Tensor, t: Tensor, Z: Ten
     nu = d + (~free).sum(-1)
     identity = torch.eye(d, dtype=W.dtype, device=W.device)
     X = t[:, None, None] * identity + off_diagonal(W)
-    X_factor, Z_factor = torch.linalg.cholesky_ex(X).L, torch.linalg.cholesky_ex(Z).L
-    V = torch.cholesky_inverse(X_factor)
+    V = torch.cholesky_inverse(torch.linalg.cholesky_ex(X).L)
     # Equality rows enter as a stiff spring whose force, their multiplier, is corrected in every step.
     weight = torch.where((problem.a == 0).all(-1), 0.0, torch.where(free, STIFF, lam / s))
     H = _newton_matrix(Z, V, d1)
@@ -86,17 +85,19 @@ def _step(problem: HardMarginProblem, rows: Tensor, W: Tensor, t: Tensor, Z: Ten
         ds = torch.where(free, 0.0, reach - missing - s)
         return dX, dW, dt, dZ, ds, weight * (missing + push - reach)
 
+    def steps(dX, dZ, ds, dlam):
+        primal = largest_step(lambda t: inside(torch.addcmul(X, t, dX)), s, ds, free)
+        return primal, largest_step(lambda t: inside(torch.addcmul(Z, t, dZ)), lam, dlam, free)
+
     mu = ((X * Z).sum((-2, -1)) + torch.where(free, 0.0, s * lam).sum(-1)) / nu
     dX, dW, dt, dZ, ds, dlam = direction(torch.zeros_like(mu), 0.0, 0.0)
-    primal = largest_step(X_factor, dX, s, ds, free)
-    second = largest_step(Z_factor, dZ, lam, dlam, free)
+    primal, second = steps(dX, dZ, ds, dlam)
     ahead = ((X + primal[:, None, None] * dX) * (Z + second[:, None, None] * dZ)).sum((-2, -1))
     product = (s + primal[:, None] * ds) * (lam + second[:, None] * dlam)
     ahead = ahead + torch.where(free, 0.0, product).sum(-1)
     center = (ahead / nu / mu).clamp(0, 1) ** 2 * mu
     dX, dW, dt, dZ, ds, dlam = direction(center, -symmetric(dZ @ dX @ V), ds * dlam)
-    primal = largest_step(X_factor, dX, s, ds, free)
-    second = largest_step(Z_factor, dZ, lam, dlam, free)
+    primal, second = steps(dX, dZ, ds, dlam)
     return (
         primal[:, None, None] * dW,
         primal * dt,
