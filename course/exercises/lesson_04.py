@@ -54,6 +54,12 @@ STEP = Exercise(
         "The step size is missing: multiply by eta.",
         lambda U, V, M, eta: _factor_step(U, V, M, eta)[::-1],
         "Return U first, then V.",
+        lambda U, V, M, eta: (eta * M @ V, eta * M.T @ U),
+        "These are the steps alone. Add them to the old U and V.",
+        lambda U, V, M, eta: (U + eta * M @ V, V),
+        "V has not moved. Both factors take a step: V's is eta M^T U.",
+        lambda U, V, M, eta: (U + eta * M @ V.T, V + eta * M.T @ U.T),
+        "W has V transposed, its gradient has not: -dL/dU = M V.",
         lambda U, V, M, eta: (U + eta * M @ V) @ (V + eta * M.T @ U).T,
         "That is the product after the step. Return the pair: U, then V.",
     ),
@@ -152,6 +158,8 @@ PRICES = Exercise(
     reference=_prices,
     cases=_pairs,
     misconceptions=known(
+        lambda U, V: tuple(_prices(U, V)[k] for k in (0, 2, 1)),
+        "Your second and third number are swapped: first rescaled columns, then the cheapest pair of all.",
         _prices_with(0, lambda U, V: 2 * _price(U, V)),
         "The price has a factor 1/2 in front.",
         _prices_with(0, lambda U, V: (np.linalg.norm(U) + np.linalg.norm(V)) / 2),
@@ -193,12 +201,18 @@ def _certify_with(lower=None, upper=None):
 
 
 def _certify_cases(rng):
+    """In the first and third the two largest in size are wrong, and the larger has weight zero."""
     cases = []
-    for n, a, b in ((4, 2, 2), (6, 3, 3), (5, 3, 2)):
-        x, z = rng.normal(size=(n, a)), rng.normal(size=(n, b))
-        W = rng.normal(size=(a, b))
-        y = np.sign(np.einsum("ia,ab,ib->i", x, W, z))
-        cases.append((W, rng.uniform(0.1, 2.0, size=n), y[:, None, None] * x[:, :, None] * z[:, None, :]))
+    for n, a, b, wrong in ((4, 2, 2, True), (6, 3, 3, False), (5, 3, 2, True)):
+        A = np.einsum("ia,ib->iab", rng.normal(size=(n, a)), rng.normal(size=(n, b)))
+        W, lam = rng.normal(size=(a, b)), rng.uniform(0.1, 2.0, size=n)
+        u = np.tensordot(A, W)
+        A *= np.sign(u)[:, None, None]
+        if wrong:
+            largest = np.abs(u).argsort()[-2:]
+            A[largest] *= -1
+            lam[largest[1]] = 0
+        cases.append((W, lam, A))
     return cases
 
 
@@ -219,6 +233,12 @@ CERTIFY = Exercise(
         "1 / ||W||_* is mu(W) only for a W whose smallest <A_i, W> is 1. Divide that smallest value.",
         _certify_with(lower=lambda u, W: u.mean() / _singular(W).sum()),
         "Your lower bound takes the mean of the <A_i, W>. A margin is the smallest of them.",
+        _certify_with(lower=lambda u, W: np.abs(u).min() / _singular(W).sum()),
+        "A margin keeps its sign: where an answer is wrong, <A_i, W> is negative. Take no absolute value.",
+        lambda W, lam, A: (np.tensordot(A[lam > 0], W).min() / _singular(W).sum(), _certify(W, lam, A)[1]),
+        "mu(W) is the smallest <A_i, W> over all answers, those with lambda_i = 0 too.",
+        _certify_with(lower=lambda u, W: u.min() / np.abs(np.linalg.eigvals(W)).sum()),
+        "||W||_* sums singular values. The sizes of eigenvalues are something else.",
         _certify_with(upper=lambda S, lam: np.linalg.norm(S) / lam.sum()),
         (
             "Your upper bound uses the Frobenius norm, as in lesson 02. It holds, but is weaker than B: "
@@ -228,6 +248,10 @@ CERTIFY = Exercise(
         "Your upper bound uses the nuclear norm of the sum. Its dual belongs there: the spectral norm.",
         _certify_with(upper=lambda S, lam: _singular(S)[0]),
         "Your upper bound grows with the weights: divide by their sum, lam.sum().",
+        _certify_with(upper=lambda S, lam: _singular(S)[0] / np.linalg.norm(lam)),
+        "You divided by the length of lam. Divide by the sum of the weights, lam.sum().",
+        _certify_with(upper=lambda S, lam: np.abs(np.linalg.eigvals(S)).max() / lam.sum()),
+        "The spectral norm is the largest singular value, not the size of the largest eigenvalue.",
         _certify_with(upper=lambda S, lam: _singular(S)[0] / len(lam)),
         "You divided by the number of rows. Divide by the sum of the weights, lam.sum().",
         lambda W, lam, A: (_certify(W, lam, A)[0], lam @ [_singular(a)[0] for a in A] / lam.sum()),
@@ -278,7 +302,7 @@ RACE = Exercise(
     id="04.5",
     title="The start of the race",
     points=3,
-    minutes=12,
+    minutes=10,
     difficulty=2,
     reference=_race,
     cases=_race_cases,
@@ -305,6 +329,8 @@ RACE = Exercise(
         "You started both factors at beta. V starts at zero, so b_k = 0 and W = 0 at first.",
         _race_with(lambda s, b, e, t: b**2 / 2 * np.sinh(2 * e * s * t)),
         "That is the limit of small steps. With steps of size eta, use powers of 1 + eta rho.",
+        lambda M, beta, eta, t: _race(M, beta, eta, t)[::-1],
+        "Right values, in increasing order. Return them in decreasing order, largest first.",
         _loop_race(stale=False),
         "In your loop b sees the new a. Keep the old pair until both are computed.",
         _loop_race(spectrum=_eigenvalues),

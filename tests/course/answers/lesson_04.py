@@ -76,6 +76,16 @@ def certify_with_largest_weight(W, lam, A):
     return (A * W).sum((1, 2)).min() / np.linalg.norm(W, "nuc"), np.linalg.norm(S, 2) / lam.max()
 
 
+def certify_where_the_weights_are(W, lam, A):
+    """Overlooks an answer of weight zero."""
+    return certify_by_loop(W, lam[lam > 0], A[lam > 0])
+
+
+def certify_by_size(W, lam, A):
+    """Takes the sizes of the margins, as if no answer could be wrong."""
+    return np.abs((A * W).sum((1, 2))).min() / np.linalg.norm(W, "nuc"), certify_by_loop(W, lam, A)[1]
+
+
 def race_by_matrices(M, beta, eta, t):
     """Descent on the matrices themselves."""
     U, V = beta * np.eye(len(M)), np.zeros_like(M)
@@ -98,6 +108,14 @@ ANSWERS = {
     "04.1": {"also_right": step_by_autograd, "wrong": [step_on_the_product, step_normalised]},
     "04.2": {"also_right": nuclear_from_eigenvalues, "wrong": [nuclear_mean, nuclear_of_the_symmetric_part]},
     "04.3": {"also_right": prices_by_loop, "wrong": [prices_balanced_all_three, prices_of_the_other_product]},
-    "04.4": {"also_right": certify_by_loop, "wrong": [certify_by_trace, certify_with_largest_weight]},
+    "04.4": {
+        "also_right": certify_by_loop,
+        "wrong": [
+            certify_by_trace,
+            certify_with_largest_weight,
+            certify_where_the_weights_are,
+            certify_by_size,
+        ],
+    },
     "04.5": {"also_right": race_by_matrices, "wrong": [race_exponential, race_of_one_factor]},
 }
