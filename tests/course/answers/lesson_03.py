@@ -49,11 +49,18 @@ def spectral_by_the_library(G):
 
 
 def polar_factor(G):
-    """-G (G^T G)^(-1/2), or the same from the other side."""
+    """-G (G^T G)^(-1/2), with the pseudo-inverse of the root, or the same from the other side."""
     if G.shape[0] < G.shape[1]:
         return polar_factor(G.T).T
     values, vectors = np.linalg.eigh(G.T @ G)
-    return -G @ (vectors / np.sqrt(values)) @ vectors.T
+    kept = values > 1e-12 * values[-1]
+    return -G @ (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
+
+
+def torch_svd(G):
+    """U V^T, null directions and all, as LAPACK gives it to torch."""
+    U, _, Vh = torch.linalg.svd(torch.tensor(G), full_matrices=False)
+    return -U @ Vh
 
 
 def polynomial_of_singular_values(G, steps):
@@ -64,11 +71,11 @@ def polynomial_of_singular_values(G, steps):
 
 
 def forgets_to_renew_the_product(G, steps):
-    X = G / np.linalg.norm(G)
-    S = X @ X.T
+    P = G / np.linalg.norm(G)
+    square = P @ P.T
     for _ in range(steps + 1):
-        X = 3.4445 * X + (-4.7750 * S + 2.0315 * S @ S) @ X
-    return X
+        P = 3.4445 * P + (-4.7750 * square + 2.0315 * square @ square) @ P
+    return P
 
 
 ANSWERS = {
@@ -94,11 +101,12 @@ ANSWERS = {
             lambda w, g, eta, p: w - eta * g / np.linalg.norm(g),
             lambda w, g, eta, p: mirror_by_the_library(w, g, 1.0, p),
             lambda w, g, eta, p: w,
+            lambda w, g, eta, p: mirror_by_the_library(np.where(w == 0, 1e-3, w), g, eta, p),
         ],
     },
     "03.4": {
         "also_right": polar_factor,
-        "wrong": [lambda G: spectral_by_the_library(G).T, lambda G: 0 * G],
+        "wrong": [lambda G: spectral_by_the_library(G).T, lambda G: 0 * G, torch_svd],
     },
     "03.5": {
         "also_right": polynomial_of_singular_values,
