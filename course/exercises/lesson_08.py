@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from course.specification import Exercise, known
+from course.specification import Compare, Exercise, known
 
 
 # --------------------------------------------------------------------------- 08.1 the shortfall
@@ -25,6 +25,9 @@ def _shortfall_cases(rng):
     far = rng.normal(size=(4, 2))
     keys = np.array([[1.0, 0.1], [-0.2, 1.0], [-0.7, -0.8]]) + 0.05 * rng.normal(size=(3, 2))
     cases.append((2000 * far / np.linalg.norm(far, axis=1, keepdims=True), keys, np.array([0.9, 0.2, 0.0])))
+    won = keys[0] - keys[1:].mean(axis=0) + 0.05 * rng.normal(size=(3, 2))  # far on the best token's side
+    won *= rng.uniform(28, 30, size=(3, 1)) / ((keys[0] - keys[1:]) @ won.T).min(axis=0)[:, None]
+    cases.append((won, keys, np.array([0.9, 0.2, 0.0])))
     return cases
 
 
@@ -37,10 +40,11 @@ SHORTFALL = Exercise(
     id="08.1",
     title="The shortfall",
     points=1,
-    minutes=5,
+    minutes=4,
     difficulty=1,
     reference=_shortfall,
     cases=_shortfall_cases,
+    compare=Compare(atol=0),  # where all shortfalls are 1e-13, their digits count
     misconceptions=known(
         lambda p, keys, scores: _softmax(p @ keys.T) @ scores,
         "That is the prediction sum_t s_t gamma_t. The shortfall is the best score minus that.",
@@ -56,6 +60,9 @@ SHORTFALL = Exercise(
         "That is the loss l(sum_t s_t gamma_t); the shortfall leaves the logarithm out.",
         lambda p, keys, scores: scores.max() - scores[(p @ keys.T).argmax(axis=1)],
         "Attention is soft: weigh all tokens by s_t, do not take only the one with most attention.",
+        lambda p, keys, scores: scores.max() - _softmax(p @ keys.T) @ scores,
+        "Right in exact arithmetic, but here delta is tiny and the difference of two nearly equal numbers "
+        "cancels. Weigh the gaps instead: the second form.",
     ),
 )
 
@@ -86,7 +93,7 @@ STEP = Exercise(
     id="08.2",
     title="A projected step",
     points=1,
-    minutes=6,
+    minutes=5,
     difficulty=1,
     reference=_projected_step,
     cases=_step_cases,
@@ -105,26 +112,33 @@ STEP = Exercise(
         "You took the length of the whole array. Each row has its own: axis=1, keepdims=True.",
         lambda p, g, eta, R: _onto_ball(p - eta * g / np.linalg.norm(g, axis=1, keepdims=True), R),
         "Do not normalise here: the step is eta * g as given.",
+        lambda p, g, eta, R: _onto_ball(p - eta * g, 1),
+        "You came back to length 1. The ball has radius R.",
+        lambda p, g, eta, R: np.where(np.linalg.norm(p - eta * g, axis=1, keepdims=True) > R, p, p - eta * g),
+        "A step that leads out of the ball is not refused: its end comes back to the nearest point.",
+        lambda p, g, eta, R: (p - eta * g) * np.minimum(1, R / np.linalg.norm(p - eta * g, axis=1)),
+        "One length a row has to multiply a whole row: keepdims=True makes the lengths (K, 1).",
     ),
 )
 
 
 # --------------------------------------------------------------------------- 08.3 the path's offset
-def _offset_by(target=lambda weights, lam: np.log(weights / lam), direction=None, project=True):
+def _offset_by(target=lambda weights, lam: np.log(weights / lam), direction=None, project=True, length=True):
     def answer(rows, weights, lam):
         q = np.linalg.lstsq(rows, target(weights, lam), rcond=None)[0]
         unit = lam @ rows if direction is None else direction(rows, weights)
-        unit = unit / np.linalg.norm(unit)
+        unit = unit / np.linalg.norm(unit) if length else unit
         return q - (q @ unit) * unit if project else q
 
     return answer
 
 
-_offset_answer = _offset_by()
+_offset = _offset_by()
 
 
-def _offset(rows, weights, lam):
-    return _offset_answer(rows, weights, lam)
+def _offset_without_constant(rows, weights, lam):
+    conditions, target = np.vstack([rows, lam @ rows]), np.append(np.log(weights / lam), 0)
+    return np.linalg.lstsq(conditions, target, rcond=None)[0]
 
 
 def _offset_cases(rng):
@@ -146,7 +160,7 @@ OFFSET = Exercise(
     id="08.3",
     title="The path's offset",
     points=3,
-    minutes=12,
+    minutes=15,
     difficulty=3,
     reference=_offset,
     cases=_offset_cases,
@@ -163,18 +177,26 @@ OFFSET = Exercise(
         "You left out the weights w_j, which multiply the exponentials.",
         _offset_by(direction=lambda rows, weights: weights @ rows),
         "The ray is p_mm, the combination of the rows with lam, not with the weights.",
+        _offset_by(length=False),
+        "q - (q @ u) * u takes away the part along u only if u has length 1: divide lam @ rows by its norm.",
+        _offset_without_constant,
+        "With the constant fixed at 0 the conditions contradict each other: let r.p_mm = 0 decide its value.",
         lambda rows, weights, lam: lam @ rows,
         "That is p_mm itself, the direction of the ray. The offset is perpendicular to it.",
-        lambda rows, weights, lam: np.linalg.norm(_offset_answer(rows, weights, lam)),
+        lambda rows, weights, lam: np.linalg.norm(_offset(rows, weights, lam)),
         "That is the length of r. Return the vector.",
     ),
 )
 
 
 # --------------------------------------------------------------------------- 08.4 find the jump
-def _turns(path):
+def _cosines(path):
     u = path / np.linalg.norm(path, axis=1, keepdims=True)
-    return np.degrees(np.arccos(np.clip((u[:-1] * u[1:]).sum(axis=1), -1, 1)))
+    return (u[:-1] * u[1:]).sum(axis=1)
+
+
+def _turns(path):
+    return np.degrees(np.arccos(np.clip(_cosines(path), -1, 1)))
 
 
 def _largest_turn(path):
@@ -183,7 +205,10 @@ def _largest_turn(path):
 
 
 def _turn_cases(rng):
-    """Directions that drift one way, jump once and drift back, so that the way from the start misleads."""
+    """Directions that drift one way, jump once and drift back, so that the way from the start misleads.
+
+    In the last one pairs of neighbours are parallel, and by rounding the cosine of some is above 1.
+    """
     cases = []
     for K, d, jump, at in ((6, 2, 150, 2), (8, 3, 100, 3), (9, 2, 60, 6)):
         drift = rng.uniform(10, 16, size=K)
@@ -193,6 +218,10 @@ def _turn_cases(rng):
         plane, _ = np.linalg.qr(rng.normal(size=(d, 2)))
         lengths = np.geomspace(0.3, 40, K) * rng.uniform(0.9, 1.1, size=K)
         cases.append((lengths[:, None] * np.c_[np.cos(angle), np.sin(angle)] @ plane.T,))
+    while len(cases) < 4:
+        path = np.repeat(rng.normal(size=(20, 3)), 2, axis=0)
+        if (_cosines(path) > 1).any():
+            cases.append((path,))
     return cases
 
 
@@ -201,23 +230,25 @@ def _raw_cosines(path):
     return np.degrees(np.arccos(np.clip(cosines, -1, 1))).max(), cosines.argmin()
 
 
-def _lengths(path):
-    moves = np.linalg.norm(np.diff(path, axis=0), axis=1)
-    return moves.max(), moves.argmax()
+def _moves(path):
+    return np.linalg.norm(np.diff(path, axis=0), axis=1)
 
 
-def _from_start(path):
+def _unclipped(path):
+    return np.degrees(np.arccos(_cosines(path)))
+
+
+def _to_others(path):
     u = path / np.linalg.norm(path, axis=1, keepdims=True)
-    turns = np.degrees(np.arccos(np.clip(u @ u[0], -1, 1)))
-    return turns.max(), turns.argmax()
+    return np.degrees(np.arccos(np.clip(u @ u.T, -1, 1)))  # of each row with each
 
 
 TURN = Exercise(
     id="08.4",
     title="Find the jump",
     points=2,
-    minutes=8,
-    difficulty=2,
+    minutes=6,
+    difficulty=1,
     reference=_largest_turn,
     cases=_turn_cases,
     misconceptions=known(
@@ -227,32 +258,43 @@ TURN = Exercise(
         "Return the index of the row before the turn; yours is the row after it.",
         _raw_cosines,
         "Divide each row by its length first: only then is the product a cosine.",
-        _lengths,
+        lambda path: (_moves(path).max(), _moves(path).argmax()),
         "That is the longest move. p grows with R by itself: compare directions.",
-        _from_start,
-        "You compared each row with the first. Compare it with the one before it.",
+        lambda path: (_to_others(path)[0].max(), _to_others(path)[0].argmax()),
+        "You compared each row with the first. Its neighbour is the one before it.",
         lambda path: (_turns(path).min(), _turns(path).argmin()),
         "That is the smallest turn; np.argmax finds the largest.",
         lambda path: (np.cos(np.radians(_turns(path).max())), _turns(path).argmax()),
         "That is the cosine. Its angle is np.degrees(np.arccos(...)).",
+        lambda path: (_unclipped(path).max(), _unclipped(path).argmax()),
+        "Between parallel rows the cosine can come out as 1.0000000000000002, and its arccos is NaN: np.clip "
+        "the cosines to [-1, 1] first.",
+        lambda path: _largest_turn(path)[::-1],
+        "The other way round: first the angle, then the index.",
+        lambda path: (_to_others(path).max(), _to_others(path).max(axis=1).argmax()),
+        "You compared each row with every other. Compare it with the one before it.",
     ),
 )
 
 
 # --------------------------------------------------------------------------- 08.5 the point of a mixture
-def _mixture_by(ratio=lambda s: np.log(s[0] / s[1]), square=True, side=1, pythagoras=True):
+def _pythagoras(R, fixed):
+    return np.sqrt(max(R**2 - fixed @ fixed, 0))
+
+
+def _mixture_by(ratio=lambda s: np.log(s[0] / s[1]), square=True, side=1, rest=_pythagoras):
     def answer(keys, share, R):
         e = keys[0] - keys[1]
         fixed = ratio(share) * e / (e @ e if square else np.sqrt(e @ e))
         across = np.array([-e[1], e[0]]) / np.sqrt(e @ e)
         across = across * (side * np.sign(across @ (keys[0] - keys[2])))
-        rest = np.sqrt(max(R**2 - fixed @ fixed, 0)) if pythagoras else R
-        return fixed + rest * across
+        return fixed + rest(R, fixed) * across
 
     return answer
 
 
 _mixture_answer = _mixture_by()
+_too_long = _mixture_by(rest=lambda R, fixed: R)
 
 
 def _mixture_point(keys, share, R):
@@ -291,10 +333,14 @@ MIXTURE = Exercise(
         "Divide by e.e, not by its root: then the part along e has the product log(s_1/s_2) with e.",
         _mixture_by(side=-1),
         "Your p prefers token 3. Take the other side of the line through k_1 and k_2.",
-        _mixture_by(pythagoras=False),
+        _too_long,
         "Your p is longer than R: the part across is the root of R**2 minus the square of the other part.",
         _mixture_by(ratio=lambda s: 0.0),
         "That is the limit of the direction. A part along k_1 - k_2 sets the ratio of the shares.",
+        _mixture_by(rest=lambda R, fixed: R - np.sqrt(fixed @ fixed)),
+        "Lengths of perpendicular parts do not add up, their squares do: Pythagoras.",
+        lambda keys, share, R: R * _too_long(keys, share, R) / np.linalg.norm(_too_long(keys, share, R)),
+        "You scaled the whole p to length R, and its product with k_1 - k_2 with it. Scale the part across.",
         lambda keys, share, R: _mixture_answer(keys, share, R) / R,
         "That is a unit vector. Return the point of length R.",
     ),
