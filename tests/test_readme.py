@@ -1,5 +1,6 @@
 """What README.md shows works as it stands there."""
 
+import json
 import re
 from pathlib import Path
 
@@ -25,3 +26,29 @@ def test_links_lead_somewhere():
 def test_the_syllabus_links_every_lesson_that_exists():
     linked = set(re.findall(r"\(lessons/(\d\d)_", README))
     assert linked == {path.name[:2] for path in build.Folders().sources()} == set(exercises.lessons())
+
+
+def test_the_speeds_are_those_that_the_benchmark_saved():
+    results = json.loads((ROOT / "tests/benchmarks/results/amd-epyc-1-threads.json").read_text())
+    sections = {name: section["rows"] for name, section in results["sections"].items()}
+    svms = [
+        (row["ours_ms"], row["baseline_ms"], row)
+        for row in (sections["frobenius"][0], sections["nuclear"][0])
+    ]
+    whole = [(row["ours_ms_a_trial"], row["by_hand_ms_a_trial"], row) for row in sections["experiment"]]
+    expected = [
+        [
+            f"{ours:.2g} ms",
+            f"{theirs:.2g} ms" if theirs < 1000 else f"{theirs / 1000:.2g} s",
+            row["times_faster"],
+        ]
+        for ours, theirs, row in svms + whole
+    ]
+    cells = [line.strip("|").split(" | ") for line in README.splitlines() if re.match(r"\|.*\d ms \|", line)]
+    quoted = [[ours.strip(), theirs.split(",")[0].strip(), float(ratio)] for _, ours, theirs, ratio in cells]
+    assert quoted == [[ours, theirs, round(ratio)] for ours, theirs, ratio in expected]
+    assert f"{results['machine']['cpu']}, one thread" in README
+    assert results["machine"]["threads"] == 1
+    row = sections["nuclear"][0]
+    larger = round(row["baseline_largest_gap"] / row["our_largest_gap"], -2)
+    assert f"at a gap {larger:,.0f} times as large" in README
