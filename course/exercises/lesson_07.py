@@ -10,11 +10,12 @@ from mini_attn import geometry, svm
 
 
 def _feasible(rng, n, T, d):
-    """Random keys, the tokens that a random p likes best, and the solution of their Att-SVM."""
-    keys = rng.normal(size=(n, T, d))
-    selected = (keys @ rng.normal(size=d)).argmax(axis=1)
-    p_mm = svm.solve(svm.token_problem(torch.as_tensor(keys), torch.as_tensor(selected))).value.numpy()
-    return keys, selected, p_mm
+    """Random keys, the tokens that a random p likes best, and the solution of their Att-SVM; without end."""
+    while True:
+        keys, p = rng.normal(size=(32, n, T, d)), rng.normal(size=(32, d))
+        selected = np.einsum("cntd,cd->cnt", keys, p).argmax(axis=-1)
+        solved = svm.solve(svm.token_problem(torch.as_tensor(keys), torch.as_tensor(selected)))
+        yield from zip(keys, selected, solved.value.numpy(), strict=True)
 
 
 # --------------------------------------------------------------------------- 07.1 all choices
@@ -66,9 +67,9 @@ _first_step = _step_by(lambda own, other: own - other)
 
 
 def _step_cases(rng):
-    cases = []
+    cases, drawn = [], _feasible(rng, 1, 6, 3)
     while len(cases) < 4:
-        keys, selected, p_mm = _feasible(rng, 1, 6, 3)
+        keys, selected, p_mm = next(drawn)
         alpha = int(selected[0])
         logits = torch.as_tensor(keys @ p_mm)
         support = geometry.support_tokens(logits, torch.as_tensor(selected))[0].numpy().nonzero()[0]
@@ -229,9 +230,8 @@ def _narrow(keys, selected, p_mm):
 def _cone_cases(rng):
     cases = [_straight_ahead(rng)]
     for n, T, d in ((1, 5, 2), (2, 4, 3), (3, 4, 6)):
-        while not _narrow(*(case := _feasible(rng, n, T, d))) or np.linalg.norm(case[-1]) < 1.2:
-            pass
-        cases.append(case)
+        drawn = _feasible(rng, n, T, d)
+        cases.append(next(case for case in drawn if _narrow(*case) and np.linalg.norm(case[-1]) >= 1.2))
     return cases
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from mini_attn.svm.norms import Norm
@@ -57,6 +56,8 @@ def least_distance(A: np.ndarray, r: np.ndarray, equality: np.ndarray) -> np.nda
     Returns:
         (m,) u with w proportional to A^T u; where A^T u is 0, u proves that no w exists.
     """
+    from scipy.optimize import nnls  # here: it is rarely needed, and takes a third of a second to load
+
     signs = np.concatenate([np.ones(len(r)), -np.ones(equality.sum())])
     rows = np.concatenate([np.arange(len(r)), np.flatnonzero(equality)])
     A, r = A[rows] * signs[:, None], r[rows] * signs

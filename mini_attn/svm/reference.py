@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 
-import cvxpy as cp
 import numpy as np
 import torch
 from torch import Tensor
@@ -37,6 +36,8 @@ def solve_cvxpy(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Ten
 
 
 def _solve_one(a, b, r, equality, norm):
+    import cvxpy as cp  # here: it is rarely needed, and takes half a second to load
+
     d1, d2 = a.shape[1], b.shape[1]
     A = (a[:, :, None] * b[:, None, :]).reshape(len(a), d1 * d2)
     W = cp.Variable((d1, d2))
@@ -65,6 +66,8 @@ def _solve_one(a, b, r, equality, norm):
 
 
 def _norm(W, norm):
+    import cvxpy as cp
+
     if norm == "fro":
         return cp.norm(W, "fro")
     if norm == "nuc":
