@@ -1,33 +1,15 @@
 """What lesson 03 builds from scratch agrees with `mini_attn` and torch."""
 
-import ast
-import functools
-
 import numpy as np
 import pytest
 import torch
 
 from course import exercises
-from course.build import ROOT
-from course.notebook import from_source
 from mini_attn import data, models, optim, svm, train
 
 steepest_steps, certify, mirror_step, spectral_step, newton_schulz = (
     spec.reference for spec in exercises.exercises("03")
 )
-
-
-@functools.cache
-def lesson():
-    """The functions that the lesson's solved source defines."""
-    namespace = {"__name__": "lesson"}
-    for cell in from_source(ROOT / "course" / "source" / "03_optimizer_geometry.py", solved=True).cells:
-        if cell.cell_type == "code":
-            tree = ast.parse(cell.source)
-            kept = ast.Import | ast.ImportFrom | ast.FunctionDef
-            tree.body = [statement for statement in tree.body if isinstance(statement, kept)]
-            exec(compile(tree, "lesson 03", "exec"), namespace)
-    return namespace
 
 
 @pytest.fixture(params=range(3))
@@ -56,14 +38,14 @@ def trained(A, make, steps):
     ],
     ids=["l_2", "l_inf", "mirror 1.5", "mirror 3"],
 )
-def test_descent_from_scratch_follows_the_library(A, move, make):
-    path = lesson()["descend"](A, move, np.full(15, 0.3))  # few steps: p = 3 amplifies rounding near zero
+def test_descent_from_scratch_follows_the_library(A, move, make, lesson):
+    path = lesson["descend"](A, move, np.full(15, 0.3))  # few steps: p = 3 amplifies rounding near zero
     np.testing.assert_allclose(trained(A, make, 15), path[-1], rtol=1e-7)
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-3])
-def test_adam_from_scratch_is_torchs(A, eps):
-    path = lesson()["adam"](A, np.full(60, 0.05), eps=eps)
+def test_adam_from_scratch_is_torchs(A, eps, lesson):
+    path = lesson["adam"](A, np.full(60, 0.05), eps=eps)
     by_torch = trained(A, lambda w: torch.optim.Adam(w, lr=0.05, betas=(0.9, 0.95), eps=eps), 60)
     np.testing.assert_allclose(by_torch, path[-1], rtol=1e-9)
 

@@ -1,31 +1,13 @@
 """What lesson 04 builds from scratch agrees with `mini_attn` and torch."""
 
-import ast
-import functools
-
 import numpy as np
 import pytest
 import torch
 
 from course import exercises
-from course.build import ROOT
-from course.notebook import from_source
 from mini_attn import losses, optim, svm
 
 factor_step, nuclear_norm, prices, certify, race = (spec.reference for spec in exercises.exercises("04"))
-
-
-@functools.cache
-def lesson():
-    """The functions that the lesson's solved source defines."""
-    namespace = {"__name__": "lesson"}
-    for cell in from_source(ROOT / "course" / "source" / "04_matrix_factorization.py", solved=True).cells:
-        if cell.cell_type == "code":
-            tree = ast.parse(cell.source)
-            kept = ast.Import | ast.ImportFrom | ast.FunctionDef
-            tree.body = [statement for statement in tree.body if isinstance(statement, kept)]
-            exec(compile(tree, "lesson 04", "exec"), namespace)
-    return namespace
 
 
 def rows(seed, n=7, d1=4, d2=3):
@@ -38,7 +20,7 @@ def rows(seed, n=7, d1=4, d2=3):
 
 @pytest.mark.parametrize("normalised", [True, False])
 @pytest.mark.parametrize("m", [2, 3])
-def test_the_lessons_descent_takes_torchs_path(normalised, m):
+def test_the_lessons_descent_takes_torchs_path(normalised, m, lesson):
     a, b, A = rows(seed=m)
     start = 0.1 * np.random.default_rng(m).normal(size=(7, m))
     U, V = (torch.nn.Parameter(torch.tensor(part)) for part in (start[:4], start[4:]))
@@ -49,18 +31,18 @@ def test_the_lessons_descent_takes_torchs_path(normalised, m):
         margins = (torch.tensor(a) @ U * (torch.tensor(b) @ V)).sum(dim=1)
         losses.logistic(margins, batch_dims=0 if normalised else None).mean().backward()
         optimizer.step()
-    path = lesson()["descend"](start[:4], start[4:], A, 0.2, [1, steps], normalised)
+    path = lesson["descend"](start[:4], start[4:], A, 0.2, [1, steps], normalised)
     np.testing.assert_allclose(path[-1][0], U.detach(), rtol=1e-6)
     np.testing.assert_allclose(path[-1][1], V.detach(), rtol=1e-6)
 
 
-def test_the_pull_is_the_negative_gradient():
+def test_the_pull_is_the_negative_gradient(lesson):
     _, _, A = rows(seed=0)
     W = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
     losses.logistic((torch.tensor(A) * W).sum((1, 2))).mean().backward()
-    np.testing.assert_allclose(lesson()["pull"](W.detach().numpy(), A), -W.grad)
+    np.testing.assert_allclose(lesson["pull"](W.detach().numpy(), A), -W.grad)
     value = losses.logistic((torch.tensor(A) * W).sum((1, 2))).mean().item()
-    assert lesson()["loss"](W.detach().numpy(), A) == pytest.approx(value)
+    assert lesson["loss"](W.detach().numpy(), A) == pytest.approx(value)
 
 
 @pytest.mark.parametrize("seed", range(3))

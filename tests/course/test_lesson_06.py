@@ -1,31 +1,13 @@
 """What lesson 06 builds from scratch agrees with `mini_attn`."""
 
-import ast
-import functools
-
 import numpy as np
 import pytest
 import torch
 
 from course import exercises
-from course.build import ROOT
-from course.notebook import from_source
 from mini_attn import data, geometry, models, optim, svm, train
 
 comparisons, _, _, beats_support, _ = (spec.reference for spec in exercises.exercises("06"))
-
-
-@functools.cache
-def lesson():
-    """The functions that the lesson's solved source defines."""
-    namespace = {"__name__": "lesson"}
-    for cell in from_source(ROOT / "course" / "source" / "06_attention_as_svm.py", solved=True).cells:
-        if cell.cell_type == "code":
-            tree = ast.parse(cell.source)
-            kept = ast.Import | ast.ImportFrom | ast.FunctionDef
-            tree.body = [statement for statement in tree.body if isinstance(statement, kept)]
-            exec(compile(tree, "lesson 06", "exec"), namespace)
-    return namespace
 
 
 def selection(seed, n=3, T=4, d=6):
@@ -37,11 +19,11 @@ def selection(seed, n=3, T=4, d=6):
 
 @pytest.mark.parametrize("scores", [(1.0, 0.9, 0.9), (1.0, 0.9, 0.0)])
 @pytest.mark.parametrize("normalise", [True, False])
-def test_the_lessons_descent_takes_the_librarys_path(scores, normalise):
+def test_the_lessons_descent_takes_the_librarys_path(scores, normalise, lesson):
     starts = np.array([[0.0, 1.0], [0.3, -1.5]])
     toy = data.toy_one_sequence(scores)
     steps = 500 if normalise else 50  # 500: far beyond where cancellation sets in
-    path = lesson()["descend"](
+    path = lesson["descend"](
         starts, toy.keys[0].numpy(), np.array(scores), steps, lr=0.3, normalise=normalise
     )
     for start, end in zip(starts, path[-1], strict=True):
@@ -52,23 +34,23 @@ def test_the_lessons_descent_takes_the_librarys_path(scores, normalise):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_lessons_att_svm_is_the_librarys(seed):
+def test_the_lessons_att_svm_is_the_librarys(seed, lesson):
     keys, selected = selection(seed)
     solution = svm.solve(svm.token_problem(torch.tensor(keys), torch.tensor(selected)))
-    np.testing.assert_allclose(lesson()["att_svm"](keys, selected), solution.value, rtol=1e-7)
+    np.testing.assert_allclose(lesson["att_svm"](keys, selected), solution.value, rtol=1e-7)
 
 
-def test_the_lessons_att_svm_takes_a_list_of_rows(monkeypatch):
+def test_the_lessons_att_svm_takes_a_list_of_rows(monkeypatch, lesson):
     keys, selected = selection(0)
-    monkeypatch.setitem(lesson(), "comparisons", lambda *args: list(comparisons(*args)))
+    monkeypatch.setitem(lesson, "comparisons", lambda *args: list(comparisons(*args)))
     solution = svm.solve(svm.token_problem(torch.tensor(keys), torch.tensor(selected)))
-    np.testing.assert_allclose(lesson()["att_svm"](keys, selected), solution.value, rtol=1e-7)
+    np.testing.assert_allclose(lesson["att_svm"](keys, selected), solution.value, rtol=1e-7)
 
 
 @pytest.mark.parametrize("keys", [[[-1.0, 0], [0, 0], [1, 0]], [[0, 1.0], [0, 1], [1, 0]]])
-def test_the_lessons_att_svm_says_when_it_is_infeasible(keys):
+def test_the_lessons_att_svm_says_when_it_is_infeasible(keys, lesson):
     with pytest.raises(ValueError, match="infeasible"):
-        lesson()["att_svm"](np.array([keys]), np.array([1]))
+        lesson["att_svm"](np.array([keys]), np.array([1]))
 
 
 @pytest.mark.parametrize("seed", range(10))

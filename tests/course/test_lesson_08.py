@@ -1,77 +1,59 @@
 """What lesson 08 builds from scratch agrees with `mini_attn`."""
 
-import ast
-import functools
-
 import numpy as np
 import pytest
 import torch
 
 from course import exercises
-from course.build import ROOT
-from course.notebook import from_source
 from mini_attn import data, models, optim, svm, train
 from mini_attn.paths import regularization_path
 
 shortfall, projected_step, offset, _, mixture_point = (spec.reference for spec in exercises.exercises("08"))
 
 
-@functools.cache
-def lesson():
-    """The functions that the lesson's solved source defines."""
-    namespace = {"__name__": "lesson"}
-    for cell in from_source(ROOT / "course" / "source" / "08_regularization_path.py", solved=True).cells:
-        if cell.cell_type == "code":
-            tree = ast.parse(cell.source)
-            kept = ast.Import | ast.ImportFrom | ast.FunctionDef
-            tree.body = [statement for statement in tree.body if isinstance(statement, kept)]
-            exec(compile(tree, "lesson 08", "exec"), namespace)
-    return namespace
-
-
-def problem(seed, T=4):
+def problem(lesson, seed, T=4):
     rng = np.random.default_rng(seed)
     keys, scores = rng.normal(size=(T, 2)), rng.uniform(-1, 1, size=T)
-    return keys, scores, lesson()["tokens_of"](keys, scores)
+    return keys, scores, lesson["tokens_of"](keys, scores)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_shortfall_is_the_best_score_minus_the_models_output(seed):
-    keys, scores, tokens = problem(seed)
+def test_the_shortfall_is_the_best_score_minus_the_models_output(seed, lesson):
+    keys, scores, tokens = problem(lesson, seed)
     p = np.random.default_rng(seed + 10).normal(size=(5, 2))
     output = models.PromptAttention(2, 5, init=p)(tokens)[:, 0].detach()
     np.testing.assert_allclose(shortfall(p, keys, scores), scores.max() - output, atol=1e-14)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_search_and_projected_steps_and_the_library_find_one_minimiser(seed):
-    keys, scores, tokens = problem(seed)
-    (searched,) = lesson()["search"](keys, scores, np.array([0.7]))
-    ring = lesson()["circle"](np.linspace(0, 2 * np.pi, 10_000), 0.7)
+def test_search_and_projected_steps_and_the_library_find_one_minimiser(seed, lesson):
+    keys, scores, tokens = problem(lesson, seed)
+    (searched,) = lesson["search"](keys, scores, np.array([0.7]))
+    ring = lesson["circle"](np.linspace(0, 2 * np.pi, 10_000), 0.7)
     assert shortfall(searched[None], keys, scores) <= shortfall(ring, keys, scores).min()
     np.testing.assert_allclose(
         regularization_path(models.PromptAttention(2), tokens, [0.7])["p"][0], searched, atol=1e-5
     )
-    np.testing.assert_allclose(lesson()["follow"](keys, scores, [0.7])[0], searched, atol=2e-3)
+    np.testing.assert_allclose(lesson["follow"](keys, scores, [0.7])[0], searched, atol=2e-3)
 
 
-def test_the_lessons_descent_is_the_librarys():
-    keys, scores, tokens = problem(3)
+def test_the_lessons_descent_is_the_librarys(lesson):
+    keys, scores, tokens = problem(lesson, 3)
     model = models.PromptAttention(2)
     optimizer = optim.NormalizedGD(model.parameters(), lr=0.04)
     record = {"p": lambda m: m.p}
     path = train.fit(model, tokens, optimizer, 150, record=record, every=1, progress=False)["p"]
-    own = lesson()["descend"](keys, scores, (0, 0), 150, 0.04)
+    own = lesson["descend"](keys, scores, (0, 0), 150, 0.04)
     np.testing.assert_allclose(own, path, atol=1e-9)
 
 
-def test_a_point_of_given_length_is_the_nearest_of_the_run():
+def test_a_point_of_given_length_is_the_nearest_of_the_run(lesson):
     run = np.array([[0.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 5.0]])
-    np.testing.assert_allclose(lesson()["at_length"](run, 2.5), [2.5, 0.0])
+    np.testing.assert_allclose(lesson["at_length"](run, 2.5), [2.5, 0.0])
 
 
-def test_the_offset_is_where_the_library_goes():
-    tokens, solution = lesson()["unit_problems"](trials=6, seed=12)
+def test_the_offset_is_where_the_library_goes(lesson):
+    tokens, solution = lesson["unit_problems"](trials=6, seed=12)
     row = svm.token_problem(tokens.keys, tokens.optimal).a[0].numpy()
     lam = solution.dual[0].numpy()
     gaps = (tokens.scores.amax(-1, keepdim=True) - tokens.scores)[0]
@@ -89,10 +71,10 @@ def test_the_offset_is_where_the_library_goes():
     np.testing.assert_allclose(sideways, r, atol=0.02)
 
 
-def test_a_mixture_has_the_attention_that_was_asked_for():
+def test_a_mixture_has_the_attention_that_was_asked_for(lesson):
     keys, share = np.array([[0.2, 1.0], [1.1, 0.3], [-0.5, -0.4]]), np.array([0.35, 0.65])
     p = mixture_point(keys, share, 30.0)
-    tokens = lesson()["tokens_of"](keys, np.zeros(3))
+    tokens = lesson["tokens_of"](keys, np.zeros(3))
     attention = models.PromptAttention(2, init=p).attention(tokens)[0].detach()
     np.testing.assert_allclose(attention, [0.35, 0.65, 0], atol=1e-8)
     assert np.linalg.norm(p) == pytest.approx(30)

@@ -1,15 +1,10 @@
 """What lesson 09 builds from scratch agrees with `mini_attn`."""
 
-import ast
-import functools
-
 import numpy as np
 import pytest
 import torch
 
 from course import exercises
-from course.build import ROOT
-from course.notebook import from_source
 from mini_attn import data, models, optim, svm, train
 
 head_gradient, relaxed_sides, softened_sides, border, _ = (
@@ -17,21 +12,8 @@ head_gradient, relaxed_sides, softened_sides, border, _ = (
 )
 
 
-@functools.cache
-def lesson():
-    """The functions that the lesson's solved source defines."""
-    namespace = {"__name__": "lesson"}
-    for cell in from_source(ROOT / "course" / "source" / "09_joint_training.py", solved=True).cells:
-        if cell.cell_type == "code":
-            tree = ast.parse(cell.source)
-            kept = ast.Import | ast.ImportFrom | ast.FunctionDef
-            tree.body = [statement for statement in tree.body if isinstance(statement, kept)]
-            exec(compile(tree, "lesson 09", "exec"), namespace)
-    return namespace
-
-
 @pytest.mark.parametrize("seed", range(3))
-def test_both_gradients_are_the_librarys(seed):
+def test_both_gradients_are_the_librarys(seed, lesson):
     tokens = data.random_tokens(n=3, T=4, d=5, seed=seed)
     generator = torch.Generator().manual_seed(seed)
     v, p = torch.randn(2, 5, generator=generator, dtype=torch.float64)
@@ -39,13 +21,13 @@ def test_both_gradients_are_the_librarys(seed):
     torch.nn.functional.softplus(-tokens.y * model(tokens)).mean().backward()
     arrays = (v.numpy(), p.numpy(), tokens.X.numpy(), tokens.y.numpy())
     np.testing.assert_allclose(head_gradient(*arrays), model.head.v.grad, rtol=1e-10)
-    np.testing.assert_allclose(lesson()["prompt_gradient"](*arrays), model.p.grad, rtol=1e-10)
+    np.testing.assert_allclose(lesson["prompt_gradient"](*arrays), model.p.grad, rtol=1e-10)
 
 
 @pytest.mark.parametrize("ratio", [0.5, 2.0])
-def test_the_lessons_descent_takes_the_librarys_path(ratio):
+def test_the_lessons_descent_takes_the_librarys_path(ratio, lesson):
     tokens = data.toy_joint(0.3)
-    path_v, path_p = lesson()["descend"](*lesson()["toy"](0.3), ratio, steps=400)
+    path_v, path_p = lesson["descend"](*lesson["toy"](0.3), ratio, steps=400)
     model = models.PromptAttention(2, head=models.LinearHead(2))
     groups = [{"params": [model.p]}, {"params": [model.head.v], "lr": 0.1 * ratio}]
     train.fit(model, tokens, optim.NormalizedGD(groups, lr=0.1), steps=400, progress=False)
@@ -63,34 +45,34 @@ def test_the_relaxed_rows_are_those_with_a_dual():
 
 
 @pytest.mark.parametrize("lift", [0.25, 0.4, 1.0])
-def test_from_the_border_on_the_softened_solution_is_the_relaxed_one(lift):
-    X, _ = lesson()["toy"](lift)
+def test_from_the_border_on_the_softened_solution_is_the_relaxed_one(lift, lesson):
+    X, _ = lesson["toy"](lift)
     u = np.array([1, 1, 1 + lift])
     ratio = border(u, X[:, 1] @ [1, 0], 1.0, 1.0)
-    beyond, before = (lesson()["softened_svm"](X, u, factor * ratio) for factor in (1.001, 0.99))
+    beyond, before = (lesson["softened_svm"](X, u, factor * ratio) for factor in (1.001, 0.99))
     np.testing.assert_allclose(beyond, [1, 0], atol=1e-6)
     assert before[1] > 1e-4
 
 
 @pytest.mark.parametrize("ratio", [0.125, 0.25, 0.5, 1.5])
 @pytest.mark.parametrize("lift", [0.25, 0.5])
-def test_bisection_finds_the_direction_of_the_largest_smallest_exponent(lift, ratio):
-    X, _ = lesson()["toy"](lift)
+def test_bisection_finds_the_direction_of_the_largest_smallest_exponent(lift, ratio, lesson):
+    X, _ = lesson["toy"](lift)
     angle = np.linspace(-0.2, 0.6, 80_001)
     units = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     exponents = units @ X[:, 1].T + ratio * np.array([0, 0, lift])
     best = angle[exponents.min(axis=1).argmax()]
-    p = lesson()["softened_svm"](X, np.array([1, 1, 1 + lift]), ratio)
+    p = lesson["softened_svm"](X, np.array([1, 1, 1 + lift]), ratio)
     assert np.arctan2(p[1], p[0]) == pytest.approx(best, abs=2e-5)
 
 
-def test_the_lessons_minimiser_beats_its_neighbours():
-    X, y = lesson()["toy"](0.5)
-    a, b = np.radians(lesson()["minimiser"](X, y, 3.0, 6.0))
+def test_the_lessons_minimiser_beats_its_neighbours(lesson):
+    X, y = lesson["toy"](0.5)
+    a, b = np.radians(lesson["minimiser"](X, y, 3.0, 6.0))
 
     def loss(a, b):
         v, p = 3 * np.array([np.cos(a), np.sin(a)]), 6 * np.array([np.cos(b), np.sin(b)])
-        s = lesson()["attention"](p, X)
+        s = lesson["attention"](p, X)
         return np.logaddexp(0, -y * (s * (X @ v)).sum(axis=1)).mean()
 
     around = np.linspace(-np.pi, np.pi, 361)
