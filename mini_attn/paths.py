@@ -13,6 +13,7 @@ from mini_attn import losses
 from mini_attn.data import PointData, TokenData
 from mini_attn.gradients import closed_form
 from mini_attn.models import CrossAttention, FactoredAttention
+from mini_attn.optim import _normalise
 
 _PATIENCE = 300  # steps without progress before a trial goes back to its best point
 _MEMORY = 10  # steps whose largest loss bounds the next
@@ -118,9 +119,8 @@ def regularization_path(
         """L and g / ||g||."""
         parameter.copy_(w.reshape(parameter.shape))
         margins, grads = evaluate()
-        g = grads[name].reshape(w.shape)
-        g = g / _positive(g.abs().amax(-1, keepdim=True))
-        return loss.value(margins).mean(-1, keepdim=True), g / _positive(g.norm(dim=-1, keepdim=True))
+        (unit,), norm, _ = _normalise([grads[name].reshape(w.shape)], len(trials))
+        return loss.value(margins).mean(-1, keepdim=True), unit / norm[..., None]
 
     with torch.no_grad():
         for R in radii.tolist():
@@ -142,13 +142,10 @@ def regularization_path(
     return Path(radii, loss=stacked.pop("loss"), residual=stacked.pop("residual"), values=stacked)
 
 
-def _positive(length: Tensor) -> Tensor:
-    return length.clamp(min=torch.finfo(length.dtype).tiny)
-
-
 def _into_ball(radius: float, w: Float[Tensor, "*trials D"]) -> Float[Tensor, "*trials D"]:
     """Project on ||w||_2 <= radius."""
-    return w * (radius / _positive(w.norm(dim=-1, keepdim=True))).clamp(max=1.0)
+    length = w.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(w.dtype).tiny)
+    return w * (radius / length).clamp(max=1.0)
 
 
 def _into_nuclear_ball(
