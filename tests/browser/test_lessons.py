@@ -86,7 +86,10 @@ def pixels(picture) -> dict:
     """Return what an image shows, as the browser has decoded it."""
     return picture.evaluate(
         """async image => {
-            await image.decode();
+            for (let src = null; src !== image.src; ) {  // a picture may be replaced while it is decoded
+                src = image.src;
+                try { await image.decode(); } catch (error) { if (src === image.src) throw error; }
+            }
             const canvas = document.createElement('canvas');
             [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
             canvas.getContext('2d').drawImage(image, 0, 0);
