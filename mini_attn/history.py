@@ -69,11 +69,14 @@ class History:
 
         Args:
             path: the file.
-            device: where the tensors go; None leaves them where they were.
+            device: where the tensors go; None leaves them where they were, or puts them on the CPU if this
+                machine has no GPU.
 
         Raises:
             ValueError: the file holds something else.
         """
+        if device is None and not torch.cuda.is_available():
+            device = "cpu"
         try:
             content = torch.load(path, map_location=device, weights_only=True)
         except UnpicklingError:
@@ -135,12 +138,12 @@ def _same(a, b) -> bool:
 
 
 def joined(history: History | None, more: History) -> History:
-    """The records of both, one after the other, and the state of the later."""
+    """The records of both, one after the other and where the later are, and the state of the later."""
     if history is None:
         return more
     return History(
-        torch.cat([history.steps, more.steps]),
-        {name: torch.cat([values, more.values[name]]) for name, values in history.values.items()},
+        torch.cat([history.steps.to(more.steps.device), more.steps]),
+        {name: torch.cat([history[name].to(values.device), values]) for name, values in more.values.items()},
         more.model,
         more.optimizer,
         more.settings,

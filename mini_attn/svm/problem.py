@@ -63,6 +63,10 @@ class HardMarginProblem:
                 raise ValueError(
                     f"{name} must be a bool tensor of shape {tuple(rows)}, got {_describe(flags)}"
                 )
+            if flags.device != a.device:
+                raise ValueError(
+                    f"a is on {a.device} but {name} is on {flags.device}; move it: {name}.to(a.device)"
+                )
         if self.mask is not None:
             object.__setattr__(self, "a", torch.where(self.mask[..., None], a, 0))
             object.__setattr__(self, "r", torch.where(self.mask, self.r, 0))

@@ -1,3 +1,5 @@
+from zipfile import ZipFile
+
 import pytest
 import torch
 
@@ -32,6 +34,19 @@ def test_a_resumed_run_equals_an_uninterrupted_one_to_the_last_digit(name, cut, 
     assert len(at) == len(history.steps) - (cut == 23)  # the end of the first run is recorded too
     for quantity in ("loss", "log_loss", "W"):
         assert torch.equal(history[quantity][at], expected[quantity])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the GPU that the file wants")
+def test_a_file_written_on_a_gpu_is_read_on_a_machine_without_one(tmp_path):
+    _, first = run(5)
+    first.save(tmp_path / "cpu.pt")
+    with ZipFile(tmp_path / "cpu.pt") as here, ZipFile(tmp_path / "gpu.pt", "w") as there:
+        for name in here.namelist():  # in a pickle, a text stands behind its length
+            text = here.read(name).replace(b"X\x03\0\0\0cpu", b"X\x06\0\0\0cuda:0")
+            there.writestr(name, text)
+    with pytest.raises(RuntimeError, match="CUDA device"):
+        torch.load(tmp_path / "gpu.pt", weights_only=True)
+    assert torch.equal(History.load(tmp_path / "gpu.pt")["W"], first["W"])
 
 
 def test_resuming_at_the_end_changes_nothing():

@@ -105,12 +105,3 @@ def test_start_is_copied_and_zero_by_default():
 def test_bad_arguments_are_refused_with_a_reason(call, says):
     with pytest.raises(ValueError, match=says):
         call()
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_output_is_where_the_tensors_are():
-    model = models.CrossAttention(5, trials=2, init=randn(2, 5, 5)).to("cuda")
-    output = model(tokens.to("cuda"))
-    assert output.device.type == "cuda"
-    torch.testing.assert_close(output.cpu(), model.cpu()(tokens))
