@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from mini_attn.data import PointData, TokenData
 from mini_attn.losses import Loss
-from mini_attn.models import LinearClassifier, _Attention
+from mini_attn.models import LinearClassifier, LinearHead, _Attention
 from mini_attn.softmax import contrast, logit_gradient, tokens_first, winners
 
 # Up to this many entries in a sequence's keys BLAS spends its time on calls, so that multiplying and summing
@@ -29,7 +29,7 @@ def closed_form(
         batch_dims: None for exact gradients, or the number of trial dimensions for log-scaled ones.
 
     Returns:
-        None where only autograd knows the way: a trainable head, or a model that is not this package's. Else
+        None where only autograd knows the way: a model, or a head, that is not this package's. Else
         a function of no arguments returning the margins y_i f_i, (*trials, n), and the gradient of
         (1/n) sum_i l(y_i f_i), summed over trials, by parameter name.
     """
@@ -38,7 +38,7 @@ def closed_form(
         make = _linear
     elif (
         isinstance(model, _Attention)
-        and model.head is None
+        and (model.head is None or type(model.head) is LinearHead)
         and all(getattr(kind, m) is getattr(_Attention, m) for m in ("forward", "attention", "logits"))
     ):
         make = _attention
@@ -69,24 +69,32 @@ def _linear(model, data, loss, batch_dims):
 
 
 def _attention(model, data, loss, batch_dims):
-    trials = torch.broadcast_shapes(model.trials, data.trials)
+    head = model.head
+    trials = torch.broadcast_shapes(model.trials, data.trials, () if head is None else head.v.shape[:-1])
     n, T = data.keys.shape[-3:-1]
-    scores = tokens_first(data.scores.expand(*trials, n, T))  # (T, *trials, n)
-    G = -scores / n  # dL/ds_it = l'(y_i f_i) y_i g_it / n, but for |l'|
-    winner = compared = None  # the winners of the last step, most often those of this one too
     compare, pull = _contractions(data.keys, trials)
+    if head is None:
+        fixed = tokens_first(data.scores.expand(*trials, n, T))  # (T, *trials, n)
+    else:
+        read, gather = _contractions(data.X, trials)
+    winner = compared = None  # the winners of the last step, most often those of this one too
 
     def evaluate():
         nonlocal winner, compared
+        scores = fixed if head is None else data.y * read(head.v[..., None, :])
         q, pullback = model.queries(data)
         log_s = torch.log_softmax(compare(q), dim=0)
         s = log_s.exp()
         margins = (s * scores).sum(0)
         now = winners(log_s)
-        if winner is None or not torch.equal(now, winner):
-            winner, compared = now, contrast(G, now)
+        if head is not None or winner is None or not torch.equal(now, winner):
+            # dL/ds_it = l'(y_i f_i) y_i g_it / n, but for |l'|
+            winner, compared = now, contrast(-scores / n, now)
         u = logit_gradient(log_s, s, *compared, batch_dims, loss.log_slope(margins))
-        return margins, pullback(pull(u))
+        grads = pullback(pull(u))
+        if head is not None:
+            grads["head.v"] = gather(s * (data.y * loss.slope(margins, batch_dims) / n)).sum(-2)
+        return margins, grads
 
     return evaluate
 

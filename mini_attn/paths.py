@@ -98,15 +98,17 @@ def regularization_path(
             f"the data have trials {tuple(data.trials)} and the model {tuple(trials)}; "
             f"give the model trials={tuple(data.trials)}"
         )
+    if getattr(model, "head", None) is not None:
+        raise ValueError("a path is followed with the fixed head data.v; expected a model with head=None")
     factored = isinstance(model, FactoredAttention)
     moved = model
-    if factored and model.head is None:
+    if factored:
         W = model.W.detach()
         moved = CrossAttention(W.shape[-1], trials=tuple(trials), init=W, dtype=W.dtype).to(W.device)
     evaluate = closed_form(moved, data, loss, len(trials))
     if evaluate is None:
         raise ValueError(
-            f"{type(model).__name__} has no closed-form gradient; expected a model of this package, head=None"
+            f"{type(model).__name__} has no closed-form gradient; expected a model of this package"
         )
     ((name, parameter),) = moved.named_parameters()
     rank = model.K.shape[-1] if factored else None

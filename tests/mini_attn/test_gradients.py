@@ -21,6 +21,12 @@ def make_models(trials=3, d=6, scale=1.0):
         models.PromptAttention(d, trials, init=scale * randn(*lead, d)),
         models.CrossAttention(d, trials, init=scale * randn(*lead, d, d)),
         factored,
+        models.PromptAttention(
+            d,
+            trials,
+            init=scale * randn(*lead, d),
+            head=models.LinearHead(d, trials, init=randn(*lead, d, seed=8)),
+        ),
     ]
 
 
@@ -34,9 +40,11 @@ def with_autograd(model, problem, loss, batch_dims):
 
 
 def directions(grads):
-    """Log-scaled gradients are determined up to one positive factor a trial: take it out."""
-    size = torch.stack([g.abs().flatten(1).amax(1) for g in grads.values()]).amax(0)
-    return {name: g / size.reshape(-1, *(1,) * (g.ndim - 1)) for name, g in grads.items()}
+    """Log-scaled gradients are known up to a factor a trial, the head's up to one of its own: take it out."""
+    sizes = {name: g.abs().flatten(1).amax(1) for name, g in grads.items()}
+    largest = torch.stack([size for name, size in sizes.items() if name != "head.v"]).amax(0)
+    sizes = {name: size if name == "head.v" else largest for name, size in sizes.items()}
+    return {name: g / sizes[name].reshape(-1, *(1,) * (g.ndim - 1)) for name, g in grads.items()}
 
 
 def assert_same_direction(model, problem, loss=losses.logistic):
@@ -96,13 +104,18 @@ def test_keys_of_their_own_and_ties():
         assert_same_direction(model, keyed)
 
 
+class Sigmoid(models.LinearHead):
+    def forward(self, X):
+        return super().forward(X).sigmoid()
+
+
 class Doubled(models.CrossAttention):
     def logits(self, data):
         return 2 * super().logits(data)
 
 
 def test_what_only_autograd_knows_is_left_to_it():
-    headed = models.PromptAttention(6, 3, head=models.LinearHead(6, 3))
+    headed = models.PromptAttention(6, 3, head=Sigmoid(6, 3))
     for model in (headed, Doubled(6, 3)):
         assert closed_form(model, tokens, losses.logistic) is None
     doubled, plain = Doubled(6, 3), models.CrossAttention(6, 3)
