@@ -25,9 +25,8 @@ def steps(notebooks: list[str]) -> dict[str, list[str]]:
     return {
         # Also builds matplotlib's font cache, whose message would otherwise end up in some notebook.
         "environment": [sys.executable, "-c", "import course, mini_attn, matplotlib.font_manager"],
-        "unit tests": [*PYTEST, "tests", "--ignore=tests/browser", *workers],
+        "tests": [*PYTEST, "tests", *workers],
         "notebooks": [*PYTEST, *strict, *patient, *workers, "--dist", "loadscope", *notebooks],
-        "browser tests": [*PYTEST, "tests/browser"],
     }
 
 
