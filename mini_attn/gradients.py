@@ -10,9 +10,9 @@ from mini_attn.losses import Loss
 from mini_attn.models import LinearClassifier, LinearHead, _Attention
 from mini_attn.softmax import contrast, logit_gradient, tokens_first, winners
 
-# Up to this many entries in a sequence's keys BLAS spends its time on calls, so that multiplying and summing
-# over the whole batch is faster; up to this many in all, before products outgrow caches and the allocator.
-_SMALL, _ALL = 400, 2**21
+# On sequences of up to this many entries BLAS spends its time on calls. Products over the whole batch are
+# faster: in one piece up to this many entries in all, and in slices where the piece would outgrow the caches.
+_SEQUENCE, _PIECE = 2**14, 2**19
 
 Evaluation = Callable[[], tuple[Tensor, dict[str, Tensor]]]
 
@@ -101,8 +101,9 @@ def _attention(model, data, loss, batch_dims):
 
 def _contractions(keys: Tensor, trials: torch.Size) -> tuple[Callable, Callable]:
     """Two functions: q -> h = X q, (T, *trials, n), and u -> X^T u, (*trials, n, d)."""
-    per_sequence = keys.shape[-2] * keys.shape[-1]
-    if per_sequence > _SMALL or trials.numel() * keys.shape[-3] * per_sequence > _ALL:
+    n, T, d = keys.shape[-3:]
+    in_one_piece = trials.numel() * n * T * d <= _PIECE
+    if T * d > _SEQUENCE or (keys.is_cuda and not in_one_piece):  # a slice more is a kernel more
         return (
             lambda q: tokens_first((keys @ q[..., None]).squeeze(-1)),
             lambda u: (u.movedim(0, -1)[..., None, :] @ keys).squeeze(-2),
@@ -113,6 +114,22 @@ def _contractions(keys: Tensor, trials: torch.Size) -> tuple[Callable, Callable]
     def compare(q: Tensor) -> Tensor:
         if q.shape[:-2] != trials:
             q = q.expand(*trials, *q.shape[-2:])
-        return (X * q.movedim(-1, 0).contiguous()[:, None]).sum(0)  # q as (d, 1, *trials, n)
+        q = q.movedim(-1, 0).contiguous()[:, None]  # (d, 1, *trials, n)
+        return (X * q).sum(0) if in_one_piece else _sum_of_products(X, q)
 
-    return compare, lambda u: (X * u).sum(1).movedim(0, -1)
+    def pull(u: Tensor) -> Tensor:
+        if in_one_piece:
+            return (X * u).sum(1).movedim(0, -1)
+        if d >= T:
+            return _sum_of_products(X.movedim(1, 0), u).movedim(0, -1)
+        return torch.stack([(x * u).sum(0) for x in X], -1)
+
+    return compare, pull
+
+
+def _sum_of_products(parts: Tensor, factors: Tensor) -> Tensor:
+    """sum_k parts_k factors_k, a slice at a time: each is read once, and the sum stays in the caches."""
+    total = parts[0] * factors[0]
+    for part, factor in zip(parts[1:], factors[1:], strict=True):
+        total.addcmul_(part, factor)
+    return total

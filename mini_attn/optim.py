@@ -65,21 +65,26 @@ def _per_trial(value: Tensor, like: Tensor, batch_dims: int) -> Tensor:
 def _normalise(
     grads: list[Tensor], batch_dims: int, order: float = 2.0
 ) -> tuple[list[Tensor], Tensor, Tensor]:
-    """Split each trial's gradient over the group so that neither under- nor overflow harms its direction.
+    """Write each trial's gradient over the group as scale g, so that g's norm neither under- nor overflows.
 
     Returns:
-        g / max |g| for each parameter; the l_order norm of that, (*trials,); and max |g|, (*trials,). A zero
-        gradient gives zeros and two tiny lengths.
+        g for each parameter; its l_order norm, (*trials,); and the scale, (*trials,). A zero gradient gives
+        zeros, a tiny norm and a tiny scale.
     """
+    info = torch.finfo(grads[0].dtype)
     flat = [g.flatten(batch_dims) if g.ndim > batch_dims else g[..., None] for g in grads]
-    whole = flat[0] if len(flat) == 1 else torch.cat(flat, -1)
-    tiny = torch.finfo(whole.dtype).tiny
-    largest = whole.abs().amax(-1, keepdim=True).clamp_(min=tiny)
-    whole = whole / largest
-    norm = torch.linalg.vector_norm(whole, ord=order, dim=-1).clamp_(min=tiny)
-    parts = whole.split([part.shape[-1] for part in flat], -1)
-    units = [part.reshape(g.shape) for part, g in zip(parts, grads, strict=True)]
-    return units, norm, largest.squeeze(-1)
+    norm = _norm(flat, order)
+    if ((norm > info.tiny ** (0.8 / order)) & (norm < info.max ** (0.8 / order))).all():
+        return grads, norm, torch.ones_like(norm)
+    scale = torch.stack([part.abs().amax(-1) for part in flat]).amax(0).clamp_(min=info.tiny)
+    units = [g / _per_trial(scale, g, batch_dims) for g in grads]
+    flat = [g.flatten(batch_dims) if g.ndim > batch_dims else g[..., None] for g in units]
+    return units, _norm(flat, order).clamp_(min=info.tiny), scale
+
+
+def _norm(flat: list[Tensor], order: float) -> Tensor:
+    norms = [torch.linalg.vector_norm(part, ord=order, dim=-1) for part in flat]
+    return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms), ord=order, dim=0)
 
 
 class NormalizedGD(TrialOptimizer):
@@ -149,7 +154,7 @@ class PolyakGD(TrialOptimizer):
         units, norm, largest = _normalise(grads, group["batch_dims"])
         excess = (torch.as_tensor(loss) - torch.as_tensor(group["target"]).to(norm)).clamp(min=0.0)
         length = (group["lr"] * excess / norm / largest).clamp(max=group["max_step"])
-        length = length.where(norm >= 1, 0.0)  # max |unit| is 1, or the gradient is zero
+        length = length.where(norm > torch.finfo(norm.dtype).tiny, 0.0)  # or the gradient is zero
         for w, unit in zip(parameters, units, strict=True):
             w.sub_(_per_trial(length / norm, w, group["batch_dims"]) * unit)
 

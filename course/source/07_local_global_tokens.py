@@ -699,11 +699,14 @@ for d in dimensions:
         "away": p.norm(dim=-1).numpy() > 1000,  # 1,500 steps cover 3,876
         "moved": (p - history["p"][1]).norm(dim=-1).numpy(),  # in the last 500 steps, which cover 1,767
     }
-    soft = (row["code"] == 0).mean()  # near 0 it may differ by a run from one machine to another
+    soft = (row["code"] == 0).mean()
+    # Undecided runs hop to and fro until one escapes, and rounding says when: it differs between machines.
+    counts = [(row["at winner"] & (row["code"] == 1)).sum(), row["away"].sum()]
+    other, beyond = (f"~{round(count, -1)}" if soft else str(count) for count in counts)
     print(
         f"{d:2d}{row['feasible']:10.2f}{row['support']:7.1f}{row['winners']:16.1f}{row['possible']:10d} |"
-        f"{(row['code'] == 2).sum():8d}{(row['at winner'] & (row['code'] == 1)).sum():14d}"
-        f"{'<0.05' if 0 < soft < 0.05 else round(soft, 1)!s:>10s}{row['away'].sum():8d}"
+        f"{(row['code'] == 2).sum():8d}{other:>14s}"
+        f"{'<0.05' if 0 < soft < 0.05 else round(soft, 1)!s:>10s}{beyond:>8s}"
     )
     assert np.array_equal(words[row["code"]], geometry.outcome(s, many)), again.format("07.5")
 
@@ -737,8 +740,9 @@ code, at_winner, away, moved, cosine = (
     np.array([row[name] for row in table.values()])
     for name in ("code", "at winner", "away", "moved", "cosine")
 )  # (5, 200) each
-print(f"smallest cosine with the Att-SVM beyond 1000: {cosine[away].min():.4f}")
-assert (away.sum(), (~away[0]).sum()) == (822, 121)
+print(f"smallest cosine with the Att-SVM beyond 1000: {cosine[away].min():.3f}")
+assert 815 < away.sum() < 830
+assert 115 < (~away[0]).sum() < 125
 assert at_winner[away].all(), again.format("07.1")
 assert cosine[away].min() > 0.999
 assert 0.28 < (code[0] == 0).mean() < 0.34, again.format("07.5")
@@ -763,13 +767,13 @@ assert 1.95 < table[20]["winners"] < 2.1, again.format("07.1")
 # choice is feasible in about a quarter of the problems, but then it is found, in 55 of 55. In
 # between, about three runs in ten miss it although it is there.
 #
-# **The theorem, on every run.** All 822 runs (of 1,000) that had gone further than 1,000 have selected a
-# local winner, and point along its Att-SVM with a cosine above 0.999. The theorem speaks about
+# **The theorem, on every run.** All runs that had gone further than 1,000, about 820 of 1,000, have selected
+# a local winner, and point along its Att-SVM with a cosine above 0.999. The theorem speaks about
 # $\|p\| \to \infty$, and only about that.
 #
-# **The others.** 178 runs had not come that far, 121 of them in two dimensions, where about 30% of all runs
-# are undecided. These go to and fro: their last 500 steps cover a path of 1,767, but half of them moved by
-# less than 2 and all by less than a tenth of it.
+# **The others.** About 180 runs had not come that far, 120 of them in two dimensions, where about 30% of all
+# runs are undecided. These go to and fro: their last 500 steps cover a path of 1,767, but half of them moved
+# by less than 2 and all by less than a tenth of it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7. Where it breaks

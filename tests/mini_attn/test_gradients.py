@@ -77,13 +77,19 @@ def test_log_scaled_gradients_do_not_underflow():
         assert all((g.flatten(1).norm(dim=1) > 1e-4).all() for g in grads.values())
 
 
-def test_large_sequences_and_batches_take_another_way_to_the_same_gradient(monkeypatch):
-    large = data.random_tokens(n=2, T=30, d=20, trials=2, seed=2)
-    for model in make_models(2, 20)[1:]:
+@pytest.mark.parametrize(("sequence", "piece"), [(0, 2**19), (2**14, 100)])
+@pytest.mark.parametrize("shape", [(4, 5, 6), (2, 9, 5)])  # T < d and T > d
+def test_large_sequences_and_batches_take_other_ways_to_the_same_gradient(
+    monkeypatch, sequence, piece, shape
+):
+    monkeypatch.setattr(gradients, "_SEQUENCE", sequence)
+    monkeypatch.setattr(gradients, "_PIECE", piece)
+    large = data.random_tokens(*shape, trials=3, seed=2)
+    for model in make_models(3, shape[-1])[1:]:
         assert_same_direction(model, large)
-    monkeypatch.setattr(gradients, "_ALL", 100)
-    for model in make_models()[1:]:
-        assert_same_direction(model, tokens)
+    one = data.random_tokens(*shape, seed=2)
+    for model in make_models(3, shape[-1])[1:]:
+        assert_same_direction(model, one)
 
 
 def test_trials_broadcast_both_ways():
