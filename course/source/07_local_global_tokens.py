@@ -740,7 +740,7 @@ code, at_winner, away, moved, cosine = (
     np.array([row[name] for row in table.values()])
     for name in ("code", "at winner", "away", "moved", "cosine")
 )  # (5, 200) each
-print(f"smallest cosine with the Att-SVM beyond 1000: {cosine[away].min():.3f}")
+print(f"smallest cosine with the Att-SVM beyond 1000: {cosine[away].min():.4f}")
 assert 815 < away.sum() < 830
 assert 115 < (~away[0]).sum() < 125
 assert at_winner[away].all(), again.format("07.1")
