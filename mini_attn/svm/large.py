@@ -12,7 +12,6 @@ from mini_attn.svm.problem import HardMarginProblem
 
 ROUNDS = 200
 FIRST = 1024  # rows of the first working set, at most
-PASS = 2**16  # rows that a pass over ungrouped rows treats at once
 
 
 def solve_large(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -88,9 +87,4 @@ def _pass_over(problem: HardMarginProblem) -> Callable[[Tensor], Tensor]:
     if regular and run > 1:
         groups, shared = a.reshape(-1, run, a.shape[-1]), b[::run]
         return lambda W: (groups @ (shared @ W.mT)[..., None]).reshape(-1)
-
-    def in_pieces(W):
-        pieces = zip(a.split(PASS), b.split(PASS), strict=True)
-        return torch.cat([((left @ W) * right).sum(-1) for left, right in pieces])
-
-    return in_pieces
+    return problem.forward

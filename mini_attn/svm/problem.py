@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+PIECE = 2**16  # rows that are treated at once
+
 
 @dataclass(frozen=True)
 class HardMarginProblem:
@@ -105,7 +107,8 @@ class HardMarginProblem:
         """
         if self.b is None:
             return (self.a @ W[..., None])[..., 0]
-        return ((self.a @ W) * self.b).sum(-1)
+        parts = [((a @ W) * b).sum(-1) for a, b in zip(*self._pieces(), strict=True)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def adjoint(self, dual: Float[Tensor, "*batch m"]) -> Float[Tensor, ...]:
         """sum_j dual_j a_j b_j^T: what weights on the rows add up to.
@@ -118,7 +121,12 @@ class HardMarginProblem:
         """
         if self.b is None:
             return (dual[..., None, :] @ self.a)[..., 0, :]
-        return self.a.mT @ (dual[..., None] * self.b)
+        pieces = zip(*self._pieces(), dual.split(PIECE, -1), strict=True)
+        return sum(a.mT @ (weights[..., None] * b) for a, b, weights in pieces)
+
+    def _pieces(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """The factors, some rows at a time: what is made of them on the way stays small."""
+        return self.a.split(PIECE, -2), self.b.split(PIECE, -2)
 
 
 def label_problem(X: Float[Tensor, "*batch n d"], y: Tensor) -> HardMarginProblem:

@@ -78,3 +78,40 @@ def train_KQ(X, z, y, v, steps, lr, K, Q):
 
     _train(logits, [key.weight, query.weight], X, y, v, steps, lr)
     return key.weight.detach().T @ query.weight.detach(), torch.softmax(logits(), -1).detach()
+
+
+def accelerated_dual(X, z, tol, steps=20_000):
+    """min ||W||_F s.t. (x_i1 - x_it)^T W z_i >= 1 by accelerated projected gradient on the factored dual.
+
+    Restarts when the momentum points the wrong way (O'Donoghue and Candes 2015). Returns W, feasible, and its
+    relative gap.
+    """
+    D = X[:, :1] - X[:, 1:]  # (n, T - 1, d)
+
+    def total(dual):
+        return ((dual[:, None] @ D)[:, 0]).T @ z  # sum_j dual_j A_j
+
+    def reach(W):
+        return (D @ (z @ W.T)[..., None])[..., 0]
+
+    dual = torch.rand(D.shape[:2], generator=torch.Generator().manual_seed(0), dtype=X.dtype)
+    for _ in range(30):  # the largest eigenvalue, by the power method
+        dual = dual / dual.norm()
+        image = reach(total(dual))
+        largest, dual = float(dual.flatten() @ image.flatten()), image
+    dual = torch.zeros_like(dual)
+    ahead, momentum = dual, 1.0
+    for step in range(1, steps + 1):
+        new = (ahead + (1 - reach(total(ahead))) / (1.05 * largest)).clamp_min(0)
+        if ((ahead - new) * (new - dual)).sum() > 0:
+            momentum = 1.0
+        following = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
+        ahead = new + (momentum - 1) / following * (new - dual)
+        dual, momentum = new, following
+        if step % 25 == 0:
+            W = total(dual)
+            least = reach(W).amin()
+            gap = 1 - dual.sum() * least / W.norm() ** 2  # lower bound sum / ||W||, upper ||W|| / least
+            if least > 0 and gap <= tol:
+                break
+    return W / least, float(gap)

@@ -31,6 +31,7 @@ def main():
         os.environ[f"{name}_NUM_THREADS"] = str(options.threads)
     sys.path.insert(0, str(HERE))
     import gpu
+    import large
     import solvers
     import torch
     import training
@@ -41,6 +42,7 @@ def main():
         "frobenius": solvers.frobenius,
         "nuclear": solvers.nuclear,
         "entrywise": solvers.entrywise,
+        "large": large.large,
         "experiment": training.experiment,
         "schedules": training.schedules,
         "growth": training.growth,

@@ -20,10 +20,13 @@ def test_the_benchmark_runs_and_saves_what_it_measured(tmp_path):
     results = json.loads(saved.read_text())
     assert results["machine"]["threads"] == 1
     assert results["machine"]["date"] == "2026-01-31"
-    sections = {"frobenius", "nuclear", "entrywise", "experiment", "schedules", "growth"}
+    sections = {"frobenius", "nuclear", "entrywise", "large", "experiment", "schedules", "growth"}
     assert sections <= set(results["sections"])
     for row in results["sections"]["frobenius"]["rows"]:
         assert row["our_largest_gap"] <= 1e-9
         assert row["baseline_largest_gap"] <= 1e-7
         assert row["times_faster"] > 0
+    for row in results["sections"]["large"]["rows"]:
+        assert row["gap"] <= 1e-8
+        assert row.get("first_order_gap", 0) <= 1e-8
     assert "Saved to" in done.stdout
