@@ -44,9 +44,19 @@ def test_the_speeds_are_those_that_the_benchmark_saved():
         ]
         for ours, theirs, row in svms + whole
     ]
-    cells = [line.strip("|").split(" | ") for line in README.splitlines() if re.match(r"\|.*\d ms \|", line)]
+    planted, million = sections["large"][-2:]
+    expected.append(
+        [f"{planted['seconds']:.2g} s", f"{planted['first_order_s']:.2g} s", planted["times_faster"]]
+    )
+    cells = [line.strip("|").split(" | ") for line in README.splitlines() if re.match(r"\|.*\d m?s \|", line)]
     quoted = [[ours.strip(), theirs.split(",")[0].strip(), float(ratio)] for _, ours, theirs, ratio in cells]
     assert quoted == [[ours, theirs, round(ratio)] for ours, theirs, ratio in expected]
+    assert f"{planted['rows']:,} constraints, gap {planted['gap']:.0e}".replace("e-0", "e-") in README
+    assert planted["first_order_gap"] <= 1e-8
+    assert (
+        f"{million['rows'] / 1e6:.2f} million constraints, the last takes {million['seconds']:.0f} s"
+        in README
+    )
     assert f"{results['machine']['cpu']}, one thread" in README
     assert results["machine"]["threads"] == 1
     row = sections["nuclear"][0]

@@ -68,7 +68,7 @@ def _with(norm, solver, **options):
 
 
 def frobenius(quick):
-    count, part, repeats = (20, 2, 1) if quick else (1000, 20, 5)
+    count, part, repeats = (20, 2, 1) if quick else (1000, 20, 11)
     tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
     rows = [
         _compare(count, part, repeats, "fro", "cvxpy + Clarabel at 1e-10", _with("fro", "CLARABEL", **tight)),
@@ -78,7 +78,7 @@ def frobenius(quick):
 
 
 def nuclear(quick):
-    count, part, repeats = (10, 1, 1) if quick else (200, 5, 5)
+    count, part, repeats = (10, 1, 1) if quick else (200, 5, 21)
     rows = [
         _compare(count, part, repeats, "nuc", "cvxpy + SCS, default", _with("nuc", "SCS")),
         _compare(count, part, repeats, "nuc", "cvxpy + Clarabel, default", _with("nuc", "CLARABEL")),
@@ -87,7 +87,7 @@ def nuclear(quick):
 
 
 def entrywise(quick):
-    count, part, repeats = (10, 1, 1) if quick else (200, 5, 5)
+    count, part, repeats = (10, 1, 1) if quick else (200, 5, 21)
     name = "cvxpy + Clarabel, default"
     rows = [_compare(count, part, repeats, p, name, _with(p, "CLARABEL")) for p in (1.5, 3.0)]
     return f"Entrywise l_p problems, n=6, T=8, d=10; times per problem of {count} at once", rows
