@@ -76,7 +76,7 @@ def _attention(model, data, loss, batch_dims):
     if head is None:
         fixed = tokens_first(data.scores.expand(*trials, n, T))  # (T, *trials, n)
     else:
-        read, gather = _contractions(data.X, trials)
+        read, gather = (compare, pull) if data.keys is data.X else _contractions(data.X, trials)
     winner = compared = None  # the winners of the last step, most often those of this one too
 
     def evaluate():
