@@ -13,9 +13,11 @@ def problem(m=3, d1=4, d2=2, batch=(), dtype=torch.float64, seed=0):
     return svm.HardMarginProblem(a, b, torch.ones(*batch, m, dtype=dtype))
 
 
-def test_forward_and_adjoint_agree_with_the_expanded_rows():
-    p = problem(batch=(5,))
-    W, dual = torch.randn(5, 4, 2, dtype=torch.float64), torch.randn(5, 3, dtype=torch.float64)
+@pytest.mark.parametrize(("m", "piece"), [(3, 2**16), (7, 3), (6, 3), (0, 3)])
+def test_forward_and_adjoint_agree_with_the_expanded_rows(monkeypatch, m, piece):
+    monkeypatch.setattr("mini_attn.svm.problem.PIECE", piece)
+    p = problem(m, batch=(5,))
+    W, dual = torch.randn(5, 4, 2, dtype=torch.float64), torch.randn(5, m, dtype=torch.float64)
     rows = torch.einsum("...mi,...mj->...mij", p.a, p.b)
     torch.testing.assert_close(p.forward(W), torch.einsum("...mij,...ij->...m", rows, W))
     torch.testing.assert_close(p.adjoint(dual), torch.einsum("...m,...mij->...ij", dual, rows))
