@@ -11,6 +11,7 @@ from mini_attn.svm.euclidean import solve_euclidean
 from mini_attn.svm.norms import Norm
 from mini_attn.svm.nuclear import solve_nuclear
 from mini_attn.svm.problem import HardMarginProblem
+from mini_attn.svm.rows import SLICE
 from mini_attn.svm.solution import certify
 from mini_attn.svm.span import to_spans
 from mini_attn.svm.spectral import solve_spectral
@@ -37,8 +38,9 @@ def solve_batched(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[T
     Source: see the method for each norm.
     """
     m, entries = problem.r.shape[-1], problem.a.shape[-1] * problem.b.shape[-1]
-    wide = max(m, entries)
-    work = {"fro": m * m, "nuc": m * m, "spectral": wide * entries}.get(norm, wide * m)
+    # The Newton matrix, or the slice of expanded rows that it is made from.
+    spectral, entrywise = entries * max(entries, min(m, SLICE)), m * max(m, min(entries, SLICE))
+    work = {"fro": m * m, "nuc": m * m, "spectral": spectral}.get(norm, entrywise)
     on_cpu = problem.a.device.type == "cpu"
     if on_cpu:
         # Freed at once and never touched: it teaches glibc's malloc to keep blocks of this size. Otherwise

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mini_attn.svm.newton import iterate
 from mini_attn.svm.problem import HardMarginProblem
+from mini_attn.svm.rows import gram
 
 
 def solve_box(
@@ -36,43 +37,42 @@ def solve_box(
     Source: Mehrotra, "On the implementation of a primal-dual interior point method" (1992).
     """
     free, shape = problem.is_equality, W.shape
-    rows = (problem.a[..., :, None] * problem.b[..., None, :]).flatten(-2)  # (B, m, D)
-    share = 0.5 if norm == 1 else 0.5 / rows.shape[-1]
-
     w = W.flatten(1)
+    share = 0.5 if norm == 1 else 0.5 / w.shape[-1]
     t = 1.5 * w.abs().amax(-1, keepdim=True).expand_as(w)
     alpha, beta = torch.full_like(w, share), torch.full_like(w, share)
     lam = dual * share / problem.adjoint(dual).flatten(1).abs().amax(-1, keepdim=True)
     lam = torch.where(free, lam, lam.clamp_min(0) + 0.1 * lam.abs().mean(-1, keepdim=True))
     s = torch.where(free, 0.0, (problem.forward(W) - problem.r).clamp_min(0) + 0.1)
 
-    def candidate(problem, rows, w, t, s, lam, alpha, beta):
+    def candidate(problem, w, t, s, lam, alpha, beta):
         return w.reshape(-1, *shape[1:]), lam, t.sum(-1) if norm == 1 else t[:, 0]
 
-    def step(problem, rows, *state):
-        return _step(problem, rows, norm != 1, *state)
+    def step(problem, *state):
+        return _step(problem, norm != 1, *state)
 
-    W, dual, _, steps = iterate(step, candidate, (problem, rows), (w, t, s, lam, alpha, beta), norm, tol)
+    W, dual, _, steps = iterate(step, candidate, (problem,), (w, t, s, lam, alpha, beta), norm, tol)
     return W, dual, steps
 
 
-def _step(problem, rows, shared, w, t, s, lam, alpha, beta) -> tuple[Tensor, ...]:
+def _step(problem, shared, w, t, s, lam, alpha, beta) -> tuple[Tensor, ...]:
     """One predictor-corrector step of (w, t, s, lambda, alpha, beta), shortened to keep the signs."""
     free, empty = problem.is_equality, (problem.a == 0).all(-1)
+    shape = len(w), problem.a.shape[-1], problem.b.shape[-1]
     u, v = t - w, t + w
     ku, kv = alpha / u, beta / v
     inverse = 1 / (ku + kv) if shared else (ku + kv) / (4 * ku * kv)
     tilt = (ku - kv) * inverse  # how far w_k moves with a shared t
-    M = (rows * inverse[:, None, :]) @ rows.mT
+    M = gram(problem, inverse.view(shape))
     ratio = torch.where(free, 0.0, s / lam)
     shift = 1e-15 * M.diagonal(dim1=1, dim2=2).amax(-1, keepdim=True)
     M.diagonal(dim1=1, dim2=2).add_(ratio + shift + empty)
     factor = torch.linalg.cholesky_ex(M).L
     if shared:
-        border = rows @ tilt[..., None]
-        through = torch.cholesky_solve(border, factor)[..., 0]
+        border = problem.forward(tilt.view(shape))
+        through = torch.cholesky_solve(border[..., None], factor)[..., 0]
         stiffness = (ku + kv - (ku - kv) * tilt).sum(-1, keepdim=True)
-        stiffness = stiffness + (border[..., 0] * through).sum(-1, keepdim=True)
+        stiffness = stiffness + (border * through).sum(-1, keepdim=True)
 
     def direction(cu, cv, cs):
         """Newton towards alpha u = cu, beta v = cv, lambda s = cs, second-order terms included in these."""
@@ -82,14 +82,14 @@ def _step(problem, rows, shared, w, t, s, lam, alpha, beta) -> tuple[Tensor, ...
         excess = pu + pv - (0 if shared else 1)
         side = pu - pv if shared else pu - pv - (ku - kv) * excess / (ku + kv)
         start = w - inverse * side
-        rest = problem.r + push + ratio * lam - (rows @ start[..., None])[..., 0]
+        rest = problem.r + push + ratio * lam - problem.forward(start.view(shape))
         new = torch.cholesky_solve(rest[..., None], factor)[..., 0]
         if shared:
-            pull = (rows.mT @ new[..., None])[..., 0] - side
+            pull = problem.adjoint(new).flatten(1) - side
             dt = ((excess + tilt * pull).sum(-1, keepdim=True) - 1) / stiffness
             new = new - dt * through
         dlam = torch.where(empty, 0.0, new - lam)
-        dw = inverse * ((rows.mT @ (lam + dlam)[..., None])[..., 0] - side)
+        dw = inverse * (problem.adjoint(lam + dlam).flatten(1) - side)
         if shared:
             dw = dw + tilt * dt
             dt = dt.expand_as(dw)

@@ -9,6 +9,7 @@ from torch import Tensor
 from mini_attn.svm.newton import iterate
 from mini_attn.svm.norms import matrix_norm
 from mini_attn.svm.problem import HardMarginProblem
+from mini_attn.svm.rows import gram
 
 STRIDE = 1.6  # largest factor between consecutive p > 2 (or q = p / (p - 1) > 2) on the way to p
 
@@ -66,7 +67,6 @@ def _newton(problem: HardMarginProblem, p: float, tol: float, W: Tensor, dual: T
     size = matrix_norm(W, p)
     problem = HardMarginProblem(problem.a, problem.b, problem.r / size[:, None], free)
     W, r = W / size[:, None, None], problem.r
-    rows = (problem.a[..., :, None] * problem.b[..., None, :]).flatten(-2)  # (B, m, d1 d2)
 
     # The multiple of the dual weights that maximises sum lambda r - (1/q) ||y||_q^q.
     power = problem.adjoint(dual).abs().pow(q).sum((-2, -1)).clamp_min(1e-300)
@@ -74,9 +74,9 @@ def _newton(problem: HardMarginProblem, p: float, tol: float, W: Tensor, dual: T
     lam = torch.where(free, lam, lam.clamp_min(0) + 0.1 * lam.abs().mean(-1, keepdim=True))
     s = torch.where(free, 0.0, (problem.forward(W) - r).clamp_min(0) + 0.1)
     W, *rest = iterate(
-        lambda problem, rows, W, s, lam: _step(problem, rows, p, W, s, lam),
-        lambda problem, rows, W, s, lam: (W, lam, (lam * (problem.r + s)).sum(-1)),
-        (problem, rows),
+        lambda problem, W, s, lam: _step(problem, p, W, s, lam),
+        lambda problem, W, s, lam: (W, lam, (lam * (problem.r + s)).sum(-1)),
+        (problem,),
         (W, s, lam),
         p,
         tol,
@@ -84,7 +84,7 @@ def _newton(problem: HardMarginProblem, p: float, tol: float, W: Tensor, dual: T
     return W * size[:, None, None], *rest
 
 
-def _step(problem: HardMarginProblem, rows: Tensor, p: float, W: Tensor, s: Tensor, lam: Tensor):
+def _step(problem: HardMarginProblem, p: float, W: Tensor, s: Tensor, lam: Tensor):
     """One predictor-corrector step (dW, ds, dlambda), shortened to keep s and lambda positive."""
     q, free, empty = p / (p - 1), problem.is_equality, (problem.a == 0).all(-1)
     count = (~free).sum(-1, keepdim=True).clamp_min(1)
@@ -95,7 +95,7 @@ def _step(problem: HardMarginProblem, rows: Tensor, p: float, W: Tensor, s: Tens
         slope = 1 / ((p - 1) * W.abs().pow(p - 2)).clamp_min(1e-6)
         base = W + slope * (y - W.sign() * W.abs().pow(p - 1))
     # W + dW = base + slope * (sum_j dlambda_j A_j)
-    M = (rows * slope.flatten(1)[:, None, :]) @ rows.mT
+    M = gram(problem, slope)
     ratio = torch.where(free, 0.0, s / lam)
     shift = 1e-15 * M.diagonal(dim1=1, dim2=2).amax(-1, keepdim=True)
     M.diagonal(dim1=1, dim2=2).add_(ratio + shift + empty)

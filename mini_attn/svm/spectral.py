@@ -9,6 +9,7 @@ from torch import Tensor
 from mini_attn.svm.newton import iterate
 from mini_attn.svm.nuclear import inside, largest_step, off_diagonal, symmetric
 from mini_attn.svm.problem import HardMarginProblem
+from mini_attn.svm.rows import normal_matrix
 
 STIFF = 1e6
 
@@ -43,21 +44,20 @@ def solve_spectral(
     free = problem.is_equality
     B, m, d1 = problem.a.shape
     d = d1 + W.shape[-1]
-    rows = (problem.a[..., :, None] * problem.b[..., None, :]).flatten(-2)  # (B, m, d1 d2)
 
     t = 1.5 * torch.linalg.matrix_norm(W, 2)
     Z = torch.eye(d, dtype=W.dtype, device=W.device).expand(B, d, d) / d
     s = torch.where(free, 0.0, (problem.forward(W) - problem.r).clamp_min(0) + 0.1)
     lam = torch.where(free, 0.0, 1.0 / m).to(W)
 
-    def candidate(problem, rows, W, t, Z, s, lam):
+    def candidate(problem, W, t, Z, s, lam):
         return W, lam, t
 
-    W, dual, _, steps = iterate(_step, candidate, (problem, rows), (W, t, Z, s, lam), norm, tol)
+    W, dual, _, steps = iterate(_step, candidate, (problem,), (W, t, Z, s, lam), norm, tol)
     return W, dual, steps
 
 
-def _step(problem: HardMarginProblem, rows: Tensor, W: Tensor, t: Tensor, Z: Tensor, s: Tensor, lam: Tensor):
+def _step(problem: HardMarginProblem, W: Tensor, t: Tensor, Z: Tensor, s: Tensor, lam: Tensor):
     """One predictor-corrector step (dW, dt, dZ, ds, dlambda), shortened to stay inside the cones."""
     free, d1, d = problem.is_equality, W.shape[-2], Z.shape[-1]
     nu = d + (~free).sum(-1)
@@ -67,7 +67,7 @@ def _step(problem: HardMarginProblem, rows: Tensor, W: Tensor, t: Tensor, Z: Ten
     # Equality rows enter as a stiff spring whose force, their multiplier, is corrected in every step.
     weight = torch.where((problem.a == 0).all(-1), 0.0, torch.where(free, STIFF, lam / s))
     H = _newton_matrix(Z, V, d1)
-    H[:, :-1, :-1] += rows.mT @ (weight[..., None] * rows)
+    H[:, :-1, :-1] += normal_matrix(problem, weight)
     factor = torch.linalg.cholesky_ex(H).L
     missing = problem.r - problem.forward(W)
 
