@@ -122,7 +122,10 @@ class HardMarginProblem:
         if self.b is None:
             return (dual[..., None, :] @ self.a)[..., 0, :]
         pieces = zip(*self._pieces(), dual.split(PIECE, -1), strict=True)
-        return sum(a.mT @ (weights[..., None] * b) for a, b, weights in pieces)
+        total, *others = (a.mT @ (weights[..., None] * b) for a, b, weights in pieces)
+        for other in others:
+            total += other
+        return total
 
     def _pieces(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """The factors, some rows at a time: what is made of them on the way stays small."""
