@@ -77,8 +77,8 @@ def _normalise(
     if ((norm > info.tiny ** (0.8 / order)) & (norm < info.max ** (0.8 / order))).all():
         return grads, norm, torch.ones_like(norm)
     scale = torch.stack([part.abs().amax(-1) for part in flat]).amax(0).clamp_(min=info.tiny)
-    units = [g / _per_trial(scale, g, batch_dims) for g in grads]
-    flat = [g.flatten(batch_dims) if g.ndim > batch_dims else g[..., None] for g in units]
+    flat = [part / scale[..., None] for part in flat]
+    units = [part.reshape(g.shape) for part, g in zip(flat, grads, strict=True)]
     return units, _norm(flat, order).clamp_(min=info.tiny), scale
 
 
@@ -151,9 +151,9 @@ class PolyakGD(TrialOptimizer):
         return super().step(closure)
 
     def _update(self, parameters, grads, group, loss):
-        units, norm, largest = _normalise(grads, group["batch_dims"])
+        units, norm, scale = _normalise(grads, group["batch_dims"])
         excess = (torch.as_tensor(loss) - torch.as_tensor(group["target"]).to(norm)).clamp(min=0.0)
-        length = (group["lr"] * excess / norm / largest).clamp(max=group["max_step"])
+        length = (group["lr"] * excess / norm / scale).clamp(max=group["max_step"])
         length = length.where(norm > torch.finfo(norm.dtype).tiny, 0.0)  # or the gradient is zero
         for w, unit in zip(parameters, units, strict=True):
             w.sub_(_per_trial(length / norm, w, group["batch_dims"]) * unit)

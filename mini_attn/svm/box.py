@@ -51,7 +51,7 @@ def solve_box(
     def step(problem, *state):
         return _step(problem, norm != 1, *state)
 
-    W, dual, _, steps = iterate(step, candidate, (problem,), (w, t, s, lam, alpha, beta), norm, tol)
+    W, dual, _, steps = iterate(step, candidate, problem, (w, t, s, lam, alpha, beta), norm, tol)
     return W, dual, steps
 
 

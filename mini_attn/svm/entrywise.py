@@ -76,7 +76,7 @@ def _newton(problem: HardMarginProblem, p: float, tol: float, W: Tensor, dual: T
     W, *rest = iterate(
         lambda problem, W, s, lam: _step(problem, p, W, s, lam),
         lambda problem, W, s, lam: (W, lam, (lam * (problem.r + s)).sum(-1)),
-        (problem,),
+        problem,
         (W, s, lam),
         p,
         tol,

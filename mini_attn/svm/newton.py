@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mini_attn.svm.norms import Norm, dual_norm
+from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.solution import certify, rank_one_size
 
 STEPS = 60
@@ -15,18 +16,23 @@ PATIENCE = 4
 
 
 def iterate(
-    step: Callable, candidate: Callable, data: tuple, state: tuple, norm: Norm, tol: float
+    step: Callable,
+    candidate: Callable,
+    problem: HardMarginProblem,
+    state: tuple[Tensor, ...],
+    norm: Norm,
+    tol: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """state <- state + step(*data, *state), problem by problem until the best certified gap is good enough.
+    """state <- state + step(problem, *state), problem by problem until the best certified gap is good enough.
 
     A problem leaves the batch when its gap is a hundredth of tol, or when its gap is below tol and has not
     halved for `PATIENCE` certificates: rounding then has the last word.
 
     Args:
         step: returns one change for each tensor of the state, already shortened.
-        candidate: candidate(*data, *state) returns W (B, d1, d2), dual (B, m) and the method's own objective
-            (B,).
-        data: the problem, with one leading dimension, unit rows and float64, and tensors that go with it.
+        candidate: candidate(problem, *state) returns W (B, d1, d2), dual (B, m) and the method's own
+            objective (B,).
+        problem: a batch with one leading dimension, unit rows and float64.
         state: tensors with one leading dimension.
         norm: as `parse_norm` returns it.
         tol: relative gap.
@@ -34,7 +40,6 @@ def iterate(
     Returns:
         W (B, d1, d2), dual (B, m), gap (B,), inf where nothing was certified, and steps (B,).
     """
-    problem = data[0]
     best_dual = torch.zeros_like(problem.r)
     best_W = problem.adjoint(best_dual)
     best_gap = best_W.new_full((len(best_W),), torch.inf)
@@ -42,8 +47,7 @@ def iterate(
     steps = torch.zeros(len(best_W), dtype=torch.int64, device=best_W.device)
     index, row_size = torch.arange(len(best_W), device=best_W.device), rank_one_size(problem, dual_norm(norm))
     for count in range(STEPS):
-        problem = data[0]
-        W, dual, primal = candidate(*data, *state)
+        W, dual, primal = candidate(problem, *state)
         # Certifying costs as much as a step, so it waits until the method's own objectives come near.
         near = (primal - (dual * problem.r).sum(-1)).abs() <= 100 * tol * primal.abs()
         near |= (best_gap[index] <= tol) | (count % 10 == 9)
@@ -60,10 +64,10 @@ def iterate(
             gap, patient = best_gap[index], waited[index] < PATIENCE
             stay = torch.nonzero((gap > 0.01 * tol) & (patient | (gap > tol)))[:, 0]
             if len(stay) < len(index):
-                index, data, state = index[stay], _pick(data, stay), _pick(state, stay)
+                index, problem, state = index[stay], problem[stay], tuple(part[stay] for part in state)
             if not len(index):
                 break
-        moves = step(*data, *state)
+        moves = step(problem, *state)
         steps[index] += 1
         sound = torch.stack([dx.reshape(len(dx), -1).sum(-1).isfinite() for dx in moves]).all(0)
         state = tuple(
@@ -71,7 +75,3 @@ def iterate(
             for x, dx in zip(state, moves, strict=True)
         )
     return best_W, best_dual, best_gap, steps
-
-
-def _pick(parts: tuple, index: Tensor) -> tuple:
-    return tuple(part[index] for part in parts)

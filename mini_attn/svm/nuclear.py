@@ -61,14 +61,14 @@ def solve_nuclear(
     lengths = [matrix_norm(p.adjoint(w), "spectral") for p, w in ((problem, lam), (part, weights))]
     weights = weights * (lengths[0] / lengths[1]).clamp_max(1.0)[:, None]
     state = X, s.gather(-1, rows), weights
-    W, weights, gap, steps = iterate(_step, candidate, (part,), state, norm, tol)
+    W, weights, gap, steps = iterate(_step, candidate, part, state, norm, tol)
     dual, steps = torch.zeros_like(dual).scatter(-1, rows, weights), steps + SETTLE
 
     missed = (problem.forward(W) < problem.r - 1e-12 * problem.r.abs()) & ~problem.is_equality
     again = torch.nonzero(missed.any(-1) | (gap > tol))[:, 0]
     if len(again):
-        data, state = (problem[again],), tuple(x[again] for x in start)
-        W[again], dual[again], _, count = iterate(_step, candidate, data, state, norm, tol)
+        rest, state = problem[again], tuple(x[again] for x in start)
+        W[again], dual[again], _, count = iterate(_step, candidate, rest, state, norm, tol)
         steps[again] += count
     return W, dual, steps
 

@@ -53,7 +53,7 @@ def solve_spectral(
     def candidate(problem, W, t, Z, s, lam):
         return W, lam, t
 
-    W, dual, _, steps = iterate(_step, candidate, (problem,), (W, t, Z, s, lam), norm, tol)
+    W, dual, _, steps = iterate(_step, candidate, problem, (W, t, Z, s, lam), norm, tol)
     return W, dual, steps
 
 

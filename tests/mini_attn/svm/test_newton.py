@@ -21,16 +21,16 @@ def follow(heights, tol=1e-6):
     def candidate(problem, which, count):
         seen.append(len(which))
         column = count.long().clamp_max(heights.shape[1] - 1)
-        height = torch.where(count < heights.shape[1], heights[which, column], torch.nan)
+        height = torch.where(count < heights.shape[1], heights[which.long(), column], torch.nan)
         W = torch.stack([torch.ones_like(height), height], -1)[..., None]
         dual = torch.ones_like(problem.r) / 2**0.5
         return W, dual, dual.sum(-1)  # as if the method believed itself finished
 
     def step(problem, which, count):
-        return (torch.ones_like(count),)
+        return torch.zeros_like(which), torch.ones_like(count)
 
-    data, state = (squares(len(heights)), torch.arange(len(heights))), (torch.zeros(len(heights)),)
-    return *iterate(step, candidate, data, state, "fro", tol), seen
+    state = torch.arange(float(len(heights))), torch.zeros(len(heights))
+    return *iterate(step, candidate, squares(len(heights)), state, "fro", tol), seen
 
 
 def test_finished_problems_leave():
@@ -66,6 +66,6 @@ def test_steps_that_are_not_finite_are_not_taken():
         return (jump[: len(x)],)
 
     start = torch.tensor([[1.0, 2.0], [1.0, 2.0]], dtype=torch.float64)
-    W, *_ = iterate(step, candidate, (squares(2),), (start,), "fro", 1e-6)
+    W, *_ = iterate(step, candidate, squares(2), (start,), "fro", 1e-6)
     assert W[0, :, 0].tolist() == [1, 2]
     assert W[1, :, 0].tolist() == [1, 1]

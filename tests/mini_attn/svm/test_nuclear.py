@@ -19,9 +19,9 @@ def sizes(monkeypatch):
     """How many problems and rows each run of the shared loop was given."""
     seen, loop = [], nuclear.iterate
 
-    def recorded(step, candidate, data, *rest):
-        seen.append(tuple(data[0].r.shape))
-        return loop(step, candidate, data, *rest)
+    def recorded(step, candidate, problem, *rest):
+        seen.append(tuple(problem.r.shape))
+        return loop(step, candidate, problem, *rest)
 
     monkeypatch.setattr(nuclear, "iterate", recorded)
     return seen
