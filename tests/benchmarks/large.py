@@ -25,7 +25,7 @@ def _solved(X, z, tol):
     selected = torch.zeros(len(X), dtype=torch.int64)
     problem = svm.attention_problem(X, z, selected)
     took, solution = seconds(lambda: svm.solve(problem, norm="fro", tol=tol))
-    row = {name: size for name, size in zip("nTd", X.shape, strict=True)}
+    row = dict(zip("nTd", X.shape, strict=True))
     row |= {"rows": problem.r.shape[-1], "seconds": took, "gap": float(solution.gap)}
     row |= {"support": int((solution.dual > 0).sum())}
     row["problem_MiB"] = sum(part.nbytes for part in (problem.a, problem.b, problem.r)) / 2**20

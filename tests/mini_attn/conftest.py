@@ -88,7 +88,7 @@ def _inside(x):
 
 
 def _outside(x):
-    return _Elsewhere(x) if isinstance(x, Tensor) and not isinstance(x, _Elsewhere) else x
+    return _Elsewhere(x) if isinstance(x, Tensor) else x
 
 
 class _Operations(TorchDispatchMode):
