@@ -191,8 +191,9 @@ def _infeasible(facts, k):
     weights = facts.dual[k]
     if not np.isfinite(weights).all() or (weights < 0)[~facts.equality[k]].any() or not facts.worth[k] > 0:
         return "infeasible with weights that are no ray"
-    if not facts.asked[k] * facts.total[k] <= facts.worth[k] * 1e-3:
-        return f"infeasible with weights that leave {facts.asked[k] * facts.total[k] / facts.worth[k]:.1e}"
+    leaves = facts.asked[k] * facts.total[k] / facts.worth[k]
+    if not leaves <= 1e-3 + facts.noise[k] * leaves:
+        return f"infeasible with weights that leave {leaves:.1e}"
     if facts.claims["objective"][k] != np.inf or facts.claims["margin"][k] != 0:
         return "infeasible with a finite objective"
     return ""

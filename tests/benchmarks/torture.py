@@ -57,7 +57,7 @@ def smallest(problem, norm, strict, wanted):
     parts = {name: part for name, part in parts.items() if part is not None}
 
     def shows(parts):
-        return kind(*examine(P(**parts), norm, strict)[0]) == wanted
+        return kind(*examine(P(**{"b": None, **parts}), norm, strict)[0]) == wanted
 
     def smaller(parts):
         for j in range(parts["r"].shape[1] - 1, -1, -1):
