@@ -7,6 +7,7 @@ import operator
 from fractions import Fraction
 
 import numpy as np
+import torch
 from rational import integer_rows, shortest
 
 LONG = np.longdouble
@@ -39,7 +40,8 @@ class _Facts:
         self.floats = (problem.a, problem.b, problem.r)
         self.equality = problem.is_equality.numpy()
         self.status = np.asarray(solution.status)
-        self.unit = float(np.finfo(problem.r.numpy().dtype).eps)
+        self.unit = unit = float(np.finfo(problem.r.numpy().dtype).eps)
+        self.narrow = 8 * unit if unit > 1e-10 else 0  # what rounding the answer to float32 may cost
 
         a, r = problem.a.numpy().astype(LONG), problem.r.numpy().astype(LONG)
         b = np.ones((*r.shape, 1), LONG) if vector else problem.b.numpy().astype(LONG)
@@ -70,11 +72,9 @@ class _Facts:
             self.stretch = np.maximum(_worst(np.where(above, stretch, 1)), 1)
             rest = np.where(above, 0, self.miss * np.abs(dual)).sum(-1)
             self.slippage = np.where(self.size > 0, rest / self.size, 0)
-        self.claims = {
-            name: getattr(solution, name).numpy().astype(LONG)
-            for name in ("objective", "margin", "gap", "violation")
-            if hasattr(solution, name)
-        }
+        claims = {name: getattr(solution, name) for name in ("objective", "margin", "gap")}
+        claims["violation"] = getattr(solution, "violation", torch.from_numpy(self.violation.astype(float)))
+        self.claims = {name: claim.numpy().astype(LONG) for name, claim in claims.items()}
 
     def exact_rows(self, k):
         a, b, r = self.floats
@@ -117,7 +117,7 @@ def _verdict(facts, k, strict):
         return _undecided(facts, k)
     if status == "stopped":
         gap = facts.claims["gap"][k]
-        violation = facts.claims["violation"][k] if "violation" in facts.claims else math.inf
+        violation = facts.claims["violation"][k]
         fine = gap <= facts.tol and violation <= facts.tol
         return f"stopped though the gap is {gap:.1e} and the violation {violation:.1e}" if fine else ""
     return f"unknown status {status}"
@@ -126,7 +126,7 @@ def _verdict(facts, k, strict):
 def _optimal(facts, k, strict):
     claims = {name: claim[k] for name, claim in facts.claims.items()}
     N, unit, r, reach = facts.size[k], facts.unit, facts.r[k], facts.reach[k]
-    tol = facts.tol + (8 * unit if unit > 1e-10 else 0)  # W is rounded to float32
+    tol = facts.tol + facts.narrow
     if not np.isfinite(facts.value[k]).all():
         return "optimal with a W that is not finite"
     wrong_side = (r > 0) & ~((reach > 0) & (facts.plain_reach[k] > 0))
@@ -148,7 +148,7 @@ def _optimal(facts, k, strict):
         return "optimal with a negative weight on an inequality"
     if not facts.total[k] <= 1 + 1e-9 + 8 * unit + facts.noise[k]:
         return f"optimal with weights beyond the dual ball: {facts.total[k]:.9f}"
-    room = claims["gap"] + ROUNDING + (8 * unit if unit > 1e-10 else 0)
+    room = claims["gap"] + ROUNDING + facts.narrow
     if N == 0:
         return "" if not facts.miss[k].any() else _by_exact(facts, k, room, strict)
     proved = abs(N - facts.lower[k]) <= room * N
