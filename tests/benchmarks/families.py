@@ -194,6 +194,9 @@ def equalities(rng, count):
         b = None if b is None else np.concatenate([b, b[:, :1]], 1)
         equality[:, 0] = equality[:, -1] = True
         r[:, 0] = r[:, -1] = reach[:, 0]
+        if b is None and a.shape[1] > 2 and rng.random() < 0.5:  # the sum of two rows, rounded
+            a[:, -1], equality[:, 1] = a[:, 0] + a[:, 1], True
+            r[:, 1], r[:, -1] = reach[:, 1], reach[:, 0] + reach[:, 1]
     delta = 10.0 ** -rng.choice([0, 1, 2, 3, 5, 7, 8, 9, 10, 12, 14.0]) if kind == 2 else 0
     r[:, -1] += delta * np.abs(r[:, -1])
     return _batch(a, b, r, equality, strict=whole and not 0 < delta < 1e-3)
@@ -279,9 +282,25 @@ def wide_rows(rng, count):
     return _batch(np.where(made < 0, -1, 1)[..., None] * a, b, np.abs(made) / 2)
 
 
+def many_rows(rng, count):
+    """2,001 to 3,000 rows: right-hand sides of both signs, planted tokens, relaxed tokens, labels flipped."""
+    kind, m, d = rng.integers(4), int(rng.integers(2001, 3000)), int(rng.integers(2, 20))
+    a, w = rng.normal(size=(count, m, d)), rng.normal(size=d)
+    if kind == 0:
+        return _batch(a, None, a @ w - 0.1 * np.abs(rng.normal(size=(count, m))))
+    if kind == 1:
+        flipped = rng.random((count, m)) < rng.choice([0.01, 0.5])
+        X, y = a[..., :5], np.where(a[..., 0] < 0, -1, 1) * np.where(flipped, -1, 1)
+        return Batch(svm.label_problem(_tensor(X), torch.as_tensor(y)), strict=True)
+    keys = _tensor(rng.normal(size=(count, m // 5 + 1, 6, d)))
+    chosen = (keys @ _tensor(w)).argmax(-1)
+    lead = None if kind == 2 else _tensor(rng.choice([0.0, 1.0], chosen.shape, p=[0.9, 0.1]))
+    return Batch(svm.token_problem(keys, chosen, lead))
+
+
 def mixed(rng, count):
     """Problems of all families in one batch, padded with columns of zeros and masked rows."""
-    sources = [f for f in FAMILIES.values() if f not in (mixed, single_precision)]
+    sources = [f for f in FAMILIES.values() if f not in (mixed, many_rows, single_precision)]
     ones = [sources[rng.integers(len(sources))](rng, 1).problem for _ in range(count)]
     return Batch(stack(ones))
 
@@ -321,5 +340,6 @@ FAMILIES = {
     "float32": single_precision,
     "extreme sizes": extreme_sizes,
     "wide rows": wide_rows,
+    "many rows": many_rows,
     "mixed": mixed,
 }

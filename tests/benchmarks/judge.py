@@ -153,8 +153,8 @@ def _optimal(facts, k, strict):
         return "" if not facts.miss[k].any() else _by_exact(facts, k, room, strict)
     proved = abs(N - facts.lower[k]) <= room * N
     reached = N * (facts.stretch[k] - 1) <= facts.tol * N and facts.slippage[k] <= facts.tol / 10
-    if proved and reached and not strict:
-        return ""
+    if proved and reached:
+        return "optimal though no W exists" if strict and facts.shortest(k) is None else ""
     return _by_exact(facts, k, room, strict)
 
 
