@@ -34,6 +34,7 @@ def main():
     import large
     import solvers
     import torch
+    import torture
     import training
     from measure import machine, seconds, table
 
@@ -46,6 +47,7 @@ def main():
         "experiment": training.experiment,
         "schedules": training.schedules,
         "growth": training.growth,
+        "torture": torture.torture,
     }
     if torch.cuda.is_available():
         sections["gpu"] = gpu.gpu

@@ -1,0 +1,257 @@
+"""An independent judge of solutions: long doubles for bounds, rational numbers for what they leave open."""
+
+from __future__ import annotations
+
+import math
+import operator
+from fractions import Fraction
+
+import numpy as np
+import torch
+from rational import integer_rows, shortest
+
+LONG = np.longdouble
+ROUNDING = 1e-13  # what float64 may add to a gap on the way
+EDGE = 1e6  # "undecided" must prove that W is this many times longer than one row alone asks for
+
+
+def default_tol(norm, vector):
+    return 1e-9 if norm in ("fro", 2) or (vector and norm in ("nuc", "spectral")) else 1e-6
+
+
+def judge(problem, solution, norm, strict=False):
+    """What is wrong with each answer, in one line each: "" for nothing, "open: ..." where nobody knows.
+
+    Args:
+        problem: HardMarginProblem with one leading dimension.
+        strict: "optimal" is wrong where no W exists, however little is missing.
+    """
+    facts = _Facts(problem, solution, norm)
+    return [_verdict(facts, k, strict) for k in range(len(problem.r))]
+
+
+class _Facts:
+    """The numbers of a batch in long doubles."""
+
+    def __init__(self, problem, solution, norm):
+        vector = problem.b is None
+        self.norm = "fro" if norm == 2 or (vector and norm in ("nuc", "spectral")) else norm
+        self.tol = default_tol(norm, vector)
+        self.floats = (problem.a, problem.b, problem.r)
+        self.equality = problem.is_equality.numpy()
+        self.status = np.asarray(solution.status)
+        self.unit = unit = float(np.finfo(problem.r.numpy().dtype).eps)
+        self.narrow = 8 * unit if unit > 1e-10 else 0  # what rounding the answer to float32 may cost
+
+        a, r = problem.a.numpy().astype(LONG), problem.r.numpy().astype(LONG)
+        b = np.ones((*r.shape, 1), LONG) if vector else problem.b.numpy().astype(LONG)
+        self.value, dual = solution.value.numpy(), solution.dual.numpy().astype(LONG)
+        W = self.value.astype(LONG)[..., None] if vector else self.value.astype(LONG)
+        star = dual_norm(self.norm)
+        self.r, self.dual = r, dual
+        self.reach = np.einsum("kmi,kij,kmj->km", a, W, b)
+        self.plain_reach = problem.forward(solution.value).numpy()
+        self.size = size(W, self.norm)
+        self.row_size = size(a[..., None], "fro") * size(b[..., None], "fro")
+        row_star = size(a[..., None], _vector(star)) * size(b[..., None], _vector(star))
+        length = size(W, "fro")[:, None]
+        self.miss = np.where(self.equality, np.abs(r - self.reach), np.maximum(r - self.reach, 0))
+        allowed = self.row_size * length + np.abs(r)
+        self.violation = _worst(np.where(self.miss > 0, self.miss / np.where(allowed > 0, allowed, 1), 0))
+        self.asked = _worst(np.where(row_star > 0, np.abs(r) / np.where(row_star > 0, row_star, 1), 0))
+
+        self.total = size(np.einsum("kmi,km,kmj->kij", a, dual, b), star) * (1 + LONG(1e-14))
+        self.worth = (dual * r).sum(-1)
+        self.lower = np.where(self.worth > 0, self.worth / np.where(self.total > 0, self.total, 1), 0)
+        # one rounding of every weight moves sum_j lambda_j A_j by so much, relative to its size
+        weighed = np.abs(dual) * row_star
+        self.noise = 4 * self.unit * weighed.sum(-1) / np.where(self.total > 0, self.total, 1)
+        above = (r > 0) & ~self.equality
+        with np.errstate(all="ignore"):
+            stretch = np.where(above, r / self.reach, 1)
+            self.stretch = np.maximum(_worst(np.where(above, stretch, 1)), 1)
+            rest = np.where(above, 0, self.miss * np.abs(dual)).sum(-1)
+            self.slippage = np.where(self.size > 0, rest / self.size, 0)
+        claims = {name: getattr(solution, name) for name in ("objective", "margin", "gap")}
+        claims["violation"] = getattr(solution, "violation", torch.from_numpy(self.violation.astype(float)))
+        self.claims = {name: claim.numpy().astype(LONG) for name, claim in claims.items()}
+
+    def exact_rows(self, k):
+        a, b, r = self.floats
+        return integer_rows(a[k].tolist(), None if b is None else b[k].tolist(), r[k].tolist())
+
+    def shortest(self, k):
+        """The exact Euclidean answer of problem k, None where no W exists."""
+        weights = np.nan_to_num(self.dual[k])
+        support = np.nonzero(weights)[0].tolist()
+        rows, r = self.exact_rows(k)
+        equality = self.equality[k].tolist()
+        if self.status[k] == "infeasible" and support:  # a few rows may do
+            some = [[part[j] for j in support] for part in (rows, r, equality)]
+            if shortest(*some) is None:
+                return None
+        return shortest(rows, r, equality, support)
+
+    def repaired(self, k):
+        """N(V) for the V nearest to W (in the Euclidean norm) that meets every row exactly."""
+        rows, r = self.exact_rows(k)
+        W = [Fraction(x) for x in self.value[k].ravel().tolist()]
+        common = math.lcm(*(x.denominator for x in W))
+        whole = [int(x * common) for x in W]
+        left = [
+            common * bound - sum(map(operator.mul, row, whole)) for row, bound in zip(rows, r, strict=True)
+        ]
+        step = shortest([[common * x for x in row] for row in rows], left, self.equality[k].tolist())
+        moved = [_long(x + y) for x, y in zip(W, step, strict=True)]
+        shape = self.value[k].shape if self.value[k].ndim == 2 else (-1, 1)
+        return size(np.array(moved).reshape(shape), self.norm)
+
+
+def _verdict(facts, k, strict):
+    status = str(facts.status[k])
+    if status == "optimal":
+        return _optimal(facts, k, strict)
+    if status == "infeasible":
+        return _infeasible(facts, k)
+    if status == "undecided":
+        return _undecided(facts, k)
+    if status == "stopped":
+        gap = facts.claims["gap"][k]
+        violation = facts.claims["violation"][k]
+        fine = gap <= facts.tol and violation <= facts.tol
+        return f"stopped though the gap is {gap:.1e} and the violation {violation:.1e}" if fine else ""
+    return f"unknown status {status}"
+
+
+def _optimal(facts, k, strict):
+    claims = {name: claim[k] for name, claim in facts.claims.items()}
+    N, unit, r, reach = facts.size[k], facts.unit, facts.r[k], facts.reach[k]
+    tol = facts.tol + facts.narrow
+    if not np.isfinite(facts.value[k]).all():
+        return "optimal with a W that is not finite"
+    wrong_side = (r > 0) & ~((reach > 0) & (facts.plain_reach[k] > 0))
+    if wrong_side.any():
+        j = int(np.argmax(wrong_side))
+        return f"optimal with a row of wrong sign: r = {r[j]:.1e}, <A, W> = {reach[j]:.1e}"
+    if not facts.violation[k] <= tol:
+        return f"optimal with a row missed: violation {facts.violation[k]:.1e}"
+    if not claims["gap"] <= facts.tol:
+        return f"optimal with a gap of {claims['gap']:.1e}"
+    if (
+        "violation" in claims
+        and not abs(claims["violation"] - facts.violation[k]) <= 0.1 * facts.tol + 8 * unit
+    ):
+        return f"violation said to be {claims['violation']:.1e}, is {facts.violation[k]:.1e}"
+    if not abs(claims["objective"] - N) <= (1e-12 + 8 * unit) * N:
+        return f"objective said to be {claims['objective']:.6e}, is {N:.6e}"
+    if (facts.dual[k] < 0)[~facts.equality[k]].any():
+        return "optimal with a negative weight on an inequality"
+    if not facts.total[k] <= 1 + 1e-9 + 8 * unit + facts.noise[k]:
+        return f"optimal with weights beyond the dual ball: {facts.total[k]:.9f}"
+    room = claims["gap"] + ROUNDING + facts.narrow
+    if N == 0:
+        return "" if not facts.miss[k].any() else _by_exact(facts, k, room, strict)
+    proved = abs(N - facts.lower[k]) <= room * N
+    reached = N * (facts.stretch[k] - 1) <= facts.tol * N and facts.slippage[k] <= facts.tol / 10
+    if proved and reached:
+        return "optimal though no W exists" if strict and facts.shortest(k) is None else ""
+    return _by_exact(facts, k, room, strict)
+
+
+def _by_exact(facts, k, room, strict):
+    """Compare an "optimal" answer with the truth in rational numbers."""
+    N, lower = facts.size[k], facts.lower[k]
+    w = facts.shortest(k)
+    if w is None:
+        return "optimal though no W exists" if strict or not abs(N - lower) <= room * N else ""
+    if facts.norm == "fro":
+        true = _root(sum(x * x for x in w))
+        off = abs(N - true) / (N if N else LONG(1))
+        # half the gap may be W's violation, which the exact answer does not have
+        return (
+            ""
+            if off <= max(room, facts.tol)
+            else f"optimal, and off by {off:.1e} (gap {facts.claims['gap'][k]:.1e})"
+        )
+    if lower - N > (room + facts.noise[k]) * N:
+        return f"optimal below the proved bound by {(lower - N) / N:.1e}"
+    longer = facts.repaired(k) / N - 1
+    if longer > facts.tol:
+        return f"open: meeting every row exactly takes {longer:.1e} more"
+    if N - lower <= (room + facts.noise[k]) * N:
+        return ""
+    if facts.noise[k] > facts.tol:
+        return f"open: the weights leave {(N - lower) / N:.1e}"
+    return f"optimal, and the weights leave {(N - lower) / N:.1e} (gap {facts.claims['gap'][k]:.1e})"
+
+
+def _infeasible(facts, k):
+    if facts.shortest(k) is not None:
+        return "infeasible though a W exists"
+    weights = facts.dual[k]
+    if not np.isfinite(weights).all() or (weights < 0)[~facts.equality[k]].any() or not facts.worth[k] > 0:
+        return "infeasible with weights that are no ray"
+    leaves = facts.asked[k] * facts.total[k] / facts.worth[k]
+    if not leaves <= 1e-3 + facts.noise[k] * leaves:
+        return f"infeasible with weights that leave {leaves:.1e}"
+    if facts.claims["objective"][k] != np.inf or facts.claims["margin"][k] != 0:
+        return "infeasible with a finite objective"
+    return ""
+
+
+def _undecided(facts, k):
+    if (facts.dual[k] < 0)[~facts.equality[k]].any() or not facts.lower[k] >= 0:
+        return "undecided with weights that prove nothing"
+    if not facts.total[k] <= 1 + 1e-9 + 8 * facts.unit + facts.noise[k]:
+        return f"undecided with weights beyond the dual ball: {facts.total[k]:.9f}"
+    if not facts.lower[k] >= EDGE * facts.asked[k]:
+        return f"undecided though W need be only {facts.lower[k] / facts.asked[k]:.1e} of what one row asks"
+    return ""
+
+
+def dual_norm(norm):
+    named = {"fro": "fro", "nuc": "spectral", "spectral": "nuc", 1: math.inf, math.inf: 1}
+    return named[norm] if norm in named else LONG(norm) / (LONG(norm) - 1)
+
+
+def size(W, norm):
+    """N(W) over the last two dimensions; in long doubles but for singular values, whose error is 1e-15."""
+    if 0 in W.shape[-2:] or not W.size:
+        return np.zeros(W.shape[:-2], LONG)
+    with np.errstate(all="ignore"):
+        largest = np.abs(W).max((-2, -1))
+        scale = np.where((largest > 0) & np.isfinite(largest), largest, 1)
+        W = (
+            np.abs(W / scale[..., None, None])
+            if norm not in ("nuc", "spectral")
+            else W / scale[..., None, None]
+        )
+        if norm in ("nuc", "spectral"):
+            singular = np.linalg.svd(np.nan_to_num(W.astype(float)), compute_uv=False)
+            return scale * (singular.sum(-1) if norm == "nuc" else singular[..., 0])
+        if norm == math.inf:
+            return largest
+        p = 2 if norm == "fro" else LONG(norm)
+        return scale * (W**p).sum((-2, -1)) ** (1 / LONG(p))
+
+
+def _vector(norm):
+    """The norm of a and of b whose product is the norm of a b'."""
+    return "fro" if norm in ("nuc", "spectral") else norm
+
+
+def _worst(rows):
+    return rows.max(-1, initial=0)
+
+
+def _long(x: Fraction):
+    return _root(x * x) * (1 if x > 0 else -1)
+
+
+def _root(x: Fraction):
+    """The square root of a rational number as a long double."""
+    if not x:
+        return LONG(0)
+    shift = (x.numerator.bit_length() - x.denominator.bit_length() - 122) // 2
+    scaled = x / Fraction(4) ** shift
+    return np.ldexp(LONG(math.isqrt(scaled.numerator // scaled.denominator)), shift)
