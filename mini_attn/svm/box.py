@@ -65,12 +65,19 @@ def _step(problem, shared, w, t, s, lam, alpha, beta) -> tuple[Tensor, ...]:
     tilt = (ku - kv) * inverse  # how far w_k moves with a shared t
     M = gram(problem, inverse.view(shape))
     ratio = torch.where(free, 0.0, s / lam)
-    shift = 1e-15 * M.diagonal(dim1=1, dim2=2).amax(-1, keepdim=True)
+    shift = 1e-14 * M.diagonal(dim1=1, dim2=2)
     M.diagonal(dim1=1, dim2=2).add_(ratio + shift + empty)
     factor = torch.linalg.cholesky_ex(M).L
+
+    def solve(right):
+        """M^-1 right without the shift, but for its square."""
+        first = torch.cholesky_solve(right[..., None], factor)[..., 0]
+        rest = right - (first[:, None] @ M)[:, 0] + shift * first
+        return first + torch.cholesky_solve(rest[..., None], factor)[..., 0]
+
     if shared:
         border = problem.forward(tilt.view(shape))
-        through = torch.cholesky_solve(border[..., None], factor)[..., 0]
+        through = solve(border)
         stiffness = (ku + kv - (ku - kv) * tilt).sum(-1, keepdim=True)
         stiffness = stiffness + (border * through).sum(-1, keepdim=True)
 
@@ -81,15 +88,16 @@ def _step(problem, shared, w, t, s, lam, alpha, beta) -> tuple[Tensor, ...]:
         # else dt = (excess + (ku - kv) dw) / (ku + kv) has been eliminated.
         excess = pu + pv - (0 if shared else 1)
         side = pu - pv if shared else pu - pv - (ku - kv) * excess / (ku + kv)
-        start = w - inverse * side
-        rest = problem.r + push + ratio * lam - problem.forward(start.view(shape))
-        new = torch.cholesky_solve(rest[..., None], factor)[..., 0]
+        # Only what is still wrong goes into the solve: inverse grows like 1 / mu, and so would rounding errors.
+        wrong = problem.adjoint(lam).flatten(1) - side
+        rest = problem.r + push - problem.forward((w + inverse * wrong).view(shape))
+        dlam = solve(rest)
         if shared:
-            pull = problem.adjoint(new).flatten(1) - side
+            pull = wrong + problem.adjoint(dlam).flatten(1)
             dt = ((excess + tilt * pull).sum(-1, keepdim=True) - 1) / stiffness
-            new = new - dt * through
-        dlam = torch.where(empty, 0.0, new - lam)
-        dw = inverse * (problem.adjoint(lam + dlam).flatten(1) - side)
+            dlam = dlam - dt * through
+        dlam = torch.where(empty, 0.0, dlam)
+        dw = inverse * (wrong + problem.adjoint(dlam).flatten(1))
         if shared:
             dw = dw + tilt * dt
             dt = dt.expand_as(dw)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mini_attn.svm.batched import solve_batched
-from mini_attn.svm.farkas import refutes
+from mini_attn.svm.farkas import refuted
 from mini_attn.svm.large import solve_large
 from mini_attn.svm.nnls import solve_nnls
 from mini_attn.svm.norms import Norm, matrix_norm, parse_norm
@@ -106,7 +106,7 @@ class _Answers:
         """Mark as infeasible what the rays, one for each number in index, prove to be so."""
         if not len(index):
             return
-        proved = refutes(units.unit[index], units.given[index], rays)
+        proved, rays = refuted(units.unit[index], units.right[index], units.row_size[index], rays)
         index, rays = index[proved], rays[proved]
         _, self.dual[index], _, self.reach[index] = certify(units.unit[index], self.W[index], rays, norm)
         self.infeasible[index], self.gap[index] = True, 0.0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mini_attn.svm.problem import HardMarginProblem
@@ -17,18 +18,20 @@ WORK = 300_000  # multiplications of long integers, a second or so for one probl
 MEMORY = 2**26  # bytes of matrices at a time
 
 
-def refutes(
-    problem: HardMarginProblem, given: HardMarginProblem, ray: Float[Tensor, "B m"]
-) -> Bool[Tensor, " B"]:
+def refuted(
+    problem: HardMarginProblem,
+    right: Float[Tensor, "B m"],
+    power: Int[Tensor, "B m"],
+    ray: Float[Tensor, "B m"],
+) -> tuple[Bool[Tensor, " B"], Float[Tensor, "B m"]]:
     """Whether an exact ray stands near each candidate, which proves that its problem is infeasible.
 
         lambda >= 0 on inequalities,   sum_j lambda_j A_j = 0,   sum_j lambda_j r_j > 0
 
     A candidate in floating point leaves E = sum_j lambda_j A_j, small but not 0. Two ways to an exact ray:
 
-    1. With N = sum_j lambda_j^2 vec(A_j) vec(A_j)', the weights mu_j = -lambda_j^2 vec(A_j)' N^-1 vec(E)
-    take E
-       away, and |mu_j| <= rho lambda_j for rho^2 = vec(E)' N^-1 vec(E). So where rho < 1 and
+    1. With N = sum_j lambda_j^2 vec(A_j) vec(A_j)', the weights mu_j = -lambda_j^2 vec(A_j)' N^-1 vec(E) take
+       E away, and |mu_j| <= rho lambda_j for rho^2 = vec(E)' N^-1 vec(E). So where rho < 1 and
        rho sum_j lambda_j |r_j| < sum_j lambda_j r_j, lambda + mu is a ray. A bound on all rounding errors is
        part of |E|; one Cholesky factor of N, shifted, tells whether it is small enough. Rays of points in
        general position pass this way, all problems at once.
@@ -38,35 +41,37 @@ def refutes(
     with all.
 
     Args:
-        problem: a batch with one leading dimension and unit rows, float64.
-        given: the same problem before its rows were brought to unit size.
-        ray: lambda, for the unit rows.
+        problem: a batch with one leading dimension and rows near unit length, float64, exactly those given.
+        right, power: the right-hand sides are right_j / 2^power_j, of which r may be a rounded form.
+        ray: lambda.
 
     Returns:
-        True where infeasibility is proved. False says nothing.
+        proved (B,), False says nothing; and the rays (B, m), as near to exact as float64 allows.
 
     Source: Farkas' lemma; Jansson, Chaykin & Keil, "Rigorous error bounds for the optimal value in
         semidefinite programming" (2008), for rounding errors that a verified solution absorbs.
     """
-    heaviest = (ray * problem.r).argmax(-1, keepdim=True)
-    shared = (given.b == given.b.gather(1, heaviest[..., None].expand(-1, -1, given.b.shape[-1]))).all(-1)
-    own = torch.where(shared, ray, 0.0)
-    one = torch.ones_like(problem.b[..., :1])
-    proved = _absorbed(HardMarginProblem(problem.a, one, problem.r, problem.equality), own)
-    mixed = ~shared.all(-1)
-    entries = problem.a.shape[-1] * problem.b.shape[-1]
-    rest = torch.nonzero(~proved & mixed)[:, 0]
-    if entries <= ENTRIES:
-        for some in rest.split(max(1, MEMORY // (8 * entries**2))) if len(rest) else ():
-            proved[some] = _absorbed(problem[some], ray[some])
+    b = problem.b
+    heaviest = (ray * problem.r).argmax(-1)[:, None, None].expand(-1, -1, b.shape[-1])
+    shared = (b == b.gather(1, heaviest)).all(-1)
+    mixed, one = ~shared.all(-1), torch.ones_like(b[..., :1])
+    proved, found = _absorbed(HardMarginProblem(problem.a, one, problem.r, problem.equality), ray * shared)
+    rest, entries = torch.nonzero(~proved & mixed)[:, 0], problem.a.shape[-1] * b.shape[-1]
+    if len(rest) and entries <= ENTRIES:
+        for some in rest.split(max(1, MEMORY // (8 * entries**2))):
+            proved[some], found[some] = _absorbed(problem[some], ray[some])
     for k in torch.nonzero(~proved)[:, 0].tolist():
-        tries = [(own[k], one[k])] + ([(ray[k], given.b[k])] if mixed[k] else [])
-        proved[k] = any(_exact(given.a[k], b, given.r[k], problem.is_equality[k], w) for w, b in tries)
-    return proved
+        tries = [(one[k], ray[k] * shared[k])] + ([(b[k], ray[k])] if mixed[k] else [])
+        for factor, weights in tries:
+            exact = _exact(problem.a[k], factor, right[k], power[k], problem.is_equality[k], weights)
+            if exact is not None:
+                proved[k], found[k] = True, exact
+                break
+    return proved, torch.where(proved[:, None], found, ray)
 
 
-def _absorbed(problem: HardMarginProblem, ray: Tensor) -> Tensor:
-    """The first way of `refutes`."""
+def _absorbed(problem: HardMarginProblem, ray: Tensor) -> tuple[Tensor, Tensor]:
+    """The first way of `refuted`."""
     ray = ray / ray.abs().amax(-1, keepdim=True).clamp_min(1e-300)
     m, entries = ray.shape[-1], problem.a.shape[-1] * problem.b.shape[-1]
     rounding = torch.finfo(ray.dtype).eps * (m + entries + 16)
@@ -77,38 +82,52 @@ def _absorbed(problem: HardMarginProblem, ray: Tensor) -> Tensor:
     diagonal = N.diagonal(dim1=1, dim2=2)
     shift = (left / rho).square() + 4 * rounding * diagonal.sum(-1)
     diagonal.sub_(shift[:, None])
-    return (rho > 0) & (torch.linalg.cholesky_ex(N).info == 0)
+    factor, info = torch.linalg.cholesky_ex(N)
+    proved = (rho > 0) & (info == 0)
+    for _ in range(2):
+        E = problem.adjoint(ray)
+        x = torch.cholesky_solve(E.flatten(1)[..., None], factor).reshape(E.shape)
+        ray = ray - ray.square() * problem.forward(torch.where(proved[:, None, None], x, 0.0))
+    return proved, torch.where(problem.is_equality, ray, ray.clamp_min(0))
 
 
-def _exact(a: Tensor, b: Tensor, r: Tensor, equality: Tensor, ray: Tensor) -> bool:
+def _exact(
+    a: Tensor, b: Tensor, right: Tensor, power: Tensor, equality: Tensor, ray: Tensor
+) -> Tensor | None:
     """The second way: the light weights stay as they are, the heavy ones are solved for, in integers."""
     weight = ray.abs()
     used = torch.nonzero(weight > SMALL * weight.amax())[:, 0]
     used = used[weight[used].argsort(descending=True)].tolist()  # those solved for come first
     if not used or len(used) ** 2 * a.shape[-1] * b.shape[-1] > WORK:
-        return False
-    columns, right, weights = [], [], []
+        return None
+    columns, sides, weights = [], [], []
     for j in used:
-        row = a[j].tolist(), b[j].tolist()
-        (left, p), (other, q), ((side,), s) = _integers(row[0]), _integers(row[1]), _integers([r[j].item()])
-        shift = max(p + q, s)  # the column is A_j 2^shift
+        (left, p), (other, q), ((side,), s) = (_integers(x) for x in (a[j], b[j], right[j : j + 1]))
+        s += int(power[j])
+        shift = max(p + q, s)  # the column is A_j 2^shift, its right-hand side r_j 2^shift
         columns.append([(x * y) << (shift - p - q) for x in left for y in other])
-        right.append(side << (shift - s))
-        (w, e), (u, f), (v, g) = map(math.frexp, (ray[j].item(), math.hypot(*row[0]), math.hypot(*row[1])))
-        weights.append((int(w / u / v * 2**53), e - f - g - 53 - shift))
-    lowest = min(exponent for _, exponent in weights)
-    weights = [number << (exponent - lowest) for number, exponent in weights]
+        sides.append(side << (shift - s))
+        mantissa, exponent = math.frexp(ray[j].item())
+        weights.append((int(mantissa * 2**53), exponent - 53 - shift, shift))
+    lowest = min(exponent for _, exponent, _ in weights)
+    whole = [number << (exponent - lowest) for number, exponent, _ in weights]
     pivots, free, rows, scale = _reduced([list(row) for row in zip(*columns, strict=True)])
-    solved = {j: -sum(row[f] * weights[f] for f in free) for j, row in zip(pivots, rows, strict=True)}
+    solved = {j: -sum(row[f] * whole[f] for f in free) for j, row in zip(pivots, rows, strict=True)}
     sign = 1 if scale > 0 else -1
-    exact = [sign * (solved[j] if j in solved else scale * weights[j]) for j in range(len(used))]
+    exact = [sign * (solved[j] if j in solved else scale * whole[j]) for j in range(len(used))]
     kept = all(value >= 0 or equality[j] for j, value in zip(used, exact, strict=True))
-    return kept and sum(value * side for value, side in zip(exact, right, strict=True)) > 0
+    if not kept or sum(value * side for value, side in zip(exact, sides, strict=True)) <= 0:
+        return None
+    top = max(abs(value) << shift for value, (_, _, shift) in zip(exact, weights, strict=True))
+    answer = torch.zeros_like(ray)
+    for j, value, (_, _, shift) in zip(used, exact, weights, strict=True):
+        answer[j] = float(Fraction(value << shift, top))
+    return answer
 
 
-def _integers(numbers: list[float]) -> tuple[list[int], int]:
-    """Integers n_k and p with numbers_k = n_k / 2^p exactly; p may be negative."""
-    ratios = [x.as_integer_ratio() for x in numbers]
+def _integers(numbers: Tensor) -> tuple[list[int], int]:
+    """Integers n_k and p >= 0 with numbers_k = n_k / 2^p exactly."""
+    ratios = [x.as_integer_ratio() for x in numbers.tolist()]
     p = max(denominator.bit_length() - 1 for _, denominator in ratios)
     return [n << (p - denominator.bit_length() + 1) for n, denominator in ratios], p
 

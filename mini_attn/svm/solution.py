@@ -187,9 +187,9 @@ def certify(
 
 
 def violation(problem: HardMarginProblem, W: Float[Tensor, "B d1 d2"]) -> Float[Tensor, " B"]:
-    """How far W misses the worst row, as `Solution.violation` says, for unit rows."""
+    """How far W misses the worst row, as `Solution.violation` says."""
     missed, r = problem.r - problem.forward(W), problem.r
     missed = torch.where(problem.is_equality, missed.abs(), missed.clamp_min(0))
-    size = torch.linalg.matrix_norm(W)[:, None]
-    share = torch.where(missed > 0, missed / (size + r.abs()), 0.0)
+    allowed = rank_one_size(problem, "fro") * torch.linalg.matrix_norm(W)[:, None] + r.abs()
+    share = torch.where(missed > 0, missed / allowed, 0.0)
     return share.amax(-1) if share.shape[-1] else share.sum(-1)
