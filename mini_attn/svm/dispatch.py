@@ -17,6 +17,7 @@ from mini_attn.svm.farkas import refuted
 from mini_attn.svm.large import solve_large
 from mini_attn.svm.nnls import solve_nnls
 from mini_attn.svm.norms import Norm, matrix_norm, parse_norm
+from mini_attn.svm.polish import certified_exactly, polished
 from mini_attn.svm.problem import LARGE, HardMarginProblem
 from mini_attn.svm.reference import solve_cvxpy
 from mini_attn.svm.repair import repaired
@@ -111,6 +112,21 @@ class _Answers:
         _, self.dual[index], _, self.reach[index] = certify(units.unit[index], self.W[index], rays, norm)
         self.infeasible[index], self.gap[index] = True, 0.0
 
+    def sharpen(self, unit: HardMarginProblem, norm: Norm, tol: float) -> None:
+        """Where nothing but rounding may be in the way, judge again without it."""
+        index = self.open(tol)
+        if not len(index):
+            return
+        part = unit[index]
+        tries = [(self.W[index], self.dual[index])]
+        if norm == "fro":
+            tries.append(polished(part, self.dual[index]))
+        for W, dual in tries:
+            dual, gap = certified_exactly(part, W, dual, norm)
+            better = gap < self.gap[index]
+            at = index[better]
+            self.W[at], self.dual[at], self.gap[at] = W[better], dual[better], gap[better]
+
 
 def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answers:
     """What the methods find, one after the other; each tries what those before it left above tol."""
@@ -136,6 +152,7 @@ def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answe
             found.keep(left, *certify(rest, W, dual, norm))
             suspect = (rays != 0).any(-1)
             found.refute(left[suspect], units, rays[suspect], norm)
+    found.sharpen(unit, norm, tol)
     return found
 
 

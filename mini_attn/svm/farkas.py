@@ -10,11 +10,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mini_attn.svm.problem import HardMarginProblem
+from mini_attn.svm.rational import integers, reduced
 from mini_attn.svm.rows import normal_matrix
 
 SMALL = 1e-9  # weights below this share of the largest are left out of exact arithmetic
 ENTRIES = 1024  # of W: beyond this the matrix of the first proof is not made
 WORK = 300_000  # multiplications of long integers, a second or so for one problem
+CLIPPED = -(2.0**58)  # right-hand sides of unit problems end near here
 MEMORY = 2**26  # bytes of matrices at a time
 
 
@@ -77,13 +79,14 @@ def _absorbed(problem: HardMarginProblem, ray: Tensor) -> tuple[Tensor, Tensor]:
     rounding = torch.finfo(ray.dtype).eps * (m + entries + 16)
     left = torch.linalg.matrix_norm(problem.adjoint(ray)) + rounding * ray.abs().sum(-1)
     raw, total = (ray * problem.r).sum(-1), (ray * problem.r).abs().sum(-1)
+    clipped = ((ray > 0) & (problem.r <= CLIPPED)).any(-1)  # there r_j may be further below 0 than it looks
     rho = 0.5 * (raw / total - rounding)
     N = normal_matrix(problem, ray.square())
     diagonal = N.diagonal(dim1=1, dim2=2)
     shift = (left / rho).square() + 4 * rounding * diagonal.sum(-1)
     diagonal.sub_(shift[:, None])
     factor, info = torch.linalg.cholesky_ex(N)
-    proved = (rho > 0) & (info == 0)
+    proved = (rho > 0) & (info == 0) & ~clipped
     for _ in range(2):
         E = problem.adjoint(ray)
         x = torch.cholesky_solve(E.flatten(1)[..., None], factor).reshape(E.shape)
@@ -102,7 +105,7 @@ def _exact(
         return None
     columns, sides, weights = [], [], []
     for j in used:
-        (left, p), (other, q), ((side,), s) = (_integers(x) for x in (a[j], b[j], right[j : j + 1]))
+        (left, p), (other, q), ((side,), s) = (integers(x) for x in (a[j], b[j], right[j : j + 1]))
         s += int(power[j])
         shift = max(p + q, s)  # the column is A_j 2^shift, its right-hand side r_j 2^shift
         columns.append([(x * y) << (shift - p - q) for x in left for y in other])
@@ -111,7 +114,7 @@ def _exact(
         weights.append((int(mantissa * 2**53), exponent - 53 - shift, shift))
     lowest = min(exponent for _, exponent, _ in weights)
     whole = [number << (exponent - lowest) for number, exponent, _ in weights]
-    pivots, free, rows, scale = _reduced([list(row) for row in zip(*columns, strict=True)])
+    pivots, free, rows, scale = reduced([list(row) for row in zip(*columns, strict=True)])
     solved = {j: -sum(row[f] * whole[f] for f in free) for j, row in zip(pivots, rows, strict=True)}
     sign = 1 if scale > 0 else -1
     exact = [sign * (solved[j] if j in solved else scale * whole[j]) for j in range(len(used))]
@@ -123,34 +126,3 @@ def _exact(
     for j, value, (_, _, shift) in zip(used, exact, weights, strict=True):
         answer[j] = float(Fraction(value << shift, top))
     return answer
-
-
-def _integers(numbers: Tensor) -> tuple[list[int], int]:
-    """Integers n_k and p >= 0 with numbers_k = n_k / 2^p exactly."""
-    ratios = [x.as_integer_ratio() for x in numbers.tolist()]
-    p = max(denominator.bit_length() - 1 for _, denominator in ratios)
-    return [n << (p - denominator.bit_length() + 1) for n, denominator in ratios], p
-
-
-def _reduced(M: list[list[int]]) -> tuple[list[int], list[int], list[list[int]], int]:
-    """Fraction-free Gauss-Jordan elimination.
-
-    Returns:
-        pivots, free: numbers of the columns; rows: one for each pivot, with `scale` at its own pivot and 0 at
-        the others; scale: not 0.
-    """
-    pivots, free, done, scale = [], [], 0, 1
-    for column in range(len(M[0])):
-        found = next((i for i in range(done, len(M)) if M[i][column]), None)
-        if found is None:
-            free.append(column)
-            continue
-        M[done], M[found] = M[found], M[done]
-        top, pivot = M[done], M[done][column]
-        for i, row in enumerate(M):
-            if i != done:
-                factor = row[column]
-                M[i] = [(pivot * x - factor * y) // scale for x, y in zip(row, top, strict=True)]
-        pivots.append(column)
-        scale, done = pivot, done + 1
-    return pivots, free, M[:done], scale

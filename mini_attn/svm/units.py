@@ -18,11 +18,11 @@ class Units:
     """A problem with rows near unit length, and the powers of two that lead back.
 
     Attributes:
-        unit: the problem in float64 with one batch dimension, b = 1 for a vector unknown, ||a_j|| and ||b_j|| in
-            [1/2, 1), and right-hand sides such that the largest that W = 0 misses is in [1/2, 1). Rows A_j = 0
-            that hold anyway read 0 >= 0.
-        right: (B, m) the right-hand sides as they were given; the unit ones are right / 2^(row_size + length),
-            but for some that are so far from the others that float64 has no room for both.
+        unit: the problem in float64 with one batch dimension, b = 1 for a vector unknown, ||a_j|| and ||b_j||
+            in [1/2, 1), and right-hand sides such that the largest that W = 0 misses is in [1/2, 1). Rows
+            A_j = 0 that hold anyway read 0 >= 0.
+        right: (B, m) the right-hand sides as given; the unit ones are right / 2^(row_size + length), but for
+            some that are so far from the others that float64 has no room for both.
         row_size: (B, m) exponents, A_j = 2^row_size_j unit A_j.
         length: (B,) exponents, W = 2^length unit W.
     """
