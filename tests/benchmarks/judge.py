@@ -144,6 +144,8 @@ def _optimal(facts, k, strict):
         return f"violation said to be {claims['violation']:.1e}, is {facts.violation[k]:.1e}"
     if not abs(claims["objective"] - N) <= (1e-12 + 8 * unit) * N:
         return f"objective said to be {claims['objective']:.6e}, is {N:.6e}"
+    if 1e-300 < N < 1e300 and not abs(claims["margin"] * N - 1) <= 1e-12 + 8 * unit:
+        return f"margin said to be {claims['margin']:.6e}, is {1 / N:.6e}"
     if (facts.dual[k] < 0)[~facts.equality[k]].any():
         return "optimal with a negative weight on an inequality"
     if not facts.total[k] <= 1 + 1e-9 + 8 * unit + facts.noise[k]:
@@ -163,7 +165,8 @@ def _by_exact(facts, k, room, strict):
     N, lower = facts.size[k], facts.lower[k]
     w = facts.shortest(k)
     if w is None:
-        return "optimal though no W exists" if strict or not abs(N - lower) <= room * N else ""
+        near = abs(N - lower) <= max(room, facts.tol) * N  # contradictory by less than tol
+        return "optimal though no W exists" if strict or not near else ""
     if facts.norm == "fro":
         true = _root(sum(x * x for x in w))
         off = abs(N - true) / (N if N else LONG(1))

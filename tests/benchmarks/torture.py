@@ -47,8 +47,8 @@ def compare(problem, norm):
         ones = [svm.solve(problem[k : k + 1], norm, throw=False) for k in range(len(problem.r))]
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # `examine` says more
-        return [("crashed", "")] * len(problem.r)
+    except BaseException as error:
+        return [("crashed", f"in a batch or alone: {type(error).__name__}")] * len(problem.r)
     tol = default_tol(norm, problem.b is None)
     return [(together.status[k], unlike(together, k, one, 0, tol)) for k, one in enumerate(ones)]
 
@@ -56,13 +56,8 @@ def compare(problem, norm):
 def unlike(one, k, other, j, tol):
     """How answer j differs from answer k to the same problem; at the edge of tol the status may."""
     if one.status[k] != other.status[j]:
-        known = [
-            (s, i, name)
-            for s, i in ((one, k), (other, j))
-            for name in ("gap", "violation")
-            if hasattr(s, name)
-        ]
-        at_edge = any(tol / 100 < getattr(s, name)[i] < 100 * tol for s, i, name in known)
+        sizes = [x for s, i in ((one, k), (other, j)) for x in (s.gap[i], getattr(s, "violation", s.gap)[i])]
+        at_edge = any(tol / 100 < x < 100 * tol for x in sizes)
         return "" if at_edge else f"otherwise it is {other.status[j]}"
     apart = abs(float(one.objective[k] - other.objective[j]))
     allowed = float((one.gap[k] + other.gap[j] + 1e-12) * one.objective[k])
