@@ -56,7 +56,7 @@ def compare(problem, norm):
 def unlike(one, k, other, j, tol):
     """How answer j differs from answer k to the same problem; at the edge of tol the status may."""
     if one.status[k] != other.status[j]:
-        sizes = [x for s, i in ((one, k), (other, j)) for x in (s.gap[i], getattr(s, "violation", s.gap)[i])]
+        sizes = [x for s, i in ((one, k), (other, j)) for x in (s.gap[i], s.violation[i])]
         at_edge = any(tol / 100 < x < 100 * tol for x in sizes)
         return "" if at_edge else f"otherwise it is {other.status[j]}"
     apart = abs(float(one.objective[k] - other.objective[j]))
@@ -126,11 +126,9 @@ def torture(quick, seed=0, names=tuple(FAMILIES)):
     for norm, batch in batches(quick, seed, names):
         start = time.perf_counter()
         answers = examine(batch.problem, norm, batch.strict)
-        if batch.family == "mixed":
-            answers = [
-                answer if answer[1] else other
-                for answer, other in zip(answers, compare(batch.problem, norm), strict=True)
-            ]
+        if batch.family == "mixed" and all(status != "crashed" for status, _ in answers):
+            others = compare(batch.problem, norm)
+            answers = [one if one[1] else other for one, other in zip(answers, others, strict=True)]
         times[batch.family, norm] += time.perf_counter() - start
         for k, answer in enumerate(answers):
             column = outcome(*answer)
