@@ -56,8 +56,8 @@ def _solve_chunk(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Te
     W, dual, steps = solve_euclidean(problem, "fro", tol if norm == "fro" else 1e-6)
     if norm == "fro":
         return W, dual, steps
-    certified_W, certified_dual, gap, infeasible = certify(problem, W, dual, "fro")
-    index = torch.nonzero(~infeasible & gap.isfinite())[:, 0]
+    certified_W, certified_dual, gap, _ = certify(problem, W, dual, "fro")
+    index = torch.nonzero(gap.isfinite())[:, 0]
     if not len(index):
         return W, dual, steps
     start, weights = certified_W[index], certified_dual[index]

@@ -1,23 +1,32 @@
-"""`solve`: from a problem in any scale, dtype and batch shape to a method and back, with the certificate."""
+"""`solve`: which methods try a problem, in which order, and what their answers are worth."""
 
 from __future__ import annotations
 
 import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from mini_attn.svm.batched import solve_batched
+from mini_attn.svm.farkas import refutes
 from mini_attn.svm.large import solve_large
 from mini_attn.svm.nnls import solve_nnls
 from mini_attn.svm.norms import Norm, matrix_norm, parse_norm
-from mini_attn.svm.problem import HardMarginProblem
+from mini_attn.svm.problem import LARGE, HardMarginProblem
 from mini_attn.svm.reference import solve_cvxpy
-from mini_attn.svm.solution import Solution, certify
+from mini_attn.svm.repair import repaired
+from mini_attn.svm.solution import BEYOND, HOPELESS, Solution, certify, violation
+from mini_attn.svm.units import Units, to_units, unmet
 
 METHODS = {"batched": solve_batched, "large": solve_large, "nnls": solve_nnls, "cvxpy": solve_cvxpy}
-LARGE = 2000  # rows from which on "auto" solves Euclidean problems one by one with a working set
+EUCLIDEAN = ("large", "nnls")
+REPAIRS = 2  # of one method's answer
+CLEAN = 1e-12  # violation that rounding explains; above it, a repair is tried whatever the gap
 
 
 def solve(
@@ -59,89 +68,182 @@ def solve(
     start = time.perf_counter()
     vector = problem.b is None
     norm = parse_norm(norm, vector)
-    if method not in METHODS and method != "auto":
-        raise ValueError(f'method must be "auto" or one of {sorted(METHODS)}, got {method!r}')
-    methods = _automatic(norm, problem.r.shape[-1]) if method == "auto" else [method]
-    if tol is None:
-        tol = 1e-9 if norm == "fro" else 1e-6
-
-    unit, row_scale, r_scale = _normalize(problem)
-    B, m, d1 = unit.a.shape
-    W = unit.a.new_zeros(B, d1, unit.b.shape[-1])
-    dual, gap = torch.zeros_like(unit.r), unit.a.new_zeros(B)
-    iterations = torch.zeros(B, dtype=torch.int64, device=W.device)
-
-    # A row 0 >= r_j > 0 refutes itself, and W = 0 may satisfy everything: neither needs a method.
-    unmet = torch.where(unit.is_equality, unit.r.abs(), unit.r.clamp_min(0))
-    refuted = torch.where((unit.a == 0).all(-1), unmet, 0)
-    infeasible = (refuted > 0).any(-1)
-    worst = refuted.argmax(-1, keepdim=True) if m else torch.zeros(B, 0, dtype=torch.int64, device=W.device)
-    ray = torch.zeros_like(dual).scatter(-1, worst, 1.0) / torch.where(unit.r == 0, 1.0, unit.r)
-    dual = torch.where(infeasible[:, None], ray, dual)
-    W[infeasible] = torch.nan
-
-    gap[~infeasible & (unmet > 0).any(-1)] = torch.inf
-    for name in methods:
-        left = torch.nonzero(gap > tol)[:, 0]
-        if not len(left):
-            break
-        rest = unit if len(left) == B else unit[left]
-        candidate, weights, steps = METHODS[name](rest, norm, tol)
-        candidate, weights, rest_gap, refuted = certify(rest, candidate, weights, norm)
-        picked = rest_gap < gap[left]
-        better = left[picked]
-        W[better], dual[better], gap[better] = candidate[picked], weights[picked], rest_gap[picked]
-        infeasible[better] = refuted[picked]
-        iterations[left] += steps.to(iterations.device)
-
-    status = np.where((gap <= tol).cpu(), "optimal", "stopped")
-    status = np.where(infeasible.cpu(), "infeasible", status)
-    W = W * r_scale[:, None, None]
-    dual = torch.where(infeasible[:, None], dual / r_scale[:, None], dual) / row_scale
-    objective = torch.where(infeasible, torch.inf, matrix_norm(W, norm))
-
-    shape, dtype = problem.batch_shape, problem.a.dtype
-    solution = Solution(
-        value=W.reshape(*shape, *W.shape[1 : 2 if vector else 3]).to(dtype),
-        dual=dual.reshape(*shape, m).to(dtype),
-        objective=objective.reshape(shape).to(dtype),
-        margin=(1 / objective).reshape(shape).to(dtype),
-        gap=gap.reshape(shape).to(dtype),
-        status=status.reshape(shape),
-        iterations=iterations.reshape(shape),
-        seconds=time.perf_counter() - start,
-    )
+    methods = _methods(method, norm, problem.r.shape[-1])
+    tol = _tolerance(tol, norm)
+    units = to_units(problem)
+    found = _answers(units, norm, methods, tol)
+    solution = _solution(problem, units, found, norm, tol, start)
     return solution.raise_for_status() if throw else solution
 
 
-def _automatic(norm: Norm, rows: int) -> list[str]:
-    """The methods to try in turn."""
-    if norm != "fro":
-        return ["batched", "cvxpy"]
-    return ["large"] if rows > LARGE else ["batched", "nnls"]
+@dataclass
+class _Answers:
+    """The best answers so far, for unit rows: W and dual weights, and what `certify` said of them.
 
-
-def _normalize(problem: HardMarginProblem) -> tuple[HardMarginProblem, Tensor, Tensor]:
-    """The same problem in float64, one batch dimension, ||a_j|| = ||b_j|| = 1 and max_j |r_j| = 1.
-
-    Returns:
-        problem, row_scale (B, m), r_scale (B,): A_j = row_scale_j unit A_j, W = r_scale unit W.
+    Their entries are those of a batch; `infeasible` has been proved.
     """
-    m, d1 = problem.a.shape[-2:]
-    B = problem.batch_shape.numel()
-    a = problem.a.detach().reshape(B, m, d1).double()
-    b = a.new_ones(B, m, 1) if problem.b is None else problem.b.detach()
-    b = b.reshape(B, m, b.shape[-1]).double()
-    r = problem.r.detach().reshape(B, m).double()
-    sizes = [matrix_norm(factor[..., None], "fro") for factor in (a, b)]
-    empty = (sizes[0] == 0) | (sizes[1] == 0)  # A_j = 0
-    sizes = [torch.where(empty, 1.0, size) for size in sizes]
-    a, b = (
-        torch.where(empty, 0.0, 1 / size)[..., None] * factor
-        for size, factor in zip(sizes, (a, b), strict=True)
+
+    W: Tensor
+    dual: Tensor
+    gap: Tensor
+    reach: Tensor
+    infeasible: Tensor
+    iterations: Tensor
+
+    def open(self, tol: float) -> Tensor:
+        """Numbers of the problems that are worth another try."""
+        return torch.nonzero((self.gap > tol) & (self.reach < HOPELESS))[:, 0]
+
+    def keep(self, index: Tensor, W: Tensor, dual: Tensor, gap: Tensor, reach: Tensor) -> None:
+        """Take over the answers that are better than what there was."""
+        no_worse = gap.isinf() & self.gap[index].isinf() & (reach > self.reach[index])
+        better = (gap < self.gap[index]) | no_worse
+        index = index[better]
+        self.W[index], self.dual[index] = W[better], dual[better]
+        self.gap[index], self.reach[index] = gap[better], reach[better]
+
+    def refute(self, index: Tensor, units: Units, rays: Tensor, norm: Norm) -> None:
+        """Mark as infeasible what the rays, one for each number in index, prove to be so."""
+        if not len(index):
+            return
+        proved = refutes(units.unit[index], units.given[index], rays)
+        index, rays = index[proved], rays[proved]
+        _, self.dual[index], _, self.reach[index] = certify(units.unit[index], self.W[index], rays, norm)
+        self.infeasible[index], self.gap[index] = True, 0.0
+
+
+def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answers:
+    """What the methods find, one after the other; each tries what those before it left above tol."""
+    unit = units.unit
+    found = _at_sight(unit)
+    for name in methods:
+        left = found.open(tol)
+        if not len(left):
+            break
+        rest = unit if len(left) == len(found.W) else unit[left]
+        W, dual, steps = _piecewise(partial(METHODS[name], norm=norm, tol=tol), _nothing, rest)
+        found.iterations[left] += steps.to(left.device)
+        found.keep(left, *certify(rest, W, dual, norm))
+        far = left[(found.gap[left] > tol) & (found.reach[left] >= BEYOND)]
+        found.refute(far, units, found.dual[far], norm)
+        for _ in range(REPAIRS):
+            misses = ~found.infeasible[left] & (found.gap[left] > tol) & (found.reach[left] < HOPELESS)
+            misses |= ~found.infeasible[left] & (violation(rest, found.W[left]) > CLEAN)
+            if not misses.any():
+                break
+            left, rest, W, dual = left[misses], rest[misses], W[misses], dual[misses]
+            W, rays = _piecewise(repaired, _as_it_is, rest, W)
+            found.keep(left, *certify(rest, W, dual, norm))
+            suspect = (rays != 0).any(-1)
+            found.refute(left[suspect], units, rays[suspect], norm)
+    return found
+
+
+def _at_sight(unit: HardMarginProblem) -> _Answers:
+    """A row 0 >= r_j > 0 refutes itself, and W = 0 may satisfy everything: neither needs a method."""
+    W, dual = unit.a.new_zeros(len(unit.a), unit.a.shape[-1], unit.b.shape[-1]), torch.zeros_like(unit.r)
+    missed = unmet(unit)
+    empty = (unit.a == 0).all(-1) & (missed > 0)
+    first = empty & (empty.cumsum(-1) == 1)
+    infeasible = empty.any(-1)
+    dual = torch.where(first, unit.r.sign(), dual)
+    gap = torch.where(~infeasible & (missed > 0).any(-1), torch.inf, 0.0).to(W)
+    reach = torch.where(infeasible, torch.inf, 0.0).to(W)
+    return _Answers(W, dual, gap, reach, infeasible, torch.zeros_like(first.sum(-1)))
+
+
+def _piecewise(
+    method: Callable, otherwise: Callable, problem: HardMarginProblem, *more: Tensor
+) -> tuple[Tensor, ...]:
+    """method(problem, *more), and where that raises, the same for halves of the batch: only a problem that
+    fails by itself gets otherwise(problem, *more)."""
+    try:
+        return method(problem, *more)
+    except (RuntimeError, ArithmeticError, ValueError, MemoryError) as error:  # what linear algebra may raise
+        B = len(problem.a)
+        if B == 1:
+            warnings.warn(
+                f"a method gave up on one problem, others go on: {error!r}", RuntimeWarning, stacklevel=2
+            )
+            return otherwise(problem, *more)
+        halves = slice(None, B // 2), slice(B // 2, None)
+        parts = [_piecewise(method, otherwise, problem[half], *(x[half] for x in more)) for half in halves]
+        return tuple(torch.cat(pieces) for pieces in zip(*parts, strict=True))
+
+
+def _nothing(problem: HardMarginProblem) -> tuple[Tensor, Tensor, Tensor]:
+    """W = 0 and no weights, which certify nothing."""
+    dual = torch.zeros_like(problem.r)
+    return problem.adjoint(dual), dual, torch.zeros(len(dual), dtype=torch.int64, device=dual.device)
+
+
+def _as_it_is(problem: HardMarginProblem, W: Tensor) -> tuple[Tensor, Tensor]:
+    """No repair, and no ray."""
+    return W, torch.zeros_like(problem.r)
+
+
+def _solution(
+    problem: HardMarginProblem, units: Units, found: _Answers, norm: Norm, tol: float, start: float
+) -> Solution:
+    """The answers in the units, shape and dtype of the problem, and what may be said of them."""
+    unit, infeasible, dtype = units.unit, found.infeasible, problem.a.dtype
+    value = units.value(found.W).to(dtype)
+    objective = units.norm(matrix_norm(found.W, norm))
+    lower = (found.dual * unit.r).sum(-1)
+    dual = torch.where(
+        infeasible[:, None], units.ray(found.dual / lower[:, None]), units.dual(found.dual)
+    ).to(dtype)
+    limits = torch.finfo(dtype)
+    fits = (objective == 0) | ((objective >= limits.tiny) & (objective <= limits.max))
+    missed = violation(unit, found.W)
+    # What the dtype of the problem makes of W must still have margins of the right sign.
+    turned = ((unit.r > 0) & (unit.forward(units.from_value(value)) <= 0)).any(-1)
+
+    # A W that this dtype cannot hold is out of reach too.
+    beyond = ~fits | (found.gap.isinf() & (found.reach >= BEYOND))
+    none = infeasible | beyond
+    gap = torch.where(beyond | turned | ~dual.isfinite().all(-1), torch.inf, found.gap)
+    status = np.where(((gap <= tol) & (missed <= tol)).cpu(), "optimal", "stopped")
+    status = np.where(beyond.cpu(), "unreachable", status)
+    status = np.where(infeasible.cpu(), "infeasible", status)
+    objective = torch.where(none, torch.inf, objective)
+    bound = torch.where(infeasible, torch.inf, units.norm(lower))
+    numbers = {
+        "objective": objective,
+        "margin": 1 / objective,
+        "gap": torch.where(infeasible, 1 / found.reach, gap),
+        "bound": bound,
+        "violation": torch.where(none, torch.nan, missed),
+    }
+    shape = problem.batch_shape
+    return Solution(
+        value=torch.where(none[:, None, None], torch.nan, value).reshape(problem.unknown_shape),
+        dual=dual.reshape(problem.r.shape),
+        **{name: number.to(dtype).reshape(shape) for name, number in numbers.items()},
+        status=status.reshape(shape),
+        iterations=found.iterations.reshape(shape),
+        seconds=time.perf_counter() - start,
+        norm=norm,
     )
-    r = r / sizes[0] / sizes[1]  # in turn: the product could leave the range of float64
-    r_scale = r.abs().amax(-1) if m else r.new_zeros(B)
-    r_scale = torch.where(r_scale > 0, r_scale, 1.0)
-    unit = HardMarginProblem(a, b, r / r_scale[:, None], problem.is_equality.reshape(B, m))
-    return unit, sizes[0] * sizes[1], r_scale
+
+
+def _methods(method: str, norm: Norm, rows: int) -> list[str]:
+    """The methods to try in turn."""
+    if method == "auto":
+        if norm != "fro":
+            return ["batched", "cvxpy"]
+        return ["large", "cvxpy"] if rows > LARGE else ["batched", "nnls", "large", "cvxpy"]
+    if method not in METHODS:
+        raise ValueError(f'method must be "auto" or one of {sorted(METHODS)}, got {method!r}')
+    if method in EUCLIDEAN and norm != "fro":
+        raise ValueError(f'method "{method}" solves norm "fro" (or 2) only, got {norm!r}; use method "auto"')
+    return [method]
+
+
+def _tolerance(tol: float | None, norm: Norm) -> float:
+    """The tolerance, checked, or the default of the norm."""
+    if tol is None:
+        return 1e-9 if norm == "fro" else 1e-6
+    if not isinstance(tol, (int, float)) or not 0 < tol < 1:
+        raise ValueError(f"tol is a relative gap, a number above 0 and below 1 such as 1e-9; got {tol!r}")
+    return float(tol)

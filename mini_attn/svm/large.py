@@ -1,90 +1,248 @@
-"""One large Euclidean problem at a time: a small working set, and matrix-free passes over all the rows."""
+"""One large Euclidean problem at a time: multipliers and Newton steps find the support, a Cholesky factor
+the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from mini_attn.svm.euclidean import solve_euclidean
 from mini_attn.svm.problem import HardMarginProblem
+from mini_attn.svm.rows import SLICE
+from mini_attn.svm.solution import HOPELESS, ROUNDING
 
-ROUNDS = 200
-FIRST = 1024  # rows of the first working set, at most
+ROUNDS = 40  # of the multipliers
+NEWTON = 30  # steps a round, at most
+CONJUGATE = 300  # gradients a Newton step, at most
+GROWTH = 6.0  # of the penalty from round to round
+SETTLED = 0.2  # share of S that may still have changed when exact steps are tried
+PATIENCE = 4  # rounds without half the gap of the best one
+PIVOTS = 12  # exact steps on thousands of rows; more on fewer
+WIDEST = 6000  # rows whose Gram matrix is made: 290 MB
+CUTS = 20  # of the length of a Newton step
 
 
 def solve_large(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tensor, Tensor, Tensor]:
-    """min ||W||_F s.t. <A_j, W> >= r_j (= where equality), by cutting planes.
+    """min ||W||_F s.t. <A_j, W> >= r_j (= where equality), by the method of multipliers.
 
-        W = argmin ||W||_F subject to the rows of S;   S <- support of W, and the rows that W violates most
+        W <- argmin_W 1/2 ||W||^2 + 1/(2 sigma) || (lambda + sigma (r - A W))_+ ||^2,   sigma <- 6 sigma
+        lambda <- (lambda + sigma (r - A W))_+
 
-    The multipliers of S bound the optimum from below, and W scaled up until every row holds bounds it
-    from above; work ends when the two are within tol. The support has at most d1 d2 rows and usually far
-    fewer, so the small problems stay small: memory beyond the rows is |S|^2. Rows that share b_j in equal
-    runs (attention problems) are passed over as one batched product with W b_j. A ray of S is a ray of
-    the problem.
+    with A W the vector of all <A_j, W>, and ( )_+ the positive part on inequalities only. The inner problem
+    is solved by Newton steps, whose matrix I + sigma sum_{j in S} A_j A_j' conjugate gradients only multiply
+    with: S holds the rows that still push, soon little more than the support. Once S settles, G_SS lambda_S
+    = r_S is solved exactly, a few rows leave and enter S, and the answer is exact to rounding (`_pivot`).
+    Where the data contradict themselves, lambda grows along a ray. Memory beyond the rows is |S|^2. Rows
+    that share b_j in equal runs (attention problems) are passed over as one batched product with W b_j.
 
     Args:
         problem: a batch with one leading dimension and unit rows, float64.
-        norm: "fro" only.
+        norm: "fro".
         tol: relative gap that ends the work on a problem.
 
     Returns:
-        W (B, d1, d2), dual (B, m), iterations (B,), the rounds: candidates for `certify`.
+        W (B, d1, d2), dual (B, m), iterations (B,), Newton steps and pivots: candidates for `certify`.
 
-    Raises:
-        ValueError: for another norm.
-
-    Source: Kelley, "The cutting-plane method for solving convex programs" (1960); Joachims, "Training linear
-        SVMs in linear time" (2006).
+    Source: Rockafellar, "Augmented Lagrangians and applications of the proximal point algorithm in convex
+        programming" (1976); Li, Sun & Toh, "A highly efficient semismooth Newton augmented Lagrangian method
+        for solving Lasso problems" (2018).
     """
-    if norm != "fro":
-        raise ValueError(f'method "large" solves norm "fro" (or 2) only, got {norm!r}; use method "auto"')
     answers = [_solve_one(problem[k], tol) for k in range(len(problem.a))]
     return tuple(torch.stack(parts) for parts in zip(*answers, strict=True))
 
 
+@dataclass
+class _State:
+    """Where a solve stands: W, its left-hand sides, the multipliers and the steps that it took."""
+
+    W: Tensor
+    reach: Tensor
+    dual: Tensor
+    steps: int = 0
+
+
 def _solve_one(problem: HardMarginProblem, tol: float) -> tuple[Tensor, Tensor, Tensor]:
-    r, m, entries = problem.r, len(problem.r), problem.a.shape[-1] * problem.b.shape[-1]
-    forward = _pass_over(problem)
-    first = min(m, max(16, min(entries, FIRST)))
-    fixed = problem.is_equality.nonzero()[:, 0]
-    slack = forward(problem.adjoint(r)) - r
-    slack[fixed] = torch.inf
-    following = torch.cat([fixed, slack.topk(min(first, m - len(fixed)), largest=False).indices])
-    highest, rounds = 0.0, 0
-    while len(following):
-        rounds, working = rounds + 1, following
-        part = HardMarginProblem(*(x[None, working] for x in (problem.a, problem.b, r, problem.is_equality)))
-        W, dual, _ = solve_euclidean(part, "fro", min(tol, 1e-9), torch.ones_like(part.is_equality))
-        W, dual = W[0], torch.where(part.is_equality, dual, dual.clamp_min(0))[0]
-        length = torch.linalg.matrix_norm(W)
-        lower = (dual * part.r[0]).sum() / torch.linalg.matrix_norm(part.adjoint(dual[None])[0])
-        reach = forward(W)
-        scalable = (r > 0) & ~problem.is_equality
-        stretch = torch.where(scalable, r / reach.clamp_min(1e-300), 1.0).amax()
-        slack = reach - r
-        slack[working] = torch.inf
-        violated = int((slack < 0).sum())
-        if rounds == ROUNDS or not lower.isfinite() or stretch * length - lower <= 0.1 * tol * lower:
+    passes = _passes(problem)
+    zero = torch.zeros_like(problem.r)
+    state, sigma, before = _State(passes.adjoint(zero), zero, zero), 1.0, None
+    best, best_gap, gap, waited = (state.W, zero), torch.inf, 1.0, 0
+    for _ in range(ROUNDS):
+        old = state.dual
+        _newton(problem, passes, state, sigma, 0.1 * max(min(gap, 0.1), 1e-12))
+        state.dual = _push(problem, state, sigma)
+        gap = _gap(problem, passes, state)
+        waited = 0 if gap < 0.5 * best_gap or gap == torch.inf else waited + 1
+        if gap < best_gap:
+            best, best_gap = (state.W, state.dual), gap
+        for ray in (
+            state.dual,
+            torch.where(problem.is_equality, state.dual - old, (state.dual - old).clamp_min(0)),
+        ):
+            if _reach(problem, passes, ray) >= HOPELESS:
+                return state.W, ray, torch.tensor(state.steps, device=zero.device)
+        active = state.dual != 0
+        settled = before is not None and int((active ^ before).sum()) <= SETTLED * int(active.sum()) + 2
+        exact = _pivot(problem, passes, active, state) if settled and gap > 0.1 * tol else None
+        if exact is not None:
+            best = exact
+        if exact is not None or gap <= 0.1 * tol or waited == PATIENCE:
             break
-        # Only a bound that rose may drop rows: the same working set cannot come back.
-        support = working[(dual != 0) | part.is_equality[0]] if lower > highest else working
-        highest = max(highest, lower)
-        worst = slack.topk(min(max(16, first // 2, len(support) // 2), violated), largest=False).indices
-        following = torch.cat([support, worst]) if violated else worst
-    full = torch.zeros_like(r).scatter(0, working, dual)
-    return W, full, torch.tensor(rounds, device=r.device)
+        before, sigma = active, sigma * GROWTH
+    return *best, torch.tensor(state.steps, device=zero.device)
 
 
-def _pass_over(problem: HardMarginProblem) -> Callable[[Tensor], Tensor]:
-    """The function W -> <a_j b_j^T, W> for all rows, in the cheapest order for these rows."""
-    a, b = problem.a, problem.b
+def _push(problem: HardMarginProblem, state: _State, sigma: float) -> Tensor:
+    push = state.dual + sigma * (problem.r - state.reach)
+    return torch.where(problem.is_equality, push, push.clamp_min(0))
+
+
+def _newton(
+    problem: HardMarginProblem, passes: _Passes, state: _State, sigma: float, accuracy: float
+) -> None:
+    """Minimise over W for the multipliers and the penalty at hand, to a gradient of `accuracy` ||W||."""
+    for _ in range(NEWTON):
+        push = _push(problem, state, sigma)
+        active = (push != 0) | problem.is_equality
+        gradient = state.W - passes.adjoint(push)
+        size, length = float(torch.linalg.matrix_norm(gradient)), float(torch.linalg.matrix_norm(state.W))
+        if size <= accuracy * length:
+            break
+        state.steps += 1
+        forward, adjoint = passes.on(active)
+        step = -gradient
+        move, rest, power = torch.zeros_like(state.W), step, float((step * step).sum())
+        enough = (min(0.1, size / max(length, 1e-300)) * size) ** 2
+        for _ in range(CONJUGATE):
+            curved = step + sigma * adjoint(forward(step))
+            far = power / float((step * curved).sum())
+            move, rest = move + far * step, rest - far * curved
+            now = float((rest * rest).sum())
+            if now <= enough:
+                break
+            step, power = rest + (now / power) * step, now
+        along = passes.forward(move)
+        slope, start = float((gradient * move).sum()), _penalised(problem, state, sigma, move, along, 0.0)
+        length = 1.0
+        for _ in range(CUTS):
+            if _penalised(problem, state, sigma, move, along, length) <= start + 1e-4 * length * slope:
+                break
+            length /= 2
+        else:
+            break  # rounding: no shorter step is better
+        state.W, state.reach = state.W + length * move, state.reach + length * along
+    state.reach = passes.forward(state.W)
+
+
+def _penalised(problem, state: _State, sigma: float, move: Tensor, along: Tensor, length: float) -> float:
+    there = _State(state.W + length * move, state.reach + length * along, state.dual)
+    return 0.5 * float(there.W.square().sum()) + float(_push(problem, there, sigma).square().sum()) / (
+        2 * sigma
+    )
+
+
+def _gap(problem: HardMarginProblem, passes: _Passes, state: _State) -> float:
+    """What `certify` will say of the state, without its plain passes."""
+    r, equality, reach = problem.r, problem.is_equality, state.reach
+    asking = (r > 0) & ~equality
+    if (asking & (reach <= 0)).any():
+        return torch.inf
+    fixed = bool((equality & (r != 0)).any()) or not asking.any()
+    scale = 1.0 if fixed else float(torch.where(asking, r / torch.where(asking, reach, 1.0), 0.0).amax())
+    upper = scale * float(torch.linalg.matrix_norm(state.W))
+    missing = torch.where(equality, (r - scale * reach).abs(), (r - scale * reach).clamp_min(0)).amax()
+    lower = _reach(problem, passes, state.dual)
+    return abs(upper - lower) / upper + float(missing) / upper if upper > 0 else float(missing > 0)
+
+
+def _reach(problem: HardMarginProblem, passes: _Passes, dual: Tensor) -> float:
+    """The lower bound on ||W|| that weights prove, less what rounding may add to it."""
+    total = torch.linalg.matrix_norm(passes.adjoint(dual)) + ROUNDING * dual.abs().sum()
+    return max(0.0, float((dual * problem.r).sum() / total)) if total > 0 else 0.0
+
+
+def _pivot(
+    problem: HardMarginProblem, passes: _Passes, active: Tensor, state: _State
+) -> tuple[Tensor, Tensor] | None:
+    """W and lambda with G_SS lambda_S = r_S, where S settles in a few exchanges; None where it does not.
+
+    Source: Portugal, Judice & Vicente, "A comparison of block pivoting and interior-point algorithms for
+        linear least squares problems with nonnegative variables" (1994).
+    """
+    r, always = problem.r, problem.is_equality
+    widest = min(
+        WIDEST, int(1.2 * state.W.numel()) + 64
+    )  # there are never more independent rows than entries
+    fewest, waited, pivots = len(r), 0, 0
+    while True:
+        rows = torch.nonzero(active)[:, 0]
+        if not 0 < len(rows) <= widest or pivots >= PIVOTS * max(1, min(16, WIDEST // (4 * len(rows)))):
+            return None
+        state.steps, pivots = state.steps + 1, pivots + 1
+        a, b = problem.a[rows], problem.b[rows]
+        G = a @ a.mT
+        for part, some in zip(
+            G.split(SLICE), b.split(SLICE), strict=True
+        ):  # a second matrix never stands beside it
+            part.mul_(some @ b.mT)
+        G.diagonal().add_(1e-13)  # dependent rows share their weight
+        factor, info = torch.linalg.cholesky_ex(G)
+        del G
+        if info:
+            return None
+        dual, W = torch.zeros_like(r[rows]), torch.zeros_like(state.W)
+        for _ in range(3):  # each takes away the rounding errors of the one before
+            rest = r[rows] - ((a @ W) * b).sum(-1)
+            change = torch.cholesky_solve(rest[:, None], factor)[:, 0]
+            dual, W = dual + change, W + a.mT @ (change[:, None] * b)
+        weights = torch.zeros_like(r).index_copy(0, rows, dual)
+        slack = passes.forward(W) - r
+        wrong = torch.where(active, (weights < 0) & ~always, slack < -1e-12)
+        count = int(wrong.sum())
+        if not count:
+            return W, weights
+        fewest, waited = (count, 0) if count < fewest else (fewest, waited + 1)
+        if waited >= 3:  # exchanges of whole blocks may go round in circles, that of one row may not
+            one = wrong.to(torch.int8).argmax()
+            wrong = torch.zeros_like(wrong)
+            wrong[one] = True
+        active = active ^ wrong
+
+
+@dataclass
+class _Passes:
+    """W -> A W and lambda -> sum_j lambda_j A_j over all rows, in the cheapest order for these rows."""
+
+    problem: HardMarginProblem
+    run: int  # rows in a row that share b_j
+
+    def __post_init__(self):
+        a, b = self.problem.a, self.problem.b
+        self.a, self.b = a.reshape(-1, self.run, a.shape[-1]), b[:: self.run].contiguous()
+
+    def forward(self, W: Tensor) -> Tensor:
+        if self.run == 1:
+            return self.problem.forward(W)
+        return (self.a @ (self.b @ W.mT)[..., None]).reshape(-1)
+
+    def adjoint(self, dual: Tensor) -> Tensor:
+        if self.run == 1:
+            return self.problem.adjoint(dual)
+        return (dual.reshape(-1, 1, self.run) @ self.a)[:, 0].mT @ self.b
+
+    def on(self, active: Tensor) -> tuple[Callable, Callable]:
+        """The two passes with the rows outside S left out: W -> weights, and back."""
+        rows = torch.nonzero(active)[:, 0]
+        if 4 * len(rows) > len(active):
+            return lambda W: self.forward(W) * active, self.adjoint
+        part = HardMarginProblem(self.problem.a[rows], self.problem.b[rows], self.problem.r[rows])
+        return part.forward, part.adjoint
+
+
+def _passes(problem: HardMarginProblem) -> _Passes:
+    b = problem.b
     changes = 1 + (b[1:] != b[:-1]).any(-1).nonzero()[:, 0]
     run = int(changes[0]) if len(changes) else len(b)
     regular = len(b) % run == 0 and torch.equal(changes, torch.arange(run, len(b), run, device=b.device))
-    if regular and run > 1:
-        groups, shared = a.reshape(-1, run, a.shape[-1]), b[::run]
-        return lambda W: (groups @ (shared @ W.mT)[..., None]).reshape(-1)
-    return problem.forward
+    return _Passes(problem, run if regular else 1)

@@ -54,8 +54,8 @@ def iterate(
         here = torch.nonzero(near)[:, 0]
         if len(here):
             seen = index[here]
-            W, dual, gap, infeasible = certify(problem[here], W[here], dual[here], norm, row_size[seen])
-            better = (gap < best_gap[seen]) & ~infeasible
+            W, dual, gap, _ = certify(problem[here], W[here], dual[here], norm, row_size[seen])
+            better = gap < best_gap[seen]
             found = seen[better]
             best_W[found], best_dual[found], best_gap[found] = W[better], dual[better], gap[better]
             halved = best_gap[seen] < 0.5 * mark[seen]

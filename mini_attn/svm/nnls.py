@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mini_attn.svm.norms import Norm
 from mini_attn.svm.problem import HardMarginProblem
+from mini_attn.svm.solution import HOPELESS
 
 
 def solve_nnls(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -28,13 +29,8 @@ def solve_nnls(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Tens
     Returns:
         W (B, d1, d2), dual (B, m), iterations (B,): candidates for `certify`.
 
-    Raises:
-        ValueError: for another norm.
-
     Source: Lawson & Hanson, "Solving least squares problems" (1974), chapter 23.
     """
-    if norm != "fro":
-        raise ValueError(f'method "nnls" solves norm "fro" (or 2) only, got {norm!r}; use method "auto"')
     B, m = problem.r.shape
     dual = problem.a.new_zeros(B, m)
     a, b, r, equality = (t.cpu().numpy() for t in (problem.a, problem.b, problem.r, problem.is_equality))
@@ -70,7 +66,7 @@ def least_distance(A: np.ndarray, r: np.ndarray, equality: np.ndarray) -> np.nda
         rest = 1.0 - E[-1] @ u
         length = np.linalg.norm(A.T @ u)
         ratio = length / rest if rest > 0 else np.inf  # ||w|| in units of scale
-        if ratio > 1e9 or 0.1 < ratio < 10 or ratio == 0:  # a ray, well scaled, nothing to do
+        if ratio > HOPELESS or 0.1 < ratio < 10 or ratio == 0:  # a ray, well scaled, nothing to do
             break
         scale *= ratio
     dual = np.zeros(equality.size)

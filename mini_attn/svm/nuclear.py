@@ -148,7 +148,7 @@ def _step(problem: HardMarginProblem, X: Tensor, s: Tensor, lam: Tensor) -> tupl
     nu = X.shape[-1] + (~free).sum(-1)
     S = problem.adjoint(lam)
     Z = torch.eye(X.shape[-1], dtype=X.dtype, device=X.device) - off_diagonal(S)
-    Y = torch.cholesky_inverse(torch.linalg.cholesky_ex(Z).L)
+    Y = inverse(Z)
     M = _newton_matrix(a, b, X, Y)
     ratio = torch.where(free, 0.0, s / lam)
     diagonal = M.diagonal(dim1=1, dim2=2)
@@ -193,6 +193,16 @@ def off_diagonal(S: Float[Tensor, "B d1 d2"]) -> Float[Tensor, "B d d"]:
 def symmetric(M: Float[Tensor, "B d d"]) -> Float[Tensor, "B d d"]:
     """(M + M') / 2."""
     return (M + M.mT) / 2
+
+
+def inverse(Z: Float[Tensor, "B d d"]) -> Float[Tensor, "B d d"]:
+    """Z^-1 of positive definite matrices; NaN where one is not: `torch.cholesky_inverse` alone would stop
+    the whole batch."""
+    factor, info = torch.linalg.cholesky_ex(Z)
+    failed = (info > 0)[:, None, None]
+    identity = torch.eye(Z.shape[-1], dtype=Z.dtype, device=Z.device)
+    Y = torch.cholesky_inverse(torch.where(failed, identity, factor))
+    return Y.masked_fill(failed, torch.nan)
 
 
 def inside(X: Float[Tensor, "B d d"]) -> Bool[Tensor, " B"]:

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 PIECE = 2**16  # rows that are treated at once
+LARGE = 2000  # rows from which on Euclidean problems are solved one by one, with a working set
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,18 @@ class HardMarginProblem:
                 _finite(name, getattr(self, name))
 
     def __getitem__(self, index) -> HardMarginProblem:
-        """The problems of the batch that the index picks from the leading dimensions."""
+        """The problems of the batch that the index picks from the leading dimensions.
+
+        Raises:
+            IndexError: the problem has no leading dimensions, or the index reaches into its rows.
+        """
+        try:
+            self.r.new_empty(()).expand(self.batch_shape)[index]
+        except IndexError as error:
+            raise IndexError(
+                f"an index picks problems from the leading dimensions {tuple(self.batch_shape)}, not rows: "
+                f"{error}"
+            ) from None
         picked = object.__new__(HardMarginProblem)  # this one has been checked
         for name in ("a", "b", "r", "equality", "mask"):
             part = getattr(self, name)
@@ -90,6 +102,11 @@ class HardMarginProblem:
     def batch_shape(self) -> torch.Size:
         """Shape of the leading dimensions; () for one problem."""
         return self.a.shape[:-2]
+
+    @property
+    def unknown_shape(self) -> tuple[int, ...]:
+        """Shape of W, (..., d1, d2), or of w, (..., d1), with the leading dimensions."""
+        return (*self.batch_shape, self.a.shape[-1], *(() if self.b is None else self.b.shape[-1:]))
 
     @property
     def is_equality(self) -> Bool[Tensor, "*batch m"]:
@@ -133,7 +150,8 @@ class HardMarginProblem:
 
 
 def label_problem(X: Float[Tensor, "*batch n d"], y: Tensor) -> HardMarginProblem:
-    """The hard-margin SVM over labelled points: min N(w) subject to y_i w.x_i >= 1.
+    """The hard-margin SVM over labelled points: min N(w) subject to y_i w.x_i >= 1. There is no intercept:
+    append a coordinate 1 to the points for one that the norm counts too.
 
     Args:
         X: (..., n, d) points.
@@ -150,8 +168,8 @@ def label_problem(X: Float[Tensor, "*batch n d"], y: Tensor) -> HardMarginProble
     _real("X", X, ndim=2)
     if not isinstance(y, Tensor) or y.shape != X.shape[:-1]:
         raise ValueError(f"y must be a tensor of shape {tuple(X.shape[:-1])}, got {_describe(y)}")
-    if not (y.abs() == 1).all():
-        raise ValueError("labels y must be -1 or +1; map classes {0, 1} by y = 2 * y - 1")
+    if y.dtype == torch.bool or y.is_complex() or not (y.abs() == 1).all():
+        raise ValueError("labels y must be -1 or +1, as numbers; map classes {0, 1} by y = 2.0 * y - 1")
     a = y.to(X)[..., None] * X
     return HardMarginProblem(a, None, torch.ones_like(a[..., 0]))
 

@@ -12,12 +12,18 @@ from torch import Tensor
 from mini_attn.svm.norms import Norm, dual_norm, matrix_norm
 from mini_attn.svm.problem import HardMarginProblem
 
-BEYOND = 1e9  # a problem whose W would have to be this many times too long is called infeasible
+BEYOND = 1e9  # no float64 method is asked for a W that is this many times longer than any one row asks
+HOPELESS = 1e13  # likewise: here rounding alone hides whether a W exists
+ROUNDING = 1e-15  # relative error of one <A_j, W>, whatever the order of the sum
 
 ADVICE = {
-    "infeasible": "no W satisfies every row, and `dual` holds the proof: nonnegative weights under which the "
-    "left sides add up to zero and the right sides to more. For labels: the points are not separable. For "
-    "tokens: another choice of selected tokens, a larger d, or fewer duplicated tokens may be feasible",
+    "infeasible": "no W satisfies every row, which was proved without rounding, and `dual` is near a proof: "
+    "nonnegative weights under which the left sides add up to zero and the right sides to more. For labels: "
+    "the points are not separable. For tokens: another choice of selected tokens, a larger d, or fewer "
+    "duplicated tokens may be feasible",
+    "unreachable": "no W of norm below {bound:.1e} satisfies every row, `dual` proves it, and float64 cannot "
+    "tell whether a longer one does: some rows contradict each other up to rounding. Treat it as infeasible, "
+    "or look for rows that are nearly opposite",
     "stopped": "the gap is still above tol; raise tol, try another method, or look for rows that nearly "
     "contradict each other",
 }
@@ -28,20 +34,34 @@ class Solution:
     """Answers to a batch of hard-margin problems, each with the proof of how good it is.
 
     Attributes:
-        value: (..., d1, d2) or (..., d1), the W (or w) found; NaN where infeasible.
+        value: (..., d1, d2) or (..., d1), the W (or w) found; NaN where infeasible or unreachable.
         dual: (..., m) weights lambda_j, at least 0 on inequalities, with N*(sum_j lambda_j A_j) <= 1: by weak
-            duality no feasible W is shorter than sum_j lambda_j r_j. Where infeasible: a ray, with
-            sum_j lambda_j A_j = 0 (up to rounding) and sum_j lambda_j r_j = 1, which no W can satisfy.
-        objective: (...,) N(W); inf where infeasible.
+            duality no feasible W is shorter than sum_j lambda_j r_j. Where infeasible: close to a ray, with
+            sum_j lambda_j A_j = 0 (up to rounding) and sum_j lambda_j r_j = 1, which no W can satisfy; that
+            an exact ray stands beside it has been proved.
+        objective: (...,) N(W); inf where infeasible or unreachable.
         margin: (...,) 1 / objective, the largest rho with <A_j, W> >= rho r_j for some N(W) <= 1. Where all
-            r_j = 1 it is min_j <A_j, W> / N(W). 0 where infeasible, inf where W = 0 is feasible.
+            r_j = 1 it is min_j <A_j, W> / N(W). 0 where infeasible or unreachable, inf where W = 0 is
+            feasible.
         gap: (...,) relative: (N(W) - sum_j lambda_j r_j) / N(W), plus the largest distance (in N,
-            relative to N(W)) from W to a half-space or hyperplane that it misses. Where infeasible: what
+            relative to N(W)) from W to a half-space or hyperplane that it misses; inf where some margin
+            <A_j, W> that should be positive is not, or nothing was found. Where infeasible: what
             the ray leaves, as the ratio of the longest W that one row alone asks for to the shortest W
             that the ray allows.
-        status: (...,) numpy array of "optimal", "infeasible" or "stopped" (gap above tol).
+        bound: (...,) sum_j lambda_j r_j: no feasible W is shorter; inf where infeasible.
+        violation: (...,) how far the worst row is missed, relative to its own size,
+            max_j (r_j - <A_j, W>) / (||A_j||_F ||W||_F + |r_j|), with | | around the difference where = is
+            asked; 0 where every row is met, NaN where there is no W.
+        status: (...,) numpy array of strings:
+            "optimal": gap and violation are at most tol, and <A_j, W> > 0 wherever r_j > 0;
+            "infeasible": proved, for the floats that were given;
+            "unreachable": no W of norm below `bound`, `BEYOND` times what any one row asks for;
+            "stopped": none of these.
         iterations: (...,) steps of the method; 0 where none was needed.
         seconds: wall time of the whole batch.
+        norm: N, "fro", "nuc", "spectral" or p, as it was solved: for vectors the first three are "fro".
+
+    Everything is detached: gradients do not flow through a solution.
 
     Introduced in lesson 02.
     """
@@ -51,18 +71,21 @@ class Solution:
     objective: Float[Tensor, "*batch"]
     margin: Float[Tensor, "*batch"]
     gap: Float[Tensor, "*batch"]
+    bound: Float[Tensor, "*batch"]
+    violation: Float[Tensor, "*batch"]
     status: np.ndarray
     iterations: Int[Tensor, "*batch"]
     seconds: float
+    norm: Norm
 
     def raise_for_status(self) -> Solution:
         """Return self where every problem is optimal, else raise.
 
         Raises:
             InfeasibleError: if a problem is infeasible.
-            SolveError: if a method stopped early.
+            SolveError: if no W within reach exists, or a method stopped early.
         """
-        for status, error in (("infeasible", InfeasibleError), ("stopped", SolveError)):
+        for status, advice in ADVICE.items():
             hit = np.argwhere(self.status == status)
             if not len(hit):
                 continue
@@ -70,11 +93,12 @@ class Solution:
                 which = "the problem is"
             else:
                 which = f"{len(hit)} of {self.status.size} problems (first: {hit[0].tolist()}) are"
+            first = tuple(hit[0])
+            says = advice.format(bound=self.bound[first].item())
             gap = self.gap.cpu().numpy()[self.status == status].max()
+            error = InfeasibleError if status == "infeasible" else SolveError
             raise error(
-                f"{which} {status} (largest gap {gap:.1e}): {ADVICE[status]}. "
-                "throw=False returns what there is.",
-                self,
+                f"{which} {status} (largest gap {gap:.1e}): {says}. throw=False returns what there is.", self
             )
         return self
 
@@ -83,8 +107,11 @@ class SolveError(RuntimeError):
     """A problem was not solved to its tolerance. `.solution` holds the answers to the whole batch."""
 
     def __init__(self, message: str, solution: Solution):
-        super().__init__(message)
+        super().__init__(message, solution)  # both, so that it can be pickled
         self.solution = solution
+
+    def __str__(self) -> str:
+        return self.args[0]
 
 
 class InfeasibleError(SolveError):
@@ -109,50 +136,60 @@ def certify(
         upper = N(W),   lower = sum_j lambda_j r_j,   gap = |upper - lower| / upper + violation
 
     W is scaled until its tightest row with r_j > 0 holds exactly. Scaling cannot repair equality rows,
-    rows with r_j <= 0 or rows that W gets wrong in sign: what is missing there is counted as violation,
+    or rows with r_j <= 0: what is missing there is counted as violation,
     the distance (r_j - <A_j, W>) / N*(A_j) from W to the row's half-space, relative to N(W). Where an
-    equality row has r_j != 0, W is left as it is. lambda is clamped to >= 0 on inequalities and scaled to
-    N*(sum_j lambda_j A_j) = 1. The lower bound holds whatever W is. A lambda that proves N(W) >= BEYOND *
-    max_j |r_j| / N*(A_j) is a ray: the problem is infeasible.
+    equality row has r_j != 0, W is left as it is. Where r_j > 0 but <A_j, W> is not, beyond rounding, the
+    gap is inf. lambda is clamped to >= 0 on inequalities and scaled to
+    N*(sum_j lambda_j A_j) = 1. The lower bound holds whatever W is.
 
     Args:
-        problem: a batch with one leading dimension, with b.
+        problem: a batch with one leading dimension, with b, unit rows.
         W: (B, d1, d2) candidates; NaN where the method has none.
         dual: (B, m) candidates.
         norm: as `parse_norm` returns it.
         row_size: (B, m) N*(A_j), for callers that certify the same problem many times.
 
     Returns:
-        W (B, d1, d2), dual (B, m), gap (B,), infeasible (B,) bool: as in `Solution`.
+        W (B, d1, d2), dual (B, m), gap (B,): as in `Solution`; reach (B,): no feasible W is shorter than
+        `reach` times the longest that one row alone asks for, rounding allowed for.
 
     Source: weak duality and Farkas' lemma; Boyd & Vandenberghe, "Convex optimization" (2004), section 5.8.
     """
     star, equality, r = dual_norm(norm), problem.is_equality, problem.r
     if row_size is None:
         row_size = rank_one_size(problem, star)
-    asked = torch.where(row_size > 0, r.abs() / row_size.clamp_min(1e-300), 0).amax(-1)
+    unmet = torch.where(equality, r.abs(), r.clamp_min(0))
+    asked = torch.where(row_size > 0, unmet / row_size.clamp_min(1e-300), 0).amax(-1)
 
     dual = torch.nan_to_num(dual, posinf=0.0, neginf=0.0)
     dual = torch.where(row_size > 0, torch.where(equality, dual, dual.clamp_min(0)), 0.0)
     total = matrix_norm(problem.adjoint(dual), star)
     raw = (dual * r).sum(-1)
     useful = raw > 0
-    infeasible = useful & (raw >= BEYOND * asked * total)
-    ray_gap = asked * total / raw
-    length = torch.where(infeasible, raw, torch.where(total > 0, total, 1.0))
-    dual = torch.where(useful[:, None], dual / length[:, None], 0.0)
+    rounding = ROUNDING * (dual.abs() * row_size).sum(-1)
+    reach = torch.where(useful, raw / (asked * (total + rounding)), 0.0)
+    dual = torch.where(useful[:, None], dual / torch.maximum(total, rounding)[:, None], 0.0)
     lower = (dual * r).sum(-1)
 
-    reach = problem.forward(W)
-    scalable = (r > 0) & (reach > 0)
-    tightest = torch.where(scalable, r / torch.where(scalable, reach, 1), 0).amax(-1)
+    met = problem.forward(W)
+    scalable = (r > 0) & (met > 0)
+    tightest = torch.where(scalable, r / torch.where(scalable, met, 1), 0).amax(-1)
     fixed = (equality & (r != 0)).any(-1) | (tightest == 0)
     scale = torch.where(fixed, 1.0, tightest)
-    W, reach = W * scale[:, None, None], reach * scale[:, None]
+    W, met = W * scale[:, None, None], met * scale[:, None]
     upper = matrix_norm(W, norm)
-    missing = torch.where(equality, (r - reach).abs(), (r - reach).clamp_min(0))
+    missing = torch.where(equality, (r - met).abs(), (r - met).clamp_min(0))
     violation = torch.where(missing > 0, missing / (row_size * upper[:, None]), 0).amax(-1)
-    gap = (upper - lower).abs() / upper + violation
-    gap = torch.where(infeasible, ray_gap, torch.nan_to_num(gap, nan=torch.inf))
-    W = torch.where(infeasible[:, None, None], torch.nan, W)
-    return W, dual, gap, infeasible
+    sure = ROUNDING * torch.linalg.matrix_norm(W)[:, None]
+    wrong = ((r > 0) & (met <= sure) & (row_size > 0)).any(-1)
+    gap = torch.nan_to_num((upper - lower).abs() / upper + violation, nan=torch.inf)
+    return W, dual, torch.where(wrong, torch.inf, gap), reach
+
+
+def violation(problem: HardMarginProblem, W: Float[Tensor, "B d1 d2"]) -> Float[Tensor, " B"]:
+    """How far W misses the worst row, as `Solution.violation` says, for unit rows."""
+    missed, r = problem.r - problem.forward(W), problem.r
+    missed = torch.where(problem.is_equality, missed.abs(), missed.clamp_min(0))
+    size = torch.linalg.matrix_norm(W)[:, None]
+    share = torch.where(missed > 0, missed / (size + r.abs()), 0.0)
+    return share.amax(-1) if share.shape[-1] else share.sum(-1)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mini_attn.svm.newton import iterate
-from mini_attn.svm.nuclear import inside, largest_step, off_diagonal, symmetric
+from mini_attn.svm.nuclear import inside, inverse, largest_step, off_diagonal, symmetric
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.rows import normal_matrix
 
@@ -63,7 +63,7 @@ def _step(problem: HardMarginProblem, W: Tensor, t: Tensor, Z: Tensor, s: Tensor
     nu = d + (~free).sum(-1)
     identity = torch.eye(d, dtype=W.dtype, device=W.device)
     X = t[:, None, None] * identity + off_diagonal(W)
-    V = torch.cholesky_inverse(torch.linalg.cholesky_ex(X).L)
+    V = inverse(X)
     # Equality rows enter as a stiff spring whose force, their multiplier, is corrected in every step.
     weight = torch.where((problem.a == 0).all(-1), 0.0, torch.where(free, STIFF, lam / s))
     H = _newton_matrix(Z, V, d1)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mini_attn import svm
-from mini_attn.svm.large import _pass_over
+from mini_attn.svm.large import _passes
 
 
 def planted(n, T, d, seed=0):
@@ -48,7 +48,7 @@ def test_passes_over_all_rows_whatever_their_grouping(rows):
     problem = planted(4, 3, 4)  # runs of 2
     problem = svm.HardMarginProblem(problem.a[rows], problem.b[rows], problem.r[rows])
     W = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    torch.testing.assert_close(_pass_over(problem)(W), problem.forward(W))
+    torch.testing.assert_close(_passes(problem).forward(W), problem.forward(W))
 
 
 def test_low_dimension_with_many_points():

@@ -18,16 +18,16 @@ def unit_square(equality=None, r=(1.0, 1.0)):
 
 def check(problem, w, dual):
     w, dual = (torch.tensor([x], dtype=torch.float64) for x in (w, dual))
-    W, dual, gap, infeasible = certify(problem, w[..., None], dual, "fro")
-    return W[0, :, 0].tolist(), dual[0], gap.item(), infeasible.item()
+    W, dual, gap, reach = certify(problem, w[..., None], dual, "fro")
+    return W[0, :, 0].tolist(), dual[0], gap.item(), reach.item()
 
 
 def test_candidates_are_scaled_to_the_boundary():
-    w, dual, gap, infeasible = check(unit_square(), (0.2, 0.2), (7.0, 7.0))
+    w, dual, gap, reach = check(unit_square(), (0.2, 0.2), (7.0, 7.0))
     assert w == [1.0, 1.0]
     torch.testing.assert_close(dual, torch.full((2,), 0.5**0.5, dtype=torch.float64))
     assert gap < 1e-15
-    assert not infeasible
+    assert reach == pytest.approx(2**0.5)  # one row alone asks for length 1
 
 
 def test_the_gap_is_the_distance_between_the_two_bounds():
@@ -55,9 +55,10 @@ def test_what_scaling_cannot_repair_is_counted(equality):
     assert gap == pytest.approx((1.01**0.5 - 1) / 1.01**0.5 + 0.1 / 1.01**0.5)
 
 
-def test_a_missed_row_spoils_the_gap_even_where_the_lengths_agree():
-    _, _, gap, _ = check(unit_square(), (1.0, -1.0), (1.0, 1.0))
-    assert gap > 1
+def test_a_margin_of_the_wrong_sign_spoils_the_gap_even_where_the_lengths_agree():
+    assert check(unit_square(), (1.0, -1.0), (1.0, 1.0))[2] == torch.inf
+    assert check(unit_square(r=(1.0, 1e-9)), (1.0, -1e-12), (1.0, 0.0))[2] == torch.inf
+    assert check(unit_square(r=(1.0, 1e-9)), (1.0, 1e-9), (1.0, 0.0))[2] < 1e-15
 
 
 def test_candidates_that_are_nan_leave_an_infinite_gap():
@@ -67,13 +68,12 @@ def test_candidates_that_are_nan_leave_an_infinite_gap():
 def test_rays():
     a = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]], dtype=torch.float64)
     b, r = torch.ones(1, 2, 1, dtype=torch.float64), torch.ones(1, 2, dtype=torch.float64)
-    _, dual, gap, infeasible = check(svm.HardMarginProblem(a, b, r), (1.0, 0.0), (3.0, 3.0))
-    assert infeasible
-    assert dual.tolist() == [0.5, 0.5]
-    assert gap == 0
-    _, _, gap, infeasible = check(svm.HardMarginProblem(a, b, r), (1.0, 0.0), (3.0, 2.9))
-    assert not infeasible
-    assert gap > 1
+    contradiction = svm.HardMarginProblem(a, b, r)
+    _, dual, gap, reach = check(contradiction, (1.0, 0.0), (3.0, 3.0))
+    assert reach > 1e14  # only the rounding allowance keeps it from inf
+    assert dual[0] == dual[1] > 0
+    assert gap == torch.inf
+    assert check(contradiction, (1.0, 0.0), (3.0, 2.9))[3] == pytest.approx(59)
 
 
 def test_block_pivots_keep_equality_rows_in_the_support():
