@@ -11,7 +11,7 @@ from rational import integer_rows, shortest
 
 LONG = np.longdouble
 ROUNDING = 1e-13  # what float64 may add to a gap on the way
-EDGE = 1e6  # "undecided" must prove that W is this many times longer than one row alone asks for
+EDGE = 1e6  # "unreachable" must prove that W is this many times longer than one row alone asks for
 
 
 def default_tol(norm, vector):
@@ -114,8 +114,8 @@ def _verdict(facts, k, strict):
         return _optimal(facts, k, strict)
     if status == "infeasible":
         return _infeasible(facts, k)
-    if status == "undecided":
-        return _undecided(facts, k)
+    if status == "unreachable":
+        return _unreachable(facts, k)
     if status == "stopped":
         gap = facts.claims["gap"][k]
         violation = facts.claims["violation"][k]
@@ -203,13 +203,13 @@ def _infeasible(facts, k):
     return ""
 
 
-def _undecided(facts, k):
+def _unreachable(facts, k):
     if (facts.dual[k] < 0)[~facts.equality[k]].any() or not facts.lower[k] >= 0:
-        return "undecided with weights that prove nothing"
+        return "unreachable with weights that prove nothing"
     if not facts.total[k] <= 1 + 1e-9 + 8 * facts.unit + facts.noise[k]:
-        return f"undecided with weights beyond the dual ball: {facts.total[k]:.9f}"
+        return f"unreachable with weights beyond the dual ball: {facts.total[k]:.9f}"
     if not facts.lower[k] >= EDGE * facts.asked[k]:
-        return f"undecided though W need be only {facts.lower[k] / facts.asked[k]:.1e} of what one row asks"
+        return f"unreachable though W need be only {facts.lower[k] / facts.asked[k]:.1e} of what one row asks"
     return ""
 
 

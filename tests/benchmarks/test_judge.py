@@ -40,7 +40,7 @@ WRONG = {
     "not finite": lambda s: {"value": s.value * torch.nan},
     "with a gap": lambda s: {"gap": s.gap + 1e-8},
     "though a W exists": lambda s: {"status": np.array(["infeasible", "infeasible"])},
-    "need be only": lambda s: {"status": np.array(["undecided", "infeasible"])},
+    "need be only": lambda s: {"status": np.array(["unreachable", "infeasible"])},
     "stopped though": lambda s: {"status": np.array(["stopped", "infeasible"])},
 }
 
