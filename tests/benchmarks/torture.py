@@ -1,8 +1,9 @@
-"""The solvers under torture: how many answers are optimal, infeasible, unreachable, stopped, wrong, crashed."""
+"""The solvers under torture: how many answers are optimal, infeasible, stopped, wrong, crashed and so on."""
 
 import math
 import re
 import time
+import warnings
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -26,7 +27,7 @@ def examine(problem, norm, strict=False):
         status "crashed"; where only the batch does, all of it has.
     """
     try:
-        solution = svm.solve(problem, norm, throw=False)
+        solution = _solve(problem, norm)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of a compiled solver is no Exception
@@ -40,11 +41,16 @@ def examine(problem, norm, strict=False):
     return list(zip(solution.status.tolist(), judge(problem, solution, norm, strict), strict=True))
 
 
+def _solve(problem, norm):
+    with warnings.catch_warnings(action="ignore"):  # the answer counts
+        return svm.solve(problem, norm, throw=False)
+
+
 def compare(problem, norm):
     """Solve a batch, and each problem by itself: a status and a verdict for each."""
     try:
-        together = svm.solve(problem, norm, throw=False)
-        ones = [svm.solve(problem[k : k + 1], norm, throw=False) for k in range(len(problem.r))]
+        together = _solve(problem, norm)
+        ones = [_solve(problem[k : k + 1], norm) for k in range(len(problem.r))]
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
