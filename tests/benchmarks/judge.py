@@ -7,7 +7,6 @@ import operator
 from fractions import Fraction
 
 import numpy as np
-import torch
 from rational import integer_rows, shortest
 
 LONG = np.longdouble
@@ -38,6 +37,7 @@ class _Facts:
         self.norm = "fro" if norm == 2 or (vector and norm in ("nuc", "spectral")) else norm
         self.tol = default_tol(norm, vector)
         self.floats = (problem.a, problem.b, problem.r)
+        self.norm_said = solution.norm
         self.equality = problem.is_equality.numpy()
         self.status = np.asarray(solution.status)
         self.unit = unit = float(np.finfo(problem.r.numpy().dtype).eps)
@@ -72,9 +72,8 @@ class _Facts:
             self.stretch = np.maximum(_worst(np.where(above, stretch, 1)), 1)
             rest = np.where(above, 0, self.miss * np.abs(dual)).sum(-1)
             self.slippage = np.where(self.size > 0, rest / self.size, 0)
-        claims = {name: getattr(solution, name) for name in ("objective", "margin", "gap")}
-        claims["violation"] = getattr(solution, "violation", torch.from_numpy(self.violation.astype(float)))
-        self.claims = {name: claim.numpy().astype(LONG) for name, claim in claims.items()}
+        names = ("objective", "margin", "gap", "violation")
+        self.claims = {name: getattr(solution, name).numpy().astype(LONG) for name in names}
 
     def exact_rows(self, k):
         a, b, r = self.floats
@@ -109,6 +108,8 @@ class _Facts:
 
 def _verdict(facts, k, strict):
     status = str(facts.status[k])
+    if facts.norm_said != facts.norm:
+        return f"norm said to be {facts.norm_said}"
     if status == "optimal":
         return _optimal(facts, k, strict)
     if status == "infeasible":
@@ -144,6 +145,8 @@ def _optimal(facts, k, strict):
         return f"violation said to be {claims['violation']:.1e}, is {facts.violation[k]:.1e}"
     if not abs(claims["objective"] - N) <= (1e-12 + 8 * unit) * N:
         return f"objective said to be {claims['objective']:.6e}, is {N:.6e}"
+    if 1e-300 < N < 1e300 and not abs(claims["margin"] * N - 1) <= 1e-12 + 8 * unit:
+        return f"margin said to be {claims['margin']:.6e}, is {1 / N:.6e}"
     if (facts.dual[k] < 0)[~facts.equality[k]].any():
         return "optimal with a negative weight on an inequality"
     if not facts.total[k] <= 1 + 1e-9 + 8 * unit + facts.noise[k]:
@@ -163,7 +166,8 @@ def _by_exact(facts, k, room, strict):
     N, lower = facts.size[k], facts.lower[k]
     w = facts.shortest(k)
     if w is None:
-        return "optimal though no W exists" if strict or not abs(N - lower) <= room * N else ""
+        near = abs(N - lower) <= max(room, facts.tol) * N  # contradictory by less than tol
+        return "optimal though no W exists" if strict or not near else ""
     if facts.norm == "fro":
         true = _root(sum(x * x for x in w))
         off = abs(N - true) / (N if N else LONG(1))

