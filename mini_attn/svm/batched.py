@@ -8,7 +8,7 @@ from torch import Tensor
 from mini_attn.svm.box import solve_box
 from mini_attn.svm.entrywise import solve_entrywise
 from mini_attn.svm.euclidean import solve_euclidean
-from mini_attn.svm.norms import Norm
+from mini_attn.svm.norms import Norm, nearest_limit
 from mini_attn.svm.nuclear import solve_nuclear
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.rows import SLICE
@@ -68,8 +68,12 @@ def _solve_chunk(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Te
     if norm in ("nuc", "spectral"):
         part, P, Q = to_spans(part)
         start = P.mT @ start @ Q
-    method = {"nuc": solve_nuclear, "spectral": solve_spectral, 1.0: solve_box, torch.inf: solve_box}
-    found, weights, count = method.get(norm, solve_entrywise)(part, norm, tol, start, weights)
+    limit = nearest_limit(norm)
+    if limit is not None:
+        found, weights, count = solve_box(part, limit, tol, start, weights)
+    else:
+        method = {"nuc": solve_nuclear, "spectral": solve_spectral}.get(norm, solve_entrywise)
+        found, weights, count = method(part, norm, tol, start, weights)
     if norm in ("nuc", "spectral"):
         found = P @ found @ Q.mT
     W, dual = W.clone(), dual.clone()

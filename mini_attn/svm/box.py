@@ -88,7 +88,7 @@ def _step(problem, shared, w, t, s, lam, alpha, beta) -> tuple[Tensor, ...]:
         # else dt = (excess + (ku - kv) dw) / (ku + kv) has been eliminated.
         excess = pu + pv - (0 if shared else 1)
         side = pu - pv if shared else pu - pv - (ku - kv) * excess / (ku + kv)
-        # Only what is still wrong goes into the solve: inverse grows like 1 / mu, and so would rounding errors.
+        # Only what is still wrong goes into the solve: inverse grows like 1 / mu, and rounding with it.
         wrong = problem.adjoint(lam).flatten(1) - side
         rest = problem.r + push - problem.forward((w + inverse * wrong).view(shape))
         dlam = solve(rest)

@@ -13,19 +13,25 @@ import torch
 from torch import Tensor
 
 from mini_attn.svm.batched import solve_batched
+from mini_attn.svm.exact import certified_exactly, solve_exact
 from mini_attn.svm.farkas import refuted
 from mini_attn.svm.large import solve_large
 from mini_attn.svm.nnls import solve_nnls
 from mini_attn.svm.norms import Norm, matrix_norm, parse_norm
-from mini_attn.svm.polish import certified_exactly, polished
 from mini_attn.svm.problem import LARGE, HardMarginProblem
 from mini_attn.svm.reference import solve_cvxpy
 from mini_attn.svm.repair import repaired
 from mini_attn.svm.solution import BEYOND, HOPELESS, Solution, certify, violation
 from mini_attn.svm.units import Units, to_units, unmet
 
-METHODS = {"batched": solve_batched, "large": solve_large, "nnls": solve_nnls, "cvxpy": solve_cvxpy}
-EUCLIDEAN = ("large", "nnls")
+METHODS = {
+    "batched": solve_batched,
+    "exact": solve_exact,
+    "large": solve_large,
+    "nnls": solve_nnls,
+    "cvxpy": solve_cvxpy,
+}
+EUCLIDEAN = ("exact", "large", "nnls")
 REPAIRS = 2  # of one method's answer
 CLEAN = 1e-12  # violation that rounding explains; above it, a repair is tried whatever the gap
 
@@ -112,20 +118,12 @@ class _Answers:
         _, self.dual[index], _, self.reach[index] = certify(units.unit[index], self.W[index], rays, norm)
         self.infeasible[index], self.gap[index] = True, 0.0
 
-    def sharpen(self, unit: HardMarginProblem, norm: Norm, tol: float) -> None:
-        """Where nothing but rounding may be in the way, judge again without it."""
-        index = self.open(tol)
-        if not len(index):
-            return
-        part = unit[index]
-        tries = [(self.W[index], self.dual[index])]
-        if norm == "fro":
-            tries.append(polished(part, self.dual[index]))
-        for W, dual in tries:
-            dual, gap = certified_exactly(part, W, dual, norm)
-            better = gap < self.gap[index]
-            at = index[better]
-            self.W[at], self.dual[at], self.gap[at] = W[better], dual[better], gap[better]
+    def sharpen(self, index: Tensor, problem: HardMarginProblem, W: Tensor, dual: Tensor, norm: Norm) -> None:
+        """Where nothing but rounding may be in the way, judge candidates, one for each number in index,
+        without it."""
+        if len(index):
+            dual, gap = certified_exactly(problem, W, dual, norm)
+            self.keep(index, W, dual, gap, self.reach[index])
 
 
 def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answers:
@@ -133,13 +131,14 @@ def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answe
     unit = units.unit
     found = _at_sight(unit)
     for name in methods:
-        left = found.open(tol)
+        left = tried = found.open(tol)
         if not len(left):
             break
-        rest = unit if len(left) == len(found.W) else unit[left]
+        rest = part = unit if len(left) == len(found.W) else unit[left]
         W, dual, steps = _piecewise(partial(METHODS[name], norm=norm, tol=tol), _nothing, rest)
         found.iterations[left] += steps.to(left.device)
         found.keep(left, *certify(rest, W, dual, norm))
+        first = W, dual
         far = left[(found.gap[left] > tol) & (found.reach[left] >= BEYOND)]
         found.refute(far, units, found.dual[far], norm)
         for _ in range(REPAIRS):
@@ -152,7 +151,10 @@ def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answe
             found.keep(left, *certify(rest, W, dual, norm))
             suspect = (rays != 0).any(-1)
             found.refute(left[suspect], units, rays[suspect], norm)
-    found.sharpen(unit, norm, tol)
+        rough = torch.isin(tried, found.open(tol))
+        tried, part = tried[rough], part[rough]
+        found.sharpen(tried, part, *(x[rough] for x in first), norm)
+        found.sharpen(tried, part, found.W[tried], found.dual[tried], norm)
     return found
 
 
@@ -207,14 +209,15 @@ def _solution(
     value = units.value(found.W).to(dtype)
     objective = units.norm(matrix_norm(found.W, norm))
     lower = (found.dual * unit.r).sum(-1)
-    dual = torch.where(
-        infeasible[:, None], units.ray(found.dual / lower[:, None]), units.dual(found.dual)
-    ).to(dtype)
+    rays = units.ray(found.dual / lower[:, None], dtype)
+    dual = torch.where(infeasible[:, None], rays, units.dual(found.dual, dtype)).to(dtype)
     limits = torch.finfo(dtype)
     fits = (objective == 0) | ((objective >= limits.tiny) & (objective <= limits.max))
     missed = violation(unit, found.W)
     # What the dtype of the problem makes of W must still have margins of the right sign.
-    turned = ((unit.r > 0) & (unit.forward(units.from_value(value)) <= 0)).any(-1)
+    rounded = units.from_value(value)
+    sure = 4 * limits.eps * torch.linalg.matrix_norm(rounded)[:, None] if dtype == torch.float32 else 0.0
+    turned = ((unit.r > 0) & (unit.forward(rounded) <= sure)).any(-1)
 
     # A W that this dtype cannot hold is out of reach too.
     beyond = ~fits | (found.gap.isinf() & (found.reach >= BEYOND))
@@ -229,7 +232,7 @@ def _solution(
         "objective": objective,
         "margin": 1 / objective,
         "gap": torch.where(infeasible, 1 / found.reach, gap),
-        "bound": bound,
+        "bound": bound.clamp_max(limits.max).where(~infeasible, torch.inf),
         "violation": torch.where(none, torch.nan, missed),
     }
     shape = problem.batch_shape
@@ -249,7 +252,7 @@ def _methods(method: str, norm: Norm, rows: int) -> list[str]:
     if method == "auto":
         if norm != "fro":
             return ["batched", "cvxpy"]
-        return ["large", "cvxpy"] if rows > LARGE else ["batched", "nnls", "large", "cvxpy"]
+        return ["large", "cvxpy"] if rows > LARGE else ["batched", "exact", "nnls", "large", "cvxpy"]
     if method not in METHODS:
         raise ValueError(f'method must be "auto" or one of {sorted(METHODS)}, got {method!r}')
     if method in EUCLIDEAN and norm != "fro":

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mini_attn.svm.exact import exact_answer
 from mini_attn.svm.problem import HardMarginProblem
-from mini_attn.svm.rational import integers, reduced
 from mini_attn.svm.rows import normal_matrix
+from mini_attn.svm.solution import FAR_BELOW
 
-SMALL = 1e-9  # weights below this share of the largest are left out of exact arithmetic
-ENTRIES = 1024  # of W: beyond this the matrix of the first proof is not made
-WORK = 300_000  # multiplications of long integers, a second or so for one problem
-CLIPPED = -(2.0**58)  # right-hand sides of unit problems end near here
+LIGHT = 1e-9  # weights below this share of the largest are left out of exact arithmetic
+ENTRIES = 1024  # of W: beyond this the matrix of the first proof is not made; of the rows in the second
 MEMORY = 2**26  # bytes of matrices at a time
 
 
@@ -37,7 +35,7 @@ def refuted(
        rho sum_j lambda_j |r_j| < sum_j lambda_j r_j, lambda + mu is a ray. A bound on all rounding errors is
        part of |E|; one Cholesky factor of N, shifted, tells whether it is small enough. Rays of points in
        general position pass this way, all problems at once.
-    2. Where the A_j span less than the space N may be singular: integer elimination, one problem at a time.
+    2. Where the A_j span less than the space N may be singular: rational arithmetic, one problem at a time.
 
     Either is tried with the rows that share the b_j of the heaviest row (the tokens of one sequence), then
     with all.
@@ -63,9 +61,9 @@ def refuted(
         for some in rest.split(max(1, MEMORY // (8 * entries**2))):
             proved[some], found[some] = _absorbed(problem[some], ray[some])
     for k in torch.nonzero(~proved)[:, 0].tolist():
-        tries = [(one[k], ray[k] * shared[k])] + ([(b[k], ray[k])] if mixed[k] else [])
-        for factor, weights in tries:
-            exact = _exact(problem.a[k], factor, right[k], power[k], problem.is_equality[k], weights)
+        tries = [(one[k], shared[k])] + ([(b[k], torch.ones_like(shared[k]))] if mixed[k] else [])
+        for factor, among in tries:
+            exact = _exact(problem[k], factor, right[k], power[k], ray[k], among)
             if exact is not None:
                 proved[k], found[k] = True, exact
                 break
@@ -79,50 +77,31 @@ def _absorbed(problem: HardMarginProblem, ray: Tensor) -> tuple[Tensor, Tensor]:
     rounding = torch.finfo(ray.dtype).eps * (m + entries + 16)
     left = torch.linalg.matrix_norm(problem.adjoint(ray)) + rounding * ray.abs().sum(-1)
     raw, total = (ray * problem.r).sum(-1), (ray * problem.r).abs().sum(-1)
-    clipped = ((ray > 0) & (problem.r <= CLIPPED)).any(-1)  # there r_j may be further below 0 than it looks
+    clipped = ((ray > 0) & (problem.r <= FAR_BELOW)).any(-1)  # there r_j may be lower than it looks
     rho = 0.5 * (raw / total - rounding)
     N = normal_matrix(problem, ray.square())
     diagonal = N.diagonal(dim1=1, dim2=2)
     shift = (left / rho).square() + 4 * rounding * diagonal.sum(-1)
     diagonal.sub_(shift[:, None])
-    factor, info = torch.linalg.cholesky_ex(N)
-    proved = (rho > 0) & (info == 0) & ~clipped
+    proved = (rho > 0) & (torch.linalg.cholesky_ex(N).info == 0) & ~clipped
+    diagonal.add_(torch.where(proved, shift, torch.inf)[:, None])
+    factor, squares = torch.linalg.cholesky_ex(N).L, ray.square()
     for _ in range(2):
         E = problem.adjoint(ray)
         x = torch.cholesky_solve(E.flatten(1)[..., None], factor).reshape(E.shape)
-        ray = ray - ray.square() * problem.forward(torch.where(proved[:, None, None], x, 0.0))
+        ray = ray - squares * problem.forward(torch.where(proved[:, None, None], x, 0.0))
     return proved, torch.where(problem.is_equality, ray, ray.clamp_min(0))
 
 
 def _exact(
-    a: Tensor, b: Tensor, right: Tensor, power: Tensor, equality: Tensor, ray: Tensor
+    problem: HardMarginProblem, b: Tensor, right: Tensor, power: Tensor, ray: Tensor, among: Tensor
 ) -> Tensor | None:
-    """The second way: the light weights stay as they are, the heavy ones are solved for, in integers."""
-    weight = ray.abs()
-    used = torch.nonzero(weight > SMALL * weight.amax())[:, 0]
-    used = used[weight[used].argsort(descending=True)].tolist()  # those solved for come first
-    if not used or len(used) ** 2 * a.shape[-1] * b.shape[-1] > WORK:
+    """The second way, for one problem: the ray of the heavier rows in rational arithmetic, if they have one."""
+    used = torch.nonzero(among & ((ray.abs() > LIGHT * ray.abs().amax()) | problem.is_equality))[:, 0]
+    if not 0 < len(used) * problem.a.shape[-1] * b.shape[-1] <= ENTRIES:
         return None
-    columns, sides, weights = [], [], []
-    for j in used:
-        (left, p), (other, q), ((side,), s) = (integers(x) for x in (a[j], b[j], right[j : j + 1]))
-        s += int(power[j])
-        shift = max(p + q, s)  # the column is A_j 2^shift, its right-hand side r_j 2^shift
-        columns.append([(x * y) << (shift - p - q) for x in left for y in other])
-        sides.append(side << (shift - s))
-        mantissa, exponent = math.frexp(ray[j].item())
-        weights.append((int(mantissa * 2**53), exponent - 53 - shift, shift))
-    lowest = min(exponent for _, exponent, _ in weights)
-    whole = [number << (exponent - lowest) for number, exponent, _ in weights]
-    pivots, free, rows, scale = reduced([list(row) for row in zip(*columns, strict=True)])
-    solved = {j: -sum(row[f] * whole[f] for f in free) for j, row in zip(pivots, rows, strict=True)}
-    sign = 1 if scale > 0 else -1
-    exact = [sign * (solved[j] if j in solved else scale * whole[j]) for j in range(len(used))]
-    kept = all(value >= 0 or equality[j] for j, value in zip(used, exact, strict=True))
-    if not kept or sum(value * side for value, side in zip(exact, sides, strict=True)) <= 0:
-        return None
-    top = max(abs(value) << shift for value, (_, _, shift) in zip(exact, weights, strict=True))
-    answer = torch.zeros_like(ray)
-    for j, value, (_, _, shift) in zip(used, exact, weights, strict=True):
-        answer[j] = float(Fraction(value << shift, top))
-    return answer
+    pairs = zip(right[used].tolist(), power[used].tolist(), strict=True)
+    sides = [Fraction(x) / Fraction(2) ** p for x, p in pairs]
+    part = HardMarginProblem(problem.a[used], b[used], problem.r[used], problem.is_equality[used])
+    _, weights, is_ray = exact_answer(part, sides)
+    return torch.zeros_like(ray).index_copy(0, used, weights) if is_ray else None

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 Norm = str | float  # "fro" | "nuc" | "spectral" | p in [1, inf]
+LEAST, MOST = 1.0005, 2000.0  # exponents between which l_p problems are solved as they are
 DUAL = {"fro": "fro", "nuc": "spectral", "spectral": "nuc"}
 
 
@@ -43,6 +44,13 @@ def dual_norm(norm: Norm) -> Norm:
     if norm == 1:
         return math.inf
     return 1.0 if math.isinf(norm) else norm / (norm - 1)
+
+
+def nearest_limit(norm: Norm) -> float | None:
+    """1 or inf where an exponent is so near that the answer to the limit is taken for it; else None."""
+    if isinstance(norm, str) or LEAST < norm < MOST:
+        return None
+    return 1.0 if norm <= LEAST else math.inf
 
 
 def matrix_norm(W: Float[Tensor, "*batch d1 d2"], norm: Norm) -> Float[Tensor, "*batch"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mini_attn.svm.nnls import least_distance
-from mini_attn.svm.norms import Norm
+from mini_attn.svm.norms import Norm, nearest_limit
 from mini_attn.svm.problem import HardMarginProblem
 
 TIGHT = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "tol_ktratio": 1e-8, "max_iter": 200}
@@ -53,6 +52,10 @@ def _solve_one(a, b, r, equality, norm):
         status = program.status
     except cp.SolverError:
         status = "failed"
+    except BaseException as error:  # a panic of Clarabel, which is written in Rust, is no Exception
+        if type(error).__name__ != "PanicException":
+            raise
+        status = "failed"
     steps = program.solver_stats.num_iters if program.solver_stats else 0
     dual = np.zeros(len(r))
     if status in ("optimal", "optimal_inaccurate"):
@@ -74,5 +77,7 @@ def _norm(W, norm):
         return cp.normNuc(W)
     if norm == "spectral":
         return cp.sigma_max(W)
-    entries = cp.vec(W, order="C")
-    return cp.norm_inf(entries) if math.isinf(norm) else cp.pnorm(entries, norm)
+    entries, limit = cp.vec(W, order="C"), nearest_limit(norm)
+    if limit is None:
+        return cp.pnorm(entries, norm)
+    return cp.norm1(entries) if limit == 1 else cp.norm_inf(entries)

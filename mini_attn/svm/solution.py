@@ -14,6 +14,8 @@ from mini_attn.svm.problem import HardMarginProblem
 
 BEYOND = 1e9  # no float64 method is asked for a W that is this many times longer than any one row asks
 HOPELESS = 1e13  # likewise: here rounding alone hides whether a W exists
+FAR_BELOW = -(2.0**58)  # an inequality with such a right-hand side, in units, has no say
+NOISE = 1e-12  # relative rounding errors below this are not worth a word
 ROUNDING = 1e-15  # relative error of one <A_j, W>, whatever the order of the sum
 
 ADVICE = {
@@ -140,7 +142,8 @@ def certify(
     the distance (r_j - <A_j, W>) / N*(A_j) from W to the row's half-space, relative to N(W). Where an
     equality row has r_j != 0, W is left as it is. Where r_j > 0 but <A_j, W> is not, beyond rounding, the
     gap is inf. lambda is clamped to >= 0 on inequalities and scaled to
-    N*(sum_j lambda_j A_j) = 1. The lower bound holds whatever W is.
+    N*(sum_j lambda_j A_j) = 1. The lower bound holds whatever W is; where the terms of that sum are so much
+    longer than the sum that rounding matters, the gap grows by as much.
 
     Args:
         problem: a batch with one leading dimension, with b, unit rows.
@@ -162,7 +165,7 @@ def certify(
     asked = torch.where(row_size > 0, unmet / row_size.clamp_min(1e-300), 0).amax(-1)
 
     dual = torch.nan_to_num(dual, posinf=0.0, neginf=0.0)
-    dual = torch.where(row_size > 0, torch.where(equality, dual, dual.clamp_min(0)), 0.0)
+    dual = torch.where((row_size > 0) & (r > FAR_BELOW), torch.where(equality, dual, dual.clamp_min(0)), 0.0)
     total = matrix_norm(problem.adjoint(dual), star)
     raw = (dual * r).sum(-1)
     useful = raw > 0
@@ -182,7 +185,9 @@ def certify(
     violation = torch.where(missing > 0, missing / (row_size * upper[:, None]), 0).amax(-1)
     sure = ROUNDING * torch.linalg.matrix_norm(W)[:, None]
     wrong = ((r > 0) & (met <= sure) & (row_size > 0)).any(-1)
-    gap = torch.nan_to_num((upper - lower).abs() / upper + violation, nan=torch.inf)
+    noise = rounding / total
+    noise = torch.where(noise > NOISE, noise, 0.0)  # what the sums may have lost counts as gap
+    gap = torch.nan_to_num((upper - lower).abs() / upper + violation + noise, nan=torch.inf)
     return W, dual, torch.where(wrong, torch.inf, gap), reach
 
 

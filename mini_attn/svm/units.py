@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -44,13 +45,15 @@ class Units:
         """Norms of W, (B,), in the units that were given."""
         return _times_power(size, self.length)
 
-    def dual(self, weights: Tensor) -> Tensor:
-        """The weights of the rows that were given, from those of the unit rows."""
-        return _times_power(weights, -self.row_size)
+    def dual(self, weights: Tensor, dtype: torch.dtype) -> Tensor:
+        """The weights of the rows that were given, from those of the unit rows; all shorter by one factor
+        where the dtype could not hold the longest."""
+        return _times_power(weights, -self.row_size - _excess(weights, -self.row_size, dtype))
 
-    def ray(self, weights: Tensor) -> Tensor:
+    def ray(self, weights: Tensor, dtype: torch.dtype) -> Tensor:
         """Likewise, where sum_j weights_j r_j = 1 has to stay."""
-        return _times_power(weights, -(self.row_size + self.length[:, None]))
+        power = -(self.row_size + self.length[:, None])
+        return _times_power(weights, power - _excess(weights, power, dtype))
 
 
 def to_units(problem: HardMarginProblem) -> Units:
@@ -89,6 +92,15 @@ def _near_unit(rows: Tensor) -> tuple[Tensor, Tensor]:
     rows = _times_power(rows, -first[..., None])
     second = torch.frexp(torch.linalg.vector_norm(rows, dim=-1)).exponent
     return _times_power(rows, -second[..., None]), first + second
+
+
+def _excess(x: Tensor, exponent: Tensor, dtype: torch.dtype) -> Tensor:
+    """By how many powers of two the largest x 2^exponent of each row is too long, (B, 1)."""
+    if not x.shape[-1]:
+        return exponent.sum(-1, keepdim=True)
+    room = int(math.log2(torch.finfo(dtype).max)) - 8
+    top = (torch.frexp(x).exponent + exponent).masked_fill(x == 0, LEAST).amax(-1, keepdim=True)
+    return (top - room).clamp_min(0)
 
 
 def _times_power(x: Tensor, exponent: Tensor) -> Tensor:

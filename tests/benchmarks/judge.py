@@ -7,7 +7,7 @@ import operator
 from fractions import Fraction
 
 import numpy as np
-from rational import integer_rows, shortest
+from mini_attn.svm import rational
 
 LONG = np.longdouble
 ROUNDING = 1e-13  # what float64 may add to a gap on the way
@@ -77,7 +77,7 @@ class _Facts:
 
     def exact_rows(self, k):
         a, b, r = self.floats
-        return integer_rows(a[k].tolist(), None if b is None else b[k].tolist(), r[k].tolist())
+        return rational.integer_rows(a[k].tolist(), None if b is None else b[k].tolist(), r[k].tolist())[:2]
 
     def shortest(self, k):
         """The exact Euclidean answer of problem k, None where no W exists."""
@@ -211,6 +211,23 @@ def _unreachable(facts, k):
     if not facts.lower[k] >= EDGE * facts.asked[k]:
         return f"unreachable though W need be only {facts.lower[k] / facts.asked[k]:.1e} of what one row asks"
     return ""
+
+
+def shortest(rows, r, equality, first=()):
+    """The exact Euclidean answer, or None where no w exists: believed only after its own proof is checked."""
+    w, weights = rational.shortest(rows, r, equality, first)
+    assert all(x >= 0 or fixed for x, fixed in zip(weights, equality, strict=True))
+    total = [sum(map(operator.mul, weights, column)) for column in zip(*rows, strict=True)]
+    worth = sum(map(operator.mul, weights, r))
+    if w is None:
+        assert not any(total)
+        assert worth > 0
+        return None
+    slack = [sum(map(operator.mul, row, w)) - bound for row, bound in zip(rows, r, strict=True)]
+    assert all(x == 0 if fixed else x >= 0 for x, fixed in zip(slack, equality, strict=True))
+    assert total == w  # then ||w||^2 = worth, and no feasible w is shorter
+    assert sum(x * x for x in w) == worth
+    return w
 
 
 def dual_norm(norm):

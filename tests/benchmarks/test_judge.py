@@ -7,10 +7,10 @@ import pytest
 import scipy.optimize
 import torch
 from families import FAMILIES, P
-from judge import _root, judge
-from rational import integer_rows, shortest
+from judge import _root, judge, shortest
 
 from mini_attn import svm
+from mini_attn.svm.rational import integer_rows
 
 
 def t(rows):
@@ -71,7 +71,7 @@ def test_rational_arithmetic_agrees_with_a_linear_program_and_with_least_squares
         rng = np.random.default_rng(seed)
         m, d = rng.integers(1, 9), rng.integers(1, 4)
         A, r = rng.normal(size=(m, d)), rng.choice([1.0, 0.0, -0.5], m)
-        w = shortest(*integer_rows(A.tolist(), None, r.tolist()), [False] * m)
+        w = shortest(*integer_rows(A.tolist(), None, r.tolist())[:2], [False] * m)
         program = scipy.optimize.linprog(np.zeros(d), -A, -r, bounds=(None, None))
         assert (w is None) == (program.status == 2)
         seen.add(w is None)
@@ -83,7 +83,7 @@ def test_rational_arithmetic_agrees_with_a_linear_program_and_with_least_squares
 
 
 def test_rational_arithmetic_on_equalities():
-    rows, r = integer_rows([[1.0, 0.1], [2.0, 0.2], [0.0, 1.0]], None, [1.0, 2.0, -3.0])
+    rows, r, _ = integer_rows([[1.0, 0.1], [2.0, 0.2], [0.0, 1.0]], None, [1.0, 2.0, -3.0])
     assert shortest(rows, r, [True, True, True])[1] == -3
     assert shortest(rows, [r[0], r[1] + 1, r[2]], [True, True, False]) is None
     assert shortest(rows, [r[0], r[1] - 1, r[2]], [True, False, False]) is not None
