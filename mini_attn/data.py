@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from numbers import Integral
 
 import torch
 from jaxtyping import Float, Int
@@ -166,7 +167,7 @@ def random_tokens(n: int, T: int, d: int, trials: int | None = None, seed: int =
     Introduced in lesson 05.
     """
     for name, size in {"n": n, "T": T, "d": d, "trials": trials}.items():
-        if size is not None and (not isinstance(size, int) or size < (0 if name == "trials" else 1)):
+        if size is not None and (not isinstance(size, Integral) or size < (0 if name == "trials" else 1)):
             raise ValueError(
                 f"{name} = {size!r}; expected a whole number, at least {0 if name == 'trials' else 1}"
             )
@@ -192,7 +193,7 @@ def separable_points(n: int = 20, seed: int = 0) -> PointData:
 
     Introduced in lesson 01.
     """
-    if not isinstance(n, int) or n < 1:
+    if not isinstance(n, Integral) or n < 1:
         raise ValueError(f"n = {n!r}; expected a whole number of points, at least 1")
     generator = torch.Generator().manual_seed(seed)
     y = 1.0 - 2.0 * (torch.arange(n) % 2).to(torch.float64)

@@ -125,7 +125,7 @@ def _tight(logits, selected, tol: float, lead) -> tuple[Tensor, Tensor]:
         if not isinstance(lead, Tensor) or lead.shape != ahead.shape[:-1]:
             got = f"shape {tuple(lead.shape)}" if isinstance(lead, Tensor) else type(lead).__name__
             raise ValueError(
-                f"lead must be a tensor of shape {tuple(ahead.shape[:-1])}, one number per sequence; got {got}"
+                f"lead must be a tensor of shape {tuple(ahead.shape[:-1])}, a number per sequence; got {got}"
             )
         asked = lead.to(ahead)[..., None]
     # in units of the solution: its logits may be those of p_mm, or of a direction

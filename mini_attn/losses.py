@@ -43,16 +43,14 @@ class Loss:
             ValueError: batch_dims larger than the number of dimensions.
             RuntimeError: from a backward with create_graph=True, if batch_dims is given.
         """
-        if batch_dims is not None and not 0 <= batch_dims <= margins.ndim:
-            raise ValueError(
-                f"batch_dims = {batch_dims}; margins of shape {tuple(margins.shape)} allow 0 to {margins.ndim}"
-            )
+        _check(margins, batch_dims)
         return _Apply.apply(margins, self, batch_dims)
 
     def slope(
         self, margins: Float[Tensor, "*trials n"], batch_dims: int | None = None
     ) -> Float[Tensor, "*trials n"]:
         """Return l'(u), or with batch_dims its log-scaled form: what the backward multiplies by."""
+        _check(margins, batch_dims)
         log_slope = self.log_slope(margins)
         if batch_dims is not None:
             within = tuple(range(batch_dims, margins.ndim))
@@ -64,6 +62,12 @@ class Loss:
         """Return log((1/n) sum_i l(u_i)), accurate where the loss itself underflows."""
         log_n = torch.log(torch.tensor(float(margins.shape[-1]), dtype=margins.dtype, device=margins.device))
         return self.log(margins).logsumexp(-1) - log_n
+
+
+def _check(margins: Tensor, batch_dims: int | None):
+    if batch_dims is not None and not 0 <= batch_dims <= margins.ndim:
+        shape = tuple(margins.shape)
+        raise ValueError(f"batch_dims = {batch_dims}; margins of shape {shape} allow 0 to {margins.ndim}")
 
 
 class _Apply(torch.autograd.Function):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mini_attn import losses
 from mini_attn.data import PointData, TokenData
 from mini_attn.gradients import closed_form
-from mini_attn.models import CrossAttention, FactoredAttention
+from mini_attn.models import CrossAttention, FactoredAttention, joint_trials
 from mini_attn.optim import _normalise
 
 _PATIENCE = 300  # steps without progress before a trial goes back to its best point
@@ -67,9 +67,9 @@ def regularization_path(
     one that continues the minimiser at the smallest radius. To compare several starts, give the model more
     trials and start anew at a large radius: followed from a small one, they all meet. The gradient enters by
     its direction only, so that the radius may be large, and the minimiser is expected on the sphere; where
-    one lies inside the ball (labels that no line separates), the residual stays of order 1. It grows where
-    rounding decides which support token pulls: with tokens of length 1 it leaves a residual of order R eps, so
-    that 1e-6 is out of reach beyond R = 1e11 in float64 and 1e3 in float32.
+    one lies inside the ball (labels that no line separates), the residual stays of order 1. Where R is so
+    large that rounding decides which support token pulls, that leaves a residual of order R eps (for tokens
+    of length 1): beyond R = 1e11 in float64, 1e3 in float32, 1e-6 is out of reach.
 
     Args:
         model: LinearClassifier, PromptAttention, CrossAttention or FactoredAttention with a fixed head. It
@@ -98,11 +98,11 @@ def regularization_path(
     least = info.tiny / info.eps  # below, the entries of the weights lose digits
     if radii[0] < least or radii[-1] > info.max:
         raise ValueError(
-            f"radii go from {radii[0]:.3g} to {radii[-1]:.3g}; weights of dtype {info.dtype} carry radii from "
-            f"{least:.3g} to {info.max:.3g}"
+            f"radii go from {radii[0]:.3g} to {radii[-1]:.3g}; weights of dtype {info.dtype} carry radii "
+            f"from {least:.3g} to {info.max:.3g}"
         )
     trials = model.trials
-    if torch.broadcast_shapes(trials, data.trials) != trials:
+    if joint_trials(model, data) != trials:
         raise ValueError(
             f"the data have trials {tuple(data.trials)} and the model {tuple(trials)}; "
             f"give the model trials={tuple(data.trials)}"

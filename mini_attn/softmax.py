@@ -71,8 +71,8 @@ def unscaled(batch_dims: int | None) -> None:
     """
     if batch_dims is not None and torch.is_grad_enabled():
         raise RuntimeError(
-            f"batch_dims = {batch_dims} asks for a log-scaled gradient, which is right up to a factor and has "
-            "no second derivative; leave batch_dims out for an exact gradient, which has one"
+            f"batch_dims = {batch_dims} asks for a log-scaled gradient, which is right up to a factor and "
+            "has no second derivative; leave batch_dims out for an exact gradient, which has one"
         )
 
 
