@@ -148,8 +148,8 @@ class _Attention(_Model):
 
     def forward(self, data: TokenData, softmax=stable_softmax) -> Float[Tensor, "*trials n"]:
         """Return the outputs f_i, (..., n)."""
-        values = data.values if self.head is None else self.head(data.X)
-        return (self.attention(data, softmax) * values).sum(-1)
+        attention = self.attention(data, softmax)
+        return (attention * (data.values if self.head is None else self.head(data.X))).sum(-1)
 
 
 class PromptAttention(_Attention):

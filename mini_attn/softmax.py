@@ -91,7 +91,7 @@ class _Softmax(torch.autograd.Function):
         log_s, s = ctx.saved_tensors
         s = s.movedim(-1, 0)
         # what a masked token holds, NaN included, is no measure of the rounding error of the others
-        G = tokens_first(G).masked_fill(log_s == -torch.inf, 0.0)
+        G = torch.where(log_s == -torch.inf, 0.0, G.movedim(-1, 0)).contiguous()
         winner = winners(log_s)
         difference, barrier = contrast(G, winner)
         if not torch.is_grad_enabled():

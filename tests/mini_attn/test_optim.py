@@ -142,3 +142,17 @@ def test_state_dict_restores_the_settings():
 def test_bad_arguments_are_refused_with_a_reason(make, says):
     with pytest.raises(ValueError, match=says):
         make([nn.Parameter(torch.zeros(3))])
+
+
+def test_a_matrix_of_nan_leaves_the_other_trials_alone():
+    start = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ends = []
+    for spoilt in (False, True):
+        w = start.clone().requires_grad_()
+        w.grad = start.flip(0)
+        if spoilt:
+            w.grad[1, 0, 0] = torch.nan
+        optim.SpectralDescent([w], lr=0.1, batch_dims=1).step()
+        ends.append(w.detach())
+    torch.testing.assert_close(ends[1][[0, 2]], ends[0][[0, 2]])
+    assert ends[1][1].isnan().all()
