@@ -76,9 +76,11 @@ def _normalise(
     info = torch.finfo(grads[0].dtype)
     flat = [g.flatten(batch_dims) if g.ndim > batch_dims else g[..., None] for g in grads]
     norm = _norm(flat, order)
-    if ((norm > info.tiny ** (0.8 / order)) & (norm < info.max ** (0.8 / order))).all():
+    safe = (norm > info.tiny ** (0.8 / order)) & (norm < info.max ** (0.8 / order))
+    if safe.all():
         return grads, norm, torch.ones_like(norm)
     scale = torch.stack([part.abs().amax(-1) for part in flat]).amax(0).clamp_(min=info.tiny)
+    scale.masked_fill_(safe, 1.0)  # not one digit of a trial is to depend on the others
     flat = [part / scale[..., None] for part in flat]
     units = [part.reshape(g.shape) for part, g in zip(flat, grads, strict=True)]
     return units, _norm(flat, order).clamp_(min=info.tiny), scale

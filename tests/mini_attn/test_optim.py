@@ -156,3 +156,18 @@ def test_a_matrix_of_nan_leaves_the_other_trials_alone():
         ends.append(w.detach())
     torch.testing.assert_close(ends[1][[0, 2]], ends[0][[0, 2]])
     assert ends[1][1].isnan().all()
+
+
+@pytest.mark.parametrize("name", ["NormalizedGD", "SpectralDescent", "MirrorDescent"])
+@pytest.mark.parametrize("spoilt", [1e-200, 1e200, torch.nan])
+def test_no_digit_of_a_trial_depends_on_another(name, spoilt):
+    start = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    more = {"p": 3} if name == "MirrorDescent" else {}
+    ends = []
+    for factor in (1.0, spoilt):
+        w = start.clone().requires_grad_()
+        w.grad = start.flip(0)
+        w.grad[1] *= factor
+        getattr(optim, name)([w], lr=0.1, batch_dims=1, **more).step()
+        ends.append(w.detach()[[0, 2]])
+    assert torch.equal(*ends)

@@ -184,28 +184,26 @@ def test_radii_that_the_dtype_cannot_carry_are_refused(dtype, radii, says):
 
 
 def test_a_start_outside_of_the_ball_is_projected():
-    toy = data.toy_one_sequence()
-    ends = [
-        regularization_path(
-            models.PromptAttention(2, init=scale * torch.tensor([3.0, 4.0]).double()), toy, [2.0]
-        )["p"]
-        for scale in (1.0, 1e200)
-    ]
-    torch.testing.assert_close(*ends)
+    for scale in (1.0, 1e200, 1e307):
+        model = models.PromptAttention(2, init=scale * torch.tensor([3.0, 4.0]).double())
+        path = regularization_path(model, data.toy_one_sequence(), [2.0], max_steps=0)
+        torch.testing.assert_close(path["p"], torch.tensor([[1.2, 1.6]], dtype=torch.float64))
 
 
 @pytest.mark.parametrize("make", [models.CrossAttention, full_rank])
 def test_a_trial_whose_logits_overflow_leaves_the_others_alone(make):
     tokens = benign_tokens(3, 3, 4, trials=4, seed=3)
     keys = tokens.keys.clone()
-    keys[1] *= 1e307
+    keys[1] *= 1e305
     spoilt = data.TokenData(tokens.X, tokens.z, tokens.y, tokens.v, keys=keys)
-    paths = [regularization_path(make(4, trials=4), t, [1.0, 100.0], max_steps=400) for t in (tokens, spoilt)]
+    expected, path = (
+        regularization_path(make(4, trials=4), t, [1e8], max_steps=50, tol=0.0) for t in (tokens, spoilt)
+    )
     others = [0, 2, 3]
-    assert not paths[1].residual.isnan().any()
-    assert paths[1].residual[1, 1] > 1e-3
-    assert (paths[1].residual[:, others] <= 2 * paths[0].residual[:, others].clamp(min=1e-6)).all()
-    torch.testing.assert_close(*(path["W"][:, others] for path in paths), rtol=1e-3, atol=1e-2)
+    torch.testing.assert_close(path["W"][:, others], expected["W"][:, others])
+    torch.testing.assert_close(path.residual[:, others], expected.residual[:, others])
+    assert not path.residual[0, 1] < 0.5
+    assert path["W"].isfinite().all()
 
 
 def test_trials_that_do_not_fit_are_refused_with_a_reason():
