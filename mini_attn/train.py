@@ -39,14 +39,15 @@ def _check(model: nn.Module, data: PointData | TokenData, optimizer: Optimizer, 
         raise ValueError(
             "the optimiser holds none of this model's parameters: build it from model.parameters()"
         )
-    trials = joint_trials(model, data)
-    if _needs_closure(optimizer) and model.trials.numel() != 1:
+    own_trials = getattr(model, "trials", torch.Size())
+    if _needs_closure(optimizer) and own_trials.numel() != 1:
         raise ValueError(
-            f"{type(optimizer).__name__} searches along a line for one loss, and the model has "
-            f"{model.trials.numel()} trials, which would share each step; train them one by one"
+            f"{type(optimizer).__name__} takes its steps by one loss, and the model has {own_trials.numel()} "
+            "trials, which would share each step; train them one by one"
         )
     if not isinstance(optimizer, TrialOptimizer):
         return
+    trials = joint_trials(model, data)
     if model.trials != trials:
         raise ValueError(
             f"the data have trials {tuple(data.trials)} and the model {tuple(model.trials)}; "
@@ -140,7 +141,7 @@ def fit(
         model: maps the data to outputs f, (*trials, n); its parameters are changed in place.
         data: PointData or TokenData, same dtype and device as the model; one problem a trial, or one for all.
         optimizer: over the model's parameters; any torch optimiser, which is shown the sum of the trials'
-            losses. One whose step needs that sum (LBFGS) trains a single problem only.
+            losses. One whose step needs that sum (LBFGS) trains a single model only.
         steps: number of steps, counted from the start of the first run where runs are resumed.
         loss: "logistic", "exponential", "linear", or a Loss.
         record: quantities to keep, name -> function of the model returning a tensor, always of one shape.
@@ -196,7 +197,9 @@ def fit(
     step = _stepper(model, data, optimizer, loss, softmax)
     base = [group["lr"] for group in optimizer.param_groups] if schedule is not None else []
     kept: list[tuple[int, dict[str, Tensor]]] = []
-    state = None  # how many records count, and model and optimiser at the last: whole, or not yet there
+    state = (
+        None  # of the last record: its number, model, optimiser; set at once, so that Ctrl-C finds it whole
+    )
 
     def so_far() -> History | None:
         if state is None:

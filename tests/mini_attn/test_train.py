@@ -189,7 +189,7 @@ def attempt(
         ({"trials": 2}, r"the model has trials \(2,\), the data \(3,\)"),
         (
             {"make": lambda m: torch.optim.LBFGS(m.parameters())},
-            "LBFGS searches .* has 3 trials, which would",
+            "LBFGS takes its steps by one .* has 3 trials",
         ),
         ({"make": lambda m: optim.PolyakGD(m.parameters())}, "batch_dims = 0; build it with batch_dims=1"),
         ({"loss": "hinge"}, "loss = 'hinge'"),
@@ -307,3 +307,19 @@ def test_trials_in_two_dimensions_are_named_by_both():
 def test_numbers_of_steps_may_come_from_numpy():
     history = attempt(steps=np.int64(4), every=np.int64(2))
     assert history.steps.tolist() == [0, 2, 4]
+
+
+def test_any_module_trains_with_any_torch_optimiser():
+    class Plain(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 1, dtype=torch.float64)
+
+        def forward(self, data):
+            return self.layer(data.X).squeeze(-1)
+
+    for make in (torch.optim.SGD, torch.optim.Adam, torch.optim.LBFGS):
+        model = Plain()
+        history = train.fit(model, points, make(model.parameters(), lr=0.1), 5, progress=False)
+        assert history["loss"][-1] < history["loss"][0]
+        assert history["loss"].shape == (6,)
