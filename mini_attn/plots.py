@@ -62,7 +62,6 @@ def points(X: ArrayLike, y: ArrayLike, ax: Axes | None = None, size: float = 60)
 
     Introduced in lesson 01.
     """
-    ax = ax or plt.gca()
     X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
     if X.ndim != 2 or X.shape[1] != 2 or y.shape != X.shape[:1]:
         raise ValueError(
@@ -73,6 +72,7 @@ def points(X: ArrayLike, y: ArrayLike, ax: Axes | None = None, size: float = 60)
         raise ValueError(
             f"labels y must be -1 or +1; found {y[np.abs(y) != 1][0]}, which no marker stands for"
         )
+    ax = ax or plt.gca()  # after the checks: it may open a figure
     for label, marker, color in ((1, "o", COLORS["blue"]), (-1, "s", COLORS["vermillion"])):
         chosen = X[y == label]
         ax.scatter(*chosen.T, s=size, marker=marker, color=color, edgecolor="white", zorder=3)

@@ -113,3 +113,4 @@ def test_what_cannot_be_drawn_is_refused():
     for w in ([0.0, 0.0], [np.nan, 1.0], [1.0, 2.0, 3.0]):
         with pytest.raises(ValueError, match=r"boundary needs weights w of shape \(2,\)"):
             plots.boundary(w)
+    assert plt.get_fignums() == []
