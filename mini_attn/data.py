@@ -1,7 +1,8 @@
 """Data sets: sequences of tokens with a query and a label, labelled points, and the papers' toys."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from numbers import Integral
 
 import torch
 from jaxtyping import Float, Int
@@ -11,9 +12,10 @@ from torch import Tensor
 class _Data:
     """What both kinds of data share: a look at the fields, and moving them all at once."""
 
-    def to(self, device=None, dtype=None):
-        """Return a copy on ``device`` with floating dtype ``dtype`` (what is None stays)."""
-        return replace(self, **{f.name: getattr(self, f.name).to(device, dtype) for f in fields(self)})
+    def to(self, *args, **kwargs):
+        """Return a copy on another device or of another floating dtype; arguments as for ``Tensor.to``."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{k: v.to(*args, **kwargs) for k, v in given.items() if v is not None})
 
     @property
     def trials(self) -> torch.Size:
@@ -21,6 +23,12 @@ class _Data:
         return self.y.shape[:-1]
 
     def _check(self, shapes: dict[str, tuple[int, ...]]):
+        if shapes["y"][-1] == 0:
+            what = "sequences" if len(shapes["X"]) - len(shapes["y"]) == 2 else "points"
+            raise ValueError(
+                f"X has shape {tuple(shapes['X'])}, so n = 0 {what}: a loss needs at least one; "
+                "a batch without trials is (0, n, ...)"
+            )
         for name, shape in shapes.items():
             value = getattr(self, name)
             if not isinstance(value, Tensor) or not value.is_floating_point():
@@ -64,7 +72,7 @@ class PointData(_Data):
         self._check({"X": self.X.shape, "y": self.X.shape[:-1]})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class TokenData(_Data):
     """Sequences of tokens with queries, labels and a fixed linear head.
 
@@ -76,10 +84,15 @@ class TokenData(_Data):
         z: queries, (..., n, d).
         y: labels in {-1, +1}, (..., n).
         v: linear prediction head, (..., d).
-        keys: what the attention logits are computed from, (..., n, T, d); the tokens X unless given.
+        keys: what the attention logits are computed from, (..., n, T, d); the tokens X unless given, and then
+            also after ``dataclasses.replace(tokens, X=...)``: keys of their own stay, keys that are the
+            tokens follow them.
+
+    All sequences have T tokens; there is no mask for shorter ones.
 
     Raises:
-        ValueError: a shape, dtype or device that disagrees with X; NaN or inf; a label other than +-1.
+        ValueError: a shape, dtype or device that disagrees with X; NaN or inf; a label other than +-1;
+            no sequence, or no token.
 
     Introduced in lesson 05.
     """
@@ -88,17 +101,21 @@ class TokenData(_Data):
     z: Float[Tensor, "*trials n d"]
     y: Float[Tensor, "*trials n"]
     v: Float[Tensor, "*trials d"]
-    keys: Float[Tensor, "*trials n T d"] | None = None
+    _keys: Float[Tensor, "*trials n T d"] | None = field(repr=False)
 
-    def __post_init__(self):
+    # Written by hand for replace(), which passes what each field holds: None while the keys are the tokens.
+    def __init__(self, X, z, y, v, keys=None, *, _keys=None):
+        if keys is None:
+            keys = _keys
+        own = None if keys is X else keys
+        for name, value in {"X": X, "z": z, "y": y, "v": v, "_keys": own}.items():
+            object.__setattr__(self, name, value)
         if not isinstance(self.X, Tensor) or self.X.ndim < 3:
             raise ValueError(
                 "X must be a tensor of shape (..., n, T, d): trials, sequences, tokens, dimension"
             )
         if self.X.shape[-2] == 0:
             raise ValueError("X has T = 0 tokens in a sequence; attention needs at least one")
-        if self.keys is None:
-            object.__setattr__(self, "keys", self.X)
         *trials, n, _, d = self.X.shape
         self._check(
             {
@@ -109,6 +126,11 @@ class TokenData(_Data):
                 "keys": self.X.shape,
             }
         )
+
+    @property
+    def keys(self) -> Float[Tensor, "*trials n T d"]:
+        """What the attention logits are computed from; X itself unless the keys are others."""
+        return self.X if self._keys is None else self._keys
 
     @cached_property
     def values(self) -> Float[Tensor, "*trials n T"]:
@@ -145,7 +167,7 @@ def random_tokens(n: int, T: int, d: int, trials: int | None = None, seed: int =
     Introduced in lesson 05.
     """
     for name, size in {"n": n, "T": T, "d": d, "trials": trials}.items():
-        if size is not None and (not isinstance(size, int) or size < (0 if name == "trials" else 1)):
+        if size is not None and (not isinstance(size, Integral) or size < (0 if name == "trials" else 1)):
             raise ValueError(
                 f"{name} = {size!r}; expected a whole number, at least {0 if name == 'trials' else 1}"
             )
@@ -171,7 +193,7 @@ def separable_points(n: int = 20, seed: int = 0) -> PointData:
 
     Introduced in lesson 01.
     """
-    if not isinstance(n, int) or n < 1:
+    if not isinstance(n, Integral) or n < 1:
         raise ValueError(f"n = {n!r}; expected a whole number of points, at least 1")
     generator = torch.Generator().manual_seed(seed)
     y = 1.0 - 2.0 * (torch.arange(n) % 2).to(torch.float64)

@@ -9,6 +9,8 @@ from mini_attn.data import TokenData
 
 
 def _flat(a: Tensor, batch_dims: int | None) -> Tensor:
+    if a.ndim == 0 or a.shape[-1] == 0:
+        raise ValueError(f"weights of shape {tuple(a.shape)} hold no vector; expected (*trials, d), d >= 1")
     if batch_dims is None:
         batch_dims = min(1, a.ndim - 1)
     if not 0 <= batch_dims < a.ndim:
@@ -37,7 +39,9 @@ def cosine(
     Args:
         a, b: vectors (*trials, d) or matrices (*trials, d, d) of one shape.
         batch_dims: how many leading dimensions are trials. None: one, or none if the weights are plain
-            vectors (d,). For a single matrix say ``batch_dims=0``.
+            vectors (d,). Nothing in a shape tells a matrix from as many vectors as it has rows, so a single
+            matrix needs ``batch_dims=0``: without it the answer is one cosine for each row. Trials in more
+            than one dimension need ``batch_dims`` too.
 
     Returns:
         (*trials,), in [-1, 1]; NaN where a or b is zero and has no direction.
@@ -67,7 +71,7 @@ def bregman(
         raise ValueError(f"p = {p}; expected a finite exponent above 1")
     u, w = _unit(_flat(a, batch_dims), p), _unit(_flat(b, batch_dims), p)
     # psi(u) = psi(w) = 1/p, and <grad psi(w), w> = 1
-    return 1.0 - (w.sign() * w.abs() ** (p - 1) * u).sum(-1)
+    return (1.0 - (w.sign() * w.abs() ** (p - 1) * u).sum(-1)).clamp(min=0.0)
 
 
 def selected_tokens(attention: Float[Tensor, "*trials n T"]) -> Int[Tensor, "*trials n"]:
@@ -80,33 +84,85 @@ def selected_tokens(attention: Float[Tensor, "*trials n T"]) -> Int[Tensor, "*tr
     return attention.detach().argmax(-1)
 
 
+def _indices(selected: Tensor, logits: Tensor) -> Int[Tensor, "*trials n"]:
+    """The selected tokens, checked, on the logits' device and of the type that torch indexes with."""
+    if not isinstance(selected, Tensor) or logits.ndim < 2 or selected.shape != logits.shape[:-1]:
+        got = f"shape {tuple(selected.shape)}" if isinstance(selected, Tensor) else type(selected).__name__
+        raise ValueError(
+            f"selected must be a tensor of shape (*trials, n), one token for each sequence of the logits "
+            f"(*trials, n, T); got {got}, and logits of shape {tuple(logits.shape)}"
+        )
+    T = logits.shape[-1]
+    if selected.dtype.is_floating_point or selected.dtype.is_complex or selected.dtype == torch.bool:
+        raise ValueError(f"selected holds token numbers, so integers; got {selected.dtype}")
+    outside = (selected < 0) | (selected >= T)
+    if outside.any():
+        raise ValueError(
+            f"selected holds {selected[outside][0].item()}, but the T = {T} tokens are numbered 0 to {T - 1}"
+        )
+    return selected.to(logits.device, torch.int64)
+
+
 def margins(
     logits: Float[Tensor, "*trials n T"], selected: Int[Tensor, "*trials n"]
 ) -> Float[Tensor, "*trials n T"]:
     """How far the selected token leads each other one: h_{i alpha_i} - h_it, and inf at alpha_i itself.
 
+    Raises:
+        ValueError: selected tokens that do not exist, or not one for each sequence.
+
     Introduced in lesson 07.
     """
-    ahead = logits.gather(-1, selected[..., None]) - logits
-    return ahead.scatter(-1, selected[..., None], torch.inf)
+    selected = _indices(selected, logits)[..., None]
+    return (logits.gather(-1, selected) - logits).scatter(-1, selected, torch.inf)
+
+
+def _tight(logits, selected, tol: float, lead) -> tuple[Tensor, Tensor]:
+    """Which constraints are tight, (*trials, n, T), and whether all of them hold, (*trials,)."""
+    ahead = margins(logits, selected)
+    asked = torch.ones_like(ahead[..., :1])
+    if lead is not None:
+        if not isinstance(lead, Tensor) or lead.shape != ahead.shape[:-1]:
+            got = f"shape {tuple(lead.shape)}" if isinstance(lead, Tensor) else type(lead).__name__
+            raise ValueError(
+                f"lead must be a tensor of shape {tuple(ahead.shape[:-1])}, a number per sequence; got {got}"
+            )
+        asked = lead.to(ahead)[..., None]
+    # in units of the solution: its logits may be those of p_mm, or of a direction
+    unit = torch.where(asked > 0, ahead / asked, torch.inf).amin((-2, -1), keepdim=True)
+    unit = torch.where(unit == torch.inf, 1.0, unit)
+    slack = tol * asked.abs().amax((-2, -1), keepdim=True)
+    tight = (ahead <= unit * (asked + slack)) & ahead.isfinite()
+    hold = (ahead >= unit * (asked - slack)).all((-2, -1)) & (unit > 0)[..., 0, 0]
+    return tight, hold
 
 
 def support_tokens(
-    logits: Float[Tensor, "*trials n T"], selected: Int[Tensor, "*trials n"], tol: float = 1e-4
+    logits: Float[Tensor, "*trials n T"],
+    selected: Int[Tensor, "*trials n"],
+    tol: float = 1e-4,
+    lead: Float[Tensor, "*trials n"] | None = None,
 ) -> Bool[Tensor, "*trials n T"]:
-    """The tokens whose constraint is tight at an SVM solution.
+    """The tokens whose constraint h_{i alpha_i} - h_it >= r_i is tight at an SVM solution.
 
-    Tight means: a margin of at most (1 + tol) times the smallest margin of the trial.
+    Tight means: a margin of at most (r_i + tol max_j |r_j|) u. The unit u is the largest for which the logits
+    keep all margins u r_i with r_i > 0, so that a solution's length does not matter.
 
     Args:
         logits: of the SVM solution, k_it.p_mm or k_it^T W_mm z_i.
         selected: the tokens alpha_i it selects.
         tol: relative slack that still counts as tight; keep it above the solver's gap.
+        lead: r_i, as for :func:`mini_attn.svm.token_problem`; 1 unless given.
 
-    Introduced in lesson 07.
+    Returns:
+        bool, (*trials, n, T); nowhere True in a trial whose logits are NaN.
+
+    Raises:
+        ValueError: selected or lead that do not fit the logits.
+
+    Introduced in lesson 07; ``lead`` in lesson 09.
     """
-    ahead = margins(logits, selected)
-    return (ahead <= (1 + tol) * ahead.amin((-2, -1), keepdim=True)) & ahead.isfinite()
+    return _tight(logits, selected, tol, lead)[0]
 
 
 def locally_optimal(
@@ -114,24 +170,42 @@ def locally_optimal(
     logits: Float[Tensor, "*trials n T"],
     selected: Int[Tensor, "*trials n"],
     tol: float = 1e-4,
+    lead: Float[Tensor, "*trials n"] | None = None,
 ) -> Bool[Tensor, "*trials"]:
     """Whether each selected token scores higher than every one of its support tokens.
 
+    False too where the logits are no evidence: NaN, or short of a margin, as where a selected token does not
+    lead its sequence.
+
     Args:
-        scores: gamma_it.
-        logits, selected, tol: as for :func:`support_tokens`.
+        scores: gamma_it, (*trials, n, T), or (n, T) for all trials.
+        logits, selected, tol, lead: as for :func:`support_tokens`.
+
+    Raises:
+        ValueError: selected, lead or scores that do not fit the logits.
 
     Source: Tarzanagh et al. 2023, "Max-Margin Token Selection in Attention Mechanism".
     Introduced in lesson 06; the full story in lesson 07.
     """
-    ahead = scores.gather(-1, selected[..., None]) > scores
-    return (ahead | ~support_tokens(logits, selected, tol)).all((-2, -1))
+    tight, hold = _tight(logits, selected, tol, lead)
+    scores = _expanded("scores", scores, logits)
+    ahead = scores.gather(-1, _indices(selected, logits)[..., None]) > scores
+    return (ahead | ~tight).all((-2, -1)) & hold
+
+
+def _expanded(name: str, a: Tensor, logits: Tensor) -> Tensor:
+    try:
+        return a.expand_as(logits)  # one data set may serve many trials
+    except RuntimeError:
+        raise ValueError(
+            f"{name} have shape {tuple(a.shape)}, which does not fit {tuple(logits.shape)}, (*trials, n, T)"
+        ) from None
 
 
 def outcome(
     attention: Float[Tensor, "*trials n T"],
     data: TokenData,
-    feasible: Bool[Tensor, "*trials"] | None = None,
+    feasible: Bool[Tensor, "*trials"] | Bool[np.ndarray, "*trials"] | list[bool] | None = None,
     threshold: float = 0.99,
 ) -> np.ndarray:
     """Say in one word what each trial came to.
@@ -143,19 +217,29 @@ def outcome(
     Args:
         attention: s_it at the end of training.
         data: the tokens it was trained on.
-        feasible: whether the Att-SVM of the selected tokens has a solution, (*trials,); None assumes it.
+        feasible: whether the Att-SVM of the selected tokens has a solution, (*trials,), most often
+            ``solution.status == "optimal"``; None assumes it.
         threshold: share of attention that counts as a decision.
 
     Returns:
         array of str, (*trials,).
 
+    Raises:
+        ValueError: data or feasible that do not fit the attention.
+
     Introduced in lesson 07.
     """
     attention = attention.detach()
     decided = (attention.amax(-1) > threshold).all(-1)
-    scores = data.scores.expand_as(attention)  # one data set may serve many trials
+    scores = _expanded("the data's scores", data.scores, attention)
     best = scores.gather(-1, selected_tokens(attention)[..., None]).squeeze(-1) >= scores.amax(-1)
     word = np.where(best.all(-1).cpu().numpy(), "global", "local").astype(object)
     if feasible is not None:
-        word = np.where(feasible.cpu().numpy(), word, "infeasible")
+        feasible = np.asarray(feasible.cpu() if isinstance(feasible, Tensor) else feasible)
+        if feasible.dtype != bool or feasible.shape != word.shape:
+            raise ValueError(
+                f"feasible holds {feasible.dtype} of shape {feasible.shape}; expected bool of shape "
+                f'{word.shape}, one for each trial: solution.status == "optimal"'
+            )
+        word = np.where(feasible, word, "infeasible")
     return np.where(decided.cpu().numpy(), word, "undecided").astype(str)

@@ -1,9 +1,11 @@
 """What a training run recorded, and what it takes to go on from there."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from pickle import UnpicklingError
+from zipfile import is_zipfile
 
 import torch
 from torch import Tensor, nn
@@ -73,14 +75,17 @@ class History:
                 machine has no GPU.
 
         Raises:
-            ValueError: the file holds something else.
+            OSError: the file cannot be read.
+            ValueError: the file holds something else, or is cut short.
         """
         if device is None and not torch.cuda.is_available():
             device = "cpu"
-        try:
-            content = torch.load(path, map_location=device, weights_only=True)
-        except UnpicklingError:
-            content = None
+        content = None
+        with Path(path).open("rb") as file:
+            if is_zipfile(file):  # a file that is cut short has lost the mark of one
+                file.seek(0)
+                with suppress(UnpicklingError):
+                    content = torch.load(file, map_location=device, weights_only=True)
         if not isinstance(content, dict) or set(content) != set(cls.__dataclass_fields__):
             raise ValueError(f"{path} holds no History; expected a file written by History.save")
         return cls(**content)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from mini_attn.softmax import unscaled
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,9 @@ class Loss:
         name: "logistic", "exponential" or "linear".
         value: u -> l(u).
         log: u -> log l(u), accurate where l(u) underflows.
-        log_slope: u -> log |l'(u)|, likewise.
+        log_slope: u -> log |l'(u)|, likewise; differentiable, if second derivatives are wanted.
+
+    Made of functions that have names, not of lambdas, a loss can be pickled and sent to other processes.
 
     Introduced in lesson 01.
     """
@@ -33,23 +36,38 @@ class Loss:
         """Return l(u) for each margin.
 
         With batch_dims = k the backward is *log-scaled*: in each trial (leading k dimensions) l' is divided
-        by the largest |l'(u_i)|, so that the gradient keeps its direction and cannot underflow.
+        by the largest |l'(u_i)|, so that the gradient keeps its direction and cannot underflow. It is then
+        differentiable once; without batch_dims as often as log_slope is.
+
+        Raises:
+            ValueError: batch_dims larger than the number of dimensions.
+            RuntimeError: from a backward with create_graph=True, if batch_dims is given.
         """
+        _check(margins, batch_dims)
         return _Apply.apply(margins, self, batch_dims)
 
     def slope(
         self, margins: Float[Tensor, "*trials n"], batch_dims: int | None = None
     ) -> Float[Tensor, "*trials n"]:
         """Return l'(u), or with batch_dims its log-scaled form: what the backward multiplies by."""
+        _check(margins, batch_dims)
         log_slope = self.log_slope(margins)
         if batch_dims is not None:
-            log_slope = log_slope - log_slope.amax(tuple(range(batch_dims, margins.ndim)), keepdim=True)
+            within = tuple(range(batch_dims, margins.ndim))
+            # amax over no dimension at all would be one over every trial
+            log_slope = log_slope - (log_slope.amax(within, keepdim=True) if within else log_slope)
         return -log_slope.exp()
 
     def log_mean(self, margins: Float[Tensor, "*trials n"]) -> Float[Tensor, "*trials"]:
         """Return log((1/n) sum_i l(u_i)), accurate where the loss itself underflows."""
         log_n = torch.log(torch.tensor(float(margins.shape[-1]), dtype=margins.dtype, device=margins.device))
         return self.log(margins).logsumexp(-1) - log_n
+
+
+def _check(margins: Tensor, batch_dims: int | None):
+    if batch_dims is not None and not 0 <= batch_dims <= margins.ndim:
+        shape = tuple(margins.shape)
+        raise ValueError(f"batch_dims = {batch_dims}; margins of shape {shape} allow 0 to {margins.ndim}")
 
 
 class _Apply(torch.autograd.Function):
@@ -60,8 +78,8 @@ class _Apply(torch.autograd.Function):
         return loss.value(margins)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad):
+        unscaled(ctx.batch_dims)
         (margins,) = ctx.saved_tensors
         return grad * ctx.loss.slope(margins, ctx.batch_dims), None, None
 
@@ -81,8 +99,20 @@ def _softplus(x: Tensor) -> Tensor:
     return torch.logaddexp(x, torch.zeros_like(x))
 
 
-logistic = Loss("logistic", lambda u: _softplus(-u), _log_logistic, lambda u: -_softplus(u))
-exponential = Loss("exponential", lambda u: (-u).exp(), torch.neg, torch.neg)
+def _logistic(u: Tensor) -> Tensor:
+    return _softplus(-u)
+
+
+def _log_slope_logistic(u: Tensor) -> Tensor:
+    return -_softplus(u)
+
+
+def _exponential(u: Tensor) -> Tensor:
+    return (-u).exp()
+
+
+logistic = Loss("logistic", _logistic, _log_logistic, _log_slope_logistic)
+exponential = Loss("exponential", _exponential, torch.neg, torch.neg)
 linear = Loss("linear", torch.neg, _log_linear, torch.zeros_like)
 
 _LOSSES = {loss.name: loss for loss in (logistic, exponential, linear)}
@@ -97,5 +127,5 @@ def get(loss: str | Loss) -> Loss:
     if isinstance(loss, Loss):
         return loss
     if loss not in _LOSSES:
-        raise ValueError(f"loss = {loss!r}; expected one of {sorted(_LOSSES)}")
+        raise ValueError(f"loss = {loss!r}; expected one of {sorted(_LOSSES)}, or a Loss")
     return _LOSSES[loss]

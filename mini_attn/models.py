@@ -1,6 +1,7 @@
 """Linear and one-layer attention models; leading trial dimensions train thousands of problems at once."""
 
 from collections.abc import Callable
+from numbers import Integral, Number
 
 import torch
 from jaxtyping import Float
@@ -12,7 +13,9 @@ from mini_attn.softmax import softmax as stable_softmax
 
 def _parameter(trials, shape, init, dtype) -> nn.Parameter:
     """A parameter of shape (*trials, *shape): zeros, or a copy of ``init`` broadcast to it."""
-    trials = () if trials is None else (trials,) if isinstance(trials, int) else tuple(trials)
+    trials = () if trials is None else (trials,) if isinstance(trials, Number) else tuple(trials)
+    if not all(isinstance(size, Integral) and size >= 0 for size in trials):
+        raise ValueError(f"trials = {trials}; expected None, a whole number (0 or more), or a tuple of them")
     full = (*trials, *shape)
     if init is None:
         return nn.Parameter(torch.zeros(full, dtype=dtype))
@@ -25,15 +28,38 @@ def _parameter(trials, shape, init, dtype) -> nn.Parameter:
         ) from None
 
 
+def joint_trials(model: nn.Module, data: PointData | TokenData) -> torch.Size:
+    """The trials that a model and its data make together: one of them may have fewer dimensions.
+
+    Raises:
+        ValueError: they do not fit.
+    """
+    try:
+        return torch.broadcast_shapes(model.trials, data.trials)
+    except RuntimeError:
+        raise ValueError(
+            f"the model has trials {tuple(model.trials)}, the data {tuple(data.trials)}; "
+            "give both the same, or one of them none"
+        ) from None
+
+
 class _Model(nn.Module):
+    _token_dims = 0  # dimensions of X that are neither trials, nor examples, nor coordinates
+
     def __init__(self, d: int):
         super().__init__()
-        if not isinstance(d, int) or d < 1:
+        if not isinstance(d, Integral) or d < 1:
             raise ValueError(f"d = {d!r}; expected a whole number of dimensions, at least 1")
         self.d = d
 
     def _check(self, data: PointData | TokenData):
         weight = next(self.parameters())
+        if data.X.ndim - data.y.ndim != 1 + self._token_dims:
+            wants = "TokenData, X of shape (..., n, T, d)" if self._token_dims else "PointData, X (..., n, d)"
+            raise ValueError(
+                f"{type(self).__name__} reads {wants}; got {type(data).__name__} with X of shape "
+                f"{tuple(data.X.shape)} and y {tuple(data.y.shape)}"
+            )
         if data.X.shape[-1] != self.d:
             raise ValueError(f"the model has d = {self.d}, the data have d = {data.X.shape[-1]}")
         if data.X.dtype != weight.dtype or data.X.device != weight.device:
@@ -41,14 +67,8 @@ class _Model(nn.Module):
                 f"the model is {weight.dtype} on {weight.device}, the data are {data.X.dtype} on "
                 f"{data.X.device}; move one of them with .to(...)"
             )
-        try:
-            if data.trials != self.trials:
-                torch.broadcast_shapes(data.trials, self.trials)
-        except RuntimeError:
-            raise ValueError(
-                f"the model has trials {tuple(self.trials)}, the data {tuple(data.trials)}; "
-                "give both the same, or one of them none"
-            ) from None
+        if data.trials != self.trials:
+            joint_trials(self, data)
 
     @property
     def trials(self) -> torch.Size:
@@ -102,6 +122,8 @@ class LinearHead(nn.Module):
 class _Attention(_Model):
     """f_i = sum_t s_it g_it with attention s_i = softmax(h_i) and values g_it = v.x_it."""
 
+    _token_dims = 1
+
     def __init__(self, d: int, head: LinearHead | None):
         super().__init__(d)
         self.head = head
@@ -126,8 +148,8 @@ class _Attention(_Model):
 
     def forward(self, data: TokenData, softmax=stable_softmax) -> Float[Tensor, "*trials n"]:
         """Return the outputs f_i, (..., n)."""
-        values = data.values if self.head is None else self.head(data.X)
-        return (self.attention(data, softmax) * values).sum(-1)
+        attention = self.attention(data, softmax)
+        return (attention * (data.values if self.head is None else self.head(data.X))).sum(-1)
 
 
 class PromptAttention(_Attention):
@@ -194,7 +216,7 @@ class FactoredAttention(_Attention):
 
     def __init__(self, d: int, m: int, trials=None, scale=0.1, seed=0, head=None, dtype=torch.float64):
         super().__init__(d, head)
-        if not isinstance(m, int) or m < 1:
+        if not isinstance(m, Integral) or m < 1:
             raise ValueError(f"m = {m!r}; expected a whole number of inner dimensions, at least 1")
         self.K = _parameter(trials, (d, m), None, dtype)
         self.Q = _parameter(trials, (d, m), None, dtype)

@@ -5,6 +5,8 @@ dimensions of each parameter are trials, and norms run over all the rest of the 
 come from torch.)
 """
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
@@ -18,7 +20,7 @@ class TrialOptimizer(Optimizer):
     def __init__(self, params, lr: float, batch_dims: int = 0, **defaults):
         if not lr > 0 or lr == float("inf"):
             raise ValueError(f"lr = {lr}; expected a positive finite step length")
-        if not isinstance(batch_dims, int) or batch_dims < 0:
+        if not isinstance(batch_dims, Integral) or batch_dims < 0:
             raise ValueError(f"batch_dims = {batch_dims!r}; expected how many dimensions are trials")
         super().__init__(params, {"lr": lr, "batch_dims": batch_dims, **defaults})
 
@@ -74,9 +76,11 @@ def _normalise(
     info = torch.finfo(grads[0].dtype)
     flat = [g.flatten(batch_dims) if g.ndim > batch_dims else g[..., None] for g in grads]
     norm = _norm(flat, order)
-    if ((norm > info.tiny ** (0.8 / order)) & (norm < info.max ** (0.8 / order))).all():
+    safe = (norm > info.tiny ** (0.8 / order)) & (norm < info.max ** (0.8 / order))
+    if safe.all():
         return grads, norm, torch.ones_like(norm)
     scale = torch.stack([part.abs().amax(-1) for part in flat]).amax(0).clamp_(min=info.tiny)
+    scale.masked_fill_(safe, 1.0)  # not one digit of a trial is to depend on the others
     flat = [part / scale[..., None] for part in flat]
     units = [part.reshape(g.shape) for part, g in zip(flat, grads, strict=True)]
     return units, _norm(flat, order).clamp_(min=info.tiny), scale
@@ -197,9 +201,11 @@ class SpectralDescent(TrialOptimizer):
 
     def _update(self, parameters, grads, group, loss):
         for w, g in zip(parameters, _normalise(grads, group["batch_dims"])[0], strict=True):
-            U, S, Vh = torch.linalg.svd(g, full_matrices=False)
+            lost = ~g.isfinite().all((-2, -1), keepdim=True)  # torch's svd would refuse all trials for one
+            U, S, Vh = torch.linalg.svd(g.masked_fill(lost, 0.0), full_matrices=False)
             keep = max(g.shape[-2:]) * torch.finfo(g.dtype).eps * S.amax(-1, keepdim=True) < S
-            w.sub_((U * keep.to(U.dtype)[..., None, :]) @ Vh, alpha=group["lr"])
+            step = (U * keep.to(U.dtype)[..., None, :]) @ Vh
+            w.sub_(step.masked_fill_(lost, torch.nan), alpha=group["lr"])
 
 
 class MirrorDescent(TrialOptimizer):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mini_attn import losses
 from mini_attn.data import PointData, TokenData
 from mini_attn.gradients import closed_form
-from mini_attn.models import CrossAttention, FactoredAttention
+from mini_attn.models import CrossAttention, FactoredAttention, joint_trials
 from mini_attn.optim import _normalise
 
 _PATIENCE = 300  # steps without progress before a trial goes back to its best point
@@ -30,7 +30,7 @@ class Path:
         loss: L at the minimisers, (radii, *trials).
         residual: how far from stationary, (radii, *trials): || P(w - R g / ||g||) - w || / R, with P the
             projection on the ball, of W where K and Q are trained. On a sphere it is about the angle between
-            -g and w, in radians.
+            -g and w, in radians. inf where the logits overflowed, and w is no more than the start.
 
     Introduced in lesson 08.
     """
@@ -67,20 +67,22 @@ def regularization_path(
     one that continues the minimiser at the smallest radius. To compare several starts, give the model more
     trials and start anew at a large radius: followed from a small one, they all meet. The gradient enters by
     its direction only, so that the radius may be large, and the minimiser is expected on the sphere; where
-    one lies inside the ball (labels that no line separates), the residual stays of order 1.
+    one lies inside the ball (labels that no line separates), the residual stays of order 1. Where R is so
+    large that rounding decides which support token pulls, that leaves a residual of order R eps (for tokens
+    of length 1): beyond R = 1e11 in float64, 1e3 in float32, 1e-6 is out of reach.
 
     Args:
         model: LinearClassifier, PromptAttention, CrossAttention or FactoredAttention with a fixed head. It
             starts from its parameters, and is left at the last radius.
         data: as for :func:`mini_attn.train.fit`.
-        radii: R, positive and increasing.
+        radii: R, positive and increasing, in the range of the model's dtype.
         loss: "logistic", "exponential", "linear", or a Loss.
         tol: residual at which a trial has arrived.
         max_steps: gradient steps a radius, at most; ``residual`` tells which trials arrived.
 
     Raises:
-        ValueError: radii that do not increase; a model without a closed-form gradient, or with fewer trials
-            than the data.
+        ValueError: radii that do not increase, or that the model's dtype cannot carry; a model without a
+            closed-form gradient, or with fewer trials than the data.
 
     Source: Tarzanagh et al. 2023, "Max-Margin Token Selection in Attention Mechanism", on the regularization
     path; steps: Barzilai and Borwein 1988, Birgin, Martinez and Raydan 2000.
@@ -92,8 +94,15 @@ def regularization_path(
         raise ValueError(
             f"radii = {radii.tolist()}; expected positive numbers, each larger than the one before"
         )
+    info = torch.finfo(next(model.parameters()).dtype)
+    least = info.tiny / info.eps  # below, the entries of the weights lose digits
+    if radii[0] < least or radii[-1] > info.max:
+        raise ValueError(
+            f"radii go from {radii[0]:.3g} to {radii[-1]:.3g}; weights of dtype {info.dtype} carry radii "
+            f"from {least:.3g} to {info.max:.3g}"
+        )
     trials = model.trials
-    if torch.broadcast_shapes(trials, data.trials) != trials:
+    if joint_trials(model, data) != trials:
         raise ValueError(
             f"the data have trials {tuple(data.trials)} and the model {tuple(trials)}; "
             f"give the model trials={tuple(data.trials)}"
@@ -115,23 +124,23 @@ def regularization_path(
     kept: dict[str, list[Tensor]] = {key: [] for key in ("loss", "residual", *dict(model.named_parameters()))}
     if factored:
         kept["W"] = []
-    before = None
+    unit = None  # w / R: in these units no square over- or underflows, whatever the radius
 
-    def slope(w: Tensor) -> tuple[Tensor, Tensor]:
-        """L and g / ||g||."""
-        parameter.copy_(w.reshape(parameter.shape))
+    def slope(R: float, w: Tensor) -> tuple[Tensor, Tensor]:
+        """L and g / ||g|| at R w."""
+        parameter.copy_((R * w).reshape(parameter.shape))
         margins, grads = evaluate()
         (unit,), norm, _ = _normalise([grads[name].reshape(w.shape)], len(trials))
         return loss.value(margins).mean(-1, keepdim=True), unit / norm[..., None]
 
+    project = partial(_into_nuclear_ball, rank) if factored else _into_ball
     with torch.no_grad():
         for R in radii.tolist():
-            w = parameter.detach().flatten(len(trials))
-            w = w if before is None else w * (R / before)
-            project = partial(_into_nuclear_ball, R, rank) if factored else partial(_into_ball, R)
-            w, residual = _minimise(slope, project, w, R, tol, max_steps)
-            parameter.copy_(w.reshape(parameter.shape))
-            before = R
+            if unit is None:
+                w = parameter.detach().flatten(len(trials))
+                unit = w / w.abs().amax(-1, keepdim=True).clamp(min=R)
+            unit, residual = _minimise(partial(slope, R), project, unit, R, tol, max_steps)
+            parameter.copy_((R * unit).reshape(parameter.shape))
             if factored:
                 kept["W"].append(parameter.detach().clone())
                 for factor, part in zip((model.K, model.Q), _balanced(parameter, rank), strict=True):
@@ -144,23 +153,22 @@ def regularization_path(
     return Path(radii, loss=stacked.pop("loss"), residual=stacked.pop("residual"), values=stacked)
 
 
-def _into_ball(radius: float, w: Float[Tensor, "*trials D"]) -> Float[Tensor, "*trials D"]:
-    """Project on ||w||_2 <= radius."""
-    length = w.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(w.dtype).tiny)
-    return w * (radius / length).clamp(max=1.0)
+def _into_ball(w: Float[Tensor, "*trials D"]) -> Float[Tensor, "*trials D"]:
+    """Project on ||w||_2 <= 1."""
+    return w / w.norm(dim=-1, keepdim=True).clamp(min=1.0)
 
 
-def _into_nuclear_ball(
-    radius: float, rank: int, w: Float[Tensor, "*trials dd"]
-) -> Float[Tensor, "*trials dd"]:
-    """Project on the matrices of nuclear norm <= radius and rank <= rank, by their singular values."""
+def _into_nuclear_ball(rank: int, w: Float[Tensor, "*trials dd"]) -> Float[Tensor, "*trials dd"]:
+    """Project on the matrices of nuclear norm <= 1 and rank <= rank, by their singular values."""
     d = math.isqrt(w.shape[-1])
-    U, S, Vh = torch.linalg.svd(w.unflatten(-1, (d, d)))
+    lost = ~w.isfinite().all(-1, keepdim=True)  # torch's svd would refuse all trials for one
+    U, S, Vh = torch.linalg.svd(w.masked_fill(lost, 0.0).unflatten(-1, (d, d)))
     S = S * (torch.arange(d, device=S.device) < rank)
-    excess = (S.cumsum(-1) - radius) / torch.arange(1, d + 1, device=S.device)
+    excess = (S.cumsum(-1) - 1.0) / torch.arange(1, d + 1, device=S.device)
     # subtract one number from all and drop the negative, so that the rest sum to the radius
     cut = excess.amax(-1, keepdim=True).clamp(min=0.0)
-    return ((U * (S - cut).clamp(min=0.0)[..., None, :]) @ Vh).flatten(-2)
+    near = ((U * (S - cut).clamp(min=0.0)[..., None, :]) @ Vh).flatten(-2)
+    return near.masked_fill(lost, torch.nan)
 
 
 def _balanced(W: Float[Tensor, "*trials d d"], m: int) -> tuple[Tensor, Tensor]:
@@ -172,20 +180,20 @@ def _balanced(W: Float[Tensor, "*trials d d"], m: int) -> tuple[Tensor, Tensor]:
 
 
 def _minimise(slope, project, w: Tensor, radius: float, tol: float, max_steps: int) -> tuple[Tensor, Tensor]:
-    """Projected Barzilai-Borwein steps from w: the best points and their residuals.
+    """Projected Barzilai-Borwein steps from w, in units of the radius: the best points and their residuals.
 
     A step that raises the loss above the largest of the last ``_MEMORY`` is tried again at a quarter of its
     length: it would lead to the basin of another minimiser.
     """
     w = project(w)
     value, g = slope(w)
-    first = min(0.1, 1 / radius)
-    length = torch.full_like(value, first)  # of steps, in radii
+    first = min(0.1, 1 / radius)  # a step on the scale of one logit
+    length = torch.full_like(value, first)
     best, arrived, waited = w, torch.full_like(value, math.inf), torch.zeros_like(value)
     recent = value.expand(*value.shape[:-1], _MEMORY).clone()
     rounding = 8 * torch.finfo(w.dtype).eps
     for step in range(max_steps + 1):
-        residual = (project(w - radius * g) - w).norm(dim=-1, keepdim=True) / radius
+        residual = (project(w - g) - w).norm(dim=-1, keepdim=True)
         better = residual < arrived
         best, arrived = torch.where(better, w, best), torch.where(better, residual, arrived)
         if step == max_steps or (arrived <= tol).all():
@@ -195,11 +203,11 @@ def _minimise(slope, project, w: Tensor, radius: float, tol: float, max_steps: i
         if lost.any():  # back to the best point, with short steps
             w, length = torch.where(lost, best, w), torch.where(lost, 0.1 * first, length)
             (value, g), waited = slope(w), waited.masked_fill(lost, 0.0)
-        ahead = project(w - length * radius * g)
+        ahead = project(w - length * g)
         value_ahead, g_ahead = slope(ahead)
         limit = recent.amax(-1, keepdim=True)
         taken = value_ahead <= limit + rounding * limit.abs()
-        s, y = (ahead - w) / radius, g_ahead - g
+        s, y = ahead - w, g_ahead - g
         sy, ss, yy = ((a * b).sum(-1, keepdim=True) for a, b in ((s, y), (s, s), (y, y)))
         proposed = ss / sy.abs() if step % 2 else sy.abs() / yy  # the long and the short step in turn
         proposed = torch.where(proposed.isfinite() & (proposed > 0), proposed, length)

@@ -62,13 +62,17 @@ def points(X: ArrayLike, y: ArrayLike, ax: Axes | None = None, size: float = 60)
 
     Introduced in lesson 01.
     """
-    ax = ax or plt.gca()
     X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
     if X.ndim != 2 or X.shape[1] != 2 or y.shape != X.shape[:1]:
         raise ValueError(
             f"points needs X of shape (n, 2) and y of shape (n,); got {X.shape} and {y.shape}. "
             "Draw one trial at a time, in two dimensions."
         )
+    if not (np.abs(y) == 1).all():
+        raise ValueError(
+            f"labels y must be -1 or +1; found {y[np.abs(y) != 1][0]}, which no marker stands for"
+        )
+    ax = ax or plt.gca()  # after the checks: it may open a figure
     for label, marker, color in ((1, "o", COLORS["blue"]), (-1, "s", COLORS["vermillion"])):
         chosen = X[y == label]
         ax.scatter(*chosen.T, s=size, marker=marker, color=color, edgecolor="white", zorder=3)
@@ -88,8 +92,11 @@ def boundary(w: ArrayLike, ax: Axes | None = None, margin: float | None = None, 
 
     Introduced in lesson 01.
     """
+    w = np.asarray(w, dtype=float)
+    if w.shape != (2,) or not np.isfinite(w).all() or not w.any():
+        raise ValueError(f"boundary needs weights w of shape (2,) that are finite and not zero; got {w}")
     ax = ax or plt.gca()
-    unit = np.asarray(w, dtype=float) / np.linalg.norm(w)
+    unit = w / np.linalg.norm(w)
     along = np.array([-unit[1], unit[0]])
     line.setdefault("color", COLORS["black"])
     ax.axline((0, 0), along, **line)

@@ -8,7 +8,6 @@ returns rounding noise; and a little later every s_t but one underflows to zero.
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 
 def logit_gradient(
@@ -34,7 +33,8 @@ def logit_gradient(
         log_loser += log_weight
     if batch_dims is not None:  # take out the largest weight that still pulls, in each trial
         log_factor = log_loser.amax(0)
-        log_factor = log_factor.amax(tuple(range(batch_dims, log_factor.ndim)), keepdim=True)
+        if batch_dims < log_factor.ndim:  # amax over no dimension at all would be one over every trial
+            log_factor = log_factor.amax(tuple(range(batch_dims, log_factor.ndim)), keepdim=True)
         log_factor = log_factor.clamp(min=torch.finfo(log_s.dtype).min)  # no loser pulls: -inf would give NaN
         log_loser -= log_factor
     pull = log_loser.exp_().mul_(difference)  # s_t (G_t - G_a), over the factor; 0 for a and for ties
@@ -63,21 +63,43 @@ def tokens_first(h: Float[Tensor, "*batch T"]) -> Float[Tensor, "T *batch"]:
     return h.movedim(-1, 0).contiguous()
 
 
+def unscaled(batch_dims: int | None) -> None:
+    """Refuse to build the graph of a log-scaled gradient: its factor, and so its derivative, means nothing.
+
+    Raises:
+        RuntimeError: a backward with create_graph=True and batch_dims.
+    """
+    if batch_dims is not None and torch.is_grad_enabled():
+        raise RuntimeError(
+            f"batch_dims = {batch_dims} asks for a log-scaled gradient, which is right up to a factor and "
+            "has no second derivative; leave batch_dims out for an exact gradient, which has one"
+        )
+
+
 class _Softmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx, logits, batch_dims):
         log_s = torch.log_softmax(tokens_first(logits), dim=0)
-        s = log_s.exp()
+        s = log_s.exp().movedim(0, -1)
         ctx.save_for_backward(log_s, s)
         ctx.batch_dims = batch_dims
-        return s.movedim(0, -1)
+        return s
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, G):
+        unscaled(ctx.batch_dims)
         log_s, s = ctx.saved_tensors
-        compared = contrast(tokens_first(G), winners(log_s))
-        return logit_gradient(log_s, s, *compared, ctx.batch_dims).movedim(0, -1), None
+        s = s.movedim(-1, 0)
+        # what a masked token holds, NaN included, is no measure of the rounding error of the others
+        G = torch.where(log_s == -torch.inf, 0.0, G.movedim(-1, 0)).contiguous()
+        winner = winners(log_s)
+        difference, barrier = contrast(G, winner)
+        if not torch.is_grad_enabled():
+            return logit_gradient(log_s, s, difference, barrier, ctx.batch_dims).movedim(0, -1), None
+        # The same numbers from plain operations. s is this function's own output, so that a second derivative
+        # comes through this backward again; ties have the value 0, but not the derivative 0.
+        difference = difference - difference.detach().masked_fill(barrier == 0, 0.0)
+        return (s * (difference - (s * difference).sum(0))).movedim(0, -1), None
 
 
 def softmax(logits: Float[Tensor, "*batch T"], batch_dims: int | None = None) -> Float[Tensor, "*batch T"]:
@@ -96,10 +118,11 @@ def softmax(logits: Float[Tensor, "*batch T"], batch_dims: int | None = None) ->
             an optimiser that does not read the gradient's length.
 
     Returns:
-        s, shape and dtype of the logits. Differentiable once.
+        s, shape and dtype of the logits. Differentiable as often as you like; with batch_dims once.
 
     Raises:
         ValueError: logits without an axis of tokens, or batch_dims that leaves none.
+        RuntimeError: from a backward with create_graph=True, if batch_dims is given.
 
     Introduced in lesson 05.
     """
@@ -120,7 +143,6 @@ class _TextbookSoftmax(torch.autograd.Function):
         return s
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, G):
         (s,) = ctx.saved_tensors
         return s * (G - (s * G).sum(-1, keepdim=True))

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from inspect import signature
+from numbers import Integral
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +14,7 @@ from mini_attn import losses
 from mini_attn.data import PointData, TokenData
 from mini_attn.gradients import closed_form
 from mini_attn.history import History, copied, joined, restore
+from mini_attn.models import joint_trials
 from mini_attn.optim import TrialOptimizer
 from mini_attn.softmax import softmax as stable_softmax
 
@@ -20,28 +23,37 @@ def _record_steps(steps: int, every: int | Sequence[int] | None) -> list[int]:
     """The steps to record at: always the first and the last."""
     if every is None:
         every = max(1, steps // 100)
-    wanted = range(0, steps + 1, every) if isinstance(every, int) else (int(s) for s in every)
+    wanted = range(0, steps + 1, every) if isinstance(every, Integral) else (int(s) for s in every)
     return sorted({0, steps, *(s for s in wanted if 0 <= s <= steps)})
 
 
 def _check(model: nn.Module, data: PointData | TokenData, optimizer: Optimizer, steps: int, every):
-    if not isinstance(steps, int) or steps < 0:
+    if not isinstance(steps, Integral) or steps < 0:
         raise ValueError(f"steps = {steps!r}; expected a whole number, 0 or more")
-    if isinstance(every, int) and every < 1:
-        raise ValueError(f"every = {every}; expected a number of steps between records, at least 1")
+    if isinstance(every, float) or (isinstance(every, Integral) and every < 1):
+        raise ValueError(
+            f"every = {every}; expected a number of steps between records, at least 1, or the steps to record"
+        )
     own = {id(w) for w in model.parameters()}
     if not any(id(w) in own for group in optimizer.param_groups for w in group["params"]):
         raise ValueError(
             "the optimiser holds none of this model's parameters: build it from model.parameters()"
         )
-    if not getattr(optimizer, "scale_free", False):
+    own_trials = getattr(model, "trials", torch.Size())
+    if _needs_closure(optimizer) and own_trials.numel() != 1:
+        raise ValueError(
+            f"{type(optimizer).__name__} takes its steps by one loss, and the model has {own_trials.numel()} "
+            "trials, which would share each step; train them one by one"
+        )
+    if not isinstance(optimizer, TrialOptimizer):
         return
-    trials = torch.broadcast_shapes(model.trials, data.trials)
+    trials = joint_trials(model, data)
     if model.trials != trials:
         raise ValueError(
             f"the data have trials {tuple(data.trials)} and the model {tuple(model.trials)}; "
             f"give the model trials={tuple(trials)}, one set of weights for each"
         )
+    # the head's gradients and the attention's are log-scaled by factors of their own, and do not compare
     head = {id(w) for w in model.head.parameters()} if getattr(model, "head", None) is not None else set()
     for group in optimizer.param_groups:
         if group["batch_dims"] != len(trials):
@@ -49,41 +61,49 @@ def _check(model: nn.Module, data: PointData | TokenData, optimizer: Optimizer, 
                 f"the model has {len(trials)} trial dimension(s), the optimiser normalises with batch_dims = "
                 f"{group['batch_dims']}; build it with batch_dims={len(trials)}"
             )
-        if 0 < sum(id(w) in head for w in group["params"]) < len(group["params"]):
+        if optimizer.scale_free and 0 < sum(id(w) in head for w in group["params"]) < len(group["params"]):
             raise ValueError(
                 "the head and the attention weights share a parameter group; give each a group of its own"
             )
 
 
+def _needs_closure(optimizer: Optimizer) -> bool:
+    """Whether ``step`` cannot do without the loss, as in LBFGS."""
+    closure = signature(optimizer.step).parameters.get("closure")
+    return closure is not None and closure.default is closure.empty
+
+
 def _stepper(model, data, optimizer, loss: losses.Loss, softmax: Callable) -> Callable[[], object]:
     """A function that takes one step, by the shortest way these arguments allow."""
-    scale_free = getattr(optimizer, "scale_free", False)
+    by_trial = isinstance(optimizer, TrialOptimizer)
+    scale_free = by_trial and optimizer.scale_free
     batch_dims = len(model.trials) if scale_free else None
     evaluate = closed_form(model, data, loss, batch_dims) if softmax is stable_softmax else None
     if evaluate is None:
         return partial(optimizer.step, _autograd(model, data, optimizer, loss, softmax, batch_dims))
     trained = {name: w for name, w in model.named_parameters() if w.requires_grad}
 
-    def per_trial(margins: Tensor) -> Tensor | None:
-        return None if scale_free else loss.value(margins).mean(-1)
+    def per_trial(margins: Tensor) -> Tensor:
+        return loss.value(margins).mean(-1)
 
     def step():
         with torch.inference_mode():
             margins, grads = evaluate()
-            optimizer.move({w: grads[name] for name, w in trained.items()}, per_trial(margins))
+            seen = None if scale_free else per_trial(margins)
+            optimizer.move({w: grads[name] for name, w in trained.items()}, seen)
 
-    def closure() -> Tensor | None:
+    def closure() -> Tensor:
         margins, grads = evaluate()
         for name, w in trained.items():
             w.grad = grads[name]
-        return per_trial(margins)
+        return per_trial(margins).sum()  # what these are the gradients of
 
     # Around a step torch runs its hooks and its profiler: an eighth of the time of a small one.
-    return step if isinstance(optimizer, TrialOptimizer) else partial(optimizer.step, closure)
+    return step if by_trial else partial(optimizer.step, closure)
 
 
 def _autograd(model, data, optimizer, loss: losses.Loss, softmax: Callable, batch_dims: int | None):
-    """The closure for optimizer.step: sets every gradient, returns the loss of each trial."""
+    """The closure for optimizer.step: sets every gradient, returns the loss, of each trial for ours."""
     forward = model
     if hasattr(model, "attention"):
         forward = partial(model, softmax=partial(softmax, batch_dims=batch_dims))
@@ -91,8 +111,9 @@ def _autograd(model, data, optimizer, loss: losses.Loss, softmax: Callable, batc
     def closure() -> Tensor:
         optimizer.zero_grad()
         per_trial = loss(data.y * forward(data), batch_dims).mean(-1)
-        per_trial.sum().backward()
-        return per_trial.detach()
+        total = per_trial.sum()
+        total.backward()
+        return (per_trial if isinstance(optimizer, TrialOptimizer) else total).detach()
 
     return closure
 
@@ -119,10 +140,11 @@ def fit(
     Args:
         model: maps the data to outputs f, (*trials, n); its parameters are changed in place.
         data: PointData or TokenData, same dtype and device as the model; one problem a trial, or one for all.
-        optimizer: over the model's parameters; any torch optimiser.
+        optimizer: over the model's parameters; any torch optimiser, which is shown the sum of the trials'
+            losses. One whose step needs that sum (LBFGS) trains a single model only.
         steps: number of steps, counted from the start of the first run where runs are resumed.
         loss: "logistic", "exponential", "linear", or a Loss.
-        record: quantities to keep, name -> function of the model returning a tensor.
+        record: quantities to keep, name -> function of the model returning a tensor, always of one shape.
         every: steps between records, or the steps to record at; None for about a hundred records. The start
             and the end are always recorded.
         progress: show one progress bar.
@@ -143,10 +165,22 @@ def fit(
         ValueError: arguments that do not fit together.
         FloatingPointError: the loss or the weights became NaN or infinite; says when and in which trials.
 
+    Whatever ends training early, Ctrl-C or an error, has the run up to its last record as ``.history``, with
+    the state of that moment, so that nothing recorded is lost and ``resume`` goes on from there:
+
+        try:
+            history = fit(...)
+        except KeyboardInterrupt as stopped:  # or afterwards: sys.last_value.history
+            history = stopped.history
+
+    It is None before the first record. The model itself may have been stopped in the middle of a step.
+
     Introduced in lesson 01.
     """
     loss = losses.get(loss)
     _check(model, data, optimizer, steps, every)
+    if taken := {"loss", "log_loss"} & set(record or {}):
+        raise ValueError(f"record names {sorted(taken)}, which fit records itself; choose another name")
     quantities = {
         "loss": lambda model: loss.value(data.y * model(data)).mean(-1),
         "log_loss": lambda model: loss.log_mean(data.y * model(data)),
@@ -162,8 +196,19 @@ def fit(
             return resume
     step = _stepper(model, data, optimizer, loss, softmax)
     base = [group["lr"] for group in optimizer.param_groups] if schedule is not None else []
-    kept: dict[str, list[Tensor]] = {name: [] for name in quantities}
-    recorded = []
+    kept: list[tuple[int, dict[str, Tensor]]] = []
+    state = (
+        None  # of the last record: its number, model, optimiser; set at once, so that Ctrl-C finds it whole
+    )
+
+    def so_far() -> History | None:
+        if state is None:
+            return resume
+        counted, *states = state
+        at, rows = zip(*kept[:counted], strict=True)
+        values = {name: torch.stack([row[name] for row in rows]) for name in quantities}
+        return joined(resume, History(torch.tensor(at), values, *states, settings))
+
     try:
         with tqdm(total=steps, initial=done, disable=not progress, unit="step") as bar:
             for target in at:
@@ -173,26 +218,26 @@ def fit(
                         _set_lr(optimizer, base, schedule(done), done)
                     step()
                     bar.update()
-                recorded.append(done)
                 with torch.no_grad():
-                    for name, quantity in quantities.items():
-                        kept[name].append(torch.as_tensor(quantity(model)).detach().clone())
-                    _check_finite(model, kept["loss"][-1], done)
+                    row = {k: torch.as_tensor(q(model)).detach().clone() for k, q in quantities.items()}
+                    _check_record(model, row, kept[0][1] if kept else row, done)
+                    _give_back(optimizer, base)
+                    kept.append((done, row))
+                    state = len(kept), copied(model.state_dict()), copied(optimizer.state_dict())
                     if stop is not None and torch.as_tensor(stop(model)).all():
                         break
+        return so_far()
+    except BaseException as error:
+        error.history = so_far()
+        raise
     finally:
-        for group, lr in zip(optimizer.param_groups, base, strict=False):
-            group["lr"] = lr
-    return joined(
-        resume,
-        History(
-            torch.tensor(recorded),
-            {name: torch.stack(values) for name, values in kept.items()},
-            copied(model.state_dict()),
-            copied(optimizer.state_dict()),
-            settings,
-        ),
-    )
+        _give_back(optimizer, base)
+
+
+def _give_back(optimizer: Optimizer, base: list[float]):
+    """Undo the schedule: the step lengths are the optimiser's own again."""
+    for group, lr in zip(optimizer.param_groups, base, strict=False):
+        group["lr"] = lr
 
 
 def _set_lr(optimizer: Optimizer, base: list[float], factor: float, step: int):
@@ -202,13 +247,26 @@ def _set_lr(optimizer: Optimizer, base: list[float], factor: float, step: int):
         group["lr"] = lr * factor
 
 
-def _check_finite(model: nn.Module, loss: Tensor, step: int):
+def _check_record(model: nn.Module, row: dict[str, Tensor], first: dict[str, Tensor], step: int):
+    for name, value in row.items():
+        if value.shape != first[name].shape:
+            raise ValueError(
+                f"record[{name!r}] returned shape {tuple(value.shape)} at step {step} and "
+                f"{tuple(first[name].shape)} before; expected one shape throughout"
+            )
+    loss = row["loss"]
     bad = ~loss.isfinite()
     for w in model.parameters():
         if w.shape[: loss.ndim] == loss.shape:
             bad = bad | ~w.detach().isfinite().flatten(loss.ndim).all(-1)
     if bad.any():
-        where = f" in trials {bad.nonzero().flatten().tolist()[:10]}" if loss.ndim else ""
+        trials = bad.nonzero()[:10]
+        where = f" in trials {(trials.flatten() if loss.ndim == 1 else trials).tolist()}" if loss.ndim else ""
+        if step == 0:
+            raise FloatingPointError(
+                f"the loss or the weights are NaN or infinite{where} before the first step; "
+                "look at the weights' start and the data's scale"
+            )
         raise FloatingPointError(
             f"training diverged{where}: the loss or the weights were NaN or infinite by step {step}; "
             "lower the step length, or look at the data's scale"

@@ -1,3 +1,8 @@
+import copy
+import dataclasses
+import pickle
+
+import numpy as np
 import pytest
 import torch
 
@@ -22,6 +27,11 @@ def test_seed_decides_the_tokens():
     assert torch.equal(first.X, again.X)
     assert not torch.equal(first.X, other.X)
     assert first.trials == ()
+
+
+def test_sizes_may_come_from_numpy_and_there_may_be_no_trials():
+    assert data.random_tokens(*np.array([2, 3, 4]), trials=np.int64(5)).X.shape == (5, 2, 3, 4)
+    assert data.random_tokens(2, 3, 4, trials=0).scores.shape == (0, 2, 3)
 
 
 def test_scores_and_optimal_follow_their_definition():
@@ -75,6 +85,10 @@ def good():
         ({"X": torch.ones(2, 3)}, "X must be a tensor of shape"),
         ({"X": torch.ones(2, 0, 4)}, "T = 0 tokens"),
         ({"keys": torch.ones(2, 3, 5)}, "keys has shape"),
+        (
+            {"X": torch.ones(0, 3, 4), "z": torch.ones(0, 4), "y": torch.ones(0)},
+            r"X has shape \(0, 3, 4\), so n = 0 sequences: a loss needs at least one",
+        ),
     ],
 )
 def test_bad_tokens_are_refused_with_a_reason(change, says):
@@ -92,8 +106,35 @@ def test_bad_tokens_are_refused_with_a_reason(change, says):
         (lambda: data.toy_joint(-0.1), "lift = -0.1; expected a finite number, 0 or more"),
         (lambda: data.PointData(torch.ones(3), torch.ones(3)), "X must be a tensor of shape"),
         (lambda: data.PointData(torch.ones(3, 2), torch.ones(2)), "y has shape"),
+        (lambda: data.PointData(torch.ones(0, 2), torch.ones(0)), "n = 0 points: a loss needs at least one"),
     ],
 )
 def test_bad_arguments_are_refused_with_a_reason(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+def test_keys_that_are_the_tokens_follow_them():
+    tokens = data.random_tokens(2, 3, 4)
+    for twin in (
+        tokens.to(dtype=torch.float32),
+        tokens.to(torch.float32),
+        tokens.to("cpu"),
+        dataclasses.replace(tokens, X=2 * tokens.X),
+        dataclasses.replace(tokens, y=-tokens.y),
+        data.TokenData(tokens.X, tokens.z, tokens.y, tokens.v, keys=tokens.X),
+        pickle.loads(pickle.dumps(tokens)),
+        copy.deepcopy(tokens),
+    ):
+        assert twin.keys is twin.X
+    assert tokens.to(torch.float32).keys.dtype == torch.float32
+
+
+def test_keys_of_their_own_stay_when_the_tokens_change():
+    tokens = data.random_tokens(2, 3, 4)
+    keyed = dataclasses.replace(tokens, X=2 * tokens.X, keys=tokens.X)  # a word for the old tokens keeps them
+    assert keyed.keys is tokens.X
+    assert dataclasses.replace(keyed, X=3 * tokens.X).keys is tokens.X
+    for twin in (keyed.to(torch.float32), pickle.loads(pickle.dumps(keyed))):
+        assert twin.keys is not twin.X
+        torch.testing.assert_close(2 * twin.keys, twin.X)

@@ -193,10 +193,47 @@ def test_geometry(device):
             geometry.bregman(W, W.roll(1, -1), p=3.0),
             geometry.margins(logits, chosen),
             geometry.support_tokens(logits, chosen),
+            geometry.support_tokens(logits, chosen.cpu(), lead=torch.ones(4, 5)),  # both may stay on the CPU
             geometry.locally_optimal(t.scores, logits, chosen),
+            geometry.locally_optimal(t.scores, logits, chosen, lead=torch.ones(4, 5)),
         ]
 
     (words, here), (same, there) = measure(CPU), measure(device)
     assert same.tolist() == words.tolist()
     for a, b in zip(there, here, strict=True):
         assert_same(a, b, device)
+
+
+@pytest.mark.parametrize("batch_dims", [None, 1, 2])
+def test_gradients_of_softmax_and_losses_beside_masks(device, batch_dims):
+    def gradients(place):
+        h = torch.tensor([[[0.0, 1.0, -math.inf], [2.0, 0.0, 1.0]]], dtype=torch.float64)
+        h = h.to(place).requires_grad_()
+        G = torch.tensor([1.0, 2.0, math.nan], dtype=torch.float64).to(place).expand(1, 2, 3)[:, :1]
+        G = torch.cat([G, torch.ones_like(G)], -2)
+        (first,) = torch.autograd.grad(softmax.softmax(h, batch_dims), h, G)
+        u = torch.ones(1, 2, dtype=torch.float64, device=place, requires_grad=True)
+        (slope,) = torch.autograd.grad(losses.logistic(u, batch_dims).sum(), u)
+        if batch_dims is not None:
+            return [first, slope]
+        (again,) = torch.autograd.grad(softmax.softmax(h)[..., 1].sum(), h, create_graph=True)
+        return [first, slope, *torch.autograd.grad(again[0, 1, 0], h)]
+
+    for there, here in zip(gradients(device), gradients(CPU), strict=True):
+        assert_same(there, here, device)
+
+
+def test_an_interrupted_run_keeps_its_history(device):
+    calls = iter(range(100))
+
+    def stop(model):
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        trained(device, MODELS["W"], stop=stop)
+    whole, _ = trained(device, MODELS["W"])
+    again, history = trained(device, MODELS["W"], resume=stopped.value.history)
+    assert torch.equal(again.W, whole.W)
+    assert history.steps.tolist() == [0, 10, 20, 30]

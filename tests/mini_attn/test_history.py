@@ -1,3 +1,9 @@
+import copy
+import os
+import pickle
+import signal
+import subprocess
+import sys
 from zipfile import ZipFile
 
 import pytest
@@ -158,3 +164,147 @@ def test_an_interrupted_save_leaves_the_old_file_alone(tmp_path, monkeypatch):
         first.save(tmp_path / "run.pt")
     assert torch.equal(History.load(tmp_path / "run.pt")["W"], first["W"])
     assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
+
+
+class Halted(Exception):
+    pass
+
+
+def halting(at, error, function=lambda m: m.W):
+    """`function`, but for its call number `at`, which raises."""
+    calls = iter(range(10**6))
+
+    def halted(argument):
+        if next(calls) == at:
+            raise error
+        return function(argument)
+
+    return halted
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Halted("a bug in a callback")])
+@pytest.mark.parametrize(
+    "callback",
+    [
+        lambda error: {"record": {"W": halting(4, error)}},
+        lambda error: {"schedule": halting(17, error, lambda t: t**-0.5)},
+        lambda error: {"stop": halting(3, error, lambda m: False)},
+    ],
+)
+@pytest.mark.parametrize("name", ["normalised", "adam"])
+def test_an_interrupted_run_keeps_its_records_and_can_be_resumed(name, callback, error):
+    options = {"make": OPTIMIZERS[name], "schedule": lambda t: t**-0.5}
+    whole, expected = run(40, **options)
+    with pytest.raises(type(error)) as stopped:
+        run(40, **{**options, **callback(error)})
+    kept = stopped.value.history
+    assert kept.steps.tolist() == [0, 5, 10, 15]
+    assert torch.equal(kept.model["W"], kept["W"][-1])
+    assert kept.optimizer["param_groups"][0]["lr"] == expected.optimizer["param_groups"][0]["lr"]
+    model, history = run(40, **options, resume=kept)
+    assert torch.equal(model.W, whole.W)
+    assert torch.equal(history.steps, expected.steps)
+    for quantity in ("loss", "log_loss", "W"):
+        assert torch.equal(history[quantity], expected[quantity])
+
+
+def test_a_resumed_run_that_is_interrupted_keeps_both_parts():
+    _, whole = run(40)
+    _, first = run(10)
+    for at, last in ((0, 10), (3, 25)):  # before its first record, and later
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            run(40, record={"W": halting(at, KeyboardInterrupt())}, resume=first)
+        kept = stopped.value.history
+        assert kept.steps.tolist() == list(range(0, last + 1, 5))
+        assert torch.equal(run(40, resume=kept)[1]["W"], whole["W"])
+
+
+def test_a_run_interrupted_before_its_first_record_has_no_history():
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        run(40, record={"W": halting(0, KeyboardInterrupt())})
+    assert stopped.value.history is None
+
+
+def test_one_diverging_trial_does_not_take_the_records_of_the_others():
+    scale = torch.tensor([1.0, 1e160], dtype=torch.float64)[:, None, None]
+    model = models.LinearClassifier(2, trials=2)
+    points = data.separable_points(12)
+    overlapping = data.PointData(scale * points.X, points.y.roll(1).expand(2, -1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(FloatingPointError, match=r"diverged in trials \[1\]") as diverged:
+        train.fit(model, overlapping, optimizer, 5, loss="exponential", progress=False)
+    kept = diverged.value.history
+    assert len(kept.steps)
+    assert kept["loss"].isfinite().all()
+    assert kept.model["w"].isfinite().all()
+
+
+def test_a_record_that_changes_its_shape_is_refused_when_it_does():
+    sizes = iter([2, 2, 3])
+    with pytest.raises(
+        ValueError, match=r"record\['x'\] returned shape \(3,\) at step 10 and \(2,\)"
+    ) as ended:
+        run(40, record={"x": lambda m: torch.zeros(next(sizes))})
+    assert ended.value.history.steps.tolist() == [0, 5]
+
+
+INTERRUPTED = """
+import torch
+from mini_attn import data, models, optim, train
+
+tokens = data.random_tokens(6, 8, 10, trials=100, seed=3)
+model = models.CrossAttention(10, trials=100)
+step = {"lr": 0.1, "batch_dims": 1}
+options = {"schedule": train.growing, "every": 10, "progress": False}
+
+def fit(steps, resume=None, **more):
+    model = models.CrossAttention(10, trials=100)
+    optimizer = optim.NormalizedGD(model.parameters(), **step)
+    return train.fit(model, tokens, optimizer, steps, resume=resume, **options, **more)
+
+def begun(model):
+    if model.W.any():
+        print("begun", flush=True)
+    return False
+
+try:
+    fit(10**7, stop=begun)
+except KeyboardInterrupt as stopped:
+    kept = stopped.history
+end = int(kept.steps[-1])
+assert end >= 10, end
+whole, resumed = fit(end + 20), fit(end + 20, resume=kept)
+assert torch.equal(resumed.model["W"], whole.model["W"])
+assert torch.equal(resumed["loss"], whole["loss"])
+print("resumed")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent so on POSIX only")
+def test_ctrl_c_keeps_the_run():
+    with subprocess.Popen([sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=120)[0]
+    assert said.splitlines()[-1] == "resumed"
+
+
+def test_a_file_cut_short_is_named(tmp_path):
+    run(5)[1].save(tmp_path / "run.pt")
+    whole = (tmp_path / "run.pt").read_bytes()
+    for part in (b"", whole[:100], whole[:-100], b"text"):
+        (tmp_path / "cut.pt").write_bytes(part)
+        with pytest.raises(ValueError, match=r"cut\.pt holds no History"):
+            History.load(tmp_path / "cut.pt")
+    with pytest.raises(FileNotFoundError):
+        History.load(tmp_path / "none.pt")
+
+
+def test_what_a_run_is_made_of_travels_to_other_processes():
+    model, history = run(10)
+    optimizer = OPTIMIZERS["normalised"](model.parameters())
+    for travel in (copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))):
+        there_model, there_optimizer = travel((model, optimizer))
+        assert there_optimizer.param_groups[0]["params"][0] is there_model.W
+        there = train.fit(there_model, travel(tokens), there_optimizer, 5, progress=False)
+        assert torch.equal(there["loss"][0], travel(history)["loss"][-1])

@@ -1,7 +1,8 @@
+import numpy as np
 import pytest
 import torch
 
-from mini_attn import data, models
+from mini_attn import data, losses, models
 
 tokens = data.random_tokens(n=3, T=4, d=5, trials=2, seed=1)
 
@@ -105,3 +106,45 @@ def test_start_is_copied_and_zero_by_default():
 def test_bad_arguments_are_refused_with_a_reason(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: models.CrossAttention(4, trials=2.5), r"trials = \(2\.5,\); expected None, a whole number"),
+        (lambda: models.CrossAttention(4, trials=(2, -1)), r"trials = \(2, -1\)"),
+        (
+            lambda: models.LinearClassifier(4)(data.random_tokens(3, 3, 4)),
+            r"LinearClassifier reads PointData, X \(\.\.\., n, d\); got TokenData with X of shape \(3, 3",
+        ),
+        (
+            lambda: models.CrossAttention(2)(data.separable_points(4)),
+            "CrossAttention reads TokenData, .*; got PointData",
+        ),
+    ],
+)
+def test_data_and_trials_of_the_wrong_kind_are_refused(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
+
+
+def test_sizes_may_come_from_numpy():
+    model = models.FactoredAttention(np.int64(4), np.int64(2), trials=np.int64(3))
+    assert model.K.shape == (3, 4, 2)
+
+
+def test_second_derivatives_reach_the_weights():
+    tokens = data.random_tokens(3, 4, 2, seed=1)
+
+    def ours(p):
+        outputs = torch.func.functional_call(models.PromptAttention(2), {"p": p}, (tokens,))
+        return losses.logistic(tokens.y * outputs).mean()
+
+    def plain(p):
+        attention = torch.softmax((tokens.keys @ p[:, None]).squeeze(-1), -1)
+        return torch.nn.functional.softplus(-tokens.y * (attention * tokens.values).sum(-1)).mean()
+
+    p = torch.tensor([0.5, -1.0], dtype=torch.float64)
+    hessian = torch.autograd.functional.hessian(ours, p)
+    torch.testing.assert_close(hessian, torch.autograd.functional.hessian(plain, p))
+    assert hessian.abs().min() > 1e-4

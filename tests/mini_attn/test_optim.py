@@ -142,3 +142,32 @@ def test_state_dict_restores_the_settings():
 def test_bad_arguments_are_refused_with_a_reason(make, says):
     with pytest.raises(ValueError, match=says):
         make([nn.Parameter(torch.zeros(3))])
+
+
+def test_a_matrix_of_nan_leaves_the_other_trials_alone():
+    start = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ends = []
+    for spoilt in (False, True):
+        w = start.clone().requires_grad_()
+        w.grad = start.flip(0)
+        if spoilt:
+            w.grad[1, 0, 0] = torch.nan
+        optim.SpectralDescent([w], lr=0.1, batch_dims=1).step()
+        ends.append(w.detach())
+    torch.testing.assert_close(ends[1][[0, 2]], ends[0][[0, 2]])
+    assert ends[1][1].isnan().all()
+
+
+@pytest.mark.parametrize("name", ["NormalizedGD", "SpectralDescent", "MirrorDescent"])
+@pytest.mark.parametrize("spoilt", [1e-200, 1e200, torch.nan])
+def test_no_digit_of_a_trial_depends_on_another(name, spoilt):
+    start = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    more = {"p": 3} if name == "MirrorDescent" else {}
+    ends = []
+    for factor in (1.0, spoilt):
+        w = start.clone().requires_grad_()
+        w.grad = start.flip(0)
+        w.grad[1] *= factor
+        getattr(optim, name)([w], lr=0.1, batch_dims=1, **more).step()
+        ends.append(w.detach()[[0, 2]])
+    assert torch.equal(*ends)

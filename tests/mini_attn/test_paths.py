@@ -125,3 +125,88 @@ def test_models_that_do_not_fit_are_refused():
     path = regularization_path(models.PromptAttention(5, trials=4), tokens, [1.0], max_steps=1)
     with pytest.raises(KeyError, match=r"'W' is not on this path; it has \['p'\]"):
         path["W"]
+
+
+def full_rank(d, trials):
+    return models.FactoredAttention(d, d, trials=trials)
+
+
+@pytest.mark.parametrize("make", [models.PromptAttention, models.CrossAttention, full_rank])
+@pytest.mark.parametrize("radius", [1e-290, 1e-160, 1e160, 1e300])
+def test_no_radius_over_or_underflows(make, radius):
+    tokens = benign_tokens(3, 3, 4, trials=4, seed=3)
+    near = [1e-9] if radius < 1 else [1e-9, radius]
+    path = regularization_path(make(4, trials=4), tokens, near, max_steps=1000)
+    name = "p" if make is models.PromptAttention else "W"
+    if radius < 1:  # on so small a ball the loss is linear: all of them have one direction
+        tiny = regularization_path(make(4, trials=4), tokens, [radius])
+        torch.testing.assert_close(tiny[name] / radius, path[name] / 1e-9, rtol=0, atol=1e-4)
+        assert (tiny.residual <= 1e-6).all()
+        return
+    unit = path[name][-1] / radius
+    length = torch.linalg.svdvals(unit).sum(-1) if make is full_rank else unit.flatten(1).norm(dim=1)
+    torch.testing.assert_close(length, torch.ones_like(length))
+    assert (path.residual[-1] > 0.01).all()  # rounding decides which token pulls, and the residual says so
+
+
+def test_a_large_ball_entered_from_its_centre_is_not_called_solved():
+    tokens = benign_tokens(3, 4, 16, trials=5, seed=1)
+    for dtype, radius in ((torch.float64, 1e300), (torch.float32, 1e20)):
+        path = regularization_path(
+            models.PromptAttention(16, trials=5, dtype=dtype), tokens.to(dtype), [radius]
+        )
+        length = path["p"][0].div(radius).norm(dim=-1)
+        assert ((path.residual[0] > 0.1) | ((length - 1).abs() < 1e-5)).all()
+
+
+def test_float32_carries_small_and_large_radii():
+    tokens = benign_tokens(3, 4, 16, trials=5, seed=1).to(torch.float32)
+    model = models.PromptAttention(16, trials=5, dtype=torch.float32)
+    path = regularization_path(model, tokens, [1e-30, 1e-3, 1.0, 10.0, 1e20])
+    assert (path.residual[:4] <= 1e-6).all()
+    lengths = torch.stack([(p / R).norm(dim=-1) for p, R in zip(path["p"], path.radii.tolist(), strict=True)])
+    torch.testing.assert_close(lengths, torch.ones_like(lengths))
+    assert (path.residual[4] > 0.01).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "radii", "says"),
+    [
+        (torch.float32, [1.0, 1e39], r"radii go from 1 to 1e\+39; weights of dtype float32 carry"),
+        (torch.float32, [1e-33, 1.0], "from 9.86e-32 to 3.4e"),
+        (torch.float64, [1e-300], "weights of dtype float64 carry radii from 1e-292 to 1.8e"),
+    ],
+)
+def test_radii_that_the_dtype_cannot_carry_are_refused(dtype, radii, says):
+    toy = data.toy_one_sequence().to(dtype)
+    with pytest.raises(ValueError, match=says):
+        regularization_path(models.PromptAttention(2, dtype=dtype), toy, radii)
+
+
+def test_a_start_outside_of_the_ball_is_projected():
+    for scale in (1.0, 1e200, 1e307):
+        model = models.PromptAttention(2, init=scale * torch.tensor([3.0, 4.0]).double())
+        path = regularization_path(model, data.toy_one_sequence(), [2.0], max_steps=0)
+        torch.testing.assert_close(path["p"], torch.tensor([[1.2, 1.6]], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("make", [models.CrossAttention, full_rank])
+def test_a_trial_whose_logits_overflow_leaves_the_others_alone(make):
+    tokens = benign_tokens(3, 3, 4, trials=4, seed=3)
+    keys = tokens.keys.clone()
+    keys[1] *= 1e305
+    spoilt = data.TokenData(tokens.X, tokens.z, tokens.y, tokens.v, keys=keys)
+    expected, path = (
+        regularization_path(make(4, trials=4), t, [1.0, 1e8], max_steps=50, tol=0.0) for t in (tokens, spoilt)
+    )
+    others = [0, 2, 3]
+    torch.testing.assert_close(path["W"][:, others], expected["W"][:, others])
+    torch.testing.assert_close(path.residual[:, others], expected.residual[:, others])
+    assert path.residual[1, 1] == math.inf
+    assert path["W"].isfinite().all()
+
+
+def test_trials_that_do_not_fit_are_refused_with_a_reason():
+    tokens = data.random_tokens(3, 4, 5, trials=4, seed=5)
+    with pytest.raises(ValueError, match=r"the model has trials \(2,\), the data \(4,\)"):
+        regularization_path(models.PromptAttention(5, trials=2), tokens, [1.0])

@@ -105,3 +105,12 @@ def test_weights_draw_each_path_and_the_line_that_theory_gives(ax):
     np.testing.assert_allclose(other.get_xydata(), 2 * X)
     assert (one.get_label(), other.get_label()) == ("one", "other")
     assert one.get_marker() != other.get_marker()
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(ValueError, match=r"labels y must be -1 or \+1; found 0"):
+        plots.points(np.ones((2, 2)), np.array([0, 1]))
+    for w in ([0.0, 0.0], [np.nan, 1.0], [1.0, 2.0, 3.0]):
+        with pytest.raises(ValueError, match=r"boundary needs weights w of shape \(2,\)"):
+            plots.boundary(w)
+    assert plt.get_fignums() == []

@@ -133,3 +133,87 @@ def test_gradient_sums_to_zero_in_every_row():
     G = torch.randn(50, 7, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
     grad = gradient(softmax, h, G)
     assert grad.sum(-1).abs().max() <= 1e-15 * grad.abs().max()
+
+
+@pytest.mark.parametrize("function", [softmax, textbook_softmax])
+def test_second_derivatives_agree_with_finite_differences(function):
+    h = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    assert torch.autograd.gradgradcheck(function, (h.requires_grad_(),))
+
+
+def test_the_hessian_is_not_zero_behind_a_sum():
+    """The incoming gradient then has no graph of its own: torch asks for nothing, and must get it."""
+    h = 3 * torch.randn(5, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
+    v = torch.tensor([1.0, 1.0, 1.0, 0.5, -2.0], dtype=torch.float64)  # with ties
+    expected = torch.autograd.functional.hessian(lambda h: torch.softmax(h, -1) @ v, h)
+    assert expected.abs().max() > 1e-3
+    for function in (softmax, textbook_softmax):
+        hessian = torch.autograd.functional.hessian(lambda h, f=function: f(h) @ v, h)
+        torch.testing.assert_close(hessian, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_third_derivatives_and_equal_scores():
+    def third(function, G):
+        h = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64, requires_grad=True)
+        first = torch.autograd.grad(function(h, -1), h, G, create_graph=True)[0]
+        second = torch.autograd.grad(first[0], (h, G), create_graph=True)
+        return [*second, *torch.autograd.grad(second[0][1] + second[1][2], h)]
+
+    for values in ([1.0, 1.0, 1.0], [1.0, 2.0, 1.0]):  # the gradient vanishes with equal scores, its own not
+        ends = []
+        for function in (torch.softmax, lambda h, _: softmax(h)):
+            ends.append(third(function, torch.tensor(values, dtype=torch.float64, requires_grad=True)))
+        for ours, torchs in zip(*ends, strict=True):
+            torch.testing.assert_close(ours, torchs, rtol=1e-12, atol=1e-15)
+        assert ends[1][1].abs().min() > 1e-3
+
+
+def test_saturated_second_derivatives_keep_their_digits():
+    # two tokens: u_0 = s_0 s_1 (G_0 - G_1), du_0/dh_0 = s_0 s_1 (s_1 - s_0) (G_0 - G_1)
+    h = torch.tensor([50.0, 0.0], dtype=torch.float64, requires_grad=True)
+    s = softmax(h)
+    first = torch.autograd.grad(s @ torch.tensor([1.0, 0.3], dtype=torch.float64), h, create_graph=True)[0]
+    second = torch.autograd.grad(first[0], h)[0]
+    torch.testing.assert_close(second, first[0] * torch.tensor([-1.0, 1.0]).double(), rtol=1e-12, atol=0)
+    assert first[0] > 0
+
+
+def test_a_log_scaled_gradient_has_no_second_derivative():
+    h = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(
+        RuntimeError, match=r"batch_dims = 1 asks for a log-scaled gradient.*leave batch_dims"
+    ):
+        torch.autograd.grad(softmax(h, 1)[0, 0], h, create_graph=True)
+
+
+def test_every_row_may_be_a_trial():
+    """A row that is saturated must not take its neighbours' gradients away."""
+    h = torch.tensor([[0.0, -5000.0, -4000.0], [0.0, 1.0, 2.0], [-0.5, 0.0, 0.5]], dtype=torch.float64)
+    G = torch.tensor([1.0, 0.5, -1.0], dtype=torch.float64).expand(3, 3)
+    scaled = gradient(softmax, h, G, batch_dims=1)
+    alone = torch.stack([gradient(softmax, row, G[0], batch_dims=0) for row in h])
+    assert torch.equal(scaled, alone)
+    assert (scaled.abs().amax(-1) > 0.1).all()
+    ratio = (scaled / gradient(softmax, h, G))[1:]
+    torch.testing.assert_close(ratio, ratio[:, :1].expand_as(ratio))
+
+
+@pytest.mark.parametrize("batch_dims", [None, 0, 1])
+@pytest.mark.parametrize("held", [1e17, torch.inf, -torch.inf, torch.nan])
+def test_what_masked_tokens_hold_does_not_matter(held, batch_dims):
+    h = torch.tensor([[0.0, 0.0, -torch.inf], [0.0, 1.0, -torch.inf]], dtype=torch.float64)
+    G = torch.tensor([[1.0, 2.0, held], [1.0, 2.0, held]], dtype=torch.float64)
+    grad = gradient(softmax, h, G, batch_dims=batch_dims)
+    assert torch.equal(grad, gradient(softmax, h, G.nan_to_num(0, 0, 0).clamp(max=2), batch_dims=batch_dims))
+    assert (grad[:, 2] == 0).all()
+    if batch_dims is None:
+        torch.testing.assert_close(grad[0], torch.tensor([-0.25, 0.25, 0.0], dtype=torch.float64))
+
+
+def test_a_row_of_nan_leaves_the_other_trials_alone():
+    h = torch.tensor([[torch.nan, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    G = torch.tensor([[1.0, 2.0], [1.0, 2.0]], dtype=torch.float64)
+    for batch_dims in (None, 1):
+        grad = gradient(softmax, h, G, batch_dims=batch_dims)
+        assert grad[0].isnan().all()
+        assert torch.equal(grad[1:], gradient(softmax, h[1:], G[1:], batch_dims=batch_dims))

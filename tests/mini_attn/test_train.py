@@ -1,7 +1,8 @@
+import numpy as np
 import pytest
 import torch
 
-from mini_attn import data, geometry, models, optim, svm, train
+from mini_attn import data, geometry, losses, models, optim, svm, train
 from mini_attn.softmax import softmax as stable_softmax
 from mini_attn.softmax import textbook_softmax
 
@@ -183,6 +184,14 @@ def attempt(
     [
         ({"steps": -1}, "steps = -1"),
         ({"every": 0}, "every = 0"),
+        ({"every": 0.5}, "every = 0.5; expected a number of steps between records, at least 1, or the steps"),
+        ({"record": {"loss": lambda m: m.p}}, r"record names \['loss'\], which fit records itself"),
+        ({"trials": 2}, r"the model has trials \(2,\), the data \(3,\)"),
+        (
+            {"make": lambda m: torch.optim.LBFGS(m.parameters())},
+            "LBFGS takes its steps by one .* has 3 trials",
+        ),
+        ({"make": lambda m: optim.PolyakGD(m.parameters())}, "batch_dims = 0; build it with batch_dims=1"),
         ({"loss": "hinge"}, "loss = 'hinge'"),
         ({"make": lambda m: optim.NormalizedGD(m.parameters(), 0.1)}, "build it with batch_dims=1"),
         (
@@ -226,3 +235,91 @@ def test_training_follows_the_winners_as_they_change():
         ends.append(model.W.detach())
     assert switches > 20
     torch.testing.assert_close(*ends, rtol=1e-6, atol=1e-6)
+
+
+def test_lbfgs_trains_a_single_problem():
+    single = data.random_tokens(3, 4, 5, seed=2)
+
+    def models_of_one():
+        return [
+            models.PromptAttention(5),
+            models.CrossAttention(5),
+            models.CrossAttention(5, trials=1),
+            models.FactoredAttention(5, 2),
+            models.PromptAttention(5, head=models.LinearHead(5, init=single.v)),
+        ]
+
+    for model, twin in zip(models_of_one(), models_of_one(), strict=True):
+        lbfgs = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4, tolerance_change=0)
+        history = train.fit(model, single, lbfgs, 5, progress=False)
+        by_hand = torch.optim.LBFGS(twin.parameters(), lr=0.1, max_iter=4, tolerance_change=0)
+
+        def closure(twin=twin, by_hand=by_hand):
+            by_hand.zero_grad()
+            loss = losses.logistic(single.y * twin(single)).mean()
+            loss.backward()
+            return loss
+
+        for _ in range(5):
+            by_hand.step(closure)
+        for w, other in zip(model.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(w, other, rtol=1e-6, atol=1e-9)
+        assert (history["loss"][-1] < history["loss"][0]).all()
+
+
+def test_a_model_that_many_trials_share_is_one_problem():
+    """What its optimiser is shown is the sum of the trials' losses, whose gradient it gets."""
+    for softmax in (stable_softmax, lambda logits, batch_dims: stable_softmax(logits, batch_dims)):
+        shared = models.PromptAttention(4)
+        lbfgs = torch.optim.LBFGS(shared.parameters(), line_search_fn="strong_wolfe")
+        loss = train.fit(shared, tokens, lbfgs, 1, progress=False, softmax=softmax)["loss"]
+        assert loss.shape == (2, 3)
+        assert loss[1].sum() < loss[0].sum() - 0.1
+    seen = []
+
+    class Watched(torch.optim.SGD):
+        def step(self, closure=None):
+            seen.append(super().step(closure))
+
+    model = models.PromptAttention(4, trials=3)
+    history = train.fit(model, tokens, Watched(model.parameters(), lr=0.1), 1, progress=False)
+    torch.testing.assert_close(seen[0], history["loss"][0].sum())
+
+
+def test_a_run_that_never_began_says_so():
+    model = models.PromptAttention(4, trials=3, init=torch.tensor([[0.0], [torch.nan], [0.0]]))
+    optimizer = optim.NormalizedGD(model.parameters(), 0.1, 1)
+    with pytest.raises(
+        FloatingPointError, match=r"in trials \[1\] before the first step; look at the weights'"
+    ):
+        train.fit(model, tokens, optimizer, 5, progress=False)
+
+
+def test_trials_in_two_dimensions_are_named_by_both():
+    wide = data.TokenData(*(getattr(tokens, part).expand(2, *getattr(tokens, part).shape) for part in "Xzyv"))
+    start = torch.zeros(2, 3, 4)
+    start[1, 2] = torch.nan
+    model = models.PromptAttention(4, trials=(2, 3), init=start)
+    with pytest.raises(FloatingPointError, match=r"in trials \[\[1, 2\]\] before"):
+        train.fit(model, wide, optim.NormalizedGD(model.parameters(), 0.1, 2), 5, progress=False)
+
+
+def test_numbers_of_steps_may_come_from_numpy():
+    history = attempt(steps=np.int64(4), every=np.int64(2))
+    assert history.steps.tolist() == [0, 2, 4]
+
+
+def test_any_module_trains_with_any_torch_optimiser():
+    class Plain(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 1, dtype=torch.float64)
+
+        def forward(self, data):
+            return self.layer(data.X).squeeze(-1)
+
+    for make in (torch.optim.SGD, torch.optim.Adam, torch.optim.LBFGS):
+        model = Plain()
+        history = train.fit(model, points, make(model.parameters(), lr=0.1), 5, progress=False)
+        assert history["loss"][-1] < history["loss"][0]
+        assert history["loss"].shape == (6,)
