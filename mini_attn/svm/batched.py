@@ -28,7 +28,7 @@ def solve_batched(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[T
     for many problems of up to a few hundred rows.
 
     Args:
-        problem: a batch with one leading dimension and unit rows, float64.
+        problem: a batch with one leading dimension and rows near unit length, float64.
         norm: as `parse_norm` returns it.
         tol: relative gap that ends the work on a problem.
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mini_attn.svm.newton import iterate
+from mini_attn.svm.newton import iterate, room
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.rows import gram
 
@@ -26,7 +26,7 @@ def solve_box(
     alpha_k + beta_k = 1 for each k (norm 1) or sum_k alpha_k + beta_k = 1 (norm inf).
 
     Args:
-        problem: a batch with one leading dimension and unit rows, float64.
+        problem: a batch with one leading dimension and rows near unit length, float64.
         norm: 1 or inf.
         tol: relative gap that ends the work on a problem.
         W, dual: the Euclidean solution.
@@ -43,7 +43,7 @@ def solve_box(
     alpha, beta = torch.full_like(w, share), torch.full_like(w, share)
     lam = dual * share / problem.adjoint(dual).flatten(1).abs().amax(-1, keepdim=True)
     lam = torch.where(free, lam, lam.clamp_min(0) + 0.1 * lam.abs().mean(-1, keepdim=True))
-    s = torch.where(free, 0.0, (problem.forward(W) - problem.r).clamp_min(0) + 0.1)
+    s = torch.where(free, 0.0, (problem.forward(W) - problem.r).clamp_min(0) + room(problem.r))
 
     def candidate(problem, w, t, s, lam, alpha, beta):
         return w.reshape(-1, *shape[1:]), lam, t.sum(-1) if norm == 1 else t[:, 0]

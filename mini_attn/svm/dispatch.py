@@ -17,11 +17,11 @@ from mini_attn.svm.exact import certified_exactly, solve_exact
 from mini_attn.svm.farkas import refuted
 from mini_attn.svm.large import solve_large
 from mini_attn.svm.nnls import solve_nnls
-from mini_attn.svm.norms import Norm, matrix_norm, parse_norm
+from mini_attn.svm.norms import Norm, dual_norm, matrix_norm, parse_norm
 from mini_attn.svm.problem import LARGE, HardMarginProblem
 from mini_attn.svm.reference import solve_cvxpy
 from mini_attn.svm.repair import repaired
-from mini_attn.svm.solution import BEYOND, HOPELESS, Solution, certify, violation
+from mini_attn.svm.solution import BEYOND, HOPELESS, ROUNDING, Solution, certify, rank_one_size, violation
 from mini_attn.svm.units import Units, to_units, unmet
 
 METHODS = {
@@ -118,10 +118,15 @@ class _Answers:
         _, self.dual[index], _, self.reach[index] = certify(units.unit[index], self.W[index], rays, norm)
         self.infeasible[index], self.gap[index] = True, 0.0
 
-    def sharpen(self, index: Tensor, problem: HardMarginProblem, W: Tensor, dual: Tensor, norm: Norm) -> None:
+    def sharpen(
+        self, index: Tensor, problem: HardMarginProblem, W: Tensor, dual: Tensor, norm: Norm, tol: float
+    ) -> None:
         """Where nothing but rounding may be in the way, judge candidates, one for each number in index,
         without it."""
-        if len(index):
+        terms = ROUNDING * (dual.abs() * rank_one_size(problem, dual_norm(norm))).sum(-1)
+        lost = terms > 1e-3 * tol * matrix_norm(torch.nan_to_num(problem.adjoint(dual)), dual_norm(norm))
+        if lost.any():
+            index, problem, W, dual = index[lost], problem[lost], W[lost], dual[lost]
             dual, gap = certified_exactly(problem, W, dual, norm)
             self.keep(index, W, dual, gap, self.reach[index])
 
@@ -153,8 +158,8 @@ def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answe
             found.refute(left[suspect], units, rays[suspect], norm)
         rough = torch.isin(tried, found.open(tol))
         tried, part = tried[rough], part[rough]
-        found.sharpen(tried, part, *(x[rough] for x in first), norm)
-        found.sharpen(tried, part, found.W[tried], found.dual[tried], norm)
+        found.sharpen(tried, part, *(x[rough] for x in first), norm, tol)
+        found.sharpen(tried, part, found.W[tried], found.dual[tried], norm, tol)
     return found
 
 
@@ -219,10 +224,9 @@ def _solution(
     sure = 4 * limits.eps * torch.linalg.matrix_norm(rounded)[:, None] if dtype == torch.float32 else 0.0
     turned = ((unit.r > 0) & (unit.forward(rounded) <= sure)).any(-1)
 
-    # A W that this dtype cannot hold is out of reach too.
-    beyond = ~fits | (found.gap.isinf() & (found.reach >= BEYOND))
-    none = infeasible | beyond
-    gap = torch.where(beyond | turned | ~dual.isfinite().all(-1), torch.inf, found.gap)
+    beyond = found.gap.isinf() & (found.reach >= BEYOND)
+    none = infeasible | beyond | ~fits
+    gap = torch.where(beyond | turned | ~fits, torch.inf, found.gap)
     status = np.where(((gap <= tol) & (missed <= tol)).cpu(), "optimal", "stopped")
     status = np.where(beyond.cpu(), "unreachable", status)
     status = np.where(infeasible.cpu(), "infeasible", status)

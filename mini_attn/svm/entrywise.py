@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mini_attn.svm.newton import iterate
+from mini_attn.svm.newton import iterate, room
 from mini_attn.svm.norms import matrix_norm
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.rows import gram
@@ -29,7 +29,7 @@ def solve_entrywise(
     side whose derivative stays finite. Either way one m x m Cholesky factor serves a step.
 
     Args:
-        problem: a batch with one leading dimension and unit rows, float64.
+        problem: a batch with one leading dimension and rows near unit length, float64.
         norm: p, not 1, 2 or inf.
         tol: relative gap that ends the work on a problem.
         W, dual: the Euclidean solution.
@@ -72,7 +72,7 @@ def _newton(problem: HardMarginProblem, p: float, tol: float, W: Tensor, dual: T
     power = problem.adjoint(dual).abs().pow(q).sum((-2, -1)).clamp_min(1e-300)
     lam = dual * ((dual * r).sum(-1) / power).clamp_min(1e-300).pow(1 / (q - 1))[:, None]
     lam = torch.where(free, lam, lam.clamp_min(0) + 0.1 * lam.abs().mean(-1, keepdim=True))
-    s = torch.where(free, 0.0, (problem.forward(W) - r).clamp_min(0) + 0.1)
+    s = torch.where(free, 0.0, (problem.forward(W) - r).clamp_min(0) + room(r))
     W, *rest = iterate(
         lambda problem, W, s, lam: _step(problem, p, W, s, lam),
         lambda problem, W, s, lam: (W, lam, (lam * (problem.r + s)).sum(-1)),

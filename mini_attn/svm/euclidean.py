@@ -29,7 +29,7 @@ def solve_euclidean(
     sets once more.
 
     Args:
-        problem: a batch with one leading dimension and unit rows, float64.
+        problem: a batch with one leading dimension and rows near unit length, float64.
         norm: "fro".
         tol: relative gap that ends the work on a problem.
         guess: rows that may support W. Default: those that a few gradient steps on the dual leave in it.

@@ -24,7 +24,8 @@ def solve_exact(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tens
     Rows at an angle theta from opposite have a W of length 1 / theta and weights of size 1 / theta^2: Gram
     matrices square the condition number, and even <A_j, W> loses its digits to rounding as 1 / theta nears
     1e16. Here nothing is lost, and where no W exists the ray is exact. Choose it for small problems that
-    nothing else decides; it takes milliseconds, and gives up beyond 1,000 entries or 20 rows that hold exactly.
+    nothing else decides; it takes milliseconds, and gives up beyond 1,000 entries or 20 rows that hold
+    exactly.
 
     Args:
         problem: a batch with one leading dimension, float64.

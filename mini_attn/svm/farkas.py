@@ -96,7 +96,7 @@ def _absorbed(problem: HardMarginProblem, ray: Tensor) -> tuple[Tensor, Tensor]:
 def _exact(
     problem: HardMarginProblem, b: Tensor, right: Tensor, power: Tensor, ray: Tensor, among: Tensor
 ) -> Tensor | None:
-    """The second way, for one problem: the ray of the heavier rows in rational arithmetic, if they have one."""
+    """The second way, for one problem: a ray of the heavier rows in rational arithmetic, or None."""
     used = torch.nonzero(among & ((ray.abs() > LIGHT * ray.abs().amax()) | problem.is_equality))[:, 0]
     if not 0 < len(used) * problem.a.shape[-1] * b.shape[-1] <= ENTRIES:
         return None

@@ -38,7 +38,7 @@ def solve_large(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tens
     that share b_j in equal runs (attention problems) are passed over as one batched product with W b_j.
 
     Args:
-        problem: a batch with one leading dimension and unit rows, float64.
+        problem: a batch with one leading dimension and rows near unit length, float64.
         norm: "fro".
         tol: relative gap that ends the work on a problem.
 

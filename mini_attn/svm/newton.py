@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from mini_attn.svm.norms import Norm, dual_norm
@@ -32,7 +33,7 @@ def iterate(
         step: returns one change for each tensor of the state, already shortened.
         candidate: candidate(problem, *state) returns W (B, d1, d2), dual (B, m) and the method's own
             objective (B,).
-        problem: a batch with one leading dimension, unit rows and float64.
+        problem: a batch with one leading dimension and rows near unit length, float64.
         state: tensors with one leading dimension.
         norm: as `parse_norm` returns it.
         tol: relative gap.
@@ -75,3 +76,11 @@ def iterate(
             for x, dx in zip(state, moves, strict=True)
         )
     return best_W, best_dual, best_gap, steps
+
+
+def room(r: Float[Tensor, "B m"]) -> Float[Tensor, "B 1"]:
+    """The slack that rows start with where W has length 1: a tenth, or of the right-hand sides if small.
+
+    They are where every W is long, and rows with much more slack than they ask for would hide it.
+    """
+    return 0.1 * r.abs().amax(-1, keepdim=True).clamp_max(1.0)

@@ -22,7 +22,7 @@ def solve_nnls(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Tens
     grows with m^3.
 
     Args:
-        problem: a batch with one leading dimension and unit rows, float64.
+        problem: a batch with one leading dimension and rows near unit length, float64.
         norm: "fro" only.
         tol: unused, the method is finite.
 

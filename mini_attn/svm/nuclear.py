@@ -35,7 +35,7 @@ def solve_nuclear(
     out to be violated, all rows start over.
 
     Args:
-        problem: a batch with one leading dimension and unit rows, float64.
+        problem: a batch with one leading dimension and rows near unit length, float64.
         norm: "nuc".
         tol: relative gap that ends the work on a problem.
         W, dual: the Euclidean solution, near 1 in size.
@@ -74,25 +74,37 @@ def solve_nuclear(
 
 
 def certified_rank(problem: HardMarginProblem, solution: Solution) -> Int[Tensor, "*batch"]:
-    """Rank of the nuclear-norm solution, read off the dual: how many singular values of S = sum_j
-        lambda_j A_j are 1.
+    """A bound on the rank of every nuclear-norm solution, read off the dual: how many singular values of
+    S = sum_j lambda_j A_j are 1.
 
-        sum of singular values of W* outside the k leading directions of S  <=  gap ||W*||_* / (1 -
-            sigma_{k+1}(S))
+        sum of singular values of W* outside the k leading directions of S
+            <=  gap ||W*||_* / (1 - sigma_{k+1}(S))
 
     holds for every optimal W*. Values above 1 - sqrt(gap) are counted, so what lies outside is at most a
-    share sqrt(gap) of ||W*||_*. No threshold on W is involved.
+    share sqrt(gap) of ||W*||_*: no W* has a larger rank, but for that share. No threshold on W is involved.
+    The bound is the rank itself where strict complementarity holds, as it does for data in general position:
+    a W has as many singular values that are not 0. Data with many ties (one-hot tokens) may lack it; then a
+    smaller tol, or other weights, may give another bound, and the solutions have several ranks.
 
     Args:
         problem: with b.
         solution: of `solve(problem, norm="nuc")`.
 
     Returns:
-        (...,) ranks; 0 where W = 0, -1 where the problem is infeasible.
+        (...,) ranks; 0 where W = 0, -1 where there is no W.
+
+    Raises:
+        ValueError: a problem without b, whose unknown is a vector; a solution in another norm.
 
     Source: Watson, "Characterization of the subdifferential of some matrix norms" (1992), with complementary
         slackness. Introduced in lesson 04.
     """
+    if problem.b is None:
+        raise ValueError(
+            "a problem without b has a vector w, and that has no rank; expected one for a matrix W"
+        )
+    if solution.norm != "nuc":
+        raise ValueError(f'the solution is in norm {solution.norm!r}; expected solve(problem, norm="nuc")')
     gap = solution.gap.clamp_min(torch.finfo(solution.gap.dtype).eps)
     values = torch.linalg.svdvals(problem.adjoint(solution.dual))
     rank = (values > 1 - gap.sqrt()[..., None]).sum(-1)

@@ -19,7 +19,7 @@ def solve_cvxpy(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Ten
     """min N(W) s.t. <A_j, W> >= r_j (= where equality), as it is written. Choose it to check another method.
 
     Args:
-        problem: a batch with one leading dimension and unit rows, float64.
+        problem: a batch with one leading dimension and rows near unit length, float64.
         norm: as `parse_norm` returns it.
         tol: unused: the interior-point method goes as far as it can.
 

@@ -27,7 +27,7 @@ def repaired(
     nothing but such a step tells it.
 
     Args:
-        problem: a batch with one leading dimension and unit rows, float64.
+        problem: a batch with one leading dimension and rows near unit length, float64.
         W: candidates that nearly satisfy it, in any norm.
 
     Returns:

@@ -27,7 +27,8 @@ ADVICE = {
     "tell whether a longer one does: some rows contradict each other up to rounding. Treat it as infeasible, "
     "or look for rows that are nearly opposite",
     "stopped": "the gap is still above tol; raise tol, try another method, or look for rows that nearly "
-    "contradict each other",
+    "contradict each other; where the gap is inf, W or the sign of a margin may be beyond the dtype: use "
+    "float64",
 }
 
 
@@ -58,7 +59,7 @@ class Solution:
             "optimal": gap and violation are at most tol, and <A_j, W> > 0 wherever r_j > 0;
             "infeasible": proved, for the floats that were given;
             "unreachable": no W of norm below `bound`, `BEYOND` times what any one row asks for;
-            "stopped": none of these.
+            "stopped": none of these, or the dtype cannot hold W.
         iterations: (...,) steps of the method; 0 where none was needed.
         seconds: wall time of the whole batch.
         norm: N, "fro", "nuc", "spectral" or p, as it was solved: for vectors the first three are "fro".
@@ -146,7 +147,7 @@ def certify(
     longer than the sum that rounding matters, the gap grows by as much.
 
     Args:
-        problem: a batch with one leading dimension, with b, unit rows.
+        problem: a batch with one leading dimension, with b, rows near unit length.
         W: (B, d1, d2) candidates; NaN where the method has none.
         dual: (B, m) candidates.
         norm: as `parse_norm` returns it.

@@ -22,7 +22,7 @@ def to_spans(problem: HardMarginProblem) -> tuple[HardMarginProblem, Tensor, Ten
     keeps as many columns as the problem in it that needs most.
 
     Args:
-        problem: a batch with one leading dimension and unit rows, with b.
+        problem: a batch with one leading dimension, with b.
 
     Returns:
         problem with a (B, m, k1), b (B, m, k2); P (B, d1, k1), Q (B, d2, k2). Weights on the rows

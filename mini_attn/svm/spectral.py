@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mini_attn.svm.newton import iterate
+from mini_attn.svm.newton import iterate, room
 from mini_attn.svm.nuclear import inside, inverse, largest_step, off_diagonal, symmetric
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.rows import normal_matrix
@@ -30,7 +30,7 @@ def solve_spectral(
     the price of this norm: choose it for d1 d2 up to a few hundred.
 
     Args:
-        problem: a batch with one leading dimension and unit rows, float64.
+        problem: a batch with one leading dimension and rows near unit length, float64.
         norm: "spectral".
         tol: relative gap that ends the work on a problem.
         W, dual: the Euclidean solution, near 1 in size.
@@ -47,7 +47,7 @@ def solve_spectral(
 
     t = 1.5 * torch.linalg.matrix_norm(W, 2)
     Z = torch.eye(d, dtype=W.dtype, device=W.device).expand(B, d, d) / d
-    s = torch.where(free, 0.0, (problem.forward(W) - problem.r).clamp_min(0) + 0.1)
+    s = torch.where(free, 0.0, (problem.forward(W) - problem.r).clamp_min(0) + room(problem.r))
     lam = torch.where(free, 0.0, 1.0 / m).to(W)
 
     def candidate(problem, W, t, Z, s, lam):

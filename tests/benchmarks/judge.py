@@ -7,6 +7,7 @@ import operator
 from fractions import Fraction
 
 import numpy as np
+
 from mini_attn.svm import rational
 
 LONG = np.longdouble
