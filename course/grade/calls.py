@@ -1,8 +1,9 @@
 """The system calls that a sandbox does without, as a program for the kernel (seccomp, "classic BPF").
 
-Closed are: keyrings, which all processes of a user share; memory that belongs to no process, so that nobody can
-count it (memfd, System V); namespaces and mounts; every socket but those between the sandbox's own processes; and
-doors into the kernel that no exercise needs (io_uring, bpf, ptrace, ...). The caller gets an ordinary error.
+Closed are: keyrings, which all processes of a user share; memory that belongs to no process, so that nobody
+can count it (memfd, System V); namespaces and mounts; every socket but those between the sandbox's own
+processes; and doors into the kernel that no exercise needs (io_uring, bpf, ptrace, ...). The caller gets an
+ordinary error.
 """
 
 from __future__ import annotations

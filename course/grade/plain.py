@@ -27,7 +27,9 @@ class TooLarge(ValueError):
     """A value that takes more than `SIZE`."""
 
 
-def encode(value: Any, depth: int = 0, room: list[int] | None = None) -> dict | str | int | float | bool | None:
+def encode(
+    value: Any, depth: int = 0, room: list[int] | None = None
+) -> dict | str | int | float | bool | None:
     """Turn a value into JSON-able data; what is not plain becomes the name of its type.
 
     Raises:
@@ -79,7 +81,7 @@ def parse(raw: bytes, parts: int) -> Any:
 
 
 def readable(text: Any, length: int) -> str:
-    """The beginning of a stranger's text for people and databases: no NUL, nothing that is not a character."""
+    """The beginning of a stranger's text for people and databases: no NUL, no half characters."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text)[:length])
 
 

@@ -52,7 +52,7 @@ class Report:
 
     @property
     def timed_out(self) -> bool:
-        """Whether something was stopped by the clock, which neighbours that keep the machine busy can cause."""
+        """Whether something was stopped by the clock, which neighbours on a busy machine can cause."""
         errors = [answer.error or "" for answers in self.answers.values() for answer in answers]
         stopped = any(error.startswith("TimeIsUp") for error in [*errors, *self.cell_errors.values()])
         return stopped or TIMEOUT in self.problems.values()

@@ -1,9 +1,9 @@
 """The program inside the sandbox: runs a student's cells, calls their functions, reports plain data.
 
-It reads JSON from standard input, the cells in one line and, once they have run, the inputs of the exercises in
-another; it writes JSON events, a line each, to what was its standard output. From the moment the first student
-cell runs, nothing in this process is to be trusted; the other side of the pipe (`protocol.py`) knows that.
-Standard library, IPython and numpy only: nothing else of the course is in here.
+It reads JSON from standard input, the cells in one line and, once they have run, the inputs of the
+exercises in another; it writes JSON events, a line each, to what was its standard output. From the moment
+the first student cell runs, nothing in this process is to be trusted; the other side of the pipe
+(`protocol.py`) knows that. Standard library, IPython and numpy only: nothing else of the course is in here.
 """
 
 from __future__ import annotations

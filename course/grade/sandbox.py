@@ -1,7 +1,7 @@
 """Running a student's notebook where it can harm nobody: bubblewrap, resource limits and a watchdog.
 
-What happens in there is decided by `runner.py`, `walls.py` makes the walls, `usage.py` counts what is used, and
-`protocol.py` reads what comes out without believing any of it; this file starts, watches and ends.
+What happens in there is decided by `runner.py`, `walls.py` makes the walls, `usage.py` counts what is used,
+and `protocol.py` reads what comes out without believing any of it; this file starts, watches and ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the processes of a sandbox use together, counted from outside: memory by every door, and files.
 
-Limits of the kernel's own count per process, so that many small processes, or memory that is no process's own,
-would get past them.
+Limits of the kernel's own count per process, so that many small processes, or memory that is no process's
+own, would get past them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def usage(pid: int, exact: bool = False) -> tuple[int, int]:
 
     Args:
         pid: of the bubblewrap process that was started; what it started is looked at.
-        exact: count once what processes share with each other, so that a pool of workers is no worse than one.
-            That takes longer; without it the memory is an upper bound.
+        exact: count once what processes share, so that a pool of workers is no worse than one. That takes
+            longer; without it the memory is an upper bound.
     """
     try:
         processes = [child.pid for child in psutil.Process(pid).children(recursive=True)]

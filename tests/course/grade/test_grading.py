@@ -86,7 +86,7 @@ def test_moved_renamed_split_and_repeated_answers_count(submit, tmp_path):
     assert any("is called quadrat instead of square" in note for note in notes(tmp_path, "renamed"))
     assert any("@exercise was missing" in note for note in notes(tmp_path, "bare"))
     assert any("the last one counts" in note for note in notes(tmp_path, "twice"))
-    assert any("restored" in note for note in notes(tmp_path, "no_imports"))
+    assert any("restored" in note for note in notes(tmp_path, submission.identity("no imports")))
 
 
 def test_a_wrong_first_exercise_does_not_cost_the_second(submit, tmp_path):
