@@ -34,6 +34,7 @@ __all__ = ["Answer", "GraderError", "Limits", "Report", "Sandbox", "SandboxMissi
 HERE = Path(__file__).parent
 _NUMBERS = itertools.count(os.getpid())  # two graders begin at different ones
 GRACE = 5.0  # seconds between the alarm inside and the kill outside
+COMPARING = 10.0  # seconds for all answers of a submission, which `plain.SIZE` bounds, and for the end
 START = 60.0  # seconds until the first cell, on a busy machine
 
 
@@ -55,6 +56,11 @@ class Limits:
     disk_bytes: int = 256 * 2**20
     files: int = 10_000
     output_bytes: int = 32 * 2**20
+
+    @property
+    def longest(self) -> float:
+        """Seconds that a submission costs at most: tried twice if neighbours were there, and compared."""
+        return 2 * (self.total_seconds + COMPARING)
 
 
 class Sandbox:
