@@ -77,8 +77,10 @@ def _patient(work: Callable) -> Callable:
         for pause in (*PAUSES, None):
             try:
                 return work(*arguments, **keywords)
-            except SQLAlchemyError as error:
-                if pause is None or not isinstance(error, IntegrityError | OperationalError):
+            except (SQLAlchemyError, api.InvalidEntry) as error:
+                if pause is None or not isinstance(
+                    error, IntegrityError | OperationalError | api.InvalidEntry
+                ):
                     reason = str(getattr(error, "orig", None) or error).splitlines()[0]
                     raise GraderError(f"the gradebook could not be read or written: {reason}") from error
                 time.sleep(pause)
