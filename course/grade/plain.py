@@ -19,7 +19,7 @@ DTYPES = {f"<{kind}{size}" for kind in "iuf" for size in (2, 4, 8)} | {"|b1", "|
 DEPTH = 8  # lists in lists
 TEXT = 2000  # characters of a string
 BIGGEST = 10**18  # of an integer
-SIZE = 2**19  # bytes of a whole value, where an entry of a list counts ENTRY; a lesson's answer has 2,000
+SIZE = 2**17  # bytes of a whole value, where an entry of a list counts ENTRY; a lesson's answer has 2,000
 ENTRY = 32
 
 
@@ -39,6 +39,7 @@ def encode(
     if value is None or type(value) is bool:
         return value
     if type(value) is str:
+        _take(room, len(value[:TEXT]))
         return value[:TEXT]
     if type(value) is int and abs(value) <= BIGGEST:
         return value

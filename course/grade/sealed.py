@@ -26,7 +26,7 @@ def seal(target: Path, withheld: list[str]) -> None:
     shutil.copytree(source, target / "mini_attn", ignore=shutil.ignore_patterns("__pycache__"))
     paths = (target / "mini_attn").rglob("*.py")
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
-    used = _used(trees)
+    before = _unused(trees)
     for name in withheld:
         path, inside = _locate(target, name)
         tree = trees.get(path, ast.Module([], []))
@@ -35,23 +35,31 @@ def seal(target: Path, withheld: list[str]) -> None:
             raise ValueError(f"{name} is not a function of mini_attn; correct `withheld` in the exercise")
         says = f"{name} is withheld while this lesson is graded: write it yourself"
         function.body = ast.parse(f"raise NotImplementedError({says!r})").body
-    while gone := used - (left := _used(trees)):
-        used = left
+    while gone := [node for node in _unused(trees) if node not in before]:
         for tree in trees.values():
-            tree.body = [node for node in tree.body if not (_private(node) and node.name in gone)]
+            tree.body = [node for node in tree.body if node not in gone]
     for path, tree in trees.items():
         path.write_text(ast.unparse(tree) + "\n", encoding="utf-8")
 
 
-def _used(trees: dict[Path, ast.Module]) -> set[str]:
-    """Every name that some code of the library mentions; imports alone do not count."""
+def _unused(trees: dict[Path, ast.Module]) -> list[ast.stmt]:
+    """The private functions and classes that nothing but themselves mentions."""
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    elsewhere = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    elsewhere |= {node.name for node in nodes if isinstance(node, ast.alias)}
+    return [
+        node
+        for tree in trees.values()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and node.name.startswith("_")
+        and node.name not in elsewhere
+        and not any(_mentions(other, node.name) for other in tree.body if other is not node)
+    ]
 
 
-def _private(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name.startswith("_")
+def _mentions(tree: ast.AST, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
 
 
 def _locate(target: Path, name: str) -> tuple[Path, list[str]]:
