@@ -196,23 +196,23 @@ def _attempts(waiting: list, lesson: released.Lesson, cases: dict, sandbox: Sand
     Whoever ran out of time beside others is tried once more alone: neighbours may have kept the machine busy.
     """
     late = []
-    with ThreadPoolExecutor(jobs) as pool, tqdm(total=len(waiting), unit="submission") as bar:
+    with (
+        ThreadPoolExecutor(jobs) as pool,
+        contextlib.ExitStack() as interrupted,
+        tqdm(total=len(waiting), unit="submission") as bar,
+    ):
+        interrupted.callback(pool.shutdown, wait=False, cancel_futures=True)
+        interrupted.callback(sandbox.ended.set)  # before the pool waits for what runs in it
         running = {pool.submit(attempt, one, lesson, cases, sandbox): (one, key) for one, key in waiting}
-        try:
-            for done in as_completed(running):
-                if done.result().timed_out and min(jobs, len(waiting)) > 1:
-                    late.append(running[done])
-                    continue
-                yield *running[done], done.result()
-                bar.update()
-            for one, key in late:
-                yield one, key, attempt(one, lesson, cases, sandbox)
-                bar.update()
-        except BaseException:
-            sandbox.ended.set()  # else the pool waits until each has run out of time
-            raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        for done in as_completed(running):
+            if done.result().timed_out and min(jobs, len(waiting)) > 1:
+                late.append(running[done])
+                continue
+            yield *running[done], done.result()
+            bar.update()
+        for one, key in late:
+            yield one, key, attempt(one, lesson, cases, sandbox)
+            bar.update()
 
 
 def _number(seed: str, id: str) -> int:

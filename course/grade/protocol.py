@@ -108,10 +108,11 @@ class Listener:
             self.report.cell_errors[index] = plain.readable(event.get("error"), 300)
 
     def _registered(self, kind: str, id: str, event: dict) -> None:
-        cell, marks = event.get("cell"), self.report.registered.setdefault(id, [])
-        mark = cell, plain.readable(event.get("name"), 60)
-        possible = kind == "registered" and type(cell) is int and 0 <= cell < self.cells
-        if possible and len(marks) < 100 and mark not in marks:
+        cell = event.get("cell")
+        if kind != "registered" or type(cell) is not int or not 0 <= cell < self.cells:
+            return
+        marks, mark = self.report.registered.setdefault(id, []), (cell, plain.readable(event.get("name"), 60))
+        if len(marks) < 100 and mark not in marks:
             marks.append(mark)
 
     def _exercise(self, kind: str, id: str, event: dict) -> None:

@@ -9,13 +9,13 @@ import time
 import psutil
 import pytest
 
-from course.grade import grading, submission
+from course.grade import grading, sandbox, submission
 from course.grade.sandbox import Limits
 
 LIMITS = Limits(
-    cell_seconds=3,
-    exercise_seconds=2,
-    total_seconds=20,
+    cell_seconds=6,
+    exercise_seconds=6,
+    total_seconds=90,
     memory_bytes=2**29,
     disk_bytes=2**28,
     files=3000,
@@ -128,7 +128,7 @@ ATTACKS = {
     "the inputs in a note": (
         [
             square(
-                "tell(event='cell-error', index=0, error=repr(x.tolist()))\n"
+                "tell(event='cell-error', index=3, error=repr(x.tolist()))\n"
                 "tell(event='registered', id='99.1', cell=1, name=repr(x.tolist()))\nreturn x"
             )
         ],
@@ -263,15 +263,16 @@ def hand_in(submit):
 
 
 WORKERS = square(
-    "import multiprocessing, time\nhoard = np.ones(2**25)\n"  # 256 MB that seven processes share
-    "with multiprocessing.get_context('fork').Pool(6) as pool:\n"
-    "    pool.map(time.sleep, [0.3] * 6)\n    return np.array(pool.map(abs, x.tolist())) ** 2"
+    "import multiprocessing, time\nhoard = np.ones(2**24)\n"  # 128 MB that five processes share
+    "with multiprocessing.get_context('fork').Pool(4) as pool:\n"
+    "    pool.map(time.sleep, [0.3] * 4)\n    return np.array(pool.map(abs, x.tolist())) ** 2"
 )
 
 
 def test_hostile_submissions_gain_nothing_and_harm_nobody(hand_in, small, tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr(sandbox, "GRACE", 1.0)
     seen, draw = [], grading._number
     monkeypatch.setattr(grading, "_number", lambda *a: seen.append(draw(*a)) or seen[-1])
     start = time.monotonic()
