@@ -88,7 +88,7 @@ class Listener:
         kind, id, index = event["event"], event.get("id"), event.get("index")
         if self.stage == "starting":
             self.stage = "cells"
-        if kind == "done":
+        if kind == "done" or self.stage == "done":
             self.stage = "done"
         elif kind == "cells-done":
             self.stage = "exercises"

@@ -250,11 +250,11 @@ class _Watch:
                     return reason
                 if self.listener.stage == "done":
                     return None
-                if self.listener.stage == "exercises" and inputs:
+                if not unsent and self.process.stdin in selector.get_map():
+                    selector.unregister(self.process.stdin)
+                if not unsent and self.listener.stage == "exercises" and inputs:
                     unsent, inputs = memoryview(inputs), b""
                     selector.register(self.process.stdin, selectors.EVENT_WRITE)
-                elif not unsent and self.process.stdin in selector.get_map():
-                    selector.unregister(self.process.stdin)
 
     def _for(self, seconds: float) -> float:
         return min(time.monotonic() + seconds, self.end)
