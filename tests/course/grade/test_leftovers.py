@@ -20,8 +20,10 @@ from course.grade.sandbox import GraderError, Sandbox
 SOURCES = Path(__file__).parents[3]
 LOOP = '@exercise("99.1")\ndef square(x):\n    while True: pass'
 GRADER = """
+import signal
 import sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 sys.path.insert(0, {sources!r})
 from course import exercises
 from course.grade import grading, released
