@@ -1,4 +1,4 @@
-"""Forty hostile submissions among honest ones, graded in one go as an instructor would."""
+"""Thirty-eight attacks and nine hostile names among honest students, graded in one go."""
 
 import base64
 import os
