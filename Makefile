@@ -10,7 +10,7 @@ help:
 	@echo "make learn   prepare .venv, copy the lessons to my-lessons/, open JupyterLab on lesson 01"
 	@echo "             make learn ARGS=\"--no-browser --port=8899\" passes options to JupyterLab"
 	@echo "make test    run the unit tests, the browser tests and every notebook"
-	@echo "make grade   grade submissions: make grade ARGS=\"SUBMISSIONS --lesson 06 --seed SECRET\""
+	@echo "make grade   grade submissions: make grade ARGS=\"SUBMISSIONS --lesson 06 --seed-file FILE --out DIR\""
 	@echo "make release make a lesson's assignment for nbgrader: make release ARGS=\"06 --out DIR\""
 	@echo "make build   rebuild lessons/ and solutions/ from course/source; one of them: make build ARGS=05"
 	@echo "make bench   measure solvers and training (about ten minutes; a GPU is found): make bench ARGS=--quick"

@@ -1,7 +1,7 @@
 """`python -m course release LESSON --out DIR`: a lesson as an nbgrader assignment.
 
-DIR becomes an nbgrader course folder: source/ for the instructor, release/ for the students, a configuration
-with which nbgrader works on it, and a gradebook that knows the assignment.
+DIR becomes an nbgrader course folder: source/ for the instructor, release/ for the students, submitted/ for
+what they hand in, a configuration with which nbgrader works on it, and a gradebook that knows the assignment.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from course import exercises
 from course.build import Folders
 from course.files import write
 from course.grade import gradebook, released
+from course.grade.inert import inert
 from course.grade.released import Lesson
 from course.grade.submission import Submission
+from course.grade.walls import GraderError
 from course.grade.written import answers, places
 from course.notebook import ANSWER, TODO, from_source, to_text, without_outputs
 
@@ -56,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         made = release(options.lesson, options.out, options.gradebook, options.force)
-    except (ValueError, OSError) as error:
+    except (GraderError, ValueError, OSError) as error:
         print(f"Nothing was released: {error}", file=sys.stderr)
         return 1
     print(f"Released lesson {options.lesson}. Hand out {made}.")
@@ -103,6 +105,7 @@ def release(number: str, folder: Path, database: str | None = None, force: bool 
         path.rename(next(kept for kept in names if not kept.exists()))
     for path, text in texts.items():
         write(path, text)
+    (folder / "submitted").mkdir(exist_ok=True)
     if database and config in texts:
         config.chmod(0o600)  # the URL may hold a password
     return handed_out
@@ -134,7 +137,7 @@ def autograded(lesson: Lesson, submission: Submission, folder: Path) -> Path:
         cells[lesson.cell_ids[id]].source = code
     wrote, position = answers(lesson, submission), places(notebook)
     for spec in reversed(exercises.written(lesson.number)):
-        notebook.cells[position[spec.id]].source = _harmless(wrote[spec.id]) or "*No answer.*"
+        notebook.cells[position[spec.id]].source = inert(wrote[spec.id]) or "*No answer.*"
         rubric = "\n".join(f"- {points:g}: {text}" for points, text in spec.rubric)
         notice = f"**Rubric for {spec.id}** ({spec.points:g} points)\n\n{rubric}"
         name = f"rubric-{position[spec.id]}"
@@ -159,13 +162,6 @@ def _cell_of(id: str, name: str, lesson: Lesson, submission: Submission) -> int 
     marked = [number for number, (_, code) in enumerate(submission.cells) if defines.search(code)]
     same = [number for number, (cell, _) in enumerate(submission.cells) if cell == lesson.cell_ids[id]]
     return (marked or same or [None])[-1]
-
-
-def _harmless(markdown: str) -> str:
-    """A student's markdown without HTML, links and pictures: they could run scripts for whoever marks it."""
-    # spaces make text of them, and change neither formulas nor what code looks like
-    text = re.sub(r"<(?=[A-Za-z/!?])", "< ", markdown)
-    return re.sub(r"\](?=[(:\[])", "] ", text).replace(r"\href", r"\text")
 
 
 def _source(lesson: Lesson) -> NotebookNode:

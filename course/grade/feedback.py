@@ -19,6 +19,7 @@ STATES = {
     "stopped": "✗ stopped",
     "missing": "- missing",
     "not attempted": "- not attempted",
+    "failed": "- not graded: the grader failed",
     "manual": "… to be marked by a person",
 }
 

@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import hashlib
 import io
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from alembic.script import ScriptDirectory
 from nbgrader import api, dbutil
 from sqlalchemy import create_engine, inspect, text
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from course import exercises
 from course.files import write
 from course.grade.marking import Mark
 from course.grade.released import Lesson
+from course.grade.walls import GraderError
 
 COURSE = "mini_attn"
+PAUSES = (0.1, 0.3, 1.0, 3.0)  # seconds between tries where another program writes to the same gradebook
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,26 @@ def assignment(lesson: Lesson) -> str:
     return f"lesson_{lesson.number}"
 
 
+def _patient(work: Callable) -> Callable:
+    """Do a piece of work again if another program came in between; what was done already stays so."""
+
+    @functools.wraps(work)
+    def wrapper(*arguments, **keywords):
+        for pause in (*PAUSES, None):
+            try:
+                return work(*arguments, **keywords)
+            except (SQLAlchemyError, api.InvalidEntry) as error:
+                if pause is None or not isinstance(
+                    error, IntegrityError | OperationalError | api.InvalidEntry
+                ):
+                    reason = str(getattr(error, "orig", None) or error).splitlines()[0]
+                    raise GraderError(f"the gradebook could not be read or written: {reason}") from error
+                time.sleep(pause)
+
+    return wrapper
+
+
+@_patient
 def register(url: str, lesson: Lesson) -> None:
     """Make the assignment, its notebook and its cells known to the gradebook; again, nothing changes.
 
@@ -74,12 +98,14 @@ def register(url: str, lesson: Lesson) -> None:
 
     Raises:
         ValueError: not a database URL; or a person has already marked an exercise that the lesson lost.
+        GraderError: the database cannot be written, as for the others here.
     """
     with _open(url) as db:
         _register(db, lesson)
         db.commit()
 
 
+@_patient
 def record(
     url: str,
     lesson: Lesson,
@@ -104,6 +130,8 @@ def record(
             for cell, grade, comment in _entries(db, lesson, notebook):
                 if not cell.written:
                     _score(grade, given[cell.id].points)
+                    if given[cell.id].state == "failed" and grade.manual_score is None:
+                        grade.needs_manual_grade = True
                     comment.auto_comment = "\n".join(given[cell.id].says)
                 elif answers is None:
                     grade.needs_manual_grade = grade.manual_score is None
@@ -112,6 +140,7 @@ def record(
             db.commit()
 
 
+@_patient
 def final(url: str, lesson: Lesson, rows: dict[str, list[Mark]]) -> dict[str, list[Mark]]:
     """The marks that count: the grader's, changed and completed by what a person entered.
 
@@ -132,6 +161,24 @@ def final(url: str, lesson: Lesson, rows: dict[str, list[Mark]]) -> dict[str, li
         return result
 
 
+@_patient
+def rename(url: str, old: str, new: str) -> None:
+    """Give all that the gradebook has under a student's old id to the new one, unless that has a row."""
+    with _open(url) as db:
+        person = db.get(api.Student, old)
+        if person is None or db.get(api.Student, new) is not None:
+            return
+        fields = {name: getattr(person, name) for name in ("first_name", "last_name", "email", "lms_user_id")}
+        successor = api.Student(id=new, **fields)
+        db.add(successor)
+        for handed_in in list(person.submissions):
+            handed_in.student = successor
+        db.flush()
+        db.delete(person)
+        db.commit()
+
+
+@_patient
 def export(url: str, lesson: Lesson, path: Path) -> None:
     """Write the scores of all students, a person's marks included, as CSV in one step.
 

@@ -1,6 +1,6 @@
-"""`python -m course grade SUBMISSIONS/ --seed SECRET --lesson 06 --out results/`: from notebooks to marks.
+"""`python -m course grade SUBMISSIONS --lesson 06 --seed-file FILE --out COURSE`: from notebooks to marks.
 
-Each student's result is one file, results/students/ID.json, written in one step. What is there and still
+Each student's result is one file, COURSE/students/ID.json, written in one step. What is there and still
 fits the submission, the seed and the exercises is not graded again, so an interrupted run goes on where it
 stopped. Scores, feedback pages and the gradebook are made from these files.
 """
@@ -8,11 +8,11 @@ stopped. Scores, feedback pages and the gradebook are made from these files.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import inspect
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -23,10 +23,12 @@ from tqdm import tqdm
 
 from course import compare, release, specification
 from course.files import write
-from course.grade import feedback, gradebook, marking, released, submission, written
+from course.grade import feedback, former, gradebook, marking, released, submission, trying, written
+from course.grade.leftovers import claim
 from course.grade.marking import Mark
-from course.grade.sandbox import GraderError, Limits, Report, Sandbox
+from course.grade.sandbox import GraderError, Limits, Sandbox
 from course.grade.submission import Submission
+from course.grade.trying import Result, attempt
 
 UNSAFE = """
 ########################################################################################
@@ -57,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         rows = grade(
             options.submissions,
             options.lesson,
-            options.seed or options.seed_file.read_text(encoding="utf-8").strip(),
+            options.seed_file.read_text(encoding="utf-8") if options.seed is None else options.seed,
             options.out,
             options.jobs,
             options.gradebook,
@@ -70,7 +72,10 @@ def main(arguments: list[str] | None = None) -> int:
         print("Stopped; the same command goes on from here.", file=sys.stderr)
         return 130
     print(f"Graded {len(rows)} submissions; scores in {options.out / 'scores.csv'}.")
-    return 0
+    failed = [student for student, marks in rows.items() if any(mark.state == "failed" for mark in marks)]
+    if failed:
+        print(f"The grader failed on {', '.join(failed)}; they wait for a person, or for another run.")
+    return 1 if failed else 0
 
 
 def grade(
@@ -102,128 +107,112 @@ def grade(
         GraderError: the grader itself failed. What was finished is kept.
         ValueError: no such lesson, no submissions, or no number of jobs.
     """
-    lesson = released.lesson(number)
+    lesson, seed = released.lesson(number), seed.strip()
+    if not seed:
+        raise ValueError("the seed is empty; draw one as the instructor's guide says")
     if jobs < 1:
         raise ValueError(f"jobs = {jobs}; expected at least 1 submission at a time")
     handed_in = submission.find(folder, lesson)
     if not handed_in:
         raise ValueError(f"{folder} holds no folders or notebooks of students")
+    database = database or release.default_database(out)
+    with claim(out):
+        former.rename(out / "students", handed_in, database)
+        results = _results(handed_in, lesson, seed, out / "students", jobs, unsafe, limits)
+        return _publish(handed_in, lesson, results, out, database)
+
+
+def _results(
+    handed_in: list[Submission],
+    lesson: released.Lesson,
+    seed: str,
+    students: Path,
+    jobs: int,
+    unsafe: bool,
+    limits: Limits,
+) -> dict[str, Result]:
+    """Each student's result: what was kept and still holds, or else from the sandbox."""
     cases = {spec.id: spec.draw(_number(seed, spec.id)) for spec in lesson.specs}
-    students = out / "students"
-    students.mkdir(parents=True, exist_ok=True)
     waiting, results = [], {}
     for one in handed_in:
         key = _key(one, lesson, seed, limits)
-        known = _load(students / f"{one.student}.json", key)
+        known = _load(students / f"{one.student}.json", None if one.unclear else key)
         if known is None:
             waiting.append((one, key))
         else:
-            results[one.student] = known
+            results[one.student] = replace(known, stays=one.unclear)
     if waiting:
         with Sandbox(lesson.withheld, limits, unsafe) as sandbox:
-            for one, key, marks in _grade_all(waiting, lesson, cases, sandbox, jobs):
-                results[one.student] = marks, one.notes
-                record = {"key": key, "marks": [asdict(mark) for mark in marks], "notes": one.notes}
-                write(students / f"{one.student}.json", json.dumps(record, indent=1))
-    database = database or release.default_database(out)
-    rows = {one.student: results[one.student][0] for one in handed_in}
-    answers = {one.student: written.answers(lesson, one) for one in handed_in}
-    gradebook.record(database, lesson, rows, answers)
-    rows = gradebook.final(database, lesson, rows)
-    gradebook.export(database, lesson, out / "scores.csv")
-    title = f"Lesson {number}: {_title(lesson)}"
+            for one, key, result in _attempts(waiting, lesson, cases, sandbox, jobs):
+                results[one.student] = result
+                record = {"key": key, "marks": [asdict(m) for m in result.marks], "notes": result.notes}
+                if result.kept and not one.unclear:
+                    write(students / f"{one.student}.json", json.dumps(record, indent=1))
+    return results
+
+
+def _publish(
+    handed_in: list[Submission],
+    lesson: released.Lesson,
+    results: dict[str, Result],
+    out: Path,
+    database: str,
+) -> dict[str, list[Mark]]:
+    """Write the gradebook, the scores, and each student's page and notebook for marking."""
+    rows, answers = {one.student: results[one.student].marks for one in handed_in}, {}
     for one in handed_in:
-        page = feedback.page(one.student, title, rows[one.student], results[one.student][1])
-        write(out / "feedback" / f"{one.student}.html", page)
-        release.autograded(lesson, one, out)
+        with _alone(one, rows, lesson):
+            answers[one.student] = written.answers(lesson, one)
+    changed = {student: marks for student, marks in rows.items() if not results[student].stays}
+    gradebook.record(database, lesson, changed, answers)
+    rows = gradebook.final(database, lesson, rows)
+    title = f"Lesson {lesson.number}: {_title(lesson)}"
+    for one in handed_in:
+        result = results[one.student]
+        with _alone(one, rows, lesson):
+            notes = result.notes + ([f"not graded again: {one.problem}"] if result.stays else [])
+            page = feedback.page(one.student, title, rows[one.student], notes)
+            write(out / "feedback" / f"{one.student}.html", page)
+            if not result.stays:
+                release.autograded(lesson, one, out)
+    gradebook.export(database, lesson, out / "scores.csv")
     return rows
 
 
-def _grade_all(waiting, lesson, cases, sandbox, jobs) -> Iterator[tuple[Submission, str, list[Mark]]]:
-    """Grade several at once, each in a sandbox of its own."""
-    # the threads only wait for sandboxes; marking, which runs the references, stays in this one
-    with ThreadPoolExecutor(jobs) as pool, tqdm(total=len(waiting), unit="submission") as bar:
-        running = {pool.submit(_run, one, lesson, cases, sandbox): (one, key) for one, key in waiting}
-        try:
-            for done in as_completed(running):
-                one, key = running[done]
-                report = done.result()
-                if report is None:
-                    marks = marking.nothing(lesson, f"Nothing could be graded: {one.problem}.")
-                else:
-                    _note(one, lesson, report)
-                    marks = marking.mark(lesson, report, cases)
-                    _forgive(one, lesson, cases, sandbox, marks)
-                yield one, key, marks
-                bar.update()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+@contextlib.contextmanager
+def _alone(one: Submission, rows: dict[str, list[Mark]], lesson: released.Lesson) -> Iterator[None]:
+    """Keep to one student what fails because of their submission."""
+    try:
+        yield
+    except (OSError, GraderError):
+        raise
+    except Exception as error:
+        rows[one.student] = trying.failure(lesson, error)
 
 
-def _run(one: Submission, lesson: released.Lesson, cases: dict, sandbox: Sandbox) -> Report | None:
-    if one.problem is not None:
-        return None
-    before = submission.prelude(one, lesson)
-    if before:
-        one.notes.append("cells of the lesson that others build on were missing; they were restored")
-    exercises = {spec.id: (lesson.functions[spec.id], cases[spec.id]) for spec in lesson.specs}
-    report = sandbox.call([*before, *(code for _, code in one.cells)], exercises)
-    return _renumbered(report, len(before))
+def _attempts(waiting: list, lesson: released.Lesson, cases: dict, sandbox: Sandbox, jobs: int) -> Iterator:
+    """Each submission with its key and its result, as they are done; several at once.
 
-
-def _forgive(one: Submission, lesson: released.Lesson, cases: dict, sandbox: Sandbox, marks: list[Mark]):
-    """Try an exercise again with the solutions of those it builds on, where the student's own are not right.
-
-    The solution of the exercise itself is not in the sandbox.
+    Whoever ran out of time beside others is tried once more alone: neighbours may have kept the machine busy.
     """
-    state, codes = {mark.id: mark.state for mark in marks}, {code.strip() for _, code in one.cells}
-    for place, mark in enumerate(marks):
-        wrong = {id for id in lesson.needs.get(mark.id, ()) if state.get(id) != "right"}
-        blank = lesson.blanks.get(mark.id, "").strip() in codes
-        if mark.state in ("right", "missing") or blank or not wrong:
-            continue
-        cells = [*submission.prelude(one, lesson), *(code for _, code in one.cells)]
-        cells += [lesson.solutions[id] for id in sorted(wrong)]
-        exercise = {mark.id: (lesson.functions[mark.id], cases[mark.id])}
-        (again,) = marking.mark(lesson, sandbox.call(cells, exercise), cases, only=mark.id)
-        if again.state == "right":
-            says = f"It builds on {' and '.join(sorted(wrong))}, for which it was given the solution."
-            marks[place] = replace(again, says=[*again.says, says])
-
-
-def _renumbered(report: Report, before: int) -> Report:
-    """Count cells as the student does, without those that were put in front."""
-
-    def place(name: str) -> str:
-        number = re.fullmatch(r"cell (\d+)", name)
-        return f"cell {int(number[1]) - before}" if number else name
-
-    report.problems = {place(name): says for name, says in report.problems.items()}
-    report.cell_errors = {n - before: says for n, says in report.cell_errors.items() if n >= before}
-    report.registered = {
-        id: [(cell - before, name) for cell, name in marks] for id, marks in report.registered.items()
-    }
-    return report
-
-
-def _note(one: Submission, lesson: released.Lesson, report: Report) -> None:
-    """Say what was found where, if it was not where it was handed out."""
-    for name, says in report.problems.items():
-        if name.startswith("cell "):
-            one.notes.append(f"{name} was left out: {says}")
-    for id, name in lesson.functions.items():
-        marks = report.registered.get(id, [])
-        if not marks and id in report.found:
-            one.notes.append(f"{id}: @exercise was missing; the function {name} was used")
-        if len(marks) > 1:
-            one.notes.append(f"{id}: there were {len(marks)} functions for it; the last one counts")
-        if marks:
-            cell, actual = marks[-1]
-            if actual != name:
-                one.notes.append(f"{id}: the function is called {actual} instead of {name}; it was used")
-            ids = [cell_id for cell_id, _ in one.cells]
-            if 0 <= cell < len(ids) and ids[cell] != lesson.cell_ids[id]:
-                one.notes.append(f"{id}: found in code cell {cell + 1}, not in the cell that was handed out")
+    late = []
+    with (
+        ThreadPoolExecutor(jobs) as pool,
+        contextlib.ExitStack() as interrupted,
+        tqdm(total=len(waiting), unit="submission") as bar,
+    ):
+        interrupted.callback(pool.shutdown, wait=False, cancel_futures=True)
+        interrupted.callback(sandbox.ended.set)  # before the pool waits for what runs in it
+        running = {pool.submit(attempt, one, lesson, cases, sandbox): (one, key) for one, key in waiting}
+        for done in as_completed(running):
+            if done.result().timed_out and min(jobs, len(waiting)) > 1:
+                late.append(running[done])
+                continue
+            yield *running[done], done.result()
+            bar.update()
+        for one, key in late:
+            yield one, key, attempt(one, lesson, cases, sandbox)
+            bar.update()
 
 
 def _number(seed: str, id: str) -> int:
@@ -236,17 +225,17 @@ def _key(one: Submission, lesson: released.Lesson, seed: str, limits: Limits) ->
     module = inspect.getmodule(lesson.specs[0].cases)
     parts = [repr(one.cells), str(one.problem), seed, repr(limits), repr(lesson.solutions)]
     parts.append(lesson.path.read_text(encoding="utf-8"))
-    parts += [inspect.getsource(m) for m in (module, specification, compare, marking)]
+    parts += [inspect.getsource(m) for m in (module, specification, compare, marking, trying)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _load(path: Path, key: str) -> tuple[list[Mark], list[str]] | None:
-    """A finished result, if it still holds."""
+def _load(path: Path, key: str | None) -> Result | None:
+    """A finished result, if it still holds; without a key, whatever there is."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        if record["key"] != key:
+        if key is not None and record["key"] != key:
             return None
-        return [Mark(**mark) for mark in record["marks"]], record["notes"]
+        return Result([Mark(**mark) for mark in record["marks"]], record["notes"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

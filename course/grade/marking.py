@@ -1,18 +1,26 @@
 """From what came out of the sandbox to marks and the words that go with them.
 
 The references run here, in a process where no student code ever ran. Nothing that is said shows a secret
-input's values or its answer.
+input's values or its answer: of an error that a student's function raised only the type is told, if it is
+one of Python's own, and of an odd answer no more than its rough form.
 """
 
 from __future__ import annotations
 
+import builtins
+import re
 from dataclasses import dataclass, field
 
 from course.checking import Outcome, problem_with, recognise, run
+from course.grade.protocol import NOT_ATTEMPTED, TOO_LARGE, Answer, Report
 from course.grade.released import Lesson
-from course.grade.sandbox import Answer, Report
 from course.specification import Exercise
 from course.wording import kind
+
+ERRORS = {name for name in vars(builtins) if name.endswith(("Error", "Exception", "Iteration"))} | {
+    "LinAlgError"
+}
+TYPES = {"Tensor", "ndarray", "dict", "set", "complex", "generator", "map", "zip", "range", "int", "object"}
 
 
 class Reported(Exception):
@@ -30,7 +38,7 @@ class Mark:
     Attributes:
         id, title: the exercise.
         points, out_of: what it earned, and could have earned.
-        state: "right", "wrong", "not attempted", "missing" or "stopped".
+        state: "right", "wrong", "not attempted", "missing" or "stopped"; "failed" where the grader did.
         says: sentences for the student.
     """
 
@@ -54,15 +62,16 @@ def mark(
         only: the one exercise to mark.
     """
     specs = [spec for spec in lesson.specs if only in (None, spec.id)]
-    return [_mark(spec, report, cases[spec.id]) for spec in specs]
+    withheld = {name for spec in lesson.specs for name in spec.withheld}
+    return [_mark(spec, report, cases[spec.id], withheld) for spec in specs]
 
 
-def nothing(lesson: Lesson, problem: str) -> list[Mark]:
+def nothing(lesson: Lesson, problem: str, state: str = "missing") -> list[Mark]:
     """The marks of a submission of which nothing could be graded."""
-    return [Mark(spec.id, spec.title, 0, spec.points, "missing", [problem]) for spec in lesson.specs]
+    return [Mark(spec.id, spec.title, 0, spec.points, state, [problem]) for spec in lesson.specs]
 
 
-def _mark(spec: Exercise, report: Report, cases: list[tuple]) -> Mark:
+def _mark(spec: Exercise, report: Report, cases: list[tuple], withheld: set[str]) -> Mark:
     def result(state: str, *says: str) -> Mark:
         points = spec.points if state == "right" else 0
         return Mark(spec.id, spec.title, points, spec.points, state, list(says))
@@ -71,8 +80,9 @@ def _mark(spec: Exercise, report: Report, cases: list[tuple]) -> Mark:
     if spec.id in report.problems:
         return result("stopped", f"Your function was stopped: {report.problems[spec.id]}.")
     if spec.id not in report.found:
-        return result("missing", "There was no function for this exercise.")
-    if any(answer.error == "not attempted" for answer in answers):
+        failed = ["Cells failed; what they said is at the end of this page."] if report.cell_errors else []
+        return result("missing", "There was no function for this exercise.", *failed)
+    if any(answer.error == NOT_ATTEMPTED for answer in answers):
         return result("not attempted", "Not attempted: the function still says todo().")
     if len(answers) < len(cases):
         return result("stopped", "Your function took too long, or ended the program that ran it.")
@@ -88,7 +98,7 @@ def _mark(spec: Exercise, report: Report, cases: list[tuple]) -> Mark:
     first = _inputs(spec, cases[where])
     says = [f"Right on {right} of {len(cases)} inputs. The first that went wrong has {first}."]
     if outcomes[where].error is not None:
-        says.append(f"Your function stopped with {outcomes[where].error}.")
+        says.append(_error(answers[where].error, withheld))
     else:
         says.append(f"About your answer: {_without_values(problems[where])}.")
     return result("wrong", *says, *([f"Hint: {message}"] if message else []))
@@ -109,6 +119,22 @@ def _inputs(spec: Exercise, case: tuple) -> str:
     return ", ".join(kinds)
 
 
+def _error(text: str, withheld: set[str]) -> str:
+    """What stopped a student's function, in words that are ours: theirs could hold the secret inputs."""
+    name, _, words = text.partition(": ")
+    if text == TOO_LARGE:
+        return "Your answer is far too large."
+    if name == "TimeIsUp":
+        return "Your function took too long."
+    if name == "NotImplementedError" and words.partition(" is withheld")[0] in withheld:
+        return f"Your function called {words.partition(' ')[0]}, which is withheld here: write it yourself."
+    return f"Your function stopped with {name if name in ERRORS else 'an error of its own kind'}."
+
+
 def _without_values(problem: str | None) -> str:
-    """A sentence of `mismatch` up to the point where it would quote the expected number."""
-    return (problem or "it looks like a known wrong answer").partition(", most of all")[0]
+    """A sentence of `mismatch` without numbers and names in which an answer could carry the inputs."""
+    text = (problem or "it looks like a known wrong answer").partition(", most of all")[0]
+    text = re.sub(r"(?<=of type )\w+", lambda match: match[0] if match[0] in TYPES else "its own", text)
+    text = re.sub(r"(?<=every entry is )\S+", lambda match: f"{float(match[0]):.3g}", text)
+    text = re.sub(r"\((\d+, ){4,}\d+\)", "of many dimensions", text)
+    return re.sub(r"\d{4,}", "...", text)

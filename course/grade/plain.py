@@ -8,30 +8,47 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import math
 import sys
 from typing import Any
 
 import numpy as np
 
-DTYPES = {f"<{kind}{size}" for kind in "iuf" for size in (1, 2, 4, 8)} | {"|b1", "|i1", "|u1"}
+DTYPES = {f"<{kind}{size}" for kind in "iuf" for size in (2, 4, 8)} | {"|b1", "|i1", "|u1"}
 DEPTH = 8  # lists in lists
 TEXT = 2000  # characters of a string
 BIGGEST = 10**18  # of an integer
+SIZE = 2**17  # bytes of a whole value, where an entry of a list counts ENTRY; a lesson's answer has 2,000
+ENTRY = 32
 
 
-def encode(value: Any, depth: int = 0) -> dict | str | int | float | bool | None:
-    """Turn a value into JSON-able data; what is not plain becomes the name of its type."""
+class TooLarge(ValueError):
+    """A value that takes more than `SIZE`."""
+
+
+def encode(
+    value: Any, depth: int = 0, room: list[int] | None = None
+) -> dict | str | int | float | bool | None:
+    """Turn a value into JSON-able data; what is not plain becomes the name of its type.
+
+    Raises:
+        TooLarge: it would take too long to read outside.
+    """
+    room = [SIZE] if room is None else room  # what is left, for all parts together
     if value is None or type(value) is bool:
         return value
     if type(value) is str:
+        _take(room, len(value[:TEXT]))
         return value[:TEXT]
     if type(value) is int and abs(value) <= BIGGEST:
         return value
     if type(value) is float:
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, list | tuple) and depth < DEPTH:
-        return {"tuple" if isinstance(value, tuple) else "list": [encode(part, depth + 1) for part in value]}
+        _take(room, ENTRY * len(value))
+        parts = [encode(part, depth + 1, room) for part in value]
+        return {"tuple" if isinstance(value, tuple) else "list": parts}
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         value = value.detach().cpu().to_dense()
@@ -40,9 +57,33 @@ def encode(value: Any, depth: int = 0) -> dict | str | int | float | bool | None
         array = np.asarray(value)
         dtype = array.dtype.newbyteorder("<")
         if dtype.str in DTYPES:
+            _take(room, array.nbytes)
             data = base64.b64encode(array.astype(dtype).tobytes()).decode()
             return {"array": data, "dtype": dtype.str, "shape": list(array.shape)}
     return {"other": str(type(value).__name__)[:60]}
+
+
+def _take(room: list[int], size: int) -> None:
+    room[0] -= size
+    if room[0] < 0:
+        raise TooLarge(f"it takes more than {SIZE} bytes")
+
+
+def parse(raw: bytes, parts: int) -> Any:
+    """JSON from a stranger, which may be small as text and still take gigabytes as lists of lists.
+
+    Raises:
+        ValueError: not JSON in UTF-8, or it has more lists, objects and entries than `parts`.
+        RecursionError: nested too deeply.
+    """
+    if sum(map(raw.count, (b"[", b"{", b","))) > parts:
+        raise ValueError(f"it has more than {parts:,} parts")
+    return json.loads(raw.decode("utf-8-sig"))
+
+
+def readable(text: Any, length: int) -> str:
+    """The beginning of a stranger's text for people and databases: no NUL, no half characters."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text)[:length])
 
 
 def decode(data: Any, depth: int = 0) -> Any:

@@ -1,9 +1,9 @@
 """The program inside the sandbox: runs a student's cells, calls their functions, reports plain data.
 
-It reads one JSON request from standard input and writes JSON events, a line each, to what was its standard
-output. From the moment the first student cell runs, nothing in this process is to be trusted; the other side
-of the pipe (`sandbox.py`) knows that. Standard library, IPython and numpy only: nothing else of the course
-is in here.
+It reads JSON from standard input, the cells in one line and, once they have run, the inputs of the
+exercises in another; it writes JSON events, a line each, to what was its standard output. From the moment
+the first student cell runs, nothing in this process is to be trusted; the other side of the pipe
+(`protocol.py`) knows that. Standard library, IPython and numpy only: nothing else of the course is in here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class TimeIsUp(BaseException):
 
 
 def main() -> None:
-    request = json.load(sys.stdin)
+    requests = os.fdopen(os.dup(0), "rb")
+    request = json.loads(requests.readline())
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     _drop_privileges(request["user"])
     _limit(request["limits"])
@@ -66,12 +67,14 @@ def main() -> None:
             error = _run_cell(shell, code)
         if error is not None:
             tell(event="cell-error", index=index, error=_words(error))
-    for id, exercise in request["exercises"].items():
-        function = registered.get(id, shell.user_ns.get(exercise["name"]))
+    tell(event="cells-done")
+    cases = json.loads(requests.readline())  # not here before: a cell could shout them out in its error
+    for id, name in request["exercises"].items():
+        function = registered.get(id, shell.user_ns.get(name))
         tell(event="exercise", id=id, found=callable(function))
         if callable(function):
             with _alarm(request["limits"]["exercise_seconds"]):
-                for number, case in enumerate(exercise["cases"]):
+                for number, case in enumerate(cases[id]):
                     tell(event="answer", id=id, case=number, **_answer(function, case))
     tell(event="done")
     os._exit(0)  # whatever a student registered to run at exit stays undone
@@ -94,6 +97,8 @@ def _answer(function, case: dict) -> dict:
         return {"value": value, "changed": changed}
     except NotAttempted:
         return {"error": "not attempted"}
+    except plain.TooLarge:
+        return {"error": "too large"}
     except BaseException as error:
         return {"error": _words(error)}
 
@@ -167,6 +172,7 @@ def _limit(limits: dict) -> None:
         ("NPROC", limits["processes"]),
         ("FSIZE", limits["file_bytes"]),
         ("CORE", 0),
+        ("MSGQUEUE", 0),
         ("NOFILE", 256),
     ):
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))

@@ -1,7 +1,7 @@
 """Running a student's notebook where it can harm nobody: bubblewrap, resource limits and a watchdog.
 
-What happens in there is decided by `runner.py`, and `walls.py` makes the walls; this file watches, and reads
-what comes out without believing any of it.
+What happens in there is decided by `runner.py`, `walls.py` makes the walls, `usage.py` counts what is used,
+and `protocol.py` reads what comes out without believing any of it; this file starts, watches and ends.
 """
 
 from __future__ import annotations
@@ -14,23 +14,32 @@ import selectors
 import shutil
 import subprocess
 import sys
-import tempfile
+import threading
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from course.grade import plain
+from course.grade import calls, plain
+from course.grade.leftovers import workshop
+from course.grade.protocol import LINE, TIMEOUT, UNEXPECTED, Answer, Listener, Report
 from course.grade.sealed import seal
+from course.grade.usage import usage
 from course.grade.walls import INSIDE, GraderError, SandboxMissing, command, require
 
-__all__ = ["Answer", "GraderError", "Limits", "Report", "Sandbox", "SandboxMissing", "require"]
+__all__ = ["Answer", "GraderError", "Limits", "Report", "Sandbox", "SandboxMissing", "Stopped", "require"]
 
 HERE = Path(__file__).parent
-_USERS = itertools.cycle(range(61000, 65000))  # a user of its own for each, so that limits are not shared
+_NUMBERS = itertools.count(os.getpid())  # two graders begin at different ones
 GRACE = 5.0  # seconds between the alarm inside and the kill outside
+COMPARING = 10.0  # seconds for all answers of a submission, which `plain.SIZE` bounds, and for the end
+START = 60.0  # seconds until the first cell, on a busy machine
+
+
+class Stopped(BaseException):
+    """The grader was told to end while it waited for a sandbox."""
 
 
 @dataclass(frozen=True)
@@ -45,39 +54,13 @@ class Limits:
     processes: int = 64
     file_bytes: int = 64 * 2**20
     disk_bytes: int = 256 * 2**20
+    files: int = 10_000
     output_bytes: int = 32 * 2**20
-    restarts: int = 6
 
-
-@dataclass
-class Answer:
-    """What a student's function gave on one case: a plain value, or an error in words.
-
-    `changed` holds the positions of the arguments that it changed in place.
-    """
-
-    value: Any = None
-    error: str | None = None
-    changed: list[int] = field(default_factory=list)
-
-
-@dataclass
-class Report:
-    """What came out of the sandbox for one notebook.
-
-    Attributes:
-        cell_errors: cell number -> the error in a line; such a cell costs only what it defines.
-        registered: exercise -> (cell number, function name) for each time a function was marked as its
-        answer. answers: exercise -> an answer for each case, as far as it got.
-        found: exercises for which there was a function.
-        problems: "cell 3" or an exercise -> why it was stopped (time, memory, crash, output).
-    """
-
-    cell_errors: dict[int, str] = field(default_factory=dict)
-    registered: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
-    answers: dict[str, list[Answer]] = field(default_factory=dict)
-    found: set[str] = field(default_factory=set)
-    problems: dict[str, str] = field(default_factory=dict)
+    @property
+    def longest(self) -> float:
+        """Seconds that a submission costs at most: tried twice if neighbours were there, and compared."""
+        return 2 * (self.total_seconds + COMPARING)
 
 
 class Sandbox:
@@ -95,232 +78,244 @@ class Sandbox:
         if not unsafe:
             require()
         self.limits, self.unsafe = limits, unsafe
+        self.ended = threading.Event()
         self._withheld = list(withheld)
 
     def __enter__(self) -> Sandbox:
-        self._folder = tempfile.TemporaryDirectory(prefix="grading-")
-        try:
-            self._furnish(Path(self._folder.name))
-        except BaseException:
-            self._folder.cleanup()
-            raise
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(workshop())
+            self.folder = folder / "inside"
+            self._furnish()
+            self._exit = stack.pop_all()
         return self
 
-    def _furnish(self, folder: Path) -> None:
+    def _furnish(self) -> None:
+        self.folder.mkdir()
         for name in ("runner.py", "plain.py"):
-            shutil.copy(HERE / name, folder)
-        seal(folder / "library", self._withheld)
-        (folder / "fonts").mkdir()
+            shutil.copy(HERE / name, self.folder)
+        seal(self.folder / "library", self._withheld)
+        (self.folder / "fonts").mkdir()
         subprocess.run(
             [sys.executable, "-c", "import matplotlib.font_manager"],
-            env={**os.environ, "MPLCONFIGDIR": str(folder / "fonts")},
+            env={**os.environ, "MPLCONFIGDIR": str(self.folder / "fonts")},
             check=True,
         )
-        for path in [folder, *folder.rglob("*")]:
+        for path in [self.folder, *self.folder.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
 
     def __exit__(self, *_):
-        self._folder.cleanup()
+        self.ended.set()
+        self._exit.close()
 
-    def call(self, cells: list[str], exercises: dict[str, tuple[str, list[tuple]]]) -> Report:
+    def call(
+        self, cells: list[str], exercises: dict[str, tuple[str, list[tuple]]], seconds: float | None = None
+    ) -> Report:
         """Run a notebook and call its functions on the cases.
 
         A cell or an exercise that kills the process, hangs or floods costs only itself: the sandbox is made
-        anew without it, a few times.
+        anew without it, as long as there is time.
 
         Args:
             cells: the code cells, in order.
             exercises: exercise -> (name of the function if no @exercise registered one, argument tuples).
+            seconds: for everything together; the limits' total by default.
+
+        Raises:
+            GraderError: no sandbox could be started, twice.
         """
-        report, skip, waiting = Report(), set(), dict(exercises)
-        deadline = time.monotonic() + self.limits.total_seconds
-        for _ in range(self.limits.restarts + 1):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            run = _Run(self, cells, skip, waiting, left)
-            stopped = run.watch(report)
-            if stopped is None:
+        report, skip, waiting, failed = Report(), set(), dict(exercises), False
+        deadline = time.monotonic() + (self.limits.total_seconds if seconds is None else seconds)
+        while (left := deadline - time.monotonic()) > 0:
+            listener = Listener(report, len(cells), {id: len(cases) for id, (_, cases) in waiting.items()})
+            try:
+                reason, place = self._live(listener, cells, skip, waiting, left), listener.place
+            except GraderError:  # a machine without memory for a moment, perhaps
+                if failed:
+                    raise
+                failed = True
+                time.sleep(1)
+                continue
+            if reason is None:
                 return report
-            place, reason = stopped
             if isinstance(place, int):
                 skip.add(place)
                 report.problems[f"cell {place + 1}"] = reason
-            elif place in waiting:
+            elif place is not None:
                 report.problems[place] = reason
                 waiting = {id: waiting[id] for id in list(waiting)[list(waiting).index(place) + 1 :]}
             else:
-                for id in waiting:
-                    report.problems[id] = reason
+                report.problems |= dict.fromkeys(waiting, reason)
                 return report
             if not waiting:
                 return report
-        for id in waiting:
-            report.problems.setdefault(id, "the notebook as a whole took too long or was stopped too often")
+        if waiting:
+            report.problems |= dict.fromkeys([id for id in waiting if id not in report.problems], TIMEOUT)
         return report
 
-    def _command(self) -> list[str]:
-        # -I: no folder of the user's own, -B: nothing is written beside the sources
-        run = [sys.executable, "-B", "-s", f"{self._home}/runner.py"]
+    def _live(self, listener: Listener, cells, skip, exercises, seconds: float) -> str | None:
+        """One life of a sandbox: started, watched until it is done (None) or stopped (why)."""
+        number = next(_NUMBERS)
+        root = os.geteuid() == 0 and not self.unsafe
+        request = {
+            "cells": cells,
+            "skip": sorted(skip),
+            "exercises": {id: name for id, (name, _) in exercises.items()},
+            "limits": asdict(self.limits),
+            "fonts": f"{self._home}/fonts",
+            # a user of its own for each, so that limits are not shared
+            "user": 61000 + number % 4000 if root else None,
+        }
+        inputs = {id: [plain.encode(case) for case in cases] for id, (_, cases) in exercises.items()}
+        with self._started(number) as process:
+            return _Watch(self, process, listener, seconds).until_done(_line(request), _line(inputs))
+
+    @contextlib.contextmanager
+    def _started(self, number: int) -> Iterator[subprocess.Popen]:
+        """The process of a sandbox, with pipes only: a file could be opened anew inside, and written to."""
+        temporary = self.folder.parent / f"tmp-{number}"
         if self.unsafe:
-            return run
-        return [*command(self._folder.name, self._environment(), self.limits.disk_bytes), *run]
+            temporary.mkdir()
+        readable, writable = os.pipe()
+        try:
+            os.write(writable, calls.program())
+            os.close(writable)
+            # -s: no folder of the user's own, -B: nothing is written beside the sources
+            runner = [sys.executable, "-B", "-s", f"{self._home}/runner.py"]
+            walls = command(str(self.folder), self.limits.disk_bytes, readable)
+            process = subprocess.Popen(
+                runner if self.unsafe else [*walls, *runner],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment(str(temporary) if self.unsafe else "/tmp"),
+                pass_fds=() if self.unsafe else (readable,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(readable)
+        try:
+            yield process
+        finally:
+            _kill(process)
+            if self.unsafe:
+                shutil.rmtree(temporary, ignore_errors=True)
 
     @property
     def _home(self) -> str:
-        return self._folder.name if self.unsafe else INSIDE
+        return str(self.folder) if self.unsafe else INSIDE
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, home: str) -> dict[str, str]:
+        """All the variables that exist inside."""
         return {
             "PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin",
             "PYTHONPATH": f"{self._home}/library",
-            "HOME": "/tmp",
-            "MPLCONFIGDIR": "/tmp/matplotlib",
-            "IPYTHONDIR": "/tmp/ipython",
+            "HOME": home,
+            "TMPDIR": home,
+            "MPLCONFIGDIR": f"{home}/matplotlib",
+            "IPYTHONDIR": f"{home}/ipython",
             "MPLBACKEND": "Agg",
             "LANG": "C.UTF-8",
             **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")},
         }
 
 
-class _Run:
-    """One life of a sandbox: started with a request, watched until it is done or stopped."""
+class _Watch:
+    """Talks with one sandbox, looks at the clock and at what it uses."""
 
-    def __init__(self, sandbox: Sandbox, cells, skip, exercises, seconds: float):
-        self.limits, self.exercises = sandbox.limits, exercises
+    def __init__(self, sandbox: Sandbox, process: subprocess.Popen, listener: Listener, seconds: float):
+        self.sandbox, self.limits, self.process, self.listener = sandbox, sandbox.limits, process, listener
         self.end = time.monotonic() + seconds
-        root = os.geteuid() == 0 and not sandbox.unsafe
-        request = {
-            "cells": cells,
-            "skip": sorted(skip),
-            "exercises": {
-                id: {"name": name, "cases": [plain.encode(case) for case in cases]}
-                for id, (name, cases) in exercises.items()
-            },
-            "limits": asdict(sandbox.limits),
-            "fonts": f"{sandbox._home}/fonts",
-            "user": next(_USERS) if root else None,
-        }
-        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed in _kill)
-        with tempfile.TemporaryFile() as file:
-            file.write(json.dumps(request).encode())
-            file.seek(0)
-            self.process = subprocess.Popen(
-                sandbox._command(),
-                stdin=file,
-                stdout=subprocess.PIPE,
-                stderr=self.errors,
-                env=sandbox._environment() if sandbox.unsafe else None,
-                start_new_session=True,
-            )
+        self.patience = self._for(START)
+        self.received, self.buffer = 0, b""
 
-    def watch(self, report: Report) -> tuple[int | str | None, str] | None:
-        """Read events into the report. None when all went to its end; else where it stopped, and why."""
-        place, received, buffer, alive = None, 0, b"", False
-        patience = self._patience(60.0)
-        pipe = self.process.stdout
-        os.set_blocking(pipe.fileno(), False)
-        try:
-            with selectors.DefaultSelector() as selector:
-                selector.register(pipe, selectors.EVENT_READ)
-                while True:
-                    ready = selector.select(timeout=0.1)
-                    if self._memory() > self.limits.memory_bytes:
-                        return place, "it used too much memory"
-                    if time.monotonic() > patience:
-                        return place, "it took too long"
-                    if not ready:
-                        continue
-                    chunk = pipe.read(65536)
-                    if chunk is None:
-                        continue
-                    if not chunk and not alive:
-                        self.errors.seek(0)
-                        words = self.errors.read(2000).decode(errors="replace").strip()
-                        raise GraderError(f"the sandbox did not start: {words or 'no reason given'}")
-                    if not chunk:
-                        return place, "it ended the program that ran it"
-                    received += len(chunk)
-                    if received > self.limits.output_bytes:
-                        return place, "it produced too much output"
-                    *lines, buffer = (buffer + chunk).split(b"\n")
-                    for line in lines:
-                        event = _event(line)
-                        if event is None:
-                            return place, "it wrote into the program that ran it"
-                        alive = True  # the first event comes before any student code
-                        if event["event"] == "done":
-                            return None
-                        moved = self._note(event, report)
-                        if moved is not None:
-                            place, seconds = moved
-                            patience = self._patience(seconds + GRACE)
-        finally:
-            self._kill()
+    def until_done(self, request: bytes, inputs: bytes) -> str | None:
+        """None when all went to its end, else why it was stopped; the listener knows where."""
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            os.set_blocking(pipe.fileno(), False)
+        unsent, looked = memoryview(request), 0.0
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            selector.register(self.process.stdin, selectors.EVENT_WRITE)
+            while True:
+                ready = {key.fileobj for key, _ in selector.select(timeout=0.1)}
+                if self.sandbox.ended.is_set():
+                    raise Stopped
+                if time.monotonic() - looked > 0.1:
+                    if reason := self._excess():
+                        return reason
+                    looked = time.monotonic()
+                if self.process.stdin in ready:
+                    unsent = self._send(unsent)
+                if self.process.stdout in ready and (reason := self._receive()):
+                    return reason
+                if self.listener.stage == "done":
+                    return None
+                if not unsent and self.process.stdin in selector.get_map():
+                    selector.unregister(self.process.stdin)
+                if not unsent and self.listener.stage == "exercises" and inputs:
+                    unsent, inputs = memoryview(inputs), b""
+                    selector.register(self.process.stdin, selectors.EVENT_WRITE)
 
-    def _patience(self, seconds: float) -> float:
+    def _for(self, seconds: float) -> float:
         return min(time.monotonic() + seconds, self.end)
 
-    def _note(self, event: dict, report: Report) -> tuple[int | str, float] | None:
-        """Put an event into the report; returns the place and its time where a new one begins."""
-        index, id = event.get("index"), event.get("id")
-        if event["event"] == "cell" and type(index) is int:
-            return index, self.limits.cell_seconds
-        if event["event"] == "cell-error" and type(index) is int:
-            report.cell_errors[index] = str(event.get("error"))[:300]
-        if not isinstance(id, str) or id not in self.exercises:
+    def _excess(self) -> str | None:
+        """What the sandbox uses too much of."""
+        if time.monotonic() > self.patience:
+            return TIMEOUT
+        if self.sandbox.unsafe or self.listener.stage == "starting":
             return None
-        if event["event"] == "registered" and type(event.get("cell")) is int:
-            marks = report.registered.setdefault(id, [])
-            mark = (event["cell"], str(event.get("name"))[:60])
-            if len(marks) < 100 and mark not in marks:
-                marks.append(mark)
-        if event["event"] == "exercise":
-            report.answers[id] = []
-            if event.get("found") is True:
-                report.found.add(id)
-            return id, self.limits.exercise_seconds
-        answers = report.answers.get(id, [])
-        if event["event"] == "answer" and event.get("case") == len(answers) < len(self.exercises[id][1]):
-            answers.append(_answer(event))
+        memory, files = usage(self.process.pid)
+        if memory > self.limits.memory_bytes:
+            memory, files = usage(self.process.pid, exact=True)
+        if memory > self.limits.memory_bytes:
+            return "it used too much memory"
+        return "it made too many files" if files > self.limits.files else None
+
+    def _send(self, unsent: memoryview) -> memoryview:
+        try:
+            return unsent[os.write(self.process.stdin.fileno(), unsent[:65536]) :]
+        except BlockingIOError:
+            return unsent
+        except BrokenPipeError:  # it has ended, or no longer listens; its output says which
+            return memoryview(b"")
+
+    def _receive(self) -> str | None:
+        chunk = self.process.stdout.read(65536)
+        if chunk is None:
+            return None
+        if not chunk and self.listener.stage == "starting":
+            words = (self.process.stderr.read(2000) or b"").decode(errors="replace").strip()
+            raise GraderError(f"the sandbox did not start: {words or 'no reason given'}")
+        if not chunk:
+            return "it ended the program that ran it"
+        self.received += len(chunk)
+        *lines, self.buffer = (self.buffer + chunk).split(b"\n")
+        if self.received > self.limits.output_bytes or max(map(len, [self.buffer, *lines])) > LINE:
+            return "it produced too much output"
+        for line in lines:
+            before = self.listener.stage, self.listener.place
+            if not self.listener.hear(line):
+                return UNEXPECTED
+            if (self.listener.stage, self.listener.place) != before:
+                cell = isinstance(self.listener.place, int)
+                seconds = self.limits.cell_seconds if cell else self.limits.exercise_seconds
+                self.patience = self._for(seconds + GRACE)
         return None
 
-    def _memory(self) -> int:
-        """Resident memory of everything in the sandbox, in bytes."""
-        total = 0
-        with contextlib.suppress(psutil.Error):
-            processes = psutil.Process(self.process.pid).children(recursive=True)
-            for process in processes:
-                with contextlib.suppress(psutil.Error):
-                    total += process.memory_info().rss
-        return total
 
-    def _kill(self) -> None:
-        """End the sandbox: its first process takes all others of its namespace with it."""
-        with contextlib.suppress(psutil.Error):
-            for process in psutil.Process(self.process.pid).children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-        self.errors.close()
+def _line(request: dict) -> bytes:
+    return json.dumps(request).encode() + b"\n"
 
 
-def _event(line: bytes) -> dict | None:
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
-
-
-def _answer(event: dict) -> Answer:
-    if "error" in event:
-        return Answer(error=str(event["error"])[:300])
-    changed = event.get("changed")
-    changed = [place for place in changed if type(place) is int] if isinstance(changed, list) else []
-    try:
-        return Answer(value=plain.decode(event.get("value")), changed=changed)
-    except (ValueError, RecursionError):
-        return Answer(error="its answer could not be read")
+def _kill(process: subprocess.Popen) -> None:
+    """End the sandbox: its first process takes all others of its namespace with it."""
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        with contextlib.suppress(OSError):
+            pipe.close()

@@ -12,26 +12,54 @@ import mini_attn
 def seal(target: Path, withheld: list[str]) -> None:
     """Copy mini_attn into a folder, and take the bodies out of some of its functions.
 
+    Private helpers that only those functions used go altogether: they are most of the answer.
+
     Args:
         target: folder that will hold the package `mini_attn`.
         withheld: full names, "mini_attn.softmax.softmax" or "mini_attn.models.PromptAttention.logits".
-        Calling one
-            raises NotImplementedError with a sentence.
+            Calling one raises NotImplementedError with a sentence.
 
     Raises:
         ValueError: a name that is not a function of mini_attn: a misspelt one must not pass for sealed.
     """
     source = Path(mini_attn.__file__).parent
     shutil.copytree(source, target / "mini_attn", ignore=shutil.ignore_patterns("__pycache__"))
+    paths = (target / "mini_attn").rglob("*.py")
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+    before = _unused(trees)
     for name in withheld:
         path, inside = _locate(target, name)
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = trees.get(path, ast.Module([], []))
         function = _find(tree, inside)
         if function is None:
             raise ValueError(f"{name} is not a function of mini_attn; correct `withheld` in the exercise")
         says = f"{name} is withheld while this lesson is graded: write it yourself"
         function.body = ast.parse(f"raise NotImplementedError({says!r})").body
+    while gone := [node for node in _unused(trees) if node not in before]:
+        for tree in trees.values():
+            tree.body = [node for node in tree.body if node not in gone]
+    for path, tree in trees.items():
         path.write_text(ast.unparse(tree) + "\n", encoding="utf-8")
+
+
+def _unused(trees: dict[Path, ast.Module]) -> list[ast.stmt]:
+    """The private functions and classes that nothing but themselves mentions."""
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    elsewhere = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    elsewhere |= {node.name for node in nodes if isinstance(node, ast.alias)}
+    return [
+        node
+        for tree in trees.values()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and node.name.startswith("_")
+        and node.name not in elsewhere
+        and not any(_mentions(other, node.name) for other in tree.body if other is not node)
+    ]
+
+
+def _mentions(tree: ast.AST, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
 
 
 def _locate(target: Path, name: str) -> tuple[Path, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -9,11 +10,18 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from course.grade import plain
 from course.grade.released import Lesson
 
 LARGEST = 20 * 2**20  # bytes of a notebook; a lesson has 0.4 million
+PARTS = 1_000_000  # lists, objects and entries in it
+TEXT = 2**20  # bytes of what its cells say, without outputs; all students' are in memory at once
 CELLS = 2000
+FILES = 10_000  # in a student's folder
 STUDENT = re.compile(r"[\w@+][\w.@+-]{0,99}", re.ASCII)
+HASHED = re.compile(r".*-[0-9a-f]{8}", re.DOTALL)
+# what file managers and editors leave behind; everything else that was handed in gets a line
+LITTER = (".DS_Store", ".gitignore", ".gitkeep", ".ipynb_checkpoints", "Thumbs.db", "desktop.ini", "__MACOSX")
 
 
 @dataclass
@@ -21,20 +29,36 @@ class Submission:
     """One student's notebook for one lesson.
 
     Attributes:
-        student: an id made of letters, digits and . _ @ + -
+        student: an id made of letters, digits and . _ @ + - (see `identity`).
+        name: what the id was made from.
         path: the notebook; None where there is none.
         cells: (cell id, code) of its code cells, in order.
         written: cell id -> text of its markdown cells.
         notes: what was done about it, for the student and the instructor to read.
         problem: why nothing could be graded, in words; None if something could.
+        unclear: several files or folders are of this student; what was graded before stays.
     """
 
     student: str
+    name: str
     path: Path | None = None
     cells: list[tuple[str, str]] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     problem: str | None = None
+    unclear: bool = False
+
+
+def identity(name: str, kind: str = "") -> str:
+    """A student's id, made from the name of what was handed in and from nothing else.
+
+    A name of letters, digits and . _ @ + - is its own id. Any other is followed by a hash of the name itself,
+    so that no two become one, whoever hands in what and when; so is one that looks as if it already were.
+    """
+    if not kind and STUDENT.fullmatch(name) and not HASHED.fullmatch(name):
+        return name
+    safe = re.sub(r"[^A-Za-z0-9_@+]", "_", name)[:60] or "_"
+    return f"{safe}-{hashlib.sha256(kind.encode() + os.fsencode(name)).hexdigest()[:8]}"
 
 
 def find(folder: Path, lesson: Lesson) -> list[Submission]:
@@ -51,26 +75,36 @@ def find(folder: Path, lesson: Lesson) -> list[Submission]:
         raise NotADirectoryError(f"{folder} is not a folder of submissions")
     found: dict[str, Submission] = {}
     for entry in sorted(folder.iterdir()):
-        if entry.name.startswith(".") or not (entry.is_symlink() or entry.is_dir() or _notebook(entry)):
+        if entry.name in LITTER or entry.name.startswith("._"):
             continue
-        name = entry.name if entry.is_dir() and not entry.is_symlink() else entry.stem
-        student = name if STUDENT.fullmatch(name) else re.sub(r"[^A-Za-z0-9_@+-]", "_", name)[:90] or "_"
-        while student in found:
-            student += "_"
-        submission = found[student] = Submission(student)
+        is_folder = entry.is_dir() and not entry.is_symlink()
+        notebook = not is_folder and _notebook(entry.name)
+        known = is_folder or notebook or entry.is_symlink()
+        name = entry.stem if notebook else entry.name
+        student = identity(name, kind="" if known else "file")
+        if student in found:
+            found[student].unclear = True
+            found[student].problem = "this student has several files or folders here; leave one of them"
+            continue
+        submission = found[student] = Submission(student, name)
         if student != name:
             submission.notes.append(f"the name {name[:100]!r} was changed to {student!r}")
         if entry.is_symlink():
             submission.problem = "it is a link, not a file or folder; hand in the notebook itself"
-            continue
-        _choose(submission, entry, lesson)
+        elif not known:
+            submission.problem = f"{entry.name[:100]} is neither a notebook (.ipynb) nor a folder with one"
+        else:
+            _choose(submission, entry, lesson)
         if submission.path is not None:
             read(submission)
+        submission.notes = [plain.readable(note, 500) for note in submission.notes]
+        if submission.problem is not None:
+            submission.problem = plain.readable(submission.problem, 500)
     return list(found.values())
 
 
-def _notebook(path: Path) -> bool:
-    return path.suffix == ".ipynb"
+def _notebook(name: str) -> bool:
+    return name.lower().endswith(".ipynb")
 
 
 def _choose(submission: Submission, entry: Path, lesson: Lesson) -> None:
@@ -82,7 +116,10 @@ def _choose(submission: Submission, entry: Path, lesson: Lesson) -> None:
     for folder, folders, files in os.walk(entry):  # does not follow links to folders
         depth = len(Path(folder).relative_to(entry).parts)
         folders[:] = sorted(f for f in folders if not f.startswith(".") and depth < 2)
-        paths += [Path(folder) / name for name in sorted(files) if name.endswith(".ipynb")]
+        paths += [Path(folder) / name for name in sorted(files) if _notebook(name)]
+        if len(folders) + len(paths) > FILES:
+            submission.problem = "there are too many files in the folder"
+            return
     if not paths:
         submission.problem = "there is no notebook (.ipynb) in the folder"
         return
@@ -105,9 +142,10 @@ def read(submission: Submission) -> None:
     """Read a notebook's cells into the submission, or say in `problem` why that cannot be done."""
     try:
         submission.cells, submission.written = _cells(_content(submission.path))
-    except (OSError, ValueError, RecursionError) as error:
-        reasons = {RecursionError: "it is nested too deeply", OSError: "the file could not be read"}
-        known = next((words for kind, words in reasons.items() if isinstance(error, kind)), str(error))
+    except ValueError as error:
+        submission.problem = f"{submission.path.name[:100]}: {error}"
+    except Exception as error:  # whatever it is, the others are read
+        known = {RecursionError: "it is nested too deeply"}.get(type(error), "the file could not be read")
         submission.problem = f"{submission.path.name[:100]}: {known}"
 
 
@@ -124,7 +162,7 @@ def _content(path: Path) -> object:
     if not raw.strip():
         raise ValueError("the file is empty")
     try:
-        return json.loads(raw.decode("utf-8-sig"))
+        return plain.parse(raw, PARTS)
     except UnicodeDecodeError as error:
         raise ValueError("it is not a text in UTF-8, so not a notebook") from error
     except json.JSONDecodeError as error:
@@ -138,7 +176,7 @@ def _cells(notebook: object) -> tuple[list[tuple[str, str]], dict[str, str]]:
         raise ValueError("it is not a notebook: it has no list of cells")
     if len(notebook["cells"]) > CELLS:
         raise ValueError(f"it has more than {CELLS} cells")
-    code, written = [], {}
+    code, written, size = [], {}, 0
     for cell in notebook["cells"]:
         if not isinstance(cell, dict):
             raise ValueError("it is not a notebook: one of its cells is not a cell")
@@ -147,7 +185,10 @@ def _cells(notebook: object) -> tuple[list[tuple[str, str]], dict[str, str]]:
             source = "".join(source)
         if not isinstance(source, str) or not isinstance(id, str):
             raise ValueError("it is not a notebook: a cell's text is not text")
-        source = source.encode("utf-8", "replace").decode("utf-8")  # lone surrogates
+        source, id = (text.encode("utf-8", "replace").decode() for text in (source, id))  # lone surrogates
+        size += len(source.encode()) + len(id)
+        if size > TEXT:
+            raise ValueError(f"its cells hold more than {TEXT // 2**20} MB of text")
         if cell.get("cell_type") == "code":
             code.append((id, source))
         elif cell.get("cell_type") == "markdown":

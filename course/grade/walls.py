@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+
+from course.grade import calls
 
 INSIDE = "/grading"  # where the runner, the sealed library and the fonts stand in the sandbox
 SYSTEM = (
@@ -21,6 +24,8 @@ SYSTEM = (
     "/etc/ld.so.cache",
     "/etc/fonts",
 )
+PROC = ("/proc/keys", "/proc/key-users")  # what they say is the grader's business
+WRITABLE = ("/tmp", "/dev/shm")  # all that a student's code can write to: in memory, of a limited size
 UNSAFE = "(--unsafe grades without any protection.)"
 
 
@@ -44,6 +49,8 @@ def require() -> None:
             "run `apt install bubblewrap`, on Fedora `dnf install bubblewrap`; on macOS and Windows grade in "
             f"a Linux machine or container. {UNSAFE}"
         )
+    if not calls.supported():
+        raise SandboxMissing(f"Grading knows no list of system calls for a {platform.machine()}. {UNSAFE}")
     probe = subprocess.run(
         [*_base(), "/usr/bin/true"], capture_output=True, text=True, timeout=30, check=False
     )
@@ -55,17 +62,19 @@ def require() -> None:
         )
 
 
-def command(folder: str, environment: dict[str, str], disk_bytes: int) -> list[str]:
+def command(folder: str, disk_bytes: int, filter_fd: int) -> list[str]:
     """The bubblewrap command: namespaces of its own, a read-only system, an empty home, no network.
+
+    Start it with the environment that is to be seen inside: bubblewrap itself stays in there as process 1.
 
     Args:
         folder: what stands at `INSIDE`, read-only.
-        environment: all the variables that exist inside.
         disk_bytes: size of /tmp, and of shared memory.
+        filter_fd: where bubblewrap reads the filter of system calls (`calls.py`).
     """
-    walls = _base()
-    walls += ["--size", str(disk_bytes), "--perms", "1777", "--tmpfs", "/tmp"]
-    walls += ["--size", str(disk_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"]
+    walls = [*_base(), "--seccomp", str(filter_fd)]
+    for path in WRITABLE:
+        walls += ["--size", str(disk_bytes), "--perms", "1777", "--tmpfs", path]
     for path in dict.fromkeys((os.path.realpath(sys.base_prefix), sys.base_prefix, sys.prefix)):
         if not path.startswith("/usr"):
             for parent in reversed(Path(path).parents[:-1]):  # else made for root's eyes only
@@ -76,22 +85,20 @@ def command(folder: str, environment: dict[str, str], disk_bytes: int) -> list[s
             if os.path.isdir(os.path.join(place, name)):
                 walls += ["--tmpfs", os.path.join(place, name), "--remount-ro", os.path.join(place, name)]
     walls += ["--ro-bind", folder, INSIDE, "--chdir", "/tmp"]
-    for name, value in environment.items():
-        walls += ["--setenv", name, value]
-    return walls
+    return [*walls, "--remount-ro", "/dev", "--remount-ro", "/"]  # without what is mounted below them
 
 
 def _base() -> list[str]:
     """Namespaces, no rights, and the system's own programs and libraries."""
     walls = [
-        "bwrap",
+        shutil.which("bwrap") or "bwrap",
         "--unshare-ipc",
         "--unshare-pid",
         "--unshare-net",
         "--unshare-uts",
         "--unshare-cgroup-try",
     ]
-    walls += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
+    walls += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     if os.geteuid() == 0:  # the runner drops to a user without any rights: limits do not bind root
         walls += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
@@ -102,4 +109,7 @@ def _base() -> list[str]:
         elif os.path.exists(path):
             walls += ["--ro-bind", path, path]
     walls += ["--proc", "/proc", "--dev", "/dev"]
+    for path in PROC:
+        if os.path.exists(path):
+            walls += ["--ro-bind", "/dev/null", path]
     return walls

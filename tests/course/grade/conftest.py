@@ -3,10 +3,14 @@
 import copy
 import dataclasses
 import os
+import re
 from pathlib import Path
 
+import nbformat
 import pytest
 
+from course import exercises
+from course.grade import released
 from course.grade.released import Lesson
 from course.grade.sandbox import Limits, Sandbox, SandboxMissing, require
 from course.specification import Exercise, Misconception
@@ -73,3 +77,43 @@ def call(lesson, cases, sandbox):
         return patient.call(list(cells), {spec.id: (spec.title, cases[spec.id]) for spec in lesson.specs})
 
     return run
+
+
+START = "from course.exercise import exercise, check, todo\nimport numpy as np"
+SQUARE = '@exercise("99.1")\ndef square(x):\n    return x**2'
+TOTAL = '@exercise("99.2")\ndef total(x):\n    return square(x).sum()'
+
+
+@pytest.fixture
+def small(lesson, tmp_path, monkeypatch):
+    """The lesson of the fixtures, but its second exercise builds on the first, as on disk."""
+    specs = [lesson.specs[0], dataclasses.replace(lesson.specs[1], reference=lambda x: (x**2).sum())]
+    for folder, blank in (("lessons", True), ("solutions", False)):
+        cells = [nbformat.v4.new_code_cell(START, id="cell-zero")]
+        for id, code in (("cell-one", SQUARE), ("cell-two", TOTAL)):
+            text = re.sub(r"return .*", "todo()", code) if blank else code
+            name = re.search(r"def (\w+)", code)[1]
+            cells.append(nbformat.v4.new_code_cell(text, id=id))
+            check = f'check("{re.search("99..", code)[0]}", {name})'
+            cells.append(nbformat.v4.new_code_cell(check, id=f"{id}-check"))
+        (tmp_path / folder).mkdir()
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / folder / "99_squares.ipynb")
+    monkeypatch.setattr(exercises, "exercises", lambda number: specs)
+    monkeypatch.setattr(exercises, "written", lambda number: [])
+    read = released.lesson
+    monkeypatch.setattr(released, "lesson", lambda number: read(number, tmp_path / "lessons"))
+    return released.lesson("99")
+
+
+@pytest.fixture
+def submit(tmp_path, small, walls):
+    def hand_in(student, *codes, ids=("cell-zero", "cell-one", "cell-two")):
+        cells = [
+            nbformat.v4.new_code_cell(code, id=ids[n] if n < len(ids) else f"own-{n}")
+            for n, code in enumerate(codes)
+        ]
+        folder = tmp_path / "submissions" / student
+        folder.mkdir(parents=True, exist_ok=True)
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "99_squares.ipynb")
+
+    return hand_in

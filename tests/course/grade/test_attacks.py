@@ -1,7 +1,9 @@
 """What students may try. None of it gains a mark, harms another submission, or leaves anything behind."""
 
 import contextlib
+import errno
 import os
+import platform
 import tempfile
 import time
 from pathlib import Path
@@ -10,7 +12,7 @@ import psutil
 import pytest
 
 from course.build import ROOT
-from course.grade import marking
+from course.grade import calls, marking
 
 START = "from course.exercise import exercise, check, todo, progress\nimport numpy as np, os, sys"
 HONEST = "@exercise('99.2')\ndef total(x):\n    return x.sum()"
@@ -197,8 +199,10 @@ SPY = """
 @exercise('99.1')
 def square(x):
     found = []
-    for folder, _, files in os.walk('/'):
-        if folder.startswith(('/proc', '/sys', '/usr', '/dev', sys.base_prefix, sys.prefix + '/')): continue
+    for folder, folders, files in os.walk('/'):
+        if folder.startswith(('/proc', '/sys', '/usr', '/dev', sys.base_prefix, sys.prefix + '/')):
+            folders.clear()
+            continue
         found += [os.path.join(folder, f) for f in files if f.startswith(('lesson_', 'gradebook', 'marking'))]
     for process in os.listdir('/proc'):
         if process.isdigit():
@@ -206,6 +210,9 @@ def square(x):
                 try: text = open(f'/proc/{process}/{what}').read()
                 except OSError: continue
                 if 'SECRET' in text or 'submissions' in text: found.append(text)
+    for file in ('/proc/keys', '/proc/key-users'):
+        try: found.append(open(file).read())
+        except OSError: pass
     found += [name for name in os.environ if 'SEED' in name or 'TOKEN' in name]
     for place in ('/home', '/root/.ssh', '/etc/shadow', COURSE, '/var'):
         try: found.append(place if os.listdir(place) else '')
@@ -221,12 +228,51 @@ def test_there_is_nothing_to_read(call, monkeypatch):
 
 
 def test_there_is_nowhere_to_write(call):
-    attempt = (
-        "wrote = []\nfor place in ('/', '/grading', '/usr/lib', sys.prefix, np.__path__[0], '/root'):\n"
-        "    try:\n        open(os.path.join(place, 'mine'), 'w').close()\n        wrote.append(place)\n"
-        "    except OSError: pass\nreturn ';'.join(wrote)"
-    )
+    attempt = """
+wrote = []
+for folder, folders, files in os.walk('/'):
+    if folder.startswith(('/proc/', '/sys', '/usr/', '/lib')): folders.clear()
+    if folder in ('/tmp', '/dev/shm'): folders.clear(); continue
+    try:
+        open(os.path.join(folder, 'mine'), 'w').close()
+        wrote.append(folder)
+    except OSError: pass
+for process in ('1', 'self'):
+    for fd in range(20):
+        path = f'/proc/{process}/fd/{fd}'
+        try:
+            if not os.readlink(path).startswith('/tmp/'):
+                os.truncate(path, 0)  # a file, not a pipe
+                wrote.append(os.readlink(path))
+        except OSError: pass
+return ';'.join(wrote)"""
     assert [answer.value for answer in call(START, square(attempt)).answers["99.1"]] == ["", ""]
+
+
+KEYS = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def system_call(*numbers):
+    result = libc.syscall(*map(ctypes.c_long, numbers))
+    return ctypes.get_errno() if result == -1 else 0
+"""
+
+
+def test_keyrings_and_all_that_the_filter_closes_are_closed(call):
+    column, _ = calls.ARCHITECTURES[platform.machine()]
+    closed = {name: numbers[column] for name, numbers in calls.CLOSED.items() if numbers[column] is not None}
+    clone, clone3, socket = calls.CLONE[column], calls.CLONE3[column], calls.SOCKET[column]
+    body = f"""
+errors = [system_call(number, 0, 0, 0, 0, 0) for number in {list(closed.values())}]
+namespaces = [system_call({clone}, flag | 17, 0, 0, 0, 0) for flag in (0x10000000, 0x20000, 0x40000000)]
+families = [system_call({socket}, family, 1, 0) for family in (1, 2, 10, 16, 38)]
+others = [system_call({clone3}, 0, 0), system_call(0x40000000 + {clone}, 17, 0)]
+return [errors, namespaces, families, others]"""
+    errors, namespaces, families, others = call(START, KEYS, square(body)).answers["99.1"][0].value
+    assert dict(zip(closed, errors, strict=True)) == dict.fromkeys(closed, errno.EPERM)
+    assert namespaces == [errno.EPERM] * 3
+    assert families == [0, *[errno.EPERM] * 4]
+    assert others == [errno.ENOSYS] * 2
 
 
 def test_the_student_is_nobody(call):

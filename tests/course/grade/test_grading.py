@@ -1,54 +1,17 @@
 """The command as a whole, on a made-up lesson: what is restored, forgiven, kept and repeated."""
 
-import dataclasses
 import json
 import re
 
-import nbformat
 import pytest
 
 from course import exercises
 from course.grade import grading, released, submission
 from course.grade.sandbox import GraderError
 
-START = "from course.exercise import exercise, check, todo\nimport numpy as np"
+START = "from course.exercise import exercise, check, todo\nimport numpy as np"  # as in `small`
 SQUARE = '@exercise("99.1")\ndef square(x):\n    return x**2'
 TOTAL = '@exercise("99.2")\ndef total(x):\n    return square(x).sum()'
-
-
-@pytest.fixture
-def small(lesson, tmp_path, monkeypatch):
-    """The lesson of the fixtures, but its second exercise builds on the first, as on disk."""
-    specs = [lesson.specs[0], dataclasses.replace(lesson.specs[1], reference=lambda x: (x**2).sum())]
-    for folder, blank in (("lessons", True), ("solutions", False)):
-        cells = [nbformat.v4.new_code_cell(START, id="cell-zero")]
-        for id, code in (("cell-one", SQUARE), ("cell-two", TOTAL)):
-            text = re.sub(r"return .*", "todo()", code) if blank else code
-            name = re.search(r"def (\w+)", code)[1]
-            cells.append(nbformat.v4.new_code_cell(text, id=id))
-            check = f'check("{re.search("99..", code)[0]}", {name})'
-            cells.append(nbformat.v4.new_code_cell(check, id=f"{id}-check"))
-        (tmp_path / folder).mkdir()
-        nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / folder / "99_squares.ipynb")
-    monkeypatch.setattr(exercises, "exercises", lambda number: specs)
-    monkeypatch.setattr(exercises, "written", lambda number: [])
-    read = released.lesson
-    monkeypatch.setattr(released, "lesson", lambda number: read(number, tmp_path / "lessons"))
-    return released.lesson("99")
-
-
-@pytest.fixture
-def submit(tmp_path, small, walls):
-    def hand_in(student, *codes, ids=("cell-zero", "cell-one", "cell-two")):
-        cells = [
-            nbformat.v4.new_code_cell(code, id=ids[n] if n < len(ids) else f"own-{n}")
-            for n, code in enumerate(codes)
-        ]
-        folder = tmp_path / "submissions" / student
-        folder.mkdir(parents=True, exist_ok=True)
-        nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "99_squares.ipynb")
-
-    return hand_in
 
 
 def points(tmp_path, seed="s"):
@@ -86,7 +49,7 @@ def test_moved_renamed_split_and_repeated_answers_count(submit, tmp_path):
     assert any("is called quadrat instead of square" in note for note in notes(tmp_path, "renamed"))
     assert any("@exercise was missing" in note for note in notes(tmp_path, "bare"))
     assert any("the last one counts" in note for note in notes(tmp_path, "twice"))
-    assert any("restored" in note for note in notes(tmp_path, "no_imports"))
+    assert any("restored" in note for note in notes(tmp_path, submission.identity("no imports")))
 
 
 def test_a_wrong_first_exercise_does_not_cost_the_second(submit, tmp_path):
@@ -105,11 +68,11 @@ def test_grading_goes_on_where_it_stopped_and_gives_the_same_marks(submit, tmp_p
     submit("bob", START, SQUARE.replace("x**2", "x"), TOTAL)
     calls, call = [], grading.Sandbox.call
 
-    def counted(self, cells, exercises):
+    def counted(self, cells, exercises, **seconds):
         calls.append(cells)
         if len(calls) == 2:
             raise GraderError("the power failed")
-        return call(self, cells, exercises)
+        return call(self, cells, exercises, **seconds)
 
     monkeypatch.setattr(grading.Sandbox, "call", counted)
     with pytest.raises(GraderError, match="the power failed"):
@@ -143,6 +106,17 @@ def test_bad_arguments_are_refused_with_a_reason(tmp_path, small):
         grading.grade(tmp_path / "submissions", "99", "s", tmp_path / "out")
     with pytest.raises(ValueError, match="jobs = 0"):
         grading.grade(tmp_path / "submissions", "99", "s", tmp_path / "out", jobs=0)
+
+
+@pytest.mark.parametrize("secret", [["--seed", ""], ["--seed", " "], ["--seed-file", "seed.txt"]])
+def test_an_empty_seed_is_refused(secret, tmp_path, small, submit, capsys, monkeypatch):
+    submit("ada", START)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "seed.txt").write_text("\n")
+    assert grading.main(["submissions", "--lesson", "99", *secret, "--out", "out"]) == 1
+    assert capsys.readouterr().err == (
+        "Grading stopped: the seed is empty; draw one as the instructor's guide says\n"
+    )
 
 
 def test_the_seed_decides_the_inputs_of_each_exercise_alone():

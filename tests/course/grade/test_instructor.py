@@ -12,7 +12,8 @@ import pytest
 from nbgrader import api
 
 from course.build import ROOT
-from course.grade import released
+from course.grade import plain, released, submission
+from course.grade.sandbox import Limits
 
 GUIDE = (ROOT / "course" / "instructor.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```bash\n(.*?)^```$", GUIDE, re.M | re.S)
@@ -91,3 +92,21 @@ def test_what_the_guide_names_is_there():
     names = set(re.findall(r"`(course/[\w/.]*|lessons/)`", GUIDE))
     assert names
     assert all((ROOT / name).exists() for name in names)
+
+
+def test_the_limits_are_those_of_the_guide():
+    limits = Limits()
+    assert f"At most {limits.total_seconds:.0f} seconds" in GUIDE.replace("\n", " ")
+    assert f"no submission costs more than {limits.longest:.0f} seconds" in GUIDE.replace("\n", " ")
+    assert f"Memory ({limits.memory_bytes // 2**30} GB), files ({limits.files:,})" in GUIDE
+    assert f"processes ({limits.processes})" in GUIDE
+    assert f"{plain.SIZE // 2**10} KB" in GUIDE
+    assert submission.identity("Müller") in GUIDE
+
+
+def test_both_commands_of_the_readme_name_one_folder():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (folder,) = re.findall(r'make release ARGS="06 --out (\S+)"', readme)
+    (grade,) = re.findall(r'make grade ARGS="(.*)"', readme)
+    assert grade == f"{folder}/submitted --lesson 06 --seed-file {folder}/seed.txt --out {folder}"
+    assert f"> {folder}/seed.txt" in readme

@@ -171,21 +171,21 @@ def marked(spec, *answers):
     return mark.state, mark.says
 
 
-def test_an_error_is_told_in_its_own_words_and_recognised_by_them():
+def test_an_error_is_told_by_its_type_and_recognised_by_its_words():
     inputs = [(np.ones(2), 2.0), (np.ones(2), -1.0), (np.ones(3), 0.0)]
     known = [(_picky, "Negative numbers are welcome."), (lambda x, y: x, "Multiply by y.")]
     spec = _exercise(lambda x, y: x * y, *known, cases=inputs, compare=Compare())
     right = Answer(value=2 * np.ones(2))
     own, division = Answer(error="ValueError: y: it must be positive"), Answer(error="ZeroDivisionError")
     first = "Right on 1 of 3 inputs. The first that went wrong has x: an array of shape (2,), y: a number."
-    stopped = "Your function stopped with ValueError: y: it must be positive."
+    stopped = "Your function stopped with ValueError."
     assert marked(spec, right, own, division) == (
         "wrong",
         [first, stopped, "Hint: Negative numbers are welcome."],
     )
     assert marked(spec, right, Answer(error="KeyError: 'w'"), Answer(error="KeyError: 'w'")) == (
         "wrong",
-        [first, "Your function stopped with KeyError: 'w'."],
+        [first, "Your function stopped with KeyError."],
     )
     recognised_by_the_last_only = marked(spec, right, Answer(value=-np.ones(2)), division)
     assert recognised_by_the_last_only == (

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -272,6 +273,38 @@ def test_a_submission_that_cannot_be_read(lesson, tmp_path):
     cells = graded(read(release.autograded(lesson, broken, tmp_path)))
     assert cells["answer-06-1"].source == "# 06.1: nothing was found"
     assert cells["written-06-6"].source == "*No answer.*"
+
+
+LINKS = r"""
+https://evil.example/x, www.evil.example, a@evil.example and HTTP://EVIL.EXAMPLE <https://evil.example>
+
+$\href{javascript:alert(1)}{x}$ $\&#104;ref{javascript:alert(1)}{x}$
+$\mmlToken{mi}[href="javascript:alert(1)"]{x}$ $\def\x{\href}\let\y\href\require{html}\cssId{a}{b}$
+&#36;\h&#114;ef{javascript:alert(1)}{x}&#36; $$\\href{a}{b}$$
+
+```mermaid
+graph TD; click A "javascript:alert(1)"
+```
+
+- ~~~ Mermai&#100;
+
+| a | b |
+|---|---|
+| https://evil.example | $\frac{a}{b} &\le c$ |
+"""
+
+
+def test_no_address_formula_or_diagram_of_a_student_is_a_link(lesson, hand_in, tmp_path):
+    def work(cells):
+        cells[answer_cell(cells)].source = LINKS
+
+    notebook = read(release.autograded(lesson, hand_in(work), tmp_path))
+    answer = graded(notebook)["written-06-6"]
+    notebook.cells = [answer]
+    page, _ = HTMLExporter().from_notebook_node(notebook)
+    page = page[page.index("<main") :]
+    assert not re.findall(r"<a |<img |mermaid|\\(href|mmlToken|def|let|require|cssId)\b|&#", page, re.I)
+    assert r"$\frac{a}{b} &amp;\le c$" in page  # a formula stays one
 
 
 def test_no_script_of_a_student_runs_in_the_formgrader(lesson, hand_in, tmp_path):

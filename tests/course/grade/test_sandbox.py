@@ -28,6 +28,19 @@ def test_our_own_failure_is_not_the_students(call, sandbox, monkeypatch):
         call("x = 1")
 
 
+def test_a_sandbox_that_starts_at_the_second_try_is_enough(call, sandbox, monkeypatch):
+    live, tries = type(sandbox)._live, []
+
+    def second(*arguments):
+        tries.append(arguments)
+        if len(tries) == 1:
+            raise grading.GraderError("the sandbox did not start")
+        return live(*arguments)
+
+    monkeypatch.setattr(type(sandbox), "_live", second)
+    assert call("def square(x):\n    return x").found == {"99.1"}
+
+
 def test_errors_in_cells_cost_only_what_they_define(call):
     report = call("1 / 0", "%matplotlib inline", "!true", "def square(x):\n    return x", "syntax error here")
     assert report.cell_errors[0] == "ZeroDivisionError: division by zero"

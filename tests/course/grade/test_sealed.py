@@ -1,8 +1,11 @@
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import mini_attn
 from course import exercises
 from course.grade.sealed import seal
 
@@ -41,3 +44,24 @@ def test_a_misspelt_name_does_not_pass_for_sealed(name, tmp_path):
 @pytest.mark.parametrize("lesson", exercises.lessons())
 def test_what_the_exercises_withhold_exists(lesson, tmp_path):
     seal(tmp_path, sorted({name for spec in exercises.exercises(lesson) for name in spec.withheld}))
+
+
+HELPERS = {
+    "02": "_automatic _normalize _coordinates _span _norm _solve_one _solve_chunk",
+    "05": "_Softmax _TextbookSoftmax",
+    "06": "_winner_minus_others",
+}
+
+
+@pytest.mark.parametrize("lesson", HELPERS)
+def test_private_helpers_are_no_way_round(lesson, tmp_path):
+    def private(folder):
+        texts = {path.name: path.read_text(encoding="utf-8") for path in folder.rglob("*.py")}
+        defined = re.compile(r"^(?:def|class) (_\w+)", re.M)
+        return {(file, name) for file, text in texts.items() for name in defined.findall(text)}
+
+    seal(tmp_path, sorted({name for spec in exercises.exercises(lesson) for name in spec.withheld}))
+    before, after = private(Path(mini_attn.__file__).parent), private(tmp_path / "mini_attn")
+    assert {name for _, name in before - after} == set(HELPERS[lesson].split())
+    done = run(tmp_path, "import mini_attn\nfrom mini_attn import models, paths, svm, train, widgets")
+    assert done.returncode == 0, done.stderr

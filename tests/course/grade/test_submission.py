@@ -32,8 +32,8 @@ def test_three_ways_to_hand_in(tmp_path, lesson):
     (tmp_path / "bob").mkdir()
     (tmp_path / "bob" / "99 (copy).ipynb").write_text(notebook("b = 1"))
     (tmp_path / "cy.ipynb").write_text(notebook("c = 1"))
-    (tmp_path / "notes.txt").write_text("not a submission")
-    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".DS_Store").write_text("not a submission")
+    (tmp_path / ".ipynb_checkpoints").mkdir()
     students = found(tmp_path, lesson)
     assert {name: one.cells for name, one in students.items()} == {
         "ada": [("id0", "a = 1")],
@@ -63,14 +63,73 @@ def test_names_cannot_leave_the_results(tmp_path, lesson):
     for name in ("..hidden", "a b", "=cmd()", "über", "<script>", "x" * 200):
         (tmp_path / name).mkdir()
     students = found(tmp_path, lesson)
-    assert len(students) == 5  # ..hidden begins with a dot
+    assert len(students) == 6
     assert all(submission.STUDENT.fullmatch(name) for name in students)
 
 
-def test_two_names_never_become_one(tmp_path, lesson):
-    for name in ("a b", "a?b"):
+def test_everything_that_was_handed_in_has_a_row(tmp_path, lesson):
+    for name in ("ada.zip", "bob.py", ".cy", "dan"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "eve.IPYNB").write_text(notebook("a = 1"))
+    students = {one.name: one for one in submission.find(tmp_path, lesson)}
+    assert students.pop("eve").student == "eve"
+    assert {name: one.problem for name, one in students.items()} == {
+        name: f"{name} is neither a notebook (.ipynb) nor a folder with one"
+        for name in ("ada.zip", "bob.py", ".cy", "dan")
+    }
+    (tmp_path / "dan").unlink()
+    (tmp_path / "dan").mkdir()  # the folder that was meant: another row than the file's
+    assert found(tmp_path, lesson)["dan"].problem == "there is no notebook (.ipynb) in the folder"
+
+
+def test_an_id_comes_from_the_name_and_nothing_else(tmp_path, lesson):
+    names = ["Müller", "Möller", "M_ller", "a b", "a?b", "a_b", "王芳", "李娜", "x" * 250, "y" * 250]
+    hashed = [name for name in names if name not in ("M_ller", "a_b")]
+    alone = {name: submission.identity(name) for name in names}
+    assert alone["M_ller"] == "M_ller"
+    assert alone["Müller"] == "M_ller-a7842989"
+    assert all(submission.HASHED.fullmatch(alone[name]) for name in hashed)
+    for name in [*names, alone["Müller"], "\udcfc"]:  # an id of another's for a name
         (tmp_path / name).mkdir()
-    assert list(found(tmp_path, lesson)) == ["a_b", "a_b_"]
+    together = {one.name: one.student for one in submission.find(tmp_path, lesson)}
+    assert {name: together[name] for name in names} == alone
+    assert len(set(together.values())) == len(names) + 2
+    assert all(len(os.fsencode(student)) < 120 for student in together.values())
+
+
+def test_who_handed_in_two_things_is_asked_to_leave_one(tmp_path, lesson):
+    (tmp_path / "ada.ipynb").write_text(notebook("a = 1"))
+    assert found(tmp_path, lesson)["ada"].cells
+    (tmp_path / "ada").mkdir()
+    ada = found(tmp_path, lesson)["ada"]
+    assert ada.unclear
+    assert ada.problem == "this student has several files or folders here; leave one of them"
+
+
+def test_names_in_any_encoding_can_be_written_down(tmp_path, lesson):
+    folder = os.fsencode(tmp_path) + b"/mallory"
+    os.mkdir(folder)
+    for name in (b"/\xfc.ipynb", b"/\xe4.ipynb"):
+        with open(folder + name, "w") as file:
+            file.write("{")
+    mallory = found(tmp_path, lesson)["mallory"]
+    "".join([mallory.problem, *mallory.notes]).encode()
+    assert (
+        mallory.problem == "\N{REPLACEMENT CHARACTER}.ipynb: it is not a notebook: JSON breaks off in line 1"
+    )
+
+
+def test_what_is_read_stays_small(tmp_path, lesson, monkeypatch):
+    (tmp_path / "eve.ipynb").write_text(notebook("x = 1\n" * 200_000))
+    (tmp_path / "bob.ipynb").write_text('{"cells": [' + "[], " * 600_000 + "[]]}")
+    rows = found(tmp_path, lesson)
+    assert rows["eve"].problem == "eve.ipynb: its cells hold more than 1 MB of text"
+    assert rows["bob"].problem == "bob.ipynb: it has more than 1,000,000 parts"
+    monkeypatch.setattr(submission, "FILES", 3)
+    (tmp_path / "cy").mkdir()
+    for number in range(4):
+        (tmp_path / "cy" / f"{number}.ipynb").write_text("")
+    assert found(tmp_path, lesson)["cy"].problem == "there are too many files in the folder"
 
 
 HOSTILE = {

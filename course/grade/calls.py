@@ -1,0 +1,107 @@
+"""The system calls that a sandbox does without, as a program for the kernel (seccomp, "classic BPF").
+
+Closed are: keyrings, which all processes of a user share; memory that belongs to no process, so that nobody
+can count it (memfd, System V); namespaces and mounts; every socket but those between the sandbox's own
+processes; and doors into the kernel that no exercise needs (io_uring, bpf, ptrace, ...). The caller gets an
+ordinary error.
+"""
+
+from __future__ import annotations
+
+import platform
+import struct
+
+# system call -> its number on x86_64 and on aarch64 (None: it has no such call)
+CLOSED = {
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "msgget": (68, 186),
+    "semget": (64, 190),
+    "mq_open": (240, 180),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "fanotify_init": (300, 262),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "kexec_load": (246, 104),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "swapon": (167, 224),
+    "quotactl": (179, 60),
+    "personality": (135, 92),
+}
+CLONE, CLONE3, SOCKET = (56, 220), (435, 435), (41, 198)
+NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: user, mount, process, network, IPC, UTS and cgroup
+AF_UNIX = 1
+ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above; the kernel's name
+
+EPERM, ENOSYS = 1, 38
+ALLOW, ERROR = 0x7FFF0000, 0x00050000  # SECCOMP_RET_ALLOW; SECCOMP_RET_ERRNO, to which the error is added
+NUMBER, ARCHITECTURE, FIRST = 0, 4, 16  # where `struct seccomp_data` has them; FIRST: the lower half of arg 0
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # load a word; jump if; return
+
+
+def supported() -> bool:
+    """Whether there is a filter for this machine's processor."""
+    return platform.machine() in ARCHITECTURES
+
+
+def program() -> bytes:
+    """The filter for this machine, as bubblewrap's --seccomp reads it: an array of `struct sock_filter`."""
+    column, architecture = ARCHITECTURES[platform.machine()]
+    steps = [
+        (LOAD, 0, 0, ARCHITECTURE),
+        (EQUAL, 1, 0, architecture),  # jumps: how many steps to leave out if true, and if not
+        (RETURN, 0, 0, ERROR + ENOSYS),  # a program for another processor numbers its calls otherwise
+        (LOAD, 0, 0, NUMBER),
+        (AT_LEAST, 0, 1, 0x40000000),  # x32, a second set of numbers for the same calls
+        (RETURN, 0, 0, ERROR + ENOSYS),
+        (EQUAL, 0, 1, CLONE3[column]),  # its flags are out of sight; without it the C library takes clone
+        (RETURN, 0, 0, ERROR + ENOSYS),
+    ]
+    for numbers in CLOSED.values():
+        if numbers[column] is not None:
+            steps += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, ERROR + EPERM)]
+    steps += [
+        (EQUAL, 0, 3, CLONE[column]),
+        (LOAD, 0, 0, FIRST),
+        (ANY_BIT, 0, 1, NEW_NAMESPACES),
+        (RETURN, 0, 0, ERROR + EPERM),
+        (LOAD, 0, 0, NUMBER),
+        (EQUAL, 0, 3, SOCKET[column]),
+        (LOAD, 0, 0, FIRST),
+        (EQUAL, 1, 0, AF_UNIX),
+        (RETURN, 0, 0, ERROR + EPERM),
+        (RETURN, 0, 0, ALLOW),
+    ]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)

@@ -1,0 +1,65 @@
+"""What the processes of a sandbox use together, counted from outside: memory by every door, and files.
+
+Limits of the kernel's own count per process, so that many small processes, or memory that is no process's
+own, would get past them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+import psutil
+
+from course.grade.walls import WRITABLE
+
+SOCKET = 2 * 212992  # bytes that the kernel may keep for a socket, by its default
+MAPPING = 256  # bytes that it keeps for a mapping
+SIZE = re.compile(r"^(\w+):\s+(\d+) kB$", re.M)
+SHARED = re.compile(rb"^(\w+)-(\w+) \S+ \w+ \S+ (\d+) +/dev/zero", re.M)  # nameless memory, shared by a fork
+
+
+def usage(pid: int, exact: bool = False) -> tuple[int, int]:
+    """Memory in bytes and number of files of a sandbox in which code already runs.
+
+    Args:
+        pid: of the bubblewrap process that was started; what it started is looked at.
+        exact: count once what processes share, so that a pool of workers is no worse than one. That takes
+            longer; without it the memory is an upper bound.
+    """
+    try:
+        processes = [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
+        return 0, 0
+    memory, files, shared = 0, 0, {}
+    for process in processes:
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            memory += _own(process, exact)
+            mappings = Path(f"/proc/{process}/maps").read_bytes()
+            memory += MAPPING * mappings.count(b"\n")
+            for start, end, name in SHARED.findall(mappings):
+                shared[name] = int(end, 16) - int(start, 16)
+    for process in processes[:1]:
+        with contextlib.suppress(OSError):
+            memory += SOCKET * (Path(f"/proc/{process}/net/unix").read_bytes().count(b"\n") - 1)
+            for folder in WRITABLE:
+                held = os.statvfs(f"/proc/{process}/root{folder}")
+                memory += held.f_frsize * (held.f_blocks - held.f_bfree)
+                files += held.f_files - held.f_ffree
+    return memory + sum(shared.values()), files
+
+
+def _own(process: int, exact: bool) -> int:
+    """A process's memory, and what the kernel needs to find it; not that of files in memory and the like."""
+    status = _numbers(Path(f"/proc/{process}/status"))
+    if not exact:
+        return sum(status.get(name, 0) for name in ("VmPTE", "VmSwap", "RssAnon", "RssFile"))
+    parts = _numbers(Path(f"/proc/{process}/smaps_rollup"))
+    return status.get("VmPTE", 0) + sum(parts.get(name, 0) for name in ("SwapPss", "Pss_Anon", "Pss_File"))
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """The sizes in a file of the kernel's, in bytes."""
+    return {name: 1024 * int(size) for name, size in SIZE.findall(path.read_text("utf-8", "replace"))}

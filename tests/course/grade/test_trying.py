@@ -1,0 +1,251 @@
+"""What one submission costs, and what of it can reach another: nothing."""
+
+import json
+import threading
+import time
+
+import nbformat
+import numpy as np
+import pytest
+from nbgrader import api
+
+from course import release
+from course.grade import gradebook, grading, marking, plain, released, submission, trying
+from course.grade.protocol import TIMEOUT, Answer, Report
+from course.grade.sandbox import COMPARING, Limits
+
+START = "from course.exercise import exercise, check, todo\nimport numpy as np"
+SQUARE = '@exercise("99.1")\ndef square(x):\n    return x**2'
+TOTAL = '@exercise("99.2")\ndef total(x):\n    return (x**2).sum()'
+
+
+def grade(tmp_path, jobs=2):
+    rows = grading.grade(tmp_path / "submissions", "99", "s", tmp_path / "out", jobs)
+    return {student: [mark.points for mark in marks] for student, marks in rows.items()}
+
+
+def page(tmp_path, student):
+    return (tmp_path / "out" / "feedback" / f"{student}.html").read_text(encoding="utf-8")
+
+
+def by_hand(tmp_path, student, points):
+    with api.Gradebook(release.default_database(tmp_path / "out"), gradebook.COURSE) as book:
+        mark = book.find_grade("exercise-99-1", "99_squares", "lesson_99", student)
+        mark.manual_score, mark.needs_manual_grade = points, False
+        book.db.commit()
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """Puts something else in the place of all sandboxes; its calls get the students' cells."""
+
+    def put(call):
+        monkeypatch.setattr(grading.Sandbox, "call", lambda self, *args, **seconds: call(*args, **seconds))
+
+    return put
+
+
+def right(cells, exercises, seconds=None):
+    functions = {"99.1": lambda x: x**2, "99.2": lambda x: (x**2).sum()}
+    answers = {id: [Answer(functions[id](*case)) for case in cases] for id, (_, cases) in exercises.items()}
+    return Report(found=set(answers), answers=answers)
+
+
+def test_a_failure_of_the_grader_is_one_students_line(submit, fake, tmp_path, capsys):
+    for student in ("ada", "bob", "cy"):
+        submit(student, f"{student} = 1")
+    broken = True
+
+    def call(cells, exercises, seconds=None):
+        if broken and "bob = 1" in cells:
+            raise TypeError("nobody thought of this")
+        return right(cells, exercises)
+
+    fake(call)
+    arguments = [
+        str(tmp_path / "submissions"),
+        "--lesson",
+        "99",
+        "--seed",
+        "s",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert grading.main(arguments) == 1
+    assert "The grader failed on bob; they wait for a person, or for another run." in capsys.readouterr().out
+    says = "The grader failed on this notebook (TypeError); a person will look at it."
+    assert says in page(tmp_path, "bob")
+    assert (tmp_path / "out" / "scores.csv").read_text().splitlines()[1:] == [
+        "ada,3,3,6,6,0",
+        "bob,0,0,0,6,2",
+        "cy,3,3,6,6,0",
+    ]
+    assert grade(tmp_path) == {"ada": [3, 3], "bob": [0, 0], "cy": [3, 3]}
+    broken = False  # it was not kept
+    assert grade(tmp_path)["bob"] == [3, 3]
+    assert "bob,3,3,6,6,0" in (tmp_path / "out" / "scores.csv").read_text()
+
+
+@pytest.mark.parametrize("place", [(grading.feedback, "page"), (grading.written, "answers")])
+def test_so_is_one_while_results_are_written(place, submit, fake, tmp_path, monkeypatch):
+    for student in ("ada", "bob"):
+        submit(student, "")
+    fake(right)
+    whole, work = [], getattr(*place)
+
+    def fail(first, second, *rest):
+        if "bob" in (first, getattr(second, "student", "")):
+            raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+        whole.append(first)
+        return work(first, second, *rest)
+
+    monkeypatch.setattr(*place, fail)
+    rows = grading.grade(tmp_path / "submissions", "99", "s", tmp_path / "out")
+    assert whole
+    assert [mark.points for mark in rows["ada"]] == [3, 3]
+    assert {mark.state for mark in rows["bob"]} == {"failed"}
+    assert "ada,3,3,6,6,0" in (tmp_path / "out" / "scores.csv").read_text()
+
+
+def test_who_ran_out_of_time_beside_others_is_tried_again_alone(submit, fake, tmp_path):
+    for student in ("ada", "bob", "cy", "dan"):
+        submit(student, f"{student} = 1")
+    running, alone, lock = set(), {}, threading.Lock()
+
+    def call(cells, exercises, seconds=None):
+        me = cells[-1]
+        with lock:
+            running.add(me)
+        time.sleep(0.1)
+        with lock:
+            busy = len(running) > 1
+            running.discard(me)
+        report = right(cells, exercises)
+        if me == "ada = 1" and me not in alone:
+            report.problems["99.1"] = TIMEOUT
+        elif me == "bob = 1":  # stopped by the alarm inside, always
+            report.answers["99.1"][0] = Answer(error="TimeIsUp: it took too long")
+        alone.setdefault(me, []).append(not busy)
+        return report
+
+    fake(call)
+    assert grade(tmp_path, jobs=4) == {"ada": [3, 3], "bob": [0, 3], "cy": [3, 3], "dan": [3, 3]}
+    assert {me: len(times) for me, times in alone.items()} == {
+        "ada = 1": 2,
+        "bob = 1": 2,
+        "cy = 1": 1,
+        "dan = 1": 1,
+    }
+    assert alone["ada = 1"][1]
+    assert alone["bob = 1"][1]
+    assert "Your function took too long." in page(tmp_path, "bob")
+
+
+def test_all_tries_share_the_time_of_one_submission(submit, small, tmp_path):
+    submit("ada", START)
+    (one,) = submission.find(tmp_path / "submissions", small)
+    given = []
+
+    class Clock:
+        limits = Limits(total_seconds=10)
+
+        def call(self, cells, exercises, seconds=None):
+            given.append(seconds)
+            time.sleep(0.2)
+            report = right(cells, exercises)
+            for answers in report.answers.values():
+                answers[0] = Answer(value=None)
+            return report
+
+    cases = {spec.id: spec.draw(0) for spec in small.specs}
+    start = time.monotonic()
+    trying.attempt(one, small, cases, Clock())
+    assert given[0] is None
+    assert 9.5 < given[1] < 9.81
+    assert time.monotonic() - start < 1
+
+
+def test_time_that_is_over_starts_no_sandbox(sandbox, cases):
+    report = sandbox.call(["x = 1"], {"99.1": ("square", cases["99.1"])}, seconds=0)
+    assert report.problems == {"99.1": TIMEOUT}
+
+
+def test_the_largest_answers_are_compared_in_time():
+    lesson, worst = released.lesson("06"), []
+    cases = {spec.id: spec.draw(0) for spec in lesson.specs}
+    size = plain.SIZE // plain.ENTRY
+    for value in ([0] * (size - 1), [[0.5] * 63] * (size // 65)):
+        answer = plain.decode(plain.encode(value))
+        answers = {id: [Answer(answer) for _ in inputs] for id, inputs in cases.items()}
+        start = time.monotonic()
+        marks = marking.mark(lesson, Report(found=set(cases), answers=answers), cases)
+        worst.append(time.monotonic() - start)
+        assert not any(mark.points for mark in marks)
+    assert max(worst) < COMPARING
+    for value in ([0] * (size + 1), [np.zeros(plain.SIZE // 16)] * 2, ["x" * 2000] * 66):
+        with pytest.raises(plain.TooLarge):
+            plain.encode(value)
+
+
+def test_what_a_cell_said_is_told(submit, fake, tmp_path):
+    submit("ada", "")
+
+    def call(cells, exercises, seconds=None):
+        errors = {0: "ModuleNotFoundError: No module named 'pandas'", 1: "NotAttempted"}
+        return Report(cell_errors=errors | {n: "KeyError: 1" for n in range(2, 30)})
+
+    fake(call)
+    grade(tmp_path)
+    assert "cell 1 failed: ModuleNotFoundError: No module named &#x27;pandas&#x27;" in page(tmp_path, "ada")
+    assert "Cells failed; what they said is at the end of this page." in page(tmp_path, "ada")
+    assert "cell 2 failed" not in page(tmp_path, "ada")
+    assert page(tmp_path, "ada").count(" failed: ") == trying.NOTED
+    assert "so did others: 29 cells failed, 0 were left out" in page(tmp_path, "ada")
+
+
+def test_late_and_hostile_names_move_nobodys_marks(submit, fake, tmp_path):
+    fake(right)
+    submit("Müller", "a = 1")
+    submit("ada", "b = 1")
+    mueller = submission.identity("Müller")
+    assert grade(tmp_path) == {mueller: [3, 3], "ada": [3, 3]}
+    by_hand(tmp_path, mueller, 1.5)
+    for name in ("Möller", "M_ller", f"{mueller}", "M?ller"):
+        submit(name, "c = 1")
+    nbformat.write(nbformat.v4.new_notebook(), tmp_path / "submissions" / "ada.ipynb")
+    fake(lambda cells, exercises, seconds=None: Report())
+    rows = grade(tmp_path)
+    assert rows.pop(mueller) == [1.5, 3]
+    assert rows.pop("ada") == [3, 3]  # what was graded before stays until one of the two is gone
+    assert "this student has several files or folders here; leave one of them" in page(tmp_path, "ada")
+    assert set(map(tuple, rows.values())) == {(0, 0)}
+    assert len(rows) == 4
+    assert "ada,3,3,6,6,0" in (tmp_path / "out" / "scores.csv").read_text()
+
+
+def test_two_of_one_name_from_the_beginning_have_a_line(submit, fake, tmp_path):
+    fake(right)
+    submit("ada", "b = 1")
+    nbformat.write(nbformat.v4.new_notebook(), tmp_path / "submissions" / "ada.ipynb")
+    assert grade(tmp_path) == {"ada": [0, 0]}
+    assert "ada,0,0,0,6,0" in (tmp_path / "out" / "scores.csv").read_text()
+    (tmp_path / "submissions" / "ada.ipynb").unlink()
+    assert grade(tmp_path) == {"ada": [3, 3]}
+
+
+def test_marks_under_an_old_id_go_with_their_student(submit, fake, small, tmp_path):
+    fake(right)
+    submit("Müller", "a = 1")
+    new, url = submission.identity("Müller"), release.default_database(tmp_path / "out")
+    old = tmp_path / "out" / "students" / "M_ller.json"
+    old.parent.mkdir(parents=True)
+    notes = ["the name 'Müller' was changed to 'M_ller'"]
+    old.write_text(json.dumps({"key": "old", "marks": [], "notes": notes}))
+    gradebook.record(url, small, {"M_ller": marking.nothing(small, "old")})
+    by_hand(tmp_path, "M_ller", 1.5)
+    submit("Möller", "b = 1")
+    rows = grade(tmp_path)
+    assert rows == {new: [1.5, 3], submission.identity("Möller"): [3, 3]}
+    assert sorted(path.stem for path in old.parent.iterdir()) == sorted(rows)
+    assert (tmp_path / "out" / "scores.csv").read_text().count("\n") == 3
+    assert grade(tmp_path) == rows
