@@ -156,6 +156,10 @@ def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answe
             found.keep(left, *certify(rest, W, dual, norm))
             suspect = (rays != 0).any(-1)
             found.refute(left[suspect], units, rays[suspect], norm)
+        else:  # what still misses rows may contradict itself by little
+            doubtful = violation(rest, found.W[left]) > CLEAN
+            left, rest = left[doubtful], rest[doubtful]
+            found.refute(left, units, solve_exact(rest, norm, tol)[1], norm)
         rough = torch.isin(tried, found.open(tol))
         tried, part = tried[rough], part[rough]
         found.sharpen(tried, part, *(x[rough] for x in first), norm, tol)

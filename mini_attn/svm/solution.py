@@ -123,8 +123,9 @@ class InfeasibleError(SolveError):
 
 def rank_one_size(problem: HardMarginProblem, norm: Norm) -> Float[Tensor, "B m"]:
     """N(a_j b_j^T) for every row: each of the norms is the product of the two vectors' norms."""
-    p = 2 if norm in ("fro", "nuc", "spectral") else norm
-    return torch.linalg.vector_norm(problem.a, p, dim=-1) * torch.linalg.vector_norm(problem.b, p, dim=-1)
+    p = "fro" if norm in ("fro", "nuc", "spectral") else norm
+    a, b = (matrix_norm(factor[..., None], p) for factor in (problem.a, problem.b))
+    return a * b
 
 
 def certify(

