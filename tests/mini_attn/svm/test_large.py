@@ -78,3 +78,58 @@ def test_a_large_infeasible_problem_is_refuted():
 def test_large_is_euclidean_only():
     with pytest.raises(ValueError, match=r'"large" solves norm "fro"'):
         svm.solve(planted(3, 3, 2), norm="nuc", method="large")
+
+
+def teacher(n, T, d, seed=0):
+    """The tokens that a random W prefers: nearly as many rows hold exactly as W has entries."""
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(n, T, d, generator=generator, dtype=torch.float64)
+    z = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    W = torch.randn(d, d, generator=generator, dtype=torch.float64)
+    return svm.attention_problem(X, z, (X @ (z @ W.T)[..., None]).squeeze(-1).argmax(-1))
+
+
+def test_tokens_of_a_teacher_have_a_large_support():
+    problem = teacher(250, 16, 16)
+    solution = svm.solve(problem)
+    assert solution.gap < 1e-12
+    assert 200 < (solution.dual > 0).sum() <= 256
+    assert solution.iterations < 100
+
+
+@pytest.mark.parametrize(("n", "d", "flipped"), [(2100, 5, 0.5), (2100, 5, 0.01), (10_000, 2, 0.01)])
+def test_labels_that_no_plane_separates_are_refuted_soon(n, d, flipped):
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    y = X[:, 0].sign() * torch.where(torch.rand(n, generator=generator) < flipped, -1.0, 1.0)
+    solution = svm.solve(svm.label_problem(X, y), throw=False)
+    assert solution.status == "infeasible"
+    assert solution.iterations < 200
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_right_hand_sides_of_both_signs(seed):
+    generator = torch.Generator().manual_seed(seed)
+    a = torch.randn(2001, 30, generator=generator, dtype=torch.float64)
+    w = torch.randn(30, generator=generator, dtype=torch.float64)
+    slack = torch.randn(2001, generator=generator, dtype=torch.float64).abs()
+    problem = svm.HardMarginProblem(a, None, a @ w - 0.1 * slack)
+    large, batched = (svm.solve(problem, method=method) for method in ("large", "batched"))
+    torch.testing.assert_close(large.objective, batched.objective, rtol=1e-9, atol=0)
+
+
+def test_equalities_among_many_rows():
+    problem = planted(40, 20, 6)
+    equality = torch.zeros(len(problem.r), dtype=torch.bool)
+    equality[:3] = True
+    problem = svm.HardMarginProblem(problem.a, problem.b, problem.r, equality)
+    one, two = (svm.solve(problem, method=method) for method in ("large", "batched"))
+    torch.testing.assert_close(one.value, two.value, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(problem.forward(one.value)[:3], problem.r[:3])
+
+
+def test_rows_that_depend_on_each_other_share_their_weight():
+    X = torch.eye(30, dtype=torch.float64).repeat(80, 1)
+    solution = svm.solve(svm.label_problem(X, torch.ones(2400)))
+    torch.testing.assert_close(solution.value, torch.ones(30, dtype=torch.float64))
+    assert solution.gap < 1e-12

@@ -132,3 +132,20 @@ def test_bad_labels_and_queries():
         svm.attention_problem(torch.ones(2, 3, 4), torch.ones(3, 4), torch.tensor([0, 0]))
     with pytest.raises(ValueError, match=r"X is torch.float32 on cpu but z is torch.float64"):
         svm.attention_problem(torch.ones(2, 3, 4), torch.ones(2, 4).double(), torch.tensor([0, 0]))
+
+
+def test_an_index_picks_problems_and_never_rows():
+    a = torch.randn(3, 3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    batch = svm.HardMarginProblem(a, None, torch.ones(3, 3, dtype=torch.float64))
+    assert batch[1].batch_shape == ()
+    assert batch[torch.tensor([True, False, True])].batch_shape == (2,)
+    for index in ((slice(None), 0), (0, 0)):
+        with pytest.raises(IndexError, match="leading dimensions"):
+            batch[index]
+    with pytest.raises(IndexError, match="not rows"):
+        batch[0][0]
+
+
+def test_labels_that_are_truth_values_are_refused():
+    with pytest.raises(ValueError, match=r"y = 2\.0"):
+        svm.label_problem(torch.ones(2, 2, dtype=torch.float64), torch.tensor([True, True]))

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mini_attn import svm
+from mini_attn.svm import dispatch
+from mini_attn.svm.batched import solve_batched
 
 NORMS = ["fro", "nuc", "spectral", 1, 1.5, 3, math.inf]
 METHODS = [("fro", "nnls"), ("fro", "large")]
@@ -278,3 +280,53 @@ def test_a_first_guess_of_no_support_at_all_is_recovered_from(norm):
     torch.testing.assert_close(
         solution.value, torch.tensor([0.0, 1e3], dtype=torch.float64), rtol=1e-4, atol=1e-3
     )
+
+
+def test_a_method_that_fails_on_one_problem_fails_on_that_one_alone(monkeypatch):
+    """Whatever linear algebra raises, the neighbours keep their answers, and the next method takes over."""
+    problem = attention(batch=(5,))
+    expected = svm.solve(problem)
+    poison = dispatch.to_units(problem).unit.a[3]
+
+    def fragile(part, norm, tol):
+        if (part.a == poison).flatten(1).all(-1).any():
+            raise torch.linalg.LinAlgError("did not converge")
+        return solve_batched(part, norm, tol)
+
+    monkeypatch.setitem(dispatch.METHODS, "batched", fragile)
+    with pytest.warns(RuntimeWarning, match=r"gave up on one problem.*did not converge"):
+        solution = svm.solve(problem)
+    torch.testing.assert_close(solution.value, expected.value)
+    with pytest.warns(RuntimeWarning):
+        alone = svm.solve(problem, method="batched", throw=False)
+    assert alone.status.tolist() == ["optimal"] * 3 + ["stopped", "optimal"]
+
+
+def test_solutions_say_their_norm_bound_and_worst_row():
+    problem = attention(batch=(3,))
+    for norm in NORMS:
+        solution = svm.solve(problem, norm=norm)
+        assert solution.norm == norm
+        assert (solution.bound <= solution.objective * (1 + 1e-12)).all()
+        assert (solution.violation <= 1e-12).all()
+        torch.testing.assert_close(solution.bound, (solution.dual * problem.r).sum(-1))
+    points = svm.token_problem(torch.eye(3, dtype=torch.float64)[None], torch.tensor([0]))
+    assert svm.solve(points, norm="nuc").norm == "fro"
+
+
+def test_a_contradiction_up_to_rounding_is_out_of_reach_and_says_so():
+    """e_1 - e_2, e_2 - e_3, e_3 - e_1 add up to rounding errors, so float64 cannot tell."""
+    tokens = torch.randn(3, 6, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    cycle = svm.HardMarginProblem(tokens - tokens.roll(-1, 0), None, torch.ones(3, dtype=torch.float64))
+    solution = svm.solve(cycle, throw=False)
+    assert solution.status in ("unreachable", "infeasible")
+    assert solution.value.isnan().all()
+    assert solution.objective.isinf()
+    with pytest.raises(svm.SolveError, match=r"no W of norm below \d|no W satisfies every row"):
+        svm.solve(cycle)
+
+
+def test_a_method_for_one_norm_says_so():
+    for method in ("exact", "nnls", "large"):
+        with pytest.raises(ValueError, match=rf'"{method}" solves norm "fro"'):
+            svm.solve(attention(), norm=1, method=method)
