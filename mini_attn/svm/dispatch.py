@@ -48,26 +48,30 @@ def solve(
         min_W N(W)                 subject to   <A_j, W> >= r_j  (or = r_j),   A_j = a_j b_j^T
         max_lambda  lambda . r     subject to   N*(sum_j lambda_j A_j) <= 1,   lambda_j >= 0 on inequalities
 
-    The arithmetic is float64 whatever the input; the answer has the input's dtype and device, and the gap
-    is that of the float64 answer. Rows and right-hand side are first brought to unit size, so scale does
-    not matter.
+    The arithmetic is float64 whatever the input; the answer has the input's dtype and device, is detached
+    from its graph, and the gap is that of the float64 answer. Rows and right-hand sides are first brought to
+    unit size by powers of two, which changes none of their bits. What a method misses by little is repaired,
+    and where terms cancel, small problems are judged in rational arithmetic: "optimal" is true of each row,
+    and "infeasible" of the very numbers that were given.
 
     Args:
         problem: with leading batch dimensions or none.
         norm: "fro", "nuc", "spectral", or p >= 1 (`math.inf` allowed) for the entrywise l_p norm. For a
             vector unknown the first three are all the Euclidean norm.
         method: "batched" (torch, all problems at once, CPU or GPU), "large" (norm "fro", few problems
-            with very many rows), "nnls" (norm "fro", scipy), "cvxpy" (one by one, the reference), or
-            "auto": "large" for norm "fro" and more than 2,000 rows, else "batched" and, for what that
-            leaves above tol, "nnls" or "cvxpy".
-        tol: the relative gap up to which an answer counts as optimal. Default 1e-9 for "fro", else 1e-6.
-        throw: raise if any problem is infeasible or stopped early; False reports it in `status`.
+            with very many rows), "exact" (norm "fro", small problems in rational arithmetic), "nnls" (norm
+            "fro", scipy), "cvxpy" (one by one, the reference), or "auto": "large" for norm "fro" and more
+            than 2,000 rows, else "batched", and the others for the problems that this leaves above tol.
+        tol: the relative gap up to which an answer counts as optimal, above 0 and below 1. Default 1e-9 for
+            "fro", else 1e-6.
+        throw: raise if any problem is not optimal; False reports it in `status`, and raises for no finite
+            problem.
 
     Returns:
-        A `Solution`; an infeasible problem does not disturb its neighbours.
+        A `Solution`; no problem disturbs its neighbours. A method that fails on one is warned about.
 
     Raises:
-        ValueError: unknown norm or method.
+        ValueError: unknown norm or method, a method for another norm, or a tol out of range.
         InfeasibleError, SolveError: see `throw`; the exception carries `.solution`.
 
     Source: Boyd & Vandenberghe, "Convex optimization" (2004), chapter 5. Introduced in lesson 02.
@@ -85,26 +89,28 @@ def solve(
 
 @dataclass
 class _Answers:
-    """The best answers so far, for unit rows: W and dual weights, and what `certify` said of them.
-
-    Their entries are those of a batch; `infeasible` has been proved.
-    """
+    """The best answers so far to a batch with unit rows: W, dual weights, and what `certify` said of them."""
 
     W: Tensor
     dual: Tensor
     gap: Tensor
     reach: Tensor
-    infeasible: Tensor
+    infeasible: Tensor  # proved
     iterations: Tensor
 
     def open(self, tol: float) -> Tensor:
         """Numbers of the problems that are worth another try."""
         return torch.nonzero((self.gap > tol) & (self.reach < HOPELESS))[:, 0]
 
+    def misses(self, index: Tensor, problem: HardMarginProblem) -> Tensor:
+        """Whether a W was found that misses a row by more than rounding."""
+        found = self.gap[index].isfinite() & ~self.infeasible[index]
+        return found & (violation(problem, self.W[index]) > CLEAN)
+
     def keep(self, index: Tensor, W: Tensor, dual: Tensor, gap: Tensor, reach: Tensor) -> None:
         """Take over the answers that are better than what there was."""
-        no_worse = gap.isinf() & self.gap[index].isinf() & (reach > self.reach[index])
-        better = (gap < self.gap[index]) | no_worse
+        farther = gap.isinf() & self.gap[index].isinf() & (reach > self.reach[index])
+        better = (gap < self.gap[index]) | farther
         index = index[better]
         self.W[index], self.dual[index] = W[better], dual[better]
         self.gap[index], self.reach[index] = gap[better], reach[better]
@@ -148,7 +154,7 @@ def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answe
         found.refute(far, units, found.dual[far], norm)
         for _ in range(REPAIRS):
             misses = ~found.infeasible[left] & (found.gap[left] > tol) & (found.reach[left] < HOPELESS)
-            misses |= ~found.infeasible[left] & (violation(rest, found.W[left]) > CLEAN)
+            misses |= found.misses(left, rest)
             if not misses.any():
                 break
             left, rest, W, dual = left[misses], rest[misses], W[misses], dual[misses]
@@ -157,7 +163,7 @@ def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answe
             suspect = (rays != 0).any(-1)
             found.refute(left[suspect], units, rays[suspect], norm)
         else:  # what still misses rows may contradict itself by little
-            doubtful = violation(rest, found.W[left]) > CLEAN
+            doubtful = found.misses(left, rest)
             left, rest = left[doubtful], rest[doubtful]
             found.refute(left, units, solve_exact(rest, norm, tol)[1], norm)
         rough = torch.isin(tried, found.open(tol))
