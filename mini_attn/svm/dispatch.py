@@ -119,6 +119,7 @@ class _Answers:
         """Mark as infeasible what the rays, one for each number in index, prove to be so."""
         if not len(index):
             return
+        rays = torch.where(units.kept[index], rays, 0.0)
         proved, rays = refuted(units.unit[index], units.right[index], units.row_size[index], rays)
         index, rays = index[proved], rays[proved]
         _, self.dual[index], _, self.reach[index] = certify(units.unit[index], self.W[index], rays, norm)
@@ -230,9 +231,11 @@ def _solution(
     fits = (objective == 0) | ((objective >= limits.tiny) & (objective <= limits.max))
     missed = violation(unit, found.W)
     # What the dtype of the problem makes of W must still have margins of the right sign.
-    rounded = units.from_value(value)
-    sure = 4 * limits.eps * torch.linalg.matrix_norm(rounded)[:, None] if dtype == torch.float32 else 0.0
-    turned = ((unit.r > 0) & (unit.forward(rounded) <= sure)).any(-1)
+    turned = torch.zeros_like(infeasible)
+    if dtype == torch.float32:
+        rounded = units.from_value(value)
+        sure = 4 * limits.eps * torch.linalg.matrix_norm(rounded)[:, None]
+        turned = ((unit.r > 0) & (unit.forward(rounded) <= sure)).any(-1)
 
     beyond = found.gap.isinf() & (found.reach >= BEYOND)
     none = infeasible | beyond | ~fits

@@ -8,10 +8,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mini_attn.svm.exact import exact_answer
+from mini_attn.svm.exact import exact_answer, independent
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.rows import normal_matrix
-from mini_attn.svm.solution import FAR_BELOW
 
 LIGHT = 1e-9  # weights below this share of the largest are left out of exact arithmetic
 ENTRIES = 1024  # of W: beyond this the matrix of the first proof is not made; of the rows in the second
@@ -41,9 +40,10 @@ def refuted(
     with all.
 
     Args:
-        problem: a batch with one leading dimension and rows near unit length, float64, exactly those given.
-        right, power: the right-hand sides are right_j / 2^power_j, of which r may be a rounded form.
-        ray: lambda.
+        problem: a batch with one leading dimension and rows near unit length, float64.
+        right, power: the right-hand sides are right_j / 2^power_j, those of the problem but for one power of
+            two that they share.
+        ray: lambda, 0 where a row or right-hand side of the problem is not exactly the one that is meant.
 
     Returns:
         proved (B,), False says nothing; and the rays (B, m), as near to exact as float64 allows.
@@ -51,7 +51,7 @@ def refuted(
     Source: Farkas' lemma; Jansson, Chaykin & Keil, "Rigorous error bounds for the optimal value in
         semidefinite programming" (2008), for rounding errors that a verified solution absorbs.
     """
-    b = problem.b
+    b, ray = problem.b, torch.where(problem.is_equality, ray, ray.clamp_min(0))
     heaviest = (ray * problem.r).argmax(-1)[:, None, None].expand(-1, -1, b.shape[-1])
     shared = (b == b.gather(1, heaviest)).all(-1)
     mixed, one = ~shared.all(-1), torch.ones_like(b[..., :1])
@@ -77,13 +77,12 @@ def _absorbed(problem: HardMarginProblem, ray: Tensor) -> tuple[Tensor, Tensor]:
     rounding = torch.finfo(ray.dtype).eps * (m + entries + 16)
     left = torch.linalg.matrix_norm(problem.adjoint(ray)) + rounding * ray.abs().sum(-1)
     raw, total = (ray * problem.r).sum(-1), (ray * problem.r).abs().sum(-1)
-    clipped = ((ray > 0) & (problem.r <= FAR_BELOW)).any(-1)  # there r_j may be lower than it looks
     rho = 0.5 * (raw / total - rounding)
     N = normal_matrix(problem, ray.square())
     diagonal = N.diagonal(dim1=1, dim2=2)
     shift = (left / rho).square() + 4 * rounding * diagonal.sum(-1)
     diagonal.sub_(shift[:, None])
-    proved = (rho > 0) & (torch.linalg.cholesky_ex(N).info == 0) & ~clipped
+    proved = (rho > 0) & (torch.linalg.cholesky_ex(N).info == 0)
     diagonal.add_(torch.where(proved, shift, torch.inf)[:, None])
     factor, squares = torch.linalg.cholesky_ex(N).L, ray.square()
     for _ in range(2):
@@ -100,8 +99,10 @@ def _exact(
     used = torch.nonzero(among & ((ray.abs() > LIGHT * ray.abs().amax()) | problem.is_equality))[:, 0]
     if not 0 < len(used) * problem.a.shape[-1] * b.shape[-1] <= ENTRIES:
         return None
+    part = HardMarginProblem(problem.a[used], b[used], problem.r[used], problem.is_equality[used])
+    if independent(part):
+        return None
     pairs = zip(right[used].tolist(), power[used].tolist(), strict=True)
     sides = [Fraction(x) / Fraction(2) ** p for x, p in pairs]
-    part = HardMarginProblem(problem.a[used], b[used], problem.r[used], problem.is_equality[used])
     _, weights, is_ray = exact_answer(part, sides)
     return torch.zeros_like(ray).index_copy(0, used, weights) if is_ray else None

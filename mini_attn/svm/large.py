@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mini_attn.svm.problem import HardMarginProblem
-from mini_attn.svm.rows import SLICE
+from mini_attn.svm.rows import SLICE, normal_matrix
 from mini_attn.svm.solution import HOPELESS, ROUNDING
 
 ROUNDS = 40  # of the multipliers
@@ -20,6 +20,7 @@ GROWTH = 6.0  # of the penalty from round to round
 SETTLED = 0.2  # share of S that may still have changed when exact steps are tried
 PATIENCE = 4  # rounds without half the gap of the best one
 PIVOTS = 12  # exact steps on thousands of rows; more on fewer
+DIRECT = 1024  # entries of W up to which a Newton step may factorise
 WIDEST = 6000  # rows whose Gram matrix is made: 290 MB
 CUTS = 20  # of the length of a Newton step
 
@@ -61,6 +62,7 @@ class _State:
     reach: Tensor
     dual: Tensor
     steps: int = 0
+    direct: bool = False  # conjugate gradients have once been too slow
 
 
 def _solve_one(problem: HardMarginProblem, tol: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -110,18 +112,14 @@ def _newton(
         if size <= accuracy * length:
             break
         state.steps += 1
-        forward, adjoint = passes.on(active)
-        step = -gradient
-        move, rest, power = torch.zeros_like(state.W), step, float((step * step).sum())
-        enough = (min(0.1, size / max(length, 1e-300)) * size) ** 2
-        for _ in range(CONJUGATE):
-            curved = step + sigma * adjoint(forward(step))
-            far = power / float((step * curved).sum())
-            move, rest = move + far * step, rest - far * curved
-            now = float((rest * rest).sum())
-            if now <= enough:
-                break
-            step, power = rest + (now / power) * step, now
+        enough = min(0.1, size / max(length, 1e-300)) * size
+        move = None if state.direct else _conjugate(passes.on(active), sigma, -gradient, enough)
+        if move is None:
+            if gradient.numel() <= DIRECT:
+                state.direct = True
+                move = _factored(problem, active, sigma, -gradient)
+            else:
+                move = _conjugate(passes.on(active), sigma, -gradient, torch.inf)
         along = passes.forward(move)
         slope, start = float((gradient * move).sum()), _penalised(problem, state, sigma, move, along, 0.0)
         length = 1.0
@@ -133,6 +131,36 @@ def _newton(
             break  # rounding: no shorter step is better
         state.W, state.reach = state.W + length * move, state.reach + length * along
     state.reach = passes.forward(state.W)
+
+
+def _conjugate(
+    passes: tuple[Callable, Callable], sigma: float, right: Tensor, enough: float
+) -> Tensor | None:
+    """(I + sigma sum_S A_j A_j')^-1 right by conjugate gradients; None where they do not get to `enough`.
+
+    With enough = inf they go as far as they are allowed.
+    """
+    forward, adjoint = passes
+    move, rest, step, power = torch.zeros_like(right), right, right, float((right * right).sum())
+    for _ in range(CONJUGATE):
+        curved = step + sigma * adjoint(forward(step))
+        far = power / float((step * curved).sum())
+        move, rest = move + far * step, rest - far * curved
+        now = float((rest * rest).sum())
+        if now <= enough**2 < torch.inf:
+            return move
+        step, power = rest + (now / power) * step, now
+    return move if enough == torch.inf else None
+
+
+def _factored(problem: HardMarginProblem, active: Tensor, sigma: float, right: Tensor) -> Tensor:
+    """The same by a Cholesky factor, for a W of few entries."""
+    rows = torch.nonzero(active)[:, 0]
+    part = HardMarginProblem(problem.a[None, rows], problem.b[None, rows], problem.r[None, rows])
+    H = normal_matrix(part, torch.full_like(part.r, sigma))[0]
+    H.diagonal().add_(1.0)
+    factor = torch.linalg.cholesky_ex(H).L
+    return torch.cholesky_solve(right.reshape(-1, 1), factor).reshape(right.shape)
 
 
 def _penalised(problem, state: _State, sigma: float, move: Tensor, along: Tensor, length: float) -> float:

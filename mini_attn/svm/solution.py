@@ -173,7 +173,8 @@ def certify(
     useful = raw > 0
     rounding = ROUNDING * (dual.abs() * row_size).sum(-1)
     reach = torch.where(useful, raw / (asked * (total + rounding)), 0.0)
-    dual = torch.where(useful[:, None], dual / torch.maximum(total, rounding)[:, None], 0.0)
+    noise = torch.where(rounding > NOISE * total, rounding, 0.0)  # what the sum may have lost
+    dual = torch.where(useful[:, None], dual / (total + noise)[:, None], 0.0)
     lower = (dual * r).sum(-1)
 
     met = problem.forward(W)
@@ -187,9 +188,7 @@ def certify(
     violation = torch.where(missing > 0, missing / (row_size * upper[:, None]), 0).amax(-1)
     sure = ROUNDING * torch.linalg.matrix_norm(W)[:, None]
     wrong = ((r > 0) & (met <= sure) & (row_size > 0)).any(-1)
-    noise = rounding / total
-    noise = torch.where(noise > NOISE, noise, 0.0)  # what the sums may have lost counts as gap
-    gap = torch.nan_to_num((upper - lower).abs() / upper + violation + noise, nan=torch.inf)
+    gap = torch.nan_to_num((upper - lower).abs() / upper + violation + noise / total, nan=torch.inf)
     return W, dual, torch.where(wrong, torch.inf, gap), reach
 
 

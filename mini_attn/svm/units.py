@@ -22,13 +22,15 @@ class Units:
         unit: the problem in float64 with one batch dimension, b = 1 for a vector unknown, ||a_j|| and ||b_j||
             in [1/2, 1), and right-hand sides such that the largest that W = 0 misses is in [1/2, 1). Rows
             A_j = 0 that hold anyway read 0 >= 0.
-        right: (B, m) the right-hand sides as given; the unit ones are right / 2^(row_size + length), but for
-            some that are so far from the others that float64 has no room for both.
+        kept: (B, m) bool, rows that lost no bit on the way. Others lie 300 powers of ten apart, one from the
+            other or one entry from the next, and float64 has no room for both.
+        right: (B, m) the right-hand sides as given, right / 2^(row_size + length) in units.
         row_size: (B, m) exponents, A_j = 2^row_size_j unit A_j.
         length: (B,) exponents, W = 2^length unit W.
     """
 
     unit: HardMarginProblem
+    kept: Tensor
     right: Tensor
     row_size: Tensor
     length: Tensor
@@ -66,6 +68,7 @@ def to_units(problem: HardMarginProblem) -> Units:
     r = problem.r.detach().reshape(B, m).double()
     equality = problem.is_equality.reshape(B, m)
 
+    given_a, given_b = a, b
     (a, e), (b, f) = _near_unit(a), _near_unit(b)
     row_size = e + f
     empty = (a == 0).all(-1) | (b == 0).all(-1)
@@ -75,9 +78,13 @@ def to_units(problem: HardMarginProblem) -> Units:
     exponent = exponent - row_size
     length = exponent.masked_fill(~asks, LEAST).amax(-1) if m else exponent.sum(-1)
     length = length.masked_fill(~asks.any(-1), 0)
-    unit = _times_power(mantissa, (exponent - length[:, None]).clamp(-FAR, 60))
+    power = exponent - length[:, None]
+    unit = _times_power(mantissa, power.clamp(-FAR, 60))
+    kept = (power >= -FAR) & (power <= 60) | (r == 0)
+    for factor, scaled, e_or_f in ((given_a, a, e), (given_b, b, f)):
+        kept &= (_times_power(scaled, e_or_f[..., None]) == factor).all(-1) | empty
     unit = HardMarginProblem(a, b, unit.masked_fill(empty & ~asks, 0.0), equality)
-    return Units(unit, r, row_size, length)
+    return Units(unit, kept, r, row_size, length)
 
 
 def unmet(problem: HardMarginProblem) -> Tensor:
@@ -105,7 +112,11 @@ def _excess(x: Tensor, exponent: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _times_power(x: Tensor, exponent: Tensor) -> Tensor:
     """x 2^exponent, in steps that stay within float64 where the result does."""
-    for _ in range(4):
-        part = exponent.clamp(-FAR, FAR)
-        x, exponent = torch.ldexp(x, part), exponent - part
-    return x
+    while True:
+        part = exponent.clamp(-FAR, FAR).to(torch.int64)
+        x = x * ((part + 1023) << 52).view(
+            torch.float64
+        )  # the bits of 2^part; torch.ldexp takes ten times as long
+        exponent = exponent - part
+        if not exponent.any():
+            return x
