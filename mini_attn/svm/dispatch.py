@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 
 import numpy as np
 import torch
@@ -32,6 +34,7 @@ METHODS = {
     "cvxpy": solve_cvxpy,
 }
 EUCLIDEAN = ("exact", "large", "nnls")
+PATIENT = 2**18  # entries of the rows of a large problem that cvxpy is left with; it takes seconds for these
 REPAIRS = 2  # of one method's answer
 CLEAN = 1e-12  # violation that rounding explains; above it, a repair is tried whatever the gap
 
@@ -77,9 +80,14 @@ def solve(
     Source: Boyd & Vandenberghe, "Convex optimization" (2004), chapter 5. Introduced in lesson 02.
     """
     start = time.perf_counter()
+    if not isinstance(problem, HardMarginProblem):
+        raise ValueError(
+            f"problem is {type(problem).__name__}; expected a HardMarginProblem, as attention_problem, "
+            "token_problem and label_problem make it"
+        )
     vector = problem.b is None
     norm = parse_norm(norm, vector)
-    methods = _methods(method, norm, problem.r.shape[-1])
+    methods = _methods(method, norm, problem)
     tol = _tolerance(tol, norm)
     units = to_units(problem)
     found = _answers(units, norm, methods, tol)
@@ -264,13 +272,16 @@ def _solution(
     )
 
 
-def _methods(method: str, norm: Norm, rows: int) -> list[str]:
+def _methods(method: str, norm: Norm, problem: HardMarginProblem) -> list[str]:
     """The methods to try in turn."""
+    rows, entries = problem.r.shape[-1], math.prod(problem.unknown_shape[len(problem.batch_shape) :])
     if method == "auto":
         if norm != "fro":
             return ["batched", "cvxpy"]
-        return ["large", "cvxpy"] if rows > LARGE else ["batched", "exact", "nnls", "large", "cvxpy"]
-    if method not in METHODS:
+        if rows > LARGE:
+            return ["large", "cvxpy"] if rows * entries <= PATIENT else ["large"]
+        return ["batched", "exact", "nnls", "large", "cvxpy"]
+    if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f'method must be "auto" or one of {sorted(METHODS)}, got {method!r}')
     if method in EUCLIDEAN and norm != "fro":
         raise ValueError(f'method "{method}" solves norm "fro" (or 2) only, got {norm!r}; use method "auto"')
@@ -281,6 +292,6 @@ def _tolerance(tol: float | None, norm: Norm) -> float:
     """The tolerance, checked, or the default of the norm."""
     if tol is None:
         return 1e-9 if norm == "fro" else 1e-6
-    if not isinstance(tol, (int, float)) or not 0 < tol < 1:
+    if not isinstance(tol, Real) or not 0 < tol < 1:
         raise ValueError(f"tol is a relative gap, a number above 0 and below 1 such as 1e-9; got {tol!r}")
     return float(tol)

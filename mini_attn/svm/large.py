@@ -17,8 +17,10 @@ ROUNDS = 40  # of the multipliers
 NEWTON = 30  # steps a round, at most
 CONJUGATE = 300  # gradients a Newton step, at most
 GROWTH = 6.0  # of the penalty from round to round
+SLOWLY = 1.5  # likewise, for factorised steps once every row is met: rounding grows with sigma too
 SETTLED = 0.2  # share of S that may still have changed when exact steps are tried
 PATIENCE = 4  # rounds without half the gap of the best one
+RIDGES, CORRECTIONS = (1e-13, 1e-11, 1e-9), 4
 PIVOTS = 12  # exact steps on thousands of rows; more on fewer
 DIRECT = 1024  # entries of W up to which a Newton step may factorise
 WIDEST = 6000  # rows whose Gram matrix is made: 290 MB
@@ -91,7 +93,7 @@ def _solve_one(problem: HardMarginProblem, tol: float) -> tuple[Tensor, Tensor, 
             best = exact
         if exact is not None or gap <= 0.1 * tol or waited == PATIENCE:
             break
-        before, sigma = active, sigma * GROWTH
+        before, sigma = active, sigma * (GROWTH if best_gap == torch.inf or not state.direct else SLOWLY)
     return *best, torch.tensor(state.steps, device=zero.device)
 
 
@@ -124,7 +126,9 @@ def _newton(
         slope, start = float((gradient * move).sum()), _penalised(problem, state, sigma, move, along, 0.0)
         length = 1.0
         for _ in range(CUTS):
-            if _penalised(problem, state, sigma, move, along, length) <= start + 1e-4 * length * slope:
+            if _penalised(
+                problem, state, sigma, move, along, length
+            ) <= start + 1e-4 * length * slope + 1e-13 * abs(start):
                 break
             length /= 2
         else:
@@ -214,13 +218,16 @@ def _pivot(
             G.split(SLICE), b.split(SLICE), strict=True
         ):  # a second matrix never stands beside it
             part.mul_(some @ b.mT)
-        G.diagonal().add_(1e-13)  # dependent rows share their weight
-        factor, info = torch.linalg.cholesky_ex(G)
-        del G
-        if info:
+        for ridge in RIDGES:  # dependent rows share their weight
+            G.diagonal().add_(ridge)
+            factor, info = torch.linalg.cholesky_ex(G)
+            if not info:
+                break
+        else:
             return None
+        del G
         dual, W = torch.zeros_like(r[rows]), torch.zeros_like(state.W)
-        for _ in range(3):  # each takes away the rounding errors of the one before
+        for _ in range(CORRECTIONS):  # each takes away the rounding errors of the one before
             rest = r[rows] - ((a @ W) * b).sum(-1)
             change = torch.cholesky_solve(rest[:, None], factor)[:, 0]
             dual, W = dual + change, W + a.mT @ (change[:, None] * b)
@@ -235,6 +242,10 @@ def _pivot(
             one = wrong.to(torch.int8).argmax()
             wrong = torch.zeros_like(wrong)
             wrong[one] = True
+        room = max(16, len(rows) // 8)
+        if int((wrong & ~active).sum()) > room:  # far from W more rows are missed than can support it
+            worst = slack.where(wrong & ~active, 0.0).topk(room, largest=False).indices
+            wrong &= active.index_fill(0, worst, True)
         active = active ^ wrong
 
 

@@ -26,10 +26,10 @@ def parse_norm(norm: Norm, vector: bool = False) -> Norm:
     Raises:
         ValueError: for any other norm.
     """
-    if norm in DUAL:
+    if isinstance(norm, str) and norm in DUAL:
         return "fro" if vector else norm
     try:
-        p = float(norm)
+        p = math.nan if isinstance(norm, bool) else float(norm)
     except (TypeError, ValueError):
         p = math.nan
     if not p >= 1:

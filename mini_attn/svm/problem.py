@@ -12,7 +12,7 @@ PIECE = 2**16  # rows that are treated at once
 LARGE = 2000  # rows from which on Euclidean problems are solved one by one, with a working set
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HardMarginProblem:
     """A batch of hard-margin problems, whose rows A_j = a_j b_j^T stay factored.
 
@@ -85,6 +85,8 @@ class HardMarginProblem:
         Raises:
             IndexError: the problem has no leading dimensions, or the index reaches into its rows.
         """
+        if isinstance(index, list):
+            index = torch.as_tensor(index, device=self.a.device)
         try:
             self.r.new_empty(()).expand(self.batch_shape)[index]
         except IndexError as error:
@@ -248,6 +250,10 @@ def _winner_minus_others(name: str, keys: Tensor, selected: Tensor) -> Tensor:
     """k_{i alpha_i} - k_it for the T - 1 tokens t != alpha_i: (..., n, T - 1, d)."""
     _real(name, keys, ndim=3)
     T = keys.shape[-2]
+    if T == 0:
+        raise ValueError(
+            f"{name} has shape {tuple(keys.shape)}, T = 0 tokens a sequence; expected at least one"
+        )
     if not isinstance(selected, Tensor) or selected.shape != keys.shape[:-2]:
         raise ValueError(
             f"selected must be a tensor of shape {tuple(keys.shape[:-2])}, one token per sequence, "

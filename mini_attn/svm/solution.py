@@ -32,7 +32,7 @@ ADVICE = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """Answers to a batch of hard-margin problems, each with the proof of how good it is.
 

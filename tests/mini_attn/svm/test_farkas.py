@@ -96,3 +96,9 @@ def test_a_proof_agrees_with_rational_arithmetic(rows, ray, equality):
     if proved:
         assert w is None
         assert unit.adjoint(rays[None]).norm() <= 1e-12 * rays.norm()
+
+
+def test_weights_below_zero_prove_nothing():
+    problem = svm.HardMarginProblem(t([[[0.5], [0.5]]]), t([[[0.5], [0.5]]]), t([[1.0, 0.5]]))
+    power = torch.zeros(1, 2, dtype=torch.int64)
+    assert not refuted(problem, problem.r, power, t([[1.0, -1.0]]))[0]

@@ -133,3 +133,14 @@ def test_rows_that_depend_on_each_other_share_their_weight():
     solution = svm.solve(svm.label_problem(X, torch.ones(2400)))
     torch.testing.assert_close(solution.value, torch.ones(30, dtype=torch.float64))
     assert solution.gap < 1e-12
+
+
+def test_a_teacher_of_few_dimensions_leaves_a_long_w_and_is_found():
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(1000, 8, 12, generator=generator, dtype=torch.float64)
+    z = torch.randn(1000, 12, generator=generator, dtype=torch.float64)
+    W = torch.randn(12, 12, generator=generator, dtype=torch.float64)
+    problem = svm.attention_problem(X, z, (X @ (z @ W.T)[..., None]).squeeze(-1).argmax(-1))
+    solution = svm.solve(problem, method="large")
+    assert solution.status == "optimal"
+    assert solution.objective > 10

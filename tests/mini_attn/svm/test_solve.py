@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -330,3 +331,51 @@ def test_a_method_for_one_norm_says_so():
     for method in ("exact", "nnls", "large"):
         with pytest.raises(ValueError, match=rf'"{method}" solves norm "fro"'):
             svm.solve(attention(), norm=1, method=method)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"norm": [1]}, "norm must be"),
+        ({"norm": True}, "norm must be"),
+        ({"method": ["nnls"]}, "method must be"),
+        ({"tol": 0.0}, "tol is a relative gap"),
+        ({"tol": math.inf}, "tol is a relative gap"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_named(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        svm.solve(attention(), **arguments)
+    with pytest.raises(ValueError, match="expected a HardMarginProblem"):
+        svm.solve((1, 2))
+
+
+def test_a_tolerance_may_be_any_number():
+    assert svm.solve(attention(), tol=np.float32(1e-6)).status == "optimal"
+
+
+W_EXISTS = [  # where unit rows or right-hand sides lose bits, and rays of theirs refute something else
+    ([[2.0**60, 2.0**-1020], [-(2.0**60), 0.0]], None, [2.0**-1020, 0.0], None),
+    ([[1e300, 1e-300], [-1e300, 0.0]], None, [1.0, 1.0], None),
+    (
+        [[1.0], [1.0], [-1.0]],
+        [[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]],
+        [1.0, 1e-305, -1e-303],
+        [True, False, False],
+    ),
+    ([[1.0, 1e-160], [-1.0, 0.0]], None, [1.0, 1.0], None),  # weights beyond every float
+]
+
+
+@pytest.mark.parametrize("norm", ["fro", "nuc", 1])
+@pytest.mark.parametrize(("a", "b", "r", "equality"), W_EXISTS)
+def test_numbers_hundreds_of_powers_apart_refute_nothing(norm, a, b, r, equality):
+    a, b, r = (None if x is None else torch.tensor(x, dtype=torch.float64) for x in (a, b, r))
+    problem = svm.HardMarginProblem(a, b, r, None if equality is None else torch.tensor(equality))
+    assert svm.solve(problem, norm, throw=False).status != "infeasible"
+
+
+def test_a_bound_is_below_the_truth_where_rows_are_nearly_opposite():
+    rows = [[0.7162855007574144, -2.2465103634602075], [-0.7162855007574526, 2.246510363460354]]
+    problem = svm.HardMarginProblem(torch.tensor(rows, dtype=torch.float64), None, torch.ones(2).double())
+    assert 0 < svm.solve(problem, throw=False).bound < 2.4596e14  # by rational arithmetic: 2.45961e14
