@@ -113,6 +113,22 @@ def test_nothing_is_left_of_a_grader_that_was_killed(start, tmp_path, monkeypatc
     assert list((tmp_path / "out" / "students").iterdir()) == []
 
 
+def test_only_what_the_grader_itself_had_begun_is_swept(tmp_path):
+    own = [f"{folder}.page.html.12.part" for folder in ("", "students/", "feedback/", "autograded/ada/x/")]
+    others = ["submitted/mallory/.x.12.part", "source/.x.12.part", ".notes.part", "students/mine.12.part"]
+    for name in [*own, *others]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("half")
+    (tmp_path / "feedback" / ".x.3.part").mkdir()
+    (tmp_path / "students" / ".x.3.part").symlink_to(tmp_path / ".notes.part")
+    with leftovers.claim(tmp_path):
+        pass
+    assert [name for name in own if (tmp_path / name).exists()] == []
+    assert [name for name in others if not (tmp_path / name).exists()] == []
+    assert (tmp_path / "feedback" / ".x.3.part").is_dir()
+    assert (tmp_path / "students" / ".x.3.part").is_symlink()
+
+
 def test_a_young_folder_without_a_lock_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "grading-young").mkdir()
