@@ -86,14 +86,19 @@ def readable(text: Any, length: int) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text)[:length])
 
 
-def decode(data: Any, depth: int = 0) -> Any:
+def decode(data: Any, depth: int = 0, room: list[int] | None = None) -> Any:
     """Rebuild a value from what `encode` made; anything malformed is a ValueError.
 
     Something that was not plain comes back as an empty object whose type has the same name.
+
+    Raises:
+        TooLarge: `encode` would not have made it.
     """
+    room = [SIZE] if room is None else room
     if data is None or isinstance(data, bool | float):
         return data
     if isinstance(data, str):
+        _take(room, len(data[:TEXT]))
         return data[:TEXT]
     if isinstance(data, int) and abs(data) <= BIGGEST:
         return data
@@ -106,13 +111,16 @@ def decode(data: Any, depth: int = 0) -> Any:
         ((name, parts),) = data.items()
         if not isinstance(parts, list):
             raise ValueError("not a list")
-        decoded = [decode(part, depth + 1) for part in parts]
+        _take(room, ENTRY * len(parts))
+        decoded = [decode(part, depth + 1, room) for part in parts]
         return tuple(decoded) if name == "tuple" else decoded
     if keys == {"other"} and isinstance(data["other"], str):
         name = "".join(c for c in data["other"] if c.isalnum() or c == "_")[:60]
         return type(name or "object", (), {})()
     if keys == {"array", "dtype", "shape"}:
-        return _array(data["array"], data["dtype"], data["shape"])
+        array = _array(data["array"], data["dtype"], data["shape"])
+        _take(room, array.nbytes)
+        return array
     raise ValueError("not plain data")
 
 

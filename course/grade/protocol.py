@@ -133,5 +133,7 @@ def _answer(event: dict) -> Answer:
     changed = [place for place in changed if type(place) is int] if isinstance(changed, list) else []
     try:
         return Answer(value=plain.decode(event.get("value")), changed=changed)
+    except plain.TooLarge:  # forged: inside it would have been refused
+        return Answer(error=TOO_LARGE)
     except (ValueError, RecursionError):
         return Answer(error="its answer could not be read")

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from course.grade import feedback, marking
-from course.grade.protocol import LINE, Listener, Report
+from course.grade.protocol import LINE, TOO_LARGE, Listener, Report
 
 
 def listening(lesson, cases):
@@ -41,6 +41,24 @@ def test_words_are_kept_before_the_inputs_are_there_and_answers_after(lesson, ca
     for event in ("done", "cells-done", "done"):
         tell(listener, event=event)
         assert listener.stage == "done"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"list": [{"list": [0, 1]}] * 24_900},
+        {"list": [0] * 99_000},
+        {"list": ["x" * 2000] * 70},
+        {"tuple": [{"array": "AAAA" * 2**15, "dtype": "|u1", "shape": [3 * 2**15]}] * 2},
+    ],
+)
+def test_a_forged_answer_is_no_larger_than_an_honest_one(value, lesson, cases):
+    listener = listening(lesson, cases)
+    tell(listener, event="cells-done")
+    tell(listener, event="exercise", id="99.1", found=True)
+    tell(listener, event="answer", id="99.1", case=0, value=value)
+    (answer,) = listener.report.answers["99.1"]
+    assert (answer.value, answer.error) == (None, TOO_LARGE)
 
 
 @pytest.mark.parametrize(
