@@ -41,9 +41,10 @@ def encode(
     if type(value) is str:
         _take(room, len(value[:TEXT]))
         return value[:TEXT]
-    if type(value) is int and abs(value) <= BIGGEST:
-        return value
-    if type(value) is float:
+    if isinstance(value, int | float) and not hasattr(value, "__array__"):
+        value = int.__int__(value) if isinstance(value, int) else float.__float__(value)  # of subclasses
+        if isinstance(value, int) and abs(value) > BIGGEST:
+            return {"other": "int"}
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, list | tuple) and depth < DEPTH:
         _take(room, ENTRY * len(value))
@@ -55,6 +56,8 @@ def encode(
         value = (value.float() if value.dtype is torch.bfloat16 else value).numpy()
     if hasattr(value, "__array__"):
         array = np.asarray(value)
+        if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # numpy's long double
+            array = array.astype(np.float64)
         dtype = array.dtype.newbyteorder("<")
         if dtype.str in DTYPES:
             _take(room, array.nbytes)
