@@ -122,9 +122,9 @@ ATTACKS = {
     ),
     "the inputs in a shape": (
         [square("return np.zeros([0, *(int(1e6 * abs(v)) for v in x)])")],
-        r"it has shape \(0, \.\.\., \.\.\., \.\.\.\)",
+        r"it has 4 dimensions, expected \(3,\)",
     ),
-    "the inputs in a factor": ([square("return x**2 * x[0]")], "every entry is -?[0-9.]{1,5} times|differ"),
+    "the inputs in a factor": ([square("return x**2 * x[0]")], "every entry is the same multiple|differ"),
     "the inputs in a note": (
         [
             square(
