@@ -7,19 +7,15 @@ one of Python's own, and of an odd answer no more than its rough form.
 
 from __future__ import annotations
 
-import builtins
 import re
 from dataclasses import dataclass, field
 
 from course.checking import Outcome, problem_with, recognise, run
-from course.grade.protocol import NOT_ATTEMPTED, TOO_LARGE, Answer, Report
+from course.grade.protocol import ERRORS, NOT_ATTEMPTED, TOO_LARGE, Answer, Report
 from course.grade.released import Lesson
 from course.specification import Exercise
 from course.wording import kind
 
-ERRORS = {name for name in vars(builtins) if name.endswith(("Error", "Exception", "Iteration"))} | {
-    "LinAlgError"
-}
 FACTORS = (-1, -2, *range(2, 21))  # by which, or by whose inverses, answers are wrong by mistake
 TYPES = {"Tensor", "ndarray", "dict", "set", "complex", "generator", "map", "zip", "range", "int", "object"}
 

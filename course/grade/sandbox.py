@@ -126,7 +126,7 @@ class Sandbox:
         report, skip, waiting, failed = Report(), set(), dict(exercises), False
         deadline = time.monotonic() + (self.limits.total_seconds if seconds is None else seconds)
         while (left := deadline - time.monotonic()) > 0:
-            listener = Listener(report, len(cells), {id: len(cases) for id, (_, cases) in waiting.items()})
+            listener = Listener(report, cells, {id: len(cases) for id, (_, cases) in waiting.items()})
             try:
                 reason, place = self._live(listener, cells, skip, waiting, left), listener.place
             except GraderError:  # a machine without memory for a moment, perhaps

@@ -105,11 +105,11 @@ ATTACKS = {
     "an error in half characters": ([square('raise ValueError("\\udcfc \\0 \\x1b[2J")')], "with ValueError."),
     "a cell's error in half characters": (
         ['raise ValueError("\\ud800\\0<script>alert(1)</script>\\u202e")', square("return x")],
-        "cell 3 failed: ValueError: \N{REPLACEMENT CHARACTER}",
+        "cell 3 failed: ValueError; its words are not shown",
     ),
     "a name in half characters": (
         ["def square(x): return x\nsquare.__name__ = '\\ud800\\0'\nexercise('99.1')(square)"],
-        "the function is called \N{REPLACEMENT CHARACTER}",
+        "the function is called something else instead of square",
     ),
     "the inputs in an error": ([square("raise ValueError(repr(x.tolist()))")], "with ValueError."),
     "the inputs in an error's name": (
@@ -139,10 +139,10 @@ ATTACKS = {
             "frame, found = sys._getframe(), []\nwhile frame:\n"
             "    found += [repr(frame.f_locals.get(name)) for name in ('request', 'cases', 'exercises')]\n"
             "    frame = frame.f_back\nimport re\n"
-            "raise ValueError('; '.join(re.findall('.array.{60}', ' '.join(found))) or 'none')",
+            "raise (ValueError if re.findall('.array.{60}', ' '.join(found)) else KeyError)",
             square("return x"),
         ],
-        "cell 3 failed: ValueError: none",
+        "cell 3 failed: KeyError",
     ),
     # memory by every door, files, processes
     "memory in memfds": (
