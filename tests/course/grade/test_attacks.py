@@ -305,6 +305,14 @@ def test_the_student_is_nobody(call):
     assert report.answers["99.1"][0].value == [False, False, False]
 
 
+def test_the_first_process_is_out_of_reach(call):
+    body = """
+try: open('/proc/1/mem', 'w')
+except OSError as error: return [os.listdir('/proc/1'), os.access('/proc/1', os.W_OK), error.errno]"""
+    answer = call(START, square(body)).answers["99.1"][0]
+    assert answer.value in ([[], False, errno.EROFS], [[], False, errno.ENOENT])
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -81,6 +81,18 @@ def test_an_interrupt_ends_the_grader_at_once(start, tmp_path):
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+def test_a_request_to_end_is_an_interrupt(tmp_path, monkeypatch, capsys):
+    def asked(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+
+    monkeypatch.setattr(grading, "grade", asked)
+    before = signal.getsignal(signal.SIGTERM)
+    assert grading.main([str(tmp_path), "--lesson", "99", "--seed", "s"]) == 130
+    assert capsys.readouterr().err == "Stopped; the same command goes on from here.\n"
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
 def test_nothing_is_left_of_a_grader_that_was_killed(start, tmp_path, monkeypatch, capsys):
     process = start()
     inside = sandboxes(process.pid)
