@@ -51,7 +51,7 @@ class Limits:
     total_seconds: float = 300.0
     memory_bytes: int = 2 * 2**30
     address_bytes: int = 6 * 2**30
-    processes: int = 64
+    processes: int = 256
     file_bytes: int = 64 * 2**20
     disk_bytes: int = 256 * 2**20
     files: int = 10_000

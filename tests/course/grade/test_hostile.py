@@ -213,7 +213,7 @@ ATTACKS = {
         [
             square(
                 "import threading, time\n"
-                "for _ in range(200): threading.Thread(target=time.sleep, args=(3,)).start()"
+                "for _ in range(400): threading.Thread(target=time.sleep, args=(3,)).start()"
             )
         ],
         "with RuntimeError.",
@@ -263,9 +263,13 @@ def hand_in(submit):
 
 
 WORKERS = square(
-    "import multiprocessing, time\nhoard = np.ones(2**24)\n"  # 128 MB that five processes share
+    "import multiprocessing, threading, time\nhoard = np.ones(2**24)\n"  # 128 MB that five processes share
     "with multiprocessing.get_context('fork').Pool(4) as pool:\n"
-    "    pool.map(time.sleep, [0.3] * 4)\n    return np.array(pool.map(abs, x.tolist())) ** 2"
+    "    pool.map(time.sleep, [0.3] * 4)\n"
+    "    threads = [threading.Thread(target=time.sleep, args=(0.3,)) for _ in range(80)]\n"
+    "    for thread in threads: thread.start()\n"
+    "    for thread in threads: thread.join()\n"
+    "    return np.array(pool.map(abs, x.tolist())) ** 2"
 )
 
 
