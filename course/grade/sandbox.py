@@ -162,8 +162,8 @@ class Sandbox:
             "exercises": {id: name for id, (name, _) in exercises.items()},
             "limits": asdict(self.limits),
             "fonts": f"{self._home}/fonts",
-            # a user of its own for each, so that limits are not shared
-            "user": 61000 + number % 4000 if root else None,
+            # a user of its own for each, so that limits are not shared; of numbers that systemd leaves unused
+            "user": 60706 + number % 478 if root else None,
         }
         inputs = {id: [plain.encode(case) for case in cases] for id, (_, cases) in exercises.items()}
         with self._started(number) as process:
