@@ -203,6 +203,20 @@ def test_what_a_cell_said_is_told(submit, fake, tmp_path):
     assert "so did others: 29 cells failed, 0 were left out" in page(tmp_path, "ada")
 
 
+def test_what_was_handed_out_does_not_fail_and_a_reset_is_named(submit, fake, tmp_path):
+    submit("ada", START, f"{TOTAL}\r\n", 'check("99.2", total)', 'check("99.2", 3)', "x = 1\n%reset -f")
+
+    def call(cells, exercises, seconds=None):
+        return Report(cell_errors={2: "KeyError", 3: "KeyError"})
+
+    fake(call)
+    grade(tmp_path)
+    assert "cell 3 failed" not in page(tmp_path, "ada")
+    assert "cell 4 failed: KeyError" in page(tmp_path, "ada")
+    assert "cell 5 has %reset, which removes what the cells before it made" in page(tmp_path, "ada")
+    assert page(tmp_path, "ada").count("%reset") == 1
+
+
 def test_late_and_hostile_names_move_nobodys_marks(submit, fake, tmp_path):
     fake(right)
     submit("Müller", "a = 1")
