@@ -3,7 +3,8 @@
 Closed are: keyrings, which all processes of a user share; memory that belongs to no process, so that nobody
 can count it (memfd, System V); namespaces and mounts; every socket but those between the sandbox's own
 processes; and doors into the kernel that no exercise needs (io_uring, bpf, ptrace, ...). The caller gets an
-ordinary error.
+ordinary error. Locks of files do nothing and say that they succeeded: a lock of a file that all sandboxes
+see, such as Python itself, would be a signal from one to another.
 """
 
 from __future__ import annotations
@@ -59,15 +60,23 @@ CLOSED = {
     "swapon": (167, 224),
     "quotactl": (179, 60),
     "personality": (135, 92),
+    "vmsplice": (278, 75),
+    "splice": (275, 76),
+    "tee": (276, 77),
+    "io_setup": (206, 0),
 }
-CLONE, CLONE3, SOCKET = (56, 220), (435, 435), (41, 198)
+CLONE, CLONE3, SOCKETS = (56, 220), (435, 435), ((41, 198), (53, 199))  # SOCKETS: socket and socketpair
+FLOCK, FCNTL = (73, 32), (72, 25)
+LOCKS = (5, 6, 7, 36, 37, 38)  # F_GETLK, F_SETLK, F_SETLKW, and the same as F_OFD_*
+SIGNALS = (1024, 1025, 1026, 1035, 1036, 1037, 1038)  # F_*LEASE, F_NOTIFY, F_*_RW_HINT, of a file for all
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: user, mount, process, network, IPC, UTS and cgroup
 AF_UNIX = 1
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above; the kernel's name
 
 EPERM, ENOSYS = 1, 38
 ALLOW, ERROR = 0x7FFF0000, 0x00050000  # SECCOMP_RET_ALLOW; SECCOMP_RET_ERRNO, to which the error is added
-NUMBER, ARCHITECTURE, FIRST = 0, 4, 16  # where `struct seccomp_data` has them; FIRST: the lower half of arg 0
+NUMBER, ARCHITECTURE = 0, 4  # where `struct seccomp_data` has them
+FIRST, SECOND = 16, 24  # the lower halves of the first two arguments
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # load a word; jump if; return
 
 
@@ -98,10 +107,20 @@ def program() -> bytes:
         (ANY_BIT, 0, 1, NEW_NAMESPACES),
         (RETURN, 0, 0, ERROR + EPERM),
         (LOAD, 0, 0, NUMBER),
-        (EQUAL, 0, 3, SOCKET[column]),
-        (LOAD, 0, 0, FIRST),
-        (EQUAL, 1, 0, AF_UNIX),
-        (RETURN, 0, 0, ERROR + EPERM),
-        (RETURN, 0, 0, ALLOW),
+        (EQUAL, 0, 1, FLOCK[column]),
+        (RETURN, 0, 0, ERROR),  # no error: done
     ]
+    for numbers in SOCKETS:
+        steps += [
+            (EQUAL, 0, 4, numbers[column]),
+            (LOAD, 0, 0, FIRST),
+            (EQUAL, 1, 0, AF_UNIX),
+            (RETURN, 0, 0, ERROR + EPERM),
+            (RETURN, 0, 0, ALLOW),
+        ]
+    steps += [(EQUAL, 1, 0, FCNTL[column]), (RETURN, 0, 0, ALLOW), (LOAD, 0, 0, SECOND)]
+    for commands, answer in ((LOCKS, ERROR), (SIGNALS, ERROR + EPERM)):
+        for command in commands:
+            steps += [(EQUAL, 0, 1, command), (RETURN, 0, 0, answer)]
+    steps.append((RETURN, 0, 0, ALLOW))
     return b"".join(struct.pack("=HBBI", *step) for step in steps)

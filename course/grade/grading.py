@@ -13,6 +13,7 @@ import hashlib
 import inspect
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -55,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.unsafe:
         print(UNSAFE, file=sys.stderr)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C
     try:
         rows = grade(
             options.submissions,
@@ -71,6 +73,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("Stopped; the same command goes on from here.", file=sys.stderr)
         return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
     print(f"Graded {len(rows)} submissions; scores in {options.out / 'scores.csv'}.")
     failed = [student for student, marks in rows.items() if any(mark.state == "failed" for mark in marks)]
     if failed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 from course.grade.walls import GraderError
 
 PREFIX, LOCK = "grading-", ".lock"
+PART = re.compile(r"\..+\.\d+\.part", re.DOTALL)
 YOUNG = 60.0  # seconds in which a folder without a lock may still be getting one
 
 
@@ -31,9 +33,19 @@ def claim(out: Path) -> Iterator[None]:
     with (out / LOCK).open("w") as lock:
         if not _locked(lock.fileno()):
             raise GraderError(f"another grader is at work in {out}; wait for it, or choose another --out")
-        for path in out.rglob(".*.part"):  # of `course.files.write`
-            path.unlink(missing_ok=True)
+        for folder in (out, out / "students", out / "feedback"):  # nothing that others wrote into
+            _unfinished(folder)
+        for folder in (out / "autograded").glob("*/*"):
+            _unfinished(folder)
         yield
+
+
+def _unfinished(folder: Path) -> None:
+    """Remove what `course.files.write` had begun in a folder when it was killed."""
+    for path in folder.glob(".*.part"):
+        with contextlib.suppress(OSError):
+            if PART.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+                path.unlink()
 
 
 @contextlib.contextmanager

@@ -7,19 +7,16 @@ one of Python's own, and of an odd answer no more than its rough form.
 
 from __future__ import annotations
 
-import builtins
 import re
 from dataclasses import dataclass, field
 
 from course.checking import Outcome, problem_with, recognise, run
-from course.grade.protocol import NOT_ATTEMPTED, TOO_LARGE, Answer, Report
+from course.grade.protocol import ERRORS, NOT_ATTEMPTED, TOO_LARGE, Answer, Report
 from course.grade.released import Lesson
 from course.specification import Exercise
 from course.wording import kind
 
-ERRORS = {name for name in vars(builtins) if name.endswith(("Error", "Exception", "Iteration"))} | {
-    "LinAlgError"
-}
+FACTORS = (-1, -2, *range(2, 21))  # by which, or by whose inverses, answers are wrong by mistake
 TYPES = {"Tensor", "ndarray", "dict", "set", "complex", "generator", "map", "zip", "range", "int", "object"}
 
 
@@ -135,6 +132,40 @@ def _without_values(problem: str | None) -> str:
     """A sentence of `mismatch` without numbers and names in which an answer could carry the inputs."""
     text = (problem or "it looks like a known wrong answer").partition(", most of all")[0]
     text = re.sub(r"(?<=of type )\w+", lambda match: match[0] if match[0] in TYPES else "its own", text)
-    text = re.sub(r"(?<=every entry is )\S+", lambda match: f"{float(match[0]):.3g}", text)
-    text = re.sub(r"\((\d+, ){4,}\d+\)", "of many dimensions", text)
-    return re.sub(r"\d{4,}", "...", text)
+    text = re.sub(r"every entry is (\S+) times", _factor, text)
+    given, expected, wanted = text.partition(", expected")
+    sizes = _sizes(wanted)
+    given = re.sub(r"(of )?shape (\(.*?\))", lambda match: _shape(match, sizes), given)
+    given = re.sub(r"\d+ values", lambda match: _values(match, sizes), given)
+    return re.sub(r"\d{4,}", "...", given + expected + wanted)
+
+
+def _factor(match: re.Match) -> str:
+    """A factor in words if it is one that mistakes have; any other could hold an input."""
+    factor = float(match[1])
+    usual = [*FACTORS, *(1 / number for number in FACTORS)]
+    near = [one for one in usual if abs(factor - one) < 1e-3 * abs(one)]
+    return f"every entry is {near[0]:.3g} times" if near else "every entry is the same multiple of"
+
+
+def _shape(match: re.Match, wanted: list[int]) -> str:
+    sizes = _sizes(match[2])
+    if _usual(sizes, wanted):
+        return match[0]
+    return f"{match[1] or ''}{len(sizes)} dimension{'s' * (len(sizes) != 1)}"
+
+
+def _values(match: re.Match, wanted: list[int]) -> str:
+    return match[0] if _usual(_sizes(match[0]), wanted) else "another number of values"
+
+
+def _sizes(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", text)]
+
+
+def _usual(sizes: list[int], wanted: list[int]) -> bool:
+    """Whether a shape is near the wanted one; any other could hold the inputs."""
+    if abs(len(sizes) - len(wanted)) <= 1 and {*sizes} <= {*wanted, 1}:
+        return True
+    apart = sorted(abs(one - other) for one, other in zip(sizes, wanted, strict=False))
+    return len(sizes) == len(wanted) and apart[-1] == 1 and not any(apart[:-1])

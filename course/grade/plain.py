@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 import math
+import re
 import sys
 from typing import Any
 
@@ -21,6 +22,7 @@ TEXT = 2000  # characters of a string
 BIGGEST = 10**18  # of an integer
 SIZE = 2**17  # bytes of a whole value, where an entry of a list counts ENTRY; a lesson's answer has 2,000
 ENTRY = 32
+STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)  # each byte is read once
 
 
 class TooLarge(ValueError):
@@ -41,9 +43,10 @@ def encode(
     if type(value) is str:
         _take(room, len(value[:TEXT]))
         return value[:TEXT]
-    if type(value) is int and abs(value) <= BIGGEST:
-        return value
-    if type(value) is float:
+    if isinstance(value, int | float) and not hasattr(value, "__array__"):
+        value = int.__int__(value) if isinstance(value, int) else float.__float__(value)  # of subclasses
+        if isinstance(value, int) and abs(value) > BIGGEST:
+            return {"other": "int"}
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, list | tuple) and depth < DEPTH:
         _take(room, ENTRY * len(value))
@@ -55,6 +58,8 @@ def encode(
         value = (value.float() if value.dtype is torch.bfloat16 else value).numpy()
     if hasattr(value, "__array__"):
         array = np.asarray(value)
+        if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # numpy's long double
+            array = array.astype(np.float64)
         dtype = array.dtype.newbyteorder("<")
         if dtype.str in DTYPES:
             _take(room, array.nbytes)
@@ -76,7 +81,8 @@ def parse(raw: bytes, parts: int) -> Any:
         ValueError: not JSON in UTF-8, or it has more lists, objects and entries than `parts`.
         RecursionError: nested too deeply.
     """
-    if sum(map(raw.count, (b"[", b"{", b","))) > parts:
+    bare = STRING.sub(b"", raw)  # commas in texts are no parts
+    if sum(map(bare.count, (b"[", b"{", b","))) > parts:
         raise ValueError(f"it has more than {parts:,} parts")
     return json.loads(raw.decode("utf-8-sig"))
 
@@ -86,14 +92,19 @@ def readable(text: Any, length: int) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text)[:length])
 
 
-def decode(data: Any, depth: int = 0) -> Any:
+def decode(data: Any, depth: int = 0, room: list[int] | None = None) -> Any:
     """Rebuild a value from what `encode` made; anything malformed is a ValueError.
 
     Something that was not plain comes back as an empty object whose type has the same name.
+
+    Raises:
+        TooLarge: `encode` would not have made it.
     """
+    room = [SIZE] if room is None else room
     if data is None or isinstance(data, bool | float):
         return data
     if isinstance(data, str):
+        _take(room, len(data[:TEXT]))
         return data[:TEXT]
     if isinstance(data, int) and abs(data) <= BIGGEST:
         return data
@@ -106,13 +117,16 @@ def decode(data: Any, depth: int = 0) -> Any:
         ((name, parts),) = data.items()
         if not isinstance(parts, list):
             raise ValueError("not a list")
-        decoded = [decode(part, depth + 1) for part in parts]
+        _take(room, ENTRY * len(parts))
+        decoded = [decode(part, depth + 1, room) for part in parts]
         return tuple(decoded) if name == "tuple" else decoded
     if keys == {"other"} and isinstance(data["other"], str):
         name = "".join(c for c in data["other"] if c.isalnum() or c == "_")[:60]
         return type(name or "object", (), {})()
     if keys == {"array", "dtype", "shape"}:
-        return _array(data["array"], data["dtype"], data["shape"])
+        array = _array(data["array"], data["dtype"], data["shape"])
+        _take(room, array.nbytes)
+        return array
     raise ValueError("not plain data")
 
 

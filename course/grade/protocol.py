@@ -1,12 +1,14 @@
 """What a sandbox tells, and what of it is believed: each line of its output may have been forged.
 
-A life of a sandbox has two stages. While the cells run, it has none of the secret inputs, and what it says in
-words (errors of cells, names of functions) is kept for the student to read. Then it asks for the inputs; from
-there on nothing but answers is taken, because words could now carry the inputs out.
+A life of a sandbox has two stages. While the cells run, it has none of the secret inputs, and of what it says
+(errors of cells, names of functions) only words that the notebook itself has are kept: others could come
+from a neighbour, who is further on. Then it asks for the inputs; from there on nothing but answers is taken.
 """
 
 from __future__ import annotations
 
+import builtins
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +20,18 @@ TIMEOUT = "it took too long"
 UNEXPECTED = "it wrote into the program that ran it"
 TOO_LARGE = "too large"  # for an answer, and
 NOT_ATTEMPTED = "not attempted"  # as the runner says it
+ERRORS = {
+    *(n for n in vars(builtins) if n.endswith(("Error", "Exception", "Iteration", "Exit", "Interrupt"))),
+    "LinAlgError",
+}
+WORDLESS = ("NotAttempted", "TimeIsUp")  # the runner's own
+# errors of cells that are told with a name, if it stands in the cell
+NAMED = {
+    r"NameError: name '(\w+)' is not defined": "NameError: name '{}' is not defined",
+    r"ModuleNotFoundError: No module named '([\w.]+)'": "ModuleNotFoundError: No module named '{}'",
+    r"ImportError: cannot import name '(\w+)'": "ImportError: cannot import name '{}'",
+    r"NotImplementedError: [\w.]*?(\w+) is withheld": "NotImplementedError: {} is withheld here",
+}
 
 
 @dataclass
@@ -63,7 +77,7 @@ class Listener:
 
     Args:
         report: to fill.
-        cells: how many cells there are.
+        cells: the code of each cell.
         exercises: exercise -> number of its cases.
 
     Attributes:
@@ -71,11 +85,12 @@ class Listener:
         place: the cell or exercise that runs now.
     """
 
-    def __init__(self, report: Report, cells: int, exercises: dict[str, int]):
+    def __init__(self, report: Report, cells: list[str], exercises: dict[str, int]):
         self.report, self.cells, self.exercises = report, cells, exercises
         self.stage: str = "starting"
         self.place: int | str | None = None
         self._begun: set[str] = set()
+        self._names = {"<lambda>"}.union(*map(_names, cells))
 
     def hear(self, line: bytes) -> bool:
         """Take one line; False if it is not an event at all. What is not possible now is ignored."""
@@ -92,7 +107,7 @@ class Listener:
             self.stage = "done"
         elif kind == "cells-done":
             self.stage = "exercises"
-        elif self.stage == "cells" and type(index) is int and 0 <= index < self.cells:
+        elif self.stage == "cells" and type(index) is int and 0 <= index < len(self.cells):
             self._cell(kind, index, event)
         elif isinstance(id, str) and id in self.exercises:
             if self.stage == "cells":
@@ -105,13 +120,15 @@ class Listener:
         if kind == "cell" and (self.place is None or index > self.place):
             self.place = index
         elif kind == "cell-error":
-            self.report.cell_errors[index] = plain.readable(event.get("error"), 300)
+            self.report.cell_errors[index] = _told(str(event.get("error"))[:300], self.cells[index])
 
     def _registered(self, kind: str, id: str, event: dict) -> None:
         cell = event.get("cell")
-        if kind != "registered" or type(cell) is not int or not 0 <= cell < self.cells:
+        if kind != "registered" or type(cell) is not int or not 0 <= cell < len(self.cells):
             return
-        marks, mark = self.report.registered.setdefault(id, []), (cell, plain.readable(event.get("name"), 60))
+        name = event.get("name")
+        name = name[:60] if isinstance(name, str) and name in self._names else "something else"
+        marks, mark = self.report.registered.setdefault(id, []), (cell, name)
         if len(marks) < 100 and mark not in marks:
             marks.append(mark)
 
@@ -126,6 +143,25 @@ class Listener:
             answers.append(_answer(event))
 
 
+def _names(code: str) -> set[str]:
+    return set(re.findall(r"[^\W\d]\w*", code))
+
+
+def _told(error: str, code: str) -> str:
+    """A cell's error in words that its own code has."""
+    kind, names = error.partition(":")[0], _names(code)
+    for pattern, says in NAMED.items():
+        match = re.match(pattern, error)
+        if match and names.issuperset(match[1].split(".")):
+            return says.format(match[1])
+    if kind in WORDLESS:
+        return kind
+    line = re.match(r"(SyntaxError|IndentationError|TabError): .*, line (\d{1,5})\)$", error)
+    if line and 1 <= int(line[2]) <= code.count("\n") + 1:
+        return f"{kind} in line {int(line[2])}"
+    return f"{kind if kind in ERRORS else 'an error of its own kind'}; its words are not shown"
+
+
 def _answer(event: dict) -> Answer:
     if "error" in event:
         return Answer(error=plain.readable(event["error"], 300))
@@ -133,5 +169,7 @@ def _answer(event: dict) -> Answer:
     changed = [place for place in changed if type(place) is int] if isinstance(changed, list) else []
     try:
         return Answer(value=plain.decode(event.get("value")), changed=changed)
+    except plain.TooLarge:  # forged: inside it would have been refused
+        return Answer(error=TOO_LARGE)
     except (ValueError, RecursionError):
         return Answer(error="its answer could not be read")

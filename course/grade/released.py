@@ -30,6 +30,7 @@ class Lesson:
         blanks: exercise -> that cell's code as it was handed out.
         solutions: exercise -> the cell that solves it.
         needs: exercise -> earlier exercises whose functions its solution calls.
+        codes: all code cells as they were handed out.
     """
 
     number: str
@@ -41,6 +42,7 @@ class Lesson:
     blanks: dict[str, str] = field(default_factory=dict)
     solutions: dict[str, str] = field(default_factory=dict)
     needs: dict[str, set[str]] = field(default_factory=dict)
+    codes: set[str] = field(default_factory=set)
 
     @property
     def withheld(self) -> list[str]:
@@ -59,8 +61,9 @@ def lesson(number: str, lessons: Path = LESSONS) -> Lesson:
     if not specs:
         known = sorted({path.name[:2] for path in lessons.glob("[0-9][0-9]_*.ipynb")})
         raise ValueError(f"there is no lesson {number!r} with exercises; the lessons are {', '.join(known)}")
-    functions, foundations, cell_ids, blanks = {}, [], {}, {}
+    functions, foundations, cell_ids, blanks, codes = {}, [], {}, {}, set()
     for cell, tree, answers in _code(paths[0]):
+        codes.add(cell.source.strip())
         functions |= answers
         cell_ids |= {id: cell.id for id in answers}
         blanks |= {id: cell.source for id in answers}
@@ -72,7 +75,7 @@ def lesson(number: str, lessons: Path = LESSONS) -> Lesson:
         for id in answers:
             solutions[id] = cell.source
             needs[id] = {other for other, name in functions.items() if name in names and other != id}
-    return Lesson(number, paths[0], specs, functions, foundations, cell_ids, blanks, solutions, needs)
+    return Lesson(number, paths[0], specs, functions, foundations, cell_ids, blanks, solutions, needs, codes)
 
 
 def _code(path: Path) -> Iterator[tuple[nbformat.NotebookNode, ast.Module, dict[str, str]]]:

@@ -51,7 +51,7 @@ class Limits:
     total_seconds: float = 300.0
     memory_bytes: int = 2 * 2**30
     address_bytes: int = 6 * 2**30
-    processes: int = 64
+    processes: int = 256
     file_bytes: int = 64 * 2**20
     disk_bytes: int = 256 * 2**20
     files: int = 10_000
@@ -126,7 +126,7 @@ class Sandbox:
         report, skip, waiting, failed = Report(), set(), dict(exercises), False
         deadline = time.monotonic() + (self.limits.total_seconds if seconds is None else seconds)
         while (left := deadline - time.monotonic()) > 0:
-            listener = Listener(report, len(cells), {id: len(cases) for id, (_, cases) in waiting.items()})
+            listener = Listener(report, cells, {id: len(cases) for id, (_, cases) in waiting.items()})
             try:
                 reason, place = self._live(listener, cells, skip, waiting, left), listener.place
             except GraderError:  # a machine without memory for a moment, perhaps
@@ -162,8 +162,8 @@ class Sandbox:
             "exercises": {id: name for id, (name, _) in exercises.items()},
             "limits": asdict(self.limits),
             "fonts": f"{self._home}/fonts",
-            # a user of its own for each, so that limits are not shared
-            "user": 61000 + number % 4000 if root else None,
+            # a user of its own for each, so that limits are not shared; of numbers that systemd leaves unused
+            "user": 60706 + number % 478 if root else None,
         }
         inputs = {id: [plain.encode(case) for case in cases] for id, (_, cases) in exercises.items()}
         with self._started(number) as process:

@@ -19,7 +19,7 @@ TEXT = 2**20  # bytes of what its cells say, without outputs; all students' are 
 CELLS = 2000
 FILES = 10_000  # in a student's folder
 STUDENT = re.compile(r"[\w@+][\w.@+-]{0,99}", re.ASCII)
-HASHED = re.compile(r".*-[0-9a-f]{8}", re.DOTALL)
+HASHED = re.compile(r".*-([0-9a-f]{8}|[0-9a-f]{16})", re.DOTALL)  # the hashes were once of 8
 # what file managers and editors leave behind; everything else that was handed in gets a line
 LITTER = (".DS_Store", ".gitignore", ".gitkeep", ".ipynb_checkpoints", "Thumbs.db", "desktop.ini", "__MACOSX")
 
@@ -58,7 +58,7 @@ def identity(name: str, kind: str = "") -> str:
     if not kind and STUDENT.fullmatch(name) and not HASHED.fullmatch(name):
         return name
     safe = re.sub(r"[^A-Za-z0-9_@+]", "_", name)[:60] or "_"
-    return f"{safe}-{hashlib.sha256(kind.encode() + os.fsencode(name)).hexdigest()[:8]}"
+    return f"{safe}-{hashlib.sha256(kind.encode() + os.fsencode(name)).hexdigest()[:16]}"
 
 
 def find(folder: Path, lesson: Lesson) -> list[Submission]:
@@ -180,12 +180,14 @@ def _cells(notebook: object) -> tuple[list[tuple[str, str]], dict[str, str]]:
     for cell in notebook["cells"]:
         if not isinstance(cell, dict):
             raise ValueError("it is not a notebook: one of its cells is not a cell")
-        source, id = cell.get("source", ""), cell.get("id", "")
+        source, id = cell.get("source", ""), cell.get("id")
+        id = "" if id is None else id
         if isinstance(source, list) and all(isinstance(line, str) for line in source):
             source = "".join(source)
         if not isinstance(source, str) or not isinstance(id, str):
             raise ValueError("it is not a notebook: a cell's text is not text")
         source, id = (text.encode("utf-8", "replace").decode() for text in (source, id))  # lone surrogates
+        source = source.replace("\r\n", "\n")
         size += len(source.encode()) + len(id)
         if size > TEXT:
             raise ValueError(f"its cells hold more than {TEXT // 2**20} MB of text")

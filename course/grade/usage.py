@@ -36,27 +36,38 @@ def usage(pid: int, exact: bool = False) -> tuple[int, int]:
     memory, files, shared = 0, 0, {}
     for process in processes:
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            memory += _own(process, exact)
-            mappings = Path(f"/proc/{process}/maps").read_bytes()
+            thread = _living(process)
+            memory += _own(thread, exact)
+            mappings = (thread / "maps").read_bytes()
             memory += MAPPING * mappings.count(b"\n")
             for start, end, name in SHARED.findall(mappings):
                 shared[name] = int(end, 16) - int(start, 16)
     for process in processes[:1]:
         with contextlib.suppress(OSError):
-            memory += SOCKET * (Path(f"/proc/{process}/net/unix").read_bytes().count(b"\n") - 1)
+            thread = _living(process)
+            memory += SOCKET * ((thread / "net/unix").read_bytes().count(b"\n") - 1)
             for folder in WRITABLE:
-                held = os.statvfs(f"/proc/{process}/root{folder}")
+                held = os.statvfs(f"{thread}/root{folder}")
                 memory += held.f_frsize * (held.f_blocks - held.f_bfree)
                 files += held.f_files - held.f_ffree
     return memory + sum(shared.values()), files
 
 
-def _own(process: int, exact: bool) -> int:
+def _living(process: int) -> Path:
+    """Where the kernel tells of a process: at its first thread, or at another if that one has ended."""
+    folder = Path(f"/proc/{process}")
+    if b"\nVmRSS" in (folder / "status").read_bytes():
+        return folder
+    threads = sorted((folder / "task").iterdir())
+    return next((t for t in threads if b"\nVmRSS" in (t / "status").read_bytes()), folder)
+
+
+def _own(thread: Path, exact: bool) -> int:
     """A process's memory, and what the kernel needs to find it; not that of files in memory and the like."""
-    status = _numbers(Path(f"/proc/{process}/status"))
+    status = _numbers(thread / "status")
     if not exact:
         return sum(status.get(name, 0) for name in ("VmPTE", "VmSwap", "RssAnon", "RssFile"))
-    parts = _numbers(Path(f"/proc/{process}/smaps_rollup"))
+    parts = _numbers(thread / "smaps_rollup")
     return status.get("VmPTE", 0) + sum(parts.get(name, 0) for name in ("SwapPss", "Pss_Anon", "Pss_File"))
 
 

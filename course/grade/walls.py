@@ -112,4 +112,5 @@ def _base() -> list[str]:
     for path in PROC:
         if os.path.exists(path):
             walls += ["--ro-bind", "/dev/null", path]
-    return walls
+    # process 1 is bubblewrap, as the same user as the code if you are not root: its memory is out of reach
+    return [*walls, "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]

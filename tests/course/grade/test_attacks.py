@@ -261,25 +261,58 @@ def system_call(*numbers):
 def test_keyrings_and_all_that_the_filter_closes_are_closed(call):
     column, _ = calls.ARCHITECTURES[platform.machine()]
     closed = {name: numbers[column] for name, numbers in calls.CLOSED.items() if numbers[column] is not None}
-    clone, clone3, socket = calls.CLONE[column], calls.CLONE3[column], calls.SOCKET[column]
+    clone, clone3 = calls.CLONE[column], calls.CLONE3[column]
+    (socket, pair), pipes = [numbers[column] for numbers in calls.SOCKETS], "(ctypes.c_int * 2)()"
     body = f"""
 errors = [system_call(number, 0, 0, 0, 0, 0) for number in {list(closed.values())}]
 namespaces = [system_call({clone}, flag | 17, 0, 0, 0, 0) for flag in (0x10000000, 0x20000, 0x40000000)]
 families = [system_call({socket}, family, 1, 0) for family in (1, 2, 10, 16, 38)]
+pipes = ctypes.addressof({pipes})
+families += [system_call({pair}, family, 1, 0, pipes) for family in (1, 2, 30)]
 others = [system_call({clone3}, 0, 0), system_call(0x40000000 + {clone}, 17, 0)]
 return [errors, namespaces, families, others]"""
     errors, namespaces, families, others = call(START, KEYS, square(body)).answers["99.1"][0].value
     assert dict(zip(closed, errors, strict=True)) == dict.fromkeys(closed, errno.EPERM)
     assert namespaces == [errno.EPERM] * 3
-    assert families == [0, *[errno.EPERM] * 4]
+    assert families == [0, *[errno.EPERM] * 4, 0, *[errno.EPERM] * 2]
     assert others == [errno.ENOSYS] * 2
+
+
+def test_locks_signal_nothing_and_stop_nobody(call):
+    body = """
+import fcntl, sqlite3, struct
+seen, lock = [], struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+shared = [open(sys.executable, "rb") for _ in range(2)]
+own = [open("/tmp/lock", "wb") for _ in range(2)]
+for one, other in zip(shared, own):
+    fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.fcntl(other, fcntl.F_OFD_SETLK, lock)
+for command in (fcntl.F_SETLEASE, fcntl.F_NOTIFY, 1036):
+    try: seen.append(fcntl.fcntl(shared[0], command, 0))
+    except OSError as error: seen.append(error.errno)
+with sqlite3.connect("/tmp/a.db") as book:
+    book.execute("create table t (a)")
+    book.execute("insert into t values (3)")
+return seen + list(sqlite3.connect("/tmp/a.db").execute("select a from t").fetchone())"""
+    answer = call(START, square(body)).answers["99.1"][0]
+    assert (answer.value, answer.error) == ([errno.EPERM] * 3 + [3], None)
 
 
 def test_the_student_is_nobody(call):
     report = call(
-        START, square("return [os.getuid() == 0, os.geteuid() == 0, len(os.listdir('/proc')) > 200]")
+        START, square("return [os.getuid(), os.getuid() == os.geteuid(), len(os.listdir('/proc')) > 200]")
     )
-    assert report.answers["99.1"][0].value == [False, False, False]
+    user, *others = report.answers["99.1"][0].value
+    assert user == 65534 or 60706 <= user < 61184  # not one that systemd gives to its services
+    assert others == [True, False]
+
+
+def test_the_first_process_is_out_of_reach(call):
+    body = """
+try: open('/proc/1/mem', 'w')
+except OSError as error: return [os.listdir('/proc/1'), os.access('/proc/1', os.W_OK), error.errno]"""
+    answer = call(START, square(body)).answers["99.1"][0]
+    assert answer.value in ([[], False, errno.EROFS], [[], False, errno.ENOENT])
 
 
 @pytest.mark.parametrize(

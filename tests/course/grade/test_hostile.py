@@ -105,11 +105,11 @@ ATTACKS = {
     "an error in half characters": ([square('raise ValueError("\\udcfc \\0 \\x1b[2J")')], "with ValueError."),
     "a cell's error in half characters": (
         ['raise ValueError("\\ud800\\0<script>alert(1)</script>\\u202e")', square("return x")],
-        "cell 3 failed: ValueError: \N{REPLACEMENT CHARACTER}",
+        "cell 3 failed: ValueError; its words are not shown",
     ),
     "a name in half characters": (
         ["def square(x): return x\nsquare.__name__ = '\\ud800\\0'\nexercise('99.1')(square)"],
-        "the function is called \N{REPLACEMENT CHARACTER}",
+        "the function is called something else instead of square",
     ),
     "the inputs in an error": ([square("raise ValueError(repr(x.tolist()))")], "with ValueError."),
     "the inputs in an error's name": (
@@ -122,9 +122,9 @@ ATTACKS = {
     ),
     "the inputs in a shape": (
         [square("return np.zeros([0, *(int(1e6 * abs(v)) for v in x)])")],
-        r"it has shape \(0, \.\.\., \.\.\., \.\.\.\)",
+        r"it has 4 dimensions, expected \(3,\)",
     ),
-    "the inputs in a factor": ([square("return x**2 * x[0]")], "every entry is -?[0-9.]{1,5} times|differ"),
+    "the inputs in a factor": ([square("return x**2 * x[0]")], "every entry is the same multiple|differ"),
     "the inputs in a note": (
         [
             square(
@@ -139,10 +139,10 @@ ATTACKS = {
             "frame, found = sys._getframe(), []\nwhile frame:\n"
             "    found += [repr(frame.f_locals.get(name)) for name in ('request', 'cases', 'exercises')]\n"
             "    frame = frame.f_back\nimport re\n"
-            "raise ValueError('; '.join(re.findall('.array.{60}', ' '.join(found))) or 'none')",
+            "raise (ValueError if re.findall('.array.{60}', ' '.join(found)) else KeyError)",
             square("return x"),
         ],
-        "cell 3 failed: ValueError: none",
+        "cell 3 failed: KeyError",
     ),
     # memory by every door, files, processes
     "memory in memfds": (
@@ -213,7 +213,7 @@ ATTACKS = {
         [
             square(
                 "import threading, time\n"
-                "for _ in range(200): threading.Thread(target=time.sleep, args=(3,)).start()"
+                "for _ in range(400): threading.Thread(target=time.sleep, args=(3,)).start()"
             )
         ],
         "with RuntimeError.",
@@ -263,9 +263,13 @@ def hand_in(submit):
 
 
 WORKERS = square(
-    "import multiprocessing, time\nhoard = np.ones(2**24)\n"  # 128 MB that five processes share
+    "import multiprocessing, threading, time\nhoard = np.ones(2**24)\n"  # 128 MB that five processes share
     "with multiprocessing.get_context('fork').Pool(4) as pool:\n"
-    "    pool.map(time.sleep, [0.3] * 4)\n    return np.array(pool.map(abs, x.tolist())) ** 2"
+    "    pool.map(time.sleep, [0.3] * 4)\n"
+    "    threads = [threading.Thread(target=time.sleep, args=(0.3,)) for _ in range(80)]\n"
+    "    for thread in threads: thread.start()\n"
+    "    for thread in threads: thread.join()\n"
+    "    return np.array(pool.map(abs, x.tolist())) ** 2"
 )
 
 

@@ -99,7 +99,7 @@ def test_the_limits_are_those_of_the_guide():
     assert f"At most {limits.total_seconds:.0f} seconds" in GUIDE.replace("\n", " ")
     assert f"no submission costs more than {limits.longest:.0f} seconds" in GUIDE.replace("\n", " ")
     assert f"Memory ({limits.memory_bytes // 2**30} GB), files ({limits.files:,})" in GUIDE
-    assert f"processes ({limits.processes})" in GUIDE
+    assert f"processes ({limits.processes}, threads included)" in GUIDE
     assert f"{plain.SIZE // 2**10} KB" in GUIDE
     assert submission.identity("Müller") in GUIDE
 

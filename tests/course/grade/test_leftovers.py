@@ -81,6 +81,18 @@ def test_an_interrupt_ends_the_grader_at_once(start, tmp_path):
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+def test_a_request_to_end_is_an_interrupt(tmp_path, monkeypatch, capsys):
+    def asked(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+
+    monkeypatch.setattr(grading, "grade", asked)
+    before = signal.getsignal(signal.SIGTERM)
+    assert grading.main([str(tmp_path), "--lesson", "99", "--seed", "s"]) == 130
+    assert capsys.readouterr().err == "Stopped; the same command goes on from here.\n"
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
 def test_nothing_is_left_of_a_grader_that_was_killed(start, tmp_path, monkeypatch, capsys):
     process = start()
     inside = sandboxes(process.pid)
@@ -111,6 +123,22 @@ def test_nothing_is_left_of_a_grader_that_was_killed(start, tmp_path, monkeypatc
             assert set((tmp_path / "tmp").iterdir()) == {mine, other}
     assert list((tmp_path / "tmp").iterdir()) == []
     assert list((tmp_path / "out" / "students").iterdir()) == []
+
+
+def test_only_what_the_grader_itself_had_begun_is_swept(tmp_path):
+    own = [f"{folder}.page.html.12.part" for folder in ("", "students/", "feedback/", "autograded/ada/x/")]
+    others = ["submitted/mallory/.x.12.part", "source/.x.12.part", ".notes.part", "students/mine.12.part"]
+    for name in [*own, *others]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("half")
+    (tmp_path / "feedback" / ".x.3.part").mkdir()
+    (tmp_path / "students" / ".x.3.part").symlink_to(tmp_path / ".notes.part")
+    with leftovers.claim(tmp_path):
+        pass
+    assert [name for name in own if (tmp_path / name).exists()] == []
+    assert [name for name in others if not (tmp_path / name).exists()] == []
+    assert (tmp_path / "feedback" / ".x.3.part").is_dir()
+    assert (tmp_path / "students" / ".x.3.part").is_symlink()
 
 
 def test_a_young_folder_without_a_lock_is_left_alone(tmp_path, monkeypatch):

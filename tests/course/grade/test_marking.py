@@ -198,6 +198,36 @@ def test_an_error_is_told_by_its_type_and_recognised_by_its_words():
     )
 
 
+@pytest.mark.parametrize(
+    ("wanted", "answer", "says"),
+    [
+        (np.ones((3, 2)), np.zeros((0, 371, 39, 267)), "it has 4 dimensions, expected (3, 2)"),
+        (np.ones((3, 2)), np.zeros((371, 2)), "it has 2 dimensions, expected (3, 2)"),
+        (np.ones((3, 2)), np.zeros((4, 3)), "it has 2 dimensions, expected (3, 2)"),
+        (np.ones((3, 2)), np.zeros((2, 3)), "it has shape (2, 3), expected (3, 2), which is its transpose"),
+        (np.ones((3, 2)), np.zeros((3, 1)), "it has shape (3, 1), expected (3, 2)"),
+        (np.ones((3, 2)), np.zeros(3), "it has shape (3,), expected (3, 2)"),
+        (np.ones((3, 2)), np.zeros((3, 3)), "it has shape (3, 3), expected (3, 2)"),
+        (np.ones((5, 2)), np.zeros((4, 2)), "it has shape (4, 2), expected (5, 2)"),
+        (np.ones((3, 2)), np.zeros([1, 3] * 8), "it has 16 dimensions, expected (3, 2)"),
+        (1.0, np.zeros(37), "it is an array of 1 dimension, expected a single number"),
+        ((1.0, 2.0), np.zeros(37), "it has another number of values, expected 2"),
+        ((1.0, 2.0), np.zeros((1, 37)), "it has 1 values, expected 2"),
+        ((1.0, 2.0), (1.0, 2.0, 3.0), "it has 3 values, expected 2"),
+        (np.ones(2), tuple("x" * 37), "it is another number of values, expected an array of shape (2,)"),
+        ("a", np.zeros((37, 4)), "it is an array of 2 dimensions"),
+        (np.ones(3), np.full(3, 0.1234), "every entry is the same multiple of what it should be"),
+        (np.ones(3), np.full(3, 0.25), "every entry is 0.25 times what it should be"),
+        (np.ones(3), np.full(3, -2.0), "every entry is -2 times what it should be"),
+        (np.ones(3), np.full(3, 16.0), "every entry is 16 times what it should be"),
+    ],
+)
+def test_forms_and_factors_that_could_hold_inputs_are_not_told(wanted, answer, says):
+    spec = _exercise(lambda x: wanted, cases=[(1.0,)], compare=Compare())
+    _, (_, about) = marked(spec, Answer(value=answer))
+    assert about == f"About your answer: {says}."
+
+
 def test_the_input_that_is_told_is_the_one_that_shows_the_misconception():
     inputs = [(np.ones(2),), (2 * np.ones(3),)]
     spec = _exercise(lambda x: x**2, (lambda x: 2 * x + (x == 2), "Hm."), cases=inputs, compare=Compare())
@@ -205,7 +235,7 @@ def test_the_input_that_is_told_is_the_one_that_shows_the_misconception():
         "wrong",
         [
             "Right on 0 of 2 inputs. The first that went wrong has x: an array of shape (3,).",
-            "About your answer: every entry is 1.25 times what it should be.",
+            "About your answer: every entry is the same multiple of what it should be.",
             "Hint: Hm.",
         ],
     )

@@ -1,3 +1,4 @@
+import enum
 import json
 import sys
 
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course.grade import plain
+from course.values import as_array
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**18), 10**18) | st.floats() | st.text(max_size=50),
@@ -65,13 +67,37 @@ def test_an_array_that_came_through_may_be_written_to():
         ((1, [2]), {"tuple": [1, {"list": [2]}]}),
         (np.array([1, 2], dtype=">i2"), {"array": "AQACAA==", "dtype": "<i2", "shape": [2]}),
         (np.array([[True], [False]]), {"array": "AQA=", "dtype": "|b1", "shape": [2, 1]}),
-        (np.longdouble(1), {"other": "longdouble"}),
+        (np.longdouble(1), {"array": "AAAAAAAA8D8=", "dtype": "<f8", "shape": []}),
         (np.array(["a"]), {"other": "ndarray"}),
         (type("a" * 61, (), {})(), {"other": "a" * 60}),
     ],
 )
 def test_the_data_that_crosses_the_wall(value, data):
     assert plain.encode(value) == data
+
+
+class Own(float):
+    """A number of a student's own class."""
+
+
+class Colour(enum.IntEnum):
+    RED = 3
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(True, 3, 0.5, float("nan"), Own(0.5), Own("inf"), Colour.RED),
+        *([Own(0.5), Colour.RED], (1, np.float64(2)), [[1, 2], [3, 4]], [np.ones(2)], [True, False]),
+        *(np.longdouble("0.1"), np.ones((2, 2), np.longdouble), np.float16(0.5), np.bool_(True)),
+        *(np.ones(2, ">i4"), np.uint8(3), np.ones(2).view(np.matrix), np.ma.array([1.0, 2.0])),
+        *(torch.ones(2), torch.tensor(3), torch.ones(2, dtype=torch.bfloat16), torch.ones(1).to_sparse()),
+        torch.nn.Parameter(torch.ones(2)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_check_takes_for_numbers_arrives_as_those(value):
+    np.testing.assert_allclose(as_array(through(value)), as_array(value).astype(float))
 
 
 def test_infinities_and_names_come_back():

@@ -6,11 +6,13 @@ import random
 import pytest
 
 from course.grade import feedback, marking
-from course.grade.protocol import LINE, Listener, Report
+from course.grade.protocol import LINE, TOO_LARGE, Listener, Report
+
+CELLS = ["def square(x): pass", "import pandas.core\nprint(squares, soft)", "3"]
 
 
 def listening(lesson, cases):
-    return Listener(Report(), 3, {id: len(inputs) for id, inputs in cases.items()})
+    return Listener(Report(), CELLS, {id: len(inputs) for id, inputs in cases.items()})
 
 
 def tell(listener, **event):
@@ -35,12 +37,66 @@ def test_words_are_kept_before_the_inputs_are_there_and_answers_after(lesson, ca
         tell(listener, event="registered", id="99.2", cell=0, name="other words")
     assert (listener.stage, listener.place) == ("exercises", "99.1")
     report = listener.report
-    assert report.cell_errors == {0: "KeyError: 'a'"}
+    assert report.cell_errors == {0: "KeyError; its words are not shown"}
     assert report.registered == {"99.1": [(0, "square")]}
     assert [(answer.value, answer.changed) for answer in report.answers["99.1"]] == [(1.5, [0])]
     for event in ("done", "cells-done", "done"):
         tell(listener, event=event)
         assert listener.stage == "done"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("NameError: name 'squares' is not defined. Did you mean: 'x'?", "name 'squares' is not defined"),
+        ("ModuleNotFoundError: No module named 'pandas.core'", "No module named 'pandas.core'"),
+        ("ImportError: cannot import name 'core' from 'pandas' (/x)", "cannot import name 'core'"),
+        ("NotImplementedError: a.b0011.soft is withheld here", "soft is withheld here"),
+    ],
+)
+def test_of_a_cells_error_only_words_that_it_has_are_told(error, told, lesson, cases):
+    for index, says in ((1, f"{error.partition(':')[0]}: {told}"), (2, None)):
+        listener = listening(lesson, cases)
+        tell(listener, event="cell-error", index=index, error=error)
+        says = says or f"{error.partition(':')[0]}; its words are not shown"
+        assert listener.report.cell_errors == {index: says}
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ("SyntaxError: invalid syntax (1.py, line 2)", "SyntaxError in line 2"),
+        ("SyntaxError: invalid syntax (1.py, line 3)", "SyntaxError; its words are not shown"),
+        ("E0011: a", "an error of its own kind; its words are not shown"),
+        ("NotAttempted: 0011", "NotAttempted"),
+        ("TimeIsUp: it took too long", "TimeIsUp"),
+        (["0011"], "an error of its own kind; its words are not shown"),
+    ],
+)
+def test_other_words_of_a_cell_are_not_told(error, says, lesson, cases):
+    listener = listening(lesson, cases)
+    tell(listener, event="cell-error", index=1, error=error)
+    tell(listener, event="registered", id="99.1", cell=0, name="b0011")
+    assert listener.report.cell_errors == {1: says}
+    assert listener.report.registered == {"99.1": [(0, "something else")]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"list": [{"list": [0, 1]}] * 24_900},
+        {"list": [0] * 99_000},
+        {"list": ["x" * 2000] * 70},
+        {"tuple": [{"array": "AAAA" * 2**15, "dtype": "|u1", "shape": [3 * 2**15]}] * 2},
+    ],
+)
+def test_a_forged_answer_is_no_larger_than_an_honest_one(value, lesson, cases):
+    listener = listening(lesson, cases)
+    tell(listener, event="cells-done")
+    tell(listener, event="exercise", id="99.1", found=True)
+    tell(listener, event="answer", id="99.1", case=0, value=value)
+    (answer,) = listener.report.answers["99.1"]
+    assert (answer.value, answer.error) == (None, TOO_LARGE)
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def test_a_sandbox_that_starts_at_the_second_try_is_enough(call, sandbox, monkey
 
 def test_errors_in_cells_cost_only_what_they_define(call):
     report = call("1 / 0", "%matplotlib inline", "!true", "def square(x):\n    return x", "syntax error here")
-    assert report.cell_errors[0] == "ZeroDivisionError: division by zero"
-    assert report.cell_errors[4].startswith("SyntaxError")
+    assert report.cell_errors[0] == "ZeroDivisionError; its words are not shown"
+    assert report.cell_errors[4] == "SyntaxError in line 1"
     assert set(report.cell_errors) == {0, 4}
     assert report.found == {"99.1"}
 

@@ -1,10 +1,11 @@
 import json
 import os
 import re
+import time
 
 import pytest
 
-from course.grade import submission
+from course.grade import plain, submission
 
 
 def notebook(*cells, ids=None):
@@ -87,7 +88,8 @@ def test_an_id_comes_from_the_name_and_nothing_else(tmp_path, lesson):
     hashed = [name for name in names if name not in ("M_ller", "a_b")]
     alone = {name: submission.identity(name) for name in names}
     assert alone["M_ller"] == "M_ller"
-    assert alone["Müller"] == "M_ller-a7842989"
+    assert alone["Müller"] == "M_ller-a78429899bb825ce"
+    assert submission.identity("M_ller-a7842989") != "M_ller-a7842989"  # what others' ids once were
     assert all(submission.HASHED.fullmatch(alone[name]) for name in hashed)
     for name in [*names, alone["Müller"], "\udcfc"]:  # an id of another's for a name
         (tmp_path / name).mkdir()
@@ -180,6 +182,34 @@ def test_links_and_pipes_are_refused(tmp_path, lesson):
     assert not any(one.cells for one in rows.values())
     assert rows["mal"].problem == "it is a link, not a file or folder; hand in the notebook itself"
     assert len(rows) == 4
+
+
+def test_commas_in_outputs_are_no_parts(tmp_path, lesson):
+    text = json.loads(notebook("a = 1"))
+    text["cells"][0]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": '[",\\"' * 10**6}]
+    (tmp_path / "ada.ipynb").write_text(json.dumps(text))
+    assert found(tmp_path, lesson)["ada"].cells == [("id0", "a = 1")]
+
+
+@pytest.mark.parametrize(
+    "raw", [b'"' + b'\\"' * 10**6 + b"\\", b'"\\' * 10**6, b'"' + b"a" * 10**6, b'"' * 999_999]
+)
+def test_texts_that_never_end_cost_no_time(raw):
+    start = time.monotonic()
+    with pytest.raises(ValueError, match=r"."):
+        plain.parse(raw, 10)
+    assert time.monotonic() - start < 5
+
+
+def test_line_ends_of_another_system_and_missing_ids_change_nothing(tmp_path, lesson):
+    text = json.loads(notebook("a = 1\r\nb = 2", ["c = 1\r\n", "d = 2\r\n"]))
+    text["cells"][0]["id"] = None
+    text["cells"].append({"cell_type": "markdown", "id": "m", "source": "one\r\ntwo"})
+    (tmp_path / "ada.ipynb").write_text(json.dumps(text))
+    ada = found(tmp_path, lesson)["ada"]
+    assert ada.problem is None
+    assert ada.cells == [("", "a = 1\nb = 2"), ("id1", "c = 1\nd = 2\n")]
+    assert ada.written == {"m": "one\ntwo"}
 
 
 def test_duplicate_ids_and_lone_surrogates_do_no_harm(tmp_path, lesson):

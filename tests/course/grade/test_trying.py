@@ -203,6 +203,20 @@ def test_what_a_cell_said_is_told(submit, fake, tmp_path):
     assert "so did others: 29 cells failed, 0 were left out" in page(tmp_path, "ada")
 
 
+def test_what_was_handed_out_does_not_fail_and_a_reset_is_named(submit, fake, tmp_path):
+    submit("ada", START, f"{TOTAL}\r\n", 'check("99.2", total)', 'check("99.2", 3)', "x = 1\n%reset -f")
+
+    def call(cells, exercises, seconds=None):
+        return Report(cell_errors={2: "KeyError", 3: "KeyError"})
+
+    fake(call)
+    grade(tmp_path)
+    assert "cell 3 failed" not in page(tmp_path, "ada")
+    assert "cell 4 failed: KeyError" in page(tmp_path, "ada")
+    assert "cell 5 has %reset, which removes what the cells before it made" in page(tmp_path, "ada")
+    assert page(tmp_path, "ada").count("%reset") == 1
+
+
 def test_late_and_hostile_names_move_nobodys_marks(submit, fake, tmp_path):
     fake(right)
     submit("Müller", "a = 1")
@@ -233,16 +247,17 @@ def test_two_of_one_name_from_the_beginning_have_a_line(submit, fake, tmp_path):
     assert grade(tmp_path) == {"ada": [3, 3]}
 
 
-def test_marks_under_an_old_id_go_with_their_student(submit, fake, small, tmp_path):
+@pytest.mark.parametrize("former", ["M_ller", "M_ller-a7842989"])
+def test_marks_under_an_old_id_go_with_their_student(former, submit, fake, small, tmp_path):
     fake(right)
     submit("Müller", "a = 1")
     new, url = submission.identity("Müller"), release.default_database(tmp_path / "out")
-    old = tmp_path / "out" / "students" / "M_ller.json"
+    old = tmp_path / "out" / "students" / f"{former}.json"
     old.parent.mkdir(parents=True)
-    notes = ["the name 'Müller' was changed to 'M_ller'"]
+    notes = [f"the name 'Müller' was changed to '{former}'"]
     old.write_text(json.dumps({"key": "old", "marks": [], "notes": notes}))
-    gradebook.record(url, small, {"M_ller": marking.nothing(small, "old")})
-    by_hand(tmp_path, "M_ller", 1.5)
+    gradebook.record(url, small, {former: marking.nothing(small, "old")})
+    by_hand(tmp_path, former, 1.5)
     submit("Möller", "b = 1")
     rows = grade(tmp_path)
     assert rows == {new: [1.5, 3], submission.identity("Möller"): [3, 3]}

@@ -46,6 +46,14 @@ def test_what_is_shared_counts_once(used):
     [
         ("hoard = b'x' * 2**26", 64 * MB),
         ("hoard = mmap.mmap(-1, 2**26)\nhoard[:] = b'x' * 2**26\nhoard.madvise(mmap.MADV_DONTNEED)", 64 * MB),
+        # a program whose first thread has ended
+        (
+            "import threading\ndef rest():\n    hoard = b'x' * 2**26\n    time.sleep(0.3)\n"
+            "    print('ready', flush=True)\n    sys.stdin.read()\n    os._exit(0)\n"
+            "threading.Thread(target=rest).start()\n"
+            "libc.syscall(93 if os.uname().machine == 'aarch64' else 60, 0)",
+            64 * MB,
+        ),
         # a page of tables for each 2 MB that were merely read
         (
             "hoard = mmap.mmap(-1, 2**34, mmap.MAP_PRIVATE)\nfor at in range(0, 2**34, 2**21): hoard[at]",
