@@ -146,7 +146,7 @@ def test_locally_optimal_asks_for_evidence_trial_by_trial():
     assert alone == [True, False, False, False, False, False, True]
     assert geometry.locally_optimal(scores, logits, chosen).tolist() == alone
     assert not geometry.support_tokens(logits, chosen)[3:5].any()
-    assert not geometry.locally_optimal(  # the reviewer's: the token behind has no margin at all
+    assert not geometry.locally_optimal(  # the token behind has no margin at all
         torch.tensor([[0.0, 9, 9]]), torch.tensor([[1.0, 2, 0]]), torch.tensor([0])
     )
     unknown = scores.clone()
