@@ -36,8 +36,8 @@ def solve_large(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tens
     with A W the vector of all <A_j, W>, and ( )_+ the positive part on inequalities only. The inner problem
     is solved by Newton steps. Their matrix is I + sigma sum_{j in S} A_j A_j', where S holds the rows that
     still push, soon little more than the support; conjugate gradients only multiply with it, and where they
-    are slow a W of few entries has it factorised. Once S settles, G_SS lambda_S = r_S is solved exactly, a few
-    rows leave and enter S, and the answer is exact to rounding (`_pivot`). Where the data contradict
+    are slow a W of few entries has it factorised. Once S settles, G_SS lambda_S = r_S is solved exactly, a
+    few rows leave and enter S, and the answer is exact to rounding (`_pivot`). Where the data contradict
     themselves, lambda grows along a ray. Memory beyond the rows is |S|^2. Rows that share b_j in equal runs
     (attention problems) are passed over as one batched product with W b_j.
 
