@@ -24,7 +24,7 @@ from mini_attn.svm.problem import LARGE, HardMarginProblem
 from mini_attn.svm.reference import solve_cvxpy
 from mini_attn.svm.repair import repaired
 from mini_attn.svm.solution import BEYOND, HOPELESS, ROUNDING, Solution, certify, rank_one_size, violation
-from mini_attn.svm.units import Units, to_units, unmet
+from mini_attn.svm.units import Units, to_units
 
 METHODS = {
     "batched": solve_batched,
@@ -185,7 +185,7 @@ def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answe
 def _at_sight(unit: HardMarginProblem) -> _Answers:
     """A row 0 >= r_j > 0 refutes itself, and W = 0 may satisfy everything: neither needs a method."""
     W, dual = unit.a.new_zeros(len(unit.a), unit.a.shape[-1], unit.b.shape[-1]), torch.zeros_like(unit.r)
-    missed = unmet(unit)
+    missed = unit.missing(unit.r)  # by W = 0
     empty = (unit.a == 0).all(-1) & (missed > 0)
     first = empty & (empty.cumsum(-1) == 1)
     infeasible = empty.any(-1)

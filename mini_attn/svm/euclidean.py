@@ -16,9 +16,7 @@ POLISHED = 64  # problems at a time
 WIDEST = 2**16  # entries of the rows that are decomposed, for each
 
 
-def solve_euclidean(
-    problem: HardMarginProblem, norm: str, tol: float, guess: Bool[Tensor, "B m"] | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
+def solve_euclidean(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tensor, Tensor, Tensor]:
     """min ||W||_F s.t. <A_j, W> >= r_j (= where equality), through Gram matrices of the rows.
 
         dual: min_lambda 1/2 ||sum_j lambda_j A_j||_F^2 - r' lambda, lambda >= 0;   W = sum_j lambda_j A_j
@@ -32,7 +30,6 @@ def solve_euclidean(
         problem: a batch with one leading dimension and rows near unit length, float64.
         norm: "fro".
         tol: relative gap that ends the work on a problem.
-        guess: rows that may support W. Default: those that a few gradient steps on the dual leave in it.
 
     Returns:
         W (B, d1, d2), dual (B, m), iterations (B,): candidates for `certify`.
@@ -41,8 +38,7 @@ def solve_euclidean(
         linear least squares problems with nonnegative variables" (1994).
     """
     gram = gram_matrix(problem)
-    guess = _likely_support(problem, gram) if guess is None else guess
-    dual, sure, steps = block_pivot(problem, gram, guess)
+    dual, sure, steps = block_pivot(problem, gram, _likely_support(problem, gram))
     W, done = problem.adjoint(dual), sure.clone()
     hard = torch.nonzero(~sure)[:, 0]  # these may be certified all the same, infeasible ones above all
     W[hard], done[hard] = _primal(problem[hard], dual[hard], tol)
@@ -249,7 +245,7 @@ def _polished(problem: HardMarginProblem, W: Tensor, dual: Tensor) -> tuple[Tens
 
 def _primal(problem: HardMarginProblem, dual: Tensor, tol: float) -> tuple[Tensor, Tensor]:
     """W proportional to sum_j lambda_j A_j with lambda's own length, and whether the pair is certified."""
-    dual = torch.where(problem.is_equality, dual, dual.clamp_min(0))
+    dual = problem.multipliers(dual)
     total = problem.adjoint(dual)
     square = total.square().sum((-2, -1))
     W = total * ((dual * problem.r).sum(-1) / square.clamp_min(1e-300))[:, None, None]

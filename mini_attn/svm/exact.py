@@ -115,7 +115,7 @@ def certified_exactly(
         if not (small and W[k].isfinite().all() and dual[k].isfinite().all()):
             continue
         one, equality = problem[k], problem.is_equality[k]
-        weights = torch.where(equality, dual[k], dual[k].clamp_min(0)).where(one.r > FAR_BELOW, 0.0)
+        weights = one.multipliers(dual[k]).where(one.r > FAR_BELOW, 0.0)
         size, upper = matrix_norm(_adjoint(one, weights), dual_norm(norm)), matrix_norm(W[k], norm)
         missed = _missing(one, W[k])
         sure = 8 * ROUNDING * sizes[k] * torch.linalg.matrix_norm(W[k])
@@ -125,7 +125,7 @@ def certified_exactly(
         duals[k] = weights / size
         size = matrix_norm(_adjoint(one, duals[k]), dual_norm(norm))  # the division rounded the weights
         lower = sum(x * y for x, y in zip(_fractions(duals[k]), _fractions(one.r), strict=True))
-        missed = torch.where(equality, missed.abs(), missed.clamp_min(0))
+        missed = one.missing(missed)
         violation = torch.where(missed > 0, missed / (stars[k] * upper), 0.0).amax()
         gaps[k] = (upper - float(lower) / size).abs() / upper + violation + (size - 1).abs()
     return duals, gaps

@@ -51,7 +51,7 @@ def refuted(
     Source: Farkas' lemma; Jansson, Chaykin & Keil, "Rigorous error bounds for the optimal value in
         semidefinite programming" (2008), for rounding errors that a verified solution absorbs.
     """
-    b, ray = problem.b, torch.where(problem.is_equality, ray, ray.clamp_min(0))
+    b, ray = problem.b, problem.multipliers(ray)
     heaviest = (ray * problem.r).argmax(-1)[:, None, None].expand(-1, -1, b.shape[-1])
     shared = (b == b.gather(1, heaviest)).all(-1)
     mixed, one = ~shared.all(-1), torch.ones_like(b[..., :1])
@@ -89,7 +89,7 @@ def _absorbed(problem: HardMarginProblem, ray: Tensor) -> tuple[Tensor, Tensor]:
         E = problem.adjoint(ray)
         x = torch.cholesky_solve(E.flatten(1)[..., None], factor).reshape(E.shape)
         ray = ray - squares * problem.forward(torch.where(proved[:, None, None], x, 0.0))
-    return proved, torch.where(problem.is_equality, ray, ray.clamp_min(0))
+    return proved, problem.multipliers(ray)
 
 
 def _exact(

@@ -81,10 +81,7 @@ def _solve_one(problem: HardMarginProblem, tol: float) -> tuple[Tensor, Tensor, 
         waited = 0 if gap < 0.5 * best_gap or gap == torch.inf else waited + 1
         if gap < best_gap:
             best, best_gap = (state.W, state.dual), gap
-        for ray in (
-            state.dual,
-            torch.where(problem.is_equality, state.dual - old, (state.dual - old).clamp_min(0)),
-        ):
+        for ray in (state.dual, problem.multipliers(state.dual - old)):
             if _reach(problem, passes, ray) >= HOPELESS:
                 return state.W, ray, torch.tensor(state.steps, device=zero.device)
         active = state.dual != 0
@@ -99,8 +96,7 @@ def _solve_one(problem: HardMarginProblem, tol: float) -> tuple[Tensor, Tensor, 
 
 
 def _push(problem: HardMarginProblem, state: _State, sigma: float) -> Tensor:
-    push = state.dual + sigma * (problem.r - state.reach)
-    return torch.where(problem.is_equality, push, push.clamp_min(0))
+    return problem.multipliers(state.dual + sigma * (problem.r - state.reach))
 
 
 def _newton(
@@ -184,7 +180,7 @@ def _gap(problem: HardMarginProblem, passes: _Passes, state: _State) -> float:
     fixed = bool((equality & (r != 0)).any()) or not asking.any()
     scale = 1.0 if fixed else float(torch.where(asking, r / torch.where(asking, reach, 1.0), 0.0).amax())
     upper = scale * float(torch.linalg.matrix_norm(state.W))
-    missing = torch.where(equality, (r - scale * reach).abs(), (r - scale * reach).clamp_min(0)).amax()
+    missing = problem.missing(r - scale * reach).amax()
     lower = _reach(problem, passes, state.dual)
     return abs(upper - lower) / upper + float(missing) / upper if upper > 0 else float(missing > 0)
 

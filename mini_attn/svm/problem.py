@@ -115,6 +115,15 @@ class HardMarginProblem:
         """`equality` with its default filled in."""
         return torch.zeros_like(self.r, dtype=torch.bool) if self.equality is None else self.equality
 
+    def missing(self, rest: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch m"]:
+        """How far a row is missed that lacks r_j - <A_j, W> = rest_j: |rest_j| where = is asked, else its
+        positive part."""
+        return torch.where(self.is_equality, rest.abs(), rest.clamp_min(0))
+
+    def multipliers(self, weights: Float[Tensor, "*batch m"]) -> Float[Tensor, "*batch m"]:
+        """Weights that the dual allows: of any sign on equalities, else at least 0."""
+        return torch.where(self.is_equality, weights, weights.clamp_min(0))
+
     def forward(self, W: Float[Tensor, ...]) -> Float[Tensor, "*batch m"]:
         """Left-hand sides <a_j b_j^T, W>, never forming a d1 x d2 matrix per row.
 

@@ -38,7 +38,7 @@ def repaired(
     size = torch.linalg.matrix_norm(W)[:, None]
     rest = torch.where((problem.r > 0) & ~problem.is_equality, rest + 8 * ROUNDING * size, rest)
     rest = rest.masked_fill((problem.a == 0).all(-1), 0.0)
-    missed = torch.where(problem.is_equality, rest.abs(), rest.clamp_min(0)).amax(-1, keepdim=True)
+    missed = problem.missing(rest).amax(-1, keepdim=True)
     missed = torch.where(missed > 0, missed, 1.0)
     step = HardMarginProblem(problem.a, problem.b, (rest / missed).clamp_min(-FARTHEST), problem.is_equality)
     method = solve_large if problem.r.shape[-1] > LARGE else solve_euclidean

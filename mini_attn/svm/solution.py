@@ -163,11 +163,10 @@ def certify(
     star, equality, r = dual_norm(norm), problem.is_equality, problem.r
     if row_size is None:
         row_size = rank_one_size(problem, star)
-    unmet = torch.where(equality, r.abs(), r.clamp_min(0))
-    asked = torch.where(row_size > 0, unmet / row_size.clamp_min(1e-300), 0).amax(-1)
+    asked = torch.where(row_size > 0, problem.missing(r) / row_size.clamp_min(1e-300), 0).amax(-1)
 
     dual = torch.nan_to_num(dual, posinf=0.0, neginf=0.0)
-    dual = torch.where((row_size > 0) & (r > FAR_BELOW), torch.where(equality, dual, dual.clamp_min(0)), 0.0)
+    dual = torch.where((row_size > 0) & (r > FAR_BELOW), problem.multipliers(dual), 0.0)
     total = matrix_norm(problem.adjoint(dual), star)
     raw = (dual * r).sum(-1)
     useful = raw > 0
@@ -184,7 +183,7 @@ def certify(
     scale = torch.where(fixed, 1.0, tightest)
     W, met = W * scale[:, None, None], met * scale[:, None]
     upper = matrix_norm(W, norm)
-    missing = torch.where(equality, (r - met).abs(), (r - met).clamp_min(0))
+    missing = problem.missing(r - met)
     violation = torch.where(missing > 0, missing / (row_size * upper[:, None]), 0).amax(-1)
     sure = ROUNDING * torch.linalg.matrix_norm(W)[:, None]
     wrong = ((r > 0) & (met <= sure) & (row_size > 0)).any(-1)
@@ -194,8 +193,7 @@ def certify(
 
 def violation(problem: HardMarginProblem, W: Float[Tensor, "B d1 d2"]) -> Float[Tensor, " B"]:
     """How far W misses the worst row, as `Solution.violation` says."""
-    missed, r = problem.r - problem.forward(W), problem.r
-    missed = torch.where(problem.is_equality, missed.abs(), missed.clamp_min(0))
+    missed, r = problem.missing(problem.r - problem.forward(W)), problem.r
     allowed = rank_one_size(problem, "fro") * torch.linalg.matrix_norm(W)[:, None] + r.abs()
     share = torch.where(missed > 0, missed / allowed, 0.0)
     return share.amax(-1) if share.shape[-1] else share.sum(-1)

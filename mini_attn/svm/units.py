@@ -87,11 +87,6 @@ def to_units(problem: HardMarginProblem) -> Units:
     return Units(unit, kept, r, row_size, length)
 
 
-def unmet(problem: HardMarginProblem) -> Tensor:
-    """How far W = 0 misses each row, (..., m)."""
-    return torch.where(problem.is_equality, problem.r.abs(), problem.r.clamp_min(0))
-
-
 def _near_unit(rows: Tensor) -> tuple[Tensor, Tensor]:
     """rows / 2^e with lengths in [1/2, 1), and e; rows of zeros stay, with e = 0."""
     largest = rows.abs().amax(-1) if rows.shape[-1] else rows.new_zeros(rows.shape[:-1])
@@ -114,9 +109,8 @@ def _times_power(x: Tensor, exponent: Tensor) -> Tensor:
     """x 2^exponent, in steps that stay within float64 where the result does."""
     while True:
         part = exponent.clamp(-FAR, FAR).to(torch.int64)
-        x = x * ((part + 1023) << 52).view(
-            torch.float64
-        )  # the bits of 2^part; torch.ldexp takes ten times as long
+        # From the bits of 2^part: torch.ldexp takes ten times as long.
+        x = x * ((part + 1023) << 52).view(torch.float64)
         exponent = exponent - part
         if not exponent.any():
             return x
