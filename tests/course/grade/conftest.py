@@ -117,3 +117,10 @@ def submit(tmp_path, small, walls):
         nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "99_squares.ipynb")
 
     return hand_in
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    """What the command line says to grade what was handed in."""
+    submissions, out = str(tmp_path / "submissions"), str(tmp_path / "out")
+    return [submissions, "--lesson", "99", "--seed", "s", "--out", out]

@@ -93,18 +93,9 @@ def test_a_request_to_end_is_an_interrupt(tmp_path, monkeypatch, capsys):
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_nothing_is_left_of_a_grader_that_was_killed(start, tmp_path, monkeypatch, capsys):
+def test_nothing_is_left_of_a_grader_that_was_killed(arguments, start, tmp_path, monkeypatch, capsys):
     process = start()
     inside = sandboxes(process.pid)
-    arguments = [
-        str(tmp_path / "submissions"),
-        "--lesson",
-        "99",
-        "--seed",
-        "s",
-        "--out",
-        str(tmp_path / "out"),
-    ]
     assert grading.main(arguments) == 1  # meanwhile, into the same folder
     where = f"another grader is at work in {tmp_path / 'out'}"
     assert capsys.readouterr().err == f"Grading stopped: {where}; wait for it, or choose another --out\n"
@@ -151,17 +142,8 @@ def test_a_young_folder_without_a_lock_is_left_alone(tmp_path, monkeypatch):
         assert {path.name for path in tmp_path.iterdir()} == {"grading-young", "grading-link", mine.name}
 
 
-def test_a_full_disk_is_a_sentence(submit, tmp_path, monkeypatch, capsys):
+def test_a_full_disk_is_a_sentence(arguments, submit, tmp_path, monkeypatch, capsys):
     submit("ada", "")
-    arguments = [
-        str(tmp_path / "submissions"),
-        "--lesson",
-        "99",
-        "--seed",
-        "s",
-        "--out",
-        str(tmp_path / "out"),
-    ]
 
     def full(*args, **kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -51,7 +51,7 @@ def right(cells, exercises, seconds=None):
     return Report(found=set(answers), answers=answers)
 
 
-def test_a_failure_of_the_grader_is_one_students_line(submit, fake, tmp_path, capsys):
+def test_a_failure_of_the_grader_is_one_students_line(arguments, submit, fake, tmp_path, capsys):
     for student in ("ada", "bob", "cy"):
         submit(student, f"{student} = 1")
     broken = True
@@ -62,15 +62,6 @@ def test_a_failure_of_the_grader_is_one_students_line(submit, fake, tmp_path, ca
         return right(cells, exercises)
 
     fake(call)
-    arguments = [
-        str(tmp_path / "submissions"),
-        "--lesson",
-        "99",
-        "--seed",
-        "s",
-        "--out",
-        str(tmp_path / "out"),
-    ]
     assert grading.main(arguments) == 1
     assert "The grader failed on bob; they wait for a person, or for another run." in capsys.readouterr().out
     says = "The grader failed on this notebook (TypeError); a person will look at it."
