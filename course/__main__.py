@@ -7,22 +7,25 @@ import importlib
 import importlib.util
 import sys
 
-COMMANDS = {
-    "start": "copy the lessons into my-lessons/ and open JupyterLab on lesson 01",
-    "build": "make the notebooks in lessons/ and solutions/ from course/source/",
-    "grade": "grade a folder of submissions in a sandbox",
-    "picture": "draw the README's picture",
-    "release": "make the nbgrader assignment of a lesson",
+COMMANDS = {  # name: (module with a `main`, what it does)
+    "start": (
+        "course.start.jupyterlab",
+        "copy the lessons to my-lessons/, open JupyterLab on lesson 01",
+    ),
+    "build": ("course.make.build", "make the notebooks in lessons/ and solutions/ from course/source/"),
+    "grade": ("course.grade.grading", "grade a folder of submissions in a sandbox"),
+    "picture": ("course.make.picture", "draw the README's picture"),
+    "release": ("course.grade.release", "make the nbgrader assignment of a lesson"),
 }
 NEEDS = ("nbgrader", "psutil")  # for grading; the extra `grade` of pyproject.toml
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command's own `main`, in the module of the same name, and return its exit status."""
+    """Run the command's own `main`, and return its exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m course",
         description=__doc__,
-        epilog="\n".join(f"  {name:8} {does}" for name, does in COMMANDS.items()),
+        epilog="\n".join(f"  {name:8} {does}" for name, (_, does) in COMMANDS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=COMMANDS)
@@ -37,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    return importlib.import_module(f"course.{chosen.command}").main(chosen.arguments) or 0
+    return importlib.import_module(COMMANDS[chosen.command][0]).main(chosen.arguments) or 0
 
 
 if __name__ == "__main__":

@@ -20,9 +20,10 @@ from collections.abc import Callable
 from types import CodeType
 
 from course import exercises
-from course.checking import NotAttempted, verdict
-from course.specification import PUBLIC_SEED
-from course.values import shaped_like
+from course.check.checking import verdict
+from course.check.specification import PUBLIC_SEED
+from course.check.trying import NotAttempted
+from course.check.values import shaped_like
 
 _latest: dict[str, Callable] = {}  # exercise id -> the learner's own function, as last defined or checked
 

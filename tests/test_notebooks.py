@@ -13,8 +13,8 @@ import sys
 import nbformat
 import pytest
 
-from course.build import ROOT, Folders, stale
-from course.lint import notebook_problems, source_problems
+from course.make.build import ROOT, Folders, stale
+from course.make.lint import notebook_problems, source_problems
 
 SOURCES = Folders().sources()
 NOTEBOOKS = [target for source in SOURCES for target, _ in Folders().targets(source)]

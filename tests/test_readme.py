@@ -4,7 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from course import build, exercises
+from course import exercises
+from course.make.build import Folders
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,7 +26,7 @@ def test_links_lead_somewhere():
 
 def test_the_syllabus_links_every_lesson_that_exists():
     linked = set(re.findall(r"\(lessons/(\d\d)_", README))
-    assert linked == {path.name[:2] for path in build.Folders().sources()} == set(exercises.lessons())
+    assert linked == {path.name[:2] for path in Folders().sources()} == set(exercises.lessons())
 
 
 def test_the_speeds_are_those_that_the_benchmark_saved():

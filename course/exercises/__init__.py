@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from types import ModuleType
 
-from course.specification import Exercise, Written
+from course.check.specification import Exercise, Written
 
 
 def lessons() -> list[str]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from course.specification import Exercise, Misconception
+from course.check.specification import Exercise, Misconception
 
 
 def separable(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,8 +6,8 @@ import torch
 from scipy.optimize import nnls
 from scipy.special import softmax
 
+from course.check.specification import Compare, Exercise, Misconception
 from course.exercises.points import half_plane, hopeless, separable
-from course.specification import Compare, Exercise, Misconception
 from mini_attn import svm
 
 

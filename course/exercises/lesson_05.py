@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from course.specification import Compare, Exercise, known
+from course.check.specification import Compare, Exercise, known
 from mini_attn import losses
 from mini_attn.data import TokenData
 from mini_attn.models import PromptAttention

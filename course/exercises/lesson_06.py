@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from course.specification import Exercise, Misconception, Written
+from course.check.specification import Exercise, Misconception, Written
 from mini_attn import svm
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import torch
 
-from course.specification import Exercise, known
+from course.check.specification import Exercise, known
 from mini_attn import geometry, svm
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from course.specification import Compare, Exercise, known
+from course.check.specification import Compare, Exercise, known
 
 
 # --------------------------------------------------------------------------- 08.1 the shortfall

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from course import compare, release, specification
+from course.check import compare, specification
 from course.files import write
-from course.grade import feedback, former, gradebook, marking, released, submission, trying, written
+from course.grade import feedback, former, gradebook, marking, release, released, submission, trying, written
 from course.grade.leftovers import claim
 from course.grade.marking import Mark
 from course.grade.sandbox import GraderError, Limits, Sandbox

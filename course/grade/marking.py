@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from course.checking import Outcome, problem_with, recognise, run
+from course.check.checking import problem_with, recognise
+from course.check.specification import Exercise
+from course.check.trying import Outcome, run
+from course.check.wording import kind
 from course.grade.protocol import ERRORS, NOT_ATTEMPTED, TOO_LARGE, Answer, Report
 from course.grade.released import Lesson
-from course.specification import Exercise
-from course.wording import kind
 
 FACTORS = (-1, -2, *range(2, 21))  # by which, or by whose inverses, answers are wrong by mistake
 TYPES = {"Tensor", "ndarray", "dict", "set", "complex", "generator", "map", "zip", "range", "int", "object"}

@@ -10,8 +10,8 @@ from pathlib import Path
 import nbformat
 
 from course import exercises
-from course.build import Folders
-from course.specification import Exercise
+from course.check.specification import Exercise
+from course.make.build import Folders
 
 LESSONS = Folders().lessons
 

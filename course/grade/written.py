@@ -8,7 +8,7 @@ from nbformat import NotebookNode
 from course import exercises
 from course.grade.released import Lesson
 from course.grade.submission import Submission
-from course.notebook import ANSWER, is_written
+from course.make.notebook import ANSWER, is_written
 
 
 def places(notebook: NotebookNode) -> dict[str, int]:

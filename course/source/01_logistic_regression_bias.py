@@ -24,9 +24,11 @@
 # `assert`s below will fail.
 
 # %%
+import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
@@ -678,8 +680,63 @@ show(
 #    <details><summary>Answer</summary>The first step throws w far out, where all losses are tiny. It is a
 #    start like (8, -3) in Figure 5(c), only farther: nothing is left to pull it round.</details>
 
+
+# %% jupyter={"source_hidden": true} slideshow={"slide_type": "skip"}
+def margin_figure(X, y, x1, x2, eta):
+    """Where gradient descent goes, from zero, in 3,000 steps, when the first point is moved to (x1, x2)."""
+    X = np.concatenate([[[x1, x2]], X[1:]])
+    A = y[:, None] * X
+    at = np.unique(np.geomspace(1, 3000, 40).round().astype(int))
+    path, w = [], np.zeros(2)
+    for t in range(1, at[-1] + 1):
+        w = w + eta / len(y) * np.exp(-np.logaddexp(0, A @ w)) @ A
+        if t in at:
+            path.append(w)
+    degrees = np.degrees(np.unwrap(np.arctan2(*np.transpose(path)[::-1])))
+
+    turn = np.linspace(-np.pi, np.pi, 3601)
+    units = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    margins = (units @ A.T).min(axis=1)
+    best, widest = units[margins.argmax()], margins.max()
+
+    figure = Figure(figsize=(7.8, 3.3), layout="none")  # constrained layout draws everything twice
+    figure.subplots_adjust(left=0.07, right=0.99, bottom=0.15, top=0.9, wspace=0.25)
+    plane, course = figure.subplots(1, 2, width_ratios=[1.2, 1])
+    plots.points(X, y, plane)
+    plane.scatter(x1, x2, s=220, facecolor="none", edgecolor=COLORS["black"], linewidth=1.5)
+    plane.set(xlim=(-4.3, 4.3), ylim=(-2.6, 2.6), xticks=[-4, -2, 0, 2, 4], yticks=[-2, 0, 2])
+    plots.boundary(w, plane, color=COLORS["green"])
+    course.plot(np.log10(at), degrees, color=COLORS["green"], label="gradient descent")
+    if widest > 0:
+        plots.boundary(best, plane, margin=widest, linestyle="--")
+        target = np.degrees(np.arctan2(best[1], best[0]))
+        target += 360 * np.round((degrees[-1] - target) / 360)
+        course.axhline(target, color=COLORS["black"], linestyle="--", label="largest margin")
+        plane.set_title(f"largest margin {widest:.2f}")
+    else:
+        plane.set_title("not separable: no margin")
+    # ticks set by hand: a logarithmic axis with its minor ticks costs 50 ms a drawing
+    course.set_xticks([0, 1, 2, 3], ["1", "10", "100", "1000"])
+    course.legend(loc="best", fontsize=10)
+    length = rf"$\Vert w_t \Vert$ = {np.linalg.norm(w):.1f} at the end"
+    course.set(xlabel="step $t$", ylabel="angle of $w_t$ (degrees)", title=length)
+    return figure
+
+
+def margin_widget(X, y):
+    """The figure with sliders for the first point and the step size."""
+    wide = {"style": {"description_width": "150px"}, "layout": ipywidgets.Layout(width="480px")}
+    first, second = "ringed point, first", "ringed point, second"
+    return widgets.sliders(
+        lambda x1, x2, eta: margin_figure(X, y, x1, x2, eta),
+        x1=ipywidgets.FloatSlider(float(X[0, 0]), min=-3, max=4, step=0.1, description=first, **wide),
+        x2=ipywidgets.FloatSlider(float(X[0, 1]), min=-2.4, max=2.4, step=0.1, description=second, **wide),
+        eta=ipywidgets.FloatLogSlider(1.0, min=-2, max=2, step=0.1, description="step size", **wide),
+    )
+
+
 # %% slideshow={"slide_type": "skip"}
-fig = widgets.margin_figure(X, y, x1=0.6, x2=1.0, eta=1.0)
+fig = margin_figure(X, y, x1=0.6, x2=1.0, eta=1.0)
 show(
     fig,
     alt="Left: the ringed point now lies at (0.6, 1.0), and the widest strip turned with it. Right: the "
@@ -692,7 +749,7 @@ show(
 # $w_t$.
 
 # %% tags=["nbval-ignore-output", "widget"]
-widgets.margin_widget(X, y)
+margin_widget(X, y)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions

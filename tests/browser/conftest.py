@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from course import start
+from course.start import handing_out, jupyterlab
 
 CHROMIUM = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -22,14 +22,14 @@ HERE = {"127.0.0.1", "localhost"}
 @pytest.fixture(scope="session")
 def lessons() -> Path:
     """The folder of the lessons to hand out."""
-    return start.LESSONS
+    return handing_out.LESSONS
 
 
 @pytest.fixture(scope="session")
 def mine(lessons, tmp_path_factory) -> Path:
     """A learner's new folder, in a new home."""
     folder = tmp_path_factory.mktemp("learner") / "my-lessons"
-    start.hand_out(lessons, folder)
+    handing_out.hand_out(lessons, folder)
     return folder
 
 
@@ -38,10 +38,10 @@ def server(mine):
     """The URL that JupyterLab prints when it is started on the learner's folder."""
     home = mine.parent
     options = ["--no-browser", "--port=0", "--LabApp.expose_app_in_browser=True"]
-    command = start.jupyter_command(mine, min(path.name for path in mine.glob("*.ipynb")), options)
+    command = jupyterlab.command(mine, min(path.name for path in mine.glob("*.ipynb")), options)
     witness = home / "outside.txt"
     environment = {
-        **{name: value for name, value in start.jupyter_environment().items() if name != "MPLBACKEND"},
+        **{name: value for name, value in jupyterlab.environment().items() if name != "MPLBACKEND"},
         # A learner's first day: no settings, and none of whoever runs the tests.
         "HOME": str(home),
         "PYTHONPATH": str(Path(__file__).parent / "witness"),

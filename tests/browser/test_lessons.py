@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from course import exercises, start
+from course import exercises
+from course.start import handing_out
 
 pytestmark = pytest.mark.browser
 
@@ -144,4 +145,4 @@ def test_lesson_06_runs_and_then_still_counts_as_untouched(page, server, lessons
     page.evaluate("jupyterapp.commands.execute('docmanager:save')")
     given, saved = ((folder / name(lessons, "06")).read_bytes() for folder in (lessons, mine))
     assert saved != given
-    assert start.digest(saved) == start.digest(given)
+    assert handing_out.digest(saved) == handing_out.digest(given)

@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from course.build import Folders
-from course.notebook import from_source
+from course.make.build import Folders
+from course.make.notebook import from_source
 
 
 @pytest.fixture(scope="module")

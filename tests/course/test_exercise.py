@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from course import exercises
-from course.checking import run
+from course.check.specification import PUBLIC_SEED, Compare, Exercise, Misconception
+from course.check.trying import run
 from course.exercise import check, exercise, progress, todo
-from course.specification import PUBLIC_SEED, Compare, Exercise, Misconception
 
 
 def mean_rows(X, w):

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from course import exercises
-from course.build import ROOT
-from course.checking import verdict
+from course.check.checking import verdict
+from course.check.specification import PUBLIC_SEED, Misconception, Written
 from course.exercise import todo
-from course.notebook import from_source
-from course.specification import PUBLIC_SEED, Misconception, Written
+from course.make.build import ROOT
+from course.make.notebook import from_source
 
 SPECS = [spec for lesson in exercises.lessons() for spec in exercises.exercises(lesson)]
 SEEDS = [PUBLIC_SEED, 1, 2]  # the grader brings others, which nobody has seen

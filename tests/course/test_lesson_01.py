@@ -1,14 +1,18 @@
 """What lesson 01 builds from scratch agrees with `mini_attn` (its solutions equal these references)."""
 
 import ast
+import io
+import time
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from course import exercises
-from course.build import ROOT
-from mini_attn import data, models, optim, svm, train, widgets
+from course.make.build import ROOT
+from mini_attn import data, models, optim, svm, train
 
 gradient, margin, best_direction, predict, offset, normalized_step = (
     spec.reference for spec in exercises.exercises("01")
@@ -66,21 +70,60 @@ def twelve():
     return np.array(named["positive"] + named["negative"]), np.repeat([1.0, -1.0], 6)
 
 
-def moved(twelve, x1, x2, eta=1.0):
+def moved(lesson, twelve, x1, x2, eta=1.0):
     """What the widget shows: its two titles, the angles of w along the run, and of the largest margin."""
-    plane, course = widgets.margin_figure(*twelve, x1=x1, x2=x2, eta=eta).axes
+    plane, course = lesson["margin_figure"](*twelve, x1=x1, x2=x2, eta=eta).axes
     angles = course.lines[0].get_ydata()
     target = course.lines[1].get_ydata()[0] if len(course.lines) > 1 else None
     return plane.get_title(), course.get_title(), angles, target
 
 
-def test_the_answers_to_the_widgets_tasks(twelve):
-    assert len({moved(twelve, 1.5, x2)[3] for x2 in (0.1, 0.2, 1.0)}) == 1
-    assert moved(twelve, 1.5, 0.0)[3] != moved(twelve, 1.5, 0.1)[3]
-    _, _, angles, target = moved(twelve, 0.3, -0.7)
+def test_the_answers_to_the_widgets_tasks(lesson, twelve):
+    assert len({moved(lesson, twelve, 1.5, x2)[3] for x2 in (0.1, 0.2, 1.0)}) == 1
+    assert moved(lesson, twelve, 1.5, 0.0)[3] != moved(lesson, twelve, 1.5, 0.1)[3]
+    _, _, angles, target = moved(lesson, twelve, 0.3, -0.7)
     assert abs(angles[-1] - target) < 0.01
-    margin_title, norm_title, *_ = moved(twelve, -1.0, 0.0)
+    margin_title, norm_title, *_ = moved(lesson, twelve, -1.0, 0.0)
     assert margin_title == "not separable: no margin"
     assert "= 2.4 at" in norm_title
-    _, _, angles, target = moved(twelve, 1.5, -0.5, eta=100.0)
+    _, _, angles, target = moved(lesson, twelve, 1.5, -0.5, eta=100.0)
     assert np.ptp(angles) < 0.01 < abs(angles[-1] - target)
+
+
+FOUR = np.array([[1.5, -0.5], [2.8, -0.4], [-0.3, -0.7], [-2.0, -0.5]]), np.array([1.0, 1.0, -1.0, -1.0])
+
+
+def test_margin_figure_names_the_margin_of_the_moved_point_and_leaves_no_figure_open(lesson):
+    margin_figure = lesson["margin_figure"]
+    plane, _ = margin_figure(*FOUR, x1=1.5, x2=-0.5, eta=1.0).axes
+    assert plane.get_title() == "largest margin 0.71"  # (1, 1) / sqrt(2), held by the first and third point
+    dashed = next(line for line in plane.lines if line.get_linestyle() == "--")
+    np.testing.assert_allclose(np.array(dashed.get_xy2()) @ [1, 1], 0, atol=1e-3)
+    plane, _ = margin_figure(*FOUR, x1=-0.3, x2=-0.7, eta=1.0).axes
+    assert plane.get_title() == "not separable: no margin"
+    assert plt.get_fignums() == []
+
+
+def spent(action, *args):
+    start = time.process_time()  # not wall time: the machine may be busy with other tests
+    action(*args)
+    return time.process_time() - start
+
+
+def test_margin_widget_answers_a_slider_about_as_fast_as_axes_can_be_drawn(lesson):
+    margin_figure, margin_widget = lesson["margin_figure"], lesson["margin_widget"]
+    box = margin_widget(*FOUR)
+    size = margin_figure(*FOUR, x1=1.5, x2=-0.5, eta=1.0).get_size_inches()
+
+    def draw_empty():
+        figure = Figure(figsize=size)
+        figure.subplots(1, 2)
+        figure.savefig(io.BytesIO(), format="png", dpi=90)
+
+    times, empty, pictures = [], [], {bytes(box.children[-1].value)}
+    for x1 in (0.8, 1.1, 2.0, 0.4):
+        times.append(spent(setattr, box.children[0], "value", x1))
+        empty.append(spent(draw_empty))
+        pictures.add(bytes(box.children[-1].value))
+    assert len(pictures) == 5
+    assert min(times) < 4 * min(empty)  # measured: twice; 80 ms on an idle laptop

@@ -11,11 +11,11 @@ from itertools import pairwise
 import pytest
 
 import mini_attn
-from course import build
-from course.notebook import from_source
+from course.make.build import Folders
+from course.make.notebook import from_source
 from mini_attn import svm
 
-SOURCES = {path.stem[:2]: path for path in build.Folders().sources()}
+SOURCES = {path.stem[:2]: path for path in Folders().sources()}
 NEW = "**New in the library:**"
 LINK = re.compile(r"\[([^\]]*)\]\(([^)]+)\)")
 
@@ -76,7 +76,7 @@ def presented(lesson):
 
 @pytest.mark.parametrize("lesson", SOURCES)
 def test_links_in_a_lesson_lead_somewhere(lesson):
-    folders = build.Folders()
+    folders = Folders()
     for name, target in LINK.findall(text(lesson)):
         if "://" not in target:
             file = target.partition("#")[0]

@@ -10,10 +10,10 @@ import nbformat
 import pytest
 
 from course import exercises
+from course.check.specification import Exercise, Misconception
 from course.grade import released
 from course.grade.released import Lesson
 from course.grade.sandbox import Limits, Sandbox, SandboxMissing, require
-from course.specification import Exercise, Misconception
 
 LIMITS = Limits(cell_seconds=30, exercise_seconds=30, total_seconds=120, memory_bytes=2**29, disk_bytes=2**26)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from course.build import ROOT
 from course.grade import calls, marking
+from course.make.build import ROOT
 
 START = "from course.exercise import exercise, check, todo, progress\nimport numpy as np, os, sys"
 HONEST = "@exercise('99.2')\ndef total(x):\n    return x.sum()"
@@ -63,7 +63,7 @@ LIES = {
         square("return x"),
     ],
     "modules replaced": [
-        "sys.modules['numpy'] = sys.modules['json']\nsys.modules['course.checking'] = sys",
+        "sys.modules['numpy'] = sys.modules['json']\nsys.modules['course.check.checking'] = sys",
         square("return x"),
     ],
     "IPython's hooks": [

@@ -15,10 +15,10 @@ import pytest
 from nbgrader import api
 
 from course import exercises
+from course.check.specification import Exercise, Written
 from course.grade import gradebook
 from course.grade.marking import Mark
 from course.grade.released import Lesson
-from course.specification import Exercise, Written
 
 WRITTEN = Written("90.3", "Why", 4, 5, [(4, "A reason.")])
 

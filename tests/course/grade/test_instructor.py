@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from nbgrader import api
 
-from course.build import ROOT
 from course.grade import plain, released, submission
 from course.grade.sandbox import Limits
+from course.make.build import ROOT
 
 GUIDE = (ROOT / "course" / "instructor.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```bash\n(.*?)^```$", GUIDE, re.M | re.S)

@@ -27,7 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 sys.path.insert(0, {sources!r})
 from course import exercises
 from course.grade import grading, released
-from course.specification import Exercise
+from course.check.specification import Exercise
 
 specs = [Exercise("99.1", "square", 3, 5, 1, lambda x: x**2, lambda rng: [(2.0,)])]
 exercises.exercises, exercises.written = lambda number: specs, lambda number: []

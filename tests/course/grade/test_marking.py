@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from course.check.specification import Compare, Exercise, Misconception
 from course.grade import feedback, marking, plain
 from course.grade.marking import Mark
 from course.grade.sandbox import Answer, Report
-from course.specification import Compare, Exercise, Misconception
 
 REFERENCE = {"99.1": lambda x: x**2, "99.2": lambda x: x.sum()}
 

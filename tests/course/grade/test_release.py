@@ -14,9 +14,8 @@ from nbgrader import api
 from nbgrader.nbgraderformat import MetadataValidator
 from nbgrader.utils import compute_checksum
 
-from course import release
-from course.grade import gradebook, released, submission, written
-from course.notebook import ANSWER
+from course.grade import gradebook, release, released, submission, written
+from course.make.notebook import ANSWER
 
 NAME = "lesson_06/06_attention_as_svm.ipynb"
 SCRIPT = "<script>alert(1)</script>"

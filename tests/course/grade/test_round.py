@@ -8,9 +8,8 @@ import nbformat
 import pytest
 from nbgrader import api
 
-from course import release
-from course.build import ROOT
-from course.grade import grading, released
+from course.grade import grading, release, released
+from course.make.build import ROOT
 
 ANSWERS = Path(__file__).parents[1] / "answers" / "lesson_06.py"
 NAME = "06_attention_as_svm"

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from nbgrader import api
 
-from course import release
-from course.grade import gradebook, grading, marking, plain, released, submission, trying
+from course.grade import gradebook, grading, marking, plain, release, released, submission, trying
 from course.grade.protocol import TIMEOUT, Answer, Report
 from course.grade.sandbox import COMPARING, Limits
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from course import exercises
-from course.notebook import ANSWER, from_source, is_written, to_text
-from course.specification import Exercise, Written
+from course.check.specification import Exercise, Written
+from course.make.notebook import ANSWER, from_source, is_written, to_text
 
 MAX_BYTES = 400_000
 WALL_TIME = re.compile(r"Wall time|CPU times|\b\d+(\.\d+)?\s*(ms|µs|us|it/s|s/it)\b|\d\d:\d\d<\d\d:\d\d")
@@ -168,7 +168,7 @@ def _local_paths() -> list[str]:
     """Beginnings of paths that must not be published."""
     here = [
         str(Path.home()),
-        str(Path(__file__).resolve().parents[1]),
+        str(Path(__file__).resolve().parents[2]),
         tempfile.gettempdir(),
         "site-packages",
     ]

@@ -1,4 +1,4 @@
-"""Trying a function on an exercise's inputs, and saying in words what came of it.
+"""Checking a function on an exercise's inputs, and saying in words what came of it.
 
 What a check prints may show an expected value: the public inputs are there to learn from, one value gives no
 function away, and the solutions are in the repository. The grader draws other inputs and shows no values.
@@ -6,23 +6,15 @@ function away, and the solutions are in the repository. The grader draws other i
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import io
 import linecache
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from course.compare import mismatch
-from course.specification import PUBLIC_SEED, Exercise
-from course.values import fresh, unchanged
-from course.wording import brief, kind
-
-
-class NotAttempted(Exception):
-    """Raised by `todo()`: the learner has not written this function yet."""
+from course.check.compare import mismatch
+from course.check.specification import PUBLIC_SEED, Exercise
+from course.check.trying import NotAttempted, Outcome, run
+from course.check.wording import brief, kind
 
 
 @dataclass
@@ -31,45 +23,6 @@ class Verdict:
 
     passed: bool
     text: str
-
-
-@dataclass
-class Outcome:
-    """What came of one call: a value or an error, and what else happened on the way."""
-
-    value: Any = None
-    error: BaseException | None = None
-    changed: list[str] = field(default_factory=list)
-    printed: str = ""
-    warned: str = ""
-
-
-class _FirstLines(io.StringIO):
-    """What a checked function prints: its beginning is kept, a flood costs no memory."""
-
-    def write(self, text: str) -> int:
-        super().write(text[: max(0, 400 - self.tell())])
-        return len(text)
-
-
-def run(function: Callable, arguments: tuple, names: list[str]) -> Outcome:
-    """Call a function on copies of the inputs and note everything that a learner may want to know."""
-    mine, outcome, output = fresh(arguments), Outcome(), _FirstLines()
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(_FirstLines()),
-    ):
-        warnings.simplefilter("always")
-        try:
-            outcome.value = function(*mine)
-        except (Exception, SystemExit) as error:
-            outcome.error = error
-    pairs = zip(names, arguments, mine, strict=False)
-    outcome.changed = [name for name, before, after in pairs if not unchanged(before, after)]
-    outcome.printed = output.getvalue().strip()
-    outcome.warned = str(caught[0].message) if caught else ""
-    return outcome
 
 
 def verdict(spec: Exercise, function: Callable, seed: int = PUBLIC_SEED) -> Verdict:

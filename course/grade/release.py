@@ -19,7 +19,6 @@ from nbgrader.nbgraderformat import MetadataValidator
 from nbgrader.utils import compute_checksum
 
 from course import exercises
-from course.build import Folders
 from course.files import write
 from course.grade import gradebook, released
 from course.grade.inert import inert
@@ -27,7 +26,8 @@ from course.grade.released import Lesson
 from course.grade.submission import Submission
 from course.grade.walls import GraderError
 from course.grade.written import answers, places
-from course.notebook import ANSWER, TODO, from_source, to_text, without_outputs
+from course.make.build import Folders
+from course.make.notebook import ANSWER, TODO, from_source, to_text, without_outputs
 
 CONFIG = """\
 # Made by `python -m course release`. nbgrader reads it when it is started in this folder.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from course.values import as_array, fresh, shaped_like, unchanged
+from course.check.values import as_array, fresh, shaped_like, unchanged
 
 
 class LooksLikeAnArray:

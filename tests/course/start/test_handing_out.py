@@ -3,31 +3,16 @@
 import json
 import os
 import stat
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course import start
+from course.start import handing_out
 
 NAME = "01_lesson.ipynb"
 BESIDE = "01_lesson.new-version.ipynb"
-
-
-@pytest.fixture
-def lessons(tmp_path):
-    folder = tmp_path / "lessons"
-    folder.mkdir()
-    (folder / NAME).write_text("upstream 1")
-    (folder / "02_lesson.ipynb").write_text("another")
-    return folder
-
-
-@pytest.fixture
-def mine(tmp_path):
-    return tmp_path / "my-lessons"
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -37,51 +22,51 @@ def files(folder: Path) -> dict[str, str]:
 def test_first_time_copies_every_lesson_and_nothing_else(lessons, mine):
     (lessons / "notes.txt").write_text("not a lesson")
     (lessons / NAME).chmod(0o444)
-    assert start.hand_out(lessons, mine) == [f"{NAME}: new", "02_lesson.ipynb: new"]
+    assert handing_out.hand_out(lessons, mine) == [f"{NAME}: new", "02_lesson.ipynb: new"]
     assert files(mine) == {NAME: "upstream 1", "02_lesson.ipynb": "another"}
     assert (mine / NAME).stat().st_mode & stat.S_IWUSR  # a read-only course still gives lessons to write in
-    assert sorted(path.name for path in mine.iterdir()) == [start.RECORD, NAME, "02_lesson.ipynb"]
+    assert sorted(path.name for path in mine.iterdir()) == [handing_out.RECORD, NAME, "02_lesson.ipynb"]
 
 
 def test_second_time_does_nothing(lessons, mine):
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     before = {path: path.stat().st_mtime_ns for path in mine.iterdir()}
-    assert start.hand_out(lessons, mine) == []
+    assert handing_out.hand_out(lessons, mine) == []
     assert {path: path.stat().st_mtime_ns for path in mine.iterdir()} == before
 
 
 def test_untouched_lesson_is_updated(lessons, mine):
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     (lessons / NAME).write_text("upstream 2")
-    assert start.hand_out(lessons, mine) == [f"{NAME}: updated"]
+    assert handing_out.hand_out(lessons, mine) == [f"{NAME}: updated"]
     assert files(mine)[NAME] == "upstream 2"
 
 
 def test_changed_lesson_is_kept_while_upstream_stays(lessons, mine):
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     (mine / NAME).write_text("my work")
-    assert start.hand_out(lessons, mine) == []
+    assert handing_out.hand_out(lessons, mine) == []
     assert files(mine)[NAME] == "my work"
     assert BESIDE not in files(mine)
 
 
 def test_both_changed_keeps_the_learners_and_puts_the_new_one_beside(lessons, mine):
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     (mine / NAME).write_text("my work")
     (lessons / NAME).write_text("upstream 2")
-    assert start.hand_out(lessons, mine) == [
+    assert handing_out.hand_out(lessons, mine) == [
         f"{NAME}: yours is kept, and a new version is beside it as {BESIDE}"
     ]
-    assert start.hand_out(lessons, mine) == []
+    assert handing_out.hand_out(lessons, mine) == []
     assert files(mine) == {NAME: "my work", BESIDE: "upstream 2", "02_lesson.ipynb": "another"}
 
     (lessons / NAME).write_text("upstream 3")  # the file beside is still as handed out: it may be replaced
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     assert files(mine)[BESIDE] == "upstream 3"
 
     (mine / BESIDE).write_text("my work in the new version")
     (lessons / NAME).write_text("upstream 4")
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     assert files(mine) == {
         NAME: "my work",
         BESIDE: "my work in the new version",
@@ -91,34 +76,34 @@ def test_both_changed_keeps_the_learners_and_puts_the_new_one_beside(lessons, mi
 
 
 def test_learner_who_takes_over_the_new_version_gets_updates_again(lessons, mine):
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     (mine / NAME).write_text("my work")
     (lessons / NAME).write_text("upstream 2")
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     os.replace(mine / BESIDE, mine / NAME)
     (lessons / NAME).write_text("upstream 3")
-    assert start.hand_out(lessons, mine) == [f"{NAME}: updated"]
+    assert handing_out.hand_out(lessons, mine) == [f"{NAME}: updated"]
 
 
 def test_deleted_lesson_is_handed_out_afresh(lessons, mine):
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     (mine / NAME).unlink()
-    assert start.hand_out(lessons, mine) == [f"{NAME}: new"]
+    assert handing_out.hand_out(lessons, mine) == [f"{NAME}: new"]
 
 
 @pytest.mark.parametrize(
     "record", [None, b"", b"{", b"[]", b'{"01_lesson.ipynb": 3}', b"\xff\xfe", b"[" * 99999]
 )
 def test_lost_record_never_costs_work(lessons, mine, record):
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     (mine / NAME).write_text("my work")
-    (mine / start.RECORD).unlink()
+    (mine / handing_out.RECORD).unlink()
     if record is not None:
-        (mine / start.RECORD).write_bytes(record)
+        (mine / handing_out.RECORD).write_bytes(record)
     (lessons / NAME).write_text("upstream 2")
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     assert files(mine) == {NAME: "my work", BESIDE: "upstream 2", "02_lesson.ipynb": "another"}
-    assert json.loads((mine / start.RECORD).read_bytes()).keys() == {NAME, BESIDE, "02_lesson.ipynb"}
+    assert json.loads((mine / handing_out.RECORD).read_bytes()).keys() == {NAME, BESIDE, "02_lesson.ipynb"}
 
 
 def a_notebook(source="1 + 1", outputs=(), count=None, language="3.11.2", **cell_metadata) -> str:
@@ -137,20 +122,20 @@ RAN = {
 @pytest.mark.parametrize("ran", [RAN, {"source": ["1 ", "+ 1"]}, {"trusted": True, "scrolled": True}])
 def test_lesson_that_was_only_opened_or_run_counts_as_untouched(lessons, mine, ran):
     (lessons / NAME).write_text(a_notebook())
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     (mine / NAME).write_text(a_notebook(**ran))
-    assert start.hand_out(lessons, mine) == []
+    assert handing_out.hand_out(lessons, mine) == []
     (lessons / NAME).write_text(a_notebook("2 + 2"))
-    assert start.hand_out(lessons, mine) == [f"{NAME}: updated"]
+    assert handing_out.hand_out(lessons, mine) == [f"{NAME}: updated"]
 
 
 @pytest.mark.parametrize("changed", [{"source": "1 + 2"}, {"source": "1 + 1\n"}, {"tags": ["mine"]}])
 def test_what_a_learner_wrote_counts_as_a_change(lessons, mine, changed):
     (lessons / NAME).write_text(a_notebook())
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     (mine / NAME).write_text(a_notebook(**changed))
     (lessons / NAME).write_text(a_notebook("2 + 2"))
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     assert files(mine)[NAME] == a_notebook(**changed)
     assert files(mine)[BESIDE] == a_notebook("2 + 2")
 
@@ -177,11 +162,11 @@ def read_only(path: Path) -> None:
 
 @pytest.mark.parametrize("make", [a_link, a_broken_link, a_folder, read_only])
 def test_what_is_not_a_plain_writable_file_is_left_alone(lessons, mine, make):
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     make(mine / NAME)
     before = (mine / NAME).lstat()
     (lessons / NAME).write_text("upstream 2")
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     assert (mine / NAME).lstat() == before
     assert (mine / BESIDE).read_text() == "upstream 2"
     if make is a_link:
@@ -189,7 +174,7 @@ def test_what_is_not_a_plain_writable_file_is_left_alone(lessons, mine, make):
 
 
 def test_failed_write_leaves_the_old_file_and_no_rubbish(lessons, mine, monkeypatch):
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     (lessons / NAME).write_text("upstream 2")
     before = files(mine)
 
@@ -198,7 +183,7 @@ def test_failed_write_leaves_the_old_file_and_no_rubbish(lessons, mine, monkeypa
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="No space left"):
-        start.hand_out(lessons, mine)
+        handing_out.hand_out(lessons, mine)
     assert files(mine) == before
     assert not list(mine.glob("*.part")) + list(mine.glob(".*.part"))
 
@@ -216,7 +201,7 @@ def test_nothing_a_learner_wrote_is_ever_lost(tmp_path_factory, history):
     lessons, mine = folder / "lessons", folder / "my-lessons"
     lessons.mkdir()
     (lessons / NAME).write_text("upstream 0")
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     written: dict[str, str] = {}  # file -> what the learner last wrote there
     for number, action in enumerate(history):
         beside = next((path for path in sorted(mine.glob("*new-version*"))), None)
@@ -230,64 +215,17 @@ def test_nothing_a_learner_wrote_is_ever_lost(tmp_path_factory, history):
             (mine / NAME).unlink(missing_ok=True)
             written.pop(NAME, None)
         elif action == "forget":
-            (mine / start.RECORD).unlink(missing_ok=True)
+            (mine / handing_out.RECORD).unlink(missing_ok=True)
         elif action == "take over" and beside:
             os.replace(beside, mine / NAME)
             written.pop(NAME, None)
             if beside.name in written:
                 written[NAME] = written.pop(beside.name)
         elif action == "hand out":
-            start.hand_out(lessons, mine)
+            handing_out.hand_out(lessons, mine)
         for name, text in written.items():
             assert (mine / name).read_text() == text
-    start.hand_out(lessons, mine)
+    handing_out.hand_out(lessons, mine)
     assert (lessons / NAME).read_text() in files(mine).values() or NAME in written
     for name, text in written.items():
         assert (mine / name).read_text() == text
-
-
-def test_command_ends_with_the_learners_options_and_asks_nobody_outside(tmp_path):
-    command = start.jupyter_command(tmp_path, "01 a&b.ipynb", ["--no-browser", "--port=8899"])
-    assert command[:3] == [sys.executable, "-m", "jupyterlab"]
-    assert command[-2:] == ["--no-browser", "--port=8899"]
-    assert "--LabApp.default_url=/lab/tree/01%20a%26b.ipynb" in command
-    assert f"--ServerApp.root_dir={tmp_path}" in command
-    assert "--LabApp.extension_manager=readonly" in command
-
-
-def test_environment_adds_to_what_is_set(monkeypatch):
-    monkeypatch.setenv("PATH", "/theirs")
-    monkeypatch.delenv("JUPYTER_CONFIG_PATH", raising=False)
-    environment = start.jupyter_environment()
-    assert environment["PATH"] == os.pathsep.join([os.path.dirname(sys.executable), "/theirs"])
-    disabled = Path(environment["JUPYTER_CONFIG_PATH"], "labconfig", "page_config.json").read_text()
-    assert "announcements" in disabled
-
-
-def test_main_hands_out_and_becomes_jupyterlab(lessons, mine, monkeypatch, capsys):
-    became = []
-    monkeypatch.setattr(start, "LESSONS", lessons)
-    monkeypatch.setattr(start, "MINE", mine)
-    monkeypatch.setattr(os, "execve", lambda *arguments: became.append(arguments))
-    start.main(["--port=1"])
-    ((path, command, environment),) = became
-    assert path == sys.executable
-    assert command == start.jupyter_command(mine, NAME, ["--port=1"])
-    assert environment == start.jupyter_environment()
-    assert (mine / NAME).exists()
-    assert f"{NAME}: new" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("trouble", ["no lessons", "a file in the way"])
-def test_main_says_in_one_sentence_what_is_wrong(lessons, mine, monkeypatch, capsys, trouble):
-    if trouble == "no lessons":
-        for path in lessons.iterdir():
-            path.unlink()
-    else:
-        mine.write_text("")
-    monkeypatch.setattr(start, "LESSONS", lessons)
-    monkeypatch.setattr(start, "MINE", mine)
-    assert start.main([]) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "could not be handed out" in error

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from course.compare import mismatch
-from course.specification import Compare
+from course.check.compare import mismatch
+from course.check.specification import Compare
 
 EXACT = Compare(rtol=0, atol=0)
 SQUARE = np.array([[1.0, 2.0], [3.0, 4.0]])

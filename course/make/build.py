@@ -23,11 +23,11 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 from tqdm import tqdm
 
-from course import lint
 from course.files import write
-from course.notebook import METADATA, from_source, to_text, without_outputs
+from course.make import lint
+from course.make.notebook import METADATA, from_source, to_text, without_outputs
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CELL_SECONDS = 120  # a whole lesson should take 20
 WIDGET = "application/vnd.jupyter.widget-view+json"
 UNTIL_RUN = "Run this cell to get the interactive figure."

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from course.values import as_array
+from course.check.values import as_array
 
 SMALL = 12  # entries of an array that are printed in full
 

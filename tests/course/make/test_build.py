@@ -3,9 +3,9 @@
 import nbformat
 import pytest
 
-from course import build as builder
-from course.build import BuildError, Folders, build, execute, main, stale
-from course.notebook import from_source, to_text
+from course.make import build as builder
+from course.make.build import BuildError, Folders, build, execute, main, stale
+from course.make.notebook import from_source, to_text
 
 SAMPLE = '''\
 # %% [markdown] slideshow={"slide_type": "slide"}

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from mini_attn import data, geometry, models, optim, plots, svm, train
 from mini_attn.plots import COLORS
 
-PICTURE = Path(__file__).parent / "assets" / "two-machines.png"
+PICTURE = Path(__file__).resolve().parents[1] / "assets" / "two-machines.png"
 
 
 def main(arguments: list[str] | None = None) -> int:

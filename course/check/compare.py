@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from course.specification import Compare
-from course.values import as_array
-from course.wording import brief, kind
+from course.check.specification import Compare
+from course.check.values import as_array
+from course.check.wording import brief, kind
 
 SINGLE = Compare(rtol=1e-4, atol=1e-6)  # what an answer computed in float32 can be held to
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from course import exercises
-from course.lint import notebook_problems, source_problems
-from course.specification import Exercise, Written
+from course.check.specification import Exercise, Written
+from course.make.lint import notebook_problems, source_problems
 
 EXERCISE = """
 # %% [markdown]
