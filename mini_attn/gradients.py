@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from mini_attn.data import PointData, TokenData
+from mini_attn.heads import LinearHead, MLPHead
 from mini_attn.losses import Loss
-from mini_attn.models import LinearClassifier, LinearHead, _Attention
+from mini_attn.models import LinearClassifier, _Attention
 from mini_attn.softmax import contrast, logit_gradient, tokens_first, winners
 
 # On sequences of up to this many entries BLAS spends its time on calls. Products over the whole batch are
@@ -38,7 +39,7 @@ def closed_form(
         make = _linear
     elif (
         isinstance(model, _Attention)
-        and (model.head is None or type(model.head) is LinearHead)
+        and (model.head is None or type(model.head) in (LinearHead, MLPHead))
         and all(getattr(kind, m) is getattr(_Attention, m) for m in ("forward", "attention", "logits"))
     ):
         make = _attention
@@ -70,30 +71,41 @@ def _linear(model, data, loss, batch_dims):
 
 def _attention(model, data, loss, batch_dims):
     head = model.head
-    trials = torch.broadcast_shapes(model.trials, data.trials, () if head is None else head.v.shape[:-1])
+    nonlinear = isinstance(head, MLPHead)
+    own = () if head is None else head.V.shape[:-2] if nonlinear else head.v.shape[:-1]
+    trials = torch.broadcast_shapes(model.trials, data.trials, own)
     n, T = data.keys.shape[-3:-1]
     compare, pull = _contractions(data.keys, trials)
     if head is None:
         fixed = tokens_first(data.scores.expand(*trials, n, T))  # (T, *trials, n)
     else:
         read, gather = (compare, pull) if data.keys is data.X else _contractions(data.X, trials)
+    trained = head is not None and any(True for _ in head.parameters())
     winner = compared = None  # the winners of the last step, most often those of this one too
 
     def evaluate():
         nonlocal winner, compared
-        scores = fixed if head is None else data.y * read(head.v[..., None, :])
         q, pullback = model.queries(data)
         log_s = torch.log_softmax(compare(q), dim=0)
         s = log_s.exp()
-        margins = (s * scores).sum(0)
+        if nonlinear:
+            outputs, v, into_head = head.linearised(gather(s))
+            margins, scores = data.y * outputs, data.y * read(v)
+        else:
+            scores = fixed if head is None else data.y * read(head.v[..., None, :])
+            margins = (s * scores).sum(0)
         now = winners(log_s)
         if head is not None or winner is None or not torch.equal(now, winner):
             # dL/ds_it = l'(y_i f_i) y_i g_it / n, but for |l'|
             winner, compared = now, contrast(-scores / n, now)
         u = logit_gradient(log_s, s, *compared, batch_dims, loss.log_slope(margins))
         grads = pullback(pull(u))
-        if head is not None:
-            grads["head.v"] = gather(s * (data.y * loss.slope(margins, batch_dims) / n)).sum(-2)
+        if trained:
+            weights = data.y * loss.slope(margins, batch_dims) / n
+            if nonlinear:
+                grads["head.V"] = into_head(weights)
+            else:
+                grads["head.v"] = gather(s * weights).sum(-2)
         return margins, grads
 
     return evaluate

@@ -1,31 +1,17 @@
 """Linear and one-layer attention models; leading trial dimensions train thousands of problems at once."""
 
 from collections.abc import Callable
-from numbers import Integral, Number
+from numbers import Integral
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mini_attn.data import PointData, TokenData
+from mini_attn.heads import LinearHead as LinearHead
+from mini_attn.heads import MLPHead as MLPHead
+from mini_attn.heads import _parameter
 from mini_attn.softmax import softmax as stable_softmax
-
-
-def _parameter(trials, shape, init, dtype) -> nn.Parameter:
-    """A parameter of shape (*trials, *shape): zeros, or a copy of ``init`` broadcast to it."""
-    trials = () if trials is None else (trials,) if isinstance(trials, Number) else tuple(trials)
-    if not all(isinstance(size, Integral) and size >= 0 for size in trials):
-        raise ValueError(f"trials = {trials}; expected None, a whole number (0 or more), or a tuple of them")
-    full = (*trials, *shape)
-    if init is None:
-        return nn.Parameter(torch.zeros(full, dtype=dtype))
-    init = torch.as_tensor(init, dtype=dtype)
-    try:
-        return nn.Parameter(init.detach().expand(full).clone())
-    except RuntimeError:
-        raise ValueError(
-            f"init has shape {tuple(init.shape)}; expected one that broadcasts to {full}"
-        ) from None
 
 
 def joint_trials(model: nn.Module, data: PointData | TokenData) -> torch.Size:
@@ -102,30 +88,15 @@ class LinearClassifier(_Model):
         return (data.X @ self.w[..., None]).squeeze(-1)
 
 
-class LinearHead(nn.Module):
-    """A trainable linear prediction head v: g = v.x for each token.
-
-    Args:
-        d, trials, init, dtype: as for the models.
-
-    Introduced in lesson 09.
-    """
-
-    def __init__(self, d: int, trials=None, init=None, dtype=torch.float64):
-        super().__init__()
-        self.v = _parameter(trials, (d,), init, dtype)
-
-    def forward(self, X: Float[Tensor, "*trials n T d"]) -> Float[Tensor, "*trials n T"]:
-        return (X @ self.v[..., None, :, None]).squeeze(-1)
-
-
 class _Attention(_Model):
-    """f_i = sum_t s_it g_it with attention s_i = softmax(h_i) and values g_it = v.x_it."""
+    """f_i = sum_t s_it g(x_it) with attention s_i = softmax(h_i), or g(sum_t s_it x_it): see `heads`."""
 
     _token_dims = 1
 
-    def __init__(self, d: int, head: LinearHead | None):
+    def __init__(self, d: int, head: nn.Module | None):
         super().__init__(d)
+        if getattr(head, "d", d) != d:
+            raise ValueError(f"the model has d = {d}, its head has d = {head.d}; give both the same")
         self.head = head
 
     def queries(self, data: TokenData) -> tuple[Float[Tensor, "*trials n d"], Callable]:
@@ -149,6 +120,8 @@ class _Attention(_Model):
     def forward(self, data: TokenData, softmax=stable_softmax) -> Float[Tensor, "*trials n"]:
         """Return the outputs f_i, (..., n)."""
         attention = self.attention(data, softmax)
+        if getattr(self.head, "on_output", False):
+            return self.head(attention[..., None, :] @ data.X).squeeze(-1)
         return (attention * (data.values if self.head is None else self.head(data.X))).sum(-1)
 
 
@@ -159,7 +132,7 @@ class PromptAttention(_Attention):
         d: embedding dimension.
         trials: leading dimensions, None, a number or a tuple.
         init: starting p, broadcast to (*trials, d); zeros if None.
-        head: a LinearHead to train with p; None reads the fixed head ``data.v``.
+        head: None reads the fixed head ``data.v``; a LinearHead is trained with p; an MLPHead is nonlinear.
         dtype: of the parameters.
 
     Source: Tarzanagh et al. 2023, "Max-Margin Token Selection in Attention Mechanism".

@@ -72,8 +72,8 @@ def regularization_path(
     of length 1): beyond R = 1e11 in float64, 1e3 in float32, 1e-6 is out of reach.
 
     Args:
-        model: LinearClassifier, PromptAttention, CrossAttention or FactoredAttention with a fixed head. It
-            starts from its parameters, and is left at the last radius.
+        model: LinearClassifier, PromptAttention, CrossAttention or FactoredAttention with a fixed head,
+            linear or an MLPHead. It starts from its parameters, and is left at the last radius.
         data: as for :func:`mini_attn.train.fit`.
         radii: R, positive and increasing, in the range of the model's dtype.
         loss: "logistic", "exponential", "linear", or a Loss.
@@ -107,13 +107,18 @@ def regularization_path(
             f"the data have trials {tuple(data.trials)} and the model {tuple(trials)}; "
             f"give the model trials={tuple(data.trials)}"
         )
-    if getattr(model, "head", None) is not None:
-        raise ValueError("a path is followed with the fixed head data.v; expected a model with head=None")
+    head = getattr(model, "head", None)
+    if head is not None and any(True for _ in head.parameters()):
+        raise ValueError(
+            "a path is followed with a fixed head; expected head=None, or an MLPHead not trainable"
+        )
     factored = isinstance(model, FactoredAttention)
     moved = model
     if factored:
         W = model.W.detach()
-        moved = CrossAttention(W.shape[-1], trials=tuple(trials), init=W, dtype=W.dtype).to(W.device)
+        moved = CrossAttention(W.shape[-1], trials=tuple(trials), init=W, head=head, dtype=W.dtype).to(
+            W.device
+        )
     evaluate = closed_form(moved, data, loss, len(trials))
     if evaluate is None:
         raise ValueError(

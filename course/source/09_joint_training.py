@@ -34,7 +34,7 @@ from matplotlib.figure import Figure
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
-from mini_attn import data, geometry, models, optim, plots, svm, train, widgets
+from mini_attn import data, geometry, heads, models, optim, plots, svm, train, widgets
 
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest
@@ -705,7 +705,7 @@ random = data.random_tokens(n=4, T=4, d=6, trials=40, seed=2)
 
 def train_both(ratio, steps=600, lr=0.3):
     """All 40 trials at once, with steps of length lr for p and ratio lr for v: the trained model."""
-    model = models.PromptAttention(6, trials=40, head=models.LinearHead(6, trials=40))
+    model = models.PromptAttention(6, trials=40, head=heads.LinearHead(6, trials=40))
     groups = [{"params": [model.p]}, {"params": [model.head.v], "lr": ratio * lr}]
     optimizer = optim.NormalizedGD(groups, lr=lr, batch_dims=1)
     train.fit(model, random, optimizer, steps, progress=False)
@@ -939,6 +939,6 @@ progress("09")
 # Bias of Gradient Descent on Separable Data* (JMLR 2018): the head's half.
 #
 # **New in the library:** [`data.toy_joint`](../mini_attn/data.py),
-# [`models.LinearHead`](../mini_attn/models.py).
+# [`heads.LinearHead`](../mini_attn/heads.py).
 #
 # **Next:** lesson 10: a query for each sequence, and a matrix $W$ in the place of $p$.

@@ -19,6 +19,7 @@ MODELS = {
     "W": lambda: models.CrossAttention(8, trials=4),
     "(K, Q)": lambda: models.FactoredAttention(8, 8, trials=4),
     "with a head": lambda: models.PromptAttention(8, trials=4, head=models.LinearHead(8, trials=4)),
+    "nonlinear": lambda: models.CrossAttention(8, trials=4, head=models.MLPHead(8, 6, trials=4)),
 }
 OPTIMIZERS = {
     "normalised": lambda w: optim.NormalizedGD(w, lr=0.1, batch_dims=1),

@@ -120,7 +120,7 @@ def test_models_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"give the model trials=\(4,\)"):
         regularization_path(models.PromptAttention(5), tokens, [1.0])
     headed = models.PromptAttention(5, trials=4, head=models.LinearHead(5, trials=4))
-    with pytest.raises(ValueError, match="expected a model with head=None"):
+    with pytest.raises(ValueError, match="expected head=None, or an MLPHead"):
         regularization_path(headed, tokens, [1.0])
     path = regularization_path(models.PromptAttention(5, trials=4), tokens, [1.0], max_steps=1)
     with pytest.raises(KeyError, match=r"'W' is not on this path; it has \['p'\]"):
