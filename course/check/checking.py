@@ -6,10 +6,17 @@ function away, and the solutions are in the repository. The grader draws other i
 
 from __future__ import annotations
 
+import dis
+import functools
 import inspect
+import itertools
 import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import numpy as np
 
 from course.check.compare import mismatch
 from course.check.specification import PUBLIC_SEED, Exercise
@@ -41,9 +48,8 @@ def verdict(spec: Exercise, function: Callable, seed: int = PUBLIC_SEED) -> Verd
     problems = [problem_with(spec, *pair) for pair in zip(expected, outcomes, strict=True)]
     if not any(problems):
         return Verdict(True, f"✓ {label}: right on all {len(cases)} inputs.")
-    message, where = recognise(spec, cases, expected, outcomes)
-    if where is None:
-        where = next(index for index, problem in enumerate(problems) if problem)
+    message = recognise(spec, cases, outcomes, problems)
+    where = next(index for index, problem in enumerate(problems) if problem)
     lines = [f"✗ {label}: not right yet. On input {where + 1} of {len(cases)}:"]
     lines += _inputs(spec, cases[where])
     lines += _answers(expected[where], outcomes[where], own, problems[where])
@@ -64,9 +70,22 @@ def _unusable(spec: Exercise, function: Callable) -> str | None:
     try:
         signature.bind(*spec.parameters)
     except TypeError:
-        takes, wanted = ", ".join(signature.parameters), ", ".join(spec.parameters)
-        return f"your function takes ({takes}), it should take ({wanted})."
+        bare = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+        takes, wanted = inspect.Signature(bare), ", ".join(spec.parameters)
+        named = any(one.kind is one.KEYWORD_ONLY for one in bare)
+        hint = "; what stands after the * can only be given by name" if named else ""
+        return f"your function takes {takes}, it should take ({wanted}){hint}."
     return None
+
+
+def code_of(function: Callable) -> CodeType | None:
+    """The code that a call of a function, method, partial or callable object runs; None if not Python's."""
+    function = inspect.unwrap(function)
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
+    if not hasattr(function, "__code__"):
+        function = type(function).__call__
+    return getattr(function, "__code__", None)
 
 
 def problem_with(spec: Exercise, expected: Outcome, outcome: Outcome) -> str | None:
@@ -81,28 +100,36 @@ def problem_with(spec: Exercise, expected: Outcome, outcome: Outcome) -> str | N
 
 
 def recognise(
-    spec: Exercise, cases: list[tuple], expected: list[Outcome], outcomes: list[Outcome]
-) -> tuple[str | None, int | None]:
-    """The sentence for a known misconception and the input that shows it; (None, None) if it is a new one."""
-    best = (0, None, None)
+    spec: Exercise, cases: list[tuple], outcomes: list[Outcome], problems: list[str | None]
+) -> str | None:
+    """The sentence for a known misconception, or None if this is a new one.
+
+    A misconception is recognised only if it gives the learner's answer on *every* input on which that answer
+    is wrong; of several, the one that gives it most often on the others too.
+    """
+    best = (0, None)
     for known in spec.misconceptions:
-        wrong = [run(known.wrong, case, spec.parameters) for case in cases]
+        wrong = (run(known.wrong, case, spec.parameters) for case in cases)
         agrees = [_same(spec, *pair) for pair in zip(wrong, outcomes, strict=True)]
-        telling = [
-            index
-            for index, (theirs, right) in enumerate(zip(wrong, expected, strict=True))
-            if agrees[index] and problem_with(spec, right, theirs)
-        ]
-        if telling and sum(agrees) > best[0]:
-            best = (sum(agrees), known.message, telling[0])
-    return best[1:]
+        everywhere = all(same for same, problem in zip(agrees, problems, strict=True) if problem)
+        if everywhere and sum(agrees) > best[0]:
+            best = (sum(agrees), known.message)
+    return best[1]
 
 
 def _same(spec: Exercise, one: Outcome, other: Outcome) -> bool:
     """Whether two calls came to the same, errors and changed inputs included."""
     if one.error is not None or other.error is not None:
         return repr(one.error) == repr(other.error)
-    return one.changed == other.changed and mismatch(one.value, other.value, spec.compare) is None
+    if one.changed != other.changed:
+        return False
+    return mismatch(_real(one.value), _real(other.value), spec.compare) is None
+
+
+def _real(value: Any) -> Any:
+    """Complex numbers, which no reference returns but some mistakes do, as pairs."""
+    is_complex = isinstance(value, np.ndarray | np.number) and np.iscomplexobj(value)
+    return np.stack([value.real, value.imag]) if is_complex else value
 
 
 def _inputs(spec: Exercise, case: tuple) -> list[str]:
@@ -115,7 +142,7 @@ def _answers(expected: Outcome, outcome: Outcome, own: Callable, problem: str | 
     if outcome.error is not None:
         lines.append(f"  Your answer: none, it stopped with {_error(outcome.error, own)}")
     elif outcome.value is None and expected.value is not None:
-        lines.append("  Your answer: None. Does your function end in `return ...`?")
+        lines.append(f"  Your answer: None. {_why_none(own)}")
     else:
         lines.append(f"  Your answer: {brief(outcome.value)}")
         lines.append(f"  What is wrong: {problem}.")
@@ -126,11 +153,20 @@ def _answers(expected: Outcome, outcome: Outcome, own: Callable, problem: str | 
     return [*lines, *([f"  numpy or torch warned: {outcome.warned}"] if outcome.warned else [])]
 
 
+def _why_none(own: Callable) -> str:
+    code = code_of(own)
+    steps = list(dis.get_instructions(code)) if code else []
+    returns = [pair for pair in itertools.pairwise(steps) if pair[1].opname == "RETURN_VALUE"]
+    if any(before.opname != "LOAD_CONST" or before.argval is not None for before, _ in returns):
+        return "What your function returns has no value on this input."
+    return "Does your function end in `return ...`?"
+
+
 def _error(error: BaseException, own: Callable) -> str:
     """An error in one sentence: its type, its words, and the learner's line that raised it."""
     words = " ".join(str(error).split())
     text = f"{type(error).__name__}: {words[:300]}" if words else type(error).__name__
-    code, line = getattr(inspect.unwrap(own), "__code__", None), ""
+    code, line = code_of(own), ""
     step = error.__traceback__
     while step is not None and code is not None:
         if step.tb_frame.f_code.co_filename == code.co_filename:

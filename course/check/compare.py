@@ -10,7 +10,7 @@ from course.check.specification import Compare
 from course.check.values import as_array
 from course.check.wording import brief, kind
 
-SINGLE = Compare(rtol=1e-4, atol=1e-6)  # what an answer computed in float32 can be held to
+SINGLE = Compare(rtol=1e-5, atol=1e-6)  # what an answer computed in float32 can be held to
 
 
 def mismatch(reference: Any, answer: Any, how: Compare) -> str | None:
@@ -59,14 +59,18 @@ def _mismatch_shapes(wanted: tuple, given: tuple) -> str:
 
 def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> str | None:
     rtol, atol = how.rtol, how.atol
-    if given.dtype.kind == "f" and given.dtype.itemsize < 8:
-        rtol, atol = max(rtol, SINGLE.rtol), max(atol, SINGLE.atol)
+    single = given.dtype.kind == "f" and given.dtype.itemsize < 8
+    if single:  # where a specification says atol=0, tiny answers have to be right, in float32 too
+        rtol, atol = max(rtol, SINGLE.rtol), max(atol, SINGLE.atol) if atol else 0.0
+        lost = wanted.astype(given.dtype)
     kinds = [bool if array.dtype.kind == "b" else float for array in (wanted, given)]
     wanted, given = wanted.astype(np.float64), given.astype(np.float64)
     if how.up_to_scale:
         wanted, given = _direction(wanted), _direction(given)
     if _close(wanted, given, rtol, atol):
         return None
+    if single and not _close(wanted, _direction(lost) if how.up_to_scale else lost, rtol, atol):
+        return f"it is in {lost.dtype}, which cannot hold this answer well enough: compute in float64"
     if np.isnan(given).any() and not np.isnan(wanted).any():
         return "it has a NaN (not a number) in it"
     if np.isinf(given).any() and not np.isinf(wanted).any():
@@ -78,7 +82,12 @@ def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> st
     if wanted.size == 1:
         return "it differs" if kinds[0] is bool else "the number differs"
     factor = (wanted * given).sum() / (wanted * wanted).sum()
-    if np.isfinite(factor) and _close(wanted, given / factor, rtol, atol):
+    # of two entries with a fixed sum any two are in proportion: then only a round factor says something
+    if (
+        np.isfinite(factor)
+        and (wanted.size > 2 or _is_round(factor))
+        and _close(wanted, given / factor, rtol, atol)
+    ):
         return f"every entry is {factor:.4g} times what it should be"
     return _differing_entries(wanted, given, rtol, atol, kinds)
 
@@ -104,6 +113,11 @@ def _close(wanted: np.ndarray, given: np.ndarray, rtol: float, atol: float) -> b
         return False
     wanted, given = wanted[finite], given[finite]
     return wanted.size == 0 or bool(np.abs(given - wanted).max() <= atol + rtol * np.abs(wanted).max())
+
+
+def _is_round(factor: float) -> bool:
+    """Whether an answer may be off by this factor through a slip: a small whole number, or one over it."""
+    return any(abs(number - round(number)) < 1e-6 for number in (factor, 1 / factor if factor else 0.5))
 
 
 def _direction(array: np.ndarray) -> np.ndarray:

@@ -17,7 +17,8 @@ class Compare:
     """When an answer counts as equal to the reference: |answer - reference| <= atol + rtol * max |reference|.
 
     With `up_to_scale`, both are first divided by their Euclidean norm, so that only directions matter.
-    Answers in float32 are compared no more strictly than float32 can carry.
+    Answers in float32 are compared no more strictly than float32 can carry; but with `atol=0` tiny entries
+    count in float32 too, so that an answer that lost them does not pass by being rounded.
     """
 
     rtol: float = 1e-6

@@ -30,20 +30,34 @@ def as_array(value: Any) -> np.ndarray | None:
 
 
 def shaped_like(example: Any, value: Any) -> Any:
-    """A value in the form of an example: an array for a list or tensor, a number for an array that holds one.
+    """A value in the form of an example, so that what counts as equal to it can also be used in its place.
 
-    Tuples are taken part by part; what has no such form comes back as it is.
+    A list or tensor becomes an array, an array that holds one number a number (or the other way round), and
+    token numbers that were collected as floats become integers. Tuples are taken part by part; what has no
+    such form comes back as it is.
     """
-    if isinstance(example, tuple) and isinstance(value, tuple | list) and len(value) == len(example):
-        return tuple(map(shaped_like, example, value))
-    if type(value) is type(example) or not isinstance(
-        example, np.ndarray | np.number | np.bool | int | float
-    ):
+    if isinstance(example, tuple):
+        parts = as_array(value) if not isinstance(value, tuple | list) else value
+        if parts is None or (isinstance(parts, np.ndarray) and parts.ndim == 0) or len(parts) != len(example):
+            return value
+        return tuple(map(shaped_like, example, parts))
+    if not isinstance(example, np.ndarray | np.number | np.bool | int | float):
         return value
-    array = as_array(value)
+    array, wanted = as_array(value), np.asarray(example)
+    if array is None or (type(value) is type(example) and array.dtype == wanted.dtype):
+        return value
+    array = _with_type(array, wanted.dtype)
     if isinstance(example, np.ndarray):
-        return value if array is None else array
-    return array.item() if array is not None and array.size == 1 else value
+        return array.reshape((1,) * wanted.ndim) if array.ndim == 0 else array
+    return array.item() if array.size == 1 else value
+
+
+def _with_type(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The array with another type of numbers, unless that would change them by more than rounding."""
+    with np.errstate(all="ignore"):
+        converted = array.astype(dtype)
+        same = np.array_equal(converted.astype(array.dtype), array, equal_nan=array.dtype.kind == "f")
+    return converted if same or array.dtype.kind == dtype.kind == "f" else array
 
 
 def fresh(arguments: tuple) -> tuple:

@@ -21,6 +21,9 @@ def kind(value: Any) -> str:
     if isinstance(value, str):
         return "a string"
     array = as_array(value)
+    if array is None and isinstance(value, np.ndarray):
+        of = {"c": "complex numbers", "U": "strings", "S": "strings"}.get(value.dtype.kind, "objects")
+        return f"an array of {of}"
     if isinstance(value, tuple) and len(value) > 1:
         return f"{len(value)} values"
     if array is None:

@@ -89,9 +89,8 @@ def _mark(spec: Exercise, report: Report, cases: list[tuple], withheld: set[str]
     problems = [problem_with(spec, *pair) for pair in zip(expected, outcomes, strict=True)]
     if not any(problems):
         return result("right", f"Right on all {len(cases)} inputs.")
-    message, where = recognise(spec, cases, expected, outcomes)
-    if where is None:
-        where = next(index for index, problem in enumerate(problems) if problem)
+    message = recognise(spec, cases, outcomes, problems)
+    where = next(index for index, problem in enumerate(problems) if problem)
     right = sum(problem is None for problem in problems)
     first = _inputs(spec, cases[where])
     says = [f"Right on {right} of {len(cases)} inputs. The first that went wrong has {first}."]
@@ -129,9 +128,9 @@ def _error(text: str, withheld: set[str]) -> str:
     return f"Your function stopped with {name if name in ERRORS else 'an error of its own kind'}."
 
 
-def _without_values(problem: str | None) -> str:
+def _without_values(problem: str) -> str:
     """A sentence of `mismatch` without numbers and names in which an answer could carry the inputs."""
-    text = (problem or "it looks like a known wrong answer").partition(", most of all")[0]
+    text = problem.partition(", most of all")[0]
     text = re.sub(r"(?<=of type )\w+", lambda match: match[0] if match[0] in TYPES else "its own", text)
     text = re.sub(r"every entry is (\S+) times", _factor, text)
     given, expected, wanted = text.partition(", expected")

@@ -12,14 +12,21 @@ import numpy as np
 import pytest
 
 from course import exercises
-from course.check.checking import verdict
+from course.check.checking import problem_with, verdict
 from course.check.specification import PUBLIC_SEED, Misconception, Written
+from course.check.trying import Outcome, run
 from course.exercise import todo
 from course.make.build import ROOT
 from course.make.notebook import from_source
 
 SPECS = [spec for lesson in exercises.lessons() for spec in exercises.exercises(lesson)]
-SEEDS = [PUBLIC_SEED, 1, 2]  # the grader brings others, which nobody has seen
+SEEDS = [PUBLIC_SEED, *range(100)]  # the grader brings others, which nobody has seen
+SLOW = {"02.1", "02.5", "07.4"}  # their answers call solvers: a quarter of the seeds
+NOT_YET = {
+    "01.4",
+    "02.6",
+    "09.2",
+}  # to be struck out: on some seed a wrong answer passes, or a right one fails
 
 each = pytest.mark.parametrize("spec", SPECS, ids=[spec.id for spec in SPECS])
 
@@ -56,6 +63,17 @@ def _defines(statement):
             isinstance(node, ast.Constant | ast.Tuple | ast.Load) for node in ast.walk(statement.value)
         )
     return isinstance(statement, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef)
+
+
+def right_answers(spec):
+    own = solutions(spec.lesson)[spec.id].own
+    return {"also right": answers(spec.lesson)[spec.id]["also_right"], "solution in the lesson": own}
+
+
+def wrong_answers(spec):
+    named = {f"misconception {place}": known.wrong for place, known in enumerate(spec.misconceptions)}
+    others = enumerate(answers(spec.lesson)[spec.id]["wrong"])
+    return named | {f"wrong answer {place}": function for place, function in others}
 
 
 def test_there_are_exercises():
@@ -111,14 +129,9 @@ def same_case(one, other):
 
 
 @each
-@pytest.mark.parametrize("seed", SEEDS)
-def test_right_answers_pass(spec, seed):
-    for name, function in [
-        ("reference", spec.reference),
-        ("also right", answers(spec.lesson)[spec.id]["also_right"]),
-        ("solution in the lesson", solutions(spec.lesson)[spec.id]),
-    ]:
-        result = verdict(spec, function, seed)
+def test_right_answers_pass(spec):
+    for name, function in [("reference", spec.reference), *right_answers(spec).items()]:
+        result = verdict(spec, function)
         assert result.passed, f"{name}: {result.text}"
         assert result.text.startswith(f"✓ {spec.id}")
 
@@ -140,13 +153,48 @@ def test_each_misconception_is_recognised(spec):
 
 
 @each
-@pytest.mark.parametrize("seed", SEEDS)
-def test_wrong_answers_fail(spec, seed):
-    wrong = [known.wrong for known in spec.misconceptions] + answers(spec.lesson)[spec.id]["wrong"]
-    for number, function in enumerate(wrong):
-        assert not verdict(spec, function, seed).passed, f"wrong answer {number} passed"
+def test_nothing_returned_fails(spec):
+    assert not verdict(spec, eval(f"lambda {', '.join(spec.parameters)}: None")).passed
 
 
 @each
-def test_nothing_returned_fails(spec):
-    assert not verdict(spec, eval(f"lambda {', '.join(spec.parameters)}: None")).passed
+def test_a_tick_on_the_public_seed_means_marks_on_any(spec, request):
+    """Right answers pass and wrong ones fail on every seed; one exercise: pytest -k 'on_any and 05.5'."""
+    if spec.id in NOT_YET:
+        request.applymarker(pytest.mark.xfail(strict=True, reason="its cases are not strong enough yet"))
+    rejected, passed = {}, {}
+    for seed in SEEDS[:26] if spec.id in SLOW else SEEDS:
+        pairs = [(case, run(spec.reference, case, spec.parameters)) for case in spec.draw(seed)]
+        for name, function in right_answers(spec).items():
+            tried = [(wanted, run(function, case, spec.parameters)) for case, wanted in pairs]
+            if any(problem_with(spec, *pair) for pair in tried):
+                rejected.setdefault(name, []).append(seed)
+        for name, function in wrong_answers(spec).items():
+            for form in uncaught(spec, function, pairs):
+                passed.setdefault(name + form, []).append(seed)
+    assert not rejected, f"right answers that fail -> on these seeds: {rejected}"
+    assert not passed, f"wrong answers that pass -> on these seeds: {passed}"
+
+
+def uncaught(spec, function, pairs):
+    """The forms, as it is and rounded to float32, in which a wrong answer passes all cases."""
+    forms = {"": lambda value: value, " in float32": single}
+    for case, wanted in pairs:
+        outcome = run(function, case, spec.parameters)
+        for name, form in list(forms.items()):
+            given = outcome if outcome.error else Outcome(form(outcome.value), changed=outcome.changed)
+            if problem_with(spec, wanted, given):
+                del forms[name]
+        if not forms:
+            break
+    return list(forms)
+
+
+def single(value):
+    """A value as it would be in float32."""
+    if isinstance(value, tuple | list):
+        return type(value)(map(single, value))
+    if isinstance(value, float | np.ndarray) and np.asarray(value).dtype == np.float64:
+        with np.errstate(all="ignore"):
+            return np.float32(value)
+    return value

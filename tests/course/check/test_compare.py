@@ -227,13 +227,29 @@ def test_the_other_sentences_allow_the_same_tolerance():
 
 @pytest.mark.parametrize("half", [np.float32, np.float16])
 def test_single_precision_is_held_to_what_it_can_carry(half):
-    assert mismatch(1.0, half(1.00005), Compare()) is None
-    assert mismatch([100.0, 0.0], np.array([100, 0.005], dtype=half), Compare()) is None
-    assert mismatch([100.0, 0.0], np.array([100, 0.02], dtype=half), Compare()) is not None
+    assert mismatch(1.0, half(1.000005), Compare()) is None
+    assert mismatch([100.0, 0.0], np.array([100, 0.0005], dtype=half), Compare()) is None
+    assert mismatch([100.0, 0.0], np.array([100, 0.002], dtype=half), Compare()) is not None
     assert mismatch([0.0, 0.0], np.array([5e-7, 0], dtype=half), Compare()) is None
     assert mismatch([0.0, 0.0], np.array([5e-6, 0], dtype=half), Compare()) is not None
     assert mismatch(1.0, half(1.25), Compare(rtol=0.5)) is None
     assert mismatch(0.0, half(0.25), Compare(atol=0.5)) is None
+
+
+def test_single_precision_is_no_excuse_where_tiny_answers_count():
+    tiny = np.array([1e-12, -1e-12])
+    assert mismatch(tiny, tiny.astype(np.float32), Compare(atol=0)) is None
+    assert mismatch(tiny, np.float32([1e-12, 0]), Compare(atol=0)) is not None
+    assert mismatch(tiny, np.float32([0, 0]), Compare()) is None
+    lost = mismatch(1e-30 * tiny, np.float32([0, 0]), Compare(atol=0))
+    assert lost == "it is in float32, which cannot hold this answer well enough: compute in float64"
+    assert "float16, which cannot hold" in mismatch(1.001, np.float16(1.001), Compare())
+
+
+def test_two_entries_are_not_called_proportional_unless_by_a_round_factor():
+    assert mismatch([1.0, -1.0], [0.3337, -0.3337], Compare()).startswith("2 of 2 entries differ")
+    assert mismatch([1.0, -1.0], [1 / 3, -1 / 3], Compare()).startswith("every entry is 0.3333 times")
+    assert mismatch([1.0, -1.0, 0.5], [0.3337, -0.3337, 0.3337 / 2], Compare()).startswith("every entry is")
 
 
 def test_other_types_have_no_such_excuse():

@@ -154,9 +154,19 @@ ARRAY = np.ones(2)
 @pytest.mark.parametrize(
     ("example", "value", "expected"),
     [
-        (ARRAY, [1, 2], np.array([1, 2])),
+        (ARRAY, [1, 2], np.array([1.0, 2.0])),
+        (ARRAY, np.float32([1.5, 2]), np.array([1.5, 2.0])),
+        (ARRAY, np.longdouble([1, 2]) / 3, np.array([1, 2]) / 3),
+        (ARRAY, 2.0, np.array([2.0])),
+        (np.arange(3), np.array([0.0, 2.0, 1.0]), np.array([0, 2, 1])),
+        (np.arange(3), np.array([0.5, 2.0]), np.array([0.5, 2.0])),
+        (np.arange(3), np.array([np.nan, 2.0]), np.array([np.nan, 2.0])),
+        (ARRAY > 0, np.array([0.0, 1.0]), np.array([False, True])),
+        (ARRAY > 0, np.array([0.0, 2.0]), np.array([0.0, 2.0])),
+        ((ARRAY, 3), (ARRAY, 5.0), (ARRAY, 5)),
+        ((1.0, 2.0), np.array([3, 4]), (3.0, 4.0)),
         (ARRAY, torch.tensor([1.0, 2.0]), np.array([1.0, 2.0])),
-        ((ARRAY, 1.0), [[[1, 2], [3, 4]], torch.tensor(5.0)], (np.array([[1, 2], [3, 4]]), 5.0)),
+        ((ARRAY, 1.0), [[[1, 2], [3, 4]], torch.tensor(5.0)], (np.array([[1.0, 2], [3, 4]]), 5.0)),
         (1.0, np.array([[2.5]]), 2.5),
         (np.float64(1.0), torch.tensor([2.5]), 2.5),
         (True, np.array([False]), False),
@@ -168,6 +178,7 @@ def test_answers_take_the_form_of_the_reference(example, value, expected):
     parts = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
     for one, other in parts:
         assert type(one) is type(other)
+        assert getattr(one, "dtype", None) == getattr(other, "dtype", None)
         np.testing.assert_array_equal(one, other)
 
 

@@ -51,7 +51,7 @@ def test_answers_that_a_person_would_accept_get_all_points(function, lesson, cas
     [
         (lambda x: 2 * x, "You doubled; square instead."),
         (lambda x: x**2 + 1e-4, "entries differ."),
-        (lambda x: (x**2).astype(np.float16), "entries differ."),
+        (lambda x: (x**2).astype(np.float16), "float16, which cannot hold this answer well enough"),
         (lambda x: x[:1] ** 2, "it has shape"),
         (lambda x: None, "About your answer: it is None"),
         (lambda x: "x**2", "a string"),
@@ -228,31 +228,21 @@ def test_forms_and_factors_that_could_hold_inputs_are_not_told(wanted, answer, s
     assert about == f"About your answer: {says}."
 
 
-def test_the_input_that_is_told_is_the_one_that_shows_the_misconception():
+def test_a_hint_needs_a_misconception_that_explains_every_wrong_input():
     inputs = [(np.ones(2),), (2 * np.ones(3),)]
     spec = _exercise(lambda x: x**2, (lambda x: 2 * x + (x == 2), "Hm."), cases=inputs, compare=Compare())
     assert marked(spec, Answer(value=None), Answer(value=5 * np.ones(3))) == (
         "wrong",
         [
-            "Right on 0 of 2 inputs. The first that went wrong has x: an array of shape (3,).",
-            "About your answer: every entry is the same multiple of what it should be.",
-            "Hint: Hm.",
+            "Right on 0 of 2 inputs. The first that went wrong has x: an array of shape (2,).",
+            "About your answer: it is None, expected an array of shape (2,).",
         ],
     )
-
-
-def test_an_answer_between_the_right_one_and_a_known_wrong_one():
-    spec = _exercise(
-        lambda x: 0 * x,
-        (lambda x: 0 * x + 1.5, "Hm."),
-        cases=[(1.0,), (2.0,)],
-        compare=Compare(atol=1, rtol=0),
-    )
-    assert marked(spec, Answer(value=0.75), Answer(value=9.0)) == (
+    assert marked(spec, Answer(value=np.ones(2)), Answer(value=5 * np.ones(3))) == (
         "wrong",
         [
-            "Right on 1 of 2 inputs. The first that went wrong has x: a number.",
-            "About your answer: it looks like a known wrong answer.",
+            "Right on 1 of 2 inputs. The first that went wrong has x: an array of shape (3,).",
+            "About your answer: every entry is the same multiple of what it should be.",
             "Hint: Hm.",
         ],
     )
