@@ -17,11 +17,12 @@ def _shortfall(p, keys, scores):
 
 def _shortfall_cases(rng):
     cases = []
-    for K, T, d in ((4, 3, 2), (5, 4, 3), (3, 6, 2)):
-        p, keys, scores = 2 * rng.normal(size=(K, d)), rng.normal(size=(T, d)), rng.uniform(-1, 1, size=T)
+    for count, T, d in ((4, 3, 2), (5, 4, 3), (3, 6, 2)):
+        p, keys, scores = 2 * rng.normal(size=(count, d)), rng.normal(size=(T, d)), rng.uniform(-1, 1, size=T)
         h = p[0] @ keys.T  # of the first p: the winner has not the best score, and that is not 0 or alone
         scores[h.argmax()], scores[h.argmin()] = 0.4, rng.uniform(1.1, 1.5)
-        cases.append((p, keys, scores))
+        turn = 1 if scores.argmax() == 0 else 0  # nor is the first token the best
+        cases.append((p, np.roll(keys, turn, axis=0), np.roll(scores, turn)))
     far = rng.normal(size=(4, 2))
     keys = np.array([[1.0, 0.1], [-0.2, 1.0], [-0.7, -0.8]]) + 0.05 * rng.normal(size=(3, 2))
     cases.append((2000 * far / np.linalg.norm(far, axis=1, keepdims=True), keys, np.array([0.9, 0.2, 0.0])))
@@ -60,6 +61,12 @@ SHORTFALL = Exercise(
         "That is the loss l(sum_t s_t gamma_t); the shortfall leaves the logarithm out.",
         lambda p, keys, scores: scores.max() - scores[(p @ keys.T).argmax(axis=1)],
         "Attention is soft: weigh all tokens by s_t, do not take only the one with most attention.",
+        lambda p, keys, scores: _softmax(p @ keys.T) @ (scores[0] - scores),
+        "You measured from the first score. The best token may be any: scores.max().",
+        lambda p, keys, scores: _softmax(p @ keys.T) @ (1 - scores),
+        "You measured from 1. The best score is scores.max(), here another number.",
+        lambda p, keys, scores: _softmax(p @ keys.T) @ (scores - scores.min()),
+        "That is how far you are above the worst score. The shortfall is measured down from the best.",
         lambda p, keys, scores: scores.max() - _softmax(p @ keys.T) @ scores,
         "Right in exact arithmetic, but here delta is tiny and the difference of two nearly equal numbers "
         "cancels. Weigh the gaps instead: the second form.",
@@ -68,8 +75,16 @@ SHORTFALL = Exercise(
 
 
 # --------------------------------------------------------------------------- 08.2 a projected step
-def _onto_ball(q, R):
-    return q * np.minimum(1, R / np.linalg.norm(q, axis=1, keepdims=True))
+def _lengths(p):
+    return np.linalg.norm(p, axis=1, keepdims=True)
+
+
+def _onto_sphere(p, R):
+    return R * p / _lengths(p)
+
+
+def _onto_ball(p, R):
+    return p * (R / np.maximum(_lengths(p), R))
 
 
 def _projected_step(p, g, eta, R):
@@ -77,15 +92,19 @@ def _projected_step(p, g, eta, R):
 
 
 def _step_cases(rng):
-    """Rows that end inside and outside; some start outside too, so that the order of the two acts matters."""
+    """Rows that end inside, outside, one at 0; some start outside: the order of the two matters."""
     cases = []
-    for K, d in ((4, 2), (5, 3), (6, 5)):
+    for rows, d in ((4, 2), (5, 3), (6, 5)):
         R, eta = rng.uniform(1.5, 2.5), rng.uniform(0.4, 0.8)
-        p, g = rng.normal(size=(K, d)), rng.normal(size=(K, d))
-        length = np.linspace(0.5, 2.2, K)[:, None] * R
+        p, g = rng.normal(size=(rows, d)), rng.normal(size=(rows, d))
+        length = np.linspace(0.5, 2.2, rows)[:, None] * R
         p = length * p / np.linalg.norm(p, axis=1, keepdims=True)
         g = rng.uniform(0.3, 0.5) * R * g / np.linalg.norm(g, axis=1, keepdims=True) / eta
         cases.append((p, g, eta, R))
+    g = rng.normal(size=(3, 2))
+    p = rng.normal(size=(3, 2))
+    p[1] = 0.5 * g[1]  # this step ends at 0 exactly, whose length divides nothing
+    cases.append((p, g, 0.5, rng.uniform(0.8, 1.2)))
     return cases
 
 
@@ -100,7 +119,7 @@ STEP = Exercise(
     misconceptions=known(
         lambda p, g, eta, R: p - eta * g,
         "You took the step, but points that are longer than R have to come back to length R.",
-        lambda p, g, eta, R: R * (p - eta * g) / np.linalg.norm(p - eta * g, axis=1, keepdims=True),
+        lambda p, g, eta, R: _onto_sphere(p - eta * g, R),
         "You put every row on the sphere. A point inside the ball is its own nearest point: leave it.",
         lambda p, g, eta, R: _onto_ball(p + eta * g, R),
         "You went uphill: descent subtracts eta * g.",
@@ -110,11 +129,13 @@ STEP = Exercise(
         "You clipped each coordinate: that projects on a cube. The ball asks for the length of the row.",
         lambda p, g, eta, R: (p - eta * g) * np.minimum(1, R / np.linalg.norm(p - eta * g)),
         "You took the length of the whole array. Each row has its own: axis=1, keepdims=True.",
-        lambda p, g, eta, R: _onto_ball(p - eta * g / np.linalg.norm(g, axis=1, keepdims=True), R),
+        lambda p, g, eta, R: _onto_ball(p - eta * g / _lengths(g), R),
         "Do not normalise here: the step is eta * g as given.",
         lambda p, g, eta, R: _onto_ball(p - eta * g, 1),
         "You came back to length 1. The ball has radius R.",
-        lambda p, g, eta, R: np.where(np.linalg.norm(p - eta * g, axis=1, keepdims=True) > R, p, p - eta * g),
+        lambda p, g, eta, R: _onto_sphere(p - eta * g, np.minimum(_lengths(p - eta * g), R)),
+        "One step ends at 0, and there you divide by 0. Multiply by R over the larger of length and R.",
+        lambda p, g, eta, R: np.where(_lengths(p - eta * g) > R, p, p - eta * g),
         "A step that leads out of the ball is not refused: its end comes back to the nearest point.",
         lambda p, g, eta, R: (p - eta * g) * np.minimum(1, R / np.linalg.norm(p - eta * g, axis=1)),
         "One length a row has to multiply a whole row: keepdims=True makes the lengths (K, 1).",
@@ -181,6 +202,12 @@ OFFSET = Exercise(
         "q - (q @ u) * u takes away the part along u only if u has length 1: divide lam @ rows by its norm.",
         _offset_without_constant,
         "With the constant fixed at 0 the conditions contradict each other: let r.p_mm = 0 decide its value.",
+        _offset_by(
+            target=lambda weights, lam: np.log(weights / lam) - np.log(weights / lam).mean(), project=False
+        ),
+        "To subtract the mean of b is another choice of the constant. The condition r.p_mm = 0 decides it.",
+        _offset_by(direction=lambda rows, weights: rows.mean(axis=0)),
+        "The ray is p_mm = lam @ rows. The mean of the rows points elsewhere: each counts with its lambda.",
         lambda rows, weights, lam: lam @ rows,
         "That is p_mm itself, the direction of the ray. The offset is perpendicular to it.",
         lambda rows, weights, lam: np.linalg.norm(_offset(rows, weights, lam)),
@@ -189,90 +216,55 @@ OFFSET = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 08.4 find the jump
-def _cosines(path):
-    u = path / np.linalg.norm(path, axis=1, keepdims=True)
-    return (u[:-1] * u[1:]).sum(axis=1)
+# --------------------------------------------------------------------------- 08.4 predict the jump
+def _jump_radius(length, scores):
+    return length * np.log((scores[0] - scores[2]) / (scores[0] - scores[1]) - 1)
 
 
-def _turns(path):
-    return np.degrees(np.arccos(np.clip(_cosines(path), -1, 1)))
-
-
-def _largest_turn(path):
-    turns = _turns(path)
-    return turns.max(), turns.argmax()
-
-
-def _turn_cases(rng):
-    """Directions that drift one way, jump once and drift back, so that the way from the start misleads.
-
-    In the last one pairs of neighbours are parallel, and by rounding the cosine of some is above 1.
-    """
+def _jump_cases(rng):
+    """Best scores other than 1, worst ones other than 0; the jump may be early (a lead of .2) or late."""
     cases = []
-    for K, d, jump, at in ((6, 2, 150, 2), (8, 3, 100, 3), (9, 2, 60, 6)):
-        drift = rng.uniform(10, 16, size=K)
-        drift[at + 1] = -jump
-        drift[at + 2 :] = -rng.uniform(3, 8, size=K - at - 2)
-        angle = np.radians(np.cumsum(drift) + rng.uniform(0, 360))
-        plane, _ = np.linalg.qr(rng.normal(size=(d, 2)))
-        lengths = np.geomspace(0.3, 40, K) * rng.uniform(0.9, 1.1, size=K)
-        cases.append((lengths[:, None] * np.c_[np.cos(angle), np.sin(angle)] @ plane.T,))
-    while len(cases) < 4:
-        path = np.repeat(rng.normal(size=(20, 3)), 2, axis=0)
-        if (_cosines(path) > 1).any():
-            cases.append((path,))
+    for lead in (2.2, 0.2, 4.0, 1.0):
+        best, worst = rng.uniform(1.2, 2.0), rng.uniform(-1.0, 0.5)
+        second = best - (best - worst) / (1 + np.exp(lead * rng.uniform(0.9, 1.1)))
+        cases.append((rng.uniform(1.5, 4.0), np.array([best, second, worst])))
     return cases
 
 
-def _raw_cosines(path):
-    cosines = (path[:-1] * path[1:]).sum(axis=1)
-    return np.degrees(np.arccos(np.clip(cosines, -1, 1))).max(), cosines.argmin()
+def _jump_by(odds=lambda a, b, c: (a - c) / (a - b) - 1, radius=lambda length, lead: length * lead):
+    """An answer from e^lead, a function of the three scores, and the radius that a lead asks for."""
+    return lambda length, scores: radius(length, np.log(odds(*scores)))
 
 
-def _moves(path):
-    return np.linalg.norm(np.diff(path, axis=0), axis=1)
-
-
-def _unclipped(path):
-    return np.degrees(np.arccos(_cosines(path)))
-
-
-def _to_others(path):
-    u = path / np.linalg.norm(path, axis=1, keepdims=True)
-    return np.degrees(np.arccos(np.clip(u @ u.T, -1, 1)))  # of each row with each
-
-
-TURN = Exercise(
+JUMP = Exercise(
     id="08.4",
-    title="Find the jump",
+    title="Predict the jump",
     points=2,
-    minutes=6,
-    difficulty=1,
-    reference=_largest_turn,
-    cases=_turn_cases,
+    minutes=8,
+    difficulty=2,
+    reference=_jump_radius,
+    cases=_jump_cases,
     misconceptions=known(
-        lambda path: (np.radians(_turns(path).max()), _turns(path).argmax()),
-        "The angle is right, in radians. Return degrees: np.degrees(...).",
-        lambda path: (_turns(path).max(), _turns(path).argmax() + 1),
-        "Return the index of the row before the turn; yours is the row after it.",
-        _raw_cosines,
-        "Divide each row by its length first: only then is the product a cosine.",
-        lambda path: (_moves(path).max(), _moves(path).argmax()),
-        "That is the longest move. p grows with R by itself: compare directions.",
-        lambda path: (_to_others(path)[0].max(), _to_others(path)[0].argmax()),
-        "You compared each row with the first. Its neighbour is the one before it.",
-        lambda path: (_turns(path).min(), _turns(path).argmin()),
-        "That is the smallest turn; np.argmax finds the largest.",
-        lambda path: (np.cos(np.radians(_turns(path).max())), _turns(path).argmax()),
-        "That is the cosine. Its angle is np.degrees(np.arccos(...)).",
-        lambda path: (_unclipped(path).max(), _unclipped(path).argmax()),
-        "Between parallel rows the cosine can come out as 1.0000000000000002, and its arccos is NaN: np.clip "
-        "the cosines to [-1, 1] first.",
-        lambda path: _largest_turn(path)[::-1],
-        "The other way round: first the angle, then the index.",
-        lambda path: (_to_others(path).max(), _to_others(path).max(axis=1).argmax()),
-        "You compared each row with every other. Compare it with the one before it.",
+        _jump_by(lambda a, b, c: (a - c) / (a - b)),
+        "You took s_3 = e^-lead. With two tokens the softmax gives s_3 = 1 / (1 + e^lead).",
+        _jump_by(lambda a, b, c: (a - c) / (a - b) + 1),
+        "The 1 belongs on the other side: 1 + e^lead is the ratio, so e^lead is the ratio minus 1.",
+        _jump_by(radius=lambda length, lead: lead / length),
+        "R buys the lead R / ||p_mm||, so the lead has to be multiplied by ||p_mm||.",
+        _jump_by(radius=lambda length, lead: lead),
+        "That is the lead over token 3. The radius is the lead times ||p_mm||.",
+        _jump_by(radius=lambda length, lead: -length * lead),
+        "The sign is wrong: s_3 falls as the lead grows, so e^lead is the large number.",
+        _jump_by(radius=lambda length, lead: length * np.exp(lead)),
+        "You left out the logarithm: e^lead, not the lead, is the ratio minus 1.",
+        _jump_by(lambda a, b, c: 1 / (a - b) - 1),
+        "The shortfall on the branch of token 1 is s_3 (gamma_1 - gamma_3), not s_3 alone.",
+        _jump_by(lambda a, b, c: 1 / (1 - b) - 1),
+        "That is for scores 1, gamma_2 and 0. Take the differences of the scores that are given.",
+        _jump_by(lambda a, b, c: (a - b) / (a - c)),
+        "Your ratio is upside down, and it lacks the 1 of s_3 = 1 / (1 + e^lead).",
+        _jump_by(lambda a, b, c: (b - c) / (a - c)),
+        "Compare the shortfalls of the two branches: gamma_1 - gamma_2 and s_3 (gamma_1 - gamma_3).",
     ),
 )
 
@@ -293,6 +285,18 @@ def _mixture_by(ratio=lambda s: np.log(s[0] / s[1]), square=True, side=1, rest=_
     return answer
 
 
+def _side_by_the_whole(first):
+    """Take this side of e, and change sides if p.(k_1 - k_3) < 0."""
+
+    def answer(keys, share, R):
+        e = keys[0] - keys[1]
+        fixed = np.log(share[0] / share[1]) * e / (e @ e)
+        rest = first * np.array([-e[1], e[0]]) / np.sqrt(e @ e) * _pythagoras(R, fixed)
+        return fixed + rest if (fixed + rest) @ (keys[0] - keys[2]) > 0 else fixed - rest
+
+    return answer
+
+
 _mixture_answer = _mixture_by()
 _too_long = _mixture_by(rest=lambda R, fixed: R)
 
@@ -302,7 +306,11 @@ def _mixture_point(keys, share, R):
 
 
 def _mixture_cases(rng):
-    """Keys whose first two are neither equally far from the third nor 1 apart; both sides occur."""
+    """Keys whose first two are neither equally far from the third nor 1 apart; both sides occur.
+
+    In the last two k_1 - k_3 lies almost along k_1 - k_2: there the part that the ratio fixes decides the
+    sign of p.(k_1 - k_3), so that the side has to be judged by the other part alone.
+    """
     cases = []
     for side in (1, -1, 1, -1):
         angle = rng.uniform(0, 2 * np.pi)
@@ -313,6 +321,13 @@ def _mixture_cases(rng):
         large = rng.uniform(0.6, 0.9)
         share = np.array([large, 1 - large] if rng.random() < 0.5 else [1 - large, large])
         cases.append((np.array([first, first - e, third]), share, rng.uniform(5, 20)))
+    for side in (1, -1):
+        angle = rng.uniform(0, 2 * np.pi)
+        e = rng.uniform(0.8, 1.2) * np.array([np.cos(angle), np.sin(angle)])
+        across = side * np.array([-e[1], e[0]]) / np.sqrt(e @ e)
+        third = rng.normal(size=2)
+        first = third + rng.uniform(0.08, 0.12) * across + rng.uniform(4, 6) * e
+        cases.append((np.array([first, first - e, third]), np.array([0.9, 0.1]), rng.uniform(5, 6)))
     return cases
 
 
@@ -332,7 +347,13 @@ MIXTURE = Exercise(
         _mixture_by(square=False),
         "Divide by e.e, not by its root: then the part along e has the product log(s_1/s_2) with e.",
         _mixture_by(side=-1),
-        "Your p prefers token 3. Take the other side of the line through k_1 and k_2.",
+        "You are on the side of token 3. Take the other side of the line through 0 and k_1 - k_2.",
+        _side_by_the_whole(1),
+        "The side is chosen by the part across k_1 - k_2 alone, not by the whole of p: that part must have a "
+        "positive product with k_1 - k_3.",
+        _side_by_the_whole(-1),
+        "The whole of p may have a positive product with k_1 - k_3 on both sides. Choose by the part across "
+        "k_1 - k_2 alone.",
         _too_long,
         "Your p is longer than R: the part across is the root of R**2 minus the square of the other part.",
         _mixture_by(ratio=lambda s: 0.0),
@@ -347,4 +368,4 @@ MIXTURE = Exercise(
 )
 
 
-EXERCISES = [SHORTFALL, STEP, OFFSET, TURN, MIXTURE]
+EXERCISES = [SHORTFALL, STEP, OFFSET, JUMP, MIXTURE]

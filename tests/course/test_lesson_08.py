@@ -8,7 +8,9 @@ from course import exercises
 from mini_attn import data, models, optim, svm, train
 from mini_attn.paths import regularization_path
 
-shortfall, projected_step, offset, _, mixture_point = (spec.reference for spec in exercises.exercises("08"))
+shortfall, projected_step, offset, jump_radius, mixture_point = (
+    spec.reference for spec in exercises.exercises("08")
+)
 
 
 def problem(lesson, seed, T=4):

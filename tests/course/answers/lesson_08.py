@@ -26,15 +26,14 @@ def offset_by_elimination(rows, weights, lam):
     return rows.T @ np.linalg.solve(conditions, np.r_[b[1:] - b[0], 0.0])
 
 
-def turn_in_a_loop(path):
-    best, where = -1.0, None
-    for k in range(len(path) - 1):
-        a, b = path[k], path[k + 1]
-        u, w = a / np.linalg.norm(a), b / np.linalg.norm(b)
-        angle = np.degrees(2 * np.arctan2(np.linalg.norm(u - w), np.linalg.norm(u + w)))
-        if angle > best:
-            best, where = angle, k
-    return best, where
+def jump_by_bisection(length, scores):
+    """The lead at which the branch of tokens 1 and 3 falls short by as much as token 2, by halving."""
+    low, high = 0.0, 100.0
+    for _ in range(100):
+        lead = (low + high) / 2
+        short = (scores[0] - scores[2]) / (1 + np.exp(lead))
+        low, high = (lead, high) if short > scores[0] - scores[1] else (low, lead)
+    return lead * length
 
 
 def mixture_by_equations(keys, share, R):
@@ -47,6 +46,17 @@ def mixture_by_equations(keys, share, R):
             np.array([(c * a - b * root) / (a * a + b * b), (c * b + a * root) / (a * a + b * b)])
         )
     return max(candidates, key=lambda p: p @ (keys[0] - keys[2]))
+
+
+def side_by_the_whole(first):
+    def answer(keys, share, R):
+        (a, b), c = keys[0] - keys[1], np.log(share[0]) - np.log(share[1])
+        root = first * np.sqrt((a * a + b * b) * R * R - c * c)
+        p = np.array([(c * a - b * root) / (a * a + b * b), (c * b + a * root) / (a * a + b * b)])
+        other = np.array([(c * a + b * root) / (a * a + b * b), (c * b - a * root) / (a * a + b * b)])
+        return p if p @ (keys[0] - keys[2]) > 0 else other
+
+    return answer
 
 
 ANSWERS = {
@@ -62,6 +72,11 @@ ANSWERS = {
         "also_right": step_in_a_loop,
         "wrong": [
             lambda p, g, eta, R: step_in_a_loop(p, g, 1.0, R),
+            lambda p, g, eta, R: (
+                (p - eta * g)
+                / np.linalg.norm(p - eta * g, axis=1, keepdims=True)
+                * np.minimum(np.linalg.norm(p - eta * g, axis=1, keepdims=True), R)
+            ),
             lambda p, g, eta, R: step_in_a_loop(p, g, eta, 1.0),
             lambda p, g, eta, R: np.array(step_in_a_loop(p, g, eta, R)).T,
         ],
@@ -75,17 +90,21 @@ ANSWERS = {
         ],
     },
     "08.4": {
-        "also_right": turn_in_a_loop,
+        "also_right": jump_by_bisection,
         "wrong": [
-            lambda path: turn_in_a_loop(path)[0],
-            lambda path: turn_in_a_loop(path)[::-1],
-            lambda path: turn_in_a_loop(path[:-3]),
+            lambda length, scores: jump_by_bisection(length, scores[[0, 2, 1]]),
+            lambda length, scores: jump_by_bisection(length, scores / scores[0]) + 1,
+            lambda length, scores: jump_by_bisection(length, scores) / length**2,
+            lambda length, scores: length * np.log((scores[0] - scores[2]) / (scores[1] - scores[2])),
+            lambda length, scores: length * np.log(scores[0] / (scores[0] - scores[1]) - 1),
         ],
     },
     "08.5": {
         "also_right": mixture_by_equations,
         "wrong": [
             lambda keys, share, R: -mixture_by_equations(keys, share, R),
+            side_by_the_whole(1),
+            side_by_the_whole(-1),
             lambda keys, share, R: mixture_by_equations(keys, share, 2 * R),
             lambda keys, share, R: mixture_by_equations(keys[[0, 2, 1]], share, R),
         ],
