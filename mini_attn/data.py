@@ -1,170 +1,36 @@
-"""Data sets: sequences of tokens with a query and a label, labelled points, and the papers' toys."""
+"""Data sets: random ones, the papers' toys, and sequences in which every position asks."""
 
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from numbers import Integral
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-
-class _Data:
-    """What both kinds of data share: a look at the fields, and moving them all at once."""
-
-    def to(self, *args, **kwargs):
-        """Return a copy on another device or of another floating dtype; arguments as for ``Tensor.to``."""
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{k: v.to(*args, **kwargs) for k, v in given.items() if v is not None})
-
-    @property
-    def trials(self) -> torch.Size:
-        """Shape of the leading trial dimensions; ``()`` for a single problem."""
-        return self.y.shape[:-1]
-
-    def _check(self, shapes: dict[str, tuple[int, ...]]):
-        if shapes["y"][-1] == 0:
-            what = "sequences" if len(shapes["X"]) - len(shapes["y"]) == 2 else "points"
-            raise ValueError(
-                f"X has shape {tuple(shapes['X'])}, so n = 0 {what}: a loss needs at least one; "
-                "a batch without trials is (0, n, ...)"
-            )
-        for name, shape in shapes.items():
-            value = getattr(self, name)
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
-                raise ValueError(
-                    f"{name} is {kind}; expected a floating torch tensor: torch.as_tensor({name})"
-                )
-            if value.shape != shape:
-                raise ValueError(
-                    f"{name} has shape {tuple(value.shape)}; the other fields imply {tuple(shape)}"
-                )
-            if value.dtype != self.X.dtype or value.device != self.X.device:
-                raise ValueError(
-                    f"{name} is {value.dtype} on {value.device}, X is {self.X.dtype} on {self.X.device}; "
-                    "bring them to one dtype and device first"
-                )
-            if not value.isfinite().all():
-                where = tuple((~value.isfinite()).nonzero()[0].tolist())
-                raise ValueError(f"{name} holds NaN or inf, first at index {where}; remove or repair it")
-        if not (self.y.abs() == 1).all():
-            raise ValueError(f"labels y must be -1 or +1; found {self.y[self.y.abs() != 1][0].item()}")
-
-
-@dataclass(frozen=True)
-class PointData(_Data):
-    """Labelled points, the data of a linear classifier.
-
-    Args:
-        X: points, (..., n, d), floating.
-        y: labels in {-1, +1}, (..., n), same dtype.
-
-    Introduced in lesson 01.
-    """
-
-    X: Float[Tensor, "*trials n d"]
-    y: Float[Tensor, "*trials n"]
-
-    def __post_init__(self):
-        if not isinstance(self.X, Tensor) or self.X.ndim < 2:
-            raise ValueError("X must be a tensor of shape (..., n, d): trials, points, coordinates")
-        self._check({"X": self.X.shape, "y": self.X.shape[:-1]})
-
-
-@dataclass(frozen=True, init=False)
-class TokenData(_Data):
-    """Sequences of tokens with queries, labels and a fixed linear head.
-
-    Token t of sequence i has value x_it (a row of X), key k_it, and score gamma_it = y_i v.x_it:
-    how much attending to it helps the label.
-
-    Args:
-        X: tokens, (..., n, T, d), floating.
-        z: queries, (..., n, d).
-        y: labels in {-1, +1}, (..., n).
-        v: linear prediction head, (..., d).
-        keys: what the attention logits are computed from, (..., n, T, d); the tokens X unless given, and then
-            also after ``dataclasses.replace(tokens, X=...)``: keys of their own stay, keys that are the
-            tokens follow them.
-
-    All sequences have T tokens; there is no mask for shorter ones.
-
-    Raises:
-        ValueError: a shape, dtype or device that disagrees with X; NaN or inf; a label other than +-1;
-            no sequence, or no token.
-
-    Introduced in lesson 05.
-    """
-
-    X: Float[Tensor, "*trials n T d"]
-    z: Float[Tensor, "*trials n d"]
-    y: Float[Tensor, "*trials n"]
-    v: Float[Tensor, "*trials d"]
-    _keys: Float[Tensor, "*trials n T d"] | None = field(repr=False)
-
-    # Written by hand for replace(), which passes what each field holds: None while the keys are the tokens.
-    def __init__(self, X, z, y, v, keys=None, *, _keys=None):
-        if keys is None:
-            keys = _keys
-        own = None if keys is X else keys
-        for name, value in {"X": X, "z": z, "y": y, "v": v, "_keys": own}.items():
-            object.__setattr__(self, name, value)
-        if not isinstance(self.X, Tensor) or self.X.ndim < 3:
-            raise ValueError(
-                "X must be a tensor of shape (..., n, T, d): trials, sequences, tokens, dimension"
-            )
-        if self.X.shape[-2] == 0:
-            raise ValueError("X has T = 0 tokens in a sequence; attention needs at least one")
-        *trials, n, _, d = self.X.shape
-        self._check(
-            {
-                "X": self.X.shape,
-                "z": (*trials, n, d),
-                "y": (*trials, n),
-                "v": (*trials, d),
-                "keys": self.X.shape,
-            }
-        )
-
-    @property
-    def keys(self) -> Float[Tensor, "*trials n T d"]:
-        """What the attention logits are computed from; X itself unless the keys are others."""
-        return self.X if self._keys is None else self._keys
-
-    @cached_property
-    def values(self) -> Float[Tensor, "*trials n T"]:
-        """What the head reads from each token: g_it = v.x_it."""
-        return (self.X @ self.v[..., None, :, None]).squeeze(-1)
-
-    @cached_property
-    def scores(self) -> Float[Tensor, "*trials n T"]:
-        """Token scores gamma_it = y_i v.x_it."""
-        return self.y[..., None] * self.values
-
-    @cached_property
-    def optimal(self) -> Int[Tensor, "*trials n"]:
-        """Index of the token with the highest score in each sequence, opt_i."""
-        return self.scores.argmax(-1)
+from mini_attn.containers import PointData as PointData
+from mini_attn.containers import TokenData as TokenData
 
 
 def _unit(x: Tensor) -> Tensor:
     return x / x.norm(dim=-1, keepdim=True)
 
 
-def random_tokens(n: int, T: int, d: int, trials: int | None = None, seed: int = 0) -> TokenData:
+def random_tokens(
+    n: int, T: int, d: int, trials: int | None = None, seed: int = 0, lengths=None
+) -> TokenData:
     """Draw tokens, queries and heads uniformly from the unit sphere, and fair random labels.
 
     Args:
         n: sequences a trial. T: tokens a sequence. d: embedding dimension. All at least 1.
         trials: number of independent problems, a leading dimension; None for a single problem.
         seed: of the generator; the same seed gives the same tokens on every machine.
+        lengths: how many tokens of each sequence are real, its first ones: whole numbers from 1 to T that
+            broadcast to (trials, n). None: all, and no mask. The tokens are those of the seed either way.
 
     Returns:
         float64 TokenData on the CPU.
 
     Source: the random data of Tarzanagh et al. 2023, "Transformers as Support Vector Machines".
-    Introduced in lesson 05.
+    Introduced in lesson 05; ``lengths`` in lesson 14.
     """
     for name, size in {"n": n, "T": T, "d": d, "trials": trials}.items():
         if size is not None and (not isinstance(size, Integral) or size < (0 if name == "trials" else 1)):
@@ -179,7 +45,82 @@ def random_tokens(n: int, T: int, d: int, trials: int | None = None, seed: int =
 
     X, z, v = _unit(draw(n, T, d)), _unit(draw(n, d)), _unit(draw(d))
     y = 2.0 * torch.randint(0, 2, (*lead, n), generator=generator).to(torch.float64) - 1.0
-    return TokenData(X=X, z=z, y=y, v=v)
+    return TokenData(X=X, z=z, y=y, v=v, mask=None if lengths is None else _first(lengths, T, y.shape))
+
+
+def _first(lengths, T: int, shape: torch.Size) -> Bool[Tensor, "*trials n T"]:
+    """The mask of sequences that end after so many tokens."""
+    lengths = torch.as_tensor(lengths)
+    whole = not (lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool)
+    if not whole or not ((lengths >= 1) & (lengths <= T)).all():
+        raise ValueError(f"lengths = {lengths.tolist()}; expected whole numbers from 1 to T = {T}")
+    try:
+        lengths = lengths.expand(shape)
+    except RuntimeError:
+        raise ValueError(
+            f"lengths has shape {tuple(lengths.shape)}; expected one that broadcasts to {tuple(shape)}"
+        ) from None
+    return torch.arange(T) < lengths[..., None]
+
+
+def every_position(
+    X: Float[Tensor, "*trials n T d"],
+    y: Float[Tensor, "*trials n T"],
+    v: Float[Tensor, "*trials d"],
+    causal: bool = False,
+    mask: Bool[Tensor, "*trials n T"] | None = None,
+) -> TokenData:
+    """Self-attention in which every position of a sequence asks, and each has a label of its own:
+
+        h_ikt = x_it^T W x_ik,    f_ik = sum_t s_ikt v.x_it,    over all t, or t <= k when causal.
+
+    These are n T examples with the query z = x_ik: everything that takes TokenData takes them, and their
+    tokens are stored once. Example i T + k is position k of sequence i; ``.unflatten(-1, (n, T))`` brings
+    outputs (..., n T) back to positions.
+
+    A position that sees one token only, such as the first when causal, has no choice: its output is that
+    token's value, it counts in the loss, and it has no gradient and no row in an SVM.
+
+    Args:
+        X: tokens, (..., n, T, d), floating.
+        y: labels of the positions in {-1, +1}, (..., n, T).
+        v: linear prediction head, (..., d).
+        causal: whether position k sees only t <= k.
+        mask: bool, (..., n, T), True where a token is real; None means everywhere. Positions that are not
+            real are nobody's token and no example: what X and y hold there, NaN included, is forgotten.
+
+    Raises:
+        ValueError: shapes that do not fit, and whatever TokenData refuses.
+
+    Source: Tarzanagh et al. 2023, "Transformers as Support Vector Machines", on sequence outputs.
+    Introduced in lesson 14.
+    """
+    if not isinstance(X, Tensor) or X.ndim < 3:
+        raise ValueError("X must be a tensor of shape (..., n, T, d): trials, sequences, tokens, dimension")
+    *_, T, _ = X.shape
+    if not isinstance(y, Tensor) or y.shape != X.shape[:-1]:
+        got = f"shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
+        raise ValueError(
+            f"y must be a tensor of shape {tuple(X.shape[:-1])}, a label per position; got {got}"
+        )
+    visible = None
+    if mask is not None:
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != X.shape[:-1]:
+            got = f"{mask.dtype}, {tuple(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+            raise ValueError(f"mask must be a bool tensor of shape {tuple(X.shape[:-1])}; got {got}")
+        X = torch.where(mask[..., None], X, 0)
+        visible = mask[..., None] & mask[..., None, :]  # (..., n, T, T)
+    if causal:
+        before = torch.ones(T, T, dtype=torch.bool, device=X.device).tril()
+        visible = before.expand(*X.shape[:-1], T) if visible is None else visible & before
+    return TokenData(
+        X=X,
+        z=X.flatten(-3, -2),
+        y=y.flatten(-2),
+        v=v,
+        mask=None if visible is None else visible.flatten(-3, -2),
+        positions=T,
+    )
 
 
 def separable_points(n: int = 20, seed: int = 0) -> PointData:

@@ -106,7 +106,8 @@ def _indices(selected: Tensor, logits: Tensor) -> Int[Tensor, "*trials n"]:
 def margins(
     logits: Float[Tensor, "*trials n T"], selected: Int[Tensor, "*trials n"]
 ) -> Float[Tensor, "*trials n T"]:
-    """How far the selected token leads each other one: h_{i alpha_i} - h_it, and inf at alpha_i itself.
+    """How far the selected token leads each other one: h_{i alpha_i} - h_it, and inf at alpha_i itself and at
+    tokens that a mask hides (h_it = -inf).
 
     Raises:
         ValueError: selected tokens that do not exist, or not one for each sequence.

@@ -74,19 +74,27 @@ def _attention(model, data, loss, batch_dims):
     nonlinear = isinstance(head, MLPHead)
     own = () if head is None else head.V.shape[:-2] if nonlinear else head.v.shape[:-1]
     trials = torch.broadcast_shapes(model.trials, data.trials, own)
-    n, T = data.keys.shape[-3:-1]
-    compare, pull = _contractions(data.keys, trials)
+    n = data.y.shape[-1] if data.present is None else data.present.sum(-1, keepdim=True)
+    compare, pull = _contractions(data.keys, data.positions, trials)
+    hidden = None if data.hidden is None else tokens_first(_for_trials(data.hidden, trials))
     if head is None:
-        fixed = tokens_first(data.scores.expand(*trials, n, T))  # (T, *trials, n)
+        # finite where masked, unlike the scores
+        fixed = data.y[..., None] * data.values
+        fixed = tokens_first(fixed.expand(*trials, *fixed.shape[-2:]))  # (T, *trials, n)
     else:
-        read, gather = (compare, pull) if data.keys is data.X else _contractions(data.X, trials)
+        read, gather = (
+            (compare, pull) if data.keys is data.X else _contractions(data.X, data.positions, trials)
+        )
     trained = head is not None and any(True for _ in head.parameters())
     winner = compared = None  # the winners of the last step, most often those of this one too
 
     def evaluate():
         nonlocal winner, compared
         q, pullback = model.queries(data)
-        log_s = torch.log_softmax(compare(q), dim=0)
+        h = compare(q)
+        if hidden is not None:
+            h.masked_fill_(hidden, -torch.inf)
+        log_s = torch.log_softmax(h, dim=0)
         s = log_s.exp()
         if nonlinear:
             outputs, v, into_head = head.linearised(gather(s))
@@ -94,6 +102,8 @@ def _attention(model, data, loss, batch_dims):
         else:
             scores = fixed if head is None else data.y * read(head.v[..., None, :])
             margins = (s * scores).sum(0)
+        if hidden is not None and head is not None:
+            scores.masked_fill_(hidden, 0.0)
         now = winners(log_s)
         if head is not None or winner is None or not torch.equal(now, winner):
             # dL/ds_it = l'(y_i f_i) y_i g_it / n, but for |l'|
@@ -101,7 +111,7 @@ def _attention(model, data, loss, batch_dims):
         u = logit_gradient(log_s, s, *compared, batch_dims, loss.log_slope(margins))
         grads = pullback(pull(u))
         if trained:
-            weights = data.y * loss.slope(margins, batch_dims) / n
+            weights = data.y * loss.slope(margins, batch_dims, data.present) / n
             if nonlinear:
                 grads["head.V"] = into_head(weights)
             else:
@@ -111,9 +121,16 @@ def _attention(model, data, loss, batch_dims):
     return evaluate
 
 
-def _contractions(keys: Tensor, trials: torch.Size) -> tuple[Callable, Callable]:
-    """Two functions: q -> h = X q, (T, *trials, n), and u -> X^T u, (*trials, n, d)."""
+def _for_trials(x: Tensor, trials: torch.Size) -> Tensor:
+    """x (..., n, T) with as many trial dimensions as these, of size 1 where it had none."""
+    return x.reshape(*(1,) * (len(trials) + 2 - x.ndim), *x.shape)
+
+
+def _contractions(keys: Tensor, positions: int, trials: torch.Size) -> tuple[Callable, Callable]:
+    """Two functions: q -> h = X q, (T, *trials, m), and u -> X^T u, (*trials, m, d), with m = n positions."""
     n, T, d = keys.shape[-3:]
+    if positions > 1:
+        return _shared_contractions(keys, positions, trials)
     in_one_piece = trials.numel() * n * T * d <= _PIECE
     if T * d > _SEQUENCE or (keys.is_cuda and not in_one_piece):  # a slice more is a kernel more
         return (
@@ -135,6 +152,22 @@ def _contractions(keys: Tensor, trials: torch.Size) -> tuple[Callable, Callable]
         if d >= T:
             return _sum_of_products(X.movedim(1, 0), u).movedim(0, -1)
         return torch.stack([(x * u).sum(0) for x in X], -1)
+
+    return compare, pull
+
+
+def _shared_contractions(keys: Tensor, positions: int, trials: torch.Size) -> tuple[Callable, Callable]:
+    """Likewise where several queries share the tokens of a sequence: einsum copies neither for the other."""
+    n, T, _ = keys.shape[-3:]
+
+    def compare(q: Tensor) -> Tensor:
+        q = q[..., None, :, :] if q.shape[-2] == 1 else q.unflatten(-2, (n, positions))
+        h = torch.einsum("...ntd,...npd->...tnp", keys, q)
+        return h.movedim(-3, 0).expand(T, *trials, n, positions).flatten(-2).contiguous()
+
+    def pull(u: Tensor) -> Tensor:
+        u = u.unflatten(-1, (n, positions)).movedim(0, -1)  # (*trials, n, positions, T)
+        return torch.einsum("...npt,...ntd->...npd", u, keys).flatten(-3, -2)
 
     return compare, pull
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mini_attn.softmax import unscaled
@@ -31,37 +31,61 @@ class Loss:
     log_slope: Callable[[Tensor], Tensor]
 
     def __call__(
-        self, margins: Float[Tensor, "*trials n"], batch_dims: int | None = None
+        self,
+        margins: Float[Tensor, "*trials n"],
+        batch_dims: int | None = None,
+        present: Bool[Tensor, "*trials n"] | None = None,
     ) -> Float[Tensor, "*trials n"]:
         """Return l(u) for each margin.
 
         With batch_dims = k the backward is *log-scaled*: in each trial (leading k dimensions) l' is divided
         by the largest |l'(u_i)|, so that the gradient keeps its direction and cannot underflow. It is then
-        differentiable once; without batch_dims as often as log_slope is.
+        differentiable once; without batch_dims as often as log_slope is. Examples that are not ``present``
+        (None: all are) have no gradient and do not take part in the scaling.
 
         Raises:
             ValueError: batch_dims larger than the number of dimensions.
             RuntimeError: from a backward with create_graph=True, if batch_dims is given.
         """
         _check(margins, batch_dims)
-        return _Apply.apply(margins, self, batch_dims)
+        return _Apply.apply(margins, self, batch_dims, present)
 
     def slope(
-        self, margins: Float[Tensor, "*trials n"], batch_dims: int | None = None
+        self,
+        margins: Float[Tensor, "*trials n"],
+        batch_dims: int | None = None,
+        present: Bool[Tensor, "*trials n"] | None = None,
     ) -> Float[Tensor, "*trials n"]:
         """Return l'(u), or with batch_dims its log-scaled form: what the backward multiplies by."""
         _check(margins, batch_dims)
         log_slope = self.log_slope(margins)
+        if present is not None:
+            log_slope = log_slope.masked_fill(~present, -torch.inf)
         if batch_dims is not None:
             within = tuple(range(batch_dims, margins.ndim))
             # amax over no dimension at all would be one over every trial
             log_slope = log_slope - (log_slope.amax(within, keepdim=True) if within else log_slope)
         return -log_slope.exp()
 
-    def log_mean(self, margins: Float[Tensor, "*trials n"]) -> Float[Tensor, "*trials"]:
-        """Return log((1/n) sum_i l(u_i)), accurate where the loss itself underflows."""
+    def log_mean(
+        self, margins: Float[Tensor, "*trials n"], present: Bool[Tensor, "*trials n"] | None = None
+    ) -> Float[Tensor, "*trials"]:
+        """Return log((1/n) sum_i l(u_i)), accurate where the loss itself underflows; over the examples that
+        are ``present``."""
+        log = self.log(margins)
+        if present is not None:
+            return log.masked_fill(~present, -torch.inf).logsumexp(-1) - present.sum(-1).to(log).log()
         log_n = torch.log(torch.tensor(float(margins.shape[-1]), dtype=margins.dtype, device=margins.device))
-        return self.log(margins).logsumexp(-1) - log_n
+        return log.logsumexp(-1) - log_n
+
+
+def mean(
+    values: Float[Tensor, "*trials n"], present: Bool[Tensor, "*trials n"] | None = None
+) -> Float[Tensor, "*trials"]:
+    """The mean over the examples, or those that are ``present``."""
+    if present is None:
+        return values.mean(-1)
+    return torch.where(present, values, 0.0).sum(-1) / present.sum(-1)
 
 
 def _check(margins: Tensor, batch_dims: int | None):
@@ -72,16 +96,16 @@ def _check(margins: Tensor, batch_dims: int | None):
 
 class _Apply(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, margins, loss, batch_dims):
+    def forward(ctx, margins, loss, batch_dims, present):
         ctx.save_for_backward(margins)
-        ctx.loss, ctx.batch_dims = loss, batch_dims
+        ctx.loss, ctx.batch_dims, ctx.present = loss, batch_dims, present
         return loss.value(margins)
 
     @staticmethod
     def backward(ctx, grad):
         unscaled(ctx.batch_dims)
         (margins,) = ctx.saved_tensors
-        return grad * ctx.loss.slope(margins, ctx.batch_dims), None, None
+        return grad * ctx.loss.slope(margins, ctx.batch_dims, ctx.present), None, None, None
 
 
 def _log_logistic(u: Tensor) -> Tensor:

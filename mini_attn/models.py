@@ -109,9 +109,9 @@ class _Attention(_Model):
         raise NotImplementedError
 
     def logits(self, data: TokenData) -> Float[Tensor, "*trials n T"]:
-        """Return h_it = k_it.q_i, (..., n, T)."""
+        """Return h_it = k_it.q_i, (..., n, T), and -inf where the data mask a token."""
         self._check(data)
-        return (data.keys @ self.queries(data)[0][..., None]).squeeze(-1)
+        return data.compare(self.queries(data)[0])
 
     def attention(self, data: TokenData, softmax=stable_softmax) -> Float[Tensor, "*trials n T"]:
         """Return the attention s_it of each sequence over its tokens, (..., n, T)."""
@@ -121,8 +121,8 @@ class _Attention(_Model):
         """Return the outputs f_i, (..., n)."""
         attention = self.attention(data, softmax)
         if getattr(self.head, "on_output", False):
-            return self.head(attention[..., None, :] @ data.X).squeeze(-1)
-        return (attention * (data.values if self.head is None else self.head(data.X))).sum(-1)
+            return self.head(data.mix(attention)[..., None, :]).squeeze(-1)
+        return (attention * (data.values if self.head is None else data.read(self.head(data.X)))).sum(-1)
 
 
 class PromptAttention(_Attention):

@@ -136,7 +136,7 @@ def regularization_path(
         parameter.copy_((R * w).reshape(parameter.shape))
         margins, grads = evaluate()
         (unit,), norm, _ = _normalise([grads[name].reshape(w.shape)], len(trials))
-        return loss.value(margins).mean(-1, keepdim=True), unit / norm[..., None]
+        return losses.mean(loss.value(margins), data.present)[..., None], unit / norm[..., None]
 
     project = partial(_into_nuclear_ball, rank) if factored else _into_ball
     with torch.no_grad():
@@ -150,7 +150,7 @@ def regularization_path(
                 kept["W"].append(parameter.detach().clone())
                 for factor, part in zip((model.K, model.Q), _balanced(parameter, rank), strict=True):
                     factor.copy_(part)
-            kept["loss"].append(loss.value(data.y * model(data)).mean(-1))
+            kept["loss"].append(losses.mean(loss.value(data.y * model(data)), data.present))
             kept["residual"].append(residual)
             for key, trained in model.named_parameters():
                 kept[key].append(trained.detach().clone())

@@ -84,7 +84,7 @@ def _stepper(model, data, optimizer, loss: losses.Loss, softmax: Callable) -> Ca
     trained = {name: w for name, w in model.named_parameters() if w.requires_grad}
 
     def per_trial(margins: Tensor) -> Tensor:
-        return loss.value(margins).mean(-1)
+        return losses.mean(loss.value(margins), data.present)
 
     def step():
         with torch.inference_mode():
@@ -110,7 +110,7 @@ def _autograd(model, data, optimizer, loss: losses.Loss, softmax: Callable, batc
 
     def closure() -> Tensor:
         optimizer.zero_grad()
-        per_trial = loss(data.y * forward(data), batch_dims).mean(-1)
+        per_trial = losses.mean(loss(data.y * forward(data), batch_dims, data.present), data.present)
         total = per_trial.sum()
         total.backward()
         return (per_trial if isinstance(optimizer, TrialOptimizer) else total).detach()
@@ -182,8 +182,8 @@ def fit(
     if taken := {"loss", "log_loss"} & set(record or {}):
         raise ValueError(f"record names {sorted(taken)}, which fit records itself; choose another name")
     quantities = {
-        "loss": lambda model: loss.value(data.y * model(data)).mean(-1),
-        "log_loss": lambda model: loss.log_mean(data.y * model(data)),
+        "loss": lambda model: losses.mean(loss.value(data.y * model(data)), data.present),
+        "log_loss": lambda model: loss.log_mean(data.y * model(data), data.present),
         **(record or {}),
     }
     settings = {"loss": loss.name, "optimizer": type(optimizer).__name__}

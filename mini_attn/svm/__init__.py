@@ -3,6 +3,7 @@
 from mini_attn.svm.dispatch import solve
 from mini_attn.svm.nuclear import certified_rank
 from mini_attn.svm.problem import HardMarginProblem, attention_problem, label_problem, token_problem
+from mini_attn.svm.sequence import sequence_problem
 from mini_attn.svm.solution import InfeasibleError, Solution, SolveError
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "attention_problem",
     "certified_rank",
     "label_problem",
+    "sequence_problem",
     "solve",
     "token_problem",
 ]

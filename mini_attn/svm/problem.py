@@ -189,6 +189,7 @@ def token_problem(
     keys: Float[Tensor, "*batch n T d"],
     selected: Int[Tensor, "*batch n"],
     lead: Float[Tensor, "*batch n"] | None = None,
+    mask: Bool[Tensor, "*batch n T"] | None = None,
 ) -> HardMarginProblem:
     """The attention SVM over tokens: min N(p) subject to p.(k_{i alpha_i} - k_it) >= r_i for t != alpha_i.
 
@@ -197,32 +198,38 @@ def token_problem(
         selected: (..., n) alpha_i, the token to keep in each sequence, integers in [0, T).
         lead: (..., n) r_i, by how much sequence i's token has to lead; 1 unless given. The relaxed Att-SVM
             has r_i = 0 where sequence i is no support vector of the label SVM.
+        mask: (..., n, T) bool, True where a token is real, as in ``TokenData.mask``; None means everywhere.
 
     Returns:
-        A problem with vector unknown p (..., d) and n (T - 1) rows, ordered by i, then by t.
+        A problem with vector unknown p (..., d) and n (T - 1) rows, ordered by i, then by t. Rows of masked
+        tokens are switched off.
 
     Raises:
-        ValueError: if a selected token does not exist, or shapes do not agree.
+        ValueError: if a selected token does not exist or is masked, or shapes do not agree.
 
     Source: Tarzanagh, Li, Zhang, Oymak, "Max-margin token selection in attention mechanism" (2023),
         (Att-SVM).
-        Introduced in lesson 06; ``lead`` in lesson 09.
+        Introduced in lesson 06; ``lead`` in lesson 09, ``mask`` in lesson 14.
     """
-    a = _winner_minus_others("keys", keys, selected)
+    a, mask = _winner_minus_others("keys", keys, selected, mask)
     T = keys.shape[-2]
     a = a.flatten(-3, -2)  # (..., n * (T - 1), d)
+    mask = None if mask is None else mask.flatten(-2)
     if lead is None:
-        return HardMarginProblem(a, None, torch.ones_like(a[..., 0]))
+        return HardMarginProblem(a, None, torch.ones_like(a[..., 0]), mask=mask)
     if not isinstance(lead, Tensor) or lead.shape != selected.shape:
         raise ValueError(
             f"lead must be a tensor of shape {tuple(selected.shape)}, one number per sequence, "
             f"got {_describe(lead)}"
         )
-    return HardMarginProblem(a, None, lead.to(a).repeat_interleave(T - 1, dim=-1))
+    return HardMarginProblem(a, None, lead.to(a).repeat_interleave(T - 1, dim=-1), mask=mask)
 
 
 def attention_problem(
-    X: Float[Tensor, "*batch n T d"], z: Float[Tensor, "*batch n d"], selected: Int[Tensor, "*batch n"]
+    X: Float[Tensor, "*batch n T d"],
+    z: Float[Tensor, "*batch n d"],
+    selected: Int[Tensor, "*batch n"],
+    mask: Bool[Tensor, "*batch n T"] | None = None,
 ) -> HardMarginProblem:
     """The attention SVM for W: min N(W) subject to (x_{i alpha_i} - x_it)^T W z_i >= 1, t != alpha_i.
 
@@ -230,17 +237,19 @@ def attention_problem(
         X: (..., n, T, d) tokens.
         z: (..., n, e) queries (e = d in the course).
         selected: (..., n) alpha_i, integers in [0, T).
+        mask: (..., n, T) bool, as for :func:`token_problem`.
 
     Returns:
-        A problem with unknown W (..., d, e) and n (T - 1) rows, ordered by i, then by t.
+        A problem with unknown W (..., d, e) and n (T - 1) rows, ordered by i, then by t. Rows of masked
+        tokens are switched off.
 
     Raises:
-        ValueError: if a selected token does not exist, or shapes do not agree.
+        ValueError: if a selected token does not exist or is masked, or shapes do not agree.
 
     Source: Tarzanagh, Li, Thrampoulidis, Oymak, "Transformers as support vector machines" (2023), (Att-SVM).
-        Introduced in lesson 06; studied in lesson 10.
+        Introduced in lesson 06; studied in lesson 10, ``mask`` in lesson 14.
     """
-    a = _winner_minus_others("X", X, selected)  # (..., n, T - 1, d)
+    a, mask = _winner_minus_others("X", X, selected, mask)  # (..., n, T - 1, d)
     _real("z", z, ndim=2)
     if z.shape[:-1] != X.shape[:-2]:
         raise ValueError(
@@ -252,11 +261,15 @@ def attention_problem(
         )
     b = z[..., None, :].expand(*a.shape[:-1], z.shape[-1])
     a, b = a.flatten(-3, -2), b.flatten(-3, -2)
-    return HardMarginProblem(a, b, torch.ones_like(a[..., 0]))
+    return HardMarginProblem(
+        a, b, torch.ones_like(a[..., 0]), mask=None if mask is None else mask.flatten(-2)
+    )
 
 
-def _winner_minus_others(name: str, keys: Tensor, selected: Tensor) -> Tensor:
-    """k_{i alpha_i} - k_it for the T - 1 tokens t != alpha_i: (..., n, T - 1, d)."""
+def _winner_minus_others(
+    name: str, keys: Tensor, selected: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """k_{i alpha_i} - k_it for the T - 1 tokens t != alpha_i, (..., n, T - 1, d), and their mask."""
     _real(name, keys, ndim=3)
     T = keys.shape[-2]
     if T == 0:
@@ -278,7 +291,29 @@ def _winner_minus_others(name: str, keys: Tensor, selected: Tensor) -> Tensor:
     others = others + (others >= selected[..., None])  # (..., n, T - 1), skips alpha_i
     d = keys.shape[-1]
     winner = keys.gather(-2, selected[..., None, None].expand(*selected.shape, 1, d))
-    return winner - keys.gather(-2, others[..., None].expand(*others.shape, d))
+    if mask is not None:
+        mask = _visible_others(mask, keys, selected, others)
+    return winner - keys.gather(-2, others[..., None].expand(*others.shape, d)), mask
+
+
+def _visible_others(mask: Tensor, keys: Tensor, selected: Tensor, others: Tensor) -> Tensor:
+    """The mask of the tokens t != alpha_i, (..., n, T - 1); a sequence that sees no token selects none."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != keys.shape[:-1]:
+        raise ValueError(
+            f"mask must be a bool tensor of shape {tuple(keys.shape[:-1])}, True where a token is real, "
+            f"got {_describe(mask)}"
+        )
+    if mask.device != keys.device:
+        raise ValueError(
+            f"the tokens are on {keys.device} but mask is on {mask.device}; move it: mask.to(...)"
+        )
+    hidden = mask.any(-1) & ~mask.gather(-1, selected[..., None])[..., 0]
+    if hidden.any():
+        where = tuple(hidden.nonzero()[0].tolist())
+        raise ValueError(
+            f"selected{list(where)} is {selected[where].item()}, which the mask hides; select a real token"
+        )
+    return mask.gather(-1, others)
 
 
 def _describe(value) -> str:
