@@ -28,11 +28,13 @@ MASK = torch.arange(T) < torch.tensor([[4, 1, 3], [2, 4, 3]])[..., None]
 def make_models(trials=B, scale=1.0, dtype=torch.float64):
     lead = () if trials is None else (trials,)
     head = models.LinearHead(d, trials, init=randn(*lead, d, seed=8), dtype=dtype)
+    bent = models.MLPHead(d, 3, trials, "gelu", 4.0, randn(*lead, 3, d), trainable=True, dtype=dtype)
     return [
         models.CrossAttention(d, trials, init=scale * randn(*lead, d, d), dtype=dtype),
         models.FactoredAttention(d, 2, trials, scale=scale, seed=3, dtype=dtype),
         models.CrossAttention(d, trials, init=scale * randn(*lead, d, d), head=head, dtype=dtype),
         models.PromptAttention(d, trials, init=scale * randn(*lead, d), dtype=dtype),
+        models.CrossAttention(d, trials, init=scale * randn(*lead, d, d), head=bent, dtype=dtype),
     ]
 
 
@@ -61,9 +63,7 @@ def copied(tokens, trial, causal, mask):
 def single(model, trial):
     """The model with the weights of one trial."""
     one = next(
-        one
-        for one in make_models(None)
-        if type(one) is type(model) and (one.head is None) == (model.head is None)
+        one for one in make_models(None) if type(one) is type(model) and type(one.head) is type(model.head)
     )
     for own, w in zip(one.parameters(), model.parameters(), strict=True):
         own.data = w.detach()[trial].to(torch.float64)
@@ -81,8 +81,8 @@ def with_autograd(model, tokens, batch_dims=None):
 def direction(grads):
     """Log-scaled gradients are known up to a factor a trial, the head's up to one of its own."""
     sizes = {name: g.abs().flatten(1).amax(1) for name, g in grads.items()}
-    largest = torch.stack([size for name, size in sizes.items() if name != "head.v"]).amax(0)
-    sizes = {name: size if name == "head.v" else largest for name, size in sizes.items()}
+    largest = torch.stack([size for name, size in sizes.items() if not name.startswith("head")]).amax(0)
+    sizes = {name: size if name.startswith("head") else largest for name, size in sizes.items()}
     return {name: g / sizes[name].reshape(-1, *(1,) * (g.ndim - 1)) for name, g in grads.items()}
 
 
@@ -112,7 +112,7 @@ def test_logits_are_those_of_the_definition(causal):
     )
 
 
-@given(masks, st.booleans(), st.integers(0, 3), st.sampled_from([torch.float64, torch.float32]))
+@given(masks, st.booleans(), st.integers(0, 4), st.sampled_from([torch.float64, torch.float32]))
 @fewer
 def test_positions_are_sequences_that_share_their_tokens(mask, causal, kind, dtype):
     tokens = data.every_position(X.to(dtype), y.to(dtype), v.to(dtype), causal, mask)

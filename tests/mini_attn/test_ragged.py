@@ -25,11 +25,13 @@ def randn(*shape, seed=9):
 def make_models(trials=B, scale=1.0, dtype=torch.float64):
     lead = () if trials is None else (trials,)
     head = models.LinearHead(d, trials, init=randn(*lead, d, seed=8), dtype=dtype)
+    bent = models.MLPHead(d, 3, trials, "gelu", 4.0, randn(*lead, 3, d), trainable=True, dtype=dtype)
     return [
         models.PromptAttention(d, trials, init=scale * randn(*lead, d), dtype=dtype),
         models.CrossAttention(d, trials, init=scale * randn(*lead, d, d), dtype=dtype),
         models.FactoredAttention(d, 2, trials, scale=scale, seed=3, dtype=dtype),
         models.CrossAttention(d, trials, init=scale * randn(*lead, d, d), head=head, dtype=dtype),
+        models.CrossAttention(d, trials, init=scale * randn(*lead, d, d), head=bent, dtype=dtype),
     ]
 
 
@@ -95,8 +97,8 @@ def with_autograd(model, tokens, batch_dims=None):
 def direction(grads):
     """Log-scaled gradients are known up to a factor a trial, the head's up to one of its own."""
     sizes = {name: g.abs().flatten(1).amax(1) for name, g in grads.items()}
-    largest = torch.stack([size for name, size in sizes.items() if name != "head.v"]).amax(0)
-    sizes = {name: size if name == "head.v" else largest for name, size in sizes.items()}
+    largest = torch.stack([size for name, size in sizes.items() if not name.startswith("head")]).amax(0)
+    sizes = {name: size if name.startswith("head") else largest for name, size in sizes.items()}
     return {name: g / sizes[name].reshape(-1, *(1,) * (g.ndim - 1)) for name, g in grads.items()}
 
 
@@ -116,7 +118,7 @@ LENGTHS = torch.tensor([[1, 3, 5], [2, 1, 4]])
 MASK = torch.arange(T) < LENGTHS[..., None]
 
 
-@given(masks, st.integers(0, 3), st.booleans(), st.sampled_from([torch.float64, torch.float32]))
+@given(masks, st.integers(0, 4), st.booleans(), st.sampled_from([torch.float64, torch.float32]))
 @fewer
 def test_each_sequence_is_as_if_alone(mask, kind, keyed, dtype):
     tokens = ragged(mask, keyed=keyed).to(dtype)
@@ -378,7 +380,7 @@ def test_everything_is_the_same_elsewhere(device):
     tokens = ragged(MASK)
     there = tokens.to(device)
     assert there.mask.device.type == device.type
-    for kind in range(4):
+    for kind in range(5):
         here = everything(make_models()[kind], tokens)
         for name, value in everything(make_models()[kind].to(device), there).items():
             assert value.device.type == device.type
