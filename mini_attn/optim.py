@@ -156,7 +156,8 @@ class PolyakGD(TrialOptimizer):
 
     def _update(self, parameters, grads, group, loss):
         units, norm, scale = _normalise(grads, group["batch_dims"])
-        excess = (torch.as_tensor(loss) - torch.as_tensor(group["target"]).to(norm)).clamp(min=0.0)
+        target = torch.as_tensor(group["target"], dtype=norm.dtype, device=norm.device)
+        excess = (torch.as_tensor(loss) - target).clamp(min=0.0)
         length = (group["lr"] * excess / norm / scale).clamp(max=group["max_step"])
         length = length.where(norm > torch.finfo(norm.dtype).tiny, 0.0)  # or the gradient is zero
         for w, unit in zip(parameters, units, strict=True):

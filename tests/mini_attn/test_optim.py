@@ -111,6 +111,8 @@ def test_polyak_step_lands_on_the_minimum_of_a_parabola_in_two_halves():
     torch.testing.assert_close(w, torch.tensor([1.75], dtype=torch.float64))
     w = stepped(lambda w: optim.PolyakGD(w, target=1.0), [2.0], [2.0], loss=2.0)
     torch.testing.assert_close(w, torch.tensor([1.5], dtype=torch.float64))
+    w = stepped(lambda w: optim.PolyakGD(w, target=0.7), [2.0], [2.0], loss=0.7)  # to the last digit
+    assert torch.equal(w, torch.tensor([2.0], dtype=torch.float64))
 
 
 def test_state_dict_restores_the_settings():
