@@ -111,11 +111,10 @@ def restore(
             f"resume: the history recorded {sorted(history.values)}, this call asks for {sorted(names)}; "
             "give the same record"
         )
-    for name, value in settings.items():
-        if history.settings.get(name) != value:
-            raise ValueError(
-                f"resume: the history's {name} is {history.settings.get(name)!r}, this call's is {value!r}"
-            )
+    for name in sorted({*settings, *history.settings}):
+        then, now = history.settings.get(name), settings.get(name)
+        if then != now:
+            raise ValueError(f"resume: the history's {name} is {then!r}, this call's is {now!r}")
     own = model.state_dict()
     then, now = ({k: tuple(w.shape) for k, w in state.items()} for state in (history.model, own))
     if then != now:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import signature
-from numbers import Integral
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,12 @@ def _record_steps(steps: int, every: int | Sequence[int] | None) -> list[int]:
     return sorted({0, steps, *(s for s in wanted if 0 <= s <= steps)})
 
 
-def _check(model: nn.Module, data: PointData | TokenData, optimizer: Optimizer, steps: int, every):
+def _check(model: nn.Module, data: PointData | TokenData, optimizer: Optimizer, steps: int, every, ridge):
+    least = max((torch.finfo(w.dtype).tiny for w in model.parameters()), default=0.0)
+    if not isinstance(ridge, Real) or not (ridge == 0 or least <= ridge < float("inf")):
+        raise ValueError(
+            f"ridge = {ridge!r}; expected 0, or a number that the model's dtype carries, from {least:.3g} on"
+        )
     if not isinstance(steps, Integral) or steps < 0:
         raise ValueError(f"steps = {steps!r}; expected a whole number, 0 or more")
     if isinstance(every, float) or (isinstance(every, Integral) and every < 1):
@@ -73,36 +78,53 @@ def _needs_closure(optimizer: Optimizer) -> bool:
     return closure is not None and closure.default is closure.empty
 
 
-def _stepper(model, data, optimizer, loss: losses.Loss, softmax: Callable) -> Callable[[], object]:
+def _stepper(model, data, optimizer, loss: losses.Loss, softmax: Callable, ridge: float) -> Callable:
     """A function that takes one step, by the shortest way these arguments allow."""
     by_trial = isinstance(optimizer, TrialOptimizer)
     scale_free = by_trial and optimizer.scale_free
-    batch_dims = len(model.trials) if scale_free else None
+    # Log-scaled gradients have lost the length that a ridge compares with. Beside a ridge none is needed: an
+    # exact gradient that underflows is nothing to it.
+    batch_dims = len(model.trials) if scale_free and not ridge else None
+    held = {id(w) for group in optimizer.param_groups for w in group["params"]}
+    trained = {name: w for name, w in model.named_parameters() if w.requires_grad}
+    penalty = _penalty([w for w in trained.values() if id(w) in held], ridge, model, by_trial)
     evaluate = closed_form(model, data, loss, batch_dims) if softmax is stable_softmax else None
     if evaluate is None:
-        return partial(optimizer.step, _autograd(model, data, optimizer, loss, softmax, batch_dims))
-    trained = {name: w for name, w in model.named_parameters() if w.requires_grad}
+        return partial(optimizer.step, _autograd(model, data, optimizer, loss, softmax, batch_dims, penalty))
 
     def per_trial(margins: Tensor) -> Tensor:
         return losses.mean(loss.value(margins), data.present)
 
+    def gradients() -> tuple[Tensor, dict[Tensor, Tensor]]:
+        margins, grads = evaluate()
+        grads = {w: grads[name] for name, w in trained.items()}
+        return margins, {w: g + 2 * ridge * w for w, g in grads.items()} if ridge else grads
+
     def step():
         with torch.inference_mode():
-            margins, grads = evaluate()
-            seen = None if scale_free else per_trial(margins)
-            optimizer.move({w: grads[name] for name, w in trained.items()}, seen)
+            margins, grads = gradients()
+            optimizer.move(grads, None if scale_free else per_trial(margins) + penalty())
 
+    @torch.no_grad()
     def closure() -> Tensor:
-        margins, grads = evaluate()
-        for name, w in trained.items():
-            w.grad = grads[name]
-        return per_trial(margins).sum()  # what these are the gradients of
+        margins, grads = gradients()
+        for w, g in grads.items():
+            w.grad = g
+        return per_trial(margins).sum() + penalty()  # what these are the gradients of
 
     # Around a step torch runs its hooks and its profiler: an eighth of the time of a small one.
     return step if by_trial else partial(optimizer.step, closure)
 
 
-def _autograd(model, data, optimizer, loss: losses.Loss, softmax: Callable, batch_dims: int | None):
+def _penalty(weights: list[Tensor], ridge: float, model, by_trial: bool) -> Callable[[], Tensor | float]:
+    """ridge sum ||w||^2 at the present weights: for each trial, or in all."""
+    if not ridge:
+        return lambda: 0.0
+    batch_dims = len(model.trials) if by_trial else 0
+    return lambda: ridge * sum(w.square().flatten(batch_dims).sum(-1) for w in weights)
+
+
+def _autograd(model, data, optimizer, loss: losses.Loss, softmax, batch_dims: int | None, penalty: Callable):
     """The closure for optimizer.step: sets every gradient, returns the loss, of each trial for ours."""
     forward = model
     if hasattr(model, "attention"):
@@ -110,10 +132,12 @@ def _autograd(model, data, optimizer, loss: losses.Loss, softmax: Callable, batc
 
     def closure() -> Tensor:
         optimizer.zero_grad()
-        per_trial = losses.mean(loss(data.y * forward(data), batch_dims, data.present), data.present)
-        total = per_trial.sum()
-        total.backward()
-        return (per_trial if isinstance(optimizer, TrialOptimizer) else total).detach()
+        seen = losses.mean(loss(data.y * forward(data), batch_dims, data.present), data.present)
+        if not isinstance(optimizer, TrialOptimizer):
+            seen = seen.sum()
+        seen = seen + penalty()
+        seen.sum().backward()
+        return seen.detach()
 
     return closure
 
@@ -131,11 +155,13 @@ def fit(
     schedule: Callable[[int], float] | None = None,
     stop: Callable[[nn.Module], Tensor | bool] | None = None,
     resume: History | None = None,
+    ridge: float = 0.0,
 ) -> History:
-    """Minimise L = (1/n) sum_i l(y_i f(x_i)) in every trial at once.
+    """Minimise L = (1/n) sum_i l(y_i f(x_i)) in every trial at once, or L + ridge sum ||w||^2.
 
     With a normalised optimiser the gradients are log-scaled (see ``softmax``), so that training goes on when
-    every gradient underflows.
+    every gradient underflows. With a ridge it does not go on: once the loss's gradient is as short as
+    2 ridge w, weights that grow further are pulled back, however small the ridge.
 
     Args:
         model: maps the data to outputs f, (*trials, n); its parameters are changed in place.
@@ -156,6 +182,9 @@ def fit(
         resume: a History to go on from. Model and optimiser are set to the state it holds, built as they
             were then; the result is the one that an uninterrupted run would give, to the last digit, and its
             records follow those of ``resume``. Pass the same schedule as before: a file cannot hold it.
+        ridge: lambda >= 0. To each trial's L it adds lambda times the sum of the squares of all entries of
+            the weights that the optimiser trains: lambda (||K||_F^2 + ||Q||_F^2) for FactoredAttention. The
+            loss that is recorded is L alone.
 
     Returns:
         History with "loss" and "log_loss" (its logarithm, accurate where the loss underflows; NaN where the
@@ -175,10 +204,10 @@ def fit(
 
     It is None before the first record. The model itself may have been stopped in the middle of a step.
 
-    Introduced in lesson 01.
+    Introduced in lesson 01; ``ridge`` in lesson 11.
     """
     loss = losses.get(loss)
-    _check(model, data, optimizer, steps, every)
+    _check(model, data, optimizer, steps, every, ridge)
     if taken := {"loss", "log_loss"} & set(record or {}):
         raise ValueError(f"record names {sorted(taken)}, which fit records itself; choose another name")
     quantities = {
@@ -187,6 +216,8 @@ def fit(
         **(record or {}),
     }
     settings = {"loss": loss.name, "optimizer": type(optimizer).__name__}
+    if ridge:
+        settings["ridge"] = repr(float(ridge))
     done, at = 0, _record_steps(steps, every)
     if resume is not None:
         restore(resume, model, optimizer, steps, set(quantities), settings)
@@ -194,7 +225,7 @@ def fit(
         at = [s for s in at if s > done]
         if not at:
             return resume
-    step = _stepper(model, data, optimizer, loss, softmax)
+    step = _stepper(model, data, optimizer, loss, softmax, ridge)
     base = [group["lr"] for group in optimizer.param_groups] if schedule is not None else []
     kept: list[tuple[int, dict[str, Tensor]]] = []
     state = (
