@@ -33,6 +33,7 @@ def main():
     import gpu
     import large
     import solvers
+    import sweeps
     import torch
     import torture
     import training
@@ -47,6 +48,7 @@ def main():
         "experiment": training.experiment,
         "schedules": training.schedules,
         "growth": training.growth,
+        "sweeps": sweeps.sweeps,
         "torture": torture.torture,
     }
     if torch.cuda.is_available():
