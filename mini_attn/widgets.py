@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 
 import ipywidgets
 from matplotlib.figure import Figure
 
+from mini_attn.pictures import to_html
 
-def sliders(draw: Callable[..., Figure], **controls: ipywidgets.ValueWidget) -> ipywidgets.VBox:
+
+def sliders(
+    draw: Callable[..., Figure], alt: str = "Interactive figure", **controls: ipywidgets.ValueWidget
+) -> ipywidgets.VBox:
     """Puts controls above a picture, and redraws it whenever one of them moves.
 
     Args:
         draw: the controls' values, by name -> a Figure made without pyplot, so that nothing stays open.
+        alt: what the picture shows, for those who cannot see it; the controls' values are added to it.
         controls: sliders and the like, by the name of draw's argument.
 
     Introduced in lesson 01.
     """
-    picture = ipywidgets.Image(format="png", layout={"align_self": "flex-start"})  # stretched, it blurs
+    picture = ipywidgets.HTML(layout={"align_self": "flex-start"})  # an Image widget has no text
 
     def redraw(_=None):
-        buffer = io.BytesIO()
-        figure = draw(**{name: control.value for name, control in controls.items()})
-        figure.savefig(buffer, format="png", dpi=90)
-        picture.value = buffer.getvalue()
+        values = {name: control.value for name, control in controls.items()}
+        now = ", ".join(f"{controls[name].description or name} {value}" for name, value in values.items())
+        picture.value = to_html(draw(**values), f"{alt.rstrip('.')}; now {now}.", dpi=100, crop=False)
 
     for control in controls.values():
         control.observe(redraw, "value")

@@ -144,13 +144,16 @@ def notebook_problems(notebook: NotebookNode, name: str) -> list[str]:
             problems.append(f"{where} was not run in order (execution count {cell.execution_count})")
         for output in cell.outputs:
             data = output.get("data", {})
+            pictures += sum(map(len, re.findall(r'src="(data:[^"]*)"', data.get("text/html", ""))))
             pictures += len(data.get("image/png", ""))
             printed = output.get("text", "") + data.get("text/plain", "")
             if output.output_type == "error" or output.get("name") == "stderr":
                 problems.append(f"{where} ended in an error or wrote to standard error")
             if "image/png" in data and not output.metadata.get("image/png", {}).get("alt"):
                 problems.append(f"{where} has a picture without alt text: draw it with show(figure, alt=...)")
-            if "text/html" in data and "alt=" not in data["text/html"] and "<img" in data["text/html"]:
+            images = re.findall(r"<img\b[^>]*>", data.get("text/html", ""))
+            texts = [re.search(r' alt="([^"]*)"', image) for image in images]
+            if any(text is None or len(text[1].split()) < 2 for text in texts):
                 problems.append(f"{where} has an HTML picture without alt text")
             if any(path in printed for path in _local_paths()) or ADDRESS.search(printed):
                 problems.append(f"{where} prints a path or an address of this machine: {printed[:80]!r}")

@@ -37,6 +37,7 @@ def open_and_run(page, url: str, name: str) -> None:
     """Open a lesson, clear its stored outputs, and run it from top to bottom."""
     page.goto(url)
     page.wait_for_function(f"{WIDGET}?.context?.path === '{name}' && {IDLE}", timeout=60_000)
+    assert_every_figure_has_its_text(page)  # in a notebook that nobody has trusted yet
     page.evaluate("jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
     assert not any(cell["outputs"] for cell in page.evaluate(CELLS))
     page.evaluate(RUN)
@@ -61,6 +62,25 @@ def where(page, pattern: str) -> int:
     )
 
 
+def assert_every_figure_has_its_text(page) -> None:
+    """What a screen reader is told about each figure of a lesson, stored or drawn just now."""
+    cells = page.evaluate(CELLS)
+    figures = {
+        index: output["data"]["text/plain"]
+        for index, cell in enumerate(cells)
+        for output in cell["outputs"]
+        if "<img" in "".join(output.get("data", {}).get("text/html", ""))
+    }
+    assert len(figures) >= 3
+    for index, text in figures.items():
+        page.evaluate(GO, index)
+        image = page.locator(f".jp-Cell[data-windowed-list-index='{index}'] .jp-OutputArea-output img").first
+        image.wait_for()
+        assert image.get_attribute("alt") == "".join(text)
+        shown = image.evaluate("image => image.decode().then(() => [image.width, image.naturalWidth])")
+        assert 1.5 * shown[0] < shown[1]  # sharp on screens with more pixels
+
+
 def move_slider_and_see_the_picture_change(page) -> None:
     cells = page.evaluate(CELLS)
     views = "application/vnd.jupyter.widget-view+json"
@@ -71,14 +91,18 @@ def move_slider_and_see_the_picture_change(page) -> None:
     output = page.locator(f".jp-Cell[data-windowed-list-index='{index}'] .jp-OutputArea-output").last
     picture, handle = output.locator("img").first, output.locator(".noUi-handle").first
     picture.wait_for()
-    before = pixels(picture)
+    before, said = pixels(picture), picture.get_attribute("alt")
     handle.focus()
     for _ in range(5):
         page.keyboard.press("ArrowRight")
+    changed = f".jp-Cell[data-windowed-list-index='{index}'] .jp-OutputArea-output img"
     page.wait_for_function(
-        "([image, before]) => image.src !== before", arg=[picture.element_handle(), before["src"]]
+        "([selector, before]) => document.querySelector(selector)?.src !== before",
+        arg=[changed, before["src"]],
     )
     after = pixels(picture)
+    assert len(said.split()) >= 4
+    assert picture.get_attribute("alt") != said  # it tells the new values
     assert after["width"] > 100
     assert after["data"] != before["data"]
 
@@ -124,6 +148,7 @@ def answer(page, exercise: str, old: str, new: str) -> str:
 def test_lesson_01_opens_runs_and_answers(page, server, lessons):
     open_and_run(page, server, name(lessons, "01"))
     assert_ran_without_errors(page)
+    assert_every_figure_has_its_text(page)
     assert page.locator(".jp-Dialog, .Toastify__toast").count() == 0  # no news, no questions
     move_slider_and_see_the_picture_change(page)
 

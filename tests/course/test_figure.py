@@ -1,11 +1,11 @@
 """Figures carry their alternative text wherever they go."""
 
-import io
-from base64 import b64decode
+import re
 
 import matplotlib.pyplot as plt
+import nbformat
 import pytest
-from PIL import Image
+from nbconvert import HTMLExporter, SlidesExporter
 
 from course import figure
 
@@ -29,10 +29,9 @@ def test_shown_with_its_text_and_closed(line, monkeypatch):
     (data, options), again = shown
     assert again[0] == data
     assert data["text/plain"] == ALT
-    assert options == {"raw": True, "metadata": {"image/png": {"alt": ALT}}}
-    picture = Image.open(io.BytesIO(b64decode(data["image/png"])))
-    assert picture.format == "PNG"
-    assert "Software" not in picture.info
+    assert options == {"raw": True}
+    assert data["text/html"].startswith('<img src="data:image/webp;base64,')
+    assert data["text/html"].endswith(f' alt="{ALT}">')
     assert not plt.fignum_exists(line.number)
 
 
@@ -46,3 +45,19 @@ def test_plain_python_prints_the_text(line, capsys):
 def test_text_must_say_something(line, alt):
     with pytest.raises(ValueError, match="describe what the figure shows"):
         figure.show(line, alt=alt)
+
+
+@pytest.mark.parametrize("exporter", [HTMLExporter, SlidesExporter])
+def test_the_text_reaches_pages_and_slides(line, monkeypatch, exporter):
+    shown = []
+    monkeypatch.setattr(figure, "get_ipython", lambda: object())
+    monkeypatch.setattr(figure, "display", lambda data, **options: shown.append(data))
+    figure.show(line, alt=ALT)
+    cell = nbformat.v4.new_code_cell("draw()", execution_count=1)
+    cell.outputs = [nbformat.v4.new_output("display_data", shown[0])]
+    cell.metadata["slideshow"] = {"slide_type": "slide"}
+    page, _ = exporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
+    images = re.findall(r"<img[^>]*>", page)
+    assert len(images) == 1
+    assert f'alt="{ALT}"' in images[0]
+    assert "No description has been provided" not in page

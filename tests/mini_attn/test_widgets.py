@@ -15,9 +15,13 @@ def test_moving_a_slider_redraws_with_the_new_values():
         figure.text(0.5, 0.5, str(a + b))
         return figure
 
-    box = widgets.sliders(draw, a=ipywidgets.FloatSlider(1.0), b=ipywidgets.IntSlider(2))
+    controls = {"a": ipywidgets.FloatSlider(1.5), "b": ipywidgets.IntSlider(2, description="steps")}
+    box = widgets.sliders(draw, alt="The sum in the middle.", **controls)
     first = box.children[-1].value
     box.children[1].value = 5
-    assert seen == [(1.0, 2), (1.0, 5)]
-    assert bytes(first).startswith(b"\x89PNG")
-    assert bytes(box.children[-1].value) != bytes(first)
+    second = box.children[-1].value
+    assert seen == [(1.5, 2), (1.5, 5)]
+    assert first.startswith('<img src="data:image/webp;base64,')
+    assert first.endswith(' width="100" alt="The sum in the middle; now a 1.5, steps 2.">')
+    assert second.endswith(' width="100" alt="The sum in the middle; now a 1.5, steps 5.">')
+    assert first.split(" width=")[0] != second.split(" width=")[0]

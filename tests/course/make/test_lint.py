@@ -135,10 +135,10 @@ def notebook(output=None, count=1, source="x", tags=()):
 
 
 def picture(alt=None, size=10):
-    metadata = {"image/png": {"alt": alt}} if alt else {}
-    return nbformat.v4.new_output(
-        "display_data", {"image/png": "A" * size, "text/plain": "x"}, metadata=metadata
-    )
+    if alt is None:
+        return nbformat.v4.new_output("display_data", {"image/png": "A" * size, "text/plain": "x"})
+    html = f'<img src="data:image/webp;base64,{"A" * size}" alt="{alt}">'
+    return nbformat.v4.new_output("display_data", {"text/html": html, "text/plain": alt})
 
 
 def text(words, name="stdout"):
@@ -157,6 +157,7 @@ def text(words, name="stdout"):
             notebook(nbformat.v4.new_output("display_data", {"text/html": "<img src='x'>"})),
             "without alt text",
         ),
+        (notebook(nbformat.v4.new_output("display_data", {"text/html": '<img alt="">'})), "without alt text"),
         (notebook(text(f"saved {np.__file__}")), "path or an address"),
         (notebook(text("<A object at 0x7f0e363799e0>")), "path or an address"),
         (notebook(text("took 31.2 ms")), "wall time: '31.2 ms'"),
