@@ -66,45 +66,59 @@ STEP = Exercise(
 )
 
 
-def _matrices(rng):
-    """Not symmetric, not square, symmetric with eigenvalues of both signs, rank one.
+def best_blank(a, b, e):
+    """The c of least nuclear norm in [[a, b], [e, c]]: ||W||_*^2 = a^2 + b^2 + e^2 + c^2 + 2 |ac - be|.
 
-    Two have many zeros among the eigenvalues of W^T W, so that rounding makes some of them negative.
+    Left and right of the kink c0 = be/a the parabolas have their minima at a and -a (in some order), so c is
+    c0 where that lies between -|a| and |a|, else the nearer end.
     """
-    S = rng.normal(size=(3, 3))
-    return [
-        (rng.normal(size=(3, 3)),),
-        (rng.normal(size=(2, 6)),),
-        (S + S.T - 3 * np.diag([1.0, 0.0, -1.0]),),
-        (np.outer(rng.normal(size=4), rng.normal(size=6)),),
-    ]
+    return a * np.clip(b * e / a**2, -1, 1)
 
 
-NUCLEAR = Exercise(
+def _blanks(rng):
+    """Kinks within reach and beyond it, of both signs, with a of both signs; sizes drawn."""
+    cases = [(1.0, 2.0, 3.0)]
+    for sign, reach in ((-1, 0.6), (1, -0.4), (-1, 3.0), (1, -2.5), (-1, -4.0), (1, 0.3)):
+        a = sign * rng.uniform(0.7, 3)
+        b = rng.choice([-1.0, 1.0]) * rng.uniform(0.7, 3)
+        cases.append((a, b, reach * rng.uniform(0.9, 1.1) * a**2 / b))
+    return cases
+
+
+BLANK = Exercise(
     id="04.2",
-    title="The nuclear norm",
-    points=1,
-    minutes=4,
-    difficulty=1,
-    reference=lambda W: _singular(W).sum(),
-    cases=_matrices,
+    title="The best blank",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    reference=best_blank,
+    cases=_blanks,
     misconceptions=known(
-        lambda W: np.linalg.norm(W),
-        "That is the Frobenius norm, np.linalg.norm's default: the root of the sum of squares.",
-        lambda W: _singular(W)[0],
-        "That is the spectral norm, the largest: take the sum.",
-        lambda W: np.trace(W),
-        "That is the trace, the sum of eigenvalues. Take singular values.",
-        lambda W: np.abs(np.linalg.eigvals(W)).sum(),
-        "Singular values are not the sizes of eigenvalues, unless W is symmetric: use np.linalg.svd.",
-        lambda W: (_singular(W) ** 2).sum(),
-        "You summed the squares. Eigenvalues of W^T W are squared singular values: take their roots.",
-        lambda W: np.abs(W).sum(),
-        "You summed the sizes of the entries, not singular values.",
-        lambda W: _singular(W),
-        "These are the singular values: return their sum.",
-        lambda W: np.sqrt(np.linalg.eigvalsh(W.T @ W)).sum(),
-        "Rounding made a zero eigenvalue of W^T W negative: use np.linalg.svd, or clip at 0.",
+        lambda a, b, e: b * e / a,
+        (
+            "That is the c of rank one. Far out it costs more than it saves: where |be| > a^2, the minimum "
+            "is not in the kink but on one of the parabolas beside it."
+        ),
+        lambda a, b, e: 0.0,
+        "c = 0 makes the Frobenius norm smallest. The nuclear norm has 2 |ac - be| besides.",
+        lambda a, b, e: a,
+        "c = a is the minimum of one parabola, right where it lies on its own side of the kink be/a.",
+        lambda a, b, e: -a,
+        "c = -a is the minimum of one parabola, right where it lies on its own side of the kink be/a.",
+        lambda a, b, e: a * np.sign(b * e),
+        "These are the minima of the parabolas. Where |be| < a^2 the minimum is in the kink, c = be/a.",
+        lambda a, b, e: -a * np.sign(b * e) if abs(b * e) > a**2 else b * e / a,
+        "Beyond the kink's reach you took the wrong parabola: c moves towards be/a, as far as |a|.",
+        lambda a, b, e: np.clip(b * e / a, -1, 1),
+        "Limits of -1 and 1 are right for a = 1 only: the parabolas have their minima at a and -a.",
+        lambda a, b, e: abs(a) * np.clip(b * e / a**2, -1, 1),
+        "Right for a > 0. For a < 0 the sign is turned: the kink is at be/a.",
+        lambda a, b, e: b * e / a if abs(b * e) <= a**2 else 0.0,
+        "Where the kink is out of reach, c is not 0: minimise c^2 - 2ac or c^2 + 2ac, whichever is the side.",
+        lambda a, b, e: a * np.clip(-b * e / a**2, -1, 1),
+        "The determinant is ac - be, so the kink is at +be/a.",
+        lambda a, b, e: np.linalg.norm([[a, b], [e, best_blank(a, b, e)]], "nuc"),
+        "That is the least norm. Return the c that has it.",
     ),
 )
 
@@ -113,20 +127,20 @@ def _lengths(U, V, axis=0):
     return np.linalg.norm(U, axis=axis), np.linalg.norm(V, axis=axis)
 
 
-def _price(U, V):
+def _cost(U, V):
     return ((U**2).sum() + (V**2).sum()) / 2
 
 
-def _prices(U, V):
+def _costs(U, V):
     u, v = _lengths(U, V)
-    return _price(U, V), u @ v, _singular(U @ V.T).sum()
+    return _cost(U, V), u @ v, _singular(U @ V.T).sum()
 
 
-def _prices_with(position, value):
+def _costs_with(position, value):
     """The right three numbers but one: `value(U, V)` stands at `position`."""
 
     def wrong(U, V):
-        answer = list(_prices(U, V))
+        answer = list(_costs(U, V))
         answer[position] = value(U, V)
         return tuple(answer)
 
@@ -134,9 +148,10 @@ def _prices_with(position, value):
 
 
 def _upside_down(U, V):
-    """The price after rescaling by 1 / c_k instead of c_k."""
+    """The cost after rescaling by 1 / c_k instead of c_k."""
     u, v = _lengths(U, V)
-    return ((u**3 / v).sum() + (v**3 / u).sum()) / 2
+    with np.errstate(all="ignore"):
+        return ((u**3 / v).sum() + (v**3 / u).sum()) / 2
 
 
 def _rows(U, V):
@@ -144,41 +159,54 @@ def _rows(U, V):
     return u @ v
 
 
+def _balanced(U, V):
+    """The cost after rescaling by c_k = sqrt(|V_k| / |U_k|): right, unless a column is zero."""
+    u, v = _lengths(U, V)
+    with np.errstate(all="ignore"):
+        c = np.sqrt(v / u)
+        return _cost(U * c, V / c)
+
+
 def _pairs(rng):
-    sizes = (3, 3, 2), (4, 3, 2), (2, 3, 4)
-    return [(rng.normal(size=(a, m)), 2 * rng.normal(size=(b, m))) for a, b, m in sizes]
+    """In the last pair a column of U is zero."""
+    sizes = (3, 3, 2), (4, 3, 2), (2, 3, 4), (4, 4, 3)
+    pairs = [(rng.normal(size=(a, m)), 2 * rng.normal(size=(b, m))) for a, b, m in sizes]
+    pairs[-1][0][:, 1] = 0
+    return pairs
 
 
-PRICES = Exercise(
+COSTS = Exercise(
     id="04.3",
-    title="Three prices",
+    title="Three costs",
     points=2,
     minutes=8,
     difficulty=2,
-    reference=_prices,
+    reference=_costs,
     cases=_pairs,
     misconceptions=known(
-        lambda U, V: tuple(_prices(U, V)[k] for k in (0, 2, 1)),
+        lambda U, V: tuple(_costs(U, V)[k] for k in (0, 2, 1)),
         "Your second and third number are swapped: first rescaled columns, then the cheapest pair of all.",
-        _prices_with(0, lambda U, V: 2 * _price(U, V)),
-        "The price has a factor 1/2 in front.",
-        _prices_with(0, lambda U, V: (np.linalg.norm(U) + np.linalg.norm(V)) / 2),
-        "The price is made of squared lengths; np.linalg.norm is not squared.",
-        _prices_with(1, lambda U, V: np.linalg.norm(U) * np.linalg.norm(V)),
+        _costs_with(0, lambda U, V: 2 * _cost(U, V)),
+        "The cost has a factor 1/2 in front.",
+        _costs_with(0, lambda U, V: (np.linalg.norm(U) + np.linalg.norm(V)) / 2),
+        "The cost is made of squared lengths; np.linalg.norm is not squared.",
+        _costs_with(1, lambda U, V: np.linalg.norm(U) * np.linalg.norm(V)),
         "Your second number rescales U and V as a whole, one c for all. Each column has its own c_k.",
-        _prices_with(1, lambda U, V: _prices(U, V)[1] / 2),
-        "Second number: the minimum over c is ||u|| ||v|| itself. The factor 1/2 is used up.",
-        _prices_with(1, _upside_down),
+        _costs_with(1, lambda U, V: _costs(U, V)[1] / 2),
+        "Second number: the minimum over c is ||U_k|| ||V_k|| itself. The factor 1/2 is used up.",
+        _costs_with(1, _upside_down),
         "Your c_k is upside down: the rescaled columns must have equal length.",
-        _prices_with(1, _rows),
-        "You took lengths of rows (axis=1). The columns u_k need axis=0.",
-        _prices_with(2, lambda U, V: np.linalg.norm(U @ V.T)),
+        _costs_with(1, _balanced),
+        "Right, unless a column is zero: then c_k divides by zero. The minimum can be written without c_k.",
+        _costs_with(1, _rows),
+        "You took lengths of rows (axis=1). The columns need axis=0.",
+        _costs_with(2, lambda U, V: np.linalg.norm(U @ V.T)),
         "Third number: that is the product's Frobenius norm. The theorem says nuclear norm.",
-        _prices_with(2, lambda U, V: _singular(U @ V.T)[0]),
+        _costs_with(2, lambda U, V: _singular(U @ V.T)[0]),
         "Third number: that is the largest singular value of the product. Take the sum of all.",
-        _prices_with(2, lambda U, V: (_singular(U).sum() + _singular(V).sum()) / 2),
+        _costs_with(2, lambda U, V: (_singular(U).sum() + _singular(V).sum()) / 2),
         "Third number: take singular values of the product U V^T, not of the factors.",
-        _prices_with(2, lambda U, V: _singular(U.T @ V).sum()),
+        _costs_with(2, lambda U, V: _singular(U.T @ V).sum()),
         "Third number: W is U V^T. You took U^T V, the inner products of the columns.",
     ),
 )
@@ -289,7 +317,7 @@ def _loop_race(spectrum=_singular, stale=True, extra=0):
 
 def _race_cases(rng):
     """No t below 3, where wrong formulas coincide; one triangular M, so that its eigenvalues are real."""
-    sizes = (2, 0.5, 0.4, 3), (3, 0.3, 0.5, 4), (3, 1.5, 0.3, 5), (4, 0.1, 0.2, 12)
+    sizes = (2, 0.7, 0.4, 3), (3, 0.3, 0.5, 4), (3, 1.5, 0.3, 5), (4, 0.1, 0.2, 12)
     cases = [(rng.normal(size=(d, d)), beta, eta, t) for d, beta, eta, t in sizes]
     return [*cases[:2], (np.triu(cases[2][0]), *cases[2][1:]), cases[3]]
 
@@ -311,7 +339,7 @@ RACE = Exercise(
         _race_with(lambda s, b, e, t: b**2 * e * s * t),
         (
             "That is additive growth, as for descent on the entries. Each factor feeds the other: the sum "
-            "a + b is multiplied by 1 + eta rho at each step."
+            "a + b is multiplied by 1 + eta sigma at each step."
         ),
         _race_with(lambda s, b, e, t: b**2 / 4 * (1 + e * s) ** (2 * t)),
         "The difference a - b shrinks, but is not zero (it starts at beta): subtract (a - b)^2.",
@@ -319,6 +347,8 @@ RACE = Exercise(
         "4ab = (a + b)^2 - (a - b)^2, with a minus: W starts at zero.",
         _race_with(lambda s, b, e, t: b**2 * ((1 + e * s) ** (2 * t) - (1 - e * s) ** (2 * t))),
         "(a + b)^2 - (a - b)^2 is 4ab: divide by 4.",
+        _race_with(lambda s, b, e, t: b**2 / 2 * ((1 + e * s) ** (2 * t) - (1 - e * s) ** (2 * t))),
+        "(a + b)^2 - (a - b)^2 is 4ab, not 2ab: divide by 4.",
         _race_with(lambda s, b, e, t: b**2 / 4 * ((1 + e * s) ** t - (1 - e * s) ** t)),
         "The sum and the difference enter squared: the exponents are 2t.",
         _race_with(lambda s, b, e, t: b / 4 * ((1 + e * s) ** (2 * t) - (1 - e * s) ** (2 * t))),
@@ -328,7 +358,7 @@ RACE = Exercise(
         _race_with(lambda s, b, e, t: b**2 * (1 + e * s) ** (2 * t)),
         "You started both factors at beta. V starts at zero, so b_k = 0 and W = 0 at first.",
         _race_with(lambda s, b, e, t: b**2 / 2 * np.sinh(2 * e * s * t)),
-        "That is the limit of small steps. With steps of size eta, use powers of 1 + eta rho.",
+        "That is the limit of small steps. With steps of size eta, use powers of 1 + eta sigma.",
         lambda M, beta, eta, t: _race(M, beta, eta, t)[::-1],
         "Right values, in increasing order. Return them in decreasing order, largest first.",
         _loop_race(stale=False),
@@ -344,4 +374,98 @@ RACE = Exercise(
     ),
 )
 
-EXERCISES = [STEP, NUCLEAR, PRICES, CERTIFY, RACE]
+
+def wait(W, M, newcomer, share):
+    """(c, sigma_1 when the newcomer, that grows like sigma_1^c, is `share` of it).
+
+    M = m S, and S is scaled so that <S, W> = ||W||_*, as at a KKT point; c = ||S||_op > 1.
+    """
+    return _wait_with()(W, M, newcomer, share)
+
+
+def _scaled(W, M):
+    return _singular(M)[0] * _singular(W).sum() / (M * W).sum()
+
+
+def _then(c, top, newcomer, share):
+    return top * (share * top / newcomer) ** (1 / (c - 1))
+
+
+def _wait_with(power=_scaled, then=_then):
+    """The answer, with the power, power(W, M), or the wait, then(c, sigma_1, newcomer, share), replaced."""
+
+    def answer(W, M, newcomer, share):
+        with np.errstate(all="ignore"):
+            c = power(W, M)
+            return c, then(c, _singular(W)[0], newcomer, share)
+
+    return answer
+
+
+def _wait_cases(rng):
+    """KKT points: W has the first left and right vectors, M those with 1 and newcomers with other values.
+
+    In most there are several newcomers, so that the ratio of the two largest singular values of M is not c,
+    and live values that differ, so that the norms of W do.
+    """
+    cases = []
+    for (d1, d2), live, others in (
+        ((3, 3), (5.0, 2.0), (1.5,)),
+        ((4, 4), (9.0, 4.0), (2.2, 1.3)),
+        ((4, 3), (7.0,), (1.8, 1.4)),
+        ((5, 4), (6.0, 5.5), (2.8, 0.5)),
+        ((3, 5), (20.0, 15.0), (3.1,)),
+    ):
+        rank = len(live) + len(others)
+        left, right = (np.linalg.qr(rng.normal(size=(k, k)))[0][:, :rank] for k in (d1, d2))
+        grown = np.array(live) * rng.uniform(0.9, 1.1)
+        values = np.array([*np.ones(len(live)), *others]) * rng.uniform(0.02, 0.08)
+        W = left[:, : len(live)] * grown @ right[:, : len(live)].T
+        newcomer, share = grown[0] * 10.0 ** rng.uniform(-4, -2.5), rng.uniform(0.05, 0.3)
+        cases.append((W, left * values @ right.T, newcomer, share))
+    return cases
+
+
+WAIT = Exercise(
+    id="04.6",
+    title="How long is the wait?",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    reference=wait,
+    cases=_wait_cases,
+    misconceptions=known(
+        _wait_with(power=lambda W, M: _singular(M)[0]),
+        "c is the largest singular value of S, and M = m S: find m from <S, W> = ||W||_*.",
+        _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[1]),
+        "You divided by the second singular value of M. It may belong to another newcomer: scale by <M, W>.",
+        _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[np.linalg.matrix_rank(W, tol=1e-8)]),
+        "You divided by the wrong singular value of M: the live ones need not come first. Scale by <M, W>.",
+        _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[-1]),
+        "You divided by the least singular value of M. Live directions have value 1 in S: scale by <M, W>.",
+        _wait_with(power=lambda W, M: _singular(M)[0] * _singular(W)[0] / (M * W).sum()),
+        "The scale of S comes from the cost, which is the sum of W's singular values, not the largest.",
+        _wait_with(power=lambda W, M: _singular(M)[0] * np.linalg.norm(W) / (M * W).sum()),
+        "The scale of S comes from the cost, which is the nuclear norm of W, not the Frobenius norm.",
+        _wait_with(power=lambda W, M: 1 / _scaled(W, M)),
+        "Your power is upside down: it is the growth of the newcomer over that of sigma_1.",
+        _wait_with(power=lambda W, M: _scaled(W, M) - 1, then=lambda c, *rest: _then(c + 1, *rest)),
+        "That is the power of the share. The newcomer itself grows like sigma_1^c.",
+        _wait_with(power=lambda W, M: np.linalg.norm(M) * _singular(W).sum() / (M * W).sum()),
+        "c is the largest singular value of S, the spectral norm; you took the Frobenius norm of M.",
+        _wait_with(then=lambda c, top, new, share: top * (share * top / new) ** (1 / c)),
+        "The share grows like sigma_1^(c - 1): sigma_1 grows while you wait. The exponent is 1 / (c - 1).",
+        _wait_with(then=lambda c, top, new, share: top * (share * top / new) ** (c - 1)),
+        "The power is upside down: solve share_now * (sigma_1 / sigma_1_now)^(c - 1) = share for sigma_1.",
+        _wait_with(then=lambda c, top, new, share: top * (share / new) ** (1 / (c - 1))),
+        "`newcomer` is a singular value. Its share now is newcomer / sigma_1.",
+        _wait_with(then=lambda c, top, new, share: _then(c, top, new, share) / top),
+        "That is the factor by which sigma_1 must grow. Return sigma_1 itself.",
+        _wait_with(then=lambda c, top, new, share: share * _then(c, top, new, share)),
+        "That is the newcomer's size then. Return sigma_1.",
+        lambda W, M, newcomer, share: wait(W, M, newcomer, share)[::-1],
+        "Return the power c first.",
+    ),
+)
+
+EXERCISES = [STEP, BLANK, COSTS, CERTIFY, RACE, WAIT]

@@ -22,22 +22,28 @@ def step_normalised(U, V, M, eta):
     return U + eta * gU / np.linalg.norm(gU), V + eta * gV / np.linalg.norm(gV)
 
 
-def nuclear_from_eigenvalues(W):
-    """Roots of the eigenvalues of the smaller Gram matrix."""
-    G = W @ W.T if len(W) <= W.shape[1] else W.T @ W
-    return float(torch.linalg.eigvalsh(torch.as_tensor(G)).clamp(min=0).sqrt().sum())
+def blank_by_sides(a, b, e):
+    """Tries the kink and both minima of parabolas, and keeps the best."""
+    found = [(np.linalg.svd(np.array([[a, b], [e, c]]))[1].sum(), c) for c in (b * e / a, a, -a)]
+    return torch.tensor(min(found)[1])
 
 
-def nuclear_mean(W):
-    return np.linalg.svd(W, compute_uv=False).mean()
+def blank_on_a_grid(a, b, e):
+    c = np.linspace(-5, 5, 1001)
+    tables = np.array([[[a, b], [e, x]] for x in c])
+    return c[np.linalg.svd(tables, compute_uv=False).sum(axis=1).argmin()]
 
 
-def nuclear_of_the_symmetric_part(W):
-    square = W[: min(W.shape), : min(W.shape)]
-    return np.abs(np.linalg.eigvalsh(square)).sum()
+def blank_of_least_rank_or_zero(a, b, e):
+    return b * e / a if abs(b * e) < 1 else 0
 
 
-def prices_by_loop(U, V):
+def blank_of_least_square(a, b, e):
+    """Minimises the determinant's square plus the square of c."""
+    return a * b * e / (1 + a**2)
+
+
+def costs_by_loop(U, V):
     pairs = list(zip(U.T, V.T, strict=True))
     return [
         sum(u @ u + v @ v for u, v in pairs) / 2,
@@ -46,16 +52,22 @@ def prices_by_loop(U, V):
     ]
 
 
-def prices_balanced_all_three(U, V):
-    """Rescales first, and asks for the price of that."""
+def costs_balanced_all_three(U, V):
+    """Rescales first, and asks for the cost of that."""
     u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
     return u @ v, u @ v, np.linalg.norm(U @ V.T, "nuc")
 
 
-def prices_of_the_other_product(U, V):
+def costs_of_the_other_product(U, V):
     u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
     k = min(len(U), len(V))
     return (u @ u + v @ v) / 2, u @ v, np.linalg.norm(U[:k].T @ V[:k], "nuc")
+
+
+def costs_by_roots(U, V):
+    """Multiplies by the best c_k, which a column of zeros does not have."""
+    c = np.sqrt(np.linalg.norm(V, axis=0) / np.linalg.norm(U, axis=0))
+    return costs_by_loop(U, V)[0], costs_by_loop(U * c, V / c)[0], np.linalg.norm(U @ V.T, "nuc")
 
 
 def certify_by_loop(W, lam, A):
@@ -104,10 +116,49 @@ def race_of_one_factor(M, beta, eta, t):
     return beta**2 * ((1 + eta * rho) ** t - 1)
 
 
+def race_halved_once(M, beta, eta, t):
+    rho = np.linalg.svd(M, compute_uv=False)
+    return beta**2 / 2 * ((1 + eta * rho) ** (2 * t) - (1 - eta * rho) ** (2 * t))
+
+
+def wait_by_projection(W, M, newcomer, share):
+    """Reads the scale of M off the live directions, one by one."""
+    left, s, right = np.linalg.svd(W)
+    live = s > 1e-9 * s[0]
+    m = np.diag(left.T[: len(s)] @ M @ right[: len(s)].T)[live].mean()
+    c = torch.linalg.matrix_norm(torch.as_tensor(M), 2).item() / m
+    return [c, np.exp(np.log(s[0]) + (np.log(share) - np.log(newcomer / s[0])) / (c - 1))]
+
+
+def wait_of_the_mean(W, M, newcomer, share):
+    """Takes the mean of the singular values of M for the live one."""
+    s = np.linalg.svd(M)[1]
+    c = s[0] / s.mean()
+    return c, wait_by_projection(W, M, newcomer, share)[1]
+
+
+def wait_linear(W, M, newcomer, share):
+    """As if the share grew in proportion to sigma_1."""
+    c, top = wait_by_projection(W, M, newcomer, share)[0], np.linalg.norm(W, 2)
+    return c, share * top**2 / newcomer
+
+
+def wait_for_size(W, M, newcomer, share):
+    """Until the newcomer is as large as a share of today's sigma_1."""
+    c, top = wait_by_projection(W, M, newcomer, share)[0], np.linalg.norm(W, 2)
+    return c, top * (share * top / newcomer) ** (1 / c)
+
+
 ANSWERS = {
     "04.1": {"also_right": step_by_autograd, "wrong": [step_on_the_product, step_normalised]},
-    "04.2": {"also_right": nuclear_from_eigenvalues, "wrong": [nuclear_mean, nuclear_of_the_symmetric_part]},
-    "04.3": {"also_right": prices_by_loop, "wrong": [prices_balanced_all_three, prices_of_the_other_product]},
+    "04.2": {
+        "also_right": blank_by_sides,
+        "wrong": [blank_on_a_grid, blank_of_least_rank_or_zero, blank_of_least_square],
+    },
+    "04.3": {
+        "also_right": costs_by_loop,
+        "wrong": [costs_balanced_all_three, costs_of_the_other_product, costs_by_roots],
+    },
     "04.4": {
         "also_right": certify_by_loop,
         "wrong": [
@@ -117,5 +168,12 @@ ANSWERS = {
             certify_by_size,
         ],
     },
-    "04.5": {"also_right": race_by_matrices, "wrong": [race_exponential, race_of_one_factor]},
+    "04.5": {
+        "also_right": race_by_matrices,
+        "wrong": [race_exponential, race_of_one_factor, race_halved_once],
+    },
+    "04.6": {
+        "also_right": wait_by_projection,
+        "wrong": [wait_of_the_mean, wait_linear, wait_for_size],
+    },
 }
