@@ -20,7 +20,7 @@
 #
 # **You need** lessons [01](01_logistic_regression_bias.ipynb) (margin, direction, $\log t$) and
 # [02](02_hard_margin_svm.ipynb) (KKT conditions, certificates), and the singular value decomposition. About
-# MINUTES minutes, six exercises.
+# 90 minutes, six exercises.
 
 # %%
 import ipywidgets
@@ -904,8 +904,8 @@ right_ax.set(
 show(
     fig,
     alt="Left: cosines against the start beta, from 1e-8 to 30. Those to W_nuc form a hump with its top "
-    "between 0.03 and 0.3, lower on both sides; for smaller losses the hump reaches further left, but its left end "
-    "stays at 0.92 to 0.93. The cosine to W_fro is low on the left and rises to 1 on the right. Right: "
+    "between 0.03 and 0.3, lower on both sides; for smaller losses it reaches further left, but the "
+    "left end stays at 0.92 to 0.93. The cosine to W_fro is low on the left and rises to 1. Right: "
     "twenty dots above a curve, 1/c; three with c near 1 have a share of 0.985, the others, with c between "
     "1.8 and 2.7, shares from 0.92 down to 0.75.",
 )

@@ -12,6 +12,12 @@ import torch
 from mini_attn import svm
 
 SEEDS = [11, 12, 13]
+STALLS = [
+    11,
+    12,
+    14,
+    27,
+]  # where a stall has settled by a loss of 1e-30; of 11 to 30 only 23 and 29 show no hump
 
 
 def pairs(seed, n=10, d1=5, d2=4):
@@ -50,20 +56,36 @@ def cosine(one, other):
     return (one * other).sum() / np.linalg.norm(one) / np.linalg.norm(other)
 
 
-def small_start(seed, scale=1e-3):
-    rng = np.random.default_rng(seed)
-    return scale * rng.normal(size=(5, 5)), scale * rng.normal(size=(4, 5))
-
-
 @functools.cache
-def trained(seed):
-    """The product after 10,000 steps from a small random start, and after 1,000."""
-    path = [
-        U @ V.T
-        for t, (U, V) in enumerate(train(*small_start(seed), pairs(seed)[2], 10_000))
-        if t in (999, 9999)
-    ]
-    return path[1], path[0]
+def followed(seed, starts=(0.1, 1e-4, 1e-8), digits=(4, 30), random=False):
+    """W, (digits, starts, d1, d2), where resolved descent from small starts first has u_i >= digits log 10.
+
+    No step moves a pair by more than 2 percent, nor a u_i by more than 0.3. From U = start I, V = 0 (5
+    columns), or from Gaussian factors of that size.
+    """
+    _, _, A = pairs(seed)
+    rng = np.random.default_rng(seed)
+    units = rng.normal(size=(2, 5, 5)) / np.sqrt(5) if random else np.stack([np.eye(5), np.zeros((5, 5))])
+    found = []
+    for start in starts:
+        U, V, kept = start * units[0], start * units[1][:4], []
+        while len(kept) < len(digits):
+            M = (weights(U @ V.T, A) @ A).reshape(5, 4)
+            if (A @ (U @ V.T).ravel()).min() >= digits[len(kept)] * np.log(10):
+                kept.append(U @ V.T)
+            gU, gV = M @ V, M.T @ U
+            speed = np.abs(A @ (gU @ V.T + U @ gV.T).ravel()).max()
+            size, length = (np.hypot(np.linalg.norm(a), np.linalg.norm(b)) for a, b in ((U, V), (gU, gV)))
+            step = min(0.02 * size / length, 0.3 / speed)
+            U, V = U + step * gU, V + step * gV
+        found.append(kept)
+    return np.swapaxes(found, 0, 1)
+
+
+def power(W, A):
+    """c = ||M||_op ||W||_* / <M, W>: the leading singular value of S, scaled so that <S, W> = ||W||_*."""
+    M = (weights(W, A) @ A).reshape(W.shape)
+    return np.linalg.norm(M, 2) * np.linalg.norm(W, "nuc") / (M * W).sum()
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 3), (4, 2, 5), (2, 6, 2)])
@@ -109,20 +131,59 @@ def test_descent_on_entries_goes_to_the_frobenius_solution(seed):
     assert cosine(W, solution(seed, "nuc")[0]) < 0.98
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_descent_on_factors_goes_to_the_nuclear_solution(seed):
-    """Descent on (U, V) from a small start: W = U V^T tends in direction to argmin ||W||_* s.t. u >= 1.
+@pytest.mark.parametrize("random", [False, True])
+@pytest.mark.parametrize("seed", STALLS)
+def test_smaller_starts_end_farther_from_the_nuclear_solution(seed, random):
+    """A hump: at losses of 1e-4 and 1e-30, 0.1 is nearer to W_nuc than 1e-4, and that than 1e-8.
 
-    Measured: 10,000 normalised steps of 0.05 from N(0, 0.001^2). Nuclear margin above 0.99 of the largest,
-    cosine above 0.97 (they are 0.999, 0.976 and 1.000: where the margin hardly depends on a direction, the
-    direction is slow), and below 0.98 to the Frobenius solution.
+    Refuses "the smaller the start, the nearer to the nuclear solution".
     """
-    W, _ = trained(seed)
     best, found, _ = solution(seed, "nuc")
-    assert cosine(W, best) > 0.97
-    margin = (pairs(seed)[2] @ W.ravel()).min() / np.linalg.norm(W, "nuc")
-    assert margin > 0.99 * found.margin.item()
-    assert cosine(W, solution(seed, "fro")[0]) < 0.98
+    for runs in followed(seed, random=random):
+        shares = [
+            (pairs(seed)[2] @ W.ravel()).min() / np.linalg.norm(W, "nuc") / found.margin.item() for W in runs
+        ]
+        cosines = [cosine(W, best) for W in runs]
+        assert shares[0] > shares[1] > shares[2] - 1e-3
+        assert cosines[0] > cosines[1] + 0.002
+        assert cosines[0] > cosines[2] + 0.01
+
+
+@pytest.mark.parametrize("seed", STALLS)
+def test_a_stalled_newcomer_grows_like_a_power_of_the_first(seed):
+    """At the stall of rank r, sigma_(r+1) grows like sigma_1^c, c = ||S||_op > 1; mu(W) >= mu_hat / c.
+
+    Measured from loss 1e-30 to 1e-100, start 1e-8: within 4 percent. Refuses sigma_1^1, an end without exit.
+    """
+    (early, late) = followed(seed, starts=(1e-8,), digits=(30, 100))[:, 0]
+    A, found = pairs(seed)[2], solution(seed, "nuc")[1]
+    before, after = (np.linalg.svd(W, compute_uv=False) for W in (early, late))
+    rank = (after > 0.01 * after[0]).sum()
+    growth = np.log(after[rank] / before[rank]) / np.log(after[0] / before[0])
+    c = power(late, A)
+    assert c > 1.2
+    assert growth == pytest.approx(c, rel=0.04)
+    share = (A @ late.ravel()).min() / np.linalg.norm(late, "nuc") / found.margin.item()
+    assert 0.98 / c < share < 0.97
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_penalty_leads_out_of_the_stall(seed):
+    """Loss + epsilon (||U||^2 + ||V||^2)/2: at the minimum ||M||_op = epsilon, and that proves it.
+
+    Measured: epsilon = 0.01, plain steps of 0.5, from 1e-2 and 1e-6: both end within 3 percent of that, at
+    the same W (cosine above 0.999).
+    """
+    _, _, A = pairs(seed)
+    ends = []
+    for start in (1e-2, 1e-6):
+        U, V = start * np.eye(5), np.zeros((4, 5))
+        for _ in range(8000):
+            M = (np.exp(-np.logaddexp(0, A @ (U @ V.T).ravel())) @ A).reshape(5, 4) / len(A)
+            U, V = U + 0.5 * (M @ V - 0.01 * U), V + 0.5 * (M.T @ U - 0.01 * V)
+        assert np.linalg.norm(M, 2) == pytest.approx(0.01, rel=0.03)
+        ends.append(U @ V.T)
+    assert cosine(*ends) > 0.999
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -133,19 +194,6 @@ def test_the_nuclear_solution_has_low_rank(seed):
     """
     _, found, problem = solution(seed, "nuc")
     assert 1 <= svm.certified_rank(problem, found) < np.linalg.matrix_rank(solution(seed, "fro")[0], tol=1e-6)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_late_speeds_are_the_singular_values_of_the_dual(seed):
-    """Near the end s_k grows as s_1 to the power rho_k(S), S = sum lambda_i A_i scaled to ||S||_op = 1.
-
-    Measured: growth of the logarithms from step 1,000 to 10,000, the two leading values of S: within 0.05.
-    """
-    _, found, problem = solution(seed, "nuc")
-    speeds = np.linalg.svd(problem.adjoint(found.dual).numpy(), compute_uv=False)
-    late, early = (np.log(np.linalg.svd(W, compute_uv=False)) for W in trained(seed))
-    exponents = (late - early) / (late - early)[0]
-    np.testing.assert_allclose(exponents[:2], speeds[:2] / speeds[0], atol=0.05)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -199,7 +247,8 @@ def test_imbalance_is_conserved_in_the_limit_of_small_steps():
     Measured: ten times shorter steps, one hundred times less change, to 1 percent.
     """
     _, _, A = pairs(11)
-    U, V = small_start(11, scale=1.0)
+    rng = np.random.default_rng(11)
+    U, V = rng.normal(size=(5, 5)), rng.normal(size=(4, 5))
     M = (weights(U @ V.T, A) @ A).reshape(5, 4)
     changes = []
     for eta in (1e-2, 1e-3):
