@@ -213,7 +213,8 @@ def outcome(
 
     "global": every sequence selected its highest-scoring token. "local": each selected one token, not all
     of them the best. "undecided": some sequence gives no token more than ``threshold`` of its attention.
-    "infeasible": decided, but no weights separate the selected tokens.
+    "infeasible": decided, but no weights separate the selected tokens. A sequence that sees a single token
+    has decided, for the best there is.
 
     Args:
         attention: s_it at the end of training.

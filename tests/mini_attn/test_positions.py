@@ -316,6 +316,22 @@ def test_what_the_padding_holds_does_not_change_a_bit(held, causal):
     assert spoilt.keys is spoilt.X
 
 
+def test_tokens_that_a_row_does_not_see_do_not_change_a_bit_of_its_gradient():
+    """Not even as a measure of the rounding error of those that it sees."""
+    seen = torch.tensor([[True, True, False], [False, False, True]])
+    ends = []
+    for size in (1.0, 1e17):
+        tokens = X[0, :1, :3] * torch.tensor([1.0, 1.0, size], dtype=torch.float64)[:, None]
+        pair = data.TokenData(tokens, X[0, 1, :2], y[0, 0, :2], v[0], mask=seen, positions=2)
+        ends.append([])
+        for model in make_models(None)[:3]:
+            for batch_dims in (None, 0):
+                margins, grads = closed_form(model, pair, losses.logistic, batch_dims)()
+                ends[-1] += [margins[:1], *(g for name, g in grads.items() if name != "head.v")]
+            ends[-1] += [g for name, g in with_autograd(model, pair).items() if name != "head.v"]
+    assert all(torch.equal(one, other) and one.abs().max() > 0 for one, other in zip(*ends, strict=True))
+
+
 def test_tokens_are_stored_once():
     for causal in (False, True):
         tokens = data.every_position(X, y, v, causal)
@@ -350,6 +366,13 @@ def test_second_derivatives_are_those_of_the_copies(kind):
 def test_rows_without_a_token_are_only_for_sequences_that_others_see():
     tokens = data.every_position(X, y, v, False, MASK)
     assert not tokens.present.all()
+    spoilt = dataclasses.replace(
+        tokens,
+        z=tokens.z.masked_fill(~tokens.present[..., None], math.nan),
+        y=tokens.y.masked_fill(~tokens.present, math.nan),
+    )
+    assert torch.equal(spoilt.z, tokens.z)
+    assert torch.equal(spoilt.y, tokens.y)
     mask = tokens.mask.clone()
     mask[1, T : 2 * T] = False
     with pytest.raises(ValueError, match=r"no real token in sequence \(1, 1\)"):
