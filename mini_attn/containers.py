@@ -26,6 +26,14 @@ class _Data:
         """Shape of the leading trial dimensions; ``()`` for a single problem."""
         return self.y.shape[:-1]
 
+    def block(self, trials: slice):
+        """Return these trials only, counted along all trial dimensions, which become one."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        lead = len(self.trials)
+        return replace(
+            self, **{k: v.flatten(0, lead - 1)[trials] for k, v in given.items() if isinstance(v, Tensor)}
+        )
+
     def _check_shapes(self, shapes: dict[str, tuple[int, ...]]):
         if shapes["y"][-1] == 0:
             what = "sequences" if len(shapes["X"]) - len(shapes["y"]) == 2 else "points"

@@ -1,6 +1,7 @@
 """Linear and one-layer attention models; leading trial dimensions train thousands of problems at once."""
 
 from collections.abc import Callable
+from copy import copy
 from numbers import Integral
 
 import torch
@@ -12,6 +13,7 @@ from mini_attn.heads import LinearHead as LinearHead
 from mini_attn.heads import MLPHead as MLPHead
 from mini_attn.heads import _parameter
 from mini_attn.softmax import softmax as stable_softmax
+from mini_attn.threads import blocks
 
 
 def joint_trials(model: nn.Module, data: PointData | TokenData) -> torch.Size:
@@ -27,6 +29,21 @@ def joint_trials(model: nn.Module, data: PointData | TokenData) -> torch.Size:
             f"the model has trials {tuple(model.trials)}, the data {tuple(data.trials)}; "
             "give both the same, or one of them none"
         ) from None
+
+
+def trial_blocks(model: nn.Module, data: PointData | TokenData) -> list[slice]:
+    """Blocks of trials that fit a core's cache, for `block`; one of all where trials share something."""
+    trials = getattr(model, "trials", torch.Size())
+    apart = (
+        isinstance(model, _Model)
+        and data.X.device.type == "cpu"
+        and data.trials in ((), trials)
+        and not any(True for _ in model.buffers())  # of which trials share some, maybe
+        and all(w.shape[: len(trials)] == trials and w.is_contiguous() for w in model.parameters())
+    )
+    if not (apart and trials and trials.numel()):
+        return [slice(None)]
+    return blocks(trials.numel(), data.X[(0,) * len(data.trials)].numel())
 
 
 class _Model(nn.Module):
@@ -60,6 +77,25 @@ class _Model(nn.Module):
     def trials(self) -> torch.Size:
         """Shape of the leading trial dimensions; ``()`` for a single model."""
         raise NotImplementedError
+
+    def block(self, trials: slice) -> "_Model":
+        """The model of some trials, counted along all trial dimensions, which become one.
+
+        Its parameters are views of this model's: who moves the ones moves the others.
+        """
+        return _block(self, len(self.trials), trials)
+
+
+def _block(module: nn.Module, lead: int, trials: slice) -> nn.Module:
+    block = copy(module)
+    block._parameters = {
+        name: nn.Parameter(w.detach().view(-1, *w.shape[lead:])[trials], w.requires_grad)
+        for name, w in module._parameters.items()
+    }
+    block._modules = {
+        name: None if part is None else _block(part, lead, trials) for name, part in module._modules.items()
+    }
+    return block
 
 
 class LinearClassifier(_Model):

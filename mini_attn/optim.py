@@ -58,6 +58,29 @@ class TrialOptimizer(Optimizer):
     def _update(self, parameters: list[Tensor], grads: list[Tensor], group: dict, loss):
         raise NotImplementedError
 
+    def block(self, own: dict[Tensor, Tensor], trials: slice) -> "TrialOptimizer":
+        """This optimiser over a block of the trials, with settings of its own.
+
+        Args:
+            own: for each parameter its block, (trials of the block, ...).
+            trials: which they are, counted along all trial dimensions.
+        """
+        block = object.__new__(type(self))
+        block.__dict__.update(self.__dict__)
+        block.param_groups = []
+        for group in self.param_groups:
+            parameters = group["params"]
+            lead = parameters[0].shape[: group["batch_dims"]]
+            settings = {
+                key: value.expand(lead).flatten()[trials]
+                if isinstance(value, Tensor) and value.ndim
+                else value
+                for key, value in group.items()
+                if key != "params"
+            }
+            block.param_groups.append({**settings, "params": [own[w] for w in parameters], "batch_dims": 1})
+        return block
+
 
 def _per_trial(value: Tensor, like: Tensor, batch_dims: int) -> Tensor:
     """View a value per trial, (*trials,), so that it broadcasts against ``like``."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,8 +13,9 @@ from torch import Tensor, nn
 from mini_attn import losses
 from mini_attn.data import PointData, TokenData
 from mini_attn.gradients import closed_form
-from mini_attn.models import CrossAttention, FactoredAttention, joint_trials
+from mini_attn.models import CrossAttention, FactoredAttention, joint_trials, trial_blocks
 from mini_attn.optim import _normalise
+from mini_attn.threads import SMALL, each, one_thread
 
 _PATIENCE = 300  # steps without progress before a trial goes back to its best point
 _MEMORY = 10  # steps whose largest loss bounds the next
@@ -112,6 +114,16 @@ def regularization_path(
         raise ValueError(
             "a path is followed with a fixed head; expected head=None, or an MLPHead not trainable"
         )
+    cut = trial_blocks(model, data)
+    if len(cut) > 1:
+        follow = partial(regularization_path, radii=radii, loss=loss, tol=tol, max_steps=max_steps)
+        with one_thread() as threads:
+            paths = each(
+                lambda piece: follow(model.block(piece), data.block(piece) if data.trials else data),
+                cut,
+                threads,
+            )
+        return _joined(paths, trials)
     factored = isinstance(model, FactoredAttention)
     moved = model
     if factored:
@@ -139,7 +151,8 @@ def regularization_path(
         return losses.mean(loss.value(margins), data.present)[..., None], unit / norm[..., None]
 
     project = partial(_into_nuclear_ball, rank) if factored else _into_ball
-    with torch.no_grad():
+    small = data.X.numel() <= SMALL
+    with torch.no_grad(), one_thread() if small else nullcontext():
         for R in radii.tolist():
             if unit is None:
                 w = parameter.detach().flatten(len(trials))
@@ -156,6 +169,21 @@ def regularization_path(
                 kept[key].append(trained.detach().clone())
     stacked = {key: torch.stack(values) for key, values in kept.items()}
     return Path(radii, loss=stacked.pop("loss"), residual=stacked.pop("residual"), values=stacked)
+
+
+def _joined(paths: list[Path], trials: torch.Size) -> Path:
+    """The paths of blocks of trials as one."""
+
+    def join(parts: list[Tensor]) -> Tensor:
+        return torch.cat(parts, 1).unflatten(1, trials)
+
+    values = {name: join([path[name] for path in paths]) for name in paths[0].values}
+    return Path(
+        paths[0].radii,
+        values,
+        join([path.loss for path in paths]),
+        join([path.residual for path in paths]),
+    )
 
 
 def _into_ball(w: Float[Tensor, "*trials D"]) -> Float[Tensor, "*trials D"]:

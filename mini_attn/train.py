@@ -1,9 +1,9 @@
 """One training loop for every model, all trials at once."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from inspect import signature
 from numbers import Integral, Real
+from threading import Event, get_ident
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +12,12 @@ from tqdm.auto import tqdm
 
 from mini_attn import losses
 from mini_attn.data import PointData, TokenData
-from mini_attn.gradients import closed_form
 from mini_attn.history import History, copied, joined, restore
 from mini_attn.models import joint_trials
 from mini_attn.optim import TrialOptimizer
 from mini_attn.softmax import softmax as stable_softmax
+from mini_attn.steps import in_blocks, stepper
+from mini_attn.threads import SMALL, each, one_thread
 
 
 def _record_steps(steps: int, every: int | Sequence[int] | None) -> list[int]:
@@ -76,70 +77,6 @@ def _needs_closure(optimizer: Optimizer) -> bool:
     """Whether ``step`` cannot do without the loss, as in LBFGS."""
     closure = signature(optimizer.step).parameters.get("closure")
     return closure is not None and closure.default is closure.empty
-
-
-def _stepper(model, data, optimizer, loss: losses.Loss, softmax: Callable, ridge: float) -> Callable:
-    """A function that takes one step, by the shortest way these arguments allow."""
-    by_trial = isinstance(optimizer, TrialOptimizer)
-    scale_free = by_trial and optimizer.scale_free
-    # Log-scaled gradients have lost the length that a ridge compares with. Beside a ridge none is needed: an
-    # exact gradient that underflows is nothing to it.
-    batch_dims = len(model.trials) if scale_free and not ridge else None
-    held = {id(w) for group in optimizer.param_groups for w in group["params"]}
-    trained = {name: w for name, w in model.named_parameters() if w.requires_grad}
-    penalty = _penalty([w for w in trained.values() if id(w) in held], ridge, model, by_trial)
-    evaluate = closed_form(model, data, loss, batch_dims) if softmax is stable_softmax else None
-    if evaluate is None:
-        return partial(optimizer.step, _autograd(model, data, optimizer, loss, softmax, batch_dims, penalty))
-
-    def per_trial(margins: Tensor) -> Tensor:
-        return losses.mean(loss.value(margins), data.present)
-
-    def gradients() -> tuple[Tensor, dict[Tensor, Tensor]]:
-        margins, grads = evaluate()
-        grads = {w: grads[name] for name, w in trained.items()}
-        return margins, {w: g + 2 * ridge * w for w, g in grads.items()} if ridge else grads
-
-    def step():
-        with torch.inference_mode():
-            margins, grads = gradients()
-            optimizer.move(grads, None if scale_free else per_trial(margins) + penalty())
-
-    @torch.no_grad()
-    def closure() -> Tensor:
-        margins, grads = gradients()
-        for w, g in grads.items():
-            w.grad = g
-        return per_trial(margins).sum() + penalty()  # what these are the gradients of
-
-    # Around a step torch runs its hooks and its profiler: an eighth of the time of a small one.
-    return step if by_trial else partial(optimizer.step, closure)
-
-
-def _penalty(weights: list[Tensor], ridge: float, model, by_trial: bool) -> Callable[[], Tensor | float]:
-    """ridge sum ||w||^2 at the present weights: for each trial, or in all."""
-    if not ridge:
-        return lambda: 0.0
-    batch_dims = len(model.trials) if by_trial else 0
-    return lambda: ridge * sum(w.square().flatten(batch_dims).sum(-1) for w in weights)
-
-
-def _autograd(model, data, optimizer, loss: losses.Loss, softmax, batch_dims: int | None, penalty: Callable):
-    """The closure for optimizer.step: sets every gradient, returns the loss, of each trial for ours."""
-    forward = model
-    if hasattr(model, "attention"):
-        forward = partial(model, softmax=partial(softmax, batch_dims=batch_dims))
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        seen = losses.mean(loss(data.y * forward(data), batch_dims, data.present), data.present)
-        if not isinstance(optimizer, TrialOptimizer):
-            seen = seen.sum()
-        seen = seen + penalty()
-        seen.sum().backward()
-        return seen.detach()
-
-    return closure
 
 
 def fit(
@@ -225,8 +162,11 @@ def fit(
         at = [s for s in at if s > done]
         if not at:
             return resume
-    step = _stepper(model, data, optimizer, loss, softmax, ridge)
     base = [group["lr"] for group in optimizer.param_groups] if schedule is not None else []
+    parts = [
+        (stepper(*part, loss, softmax, ridge), part[-1], part[1].X.numel() <= SMALL)
+        for part in in_blocks(model, data, optimizer, softmax)
+    ]
     kept: list[tuple[int, dict[str, Tensor]]] = []
     state = (
         None  # of the last record: its number, model, optimiser; set at once, so that Ctrl-C finds it whole
@@ -243,12 +183,11 @@ def fit(
     try:
         with tqdm(total=steps, initial=done, disable=not progress, unit="step") as bar:
             for target in at:
-                while done < target:
-                    done += 1
-                    if schedule is not None:
-                        _set_lr(optimizer, base, schedule(done), done)
-                    step()
-                    bar.update()
+                factors = [None] * (target - done)
+                if schedule is not None:
+                    factors = [_factor(schedule, step) for step in range(done + 1, target + 1)]
+                _advance(parts, base, factors, bar)
+                done = target
                 with torch.no_grad():
                     row = {k: torch.as_tensor(q(model)).detach().clone() for k, q in quantities.items()}
                     _check_record(model, row, kept[0][1] if kept else row, done)
@@ -271,11 +210,40 @@ def _give_back(optimizer: Optimizer, base: list[float]):
         group["lr"] = lr
 
 
-def _set_lr(optimizer: Optimizer, base: list[float], factor: float, step: int):
+def _factor(schedule: Callable[[int], float], step: int) -> float:
+    factor = schedule(step)
     if not 0 < factor < float("inf"):
         raise ValueError(f"schedule({step}) = {factor}; expected a positive finite factor of lr")
-    for group, lr in zip(optimizer.param_groups, base, strict=True):
-        group["lr"] = lr * factor
+    return factor
+
+
+def _advance(parts: list[tuple], base: list[float], factors: list[float | None], bar: tqdm):
+    """Take one step with each factor of the step lengths, in every block of trials."""
+    before, taken, halt, caller = bar.n, [0] * len(parts), Event(), get_ident()
+
+    def show():
+        bar.update(before + sum(taken) // len(parts) - bar.n)
+
+    def advance(k: int):
+        step, optimizer, _ = parts[k]
+        for factor in factors:
+            if halt.is_set():
+                return
+            if factor is not None:
+                for group, lr in zip(optimizer.param_groups, base, strict=True):
+                    group["lr"] = lr * factor
+            step()
+            taken[k] += 1
+            if get_ident() == caller:
+                show()
+
+    if all(small for *_, small in parts):
+        with one_thread() as threads:
+            each(advance, range(len(parts)), threads, show, halt)
+    else:  # of large tensors torch's own threads make more
+        for k in range(len(parts)):
+            advance(k)
+    show()
 
 
 def _check_record(model: nn.Module, row: dict[str, Tensor], first: dict[str, Tensor], step: int):

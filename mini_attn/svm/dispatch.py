@@ -6,7 +6,8 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Real
 
@@ -25,6 +26,7 @@ from mini_attn.svm.reference import solve_cvxpy
 from mini_attn.svm.repair import repaired
 from mini_attn.svm.solution import BEYOND, HOPELESS, ROUNDING, Solution, certify, rank_one_size, violation
 from mini_attn.svm.units import Units, to_units
+from mini_attn.threads import blocks, each, one_thread
 
 METHODS = {
     "batched": solve_batched,
@@ -34,6 +36,8 @@ METHODS = {
     "cvxpy": solve_cvxpy,
 }
 EUCLIDEAN = ("exact", "large", "nnls")
+BLOCK = 2**21  # entries that the Newton matrices of a block of problems may have; an eighth in other norms,
+# whose problems take eight times as long
 PATIENT = 2**18  # entries of the rows of a large problem that cvxpy is left with; it takes seconds for these
 REPAIRS = 2  # of one method's answer
 CLEAN = 1e-12  # violation that rounding explains; above it, a repair is tried whatever the gap
@@ -89,9 +93,15 @@ def solve(
     norm = parse_norm(norm, vector)
     methods = _methods(method, norm, problem)
     tol = _tolerance(tol, norm)
-    units = to_units(problem)
-    found = _answers(units, norm, methods, tol)
-    solution = _solution(problem, units, found, norm, tol, start)
+    rows, columns = problem.a, 1 if vector else problem.b.shape[-1]
+    work = rows.shape[-2] * max(rows.shape[-2], rows.shape[-1] * columns)  # entries of a Newton matrix
+    small = work <= BLOCK and rows.device.type == "cpu"
+    with one_thread() if small else nullcontext() as threads:
+        units = to_units(problem)
+        room = BLOCK if norm == "fro" else BLOCK // 8
+        cut = blocks(len(units.unit.a), work, room) if small else [slice(None)]
+        parts = each(lambda piece: _answers(units[piece], norm, methods, tol), cut, threads or 1)
+        solution = _solution(problem, units, _joined(parts), norm, tol, start)
     return solution.raise_for_status() if throw else solution
 
 
@@ -144,6 +154,10 @@ class _Answers:
             index, problem, W, dual = index[lost], problem[lost], W[lost], dual[lost]
             dual, gap = certified_exactly(problem, W, dual, norm)
             self.keep(index, W, dual, gap, self.reach[index])
+
+
+def _joined(parts: list[_Answers]) -> _Answers:
+    return _Answers(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(_Answers)))
 
 
 def _answers(units: Units, norm: Norm, methods: list[str], tol: float) -> _Answers:

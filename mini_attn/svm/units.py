@@ -35,6 +35,10 @@ class Units:
     row_size: Tensor
     length: Tensor
 
+    def __getitem__(self, index) -> Units:
+        """These problems of the batch."""
+        return Units(*(getattr(self, field)[index] for field in self.__dataclass_fields__))
+
     def value(self, W: Tensor) -> Tensor:
         """W in the units that were given."""
         return _times_power(W, self.length[:, None, None])
