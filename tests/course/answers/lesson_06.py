@@ -18,12 +18,40 @@ def pushes_in_torch(p, keys, scores, selected):
     return s[selected] * s * (scores[selected] - scores)
 
 
+def beside_by_walking(p, c):
+    """By quadrature: sum up the steps across the ray, which die out like exp(p_1)."""
+    x, weights = np.polynomial.legendre.leggauss(400)
+    e = np.exp(p[0]) * (x + 1) / 2  # exp(p_1) falls from its start to 0
+    across = -1 / (c + (1 + c) * e)  # d(p_1 + c p_2) / d(exp p_1) = -across
+    return (p[0] + c * p[1] + np.exp(p[0]) / 2 * weights @ across) / np.hypot(1, c)
+
+
 def beats_in_a_loop(keys, scores, selected, p_mm):
     answer = []
     for K, gamma, a in zip(keys, scores, selected, strict=True):
         support = [t for t in range(len(K)) if t != a and abs(p_mm @ (K[a] - K[t]) - 1) < 1e-5]
         answer.append(all(gamma[a] > gamma[t] for t in support))
     return answer
+
+
+def beats_with_tolerance(tolerance):
+    def answer(keys, scores, selected, p_mm):
+        passes = []
+        for K, gamma, a in zip(keys, scores, selected, strict=True):
+            lead = p_mm @ K[a] - K @ p_mm
+            passes.append(bool(np.all(gamma[a] > gamma[np.abs(lead - 1) < tolerance])))
+        return passes
+
+    return answer
+
+
+def beats_the_worst(keys, scores, selected, p_mm):
+    """Only the support token of least score is looked at."""
+    passes = []
+    for K, gamma, a in zip(keys, scores, selected, strict=True):
+        support = np.abs(p_mm @ K[a] - K @ p_mm - 1) < 1e-5
+        passes.append(not support.any() or gamma[a] > min(gamma[support]))
+    return passes
 
 
 def matrices_by_einsum(X, z, selected):
@@ -51,11 +79,13 @@ ANSWERS = {
         ],
     },
     "06.3": {
-        "also_right": lambda R, R0, j0, length: np.exp(np.log(j0) + R / length - R0 / length),
+        "also_right": beside_by_walking,
         "wrong": [
-            lambda R, R0, j0, length: j0 + (R - R0) / length,
-            lambda R, R0, j0, length: j0 * (R - R0) / length,
-            lambda R, R0, j0, length: j0 * np.exp(R / length),
+            lambda p, c: np.hypot(*p),
+            lambda p, c: abs(beside_by_walking(p, c)),
+            lambda p, c: beside_by_walking(p, 2 * c),
+            lambda p, c: beside_by_walking(p[::-1] + 0.1, c),
+            lambda p, c: (p[0] + c * p[1]) / np.hypot(1, c) - np.log(12) / 1.1 / np.hypot(1, c),
         ],
     },
     "06.4": {
@@ -64,6 +94,15 @@ ANSWERS = {
             lambda *args: all(beats_in_a_loop(*args)),
             lambda *args: ~np.array(beats_in_a_loop(*args)),
             lambda keys, *rest: np.ones(len(keys), dtype=bool),
+            lambda keys, scores, selected, p_mm: beats_in_a_loop(keys, scores, selected, -p_mm),
+            lambda keys, scores, selected, p_mm: beats_in_a_loop(
+                keys, scores, selected, p_mm / np.linalg.norm(p_mm)
+            ),
+            lambda keys, scores, selected, p_mm: beats_in_a_loop(keys, keys @ p_mm, selected, p_mm),
+            lambda keys, scores, selected, p_mm: beats_in_a_loop(keys, scores, 0 * selected, p_mm),
+            beats_with_tolerance(0.1),
+            beats_with_tolerance(1e-9),
+            beats_the_worst,
         ],
     },
     "06.5": {
