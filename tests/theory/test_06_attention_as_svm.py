@@ -7,7 +7,7 @@ optimal choice alpha; likewise W and the Frobenius Att-SVM over the outer produc
 import pytest
 import torch
 
-from mini_attn import data, geometry, models, optim, svm, train
+from mini_attn import data, geometry, models, optim, softmax, svm, train
 
 SEEDS = (31, 32)  # the lesson uses others
 TRIALS = 60
@@ -61,3 +61,56 @@ def test_equal_losers_leave_one_attractor_and_unequal_ones_two(scores, reached):
     model = models.PromptAttention(2, trials=200, init=starts)
     selected = trained(model, tokens, steps=1000)
     assert set(selected.flatten().tolist()) == reached
+
+
+@pytest.mark.parametrize("c", [0.1, 0.5, 2.0])
+def test_with_equal_losers_a_path_ends_beside_its_ray_where_an_integral_says(c):
+    """Keys (-c, 1), (1, 0), (0, 0): p_1 + c p_2 - log(c + (1 + c) exp(p_1)) / (1 + c) is conserved."""
+    tokens = data.toy_one_sequence((1.0, 0.2, 0.2))
+    tokens.keys[0, 0] = torch.tensor([-c, 1.0])
+    start = torch.randn(20, 2, generator=torch.Generator().manual_seed(34), dtype=torch.float64)
+    model = models.PromptAttention(2, trials=20, init=start)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1)
+    train.fit(model, tokens, optimizer, 2000, progress=False)
+
+    def conserved(p):
+        return p @ torch.tensor([1, c], dtype=p.dtype) - (c + (1 + c) * p[:, 0].exp()).log() / (1 + c)
+
+    torch.testing.assert_close(conserved(model.p.detach()), conserved(start), atol=0.01, rtol=0)
+
+
+def test_a_best_token_that_cannot_be_ahead_does_not_keep_attention_soft():
+    """The best key lies inside the hull; from every start a worse token wins, and p runs off."""
+    keys = torch.tensor([[-0.5, 0], [2, 0], [0, 2], [0, -2], [-2, 0]], dtype=torch.float64)
+    scores = torch.tensor([1, 0.9, 0, 0, 0], dtype=torch.float64)
+    e1 = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    tokens = data.TokenData((scores[:, None] * e1)[None], e1[None], e1[:1], e1, keys[None])
+    assert svm.solve(svm.token_problem(keys[None], torch.tensor([0])), throw=False).status == "infeasible"
+    start = 2 * torch.randn(30, 2, generator=torch.Generator().manual_seed(35), dtype=torch.float64)
+    model = models.PromptAttention(2, trials=30, init=start)
+    selected = trained(model, tokens, steps=1000)
+    assert (selected == 1).all()
+    assert (model.p.detach().norm(dim=-1) > 1000).all()
+
+
+def test_losing_the_winners_entry_is_enough_to_turn_a_run_round(tokens):
+    """The exact gradient without the winner's entry past a lead of 36.7 goes wrong as the textbook's does."""
+
+    def lossy(h, batch_dims=None):
+        if h.requires_grad:
+            top = h.detach().topk(2)
+            winner = torch.zeros_like(h, dtype=torch.bool).scatter_(-1, top.indices[..., :1], True)
+            lead = top.values[..., :1] - top.values[..., 1:]
+            h.register_hook(lambda slopes: slopes.where(~winner | (lead < 36.7), 0))
+        return softmax.softmax(h)
+
+    errors = {}
+    for name, function in (("textbook", softmax.textbook_softmax), ("lossy", lossy)):
+        model = models.CrossAttention(8, trials=TRIALS)
+        optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+        train.fit(model, tokens, optimizer, 700, progress=False, schedule=train.growing, softmax=function)
+        selected = geometry.selected_tokens(model.attention(tokens))
+        target = svm.solve(svm.attention_problem(tokens.X, tokens.z, selected), throw=False).value
+        errors[name] = (1 - geometry.cosine(model.W.detach(), target)).nanmedian().item()
+    assert errors["textbook"] > 0.3
+    assert errors["lossy"] == pytest.approx(errors["textbook"], abs=0.15)
