@@ -296,6 +296,6 @@ def growing(step: int) -> float:
     Args:
         step: t = 1, 2, ...
 
-    Introduced in lesson 07; measured in lesson 17.
+    Introduced in lesson 06; measured in lesson 17.
     """
     return step**0.5

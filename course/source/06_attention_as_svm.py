@@ -652,6 +652,7 @@ def one_path(p2, third):
 wide = {"style": {"description_width": "110px"}, "layout": ipywidgets.Layout(width="480px")}
 widgets.sliders(
     one_path,
+    alt="The plane of p with the two dashed rays, and one path that starts on the vertical axis.",
     p2=ipywidgets.FloatSlider(value=-0.5, min=-4, max=4, step=0.1, description="start p2", **wide),
     third=ipywidgets.FloatSlider(
         value=0.0, min=0, max=0.99, step=0.01, description="score of token 3", **wide
@@ -1085,6 +1086,6 @@ progress("06")
 # **New in the library:** [`geometry.selected_tokens`](../mini_attn/geometry.py),
 # [`geometry.locally_optimal`](../mini_attn/geometry.py), [`models.CrossAttention`](../mini_attn/models.py),
 # [`svm.token_problem`](../mini_attn/svm/problem.py),
-# [`svm.attention_problem`](../mini_attn/svm/problem.py).
+# [`svm.attention_problem`](../mini_attn/svm/problem.py), [`train.growing`](../mini_attn/train.py).
 #
 # **Next:** [lesson 07](07_local_global_tokens.ipynb): cones, basins, and when local optima disappear.

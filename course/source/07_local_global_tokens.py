@@ -944,8 +944,7 @@ progress("07")
 # dimension.
 #
 # **New in the library:** [`geometry.margins`](../mini_attn/geometry.py),
-# [`geometry.support_tokens`](../mini_attn/geometry.py), [`geometry.outcome`](../mini_attn/geometry.py),
-# [`train.growing`](../mini_attn/train.py).
+# [`geometry.support_tokens`](../mini_attn/geometry.py), [`geometry.outcome`](../mini_attn/geometry.py).
 #
 # **Next:** [lesson 08](08_regularization_path.ipynb), regularisation paths. Training can end at a local
 # winner; the best $p$ of a given length cannot.
