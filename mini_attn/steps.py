@@ -85,8 +85,7 @@ def in_blocks(model, data, optimizer, softmax: Callable) -> list[tuple]:
         len(cut) == 1
         or softmax is not stable_softmax
         or type(optimizer).__module__ != TrialOptimizer.__module__  # another may remember earlier steps
-        or not {id(w) for group in optimizer.param_groups for w in group["params"]}
-        <= {id(w) for w in model.parameters()}
+        or not held <= {id(w) for w in model.parameters()}
         or closed_form(model, data, losses.logistic) is None
     ):
         return [(model, data, optimizer)]

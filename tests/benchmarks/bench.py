@@ -32,8 +32,10 @@ def main():
     sys.path.insert(0, str(HERE))
     import gpu
     import large
+    import published
     import solvers
     import sweeps
+    import threads
     import torch
     import torture
     import training
@@ -48,6 +50,8 @@ def main():
         "experiment": training.experiment,
         "schedules": training.schedules,
         "growth": training.growth,
+        "published": published.published,
+        "threads": threads.threads,
         "sweeps": sweeps.sweeps,
         "torture": torture.torture,
     }

@@ -21,6 +21,7 @@ def test_the_benchmark_runs_and_saves_what_it_measured(tmp_path):
     assert results["machine"]["threads"] == 1
     assert results["machine"]["date"] == "2026-01-31"
     sections = {"frobenius", "nuclear", "entrywise", "large", "experiment", "schedules", "growth", "torture"}
+    sections |= {"published", "threads"}
     assert sections | {"sweeps"} <= set(results["sections"])
     for row in results["sections"]["frobenius"]["rows"]:
         assert row["our_largest_gap"] <= 1e-9

@@ -54,7 +54,16 @@ def _experiment_by_hand(tokens, start, steps, trial):
 
 def experiment(quick):
     """Ours twice: the by-hand loop's own steps, and a quarter as many growing ones, which lead further."""
-    trials, part, steps, repeats = (3, 1, 20, 1) if quick else (100, 2, 2000, 5)
+    sizes, steps = ((3,), 20) if quick else ((100, 1000), 2000)
+    rows = [row for trials in sizes for row in _compared(trials, steps, quick)]
+    title = (
+        f"The experiment, whole: n=6, T=8, d=10, W and (K, Q), 4 SVMs a trial; by hand {steps} constant steps"
+    )
+    return title, rows
+
+
+def _compared(trials, steps, quick):
+    part, repeats = (1, 1) if quick else (2, 5)
     tokens = data.random_tokens(n=6, T=8, d=10, trials=trials, seed=0)
     start = _model("KQ", 10, trials)
     by_hand, rows = {}, []
@@ -87,10 +96,7 @@ def experiment(quick):
             row[f"cosine_{kind}_same_trials"] = float(same[done].nanmedian())
             row[f"cosine_{kind}_by_hand"] = float(torch.stack([by_hand[k][kind] for k in done]).nanmedian())
         rows.append(row | {"trials": trials, "by_hand_trials": len(by_hand), "repeats": repeats})
-    title = (
-        f"The experiment, whole: n=6, T=8, d=10, W and (K, Q), 4 SVMs a trial; by hand {steps} constant steps"
-    )
-    return title, rows
+    return rows
 
 
 def schedules(quick):
