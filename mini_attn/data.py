@@ -108,6 +108,8 @@ def every_position(
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != X.shape[:-1]:
             got = f"{mask.dtype}, {tuple(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
             raise ValueError(f"mask must be a bool tensor of shape {tuple(X.shape[:-1])}; got {got}")
+        if mask.device != X.device:
+            raise ValueError(f"mask is on {mask.device}, X on {X.device}; move it: mask.to(X.device)")
         X = torch.where(mask[..., None], X, 0)
         visible = mask[..., None] & mask[..., None, :]  # (..., n, T, T)
     if causal:

@@ -422,6 +422,8 @@ def test_everything_is_the_same_elsewhere(device):
         words = geometry.outcome(model.attention(tokens), tokens).tolist()
         return [model.W.detach(), history["log_loss"], solution.objective, local, *grads.values()], words
 
+    with pytest.raises(ValueError, match=r"mask is on cpu, X on .*; move it: mask\.to\(X\.device\)"):
+        data.every_position(*(part.to(device) for part in (X, y, v)), mask=MASK)
     (here, words), (there, same) = run(torch.device("cpu")), run(device)
     assert words == same
     for value, expected in zip(there, here, strict=True):

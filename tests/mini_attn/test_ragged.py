@@ -275,6 +275,20 @@ def test_one_token_has_no_choice():
     assert geometry.outcome(model.attention(tokens), tokens).tolist() == ["global"] * B
     selected = geometry.selected_tokens(model.attention(tokens))
     assert geometry.locally_optimal(tokens.scores, model.logits(tokens).detach(), selected).all()
+    before = model.W.detach().clone()
+    history = train.fit(model, tokens, optim.NormalizedGD(model.parameters(), 0.1, 1), 5, progress=False)
+    assert torch.equal(model.W, before)
+    torch.testing.assert_close(history["loss"][-1], losses.logistic(tokens.scores[..., 0]).mean(-1))
+    path = paths.regularization_path(models.PromptAttention(d, B), tokens, [1.0])
+    assert path["p"].abs().max() == 0
+    assert path.residual.abs().max() == 0
+
+
+def test_there_may_be_no_trials():
+    tokens = data.random_tokens(2, 3, 4, trials=0, lengths=[1, 2])
+    assert tokens.scores.shape == (0, 2, 3)
+    assert models.CrossAttention(4, 0)(tokens).shape == (0, 2)
+    assert svm.sequence_problem(tokens, tokens.optimal).r.shape == (0, 4)
 
 
 def test_a_resumed_run_is_the_uninterrupted_one():
