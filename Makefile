@@ -7,7 +7,8 @@ BOOTSTRAP = $(PYTHON) course/bootstrap.py
 .PHONY: help learn test build grade release bench lint clean python
 
 help:
-	@echo "make learn   prepare .venv, copy the lessons to my-lessons/, open JupyterLab on lesson 01"
+	@echo "make learn   prepare .venv, copy the lessons to my-lessons/, open JupyterLab where you left off"
+	@echo "             make learn TORCH=cpu, the first time: a torch without CUDA (Linux without an NVIDIA GPU)"
 	@echo "             make learn ARGS=\"--no-browser --port=8899\" passes options to JupyterLab"
 	@echo "make test    run the unit tests, the browser tests and every notebook"
 	@echo "make grade   grade submissions: make grade ARGS=\"SUBMISSIONS --lesson 06 --seed-file FILE --out DIR\""

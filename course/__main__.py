@@ -10,8 +10,9 @@ import sys
 COMMANDS = {  # name: (module with a `main`, what it does)
     "start": (
         "course.start.jupyterlab",
-        "copy the lessons to my-lessons/, open JupyterLab on lesson 01",
+        "copy the lessons to my-lessons/, open JupyterLab where you left off",
     ),
+    "progress": ("course.start.progress", "say which exercises you have solved, and which come next"),
     "build": ("course.make.build", "make the notebooks in lessons/ and solutions/ from course/source/"),
     "grade": ("course.grade.grading", "grade a folder of submissions in a sandbox"),
     "picture": ("course.make.picture", "draw the README's picture"),

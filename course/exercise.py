@@ -8,7 +8,8 @@
     check("01.2", margin)
 
 While the body says `todo()`, the notebook runs on with the reference solution; `check` always tests the
-learner's own function. Everything printed is the same on every run.
+learner's own function, and keeps its verdict beside the learner's lessons (`course.start.progress`), nowhere
+else. Everything printed is the same on every run.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ import functools
 from collections.abc import Callable
 from types import CodeType
 
+from IPython import get_ipython
+from IPython.display import display
+
 from course import exercises
-from course.check.checking import code_of, verdict
+from course.check.checking import Verdict, code_of, verdict
 from course.check.specification import PUBLIC_SEED
 from course.check.trying import NotAttempted
 from course.check.values import shaped_like
+from course.start import progress as record
 
 _latest: dict[str, Callable] = {}  # exercise id -> the learner's own function, as last defined or checked
 
@@ -93,16 +98,40 @@ def check(id: str, function: Callable) -> None:
         return
     if callable(function):
         _latest[id] = getattr(function, "own", function)
-    print(verdict(spec, function).text)
+    result = verdict(spec, function)
+    print(result.text)
+    record.remember(id, _state(result))
 
 
-def progress(lesson: str) -> None:
-    """Print how many exercises of a lesson are solved, and which comes next.
+def progress(lesson: str | None = None) -> None:
+    """Show how many exercises are solved, here or earlier, and which comes next.
 
     Args:
-        lesson: its number, "01".
+        lesson: its number, "01"; without one, the whole course, with links to its lessons.
+
+    Raises:
+        ValueError: there is no such lesson.
     """
+    here = {id for id, state in record.now.items() if state == "solved"}
+    solved = record.recall(record.folder()).solved | here
+    if lesson is None:
+        if get_ipython() is None:
+            print(record.of_course(solved))
+        else:
+            texts = {"text/markdown": record.as_table(solved), "text/plain": record.of_course(solved)}
+            display(texts, raw=True)
+        return
     specs = exercises.exercises(lesson)
-    waiting = [spec for spec in specs if spec.id not in _latest or not verdict(spec, _latest[spec.id]).passed]
+    for spec in specs:  # what stands in this notebook counts more than what was there before
+        state = _state(verdict(spec, _latest[spec.id])) if spec.id in _latest else "blank"
+        if state == "solved":
+            solved.add(spec.id)
+        elif state == "wrong":
+            solved.discard(spec.id)
+    waiting = [spec for spec in specs if spec.id not in solved]
     line = f"Lesson {lesson}: {len(specs) - len(waiting)} of {len(specs)} exercises solved"
     print(f"{line}; next: {waiting[0].id} {waiting[0].title}." if waiting else f"{line}. Well done.")
+
+
+def _state(result: Verdict) -> str:
+    return "solved" if result.passed else "wrong" if result.attempted else "blank"

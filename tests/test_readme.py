@@ -4,8 +4,13 @@ import json
 import re
 from pathlib import Path
 
+import nbformat
+
 from course import exercises
+from course.__main__ import COMMANDS
+from course.make import readme
 from course.make.build import Folders
+from course.start import handing_out, progress
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,6 +32,43 @@ def test_links_lead_somewhere():
 def test_the_syllabus_links_every_lesson_that_exists():
     linked = set(re.findall(r"\(lessons/(\d\d)_", README))
     assert linked == {path.name[:2] for path in Folders().sources()} == set(exercises.lessons())
+
+
+def test_the_map_is_what_the_lessons_say_of_themselves():
+    assert readme.with_map(README) == README, "run `python -m course build 00`"
+    stored = nbformat.read(ROOT / "lessons" / "00_start_here.ipynb", as_version=4)
+    outputs = [output.get("data", {}) for cell in stored.cells for output in cell.get("outputs", [])]
+    shown = next(data["text/markdown"] for data in outputs if "text/markdown" in data)
+    assert shown == progress.as_table(set()), "run `python -m course build 00`"
+
+
+def test_the_commands_exist():
+    rules = re.findall(r"^(\w[\w ]*):", (ROOT / "Makefile").read_text(), re.M)
+    targets = {target for rule in rules for target in rule.split()}
+    named = set(re.findall(r"\bmake (\w+)", re.sub(r"[Ww]ithout make\b|`make`", "", README)))
+    assert {"learn", "test"} < named < targets
+    assert set(re.findall(r"python -m course (\w+)", README)) <= set(COMMANDS)
+
+
+def test_each_lesson_is_as_described():
+    for source in Folders().sources():
+        number, text = source.name[:2], source.read_text(encoding="utf-8")
+        assert 4 <= len(exercises.exercises(number)) <= 6
+        assert f'\nprogress("{number}")\n' in text
+        assert '"widget"]' in text or number == "00"
+
+
+def test_a_new_version_is_named_as_quoted():
+    quoted = re.search(r"put beside it, as\s+`(.+?)`", README)[1]
+    assert quoted == handing_out.new_name("01_logistic_regression_bias.ipynb", 1)
+
+
+def test_the_folders_are_there():
+    (tree,) = re.findall(r"## Where things are\n\n```\n(.*?)```", README, re.DOTALL)
+    for line in tree.splitlines():
+        inside = ROOT / "course" if line.startswith(" ") else ROOT
+        for folder in re.findall(r"(\w+)/", line):
+            assert (inside / folder).is_dir(), folder
 
 
 def test_the_speeds_are_those_that_the_benchmark_saved():

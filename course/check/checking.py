@@ -30,6 +30,7 @@ class Verdict:
 
     passed: bool
     text: str
+    attempted: bool = True  # False while the function still says todo()
 
 
 def verdict(spec: Exercise, function: Callable, seed: int = PUBLIC_SEED) -> Verdict:
@@ -43,7 +44,7 @@ def verdict(spec: Exercise, function: Callable, seed: int = PUBLIC_SEED) -> Verd
     for case in cases:
         outcomes.append(run(own, case, spec.parameters))
         if isinstance(outcomes[-1].error, NotAttempted):
-            return Verdict(False, f"{label}: not attempted yet. Replace todo() by your own code.")
+            return Verdict(False, f"{label}: not attempted yet. Replace todo() by your own code.", False)
     expected = [run(spec.reference, case, spec.parameters) for case in cases]
     problems = [problem_with(spec, *pair) for pair in zip(expected, outcomes, strict=True)]
     if not any(problems):

@@ -24,7 +24,7 @@ from nbformat import NotebookNode
 from tqdm import tqdm
 
 from course.files import write
-from course.make import lint
+from course.make import lint, readme
 from course.make.notebook import METADATA, from_source, to_text, without_outputs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,6 +157,8 @@ def main(arguments: list[str] | None = None, folders: Folders = Folders()) -> in
             problems = stale(folders, options.lessons)
         else:
             problems = _build_all(folders.sources(options.lessons), folders, options.jobs)
+            if folders == Folders() and readme.refresh() and "00" not in options.lessons:
+                print("The map in README.md has changed, and so has lesson 00: `python -m course build 00`.")
     except (BuildError, ValueError) as error:  # ValueError: a source whose markers do not pair up
         problems = [str(error)]
     for problem in problems:

@@ -7,6 +7,8 @@ import hashlib
 import itertools
 import json
 import os
+import platform
+import re
 import stat
 from pathlib import Path
 
@@ -79,12 +81,27 @@ def read_record(mine: Path) -> dict[str, str]:
     return {k: v for k, v in record.items() if isinstance(v, str)} if isinstance(record, dict) else {}
 
 
+def fitted(content: bytes) -> bytes:
+    """Return the notebook with this Python's version, which JupyterLab would enter and call a change."""
+    try:
+        notebook = json.loads(content)
+        notebook["metadata"]["language_info"]["version"] = platform.python_version()
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return content
+    return (json.dumps(notebook, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def new_name(name: str, number: int) -> str:
+    """Return a new version's name, "01_new_slug.ipynb": the word stands where a narrow sidebar shows it."""
+    mark = "new" if number == 1 else f"new{number}"
+    return re.sub(r"^(\d\d_|)", rf"\g<1>{mark}_", name, count=1)
+
+
 def put_beside(target: Path, content: bytes, record: dict[str, str]) -> Path:
     """Put a lesson's new version beside the learner's own, under a name that holds nothing of theirs."""
     new = digest(content)
     for number in itertools.count(1):
-        ending = "new-version" if number == 1 else f"new-version-{number}"
-        beside = target.with_name(f"{target.stem}.{ending}{target.suffix}")
+        beside = target.with_name(new_name(target.name, number))
         there = found(beside)
         if there is None or (there == record.get(beside.name) and replaceable(beside)):
             write(beside, content)
@@ -119,7 +136,7 @@ def hand_out(lessons: Path, mine: Path) -> list[str]:
     before = dict(record)
     news = []
     for source in sources:
-        content = source.read_bytes()
+        content = fitted(source.read_bytes())
         new = digest(content)
         target = mine / source.name
         given, there = record.get(source.name), found(target)

@@ -1,5 +1,6 @@
 """JupyterLab as `make learn` starts it, on new copies of the lessons, and a browser that reaches it alone."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -29,6 +30,8 @@ def lessons() -> Path:
 def mine(lessons, tmp_path_factory) -> Path:
     """A learner's new folder, in a new home."""
     folder = tmp_path_factory.mktemp("learner") / "my-lessons"
+    for beside in ("mini_attn", "course/assets"):  # what lessons link to and show
+        shutil.copytree(handing_out.ROOT / beside, folder.parent / beside)
     handing_out.hand_out(lessons, folder)
     return folder
 
@@ -44,7 +47,7 @@ def server(mine):
         **{name: value for name, value in jupyterlab.environment().items() if name != "MPLBACKEND"},
         # A learner's first day: no settings, and none of whoever runs the tests.
         "HOME": str(home),
-        "PYTHONPATH": str(Path(__file__).parent / "witness"),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent / "witness"), str(handing_out.ROOT)]),
         "WITNESS": str(witness),
         "OMP_NUM_THREADS": "1",
     }

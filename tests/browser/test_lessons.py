@@ -1,11 +1,11 @@
-"""A learner's first hour: JupyterLab opens on lesson 01, cells run, sliders move pictures, checks answer."""
+"""A learner's first hour: JupyterLab opens where it should, cells run, sliders move, checks answer."""
 
 import re
 
 import pytest
 
 from course import exercises
-from course.start import handing_out
+from course.start import handing_out, progress
 
 pytestmark = pytest.mark.browser
 
@@ -33,10 +33,15 @@ def name(lessons, number: str) -> str:
     return next(path.name for path in lessons.glob(f"{number}_*.ipynb"))
 
 
-def open_and_run(page, url: str, name: str) -> None:
+def open_lesson(page, server: str, name: str) -> None:
+    """Open a lesson alone, by the address that JupyterLab prints with another name in it."""
+    page.goto(re.sub(r"/tree/[^?]+", f"/tree/my-lessons/{name}", server) + "&reset")
+    page.wait_for_function(f"{WIDGET}?.context?.path === 'my-lessons/{name}' && {IDLE}", timeout=60_000)
+
+
+def open_and_run(page, server: str, name: str) -> None:
     """Open a lesson, clear its stored outputs, and run it from top to bottom."""
-    page.goto(url)
-    page.wait_for_function(f"{WIDGET}?.context?.path === '{name}' && {IDLE}", timeout=60_000)
+    open_lesson(page, server, name)
     assert_every_figure_has_its_text(page)  # in a notebook that nobody has trusted yet
     page.evaluate("jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
     assert not any(cell["outputs"] for cell in page.evaluate(CELLS))
@@ -145,6 +150,74 @@ def answer(page, exercise: str, old: str, new: str) -> str:
     return page.locator(f".jp-Cell[data-windowed-list-index='{checked}'] .jp-OutputArea").inner_text()
 
 
+def edit(page, pattern: str, old: str, new: str) -> None:
+    """Replace something in the first code cell that matches."""
+    page.evaluate(
+        """([index, from, to]) => {
+            const model = jupyterapp.shell.currentWidget.content.widgets[index].model.sharedModel;
+            model.setSource(model.getSource().replace(from, to));
+        }""",
+        [where(page, pattern), old, new],
+    )
+
+
+def output_in_view(page) -> str:
+    """Return the text of the active cell's output, which must be where the learner sees it."""
+    output = page.locator(".jp-Cell.jp-mod-active .jp-OutputArea")
+    top, bottom = output.evaluate(
+        "node => [node.getBoundingClientRect().top, node.getBoundingClientRect().bottom]"
+    )
+    assert 0 < (top + bottom) / 2 < 1000
+    return output.inner_text()
+
+
+def test_the_first_start(page, server, lessons, mine):
+    start = name(lessons, "00")
+    page.goto(server)  # as it is printed
+    page.wait_for_function(f"{WIDGET}?.context?.path === 'my-lessons/{start}' && {IDLE}", timeout=60_000)
+    picture = page.locator("img[alt^='Left: two clouds']")
+    picture.wait_for()
+    assert pixels(picture)["width"] > 500
+    assert not page.evaluate(f"{WIDGET}.context.model.dirty")  # nobody has changed anything yet
+
+    page.evaluate(GO, where(page, '^@exercise."00.2"'))
+    page.evaluate("jupyterapp.commands.execute('notebook:run-cell')")
+    page.wait_for_function(f"{WIDGET}.content.activeCell.model.executionCount === 1")
+    page.wait_for_function(IDLE)
+    assert "the cells above have not been run" in output_in_view(page)
+
+    edit(page, '^@exercise."00.3"', "todo()", "return A.T @ (b - A @ w)")
+    page.evaluate(RUN)
+    said = output_in_view(page)
+    assert "AssertionError" in said
+    assert "exercise 00.3 is not right yet" in said
+    edit(page, '^@exercise."00.3"', "return A.T @ (b - A @ w)", "return A.T @ (A @ w - b)")
+    page.evaluate(RUN)
+    assert_ran_without_errors(page)
+
+    assert progress.recall(mine).states == {"00.3": "solved"}
+    page.evaluate(GO, where(page, "^progress..$"))
+    page.evaluate("jupyterapp.commands.execute('notebook:run-cell')")
+    page.locator("td", has_text="1 of 5").wait_for()
+    page.locator(".jp-OutputArea a", has_text="Logistic regression").click()
+    page.wait_for_function(f"{WIDGET}?.context?.path === 'my-lessons/{name(lessons, '01')}' && {IDLE}")
+    assert not page.evaluate(f"{WIDGET}.context.model.dirty")
+
+    names = page.locator(".jp-DirListing-itemText").all()
+    assert len(names) == len(list(lessons.glob("*.ipynb")))
+    shown = [each.evaluate("node => node.clientWidth / node.scrollWidth") for each in names]
+    assert min(shown) > 0.9  # of each name
+
+
+def test_the_links_to_the_library_open(page, server, lessons):
+    open_lesson(page, server, name(lessons, "02"))
+    link = page.locator("a[href*='mini_attn']").last
+    link.scroll_into_view_if_needed()
+    link.click()
+    page.wait_for_function(f"{WIDGET}?.context?.path.startsWith('mini_attn/') && {WIDGET}.context.isReady")
+    assert "import" in page.evaluate(f"{WIDGET}.context.model.sharedModel.getSource()")
+
+
 def test_lesson_01_opens_runs_and_answers(page, server, lessons):
     open_and_run(page, server, name(lessons, "01"))
     assert_ran_without_errors(page)
@@ -162,8 +235,7 @@ def test_lesson_01_opens_runs_and_answers(page, server, lessons):
 
 
 def test_lesson_06_runs_and_then_still_counts_as_untouched(page, server, lessons, mine):
-    url = re.sub(r"/tree/[^?]+", f"/tree/{name(lessons, '06')}", server)
-    open_and_run(page, url, name(lessons, "06"))
+    open_and_run(page, server, name(lessons, "06"))
     assert_ran_without_errors(page)
     move_slider_and_see_the_picture_change(page)
 

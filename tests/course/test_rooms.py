@@ -9,12 +9,13 @@ ROOT = Path(__file__).parents[2]
 # room: the rooms and files beside its own that it may import; mini_attn is free to all but the standard ones
 ROOMS = {
     "course.files": set(),
+    "course.syllabus": set(),
     "course.check": set(),
     "course.exercises": {"course.check"},
-    "course.start": set(),
+    "course.start": {"course.syllabus"},
     "course.figure": set(),
-    "course.exercise": {"course.check", "course.exercises"},
-    "course.make": {"course.check", "course.exercises", "course.files"},
+    "course.exercise": {"course.check", "course.exercises", "course.start"},
+    "course.make": {"course.check", "course.exercises", "course.files", "course.syllabus"},
     "course.grade": {"course.make", "course.check", "course.exercises", "course.files"},
     "course.source": {"course.exercise", "course.figure"},
     "course.bootstrap": set(),
@@ -60,7 +61,7 @@ def test_the_rooms_have_an_order():
         seen |= free
 
 
-@pytest.mark.parametrize("name", ["course.bootstrap", "course.start"])
+@pytest.mark.parametrize("name", ["course.bootstrap", "course.start", "course.syllabus"])
 def test_what_runs_before_anything_is_installed_needs_the_standard_library_alone(name):
     import sys
 

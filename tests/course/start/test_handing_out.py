@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import stat
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from course.start import handing_out
 
 NAME = "01_lesson.ipynb"
-BESIDE = "01_lesson.new-version.ipynb"
+BESIDE = "01_new_lesson.ipynb"
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -70,7 +71,7 @@ def test_both_changed_keeps_the_learners_and_puts_the_new_one_beside(lessons, mi
     assert files(mine) == {
         NAME: "my work",
         BESIDE: "my work in the new version",
-        "01_lesson.new-version-2.ipynb": "upstream 4",
+        "01_new2_lesson.ipynb": "upstream 4",
         "02_lesson.ipynb": "another",
     }
 
@@ -106,6 +107,14 @@ def test_lost_record_never_costs_work(lessons, mine, record):
     assert json.loads((mine / handing_out.RECORD).read_bytes()).keys() == {NAME, BESIDE, "02_lesson.ipynb"}
 
 
+def test_a_lesson_says_which_python_runs_it_as_jupyterlab_would(lessons, mine):
+    (lessons / NAME).write_text(a_notebook(language=None))
+    handing_out.hand_out(lessons, mine)
+    given, built = (json.loads((folder / NAME).read_text()) for folder in (mine, lessons))
+    assert given["metadata"]["language_info"] == {"name": "python", "version": platform.python_version()}
+    assert {**given, "metadata": 0} == {**built, "metadata": 0}
+
+
 def a_notebook(source="1 + 1", outputs=(), count=None, language="3.11.2", **cell_metadata) -> str:
     cell = {"cell_type": "code", "source": source, "outputs": list(outputs), "execution_count": count}
     metadata = {"language_info": {"name": "python", "version": language}}
@@ -137,7 +146,7 @@ def test_what_a_learner_wrote_counts_as_a_change(lessons, mine, changed):
     (lessons / NAME).write_text(a_notebook("2 + 2"))
     handing_out.hand_out(lessons, mine)
     assert files(mine)[NAME] == a_notebook(**changed)
-    assert files(mine)[BESIDE] == a_notebook("2 + 2")
+    assert json.loads(files(mine)[BESIDE])["cells"] == json.loads(a_notebook("2 + 2"))["cells"]
 
 
 def a_link(path: Path) -> None:
@@ -204,7 +213,7 @@ def test_nothing_a_learner_wrote_is_ever_lost(tmp_path_factory, history):
     handing_out.hand_out(lessons, mine)
     written: dict[str, str] = {}  # file -> what the learner last wrote there
     for number, action in enumerate(history):
-        beside = next((path for path in sorted(mine.glob("*new-version*"))), None)
+        beside = next((path for path in sorted(mine.glob("*_new*"))), None)
         if action == "upstream":
             (lessons / NAME).write_text(f"upstream {number}")
         elif action == "edit" or (action == "edit beside" and beside):
