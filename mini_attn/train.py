@@ -100,6 +100,10 @@ def fit(
     every gradient underflows. With a ridge it does not go on: once the loss's gradient is as short as
     2 ridge w, weights that grow further are pulled back, however small the ridge.
 
+    Threads and blocks choose themselves. Small tensors are computed on one thread, whatever torch is set to,
+    and trials in blocks that fit a core's cache, as many blocks at once as torch may use threads; the number
+    of threads changes no digit. Between two records a block does not wait for the others.
+
     Args:
         model: maps the data to outputs f, (*trials, n); its parameters are changed in place.
         data: PointData or TokenData, same dtype and device as the model; one problem a trial, or one for all.
