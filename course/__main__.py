@@ -14,6 +14,7 @@ COMMANDS = {  # name: (module with a `main`, what it does)
     ),
     "progress": ("course.start.progress", "say which exercises you have solved, and which come next"),
     "build": ("course.make.build", "make the notebooks in lessons/ and solutions/ from course/source/"),
+    "lint": ("course.make.lint", "say what the lessons' sources must mend, and how long each lesson takes"),
     "grade": ("course.grade.grading", "grade a folder of submissions in a sandbox"),
     "picture": ("course.make.picture", "draw the README's picture"),
     "release": ("course.grade.release", "make the nbgrader assignment of a lesson"),

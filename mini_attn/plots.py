@@ -10,6 +10,7 @@ import itertools
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from numpy.typing import ArrayLike
 
 # Okabe & Ito (2008): eight colours that people with any common colour vision tell apart.
@@ -22,8 +23,26 @@ COLORS = {
     "sky": "#56B4E9",
     "yellow": "#F0E442",
     "black": "#000000",
-    "grey": "#8C8C8C",  # not of the palette: for context behind the data
+    "grey": "#666666",  # not of the palette: for context behind the data
 }
+
+
+def ink(color: str) -> str:
+    """A colour of the palette, darkened until text in it can be read on white (contrast 4.5 to 1, WCAG AA).
+
+    Args:
+        color: a name in COLORS, or any colour of matplotlib's.
+
+    Returns:
+        The colour as "#rrggbb"; one that is dark enough comes back as it is.
+
+    Introduced in lesson 01.
+    """
+    rgb = np.array(to_rgb(COLORS.get(color, color)))
+    light = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    luminance = float(light @ [0.2126, 0.7152, 0.0722])
+    light *= min(1.0, (1.05 / 4.6 - 0.05) / max(luminance, 1e-9))
+    return to_hex(np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055))
 
 
 def style() -> None:

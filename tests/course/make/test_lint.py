@@ -1,11 +1,14 @@
 """The rules that every lesson keeps to, each with a lesson that breaks it."""
 
+import re
+
 import nbformat
 import numpy as np
 import pytest
 
 from course import exercises
 from course.check.specification import Exercise, Written
+from course.make import lint
 from course.make.lint import notebook_problems, source_problems
 
 EXERCISE = """
@@ -192,3 +195,19 @@ def test_what_a_stored_notebook_must_not_have(made, problem):
 )
 def test_sound_notebooks(made):
     assert notebook_problems(made, "lessons/90.ipynb") == []
+
+
+def test_command_line_tells_minutes_and_problems(capsys, monkeypatch):
+    assert lint.main(["01"]) == 0
+    out = capsys.readouterr().out
+    assert re.match(r"01_\w+\.py: \d+ minutes \(\d+ words, \d+ lines, \d+ minutes of exercises\)\n", out)
+    monkeypatch.setattr(lint, "house_problems", lambda source: {"style": ["a heading"]})
+    monkeypatch.setitem(lint.NOT_YET, "style", set())
+    assert lint.main(["01"]) == 1
+    assert "  style: a heading.\n" in capsys.readouterr().out
+    monkeypatch.setitem(lint.NOT_YET, "style", {"01"})
+    assert lint.main(["01"]) == 0
+    assert "  style (not yet): a heading.\n" in capsys.readouterr().out
+    monkeypatch.setattr(lint, "house_problems", lambda source: {"style": []})
+    assert lint.main(["01"]) == 0
+    assert "  style: kept; strike 01 out of NOT_YET.\n" in capsys.readouterr().out

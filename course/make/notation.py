@@ -1,0 +1,143 @@
+"""The notation of the course: one meaning a symbol. The lint reads this table, and so will the site.
+
+A new symbol goes here first. Letters that live in one section only (indices, constants) need no row.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nbformat import NotebookNode
+
+from course.make.house import where
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbol: how it is written in text and in code, what it means, and the lesson that introduces it."""
+
+    tex: str
+    code: str
+    meaning: str
+    lesson: str
+
+
+SYMBOLS = [
+    Symbol(*row)
+    for row in (
+        (r"x_i, y_i; n, d", "X, y, n, d", "points and their labels, -1 or +1; how many, and dimension", "01"),
+        (r"w", "w", "weights of a linear classifier", "01"),
+        (r"u = y f", "u", "signed output, the argument of the loss; y_i w.x_i for a linear classifier", "01"),
+        (r"L, \ell, |\ell'|", "loss", "mean loss; loss of one signed output; the size of its slope", "01"),
+        (r"\eta; t, j", "eta, lr", "step size or length; number of steps (j where t counts tokens)", "01"),
+        (r"\mu(w), \hat\mu", "margin, mu", "margin: least u over the norm; the largest margin", "01"),
+        (r"\hat w", "w_hat", "the SVM: the shortest w with all signed outputs at least 1", "01"),
+        (r"\mathcal S", "support", "the support vectors: those whose constraint is tight", "01"),
+        (r"\tilde w, r", "offset, r", "bounded remainder along the run; its part across the ray", "01"),
+        (r"\lambda_i", "lam", "weight of constraint i; at the optimum the SVM's dual variable", "01"),
+        (r"\theta; \varphi", "angle", "angle to the limit direction; other angles", "01"),
+        (r"a_i, a_{it}; A", "A", "signed point y_i x_i, comparison k_alpha - k_t; the matrix of them", "02"),
+        (r"q_i", "q", "normalised weights, with sum one", "02"),
+        (r"\hat a", "nearest", "the point of the hull of the a_i that is nearest to the origin", "02"),
+        (r"B(\lambda)", "bound", "upper bound on every margin; gap = 1 - mu / B", "02"),
+        (r"\rho; \rho^*", "rho", "exponent of the norm l_rho, and its dual (the papers write p)", "03"),
+        (r"\lVert \cdot \rVert_*", "", "dual norm; of matrices, the nuclear norm", "03"),
+        (r"\delta", "step", "a step of length one", "03"),
+        (r"g; G", "g, G", "gradient of the loss in a vector; in a matrix", "03"),
+        (r"\psi", "psi", "potential of mirror descent", "03"),
+        (r"\sigma_k; \xi_k, \zeta_k", "singular", "singular values; left and right singular vectors", "03"),
+        (r"\varepsilon", "eps", "a small number that is added: to a denominator, or as a ridge", "03"),
+        (r"U, V; m", "U, V", "factors of W = U V^T; their number of columns", "04"),
+        (r"M, S", "M, S", "pull -grad L(W); S = sum_i lambda_i A_i", "04"),
+        (r"\beta", "beta", "size of the start", "04"),
+        (r"x_t, k_t, T; v", "X, keys, v", "token, its key, how many; prediction head", "05"),
+        (r"p; R", "p, R", "attention vector; its length, or the radius of a ball", "05"),
+        (r"h_t, s_t; \chi", "h, s", "logits and attention; temperature", "05"),
+        (r"g_t, f", "g, f", "value v.x_t of a token (with its index); output", "05"),
+        (r"\partial_t f, \nabla_h f", "slopes", "gradient of the output in the logits", "05"),
+        (r"\alpha_i, \mathrm{opt}_i", "selected, optimal", "selected token; best token", "05"),
+        (r"\Delta", "lead", "lead of the selected token's logit over another; the smallest one", "05"),
+        (r"\gamma_t", "scores", "score y v.x_t", "06"),
+        (r"p_{\mathrm{mm}}, \hat p", "p_mm", "solution of the Att-SVM; the same with length one", "06"),
+        (r"c_t", "", "strength of a comparison's force", "06"),
+        (r"W; z_i", "W, z", "attention matrix; query", "06"),
+        (r"\Gamma(p)", "shortfall", "the best score minus the expected one", "08"),
+        (r"p(R); H", "path", "regularisation path; Hessian", "08"),
+        (r"f(\bar x)", "head", "nonlinear head, which reads the mixture of tokens", "08"),
+        (
+            r"R_v; \omega; \kappa",
+            "ratio, kappa",
+            "radius of v; ratio of step lengths; least u over least lead",
+            "09",
+        ),
+    )
+]
+
+# What would give a symbol a second meaning: lesson -> (pattern, what to write instead). "" is every lesson.
+ELSEWHERE = {
+    "": [
+        (r"[Mm]argins?\s+\$u", "u is the signed output, not a margin"),
+        (
+            r"score gap|gaps? (between|of|to) (the )?(best )?scores?",
+            "difference of scores: a gap is 1 - mu / B",
+        ),
+        (r"\$[^$]*\bY_i\b", "labels are y_i"),
+        (r"\\sigma\(-", r"|\ell'(u)|: sigma is a singular value"),
+    ],
+    "01": [
+        (r"\\rho", "in words: rho is the exponent of a norm"),
+        (r"\\delta", r"\lVert r \rVert, the length of the remainder across the ray"),
+    ],
+    "02": [(r"\$p\$|\bp /|\\lVert p ", r"\hat a: p is the attention vector")],
+    "03": [
+        (r"\\(ell|mu|hat\\mu)_p\b|\\rVert_p|\bp\^\*|_\{p\^\*\}|\|\^\{?p", r"\rho: p is the attention vector"),
+        (r"\$R\$|R\^2|\\eta R", r"a_{\max}: R is the length of p"),
+        (r"\\sqrt v|\$m\$ and \$v\$|mean \$[mv]\$", r"\bar g and \overline{g^2}"),
+    ],
+    "04": [
+        (r"\b[pq]_k\b", r"\xi_k and \zeta_k"),
+        (r"\bs_[k123]\b", r"\sigma_k: s is attention"),
+        (r"\b[uv]_k\b", "U_k and V_k"),
+        (r"\\rho", r"\bar\sigma_k"),
+    ],
+    "05": [
+        (r"\bu_[t123a]\b|gradients? \$u\$", r"\partial_t f, \nabla_h f: u is the signed output"),
+        (r"\\theta", r"\chi is the temperature"),
+        (r"\b[Gg]aps?\b", "lead: a gap is 1 - mu / B"),
+        (r"\bm ?R\b|\bm >|\$m\$", r"\mu(p)"),
+    ],
+    "06": [(r"\bm \\|\$m\$|\^\{-m\}", r"\Delta"), (r"smallest margin", "smallest lead")],
+    "07": [(r"smallest margin", "smallest lead"), (r"\bmargin \$?1\b", "lead 1")],
+    "08": [(r"\\delta", r"\Gamma, the shortfall"), (r"\\psi", "f: psi is the potential of mirror descent")],
+    "09": [
+        (r"\\rho", r"\omega: rho is the exponent of a norm"),
+        (r"\bm \\approx|\$m\$|\bq \+ m\b|m/q", r"\Delta, the lead; u_{\min}"),
+        (r"\$r\$|r = R|\br, R\b", "R_v: r is the bounded remainder"),
+    ],
+}
+
+
+def table(until: str = "99") -> str:
+    """The table in markdown, up to a lesson."""
+    rows = [
+        f"| ${one.tex}$ | `{one.code}` | {one.meaning} | {one.lesson} |"
+        for one in SYMBOLS
+        if one.lesson <= until
+    ]
+    return "\n".join(["| symbol | code | meaning | lesson |", "|:---|:---|:---|:---|", *rows]).replace(
+        "| `` |", "| |"
+    )
+
+
+def notation_problems(cells: list[NotebookNode], lesson: str) -> list[str]:
+    """Where a lesson gives a symbol a second meaning, as far as a pattern can tell."""
+    problems = []
+    for position, cell in enumerate(cells):
+        for pattern, instead in ELSEWHERE[""] + ELSEWHERE.get(lesson, []):
+            found = re.search(pattern, cell.source) if cell.cell_type == "markdown" else None
+            if found:
+                problems.append(
+                    f"{where(position, cell)} has '{' '.join(found[0].split())}'; write {instead}"
+                )
+    return problems
