@@ -1,7 +1,7 @@
 """Regularization paths: the best weights of each size."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -11,36 +11,39 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mini_attn import losses
+from mini_attn.balls import balanced, into_ball, into_nuclear_ball, minimise, with_singular_values
 from mini_attn.data import PointData, TokenData
 from mini_attn.gradients import closed_form
 from mini_attn.models import CrossAttention, FactoredAttention, joint_trials, trial_blocks
 from mini_attn.optim import _normalise
 from mini_attn.threads import SMALL, each, one_thread
 
-_PATIENCE = 300  # steps without progress before a trial goes back to its best point
-_MEMORY = 10  # steps whose largest loss bounds the next
+_ROUNDS = 60  # radii that are tried for one ridge
 
 
 @dataclass(frozen=True)
 class Path:
-    """Constrained minimisers, one a radius and trial, each with a certificate.
+    """Constrained or penalised minimisers, one a radius (or ridge) and trial, each with a certificate.
 
     Args:
-        radii: R, (radii,).
+        radii: R, (radii,). On a ridge path the norms of the minimisers, (ridges, *trials).
         values: parameters by name, (radii, *trials, ...), with W = K Q^T beside K and Q; ``path["p"]`` reads
             ``values["p"]``.
         loss: L at the minimisers, (radii, *trials).
         residual: how far from stationary, (radii, *trials): || P(w - R g / ||g||) - w || / R, with P the
             projection on the ball, of W where K and Q are trained. On a sphere it is about the angle between
-            -g and w, in radians. inf where the logits overflowed, and w is no more than the start.
+            -g and w, in radians. inf where the logits overflowed, and w is no more than the start. On a ridge
+            path, see :func:`ridge_path`.
+        ridges: lambda, (ridges,), on a ridge path; else None.
 
-    Introduced in lesson 08.
+    Introduced in lesson 08; ``ridges`` in lesson 11.
     """
 
     radii: Tensor
     values: dict[str, Tensor]
     loss: Tensor
     residual: Tensor
+    ridges: Tensor | None = None
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self.values:
@@ -103,150 +106,238 @@ def regularization_path(
             f"radii go from {radii[0]:.3g} to {radii[-1]:.3g}; weights of dtype {info.dtype} carry radii "
             f"from {least:.3g} to {info.max:.3g}"
         )
-    trials = model.trials
-    if joint_trials(model, data) != trials:
-        raise ValueError(
-            f"the data have trials {tuple(data.trials)} and the model {tuple(trials)}; "
-            f"give the model trials={tuple(data.trials)}"
-        )
-    head = getattr(model, "head", None)
-    if head is not None and any(True for _ in head.parameters()):
-        raise ValueError(
-            "a path is followed with a fixed head; expected head=None, or an MLPHead not trainable"
-        )
+
+    def follow(model: nn.Module, data: PointData | TokenData) -> Path:
+        traced = _Traced(model, data, loss)
+        unit = traced.start(float(radii[0]))  # w / R: in these units no square over- or underflows
+        for R in radii.tolist():
+            length = torch.full_like(unit[..., :1], R)
+            unit, residual = minimise(partial(traced.slope, R), traced.project, unit, length, tol, max_steps)
+            traced.keep(R * unit, residual)
+        return traced.path(radii)
+
+    return _in_blocks(follow, model, data)
+
+
+def _in_blocks(follow: Callable, model: nn.Module, data: PointData | TokenData) -> Path:
+    """follow(model, data), or of blocks of trials, on threads of their own, and the paths joined."""
     cut = trial_blocks(model, data)
-    if len(cut) > 1:
-        follow = partial(regularization_path, radii=radii, loss=loss, tol=tol, max_steps=max_steps)
+    with torch.no_grad():
+        if len(cut) == 1:
+            with one_thread() if data.X.numel() <= SMALL else nullcontext():
+                return follow(model, data)
         with one_thread() as threads:
             paths = each(
                 lambda piece: follow(model.block(piece), data.block(piece) if data.trials else data),
                 cut,
                 threads,
             )
-        return _joined(paths, trials)
-    factored = isinstance(model, FactoredAttention)
-    moved = model
-    if factored:
-        W = model.W.detach()
-        moved = CrossAttention(W.shape[-1], trials=tuple(trials), init=W, head=head, dtype=W.dtype).to(
-            W.device
-        )
-    evaluate = closed_form(moved, data, loss, len(trials))
-    if evaluate is None:
-        raise ValueError(
-            f"{type(model).__name__} has no closed-form gradient; expected a model of this package"
-        )
-    ((name, parameter),) = moved.named_parameters()
-    rank = model.K.shape[-1] if factored else None
-    kept: dict[str, list[Tensor]] = {key: [] for key in ("loss", "residual", *dict(model.named_parameters()))}
-    if factored:
-        kept["W"] = []
-    unit = None  # w / R: in these units no square over- or underflows, whatever the radius
-
-    def slope(R: float, w: Tensor) -> tuple[Tensor, Tensor]:
-        """L and g / ||g|| at R w."""
-        parameter.copy_((R * w).reshape(parameter.shape))
-        margins, grads = evaluate()
-        (unit,), norm, _ = _normalise([grads[name].reshape(w.shape)], len(trials))
-        return losses.mean(loss.value(margins), data.present)[..., None], unit / norm[..., None]
-
-    project = partial(_into_nuclear_ball, rank) if factored else _into_ball
-    small = data.X.numel() <= SMALL
-    with torch.no_grad(), one_thread() if small else nullcontext():
-        for R in radii.tolist():
-            if unit is None:
-                w = parameter.detach().flatten(len(trials))
-                unit = w / w.abs().amax(-1, keepdim=True).clamp(min=R)
-            unit, residual = _minimise(partial(slope, R), project, unit, R, tol, max_steps)
-            parameter.copy_((R * unit).reshape(parameter.shape))
-            if factored:
-                kept["W"].append(parameter.detach().clone())
-                for factor, part in zip((model.K, model.Q), _balanced(parameter, rank), strict=True):
-                    factor.copy_(part)
-            kept["loss"].append(losses.mean(loss.value(data.y * model(data)), data.present))
-            kept["residual"].append(residual)
-            for key, trained in model.named_parameters():
-                kept[key].append(trained.detach().clone())
-    stacked = {key: torch.stack(values) for key, values in kept.items()}
-    return Path(radii, loss=stacked.pop("loss"), residual=stacked.pop("residual"), values=stacked)
-
-
-def _joined(paths: list[Path], trials: torch.Size) -> Path:
-    """The paths of blocks of trials as one."""
 
     def join(parts: list[Tensor]) -> Tensor:
-        return torch.cat(parts, 1).unflatten(1, trials)
+        return torch.cat(parts, 1).unflatten(1, model.trials)
 
-    values = {name: join([path[name] for path in paths]) for name in paths[0].values}
     return Path(
-        paths[0].radii,
-        values,
+        paths[0].radii if paths[0].ridges is None else join([path.radii for path in paths]),
+        {name: join([path[name] for path in paths]) for name in paths[0].values},
         join([path.loss for path in paths]),
         join([path.residual for path in paths]),
+        paths[0].ridges,
     )
 
 
-def _into_ball(w: Float[Tensor, "*trials D"]) -> Float[Tensor, "*trials D"]:
-    """Project on ||w||_2 <= 1."""
-    return w / w.norm(dim=-1, keepdim=True).clamp(min=1.0)
+class _Traced:
+    """The weights that a path moves, flat in each trial (W for factors), and what it has kept."""
+
+    def __init__(self, model: nn.Module, data: PointData | TokenData, loss: losses.Loss):
+        trials = model.trials
+        if joint_trials(model, data) != trials:
+            raise ValueError(
+                f"the data have trials {tuple(data.trials)} and the model {tuple(trials)}; "
+                f"give the model trials={tuple(data.trials)}"
+            )
+        head = getattr(model, "head", None)
+        if head is not None and any(True for _ in head.parameters()):
+            raise ValueError(
+                "a path is followed with a fixed head; expected head=None, or an MLPHead not trainable"
+            )
+        self.rank = model.K.shape[-1] if isinstance(model, FactoredAttention) else None
+        moved = model
+        if self.rank is not None:
+            W = model.W.detach()
+            moved = CrossAttention(W.shape[-1], tuple(trials), init=W, head=head, dtype=W.dtype)
+            moved = moved.to(W.device)
+        self.evaluate = closed_form(moved, data, loss, len(trials))
+        if self.evaluate is None:
+            raise ValueError(
+                f"{type(model).__name__} has no closed-form gradient; expected a model of this package"
+            )
+        self.evaluate_exactly = closed_form(moved, data, loss)
+        ((self.name, self.parameter),) = moved.named_parameters()
+        self.model, self.data, self.loss, self.batch_dims = model, data, loss, len(trials)
+        self.project = into_ball if self.rank is None else partial(into_nuclear_ball, self.rank)
+        self.kept = {key: [] for key in ("loss", "residual", *dict(model.named_parameters()))}
+        if self.rank is not None:
+            self.kept["W"] = []
+
+    def start(self, R: float) -> Tensor:
+        """The parameter's w / R, shortened where it is far outside of the ball."""
+        w = self.parameter.detach().flatten(self.batch_dims)
+        return w / w.abs().amax(-1, keepdim=True).clamp(min=R)
+
+    def slope(self, R: float | Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
+        """L and g / ||g|| at R w."""
+        self.parameter.copy_((R * unit).reshape(self.parameter.shape))
+        margins, grads = self.evaluate()
+        (g,), norm, _ = _normalise([grads[self.name].reshape(unit.shape)], self.batch_dims)
+        return losses.mean(self.loss.value(margins), self.data.present)[..., None], g / norm[..., None]
+
+    def gradient(self, w: Tensor) -> Tensor:
+        """The gradient at w with its length."""
+        self.parameter.copy_(w.reshape(self.parameter.shape))
+        return self.evaluate_exactly()[1][self.name].reshape(w.shape)
+
+    def norm(self, w: Tensor, order: int | str = "nuc") -> Tensor:
+        """The norm that bounds w, (*trials, 1): Euclidean, or a norm of the matrix for factors."""
+        if self.rank is None:
+            return w.norm(dim=-1, keepdim=True)
+        lost = ~w.isfinite().all(-1, keepdim=True)
+        square = w.masked_fill(lost, 0.0).unflatten(-1, self.parameter.shape[-2:])
+        return torch.linalg.matrix_norm(square, order)[..., None].masked_fill(lost, torch.nan)
+
+    def keep(self, w: Tensor, residual: Tensor) -> None:
+        """A row of the path: the weights are w, as far as the residual says."""
+        self.parameter.copy_(w.reshape(self.parameter.shape))
+        if self.rank is not None:
+            self.kept["W"].append(self.parameter.detach().clone())
+            factors = balanced(self.parameter, self.rank)
+            for factor, part in zip((self.model.K, self.model.Q), factors, strict=True):
+                factor.copy_(part)
+        margins = self.data.y * self.model(self.data)
+        self.kept["loss"].append(losses.mean(self.loss.value(margins), self.data.present))
+        self.kept["residual"].append(residual)
+        for key, trained in self.model.named_parameters():
+            self.kept[key].append(trained.detach().clone())
+
+    def path(self, radii: Tensor, ridges: Tensor | None = None) -> Path:
+        """All rows, in the order in which they were kept."""
+        stacked = {key: torch.stack(values) for key, values in self.kept.items()}
+        return Path(radii, stacked, stacked.pop("loss"), stacked.pop("residual"), ridges)
 
 
-def _into_nuclear_ball(rank: int, w: Float[Tensor, "*trials dd"]) -> Float[Tensor, "*trials dd"]:
-    """Project on the matrices of nuclear norm <= 1 and rank <= rank, by their singular values."""
-    d = math.isqrt(w.shape[-1])
-    lost = ~w.isfinite().all(-1, keepdim=True)  # torch's svd would refuse all trials for one
-    U, S, Vh = torch.linalg.svd(w.masked_fill(lost, 0.0).unflatten(-1, (d, d)))
-    S = S * (torch.arange(d, device=S.device) < rank)
-    excess = (S.cumsum(-1) - 1.0) / torch.arange(1, d + 1, device=S.device)
-    # subtract one number from all and drop the negative, so that the rest sum to the radius
-    cut = excess.amax(-1, keepdim=True).clamp(min=0.0)
-    near = ((U * (S - cut).clamp(min=0.0)[..., None, :]) @ Vh).flatten(-2)
-    return near.masked_fill(lost, torch.nan)
+def ridge_path(
+    model: nn.Module,
+    data: PointData | TokenData,
+    ridges: Sequence[float] | Float[Tensor, "ridges"],
+    loss: str | losses.Loss = "logistic",
+    tol: float = 1e-6,
+    max_steps: int = 2000,
+) -> Path:
+    """Follow the minimiser of the loss with a vanishing ridge, in every trial at once.
 
+    For each lambda:   argmin L(w) + lambda ||w||^2
+    in the Euclidean norm of p or w, or the Frobenius norm of W. For factors the ridge is
+    lambda (||K||_F^2 + ||Q||_F^2), whose least value for given W = K Q^T is 2 lambda ||W||_*: W is followed,
+    with its nuclear norm and rank <= m.
 
-def _balanced(W: Float[Tensor, "*trials d d"], m: int) -> tuple[Tensor, Tensor]:
-    """K and Q of shape (d, m) with K Q^T = W and K^T K = Q^T Q."""
-    U, S, Vh = torch.linalg.svd(W)
-    root = S.sqrt()[..., None, :]
-    more = max(0, m - W.shape[-1])
-    return tuple(torch.nn.functional.pad(part * root, (0, more))[..., :m] for part in (U, Vh.mT))
+    A minimiser with a ridge is one on the ball of its own norm R (see :func:`regularization_path`), where the
+    slope of the loss is that of the ridge:
 
+        ||g|| = 2 lambda R,    of factors    ||g||_op = 2 lambda.
 
-def _minimise(slope, project, w: Tensor, radius: float, tol: float, max_steps: int) -> tuple[Tensor, Tensor]:
-    """Projected Barzilai-Borwein steps from w, in units of the radius: the best points and their residuals.
+    R is found by regula falsi on the logarithm of this, which is nearly linear in R; on each ball only the
+    direction of the gradient counts. So lambda may be as small as the dtype can write: R grows like
+    log(1 / lambda). A trial whose slope at 0 is below 2 lambda (for factors) stays at 0.
 
-    A step that raises the loss above the largest of the last ``_MEMORY`` is tried again at a quarter of its
-    length: it would lead to the basin of another minimiser.
+    Args:
+        model, data, loss, max_steps: as for :func:`regularization_path`; the model is left at the last ridge.
+        ridges: lambda, positive and decreasing, in the range of the model's dtype.
+        tol: residual at which a trial has arrived.
+
+    Returns:
+        A Path whose ``radii`` are the norms R, (ridges, *trials), and whose residual is
+        || g / (2 lambda) + w || / ||w||; of factors || S(W - R g / (2 lambda)) - W ||_F / R, where S keeps m
+        singular values less R. Both are 0 for stationary weights only, and at 0 by definition.
+
+    Raises:
+        ValueError: ridges that do not decrease, or that the model's dtype cannot carry; and as for
+            :func:`regularization_path`.
+
+    Source: Tarzanagh et al. 2023, "Transformers as Support Vector Machines", vanishing regularisation.
+    Introduced in lesson 11.
     """
-    w = project(w)
-    value, g = slope(w)
-    first = min(0.1, 1 / radius)  # a step on the scale of one logit
-    length = torch.full_like(value, first)
-    best, arrived, waited = w, torch.full_like(value, math.inf), torch.zeros_like(value)
-    recent = value.expand(*value.shape[:-1], _MEMORY).clone()
-    rounding = 8 * torch.finfo(w.dtype).eps
-    for step in range(max_steps + 1):
-        residual = (project(w - g) - w).norm(dim=-1, keepdim=True)
-        better = residual < arrived
-        best, arrived = torch.where(better, w, best), torch.where(better, residual, arrived)
-        if step == max_steps or (arrived <= tol).all():
-            break
-        waited = torch.where(better, 0.0, waited + 1)
-        lost = waited >= _PATIENCE
-        if lost.any():  # back to the best point, with short steps
-            w, length = torch.where(lost, best, w), torch.where(lost, 0.1 * first, length)
-            (value, g), waited = slope(w), waited.masked_fill(lost, 0.0)
-        ahead = project(w - length * g)
-        value_ahead, g_ahead = slope(ahead)
-        limit = recent.amax(-1, keepdim=True)
-        taken = value_ahead <= limit + rounding * limit.abs()
-        s, y = ahead - w, g_ahead - g
-        sy, ss, yy = ((a * b).sum(-1, keepdim=True) for a, b in ((s, y), (s, s), (y, y)))
-        proposed = ss / sy.abs() if step % 2 else sy.abs() / yy  # the long and the short step in turn
-        proposed = torch.where(proposed.isfinite() & (proposed > 0), proposed, length)
-        length = torch.where(taken, proposed, 0.25 * length).clamp(1e-12, 1.0)
-        w, g, value = (
-            torch.where(taken, new, old) for new, old in ((ahead, w), (g_ahead, g), (value_ahead, value))
+    loss = losses.get(loss)
+    ridges = torch.as_tensor(ridges, dtype=torch.float64).flatten()
+    info = torch.finfo(next(model.parameters()).dtype)
+    most, least = (ridges.max(), ridges.min()) if len(ridges) else (0.0, 0.0)
+    if not (ridges.isfinite().all() and info.tiny <= least <= most <= info.max) or (ridges.diff() >= 0).any():
+        raise ValueError(
+            f"ridges = {ridges.tolist()}; expected numbers from {info.tiny:.3g} to {info.max:.3g}, each "
+            "smaller than the one before"
         )
-        recent[..., step % _MEMORY] = value.squeeze(-1)
-    return best, arrived.squeeze(-1)
+
+    def follow(model: nn.Module, data: PointData | TokenData) -> Path:
+        traced, radii = _Traced(model, data, loss), []
+        unit = traced.start(1.0)
+        R, rate = torch.ones_like(unit[..., :1]), torch.full_like(unit[..., :1], torch.nan)
+        steepest = traced.norm(traced.gradient(torch.zeros_like(unit)), 2)  # the slope at 0
+        before = None
+        for ridge in ridges.tolist():
+            if before is not None:
+                ahead = math.log(before / ridge) / rate
+                R = torch.where(ahead.isfinite() & (ahead > 0), R + ahead, R)
+            at_zero = steepest <= (0.0 if traced.rank is None else 2 * ridge)
+            unit, R, rate, residual = _at_ridge(traced, ridge, unit, R, rate, at_zero, tol, max_steps)
+            w = torch.where(at_zero, 0.0, R * unit)
+            radii.append(traced.norm(w)[..., 0])
+            traced.keep(w, torch.where(at_zero, 0.0, residual)[..., 0])
+            before = ridge
+        return traced.path(torch.stack(radii), ridges)
+
+    return _in_blocks(follow, model, data)
+
+
+def _at_ridge(traced: _Traced, ridge: float, unit, R, rate, done, tol: float, max_steps: int):
+    """The minimiser R unit for one ridge, R (*trials, 1), the rate at which log ||g|| falls there, and the
+    residual; from a guess at all but the last."""
+    low, high = torch.zeros_like(R), torch.full_like(R, torch.inf)  # the slope at low is too steep
+    at_low, at_high = high.clone(), -high
+    best, residual = (unit, R), torch.full_like(R, torch.inf)
+    was_up, last = torch.zeros_like(done), (R, torch.full_like(R, torch.nan))
+    for _ in range(_ROUNDS):
+        unit, _ = minimise(partial(traced.slope, R), traced.project, unit, R, 0.1 * tol, max_steps)
+        g = traced.gradient(R * unit)
+        now = _ridge_residual(traced, ridge, R, unit, g)
+        better = now < residual
+        residual = torch.where(better, now, residual)
+        best = torch.where(better, unit, best[0]), torch.where(better, R, best[1])
+        done = done | (residual <= tol) | ((high - low) <= 4 * torch.finfo(R.dtype).eps * R)
+        if done.all():
+            break
+        steepness = -(g * unit).sum(-1, keepdim=True) / traced.norm(unit)
+        asked = math.log(2 * ridge) + (R.log() if traced.rank is None else 0.0)
+        excess = torch.where(steepness > 0, steepness.log() - asked, -torch.inf)
+        up = excess > 0
+        # The end that stays for a second time counts half (Illinois): or it would stay for ever.
+        again = up == was_up
+        at_low = torch.where(up, excess, torch.where(again, at_low / 2, at_low))
+        at_high = torch.where(up, torch.where(again, at_high / 2, at_high), excess)
+        low, high, was_up = torch.where(up, R, low), torch.where(up, high, R), up
+        fall = (last[1] - excess) / (R - last[0])
+        rate = torch.where(fall.isfinite() & (fall > 0), fall, rate)
+        last = R, excess
+        share = torch.where(high.isfinite(), at_low / (at_low - at_high), 0.5)
+        share = share.nan_to_num(0.5).clamp(0.01, 0.99)
+        ahead = (1.1 * excess / rate).nan_to_num(torch.inf)  # a little farther than the line says
+        ahead = torch.where(ahead > 0, ahead, R).clamp(max=3 * R)
+        R = torch.where(done, R, torch.where(high.isinf(), R + ahead, low + share * (high - low)))
+    return *best, rate, residual
+
+
+def _ridge_residual(traced: _Traced, ridge: float, R: Tensor, unit: Tensor, g: Tensor) -> Tensor:
+    pull = g / (2 * ridge)
+    if traced.rank is None:
+        apart = pull / R + unit
+    else:
+        apart = with_singular_values(lambda S: (S - 1.0).clamp(min=0.0), traced.rank, unit - pull) - unit
+    residual = apart.norm(dim=-1, keepdim=True) / traced.norm(unit)
+    return residual.nan_to_num(torch.inf, torch.inf)

@@ -113,9 +113,12 @@ def test_a_run_that_began_on_the_cpu_goes_on_elsewhere(device, name):
 
 
 @pytest.mark.parametrize("name", ["prompt", "W", "(K, Q)"])
-def test_paths(device, name):
+@pytest.mark.parametrize(
+    ("follow", "along"), [(paths.regularization_path, [2.0, 3.0]), (paths.ridge_path, [1e-1, 5e-2])]
+)
+def test_paths(device, name, follow, along):
     def end(place):
-        return paths.regularization_path(MODELS[name]().to(place), tokens.to(place), [2.0, 3.0], tol=1e-5)
+        return follow(MODELS[name]().to(place), tokens.to(place), along, tol=1e-5)
 
     here, there = end(CPU), end(device)
     for key in here.values:

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mini_attn import data, geometry, models, optim, svm, train
+from mini_attn import data, geometry, models, optim, paths, svm, train
 from mini_attn.softmax import softmax as stable_softmax
 from mini_attn.softmax import textbook_softmax
 
@@ -168,3 +168,100 @@ def test_a_ridge_is_a_number_that_the_dtype_carries(ridge):
     model = models.PromptAttention(6, 3)
     with pytest.raises(ValueError, match="expected 0, or a number that the model's dtype carries"):
         train.fit(model, tokens, optim.NormalizedGD(model.parameters(), 0.1, 1), 1, ridge=ridge)
+
+
+def full_rank(d, trials=None):
+    return models.FactoredAttention(d, d, trials=trials)
+
+
+small = data.random_tokens(3, 4, 6, trials=3, seed=3)
+RIDGES = [1e-2, EPS, 1e-300]
+
+
+@pytest.mark.parametrize("make", [models.PromptAttention, models.CrossAttention, full_rank])
+@pytest.mark.parametrize("ridge", [1e-2, EPS])
+def test_a_path_is_stationary_by_autograd(make, ridge):
+    model = make(6, trials=3)
+    path = paths.ridge_path(model, small, [ridge])
+    assert (path.residual <= 1e-6).all()
+    margins = small.y * model(small)
+    torch.nn.functional.softplus(-margins).mean(-1).sum().backward()
+    for name, w in model.named_parameters():
+        assert torch.equal(path[name][-1], w)
+        apart = (w.grad + 2 * ridge * w).flatten(1).norm(dim=1)
+        assert (apart <= 1e-5 * 2 * ridge * w.flatten(1).norm(dim=1)).all()
+
+
+@pytest.mark.parametrize(("make", "norm"), [(models.CrossAttention, "fro"), (full_rank, "nuc")])
+def test_a_vanishing_ridge_leads_to_the_svm(make, norm):
+    path = paths.ridge_path(make(6, trials=3), small, RIDGES)
+    assert (path.residual <= 1e-6).all()
+    chosen = geometry.selected_tokens(models.CrossAttention(6, 3, init=path["W"][-1]).attention(small))
+    solution = svm.solve(svm.attention_problem(small.X, small.z, chosen), norm=norm)
+    error = torch.stack([1 - geometry.cosine(W, solution.value) for W in path["W"]])
+    assert (error.diff(dim=0) < 0).all()
+    assert error[-1].max() < 1e-4
+    torch.testing.assert_close(path.radii, torch.linalg.matrix_norm(path["W"], norm))
+    # ||g|| falls like exp(-R margin): R margin grows by log of the ratio of two ridges
+    grown = (path.radii[2] - path.radii[1]) * solution.margin
+    assert ((grown / math.log(EPS / 1e-300) - 1).abs() < 0.03).all()
+
+
+def test_descent_and_a_path_end_at_one_point():
+    one = data.TokenData(*(getattr(small, part)[0] for part in ("X", "z", "y", "v")))
+    exact = {"max_iter": 200, "tolerance_grad": 1e-12, "tolerance_change": 0.0}
+    for make in (models.PromptAttention, models.CrossAttention):
+        model, twin = make(6), make(6)
+        lbfgs = torch.optim.LBFGS(model.parameters(), line_search_fn="strong_wolfe", **exact)
+        train.fit(model, one, lbfgs, 3, ridge=0.02, progress=False)
+        paths.ridge_path(twin, one, [0.02])
+        for w, other in zip(model.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(w, other, rtol=1e-4, atol=1e-6)
+
+
+def test_a_heavy_ridge_holds_factors_at_zero():
+    path = paths.ridge_path(full_rank(6, 3), small, [1.0, 1e-2])
+    assert (path["W"][0] == 0).all()
+    assert (path.residual[0] == 0).all()
+    assert (path.radii[1] > 0.1).all()
+    assert (path.residual[1] <= 1e-6).all()
+
+
+def test_linear_models_and_nonlinear_heads_have_ridge_paths():
+    points = data.PointData(small.X[..., 0, :], small.y)
+    model = models.LinearClassifier(6, 3)
+    path = paths.ridge_path(model, points, [1e-2, 1e-200], loss="exponential")
+    assert (path.residual <= 1e-6).all()
+    solution = svm.solve(svm.label_problem(points.X, points.y))
+    assert (1 - geometry.cosine(path["w"][-1], solution.value)).max() < 1e-4
+    head = models.MLPHead(6, 8, trials=3, activation="gelu", scale=4.0, seed=1)
+    path = paths.ridge_path(models.CrossAttention(6, 3, head=head), small, [1e-2, 1e-3])
+    assert (path.residual <= 1e-6).all()
+
+
+def test_float32_carries_small_ridges():
+    single = small.to(torch.float32)
+    path = paths.ridge_path(
+        models.CrossAttention(6, 3, dtype=torch.float32), single, [1e-2, 1e-7, 1e-30], tol=1e-3
+    )
+    double = paths.ridge_path(models.CrossAttention(6, 3), small, [1e-2, 1e-7, 1e-30])
+    assert (path.residual <= 1e-3).all()
+    torch.testing.assert_close(path["W"].double(), double["W"], rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("ridges", [[], [0.0], [1e-3, 1e-2], [1e-2, 1e-2], [1e-310], [math.nan], [math.inf]])
+def test_ridges_must_decrease_and_fit_the_dtype(ridges):
+    with pytest.raises(ValueError, match=r"expected numbers from 2.23e-308 to 1.8e\+308, each smaller"):
+        paths.ridge_path(models.PromptAttention(6, 3), small, ridges)
+
+
+@pytest.mark.parametrize("make", [models.CrossAttention, full_rank])
+def test_blocks_of_trials_on_threads_give_the_same_path(make, monkeypatch):
+    whole = paths.ridge_path(make(6, trials=3), small, [1e-2, 1e-3])
+    monkeypatch.setattr(paths, "trial_blocks", lambda model, data: [slice(0, 2), slice(2, 3)])
+    model = make(6, trials=3)
+    parts = paths.ridge_path(model, small, [1e-2, 1e-3])
+    for name in ("radii", "loss"):
+        torch.testing.assert_close(getattr(parts, name), getattr(whole, name), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(parts["W"][-1], model.W.detach(), rtol=1e-12, atol=1e-12)
+    assert torch.equal(parts.ridges, whole.ridges)
