@@ -27,7 +27,7 @@ def _shortfall_cases(rng):
     keys = np.array([[1.0, 0.1], [-0.2, 1.0], [-0.7, -0.8]]) + 0.05 * rng.normal(size=(3, 2))
     cases.append((2000 * far / np.linalg.norm(far, axis=1, keepdims=True), keys, np.array([0.9, 0.2, 0.0])))
     won = keys[0] - keys[1:].mean(axis=0) + 0.05 * rng.normal(size=(3, 2))  # far on the best token's side
-    won *= rng.uniform(28, 30, size=(3, 1)) / ((keys[0] - keys[1:]) @ won.T).min(axis=0)[:, None]
+    won *= rng.uniform(31, 34, size=(3, 1)) / ((keys[0] - keys[1:]) @ won.T).min(axis=0)[:, None]
     cases.append((won, keys, np.array([0.9, 0.2, 0.0])))
     return cases
 

@@ -10,7 +10,7 @@ def _gradient_by(
     points=lambda s, X: np.einsum("it,itd->id", s, X),
     slope=lambda u: np.exp(-np.logaddexp(0, u)),  # 1 / (1 + exp(u)), without overflow
     combine=lambda y, c, x: -(y * c) @ x / len(y),
-    margin=lambda y, f: y * f,
+    signed=lambda y, f: y * f,
 ):
     """An answer from the points the head sees, the slope of the loss, and how the terms are combined."""
 
@@ -18,7 +18,7 @@ def _gradient_by(
         h = X @ p
         s = np.exp(h - h.max(axis=1, keepdims=True))
         x = points(s / s.sum(axis=1, keepdims=True), X)  # (n, d)
-        return combine(y, slope(margin(y, x @ v)), x)
+        return combine(y, slope(signed(y, x @ v)), x)
 
     return answer
 
@@ -27,12 +27,12 @@ _head_gradient = _gradient_by()
 
 
 def _gradient_cases(rng):
-    """Two of everyday size, and one with margins of 100 to 600."""
+    """Two of everyday size, and one with signed outputs of 100 to 600."""
     cases = []
     for n, T, d, low, high in ((2, 3, 2, 0, 0), (4, 3, 5, 0, 0), (3, 2, 3, 100, 600)):
         y = rng.permutation(np.where(np.arange(n) % 2, -1.0, 1.0))
         v, p, X = rng.normal(size=d), rng.normal(size=d), rng.normal(size=(n, T, d))
-        if high:  # move each sequence along v, which changes the margins and not the attention
+        if high:  # move each sequence along v, which changes the outputs and not the attention
             v *= 200 / np.linalg.norm(v)
             h = np.exp(X @ p)
             seen = np.einsum("it,itd->id", h / h.sum(axis=1, keepdims=True), X) @ v
@@ -52,10 +52,10 @@ GRADIENT = Exercise(
     compare=Compare(atol=0),  # gradients of 1e-300 have a direction, too
     misconceptions=known(
         _gradient_by(slope=lambda u: 1 - 1 / (1 + np.exp(-u))),
-        "The slope cancels: from a margin of 37 on, 1 minus sigmoid(u) is rounded to 0, and the head stops. "
+        "The slope cancels: from u = 37 on, 1 minus sigmoid(u) is rounded to 0, and the head stops. "
         "Use a form without a difference: np.exp(-np.logaddexp(0, u)).",
-        _gradient_by(margin=lambda y, f: f),
-        "The label is missing inside u: the slope is taken at the margin u = y v.x, not at the output v.x.",
+        _gradient_by(signed=lambda y, f: f),
+        "The label is missing inside u: the slope is taken at u = y v.x, not at the output v.x.",
         lambda *args: -_head_gradient(*args),
         "That is the direction of descent. Return the gradient itself; the loss has a negative slope.",
         _gradient_by(combine=lambda y, c, x: -c @ x / len(y)),
@@ -67,7 +67,7 @@ GRADIENT = Exercise(
         _gradient_by(points=lambda s, X: X[np.arange(len(X)), s.argmax(axis=1)]),
         "You took the token with most attention. While attention is soft, all tokens count: sum s x.",
         _gradient_by(slope=lambda u: 1 / (1 + np.exp(-u))),
-        "Wrong sign in the exponent: |l'(u)| = 1 / (1 + exp(u)) is small where the margin is large.",
+        "Wrong sign in the exponent: |l'(u)| = 1 / (1 + exp(u)) is small where u is large.",
         _gradient_by(slope=np.ones_like),
         "The slope of the loss is missing: a sequence counts with the weight |l'(u)| = 1 / (1 + exp(u)).",
         _gradient_by(slope=lambda u: np.exp(-u)),
@@ -90,17 +90,23 @@ def _relaxed_by(support=_support, rows=lambda S, T: np.repeat(1.0 * S, T - 1)):
 
 
 def _support_cases(rng):
+    """Three of 1 up to rounding, one of ||v_mm||, one or two barely above 1, the others farther.
+
+    In one case only sequences of label -1 are in S, in another only those of label 1.
+    """
     cases = []
-    for n, d, T in ((5, 3, 3), (4, 2, 4), (8, 5, 3)):
-        # margins first, points to match: two of 1, up to rounding, one of ||v_mm||, others above 1
-        y = np.where(np.arange(n) % 2, -1.0, 1.0)
+    for n, d, T, held in ((6, 3, 3, 0), (7, 2, 4, -1), (8, 5, 3, 1)):
         v_mm = rng.normal(size=d)
         v_mm *= rng.uniform(1.3, 2) / np.linalg.norm(v_mm)
-        u = np.r_[1 + 1e-9, 1 - 1e-9, np.linalg.norm(v_mm), rng.uniform(1.1, 2.5, size=n - 3)]
-        x = rng.normal(size=(n, d))
+        u = np.r_[
+            1 + 1e-9, 1 - 1e-9, 1 - 2e-9, np.linalg.norm(v_mm), rng.uniform([1.005, 1.03], [1.015, 1.05])
+        ]
+        u = np.r_[u, rng.uniform(1.1, 2.5, size=n - 6)]
+        y = np.where(np.arange(n) % 2, -1.0, 1.0) if held == 0 else np.r_[[held] * 3, [-held] * (n - 3)]
+        x = rng.normal(size=(n, d))  # points to match the signed outputs u
         x += ((y * u - x @ v_mm) / (v_mm @ v_mm))[:, None] * v_mm
         order = rng.permutation(n)
-        cases.append((x[order], y[order], v_mm, T))
+        cases.append((x[order], y[order].astype(float), v_mm, T))
     return cases
 
 
@@ -118,13 +124,17 @@ RELAXED = Exercise(
         _relaxed_by(lambda x, y, v_mm: np.isclose(x @ v_mm, 1, atol=1e-6)),
         "Multiply by the label: a point labelled -1 is a support vector where v.x = -1.",
         _relaxed_by(lambda x, y, v_mm: y * (x @ v_mm) == 1),
-        "Margins of support vectors are 1 only up to rounding; use np.isclose(margins, 1, atol=1e-6).",
+        "Outputs of support vectors are 1 only up to rounding: compare with np.isclose(u, 1, atol=1e-6).",
+        _relaxed_by(lambda x, y, v_mm: y * (x @ v_mm) <= 1),
+        "By rounding, the u of a support vector may also come out just above 1: np.isclose(u, 1, atol=1e-6).",
+        _relaxed_by(lambda x, y, v_mm: np.isclose(y * (x @ v_mm), 1, atol=0.1)),
+        "Your tolerance lets in sequences with u = 1.05, which are not in S. Take 1e-6: rounding is smaller.",
         _relaxed_by(lambda x, y, v_mm: np.isclose(y * (x @ v_mm) / np.linalg.norm(v_mm), 1, atol=1e-6)),
         "Do not divide by the norm of v_mm: its constraints read y v.x >= 1, so a tight one is at 1.",
         _relaxed_by(lambda x, y, v_mm: y * (x @ v_mm) >= 1 - 1e-6),
         "That is the tight problem: every point satisfies its constraint, those of S with equality.",
         _relaxed_by(lambda x, y, v_mm: np.arange(len(y)) == (y * (x @ v_mm)).argmin()),
-        "argmin finds one sequence. Several have the smallest margin, 1, up to rounding.",
+        "argmin finds one sequence. Several have the smallest u, which is 1 up to rounding.",
         _relaxed_by(rows=lambda S, T: np.tile(1.0 * S, T - 1)),
         "Rows are ordered by sequence: each sequence's number serves T - 1 rows in a row (np.repeat).",
         _relaxed_by(rows=lambda S, T: np.repeat(1.0 * S, T)),
@@ -164,7 +174,7 @@ SIDES = Exercise(
         lambda u, kappa: 1 - kappa * (u - 1),
         "No right-hand side is below 0: a sequence that turned away from its token would be the worst.",
         lambda u, kappa: np.maximum(0, 1 - kappa * u),
-        "Only the part of the margin beyond 1 helps: a support vector, u = 1, keeps its 1.",
+        "Only the part of u beyond 1 helps: a support vector, u = 1, keeps its 1.",
         lambda u, kappa: np.maximum(0, 1 - (u - 1) / kappa),
         "A larger kappa means a longer head, which frees the sequences sooner: multiply u - 1 by kappa.",
         lambda u, kappa: np.maximum(0, 1 - (u - 1)),
@@ -172,7 +182,11 @@ SIDES = Exercise(
         lambda u, kappa: np.exp(-kappa * (u - 1)),
         "That is the weight of the force. The right-hand side compares exponents: 1 - kappa (u - 1).",
         lambda u, kappa: 1 + kappa * (u - 1),
-        "The other way round: a sequence with margin to spare needs less of a lead, not more.",
+        "The other way round: a sequence whose u is larger needs less of a lead, not more.",
+        lambda u, kappa: np.maximum(0, u - kappa * (u - 1)),
+        "Start from 1, not from u: the exponents are kappa u + side outside S and kappa + 1 in S.",
+        lambda u, kappa: np.maximum(0, 1 / u),
+        "The exponents add: kappa u + side >= kappa + 1. Solve this for the side.",
         lambda u, kappa: np.isclose(u, 1).astype(float),
         "That is the relaxed problem, the limit of large kappa. In between a right-hand side can be 0.3.",
     ),
@@ -181,7 +195,7 @@ SIDES = Exercise(
 
 # --------------------------------------------------------------------------- 09.4 the border
 def _border_by(kappa=lambda u, a: np.max((1 - a) / (u - 1)), scale=lambda v, p: v / p, least=0.0):
-    """An answer from the sequences outside S: their margins and leads give kappa, the norms the ratio."""
+    """An answer from the sequences outside S: their u and leads give kappa, the norms the ratio."""
 
     def answer(u, leads, v_norm, p_norm):
         outside = u > 1 + 1e-6
@@ -194,11 +208,14 @@ _border = _border_by()
 
 
 def _border_cases(rng):
+    """S up to rounding, where (1 - lead) / (u - 1) means nothing; the last to hold may have any u outside."""
     cases = []
-    for n, spare in ((4, False), (5, False), (6, False), (4, True)):
-        u = 1 + np.r_[0, 0, rng.uniform(0.2, 0.4), rng.uniform(0.6, 2, size=n - 3)]
-        leads = np.r_[1, 1, rng.uniform(0.1, 0.7), rng.uniform(0, 0.2, size=n - 3)]
-        leads[1:] += np.r_[rng.uniform(0.1, 1), np.full(n - 2, 1.0 if spare else 0.0)]
+    for n, spare, last in ((5, False, 0), (5, False, 1), (6, False, 0), (6, False, 1), (5, True, 0)):
+        u = 1 + np.r_[1e-10, -1e-10, rng.uniform(0.2, 0.4), rng.uniform(0.6, 2, size=n - 3)]
+        leads = np.r_[1 - 1e-8, 1, rng.uniform(0.1, 0.6), rng.uniform(0.05, 0.2, size=n - 3)]
+        if last:  # the smallest u is not the one that waits longest
+            leads[2:4] = 1 - (u[2] - 1) * rng.uniform(0.05, 0.1), -rng.uniform(0.1, 0.3)
+        leads[1:] += np.r_[rng.uniform(0.1, 1), np.full(n - 2, 1.1 if spare else 0.0)]
         order = rng.permutation(n)
         cases.append((u[order], leads[order], *rng.uniform([1.2, 2], [1.8, 3])))
     return cases
@@ -214,9 +231,9 @@ BORDER = Exercise(
     cases=_border_cases,
     misconceptions=known(
         _border_by(scale=lambda v, p: 1),
-        "That is kappa = q/m. The ratio of the lengths is kappa ||v_mm|| / ||p_rel||.",
+        "That is kappa = u_min / lead. The ratio of the lengths is kappa ||v_mm|| / ||p_rel||.",
         _border_by(scale=lambda v, p: p / v),
-        "The norms are upside down: ||v|| = q ||v_mm|| and ||p|| = m ||p_rel||, and the ratio is v to p.",
+        "The norms are upside down: ||v|| = u_min ||v_mm||, ||p|| = lead ||p_rel||, and the ratio is v to p.",
         _border_by(lambda u, a: np.min((1 - a) / (u - 1))),
         "At this ratio one sequence is free. All have to be: the last one sets the border.",
         _border_by(lambda u, a: np.max(1 / (u - 1))),
@@ -224,11 +241,15 @@ BORDER = Exercise(
         _border_by(lambda u, a: np.max(a / (u - 1))),
         "The side 1 - kappa (u - 1) has to fall to the lead, so kappa (u - 1) must make up 1 - lead.",
         _border_by(lambda u, a: np.max((1 - a) / u)),
-        "Only the margin beyond 1 softens a side: divide by u - 1.",
+        "Only the part of u beyond 1 softens a side: divide by u - 1.",
         _border_by(lambda u, a: np.max((1 - a) * (u - 1))),
-        "A larger margin frees a sequence sooner: divide by u - 1.",
+        "A larger u frees a sequence sooner: divide by u - 1.",
         _border_by(lambda u, a: (1 - a.min()) / (u.min() - 1)),
-        "The smallest lead and the smallest margin may be of two sequences: take the maximum of quotients.",
+        "The smallest lead and the smallest u may be of two sequences: take the maximum of quotients.",
+        _border_by(lambda u, a: ((1 - a) / (u - 1))[u.argmin()], least=0.0),
+        "The sequence with the smallest u need not be the last: its lead may be large. Take the maximum.",
+        lambda u, leads, v_norm, p_norm: max(0.0, np.max((1 - leads) / (u - 1))) * v_norm / p_norm,
+        "You divided by u - 1 in S too, where it is rounding. Only sequences with u > 1 + 1e-6 are in doubt.",
         _border_by(least=-np.inf),
         "A ratio of lengths is not negative. If p_rel satisfies even the tight constraints, the border is 0.",
     ),
@@ -236,8 +257,8 @@ BORDER = Exercise(
 
 
 # --------------------------------------------------------------------------- 09.5 the slow prompt
-def _later(j, j0, m0):
-    return m0 + 2 * np.log(np.log(j) / np.log(j0))
+def _later(j, j0, lead0):
+    return lead0 + 2 * np.log(np.log(j) / np.log(j0))
 
 
 LATER = Exercise(
@@ -248,28 +269,28 @@ LATER = Exercise(
     difficulty=2,
     reference=_later,
     cases=lambda rng: [
-        (j0 * 10 ** rng.uniform(2, 8), j0, m0) for j0, m0 in ((1e3, 2.5), (1e4, 3.0), (500.0, 4.0))
+        (j0 * 10 ** rng.uniform(2, 8), j0, lead0) for j0, lead0 in ((1e3, 2.5), (1e4, 3.0), (500.0, 4.0))
     ],
     misconceptions=known(
-        lambda j, j0, m0: m0 + np.log(j / j0),
-        "That is the law for a fixed head (lesson 06). Here m follows 2 log r, and r follows log j.",
-        lambda j, j0, m0: m0 + 2 * np.log(j / j0),
-        "You put the number of steps where the norm of the head belongs: r is in proportion to log j.",
-        lambda j, j0, m0: m0 + np.log(np.log(j) / np.log(j0)),
-        "The factor 2 is missing: exp(m) grows as the square of r.",
-        lambda j, j0, m0: 2 * np.log(np.log(j)),
-        "You dropped the constant. It follows from the lead m0 at step j0: subtract the two laws.",
-        lambda j, j0, m0: m0 + 2 * np.log(np.log(j)),
-        "At j = j0 your answer is not m0: subtract 2 log log j0.",
-        lambda j, j0, m0: m0 + 2 * np.log(np.log(j / j0)),
-        "log j - log j0 is not log j / log j0. The lead depends on the ratio of the two norms r / r0.",
-        lambda j, j0, m0: m0 * (np.log(j) / np.log(j0)) ** 2,
-        "It is exp(m) that grows with the square of r, not m.",
-        lambda j, j0, m0: m0 * np.log(np.log(j)) / np.log(np.log(j0)),
-        "The law has a constant: m is not in proportion to log log j. Subtract the laws, do not divide them.",
-        lambda j, j0, m0: m0 + 2 * np.log(j) / np.log(j0),
-        "One logarithm is missing: m grows by 2 log(r / r0), and r / r0 is log j / log j0.",
-        lambda j, j0, m0: m0 + 2 * np.log10(np.log10(j) / np.log10(j0)),
+        lambda j, j0, lead0: lead0 + np.log(j / j0),
+        "That is the law for a fixed head (lesson 06). Here the lead follows 2 log R_v, and R_v log j.",
+        lambda j, j0, lead0: lead0 + 2 * np.log(j / j0),
+        "You put the number of steps where the norm of the head belongs: R_v is in proportion to log j.",
+        lambda j, j0, lead0: lead0 + np.log(np.log(j) / np.log(j0)),
+        "The factor 2 is missing: exp(lead) grows as the square of R_v.",
+        lambda j, j0, lead0: 2 * np.log(np.log(j)),
+        "You dropped the constant. It follows from lead0 at step j0: subtract the two laws.",
+        lambda j, j0, lead0: lead0 + 2 * np.log(np.log(j)),
+        "At j = j0 your answer is not lead0: subtract 2 log log j0.",
+        lambda j, j0, lead0: lead0 + 2 * np.log(np.log(j / j0)),
+        "log j - log j0 is not log j / log j0. The lead depends on the ratio of the two norms.",
+        lambda j, j0, lead0: lead0 * (np.log(j) / np.log(j0)) ** 2,
+        "It is exp(lead) that grows with the square of R_v, not the lead.",
+        lambda j, j0, lead0: lead0 * np.log(np.log(j)) / np.log(np.log(j0)),
+        "The law has a constant, so the lead is not in proportion to log log j: subtract, do not divide.",
+        lambda j, j0, lead0: lead0 + 2 * np.log(j) / np.log(j0),
+        "One logarithm is missing: the lead grows by 2 log of the ratio of norms, which is log j / log j0.",
+        lambda j, j0, lead0: lead0 + 2 * np.log10(np.log10(j) / np.log10(j0)),
         "The logarithm is the natural one: np.log.",
     ),
 )

@@ -666,7 +666,8 @@ def round_the_circle(R, factor):
 wide = {"style": {"description_width": "130px"}, "layout": ipywidgets.Layout(width="480px")}
 R = ipywidgets.FloatLogSlider(value=4, min=-0.5, max=1.5, step=0.02, description="radius R", **wide)
 factor = ipywidgets.FloatSlider(value=1, min=0.5, max=3, step=0.25, description="length of k1, times", **wide)
-widgets.sliders(round_the_circle, R=R, factor=factor)
+picture = "The shortfall round the circle of radius R, with the path's point and descent's."
+widgets.sliders(round_the_circle, alt=picture, R=R, factor=factor)
 
 # %%
 for times, expected in ((0.5, 2 * predicted_jump), (2, 1.2)):

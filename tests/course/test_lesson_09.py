@@ -68,7 +68,7 @@ def test_bisection_finds_the_direction_of_the_largest_smallest_exponent(lift, ra
 
 def test_the_lessons_minimiser_beats_its_neighbours(lesson):
     X, y = lesson["toy"](0.5)
-    a, b = np.radians(lesson["minimiser"](X, y, 3.0, 6.0))
+    a, b = np.radians(lesson["minimiser"](X, y, 3.0, 6.0)[0])
 
     def loss(a, b):
         v, p = 3 * np.array([np.cos(a), np.sin(a)]), 6 * np.array([np.cos(b), np.sin(b)])

@@ -24,10 +24,11 @@ def sides_by_where(u, kappa):
 
 def border_in_a_loop(u, leads, v_norm, p_norm):
     """The smallest ratio of a fine enough search: bisection on "all softened constraints hold"."""
+    outside = [(output, lead) for output, lead in zip(u, leads, strict=True) if output > 1 + 1e-5]
     low, high = 0.0, 1e3
     for _ in range(80):
         kappa = (low + high) / 2
-        holds = all(lead >= 1 - kappa * (margin - 1) for margin, lead in zip(u, leads, strict=True))
+        holds = all(lead >= 1 - kappa * (output - 1) for output, lead in outside)
         low, high = (low, kappa) if holds else (kappa, high)
     return high * v_norm / p_norm
 
@@ -47,6 +48,10 @@ ANSWERS = {
         "wrong": [
             lambda x, y, v_mm, T: np.zeros(len(y) * (T - 1)),
             lambda x, y, v_mm, T: relaxed_in_a_loop(x, y, v_mm, T)[::-1],
+            lambda x, y, v_mm, T: np.repeat(1.0 * np.isclose(y * (x @ v_mm), 1, atol=0.02), T - 1),
+            lambda x, y, v_mm, T: np.repeat(
+                1.0 * np.isclose(y * (x @ v_mm), (y * (x @ v_mm))[y > 0].min(), atol=1e-6), T - 1
+            ),
             lambda x, y, v_mm, T: np.reshape(relaxed_in_a_loop(x, y, v_mm, T), (len(y), T - 1)),
         ],
     },
@@ -54,6 +59,7 @@ ANSWERS = {
         "also_right": sides_by_where,
         "wrong": [
             lambda u, kappa: np.ones_like(u),
+            lambda u, kappa: np.maximum(0, 1 + kappa - u),
             lambda u, kappa: np.clip(1 - kappa * (u - 1), 0.5, 1),
             lambda u, kappa: np.maximum(0, 1 - kappa * (u - 1)).sum(),
         ],
@@ -64,14 +70,17 @@ ANSWERS = {
             lambda u, leads, v_norm, p_norm: v_norm / p_norm,
             lambda u, leads, v_norm, p_norm: max(0, max(1 - leads)) * v_norm / p_norm,
             lambda u, leads, v_norm, p_norm: 2 * border_in_a_loop(u, leads, v_norm, p_norm),
+            lambda u, leads, v_norm, p_norm: (
+                max(0, np.nanmax((1 - leads) / np.where(u > 1, u - 1, np.nan))) * v_norm / p_norm
+            ),
         ],
     },
     "09.5": {
-        "also_right": lambda j, j0, m0: m0 + 2 * np.log(np.log(j)) - 2 * np.log(np.log(j0)),
+        "also_right": lambda j, j0, lead0: lead0 + 2 * np.log(np.log(j)) - 2 * np.log(np.log(j0)),
         "wrong": [
-            lambda j, j0, m0: m0,
-            lambda j, j0, m0: m0 - 2 * np.log(np.log(j) / np.log(j0)),
-            lambda j, j0, m0: 2 * np.log(np.log(j) / np.log(j0)),
+            lambda j, j0, lead0: lead0,
+            lambda j, j0, lead0: lead0 - 2 * np.log(np.log(j) / np.log(j0)),
+            lambda j, j0, lead0: 2 * np.log(np.log(j) / np.log(j0)),
         ],
     },
 }
