@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from course.check.specification import Exercise, Misconception
+from course.check.specification import Compare, Exercise, Misconception
 
 
 def separable(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -32,7 +32,10 @@ def gradient_cases(rng):
     X, y = separable(rng, 6, 2)
     cases.append((rng.normal(size=2), X, rng.permutation(y)))  # labels that no line need respect
     far = rng.uniform(900, 1100) * np.array([1.0, -1.0])  # u = 1000 and -800: e^800 is no double
-    return [*cases, (far, np.array([[1.0, 0.0], [0.2, 1.0]]), np.ones(2))]
+    cases.append((far, np.array([[1.0, 0.0], [0.2, 1.0]]), np.ones(2)))
+    ahead = rng.uniform(1, 1.4, size=(4, 1)) * [0.6, 0.8] + rng.normal(size=(4, 1)) * [0.8, -0.6]
+    signs = np.array([1.0, -1.0, 1.0, -1.0])  # every u is 35 to 50: weights of 1e-16 have digits, too
+    return [*cases, (35 * np.array([0.6, 0.8]), signs[:, None] * ahead, signs)]
 
 
 def _sigmoid(u):
@@ -55,8 +58,8 @@ GRADIENT = [
     ),
     Misconception(
         lambda w, X, y: -(X.T @ (y * _sigmoid(y * (X @ w)))) / len(y),
-        "You weighted each point by sigma(u_i), so that the points already classified well pull hardest. The "
-        "derivative of log(1 + e^-u) is -sigma(-u): the badly classified pull hardest.",
+        "You weighted each point by 1/(1 + e^-u), so that points classified well pull hardest. The "
+        "derivative of log(1 + e^-u) is -1/(1 + e^u): the badly classified pull hardest.",
     ),
     Misconception(
         lambda w, X, y: -(X.T @ _sigmoid(-y * (X @ w))) / len(y),
@@ -65,7 +68,25 @@ GRADIENT = [
     Misconception(
         _overflowing,
         "e^-u overflows when u is far below zero, and infinity / infinity is not a number; use "
-        "np.exp(-np.logaddexp(0, u)), which is sigma(-u) for every u.",
+        "np.exp(-np.logaddexp(0, u)), which is 1/(1 + e^u) for every u.",
+    ),
+    Misconception(
+        lambda w, X, y: -(X.T @ (y * (1 - _sigmoid(y * (X @ w))))) / len(y),
+        "1 - sigmoid(u) cancels: from u = 37 on it is 0, and before that its digits go. Use 1/(1 + e^u), as "
+        "np.exp(-np.logaddexp(0, u)).",
+    ),
+    Misconception(
+        lambda w, X, y: X.T @ (_sigmoid(X @ w) - (y + 1) / 2) / len(y),
+        "Right on paper, but sigmoid minus label cancels where u is large. Use y times 1/(1 + "
+        "e^u), as np.exp(-np.logaddexp(0, u)).",
+    ),
+    Misconception(
+        lambda w, X, y: -(X.T @ (y * np.exp(-np.logaddexp(0, np.clip(y * (X @ w), -20, 20))))) / len(y),
+        "You clipped u at 20: beyond, the weights go on falling like e^-u. np.logaddexp needs no clipping.",
+    ),
+    Misconception(
+        lambda w, X, y: -(X.T @ (y * np.exp(np.minimum(-y * (X @ w), 700)))) / len(y),
+        "e^-u is the slope of the exponential loss. The logistic loss has 1/(1 + e^u), which is at most 1.",
     ),
 ]
 
@@ -130,7 +151,9 @@ def best_cases(rng):
     for n in (5, 10, 20):
         X, y = separable(rng, n, 2)
         cases.append((X, y, np.linspace(0, 2 * np.pi, 400)[:-1]))
-    return cases
+    X = rng.normal(size=(3, 2))  # a point and its opposite with the same label: every margin is negative
+    X = np.vstack([X, -X[0] * rng.uniform(0.6, 1.4), -X[1] * rng.uniform(0.6, 1.4)])
+    return [*cases, (X, np.ones(5), rng.permutation(np.linspace(0, 2 * np.pi, 101)[:-1]))]
 
 
 def _pick(score, choose=np.argmax):
@@ -139,6 +162,11 @@ def _pick(score, choose=np.argmax):
         return units[choose(score(units @ X.T, y))]
 
     return wrong
+
+
+def _best_above_zero(X, y, angles):
+    best = best_direction(X, y, angles)
+    return best if margin(best, X, y) > 0 else None
 
 
 def _best_angle(X, y, angles):
@@ -168,6 +196,11 @@ BEST = [
         _pick(lambda U, y: (y * U).min(axis=1), np.argmin),
         "This direction has the smallest margin of all: it is the worst. Use argmax over angles.",
     ),
+    Misconception(
+        _best_above_zero,
+        "On this input no direction has a positive margin; the best is the largest, a negative one: "
+        "start the search at -infinity, not at 0.",
+    ),
     Misconception(_best_angle, "This is the best angle; return the unit vector (cos, sin) of that angle."),
     Misconception(
         lambda X, y, angles: margin(best_direction(X, y, angles), X, y),
@@ -191,7 +224,8 @@ def predict(t, eta, mu):
 def predict_cases(rng):
     return [
         (1000, 1.0, 0.5),
-        *[(int(rng.integers(10, 10**6)), rng.uniform(0.1, 3), rng.uniform(0.1, 2)) for _ in range(4)],
+        *[(int(rng.integers(10, 10**4)), rng.uniform(1.3, 3), rng.uniform(0.2, 0.6)) for _ in range(2)],
+        *[(int(rng.integers(10, 10**4)), rng.uniform(0.2, 0.7), rng.uniform(1.3, 2)) for _ in range(2)],
     ]
 
 
@@ -234,21 +268,21 @@ PREDICT = [
 # 01.5
 
 
-def offset(S, lam, eta, n):
-    """The vector w_tilde with s_k . w_tilde = log(eta / (n lam_k)) for each row s_k of S, shape (d,)."""
-    return np.linalg.solve(S, np.log(eta / (n * lam)))
+def offset(rows, lam, eta, n):
+    """The vector w_tilde with s_k . w_tilde = log(eta / (n lam_k)) for each row s_k, shape (d,)."""
+    return np.linalg.solve(rows, np.log(eta / (n * lam)))
 
 
 def offset_cases(rng):
     cases = [(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([0.5, 0.2]), 1.0, 4)]
     for d in (2, 3, 2):
-        S = rng.normal(size=(d, d)) + 2 * np.eye(d)
-        cases.append((S, rng.uniform(0.1, 3, size=d), rng.uniform(0.2, 2), int(rng.integers(5, 30))))
+        rows = rng.normal(size=(d, d)) + 2 * np.eye(d)
+        cases.append((rows, rng.uniform(0.1, 3, size=d), rng.uniform(0.2, 2), int(rng.integers(5, 30))))
     return cases
 
 
 def _solve(right_side, transpose=False):
-    return lambda S, lam, eta, n: np.linalg.solve(S.T if transpose else S, right_side(lam, eta, n))
+    return lambda rows, lam, eta, n: np.linalg.solve(rows.T if transpose else rows, right_side(lam, eta, n))
 
 
 OFFSET = [
@@ -257,8 +291,8 @@ OFFSET = [
         "The sign is turned: from lam = (eta/n) exp(-s.w) follows s.w = log(eta / (n lam)).",
     ),
     Misconception(
-        lambda S, lam, eta, n: np.log(eta / (n * lam)),
-        "These are the numbers s.w, one for each support vector. What remains is to solve S w = them for w.",
+        lambda rows, lam, eta, n: np.log(eta / (n * lam)),
+        "These are the numbers s.w, one for each support vector. It remains to solve rows @ w = them for w.",
     ),
     Misconception(
         _solve(lambda lam, eta, n: np.log(eta / lam)),
@@ -270,7 +304,7 @@ OFFSET = [
     ),
     Misconception(
         _solve(lambda lam, eta, n: np.log(eta / (n * lam)), transpose=True),
-        "This solves a system with S^T. Here each row of S multiplies the unknown: S w = right-hand side.",
+        "This solves a system with rows.T. Here each row multiplies the unknown: rows @ w = right-hand side.",
     ),
     Misconception(
         _solve(lambda lam, eta, n: eta / (n * lam)),
@@ -286,61 +320,85 @@ OFFSET = [
 # 01.6
 
 
-def normalized_step(w, X, y, eta):
-    """One step of length eta against the gradient: w - eta g / ||g||, shape (d,)."""
-    g = logistic_gradient(w, X, y)
-    return w - eta * g / np.linalg.norm(g)
+def longest_step(rows, lam):
+    """2 mu / sum_i q_i c_i^2: beyond it one normalised step turns a deviation across w_hat round and up."""
+    w_hat, q = lam @ rows, lam / lam.sum()
+    c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
+    return 2 / (np.linalg.norm(w_hat) * (q @ c**2))
 
 
-def step_cases(rng):
-    cases = [(np.array([1.0, -1.0]), np.array([[2.0, 1.0], [-1.0, -1.0]]), np.array([1.0, -1.0]), 0.5)]
-    for n, d in [(6, 2), (10, 3), (12, 2)]:
-        X, y = separable(rng, n, d)
-        cases.append((rng.uniform(1, 4) * rng.normal(size=d), X, y, rng.uniform(0.1, 2)))
+def longest_cases(rng):
+    """Two support vectors of a true SVM: rows @ w_hat = 1 with w_hat = lam @ rows and lam > 0, mu not 1."""
+    cases = [(np.array([[1.5, -0.5], [0.3, 0.7]]), np.array([1 / 3, 5 / 3]))]
+    for _ in range(3):
+        angle, mu = rng.uniform(0, 2 * np.pi), rng.choice([rng.uniform(0.3, 0.7), rng.uniform(1.5, 2.5)])
+        c = np.array([rng.uniform(0.4, 1.0), -rng.uniform(1.4, 3.0)])
+        unit = np.array([np.cos(angle), np.sin(angle)])
+        rows = mu * unit + c[:, None] * np.array([-unit[1], unit[0]])
+        cases.append((rows, np.linalg.solve(rows.T, unit / mu)))
     return cases
 
 
-def _divided_by(length):
-    def wrong(w, X, y, eta):
-        g = logistic_gradient(w, X, y)
-        return w - eta * g / length(w, g)
+def _longest(
+    factor=2.0, weights=lambda lam: lam / lam.sum(), part=None, mean=lambda q, c: q @ c**2, scale=-1
+):
+    """An answer from the weights, the parts of the rows, their mean, and the power of ||w_hat||."""
 
-    return wrong
+    def answer(rows, lam):
+        w_hat = lam @ rows
+        unit = w_hat / np.linalg.norm(w_hat)
+        c = rows @ np.array([-unit[1], unit[0]]) if part is None else part(rows, unit)
+        return factor * np.linalg.norm(w_hat) ** scale / mean(weights(lam), c)
+
+    return answer
 
 
-def _normalized_weights(w, X, y, eta):
-    new = w - eta * logistic_gradient(w, X, y)
-    return new / np.linalg.norm(new)
-
-
-STEP = [
+LONGEST = [
     Misconception(
-        _divided_by(lambda w, g: 1.0),
-        "This is the plain step, which shrinks with the gradient. Divide the gradient by its norm.",
+        _longest(factor=1.0),
+        "There the factor is 0: x is gone in one step. Steps twice as long still settle, jumping to and fro.",
     ),
     Misconception(
-        lambda w, X, y, eta: normalized_step(w, X, y, 1.0),
-        "The direction is right, but the step has length 1: multiply it by eta.",
+        _longest(weights=lambda lam: lam),
+        "The direction of the step mixes with weights of sum 1: q = lam / lam.sum().",
     ),
     Misconception(
-        _divided_by(lambda w, g: -np.linalg.norm(g)),
-        "The length is right, but the step goes uphill: subtract the normalised gradient.",
+        _longest(weights=lambda lam: np.full(len(lam), 1 / len(lam))),
+        "The two support vectors do not pull alike: q is in proportion to lam.",
     ),
     Misconception(
-        _normalized_weights,
-        "You normalised the new weights. It is the gradient that gets length one; w may grow.",
+        _longest(scale=0),
+        "The length of sum q_i y_i x_i is missing: the step is normalised, so divide by it, which is mu.",
     ),
     Misconception(
-        _divided_by(lambda w, g: g @ g),
-        "You divided by ||g||^2, which makes steps longer and longer; divide by ||g||.",
+        _longest(scale=1),
+        "mu is on the wrong side: x shrinks by eta sum q c^2 / mu, so eta < 2 mu / sum q c^2.",
+    ),
+    Misconception(
+        _longest(part=lambda rows, unit: np.linalg.norm(rows, axis=1)),
+        "You squared the whole length of each row. c_i is its part across w_hat alone.",
+    ),
+    Misconception(
+        _longest(part=lambda rows, unit: rows @ unit),
+        "That is the part along w_hat, which is mu for every row. c_i is the part across.",
+    ),
+    Misconception(
+        _longest(mean=lambda q, c: q @ np.abs(c)),
+        "x enters twice with c_i: in the change of the weight and in the pull. Square it.",
+    ),
+    Misconception(
+        _longest(mean=lambda q, c: 1 / (q @ c**2)),
+        "Upside down: the farther the support vectors lie across, the harder they pull back, and the shorter "
+        "the step has to be.",
     ),
 ]
 
+EXACT = Compare(atol=0)  # where all weights are tiny, their digits count
 EXERCISES = [  # id, title, points, minutes, difficulty
-    Exercise("01.1", "The gradient", 2, 8, 1, logistic_gradient, gradient_cases, misconceptions=GRADIENT),
+    Exercise("01.1", "The gradient", 2, 8, 1, logistic_gradient, gradient_cases, EXACT, GRADIENT),
     Exercise("01.2", "The margin", 1, 5, 1, margin, margin_cases, misconceptions=MARGIN),
     Exercise("01.3", "The best of many directions", 2, 8, 2, best_direction, best_cases, misconceptions=BEST),
     Exercise("01.4", "Two predictions", 3, 12, 3, predict, predict_cases, misconceptions=PREDICT),
     Exercise("01.5", "The offset", 2, 8, 2, offset, offset_cases, misconceptions=OFFSET),
-    Exercise("01.6", "A step of fixed length", 2, 6, 1, normalized_step, step_cases, misconceptions=STEP),
+    Exercise("01.6", "The longest step", 3, 12, 3, longest_step, longest_cases, misconceptions=LONGEST),
 ]

@@ -14,7 +14,7 @@ from course import exercises
 from course.make.build import ROOT
 from mini_attn import data, models, optim, svm, train
 
-gradient, margin, best_direction, predict, offset, normalized_step = (
+gradient, margin, best_direction, predict, offset, longest_step = (
     spec.reference for spec in exercises.exercises("01")
 )
 
@@ -33,13 +33,13 @@ def test_the_best_of_many_angles_is_the_librarys_svm(points):
 
 
 @pytest.mark.parametrize("normalized", [False, True])
-def test_descent_from_scratch_follows_the_library(points, normalized):
+def test_descent_from_scratch_follows_the_library(points, normalized, lesson):
     X, y, w = points.X.numpy(), points.y.numpy(), np.zeros(2)
     model = models.LinearClassifier(d=2)
     optimizer = (optim.NormalizedGD if normalized else torch.optim.SGD)(model.parameters(), lr=0.5)
     train.fit(model, points, optimizer, steps=50, progress=False)
     for _ in range(50):
-        w = normalized_step(w, X, y, 0.5) if normalized else w - 0.5 * gradient(w, X, y)
+        w = lesson["normalized_step"](w, X, y, 0.5) if normalized else w - 0.5 * gradient(w, X, y)
     np.testing.assert_allclose(model.w.detach(), w, rtol=1e-9)
 
 
@@ -55,6 +55,24 @@ def test_the_offset_predicts_where_descent_is():
     loss, slope = predict(20_000, 1.0, 1.0)
     np.testing.assert_allclose(np.logaddexp(0, -X @ w).mean(), loss, rtol=2e-3)
     assert slope == 1.0
+
+
+@pytest.mark.parametrize("seed", [0, 1, 6, 18, 19])
+def test_normalised_steps_settle_up_to_the_longest_step_and_not_beyond(seed):
+    points = data.separable_points(n=20, seed=seed)
+    solution = svm.solve(svm.label_problem(points.X, points.y))
+    A, w_hat = (points.y[:, None] * points.X).numpy(), solution.value.numpy()
+    rows = A[A @ w_hat < 1 + 1e-6]
+    limit = longest_step(rows, np.linalg.solve(rows.T, w_hat))
+    for factor, settles in ((0.95, True), (1.05, False)):
+        model = models.LinearClassifier(d=2)
+        optimizer = optim.NormalizedGD(model.parameters(), lr=factor * limit)
+        record = {"w": lambda m: m.w}
+        run = train.fit(model, points, optimizer, 2000, record=record, every=[1998, 1999], progress=False)[
+            "w"
+        ]
+        across = run[1:].numpy() @ [-w_hat[1], w_hat[0]] / np.linalg.norm(w_hat)
+        assert (abs(across[-1] - across[-2]) < 1e-6) == settles
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,12 @@ import math
 import numpy as np
 import torch
 
-from course.exercises.lesson_01 import logistic_gradient
-from mini_attn import data, losses, models, optim
+from mini_attn import containers, losses, models
 
 
 def model_and_loss(w, X, y):
     model = models.LinearClassifier(d=len(w), init=torch.tensor(w))
-    points = data.PointData(torch.tensor(X), torch.tensor(y))
+    points = containers.PointData(torch.tensor(X), torch.tensor(y))
     losses.logistic(points.y * model(points)).mean().backward()
     return model
 
@@ -59,21 +58,27 @@ def direction_of_the_mean(X, y, angles):
     return mean / np.linalg.norm(mean)
 
 
-def step_in_the_maximum_norm(w, X, y, eta):
-    g = logistic_gradient(w, X, y)
-    return w - eta * g / np.abs(g).max()
+def longest_step_by_trial(rows, lam):
+    """Where the linearised step's factor is -1, from the derivative of the normalised pull itself."""
+    w_hat, h = rows.T @ lam, 1e-4
+    across = np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
+
+    def pull(x):
+        total = (lam * np.exp(-rows @ across * x)) @ rows
+        return total @ across / np.linalg.norm(total)
+
+    slope = (8 * (pull(h) - pull(-h)) - (pull(2 * h) - pull(-2 * h))) / (12 * h)
+    return -2 / slope
 
 
-def step_by_the_library(w, X, y, eta):
-    model = model_and_loss(w, X, y)
-    optim.NormalizedGD(model.parameters(), lr=eta).step()
-    return model.w
+def gradient_by_sigmoid(w, X, y):
+    return -(X.T @ (y * (1 - 1 / (1 + np.exp(-y * (X @ w)))))) / len(y)
 
 
 ANSWERS = {
     "01.1": {
         "also_right": gradient_by_the_library,
-        "wrong": [gradient_of_the_sum_over_d, gradient_per_point, lambda w, X, y: 0 * w],
+        "wrong": [gradient_of_the_sum_over_d, gradient_per_point, gradient_by_sigmoid, lambda w, X, y: 0 * w],
     },
     "01.2": {
         "also_right": margin_by_loop,
@@ -86,6 +91,7 @@ ANSWERS = {
         "also_right": direction_by_loop,
         "wrong": [
             direction_of_the_mean,
+            lambda X, y, angles: direction_by_loop(X, y, angles[::2]),
             lambda X, y, angles: np.array([np.cos(angles[0]), np.sin(angles[0])]),
         ],
     },
@@ -98,15 +104,20 @@ ANSWERS = {
         ],
     },
     "01.5": {
-        "also_right": lambda S, lam, eta, n: np.linalg.inv(S) @ -np.log(lam * n / eta),
+        "also_right": lambda rows, lam, eta, n: np.linalg.inv(rows) @ -np.log(lam * n / eta),
         "wrong": [
-            lambda S, lam, eta, n: np.linalg.solve(S, np.log(eta * lam / n)),
-            lambda S, lam, eta, n: S @ np.log(eta / (n * lam)),
-            lambda S, lam, eta, n: np.linalg.solve(S, np.log(eta / (len(S) * lam))),
+            lambda rows, lam, eta, n: np.linalg.solve(rows, np.log(eta * lam / n)),
+            lambda rows, lam, eta, n: rows @ np.log(eta / (n * lam)),
+            lambda rows, lam, eta, n: np.linalg.solve(rows, np.log(eta / (len(rows) * lam))),
         ],
     },
     "01.6": {
-        "also_right": step_by_the_library,
-        "wrong": [step_in_the_maximum_norm, lambda w, X, y, eta: w],
+        "also_right": longest_step_by_trial,
+        "wrong": [
+            lambda rows, lam: 2 / (lam.sum() * longest_step_by_trial(rows, lam)),
+            lambda rows, lam: 2 * longest_step_by_trial(rows, lam),
+            lambda rows, lam: 2 / np.linalg.norm(lam @ rows),
+            lambda rows, lam: 2 / np.linalg.norm(rows, 2) ** 2,
+        ],
     },
 }
