@@ -27,8 +27,6 @@ def to_html(figure: Figure, alt: str, dpi: int = DPI, crop: bool = True) -> str:
 
     Returns:
         The element, with the picture in it as a data URL.
-
-    Introduced in lesson 01.
     """
     drawn, stored = io.BytesIO(), io.BytesIO()
     box = "tight" if crop else None

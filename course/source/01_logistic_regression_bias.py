@@ -872,6 +872,7 @@ def margin_widget(X, y):
     first, second = "ringed point, first", "ringed point, second"
     return widgets.sliders(
         lambda x1, x2, eta: margin_figure(X, y, x1, x2, eta),
+        alt="The points with descent's line and the widest strip; the angle of w against steps.",
         x1=ipywidgets.FloatSlider(float(X[0, 0]), min=-3, max=4, step=0.1, description=first, **wide),
         x2=ipywidgets.FloatSlider(float(X[0, 1]), min=-2.4, max=2.4, step=0.1, description=second, **wide),
         eta=ipywidgets.FloatLogSlider(1.0, min=-2, max=2, step=0.1, description="step size", **wide),
