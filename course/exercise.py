@@ -24,9 +24,10 @@ from IPython.display import display
 
 from course import exercises
 from course.check.checking import Verdict, code_of, verdict
+from course.check.compare import mismatch
 from course.check.specification import PUBLIC_SEED
 from course.check.trying import NotAttempted
-from course.check.values import shaped_like
+from course.check.values import in_single, shaped_like
 from course.start import progress as record
 
 _latest: dict[str, Callable] = {}  # exercise id -> the learner's own function, as last defined or checked
@@ -44,8 +45,9 @@ def exercise(id: str) -> Callable[[Callable], Callable]:
         id: the exercise, "01.2".
 
     Returns:
-        A decorator. The decorated function returns arrays and numbers where the reference does, also if the
-        learner's own returns lists or tensors; that one it keeps as its attribute `own`.
+        A decorator. The decorated function returns arrays and numbers where the reference does, in double
+        precision, also if the learner's own returns lists, tensors or float32; that one it keeps as its
+        attribute `own`.
 
     Raises:
         ValueError: there is no such exercise.
@@ -67,6 +69,9 @@ def exercise(id: str) -> Callable[[Callable], Callable]:
                 value = own(*args, **kwargs)
             except NotAttempted:
                 return spec.reference(*args, **kwargs)
+            if in_single(value):  # check takes it if it is right; later cells count on more digits
+                wanted = spec.reference(*args, **kwargs)
+                return shaped_like(example(), value) if mismatch(wanted, value, spec.compare) else wanted
             return shaped_like(example(), value)  # later cells may count on arrays where check takes lists
 
         answer.exercise_id, answer.own = id, own

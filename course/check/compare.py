@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from course.check.specification import Compare
-from course.check.values import as_array
+from course.check.values import as_array, in_single
 from course.check.wording import brief, kind
 
 SINGLE = Compare(rtol=1e-5, atol=1e-6)  # what an answer computed in float32 can be held to
@@ -59,7 +59,7 @@ def _mismatch_shapes(wanted: tuple, given: tuple) -> str:
 
 def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> str | None:
     rtol, atol = how.rtol, how.atol
-    single = given.dtype.kind == "f" and given.dtype.itemsize < 8
+    single = in_single(given)
     if single:  # where a specification says atol=0, tiny answers have to be right, in float32 too
         rtol, atol = max(rtol, SINGLE.rtol), max(atol, SINGLE.atol) if atol else 0.0
         lost = wanted.astype(given.dtype)

@@ -52,6 +52,14 @@ def shaped_like(example: Any, value: Any) -> Any:
     return array.item() if array.size == 1 else value
 
 
+def in_single(value: Any) -> bool:
+    """Whether a value, or a part of it, has fewer digits than a float of Python."""
+    if isinstance(value, tuple | list):
+        return any(map(in_single, value))
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and str(dtype).removeprefix("torch.") in ("float32", "float16", "bfloat16")
+
+
 def _with_type(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The array with another type of numbers, unless that would change them by more than rounding."""
     with np.errstate(all="ignore"):

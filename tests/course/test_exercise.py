@@ -175,6 +175,20 @@ def test_later_cells_get_what_the_reference_would_return(form):
     assert type(mean.own(np.eye(2), np.array([3.0, 1.0]))) is not np.ndarray
 
 
+@pytest.mark.parametrize("single", [np.float32, lambda value: torch.tensor(value).float()])
+def test_later_cells_get_all_digits_of_a_right_answer(told, single):
+    @exercise("99.1")
+    def mean(X, w):
+        return single(w @ X / w.sum())
+
+    X, w = np.array([[0.1, 0.2]]), np.array([0.3])
+    assert told(mean).startswith("✓")
+    assert mean(X, w).tolist() == mean_rows(X, w).tolist()
+    wrong = exercise("99.1")(lambda X, w: np.float32(X[0] + w))
+    np.testing.assert_array_equal(wrong(X, w), np.float32(X[0] + w))
+    assert wrong(X, w).dtype == np.float64
+
+
 def test_todo_left_below_the_answer_does_no_harm(told, capsys):
     @exercise("99.1")
     def mean(X, w):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from course.check.values import as_array, fresh, shaped_like, unchanged
+from course.check.values import as_array, fresh, in_single, shaped_like, unchanged
 
 
 class LooksLikeAnArray:
@@ -195,3 +195,23 @@ def test_answers_take_the_form_of_the_reference(example, value, expected):
 )
 def test_what_has_no_such_form_comes_back_as_it_is(example, value):
     assert shaped_like(example, value) is value
+
+
+@pytest.mark.parametrize(
+    ("value", "single"),
+    [
+        (np.float32(1), True),
+        (np.ones(2, dtype=np.float16), True),
+        (torch.ones(2), True),
+        (torch.ones(2, dtype=torch.bfloat16), True),
+        ((1.0, [np.ones(2), np.float32(2)]), True),
+        (1.0, False),
+        (np.ones(2), False),
+        (torch.ones(2, dtype=torch.float64), False),
+        (np.int32(1), False),
+        ((1.0, "float32"), False),
+        (None, False),
+    ],
+)
+def test_values_with_few_digits(value, single):
+    assert in_single(value) is single
