@@ -4,11 +4,14 @@ import random
 import sys
 import time
 import traceback
+import warnings
+from asyncio import CancelledError
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
+from queue import Empty, SimpleQueue
 
 import numpy as np
 import torch
@@ -18,6 +21,8 @@ from mini_attn.sweep.fingerprint import is_own, versions
 from mini_attn.sweep.result import outputs
 
 WORTH_WORKERS = 20.0  # seconds of remaining work from which on the start of processes pays
+GONE = "the Dask cluster is gone, and with it what was under way; start another one"
+HEARTBEAT = 10.0  # seconds without news after which the cluster is looked at
 
 
 @dataclass(frozen=True)
@@ -161,8 +166,14 @@ def _local(call: Call, batches: list[Batch], workers: int):
     while True:
         try:
             with parallel_config("loky", inner_max_num_threads=1):
-                for index, found in Parallel(workers, return_as="generator_unordered", **options)(tasks()):
+                results = Parallel(workers, return_as="generator_unordered", **options)(tasks())
+            try:
+                for index, found in results:
                     yield sent.pop(index), found
+            finally:
+                with warnings.catch_warnings():  # who ends a sweep early knows that some work is lost
+                    warnings.simplefilter("ignore")
+                    results.close()
             return
         except BrokenProcessPool:  # one of those that were sent: find out which
             for batch in list(sent.values()):
@@ -181,22 +192,41 @@ def _numbered(call: Call, batch: Batch):
 def _cluster(call: Call, batches: list[Batch], scheduler):
     """On a Dask cluster. What a dying worker had under way, Dask gives to another."""
     try:
-        from distributed import Client, as_completed
+        from distributed import Client
     except ImportError:
         raise ImportError('scheduler= needs Dask: pip install "mini_attn[cluster]"') from None
 
     call.pack()
     own = not isinstance(scheduler, Client)
     client = Client(scheduler, set_as_default=False) if own else scheduler
-    futures = {}
+    futures, ended = {}, SimpleQueue()
     try:
-        futures |= {client.submit(call, batch, pure=False): batch for batch in batches}
-        for future in as_completed(list(futures), loop=client.loop):
-            batch = futures.pop(future)
-            error = future.exception() if future.status != "finished" else None
-            yield batch, Failure(f"{type(error).__name__}: {error}") if error is not None else future.result()
+        for batch in batches:
+            future = client.submit(call, batch, pure=False)
+            futures[future] = batch
+            future.add_done_callback(ended.put)
+        while futures:
+            try:
+                future = ended.get(timeout=HEARTBEAT)
+            except Empty:
+                if client.status == "running":
+                    continue
+                raise ConnectionError(GONE) from None  # Dask itself would wait for ever
+            yield futures.pop(future), _arrived(future)
             future.release()
     finally:
-        client.cancel(list(futures))
+        if client.status == "running":
+            client.cancel(list(futures))
         if own:
             client.close()
+
+
+def _arrived(future) -> dict[str, np.ndarray] | Failure:
+    """What came of a batch. The call keeps its own errors; the rest is Dask's."""
+    if future.status == "error":  # as when a worker could not read it, or several died of it
+        error = future.exception()
+        return Failure(f"{type(error).__name__}: {error}")
+    try:
+        return future.result()
+    except (Exception, CancelledError) as error:
+        raise ConnectionError(GONE) from error

@@ -8,6 +8,7 @@ import tempfile
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from numbers import Integral
 from pathlib import Path
 
@@ -159,13 +160,16 @@ def _sweep(call: Call, plan: Design, made: dict, memory, out: Path, keep: bool, 
         waiting = [b for b in batches if store.get(b) is None]
         failures: dict[int, Failure] = {}
         try:
-            with tqdm(
-                total=plan.trials * len(sizes),
-                initial=sum(b.trials for b in batches) - sum(b.trials for b in waiting),
-                disable=not progress,
-                unit="trial",
-            ) as bar:
-                for done, returned in executors.execute(call, waiting, workers, scheduler):
+            with (
+                tqdm(
+                    total=plan.trials * len(sizes),
+                    initial=sum(b.trials for b in batches) - sum(b.trials for b in waiting),
+                    disable=not progress,
+                    unit="trial",
+                ) as bar,
+                closing(executors.execute(call, waiting, workers, scheduler)) as work,
+            ):
+                for done, returned in work:
                     if isinstance(returned, Failure):
                         failures[done.index] = returned
                         bar.set_postfix(failed=len(failures))

@@ -11,6 +11,7 @@ import torch
 from mini_attn.sweep import executors, sweep
 from mini_attn.sweep.executors import Call
 from mini_attn.sweep.fingerprint import versions
+from mini_attn.sweep.store import Store
 
 SCALE = 3.0
 
@@ -40,6 +41,10 @@ def test_processes_give_what_this_one_gives_and_may_die(tmp_path, monkeypatch):
     assert os.getpid() in processes(there)
     assert len(processes(there)) >= 2
     assert there.x.equals(here.x)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
+        with pytest.raises(OSError, match="no space"):  # what is under way is dropped without a word
+            sweep(drawn, workers=2, **options)
     options["trials"] = 5
     with pytest.warns(RuntimeWarning, match="1 of 3 batches failed(.|\n)*n=3(.|\n)*process was killed"):
         left = sweep(deadly, workers=2, **options)
@@ -53,34 +58,39 @@ def test_processes_give_what_this_one_gives_and_may_die(tmp_path, monkeypatch):
 def cluster():
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         yield cluster
 
 
 def test_a_cluster_gives_what_this_process_gives_though_a_worker_dies(cluster, tmp_path):
-    pids = tmp_path / "pids"
+    victim, calls = tmp_path / "victim", tmp_path / "calls"
 
     def trial(n, *, trials, seed):
         import time
 
-        with pids.open("a") as file:
+        with calls.open("a") as file:
             file.write(f"{os.getpid()}\n")
-        time.sleep(0.05)
+        if n == 2 and not victim.exists():  # the first to come here waits for its end
+            with (tmp_path / "part").open("w") as file:
+                file.write(str(os.getpid()))
+            os.replace(tmp_path / "part", victim)
+            time.sleep(600)
         return {"x": drawn(n, trials=trials, seed=seed)["x"]}
 
     def kill():
-        while not pids.exists() or len(pids.read_text().splitlines()) < 6:
+        while not victim.exists():
             ended.wait(0.01)
-        os.kill(int(pids.read_text().splitlines()[-1]), signal.SIGKILL)
+        os.kill(int(victim.read_text()), signal.SIGKILL)
 
     ended = threading.Event()
     killer = threading.Thread(target=kill)
     killer.start()
-    options = {"grid": {"n": [1, 2, 3]}, "trials": 40, "batch": 5, "progress": False}
+    options = {"grid": {"n": [1, 2, 3]}, "trials": 20, "batch": 5, "progress": False}
     there = sweep(trial, scheduler=cluster.scheduler_address, **options)
     killer.join()
-    assert len(pids.read_text().splitlines()) > 24  # what the dead one had under way was done again
-    assert os.getpid() not in map(int, pids.read_text().split())
+    pids = calls.read_text().split()
+    assert len(pids) > 12  # what the dead one had under way was done again
+    assert str(os.getpid()) not in pids
     assert there.equals(sweep(trial, workers=1, **options))
 
 
@@ -97,6 +107,31 @@ def test_a_client_serves_as_well_and_is_left_open(cluster):
             result = sweep(trial, {"n": [1, 2]}, trials=5, scheduler=client, progress=False)
         assert client.status == "running"
     assert result.x.notnull().sum() == 5
+
+
+def test_a_cluster_that_goes_away_ends_the_sweep(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(executors, "HEARTBEAT", 0.2)
+    begun = tmp_path / "begun"
+
+    def trial(n, *, trials, seed):
+        import time
+
+        begun.touch()
+        time.sleep(30)
+
+    def leave():
+        while not begun.exists():
+            ended.wait(0.01)
+        cluster.close()
+
+    ended = threading.Event()
+    leaver = threading.Thread(target=leave)
+    leaver.start()
+    options = {"trials": 5, "scheduler": cluster.scheduler_address, "progress": False}
+    with pytest.raises(OSError, match="the Dask cluster is gone") as gone:
+        sweep(trial, {"n": [1, 2, 3]}, out=tmp_path / "a.nc", **options)
+    leaver.join()
+    assert "the same call goes on there" in gone.value.__notes__[0]
 
 
 def test_what_cannot_travel_is_named(tmp_path):
