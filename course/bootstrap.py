@@ -34,11 +34,12 @@ COMMANDS = {  # name: (extras of pyproject.toml, what the environment's Python r
 ADVICE = [
     (
         r"No space left on device|Errno 28|not enough space on the disk",
-        "the disk is full: free about 3 GB (8 GB where pip chooses torch with CUDA), or point TMPDIR to"
-        " a larger disk",
+        "the disk is full: free about 3 GB (8 GB where pip chooses torch with CUDA: then say TORCH=cpu), or"
+        " point TMPDIR to a larger disk",
     ),
     (
-        r"NewConnectionError|NameResolution|name resolution|getaddrinfo|Connect(ion)?Timeout|ReadTimeout"
+        r"NewConnectionError|NameResolution|name resolution|dns error|Failed to fetch|getaddrinfo"
+        r"|Connect(ion)?Timeout|ReadTimeout"
         r"|timed out|Connection (refused|reset|aborted|broken)|Network is unreachable|ProxyError|SSLError",
         "the network did not answer: check the connection (or the proxy)",
     ),
@@ -192,7 +193,8 @@ def make_venv():
         free = shutil.disk_usage(VENV).free
     if free < NEEDED:
         raise Problem(
-            "The course needs about 3 GB of disk space (8 GB where pip chooses torch with CUDA), and only"
+            "The course needs about 3 GB of disk space (8 GB where pip chooses torch with CUDA: then"
+            " say TORCH=cpu), and only"
             f" {free / 1e9:.1f} GB are free at {ROOT}: make room, then run the same command again."
         )
     os.makedirs(VENV, exist_ok=True)
@@ -204,9 +206,38 @@ def install(extras):
     """Install the project, editable, with what it needs; quick where most is there."""
     say("Installing what the course needs into .venv (once; about a minute on a fast connection) ...")
     start = time.monotonic()
+    wanted = os.environ.get("TORCH", "")
+    if wanted == "cpu":
+        install_torch_without_cuda()
+    elif wanted:
+        raise Problem(
+            f"TORCH={wanted} is not known: say TORCH=cpu for a torch without CUDA, or nothing at all."
+        )
+    elif brings_cuda_for_nothing():
+        say("No NVIDIA driver is to be seen here, and pip's usual torch may bring CUDA along, 8 GB in all.")
+        say("Stop with Ctrl-C and add TORCH=cpu to the command for one of 3 GB.")
     target = "." + ("[{}]".format(",".join(extras)) if extras else "")
     run([PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--editable", target])
     say(f"Installed in {time.monotonic() - start:.0f} s.")
+
+
+def brings_cuda_for_nothing():
+    """Say whether pip may choose a torch with CUDA on a machine that has no use for it."""
+    driver = any(
+        map(os.path.exists, ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg"))
+    )  # dxg: Windows' Linux
+    return sys.platform == "linux" and not driver and not runs(PYTHON, "torch")
+
+
+def install_torch_without_cuda():
+    """Install the CPU build of torch: uv knows where it lies, and pip then adds what torch needs."""
+    import tomllib  # Python 3.11
+
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        needed = tomllib.load(file)["project"]["dependencies"]
+    (torch,) = [line for line in needed if re.match(r"torch\b", line)]
+    run([PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "uv"])
+    run([PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON, "--torch-backend=cpu", "--no-deps", torch])
 
 
 def run(command):

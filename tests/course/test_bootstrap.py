@@ -15,6 +15,7 @@ import pytest
 from course import bootstrap
 
 ROOT = Path(__file__).parents[2]
+REQUIREMENTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
 Usage = namedtuple("Usage", "free")
 Folder = namedtuple("Folder", "path venv commands")
 
@@ -31,6 +32,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setattr(bootstrap, "UNFINISHED", str(venv / "course-unfinished"))
     monkeypatch.setattr(bootstrap, "runs", lambda python, modules: os.path.exists(python))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1e12))
+    monkeypatch.delenv("TORCH", raising=False)
     commands = []
 
     def run(command):
@@ -98,6 +100,37 @@ def test_new_requirement_is_installed_with_the_extras_of_before(project):
     settings.write_text(settings.read_text().replace("numpy>=1.26", "numpy>=1.27"))
     bootstrap.prepare([])
     assert project.commands == ["venv", ".[test]", ".[test]"]
+
+
+def test_torch_without_cuda_comes_before_the_rest(project, monkeypatch):
+    monkeypatch.setenv("TORCH", "cpu")
+    seen, run = [], bootstrap.run
+    monkeypatch.setattr(bootstrap, "run", lambda command: (seen.append(command), run(command)))
+    bootstrap.prepare([])
+    torch = next(line for line in REQUIREMENTS if line.startswith("torch"))
+    assert project.commands == ["venv", "uv", torch, "."]
+    assert seen[2][1:4] == ["-m", "uv", "pip"]
+    assert "--torch-backend=cpu" in seen[2]
+    bootstrap.prepare([])
+    assert len(project.commands) == 4
+
+
+def test_another_torch_is_refused(project, monkeypatch):
+    monkeypatch.setenv("TORCH", "rocm")
+    with pytest.raises(bootstrap.Problem, match="TORCH=rocm is not known: say TORCH=cpu"):
+        bootstrap.prepare([])
+
+
+@pytest.mark.parametrize(
+    ("platform", "driver", "said"), [("linux", False, True), ("linux", True, False), ("darwin", False, False)]
+)
+def test_who_has_no_gpu_is_told_of_the_small_torch(project, monkeypatch, capsys, platform, driver, said):
+    exists = os.path.exists
+    monkeypatch.setattr(os.path, "exists", lambda path: driver if "nvidia" in path else exists(path))
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(bootstrap, "runs", lambda python, modules: exists(python) and modules != "torch")
+    bootstrap.prepare([])
+    assert ("add TORCH=cpu" in capsys.readouterr().out) is said
 
 
 @pytest.mark.parametrize("stopped", ["venv", "."])
