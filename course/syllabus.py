@@ -148,7 +148,7 @@ LESSONS = [
         "Training the head too",
         "Head and attention train together: the head's support vectors, and how fast it grows, decide which "
         "tokens must be separated.",
-        ("02", "05", "06"),
+        ("01", "02", "05", "06", "08"),
     ),
     Lesson("III", "10", "Cross- and self-attention"),
     Lesson("III", "11", "Keys, queries and the nuclear norm"),

@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None, folders: Folders = Folders()) -> in
         else:
             problems = _build_all(folders.sources(options.lessons), folders, options.jobs)
             if folders == Folders() and readme.refresh() and "00" not in options.lessons:
-                print("The map in README.md has changed, and so has lesson 00: `python -m course build 00`.")
+                problems += _build_all(folders.sources(["00"]), folders, options.jobs)  # it shows the map too
     except (BuildError, ValueError) as error:  # ValueError: a source whose markers do not pair up
         problems = [str(error)]
     for problem in problems:

@@ -15,7 +15,7 @@ ROOMS = {
     "course.start": {"course.syllabus"},
     "course.figure": set(),
     "course.exercise": {"course.check", "course.exercises", "course.start"},
-    "course.make": {"course.check", "course.exercises", "course.files", "course.syllabus"},
+    "course.make": {"course.check", "course.exercises", "course.figure", "course.files", "course.syllabus"},
     "course.grade": {"course.make", "course.check", "course.exercises", "course.files"},
     "course.source": {"course.exercise", "course.figure"},
     "course.bootstrap": set(),
