@@ -26,6 +26,14 @@ class _Data:
         """Shape of the leading trial dimensions; ``()`` for a single problem."""
         return self.y.shape[:-1]
 
+    @property
+    def entries(self) -> int:
+        """Size of the largest tensor that a step of training reads or makes: the points, the tokens with all
+        their coordinates, or, where many queries share the tokens, the logits."""
+        return max(
+            self.X.numel(), self.y.numel() * (self.X.shape[-2] if self.X.ndim > self.y.ndim + 1 else 1)
+        )
+
     def block(self, trials: slice):
         """Return these trials only, counted along all trial dimensions, which become one."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}

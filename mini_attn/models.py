@@ -43,7 +43,7 @@ def trial_blocks(model: nn.Module, data: PointData | TokenData) -> list[slice]:
     )
     if not (apart and trials and trials.numel()):
         return [slice(None)]
-    return blocks(trials.numel(), data.X[(0,) * len(data.trials)].numel())
+    return blocks(trials.numel(), data.entries // data.trials.numel())
 
 
 class _Model(nn.Module):

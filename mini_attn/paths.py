@@ -124,7 +124,7 @@ def _in_blocks(follow: Callable, model: nn.Module, data: PointData | TokenData) 
     cut = trial_blocks(model, data)
     with torch.no_grad():
         if len(cut) == 1:
-            with one_thread() if data.X.numel() <= SMALL else nullcontext():
+            with one_thread() if data.entries <= SMALL else nullcontext():
                 return follow(model, data)
         with one_thread() as threads:
             paths = each(

@@ -168,7 +168,7 @@ def fit(
             return resume
     base = [group["lr"] for group in optimizer.param_groups] if schedule is not None else []
     parts = [
-        (stepper(*part, loss, softmax, ridge), part[-1], part[1].X.numel() <= SMALL)
+        (stepper(*part, loss, softmax, ridge), part[-1], part[1].entries <= SMALL)
         for part in in_blocks(model, data, optimizer, softmax)
     ]
     kept: list[tuple[int, dict[str, Tensor]]] = []

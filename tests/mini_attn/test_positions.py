@@ -278,6 +278,27 @@ def test_every_way_of_training_takes_the_padding():
                 torch.testing.assert_close(end[trial], model.W.detach()[0], rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("cut", [[slice(0, 1), slice(1, 2)], [slice(None)]])
+def test_blocks_of_trials_keep_their_masks(cut, monkeypatch):
+    """The second trial has a mask but no padding: alone it would not know that others have."""
+    mask = torch.cat([MASK[:1], torch.ones_like(MASK[1:])])
+    tokens = data.every_position(X, y, v, True, mask)
+    monkeypatch.setattr("mini_attn.steps.trial_blocks", lambda model, data: cut)
+    model = models.CrossAttention(d, B)
+    train.fit(model, tokens, optim.NormalizedGD(model.parameters(), 0.1, 1), 20, progress=False)
+    for trial in range(B):
+        alone, one = copied(tokens, trial, True, mask), models.CrossAttention(d, 1)
+        train.fit(one, alone, optim.NormalizedGD(one.parameters(), 0.1, 1), 20, progress=False)
+        torch.testing.assert_close(model.W[trial], one.W[0], rtol=1e-8, atol=1e-10)
+
+
+def test_the_size_of_a_step_counts_the_logits():
+    assert data.every_position(X, y, v).entries == B * n * T * d  # d > T
+    assert data.every_position(X[..., :2], y, v[..., :2]).entries == B * n * T * T
+    assert data.random_tokens(3, 4, 5).entries == 60
+    assert data.PointData(X[0, 0], y[0, 0]).entries == T * d
+
+
 def test_paths_are_those_of_the_copies():
     tokens = data.every_position(X, y, v, True, MASK)
     path = paths.regularization_path(models.CrossAttention(d, B), tokens, [1.0, 3.0], tol=1e-7)
@@ -314,6 +335,7 @@ def test_what_the_padding_holds_does_not_change_a_bit(held, causal):
     assert (tokens.X[padding] == 0).all()
     assert torch.equal(tokens.present, MASK.flatten(-2))
     assert spoilt.keys is spoilt.X
+    assert spoilt.z.data_ptr() == spoilt.X.data_ptr()
 
 
 def test_tokens_that_a_row_does_not_see_do_not_change_a_bit_of_its_gradient():
