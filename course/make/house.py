@@ -85,7 +85,7 @@ def folding_problems(cells: list[NotebookNode]) -> list[str]:
             problems.append(
                 f"{where(position, cell)} has {drawing} lines of drawing: fold them, or move them to plots"
             )
-        if folded and share < 0.4:
+        if folded and share < 0.4 and "widget" not in cell.metadata.get("tags", []):
             problems.append(f"{where(position, cell)} is folded, but it computes more than it draws")
     return problems
 

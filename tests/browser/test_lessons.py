@@ -86,6 +86,17 @@ def assert_every_figure_has_its_text(page) -> None:
         assert 1.5 * shown[0] < shown[1]  # sharp on screens with more pixels
 
 
+def assert_drawings_are_folded(page) -> None:
+    """Cells that only draw show their picture, not their code."""
+    folded = page.evaluate(
+        f"""() => {WIDGET}.content.widgets.map(cell => [
+            Boolean(cell.model.sharedModel.getMetadata('jupyter')?.source_hidden), Boolean(cell.inputHidden)
+        ])"""
+    )
+    assert sum(wanted for wanted, _ in folded) >= 3
+    assert all(wanted == is_folded for wanted, is_folded in folded)
+
+
 def move_slider_and_see_the_picture_change(page) -> None:
     cells = page.evaluate(CELLS)
     views = "application/vnd.jupyter.widget-view+json"
@@ -222,6 +233,7 @@ def test_lesson_01_opens_runs_and_answers(page, server, lessons):
     open_and_run(page, server, name(lessons, "01"))
     assert_ran_without_errors(page)
     assert_every_figure_has_its_text(page)
+    assert_drawings_are_folded(page)
     assert page.locator(".jp-Dialog, .Toastify__toast").count() == 0  # no news, no questions
     move_slider_and_see_the_picture_change(page)
 

@@ -88,6 +88,11 @@ def test_what_may_stand_as_it_is(source, folded):
     assert folding(source, folded) == []
 
 
+def test_what_widgets_need_may_be_folded_with_them():
+    cell = new_code_cell(COMPUTING, metadata={"jupyter": {"source_hidden": True}, "tags": ["widget"]})
+    assert folding_problems([cell]) == []
+
+
 @pytest.mark.parametrize(
     ("source", "folded", "problem"),
     [
