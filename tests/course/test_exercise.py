@@ -184,6 +184,7 @@ def test_later_cells_get_all_digits_of_a_right_answer(told, single):
     X, w = np.array([[0.1, 0.2]]), np.array([0.3])
     assert told(mean).startswith("✓")
     assert mean(X, w).tolist() == mean_rows(X, w).tolist()
+    assert mean(1e-60 * X, w).tolist() == mean_rows(1e-60 * X, w).tolist()
     wrong = exercise("99.1")(lambda X, w: np.float32(X[0] + w))
     np.testing.assert_array_equal(wrong(X, w), np.float32(X[0] + w))
     assert wrong(X, w).dtype == np.float64
