@@ -78,143 +78,229 @@ STEEPEST = known(
 # 03.2
 
 
-def dual_exponent(p):
-    """p* with 1/p + 1/p* = 1."""
-    return np.inf if p == 1 else 1.0 if p == np.inf else p / (p - 1)
+def dual_exponent(rho):
+    """rho* with 1/rho + 1/rho* = 1."""
+    return np.inf if rho == 1 else 1.0 if rho == np.inf else rho / (rho - 1)
 
 
-def certify(w, lam, A, p):
-    """(margin of w in the l_p norm, upper bound on every such margin), two numbers."""
-    return (A @ w).min() / np.linalg.norm(w, p), np.linalg.norm(lam @ A, dual_exponent(p)) / lam.sum()
+def certify(w, lam, A, rho):
+    """(margin of w in the l_rho norm, upper bound on every such margin), two numbers."""
+    return (A @ w).min() / np.linalg.norm(w, rho), np.linalg.norm(lam @ A, dual_exponent(rho)) / lam.sum()
 
 
 def _bounds(lower=None, upper=None):
-    def wrong(w, lam, A, p):
+    def wrong(w, lam, A, rho):
         with np.errstate(all="ignore"):
-            parts = zip((lower, upper), certify(w, lam, A, p), strict=True)
-            return tuple(part(w, lam, A, p) if part else right for part, right in parts)
+            parts = zip((lower, upper), certify(w, lam, A, rho), strict=True)
+            return tuple(part(w, lam, A, rho) if part else right for part, right in parts)
 
     return wrong
 
 
+def _entries(matrix, order):
+    """numpy's norm of a matrix that should have been summed to a vector."""
+    return np.linalg.norm(matrix, order if order in (1, 2, np.inf) else None)
+
+
 def _dual(order):
-    return _bounds(upper=lambda w, lam, A, p: np.linalg.norm(lam @ A, order(p)) / lam.sum())
+    return _bounds(upper=lambda w, lam, A, rho: np.linalg.norm(lam @ A, order(rho)) / lam.sum())
 
 
 def certify_cases(rng):
     cases = []
-    for p, d in ((1, 3), (np.inf, 3), (3.0, 4), (1.5, 2), (2, 3)):
+    for rho, d in ((1, 3), (np.inf, 3), (3.0, 4), (1.5, 2), (2, 3)):
         A = rng.normal(size=(5, d)) + 0.8
-        cases.append((rng.uniform(0.5, 3, d), rng.uniform(0.2, 2, 5), A, p))
+        cases.append((rng.uniform(0.5, 3, d), rng.uniform(0.2, 2, 5), A, rho))
     return cases
 
 
 BOUNDS = known(
-    _dual(lambda p: p),
-    "The first is right; the second needs the dual norm, 1/p + 1/p* = 1.",
-    _dual(lambda p: 2),
+    _bounds(upper=lambda w, lam, A, rho: _entries(lam[:, None] * A, dual_exponent(rho)) / lam.sum()),
+    "The first number is right. In the second, add up the lambda_i a_i before you take the norm.",
+    _dual(lambda rho: rho),
+    "The first is right; the second needs the dual norm, 1/rho + 1/rho* = 1.",
+    _dual(lambda rho: 2),
     "The first is right; the second is Euclidean. Take the dual norm.",
-    _dual(lambda p: p / (p - 1)),
-    "For p = 1 the dual norm is l_inf, for p = inf it is l_1: treat them apart.",
-    _dual(lambda p: np.inf if p == 1 else p / (p - 1)),
-    "Right unless p is infinite: there 1/p = 0, so p* = 1 (p / (p - 1) is not a number).",
-    lambda w, lam, A, p: certify(w, lam, A, dual_exponent(p)),
-    "The two norms are exchanged: w is measured in l_p, sums of signed points in the dual norm.",
-    lambda w, lam, A, p: certify(w, lam, A, 2),
-    "Both numbers are the Euclidean ones of lesson 02: use the l_p norm of w, and the dual norm.",
-    _bounds(lower=lambda w, lam, A, p: (A @ w).min() / np.linalg.norm(w)),
-    "The second number is right. Divide the first by the l_p norm of w, not its Euclidean length.",
-    _bounds(lower=lambda w, lam, A, p: (A @ w).min()),
-    "The first grows with w; divide by its l_p norm.",
-    _bounds(upper=lambda w, lam, A, p: np.linalg.norm(lam @ A, dual_exponent(p))),
+    _dual(lambda rho: rho / (rho - 1)),
+    "For rho = 1 the dual norm is l_inf, for rho = inf it is l_1: treat them apart.",
+    _dual(lambda rho: np.inf if rho == 1 else rho / (rho - 1)),
+    "Right unless rho is infinite: there 1/rho = 0, so rho* = 1 (rho / (rho - 1) is not a number).",
+    lambda w, lam, A, rho: certify(w, lam, A, dual_exponent(rho)),
+    "The two norms are exchanged: w is measured in l_rho, sums of signed points in the dual norm.",
+    lambda w, lam, A, rho: certify(w, lam, A, 2),
+    "Both numbers are the Euclidean ones of lesson 02: use the l_rho norm of w, and the dual norm.",
+    _bounds(lower=lambda w, lam, A, rho: (A @ w).min() / np.linalg.norm(w)),
+    "The second number is right. Divide the first by the l_rho norm of w, not its Euclidean length.",
+    _bounds(lower=lambda w, lam, A, rho: (A @ w).min()),
+    "The first grows with w; divide by its l_rho norm.",
+    _bounds(upper=lambda w, lam, A, rho: np.linalg.norm(lam @ A, dual_exponent(rho))),
     "The first number is right. The second grows with the weights; divide by their sum.",
-    _bounds(upper=lambda w, lam, A, p: lam @ np.linalg.norm(A, dual_exponent(p), axis=1) / lam.sum()),
+    _bounds(upper=lambda w, lam, A, rho: lam @ np.linalg.norm(A, dual_exponent(rho), axis=1) / lam.sum()),
     "The first number is right. In the second, add up first and take the norm last: vectors can cancel.",
 )
 
 # 03.3
 
 
-def mirror_step(w, g, eta, p):
-    """One normalised mirror descent step with psi(w) = (1/p) sum |w_j|^p, shape (d,)."""
-    z = np.sign(w) * np.abs(w) ** (p - 1) - eta * g / np.linalg.norm(g, p / (p - 1))
-    return np.sign(z) * np.abs(z) ** (1 / (p - 1))
+def safe_steps(mu_hat, a_max, n, share):
+    """(eta, t): constant steps with margin (1 - share) mu_hat guaranteed, of the fewest-steps length.
+
+    The loss of margin is a_max^2 eta / 2 + log(n) / (eta t) <= share mu_hat; t is least where each term is
+    half of it, at eta = share mu_hat / a_max^2.
+    """
+    return share * mu_hat / a_max**2, 2 * np.log(n) * (a_max / (share * mu_hat)) ** 2
 
 
-def _mirror(into, length, back, sign=-1):
-    def wrong(w, g, eta, p):
+def safe_cases(rng):
+    cases = [(2.0, 6.0, 10, 0.1)]
+    for _ in range(4):
+        mu_hat = rng.uniform(0.3, 3)
+        cases.append(
+            (mu_hat, mu_hat * rng.uniform(1.5, 6), int(rng.integers(5, 300)), rng.uniform(0.02, 0.4))
+        )
+    return cases
+
+
+def _safe(eta=None, t=None):
+    """The answer with the length, eta(mu_hat, a_max, n, share), or the number of steps replaced."""
+
+    def wrong(mu_hat, a_max, n, share):
+        right = safe_steps(mu_hat, a_max, n, share)
         with np.errstate(all="ignore"):
-            return back(into(w, p) + sign * eta * g / length(g, p), p)
+            return (
+                eta(mu_hat, a_max, n, share) if eta else right[0],
+                t(mu_hat, a_max, n, share) if t else right[1],
+            )
 
     return wrong
 
 
-def _into(w, p):
-    return np.sign(w) * np.abs(w) ** (p - 1)
-
-
-def _length(g, p):
-    return np.linalg.norm(g, p / (p - 1))
-
-
-def _back(z, p):
-    return np.sign(z) * np.abs(z) ** (1 / (p - 1))
-
-
-def mirror_cases(rng):
-    cases = [(np.array([2.0, -1.0, 0.0]), np.array([-1.0, 2.0, 3.0]), 0.5, 1.4)]
-    for p, d in ((3.0, 3), (4.0, 2), (1.2, 4), (2.0, 3)):
-        w = rng.uniform(0.3, 1.5, d) * rng.choice([-1.0, 1.0], d)
-        w[0] = -abs(w[0])
-        cases.append((w, rng.normal(size=d) * rng.uniform(0.5, 3), rng.uniform(0.3, 2), p))
-    return cases
-
-
-MIRROR = known(
-    _mirror(lambda w, p: w ** (p - 1), _length, _back),
-    "The signs of w are lost on the way in: w ** (p - 1) is right for positive entries only.",
-    _mirror(_into, _length, lambda z, p: z ** (1 / (p - 1))),
-    "A root of a negative number is not a number: take the root of |z|, and give it the sign of z.",
-    _mirror(_into, _length, lambda z, p: np.abs(z) ** (1 / (p - 1))),
-    "The signs are lost on the way back: give the root of |z| the sign of z.",
-    _mirror(lambda w, p: w * np.abs(w) ** (p - 2), _length, _back),
-    "Runs start at w = 0, where |w| ** (p - 2) is infinite if p < 2, and 0 times that is not a number. Use "
-    "np.sign(w) * np.abs(w) ** (p - 1).",
-    _mirror(_into, _length, lambda z, p: z),
-    "This is z itself; map it back to w.",
-    _mirror(_into, _length, _into),
-    "On the way back you took the power p - 1 again; its inverse is the power 1 / (p - 1).",
-    _mirror(lambda w, p: w, _length, lambda z, p: z),
-    "This moves w itself; step in z = grad psi(w).",
-    _mirror(lambda w, p: w, lambda g, p: np.linalg.norm(g), lambda z, p: z),
-    "This is a step of normalised GD, right for p = 2 only. First map w to z = grad psi(w), then move.",
-    _mirror(lambda w, p: w ** (p - 1), _length, lambda z, p: z ** (1 / (p - 1))),
-    "Powers lose the signs, or are not numbers: both ways, take the power of |.| and put the sign back.",
-    _mirror(lambda w, p: np.abs(w) ** (p - 1), _length, lambda z, p: np.abs(z) ** (1 / (p - 1))),
-    "The signs are lost, of w on the way in and of z on the way back: multiply by np.sign.",
-    _mirror(_into, _length, _back, sign=1),
-    "The step goes uphill: subtract the gradient.",
-    _mirror(_into, lambda g, p: np.linalg.norm(g, p), _back),
-    "You divided g by its l_p norm. It lives with z, in the dual space: use l_p*, p* = p / (p - 1).",
-    _mirror(_into, lambda g, p: np.linalg.norm(g), _back),
-    "Divide g by the dual norm, not the Euclidean.",
-    _mirror(_into, lambda g, p: 1.0, _back),
-    "Normalise: divide the gradient by its l_p* norm.",
+SAFE = known(
+    lambda mu_hat, a_max, n, share: safe_steps(mu_hat, a_max, n, share)[::-1],
+    "Return the length first, then the number of steps.",
+    lambda mu_hat, a_max, n, share: safe_steps(1.0, a_max, n, share),
+    "The share is one of mu_hat: the loss of margin may be share * mu_hat.",
+    _safe(
+        lambda mu, a, n, e: 2 * e * mu / a**2,
+        lambda mu, a, n, e: np.inf,
+    ),
+    "With that length the first term uses up the whole loss of margin, and no number of steps is enough.",
+    _safe(lambda mu, a, n, e: 2 * e * mu / a**2),
+    "With that length the first term alone uses up the whole loss of margin. Share it between both terms.",
+    _safe(t=lambda mu, a, n, e: np.log(n) * (a / (e * mu)) ** 2),
+    "With your length the first term spends half of the loss of margin: log(n)/(eta t) may be the rest.",
+    _safe(t=lambda mu, a, n, e: 4 * np.log(n) * (a / (e * mu)) ** 2),
+    "Your length is right, but half as many steps do: solve a^2 eta/2 + log(n)/(eta t) = share mu_hat.",
+    _safe(lambda mu, a, n, e: e * mu / a, lambda mu, a, n, e: 2 * np.log(n) * a / (e * mu) ** 2),
+    "a_max enters squared: the theorem has a_max^2 eta / 2.",
+    _safe(
+        lambda mu, a, n, e: e * mu / (2 * a**2), lambda mu, a, n, e: 8 / 3 * np.log(n) * (a / (e * mu)) ** 2
+    ),
+    "That is enough, but a longer step needs fewer: minimise t over eta.",
+    _safe(
+        lambda mu, a, n, e: np.sqrt(2 * np.log(n)) / a,
+        lambda mu, a, n, e: 2 * np.log(n) * (a / (e * mu)) ** 2,
+    ),
+    "The number of steps is right. The best length for t steps is sqrt(2 log(n) / t) / a_max.",
+    _safe(t=lambda mu, a, n, e: 2 * n * (a / (e * mu)) ** 2),
+    "In the theorem stands log n, not n.",
+    _safe(t=lambda mu, a, n, e: 2 * np.log10(n) * (a / (e * mu)) ** 2),
+    "The logarithm is the natural one: np.log.",
 )
 
 # 03.4
 
 
+def mirror_step(w, g, eta, rho):
+    """One normalised mirror descent step with psi(w) = (1/rho) sum |w_j|^rho, shape (d,)."""
+    z = np.sign(w) * np.abs(w) ** (rho - 1) - eta * g / np.linalg.norm(g, rho / (rho - 1))
+    return np.sign(z) * np.abs(z) ** (1 / (rho - 1))
+
+
+def _mirror(into, length, back, sign=-1):
+    def wrong(w, g, eta, rho):
+        with np.errstate(all="ignore"):
+            return back(into(w, rho) + sign * eta * g / length(g, rho), rho)
+
+    return wrong
+
+
+def _into(w, rho):
+    return np.sign(w) * np.abs(w) ** (rho - 1)
+
+
+def _length(g, rho):
+    return np.linalg.norm(g, rho / (rho - 1))
+
+
+def _back(z, rho):
+    return np.sign(z) * np.abs(z) ** (1 / (rho - 1))
+
+
+def mirror_cases(rng):
+    cases = [(np.array([2.0, -1.0, 0.0]), np.array([-1.0, 2.0, 3.0]), 0.5, 1.4)]
+    for rho, d in ((3.0, 3), (4.0, 2), (1.2, 4), (2.0, 3)):
+        w = rng.uniform(0.3, 1.5, d) * rng.choice([-1.0, 1.0], d)
+        w[0] = -abs(w[0])
+        cases.append((w, rng.normal(size=d) * rng.uniform(0.5, 3), rng.uniform(0.3, 2), rho))
+    return cases
+
+
+MIRROR = known(
+    _mirror(lambda w, rho: w ** (rho - 1), _length, _back),
+    "The signs of w are lost on the way in: w ** (rho - 1) is right for positive entries only.",
+    _mirror(_into, _length, lambda z, rho: z ** (1 / (rho - 1))),
+    "A root of a negative number is not a number: take the root of |z|, and give it the sign of z.",
+    _mirror(_into, _length, lambda z, rho: np.abs(z) ** (1 / (rho - 1))),
+    "The signs are lost on the way back: give the root of |z| the sign of z.",
+    _mirror(lambda w, rho: w * np.abs(w) ** (rho - 2), _length, _back),
+    "Runs start at w = 0, where |w| ** (rho - 2) is infinite if rho < 2, and 0 times that is no number. Use "
+    "np.sign(w) * np.abs(w) ** (rho - 1).",
+    _mirror(_into, _length, lambda z, rho: z),
+    "This is z itself; map it back to w.",
+    _mirror(_into, _length, _into),
+    "On the way back you took the power rho - 1 again; its inverse is the power 1 / (rho - 1).",
+    _mirror(lambda w, rho: w, _length, lambda z, rho: z),
+    "This moves w itself; step in z = grad psi(w).",
+    _mirror(lambda w, rho: w, lambda g, rho: np.linalg.norm(g), lambda z, rho: z),
+    "This is a step of normalised GD, right for rho = 2 only. First map w to z = grad psi(w), then move.",
+    _mirror(lambda w, rho: w ** (rho - 1), _length, lambda z, rho: z ** (1 / (rho - 1))),
+    "Powers lose the signs, or are not numbers: both ways, take the power of |.| and put the sign back.",
+    _mirror(lambda w, rho: np.abs(w) ** (rho - 1), _length, lambda z, rho: np.abs(z) ** (1 / (rho - 1))),
+    "The signs are lost, of w on the way in and of z on the way back: multiply by np.sign.",
+    _mirror(_into, _length, _back, sign=1),
+    "The step goes uphill: subtract the gradient.",
+    _mirror(_into, lambda g, rho: np.linalg.norm(g, rho), _back),
+    "You divided g by its l_rho norm. It lives with z, in the dual space: use rho* = rho / (rho - 1).",
+    _mirror(_into, lambda g, rho: np.linalg.norm(g), _back),
+    "Divide g by the dual norm, not the Euclidean.",
+    _mirror(_into, lambda g, rho: 1.0, _back),
+    "Normalise: divide the gradient by its l_rho* norm.",
+)
+
+# 03.5
+
+
 def spectral_step(G):
-    """-U V^T for the singular value decomposition G = U S V^T, where S > 0: the shape of G."""
-    U, sigma, Vt = np.linalg.svd(G, full_matrices=False)
-    return -U @ np.diag(sigma > 1e-12 * sigma.max()) @ Vt
+    """Minus the polar factor of G, over the singular values above 1e-12 of the largest: the shape of G."""
+    return _lift(G, lambda sigma: sigma > 1e-12 * sigma.max())
+
+
+def _lift(G, kept):
+    left, sigma, right = np.linalg.svd(G, full_matrices=False)
+    return -left @ np.diag(kept(sigma).astype(float)) @ right
 
 
 def spectral_cases(rng):
-    """Like gradients of the cross-entropy, those of deficient rank have rows that add up to zero."""
-    full = ((3, 4), True), ((5, 3), False), ((4, 3), True), ((2, 3), False), ((4, 4), True)
-    return [(G - G.mean(axis=0) * flat,) for G, flat in ((rng.normal(size=shape), f) for shape, f in full)]
+    """Like gradients of the cross-entropy, those of deficient rank have rows that add up to zero.
+
+    One is tiny, in one a singular value is 1e-5 of the largest, the last is zero.
+    """
+    full = ((3, 4), True), ((5, 3), False), ((4, 3), True), ((2, 3), False), ((4, 4), True), ((3, 3), False)
+    drawn = [G - G.mean(axis=0) * flat for G, flat in ((rng.normal(size=shape), f) for shape, f in full)]
+    left, right = (np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(2))
+    steep = left * np.array([2.0, 1.0, 2e-5]) @ right
+    return [(G,) for G in (*drawn[:5], 1e-14 * drawn[5], steep, np.zeros((2, 3)))]
 
 
 def _with_all(G):
@@ -224,10 +310,22 @@ def _with_all(G):
 
 def _inverse(G):
     _, sigma, Vt = np.linalg.svd(G, full_matrices=False)
-    return -G @ Vt.T @ np.diag(1 / sigma) @ Vt
+    with np.errstate(all="ignore"):
+        return -G @ Vt.T @ np.diag(1 / sigma) @ Vt
+
+
+def _over(G, length):
+    with np.errstate(all="ignore"):
+        return -G / length
 
 
 SPECTRAL = known(
+    lambda G: _lift(G, lambda sigma: sigma > 1e-12),
+    "The limit is 1e-12 times the largest singular value, not 1e-12: late in training all of G is tiny.",
+    lambda G: _lift(G, lambda sigma: sigma >= 1e-12 * sigma.max()),
+    "Where G is zero there is no slope at all, and no step: use > instead of >=.",
+    lambda G: _lift(G, lambda sigma: sigma > 1e-3 * sigma.max()),
+    "A singular value of 1e-5 times the largest is small, but a slope: lift it too.",
     _with_all,
     "Right where all singular values are positive. If one is zero (rounding makes it 1e-16), its column of U "
     "and row of V^T are arbitrary: leave them out.",
@@ -241,9 +339,9 @@ SPECTRAL = known(
     "numpy's third factor is already V^T: transpose nothing.",
     lambda G: -np.linalg.svd(G)[0] @ np.linalg.svd(G)[2],
     "Use full_matrices=False: otherwise the factors of a matrix that is not square do not fit together.",
-    lambda G: -G / np.linalg.norm(G, 2),
+    lambda G: _over(G, np.linalg.norm(G, 2)),
     "This only scales -G. Lift all singular values to one.",
-    lambda G: -G / np.linalg.norm(G),
+    lambda G: _over(G, np.linalg.norm(G)),
     "This is -G over its Frobenius norm, the step of NGD.",
     lambda G: -np.outer(np.linalg.svd(G)[0][:, 0], np.linalg.svd(G)[2][0]),
     "You kept one singular value: the step in the nuclear norm. Lift all of them to one.",
@@ -253,66 +351,74 @@ SPECTRAL = known(
     "This is -G: the singular values are still in. Set them all to one.",
 )
 
-# 03.5
+# 03.6
 
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
 
 
-def newton_schulz(G, steps):
-    """Muon's approximation of U V^T: an odd polynomial, applied `steps` times to G / ||G||_F."""
-    return _iterate(G, steps)
+def muon_spectrum(sigma):
+    """Singular values of a sum of Muon's steps from a matrix with values sigma: over the largest, falling."""
+    return _spectrum()(sigma)
 
 
-def _iterate(G, steps, length=np.linalg.norm, coefficients=COEFFICIENTS, product=lambda P: P @ P.T):
-    first, third, fifth = coefficients
-    with np.errstate(all="ignore"):
-        P = G / length(G)
-        for _ in range(steps):
-            square = product(P)
-            P = first * P + (third * square + fifth * square @ square) @ P
-    return P
+def _spectrum(length=np.linalg.norm, coefficients=COEFFICIENTS, steps=5, order=-1, top=np.max):
+    def answer(sigma):
+        with np.errstate(all="ignore"):
+            lifted = sigma / length(sigma)
+            for _ in range(steps):
+                lifted = sum(c * lifted**power for c, power in zip(coefficients, (1, 3, 5), strict=True))
+            return (np.sort(lifted)[::order] if order else lifted) / top(lifted)
 
-
-def _entrywise(G, steps):
-    first, third, fifth = COEFFICIENTS
-    P = G / np.linalg.norm(G)
-    for _ in range(steps):
-        P = first * P + third * P**3 + fifth * P**5
-    return P
+    return answer
 
 
 def muon_cases(rng):
-    shapes = ((2, 3), 2), ((3, 3), 1), ((4, 3), 5), ((3, 5), 3)
-    return [(rng.normal(size=shape), steps) for shape, steps in shapes]
+    """Decreasing values that the polynomial brings out of order."""
+    cases = [(np.array([6.0, 2.0, 1.0, 0.5]),)]
+    for small in (0.02, 0.2, 0.5, 0.01):
+        middle = rng.uniform(0.25, 0.6, size=4)
+        cases.append((rng.uniform(0.1, 5) * np.sort([1.0, *middle, small * rng.uniform(0.8, 1.2)])[::-1],))
+    return cases
 
 
-MUON = known(
-    lambda G, steps: _iterate(G, steps, length=lambda G: 1.0),
-    "Divide G by its Frobenius norm first.",
-    lambda G, steps: _iterate(G, steps, length=lambda G: np.linalg.norm(G, 2)),
-    "You divided by the spectral norm, which costs an SVD to know. Divide by the Frobenius norm.",
-    _entrywise,
-    "You took powers of the entries. The polynomial acts on singular values: use matrix products.",
-    lambda G, steps: _iterate(G, steps, coefficients=(3.4445, -4.7750 + 2.0315, 0.0)),
-    "The last term is of fifth order, (P P^T)(P P^T) P, with the product P P^T twice.",
-    lambda G, steps: _iterate(G, 1),
-    "You applied the polynomial once; apply it `steps` times.",
-    lambda G, steps: _iterate(G, 5),
-    "Five steps are Muon's habit; here apply `steps` of them.",
-    lambda G, steps: _iterate(G, steps, product=lambda P: P.T @ P),
-    "To the left of P stands P P^T. With P^T P the product goes to the right: P (P^T P).",
-    lambda G, steps: -_iterate(G, steps),
-    "The sign is turned: here approximate +U V^T.",
-    lambda G, steps: -_with_all(G),
-    "This is U V^T itself. Return what the polynomial makes of G in the given number of steps.",
+SPECTRUM = known(
+    lambda sigma: np.ones_like(sigma),
+    "That is the polar factor's: all alike. Muon's polynomial leaves waves: apply it to the values.",
+    lambda sigma: sigma / sigma.max(),
+    "These are the values of the mean gradient itself, as in GD with momentum. The polynomial changes them.",
+    _spectrum(length=np.max),
+    "You divided by the spectral norm. Muon divides by the Frobenius norm, the root of the sum of squares.",
+    _spectrum(length=np.sum),
+    "You divided by the sum. Muon divides by the Frobenius norm, the root of the sum of squares.",
+    _spectrum(length=lambda sigma: 1.0),
+    "Divide by the Frobenius norm first, the root of the sum of squares.",
+    _spectrum(order=0),
+    "Right values in the order of sigma. The polynomial does not keep the order: sort, largest first.",
+    _spectrum(order=1),
+    "Right values, in increasing order. Return the largest first.",
+    _spectrum(top=lambda lifted: 1.0),
+    "These are the values of one step. Divide by the largest.",
+    _spectrum(top=lambda lifted: lifted[0]),
+    "You divided by what became of the largest sigma. After the polynomial another one may be largest.",
+    _spectrum(top=np.sum),
+    "Divide by the largest, not by the sum.",
+    _spectrum(steps=1),
+    "You applied the polynomial once; Muon applies it five times.",
+    _spectrum(coefficients=(1.5, -0.5, 0.0)),
+    "These are Newton-Schulz's coefficients. Muon's are 3.4445, -4.7750, 2.0315.",
+    _spectrum(coefficients=(3.4445, -4.7750 + 2.0315, 0.0)),
+    "The last term is of fifth order.",
 )
 
 MATRICES = Compare(rtol=1e-6, atol=1e-8)
 
 EXERCISES = [  # id, title, points, minutes, difficulty
-    Exercise("03.1", "Three steepest steps", 2, 8, 1, steepest_steps, step_cases, misconceptions=STEEPEST),
+    Exercise("03.1", "Three steepest steps", 2, 6, 1, steepest_steps, step_cases, misconceptions=STEEPEST),
     Exercise("03.2", "Two bounds in any norm", 2, 8, 2, certify, certify_cases, misconceptions=BOUNDS),
-    Exercise("03.3", "A mirror step", 2, 10, 2, mirror_step, mirror_cases, misconceptions=MIRROR),
-    Exercise("03.4", "The spectral step", 2, 8, 2, spectral_step, spectral_cases, MATRICES, SPECTRAL),
-    Exercise("03.5", "Muon's shortcut", 2, 10, 2, newton_schulz, muon_cases, MATRICES, MUON),
+    Exercise("03.3", "Steps that cannot fail", 3, 10, 3, safe_steps, safe_cases, misconceptions=SAFE),
+    Exercise("03.4", "A mirror step", 2, 8, 2, mirror_step, mirror_cases, misconceptions=MIRROR),
+    Exercise("03.5", "The spectral step", 2, 6, 2, spectral_step, spectral_cases, MATRICES, SPECTRAL),
+    Exercise(
+        "03.6", "The spectrum that Muon leaves", 3, 8, 3, muon_spectrum, muon_cases, misconceptions=SPECTRUM
+    ),
 ]

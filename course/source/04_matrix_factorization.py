@@ -991,6 +991,7 @@ def turn(start, digits):
 wide = {"layout": {"width": "480px"}, "style": {"description_width": "150px"}}
 widgets.sliders(
     turn,
+    alt="Left the table, coloured by sign, right its ten singular values as shares of the nuclear norm.",
     start=ipywidgets.FloatLogSlider(value=0.1, min=-6, max=1.5, step=0.5, description="start", **wide),
     digits=ipywidgets.IntSlider(value=4, min=1, max=30, description="digits of the loss", **wide),
 )

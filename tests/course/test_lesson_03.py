@@ -7,7 +7,7 @@ import torch
 from course import exercises
 from mini_attn import data, models, optim, svm, train
 
-steepest_steps, certify, mirror_step, spectral_step, newton_schulz = (
+steepest_steps, certify, safe_steps, mirror_step, spectral_step, muon_spectrum = (
     spec.reference for spec in exercises.exercises("03")
 )
 
@@ -70,10 +70,46 @@ def test_the_spectral_step_is_the_librarys(shape, deficient):
     np.testing.assert_allclose(spectral_step(G), W.detach(), atol=1e-12)
 
 
-def test_newton_schulz_is_muons():
+def test_orthogonalise_is_muons(lesson):
     """One step of torch's Muon from zero, whose polynomial runs in bfloat16 (three digits)."""
     G = np.random.default_rng(0).normal(size=(4, 6))
     W = torch.nn.Parameter(torch.zeros(4, 6, dtype=torch.float64))
     W.grad = torch.tensor(G)
     torch.optim.Muon([W], lr=1.0, weight_decay=0.0).step()
-    np.testing.assert_allclose(W.detach(), -newton_schulz(G, 5), atol=0.05)
+    np.testing.assert_allclose(W.detach(), -lesson["orthogonalise"](G), atol=0.05)
+
+
+def test_the_polynomial_acts_on_singular_values(lesson):
+    G = np.random.default_rng(1).normal(size=(2, 4, 6))
+    sigma = np.linalg.svd(G / np.linalg.norm(G, axis=(1, 2), keepdims=True), compute_uv=False)
+    lifted = np.linalg.svd(lesson["orthogonalise"](G), compute_uv=False)
+    np.testing.assert_allclose(lifted, -np.sort(-lesson["becomes"](sigma)), rtol=1e-9)
+    for k in range(2):
+        np.testing.assert_allclose(muon_spectrum(3 * sigma[k]), lifted[k] / lifted[k, 0], rtol=1e-9)
+    polar = lesson["orthogonalise"](G, (1.5, -0.5, 0.0), 40)
+    np.testing.assert_allclose(polar, [-spectral_step(one) for one in G], atol=1e-9)
+
+
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_safe_steps_are_safe_and_no_length_needs_fewer(A, row, lesson):
+    rho, dual = ((1.0, np.inf), (2.0, 2), (np.inf, 1))[row]
+    mu_hat, a_max = lesson["largest_margin"](A, rho)[1], np.linalg.norm(A, dual, axis=1).max()
+    eta, t = safe_steps(mu_hat, a_max, len(A), 0.3)
+
+    def loss_of_margin(eta, t):
+        return (a_max**2 / 2 * eta**2 * t + np.log(len(A))) / (eta * t)
+
+    assert loss_of_margin(eta, t) == pytest.approx(0.3 * mu_hat)
+    assert all(loss_of_margin(eta * factor, t) > 0.3 * mu_hat for factor in (0.8, 0.99, 1.01, 1.25))
+    path = lesson["descend"](
+        A, lambda w, g, eta: w + eta * steepest_steps(g)[row], np.full(int(np.ceil(t)), eta)
+    )
+    assert certify(path[-1], np.ones(len(A)), A, rho)[0] >= 0.7 * mu_hat
+
+
+def test_adam_outlives_underflow(lesson):
+    """Long after e^-u has become 0 in float64, the steps are still those of sign descent."""
+    A = np.array([[2.0, 1.0], [1.0, 3.0]])
+    path = lesson["adam"](A, np.full(20_000, 0.015), beta2=0.9)
+    assert (A @ path[-1]).min() > 750
+    np.testing.assert_allclose(np.diff(path[-100:], axis=0), 0.015, rtol=0.1)

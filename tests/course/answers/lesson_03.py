@@ -27,21 +27,21 @@ def steps_by_the_library(g):
     ]
 
 
-def bounds_by_loops(w, lam, A, p):
+def bounds_by_loops(w, lam, A, rho):
     def norm(v, order):
         largest = max(abs(float(c)) for c in v)
         if order == np.inf:
             return largest
         return largest * sum((abs(float(c)) / largest) ** order for c in v) ** (1 / order)
 
-    q = {1: np.inf, np.inf: 1}.get(p) or 1 / (1 - 1 / p)
+    q = {1: np.inf, np.inf: 1}.get(rho) or 1 / (1 - 1 / rho)
     total = [sum(weight * row[j] for weight, row in zip(lam, A, strict=True)) for j in range(A.shape[1])]
     worst = min(sum(c * b for c, b in zip(w, row, strict=True)) for row in A)
-    return [worst / norm(w, p), norm(total, q) / sum(lam)]
+    return [worst / norm(w, rho), norm(total, q) / sum(lam)]
 
 
-def mirror_by_the_library(w, g, eta, p):
-    return moved(lambda v: optim.MirrorDescent(v, lr=eta, p=p), g, start=w)
+def mirror_by_the_library(w, g, eta, rho):
+    return moved(lambda v: optim.MirrorDescent(v, lr=eta, p=rho), g, start=w)
 
 
 def spectral_by_the_library(G):
@@ -52,9 +52,10 @@ def polar_factor(G):
     """-G (G^T G)^(-1/2), with the pseudo-inverse of the root, or the same from the other side."""
     if G.shape[0] < G.shape[1]:
         return polar_factor(G.T).T
-    values, vectors = np.linalg.eigh(G.T @ G)
-    kept = values > 1e-12 * values[-1]
-    return -G @ (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
+    unit = G / (np.abs(G).max() or 1.0)
+    values, vectors = np.linalg.eigh(unit.T @ unit)
+    large = values > 1e-14 * values[-1]
+    return -unit @ (vectors[:, large] / np.sqrt(values[large])) @ vectors[:, large].T
 
 
 def torch_svd(G):
@@ -63,19 +64,61 @@ def torch_svd(G):
     return -U @ Vh
 
 
-def polynomial_of_singular_values(G, steps):
-    U, s, Vt = np.linalg.svd(G / np.linalg.norm(G), full_matrices=False)
-    for _ in range(steps):
-        s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
-    return U @ np.diag(s) @ Vt
+def kept(limit):
+    """The spectral step with singular values kept where limit(sigma) says so."""
+
+    def step(G):
+        left, sigma, right = np.linalg.svd(G, full_matrices=False)
+        return -left @ np.diag(limit(sigma).astype(float)) @ right
+
+    return step
 
 
-def forgets_to_renew_the_product(G, steps):
-    P = G / np.linalg.norm(G)
-    square = P @ P.T
-    for _ in range(steps + 1):
-        P = 3.4445 * P + (-4.7750 * square + 2.0315 * square @ square) @ P
-    return P
+def safe_by_search(mu_hat, a_max, n, share):
+    """Tries lengths, finer and finer: the steps for each are what makes the guarantee an equality."""
+    low, high = 0.0, 2 * share * mu_hat / a_max**2
+    for _ in range(40):
+        eta = np.linspace(low, high, 102)[1:-1]
+        steps = np.log(n) / eta / (share * mu_hat - a_max**2 * eta / 2)
+        k = steps.argmin()
+        low, high = eta[max(k - 1, 0)], eta[min(k + 1, 99)]
+    return [(low + high) / 2, torch.tensor(steps[k])]
+
+
+def safe_halves(mu_hat, a_max, n, share):
+    """Splits the loss of margin in halves, but forgets the 1/2 of the first term."""
+    eta = share * mu_hat / 2 / a_max**2
+    return eta, 2 * np.log(n) / (eta * share * mu_hat)
+
+
+def safe_whole(mu_hat, a_max, n, share):
+    """Gives each term the whole loss of margin."""
+    eta = 2 * share * mu_hat / a_max**2
+    return eta, np.log(n) / (eta * share * mu_hat)
+
+
+def spectrum_of_a_matrix(sigma):
+    """The polynomial on a matrix that has these singular values."""
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.normal(size=(len(sigma), len(sigma))))[0] for _ in range(2))
+    P = left @ np.diag(sigma) @ right
+    P = torch.tensor(P / np.linalg.norm(P))
+    for _ in range(5):
+        square = P @ P.T
+        P = 3.4445 * P - 4.7750 * square @ P + 2.0315 * square @ square @ P
+    values = torch.linalg.svdvals(P)
+    return values / values[0]
+
+
+def spectrum_of_six(sigma):
+    values = np.sort(sigma / np.linalg.norm(sigma))
+    for _ in range(6):
+        values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
+    return np.sort(values)[::-1] / values.max()
+
+
+def spectrum_within_the_band(sigma):
+    return np.clip(sigma / sigma.max(), 0.68 / 1.2, 1)
 
 
 ANSWERS = {
@@ -90,30 +133,39 @@ ANSWERS = {
     "03.2": {
         "also_right": bounds_by_loops,
         "wrong": [
-            lambda w, lam, A, p: bounds_by_loops(w, lam, A, p)[::-1],
-            lambda w, lam, A, p: (bounds_by_loops(w, lam, A, p)[0], bounds_by_loops(w, 1 + 0 * lam, A, p)[1]),
-            lambda w, lam, A, p: (np.abs(A @ w).max() / np.linalg.norm(w, p), 0.0),
+            lambda w, lam, A, rho: bounds_by_loops(w, lam, A, rho)[::-1],
+            lambda w, lam, A, rho: (
+                bounds_by_loops(w, lam, A, rho)[0],
+                bounds_by_loops(w, 1 + 0 * lam, A, rho)[1],
+            ),
+            lambda w, lam, A, rho: (np.abs(A @ w).max() / np.linalg.norm(w, rho), 0.0),
+            lambda w, lam, A, rho: (np.abs(A @ w).min() / np.linalg.norm(w, rho) + 1e-3, 1.0),
+            lambda w, lam, A, rho: (bounds_by_loops(w, lam, A, rho)[0] / len(A), 0.0),
         ],
     },
-    "03.3": {
+    "03.3": {"also_right": safe_by_search, "wrong": [safe_halves, safe_whole]},
+    "03.4": {
         "also_right": mirror_by_the_library,
         "wrong": [
-            lambda w, g, eta, p: w - eta * g / np.linalg.norm(g),
-            lambda w, g, eta, p: mirror_by_the_library(w, g, 1.0, p),
-            lambda w, g, eta, p: w,
-            lambda w, g, eta, p: mirror_by_the_library(np.where(w == 0, 1e-3, w), g, eta, p),
+            lambda w, g, eta, rho: w - eta * g / np.linalg.norm(g),
+            lambda w, g, eta, rho: mirror_by_the_library(w, g, 1.0, rho),
+            lambda w, g, eta, rho: w,
+            lambda w, g, eta, rho: mirror_by_the_library(np.where(w == 0, 1e-3, w), g, eta, rho),
         ],
-    },
-    "03.4": {
-        "also_right": polar_factor,
-        "wrong": [lambda G: spectral_by_the_library(G).T, lambda G: 0 * G, torch_svd],
     },
     "03.5": {
-        "also_right": polynomial_of_singular_values,
+        "also_right": polar_factor,
         "wrong": [
-            forgets_to_renew_the_product,
-            lambda G, steps: polynomial_of_singular_values(G, steps + 1),
-            lambda G, steps: G / np.linalg.norm(G),
+            lambda G: spectral_by_the_library(G).T,
+            lambda G: 0 * G,
+            torch_svd,
+            kept(lambda sigma: sigma > 1e-12),
+            kept(lambda sigma: sigma > 1e-3 * sigma[0]),
+            kept(lambda sigma: sigma >= 1e-12 * sigma[0]),
         ],
+    },
+    "03.6": {
+        "also_right": spectrum_of_a_matrix,
+        "wrong": [spectrum_of_six, spectrum_within_the_band, lambda sigma: sigma[::-1] / sigma[0]],
     },
 }
