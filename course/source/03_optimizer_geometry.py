@@ -130,7 +130,7 @@ def draw_region(ax):
     ax.set(xlim=(-0.08, 0.78), ylim=(-0.1, 0.62), xlabel="$w_1$", ylabel="$w_2$", aspect="equal")
 
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4))
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.7))
 for label, marker, color in ((1, "o", "black"), (-1, "s", "grey")):  # colours stand for norms here
     left.scatter(*X[y == label].T, s=60, marker=marker, color=COLORS[color], edgecolor="white", zorder=3)
 left.set(xlim=(-4.4, 4.4), ylim=(-4.4, 4.4), xlabel="$x_1$", ylabel="$x_2$", aspect="equal")
@@ -288,27 +288,10 @@ for rho, path in constant.items():
     assert abs(degrees(path[-1]) - degrees(best[rho][0])) < 0.1, again("03.1")
 assert np.array_equal(constant[1.0][[1, 2, -1]], [[2, 0], [2, 1], [9999, 1]]), again("03.1")
 
-# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(6, 4.4))
-for (rho, path), marker in zip(constant.items(), "osD", strict=True):
-    ax.axline((0, 0), best[rho][0], color=NORM_COLORS[rho], linestyle="--", linewidth=1.4)
-    start = np.vstack([[0, 0], path[:20]])
-    ax.plot(*start.T, color=NORM_COLORS[rho], marker=marker, markersize=4, linewidth=1.2, label=NAMES[rho])
-ax.set(xlim=(-0.3, 13), ylim=(-0.5, 11), xlabel="$w_1$", ylabel="$w_2$", aspect="equal")
-ax.legend(title="steepest in")
-show(
-    fig,
-    alt="Three paths from the origin. That of l two follows its dashed ray closely, that of l infinity "
-    "leaves at 45 degrees and turns to its ray, that of l one steps up once and then runs along its axis.",
-)
-
 # %% [markdown]
-# **Figure 3.** The first steps, of length 1 in each norm; dashed, the direction of largest margin in that
-# norm.
-#
 # Same loss, points and start: three limits, each that of its norm, within a tenth of a degree.
 # Coordinate descent starts at its limit, takes one step along the second axis, its third, and never leaves
-# the first again. Its limit is *sparse*: that is what the corner of the diamond does.
+# the first again: its limit is *sparse*. That is what the corner of the diamond does.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.3 The proof
@@ -437,7 +420,7 @@ for rho, dual in ((1.0, np.inf), (2.0, 2), (np.inf, 1)):
 assert np.allclose(ten_percent[np.inf], [0.0073, 2686], rtol=0.02), again("03.3")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### How fast?
+# ### How fast? *(optional)*
 #
 # The theorem promises little, for any points of that size. Lesson 01 suggests more: NGD's error was an
 # offset that stays bounded, divided by a norm that grows. If that is so in every norm, the gap $1 -
@@ -460,40 +443,14 @@ def worst(values, parts=3):
 
 times = np.arange(1, 10_001)
 shrinking = {rho: descend(A, steepest(row), 2 / np.sqrt(times)) for rho, row in ROWS.items()}
-slowness = {}
+exponents = {}
 for name, paths in (("steps 1", constant), ("steps 2/sqrt(t)", shrinking)):
     for rho, path in paths.items():
         t, highest = worst(1 - margins(path, A, rho) / best[rho][1])
         exponent = np.polyfit(np.log(t[t > 500]), np.log(highest[t > 500]), 1)[0]
-        slowness[name, rho] = t, highest, exponent
+        exponents[name, rho] = exponent
         print(f"{name:15} rho = {rho:3}: gap {highest[-1]:.0e}, exponent {exponent:.1f}")
-assert all(abs(slowness["steps 1", rho][2] + 1) < 0.05 for rho in ROWS), again("03.1")
-exponents = [slowness["steps 2/sqrt(t)", rho][2] for rho in ROWS]
-assert np.allclose(exponents, [-0.5, -0.2, -0.5], atol=0.05), again("03.1")
-
-# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.7), sharey=True)
-for ax, name, rate in ((axes[0], "steps 1", -1), (axes[1], "steps 2/sqrt(t)", -0.5)):
-    for rho, marker in zip(ROWS, "osD", strict=True):
-        t, highest, _ = slowness[name, rho]
-        shown = highest > 1e-6
-        filled = {"markersize": 9, "markerfacecolor": "none"} if rho == 1 else {"markersize": 5}
-        ax.loglog(t[shown], highest[shown], marker, color=NORM_COLORS[rho], label=NAMES[rho], **filled)
-    line = np.array([30, 10_000])
-    ax.loglog(line, 0.15 * (line / 30.0) ** rate, color=COLORS["black"], linestyle="--", linewidth=1.4)
-    ax.set(xlabel="step $t$", title=name.replace("sqrt(t)", r"$\sqrt{t}$"), ylim=(1e-5, 1.2))
-axes[0].set_ylabel(r"gap $1 - \mu(w_t)/\hat\mu$")
-axes[0].legend(loc="lower left")
-show(
-    fig,
-    alt="Gaps against steps on logarithmic axes. With constant steps the marks of all three norms come to "
-    "fall along a dashed line of slope minus one; with decreasing steps those of l one and l infinity fall "
-    "along one of slope minus one half, while those of l two fall more slowly.",
-)
-
-# %% [markdown]
-# **Figure 4.** The worst gap in each third of a decade (the gap of zero with which coordinate descent starts
-# is off the plot). Dashed: slopes $-1$ and $-1/2$.
+assert np.allclose(list(exponents.values()), [-1, -1, -1, -0.5, -0.2, -0.5], atol=0.05), again("03.1")
 
 # %% [markdown]
 # All exponents but one are $-1$ and $-1/2$, as the offset over the norm predicts. The exception is $\ell_2$
@@ -642,7 +599,7 @@ for rho, w, _ in limits.values():
     assert abs(degrees(w) - degrees(best[rho][0])) < 0.5, again("03.1 or 03.4")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(8.6, 4.6))
+fig, ax = plt.subplots(figsize=(7.8, 4.2))
 draw_region(ax)
 for rho in ORDERS:
     w_hat, mu = best[rho]
@@ -663,7 +620,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** One data set, six optimisers. Curves: the ball of each norm, grown until it touches. Dashed:
+# **Figure 3.** One data set, six optimisers. Curves: the ball of each norm, grown until it touches. Dashed:
 # the direction of largest margin in that norm. Markers: where each optimiser ended, scaled to the boundary.
 
 # %% [markdown]
@@ -811,7 +768,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 6.** What two iterations make of a singular value. Muon's coefficients were chosen to lift small
+# **Figure 4.** What two iterations make of a singular value. Muon's coefficients were chosen to lift small
 # values fast, at the price of waves: values from 0.002 to 1 land between 0.68 and 1.20. What do they cost?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -826,10 +783,10 @@ show(
 # = \frac{1}{\lVert W \rVert} \min_{i, c} \langle (e_{y_i} - e_c)\, x_i^\top, W \rangle ,$$
 #
 # with the unit vectors $e_c$. Each pair of a point and a wrong class is a signed point, of matrix shape. We
-# take six such problems and two norms, Frobenius and spectral.
+# take five such problems and two norms, Frobenius and spectral.
 
 # %%
-C, d, per_class, trials = 10, 25, 50, 6
+C, d, per_class, trials = 10, 25, 50, 5
 labels = np.repeat(np.arange(C), per_class)
 own, other = np.array([(i, c) for i in range(len(labels)) for c in range(C) if c != labels[i]]).T
 rivals = torch.tensor(np.eye(C)[labels[own]] - np.eye(C)[other])
@@ -876,7 +833,8 @@ def log_loss_gradient(W):
     rows = np.arange(len(labels))
     ahead = inputs @ W.mT
     ahead = ahead - ahead[:, rows, labels][:, :, None]  # of each class over the own one
-    log_q = ahead - np.logaddexp.reduce(ahead, axis=-1, keepdims=True)
+    most = ahead.max(axis=-1, keepdims=True)
+    log_q = ahead - most - np.log(np.exp(ahead - most).sum(axis=-1, keepdims=True))
     log_q[:, rows, labels] = -np.inf
     q = np.exp(log_q - log_q.max(axis=(1, 2), keepdims=True))
     q /= q.sum(axis=(1, 2), keepdims=True)
@@ -912,7 +870,6 @@ def shares_of(W):
 runs = {
     "normalised GD": train_matrices(lambda G: -G / np.linalg.norm(G, axis=(1, 2), keepdims=True), 0.0),
     "spectral descent": train_matrices(exactly, 0.0, eta=0.1),
-    "the same, steps of 0.2": train_matrices(exactly, 0.0),
     "Muon": train_matrices(lambda G: -orthogonalise(G)),
     "Muon, Newton-Schulz": train_matrices(lambda G: -orthogonalise(G, NEWTON_SCHULZ, 30)),
     "Muon, polar factor": train_matrices(exactly),
@@ -935,20 +892,18 @@ assert shares["normalised GD"][:, 0].min() > 0.99
 assert shares["spectral descent"][:, 1].min() > 0.99, again("03.5")
 assert shares["Muon, Newton-Schulz"][:, 1].min() > 0.99
 assert shares["Muon, polar factor"][:, 1].min() > 0.99, again("03.5")
-assert (shares["the same, steps of 0.2"][:, 1] < 0.97).sum() == 3, again("03.5")
-assert 0.855 < shares["Muon"][:, 1].min() < shares["Muon"][:, 1].max() < 0.955
+assert 0.895 < shares["Muon"][:, 1].min() < shares["Muon"][:, 1].max() < 0.955
 assert np.abs(shares["Muon"] - shares_of(runs["Muon"][0])).max() < 0.01
 assert (shares["Muon"][:, 0] > shares["Muon"][:, 1] + 0.02).all()
 assert (np.abs(ninth["Muon"] - 0.65) < 0.05).all()
 
 # %% [markdown]
-# NGD takes the Frobenius margin, spectral descent the spectral one, each to one percent, in all six problems.
-# (With steps of 0.2 spectral descent stops short in three of them: section 3.7.) Muon was to approximate
-# spectral descent. It has 86 to 95 percent of the spectral margin, no more than after half the steps, and a
-# larger share of the Frobenius margin in each problem. With the exact polar factor, or with thirty steps of
-# Newton-Schulz, the same momentum does reach the spectral margin. So the momentum is not at fault: the
-# polynomial is. The last table shows where: the spectral margin wants singular values that are alike, and
-# Muon's $W$ keeps some at 0.6 to 0.7 of the largest. Can you say which?
+# NGD takes the Frobenius margin, spectral descent the spectral one, each to one percent, in all five
+# problems. Muon was to approximate spectral descent. It has 90 to 95 percent of the spectral margin, no
+# more than after half the steps, and a larger share of the Frobenius margin in each problem. With the exact
+# polar factor, or with thirty steps of Newton-Schulz, the same momentum does reach the spectral margin. So
+# the momentum is not at fault: the polynomial is. The last table shows where: the spectral margin wants
+# singular values that are alike, and Muon's $W$ keeps some at 0.6 to 0.7 of the largest. Can you say which?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.6: The spectrum that Muon leaves
@@ -986,7 +941,7 @@ check("03.6", muon_spectrum)
 sources = np.linalg.svd(runs["Muon"][2], compute_uv=False)
 predicted = np.array([muon_spectrum(sigma) for sigma in sources])
 error = np.abs(predicted - spectra["Muon"])[:, : C - 1].max()
-print(f"largest error of the prediction, six problems with nine singular values each: {error:.3f}")
+print(f"largest error of the prediction, five problems with nine singular values each: {error:.3f}")
 assert error < 0.05, again("03.6")
 assert np.abs(1 - spectra["Muon"][:, : C - 1]).max() > 0.3  # the rival: all alike
 
@@ -1011,11 +966,11 @@ show(
 )
 
 # %% [markdown]
-# **Figure 7.** Singular values of $W$ in the first of the six problems, relative to the largest, after 800
+# **Figure 5.** Singular values of $W$ in the first of the five problems, relative to the largest, after 800
 # steps.
 
 # %% [markdown]
-# The prediction is right to a few hundredths: the waves of Figure 6, read at the singular values of the
+# The prediction is right to a few hundredths: the waves of Figure 4, read at the singular values of the
 # mean gradient, are the singular values of $W$. They cannot leave the band, so the smallest is at least
 # $0.68 / 1.20 = 0.57$ of the largest, and more steps change nothing.
 
@@ -1029,16 +984,16 @@ show(
 # factor of more than $e^{12}$: old, larger gradients fill the mean.
 
 # %%
-long = 60_000
+long = 40_000
 small_print = {
     r"$\varepsilon = 0$, $\beta_2 = 0.95$": adam(A, np.full(long, 0.005)),
     r"$\varepsilon = 10^{-8}$": adam(A, np.full(long, 0.005), eps=1e-8),
     r"$\beta_2 = 0.999$": adam(A, np.full(long, 0.005), beta2=0.999),
 }
-marks = [2000, 20_000, 40_000, 60_000]
+marks = [2000, 10_000, 20_000, 40_000]
 for (name, path), expected in zip(
     small_print.items(),
-    ([44.1, 42.7, 42.6, 42.6], [40.4, 37.0, 36.5, 36.3], [36.1, 31.5, 32.4, 33.1]),
+    ([44.1, 42.95, 42.7, 42.6], [40.4, 37.6, 37.0, 36.5], [36.05, 32.1, 31.5, 32.35]),
     strict=True,
 ):
     ends = degrees(path[np.array(marks) - 1])
@@ -1064,16 +1019,16 @@ assert 1650 < first < 1750
 
 # %%
 path = small_print[r"$\beta_2 = 0.999$"]
-worst_point = (path[[39_999, 59_999]] @ A.T).min(axis=1)
-pace = (worst_point[1] - worst_point[0]) / 20_000
+worst_point = (path[[29_999, 39_999]] @ A.T).min(axis=1)
+pace = (worst_point[1] - worst_point[0]) / 10_000
 print(f"the gradient shrinks by e^-{pace:.6f} a step; the root of beta_2 is e^-{-np.log(0.999) / 2:.6f}")
 shorter = adam(A, np.full(long, 0.0005), beta2=0.999)
 lowest = [degrees(run[5000:]).min() for run in (path, shorter)]
 print(f"turning points: {lowest[0]:.1f} degrees; with eta = 0.0005, {lowest[1]:.1f},", end=" ")
-print(f"and {degrees(shorter[-1]):.1f} at step 60,000")
+print(f"and {degrees(shorter[-1]):.1f} at step 40,000")
 assert np.isclose(pace, -np.log(0.999) / 2, rtol=0.02)
 assert np.allclose(lowest, [31.5, 35.7], atol=0.1)
-assert abs(degrees(shorter[-1]) - 40.5) < 0.1
+assert abs(degrees(shorter[-1]) - 39.0) < 0.1
 
 # %% [markdown]
 # *Which norm Adam picks depends on how long you train.*
@@ -1111,7 +1066,7 @@ assert np.isclose(at[3], 0.288, atol=1e-3), again("03.1")
 assert gaps["ten points", "1/sqrt(t)"][-1] < 0.01, again("03.1")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, (left, right) = plt.subplots(1, 2, figsize=(9.8, 3.7))
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.4))
 at = np.unique(np.geomspace(1, long, 90).astype(int))
 for (name, path), line in zip(small_print.items(), ("-", "--", ":"), strict=True):
     left.semilogx(at, degrees(path[at - 1]), line, color=COLORS["black"], label=name)
@@ -1129,16 +1084,16 @@ right.legend(loc="lower left", title="steps")
 right.set(xlabel="step $t$", ylabel=r"gap $1 - \mu_\infty(w_t)/\hat\mu_\infty$", title="(b) sign descent")
 show(
     fig,
-    alt="Left: the direction of Adam against steps, to 60,000. Only with epsilon zero and short memory does "
+    alt="Left: the direction of Adam against steps, to 40,000. Only with epsilon zero and short memory does "
     "it end at the line of l infinity. With epsilon it turns down near step 1,700, to 36 degrees; "
     "with a long memory it falls to 31.5 near step 20,000 and rises again. Right: the gap of sign descent on "
     "ten points stops falling at 0.3 with steps of 1, and falls on with steps of 0.3 and shrinking ones.",
 )
 
 # %% [markdown]
-# **Figure 8.** (a) Where Adam goes; $\varepsilon = 0$ and $\beta_2 = 0.95$ unless the label says otherwise. (In
-# the first thousand steps $w$ is so short that all points pull, not only the worst.) (b) Worst gaps of sign
-# descent in quarters of decades, on ten points in five dimensions.
+# **Figure 6.** (a) Where Adam goes; $\varepsilon = 0$ and $\beta_2 = 0.95$ unless the label says otherwise.
+# (In the first thousand steps $w$ is so short that all points pull, not only the worst.) (b) Worst gaps of
+# sign descent in quarters of decades, on ten points in five dimensions.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # On the twelve points no step is too long, not even 20: the second coordinate alone still changes sign, and
@@ -1191,7 +1146,7 @@ progress("03")
 # - Steps of $\mathrm{share} \cdot \hat\mu / a_{\max}^2$ are safe; longer ones can get stuck, where several
 #   coordinates drive one another.
 # - Adam goes with $\ell_\infty$ while its $\varepsilon$ and its memory allow it.
-# - Muon's polynomial leaves its waves in the singular values of $W$: 85 to 95 percent of the spectral
+# - Muon's polynomial leaves its waves in the singular values of $W$: 90 to 95 percent of the spectral
 #   margin. With a polynomial that converges, nothing is lost.
 #
 # | optimiser | norm | the best $w$ is |

@@ -112,4 +112,6 @@ def test_adam_outlives_underflow(lesson):
     A = np.array([[2.0, 1.0], [1.0, 3.0]])
     path = lesson["adam"](A, np.full(20_000, 0.015), beta2=0.9)
     assert (A @ path[-1]).min() > 750
-    np.testing.assert_allclose(np.diff(path[-100:], axis=0), 0.015, rtol=0.1)
+    last = np.diff(path[-100:], axis=0)
+    assert (last > 0.01).all()
+    np.testing.assert_allclose(last[:, 0], last[:, 1], rtol=1e-3)
