@@ -414,7 +414,7 @@ MATRICES = Compare(rtol=1e-6, atol=1e-8)
 
 EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("03.1", "Three steepest steps", 2, 6, 1, steepest_steps, step_cases, misconceptions=STEEPEST),
-    Exercise("03.2", "Two bounds in any norm", 2, 8, 2, certify, certify_cases, misconceptions=BOUNDS),
+    Exercise("03.2", "Two bounds in any norm", 2, 6, 2, certify, certify_cases, misconceptions=BOUNDS),
     Exercise("03.3", "Steps that cannot fail", 3, 10, 3, safe_steps, safe_cases, misconceptions=SAFE),
     Exercise("03.4", "A mirror step", 2, 8, 2, mirror_step, mirror_cases, misconceptions=MIRROR),
     Exercise("03.5", "The spectral step", 2, 6, 2, spectral_step, spectral_cases, MATRICES, SPECTRAL),

@@ -22,7 +22,7 @@
 # - say when Adam is sign descent, and what its $\varepsilon$ and its memory do to the limit.
 #
 # **You need** lessons 01 and 02, linear algebra with the singular value decomposition, and NumPy. About
-# MINUTES minutes, six exercises.
+# 90 minutes, six exercises.
 
 # %%
 from itertools import pairwise
@@ -307,7 +307,7 @@ assert np.array_equal(constant[1.0][[1, 2, -1]], [[2, 0], [2, 1], [9999, 1]]), a
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.2: Two bounds in any norm
 #
-# ★★☆ · 8 minutes
+# ★★☆ · 6 minutes
 #
 # Return the margin $\mu_\rho(w)$ and the bound $B(\lambda)$ for the $\ell_\rho$ norm, where $\rho$ may be any
 # number from 1 on, or `np.inf`.
@@ -551,7 +551,7 @@ assert same(model.w.detach(), mirror[1.5][39]), again("03.4")
 # w \leftarrow w
 # - \eta\, \frac{\bar g / (1 - \beta_1^t)}{\sqrt{\overline{g^2} / (1 - \beta_2^t)} + \varepsilon} .$$
 #
-# (Kingma & Ba write $m$ and $v$. The divisions by $1 - \beta^t$ undo that both means start at zero.) A mean
+# (The divisions by $1 - \beta^t$ undo that both means start at zero.) A mean
 # with $\beta$ remembers about $1 / (1 - \beta)$ steps. Gradients soon fall below the smallest
 # floating-point number, so we keep them divided by that of the worst point, and the means with them;
 # $\varepsilon$ is divided too.

@@ -18,9 +18,9 @@
 # - predict, from the first gradient alone, how every singular value of $W$ starts to grow;
 # - predict where descent on two factors stalls, and how long it will wait there.
 #
-# **You need** lessons [01](01_logistic_regression_bias.ipynb) (margin, direction, $\log t$) and
-# [02](02_hard_margin_svm.ipynb) (KKT conditions, certificates), and the singular value decomposition. About
-# 90 minutes, six exercises.
+# **You need** [lesson 01](01_logistic_regression_bias.ipynb) (margin, direction, $\log t$),
+# [lesson 02](02_hard_margin_svm.ipynb) (KKT conditions, certificates), and the singular value decomposition.
+# About 90 minutes, six exercises.
 
 # %%
 import ipywidgets
@@ -107,7 +107,7 @@ A = features(truth, known)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Exercise 04.1: One step for two factors
 #
-# ★☆☆ · 6 minutes
+# ★☆☆ · 5 minutes
 #
 # Now let $W = U V^\top$ with trainable $U$ of shape $(d_1, m)$ and $V$ of shape $(d_2, m)$. Given $U$, $V$
 # and the pull $M = -\nabla L(W)$ at $W = U V^\top$, take one step of gradient descent of size $\eta$ on both.
@@ -361,7 +361,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.3: Three costs
 #
-# ★★☆ · 8 minutes
+# ★★☆ · 6 minutes
 #
 # For given $U$ and $V$, return
 #
@@ -423,7 +423,7 @@ check("04.3", costs)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.4: A certificate in the other norm
 #
-# ★★☆ · 8 minutes
+# ★★☆ · 6 minutes
 #
 # Return both bounds on $\hat\mu$, $\mu(W)$ and $B(\lambda)$, for any $W \ne 0$: where an answer is wrong,
 # $\mu(W)$ is negative.
@@ -521,7 +521,7 @@ assert np.isclose(lower, solution.margin.item()), "see exercise 04.4"
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.5: The start of the race
 #
-# ★★☆ · 10 minutes
+# ★★☆ · 8 minutes
 #
 # Return the singular values of $W_t$ after $t$ steps with constant pull $M$, from $U = \beta I$, $V = 0$, in
 # decreasing order. There is a closed formula; a loop over the steps is fine too.
@@ -1023,7 +1023,7 @@ widgets.sliders(
 # <details><summary>2. Let W, U and V be diagonal. What is the nuclear norm, and what does the lesson say?
 # </summary>
 #
-# The $\ell_1$ norm of the diagonal. Each weight is a product of two, $w_k = u_k v_k$: with weight decay the
+# The $\ell_1$ norm of the diagonal. Each weight is a product of two, $w_k = U_{kk} V_{kk}$: with weight decay the
 # limit is the sparse $\ell_1$ solution; descent alone from a small start adds one weight at a time, and
 # stops adding when all answers are right.
 # </details>
