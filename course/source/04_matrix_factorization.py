@@ -1023,8 +1023,8 @@ widgets.sliders(
 # <details><summary>2. Let W, U and V be diagonal. What is the nuclear norm, and what does the lesson say?
 # </summary>
 #
-# The $\ell_1$ norm of the diagonal. Each weight is a product of two, $w_k = U_{kk} V_{kk}$: with weight decay the
-# limit is the sparse $\ell_1$ solution; descent alone from a small start adds one weight at a time, and
+# The $\ell_1$ norm of the diagonal. Each weight is a product of two, $w_k = U_{kk} V_{kk}$: with weight decay
+# the limit is the sparse $\ell_1$ solution; descent alone from a small start adds one weight at a time, and
 # stops adding when all answers are right.
 # </details>
 #
