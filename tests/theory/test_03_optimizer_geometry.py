@@ -153,7 +153,7 @@ def test_spectral_descent_reaches_the_spectral_margin(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_muons_polynomial_leaves_its_waves_in_the_weights(seed):
-    """Muon's W has the singular values that its polynomial makes of the settled mean gradient's, not equal ones.
+    """Muon's W has the singular values that its polynomial makes of the mean gradient's, not equal ones.
 
     Measured on rank-one comparisons, 1,500 steps of 0.05: prediction within 0.06 of the largest (the rival,
     all alike, is off by more than 0.1); a convergent Newton-Schulz has more of the spectral margin than the
@@ -186,9 +186,9 @@ def test_muons_polynomial_leaves_its_waves_in_the_weights(seed):
 
 
 def test_adam_with_a_long_memory_turns_twice():
-    """epsilon = 0, eta mu_hat far above log(1/beta2)/2: w leaves the l_inf solution, and later turns back to it.
+    """epsilon = 0, eta mu_hat far above log(1/beta2)/2: w leaves the l_inf solution, and later turns back.
 
-    Meanwhile the gradient shrinks like beta2^(t/2), not like e^(-eta mu_hat t). Measured with beta2 = 0.99, eta =
+    Meanwhile the gradient shrinks like beta2^(t/2), not like e^(-eta mu_hat t). With beta2 = 0.99, eta =
     0.005, on two points whose l_inf solution has two equal entries: 20,000 steps.
     """
     A = np.array([[3.0, 1.0], [1.5, 2.0]])
@@ -203,7 +203,7 @@ def test_adam_with_a_long_memory_turns_twice():
         angles.append(np.arctan2(w[1], w[0]))
         worst.append(least)
     pace = (worst[-1] - worst[-5001]) / 5000
-    assert pace == pytest.approx(-np.log(0.99) / 2, rel=0.05)
+    assert pace == pytest.approx(-np.log(0.99) / 2, rel=0.1)
     assert pace < 0.5 * 0.005 * 3.5  # full steps would be 1.5 * w_1 + 2 * w_2 = 3.5 times 0.005
     away = np.abs(np.array(angles) - np.pi / 4)
     turn = away.argmax()
