@@ -298,6 +298,28 @@ def many_rows(rng, count):
     return Batch(svm.token_problem(keys, chosen, lead))
 
 
+def mixtures(rng, count):
+    """Attention problems that keep several tokens of a sequence, direction or ratios: any number of
+    equalities, dependent ones, tokens twice, sequences that share a query."""
+    n, T, d = int(rng.integers(1, 4)), int(rng.integers(1, 6)), int(rng.integers(1, 5))
+    X, z = rng.normal(size=(count, n, T, d)), rng.normal(size=(count, n, int(rng.integers(1, 4))))
+    kind = rng.integers(4)
+    if kind == 0:  # ties
+        X, z = X.round(), z.round()
+    if kind == 1:  # each token may be another's copy, nearly
+        copy = np.take_along_axis(X, rng.integers(0, T, (count, n, T, 1)), 2)
+        X = copy + rng.choice([0, 1e-12, 1e-8, 1e-4]) * X
+    if kind == 2:
+        z[:] = z[:, :1]
+    kept = rng.random((count, n, T)) < rng.choice([0.3, 0.6, 1.0])
+    kept[..., 0] |= ~kept.any(-1)
+    X, z, kept = _tensor(X), _tensor(z), torch.as_tensor(kept)
+    if rng.random() < 0.7:
+        return Batch(svm.mixture_problem(X, z, kept), strict=kind == 0)
+    log_s = _tensor(rng.normal(size=(count, n, T)).round(1))
+    return Batch(svm.ratio_problem(X, z, kept, log_s))
+
+
 def mixed(rng, count):
     """Problems of all families in one batch, padded with columns of zeros and masked rows."""
     sources = [f for f in FAMILIES.values() if f not in (mixed, many_rows, single_precision)]
@@ -342,4 +364,5 @@ FAMILIES = {
     "wide rows": wide_rows,
     "many rows": many_rows,
     "mixed": mixed,
+    "mixtures": mixtures,
 }

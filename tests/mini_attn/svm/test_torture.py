@@ -41,6 +41,7 @@ LONG = (
     "float32",
     "wide rows",
     "mixed",
+    "mixtures",
 )  # W up to 1e12 times what a row asks
 
 
