@@ -189,7 +189,7 @@ def table(folder: str, last: str = "what you will see", fill=lambda lesson: less
             part = lesson.part
             rows.append(f"| **{part}** | **{PARTS[part]}** | | | |" if part else "")
         title = f"[{lesson.title}]({folder}{lesson.notebook})" if lesson.path else lesson.title
-        minutes = lesson.minutes or ""
-        cells = (lesson.number, title, ", ".join(lesson.needs), minutes, fill(lesson) if lesson.path else "")
+        shown = fill(lesson) if lesson.path else ""
+        cells = (lesson.number, title, ", ".join(lesson.needs), lesson.minutes or "", shown)
         rows.append(re.sub(r" +", " ", f"| {' | '.join(map(str, cells))} |"))
     return "\n".join(filter(None, rows)) + "\n"

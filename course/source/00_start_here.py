@@ -55,16 +55,16 @@ print("This cell has run: 1 + 2 + ... + 100 =", sum(range(101)))
 # ## 0.2 The map
 #
 # Run the next cell for the whole course. Each line links to its lesson. *Needs* lists the lessons that it
-# builds on, and the minutes include the exercises; take a lesson in two sittings if you like. Parts of a
-# lesson that are called optional are needed by none of the later ones.
+# builds on, and the minutes include the exercises; take a lesson in two sittings if you like. Sections that
+# are called optional are needed by no later lesson.
 
 # %%
 progress()
 
 # %% [markdown]
-# The last column is yours. Every `check` writes its verdict to the file `.progress` beside your lessons and
-# nowhere else; delete it, and the course forgets what you have solved. `make learn` opens the lesson where
-# you left off. In any notebook `progress("06")` says what is left of lesson 06, and in a terminal
+# The column *solved* is yours. Every `check` writes its verdict to the file `.progress` beside your lessons
+# and nowhere else; delete it, and the course forgets what you have solved. `make learn` opens the lesson
+# where you left off. In any notebook `progress("06")` says what is left of lesson 06, and in a terminal
 # `python -m course progress` shows this table.
 
 # %% [markdown]
@@ -82,7 +82,9 @@ progress()
 
 # %% [markdown]
 # ### Exercise 00.1: The length of a shadow
-# *★☆☆ · 2 minutes.* The sun stands straight above the line through $0$ and $w$. How long is the shadow of $x$
+# ★☆☆ · 2 minutes
+#
+# The sun stands straight above the line through $0$ and $w$. How long is the shadow of $x$
 # on that line, counted negative if it falls on the side of $-w$? (Chapter 3: inner products, projections.)
 #
 # <details><summary>Hint</summary>
@@ -106,7 +108,9 @@ check("00.1", shadow)
 
 # %% [markdown]
 # ### Exercise 00.2: All points at once
-# *★☆☆ · 3 minutes.* The rows of `X` are $n$ points $x_i$, and `y` holds their labels, $-1$ or $+1$. Return
+# ★☆☆ · 3 minutes
+#
+# The rows of `X` are $n$ points $x_i$, and `y` holds their labels, $-1$ or $+1$. Return
 # the $n$ numbers $y_i\, x_i \cdot w$, without a loop. (NumPy: broadcasting, `@`.)
 #
 # <details><summary>Hint</summary>
@@ -130,7 +134,9 @@ check("00.2", signed_products)
 
 # %% [markdown]
 # ### Exercise 00.3: The chain rule
-# *★☆☆ · 5 minutes.* Derive the gradient of $f(w) = \frac{1}{2} \lVert A w - b \rVert^2$ by hand, and write it
+# ★☆☆ · 5 minutes
+#
+# Derive the gradient of $f(w) = \frac{1}{2} \lVert A w - b \rVert^2$ by hand, and write it
 # in NumPy. (Chapter 5: gradients of vectors and matrices.)
 #
 # <details><summary>Hint</summary>
@@ -171,7 +177,9 @@ assert abs(measured - predicted) < 1e-6, "see exercise 00.3"
 
 # %% [markdown]
 # ### Exercise 00.4: How far a matrix stretches
-# *★★☆ · 4 minutes.* Of all vectors $w$ of length one, find the one for which $A w$ is longest. How long is
+# ★★☆ · 4 minutes
+#
+# Of all vectors $w$ of length one, find the one for which $A w$ is longest. How long is
 # it? (Chapter 4: the singular value decomposition. Needed from lesson 03 on.)
 #
 # <details><summary>Hint</summary>
@@ -207,7 +215,9 @@ assert 0.9999 < farthest / stretch(plane) <= 1 + 1e-12, "see exercise 00.4"
 
 # %% [markdown]
 # ### Exercise 00.5: Steps downhill
-# *★★☆ · 6 minutes.* Minimise the $f$ of 00.3 by gradient descent: from `start`, take `steps` steps
+# ★★☆ · 6 minutes
+#
+# Minimise the $f$ of 00.3 by gradient descent: from `start`, take `steps` steps
 # $w \leftarrow w - \eta \nabla f(w)$, and return all points on the way, the start first. (Chapter 7: gradient
 # descent. Every lesson does this, with other functions.)
 #
