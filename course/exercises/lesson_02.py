@@ -21,6 +21,12 @@ def _primal_in_cvxpy(X, y, norm):
     return w.value  # None where nothing is feasible, which is what a learner's code returns there
 
 
+def _primal_with_equalities(X, y):
+    w = cp.Variable(X.shape[1])
+    cp.Problem(cp.Minimize(cp.norm(w)), [cp.multiply(y, X @ w) == 1]).solve(solver=cp.CLARABEL)
+    return w.value
+
+
 PRIMAL = Exercise(
     id="02.1",
     title="The primal, as you would say it",
@@ -47,6 +53,15 @@ PRIMAL = Exercise(
         Misconception(
             lambda X, y: _primal(X, y) / np.linalg.norm(_primal(X, y)),
             "You normalised w. Its direction is right, but its length, 1 / margin, is part of the answer.",
+        ),
+        Misconception(
+            lambda X, y: None,
+            "You returned nothing: w.value is None until `.solve()` is called, and a function must return.",
+        ),
+        Misconception(
+            _primal_with_equalities,
+            "With == 1 every point has to lie on the edge of the strip, which mostly cannot be (then w.value "
+            "is None). Points may lie beyond: >= 1.",
         ),
         Misconception(
             lambda X, y: np.linalg.norm(_primal(X, y)),
@@ -245,6 +260,15 @@ def _residual(X, y):
     return _nnls(X, y)[1]
 
 
+def _from_residual(residual):
+    return residual / np.sqrt(abs(1 - residual**2))
+
+
+def _target_of_ones(X, y):
+    matrix = np.vstack([(y[:, None] * X).T, np.ones(len(y))])
+    return _from_residual(nnls(matrix, np.ones(X.shape[1] + 1))[1])
+
+
 def _margin_of_weights(X, y):
     A = y[:, None] * X
     w = _nnls(X, y)[0] @ A
@@ -266,10 +290,13 @@ NNLS = Exercise(
     ],
     compare=Compare(rtol=1e-6, atol=1e-7),
     misconceptions=[
-        Misconception(_residual, "This is r itself. Solve r^2 = margin^2 / (1 + margin^2) for the margin."),
+        Misconception(
+            _residual,
+            "That is the residual. Insert the best c into c^2 margin^2 + (1 - c)^2 = res^2, and solve.",
+        ),
         Misconception(
             lambda X, y: np.sqrt(_residual(X, y) / (1 - _residual(X, y))),
-            "nnls returns the length r, not its square: insert r^2, not r, into your formula.",
+            "nnls returns the length res, not its square: insert res^2, not res, into your formula.",
         ),
         Misconception(
             lambda X, y: _residual(X, y) ** 2 / (1 - _residual(X, y) ** 2),
@@ -278,11 +305,20 @@ NNLS = Exercise(
         Misconception(
             _margin_of_weights,
             "Right where the points can be separated. Elsewhere lam @ A is zero up to rounding and its "
-            "direction is noise: use r.",
+            "direction is noise: use the residual.",
         ),
         Misconception(
             lambda X, y: _largest_margin(X, np.ones_like(y)),
             "The labels are missing: the columns of the matrix are the signed points a_i = y_i x_i.",
+        ),
+        Misconception(
+            lambda X, y: 0.0,
+            "Always 0: without the row of ones, or with a target of zeros, lam = 0 leaves nothing over.",
+        ),
+        Misconception(
+            _target_of_ones,
+            "The target is all zeros and a final one: the combination of signed points should be 0, the sum "
+            "of the weights 1.",
         ),
     ],
 )
@@ -305,10 +341,22 @@ def _logistic(u, w):
 
 def _certify_cases(rng):
     cases = []
-    for n, d, size in ((5, 2, 1.0), (8, 3, 5.0), (6, 2, 30.0), (6, 2, 4000.0)):
+    for n, d, size in ((5, 2, 1.0), (8, 3, 5.0), (6, 2, 30.0)):
         X, y = separable(rng, n, d)
         w = _primal(X, y) + 0.2 * rng.normal(size=d)
         cases.append((size * w / np.linalg.norm(w), X, y))
+    while (
+        len(cases) < 5
+    ):  # every u above 800, the two smallest within 1: both have weight, and no exponential
+        X, y = separable(rng, 6, 2)
+        w = _primal(X, y) + 0.2 * rng.normal(size=2)
+        u = y * (X @ w)
+        if u.min() <= 0:
+            continue
+        w *= rng.uniform(2000, 4000) / u.min()
+        first, second = (y * (X @ w)).argsort()[:2]
+        X[second] *= ((y * (X @ w))[first] + rng.uniform(0.3, 1.0)) / (y * (X @ w))[second]
+        cases.append((w, X, y))
     return cases
 
 
@@ -335,11 +383,21 @@ CERTIFY = Exercise(
             "Your weights grow with u_i, so easy points count most: the weight is 1 / (1 + exp(+u_i)).",
         ),
         Misconception(
-            _certify_with(lambda u, w: softmax(-u)), "You used e^{-u}; that is sigma(-u) only for large u."
+            _certify_with(lambda u, w: softmax(-u)),
+            "You used e^-u; that is the weight 1 / (1 + e^u) only for large u.",
         ),
         Misconception(
             _certify_with(lambda u, w: np.exp(-np.logaddexp(0, u))),
             "Your weights do not add up to one, so the bound fades with the gradient: divide by their sum.",
+        ),
+        Misconception(
+            _certify_with(lambda u, w: softmax(-np.logaddexp(0, np.clip(u, -700, 700)))),
+            "Far out your weights are all alike: u capped, or a small number added to what underflows. Only "
+            "differences of u count: subtract the largest logarithm before np.exp.",
+        ),
+        Misconception(
+            _certify_with(lambda u, w: 1.0 * (u == u.min())),
+            "You gave all the weight to the nearest point. The next ones have some, too, however long w is.",
         ),
         Misconception(
             _certify_with(_logistic, lower=lambda u, w: u.min()),

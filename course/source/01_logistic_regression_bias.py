@@ -247,10 +247,16 @@ for t, (color, style) in dots.items():
 left.set(xlim=(-4.3, 4.3), ylim=(-2.7, 2.7))
 plots.boundary(best, left, margin=mu, linestyle="--", label="largest margin")
 plots.directions(W, right, target=best, color="#D0D0D0")
-for t, (color, _) in dots.items():
+for (t, (color, _)), name in zip(dots.items(), ("vermillion", "blue", "green"), strict=True):
     w = W[times.index(t)]
     right.plot(*(w / np.linalg.norm(w)), "o", color=color, markersize=8, zorder=4)
-    right.annotate(f"$t$ = {t:,}", w / np.linalg.norm(w), xytext=(9, -2), textcoords="offset points")
+    right.annotate(
+        f"$t$ = {t:,}",
+        w / np.linalg.norm(w),
+        xytext=(9, -2),
+        textcoords="offset points",
+        color=plots.ink(name),
+    )
 fig.legend(loc="outside upper left", ncols=4)
 right.set(xlim=(-0.1, 1.5), ylim=(-0.15, 1.15), xlabel=r"$w_1 / ||w||$", ylabel=r"$w_2 / ||w||$")
 show(
@@ -879,7 +885,7 @@ def margin_widget(X, y):
     )
 
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} jupyter={"source_hidden": true}
 fig = margin_figure(X, y, x1=0.6, x2=1.0, eta=1.0)
 show(
     fig,

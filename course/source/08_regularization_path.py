@@ -19,8 +19,8 @@
 # - predict at which radius the path jumps, and tell it from what a path-following program returns;
 # - say which prediction heads the result covers, and what happens with the others.
 #
-# **You need** lessons [06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens) and
-# [07](07_local_global_tokens.ipynb) (local and global winners). About 85 minutes, five exercises.
+# **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens) and
+# [lesson 07](07_local_global_tokens.ipynb) (local and global winners). About 90 minutes, five exercises.
 
 # %%
 import ipywidgets
@@ -645,7 +645,7 @@ show(
 # </details>
 
 
-# %% tags=["nbval-ignore-output", "widget"]
+# %% tags=["nbval-ignore-output", "widget"] jupyter={"source_hidden": true}
 def round_the_circle(R, factor):
     own = weak * np.array([[factor], [1], [1]])
     every = np.linspace(-180, 180, 721)

@@ -22,7 +22,7 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the direction of $v$ and its clock),
 # [lesson 02](02_hard_margin_svm.ipynb) (support vectors), [lesson 05](05_softmax_attention.ipynb) and
 # [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens), and
-# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 90 minutes, five exercises.
+# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 85 minutes, five exercises.
 
 # %%
 import ipywidgets
