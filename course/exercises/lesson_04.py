@@ -378,7 +378,7 @@ RACE = Exercise(
 def wait(W, M, newcomer, share):
     """(c, sigma_1 when the newcomer, that grows like sigma_1^c, is `share` of it).
 
-    M = m S, and S is scaled so that <S, W> = ||W||_*, as at a KKT point; c = ||S||_op > 1.
+    M = b S, and S is scaled so that <S, W> = ||W||_*, as at a KKT point; c = ||S||_op > 1.
     """
     return _wait_with()(W, M, newcomer, share)
 
@@ -436,7 +436,7 @@ WAIT = Exercise(
     cases=_wait_cases,
     misconceptions=known(
         _wait_with(power=lambda W, M: _singular(M)[0]),
-        "c is the largest singular value of S, and M = m S: find m from <S, W> = ||W||_*.",
+        "c is the largest singular value of S, and M = b S: find b from <S, W> = ||W||_*.",
         _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[1]),
         "You divided by the second singular value of M. It may belong to another newcomer: scale by <M, W>.",
         _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[np.linalg.matrix_rank(W, tol=1e-8)]),

@@ -648,15 +648,15 @@ show(
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **The law.** Late in a run the pair $(U, V)$ keeps its direction, up to its length a KKT point. Then the
-# pull is $M = m S$ with a number $m > 0$ that shrinks with the loss. The **live** directions, those of $W$,
-# obey $U' = M V = m U$ and $V' = m V$ (a prime is the change per unit of time): they grow at the rate $m$.
+# pull is $M = b S$ with a number $b > 0$ that shrinks with the loss. The **live** directions, those of $W$,
+# obey $U' = M V = b U$ and $V' = b V$ (a prime is the change per unit of time): they grow at the rate $b$.
 # Now put a tiny **newcomer** into a column that is still free: $\varepsilon_1 \xi$ into $U$ and
 # $\varepsilon_2 \zeta$ into $V$, along singular vectors of $S$ with singular value $c$. Then
 #
-# $$\varepsilon_1' = m c\, \varepsilon_2, \qquad \varepsilon_2' = m c\, \varepsilon_1 :$$
+# $$\varepsilon_1' = b c\, \varepsilon_2, \qquad \varepsilon_2' = b c\, \varepsilon_1 :$$
 #
-# $\varepsilon_1 + \varepsilon_2$ grows at the rate $m c$. In $W$ there are products of two factors, so the
-# live singular values grow at the rate $2m$, the newcomer at $2mc$, whatever $m$ does:
+# $\varepsilon_1 + \varepsilon_2$ grows at the rate $b c$. In $W$ there are products of two factors, so the
+# live singular values grow at the rate $2b$, the newcomer at $2bc$, whatever $b$ does:
 #
 # $$\boxed{\ \sigma_{\mathrm{new}} \propto \sigma_1^{\,c}\ } \qquad \text{and its share} \qquad
 # \frac{\sigma_{\mathrm{new}}}{\sigma_1} \propto \sigma_1^{\,c - 1} .$$
@@ -723,7 +723,7 @@ assert reached / bound < share, "see exercise 04.4"
 #
 # ★★★ · 12 minutes
 #
-# A run has stalled. You are given its product $W$, the pull $M = m S$ (nobody tells you $m$), and the present
+# A run has stalled. You are given its product $W$, the pull $M = b S$ (nobody tells you $b$), and the present
 # size `newcomer` of the singular value that grows along the leading direction of $M$. Here $c > 1$. Return
 #
 # 1. the power $c$ in $\sigma_{\mathrm{new}} \propto \sigma_1^c$; 2. the value that $\sigma_1$ will have when
@@ -737,7 +737,7 @@ assert reached / bound < share, "see exercise 04.4"
 #
 # <details><summary>Hint: the wait</summary>
 #
-# Write $\sigma_{\mathrm{new}} = b\, \sigma_1^c$, find $b$ from today's values, and solve
+# Write $\sigma_{\mathrm{new}} = C\, \sigma_1^c$, find $C$ from today's values, and solve
 # $\sigma_{\mathrm{new}} = \mathrm{share} \cdot \sigma_1$.
 # </details>
 
