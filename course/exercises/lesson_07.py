@@ -1,7 +1,5 @@
 """Exercises of lesson 07: local and global winners."""
 
-import itertools
-
 import numpy as np
 import torch
 
@@ -18,34 +16,42 @@ def _feasible(rng, n, T, d):
         yield from zip(keys, selected, solved.value.numpy(), strict=True)
 
 
-# --------------------------------------------------------------------------- 07.1 all choices
-def _choices(n, T):
-    return np.array(list(itertools.product(range(T), repeat=n)))
+# --------------------------------------------------------------------------- 07.1 how many winners
+def _expected_winners(tight):
+    return float((1 / (tight + 1)).prod(axis=1).sum())
 
 
-CHOICES = Exercise(
+WINNERS = Exercise(
     id="07.1",
-    title="All choices",
-    points=1,
-    minutes=5,
-    difficulty=1,
-    reference=_choices,
-    cases=lambda rng: [(2, 3), (3, 2), (1, 4), tuple(map(int, rng.integers(2, 6, size=2)))],
+    title="How many local winners to expect",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    reference=_expected_winners,
+    cases=lambda rng: [
+        (np.array([[1, 2], [0, 3]]),),
+        *((rng.integers(0, 5, size=size),) for size in ((4, 3), (9, 2), (6, 4))),
+    ],
     misconceptions=known(
-        lambda n, T: np.array(list(itertools.permutations(range(T), n))),
-        "Two sequences may choose the same token number: repetitions are allowed, T**n rows in all.",
-        lambda n, T: np.array(list(itertools.combinations_with_replacement(range(T), n))),
-        "(0, 1) and (1, 0) are two different choices: sequence 0 takes token 0 or token 1.",
-        lambda n, T: _choices(n, T)[:, ::-1],
-        "These are the right rows in another order: let the last sequence's token change fastest.",
-        lambda n, T: _choices(T, n),
-        "You swapped n and T: a row has n entries, each one of T tokens.",
-        lambda n, T: np.repeat(np.arange(T)[:, None], n, axis=1),
-        "You chose the same token number in every sequence. Each chooses for itself.",
-        lambda n, T: _choices(n, T) + 1,
-        "Count tokens from 0, as Python does.",
-        lambda n, T: _choices(n, T).T,
-        "Your array is transposed: one row for each choice, (T**n, n).",
+        lambda tight: float((0.5**tight).prod(axis=1).sum()),
+        "You took each comparison for a coin of its own. They share the score of alpha: among k + 1 equally "
+        "good tokens it is the best with probability 1 / (k + 1).",
+        lambda tight: float((1 / (tight.sum(axis=1) + 1)).sum()),
+        "You threw the sequences together. Each alpha_i has to beat its own support tokens only: multiply "
+        "over the sequences.",
+        lambda tight: float((1 / (tight + 1)).sum()),
+        "A choice is locally optimal if all its sequences are: multiply over the sequences, then add up the "
+        "choices.",
+        lambda tight: float((1 / (tight + 1)).prod(axis=1).mean()),
+        "That is the share of the choices. Return their number: the sum.",
+        lambda tight: float((1 / np.maximum(tight, 1)).prod(axis=1).sum()),
+        "With k support tokens there are k + 1 candidates, alpha among them: 1 / (k + 1).",
+        lambda tight: float((1 / (tight + 1)).prod(axis=0).sum()),
+        "Multiply along the rows: a row is a choice, a column a sequence.",
+        lambda tight: float((1 / (tight + 1)).prod()),
+        "You multiplied over the choices too. Their numbers add up.",
+        lambda tight: float((tight / (tight + 1)).prod(axis=1).sum()),
+        "That is the probability that every alpha_i is beaten. It is to be the best: 1 / (k + 1).",
     ),
 )
 
@@ -66,9 +72,24 @@ def _step_by(weights, near=lambda margins: np.isclose(margins, 1, atol=1e-6), no
 _first_step = _step_by(lambda own, other: own - other)
 
 
+def _nearly_tight(rng):
+    """Two tight comparisons on either side of p_mm, two that are tight but for a little, one far behind."""
+    p_mm = rng.normal(size=3)
+    ray, across = p_mm / (p_mm @ p_mm), rng.normal(size=(2, 3))
+    across -= np.outer(across @ p_mm, ray)
+    leads = np.array([0, 1, 1, rng.uniform(1.01, 1.02), rng.uniform(1.04, 1.07), 2.5])
+    lean = rng.uniform(0.4, 1, size=6) * np.array([0, 1, -1, 0, 0, 0])
+    rows = np.outer(leads, ray) + np.outer(lean, across[0])
+    rows[3:] += np.outer(rng.uniform(0.4, 1, size=3), across[1])
+    order = rng.permutation(6)
+    differences = np.concatenate([[0.0], rng.uniform(0.2, 1, size=5) * np.array([1, -0.5, 1, -1, 1])])
+    keys, scores = (rng.normal(size=3) - rows)[order], (rng.uniform(0.3, 0.6) - differences)[order]
+    return keys, scores, int(order.argmin()), p_mm
+
+
 def _step_cases(rng):
     cases, drawn = [], _feasible(rng, 1, 6, 3)
-    while len(cases) < 4:
+    while len(cases) < 3:
         keys, selected, p_mm = next(drawn)
         alpha = int(selected[0])
         logits = torch.as_tensor(keys @ p_mm)
@@ -77,10 +98,10 @@ def _step_cases(rng):
             continue
         gaps = rng.uniform(0.2, 1, size=6)
         gaps[alpha] = 0
-        if len(cases) < 3:
+        if len(cases) < 2:
             gaps[support[0]] *= -0.5  # the better one, so that signs matter from the first case on
         cases.append((keys[0], rng.uniform(0.3, 0.6) - gaps, alpha, p_mm))
-    return cases
+    return [*cases, _nearly_tight(rng), _nearly_tight(rng)]
 
 
 STEP = Exercise(
@@ -95,72 +116,81 @@ STEP = Exercise(
         lambda *args: -_first_step(*args),
         "This is the gradient. Descent goes the other way: along k_alpha - k_t where t is worse.",
         _step_by(lambda own, other: own - other, near=np.isfinite),
-        "You summed over all tokens. Far out only support tokens, with margin 1, still exert a force.",
+        "You summed over all tokens. Far out only support tokens, with lead 1, still exert a force.",
         _step_by(lambda own, other: np.ones_like(other)),
-        "Each force is in proportion to its score gap gamma_alpha - gamma_t; you weighed all alike.",
+        "Each force is in proportion to its difference gamma_alpha - gamma_t; you weighed all alike.",
+        _step_by(lambda own, other: own - other, near=lambda margins: np.abs(margins - 1) < 0.1),
+        "Your tolerance is too wide: a token with lead 1.05 is no support token. Use 1e-6.",
+        _step_by(lambda own, other: own - other, near=lambda margins: np.abs(margins - 1) < 0.03),
+        "Your tolerance is too wide: a token with lead 1.015 is no support token. Use 1e-6.",
+        _step_by(lambda own, other: other),
+        "Forces are in proportion to differences of scores, gamma_alpha - gamma_t, not to the scores.",
         _step_by(lambda own, other: abs(own - other)),
-        "Keep the sign of the score gap: a support token that scores higher pulls p away.",
+        "Keep the sign of the difference: a support token that scores higher pulls p away.",
         _step_by(lambda own, other: np.clip(own - other, 0, None)),
         "You left out support tokens that score higher than alpha. They pull, the other way.",
         _step_by(lambda own, other: own - other, normalise=False),
         "The direction is right, its length is not: return a unit vector.",
         lambda keys, scores, alpha, p_mm: p_mm / np.linalg.norm(p_mm),
-        "That is the Att-SVM's direction, the limit of many steps. One step is weighed by score gaps.",
+        "That is the Att-SVM's direction, the limit of many steps. One step weighs by differences of scores.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 07.3 did it hold?
-def _same(p, keys, selected):
-    return np.einsum("cntd,cd->cnt", keys, p).argmax(axis=-1) == selected  # (C, n)
+# --------------------------------------------------------------------------- 07.3 how good may it be?
+def _harmless_by(balance, total=lambda own, second, third: own + second + third):
+    """An answer: total(own score, c_2, c_3), both at p_2 = balance(a, b, c_2, c_3 at p_2 = 0)."""
+
+    def answer(a, b, scores):
+        second, third = scores[0] - scores[1], scores[0] - scores[2]
+        p2 = balance(a, b, second, third)
+        return float(total(scores[0], second * np.exp(-a * p2), third * np.exp(b * p2)))
+
+    return answer
 
 
-def _longer(p, start):
-    return np.linalg.norm(p, axis=-1) > np.linalg.norm(start, axis=-1)
+def _balance(a, b, second, third):
+    return np.log(a * second / (b * third)) / (a + b)
 
 
-def _held(p, start, keys, selected):
-    return _same(p, keys, selected).all(axis=-1) & _longer(p, start)
-
-
-def _held_cases(rng):
-    """Six runs a case: they keep all tokens or none, lose the first or the last, and go out or come back."""
+def _harmless_cases(rng):
     cases = []
-    for n, T, d in ((2, 3, 2), (3, 4, 3), (4, 3, 5)):
-        start = rng.normal(size=(6, d))
-        keys = rng.normal(size=(6, n, T, d))
-        p = start * np.array([2, 2, 2, 0.5, 0.5, 2])[:, None]
-        p = p + 0.05 * rng.normal(size=p.shape) * np.linalg.norm(p, axis=-1, keepdims=True)
-        selected = np.einsum("cntd,cd->cnt", keys, p).argmax(axis=-1)
-        selected[1, 0] = (selected[1, 0] + 1) % T  # one sequence went elsewhere
-        selected[2, -1] = (selected[2, -1] + 1) % T
-        selected[4] = (selected[4] + 1) % T
-        selected[5] = (selected[5] + 1) % T
-        cases.append((p, start, keys, selected))
+    for _ in range(4):
+        a, b = rng.permutation([rng.uniform(0.3, 0.8), rng.uniform(1.2, 2)])
+        own = rng.uniform(0.3, 0.7)
+        worse = own - rng.permutation([rng.uniform(0.1, 0.3), rng.uniform(0.5, 1)])
+        cases.append((float(a), float(b), np.array([own, *worse])))
     return cases
 
 
-HELD = Exercise(
+HARMLESS = Exercise(
     id="07.3",
-    title="Did it hold?",
-    points=2,
-    minutes=8,
-    difficulty=1,
-    reference=_held,
-    cases=_held_cases,
+    title="A better support token that does no harm",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    reference=_harmless_by(_balance),
+    cases=_harmless_cases,
     misconceptions=known(
-        lambda p, start, keys, selected: _same(p, keys, selected).any(axis=-1) & _longer(p, start),
-        "One sequence that keeps its token is not enough: all of them have to.",
-        lambda p, start, keys, selected: _longer(p, start),
-        "You compared lengths only. Every sequence also has to keep its token.",
-        lambda p, start, keys, selected: _same(p, keys, selected).all(axis=-1),
-        "You forgot the length: p also has to be longer at the end than at the start.",
-        lambda p, start, keys, selected: _same(p, keys, selected)[:, 0] & _longer(p, start),
-        "You looked at the first sequence only. All n have to keep their token.",
-        lambda p, start, keys, selected: _same(p, keys, selected) & _longer(p, start)[:, None],
-        "One answer for each run, (C,): combine the sequences with .all(axis=-1).",
-        lambda p, start, keys, selected: _same(p, keys, selected).all(axis=-1) & ~_longer(p, start),
-        "Your comparison of lengths is the wrong way round: a choice that holds leads further out.",
+        lambda a, b, scores: float(scores[0]),
+        "That would be so in general position. Here tokens 2 and 3 push forward too and can make up for it.",
+        _harmless_by(lambda *args: 0.0),
+        "On the ray itself, p_2 = 0, the forces across it do not balance: find the p_2 at which they do.",
+        _harmless_by(_balance, lambda own, second, third: second + third),
+        "You returned gamma_4 - gamma_1. Add the score of token 1.",
+        _harmless_by(lambda a, b, second, third: -_balance(a, b, second, third)),
+        "p_2 has the wrong sign: where p_2 grows, token 2, with comparison (1, a), falls further behind, and "
+        "its force is weaker.",
+        _harmless_by(lambda a, b, second, third: np.log(second / third) / (a + b)),
+        "The forces across the ray are a c_2 and -b c_3: a and b stand before the exponentials too.",
+        _harmless_by(lambda a, b, second, third: np.log(a / b) / (a + b)),
+        "The forces are in proportion to the differences of scores too, gamma_1 - gamma_2 and gamma_1 - gamma_3.",
+        _harmless_by(lambda a, b, second, third: np.log(a * second / (b * third))),
+        "a c_2 = b c_3 gives exp((a + b) p_2) = ...: divide the logarithm by a + b.",
+        _harmless_by(lambda a, b, second, third: np.log(b * second / (a * third)) / (a + b)),
+        "Across the ray token 2 pushes with a c_2 and token 3 with b c_3: you exchanged a and b.",
+        _harmless_by(_balance, lambda own, second, third: own + max(second, third)),
+        "Both tokens push forward: add c_2 and c_3.",
     ),
 )
 
@@ -259,6 +289,8 @@ CONE = Exercise(
         "Divide by the length of each comparison as well: the sine of an angle is between unit vectors.",
         _cone_by(sine=lambda rows, p_mm: rows @ p_mm / np.linalg.norm(rows, axis=1)),
         "Divide by the length of p_mm as well: the sine of an angle is between unit vectors.",
+        _cone_by(sine=lambda rows, p_mm: rows @ p_mm),
+        "Divide by both lengths, of the comparison and of p_mm: the sine is between unit vectors.",
         _cone_by(sine=_support_only),
         "You looked at support tokens only. A longer comparison can be narrower, tight or not.",
     ),
@@ -296,22 +328,29 @@ def _first_of_equals(attention, scores):
 
 
 def _outcome_cases(rng):
-    """Ten trials a case: decided or not, in one sequence or all, with all, some or none of the best."""
+    """Sixteen trials a case: decided or not, in one sequence or all, with all, some or none of the best."""
     cases = []
     for n, T in ((2, 3), (3, 4), (4, 5)):
-        scores = rng.uniform(-1, 1, size=(10, n, T))
+        scores = rng.uniform(0.1, 1, size=(16, n, T))
         selected = scores.argmax(axis=-1)
         selected[[2, 3, 6], 0] = (selected[[2, 3, 6], 0] + 1) % T  # one sequence has not the best
+        selected[10, -1] = (selected[10, -1] + 1) % T
         selected[[4, 7]] = (selected[[4, 7]] + 1) % T  # none has
         scores[[8, 9], 0, 0] = scores[[8, 9], 0].max(axis=-1)  # two tokens share the best score
         scores[[8, 9], 0, -1] = scores[[8, 9], 0, 0]
         selected[[8, 9], 0] = 0, T - 1
-        share = np.full((10, n), 0.999)
-        share[[1, 3], -1] = 0.9  # one sequence undecided
+        second = (selected[11, 0] + 1) % T
+        scores[11, 0, second] = 1.001 * scores[11, 0].max()  # nearly the best is not the best
+        share = np.full((16, n), 0.999)
+        share[[1, 3, 12], -1] = 0.9, 0.9, 0.95  # one sequence undecided
         share[[5, 7]] = 0.6
+        share[13, 0] = 0.985  # one undecided, but not on average, nor if two tokens count
+        share[14, -1] = 0.985
+        share[15, -1] = 0.99  # not more than 0.99
         attention = np.repeat((1 - share)[..., None] / (T - 1), T, axis=-1)
         np.put_along_axis(attention, selected[..., None], share[..., None], axis=-1)
-        cases.append((attention, scores))
+        order = rng.permutation(16)
+        cases.append((attention[order], scores[order]))
     return cases
 
 
@@ -319,8 +358,8 @@ OUTCOMES = Exercise(
     id="07.5",
     title="What did it come to?",
     points=2,
-    minutes=8,
-    difficulty=2,
+    minutes=6,
+    difficulty=1,
     reference=_outcomes,
     withheld=("mini_attn.geometry.outcome",),
     cases=_outcome_cases,
@@ -335,12 +374,24 @@ OUTCOMES = Exercise(
         "One best token is not enough: a trial is global if every sequence selects its best.",
         _first_of_equals,
         "Two tokens may share the best score, and argmax names the first only: compare scores, not places.",
+        _outcomes_by(threshold=0.9),
+        "Undecided is everything up to 0.99: an attention of 0.95 is no decision.",
+        _outcomes_by(decide=lambda decided, axis: decided[:, 0]),
+        "You looked at the first sequence only when you asked whether a trial is decided.",
+        _outcomes_by(best=lambda top, axis: top[:, 0]),
+        "You looked at the first sequence only when you asked for the best tokens.",
+        lambda attention, scores: np.where(
+            attention.max(-1).mean(-1) > 0.99, _outcomes_by(threshold=0)(attention, scores), 0
+        ),
+        "Every sequence has to be decided, not their mean.",
         _outcomes_by(words=(0, 2, 1)),
         "You swapped the codes: 2 is global, 1 is other.",
         lambda *args: [("undecided", "other", "global")[code] for code in _outcomes(*args)],
         "Return the numbers 0, 1, 2 in place of the words.",
+        lambda *args: np.array(["undecided", "other", "global"])[_outcomes(*args)],
+        "Return an array of the numbers 0, 1, 2 in place of the words.",
     ),
 )
 
 
-EXERCISES = [CHOICES, STEP, HELD, CONE, OUTCOMES]
+EXERCISES = [WINNERS, STEP, HARMLESS, CONE, OUTCOMES]

@@ -4,8 +4,14 @@ import numpy as np
 import torch
 
 
-def choices_by_counting(n, T):
-    return [[(k // T ** (n - 1 - i)) % T for i in range(n)] for k in range(T**n)]
+def winners_in_a_loop(tight):
+    total = 0
+    for row in tight:
+        probability = 1.0
+        for k in row:
+            probability /= int(k) + 1
+        total += probability
+    return total
 
 
 def step_in_a_loop(keys, scores, alpha, p_mm):
@@ -16,12 +22,30 @@ def step_in_a_loop(keys, scores, alpha, p_mm):
     return step / np.sqrt(step @ step)
 
 
-def held_in_a_loop(p, start, keys, selected):
-    answer = []
-    for c in range(len(p)):
-        same = [int(np.argmax(K @ p[c])) == a for K, a in zip(keys[c], selected[c], strict=True)]
-        answer.append(all(same) and p[c] @ p[c] > start[c] @ start[c])
+def step_with_soft_support(keys, scores, alpha, p_mm):
+    ahead = keys[alpha] - keys
+    step = ((scores[alpha] - scores) * np.exp(200 * np.minimum(1 - ahead @ p_mm, 0))) @ ahead
+    return step / np.linalg.norm(step)
+
+
+def step_within(tolerance):
+    def answer(keys, scores, alpha, p_mm):
+        ahead = keys[alpha] - keys
+        step = ((scores[alpha] - scores) * (np.abs(ahead @ p_mm - 1) < tolerance)) @ ahead
+        return step / np.linalg.norm(step)
+
     return answer
+
+
+def harmless_by_bisection(a, b, scores):
+    """The p_2 at which the forces across the ray cancel, by bisection."""
+    second, third = scores[0] - scores[1], scores[0] - scores[2]
+    low, high = -50.0, 50.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        upward = a * second * np.exp(-a * middle) > b * third * np.exp(b * middle)
+        low, high = (middle, high) if upward else (low, middle)
+    return scores[0] + second * np.exp(-a * low) + third * np.exp(b * low)
 
 
 def cone_in_torch(keys, selected, p_mm):
@@ -45,13 +69,23 @@ def outcomes_in_a_loop(attention, scores):
     return codes
 
 
+def best_of(attention, scores):
+    selected = attention.argmax(-1)[..., None]
+    return (np.take_along_axis(scores, selected, -1)[..., 0] == scores.max(-1)).all(-1)
+
+
+def nearly_best(attention, scores):
+    return ((attention * scores).sum(-1) >= 0.99 * scores.max(-1)).all(-1)
+
+
 ANSWERS = {
     "07.1": {
-        "also_right": choices_by_counting,
+        "also_right": winners_in_a_loop,
         "wrong": [
-            lambda n, T: choices_by_counting(n, T)[::-1],
-            lambda n, T: T**n,
-            lambda n, T: choices_by_counting(n, T)[:-1],
+            lambda tight: winners_in_a_loop(tight.T),
+            lambda tight: winners_in_a_loop(tight - 0.5),
+            lambda tight: round(winners_in_a_loop(tight)),
+            lambda tight: len(tight) * float(np.prod(1 / (tight.mean(axis=0) + 1))),
         ],
     },
     "07.2": {
@@ -60,14 +94,18 @@ ANSWERS = {
             lambda keys, scores, alpha, p_mm: step_in_a_loop(keys, scores**2, alpha, p_mm),
             lambda keys, scores, alpha, p_mm: step_in_a_loop(keys, scores, alpha, 2 * p_mm) * 0.5,
             lambda keys, scores, alpha, p_mm: keys[alpha] / np.linalg.norm(keys[alpha]),
+            step_with_soft_support,
+            step_within(0.1),
+            step_within(0.03),
         ],
     },
     "07.3": {
-        "also_right": held_in_a_loop,
+        "also_right": harmless_by_bisection,
         "wrong": [
-            lambda *args: ~np.array(held_in_a_loop(*args)),
-            lambda *args: all(held_in_a_loop(*args)),
-            lambda p, start, keys, selected: held_in_a_loop(start, p, keys, selected),
+            lambda a, b, scores: harmless_by_bisection(b, a, scores),
+            lambda a, b, scores: harmless_by_bisection(a, b, scores[[0, 2, 1]]),
+            lambda a, b, scores: 3 * scores[0],
+            lambda a, b, scores: 2 * scores[0] - scores[1:].min(),
         ],
     },
     "07.4": {
@@ -84,7 +122,15 @@ ANSWERS = {
             lambda attention, scores: [2 - code for code in outcomes_in_a_loop(attention, scores)],
             lambda attention, scores: sum(outcomes_in_a_loop(attention, scores)),
             lambda attention, scores: attention.argmax(-1) == scores.argmax(-1),
-            lambda *args: np.array(["undecided", "other", "global"])[outcomes_in_a_loop(*args)],
+            lambda attention, scores: np.where(
+                (attention.max(-1) >= 0.99).all(-1), 1 + best_of(attention, scores), 0
+            ),
+            lambda attention, scores: np.where(
+                (attention.max(-1) > 0.99).all(-1), 1 + nearly_best(attention, scores), 0
+            ),
+            lambda attention, scores: np.where(
+                (np.sort(attention)[..., -2:].sum(-1) > 0.99).all(-1), 1 + best_of(attention, scores), 0
+            ),
         ],
     },
 }
