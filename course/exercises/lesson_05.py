@@ -47,6 +47,7 @@ SOFTMAX = Exercise(
         (np.array([1000.0, 999.0, -1000.0]), 1.0),
         (np.array([-1000.0, -1001.0, -1002.0]), 1.0),
         (np.array([[1000.0, 999.0], [-1000.0, -999.0]]), 1.0),
+        (np.array([1000.0, -1000.0]), 1.0),
     ],
     misconceptions=known(
         _softmax_with(shift=lambda z: 0.0),
@@ -61,6 +62,13 @@ SOFTMAX = Exercise(
         "You multiplied by the temperature. Logits are divided by it: a low temperature sharpens.",
         lambda h, temperature: _np_softmax(h),
         "The temperature does nothing in your function: divide the logits by it.",
+        _softmax_with(shift=lambda z: z.mean(-1, keepdims=True)),
+        "Shift by the largest logit, not by the mean: 1000 and -1000 have the mean 0, and exp overflows.",
+        _softmax_with(shift=lambda z: z - np.clip(z, -700, 700)),
+        "Clipping changes the answer: logits of 1000 and 999 become equal. Shift by the largest instead.",
+        _softmax_with(shift=lambda z: z - np.minimum(z, 700)),
+        "Clipping changes the answer: logits of 1000 and 999 become equal. Shift by the largest; then no "
+        "exponent is above 0.",
         _softmax_with(
             shift=lambda z: z - np.minimum(z, 700), total=lambda e: e.sum(-1, keepdims=True) + 1e-9
         ),
@@ -93,6 +101,8 @@ GRADIENT = Exercise(
         "other weight: add the terms -s_t s_tau g_tau for tau != t.",
         lambda h, g: _np_softmax(h) * g,
         "s_t g_t is only the first half: the normaliser depends on h_t as well. Subtract s_t f.",
+        lambda h, g: _np_softmax(h) * (h - _np_softmax(h) @ h),
+        "You averaged the logits. The layer's output averages the values g.",
         lambda h, g: _np_softmax(h) * (g - g.mean()),
         "You compared g_t with the plain mean of the values. Compare it with the layer's own output f.",
         lambda h, g: g - _np_softmax(h) @ g,
@@ -199,6 +209,11 @@ NORM = Exercise(
         "You counted all T tokens. The winner is no rival of itself: there are T - 1.",
         _norm_with(rivals=lambda T: 1),
         "You counted one rival. There are T - 1 of them, and each may have weight up to exp(-m R).",
+        lambda keys, p, tolerance: float(
+            np.log((len(keys) - 1) / tolerance) * np.linalg.norm(p) / abs((keys[0] - keys[1]) @ p)
+        ),
+        "You compared tokens 0 and 1. The winner and its nearest rival are the two largest logits, wherever "
+        "they stand.",
         _norm_with(choose=lambda h: h[-1] - h[0]),
         "You used the largest gap, the weakest rival. The nearest rival decides: take the smallest gap.",
         _norm_with(solve=lambda log, margin: log * margin),
@@ -254,6 +269,8 @@ CURE = Exercise(
         lambda h, g: _textbook(h, g - g.max()),
         "You anchored at the token of largest value. Anchor at the token of largest *logit*: it is the "
         "winner's own entry that cancels, whatever its value.",
+        lambda h, g: _textbook(h, g - g[0]),
+        "You anchored at token 0. Anchor at the token of largest logit, which need not be the first.",
         _winner_at_zero,
         "The winner's entry is missing. g_a - g_a is 0, its gradient is not: the entries of u sum to 0.",
         _winner_from_one_minus_s,

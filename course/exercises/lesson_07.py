@@ -184,7 +184,7 @@ HARMLESS = Exercise(
         _harmless_by(lambda a, b, second, third: np.log(second / third) / (a + b)),
         "The forces across the ray are a c_2 and -b c_3: a and b stand before the exponentials too.",
         _harmless_by(lambda a, b, second, third: np.log(a / b) / (a + b)),
-        "The forces are in proportion to the differences of scores too, gamma_1 - gamma_2 and gamma_1 - gamma_3.",
+        "The forces are in proportion to gamma_1 - gamma_2 and gamma_1 - gamma_3 too.",
         _harmless_by(lambda a, b, second, third: np.log(a * second / (b * third))),
         "a c_2 = b c_3 gives exp((a + b) p_2) = ...: divide the logarithm by a + b.",
         _harmless_by(lambda a, b, second, third: np.log(b * second / (a * third)) / (a + b)),
@@ -388,8 +388,6 @@ OUTCOMES = Exercise(
         "You swapped the codes: 2 is global, 1 is other.",
         lambda *args: [("undecided", "other", "global")[code] for code in _outcomes(*args)],
         "Return the numbers 0, 1, 2 in place of the words.",
-        lambda *args: np.array(["undecided", "other", "global"])[_outcomes(*args)],
-        "Return an array of the numbers 0, 1, 2 in place of the words.",
     ),
 )
 

@@ -8,7 +8,8 @@
 # **The question: what does a softmax choose, and can you still trust its gradient once it has chosen?**
 #
 # The answer to the second half, for the formula in every textbook, is no. It fails once the winner leads by
-# 37 in the exponent. You will see why, to the digit, and repair it in one line.
+# about 37 in the exponent, sooner or later for some values. You will predict where, and repair it in one
+# line.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -35,6 +36,7 @@ from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from mini_attn import data, optim, plots, train, widgets
 from mini_attn.models import PromptAttention
+from mini_attn.plots import ink
 from mini_attn.softmax import softmax as library_softmax
 from mini_attn.softmax import textbook_softmax
 
@@ -42,7 +44,7 @@ plots.style()
 TOKEN_COLORS = [plots.COLORS[name] for name in ("blue", "vermillion", "green")]
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 1. The idea in a picture
+# ## 5.1 The idea in a picture
 #
 # A **sequence** has $T$ tokens. Token $t$ has a **key** $k_t \in \mathbb{R}^d$, by which the layer finds
 # it, and a **value** $g_t \in \mathbb{R}$, which is what it contributes. The layer itself is one vector
@@ -94,6 +96,7 @@ with torch.no_grad():
 np.testing.assert_allclose(outputs[[0, -1]], [0.63, 1.00], atol=0.005)
 assert round(attention[-1, 0], 3) == 0.994
 
+# %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.8), width_ratios=[1, 1.6])
 draw_keys(left, 1.4 * direction)
 left.set_title("keys, and the direction of $p$")
@@ -124,7 +127,7 @@ show(
 # linear head $v$ reads its value $g_t = v \cdot x_t$, and row $t$ of $K$ is its key.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 2. Softmax and its temperature
+# ## 5.2 Softmax and its temperature
 #
 # Two facts about the softmax are worth having before you code it.
 #
@@ -132,17 +135,17 @@ show(
 # denominator. In particular you may subtract the largest logit first. Then every exponent is at most 0 and
 # nothing overflows.
 #
-# **A temperature sets the firmness.** $\mathrm{softmax}(h / \theta)$ with temperature $\theta > 0$ tends to
-# the uniform average as $\theta \to \infty$, and puts everything on the largest logit as $\theta \to 0$.
+# **A temperature sets the firmness.** $\mathrm{softmax}(h / \chi)$ with temperature $\chi > 0$ tends to
+# the uniform average as $\chi \to \infty$, and puts everything on the largest logit as $\chi \to 0$.
 # Since $h = K p$ is linear in $p$, *the length of $p$ is an inverse temperature*: doubling $\|p\|$ halves
-# $\theta$. Figure 1 cooled one direction from $\theta = \infty$ to $1/16$.
+# $\chi$. Figure 1 cooled one direction from $\chi = \infty$ to $1/16$.
 
 # %% [markdown]
 # ### Exercise 05.1: Softmax with a temperature
 #
 # ★☆☆ · 6 minutes
 #
-# Write the softmax of $h/\theta$ over the last axis. It must also be right for logits near $\pm 1000$. Use
+# Write the softmax of $h/\chi$ over the last axis. It must also be right for logits near $\pm 1000$. Use
 # numpy throughout this lesson's exercises.
 #
 # <details><summary>Hint</summary>
@@ -171,11 +174,11 @@ for temperature in (10, 1, 0.1):
     print(f"temperature {temperature:4}:  s = {s.round(3)},  f = {s @ g:.3f}")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 3. The gradient
+# ## 5.3 The gradient
 #
-# To train $p$ we need to know how $f$ reacts to the logits. Write $S = \sum_\tau e^{h_\tau}$ and
-# differentiate the quotient $s_t = e^{h_t}/S$. For $\tau = t$ both numerator and denominator move, for
-# $\tau \neq t$ only the denominator:
+# To train $p$ we need to know how $f$ reacts to the logits. Differentiate the quotient $s_t = e^{h_t} /
+# \sum_\tau e^{h_\tau}$. For $\tau = t$ both numerator and denominator move, for $\tau \neq t$ only the
+# denominator:
 #
 # $$\frac{\partial s_t}{\partial h_t} = s_t - s_t^2, \qquad
 #   \frac{\partial s_t}{\partial h_\tau} = -\, s_t\, s_\tau \quad (\tau \neq t).$$
@@ -187,13 +190,13 @@ for temperature in (10, 1, 0.1):
 #
 # ★★☆ · 10 minutes
 #
-# Return $u_t = \partial f / \partial h_t$ for $f = \sum_\tau s_\tau g_\tau$. Simplify on paper before you
-# code: no matrix is needed.
+# Return $\partial_t f = \partial f / \partial h_t$ for $f = \sum_\tau s_\tau g_\tau$. Simplify on paper
+# before you code: no matrix is needed.
 #
 # <details><summary>Hint</summary>
 #
-# $u_t = \sum_\tau g_\tau\, \partial s_\tau / \partial h_t$. Take $s_t$ out of every term. What is left in
-# the bracket contains $f$.
+# $\partial_t f = \sum_\tau g_\tau\, \partial s_\tau / \partial h_t$. Take $s_t$ out of every term. What is
+# left in the bracket contains $f$.
 #
 # </details>
 
@@ -201,7 +204,7 @@ for temperature in (10, 1, 0.1):
 # %%
 @exercise("05.2")
 def output_gradient(h, g):
-    """The gradient u of f in the logits, (T,), from logits h (T,) and values g (T,)."""
+    """The gradient of f in the logits, (T,), from logits h (T,) and values g (T,)."""
     ### BEGIN SOLUTION
     s = softmax(h)
     return s * (g - s @ g)
@@ -214,7 +217,7 @@ check("05.2", output_gradient)
 # %% [markdown]
 # The result is worth reading slowly:
 #
-# $$u_t = s_t\,(g_t - f).$$
+# $$\partial_t f = s_t\,(g_t - f).$$
 #
 # A token's logit should rise exactly when its value beats *what the layer returns now*. How strongly is
 # proportional to the attention it already has: a token that nobody looks at has no say. And the entries sum
@@ -239,16 +242,14 @@ assert np.allclose(output_gradient(h, g), differences, atol=1e-8), again
 assert np.allclose(output_gradient(h, g), h_torch.grad, atol=1e-15), again
 
 # %% [markdown]
-# From the logits to $p$ is one more step of the chain rule: $h = K p$, so $\nabla_p f = K^\top u$. Training
-# minimises the mean loss over $n$ sequences,
+# From the logits to $p$ is one more step of the chain rule: $h = K p$. Training minimises the mean loss over
+# $n$ sequences,
 #
-# $$L(p) = \frac1n \sum_{i=1}^n \ell\,(Y_i\, f_i), \qquad
-#   \nabla L(p) = \frac1n \sum_{i=1}^n \ell'(Y_i f_i)\; Y_i\;
-#   K_i^\top u_i ,$$
+# $$L(p) = \frac1n \sum_{i=1}^n \ell\,(y_i\, f_i),$$
 #
-# where sequence $i$ has keys $K_i$, tokens $X_i$, label $Y_i = \pm 1$, output $f_i$, and $u_i$ is the
-# gradient of $f_i$ in its logits. The loss $\ell$ is a decreasing function; here the logistic loss
-# $\ell(q) = \log(1 + e^{-q})$ of lesson 01.
+# where sequence $i$ has keys $K_i$, tokens $X_i$, label $y_i = \pm 1$ and output $f_i$. The loss $\ell$ is a
+# decreasing function of the signed output $u_i = y_i f_i$; here the logistic loss $\ell(u) = \log(1 +
+# e^{-u})$ of lesson 01.
 
 # %% [markdown]
 # ### Exercise 05.3: The gradient of the loss in p
@@ -257,13 +258,13 @@ assert np.allclose(output_gradient(h, g), h_torch.grad, atol=1e-15), again
 #
 # Return $\nabla L(p)$ for the logistic loss. All sequences have the same length $T$, so the inputs are
 # arrays: `X` and `keys` of shape $(n, T, d)$, `y` of shape $(n,)$, `v` of shape $(d,)$. Values are
-# $g_{it} = v \cdot x_{it}$.
+# $g_{it} = v \cdot x_{it}$. Go backwards, from the loss to the output, to the logits, to $p$.
 #
 # <details><summary>Hint</summary>
 #
-# Logits are `keys @ p` and values `X @ v`, both $(n, T)$. A loop over sequences is fine. For the sum over
-# sequences and tokens at once there is `np.einsum("nt,ntd->d", weights, keys)`. And
-# $\ell'(q) = -1/(1 + e^{q})$.
+# Per sequence, $\ell'(y_i f_i)\, y_i\, K_i^\top \nabla_h f_i$. Logits are `keys @ p` and values `X @ v`, both
+# $(n, T)$. A loop over sequences is fine. For the sum over sequences and tokens at once there is
+# `np.einsum("nt,ntd->d", weights, keys)`. And $\ell'(u) = -1/(1 + e^{u})$.
 #
 # </details>
 
@@ -286,7 +287,7 @@ check("05.3", loss_gradient)
 
 # %% [markdown]
 # Now the same through autograd, on eight random sequences of six tokens in five dimensions. The logistic loss
-# is `softplus(-q)`, as $\mathrm{softplus}(x) = \log(1 + e^x)$. From here on we let the library's
+# is `softplus(-u)`, as $\mathrm{softplus}(x) = \log(1 + e^x)$. From here on we let the library's
 # `PromptAttention` do this work; it is the model you just differentiated.
 
 # %%
@@ -304,13 +305,13 @@ assert difference < 1e-15, "exercise 05.3 is not right yet: see what its check s
 # ### Turn it yourself
 #
 # Turn $p$ with the first slider, lengthen it with the second. Watch three things: which token wins, how the
-# attention hardens, and what becomes of the gradient $u$. Its bars are drawn relative to the largest one,
-# whose size stands above them.
+# attention hardens, and what becomes of the gradient $\nabla_h f$. Its bars are drawn relative to the largest
+# one, whose size stands above them.
 
 
 # %%
 def attention_and_gradient(h):
-    """s and u, (T,) each, by the library; section 6 shows what its gradient has that torch's own has not."""
+    """s and the gradient of f in h, (T,) each, by the library; section 5.6 says why not by torch."""
     h = torch.tensor(h, requires_grad=True)
     s = library_softmax(h)
     (s @ torch.as_tensor(g)).backward()
@@ -342,7 +343,7 @@ def draw_layer(angle, norm):
         xticks=[1, 2, 3],
         yticks=[-1, 0, 1],
         xlabel="token",
-        title=f"gradient $u$ (largest {size:.0e})",
+        title=f"gradient $\\nabla_h f$ (largest {size:.0e})",
     )
     return fig
 
@@ -363,10 +364,11 @@ show(
 # **Figure 2.** What the sliders below show, for $p$ of length 12 at 60°. The layer has all but chosen token
 # 1, and the largest entry of its gradient is 0.002.
 
-# %% tags=["nbval-ignore-output", "widget"]
+# %% tags=["nbval-ignore-output", "widget"] jupyter={"source_hidden": true}
 wide = {"style": {"description_width": "110px"}, "layout": ipywidgets.Layout(width="480px")}
 widgets.sliders(
     draw_layer,
+    alt="The three keys with the direction of p, the attention, and the gradient in the logits, as bars.",
     angle=ipywidgets.IntSlider(60, -180, 180, 5, description="angle of p (°)", **wide),
     norm=ipywidgets.FloatSlider(value=12, min=0.5, max=40, step=0.5, description="length of p", **wide),
 )
@@ -378,24 +380,24 @@ widgets.sliders(
 # at $\|p\| = 40$ token 1 keeps 6% of the attention.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 4. Saturation: the gradient dies as fast as the choice hardens
+# ## 5.4 Saturation: the gradient dies as fast as the choice hardens
 #
-# Fix a direction and let $R = \|p\|$ grow. The winner is $a = \arg\max_t k_t \cdot p$. What counts is how
-# far it is ahead of its nearest rival, per unit of length:
+# Fix a direction and let $R = \|p\|$ grow. The winner is $\alpha = \arg\max_t k_t \cdot p$. What counts is
+# how far it is ahead of its nearest rival, per unit of length:
 #
-# $$m = \min_{t \neq a} \frac{(k_a - k_t) \cdot p}{\|p\|},$$
+# $$\mu(p) = \min_{t \neq \alpha} \frac{(k_\alpha - k_t) \cdot p}{\|p\|},$$
 #
 # the **margin** of the direction, a property of the direction alone.
 #
-# > **Proposition (a softmax saturates exponentially).** Let $p$ have norm $R$ and margin $m > 0$. Then
+# > **Proposition (a softmax saturates exponentially).** Let $p$ have norm $R$ and margin $\mu(p) > 0$. Then
 # >
-# > $$1 - s_a \;\le\; (T-1)\, e^{-mR}, \qquad \|\nabla_p f\| \;\le\; D\, \Delta\, (T-1)\, e^{-mR},$$
+# > $$1 - s_\alpha \;\le\; (T-1)\, e^{-\mu(p) R}, \qquad \|\nabla_p f\| \;\le\; C\, (T-1)\, e^{-\mu(p) R},$$
 # >
-# > with $D = \max_t \|k_a - k_t\|$ and $\Delta = \max_t g_t - \min_t g_t$.
+# > with $C = \max_t \|k_\alpha - k_t\|\, (\max_t g_t - \min_t g_t)$.
 # >
-# > *Proof.* Each rival has $s_t \le e^{h_t - h_a} \le e^{-mR}$; add the $T-1$ of them. As the entries of
-# > $u$ sum to zero, $\nabla_p f = \sum_{t \neq a} u_t (k_t - k_a)$. Here
-# > $|u_t| = s_t |g_t - f| \le s_t \Delta$; add again. ∎
+# > *Proof.* Each rival has $s_t \le e^{h_t - h_\alpha} \le e^{-\mu(p) R}$; add the $T-1$ of them. As the
+# > entries of $\nabla_h f$ sum to zero, $\nabla_p f = \sum_{t \neq \alpha} \partial_t f (k_t - k_\alpha)$.
+# > Here $|\partial_t f| = s_t |g_t - f| \le s_t (\max g - \min g)$; add again. ∎
 
 # %% [markdown]
 # ### Exercise 05.4: How long must p be?
@@ -403,11 +405,11 @@ widgets.sliders(
 # ★★☆ · 8 minutes
 #
 # Given keys, a vector $p$ of any length, and a tolerance, return the norm $R$ at which the proposition
-# first guarantees $1 - s_a \le$ tolerance *in the direction of* $p$. (You may assume a single winner.)
+# first guarantees $1 - s_\alpha \le$ tolerance *in the direction of* $p$. (You may assume a single winner.)
 #
 # <details><summary>Hint</summary>
 #
-# Set the bound equal to the tolerance and solve for $R$. For $m$ you need the two largest entries of
+# Set the bound equal to the tolerance and solve for $R$. For $\mu(p)$ you need the two largest entries of
 # `keys @ p` (the winner itself is not among its rivals), and the length of $p$.
 #
 # </details>
@@ -432,9 +434,9 @@ for degrees in (90, 60, 50):
     print(f"  p at {degrees}°: {norm_needed(K, p, 1e-6):6.1f}")
 
 # %% [markdown]
-# All three directions select token 1, at very different prices. *The cheapest direction is the one with the
-# largest margin*, and finding it is a support vector machine. Keep this thought for lesson 06: it is its
-# whole subject.
+# All three directions select token 1, at very different prices. For the guarantee *the cheapest direction is
+# the one with the largest margin*, and finding it is a support vector machine. (For $1 - s_\alpha$ itself
+# that is so in the limit of small tolerances.) Keep this thought for lesson 06: it is its whole subject.
 #
 # In our toy the cheapest direction for token 1 is $k_1$ itself, with margin $\|k_1\| = 1.005$ (token 3, at
 # the origin, is the nearest rival). Any other direction is less ahead of token 3. The left of Figure 3
@@ -442,13 +444,14 @@ for degrees in (90, 60, 50):
 #
 # ### What plain gradient descent makes of it
 #
-# Take the linear loss $\ell(q) = -q$, so that descent on $L = -f$ is ascent on $f$, and start at $p = 0$.
-# Late in the run only one rival matters, token 3: along $k_1$ token 2 trails by $1.10\,R$ and token 3 by
-# only $1.005\,R$, and token 2 costs only 0.1 in value. Then the dynamics fit on two lines. The gradient is
-# $u_1 k_1 + u_3 k_3 \approx s_3\, k_1$, since $k_3 = 0$ and $u_1 = s_1 (1 - f) \approx s_3$. With step
-# $\eta$, the lead $h_1 - h_3 = k_1 \cdot p$ grows by
-# $\eta \|k_1\|^2 s_3 \approx \eta \|k_1\|^2 e^{-(h_1 - h_3)}$ a step. So $e^{h_1 - h_3}$ grows linearly,
-# and after $j$ steps (lesson 01 wrote $t$; here that is a token)
+# Take the linear loss $\ell(u) = -u$, so that descent on $L = -f$ is ascent on $f$, and start at $p = 0$.
+# Late in the run mostly one rival matters, token 3: along $k_1$ token 2 trails by $1.10\,R$ and token 3 by
+# only $1.005\,R$, and token 2 costs only 0.1 in value. (It dies out slowly, like $j^{-0.1}$: expect a percent
+# or two from it for a long time.) Leave it out, and the dynamics fit on two lines. The gradient is
+# $\partial_1 f k_1 + \partial_3 f k_3 \approx s_3\, k_1$, since $k_3 = 0$ and $\partial_1 f = s_1 (1 - f)
+# \approx s_3$. With step $\eta$, the lead $h_1 - h_3 = k_1 \cdot p$ grows by $\eta \|k_1\|^2 s_3 \approx \eta
+# \|k_1\|^2 e^{-(h_1 - h_3)}$ a step. So $e^{h_1 - h_3}$ grows linearly, and after $j$ steps (lesson 01 wrote
+# $t$; here that is a token)
 #
 # $$\|p\| \approx \frac{\log\left(\eta \|k_1\|^2\, j\right)}{\|k_1\|}, \qquad
 #   1 - f \approx \frac{1}{\eta \|k_1\|^2\, j}.$$
@@ -498,6 +501,7 @@ bound = max(np.linalg.norm(k1 - k) for k in K) * (g.max() - g.min()) * 2 * np.ex
 assert (sizes <= bound).all()
 assert round(np.log10(sizes[-1])) == -13
 
+# %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.6))
 left.semilogy(radii, sizes, label="measured")
 left.semilogy(radii, bound, "--", color=plots.COLORS["black"], label="bound of the proposition")
@@ -528,10 +532,10 @@ show(
 #
 # The cure is that of lesson 01 too: divide the gradient by its norm, and take steps of fixed length. That
 # sends us down the left panel of Figure 3, to gradients of $10^{-13}$ and far below. Remember that when we
-# get to section 6.
+# get to section 5.6.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 5. The landscape
+# ## 5.5 The landscape
 #
 # With $d = 2$ we can look at all of $L(p) = -f$ at once. The layer takes leading dimensions, so one call
 # evaluates a whole grid of $p$, and one `backward` gives the gradient at each of them.
@@ -552,6 +556,7 @@ ends = pair(tokens)[:, 0].detach().numpy()
 print("from (2, -5): f =", ends[0].round(3), "  from (-5, -5): f =", ends[1].round(3))
 np.testing.assert_allclose(ends, [0.9, 1.0], atol=1e-4)
 
+# %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
 levels = np.linspace(-1.05, 0.05, 12)  # each plateau in the middle of a colour
 filled = left.contourf(side, side, L.detach().numpy(), levels=levels, cmap="viridis")
@@ -564,11 +569,11 @@ left.set_title("three plateaus")
 filled = right.contourf(side, side, np.log10(size), levels=np.arange(-5, 0.1), cmap="cividis", extend="min")
 fig.colorbar(filled, ax=right, label=r"$\log_{10} \|\nabla L(p)\|$", shrink=0.85)
 right.set_title("steep only along the borders")
-for ax, inks in ((left, ("white", "white", "black")), (right, ("white", "white", "white"))):
+for ax in (left, right):
     for x, y in (([0, 10], [0, 11]), ([0, -10], [0, -1]), ([0, 0], [0, -10])):  # where two logits tie
         ax.plot(x, y, "--", color=plots.COLORS["black"], linewidth=1.2)
-    for spot, token, ink in zip(((-3, 6.2), (4.5, -7.5), (-8.8, -8.4)), (1, 2, 3), inks, strict=True):
-        ax.annotate(f"token {token}", spot, color=ink, fontsize=14)
+    for spot, token in zip(((-3, 6.2), (4.5, -7.5), (-8.8, -8.4)), (1, 2, 3), strict=True):
+        ax.annotate(f"token {token}", spot, fontsize=14, bbox={"facecolor": "white", "edgecolor": "none"})
     ax.set(xlim=(-10, 10), ylim=(-10, 10), xlabel="$p_1$", ylabel="$p_2$", aspect="equal")
 show(
     fig,
@@ -589,9 +594,9 @@ show(
 # $-0.9$ and $0$. The gradient lives along the borders between sectors.
 #
 # **The landscape is not convex.** $L$ stays between $-1$ and $0$ everywhere. A convex function on the whole
-# plane that is bounded above must be constant: if it rose anywhere along a line, it would go on rising for
-# ever. The same holds for any data and any continuous loss, unless $L$ is constant, because $f$ never leaves
-# the range of the values.
+# plane that is bounded above must be constant: if it rose anywhere along a line, it would go on rising at
+# least as fast, past every bound. The same holds for any data and any continuous loss, unless $L$ is
+# constant, because $f$ never leaves the range of the values.
 #
 # **And it matters.** The run from $(-5, -5)$ ends at $f = 1$; the one from $(2, -5)$ ends at $f = 0.9$,
 # with token 2, and stays there. No local minimum is in sight: $f$ keeps rising along the second run, for
@@ -599,12 +604,12 @@ show(
 # the question of lessons 06 and 07.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 6. The formula that fails
+# ## 5.6 The formula that fails
 #
-# Normalised descent divides the gradient by its norm. It will amplify whatever is there, so $u$ must be
-# right *relative to its own size*, however small. Is it?
+# Normalised descent divides the gradient by its norm. It will amplify whatever is there, so $\nabla_h f$ must
+# be right *relative to its own size*, however small. Is it?
 #
-# Call $h_a$ minus the largest other logit the **gap**; in the notation of section 4 it is $mR$.
+# Call $h_\alpha$ minus the largest other logit the **lead**; in the notation of section 5.4 it is $\mu(p) R$.
 #
 # We need a judge who does not round at $10^{-16}$. Python's `decimal` computes with as many digits as we
 # ask for.
@@ -628,9 +633,9 @@ def exact(h, g):
         return np.array([float(a / sum(e) * (b - f)) for a, b in zip(e, values, strict=True)])
 
 
-for gap in (10, 40):
-    h = gap * K @ k1 / margin**2  # along k_1, with h_1 - h_3 = gap
-    print(f"gap {gap}")
+for lead in (10, 40):
+    h = lead * K @ k1 / margin**2  # along k_1, with h_1 - h_3 = lead
+    print(f"lead {lead}")
     print("   textbook", np.array2string(textbook(h, g), precision=3))
     print("   exact   ", np.array2string(exact(h, g), precision=3))
 assert textbook(h, g)[0] == 0 < exact(h, g)[0]
@@ -639,35 +644,55 @@ assert (np.spacing(1.0), 1 - np.nextafter(1, 0)) == (2.0**-52, 2.0**-53)
 assert (round(53 * np.log(2), 1), round(24 * np.log(2), 1)) == (36.7, 16.6)
 
 # %% [markdown]
-# At a gap of 10 the two agree. At a gap of 40 the textbook gradient of the *losers* is right to twelve
+# At a lead of 10 the two agree. At a lead of 40 the textbook gradient of the *losers* is right to twelve
 # digits, and that of the *winner* is exactly zero. It should be minus the sum of the others.
 #
-# The culprit is the bracket $g_a - f$. At saturation $f \approx g_a$, and the two agree to all the digits a
-# float has. Double precision numbers lie $2^{-52}$ apart above 1, and $2^{-53}$ below; sums and products
-# round, so $f$ is off by about $2^{-53} \approx 1.1 \times 10^{-16}$. The true difference has size
-# $e^{-\text{gap}}$. Their ratio is the relative error of $u_a$:
+# The culprit is the bracket $g_\alpha - f$. At saturation $f \approx g_\alpha$, and the two agree to all the
+# digits a float has. Double precision numbers lie $2^{-52}$ apart above 1, and $2^{-53}$ below; sums and
+# products round, so $f$ is off by about $2^{-53} |g_\alpha| \approx 1.1 \times 10^{-16}\, |g_\alpha|$. The
+# true difference is $g_\alpha - f \approx \sum_t e^{-\Delta_t} (g_\alpha - g_t)$, where $\Delta_t = h_\alpha
+# - h_t$. Their ratio is the relative error of $\partial_\alpha f$:
 #
-# $$\text{relative error} \;\approx\; 2^{-53}\, e^{\text{gap}}
-#   \quad\text{until it reaches one, at gap} = 53 \log 2 = 36.7 .$$
+# $$\text{relative error} \;\approx\; \frac{2^{-53}\, |g_\alpha|}{\big|\sum_{t \neq \alpha} e^{-\Delta_t}\,
+#   (g_\alpha - g_t)\big|} .$$
+#
+# For one rival that matters, of value 0, this is $2^{-53}\, e^{\Delta}$, and reaches one at the lead $\Delta
+# = 53 \log 2 = 36.7$: the **wall**. Rivals of nearly the winner's value, or a constant added to all values,
+# bring it nearer; many rivals move it out; a winner of value 0 has none.
 #
 # This is **catastrophic cancellation**. No step of the calculation is wrong. The subtraction merely lays
 # bare what the rounding of $f$ had already lost. In single precision (24 bits) the wall stands at
-# $24 \log 2 = 16.6$.
+# $24 \log 2 = 16.6$. Predicted and measured, all rivals with the same lead:
+
+# %%
+print("values                  predicted wall   measured")
+leads = np.arange(20, 50, 0.25)
+for values in ([1, 0], [1, 0.9], [1, 0.999], [1001, 1000], [1] + [0] * 300, [0, 1]):
+    values = np.array(values, dtype=float)
+    differences = np.abs(values[0] - values[1:]).sum()
+    wall = 53 * np.log(2) + np.log(differences / values[0]) if values[0] else np.inf
+    h = np.where(np.arange(len(values)) == 0, leads[:, None], 0.0)
+    true = [exact(row, values)[0] for row in h]
+    off = np.array([abs(textbook(row, values)[0] / t - 1) > 0.5 for row, t in zip(h, true, strict=True)])
+    measured = leads[off.argmax()] if off.any() else np.inf
+    name = f"{values[0]:g}, {values[1]:g}" + (" (300 rivals)" if len(values) > 2 else "")
+    print(f"{name:22s} {wall:14.1f} {measured:12.1f}")
+    assert wall == measured or abs(wall - measured) < 1
 
 # %% [markdown]
 # ### Exercise 05.5: Cure the cancellation
 #
 # ★★☆ · 10 minutes
 #
-# Return $u$ with every entry right to six digits *relative to the largest*, at any gap up to 60. The
-# mathematics may not change; only the order of the arithmetic. The winner is the token of largest logit,
+# Return $\nabla_h f$ with every entry right to six digits *relative to the largest*, at any lead up to 60.
+# The mathematics may not change; only the order of the arithmetic. The winner is the token of largest logit,
 # which need not be the one of largest value.
 #
 # <details><summary>Hint</summary>
 #
-# $u$ does not change when a constant is added to every value. Which constant makes $g_a - f$ harmless? Or:
-# since the weights sum to one, $g_t - f = \sum_\tau s_\tau (g_t - g_\tau)$, and differences of values are
-# exact enough.
+# $\nabla_h f$ does not change when a constant is added to every value. Which constant makes $g_\alpha - f$
+# harmless? Or: since the weights sum to one, $g_t - f = \sum_\tau s_\tau (g_t - g_\tau)$, and differences of
+# values are exact enough.
 #
 # </details>
 
@@ -675,7 +700,7 @@ assert (round(53 * np.log(2), 1), round(24 * np.log(2), 1)) == (36.7, 16.6)
 # %%
 @exercise("05.5")
 def careful_gradient(h, g):
-    """The gradient u of f in the logits, (T,), without cancellation, from logits h (T,) and values g (T,)."""
+    """The gradient of f in the logits, (T,), without cancellation, from logits h (T,) and values g (T,)."""
     ### BEGIN SOLUTION
     s = softmax(h)
     g = g - g[np.argmax(h)]  # anchor at the winner: its own value becomes exactly 0
@@ -687,21 +712,19 @@ def careful_gradient(h, g):
 check("05.5", careful_gradient)
 
 # %% [markdown]
-# There are two good ways, and a third. *Pairwise*: $u_t = \sum_\tau s_t s_\tau (g_t - g_\tau)$, which
-# subtracts values before it averages. It costs $T^2$. *Anchored at the winner*: subtract $g_a$ from every
-# value first, then use the old formula. It costs one subtraction, and
-# $u_a = -s_a \sum_{t \neq a} s_t (g_t - g_a)$ is now a sum of small numbers, not a difference of large
-# ones. The library's softmax does the second in its `backward`, so autograd gets it right wherever it is
-# used. *Completed*: keep the textbook's losers and set $u_a$ to minus their sum. That is as cheap, and
-# weaker: a loser with nearly the winner's value has a bracket $g_t - f$ that cancels too.
+# There are two good ways. *Pairwise*: $\partial_t f = \sum_\tau s_t s_\tau (g_t - g_\tau)$, which subtracts
+# values before it averages. It costs $T^2$. *Anchored at the winner*: subtract $g_\alpha$ from every value
+# first, then use the old formula. It costs one subtraction, and $\partial_\alpha f = -s_\alpha \sum_{t \neq
+# \alpha} s_t (g_t - g_\alpha)$ is now a sum of small numbers, not a difference of large ones. The library's
+# softmax does the second in its `backward`, so autograd gets it right wherever it is used.
 
 
 # %%
-def worst(gradient, gaps, dtype):
-    """Relative error of a gradient along k_1, sum |u - exact| / sum |exact|, one number a gap."""
+def worst(gradient, leads, dtype):
+    """Relative error of a gradient along k_1, sum |u - exact| / sum |exact|, one number a lead."""
     errors = []
-    for gap in gaps:
-        h, values = (gap * K @ k1 / margin**2).astype(dtype), g.astype(dtype)
+    for lead in leads:
+        h, values = (lead * K @ k1 / margin**2).astype(dtype), g.astype(dtype)
         truth = exact(h, values)
         errors.append(np.abs(gradient(h, values) - truth).sum() / np.abs(truth).sum())
     return np.maximum(errors, 1e-17)  # zero has no logarithm
@@ -713,51 +736,55 @@ def by_library(h, g):
     return h.grad.numpy()
 
 
-gaps = np.arange(1, 61)
+leads = np.arange(1, 61)
+
+# %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(8, 4.2))
 for dtype, bits, color, width in ((np.float32, 24, "orange", 4.5), (np.float64, 53, "blue", 2)):
-    broken, cured = worst(textbook, gaps, dtype), worst(by_library, gaps, dtype)
-    law = np.minimum(2.0**-bits * np.exp(gaps), 1) / 2  # u_a is half of sum |u|
-    ax.semilogy(gaps, broken, color=plots.COLORS[color], linewidth=width)
-    ax.semilogy(gaps, cured, ":", color=plots.COLORS[color])
-    ax.semilogy(gaps, law, "--", color=plots.COLORS["black"], linewidth=1.2)
-    ax.annotate(f"textbook, {dtype.__name__}", (bits * np.log(2) + 1, 0.02), color=plots.COLORS[color])
-    ax.annotate(f"cured, {dtype.__name__}", (46, cured[45:].max() * 1.7), color=plots.COLORS[color])
+    broken, cured = worst(textbook, leads, dtype), worst(by_library, leads, dtype)
+    law = np.minimum(2.0**-bits * np.exp(leads), 1) / 2  # u_a is half of sum |u|
+    ax.semilogy(leads, broken, color=plots.COLORS[color], linewidth=width)
+    ax.semilogy(leads, cured, ":", color=plots.COLORS[color])
+    ax.semilogy(leads, law, "--", color=plots.COLORS["black"], linewidth=1.2)
+    ax.annotate(f"textbook, {dtype.__name__}", (bits * np.log(2) + 1, 0.02), color=ink(color))
+    ax.annotate(f"cured, {dtype.__name__}", (46, cured[45:].max() * 1.7), color=ink(color))
     assert (broken <= 4 * law + 2.0 ** (2 - bits)).all()
-    assert (np.abs(broken[gaps > bits * np.log(2) + 1] - 0.5) < 1e-6).all()
+    assert (np.abs(broken[leads > bits * np.log(2) + 1] - 0.5) < 1e-6).all()
     assert cured.max() < {53: 1e-14, 24: 1e-6}[bits]
-ax.set(xlabel="gap $h_1 - h_3$", ylabel="relative error of $u$", ylim=(3e-18, 10))
+ax.set(xlabel=r"lead $\Delta = h_1 - h_3$", ylabel=r"relative error of $\nabla_h f$", ylim=(3e-18, 10))
 show(
     fig,
-    alt="Relative error of the gradient against the gap, on a logarithmic axis. The textbook formula's error "
-    "rises in a straight line with the gap until it stays at one half, from gap 37 in double and 17 in "
+    alt="Relative error of the gradient against the lead, on a logarithmic axis. The textbook formula's "
+    "error rises in a straight line with the lead until it stays at one half, from lead 37 in double and 17 in "
     "single precision, along the dashed predictions. The cured formula stays at rounding level everywhere.",
 )
 
 # %% [markdown]
-# **Figure 5.** Relative error of the gradient in the logits, $\sum_t |u_t - u_t^{\text{exact}}| / \sum_t
-# |u_t^{\text{exact}}|$. Solid: textbook; from gap 37 on both stand at 1/2, one over the other. Dotted: cured,
-# with errors below $10^{-17}$ drawn there. Dashed: half the prediction for $u_a$, since $u_a$ is half of
-# $\sum_t |u_t|$; that is $2^{-54} e^{\text{gap}}$ in double and $2^{-25} e^{\text{gap}}$ in single precision.
-# No constant is fitted.
+# **Figure 5.** Relative error of the gradient in the logits, the sum of all entries' errors over the sum of
+# their sizes. Solid: textbook; from lead 37 on both stand at 1/2, one over the other. Dotted: cured, with
+# errors below $10^{-17}$ drawn there. Dashed: half the prediction for the winner's entry, since that is half
+# of the sum; $2^{-54} e^{\Delta}$ in double and $2^{-25} e^{\Delta}$ in single precision. No constant is
+# fitted.
 
 # %% [markdown]
 # The textbook error climbs the predicted line and stops at exactly one half: the winner's entry, which is
-# half of $\sum_t |u_t|$, is gone. The cured gradient keeps a relative error below $10^{-14}$ (single
-# precision: $10^{-6}$) at every gap.
+# half of $\sum_t |\partial_t f|$, is gone. The cured gradient keeps a relative error below $10^{-14}$ (single
+# precision: $10^{-6}$) at every lead.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### What a lost entry does to training
 #
-# With $u_1 = 0$ the direction of ascent is $K^\top u = u_2 k_2 + u_3 k_3 = u_2\,(1, 0)$, with $u_2 < 0$. So
-# once the gap passes 37, normalised descent should walk straight to the left, along $(-1, 0)$, for ever.
-# The limit direction should be $k_1 \propto (-0.1, 1)$ (lesson 06 shows why), so the cosine between $p$ and
-# $k_1$ should fall from 1 towards the cosine of $(-1, 0)$ and $k_1$, which is 0.0995. Past the wall
-# $f = 1$ to all digits: the loss will not tell us.
+# With $\partial_1 f = 0$ the direction of ascent is $K^\top \nabla_h f = \partial_2 f\, k_2 + \partial_3 f\,
+# k_3 = \partial_2 f\,(1, 0)$, with $\partial_2 f < 0$. So once the lead passes 37, normalised descent should
+# walk straight to the left, along $(-1, 0)$. The limit direction should be $k_1 \propto (-0.1, 1)$ (lesson 06
+# shows why), so the cosine between $p$ and $k_1$ should fall from 1. How far? At $p = (-x, 36.7)$ token 2
+# trails by $1.1 x + 36.7$; when that reaches 745, its attention underflows, nothing is left of the gradient,
+# and the walk freezes: at $x = 644$, where the cosine is 0.156. Past the wall $f = 1$ to all digits: the loss
+# will not tell us.
 
 
 # %%
-def train_toy(softmax, dtype=torch.float64, steps=1000):
+def train_toy(softmax, dtype=torch.float64, steps=4000):
     """Normalised descent, step 0.2, from p = 0 on the linear loss: steps, cosine to k_1, norm, p."""
     toy = tokens.to(dtype=dtype)
     model = PromptAttention(d=2, dtype=dtype)
@@ -787,29 +814,40 @@ _, cosine_cured, _, p_cured = train_toy(library_softmax)
 _, cosine_textbook32, _, _ = train_toy(textbook_softmax, torch.float32)
 
 print(" step   textbook: cos, p      cured: cos, p")
-for record in (14, 17, 24, 49, 99):
+for record in (14, 17, 24, 49, 99, 199, 399):
     (x, y), (x_cured, y_cured) = p_textbook[record], p_cured[record]
     print(
         f"{steps[record]:5}   {cosine_textbook[record]:.2f}  ({x:4.0f}, {y:3.0f})"
         f"     {cosine_cured[record]:.2f}  ({x_cured:3.0f}, {y_cured:3.0f})"
     )
-walk = (p_textbook[-1] - p_textbook[49]) / (steps[-1] - steps[49])
+walk = (p_textbook[99] - p_textbook[49]) / (steps[99] - steps[49])
 print("textbook, mean step from 500 to 1,000:", walk.round(4) + 0.0)
+frozen = {}
+for lead, wall in ((745.1, 36.7), (104.0, 16.6)):  # where exp(-lead) is 0, and the wall: double, single
+    x = (lead - wall) / 1.1
+    frozen[wall] = (0.1 * x + wall) / np.hypot(x, wall) / margin
+predictions = [f"{cosine:.2f}" for cosine in frozen.values()]
+ends = [f"{cosine[-1]:.2f}" for cosine in (cosine_textbook, cosine_textbook32)]
+print("frozen at the cosine, predicted for double and single precision:", *predictions, "  measured:", *ends)
+assert np.array_equal(p_textbook[-1], p_textbook[-20])
+assert abs(cosine_textbook[-1] - frozen[36.7]) < 0.001
+assert abs(cosine_textbook32[-1] - frozen[16.6]) < 0.01
+assert round(frozen[36.7], 3) == 0.156
 np.testing.assert_allclose(walk, [-0.2, 0.0], atol=1e-9)
-assert round(abs(k1[0]) / margin, 4) == 0.0995
-assert abs(cosine_textbook[-1] - 0.31) < 0.005
+assert abs(cosine_textbook[99] - 0.31) < 0.005
 assert cosine_cured[-1] > 0.99999
 
 # %% [markdown]
 # The walk to the left is there, $(-0.2, 0)$ a step, after a run that looked finished. At step 150 both runs
-# have a cosine of 1.00; at step 1,000 the textbook run has 0.31. It lost the answer it had already found.
+# have a cosine of 1.00; at step 1,000 the textbook run has 0.31, and it freezes at 0.156, as predicted. It
+# lost the answer it had already found.
 #
 # > **Rule.** A gradient that will be normalised must be accurate *relative to itself*. Agreement with
-# > autograd to $10^{-15}$, as in section 3, does not show that: the autograd of `torch.softmax` uses the
+# > autograd to $10^{-15}$, as in section 5.3, does not show that: the autograd of `torch.softmax` uses the
 # > same formula.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 7. Where it breaks
+# ## 5.7 Where it breaks
 #
 # Two more walls wait behind the first. One is built by hand, out of caution; the other is where
 # floating-point numbers end.
@@ -817,9 +855,9 @@ assert cosine_cured[-1] > 0.99999
 # ### An innocent $+\varepsilon$
 #
 # Division by a norm near zero looks dangerous, so it is customary to write
-# $\nabla L / (\|\nabla L\| + \varepsilon)$; Adam and gradient clipping do it too. Once
+# $\nabla L / (\|\nabla L\| + \varepsilon)$; Adam does it too. Once
 # $\|\nabla L\| \ll \varepsilon$ the step is $(\eta/\varepsilon) \nabla L$. That is *plain* gradient descent
-# with step $\eta/\varepsilon$, and section 4 already told us what it does:
+# with step $\eta/\varepsilon$, and section 5.4 already told us what it does:
 #
 # $$\|p\| \approx \frac{\log\left(\|k_1\|^2\, j\, \eta/\varepsilon\right)}{\|k_1\|}
 #   \qquad \text{after } j \text{ steps.}$$
@@ -831,37 +869,48 @@ damped = ascend(10_000, set(checkpoints), lambda G: eta * G / (np.linalg.norm(G)
 damped_lengths = np.linalg.norm(damped, axis=1)
 stalled = np.log(margin**2 * np.array(checkpoints) * eta / epsilon) / margin
 
-print("     j   without eps   with eps   predicted")
+print("     j     eta j   with eps   predicted")
 for j, length, guess in zip(checkpoints, damped_lengths, stalled, strict=True):
-    print(f"{j:6} {eta * j:11.0f} {length:12.2f} {guess:10.2f}")
+    print(f"{j:6} {eta * j:9.0f} {length:10.2f} {guess:11.2f}")
 assert np.abs(damped_lengths - stalled)[-3:].max() < 0.1
 
 # %% [markdown]
-# Without $\varepsilon$ the norm grows by 0.2 a step and would be near 2,000 at the end. With
-# $\varepsilon = 10^{-8}$ it stalls near 26, within 0.1 of the prediction. The loss looks converged, nothing
-# warns, and the direction is all but frozen. No $\varepsilon$, then. Normalise without it, and leave
+# Without $\varepsilon$ each step has length $\eta$, and the norm would be near $\eta j = 2{,}000$ at the end.
+# With $\varepsilon = 10^{-8}$ it stalls near 26, within 0.1 of the prediction. The loss looks converged,
+# nothing warns, and the direction is all but frozen. No $\varepsilon$, then. Normalise without it, and leave
 # $p$ alone when the gradient is exactly zero.
 
 # %% [markdown]
 # ### Underflow, and a gradient in logarithms
 #
-# The cured gradient is accurate while $e^{-\text{gap}}$ is a number at all. In single precision $e^{-104}$
-# is 0, in double precision $e^{-746}$ is. Beyond that every rival has attention 0, and $u = 0$.
+# The cured gradient is accurate while $e^{-\Delta}$ is an ordinary number. In single precision that ends at
+# $e^{-87}$, in double precision at $e^{-708}$. Then come the subnormal numbers, which lose a digit after
+# another, and from $e^{-104}$ and $e^{-746}$ on there is only 0: every rival has attention 0, and $\nabla_h f
+# = 0$.
 
 # %%
-print("float32: exp(-103) =", np.exp(np.float32(-103)), "  exp(-104) =", np.exp(np.float32(-104)))
-print("float64: exp(-745) =", np.exp(-745.0), " exp(-746) =", np.exp(-746.0))
+print(
+    "float32: exp(-103) =",
+    np.exp(np.float32(-103)),
+    "(true 1.85e-45)   exp(-104) =",
+    np.exp(np.float32(-104)),
+)
+print("float64: exp(-745) =", np.exp(-745.0), "                  exp(-746) =", np.exp(-746.0))
 assert np.exp(np.float32(-103)) > 0 == np.exp(np.float32(-104))
 assert np.exp(-745.0) > 0 == np.exp(-746.0)
+assert abs(float(np.exp(np.float32(-103))) / np.exp(-103.0) - 1) > 0.2
+assert np.finfo(np.float32).tiny < np.exp(np.float32(-87)) < 2 * np.finfo(np.float32).tiny
+assert np.exp(-708.0) > np.finfo(float).tiny > np.exp(-709.0)
 
 # %% [markdown]
 # Normalised descent does not care about the length of the gradient. So take out a common factor *before* it
 # can underflow. Away from the winner,
 #
-# $$\log |u_t| = \log s_t + \log |g_t - f|, \qquad \log s_t = h_t - h_a - \log \sum_\tau e^{h_\tau - h_a},$$
+# $$\log |\partial_t f| = \log s_t + \log |g_t - f|, \qquad \log s_t = h_t - h_\alpha - \log \sum_\tau
+#   e^{h_\tau - h_\alpha},$$
 #
-# and $\log s_t$ is an ordinary number like $-2000$. Let $c$ be the largest $\log |u_t|$; then
-# $\pm\, e^{\log |u_t| - c}$ is the scaled gradient, its largest losing entry is $\pm 1$, and the winner's
+# and $\log s_t$ is an ordinary number like $-2000$. Let $c$ be the largest $\log |\partial_t f|$; then $\pm\,
+# e^{\log |\partial_t f| - c}$ is the scaled gradient, its largest losing entry is $\pm 1$, and the winner's
 # entry is minus the sum of the others, as ever.
 #
 # With several sequences one point needs care. The gradient in $p$ is a *sum* over sequences, so they must
@@ -872,19 +921,18 @@ assert np.exp(-745.0) > 0 == np.exp(-746.0)
 #
 # ★★★ · 15 minutes
 #
-# For logits and values of shape $(n, T)$, return the gradients $u$ of all $n$ sequences, divided by the
-# largest $|u_{it}|$ in the whole array. Gaps go up to 5,000. You may assume that no rival has exactly the
-# winner's value (with such ties $g_t - f$ must be taken in logarithms too; the library sets them apart) and
-# that $u$ is not 0. A rival may come close to the winner's value, though.
+# For logits and values of shape $(n, T)$, return the gradients $\nabla_h f$ of all $n$ sequences, divided by
+# the largest $|\partial_t f_i|$ in the whole array. Leads go up to 5,000. You may assume that no rival has
+# exactly the winner's value (with such ties $g_t - f$ must be taken in logarithms too; the library sets them
+# apart) and that $\nabla_h f$ is not 0. A rival may come close to the winner's value, though.
 #
 # <details><summary>Hint</summary>
 #
-# Subtract each row's winning value from `g`, as in 05.5. Compute `log_s`, then $g_t - f$ with
-# `np.exp(log_s)` as weights. (A rival that underflows there changes nothing: $g_t - g_a$ is not 0 for any
-# other rival, and beside it the missing term is far below rounding.) Set `log_u` to `-np.inf` at the
-# winners before you take the maximum. A mask of the winners is
-# `np.arange(T) == h.argmax(axis=-1)[:, None]`. Divide once more at the end: the winner's entry may have
-# come out above 1.
+# Subtract each row's winning value from `g`, as in 05.5. Compute `log_s`, then $g_t - f$ with `np.exp(log_s)`
+# as weights. (A rival that underflows there changes nothing: $g_t - g_\alpha$ is not 0 for any other rival,
+# and beside it the missing term is far below rounding.) Set `log_u` to `-np.inf` at the winners before you
+# take the maximum. A mask of the winners is `np.arange(T) == h.argmax(axis=-1)[:, None]`. Divide once more at
+# the end: the winner's entry may have come out above 1.
 #
 # </details>
 
@@ -892,11 +940,11 @@ assert np.exp(-745.0) > 0 == np.exp(-746.0)
 # %%
 @exercise("05.6")
 def gradient_direction(h, g):
-    """u / max |u| for all sequences together, (n, T), from logits h (n, T) and values g (n, T)."""
+    """All gradients over their largest entry, (n, T), from logits h (n, T) and values g (n, T)."""
     ### BEGIN SOLUTION
     winner = np.arange(h.shape[-1]) == h.argmax(axis=-1)[:, None]  # (n, T)
-    gap = h - h.max(axis=-1, keepdims=True)
-    log_s = gap - np.log(np.exp(gap).sum(axis=-1, keepdims=True))
+    lead = h.max(axis=-1, keepdims=True) - h
+    log_s = -lead - np.log(np.exp(-lead).sum(axis=-1, keepdims=True))
     g = g - g[winner][:, None]
     advantage = g - (np.exp(log_s) * g).sum(axis=-1, keepdims=True)  # g_t - f
     log_u = np.where(winner, -np.inf, log_s + np.log(np.abs(advantage)))
@@ -924,34 +972,38 @@ def unscaled_softmax(logits, batch_dims=None):
 
 _, cosine_logs, norm_logs, _ = train_toy(library_softmax, torch.float32)
 _, _, norm_cured, _ = train_toy(unscaled_softmax, torch.float32)
-print(f"float32, cured:          ||p|| = {norm_cured[-1]:.0f} at step 1,000")
+print(f"float32, cured:          ||p|| = {norm_cured[-1]:.0f} at step 4,000")
 print(
-    f"float32, cured, in logs: ||p|| = {norm_logs[-1]:.0f} at step 1,000, cosine to k_1 {cosine_logs[-1]:.4f}"
+    f"float32, cured, in logs: ||p|| = {norm_logs[-1]:.0f} at step 4,000, cosine to k_1 {cosine_logs[-1]:.4f}"
 )
 assert abs(norm_cured[-1] - 103.5) < 0.5
-assert norm_logs[-1] > 199
+assert norm_logs[-1] > 798
 assert cosine_logs[-1] > 0.9999
 
+
+# %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8))
-for curve, color, spot, name in (
-    (cosine_logs, "blue", (420, 0.93), "cured, in logs (float32)"),
-    (cosine_textbook, "vermillion", (430, 0.68), "textbook (float64)"),
-    (cosine_textbook32, "orange", (20, 0.2), "textbook (float32)"),
+for curve, color, line, spot, name in (
+    (cosine_logs, "blue", "-", (1300, 0.93), "cured, in logs (float32)"),
+    (cosine_textbook, "vermillion", "-", (1300, 0.2), "textbook (float64)"),
+    (cosine_textbook32, "black", "--", (1300, 0.35), "textbook (float32)"),
 ):
-    left.plot(steps, curve, color=plots.COLORS[color])
-    left.annotate(name, spot, color=plots.COLORS[color], fontsize=11)
-left.axhline(abs(k1[0]) / margin, color=plots.COLORS["grey"], linewidth=1)
-left.annotate("limit 0.0995", (1000, 0.02), color=plots.COLORS["grey"], fontsize=11, ha="right")
+    left.plot(steps, curve, line, color=plots.COLORS[color])
+    left.annotate(name, spot, color=plots.COLORS["black"], fontsize=11)
+for wall in frozen.values():
+    left.axhline(wall, color=plots.COLORS["black"], linewidth=1, linestyle=":")
+left.annotate("predicted", (0, 0.07), fontsize=11)
 left.set(
     xlabel="step", ylabel="cosine between $p$ and $k_1$", ylim=(0, 1.05), title="where the direction goes"
 )
-right.plot(steps, norm_logs, label="cured, in logs (float32)")
-right.plot(steps, norm_cured, label="cured (float32)", color=plots.COLORS["green"])
+short = steps <= 1000
+right.plot(steps[short], norm_logs[short], label="cured, in logs (float32)")
+right.plot(steps[short], norm_cured[short], "--", label="cured (float32)", color=plots.COLORS["vermillion"])
 right.plot(
     [0, *checkpoints[:4]],
     [0, *damped_lengths[:4]],
-    "o--",
-    color=plots.COLORS["purple"],
+    "o:",
+    color=plots.COLORS["black"],
     label=r"$+\varepsilon = 10^{-8}$ (float64)",
 )
 right.set(xlabel="step", ylabel=r"$\|p\|$", title="how far the run gets")
@@ -959,30 +1011,31 @@ right.legend(loc="upper left")
 show(
     fig,
     alt="Left: cosine between p and k_1 against steps. The run in logarithms stays at 1. The textbook "
-    "runs reach 1 and then fall, in double precision from step 180 to 0.31, in single precision "
-    "from step 80 to 0.30. Right: norm of p against steps. In logarithms it grows on a straight "
-    "line to 200; without logarithms float32 stops at 104; with epsilon it stalls near 24.",
+    "runs reach 1 and then fall, in double precision from step 180 to 0.16, in single precision "
+    "from step 80 to 0.30, where they stay, on the dotted predictions. Right: norm of p against steps. In "
+    "logarithms it grows on a straight line to 200 at step 1,000; without logarithms float32 stops at 104; "
+    "with epsilon it stalls near 24.",
 )
 
 # %% [markdown]
-# **Figure 6.** Normalised descent on the toy, step 0.2, from $p = 0$. Left: the direction; the grey line is
-# the predicted limit 0.0995 of the textbook runs. Right: the norm, which ought to grow by 0.2 a step.
+# **Figure 6.** Normalised descent on the toy, step 0.2, from $p = 0$. Left: the direction; dotted, where the
+# textbook runs are predicted to freeze. Right: the norm, which ought to grow by 0.2 a step.
 
 # %% [markdown]
-# In single precision the cured run stops dead at $\|p\| = 104$, where the gap is 104 and $e^{-104}$
+# In single precision the cured run stops dead at $\|p\| = 104$, where the lead is 104 and $e^{-104}$
 # underflows. (So does the textbook run in single precision, on its way to the left.) In logarithms it goes
-# on to 200, and to any length you have patience for, with a cosine above 0.9999.
+# on to 800, and to any length you have patience for, with a cosine above 0.9999.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Questionnaire
+# ## Questions
 #
 # Answer before you unfold.
 #
-# **1.** All logits grow by 100. What happens to the attention, and to $u$?
+# **1.** All logits grow by 100. What happens to the attention, and to $\nabla_h f$?
 #
 # <details><summary>Answer</summary>
 #
-# Nothing: only differences count. That is also why the entries of $u$ sum to zero.
+# Nothing: only differences count. That is also why the entries of $\nabla_h f$ sum to zero.
 #
 # </details>
 #
@@ -991,8 +1044,10 @@ show(
 #
 # <details><summary>Answer</summary>
 #
-# By $s_t (g_t - f)$ with $s_t \approx e^{-30} \approx 10^{-13}$: next to nothing in absolute terms. This is
-# why descent can stay with the second-best token.
+# By $s_t (g_t - f)$ with $s_t \approx e^{-30} \approx 10^{-13}$. Whether that is little depends on the
+# *other* losers: beside one that is only 10 behind it is next to nothing, and descent can stay with the
+# second-best token; if it is the nearest rival itself, nothing else pushes, and normalised descent will
+# follow it.
 #
 # </details>
 #
@@ -1029,12 +1084,13 @@ show(
 #
 # - Attention is a soft selection: $f = \sum_t s_t g_t$, $s = \mathrm{softmax}(Kp)$. The direction of $p$
 #   says which token, its length, an inverse temperature, how firmly.
-# - The gradient in the logits is $u_t = s_t (g_t - f)$; in $p$ it is $K^\top u$.
-# - At margin $m$ and norm $R$, what the rivals keep, and the gradient, are at most of order $e^{-mR}$. So
-#   the norm under plain descent grows like the logarithm of the number of steps, over $m$. The largest
-#   margin is the cheapest way to choose.
+# - The gradient in the logits is $\partial_t f = s_t (g_t - f)$; in $p$ it is $K^\top \nabla_h f$.
+# - At margin $\mu(p)$ and norm $R$, what the rivals keep, and the gradient, are at most of order $e^{-\mu(p)
+#   R}$. So the norm under plain descent grows like the logarithm of the number of steps, over $\mu(p)$. The
+#   largest margin is the cheapest way to choose.
 # - The landscape is bounded and hence not convex; more than one token can attract.
-# - The textbook gradient loses the winner's entry at a gap of $53 \log 2 \approx 37$. Anchor the values at
+# - The textbook gradient loses the winner's entry at a lead of about $53 \log 2 \approx 37$, depending on the
+#   values. Anchor the values at
 #   the winner, take common factors out in logarithms, and add no $\varepsilon$.
 
 # %%
@@ -1043,16 +1099,16 @@ progress("05")
 # %% [markdown]
 # ## Further reading
 #
-# - Vaswani et al. (2017), *Attention is all you need*: softmax attention with keys, queries and values, and
-#   the $1/\sqrt{d}$ in the logits, which is a temperature.
-# - Tarzanagh, Li, Zhang, Oymak (2023), *Max-margin token selection in attention mechanism*: the model of
-#   this lesson, and our toy.
+# - Vaswani et al. (2017), *Attention is all you need*, arXiv 1706.03762: softmax attention with keys, queries
+#   and values, and the $1/\sqrt{d}$ in the logits, which is a temperature.
+# - Tarzanagh, Li, Zhang, Oymak (2023), *Max-margin token selection in attention mechanism*, arXiv 2306.13596:
+#   the model of this lesson, and our toy.
 # - Blanchard, Higham, Higham (2021), *Accurately computing the log-sum-exp and softmax functions*: rounding
 #   errors of the forward pass.
 # - Higham (2002), *Accuracy and stability of numerical algorithms*, chapter 1: cancellation, with examples
 #   one does not forget.
 #
-# **New in the library:** [`data.TokenData`](../mini_attn/data.py),
+# **New in the library:** [`containers.TokenData`](../mini_attn/containers.py),
 # [`data.random_tokens`](../mini_attn/data.py), [`data.toy_one_sequence`](../mini_attn/data.py),
 # [`models.PromptAttention`](../mini_attn/models.py), [`softmax.softmax`](../mini_attn/softmax.py),
 # [`softmax.textbook_softmax`](../mini_attn/softmax.py).

@@ -877,9 +877,9 @@ for ax in (left, right):
     ax.set_xticks(x, dimensions)
 show(
     fig,
-    alt="Left, stacked bars of what runs came to for d = 2, 4, 6, 10, 20, and marks where global is possible: "
-    "global grows towards them, finite minima and open runs vanish after d = 2. Right, the mean number of local "
-    "winners rises, then falls, a little below what is expected.",
+    alt="Left, stacked bars of what runs came to for d = 2, 4, 6, 10, 20, marks where global is possible: "
+    "global grows towards them, finite minima and open runs vanish after d = 2. Right, the mean number of "
+    "local winners rises, then falls, a little below what is expected.",
 )
 
 # %% [markdown]
@@ -1015,6 +1015,7 @@ sides = torch.stack(
 chosen = geometry.selected_tokens(train_from(nudge, saddle, steps=300).attention(saddle))[:, 0] + 1
 assert chosen.tolist() == [1, 2]
 
+# %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.6), width_ratios=[1, 1.25])
 for k, color in enumerate((BLUE, GREEN, ORANGE)):
     path = history["p"][: until[k] + 1, k]

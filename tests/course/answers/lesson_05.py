@@ -17,6 +17,17 @@ def softmax_first_axis(h, temperature=1.0):
     return e / e.sum(axis=0)
 
 
+def softmax_from_mean(h, temperature=1.0):
+    with np.errstate(all="ignore"):
+        e = np.exp((h - h.mean(axis=-1, keepdims=True)) / temperature)
+        return e / e.sum(axis=-1, keepdims=True)
+
+
+def softmax_clipped(h, temperature=1.0):
+    e = np.exp(np.clip(h / temperature, -600, 600))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
 def softmax_hard(h, temperature=1.0):
     return (h == h.max(axis=-1, keepdims=True)).astype(float)
 
@@ -169,7 +180,13 @@ def direction_reversed(h, g):
 ANSWERS = {
     "05.1": {
         "also_right": softmax_in_torch,
-        "wrong": [softmax_over_maximum, softmax_first_axis, softmax_hard],
+        "wrong": [
+            softmax_over_maximum,
+            softmax_first_axis,
+            softmax_hard,
+            softmax_from_mean,
+            softmax_clipped,
+        ],
     },
     "05.2": {
         "also_right": jacobian_product,
