@@ -318,6 +318,14 @@ def attention_and_gradient(h):
     return s.detach().numpy(), h.grad.numpy()
 
 
+assert round(np.abs(attention_and_gradient(K @ (12 * direction))[1]).max(), 3) == 0.002
+assert round(attention_and_gradient(K @ ([np.sqrt(800)] * 2))[0][0], 2) == 0.06
+weights, pushes = attention_and_gradient(K @ [40, 0])
+assert weights[0] < weights[2] < 1e-15
+assert abs(pushes[0]) < 0.01 * abs(pushes[2])
+
+
+# %% jupyter={"source_hidden": true}
 def draw_layer(angle, norm):
     """Keys and p, attention, and gradient in the logits, for p of a given angle (degrees) and length."""
     unit = np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
@@ -348,11 +356,6 @@ def draw_layer(angle, norm):
     return fig
 
 
-assert round(np.abs(attention_and_gradient(K @ (12 * direction))[1]).max(), 3) == 0.002
-assert round(attention_and_gradient(K @ ([np.sqrt(800)] * 2))[0][0], 2) == 0.06
-weights, pushes = attention_and_gradient(K @ [40, 0])
-assert weights[0] < weights[2] < 1e-15
-assert abs(pushes[0]) < 0.01 * abs(pushes[2])
 show(
     draw_layer(60, 12),
     alt="Three panels for p of length 12 at 60 degrees. Keys and p; attention nearly all on token 1; "
@@ -364,7 +367,7 @@ show(
 # **Figure 2.** What the sliders below show, for $p$ of length 12 at 60°. The layer has all but chosen token
 # 1, and the largest entry of its gradient is 0.002.
 
-# %% tags=["nbval-ignore-output", "widget"] jupyter={"source_hidden": true}
+# %% tags=["nbval-ignore-output", "widget"]
 wide = {"style": {"description_width": "110px"}, "layout": ipywidgets.Layout(width="480px")}
 widgets.sliders(
     draw_layer,
@@ -737,26 +740,30 @@ def by_library(h, g):
 
 
 leads = np.arange(1, 61)
-
-# %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(8, 4.2))
-for dtype, bits, color, width in ((np.float32, 24, "orange", 4.5), (np.float64, 53, "blue", 2)):
+errors = {}
+for dtype, bits in ((np.float32, 24), (np.float64, 53)):
     broken, cured = worst(textbook, leads, dtype), worst(by_library, leads, dtype)
-    law = np.minimum(2.0**-bits * np.exp(leads), 1) / 2  # u_a is half of sum |u|
-    ax.semilogy(leads, broken, color=plots.COLORS[color], linewidth=width)
-    ax.semilogy(leads, cured, ":", color=plots.COLORS[color])
-    ax.semilogy(leads, law, "--", color=plots.COLORS["black"], linewidth=1.2)
-    ax.annotate(f"textbook, {dtype.__name__}", (bits * np.log(2) + 1, 0.02), color=ink(color))
-    ax.annotate(f"cured, {dtype.__name__}", (46, cured[45:].max() * 1.7), color=ink(color))
+    law = np.minimum(2.0**-bits * np.exp(leads), 1) / 2  # the winner's entry is half of the sum
+    errors[dtype.__name__] = broken, cured, law
     assert (broken <= 4 * law + 2.0 ** (2 - bits)).all()
     assert (np.abs(broken[leads > bits * np.log(2) + 1] - 0.5) < 1e-6).all()
     assert cured.max() < {53: 1e-14, 24: 1e-6}[bits]
+
+# %% jupyter={"source_hidden": true}
+fig, ax = plt.subplots(figsize=(8, 4.2))
+looks = (("orange", 4.5, 17.6), ("blue", 2, 37.7))
+for (name, (broken, cured, law)), (color, width, x) in zip(errors.items(), looks, strict=True):
+    ax.semilogy(leads, broken, color=plots.COLORS[color], linewidth=width)
+    ax.semilogy(leads, cured, ":", color=plots.COLORS[color])
+    ax.semilogy(leads, law, "--", color=plots.COLORS["black"], linewidth=1.2)
+    ax.annotate(f"textbook, {name}", (x, 0.02), color=ink(color))
+    ax.annotate(f"cured, {name}", (46, cured[45:].max() * 1.7), color=ink(color))
 ax.set(xlabel=r"lead $\Delta = h_1 - h_3$", ylabel=r"relative error of $\nabla_h f$", ylim=(3e-18, 10))
 show(
     fig,
     alt="Relative error of the gradient against the lead, on a logarithmic axis. The textbook formula's "
-    "error rises in a straight line with the lead until it stays at one half, from lead 37 in double and 17 in "
-    "single precision, along the dashed predictions. The cured formula stays at rounding level everywhere.",
+    "error rises in a straight line with the lead until it stays at one half, from lead 37 in double and 17 "
+    "in single precision, along the dashed predictions. The cured formula stays at rounding level.",
 )
 
 # %% [markdown]
@@ -847,7 +854,7 @@ assert cosine_cured[-1] > 0.99999
 # > same formula.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 5.7 Where it breaks
+# ## 5.7 Where it breaks *(optional)*
 #
 # Two more walls wait behind the first. One is built by hand, out of caution; the other is where
 # floating-point numbers end.

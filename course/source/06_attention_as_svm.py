@@ -524,7 +524,7 @@ assert round(norm_plain, 1) == 8.8
 # So $p \cdot p_{\mathrm{mm}}$ grows at every step. In a ball $\|p\| \le r$ the right-hand side has a positive
 # minimum, so each step that begins there adds at least a fixed amount. If $p$ came back to the ball again
 # and again, $p \cdot p_{\mathrm{mm}}$ would grow beyond what the ball allows. Hence $\|p\| \to \infty$. (This
-# is for one sequence; for several, see exercise 06.6. That the *direction* converges too takes the paper more
+# is for one sequence; for several, see section 6.9. That the *direction* converges too takes the paper more
 # work; on the toy, exercise 06.3 did it.) That is fact 1.
 
 # %%
@@ -637,7 +637,7 @@ show(
 # </details>
 
 
-# %% tags=["nbval-ignore-output", "widget"] jupyter={"source_hidden": true}
+# %% tags=["nbval-ignore-output", "widget"]
 def one_path(p2, third):
     path = descend(np.array([[0, p2]]), keys, np.array([1, 0.9, third]), steps=400)
     s = attention(path[-1, 0], keys)
@@ -804,7 +804,7 @@ assert by_chance.sum() <= 2
 # 76 of 100 for $W$.) More dimensions help; lessons 07 and 12 say how.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ### The same with the textbook gradient
+# ## 6.7 The same with the textbook gradient *(optional)*
 #
 # $s_t(\gamma_t - \sum_\tau s_\tau \gamma_\tau)$ is what torch and most other software compute. Lesson 05 says
 # what to expect of it: once the winner leads by more than about 37, its own entry is lost. Is that what
@@ -880,7 +880,7 @@ show(
 # $-k_t$, and $p$ or $W$ runs away from the losing keys instead of towards the selected one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 6.7 Where it breaks
+# ## 6.8 Where it breaks
 #
 # The theorem needs a feasible Att-SVM and a choice that beats its support tokens strictly. Take each away.
 #
@@ -983,6 +983,8 @@ show(
 # | winner's entry lost | the direction turns round | above 0.99, then below 0.5 |
 
 # %% [markdown]
+# ## 6.9 Several sequences *(optional)*
+#
 # ### Exercise 06.6: Every start, several sequences
 #
 # ★★★ · 12 minutes

@@ -265,7 +265,7 @@ assert 2.4 < winners.double().mean() < 2.5 < expected, again.format("07.1")
 # %% [markdown]
 # The rule of $1 / (k + 1)$ is right for scores that know nothing of the keys. Here they do: keys are the
 # tokens, and $\gamma_{it} = y_i\, v \cdot x_{it}$ is linear in them. That costs local winners, here and, as
-# you will see, in every dimension of section 7.6.
+# you will see, in every dimension of section 7.7.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.3 One step far out
@@ -598,6 +598,70 @@ show(
 # behind still count.
 
 # %% [markdown]
+# **Try it.** The map of Figure 1 for scores of your choice. Predict: what happens as the score of token 2
+# rises from 0.3 to 1.5? And what if token 7, inside the hexagon, has the best score of all?
+#
+# <details><summary>Answer</summary>
+#
+# Token 2 is a support token of tokens 1 and 3. At 0.8 it overtakes token 3, which loses its region; at 1
+# it overtakes token 1 and gets a region of its own, while that of token 1 goes. Token 7 cannot win, and
+# as it is nobody's support token, it changes nothing about who can: only the borders near the origin
+# move.
+# </details>
+
+
+# %% tags=["nbval-ignore-output", "widget"]
+def descend(p, keys, scores, steps, lr=0.1):
+    """Normalised descent on p (..., d) for one sequence, with steps of length lr sqrt(j): the end."""
+    for j in range(1, steps + 1):
+        h = p @ keys.T
+        s = np.exp(h - h.max(axis=-1, keepdims=True))
+        s /= s.sum(axis=-1, keepdims=True)
+        gap = (
+            scores - scores[s.argmax(axis=-1)][..., None]
+        )  # measured from the winner's, as in lesson 05: nothing cancels
+        step = (s * (gap - (s * gap).sum(axis=-1, keepdims=True))) @ keys
+        p = p + lr * j**0.5 * step / (np.linalg.norm(step, axis=-1, keepdims=True) + 1e-300)
+    return p
+
+
+coarse = np.linspace(-5, 5, 21)
+coarse_starts = np.stack(np.meshgrid(coarse, coarse), axis=-1)
+
+
+def basins(two, seven):
+    scores = gamma.copy()
+    scores[[1, 6]] = two, seven
+    winner = (descend(coarse_starts, hexagon, scores, steps=60) @ hexagon.T).argmax(axis=-1)
+    figure = Figure(figsize=(5, 4.2), layout="none")  # constrained layout would draw twice
+    ax = figure.add_axes((0.13, 0.13, 0.84, 0.77))
+    draw_map(ax, winner, coarse, [])
+    ax.set_title("selected: token " + ", ".join(str(t + 1) for t in np.unique(winner)), fontsize=12)
+    return figure
+
+
+wide = {"style": {"description_width": "110px"}, "layout": ipywidgets.Layout(width="480px")}
+widgets.sliders(
+    basins,
+    alt="The plane of starting points, coloured by the token that is selected in the end.",
+    two=ipywidgets.FloatSlider(value=0.3, min=0, max=1.5, step=0.05, description="score of token 2", **wide),
+    seven=ipywidgets.FloatSlider(
+        value=0.5, min=0, max=1.5, step=0.05, description="score of token 7", **wide
+    ),
+)
+
+# %%
+ours = descend(starts[::37].numpy(), hexagon, gamma, steps=60)  # the widget's descent is the library's
+library = train_from(starts[::37], tokens, steps=60, schedule=train.growing)
+assert np.allclose(ours, library.p.detach(), atol=1e-8)
+for token, score, expected in ((1, 0.95, {0, 4}), (1, 1.2, {1, 4}), (6, 1.5, {0, 2, 4})):  # what Try it says
+    changed = np.where(np.arange(7) == token, score, gamma)
+    ends = descend(coarse_starts, hexagon, changed, steps=60)
+    assert set((ends @ hexagon.T).argmax(axis=-1).flat) == expected
+
+# %% [markdown]
+# ## 7.6 Why local winners are lost *(optional)*
+#
 # Now for the local winners of section 7.4 that were lost. One suspect is a better token that is *nearly* a
 # support token, its lead at $p_{\mathrm{mm}}$ being $1 + \text{slack}$. At the start its pull is weaker than
 # a support token's by a factor $e^{-\Delta_0\,\cdot\,\text{slack}}$ (and the ratio of differences of scores)
@@ -666,70 +730,8 @@ assert narrow == [False, True]
 # cone of less than 0.1 degrees. From lead 1000 it is lost with steps of 0.005, which turn $p$ by 0.3 degrees,
 # and holds with a tenth of that.
 
-# %% [markdown]
-# **Try it.** The map of Figure 1 for scores of your choice. Predict: what happens as the score of token 2
-# rises from 0.3 to 1.5? And what if token 7, inside the hexagon, has the best score of all?
-#
-# <details><summary>Answer</summary>
-#
-# Token 2 is a support token of tokens 1 and 3. At 0.8 it overtakes token 3, which loses its region; at 1
-# it overtakes token 1 and gets a region of its own, while that of token 1 goes. Token 7 cannot win, and
-# as it is nobody's support token, it changes nothing about who can: only the borders near the origin
-# move.
-# </details>
-
-
-# %% tags=["nbval-ignore-output", "widget"] jupyter={"source_hidden": true}
-def descend(p, keys, scores, steps, lr=0.1):
-    """Normalised descent on p (..., d) for one sequence, with steps of length lr sqrt(j): the end."""
-    for j in range(1, steps + 1):
-        h = p @ keys.T
-        s = np.exp(h - h.max(axis=-1, keepdims=True))
-        s /= s.sum(axis=-1, keepdims=True)
-        gap = (
-            scores - scores[s.argmax(axis=-1)][..., None]
-        )  # measured from the winner's, as in lesson 05: nothing cancels
-        step = (s * (gap - (s * gap).sum(axis=-1, keepdims=True))) @ keys
-        p = p + lr * j**0.5 * step / (np.linalg.norm(step, axis=-1, keepdims=True) + 1e-300)
-    return p
-
-
-coarse = np.linspace(-5, 5, 21)
-coarse_starts = np.stack(np.meshgrid(coarse, coarse), axis=-1)
-
-
-def basins(two, seven):
-    scores = gamma.copy()
-    scores[[1, 6]] = two, seven
-    winner = (descend(coarse_starts, hexagon, scores, steps=60) @ hexagon.T).argmax(axis=-1)
-    figure = Figure(figsize=(5, 4.2), layout="none")  # constrained layout would draw twice
-    ax = figure.add_axes((0.13, 0.13, 0.84, 0.77))
-    draw_map(ax, winner, coarse, [])
-    ax.set_title("selected: token " + ", ".join(str(t + 1) for t in np.unique(winner)), fontsize=12)
-    return figure
-
-
-wide = {"style": {"description_width": "110px"}, "layout": ipywidgets.Layout(width="480px")}
-widgets.sliders(
-    basins,
-    alt="The plane of starting points, coloured by the token that is selected in the end.",
-    two=ipywidgets.FloatSlider(value=0.3, min=0, max=1.5, step=0.05, description="score of token 2", **wide),
-    seven=ipywidgets.FloatSlider(
-        value=0.5, min=0, max=1.5, step=0.05, description="score of token 7", **wide
-    ),
-)
-
-# %% jupyter={"source_hidden": true}
-ours = descend(starts[::37].numpy(), hexagon, gamma, steps=60)  # the widget's descent is the library's
-library = train_from(starts[::37], tokens, steps=60, schedule=train.growing)
-assert np.allclose(ours, library.p.detach(), atol=1e-8)
-for token, score, expected in ((1, 0.95, {0, 4}), (1, 1.2, {1, 4}), (6, 1.5, {0, 2, 4})):  # what Try it says
-    changed = np.where(np.arange(7) == token, score, gamma)
-    ends = descend(coarse_starts, hexagon, changed, steps=60)
-    assert set((ends @ hexagon.T).argmax(axis=-1).flat) == expected
-
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 7.6 How often is the winner global?
+# ## 7.7 How often is the winner global?
 #
 # From here on the start is not ours to choose: it is random, and near the origin. We need a word for
 # each run.
@@ -934,7 +936,7 @@ for row in table.values():
 # winners are many.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 7.7 Where it breaks
+# ## 7.8 Where it breaks *(optional)*
 #
 # **Late selection.** A choice that is *not* locally optimal can look stable for as long as you like. Keys
 # $(0, 0)$, $(-1, 0)$, $(-1, -1)$ with scores $0.5, 0, 1$, and token 1 selected: its comparisons are $a = (1,
@@ -1090,7 +1092,7 @@ assert ends.unique().tolist() == [0, 1, 4]
 # length 0.1. Name two explanations.
 # <details><summary>Answer</summary>
 #
-# The start was so far out that 100 units of path are too short to come back: on the ray of section 7.7's
+# The start was so far out that 100 units of path are too short to come back: on the ray of section 7.8's
 # example, from $R = 200$. Or the better support token carries no weight in the SVM, and the start lies to
 # that side of the ray on which this token is further behind: then selection is late, exponentially in the
 # distance from the ray. (A third: it does no harm at all, exercise 07.3.)
