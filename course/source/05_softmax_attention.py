@@ -21,7 +21,7 @@
 # - recognise catastrophic cancellation and underflow in a gradient, and cure both.
 #
 # **You need** lesson 01 (gradient descent, normalised descent, the logistic loss), the chain rule, and
-# numpy. Reckon with 90 minutes; six exercises are in the text.
+# numpy. Reckon with 85 minutes; six exercises are in the text.
 
 # %%
 from decimal import Decimal, localcontext

@@ -19,7 +19,7 @@
 # - name the situations in which the prediction fails, and recognise each by what it does.
 #
 # **You need** lesson 01 (margin, direction, $\log t$), lesson 02 (hard-margin SVM, nonnegative least squares)
-# and lesson 05 (softmax attention and its gradient). Reckon with 85 minutes; five exercises and a written
+# and lesson 05 (softmax attention and its gradient). Reckon with 90 minutes; five exercises and a written
 # question are in the text.
 
 # %%

@@ -22,7 +22,7 @@
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, support tokens) and, from
 # [lesson 02](02_hard_margin_svm.ipynb), that the solution of an SVM is a sum of its constraints with
-# nonnegative weights. Reckon with 85 minutes; five exercises are in the text.
+# nonnegative weights. Reckon with 90 minutes; five exercises are in the text.
 
 # %%
 import ipywidgets

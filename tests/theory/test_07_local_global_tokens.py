@@ -6,6 +6,7 @@ choice from everywhere if all other tokens of a sequence have equal scores.
 """
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -128,3 +129,49 @@ def test_a_support_token_without_weight_lets_go_exponentially_late(q):
     turned = history["p"][:, 0].max().item()
     assert turned == pytest.approx(5 + torch.tensor(q).exp().item() - q - 1, abs=0.4)
     assert geometry.selected_tokens(model.attention(tokens)).item() == 2
+
+
+@pytest.mark.parametrize(("a", "b", "scores"), [(1.0, 1.0, (0.5, 0.0, 0.0)), (0.4, 1.7, (0.4, -0.3, 0.1))])
+@pytest.mark.parametrize(("factor", "holds"), [(0.95, True), (1.05, False)])
+def test_where_weights_are_not_unique_a_better_support_token_may_do_no_harm(a, b, scores, factor, holds):
+    """Keys (0,0), (-1,-a), (-1,b), (-1,0): token 1 holds while the forces at their balance point forward."""
+    own, second, third = scores[0], scores[0] - scores[1], scores[0] - scores[2]
+    p2 = math.log(a * second / (b * third)) / (a + b)
+    limit = second * math.exp(-a * p2) + third * math.exp(b * p2)
+    e1 = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    keys = torch.tensor([[0, 0], [-1, -a], [-1, b], [-1, 0]], dtype=torch.float64)
+    gamma = torch.tensor([*scores, own + factor * limit], dtype=torch.float64)
+    tokens = data.TokenData((gamma[:, None] * e1)[None], e1[None], e1[:1], e1, keys[None])
+    start = torch.tensor([[6.0, 0.0], [10.0, 1.5], [10.0, -1.5]], dtype=torch.float64)
+    model = descend(tokens, start, steps=3000, lr=0.1)
+    assert ((geometry.selected_tokens(model.attention(tokens))[:, 0] == 0) == holds).all()
+
+
+def test_on_the_ray_itself_selection_is_not_late():
+    """Keys (0,0), (-1,0), (-1,-1), scores .5, 0, 1, from (R, 0): lost in a time proportional to R."""
+    e1 = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    keys = torch.tensor([[0.0, 0.0], [-1.0, 0.0], [-1.0, -1.0]], dtype=torch.float64)
+    scores = torch.tensor([0.5, 0.0, 1.0], dtype=torch.float64)
+    tokens = data.TokenData((scores[:, None] * e1)[None], e1[None], e1[:1], e1, keys[None])
+    for R in (15.0, 45.0):
+        start = torch.tensor([[R, 0.0]], dtype=torch.float64)
+        for steps, selected in ((6 * R, 0), (8 * R, 2)):
+            model = descend(tokens, start, steps=int(steps), lr=0.1)
+            assert geometry.selected_tokens(model.attention(tokens)).item() == selected
+
+
+@pytest.mark.parametrize("d", [4, 8])
+def test_scores_that_know_nothing_of_the_keys_have_as_many_local_winners_as_expected(d):
+    """The mean over scores of the number of local winners is sum over choices of prod_i 1 / (|S_i| + 1)."""
+    tokens = data.random_tokens(n=2, T=4, d=d, trials=30, seed=51)
+    alpha, p_mm, feasible, _ = enumerated(tokens)
+    keys = tokens.keys[:, None].expand(*alpha.shape, 4, d)
+    logits = (keys @ p_mm[..., None, :, None])[..., 0]
+    tight = geometry.support_tokens(logits, alpha).sum(-1)
+    expected = (feasible / (tight + 1).prod(-1)).sum(-1).mean()
+    scores = torch.rand(60, 30, 1, 2, 4, generator=torch.Generator().manual_seed(51), dtype=torch.float64)
+    counted = [
+        (geometry.locally_optimal(gamma.expand_as(logits), logits, alpha) & feasible).sum(-1).double().mean()
+        for gamma in scores
+    ]
+    assert torch.stack(counted).mean().item() == pytest.approx(expected.item(), rel=0.03)
