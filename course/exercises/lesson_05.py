@@ -249,7 +249,7 @@ def _saturated_cases(rng):
     for gap, winner in ((20.0, 0), (30.0, 1), (40.0, 2), (60.0, 3)):
         h = rng.uniform(0, 3, size=4)
         h[winner] += gap
-        cases.append((h, np.array([1.0, 0.9, 0.3, -0.5]) + rng.uniform(0, 0.05, size=4)))
+        cases.append((h, np.array([0.9, 1.0, 0.3, -0.5]) + rng.uniform(0, 0.05, size=4)))
     return cases
 
 

@@ -560,7 +560,7 @@ print("from (2, -5): f =", ends[0].round(3), "  from (-5, -5): f =", ends[1].rou
 np.testing.assert_allclose(ends, [0.9, 1.0], atol=1e-4)
 
 # %% jupyter={"source_hidden": true}
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.7))
 levels = np.linspace(-1.05, 0.05, 12)  # each plateau in the middle of a colour
 filled = left.contourf(side, side, L.detach().numpy(), levels=levels, cmap="viridis")
 fig.colorbar(filled, ax=left, label="loss $L(p) = -f$", shrink=0.85, ticks=[-1, -0.8, -0.6, -0.4, -0.2, 0])

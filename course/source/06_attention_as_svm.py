@@ -137,10 +137,10 @@ for ax, (name, scores) in zip(axes, (("equal", equal), ("spread", spread)), stri
     draw_paths(ax, paths[name], keys, window=(-6, 14, -4, 16))
     ax.text(0.3, 14.5, "ray 1")
     ax.text(8, 1, "ray 2")
-    ax.text(-5.7, 0.5, "token 1\nwins", color=BLUE)
+    ax.text(-5.7, 0.5, "token 1\nwins", color=plots.ink("blue"))
     ax.set_title(f"scores {scores[0]:g}, {scores[1]:g}, {scores[2]:g}")
     ax.set_yticks([0, 5, 10, 15])
-axes[1].text(7.5, -3, "token 2 wins", color=ORANGE)
+axes[1].text(7.5, -3, "token 2 wins", color=plots.ink("vermillion"))
 show(
     fig,
     alt="Two p-planes with six paths each, starting at p1 = 0 between p2 = -1.5 and 1. Left, scores 1, "
