@@ -115,8 +115,7 @@ LESSONS = [
         "II",
         "05",
         "Softmax attention from scratch",
-        "Attention selects softly; its gradient vanishes, and the textbook formula for it dissolves in "
-        "rounding.",
+        "Attention selects softly; its gradient vanishes, and the textbook formula loses the winner's part of it.",
         ("01",),
     ),
     Lesson(
