@@ -115,7 +115,7 @@ LESSONS = [
         "II",
         "05",
         "Softmax attention from scratch",
-        "Attention selects softly; its gradient vanishes, and the textbook formula loses the winner's part of it.",
+        "Attention selects softly; its gradient vanishes, and the textbook formula loses the winner's part.",
         ("01",),
     ),
     Lesson(
