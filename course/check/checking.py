@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from course.check.compare import mismatch
+from course.check.compare import TOO_COARSE, mismatch
 from course.check.specification import PUBLIC_SEED, Exercise
 from course.check.trying import NotAttempted, Outcome, run
 from course.check.wording import brief, kind
@@ -108,6 +108,8 @@ def recognise(
     A misconception is recognised only if it gives the learner's answer on *every* input on which that answer
     is wrong; of several, the one that gives it most often on the others too.
     """
+    if any(TOO_COARSE in problem for problem in problems if problem):  # the formula may well be right
+        return None
     best = (0, None)
     for known in spec.misconceptions:
         wrong = (run(known.wrong, case, spec.parameters) for case in cases)

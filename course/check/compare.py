@@ -10,6 +10,7 @@ from course.check.specification import Compare
 from course.check.values import as_array, in_single
 from course.check.wording import brief, kind
 
+TOO_COARSE = "which cannot hold this answer well enough"
 SINGLE = Compare(rtol=1e-5, atol=1e-6)  # what an answer computed in float32 can be held to
 
 
@@ -70,7 +71,7 @@ def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> st
     if _close(wanted, given, rtol, atol):
         return None
     if single and not _close(wanted, _direction(lost) if how.up_to_scale else lost, rtol, atol):
-        return f"it is in {lost.dtype}, which cannot hold this answer well enough: compute in float64"
+        return f"it is in {lost.dtype}, {TOO_COARSE}: compute in float64"
     if np.isnan(given).any() and not np.isnan(wanted).any():
         return "it has a NaN (not a number) in it"
     if np.isinf(given).any() and not np.isinf(wanted).any():

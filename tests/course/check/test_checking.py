@@ -248,3 +248,16 @@ def test_several_values():
 
 def test_same_words_every_time():
     assert told(no_weights) == told(no_weights)
+
+
+def test_no_hint_blames_a_formula_for_what_float32_cannot_hold():
+    spec = dataclasses.replace(
+        MEAN,
+        cases=lambda rng: [(1e-60 * rng.random((2, 2)), np.ones(2))],
+        misconceptions=[Misconception(lambda X, w: 0 * X[0], "It cancels.")],
+        compare=Compare(atol=0),
+    )
+    assert "Hint: It cancels." in told(lambda X, w: 0 * X[0], spec)
+    text = told(lambda X, w: np.float32(mean_rows(X, w)), spec)
+    assert "float32, which cannot hold this answer well enough: compute in float64." in text
+    assert "Hint" not in text
