@@ -60,12 +60,10 @@ class Folders:
         return [(self.lessons / name, False), (self.solutions / name, True)]
 
 
-def execute(
-    notebook: NotebookNode, name: str, timeout: int = CELL_SECONDS, look: bool = True
-) -> NotebookNode:
+def execute(notebook: NotebookNode, name: str, timeout: int = CELL_SECONDS) -> NotebookNode:
     """Run a notebook in a fresh kernel and an empty folder; returns it with its outputs.
 
-    With `look`, figures that some readers could not read stop it (`course.make.colours`).
+    Figures that some readers could not read stop it (`course.make.colours`).
 
     Raises:
         BuildError: a cell raised, wrote to standard error, took more than `timeout` seconds, or drew a widget
@@ -82,7 +80,7 @@ def execute(
             coalesce_streams=True,
             extra_arguments=[
                 "--log-level=ERROR",  # ipykernel warns about TCP at every start
-                *([f"--IPKernelApp.exec_lines={[LOOK]}"] if look else []),
+                f"--IPKernelApp.exec_lines={[LOOK]}",
             ],
         )
         try:
@@ -123,8 +121,7 @@ def build(source: Path, target: Path, solved: bool) -> None:
     problems = lint.source_problems(source)
     if problems:
         raise BuildError("\n".join(problems))
-    look = source.stem[:2] not in lint.NOT_YET["colours"]
-    notebook = execute(from_source(source, solved), f"{target.parent.name}/{target.name}", look=look)
+    notebook = execute(from_source(source, solved), f"{target.parent.name}/{target.name}")
     problems = lint.notebook_problems(notebook, f"{target.parent.name}/{target.name}")
     if problems:
         raise BuildError("\n".join(problems))

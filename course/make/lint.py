@@ -1,7 +1,6 @@
 """`python -m course lint [NN ...]`: what every lesson must keep to, and the minutes that it takes.
 
-Sources are read before they run, stored notebooks after. Rules of the house style that a lesson does not keep
-yet are listed in `NOT_YET`: strike it out there once it does.
+Sources are read before they run, stored notebooks after.
 """
 
 from __future__ import annotations
@@ -24,13 +23,6 @@ from course.make.notebook import ANSWER, from_source, is_written, to_text
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_BYTES = 400_000
-NOT_YET = {  # rule -> lessons that do not keep it yet
-    "style": set(),
-    "notation": set(),
-    "folding": set(),
-    "minutes": set(),
-    "colours": set(),  # the builder looks at figures while it draws them
-}
 WALL_TIME = re.compile(r"Wall time|CPU times|\b\d+(\.\d+)?\s*(ms|µs|us|it/s|s/it)\b|\d\d:\d\d<\d\d:\d\d")
 ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
 
@@ -63,7 +55,7 @@ def source_problems(source: Path) -> list[str]:
 
 
 def house_problems(source: Path) -> dict[str, list[str]]:
-    """Where a lesson departs from the house style: rule -> a sentence each, also for rules in `NOT_YET`."""
+    """Where a lesson departs from the house style: rule -> a sentence each."""
     lesson, cells = source.stem[:2], from_source(source, solved=False).cells
     return {
         "style": style_problems(cells, lesson),
@@ -108,12 +100,9 @@ def main(arguments: list[str] | None = None) -> int:
         broken = broken or bool(problems)
         print(*(f"  {problem}" for problem in problems), sep="\n", end="\n" if problems else "")
         for rule, sentences in house_problems(source).items():
-            waits = lesson in NOT_YET[rule]
-            broken = broken or (bool(sentences) and not waits)
+            broken = broken or bool(sentences)
             for sentence in sentences:
-                print(f"  {rule}{' (not yet)' if waits else ''}: {sentence}.")
-            if waits and not sentences:
-                print(f"  {rule}: kept; strike {lesson} out of NOT_YET.")
+                print(f"  {rule}: {sentence}.")
     return int(broken)
 
 

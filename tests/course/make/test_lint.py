@@ -202,12 +202,5 @@ def test_command_line_tells_minutes_and_problems(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert re.match(r"01_\w+\.py: \d+ minutes \(\d+ words, \d+ lines, \d+ minutes of exercises\)\n", out)
     monkeypatch.setattr(lint, "house_problems", lambda source: {"style": ["a heading"]})
-    monkeypatch.setitem(lint.NOT_YET, "style", set())
     assert lint.main(["01"]) == 1
     assert "  style: a heading.\n" in capsys.readouterr().out
-    monkeypatch.setitem(lint.NOT_YET, "style", {"01"})
-    assert lint.main(["01"]) == 0
-    assert "  style (not yet): a heading.\n" in capsys.readouterr().out
-    monkeypatch.setattr(lint, "house_problems", lambda source: {"style": []})
-    assert lint.main(["01"]) == 0
-    assert "  style: kept; strike 01 out of NOT_YET.\n" in capsys.readouterr().out
