@@ -470,7 +470,7 @@ def at_lead(lead):
     return keys * (lead * length)[:, None, None, None]
 
 
-leads = (1, 10, 100, 1000)
+leads = (1, 10, 1000)
 kept = {lead: hold(unit, at_lead(lead), scores, alpha) for lead in leads}
 groups = {
     "better than all support tokens": winner,
@@ -482,9 +482,9 @@ print("choice                             number  hold from lead" + "".join(f"{l
 for name, group in groups.items():
     print(f"{name:34s} {group.sum():6d}", " " * 13 + "".join(f"{count:6d}" for count in held_of[name]))
 assert [group.sum() for group in groups.values()] == [99, 333, 92]
-assert held_of["better than all support tokens"] in ([67, 93, 97, 99], [67, 93, 96, 99])  # rounding
+assert held_of["better than all support tokens"] == [67, 93, 99]
 odd = kept[10] & ~winner
-assert [(kept[lead] & ~winner).sum() for lead in leads][1:] == [2, 0, 0]
+assert [(kept[lead] & ~winner).sum() for lead in leads][1:] == [2, 0]
 longer = {"lr": 0.02, "steps": 1500, "schedule": train.growing}
 still = hold(unit[odd], at_lead(10)[odd], scores[odd], alpha[odd], **longer)
 print("others that hold from lead 10, after a longer run:", still.sum(), "of", odd.sum())
@@ -679,14 +679,14 @@ def lowered(which):
     return torch.where((slack == which[:, None, None]) & (scores > own_score), own_score - 0.1, scores)
 
 
-lost = {lead: winner & ~kept[lead] for lead in leads[:3]}
+lost = {lead: winner & ~kept[lead] for lead in leads[:2]}
 print("lead  lost  of these hold with the nearest better token lowered, with the second nearest")
-for lead, expected in zip(lost, ((32, 11, 2), (6, 6, 0), (2, 2, 0)), strict=True):
+for lead, expected in zip(lost, ((32, 11, 2), (6, 6, 0)), strict=True):
     here = lost[lead]
     begin = unit[here], at_lead(lead)[here]
     saved = [hold(*begin, lowered(which)[here], alpha[here]).sum() for which in (near, second)]
     print(f"{lead:4d} {here.sum():5d} {saved[0]:6d} {saved[1]:20d}")
-    assert (here.sum(), *saved) in (expected, (3, 3, 0))  # the last row: rounding decides one run
+    assert (here.sum(), *saved) == expected
 few = lost[10]
 shorter = hold(unit[few], at_lead(10)[few], scores[few], alpha[few], lr=0.001, steps=2000)
 print("of those lost from lead 10, held with a fifth of the step:", shorter.sum())
@@ -718,7 +718,7 @@ assert angle.min() < 0.1, again.format("07.4")
 assert narrow == [False, True]
 
 # %% [markdown]
-# The near rival was needed for each loss from lead 10 and beyond: without it all 99 hold, while lowering the
+# The near rival was needed for each loss from lead 10: without it all 99 hold, while lowering the
 # second nearest saves nobody. From lead 1 it explains 11 losses of 32. It is not sufficient: 13 local winners
 # have a better token within slack 0.6 and hold from lead 10. The four whose rival is nearest (slack below
 # 0.06, a factor above $e^{-0.6}$) are all lost. The others lost have factors of about 1%: the run does not
