@@ -37,7 +37,7 @@ def _unscaled(g):
 
 
 def step_cases(rng):
-    cases = [(np.array([1.5, -4.0, 0.5]),)]
+    cases = [(np.array([1.5, -6.0, 0.5]),)]  # 0.5 is small beside 6, but a slope
     for d, largest in ((2, 4.0), (4, -4.0), (6, 4.0)):
         g = rng.uniform(0.1, 2, d) * rng.choice([-1.0, 1.0], d)
         g[1] = largest
@@ -107,10 +107,18 @@ def _dual(order):
 
 
 def certify_cases(rng):
-    cases = []
-    for rho, d in ((1, 3), (np.inf, 3), (3.0, 4), (1.5, 2), (2, 3)):
+    """First, in four norms: w of both signs, a point of weight zero on the wrong side, a sum that cancels.
+
+    The sum's largest entry is negative, the other nearly as large. rho is a float, so that every way to
+    divide by rho - 1 = 0 ends in the same error.
+    """
+    w, lam = np.array([1.0, -2.0]), np.array([1.0, 1.0, 0.0])
+    A = np.array([[2.98, 1.0], [-2.0, -2.0], [1.0, 1.0]])
+    cases = [(w, lam, A, rho) for rho in (2.0, 1.0, np.inf, 3.0)]
+    for rho, d in ((1.0, 3), (np.inf, 3), (3.0, 4), (1.5, 2), (2.0, 3)):
         A = rng.normal(size=(5, d)) + 0.8
-        cases.append((rng.uniform(0.5, 3, d), rng.uniform(0.2, 2, 5), A, rho))
+        w = rng.uniform(0.5, 3, d) * rng.choice([-1.0, 1.0], d)
+        cases.append((w, rng.uniform(0.2, 2, 5), A, rho))
     return cases
 
 
@@ -131,6 +139,10 @@ BOUNDS = known(
     "Both numbers are the Euclidean ones of lesson 02: use the l_rho norm of w, and the dual norm.",
     _bounds(lower=lambda w, lam, A, rho: (A @ w).min() / np.linalg.norm(w)),
     "The second number is right. Divide the first by the l_rho norm of w, not its Euclidean length.",
+    _bounds(lower=lambda w, lam, A, rho: (A @ w)[lam > 0].min() / np.linalg.norm(w, rho)),
+    "The second number is right. The margin is the smallest over all points, those of weight zero too.",
+    _bounds(lower=lambda w, lam, A, rho: np.abs(A @ w).min() / np.linalg.norm(w, rho)),
+    "The second number is right. A margin keeps its sign: take no absolute value of a_i . w.",
     _bounds(lower=lambda w, lam, A, rho: (A @ w).min()),
     "The first grows with w; divide by its l_rho norm.",
     _bounds(upper=lambda w, lam, A, rho: np.linalg.norm(lam @ A, dual_exponent(rho))),
@@ -294,13 +306,16 @@ def _lift(G, kept):
 def spectral_cases(rng):
     """Like gradients of the cross-entropy, those of deficient rank have rows that add up to zero.
 
-    One is tiny, in one a singular value is 1e-5 of the largest, the last is zero.
+    One is tiny, in one a singular value is 1e-5 of the largest; one has entries of 1e-9, 1e-11 and 1e-13 of
+    the largest, each a singular value that all ways to compute it give exactly; the last is zero.
     """
     full = ((3, 4), True), ((5, 3), False), ((4, 3), True), ((2, 3), False), ((4, 4), True), ((3, 3), False)
     drawn = [G - G.mean(axis=0) * flat for G, flat in ((rng.normal(size=shape), f) for shape, f in full)]
     left, right = (np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(2))
     steep = left * np.array([2.0, 1.0, 2e-5]) @ right
-    return [(G,) for G in (*drawn[:5], 1e-14 * drawn[5], steep, np.zeros((2, 3)))]
+    graded = np.zeros((4, 4))
+    graded[[0, 1, 2, 3], [1, 0, 3, 2]] = 2.0, -2e-9, 2e-11, 2e-13
+    return [(G,) for G in (*drawn[:5], 1e-14 * drawn[5], steep, graded, np.zeros((2, 3)))]
 
 
 def _with_all(G):
@@ -325,7 +340,9 @@ SPECTRAL = known(
     lambda G: _lift(G, lambda sigma: sigma >= 1e-12 * sigma.max()),
     "Where G is zero there is no slope at all, and no step: use > instead of >=.",
     lambda G: _lift(G, lambda sigma: sigma > 1e-3 * sigma.max()),
-    "A singular value of 1e-5 times the largest is small, but a slope: lift it too.",
+    "Your limit is too high: a singular value above 1e-12 of the largest is small, but a slope. Lift it too.",
+    lambda G: _lift(G, lambda sigma: sigma > 1e-15 * sigma.max()),
+    "Your limit is too low: it is 1e-12 of the largest singular value.",
     _with_all,
     "Right where all singular values are positive. If one is zero (rounding makes it 1e-16), its column of U "
     "and row of V^T are arbitrary: leave them out.",
@@ -373,8 +390,8 @@ def _spectrum(length=np.linalg.norm, coefficients=COEFFICIENTS, steps=5, order=-
 
 
 def muon_cases(rng):
-    """Decreasing values that the polynomial brings out of order."""
-    cases = [(np.array([6.0, 2.0, 1.0, 0.5]),)]
+    """Decreasing values that the polynomial brings out of order; then a zero, as G often has, and a tie."""
+    cases = [(np.array([6.0, 2.0, 1.0, 0.5]),), (np.array([2.0, 2.0, 1.0, 0.0]),)]
     for small in (0.02, 0.2, 0.5, 0.01):
         middle = rng.uniform(0.25, 0.6, size=4)
         cases.append((rng.uniform(0.1, 5) * np.sort([1.0, *middle, small * rng.uniform(0.8, 1.2)])[::-1],))

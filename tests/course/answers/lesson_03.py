@@ -49,13 +49,25 @@ def spectral_by_the_library(G):
 
 
 def polar_factor(G):
-    """-G (G^T G)^(-1/2), with the pseudo-inverse of the root, or the same from the other side."""
-    if G.shape[0] < G.shape[1]:
-        return polar_factor(G.T).T
+    """From the eigenvectors (u, v) / sqrt(2) of [[0, G], [G^T, 0]], whose eigenvalues are the +-sigma."""
+    rows, columns = G.shape
     unit = G / (np.abs(G).max() or 1.0)
-    values, vectors = np.linalg.eigh(unit.T @ unit)
-    large = values > 1e-14 * values[-1]
-    return -unit @ (vectors[:, large] / np.sqrt(values[large])) @ vectors[:, large].T
+    values, vectors = np.linalg.eigh(
+        np.block([[np.zeros((rows, rows)), unit], [unit.T, np.zeros((columns, columns))]])
+    )
+    kept = vectors[:, values > 1e-12 * values[-1]]
+    return -2 * kept[:rows] @ kept[rows:].T
+
+
+def inverse_root(cut):
+    """-G (G^T G)^(-1/2): the squares of singular values below 1e-8 of the largest drown in rounding."""
+
+    def step(G):
+        values, vectors = np.linalg.eigh(G.T @ G)
+        large = values > cut * values[-1]
+        return -G @ (vectors[:, large] / np.sqrt(values[large])) @ vectors[:, large].T
+
+    return step
 
 
 def torch_svd(G):
@@ -72,6 +84,31 @@ def kept(limit):
         return -left @ np.diag(limit(sigma).astype(float)) @ right
 
     return step
+
+
+def bounds_with(lower=None, upper=None):
+    """The right bounds with one formula replaced: lower(u, w, lam, rho) or upper(S, lam, rho, dual)."""
+
+    def wrong(w, lam, A, rho):
+        right = bounds_by_loops(w, lam, A, rho)
+        dual = {1: np.inf, np.inf: 1}.get(rho) or rho / (rho - 1)
+        return (
+            lower(A @ w, w, lam, rho) if lower else right[0],
+            upper(lam @ A, lam, rho, dual) if upper else right[1],
+        )
+
+    return wrong
+
+
+def power_sum(v, order):
+    """A norm without the absolute values."""
+    return v.max() if order == np.inf else (v**order).sum() ** (1 / order)
+
+
+def norm_above_one(S, lam, rho, dual):
+    """Nudges rho to 1.01, where rho / (rho - 1) is a number."""
+    rho = max(rho, 1.01)
+    return np.linalg.norm(S, 1 if rho == np.inf else rho / (rho - 1)) / lam.sum()
 
 
 def safe_by_search(mu_hat, a_max, n, share):
@@ -117,6 +154,15 @@ def spectrum_of_six(sigma):
     return np.sort(values)[::-1] / values.max()
 
 
+def spectrum_by_factors(sigma):
+    """Divides by values that may be zero."""
+    lifted = sigma / np.linalg.norm(sigma)
+    for _ in range(5):
+        lifted = 3.4445 * lifted - 4.7750 * lifted**3 + 2.0315 * lifted**5
+    lifted = lifted / sigma * sigma
+    return np.sort(lifted)[::-1] / lifted.max()
+
+
 def spectrum_within_the_band(sigma):
     return np.clip(sigma / sigma.max(), 0.68 / 1.2, 1)
 
@@ -128,6 +174,7 @@ ANSWERS = {
             lambda g: np.stack([-g, -g, -g]),
             lambda g: -np.sign(g),
             lambda g: steps_by_the_library(g)[:2],
+            lambda g: [*steps_by_the_library(g)[:2], -np.sign(g) * (np.abs(g) > 0.1 * np.abs(g).max())],
         ],
     },
     "03.2": {
@@ -141,6 +188,30 @@ ANSWERS = {
             lambda w, lam, A, rho: (np.abs(A @ w).max() / np.linalg.norm(w, rho), 0.0),
             lambda w, lam, A, rho: (np.abs(A @ w).min() / np.linalg.norm(w, rho) + 1e-3, 1.0),
             lambda w, lam, A, rho: (bounds_by_loops(w, lam, A, rho)[0] / len(A), 0.0),
+            bounds_with(lambda u, w, lam, rho: u[lam > 0].min() / np.linalg.norm(w, rho)),
+            bounds_with(lambda u, w, lam, rho: u.min() / (w.sum() if rho == 1 else np.linalg.norm(w, rho))),
+            bounds_with(
+                lambda u, w, lam, rho: u.min() / (w.max() if rho == np.inf else np.linalg.norm(w, rho))
+            ),
+            bounds_with(lambda u, w, lam, rho: u.min() / power_sum(w, rho)),
+            bounds_with(lambda u, w, lam, rho: np.abs(u).min() / np.linalg.norm(w, rho)),
+            bounds_with(lambda u, w, lam, rho: max(u.min() / np.linalg.norm(w, rho), 0.0)),
+            bounds_with(
+                upper=lambda S, lam, rho, dual: (
+                    (S.max() if dual == np.inf else np.linalg.norm(S, dual)) / lam.sum()
+                )
+            ),
+            bounds_with(
+                upper=lambda S, lam, rho, dual: (
+                    (S.sum() if dual == 1 else np.linalg.norm(S, dual)) / lam.sum()
+                )
+            ),
+            bounds_with(
+                upper=lambda S, lam, rho, dual: (
+                    (power_sum(S, dual) if 1 < dual < np.inf else np.linalg.norm(S, dual)) / lam.sum()
+                )
+            ),
+            bounds_with(upper=norm_above_one),
         ],
     },
     "03.3": {"also_right": safe_by_search, "wrong": [safe_halves, safe_whole]},
@@ -162,10 +233,25 @@ ANSWERS = {
             kept(lambda sigma: sigma > 1e-12),
             kept(lambda sigma: sigma > 1e-3 * sigma[0]),
             kept(lambda sigma: sigma >= 1e-12 * sigma[0]),
+            kept(lambda sigma: sigma > 1e-6 * sigma[0]),
+            kept(lambda sigma: sigma > 1e-9 * sigma[0]),
+            kept(lambda sigma: sigma > 1e-10 * sigma[0]),
+            kept(lambda sigma: sigma > 1e-15 * sigma[0]),
+            kept(lambda sigma: sigma > np.finfo(float).eps * sigma[0]),
+            kept(lambda sigma: sigma > 4 * np.finfo(float).eps * sigma[0]),  # matrix_rank's, about
+            inverse_root(1e-12),
+            inverse_root(1e-15),
         ],
     },
     "03.6": {
         "also_right": spectrum_of_a_matrix,
-        "wrong": [spectrum_of_six, spectrum_within_the_band, lambda sigma: sigma[::-1] / sigma[0]],
+        "wrong": [
+            spectrum_of_six,
+            spectrum_within_the_band,
+            lambda sigma: sigma[::-1] / sigma[0],
+            spectrum_by_factors,
+            lambda sigma: spectrum_of_a_matrix(sigma[sigma > 0]),
+            lambda sigma: np.unique(spectrum_of_a_matrix(sigma).numpy().round(9))[::-1],
+        ],
     },
 }
