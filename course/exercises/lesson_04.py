@@ -76,13 +76,18 @@ def best_blank(a, b, e):
 
 
 def _blanks(rng):
-    """Kinks within reach and beyond it, of both signs, with a of both signs; sizes drawn."""
+    """Kinks within reach and beyond it, of both signs, with a of both signs; sizes drawn.
+
+    Then fixed: |a| < 1, where a^2 < |be| < |a|; |a| > 1, where |a| < |be| < a^2; b and e on either side of
+    |a|, with be on either side of a^2; b or e zero.
+    """
     cases = [(1.0, 2.0, 3.0)]
     for sign, reach in ((-1, 0.6), (1, -0.4), (-1, 3.0), (1, -2.5), (-1, -4.0), (1, 0.3)):
         a = sign * rng.uniform(0.7, 3)
         b = rng.choice([-1.0, 1.0]) * rng.uniform(0.7, 3)
         cases.append((a, b, reach * rng.uniform(0.9, 1.1) * a**2 / b))
-    return cases
+    edges = (-0.5, 1.0, 0.4), (2.0, 3.0, 1.0), (-1.0, 4.0, 0.2), (1.0, 4.0, -0.9), (1.0, 1.0, 0.0)
+    return [*cases, *edges, (-1.0, 0.0, 2.0)]
 
 
 BLANK = Exercise(
@@ -111,6 +116,12 @@ BLANK = Exercise(
         "Beyond the kink's reach you took the wrong parabola: c moves towards be/a, as far as |a|.",
         lambda a, b, e: np.clip(b * e / a, -1, 1),
         "Limits of -1 and 1 are right for a = 1 only: the parabolas have their minima at a and -a.",
+        lambda a, b, e: b * e / a if abs(b * e) <= abs(a) else a * np.sign(b * e),
+        "The kink be/a is in reach where |be/a| <= |a|, that is |be| <= a^2; you asked for |be| <= |a|.",
+        lambda a, b, e: np.clip(b * e / a, 0, abs(a)),
+        "be/a may be negative: the limits are -|a| and |a|.",
+        lambda a, b, e: np.clip(b * e / a, -a, a),
+        "np.clip wants the lower limit first. For a < 0 that is a: take -|a| and |a|.",
         lambda a, b, e: abs(a) * np.clip(b * e / a**2, -1, 1),
         "Right for a > 0. For a < 0 the sign is turned: the kink is at be/a.",
         lambda a, b, e: b * e / a if abs(b * e) <= a**2 else 0.0,
@@ -168,9 +179,10 @@ def _balanced(U, V):
 
 
 def _pairs(rng):
-    """In the last pair a column of U is zero."""
+    """In the third pair a column of V is zero, in the last one of U."""
     sizes = (3, 3, 2), (4, 3, 2), (2, 3, 4), (4, 4, 3)
     pairs = [(rng.normal(size=(a, m)), 2 * rng.normal(size=(b, m))) for a, b, m in sizes]
+    pairs[2][1][:, 0] = 0
     pairs[-1][0][:, 1] = 0
     return pairs
 
@@ -229,9 +241,12 @@ def _certify_with(lower=None, upper=None):
 
 
 def _certify_cases(rng):
-    """In the first and third the two largest in size are wrong, and the larger has weight zero."""
+    """In the first and third the two largest in size are wrong, and the larger has weight zero.
+
+    In the last W W^T has ten eigenvalues that are zero, up to rounding of either sign.
+    """
     cases = []
-    for n, a, b, wrong in ((4, 2, 2, True), (6, 3, 3, False), (5, 3, 2, True)):
+    for n, a, b, wrong in ((4, 2, 2, True), (6, 3, 3, False), (5, 3, 2, True), (4, 12, 2, False)):
         A = np.einsum("ia,ib->iab", rng.normal(size=(n, a)), rng.normal(size=(n, b)))
         W, lam = rng.normal(size=(a, b)), rng.uniform(0.1, 2.0, size=n)
         u = np.tensordot(A, W)
@@ -316,10 +331,14 @@ def _loop_race(spectrum=_singular, stale=True, extra=0):
 
 
 def _race_cases(rng):
-    """No t below 3, where wrong formulas coincide; one triangular M, so that its eigenvalues are real."""
+    """No t below 3, where wrong formulas coincide; one triangular M, so that its eigenvalues are real.
+
+    In the last, fixed, one eta sigma is beyond 1, and one zero.
+    """
     sizes = (2, 0.7, 0.4, 3), (3, 0.3, 0.5, 4), (3, 1.5, 0.3, 5), (4, 0.1, 0.2, 12)
     cases = [(rng.normal(size=(d, d)), beta, eta, t) for d, beta, eta, t in sizes]
-    return [*cases[:2], (np.triu(cases[2][0]), *cases[2][1:]), cases[3]]
+    far = np.array([[0.0, 4.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    return [*cases[:2], (np.triu(cases[2][0]), *cases[2][1:]), cases[3], (far, 1.0, 0.5, 3)]
 
 
 def _eigenvalues(M):
@@ -356,7 +375,8 @@ RACE = Exercise(
         _race_with(lambda s, b, e, t: b / 2 * ((1 + e * s) ** t - (1 - e * s) ** t)),
         "These are the b_k, the singular values of V. Those of W are the products a_k b_k.",
         _race_with(lambda s, b, e, t: b**2 * (1 + e * s) ** (2 * t)),
-        "You started both factors at beta. V starts at zero, so b_k = 0 and W = 0 at first.",
+        "W starts at zero, and this at beta^2: 4ab is (a + b)^2 less the shrinking (a - b)^2. If you started "
+        "both factors at beta: V starts at zero.",
         _race_with(lambda s, b, e, t: b**2 / 2 * np.sinh(2 * e * s * t)),
         "That is the limit of small steps. With steps of size eta, use powers of 1 + eta sigma.",
         lambda M, beta, eta, t: _race(M, beta, eta, t)[::-1],

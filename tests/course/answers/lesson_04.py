@@ -43,6 +43,11 @@ def blank_of_least_square(a, b, e):
     return a * b * e / (1 + a**2)
 
 
+def blank_if(reached):
+    """The kink where reached(a, b, e), else the end beside it."""
+    return lambda a, b, e: b * e / a if reached(abs(a), abs(b), abs(e)) else float(np.sign(b * e)) * a
+
+
 def costs_by_loop(U, V):
     pairs = list(zip(U.T, V.T, strict=True))
     return [
@@ -68,6 +73,13 @@ def costs_by_roots(U, V):
     """Multiplies by the best c_k, which a column of zeros does not have."""
     c = np.sqrt(np.linalg.norm(V, axis=0) / np.linalg.norm(U, axis=0))
     return costs_by_loop(U, V)[0], costs_by_loop(U * c, V / c)[0], np.linalg.norm(U @ V.T, "nuc")
+
+
+def costs_but_zero_columns(U, V):
+    """Leaves the cost of a column whose partner in V is zero as it is."""
+    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
+    first, _, third = costs_by_loop(U, V)
+    return first, np.where(v > 0, u * v, u**2 / 2).sum(), third
 
 
 def certify_by_loop(W, lam, A):
@@ -98,6 +110,12 @@ def certify_by_size(W, lam, A):
     return np.abs((A * W).sum((1, 2))).min() / np.linalg.norm(W, "nuc"), certify_by_loop(W, lam, A)[1]
 
 
+def certify_by_roots(W, lam, A):
+    """Takes roots of eigenvalues that rounding may have made negative."""
+    nuclear = np.sqrt(np.linalg.eigvalsh(W @ W.T)).sum()
+    return np.tensordot(A, W).min() / nuclear, certify_by_loop(W, lam, A)[1]
+
+
 def race_by_matrices(M, beta, eta, t):
     """Descent on the matrices themselves."""
     U, V = beta * np.eye(len(M)), np.zeros_like(M)
@@ -119,6 +137,24 @@ def race_of_one_factor(M, beta, eta, t):
 def race_halved_once(M, beta, eta, t):
     rho = np.linalg.svd(M, compute_uv=False)
     return beta**2 / 2 * ((1 + eta * rho) ** (2 * t) - (1 - eta * rho) ** (2 * t))
+
+
+def race_by_logarithms(M, beta, eta, t):
+    """Takes the logarithm of 1 - x, which may be negative."""
+    x = eta * np.linalg.svd(M, compute_uv=False)
+    return beta**2 / 4 * (np.exp(2 * t * np.log(1 + x)) - np.exp(2 * t * np.log(1 - x)))
+
+
+def race_clipped(M, beta, eta, t):
+    """Lets the difference rest at zero once it would change its sign."""
+    x = eta * np.linalg.svd(M, compute_uv=False)
+    return beta**2 / 4 * ((1 + x) ** (2 * t) - np.maximum(1 - x, 0) ** (2 * t))
+
+
+def race_of_the_live(M, beta, eta, t):
+    """Leaves zeros out."""
+    values = race_by_matrices(M, beta, eta, t)
+    return values[values > 1e-12]
 
 
 def wait_by_projection(W, M, newcomer, share):
@@ -153,11 +189,28 @@ ANSWERS = {
     "04.1": {"also_right": step_by_autograd, "wrong": [step_on_the_product, step_normalised]},
     "04.2": {
         "also_right": blank_by_sides,
-        "wrong": [blank_on_a_grid, blank_of_least_rank_or_zero, blank_of_least_square],
+        "wrong": [
+            blank_on_a_grid,
+            blank_of_least_rank_or_zero,
+            blank_of_least_square,
+            blank_if(lambda a, b, e: b * e <= max(a, a**2)),
+            blank_if(lambda a, b, e: b * e <= a),
+            blank_if(lambda a, b, e: b * e / a <= 1),
+            blank_if(lambda a, b, e: max(b, e) <= a),
+            blank_if(lambda a, b, e: min(b, e) <= a),
+            blank_if(lambda a, b, e: b + e <= 2 * a),
+            lambda a, b, e: np.clip(b / (a / e), -abs(a), abs(a)),
+            lambda a, b, e: b * e / abs(b * e) * min(abs(b * e), a**2) / a,
+        ],
     },
     "04.3": {
         "also_right": costs_by_loop,
-        "wrong": [costs_balanced_all_three, costs_of_the_other_product, costs_by_roots],
+        "wrong": [
+            costs_balanced_all_three,
+            costs_of_the_other_product,
+            costs_by_roots,
+            costs_but_zero_columns,
+        ],
     },
     "04.4": {
         "also_right": certify_by_loop,
@@ -166,11 +219,19 @@ ANSWERS = {
             certify_with_largest_weight,
             certify_where_the_weights_are,
             certify_by_size,
+            certify_by_roots,
         ],
     },
     "04.5": {
         "also_right": race_by_matrices,
-        "wrong": [race_exponential, race_of_one_factor, race_halved_once],
+        "wrong": [
+            race_exponential,
+            race_of_one_factor,
+            race_halved_once,
+            race_by_logarithms,
+            race_clipped,
+            race_of_the_live,
+        ],
     },
     "04.6": {
         "also_right": wait_by_projection,
