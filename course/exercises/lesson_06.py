@@ -356,7 +356,7 @@ MATRIX = Exercise(
     minutes=6,
     difficulty=2,
     reference=_matrix_comparisons,
-    withheld=("mini_attn.svm.problem.attention_problem",),
+    withheld=("mini_attn.svm.problem.attention_problem", "mini_attn.svm.sequence.sequence_problem"),
     cases=_matrix_cases,
     misconceptions=known(
         _matrix_other(lambda a, z, x: np.outer(z, a)),

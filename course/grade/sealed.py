@@ -36,8 +36,13 @@ def seal(target: Path, withheld: list[str]) -> None:
         says = f"{name} is withheld while this lesson is graded: write it yourself"
         function.body = ast.parse(f"raise NotImplementedError({says!r})").body
     while gone := [node for node in _unused(trees) if node not in before]:
+        names = {node.name for node in gone}
         for tree in trees.values():
             tree.body = [node for node in tree.body if node not in gone]
+            for node in tree.body:
+                if isinstance(node, ast.ImportFrom):
+                    node.names = [a for a in node.names if a.name not in names or _mentions(tree, a.name)]
+            tree.body = [node for node in tree.body if not isinstance(node, ast.ImportFrom) or node.names]
     for path, tree in trees.items():
         path.write_text(ast.unparse(tree) + "\n", encoding="utf-8")
 
@@ -46,7 +51,9 @@ def _unused(trees: dict[Path, ast.Module]) -> list[ast.stmt]:
     """The private functions and classes that nothing but themselves mentions."""
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     elsewhere = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    elsewhere |= {node.name for node in nodes if isinstance(node, ast.alias)}
+    for tree in trees.values():
+        imported = {node.name for node in ast.walk(tree) if isinstance(node, ast.alias)}
+        elsewhere |= {name for name in imported if _mentions(tree, name)}
     return [
         node
         for tree in trees.values()

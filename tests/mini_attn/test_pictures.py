@@ -15,7 +15,7 @@ from mini_attn.pictures import to_html
 
 @pytest.fixture
 def figure():
-    made = Figure(figsize=(3, 2))
+    made = Figure(figsize=(3, 2), layout="none")  # whatever style other tests have set
     made.add_axes((0.2, 0.2, 0.6, 0.6)).imshow(np.linspace(0, 1, 1000).reshape(10, 100), aspect="auto")
     return made
 

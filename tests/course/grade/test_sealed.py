@@ -47,10 +47,10 @@ def test_what_the_exercises_withhold_exists(lesson, tmp_path):
 
 
 HELPERS = {
-    "02": "_Answers _answers _as_it_is _at_sight _coordinates _methods _norm _nothing _piecewise _solution "
-    "_solve_chunk _solve_one _span _tolerance",
+    "02": "_Answers _answers _as_it_is _at_sight _coordinates _joined _methods _norm _nothing _piecewise "
+    "_solution _solve_chunk _solve_one _span _tolerance",
     "05": "_Softmax _TextbookSoftmax",
-    "06": "_tight _winner_minus_others",
+    "06": "_tight _visible_others _winner_minus_others",
 }
 
 

@@ -3,6 +3,7 @@
 import json
 import threading
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -30,6 +31,7 @@ def test_a_phase_diagram_is_one_call(tmp_path):
     low, high = wilson((result.outcome == "global").sum("trial"), 30)
     assert ((low <= share) & (share <= high)).all()
     drawing = share.sel(T=6).plot()
+    plt.close("all")
     assert drawing.get_array().shape == (2, 2)
     cell = sweep(trained, {"d": [6], "T": [6], "n": [4]}, trials=30, progress=False)
     assert (cell.outcome.squeeze() == result.outcome.sel(n=4, T=6, d=6)).all()
