@@ -25,7 +25,9 @@ def logistic_gradient(w, X, y):
 
 
 def gradient_cases(rng):
-    cases = [(np.zeros(2), np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([1.0, -1.0]))]
+    """The first w is not zero: there all weights are 1/2, and many a wrong answer is off by a factor only."""
+    shown = np.array([[1.0, 2.0], [3.0, -1.0], [-1.0, 0.5]])
+    cases = [(np.array([1.0, -1.0]), shown, np.array([1.0, -1.0, -1.0]))]
     for n, d in [(5, 2), (8, 3), (12, 2)]:
         X, y = separable(rng, n, d)
         cases.append((rng.normal(size=d), X, y))
@@ -35,7 +37,8 @@ def gradient_cases(rng):
     cases.append((far, np.array([[1.0, 0.0], [0.2, 1.0]]), np.ones(2)))
     ahead = rng.uniform(1, 1.4, size=(4, 1)) * [0.6, 0.8] + rng.normal(size=(4, 1)) * [0.8, -0.6]
     signs = np.array([1.0, -1.0, 1.0, -1.0])  # every u is 35 to 50: weights of 1e-16 have digits, too
-    return [*cases, (35 * np.array([0.6, 0.8]), signs[:, None] * ahead, signs)]
+    cases.append((35 * np.array([0.6, 0.8]), signs[:, None] * ahead, signs))
+    return [*cases, (np.array([600.0, 0.0]), np.array([[1.0, 0.5], [-1.1, 0.3]]), np.array([1.0, -1.0]))]
 
 
 def _sigmoid(u):
@@ -85,7 +88,7 @@ GRADIENT = [
         "You clipped u at 20: beyond, the weights go on falling like e^-u. np.logaddexp needs no clipping.",
     ),
     Misconception(
-        lambda w, X, y: -(X.T @ (y * np.exp(np.minimum(-y * (X @ w), 700)))) / len(y),
+        lambda w, X, y: -(X.T @ (y * np.exp(-y * (X @ w)))) / len(y),
         "e^-u is the slope of the exponential loss. The logistic loss has 1/(1 + e^u), which is at most 1.",
     ),
 ]
@@ -105,7 +108,9 @@ def margin_cases(rng):
         X, y = separable(rng, n, d)
         cases.append((rng.uniform(2, 5) * rng.normal(size=d), X, y))
     X, y = separable(rng, 7, 2)
-    return [*cases, (rng.normal(size=2), X, rng.permutation(y))]  # on the wrong side: a negative margin
+    cases.append((rng.normal(size=2), X, rng.permutation(y)))  # on the wrong side: a negative margin
+    far = np.array([[200.0, 100.0], [300.0, 50.0]])  # one label is missing, and all points are far away
+    return [*cases, *((np.array([3.0, 4.0]), label * far, np.full(2, label)) for label in (1.0, -1.0))]
 
 
 MARGIN = [
@@ -147,13 +152,24 @@ def best_direction(X, y, angles):
 
 
 def best_cases(rng):
+    """The fixed ones: every point counts; the best angle is the first, and points left; it is the last of an
+    arc where all margins are positive; and every margin is far below zero."""
+    circle = np.linspace(0, 2 * np.pi, 400)[:-1]
+    pair = np.array([1.0, -1.0])
+    fixed = [
+        (np.array([[0.5, -1.0], [3.0, 1.5], [-3.0, -0.5], [1.5, -0.5]]), np.tile(pair, 2), circle),
+        (np.array([[-1.0, 0.0], [1.0, 1.0]]), pair, np.array([3.3, 1.0, 0.3])),
+        (np.array([[1.0, 0.0], [-1.0, 0.5]]), pair, np.array([0.9, 0.5, 0.0])),
+        (30 * np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1]]), np.ones(4), np.array([0.0, 0.8, 1.6])),
+    ]
     cases = [(np.array([[1.0, 0.2], [0.5, -2.0]]), np.array([1.0, -1.0]), np.linspace(0, 2 * np.pi, 9)[:-1])]
     for n in (5, 10, 20):
         X, y = separable(rng, n, 2)
-        cases.append((X, y, np.linspace(0, 2 * np.pi, 400)[:-1]))
+        cases.append((X, y, circle))
     X = rng.normal(size=(3, 2))  # a point and its opposite with the same label: every margin is negative
     X = np.vstack([X, -X[0] * rng.uniform(0.6, 1.4), -X[1] * rng.uniform(0.6, 1.4)])
-    return [*cases, (X, np.ones(5), rng.permutation(np.linspace(0, 2 * np.pi, 101)[:-1]))]
+    cases.append((X, np.ones(5), rng.permutation(np.linspace(0, 2 * np.pi, 101)[:-1])))
+    return [*cases, *fixed]
 
 
 def _pick(score, choose=np.argmax):
@@ -195,6 +211,10 @@ BEST = [
     Misconception(
         _pick(lambda U, y: (y * U).min(axis=1), np.argmin),
         "This direction has the smallest margin of all: it is the worst. Use argmax over angles.",
+    ),
+    Misconception(
+        _pick(lambda U, y: np.abs((y * U).min(axis=1))),
+        "A margin far below zero is the worst, not the best: take no absolute value of it.",
     ),
     Misconception(
         _best_above_zero,
@@ -356,11 +376,13 @@ def _longest(
 LONGEST = [
     Misconception(
         _longest(factor=1.0),
-        "There the factor is 0: x is gone in one step. Steps twice as long still settle, jumping to and fro.",
+        "This is half of it. Did you ask for the factor 0, where x is gone in one step? Steps twice as long "
+        "still settle, jumping to and fro. Or is there a 2 too few? mu is 1 / ||w_hat||.",
     ),
     Misconception(
         _longest(weights=lambda lam: lam),
-        "The direction of the step mixes with weights of sum 1: q = lam / lam.sum().",
+        "Two slips give this number: lam in place of q = lam / lam.sum(), which sums to 1, and a vector "
+        "across w_hat that is not divided by its length ||w_hat||.",
     ),
     Misconception(
         _longest(weights=lambda lam: np.full(len(lam), 1 / len(lam))),
@@ -372,7 +394,8 @@ LONGEST = [
     ),
     Misconception(
         _longest(scale=1),
-        "mu is on the wrong side: x shrinks by eta sum q c^2 / mu, so eta < 2 mu / sum q c^2.",
+        "Two slips give this number: mu below the line (x shrinks by eta sum q c^2 / mu, so eta < 2 mu / sum "
+        "q c^2), and a vector across w_hat divided by its length twice.",
     ),
     Misconception(
         _longest(part=lambda rows, unit: np.linalg.norm(rows, axis=1)),
@@ -393,12 +416,12 @@ LONGEST = [
     ),
 ]
 
-EXACT = Compare(atol=0)  # where all weights are tiny, their digits count
+EXACT = Compare(atol=0)  # tiny weights have digits that count, and a tiny loss is not 0
 EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("01.1", "The gradient", 2, 8, 1, logistic_gradient, gradient_cases, EXACT, GRADIENT),
     Exercise("01.2", "The margin", 1, 5, 1, margin, margin_cases, misconceptions=MARGIN),
     Exercise("01.3", "The best of many directions", 2, 8, 2, best_direction, best_cases, misconceptions=BEST),
-    Exercise("01.4", "Two predictions", 3, 12, 3, predict, predict_cases, misconceptions=PREDICT),
+    Exercise("01.4", "Two predictions", 3, 12, 3, predict, predict_cases, EXACT, PREDICT),
     Exercise("01.5", "The offset", 2, 8, 2, offset, offset_cases, misconceptions=OFFSET),
     Exercise("01.6", "The longest step", 3, 12, 3, longest_step, longest_cases, misconceptions=LONGEST),
 ]

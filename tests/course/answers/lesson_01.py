@@ -32,6 +32,11 @@ def gradient_per_point(w, X, y):
     return -(y / (1 + np.exp(u)))[:, None] * X / len(y)
 
 
+def gradient_clipped(limit):
+    """Clips u, as one does against overflow."""
+    return lambda w, X, y: -(X.T @ (y / (1 + np.exp(np.clip(y * (X @ w), -limit, limit))))) / len(y)
+
+
 def margin_by_loop(w, X, y):
     length = math.sqrt(sum(float(c) ** 2 for c in w))
     return (
@@ -53,6 +58,32 @@ def direction_by_loop(X, y, angles):
     return best
 
 
+def margin_from(start):
+    """A search for the minimum that begins at a number."""
+    return lambda w, X, y: min(start, margin_by_loop(w, X, y))
+
+
+def margin_of_both(w, X, y):
+    """Cannot do without points of either label."""
+    s = X @ w / np.linalg.norm(w)
+    return min(s[y > 0].min(), (-s[y < 0]).min())
+
+
+def direction_above(start):
+    """A search for the maximum that begins at a number."""
+
+    def search(X, y, angles):
+        best = direction_by_loop(X, y, angles)
+        return best if margin_by_loop(best, X, y) > start else None
+
+    return search
+
+
+def direction_by_points(chosen):
+    """Looks at the points that chosen(y) picks only."""
+    return lambda X, y, angles: direction_by_loop(X[chosen(y)], y[chosen(y)], angles)
+
+
 def direction_of_the_mean(X, y, angles):
     mean = (y[:, None] * X).mean(axis=0)
     return mean / np.linalg.norm(mean)
@@ -71,6 +102,17 @@ def longest_step_by_trial(rows, lam):
     return -2 / slope
 
 
+def longest_step_with(power):
+    """The vector across w_hat is divided by this power of its length."""
+
+    def wrong(rows, lam):
+        w_hat, q = lam @ rows, lam / lam.sum()
+        c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat) ** power
+        return 2 / (np.linalg.norm(w_hat) * (q @ c**2))
+
+    return wrong
+
+
 def gradient_by_sigmoid(w, X, y):
     return -(X.T @ (y * (1 - 1 / (1 + np.exp(-y * (X @ w)))))) / len(y)
 
@@ -78,13 +120,25 @@ def gradient_by_sigmoid(w, X, y):
 ANSWERS = {
     "01.1": {
         "also_right": gradient_by_the_library,
-        "wrong": [gradient_of_the_sum_over_d, gradient_per_point, gradient_by_sigmoid, lambda w, X, y: 0 * w],
+        "wrong": [
+            gradient_of_the_sum_over_d,
+            gradient_per_point,
+            gradient_by_sigmoid,
+            lambda w, X, y: 0 * w,
+            gradient_clipped(500),
+            gradient_clipped(30),
+            lambda w, X, y: -(X.T @ (y * np.exp(np.minimum(-y * (X @ w), 700)))) / len(y),
+        ],
     },
     "01.2": {
         "also_right": margin_by_loop,
         "wrong": [
             lambda w, X, y: (y * (X @ w)).max() / np.linalg.norm(w),
             lambda w, X, y: y * (X @ w) / np.linalg.norm(w),
+            lambda w, X, y: (y * (X @ w).min()).min() / np.linalg.norm(w),
+            margin_from(1.0),
+            margin_from(100.0),
+            margin_of_both,
         ],
     },
     "01.3": {
@@ -93,6 +147,16 @@ ANSWERS = {
             direction_of_the_mean,
             lambda X, y, angles: direction_by_loop(X, y, angles[::2]),
             lambda X, y, angles: np.array([np.cos(angles[0]), np.sin(angles[0])]),
+            lambda X, y, angles: direction_by_loop(X, y, angles[:-1]),
+            lambda X, y, angles: direction_by_loop(X, y, angles[1:]),
+            lambda X, y, angles: direction_by_loop(X, y, angles % np.pi),
+            lambda X, y, angles: direction_by_loop(X, y, angles[np.cos(angles) >= 0]),
+            direction_above(-1.0),
+            direction_above(-10.0),
+            direction_by_points(lambda y: y > 0 if (y > 0).any() else y < 0),
+            direction_by_points(lambda y: y < 0 if (y < 0).any() else y > 0),
+            direction_by_points(lambda y: np.arange(len(y)) > 0),
+            direction_by_points(lambda y: np.arange(len(y)) < len(y) - 1),
         ],
     },
     "01.4": {
@@ -101,6 +165,7 @@ ANSWERS = {
             lambda t, eta, mu: (1 / (eta * mu**2 * t) ** 0.5, 1 / mu),
             lambda t, eta, mu: 1 / (eta * mu**2 * t),
             lambda t, eta, mu: (1 / (eta * mu**2 * t), np.log(t) / mu),
+            lambda t, eta, mu: (1 // (eta * mu**2 * t), 1 / mu),
         ],
     },
     "01.5": {
@@ -118,6 +183,8 @@ ANSWERS = {
             lambda rows, lam: 2 * longest_step_by_trial(rows, lam),
             lambda rows, lam: 2 / np.linalg.norm(lam @ rows),
             lambda rows, lam: 2 / np.linalg.norm(rows, 2) ** 2,
+            longest_step_with(0),
+            longest_step_with(2),
         ],
     },
 }
