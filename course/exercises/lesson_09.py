@@ -99,7 +99,7 @@ def _support_cases(rng):
         v_mm = rng.normal(size=d)
         v_mm *= rng.uniform(1.3, 2) / np.linalg.norm(v_mm)
         u = np.r_[
-            1 + 1e-9, 1 - 1e-9, 1 - 2e-9, np.linalg.norm(v_mm), rng.uniform([1.005, 1.03], [1.015, 1.05])
+            1 + 1e-9, 1 - 1e-9, 1 - 2e-9, np.linalg.norm(v_mm), rng.uniform([1.004, 1.03], [1.006, 1.05])
         ]
         u = np.r_[u, rng.uniform(1.1, 2.5, size=n - 6)]
         y = np.where(np.arange(n) % 2, -1.0, 1.0) if held == 0 else np.r_[[held] * 3, [-held] * (n - 3)]
@@ -124,9 +124,11 @@ RELAXED = Exercise(
         _relaxed_by(lambda x, y, v_mm: np.isclose(x @ v_mm, 1, atol=1e-6)),
         "Multiply by the label: a point labelled -1 is a support vector where v.x = -1.",
         _relaxed_by(lambda x, y, v_mm: y * (x @ v_mm) == 1),
-        "Outputs of support vectors are 1 only up to rounding: compare with np.isclose(u, 1, atol=1e-6).",
+        "Your function finds no support sequence. In S the signed output u = y v.x itself is 1, not its "
+        "distance, and only up to rounding: np.isclose(u, 1, atol=1e-6).",
         _relaxed_by(lambda x, y, v_mm: y * (x @ v_mm) <= 1),
-        "By rounding, the u of a support vector may also come out just above 1: np.isclose(u, 1, atol=1e-6).",
+        "A sequence of S is missing: by rounding its u came out just above 1. S may have any number of "
+        "sequences, all those with np.isclose(u, 1, atol=1e-6).",
         _relaxed_by(lambda x, y, v_mm: np.isclose(y * (x @ v_mm), 1, atol=0.1)),
         "Your tolerance lets in sequences with u = 1.05, which are not in S. Take 1e-6: rounding is smaller.",
         _relaxed_by(lambda x, y, v_mm: np.isclose(y * (x @ v_mm) / np.linalg.norm(v_mm), 1, atol=1e-6)),
@@ -179,6 +181,8 @@ SIDES = Exercise(
         "A larger kappa means a longer head, which frees the sequences sooner: multiply u - 1 by kappa.",
         lambda u, kappa: np.maximum(0, 1 - (u - 1)),
         "kappa is missing. For kappa = 0 every right-hand side is 1, the tight problem.",
+        lambda u, kappa: np.maximum(0, 1 - min(kappa, 1) * (u - 1)),
+        "kappa may be larger than 1, when the head is long: take it as it is.",
         lambda u, kappa: np.exp(-kappa * (u - 1)),
         "That is the weight of the force. The right-hand side compares exponents: 1 - kappa (u - 1).",
         lambda u, kappa: 1 + kappa * (u - 1),
@@ -188,17 +192,22 @@ SIDES = Exercise(
         lambda u, kappa: np.maximum(0, 1 / u),
         "The exponents add: kappa u + side >= kappa + 1. Solve this for the side.",
         lambda u, kappa: np.isclose(u, 1).astype(float),
-        "That is the relaxed problem, the limit of large kappa. In between a right-hand side can be 0.3.",
+        "Every side you return is 0 or 1, as in the limit of large kappa. In between it can be 0.3: do not "
+        "round, and keep it a float.",
     ),
 )
 
 
 # --------------------------------------------------------------------------- 09.4 the border
-def _border_by(kappa=lambda u, a: np.max((1 - a) / (u - 1)), scale=lambda v, p: v / p, least=0.0):
+def _border_by(
+    kappa=lambda u, a: np.max((1 - a) / (u - 1)), scale=lambda v, p: v / p, least=0.0, tolerance=1e-6
+):
     """An answer from the sequences outside S: their u and leads give kappa, the norms the ratio."""
 
     def answer(u, leads, v_norm, p_norm):
-        outside = u > 1 + 1e-6
+        outside = u > 1 + tolerance
+        if not outside.any():
+            return 0.0
         return max(least, kappa(u[outside], leads[outside]) * scale(v_norm, p_norm))
 
     return answer
@@ -207,16 +216,38 @@ def _border_by(kappa=lambda u, a: np.max((1 - a) / (u - 1)), scale=lambda v, p: 
 _border = _border_by()
 
 
+def _border_of_none(u, leads, v_norm, p_norm):
+    """No sequence is outside S: the maximum of nothing is an error."""
+    outside = u > 1 + 1e-6
+    return max(0.0, np.max((1 - leads[outside]) / (u[outside] - 1))) * v_norm / p_norm
+
+
 def _border_cases(rng):
-    """S up to rounding, where (1 - lead) / (u - 1) means nothing; the last to hold may have any u outside."""
+    """S up to rounding, where (1 - lead) / (u - 1) means nothing. Leads of p_rel are never negative.
+
+    The last to hold has the smallest u, then another one, then a u just outside S. At last all hold anyway,
+    and all sequences are in S.
+    """
     cases = []
-    for n, spare, last in ((5, False, 0), (5, False, 1), (6, False, 0), (6, False, 1), (5, True, 0)):
+    for n, kind in ((5, "smallest"), (5, "another"), (6, "close"), (5, "spare"), (5, "none")):
         u = 1 + np.r_[1e-10, -1e-10, rng.uniform(0.2, 0.4), rng.uniform(0.6, 2, size=n - 3)]
-        leads = np.r_[1 - 1e-8, 1, rng.uniform(0.1, 0.6), rng.uniform(0.05, 0.2, size=n - 3)]
-        if last:  # the smallest u is not the one that waits longest
-            leads[2:4] = 1 - (u[2] - 1) * rng.uniform(0.05, 0.1), -rng.uniform(0.1, 0.3)
-        leads[1:] += np.r_[rng.uniform(0.1, 1), np.full(n - 2, 1.1 if spare else 0.0)]
+        leads = np.r_[1 - 1e-8, 1, rng.uniform(0.3, 0.6), rng.uniform(0.05, 0.2, size=n - 3)]
+        leads[1] += rng.uniform(0.1, 1)
+        if kind == "smallest":
+            leads[2] = rng.uniform(0.2, 0.3)
+            leads[3:] += 0.3
+        elif kind == "another":
+            leads[2:4] = 1 - (u[2] - 1) * rng.uniform(0.05, 0.1), rng.uniform(0, 0.1)
+        elif kind == "close":
+            u[2] = 1 + rng.uniform(0.003, 0.007)
+        elif kind == "spare":
+            leads[2:] += 1.1
+        else:
+            u[2:], leads[2:] = 1 + 1e-10 * rng.uniform(-3, 3, size=n - 2), rng.uniform(1, 2, size=n - 2)
+        last = 2 + int(((1 - leads) / (u - 1))[2:].argmax())
         order = rng.permutation(n)
+        while last in order[order > 1][[0, -1]]:  # it is neither the first nor the last outside S
+            order = rng.permutation(n)
         cases.append((u[order], leads[order], *rng.uniform([1.2, 2], [1.8, 3])))
     return cases
 
@@ -250,6 +281,11 @@ BORDER = Exercise(
         "The sequence with the smallest u need not be the last: its lead may be large. Take the maximum.",
         lambda u, leads, v_norm, p_norm: max(0.0, np.max((1 - leads) / (u - 1))) * v_norm / p_norm,
         "You divided by u - 1 in S too, where it is rounding. Only sequences with u > 1 + 1e-6 are in doubt.",
+        _border_by(tolerance=0.01),
+        "You left out a sequence with u = 1.005, which is not in S. Only rounding is: take u > 1 + 1e-6.",
+        _border_of_none,
+        "Once every sequence is in S, and none is left to wait for: p_rel solves the tight problem, the "
+        "border is 0. np.max takes initial=0.0.",
         _border_by(least=-np.inf),
         "A ratio of lengths is not negative. If p_rel satisfies even the tight constraints, the border is 0.",
     ),
@@ -269,7 +305,8 @@ LATER = Exercise(
     difficulty=2,
     reference=_later,
     cases=lambda rng: [
-        (j0 * 10 ** rng.uniform(2, 8), j0, lead0) for j0, lead0 in ((1e3, 2.5), (1e4, 3.0), (500.0, 4.0))
+        (j0 * 10 ** rng.uniform(*decades), j0, lead0)
+        for j0, lead0, decades in ((1e3, 2.5, (2, 8)), (1e4, 3.0, (2, 8)), (500.0, 4.0, (0.2, 0.5)))
     ],
     misconceptions=known(
         lambda j, j0, lead0: lead0 + np.log(j / j0),

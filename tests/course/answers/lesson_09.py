@@ -22,15 +22,41 @@ def sides_by_where(u, kappa):
     return torch.tensor(np.where(side > 0, side, 0.0))
 
 
-def border_in_a_loop(u, leads, v_norm, p_norm):
+def border_by_bisection(u, leads, v_norm, p_norm):
+    """The smallest kappa at which p_rel satisfies 09.3's constraints, sides clipped at 0, by halving."""
+    outside = u > 1 + 1e-6
+
+    def holds(kappa):
+        return bool((leads[outside] >= sides_by_where(u[outside], kappa).numpy()).all())
+
+    if holds(0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while not holds(high):
+        assert high < 1e12, "no ratio frees every sequence"
+        high *= 2
+    for _ in range(80):
+        kappa = (low + high) / 2
+        low, high = (low, kappa) if holds(kappa) else (kappa, high)
+    return high * v_norm / p_norm
+
+
+def border_in_a_loop(u, leads, v_norm, p_norm, tolerance=1e-5):
     """The smallest ratio of a fine enough search: bisection on "all softened constraints hold"."""
-    outside = [(output, lead) for output, lead in zip(u, leads, strict=True) if output > 1 + 1e-5]
+    outside = [(output, lead) for output, lead in zip(u, leads, strict=True) if output > 1 + tolerance]
     low, high = 0.0, 1e3
     for _ in range(80):
         kappa = (low + high) / 2
         holds = all(lead >= 1 - kappa * (output - 1) for output, lead in outside)
         low, high = (low, kappa) if holds else (kappa, high)
     return high * v_norm / p_norm
+
+
+def outside_first_or_last(u, leads, place):
+    """Kappa from the sequence outside S that comes first (0), or last (-1)."""
+    outside = u > 1 + 1e-6
+    quotients = (1 - leads[outside]) / (u[outside] - 1)
+    return max(0, quotients[place]) if outside.any() else 0.0
 
 
 ANSWERS = {
@@ -49,6 +75,11 @@ ANSWERS = {
             lambda x, y, v_mm, T: np.zeros(len(y) * (T - 1)),
             lambda x, y, v_mm, T: relaxed_in_a_loop(x, y, v_mm, T)[::-1],
             lambda x, y, v_mm, T: np.repeat(1.0 * np.isclose(y * (x @ v_mm), 1, atol=0.02), T - 1),
+            lambda x, y, v_mm, T: np.repeat(1.0 * np.isclose(y * (x @ v_mm), 1, atol=0.01), T - 1),
+            lambda x, y, v_mm, T: np.repeat(np.argsort(np.argsort(y * (x @ v_mm))) < 2, T - 1),
+            lambda x, y, v_mm, T: np.repeat(
+                1.0 * np.isclose(y * (x @ v_mm), 1 / (v_mm @ v_mm), atol=1e-6), T - 1
+            ),
             lambda x, y, v_mm, T: np.repeat(
                 1.0 * np.isclose(y * (x @ v_mm), (y * (x @ v_mm))[y > 0].min(), atol=1e-6), T - 1
             ),
@@ -62,10 +93,11 @@ ANSWERS = {
             lambda u, kappa: np.maximum(0, 1 + kappa - u),
             lambda u, kappa: np.clip(1 - kappa * (u - 1), 0.5, 1),
             lambda u, kappa: np.maximum(0, 1 - kappa * (u - 1)).sum(),
+            lambda u, kappa: np.maximum(0, 1 - kappa * (u - 1)).astype(int),
         ],
     },
     "09.4": {
-        "also_right": border_in_a_loop,
+        "also_right": border_by_bisection,
         "wrong": [
             lambda u, leads, v_norm, p_norm: v_norm / p_norm,
             lambda u, leads, v_norm, p_norm: max(0, max(1 - leads)) * v_norm / p_norm,
@@ -73,6 +105,13 @@ ANSWERS = {
             lambda u, leads, v_norm, p_norm: (
                 max(0, np.nanmax((1 - leads) / np.where(u > 1, u - 1, np.nan))) * v_norm / p_norm
             ),
+            lambda *args: border_in_a_loop(*args, tolerance=0.01),
+            lambda *args: border_in_a_loop(*args, tolerance=0.1),
+            lambda u, leads, v_norm, p_norm: (
+                max(0, ((1 - leads[u > 1.001]) / (u[u > 1.001] - 1)).max()) * v_norm / p_norm
+            ),
+            lambda u, leads, v_norm, p_norm: outside_first_or_last(u, leads, 0) * v_norm / p_norm,
+            lambda u, leads, v_norm, p_norm: outside_first_or_last(u, leads, -1) * v_norm / p_norm,
         ],
     },
     "09.5": {
@@ -81,6 +120,8 @@ ANSWERS = {
             lambda j, j0, lead0: lead0,
             lambda j, j0, lead0: lead0 - 2 * np.log(np.log(j) / np.log(j0)),
             lambda j, j0, lead0: 2 * np.log(np.log(j) / np.log(j0)),
+            lambda j, j0, lead0: lead0 + 2 * np.log(np.log(j - j0 + 3) / np.log(j0)),
+            lambda j, j0, lead0: lead0 + 2 * np.log(np.log(j + j0) / np.log(j0)),
         ],
     },
 }
