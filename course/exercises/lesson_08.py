@@ -16,16 +16,22 @@ def _shortfall(p, keys, scores):
 
 
 def _shortfall_cases(rng):
+    """Scores around 0, with the worst largest in size, and all negative; then long p.
+
+    No shortfall is beyond float32: where p is 2000 long, another token than the best has the attention.
+    """
     cases = []
-    for count, T, d in ((4, 3, 2), (5, 4, 3), (3, 6, 2)):
+    for count, T, d, shift in ((4, 3, 2, 0), (5, 4, 3, 1), (3, 6, 2, 2)):
         p, keys, scores = 2 * rng.normal(size=(count, d)), rng.normal(size=(T, d)), rng.uniform(-1, 1, size=T)
         h = p[0] @ keys.T  # of the first p: the winner has not the best score, and that is not 0 or alone
         scores[h.argmax()], scores[h.argmin()] = 0.4, rng.uniform(1.1, 1.5)
         turn = 1 if scores.argmax() == 0 else 0  # nor is the first token the best
-        cases.append((p, np.roll(keys, turn, axis=0), np.roll(scores, turn)))
-    far = rng.normal(size=(4, 2))
+        scores[scores.argmin()] -= shift and 0.6
+        cases.append((p, np.roll(keys, turn, axis=0), np.roll(scores, turn) - shift))
+    angle = rng.uniform([1.3, 1.3, 3.25, 3.25], [2.5, 2.5, 4.8, 4.8])
+    far = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     keys = np.array([[1.0, 0.1], [-0.2, 1.0], [-0.7, -0.8]]) + 0.05 * rng.normal(size=(3, 2))
-    cases.append((2000 * far / np.linalg.norm(far, axis=1, keepdims=True), keys, np.array([0.9, 0.2, 0.0])))
+    cases.append((2000 * far, keys, np.array([0.9, 0.2, 0.0])))
     won = keys[0] - keys[1:].mean(axis=0) + 0.05 * rng.normal(size=(3, 2))  # far on the best token's side
     won *= rng.uniform(31, 34, size=(3, 1)) / ((keys[0] - keys[1:]) @ won.T).min(axis=0)[:, None]
     cases.append((won, keys, np.array([0.9, 0.2, 0.0])))
@@ -65,6 +71,8 @@ SHORTFALL = Exercise(
         "You measured from the first score. The best token may be any: scores.max().",
         lambda p, keys, scores: _softmax(p @ keys.T) @ (1 - scores),
         "You measured from 1. The best score is scores.max(), here another number.",
+        lambda p, keys, scores: _softmax(p @ keys.T) @ (np.abs(scores).max() - scores),
+        "The best score is the largest, not the one of largest size: scores.max(), without abs.",
         lambda p, keys, scores: _softmax(p @ keys.T) @ (scores - scores.min()),
         "That is how far you are above the worst score. The shortfall is measured down from the best.",
         lambda p, keys, scores: scores.max() - _softmax(p @ keys.T) @ scores,
@@ -92,7 +100,10 @@ def _projected_step(p, g, eta, R):
 
 
 def _step_cases(rng):
-    """Rows that end inside, outside, one at 0; some start outside: the order of the two matters."""
+    """Rows that end inside, outside, one at 0; some start outside: the order of the two matters.
+
+    Of those that end inside, one is longer than the root of R and one is shorter.
+    """
     cases = []
     for rows, d in ((4, 2), (5, 3), (6, 5)):
         R, eta = rng.uniform(1.5, 2.5), rng.uniform(0.4, 0.8)
@@ -100,6 +111,8 @@ def _step_cases(rng):
         length = np.linspace(0.5, 2.2, rows)[:, None] * R
         p = length * p / np.linalg.norm(p, axis=1, keepdims=True)
         g = rng.uniform(0.3, 0.5) * R * g / np.linalg.norm(g, axis=1, keepdims=True) / eta
+        inside = np.array([[(R + np.sqrt(R)) / 2], [rng.uniform(0.5, 0.9) * np.sqrt(R)]])
+        p[:2] = inside * p[:2] / _lengths(p[:2]) + eta * g[:2]
         cases.append((p, g, eta, R))
     g = rng.normal(size=(3, 2))
     p = rng.normal(size=(3, 2))
@@ -121,6 +134,10 @@ STEP = Exercise(
         "You took the step, but points that are longer than R have to come back to length R.",
         lambda p, g, eta, R: _onto_sphere(p - eta * g, R),
         "You put every row on the sphere. A point inside the ball is its own nearest point: leave it.",
+        lambda p, g, eta, R: np.where(
+            _lengths(p - eta * g) ** 2 > R, _onto_sphere(p - eta * g, R), p - eta * g
+        ),
+        "You compared the squared length with R. Compare the length, or its square with R**2.",
         lambda p, g, eta, R: _onto_ball(p + eta * g, R),
         "You went uphill: descent subtracts eta * g.",
         lambda p, g, eta, R: _onto_ball(p, R) - eta * g,
@@ -308,16 +325,23 @@ def _mixture_point(keys, share, R):
 def _mixture_cases(rng):
     """Keys whose first two are neither equally far from the third nor 1 apart; both sides occur.
 
+    Neither the sign of a key across k_1 - k_2 nor that of a coordinate tells the side: in the first case all
+    keys are on the side asked for, in the second all on the other, in two more both coordinates are negative,
+    then positive.
+
     In the last two k_1 - k_3 lies almost along k_1 - k_2: there the part that the ratio fixes decides the
     sign of p.(k_1 - k_3), so that the side has to be judged by the other part alone.
     """
     cases = []
-    for side in (1, -1, 1, -1):
-        angle = rng.uniform(0, 2 * np.pi)
+    for place, side in enumerate((1, -1, 1, -1)):
+        angle = rng.uniform(0, 2 * np.pi) if place < 2 else rng.uniform(1.9, 2.8)
         e = rng.uniform(1.4, 2.0) * np.array([np.cos(angle), np.sin(angle)])
         across = side * np.array([-e[1], e[0]]) / np.sqrt(e @ e)
         third = rng.normal(size=2)
-        first = third + rng.uniform(0.6, 1.5) * across + rng.uniform(-0.4, 0.4) * e
+        ahead = rng.uniform(0.6, 1.5)
+        if place < 2:  # move all keys across
+            third += ((0.5, -0.5 - ahead)[place] - third @ across) * across
+        first = third + ahead * across + rng.uniform(-0.4, 0.4) * e
         large = rng.uniform(0.6, 0.9)
         share = np.array([large, 1 - large] if rng.random() < 0.5 else [1 - large, large])
         cases.append((np.array([first, first - e, third]), share, rng.uniform(5, 20)))

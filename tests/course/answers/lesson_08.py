@@ -59,6 +59,24 @@ def side_by_the_whole(first):
     return answer
 
 
+def mixture_on_the_side(product):
+    """The root whose part across k_1 - k_2, a unit vector, makes `product(across, keys)` positive."""
+
+    def answer(keys, share, R):
+        e, c = keys[0] - keys[1], np.log(share[0]) - np.log(share[1])
+        across = np.array([-e[1], e[0]]) / np.linalg.norm(e)
+        across = across if product(across, keys) > 0 else -across
+        return c * e / (e @ e) + np.sqrt(R * R - c * c / (e @ e)) * across
+
+    return answer
+
+
+def square_against_R(p, g, eta, R):
+    q = p - eta * g
+    length = np.linalg.norm(q, axis=1, keepdims=True)
+    return np.where(length**2 > R, q * R / np.maximum(length, 1e-300), q)
+
+
 ANSWERS = {
     "08.1": {
         "also_right": shortfall_in_torch,
@@ -66,11 +84,18 @@ ANSWERS = {
             lambda p, keys, scores: shortfall_in_torch(p, keys, scores).mean(),
             lambda p, keys, scores: shortfall_in_torch(p, keys, abs(scores)) + 0.1,
             lambda p, keys, scores: shortfall_in_torch(2 * p, keys, scores),
+            lambda p, keys, scores: (
+                shortfall_in_torch(p, keys, scores).numpy() + abs(scores).max() - scores.max()
+            ),
+            lambda p, keys, scores: (
+                shortfall_in_torch(p, keys, scores).numpy() + max(0, scores.max()) - scores.max()
+            ),
         ],
     },
     "08.2": {
         "also_right": step_in_a_loop,
         "wrong": [
+            square_against_R,
             lambda p, g, eta, R: step_in_a_loop(p, g, 1.0, R),
             lambda p, g, eta, R: (
                 (p - eta * g)
@@ -105,6 +130,16 @@ ANSWERS = {
             lambda keys, share, R: -mixture_by_equations(keys, share, R),
             side_by_the_whole(1),
             side_by_the_whole(-1),
+            mixture_on_the_side(lambda across, keys: across @ keys[0]),
+            mixture_on_the_side(lambda across, keys: -across @ keys[0]),
+            mixture_on_the_side(lambda across, keys: across @ (keys[0] + keys[1])),
+            mixture_on_the_side(lambda across, keys: across @ keys[2]),
+            mixture_on_the_side(lambda across, keys: -across @ keys[2]),
+            *(
+                mixture_on_the_side(lambda across, keys, k=k, sign=sign: sign * across[k])
+                for k in (0, 1)
+                for sign in (1, -1)
+            ),
             lambda keys, share, R: mixture_by_equations(keys, share, 2 * R),
             lambda keys, share, R: mixture_by_equations(keys[[0, 2, 1]], share, R),
         ],
