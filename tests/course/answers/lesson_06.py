@@ -101,6 +101,13 @@ ANSWERS = {
             lambda keys, scores, selected, p_mm: beats_in_a_loop(keys, keys @ p_mm, selected, p_mm),
             lambda keys, scores, selected, p_mm: beats_in_a_loop(keys, scores, 0 * selected, p_mm),
             beats_with_tolerance(0.1),
+            beats_with_tolerance(0.02),
+            beats_with_tolerance(0.0101),
+            lambda keys, *rest: np.zeros(len(keys), dtype=bool),
+            lambda keys, scores, selected, p_mm: [
+                all(gamma[a] > gamma[p_mm @ K[a] - K @ p_mm <= 1])
+                for K, gamma, a in zip(keys, scores, selected, strict=True)
+            ],
             beats_with_tolerance(1e-9),
             beats_the_worst,
         ],
