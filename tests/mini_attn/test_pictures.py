@@ -5,6 +5,7 @@ import re
 from base64 import b64decode
 from html.parser import HTMLParser
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -15,9 +16,11 @@ from mini_attn.pictures import to_html
 
 @pytest.fixture
 def figure():
-    made = Figure(figsize=(3, 2), layout="none")  # whatever style other tests have set
-    made.add_axes((0.2, 0.2, 0.6, 0.6)).imshow(np.linspace(0, 1, 1000).reshape(10, 100), aspect="auto")
-    return made
+    # whatever style other tests have set: savefig gives a figure the layout of the style
+    with matplotlib.rc_context({"figure.constrained_layout.use": False}):
+        made = Figure(figsize=(3, 2))
+        made.add_axes((0.2, 0.2, 0.6, 0.6)).imshow(np.linspace(0, 1, 1000).reshape(10, 100), aspect="auto")
+        yield made
 
 
 def image(element):
