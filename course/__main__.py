@@ -17,6 +17,7 @@ COMMANDS = {  # name: (module with a `main`, what it does)
     "lint": ("course.make.lint", "say what the lessons' sources must mend, and how long each lesson takes"),
     "grade": ("course.grade.grading", "grade a folder of submissions in a sandbox"),
     "picture": ("course.make.picture", "draw the README's picture"),
+    "replicate": ("course.replicate.command", "list the sweeps that the course keeps, or compute them anew"),
     "release": ("course.grade.release", "make the nbgrader assignment of a lesson"),
 }
 NEEDS = ("nbgrader", "psutil")  # for grading; the extra `grade` of pyproject.toml
@@ -27,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m course",
         description=__doc__,
-        epilog="\n".join(f"  {name:8} {does}" for name, (_, does) in COMMANDS.items()),
+        epilog="\n".join(f"  {name:9} {does}" for name, (_, does) in COMMANDS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=COMMANDS)

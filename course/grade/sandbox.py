@@ -32,6 +32,7 @@ from course.grade.walls import INSIDE, GraderError, SandboxMissing, command, req
 __all__ = ["Answer", "GraderError", "Limits", "Report", "Sandbox", "SandboxMissing", "Stopped", "require"]
 
 HERE = Path(__file__).parent
+RESULTS = HERE.parent / "replicate" / "results"  # stored sweeps, which lessons show
 _NUMBERS = itertools.count(os.getpid())  # two graders begin at different ones
 GRACE = 5.0  # seconds between the alarm inside and the kill outside
 COMPARING = 10.0  # seconds for all answers of a submission, which `plain.SIZE` bounds, and for the end
@@ -94,6 +95,7 @@ class Sandbox:
         for name in ("runner.py", "plain.py"):
             shutil.copy(HERE / name, self.folder)
         seal(self.folder / "library", self._withheld)
+        shutil.copytree(RESULTS, self.folder / "results", ignore=shutil.ignore_patterns(".*"))
         (self.folder / "fonts").mkdir()
         subprocess.run(
             [sys.executable, "-c", "import matplotlib.font_manager"],

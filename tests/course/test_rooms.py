@@ -1,4 +1,4 @@
-"""The rooms of the project: imports go one way, and lessons import two files of the course."""
+"""The rooms of the project: imports go one way, and lessons import three things of the course."""
 
 import ast
 from pathlib import Path
@@ -17,7 +17,8 @@ ROOMS = {
     "course.exercise": {"course.check", "course.exercises", "course.start"},
     "course.make": {"course.check", "course.exercises", "course.figure", "course.files", "course.syllabus"},
     "course.grade": {"course.make", "course.check", "course.exercises", "course.files"},
-    "course.source": {"course.exercise", "course.figure"},
+    "course.replicate": {"course.files"},
+    "course.source": {"course.exercise", "course.figure", "course.replicate"},
     "course.bootstrap": set(),
     "course.__main__": set(),  # it loads the commands' modules by name
     "mini_attn": set(),

@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 
 from course.grade import grading
 from course.grade import sandbox as walls
+from course.replicate import Measured
 
 
 def test_without_bubblewrap_grading_refuses_and_says_what_to_install(tmp_path, monkeypatch, capsys):
@@ -39,6 +41,26 @@ def test_a_sandbox_that_starts_at_the_second_try_is_enough(call, sandbox, monkey
 
     monkeypatch.setattr(type(sandbox), "_live", second)
     assert call("def square(x):\n    return x").found == {"99.1"}
+
+
+def test_a_lesson_reads_its_stored_sweeps(tmp_path, monkeypatch):
+    grid = {"d": [2, 3], "scale": [1.0]}
+
+    def trial(d, scale, *, trials, seed):
+        return {"length": np.full(trials, d * scale)}
+
+    one = Measured("99.lengths", "Lengths.", trial, grid, trials=30, batch=10)
+    one.compute(tmp_path / "99_lengths.nc", progress=False)
+    monkeypatch.setattr(walls, "RESULTS", tmp_path)
+    cells = [
+        "from course.replicate import measured\nlengths = measured('99.lengths')",
+        "whole, part = lengths.load(), lengths.part(d=[3])",
+        "def square(x):\n    return [float(whole.length.sum()), float(part.length.sum())]",
+    ]
+    with walls.Sandbox() as sandbox:
+        report = sandbox.call(cells, {"99.1": ("square", [(1.0,)])})
+    assert not report.cell_errors
+    assert report.answers["99.1"][0].value == [150, 30]
 
 
 def test_errors_in_cells_cost_only_what_they_define(call):

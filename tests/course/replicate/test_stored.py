@@ -1,0 +1,80 @@
+"""The stored sweeps: whole, made as their definitions say, and the same when a part is computed again."""
+
+import json
+import platform
+
+import numpy as np
+import pytest
+import torch
+
+from course.replicate import command
+from course.replicate.stored import RESULTS, Measured, every, measured
+from mini_attn.sweep.fingerprint import fingerprint
+
+
+def trial(d, scale, *, trials, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return {"length": scale * torch.randn(trials, d, generator=generator).norm(dim=-1)}
+
+
+@pytest.fixture
+def one(tmp_path, monkeypatch):
+    monkeypatch.setattr("course.replicate.stored.RESULTS", tmp_path)
+    grid = {"d": [2, 3, 5], "scale": [1.0, 2.0]}
+    return Measured("99.lengths", "Lengths.", trial, grid, trials=30, batch=10, paired=("scale",))
+
+
+def test_a_part_is_computed_as_it_is_stored(one):
+    with pytest.raises(FileNotFoundError, match=r"python -m course replicate --fresh 99\.lengths"):
+        one.load()
+    one.compute(progress=False)
+    found, again = one.load(), one.part(d=[3, 5], scale=[2.0])
+    assert found.length.shape == (3, 2, 30)
+    assert again.length.shape == (2, 1, 10)
+    stored = found.length.sel(d=[3, 5], scale=[2.0], trial=slice(0, 9))
+    np.testing.assert_array_equal(again.length, stored)
+    np.testing.assert_array_equal(found.length.sel(scale=2.0), 2 * found.length.sel(scale=1.0))
+    np.testing.assert_array_equal(one.part(trials=30).length, found.length)
+
+
+@pytest.mark.parametrize("values", [{"d": [4]}, {"d": []}, {"n": [1]}])
+def test_a_part_that_is_not_in_the_grid_is_refused(one, values):
+    with pytest.raises(ValueError, match=r"is not in the grid of 99\.lengths"):
+        one.part(**values)
+
+
+def test_the_command_lists_and_computes(one, monkeypatch, capsys):
+    monkeypatch.setattr(command, "every", lambda: [one])
+    monkeypatch.setattr(command, "measured", lambda id: {"99.lengths": one}[id])
+    assert command.main([]) == 0
+    assert "missing" in capsys.readouterr().out
+    one.path.write_bytes(b"the old one")
+    assert command.main(["--fresh", "99.lengths"]) == 0
+    assert one.load().length.shape == (3, 2, 30)
+    assert [path.name for path in one.path.parent.rglob("*") if path.is_file()] == ["99_lengths.nc"]
+    capsys.readouterr()
+    assert command.main([]) == 0
+    assert " KB " in capsys.readouterr().out
+
+
+def test_an_unknown_name_is_refused_in_words(capsys):
+    assert command.main(["--fresh", "12.nonsense"]) == 1
+    assert "There is no stored sweep '12.nonsense'; there are:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("id", [one.id for one in every()])
+def test_what_is_stored_was_made_as_defined(id):
+    one = measured(id)
+    found = one.load()
+    made = json.loads(found.attrs["made"])
+    assert made["grid"] == json.loads(json.dumps({name: list(values) for name, values in one.grid.items()}))
+    assert (made["trials"], made["batch"], made["seed"]) == (one.trials, one.batch, one.seed)
+    assert made["paired"] == sorted(one.paired)
+    assert json.loads(found.attrs["failed"]) == []
+    if made["versions"]["python"] == platform.python_version():  # the fingerprint reads compiled code
+        assert made["trial"] == fingerprint(one.trial), "the trial function changed since; compute it anew"
+    assert one.path.stat().st_size < 400_000
+
+
+def test_every_stored_file_is_somebodys():
+    assert {path.name for path in RESULTS.glob("*.nc")} == {one.path.name for one in every()}
