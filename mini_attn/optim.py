@@ -71,14 +71,13 @@ class TrialOptimizer(Optimizer):
         for group in self.param_groups:
             parameters = group["params"]
             lead = parameters[0].shape[: group["batch_dims"]]
-            settings = {
+            per_trial = {
                 key: value.expand(lead).flatten()[trials]
-                if isinstance(value, Tensor) and value.ndim
-                else value
                 for key, value in group.items()
-                if key != "params"
+                if isinstance(value, Tensor) and value.ndim
             }
-            block.param_groups.append({**settings, "params": [own[w] for w in parameters], "batch_dims": 1})
+            weights = [own[w] for w in parameters]
+            block.param_groups.append({**group, **per_trial, "params": weights, "batch_dims": 1})
         return block
 
 

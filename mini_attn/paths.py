@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from jaxtyping import Float
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mini_attn import losses
 from mini_attn.balls import balanced, into_ball, into_nuclear_ball, minimise, with_singular_values
 from mini_attn.data import PointData, TokenData
-from mini_attn.gradients import closed_form
+from mini_attn.gradients import Evaluation, closed_form
 from mini_attn.models import CrossAttention, FactoredAttention, joint_trials, trial_blocks
 from mini_attn.optim import _normalise
 from mini_attn.threads import SMALL, each, one_thread
@@ -171,9 +171,8 @@ class _Traced:
             raise ValueError(
                 f"{type(model).__name__} has no closed-form gradient; expected a model of this package"
             )
-        self.evaluate_exactly = closed_form(moved, data, loss)
         ((self.name, self.parameter),) = moved.named_parameters()
-        self.model, self.data, self.loss, self.batch_dims = model, data, loss, len(trials)
+        self.model, self.moved, self.data, self.loss, self.batch_dims = model, moved, data, loss, len(trials)
         self.project = into_ball if self.rank is None else partial(into_nuclear_ball, self.rank)
         self.kept = {key: [] for key in ("loss", "residual", *dict(model.named_parameters()))}
         if self.rank is not None:
@@ -190,6 +189,11 @@ class _Traced:
         margins, grads = self.evaluate()
         (g,), norm, _ = _normalise([grads[self.name].reshape(unit.shape)], self.batch_dims)
         return losses.mean(self.loss.value(margins), self.data.present)[..., None], g / norm[..., None]
+
+    @cached_property
+    def evaluate_exactly(self) -> Evaluation:
+        """The gradient with its length, which only ridge paths ask for."""
+        return closed_form(self.moved, self.data, self.loss)
 
     def gradient(self, w: Tensor) -> Tensor:
         """The gradient at w with its length."""

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from gradients_by_autograd import directions, with_autograd
 
 from mini_attn import data, gradients, losses, models, optim, train
 from mini_attn.gradients import closed_form
@@ -28,23 +29,6 @@ def make_models(trials=3, d=6, scale=1.0):
             head=models.LinearHead(d, trials, init=randn(*lead, d, seed=8)),
         ),
     ]
-
-
-def with_autograd(model, problem, loss, batch_dims):
-    options = {}
-    if hasattr(model, "attention"):
-        options["softmax"] = lambda h, batch_dims=batch_dims: softmax(h, batch_dims)
-    margins = problem.y * model(problem, **options)
-    loss(margins, batch_dims).mean(-1).sum().backward()
-    return margins.detach(), {name: w.grad for name, w in model.named_parameters()}
-
-
-def directions(grads):
-    """Log-scaled gradients are known up to a factor a trial, the head's up to one of its own: take it out."""
-    sizes = {name: g.abs().flatten(1).amax(1) for name, g in grads.items()}
-    largest = torch.stack([size for name, size in sizes.items() if name != "head.v"]).amax(0)
-    sizes = {name: size if name == "head.v" else largest for name, size in sizes.items()}
-    return {name: g / sizes[name].reshape(-1, *(1,) * (g.ndim - 1)) for name, g in grads.items()}
 
 
 def assert_same_direction(model, problem, loss=losses.logistic):

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from gradients_by_autograd import directions, with_autograd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,22 +71,6 @@ def single(model, trial):
     return one
 
 
-def with_autograd(model, tokens, batch_dims=None):
-    model.zero_grad()
-    outputs = model(tokens, softmax=lambda h: softmax(h, batch_dims))
-    per_trial = losses.mean(losses.logistic(tokens.y * outputs, batch_dims, tokens.present), tokens.present)
-    per_trial.sum().backward()
-    return {name: w.grad for name, w in model.named_parameters()}
-
-
-def direction(grads):
-    """Log-scaled gradients are known up to a factor a trial, the head's up to one of its own."""
-    sizes = {name: g.abs().flatten(1).amax(1) for name, g in grads.items()}
-    largest = torch.stack([size for name, size in sizes.items() if not name.startswith("head")]).amax(0)
-    sizes = {name: size if name.startswith("head") else largest for name, size in sizes.items()}
-    return {name: g / sizes[name].reshape(-1, *(1,) * (g.ndim - 1)) for name, g in grads.items()}
-
-
 masks = st.one_of(
     st.none(),
     st.lists(st.booleans(), min_size=B * n * T, max_size=B * n * T).map(
@@ -147,12 +132,12 @@ def test_closed_form_equals_autograd(mask, causal, scale):
     for model in make_models(scale=scale):
         margins, grads = closed_form(model, tokens, losses.logistic)()
         torch.testing.assert_close(margins, tokens.y * model(tokens).detach())
-        expected = with_autograd(model, tokens)
+        expected = with_autograd(model, tokens)[1]
         for name in grads:
             close = {"rtol": 1e-10, "atol": 1e-13 * float(expected[name].abs().max())}
             torch.testing.assert_close(grads[name], expected[name], **close)
-        ours = direction(closed_form(model, tokens, losses.logistic, 1)()[1])
-        autograds = direction(with_autograd(model, tokens, 1))
+        ours = directions(closed_form(model, tokens, losses.logistic, 1)()[1])
+        autograds = directions(with_autograd(model, tokens, batch_dims=1)[1])
         for name, g in ours.items():  # no pull at all has no direction
             torch.testing.assert_close(g.nan_to_num(), autograds[name].nan_to_num(), rtol=1e-10, atol=1e-12)
 
@@ -170,7 +155,7 @@ def test_trials_broadcast_both_ways():
     tokens = data.every_position(X, y, v, True, MASK)
     for model in make_models(None):
         grads = closed_form(model, tokens, losses.logistic)()[1]
-        torch.testing.assert_close(grads, with_autograd(model, tokens))
+        torch.testing.assert_close(grads, with_autograd(model, tokens)[1])
 
 
 def test_log_scaled_gradients_do_not_underflow_and_padding_does_not_scale_them():
@@ -179,7 +164,10 @@ def test_log_scaled_gradients_do_not_underflow_and_padding_does_not_scale_them()
     model = models.CrossAttention(d, B, init=1e4 * randn(B, d, d), head=models.LinearHead(d, B, init=1e4 * v))
     far = dataclasses.replace(tokens, y=model(tokens).detach().sign())
     assert (losses.logistic(far.y * model(far)).detach()[far.present] == 0).all()
-    for grads in (closed_form(model, far, losses.logistic, 1)()[1], with_autograd(model, far, 1)):
+    for grads in (
+        closed_form(model, far, losses.logistic, 1)()[1],
+        with_autograd(model, far, batch_dims=1)[1],
+    ):
         assert (grads["head.v"].norm(dim=1) > 1e-4).all()
 
 
@@ -350,7 +338,7 @@ def test_tokens_that_a_row_does_not_see_do_not_change_a_bit_of_its_gradient():
             for batch_dims in (None, 0):
                 margins, grads = closed_form(model, pair, losses.logistic, batch_dims)()
                 ends[-1] += [margins[:1], *(g for name, g in grads.items() if name != "head.v")]
-            ends[-1] += [g for name, g in with_autograd(model, pair).items() if name != "head.v"]
+            ends[-1] += [g for name, g in with_autograd(model, pair)[1].items() if name != "head.v"]
     assert all(torch.equal(one, other) and one.abs().max() > 0 for one, other in zip(*ends, strict=True))
 
 

@@ -7,12 +7,12 @@ import pickle
 
 import pytest
 import torch
+from gradients_by_autograd import directions, with_autograd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mini_attn import data, geometry, losses, models, optim, paths, svm, train
 from mini_attn.gradients import closed_form
-from mini_attn.softmax import softmax
 
 n, T, d, B = 3, 5, 4, 2
 fewer = settings(max_examples=15, derandomize=True, deadline=None)
@@ -86,22 +86,6 @@ def everything(model, tokens, batch_dims=1):
     }
 
 
-def with_autograd(model, tokens, batch_dims=None):
-    model.zero_grad()
-    outputs = model(tokens, softmax=lambda h: softmax(h, batch_dims))
-    per_trial = losses.mean(losses.logistic(tokens.y * outputs, batch_dims, tokens.present), tokens.present)
-    per_trial.sum().backward()
-    return {name: w.grad for name, w in model.named_parameters()}
-
-
-def direction(grads):
-    """Log-scaled gradients are known up to a factor a trial, the head's up to one of its own."""
-    sizes = {name: g.abs().flatten(1).amax(1) for name, g in grads.items()}
-    largest = torch.stack([size for name, size in sizes.items() if not name.startswith("head")]).amax(0)
-    sizes = {name: size if name.startswith("head") else largest for name, size in sizes.items()}
-    return {name: g / sizes[name].reshape(-1, *(1,) * (g.ndim - 1)) for name, g in grads.items()}
-
-
 def nonempty(bits):
     mask = torch.tensor(bits).reshape(B, n, T)
     mask[..., 0] |= ~mask.any(-1)
@@ -153,15 +137,15 @@ def test_closed_form_equals_autograd(mask, scale):
     tokens = ragged(mask)
     for model in make_models(scale=scale):
         grads = closed_form(model, tokens, losses.logistic)()[1]
-        expected = with_autograd(model, tokens)
+        expected = with_autograd(model, tokens)[1]
         for name in grads:
             close = {"rtol": 1e-10, "atol": 1e-13 * float(expected[name].abs().max())}
             torch.testing.assert_close(grads[name], expected[name], **close)
         grads = closed_form(model, tokens, losses.logistic, 1)()[1]
-        expected = with_autograd(model, tokens, 1)
+        expected = with_autograd(model, tokens, batch_dims=1)[1]
         if all(g.abs().amax() > 0 for g in expected.values()):
             ours, autograds = (
-                {name: g.nan_to_num() for name, g in direction(x).items()} for x in (grads, expected)
+                {name: g.nan_to_num() for name, g in directions(x).items()} for x in (grads, expected)
             )
             torch.testing.assert_close(ours, autograds, rtol=1e-10, atol=1e-12)
 
