@@ -15,3 +15,16 @@ def write(path: Path, content: str | bytes) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def between(text: str, begin: str, end: str, content: str) -> str:
+    """A text with what stands between two of its lines replaced.
+
+    Raises:
+        ValueError: one of the lines is missing.
+    """
+    before, begins, rest = text.partition(begin)
+    _, ends, after = rest.partition(end)
+    if not begins or not ends:
+        raise ValueError(f"the lines {begin.strip()!r} and {end.strip()!r} are not both there")
+    return before + begin + content + end + after

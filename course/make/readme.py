@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course import syllabus
-from course.files import write
+from course.files import between, write
 
 README = syllabus.ROOT / "README.md"
 BEGIN = "<!-- The map: `python -m course build` writes it from the lessons and course/syllabus.py. -->\n"
@@ -16,11 +16,7 @@ def with_map(text: str) -> str:
     Raises:
         ValueError: one of the comments is missing.
     """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"README.md needs the lines {BEGIN.strip()!r} and {END.strip()!r} around its map")
-    return before + begin + syllabus.table("lessons/") + end + after
+    return between(text, BEGIN, END, syllabus.table("lessons/"))
 
 
 def refresh() -> bool:

@@ -9,7 +9,8 @@ One module a lesson, ``lesson_NN``, with its trial functions and the list ``MEAS
     found = shares.load()                    # xarray.Dataset, all of it
     again = shares.part(d=[4, 8])            # the first batch of these cells, computed now
 
-``python -m course replicate`` lists them; ``python -m course replicate --fresh 12.shares`` computes one anew.
+``python -m course replicate`` prints the published figures that the course redoes beside ours, from the rows
+in ``rows_NN``; ``--sweeps`` lists the stored sweeps, and ``--fresh 12.shares`` computes one anew.
 """
 
 from course.replicate.stored import Measured, measured

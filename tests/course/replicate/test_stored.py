@@ -5,23 +5,9 @@ import platform
 
 import numpy as np
 import pytest
-import torch
 
-from course.replicate import command
-from course.replicate.stored import RESULTS, Measured, every, measured
+from course.replicate.stored import RESULTS, every, measured
 from mini_attn.sweep.fingerprint import fingerprint
-
-
-def trial(d, scale, *, trials, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return {"length": scale * torch.randn(trials, d, generator=generator).norm(dim=-1)}
-
-
-@pytest.fixture
-def one(tmp_path, monkeypatch):
-    monkeypatch.setattr("course.replicate.stored.RESULTS", tmp_path)
-    grid = {"d": [2, 3, 5], "scale": [1.0, 2.0]}
-    return Measured("99.lengths", "Lengths.", trial, grid, trials=30, batch=10, paired=("scale",))
 
 
 def test_a_part_is_computed_as_it_is_stored(one):
@@ -41,25 +27,6 @@ def test_a_part_is_computed_as_it_is_stored(one):
 def test_a_part_that_is_not_in_the_grid_is_refused(one, values):
     with pytest.raises(ValueError, match=r"is not in the grid of 99\.lengths"):
         one.part(**values)
-
-
-def test_the_command_lists_and_computes(one, monkeypatch, capsys):
-    monkeypatch.setattr(command, "every", lambda: [one])
-    monkeypatch.setattr(command, "measured", lambda id: {"99.lengths": one}[id])
-    assert command.main([]) == 0
-    assert "missing" in capsys.readouterr().out
-    one.path.write_bytes(b"the old one")
-    assert command.main(["--fresh", "99.lengths"]) == 0
-    assert one.load().length.shape == (3, 2, 30)
-    assert [path.name for path in one.path.parent.rglob("*") if path.is_file()] == ["99_lengths.nc"]
-    capsys.readouterr()
-    assert command.main([]) == 0
-    assert " KB " in capsys.readouterr().out
-
-
-def test_an_unknown_name_is_refused_in_words(capsys):
-    assert command.main(["--fresh", "12.nonsense"]) == 1
-    assert "There is no stored sweep '12.nonsense'; there are:" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("id", [one.id for one in every()])

@@ -1,0 +1,80 @@
+"""The replication table as text: for the terminal, for one row, and for the README."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable
+
+from course.replicate.rows import PAPERS, Estimate, Row
+from course.replicate.stored import measured
+
+
+def number(x: float, row: Row) -> str:
+    """A number in as many decimals as the published one is known, and at least two."""
+    decimals = round(-math.log10(2 * row.within)) if row.within else 2
+    return f"{x:.{max(2, decimals)}f}"
+
+
+def interval(found: Estimate, row: Row) -> str:
+    """ "0.987 (0.981 to 0.993)", or the number alone where there is no chance in it."""
+    value, low, high = (number(x, row) for x in (found.value, found.low, found.high))
+    return value if found.low == found.high else f"{value} ({low} to {high})"
+
+
+def verdict(row: Row, found: Estimate) -> str:
+    """One word."""
+    return "agrees" if row.agrees(found) else "differs"
+
+
+def lines(rows: Iterable[Row]) -> list[tuple[str, ...]]:
+    """Row id, paper, quantity, published, ours, trials, verdict, section."""
+    result = []
+    for row in rows:
+        found = row.estimate()
+        said = (number(row.published, row), interval(found, row), f"{found.trials:,}", verdict(row, found))
+        result.append((row.id, row.paper, row.quantity, *said, row.section))
+    return result
+
+
+HEAD = ("row", "paper", "what", "published", "ours", "trials", "verdict", "in")
+
+
+def text(rows: Iterable[Row], width: int = 46) -> str:
+    """The table for a terminal: what is measured takes several lines where it must."""
+    table = [HEAD, *lines(rows)]
+    folded = [[textwrap.wrap(cell, width) or [""] for cell in line] for line in table]
+    sizes = [max(len(part) for line in folded for part in line[c]) for c in range(len(HEAD))]
+    out = []
+    for line in folded:
+        for k in range(max(map(len, line))):
+            parts = (cell[k] if k < len(cell) else "" for cell in line)
+            out.append("  ".join(part.ljust(size) for part, size in zip(parts, sizes, strict=True)).rstrip())
+    return "\n".join(out)
+
+
+def markdown(rows: Iterable[Row]) -> str:
+    """The table for the README."""
+    out = ["| what | published | ours | verdict |", "|---|---|---|---|"]
+    out += [f"| {what} | {said} | {ours} | {word} |" for _, _, what, said, ours, _, word, _ in lines(rows)]
+    return "\n".join(out) + "\n"
+
+
+def whole(row: Row) -> str:
+    """All about one row, in sentences."""
+    found = row.estimate()
+    parts = [
+        f"{row.id}: {row.quantity}",
+        f"Source: {PAPERS[row.paper]}",
+        f"Published: {number(row.published, row)}, give or take {row.within:g}",
+        f"Ours: {interval(found, row)}, from {found.trials:,} trials",
+        f"Verdict: {verdict(row, found)}" + (f": {row.differs}" if row.differs else ""),
+        f"Shown in section {row.section}",
+    ]
+    if row.sweep:
+        one = measured(row.sweep)
+        parts.append(
+            f"Stored in {one.path.name}, seed {one.seed}; `python -m course replicate --fresh {one.id}` "
+            f"computes it anew in about {one.minutes:g} minutes of one core"
+        )
+    return "\n".join(parts)
