@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import mini_attn
@@ -26,7 +27,8 @@ def seal(target: Path, withheld: list[str]) -> None:
     shutil.copytree(source, target / "mini_attn", ignore=shutil.ignore_patterns("__pycache__"))
     paths = (target / "mini_attn").rglob("*.py")
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
-    before = _unused(trees)
+    said: dict[ast.stmt, _Said] = {}
+    before = _unused(trees, said)
     for name in withheld:
         path, inside = _locate(target, name)
         tree = trees.get(path, ast.Module([], []))
@@ -35,38 +37,49 @@ def seal(target: Path, withheld: list[str]) -> None:
             raise ValueError(f"{name} is not a function of mini_attn; correct `withheld` in the exercise")
         says = f"{name} is withheld while this lesson is graded: write it yourself"
         function.body = ast.parse(f"raise NotImplementedError({says!r})").body
-    while gone := [node for node in _unused(trees) if node not in before]:
+        for node in tree.body:
+            if getattr(node, "name", None) == inside[0]:
+                said.pop(node, None)
+    while gone := _unused(trees, said) - before:
         names = {node.name for node in gone}
         for tree in trees.values():
             tree.body = [node for node in tree.body if node not in gone]
+            idle = names.difference(*(said[node].names for node in tree.body))
             for node in tree.body:
-                if isinstance(node, ast.ImportFrom):
-                    node.names = [a for a in node.names if a.name not in names or _mentions(tree, a.name)]
+                if isinstance(node, ast.ImportFrom) and idle & said[node].imported:
+                    node.names = [a for a in node.names if a.name not in idle]
+                    said.pop(node)
             tree.body = [node for node in tree.body if not isinstance(node, ast.ImportFrom) or node.names]
     for path, tree in trees.items():
         path.write_text(ast.unparse(tree) + "\n", encoding="utf-8")
 
 
-def _unused(trees: dict[Path, ast.Module]) -> list[ast.stmt]:
-    """The private functions and classes that nothing but themselves mentions."""
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
-    elsewhere = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+class _Said:
+    """What a statement mentions: names, attributes, and what it imports."""
+
+    def __init__(self, statement: ast.stmt):
+        nodes = list(ast.walk(statement))
+        self.names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        self.attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        self.imported = {node.name for node in nodes if isinstance(node, ast.alias)}
+
+
+def _unused(trees: dict[Path, ast.Module], said: dict[ast.stmt, _Said]) -> set[ast.stmt]:
+    """The private functions and classes that nothing but themselves mentions; `said` is added to."""
+    elsewhere, unused = set(), set()
     for tree in trees.values():
-        imported = {node.name for node in ast.walk(tree) if isinstance(node, ast.alias)}
-        elsewhere |= {name for name in imported if _mentions(tree, name)}
-    return [
-        node
-        for tree in trees.values()
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        and node.name.startswith("_")
-        and node.name not in elsewhere
-        and not any(_mentions(other, node.name) for other in tree.body if other is not node)
-    ]
-
-
-def _mentions(tree: ast.AST, name: str) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
+        said |= {node: _Said(node) for node in tree.body if node not in said}
+        here = [said[node] for node in tree.body]
+        times = Counter(name for one in here for name in one.names)
+        elsewhere.update(*(one.attributes for one in here), *(one.imported & times.keys() for one in here))
+        unused |= {
+            node
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            and node.name.startswith("_")
+            and times[node.name] == (node.name in said[node].names)
+        }
+    return {node for node in unused if node.name not in elsewhere}
 
 
 def _locate(target: Path, name: str) -> tuple[Path, list[str]]:

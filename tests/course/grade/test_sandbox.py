@@ -63,6 +63,17 @@ def test_a_lesson_reads_its_stored_sweeps(tmp_path, monkeypatch):
     assert report.answers["99.1"][0].value == [150, 30]
 
 
+def test_matplotlib_finds_its_list_of_fonts(call):
+    cells = [
+        "import os, matplotlib\nbefore = os.listdir(matplotlib.get_cachedir())",
+        "import matplotlib.font_manager\nafter = os.listdir(matplotlib.get_cachedir())",
+        "def square(x):\n    return [len(before), len({*after} - {*before})]",
+    ]
+    report = call(*cells)
+    assert not report.cell_errors
+    assert report.answers["99.1"][0].value == [1, 0]
+
+
 def test_errors_in_cells_cost_only_what_they_define(call):
     report = call("1 / 0", "%matplotlib inline", "!true", "def square(x):\n    return x", "syntax error here")
     assert report.cell_errors[0] == "ZeroDivisionError; its words are not shown"
