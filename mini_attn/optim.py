@@ -5,6 +5,7 @@ dimensions of each parameter are trials, and norms run over all the rest of the 
 come from torch.)
 """
 
+from inspect import unwrap
 from numbers import Integral
 
 import torch
@@ -17,6 +18,11 @@ class TrialOptimizer(Optimizer):
 
     scale_free = True  # the update ignores the gradient's length, so a log-scaled gradient will do
 
+    # As torch wraps them, the first call of any imports torch's compiler, which takes longer than many a run.
+    state_dict, load_state_dict, zero_grad = map(
+        unwrap, (Optimizer.state_dict, Optimizer.load_state_dict, Optimizer.zero_grad)
+    )
+
     def __init__(self, params, lr: float, batch_dims: int = 0, **defaults):
         if not lr > 0 or lr == float("inf"):
             raise ValueError(f"lr = {lr}; expected a positive finite step length")
@@ -25,7 +31,7 @@ class TrialOptimizer(Optimizer):
         super().__init__(params, {"lr": lr, "batch_dims": batch_dims, **defaults})
 
     def add_param_group(self, param_group):
-        super().add_param_group(param_group)
+        unwrap(Optimizer.add_param_group)(self, param_group)
         group = self.param_groups[-1]
         least = group["batch_dims"] + self._least_dims
         for parameter in group["params"]:

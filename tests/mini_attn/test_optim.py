@@ -1,4 +1,6 @@
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -173,3 +175,20 @@ def test_no_digit_of_a_trial_depends_on_another(name, spoilt):
         getattr(optim, name)([w], lr=0.1, batch_dims=1, **more).step()
         ends.append(w.detach()[[0, 2]])
     assert torch.equal(*ends)
+
+
+WITHOUT_THE_COMPILER = """
+import sys
+from mini_attn import data, models, optim, train
+
+tokens, model = data.random_tokens(3, 4, 5), models.CrossAttention(5)
+optimizer = optim.NormalizedGD(model.parameters(), 0.1)
+history = train.fit(model, tokens, optimizer, 2, progress=False)
+train.fit(model, tokens, optimizer, 3, progress=False, resume=history)
+optimizer.zero_grad()
+assert "torch._dynamo" not in sys.modules
+"""
+
+
+def test_nothing_imports_torchs_compiler():
+    subprocess.run([sys.executable, "-c", WITHOUT_THE_COMPILER], check=True)
