@@ -153,7 +153,14 @@ LESSONS = [
     Lesson("III", "11", "Keys, queries and the nuclear norm"),
     Lesson("III", "12", "Over-parameterisation"),
     Lesson("III", "13", "Nonlinear heads"),
-    Lesson("III", "14", "Sequences and causal masks"),
+    Lesson(
+        "III",
+        "14",
+        "Sequences and causal masks",
+        "Every position asks and one W answers them all: what that uses up, why causal models find their "
+        "best tokens more often, and what a forgotten mask does.",
+        ("06", "07", "10", "12"),
+    ),
     Lesson("IV", "15", "Mirror descent for attention"),
     Lesson("IV", "16", "Next-token prediction"),
     Lesson("IV", "17", "Rates of convergence"),

@@ -71,6 +71,7 @@ SYMBOLS = [
             "radius of v; ratio of step lengths; least u over least lead",
             "09",
         ),
+        (r"\nu_m", "nu", "degrees of freedom that a position uses up on average which sees m tokens", "14"),
     )
 ]
 

@@ -83,7 +83,9 @@ def test_links_in_a_lesson_lead_somewhere(lesson):
             assert not file or (folders.lessons / file).exists(), f"[{name}]({target})"
 
 
-@pytest.mark.parametrize(("lesson", "following"), list(pairwise(SOURCES)))
+@pytest.mark.parametrize(
+    ("lesson", "following"), [(a, b) for a, b in pairwise(SOURCES) if int(b) == int(a) + 1]
+)
 def test_each_lesson_ends_with_a_link_to_the_next(lesson, following):
     last = text(lesson).split("\n\n")[-1]
     assert last.startswith("**Next:**")

@@ -1,0 +1,101 @@
+"""Lesson 14 at length: which choices of tokens one W can make for all positions, and which training makes."""
+
+import dataclasses
+
+import numpy as np
+import torch
+
+from course.replicate.stored import Measured
+from mini_attn import data, geometry, models, optim, svm, train
+
+WORDS = ("global", "local", "undecided", "infeasible")  # in the order of the numbers in "outcome"
+
+
+def positions(n, T, d, mask, *, trials, seed):
+    """Random tokens in which every position asks, with a fair label of its own.
+
+    Args:
+        mask: what a position k = 1, ..., T sees. "full": everything; "causal": t <= k; "shuffled": as many
+            tokens as when causal, but random ones; "no runner-up": all but its second best token; "no other
+            one": all but a random token that is neither best nor second best.
+    """
+    drawn = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    generator = torch.Generator().manual_seed(seed + 1)
+    y = 2.0 * torch.randint(0, 2, (trials, n, T), generator=generator).to(torch.float64) - 1.0
+    order = torch.rand(trials, n, T, T, generator=generator)
+    tokens = data.every_position(drawn.X, y, drawn.v, causal=mask == "causal")
+    if mask in ("full", "causal"):
+        return tokens
+    if mask == "shuffled":
+        sees = order.argsort(-1).argsort(-1) <= torch.arange(T)[:, None]
+    else:
+        rank = tokens.scores.argsort(-1, descending=True).argsort(-1).unflatten(-2, (n, T))
+        place = 1 if mask == "no runner-up" else 2 + (order[..., :1] * (T - 2)).long()
+        sees = rank != place
+    return dataclasses.replace(tokens, mask=sees.flatten(-3, -2))
+
+
+def random_choice(tokens, seed):
+    """For each position one of the tokens that it sees, all with the same probability."""
+    chance = torch.rand(tokens.scores.shape, generator=torch.Generator().manual_seed(seed + 2))
+    return chance.masked_fill(~tokens.scores.isfinite(), -1.0).argmax(-1)
+
+
+def feasible(n, T, mask, d, *, trials, seed):
+    """Whether some W makes a random choice of tokens, and whether some W makes the best choice."""
+    tokens = positions(n, T, d, mask, trials=trials, seed=seed)
+    found = {}
+    for name, choice in (("random", random_choice(tokens, seed)), ("best", tokens.optimal)):
+        status = svm.solve(svm.sequence_problem(tokens, choice), throw=False).status
+        assert "stopped" not in status  # "unreachable", very rare, is infeasible up to rounding
+        found[name] = status == "optimal"
+    return found
+
+
+def outcomes(mask, d, *, trials, seed):
+    """What 1,000 growing normalised steps from W = 0 come to, for n = 3 and T = 5."""
+    tokens = positions(3, 5, d, mask, trials=trials, seed=seed)
+    model = models.CrossAttention(d, trials=trials)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+    train.fit(model, tokens, optimizer, 1000, every=1000, schedule=train.growing, progress=False)
+    attention = model.attention(tokens).detach()
+    selected = geometry.selected_tokens(attention)
+    solution = svm.solve(svm.sequence_problem(tokens, selected), throw=False)
+    best = svm.solve(svm.sequence_problem(tokens, tokens.optimal), throw=False)
+    words = geometry.outcome(attention, tokens, feasible=solution.status == "optimal")
+    rank = tokens.scores.argsort(-1, descending=True).argsort(-1).gather(-1, selected[..., None])[..., 0]
+    bits = 2 ** torch.arange(rank.shape[-1])  # one number a trial: bit j is the position in row j
+    return {
+        "outcome": np.array([WORDS.index(word) for word in words], dtype=np.int8),
+        "best_feasible": best.status == "optimal",
+        "cosine": geometry.cosine(model.W.detach(), solution.value).numpy().astype(np.float32),
+        "missed": ((rank > 0) * bits).sum(-1).to(torch.int32),  # the positions without their best token
+        "second": ((rank == 1) * bits).sum(-1).to(torch.int32),  # those that selected their second best
+    }
+
+
+MEASURED = [
+    Measured(
+        "14.feasible",
+        "Which random and which best choices one W can make, against n, T, d and the mask.",
+        feasible,
+        {"n": [1, 3, 6], "T": [3, 5], "mask": ["full", "causal"], "d": list(range(2, 10))},
+        trials=300,
+        batch=60,
+        paired=("mask",),
+        minutes=2,
+    ),
+    Measured(
+        "14.outcomes",
+        "Global, local or undecided, for five masks over d, and which token each position selected.",
+        outcomes,
+        {
+            "mask": ["full", "causal", "shuffled", "no runner-up", "no other one"],
+            "d": [3, 4, 6, 8, 12, 20],
+        },
+        trials=240,
+        batch=60,
+        paired=("mask",),
+        minutes=5,
+    ),
+]

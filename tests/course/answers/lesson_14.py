@@ -1,0 +1,126 @@
+"""Answers to lesson 14's exercises: a second right one each, and wrong ones that the checks have to catch."""
+
+from math import comb
+
+import numpy as np
+import torch
+
+
+def visible_in_loops(lengths, T, causal):
+    return torch.tensor(
+        [
+            [[k < m and t < m and (t <= k or not causal) for t in range(T)] for k in range(T)]
+            for m in map(int, lengths)
+        ]
+    )
+
+
+def rows_in_loops(X, sees, selected, keep=lambda i, k, t: True):
+    rows = []
+    for i in range(len(X)):
+        for k in range(X.shape[1]):
+            for t in range(X.shape[1]):
+                if sees[i, k, t] and t != selected[i, k] and keep(i, k, t):
+                    rows.append(np.outer(X[i, selected[i, k]] - X[i, t], X[i, k]))
+    return np.array(rows)
+
+
+def pooled_from_above(g):
+    """Begin with all others tied, and let go those below the mean, until none is."""
+    counts = []
+    for first, *others in np.asarray(g, dtype=float):
+        kept = others
+        while True:
+            mean = np.mean([first, *kept])
+            still = [other for other in kept if other > mean]
+            if len(still) == len(kept):
+                break
+            kept = still
+        counts.append(len(kept))
+    return counts
+
+
+def pooled_in_one_pass(g):
+    ahead = g[:, 1:] > g[:, :1]
+    mean = (g[:, 0] + (g[:, 1:] * ahead).sum(1)) / (1 + ahead.sum(1))
+    return (g[:, 1:] > mean[:, None]).sum(1)
+
+
+def share_by_sum(T, d):
+    return sum(comb(T - 1, k) for k in range(d)) / 2 ** (T - 1)
+
+
+def falls_in_loops(values, y, lengths):
+    found = np.zeros(values.shape, dtype=bool)
+    for i, m in enumerate(map(int, lengths)):
+        for k in range(m):
+            found[i, k] = m < values.shape[1] and all(y[i, k] * values[i, t] < 0 for t in range(m))
+    return found
+
+
+ANSWERS = {
+    "14.1": {
+        "also_right": visible_in_loops,
+        "wrong": [
+            lambda lengths, T, causal: visible_in_loops(lengths, T, causal).numpy().swapaxes(1, 2),
+            lambda lengths, T, causal: np.ones((len(lengths), T, T), dtype=bool),
+            lambda lengths, T, causal: visible_in_loops([T] * len(lengths), T, causal),
+            lambda lengths, T, causal: visible_in_loops(lengths, T, causal)[0],
+            lambda lengths, T, causal: visible_in_loops(np.sort(lengths), T, causal),
+            lambda lengths, T, causal: visible_in_loops(np.maximum(lengths - 1, 1), T, causal),
+        ],
+    },
+    "14.2": {
+        "also_right": rows_in_loops,
+        "wrong": [
+            lambda X, sees, selected: rows_in_loops(X, sees, 0 * selected),
+            lambda X, sees, selected: rows_in_loops(X, np.ones_like(sees), selected),
+            lambda X, sees, selected: rows_in_loops(X, sees, selected, lambda i, k, t: t <= k),
+            lambda X, sees, selected: rows_in_loops(X, sees, selected, lambda i, k, t: t != k),
+            lambda X, sees, selected: rows_in_loops(X, sees, selected)[::-1],
+            lambda X, sees, selected: rows_in_loops(X, sees.swapaxes(1, 2), selected),
+            lambda X, sees, selected: rows_in_loops(X, sees, selected).sum(axis=0),
+            lambda X, sees, selected: rows_in_loops(
+                X / np.linalg.norm(X, axis=-1)[..., None], sees, selected
+            ),
+            lambda X, sees, selected: np.abs(rows_in_loops(X, sees, selected)),
+        ],
+    },
+    "14.3": {
+        "also_right": pooled_from_above,
+        "wrong": [
+            pooled_in_one_pass,
+            lambda g: np.zeros(len(g)),
+            lambda g: np.array(pooled_from_above(g))[::-1],
+            lambda g: np.array(pooled_from_above(g[:, ::-1])),
+            lambda g: np.minimum(pooled_from_above(g), 2),
+            lambda g: (g[:, 1:] > np.median(g, axis=1, keepdims=True)).sum(1),
+            lambda g: np.minimum((g[:, 1:] > g[:, :1]).sum(1), 1 + (g[:, 1:] > g[:, :1] + 1).sum(1)),
+        ],
+    },
+    "14.4": {
+        "also_right": share_by_sum,
+        "wrong": [
+            lambda T, d: 1.0,
+            lambda T, d: 1 - share_by_sum(T, d),
+            lambda T, d: 0.5 if 2 * d <= T else 1.0,
+            lambda T, d: share_by_sum(T, d) ** 2,
+            lambda T, d: share_by_sum(d, T),
+            lambda T, d: sum(comb(T - 1, k) for k in range(d)) / 2**T,
+            lambda T, d: share_by_sum(T, d) if d < T else 0.0,
+        ],
+    },
+    "14.5": {
+        "also_right": falls_in_loops,
+        "wrong": [
+            lambda values, y, lengths: np.zeros(values.shape, dtype=bool),
+            lambda values, y, lengths: ~falls_in_loops(values, y, lengths),
+            lambda values, y, lengths: falls_in_loops(values, np.ones_like(y), lengths),
+            lambda values, y, lengths: falls_in_loops(values, y, np.minimum(lengths, 2)),
+            lambda values, y, lengths: falls_in_loops(values, y, np.minimum(lengths, 1)),
+            lambda values, y, lengths: falls_in_loops(values, y, lengths).any(axis=1),
+            lambda values, y, lengths: falls_in_loops(values, y, lengths) & (y < 0),
+            lambda values, y, lengths: falls_in_loops(values, y, lengths) & (np.arange(values.shape[1]) == 0),
+        ],
+    },
+}

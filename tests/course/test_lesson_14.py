@@ -1,0 +1,91 @@
+"""What lesson 14 builds from scratch agrees with `mini_attn`."""
+
+from math import comb
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from mini_attn import data, losses, models, svm
+from mini_attn.gradients import closed_form
+
+visible, sequence_rows, pooled, separable_share, falls_for_padding = (
+    spec.reference for spec in exercises.exercises("14")
+)
+LENGTHS = torch.tensor([3, 5, 1])
+
+
+def tokens_of(causal, seed=0, ragged=True):
+    drawn = data.random_tokens(3, 5, 4, seed=seed)
+    y = torch.randn(3, 5, generator=torch.Generator().manual_seed(seed)).sign().double()
+    mask = torch.arange(5) < LENGTHS[:, None] if ragged else None
+    return data.every_position(drawn.X, y, drawn.v, causal, mask)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_mask_is_the_librarys(causal):
+    expected = tokens_of(causal).mask.unflatten(0, (3, 5)).numpy()
+    np.testing.assert_array_equal(visible(LENGTHS.numpy(), 5, causal), expected)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 20.0])
+def test_attention_and_gradient_are_the_librarys(causal, scale, lesson):
+    tokens = tokens_of(causal)
+    W = scale * torch.randn(4, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    model = models.CrossAttention(4, init=W)
+    sees = visible(LENGTHS.numpy(), 5, causal)
+    X, y = tokens.X.numpy(), tokens.y.unflatten(0, (3, 5)).numpy()
+    gradient = closed_form(model, tokens, losses.logistic)()[1]["W"]
+    arrays = (W.numpy(), X, y, tokens.v.numpy(), sees)
+    np.testing.assert_allclose(lesson["gradient"](*arrays), gradient, rtol=1e-8, atol=1e-300)
+    s = lesson["attention"](np.einsum("itd,de,ike->ikt", X, W.numpy(), X), sees)
+    expected = model.attention(tokens).detach().unflatten(0, (3, 5)).numpy()
+    np.testing.assert_allclose(s[sees.any(-1)], expected[sees.any(-1)], rtol=1e-10)
+    assert not s[~sees.any(-1)].any()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_rows_are_the_librarys(causal):
+    tokens = tokens_of(causal, seed=2)
+    problem = svm.sequence_problem(tokens, tokens.optimal)
+    expected = (problem.a[..., None] * problem.b[..., None, :])[problem.mask]
+    selected = tokens.optimal.unflatten(0, (3, 5)).numpy()
+    rows = sequence_rows(tokens.X.numpy(), visible(LENGTHS.numpy(), 5, causal), selected)
+    np.testing.assert_allclose(rows, expected, atol=1e-15)
+
+
+def test_pooled_tokens_are_the_tight_rows_of_the_nearest_point():
+    """min ||h - g||^2 with h_1 >= h_t, by its dual: nonnegative least squares."""
+    from scipy.optimize import nnls
+
+    g = np.random.default_rng(0).normal(size=(200, 6))
+    rows = np.concatenate([np.ones((5, 1)), -np.eye(5)], axis=1)  # h_1 - h_t
+    weights = np.array([nnls(rows.T, -one)[0] for one in g])
+    np.testing.assert_array_equal(pooled(g), (weights > 1e-10).sum(axis=1))
+
+
+@pytest.mark.parametrize(("m", "nu"), [(2, 0.5), (3, 5 / 6)])
+def test_degrees_of_freedom_of_two_and_three_tokens(m, nu):
+    assert pooled(np.random.default_rng(1).normal(size=(200_000, m))).mean() == pytest.approx(nu, abs=0.005)
+
+
+def test_with_two_tokens_the_kinematic_formula_is_covers(lesson):
+    lesson["share_of"] = {2: np.array([0.5, 0.5])}
+    for N in (3, 8, 15):
+        for D in (1, 4, 9):
+            cover = sum(comb(N - 1, k) for k in range(D)) / 2 ** (N - 1)
+            assert lesson["predicted_share"]([2] * N, D) == pytest.approx(cover, abs=1e-12)
+            assert separable_share(N, D) == pytest.approx(cover, abs=1e-12)
+
+
+def test_who_falls_for_the_padding_is_where_zeros_have_the_best_score():
+    tokens = tokens_of(False, seed=3)
+    values = (tokens.X @ tokens.v).numpy()
+    y = tokens.y.unflatten(0, (3, 5)).numpy()
+    scores = y[..., None] * values[:, None]  # X is 0 at padding
+    falls = falls_for_padding(values, y, LENGTHS.numpy())
+    real = np.arange(5) < LENGTHS.numpy()[:, None]
+    np.testing.assert_array_equal(falls, real & (scores.argmax(-1) >= LENGTHS.numpy()[:, None]))
+    assert falls.any()
