@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ class Exercise:
         """The lesson's two digits, "01"."""
         return self.id.split(".")[0]
 
-    @property
+    @cached_property
     def parameters(self) -> list[str]:
         """The names of the inputs."""
         return list(inspect.signature(self.reference).parameters)
