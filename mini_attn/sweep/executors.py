@@ -1,7 +1,9 @@
 """Where batches are computed: here, in processes of this machine, or on a Dask cluster."""
 
+import os
 import random
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from inspect import signature
 from queue import Empty, SimpleQueue
 
@@ -179,14 +182,28 @@ def _local(call: Call, batches: list[Batch], workers: int):
             for batch in list(sent.values()):
                 try:
                     with parallel_config("loky", inner_max_num_threads=1):
-                        (found,) = Parallel(2, **options)([delayed(call)(batch)])
+                        ((_, found),) = Parallel(2, **options)([delayed(_numbered)(call, batch)])
                 except BrokenProcessPool:
                     found = Failure("its process was killed, perhaps for want of memory")
                 yield sent.pop(batch.index), found
 
 
 def _numbered(call: Call, batch: Batch):
+    _end_with_the_caller()
     return batch.index, call(batch)
+
+
+@cache
+def _end_with_the_caller() -> None:
+    """See to it that this process ends when its caller is killed, and not when its batch is done."""
+    caller = os.getppid()
+
+    def watch():
+        while os.getppid() == caller:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _cluster(call: Call, batches: list[Batch], scheduler):

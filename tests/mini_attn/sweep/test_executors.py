@@ -3,8 +3,12 @@
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
+import time
 
+import psutil
 import pytest
 import torch
 
@@ -164,3 +168,33 @@ def test_a_call_travels_with_what_its_module_holds_and_the_default_dtype(monkeyp
     assert (found["x"] > 0).all()
     assert torch.get_default_dtype() == torch.float32
     assert pickle.loads(pickle.dumps(call)).dtype == torch.float64
+
+
+def test_workers_end_when_their_caller_is_killed(tmp_path):
+    """Also in the midst of a batch: nobody is left to wait for it."""
+    script = tmp_path / "caller.py"
+    script.write_text(
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from mini_attn.sweep import sweep\n"
+        "def trial(n, *, trials, seed):\n"
+        "    Path(sys.argv[1], str(os.getpid())).touch()\n"
+        "    time.sleep(300)\n"
+        "sweep(trial, {'n': [1, 2, 3]}, trials=1, workers=2, progress=False)\n".replace(
+            "sys.argv[1]", repr(str(tmp_path / "pids"))
+        )
+    )
+    (tmp_path / "pids").mkdir()
+    caller = subprocess.Popen([sys.executable, str(script)])
+    until(lambda: len(list((tmp_path / "pids").iterdir())) == 2)
+    caller.kill()
+    caller.wait()
+    workers = [int(path.name) for path in (tmp_path / "pids").iterdir()]
+    until(lambda: not any(map(psutil.pid_exists, workers)))
+
+
+def until(done, seconds=60):
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.1)
