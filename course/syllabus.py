@@ -149,7 +149,14 @@ LESSONS = [
         "tokens must be separated.",
         ("01", "02", "05", "06", "08"),
     ),
-    Lesson("III", "10", "Cross- and self-attention"),
+    Lesson(
+        "III",
+        "10",
+        "Cross- and self-attention",
+        "The matrix W is a p for other keys; its rank counts the queries. When queries are tokens, sequences "
+        "infect each other and learn to attend to themselves.",
+        ("02", "05", "06", "08"),
+    ),
     Lesson("III", "11", "Keys, queries and the nuclear norm"),
     Lesson("III", "12", "Over-parameterisation"),
     Lesson("III", "13", "Nonlinear heads"),

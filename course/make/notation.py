@@ -71,6 +71,9 @@ SYMBOLS = [
             "radius of v; ratio of step lengths; least u over least lead",
             "09",
         ),
+        (r"W_{\mathrm{mm}}; p_i", "W_mm", "solution of the Att-SVM for W; what sequence i sees, W z_i", "10"),
+        (r"\bar a_i", "a_bar", "weighted comparisons of a sequence; W_mm = sum_i a_bar_i z_i^T", "10"),
+        (r"W_\perp", "kept", "the part of a start W_0 outside the span of the comparisons", "10"),
         (r"\nu_m", "nu", "degrees of freedom that a position uses up on average which sees m tokens", "14"),
     )
 ]

@@ -1,0 +1,203 @@
+"""Answers to lesson 10's exercises: a second right one each, and wrong ones that the checks have to catch."""
+
+import numpy as np
+import torch
+
+
+def gradient_in_a_loop(W, X, z, scores):
+    G = np.zeros_like(W)
+    for x, query, gamma in zip(X, z, scores, strict=True):
+        h = x @ W @ query
+        s = np.exp(h - h.max())
+        s = s / s.sum()
+        # pairs of tokens: nothing cancels
+        pull = sum(
+            s[t] * s[r] * (gamma[t] - gamma[r]) * (x[t] - x[r]) for t in range(len(h)) for r in range(t)
+        )
+        G = G - np.outer(pull, query) / (1 + np.exp(s @ gamma))
+    return G / len(z)
+
+
+def gradient_by_autograd(W, X, z, scores):
+    W, X, z, scores = (torch.tensor(a, dtype=torch.float64) for a in (W, X, z, scores))
+    W.requires_grad_()
+    h = torch.einsum("itd,de,ie->it", X, W, z)
+    torch.nn.functional.softplus(-(h.softmax(-1) * scores).sum(-1)).mean().backward()
+    return W.grad.numpy()
+
+
+def gradient_of_first(W, X, z, scores):
+    return gradient_in_a_loop(W, X[:1], z[:1], scores[:1])
+
+
+def gram_by_matrices(a, z):
+    q = np.repeat(z, len(a) // len(z), axis=0)
+    rows = np.einsum("rj,rk->rjk", a, q).reshape(len(a), -1)
+    return torch.tensor(rows @ rows.T)
+
+
+def price_by_projection(c, angle, agree):
+    """Nearest point of the segment from z_1 to +-z_2 to the origin, on a fine grid and by calculus."""
+    first, second = np.array([1.0, 0.0]), np.array([np.cos(angle), np.sin(angle)]) * (1 if agree else -1)
+    way = second - first
+    share = np.clip(-(first @ way) / (way @ way), 0, 1)
+    return float(1 / (c * np.linalg.norm(first + share * way)))
+
+
+def cosine_by_lstsq(W_0, X, z, R):
+    rows = []
+    for tokens, query in zip(X, z, strict=True):
+        rows += [np.outer(x - y, query).ravel() for x in tokens for y in tokens]
+    A = np.array(rows).T
+    inside = A @ np.linalg.lstsq(A, W_0.ravel(), rcond=None)[0]
+    kept = np.linalg.norm(W_0.ravel() - inside)
+    return float(np.cos(np.arcsin(kept / R)))
+
+
+def cosine_by_qr(W_0, X, z, R):
+    """Right only where the rows are independent."""
+    a = (X[:, 1:] - X[:, :1])[..., :, None] * z[:, None, None, :]
+    basis = np.linalg.qr(a.reshape(-1, W_0.size).T)[0]
+    kept = W_0.ravel() - basis @ (basis.T @ W_0.ravel())
+    return np.sqrt(1 - min(1, kept @ kept / R**2))
+
+
+def words_by_search(words, selected):
+    """Depth first: no word reaches itself along the arrows of one query."""
+    for query in set(words[:, 0].tolist()):
+        arrows = {}
+        for row, alpha in zip(words, selected, strict=True):
+            if row[0] == query:
+                others = [word for t, word in enumerate(row) if t != alpha]
+                arrows.setdefault(int(row[alpha]), []).extend(map(int, others))
+
+        def reaches(word, goal, arrows, seen=()):
+            return any(
+                to == goal or (to not in seen and reaches(to, goal, arrows, (*seen, to)))
+                for to in arrows.get(word, [])
+            )
+
+        if any(reaches(word, word, arrows) for word in arrows):
+            return False
+    return True
+
+
+def words_by_query_of_winner(words, selected):
+    """Takes the selected word for the query."""
+    turned = words.copy()
+    turned[:, 0] = words[np.arange(len(words)), selected]
+    return words_by_search(turned, selected)
+
+
+def loops_up_to(words, selected, longest):
+    """Finds loops of so many words or fewer, by powers of the matrix of arrows."""
+    for query in set(words[:, 0].tolist()):
+        size = words.max() + 1
+        A = np.zeros((size, size), dtype=int)
+        for row, alpha in zip(words, selected, strict=True):
+            if row[0] == query:
+                for t, word in enumerate(row):
+                    A[row[alpha], word] += t != alpha
+        power = np.eye(size, dtype=int)
+        for _ in range(longest):
+            power = np.minimum(power @ A, 1)
+            if np.trace(power):
+                return False
+    return True
+
+
+def ring(words, selected):
+    """Takes any ring of comparisons for a loop, whatever way its arrows point."""
+    for query in set(words[:, 0].tolist()):
+        parent = {}
+
+        def root(word, parent):
+            while parent.setdefault(word, word) != word:
+                word = parent[word]
+            return word
+
+        pairs = set()
+        for row, alpha in zip(words.tolist(), selected, strict=True):
+            if row[0] == query:
+                pairs |= {frozenset((row[alpha], word)) for t, word in enumerate(row) if t != alpha}
+        for pair in pairs:
+            ends = [root(word, parent) for word in (*pair, *pair)[:2]]
+            if ends[0] == ends[1]:
+                return False
+            parent[ends[0]] = ends[1]
+    return True
+
+
+ANSWERS = {
+    "10.1": {
+        "also_right": gradient_in_a_loop,
+        "wrong": [
+            gradient_by_autograd,
+            gradient_of_first,
+            lambda W, X, z, scores: gradient_in_a_loop(0 * W, X, z, scores),
+            lambda W, X, z, scores: gradient_in_a_loop(W, X, z, -scores),
+            lambda W, X, z, scores: gradient_in_a_loop(W, X, z, scores) / X.shape[1],
+            lambda W, X, z, scores: gradient_in_a_loop(W, X, z / np.linalg.norm(z, axis=1)[:, None], scores),
+            lambda W, X, z, scores: gradient_in_a_loop(W, X, X[:, 0], scores),
+            lambda W, X, z, scores: gradient_in_a_loop(W, X, z, scores).sum(axis=1),
+            lambda W, X, z, scores: np.round(gradient_in_a_loop(W, X, z, scores), 12),
+        ],
+    },
+    "10.2": {
+        "also_right": gram_by_matrices,
+        "wrong": [
+            lambda a, z: gram_by_matrices(a, z / np.linalg.norm(z, axis=1)[:, None]),
+            lambda a, z: gram_by_matrices(a[::-1], z),
+            lambda a, z: gram_by_matrices(a, z[::-1]),
+            lambda a, z: gram_by_matrices(a, np.repeat(z[:1], len(z), axis=0)),
+            lambda a, z: gram_by_matrices(a, z).numpy() ** 2,
+            lambda a, z: np.diag(np.diag(gram_by_matrices(a, z))),
+            lambda a, z: np.abs(gram_by_matrices(a, z)),
+            lambda a, z: np.triu(gram_by_matrices(a, z)),
+            lambda a, z: (a @ a.T) * np.repeat(z @ z.T, len(a) // len(z), axis=0)[:, : len(a)].mean(),
+        ],
+    },
+    "10.3": {
+        "also_right": price_by_projection,
+        "wrong": [
+            lambda c, angle, agree: price_by_projection(c, angle / 2, agree),
+            lambda c, angle, agree: price_by_projection(c, np.pi - angle, agree),
+            lambda c, angle, agree: price_by_projection(c, angle, False),
+            lambda c, angle, agree: price_by_projection(c, np.radians(angle), agree),
+            lambda c, angle, agree: price_by_projection(c / 2, angle, agree),
+            lambda c, angle, agree: price_by_projection(np.sqrt(c), angle, agree),
+            lambda c, angle, agree: -price_by_projection(c, angle, agree),
+            lambda c, angle, agree: price_by_projection(c, angle, agree) if agree else np.inf,
+            lambda c, angle, agree: max(1 / c, price_by_projection(c, angle, agree) * np.sqrt(0.5)),
+        ],
+    },
+    "10.4": {
+        "also_right": cosine_by_lstsq,
+        "wrong": [
+            cosine_by_qr,
+            lambda W_0, X, z, R: cosine_by_lstsq(W_0.T, X, z, R),
+            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X, X[:, 0], R),
+            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X[:, :2], z, 1.001 * R),
+            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X, z, 2 * R),
+            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X[:1], z[:1], 9 * R),
+            lambda W_0, X, z, R: cosine_by_lstsq(W_0 / np.linalg.norm(W_0), X, z, R),
+            lambda W_0, X, z, R: -cosine_by_lstsq(W_0, X, z, R),
+            lambda W_0, X, z, R: 1.0,
+            lambda W_0, X, z, R: 1 - cosine_by_lstsq(W_0, X, z, R),
+        ],
+    },
+    "10.5": {
+        "also_right": words_by_search,
+        "wrong": [
+            words_by_query_of_winner,
+            ring,
+            lambda words, selected: loops_up_to(words, selected, 2),
+            lambda words, selected: loops_up_to(words, selected, 3),
+            lambda words, selected: loops_up_to(words, selected, 4),
+            lambda words, selected: words_by_search(words[:, ::-1], words.shape[1] - 1 - selected),
+            lambda words, selected: words_by_search(words, 0 * selected),
+            lambda words, selected: len(set(words[:, 0].tolist())) == len(words),
+            lambda words, selected: all(len(set(row)) == len(row) for row in words.tolist()),
+        ],
+    },
+}
