@@ -129,8 +129,8 @@ GRAM = Exercise(
     ],
     misconceptions=known(
         _gram_by(lambda z, times: np.tile(z, (times, 1))),
-        "The queries are in the wrong order: rows are ordered by sequence, so each query serves T - 1 rows in "
-        "a row (np.repeat).",
+        "The queries are in the wrong order: rows are ordered by sequence, so each query serves T - 1 rows "
+        "in a row (np.repeat).",
         _gram_by(join=np.add),
         "The sum over j and k of a_j z_k a'_j z'_k is a product of two sums: (a.a') (z.z').",
         _gram_by(join=np.matmul),
@@ -184,7 +184,7 @@ PRICE = Exercise(
         lambda c, angle, agree: c * _price(c, angle, agree),
         "The distance c of the tokens is missing: tokens that are nearer to each other need a longer W.",
         lambda c, angle, agree: 2 * _price(c, angle, agree),
-        "Leads have to reach 1, not 2: the midpoint (z_1 +- z_2) / 2 is at distance cos or sin of half the angle.",
+        "Leads have to reach 1, not 2: the midpoint (z_1 +- z_2) / 2 is cos or sin of half the angle away.",
         lambda c, angle, agree: _price(c, angle, agree) / 2,
         "The sum z_1 +- z_2 is twice as long as the nearest point, the midpoint.",
         lambda c, angle, agree: _price(c, angle, agree) ** 2,
@@ -255,7 +255,9 @@ START = Exercise(
         lambda W_0, X, z, R: np.sqrt(1 - np.linalg.norm(W_0 - W_0 @ np.linalg.pinv(z) @ z) ** 2 / R**2),
         "You removed everything that acts on the queries. Of W z, only the part along differences of tokens "
         "is trained: span the rows (x_t - x_1) z^T.",
-        _best_cosine_by(rows=lambda X, z: (X[..., :, None] * z[:, None, None, :]).reshape(-1, X.shape[-1] ** 2)),
+        _best_cosine_by(
+            rows=lambda X, z: (X[..., :, None] * z[:, None, None, :]).reshape(-1, X.shape[-1] ** 2)
+        ),
         "The rows are built from tokens. Only differences of tokens of one sequence count: softmax ignores "
         "what all logits of a sequence have in common.",
         _best_cosine_by(
@@ -332,9 +334,7 @@ def _no_repeats(words, selected):
 
 def _never_both(words, selected):
     """Takes for a contradiction that a word wins in one sequence and loses in another."""
-    return not any(
-        order.keys() & set().union(*order.values()) for order in _orders(words, selected).values()
-    )
+    return not any(order.keys() & set().union(*order.values()) for order in _orders(words, selected).values())
 
 
 def _one_winner(words, selected):
@@ -398,7 +398,7 @@ WORDS = Exercise(
         lambda words, selected: False,
         "Some of these are feasible: without a loop of arrows the words can be put in order.",
         _one_query,
-        "Words under different queries do not meet: W z and W z' may be anything. Keep a list for each query.",
+        "Words under different queries do not meet: W z and W z' may be anything. Keep a list for each.",
         _no_pair,
         "You look for two words that beat each other. Three or more can beat each other in a loop.",
         _no_repeats,

@@ -98,7 +98,7 @@ def draw_plane(ax, tokens, selected, W_mm, path=None):
         others = np.delete(X, alpha, axis=0)
         ax.plot(*others.T, marker, color=color, markersize=8, markerfacecolor="white", zorder=4)
         ax.plot(*X[alpha], marker, color=color, markersize=11, zorder=4)
-        ax.plot(*(1.17 * z), marker="$z_%d$" % (i + 1), color=plots.ink(color), markersize=16)
+        ax.plot(*(1.17 * z), marker=f"$z_{i + 1}$", color=plots.ink(color), markersize=16)
         if W_mm is None:
             continue
         p = W_mm.numpy() @ z
@@ -130,7 +130,7 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Sequence 1 in blue (circles), sequence 2 in orange (squares); the selected token is full.
-# Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from $W = 0$. Dashed: the direction of
+# Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps, from the first on ($W_0 = 0$). Dashed: the direction of
 # $W_{\mathrm{mm}}\, z_i$, computed without training. Dotted: the line orthogonal to it, halfway between the
 # selected token and the next. (All vectors have length one.)
 
@@ -156,14 +156,15 @@ show(
 #
 # ★★☆ · 7 minutes
 #
-# Return $\nabla L(W)$, a $d \times d$ matrix, for the logistic loss $\ell(u) = \log(1 + e^{-u})$. The function
-# `slopes` gives $\partial u_i / \partial h_{it}$ in the form of lesson 05 that loses no winner's entry.
+# Return $\nabla L(W)$, a $d \times d$ matrix, for the logistic loss $\ell(u) = \log(1 + e^{-u})$. The
+# function `slopes` gives $\partial u_i / \partial h_{it}$ in the form of lesson 05 that loses no winner's
+# entry.
 #
 # <details><summary>Hint</summary>
 #
 # $\partial h_{it} / \partial W = x_{it} z_i^\top$: tokens on the left, the query on the right. For each
-# sequence first sum over its tokens, $\sum_t \texttt{slopes}_{it}\, x_{it}$, which is a vector; then one outer
-# product with $z_i$. $\ell'(u) = -1/(1 + e^u)$.
+# sequence first sum over its tokens, $\sum_t \texttt{slopes}_{it}\, x_{it}$, which is a vector; then one
+# outer product with $z_i$. $\ell'(u) = -1/(1 + e^u)$.
 # </details>
 
 
@@ -175,7 +176,7 @@ def softmax(h):
 
 
 def slopes(h, scores):
-    """The derivatives of u_i = sum_t s_it scores_it in the logits, (n, T), measured from the winner's score."""
+    """The derivatives of u_i = sum_t s_it scores_it in the logits, (n, T): lesson 05, nothing lost."""
     s = softmax(h)
     pull = s * (scores - np.take_along_axis(scores, h.argmax(axis=1)[:, None], axis=1))
     return pull - s * pull.sum(axis=1, keepdims=True)
@@ -230,7 +231,10 @@ prompt = models.PromptAttention(25)
 optimizer = optim.NormalizedGD(prompt.parameters(), lr=0.1)
 train.fit(prompt, flattened(three), optimizer, steps=300, progress=False)
 apart = np.abs(mine[-1].ravel() - prompt.p.detach().numpy()).max()
-print(f"norm of W after 300 steps {np.linalg.norm(mine[-1]):.1f}; from p on the flattened keys it differs by", end="")
+print(
+    f"norm of W after 300 steps {np.linalg.norm(mine[-1]):.1f}; from p on the flattened keys it differs by",
+    end="",
+)
 print(" less than 1e-9" if apart < 1e-9 else f" {apart:.1e}")
 assert apart < 1e-9, again.format("10.1")
 assert np.linalg.norm(mine[-1]) > 29, again.format("10.1")
@@ -253,8 +257,8 @@ assert np.linalg.norm(mine[-1]) > 29, again.format("10.1")
 # > W_{\mathrm{mm}} \rVert_F$. If in each sequence all tokens but the best have equal scores, every start is
 # > taken to the best tokens.
 #
-# The norm is Frobenius' because gradient descent measures $W$ as a long vector. (Lesson 03: another optimiser,
-# another norm. Lesson 11: train $K$ and $Q$ instead of their product, another norm again.)
+# The norm is Frobenius' because gradient descent measures $W$ as a long vector. (Lesson 03: another
+# optimiser, another norm. Lesson 11: train $K$ and $Q$ instead of their product, another norm again.)
 #
 # There are $n(T - 1)$ comparisons of $d^2$ entries each. Lesson 02's dual never needs the entries, only the
 # inner products between comparisons.
@@ -265,8 +269,8 @@ assert np.linalg.norm(mine[-1]) > 29, again.format("10.1")
 # ★★☆ · 5 minutes
 #
 # Return the matrix of inner products between all comparisons, $n(T-1) \times n(T-1)$, without forming a $d
-# \times d$ matrix. You are given the $a_{it}$ as rows, ordered by $i$, then by $t$, $T - 1$ for each sequence,
-# and one query for each sequence.
+# \times d$ matrix. You are given the $a_{it}$ as rows, ordered by $i$, then by $t$, $T - 1$ for each
+# sequence, and one query for each sequence.
 #
 # <details><summary>Hint</summary>
 #
@@ -277,7 +281,7 @@ assert np.linalg.norm(mine[-1]) > 29, again.format("10.1")
 # %%
 @exercise("10.2")
 def gram(a, z):
-    """Return the inner products of the comparisons, (n (T - 1), n (T - 1)), for rows a (n (T - 1), d), z (n, d)."""
+    """Return all inner products, (n (T - 1), n (T - 1)), for rows a (n (T - 1), d) and queries z (n, d)."""
     ### BEGIN SOLUTION
     queries = np.repeat(z, len(a) // len(z), axis=0)
     return (a @ a.T) * (queries @ queries.T)
@@ -323,15 +327,15 @@ assert 6 < np.count_nonzero(lam) < 42, again.format("10.2")
 # $(a_{it} \cdot a_{j\tau})\,(z_i \cdot z_j)$: how alike the answers, times how alike the questions. The
 # solution is a positive combination of comparisons, and those of one sequence share their query:
 #
-# $$W_{\mathrm{mm}} = \sum_i \bar a_i\, z_i^\top, \qquad \bar a_i = \sum_{t \ne \alpha_i} \lambda_{it}\, a_{it},
+# $$W_{\mathrm{mm}} = \sum_i \bar a_i\, z_i^\top, \qquad \bar a_i = \sum_{t \ne \alpha_i} \lambda_{it} a_{it},
 # \qquad p_j = W_{\mathrm{mm}}\, z_j = \sum_i (z_i \cdot z_j)\, \bar a_i .$$
 #
 # So what one sequence learns reaches another one in proportion to $z_i \cdot z_j$.
 #
 # **Orthogonal queries** of length one share nothing: then $p_j = \bar a_j$, constraints fall apart into one
-# group for each sequence, $\lVert W_{\mathrm{mm}} \rVert_F^2 = \sum_i \lVert p_i \rVert^2$, and each
-# $p_i$ is the $p_{\mathrm{mm}}$ of its own sequence alone. **Equal queries** share everything: one $p$ for all
-# of them, as in lesson 06.
+# group for each sequence, $\lVert W_{\mathrm{mm}} \rVert_F^2 = \sum_i \lVert p_i \rVert^2$, and each $p_i$
+# is the $p_{\mathrm{mm}}$ of its own sequence alone. **Equal queries** share everything: one $p$ for all of
+# them, as in lesson 06.
 #
 # **Independent queries** lie in between, but they are enough for this: with $z_1, \dots, z_n$ linearly
 # independent, some $W$ makes any $p_1, \dots, p_n$ you like. So a choice is feasible if and only if each
@@ -344,13 +348,19 @@ many = data.random_tokens(n=10, T=30, d=10, trials=20, seed=3)
 anything = torch.randint(0, 30, (20, 10), generator=torch.Generator().manual_seed(0))
 for_W = (att_svm(many, anything).status == "optimal").sum()
 for_p = (svm.solve(svm.token_problem(many.keys, anything), throw=False).status == "optimal").sum()
-print(f"10 sequences of 30 tokens in 10 dimensions: random choices feasible for W {for_W}, for p {for_p} of 20")
+print(
+    f"10 sequences of 30 tokens in 10 dimensions: random choices feasible for W {for_W}, for p {for_p} of 20"
+)
 assert (for_W, for_p) == (20, 0)
 
-orthogonal = dataclasses.replace(one, z=torch.linalg.qr(torch.tensor(z).T)[0].T.contiguous())  # rows orthonormal
+orthogonal = dataclasses.replace(
+    one, z=torch.linalg.qr(torch.tensor(z).T)[0].T.contiguous()
+)  # rows orthonormal
 apiece = [svm.solve(svm.token_problem(one.keys[i : i + 1], one.optimal[i : i + 1])).value for i in range(6)]
 together = att_svm(orthogonal, one.optimal).value @ orthogonal.z.mT  # (d, n)
-print("orthogonal queries: p_i is the p_mm of sequence i alone:", np.allclose(together.T, torch.stack(apiece)))
+print(
+    "orthogonal queries: p_i is the p_mm of sequence i alone:", np.allclose(together.T, torch.stack(apiece))
+)
 assert np.allclose(together.T, torch.stack(apiece), atol=1e-6)
 
 # %% [markdown]
@@ -358,9 +368,10 @@ assert np.allclose(together.T, torch.stack(apiece), atol=1e-6)
 #
 # ★★☆ · 10 minutes
 #
-# *Predict before you measure.* Two sequences have the *same* two tokens, at distance $c = \lVert x_1 - x_2 \rVert$, and queries of length
-# one at an angle $\varphi$, $0 < \varphi < \pi$. Sequence 1 selects token 1. Return $\lVert W_{\mathrm{mm}}
-# \rVert_F$ if sequence 2 selects token 1 too (`agree`), and if it selects token 2.
+# *Predict before you measure.* Two sequences have the *same* two tokens, at distance $c = \lVert x_1 - x_2
+# \rVert$, and queries of length one at an angle $\varphi$, $0 < \varphi < \pi$. Sequence 1 selects token 1.
+# Return $\lVert W_{\mathrm{mm}} \rVert_F$ if sequence 2 selects token 1 too (`agree`), and if it selects
+# token 2.
 #
 # <details><summary>Hint</summary>
 #
@@ -399,7 +410,9 @@ for agree in (True, False):
     margins[agree] = (leads / model.W.flatten(1).norm(dim=1)).numpy()
     predicted = np.array([price(1.6, turn, agree) for turn in angles])
     late = 1 - margins[agree] * predicted
-    print(f"{'agree' if agree else 'conflict':8s}: descent's margin is {late.max():.0%} below the largest at worst")
+    print(
+        f"{'agree' if agree else 'conflict':8s}: descent at worst {late.max():.0%} below the largest margin"
+    )
     assert np.allclose(measured[agree], predicted, rtol=1e-6), again.format("10.3")
     assert late.max() < 0.03
     assert late.min() > -1e-6
@@ -428,8 +441,8 @@ show(
 
 # %% [markdown]
 # At 90 degrees agreement and conflict cost the same: the sequences do not notice each other. The nearer two
-# questions, the dearer it is to answer them differently. At 0 degrees it is impossible, for *any* $d$: section
-# 10.7 comes back to that.
+# questions, the dearer it is to answer them differently. At 0 degrees it is impossible, for *any* $d$:
+# section 10.7 comes back to that.
 #
 # **Try it.** Three tokens a sequence. Turn the second query through the first one, and see $W_{\mathrm{mm}}$
 # make one $p$ for both, or two. For which token of sequence 2 is there a solution even with equal queries?
@@ -482,7 +495,7 @@ widgets.sliders(
 
 # %%
 def ranks(tokens):
-    """Of the Att-SVM of the best tokens in each feasible trial: its rank, and that of the queries that carry."""
+    """Of the Att-SVM of the best tokens, where feasible: its rank, that of the carrying queries, how many."""
     solution = att_svm(tokens, tokens.optimal)
     good = torch.as_tensor(solution.status == "optimal")
     n, T = tokens.X.shape[-3:-1]
@@ -512,17 +525,18 @@ for n, T, d, distinct in ((3, 8, 10, 3), (6, 8, 10, 6), (12, 2, 6, 12), (14, 3, 
 #
 # **Descent obeys the same count, at every step.** A step is a sum of outer products with the queries on the
 # right, and of differences of tokens on the left (lesson 06: forces between pairs). So $W_j - W_0$ never
-# leaves the span of the matrices $(x_{it} - x_{i\tau})\, z_i^\top$. From $W_0 = 0$ all $W_j$ have rank at most
-# $\min(n, d)$. From another start, the part $W_\perp$ of $W_0$ that is orthogonal to that span stays in $W$
-# for ever. It never changes a logit difference of these sequences; it just sits there.
+# leaves the span of the matrices $(x_{it} - x_{i\tau})\, z_i^\top$. From $W_0 = 0$ all $W_j$ have rank at
+# most $\min(n, d)$. From another start, the part $W_\perp$ of $W_0$ that is orthogonal to that span stays
+# in $W$ for ever. It never changes a logit difference of these sequences; it just sits there.
 
 # %% [markdown]
 # ### Exercise 10.4: What the start leaves behind
 #
 # ★★☆ · 8 minutes
 #
-# *Predict before you measure.* Training starts at $W_0$ and has arrived at a matrix of Frobenius norm $R$. $W_{\mathrm{mm}}$ lies in the
-# span. Return the largest cosine to $W_{\mathrm{mm}}$ that this matrix can have.
+# *Predict before you measure.* Training starts at $W_0$ and has arrived at a matrix of Frobenius norm $R$.
+# $W_{\mathrm{mm}}$ lies in the span. Return the largest cosine to $W_{\mathrm{mm}}$ that this matrix can
+# have.
 #
 # <details><summary>Hint</summary>
 #
@@ -569,6 +583,8 @@ for size in (10, 100):
     ratio = started[size][0][-1] / started[size][1][-1]
     print(f"start of norm {size:3d}: 1 - cosine after 2,000 steps, measured over predicted: ", end="")
     print(f"median {np.median(ratio):.2f}, between {ratio.min():.2f} and {ratio.max():.2f}")
+    assert ratio.min() > 1, again.format("10.4")
+    assert np.median(ratio) < (1.8 if size == 10 else 1.1), again.format("10.4")
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(8, 4.2))
@@ -624,7 +640,7 @@ record_at = [1, 3, 10, 30, 60, 100, 200, 400, 700, 1000, 1400, 2000]
 
 
 def compare(tokens, start=None, schedule=None):
-    """Train all trials; the cosines of W to both SVMs at the records, (records, trials), and how each ended."""
+    """Train all trials; cosines of W to both SVMs, (records, trials), and how each trial ended."""
     model = models.CrossAttention(10, trials=TRIALS, init=start)
     W = fit(model, tokens, every=record_at, schedule=schedule)["W"][1:]
     attention = model.attention(tokens)
@@ -653,13 +669,27 @@ print("                mean    median  least   mean   most   global  local  unde
 for name, found in curves.items():
     fro, nuc = found["fro"][-1], found["nuc"][-1]
     count = {word: int((found["how"] == word).sum()) for word in ("global", "local", "undecided")}
-    print(f"{name:14s} {fro.mean():.4f}  {fro.median():.4f}  {fro.min():.3f}   {nuc.mean():.3f}  {nuc.max():.3f}", end="")
+    print(
+        f"{name:14s} {fro.mean():.4f}  {fro.median():.4f} {fro.min():.3f}   {nuc.mean():.3f} {nuc.max():.3f}",
+        end="",
+    )
     print(f"{count['global']:8d} {count['local']:6d} {count['undecided']:9d} {found['local'].sum():12d}")
+    assert fro.mean() > 0.995
+    assert 0.84 < nuc.mean() < 0.87
+    assert nuc.max() < 0.96
+    assert count["undecided"] <= 1
+grown = curves["growing"]
+assert grown["fro"][-1].min() > 0.999
+assert grown["local"].all()
+assert (grown["how"] == "global").sum() == 72
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
 for ax, name in zip(axes, ("constant", "growing"), strict=True):
-    for norm, color, marker, label in (("fro", BLUE, "o", "Frobenius SVM"), ("nuc", ORANGE, "s", "nuclear SVM")):
+    for norm, color, marker, label in (
+        ("fro", BLUE, "o", "Frobenius SVM"),
+        ("nuc", ORANGE, "s", "nuclear SVM"),
+    ):
         cosines = curves[name][norm]
         low, high = (cosines.quantile(q, dim=1) for q in (0.1, 0.9))
         ax.fill_between(record_at, cosines.amin(1), cosines.amax(1), color=color, alpha=0.12, linewidth=0)
@@ -690,7 +720,9 @@ show(
 # the cosine between the two *solutions*, which the tokens alone decide.
 
 # %%
-between = geometry.cosine(*(att_svm(cross, curves["growing"]["selected"], norm).value for norm in ("fro", "nuc")))
+between = geometry.cosine(
+    *(att_svm(cross, curves["growing"]["selected"], norm).value for norm in ("fro", "nuc"))
+)
 nuclear = curves["growing"]["nuc"][-1]
 print(f"cosine between the two SVM solutions: mean {between.mean():.3f}, most {between.max():.3f}")
 assert (nuclear - between).abs().max() < 0.01
@@ -740,10 +772,10 @@ assert best_tokens[-1] == best_tokens[-2] == 13
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.6 When the query is one of the tokens
 #
-# In **self-attention** the query is a token of its own sequence, $z_i = x_{i1}$. Nothing in sections 10.2 to
-# 10.5 asked where $z$ comes from, so theorem, rank and path hold as they are. What is new is one token with a
-# special place: the *own logit* $h_{i1} = x_{i1}^\top W x_{i1}$ is a quadratic form. It sees only the symmetric
-# part of $W$, and if $W = bI$ with $b > 0$, every token of length one puts itself first:
+# In **self-attention** the query is a token of its own sequence, $z_i = x_{i1}$. Nothing in sections 10.2
+# to 10.5 asked where $z$ comes from, so theorem, rank and path hold as they are. What is new is one token
+# with a special place: the *own logit* $h_{i1} = x_{i1}^\top W x_{i1}$ is a quadratic form. It sees only
+# the symmetric part of $W$, and if $W = bI$ with $b > 0$, every token of length one puts itself first:
 #
 # $$x_{i1}^\top W x_{i1} - x_{it}^\top W x_{i1} = b\,(1 - x_{it} \cdot x_{i1}) > 0 .$$
 #
@@ -759,7 +791,10 @@ def self_attention(tokens):
 
 
 print("growing steps, 100 trials     least cosine   locally optimal   global   first token selected")
-for name, run in (("cross", curves["growing"]), ("self", compare(self_attention(cross), schedule=train.growing))):
+for name, run in (
+    ("cross", curves["growing"]),
+    ("self", compare(self_attention(cross), schedule=train.growing)),
+):
     first, best = int((run["selected"] == 0).sum()), int((run["how"] == "global").sum())
     print(f"{name:25s} {run['fro'][-1].min():16.3f} {run['local'].sum():17d} {best:8d} {first:14d} of 600")
     assert run["fro"][-1].min() > 0.999
@@ -771,9 +806,9 @@ for name, run in (("cross", curves["growing"]), ("self", compare(self_attention(
 # to be the query as any other one, and at $W = 0$ the gradient of a sequence treats its tokens alike, whoever
 # the query is. On average nothing changes.
 #
-# **But the sequences infect each other.** From zero the first step is $W_1 \propto \sum_j m_j z_j^\top$, where
-# $m_j = \sum_\tau (\gamma_{j\tau} - \bar\gamma_j)\, x_{j\tau}$ (nearly: at $W = 0$ all slopes of the loss are
-# near $\frac12$). With $z_j = x_{j1}$, sequence $j$ adds to the own logit of sequence $i$
+# **But the sequences infect each other.** From zero the first step is $W_1 \propto \sum_j m_j z_j^\top$,
+# where $m_j = \sum_\tau (\gamma_{j\tau} - \bar\gamma_j)\, x_{j\tau}$ (nearly: at $W = 0$ all slopes of the
+# loss are near $\frac12$). With $z_j = x_{j1}$, sequence $j$ adds to the own logit of sequence $i$
 #
 # $$(m_j \cdot x_{i1})\,(x_{j1} \cdot x_{i1}) = (\gamma_{j1} - \bar\gamma_j)\,(x_{j1} \cdot x_{i1})^2 +
 # \text{terms without a sign} .$$
@@ -806,18 +841,18 @@ assert all(abs(found.mean() - 20 / 3) < 0.7 for found in counts.values())
 
 # %% [markdown]
 # The means agree; the scatter of self-attention is nearly twice that of coins after the first step, and
-# follows the common "taste" $\sum_j (\gamma_{j1} - \bar\gamma_j)$. Later the sequences correct most of it: the
-# comparisons of each pull it towards a locally optimal token of its own.
+# follows the common "taste" $\sum_j (\gamma_{j1} - \bar\gamma_j)$. Later the sequences correct most of it:
+# the comparisons of each pull it towards a locally optimal token of its own.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What W learns
 #
-# The square has a lasting effect where the sequences agree. Suppose **the query is the best token** in each of
-# $n$ training sequences. Cross-attention has to learn an answer for every question. Self-attention can learn
-# *attend to yourself*, one rule for all: $W = bI$ satisfies every constraint, however many sequences there
-# are. And the max-margin solution finds it. If turning all tokens by any rotation $U$ gave the same data set,
-# then $U^\top W_{\mathrm{mm}} U$ would solve the same problem; the solution is unique, so it would be a
-# multiple of $I$. Random tokens on the sphere come close to that as their number grows.
+# The square has a lasting effect where the sequences agree. Suppose **the query is the best token** in each
+# of $n$ training sequences. Cross-attention has to learn an answer for every question. Self-attention can
+# learn *attend to yourself*, one rule for all: $W = bI$ satisfies every constraint, however many sequences
+# there are. And the max-margin solution finds it. If turning all tokens by any rotation $U$ gave the same
+# data set, then $U^\top W_{\mathrm{mm}} U$ would solve the same problem; the solution is unique, so it
+# would be a multiple of $I$. Random tokens on the sphere come close to that as their number grows.
 #
 # We reorder the tokens so that the best one comes first, train, and test on 500 *new* sequences of random
 # tokens, for which the head plays no part.
@@ -882,15 +917,15 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** Left: the infection ($n = 20$, $T = 3$, $d = 6$; in self-attention token 1 is the query). Right:
-# after training on $n$ sequences whose token 1 is the best ($T = 8$, $d = 10$), how many new ones select their
-# token 1.
+# **Figure 5.** Left: the infection ($n = 20$, $T = 3$, $d = 6$; in self-attention token 1 is the query).
+# Right: after training on $n$ sequences whose token 1 is the best ($T = 8$, $d = 10$), how many new ones
+# select their token 1.
 
 # %% [markdown]
 # After 20 sequences, over 88% of the new ones attend to themselves; with a query from outside it is one in
-# eight, as without any training. With 80, the choice is not even feasible for cross-attention (560 constraints
-# on 100 unknowns), for self-attention it is feasible by design. The SVM tells us more than where training
-# ends: what its solution does on new sequences.
+# eight, as without any training. With 80, the choice is not even feasible for cross-attention (560
+# constraints on 100 unknowns), for self-attention it is feasible by design. The SVM tells us more than
+# where training ends: what its solution does on new sequences.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Where it breaks: one query, two answers
@@ -916,9 +951,9 @@ show(
 #
 # <details><summary>Hint 2</summary>
 #
-# Draw an arrow from each word to every word that it has to beat. Adding up constraints around a closed loop of
-# arrows gives $0 \ge$ a positive number. Without a loop, the words can be put in order: strip words that beat
-# nobody who is left, again and again.
+# Draw an arrow from each word to every word that it has to beat. Adding up constraints around a closed loop
+# of arrows gives $0 \ge$ a positive number. Without a loop, the words can be put in order: strip words that
+# beat nobody who is left, again and again.
 # </details>
 
 
@@ -972,8 +1007,8 @@ assert min(verdicts[True, True], verdicts[False, False]) > 20
 # $$n_1\, \ell(f) + n_2\, \ell(-f), \qquad\text{with derivative zero where}\qquad e^f = n_1 / n_2 .$$
 #
 # So attention should settle at $s_a - s_b = \log(n_1/n_2)$, that is at $h_a - h_b = 2\,\mathrm{artanh}
-# \log(n_1/n_2)$: a *finite* difference, while the lead over $c$ goes to infinity. Unless $n_1/n_2 \ge e$. Then
-# no attention is large enough, and the majority takes all.
+# \log(n_1/n_2)$: a *finite* difference, while the lead over $c$ goes to infinity. Unless $n_1/n_2 \ge e$.
+# Then no attention is large enough, and the majority takes all.
 
 
 # %%
@@ -1001,14 +1036,14 @@ for first, second in ((3, 2), (2, 1), (3, 1), (4, 1)):
     assert abs(apart[1] - foreseen) < 0.01 if ratio < 1 else apart[1] - apart[0] > 1.8
 
 # %% [markdown]
-# The prediction holds in both regimes: below $e$ the difference stands still at its value to within 0.01, above
-# it grows by about 2 while the number of steps grows tenfold. ("Two against one" is soft, "three against one"
-# is not: $2 < e < 3$.) So $W$ has a finite part, which shares attention between contradictory words, and a part
-# that goes to infinity and decides what is left. Lesson 13 meets such a pair again, and lesson 16 finds it
-# wherever words follow each other in loops.
+# The prediction holds in both regimes: below $e$ the difference stands still at its value to within 0.01,
+# above it grows by about 2 while the number of steps grows tenfold. ("Two against one" is soft, "three
+# against one" is not: $2 < e < 3$.) So $W$ has a finite part, which shares attention between contradictory
+# words, and a part that goes to infinity and decides what is left. Lesson 13 meets such a pair again, and
+# lesson 16 finds it wherever words follow each other in loops.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 10.8 A glimpse of keys and queries
+# ## 10.8 A glimpse of keys and queries *(optional)*
 #
 # A transformer does not train $W$ but two factors, $W = K Q^\top$. Same tokens, same queries, same selected
 # tokens as in Figure 1, another destination.
@@ -1025,7 +1060,10 @@ for T, tokens in plane.items():
     to_nuc, to_fro = (geometry.cosine(model.W, limit, batch_dims=0) for limit in (W_nuc, W_fro))
     ratio = (torch.linalg.svdvals(limit) for limit in (W_nuc, W_fro))
     small_nuc, small_fro = (float(values[1] / values[0]) for values in ratio)
-    print(f"T = {T}: cosine of K Q^T to the nuclear SVM {to_nuc:.3f}, to the Frobenius SVM {to_fro:.3f};", end=" ")
+    print(
+        f"T = {T}: cosine of K Q^T to the nuclear SVM {to_nuc:.3f}, to the Frobenius SVM {to_fro:.3f};",
+        end=" ",
+    )
     print(f"second singular value over first: {small_nuc:.2f} (nuclear), {small_fro:.2f} (Frobenius)")
     assert to_nuc > 0.998
     assert to_fro < 0.93
@@ -1056,16 +1094,16 @@ show(
 # %% [markdown]
 # ## Questions
 #
-# **1.** All queries are doubled. What happens to $W_{\mathrm{mm}}$, to the $p_i = W_{\mathrm{mm}} z_i$, to the
-# selected tokens of normalised descent?
+# **1.** All queries are doubled. What happens to $W_{\mathrm{mm}}$, to $p_i = W_{\mathrm{mm}} z_i$, and to
+# normalised descent with steps of length $\eta$?
 # <details><summary>Answer</summary>
 #
-# $W_{\mathrm{mm}}$ is halved, the $p_i$ stay. All keys $x z^\top$ are doubled, so the steps are taken through
-# the same landscape at half the scale: twice the logits at the same $W$. The candidates for the limit stay.
+# $W_{\mathrm{mm}}$ is halved, the $p_i$ stay. Descent takes the path that it took before with steps of length
+# $2\eta$, at half the size.
 # </details>
 #
-# **2.** Your data have $n = 1000$ sequences but only 12 different query words, $d = 64$. How large can the rank
-# of $W_{\mathrm{mm}}$ be? And that of a $W$ trained from the start of `torch.nn.Linear`?
+# **2.** Your data have $n = 1000$ sequences, $d = 64$, but only 12 different query words. How large can the
+# rank of $W_{\mathrm{mm}}$ be? And that of a $W$ trained from the start of `torch.nn.Linear`?
 # <details><summary>Answer</summary>
 #
 # At most 12. Trained from that start $W$ has rank 64 at each step (a matrix of rank 12 plus what the start
@@ -1078,8 +1116,7 @@ show(
 # $x^\top W x = 0$. Only the symmetric part counts.
 # </details>
 #
-# **4.** A sequence $(x_1, \dots, x_T)$ of length-one tokens stands in the data twice, with opposite labels, in
-# self-attention. Is the choice of the best tokens feasible?
+# **4.** In self-attention a sequence stands in the data twice, with opposite labels. Is the choice of the best tokens feasible?
 # <details><summary>Answer</summary>
 #
 # No. Same query, same tokens, and the best token of the one is the worst of the other: the two comparisons
@@ -1095,23 +1132,23 @@ progress("10")
 # - $W$ is a $p$ for the keys $x_{it} z_i^\top$: gradient, Att-SVM and theorem carry over. Each sequence sees
 #   $p_i = W z_i$, and what one learns reaches another in proportion to $z_i \cdot z_j$.
 # - $W_{\mathrm{mm}} = \sum_i \bar a_i z_i^\top$, so its rank is at most $\min(n, d)$, or the number of
-#   independent queries that carry weight. What a start has outside the span of the comparisons stays for ever.
+#   independent queries that carry weight. What a start has outside the span of the comparisons stays.
 # - Independent queries make every choice feasible that each sequence can make by itself; equal ones can
 #   contradict each other, and then no $d$ helps.
-# - In self-attention the own logit is a quadratic form. Shares of selected tokens stay the same; but sequences
-#   infect each other, and where they agree on themselves, $W$ turns towards the identity, and new sequences
-#   follow.
+# - In self-attention the own logit is a quadratic form. Queries are selected as often as any token; but
+#   sequences infect each other, and where they agree on themselves, $W$ turns towards the identity, and new
+#   sequences follow.
 #
-# | claim | predicted | measured |
+# | claim | prediction | measurement |
 # |:---|:---|:---|
 # | $W$ is a $p$ | same path | to $10^{-9}$ after 300 steps |
-# | direction of $W$, 100 trials | Frobenius SVM | cosine above .999 in 100 (growing steps); mean .998 (constant, one undecided) |
+# | direction of $W$, 100 trials | Frobenius SVM | above .999 in each (growing steps); mean .998 (constant) |
 # | cosine to the nuclear SVM | that between the solutions, .853 | within .01 in each trial |
 # | outcome, 100 trials | locally optimal | 100; 72 of them global |
-# | two queries at an angle | margins $c \cos\frac\varphi2$, $c \sin\frac\varphi2$ | SVM exactly, descent within 3% |
+# | margin of two queries | $c \cos\frac\varphi2$ or $c \sin\frac\varphi2$ | SVM exactly, descent within 3% |
 # | rank | that of the queries that carry | in all feasible problems of five families |
-# | start outside the span | $1 - \cos$ from $\lVert W_\perp \rVert / \lVert W \rVert$ | 1.04 times it (median, start of norm 100) |
-# | path, 20 problems | $W_{\mathrm{mm}}(\mathrm{opt})$ | lowest branch in 20; the followed branch is it in 13 |
+# | what a start of norm 100 leaves | $1 - \cos$, exercise 10.4 | 1.04 times it in the median of 30 |
+# | path, 20 problems | $W_{\mathrm{mm}}(\mathrm{opt})$ | no branch lower in 20; followed in 13 |
 # | own token selected | 1 in 8 | 75 of 600 (cross: 79) |
 # | contradiction $n_1 : n_2$ | finite below $e$ | .861 and 1.711 for .860 and 1.708; above, growing |
 #
