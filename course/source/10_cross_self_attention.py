@@ -130,9 +130,9 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Sequence 1 in blue (circles), sequence 2 in orange (squares); the selected token is full.
-# Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps, from the first on ($W_0 = 0$). Dashed: the direction of
-# $W_{\mathrm{mm}}\, z_i$, computed without training. Dotted: the line orthogonal to it, halfway between the
-# selected token and the next. (All vectors have length one.)
+# Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from $W = 0$, the first one left out.
+# Dashed: the direction of $W_{\mathrm{mm}}\, z_i$, computed without training. Dotted: the line orthogonal to
+# it, halfway between the selected token and the next. (All vectors have length one.)
 
 # %% [markdown]
 # Two vectors $p_1 = W z_1$ and $p_2 = W z_2$, each cutting off one token of its own sequence. They are not
@@ -231,13 +231,10 @@ prompt = models.PromptAttention(25)
 optimizer = optim.NormalizedGD(prompt.parameters(), lr=0.1)
 train.fit(prompt, flattened(three), optimizer, steps=300, progress=False)
 apart = np.abs(mine[-1].ravel() - prompt.p.detach().numpy()).max()
-print(
-    f"norm of W after 300 steps {np.linalg.norm(mine[-1]):.1f}; from p on the flattened keys it differs by",
-    end="",
-)
-print(" less than 1e-9" if apart < 1e-9 else f" {apart:.1e}")
+print(f"norm of W after 300 steps {np.linalg.norm(mine[-1]):.1f}; ", end="")
+print("the two differ by less than 1e-9:", bool(apart < 1e-9))
 assert apart < 1e-9, again.format("10.1")
-assert np.linalg.norm(mine[-1]) > 29, again.format("10.1")
+assert np.linalg.norm(mine[-1]) > 19, again.format("10.1")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.3 The Att-SVM for W
@@ -763,6 +760,7 @@ for k, R in enumerate(radii):
 assert own > 0.9999
 assert alike > 0.9999
 assert best_tokens[-1] == best_tokens[-2] == 13
+assert (branch.loss[0] < followed.loss[-1] - 1e-4).sum() == few - 13
 
 # %% [markdown]
 # Both branches converge to an Att-SVM, each to that of its own tokens. In 13 of the 20 problems they are one
@@ -1116,7 +1114,8 @@ show(
 # $x^\top W x = 0$. Only the symmetric part counts.
 # </details>
 #
-# **4.** In self-attention a sequence stands in the data twice, with opposite labels. Is the choice of the best tokens feasible?
+# **4.** In self-attention a sequence stands in the data twice, with opposite labels. Is the choice of the
+# best tokens feasible?
 # <details><summary>Answer</summary>
 #
 # No. Same query, same tokens, and the best token of the one is the worst of the other: the two comparisons

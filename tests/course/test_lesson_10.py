@@ -1,0 +1,97 @@
+"""What lesson 10 builds from scratch agrees with `mini_attn`."""
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from mini_attn import data, geometry, models, optim, svm, train
+
+matrix_gradient, gram, price, best_cosine, consistent = (spec.reference for spec in exercises.exercises("10"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_gradient_is_the_librarys(seed):
+    tokens = data.random_tokens(n=3, T=4, d=5, seed=seed)
+    W = 3 * torch.randn(5, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    model = models.CrossAttention(5, init=W)
+    torch.nn.functional.softplus(-tokens.y * model(tokens)).mean().backward()
+    mine = matrix_gradient(*(a.numpy() for a in (W, tokens.X, tokens.z, tokens.scores)))
+    np.testing.assert_allclose(mine, model.W.grad, rtol=1e-9, atol=1e-15)
+
+
+def test_the_lessons_descent_takes_the_librarys_path(lesson):
+    tokens = data.random_tokens(n=4, T=3, d=4, seed=5)
+    mine = lesson["descend"](*(a.numpy() for a in (tokens.X, tokens.z, tokens.scores)), steps=200)
+    model = models.CrossAttention(4)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1)
+    train.fit(model, tokens, optimizer, steps=200, progress=False)
+    np.testing.assert_allclose(mine[-1], model.W.detach(), atol=1e-8)
+
+
+def test_flattened_keys_give_the_same_logits(lesson):
+    tokens = data.random_tokens(n=4, T=3, d=4, seed=6)
+    W = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    flat = lesson["flattened"](tokens)
+    torch.testing.assert_close(flat.scores, tokens.scores)
+    as_p = models.PromptAttention(16, init=W.flatten()).logits(flat)
+    torch.testing.assert_close(as_p, models.CrossAttention(4, init=W).logits(tokens))
+
+
+@pytest.mark.parametrize(("n", "T", "d"), [(3, 4, 5), (7, 3, 4)])
+def test_the_svm_from_inner_products_is_the_librarys(n, T, d, lesson):
+    tokens = data.random_tokens(n=n, T=T, d=d, seed=7)
+    solution = svm.solve(svm.attention_problem(tokens.X, tokens.z, tokens.optimal))
+    a = lesson["comparisons"](tokens.X.numpy(), tokens.optimal.numpy())
+    lam = lesson["weights"](gram(a, tokens.z.numpy()))
+    W = (lam[:, None] * a).T @ np.repeat(tokens.z.numpy(), T - 1, axis=0)
+    np.testing.assert_allclose(W, solution.value, atol=1e-6 * solution.objective)
+    assert lam.sum() == pytest.approx(float(solution.objective) ** 2, rel=1e-6)
+
+
+def test_contradictory_inner_products_are_infeasible(lesson):
+    a = np.array([[1.0, 2.0], [-1.0, -2.0]])
+    with pytest.raises(ValueError, match="infeasible"):
+        lesson["weights"](gram(a, np.array([[1.0, 0.5], [1.0, 0.5]])))
+
+
+@pytest.mark.parametrize("angle", [0.3, 1.1, 2.6])
+@pytest.mark.parametrize("agree", [True, False])
+def test_the_price_is_the_svms(angle, agree):
+    generator = torch.Generator().manual_seed(1)
+    pair = torch.randn(2, 6, generator=generator, dtype=torch.float64)
+    basis = torch.linalg.qr(torch.randn(6, 6, generator=generator, dtype=torch.float64))[0]
+    z = torch.stack([basis[0], np.cos(angle) * basis[0] + np.sin(angle) * basis[1]])
+    selected = torch.tensor([0, 0 if agree else 1])
+    solution = svm.solve(svm.attention_problem(pair.expand(2, 2, 6), z, selected))
+    distance = float((pair[0] - pair[1]).norm())
+    assert price(distance, angle, agree) == pytest.approx(float(solution.objective), rel=1e-6)
+
+
+def test_no_matrix_in_reach_of_training_has_a_larger_cosine():
+    """Any W = W_0 + span of length R: the bound holds, and a W along W_mm comes close to it."""
+    tokens = data.random_tokens(n=3, T=3, d=4, seed=8)
+    W_mm = svm.solve(svm.attention_problem(tokens.X, tokens.z, tokens.optimal)).value
+    W_0 = 50 * torch.randn(4, 4, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    model = models.CrossAttention(4, init=W_0)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1)
+    train.fit(model, tokens, optimizer, steps=1500, schedule=train.growing, progress=False)
+    R = float(model.W.detach().norm())
+    assert torch.equal(geometry.selected_tokens(model.attention(tokens)), tokens.optimal)
+    reached = float(geometry.cosine(model.W.detach(), W_mm, batch_dims=0))
+    bound = best_cosine(W_0.numpy(), tokens.X.numpy(), tokens.z.numpy(), R)
+    assert 0 <= bound - reached < 0.5 * (1 - bound)
+    assert best_cosine(W_0.numpy(), tokens.X.numpy(), tokens.z.numpy(), 200.0) < 0.9
+
+
+def test_words_without_a_loop_are_those_that_the_solver_can_select():
+    rng = np.random.default_rng(3)
+    embedding = torch.tensor(rng.normal(size=(7, 9)))
+    answers = []
+    for _ in range(40):
+        words, selected = rng.integers(0, 7, size=(3, 3)), rng.integers(0, 3, size=3)
+        X = embedding[torch.tensor(words)]
+        solution = svm.solve(svm.attention_problem(X, X[:, 0], torch.tensor(selected)), throw=False)
+        answers.append(consistent(words, selected))
+        assert answers[-1] == (str(solution.status) == "optimal")
+    assert 5 < sum(answers) < 35
