@@ -113,10 +113,10 @@ def draw_plane(ax, tokens, selected, W_mm, path=None):
             ax.plot(*walk.T, color=color, linewidth=2.5, zorder=3)
             ax.annotate("", walk[-1], 0.75 * walk[-1], arrowprops={"arrowstyle": "-|>", "color": color})
     ax.set(xlim=(-1.32, 1.32), ylim=(-1.32, 1.32), aspect="equal")
-    ax.set_xlabel("first coordinate")
+    ax.set(xlabel="first coordinate", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
 
 
-fig, axes = plt.subplots(1, 2, figsize=(9, 4.5), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(6.8, 3.7), sharey=True)
 for ax, (T, (path, selected, W_mm)) in zip(axes, trained.items(), strict=True):
     draw_plane(ax, plane[T], selected, W_mm, path)
     ax.set_title(f"$n = 2$ sequences of $T = {T}$ tokens")
@@ -415,7 +415,7 @@ for agree in (True, False):
     assert late.min() > -1e-6
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(8, 4))
+fig, ax = plt.subplots(figsize=(7.5, 3.6))
 turn = np.linspace(0, np.pi, 200)
 for agree, color, marker, name in ((True, BLUE, "o", "same token"), (False, ORANGE, "s", "conflict")):
     line = 1.6 * (np.cos(turn / 2) if agree else np.sin(turn / 2))
@@ -456,7 +456,7 @@ def turned(degrees, token):
     tokens, choice = data.TokenData(X=X, z=z, y=ones, v=ones), torch.tensor([0, token - 1])
     solution = att_svm(tokens, choice)
     possible = str(solution.status) == "optimal"
-    figure = Figure(figsize=(5, 5), layout="none")  # constrained layout would draw twice
+    figure = Figure(figsize=(4, 4), layout="none")  # constrained layout would draw twice
     ax = figure.add_axes((0.13, 0.11, 0.84, 0.78))
     draw_plane(ax, tokens, choice, solution.value if possible else None)
     ax.set_ylabel("second coordinate")
@@ -584,10 +584,10 @@ for size in (10, 100):
     assert np.median(ratio) < (1.8 if size == 10 else 1.1), again.format("10.4")
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(8, 4.2))
+fig, ax = plt.subplots(figsize=(7.5, 4))
 for (size, (error, bound)), color, marker in zip(started.items(), (BLUE, GREEN, ORANGE), "osD", strict=True):
     ax.loglog(at, np.median(error, axis=1), marker, color=color, label=f"$\\|W_0\\|_F = {size}$", zorder=3)
-    ax.fill_between(at, error.min(axis=1), error.max(axis=1), color=color, alpha=0.2, linewidth=0)
+    ax.vlines(at, error.min(axis=1), error.max(axis=1), color=color, linewidth=1.5)
     if size:
         ax.loglog(at, np.median(bound, axis=1), "--", color=color)
 ax.set(xlabel="step (of length 0.1 times its square root)", ylabel=r"1 - cosine to $W_{\mathrm{mm}}$")
@@ -600,9 +600,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Starts of three sizes, 30 trials ($n = 6$, $T = 4$, $d = 10$; medians, and the whole range).
-# Dashed: the prediction of exercise 10.4, which knows nothing but the start and $\lVert W_j \rVert$. Steps
-# have the length $0.1 \sqrt j$, as in lesson 06.
+# **Figure 3.** Starts of three sizes, 30 trials ($n = 6$, $T = 4$, $d = 10$): medians, and bars from least to
+# most. Dashed: the prediction of exercise 10.4, which knows nothing but the start and $\lVert W_j \rVert_F$.
+# Steps have the length $0.1 \sqrt j$, as in lesson 06.
 
 # %% [markdown]
 # Here 18 comparisons span 18 of 100 dimensions, so most of the start stays, and in the end it is *the* error.
@@ -681,7 +681,7 @@ assert grown["local"].all()
 assert (grown["how"] == "global").sum() == 72
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, axes = plt.subplots(1, 2, figsize=(9, 3.9), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(8.5, 3.4), sharey=True)
 for ax, name in zip(axes, ("constant", "growing"), strict=True):
     for norm, color, marker, label in (
         ("fro", BLUE, "o", "Frobenius SVM"),
@@ -689,25 +689,22 @@ for ax, name in zip(axes, ("constant", "growing"), strict=True):
     ):
         cosines = curves[name][norm]
         low, high = (cosines.quantile(q, dim=1) for q in (0.1, 0.9))
-        ax.plot(
-            record_at, torch.stack([cosines.amin(1), cosines.amax(1)], 1), ":", color=color, linewidth=1.2
-        )
-        ax.fill_between(record_at, low, high, color=color, alpha=0.25, linewidth=0)
         line = "-" if norm == "fro" else "--"
+        ax.vlines(record_at, low, high, color=color, linewidth=4, alpha=0.4)
         ax.plot(record_at, cosines.mean(1), line, marker=marker, color=color, label=label)
-    ax.set(xscale="log", xlabel="step", title=f"{name} steps", ylim=(0.2, 1.02))
+    ax.set(xscale="log", xlabel="step", title=f"{name} steps", ylim=(0.35, 1.02))
 axes[0].set_ylabel("cosine of $W$ to the SVM")
 axes[1].legend(loc="lower right")
 show(
     fig,
     alt="Cosine of W to the two SVMs against steps, constant steps left, growing ones right. The mean cosine "
     "to the Frobenius SVM rises to above 0.99, sooner with growing steps; that to the nuclear SVM levels off "
-    "near 0.86 in both, with a wide band.",
+    "near 0.86 in both, with wide bars.",
 )
 
 # %% [markdown]
-# **Figure 4.** The published curve with bands: mean over 100 trials, the middle 80% and, dotted, least and
-# most. The SVMs are those of the tokens that each trial has selected in the end.
+# **Figure 4.** The published curve with bands: mean, and bars for the middle 80%, of 100 trials. The SVMs are
+# those of the tokens that each trial has selected in the end.
 
 # %% [markdown]
 # **$W$ goes to the Frobenius SVM.** With growing steps every trial has a cosine above 0.999 and a locally
@@ -891,7 +888,7 @@ assert agreed["self", 20] > 0.88
 assert agreed["self", 80] > 0.97
 
 # %% jupyter={"source_hidden": true}
-fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8))
+fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4))
 bins = np.arange(-0.5, 20.5)
 for name, color, line in (("cross", BLUE, "-"), ("self", ORANGE, "--")):
     left.hist(counts[name, 1], bins, histtype="step", color=color, linestyle=line, linewidth=2, label=name)
@@ -1073,7 +1070,7 @@ for T, tokens in plane.items():
     assert small_fro > 0.2
 
 # %% jupyter={"source_hidden": true}
-fig, axes = plt.subplots(1, 2, figsize=(9, 4.5), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(6.8, 3.7), sharey=True)
 for ax, (T, (path, selected, W_nuc)) in zip(axes, glimpse.items(), strict=True):
     draw_plane(ax, plane[T], selected, W_nuc, path)
     ax.set_title(f"$K, Q$: $T = {T}$")
