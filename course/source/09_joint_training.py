@@ -1015,4 +1015,5 @@ progress("09")
 # **New in the library:** [`data.toy_joint`](../mini_attn/data.py),
 # [`heads.LinearHead`](../mini_attn/heads.py).
 #
-# **Next:** lesson 10: a query for each sequence, and a matrix $W$ in the place of $p$.
+# **Next:** [lesson 10](10_cross_self_attention.ipynb): a query for each sequence, and a matrix $W$ in the
+# place of $p$.

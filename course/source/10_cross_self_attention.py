@@ -1162,6 +1162,6 @@ progress("10")
 # The conflict laws of sections 10.3 and 10.7, the infection and the turn towards the identity are this
 # lesson's own: short arguments and measurements, not theorems of the papers.
 #
-# **New in the library:** nothing; it was all there for lesson 06.
+# **New in the library:** [`models.FactoredAttention`](../mini_attn/models.py).
 #
 # **Next:** lesson 11: train $K$ and $Q$, and the norm changes.
