@@ -1,6 +1,7 @@
 """Hard-margin SVMs in the course's norms, every answer with its certificate: `solve`, and what it takes."""
 
 from mini_attn.svm.dispatch import solve
+from mini_attn.svm.farkas import exact_ray
 from mini_attn.svm.mixture import mixture_problem, ratio_problem
 from mini_attn.svm.nuclear import certified_rank
 from mini_attn.svm.problem import HardMarginProblem, attention_problem, label_problem, token_problem
@@ -14,6 +15,7 @@ __all__ = [
     "SolveError",
     "attention_problem",
     "certified_rank",
+    "exact_ray",
     "label_problem",
     "mixture_problem",
     "ratio_problem",

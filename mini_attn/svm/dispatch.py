@@ -141,7 +141,8 @@ class _Answers:
         rays = torch.where(units.kept[index], rays, 0.0)
         proved, rays = refuted(units.unit[index], units.right[index], units.row_size[index], rays)
         index, rays = index[proved], rays[proved]
-        _, self.dual[index], _, self.reach[index] = certify(units.unit[index], self.W[index], rays, norm)
+        self.dual[index] = rays
+        self.reach[index] = certify(units.unit[index], self.W[index], rays, norm)[3]
         self.infeasible[index], self.gap[index] = True, 0.0
 
     def sharpen(
@@ -248,7 +249,9 @@ def _solution(
     value = units.value(found.W).to(dtype)
     objective = units.norm(matrix_norm(found.W, norm))
     lower = (found.dual * unit.r).sum(-1)
-    rays = units.ray(found.dual / lower[:, None], dtype)
+    terms = (found.dual * unit.r).abs().sum(-1)
+    worth = torch.maximum(lower, torch.finfo(torch.float64).eps * terms)  # lower, unless rounding took it
+    rays = units.ray(found.dual / worth[:, None], dtype)
     dual = torch.where(infeasible[:, None], rays, units.dual(found.dual, dtype)).to(dtype)
     limits = torch.finfo(dtype)
     fits = (objective == 0) | ((objective >= limits.tiny) & (objective <= limits.max))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mini_attn.svm.exact import exact_answer, independent
 from mini_attn.svm.problem import HardMarginProblem
+from mini_attn.svm.rational import integer_rows, shortest
 from mini_attn.svm.rows import normal_matrix
 
 LIGHT = 1e-9  # weights below this share of the largest are left out of exact arithmetic
@@ -106,3 +107,45 @@ def _exact(
     sides = [Fraction(x) / Fraction(2) ** p for x, p in pairs]
     _, weights, is_ray = exact_answer(part, sides)
     return torch.zeros_like(ray).index_copy(0, used, weights) if is_ray else None
+
+
+def exact_ray(problem: HardMarginProblem, dual: Float[Tensor, " m"]) -> list[Fraction]:
+    """The proof that one problem has no W, in rational numbers, from the weights that `solve` hands out.
+
+        lambda >= 0 on inequalities,   sum_j lambda_j A_j = 0,   sum_j lambda_j r_j = 1
+
+    holds without any rounding for the floats of the problem, so that `fractions.Fraction` checks it. Floats
+    as weights cannot always: where rows contradict each other by less than a float's last digit, the terms
+    lambda_j r_j are so much longer than their sum that rounding takes even its sign. Choose it for problems
+    with up to a hundred entries in W; rational arithmetic takes seconds for more.
+
+    Args:
+        problem: without leading dimensions, any dtype.
+        dual: its weights, `solution.dual`: the rows that have one are tried first, then all rows.
+
+    Returns:
+        m weights.
+
+    Raises:
+        ValueError: the problem has leading dimensions, dual has another shape, or a W exists.
+
+    Source: Farkas' lemma; `mini_attn.svm.rational.shortest`. Introduced in lesson 02.
+    """
+    if problem.batch_shape or not isinstance(dual, Tensor) or dual.shape != problem.r.shape:
+        raise ValueError(
+            f"expected one problem and its weights, such as problem[0] and solution.dual[0]; got a problem "
+            f"of shape {tuple(problem.r.shape)} and weights {getattr(dual, 'shape', type(dual).__name__)}"
+        )
+    some = torch.nonzero(dual)[:, 0].tolist()
+    everything = list(range(len(dual)))
+    for used in (some, everything) if 0 < len(some) < len(dual) else (everything,):
+        a, b = (None if x is None else x[used].tolist() for x in (problem.a, problem.b))
+        rows, right, factors = integer_rows(a, b, problem.r[used].tolist())
+        w, weights = shortest(rows, right, problem.is_equality[used].tolist())
+        if w is None:
+            worth = sum(x * y for x, y in zip(weights, right, strict=True))
+            ray = [Fraction(0)] * len(dual)
+            for j, x, factor in zip(used, weights, factors, strict=True):
+                ray[j] = x * factor / worth
+            return ray
+    raise ValueError("this problem has a W that satisfies every row, so that no ray exists")

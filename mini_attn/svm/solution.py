@@ -20,7 +20,8 @@ ROUNDING = 1e-15  # relative error of one <A_j, W>, whatever the order of the su
 
 ADVICE = {
     "infeasible": "no W satisfies every row, which was proved without rounding, and `dual` is near a proof: "
-    "nonnegative weights under which the left sides add up to zero and the right sides to more. For labels: "
+    "nonnegative weights under which the left sides add up to zero and the right sides to more; "
+    "svm.exact_ray(problem, dual) is one, in rational numbers. For labels: "
     "the points are not separable. For tokens: another choice of selected tokens, a larger d, or fewer "
     "duplicated tokens may be feasible",
     "unreachable": "no W of norm below {bound:.1e} satisfies every row, `dual` proves it, and float64 cannot "
@@ -40,8 +41,10 @@ class Solution:
         value: (..., d1, d2) or (..., d1), the W (or w) found; NaN where infeasible or unreachable.
         dual: (..., m) weights lambda_j, at least 0 on inequalities, with N*(sum_j lambda_j A_j) <= 1: by weak
             duality no feasible W is shorter than sum_j lambda_j r_j. Where infeasible: close to a ray, with
-            sum_j lambda_j A_j = 0 (up to rounding) and sum_j lambda_j r_j = 1, which no W can satisfy; that
-            an exact ray stands beside it has been proved.
+            sum_j lambda_j A_j = 0 and sum_j lambda_j r_j = 1, both up to rounding of lambda, which no W can
+            satisfy; that an exact ray stands beside it has been proved, and `exact_ray` hands it out. Where
+            rows contradict each other by less than the dtype's last digit, rounding of lambda takes even the
+            sign of sum_j lambda_j r_j, and the exact ray alone is a proof.
         objective: (...,) N(W); inf where infeasible or unreachable.
         margin: (...,) 1 / objective, the largest rho with <A_j, W> >= rho r_j for some N(W) <= 1. Where all
             r_j = 1 it is min_j <A_j, W> / N(W). 0 where infeasible or unreachable, inf where W = 0 is

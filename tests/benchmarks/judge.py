@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mini_attn.svm import rational
+from mini_attn.svm import exact_ray, rational
 
 LONG = np.longdouble
 ROUNDING = 1e-13  # what float64 may add to a gap on the way
@@ -37,6 +37,7 @@ class _Facts:
         vector = problem.b is None
         self.norm = "fro" if norm == 2 or (vector and norm in ("nuc", "spectral")) else norm
         self.tol = default_tol(norm, vector)
+        self.problem, self.weights = problem, solution.dual
         self.floats = (problem.a, problem.b, problem.r)
         self.norm_said = solution.norm
         self.equality = problem.is_equality.numpy()
@@ -63,6 +64,8 @@ class _Facts:
 
         self.total = size(np.einsum("kmi,km,kmj->kij", a, dual, b), star) * (1 + LONG(1e-14))
         self.worth = (dual * r).sum(-1)
+        # and the sum of the lambda_j r_j by so much
+        self.doubt = 4 * self.unit * np.abs(dual * r).sum(-1)
         self.lower = np.where(self.worth > 0, self.worth / np.where(self.total > 0, self.total, 1), 0)
         # one rounding of every weight moves sum_j lambda_j A_j by so much, relative to its size
         weighed = np.abs(dual) * row_star
@@ -82,15 +85,25 @@ class _Facts:
 
     def shortest(self, k):
         """The exact Euclidean answer of problem k, None where no W exists."""
-        weights = np.nan_to_num(self.dual[k])
-        support = np.nonzero(weights)[0].tolist()
-        rows, r = self.exact_rows(k)
-        equality = self.equality[k].tolist()
-        if self.status[k] == "infeasible" and support:  # a few rows may do
-            some = [[part[j] for j in support] for part in (rows, r, equality)]
-            if shortest(*some) is None:
-                return None
-        return shortest(rows, r, equality, support)
+        support = np.nonzero(np.nan_to_num(self.dual[k]))[0].tolist()
+        return shortest(*self.exact_rows(k), self.equality[k].tolist(), support)
+
+    def refuted(self, k):
+        """Whether the library has an exact ray of problem k, and it is one."""
+        try:
+            ray = exact_ray(self.problem[k], self.weights[k])
+        except ValueError:
+            return False
+        a, b, r = self.floats
+        left = sum(x * Fraction(bound) for x, bound in zip(ray, r[k].tolist(), strict=True))
+        total = {}
+        for j in np.nonzero(ray)[0].tolist():
+            other = [1.0] if b is None else b[k, j].tolist()
+            for i, x in enumerate(a[k, j].tolist()):
+                for h, y in enumerate(other):
+                    total[i, h] = total.get((i, h), 0) + ray[j] * Fraction(x) * Fraction(y)
+        signs = all(x >= 0 or fixed for x, fixed in zip(ray, self.equality[k], strict=True))
+        return signs and left == 1 and not any(total.values())
 
     def repaired(self, k):
         """N(V) for the V nearest to W (in the Euclidean norm) that meets every row exactly."""
@@ -191,12 +204,12 @@ def _by_exact(facts, k, room, strict):
 
 
 def _infeasible(facts, k):
-    if facts.shortest(k) is not None:
-        return "infeasible though a W exists"
-    weights = facts.dual[k]
-    if not np.isfinite(weights).all() or (weights < 0)[~facts.equality[k]].any() or not facts.worth[k] > 0:
+    if not facts.refuted(k):
+        return "infeasible without a proof" if facts.shortest(k) is None else "infeasible though a W exists"
+    weights, worth = facts.dual[k], facts.worth[k] + facts.doubt[k]
+    if not np.isfinite(weights).all() or (weights < 0)[~facts.equality[k]].any() or not worth > 0:
         return "infeasible with weights that are no ray"
-    leaves = facts.asked[k] * facts.total[k] / facts.worth[k]
+    leaves = facts.asked[k] * facts.total[k] / worth
     if not leaves <= 1e-3 + facts.noise[k] * leaves:
         return f"infeasible with weights that leave {leaves:.1e}"
     if facts.claims["objective"][k] != np.inf or facts.claims["margin"][k] != 0:

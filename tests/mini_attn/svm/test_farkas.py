@@ -102,3 +102,60 @@ def test_weights_below_zero_prove_nothing():
     problem = svm.HardMarginProblem(t([[[0.5], [0.5]]]), t([[[0.5], [0.5]]]), t([[1.0, 0.5]]))
     power = torch.zeros(1, 2, dtype=torch.int64)
     assert not refuted(problem, problem.r, power, t([[1.0, -1.0]]))[0]
+
+
+def contradictory(rows, r, dtype):
+    """Two equalities and their sum, which rounding made another."""
+    rows = torch.tensor([*rows, [x + y for x, y in zip(*rows, strict=True)]], dtype=dtype)
+    r = torch.tensor([*r, sum(r)], dtype=dtype)
+    return svm.HardMarginProblem(rows, None, r, torch.ones(3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("norm", ["fro", 1.01, float("inf")])
+@pytest.mark.parametrize(
+    ("rows", "r", "dtype"),
+    [
+        ([[0.7, 1.0], [0.1, 0.9]], [1.0, 2.0], torch.float32),
+        ([[0.2, 1.0], [0.1, 0.1]], [1.0, 2.0], torch.float32),
+        ([[0.9, 0.2], [0.3, 0.1]], [5.0, 2.0], torch.float64),
+        ([[0.3, 2.2], [0.5, 1.5]], [5.0, 8.0], torch.float64),
+    ],
+)
+def test_what_contradicts_itself_in_the_last_digit_has_an_exact_ray(rows, r, dtype, norm):
+    problem = contradictory(rows, r, dtype)
+    solution = svm.solve(problem, norm, throw=False)
+    if solution.status == "optimal":  # up to tol
+        assert dtype == torch.float64
+        return
+    weights, bounds = solution.dual.double(), problem.r.double()
+    assert solution.status == "infeasible"
+    noise = torch.finfo(dtype).eps * (weights * bounds).abs().sum()
+    assert abs(weights @ bounds - 1) <= 2 * noise  # no sign to rely on ...
+    ray = svm.exact_ray(problem, solution.dual)
+    assert sum(x * Fraction(y) for x, y in zip(ray, problem.r.tolist(), strict=True)) == 1  # ... but here
+    for column in problem.a.T.tolist():
+        assert sum(x * Fraction(y) for x, y in zip(ray, column, strict=True)) == 0
+
+
+def test_rounded_weights_lose_the_sign_that_the_exact_ray_has():
+    problem = contradictory([[0.7, 1.0], [0.1, 0.9]], [1.0, 2.0], torch.float32)
+    solution = svm.solve(problem, throw=False)
+    assert (solution.dual.double() * problem.r).sum() <= 0
+    ray = svm.exact_ray(problem, solution.dual)
+    assert sum(x * Fraction(y) for x, y in zip(ray, problem.r.tolist(), strict=True)) > 0
+
+
+def test_an_exact_ray_has_weights_on_the_rows_that_matter():
+    a, b = t([[1.0, 0.0], [0.0, 1.0], [-2.0, 0.0]]), t([[3.0], [1.0], [3.0]])
+    problem = svm.HardMarginProblem(a, b, t([1.0, 1.0, 1.0]))
+    for dual in (t([1.0, 0.0, 0.5]), t([0.0, 1.0, 0.0]), t([0.0, 0.0, 0.0])):  # near it, or of no help
+        assert svm.exact_ray(problem, dual) == [Fraction(2, 3), 0, Fraction(1, 3)]
+
+
+def test_exact_rays_are_refused_where_there_is_none():
+    problem = svm.HardMarginProblem(t([[1.0]]), None, t([1.0]))
+    with pytest.raises(ValueError, match="has a W"):
+        svm.exact_ray(problem, t([1.0]))
+    for some, dual in ((problem, t([1.0, 1.0])), (problem, [1.0]), (problem[None], t([[1.0]]))):
+        with pytest.raises(ValueError, match="expected one problem"):
+            svm.exact_ray(some, dual)
