@@ -421,7 +421,7 @@ for agree, color, marker, name in ((True, BLUE, "o", "same token"), (False, ORAN
     line = 1.6 * (np.cos(turn / 2) if agree else np.sin(turn / 2))
     ax.plot(np.degrees(turn), line, color=color, linestyle="-" if agree else "--", label=f"{name}, predicted")
     ax.plot(np.degrees(angles), margins[agree], marker, color=color, label=f"{name}, descent")
-ax.set(xlabel="angle between the two queries (degrees)", ylabel="margin", ylim=(0, 1.75))
+ax.set(xlabel="angle between the two queries (degrees)", ylabel="margin", ylim=(0, 2.2))
 ax.set_xticks([0, 45, 90, 135, 180])
 ax.legend(ncol=2, loc="upper center")
 show(
@@ -446,14 +446,19 @@ show(
 
 
 # %% tags=["nbval-ignore-output", "widget"]
-def turned(degrees, token):
-    """Two sequences in the plane; the second query turns, and sequence 2 is to select a token."""
+def two_sequences(degrees):
+    """Two sequences in the plane, with the second query at an angle to the first."""
     angle = np.radians(degrees)
     where = np.radians([[60, 150, 280], [20, 100, 215]])
     X = torch.tensor(np.stack([np.cos(where), np.sin(where)], axis=-1))
     z = torch.tensor([[1.0, 0.0], [np.cos(angle), np.sin(angle)]], dtype=torch.float64)
     ones = torch.ones(2, dtype=torch.float64)
-    tokens, choice = data.TokenData(X=X, z=z, y=ones, v=ones), torch.tensor([0, token - 1])
+    return data.TokenData(X=X, z=z, y=ones, v=ones)
+
+
+def turned(degrees, token):
+    """Sequence 1 is to select token 1, sequence 2 a token of choice."""
+    tokens, choice = two_sequences(degrees), torch.tensor([0, token - 1])
     solution = att_svm(tokens, choice)
     possible = str(solution.status) == "optimal"
     figure = Figure(figsize=(4, 4), layout="none")  # constrained layout would draw twice
@@ -464,6 +469,8 @@ def turned(degrees, token):
     return figure
 
 
+same_query = [str(att_svm(two_sequences(0), torch.tensor([0, token])).status) for token in range(3)]
+assert same_query == ["optimal", "optimal", "infeasible"]
 wide = {"style": {"description_width": "110px"}, "layout": ipywidgets.Layout(width="480px")}
 widgets.sliders(
     turned,
@@ -475,8 +482,9 @@ widgets.sliders(
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# For tokens 1 and 2, at 20 and 100 degrees: one $p$, between 60 and 100 degrees say, can prefer them together
-# with token 1 of sequence 1. Not for token 3, on the other side.
+# For tokens 1 and 2, at 20 and 100 degrees. Token 1 of sequence 1 is selected by any $p$ between $-10$ and
+# 105 degrees; of these, those below 60 prefer token 1 of sequence 2, those above prefer token 2. Token 3 lies on
+# the other side.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -578,10 +586,11 @@ for size in (0, 10, 100):
     assert (started[size][0] > started[size][1] - 1e-9).all(), again.format("10.4")
 for size in (10, 100):
     ratio = started[size][0][-1] / started[size][1][-1]
-    print(f"start of norm {size:3d}: 1 - cosine after 2,000 steps, measured over predicted: ", end="")
-    print(f"median {np.median(ratio):.2f}, between {ratio.min():.2f} and {ratio.max():.2f}")
+    print(f"start of norm {size:3d}: measured over predicted 1 - cosine after 2,000 steps: ", end="")
+    print("all above 1, median below", "1.7" if size == 10 else "1.06")
     assert ratio.min() > 1, again.format("10.4")
-    assert np.median(ratio) < (1.8 if size == 10 else 1.1), again.format("10.4")
+    assert np.median(ratio) < (1.7 if size == 10 else 1.06), again.format("10.4")
+assert abs(np.median(ratio) - 1.04) < 0.01, again.format("10.4")
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7.5, 4))
@@ -605,7 +614,8 @@ show(
 # Steps have the length $0.1 \sqrt j$, as in lesson 06.
 
 # %% [markdown]
-# Here 18 comparisons span 18 of 100 dimensions, so most of the start stays, and in the end it is *the* error.
+# Here 18 comparisons span 18 of 100 dimensions, so most of the start stays. A long one is *the* error in the
+# end.
 # The direction converges all the same, because $\lVert W \rVert$ grows. But ask a new question: a query
 # orthogonal to the six that were trained has the logits of the start, exactly, however long we train.
 
