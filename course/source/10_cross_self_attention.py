@@ -483,8 +483,8 @@ widgets.sliders(
 # <details><summary>Answer</summary>
 #
 # For tokens 1 and 2, at 20 and 100 degrees. Token 1 of sequence 1 is selected by any $p$ between $-10$ and
-# 105 degrees; of these, those below 60 prefer token 1 of sequence 2, those above prefer token 2. Token 3 lies on
-# the other side.
+# 105 degrees; of these, those below 60 prefer token 1 of sequence 2, those above prefer token 2. Token 3 lies
+# on the other side.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
