@@ -24,7 +24,16 @@ from mini_attn.svm.norms import Norm, dual_norm, matrix_norm, parse_norm
 from mini_attn.svm.problem import LARGE, HardMarginProblem
 from mini_attn.svm.reference import solve_cvxpy
 from mini_attn.svm.repair import repaired
-from mini_attn.svm.solution import BEYOND, HOPELESS, ROUNDING, Solution, certify, rank_one_size, violation
+from mini_attn.svm.solution import (
+    BEYOND,
+    HOPELESS,
+    ROUNDING,
+    Solution,
+    certify,
+    drowned,
+    rank_one_size,
+    violation,
+)
 from mini_attn.svm.units import Units, to_units
 from mini_attn.threads import blocks, each, one_thread
 
@@ -257,16 +266,17 @@ def _solution(
     fits = (objective == 0) | ((objective >= limits.tiny) & (objective <= limits.max))
     missed = violation(unit, found.W)
     # What the dtype of the problem makes of W must still have margins of the right sign.
-    turned = torch.zeros_like(infeasible)
+    lost = ~fits
     if dtype == torch.float32:
         rounded = units.from_value(value)
-        sure = 4 * limits.eps * torch.linalg.matrix_norm(rounded)[:, None]
-        turned = ((unit.r > 0) & (unit.forward(rounded) <= sure)).any(-1)
+        lost = lost | drowned(unit, rounded, unit.forward(rounded), 4 * limits.eps)
 
     beyond = found.gap.isinf() & (found.reach >= BEYOND)
     none = infeasible | beyond | ~fits
-    gap = torch.where(beyond | turned | ~fits, torch.inf, found.gap)
-    status = np.where(((gap <= tol) & (missed <= tol)).cpu(), "optimal", "stopped")
+    gap = torch.where(beyond, torch.inf, found.gap)
+    solved = (gap <= tol) & (missed <= tol)
+    status = np.where(solved.cpu(), "optimal", "stopped")
+    status = np.where((solved & lost).cpu(), "unrepresentable", status)
     status = np.where(beyond.cpu(), "unreachable", status)
     status = np.where(infeasible.cpu(), "infeasible", status)
     objective = torch.where(none, torch.inf, objective)

@@ -11,7 +11,7 @@ from torch import Tensor
 from mini_attn.svm.norms import Norm, dual_norm, matrix_norm
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.rational import integer_rows, shortest
-from mini_attn.svm.solution import FAR_BELOW, ROUNDING, rank_one_size
+from mini_attn.svm.solution import FAR_BELOW, ROUNDING, drowned, rank_one_size
 
 SMALL = 2**10  # entries m d1 d2 of a problem that is solved
 MOST = 20  # rows that hold exactly
@@ -119,8 +119,9 @@ def certified_exactly(
         size, upper = matrix_norm(_adjoint(one, weights), dual_norm(norm)), matrix_norm(W[k], norm)
         missed = _missing(one, W[k])
         sure = 8 * ROUNDING * sizes[k] * torch.linalg.matrix_norm(W[k])
-        wrong = ((one.r > 0) & (missed >= one.r)) | (missed > sure) | (equality & (missed < -sure))
-        if not (size > 0 and upper > 0) or wrong.any():
+        wrong = (missed > sure) | (equality & (missed < -sure))
+        turned = drowned(problem[k : k + 1], W[k : k + 1], (one.r - missed)[None], ROUNDING)
+        if not (size > 0 and upper > 0) or wrong.any() or turned:
             continue
         duals[k] = weights / size
         size = matrix_norm(_adjoint(one, duals[k]), dual_norm(norm))  # the division rounded the weights

@@ -35,8 +35,8 @@ def repaired(
     """
     W = torch.nan_to_num(W, posinf=0.0, neginf=0.0)
     rest = problem.r - problem.forward(W)
-    size = torch.linalg.matrix_norm(W)[:, None]
-    rest = torch.where((problem.r > 0) & ~problem.is_equality, rest + 8 * ROUNDING * size, rest)
+    terms = HardMarginProblem(problem.a.abs(), problem.b.abs(), problem.r).forward(W.abs())
+    rest = torch.where((problem.r > 0) & ~problem.is_equality, rest + 8 * ROUNDING * terms, rest)
     rest = rest.masked_fill((problem.a == 0).all(-1), 0.0)
     missed = problem.missing(rest).amax(-1, keepdim=True)
     missed = torch.where(missed > 0, missed, 1.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mini_attn.svm.norms import Norm, dual_norm, matrix_norm
@@ -27,9 +27,11 @@ ADVICE = {
     "unreachable": "no W of norm below {bound:.1e} satisfies every row, `dual` proves it, and float64 cannot "
     "tell whether a longer one does: some rows contradict each other up to rounding. Treat it as infeasible, "
     "or look for rows that are nearly opposite",
+    "unrepresentable": "solved within tol, but the dtype of the problem cannot hold W: it is so long that "
+    "rounding its entries may turn the sign of a margin, or beyond the dtype's range. Convert the problem "
+    "to float64, or look for rows that are nearly opposite",
     "stopped": "the gap is still above tol; raise tol, try another method, or look for rows that nearly "
-    "contradict each other; where the gap is inf, W or the sign of a margin may be beyond the dtype: use "
-    "float64",
+    "contradict each other; where the gap is inf, no W was found whose margins all have the right sign",
 }
 
 
@@ -38,7 +40,8 @@ class Solution:
     """Answers to a batch of hard-margin problems, each with the proof of how good it is.
 
     Attributes:
-        value: (..., d1, d2) or (..., d1), the W (or w) found; NaN where infeasible or unreachable.
+        value: (..., d1, d2) or (..., d1), the W (or w) found; NaN where infeasible or unreachable, or out of
+            the range of the dtype.
         dual: (..., m) weights lambda_j, at least 0 on inequalities, with N*(sum_j lambda_j A_j) <= 1: by weak
             duality no feasible W is shorter than sum_j lambda_j r_j. Where infeasible: close to a ray, with
             sum_j lambda_j A_j = 0 and sum_j lambda_j r_j = 1, both up to rounding of lambda, which no W can
@@ -62,7 +65,10 @@ class Solution:
             "optimal": gap and violation are at most tol, and <A_j, W> > 0 wherever r_j > 0;
             "infeasible": proved, for the floats that were given;
             "unreachable": no W of norm below `bound`, `BEYOND` times what any one row asks for;
-            "stopped": none of these, or the dtype cannot hold W.
+            "unrepresentable": solved, gap and violation of the float64 answer are at most tol, but not a W
+                for the dtype: rounded to it, some <A_j, W> with r_j > 0 is below its own rounding errors, or
+                W is out of range;
+            "stopped": none of these.
         iterations: (...,) steps of the method; 0 where none was needed.
         seconds: wall time of the whole batch.
         norm: N, "fro", "nuc", "spectral" or p, as it was solved: for vectors the first three are "fro".
@@ -188,10 +194,25 @@ def certify(
     upper = matrix_norm(W, norm)
     missing = problem.missing(r - met)
     violation = torch.where(missing > 0, missing / (row_size * upper[:, None]), 0).amax(-1)
-    sure = ROUNDING * torch.linalg.matrix_norm(W)[:, None]
-    wrong = ((r > 0) & (met <= sure) & (row_size > 0)).any(-1)
+    wrong = drowned(problem, W, met, ROUNDING)
     gap = torch.nan_to_num((upper - lower).abs() / upper + violation + noise / total, nan=torch.inf)
     return W, dual, torch.where(wrong, torch.inf, gap), reach
+
+
+def drowned(
+    problem: HardMarginProblem, W: Float[Tensor, "B d1 d2"], met: Float[Tensor, "B m"], unit: float
+) -> Bool[Tensor, " B"]:
+    """Where a margin met_j = <A_j, W> that should be positive may turn its sign by rounding of the terms
+    that it is a sum of: met_j <= unit sum_kl |a_jk| |W_kl| |b_jl|."""
+    low = (problem.r > 0) & (met <= unit * torch.linalg.matrix_norm(W)[:, None])  # at least that sum
+    found = low.any(-1)
+    some = torch.nonzero(found)[:, 0]
+    if len(some):
+        rows, W = problem[some], torch.nan_to_num(W[some].abs())
+        terms = HardMarginProblem(rows.a.abs(), rows.b.abs(), rows.r).forward(W)
+        real = (rows.a != 0).any(-1) & (rows.b != 0).any(-1)
+        found[some] = (low[some] & real & (met[some] <= unit * terms)).any(-1)
+    return found
 
 
 def violation(problem: HardMarginProblem, W: Float[Tensor, "B d1 d2"]) -> Float[Tensor, " B"]:

@@ -52,6 +52,7 @@ class _Facts:
         star = dual_norm(self.norm)
         self.r, self.dual = r, dual
         self.reach = np.einsum("kmi,kij,kmj->km", a, W, b)
+        self.terms = np.einsum("kmi,kij,kmj->km", np.abs(a), np.abs(W), np.abs(b))
         self.plain_reach = problem.forward(solution.value).numpy()
         self.size = size(W, self.norm)
         self.row_size = size(a[..., None], "fro") * size(b[..., None], "fro")
@@ -130,6 +131,8 @@ def _verdict(facts, k, strict):
         return _infeasible(facts, k)
     if status == "unreachable":
         return _unreachable(facts, k)
+    if status == "unrepresentable":
+        return _unrepresentable(facts, k)
     if status == "stopped":
         gap = facts.claims["gap"][k]
         violation = facts.claims["violation"][k]
@@ -225,6 +228,30 @@ def _unreachable(facts, k):
     if not facts.lower[k] >= EDGE * facts.asked[k]:
         return f"unreachable though W need be only {facts.lower[k] / facts.asked[k]:.1e} of what one row asks"
     return ""
+
+
+def _unrepresentable(facts, k):
+    """The gap must be as small as for "optimal", and what the dtype makes of W must be of no use."""
+    gap, N, lower = facts.claims["gap"][k], facts.claims["objective"][k], facts.lower[k]
+    if not gap <= facts.tol:
+        return f"unrepresentable with a gap of {gap:.1e}"
+    limits = np.finfo(facts.problem.r.numpy().dtype)
+    if np.isinf(N):
+        return (
+            ""
+            if not limits.tiny < lower < limits.max / 2
+            else f"unrepresentable though W is {lower:.1e} long"
+        )
+    low = (facts.r[k] > 0) & (facts.reach[k] <= 16 * facts.unit * facts.terms[k])
+    if not low.any():
+        return "unrepresentable though the dtype has room for every margin"
+    if abs(N - lower) <= (gap + ROUNDING + facts.narrow) * N:
+        return ""
+    if facts.norm == "fro":
+        w = facts.shortest(k)
+        off = np.inf if w is None else abs(N / _root(sum(x * x for x in w)) - 1)
+        return f"unrepresentable, and off by {off:.1e}" if off > facts.tol + facts.narrow else ""
+    return f"open: the weights leave {(N - lower) / N:.1e}"
 
 
 def shortest(rows, r, equality, first=()):

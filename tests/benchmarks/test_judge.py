@@ -67,6 +67,21 @@ def test_an_optimum_that_cannot_exist_is_found():
     assert "wrong sign" in judge(problem, dataclasses.replace(solution, **claims), "fro")[1]
 
 
+def test_a_dtype_with_room_for_w_is_no_excuse():
+    steep = P(torch.tensor([[[0.6, 0.8], [-0.6 + 8e-8, -0.8 - 6e-8]]]), None, torch.ones(1, 2))
+    solution = svm.solve(steep, throw=False)
+    assert solution.status == "unrepresentable"
+    assert judge(steep, solution, "fro") == [""]
+    for fault, found in (
+        ({"gap": solution.gap + 1}, "gap of"),
+        ({"objective": 2 * solution.objective}, "off by"),
+    ):
+        assert found in judge(steep, dataclasses.replace(solution, **fault), "fro")[0]
+    problem, solution = solved()
+    claims = {"status": np.array(["unrepresentable", "infeasible"])}
+    assert "has room" in judge(problem, dataclasses.replace(solution, **claims), "fro")[0]
+
+
 def test_rational_arithmetic_agrees_with_a_linear_program_and_with_least_squares():
     seen = set()
     for seed in range(60):

@@ -16,7 +16,8 @@ from mini_attn import svm
 # Problems in full of every 1,000: most in the norm that most use, few in those that take longest.
 NORMS = {"fro": 500, "nuc": 100, "spectral": 60, 1: 100, 1.5: 60, 3: 60, math.inf: 80, 1.01: 20, 50.0: 20}
 TOTAL, MANY_ROWS = 106_000, 24
-COLUMNS = ("problems", "optimal", "infeasible", "unreachable", "stopped", "open", "wrong", "crashed")
+COLUMNS = ("problems", "optimal", "infeasible", "unreachable", "unrepresentable", "stopped", "open", "wrong")
+COLUMNS += ("crashed",)
 
 
 def examine(problem, norm, strict=False):

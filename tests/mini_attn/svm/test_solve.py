@@ -303,6 +303,27 @@ def test_a_method_that_fails_on_one_problem_fails_on_that_one_alone(monkeypatch)
     assert alone.status.tolist() == ["optimal"] * 3 + ["stopped", "optimal"]
 
 
+@pytest.mark.parametrize("norm", ["fro", 1, 3])
+def test_a_w_that_float32_cannot_hold_is_said_to_be_so(norm):
+    """Two rows at 1e-7 from opposite: w is 2e7 long, and 0.6 w_1 + 0.8 w_2 = 1 is lost in its rounding."""
+    a = torch.tensor([[0.6, 0.8], [-0.6 + 8e-8, -0.8 - 6e-8]])
+    steep = svm.HardMarginProblem(a, None, torch.ones(2))
+    solution = svm.solve(steep, norm, throw=False)
+    assert solution.status == "unrepresentable"
+    double = svm.HardMarginProblem(a.double(), None, torch.ones(2).double())
+    torch.testing.assert_close(solution.objective.double(), svm.solve(double, norm).objective)
+    with pytest.raises(svm.SolveError, match="Convert the problem to float64"):
+        solution.raise_for_status()
+
+
+def test_a_w_beyond_the_range_of_its_dtype_is_said_to_be_so():
+    tiny = svm.HardMarginProblem(torch.tensor([[1e-310]], dtype=torch.float64), None, torch.ones(1).double())
+    solution = svm.solve(tiny, throw=False)
+    assert solution.status == "unrepresentable"
+    assert solution.objective == torch.inf
+    assert solution.value.isnan()
+
+
 def test_solutions_say_their_norm_bound_and_worst_row():
     problem = attention(batch=(3,))
     for norm in NORMS:
