@@ -259,11 +259,9 @@ SHARE = Exercise(
         lambda T, d: _separable(T, d + 1),
         "One dimension too many. Is your plane one through the origin?",
         lambda T, d: _separable(T + 1, d),
-        "One point too many: S(1, d) is 2, so T - 1 points are added.",
+        "One point too many: S(1, d) is 2, so T - 1 points are added (binomial coefficients of T - 1).",
         lambda T, d: _separable(T, d - 1) if d > 1 else 0.0,
         "One dimension too few: S(T, 1) is 2, not 0.",
-        lambda T, d: _binomial(T)[:d].sum() / 2.0**T,
-        "The binomial coefficients are those of T - 1: the first point has only its two labels.",
         lambda T, d: float(d >= T),
         "From d = T on every labelling can be separated. Below, some still can.",
         lambda T, d: min(1.0, d / T),
@@ -316,7 +314,7 @@ def _padding_cases(rng):
         values[3, :2], y[3, :2] = size[3, :2] + 0.1, (1, -1)
         values[4, :2], y[4, :2] = (-size[4, :2].sum() - 0.5, size[4, 1] + 0.1), (1, -1)
         values[5, :3], y[5, :3] = -size[5, :3] - 0.1, (1, -1, 1)
-        values[6, :3], y[6, :3] = (size[6, 0] + 0.1, -size[6, 1] - 0.1, size[6, 2] + 3), (-1, 1, -1)
+        values[6, :3], y[6, :3] = (size[6, 0] + 0.1, -size[6, 1] - 0.1, size[6, 2] + 3), (1, 1, -1)
         values[3:6, 3:] = 5.0  # whatever the padding holds
         values[[0, 1], 1:] = rng.choice([-5.0, 5.0], size=(2, T - 1))
         values[0, 1] = 5 * y[0, 0]  # a good score, if padding were read
