@@ -129,7 +129,7 @@ def exact_ray(problem: HardMarginProblem, dual: Float[Tensor, " m"]) -> list[Fra
     Raises:
         ValueError: the problem has leading dimensions, dual has another shape, or a W exists.
 
-    Source: Farkas' lemma; `mini_attn.svm.rational.shortest`. Introduced in lesson 02.
+    Source: Farkas' lemma, which lesson 02 proves; `mini_attn.svm.rational.shortest`.
     """
     if problem.batch_shape or not isinstance(dual, Tensor) or dual.shape != problem.r.shape:
         raise ValueError(
