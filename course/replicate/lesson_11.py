@@ -1,0 +1,195 @@
+"""What lesson 11 measured at length: the published figure, small starts, runs in log time, ranks."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from course.replicate.stored import Measured
+from mini_attn import data, flow, geometry, models, optim, svm, train
+from mini_attn.softmax import softmax, textbook_softmax
+
+EPS = torch.finfo(torch.float64).eps  # the number in the public code, as a ridge and in its normaliser
+SIZES = {"published": (6, 8, 10), "other": (4, 5, 14)}  # n, T, d
+STEPS = (500, 1000, 2000, 8000)
+VARIANTS = {  # name: (softmax, ridge, added to the gradient's norm)
+    "public code": (textbook_softmax, EPS, EPS),
+    "no ridge": (textbook_softmax, 0.0, EPS),
+    "exact": (softmax, EPS, EPS),
+    "exact, no ridge": (softmax, 0.0, EPS),
+    "no eps at all": (textbook_softmax, 0.0, 0.0),
+}
+
+
+def start(d: int, m: int, trials: int, seed: int) -> Tensor:
+    """K and Q as torch's nn.Linear starts them, U(-1/sqrt d, 1/sqrt d): (2, trials, d, m)."""
+    generator = torch.Generator().manual_seed(seed)
+    return (2 * torch.rand(2, trials, d, m, generator=generator, dtype=torch.float64) - 1) / d**0.5
+
+
+def public_descent(tokens: data.TokenData, KQ: Tensor, variant: str, steps: tuple[int, ...]) -> Tensor:
+    """W = K Q^T after the given numbers of steps, (len(steps), trials, d, d), as the public code trains:
+    each factor's gradient is divided by its norm plus eps, steps have length 0.1, and a ridge is added."""
+    attend, ridge, added = VARIANTS[variant]
+    K, Q = (w.clone().requires_grad_() for w in KQ)
+    kept = []
+    for step in range(1, max(steps) + 1):
+        h = tokens.compare(tokens.z @ (K @ Q.mT).mT)
+        outputs = (attend(h) * tokens.values).sum(-1)
+        loss = nn.functional.softplus(-tokens.y * outputs).mean(-1).sum()
+        if ridge:
+            loss = loss + ridge * (K.square().sum() + Q.square().sum())
+        with torch.no_grad():
+            for w, g in zip((K, Q), torch.autograd.grad(loss, (K, Q)), strict=True):
+                norm = g.flatten(1).norm(dim=1)[:, None, None] + added
+                w -= 0.1 * torch.where(norm > 0, g / norm, 0.0)
+            if step in steps:
+                kept.append(K @ Q.mT)
+    return torch.stack(kept)
+
+
+def compared(W: Tensor, tokens: data.TokenData, norm: str = "nuc") -> tuple[Tensor, svm.Solution, Tensor]:
+    """Cosine of W with the SVM of the tokens it selects, (trials,), that solution, and their logits at W."""
+    h = tokens.compare(tokens.z @ W.mT)
+    problem = svm.attention_problem(tokens.X, tokens.z, geometry.selected_tokens(h))
+    solution = svm.solve(problem, norm=norm, throw=False)
+    return geometry.cosine(W, solution.value), solution, h
+
+
+def figure(size: str, variant: str, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """The published run of (K, Q) and what is left when parts of it are taken away; (trials, STEPS)."""
+    n, T, d = SIZES[size]
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    path = public_descent(tokens, start(d, d, trials, seed), variant, STEPS)
+    found = {"nuclear": [], "frobenius": []}
+    for W in path:
+        found["nuclear"].append(compared(W, tokens)[0])
+        found["frobenius"].append(compared(W, tokens, "fro")[0])
+    found["length"] = list(torch.linalg.matrix_norm(path, "nuc"))
+    return {name: torch.stack(values, -1).float() for name, values in found.items()}
+
+
+def starts(size: str, scale: float, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """Descent alone, log-scaled, K and Q normalised apart, from torch's start times `scale`; (trials, 3)."""
+    n, T, d = SIZES[size]
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    model = models.FactoredAttention(d, d, trials=trials)
+    with torch.no_grad():
+        model.K.copy_(scale * start(d, d, trials, seed)[0])
+        model.Q.copy_(scale * start(d, d, trials, seed)[1])
+    groups = [{"params": [model.K]}, {"params": [model.Q]}]
+    optimizer = optim.NormalizedGD(groups, lr=0.1 if scale >= 0.1 else 0.02, batch_dims=1)
+    at = [2000, 8000, 20_000]
+    path = train.fit(
+        model, tokens, optimizer, at[-1], record={"W": lambda model: model.W}, every=at, progress=False
+    )
+    path = path["W"][1:]
+    cosines = torch.stack([compared(W, tokens)[0] for W in path], -1)
+    return {"nuclear": cosines.float(), "norm": torch.linalg.matrix_norm(path, "fro").T.float()}
+
+
+LEADS = (20.0, 100.0, 200.0)  # to here the steps are resolved
+NORMS = tuple(10.0**k for k in range(2, 15, 2))  # from here on every step is half a percent
+
+
+def log_time(start: float, m: int, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """Gradient flow of (K, Q), N(0, start^2), with m columns: what S says at lead 100 of the growth until
+    200, and where the run is in log time. Size 6, 8, 10."""
+    tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
+    model = models.FactoredAttention(10, m, trials=trials, scale=start, seed=seed)
+    early = flow.follow(model, tokens, LEADS)
+    S = flow.forces(early.W, tokens)
+    xi, c, zeta = torch.linalg.svd(S[1])
+    xi, zeta = xi[..., 0], zeta[..., 0, :]
+    total = early.K.square() + early.Q.square()
+    newcomer = torch.einsum("td,ltdm->ltm", xi, early.K) + torch.einsum("td,ltdm->ltm", zeta, early.Q)
+    grown = [torch.log(x[2] / x[1]) for x in (newcomer.square().sum(-1), total.sum((-1, -2)))]
+    singular = torch.linalg.svdvals(early.W[1])
+    share = torch.einsum("td,tde,te->t", xi, early.W[1], zeta) / singular[..., 0]
+    power = (c[..., 0] + torch.einsum("td,tde,te->t", xi, S[2], zeta)) / 2
+    found = {"c": c[..., 0], "power": power, "measured": grown[0] / grown[1], "share": share}
+    late = flow.follow(model, tokens, [10.0 * x for x in NORMS], turn=0.005, move=torch.inf, max_steps=16_000)
+    for name, path in (("early", early.W), ("late", late.W)):
+        rows = [compared(W, tokens) for W in path]
+        lead = [geometry.margins(h, geometry.selected_tokens(h)).amin((-1, -2)) for _, _, h in rows]
+        lengths = torch.linalg.matrix_norm(path, "nuc")
+        found[f"cosine_{name}"] = torch.stack([row[0] for row in rows], -1)
+        found[f"margin_{name}"] = (
+            torch.stack(lead) / lengths / torch.stack([s.margin for _, s, _ in rows])
+        ).T
+        found[f"length_{name}"] = lengths.T
+        spectrum = torch.linalg.svdvals(path)
+        found[f"rank_{name}"] = (spectrum > 0.01 * spectrum[..., :1]).sum(-1).T
+    found = {name: values.float() for name, values in found.items()}
+    found["reached"] = early.reached[-1] & late.reached[-1]
+    return found
+
+
+TOLERANCES = (1e-3, 1e-5, 1e-7)  # relative gaps at which the nuclear solver may stop
+
+
+def ranks(n_T: str, d: int, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """Ranks of both SVMs of the best tokens: what a threshold of 1e-7 reports, and what is proved.
+
+    -1 where the problem is proved infeasible, -2 where the solver leaves it open.
+    """
+    n, T = map(int, n_T.split(", "))
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    problem = svm.attention_problem(tokens.X, tokens.z, tokens.optimal)
+    euclidean = svm.solve(problem, norm="fro", throw=False)
+    proved, solved = (torch.as_tensor(euclidean.status == word) for word in ("infeasible", "optimal"))
+
+    def reported(W: Tensor) -> Tensor:
+        rank = (torch.linalg.svdvals(W.nan_to_num()) > 1e-7).sum(-1)
+        return torch.where(proved, -1, torch.where(solved, rank, -2))
+
+    found = {"frobenius": reported(euclidean.value)}
+    for tol in TOLERANCES:
+        nuclear = svm.solve(problem, norm="nuc", tol=tol, throw=False)
+        found[f"at_{tol:.0e}"] = reported(nuclear.value)
+    bound = svm.certified_rank(problem, nuclear)
+    found["certified"] = torch.where(found["frobenius"] < 0, found["frobenius"], bound)
+    return found
+
+
+MEASURED = [
+    Measured(
+        "11.figure",
+        "nuclear and Frobenius cosine of (K, Q): the public code, and parts of it taken away",
+        figure,
+        {"size": list(SIZES), "variant": list(VARIANTS)},
+        trials=80,
+        batch=20,
+        paired=("variant",),
+        minutes=4,
+    ),
+    Measured(
+        "11.starts",
+        "nuclear cosine of (K, Q) trained without a ridge, from three sizes of the start",
+        starts,
+        {"size": list(SIZES), "scale": [1.0, 0.1, 0.01]},
+        trials=80,
+        batch=20,
+        paired=("scale",),
+        minutes=3,
+    ),
+    Measured(
+        "11.log_time",
+        "gradient flow of (K, Q) to norm 1e15: growth of newcomers against S, and where it ends",
+        log_time,
+        {"start": [1.0, 0.1, 0.01, 0.001], "m": [2, 3, 10]},
+        trials=40,
+        batch=20,
+        paired=("start", "m"),
+        minutes=5,
+    ),
+    Measured(
+        "11.ranks",
+        "ranks of both Att-SVMs, by a threshold and certified",
+        ranks,
+        {"n_T": ["5, 5", "10, 5", "15, 5", "5, 10", "5, 15"], "d": [1, 2, 3, 4, 5, 10, 15, 20]},
+        trials=40,
+        batch=20,
+        minutes=2,
+    ),
+]
