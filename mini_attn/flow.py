@@ -1,7 +1,5 @@
 """Gradient flow of keys and queries, followed in log time, and the forces that drive it."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import dataclass
 
