@@ -157,7 +157,14 @@ LESSONS = [
         "infect each other and learn to attend to themselves.",
         ("02", "05", "06", "08"),
     ),
-    Lesson("III", "11", "Keys, queries and the nuclear norm"),
+    Lesson(
+        "III",
+        "11",
+        "Keys, queries and the nuclear norm",
+        "Keys and queries head for another SVM and stall on the way; a ridge of one rounding error makes the "
+        "published figure.",
+        ("04", "06", "08", "10"),
+    ),
     Lesson("III", "12", "Over-parameterisation"),
     Lesson("III", "13", "Nonlinear heads"),
     Lesson(

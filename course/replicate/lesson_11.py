@@ -172,7 +172,7 @@ MEASURED = [
         "nuclear cosine of (K, Q) trained without a ridge, from three sizes of the start",
         starts,
         {"size": list(SIZES), "scale": [1.0, 0.1, 0.01]},
-        trials=80,
+        trials=20,
         batch=20,
         paired=("scale",),
         minutes=3,

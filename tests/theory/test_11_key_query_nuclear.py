@@ -1,0 +1,164 @@
+"""The claims of theory item 11, keys and queries, measured on data and sizes that the lesson does not use.
+
+(n, T, d) = (5, 6, 9) nobody published; the lesson has (6, 8, 10) and (4, 5, 14).
+"""
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from course.exercises.lesson_11 import REST, cost_with_memory
+from course.replicate.lesson_11 import EPS, compared, public_descent, start
+from mini_attn import data, flow, geometry, models, optim, paths, svm, train
+
+SIZES = [(5, 6, 9), (6, 8, 10)]
+
+
+@functools.cache
+def problems(size, trials=10, seed=500):
+    return data.random_tokens(*size, trials=trials, seed=seed)
+
+
+def trained(tokens, KQ, steps, ridge=0.0):
+    d, m = KQ.shape[-2:]
+    model = models.FactoredAttention(d, m, trials=KQ.shape[1])
+    with torch.no_grad():
+        model.K.copy_(KQ[0])
+        model.Q.copy_(KQ[1])
+    groups = [{"params": [model.K]}, {"params": [model.Q]}]
+    optimizer = optim.NormalizedGD(groups, lr=0.1, batch_dims=1)
+    train.fit(model, tokens, optimizer, steps, every=steps, progress=False, ridge=ridge)
+    return model.W.detach()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_ridge_makes_the_published_figure(size):
+    tokens = problems(size)
+    KQ = start(size[2], size[2], 10, seed=9)
+    found = {}
+    for variant in ("public code", "no ridge", "no eps at all"):
+        found[variant] = compared(public_descent(tokens, KQ, variant, (1000,))[0], tokens)[0].mean()
+    assert found["public code"] > 0.99
+    assert found["no ridge"] < 0.96
+    assert found["no eps at all"] < found["no ridge"] - 0.1
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ridge", [EPS, 1e-40])
+def test_the_length_at_rest_follows_from_the_dual_weights(size, ridge):
+    """Predicted without training; the rival, the same number of digits in every problem, misses by far."""
+    n, T, d = size
+    tokens = problems(size)
+    W = trained(tokens, start(d, d, 10, seed=2), 2500, ridge)
+    _, solution, h = compared(W, tokens)
+    selected = geometry.selected_tokens(h)[..., None]
+    keep = torch.arange(T) != selected
+    lam = torch.zeros(10, n, T, dtype=torch.float64)
+    lam[keep] = torch.where(solution.dual > 1e-5, solution.dual, 0.0).flatten()
+    best = tokens.scores.gather(-1, selected)
+    arguments = lam.numpy(), torch.sigmoid(-best[..., 0]).numpy(), (best - tokens.scores).numpy()
+    predicted = np.array([REST.reference(*one, ridge) for one in zip(*arguments, strict=True)])
+    measured = torch.linalg.matrix_norm(W, "nuc").numpy()
+    settled = ((best > tokens.scores) | (lam < 1e-5)).all((-1, -2)).numpy()
+    assert settled.sum() >= 8
+    ratio = (predicted / measured)[settled]
+    assert (np.abs(ratio - 1) < 0.02).all()
+    assert np.std(measured[settled]) / np.mean(measured) > 0.05  # so one number would not have done
+
+
+def test_the_ridge_path_closes_in_like_one_over_the_square_of_the_norm():
+    tokens = problems((5, 6, 9)).block(slice(0, 3))
+    model = models.FactoredAttention(9, 9, trials=3, scale=1e-3)
+    path = paths.ridge_path(model, tokens, [1e-10, 1e-20, 1e-40], tol=1e-4)
+    goal = compared(path["W"][-1], tokens)[1].value
+    distance = torch.stack([1 - geometry.cosine(W, goal) for W in path["W"]])
+    power = torch.log(distance[1] / distance[2]) / torch.log(path.radii[2] / path.radii[1])
+    assert ((power > 1.7) & (power < 2.4)).all()
+
+
+@functools.cache
+def runs(size, scale, m=None, leads=(100.0, 200.0)):
+    d = size[2]
+    model = models.FactoredAttention(d, m or d, trials=10, scale=scale, seed=3)
+    return flow.follow(model, problems(size), list(leads))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_smaller_starts_are_farther_off(size):
+    tokens = problems(size)
+    means = [compared(runs(size, scale).W[1], tokens)[0].mean() for scale in (0.1, 0.001)]
+    assert means[1] < means[0] - 0.02
+
+
+def growths(size, scale, m=None):
+    """Predicted and measured powers of the newcomer from lead 100 to 200, and c."""
+    run, tokens = runs(size, scale, m), problems(size)
+    S = [flow.forces(W, tokens) for W in run.W]
+    left, c, right = torch.linalg.svd(S[0])
+    xi, zeta = left[..., 0], right[..., 0, :]
+    newcomer = torch.einsum("td,ltdm->ltm", xi, run.K) + torch.einsum("td,ltdm->ltm", zeta, run.Q)
+    total = run.K.square().sum((-1, -2)) + run.Q.square().sum((-1, -2))
+    size_ = newcomer.square().sum(-1)
+    measured = torch.log(size_[1] / size_[0]) / torch.log(total[1] / total[0])
+    return (c[:, 0] + torch.einsum("td,tde,te->t", xi, S[1], zeta)) / 2, measured, c[:, 0]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scale", [0.03, 0.001])
+def test_the_forces_predict_the_newcomers_growth(size, scale):
+    """The rivals: a share that stands still (power 1), and one power for all."""
+    predicted, measured, c = growths(size, scale)
+    stalled = c > 1.15
+    assert stalled.sum() >= 5
+    error = (measured - predicted)[stalled].abs()
+    assert error.median() < 0.06
+    assert error.median() < 0.25 * (measured[stalled] - 1).abs().median()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_with_free_columns_a_stall_ends_and_with_two_it_does_not(size):
+    tokens = problems(size)
+    found = {}
+    for m in (size[2], 2):
+        early = runs(size, 0.01, m)
+        model = models.FactoredAttention(size[2], m, trials=10)
+        with torch.no_grad():
+            model.K.copy_(early.K[1])
+            model.Q.copy_(early.Q[1])
+        late = flow.follow(model, tokens, [1e6, 1e9], turn=0.01, move=torch.inf, max_steps=4000)
+        assert late.reached.all()
+        found[m] = [compared(W, tokens)[0].mean() for W in (early.W[1], *late.W)]
+    full, two = found[size[2]], found[2]
+    assert full[0] < 0.95
+    assert full[2] > 0.98
+    assert two[2] < 0.95
+    assert abs(two[2] - two[1]) < 0.01
+
+
+@pytest.mark.parametrize("beta", [1.0, 8.0])
+def test_an_identity_start_is_remembered_in_the_cost(beta):
+    n, T, d = 5, 6, 9
+    tokens = problems((n, T, d))
+    model = models.FactoredAttention(d, d, trials=10)
+    with torch.no_grad():
+        model.K.copy_(beta * torch.eye(d, dtype=torch.float64))
+        model.Q.zero_()
+    run = flow.follow(model, tokens, [10.0])
+    cost = (run.K.square().sum((-1, -2)) + run.Q.square().sum((-1, -2)))[0].numpy() / 2
+    predicted = np.array([cost_with_memory(W, beta) for W in run.W[0].numpy()])
+    np.testing.assert_allclose(cost, predicted, rtol=5e-3)
+    nearer = [compared(run.W[0], tokens, norm)[0].mean() for norm in ("fro", "nuc")]
+    assert (nearer[0] > nearer[1] + 0.05) == (beta == 8.0)
+
+
+def test_ranks_by_threshold_measure_the_solver():
+    tokens = data.random_tokens(12, 4, 12, trials=20, seed=77)  # a size nobody published
+    problem = svm.attention_problem(tokens.X, tokens.z, tokens.optimal)
+    loose, tight = (svm.solve(problem, norm="nuc", tol=tol, throw=False) for tol in (1e-3, 1e-7))
+    counted = [(torch.linalg.svdvals(s.value) > 1e-7).sum(-1).double().mean() for s in (loose, tight)]
+    certified = svm.certified_rank(problem, tight).double().mean()
+    assert counted[0] > certified + 3
+    assert abs(counted[1] - certified) < 0.2
+    assert certified < 6
