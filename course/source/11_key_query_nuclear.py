@@ -23,7 +23,7 @@
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall),
 # [lesson 06](06_attention_as_svm.ipynb) (forces between tokens, log-scaled gradients),
 # [lesson 08](08_regularization_path.ipynb) (regularisation paths) and
-# [lesson 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 90 minutes, five exercises.
+# [lesson 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 85 minutes, five exercises.
 
 # %%
 import ipywidgets
@@ -141,7 +141,7 @@ assert curves["W", "nuc"][-1].mean() < 0.9
 assert curves["(K, Q)", "fro"][-1].mean() < 0.9
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "slide"}
-fig, axes = plt.subplots(1, 3, figsize=(9.4, 3.2), width_ratios=(1.2, 1, 1))
+fig, axes = plt.subplots(1, 3, figsize=(8.8, 3), width_ratios=(1.2, 1, 1))
 steps = np.arange(40, 2001, 40)
 styles = {
     ("W", "fro"): (BLUE, "-"),
@@ -668,7 +668,7 @@ for m in (10, 3, 2):
         )
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, axes = plt.subplots(1, 2, figsize=(8.6, 3.4), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
 for ax, m in zip(axes, (10, 2), strict=True):
     for beta, color, marker in zip(
         (1.0, 0.1, 0.01, 0.001), (BLACK, BLUE, GREEN, ORANGE), "os^D", strict=True
@@ -1012,7 +1012,7 @@ again_here = measured("11.ranks").part(n_T=["15, 5"], d=[15])  # the first 20 of
 assert (again_here.certified.values == middle.certified.values[:20]).mean() > 0.9
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, axes = plt.subplots(1, 3, figsize=(9.2, 3.3), sharey=True)
+fig, axes = plt.subplots(1, 3, figsize=(8.6, 3), sharey=True)
 series = {
     "frobenius": (BLUE, "o", r"$W_{\mathrm{fro}}$"),
     "loose": (ORANGE, "s", r"$W_{\mathrm{nuc}}$, gap $10^{-3}$"),

@@ -71,7 +71,7 @@ def test_the_length_at_rest_follows_from_the_dual_weights(size, ridge):
 def test_the_ridge_path_closes_in_like_one_over_the_square_of_the_norm():
     tokens = problems((5, 6, 9)).block(slice(0, 3))
     model = models.FactoredAttention(9, 9, trials=3, scale=1e-3)
-    path = paths.ridge_path(model, tokens, [1e-10, 1e-20, 1e-40], tol=1e-4)
+    path = paths.ridge_path(model, tokens, [1e-10, 1e-20, 1e-40], tol=1e-5)
     goal = compared(path["W"][-1], tokens)[1].value
     distance = torch.stack([1 - geometry.cosine(W, goal) for W in path["W"]])
     power = torch.log(distance[1] / distance[2]) / torch.log(path.radii[2] / path.radii[1])
@@ -117,8 +117,9 @@ def test_the_forces_predict_the_newcomers_growth(size, scale):
     assert error.median() < 0.25 * (measured[stalled] - 1).abs().median()
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_with_free_columns_a_stall_ends_and_with_two_it_does_not(size):
+def test_with_free_columns_a_stall_ends_and_with_two_it_does_not():
+    """The rival: what a run has at norm 1e5 is what it ends with, whatever its columns."""
+    size = (6, 8, 10)
     tokens = problems(size)
     found = {}
     for m in (size[2], 2):
@@ -127,12 +128,13 @@ def test_with_free_columns_a_stall_ends_and_with_two_it_does_not(size):
         with torch.no_grad():
             model.K.copy_(early.K[1])
             model.Q.copy_(early.Q[1])
-        late = flow.follow(model, tokens, [1e6, 1e9], turn=0.01, move=torch.inf, max_steps=4000)
+        late = flow.follow(model, tokens, [1e4, 1e7], turn=0.015, move=torch.inf, max_steps=3000)
         assert late.reached.all()
         found[m] = [compared(W, tokens)[0].mean() for W in (early.W[1], *late.W)]
     full, two = found[size[2]], found[2]
-    assert full[0] < 0.95
-    assert full[2] > 0.98
+    assert full[0] < 0.92
+    assert full[2] > 0.96
+    assert full[2] - full[1] > 0.01
     assert two[2] < 0.95
     assert abs(two[2] - two[1]) < 0.01
 
