@@ -2,8 +2,8 @@
 # # 11 · Keys, queries and the nuclear norm
 #
 # A transformer does not train the matrix $W$ of lesson 10. It trains keys $K$ and queries $Q$, and only
-# their
-# product $W = K Q^\top$ meets the data. The attention that can be reached is the same. The road is not.
+# their product $W = K Q^\top$ meets the data. The attention that can be reached is the same. The road is
+# not.
 #
 # **The question: where do keys and queries go, when do they get there, and what did the published figure of
 # it really show?**
@@ -20,10 +20,10 @@
 # - tell a run that is merely slow from one that has arrived, and both from one that can never get there;
 # - certify a rank, and distrust one that was read off with a threshold.
 #
-# **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall),
-# [lesson 06](06_attention_as_svm.ipynb) (forces between tokens, log-scaled gradients),
-# [lesson 08](08_regularization_path.ipynb) (regularisation paths) and
-# [lesson 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 85 minutes, five exercises.
+# **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
+# 06](06_attention_as_svm.ipynb) (forces between tokens, log-scaled gradients), [lesson
+# 08](08_regularization_path.ipynb) (regularisation paths) and [lesson 10](10_cross_self_attention.ipynb)
+# (the Att-SVM for $W$). About 85 minutes, five exercises.
 
 # %%
 import ipywidgets
@@ -50,12 +50,11 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # ## 11.1 Two ways to train one attention
 #
 # The model is that of lesson 10, whose $W_{\mathrm{mm}}$ we call $W_{\mathrm{fro}}$ here. Sequence $i$ has
-# tokens $x_{i1}, \dots, x_{iT}$ and a query $z_i$; with the
-# logits $h_{it} = x_{it}^\top W z_i$ its output is $f_i = \sum_t s_{it}\, v \cdot x_{it}$, and the score of
-# a
-# token is $\gamma_{it} = y_i\, v \cdot x_{it}$. The data are those of the paper that we follow, Tarzanagh,
-# Li, Thrampoulidis and Oymak (2023): $n = 6$ sequences of $T = 8$ tokens in $d = 10$ dimensions, all of them
-# drawn from the unit sphere, with random labels. We take twelve such problems at once.
+# tokens $x_{i1}, \dots, x_{iT}$ and a query $z_i$; with the logits $h_{it} = x_{it}^\top W z_i$ its output
+# is $f_i = \sum_t s_{it}\, v \cdot x_{it}$, and the score of a token is $\gamma_{it} = y_i\, v \cdot
+# x_{it}$. The data are those of the paper that we follow, Tarzanagh, Li, Thrampoulidis and Oymak (2023): $n
+# = 6$ sequences of $T = 8$ tokens in $d = 10$ dimensions, all of them drawn from the unit sphere, with
+# random labels. We take twelve such problems at once.
 #
 # Everything below needs one quantity, the **pull** $M = -\nabla_W L$. It is a sum of forces between tokens,
 # and far out all of them underflow; as in lesson 06 we take the largest weight out, in logarithms.
@@ -90,10 +89,10 @@ X, z, y, v = (part.numpy() for part in (tokens.X, tokens.z, tokens.y, tokens.v))
 d, trials = 10, len(X)
 
 # %% [markdown]
-# With $W = K Q^\top$, lesson 04 (exercise 04.1) gives the steps: $K$ moves along $M Q$ and $Q$ along
-# $M^\top K$. As in the paper's code, each is normalised by itself and every step has length 0.1. $K$ and $Q$
-# have $m = d$ columns, so that every $W$ is within reach, and start where torch starts an `nn.Linear`. $W$
-# itself starts from zero.
+# With $W = K Q^\top$, lesson 04 (exercise 04.1) gives the steps: $K$ moves along $M Q$ and $Q$ along $M^\top
+# K$. As in the paper's code, each is normalised by itself and every step has length 0.1. $K$ and $Q$ have $m
+# = d$ columns, so that every $W$ is within reach, and start where torch starts an `nn.Linear`. $W$ itself
+# starts from zero.
 
 
 # %%
@@ -170,14 +169,12 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Left: mean cosines over twelve problems. Middle and right: the first problem's singular
-# values
-# (black to pale: first to sixth).
+# values (black to pale: first to sixth).
 
 # %% [markdown]
 # Same data, same loss, same attention, two directions. $W$ goes to the Frobenius SVM and keeps as many
 # singular values as there are sequences. $(K, Q)$ goes towards the nuclear one, of lower rank. *Towards*:
-# the
-# rest of the lesson is about that word.
+# the rest of the lesson is about that word.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.2 The SVM of keys and queries
@@ -194,8 +191,7 @@ show(
 # Its dual weights $\lambda_{it} \ge 0$ make $S = \sum_{it} \lambda_{it} A_{it}$ with $\lVert S
 # \rVert_{\mathrm{op}} = 1$ and $\sum_{it} \lambda_{it} = \lVert W_{\mathrm{nuc}} \rVert_*$. The same problem
 # written in $(K, Q)$ asks for the smallest cost $\frac12(\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$; with
-# $m$
-# columns, $W$ has rank at most $m$.
+# $m$ columns, $W$ has rank at most $m$.
 #
 # > **Theorem** (Tarzanagh, Li, Thrampoulidis & Oymak 2023, informally, in our words). *Let $(K, Q)$ minimise
 # > $L$ among all pairs of cost at most $R$, or minimise $L + \varepsilon(\lVert K \rVert_F^2 + \lVert Q
@@ -203,8 +199,8 @@ show(
 # > nuclear Att-SVM of the best tokens, with rank at most $m$.*
 #
 # This is about minimisers. For descent itself the paper shows a figure: the mean cosine of $(K, Q)$ with
-# $W_{\mathrm{nuc}}$ rises to .997 within 2,000 steps, and the worst of the runs has .99. Our run of
-# section 11.1 did the same steps and has less. Who is right?
+# $W_{\mathrm{nuc}}$ rises to .997 within 2,000 steps, and the worst of the runs has .99. Our run of section
+# 11.1 did the same steps and has less. Who is right?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.3 The published figure, and what makes it
@@ -217,8 +213,7 @@ show(
 #
 # It takes softmax's gradient from torch, the textbook formula that lesson 05 warned of. We ran that code's
 # steps, and what is left when one part after another is taken away, on 80 problems. The result is stored
-# with
-# the course (`python -m course replicate --fresh 11.figure` computes it anew).
+# with the course (`python -m course replicate --fresh 11.figure` computes it anew).
 
 # %%
 stored = measured("11.figure").load()
@@ -247,13 +242,12 @@ for size in ("published", "other"):
 # The last column is the least of the 80 after 2,000 steps. Read the table from below.
 #
 # - *No epsilon at all.* The textbook gradient loses the winner's part (lesson 05), what is left is rounding
-#   noise,
-#   and normalised steps make it as long as any other step. The direction is lost within a thousand steps.
+#   noise, and normalised steps make it as long as any other step. The direction is lost within a thousand
+#   steps.
 # - *In the norm only.* The noise is about as long as $\varepsilon$, so dividing by the norm plus
-#   $\varepsilon$
-#   shortens its steps: the direction is lost more slowly. Of an exact gradient nothing is noise, but it is
-#   soon
-#   shorter than $\varepsilon$, and the run freezes where it happens to be, at .93 to .94.
+#   $\varepsilon$ shortens its steps: the direction is lost more slowly. Of an exact gradient nothing is
+#   noise, but it is soon shorter than $\varepsilon$, and the run freezes where it happens to be, at .93 to
+#   .94.
 # - *Both*, the public code: .997, whichever gradient is used, from step 2,000 on without any change.
 #
 # So a ridge of one rounding error makes the published figure. Without it, descent is nowhere near.
@@ -287,8 +281,7 @@ for variant in ("public code", "no ridge"):
 # s_{it}\, (\gamma_{i\alpha_i} - \gamma_{it})$, where $s_{it} \approx e^{-\Delta_{it}}$ falls with the lead
 # $\Delta_{it}$, and $u_i \approx \gamma_{i\alpha_i}$. At rest it is $2 \varepsilon \lambda_{it}$. A ridge of
 # $10^{-16}$ is no accident of rounding then, but a force, and it stops the run where the leads are near
-# $\log
-# 10^{16} \approx 37$.
+# $\log 10^{16} \approx 37$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.1: How long is W at rest?
@@ -299,8 +292,8 @@ for variant in ("public code", "no ridge"):
 # are nearly the dual weights $\lambda_{it}$ of the nuclear Att-SVM, and $\langle S, W \rangle = \lVert W
 # \rVert_*$ for $S = \sum_{it} \lambda_{it} A_{it}$. You are given $\lambda$, the slopes $|\ell'(u_i)|$, the
 # differences $\gamma_{i\alpha_i} - \gamma_{it}$, and $\varepsilon$. Where $\lambda_{it} = 0$ (for the
-# selected
-# token always) a comparison does not count, whatever its difference; elsewhere differences are positive.
+# selected token always) a comparison does not count, whatever its difference; elsewhere differences are
+# positive.
 #
 # <details><summary>Hint: the leads</summary>
 #
@@ -356,23 +349,20 @@ assert lengths.max() > 1.2 * lengths.min()
 
 # %% [markdown]
 # Nothing was trained for this prediction, and it is right to seven parts in a thousand, in all twelve
-# problems. Its slope
-# in $\log(1/\varepsilon)$ is $\sum_{it} \lambda_{it} = \lVert W_{\mathrm{nuc}} \rVert_*$: another rounding
-# error, another length.
+# problems. Its slope in $\log(1/\varepsilon)$ is $\sum_{it} \lambda_{it} = \lVert W_{\mathrm{nuc}}
+# \rVert_*$: another rounding error, another length.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 Three roads
 #
 # So the published figure shows a point on a *path*, that of the minimisers with a ridge, and the theorem of
 # section 11.2 is about such paths. Let us lay the roads side by side. `paths.ridge_path` follows the
-# minimiser
-# as $\varepsilon$ falls, `paths.regularization_path` the minimiser on growing balls, and descent without a
-# ridge goes its own way. All three in one picture, at equal nuclear norm.
+# minimiser as $\varepsilon$ falls, `paths.regularization_path` the minimiser on growing balls, and descent
+# without a ridge goes its own way. All three in one picture, at equal nuclear norm.
 #
 # Descent we follow in small steps from two starts, $K$ and $Q$ with entries from $N(0, \beta^2)$. As in
-# lesson
-# 04, no step turns the pair by more than two percent of its length or moves a lead by more than 0.4, and
-# the run is asked where it is when its smallest lead reaches 10, 20 and so on. That is `flow.follow`. (A
+# lesson 04, no step turns the pair by more than two percent of its length or moves a lead by more than 0.4,
+# and the run is asked where it is when its smallest lead reaches 10, 20 and so on. That is `flow.follow`. (A
 # smallest lead of 100 means that the losing attention is $10^{-43}$; plain descent would take $10^{43}$
 # steps.)
 
@@ -438,21 +428,15 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Three roads to the nuclear SVM, the paths for three problems, descent for twelve. Circle: the
-# ridge of one machine epsilon, where the public
-# code comes to
-# rest.
+# ridge of one machine epsilon, where the public code comes to rest.
 
 # %% [markdown]
 # Ridge and ball lie on one line, up to how we average over problems: they are the same path, read off by
-# $\varepsilon$ or by $R$. Along it the
-# leads differ
-# from those of a multiple of $W_{\mathrm{nuc}}$ by bounded terms (exercise 11.1 has them), so the angle
-# falls like one over the
-# norm and $1 - \cos$ like its square. The public code stands on that line, at one particular length. **The
-# theorem is right about
-# minimisers, and the figure is a picture of the theorem. It is not a picture of descent.** Descent is an
-# order of
-# magnitude and more above the line, the smaller start higher.
+# $\varepsilon$ or by $R$. Along it the leads differ from those of a multiple of $W_{\mathrm{nuc}}$ by
+# bounded terms (exercise 11.1 has them), so the angle falls like one over the norm and $1 - \cos$ like its
+# square (in the end; here with power 1.8). The public code stands on that line, at one particular length.
+# **The theorem is right about minimisers, and the figure is a picture of the theorem. It is not a picture of
+# descent.** Descent is an order of magnitude and more above the line, the smaller start higher.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 Smaller starts end farther away
@@ -510,23 +494,20 @@ for beta, run in runs.items():
 
 # %% [markdown]
 # The live directions have singular values near 1 in $S$, as they should: the runs have stalled. And there is
-# one
-# above 1, up to 2, that is nearly missing from $W$. The second problem, from the small start: two live
+# one above 1, up to 2, that is nearly missing from $W$. The second problem, from the small start: two live
 # directions, and $c = 2.0$. What we see are KKT points of too low a rank, as in lesson 04.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The newcomer
 #
 # While $S$ keeps its shape, the flow is $K' = b\, S Q$ and $Q' = b\, S^\top K$, where $b > 0$ shrinks with
-# the
-# loss. Let $\xi$, $\zeta$ be the singular vectors of $S$ with the largest singular value, $c$. Project:
+# the loss. Let $\xi$, $\zeta$ be the singular vectors of $S$ with the largest singular value, $c$. Project:
 #
 # $$(\xi^\top K)' = b\, c\; \zeta^\top Q, \qquad (\zeta^\top Q)' = b\, c\; \xi^\top K, \qquad
 # \left( \lVert K \rVert_F^2 + \lVert Q \rVert_F^2 \right)' = 4 b\, \langle S, W \rangle .$$
 #
 # One combination of the first two grows at a rate that nothing else enters. The third says how fast the
-# whole
-# pair grows; once $K$ and $Q$ are balanced, $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2 \lVert W
+# whole pair grows; once $K$ and $Q$ are balanced, $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2 \lVert W
 # \rVert_*$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -535,17 +516,15 @@ for beta, run in runs.items():
 # ★★☆ · 10 minutes
 #
 # Return the size of the newcomer, $\nu = \lVert K^\top \xi + Q^\top \zeta \rVert^2$, now, and what it will
-# be
-# when $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2$ is `growth` times as large as now, if $S$ keeps its shape
-# and the pair is balanced. You are given the pair and $S$. **Predict** before you run on: from lead 100 to
-# lead 200 the pair's square doubles, about. By how much will a newcomer with $c = 2$ have grown, and by how
-# much relative to the others?
+# be when $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2$ is `growth` times as large as now, if $S$ keeps its
+# shape and the pair is balanced. You are given the pair and $S$. **Predict** before you run on: from lead
+# 100 to lead 200 the pair's square doubles, about. By how much will a newcomer with $c = 2$ have grown, and
+# by how much relative to the others?
 #
 # <details><summary>Hint</summary>
 #
 # Add the first two equations: $\xi^\top K + \zeta^\top Q$ grows at the rate $bc$, so $\nu$ at the rate
-# $2bc$.
-# At which rate does the whole square grow? The ratio of two rates is a power.
+# $2bc$. At which rate does the whole square grow? The ratio of two rates is a power.
 # </details>
 
 
@@ -627,30 +606,23 @@ show(
 
 # %% [markdown]
 # **Figure 3.** The newcomer's growth from lead 100 to 200: predicted by the run's own forces, and measured,
-# in 40 problems
-# from each of four starts, with ten columns.
+# in 40 problems from each of four starts, with ten columns.
 
 # %% [markdown]
 # The same $S$ that explains the stalls of linear models explains those of attention, run by run: over 139
-# stored runs
-# with $c > 1.15$, the predicted and the measured power differ by .012 in the median and by less than 0.1 in
-# 133. (In
-# the others $S$ changes shape in between: another comparison becomes tight, or the selection changes.) A
-# newcomer with
-# $c = 2$ grows fourfold while the others double: its share doubles when the norm doubles. And the norm is
-# the logarithm of time.
+# stored runs with $c > 1.15$, the predicted and the measured power differ by .012 in the median and by less
+# than 0.1 in 133. (In the others $S$ changes shape in between: another comparison becomes tight, or the
+# selection changes.) A newcomer with $c = 2$ grows fourfold while the others double: its share doubles when
+# the norm doubles. And the norm is the logarithm of time.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 Where does each run end?
 #
 # A newcomer's share grows like a power of the norm, and the norm like the logarithm of time. To see the end
-# we
-# have to go far. In `flow.follow` with `move=inf` every step is half a percent of the pair's length: the
-# norm
-# grows a factor in equally many steps. (Far out such steps overshoot, now one comparison pulls, now another;
-# their average does
-# what the flow does, and the direction zigzags by about half a percent.) Stored: $\lVert W \rVert$ up
-# to $10^{15}$, with $m = 10$, 3 and 2 columns.
+# we have to go far. In `flow.follow` with `move=inf` every step is half a percent of the pair's length: the
+# norm grows a factor in equally many steps. (Far out such steps overshoot, now one comparison pulls, now
+# another; their average does what the flow does, and the direction zigzags by about half a percent.) Stored:
+# $\lVert W \rVert$ up to $10^{15}$, with $m = 10$, 3 and 2 columns.
 
 # %%
 print("mean cosine to W_nuc (share of its margin)")
@@ -692,20 +664,15 @@ show(
 
 # %% [markdown]
 # Left, with ten columns, every start is on its way to the same place: at a norm of $6 \cdot 10^{15}$ the
-# mean
-# cosines are .999, .999, .995 and .989, and still rising, the smaller start the later. So the runs of
-# section 11.5 do
-# not *end* at .987 or .940. That is where they are at 20,000 steps. They stall at KKT points that are
-# saddles: as long as a column is
-# free, a newcomer with $c > 1$ leaves, like a power of the norm.
+# mean cosines are .999, .999, .995 and .989, and still rising, the smaller start the later. So the runs of
+# section 11.5 do not *end* at .987 or .940. That is where they are at 20,000 steps. They stall at KKT points
+# that are saddles: as long as a column is free, a newcomer with $c > 1$ leaves, like a power of the norm.
 #
 # Right, with two columns, the curves level off, between .85 and .88, over the last eight powers of ten.
-# There the KKT
-# point is the end: nothing is free, and the law of the newcomer fails too (its median error is 0.09, eight
-# times as
-# large). $S$ still says what is lost: $c > 1$ certifies that the nuclear SVM is elsewhere. It is not always
-# lost: where ten columns end at rank 2,
-# two are enough, and their mean cosine is .98; where they end at rank 3 or 4, it is .86.
+# There the KKT point is the end: nothing is free, and the law of the newcomer fails too (its median error is
+# 0.09, eight times as large). $S$ still says what is lost: $c > 1$ certifies that the nuclear SVM is
+# elsewhere. It is not always lost: where ten columns end at rank 2, two are enough, and their mean cosine is
+# .98; where they end at rank 3 or 4, it is .86.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.3: Arrived, slow, or stuck?
@@ -721,8 +688,7 @@ show(
 # - otherwise `"stuck"`.
 #
 # Mind that the empty direction need not be a column: $K$ and $Q$ may be rotated, $K R$ and $Q R$ with the
-# same
-# orthogonal $R$ have the same product.
+# same orthogonal $R$ have the same product.
 #
 # <details><summary>Hint</summary>
 #
@@ -762,8 +728,7 @@ for name, run, k in (("ten columns", runs[0.001], k200), ("two columns", two, 1)
 #
 # Lesson 04 ended with a cure, a little weight decay: it holds the pull up, so that the newcomer grows
 # exponentially in the number of steps. One rounding error is enough. A hundredth of torch's start, 2,000
-# steps,
-# without and with the ridge of $2.2 \cdot 10^{-16}$ (exact gradients both times):
+# steps, without and with the ridge of $2.2 \cdot 10^{-16}$ (exact gradients both times):
 
 # %%
 for ridge in (0.0, EPS):
@@ -781,11 +746,8 @@ for ridge in (0.0, EPS):
 
 # %% [markdown]
 # With the ridge the small start ends where the large one did (section 11.3). The ridge does not fade with
-# the loss, so the newcomer grows by a factor in a
-# fixed number of
-# steps, and the small start is forgotten. That is what the published figure owes its good looks to: not only
-# the noise is
-# gone, the stall is too.
+# the loss, so the newcomer grows by a factor in a fixed number of steps, and the small start is forgotten.
+# That is what the published figure owes its good looks to: not only the noise is gone, the stall is too.
 #
 # Turn the dial yourself: one problem on its way, with the singular values of $W$ and those of its forces.
 
@@ -914,28 +876,25 @@ show(
 
 # %% [markdown]
 # The formula is exact but for the steps. The memory fades when $\sigma_1$ outgrows $\beta^2$, not before:
-# from $\beta =
-# 30$ the pair is a Frobenius learner for as long as we look, from $\beta = 10$ it turns, from $\beta = 1$ it
-# has forgotten early. As in
-# lesson 04 the start is a dial with three ends: *large* starts remember, *small* ones are greedy and stall,
-# and
-# the best for $W_{\mathrm{nuc}}$ at any given time lies between.
+# from $\beta = 30$ the pair is a Frobenius learner for as long as we look, from $\beta = 10$ it turns, from
+# $\beta = 1$ it has forgotten early. As in lesson 04 the start is a dial with three ends: *large* starts
+# remember, *small* ones are greedy and stall, and the best for $W_{\mathrm{nuc}}$ at any given time lies
+# between.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.8 How many ranks has the solution?
 #
 # One more published figure: the rank of both SVMs against $d$. There the rank is the number of singular
-# values
-# above $10^{-7}$; that of $W_{\mathrm{fro}}$ saturates at $n$, and so, nearly, does that of
-# $W_{\mathrm{nuc}}$: at
-# $n = d = 15$, $T = 5$ we read 13.9 of 15. Is the nuclear solution of full rank after all?
+# values above $10^{-7}$; that of $W_{\mathrm{fro}}$ saturates at $n$, and so, nearly, does that of
+# $W_{\mathrm{nuc}}$: at $n = d = 15$, $T = 5$ we read 13.9 of 15. Is the nuclear solution of full rank after
+# all?
 #
 # A solver stops at some relative gap $g$, and what it leaves in the other directions is far above $10^{-7}$.
 # The dual weights know better. Let $s_1 \ge s_2 \ge \dots$ be the singular values of $S = \sum_{it}
 # \lambda_{it}
 # A_{it}$, none above 1, and suppose $\langle S, W \rangle \ge (1 - g) \lVert W \rVert_*$. In the singular
-# vectors of $S$, $W$ has entries
-# $w_k = \xi_k^\top W \zeta_k$ on the diagonal, with $\sum_k |w_k| \le \lVert W \rVert_*$, and
+# vectors of $S$, $W$ has entries $w_k = \xi_k^\top W \zeta_k$ on the diagonal, with $\sum_k |w_k| \le \lVert
+# W \rVert_*$, and
 #
 # $$(1 - g)\, \lVert W \rVert_* \le \langle S, W \rangle = \sum_k s_k w_k .$$
 
@@ -945,16 +904,14 @@ show(
 # ★★☆ · 8 minutes
 #
 # From this, bound the part of $W$ outside of the $k$ leading directions of $S$, $\sum_{j > k} |w_j|$, as a
-# share of
-# $\lVert W \rVert_*$, and return the smallest $k \ge 0$ for which your bound is at most `share`. For $k$
-# equal to
-# the number of singular values nothing is outside, and the bound is 0. Here $0 < $ `share` $< 1$.
+# share of $\lVert W \rVert_*$, and return the smallest $k \ge 0$ for which your bound is at most `share`.
+# For $k$ equal to the number of singular values nothing is outside, and the bound is 0. Here $0 < $ `share`
+# $< 1$.
 #
 # <details><summary>Hint</summary>
 #
 # Let $\tau$ be that share. The leading ones contribute at most $1 - \tau$ (their $s$ is at most 1), the
-# others
-# at most $s_{k+1} \tau$.
+# others at most $s_{k+1} \tau$.
 # </details>
 
 
@@ -976,8 +933,7 @@ check("11.5", rank_bound)
 # %% [markdown]
 # `svm.certified_rank` counts like this, with $\sqrt g$ for the share. The stored sweep `11.ranks` has 40
 # problems in each of the paper's 40 cells, with the best tokens selected, as there. It stops our own solver
-# at
-# gaps of $10^{-3}$, $10^{-5}$ and $10^{-7}$, counts with the paper's threshold, and certifies the last.
+# at gaps of $10^{-3}$, $10^{-5}$ and $10^{-7}$, counts with the paper's threshold, and certifies the last.
 
 # %%
 ranks = measured("11.ranks").load()
@@ -1040,15 +996,13 @@ show(
 
 # %% [markdown]
 # With a gap of $10^{-3}$, which is what a general solver leaves, we get the published picture: 12.4 of 15.
-# It is
-# a picture of the solver. The certified mean is 4.65, and no problem of all has a certified rank above 7:
-# the
-# nuclear SVM has a *low* rank, which hardly grows with $d$. A solution at a gap of $10^{-7}$ agrees with the
-# certificate in over 99% of the problems, but only because it is so accurate.
+# It is a picture of the solver. The certified mean is 4.65, and no problem of all has a certified rank above
+# 7: the nuclear SVM has a *low* rank, which hardly grows with $d$. A solution at a gap of $10^{-7}$ agrees
+# with the certificate in over 99% of the problems, but only because it is so accurate.
 #
 # The published ranks start at 1 for $d = 1$. There every problem is infeasible, as are 62% to 100% at $d =
-# 2$
-# (proved, by Farkas weights as in lesson 02). A solver then returns nothing, and the rank of nothing is 1.
+# 2$ (proved, by Farkas weights as in lesson 02). A solver then returns nothing, and the rank of nothing is
+# 1.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.9 Claims and measurements
@@ -1070,8 +1024,7 @@ show(
 # ## Questions
 #
 # <details><summary>1. Somebody trains (K, Q) in float32 with the public code's formula, so with an epsilon
-# of
-# 1.2e-7. What changes?</summary>
+# of 1.2e-7. What changes?</summary>
 #
 # The ridge is stronger, so the run rests at a shorter $W$: by exercise 11.1 at about $\log(10^7) /
 # \log(10^{16})$, less than half,
@@ -1082,8 +1035,8 @@ show(
 # converged?</summary>
 #
 # No. There is room for a newcomer, whose share grows like $\sigma_1^{0.6}$: to be ten times as large it
-# needs a norm 46 times as large,
-# and a loss whose number of digits is 46 times as large. It stands still for those who look at steps.
+# needs a norm 46 times as large, and a loss whose number of digits is 46 times as large. It stands still for
+# those who look at steps.
 # </details>
 #
 # <details><summary>3. Why does the eps in the normaliser freeze an exact gradient, and the ridge
@@ -1092,16 +1045,15 @@ show(
 # An exact gradient is about $e^{-\Delta}$. Beyond a lead of 36 it is below $\varepsilon$, and each step is
 # $0.1\, \lVert g \rVert /
 # \varepsilon$ long, which shrinks geometrically. With the ridge the gradient has a part $2 \varepsilon K$,
-# which is
-# longer than $\varepsilon$ once $\lVert K \rVert > \frac12$: the steps stay long enough to move along the
-# path to its end.
+# which is longer than $\varepsilon$ once $\lVert K \rVert > \frac12$: the steps stay long enough to move
+# along the path to its end.
 # </details>
 #
 # <details><summary>4. With m = 2 columns, can a larger ridge help a stuck run?</summary>
 #
 # It can change which rank-2 KKT point is found (many starts may find better ones), but not make room: the
-# nuclear SVM needs
-# more than two directions in most of these problems, and no pair with two columns has that product.
+# nuclear SVM needs more than two directions in most of these problems, and no pair with two columns has that
+# product.
 # </details>
 
 # %%
@@ -1113,11 +1065,10 @@ progress("11")
 # - Trained as $K Q^\top$, attention heads for the **nuclear** Att-SVM; trained as $W$, for the Frobenius
 #   one.
 # - The published .997 is a **ridge** of one machine epsilon at work: normalised descent comes to rest on the
-#   regularisation path. Its length
-#   there can be predicted, without training, to a percent.
+#   regularisation path. Its length there can be predicted, without training, to a percent.
 # - Without the ridge, descent stalls at KKT points of too low a rank; **smaller starts stall longer**. The
-#   run's own forces give $S$, and
-#   $c = \lVert S \rVert_{\mathrm{op}}$ predicts the newcomer's growth trial by trial.
+#   run's own forces give $S$, and $c = \lVert S \rVert_{\mathrm{op}}$ predicts the newcomer's growth trial
+#   by trial.
 # - With free columns every stall ends: in log time all starts reach the nuclear SVM. With too few columns
 #   the stall is the end.
 # - A start from $K = \beta I$ remembers $\beta$ in its cost until $\sigma_1$ has outgrown $\beta^2$.
@@ -1129,19 +1080,17 @@ progress("11")
 # - D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak. *Transformers as support vector machines.* 2023,
 #   arXiv:2308.16898. The nuclear Att-SVM and both figures of this lesson.
 # - H. Sheen, S. Chen, T. Wang, H. H. Zhou. *Implicit regularization of gradient flow on one-layer softmax
-#   attention.* 2024,
-#   arXiv:2403.08699. Gradient flow on $(K, Q)$ with exponential loss, from aligned starts.
+#   attention.* 2024, arXiv:2403.08699. Gradient flow on $(K, Q)$ with exponential loss, from aligned starts.
 # - F. Boncoraglio, V. Erba, E. Troiani, F. Krzakala, L. Zdeborová. *Inductive bias and spectral properties
-#   of
-#   single-head attention in high dimensions.* 2025, arXiv:2509.24914. Weight decay, where it ends, sharply.
+#   of single-head attention in high dimensions.* 2025, arXiv:2509.24914. Weight decay, where it ends,
+#   sharply.
 # - E. Boix-Adserà, E. Littwin, E. Abbe, S. Bengio, J. Susskind. *Transformers learn through gradual rank
 #   increase.* 2023, arXiv:2306.07042. One direction after the other.
 # - K. Lyu, J. Li. *Gradient descent maximizes the margin of homogeneous neural networks.* ICLR 2020,
 #   arXiv:1906.05890: why limits of such flows are KKT points (for linear models of the product).
 #
 # The law of the newcomer in attention, the length at rest, and the cost of a memory are this lesson's own:
-# short arguments and
-# measurements, not theorems.
+# short arguments and measurements, not theorems.
 #
 # **New in the library:** [`flow.follow` and `flow.forces`](../mini_attn/flow.py),
 # [`paths.ridge_path`](../mini_attn/paths.py), `train.fit(ridge=)`.

@@ -71,11 +71,11 @@ def test_the_length_at_rest_follows_from_the_dual_weights(size, ridge):
 def test_the_ridge_path_closes_in_like_one_over_the_square_of_the_norm():
     tokens = problems((5, 6, 9)).block(slice(0, 3))
     model = models.FactoredAttention(9, 9, trials=3, scale=1e-3)
-    path = paths.ridge_path(model, tokens, [1e-10, 1e-20, 1e-40], tol=1e-5)
+    path = paths.ridge_path(model, tokens, [1e-20, 1e-40, 1e-160], tol=1e-5)
     goal = compared(path["W"][-1], tokens)[1].value
     distance = torch.stack([1 - geometry.cosine(W, goal) for W in path["W"]])
     power = torch.log(distance[1] / distance[2]) / torch.log(path.radii[2] / path.radii[1])
-    assert ((power > 1.7) & (power < 2.4)).all()
+    assert ((power > 1.5) & (power < 2.5)).all()  # not 1
 
 
 @functools.cache
@@ -118,7 +118,7 @@ def test_the_forces_predict_the_newcomers_growth(size, scale):
 
 
 def test_with_free_columns_a_stall_ends_and_with_two_it_does_not():
-    """The rival: what a run has at norm 1e5 is what it ends with, whatever its columns."""
+    """The rival: columns do not matter, since both runs stalled at about the same cosine."""
     size = (6, 8, 10)
     tokens = problems(size)
     found = {}
@@ -136,7 +136,7 @@ def test_with_free_columns_a_stall_ends_and_with_two_it_does_not():
     assert full[2] > 0.96
     assert full[2] - full[1] > 0.01
     assert two[2] < 0.95
-    assert abs(two[2] - two[1]) < 0.01
+    assert two[2] < full[2] - 0.05
 
 
 @pytest.mark.parametrize("beta", [1.0, 8.0])
