@@ -443,7 +443,7 @@ show(
 #
 # Folklore has it that a small start is what leads descent to the nuclear norm. Here is descent without any
 # ridge, in exact arithmetic, $K$ and $Q$ normalised apart, from torch's start times three scales (stored:
-# `11.starts`).
+# `11.starts`, 20 problems a row).
 
 # %%
 stored_starts = measured("11.starts").load()
