@@ -253,7 +253,8 @@ for size in ("published", "other"):
 # So a ridge of one rounding error makes the published figure. Without it, descent is nowhere near.
 
 # %% [markdown]
-# Is the stored table what the code does? Two of its rows again, on our own twelve problems.
+# Is the stored table what the code does? Two of its rows again, on our own twelve problems. (What rounding
+# noise does, no two machines agree on; so we print what they do agree on.)
 
 # %%
 KQ = torch.tensor(np.stack([K0, Q0]))
@@ -262,10 +263,11 @@ for variant in ("public code", "no ridge"):
     again_here[variant] = public_descent(tokens, KQ, variant, (500, 1500)).numpy()
     cosines = [cosine(W, solve(W, "nuc")).mean() for W in again_here[variant]]
     lengths = [np.linalg.norm(W, "nuc", axis=(1, 2)).mean() for W in again_here[variant]]
-    print(f"{variant:12} cosine {cosines[0]:.2f}, {cosines[1]:.2f}", end="; ")
-    print(f"nuclear norm {lengths[0]:.0f}, {lengths[1]:.0f} after 500 and 1500 steps")
+    still = abs(lengths[1] / lengths[0] - 1) < 0.005
+    near = "above" if cosines[1] > 0.99 else "below"
+    print(f"{variant:12} cosine {near} 0.99 after 1500 steps; same length as after 500: {still}")
     assert (cosines[1] > 0.99) == (variant == "public code")
-    assert (abs(lengths[1] / lengths[0] - 1) < 0.005) == (variant == "public code")
+    assert still == (variant == "public code")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Where it comes to rest
