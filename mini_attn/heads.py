@@ -68,10 +68,18 @@ def _tanh_slope(u: Tensor) -> Tensor:
     return 1 / u.cosh().square()
 
 
-_ACTIVATIONS = {  # act and its derivative
-    "relu": (torch.relu, _relu_slope),
-    "gelu": (nn.functional.gelu, _gelu_slope),
-    "tanh": (torch.tanh, _tanh_slope),
+def _gelu_curvature(u: Tensor) -> Tensor:
+    return (2 - u * u) * torch.exp(-0.5 * u * u) / (2 * torch.pi) ** 0.5
+
+
+def _tanh_curvature(u: Tensor) -> Tensor:
+    return -2 * u.tanh() / u.cosh().square()
+
+
+_ACTIVATIONS = {  # act and its first two derivatives
+    "relu": (torch.relu, _relu_slope, torch.zeros_like),  # away from the kink
+    "gelu": (nn.functional.gelu, _gelu_slope, _gelu_curvature),
+    "tanh": (torch.tanh, _tanh_slope, _tanh_curvature),
 }
 
 
@@ -138,14 +146,21 @@ class MLPHead(nn.Module):
             self.register_buffer("V", V.detach())
 
     def forward(self, X: Float[Tensor, "*trials n k d"]) -> Float[Tensor, "*trials n k"]:
-        act, _ = _ACTIVATIONS[self.activation]
+        act, *_ = _ACTIVATIONS[self.activation]
         return act(self.scale * X @ self.V.mT[..., None, :, :]).sum(-1)
 
     def linearised(
         self, x: Float[Tensor, "*trials n d"]
     ) -> tuple[Float[Tensor, "*trials n"], Float[Tensor, "*trials n d"], Callable]:
         """Return g(x), its gradient there, and the way from dL/dg, (*trials, n), to the gradient in V."""
-        act, slope = _ACTIVATIONS[self.activation]
+        act, slope, _ = _ACTIVATIONS[self.activation]
         u = self.scale * x @ self.V.mT  # (*trials, n, hidden)
         slopes = self.scale * slope(u)
         return act(u).sum(-1), slopes @ self.V, lambda weights: (weights[..., None] * slopes).mT @ x
+
+    def curvature(self, x: Float[Tensor, "*trials n d"]) -> Float[Tensor, "*trials n hidden"]:
+        """The numbers c_k = scale^2 act''(scale V_k.x): the second derivative of g at x is V^T diag(c) V.
+
+        Of a ReLU it is 0: that holds on either side of a kink, and misses the kink.
+        """
+        return self.scale**2 * _ACTIVATIONS[self.activation][2](self.scale * x @ self.V.mT)

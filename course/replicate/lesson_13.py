@@ -1,0 +1,163 @@
+"""Lesson 13: heads that keep several tokens, read from paths that arrive."""
+
+import numpy as np
+import torch
+from scipy.optimize import linprog
+
+from course.replicate.stored import Measured
+from mini_attn import data, heads, mixtures, models, newton, optim, svm, train
+
+N, T = 3, 4  # sequences and tokens, as published
+RADII = (0.5, 1.0, 2.0, *(4 * 2 ** (k / 4) for k in range(17)))  # 4 to 64, a quarter octave apart
+SHOWN = (16.0, 32.0)  # radii at which all runs are compared, where they have arrived
+FAR = 256.0  # a radius for the path whose two parts are solved apart
+KINDS = {  # activation, scale, and the loss
+    "gelu": ("gelu", 4.0, "logistic"),
+    "tanh": ("tanh", 4.0, "logistic"),
+    "relu": ("gelu", 256.0, "linear"),  # nearly a ReLU; the linear loss does not saturate with the scale
+}
+
+
+def problem(kind: str, d: int, trials: int, seed: int):
+    """Tokens, labels of both kinds with a -1 among them, as published, and the head: f = 1^T act(scale V x)."""
+    drawn = data.random_tokens(N, T, d, trials=trials, seed=seed)
+    pattern = torch.randint(0, 2**N - 1, (trials, 1), generator=torch.Generator().manual_seed(seed))
+    y = 2.0 * ((pattern >> torch.arange(N)) & 1).to(drawn.y) - 1.0  # all patterns but that of three +1
+    tokens = data.TokenData(drawn.X, drawn.z, y, drawn.v)
+    act, scale, loss = KINDS[kind]
+    return tokens, heads.MLPHead(d, d, trials, act, scale, seed=seed), loss
+
+
+def fall(tokens: data.TokenData, W: torch.Tensor, winner: torch.Tensor) -> torch.Tensor:
+    """How far each logit lies behind the winner's, (..., n, T)."""
+    h = torch.einsum("...ntd,...de,...ne->...nt", tokens.X, W, tokens.z)
+    return h.gather(-1, winner) - h
+
+
+def apart(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+    """1 - correlation of matrices, from their distance: accurate where it is tiny."""
+    A, B = (M / M.norm(dim=(-1, -2), keepdim=True) for M in (A, B))
+    return (A - B).square().sum((-1, -2)) / 2
+
+
+def predictions(tokens, kept, W_dir, log_s, W) -> torch.Tensor:
+    """1 - correlation of W with W_fin + R W_dir (the best R), W_dir, and the SVM of one token, (3, trials)."""
+    W_fin = svm.solve(svm.ratio_problem(tokens.X, tokens.z, kept, log_s), throw=False).value
+    R = ((W - W_fin) * W_dir).sum((-1, -2)) / W_dir.square().sum((-1, -2))
+    one = svm.solve(svm.attention_problem(tokens.X, tokens.z, log_s.argmax(-1)), throw=False).value
+    return torch.stack([apart(W, M) for M in (W_fin + R[..., None, None] * W_dir, W_dir, one)])
+
+
+def read(tokens, head, loss: str, radii=RADII):
+    """The path of each trial, its last two radii with residual 1e-6 at most, and what they say is kept."""
+    trials, d = tokens.y.shape[0], tokens.X.shape[-1]
+    path = newton.newton_path(models.CrossAttention(d, trials=trials, head=head), tokens, radii, loss)
+    last = (path.residual <= 1e-6).sum(0).clamp(min=2) - 1
+    each = torch.arange(trials)
+    end, before = path["W"][last, each], path["W"][last - 1, each]
+    log_s = torch.log_softmax(torch.einsum("bntd,bde,bne->bnt", tokens.X, end, tokens.z), -1)
+    winner = log_s.argmax(-1, keepdim=True)
+    gone = (path.radii[last] - path.radii[last - 1])[:, None, None]
+    rates = (fall(tokens, end, winner) - fall(tokens, before, winner)) / gone
+    kept, solution = mixtures.kept_tokens(tokens.X, tokens.z, rates)
+    leads = fall(tokens, solution.value, winner)
+    error = (rates * solution.objective[:, None, None] - leads).abs().amax((-1, -2))
+    return path, last, end, log_s, kept, solution, error
+
+
+def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
+    """Paths with Newton steps, the tokens they keep, the predictions; and descent as published."""
+    tokens, head, loss = problem(kind, d, trials, seed)
+    path, last, end, log_s, kept, solution, error = read(tokens, head, loss)
+    R = path.radii[last]
+    optimal = torch.as_tensor(solution.status == "optimal")
+    result = {
+        "last": R.float(),
+        "error": error.nan_to_num(torch.inf).float(),  # of the rates, in units of 1 / ||W_dir||
+        "accepted": optimal & (error < 0.5) & (R >= 16),
+        "norm_dir": solution.objective.float(),
+        "label": tokens.y.to(torch.int8),
+        "kept": kept.sum(-1).to(torch.int8),
+        "at_last": predictions(tokens, kept, solution.value, log_s, end).T.float(),
+    }
+    for radius in SHOWN:
+        row = int((path.radii - radius).abs().argmin())
+        W = path["W"][row]
+        here = torch.log_softmax(torch.einsum("bntd,bde,bne->bnt", tokens.X, W, tokens.z), -1)
+        there = predictions(tokens, kept, solution.value, here, W).T.float()
+        result[f"at_{radius:g}"] = there.masked_fill((path.residual[row] > 1e-6)[:, None], torch.nan)
+    s = log_s.exp() * kept
+    s = mixtures.on_face(head, tokens, s / s.sum(-1, keepdim=True))
+    far = mixtures.mixture_path(head, tokens, s, [*SHOWN, FAR], loss)
+    for row, radius in enumerate(SHOWN):  # where both arrive they should agree
+        along = path["W"][int((path.radii - radius).abs().argmin())]
+        result[f"apart_{radius:g}"] = apart(along, far["W"][row]).float()
+    result["at_far"] = predictions(tokens, kept, solution.value, s.clamp(min=1e-300).log(), far["W"][-1]).T
+    result["at_far"] = result["at_far"].masked_fill((far.residual[-1] > 1e-6)[:, None], torch.nan).float()
+    best = mixtures.best_mixture(head, tokens, steps=60)
+    result["best"] = (best - s).abs().amax(-1) < 1e-4  # of each sequence: there is no better mixture
+    act = KINDS[kind][0] if kind != "relu" else "relu"
+    plain = heads.MLPHead(d, d, trials, act, 1.0 if kind == "relu" else head.scale, init=head.V)
+    model = models.CrossAttention(d, trials=trials, head=plain)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+    train.fit(model, tokens, optimizer, steps=2001, progress=False)
+    s = model.attention(tokens).detach()
+    between = ((s > 1e-6) & (s <= 1e-3)).any(-1).any(-1)
+    result["public"] = ~between & (s <= 1e-6).any(-1).any(-1)
+    result["norm_public"] = model.W.detach().norm(dim=(-1, -2)).float()
+    return result
+
+
+def kink_runs(d: int, *, trials: int, seed: int) -> dict:
+    """The best mixtures of a ReLU head, exactly: a token where y = +1, a linear program where y = -1."""
+    tokens, head, _ = problem("relu", d, trials, seed)
+    X, V, y = tokens.X.numpy(), head.V.numpy(), tokens.y.numpy()
+    kept, kinks, flat = (np.zeros((trials, N), dtype=dtype) for dtype in ("int8", "int8", "bool"))
+    for i, k in np.ndindex(trials, N):
+        if y[i, k] > 0:
+            s = np.eye(T)[np.maximum(X[i, k] @ V[i].T, 0).sum(-1).argmax()]
+        else:
+            s = least_relu(X[i, k] @ V[i].T)
+        inner = s @ X[i, k] @ V[i].T
+        kept[i, k], kinks[i, k] = (s > 1e-9).sum(), (np.abs(inner) < 1e-9).sum()
+        flat[i, k] = y[i, k] < 0 and np.maximum(inner, 0).sum() < 1e-9
+    return {"label": y.astype("int8"), "kept": kept, "kinks": kinks, "flat": flat}
+
+
+def least_relu(inner: np.ndarray) -> np.ndarray:
+    """argmin_s sum_k relu((s inner)_k) over mixtures s (T,), for inner (T, hidden): a vertex of a linear program.
+
+    min sum_k r_k    subject to    r_k >= (s inner)_k,  r >= 0,  s >= 0,  sum_t s_t = 1
+    """
+    tokens, hidden = inner.shape
+    found = linprog(
+        np.r_[np.zeros(tokens), np.ones(hidden)],
+        A_ub=np.c_[inner.T, -np.eye(hidden)],
+        b_ub=np.zeros(hidden),
+        A_eq=np.r_[np.ones(tokens), np.zeros(hidden)][None],
+        b_eq=[1.0],
+        method="highs-ds",
+    )
+    return found.x[:tokens]
+
+
+MEASURED = [
+    Measured(
+        "13.runs",
+        "Paths of three heads: tokens kept, three predictions of W, and descent as published.",
+        mixture_runs,
+        {"kind": list(KINDS), "d": [4, 6, 8, 10]},
+        trials=200,
+        batch=50,
+        minutes=3,
+    ),
+    Measured(
+        "13.kinks",
+        "Best mixtures of a ReLU head: tokens kept, hidden units at their kink, flat minima.",
+        kink_runs,
+        {"d": [4, 6, 8, 10]},
+        trials=500,
+        batch=50,
+        minutes=0.5,
+    ),
+]

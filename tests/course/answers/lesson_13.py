@@ -1,0 +1,152 @@
+"""Answers to lesson 13's exercises: a second right one each, and wrong ones that the checks have to catch."""
+
+import numpy as np
+import torch
+
+
+def _gelu_head(x, V):
+    return torch.nn.functional.gelu(4 * x @ V.mT).sum(-1)
+
+
+def _slopes(x, V):
+    x = torch.as_tensor(x, dtype=torch.float64).clone().requires_grad_()
+    _gelu_head(x, torch.as_tensor(V, dtype=torch.float64)).sum().backward()
+    return x.grad.numpy()
+
+
+def mixes_by_autograd(Xa, Xb, V, y):
+    to_a = [float(y * g @ (a - b)) for g, a, b in zip(_slopes(Xb, V), Xa, Xb, strict=True)]
+    to_b = [float(y * g @ (b - a)) for g, a, b in zip(_slopes(Xa, V), Xa, Xb, strict=True)]
+    return [a > 0 and b > 0 for a, b in zip(to_a, to_b, strict=True)]
+
+
+def mixes_by_search(Xa, Xb, V, y, share=1e-4):
+    """Whether a little weight helps at either end, by trying it; not exact."""
+    Xa, Xb, V = (torch.as_tensor(A, dtype=torch.float64) for A in (Xa, Xb, V))
+    ends = [y * _gelu_head(A, V) for A in (Xa, Xb)]
+    inner = [y * _gelu_head((1 - share) * A + share * B, V) for A, B in ((Xa, Xb), (Xb, Xa))]
+    return ((inner[0] > ends[0]) & (inner[1] > ends[1])).numpy()
+
+
+def ceiling_by_autograd(s, X, V, y):
+    X, V = (torch.as_tensor(A, dtype=torch.float64) for A in (X, V))
+    if y == 1:
+        return float(_gelu_head(X, V).amax())
+    s = torch.as_tensor(s, dtype=torch.float64).clone().requires_grad_()
+    u = -_gelu_head(s @ X, V)
+    (G,) = torch.autograd.grad(u, s)
+    return (u + (G - s @ G).amax()).item()
+
+
+def parts_by_least_squares(X, z, s):
+    kept = [t for t in range(3) if s[t] > 0]
+    (t,) = {0, 1, 2} - set(kept)
+    a, b = kept
+    rows = np.stack([np.outer(X[a] - X[b], z).ravel(), np.outer(X[a] - X[t], z).ravel()])
+    d = len(z)
+    fin = np.linalg.pinv(rows[:1]) @ [np.log(s[a]) - np.log(s[b])]
+    return fin.reshape(d, d), (np.linalg.pinv(rows) @ [0.0, 1.0]).reshape(d, d)
+
+
+def parts_with(fin_s=lambda s: s, dropped_row=1.0, ratio_row=0.0):
+    def answer(X, z, s):
+        a, b = np.flatnonzero(s > 0)
+        (t,) = np.flatnonzero(s == 0)
+        rows = np.stack([np.outer(X[a] - X[b], z).ravel(), np.outer(X[a] - X[t], z).ravel()])
+        shares = fin_s(s)
+        fin = np.linalg.pinv(rows[:1]) @ [np.log(shares[a]) - np.log(shares[b])]
+        return fin.reshape(len(z), -1), (np.linalg.pinv(rows) @ [ratio_row, dropped_row]).reshape(len(z), -1)
+
+    return answer
+
+
+def read_in_a_loop(h0, h1, R0, R1, N):
+    kept = []
+    for before, after in zip(h0, h1, strict=True):
+        top = int(np.argmax(after))
+        fall = (after[top] - after) - (before[top] - before)
+        kept.append([bool(N * one < 0.5 * (R1 - R0)) for one in fall])
+    return kept
+
+
+def read_with(edge):
+    def answer(h0, h1, R0, R1, N):
+        top = h1.argmax(-1)[:, None]
+        fall = [np.take_along_axis(h, top, -1) - h for h in (h0, h1)]
+        return (fall[1] - fall[0]) / (R1 - R0) * N < edge
+
+    return answer
+
+
+ANSWERS = {
+    "13.1": {
+        "also_right": mixes_by_autograd,
+        "wrong": [
+            lambda Xa, Xb, V, y: np.full(len(Xa), y < 0),
+            lambda Xa, Xb, V, y: ~np.asarray(mixes_by_autograd(Xa, Xb, V, y)),
+            lambda Xa, Xb, V, y: mixes_by_autograd(Xa, Xb, V / 4, y),
+            lambda Xa, Xb, V, y: mixes_by_search(Xa, Xb, V, y, share=0.3),
+            lambda Xa, Xb, V, y: mixes_by_search(Xa, Xb, V, y, share=0.1),
+            lambda Xa, Xb, V, y: mixes_by_autograd(Xa, Xb, V.T, y),
+            lambda Xa, Xb, V, y: np.all(mixes_by_autograd(Xa, Xb, V, y)),
+            lambda Xa, Xb, V, y: mixes_by_autograd(Xa, np.zeros_like(Xb), V, y),
+        ],
+    },
+    "13.2": {
+        "also_right": ceiling_by_autograd,
+        "wrong": [
+            lambda s, X, V, y: y * float(_gelu_head(torch.tensor(X), torch.tensor(V)).amax()),
+            lambda s, X, V, y: float((y * _gelu_head(torch.tensor(X), torch.tensor(V))).amax()),
+            lambda s, X, V, y: ceiling_by_autograd(s, X, V, -1),
+            lambda s, X, V, y: ceiling_by_autograd(s, X, V, 1),
+            lambda s, X, V, y: ceiling_by_autograd(np.full(len(s), 1 / len(s)), X, V, y),
+            lambda s, X, V, y: ceiling_by_autograd(s, X, V, y) + 0.01,
+            lambda s, X, V, y: 0.0,
+            lambda s, X, V, y: np.inf,
+            lambda s, X, V, y: ceiling_by_autograd(np.eye(len(s))[np.argmax(s)], X, V, y),
+        ],
+    },
+    "13.3": {
+        "also_right": parts_by_least_squares,
+        "wrong": [
+            lambda X, z, s: parts_by_least_squares(X, z, s)[0],
+            lambda X, z, s: tuple(W.T for W in parts_by_least_squares(X, z, s)),
+            parts_with(dropped_row=2.0),
+            parts_with(dropped_row=-1.0),
+            parts_with(ratio_row=1.0),
+            parts_with(lambda s: 1 - s),
+            parts_with(lambda s: np.exp(s)),
+            parts_with(lambda s: s**2),
+            lambda X, z, s: (0 * np.outer(z, z), parts_by_least_squares(X, z, s)[1]),
+            lambda X, z, s: parts_by_least_squares(X, z, s[::-1]),
+            lambda X, z, s: parts_by_least_squares(X, z / 2, s),
+        ],
+    },
+    "13.4": {
+        "also_right": read_in_a_loop,
+        "wrong": [
+            lambda h0, h1, R0, R1, N: np.ones(h0.shape, dtype=bool),
+            lambda h0, h1, R0, R1, N: h1 == h1.max(axis=-1, keepdims=True),
+            lambda h0, h1, R0, R1, N: h1 > np.sort(h1, axis=-1)[:, -3:-2],
+            lambda h0, h1, R0, R1, N: read_with(0.5)(h1, h0, R0, R1, N),
+            lambda h0, h1, R0, R1, N: read_with(0.5)(h0, h1, 0.0, R1, N),
+            lambda h0, h1, R0, R1, N: read_with(-0.5)(h0, h1, R0, R1, N),
+            read_with(1.5),
+            lambda h0, h1, R0, R1, N: read_with(0.5)(h0, h1, R0, R1, 1.0),
+            lambda h0, h1, R0, R1, N: read_with(0.5)(h0, h1, R0, R1, N).any(axis=-1),
+        ],
+    },
+    "13.5": {
+        "also_right": lambda j, j0, R0, N: N * (R0 / N + np.log(j) - np.log(j0)),
+        "wrong": [
+            lambda j, j0, R0, N: R0,
+            lambda j, j0, R0, N: R0 + N * (j - j0) / j0,
+            lambda j, j0, R0, N: R0 + N * np.log(1 + j / j0),
+            lambda j, j0, R0, N: R0 + N * np.sqrt(j / j0),
+            lambda j, j0, R0, N: R0 - N * np.log(j / j0),
+            lambda j, j0, R0, N: R0 * (j / j0) ** (1 / N),
+            lambda j, j0, R0, N: R0 + 2 * N * np.log(j / j0),
+            lambda j, j0, R0, N: R0 + N * np.log(np.log(j) / np.log(j0)),
+        ],
+    },
+}
