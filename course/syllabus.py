@@ -166,7 +166,14 @@ LESSONS = [
         ("04", "06", "08", "10"),
     ),
     Lesson("III", "12", "Over-parameterisation"),
-    Lesson("III", "13", "Nonlinear heads"),
+    Lesson(
+        "III",
+        "13",
+        "Nonlinear heads",
+        "A head that bends keeps mixtures of tokens: W has a finite part and a direction, and rates tell "
+        "which tokens stay.",
+        ("06", "07", "08", "10"),
+    ),
     Lesson(
         "III",
         "14",

@@ -1,7 +1,5 @@
 """Heads that keep several tokens: which mixtures they want, which tokens a path keeps, and where it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -55,7 +53,7 @@ def best_mixture(
 def on_face(
     head: MLPHead, data: TokenData, s: Float[Tensor, "*trials n T"], steps: int = 20
 ) -> Float[Tensor, "*trials n T"]:
-    """The stationary point of y_i f(sum_t s_t x_it) on the face of s, near s: only tokens with s_t > 0 keep weight.
+    """The stationary point of y_i f(sum_t s_t x_it) near s on its face: only tokens with s_t > 0 keep weight.
 
     Newton's method; a step that would leave the face is shortened to nine tenths of the way out. What a
     path keeps is such a point, and often not the best mixture: the path is local.
@@ -99,7 +97,8 @@ def kept_tokens(
     While ||W|| grows, log s_it - log s_i,winner tends to a constant for a kept token, and falls at the rate
     Delta_it / N for another one: N = ||W_dir||, and Delta_it >= 1 is its lead in
     :func:`mini_attn.svm.mixture_problem`. So rates times N are 0, or at least 1, whatever the data, and 1/2
-    divides them. N depends on the kept set and the set on N: from the winners on, both are found in turn.
+    divides them. N depends on the kept set and the set on N: both are found in turn, from the set below the
+    widest gap between the rates (as ratios, in each trial; what is below 1e-3 of the largest counts as 0).
 
     Args:
         X, z: tokens and queries.
@@ -107,12 +106,13 @@ def kept_tokens(
         rounds: at most.
 
     Returns:
-        The kept tokens, and the solution W_dir of their SVM in the norm "fro". Compare its leads with the
-        rates: that is the proof of the reading.
+        The kept tokens, and the solution W_dir of their SVM in the norm "fro". Compare its leads, over N,
+        with the rates: that is the proof of the reading. Where every token was read as kept, N = 0, and there
+        is no proof unless the rates vanish.
 
     Introduced in lesson 13.
     """
-    kept = rates <= 0
+    kept = _below_the_gap(rates)
     for _ in range(rounds):
         solution = svm.solve(svm.mixture_problem(X, z, kept), throw=False)
         now = (rates <= 0) | ((rates * solution.objective[..., None, None]).nan_to_num(torch.inf) < 0.5)
@@ -197,6 +197,15 @@ def mixture_path(
     return Path(radii, {"W": W}, value, residual)
 
 
+def _below_the_gap(rates: Tensor) -> Tensor:
+    largest = rates.flatten(-2).amax(-1, keepdim=True)
+    ordered = (
+        rates.flatten(-2).clamp(min=1e-3 * largest).clamp(min=torch.finfo(rates.dtype).tiny).sort(-1).values
+    )
+    below = ordered.gather(-1, ordered.log().diff(dim=-1).argmax(-1, keepdim=True))
+    return rates <= below[..., None]
+
+
 def _signed(head, data: TokenData, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """u = y f, (..., n), its slopes in s, (..., n, T), and second derivatives, (..., n, T, T)."""
     x = data.mix(s)
@@ -261,9 +270,10 @@ def _comparisons(data: TokenData, kept: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _beside(rows: Tensor, equal: Tensor) -> tuple[Tensor, Tensor]:
-    """What the other rows have perpendicular to the equalities, in coordinates of their own: J and its basis."""
+    """What the other rows have perpendicular to the equalities, in coordinates of their own: J, its basis."""
     _, S, B = torch.linalg.svd(rows * equal[..., None], full_matrices=False)
-    B = B * (S > 1e-10 * S.amax(-1, keepdim=True).clamp(min=1e-300))[..., None]
+    least = 1e-10 * S.amax(-1, keepdim=True).clamp(min=1e-300)
+    B = B * (least < S)[..., None]
     free = (rows - (rows @ B.mT) @ B) * ~equal[..., None]
     U, S, basis = torch.linalg.svd(free, full_matrices=False)
     return U * S[..., None, :], basis

@@ -1,11 +1,9 @@
 """Second-order steps on a sphere, and the regularisation paths that need them.
 
-A head that wants a mixture makes the loss stiff: along the ratios of the tokens that are kept its curvature is
-of order one, along everything else it falls like exp(-R). Gradient steps bounce across the one and stand still
+A head that wants a mixture makes the loss stiff: along the ratios of the kept tokens its curvature is of
+order one, along everything else it falls like exp(-R). Gradient steps bounce across the one and stand still
 along the other; a Newton step solves both.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
@@ -33,8 +31,8 @@ def newton_path(
 
     For each radius R:   argmin L(w)   subject to   ||w|| = R,   w = p, or W in the Frobenius norm.
 
-    As :func:`mini_attn.paths.regularization_path`, for losses so stiff that gradient steps do not arrive: heads
-    that keep several tokens of a sequence. The path starts at R_1 along descent's first step. All of it
+    As :func:`mini_attn.paths.regularization_path`, for losses so stiff that gradient steps do not arrive:
+    heads that keep several tokens of a sequence. The path starts at R_1 along descent's first step. All of it
     happens in the span of the rows k_it z_i^T, at most n T dimensions, where the steps are exact:
 
         d = -|P (H + mu I) P|^+ P g,    mu = -g.w / R^2,    P = I - w w^T / R^2,
@@ -43,8 +41,8 @@ def newton_path(
     neither the loss nor, where rounding hides the loss, the residual, is tried again at a quarter.
 
     A trial that has not arrived at some radius stays behind: at all larger ones its residual is inf and
-    its weights are those of the last one where it arrived. In float64 that is where the pull, exp(-lead), drowns
-    in the rounding of the stiff part: leads near 30. :func:`mini_attn.mixtures.mixture_path` goes on from there.
+    its weights are those of the last one where it arrived. In float64 that is where the pull, exp(-lead),
+    drowns in the rounding of the stiff part: leads near 30. :func:`mini_attn.mixtures.mixture_path` goes on.
 
     Args:
         model: PromptAttention or CrossAttention with a fixed head, linear or an MLPHead. It says what is
@@ -118,7 +116,7 @@ def _follow(model, data: TokenData, radii: Tensor, loss, tol: float, max_steps: 
 
 
 def _coordinates(model, data: TokenData) -> tuple[Tensor, Tensor]:
-    """J (..., n, T, k) and orthonormal rows B (..., k, D): logits J w, up to one number a sequence, at B^T w."""
+    """J (..., n, T, k) and orthonormal rows B (..., k, D): logits J w, up to shifts, at B^T w."""
     keys = data.keys if data.hidden is None else data.keys.masked_fill(data.hidden[..., None], 0.0)
     real = torch.ones_like(keys[..., :1]) if data.hidden is None else (~data.hidden)[..., None].to(keys)
     rows = real * (keys - keys.sum(-2, keepdim=True) / real.sum(-2, keepdim=True))
@@ -135,7 +133,8 @@ def logit_derivatives(
 
     With G_t = y grad f(xbar).x_t, s the attention and c_t = s_t (G_t - sum_tau s_tau G_tau):
 
-        du/dh = c,   d^2u/dh^2 = diag(c) - s c^T - c s^T + y B^T f''(xbar) B,   B = d xbar/dh = (s_t (x_t - xbar))_t
+        du/dh = c,    d^2u/dh^2 = diag(c) - s c^T - c s^T + y B^T f''(xbar) B,
+        B = d xbar / dh = (s_t (x_t - xbar))_t
 
     Differences of G are taken from the winner, so that nothing cancels (see `softmax`).
     """

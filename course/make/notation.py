@@ -76,6 +76,14 @@ SYMBOLS = [
         (r"W_\perp", "kept", "the part of a start W_0 outside the span of the comparisons", "10"),
         (r"K, Q; A_{it}", "K, Q", "keys and queries, W = K Q^T; matrix (x_alpha - x_t) z^T", "11"),
         (r"W_{\mathrm{fro}}, W_{\mathrm{nuc}}", "W_fro, W_nuc", "the Att-SVM in either norm", "11"),
+        (r"\phi; V_k", "act, V", "activation of a head; weights of its hidden unit k", "13"),
+        (r"O_i", "kept", "tokens that sequence i keeps", "13"),
+        (
+            r"W_{\mathrm{fin}}, W_{\mathrm{dir}}; N",
+            "W_fin, W_dir",
+            "finite part, direction; its length",
+            "13",
+        ),
         (r"\nu_m", "nu", "degrees of freedom that a position uses up on average which sees m tokens", "14"),
     )
 ]

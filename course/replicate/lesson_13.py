@@ -19,7 +19,7 @@ KINDS = {  # activation, scale, and the loss
 
 
 def problem(kind: str, d: int, trials: int, seed: int):
-    """Tokens, labels of both kinds with a -1 among them, as published, and the head: f = 1^T act(scale V x)."""
+    """Tokens, labels of both kinds with a -1 among them, as published, and f = 1^T act(scale V x)."""
     drawn = data.random_tokens(N, T, d, trials=trials, seed=seed)
     pattern = torch.randint(0, 2**N - 1, (trials, 1), generator=torch.Generator().manual_seed(seed))
     y = 2.0 * ((pattern >> torch.arange(N)) & 1).to(drawn.y) - 1.0  # all patterns but that of three +1
@@ -41,7 +41,7 @@ def apart(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 
 
 def predictions(tokens, kept, W_dir, log_s, W) -> torch.Tensor:
-    """1 - correlation of W with W_fin + R W_dir (the best R), W_dir, and the SVM of one token, (3, trials)."""
+    """1 - correlation of W with W_fin + R W_dir (best R), W_dir, and the SVM of one token, (3, trials)."""
     W_fin = svm.solve(svm.ratio_problem(tokens.X, tokens.z, kept, log_s), throw=False).value
     R = ((W - W_fin) * W_dir).sum((-1, -2)) / W_dir.square().sum((-1, -2))
     one = svm.solve(svm.attention_problem(tokens.X, tokens.z, log_s.argmax(-1)), throw=False).value
@@ -62,6 +62,7 @@ def read(tokens, head, loss: str, radii=RADII):
     kept, solution = mixtures.kept_tokens(tokens.X, tokens.z, rates)
     leads = fall(tokens, solution.value, winner)
     error = (rates * solution.objective[:, None, None] - leads).abs().amax((-1, -2))
+    error = error.masked_fill(solution.objective == 0, torch.inf)  # W_dir = 0 foresees no rate
     return path, last, end, log_s, kept, solution, error
 
 
@@ -125,7 +126,7 @@ def kink_runs(d: int, *, trials: int, seed: int) -> dict:
 
 
 def least_relu(inner: np.ndarray) -> np.ndarray:
-    """argmin_s sum_k relu((s inner)_k) over mixtures s (T,), for inner (T, hidden): a vertex of a linear program.
+    """argmin_s sum_k relu((s inner)_k) over mixtures s (T,), inner (T, hidden): a vertex of a linear program.
 
     min sum_k r_k    subject to    r_k >= (s inner)_k,  r >= 0,  s >= 0,  sum_t s_t = 1
     """
