@@ -67,8 +67,6 @@ MIXES = Exercise(
         "The sign is the wrong way round: with y = -1 it is -f that should rise.",
         _mixes_by(sides=(1, 1)),
         "From x_a the way inwards leads towards x_b: its direction is x_b - x_a, the other sign.",
-        _mixes_by(sides=(-1, 1)),
-        "You look outwards at both ends. From x_b the way inwards is x_a - x_b.",
         _mixes_by(combine=np.logical_or),
         "One end that gains is not enough: then the other end may be the best point. Both have to gain.",
         _mixes_by(combine=lambda a, b: b),
@@ -102,7 +100,13 @@ _ceiling = _ceiling_by()
 def _ceiling_cases(rng):
     cases = []
     for y, T, d in ((-1.0, 3, 2), (1.0, 4, 3), (-1.0, 5, 4)):
-        cases.append((rng.dirichlet(np.ones(T)), _units(rng, T, d), _convex_head(rng, d + 1, d), y))
+        while True:  # y = -1: the plane's largest rise beats its largest fall, then it does not
+            s, X, V = rng.dirichlet(np.ones(T)), _units(rng, T, d), _convex_head(rng, d + 1, d)
+            slopes = (s @ X - X) @ _gradient(s @ X, V)
+            low, high = sorted((slopes.max(), -slopes.min()), reverse=T == 3)
+            if y > 0 or (slopes.max(), -slopes.min()) == (low, high) and abs(high - low) > 0.1 * low > 0.002:
+                break
+        cases.append((s, X, V, y))
     return cases
 
 
@@ -117,14 +121,14 @@ CEILING = Exercise(
     misconceptions=known(
         _ceiling_by(tangent=lambda m, X, V: 0.0),
         "That is y f at this mixture, a floor: others may be better. Add what the tangent plane can rise.",
+        _ceiling_by(tangent=lambda m, X, V: np.abs((m - X) @ _gradient(m, V)).max()),
+        "No absolute values: a token towards which the plane falls does not raise the ceiling.",
         _ceiling_by(tangent=lambda m, X, V: ((X - m) @ _gradient(m, V)).max()),
         "A sign: for y = -1 the plane falls along the gradient of f, so it rises by grad f . (xbar - x_t).",
         _ceiling_by(tangent=lambda m, X, V: ((m - X) @ _gradient(m, V)).min()),
         "You took the lowest corner of the plane. Its largest value on the hull is a ceiling.",
         _ceiling_by(tangent=lambda m, X, V: ((m - X) @ _gradient(m, V)).sum()),
         "The plane is largest at one corner: take the maximum over the tokens, not the sum.",
-        _ceiling_by(tangent=lambda m, X, V: np.abs((m - X) @ _gradient(m, V)).max()),
-        "No absolute values: a token towards which the plane falls does not raise the ceiling.",
         _ceiling_by(height=lambda m, X, V: 0.0),
         "The height at the mixture itself is missing: the plane starts at -f(xbar).",
         _ceiling_by(height=lambda m, X, V: _head(m, V)),
@@ -240,7 +244,7 @@ def _by_threshold(low):
 def _read_cases(rng):
     """Kept tokens with little weight, dropped ones ahead of them; winners that change; common shifts."""
     cases = []
-    for n, T, step in ((2, 4, 4.0), (3, 5, 0.5), (4, 4, 9.0)):
+    for n, T, step in ((2, 4, 4.0), (3, 5, 0.3), (4, 4, 9.0)):
         R0, N = rng.uniform(12, 20), rng.uniform(2.5, 4)
         R1 = R0 + step
         kept = np.zeros((n, T), dtype=bool)
@@ -255,8 +259,8 @@ def _read_cases(rng):
         fixed[~kept] += rng.uniform(0, 1, size=(~kept).sum())
         # the first sequence's winner is overtaken between the radii
         late = np.flatnonzero(~kept[0])[0]
-        leads[0, late] = 1.0
-        fixed[0, late] = R0 / N + rng.uniform(0.15, 0.3) * (R1 - R0) / N
+        leads[0, late], leads[0, -1] = 1.0, 1.35
+        fixed[0, late] = R0 / N + rng.uniform(0.65, 0.75) * (R1 - R0) / N
         noise = rng.uniform(-0.02, 0.02, size=(2, n, T)) * (R1 - R0) / N
         h = [fixed - leads * R / N + noise[k] for k, R in enumerate((R0, R1))]
         cases.append((h[0] + rng.normal(size=(n, 1)), h[1] + rng.normal(size=(n, 1)), R0, R1, N))

@@ -22,7 +22,7 @@
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson 07](07_local_global_tokens.ipynb)
 # (local winners), [lesson 08](08_regularization_path.ipynb) (paths; its last section has the first mixture)
-# and lesson 10 ($W$ and its Att-SVM). About 85 minutes, five exercises.
+# and lesson 10 ($W$ and its Att-SVM). About 80 minutes, five exercises.
 
 # %%
 import ipywidgets
@@ -889,7 +889,7 @@ assert abs(slope + 2) < 0.1
 # | leads beyond 30 | rounding hides the pull | the residual jumps to order 1 |
 
 # %% [markdown]
-# ## Try it
+# ## 13.9 Try it
 #
 # The triangle of section 13.1. A larger scale makes the head bend more; small ones are nearly linear.
 
@@ -916,11 +916,11 @@ widgets.sliders(
 )
 
 # %% [markdown]
-# ## Claims, predictions, measurements
+# ## 13.10 Claims, predictions, measurements
 #
 # | claim | prediction | measured |
 # |---|---|---|
-# | convex head, label $+1$ | one token | 998 of 1,000 sequences (gelu) |
+# | convex head, label $+1$ | one token | all 1,000 sequences (gelu) |
 # | label $-1$ | mixture if an edge at the best token rises | all of this lesson's |
 # | rates $\times N$ of kept tokens | 0 | at most 0.2 |
 # | of dropped tokens | the SVM's leads, at least 1 | at least 0.8, each within $\frac12$ |
