@@ -103,8 +103,8 @@ def _ceiling_cases(rng):
         while True:  # y = -1: the plane's largest rise beats its largest fall, then it does not
             s, X, V = rng.dirichlet(np.ones(T)), _units(rng, T, d), _convex_head(rng, d + 1, d)
             slopes = (s @ X - X) @ _gradient(s @ X, V)
-            low, high = sorted((slopes.max(), -slopes.min()), reverse=T == 3)
-            if y > 0 or (slopes.max(), -slopes.min()) == (low, high) and abs(high - low) > 0.1 * low > 0.002:
+            rise, fall = slopes.max(), -slopes.min()
+            if y > 0 or (rise > 1.1 * fall > 0.002 if T == 3 else fall > 1.1 * rise > 0.002):
                 break
         cases.append((s, X, V, y))
     return cases

@@ -114,6 +114,7 @@ def draw_triangle(ax, x, V, y, scale=4.0):
     ax.plot(*top, "*", color=ORANGE, markersize=20, markeredgecolor="white")
     for t, (point, shift) in enumerate(zip(x, ((8, 4), (-24, 4), (-24, -8)), strict=True)):
         ax.annotate(f"$x_{t + 1}$", point, shift, textcoords="offset points", fontsize=13)
+    ax.spines[:].set_visible(False)
     ax.set(xticks=[], yticks=[], xlim=(-0.8, 1.3), ylim=(-1.15, 1.15), aspect="equal")
     return filled
 
@@ -375,7 +376,7 @@ TRIALS = 24
 tokens, mlp = problem(6, TRIALS, seed=3)
 
 
-SEEN = [*range(1, 3960, 20), *range(3960, 4001)]  # steps that are recorded
+SEEN = [1, 2, 5, 10, *range(20, 3980, 20), *range(3985, 4001)]  # steps that are recorded
 
 
 def descent(lr):
@@ -404,8 +405,8 @@ shown = int(np.flatnonzero((tokens.y < 0).sum(dim=1).numpy() == 1)[0])
 row = int((tokens.y[shown] < 0).nonzero()[0, 0])
 two = h[-1, shown, row].argsort()[::-1][:2]
 ratio = h[:, shown, row, two[0]] - h[:, shown, row, two[1]]
-fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
-left.plot(np.arange(3961, 4001), ratio[-40:], "o-", color=ORANGE, markersize=4, linewidth=1)
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.4))
+left.plot(np.arange(3989, 4001), ratio[-12:], "o-", color=ORANGE, markersize=4, linewidth=1)
 left.set(xlabel="step", ylabel="$h_a - h_b$ of the two\ntokens with most attention")
 for lengths, color, name in ((norm, ORANGE, "steps of 0.1"), (short, BLUE, "steps of 0.02")):
     right.semilogx(SEEN, np.median(lengths, axis=1), color=color, label=name)
@@ -413,12 +414,12 @@ right.set(xlabel="steps", ylabel=r"$\|W\|$, median")
 right.legend()
 show(
     fig,
-    alt="Left, the difference of two logits over the last forty steps: a zigzag, up and down at every step. "
+    alt="Left, the difference of two logits over the last twelve steps: a zigzag, up and down at every step. "
     "Right, the length of W against the number of steps, logarithmic: two rising curves that meet.",
 )
 
 # %% [markdown]
-# **Figure 2.** Left: the last 40 steps of one run, in a sequence with label $-1$: the log-ratio of its two
+# **Figure 2.** Left: the last 12 steps of one run, in a sequence with label $-1$: the log-ratio of its two
 # largest attentions. Right: the length of $W$ for two step lengths.
 
 # %% [markdown]
@@ -535,7 +536,7 @@ assert np.abs(rates - leads).max() < 0.5, again.format("13.4")
 assert np.median(np.abs(rates - leads)[~kept]) < 0.02, again.format("13.4")
 
 # %% jupyter={"source_hidden": true}
-fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.4))
 log_s = torch.log_softmax(torch.tensor(ends), dim=-1).numpy()
 bins = np.linspace(-40, 0, 33)
 for flags, color, name in ((kept, BLUE, "kept"), (~kept, ORANGE, "dropped")):
@@ -543,14 +544,14 @@ for flags, color, name in ((kept, BLUE, "kept"), (~kept, ORANGE, "dropped")):
     right.plot(leads[flags], rates[flags], "o", color=color, markersize=4, alpha=0.7)
 for edge in (np.log(1e-6), np.log(1e-3)):
     left.axvline(edge, color=BLACK, linestyle=":", linewidth=1)
-right.plot([0, 6], [0, 6], color=BLACK, linewidth=1)
+right.plot([0, 3], [0, 3], color=BLACK, linewidth=1)
 right.axhline(0.5, color=BLACK, linestyle=":", linewidth=1)
 left.set(xlabel=r"$\log s_{it}$ at the last radius", ylabel="tokens")
 right.set(
     xlabel=r"lead $\Delta_{it}$ in the SVM",
     ylabel=r"measured rate $\times\, N$",
-    xlim=(-0.2, 6),
-    ylim=(-0.2, 6),
+    xlim=(-0.2, 3),
+    ylim=(-0.2, 3),
 )
 left.legend()
 show(
@@ -672,17 +673,18 @@ for kind, name in names.items():
 print("  published      ", *(f"{curve} {values}" for curve, values in PUBLISHED.items()), sep="\n    ")
 
 # %% jupyter={"source_hidden": true}
-fig, axes = plt.subplots(1, 3, figsize=(11, 3.9), sharey=True)
+fig, axes = plt.subplots(1, 3, figsize=(9.5, 3.5), sharey=True)
 for ax, (kind, name) in zip(axes, names.items(), strict=True):
     for k, (curve, color, marker) in enumerate(zip(PUBLISHED, (BLUE, GREEN, ORANGE), "os^", strict=True)):
         values = runs.at_last.where(accepted).sel(kind=kind).values[..., k]
         low, high = np.nanquantile(values, [0.1, 0.9], axis=1)
-        ax.fill_between(runs.d.values, np.maximum(low, 1e-4), high, color=color, alpha=0.15, linewidth=0)
+        if curve != "direction":
+            ax.fill_between(runs.d.values, np.maximum(low, 1e-4), high, color=color, alpha=0.15, linewidth=0)
         ax.semilogy(runs.d.values, np.nanmean(values, axis=1), marker + "-", color=color, label=curve)
         ax.semilogy(runs.d.values, PUBLISHED[curve], marker + ":", color=color, markerfacecolor="white")
     ax.set(xlabel="$d$", title=name, xticks=[4, 6, 8, 10])
 axes[0].set_ylabel("$1 -$ correlation with $W$")
-axes[0].legend(fontsize=9, loc="center left", bbox_to_anchor=(0.0, 0.62))
+fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 show(
     fig,
     alt="Three panels, one a head. One minus correlation against d on a logarithmic axis. In each, the full "
@@ -692,8 +694,8 @@ show(
 
 # %% [markdown]
 # **Figure 4.** $1 -$ correlation of three predictions with $W$, by dimension. Filled, with lines: means
-# over accepted runs at each run's last radius (median 32 to 64); bands: the middle 80% of runs. Open,
-# dotted: published, for a ReLU head, as read off its plot.
+# over accepted runs at each run's last radius (median 32 to 64); bands, of the full prediction and of one
+# token: the middle 80% of runs. Open, dotted: published, for a ReLU head, as read off its plot.
 
 # %% [markdown]
 # A run is *accepted* if its path arrived at $R = 16$ or more, the SVM of its kept set has a solution, and
@@ -799,7 +801,7 @@ def inner(m):
 
 
 run = train.fit(
-    bent, tokens, optimizer, 2001, record={"inner": inner}, every=[*range(1962, 2002)], progress=False
+    bent, tokens, optimizer, 2001, record={"inner": inner}, every=[*range(1990, 2002)], progress=False
 )
 crossing = run["inner"].numpy()[1:]
 turns = (np.diff(np.sign(crossing), axis=0) != 0).sum(axis=0) * (tokens.y.numpy() < 0)[..., None]
@@ -807,7 +809,7 @@ i, k, unit = np.unravel_index(turns.argmax(), turns.shape)
 edge = np.linspace(0, 1, 401)
 a, b = Xn[i, k][np.argsort(torch.softmax(logits(tokens, bent.W.detach()), -1)[i, k].numpy())[::-1][:2]]
 inner_edge = (edge[:, None] * a + (1 - edge[:, None]) * b) @ Vn[i].T
-fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.7))
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.4))
 left.plot(edge, -np.maximum(inner_edge, 0).sum(axis=1), color=BLACK, label="ReLU")
 for beta, color in ((16, BLUE), (4, ORANGE)):
     u = beta * inner_edge
@@ -816,7 +818,7 @@ left.set(xlabel="share of token $a$", ylabel="$y f$ along an edge, $y = -1$")
 left.legend(fontsize=10)
 right.axhline(0, color=GREY, linewidth=1)
 right.plot(
-    np.arange(1962, 1962 + len(crossing)),
+    np.arange(1990, 1990 + len(crossing)),
     crossing[:, i, k, unit],
     "o-",
     color=ORANGE,
@@ -833,7 +835,7 @@ show(
 
 # %% [markdown]
 # **Figure 5.** Left: $y f$ along an edge for a ReLU and two smooth heads. Right: the input of one hidden
-# unit over the last 40 steps of descent with a ReLU head.
+# unit over the last 12 steps of descent with a ReLU head.
 
 # %% [markdown]
 # ### Local mixtures, and rounding
@@ -894,7 +896,7 @@ assert abs(slope + 2) < 0.1
 # The triangle of section 13.1. A larger scale makes the head bend more; small ones are nearly linear.
 
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["nbval-ignore-output", "widget"]
 def one_triangle(scale, label):
     figure = Figure(figsize=(5.2, 4.2))
     ax = figure.subplots()
@@ -912,7 +914,7 @@ widgets.sliders(
     scale=ipywidgets.FloatLogSlider(
         value=4, base=2, min=-3, max=5, step=0.5, readout_format=".3g", description="scale", **looks
     ),
-    label=ipywidgets.ToggleButtons(options=[-1, 1], value=-1, description="label"),
+    label=ipywidgets.IntSlider(value=-1, min=-1, max=1, step=2, description="label", **looks),
 )
 
 # %% [markdown]

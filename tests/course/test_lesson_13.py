@@ -1,0 +1,74 @@
+"""What lesson 13 builds from scratch agrees with `mini_attn`."""
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from mini_attn import data, heads, mixtures, svm
+
+mixes, ceiling, both_parts, read_kept, _ = (spec.reference for spec in exercises.exercises("13"))
+
+
+def one(seed, T=3, d=4, y=-1.0, scale=0.3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(T, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    V = rng.normal(size=(d, d))
+    V *= scale / np.linalg.norm(V, axis=1, keepdims=True)
+    tokens = torch.tensor(X)[None]
+    drawn = data.TokenData(tokens, tokens[:, 0], torch.tensor([y]).double(), torch.zeros(d).double())
+    return X, V, drawn, heads.MLPHead(d, d, activation="gelu", scale=4.0, init=torch.tensor(V))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_head_and_gradient_are_the_librarys(seed, lesson):
+    X, V, _, head = one(seed)
+    f, slope, _ = head.linearised(torch.tensor(X))
+    np.testing.assert_allclose(lesson["head"](X, V), f)
+    np.testing.assert_allclose(lesson["gradient"](X, V), slope)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_ceiling_touches_the_best_mixture_and_only_it(seed):
+    for y in (-1.0, 1.0):
+        X, V, drawn, head = one(seed, T=4, y=y)
+        s = mixtures.best_mixture(head, drawn)[0].numpy()
+        u = y * head(torch.tensor(s @ X)[None]).item()
+        assert ceiling(s, X, V, y) == pytest.approx(u, abs=1e-9)
+        other = np.full(4, 0.25)
+        assert ceiling(other, X, V, y) >= u - 1e-12
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_tokens_mix_where_the_best_mixture_keeps_both(seed):
+    X, V, drawn, head = one(seed, T=2)
+    kept = (mixtures.best_mixture(head, drawn)[0] > 0).sum().item()
+    assert mixes(X[:1], X[1:], V, -1.0)[0] == (kept == 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_parts_solve_the_librarys_problems(seed):
+    rng = np.random.default_rng(seed)
+    X, z, s = rng.normal(size=(3, 5)), rng.normal(size=5), np.insert(rng.dirichlet([1, 1]), seed % 3, 0.0)
+    kept = torch.tensor(s > 0)[None]
+    tokens, query = torch.tensor(X)[None], torch.tensor(z)[None]
+    log_s = torch.tensor(s)[None].clamp(min=1e-300).log()
+    fin, towards = both_parts(X, z, s)
+    np.testing.assert_allclose(fin, svm.solve(svm.ratio_problem(tokens, query, kept, log_s)).value, atol=1e-7)
+    np.testing.assert_allclose(towards, svm.solve(svm.mixture_problem(tokens, query, kept)).value, atol=1e-6)
+
+
+def test_reading_by_the_exercise_is_the_librarys_reading():
+    drawn = data.random_tokens(3, 4, 6, trials=10, seed=5)
+    kept = torch.zeros(10, 3, 4, dtype=torch.bool)
+    kept[..., :2] = True
+    solution = svm.solve(svm.mixture_problem(drawn.X, drawn.z, kept))
+    N = solution.objective
+    h = torch.einsum("bntd,bde,bne->bnt", drawn.X, solution.value, drawn.z) / N[:, None, None]
+    rates = h[..., :1] - h
+    found, again = mixtures.kept_tokens(drawn.X, drawn.z, rates.clamp(min=0))
+    assert torch.equal(found, kept)
+    for i in range(10):
+        own = read_kept(*(R * h[i].numpy() for R in (10, 12)), 10, 12, again.objective[i].item())
+        np.testing.assert_array_equal(own, kept[i])

@@ -1,0 +1,86 @@
+"""Lesson 13. Heads that keep several tokens: W = W_fin + R W_dir.
+
+Tarzanagh et al. 2023, informally: W_dir solves the SVM with equalities within the kept sets, W_fin sets the
+ratios of attention. Argued in the lesson, and tested on seeds and sizes of its own: rates of the log-ratios,
+times N = ||W_dir||, are 0 or the SVM's leads; convex y f keeps one token, concave y f a mixture; normalised
+descent bounces and grows by N log(j / j0); a ReLU mixture of m tokens has m - 1 units at their kink.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from course.replicate import lesson_13
+from mini_attn import data, heads, mixtures, models, optim, svm, train
+
+RADII = (0.5, 1.0, 2.0, *(4 * 2 ** (k / 4) for k in range(15)))
+SIZES = [(3, 4, 6, 71), (3, 4, 8, 72), (4, 3, 7, 73)]  # n, T, d, seed; the last size nobody published
+
+
+def problem(n, T, d, seed, trials=25, activation="gelu", scale=4.0):
+    drawn = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    return drawn, heads.MLPHead(d, d, trials, activation, scale, seed=seed)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "tanh"])
+@pytest.mark.parametrize("size", SIZES)
+def test_every_rate_is_foreseen_by_the_svm_of_the_kept_set(size, activation):
+    drawn, head = problem(*size, activation=activation)
+    _, _, end, _, kept, solution, error = lesson_13.read(drawn, head, "logistic", RADII)
+    assert (error < 0.5).double().mean() >= 0.95
+    assert error.median() < 0.05
+    assert (solution.status == "optimal").mean() >= 0.95
+    # the rival: one token a sequence, by the same measure
+    winner = torch.einsum("bntd,bde,bne->bnt", drawn.X, end, drawn.z).argmax(-1)
+    one = svm.solve(svm.attention_problem(drawn.X, drawn.z, winner))
+    several = (kept.sum(-1) > 1).any(-1)
+    assert several.sum() >= 5
+    far = lesson_13.apart(end, one.value)[several]
+    near = lesson_13.apart(end, solution.value)[several]
+    assert (near < far).double().mean() > 0.9
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_convex_head_keeps_one_token_for_one_label_and_mixes_for_the_other(size):
+    drawn, head = problem(*size, trials=40, scale=2.0)
+    s = mixtures.best_mixture(head, drawn)
+    several = (s > 0).sum(-1) > 1
+    plus = drawn.y > 0
+    assert not several[plus].any()
+    assert several[~plus].double().mean() > 0.5
+    turned = data.TokenData(drawn.X, drawn.z, -drawn.y, drawn.v)
+    assert not ((mixtures.best_mixture(head, turned) > 0).sum(-1) > 1)[~plus].any()
+
+
+@pytest.mark.parametrize("lr", [0.1, 0.03])
+def test_bouncing_descent_grows_by_n_log_j(lr):
+    """From 2,000 to 6,000 steps the length grows by N log 3, whatever the step: median within 12%."""
+    drawn, head = problem(3, 4, 8, 74, trials=20)
+    *_, kept, solution, _ = lesson_13.read(drawn, head, "logistic", RADII)
+    model = models.CrossAttention(8, trials=20, head=head)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)
+    train.fit(model, drawn, optimizer, 2000, progress=False)
+    before = model.W.detach().norm(dim=(-1, -2))
+    train.fit(model, drawn, optimizer, 4000, progress=False)
+    grown = model.W.detach().norm(dim=(-1, -2)) - before
+    several = (kept.sum(-1) > 1).any(-1)
+    ratio = (grown / (solution.objective * np.log(3)))[several]
+    assert several.sum() >= 12
+    assert abs(ratio.median() - 1) < 0.12
+    assert ratio.median() < 4000 * lr / 20  # all of each step along the valley would be far more
+
+
+@pytest.mark.parametrize("T", [3, 4, 6])
+def test_a_relu_mixture_of_m_tokens_has_m_minus_one_units_at_their_kink(T):
+    rng = np.random.default_rng(T)
+    counted = 0
+    for _ in range(60):
+        inner = rng.normal(size=(T, 9))
+        s = lesson_13.least_relu(inner)
+        if np.maximum(s @ inner, 0).sum() < 1e-9:
+            continue  # flat
+        counted += 1
+        assert (np.abs(s @ inner) < 1e-9).sum() == (s > 1e-9).sum() - 1
+        other = rng.dirichlet(np.ones(T), size=200)
+        assert np.maximum(s @ inner, 0).sum() <= np.maximum(other @ inner, 0).sum(axis=1).min() + 1e-9
+    assert counted > 30
