@@ -22,7 +22,7 @@
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson 07](07_local_global_tokens.ipynb)
 # (local winners), [lesson 08](08_regularization_path.ipynb) (paths; its last section has the first mixture)
-# and lesson 10 ($W$ and its Att-SVM). About 80 minutes, five exercises.
+# and [lesson 10](10_cross_self_attention.ipynb) ($W$ and its Att-SVM). About 80 minutes, five exercises.
 
 # %%
 import ipywidgets
@@ -37,7 +37,6 @@ from course.figure import show
 from course.replicate import measured
 from mini_attn import (
     data,
-    geometry,
     heads,
     mixtures,
     models,
@@ -45,7 +44,6 @@ from mini_attn import (
     optim,
     plots,
     svm,
-    sweep,
     train,
     widgets,
 )
