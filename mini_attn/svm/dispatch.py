@@ -24,6 +24,7 @@ from mini_attn.svm.norms import Norm, dual_norm, matrix_norm, parse_norm
 from mini_attn.svm.problem import LARGE, HardMarginProblem
 from mini_attn.svm.reference import solve_cvxpy
 from mini_attn.svm.repair import repaired
+from mini_attn.svm.sequential import solve_sequential
 from mini_attn.svm.solution import (
     BEYOND,
     HOPELESS,
@@ -37,14 +38,19 @@ from mini_attn.svm.solution import (
 from mini_attn.svm.units import Units, to_units
 from mini_attn.threads import blocks, each, one_thread
 
+
+def _solve_exact(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Tensor, Tensor, Tensor]:
+    return (solve_exact if norm == "fro" else solve_sequential)(problem, norm, tol)
+
+
 METHODS = {
     "batched": solve_batched,
-    "exact": solve_exact,
+    "exact": _solve_exact,
     "large": solve_large,
     "nnls": solve_nnls,
     "cvxpy": solve_cvxpy,
 }
-EUCLIDEAN = ("exact", "large", "nnls")
+EUCLIDEAN = ("large", "nnls")
 BLOCK = 2**21  # entries that the Newton matrices of a block of problems may have; an eighth in other norms,
 # whose problems take eight times as long
 PATIENT = 2**18  # entries of the rows of a large problem that cvxpy is left with; it takes seconds for these
@@ -76,9 +82,9 @@ def solve(
         norm: "fro", "nuc", "spectral", or p >= 1 (`math.inf` allowed) for the entrywise l_p norm. For a
             vector unknown the first three are all the Euclidean norm.
         method: "batched" (torch, all problems at once, CPU or GPU), "large" (norm "fro", few problems
-            with very many rows), "exact" (norm "fro", small problems in rational arithmetic), "nnls" (norm
-            "fro", scipy), "cvxpy" (one by one, the reference), or "auto": "large" for norm "fro" and more
-            than 2,000 rows, else "batched", and the others for the problems that this leaves above tol.
+            with very many rows), "exact" (norm "fro" or p, small problems in rational arithmetic), "nnls"
+            (norm "fro", scipy), "cvxpy" (one by one, the reference), or "auto": "large" for norm "fro" and
+            more than 2,000 rows, else "batched", and the others for the problems that this leaves above tol.
         tol: the relative gap up to which an answer counts as optimal, above 0 and below 1. Default 1e-9 for
             "fro", else 1e-6.
         throw: raise if any problem is not optimal; False reports it in `status`, and raises for no finite
@@ -304,8 +310,10 @@ def _methods(method: str, norm: Norm, problem: HardMarginProblem) -> list[str]:
     """The methods to try in turn."""
     rows, entries = problem.r.shape[-1], math.prod(problem.unknown_shape[len(problem.batch_shape) :])
     if method == "auto":
-        if norm != "fro":
+        if norm in ("nuc", "spectral"):
             return ["batched", "cvxpy"]
+        if norm != "fro":
+            return ["batched", "cvxpy", "exact"]
         if rows > LARGE:
             return ["large", "cvxpy"] if rows * entries <= PATIENT else ["large"]
         return ["batched", "exact", "nnls", "large", "cvxpy"]
@@ -313,6 +321,8 @@ def _methods(method: str, norm: Norm, problem: HardMarginProblem) -> list[str]:
         raise ValueError(f'method must be "auto" or one of {sorted(METHODS)}, got {method!r}')
     if method in EUCLIDEAN and norm != "fro":
         raise ValueError(f'method "{method}" solves norm "fro" (or 2) only, got {norm!r}; use method "auto"')
+    if method == "exact" and norm in ("nuc", "spectral"):
+        raise ValueError(f'method "exact" solves norm "fro" and exponents p, got {norm!r}; use method "auto"')
     return [method]
 
 

@@ -41,7 +41,7 @@ def solve_entrywise(
         corrector.
     """
     steps = torch.zeros(len(W), dtype=torch.int64, device=W.device)
-    for p in _strides(norm):
+    for p in strides(norm):
         last = p == norm
         next_W, next_dual, gap, count = _newton(problem, p, tol if last else 1e-2, W, dual)
         usable = gap.isfinite()
@@ -51,7 +51,7 @@ def solve_entrywise(
     return W, dual, steps
 
 
-def _strides(p: float) -> list[float]:
+def strides(p: float) -> list[float]:
     """Exponents from near 2 to p, such that max(p, q) at most doubles from one to the next."""
     far = max(p, p / (p - 1))
     path, now = [], 2 * STRIDE

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from mini_attn.svm import exact_ray, rational
+from mini_attn.svm import HardMarginProblem, exact_ray, rational, solve
 
 LONG = np.longdouble
 ROUNDING = 1e-13  # what float64 may add to a gap on the way
@@ -245,13 +245,15 @@ def _unrepresentable(facts, k):
     low = (facts.r[k] > 0) & (facts.reach[k] <= 16 * facts.unit * facts.terms[k])
     if not low.any():
         return "unrepresentable though the dtype has room for every margin"
-    if abs(N - lower) <= (gap + ROUNDING + facts.narrow) * N:
-        return ""
-    if facts.norm == "fro":
-        w = facts.shortest(k)
-        off = np.inf if w is None else abs(N / _root(sum(x * x for x in w)) - 1)
-        return f"unrepresentable, and off by {off:.1e}" if off > facts.tol + facts.narrow else ""
-    return f"open: the weights leave {(N - lower) / N:.1e}"
+    one = facts.problem[k : k + 1]  # rounding took the weights of a float32 problem too
+    parts = [None if x is None else x.double() for x in (one.a, one.b, one.r)]
+    double = HardMarginProblem(*parts, one.equality)
+    solution = solve(double, facts.norm, throw=False)
+    verdict = judge(double, solution, facts.norm)[0]
+    if solution.status[0] != "optimal" or verdict:
+        return f"unrepresentable, and in float64 it is {solution.status[0]} {verdict}"
+    off = abs(N / LONG(solution.objective[0].item()) - 1)
+    return f"unrepresentable, and off by {off:.1e}" if off > 2 * facts.tol + facts.narrow else ""
 
 
 def shortest(rows, r, equality, first=()):
