@@ -48,6 +48,7 @@ def _solve_one(a, b, r, equality, norm):
     try:
         with warnings.catch_warnings():  # "may be inaccurate": the certificate says how inaccurate
             warnings.simplefilter("ignore", UserWarning)
+            warnings.simplefilter("ignore", RuntimeWarning)  # powers of a long W overflow
             program.solve(solver=cp.CLARABEL, **TIGHT)
         status = program.status
     except cp.SolverError:
