@@ -165,7 +165,14 @@ LESSONS = [
         "published figure.",
         ("04", "06", "08", "10"),
     ),
-    Lesson("III", "12", "Over-parameterisation"),
+    Lesson(
+        "III",
+        "12",
+        "Over-parameterisation",
+        "How many dimensions make every choice of tokens possible, and when training finds the best one: "
+        "72,000 runs accounted for.",
+        ("07", "10", "11"),
+    ),
     Lesson(
         "III",
         "13",

@@ -76,6 +76,12 @@ SYMBOLS = [
         (r"W_\perp", "kept", "the part of a start W_0 outside the span of the comparisons", "10"),
         (r"K, Q; A_{it}", "K, Q", "keys and queries, W = K Q^T; matrix (x_alpha - x_t) z^T", "11"),
         (r"W_{\mathrm{fro}}, W_{\mathrm{nuc}}", "W_fro, W_nuc", "the Att-SVM in either norm", "11"),
+        (
+            r"\nu_T",
+            "nu",
+            "numbers (degrees of freedom) that a choice among T tokens uses up on average",
+            "12",
+        ),
         (r"\phi; V_k", "act, V", "activation of a head; weights of its hidden unit k", "13"),
         (r"O_i", "kept", "tokens that sequence i keeps", "13"),
         (
@@ -84,7 +90,6 @@ SYMBOLS = [
             "finite part, direction; its length",
             "13",
         ),
-        (r"\nu_m", "nu", "degrees of freedom that a position uses up on average which sees m tokens", "14"),
     )
 ]
 

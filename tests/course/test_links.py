@@ -13,7 +13,7 @@ import pytest
 import mini_attn
 from course.make.build import Folders
 from course.make.notebook import from_source
-from mini_attn import svm
+from mini_attn import svm, sweep
 
 SOURCES = {path.stem[:2]: path for path in Folders().sources()}
 NEW = "**New in the library:**"
@@ -29,8 +29,9 @@ def library():
             own = getattr(thing, "__module__", None) == module.name and not name.startswith("_")
             if own and (inspect.isclass(thing) or inspect.isfunction(thing)):
                 said = re.search(r"Introduced in lesson (\d\d)", inspect.getdoc(thing) or "")
-                short = f"svm.{name}" if name in svm.__all__ else f"{module.name}.{name}"
-                found[short.removeprefix("mini_attn.")] = (said and said[1], inspect.isclass(thing))
+                shown = [p for p in (svm, sweep) if module.name.startswith(p.__name__) and name in p.__all__]
+                path = f"{shown[0].__name__ if shown else module.name}.{name}"
+                found[path.removeprefix("mini_attn.")] = (said and said[1], inspect.isclass(thing))
     return found
 
 

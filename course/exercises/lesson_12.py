@@ -1,0 +1,315 @@
+"""Exercises of lesson 12: when trained attention is global."""
+
+import math
+
+import numpy as np
+
+from course.check.specification import Compare, Exercise, known
+
+
+# --------------------------------------------------------------------------- 12.1 enough for every choice
+def _enough(n, T):
+    return max(T - 1, math.isqrt(n * (T - 1) - 1) + 1)
+
+
+ENOUGH = Exercise(
+    id="12.1",
+    title="Enough dimensions for every choice",
+    points=2,
+    minutes=6,
+    difficulty=2,
+    reference=_enough,
+    cases=lambda rng: [
+        (9, 2),
+        (1, 5),
+        (10, 2),
+        (2, 9),
+        (int(rng.integers(40, 90)), int(rng.integers(3, 6))),
+        (int(rng.integers(2, 5)), int(rng.integers(8, 14))),
+        (18, 3),
+    ],
+    misconceptions=known(
+        lambda n, T: max(T - 1, n),
+        "That is the theorem's bound. Enough, but W has d^2 numbers: count them against n (T - 1) rows.",
+        lambda n, T: n * (T - 1),
+        "That is enough for p, which has d numbers. W has d^2.",
+        lambda n, T: math.isqrt(n * (T - 1) - 1) + 1,
+        "Enough numbers in all, but a sequence's T - 1 differences have to be independent in d dimensions.",
+        lambda n, T: max(T, math.isqrt(n * (T - 1) - 1) + 1),
+        "A sequence of T tokens has T - 1 differences: T - 1 dimensions are enough for it.",
+        lambda n, T: max(T - 1, math.isqrt(n * (T - 1))),
+        "You rounded the square root down: then W has fewer numbers than there are rows.",
+        lambda n, T: max(T - 1, math.isqrt(n * (T - 1)) + 1),
+        "Where n (T - 1) is a square, its root is enough: as many rows as numbers can be independent.",
+        lambda n, T: max(T - 1, math.isqrt(n * T - 1) + 1),
+        "The selected token is not compared with itself: T - 1 rows a sequence.",
+        lambda n, T: max(T - 1, math.isqrt(n - 1) + 1),
+        "Each sequence has T - 1 rows, not one.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 12.2 a W for any choice
+def _picked(X, alpha):
+    return X[np.arange(len(X)), alpha]  # (n, d)
+
+
+def _shortest(X, z, alpha):
+    return _picked(X, alpha).T @ np.linalg.pinv(z).T
+
+
+def _selector_cases(rng):
+    cases = []
+    for n, T, d in ((2, 3, 3), (3, 4, 3), (3, 5, 6), (1, 4, 5)):
+        X, z = rng.normal(size=(n, T, d)), rng.normal(size=(n, d)) * 2
+        cases.append((X / np.linalg.norm(X, axis=-1, keepdims=True), z, rng.integers(1, T, size=n)))
+    return cases
+
+
+SELECTOR = Exercise(
+    id="12.2",
+    title="Write down a W for any choice",
+    points=3,
+    minutes=8,
+    difficulty=2,
+    reference=_shortest,
+    cases=_selector_cases,
+    compare=Compare(rtol=1e-6),
+    misconceptions=known(
+        lambda X, z, alpha: _picked(X, alpha).T @ z,
+        "That would be right for orthonormal queries. In general use the pseudoinverse of z.",
+        lambda X, z, alpha: _shortest(X, z, alpha).T,
+        "That is the transpose: W z_i, not W^T z_i, is to be the selected token.",
+        lambda X, z, alpha: _shortest(X, z, np.zeros_like(alpha)),
+        "You selected the first token of each sequence, whatever alpha says.",
+        lambda X, z, alpha: _picked(X, alpha).T @ (z / (z**2).sum(axis=1, keepdims=True)),
+        "Dividing by ||z_i||^2 makes each query right on its own; the others disturb it: pseudoinverse.",
+        lambda X, z, alpha: -_shortest(X, z, alpha),
+        "The sign: W z_i has to point to the selected token.",
+        lambda X, z, alpha: (_picked(X, alpha) - X.mean(axis=1)).T @ np.linalg.pinv(z).T,
+        "Asked for is W z_i = x_i,alpha_i, without subtracting the mean token.",
+        lambda X, z, alpha: X.sum(axis=1).T @ np.linalg.pinv(z).T,
+        "You used all tokens of a sequence. Take the selected one.",
+        lambda X, z, alpha: 2 * _shortest(X, z, alpha),
+        "W z_i is to equal the selected token, not a multiple of it.",
+        lambda X, z, alpha: _picked(X, alpha).T @ np.linalg.pinv(z[::-1]).T,
+        "Query i belongs to sequence i: you exchanged their order.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 12.3 the probability
+def _sums(share, n):
+    total = np.ones(1)
+    for _ in range(n):
+        total = np.convolve(total, share)
+    return total
+
+
+def _formula(total, D, start=-1, step=2, factor=2.0):
+    return float(factor * sum(total[k] for k in range(D + start, -1, -step) if k < len(total)))
+
+
+def _probability(share, n, d, kind):
+    if kind == "p":
+        return _formula(_sums(share, n), d)
+    if d >= n:
+        return _formula(share, d) ** n
+    return _formula(_sums(share, n), d * d)
+
+
+def _with_formula(**changes):
+    def answer(share, n, d, kind):
+        if kind == "p":
+            return _formula(_sums(share, n), d, **changes)
+        if d >= n:
+            return _formula(share, d, **changes) ** n
+        return _formula(_sums(share, n), d * d, **changes)
+
+    return answer
+
+
+def _law_cases(rng):
+    cases = [(np.array([0.5, 0.5]), 4, 2, "p")]
+    for T, n, d, kind in (
+        (6, 3, 4, "W"),
+        (4, 5, 2, "W"),
+        (3, 9, 3, "W"),
+        (4, 3, 4, "p"),
+        (6, 4, 3, "p"),
+        (6, 3, 3, "W"),
+    ):
+        weight = rng.uniform(0.5, 1.5, size=T)
+        weight[0::2] /= 2 * weight[0::2].sum()  # even and odd numbers come with probability one half each
+        weight[1::2] /= 2 * weight[1::2].sum()
+        cases.append((weight, n, d, kind))
+    return cases
+
+
+LAW = Exercise(
+    id="12.3",
+    title="How often is a random choice possible?",
+    points=4,
+    minutes=12,
+    difficulty=3,
+    reference=_probability,
+    cases=_law_cases,
+    compare=Compare(rtol=1e-6),
+    misconceptions=known(
+        lambda share, n, d, kind: _formula(_sums(share, n), d if kind == "p" else d * d),
+        "For W with d >= n the sequences do not share anything: each has d numbers W z_i of its own.",
+        lambda share, n, d, kind: (
+            _formula(_sums(share, n), d) if kind == "p" else _formula(_sums(share, n), d * min(n, d))
+        ),
+        "For d >= n count each sequence with its own d numbers, and multiply: one cannot lend to another.",
+        lambda share, n, d, kind: _formula(_sums(share, n), d) if kind == "p" else _formula(share, d) ** n,
+        "For d < n the vectors W z_i are not free: all sequences share the d^2 numbers of W.",
+        lambda share, n, d, kind: (
+            _formula(share, d) ** n if kind == "p" or d >= n else _formula(_sums(share, n), d * d)
+        ),
+        "With p all sequences share d numbers: the power would need numbers of their own.",
+        lambda share, n, d, kind: (
+            _formula(_sums(share, n), d) if kind == "p" or d < n else _formula(share, d) ** n
+        ),
+        "W has d^2 numbers, not d.",
+        _with_formula(factor=1.0),
+        "The factor 2 is missing.",
+        _with_formula(step=1, factor=1.0),
+        "That is P(M < D), near the answer but not equal to it: every other term, twice.",
+        _with_formula(start=0),
+        "The sum begins at D - 1, not at D.",
+        _with_formula(start=-2),
+        "The sum begins at D - 1, not at D - 2.",
+        lambda share, n, d, kind: _probability(share, n + 1, d, kind),
+        "One sequence too many: n of them mean n - 1 convolutions, or n that start from [1].",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 12.4 Wilson's band
+def _band(k, m, z):
+    centre, half = k + z**2 / 2, z * math.sqrt(k * (m - k) / m + z**2 / 4)
+    return (centre - half) / (m + z**2), (centre + half) / (m + z**2)
+
+
+def _band_by(centre=lambda k, z: k + z**2 / 2, inside=lambda k, m, z: k * (m - k) / m + z**2 / 4, below=None):
+    def answer(k, m, z):
+        size = m + z**2 if below is None else below(m, z)
+        half = z * math.sqrt(max(inside(k, m, z), 0))
+        return (centre(k, z) - half) / size, (centre(k, z) + half) / size
+
+    return answer
+
+
+BAND = Exercise(
+    id="12.4",
+    title="Shares that a count does not refute",
+    points=3,
+    minutes=8,
+    difficulty=2,
+    reference=_band,
+    cases=lambda rng: [
+        (8, 10, 2.0),
+        (0, 10, 1.96),
+        (20, 20, 1.96),
+        *(
+            (int(rng.integers(2, 12)), int(rng.integers(15, 40)), float(rng.uniform(1.5, 2.6)))
+            for _ in range(4)
+        ),
+    ],
+    compare=Compare(rtol=1e-6),
+    misconceptions=known(
+        lambda k, m, z: (
+            k / m - z * math.sqrt(k / m * (1 - k / m) / m),
+            k / m + z * math.sqrt(k / m * (1 - k / m) / m),
+        ),
+        "You put the measured share under the root: at k = 0 that band has no width. The variance is of q, "
+        "which you solve for.",
+        lambda k, m, z: (_band(k, m, z)[1], _band(k, m, z)[0]),
+        "The two ends are exchanged: return (low, high).",
+        _band_by(below=lambda m, z: m),
+        "The square of (k/m - q) has a q^2 too: collect all of them before you divide, m + z^2.",
+        _band_by(centre=lambda k, z: k),
+        "The middle of the band is not k/m: the term z^2 q on the right moves it towards one half.",
+        _band_by(inside=lambda k, m, z: k * (m - k) / m),
+        "A term z^2 / 4 is missing under the root; it is what is left at k = 0.",
+        lambda k, m, z: tuple(m * end for end in _band(k, m, z)),
+        "Return shares, between 0 and 1, not counts.",
+        _band_by(inside=lambda k, m, z: k * (m - k) + z**2 / 4),
+        "Divide k (m - k) by m.",
+        _band_by(centre=lambda k, z: k + z**2),
+        "The middle is at k + z^2 / 2: half of the linear coefficient.",
+        _band_by(inside=lambda k, m, z: k * (m - k) / m + z**2),
+        "Under the root stands z^2 / 4.",
+        lambda k, m, z: _band(k, m, 1.96),
+        "Use the z that is given.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 12.5 the first gradient
+def _leads_by(push=None, keys=None, query=None, reduce=np.min, sign=1.0):
+    """An answer: logits of W = -grad L(0), then a lead of each sequence's best token."""
+
+    def answer(X, z, scores):
+        n, T, _ = X.shape
+        mean = scores.mean(axis=1, keepdims=True)
+        slope = 1 / (1 + np.exp(mean))
+        weight = slope * (scores - mean) / T / n if push is None else push(scores, mean, slope, T, n)
+        similar = np.einsum("itd,jsd->itjs", X, X) if keys is None else keys(X)
+        asks = z @ z.T if query is None else query(z)
+        h = sign * np.einsum("itjs,ij,js->it", similar, asks, weight)
+        best = scores.argmax(axis=1)
+        return np.array([reduce(h[i, a] - np.delete(h[i], a)) for i, a in enumerate(best)])
+
+    return answer
+
+
+_first_leads = _leads_by()
+
+
+def _own_only(X):
+    return np.einsum("itd,jsd->itjs", X, X) * np.eye(len(X))[:, None, :, None]
+
+
+def _leads_cases(rng):
+    cases = []
+    for n, T, d in ((2, 2, 3), (3, 4, 4), (4, 3, 2)):
+        cases.append((rng.normal(size=(n, T, d)), rng.normal(size=(n, d)), rng.normal(size=(n, T)) * 2))
+    return cases
+
+
+LEADS = Exercise(
+    id="12.5",
+    title="Whom the first gradient favours",
+    points=3,
+    minutes=10,
+    difficulty=2,
+    reference=_first_leads,
+    cases=_leads_cases,
+    compare=Compare(rtol=1e-6),
+    misconceptions=known(
+        _leads_by(sign=-1.0),
+        "That is the direction of the gradient itself. Descent goes the other way.",
+        _leads_by(push=lambda g, mean, slope, T, n: slope * g / T / n),
+        "A logit's gradient is s_t (gamma_t - mean): measure the scores from their mean.",
+        _leads_by(push=lambda g, mean, slope, T, n: (g - mean) / T / n),
+        "The slope |l'(u_i)| of each sequence's loss is missing: it differs between sequences.",
+        _leads_by(push=lambda g, mean, slope, T, n: slope * (g - mean) / n),
+        "Attention is 1 / T on each token at W = 0: that factor is missing.",
+        _leads_by(push=lambda g, mean, slope, T, n: slope * (g - mean) / T),
+        "L is a mean over sequences: divide by n.",
+        _leads_by(query=lambda z: np.ones((len(z), len(z)))),
+        "You left out the queries. Sequence j moves the logits of i in proportion to z_j.z_i.",
+        _leads_by(keys=_own_only),
+        "Sequences share W: the others move a sequence's logits too.",
+        _leads_by(reduce=np.max),
+        "Return the smallest lead of each sequence: its best token has to be ahead of all others.",
+        _leads_by(reduce=np.mean),
+        "Return the smallest lead of each sequence, not the mean.",
+        _leads_by(push=lambda g, mean, slope, T, n: (1 - slope) * (g - mean) / T / n),
+        "|l'(u)| = 1 / (1 + e^u): it is small where the output is already right.",
+    ),
+)
+
+EXERCISES = [ENOUGH, SELECTOR, LAW, BAND, LEADS]

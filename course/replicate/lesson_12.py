@@ -1,0 +1,193 @@
+"""Lesson 12: which runs end at the best tokens, over sizes, numbers of sequences, starts and schedules.
+
+python -m course replicate --fresh 12.shares 12.wide 12.crowded 12.starts
+"""
+
+from __future__ import annotations
+
+import torch
+
+from course.replicate.stored import Measured
+from mini_attn import data, geometry, losses, models, optim, svm, train
+
+UNDECIDED, LOCAL, GLOBAL = 0, 1, 2
+
+
+def attend(kind: str, d: int, trials: int, seed: int = 0, init=None):
+    """A model that starts from zero or `init`; (K, Q) from N(0, 0.1^2) entries: zero is stationary."""
+    if kind == "KQ":
+        return models.FactoredAttention(d, d, trials, scale=0.1, seed=seed)
+    return {"p": models.PromptAttention, "W": models.CrossAttention}[kind](d, trials, init=init)
+
+
+def descend(model, tokens, steps: int, lr: float = 0.1, schedule=train.growing):
+    """Normalised descent, each trial with a norm of its own; the attention at the end, (trials, n, T)."""
+    optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)
+    train.fit(model, tokens, optimizer, steps, progress=False, schedule=schedule)
+    return model.attention(tokens).detach()
+
+
+def words(attention, tokens):
+    """UNDECIDED, LOCAL or GLOBAL for each trial."""
+    found = geometry.outcome(attention, tokens)
+    return torch.as_tensor((found == "local") * LOCAL + (found == "global") * GLOBAL)
+
+
+def problem(kind: str, keys, z, selected):
+    """The Att-SVM of a choice, for p or for W (which (K, Q) shares)."""
+    if kind == "p":
+        return svm.token_problem(keys, selected)
+    return svm.attention_problem(keys, z, selected)
+
+
+def possible(kind: str, tokens):
+    """Whether the best tokens of all sequences can be selected together, (trials,)."""
+    solution = svm.solve(problem(kind, tokens.keys, tokens.z, tokens.optimal), throw=False)
+    return torch.as_tensor(solution.status == "optimal")
+
+
+def first_leads(kind: str, tokens):
+    """The smallest lead of each sequence's best token in the direction of -grad L(0), (trials, n)."""
+    model = attend(kind, tokens.keys.shape[-1], len(tokens.keys))
+    slope = losses.logistic(tokens.y * model(tokens)).sum() / tokens.y.shape[-1]
+    slope.backward()
+    for weight in model.parameters():
+        weight.data = -weight.grad
+    logits = model.logits(tokens).detach()
+    return geometry.margins(logits, tokens.optimal).amin(dim=-1)
+
+
+def compressed(tokens):
+    """The same problem in at most n T coordinates: an orthonormal basis of the keys, and one of the queries.
+
+    Logits of p and W and their gradients depend on the inner products of keys and of queries alone.
+    """
+    n, T, d = tokens.keys.shape[-3:]
+    if d <= n * T:
+        return tokens
+    keys = torch.linalg.qr(tokens.keys.flatten(-3, -2).mT).R.mT.unflatten(-2, (n, T))
+    z = torch.linalg.qr(tokens.z.mT).R.mT
+    z = torch.nn.functional.pad(z, (0, n * T - z.shape[-1]))
+    X, v = torch.zeros_like(keys), torch.zeros_like(z[..., 0, :])
+    X[..., 0], v[..., 0] = tokens.scores, 1
+    return data.TokenData(X=X, z=z, y=torch.ones_like(tokens.y), v=v, keys=keys)
+
+
+def wrong_winners(kind: str, tokens):
+    """How many choices are locally optimal and not global, and how many have only tight rows."""
+    n, T = tokens.scores.shape[-2:]
+    choice = torch.cartesian_prod(*[torch.arange(T)] * n)  # (T^n, n)
+    alpha = choice.expand(len(tokens.keys), *choice.shape)
+    keys = tokens.keys[:, None].expand(*alpha.shape, *tokens.keys.shape[-2:])
+    z = tokens.z[:, None].expand(*alpha.shape, -1)
+    solution = svm.solve(problem(kind, keys, z, alpha), throw=False)
+    w = solution.value[..., None, :].expand_as(z) if kind == "p" else z @ solution.value.mT
+    logits = (keys @ w[..., None])[..., 0]
+    feasible = torch.as_tensor(solution.status == "optimal")
+    local = geometry.locally_optimal(tokens.scores[:, None].expand_as(logits), logits, alpha) & feasible
+    best = (alpha == tokens.optimal[:, None]).all(dim=-1)
+    tight = geometry.support_tokens(logits, alpha).sum(dim=(-2, -1)) == n * (T - 1)
+    return (local & ~best).sum(dim=1), (tight & feasible).sum(dim=1)
+
+
+def shares(kind, n, T, d, *, trials, seed):
+    """The run, and whether the best tokens can be selected and the first gradient favours them."""
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    code = words(descend(attend(kind, d, trials, seed), tokens, steps=600), tokens)
+    favoured = (first_leads("W" if kind == "KQ" else kind, tokens) > 0).all(dim=-1)
+    return {
+        "global_": code == GLOBAL,
+        "local": code == LOCAL,
+        "possible": possible(kind, tokens),
+        "favoured": favoured,
+    }
+
+
+def wide(kind, d, *, trials, seed):
+    """n = 3, T = 4: the run, the first gradient, and all 64 choices."""
+    tokens = compressed(data.random_tokens(3, 4, d, trials=trials, seed=seed))
+    code = words(descend(attend(kind, tokens.keys.shape[-1], trials), tokens, steps=600), tokens)
+    wrong, tight = wrong_winners(kind, tokens)
+    favoured = (first_leads(kind, tokens) > 0).all(dim=-1)
+    return {
+        "code": code,
+        "wrong": wrong,
+        "tight": tight,
+        "favoured": favoured,
+        "possible": possible(kind, tokens),
+    }
+
+
+RULES = {"p, n = d/2": ("p", 1 / 2, 1), "W, n = d": ("W", 1, 1), "W, n = d^2/8": ("W", 1 / 8, 2)}
+
+
+def crowded(rule, d, *, trials, seed):
+    """T = 3, more sequences in larger d: the run, and the share of sequences that keep the best."""
+    kind, factor, power = RULES[rule]
+    tokens = data.random_tokens(round(factor * d**power), 3, d, trials=trials, seed=seed)
+    attention = descend(attend(kind, d, trials), tokens, steps=300)
+    right = geometry.selected_tokens(attention) == tokens.optimal
+    return {"code": words(attention, tokens), "right": right.double().mean(dim=-1).float()}
+
+
+SCHEDULES = {
+    "growing": (0.1, train.growing, 600),
+    "constant": (0.1, None, 1500),
+    "short": (0.02, train.growing, 1500),
+}
+
+
+def starts(kind, beta, schedule, *, trials, seed):
+    """n = T = 4: the same data and direction of the start, its length beta, three step schedules."""
+    d = {"p": 12, "W": 6}[kind]
+    tokens = data.random_tokens(4, 4, d, trials=trials, seed=seed)
+    shape = (trials, d) if kind == "p" else (trials, d, d)
+    init = torch.randn(shape, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)
+    init = beta * init / init.flatten(1).norm(dim=1).reshape(trials, *[1] * (len(shape) - 1))
+    lr, how, steps = SCHEDULES[schedule]
+    attention = descend(attend(kind, d, trials, init=init), tokens, steps, lr, how)
+    chosen = geometry.selected_tokens(attention) @ (4 ** torch.arange(4))
+    return {"code": words(attention, tokens), "chosen": chosen}
+
+
+MEASURED = [
+    Measured(
+        id="12.shares",
+        what="Which runs end at the best tokens: p, W and (K, Q) on the same data, over n, T and d.",
+        trial=shares,
+        grid={"kind": ["p", "W", "KQ"], "n": [2, 4, 8], "T": [3, 6], "d": [2, 3, 4, 6, 8, 12, 16, 24]},
+        trials=500,
+        batch=100,
+        paired=("kind",),
+        minutes=8,
+    ),
+    Measured(
+        id="12.wide",
+        what="All 64 choices of n = 3, T = 4 as d grows to 512, beside the run.",
+        trial=wide,
+        grid={"kind": ["p", "W"], "d": [4, 8, 16, 32, 64, 128, 256, 512]},
+        trials=500,
+        batch=100,
+        paired=("kind",),
+        minutes=2,
+    ),
+    Measured(
+        id="12.crowded",
+        what="The number of sequences grows with d: as d/2, d, d^2/8.",
+        trial=crowded,
+        grid={"rule": list(RULES), "d": [4, 8, 12, 16, 24]},
+        trials=500,
+        batch=100,
+        minutes=3,
+    ),
+    Measured(
+        id="12.starts",
+        what="Start length and step schedule on the same data and start directions, n = T = 4.",
+        trial=starts,
+        grid={"kind": ["p", "W"], "beta": [0.0, 0.1, 1.0, 10.0, 100.0], "schedule": list(SCHEDULES)},
+        trials=500,
+        batch=100,
+        paired=("beta", "schedule"),
+        minutes=3,
+    ),
+]

@@ -1,0 +1,1108 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 12 · Over-parameterisation
+#
+# Training selects one token of each sequence. Lesson 07 found which choices can last; some of them are not
+# the best ones. Large models are said to escape this: with more dimensions than data the landscape becomes
+# benign, and training ends at the best tokens.
+#
+# **The question: how many dimensions are enough, for what, and is it really the dimensions?**
+#
+# Three answers are hidden in it: when a choice is *possible*, when the best one is *found*, and when it is
+# found in *all* sequences at once.
+
+# %% [markdown]
+# **After this lesson you can**
+#
+# - say for which $n, T, d$ every choice of tokens is possible, and prove it by counting;
+# - predict the probability that a random choice is possible, exactly for $p$ and closely for $W$;
+# - put an honest band around a share that was counted;
+# - check three sufficient conditions for a global run, and say what each of them lacks;
+# - say when more dimensions help, and when they do not.
+#
+# **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, local winners) and the matrix $W$
+# of [lesson 10](10_cross_self_attention.ipynb). Of [lesson 11](11_key_query_nuclear.ipynb) only this: $W =
+# KQ^\top$ can be trained through its factors. About 90 minutes, five exercises.
+
+# %%
+from types import SimpleNamespace
+
+import ipywidgets
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from scipy.optimize import nnls
+
+from course.exercise import check, exercise, progress, todo
+from course.figure import show
+from course.replicate import lesson_12 as runs
+from course.replicate import measured
+from mini_attn import data, geometry, plots, svm, widgets
+from mini_attn.sweep import sweep, wilson
+
+plots.style()
+torch.set_num_threads(1)  # many small tensors: one thread is fastest
+np.set_printoptions(precision=3, suppress=True)
+BLUE, ORANGE, GREEN, BLACK = (plots.COLORS[name] for name in ("blue", "vermillion", "green", "black"))
+again = "this differs from the text: if exercise {} has no tick, start there"
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 12.1 The idea in a picture
+#
+# The data are random: $n$ sequences of $T$ tokens $x_{it}$, queries $z_i$ and a head $v$, uniform on the unit
+# sphere of $\mathbb R^d$, and labels $y_i = \pm 1$. The scores are $\gamma_{it} = y_i\, v \cdot x_{it}$.
+# We train $p$, $W$ and $(K, Q)$ on the same data, by normalised steps of growing length; $p$ and $W$ start
+# from zero. A run is **global** if each sequence gives more than 0.99 of its attention to its best token.
+#
+# This was done for 48 sizes $(n, T, d)$, 500 data sets each, 72,000 runs. The results are stored with the
+# course (`course/replicate/lesson_12.py`); below we compute some of them again.
+
+# %%
+stored = {name: measured(f"12.{name}") for name in ("shares", "wide", "crowded", "starts")}
+found = {name: one.load() for name, one in stored.items()}
+shares = found["shares"]
+is_global, is_local = shares.global_.astype(bool), shares.local.astype(bool)
+KINDS = {"p": ("$p$", BLUE, "o"), "W": ("$W$", ORANGE, "s"), "KQ": ("$(K, Q)$", GREEN, "^")}
+
+# 100 of the 500 runs of three cells, here and now: the same call as for the stored ones, on fewer cells
+grid = {"kind": ["p", "W", "KQ"], "n": [4], "T": [3], "d": [8]}
+again_here = sweep(runs.shares, grid, 100, batch=100, paired=["kind"], workers=1, progress=False)
+kept = is_global.sel(n=[4], T=[3], d=[8], trial=slice(0, 99))
+agree = (again_here.global_.astype(bool) == kept).mean("trial").values
+print("runs that come out as stored, least share of three cells:", f"{agree.min():.1f}")
+assert agree.min() > 0.9  # rounding decides a few runs that hop, and differs between processors
+
+# %% jupyter={"source_hidden": true}
+fig, axes = plt.subplots(1, 2, figsize=(8.5, 3), sharey=True)
+for ax, (n, T) in zip(axes, ((2, 3), (8, 6)), strict=True):
+    for kind, (name, color, marker) in KINDS.items():
+        hits = is_global.sel(kind=kind, n=n, T=T).sum("trial")
+        low, high = wilson(hits, 500)
+        ax.plot(shares.d, hits / 500, f"{marker}-", color=color, label=name)
+        ax.vlines(shares.d, low, high, color=color, linewidth=2.5)
+    ax.set(xscale="log", xlabel="dimension $d$", title=f"$n = {n}$ sequences of $T = {T}$ tokens")
+    ax.set_xticks([2, 4, 8, 16, 24], ["2", "4", "8", "16", "24"])
+    ax.minorticks_off()
+axes[0].set(ylabel="share of global runs", ylim=(-0.02, 1.03))
+axes[0].legend(loc="lower right")
+show(
+    fig,
+    alt="Share of global runs against d from 2 to 24. Left, two sequences of three tokens: all three models "
+    "rise to one, p from 0.7. Right, eight sequences of six tokens: W and (K, Q) rise from near zero to "
+    "about 0.9, p only to 0.14.",
+)
+
+# %% [markdown]
+# **Figure 1.** Share of global runs with 95% bands (exercise 12.4 makes them), 500 runs a point.
+
+# %% [markdown]
+# More dimensions do help, everywhere. But for $n = 8$, $T = 6$ and $d = 24$ seven in eight runs of $p$ still
+# miss the best tokens, on data on which $W$ finds them in nine of ten. And $d$ is not the whole story: $n$
+# and $T$ matter as much.
+
+# %%
+at_24 = {kind: is_global.sel(kind=kind, n=8, T=6, d=24).mean("trial").item() for kind in KINDS}
+print("n = 8, T = 6, d = 24:", *(f"{kind} {share:.2f}" for kind, share in at_24.items()))
+assert 0.10 < at_24["p"] < 0.18
+assert 0.90 < at_24["W"] < 0.96
+across = is_global.mean("trial").sel(kind=["p", "W"])
+assert (across.sel(d=24) > across.sel(d=4)).all()
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 12.2 Possible for every choice
+#
+# A choice $\alpha$ that no $p$ or $W$ separates cannot be selected. The second paper of Tarzanagh and others
+# says when that does not happen:
+#
+# > **Theorem** (Tarzanagh, Li, Thrampoulidis, Oymak, 2023). If $d \ge \max(T - 1, n)$, then for almost all
+# > tokens and queries the Att-SVM for $W$ is feasible for *every* choice $\alpha$.
+#
+# *Why.* If $d \ge n$, the queries $z_i$ are linearly independent, so there is a $W$ with $W z_i = p_i$ for
+# any $p_i$ we like. Each sequence is then on its own: it needs a $p_i$ with $p_i \cdot (x_{i\alpha_i} -
+# x_{it}) \ge 1$ for $t \ne \alpha_i$. If $d \ge T - 1$, these $T - 1$ differences are linearly independent,
+# and a $p_i$ can give them any values. $\square$
+
+# %% [markdown]
+# ### Exercise 12.1: Enough dimensions for every choice
+#
+# ★★☆ · 6 minutes
+#
+# The proof uses $d \ge n$ to separate the sequences. Is that needed? An Att-SVM has $n(T - 1)$ rows, and
+# every choice is possible if all rows are linearly independent. For almost all data they are, as soon as
+# nothing that one can count forbids it: neither the number of entries of $W$, nor that the differences of
+# *one* sequence live in $d$ dimensions. Return the smallest such $d$, a whole number, for $n \ge 1$, $T \ge
+# 2$.
+#
+# <details><summary>Hint</summary>
+#
+# Two conditions, and the larger of two bounds. `math.isqrt(k)` rounds a square root down.
+# </details>
+
+
+# %%
+@exercise("12.1")
+def enough(n, T):
+    """Return the smallest d for which every choice of n sequences of T tokens is possible with a W."""
+    ### BEGIN SOLUTION
+    d = T - 1
+    while d * d < n * (T - 1):
+        d += 1
+    return d
+    ### END SOLUTION
+
+
+# %%
+check("12.1", enough)
+
+# %% [markdown]
+# So $d \ge T - 1$ and $d^2 \ge n\,(T - 1)$. For $n \le T - 1$ that is the theorem's bound; for many sequences
+# it is far lower: 100 sequences of two tokens need 10 dimensions, not 100. For $p$, with its $d$ numbers, the
+# same count gives $d \ge n\,(T - 1)$.
+#
+# That "nothing else forbids it" is a claim about determinants. A determinant is a polynomial in the data:
+# if it is not zero for *one* data set, it is not zero for almost all. So one random data set for each size
+# settles that size, with queries of their own (cross-attention) and with $z_i = x_{i1}$ (self-attention).
+
+
+# %%
+def rows_of_W(X, z, selected):
+    """The rows (x_alpha - x_t) z^T as vectors, (..., n (T - 1), d^2)."""
+    problem = svm.attention_problem(X, z, selected)
+    return (problem.a[..., :, None] * problem.b[..., None, :]).flatten(-2)
+
+
+def gaussian(n, T, d, trials, seed, self_attention=False):
+    """Gaussian tokens (trials, n, T, d) and queries (trials, n, d)."""
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(trials, n, T, d, generator=generator, dtype=torch.float64)
+    z = torch.randn(trials, n, d, generator=generator, dtype=torch.float64)
+    return X, X[..., 0, :] if self_attention else z
+
+
+sizes = [(n, T, d) for d in range(1, 6) for T in range(2, d + 2) for n in range(1, d * d // (T - 1) + 2)]
+as_counted = 0
+for n, T, d in sizes:
+    for self_attention in (False, True):
+        X, z = gaussian(n, T, d, 1, seed=n, self_attention=self_attention)
+        rank = torch.linalg.matrix_rank(rows_of_W(X, z, torch.zeros(1, n, dtype=torch.int64))[0], rtol=1e-9)
+        as_counted += rank.item() == min(n * (T - 1), d * d)
+print(f"rank as counted: {as_counted} of {2 * len(sizes)} (sizes up to d = 5, cross- and self-attention)")
+assert as_counted == 2 * len(sizes)
+
+
+def every_choice(kind, n, T, d, problems, seed=0):
+    """The share of choices that are feasible in each of some Gaussian problems, (problems,)."""
+    X, z = gaussian(n, T, d, problems, seed)
+    alpha = torch.as_tensor(np.indices((T,) * n).reshape(n, -1).T.copy())
+    alpha = alpha.expand(problems, *alpha.shape)
+    X, z = X[:, None].expand(*alpha.shape, T, d), z[:, None].expand(*alpha.shape, d)
+    solution = svm.solve(runs.problem(kind, X, z, alpha), throw=False)
+    assert set(np.unique(solution.status)) <= {"optimal", "infeasible"}  # each one proved
+    return (solution.status == "optimal").mean(axis=1)
+
+
+print("        n  T  d   rows  numbers   problems  choices  problems in which every choice is possible")
+for kind, n, T, d, problems, every in (
+    ("W", 4, 2, 2, 150, True),
+    ("W", 5, 2, 2, 100, False),
+    ("W", 4, 3, 3, 40, True),
+    ("p", 3, 3, 6, 60, True),
+    ("p", 3, 3, 5, 60, False),
+):
+    feasible = every_choice(kind, n, T, d, problems)
+    numbers, all_of_them = d if kind == "p" else d * d, (feasible == 1).sum()
+    row = f"{kind:5s} {n:3d} {T:2d} {d:2d} {n * (T - 1):6d} {numbers:8d} {problems:10d} {T**n:8d}"
+    print(row, f"{all_of_them:8d}")
+    assert every == (n * (T - 1) <= numbers)
+    assert all_of_them == problems if every else all_of_them < (1 if T == 2 else problems - 5)
+    assert kind == "p" or d < n  # beyond the theorem
+    assert kind == "p" or (enough(n, T) <= d) == every, again.format("12.1")
+
+# %% [markdown]
+# With as many rows as numbers, every choice of every problem was possible. With one row too many that is
+# over: for two tokens in *every* problem (dependent rows have some combination of signs that fails, and
+# with $T = 2$ every combination of signs is a choice), for more tokens in some. In all three cases of $W$
+# the dimension is below $n$, where the theorem is silent.
+#
+# This is sharp for "every choice, almost all data". For *your* data less may do: tokens of **one length**
+# are all corners of their hull ($p_i = x_{i\alpha_i}$ separates $x_{i\alpha_i}$), so with $d \ge n$ the bound
+# $T - 1$ is not needed.
+
+# %% [markdown]
+# ### Exercise 12.2: Write down a W for any choice
+#
+# ★★☆ · 8 minutes
+#
+# Tokens of length one, linearly independent queries ($d \ge n$): return the $W$ with $W z_i =
+# x_{i\alpha_i}$ for all $i$ that has the least Frobenius norm. No SVM is needed.
+#
+# <details><summary>Hint</summary>
+#
+# With queries as the rows of $Z$ and selected tokens as the rows of $S$ this says $Z W^\top = S$.
+# `np.linalg.pinv` gives the shortest solution.
+# </details>
+
+
+# %%
+@exercise("12.2")
+def selector(X, z, alpha):
+    """Return W (d, d) with W z_i = x_{i alpha_i}, for tokens X (n, T, d), z (n, d) and alpha (n,) from 0."""
+    ### BEGIN SOLUTION
+    S = X[np.arange(len(X)), alpha]  # (n, d)
+    return (np.linalg.pinv(z) @ S).T
+    ### END SOLUTION
+
+
+# %%
+check("12.2", selector)
+
+# %%
+many = data.random_tokens(n=4, T=30, d=4, trials=50, seed=1)  # T - 1 = 29 differences in 4 dimensions
+least = np.inf
+for X, z in zip(many.X.numpy(), many.z.numpy(), strict=True):
+    alpha = np.random.default_rng(0).integers(30, size=4)
+    h = np.einsum("itd,de,ie->it", X, np.asarray(selector(X, z, alpha)), z)
+    least = min(least, min((row[a] - np.delete(row, a)).min() for row, a in zip(h, alpha, strict=True)))
+print(f"30 tokens on the sphere in 4 dimensions, 50 problems: smallest lead {least:.5f}, above 0")
+assert least > 0, again.format("12.2")
+
+X, z = gaussian(2, 6, 3, 60, seed=3)  # Gaussian tokens, d >= n, but T - 1 = 5 > d = 3
+alpha = torch.as_tensor(np.indices((6, 6)).reshape(2, -1).T.copy()).expand(60, 36, 2)
+solution = svm.solve(
+    svm.attention_problem(X[:, None].expand(60, 36, 2, 6, 3), z[:, None].expand(60, 36, 2, 3), alpha),
+    throw=False,
+)
+alone = svm.token_problem(
+    X[:, :, None, None].expand(60, 2, 6, 1, 6, 3), torch.arange(6).expand(60, 2, 6)[..., None]
+)
+corner = svm.solve(alone, throw=False).status == "optimal"  # (60, 2, 6) is this token a corner of its hull?
+both = corner[:, 0, alpha[0, :, 0]] & corner[:, 1, alpha[0, :, 1]]
+print(f"Gaussian tokens: {both.size} choices, {both.mean():.2f} corners only: these are possible")
+assert ((solution.status == "optimal") == both).all()
+assert 0.5 < both.mean() < 0.95
+
+# %% [markdown]
+# So for $d \ge n$ the answer is exact, choice by choice: **$\alpha$ is possible if and only if every selected
+# token is a corner of the convex hull of its own sequence.** (For $d < n$ that is necessary only.)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 12.3 Possible for a random choice
+#
+# "Every choice" is a worst case. What of *one* choice, drawn without a look at the data? A row is then a
+# yes-or-no question with a random answer. If all rows were independent, $N$ questions to $D$ numbers, the
+# answer is classical (Cover 1965, Wendel 1962): one half at $N = 2 D$. But the $T - 1$ comparisons
+# $x_{i\alpha_i} - x_{it}$ of a sequence share $x_{i\alpha_i}$. They point the same way more often than not,
+# and so they cost less than $T - 1$ independent questions. How much less?
+#
+# Take the logits as random numbers, $g \in \mathbb R^T$, and move them as little as possible to where
+# $\alpha$ is ahead: to the nearest $h$ with $h_\alpha \ge h_t$ for all $t$. Some of these constraints are
+# tight there. Their number $m$ is what the choice **uses up**: each one ties down one number. Its mean is
+# called $\nu_T$.
+
+
+# %%
+def used_up(T, draws=20_000, seed=0):
+    """How many of h_1 >= h_t are tight at the point nearest to random logits, (draws,)."""
+    A = np.hstack([np.ones((T - 1, 1)), -np.eye(T - 1)])  # rows e_1 - e_t
+    g = np.random.default_rng(seed).normal(size=(draws, T))
+    return np.array([(nnls(A.T, -one)[0] > 0).sum() for one in g])  # h = g + A^T weights, weights >= 0
+
+
+def distribution(T, draws=20_000):
+    """P(m = k) for k = 0 ... T - 1; even and odd numbers have probability one half each (Gauss-Bonnet)."""
+    counts = np.bincount(used_up(T, draws), minlength=T).astype(float)
+    counts[0::2] /= 2 * counts[0::2].sum()
+    counts[1::2] /= 2 * counts[1::2].sum()
+    return counts
+
+
+share = {T: distribution(T) for T in (2, 3, 4, 5, 8)}
+nu = {T: (s * np.arange(T)).sum() for T, s in share.items()}
+print("  T   T - 1   (T - 1)/2   nu_T")
+for T in nu:
+    print(f"{T:3d} {T - 1:6d} {(T - 1) / 2:10.1f} {nu[T]:9.1f}")
+assert np.allclose(list(nu.values()), [0.5, 5 / 6, 1.087, 1.296, 1.759], atol=0.03)
+
+# %% [markdown]
+# Two tokens, one question, half a number: that is Cover's rule. Eight tokens have seven comparisons and use
+# up 1.8 numbers, not 3.5. Now add up: all sequences together use up $M = m_1 + \dots + m_n$.
+#
+# > **Theorem** (conic kinematic formula; Amelunxen, Lotz, McCoy, Tropp 2014). Let the logits that the
+# > parameters can make be a uniformly random subspace of dimension $D$. A choice made independently of it is
+# > strictly feasible with probability
+# >
+# > $$P = 2\,\big[\,P(M = D - 1) + P(M = D - 3) + P(M = D - 5) + \dots\,\big],$$
+# >
+# > with independent $m_i$ as above.
+#
+# For **Gaussian tokens and $p$** the condition holds with $D = d$: the stacked logits $X p$ are the column
+# space of a Gaussian matrix, which has no preferred direction. So there the formula is exact. Half of the
+# choices are possible near $n\,\nu_T = d$. For $T = 2$ it is Cover's and Wendel's.
+#
+# For **$W$ and $d \ge n$** each sequence has its own $d$ numbers $W z_i$. For **$W$ and $d < n$** all share
+# $D = d^2$ numbers; the logits are no longer uniformly random, so the formula is a prediction to be tried.
+
+# %% [markdown]
+# ### Exercise 12.3: How often is a random choice possible?
+#
+# ★★★ · 12 minutes
+#
+# Given `share`, with `share[k]` $= P(m = k)$ for one sequence of Gaussian tokens ($k = 0 \dots T - 1$),
+# return the predicted probability that a random choice is possible: for `kind` "p" and "W", for $W$ with $d
+# \ge n$ as well as $d < n$. (Even and odd $m$ come with probability one half each, so for large $D$ your
+# sum is 1.)
+#
+# <details><summary>Hint</summary>
+#
+# `np.convolve` gives the distribution of a sum. For $W$ with $d \ge n$: what is the probability for one
+# sequence, and how do the sequences depend on each other?
+# </details>
+
+
+# %%
+@exercise("12.3")
+def probability(share, n, d, kind):
+    """Return P(a random choice is possible), for share (T,), n sequences, dimension d and kind "p" or "W"."""
+
+    ### BEGIN SOLUTION
+    def formula(share, n, D):
+        total = np.ones(1)
+        for _ in range(n):
+            total = np.convolve(total, share)
+        return 2 * total[:D][::-1][max(0, D - len(total)) % 2 :: 2].sum()
+
+    if kind == "p":
+        return formula(share, n, d)
+    return formula(share, 1, d) ** n if d >= n else formula(share, n, d * d)
+    ### END SOLUTION
+
+
+# %%
+check("12.3", probability)
+
+
+# %%
+def possible_share(kind, n, T, d, trials, seed=0, sphere=False):
+    """The share of random choices that are feasible: token 1 of each sequence will do, tokens are alike."""
+    X, z = gaussian(n, T, d, trials, seed)
+    if sphere:
+        X = X / X.norm(dim=-1, keepdim=True)
+    selected = torch.zeros(trials, n, dtype=torch.int64)
+    return (svm.solve(runs.problem(kind, X, z, selected), throw=False).status == "optimal").mean()
+
+
+settings = {
+    ("p", 3, 4): (1, 2, 3, 4, 5, 6, 9),
+    ("p", 5, 3): (1, 2, 3, 4, 5, 7, 10),
+    ("W", 12, 4): (2, 3, 4, 5, 6),
+    ("W", 10, 8): (2, 3, 4, 5, 6),
+    ("W", 2, 5): (2, 3, 4, 5, 6),
+}
+measured_share, predicted = {}, {}
+for (kind, n, T), dimensions in settings.items():
+    measured_share[kind, n, T] = np.array([possible_share(kind, n, T, d, 400, d) for d in dimensions])
+    predicted[kind, n, T] = np.array([probability(share[T], n, d, kind) for d in dimensions])
+    print(f"{kind}, n = {n}, T = {T}:  d, measured (predicted)")
+    pairs = zip(dimensions, measured_share[kind, n, T], predicted[kind, n, T], strict=True)
+    print("  ", "  ".join(f"{d}: {a:.2f} ({b:.2f})" for d, a, b in pairs))
+    error = np.abs(measured_share[kind, n, T] - predicted[kind, n, T]).max()
+    assert error < (0.1 if kind == "W" and n > max(dimensions) else 0.085), again.format("12.3")
+cover = [probability(np.array([0.5, 0.5]), 9, d, "p") for d in (3, 4, 5)]  # 9 independent rows instead
+print("Cover's count for (p, 3, 4), as if all 9 rows were independent, d = 3, 4, 5:", np.round(cover, 2))
+assert (measured_share["p", 3, 4][2:5] - cover > 0.15).all(), again.format("12.3")
+
+# %% jupyter={"source_hidden": true}
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3), sharey=True)
+looks = {("p", 3, 4): (BLUE, "o"), ("p", 5, 3): (ORANGE, "s")}
+looks |= {("W", 12, 4): (BLUE, "o"), ("W", 10, 8): (ORANGE, "s"), ("W", 2, 5): (GREEN, "^")}
+for key, (color, marker) in looks.items():
+    kind, n, T = key
+    ax, dimensions = (left if kind == "p" else right), settings[key]
+    low, high = wilson(np.round(400 * measured_share[key]), 400)
+    ax.vlines(dimensions, low, high, color=color, linewidth=2)
+    ax.plot(dimensions, measured_share[key], marker, color=color, label=f"$n = {n}$, $T = {T}$")
+    every_d = np.arange(dimensions[0], dimensions[-1] + 1)
+    line = [probability(share[T], n, d, kind) for d in every_d]
+    ax.plot(every_d, line, "-", color=color, linewidth=1.3)
+d_line = np.arange(1, 11)
+left.plot(
+    d_line,
+    [probability(np.array([0.5, 0.5]), 9, d, "p") for d in d_line],
+    ":",
+    color=BLACK,
+    label="9 rows, Cover",
+)
+for ax, name in ((left, "$p$"), (right, "$W$")):
+    ax.set(xlabel="dimension $d$", title=name)
+    ax.legend(loc="lower right")
+right.set_xticks(range(2, 7))
+left.set(ylabel="share of random choices possible", ylim=(-0.03, 1.05))
+show(
+    fig,
+    alt="Share of possible random choices against d. Left, p: two rising curves with points on them, and a "
+    "dotted curve of Cover's count that rises later. Right, W: three rising curves with points on or near.",
+)
+
+# %% [markdown]
+# **Figure 2.** Measured shares (points, bars: 95%; 400 choices each) and the prediction (lines). Dotted:
+# Cover's count, as if the nine comparisons of $n = 3$, $T = 4$ were independent.
+
+# %% [markdown]
+# For $p$ and for $W$ with $d \ge n$ the points lie on the lines, as an exact formula has them. For $W$ with
+# $d < n$ they are close, within 0.1. Cover's count is far off: comparisons that share a token are not
+# independent.
+#
+# Compare the two thresholds. *Every* choice needs as many numbers as there are rows, $T - 1$ a sequence; a
+# *random* one about $\nu_T$ a sequence, which hardly grows with $T$. On the sphere the law is close too,
+# but for the smallest $d$, where every token is a corner.
+
+# %%
+on_sphere = np.array([possible_share("p", 3, 4, d, 400, d, sphere=True) for d in (3, 4, 5, 6)])
+print("p, n = 3, T = 4, tokens on the sphere, d = 3 to 6:", on_sphere.round(2))
+assert np.abs(on_sphere - predicted["p", 3, 4][2:6]).max() < 0.085, again.format("12.3")
+few = possible_share("W", 2, 5, 2, 200, sphere=True)
+print(f"W, n = 2, T = 5, d = 2: on the sphere {few:.1f}, Gaussian {measured_share['W', 2, 5][0]:.1f}")
+assert few == 1
+assert measured_share["W", 2, 5][0] < 0.8
+
+# %% [markdown]
+# **Try it.** The probability for $p$ and $W$, with marks where *every* choice is possible. Predict: you
+# double $T$. Which moves more, the curve or its mark?
+#
+# <details><summary>Answer</summary>
+#
+# The mark: $T - 1$ doubles, while $\nu_T$ grows by a few tenths.
+# </details>
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
+SHARES = {T: distribution(T, 4000) for T in range(2, 9)}
+
+
+def possibility(n, T):
+    figure = Figure(figsize=(5, 3), layout="none")
+    ax = figure.add_axes((0.14, 0.19, 0.83, 0.69))
+    d = np.arange(1, 41)
+    for kind, color, mark in (("p", BLUE, n * (T - 1)), ("W", ORANGE, enough(n, T))):
+        ax.plot(
+            d,
+            [min(probability(SHARES[T], n, k, kind), 1) for k in d],
+            "o-",
+            color=color,
+            markersize=4,
+            label=kind,
+        )
+        ax.axvline(mark, color=color, linestyle="--")
+    ax.set(xlim=(0, 40), ylim=(-0.03, 1.05), xlabel="dimension d", ylabel="share of choices possible")
+    ax.set_title(f"dashed: every choice, p from {n * (T - 1)}, W from {enough(n, T)}", fontsize=11)
+    ax.legend()
+    return figure
+
+
+wide = {"style": {"description_width": "90px"}, "layout": ipywidgets.Layout(width="440px")}
+widgets.sliders(
+    possibility,
+    alt="The probability that a random choice is possible against d, for p and W, with dashed marks.",
+    n=ipywidgets.IntSlider(value=6, min=1, max=12, description="sequences", **wide),
+    T=ipywidgets.IntSlider(value=4, min=2, max=8, description="tokens", **wide),
+)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 12.4 What the runs come to
+#
+# Possible is not found. Now all cells of the stored sweep, with a band for each share.
+#
+# ### Exercise 12.4: Shares that a count does not refute
+#
+# ★★☆ · 8 minutes
+#
+# You count $k$ successes in $m$ independent runs. Which true shares $q$ are consistent with that? Those from
+# which the count is at most $z$ standard deviations away,
+#
+# $$\Big(\frac km - q\Big)^2 \le z^2\, \frac{q\,(1 - q)}{m}.$$
+#
+# Return the smallest and the largest such $q$. (Here $m$ and $k$ are counts; $z$ is the 1.96 of a 95% band.)
+#
+# <details><summary>Hint</summary>
+#
+# Multiply out: a quadratic in $q$, whose two roots are the ends. At $k = 0$ the lower end is 0.
+# </details>
+
+
+# %%
+@exercise("12.4")
+def band(k, m, z):
+    """Return (low, high) for k successes in m runs and z standard deviations."""
+    ### BEGIN SOLUTION
+    middle, half = k + z**2 / 2, z * np.sqrt(k * (m - k) / m + z**2 / 4)
+    return (middle - half) / (m + z**2), (middle + half) / (m + z**2)
+    ### END SOLUTION
+
+
+# %%
+check("12.4", band)
+
+# %%
+assert np.allclose(band(140, 500, 1.959964), wilson(140, 500), atol=1e-6), again.format("12.4")
+widest = max(high - low for low, high in (wilson(k, 500) for k in range(501)))
+print(f"widest band of 500 runs: {widest:.3f}, that is plus or minus {widest / 2:.3f}")
+assert 0.086 < widest < 0.088
+
+undecided = ~is_global & ~is_local
+ruled_out = ~shares.possible.astype(bool)
+classes = {
+    "global": is_global,
+    "local, global possible": is_local & ~ruled_out,
+    "local, global impossible": is_local & ruled_out,
+    "undecided, global possible": undecided & ~ruled_out,
+    "undecided, global impossible": undecided & ruled_out,
+}
+counts = {name: [int(of.sel(kind=kind).sum()) for kind in KINDS] for name, of in classes.items()}
+print(f"{'runs':30s}" + "".join(f"{kind:>8s}" for kind in KINDS))
+for name, row in counts.items():
+    print(f"{name:30s}" + "".join(f"{k:8d}" for k in row))
+assert np.sum(list(counts.values()), axis=0).tolist() == [24_000] * 3  # every run, once
+assert not (is_global & ruled_out).any()
+
+# %% jupyter={"source_hidden": true}
+fig, axes = plt.subplots(1, 3, figsize=(9, 3.1), sharey=True)
+labels = [f"{n}, {T}" for n in (2, 4, 8) for T in (3, 6)]
+for ax, (kind, (name, _, _)) in zip(axes, KINDS.items(), strict=True):
+    table = is_global.sel(kind=kind).mean("trial").transpose("n", "T", "d").values.reshape(6, 8)
+    ax.imshow(table, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+    for (row, column), value in np.ndenumerate(table):
+        text = f"{100 * value:.0f}"
+        ax.text(
+            column,
+            row,
+            text,
+            ha="center",
+            va="center",
+            fontsize=9,
+            color="white" if value < 0.45 else "black",
+        )
+    if kind == "W":
+        bound = [[max(T - 1, n), enough(n, T)] for n in (2, 4, 8) for T in (3, 6)]
+        for row, (theirs, ours) in enumerate(bound):
+            for value, style in ((theirs, "-"), (ours, ":")):
+                column = np.searchsorted(shares.d.values, value) - 0.5
+                ax.plot([column] * 2, [row - 0.5, row + 0.5], style, color="white", linewidth=2.5)
+    ax.grid(False)
+    ax.set(title=name, xlabel="$d$")
+    ax.set_xticks(range(8), shares.d.values)
+axes[0].set_yticks(range(6), labels)
+axes[0].set_ylabel("$n$, $T$")
+show(
+    fig,
+    alt="Three heat maps, for p, W and (K, Q): share of global runs for six pairs of n and T and eight "
+    "dimensions. Shares rise to the right and fall downwards; p stays far below the other two for n = 8.",
+)
+
+# %% [markdown]
+# **Figure 3.** Global runs in percent, 500 a cell, 95% bands at most 4.4 to either side. White lines in the
+# middle: the theorem's bound (solid) and that of exercise 12.1 (dotted), from which on every choice is
+# possible for $W$.
+
+# %% [markdown]
+# No run was global where the SVM says that this is impossible. (Nor could it be: a decided run *is* a
+# separating $p$ or $W$.) Past the white lines nothing is impossible, and still shares are as low as 0.6:
+# **being possible is not being found**. Between $W$ and $(K, Q)$, which can express the same, there is
+# little between the shares. Undecided runs are a matter of small $d$.
+
+# %%
+beyond = [
+    is_global.sel(kind="W", n=n, T=T, d=d).mean("trial").item()
+    for n in (2, 4, 8)
+    for T in (3, 6)
+    for d in shares.d.values
+    if d >= max(T - 1, n)
+]
+print(f"cells of W beyond the theorem's bound: {len(beyond)}, least share {min(beyond):.2f}")
+assert 0.5 < min(beyond) < 0.65
+gap_KQ = np.abs(is_global.sel(kind="KQ").mean("trial") - is_global.sel(kind="W").mean("trial")).max().item()
+late = undecided.sel(d=[6, 8, 12, 16, 24]).mean().item()
+print(f"largest difference of the shares of W and (K, Q): {gap_KQ:.2f}; undecided from d = 6 on: {late:.3f}")
+assert gap_KQ < 0.13
+assert late < 0.01
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 12.5 What makes a run global
+#
+# Three conditions are offered. (i) *The first gradient favours the best tokens.* (ii) *All other tokens of a
+# sequence have equal scores*, or the best is far ahead. (iii) *There is no other local winner.* The papers
+# prove global convergence under conditions of the first two kinds; their exact wording differs from ours, so
+# take these informally. We try each on each run.
+#
+# ### Exercise 12.5: Whom the first gradient favours
+#
+# ★★☆ · 10 minutes
+#
+# Take $W = -\nabla L(0)$, with $L = \frac1n \sum_i \ell(u_i)$, $\ell(u) = \log(1 + e^{-u})$. At $W = 0$
+# attention is uniform, so $u_i = \bar\gamma_i$, the mean score. In the logits the gradient of $u_j$ is
+# $\frac1T (\gamma_{jt} - \bar\gamma_j)$. Return for each sequence the smallest lead of its best token at
+# this $W$. Keys are the tokens.
+#
+# <details><summary>Hint</summary>
+#
+# $-\nabla L(0) = \frac1n \sum_{j\tau} |\ell'(u_j)|\, \frac1T (\gamma_{j\tau} - \bar\gamma_j)\, x_{j\tau}
+# z_j^\top$; build it with one `np.einsum`, then the logits $x_{it}^\top W z_i$ with another.
+# </details>
+
+
+# %%
+@exercise("12.5")
+def first_leads(X, z, scores):
+    """Return the leads (n,) for tokens X (n, T, d), queries z (n, d), scores (n, T)."""
+    ### BEGIN SOLUTION
+    n, T, _ = X.shape
+    mean = scores.mean(axis=1, keepdims=True)
+    push = (scores - mean) / (1 + np.exp(mean)) / (n * T)
+    W = np.einsum("jt,jtd,je->de", push, X, z)
+    h = np.einsum("itd,de,ie->it", X, W, z)
+    best = scores.argmax(axis=1)[:, None]
+    ahead = np.take_along_axis(h, best, axis=1) - h
+    np.put_along_axis(ahead, best, np.inf, axis=1)
+    return ahead.min(axis=1)
+    ### END SOLUTION
+
+
+# %%
+check("12.5", first_leads)
+
+# %%
+wide_runs = found["wide"]  # n = 3, T = 4, 64 choices, d = 4 ... 512
+some = data.random_tokens(3, 4, 8, trials=40, seed=3)
+ours = np.array(
+    [
+        first_leads(X, z, s)
+        for X, z, s in zip(some.X.numpy(), some.z.numpy(), some.scores.numpy(), strict=True)
+    ]
+)
+assert np.allclose(ours, runs.first_leads("W", some), atol=1e-12), again.format("12.5")
+fresh = stored["wide"].part(kind=["W"], d=[8])
+same = (fresh.code.values == wide_runs.code.sel(kind=["W"], d=[8], trial=slice(0, 99)).values).mean()
+assert same > 0.97
+
+print("kind  condition                 holds   global   | global runs that it does not explain")
+for kind in ("p", "W"):
+    code, possible = (wide_runs[name].sel(kind=kind).values for name in ("code", "possible"))
+    favoured = wide_runs.favoured.sel(kind=kind).values.astype(bool)
+    unrivalled = (wide_runs.wrong.sel(kind=kind).values == 0) & possible.astype(bool)
+    for name, holds in (("first gradient favours", favoured), ("no other local winner", unrivalled)):
+        right, rest = (holds & (code == 2)).sum(), (~holds & (code == 2)).sum()
+        print(f"{kind:5s} {name:24s} {holds.sum():6d} {right:8d}   | {rest:8d}")
+        assert right == holds.sum() - (kind == "p" and name[0] == "f")
+    neither = (~favoured & ~unrivalled & (code == 2)).sum()
+    print(f"      global with neither: {neither} of {(code == 2).sum()}; not global: {(code != 2).sum()}")
+for kind, (holds, fails) in {"p": (4899, 38), "W": (8359, 11)}.items():
+    favoured = shares.favoured.astype(bool).sel(kind=kind)
+    assert (favoured.sum().item(), (favoured & ~is_global.sel(kind=kind)).sum().item()) == (holds, fails)
+
+# %% [markdown]
+# **No other local winner**, *and the global choice possible*: every one of these runs is global. That is
+# lesson 07 again: runs end at local winners, and if there is one only, all roads lead there. It costs an
+# SVM for each of 64 choices.
+#
+# **The first gradient** costs nothing, and is right but for one run. It is not a theorem as it stands: in
+# the sweep of section 12.4 it fails in 38 of 4,899 runs of $p$, in 11 of 8,359 of $W$. What is missing? The
+# gradient is the *first* step only. A lead that is barely positive can be lost to the others while logits
+# are still small. Here is the test: take the runs that had it and missed; make the first step long.
+
+
+# %%
+def with_keys(keys, z, scores):
+    """TokenData with these keys, queries and scores."""
+    X, v = torch.zeros_like(keys), torch.zeros_like(z[..., 0, :])
+    X[..., 0], v[..., 0] = scores, 1
+    return data.TokenData(X=X, z=z, y=torch.ones_like(scores[..., 0]), v=v, keys=keys)
+
+
+def take(tokens, index):
+    return data.TokenData(**{k: getattr(tokens, k)[index] for k in ("X", "z", "y", "v", "keys")})
+
+
+def first_direction(kind, tokens):
+    """-grad L(0), of length one."""
+    model = runs.attend(kind, tokens.keys.shape[-1], len(tokens.keys))
+    torch.nn.functional.softplus(-tokens.y * model(tokens)).mean(-1).sum().backward()
+    g = -next(model.parameters()).grad
+    return g / g.flatten(1).norm(dim=1).reshape(-1, *[1] * (g.ndim - 1))
+
+
+def end(kind, tokens, steps=400, init=None, **how):
+    """0, 1 or 2 for each run, as in the sweep."""
+    model = runs.attend(kind, tokens.keys.shape[-1], len(tokens.keys), init=init)
+    return runs.words(runs.descend(model, tokens, steps, **how), tokens)
+
+
+base = {
+    "W": data.random_tokens(4, 4, 6, trials=1000, seed=7),
+    "p": data.random_tokens(4, 4, 12, trials=1000, seed=7),
+}
+favoured_runs = {}
+print(
+    "favoured by the first gradient, n = T = 4, of 1,000: runs, global; global with a first step of length 30"
+)
+for kind, tokens in base.items():
+    index = (runs.first_leads(kind, tokens) > 0).all(dim=-1).nonzero()[:, 0]
+    chosen = take(with_keys(tokens.X, tokens.z, tokens.scores), index)
+    small = end(kind, chosen)
+    lost = small != 2
+    again_long = end(
+        kind, take(chosen, lost), 2500, 30 * first_direction(kind, take(chosen, lost)), schedule=None
+    )
+    far = int((small == 2).sum() + (again_long == 2).sum())
+    favoured_runs[kind] = len(index), int((small == 2).sum()), far
+    print(f"  {kind}: {favoured_runs[kind]}")
+    assert favoured_runs[kind][1] >= len(index) - 2
+    assert far == len(index)
+
+# %% [markdown]
+# With a long first step no favoured run is lost: all start with the best tokens ahead, and *far out* this is
+# enough, because every comparison that shrinks pulls the harder. So the condition is: **favoured, and far.**
+#
+# **Scores.** Now we change nothing but the scores. Either all tokens but the best get one score; or the best
+# gets a bonus, in units of the scores' standard deviation.
+
+# %%
+bonuses = (0, 1, 4, 16)
+global_with = {}
+for kind, n, d in (("W", 4, 3), ("p", 4, 12), ("p", 1, 3)):
+    tokens = data.random_tokens(n, 4, d, trials=400, seed=5)
+    best = torch.zeros_like(tokens.scores).scatter(-1, tokens.optimal[..., None], 1.0)
+    equal = end(kind, with_keys(tokens.X, tokens.z, best))
+    raised = [
+        end(kind, with_keys(tokens.X, tokens.z, tokens.scores + b * tokens.scores.std() * best))
+        for b in bonuses
+    ]
+    can = runs.possible(kind, tokens)
+    global_with[kind, n] = [int((code == 2).sum()) for code in (equal, *raised)], int(can.sum())
+    assert (raised[-1] != 1).all()  # none decides for other tokens
+    line = "  ".join(f"+{b}: {k}" for b, k in zip(bonuses, global_with[kind, n][0][1:], strict=True))
+    print(
+        f"{kind}, n = {n}, d = {d}: equal others {global_with[kind, n][0][0]};  {line}; possible {can.sum()}"
+    )
+assert global_with["p", 1][0][0] == 400
+assert 330 < global_with["W", 4][0][0] < 365
+assert 355 < global_with["p", 4][0][0] < 390
+for (kind, _n), (counted, can) in global_with.items():
+    assert counted[1] <= counted[2] <= counted[3] <= can
+    assert counted[4] >= can - (35 if kind == "W" else 4)
+
+# %% [markdown]
+# One sequence with equal other scores: all 400 runs are global, as the first paper proves. With four
+# sequences they are not, though no other token has anything to offer. **The missing condition is that each
+# sequence holds $p$ itself.** If a sequence's constraints are all slack, the others decide where $p$
+# points, and this sequence follows them with whichever token lies ahead. We can see it: in the lost runs,
+# solve the Att-SVM of the sequences that are right, and look at those that are wrong.
+
+# %%
+tokens = data.random_tokens(4, 4, 12, trials=400, seed=5)
+best = torch.zeros_like(tokens.scores).scatter(-1, tokens.optimal[..., None], 1.0)
+tied = with_keys(tokens.X, tokens.z, best)
+model = runs.attend("p", 12, 400)
+attention = runs.descend(model, tied, 1500)
+selected = geometry.selected_tokens(attention)
+wrong = selected != tied.optimal
+lost = (wrong.any(dim=1) & (attention.amax(-1) > 0.99).all(dim=1)).nonzero()[:, 0]
+carried = 0
+for k in lost.tolist():
+    holding = ~wrong[k]
+    p = svm.solve(svm.token_problem(tokens.X[k][holding], selected[k][holding])).value
+    h = tokens.X[k][wrong[k]] @ p
+    behind = h.gather(1, selected[k][wrong[k]][:, None]) - h.gather(1, tied.optimal[k][wrong[k]][:, None])
+    carried += bool((behind > 1).all())
+print(f"lost runs: {len(lost)}; the wrong sequences are carried by the others in {carried}")
+assert carried == len(lost) > 10
+
+# %% [markdown]
+# In all of them, the $p_{\mathrm{mm}}$ of the right sequences *alone* puts the wrong sequence's token ahead
+# of its best one by more than 1. The wrong sequence has no say.
+#
+# A *large bonus* is the condition that does most: with $+16$ no run ends at wrong tokens.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 12.6 Why dimensions help
+#
+# For $n = 3$, $T = 4$ all 64 choices can be tried. Let $d$ grow to 512. (For $d > nT$ we first rotate into
+# the span of the tokens: only inner products count.)
+
+# %%
+print(" d     global       favoured     no other winner   other winners     all rows tight")
+print("       p     W      p     W      p      W          p     W           p     W")
+summary = {}
+for kind in ("p", "W"):
+    part = wide_runs.sel(kind=kind)
+    summary[kind] = SimpleNamespace(
+        won=(part.code == 2).mean("trial").values,
+        favoured=part.favoured.mean("trial").values,
+        unrivalled=(part.wrong == 0).mean("trial").values,
+        wrong=part.wrong.mean("trial").values,
+        tight=part.tight.mean("trial").values / 64,
+    )
+P, W = summary["p"], summary["W"]
+for k, d in enumerate(wide_runs.d.values):
+    print(
+        f"{d:3d}  {P.won[k]:.2f}  {W.won[k]:.2f}   {P.favoured[k]:.2f}  {W.favoured[k]:.2f}   "
+        f"{P.unrivalled[k]:.2f}   {W.unrivalled[k]:.2f}     {P.wrong[k]:5.2f} {W.wrong[k]:5.2f}"
+        f"        {P.tight[k]:.2f}  {W.tight[k]:.2f}"
+    )
+for s in (P, W):
+    assert (s.won >= s.unrivalled - 0.05).all()
+    assert s.won[-1] == s.unrivalled[-1] == 1
+    assert s.favoured[-1] < 0.95
+slope = {
+    k: np.polyfit(np.log(wide_runs.d.values[3:]), np.log(1 - s.favoured[3:]), 1)[0]
+    for k, s in summary.items()
+}
+print("share that is not favoured falls like d to the power", {k: f"{a:.1f}" for k, a in slope.items()})
+assert -0.6 < slope["W"] < -0.35
+assert -0.55 < slope["p"] < -0.25
+
+# %% jupyter={"source_hidden": true}
+fig, axes = plt.subplots(1, 2, figsize=(8.5, 3), sharey=True)
+for ax, (kind, s) in zip(axes, summary.items(), strict=True):
+    d = wide_runs.d.values
+    for values, color, marker, name in (
+        (s.won, BLACK, "o", "global"),
+        (s.unrivalled, ORANGE, "s", "no other local winner"),
+        (s.favoured, BLUE, "^", "favoured by first gradient"),
+        (s.tight, GREEN, "v", "choices with all rows tight"),
+    ):
+        ax.plot(d, values, f"{marker}-", color=color, label=name)
+    ax.set(xscale="log", xlabel="dimension $d$", title=f"${kind}$")
+    ax.set_xticks([4, 16, 64, 256], ["4", "16", "64", "256"])
+    ax.minorticks_off()
+axes[0].set(ylabel="share", ylim=(-0.03, 1.05))
+axes[1].legend(loc="lower right", fontsize=10)
+show(
+    fig,
+    alt="Shares against d from 4 to 512, p left, W right. Global rises to one first, then no other local "
+    "winner, close behind it choices with all rows tight; favoured by the first gradient rises slowest and "
+    "is still below one at 512.",
+)
+
+# %% [markdown]
+# **Figure 4.** $n = 3$, $T = 4$, 500 data sets a point. The first gradient is the slowest of the four; what
+# makes runs global is that the other local winners disappear.
+
+# %% [markdown]
+# **It is not the first gradient.** The share of runs that it does not favour falls slowly, like $1/\sqrt d$
+# for $W$: two scores are nearly tied as often as before, and inner products of random unit vectors, which
+# disturb the leads, shrink like $1/\sqrt d$. At $d = 512$ it still misses one run of $W$ in twelve, while
+# all are global.
+#
+# **It is the support tokens.** In high dimension random vectors are nearly orthogonal, and then *every* row
+# of *every* choice is tight: a choice that has all other tokens as support tokens must beat them all, so
+# only the best choice is locally optimal. (For SVMs over points this is known as the proliferation of
+# support vectors.) Other winners go with the rows that are not tight. In the limit one can prove it without
+# any SVM:
+#
+# > **Proposition.** If the tokens of each sequence are orthogonal and of one length, and the queries $z_i$
+# > are orthogonal, then gradient descent on $W$ from zero, with steps of any length, keeps the best token
+# > of each sequence ahead for ever.
+#
+# *Why.* Only its own sequence moves a logit, $h_t$ by a positive multiple of $s_t\,(\gamma_t - \bar\gamma)$
+# with $\bar\gamma = \sum_t s_t \gamma_t$. The best token has $\gamma_a - \bar\gamma > 0$, the largest of
+# these, and $s_a \ge s_t$ at the start. So $h_a$ gains at least as much as every other one, at each step.
+# $\square$
+#
+# A decisive experiment follows: at a *fixed*, low dimension, make tokens orthogonal, or queries, or both.
+
+
+# %%
+def orthonormal(rows):
+    """The nearest set of orthonormal rows, (..., k, d), k <= d."""
+    U, _, V = torch.linalg.svd(rows, full_matrices=False)
+    return U @ V
+
+
+tokens = data.random_tokens(6, 6, 8, trials=300, seed=5)
+crossed = {}
+print("W, n = T = 6, d = 8, the same scores: global runs of 300")
+for tokens_orthogonal in (False, True):
+    for queries_orthogonal in (False, True):
+        keys = orthonormal(tokens.X) if tokens_orthogonal else tokens.X
+        z = orthonormal(tokens.z) if queries_orthogonal else tokens.z
+        won = int((end("W", with_keys(keys, z, tokens.scores)) == 2).sum())
+        crossed[tokens_orthogonal, queries_orthogonal] = won
+        words = [("random", "orthogonal")[flag] for flag in (tokens_orthogonal, queries_orthogonal)]
+        print(f"  tokens {words[0]:10s} queries {words[1]:10s} {won}")
+assert crossed[True, True] == 300
+assert crossed[False, True] > crossed[False, False] + 40
+assert abs(crossed[True, False] - crossed[False, False]) < 50
+
+# %% [markdown]
+# Eight dimensions are enough for 300 of 300, if geometry is ideal. Orthogonal queries alone save most of
+# the lost runs: here sequences disturb each other more than tokens within one. Orthogonal tokens alone do
+# not help.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 12.7 Where it breaks: more sequences
+#
+# "More dimensions" is meant relative to the data. Let the number of sequences grow with $d$: as $d/2$ for
+# $p$, as $d$ and as $d^2/8$ for $W$ ($T = 3$).
+
+# %%
+crowd = found["crowded"]
+print("rule              share of global runs for d = 4, 8, 12, 16, 24    sequences right")
+for rule in runs.RULES:
+    part = crowd.sel(rule=rule)
+    won, right = (part.code == 2).mean("trial").values, part.right.mean("trial").values
+    print(f"{rule:15s}", "  ".join(f"{a:.2f}" for a in won), "     ", "  ".join(f"{a:.3f}" for a in right))
+    kind, factor, power = runs.RULES[rule]
+    n = np.round(factor * crowd.d.values**power)
+    assert np.abs(won - right**n).max() < 0.2  # as if sequences failed independently
+won = {rule: (crowd.sel(rule=rule).code == 2).mean("trial").values for rule in runs.RULES}
+assert won["p, n = d/2"][-1] < 0.4 < 0.85 < won["p, n = d/2"][0]
+assert won["W, n = d^2/8"][-1] < 0.5 < 0.95 < won["W, n = d^2/8"][0]
+assert won["W, n = d"][-1] > won["W, n = d"][0] + 0.05
+assert 0.90 < crowd.right.sel(rule="p, n = d/2", d=[12, 16, 24]).mean() < 0.93
+assert 0.98 < crowd.right.sel(rule="W, n = d^2/8", d=[12, 16, 24]).mean() < 0.995
+
+# %% jupyter={"source_hidden": true}
+fig, ax = plt.subplots(figsize=(6, 3))
+for rule, color, marker in zip(runs.RULES, (BLUE, GREEN, ORANGE), "o^s", strict=True):
+    part = crowd.sel(rule=rule)
+    hits = (part.code == 2).sum("trial")
+    low, high = wilson(hits, 500)
+    label = rule.replace("d^2/8", "d²/8").replace(",", ":")
+    ax.plot(crowd.d, hits / 500, f"{marker}-", color=color, label=label)
+    ax.vlines(crowd.d, low, high, color=color, linewidth=2.5)
+    _, factor, power = runs.RULES[rule]
+    ax.plot(crowd.d, part.right.mean("trial") ** np.round(factor * crowd.d.values**power), "--", color=color)
+ax.plot([], [], "--", color=BLACK, label="sequences right, to the power n")
+ax.set(xlabel="dimension $d$", ylabel="share of global runs", ylim=(0.2, 1.03))
+ax.set_xticks(crowd.d.values)
+ax.legend(loc="lower left", fontsize=10)
+show(
+    fig,
+    alt="Share of global runs against d for three rules. For W with n = d it rises towards one; for p with "
+    "n = d/2 and W with n = d squared over 8 it falls to 0.33 and 0.45, along dashed lines.",
+)
+
+# %% [markdown]
+# **Figure 5.** Share of runs in which *all* sequences keep their best token, as $n$ grows with $d$. Dashed:
+# the share of sequences that are right, to the power $n$.
+
+# %% [markdown]
+# For $p$ with $n = d/2$ about 0.92 of the *sequences* find their best token, at every $d$ from 8 on; the
+# chance that all $n$ do is about $0.92^n$, and it goes to zero. $W$ with $n = d^2/8$ does the same at 0.99.
+# With $n = d$, $W$ gets ever better. So what counts is again numbers against sequences, $d$ for $p$ and
+# $d^2$ for $W$: **a fixed load a number keeps the error a sequence fixed**, and "global" asks for all
+# sequences at once. Over-parameterisation helps when dimensions outgrow the data, not when both grow alike.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 12.8 What the start and the schedule change *(optional)*
+#
+# The same data ($n = T = 4$, $d = 12$ for $p$, 6 for $W$) and the same direction of the start, whose length
+# $\beta$ we vary; growing steps of length $0.1\sqrt j$, constant ones of 0.1, and growing ones five times
+# shorter.
+
+# %%
+begun = found["starts"]
+print("share of global runs for beta = 0, 0.1, 1, 10, 100 (undecided)")
+for kind in ("p", "W"):
+    for schedule in runs.SCHEDULES:
+        part = begun.sel(kind=kind, schedule=schedule)
+        text = (f"{(c == 2).mean():.2f} ({(c == 0).mean():.2f})" for c in part.code.values)
+        print(f"{kind} {schedule:9s}", "  ".join(text))
+same_end = {
+    kind: [
+        (row == begun.chosen.sel(kind=kind, beta=b, schedule="growing")).mean().item()
+        for b in (0.0, 1.0)
+        for row in (begun.chosen.sel(kind=kind, beta=b, schedule="constant"),)
+    ]
+    for kind in ("p", "W")
+}
+print("runs with the same choice for constant and growing steps, beta = 0 and 1:", same_end)
+assert min(map(min, same_end.values())) > 0.98
+for kind in ("p", "W"):
+    growing = (begun.code == 2).sel(kind=kind, schedule="growing").mean("trial").values
+    assert np.ptp(growing[:3]) < 0.03
+    assert growing[0] - growing[3] > 0.05
+    assert growing[3] - growing[4] > 0.1
+stopped = (begun.code == 2).sel(schedule="constant", beta=100.0).mean("trial").values
+assert (stopped < (begun.code == 2).sel(schedule="growing", beta=100.0).mean("trial").values - 0.2).all()
+
+# %% [markdown]
+# The **schedule** hardly matters: from zero, 99 of 100 runs choose the same tokens with constant as with
+# growing steps. Only from $\beta = 100$ the constant ones end worse, and there for want of path: 150 units
+# do not undo a start of length 100.
+#
+# The **start** matters once it is long enough to decide by itself. Up to $\beta = 1$ nothing changes but a
+# few runs; from 10 on shares fall. A long random start is a random choice.
+
+# %% [markdown]
+# | claim | prediction | measured |
+# |---|---|---|
+# | every choice possible, $W$ | $d \ge T - 1$, $d^2 \ge n (T - 1)$ | all 254 ranks; fails one row beyond |
+# | $d \ge n$: possible | all selected tokens are corners | 2,160 of 2,160 choices |
+# | random choice possible, $p$ | formula, half near $n \nu_T = d$ | within 0.085, 400 a point |
+# | the same, $W$, $d < n$ | formula with $d^2$ | within 0.1 |
+# | no other local winner | global | all |
+# | first gradient favours | global | all but about 1 in 200; all with a long first step |
+# | equal other scores | global for $n = 1$ | all; for $n = 4$ lost runs are carried |
+# | orthogonal tokens and queries | global at any $d$ | 300 of 300 at $d = 8$ |
+# | $n$ grows like the numbers | share $q^n \to 0$ | 0.33 for $p$, 0.45 for $W$ at $d = 24$ |
+
+# %% [markdown]
+# ## Questions
+#
+# **1.** 1,000 sequences of 9 tokens. From which $d$ is every choice possible for $W$? For $p$?
+# <details><summary>Answer</summary>
+#
+# 8,000 rows: $d \ge 90$ for $W$ ($90^2 = 8{,}100$; the theorem asks for 1,000), 8,000 for $p$.
+# </details>
+#
+# **2.** Your random choice of tokens turns out infeasible. You double the number of tokens a sequence. How
+# much more likely is the new problem infeasible?
+# <details><summary>Answer</summary>
+#
+# Less than one might think: $\nu_T$ grows from 1.3 to about 2 when $T$ goes from 5 to 10, so the threshold
+# in $d$ rises by half, while the number of rows more than doubles.
+# </details>
+#
+# **3.** A colleague sees 99% of the sequences right and 45% of runs global. Is that a contradiction?
+# <details><summary>Answer</summary>
+#
+# No. $0.99^{72} = 0.48$.
+# </details>
+
+# %%
+assert enough(1000, 9) == 90, again.format("12.1")
+assert round(0.99**72, 2) == 0.48
+progress("12")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - **Possible, every choice**: as many numbers as rows. For $W$ this is $d \ge T - 1$ and $d^2 \ge n(T -
+#   1)$, weaker than the theorem's $d \ge \max(T - 1, n)$; for $p$ it is $d \ge n(T - 1)$.
+# - **Possible, a random choice**: a sequence uses up $\nu_T$ numbers, not $T - 1$; the kinematic formula is
+#   exact for Gaussian tokens and $p$.
+# - **Found**: possible is not enough. Other local winners have to be gone, and in high dimension they are,
+#   since every row of every choice becomes tight.
+# - A favourable first gradient is nearly sufficient, and sufficient far out; it explains ever less of what
+#   happens.
+# - **In all sequences at once** only if the numbers outgrow the sequences.
+#
+# ## Further reading
+#
+# - D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak, *Transformers as Support Vector Machines* (2023, arXiv
+#   2308.16898): feasibility, over-parameterisation, global convergence.
+# - D. A. Tarzanagh, Y. Li, X. Zhang, S. Oymak, *Max-Margin Token Selection in Attention Mechanism* (NeurIPS
+#   2023, arXiv 2306.13596): equal scores.
+# - D. Amelunxen, M. Lotz, M. B. McCoy, J. A. Tropp, *Living on the Edge: Phase Transitions in Convex
+#   Programs with Random Data* (2014, arXiv 1303.6672): the formula.
+# - T. M. Cover, *Geometrical and Statistical Properties of Systems of Linear Inequalities* (IEEE Trans.
+#   1965); J. G. Wendel, *A Problem in Geometric Probability* (Math. Scand. 1962).
+# - D. Hsu, V. Muthukumar, J. Xu, *On the Proliferation of Support Vectors in High Dimensions* (2020, arXiv
+#   2009.10670).
+#
+# The count $d^2 \ge n(T - 1)$, the use of the formula for attention, and the reasons in 12.5 and 12.6 are
+# this lesson's own: short arguments and measurements.
+#
+# **New in the library:** [`sweep.sweep`](../mini_attn/sweep/run.py) and
+# [`sweep.wilson`](../mini_attn/sweep/shares.py).
+#
+# **Next:** [lesson 13](13_nonlinear_heads.ipynb): a nonlinear head may want several tokens at once.

@@ -1,0 +1,145 @@
+"""Answers to lesson 12's exercises: a second right one each, and wrong ones that the checks have to catch."""
+
+import numpy as np
+import torch
+
+
+def enough_by_trying(n, T):
+    d = 1
+    while d < T - 1 or d * d < n * (T - 1):
+        d += 1
+    return d
+
+
+def selector_by_lstsq(X, z, alpha):
+    S = np.stack([tokens[a] for tokens, a in zip(X, alpha, strict=True)])
+    return np.linalg.lstsq(z, S, rcond=None)[0].T
+
+
+def selector_in_torch(X, z, alpha):
+    S = torch.as_tensor(np.take_along_axis(X, alpha[:, None, None], axis=1)[:, 0])
+    return S.T @ torch.linalg.pinv(torch.as_tensor(z)).T
+
+
+def selector_with_noise_across(X, z, alpha):
+    """A W that selects as asked, but a longer one: something is added across the queries."""
+    W, d = selector_by_lstsq(X, z, alpha), z.shape[1]
+    return W + np.ones((d, d)) @ (np.eye(d) - np.linalg.pinv(z) @ z) + 1e-3
+
+
+def probability_by_enumeration(share, n, d, kind, numbers=None):
+    """All combinations of how much the sequences use up, one by one."""
+    if kind == "W" and d >= n:
+        return probability_by_enumeration(share, 1, d, "p") ** n
+    D = (d if kind == "p" else d * d) if numbers is None else numbers
+    total = {0: 1.0}
+    for _ in range(n):
+        added = {}
+        for used, chance in total.items():
+            for k, more in enumerate(share):
+                added[used + k] = added.get(used + k, 0.0) + chance * more
+        total = added
+    return 2 * sum(chance for used, chance in total.items() if used < D and (D - 1 - used) % 2 == 0)
+
+
+def band_by_roots(k, m, z):
+    return tuple(np.sort(np.roots([1 + z**2 / m, -2 * k / m - z**2 / m, (k / m) ** 2]).real))
+
+
+def band_of(change):
+    return lambda k, m, z: band_by_roots(*change(k, m, z))
+
+
+def leads_in_torch(X, z, scores, factor=1.0, inner=False):
+    """By autograd."""
+    X, z, scores = (torch.as_tensor(np.array(a)) for a in (X, z, scores))
+    W = torch.zeros(X.shape[-1], X.shape[-1], dtype=X.dtype, requires_grad=True)
+    s = torch.softmax(torch.einsum("itd,de,ie->it", X, W, z), dim=-1)
+    torch.nn.functional.softplus(-(s * scores).sum(-1)).mean().backward()
+    h = -factor * torch.einsum("itd,de,ie->it", X, W.grad.T if inner else W.grad, z)
+    best = scores.argmax(1, keepdim=True)
+    return (h.gather(1, best) - h).scatter(1, best, torch.inf).amin(1)
+
+
+def leads_of(change):
+    return lambda X, z, scores: leads_in_torch(*change(X, z, scores))
+
+
+ANSWERS = {
+    "12.1": {
+        "also_right": enough_by_trying,
+        "wrong": [
+            lambda n, T: min(T - 1, enough_by_trying(n, T)),
+            lambda n, T: enough_by_trying(T - 1, n + 1),
+            lambda n, T: enough_by_trying(n, T) - 1,
+            lambda n, T: max(T - 1, (n * (T - 1)) // 2),
+            lambda n, T: max(T - 1, round((n * (T - 1)) ** 0.5)),
+            lambda n, T: max(T - 1, (n * (T - 1)) ** 0.5),
+            lambda n, T: max(T - 1, n, enough_by_trying(n, T)),
+            lambda n, T: enough_by_trying(n + 1, T),
+        ],
+    },
+    "12.2": {
+        "also_right": selector_in_torch,
+        "wrong": [
+            selector_with_noise_across,
+            lambda X, z, alpha: selector_by_lstsq(X, z, alpha - 1),
+            lambda X, z, alpha: selector_by_lstsq(X, z / np.linalg.norm(z, axis=1, keepdims=True), alpha),
+            lambda X, z, alpha: selector_by_lstsq(X[:1], z[:1], alpha[:1]) * len(X),
+            lambda X, z, alpha: selector_by_lstsq(X, z + 0.01, alpha),
+            lambda X, z, alpha: (
+                np.linalg.solve(z.T @ z + 0.1 * np.eye(z.shape[1]), z.T @ X[range(len(X)), alpha]).T
+            ),
+            lambda X, z, alpha: (
+                selector_by_lstsq(X, z, alpha) / np.linalg.norm(selector_by_lstsq(X, z, alpha))
+            ),
+            lambda X, z, alpha: np.abs(selector_by_lstsq(X, z, alpha)),
+        ],
+    },
+    "12.3": {
+        "also_right": probability_by_enumeration,
+        "wrong": [
+            lambda share, n, d, kind: 1 - probability_by_enumeration(share, n, d, kind),
+            lambda share, n, d, kind: probability_by_enumeration(share, n, d, kind) / 2,
+            lambda share, n, d, kind: probability_by_enumeration(share[::-1], n, d, kind),
+            lambda share, n, d, kind: probability_by_enumeration(share, n, d + 1, kind),
+            lambda share, n, d, kind: probability_by_enumeration(share, n, d, "p"),
+            lambda share, n, d, kind: probability_by_enumeration(share, n, 0, "p", numbers=n * d),
+            lambda share, n, d, kind: float(d >= n * (share * np.arange(len(share))).sum()),
+            lambda share, n, d, kind: min(1, d / (n * (len(share) - 1))),
+            lambda share, n, d, kind: probability_by_enumeration(
+                np.full(len(share), 1 / len(share)), n, d, kind
+            ),
+        ],
+    },
+    "12.4": {
+        "also_right": band_by_roots,
+        "wrong": [
+            band_of(lambda k, m, z: (m - k, m, z)),
+            band_of(lambda k, m, z: (k, m, 2 * z)),
+            band_of(lambda k, m, z: (k, m, z**0.5)),
+            band_of(lambda k, m, z: (k, m - 1, z)),
+            band_of(lambda k, m, z: (k, m + 1, z)),
+            lambda k, m, z: (k / m - z / (2 * m**0.5), k / m + z / (2 * m**0.5)),
+            lambda k, m, z: (max(0, k / m - z * (k * (m - k) / m**3) ** 0.5), band_by_roots(k, m, z)[1]),
+            lambda k, m, z: band_by_roots(k + 1, m + 2, z),
+            lambda k, m, z: band_by_roots(k, m, z)[1] - band_by_roots(k, m, z)[0],
+        ],
+    },
+    "12.5": {
+        "also_right": leads_in_torch,
+        "wrong": [
+            lambda X, z, scores: leads_in_torch(X, z, scores, factor=2.0),
+            lambda X, z, scores: leads_in_torch(X, z, scores, inner=True),
+            lambda X, z, scores: leads_in_torch(X, z, scores).numpy() > 0,
+            lambda X, z, scores: leads_in_torch(X, z, scores).min(),
+            leads_of(lambda X, z, scores: (X, X[:, 0], scores)),
+            leads_of(lambda X, z, scores: (X, z / np.linalg.norm(z, axis=1, keepdims=True), scores)),
+            leads_of(lambda X, z, scores: (X, z, -scores)),
+            leads_of(lambda X, z, scores: (X - X.mean(axis=1, keepdims=True), z, 1.1 * scores)),
+            lambda X, z, scores: np.array(
+                [float(leads_in_torch(X[[i]], z[[i]], scores[[i]])[0]) for i in range(len(X))]
+            ),
+        ],
+    },
+}

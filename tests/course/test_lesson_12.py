@@ -1,0 +1,71 @@
+"""What lesson 12 builds from scratch agrees with `mini_attn` and with its stored sweeps' functions."""
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from course.replicate import lesson_12 as runs
+from mini_attn import data, models, svm
+from mini_attn.sweep import wilson
+
+enough, selector, probability, band, first_leads = (spec.reference for spec in exercises.exercises("12"))
+
+
+def test_the_band_is_wilsons():
+    for k, m in ((0, 5), (3, 7), (20, 20), (140, 500)):
+        np.testing.assert_allclose(band(k, m, 1.959963984540054), wilson(k, m), atol=1e-12)
+
+
+@pytest.mark.parametrize("self_attention", [False, True])
+def test_the_first_leads_are_those_of_autograd(self_attention):
+    tokens = data.random_tokens(3, 4, 5, trials=6, seed=4)
+    z = tokens.X[:, :, 0] if self_attention else tokens.z
+    tokens = data.TokenData(X=tokens.X, z=z, y=tokens.y, v=tokens.v)
+    ours = [
+        first_leads(X.numpy(), q.numpy(), s.numpy())
+        for X, q, s in zip(tokens.X, z, tokens.scores, strict=True)
+    ]
+    np.testing.assert_allclose(ours, runs.first_leads("W", tokens), atol=1e-13)
+
+
+def test_the_selector_is_the_shortest_and_separates():
+    tokens = data.random_tokens(3, 5, 4, seed=2)
+    alpha = np.array([4, 0, 2])
+    W = selector(tokens.X.numpy(), tokens.z.numpy(), alpha)
+    np.testing.assert_allclose(tokens.z.numpy() @ W.T, tokens.X.numpy()[np.arange(3), alpha])
+    assert np.linalg.matrix_rank(W) == 3
+    leads = svm.attention_problem(tokens.X, tokens.z, torch.as_tensor(alpha)).forward(torch.as_tensor(W))
+    assert (leads > 0).all()
+
+
+def test_two_tokens_are_covers_count():
+    from math import comb
+
+    half = np.array([0.5, 0.5])
+    for n, d in ((5, 2), (7, 3), (9, 6), (4, 9)):
+        wendel = sum(comb(n - 1, k) for k in range(d)) / 2 ** (n - 1)
+        assert probability(half, n, d, "p") == pytest.approx(wendel)
+
+
+def test_compressed_problems_train_alike():
+    tokens = data.random_tokens(2, 3, 20, trials=4, seed=1)
+    small = runs.compressed(tokens)
+    assert small.keys.shape == (4, 2, 3, 6)
+    for kind in ("p", "W"):
+        ends = [runs.descend(runs.attend(kind, t.keys.shape[-1], 4), t, 60) for t in (tokens, small)]
+        torch.testing.assert_close(*ends, atol=1e-6, rtol=0)
+        torch.testing.assert_close(*(runs.first_leads(kind, t) for t in (tokens, small)))
+
+
+def test_wrong_winners_are_counted_by_hand_in_a_plain_case():
+    """Orthogonal tokens and queries: every row of every choice is tight, so no wrong choice can win."""
+    X = torch.eye(8, dtype=torch.float64).reshape(1, 2, 4, 8)
+    z = torch.eye(8, dtype=torch.float64)[None, :2]
+    generator = torch.Generator().manual_seed(0)
+    v = torch.randn(1, 8, generator=generator, dtype=torch.float64)
+    tokens = data.TokenData(X=X, z=z, y=torch.ones(1, 2, dtype=torch.float64), v=v)
+    for kind in ("p", "W"):
+        wrong, tight = runs.wrong_winners(kind, tokens)
+        assert (wrong.item(), tight.item()) == (0, 16)
+    assert isinstance(runs.attend("KQ", 3, 2), models.FactoredAttention)
