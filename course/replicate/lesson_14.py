@@ -16,8 +16,9 @@ def positions(n, T, d, mask, *, trials, seed):
 
     Args:
         mask: what a position k = 1, ..., T sees. "full": everything; "causal": t <= k; "shuffled": as many
-            tokens as when causal, but random ones; "no runner-up": all but its second best token; "no other
-            one": all but a random token that is neither best nor second best.
+            tokens as when causal, but random ones; "three": three random tokens, for all k; "no runner-up":
+            all but its second best token; "no other one": all but a random token that is neither best nor
+            second best.
     """
     drawn = data.random_tokens(n, T, d, trials=trials, seed=seed)
     generator = torch.Generator().manual_seed(seed + 1)
@@ -26,8 +27,9 @@ def positions(n, T, d, mask, *, trials, seed):
     tokens = data.every_position(drawn.X, y, drawn.v, causal=mask == "causal")
     if mask in ("full", "causal"):
         return tokens
-    if mask == "shuffled":
-        sees = order.argsort(-1).argsort(-1) <= torch.arange(T)[:, None]
+    if mask in ("shuffled", "three"):
+        number = torch.arange(1, T + 1)[:, None] if mask == "shuffled" else 3
+        sees = order.argsort(-1).argsort(-1) < number
     else:
         rank = tokens.scores.argsort(-1, descending=True).argsort(-1).unflatten(-2, (n, T))
         place = 1 if mask == "no runner-up" else 2 + (order[..., :1] * (T - 2)).long()
@@ -52,6 +54,17 @@ def feasible(n, T, mask, d, *, trials, seed):
     return found
 
 
+def attention_after(tokens, *steps):
+    """Attention after so many growing normalised steps from W = 0, and W: one pair for each of ``steps``."""
+    model = models.CrossAttention(tokens.X.shape[-1], trials=tokens.trials[0])
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+    record = {"s": lambda model: model.attention(tokens), "W": lambda model: model.W}
+    every = (0, *steps)
+    options = {"record": record, "every": every, "schedule": train.growing, "progress": False}
+    history = train.fit(model, tokens, optimizer, steps[-1], **options)
+    return [(history["s"][every.index(step)], history["W"][every.index(step)]) for step in steps]
+
+
 def outcomes(mask, d, *, trials, seed):
     """What 1,000 growing normalised steps from W = 0 come to, for n = 3 and T = 5."""
     tokens = positions(3, 5, d, mask, trials=trials, seed=seed)
@@ -72,6 +85,36 @@ def outcomes(mask, d, *, trials, seed):
         "missed": ((rank > 0) * bits).sum(-1).to(torch.int32),  # the positions without their best token
         "second": ((rank == 1) * bits).sum(-1).to(torch.int32),  # those that selected their second best
     }
+
+
+def late(mask, d, *, trials, seed):
+    """Runs after 1,000 and after 10,000 steps: decided or not, and whether the selection is the same."""
+    tokens = positions(3, 5, d, mask, trials=trials, seed=seed)
+    (early, _), (then, W) = attention_after(tokens, 1000, 10_000)
+    before, after = geometry.selected_tokens(early), geometry.selected_tokens(then)
+    solution = svm.solve(svm.sequence_problem(tokens, after), throw=False)
+    return {
+        "early": geometry.outcome(early, tokens) != "undecided",
+        "then": geometry.outcome(then, tokens) != "undecided",
+        "same": (before == after).all(-1),
+        "cosine": geometry.cosine(W, solution.value).numpy().astype(np.float32),
+    }
+
+
+def misses(n, mask, d, *, trials, seed):
+    """Which positions miss their best of T = 5 tokens after 500 steps, and how close its runner-up was."""
+    tokens = positions(n, 5, d, mask, trials=trials, seed=seed)
+    ((attention, _),) = attention_after(tokens, 500)
+    missed = geometry.selected_tokens(attention) != tokens.optimal
+    top = tokens.scores.topk(2, dim=-1).values
+    seen = tokens.scores.masked_fill(~tokens.scores.isfinite(), torch.inf).amin(-1)
+    apart = ((top[..., 0] - top[..., 1]) / (top[..., 0] - seen)).nan_to_num(1.0)  # of the best two, 0 to 1
+    last = torch.arange(5 * n) % 5 == 4
+    quarter = (apart > apart.quantile(torch.tensor([0.25, 0.5, 0.75], dtype=apart.dtype))[:, None, None]).sum(0)
+    numbers = {f"missed_{j + 1}": (missed & (quarter == j)).sum(-1) for j in range(4)}
+    numbers |= {"missed": missed.sum(-1), "missed_last": (missed & last).sum(-1)}
+    best = geometry.outcome(attention, tokens) == "global"
+    return {name: one.to(torch.int16) for name, one in numbers.items()} | {"global": best}
 
 
 MEASURED = [
@@ -97,5 +140,35 @@ MEASURED = [
         batch=60,
         paired=("mask",),
         minutes=5,
+    ),
+    Measured(
+        "14.late",
+        "What becomes of undecided runs: decided after 1,000 steps, after 10,000, and on the same tokens?",
+        late,
+        {"mask": ["full", "causal"], "d": [2, 3, 4]},
+        trials=120,
+        batch=120,
+        paired=("mask",),
+        minutes=2,
+    ),
+    Measured(
+        "14.controls",
+        "Positions that miss their best token when all see three random tokens, beside three other masks.",
+        misses,
+        {"n": [3], "mask": ["full", "causal", "shuffled", "three"], "d": [6, 8, 12, 20]},
+        trials=480,
+        batch=120,
+        paired=("mask",),
+        minutes=3,
+    ),
+    Measured(
+        "14.crowding",
+        "Positions that miss their best token against the number of sequences in a batch.",
+        misses,
+        {"n": [1, 3, 6, 12], "mask": ["full", "causal"], "d": [12]},
+        trials=240,
+        batch=60,
+        paired=("mask",),
+        minutes=2,
     ),
 ]
