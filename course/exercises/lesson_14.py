@@ -149,11 +149,10 @@ ROWS = Exercise(
 
 
 # --------------------------------------------------------------------------- 14.3 pooled
-def _pooled(g):
-    others = -np.sort(-g[:, 1:], axis=1)
-    total = g[:, :1] + np.cumsum(others, axis=1)
-    before = np.concatenate([g[:, :1], total[:, :-1]], axis=1) / np.arange(1, g.shape[1])
-    return np.cumprod(others > before, axis=1).sum(axis=1)
+def _pooled(targets):
+    others = -np.sort(-targets[:, 1:], axis=1)
+    sums = np.cumsum(np.concatenate([targets[:, :1], others], axis=1), axis=1)[:, :-1]
+    return np.cumprod(others > sums / np.arange(1, targets.shape[1]), axis=1).sum(axis=1)
 
 
 def _pooled_in_order(order):

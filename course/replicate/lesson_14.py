@@ -110,7 +110,9 @@ def misses(n, mask, d, *, trials, seed):
     seen = tokens.scores.masked_fill(~tokens.scores.isfinite(), torch.inf).amin(-1)
     apart = ((top[..., 0] - top[..., 1]) / (top[..., 0] - seen)).nan_to_num(1.0)  # of the best two, 0 to 1
     last = torch.arange(5 * n) % 5 == 4
-    quarter = (apart > apart.quantile(torch.tensor([0.25, 0.5, 0.75], dtype=apart.dtype))[:, None, None]).sum(0)
+    quarter = (apart > apart.quantile(torch.tensor([0.25, 0.5, 0.75], dtype=apart.dtype))[:, None, None]).sum(
+        0
+    )
     numbers = {f"missed_{j + 1}": (missed & (quarter == j)).sum(-1) for j in range(4)}
     numbers |= {"missed": missed.sum(-1), "missed_last": (missed & last).sum(-1)}
     best = geometry.outcome(attention, tokens) == "global"
