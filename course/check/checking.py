@@ -106,15 +106,17 @@ def recognise(
     """The sentence for a known misconception, or None if this is a new one.
 
     A misconception is recognised only if it gives the learner's answer on *every* input on which that answer
-    is wrong; of several, the one that gives it most often on the others too.
+    is wrong; of several, the one that gives it most often on the others too. Two wrong answers to a yes-or-no
+    question are always the same, so there it has to give the learner's answer on every input.
     """
     if any(TOO_COARSE in problem for problem in problems if problem):  # the formula may well be right
         return None
     best = (0, None)
     for known in spec.misconceptions:
-        wrong = (run(known.wrong, case, spec.parameters) for case in cases)
+        wrong = [run(known.wrong, case, spec.parameters) for case in cases]
+        yes_or_no = all(isinstance(outcome.value, bool | np.bool_) for outcome in wrong)
         agrees = [_same(spec, *pair) for pair in zip(wrong, outcomes, strict=True)]
-        everywhere = all(same for same, problem in zip(agrees, problems, strict=True) if problem)
+        everywhere = all(same for same, problem in zip(agrees, problems, strict=True) if problem or yes_or_no)
         if everywhere and sum(agrees) > best[0]:
             best = (sum(agrees), known.message)
     return best[1]

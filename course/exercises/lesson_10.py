@@ -3,6 +3,7 @@
 import numpy as np
 
 from course.check.specification import Compare, Exercise, known
+from course.exercises import words
 
 
 # --------------------------------------------------------------------------- 10.1 the gradient in W
@@ -92,6 +93,14 @@ GRADIENT = Exercise(
         "The logits use W transposed: h_it = x_it^T W z_i, that is X[i] @ W @ z[i].",
         _gradient_by(slopes=lambda h, g: _softmax(h) * g),
         "The slope in a logit is s (score - mean score), not s times the score: use `slopes`.",
+        _gradient_by(steep=lambda u: np.full_like(u, 0.5)),
+        "The slope of the loss is 1/2 at u = 0 only: |l'(u_i)| = 1 / (1 + exp(u_i)).",
+        lambda W, X, z, scores: _gradient_by(steep=lambda u: 1 / (1 + np.exp(scores.mean(axis=1))))(
+            W, X, z, scores
+        ),
+        "u_i is the mean of the scores under the attention, sum_t s_it scores_it, not their plain mean.",
+        _gradient_by(slopes=lambda h, g: _slopes(g, h)),
+        "`slopes` takes the logits first, then the scores.",
         _gradient_by(slopes=_textbook),
         "Where a winner leads by 40, s (score - mean) rounds its entry away. `slopes` measures scores from "
         "the winner's.",
@@ -99,57 +108,7 @@ GRADIENT = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 10.2 inner products
-def _gram_by(queries=lambda z, times: np.repeat(z, times, axis=0), join=np.multiply):
-    def answer(a, z):
-        q = queries(z, len(a) // len(z))
-        return join(a @ a.T, q @ q.T)
-
-    return answer
-
-
-_gram = _gram_by()
-
-
-def _cosines(m):
-    length = np.sqrt(np.diag(m))
-    return m / np.outer(length, length)
-
-
-GRAM = Exercise(
-    id="10.2",
-    title="No matrices",
-    points=1,
-    minutes=5,
-    difficulty=2,
-    reference=_gram,
-    cases=lambda rng: [
-        (rng.normal(size=(n * (T - 1), d)), rng.normal(size=(n, d)))
-        for n, T, d in ((2, 3, 2), (3, 4, 3), (4, 3, 5), (3, 2, 4))
-    ],
-    misconceptions=known(
-        _gram_by(lambda z, times: np.tile(z, (times, 1))),
-        "The queries are in the wrong order: rows are ordered by sequence, so each query serves T - 1 rows "
-        "in a row (np.repeat).",
-        _gram_by(join=np.add),
-        "The sum over j and k of a_j z_k a'_j z'_k is a product of two sums: (a.a') (z.z').",
-        _gram_by(join=np.matmul),
-        "Multiply the two matrices of inner products entry by entry (*), not as matrices (@).",
-        lambda a, z: a @ a.T,
-        "The queries are missing: the inner product is (a.a') (z.z').",
-        lambda a, z: np.repeat(np.repeat(z @ z.T, len(a) // len(z), 0), len(a) // len(z), 1),
-        "The comparisons are missing: the inner product is (a.a') (z.z').",
-        _gram_by(join=lambda left, right: left * _cosines(right)),
-        "Do not divide by the lengths of the queries: it is the inner product that is asked, not a cosine.",
-        lambda a, z: z @ z.T * np.sum(a, axis=1).mean(),
-        "One row and one column for each comparison: n (T - 1) of them, not n.",
-        lambda a, z: np.sum(a * np.repeat(z, len(a) // len(z), axis=0), axis=1),
-        "a.z is a number for each comparison. Here two comparisons meet: a with a', z with z'.",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 10.3 the price of a conflict
+# --------------------------------------------------------------------------- 10.2 the price of a conflict
 def _price(c, angle, agree):
     return 1 / (c * (np.cos(angle / 2) if agree else np.sin(angle / 2)))
 
@@ -163,7 +122,7 @@ def _price_cases(rng):
 
 
 PRICE = Exercise(
-    id="10.3",
+    id="10.2",
     title="The price of a conflict",
     points=2,
     minutes=10,
@@ -195,11 +154,21 @@ PRICE = Exercise(
         "That is one sequence alone, or two that share query and answer. The angle counts.",
         lambda c, angle, agree: _price(c, angle, True),
         "A conflict costs something else than agreement: the second comparison has the opposite sign.",
+        lambda c, angle, agree: _price(c, angle, False),
+        "Agreement costs something else than a conflict: queries close to each other then help each other.",
+        lambda c, angle, agree: 1 / abs(c * (np.cos(angle) if agree else np.sin(angle))),
+        "The nearest point of the segment is its midpoint, at half the angle; no absolute value is needed.",
+        lambda c, angle, agree: _price(c, np.radians(angle), agree),
+        "The angle is given in radians.",
+        lambda c, angle, agree: _price(c, angle, agree) if agree else np.inf,
+        "A conflict is impossible only at angle 0. Between two queries that differ it has a price.",
+        lambda c, angle, agree: _price(c, angle, agree) ** 2 / 2,
+        "That is half the squared norm, the objective of some solvers. The norm itself is asked.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 10.4 what the start leaves
+# --------------------------------------------------------------------------- 10.3 what the start leaves
 def _differences(X, z):
     a = X[:, 1:] - X[:, :1]
     return (a[..., :, None] * z[:, None, None, :]).reshape(-1, X.shape[-1] ** 2)
@@ -224,6 +193,12 @@ def _off_each(W_0, rows):
     return w
 
 
+def _two_sided(W_0, X, z):
+    """What is left of W_0 when rows and columns are projected apart."""
+    a = (X[:, 1:] - X[:, :1]).reshape(-1, len(W_0))
+    return W_0 - np.linalg.pinv(a) @ a @ W_0 @ np.linalg.pinv(z) @ z
+
+
 def _start_cases(rng):
     """Few comparisons; queries that fill the space; more tokens than dimensions; a repeated query."""
     cases = []
@@ -240,7 +215,7 @@ def _start_cases(rng):
 
 
 START = Exercise(
-    id="10.4",
+    id="10.3",
     title="What the start leaves behind",
     points=2,
     minutes=8,
@@ -279,139 +254,102 @@ START = Exercise(
         "R is the norm of all of W, the part that stays included: it is the hypotenuse.",
         _best_cosine_by(final=lambda part, R: 1 - np.sqrt(part @ part) / R),
         "1 minus the sine is not the cosine: sqrt(1 - sine^2).",
+        _best_cosine_by(final=lambda part, R: 1 - part @ part / (2 * R**2)),
+        "That is the first term of a series, good for a small angle only. Pythagoras is exact.",
+        _best_cosine_by(final=lambda part, R: 1 - np.sqrt(1 - part @ part / R**2)),
+        "The cosine is asked, not 1 minus the cosine.",
+        lambda W_0, X, z, R: np.sqrt(1 - np.linalg.norm(_two_sided(W_0, X, z)) ** 2 / R**2),
+        "The span holds (x_t - x_1) z^T of one sequence at a time, not every difference with every query: "
+        "projecting the two sides of W_0 apart takes too much away.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 10.4 what symmetry leaves
+def _axis_by(c=lambda W, e: e @ W @ e, b=lambda W, c: (np.trace(W) - c) / (len(W) - 1)):
+    """b (I - ee^T) + c ee^T for the unit vector e along v."""
+
+    def answer(W, v):
+        e = v / np.linalg.norm(v)
+        P, along = np.outer(e, e), c(W, e)
+        return b(W, along) * (np.eye(len(W)) - P) + along * P
+
+    return answer
+
+
+_axis = _axis_by()
+
+
+def _blocks(W, v):
+    """Keeps the block along v and the whole block across it: what v -> -v leaves alone."""
+    P = np.outer(v, v) / (v @ v)
+    Q = np.eye(len(W)) - P
+    return P @ W @ P + Q @ W @ Q
+
+
+def _long(W, v):
+    """Takes v for a unit vector."""
+    P, c = np.outer(v, v), v @ W @ v
+    return (np.trace(W) - c) / (len(W) - 1) * (np.eye(len(W)) - P) + c * P
+
+
+def _one_axis(W, v):
+    entry = np.diag(W)
+    return np.diag(np.where(np.arange(len(v)) == np.abs(v).argmax(), entry[np.abs(v).argmax()], entry.mean()))
+
+
+def _axis_cases(rng):
+    """Any W, not symmetric; v of any length; the plane too."""
+    return [(rng.normal(size=(d, d)), rng.uniform(1.5, 3) * rng.normal(size=d)) for d in (3, 5, 2, 4)]
+
+
+AXIS = Exercise(
+    id="10.4",
+    title="What symmetry leaves of W",
+    points=3,
+    minutes=10,
+    difficulty=3,
+    reference=_axis,
+    cases=_axis_cases,
+    misconceptions=known(
+        lambda W, v: np.trace(W) / len(W) * np.eye(len(W)),
+        "That would be right if every direction were like every other. But v is a special one: U leaves it.",
+        _axis_by(b=lambda W, c: np.trace(W) / len(W)),
+        "b is the mean of W across v only: take v's own share from the trace, and divide by d - 1.",
+        _axis_by(b=lambda W, c: np.trace(W) / (len(W) - 1)),
+        "The trace still contains c, the share along v: take it away.",
+        _axis_by(b=lambda W, c: (np.trace(W) - c) / len(W)),
+        "There are d - 1 directions across v, not d.",
+        _axis_by(b=lambda W, c: 0.0),
+        "Only the part along v. Across v a multiple of the identity survives too.",
+        _axis_by(c=lambda W, e: 0.0),
+        "Only the part across v. Along v survives (v^T W v) vv^T / |v|^4.",
+        _long,
+        "v need not have length one: divide by v.v.",
+        _blocks,
+        "A block across v that U^T ... U leaves alone for every U is a multiple of the identity there.",
+        lambda W, v: (W + W.T) / 2,
+        "That averages W with its transpose. The average is over the U that leave v alone.",
+        lambda W, v: W - _axis(W, v),
+        "That is what the average removes.",
+        _one_axis,
+        "v is not a coordinate axis: its share is v^T W v / v.v, with the projection vv^T / v.v.",
+        _axis_by(c=lambda W, e: np.linalg.norm(W @ e)),
+        "Only the component of Wv along v survives: v^T W v / v.v, not the length of Wv.",
     ),
 )
 
 
 # --------------------------------------------------------------------------- 10.5 words that contradict
-def _orders(words, selected):
-    """query -> word -> the set of words it has to beat."""
-    beats = {}
-    for row, alpha in zip(words.tolist(), selected.tolist(), strict=True):
-        of_query = beats.setdefault(row[0], {})
-        of_query.setdefault(row[alpha], set()).update(word for t, word in enumerate(row) if t != alpha)
-    return beats
-
-
-def _no_loop(left):
-    left = {word: set(losers) for word, losers in left.items()}
-    while left:
-        free = [word for word in left if not left[word] & left.keys()]
-        if not free:
-            return False
-        for word in free:
-            del left[word]
-    return True
-
-
-def _consistent(words, selected):
-    return all(map(_no_loop, _orders(words, selected).values()))
-
-
-def _one_query(words, selected):
-    together = {}
-    for order in _orders(words, selected).values():
-        for word, losers in order.items():
-            together.setdefault(word, set()).update(losers)
-    return _no_loop(together)
-
-
-def _no_pair(words, selected):
-    """Looks for two words that beat each other, and for words that beat themselves."""
-    return not any(
-        word in order.get(loser, ())
-        for order in _orders(words, selected).values()
-        for word, losers in order.items()
-        for loser in losers
-    )
-
-
-def _no_repeats(words, selected):
-    """Forgets that a selected word may stand in its sequence twice."""
-    orders = _orders(words, selected)
-    return all(_no_loop({w: losers - {w} for w, losers in order.items()}) for order in orders.values())
-
-
-def _never_both(words, selected):
-    """Takes for a contradiction that a word wins in one sequence and loses in another."""
-    return not any(order.keys() & set().union(*order.values()) for order in _orders(words, selected).values())
-
-
-def _one_winner(words, selected):
-    """Wants the same word selected by all sequences with the same query."""
-    same = all(len(order) == 1 for order in _orders(words, selected).values())
-    return same and _no_loop({k: v for order in _orders(words, selected).values() for k, v in order.items()})
-
-
-def _same_words(words, selected):
-    """Compares only sequences with the same words."""
-    chosen = {}
-    for row, alpha in zip(words.tolist(), selected.tolist(), strict=True):
-        if row[alpha] in row[:alpha] + row[alpha + 1 :]:
-            return False
-        if chosen.setdefault((row[0], tuple(sorted(row))), row[alpha]) != row[alpha]:
-            return False
-    return True
-
-
-def _word_cases(rng):
-    """By word: (query, the other words, which of all is selected), renamed and shuffled for each seed."""
-    problems = [
-        [(0, 1, 2, 1), (0, 2, 1, 1)],  # no: 1 over 2, 2 over 1
-        [(0, 1, 2, 1), (3, 2, 1, 1)],  # feasible: the queries differ
-        [(0, 1, 2, 1), (0, 2, 3, 1), (0, 3, 1, 1), (4, 1, 2, 2)],  # no: a loop of three words
-        [(0, 1, 2, 1), (0, 2, 3, 1), (0, 1, 3, 1), (4, 3, 1, 1)],  # feasible: a chain under one query
-        [(0, 1, 1, 1), (2, 0, 1, 1)],  # no: the selected word stands there twice
-        [(0, 1, 1, 0), (2, 0, 0, 0)],  # feasible: another word stands there twice
-        [(0, 1, 2, 0), (0, 3, 4, 1), (5, 1, 0, 1)],  # feasible: 3 over 0 over 1
-        [(0, 1, 2, 0), (0, 3, 4, 1), (0, 3, 1, 2)],  # no: 3 over 0 over 1 over 3
-        [(0, 1, 2, 1), (0, 2, 3, 1), (0, 3, 4, 1), (0, 4, 5, 1), (0, 5, 1, 1)],  # no: a loop of five words
-        [(0, 1, 2, 1), (0, 3, 2, 1), (0, 3, 4, 1), (0, 1, 4, 1)],  # feasible: a ring, but no loop
-    ]
-    cases = []
-    for problem in problems:
-        names = rng.permutation(12)
-        words, selected = [], []
-        for *row, alpha in problem:
-            order = np.r_[0, 1 + rng.permutation(len(row) - 1)]
-            words.append(names[np.array(row)[order]])
-            selected.append(int(np.flatnonzero(order == alpha)[0]))
-        shuffle = rng.permutation(len(problem))
-        cases.append((np.array(words)[shuffle], np.array(selected)[shuffle]))
-    return cases
-
-
 WORDS = Exercise(
     id="10.5",
     title="Do the words contradict each other?",
     points=3,
-    minutes=12,
+    minutes=15,
     difficulty=3,
-    reference=_consistent,
-    cases=_word_cases,
-    misconceptions=known(
-        lambda *args: not _consistent(*args),
-        "The other way round: return True where a solution exists.",
-        lambda words, selected: True,
-        "Independent embeddings do not make every choice feasible: two sequences with the same query can ask "
-        "for opposite things.",
-        lambda words, selected: False,
-        "Some of these are feasible: without a loop of arrows the words can be put in order.",
-        _one_query,
-        "Words under different queries do not meet: W z and W z' may be anything. Keep a list for each.",
-        _no_pair,
-        "You look for two words that beat each other. Three or more can beat each other in a loop.",
-        _no_repeats,
-        "If the selected word stands in its sequence a second time, its token has to beat an equal one: "
-        "infeasible.",
-        _never_both,
-        "A word may win in one sequence and lose in another one: only a loop is a contradiction.",
-        _one_winner,
-        "Sequences with the same query may select different words, as long as the arrows make no loop.",
-        _same_words,
-        "A contradiction can also come from sequences with different words: follow the arrows through all "
-        "sequences with the same query.",
-    ),
+    reference=words.consistent,
+    cases=words.cases,
+    misconceptions=known(*words.MISTAKES),
 )
 
-EXERCISES = [GRADIENT, GRAM, PRICE, START, WORDS]
+EXERCISES = [GRADIENT, PRICE, START, AXIS, WORDS]

@@ -1,5 +1,7 @@
 """Answers to lesson 10's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
+import functools
+
 import numpy as np
 import torch
 
@@ -28,12 +30,6 @@ def gradient_by_autograd(W, X, z, scores):
 
 def gradient_of_first(W, X, z, scores):
     return gradient_in_a_loop(W, X[:1], z[:1], scores[:1])
-
-
-def gram_by_matrices(a, z):
-    q = np.repeat(z, len(a) // len(z), axis=0)
-    rows = np.einsum("rj,rk->rjk", a, q).reshape(len(a), -1)
-    return torch.tensor(rows @ rows.T)
 
 
 def price_by_projection(c, angle, agree):
@@ -128,6 +124,84 @@ def ring(words, selected):
     return True
 
 
+def by_groups(words, selected, queries=None, against=None):
+    """Strips words until nothing changes: for these queries only, against these places only."""
+    for query in set(words[:, 0].tolist()) if queries is None else queries:
+        arrows = set()
+        for row, alpha in zip(words.tolist(), selected.tolist(), strict=True):
+            if row[0] == query:
+                places = range(len(row)) if against is None else against(len(row))
+                arrows |= {(row[alpha], row[t]) for t in places if t != alpha}
+        while arrows:
+            left = {(a, b) for a, b in arrows if b in {c for c, _ in arrows}}
+            if left == arrows:
+                return False
+            arrows = left
+    return True
+
+
+def commonest(words):
+    """The query of most sequences."""
+    queries = words[:, 0].tolist()
+    return max(queries, key=queries.count)
+
+
+def between_positions(words, selected):
+    """Arrows between positions instead of words."""
+    places = np.tile(np.arange(words.shape[1]), (len(words), 1))
+    rows = [words[:, 0] == query for query in set(words[:, 0].tolist())]
+    return all(by_groups(places[row], selected[row]) for row in rows)
+
+
+def visited_once(words, selected):
+    """Takes a word that is reached by two ways for a loop."""
+    for query in set(words[:, 0].tolist()):
+        beaten = {}
+        for row, alpha in zip(words.tolist(), selected.tolist(), strict=True):
+            if row[0] == query:
+                beaten.setdefault(row[alpha], set()).update(w for t, w in enumerate(row) if t != alpha)
+        for start in beaten:
+            seen, stack = set(), [start]
+            while stack:
+                word = stack.pop()
+                if word in seen:
+                    return False
+                seen.add(word)
+                stack += beaten.get(word, ())
+    return True
+
+
+def overwrites(words, selected):
+    """Keeps what a word has to beat in its last sequence only, whatever the query's other rows say."""
+    kept = {}
+    for place, (row, alpha) in enumerate(zip(words, selected, strict=True)):
+        kept[row[0], row[alpha]] = place
+    rows = sorted(kept.values())
+    return words_by_search(words[rows], selected[rows])
+
+
+def keeps_first(words, selected):
+    """Keeps what a word has to beat in its first sequence only."""
+    kept = {}
+    for place, (row, alpha) in enumerate(zip(words, selected, strict=True)):
+        kept.setdefault((row[0], row[alpha]), place)
+    rows = sorted(kept.values())
+    return words_by_search(words[rows], selected[rows])
+
+
+def symmetry_by_basis(W, v):
+    """In a basis whose first vector is along v, W keeps its first entry and the mean of the others."""
+    basis = np.linalg.qr(np.column_stack([v, np.eye(len(v))]))[0]
+    turned = np.diag(basis.T @ W @ basis)
+    return basis @ np.diag(np.r_[turned[0], np.full(len(v) - 1, turned[1:].mean())]) @ basis.T
+
+
+def symmetry_by_projection(W, v):
+    """The nearest matrix to W in the span of I and vv^T."""
+    rows = np.stack([np.eye(len(v)).ravel(), np.outer(v, v).ravel()], axis=1)
+    return (rows @ np.linalg.lstsq(rows, W.ravel(), rcond=None)[0]).reshape(W.shape)
+
+
 ANSWERS = {
     "10.1": {
         "also_right": gradient_in_a_loop,
@@ -144,20 +218,6 @@ ANSWERS = {
         ],
     },
     "10.2": {
-        "also_right": gram_by_matrices,
-        "wrong": [
-            lambda a, z: gram_by_matrices(a, z / np.linalg.norm(z, axis=1)[:, None]),
-            lambda a, z: gram_by_matrices(a[::-1], z),
-            lambda a, z: gram_by_matrices(a, z[::-1]),
-            lambda a, z: gram_by_matrices(a, np.repeat(z[:1], len(z), axis=0)),
-            lambda a, z: gram_by_matrices(a, z).numpy() ** 2,
-            lambda a, z: np.diag(np.diag(gram_by_matrices(a, z))),
-            lambda a, z: np.abs(gram_by_matrices(a, z)),
-            lambda a, z: np.triu(gram_by_matrices(a, z)),
-            lambda a, z: (a @ a.T) * np.repeat(z @ z.T, len(a) // len(z), axis=0)[:, : len(a)].mean(),
-        ],
-    },
-    "10.3": {
         "also_right": price_by_projection,
         "wrong": [
             lambda c, angle, agree: price_by_projection(c, angle / 2, agree),
@@ -169,9 +229,10 @@ ANSWERS = {
             lambda c, angle, agree: -price_by_projection(c, angle, agree),
             lambda c, angle, agree: price_by_projection(c, angle, agree) if agree else np.inf,
             lambda c, angle, agree: max(1 / c, price_by_projection(c, angle, agree) * np.sqrt(0.5)),
+            lambda c, angle, agree: price_by_projection(c, np.pi / 2, agree),
         ],
     },
-    "10.4": {
+    "10.3": {
         "also_right": cosine_by_lstsq,
         "wrong": [
             cosine_by_qr,
@@ -183,21 +244,52 @@ ANSWERS = {
             lambda W_0, X, z, R: cosine_by_lstsq(W_0 / np.linalg.norm(W_0), X, z, R),
             lambda W_0, X, z, R: -cosine_by_lstsq(W_0, X, z, R),
             lambda W_0, X, z, R: 1.0,
-            lambda W_0, X, z, R: 1 - cosine_by_lstsq(W_0, X, z, R),
+            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X, z, R) ** 4,
+            lambda W_0, X, z, R: np.sqrt(max(0, 1 - R * (1 - cosine_by_lstsq(W_0, X, z, R) ** 2))),
+            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X - X.mean(axis=(0, 1)), X[:, 1], R),
+        ],
+    },
+    "10.4": {
+        "also_right": symmetry_by_projection,
+        "wrong": [
+            lambda W, v: symmetry_by_basis(W, np.eye(len(v))[0]),
+            lambda W, v: symmetry_by_basis(W, v) / 2,
+            lambda W, v: symmetry_by_basis(W, v).sum(axis=0),
+            lambda W, v: symmetry_by_basis(-W, v),
+            lambda W, v: symmetry_by_basis(W @ W.T, v),
+            lambda W, v: symmetry_by_basis(W, W @ v),
+            lambda W, v: np.diag(np.diag(W)),
+            lambda W, v: np.outer(v, v) @ W @ np.outer(v, v) / (v @ v) ** 2,
+            lambda W, v: np.outer(W @ v, v) / (v @ v),
+            lambda W, v: W,
+            lambda W, v: W[0, 0] * np.eye(len(v)),
+            lambda W, v: symmetry_by_basis(W, v) - np.trace(W) / len(v) * np.eye(len(v)),
+            lambda W, v: np.median(np.diag(W)) * np.eye(len(v)) + (v @ W @ v) * np.outer(v, v) / (v @ v) ** 2,
         ],
     },
     "10.5": {
-        "also_right": words_by_search,
+        "also_right": by_groups,
         "wrong": [
             words_by_query_of_winner,
             ring,
-            lambda words, selected: loops_up_to(words, selected, 2),
-            lambda words, selected: loops_up_to(words, selected, 3),
-            lambda words, selected: loops_up_to(words, selected, 4),
+            *(functools.partial(loops_up_to, longest=longest) for longest in (2, 3, 4, 5)),
             lambda words, selected: words_by_search(words[:, ::-1], words.shape[1] - 1 - selected),
             lambda words, selected: words_by_search(words, 0 * selected),
             lambda words, selected: len(set(words[:, 0].tolist())) == len(words),
             lambda words, selected: all(len(set(row)) == len(row) for row in words.tolist()),
+            lambda words, selected: by_groups(words, selected, [words[0, 0]]),
+            lambda words, selected: by_groups(words, selected, [words[-1, 0]]),
+            lambda words, selected: by_groups(words, selected, [commonest(words)]),
+            lambda words, selected: any(by_groups(words, selected, [q]) for q in set(words[:, 0].tolist())),
+            lambda words, selected: by_groups(words, selected, against=lambda T: range(1, T)),
+            lambda words, selected: by_groups(words, selected, against=lambda T: range(min(T, 3))),
+            lambda words, selected: by_groups(words, selected, against=lambda T: (0, 1, 2)),
+            lambda words, selected: by_groups(words[:, :3], np.minimum(selected, 2)),
+            lambda words, selected: by_groups(words[1:], selected[1:]),
+            overwrites,
+            keeps_first,
+            between_positions,
+            visited_once,
         ],
     },
 }
