@@ -153,9 +153,9 @@ LESSONS = [
         "III",
         "10",
         "Cross- and self-attention",
-        "The matrix W is a p for other keys; its rank counts the queries. When queries are tokens, sequences "
-        "infect each other and learn to attend to themselves.",
-        ("02", "05", "06", "08"),
+        "The matrix W is a p for other keys; its rank counts the queries, and plain descent keeps what a "
+        "start has outside their span. Where queries carry the answer, W learns a rule for new sequences.",
+        ("02", "05", "06", "07", "08"),
     ),
     Lesson(
         "III",

@@ -74,6 +74,13 @@ SYMBOLS = [
         (r"W_{\mathrm{mm}}; p_i", "W_mm", "solution of the Att-SVM for W; what sequence i sees, W z_i", "10"),
         (r"\bar a_i", "a_bar", "weighted comparisons of a sequence; W_mm = sum_i a_bar_i z_i^T", "10"),
         (r"W_\perp", "kept", "the part of a start W_0 outside the span of the comparisons", "10"),
+        (
+            r"\Omega; e",
+            "omega",
+            "orthogonal matrix that leaves v alone, or turns a query; v over its length",
+            "10",
+        ),
+        (r"\varrho", "correlation", "correlation of two sequences' preferences for their own query", "10"),
         (r"K, Q; A_{it}", "K, Q", "keys and queries, W = K Q^T; matrix (x_alpha - x_t) z^T", "11"),
         (r"W_{\mathrm{fro}}, W_{\mathrm{nuc}}", "W_fro, W_nuc", "the Att-SVM in either norm", "11"),
         (

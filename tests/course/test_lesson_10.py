@@ -7,7 +7,9 @@ import torch
 from course import exercises
 from mini_attn import data, geometry, models, optim, svm, train
 
-matrix_gradient, gram, price, best_cosine, consistent = (spec.reference for spec in exercises.exercises("10"))
+matrix_gradient, price, best_cosine, symmetric_part, consistent = (
+    spec.reference for spec in exercises.exercises("10")
+)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -29,21 +31,12 @@ def test_the_lessons_descent_takes_the_librarys_path(lesson):
     np.testing.assert_allclose(mine[-1], model.W.detach(), atol=1e-8)
 
 
-def test_flattened_keys_give_the_same_logits(lesson):
-    tokens = data.random_tokens(n=4, T=3, d=4, seed=6)
-    W = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    flat = lesson["flattened"](tokens)
-    torch.testing.assert_close(flat.scores, tokens.scores)
-    as_p = models.PromptAttention(16, init=W.flatten()).logits(flat)
-    torch.testing.assert_close(as_p, models.CrossAttention(4, init=W).logits(tokens))
-
-
 @pytest.mark.parametrize(("n", "T", "d"), [(3, 4, 5), (7, 3, 4)])
 def test_the_svm_from_inner_products_is_the_librarys(n, T, d, lesson):
     tokens = data.random_tokens(n=n, T=T, d=d, seed=7)
     solution = svm.solve(svm.attention_problem(tokens.X, tokens.z, tokens.optimal))
     a = lesson["comparisons"](tokens.X.numpy(), tokens.optimal.numpy())
-    lam = lesson["weights"](gram(a, tokens.z.numpy()))
+    lam = lesson["weights"](lesson["gram"](a, tokens.z.numpy()))
     W = (lam[:, None] * a).T @ np.repeat(tokens.z.numpy(), T - 1, axis=0)
     np.testing.assert_allclose(W, solution.value, atol=1e-6 * solution.objective)
     assert lam.sum() == pytest.approx(float(solution.objective) ** 2, rel=1e-6)
@@ -52,7 +45,7 @@ def test_the_svm_from_inner_products_is_the_librarys(n, T, d, lesson):
 def test_contradictory_inner_products_are_infeasible(lesson):
     a = np.array([[1.0, 2.0], [-1.0, -2.0]])
     with pytest.raises(ValueError, match="infeasible"):
-        lesson["weights"](gram(a, np.array([[1.0, 0.5], [1.0, 0.5]])))
+        lesson["weights"](lesson["gram"](a, np.array([[1.0, 0.5], [1.0, 0.5]])))
 
 
 @pytest.mark.parametrize("angle", [0.3, 1.1, 2.6])
@@ -95,3 +88,20 @@ def test_words_without_a_loop_are_those_that_the_solver_can_select():
         answers.append(consistent(words, selected))
         assert answers[-1] == (str(solution.status) == "optimal")
     assert 5 < sum(answers) < 35
+
+
+@pytest.mark.parametrize("d", [2, 3, 6])
+def test_the_average_over_rotations_about_v_is_what_the_formula_says(d):
+    """20,000 random orthogonal matrices across v; and no single one of them changes the answer."""
+    rng = np.random.default_rng(d)
+    W, v = rng.normal(size=(d, d)), rng.normal(size=d)
+    basis = np.linalg.qr(np.column_stack([v, rng.normal(size=(d, d - 1))]))[0]
+    turn = np.zeros((20_000, d, d))
+    turn[:, 0, 0] = 1
+    Q, upper = np.linalg.qr(rng.normal(size=(20_000, d - 1, d - 1)))
+    turn[:, 1:, 1:] = Q * np.sign(np.einsum("kii->ki", upper))[:, None]
+    omega = basis @ turn @ basis.T
+    answer = symmetric_part(W, v)
+    np.testing.assert_allclose(omega[0] @ v, v, atol=1e-12)
+    np.testing.assert_allclose(omega[0].T @ answer @ omega[0], answer, atol=1e-12)
+    np.testing.assert_allclose(np.mean(omega.transpose(0, 2, 1) @ W @ omega, axis=0), answer, atol=0.05)
