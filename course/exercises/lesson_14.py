@@ -35,6 +35,8 @@ def _visible_cases(rng):
         (rng.permutation([1, 2, 3, 4]), 4, True),
         (np.r_[5, rng.integers(2, 5, size=2)], 5, True),
         (rng.permutation([4, 1, 2]), 4, False),
+        (rng.permutation([1, 2]), 4, False),  # nobody is as long as T
+        (np.array([2]), 3, True),
     ]
 
 
@@ -51,6 +53,10 @@ VISIBLE = Exercise(
         "Padding must see nothing: the rows k of padding have to be False, too.",
         _visible_by(seen=False),
         "Padding is seen: the columns t of padding have to be False, too.",
+        lambda lengths, T, causal: (
+            _visible_by(asks=False)(lengths, T, causal) | _visible_by(seen=False)(lengths, T, causal)
+        ),
+        "Both ends of a pair have to be real: `&`, not `|`.",
         _visible_by(half=lambda T: np.triu(np.ones((T, T), dtype=bool))),
         "The other half: causal means that position k sees t <= k, the lower triangle.",
         _visible_by(half=lambda T: np.tril(np.ones((T, T), dtype=bool), -1)),
@@ -108,8 +114,11 @@ def _row_cases(rng):
             sees = rng.random((n, T, T)) < 0.6
             sees[0, 1], sees[1, 0] = False, True
             sees[1, 3] = np.arange(T) == 2
+            sees[0, 0] = [False, True, True, True, False]  # does not see itself
         chance = np.where(sees, rng.random(sees.shape), -1)
         selected = np.where(sees.any(-1), chance.argmax(-1), rng.integers(0, T, size=(n, T)))
+        if kind == "any":
+            selected[0, 0] = 2  # the second of the three that it sees
         while kind == "full" and (selected == np.arange(T)).any():  # nobody selects itself in the simplest
             selected = rng.integers(0, T, size=(n, T))
         cases.append((X, sees, selected))
@@ -183,7 +192,15 @@ def _pool_cases(rng):
     g[1] += rng.normal()
     g[2, 1:] = rng.permutation(g[2, 1:])
     cases.insert(1, (g,))
-    return cases
+    hard = [
+        np.r_[-50.0, np.arange(7) / 10],  # all tied
+        np.r_[0, 2.1 ** np.arange(7)],  # one, though all begin ahead
+        [0, 1, 0.505, -1, -2, -3, -4, -5],  # just above the mean 0.5, and just below
+        [0, 1, 0.495, -1, -2, -3, -4, -5],
+    ]
+    hard = np.array(hard)
+    hard[:, 1:] = rng.permuted(hard[:, 1:], axis=1)
+    return [*cases, (hard,)]
 
 
 POOLED = Exercise(
@@ -201,7 +218,7 @@ POOLED = Exercise(
         lambda g: (g[:, 1:] > g.mean(axis=1, keepdims=True)).sum(axis=1),
         "The common height is the mean over the tied tokens, not over all.",
         lambda g: (g[:, 1:].max(axis=1) > g[:, 0]).astype(int),
-        "More than one token can be tied with the first: go on with the next largest.",
+        "Too few: more than one token can be tied with the first, and the first counts in their mean.",
         lambda g: _pooled(g) + 1,
         "Do not count the first token itself.",
         _pooled_in_order(np.sort),
@@ -251,6 +268,10 @@ SHARE = Exercise(
         (int(rng.integers(7, 10)), int(rng.integers(3, 5))),
         (int(rng.integers(3, 6)), int(rng.integers(6, 8))),
         (6, 3),
+        (4, 4),
+        (1, 2),
+        (30, 5),
+        (40, 20),
     ],
     misconceptions=known(
         lambda T, d: 2.0**T * _separable(T, d),
@@ -258,11 +279,11 @@ SHARE = Exercise(
         lambda T, d: _separable(T, d + 1),
         "One dimension too many. Is your plane one through the origin?",
         lambda T, d: _separable(T + 1, d),
-        "One point too many: S(1, d) is 2, so T - 1 points are added (binomial coefficients of T - 1).",
+        "One point too many: S(1, d) and S(T, 1) are 2, so T - 1 points are added (binomials of T - 1).",
         lambda T, d: _separable(T, d - 1) if d > 1 else 0.0,
         "One dimension too few: S(T, 1) is 2, not 0.",
         lambda T, d: float(d >= T),
-        "From d = T on every labelling can be separated. Below, some still can.",
+        "Only 0 and 1? From d = T on every labelling can be separated; below, some still can. Divide with /.",
         lambda T, d: min(1.0, d / T),
         "Not in proportion to d: use S(T + 1, d) = S(T, d) + S(T, d - 1).",
         lambda T, d: _binomial(T - 1)[d - 1 if d <= T else T - 1] / 2.0 ** (T - 1),
@@ -320,7 +341,13 @@ def _padding_cases(rng):
         y[0, 1:], y[3, 2:], y[5, 3:] = y[0, 0], -1, 1
         order = rng.permutation(7)
         cases.append((values[order], y[order], lengths[order]))
-    return cases
+    values, y = np.full((5, 6), np.inf), np.ones((5, 6))  # nobody is as long as T
+    values[:, ::2] *= -1
+    values[:2, 0] = -0.005, 0.005
+    values[2, :2], y[2, :2] = -np.abs(rng.normal(size=2)) - 0.1, (1, -1)
+    values[3, :3], y[3, :3] = (0.6, 0.2, 0.005), (-1, 1, -1)
+    values[4, :4], y[4, :4] = (-0.005, -0.1, -2, -0.3), (1, -1, 1, -1)
+    return [*cases, (values, y, np.array([1, 1, 2, 3, 4]))]
 
 
 FALLS = Exercise(
@@ -334,6 +361,8 @@ FALLS = Exercise(
     misconceptions=known(
         _falls_by(scores=lambda values, y: values[:, None] + 0 * y[..., None]),
         "The label is missing: the score is y v.x, so a position with label -1 wants the smallest value.",
+        _falls_by(scores=lambda values, y: y[:, None] * values[:, None]),
+        "The label is that of the position k that asks, not that of the token t.",
         _falls_by(only_padded=False),
         "A sequence as long as T has no padding to look at.",
         _falls_by(only_real=False),
@@ -350,7 +379,7 @@ FALLS = Exercise(
             )
         ),
         "The attention is full here: a position sees the real tokens after it, too.",
-        _falls_by(worse=lambda scores, real: (scores * real[:, None]).sum(axis=-1) < 0),
+        _falls_by(worse=lambda scores, real: np.where(real[:, None], scores, 0).sum(axis=-1) < 0),
         "Not the mean score but the best one competes with the padding's 0.",
         _falls_by(scores=lambda values, y: -y[..., None] * values[:, None]),
         "The sign: padding wins where the best real score is *below* its 0.",

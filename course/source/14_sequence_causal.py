@@ -237,7 +237,7 @@ with np.errstate(invalid="ignore"):
 # Write $(x_{i\alpha_{ik}} - x_{it})^\top W x_{ik}$ as $\langle A_{ikt}, W\rangle = \sum_{de} A_{de} W_{de}$
 # and return all these matrices, ordered by $i$, then $k$, then $t$: one for each comparison, and none for
 # tokens that are not seen or positions that do not ask. With selected tokens of all positions given (at
-# padding the entry means nothing).
+# padding the entry is some token's number and means nothing).
 #
 # <details><summary>Hint</summary>
 #
@@ -511,7 +511,7 @@ assert decided == 20
 #
 # ★★★ · 12 minutes
 #
-# Row by row: `targets` holds the target logits of $m \ge 1$ tokens, the selected one first. Take the nearest
+# Row by row: `targets` holds the target logits of $m \ge 2$ tokens, the selected one first. Take the nearest
 # point (least sum of squares) in which no token is ahead of the first. Return how many of the others end tied
 # with the first, for each row. (There are no ties in `targets` itself.) Two examples: (0, 3, 1) goes to
 # (1.5, 1.5, 1), one tie; (0, 3, 2) to (5/3, 5/3, 5/3), two.
@@ -934,9 +934,9 @@ for mask in ("full", "causal"):
 # ★★☆ · 6 minutes
 #
 # Predict which positions will attend to padding, if each selects the best token on offer. Full attention,
-# no mask. `values` holds $v\cdot x_{it}$ (at padding anything, even NaN), `y` the labels. Positions that are
-# padding themselves, and sequences without padding, that is as long as `values` is wide, answer False.
-# (Nothing is exactly 0.)
+# no mask. `values` holds $v\cdot x_{it}$ (at padding anything, even infinity), `y` the labels. Positions
+# that are padding themselves, and sequences without padding, that is as long as `values` is wide, answer
+# False. (Nothing is exactly 0.)
 #
 # <details><summary>Hint</summary>
 #

@@ -2,12 +2,13 @@
 
 Tarzanagh et al. 2023, informally: descent on W goes in direction to the SVM with a row
 (x_{i alpha_ik} - x_it)^T W x_ik >= 1 for each t != alpha_ik that position k sees. Measured here, on other
-seeds and sizes than the lesson's: rows have rank min(d^2, rows), two sequences excepted; a random choice is
+seeds and sizes than the lesson's: rows have rank min(d^2, rows), few sequences excepted; a random choice is
 feasible with the probability of the kinematic formula, d^2 degrees of freedom against those that its
 positions use up (Cover's count where T = 2); the best choice of one sequence is feasible if and only if its
 labels are separable; norms of the positions' own W add up in squares in high dimension; causal masks select
-the best tokens no more often than random masks that show as many; the runner-up decides; padding without a
-mask wins where all scores are negative.
+the best tokens no more often than random masks that show as many; in high dimension the runner-up decides;
+positions miss more often in a larger batch; undecided runs decide later; padding without a mask wins where
+all scores are negative.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_14 import positions, random_choice
+from course.replicate.lesson_14 import attention_after, positions, random_choice
 from mini_attn import data, geometry, models, optim, svm, train
 
 _, _, pooled, separable_share, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
@@ -55,6 +56,14 @@ def test_rank_of_the_rows(n, T, mask):
         shared = max(0, 2 * T - d) * max(0, 2 * T - 2 - d) if (n, mask) == (2, "full") else 0
         expected = min(d * d, len(rows) - shared)
         assert int(torch.linalg.matrix_rank(rows, rtol=1e-9)) == expected, d
+
+
+@pytest.mark.parametrize(("T", "d", "less"), [(7, 11, 9), (8, 12, 24), (8, 13, 9), (8, 14, 0)])
+def test_three_long_sequences_lose_ranks_too(T, d, less):
+    tokens = positions(3, T, d, "full", trials=1, seed=83)
+    problem = svm.sequence_problem(tokens, tokens.optimal)
+    rows = (problem.a[..., None] * problem.b[..., None, :]).flatten(-2)[0]
+    assert int(torch.linalg.matrix_rank(rows, rtol=1e-9)) == 3 * T * (T - 1) - less
 
 
 @pytest.mark.parametrize(
@@ -175,3 +184,42 @@ def test_late_runs_arrive():
         least.append(geometry.cosine(model.W, solution.value).min())
     assert least[0] < 0.999
     assert least[1] > 0.9999
+
+
+def test_undecided_runs_are_late():
+    """n = 2, T = 4, d = 3, 100 runs: undecided after 300 steps, most are decided after 3,000."""
+    tokens = positions(2, 4, 3, "full", trials=100, seed=84)
+    (early, _), (then, _) = attention_after(tokens, 300, 3000)
+    before, after = ((geometry.outcome(s, tokens) == "undecided").sum() for s in (early, then))
+    assert before >= 6
+    assert after < 0.5 * before
+
+
+def test_each_position_misses_more_often_in_a_larger_batch():
+    """T = 4, d = 10: a share of misses at n = 8 more than twice that of n = 1, so no independent failures."""
+    share = {}
+    for n, trials in ((1, 240), (8, 40)):
+        tokens = positions(n, 4, 10, "full", trials=trials, seed=85)
+        ((attention, _),) = attention_after(tokens, 400)
+        share[n] = float((geometry.selected_tokens(attention) != tokens.optimal).double().mean())
+    assert share[8] > 2 * share[1]
+
+
+def test_the_cost_of_a_long_context_grows_like_its_logarithm():
+    """nu_m between 0.6 and 2 ln 2 more for each doubling, where rows double."""
+    draws = np.random.default_rng(86)
+    nu = [pooled(draws.normal(size=(600_000 // m, m))).mean() for m in (24, 48, 96, 192)]
+    assert (np.diff(nu) > 0.6).all()
+    assert (np.diff(nu) < 2 * np.log(2)).all()
+    normal, uniform = (pooled(draw(size=(200_000, 5))).mean() for draw in (draws.normal, draws.random))
+    assert uniform - normal > 0.02  # the targets' distribution matters
+
+
+def test_the_same_number_of_comparisons_is_about_as_good_as_a_causal_mask():
+    found = {}
+    for mask in ("full", "causal", "three"):
+        tokens = positions(3, 5, 14, mask, trials=120, seed=87)
+        ((attention, _),) = attention_after(tokens, 400)
+        found[mask] = int((geometry.outcome(attention, tokens) == "global").sum())
+    assert abs(found["three"] - found["causal"]) < 20
+    assert min(found["three"], found["causal"]) > found["full"] + 25

@@ -25,14 +25,27 @@ def rows_in_loops(X, sees, selected, keep=lambda i, k, t: True):
     return np.array(rows)
 
 
-def pooled_from_above(g):
+def selected_among_the_seen(sees, selected):
+    """The selected numbers, read as places in the list of the tokens that are seen."""
+    return np.array(
+        [
+            [
+                np.flatnonzero(one)[min(place, one.sum() - 1)] if one.any() else 0
+                for one, place in zip(*rows, strict=True)
+            ]
+            for rows in zip(sees, selected, strict=True)
+        ]
+    )
+
+
+def pooled_from_above(g, passes=100, slack=0.0):
     """Begin with all others tied, and let go those below the mean, until none is."""
     counts = []
     for first, *others in np.asarray(g, dtype=float):
         kept = others
-        while True:
+        for _ in range(passes):
             mean = np.mean([first, *kept])
-            still = [other for other in kept if other > mean]
+            still = [other for other in kept if other > mean + slack]
             if len(still) == len(kept):
                 break
             kept = still
@@ -50,11 +63,19 @@ def share_by_sum(T, d):
     return sum(comb(T - 1, k) for k in range(d)) / 2 ** (T - 1)
 
 
-def falls_in_loops(values, y, lengths):
+def falls_by_products(values, y, lengths):
+    """Padding is taken out by multiplication, which leaves NaN where it is infinite."""
+    real = np.arange(values.shape[1]) < np.asarray(lengths)[:, None]
+    with np.errstate(invalid="ignore"):
+        scores = y[..., None] * (values * real - 1e3 * ~real)[:, None] * real[:, None] - 1e3 * ~real[:, None]
+        return real & ~real.all(axis=1, keepdims=True) & (scores.max(axis=-1) < 0)
+
+
+def falls_in_loops(values, y, lengths, below=0.0):
     found = np.zeros(values.shape, dtype=bool)
     for i, m in enumerate(map(int, lengths)):
         for k in range(m):
-            found[i, k] = m < values.shape[1] and all(y[i, k] * values[i, t] < 0 for t in range(m))
+            found[i, k] = m < values.shape[1] and all(y[i, k] * values[i, t] < below for t in range(m))
     return found
 
 
@@ -68,6 +89,9 @@ ANSWERS = {
             lambda lengths, T, causal: visible_in_loops(lengths, T, causal)[0],
             lambda lengths, T, causal: visible_in_loops(np.sort(lengths), T, causal),
             lambda lengths, T, causal: visible_in_loops(np.maximum(lengths - 1, 1), T, causal),
+            lambda lengths, T, causal: visible_in_loops(lengths, max(lengths), causal),
+            lambda lengths, T, causal: visible_in_loops(lengths, T, causal).squeeze(0),
+            lambda lengths, T, causal: visible_in_loops(lengths, T, causal).numpy().squeeze(),
         ],
     },
     "14.2": {
@@ -84,6 +108,8 @@ ANSWERS = {
                 X / np.linalg.norm(X, axis=-1)[..., None], sees, selected
             ),
             lambda X, sees, selected: np.abs(rows_in_loops(X, sees, selected)),
+            lambda X, sees, selected: rows_in_loops(X, sees, selected, lambda i, k, t: sees[i, k, k]),
+            lambda X, sees, selected: rows_in_loops(X, sees, selected_among_the_seen(sees, selected)),
         ],
     },
     "14.3": {
@@ -94,6 +120,11 @@ ANSWERS = {
             lambda g: np.array(pooled_from_above(g))[::-1],
             lambda g: np.array(pooled_from_above(g[:, ::-1])),
             lambda g: np.minimum(pooled_from_above(g), 2),
+            lambda g: np.minimum(pooled_from_above(g), 4),
+            lambda g: np.minimum(pooled_from_above(g), 5),
+            lambda g: pooled_from_above(g, passes=2),
+            lambda g: pooled_from_above(g, slack=0.01),
+            lambda g: pooled_from_above(g, slack=-0.01),
             lambda g: (g[:, 1:] > np.median(g, axis=1, keepdims=True)).sum(1),
             lambda g: np.minimum((g[:, 1:] > g[:, :1]).sum(1), 1 + (g[:, 1:] > g[:, :1] + 1).sum(1)),
         ],
@@ -108,6 +139,12 @@ ANSWERS = {
             lambda T, d: share_by_sum(d, T),
             lambda T, d: sum(comb(T - 1, k) for k in range(d)) / 2**T,
             lambda T, d: share_by_sum(T, d) if d < T else 0.0,
+            lambda T, d: share_by_sum(T, d - 1) if d == T else share_by_sum(T, d),
+            lambda T, d: 0.5 if T == 1 else share_by_sum(T, d),
+            lambda T, d: share_by_sum(min(T, 12), d),
+            lambda T, d: share_by_sum(T, min(d, 4)),
+            lambda T, d: round(share_by_sum(T, d), 4),
+            lambda T, d: float(np.array(sum(comb(T - 1, k) for k in range(d)) % 2**31) / 2 ** (T - 1)),
         ],
     },
     "14.5": {
@@ -119,6 +156,14 @@ ANSWERS = {
             lambda values, y, lengths: falls_in_loops(values, y, np.minimum(lengths, 2)),
             lambda values, y, lengths: falls_in_loops(values, y, np.minimum(lengths, 1)),
             lambda values, y, lengths: falls_in_loops(values, y, lengths).any(axis=1),
+            lambda values, y, lengths: (
+                falls_in_loops(np.c_[values, values], np.c_[y, y], lengths)[:, : values.shape[1]]
+                & (lengths < max(lengths))[:, None]
+            ),
+            lambda values, y, lengths: falls_by_products(values, y, lengths),
+            lambda values, y, lengths: falls_in_loops(values + 0.01 * y[:, :1], y, lengths),
+            lambda values, y, lengths: falls_in_loops(values, y, lengths, -0.01),
+            lambda values, y, lengths: falls_in_loops(values, y, lengths, 0.01),
             lambda values, y, lengths: falls_in_loops(values, y, lengths) & (y < 0),
             lambda values, y, lengths: falls_in_loops(values, y, lengths) & (np.arange(values.shape[1]) == 0),
         ],
