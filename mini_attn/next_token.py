@@ -1,0 +1,166 @@
+"""A one-layer transformer that predicts the next token, and its cross-entropy without cancellation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mini_attn.heads import _parameter
+from mini_attn.optim import NormalizedGD
+from mini_attn.vocabulary import NextTokens
+
+
+class NextTokenTransformer(nn.Module):
+    """Logits of the next token, o = W_ov X^T softmax(X W_kq x_T), for each trial.
+
+    Args:
+        V: size of the vocabulary. d: dimension of embeddings.
+        trials: leading dimensions, None, a number or a tuple.
+        W_ov: start, broadcast to (*trials, V, d); zeros if None. W_kq: likewise, (*trials, d, d).
+        dtype: of the parameters.
+
+    Source: Huang, Liang, Yang, "Non-asymptotic convergence of training transformers for next-token
+        prediction" (2024). Introduced in lesson 16.
+    """
+
+    def __init__(self, V: int, d: int, trials=None, W_ov=None, W_kq=None, dtype=torch.float64):
+        super().__init__()
+        self.W_ov = _parameter(trials, (V, d), W_ov, dtype)
+        self.W_kq = _parameter(trials, (d, d), W_kq, dtype)
+
+    def logits(self, data: NextTokens) -> Float[Tensor, "*trials n T"]:
+        """Return h_it = x_it^T W_kq z_i, (..., n, T)."""
+        return (data.X @ (data.z @ self.W_kq.mT)[..., None])[..., 0]
+
+    def attention(self, data: NextTokens) -> Float[Tensor, "*trials n T"]:
+        """Return the softmax of the logits, (..., n, T)."""
+        return self.logits(data).softmax(-1)
+
+    def forward(self, data: NextTokens) -> Float[Tensor, "*trials n V"]:
+        """Return o, the logits of the next token, (..., n, V)."""
+        mixed = (self.attention(data)[..., None, :] @ data.X)[..., 0, :]
+        return mixed @ self.W_ov.mT
+
+    def predicted(self, data: NextTokens) -> Tensor:
+        """Return the most likely next token, (..., n) integers."""
+        return self(data).argmax(-1)
+
+    @torch.no_grad()
+    def gradients(self, data: NextTokens) -> dict[str, Tensor]:
+        """The gradient of the mean cross-entropy, *log-scaled*: in each trial divided by one positive factor
+        for both weights, the largest probability that the right answer lacks, taken out in logs.
+
+        The gradient in W_kq has a scale of its own, since it also lacks the losers' attention; so both are
+        right in direction, and their common scale is "scale", the log of (what W_kq's was divided by over
+        what W_ov's was divided by), (*trials,).
+
+        Returns:
+            "W_ov" (*trials, V, d), "W_kq" (*trials, d, d), "scale" (*trials,).
+        """
+        X, z = data.X, data.z
+        log_s = self.logits(data).log_softmax(-1)
+        s = log_s.exp()
+        mixed = (s[..., None, :] @ X)[..., 0, :]  # (..., n, d)
+        log_missing, blame = _blame(mixed @ self.W_ov.mT, data.target)
+        most = log_missing.amax(-1, keepdim=True)
+        weighted = blame * (log_missing - most).exp()[..., None] / blame.shape[-2]
+        pulls = {"W_ov": weighted.mT @ mixed}
+
+        # values of the tokens g_t, against the winner's: 0 for copies of it, exactly
+        winner = log_s.argmax(-1, keepdim=True)
+        ahead = X - X.gather(-2, winner[..., None].expand(*winner.shape, X.shape[-1]))
+        ahead = -(ahead @ (blame @ self.W_ov)[..., None])[..., 0]  # (..., n, T), g_t - g_winner
+        loses = ahead != 0
+        log_weight = (log_s + log_missing[..., None]).masked_fill(~loses, -torch.inf)
+        top = log_weight.flatten(-2).amax(-1)
+        top = torch.where(top.isfinite(), top, 0.0)
+        weight = (log_weight - top[..., None, None]).exp()
+        small = (s * ahead).sum(-1, keepdim=True)
+        share = (weight * ahead).sum(-1, keepdim=True)
+        u = torch.where(loses, weight * (ahead - small), -s * share) / s.shape[-2]
+        pulls["W_kq"] = -((u[..., None, :] @ X)[..., 0, :]).mT @ z
+        return {**pulls, "scale": top - most[..., 0]}
+
+    @torch.no_grad()
+    def log_excess(self, data: NextTokens) -> Float[Tensor, "*trials"]:
+        """log(L - L_inf), where L_inf is the cross-entropy with all attention on an optimal token.
+
+        From differences, so that it stays right far below the rounding error of L. Each sequence needs an
+        optimal token. Returns (*trials,); nan where L < L_inf.
+        """
+        X, s = data.X, self.attention(data)
+        best = data.optimal.to(torch.int8).argmax(-1)[..., None, None]
+        ideal = X.gather(-2, best.expand(*best.shape[:-2], 1, X.shape[-1]))
+        off = (s[..., None, :] @ (X - ideal))[..., 0, :] @ self.W_ov.mT  # o - o_ideal
+        log_p = (ideal[..., 0, :] @ self.W_ov.mT).log_softmax(-1)
+        moved = off - off.gather(-1, data.target[..., None])
+        return torch.log1p((log_p.exp() * moved.expm1()).sum(-1)).mean(-1).log()
+
+
+def _blame(o: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """log(1 - pi_y), (..., n), and (pi - e_y) / (1 - pi_y), (..., n, V), for pi = softmax(o)."""
+    others = o.scatter(-1, target[..., None], -torch.inf)
+    lead = torch.logsumexp(others, -1) - o.gather(-1, target[..., None])[..., 0]
+    blame = others.softmax(-1).scatter(-1, target[..., None], -1.0)
+    return torch.nn.functional.logsigmoid(lead), blame
+
+
+def collocation(data: NextTokens) -> NextTokens:
+    """The collocation as data: one sequence for each token of the vocabulary, that token alone."""
+    each = torch.arange(data.following.shape[-1], device=data.following.device)
+    return NextTokens(
+        data.embeddings, data.following, each.expand(data.following.shape)[..., None], data.following
+    )
+
+
+def descend(
+    model: NextTokenTransformer,
+    data: NextTokens,
+    steps: int,
+    lr: float = 0.1,
+    train: Iterable[str] = ("W_kq",),
+    schedule: Callable[[int], float] | None = None,
+    record: Callable[[NextTokenTransformer], Tensor] | None = None,
+    every: int = 1,
+) -> list[Tensor]:
+    """Normalised gradient descent on the mean cross-entropy, in each trial.
+
+        W <- W - lr schedule(j) G / ||G||,    G = dL/dW, over all weights that train together
+
+    Stage one: ``descend(model, collocation(data), steps, train=["W_ov"])``; stage two, as it stands.
+
+    Args:
+        model: changed in place.
+        data: sequences and their next tokens.
+        steps: how many. lr: step length.
+        train: names of the weights that move: "W_ov", "W_kq" or both.
+        schedule: factor of step j = 1, 2, ..., such as :func:`mini_attn.train.growing`; None for 1.
+        record, every: what to note of the model before step 1 and after each `every` steps.
+
+    Returns:
+        What `record` returned; an empty list if it is None.
+
+    Introduced in lesson 16.
+    """
+    names = list(train)
+    if not names or not set(names) <= {"W_ov", "W_kq"}:
+        raise ValueError(f'train = {names}; expected "W_ov", "W_kq" or both')
+    weights = [getattr(model, name) for name in names]
+    optimizer = NormalizedGD(weights, lr=lr, batch_dims=weights[0].ndim - 2)
+    noted = []
+    for step in range(steps + 1):
+        if record is not None and step % every == 0:
+            noted.append(record(model))
+        if step == steps:
+            break
+        grads = model.gradients(data)
+        if len(names) == 2:
+            grads["W_kq"] = grads["W_kq"] * grads["scale"].exp()[..., None, None]
+        for group in optimizer.param_groups:
+            group["lr"] = lr * (schedule(step + 1) if schedule else 1.0)
+        with torch.no_grad():
+            optimizer.move({weight: grads[name] for weight, name in zip(weights, names, strict=True)})
+    return noted
