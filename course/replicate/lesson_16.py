@@ -1,0 +1,127 @@
+"""Lesson 16 at length: which lead of W_ov keeps attention from being trapped, and data with cycles."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from course.replicate.stored import Measured
+from mini_attn import geometry, next_token, svm, train, vocabulary
+
+V = 20  # as published
+
+
+def trained(n, T, d, queries, lead, steps, *, trials, seed, targets=None):
+    """Both stages: W_ov from its SVM, `lead` long in units of it, and W_kq from 0 by growing steps."""
+    data, _ = vocabulary.next_tokens(n, T, V, d, queries, targets, trials, seed)
+    W_ov = svm.solve(svm.next_problem(data.embeddings, data.following)).value
+    model = next_token.NextTokenTransformer(V, d or V, trials, W_ov=lead * W_ov)
+    next_token.descend(model, data, steps, schedule=train.growing)
+    return data, model.requires_grad_(False)
+
+
+def trapped(d, lead, *, trials, seed):
+    """Sequences that ended on a wrong token, after 600 steps, for n = 60, T = 5 and 10 queries; d = 0: one-hot."""
+    data, model = trained(60, 5, d or None, 10, lead, 600, trials=trials, seed=seed)
+    solution = svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(data)))
+    right = (model.attention(data) * data.optimal).sum(-1)
+    return {
+        "wrong": (right < 0.5).sum(-1).to(torch.int16),
+        "cosine": geometry.cosine(model.W_kq, solution.value).numpy().astype(np.float32),
+        "mistakes": (model.predicted(data) != data.target).sum(-1).to(torch.int16),
+    }
+
+
+def general(n, T, tokens, d, *, trials, seed) -> vocabulary.NextTokens:
+    """Any data: random sequences, and as the answer any of their tokens; unit embeddings, next(c) = c."""
+    generator = torch.Generator().manual_seed(seed)
+    E = torch.randn(trials, tokens, d, generator=generator, dtype=torch.float64)
+    drawn = (torch.rand(trials, n, T, generator=generator) * tokens).long()
+    place = (torch.rand(trials, n, 1, generator=generator) * T).long()
+    itself = torch.arange(tokens).expand(trials, tokens).contiguous()
+    target = drawn.gather(-1, place)[..., 0]
+    return vocabulary.NextTokens(E / E.norm(dim=-1, keepdim=True), itself, drawn, target)
+
+
+def pull(W: Tensor, data: vocabulary.NextTokens) -> Tensor:
+    """The gradient of mean_i -log(attention on tokens equal to y_i), free of cancellation, (trials, d, d)."""
+    X, z, optimal = data.X, data.z, data.optimal
+    h = (X @ (z @ W.mT)[..., None])[..., 0]
+    s = h.softmax(-1)
+    within = h.masked_fill(~optimal, -torch.inf).softmax(-1)
+    loses = (s * ~optimal).sum(-1, keepdim=True)
+    u = torch.where(optimal, -within * loses, s) / s.shape[-2]
+    return (u[..., None, :] @ X)[..., 0, :].mT @ z
+
+
+def finite_part(data: vocabulary.NextTokens, steps: int = 60) -> tuple[Tensor, Tensor]:
+    """W_fin: the shortest minimiser of the same loss, each sequence reduced to its answer's component.
+
+    Newton's method with pseudo-inverses from 0: what has no curvature is never entered.
+
+    Returns:
+        W_fin (trials, d, d), and the norm of what remains of the gradient (trials,).
+    """
+    X, z, optimal = data.X, data.z, data.optimal
+    together = vocabulary.same_component(vocabulary.priorities(data))  # (trials, V, V, V)
+    each = torch.arange(len(X))[:, None]
+    inside = together[each, data.tokens[..., -1], data.target].gather(-1, data.tokens)  # (trials, n, T)
+    rows = torch.einsum("bntd,bne->bntde", X, z).flatten(-2)
+    W = X.new_zeros(len(X), rows.shape[-1])
+    for _ in range(steps):
+        h = torch.einsum("bntk,bk->bnt", rows, W).masked_fill(~inside, -torch.inf)
+        s, within = h.softmax(-1), h.masked_fill(~optimal, -torch.inf).softmax(-1)
+        G = torch.einsum("bnt,bntk->bk", s - within, rows)
+        centred = rows - torch.einsum("bnt,bntk->bnk", s, rows)[:, :, None]
+        H = torch.einsum("bnt,bntk,bntl->bkl", s, centred, centred)
+        move = (torch.linalg.pinv(H, rtol=1e-9, hermitian=True) @ G[..., None])[..., 0]
+        W = W - move / move.norm(dim=-1, keepdim=True).clamp(min=1.0)
+    return W.unflatten(-1, z.shape[-1:] * 2), G.norm(dim=-1)
+
+
+def cycles(steps, *, trials, seed):
+    """n = 6, T = 4, six tokens, d = 8: W after steps of length .01 from 0 against W_fin + R W_dir."""
+    data = general(6, 4, 6, 8, trials=trials, seed=seed)
+    above = vocabulary.priorities(data)
+    tied = above & vocabulary.same_component(above)
+    W_dir = svm.solve(svm.order_problem(data.embeddings, above, tied)).value
+    W_fin, rest = finite_part(data)
+    assert rest.max() < 1e-9
+    W = torch.zeros_like(W_dir)
+    for _ in range(steps):
+        G = pull(W, data)
+        W = W - 0.01 * G / G.flatten(1).norm(dim=1)[:, None, None].clamp(min=1e-300)
+    size = W_dir.square().sum((1, 2), keepdim=True)
+    R = ((W - W_fin) * W_dir).sum((1, 2), keepdim=True) / size.clamp(min=1e-300)
+    plain = svm.solve(svm.order_problem(data.embeddings, above), throw=False)
+    return {
+        "both": geometry.cosine(W, W_fin + R * W_dir).numpy().astype(np.float32),
+        "direction": geometry.cosine(W, W_dir).numpy().astype(np.float32),
+        "cyclic": tied.flatten(1).any(1),
+        "solvable": plain.status == "optimal",
+        "finite": ((W - R * W_dir - W_fin).flatten(1).norm(dim=1)).numpy().astype(np.float32),
+        "W_fin": W_fin.flatten(1).norm(dim=1).numpy().astype(np.float32),
+    }
+
+
+MEASURED = [
+    Measured(
+        "16.trapped",
+        "How many sequences end on a wrong token, against the lead that W_ov gives the right answer.",
+        trapped,
+        {"d": [0, 20, 40], "lead": [0.1, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0]},
+        trials=120,
+        batch=40,
+        paired=("lead",),
+        minutes=5,
+    ),
+    Measured(
+        "16.cycles",
+        "Data that contradict themselves: W after 1,000 and 4,000 steps, against W_fin + R W_dir.",
+        cycles,
+        {"steps": [1000, 4000]},
+        trials=400,
+        batch=100,
+        paired=("steps",),
+        minutes=1,
+    ),
+]
