@@ -190,7 +190,14 @@ LESSONS = [
         ("06", "07", "10", "12"),
     ),
     Lesson("IV", "15", "Mirror descent for attention"),
-    Lesson("IV", "16", "Next-token prediction"),
+    Lesson(
+        "IV",
+        "16",
+        "Next-token prediction",
+        "Two matrices, two SVMs: what follows what, and an order of the vocabulary that says where to look, "
+        "also in sentences never seen.",
+        ("02", "07", "10"),
+    ),
     Lesson("IV", "17", "Rates of convergence"),
     Lesson("IV", "18", "Capstone: real data"),
 ]

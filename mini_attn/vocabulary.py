@@ -132,16 +132,16 @@ def next_tokens(
 
     permutation = draw(V).argsort(-1)
     following = permutation % (targets or V)
-    if d is None:
-        embeddings = torch.eye(V, dtype=torch.float64).expand(*lead, V, V).contiguous()
-    else:
-        embeddings = torch.randn(*lead, V, d, generator=generator, dtype=torch.float64) / d**0.5
     drawn = draw(V, V)
     rank = drawn if rank is None else rank
     tokens = (draw(n, T) * V).long()
     tokens[..., -1] = (draw(n) * (queries or V)).long()
     if like is not None:
         embeddings, following = like.embeddings, like.following
+    elif d is None:
+        embeddings = torch.eye(V, dtype=torch.float64).expand(*lead, V, V).contiguous()
+    else:  # drawn last: the sequences are the same for all d
+        embeddings = torch.randn(*lead, V, d, generator=generator, dtype=torch.float64) / d**0.5
     nexts = _follow(following, tokens)  # (..., n, T)
     query = tokens[..., -1:]
     ranks = rank.gather(-2, query.expand(*query.shape[:-1], V)).gather(-1, nexts)

@@ -20,8 +20,8 @@ def trained(n, T, d, queries, lead, steps, *, trials, seed, targets=None):
 
 
 def trapped(d, lead, *, trials, seed):
-    """Sequences that ended on a wrong token, after 600 steps, for n = 60, T = 5 and 10 queries; d = 0: one-hot."""
-    data, model = trained(60, 5, d or None, 10, lead, 600, trials=trials, seed=seed)
+    """Sequences that ended on a wrong token, after 400 steps, for n = 60, T = 5 and 10 queries; d = 0: one-hot."""
+    data, model = trained(60, 5, d or None, 10, lead, 400, trials=trials, seed=seed)
     solution = svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(data)))
     right = (model.attention(data) * data.optimal).sum(-1)
     return {
@@ -108,10 +108,10 @@ MEASURED = [
         "16.trapped",
         "How many sequences end on a wrong token, against the lead that W_ov gives the right answer.",
         trapped,
-        {"d": [0, 20, 40], "lead": [0.1, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0]},
-        trials=120,
-        batch=40,
-        paired=("lead",),
+        {"d": [0, 20], "lead": [0.25, 1.0, 2.0, 4.0, 8.0]},
+        trials=60,
+        batch=20,
+        paired=("d", "lead"),
         minutes=5,
     ),
     Measured(

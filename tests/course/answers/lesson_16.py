@@ -1,0 +1,135 @@
+"""Answers to lesson 16's exercises: a second right one each, and wrong ones that the checks have to catch."""
+
+import math
+
+import numpy as np
+import torch
+
+from mini_attn import svm
+from mini_attn.vocabulary import NextTokens, closure, priorities
+
+
+def relations_by_library(tokens, target, following):
+    E = torch.eye(len(following), dtype=torch.float64)
+    arrays = (torch.as_tensor(np.asarray(x)) for x in (following, tokens, target))
+    return priorities(NextTokens(E, *arrays))
+
+
+def relations_in_loops(tokens, target, following, keep=lambda q, a, b: True):
+    V = len(following)
+    above = np.zeros((V, V, V), dtype=bool)
+    for sequence, y in zip(tokens, target, strict=True):
+        q = sequence[-1]
+        for a in sequence:
+            for b in sequence:
+                if following[a] == y != following[b] and keep(q, a, b):
+                    above[q, a, b] = True
+    return above
+
+
+def values_by_solver(following):
+    following = torch.as_tensor(np.asarray(following))
+    return svm.solve(svm.next_problem(torch.eye(len(following), dtype=torch.float64), following)).value
+
+
+def slope_by_solver(lengths, eta):
+    squares = 0.0
+    for m in lengths:
+        heights = np.arange(m) - (m - 1) / 2
+        squares += (heights**2).sum()
+    return torch.tensor(-eta / math.sqrt(squares))
+
+
+def decided_by_library(above, tokens, order=lambda above: closure(torch.as_tensor(above)).numpy()):
+    order = order(above)
+    found = []
+    for sequence in tokens:
+        different = set(map(int, sequence))
+        winner = [a for a in different if all(order[a, b] for b in different - {a})]
+        found.append(winner[0] if winner else -1)
+    return found
+
+
+def lead_by_share(wins_a, wins_b, copies_a, copies_b):
+    share = wins_a / (wins_a + wins_b)
+    return math.log(share / copies_a) - math.log((1 - share) / copies_b)
+
+
+ANSWERS = {
+    "16.1": {
+        "also_right": [relations_by_library, relations_in_loops],
+        "wrong": [
+            lambda tokens, target, following: relations_in_loops(tokens, target, following)[0],
+            lambda tokens, target, following: relations_in_loops(
+                tokens, target, following, lambda q, a, b: b != q
+            ),
+            lambda tokens, target, following: relations_in_loops(
+                tokens, target, following, lambda q, a, b: a != q
+            ),
+            lambda tokens, target, following: relations_in_loops(tokens[:1], target[:1], following),
+            lambda tokens, target, following: relations_in_loops(tokens, target, np.arange(len(following))),
+            lambda tokens, target, following: ~relations_in_loops(tokens, target, following),
+            lambda tokens, target, following: relations_in_loops(tokens, following[target], following),
+            lambda tokens, target, following: relations_in_loops(tokens[:, ::-1], target, following),
+            lambda tokens, target, following: relations_in_loops(
+                tokens, target, following, lambda q, a, b: a < b
+            ),
+        ],
+    },
+    "16.2": {
+        "also_right": values_by_solver,
+        "wrong": [
+            lambda following: values_by_solver(following).T,
+            lambda following: np.eye(len(following))[following],
+            lambda following: np.eye(len(following))[following] - 1 / len(following),
+            lambda following: 2 * values_by_solver(following),
+            lambda following: values_by_solver(following) / values_by_solver(following).norm(),
+            lambda following: values_by_solver(np.arange(len(following))),
+            lambda following: np.eye(len(following))[following].T - 1 / (len(following) - 1),
+            lambda following: np.eye(len(following))[following].T - 0.5,
+        ],
+    },
+    "16.3": {
+        "also_right": slope_by_solver,
+        "wrong": [
+            lambda lengths, eta: -eta / np.sqrt(sum(m**2 for m in lengths)),
+            lambda lengths, eta: -eta / sum(lengths),
+            lambda lengths, eta: -eta / np.sqrt(sum(m * (m - 1) for m in lengths)),
+            lambda lengths, eta: slope_by_solver(lengths[:1], eta) if lengths[0] > 1 else -eta,
+            lambda lengths, eta: slope_by_solver(lengths, 1.0),
+            lambda lengths, eta: slope_by_solver([sum(lengths)], eta),
+            lambda lengths, eta: slope_by_solver([m + 1 for m in lengths], eta),
+            lambda lengths, eta: math.exp(slope_by_solver(lengths, eta)),
+        ],
+    },
+    "16.4": {
+        "also_right": decided_by_library,
+        "wrong": [
+            lambda above, tokens: tokens[:, 0],
+            lambda above, tokens: tokens[:, -1],
+            lambda above, tokens: np.full(len(tokens), -1),
+            lambda above, tokens: decided_by_library(above.T, tokens),
+            lambda above, tokens: decided_by_library(above, tokens, lambda above: above),
+            lambda above, tokens: decided_by_library(
+                above, tokens, lambda above: above.astype(float) @ above > 0
+            ),
+            lambda above, tokens: decided_by_library(above, tokens)[::-1],
+            lambda above, tokens: np.array(decided_by_library(above, tokens)) >= 0,
+            lambda above, tokens: np.sort(tokens, axis=1)[:, 0],
+        ],
+    },
+    "16.5": {
+        "also_right": lead_by_share,
+        "wrong": [
+            lambda wa, wb, ca, cb: 0.0,
+            lambda wa, wb, ca, cb: math.log(wa) - math.log(wb) - ca + cb,
+            lambda wa, wb, ca, cb: math.log2(wa / wb) - math.log2(ca / cb),
+            lambda wa, wb, ca, cb: math.log((wa * cb) / (wa * cb + wb * ca)),
+            lambda wa, wb, ca, cb: wa - wb - ca + cb,
+            lambda wa, wb, ca, cb: abs(lead_by_share(wa, wb, ca, cb)) + 0.0 * wa - (wa == wb),
+            lambda wa, wb, ca, cb: math.log((wa + 1) / (wb + 1)) - math.log(ca / cb),
+            lambda wa, wb, ca, cb: 2 * lead_by_share(wa, wb, ca, cb),
+            lambda wa, wb, ca, cb: math.log(wa / wb) - math.log((ca + 1) / (cb + 1)),
+        ],
+    },
+}
