@@ -43,7 +43,7 @@ class NextTokens:
             value = getattr(self, name)
             if not isinstance(value, Tensor) or value.dtype != torch.int64:
                 raise ValueError(f"{name} holds numbers of tokens: expected an int64 tensor, got {value!r}")
-            if value.numel() and not (0 <= int(value.min()) and int(value.max()) < V):
+            if value.numel() and not (int(value.min()) >= 0 and int(value.max()) < V):
                 raise ValueError(
                     f"{name} has entries from {int(value.min())} to {int(value.max())}; the vocabulary's "
                     f"{V} tokens are numbered 0 to {V - 1}"
@@ -159,7 +159,7 @@ def priorities(data: NextTokens) -> Bool[Tensor, "*trials V V V"]:
     Introduced in lesson 16.
     """
     V = data.embeddings.shape[-2]
-    optimal, (n, T) = data.optimal, data.tokens.shape[-2:]
+    optimal = data.optimal
     pair = optimal[..., :, None] & ~optimal[..., None, :]  # (..., n, T, T)
     q = data.tokens[..., -1, None, None].expand(pair.shape)
     a = data.tokens[..., :, None].expand(pair.shape)

@@ -12,7 +12,7 @@ def _relations_by(
     place=lambda above, q, a, b: above.__setitem__((q, a[:, None], b), True),
     seen=lambda sequence: sequence,
 ):
-    """An answer from where the query stands, who is optimal, where a pair is noted, and which tokens count."""
+    """An answer from where the query stands, who is optimal, how a pair is noted, which tokens count."""
 
     def answer(tokens, target, following):
         V = len(following)
@@ -54,7 +54,10 @@ def _relation_cases(rng):
         while (
             (_closed(tokens, target, following) == _relations(tokens, target, following)).all()
             or (following[tokens[:, -1]] == target).sum() in (0, n)
-            or (targets and (one_only(tokens, target, following) == _relations(tokens, target, following)).all())
+            or (
+                targets
+                and (one_only(tokens, target, following) == _relations(tokens, target, following)).all()
+            )
         ):
             tokens, target, following = _sequences(rng, n, T, V, targets)
         cases.append((tokens, target, following))
@@ -82,8 +85,9 @@ RELATIONS = Exercise(
         "The query is a token of its sequence like the others, and can be above or below.",
         _closed,
         "Only what the sequences say themselves: leave out what follows from a > b > c.",
-        lambda tokens, target, following: _relations(tokens, target, following).any(axis=0)
-        + np.zeros((len(following), 1, 1), dtype=bool),
+        lambda tokens, target, following: (
+            _relations(tokens, target, following).any(axis=0) + np.zeros((len(following), 1, 1), dtype=bool)
+        ),
         "Each query has an order of its own: do not mix them.",
         lambda tokens, target, following: _relations(tokens, target, following).transpose(1, 2, 0),
         "The query is the first index: [q, a, b].",
@@ -131,7 +135,7 @@ VALUES = Exercise(
     ],
     misconceptions=known(
         _values_by(lambda V: 1.0, lambda V: 0.0),
-        "It satisfies the constraints, but a shorter one does, too: take the same number off all entries of a "
+        "It satisfies the constraints, but a shorter one does, too: take the same number off each entry of a "
         "column.",
         _values_by(lambda V: 0.5, lambda V: -0.5),
         "That is right for two next tokens. With V entries in a column, the V - 1 low ones cost more.",
@@ -264,7 +268,7 @@ _DECIDED_RIVALS = known(
     lambda above, tokens: np.array(
         [next((int(a) for a in s if not _reach(above)[s, a].any()), -1) for s in tokens]
     ),
-    "Not to be below any other token is not enough: two that nobody compared are both maximal. The winner has "
+    "Not to be below any other token is not enough: two that nobody compared are both maximal. A winner has "
     "to be above each other token.",
     _decided_by(wins=lambda row, sequence, a: any(row[b] for b in sequence)),
     "To be above *one* of the others is not enough: above each of them.",
@@ -308,7 +312,9 @@ LEAD = Exercise(
         (3, 1, 1, 1),
         (4, 4, 2, 1),
         tuple(int(k) for k in (*rng.permutation(np.arange(2, 8))[:2], 1, 3)),
-        tuple(int(k) for k in (*rng.permutation(np.arange(3, 12))[:2], *rng.permutation(np.arange(1, 5))[:2])),
+        tuple(
+            int(k) for k in (*rng.permutation(np.arange(3, 12))[:2], *rng.permutation(np.arange(1, 5))[:2])
+        ),
     ],
     misconceptions=known(
         lambda wa, wb, ca, cb: float(np.log(wa / wb)),
@@ -326,9 +332,9 @@ LEAD = Exercise(
         lambda wa, wb, ca, cb: float(np.log(ca / cb)),
         "How often each is the answer counts: at the minimum the attention on a is the share of its answers.",
         lambda wa, wb, ca, cb: 0.0 if wa == wb else float("inf") * np.sign(wa - wb),
-        "Neither may take all: a logit far ahead has an infinite loss in the sequences that the other answers.",
+        "Neither may take all: a logit far ahead has a boundless loss in sequences that the other answers.",
         lambda wa, wb, ca, cb: float(np.log((wa * ca) / (wb * cb))) / 2,
-        "The attention on a is c_a e^h / (c_a e^h + c_b). Set it to the share of a's answers, and solve for h.",
+        "The attention on a is c_a e^h / (c_a e^h + c_b). Set it to the share of a's answers, solve for h.",
     ),
 )
 

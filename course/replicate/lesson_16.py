@@ -20,7 +20,7 @@ def trained(n, T, d, queries, lead, steps, *, trials, seed, targets=None):
 
 
 def trapped(d, lead, *, trials, seed):
-    """Sequences that ended on a wrong token, after 400 steps, for n = 60, T = 5 and 10 queries; d = 0: one-hot."""
+    """Sequences on a wrong token after 400 steps, for n = 60, T = 5 and 10 queries; d = 0: unit vectors."""
     data, model = trained(60, 5, d or None, 10, lead, 400, trials=trials, seed=seed)
     solution = svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(data)))
     right = (model.attention(data) * data.optimal).sum(-1)

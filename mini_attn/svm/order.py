@@ -79,7 +79,7 @@ def order_problem(
             or pairs.shape != (*embeddings.shape[:-1], V, V)
         ):
             raise ValueError(
-                f"{name} must be a bool tensor of shape {(*embeddings.shape[:-1], V, V)}: query, above, below; "
+                f"{name} must be a bool tensor of shape {(*embeddings.shape[:-1], V, V)}: query, a, b; "
                 f"got {_describe(pairs)}"
             )
     tied = torch.zeros_like(above) if tied is None else tied

@@ -57,7 +57,7 @@ def lead_by_share(wins_a, wins_b, copies_a, copies_b):
 
 ANSWERS = {
     "16.1": {
-        "also_right": [relations_by_library, relations_in_loops],
+        "also_right": relations_by_library,
         "wrong": [
             lambda tokens, target, following: relations_in_loops(tokens, target, following)[0],
             lambda tokens, target, following: relations_in_loops(
