@@ -395,7 +395,7 @@ for eta in lines:
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.4, 3.8))
 steps = 25 * np.arange(21)
-norm = W_hat["unit vectors", "the data's"].objective[0]
+norm = float(W_hat["unit vectors", "the data's"].objective[0])
 for eta, color in zip(lines, (BLUE, ORANGE), strict=True):
     excess = lines[eta][:, 0].numpy()
     ax.plot(steps, excess, "o", color=color, markersize=4, label=f"$\\eta$ = {eta}")

@@ -1,0 +1,81 @@
+"""The one-layer transformer: gradients by autograd, far out too, and its excess loss."""
+
+import pytest
+import torch
+
+from mini_attn import geometry, svm
+from mini_attn.next_token import NextTokenTransformer, collocation, descend
+from mini_attn.vocabulary import next_tokens
+
+
+def randn(*shape, seed):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def model_and_data(scale=1.0, targets=None):
+    data, _ = next_tokens(6, 4, 5, d=7, queries=3, targets=targets, trials=3, seed=1)
+    W_kq = scale * randn(3, 7, 7, seed=3)
+    return NextTokenTransformer(5, 7, 3, W_ov=randn(3, 5, 7, seed=2), W_kq=W_kq), data
+
+
+def loss(model, data):
+    return -model(data).log_softmax(-1).gather(-1, data.target[..., None])[..., 0].mean(-1)
+
+
+@pytest.mark.parametrize("targets", [None, 2])
+def test_gradients_and_their_common_scale_are_autograds(targets):
+    model, data = model_and_data(targets=targets)
+    exact = torch.autograd.grad(loss(model, data).sum(), [model.W_ov, model.W_kq])
+    ours = model.gradients(data)
+    ratios = []
+    for name, grad in zip(("W_ov", "W_kq"), exact, strict=True):
+        ratio = (grad * ours[name]).sum((1, 2)) / ours[name].square().sum((1, 2))
+        torch.testing.assert_close(ratio[:, None, None] * ours[name], grad, rtol=1e-9, atol=1e-15)
+        ratios.append(ratio)
+    torch.testing.assert_close(ratios[1] / ratios[0], ours["scale"].exp(), rtol=1e-9, atol=0)
+
+
+def test_gradients_survive_saturation():
+    """Attention within e^-1000 of one token: the exact gradient is 0 in floats, ours has its direction."""
+    model, data = model_and_data(scale=1e4)
+    pull = model.gradients(data)["W_kq"]
+    assert pull.isfinite().all()
+    assert (pull.flatten(1).norm(dim=1) > 1e-6).all()
+    exact = torch.autograd.grad(loss(model, data).sum(), [model.W_kq])[0]
+    assert exact.abs().max() < 1e-12
+
+
+def test_the_excess_is_the_difference_of_losses():
+    model, data = model_and_data(scale=0.1)
+    right = svm.solve(svm.next_problem(data.embeddings, data.following)).value
+    model = NextTokenTransformer(5, 7, 3, W_ov=3 * right, W_kq=model.W_kq)
+    ideal = data.X.gather(
+        -2, data.optimal.to(torch.int8).argmax(-1)[..., None, None].expand(3, 6, 1, 7)
+    ).squeeze(-2)
+    best = -(ideal @ model.W_ov.mT).log_softmax(-1).gather(-1, data.target[..., None])[..., 0].mean(-1)
+    difference = (loss(model, data) - best).detach()
+    assert (difference > 1e-3).all()
+    torch.testing.assert_close(model.log_excess(data).exp().detach(), difference)
+
+
+def test_steps_have_their_length_and_weights_that_do_not_train_stand_still():
+    model, data = model_and_data()
+    before = model.W_kq.detach().clone(), model.W_ov.detach().clone()
+    noted = descend(model, data, 1, lr=0.3, record=lambda model: model.W_kq.detach().clone())
+    torch.testing.assert_close((noted[1] - before[0]).flatten(1).norm(dim=1), torch.full((3,), 0.3).double())
+    assert torch.equal(model.W_ov, before[1])
+    exact = torch.autograd.grad(loss(model, data).sum(), [model.W_ov, model.W_kq])
+    start = model.W_ov.detach().clone(), model.W_kq.detach().clone()
+    descend(model, data, 1, lr=0.3, train=["W_ov", "W_kq"])
+    moved = [start[0] - model.W_ov.detach(), start[1] - model.W_kq.detach()]
+    both = [torch.cat([part.flatten(1) for part in parts], 1) for parts in (exact, moved)]
+    assert (geometry.cosine(*both, batch_dims=1) > 1 - 1e-12).all()
+    with pytest.raises(ValueError, match="W_q"):
+        descend(model, data, 1, train=["W_q"])
+
+
+def test_collocation_has_each_token_alone():
+    _, data = model_and_data()
+    alone = collocation(data)
+    assert alone.optimal.all()
+    assert alone.tokens.shape == (3, 5, 1)
