@@ -811,9 +811,7 @@ for steps in (1000, 4000):
     for cyclic in (True, False):
         mine = cycles.sel(steps=steps).where(cycles.cyclic.sel(steps=steps) == cyclic, drop=True)
         means[steps, cyclic] = float(mine.both.mean())
-        print(
-            f"{steps:5d}  {str(cyclic):5s} {means[steps, cyclic]:30.3f} {mine.both.min():9.3f}"
-        )
+        print(f"{steps:5d}  {cyclic!s:5s} {means[steps, cyclic]:30.3f} {mine.both.min():9.3f}")
 assert not cycles.solvable.sel(steps=4000)[loops].any()
 assert cycles.solvable.sel(steps=4000)[~loops].all()
 assert 0.976 < means[4000, True] < 0.993

@@ -1,8 +1,8 @@
 """Lesson 16. Next-token prediction: two stages, two SVMs, and what a trained model says of new sequences.
 
-Huang, Liang and Yang 2024, informally: normalised descent on W_ov over the collocation goes to its multi-class
-SVM, and then on W_kq to the SVM of the order that realisable data ask for. Measured here, on other seeds and
-sizes than the lesson's: both; only the data's relations are rows; the slope of log(L - L_inf) is
+Huang, Liang and Yang 2024, informally: normalised descent on W_ov over the collocation goes to its SVM of
+many classes, and then on W_kq to the SVM of the order that realisable data ask for. Measured here, on other
+seeds and sizes than the lesson's: both; only the data's relations are rows; the slope of log(L - L_inf) is
 -eta / |W_kq|; decided new sequences are answered rightly, and those against the order wrongly; a small W_ov
 traps attention; of two optimal tokens one wins, or they tie. Li et al. 2024: with cycles, W_fin + R W_dir.
 """
