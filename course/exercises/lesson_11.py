@@ -3,10 +3,10 @@
 import numpy as np
 
 from course.check.specification import Exercise, known
-from course.exercises.stalls import VERDICT, orthogonal
+from course.exercises.rest import REST_OR_CYCLE
 
 
-# --------------------------------------------------------------------------- 11.1 where it comes to rest
+# --------------------------------------------------------------------------- 11.2 where it comes to rest
 def _length_by(
     force=lambda slope, difference: slope[:, None] * difference / len(slope),
     lead=lambda force, lam, eps: np.log(force / (2 * eps * lam)),
@@ -46,11 +46,11 @@ def _rest_cases(rng):
 
 
 REST = Exercise(
-    id="11.1",
+    id="11.2",
     title="How long is W at rest?",
     points=3,
     minutes=12,
-    difficulty=3,
+    difficulty=2,
     reference=_length_at_rest,
     cases=_rest_cases,
     misconceptions=known(
@@ -82,7 +82,7 @@ REST = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 11.2 the newcomer
+# --------------------------------------------------------------------------- 11.3 the newcomer
 def _newcomer_by(
     project=lambda xi, zeta, K, Q: ((xi @ K + zeta @ Q) ** 2).sum(),
     power=lambda S: np.linalg.svd(S)[1][0],
@@ -101,6 +101,11 @@ def newcomer(K, Q, S, growth):
     return _newcomer_by()(K, Q, S, growth)
 
 
+def orthogonal(rng, d):
+    """d orthonormal columns."""
+    return np.linalg.qr(rng.normal(size=(d, d)))[0]
+
+
 def _newcomer_cases(rng):
     """S square and of no symmetry, with leading singular values apart; a newcomer in rotated columns."""
     cases = []
@@ -112,7 +117,7 @@ def _newcomer_cases(rng):
 
 
 NEWCOMER = Exercise(
-    id="11.2",
+    id="11.3",
     title="What will it grow to?",
     points=2,
     minutes=10,
@@ -152,127 +157,137 @@ NEWCOMER = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 11.4 the cost of a memory
-def cost_with_memory(W, beta):
-    """The cost of K Q' = W with K'K - Q'Q = beta^2 I: sum_k sqrt(beta^4 + 4 sigma_k^2) / 2."""
-    return _cost_by()(W, beta)
+# --------------------------------------------------------------------------- 11.4 the ceiling
+def ceiling(W_nuc, m):
+    """sqrt of the share of the m largest singular values in ||W_nuc||_F^2 (Eckart and Young)."""
+    return _ceiling_by()(W_nuc, m)
 
 
-def _cost_by(each=lambda s, beta: np.sqrt(beta**4 + 4 * s**2) / 2, spectrum=lambda W: np.linalg.svd(W)[1]):
-    return lambda W, beta: each(spectrum(W), beta).sum()
+def _ceiling_by(
+    value=lambda s, m: np.sqrt((s[:m] ** 2).sum() / (s**2).sum()),
+    spectrum=lambda W: np.linalg.svd(W)[1],
+):
+    return lambda W_nuc, m: value(spectrum(W_nuc), m)
 
 
-def _cost_cases(rng):
-    """Also a W of low rank, whose empty directions cost beta^2 / 2 each, and beta = 0."""
-    cases = [
-        (rng.normal(size=(d, d)) * size, beta) for d, size, beta in ((2, 1, 1.3), (3, 2, 0.0), (4, 1, 0.6))
-    ]
-    low = rng.normal(size=(4, 2)) @ rng.normal(size=(2, 4))
-    return [*cases, (low, 1.7), (0.1 * rng.normal(size=(3, 3)), 3.0)]
+def _ceiling_cases(rng):
+    """Ranks above, at and below m; one column; more columns than dimensions."""
+    cases = []
+    for d, rank, m in ((4, 4, 2), (5, 3, 2), (5, 4, 1), (6, 5, 3), (4, 2, 3), (3, 3, 5)):
+        W = rng.normal(size=(d, rank)) @ rng.normal(size=(rank, d))
+        cases.append((W, m))
+    return cases
 
 
-MEMORY = Exercise(
+CEILING = Exercise(
     id="11.4",
-    title="The cost of a memory",
-    points=2,
-    minutes=8,
-    difficulty=2,
-    reference=cost_with_memory,
-    cases=_cost_cases,
+    title="The ceiling",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    reference=ceiling,
+    cases=_ceiling_cases,
     misconceptions=known(
-        _cost_by(each=lambda s, beta: s),
-        "That is the nuclear norm, the least cost of all pairs. This pair has to keep its imbalance.",
-        _cost_by(each=lambda s, beta: np.sqrt(beta**4 + 4 * s**2)),
-        "a_k^2 + b_k^2 is the root; the cost is half of it.",
-        _cost_by(each=lambda s, beta: np.sqrt(beta**4 + s**2) / 2),
-        "(a^2 + b^2)^2 = (a^2 - b^2)^2 + 4 a^2 b^2, and ab = sigma: a factor 4 is missing.",
-        _cost_by(each=lambda s, beta: np.sqrt(beta**2 + 4 * s**2) / 2),
-        "a^2 - b^2 is beta^2, so its square is beta^4.",
-        _cost_by(each=lambda s, beta: np.sqrt(beta**4 + 4 * s) / 2),
-        "sigma = ab, so a^2 b^2 is sigma squared.",
-        lambda W, beta: np.sqrt(beta**4 + 4 * (W**2).sum()) / 2,
-        "One root for all directions. Each has its own root; add them afterwards.",
-        _cost_by(each=lambda s, beta: np.where(s > 1e-9, np.sqrt(beta**4 + 4 * s**2) / 2, 0)),
-        "Directions in which W is zero cost too: there a^2 = beta^2 and b = 0.",
-        _cost_by(each=lambda s, beta: np.sqrt(beta**4 + 4 * s**2)[:1] / 2),
-        "That is the largest direction's cost. Add all of them.",
-        _cost_by(spectrum=lambda W: np.abs(np.linalg.eigvals(W))),
+        _ceiling_by(value=lambda s, m: s[:m].sum() / s.sum()),
+        "That is the share of the nuclear norm. A cosine is measured in the Frobenius norm.",
+        _ceiling_by(value=lambda s, m: (s[:m] ** 2).sum() / (s**2).sum()),
+        "That is the squared cosine.",
+        _ceiling_by(value=lambda s, m: np.sqrt(s[:m].sum() / s.sum())),
+        "Singular values enter by their squares.",
+        _ceiling_by(value=lambda s, m: np.sqrt((s[m:] ** 2).sum() / (s**2).sum())),
+        "That is what rank m leaves out: the sine.",
+        _ceiling_by(value=lambda s, m: np.sqrt((s[: m + 1] ** 2).sum() / (s**2).sum())),
+        "One singular value too many: m columns give rank m at most.",
+        _ceiling_by(value=lambda s, m: np.sqrt((s[: m - 1] ** 2).sum() / (s**2).sum())),
+        "One singular value too few: m columns give rank m.",
+        _ceiling_by(value=lambda s, m: np.sqrt((s[-m:] ** 2).sum() / (s**2).sum())),
+        "You kept the smallest ones. The best matrix of rank m keeps the largest.",
+        _ceiling_by(value=lambda s, m: np.sqrt(min(m, len(s)) / len(s))),
+        "All directions do not weigh the same: use the singular values of this W.",
+        _ceiling_by(spectrum=lambda W: np.sort(np.abs(np.linalg.eigvals(W)))[::-1]),
         "W is not symmetric: take singular values, not eigenvalues.",
-        _cost_by(each=lambda s, beta: beta**2 / 2 + s),
-        "The two parts do not add up like this: the root of a sum is not the sum of the roots.",
-        _cost_by(each=lambda s, beta: np.sqrt(np.abs(4 * s**2 - beta**4)) / 2),
-        "The sign: (a^2 + b^2)^2 is (a^2 - b^2)^2 plus 4 a^2 b^2.",
-        lambda W, beta: (W**2).sum() / beta**2 if beta else np.linalg.svd(W)[1].sum(),
-        "That is the limit for small W, and without the constant. Keep the whole root.",
+        _ceiling_by(value=lambda s, m: float((s > 1e-9 * s[0]).sum() <= m)),
+        "You said whether it can arrive. How near can it come otherwise?",
+        lambda W_nuc, m: np.linalg.norm(W_nuc[:, :m]) / np.linalg.norm(W_nuc),
+        "You kept the first columns of W. K Q' has m columns in its factors, and any directions.",
+        _ceiling_by(value=lambda s, m: (s[:m] ** 2).sum() / (s[:m].sum() * s.sum())),
+        "The cosine of W with its best matrix of rank m: both norms are Frobenius norms.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 11.5 a rank without a threshold
-def rank_bound(s, gap, share):
-    """The smallest k with gap / (1 - s_{k+1}) <= share; len(s) if there is none."""
-    return _bound_by()(s, gap, share)
+# --------------------------------------------------------------------------- 11.5 how large can the rank be
+def rank_limit(leads, d, tol):
+    """The largest r with r (r + 1) / 2 <= the number of tight comparisons, and at most min(n, d)."""
+    return _limit_by()(leads, d, tol)
 
 
-def _bound_by(good=lambda s, gap, share: gap <= share * (1 - s), shift=0):
-    def answer(s, gap, share):
-        with np.errstate(all="ignore"):
-            held = np.nonzero(good(s, gap, share))[0]
-        return int(np.clip((held[0] if len(held) else len(s)) + shift, 0, len(s)))
+def _limit_by(
+    tight=lambda leads, tol: (leads <= leads.min() + tol).sum(),
+    unknowns=lambda r: r * (r + 1) // 2,
+    cap=lambda leads, d: min(len(leads), d),
+):
+    def answer(leads, d, tol):
+        N = tight(leads, tol)
+        rank = max(r for r in range(leads.size + 2) if unknowns(r) <= N)
+        return int(min(rank, cap(leads, d)))
 
     return answer
 
 
-def _bound_cases(rng):
-    """Singular values above, around and below 1 - gap / share; once all of them above, and once none."""
+def _limit_cases(rng):
+    """N one below, at and above r (r + 1) / 2; limited by n once, and by d once; leads a little above 1."""
     cases = []
-    for ones, between, low, gap, share in (
-        (2, 1, 2, 1e-3, 0.05),
-        (1, 2, 3, 1e-6, 0.001),
-        (3, 1, 1, 1e-2, 0.1),
+    for n, T, N, d in (
+        (8, 6, 10, 9),
+        (8, 6, 9, 9),
+        (7, 5, 15, 8),
+        (3, 9, 12, 8),
+        (9, 5, 20, 4),
+        (9, 7, 21, 12),
+        (20, 5, 9, 18),
     ):
-        width = gap / share  # 0.02, 0.001, 0.1
-        middle = 1 - width * rng.uniform(0.4, 0.9, size=between)
-        below = 1 - width * rng.uniform(1.2, 5, size=low)
-        cases.append(
-            (np.concatenate([np.ones(ones), np.sort(middle)[::-1], np.sort(below)[::-1]]), gap, share)
-        )
-    cases.append((np.array([1.0, 1 - 1e-5, 1 - 3e-5]), 1e-6, 0.01))  # all of them
-    cases.append((np.sort(rng.uniform(0.2, 0.8, size=4))[::-1], 0.02, 0.5))  # none
-    cases.append((np.array([1.0, 0.985, 0.9, 0.5]), 1e-4, 0.004))  # share is not sqrt(gap)
-    cases.append((np.array([0.5, 0.3, 0.2]), 0.15, 0.25))
-    cases.append((np.array([1.0, 0.999, 0.6, 0.3]), 0.15, 0.4))
+        leads = 1 + rng.uniform(0.2, 3, size=n * (T - 1))
+        leads[rng.permutation(leads.size)[:N]] = 1
+        leads = leads * rng.uniform(1.02, 1.06) + rng.uniform(0, 1e-6, size=leads.size)
+        cases.append((leads.reshape(n, T - 1), d, 1e-3))
     return cases
 
 
-BOUND = Exercise(
+LIMIT = Exercise(
     id="11.5",
-    title="A rank without a threshold",
-    points=2,
-    minutes=8,
-    difficulty=2,
-    reference=rank_bound,
-    cases=_bound_cases,
+    title="How large can the rank be?",
+    points=3,
+    minutes=15,
+    difficulty=3,
+    reference=rank_limit,
+    cases=_limit_cases,
     misconceptions=known(
-        _bound_by(shift=1),
-        "One too many: outside the k leading directions the largest value is s_{k+1}, which is s[k] in code.",
-        _bound_by(shift=-1),
-        "One too few: outside the k leading directions the largest value is s_{k+1}, which is s[k] in code.",
-        _bound_by(good=lambda s, gap, share: s < 1),
-        "You counted the ones. A value just below 1 may carry much of W as well.",
-        _bound_by(good=lambda s, gap, share: 1 - s >= gap),
-        "The share is missing: the bound is gap / (1 - s_{k+1}), and it has to be at most `share`.",
-        _bound_by(good=lambda s, gap, share: gap * (1 - s) <= share),
-        "The bound is gap divided by 1 - s_{k+1}: the closer to 1, the weaker.",
-        _bound_by(good=lambda s, gap, share: s <= share),
-        "`share` limits the part of W, not the singular values of S.",
-        _bound_by(good=lambda s, gap, share: gap / s <= share),
-        "What is outside loses 1 - s_{k+1}, not s_{k+1}, of its weight.",
-        _bound_by(good=lambda s, gap, share: 1 - s >= np.sqrt(gap)),
-        "That is the library's choice, share = sqrt(gap). Here the share is given.",
-        lambda s, gap, share: len(s) - rank_bound(s, gap, share),
-        "You counted what is outside. Return how many directions are inside.",
+        _limit_by(unknowns=lambda r: r),
+        "A matrix of rank r has more freedom than r: a symmetric H has r (r + 1) / 2 unknowns.",
+        _limit_by(unknowns=lambda r: r**2),
+        "H is symmetric: r (r + 1) / 2 unknowns, not r^2.",
+        _limit_by(unknowns=lambda r: r * (r - 1) // 2),
+        "A symmetric matrix has a diagonal too: r (r + 1) / 2.",
+        _limit_by(unknowns=lambda r: r * (r + 1) // 2 + (r > 0)),
+        "As many unknowns as tight comparisons are still too few to move: <=, not <.",
+        _limit_by(unknowns=lambda r: r * (r + 1)),
+        "Half of that: a symmetric matrix repeats what is off its diagonal.",
+        _limit_by(cap=lambda leads, d: d),
+        "Count n as well: S is a sum of n outer products, and W lives in its directions.",
+        _limit_by(cap=lambda leads, d: len(leads)),
+        "The rank is at most d, too.",
+        _limit_by(cap=lambda leads, d: leads.size),
+        "The rank is at most min(n, d).",
+        _limit_by(tight=lambda leads, tol: leads.size),
+        "You counted all comparisons. Those with room to spare do not hold anything.",
+        _limit_by(tight=lambda leads, tol: (leads <= 1 + tol).sum()),
+        "The solver's least lead is not exactly 1: tight is what lies within tol of the least.",
+        _limit_by(tight=lambda leads, tol: (leads <= leads.min() + tol).any(axis=1).sum()),
+        "You counted sequences. Each tight comparison is an equation.",
+        _limit_by(tight=lambda leads, tol: (leads > leads.min() + tol).sum()),
+        "You counted the comparisons that are not tight.",
     ),
 )
 
-EXERCISES = [REST, NEWCOMER, VERDICT, MEMORY, BOUND]
+EXERCISES = [REST_OR_CYCLE, REST, NEWCOMER, CEILING, LIMIT]

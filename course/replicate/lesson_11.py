@@ -156,6 +156,84 @@ def ranks(n_T: str, d: int, *, trials: int, seed: int) -> dict[str, Tensor]:
     return found
 
 
+# What the published figure owes to each of its parts, and what a run is at rest. Their functions are their
+# own: a stored sweep is tied to those that it was made with.
+
+
+def without_eps(size: str, variant: str, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """The rows of `figure` without eps in the norm, on its problems and starts; (trials, 4)."""
+    n, T, d = SIZES[size]
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    KQ = start(d, d, trials, seed)
+    ridge = EPS if variant.endswith("ridge") else 0.0
+    if variant.startswith("textbook"):
+        found, steps, past = [], 0, KQ
+        for at in STEPS:
+            past = stepped(past, tokens, at - steps, 0.1, textbook_softmax, ridge, 0.0)
+            found.append(past[0] @ past[1].mT)
+            steps = at
+        path = torch.stack(found)
+    else:  # exact however far out: log-scaled
+        model = models.FactoredAttention(d, d, trials=trials)
+        with torch.no_grad():
+            model.K.copy_(KQ[0])
+            model.Q.copy_(KQ[1])
+        groups = [{"params": [model.K]}, {"params": [model.Q]}]
+        optimizer = optim.NormalizedGD(groups, lr=0.1, batch_dims=1)
+        how = {"record": {"W": lambda model: model.W}, "every": list(STEPS), "progress": False}
+        path = train.fit(model, tokens, optimizer, STEPS[-1], ridge=ridge, **how)["W"][1:]
+    return {"nuclear": torch.stack([compared(W, tokens)[0] for W in path], -1).float()}
+
+
+def gradient(KQ: Tensor, tokens: data.TokenData, attend=softmax, ridge: float = EPS) -> Tensor:
+    """Of the mean loss plus ridge (||K||_F^2 + ||Q||_F^2), (2, trials, d, m)."""
+    KQ = KQ.clone().requires_grad_()
+    h = tokens.compare(tokens.z @ (KQ[0] @ KQ[1].mT).mT)
+    loss = nn.functional.softplus(-tokens.y * (attend(h) * tokens.values).sum(-1)).mean(-1).sum()
+    return torch.autograd.grad(loss + ridge * KQ.square().sum(), KQ)[0]
+
+
+def stepped(KQ, tokens, steps: int, lr: float, attend=softmax, ridge: float = EPS, added: float = EPS):
+    """K and Q, (2, trials, d, m), after so many steps lr g / (||g|| + added), each normalised by itself."""
+    for _ in range(steps):
+        g = gradient(KQ, tokens, attend, ridge)
+        norm = g.flatten(2).norm(dim=2)[..., None, None] + added
+        KQ = KQ - lr * torch.where(norm > 0, g / norm, 0.0)
+    return KQ
+
+
+def kkt(KQ: Tensor, tokens: data.TokenData) -> Tensor:
+    """||(MQ, M'K) - 2 eps (K, Q)|| / (2 eps ||(K, Q)||), (trials,): zero at rest."""
+    return gradient(KQ, tokens).square().sum((0, -1, -2)).sqrt() / (
+        2 * EPS * KQ.square().sum((0, -1, -2)).sqrt()
+    )
+
+
+REST_SIZES = {"published": (6, 8, 10), "other": (4, 5, 14), "more": (10, 6, 8)}
+
+
+def rest(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """The public steps with exact gradients, 2,000 of length 0.1 and then 2,000 of length 0.003: cosines
+    with the nuclear SVM of the run's own tokens and of the best, residuals, and ||S||_op; (trials, 2)."""
+    n, T, d = REST_SIZES[size]
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    best = svm.solve(svm.attention_problem(tokens.X, tokens.z, tokens.optimal), norm="nuc", throw=False)
+    KQ, found = start(d, d, trials, seed), {}
+    for lr in (0.1, 0.003):
+        KQ = stepped(KQ, tokens, 2000, lr)
+        W = KQ[0] @ KQ[1].mT
+        own, _, h = compared(W, tokens)
+        for name, values in {
+            "own": own,
+            "to_best": geometry.cosine(W, best.value),
+            "best": (geometry.selected_tokens(h) == tokens.optimal).sum(-1),
+            "residual": kkt(KQ, tokens),
+            "op": torch.linalg.matrix_norm(flow.forces(W, tokens), 2),
+        }.items():
+            found.setdefault(name, []).append(values.float())
+    return {name: torch.stack(values, -1) for name, values in found.items()}
+
+
 MEASURED = [
     Measured(
         "11.figure",
@@ -192,6 +270,25 @@ MEASURED = [
         "ranks of both Att-SVMs, by a threshold and certified",
         ranks,
         {"n_T": ["5, 5", "10, 5", "15, 5", "5, 10", "5, 15"], "d": [1, 2, 3, 4, 5, 10, 15, 20]},
+        trials=40,
+        batch=20,
+        minutes=2,
+    ),
+    Measured(
+        "11.without_eps",
+        "the rows of 11.figure whose gradients are divided by their norm alone",
+        without_eps,
+        {"size": list(SIZES), "variant": ["exact", "exact, ridge", "textbook, ridge"]},
+        trials=80,
+        batch=20,
+        paired=("variant",),
+        minutes=3,
+    ),
+    Measured(
+        "11.rest",
+        "the public run and its rest at smaller steps: residuals, ||S||_op, best tokens",
+        rest,
+        {"size": list(REST_SIZES)},
         trials=40,
         batch=20,
         minutes=2,

@@ -8,17 +8,18 @@
 # **The question: where do keys and queries go, when do they get there, and what did the published figure of
 # it really show?**
 #
-# They head for another SVM, that of the nuclear norm. But they stall on the way, and one matrix, read from
-# the run's own forces, tells how long.
+# They head for another SVM, that of the nuclear norm. But they stall on the way, and a run that seems to
+# stand still may be going round. One matrix, read from the run's own forces, tells.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
 # - state the Att-SVM that belongs to $(K, Q)$ and tell it from that of $W$ by measurement;
-# - say what a ridge of one machine epsilon does to a training run, and predict where it comes to rest;
+# - say what a ridge of one machine epsilon does to a training run, tell rest from a cycle, and predict the
+#   step size that decides;
 # - read from a stalled run how fast it leaves its stall, trial by trial;
-# - tell a run that is merely slow from one that has arrived, and both from one that can never get there;
-# - certify a rank, and distrust one that was read off with a threshold.
+# - say before running how near a run with few columns can come;
+# - bound a rank by counting, and distrust one that was read off with a threshold.
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
 # 06](06_attention_as_svm.ipynb) (forces between tokens, log-scaled gradients), [lesson
@@ -26,18 +27,17 @@
 # (the Att-SVM for $W$). About 85 minutes, five exercises.
 
 # %%
-import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_11 import public_descent
-from mini_attn import data, flow, geometry, models, optim, paths, plots, svm, train, widgets
+from course.replicate.lesson_11 import compared, gradient, kkt, stepped
+from mini_attn import data, flow, geometry, models, optim, paths, plots, svm, train
 from mini_attn.plots import COLORS
+from mini_attn.softmax import softmax
 
 plots.style()
 torch.set_num_threads(1)  # small matrices: one thread is fastest
@@ -172,9 +172,8 @@ show(
 # values (black to pale: first to sixth).
 
 # %% [markdown]
-# Same data, same loss, same attention, two directions. $W$ goes to the Frobenius SVM and keeps as many
-# singular values as there are sequences. $(K, Q)$ goes towards the nuclear one, of lower rank. *Towards*:
-# the rest of the lesson is about that word.
+# Same data, same loss, same attention, two directions. $W$ goes to the Frobenius SVM, $(K, Q)$ towards the
+# nuclear one. *Towards*: the rest of the lesson is about that word.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.2 The SVM of keys and queries
@@ -193,14 +192,17 @@ show(
 # written in $(K, Q)$ asks for the smallest cost $\frac12(\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$; with
 # $m$ columns, $W$ has rank at most $m$.
 #
-# > **Theorem** (Tarzanagh, Li, Thrampoulidis & Oymak 2023, informally, in our words). *Let $(K, Q)$ minimise
-# > $L$ among all pairs of cost at most $R$, or minimise $L + \varepsilon(\lVert K \rVert_F^2 + \lVert Q
-# > \rVert_F^2)$. As $R \to \infty$, or $\varepsilon \to 0$, the direction of $K Q^\top$ tends to that of the
-# > nuclear Att-SVM of the best tokens, with rank at most $m$.*
+# > **Theorem** (Tarzanagh, Li, Thrampoulidis & Oymak 2023, informally, in our words). *The loss is smooth and
+# > strictly decreasing, the head linear and fixed, each sequence has one best token, and the nuclear Att-SVM
+# > of the best tokens has a feasible $W$ of rank at most $m$. Let $(K, Q)$ minimise $L$, globally, among all
+# > pairs of cost at most $R$. As $R \to \infty$, the distance of $K Q^\top / R$ to the set of normalised
+# > solutions of that SVM, taken over matrices of rank at most $m$, tends to 0.*
 #
-# This is about minimisers. For descent itself the paper shows a figure: the mean cosine of $(K, Q)$ with
-# $W_{\mathrm{nuc}}$ rises to .997 within 2,000 steps, and the worst of the runs has .99. Our run of section
-# 11.1 did the same steps and has less. Who is right?
+# Three words carry weight. *Global* minimisers; *best* tokens, whatever descent selects; *rank at most* $m$:
+# with few columns that is another problem than the box's. A small ridge $\varepsilon (\lVert K \rVert_F^2 +
+# \lVert Q \rVert_F^2)$ is the other way to keep a pair finite. For descent itself the paper shows a figure:
+# the mean cosine of $(K, Q)$ with $W_{\mathrm{nuc}}$, of the tokens that the run selected, rises to .997
+# within 2,000 steps. Our run of section 11.1 did the same steps and has less. Who is right?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.3 The published figure, and what makes it
@@ -211,107 +213,235 @@ show(
 # - a **ridge** $\varepsilon (\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$ is added to the loss;
 # - gradients are divided by their norm **plus** $\varepsilon$.
 #
-# It takes softmax's gradient from torch, the textbook formula that lesson 05 warned of. We ran that code's
-# steps, and what is left when one part after another is taken away, on 80 problems. The result is stored
-# with the course (`python -m course replicate --fresh 11.figure` computes it anew).
+# And it takes softmax's gradient from torch, the textbook formula that lesson 05 warned of. Three switches,
+# eight runs, each on the same 80 problems from the same starts, stored with the course (`python -m course
+# replicate --fresh 11.figure 11.without_eps` computes them anew).
 
 # %%
-stored = measured("11.figure").load()
-at = dict(zip((500, 1000, 2000, 8000), range(4), strict=True))
-names = {
-    "public code": "textbook, ridge, eps in the norm",
-    "no ridge": "textbook,        eps in the norm",
-    "no eps at all": "textbook",
-    "exact": "exact,    ridge, eps in the norm",
-    "exact, no ridge": "exact,           eps in the norm",
+stored, more = measured("11.figure").load(), measured("11.without_eps").load()
+rows = {  # gradient, ridge, eps in the norm
+    "textbook, ridge, eps": (stored, "public code"),
+    "textbook, ridge": (more, "textbook, ridge"),
+    "textbook,        eps": (stored, "no ridge"),
+    "textbook": (stored, "no eps at all"),
+    "exact,    ridge, eps": (stored, "exact"),
+    "exact,    ridge": (more, "exact, ridge"),
+    "exact,           eps": (stored, "exact, no ridge"),
+    "exact": (more, "exact"),
 }
 for size in ("published", "other"):
     print("n, T, d =", {"published": "6, 8, 10", "other": "4, 5, 14"}[size], "(mean nuclear cosine of 80)")
-    print(f"{'':34}{'500':>8}{'1000':>8}{'2000':>8}{'8000':>8}{'least':>8}")
-    for variant, name in names.items():
-        found = stored.nuclear.sel(size=size, variant=variant).values  # (trials, 4)
-        row = "".join(f"{value:8.3f}" for value in [*np.nanmean(found, axis=0), np.nanmin(found[:, 2])])
-        print(f"{name:34}{row}")
-    mean = stored.nuclear.sel(size=size).mean("trial")  # (variant, steps)
-    assert (mean.sel(variant=["public code", "exact"])[:, 2:] > 0.9955).all()
-    assert (mean.sel(variant="no eps at all")[2:] < 0.5).all()
-    assert (mean.sel(variant="no ridge")[2] < 0.87) & (mean.sel(variant="no ridge")[3] < 0.76)
-    assert (abs(mean.sel(variant="exact, no ridge")[1:] - 0.937) < 0.005).all()
+    print(f"{'':22}{'500':>8}{'1000':>8}{'2000':>8}{'8000':>8}   least at 2000")
+    means = {}
+    for name, (kept, variant) in rows.items():
+        found = kept.nuclear.sel(size=size, variant=variant).values  # (trials, steps)
+        means[name] = np.nanmean(found, axis=0)
+        row = "".join(f"{value:8.3f}" for value in [*means[name], np.nanmin(found[:, 2])])
+        print(f"{name:22}{row}")
+    for name, mean in means.items():
+        if "ridge" in name:
+            assert (mean[2:] > 0.9955).all()
+    assert (means["textbook"][2:] < 0.5).all()
+    assert means["textbook,        eps"][2] < 0.87
+    assert (abs(means["exact,           eps"][1:] - 0.937) < 0.005).all()
+    assert 0.98 < means["exact"][2] < 0.99
 
 # %% [markdown]
-# The last column is the least of the 80 after 2,000 steps. Read the table from below.
+# - *A ridge*: .996 to .997, whichever gradient is used, with or without $\varepsilon$ in the norm.
+# - *Exact gradients, nothing added*: .985 at both sizes after 2,000 steps, .990 after 8,000. Descent alone is
+#   near, but not there, and its least run is at .88.
+# - *Exact, and $\varepsilon$ in the norm*: the gradient is soon shorter than $\varepsilon$, and the run
+#   freezes where it happens to be, near .94.
+# - *Textbook, no ridge*: the gradient loses the winner's part (lesson 05), and the direction is lost, within
+#   a thousand steps or, if $\varepsilon$ in the norm shortens the steps, more slowly.
 #
-# - *No epsilon at all.* The textbook gradient loses the winner's part (lesson 05), what is left is rounding
-#   noise, and normalised steps make it as long as any other step. The direction is lost within a thousand
-#   steps.
-# - *In the norm only.* The noise is about as long as $\varepsilon$, so dividing by the norm plus
-#   $\varepsilon$ shortens its steps: the direction is lost more slowly. Of an exact gradient nothing is
-#   noise, but it is soon shorter than $\varepsilon$, and the run freezes where it happens to be, at .93 to
-#   .94.
-# - *Both*, the public code: .997, whichever gradient is used, from step 2,000 on without any change.
-#
-# So a ridge of one rounding error makes the published figure. Without it, descent is nowhere near.
-
-# %% [markdown]
-# Is the stored table what the code does? Two of its rows again, on our own twelve problems. (What rounding
-# noise does, no two machines agree on; so we print what they do agree on.)
-
-# %%
-KQ = torch.tensor(np.stack([K0, Q0]))
-again_here = {}
-for variant in ("public code", "no ridge"):
-    again_here[variant] = public_descent(tokens, KQ, variant, (500, 1500)).numpy()
-    cosines = [cosine(W, solve(W, "nuc")).mean() for W in again_here[variant]]
-    lengths = [np.linalg.norm(W, "nuc", axis=(1, 2)).mean() for W in again_here[variant]]
-    still = abs(lengths[1] / lengths[0] - 1) < 0.005
-    near = "above" if cosines[1] > 0.99 else "below"
-    print(f"{variant:12} cosine {near} 0.99 after 1500 steps; same length as after 500: {still}")
-    assert (cosines[1] > 0.99) == (variant == "public code")
-    assert still == (variant == "public code")
+# So .84 and .94 are the fault of the formula and of the normaliser. To a run that has neither fault the ridge
+# is worth .985 to .997 in the mean, and .88 to .99 in the worst run. And it hides both faults.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Where it comes to rest
+# ### What the ridge holds
 #
-# With the ridge the run *stands still*: its length does not change after a few hundred steps. Both gradients
-# vanish there,
+# Where a run with a ridge is at rest both gradients vanish,
 #
 # $$M Q = 2 \varepsilon K, \qquad M^\top K = 2 \varepsilon Q, \qquad\text{that is}\quad K = S Q,\ Q = S^\top
 # K
-# \quad\text{with}\quad S = \frac{M}{2 \varepsilon} .$$
+# \quad\text{with}\quad S = \frac{M}{2 \varepsilon} ,$$
 #
-# These are the KKT conditions of lesson 04. The force of each comparison in $M$ is $\frac1n |\ell'(u_i)|\,
-# s_{it}\, (\gamma_{i\alpha_i} - \gamma_{it})$, where $s_{it} \approx e^{-\Delta_{it}}$ falls with the lead
-# $\Delta_{it}$, and $u_i \approx \gamma_{i\alpha_i}$. At rest it is $2 \varepsilon \lambda_{it}$. A ridge of
-# $10^{-16}$ is no accident of rounding then, but a force, and it stops the run where the leads are near
-# $\log 10^{16} \approx 37$.
+# the KKT conditions of lesson 04, and $\lVert S \rVert_{\mathrm{op}} = 1$ says that no direction is missing.
+# The length of the public run hardly changes from step 500 on. So is it at rest? Three numbers for each of
+# our own twelve runs: the **residual**, which is how much of $2 \varepsilon (K, Q)$ the forces fail to
+# balance; $\lVert S \rVert_{\mathrm{op}}$; and in how many sequences the run selected the best token. (The
+# steps are the public code's, with an exact gradient: what rounding noise does, no two machines agree on.)
+
+# %%
+KQ = torch.tensor(np.stack([K0, Q0]))
+EPS = 2.0**-52
+
+
+def judge(KQ, name):
+    """Prints what a run with the ridge is: cosine, residual, ||S||_op, best tokens."""
+    W = KQ[0] @ KQ[1].mT
+    own, _, h = compared(W, tokens)
+    residual, op = kkt(KQ, tokens).numpy(), torch.linalg.matrix_norm(flow.forces(W, tokens), 2).numpy()
+    best = (geometry.selected_tokens(h) == tokens.optimal).all(-1).sum().item()
+    print(f"{name:16} cosine {own.mean():.3f}, least {own.min():.3f}, best tokens in {best} of {trials}")
+    print(f"{'':16} residual {residual.min():.2f} to {residual.max():.2f}", end=", ")
+    print(f"||S||_op {op.min():.2f} to {op.max():.2f}")
+    return own, residual, op, best
+
+
+public = [stepped(KQ, tokens, 2000, 0.1)]
+public += [stepped(public[0], tokens, 1, 0.1)]
+public += [stepped(public[1], tokens, 1, 0.1)]
+own, residual, op, best = judge(public[0], "step 2,000")
+apart = [torch.linalg.vector_norm(later - public[0], dim=(0, 2, 3)).numpy() for later in public[1:]]
+print(f"moved by {apart[0].min():.2f} to {apart[0].max():.2f} after one step, after two at most ", end="")
+print("0.001" if apart[1].max() < 0.001 else "more")
+assert residual.min() > 0.2
+assert op.min() > 1.2
+assert apart[0].min() > 0.1
+assert apart[1].max() < 0.001
+assert best == 9
+
+# %% [markdown]
+# It is *not* at rest. Every step moves the pair by its full length, and the next one takes it back: the run
+# is in a **cycle of period two**. At even steps one sees it always on the same side. A step has length
+# $\eta\, \lVert g \rVert / (\lVert g \rVert + \varepsilon)$, near $\eta = 0.1$ as soon as the gradient is
+# longer than $\varepsilon$: too long for this valley.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 11.1: How long is W at rest?
+# ### Exercise 11.1: Rest or cycle?
 #
-# ★★★ · 12 minutes
+# ★★☆ · 10 minutes
 #
-# Predict the nuclear norm of $W = K Q^\top$ at rest, before any training. You may use: the weights at rest
-# are nearly the dual weights $\lambda_{it}$ of the nuclear Att-SVM, and $\langle S, W \rangle = \lVert W
-# \rVert_*$ for $S = \sum_{it} \lambda_{it} A_{it}$. You are given $\lambda$, the slopes $|\ell'(u_i)|$, the
-# differences $\gamma_{i\alpha_i} - \gamma_{it}$, and $\varepsilon$. Where $\lambda_{it} = 0$ (for the
-# selected token always) a comparison does not count, whatever its difference; elsewhere differences are
-# positive.
+# Descent takes steps $x \leftarrow x - \eta\, g / (\lVert g \rVert + \varepsilon)$ on $\frac12 \sum_k h_k
+# x_k^2$, so $g_k = h_k x_k$. **Predict**: return the step size $\eta^*$ above which rest is not stable, and
+# $\lVert g \rVert$ in the cycle of period two along the sharpest direction, for the given $\eta$; 0 if $\eta
+# \le \eta^*$.
 #
-# <details><summary>Hint: the leads</summary>
+# <details><summary>Hint</summary>
 #
-# Set the force equal to $2 \varepsilon \lambda_{it}$, with $s_{it} = e^{-\Delta_{it}}$, and solve for
-# $\Delta_{it}$.
-# </details>
-#
-# <details><summary>Hint: the norm</summary>
-#
-# $\langle S, W \rangle = \sum_{it} \lambda_{it} \langle A_{it}, W \rangle$, and $\langle A_{it}, W \rangle$
-# is a lead.
+# Near rest the step is almost $\eta g / \varepsilon$: by what is $x_k$ multiplied? In a cycle of period two
+# along one direction, $x$ becomes $-x$: how long is the step then?
 # </details>
 
 
 # %%
 @exercise("11.1")
+def rest_or_cycle(h, eta, eps):
+    """(eta_star, ||g|| in the cycle): two numbers, for curvatures h (k,) > 0, eta > 0 and eps > 0."""
+    ### BEGIN SOLUTION
+    sharpest = np.max(h)
+    return 2 * eps / sharpest, max(eta * sharpest / 2 - eps, 0.0)
+    ### END SOLUTION
+
+
+# %%
+check("11.1", rest_or_cycle)
+
+# %% [markdown]
+# Now the runs. We let each come to rest with steps of 0.003, take the curvatures there from the Hessian of
+# the loss with its ridge, and predict two things: how long the gradients are in the cycle of $\eta = 0.1$,
+# and which runs a step of 0.005 lets rest.
+
+
+# %%
+def curvatures(KQ, i):
+    """Eigenvalues of the Hessian in (K, Q) of problem i, with the ridge."""
+    one = tokens.block(slice(i, i + 1))
+
+    def value(flat):
+        K, Q = flat.view(2, 1, d, d)
+        h = one.compare(one.z @ (K @ Q.mT).mT)
+        u = one.y * (softmax(h) * one.values).sum(-1)
+        return torch.nn.functional.softplus(-u).mean() + EPS * flat.square().sum()
+
+    H = torch.autograd.functional.hessian(value, KQ[:, i].flatten(), vectorize=True)
+    return torch.linalg.eigvalsh(H).clamp_min(EPS * 1e-3).numpy()
+
+
+at_rest = stepped(public[0], tokens, 2000, 0.003)
+own, residual, op, best = judge(at_rest, "steps of 0.003")
+assert residual.max() < 0.003
+assert (abs(op - 1) < 0.003).all()
+assert best == 9
+smaller = stepped(public[0], tokens, 2000, 0.005)
+rests = kkt(smaller, tokens).numpy() < 0.003
+sharp = [curvatures(at_rest, i) for i in range(trials)]
+eta_star = np.array([rest_or_cycle(h, 0.1, EPS)[0] for h in sharp])
+size = np.array([rest_or_cycle(h, 0.1, EPS)[1] for h in sharp])
+found = gradient(public[0], tokens).flatten(2).norm(dim=2).amax(0).numpy()  # of the longer of the two
+print(f"eta* from {eta_star.min():.4f} to {eta_star.max():.4f}; at rest with steps of 0.005:", end=" ")
+print(f"{rests.sum()} of {trials}, predicted {(eta_star > 0.005).sum()}")
+print(
+    f"gradient in the cycle, measured / predicted: {(found / size).min():.2f} to {(found / size).max():.2f}"
+)
+assert (rests == (eta_star > 0.005)).all(), again.format("11.1")
+assert rests.sum() == 10
+assert (abs(found / size - 1) < 0.2).all(), again.format("11.1")
+
+# %% [markdown]
+# The step decides, and the curvature at rest says which step is small enough, run by run. (The size of the
+# cycle is right to a sixth only: $K$ and $Q$ are normalised apart, and the valley is no parabola.) The cosine
+# is the same in the cycle and at rest, for the cycle goes around a point of rest. So the published *number*
+# is that of a KKT point of the loss with its ridge, and the published *run* is not at rest there.
+#
+# Which KKT point? In three of our twelve problems not that of the best tokens. The cosine .997 compares each
+# run with the SVM of the tokens *that it selected*. Against that of the best tokens (stored, `11.rest`; 40
+# problems of three sizes):
+
+# %%
+resting = measured("11.rest").load()
+for size, n in (("published", 6), ("other", 4), ("more", 10)):
+    cell = resting.sel(size=size)
+    own, to_best = cell.own.values, cell.to_best.values  # (trials, 0: steps of 0.1, 1: of 0.003)
+    print(
+        f"n = {n:2}: own tokens {own[:, 0].mean():.3f}, best tokens {np.nanmean(to_best[:, 0]):.3f};", end=" "
+    )
+    print(f"all are best in {(cell.best.values[:, 0] == n).sum()} of 40;", end=" ")
+    at_rate = cell.residual.values.mean(axis=0)
+    print(f"mean residual {at_rate[0]:.2f}, with steps of 0.003 {at_rate[1]:.4f}")
+    assert np.abs(own[:, 0] - own[:, 1]).max() < 0.02
+    assert cell.residual.values[:, 0].min() > 0.2
+    assert cell.residual.values[:, 1].max() < 0.02
+assert [
+    int((resting.sel(size=s).best.values[:, 0] == n).sum()) for s, n in (("published", 6), ("more", 10))
+] == [31, 16]
+assert np.nanmean(resting.sel(size="published").to_best.values[:, 0]) < 0.93
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### How long is W at rest?
+#
+# The force of each comparison in $M$ is $\frac1n |\ell'(u_i)|\, s_{it}\, (\gamma_{i\alpha_i} -
+# \gamma_{it})$, where $s_{it} \approx e^{-\Delta_{it}}$ falls with the lead $\Delta_{it}$, and $u_i \approx
+# \gamma_{i\alpha_i}$. At rest it is $2 \varepsilon \lambda_{it}$. A ridge of $10^{-16}$ is a force, then, and
+# it holds the run where the leads are near $\log 10^{16} \approx 37$.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercise 11.2: How long is W at rest?
+#
+# ★★☆ · 12 minutes
+#
+# Predict the nuclear norm of $W = K Q^\top$ at rest, before any training, as if the weights at rest were the
+# dual weights $\lambda_{it}$ of the nuclear Att-SVM (they tend to them). You may use that $\langle S, W
+# \rangle = \lVert W \rVert_*$ for $S = \sum_{it} \lambda_{it} A_{it}$. You are given $\lambda$, the slopes
+# $|\ell'(u_i)|$, the differences $\gamma_{i\alpha_i} - \gamma_{it}$, and $\varepsilon$. Where $\lambda_{it}
+# = 0$ (for the selected token always) a comparison does not count, whatever its difference; elsewhere
+# differences are positive. And will the true length be larger, or smaller?
+#
+# <details><summary>Hint: the leads</summary>
+#
+# What lead $\Delta_{it}$ does a force of $2 \varepsilon \lambda_{it}$ belong to?
+# </details>
+#
+# <details><summary>Hint: the norm</summary>
+#
+# $\langle A_{it}, W \rangle$ is a lead.
+# </details>
+
+
+# %%
+@exercise("11.2")
 def length_at_rest(lam, slope, difference, eps):
     """||W||_*: a number, for lam (n, T), slope (n,), difference (n, T) and the ridge's eps."""
     ### BEGIN SOLUTION
@@ -323,7 +453,7 @@ def length_at_rest(lam, slope, difference, eps):
 
 
 # %%
-check("11.1", length_at_rest)
+check("11.2", length_at_rest)
 
 
 # %%
@@ -338,114 +468,154 @@ def duals(selected, solution):
     return lam, 1 / (1 + np.exp(best[..., 0])), best - scores
 
 
-rest = again_here["public code"][-1]
+rest = (at_rest[0] @ at_rest[1].mT).numpy()
 solution = solve(rest, "nuc")
 selected = geometry.selected_tokens(tokens.compare(tokens.z @ torch.tensor(rest).mT))
-EPS = 2.0**-52
 predicted = np.array([length_at_rest(*one, EPS) for one in zip(*duals(selected, solution), strict=True)])
 lengths = np.linalg.norm(rest, "nuc", axis=(1, 2))
 print(f"predicted / measured: from {(predicted / lengths).min():.3f} to {(predicted / lengths).max():.3f}")
 print(f"measured: from {lengths.min():.0f} to {lengths.max():.0f}")
-assert (np.abs(predicted / lengths - 1) < 0.01).all(), again.format("11.1")
+assert (predicted / lengths < 1).all(), again.format("11.2")
+assert (predicted / lengths > 0.99).all(), again.format("11.2")
 assert lengths.max() > 1.2 * lengths.min()
 
 # %% [markdown]
-# Nothing was trained for this prediction, and it is right to seven parts in a thousand, in all twelve
-# problems. Its slope in $\log(1/\varepsilon)$ is $\sum_{it} \lambda_{it} = \lVert W_{\mathrm{nuc}}
+# Nothing was trained for this prediction. It is right to one percent in all twelve problems, and always a
+# little *short*: it is a lower bound. With $c_{it}$ for the force but for $s_{it}$, the weights at rest
+# maximise the concave function $D(\lambda) = \sum_{it} \lambda_{it} \left( \log(c_{it} / 2 \varepsilon
+# \lambda_{it}) + 1 \right)$ over $\lambda \ge 0$, $\lVert S \rVert_{\mathrm{op}} \le 1$, as far as attention
+# is $e^{-\Delta}$, and $\lVert W \rVert_* = D - \sum \lambda_{it}$ there. The SVM's weights maximise the
+# last sum, so with them $D$ is smaller and what is subtracted is larger. The smaller $\varepsilon$, the
+# nearer the two. The slope in $\log(1/\varepsilon)$ is $\sum_{it} \lambda_{it} = \lVert W_{\mathrm{nuc}}
 # \rVert_*$: another rounding error, another length.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 11.4 Three roads
+# ## 11.4 The theorem's road, and descent's
 #
-# So the published figure shows a point on a *path*, that of the minimisers with a ridge, and the theorem of
-# section 11.2 is about such paths. Let us lay the roads side by side. `paths.ridge_path` follows the
-# minimiser as $\varepsilon$ falls, `paths.regularization_path` the minimiser on growing balls, and descent
-# without a ridge goes its own way. All three in one picture, at equal nuclear norm.
-#
-# Descent we follow in small steps from two starts, $K$ and $Q$ with entries from $N(0, \beta^2)$. As in
-# lesson 04, no step turns the pair by more than two percent of its length or moves a lead by more than 0.4,
-# and the run is asked where it is when its smallest lead reaches 10, 20 and so on. That is `flow.follow`. (A
-# smallest lead of 100 means that the losing attention is $10^{-43}$; plain descent would take $10^{43}$
-# steps.)
+# The theorem is about minimisers on growing balls. `paths.regularization_path` follows one. From which
+# start? Followed from a small ball, a path need not stay with the global minimiser, and a ridge path
+# neither. But far out there is a certificate: no $W$ has a loss below $\frac1n \sum_i
+# \ell(\gamma_{i\,\mathrm{opt}_i})$, and any that selects another token somewhere is above that by a fixed
+# amount. So we start a third path at $20\, W_{\mathrm{nuc}}$ of the best tokens, and compare the losses.
 
 # %%
 few = tokens.block(slice(0, 3))
+best_svm = svm.solve(svm.attention_problem(few.X, few.z, few.optimal), norm="nuc").value
+warm = models.FactoredAttention(d, d, trials=3)
+left, singular, right = torch.linalg.svd(20 * best_svm)
+with torch.no_grad():
+    warm.K.copy_(left * singular.sqrt()[:, None])
+    warm.Q.copy_(right.mT * singular.sqrt()[:, None])
 small = {"d": d, "m": d, "trials": 3, "scale": 1e-3}
-by_ridge = paths.ridge_path(models.FactoredAttention(**small), few, [1e-4, 1e-8, EPS, 1e-40], tol=1e-3)
-by_radius = paths.regularization_path(
-    models.FactoredAttention(**small), few, [40.0, 100.0, 250.0, 600.0], tol=1e-3
-)
-leads = [5.0, 10.0, 20.0, 50.0, 100.0, 150.0, 200.0]
+radii = [100.0, 250.0, 600.0]
+routes = {
+    "ridge, from small": paths.ridge_path(
+        models.FactoredAttention(**small), few, [1e-8, EPS, 1e-40], tol=1e-3
+    ),
+    "ball, from small": paths.regularization_path(
+        models.FactoredAttention(**small), few, [40.0, *radii], tol=1e-3
+    ),
+    "ball, from best": paths.regularization_path(warm, few, radii, tol=1e-3),
+}
+floor = torch.nn.functional.softplus(-few.scores.amax(-1)).mean(-1).numpy()
+ends = {}
+print("three problems      loss above its floor    best tokens   cosine to own    to best tokens' SVM")
+for name, route in routes.items():
+    own, _, h = compared(route["W"][-1], few)
+    to_best = geometry.cosine(route["W"][-1], best_svm).numpy()
+    above = np.abs(route.loss[-1].numpy() - floor).round(4)
+    hits = (geometry.selected_tokens(h) == few.optimal).sum(-1).numpy()
+    ends[name] = above, hits, own.numpy(), to_best
+    print(
+        f"{name:18}",
+        *(f"{a:7.4f}" for a in above),
+        "  ",
+        *hits,
+        "of 6  ",
+        *(f"{o:.3f}" for o in own),
+        end="   ",
+    )
+    print(*(f"{b:.2f}" for b in to_best))
+assert (ends["ball, from best"][0] < 1e-4).all()
+assert (ends["ball, from best"][3] > 0.998).all()
+assert ends["ridge, from small"][1].tolist() == [5, 6, 5]
+assert ends["ball, from small"][1].tolist() == [5, 6, 6]
+assert min(own.min() for _, _, own, _ in ends.values()) > 0.998
+
+# %% [markdown]
+# Each road ends at the nuclear SVM of *its own* tokens. The road of the theorem is the third: its loss is at
+# the floor, so it is the global minimiser's as far as tokens are concerned, and it ends at the best tokens'
+# SVM. The ridge path from small leaves it in two problems of three, the ball in one; there they are local
+# minimisers' roads, of which the theorem says nothing, and on the third problem those two go to different
+# limits. The public run is of the same kind: near a point of the ridge's road, which need not be the
+# theorem's. The figure shows what a ridge does to the tokens that descent selected.
+#
+# Now the roads at equal nuclear norm, each against its own tokens' SVM, with descent beside them. Descent we
+# follow in small steps from two starts, $K$ and $Q$ with entries from $N(0, \beta^2)$, the same three
+# problems. As in lesson 04, no step turns the pair by more than two percent of its length or moves a lead by
+# more than 0.4, and the run is asked where it is when its smallest lead reaches 10, 20 and so on. That is
+# `flow.follow`. (A smallest lead of 100 means that the losing attention is $10^{-43}$; descent with a
+# constant step would take $10^{43}$ steps.)
+
+# %%
+leads = [5.0, 10.0, 20.0, 50.0, 100.0, 200.0]
 runs = {
     beta: flow.follow(models.FactoredAttention(d, d, trials=trials, scale=beta, seed=1), tokens, leads)
     for beta in (0.1, 0.001)
 }
 
 
-def share_of_distance(path, tokens):
-    """1 - cosine to the nuclear SVM of the tokens selected at the end, (points, trials), and ||W||_*."""
-    chosen = geometry.selected_tokens(tokens.compare(tokens.z @ path[-1].mT))
-    goal = svm.solve(svm.attention_problem(tokens.X, tokens.z, chosen), norm="nuc").value
-    return 1 - (unit(path.numpy()) * unit(goal.numpy())).sum((-2, -1)), np.linalg.norm(
-        path, "nuc", axis=(2, 3)
-    )
+def share_of_distance(path):
+    """1 - cosine to the nuclear SVM of the tokens selected at the end, (points, 3), and ||W||_*."""
+    chosen = geometry.selected_tokens(few.compare(few.z @ path[-1].mT))
+    goal = svm.solve(svm.attention_problem(few.X, few.z, chosen), norm="nuc").value
+    distance = 1 - (unit(path.numpy()) * unit(goal.numpy())).sum((-2, -1))
+    return distance, np.linalg.norm(path, "nuc", axis=(2, 3))
 
 
-roads = {"vanishing ridge": (by_ridge["W"], few), "growing ball": (by_radius["W"], few)}
-roads |= {rf"descent, $\beta = {beta}$": (run.W, tokens) for beta, run in runs.items()}
-roads = {name: share_of_distance(*road) for name, road in roads.items()}
-ridge_at, ball_at = roads["vanishing ridge"], roads["growing ball"]
-slope = np.polyfit(np.log(np.median(ball_at[1], axis=1))[:3], np.log(ball_at[0].mean(axis=1))[:3], 1)[0]
-print(f"growing ball: 1 - cosine falls like the nuclear norm to the power {slope:.1f}")
-assert -2.5 < slope < -1.5
+roads = {name: share_of_distance(route["W"]) for name, route in routes.items()}
+roads |= {rf"descent, $\beta = {beta}$": share_of_distance(run.W[:, :3]) for beta, run in runs.items()}
+distance, lengths = roads["ball, from best"]
+power = np.log(distance[1] / distance[0]) / np.log(lengths[1] / lengths[0])
+print("1 - cosine along the theorem's road: the nuclear norm to the power", *(f"{p:.1f}" for p in power))
+assert ((power > -2.2) & (power < -1.4)).all()
 for name, (distance, lengths) in roads.items():
-    if name.startswith("descent"):
-        assert distance[-1].mean() > 10 * ball_at[0][-1].mean()
-    print(f"{name:24} nuclear norm {np.median(lengths[-1]):6.0f}, mean cosine {1 - distance[-1].mean():.4f}")
+    print(f"{name:24} nuclear norm {np.median(lengths[-1]):6.0f}, least cosine {1 - distance[-1].max():.4f}")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(6.6, 3.7))
-looks = dict(zip(roads, ((GREEN, "o-"), (BLACK, "x"), (BLUE, "s-"), (ORANGE, "D-")), strict=True))
-for name, (distance, lengths) in roads.items():
-    color, marker = looks[name]
-    ax.loglog(
-        np.median(lengths, axis=1), distance.mean(axis=1), marker, color=color, label=name, markersize=6
-    )
-ax.plot(
-    np.median(roads["vanishing ridge"][1][2]),
-    roads["vanishing ridge"][0][2].mean(),
-    "o",
-    markersize=15,
-    markerfacecolor="none",
-    color=BLACK,
+fig, axes = plt.subplots(1, 3, figsize=(8.8, 3.1), sharey=True)
+looks = dict(
+    zip(roads, ((GREEN, "o-"), (BLACK, "x--"), (PURPLE, "^-"), (BLUE, "s-"), (ORANGE, "D-")), strict=True)
 )
-ax.set(xlabel=r"nuclear norm of $W$ (median)", ylabel="1 - cosine (mean)")
-ax.legend(fontsize=10)
+for i, ax in enumerate(axes):
+    for name, (distance, lengths) in roads.items():
+        color, marker = looks[name]
+        ax.loglog(lengths[:, i], distance[:, i], marker, color=color, label=name, markersize=5)
+    ax.set(title=f"problem {i + 1}", xlabel=r"$\Vert W \Vert_*$")
+axes[0].set_ylabel("1 - cosine to own SVM")
+axes[0].legend(fontsize=7.5, loc="lower left")
 show(
     fig,
-    alt="Distance from the nuclear SVM against the nuclear norm, both logarithmic. Vanishing ridge and "
-    "growing ball lie on one straight falling line. Descent from two starts lies far above it, higher "
-    "for the smaller start, and falls slowly. A circle marks the ridge of one machine epsilon.",
+    alt="Three panels, one a problem: distance from the nuclear SVM of the run's own tokens against the "
+    "nuclear norm, both logarithmic. The paths fall steeply, close to each other; descent from two starts "
+    "lies above them at the same norm and falls slowly.",
 )
 
 # %% [markdown]
-# **Figure 2.** Three roads to the nuclear SVM, the paths for three problems, descent for twelve. Circle: the
-# ridge of one machine epsilon, where the public code comes to rest.
+# **Figure 2.** Roads in three problems, each against the SVM of the tokens that it selects at its end.
 
 # %% [markdown]
-# Ridge and ball lie on one line, up to how we average over problems: they are the same path, read off by
-# $\varepsilon$ or by $R$. Along it the leads differ from those of a multiple of $W_{\mathrm{nuc}}$ by
-# bounded terms (exercise 11.1 has them), so the angle falls like one over the norm and $1 - \cos$ like its
-# square (in the end; here with power 1.8). The public code stands on that line, at one particular length.
-# **The theorem is right about minimisers, and the figure is a picture of the theorem. It is not a picture of
-# descent.** Descent is an order of magnitude and more above the line, the smaller start higher.
+# Along a path the leads differ from those of a multiple of $W_{\mathrm{nuc}}$ by bounded terms (exercise
+# 11.2 has them), so if every tight comparison has $\lambda_{it} > 0$ the angle falls like one over the norm
+# and $1 - \cos$ like its square. At the lengths we reach the power is between 1.4 and 2.2. Descent falls
+# more slowly. Why?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 11.5 Smaller starts end farther away
+# ## 11.5 Why descent lags
 #
-# Folklore has it that a small start is what leads descent to the nuclear norm. Here is descent without any
-# ridge, in exact arithmetic, $K$ and $Q$ normalised apart, from torch's start times three scales (stored:
-# `11.starts`, 20 problems a row).
+# Here is descent without any ridge, in exact arithmetic, $K$ and $Q$ normalised apart, from torch's start
+# times three scales (stored: `11.starts`, 20 problems a row). Steps have length .1, but .02 for the
+# smallest start, so its rows cannot be compared at equal steps; the last column is the norm they reached.
 
 # %%
 stored_starts = measured("11.starts").load()
@@ -457,21 +627,31 @@ for size in ("published", "other"):
         row = "   ".join(f"{a:.3f} / {b:.3f}" for a, b in zip(means, least, strict=True))
         print(f"{scale:24} {row}   {float(cell.norm[..., -1].median()):.0e}")
     ends = stored_starts.nuclear.sel(size=size)[..., -1].mean("trial").values
-    assert np.allclose(
-        ends, [0.988, 0.968, 0.936] if size == "published" else [0.989, 0.955, 0.896], atol=1e-3
-    )
+    assert ends[0] > ends[1] + 0.01
+    assert ends[1] > ends[2] + 0.01
+long = measured("11.log_time").load()
+late = long.cosine_late.sel(m=10).mean("trial")
+print("flow, m = 10, mean cosine at the same smallest lead of 200 and 10^15:")
+at_200 = long.cosine_early.sel(m=10).mean("trial")[:, 2]
+for beta in (1.0, 0.1, 0.01, 0.001):
+    print(f"  beta {beta:<6g} {float(at_200.sel(start=beta)):.3f} {float(late.sel(start=beta)[-1]):.4f}")
+assert float(at_200.sel(start=0.001)) < float(at_200.sel(start=0.01)) < float(at_200.sel(start=0.1)) - 0.01
+assert float(at_200.sel(start=0.1)) > float(at_200.sel(start=1.0)) - 0.005  # not monotone: a hump, or a tie
 
 # %% [markdown]
-# The smaller the start, the farther away, at both sizes, and more steps help little. Folklore is wrong here.
+# Folklore has it that a small start leads descent to the nuclear norm. At equal lead, with flow in place of
+# steps (the second table), starts of $\beta \le .01$ lag behind those of .1 and 1; between .1 and 1 there is
+# no such order. So the fair statement is: *very small starts lag*, they do not lead. (Very large ones
+# remember the Frobenius geometry, which is lesson 04's.) Nor do any of these runs end here.
 #
-# Why? Ask the run itself. Its pull is a sum of forces along the $A_{it}$; in units that $W$ sets,
+# Ask a run itself. Its pull is a sum of forces along the $A_{it}$; in units that $W$ sets,
 #
 # $$S = \frac{\lVert W \rVert_*}{\langle M, W \rangle}\, M , \qquad \langle S, W \rangle = \lVert W \rVert_*
-# ,$$
+# .$$
 #
-# it is the $S$ of the KKT conditions, if the run has stalled. Directions in which $W$ *lives* have singular
-# value 1. One with a larger singular value is missing from $W$, and $c = \lVert S \rVert_{\mathrm{op}}$
-# certifies how much the stall costs: the margin is at least $1/c$ of the largest one (lesson 04).
+# At a KKT point the directions in which $W$ *lives* have singular value 1 in $S$. One with a larger singular
+# value is missing from $W$. In the limit $c = \lVert S \rVert_{\mathrm{op}}$ certifies how much that costs:
+# the margin is at least $1/c$ of the largest one (lesson 04).
 
 
 # %%
@@ -495,9 +675,9 @@ for beta, run in runs.items():
         )
 
 # %% [markdown]
-# The live directions have singular values near 1 in $S$, as they should: the runs have stalled. And there is
-# one above 1, up to 2, that is nearly missing from $W$. The second problem, from the small start: two live
-# directions, and $c = 2.0$. What we see are KKT points of too low a rank, as in lesson 04.
+# Most rows have as many values near 1 in $S$ as $W$ has live directions: nearly KKT points of $(K, Q)$. (Not
+# all: a value of 1.4 in the middle tells of a run still turning.) And there is one above 1, up to 2, that is
+# nearly missing from $W$. The second problem, from the small start: two live directions, and $c = 2.0$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The newcomer
@@ -513,7 +693,7 @@ for beta, run in runs.items():
 # \rVert_*$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 11.2: What will it grow to?
+# ### Exercise 11.3: What will it grow to?
 #
 # ★★☆ · 10 minutes
 #
@@ -521,17 +701,17 @@ for beta, run in runs.items():
 # be when $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2$ is `growth` times as large as now, if $S$ keeps its
 # shape and the pair is balanced. You are given the pair and $S$. **Predict** before you run on: from lead
 # 100 to lead 200 the pair's square doubles, about. By how much will a newcomer with $c = 2$ have grown, and
-# by how much relative to the others?
+# by how much relative to the others? And if $S$ does change while the newcomer enters, which way will the
+# prediction be off?
 #
 # <details><summary>Hint</summary>
 #
-# Add the first two equations: $\xi^\top K + \zeta^\top Q$ grows at the rate $bc$, so $\nu$ at the rate
-# $2bc$. At which rate does the whole square grow? The ratio of two rates is a power.
+# Add the first two equations. The ratio of two rates is a power.
 # </details>
 
 
 # %%
-@exercise("11.2")
+@exercise("11.3")
 def newcomer(K, Q, S, growth):
     """(nu now, nu then): two numbers, for K and Q (d, m), S (d, d) and the factor growth."""
     ### BEGIN SOLUTION
@@ -542,400 +722,330 @@ def newcomer(K, Q, S, growth):
 
 
 # %%
-check("11.2", newcomer)
+check("11.3", newcomer)
 
 # %% [markdown]
-# Now trial by trial, from lead 100 to lead 200, for both starts. As $S$ does change a little, we take the
-# power $c$ as the mean of $\xi^\top S\, \zeta$ at both ends, with the same $\xi$ and $\zeta$.
+# Now trial by trial, from lead 100 to lead 200, for both starts. The prediction uses $S$ at lead 100 alone.
 
 # %%
 rows = []
-for beta, run in runs.items():
+for run in runs.values():
     S = forces(run.W.numpy())
     for i in range(trials):
         (K, Q), (K2, Q2) = ((run.K[k, i].numpy(), run.Q[k, i].numpy()) for k in (k100, k200))
         left, singular, right = np.linalg.svd(S[k100, i])
-        xi, zeta = left[:, 0], right[0]
         growth = ((K2**2).sum() + (Q2**2).sum()) / ((K**2).sum() + (Q**2).sum())
-        now, _ = newcomer(K, Q, S[k100, i], growth)
-        grown = ((xi @ K2 + zeta @ Q2) ** 2).sum() / now
-        power = (singular[0] + xi @ S[k200, i] @ zeta) / 2
-        rows.append((beta, singular[0], power, np.log(grown) / np.log(growth)))
+        now, then = newcomer(K, Q, S[k100, i], growth)
+        measured_then = ((left[:, 0] @ K2 + right[0] @ Q2) ** 2).sum()
+        rows.append(
+            (singular[0], np.log(then / now) / np.log(growth), np.log(measured_then / now) / np.log(growth))
+        )
 rows = np.array(rows)
-stalled = rows[:, 1] > 1.15
-error = np.abs(rows[:, 3] - rows[:, 2])[stalled]
+stalled = rows[:, 0] > 1.15
+error = (rows[:, 2] - rows[:, 1])[stalled]
+print(f"{stalled.sum()} of {len(rows)} runs have c > 1.15 at lead 100", end="; ")
 print(
-    f"{stalled.sum()} of {len(rows)} runs have c > 1.15 at lead 100; "
-    f"powers from {rows[stalled, 2].min():.2f} to {rows[stalled, 2].max():.2f}"
+    f"measured minus predicted power: median {np.median(error):.2f}, largest size {np.abs(error).max():.1f}"
 )
-print(f"measured minus predicted: median {np.median(error):.3f}, largest {error.max():.2f}")
-log_time = measured("11.log_time").load()
-full = log_time.sel(m=10)
-c, power, grown = (full[name].values for name in ("c", "power", "measured"))
+full = long.sel(m=10)
+c, afterwards, grown = (full[name].values for name in ("c", "power", "measured"))
 wide = (c > 1.15) & full.reached.values
-off = np.abs(grown - power)[wide]
+for name, power in (("S at lead 100 alone", c), ("with S at lead 200 too", afterwards)):
+    off = (grown - power)[wide]
+    print(
+        f"stored, {wide.sum()} of {c.size} runs, {name:23}: median error {np.median(np.abs(off)):.3f},",
+        end=" ",
+    )
+    print(
+        f"below 0.1 in {(np.abs(off) < 0.1).sum()}, largest {np.abs(off).max():.2f},",
+        f"bias {np.median(off):+.3f}",
+    )
+ahead, after = np.abs(grown - c)[wide], np.abs(grown - afterwards)[wide]
 print(
-    f"stored: {wide.sum()} of {c.size} runs have c > 1.15; "
-    f"median error {np.median(off):.3f}, below 0.1 in {(off < 0.1).sum()}"
+    f"measured below predicted in {((grown - c)[wide] < 0).mean():.0%}; the other {(~wide).sum()} runs: ",
+    end="",
 )
-print("correlation of predicted and measured powers", f"{np.corrcoef(power[wide], grown[wide])[0, 1]:.3f}")
+print(f"median error {np.median(np.abs(grown - c)[~wide]):.3f}")
 assert wide.sum() == 139
-assert (off < 0.1).sum() == 133
-assert np.median(off) < 0.015
-assert np.median(off) < 0.05 * np.median(grown[wide] - 1), "a share that stands still would have power 1"
-assert stalled.sum() >= 15, again.format("11.2")
-assert np.median(error) < 0.03, again.format("11.2")
-pair = log_time.sel(m=2)
-no_room = np.abs(pair.measured - pair.power).values[pair.c.values > 1.15]
-print(f"with two columns instead of ten: median error {np.median(no_room):.2f}")
-assert np.median(no_room) > 6 * np.median(off)
+assert (ahead < 0.1).sum() == 107
+assert 0.04 < np.median(ahead) < 0.05
+assert np.median(after) < 0.013
+assert ((grown - c)[wide] < 0).mean() > 0.95
+assert np.median(ahead) < 0.2 * np.median(grown[wide] - 1), "a share that stands still would have power 1"
+assert stalled.sum() >= 15, again.format("11.3")
+assert np.median(np.abs(error)) < 0.12, again.format("11.3")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(4.8, 4))
 for beta, color, marker in zip((1.0, 0.1, 0.01, 0.001), (BLACK, BLUE, GREEN, ORANGE), "os^D", strict=True):
     cell = full.sel(start=beta)
-    ax.plot(
-        cell.power, cell.measured, marker, color=color, markersize=5, label=rf"$\beta = {beta:g}$", alpha=0.8
-    )
+    ax.plot(cell.c, cell.measured, marker, color=color, markersize=5, label=rf"$\beta = {beta:g}$", alpha=0.8)
 ax.plot([0.9, 3], [0.9, 3], color=BLACK, linewidth=1)
-ax.set(xlabel="power predicted by $S$", ylabel="power measured", xlim=(0.9, 2.9), ylim=(0.9, 2.9))
+ax.set(xlabel="power predicted: $c$ at lead 100", ylabel="power measured", xlim=(0.9, 2.9), ylim=(0.9, 2.9))
 ax.legend()
 show(
     fig,
-    alt="Measured against predicted powers for 160 runs from four starts: the points lie on the diagonal, "
-    "from 1 to 2.4, with larger powers for smaller starts.",
+    alt="Measured against predicted powers for 160 runs from four starts: the points lie on the diagonal or "
+    "a little below it, from 1 to 2.6, with larger powers for smaller starts.",
 )
 
 # %% [markdown]
-# **Figure 3.** The newcomer's growth from lead 100 to 200: predicted by the run's own forces, and measured,
-# in 40 problems from each of four starts, with ten columns.
+# **Figure 3.** The newcomer's growth from lead 100 to 200: predicted at lead 100, and measured, in 40
+# problems from each of four starts, with ten columns.
 
 # %% [markdown]
-# The same $S$ that explains the stalls of linear models explains those of attention, run by run: over 139
-# stored runs with $c > 1.15$, the predicted and the measured power differ by .012 in the median and by less
-# than 0.1 in 133. (In the others $S$ changes shape in between: another comparison becomes tight, or the
-# selection changes.) A newcomer with $c = 2$ grows fourfold while the others double: its share doubles when
-# the norm doubles. And the norm is the logarithm of time.
+# The prediction is good to .045 in the median over 139 runs, where a share that stands still would be off by
+# several times that, and it errs to one side: in 97% of the runs the newcomer grew a little *less*. While it
+# enters, it takes over comparisons that pulled along it, and $c$ falls. With the mean of $\xi^\top S\,
+# \zeta$ at both ends for $c$ the error is .012; that explains, it does not predict. A newcomer with $c = 2$
+# grows almost fourfold while the others double: its share almost doubles when the norm doubles. And the norm
+# is the logarithm of time. (The law asks for an $S$ that hardly changes and a $c$ that is one singular
+# value alone. Below $c = 1.15$ there is little to predict.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 11.6 Where does each run end?
+# ## 11.6 Who can arrive?
 #
-# A newcomer's share grows like a power of the norm, and the norm like the logarithm of time. To see the end
-# we have to go far. In `flow.follow` with `move=inf` every step is half a percent of the pair's length: the
-# norm grows a factor in equally many steps. (Far out such steps overshoot, now one comparison pulls, now
-# another; their average does what the flow does, and the direction zigzags by about half a percent.) Stored:
-# $\lVert W \rVert$ up to $10^{15}$, with $m = 10$, 3 and 2 columns.
+# A newcomer's share grows like a power of the norm, and the norm like the logarithm of time. To see far we
+# let `flow.follow` with `move=inf` make every step half a percent of the pair's length. (Far out such steps
+# overshoot: now one comparison pulls, now another, and the direction zigzags. So $S$ at one such moment
+# means nothing; the direction does.) Stored: $\lVert W \rVert$ up to $10^{15}$, with $m = 10$, 3 and 2
+# columns, each compared with the nuclear SVM of its own tokens.
 
 # %%
-print("mean cosine to W_nuc (share of its margin)")
-lengths = log_time.length_late.median(("trial", "start", "m")).values
-print(f"{'nuclear norm':>22}", *(f"{value:14.0e}" for value in lengths[[0, 2, 4, 6]]))
+lengths = long.length_late.median(("trial", "start", "m")).values
+print(
+    f"40 runs a row at norm {lengths[-1]:.0e}:   median    mean   least   at or above .99",
+    f"  mean at {lengths[-3]:.0e}",
+)
+arrived = {}
 for m in (10, 3, 2):
     for beta in (1.0, 0.1, 0.01, 0.001):
-        cell = log_time.sel(m=m, start=beta)
-        cosines, shares = (
-            cell[name].mean("trial").values[[0, 2, 4, 6]] for name in ("cosine_late", "margin_late")
-        )
+        ends = long.cosine_late.sel(m=m, start=beta).values  # (trials, norms)
+        arrived[m, beta] = int((ends[:, -1] >= 0.99).sum())
         print(
-            f"m = {m:2}, start {beta:<10g}",
-            *(f"{a:7.3f} ({b:.2f}) " for a, b in zip(cosines, shares, strict=True)),
+            f"m = {m:2}, start {beta:<10g}{'':10}",
+            *(f"{f(ends[:, -1]):7.3f}" for f in (np.median, np.mean, np.min)),
+            end="",
         )
+        print(f"{arrived[m, beta]:12d}{ends[:, -3].mean():20.3f}")
+totals = {m: sum(count for (columns, _), count in arrived.items() if columns == m) for m in (10, 3, 2)}
+print("at or above .99, of 160:", totals)
+assert totals[10] == 148
+assert totals[3] == 133
+assert totals[2] == 35
+assert float(long.cosine_late.sel(m=10)[..., -1].min()) < 0.8
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
-for ax, m in zip(axes, (10, 2), strict=True):
+fig, axes = plt.subplots(1, 3, figsize=(8.8, 3.1), sharey=True)
+for ax, m in zip(axes, (10, 3, 2), strict=True):
     for beta, color, marker in zip(
         (1.0, 0.1, 0.01, 0.001), (BLACK, BLUE, GREEN, ORANGE), "os^D", strict=True
     ):
-        cell = log_time.sel(m=m, start=beta)
+        cell = long.sel(m=m, start=beta)
         lengths = np.concatenate([cell.length_early.median("trial"), cell.length_late.median("trial")])
-        cosines = np.concatenate([cell.cosine_early.mean("trial"), cell.cosine_late.mean("trial")])
-        ax.semilogx(lengths, cosines, color=color, marker=marker, markersize=5, label=rf"$\beta = {beta:g}$")
-    ax.set(xlabel=r"nuclear norm of $W$", title=f"$m = {m}$ columns", ylim=(0.65, 1.01))
-axes[0].set_ylabel("mean cosine to $W_{\\mathrm{nuc}}$")
-axes[0].legend()
+        distance = 1 - np.concatenate([cell.cosine_early.median("trial"), cell.cosine_late.median("trial")])
+        ax.loglog(lengths, distance, color=color, marker=marker, markersize=4, label=rf"$\beta = {beta:g}$")
+    ax.set(xlabel=r"$\Vert W \Vert_*$", title=f"$m = {m}$ columns")
+axes[0].set_ylabel("1 - cosine (median)")
+axes[0].legend(fontsize=9)
 show(
     fig,
-    alt="Mean cosine to the nuclear SVM against the nuclear norm, from 100 to 1e16, for four starts. With "
-    "ten columns all four curves rise to one, the smaller the start the later. With two they level off "
-    "near 0.87.",
+    alt="One minus the median cosine to the nuclear SVM against the nuclear norm, from 100 to 1e16, both "
+    "logarithmic, for four starts. With ten and with three columns all four curves fall to 2e-3 and below, "
+    "the smallest start last. With two they level off near 0.07.",
 )
 
 # %% [markdown]
-# **Figure 4.** Forty problems in log time, from four starts. Left: free columns. Right: two columns.
+# **Figure 4.** Medians of forty problems in log time, from four starts, for ten, three and two columns. The
+# first three points are at leads of 20, 100 and 200, the others at norms.
 
 # %% [markdown]
-# Left, with ten columns, every start is on its way to the same place: at a norm of $6 \cdot 10^{15}$ the
-# mean cosines are .999, .999, .995 and .989, and still rising, the smaller start the later. So the runs of
-# section 11.5 do not *end* at .987 or .940. That is where they are at 20,000 steps. They stall at KKT points
-# that are saddles: as long as a column is free, a newcomer with $c > 1$ leaves, like a power of the norm.
-#
-# Right, with two columns, the curves level off, between .85 and .88, over the last eight powers of ten.
-# There the KKT point is the end: nothing is free, and the law of the newcomer fails too (its median error is
-# 0.09, eight times as large). $S$ still says what is lost: $c > 1$ certifies that the nuclear SVM is
-# elsewhere. It is not always lost: where ten columns end at rank 2, two are enough, and their mean cosine is
-# .98; where they end at rank 3 or 4, it is .86.
+# With ten columns, 148 of 160 runs are at .99 or above; twelve are not, the least at .80, eleven of them
+# from the two smallest starts. With three columns, 133. With two, 35. So far out most runs have left their
+# stalls, some have not, and with two columns most never seem to. Never? That can be said *before* running.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 11.3: Arrived, slow, or stuck?
+# ### Exercise 11.4: The ceiling
 #
-# ★★☆ · 8 minutes
+# ★★★ · 12 minutes
 #
-# Given $K$, $Q$, the $S$ of their forces and a tolerance, return one of three words:
-#
-# - `"arrived"` if $\lVert S \rVert_{\mathrm{op}} \le 1 + \mathrm{tol}$: the nuclear SVM is certified;
-# - otherwise `"slow"` if there is room for a newcomer, that is a direction $e$ of length one among the $m$
-#   columns in which both factors are empty, $\lVert K e \rVert^2 + \lVert Q e \rVert^2 \le \mathrm{tol}^2\,
-#   (\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$;
-# - otherwise `"stuck"`.
-#
-# Mind that the empty direction need not be a column: $K$ and $Q$ may be rotated, $K R$ and $Q R$ with the
-# same orthogonal $R$ have the same product.
+# $K$ and $Q$ have $m$ columns. Return the largest cosine that any $K Q^\top$ can have with a given
+# $W_{\mathrm{nuc}}$. **Predict** for your answer: which of the twelve problems can a run with two columns
+# never solve?
 #
 # <details><summary>Hint</summary>
 #
-# Stack $K$ on $Q$ to a matrix of shape $(2d, m)$. What is the smallest $\lVert \cdot\, e \rVert$ over all
-# $e$ of length one?
-# </details>
-
-
-# %%
-@exercise("11.3")
-def verdict(K, Q, S, tol):
-    """ "arrived", "slow" or "stuck", for K and Q (d, m) with m <= d, S (d, d) and tol > 0."""
-    ### BEGIN SOLUTION
-    if np.linalg.norm(S, 2) <= 1 + tol:
-        return "arrived"
-    stacked = np.linalg.svd(np.concatenate([K, Q]), compute_uv=False)
-    return "slow" if stacked[-1] <= tol * np.sqrt((stacked**2).sum()) else "stuck"
-    ### END SOLUTION
-
-
-# %%
-check("11.3", verdict)
-
-# %%
-two = flow.follow(models.FactoredAttention(d, 2, trials=trials, scale=0.001, seed=1), tokens, [100.0, 200.0])
-print("at lead 200         arrived   slow   stuck")
-for name, run, k in (("ten columns", runs[0.001], k200), ("two columns", two, 1)):
-    S = flow.forces(run.W[k], tokens).numpy()
-    words = [
-        verdict(K.numpy(), Q.numpy(), one, 0.05) for K, Q, one in zip(run.K[k], run.Q[k], S, strict=True)
-    ]
-    print(f"start 0.001, {name}", *(f"{words.count(word):6d}" for word in ("arrived", "slow", "stuck")))
-    assert words.count("stuck" if name == "two columns" else "slow") >= 10, again.format("11.3")
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What the ridge does to a stall
-#
-# Lesson 04 ended with a cure, a little weight decay: it holds the pull up, so that the newcomer grows
-# exponentially in the number of steps. One rounding error is enough. A hundredth of torch's start, 2,000
-# steps, without and with the ridge of $2.2 \cdot 10^{-16}$ (exact gradients both times):
-
-# %%
-for ridge in (0.0, EPS):
-    model = models.FactoredAttention(d, d, trials=trials)
-    with torch.no_grad():
-        model.K.copy_(0.01 * KQ[0])
-        model.Q.copy_(0.01 * KQ[1])
-    groups = [{"params": [model.K]}, {"params": [model.Q]}]
-    optimizer = optim.NormalizedGD(groups, lr=0.02, batch_dims=1)
-    train.fit(model, tokens, optimizer, 2000, every=2000, progress=False, ridge=ridge)
-    W = model.W.detach().numpy()
-    cosines = cosine(W, solve(W, "nuc"))
-    print(f"ridge {ridge:.1e}: mean cosine {cosines.mean():.2f}, least {cosines.min():.2f}")
-    assert (cosines.min() > 0.985) == (ridge > 0)
-
-# %% [markdown]
-# With the ridge the small start ends where the large one did (section 11.3). The ridge does not fade with
-# the loss, so the newcomer grows by a factor in a fixed number of steps, and the small start is forgotten.
-# That is what the published figure owes its good looks to: not only the noise is gone, the stall is too.
-#
-# Turn the dial yourself: one problem on its way, with the singular values of $W$ and those of its forces.
-
-
-# %%
-dial_leads = [5.0, 10.0, 20.0, 50.0, 100.0]
-dial = {
-    beta: flow.follow(models.FactoredAttention(d, d, trials=trials, scale=beta, seed=1), tokens, dial_leads).W
-    for beta in (1.0, 0.01)
-} | {beta: run.W[:5] for beta, run in runs.items()}
-dial_S = {beta: np.linalg.svd(forces(W.numpy()), compute_uv=False) for beta, W in dial.items()}
-
-
-def turn(start, lead, problem):
-    """Bars of the singular values of W and S."""
-    figure = Figure(figsize=(6.6, 2.8), layout="none")
-    left, right = figure.add_axes((0.08, 0.16, 0.4, 0.72)), figure.add_axes((0.57, 0.16, 0.4, 0.72))
-    k = dial_leads.index(lead)
-    W = np.linalg.svd(dial[start][k, problem - 1].numpy(), compute_uv=False)[:6]
-    S = dial_S[start][k, problem - 1, :6]
-    left.bar(range(1, 7), W / W[0], color=BLUE)
-    left.set(yscale="log", ylim=(1e-4, 1.5), xlabel="$k$", title=r"$\sigma_k / \sigma_1$ of $W$")
-    right.bar(range(1, 7), S, color=ORANGE)
-    right.axhline(1, color=BLACK, linestyle="--", linewidth=1.3)
-    right.set(ylim=(0, 3), xlabel="$k$", title="singular values of $S$")
-    return figure
-
-
-# %% tags=["nbval-ignore-output", "widget"]
-widgets.sliders(
-    turn,
-    alt="Bars: left the six largest singular values of W, relative to the first, right those of S, a line "
-    "at 1.",
-    start=ipywidgets.SelectionSlider(options=[0.001, 0.01, 0.1, 1.0], value=0.001, description="start"),
-    lead=ipywidgets.SelectionSlider(options=dial_leads, value=50.0, description="least lead"),
-    problem=ipywidgets.IntSlider(value=2, min=1, max=trials, description="problem"),
-)
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 11.7 A start that is remembered *(optional)*
-#
-# What about *large* starts? They have a memory. The matrix $K^\top K - Q^\top Q$ does not change along the
-# flow,
-#
-# $$(K^\top K - Q^\top Q)' = Q^\top M^\top K + K^\top M Q - K^\top M Q - Q^\top M^\top K = 0 ,$$
-#
-# so from $K = \beta I$, $Q = 0$ it is $\beta^2 I$ for ever. This decides what the pair costs.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 11.4: The cost of a memory
-#
-# ★★☆ · 8 minutes
-#
-# $K$ and $Q$ are square, $K Q^\top = W$ and $K^\top K - Q^\top Q = \beta^2 I$. Return the cost $\frac12
-# (\lVert K
-# \rVert_F^2 + \lVert Q \rVert_F^2)$, for given $W$ and $\beta$. Then **predict**: for which $W$ is this,
-# up to a constant, the squared Frobenius norm, and for which the nuclear norm?
-#
-# <details><summary>Hint</summary>
-#
-# $K^\top K$ and $Q^\top Q$ have the same eigenvectors. Call the eigenvalues $a_k^2$ and $b_k^2$. What is
-# $a_k^2 - b_k^2$, and what $a_k b_k$? And $(a^2 + b^2)^2 = (a^2 - b^2)^2 + 4 a^2 b^2$.
+# $\lVert W_{\mathrm{nuc}} - X \rVert_F^2$ over all $X$ of rank at most $m$ is least where? The best multiple
+# of a direction leaves $1 - \cos^2$.
 # </details>
 
 
 # %%
 @exercise("11.4")
-def cost_with_memory(W, beta):
-    """The cost of the pair: a number, for W (d, d) and beta >= 0."""
+def ceiling(W_nuc, m):
+    """The largest cosine: a number, for W_nuc (d, d), not zero, and m >= 1."""
     ### BEGIN SOLUTION
-    singular = np.linalg.svd(W, compute_uv=False)
-    return np.sqrt(beta**4 + 4 * singular**2).sum() / 2
+    singular = np.linalg.svd(W_nuc, compute_uv=False)
+    return np.sqrt((singular[:m] ** 2).sum() / (singular**2).sum())
     ### END SOLUTION
 
 
 # %%
-check("11.4", cost_with_memory)
-
-# %% [markdown]
-# Each direction costs $\frac12 \sqrt{\beta^4 + 4 \sigma_k^2}$: about $\frac12 \beta^2 + \sigma_k^2 /
-# \beta^2$
-# while $\sigma_k \ll \beta^2 / 2$, which is Frobenius, and $\sigma_k$ far beyond, which is nuclear. So the
-# start is a dial, and what it is compared with is the *present* size of $W$. We follow the flow from four
-# sizes.
+check("11.4", ceiling)
 
 # %%
-remembered = {}
-for beta in (1.0, 3.0, 10.0, 30.0):
+for m, beta in ((2, 0.001), (3, 1.0)):
+    model = models.FactoredAttention(d, m, trials=trials, scale=beta, seed=1)
+    flow.follow(model, tokens, [200.0])
+    ends = {}
+    for turn in (0.02, 0.01):
+        again_from = models.FactoredAttention(d, m, trials=trials)
+        with torch.no_grad():
+            again_from.K.copy_(model.K)
+            again_from.Q.copy_(model.Q)
+        far = flow.follow(again_from, tokens, [1e8], turn=turn, move=torch.inf, max_steps=16_000).W[0]
+        ends[turn] = compared(far, tokens)
+    own, goal, _ = ends[0.01]
+    limits = np.array([ceiling(one, m) for one in goal.value.numpy()])
+    ranks_of = (torch.linalg.svdvals(goal.value) > 1e-4).sum(-1).tolist()
+    print(f"m = {m}, start {beta}, lead 1e8; rank of W_nuc:", *ranks_of)
+    print("   ceiling", *(f"{limit:.2f}" for limit in limits))
+    print("   cosine ", *(f"{one:.2f}" for one in own.tolist()))
+    assert (own.numpy() < limits + 1e-6).all(), again.format("11.4")
+    assert (ends[0.02][0] - own).abs().max() < 0.01  # the length of the steps is not what decides
+    assert ((limits > 1 - 1e-6) == (np.array(ranks_of) <= m)).all(), again.format("11.4")
+    if m == 2:
+        assert (limits < 0.99).sum() == 6
+        assert (own.numpy()[limits > 0.999] > 0.99).all()
+    else:
+        assert limits.min() > 0.9999
+        assert own.min() > 0.98
+
+# %% [markdown]
+# Where $W_{\mathrm{nuc}}$ has a rank above $m$, no run arrives, ever; the ceiling says how near one may
+# come. With two columns all runs stay below it, by nothing or by a lot: two reasons, that the rank-2 optimum
+# is elsewhere (the ceiling) and that descent found a worse KKT point (the rest). With three columns the
+# ceiling is 1, as good as, in all twelve, and all of them come to .98 or more, though at lead 200 the least
+# stood at .69.
+#
+# What cannot be told from a look at $K$, $Q$ and $S$ is that a run is *stuck*. All twelve three-column runs
+# have no empty column and $c > 1$ at lead 200, and all go on: a newcomer can turn a live column. "Full" is
+# not "stuck". Rank is.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What the ridge does to a stall
+#
+# Lesson 04 ended with a cure, a little weight decay: it holds the pull up, so that the newcomer grows
+# by a factor of about $1 + (c - 1)\, 2 \varepsilon \eta / \lVert g \rVert$ each step once the run is at its
+# length, and the size of the start enters by its logarithm. A hundredth of torch's start, 2,000 steps of
+# length .1, without and with the ridge (exact gradients both times):
+
+# %%
+small_start = 0.01 * KQ
+for ridge in (0.0, EPS):
     model = models.FactoredAttention(d, d, trials=trials)
     with torch.no_grad():
-        model.K.copy_(beta * torch.eye(d, dtype=torch.float64))
-        model.Q.zero_()
-    run = flow.follow(model, tokens, [20.0, 40.0, 80.0, 160.0], turn=0.04, move=0.8)
-    costs = (run.K.square().sum((-1, -2)) + run.Q.square().sum((-1, -2))).numpy() / 2
-    ratio = costs / [[cost_with_memory(W, beta) for W in level] for level in run.W.numpy()]
-    top = np.linalg.norm(run.W.numpy(), 2, axis=(2, 3))
-    to = [np.array([cosine(W, solve(W, norm)).mean() for W in run.W.numpy()]) for norm in ("fro", "nuc")]
-    remembered[beta] = np.median(top, axis=1) / beta**2, *to
-    print(f"beta {beta:4.0f}: cost over prediction {ratio.min():.3f} to {ratio.max():.3f};", end=" ")
-    print(f"to W_fro {to[0][0]:.2f} -> {to[0][-1]:.2f}, to W_nuc {to[1][0]:.2f} -> {to[1][-1]:.2f}")
-    assert np.abs(ratio - 1).max() < 0.005, again.format("11.4")
-assert remembered[30.0][1].min() > 0.98 > 0.9 > remembered[30.0][2].max()
-assert remembered[1.0][2][-1] > 0.95 > 0.9 > remembered[1.0][1][-1]
-
-# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(6.6, 3.6))
-for (beta, (size, to_fro, to_nuc)), marker in zip(remembered.items(), "os^D", strict=True):
-    ax.semilogx(size, to_fro, marker + "--", color=BLUE, markersize=6)
-    ax.semilogx(size, to_nuc, marker + "-", color=ORANGE, markersize=6)
-    ax.plot([], [], marker, color=BLACK, label=rf"$\beta = {beta:g}$")
-ax.plot([], [], "--", color=BLUE, label=r"to $W_{\mathrm{fro}}$")
-ax.plot([], [], "-", color=ORANGE, label=r"to $W_{\mathrm{nuc}}$")
-ax.axvline(0.5, color=BLACK, linestyle=":", linewidth=1.5)
-ax.set(xlabel=r"$\sigma_1 / \beta^2$ (median)", ylabel="mean cosine")
-ax.legend(fontsize=10, ncol=2)
-show(
-    fig,
-    alt="Mean cosines against sigma_1 over beta squared, for four sizes of the start. On the left, below "
-    "one half, the cosine to W_fro is near 1 and that to W_nuc below 0.9; they cross, and on the right "
-    "W_nuc leads.",
-)
+        model.K.copy_(small_start[0])
+        model.Q.copy_(small_start[1])
+    groups = [{"params": [model.K]}, {"params": [model.Q]}]
+    optimizer = optim.NormalizedGD(groups, lr=0.1, batch_dims=1)
+    train.fit(model, tokens, optimizer, 2000, every=2000, progress=False, ridge=ridge)
+    W = model.W.detach()
+    cosines = cosine(W.numpy(), solve(W.numpy(), "nuc"))
+    best = (geometry.selected_tokens(tokens.compare(tokens.z @ W.mT)) == tokens.optimal).all(-1).sum().item()
+    above = "above" if cosines.min() > 0.985 else "below"
+    print(
+        f"ridge {ridge:.1e}: mean cosine {cosines.mean():.2f}, least {above} .985,",
+        f"best tokens in {best} of 12",
+    )
+    assert (cosines.min() > 0.985) == (ridge > 0)
 
 # %% [markdown]
-# **Figure 5.** From $K = \beta I$, $Q = 0$, at smallest leads of 20, 40, 80 and 160. Dotted: $\sigma_1 =
-# \beta^2 / 2$.
-
-# %% [markdown]
-# The formula is exact but for the steps. The memory fades when $\sigma_1$ outgrows $\beta^2$, not before:
-# from $\beta = 30$ the pair is a Frobenius learner for as long as we look, from $\beta = 10$ it turns, from
-# $\beta = 1$ it has forgotten early. As in lesson 04 the start is a dial with three ends: *large* starts
-# remember, *small* ones are greedy and stall, and the best for $W_{\mathrm{nuc}}$ at any given time lies
-# between.
+# With the ridge the stalls are over after 2,000 steps, without it they are not. That, too, is in the
+# published figure: not only the noise is gone, the stall is.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 11.8 How many ranks has the solution?
+# ## 11.7 How many ranks has the solution?
 #
 # One more published figure: the rank of both SVMs against $d$. There the rank is the number of singular
 # values above $10^{-7}$; that of $W_{\mathrm{fro}}$ saturates at $n$, and so, nearly, does that of
 # $W_{\mathrm{nuc}}$: at $n = d = 15$, $T = 5$ we read 13.9 of 15. Is the nuclear solution of full rank after
 # all?
 #
-# A solver stops at some relative gap $g$, and what it leaves in the other directions is far above $10^{-7}$.
-# The dual weights know better. Let $s_1 \ge s_2 \ge \dots$ be the singular values of $S = \sum_{it}
-# \lambda_{it}
-# A_{it}$, none above 1, and suppose $\langle S, W \rangle \ge (1 - g) \lVert W \rVert_*$. In the singular
-# vectors of $S$, $W$ has entries $w_k = \xi_k^\top W \zeta_k$ on the diagonal, with $\sum_k |w_k| \le \lVert
-# W \rVert_*$, and
-#
-# $$(1 - g)\, \lVert W \rVert_* \le \langle S, W \rangle = \sum_k s_k w_k .$$
+# Count. Let $W$ be a solution of rank $r$, in balanced factors $K$ and $Q$ of $r$ columns, and let $N$
+# comparisons be tight. Turn the columns a little, $K \to K (I + \delta H)$ and $Q \to Q (I + \delta H)$ with
+# a symmetric $H$, so that $W \to K (I + \delta H)^2 Q^\top$. With $H' = 2 H + \delta H^2$ in place of $H$,
+# $W$ moves along a line, $W + \delta K H' Q^\top$. The cost and the tight leads are linear in $H'$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 11.5: A rank without a threshold
+# ### Exercise 11.5: How large can the rank be?
 #
-# ★★☆ · 8 minutes
+# ★★★ · 15 minutes
 #
-# From this, bound the part of $W$ outside of the $k$ leading directions of $S$, $\sum_{j > k} |w_j|$, as a
-# share of $\lVert W \rVert_*$, and return the smallest $k \ge 0$ for which your bound is at most `share`.
-# For $k$ equal to the number of singular values nothing is outside, and the bound is 0. Here $0 < $ `share`
-# $< 1$.
+# From this (Barvinok 1995, Pataki 1998): if there are more unknowns in a symmetric $H'$ than tight
+# comparisons, some $H' \ne 0$ leaves all their leads and hence (why?) the cost alone, and one can go along
+# it until the rank falls. Count the tight comparisons, and return the largest rank for which there are *not*
+# more unknowns than that. Count also what lesson 10 knows: the rank is at most $\min(n, d)$. You are given
+# all leads at $W$ (the least is 1 but for rounding and the solver); those up to `tol` above the least are
+# tight.
 #
 # <details><summary>Hint</summary>
 #
-# Let $\tau$ be that share. The leading ones contribute at most $1 - \tau$ (their $s$ is at most 1), the
-# others at most $s_{k+1} \tau$.
+# How many numbers determine a symmetric $r \times r$ matrix?
 # </details>
 
 
 # %%
 @exercise("11.5")
-def rank_bound(s, gap, share):
-    """The smallest k: an int, for s (d,), decreasing, between 0 and 1, the relative gap >= 0 and a share."""
+def rank_limit(leads, d, tol):
+    """The largest rank: an int, for leads (n, T - 1), the dimension d and tol > 0."""
     ### BEGIN SOLUTION
-    for k in range(len(s)):
-        if gap <= share * (1 - s[k]):  # tau <= gap / (1 - s_{k+1}), and code counts from 0
-            return k
-    return len(s)
+    N = (leads <= leads.min() + tol).sum()
+    rank = 0
+    while (rank + 1) * (rank + 2) // 2 <= N:
+        rank += 1
+    return min(rank, len(leads), d)
     ### END SOLUTION
 
 
 # %%
-check("11.5", rank_bound)
+check("11.5", rank_limit)
 
 # %% [markdown]
-# `svm.certified_rank` counts like this, with $\sqrt g$ for the share. The stored sweep `11.ranks` has 40
-# problems in each of the paper's 40 cells, with the best tokens selected, as there. It stops our own solver
-# at gaps of $10^{-3}$, $10^{-5}$ and $10^{-7}$, counts with the paper's threshold, and certifies the last.
+# Solutions need not be unique, and the count is about one of them; on random data there is one. We solve
+# three sizes for the best tokens to a relative gap of $10^{-7}$. Beside the rank stands the gap in $S$: the
+# first singular value of $S$ *after* those. Where it is clearly below 1, what $W$ has outside is bounded
+# by (solver's gap) / (1 − that value), as a share of $\lVert W \rVert_*$, on the diagonal in $S$'s singular
+# vectors. `svm.certified_rank` counts with $\sqrt{\text{gap}}$ for that share. That is a threshold too,
+# three parts in ten thousand, so "certified" means: *all but such a share of $W$ lies in so many directions*.
+
+# %%
+print("n, T, d         tight comparisons    limit     rank    next singular value of S at most")
+for n, T, dim in ((15, 5, 15), (10, 5, 10), (5, 15, 10)):
+    drawn = data.random_tokens(n, T, dim, trials=20, seed=3)
+    problem = svm.attention_problem(drawn.X, drawn.z, drawn.optimal)
+    found = svm.solve(problem, norm="nuc", tol=1e-7, throw=False)
+    solved = torch.as_tensor(found.status == "optimal")
+    h = drawn.compare(drawn.z @ found.value.mT)
+    keep = torch.arange(T) != drawn.optimal[..., None]
+    ahead = (h.gather(-1, drawn.optimal[..., None]) - h)[keep].reshape(20, n, T - 1)[solved].numpy()
+    rank = svm.certified_rank(problem, found)[solved]
+    after = torch.linalg.svdvals(problem.adjoint(found.dual))[solved].gather(-1, rank[:, None])
+    tight = (ahead <= ahead.min(axis=(1, 2), keepdims=True) + 1e-4).sum(axis=(1, 2))
+    limit = np.array([rank_limit(one, dim, 1e-4) for one in ahead])
+    print(
+        f"{n:2}, {T:2}, {dim:2} {tight.min():12d} to {tight.max()}{limit.min():10d} to {limit.max()}", end=""
+    )
+    print(f"{rank.min():5d} to {rank.max()}{after.max():14.2f}")
+    assert (rank.numpy() <= limit).all(), again.format("11.5")
+    assert (limit < min(n, dim)).any() or n == 5, again.format("11.5")
+    assert after.max() < 0.999
+
+# %% [markdown]
+# The number of tight comparisons is a few per sequence and does not grow with $d$, and the rank grows at
+# most like the root of twice that. The stored sweep `11.ranks` has 40 problems in each of the paper's 40
+# cells, with the best tokens selected, as there. It stops our own solver at gaps of $10^{-3}$, $10^{-5}$ and
+# $10^{-7}$, counts with the paper's threshold, and certifies the last.
 
 # %%
 ranks = measured("11.ranks").load()
@@ -956,18 +1066,13 @@ for name, label in names.items():
     print(
         f"n = d = 15, T = 5, mean rank by {label:10} {float(ranks[name].sel(n_T='15, 5', d=15).mean()):5.2f}"
     )
-print("rank of no matrix at all:", np.linalg.matrix_rank(None, tol=1e-7))
 assert int((solved | infeasible).sum()) == solved.size == 1600
 middle = ranks.sel(n_T="15, 5", d=15)
 assert float(middle.loose.mean()) > 11 > 6 > float(middle.certified.mean())
 assert float((ranks.tight == ranks.certified).where(solved).mean()) > 0.99
 assert float((ranks.loose == ranks.certified).where(solved).mean()) < 0.4
 assert int(ranks.certified.max()) <= 7
-assert np.linalg.matrix_rank(None, tol=1e-7) == 1
-
-# %%
-again_here = measured("11.ranks").part(n_T=["15, 5"], d=[15])  # the first 20 of that cell, computed now
-assert (again_here.certified.values == middle.certified.values[:20]).mean() > 0.9
+assert not bool(solved.sel(d=1).any())
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 3, figsize=(8.6, 3), sharey=True)
@@ -993,69 +1098,66 @@ show(
 )
 
 # %% [markdown]
-# **Figure 6.** Ranks by a threshold of $10^{-7}$, and certified. Cells in which no problem is feasible are
-# left out.
+# **Figure 5.** Ranks by a threshold of $10^{-7}$, and certified, for three of the five pairs $n$, $T$. Cells
+# in which no problem is feasible are left out.
 
 # %% [markdown]
-# With a gap of $10^{-3}$, which is what a general solver leaves, we get the published picture: 12.4 of 15.
-# It is a picture of the solver. The certified mean is 4.65, and no problem of all has a certified rank above
-# 7: the nuclear SVM has a *low* rank, which hardly grows with $d$. A solution at a gap of $10^{-7}$ agrees
-# with the certificate in over 99% of the problems, but only because it is so accurate.
+# A threshold on $W$ sees what the solver left: stopped at a gap of $10^{-3}$, our own gives a mean rank of
+# 12.4 of 15, like the published 13.9 (whose solver we do not know); at $10^{-7}$ it gives 4.65, as the
+# certificate does. No certified rank is above 7 in the 1,102 feasible problems: the nuclear SVM has a *low*
+# rank, which the count explains.
 #
-# The published ranks start at 1 for $d = 1$. There every problem is infeasible, as are 62% to 100% at $d =
-# 2$ (proved, by Farkas weights as in lesson 02). A solver then returns nothing, and the rank of nothing is
-# 1.
+# The published ranks start at 1 for $d = 1$. There every problem of ours is infeasible, as are 62% to 100% at
+# $d = 2$ (proved, by Farkas weights as in lesson 02): there is no matrix to have a rank.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 11.9 Claims and measurements
+# ## 11.8 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | where they head | $W_{\mathrm{nuc}}$; $W$ alone: $W_{\mathrm{fro}}$ | .98, .99; .84 to the other |
-# | a ridge makes the figure | less without it | .997 and .996; without .84, .86; exact .94 |
-# | the length at rest | $\sum \lambda_{it} \Delta_{it}$ | within one percent in 12 of 12 |
-# | smaller starts are farther off | | .988, .968, .936; other size .989, .955, .896 |
-# | the newcomer grows like the power $c$ | $c$, from the forces | median error .012 in 139 runs |
-# | the others of 160 | $c \le 1.15$ at lead 100 | 21 runs, not stalled |
-# | with free columns, stalls end | cosine to 1 | .989 to .999 at norm $6 \cdot 10^{15}$ |
-# | without, they do not | no change | 160 runs: means of .85 to .88 from $10^8$ on |
-# | cost with a memory | $\frac12 \sum_k \sqrt{\beta^4 + 4 \sigma_k^2}$ | within 0.5 percent, four $\beta$ |
-# | nuclear ranks are low | | at most 7 in 1,102 problems; 498 infeasible |
+# | a ridge makes the figure | near $W_{\mathrm{nuc}}$ at once | .997, .996; exact without: .985, .985 |
+# | the public run is not at rest | $\eta^* = 2 \varepsilon / h$ below .1 | residual above .2 in 12 of 12 |
+# | which run rests at $\eta = .005$ | $\eta^* > .005$: 10 | the same 10 |
+# | gradient in the cycle | $\eta h / 2 - \varepsilon$ | within 20 percent |
+# | it selects the best tokens | | 31, 39 and 16 of 40; own 9 of 12 |
+# | the length at rest | above $\sum \lambda_{it} \Delta_{it}$ | by at most one percent in 12 of 12 |
+# | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .045 in 139 runs, 97% below |
+# | with ten columns | ceiling 1 | 148 of 160 at .99; least .80 |
+# | with three, two | own ceiling | 133, 35 of 160; 24 of 24 below it |
+# | nuclear ranks are low | $r (r + 1) / 2 \le N$ | at most 7 in 1,102 problems; 498 infeasible |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# <details><summary>1. Somebody trains (K, Q) in float32 with the public code's formula, so with an epsilon
-# of 1.2e-7. What changes?</summary>
+# <details><summary>1. Somebody trains (K, Q) in exact arithmetic with the ridge and the eps of float32,
+# 1.2e-7. What changes?</summary>
 #
-# The ridge is stronger, so the run rests at a shorter $W$: by exercise 11.1 at about $\log(10^7) /
-# \log(10^{16})$, less than half,
-# of the length, and four to five times as far from $W_{\mathrm{nuc}}$ in $1 - \cos$.
+# The ridge is stronger, so rest is at a shorter $W$ (exercise 11.2), farther from $W_{\mathrm{nuc}}$: leads
+# are near $\log 10^7$, and less the constants. The largest step that lets a run rest is as before: the
+# curvature at rest is proportional to $\varepsilon$, so $\eta^* = 2 \varepsilon / h$ hardly changes.
 # </details>
 #
 # <details><summary>2. A run stands still at cosine .94, its S has c = 1.6, and m = d. Has it
 # converged?</summary>
 #
-# No. There is room for a newcomer, whose share grows like $\sigma_1^{0.6}$: to be ten times as large it
-# needs a norm 46 times as large, and a loss whose number of digits is 46 times as large. It stands still for
-# those who look at steps.
+# No. A newcomer's share grows at most about like $\sigma_1^{0.6}$: to be ten times as large it
+# needs a norm at least 46 times as large, and a loss whose number of digits is 46 times as large. It stands
+# still for those who look at steps.
 # </details>
 #
 # <details><summary>3. Why does the eps in the normaliser freeze an exact gradient, and the ridge
 # not?</summary>
 #
 # An exact gradient is about $e^{-\Delta}$. Beyond a lead of 36 it is below $\varepsilon$, and each step is
-# $0.1\, \lVert g \rVert /
-# \varepsilon$ long, which shrinks geometrically. With the ridge the gradient has a part $2 \varepsilon K$,
-# which is longer than $\varepsilon$ once $\lVert K \rVert > \frac12$: the steps stay long enough to move
-# along the path to its end.
+# $\eta\, \lVert g \rVert / \varepsilon$ long, which shrinks geometrically. With the ridge the gradient has a
+# part $2 \varepsilon K$, which is longer than $\varepsilon$ once $\lVert K \rVert > \frac12$: the steps
+# stay long enough, even too long.
 # </details>
 #
-# <details><summary>4. With m = 2 columns, can a larger ridge help a stuck run?</summary>
+# <details><summary>4. A run's loss does not change any more. How do you tell rest from a cycle?</summary>
 #
-# It can change which rank-2 KKT point is found (many starts may find better ones), but not make room: the
-# nuclear SVM needs more than two directions in most of these problems, and no pair with two columns has that
-# product.
+# Look at two steps in a row, or at the residual. Every second step alone, or the length, shows neither.
 # </details>
 
 # %%
@@ -1064,17 +1166,18 @@ progress("11")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Trained as $K Q^\top$, attention heads for the **nuclear** Att-SVM; trained as $W$, for the Frobenius
-#   one.
-# - The published .997 is a **ridge** of one machine epsilon at work: normalised descent comes to rest on the
-#   regularisation path. Its length there can be predicted, without training, to a percent.
-# - Without the ridge, descent stalls at KKT points of too low a rank; **smaller starts stall longer**. The
-#   run's own forces give $S$, and $c = \lVert S \rVert_{\mathrm{op}}$ predicts the newcomer's growth trial
-#   by trial.
-# - With free columns every stall ends: in log time all starts reach the nuclear SVM. With too few columns
-#   the stall is the end.
-# - A start from $K = \beta I$ remembers $\beta$ in its cost until $\sigma_1$ has outgrown $\beta^2$.
-# - Ranks are certified by the dual weights; a threshold on $W$ measures the solver.
+# - Trained as $K Q^\top$, attention heads for the **nuclear** Att-SVM of the tokens it selects; trained as
+#   $W$, for the Frobenius one.
+# - The published .997 is a **ridge** of one machine epsilon at work; exact descent without it has .985. The
+#   public run cycles around a KKT point; steps below $2 \varepsilon / h$ rest there, with $\lVert S
+#   \rVert_{\mathrm{op}} = 1$. Its length can be bounded, without training, to a percent.
+# - The tokens are the run's own. In a quarter of the published problems they are not all the best ones,
+#   which are the theorem's.
+# - Without the ridge, descent stalls near KKT points of too low a rank; $c = \lVert S \rVert_{\mathrm{op}}$
+#   predicts, a little too high, how fast each newcomer grows. Very small starts lag.
+# - In log time most runs with enough columns come to .99 and above, some have not. With fewer columns than
+#   $W_{\mathrm{nuc}}$ has ranks, none can, and the **ceiling** says how near.
+# - The rank is bounded by the tight comparisons; a threshold on $W$ measures the solver.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
@@ -1091,8 +1194,11 @@ progress("11")
 # - K. Lyu, J. Li. *Gradient descent maximizes the margin of homogeneous neural networks.* ICLR 2020,
 #   arXiv:1906.05890: why limits of such flows are KKT points (for linear models of the product).
 #
-# The law of the newcomer in attention, the length at rest, and the cost of a memory are this lesson's own:
-# short arguments and measurements, not theorems.
+# - G. Pataki. *On the rank of extreme matrices in semidefinite programs and the multiplicity of optimal
+#   eigenvalues.* Mathematics of Operations Research 23, 1998: the count of exercise 11.5.
+#
+# The law of the newcomer in attention, the length at rest, and the cycle of the public run are this lesson's
+# own: short arguments and measurements, not theorems.
 #
 # **New in the library:** [`flow.follow` and `flow.forces`](../mini_attn/flow.py),
 # [`paths.ridge_path`](../mini_attn/paths.py), `train.fit(ridge=)`.

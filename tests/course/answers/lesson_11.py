@@ -71,68 +71,75 @@ def newcomer_with_rows(K, Q, S, growth):
     return now, now * growth ** s[0]
 
 
-def verdict_by_eigenvalues(K, Q, S, tol):
-    if np.linalg.eigvalsh(S.T @ S)[-1] <= (1 + tol) ** 2:
-        return "arrived"
-    gram = K.T @ K + Q.T @ Q
-    return "slow" if np.linalg.eigvalsh(gram)[0] <= tol**2 * np.trace(gram) else "stuck"
+def cycle_by_running(h, eta, eps):
+    """Runs the steps in the sharpest direction until the gradient's size no longer changes."""
+    sharp = torch.as_tensor(h, dtype=torch.float64).max().item()
+    x = (max(eta, eps) + eps) / sharp
+    for _ in range(20_000):
+        g = sharp * x
+        x = x - eta * g / (abs(g) + eps)
+    return [2 * eps / sharp, abs(sharp * x)]
 
 
-def verdict_by_the_product(K, Q, S, tol):
-    """The singular values of W in the m columns."""
-    s = np.linalg.svd(K @ Q.T, compute_uv=False)[: K.shape[1]]
-    return "arrived" if np.linalg.norm(S, 2) <= 1 + tol else "slow" if s[-1] <= tol**2 * s.sum() else "stuck"
+def cycle_with_the_last(h, eta, eps):
+    return 2 * eps / h[-1], max(eta * h[-1] / 2 - eps, 0)
 
 
-def verdict_without_stuck(K, Q, S, tol):
-    return "arrived" if np.linalg.norm(S, 2) <= 1 + tol else "slow"
+def cycle_of_the_norm(h, eta, eps):
+    h = np.linalg.norm(h)
+    return 2 * eps / h, max(eta * h / 2 - eps, 0)
 
 
-def verdict_by_balance(K, Q, S, tol):
-    if np.linalg.norm(S, 2) <= 1 + tol:
-        return "arrived"
-    return "slow" if np.linalg.norm(K.T @ K - Q.T @ Q) <= tol else "stuck"
+def cycle_by_plain_descent(h, eta, eps):
+    return 2 / np.max(h), max(eta * np.max(h) / 2 - 1, 0)
 
 
-def memory_by_eigenvalues(W, beta):
-    """K K' = beta^2 / 2 + sqrt(beta^4 / 4 + W W'), in torch."""
-    values = torch.linalg.eigvalsh(torch.as_tensor(W @ W.T)).clamp_min(0)
-    a2 = beta**2 / 2 + torch.sqrt(beta**4 / 4 + values)
-    return (2 * a2.sum() - len(W) * beta**2) / 2
+def ceiling_by_truncation(W_nuc, m):
+    W = torch.as_tensor(W_nuc)
+    vectors = torch.linalg.eigh(W.T @ W)[1]
+    best = W @ vectors[:, -m:] @ vectors[:, -m:].T
+    return (best * W).sum() / (best.norm() * W.norm())
 
 
-def memory_of_the_identity(W, beta):
-    """The pair (beta I, W' / beta): it has the product, but not the imbalance."""
-    return (len(W) * beta**2 + (W**2).sum() / beta**2) / 2 if beta else np.linalg.norm(W, "nuc")
+def ceiling_of_one(W_nuc, m):
+    return np.linalg.norm(W_nuc, 2) / np.linalg.norm(W_nuc)
 
 
-def memory_added(W, beta):
-    return len(W) * beta**2 / 2 + np.linalg.norm(W, "nuc")
+def ceiling_as_a_distance(W_nuc, m):
+    s = np.linalg.svd(W_nuc, compute_uv=False)
+    return 1 - np.sqrt((s[m:] ** 2).sum() / (s**2).sum())
 
 
-def bound_by_counting(s, gap, share):
-    return np.sum(s > 1 - gap / share)
+def limit_by_formula(leads, d, tol):
+    N = np.count_nonzero(leads - leads.min() <= tol)
+    return min(int((np.sqrt(8 * N + 1) - 1) / 2 + 1e-9), *leads.shape[:1], d)
 
 
-def bound_by_cumulated_mass(s, gap, share):
-    mass = np.cumsum(s) / s.sum()
-    return int(np.searchsorted(mass, 1 - share) + 1)
+def limit_rounded(leads, d, tol):
+    N = (leads <= leads.min() + tol).sum()
+    return min(int(np.ceil((np.sqrt(8 * N + 1) - 1) / 2)), len(leads), d)
 
 
-def bound_by_threshold(s, gap, share):
-    return int((s > share * s[0]).sum())
+def limit_by_root(leads, d, tol):
+    N = (leads <= leads.min() + tol).sum()
+    return min(int(np.sqrt(N)), len(leads), d)
 
 
-def bound_by_last(s, gap, share):
-    """Compares with the smallest value that is inside."""
-    for k in range(1, len(s) + 1):
-        if gap <= share * (1 - s[k - 1]):
-            return k
-    return len(s)
+def limit_of_dimensions(leads, d, tol):
+    return min(len(leads), d)
 
 
 ANSWERS = {
     "11.1": {
+        "also_right": cycle_by_running,
+        "wrong": [
+            cycle_with_the_last,
+            cycle_of_the_norm,
+            cycle_by_plain_descent,
+            lambda h, eta, eps: (2 * eps / np.max(h), eta),
+        ],
+    },
+    "11.2": {
         "also_right": rest_by_loop,
         "wrong": [
             rest_with_tokens_for_sequences,
@@ -142,26 +149,16 @@ ANSWERS = {
             lambda lam, slope, difference, eps: np.log(1 / (2 * eps)),
         ],
     },
-    "11.2": {
+    "11.3": {
         "also_right": newcomer_by_torch,
         "wrong": [newcomer_of_columns, newcomer_in_log, newcomer_with_rows],
     },
-    "11.3": {
-        "also_right": verdict_by_eigenvalues,
-        "wrong": [
-            verdict_by_the_product,
-            verdict_without_stuck,
-            verdict_by_balance,
-            lambda K, Q, S, tol: "arrived" if np.linalg.norm(S, 2) <= 1 + tol else "stuck",
-            lambda K, Q, S, tol: "slow",
-        ],
-    },
     "11.4": {
-        "also_right": memory_by_eigenvalues,
-        "wrong": [memory_of_the_identity, memory_added, lambda W, beta: np.linalg.norm(W) * beta**2],
+        "also_right": ceiling_by_truncation,
+        "wrong": [ceiling_of_one, ceiling_as_a_distance, lambda W_nuc, m: 1.0],
     },
     "11.5": {
-        "also_right": bound_by_counting,
-        "wrong": [bound_by_cumulated_mass, bound_by_threshold, bound_by_last],
+        "also_right": limit_by_formula,
+        "wrong": [limit_rounded, limit_by_root, limit_of_dimensions],
     },
 }
