@@ -24,7 +24,7 @@
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
 # 06](06_attention_as_svm.ipynb) (forces between tokens, log-scaled gradients), [lesson
 # 08](08_regularization_path.ipynb) (regularisation paths) and [lesson 10](10_cross_self_attention.ipynb)
-# (the Att-SVM for $W$). About 85 minutes, five exercises.
+# (the Att-SVM for $W$). About 90 minutes, five exercises.
 
 # %%
 import matplotlib.pyplot as plt
@@ -410,7 +410,7 @@ assert [
 assert np.nanmean(resting.sel(size="published").to_best.values[:, 0]) < 0.93
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### How long is W at rest?
+# ### How long is W at rest? *(optional)*
 #
 # The force of each comparison in $M$ is $\frac1n |\ell'(u_i)|\, s_{it}\, (\gamma_{i\alpha_i} -
 # \gamma_{it})$, where $s_{it} \approx e^{-\Delta_{it}}$ falls with the lead $\Delta_{it}$, and $u_i \approx
@@ -965,7 +965,7 @@ for ridge in (0.0, EPS):
 # published figure: not only the noise is gone, the stall is.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 11.7 How many ranks has the solution?
+# ## 11.7 How many ranks has the solution? *(optional)*
 #
 # One more published figure: the rank of both SVMs against $d$. There the rank is the number of singular
 # values above $10^{-7}$; that of $W_{\mathrm{fro}}$ saturates at $n$, and so, nearly, does that of
