@@ -312,7 +312,7 @@ assert best == 9
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.1: Rest or cycle?
 #
-# ★★☆ · 10 minutes
+# ★★☆ · 8 minutes
 #
 # Descent takes steps $x \leftarrow x - \eta\, g / (\lVert g \rVert + \varepsilon)$ on $\frac12 \sum_k h_k
 # x_k^2$, so $g_k = h_k x_k$. **Predict**: return the step size $\eta^*$ above which rest is not stable, and
@@ -420,7 +420,7 @@ assert np.nanmean(resting.sel(size="published").to_best.values[:, 0]) < 0.93
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.2: How long is W at rest?
 #
-# ★★☆ · 12 minutes
+# ★★☆ · 10 minutes
 #
 # Predict the nuclear norm of $W = K Q^\top$ at rest, before any training, as if the weights at rest were the
 # dual weights $\lambda_{it}$ of the nuclear Att-SVM (they tend to them). You may use that $\langle S, W
@@ -867,7 +867,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.4: The ceiling
 #
-# ★★★ · 12 minutes
+# ★★★ · 10 minutes
 #
 # $K$ and $Q$ have $m$ columns. Return the largest cosine that any $K Q^\top$ can have with a given
 # $W_{\mathrm{nuc}}$. **Predict** for your answer: which of the twelve problems can a run with two columns
