@@ -624,7 +624,7 @@ for d, color, marker in zip(stored.d.values, (BLUE, ORANGE), "os", strict=True):
         marker=marker,
         label=name,
     )
-ax.set(xscale="log", xlabel="lead $c$ that stage one gives", ylabel="share of data sets", ylim=(-0.03, 1.03))
+ax.set(xlabel="lead $c$ that stage one gives", ylabel="share of data sets", ylim=(-0.03, 1.03))
 ax.legend(title="no sequence trapped")
 show(
     fig,
