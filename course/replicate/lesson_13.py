@@ -10,7 +10,7 @@ from mini_attn import data, heads, mixtures, models, newton, optim, svm, train
 N, T = 3, 4  # sequences and tokens, as published
 RADII = (0.5, 1.0, 2.0, *(4 * 2 ** (k / 4) for k in range(17)))  # 4 to 64, a quarter octave apart
 SHOWN = (16.0, 32.0)  # radii at which all runs are compared, where they have arrived
-FAR = 256.0  # a radius for the path whose two parts are solved apart
+FAR = 2048.0  # a radius for the path whose two parts are solved apart: there the remainder is read
 KINDS = {  # activation, scale, and the loss
     "gelu": ("gelu", 4.0, "logistic"),
     "tanh": ("tanh", 4.0, "logistic"),
@@ -48,6 +48,27 @@ def predictions(tokens, kept, W_dir, log_s, W) -> torch.Tensor:
     return torch.stack([apart(W, M) for M in (W_fin + R[..., None, None] * W_dir, W_dir, one)])
 
 
+def parts(tokens, s, W_dir, W):
+    """W_fin of the mixture s, and the multiple of W_dir that fits W best beside it, (trials, 1, 1)."""
+    W_fin = svm.solve(
+        svm.ratio_problem(tokens.X, tokens.z, s > 0, s.clamp(min=1e-300).log()), throw=False
+    ).value
+    c = ((W - W_fin) * W_dir).sum((-1, -2), keepdim=True) / W_dir.square().sum((-1, -2), keepdim=True)
+    return W_fin, c
+
+
+def remainder(tokens, s, W_dir, W) -> torch.Tensor:
+    """r = W - W_fin - c W_dir, perpendicular to W_dir."""
+    W_fin, c = parts(tokens, s, W_dir, W)
+    return W - W_fin - c * W_dir
+
+
+def along(tokens, s, W_dir, r, W) -> torch.Tensor:
+    """1 - correlation of W with its three parts, W_fin + c W_dir + r, (trials,)."""
+    W_fin, c = parts(tokens, s, W_dir, W)
+    return apart(W, W_fin + c * W_dir + r)
+
+
 def read(tokens, head, loss: str, radii=RADII):
     """The path of each trial, its last two radii with residual 1e-6 at most, and what they say is kept."""
     trials, d = tokens.y.shape[0], tokens.X.shape[-1]
@@ -76,36 +97,40 @@ def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
         "last": R.float(),
         "error": error.nan_to_num(torch.inf).float(),  # of the rates, in units of 1 / ||W_dir||
         "accepted": optimal & (error < 0.5) & (R >= 16),
-        "norm_dir": solution.objective.float(),
         "label": tokens.y.to(torch.int8),
         "kept": kept.sum(-1).to(torch.int8),
         "at_last": predictions(tokens, kept, solution.value, log_s, end).T.float(),
     }
-    for radius in SHOWN:
+    s = log_s.exp() * kept
+    s = mixtures.on_face(head, tokens, s / s.sum(-1, keepdim=True))
+    far = mixtures.mixture_path(head, tokens, s, [*SHOWN, 128, 512, FAR], loss)
+    r = remainder(tokens, s, solution.value, far["W"][-1])
+    r = r.masked_fill((far.residual[-1] > 1e-6)[:, None, None], torch.nan)
+    for k, radius in enumerate(SHOWN):
         row = int((path.radii - radius).abs().argmin())
         W = path["W"][row]
         here = torch.log_softmax(torch.einsum("bntd,bde,bne->bnt", tokens.X, W, tokens.z), -1)
         there = predictions(tokens, kept, solution.value, here, W).T.float()
         result[f"at_{radius:g}"] = there.masked_fill((path.residual[row] > 1e-6)[:, None], torch.nan)
-    s = log_s.exp() * kept
-    s = mixtures.on_face(head, tokens, s / s.sum(-1, keepdim=True))
-    far = mixtures.mixture_path(head, tokens, s, [*SHOWN, FAR], loss)
-    for row, radius in enumerate(SHOWN):  # where both arrive they should agree
-        along = path["W"][int((path.radii - radius).abs().argmin())]
-        result[f"apart_{radius:g}"] = apart(along, far["W"][row]).float()
-    result["at_far"] = predictions(tokens, kept, solution.value, s.clamp(min=1e-300).log(), far["W"][-1]).T
-    result["at_far"] = result["at_far"].masked_fill((far.residual[-1] > 1e-6)[:, None], torch.nan).float()
-    best = mixtures.best_mixture(head, tokens, steps=60)
+        three = along(tokens, s, solution.value, r, W)
+        result[f"three_{radius:g}"] = three.masked_fill(path.residual[row] > 1e-6, torch.nan).float()
+    result["apart_32"] = apart(W, far["W"][k]).float()  # where both arrive they should agree
+    settled, best = s, mixtures.best_mixture(head, tokens, steps=60)
     result["best"] = (best - s).abs().amax(-1) < 1e-4  # of each sequence: there is no better mixture
     act = KINDS[kind][0] if kind != "relu" else "relu"
     plain = heads.MLPHead(d, d, trials, act, 1.0 if kind == "relu" else head.scale, init=head.V)
     model = models.CrossAttention(d, trials=trials, head=plain)
     optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
     train.fit(model, tokens, optimizer, steps=2001, progress=False)
-    s = model.attention(tokens).detach()
+    s, W = model.attention(tokens).detach(), model.W.detach()
     between = ((s > 1e-6) & (s <= 1e-3)).any(-1).any(-1)
     result["public"] = ~between & (s <= 1e-6).any(-1).any(-1)
-    result["norm_public"] = model.W.detach().norm(dim=(-1, -2)).float()
+    result["norm_public"] = W.norm(dim=(-1, -2)).float()
+    result["at_descent"] = predictions(tokens, kept, solution.value, s.log(), W).T.float()
+    result["three_descent"] = along(tokens, settled, solution.value, r, W).float()
+    own = s > 1e-3  # as the public code reads what descent keeps
+    W_dir = svm.solve(svm.mixture_problem(tokens.X, tokens.z, own), throw=False).value
+    result["at_public"] = predictions(tokens, own, W_dir, s.log(), W).T.float()
     return result
 
 
