@@ -215,133 +215,90 @@ PARTS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.4 reading
-def _read_by(
-    winner=lambda h0, h1: h1.argmax(axis=-1),
-    rate=lambda fall, R0, R1: fall / (R1 - R0),
-    unit=lambda N: N,
-    edge=0.5,
-):
-    def answer(h0, h1, R0, R1, N):
-        best = winner(h0, h1)[..., None]
-        behind = [np.take_along_axis(h, best, axis=-1) - h for h in (h0, h1)]
-        return rate(behind[1] - behind[0], R0, R1) * unit(N) < edge
-
-    return answer
-
-
-_read = _read_by()
-
-
-def _by_threshold(low):
-    def answer(h0, h1, R0, R1, N):
-        s = np.exp(h1 - h1.max(axis=-1, keepdims=True))
-        return s / s.sum(axis=-1, keepdims=True) > low
-
-    return answer
-
-
-def _read_cases(rng):
-    """Kept tokens with little weight, dropped ones ahead of them; winners that change; common shifts."""
-    cases = []
-    for n, T, step in ((2, 4, 4.0), (3, 5, 0.3), (4, 4, 9.0)):
-        R0, N = rng.uniform(12, 20), rng.uniform(2.5, 4)
-        R1 = R0 + step
-        kept = np.zeros((n, T), dtype=bool)
-        leads = rng.uniform(1, 1.6, size=(n, T))
-        leads[:, -1] = rng.uniform(2, 4, size=n)
-        fixed = -rng.uniform(0, 2, size=(n, T))
-        for i in range(n):
-            order = rng.permutation(T - 1)
-            kept[i, order[:2]] = True
-            leads[i, order[:2]] = 0
-            fixed[i, order[:2]] = 0, -rng.uniform(8, 11)  # weight below 1e-3
-        fixed[~kept] += rng.uniform(0, 1, size=(~kept).sum())
-        # the first sequence's winner is overtaken between the radii
-        late = np.flatnonzero(~kept[0])[0]
-        leads[0, late], leads[0, -1] = 1.0, 1.35
-        fixed[0, late] = R0 / N + rng.uniform(0.65, 0.75) * (R1 - R0) / N
-        noise = rng.uniform(-0.02, 0.02, size=(2, n, T)) * (R1 - R0) / N
-        h = [fixed - leads * R / N + noise[k] for k, R in enumerate((R0, R1))]
-        cases.append((h[0] + rng.normal(size=(n, 1)), h[1] + rng.normal(size=(n, 1)), R0, R1, N))
-    return cases
-
-
-READ = Exercise(
-    id="13.4",
-    title="Read the kept tokens",
-    points=3,
-    minutes=7,
-    difficulty=2,
-    reference=_read,
-    cases=_read_cases,
-    withheld=("mini_attn.mixtures.kept_tokens",),
-    misconceptions=known(
-        lambda *args: ~np.asarray(_read(*args)),
-        "These are the dropped tokens: kept ones do not fall behind.",
-        _by_threshold(1e-3),
-        "That is a threshold on the attention: a kept token may have less than 1e-3. Compare the two radii.",
-        _by_threshold(1e-6),
-        "That is a threshold on the attention: a slow token is above 1e-6 and yet falls. Compare the radii.",
-        _read_by(unit=lambda N: 1.0),
-        "In which unit is the rate? Leads are 1 or more in units of 1/N: multiply the rate by N.",
-        _read_by(unit=lambda N: 1 / N),
-        "A dropped token falls by lead / N for a unit of R: multiply by N to find the lead.",
-        _read_by(rate=lambda fall, R0, R1: fall),
-        "That is the fall between the radii. The rate is for a unit of R: divide by R1 - R0.",
-        _read_by(rate=lambda fall, R0, R1: fall / R1),
-        "Divide by how far the radius has grown, R1 - R0, not by the radius.",
-        lambda h0, h1, R0, R1, N: (h0 - h1) / (R1 - R0) * N < 0.5,
-        "A logit alone means nothing: add a number to all logits and attention is the same. Subtract the "
-        "winner's.",
-        lambda h0, h1, R0, R1, N: (
-            ((h1.max(-1, keepdims=True) - h1) - (h0.max(-1, keepdims=True) - h0)) / (R1 - R0) * N < 0.5
-        ),
-        "Compare with the same token at both radii, the winner at the larger one: here the leader changed.",
-        _read_by(winner=lambda h0, h1: h0.argmax(axis=-1)),
-        "The winner is the token ahead at the larger radius; here another one was ahead at the smaller.",
-        _read_by(edge=1.2),
-        "Dropped tokens have a rate times N of 1 or more: 1.2 lets some of them pass. Take 1/2.",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 13.5 the clock
-def _later(j, j0, R0, N):
-    return R0 + N * np.log(j / j0)
+# --------------------------------------------------------------------------- 13.4 the clock, its constant
+def _clock(j, N, D, lam):
+    return N * np.log(2 * D * j / (lam * N**2))
 
 
 CLOCK = Exercise(
-    id="13.5",
-    title="The bouncing clock",
-    points=2,
-    minutes=6,
+    id="13.4",
+    title="The clock with its constant",
+    points=3,
+    minutes=8,
     difficulty=2,
-    reference=_later,
+    reference=_clock,
     cases=lambda rng: [
-        (j0 * rng.uniform(3, 50), j0, rng.uniform(10, 20), rng.uniform(2.2, 4))
-        for j0 in (1000.0, 4000.0, 300.0)
+        (j, rng.uniform(2.2, 4), rng.uniform(3, 9), rng.uniform(0.02, 0.3)) for j in (1000.0, 4000.0, 300.0)
     ],
     misconceptions=known(
-        lambda j, j0, R0, N: R0 + np.log(j / j0) / N,
-        "A lead of log j needs the length N log j: leads are the length divided by N.",
-        lambda j, j0, R0, N: R0 + np.log(j / j0),
-        "N is missing: a unit of lead takes N units of length.",
-        lambda j, j0, R0, N: N * np.log(j),
-        "You dropped the constant: at j = j0 the length is R0.",
-        lambda j, j0, R0, N: R0 + N * np.log(j),
-        "At j = j0 this is not R0: subtract the law at j0.",
-        lambda j, j0, R0, N: R0 * np.log(j) / np.log(j0),
-        "The law has a constant, so the length is not in proportion to log j: subtract, do not divide.",
-        lambda j, j0, R0, N: R0 + 0.1 * (j - j0),
-        "That is a run that does not bounce: all of each step would have to go along the valley.",
-        lambda j, j0, R0, N: R0 * j / j0,
-        "The length grows with the logarithm of the steps.",
-        lambda j, j0, R0, N: R0 + N * np.log10(j / j0),
+        lambda j, N, D, lam: N * np.log(2 * D * j / (lam * N)),
+        "Two factors 1/N: one from the slope along, (D/N) e^(-b/N), one from d e^(b/N) / dj = (q/N).",
+        lambda j, N, D, lam: N * np.log(2 * D * j / lam),
+        "The N^2 inside the logarithm is missing: the slope along is (D/N) e^(-b/N), e^(b/N) grows by q/N.",
+        lambda j, N, D, lam: N * np.log(D * j / (lam * N**2)),
+        "A factor 2: at the edge of stability eta / |G| = 2 / lambda_max.",
+        lambda j, N, D, lam: N * np.log(D * j * lam / (2 * N**2)),
+        "eta / |G| is 2 / lambda_max, not lambda_max / 2: a steeper valley makes shorter steps along.",
+        lambda j, N, D, lam: np.log(2 * D * j / (lam * N**2)) / N,
+        "The logarithm is b / N: b is N times it, not a part 1/N of it.",
+        lambda j, N, D, lam: np.log(2 * D * j / (lam * N**2)),
+        "That is the lead b / N. The length is N times as large.",
+        lambda j, N, D, lam: N * np.log10(2 * D * j / (lam * N**2)),
         "The logarithm is the natural one: np.log.",
-        lambda j, j0, R0, N: R0 + N * np.log(j - j0),
-        "log j - log j0 is log(j / j0), not log(j - j0).",
+        lambda j, N, D, lam: 2 * D * j / (lam * N),
+        "Each step gains less than the one before, by e^(-b/N): the length grows with the logarithm of j.",
+        lambda j, N, D, lam: N * np.log(j),
+        "That is the slope N without the constant, which D, lam and N decide.",
+        lambda j, N, D, lam: N * np.log(2 * D * j * N**2 / lam),
+        "The N^2 belongs below: both factors are 1/N.",
     ),
 )
 
-EXERCISES = [MIXES, CEILING, PARTS, READ, CLOCK]
+
+# --------------------------------------------------------------------------- 13.5 two clocks
+def _farther(eta1, j1, eta2, j2, N):
+    return N * np.log(j2 / j1), N * np.log(eta2 * j2 / (eta1 * j1))
+
+
+FARTHER = Exercise(
+    id="13.5",
+    title="Predict two clocks",
+    points=4,
+    minutes=10,
+    difficulty=3,
+    reference=_farther,
+    cases=lambda rng: [
+        (eta, j, eta * rng.uniform(*part), j * rng.uniform(*more), rng.uniform(2.2, 4))
+        for eta, j, part, more in (
+            (0.1, 1000.0, (0.1, 0.3), (1.5, 2.5)),
+            (0.05, 4000.0, (2.0, 4.0), (0.2, 0.4)),
+            (0.2, 300.0, (0.4, 0.6), (3.0, 5.0)),
+        )
+    ],
+    misconceptions=known(
+        lambda e1, j1, e2, j2, N: _farther(e1, j1, e2, j2, N)[::-1],
+        "The two are swapped: with a smooth head the step length cancels, at a kink it does not.",
+        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1),) * 2,
+        "At a kink |G| does not shrink with eta: eta / |G| is in proportion to eta, and stays in the answer.",
+        lambda e1, j1, e2, j2, N: (N * np.log(e2 * j2 / (e1 * j1)),) * 2,
+        "With a smooth head eta / |G| = 2 / lambda_max, whatever eta: the step length cancels.",
+        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log(e2 / e1)),
+        "At a kink the number of steps counts as well: it is eta times j.",
+        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log(e1 * j2 / (e2 * j1))),
+        "At a kink a longer step gets farther: eta2 belongs above.",
+        lambda e1, j1, e2, j2, N: tuple(-b for b in _farther(e1, j1, e2, j2, N)),
+        "The sign: how much farther is the second run, b2 - b1.",
+        lambda e1, j1, e2, j2, N: tuple(b / N for b in _farther(e1, j1, e2, j2, N)),
+        "That is in units of N, or in leads: lengths are N times as large.",
+        lambda e1, j1, e2, j2, N: tuple(b / N**2 for b in _farther(e1, j1, e2, j2, N)),
+        "Leads are b / N, so that b is N times the logarithm.",
+        lambda e1, j1, e2, j2, N: (j2 - j1, e2 * j2 - e1 * j1),
+        "Each step gains less than the one before, by e^(-b/N): compare logarithms.",
+        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), e2 * j2 - e1 * j1),
+        "The ReLU run bounces too, across its kink: only what is left of a step goes along.",
+        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log((e2 / e1) ** 2 * j2 / j1)),
+        "At a kink |G| does not depend on eta, so that eta counts once, not twice.",
+    ),
+)
+
+EXERCISES = [MIXES, CEILING, PARTS, CLOCK, FARTHER]

@@ -7,7 +7,7 @@ import torch
 from course import exercises
 from mini_attn import data, heads, mixtures, svm
 
-mixes, ceiling, both_parts, read_kept, _ = (spec.reference for spec in exercises.exercises("13"))
+mixes, ceiling, both_parts, clock, farther = (spec.reference for spec in exercises.exercises("13"))
 
 
 def one(seed, T=3, d=4, y=-1.0, scale=0.3):
@@ -59,16 +59,21 @@ def test_both_parts_solve_the_librarys_problems(seed):
     np.testing.assert_allclose(towards, svm.solve(svm.mixture_problem(tokens, query, kept)).value, atol=1e-6)
 
 
-def test_reading_by_the_exercise_is_the_librarys_reading():
-    drawn = data.random_tokens(3, 4, 6, trials=10, seed=5)
-    kept = torch.zeros(10, 3, 4, dtype=torch.bool)
-    kept[..., :2] = True
-    solution = svm.solve(svm.mixture_problem(drawn.X, drawn.z, kept))
-    N = solution.objective
-    h = torch.einsum("bntd,bde,bne->bnt", drawn.X, solution.value, drawn.z) / N[:, None, None]
-    rates = h[..., :1] - h
-    found, again = mixtures.kept_tokens(drawn.X, drawn.z, rates.clamp(min=0))
-    assert torch.equal(found, kept)
-    for i in range(10):
-        own = read_kept(*(R * h[i].numpy() for R in (10, 12)), 10, 12, again.objective[i].item())
-        np.testing.assert_array_equal(own, kept[i])
+@pytest.mark.parametrize("eta", [0.1, 0.02])
+def test_the_clocks_are_those_of_a_valley_that_is_stepped_through(eta):
+    """D e^(-b/N) along, lam a^2 / 2 or |a| across: normalised steps, 20,000 and 60,000 of them."""
+    N, D, lam = 2.0, 3.0, 0.5
+    for smooth in (True, False):
+        a, b, at = 0.3, 8.0, {}
+        for j in range(1, 60_001):
+            across = lam * a if smooth else np.sign(a)
+            downhill = D / N * np.exp(-b / N)
+            size = np.hypot(across, downhill)
+            a, b = a - eta * across / size, b + eta * downhill / size
+            at[j] = b
+        if smooth:
+            assert b == pytest.approx(clock(60_000, N, D, lam), abs=0.1)
+        grown = farther(eta, 20_000, eta, 60_000, N)[0 if smooth else 1]
+        assert at[60_000] - at[20_000] == pytest.approx(grown, abs=0.1)
+        if not smooth:  # |G| = 1
+            assert b == pytest.approx(N * np.log(eta * D * 60_000 / N**2), abs=0.3)

@@ -3,7 +3,9 @@
 Tarzanagh et al. 2023, informally: W_dir solves the SVM with equalities within the kept sets, W_fin sets the
 ratios of attention. Argued in the lesson, and tested on seeds and sizes of its own: rates of the log-ratios,
 times N = ||W_dir||, are 0 or the SVM's leads; convex y f keeps one token, concave y f a mixture; normalised
-descent bounces and grows by N log(j / j0); a ReLU mixture of m tokens has m - 1 units at their kink.
+descent bounces and grows by N log(j / j0), at a ReLU's kink by N log(eta j / (eta0 j0)); the remainder beside
+W_fin is larger than W_fin; a saturated tanh mixes more; a ReLU mixture of m tokens has m - 1 units at their
+kink.
 """
 
 import numpy as np
@@ -68,6 +70,50 @@ def test_bouncing_descent_grows_by_n_log_j(lr):
     assert several.sum() >= 12
     assert abs(ratio.median() - 1) < 0.12
     assert ratio.median() < 4000 * lr / 20  # all of each step along the valley would be far more
+
+
+def test_at_a_kink_shorter_steps_trail():
+    """After equally many steps of .1 and .025 a ReLU head's runs are N log 4 apart in the median."""
+    drawn, head = problem(3, 4, 7, 75, trials=25, scale=256.0)
+    *_, kept, solution, error = lesson_13.read(drawn, head, "linear", RADII)
+    ends = []
+    for lr in (0.1, 0.025):
+        relu = heads.MLPHead(7, 7, 25, "relu", init=head.V)
+        model = models.CrossAttention(7, trials=25, head=relu)
+        optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)
+        train.fit(model, drawn, optimizer, 2000, progress=False)
+        ends.append(model.W.detach().norm(dim=(-1, -2)))
+    usable = (kept.sum(-1) > 1).any(-1) & (error < 0.5)
+    trail = ((ends[0] - ends[1]) / solution.objective)[usable]
+    assert usable.sum() >= 12
+    assert abs(trail.median() - np.log(4)) < 0.45  # with a smooth head it is 0
+
+
+def test_the_remainder_is_the_larger_correction():
+    drawn, head = problem(3, 4, 7, 76, trials=20)
+    path, _, _, log_s, kept, solution, error = lesson_13.read(drawn, head, "logistic", RADII)
+    s = log_s.exp() * kept
+    s = mixtures.on_face(head, drawn, s / s.sum(-1, keepdim=True))
+    far = mixtures.mixture_path(head, drawn, s, [16, 64, 256, 2048])
+    r = lesson_13.remainder(drawn, s, solution.value, far["W"][-1])
+    row = int((path.radii == 16).nonzero())
+    good = (path.residual[row] <= 1e-6) & (error < 0.5) & (far.residual[-1] <= 1e-6)
+    assert good.sum() >= 15
+    without = lesson_13.along(drawn, s, solution.value, 0 * r, path["W"][row])[good]
+    with_r = lesson_13.along(drawn, s, solution.value, r, path["W"][row])[good]
+    assert with_r.median() < 0.5 * without.median()
+    fin, _ = lesson_13.parts(drawn, s, solution.value, far["W"][-1])
+    assert r[good].norm(dim=(-1, -2)).median() > 2 * fin[good].norm(dim=(-1, -2)).median()
+
+
+def test_a_saturated_tanh_mixes_more():
+    alone = []
+    for scale in (0.5, 4.0, 32.0):
+        drawn, head = problem(3, 4, 7, 77, trials=40, activation="tanh", scale=scale)
+        alone.append(((mixtures.best_mixture(head, drawn, steps=40) > 0).sum(-1) == 1).double().mean())
+    assert alone[0] > 0.9
+    assert alone[0] > alone[1] + 0.1
+    assert alone[1] > alone[2] + 0.1
 
 
 @pytest.mark.parametrize("T", [3, 4, 6])

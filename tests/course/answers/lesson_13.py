@@ -60,24 +60,6 @@ def parts_with(fin_s=lambda s: s, dropped_row=1.0, ratio_row=0.0):
     return answer
 
 
-def read_in_a_loop(h0, h1, R0, R1, N):
-    kept = []
-    for before, after in zip(h0, h1, strict=True):
-        top = int(np.argmax(after))
-        fall = (after[top] - after) - (before[top] - before)
-        kept.append([bool(N * one < 0.5 * (R1 - R0)) for one in fall])
-    return kept
-
-
-def read_with(edge):
-    def answer(h0, h1, R0, R1, N):
-        top = h1.argmax(-1)[:, None]
-        fall = [np.take_along_axis(h, top, -1) - h for h in (h0, h1)]
-        return (fall[1] - fall[0]) / (R1 - R0) * N < edge
-
-    return answer
-
-
 ANSWERS = {
     "13.1": {
         "also_right": mixes_by_autograd,
@@ -123,30 +105,34 @@ ANSWERS = {
         ],
     },
     "13.4": {
-        "also_right": read_in_a_loop,
+        "also_right": lambda j, N, D, lam: N * (np.log(j) + np.log(D) - np.log(lam / 2) - 2 * np.log(N)),
         "wrong": [
-            lambda h0, h1, R0, R1, N: np.ones(h0.shape, dtype=bool),
-            lambda h0, h1, R0, R1, N: h1 == h1.max(axis=-1, keepdims=True),
-            lambda h0, h1, R0, R1, N: h1 > np.sort(h1, axis=-1)[:, -3:-2],
-            lambda h0, h1, R0, R1, N: read_with(0.5)(h1, h0, R0, R1, N),
-            lambda h0, h1, R0, R1, N: read_with(0.5)(h0, h1, 0.0, R1, N),
-            lambda h0, h1, R0, R1, N: read_with(-0.5)(h0, h1, R0, R1, N),
-            read_with(1.5),
-            lambda h0, h1, R0, R1, N: read_with(0.5)(h0, h1, R0, R1, 1.0),
-            lambda h0, h1, R0, R1, N: read_with(0.5)(h0, h1, R0, R1, N).any(axis=-1),
+            lambda j, N, D, lam: 0.0,
+            lambda j, N, D, lam: N * np.log(2 * D * j / (lam * N**3)),
+            lambda j, N, D, lam: N * np.log(2 * D * j / (lam**2 * N**2)),
+            lambda j, N, D, lam: N * np.log(4 * D * j / (lam * N**2)),
+            lambda j, N, D, lam: N * np.log(2 * j / (lam * N**2)),
+            lambda j, N, D, lam: N * np.log(D * j / N**2),
+            lambda j, N, D, lam: N * np.log(2 * D * j / (lam * N**2) + 1000),
+            lambda j, N, D, lam: N * np.sqrt(2 * D * j / (lam * N**2)),
+            lambda j, N, D, lam: 2 * N * np.log(2 * D * j / (lam * N**2)),
         ],
     },
     "13.5": {
-        "also_right": lambda j, j0, R0, N: N * (R0 / N + np.log(j) - np.log(j0)),
+        "also_right": lambda e1, j1, e2, j2, N: [
+            N * (np.log(j2) - np.log(j1)),
+            N * (np.log(e2 * j2) - np.log(e1 * j1)),
+        ],
         "wrong": [
-            lambda j, j0, R0, N: R0,
-            lambda j, j0, R0, N: R0 + N * (j - j0) / j0,
-            lambda j, j0, R0, N: R0 + N * np.log(1 + j / j0),
-            lambda j, j0, R0, N: R0 + N * np.sqrt(j / j0),
-            lambda j, j0, R0, N: R0 - N * np.log(j / j0),
-            lambda j, j0, R0, N: R0 * (j / j0) ** (1 / N),
-            lambda j, j0, R0, N: R0 + 2 * N * np.log(j / j0),
-            lambda j, j0, R0, N: R0 + N * np.log(np.log(j) / np.log(j0)),
+            lambda e1, j1, e2, j2, N: (0.0, 0.0),
+            lambda e1, j1, e2, j2, N: (0.0, N * np.log(e2 / e1)),
+            lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), 0.0),
+            lambda e1, j1, e2, j2, N: (N * np.log(j1 / j2), N * np.log(e2 * j2 / (e1 * j1))),
+            lambda e1, j1, e2, j2, N: (N * np.log10(j2 / j1), N * np.log10(e2 * j2 / (e1 * j1))),
+            lambda e1, j1, e2, j2, N: (2 * N * np.log(j2 / j1), 2 * N * np.log(e2 * j2 / (e1 * j1))),
+            lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log(j2 / j1) + e2 - e1),
+            lambda e1, j1, e2, j2, N: (N * np.log(j2) / np.log(j1), N * np.log(e2 * j2) / np.log(e1 * j1)),
+            lambda e1, j1, e2, j2, N: (N * np.log(j2 - j1 + 1e4), N * np.log(e2 * j2 / (e1 * j1))),
         ],
     },
 }
