@@ -22,7 +22,7 @@
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson 07](07_local_global_tokens.ipynb)
 # (local winners), [lesson 08](08_regularization_path.ipynb) (paths; its last section has the first mixture)
-# and [lesson 10](10_cross_self_attention.ipynb) ($W$ and its Att-SVM). About 80 minutes, five exercises.
+# and [lesson 10](10_cross_self_attention.ipynb) ($W$ and its Att-SVM). About 85 minutes, five exercises.
 
 # %%
 import ipywidgets
@@ -222,7 +222,7 @@ for d in (6, 2):
 # %% [markdown]
 # ### Exercise 13.2: A ceiling for all mixtures
 #
-# ★★★ · 12 minutes
+# ★★★ · 10 minutes
 #
 # $f$ is convex. Given any attention $s$ of one sequence, return a number that $y f$ cannot exceed for *any*
 # mixture. For $y = -1$ take the ceiling that the tangent plane at $\bar x = \sum_t s_t x_t$ gives; for $y =
@@ -502,7 +502,7 @@ assert (np.abs(stability[mixing] - 1) < 0.05).all()
 # %% [markdown]
 # ### Exercise 13.4: The clock with its constant
 #
-# ★★☆ · 8 minutes
+# ★★☆ · 7 minutes
 #
 # A smooth valley: loss above its limit $D e^{-b/N}$, largest curvature `lam`. Return $b$ after $j$ steps at
 # the edge of stability, for $j$ so large that the start no longer matters: replace the gain of a step by
@@ -529,7 +529,7 @@ check("13.4", clock)
 # %% [markdown]
 # ### Exercise 13.5: Predict two clocks
 #
-# ★★★ · 10 minutes
+# ★★★ · 8 minutes
 #
 # Two runs on the same data, far out: one of `j1` normalised steps of length `eta1`, one of `j2` steps of
 # `eta2`. How much farther along is the second? Return the answer for a smooth head, and for a ReLU head whose
@@ -954,7 +954,7 @@ show(
 # lesson's gelu head, the three parts one after the other.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 13.7 Which heads keep several tokens?
+# ## 13.7 Which heads keep several tokens? *(optional)*
 
 # %%
 print("sequences by label and number of kept tokens, all d")
@@ -1024,7 +1024,7 @@ assert abs(by_d[10, 10.0] - by_d[4, 4.0]) < 0.12
 # $1/d$: with scale $d$ the trend is gone.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 13.8 Where it breaks
+# ## 13.8 Where it breaks *(optional)*
 #
 # ### Kinks
 #
@@ -1061,7 +1061,7 @@ assert parts[1] > 0.85  # d = 10
 # bottom. At a kink the one-sided slopes differ and neither is 0: descent crosses it again and again, and a
 # first-order residual never gets small. The limit is none the worse for it: $s$ is as definite as before.
 
-# %% jupyter={"source_hidden": true}
+# %%
 bent = models.CrossAttention(6, trials=TRIALS, head=relu)
 optimizer = optim.NormalizedGD(bent.parameters(), lr=0.1, batch_dims=1)
 
@@ -1087,6 +1087,8 @@ print(
 assert np.median(busiest) > 0.8
 assert np.mean(np.array(busiest) > 0.99) < 0.8
 i, k, unit = np.unravel_index(turns.argmax(), turns.shape)
+
+# %% jupyter={"source_hidden": true}
 edge = np.linspace(0, 1, 401)
 a, b = Xn[i, k][np.argsort(torch.softmax(logits(tokens, bent.W.detach()), -1)[i, k].numpy())[::-1][:2]]
 inner_edge = (edge[:, None] * a + (1 - edge[:, None]) * b) @ Vn[i].T
@@ -1189,7 +1191,7 @@ assert abs(slope + 2) < 0.1
 # | leads beyond 30 | rounding hides the pull | the residual jumps to order 1 |
 
 # %% [markdown]
-# ## 13.9 Try it
+# ## 13.9 Try it *(optional)*
 #
 # The triangle of section 13.1. A larger scale makes the head bend more; small ones are nearly linear.
 
