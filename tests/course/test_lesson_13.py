@@ -64,7 +64,7 @@ def test_the_clocks_are_those_of_a_valley_that_is_stepped_through(eta):
     """D e^(-b/N) along, lam a^2 / 2 or |a| across: normalised steps, 20,000 and 60,000 of them."""
     N, D, lam = 2.0, 3.0, 0.5
     for smooth in (True, False):
-        a, b, at = 0.3, 8.0, {}
+        a, b, at = 0.3, 2.0, {}
         for j in range(1, 60_001):
             across = lam * a if smooth else np.sign(a)
             downhill = D / N * np.exp(-b / N)
