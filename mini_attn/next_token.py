@@ -109,7 +109,10 @@ def _blame(o: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def collocation(data: NextTokens) -> NextTokens:
-    """The collocation as data: one sequence for each token of the vocabulary, that token alone."""
+    """The collocation as data: one sequence for each token of the vocabulary, that token alone.
+
+    Introduced in lesson 16.
+    """
     each = torch.arange(data.following.shape[-1], device=data.following.device)
     return NextTokens(
         data.embeddings, data.following, each.expand(data.following.shape)[..., None], data.following

@@ -929,8 +929,10 @@ progress("16")
 # The slope, the trap of a short first stage, and the race of two optimal tokens are this lesson's own
 # measurements.
 #
-# **New in the library:** [`vocabulary`](../mini_attn/vocabulary.py) (data, their order, its components),
-# [`next_token`](../mini_attn/next_token.py) (the model and its descent),
-# [`svm.next_problem` and `svm.order_problem`](../mini_attn/svm/order.py).
+# **New in the library:** [`vocabulary.next_tokens`](../mini_attn/vocabulary.py), [`vocabulary.NextTokens`](../mini_attn/vocabulary.py),
+# [`vocabulary.priorities`](../mini_attn/vocabulary.py), [`vocabulary.closure`](../mini_attn/vocabulary.py),
+# [`vocabulary.same_component`](../mini_attn/vocabulary.py),
+# [`next_token.NextTokenTransformer`](../mini_attn/next_token.py), [`next_token.collocation`](../mini_attn/next_token.py),
+# [`next_token.descend`](../mini_attn/next_token.py), [`svm.next_problem`](../mini_attn/svm/order.py), [`svm.order_problem`](../mini_attn/svm/order.py).
 #
 # **Next:** lesson 17: rates of convergence. How fast does each optimiser get there?
