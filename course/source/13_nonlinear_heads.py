@@ -1287,7 +1287,9 @@ progress("13")
 # lesson, measured; they are not that paper's.
 #
 # **New in the library:** [`heads.MLPHead`](../mini_attn/heads.py),
-# [`newton.newton_path`](../mini_attn/newton.py), [`mixtures`](../mini_attn/mixtures.py),
-# [`svm.mixture_problem` and `svm.ratio_problem`](../mini_attn/svm/mixture.py).
+# [`newton.newton_path`](../mini_attn/newton.py), [`mixtures.best_mixture`](../mini_attn/mixtures.py),
+# [`mixtures.kept_tokens`](../mini_attn/mixtures.py), [`mixtures.mixture_path`](../mini_attn/mixtures.py),
+# [`mixtures.on_face`](../mini_attn/mixtures.py), [`mixtures.costs`](../mini_attn/mixtures.py),
+# [`svm.ratio_problem`](../mini_attn/svm/mixture.py).
 #
-# **Next:** lesson 14: every position of a sequence asks, and a causal mask hides what is to come.
+# **Next:** [lesson 14](14_sequence_causal.ipynb): every position of a sequence asks, and a causal mask hides what is to come.
