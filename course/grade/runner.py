@@ -19,6 +19,8 @@ import types
 
 import plain
 
+REPLICATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "replicate")
+
 
 class NotAttempted(Exception):
     """Raised by `todo()`."""
@@ -116,9 +118,7 @@ class Measured:
     """A stored sweep as a lesson reads it; what it would compute again, it reads as well."""
 
     def __init__(self, id):
-        self.path = os.path.join(
-            os.path.dirname(os.path.abspath(__file__)), "results", f"{id.replace('.', '_')}.nc"
-        )
+        self.path = os.path.join(REPLICATE, "results", f"{id.replace('.', '_')}.nc")
 
     def load(self):
         import xarray
@@ -160,6 +160,8 @@ def _install_stubs(register) -> None:
     vars(course.exercise).update(exercise=exercise, todo=todo, check=nothing, progress=nothing)
     course.figure.show = show
     course.replicate.measured = Measured
+    course.replicate.__path__ = [REPLICATE]  # a lesson may use functions of its sweeps
+    course.__path__ = []
     sys.modules["course"] = course
 
 

@@ -91,14 +91,14 @@ SYMBOLS = [
         ),
         (r"\phi; V_k", "act, V", "activation of a head; weights of its hidden unit k", "13"),
         (r"O_i", "kept", "tokens that sequence i keeps", "13"),
-        (r"\mathcal V; a > b", "V, above", "vocabulary; a is to be looked at before b under a query", "16"),
-        (r"W_{\mathrm{ov}}, W_{\mathrm{kq}}", "W_ov, W_kq", "value and attention matrix", "16"),
         (
             r"W_{\mathrm{fin}}, W_{\mathrm{dir}}; N",
             "W_fin, W_dir",
             "finite part, direction; its length",
             "13",
         ),
+        (r"\mathcal V; a > b", "V, above", "vocabulary; a is to be looked at before b under a query", "16"),
+        (r"W_{\mathrm{ov}}, W_{\mathrm{kq}}", "W_ov, W_kq", "value and attention matrix", "16"),
     )
 ]
 

@@ -27,15 +27,17 @@
 # (the Att-SVM for $W$). About 90 minutes, five exercises.
 
 # %%
+import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
 from course.replicate.lesson_11 import compared, gradient, kkt, stepped
-from mini_attn import data, flow, geometry, models, optim, paths, plots, svm, train
+from mini_attn import data, flow, geometry, models, optim, paths, plots, svm, train, widgets
 from mini_attn.plots import COLORS
 from mini_attn.softmax import softmax
 
@@ -859,6 +861,33 @@ show(
 # %% [markdown]
 # **Figure 4.** Medians of forty problems in log time, from four starts, for ten, three and two columns. The
 # first three points are at leads of 20, 100 and 200, the others at norms.
+
+
+# %% tags=["nbval-ignore-output", "widget"]
+def one_by_one(m, start):
+    """All forty runs of a cell of Figure 4, where that shows medians."""
+    figure = Figure(figsize=(7, 3.5), layout="none")  # constrained layout would draw twice
+    ax = figure.add_axes((0.12, 0.18, 0.85, 0.7))
+    cell = long.sel(m=m, start=start)
+    lengths = np.concatenate([cell.length_early.values, cell.length_late.values], axis=1)
+    distance = 1 - np.concatenate([cell.cosine_early.values, cell.cosine_late.values], axis=1)
+    ax.loglog(lengths.T, np.maximum(distance, 1e-7).T, color=BLUE, linewidth=0.8, alpha=0.6)
+    ax.axhline(0.01, color=BLACK, linestyle=":", linewidth=1.5)
+    ax.set(xlabel=r"$\Vert W \Vert_*$", ylabel="1 - cosine", xlim=(30, 1e17), ylim=(5e-6, 1))
+    ax.set_title(f"m = {m}, start {start:g}; dotted: cosine .99", fontsize=12)
+    return figure
+
+
+widgets.sliders(
+    one_by_one,
+    alt="One minus the cosine to the nuclear SVM against the nuclear norm, a line for each of forty runs.",
+    m=ipywidgets.SelectionSlider(options=(2, 3, 10), value=3, description="m"),
+    start=ipywidgets.SelectionSlider(options=(0.001, 0.01, 0.1, 1.0), value=0.001, description="start"),
+)
+
+# %% [markdown]
+# **Try it** (Figure 4 without sliders): every run by itself. Long flat pieces are stalls. Which cell has the
+# most runs that never come below the dotted line?
 
 # %% [markdown]
 # With ten columns, 148 of 160 runs are at .99 or above; twelve are not, the least at .80, eleven of them

@@ -1292,4 +1292,5 @@ progress("13")
 # [`mixtures.on_face`](../mini_attn/mixtures.py), [`mixtures.costs`](../mini_attn/mixtures.py),
 # [`svm.ratio_problem`](../mini_attn/svm/mixture.py).
 #
-# **Next:** [lesson 14](14_sequence_causal.ipynb): every position of a sequence asks, and a causal mask hides what is to come.
+# **Next:** [lesson 14](14_sequence_causal.ipynb): every position of a sequence asks, and a causal mask hides
+# what is to come.

@@ -28,14 +28,16 @@
 # %%
 import dataclasses
 
+import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from mini_attn import data, geometry, models, optim, plots, svm, train
+from mini_attn import data, geometry, models, optim, plots, svm, train, widgets
 from mini_attn.sweep import wilson
 
 plots.style()
@@ -635,6 +637,37 @@ show(
 # **Figure 2.** Shares of random choices that one $W$ can make, with Wilson's 95% intervals (300 trials a
 # point, $T = 5$; computed beforehand, a part of them again just now). Dashes: the prediction. Dotted: where
 # $d^2$ reaches the number of rows (for $n = 6$, full, beyond the picture).
+
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
+def chances(n, m):
+    """The prediction over d for n sequences of 5 tokens of which a position sees at most m."""
+    figure = Figure(figsize=(7, 3.5), layout="none")  # constrained layout would draw twice
+    ax = figure.add_axes((0.11, 0.17, 0.86, 0.72))
+    dims = np.arange(1, 13)
+    for label, seen, color, marker in (
+        ("full", 5 * [m], ORANGE, "s"),
+        ("causal", [min(k, m) for k in range(1, 6)], BLUE, "o"),
+    ):
+        uses = n * sum(nu[k] for k in seen)
+        ax.plot(dims, [predicted_share(n * seen, k * k) for k in dims], color=color, marker=marker,
+                label=f"{label}: {uses:.1f} degrees of freedom")  # fmt: skip
+    ax.set(xlabel="dimension $d$", ylabel="predicted share", ylim=(-0.05, 1.05), xticks=dims)
+    ax.set_title(f"n = {n}, T = 5, at most {m} tokens seen", fontsize=12)
+    ax.legend(loc="lower right", fontsize=10)
+    return figure
+
+
+widgets.sliders(
+    chances,
+    alt="Predicted share of feasible random choices against the dimension, full and causal.",
+    n=ipywidgets.IntSlider(value=3, min=1, max=20, description="n"),
+    m=ipywidgets.IntSlider(value=5, min=2, max=5, description="m"),
+)
+
+# %% [markdown]
+# **Try it** (Figure 2 without sliders). Predict first: by how much must $d$ grow when $n$ grows fourfold?
+# What does a window save, positions that see at most $m = 2$ tokens?
 
 # %% [markdown]
 # Degrees of freedom predict where the shares rise, within a few hundredths at most points, by 0.12 at the

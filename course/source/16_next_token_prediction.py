@@ -37,6 +37,7 @@ from matplotlib.figure import Figure
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
+from course.replicate.lesson_16 import finite_part, pull
 from mini_attn import geometry, plots, svm, train, widgets
 from mini_attn.next_token import NextTokenTransformer, collocation, descend
 from mini_attn.sweep import wilson
@@ -766,8 +767,6 @@ check("16.5", finite_lead)
 # > answer.
 
 # %%
-from course.replicate.lesson_16 import finite_part, pull  # noqa: E402
-
 E = torch.eye(4, dtype=torch.float64)[None]
 story = torch.tensor([[0, 0, 1, 2], [0, 0, 1, 2], [0, 0, 1, 2], [1, 3, 0, 2]])  # a a b q three times; b d a q
 answers = torch.tensor([0, 0, 1, 1])
@@ -929,10 +928,16 @@ progress("16")
 # The slope, the trap of a short first stage, and the race of two optimal tokens are this lesson's own
 # measurements.
 #
-# **New in the library:** [`vocabulary.next_tokens`](../mini_attn/vocabulary.py), [`vocabulary.NextTokens`](../mini_attn/vocabulary.py),
-# [`vocabulary.priorities`](../mini_attn/vocabulary.py), [`vocabulary.closure`](../mini_attn/vocabulary.py),
+# **New in the library:**
+# [`vocabulary.next_tokens`](../mini_attn/vocabulary.py),
+# [`vocabulary.NextTokens`](../mini_attn/vocabulary.py),
+# [`vocabulary.priorities`](../mini_attn/vocabulary.py),
+# [`vocabulary.closure`](../mini_attn/vocabulary.py),
 # [`vocabulary.same_component`](../mini_attn/vocabulary.py),
-# [`next_token.NextTokenTransformer`](../mini_attn/next_token.py), [`next_token.collocation`](../mini_attn/next_token.py),
-# [`next_token.descend`](../mini_attn/next_token.py), [`svm.next_problem`](../mini_attn/svm/order.py), [`svm.order_problem`](../mini_attn/svm/order.py).
+# [`next_token.NextTokenTransformer`](../mini_attn/next_token.py),
+# [`next_token.collocation`](../mini_attn/next_token.py),
+# [`next_token.descend`](../mini_attn/next_token.py),
+# [`svm.next_problem`](../mini_attn/svm/order.py),
+# [`svm.order_problem`](../mini_attn/svm/order.py).
 #
 # **Next:** lesson 17: rates of convergence. How fast does each optimiser get there?

@@ -50,17 +50,20 @@ def test_a_lesson_reads_its_stored_sweeps(tmp_path, monkeypatch):
         return {"length": np.full(trials, d * scale)}
 
     one = Measured("99.lengths", "Lengths.", trial, grid, trials=30, batch=10)
-    one.compute(tmp_path / "99_lengths.nc", progress=False)
-    monkeypatch.setattr(walls, "RESULTS", tmp_path)
+    (tmp_path / "results").mkdir()
+    one.compute(tmp_path / "results" / "99_lengths.nc", progress=False)
+    (tmp_path / "lesson_99.py").write_text("def twice(x):\n    return 2 * x\n")
+    monkeypatch.setattr(walls, "REPLICATE", tmp_path)
     cells = [
         "from course.replicate import measured\nlengths = measured('99.lengths')",
+        "from course.replicate.lesson_99 import twice",
         "whole, part = lengths.load(), lengths.part(d=[3])",
-        "def square(x):\n    return [float(whole.length.sum()), float(part.length.sum())]",
+        "def square(x):\n    return [float(whole.length.sum()), twice(float(part.length.sum()))]",
     ]
     with walls.Sandbox() as sandbox:
         report = sandbox.call(cells, {"99.1": ("square", [(1.0,)])})
     assert not report.cell_errors
-    assert report.answers["99.1"][0].value == [150, 30]
+    assert report.answers["99.1"][0].value == [150, 60]
 
 
 def test_matplotlib_finds_its_list_of_fonts(call):
