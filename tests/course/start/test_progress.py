@@ -143,9 +143,11 @@ def test_in_a_terminal(mine, capsys):
     out = capsys.readouterr().out
     assert re.match(r"1 of \d+ exercises solved\n  00  Start here", out)
     assert re.search(r"01  Logistic regression chooses a margin +\d+ min  1 of 6\n", out)
-    assert re.search(r"18  Capstone: real data +being written\n", out)
-    assert progress.main(["10", "--in", str(mine)]) == 0
-    assert "being written" in capsys.readouterr().out
+    for lesson in syllabus.LESSONS:
+        if not lesson.path:
+            assert re.search(rf"{lesson.number}  {re.escape(lesson.title)} +being written\n", out)
+            assert progress.main([lesson.number, "--in", str(mine)]) == 0
+            assert "being written" in capsys.readouterr().out
     assert progress.main(["77", "--in", str(mine)]) == 1
     assert "There is no lesson '77'" in capsys.readouterr().err
 
