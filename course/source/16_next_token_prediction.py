@@ -709,7 +709,7 @@ for relation, here in ((pairs, loses), (tied, keeps)):
     relation.index_put_((where[here], query[here], winner[here], shared.tokens[here]), torch.tensor(True))
 own = svm.solve(svm.order_problem(shared.embeddings, pairs, tied))
 cosine = geometry.cosine(model.W_kq, own.value)
-print(f"rows for the chosen, ties where two share: median {cosine.median():.3f}, least {cosine.min():.3f}")
+print(f"rows for the chosen, ties where two share: median {cosine.median():.2f}, least {cosine.min():.2f}")
 assert cosine.median() > 0.998
 assert cosine.min() > 0.98
 
