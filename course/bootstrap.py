@@ -94,13 +94,18 @@ def runs(python, modules):
         return False
 
 
-def requirements():
-    """Return a fingerprint of what pip would act on; other settings in pyproject.toml do not matter."""
+def pyproject():
     import tomllib  # Python 3.11
 
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
-        settings = tomllib.load(file)
-    relevant = [settings["project"], settings["build-system"], settings["tool"]["setuptools"]]
+        return tomllib.load(file)
+
+
+def requirements():
+    """Return a fingerprint of what pip would act on; other settings in pyproject.toml do not matter."""
+    settings = pyproject()
+    tools = settings["tool"]
+    relevant = [settings["project"], settings["build-system"], tools["setuptools"], tools["mini_attn"]]
     return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()
 
 
@@ -217,7 +222,9 @@ def install(extras):
         say("No NVIDIA driver is to be seen here, and pip's usual torch may bring CUDA along, 8 GB in all.")
         say("Stop with Ctrl-C and add TORCH=cpu to the command for one of 3 GB.")
     target = "." + ("[{}]".format(",".join(extras)) if extras else "")
-    run([PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--editable", target])
+    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    run([*pip, "--editable", target])
+    run([*pip, "--no-deps", *pyproject()["tool"]["mini_attn"]["data"]])
     say(f"Installed in {time.monotonic() - start:.0f} s.")
 
 
@@ -231,11 +238,7 @@ def brings_cuda_for_nothing():
 
 def install_torch_without_cuda():
     """Install the CPU build of torch: uv knows where it lies, and pip then adds what torch needs."""
-    import tomllib  # Python 3.11
-
-    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
-        needed = tomllib.load(file)["project"]["dependencies"]
-    (torch,) = [line for line in needed if re.match(r"torch\b", line)]
+    (torch,) = [line for line in pyproject()["project"]["dependencies"] if re.match(r"torch\b", line)]
     run([PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "uv"])
     run([PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON, "--torch-backend=cpu", "--no-deps", torch])
 

@@ -10,7 +10,11 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 CONDA_NAMES = {"torch": "pytorch", "matplotlib": "matplotlib-base"}  # where conda-forge uses another name
-COMES_WITH = {"IPython": "ipykernel", "PIL": "matplotlib"}  # imported by a name that no requirement has
+COMES_WITH = {
+    "IPython": "ipykernel",
+    "PIL": "matplotlib",
+    "sklearn": "scikit-learn",
+}  # imported by a name that no requirement has
 
 
 def parts(requirement: str) -> tuple[str, frozenset[str]]:
