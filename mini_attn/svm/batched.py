@@ -16,6 +16,7 @@ from mini_attn.svm.solution import certify
 from mini_attn.svm.span import to_spans
 from mini_attn.svm.spectral import solve_spectral
 
+METHODS = {"nuc": solve_nuclear, "spectral": solve_spectral}
 CACHE = 2**22  # bytes that the Newton matrices of one chunk may fill on the CPU
 MEMORY = 2**30  # likewise on a GPU
 
@@ -66,16 +67,14 @@ def _solve_chunk(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Te
     part = HardMarginProblem(part.a, part.b, part.r / length[:, None], part.is_equality)
     start = start / length[:, None, None]
     if norm in ("nuc", "spectral"):
-        part, P, Q = to_spans(part)
-        start = P.mT @ start @ Q
-    limit = nearest_limit(norm)
-    if limit is not None:
-        found, weights, count = solve_box(part, limit, tol, start, weights)
+        method, found, count = METHODS[norm], start, torch.zeros_like(index)
+        for i, some, P, Q in to_spans(part):
+            V, weights[i], count[i] = method(some, norm, tol, P.mT @ start[i] @ Q, weights[i])
+            found[i] = P @ V @ Q.mT
+    elif nearest_limit(norm) is not None:
+        found, weights, count = solve_box(part, nearest_limit(norm), tol, start, weights)
     else:
-        method = {"nuc": solve_nuclear, "spectral": solve_spectral}.get(norm, solve_entrywise)
-        found, weights, count = method(part, norm, tol, start, weights)
-    if norm in ("nuc", "spectral"):
-        found = P @ found @ Q.mT
+        found, weights, count = solve_entrywise(part, norm, tol, start, weights)
     W, dual = W.clone(), dual.clone()
     W[index], dual[index] = found * length[:, None, None], weights
     steps[index] += count

@@ -21,7 +21,7 @@ def repeating(distinct, B=3, m=8, d1=4, d2=5):
 @pytest.mark.parametrize("distinct", [1, 2, 5])
 def test_rows_and_lengths_carry_over(distinct):
     problem = repeating(distinct)
-    small, P, Q = to_spans(problem)
+    ((_, small, P, Q),) = to_spans(problem)
     assert small.b.shape[-1] == distinct
     assert small.a.shape[-1] == 4
     for rows, inside, basis in ((problem.a, small.a, P), (problem.b, small.b, Q)):
@@ -34,21 +34,25 @@ def test_rows_and_lengths_carry_over(distinct):
 def test_a_direction_that_only_squares_would_lose_is_kept():
     b = torch.tensor([[[1.0, 0.0, 0.0], [1.0, 1e-9, 0.0]]], dtype=torch.float64)
     problem = svm.HardMarginProblem(b, b, torch.ones(1, 2, dtype=torch.float64))
-    small, _, Q = to_spans(problem)
+    ((_, small, _, Q),) = to_spans(problem)
     torch.testing.assert_close(small.b @ Q.mT, b, rtol=0, atol=1e-13)
 
 
-def test_a_batch_keeps_as_much_as_the_neediest_problem():
-    parts = [repeating(1, B=1), repeating(3, B=1)]
-    both = svm.HardMarginProblem(*(torch.cat([getattr(p, x) for p in parts]) for x in ("a", "b", "r")))
-    small, _, Q = to_spans(both)
-    assert small.b.shape[-1] == 3
-    torch.testing.assert_close(small.b @ Q.mT, both.b)
+def test_each_problem_keeps_what_it_needs():
+    parts = [repeating(1, B=1), repeating(3, B=1), repeating(1, B=2)]
+    batch = svm.HardMarginProblem(*(torch.cat([getattr(p, x) for p in parts]) for x in ("a", "b", "r")))
+    one, three = to_spans(batch)
+    assert one[0].tolist() == [0, 2, 3]
+    assert three[0].tolist() == [1]
+    for (index, small, P, Q), width in ((one, 1), (three, 3)):
+        assert small.b.shape[-1] == Q.shape[-1] == width
+        torch.testing.assert_close(small.a @ P.mT, batch.a[index])
+        torch.testing.assert_close(small.b @ Q.mT, batch.b[index])
 
 
 def test_no_rows_that_count():
     zero = torch.zeros(2, 3, 4, dtype=torch.float64)
-    small, P, Q = to_spans(svm.HardMarginProblem(zero, zero, zero[..., 0]))
+    ((_, small, P, Q),) = to_spans(svm.HardMarginProblem(zero, zero, zero[..., 0]))
     assert (small.a == 0).all()
     assert P.shape == Q.shape == (2, 4, 1)
 
@@ -61,7 +65,7 @@ def test_the_answer_is_that_of_the_whole_space(norm, distinct, monkeypatch):
 
     def whole(problem):
         P, Q = (torch.eye(x.shape[-1]).to(x).expand(len(x), -1, -1) for x in (problem.a, problem.b))
-        return problem, P, Q
+        return [(torch.arange(len(problem.a)), problem, P, Q)]
 
     monkeypatch.setattr(batched, "to_spans", whole)
     two = svm.solve(problem, norm=norm, method="batched")
