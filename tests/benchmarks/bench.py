@@ -63,21 +63,20 @@ def main():
 
     about = {**machine(options.threads), "date": options.date, "quick": options.quick}
     print(f"{about['cpu']}, {about['threads']} threads, GPU: {about['gpu']}, {about['versions']}")
+    where = about["gpu"] or about["cpu"]
+    slug = re.sub(r"[^a-z0-9]+", "-", f"{where} {about['threads']} threads".lower()).strip("-")
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / f"{slug}.json"
     results = {"machine": about, "sections": {}}
+    if options.only is not None and path.exists():  # the other sections stay as they were
+        results["sections"] = json.loads(path.read_text())["sections"]
     for name, section in sections.items():
         if options.only is not None and name not in options.only:
             continue
         took, (title, rows) = seconds(section, options.quick)
         table(f"{title}  [{took:.0f} s]", rows)
         results["sections"][name] = {"title": title, "date": options.date, "rows": rows}
-
-    where = about["gpu"] or about["cpu"]
-    slug = re.sub(r"[^a-z0-9]+", "-", f"{where} {about['threads']} threads".lower()).strip("-")
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"{slug}.json"
-    if options.only is not None and path.exists():  # the other sections stay as they were
-        results["sections"] = json.loads(path.read_text())["sections"] | results["sections"]
-    path.write_text(json.dumps(results, indent=1) + "\n")
+        path.write_text(json.dumps(results, indent=1) + "\n")  # whatever happens to the next one
     print(f"\nSaved to {path}")
 
 
