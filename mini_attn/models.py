@@ -220,7 +220,7 @@ class FactoredAttention(_Attention):
         seed: of the start.
 
     Source: Tarzanagh et al. 2023, "Transformers as Support Vector Machines".
-    Introduced in lesson 10; studied in lesson 11.
+    Introduced in lesson 11.
     """
 
     def __init__(self, d: int, m: int, trials=None, scale=0.1, seed=0, head=None, dtype=torch.float64):

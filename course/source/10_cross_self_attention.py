@@ -1412,6 +1412,4 @@ progress("10")
 # The conflict laws of sections 10.3 and 10.8, the infection and the form of $W$ in section 10.6 are this
 # lesson's own: short arguments and measurements, not theorems of the papers.
 #
-# **New in the library:** [`models.FactoredAttention`](../mini_attn/models.py).
-#
 # **Next:** [lesson 11](11_key_query_nuclear.ipynb): train $K$ and $Q$, and the norm changes.

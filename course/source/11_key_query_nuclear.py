@@ -1230,7 +1230,8 @@ progress("11")
 # The law of the newcomer in attention, the length at rest, and the cycle of the public run are this lesson's
 # own: short arguments and measurements, not theorems.
 #
-# **New in the library:** [`flow.follow`](../mini_attn/flow.py), [`flow.forces`](../mini_attn/flow.py),
+# **New in the library:** [`models.FactoredAttention`](../mini_attn/models.py),
+# [`flow.follow`](../mini_attn/flow.py), [`flow.forces`](../mini_attn/flow.py),
 # [`flow.Flow`](../mini_attn/flow.py), [`paths.ridge_path`](../mini_attn/paths.py), `train.fit(ridge=)`.
 #
 # **Next:** [lesson 12](12_overparameterization.ipynb) asks when the selected tokens are the best ones.
