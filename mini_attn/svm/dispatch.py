@@ -262,20 +262,21 @@ def _solution(
     """The answers in the units, shape and dtype of the problem, and what may be said of them."""
     unit, infeasible, dtype = units.unit, found.infeasible, problem.a.dtype
     value = units.value(found.W).to(dtype)
-    objective = units.norm(matrix_norm(found.W, norm))
+    length = matrix_norm(found.W, norm)
+    objective = units.norm(length)
     lower = (found.dual * unit.r).sum(-1)
     terms = (found.dual * unit.r).abs().sum(-1)
     worth = torch.maximum(lower, torch.finfo(torch.float64).eps * terms)  # lower, unless rounding took it
     rays = units.ray(found.dual / worth[:, None], dtype)
     dual = torch.where(infeasible[:, None], rays, units.dual(found.dual, dtype)).to(dtype)
     limits = torch.finfo(dtype)
-    fits = (objective == 0) | ((objective >= limits.tiny) & (objective <= limits.max))
+    fits = (length == 0) | ((objective >= limits.tiny) & (objective <= limits.max))
     missed = violation(unit, found.W)
     # What the dtype of the problem makes of W must still have margins of the right sign.
-    lost = ~fits
-    if dtype == torch.float32:
-        rounded = units.from_value(value)
-        lost = lost | drowned(unit, rounded, unit.forward(rounded), 4 * limits.eps)
+    rounded = units.from_value(value)
+    lost, changed = ~fits, (rounded != found.W).flatten(1).any(-1)
+    if changed.any():
+        lost = lost | (changed & drowned(unit, rounded, unit.forward(rounded), 4 * limits.eps))
 
     beyond = found.gap.isinf() & (found.reach >= BEYOND)
     none = infeasible | beyond | ~fits
@@ -286,7 +287,8 @@ def _solution(
     status = np.where(beyond.cpu(), "unreachable", status)
     status = np.where(infeasible.cpu(), "infeasible", status)
     objective = torch.where(none, torch.inf, objective)
-    bound = torch.where(infeasible, torch.inf, units.norm(lower))
+    rounding = (8 + math.log2(1 + unit.r.shape[-1])) * torch.finfo(torch.float64).eps * terms  # in the sum
+    bound = torch.where(infeasible, torch.inf, units.norm((lower - rounding).clamp_min(0.0)))
     numbers = {
         "objective": objective,
         "margin": 1 / objective,

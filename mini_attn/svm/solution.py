@@ -69,6 +69,8 @@ class Solution:
                 for the dtype: rounded to it, some <A_j, W> with r_j > 0 is below its own rounding errors, or
                 W is out of range;
             "stopped": none of these.
+            A W that misses a row by no more than tol counts as meeting it. Where rows contradict each other
+            by about as little, the shortest W that meets them to the last digit may be far longer, or none.
         iterations: (...,) steps of the method; 0 where none was needed.
         seconds: wall time of the whole batch.
         norm: N, "fro", "nuc", "spectral" or p, as it was solved: for vectors the first three are "fro".
@@ -202,9 +204,11 @@ def certify(
 def drowned(
     problem: HardMarginProblem, W: Float[Tensor, "B d1 d2"], met: Float[Tensor, "B m"], unit: float
 ) -> Bool[Tensor, " B"]:
-    """Where a margin met_j = <A_j, W> that should be positive may turn its sign by rounding of the terms
-    that it is a sum of: met_j <= unit sum_kl |a_jk| |W_kl| |b_jl|."""
-    low = (problem.r > 0) & (met <= unit * torch.linalg.matrix_norm(W)[:, None])  # at least that sum
+    """Where a margin met_j = <A_j, W> that should have a sign may turn it by rounding of the terms that it is
+    a sum of: met_j sign(r_j) <= unit sum_kl |a_jk| |W_kl| |b_jl|."""
+    asks = torch.where(problem.is_equality, problem.r != 0, problem.r > 0)
+    met = met * problem.r.sign()
+    low = asks & (met <= unit * torch.linalg.matrix_norm(W)[:, None])  # at least that sum
     found = low.any(-1)
     some = torch.nonzero(found)[:, 0]
     if len(some):

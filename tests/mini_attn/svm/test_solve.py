@@ -1,6 +1,7 @@
 """Every method against every other, on ordinary, degenerate and infeasible problems."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -322,6 +323,32 @@ def test_a_w_beyond_the_range_of_its_dtype_is_said_to_be_so():
     assert solution.status == "unrepresentable"
     assert solution.objective == torch.inf
     assert solution.value.isnan()
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_w_of_which_a_part_underflows_is_no_solution(sign):
+    """w_1 = 1e-366 is 0 in float64, and its row then misses a right-hand side that is not 0."""
+    rows = torch.tensor([[1e265, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    right = torch.tensor([sign * 1e-101, 1e-200], dtype=torch.float64)
+    equality = torch.tensor([sign < 0, False])
+    assert (
+        svm.solve(svm.HardMarginProblem(rows, None, right, equality), throw=False).status == "unrepresentable"
+    )
+    alone = svm.HardMarginProblem(rows[:1, :1], None, right[:1], equality[:1])
+    assert svm.solve(alone, throw=False).status == "unrepresentable"
+    rest = svm.solve(svm.HardMarginProblem(rows[1:], None, right[1:]))
+    assert rest.value.tolist() == [0.0, 1e-200]
+
+
+def test_bound_is_below_the_optimum_also_where_its_terms_cancel():
+    """Rows at 1e-12 from opposite: the shortest W is known in fractions."""
+    e, low = 1e-12, -0.5 + 1e-10
+    rows = torch.tensor([[1.0, 0.0], [-1.0, e]], dtype=torch.float64)
+    problem = svm.HardMarginProblem(rows, None, torch.tensor([0.5, low], dtype=torch.float64))
+    second = (Fraction(low) + Fraction(1, 2)) / Fraction(e)  # w_1 = 1/2: more would make both longer
+    solution = svm.solve(problem)
+    assert Fraction(float(solution.bound)) ** 2 <= Fraction(1, 4) + second**2
+    assert solution.bound == pytest.approx(float(second), rel=1e-5)
 
 
 def test_solutions_say_their_norm_bound_and_worst_row():
