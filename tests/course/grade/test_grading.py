@@ -6,6 +6,8 @@ import re
 import pytest
 
 from course import exercises
+from course.check.checking import problem_with
+from course.check.trying import Outcome, run
 from course.grade import grading, released, submission
 from course.grade.sandbox import GraderError
 
@@ -120,8 +122,24 @@ def test_an_empty_seed_is_refused(secret, tmp_path, small, submit, capsys, monke
 
 
 def test_the_seed_decides_the_inputs_of_each_exercise_alone():
-    numbers = {grading._number(seed, id) for seed in ("a", "b", "") for id in ("06.1", "06.2")}
-    assert len(numbers) == 6
+    one, other = exercises.exercises("06")[:2]
+    drawn = [repr(grading._inputs(seed, spec)) for seed in ("a", "b", "") for spec in (one, other)]
+    assert len(set(drawn)) == 6
+    assert repr(grading._inputs("a", one)) == drawn[0]
+
+
+@pytest.mark.parametrize("id", ["10.5", "11.5", "12.1", "14.4"])
+def test_answers_told_by_counting_calls_earn_nothing(id):
+    """Drawn in one order, the answers to these follow each other alike for (nearly) every seed."""
+    (spec,) = [spec for spec in exercises.exercises(id[:2]) if spec.id == id]
+
+    def answers(seed):
+        return [run(spec.reference, case, spec.parameters) for case in grading._inputs(seed, spec)]
+
+    by_heart = answers("of last year")
+    for k in range(5):
+        pairs = zip(answers(f"of this year {k}"), by_heart, strict=True)
+        assert any(problem_with(spec, wanted, Outcome(told.value)) for wanted, told in pairs)
 
 
 def test_students_names_are_shown_as_text(lesson):
