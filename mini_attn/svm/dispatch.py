@@ -73,8 +73,8 @@ def solve(
     The arithmetic is float64 whatever the input; the answer has the input's dtype and device, is detached
     from its graph, and the gap is that of the float64 answer. Rows and right-hand sides are first brought to
     unit size by powers of two, which changes none of their bits. What a method misses by little is repaired,
-    and where terms cancel, small problems are judged in rational arithmetic: "optimal" is true of each row,
-    and "infeasible" of the very numbers that were given. Small problems are solved in blocks that fit a
+    and where terms cancel, small problems are judged in rational arithmetic: "optimal" is true of each row up
+    to tol, and of the sign of each margin, and "infeasible" of the very numbers that were given. Small problems are solved in blocks that fit a
     core's cache, as many at once as torch may use threads, each on one.
 
     Args:
