@@ -122,7 +122,8 @@ def fit(
             training ends early once all are true.
         resume: a History to go on from. Model and optimiser are set to the state it holds, built as they
             were then; the result is the one that an uninterrupted run would give, to the last digit, and its
-            records follow those of ``resume``. Pass the same data and schedule as before: a file does not hold them.
+            records follow those of ``resume``. Pass the same data and schedule as before: a file does not
+            hold them.
         ridge: lambda >= 0. To each trial's L it adds lambda times the sum of the squares of all entries of
             the weights that the optimiser trains: lambda (||K||_F^2 + ||Q||_F^2) for FactoredAttention. The
             loss that is recorded is L alone.

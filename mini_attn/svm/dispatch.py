@@ -74,8 +74,9 @@ def solve(
     from its graph, and the gap is that of the float64 answer. Rows and right-hand sides are first brought to
     unit size by powers of two, which changes none of their bits. What a method misses by little is repaired,
     and where terms cancel, small problems are judged in rational arithmetic: "optimal" is true of each row up
-    to tol, and of the sign of each margin, and "infeasible" of the very numbers that were given. Small problems are solved in blocks that fit a
-    core's cache, as many at once as torch may use threads, each on one.
+    to tol, and of the sign of each margin, and "infeasible" of the very numbers that were given. Small
+    problems are solved in blocks that fit a core's cache, as many at once as torch may use threads, each on
+    one.
 
     Args:
         problem: with leading batch dimensions or none.
