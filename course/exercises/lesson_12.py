@@ -23,10 +23,13 @@ ENOUGH = Exercise(
         (9, 2),
         (1, 5),
         (10, 2),
+        (15, 2),
+        (2, 3),  # here and at (5, 6) the product of two rounded roots is just above the whole number
+        (5, 6),
         (2, 9),
         (int(rng.integers(40, 90)), int(rng.integers(3, 6))),
         (int(rng.integers(2, 5)), int(rng.integers(8, 14))),
-        (18, 3),
+        (12, 2),
     ],
     misconceptions=known(
         lambda n, T: max(T - 1, n),
@@ -39,6 +42,12 @@ ENOUGH = Exercise(
         "A sequence of T tokens has T - 1 differences: T - 1 dimensions are enough for it.",
         lambda n, T: max(T - 1, math.isqrt(n * (T - 1))),
         "You rounded the square root down: then W has fewer numbers than there are rows.",
+        lambda n, T: max(T - 1, round(math.sqrt(n * (T - 1)))),
+        "You rounded to the nearest whole number. If that is below the root, W has fewer numbers than rows.",
+        lambda n, T: max(T - 1, math.ceil(math.sqrt((n - 1) * (T - 1)))),
+        "You left one sequence out. All n of them have T - 1 rows each.",
+        lambda n, T: max(T - 1, math.ceil(math.sqrt(n) * math.sqrt(T - 1))),
+        "The product of two rounded roots can lie just above a whole number. Take one root, of n (T - 1).",
         lambda n, T: max(T - 1, math.isqrt(n * (T - 1)) + 1),
         "Where n (T - 1) is a square, its root is enough: as many rows as numbers can be independent.",
         lambda n, T: max(T - 1, math.isqrt(n * T - 1) + 1),
@@ -63,6 +72,9 @@ def _selector_cases(rng):
     for n, T, d in ((2, 3, 3), (3, 4, 3), (3, 5, 6), (1, 4, 5)):
         X, z = rng.normal(size=(n, T, d)), rng.normal(size=(n, d)) * 2
         cases.append((X / np.linalg.norm(X, axis=-1, keepdims=True), z, rng.integers(1, T, size=n)))
+    X, z, alpha = cases[2]
+    near = z[0] + 0.03 * rng.normal(size=z.shape[1])  # nearly parallel queries are independent too
+    cases.append((X, np.stack([z[0], near, z[2]]), alpha))
     return cases
 
 
@@ -94,6 +106,8 @@ SELECTOR = Exercise(
         "W z_i is to equal the selected token, not a multiple of it.",
         lambda X, z, alpha: _picked(X, alpha).T @ np.linalg.pinv(z[::-1]).T,
         "Query i belongs to sequence i: you exchanged their order.",
+        lambda X, z, alpha: _picked(X, alpha).T @ np.linalg.pinv(z, rcond=0.1).T,
+        "You dropped small singular values. Nearly parallel queries are independent too: keep all of them.",
     ),
 )
 
@@ -248,7 +262,7 @@ BAND = Exercise(
 
 
 # --------------------------------------------------------------------------- 12.5 the first gradient
-def _leads_by(push=None, keys=None, query=None, reduce=np.min, sign=1.0):
+def _leads_by(push=None, keys=None, query=None, reduce=np.min, sign=1.0, first=0):
     """An answer: logits of W = -grad L(0), then a lead of each sequence's best token."""
 
     def answer(X, z, scores):
@@ -259,13 +273,14 @@ def _leads_by(push=None, keys=None, query=None, reduce=np.min, sign=1.0):
         similar = np.einsum("itd,jsd->itjs", X, X) if keys is None else keys(X)
         asks = z @ z.T if query is None else query(z)
         h = sign * np.einsum("itjs,ij,js->it", similar, asks, weight)
-        best = scores.argmax(axis=1)
-        return np.array([reduce(h[i, a] - np.delete(h[i], a)) for i, a in enumerate(best)])
+        h = np.take_along_axis(h, scores.argsort(axis=1), axis=1)  # the best token last
+        return np.array([reduce(row[-1] - row[first:-1]) for row in h])
 
     return answer
 
 
 _first_leads = _leads_by()
+_second_best = _leads_by(first=-2)  # over the token of the second best score alone
 
 
 def _own_only(X):
@@ -276,7 +291,11 @@ def _leads_cases(rng):
     cases = []
     for n, T, d in ((2, 2, 3), (3, 4, 4), (4, 3, 2)):
         cases.append((rng.normal(size=(n, T, d)), rng.normal(size=(n, d)), rng.normal(size=(n, T)) * 2))
-    return cases
+    while True:  # one in which a best token is behind, and the second best is not what it leads least
+        X, z, scores = rng.normal(size=(4, 5, 3)), rng.normal(size=(4, 3)), rng.normal(size=(4, 5)) * 2
+        leads = _first_leads(X, z, scores)
+        if leads.min() < -0.05 and (_second_best(X, z, scores) - leads).max() > 0.05:
+            return [*cases, (X, z, scores)]
 
 
 LEADS = Exercise(
@@ -309,6 +328,10 @@ LEADS = Exercise(
         "Return the smallest lead of each sequence, not the mean.",
         _leads_by(push=lambda g, mean, slope, T, n: (1 - slope) * (g - mean) / T / n),
         "|l'(u)| = 1 / (1 + e^u): it is small where the output is already right.",
+        _leads_by(reduce=lambda ahead: max(ahead.min(), 0.0)),
+        "A lead can be negative: the best token is then behind. Return it as it is.",
+        _second_best,
+        "The token that comes closest need not be the second in score: compare with all of them.",
     ),
 )
 

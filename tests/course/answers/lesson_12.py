@@ -1,5 +1,7 @@
 """Answers to lesson 12's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
+import math
+
 import numpy as np
 import torch
 
@@ -19,6 +21,10 @@ def selector_by_lstsq(X, z, alpha):
 def selector_in_torch(X, z, alpha):
     S = torch.as_tensor(np.take_along_axis(X, alpha[:, None, None], axis=1)[:, 0])
     return S.T @ torch.linalg.pinv(torch.as_tensor(z)).T
+
+
+def selector_by_ridge(X, z, alpha, ridge):
+    return np.linalg.solve(z.T @ z + ridge * np.eye(z.shape[1]), z.T @ X[range(len(X)), alpha]).T
 
 
 def selector_with_noise_across(X, z, alpha):
@@ -65,6 +71,13 @@ def leads_of(change):
     return lambda X, z, scores: leads_in_torch(*change(X, z, scores))
 
 
+def leads_of_the_leader(X, z, scores):
+    """The lead of whichever token is ahead, over the next one."""
+    mean = scores.mean(axis=1, keepdims=True)
+    W = np.einsum("it,itd,ie->de", (scores - mean) / (1 + np.exp(mean)) / scores.size, X, z)
+    return np.diff(np.sort(np.einsum("itd,de,ie->it", X, W, z))[:, -2:])[:, 0]
+
+
 ANSWERS = {
     "12.1": {
         "also_right": enough_by_trying,
@@ -77,6 +90,8 @@ ANSWERS = {
             lambda n, T: max(T - 1, (n * (T - 1)) ** 0.5),
             lambda n, T: max(T - 1, n, enough_by_trying(n, T)),
             lambda n, T: enough_by_trying(n + 1, T),
+            lambda n, T: int(np.ceil(max(T - 1, n**0.5 * (T - 1) ** 0.5))),
+            lambda n, T: max(T - 1, math.ceil(math.sqrt(n) * math.sqrt(T - 1))),
         ],
     },
     "12.2": {
@@ -87,13 +102,14 @@ ANSWERS = {
             lambda X, z, alpha: selector_by_lstsq(X, z / np.linalg.norm(z, axis=1, keepdims=True), alpha),
             lambda X, z, alpha: selector_by_lstsq(X[:1], z[:1], alpha[:1]) * len(X),
             lambda X, z, alpha: selector_by_lstsq(X, z + 0.01, alpha),
-            lambda X, z, alpha: (
-                np.linalg.solve(z.T @ z + 0.1 * np.eye(z.shape[1]), z.T @ X[range(len(X)), alpha]).T
-            ),
+            lambda X, z, alpha: selector_by_ridge(X, z, alpha, 0.1),
             lambda X, z, alpha: (
                 selector_by_lstsq(X, z, alpha) / np.linalg.norm(selector_by_lstsq(X, z, alpha))
             ),
             lambda X, z, alpha: np.abs(selector_by_lstsq(X, z, alpha)),
+            lambda X, z, alpha: selector_by_ridge(X, z, alpha, 1e-6),
+            lambda X, z, alpha: (np.linalg.pinv(z, rcond=0.1) @ X[range(len(X)), alpha]).T,
+            lambda X, z, alpha: (np.linalg.pinv(z, rcond=0.05) @ X[range(len(X)), alpha]).T,
         ],
     },
     "12.3": {
@@ -133,6 +149,9 @@ ANSWERS = {
             lambda X, z, scores: leads_in_torch(X, z, scores, inner=True),
             lambda X, z, scores: leads_in_torch(X, z, scores).numpy() > 0,
             lambda X, z, scores: leads_in_torch(X, z, scores).min(),
+            lambda X, z, scores: leads_in_torch(X, z, scores).clamp(min=0),
+            lambda X, z, scores: leads_in_torch(X, z, scores).abs(),
+            leads_of_the_leader,
             leads_of(lambda X, z, scores: (X, X[:, 0], scores)),
             leads_of(lambda X, z, scores: (X, z / np.linalg.norm(z, axis=1, keepdims=True), scores)),
             leads_of(lambda X, z, scores: (X, z, -scores)),
