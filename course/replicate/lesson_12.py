@@ -1,6 +1,6 @@
 """Lesson 12: which runs end at the best tokens, over sizes, numbers of sequences, starts and schedules.
 
-python -m course replicate --fresh 12.shares 12.wide 12.crowded 12.starts
+python -m course replicate --fresh 12.shares 12.choices 12.wide 12.crowded 12.load 12.starts
 """
 
 from __future__ import annotations
@@ -103,6 +103,19 @@ def shares(kind, n, T, d, *, trials, seed):
     }
 
 
+CHOICES = ((8, 2, 2), (20, 2, 3), (3, 8, 2), (4, 16, 3))  # n, T, d, all with d < n
+
+
+def choices(size, *, trials, seed):
+    """Gaussian tokens and queries: whether a choice made without a look at them is possible with a W."""
+    n, T, d = CHOICES[size]
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(trials, n, T, d, generator=generator, dtype=torch.float64)
+    z = torch.randn(trials, n, d, generator=generator, dtype=torch.float64)
+    solution = svm.solve(svm.attention_problem(X, z, torch.zeros(trials, n, dtype=torch.int64)), throw=False)
+    return {"possible": torch.as_tensor(solution.status == "optimal")}
+
+
 def wide(kind, d, *, trials, seed):
     """n = 3, T = 4: the run, the first gradient, and all 64 choices."""
     tokens = compressed(data.random_tokens(3, 4, d, trials=trials, seed=seed))
@@ -128,6 +141,16 @@ def crowded(rule, d, *, trials, seed):
     attention = descend(attend(kind, d, trials), tokens, steps=300)
     right = geometry.selected_tokens(attention) == tokens.optimal
     return {"code": words(attention, tokens), "right": right.double().mean(dim=-1).float()}
+
+
+def load(kind, load, size, *, trials, seed):
+    """T = 3 and load n (T - 1) / numbers: the share of sequences that keep the best token."""
+    d = {"p": (16, 32, 64), "W": (4, 6, 8)}[kind][size]
+    n = round(load * (d if kind == "p" else d * d) / 2)
+    tokens = data.random_tokens(n, 3, d, trials=trials, seed=seed)
+    attention = descend(attend(kind, d, trials), tokens, steps=300)
+    right = geometry.selected_tokens(attention) == tokens.optimal
+    return {"right": right.double().mean(dim=-1).float()}
 
 
 SCHEDULES = {
@@ -162,6 +185,15 @@ MEASURED = [
         minutes=8,
     ),
     Measured(
+        id="12.choices",
+        what="How often a random choice is possible for W with fewer dimensions than sequences.",
+        trial=choices,
+        grid={"size": [0, 1, 2, 3]},
+        trials=2000,
+        batch=100,
+        minutes=0.5,
+    ),
+    Measured(
         id="12.wide",
         what="All 64 choices of n = 3, T = 4 as d grows to 512, beside the run.",
         trial=wide,
@@ -179,6 +211,15 @@ MEASURED = [
         trials=500,
         batch=100,
         minutes=3,
+    ),
+    Measured(
+        id="12.load",
+        what="p and W at the same number of comparisons a number, three sizes each.",
+        trial=load,
+        grid={"kind": ["p", "W"], "load": [0.25, 0.5, 1.0, 2.0], "size": [0, 1, 2]},
+        trials=200,
+        batch=100,
+        minutes=1,
     ),
     Measured(
         id="12.starts",

@@ -24,14 +24,11 @@
 # KQ^\top$ can be trained through its factors. About 90 minutes, five exercises.
 
 # %%
-from types import SimpleNamespace
-
 import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from scipy.optimize import nnls
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
@@ -59,19 +56,20 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # course (`course/replicate/lesson_12.py`); below we compute some of them again.
 
 # %%
-stored = {name: measured(f"12.{name}") for name in ("shares", "wide", "crowded", "starts")}
+names = ("shares", "choices", "wide", "crowded", "load", "starts")
+stored = {name: measured(f"12.{name}") for name in names}
 found = {name: one.load() for name, one in stored.items()}
 shares = found["shares"]
 is_global, is_local = shares.global_.astype(bool), shares.local.astype(bool)
 KINDS = {"p": ("$p$", BLUE, "o"), "W": ("$W$", ORANGE, "s"), "KQ": ("$(K, Q)$", GREEN, "^")}
 
-# 100 of the 500 runs of three cells, here and now: the same call as for the stored ones, on fewer cells
-grid = {"kind": ["p", "W", "KQ"], "n": [4], "T": [3], "d": [8]}
-again_here = sweep(runs.shares, grid, 100, batch=100, paired=["kind"], workers=1, progress=False)
-kept = is_global.sel(n=[4], T=[3], d=[8], trial=slice(0, 99))
-agree = (again_here.global_.astype(bool) == kept).mean("trial").values
-print("runs that come out as stored, least share of three cells:", f"{agree.min():.1f}")
+# 100 of the 500 runs of two cells, here and now: the same call as for the stored ones, on fewer cells
+cell = {"kind": ["p", "W"], "n": [4], "T": [3], "d": [8]}
+fresh = sweep(runs.shares, cell, 100, batch=100, paired=["kind"], workers=1, progress=False)
+agree = (fresh.global_ == shares.global_.sel(**cell, trial=slice(0, 99))).mean("trial").values
+print("runs that come out as stored, least share of two cells:", f"{agree.min():.1f}")
 assert agree.min() > 0.9  # rounding decides a few runs that hop, and differs between processors
+assert is_global.size == 72_000
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(8.5, 3), sharey=True)
@@ -98,15 +96,14 @@ show(
 
 # %% [markdown]
 # From $d = 4$ to 24 more dimensions help, at every $n$ and $T$. But for $n = 8$, $T = 6$ and $d = 24$ seven
-# in eight runs of $p$ still miss the best tokens, on data on which $W$ finds them in nine of ten. And $d$
-# is not the whole story: $n$ and $T$ matter as much.
+# in eight runs of $p$ still miss the best tokens, on data on which $W$ finds them in nine of ten.
 
 # %%
 at_24 = {kind: is_global.sel(kind=kind, n=8, T=6, d=24).mean("trial").item() for kind in KINDS}
 print("n = 8, T = 6, d = 24:", *(f"{kind} {share:.2f}" for kind, share in at_24.items()))
 assert 0.10 < at_24["p"] < 0.18
 assert 0.90 < at_24["W"] < 0.96
-across = is_global.mean("trial").sel(kind=["p", "W"])
+across = is_global.mean("trial")
 assert (across.sel(d=24) > across.sel(d=4)).all()
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -191,6 +188,7 @@ for n, T, d in sizes:
         as_counted += rank.item() == min(n * (T - 1), d * d)
 print(f"rank as counted: {as_counted} of {2 * len(sizes)} (sizes up to d = 5, cross- and self-attention)")
 assert as_counted == 2 * len(sizes)
+assert enough(100, 2) == 10, again.format("12.1")
 
 
 def every_choice(kind, n, T, d, problems, seed=0):
@@ -304,14 +302,15 @@ assert 0.5 < both.mean() < 0.95
 
 
 # %%
-def used_up(T, draws=20_000, seed=0):
+def used_up(T, draws=100_000, seed=0):
     """How many of h_1 >= h_t are tight at the point nearest to random logits, (draws,)."""
-    A = np.hstack([np.ones((T - 1, 1)), -np.eye(T - 1)])  # rows e_1 - e_t
     g = np.random.default_rng(seed).normal(size=(draws, T))
-    return np.array([(nnls(A.T, -one)[0] > 0).sum() for one in g])  # h = g + A^T weights, weights >= 0
+    others = -np.sort(-g[:, 1:])  # the highest first: it is tied while above the mean of those before
+    means = np.cumsum(np.hstack([g[:, :1], others]), axis=1) / np.arange(1, T + 1)
+    return (others > means[:, :-1]).sum(axis=1)
 
 
-def distribution(T, draws=20_000):
+def distribution(T, draws=100_000):
     """P(m = k) for k = 0 ... T - 1; even and odd numbers have probability one half each (Gauss-Bonnet)."""
     counts = np.bincount(used_up(T, draws), minlength=T).astype(float)
     counts[0::2] /= 2 * counts[0::2].sum()
@@ -319,16 +318,18 @@ def distribution(T, draws=20_000):
     return counts
 
 
-share = {T: distribution(T) for T in (2, 3, 4, 5, 8)}
+share = {T: distribution(T) for T in (2, 3, 4, 5, 8, 10, 16)} | {100: distribution(100, 20_000)}
 nu = {T: (s * np.arange(T)).sum() for T, s in share.items()}
 print("  T   T - 1   (T - 1)/2   nu_T")
 for T in nu:
     print(f"{T:3d} {T - 1:6d} {(T - 1) / 2:10.1f} {nu[T]:9.1f}")
-assert np.allclose(list(nu.values()), [0.5, 5 / 6, 1.087, 1.296, 1.759], atol=0.03)
+assert np.allclose(list(nu.values()), [0.5, 5 / 6, 1.087, 1.296, 1.759, 1.99, 2.51, 4.79], atol=0.04)
+doubling = [*np.diff([nu[T] for T in (2, 4, 8, 16)]), (nu[100] - nu[16]) / np.log2(100 / 16)]
+assert 0.5 < min(doubling) < max(doubling) < 0.9
 
 # %% [markdown]
 # Two tokens, one question, half a number: that is Cover's rule. Eight tokens have seven comparisons and use
-# up 1.8 numbers, not 3.5. Now add up: all sequences together use up $M = m_1 +
+# up 1.8 numbers, not 3.5, and a hundred tokens 4.8. Now add up: all sequences together use up $M = m_1 +
 # \dots + m_n$.
 #
 # > **Theorem** (conic kinematic formula; Amelunxen, Lotz, McCoy, Tropp 2014). Let the logits that the
@@ -398,9 +399,9 @@ def possible_share(kind, n, T, d, trials, seed=0, sphere=False):
 settings = {
     ("p", 3, 4): (1, 2, 3, 4, 5, 6, 9),
     ("p", 5, 3): (1, 2, 3, 4, 5, 7, 10),
-    ("W", 12, 4): (2, 3, 4, 5, 6),
-    ("W", 10, 8): (2, 3, 4, 5, 6),
-    ("W", 2, 5): (2, 3, 4, 5, 6),
+    ("W", 12, 4): (2, 3, 4, 5),
+    ("W", 20, 3): (2, 3, 4, 5),
+    ("W", 2, 5): (2, 3, 4),
 }
 measured_share, predicted = {}, {}
 for (kind, n, T), dimensions in settings.items():
@@ -415,17 +416,31 @@ cover = [probability(np.array([0.5, 0.5]), 9, d, "p") for d in (3, 4, 5)]  # 9 i
 print("Cover's count for (p, 3, 4), as if all 9 rows were independent, d = 3, 4, 5:", np.round(cover, 2))
 assert (measured_share["p", 3, 4][2:5] - cover > 0.15).all(), again.format("12.3")
 
+print("W, d < n, 2,000 choices each:  n, T, d, measured (predicted)")
+for size, (n, T, d) in enumerate(runs.CHOICES):
+    counted, value = found["choices"].possible.sel(size=size).sum().item(), probability(share[T], n, d, "W")
+    print(f"{n:5d} {T:2d} {d:2d}   {counted / 2000:.2f} ({value:.2f})")
+    low, high = wilson(counted, 2000, 0.999)
+    assert (low < value < high) == (T == 2), again.format("12.3")
+    assert T == 2 or d < T - 1
+assert np.allclose((counted / 2000, value), (0.19, 0.37), atol=0.01), again.format("12.3")
+fresh = stored["choices"].part(size=[1]).possible
+assert (fresh == found["choices"].possible.sel(size=[1], trial=slice(0, 99))).mean() > 0.98
+
 # %% jupyter={"source_hidden": true}
-fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3), sharey=True)
+fig, (left, right) = plt.subplots(1, 2, figsize=(7.8, 2.8), sharey=True)
 looks = {("p", 3, 4): (BLUE, "o"), ("p", 5, 3): (ORANGE, "s")}
-looks |= {("W", 12, 4): (BLUE, "o"), ("W", 10, 8): (ORANGE, "s"), ("W", 2, 5): (GREEN, "^")}
+looks |= {("W", 12, 4): (BLUE, "o"), ("W", 20, 3): (ORANGE, "s"), ("W", 2, 5): (GREEN, "^")}
+looks |= {("W", 4, 16): (BLACK, "v")}
+settings["W", 4, 16], measured_share["W", 4, 16] = (3,), np.array([counted / 2000])
 for key, (color, marker) in looks.items():
     kind, n, T = key
     ax, dimensions = (left if kind == "p" else right), settings[key]
-    low, high = wilson(np.round(400 * measured_share[key]), 400)
+    choices = 2000 if T == 16 else 400
+    low, high = wilson(np.round(choices * measured_share[key]), choices)
     ax.vlines(dimensions, low, high, color=color, linewidth=2)
     ax.plot(dimensions, measured_share[key], marker, color=color, label=f"$n = {n}$, $T = {T}$")
-    every_d = np.arange(dimensions[0], dimensions[-1] + 1)
+    every_d = np.arange(1 if kind == "p" else 2, dimensions[-1] + 1)
     line = [probability(share[T], n, d, kind) for d in every_d]
     ax.plot(every_d, line, "-", color=color, linewidth=1.3)
 d_line = np.arange(1, 11)
@@ -439,27 +454,28 @@ left.plot(
 for ax, name in ((left, "$p$"), (right, "$W$")):
     ax.set(xlabel="dimension $d$", title=name)
     ax.legend(loc="lower right")
-right.set_xticks(range(2, 7))
+right.set(xlim=(1.85, 6.8), xticks=range(2, 7))
 left.set(ylabel="share of random choices possible", ylim=(-0.03, 1.05))
 show(
     fig,
     alt="Share of possible random choices against d. Left, p: two rising curves with points on them, and a "
-    "dotted curve of Cover's count that rises later. Right, W: three rising curves with points on or near.",
+    "dotted curve of Cover's count that rises later. Right, W: rising curves with points on or near, but for "
+    "n = 4, T = 16 at d = 3, where the point is far below.",
 )
 
 # %% [markdown]
-# **Figure 2.** Measured shares (points, bars: 95%; 400 choices each) and the prediction (lines). Dotted:
-# Cover's count, as if the nine comparisons of $n = 3$, $T = 4$ were independent.
+# **Figure 2.** Measured shares (points, bars: 95%; 400 choices each, 2,000 for $T = 16$) and the prediction
+# (lines). Dotted: Cover's count, as if the nine comparisons of $n = 3$, $T = 4$ were independent.
 
 # %% [markdown]
 # For $p$ and for $W$ with $d \ge n$ the points lie on the lines, as an exact formula has them. For $W$, $d <
 # n$ and $T = 2$ it is exact too: rows $x\, z_i^\top$ are as likely as their negatives and in general
-# position, and this is all that Wendel asks for. For $T > 2$ it is an approximation: within 0.1 at the two
-# sizes $n = 12$ and 10, but at $n = 4$, $T = 16$, $d = 3$ only 0.19 of 2,000 are possible
-# where it predicts 0.37. The misses we found are large where $d < T - 1$: there a sequence *alone* may fail.
+# position, and this is all that Wendel asks for. For $T > 2$ it is an approximation: within 0.1 at $n = 12$
+# and 20, but where $d < T - 1$, so that a sequence *alone* may fail, it can be far off: at $n = 4$, $T = 16$,
+# $d = 3$ only 0.19 are possible where it predicts 0.37.
 #
 # Compare the two thresholds. *Every* choice needs as many numbers as there are rows, $T - 1$ a sequence; a
-# *random* one about $\nu_T$ a sequence: it grows with the logarithm of $T$ only. On the
+# *random* one about $\nu_T$ a sequence: each doubling of $T$ adds 0.5 to 0.9, up to $T = 100$. On the
 # sphere the law is close too, but for the smallest $d$, where every token is a corner.
 
 # %%
@@ -587,11 +603,11 @@ for ax, (kind, (name, _, _)) in zip(axes, KINDS.items(), strict=True):
             color="white" if value < 0.45 else "black",
         )
     if kind == "W":
-        bound = [[max(T - 1, n), enough(n, T)] for n in (2, 4, 8) for T in (3, 6)]
-        for row, (theirs, ours) in enumerate(bound):
-            for value, style in ((theirs, "-"), (ours, ":")):
-                column = np.searchsorted(shares.d.values, value) - 0.5
-                ax.plot([column] * 2, [row - 0.5, row + 0.5], style, color="white", linewidth=2.5)
+        for row, bound in enumerate(min(n, enough(n, T)) for n in (2, 4, 8) for T in (3, 6)):
+            column = np.searchsorted(shares.d.values, bound) - 0.5
+            for color, width in (("black", 5), ("white", 2.5)):
+                ax.plot([column] * 2, [row - 0.45, row + 0.45], color=color, linewidth=width)
+        ax.set_xlim(-0.62, 7.5)
     ax.grid(False)
     ax.set(title=name, xlabel="$d$")
     ax.set_xticks(range(8), shares.d.values)
@@ -605,8 +621,8 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Global runs in percent, 500 a cell, 95% bands at most 4.4 to either side. White lines in the
-# middle: the theorem's bound (solid) and that of exercise 12.1 (dotted), each sufficient for every choice
-# to be possible for $W$. On the sphere, as here, $d \ge n$ alone is sufficient too.
+# middle: from there on every choice is possible for $W$. These tokens lie on the sphere, so $d \ge n$ is
+# enough, and so is the bound of exercise 12.1: the line is the smaller of the two.
 
 # %% [markdown]
 # No run was global where the SVM says that this is impossible. (Nor could it be: a decided run *is* a
@@ -620,14 +636,16 @@ beyond = [
     for n in (2, 4, 8)
     for T in (3, 6)
     for d in shares.d.values
-    if d >= max(T - 1, n)
+    if d >= min(n, enough(n, T))
 ]
-print(f"cells of W beyond the theorem's bound: {len(beyond)}, least share {min(beyond):.2f}")
-assert 0.5 < min(beyond) < 0.65
-gap_KQ = np.abs(is_global.sel(kind="KQ").mean("trial") - is_global.sel(kind="W").mean("trial")).max().item()
+print(f"cells of W beyond the lines: {len(beyond)}, least share {min(beyond):.2f}")
+assert 0.55 < min(beyond) < 0.65
+change = (across.sel(kind="KQ") - across.sel(kind="W")).values  # over the 48 sizes
 late = undecided.sel(d=[6, 8, 12, 16, 24]).mean().item()
-print(f"largest difference of the shares of W and (K, Q): {gap_KQ:.2f}; undecided from d = 6 on: {late:.3f}")
-assert gap_KQ < 0.13
+print(
+    f"share of (K, Q) less that of W: {change.min():.2f} to {change.max():.2f}; undecided, d > 4: {late:.3f}"
+)
+assert -0.12 < change.min() < -0.05 < 0.05 < change.max() < 0.12
 assert late < 0.01
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -704,14 +722,13 @@ for kind, (holds, fails) in {"p": (4899, 38), "W": (8359, 11)}.items():
     assert (favoured.sum().item(), (favoured & ~is_global.sel(kind=kind)).sum().item()) == (holds, fails)
 
 # %% [markdown]
-# **No other local winner**, *and the global choice possible*: every one of these runs is global. That fits
-# lesson 07, where runs ended at local winners; it is an observation, not a theorem, as a run might not
-# separate at all (at $d = 2$ some are undecided for long). It costs an SVM for each of 64 choices.
+# **No other local winner**, *and the global choice possible*: every one of these runs is global. That is an
+# observation, not a theorem, as a run might not separate at all. It costs an SVM for each of 64 choices.
 #
 # **The first gradient** costs nothing, and is right but for one run. It is not a theorem as it stands: in
 # the sweep of section 12.4 it fails in 38 of 4,899 runs of $p$, in 11 of 8,359 of $W$. What is missing? The
-# gradient is the *first* step only. A lead that is barely positive can be lost to the others while logits
-# are still small. Here is the test: take the runs that had it and missed; make the first step long.
+# gradient is the *first* step only: a lead that is barely positive can be lost while logits are small. The
+# test: *start* all favoured problems at $R$ times that direction, $R = 0$, 30 and 300, the rest being equal.
 
 
 # %%
@@ -744,74 +761,75 @@ base = {
     "W": data.random_tokens(4, 4, 6, trials=1000, seed=7),
     "p": data.random_tokens(4, 4, 12, trials=1000, seed=7),
 }
-favoured_runs = {}
-print(
-    "favoured by the first gradient, n = T = 4, of 1,000: runs, global; global with a first step of length 30"
-)
-for kind, tokens in base.items():
+base["p "] = data.random_tokens(4, 3, 4, trials=1000, seed=8)
+favoured_runs = []
+print("favoured problems of 1,000: global runs that start at R = 0, 30, 300 along -grad L(0)")
+for name, tokens in base.items():
+    kind = name.strip()
     index = (runs.first_leads(kind, tokens) > 0).all(dim=-1).nonzero()[:, 0]
-    chosen = take(with_keys(tokens.X, tokens.z, tokens.scores), index)
-    small = end(kind, chosen)
-    lost = small != 2
-    again_long = end(
-        kind, take(chosen, lost), 2500, 30 * first_direction(kind, take(chosen, lost)), schedule=None
-    )
-    far = int((small == 2).sum() + (again_long == 2).sum())
-    favoured_runs[kind] = len(index), int((small == 2).sum()), far
-    print(f"  {kind}: {favoured_runs[kind]}")
-    assert favoured_runs[kind][1] >= len(index) - 2
-    assert far == len(index)
+    chosen = take(with_keys(tokens.X, tokens.z, tokens.scores), index.repeat(3))  # one batch for all R
+    R = torch.tensor([0.0, 30.0, 300.0]).repeat_interleave(len(index))
+    direction = first_direction(kind, chosen)
+    code = end(kind, chosen, 600, R.reshape(-1, *[1] * (direction.ndim - 1)) * direction)
+    won = (code.reshape(3, -1) == 2).sum(dim=1).tolist()
+    favoured_runs.append([len(index), *won])
+    n, T, d = tokens.X.shape[-3:]
+    print(f"  {kind}, n = {n}, T = {T}, d = {d}: of {len(index)}", *won)
+problems, *won = np.sum(favoured_runs, axis=0)
+assert (problems, *won) == (502, 499, 501, 502)
 
 # %% [markdown]
-# The long step was given to the two lost runs only. In a larger trial, *all* favoured problems from
-# $R = 0$, 30 and 300, the rest equal ($W$ $(4, 4, 6)$, $p$ $(4, 4, 12)$ and $(4, 3, 4)$, two seeds,
-# 1,021 problems): 7 were not global from 0, one from 30, none from 300. Why, and what is far? Far out
-# the loss exceeds its least value by about $\sum_{it} c_{it} e^{-\text{lead}_{it}}$, with $c_{it} >
-# 0$ from the scores, and descent with small steps keeps this from growing. So a start at $R$ is far
-# if $R$ times the smallest lead exceeds about $\log(\sum c / \min c)$: for a tiny lead 30 is not far.
-# The condition is: **favoured, and far.**
+# From $R = 300$ none of the 502 is lost here, from 30 one, from 0 three. What is far? Far out the loss
+# exceeds its least value by about $\sum_{it} c_{it} e^{-\text{lead}_{it}}$, with $c_{it} > 0$ from the
+# scores, and descent with small steps keeps this from growing. One lead can reach zero only if the sum was
+# as large as the least $c$. So a start at $R$ is far if $R$ times the smallest lead exceeds $\log(\sum c /
+# \min c)$; for a tiny lead 300 is not. The condition is: **favoured, and far.**
 #
 # **Scores.** Now we change nothing but the scores. Either all tokens but the best get one score; or the best
 # gets a bonus, in units of the scores' standard deviation.
 
 # %%
-bonuses = (0, 1, 4, 16)
-global_with = {}
-for kind, n, d in (("W", 4, 3), ("p", 4, 12), ("p", 1, 3)):
+settings = {("W", 4, 3): (330, 345), ("p", 4, 12): (370, 385), ("p", 1, 3): (400, 400)}
+print("global runs of 400:  equal others   +0   +4  +16   undecided with +16")
+for (kind, n, d), (low, high) in settings.items():
     tokens = data.random_tokens(n, 4, d, trials=400, seed=5)
+    assert runs.possible(kind, tokens).all()
     best = torch.zeros_like(tokens.scores).scatter(-1, tokens.optimal[..., None], 1.0)
-    equal = end(kind, with_keys(tokens.X, tokens.z, best))
-    raised = [
-        end(kind, with_keys(tokens.X, tokens.z, tokens.scores + b * tokens.scores.std() * best))
-        for b in bonuses
-    ]
-    can = runs.possible(kind, tokens)
-    global_with[kind, n] = [int((code == 2).sum()) for code in (equal, *raised)], int(can.sum())
-    assert (raised[-1] != 1).all()  # none decides for other tokens
-    line = "  ".join(f"+{b}: {k}" for b, k in zip(bonuses, global_with[kind, n][0][1:], strict=True))
-    print(
-        f"{kind}, n = {n}, d = {d}: equal others {global_with[kind, n][0][0]};  {line}; possible {can.sum()}"
-    )
-assert global_with["p", 1][0][0] == 400
-assert 330 < global_with["W", 4][0][0] < 365
-assert 355 < global_with["p", 4][0][0] < 390
-for (kind, _n), (counted, can) in global_with.items():
-    assert counted[1] <= counted[2] <= counted[3] <= can
-    assert counted[4] >= can - (35 if kind == "W" else 4)
+    raised = [tokens.scores + bonus * tokens.scores.std() * best for bonus in (0, 4, 16)]
+    same_data = tokens.X.repeat(4, 1, 1, 1), tokens.z.repeat(4, 1, 1)
+    code = end(kind, with_keys(*same_data, torch.cat([best, *raised]))).reshape(4, 400)
+    equal, *won = (code == 2).sum(dim=1).tolist()
+    waiting = (code[-1] == 0).sum().item()
+    name = f"{kind}, n = {n}, d = {d}:"
+    print(f"{name:19s}{equal:15d} {won[0]:6d} {won[1]:4d} {won[2]:4d} {waiting:8d}")
+    assert low <= equal <= high
+    assert won[0] + 2 < won[1] <= won[2] + 4
+    assert won[2] + waiting == 400  # none decides for other tokens
+    assert 20 < waiting < 40 if kind == "W" else waiting < 4
+crowd8 = data.random_tokens(8, 4, 8, trials=400, seed=5)
+best = torch.zeros_like(crowd8.scores).scatter(-1, crowd8.optimal[..., None], 16.0)
+code = end("p", with_keys(crowd8.X, crowd8.z, crowd8.scores + crowd8.scores.std() * best), 1500)
+can = runs.possible("p", crowd8)
+elsewhere = code == 1
+few, many = (elsewhere & can).sum().item(), elsewhere[~can].double().mean().item()
+print(f"p, n = 8, d = 8, +16: at wrong tokens {few} of the {can.sum()} runs whose best choice is possible,")
+print(f"  and a share of {many:.1f} of the others")
+assert (few, can.sum()) == (2, 166)
+assert 0.55 < many < 0.65
 
 # %% [markdown]
 # One sequence with equal other scores: all 400 runs are global, as the first paper proves. With four
 # sequences they are not, though no other token has anything to offer. **The missing condition is that each
 # sequence holds $p$ itself.** If a sequence's constraints are all slack, the others decide where $p$
-# points, and this sequence follows them with whichever token lies ahead. We can see it: in the lost runs,
-# solve the Att-SVM of the sequences that are right, and look at those that are wrong.
+# points, and it follows with whichever token lies ahead. We can see it: in the lost runs, solve the Att-SVM
+# of the sequences that are right, and look at those that are wrong.
 
 # %%
 tokens = data.random_tokens(4, 4, 12, trials=400, seed=5)
 best = torch.zeros_like(tokens.scores).scatter(-1, tokens.optimal[..., None], 1.0)
 tied = with_keys(tokens.X, tokens.z, best)
 model = runs.attend("p", 12, 400)
-attention = runs.descend(model, tied, 1500)
+attention = runs.descend(model, tied, 800)
 selected = geometry.selected_tokens(attention)
 wrong = selected != tied.optimal
 lost = (wrong.any(dim=1) & (attention.amax(-1) > 0.99).all(dim=1)).nonzero()[:, 0]
@@ -829,83 +847,95 @@ assert carried == len(lost) > 10
 # In all of them, the $p_{\mathrm{mm}}$ of the right sequences *alone* puts the wrong sequence's token ahead
 # of its best one by more than 1. The wrong sequence has no say.
 #
-# A *large bonus* does most: in the three settings above none of the runs with $+16$ ends at wrong tokens,
-# though 29 of $W$ are undecided after 400 steps. It needs the best choice to be possible: for $p$ with $n = d
-# = 8$ it mostly is not, and many runs end elsewhere; where it is, 2 of 166 still did.
+# A *large bonus* does most: in the three settings above no run with $+16$ ends at wrong tokens, though some
+# of $W$ are undecided after 400 steps. It needs the best choice to be possible: for $p$ with $n = d = 8$ it
+# mostly is not, and then many runs end elsewhere; where it is, 2 of 166 still do.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.6 Why dimensions help
 #
-# For $n = 3$, $T = 4$ all 64 choices can be tried. Let $d$ grow to 512. (For $d > nT$ we first rotate into
-# the span of the tokens: only inner products count.)
+# Call another local winner a **rival**. For $n = 3$, $T = 4$ all 64 choices can be tried. Let $d$ grow to
+# 512. (For $d > nT$ we first rotate into the span of the tokens: only inner products count.)
 
 # %%
-print(" d     global       favoured     no other winner   other winners     all rows tight")
-print("       p     W      p     W      p      W          p     W           p     W")
-summary = {}
+table = {}
 for kind in ("p", "W"):
     part = wide_runs.sel(kind=kind)
-    summary[kind] = SimpleNamespace(
-        won=(part.code == 2).mean("trial").values,
-        favoured=part.favoured.mean("trial").values,
-        unrivalled=(part.wrong == 0).mean("trial").values,
-        wrong=part.wrong.mean("trial").values,
-        tight=part.tight.mean("trial").values / 64,
-    )
-P, W = summary["p"], summary["W"]
-for k, d in enumerate(wide_runs.d.values):
+    has = {"global": part.code == 2, "favoured": part.favoured, "no rival": part.wrong == 0}
+    has |= {"rivals": part.wrong, "all tight": part.tight / 64}
+    table[kind] = {name: values.mean("trial").values for name, values in has.items()}
+    rivalled = (part.wrong > 0).sum("trial").values
+    escaped = ((part.wrong > 0) & (part.code == 2)).sum("trial").values
+    print(kind, "  d" + "".join(f"{name:>10s}" for name in has), "   with a rival: global")
+    for k, d in enumerate(part.d.values):
+        line = "".join(f"{values[k]:10.2f}" for values in table[kind].values())
+        print(f"{d:5d}{line}{escaped[k]:12d} of {rivalled[k]}")
+    assert (np.diff(rivalled) <= 0).all()
+    chance = escaped[:4] / rivalled[:4]
+    assert (np.diff(chance) > (0.05 if kind == "p" else 0)).all()
+    assert abs(chance[0] - {"p": 0.46, "W": 6 / 7}[kind]) < 0.01
+    assert table[kind]["global"][-1] == table[kind]["no rival"][-1] == 1
+    assert table[kind]["favoured"][-1] < 0.95
+
+
+def sphere(k, d, draws, rng):
+    """k random unit vectors of R^d in k coordinates: the R of a Gaussian matrix's QR (Bartlett)."""
+    A = np.tril(rng.normal(size=(draws, k, k)), -1)
+    A[:, range(k), range(k)] = np.sqrt(rng.chisquare(d - np.arange(k), size=(draws, k)))
+    return torch.as_tensor(A / np.linalg.norm(A, axis=-1, keepdims=True))
+
+
+missed = {"p": [], "W": []}
+for d in (32, 512, 2048, 8192, 32768):
+    rng = np.random.default_rng(d)
+    X_v, z = sphere(13, d, 8000, rng), sphere(3, d, 8000, rng)
+    y = torch.as_tensor(rng.choice([-1.0, 1.0], size=(8000, 3)))
+    z = torch.nn.functional.pad(z, (0, 10))
+    sample = data.TokenData(X=X_v[:, :12].unflatten(1, (3, 4)), z=z, y=y, v=X_v[:, 12])
+    for kind, found_so_far in missed.items():
+        found_so_far.append(1 - (runs.first_leads(kind, sample) > 0).all(-1).double().mean().item())
+for kind, row in missed.items():
+    power = np.log(row[-1] / row[1]) / np.log(64)
     print(
-        f"{d:3d}  {P.won[k]:.2f}  {W.won[k]:.2f}   {P.favoured[k]:.2f}  {W.favoured[k]:.2f}   "
-        f"{P.unrivalled[k]:.2f}   {W.unrivalled[k]:.2f}     {P.wrong[k]:5.2f} {W.wrong[k]:5.2f}"
-        f"        {P.tight[k]:.2f}  {W.tight[k]:.2f}"
+        f"{kind}: not favoured, d = 32, 512, ..., 32,768:", np.round(row, 2), f"power from 512: {power:.1f}"
     )
-for s in (P, W):
-    assert (s.won >= s.unrivalled - 0.05).all()
-    assert s.won[-1] == s.unrivalled[-1] == 1
-    assert s.favoured[-1] < 0.95
-slope = {
-    k: np.polyfit(np.log(wide_runs.d.values[3:]), np.log(1 - s.favoured[3:]), 1)[0]
-    for k, s in summary.items()
-}
-print("share that is not favoured falls like d to the power", {k: f"{a:.1f}" for k, a in slope.items()})
-assert -0.6 < slope["W"] < -0.35
-assert -0.55 < slope["p"] < -0.25
+    assert abs(power + 0.5) < 0.08
+assert np.log(missed["p"][1] / missed["p"][0]) / np.log(16) > -0.43  # not yet there
 
 # %% jupyter={"source_hidden": true}
-fig, axes = plt.subplots(1, 2, figsize=(8.5, 3), sharey=True)
-for ax, (kind, s) in zip(axes, summary.items(), strict=True):
+fig, axes = plt.subplots(1, 2, figsize=(7.4, 3.1), sharey=True)
+for ax, (kind, columns) in zip(axes, table.items(), strict=True):
     d = wide_runs.d.values
-    for values, color, marker, name in (
-        (s.won, BLACK, "o", "global"),
-        (s.unrivalled, ORANGE, "s", "no other local winner"),
-        (s.favoured, BLUE, "^", "favoured by first gradient"),
-        (s.tight, GREEN, "v", "choices with all rows tight"),
+    for key, color, marker, name in (
+        ("global", BLACK, "o", "global"),
+        ("no rival", ORANGE, "s", "no rival"),
+        ("favoured", BLUE, "^", "favoured by first gradient"),
+        ("all tight", GREEN, "v", "choices with all rows tight"),
     ):
-        ax.plot(d, values, f"{marker}-", color=color, label=name)
+        ax.plot(d, columns[key], f"{marker}-", color=color, label=name)
     ax.set(xscale="log", xlabel="dimension $d$", title=f"${kind}$")
     ax.set_xticks([4, 16, 64, 256], ["4", "16", "64", "256"])
     ax.minorticks_off()
 axes[0].set(ylabel="share", ylim=(-0.03, 1.05))
-axes[1].legend(loc="lower right", fontsize=10)
+fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=10)
 show(
     fig,
-    alt="Shares against d from 4 to 512, p left, W right. Global rises to one first, then no other local "
-    "winner, close behind it choices with all rows tight; favoured by the first gradient rises slowest and "
-    "is still below one at 512.",
+    alt="Shares against d from 4 to 512, p left, W right. Global rises to one first, then no rival, behind "
+    "it choices with all rows tight; favoured by the first gradient rises slowest and is still below one at "
+    "512.",
 )
 
 # %% [markdown]
-# **Figure 4.** $n = 3$, $T = 4$, 500 data sets a point. Most runs are global well before the other local
-# winners are gone. The first gradient is the slowest of the four.
+# **Figure 4.** $n = 3$, $T = 4$, 500 data sets a point. Most runs are global well before the rivals are gone.
+# The first gradient is the slowest of the four.
 
 # %% [markdown]
 # **It is not the first gradient.** The share of runs that it does not favour falls slowly, in the end like
 # $1/\sqrt d$ for $p$ and $W$ (for $p$ only beyond $d = 512$): two scores are nearly tied as often as before,
 # and inner products of random unit vectors, which disturb the leads, shrink like $1/\sqrt d$.
 #
-# **It is two factors: how many problems have a rival** (another local winner)**, and the chance of escaping
-# it.** Rivals need not be gone: of $W$'s problems with a rival at $d = 4$ six in seven are won (246 of
-# 288), of $p$'s 196 of 423; at $d = 16$ 68 of 69 and 214 of 273. Both factors improve with $d$.
+# **It is two factors: how many problems have a rival, and the chance of escaping it.** Rivals need not be
+# gone: of $W$'s problems with a rival at $d = 4$ six in seven are won. Both factors improve with $d$.
 #
 # Without a rival all runs were global: a *sufficient* condition, which holds in the limit. In high dimension
 # random vectors are nearly orthogonal, and then every row of every choice is tight: a choice with all other
@@ -922,7 +952,8 @@ show(
 # these, and $s_a \ge s_t$ at the start. So $h_a$ gains more than every other one, at each step. Were a lead
 # bounded, its gain per unit of step would stay above a positive number, and the steps would add up. $\square$
 #
-# A decisive experiment: at a *fixed*, low dimension, make tokens orthogonal, or queries, or both.
+# A decisive experiment: at a *fixed*, low dimension, make tokens orthogonal, or queries, or both, and count
+# both factors.
 
 
 # %%
@@ -932,29 +963,31 @@ def orthonormal(rows):
     return U @ V
 
 
-tokens = data.random_tokens(6, 6, 8, trials=300, seed=5)
+tokens = data.random_tokens(3, 4, 4, trials=300, seed=11)
+X, z = orthonormal(tokens.X), orthonormal(tokens.z)
+keys, queries = torch.cat([tokens.X, tokens.X, X, X]), torch.cat([tokens.z, z, tokens.z, z])
+changed = with_keys(keys, queries, tokens.scores.repeat(4, 1, 1))
+won = (end("W", changed) == 2).reshape(4, 300)
+rival = (runs.wrong_winners("W", changed)[0] > 0).reshape(4, 300)
 crossed = {}
-print("W, n = T = 6, d = 8, the same scores: global runs of 300")
-for tokens_orthogonal in (False, True):
-    for queries_orthogonal in (False, True):
-        keys = orthonormal(tokens.X) if tokens_orthogonal else tokens.X
-        z = orthonormal(tokens.z) if queries_orthogonal else tokens.z
-        won = int((end("W", with_keys(keys, z, tokens.scores)) == 2).sum())
-        crossed[tokens_orthogonal, queries_orthogonal] = won
-        words = [("random", "orthogonal")[flag] for flag in (tokens_orthogonal, queries_orthogonal)]
-        print(f"  tokens {words[0]:10s} queries {words[1]:10s} {won}")
-assert crossed[True, True] == 300
-assert crossed[False, True] > crossed[False, False] + 40
-assert abs(crossed[True, False] - crossed[False, False]) < 50
+print("W, n = 3, T = 4, d = 4, the same scores, 300 data sets")
+for k, which in enumerate(("nothing", "queries", "tokens", "both")):
+    crossed[which] = won[k].sum().item(), rival[k].sum().item(), (won & rival)[k].sum().item()
+    print(f"  orthogonal: {which:8s} global %d   with a rival %d, of these global %d" % crossed[which])
+share_won = {which: row[2] / max(row[1], 1) for which, row in crossed.items()}
+assert crossed["both"] == (300, 0, 0)
+assert crossed["queries"][0] > crossed["nothing"][0] + 15 > crossed["tokens"][0] + 20
+assert max(crossed["queries"][1], crossed["tokens"][1]) < 0.85 * crossed["nothing"][1]
+assert share_won["queries"] - 0.03 > share_won["nothing"] > share_won["tokens"] + 0.08
 
 # %% [markdown]
-# Orthogonal queries alone save most of the lost runs: sequences then no longer interfere. Orthogonal
-# *tokens* alone do worse than random ones here. (At $n = 3$, $T = d = 4$, where rivals can be counted, they
-# leave fewer rivals, but a smaller share is escaped.) What loses runs here is interference between
+# Orthogonal queries alone save most of the lost runs: sequences then no longer interfere. There are fewer
+# rivals, and more of them are escaped. Orthogonal *tokens* alone do worse than random ones at this size:
+# there are fewer rivals, but a smaller share is escaped. What loses runs here is interference between
 # sequences.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 12.7 Where it breaks: more sequences
+# ## 12.7 Where it breaks: more sequences *(optional)*
 #
 # "More dimensions" is meant relative to the data. Let the number of sequences grow with $d$: as $d/2$ for
 # $p$, as $d$ and as $d^2/8$ for $W$ ($T = 3$).
@@ -968,46 +1001,50 @@ for rule in runs.RULES:
     print(f"{rule:15s}", "  ".join(f"{a:.2f}" for a in won), "     ", "  ".join(f"{a:.3f}" for a in right))
     kind, factor, power = runs.RULES[rule]
     n = np.round(factor * crowd.d.values**power)
-    assert np.abs(won - right**n).max() < 0.2  # as if sequences failed independently
+    assert np.abs(won - right**n).max() < 0.15  # roughly as if sequences failed independently
 won = {rule: (crowd.sel(rule=rule).code == 2).mean("trial").values for rule in runs.RULES}
-assert won["p, n = d/2"][-1] < 0.4 < 0.85 < won["p, n = d/2"][0]
-assert won["W, n = d^2/8"][-1] < 0.5 < 0.95 < won["W, n = d^2/8"][0]
+assert 0.32 < won["p, n = d/2"][-1] < 0.34 < 0.85 < won["p, n = d/2"][0]
+assert 0.44 < won["W, n = d^2/8"][-1] < 0.46 < 0.95 < won["W, n = d^2/8"][0]
 assert won["W, n = d"][-1] > won["W, n = d"][0] + 0.05
-assert 0.90 < crowd.right.sel(rule="p, n = d/2", d=[12, 16, 24]).mean() < 0.93
-assert 0.98 < crowd.right.sel(rule="W, n = d^2/8", d=[12, 16, 24]).mean() < 0.995
+assert 0.91 < crowd.right.sel(rule="p, n = d/2", d=[12, 16, 24]).mean() < 0.92
+assert 0.985 < crowd.right.sel(rule="W, n = d^2/8", d=[12, 16, 24]).mean() < 0.995
+
+loads = found["load"].right  # load n (T - 1) / numbers, at three sizes: d = 16, 32, 64 for p, 4, 6, 8 for W
+print("load   error a sequence, p (d = 16, 32, 64)    W (d = 4, 6, 8)")
+error = {kind: 1 - loads.sel(kind=kind).mean("trial").values for kind in ("p", "W")}  # (load, size)
+for k, one in enumerate(loads["load"].values):
+    print(f"{one:4.2f}  ", error["p"][k].round(3), "                ", error["W"][k].round(3))
+assert np.abs(error["p"] - error["W"]).max() < 0.03
+assert (error["W"] < error["p"]).sum() >= 9  # of 12
+six = np.hstack(list(error.values()))
+assert (six.max(axis=1)[:-1] + 0.005 < six.min(axis=1)[1:]).all()  # ordered by the load alone
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(6, 3))
-for rule, color, marker in zip(runs.RULES, (BLUE, GREEN, ORANGE), "o^s", strict=True):
-    part = crowd.sel(rule=rule)
-    hits = (part.code == 2).sum("trial")
-    low, high = wilson(hits, 500)
-    label = rule.replace("d^2/8", "d²/8").replace(",", ":")
-    ax.plot(crowd.d, hits / 500, f"{marker}-", color=color, label=label)
-    ax.vlines(crowd.d, low, high, color=color, linewidth=2.5)
-    _, factor, power = runs.RULES[rule]
-    ax.plot(crowd.d, part.right.mean("trial") ** np.round(factor * crowd.d.values**power), "--", color=color)
-ax.plot([], [], "--", color=BLACK, label="sequences right, to the power n")
-ax.set(xlabel="dimension $d$", ylabel="share of global runs", ylim=(0.2, 1.03))
-ax.set_xticks(crowd.d.values)
-ax.legend(loc="lower left", fontsize=10)
+fig, right_ax = plt.subplots(figsize=(5, 2.6))
+for kind, (name, color, marker) in list(KINDS.items())[:2]:
+    for k, one in enumerate(error[kind].T):
+        look = {"color": color, "alpha": (0.45, 0.7, 1)[k], "label": name if k == 2 else None}
+        right_ax.plot(loads["load"], one, f"{marker}-", **look)
+right_ax.set(xscale="log", xlabel="load: rows / numbers", ylabel="sequences wrong", ylim=(0, 0.2))
+right_ax.set_xticks([0.25, 0.5, 1, 2], ["1/4", "1/2", "1", "2"])
+right_ax.minorticks_off()
+right_ax.legend()
 show(
     fig,
-    alt="Share of global runs against d for three rules. For W with n = d it rises towards one; for p with "
-    "n = d/2 and W with n = d squared over 8 it falls to 0.33 and 0.45, along dashed lines.",
+    alt="The share of wrong sequences against the load; six curves, p and W at three sizes, nearly one.",
 )
 
 # %% [markdown]
-# **Figure 5.** Share of runs in which *all* sequences keep their best token, as $n$ grows with $d$. Dashed:
-# the share of sequences that are right, to the power $n$.
+# **Figure 5.** Share of *sequences* that end wrong, against the load: $n(T - 1)/d$ for $p$, $n(T - 1)/d^2$
+# for $W$; three sizes each, the largest darkest.
 
 # %% [markdown]
 # For $p$ with $n = d/2$ the share of *sequences* that find their best token settles near 0.915; the chance
-# that all $n$ do is roughly that to the power $n$, and falls towards zero. $W$ with $n = d^2/8$, a quarter
-# of that load, does the same at 0.99. With $n = d$, $W$ gets ever better. Compare at equal load, $n(T - 1)$
-# rows a number: from 1/4 to 2, at three sizes each, the error a sequence of $p$ and $W$ differed by 0.03
-# or less, and grew from about 0.01 to 0.17. "Global" asks for all sequences at once: more dimensions help
-# when they outgrow the data, not when both grow alike.
+# that all $n$ do is roughly that to the power $n$, and falls towards zero. $W$ with $n = d^2/8$, a quarter of
+# that load, does the same at 0.99. With $n = d$, $W$ gets ever better. So compare at equal load, rows against
+# numbers: **at these sizes the error a sequence is nearly a function of the load alone**, the same for $p$
+# and $W$ within 0.03 ($W$ mostly a little lower), from about 0.01 at load 1/4 to 0.17 at 2. "Global" asks for
+# all sequences at once: more dimensions help when they outgrow the data, not when both grow alike.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.8 What the start and the schedule change *(optional)*
@@ -1047,7 +1084,7 @@ assert (stopped < (begun.code == 2).sel(schedule="growing", beta=100.0).mean("tr
 # growing steps. From $\beta = 100$ the constant ones end worse: their path is 150 units in all.
 #
 # The **start** matters once it is long enough to decide by itself. Up to $\beta = 1$ nothing changes but a
-# few runs; from 10 on shares fall. A long random start is a random choice.
+# few runs; from 10 on shares fall.
 
 # %% [markdown]
 # | claim | prediction | measured |
@@ -1056,21 +1093,22 @@ assert (stopped < (begun.code == 2).sel(schedule="growing", beta=100.0).mean("tr
 # | $d \ge n$: possible | all selected tokens are corners | 2,160 of 2,160 choices |
 # | random choice possible, $p$ | formula, half near $n \nu_T = d$ | within 0.085, 400 a point |
 # | the same, $W$, $d < n$ | formula with $d^2$, exact for $T = 2$ | 0.1; but 0.19 for 0.37 at $(4, 16, 3)$ |
-# | no other local winner, best possible | global | all |
+# | no rival, best possible | global | all |
 # | first gradient favours | global | all but 38 of 4,899 ($p$), 11 of 8,359 ($W$); all from $R = 300$ |
 # | equal other scores | global for $n = 1$ | all; for $n = 4$ lost runs are carried |
 # | orthogonal tokens and queries | global for $d \ge \max(n, T)$ | 300 of 300 |
-# | equal load | equal error a sequence, $p$ and $W$ | within about 0.03 |
+# | equal load | equal error a sequence, $p$ and $W$ | within 0.03 |
 # | $n$ grows like the numbers | share $q^n \to 0$ | 0.33 for $p$, 0.45 for $W$ at $d = 24$ |
 
 # %% [markdown]
 # ## Questions
 #
-# **1.** 1,000 sequences of 9 tokens. From which $d$ is every choice possible for $W$? For $p$?
+# **1.** 900 sequences of 10 tokens. From which $d$ is every choice possible for $W$? For $p$?
 # <details><summary>Answer</summary>
 #
-# 8,000 rows: $d \ge 90$ for $W$ ($90^2 = 8{,}100$, if the count holds there; the theorem asks for 1,000),
-# 8,000 for $p$.
+# 8,100 rows: $d \ge 90$ for $W$ ($90^2 = 8{,}100$, and 9 divides 90; the theorem asks for 900), 8,100 for
+# $p$.
+# </details>
 #
 # **2.** You double the tokens of each sequence, from 5 to 10. How far does the $d$ rise at which half of the
 # random choices are possible for $p$?
@@ -1087,7 +1125,7 @@ assert (stopped < (begun.code == 2).sel(schedule="growing", beta=100.0).mean("tr
 # </details>
 
 # %%
-assert enough(1000, 9) == 90, again.format("12.1")
+assert enough(900, 10) == 90, again.format("12.1")
 assert round(0.99**72, 2) == 0.48
 progress("12")
 
@@ -1100,7 +1138,7 @@ progress("12")
 #   exact for Gaussian tokens and $p$.
 # - **Found**: possible is not enough. Runs are lost to other local winners; more dimensions leave fewer of
 #   them, and those are escaped more often. None left is sufficient, not necessary.
-# - A favourable first gradient is nearly sufficient; started far enough along it, no run was lost.
+# - A favourable first gradient is nearly sufficient; started far along it, in our runs none was lost.
 # - **In all sequences at once** only if the numbers outgrow the sequences.
 #
 # ## Further reading
