@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mini_attn import losses
+from mini_attn.balls import into_ball
 from mini_attn.data import TokenData
 from mini_attn.models import CrossAttention, PromptAttention, joint_trials
 from mini_attn.paths import Path
@@ -239,6 +240,5 @@ def on_sphere(
 
 def _residual(at: Tensor, g: Tensor) -> Tensor:
     """|| P(at - g / ||g||) - at ||, P the projection on the unit ball, as of a Path."""
-    ahead = at - unit(g)
-    ahead = ahead / ahead.norm(dim=-1, keepdim=True).clamp(min=1.0)
+    ahead = into_ball(at - unit(g))
     return (ahead - at).norm(dim=-1).nan_to_num(torch.inf)

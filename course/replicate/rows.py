@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from course.replicate.stored import measured
+from course.replicate.stored import listed, measured
 
 PAPERS = {
     "max-margin": "Tarzanagh and others, Max-Margin Token Selection in Attention (arXiv 2306.13596)",
@@ -89,15 +87,9 @@ def least(values, runs: int) -> Estimate:
     return Estimate(float(groups[len(groups) // 2]), float(groups[0]), float(groups[-1]), len(values))
 
 
-def share(hits, runs: int | None = None) -> Estimate:
-    """The share of our trials, and where the share of `runs` others lies, see :func:`mean`."""
-    return mean(hits.astype(float), runs)
-
-
 def every() -> list[Row]:
     """All rows, in the order of the lessons."""
-    modules = sorted(path.stem for path in Path(__file__).parent.glob("rows_[0-9][0-9].py"))
-    return [row for name in modules for row in importlib.import_module(f"course.replicate.{name}").ROWS]
+    return listed("rows", "ROWS")
 
 
 def find(id: str) -> Row:

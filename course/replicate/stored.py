@@ -89,8 +89,17 @@ class Measured:
 
 def every() -> list[Measured]:
     """All stored sweeps, in the order of the lessons."""
-    modules = sorted(path.stem for path in Path(__file__).parent.glob("lesson_[0-9][0-9].py"))
-    return [one for name in modules for one in importlib.import_module(f"course.replicate.{name}").MEASURED]
+    return listed("lesson", "MEASURED")
+
+
+def listed(kind: str, name: str) -> list:
+    """What the lists of this name hold in the modules `kind_NN`, in the order of the lessons."""
+    modules = sorted(path.stem for path in Path(__file__).parent.glob(f"{kind}_[0-9][0-9].py"))
+    return [
+        one
+        for module in modules
+        for one in getattr(importlib.import_module(f"course.replicate.{module}"), name)
+    ]
 
 
 def measured(id: str) -> Measured:
