@@ -7,11 +7,13 @@ from mini_attn.svm.nuclear import certified_rank
 from mini_attn.svm.order import next_problem, order_problem
 from mini_attn.svm.problem import HardMarginProblem, attention_problem, label_problem, token_problem
 from mini_attn.svm.sequence import sequence_problem
+from mini_attn.svm.soft import SoftSolution, solve_soft
 from mini_attn.svm.solution import InfeasibleError, Solution, SolveError
 
 __all__ = [
     "HardMarginProblem",
     "InfeasibleError",
+    "SoftSolution",
     "Solution",
     "SolveError",
     "attention_problem",
@@ -24,5 +26,6 @@ __all__ = [
     "ratio_problem",
     "sequence_problem",
     "solve",
+    "solve_soft",
     "token_problem",
 ]

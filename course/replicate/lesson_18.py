@@ -1,0 +1,377 @@
+"""Lesson 18 at length: small transformers on digits and sentences, every head; and one layer taken apart."""
+
+import math
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy, softplus
+
+from course.replicate import small_transformer as net
+from course.replicate.stored import Measured
+from mini_attn import datasets, svm
+
+LOOKS = (0, 10, 20, 40, 80, 160, 240, 320, 400)  # steps at which the heads are looked at
+SEEN, ASKED, PRICE = 200, 10, 1.0  # sequences in the statistics; in the SVMs; price of their slack
+EARLY = 80  # the step from which the future is predicted
+
+
+def digits(runs, seed):
+    """Splits of the digits, a run each: (X, real, y) of training and validation, the ink of patches."""
+    pictures = datasets.digits()
+    parts = [datasets.split(pictures, seed=seed + run) for run in range(runs)]
+    found = []
+    for part in (0, 1):
+        some = torch.stack([one[part] for one in parts])
+        X = pictures.X.float()[some]
+        found.append((X, torch.ones(X.shape[:3], dtype=torch.bool), pictures.y[some]))
+    return *found, found[0][0].sum(-1), None
+
+
+def sentences(runs, seed, size=2000, T=16, n=2000):
+    """The same for sentences of films; in place of ink, how far a word's log-odds are from 0."""
+    texts = datasets.reviews()
+    parts = [datasets.split(texts, seed=seed + run) for run in range(runs)]
+    written = [datasets.words(texts.texts, size, T, fit=one[0]) for one in parts]
+    chance = torch.Generator().manual_seed(seed)
+    found = []
+    for part in (0, 1):
+        some = [one[part][torch.randperm(len(one[part]), generator=chance)[:n]] for one in parts]
+        X, real = (
+            torch.stack([getattr(w, name)[rows] for w, rows in zip(written, some, strict=True)])
+            for name in ("ids", "mask")
+        )
+        found.append((X, real, torch.stack([texts.y[rows] for rows in some])))
+    X, real, y = found[0]
+    counts = torch.ones(runs, 2, size)
+    for label in (0, 1):
+        here = (real & (y == label)[..., None]).flatten(1).float()
+        counts[:, label].scatter_add_(1, X.flatten(1), here)
+    odds = (counts[:, 1] / counts[:, 0]).log() - (counts[:, 1].sum(1) / counts[:, 0].sum(1)).log()[:, None]
+    said = odds.abs()[torch.arange(runs)[:, None, None], X]
+    return *found, said, [w.vocabulary for w in written]
+
+
+# --------------------------------------------------------------------------- what a head does
+def sharpness(s, real):
+    """Mean entropy over log of the number of tokens, and mean largest attention: (runs, heads) each."""
+    number = real.sum(-1)
+    asks = (real & (number > 1)[..., None])[:, None]
+    entropy = -(s * s.clamp_min(1e-30).log()).sum(-1) / number.clamp_min(2).log()[:, None, :, None]
+    return [(part * asks).sum((2, 3)) / asks.sum((2, 3)) for part in (entropy, s.amax(-1))]
+
+
+def choice(W, a, real):
+    """The token with the largest logit, for each head and position: W (runs, heads, d, d)."""
+    h = (a[:, None] @ W[:, :, None].mT) @ a[:, None].mT
+    return h.masked_fill(~real[:, None, :, None], -torch.inf).argmax(-1)
+
+
+def soft_svm(a, real, selected):
+    """The soft-margin SVM's W of each head for what it selects, (runs, heads, d, d)."""
+    X, mask = (x[:, None].expand(-1, selected.shape[1], *x.shape[1:]) for x in (a, real))
+    solution = svm.solve_soft(X, selected, PRICE, mask)
+    assert (solution.gap < 1e-3).all()
+    return solution.value
+
+
+def of_tokens(a, real, heads, generator):
+    """Random W made of the head's tokens: sums of random multiples of x_t x_k^T, centred over t."""
+    pairs = (real[..., :, None] & real[..., None, :])[:, None]  # (runs, 1, n, k, t)
+    c = torch.randn(len(a), heads, *pairs.shape[2:], generator=generator, dtype=a.dtype) * pairs
+    c = (c - c.sum(-1, keepdim=True) / pairs.sum(-1, keepdim=True).clamp_min(1)) * pairs
+    return torch.einsum("rhikt,ritd,rike->rhde", c, a, a)
+
+
+def cosine(A, B):
+    """Of matrices in the last two dimensions."""
+    return (A * B).sum((-2, -1)) / (A.norm(dim=(-2, -1)) * B.norm(dim=(-2, -1)))
+
+
+def centred(P, k):
+    """W of layer k in float64, without what a token of mean 0 cannot feel."""
+    W = net.matrix(P, k).detach().double()
+    W = W - W.mean(-1, keepdim=True)
+    return W - W.mean(-2, keepdim=True)
+
+
+def reads(P, X, real):
+    """What each layer reads, of unit length, in float64."""
+    keep = []
+    with torch.no_grad():
+        net.forward(P, X, real, keep)
+    return [a.double() / math.sqrt(a.shape[-1]) for a, _ in keep]
+
+
+def compared(P, P_0, P_early, X, real, seed):
+    """Cosines of each head's movement from its start with SVMs over its tokens, and of the controls."""
+    generator, found = torch.Generator().manual_seed(seed), {}
+    for k, (a, a_early) in enumerate(zip(reads(P, X, real), reads(P_early, X, real), strict=True)):
+        W, W_0, W_early = (centred(one, k) for one in (P, P_0, P_early))
+        heads, moved = W.shape[1], W - W_0
+        R = of_tokens(a, real, heads, generator)
+        R = R * (moved.norm(dim=(-2, -1)) / R.norm(dim=(-2, -1)))[..., None, None]
+        own, early = choice(W, a, real), choice(W_early, a_early, real)
+        chance = torch.rand(*own.shape, real.shape[-1], generator=generator)
+        chance = chance.masked_fill(~real[:, None, :, None], -1.0).argmax(-1)
+        fitted, to_come, next_early = soft_svm(a, real, own), W - W_early, soft_svm(a_early, real, early)
+        layer = {
+            "own": cosine(moved, fitted),
+            "other head": cosine(moved, fitted.roll(1, 1)),
+            "start": cosine(moved, soft_svm(a, real, choice(W_0, a, real))),
+            "random tokens": cosine(moved, soft_svm(a, real, chance)),
+            "never trained": cosine(R, soft_svm(a, real, choice(W_0 + R, a, real))),
+            "future": cosine(to_come, next_early),
+            "momentum": cosine(to_come, W_early - W_0),
+            "whole W": cosine(W, fitted),
+            "length": W.norm(dim=(-2, -1)),
+            "moved": moved.norm(dim=(-2, -1)),
+            "kept choice": (own == choice(W_0, a, real)).double().mean((-2, -1)),
+        }
+        found = {name: [*found.get(name, []), part] for name, part in layer.items()}
+    return {name: torch.stack(parts, 1) for name, parts in found.items()}
+
+
+def winners(P, X, real, y, says, seed):
+    """Which tokens get the largest attention, beside a random real token: (runs, layers, heads) each."""
+    keep = []
+    answers = net.forward(P, X, real, keep)
+    loss = cross_entropy(answers.flatten(0, 1), y.flatten(), reduction="sum")
+    scores = [-slope for slope in torch.autograd.grad(loss, [s for _, s in keep])]
+    asks = (real & (real.sum(-1) > 1)[..., None])[:, None]
+    found = {}
+
+    def mean(x):
+        return (x * asks).sum((2, 3)) / asks.sum((2, 3))
+
+    for k, ((a, s), score) in enumerate(zip(keep, scores, strict=True)):
+        hidden = ~real[:, None, :, None]
+        chance = torch.rand(s.shape, generator=torch.Generator().manual_seed(seed)).masked_fill(hidden, -1.0)
+        size = (a[:, None] @ P[f"V{k}"][:, :, None] @ P[f"O{k}"][:, :, None]).norm(dim=-1).detach()
+        for name, selected in (("", s.argmax(-1)), ("chance ", chance.argmax(-1))):
+            counts = torch.zeros_like(s[..., 0, :]).scatter_add_(
+                -1, selected, asks.float().expand(selected.shape)
+            )
+            best = score.masked_fill(hidden, -torch.inf).argmax(-1)
+            told = says[:, None, :, None].expand(s.shape).gather(-1, selected[..., None])[..., 0]
+            value = size[..., None, :].expand(s.shape).gather(-1, selected[..., None])[..., 0]
+            layer = {
+                "best": mean((selected == best).float()),
+                "says": mean(told),
+                "value": mean(value),
+                "itself": mean((selected == torch.arange(s.shape[-1])).float()),
+                "agree": (counts.amax(-1) / counts.sum(-1).clamp_min(1)).mean(-1),
+            }
+            found = {**found, **{name + key: [*found.get(name + key, []), x] for key, x in layer.items()}}
+    return {name: torch.stack(parts, 1) for name, parts in found.items()}
+
+
+def favourites(P, X, real, vocabulary):
+    """For each layer the five words, of frequent ones, that win the largest share of queries beside them."""
+    keep = []
+    with torch.no_grad():
+        net.forward(P, X, real, keep)
+    found = []
+    for run in range(len(X)):
+        for _, s in keep:
+            picks = s[run].argmax(-1).where(real[run], -1)  # (heads, n, k)
+            won, offered = torch.zeros(2, len(vocabulary[run]))
+            asks = real[run].sum(-1).float()[:, None].expand(X[run].shape)
+            offered.scatter_add_(0, X[run].flatten(), (asks * real[run] * len(picks)).flatten())
+            for head in picks:
+                words = X[run].gather(-1, head.clamp_min(0))
+                won.scatter_add_(0, words.flatten(), (head >= 0).flatten().float())
+            rate = torch.where(offered >= 300, won / offered.clamp_min(1), -1.0)
+            rate[0] = -1.0
+            found.append([vocabulary[run][w] for w in rate.topk(5).indices])
+    return np.array(found).reshape(len(X), -1)
+
+
+def transformers(tokens, decay, *, trials, seed):
+    """Two layers of four heads, trained on digits or sentences: every head on the way and at the end."""
+    train, valid, says, vocabulary = (digits if tokens == "digits" else sentences)(trials, seed=seed % 10_000)
+    X, real, y = train
+    size = {"inputs": X.shape[-1]} if vocabulary is None else {"vocabulary": len(vocabulary[0])}
+    P = net.begin(trials, X.shape[2], int(y.max()) + 1, **size, seed=seed)
+    kept, seen = {}, {}
+
+    def look(step):
+        if step not in LOOKS:
+            return
+        kept[step] = {name: weights.detach().clone() for name, weights in P.items()}
+        keep, now = [], {}
+        with torch.no_grad():
+            for name, (X, real, y), rows in (("train", train, 1000), ("valid", valid, 300)):
+                answers = net.forward(P, X[:, :rows], real[:, :rows])
+                now[name] = (answers.argmax(-1) == y[:, :rows]).float().mean(1)
+                log = answers.log_softmax(-1).gather(-1, y[:, :rows, None])[..., 0]
+                now[name + "_loss"] = -log.mean(1)
+            net.forward(P, train[0][:, :SEEN], train[1][:, :SEEN], keep)
+        sharp = [sharpness(s, train[1][:, :SEEN]) for _, s in keep]
+        now["entropy"], now["largest"] = (torch.stack(parts, 1) for parts in zip(*sharp, strict=True))
+        for name, value in now.items():
+            seen.setdefault(name, []).append(value)
+
+    net.learn(P, X, real, y, LOOKS[-1], 64, decay=decay, seed=seed, look=look)
+    found = {name: torch.stack(parts, 1) for name, parts in seen.items()}
+    first, early, last = (kept[step] for step in (0, EARLY, LOOKS[-1]))
+    found |= compared(last, first, early, X[:, :ASKED], real[:, :ASKED], seed)
+    for prefix, weights in (("", last), ("untrained ", first)):
+        weights = {name: w.requires_grad_() for name, w in weights.items()}
+        chosen = winners(weights, X[:, :SEEN], real[:, :SEEN], y[:, :SEEN], says[:, :SEEN], seed)
+        found |= {prefix + name: value for name, value in chosen.items()}
+    found = {name.replace(" ", "_"): value.detach().float() for name, value in found.items()}
+    none = np.full((trials, 10), "-", dtype="U20")
+    words = none if vocabulary is None else favourites(last, X[:, :SEEN], real[:, :SEEN], vocabulary)
+    return found | {"favourites": words.astype("U20")}
+
+
+# --------------------------------------------------------------------------- one layer, taken apart
+def few_sentences(runs, seed, n=16, T=8, d=32):
+    """Beginnings of sentences of T different known words, half of them fresh: words (runs, n, T), labels."""
+    texts = datasets.reviews()
+    written = datasets.words(texts.texts, 2000, T)
+    in_order = written.ids.sort(-1).values
+    fits = (in_order[:, 0] > 1) & (in_order.diff(dim=1) != 0).all(1)
+    generator = torch.Generator().manual_seed(seed)
+    rows = []
+    for _ in range(runs):
+        for label in (0, 1):
+            these = torch.nonzero(fits & (texts.y == label))[:, 0]
+            rows.append(these[torch.randperm(len(these), generator=generator)[: n // 2]])
+    rows = torch.stack(rows).view(runs, n)
+    embeddings = torch.randn(runs, 2000, d, generator=generator, dtype=torch.float64)
+    return written.ids[rows], 2.0 * texts.y[rows] - 1, embeddings / embeddings.norm(dim=-1, keepdim=True)
+
+
+def descend(P, trained, f, y, has, steps, look):
+    """Growing normalised steps, each weight on its own, or Adam; `look(step)` before each step and last."""
+    decay = float("weight decay" in has)
+    adam = torch.optim.AdamW([P[name] for name in trained], lr=3e-3, weight_decay=decay)
+    for step in range(steps + 1):
+        look(step)
+        if step == steps:
+            return
+        loss = softplus(-y * f()).mean(-1).sum()
+        slopes = torch.autograd.grad(loss, [P[name] for name in trained])
+        with torch.no_grad():
+            for name, slope in zip(trained, slopes, strict=True):
+                w = P[name]
+                if "Adam" in has:
+                    w.grad = slope
+                    continue
+                w.mul_(1 - 0.01 * decay)
+                flat = slope.flatten(1)
+                largest = flat.abs().amax(1, keepdim=True)
+                unit = flat / largest.clamp_min(1e-290)
+                unit = unit / unit.norm(dim=1, keepdim=True).clamp_min(1e-9)
+                length = (0.02 * w.flatten(1).norm(dim=1, keepdim=True)).clamp_min(0.1)
+                w -= (length * unit * (largest > 1e-280)).view_as(w)
+            if "Adam" in has:
+                adam.step()
+
+
+def hard(a, asks, selected):
+    """The hard-margin SVM's rows for queries (runs, n, k, d) over tokens a (runs, n, T, d)."""
+    ahead = (
+        a.gather(2, selected[..., None].expand(*selected.shape, a.shape[-1]))[..., None, :] - a[:, :, None]
+    )
+    others = torch.arange(a.shape[2]) != selected[..., None]
+    z = asks[..., None, :].expand(ahead.shape)
+    rows = [x[others].view(len(a), -1, a.shape[-1]) for x in (ahead, z)]
+    return svm.HardMarginProblem(*rows, torch.ones_like(rows[0][..., 0]))
+
+
+def taken_apart(setting, *, trials, seed, steps=300, early=30):
+    """One attention layer on 16 sentences; "+ x": with one ingredient; "to x": with all up to this one.
+
+    Of the last layer: the cosine of its movement with the hard-margin SVM of what it selects, at its own
+    inputs; of a random W made of its tokens, likewise; the margin of W over the largest; and how the movement
+    after the step `early` agrees with the SVM of that step.
+    """
+    has = ingredients(setting)
+    X, y, E = few_sentences(trials, seed % 10_000)
+    P = {**net.simple(has, trials, 32, 8, seed), "embed": E}
+    frozen = {
+        name for name, learns in (("read", "head learns"), ("embed", "embeddings learn")) if learns not in has
+    }
+    trained = [name for name in P if name not in frozen]
+    for name in trained:
+        P[name].requires_grad_()
+    k = int("second layer" in has)
+    kept = {}
+
+    def look(step):
+        if step in (0, early, steps):
+            keep = []
+            with torch.no_grad():
+                f = net.outputs(P, net.embed(P, X), has, keep)
+            a, attention = keep[k]
+            kept[step] = net.matrix(P, k)[:, 0].detach().clone(), a, attention[:, 0], y * f
+
+    descend(P, trained, lambda: net.outputs(P, net.embed(P, X), has), y, has, steps, look)
+    (W_0, *_), (W_early, a_early, s_early, _), (W, a, s, u) = (kept[step] for step in (0, early, steps))
+    asking = slice(None) if "every token asks" in has else slice(-1, None)
+    selected, moved = s.argmax(-1)[:, :, asking], W - W_0
+    problem = hard(a, a[:, :, asking], selected)
+    fitted = svm.solve(problem, throw=False)
+    generator = torch.Generator().manual_seed(seed)
+    c = torch.randn(*selected.shape, X.shape[-1], generator=generator, dtype=torch.float64)
+    R = torch.einsum("rikt,ritd,rike->rde", c - c.mean(-1, keepdim=True), a, a[:, :, asking])
+    random = hard(a, a[:, :, asking], (a[:, :, asking] @ R.mT[:, None] @ a.mT).argmax(-1))
+    next_early = svm.solve(
+        hard(a_early, a_early[:, :, asking], s_early.argmax(-1)[:, :, asking]), throw=False
+    )
+    nuclear = svm.solve(problem, norm="nuc", throw=False).value if has == ("K and Q",) else torch.nan * W
+    reached = problem.forward(W).amin(-1) / W.norm(dim=(-2, -1))
+    return {
+        "cosine": cosine(moved, fitted.value).float(),
+        "never_trained": cosine(R, svm.solve(random, throw=False).value).float(),
+        "nuclear": cosine(moved, nuclear).float(),
+        "margin": (reached * fitted.objective).float(),
+        "future": cosine(W - W_early, next_early.value).float(),
+        "momentum": cosine(W - W_early, W_early - W_0).float(),
+        "largest": s[:, :, asking].amax(-1).mean((1, 2)).float(),
+        "decided": (s[:, :, asking].amax(-1) > 0.99).double().mean((1, 2)).float(),
+        "fitted": (u > 0).double().mean(-1).float(),
+        "length": W.norm(dim=(-2, -1)).float(),
+        "feasible": fitted.status == "optimal",
+    }
+
+
+def ingredients(setting):
+    """What is added to the plain layer: () for "base", ("x",) for "+ x", all up to x for "to x"."""
+    if setting == "base":
+        return ()
+    kind, name = setting.split(" ", 1)
+    last = net.INGREDIENTS.index(name) + 1
+    return net.INGREDIENTS[:last] if kind == "to" else net.INGREDIENTS[last - 1 : last]
+
+
+SETTINGS = [
+    "base",
+    *(f"+ {name}" for name in net.INGREDIENTS),
+    *(f"to {name}" for name in net.INGREDIENTS[1:]),
+]
+
+MEASURED = [
+    Measured(
+        "18.heads",
+        "Two layers of four heads, trained on digits and on sentences: each head on the way and at the end.",
+        transformers,
+        {"tokens": ["digits", "sentences"], "decay": [0.0, 1.0]},
+        trials=10,
+        batch=5,
+        paired=("decay",),
+        minutes=6,
+    ),
+    Measured(
+        "18.apart",
+        "One attention layer on 16 sentences, and what the ingredients of a transformer do to its direction.",
+        taken_apart,
+        {"setting": SETTINGS},
+        trials=20,
+        batch=10,
+        paired=("setting",),
+        minutes=5,
+    ),
+]
