@@ -199,7 +199,14 @@ LESSONS = [
         ("02", "07", "10"),
     ),
     Lesson("IV", "17", "Rates of convergence"),
-    Lesson("IV", "18", "Capstone: real data"),
+    Lesson(
+        "IV",
+        "18",
+        "Capstone: real tokens",
+        "A small transformer on digits and film reviews, head by head: what sharpens when, why an SVM that "
+        "fits may explain nothing, which ingredient ends the theory, and a project of your own.",
+        ("06", "11", "13", "14"),
+    ),
 ]
 
 

@@ -1,0 +1,958 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 18 · Capstone: real tokens
+#
+# Seventeen lessons had random tokens, one layer, and training without end. Here is a small transformer with
+# all that belongs to one: two layers, four heads each, an MLP, residual connections, normalisation, Adam. It
+# learns to read handwritten digits, and to tell whether a sentence praises a film.
+#
+# **The question: what in a real transformer is a support vector machine, and how would one know?**
+#
+# An SVM over a head's own tokens points into the direction of its weights with a cosine of one half. That
+# looks like a success. A matrix that nobody trained does better, and most of this lesson is about why.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **After this lesson you can**
+#
+# - write a transformer in forty lines and look into each of its heads while it trains;
+# - measure how sharp attention is, when it becomes so, and which tokens win, padding or not;
+# - solve a soft-margin attention SVM, and certify the answer;
+# - design the controls that tell an explanation from a tautology, and say how sure you are;
+# - take a setting apart, one ingredient at a time, and find what breaks a theorem;
+# - carry out a project of your own, with a question, a control and a report.
+#
+# **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
+# [lesson 11](11_key_query_nuclear.ipynb) (keys and queries),
+# [lesson 13](13_nonlinear_heads.ipynb) (nonlinear heads) and
+# [lesson 14](14_sequence_causal.ipynb) (every position a query). About 90 minutes, five
+# exercises; the project takes as long as you like.
+
+# %%
+import ipywidgets
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch.nn.functional import cross_entropy
+
+from course.exercise import check, exercise, progress, todo
+from course.figure import show
+from course.replicate import measured
+from course.replicate.lesson_18 import LOOKS, taken_apart
+from mini_attn import datasets, geometry, plots, svm, widgets
+
+plots.style()
+torch.set_num_threads(1)  # many small tensors: one thread is fastest
+np.set_printoptions(precision=2, suppress=True)
+BLUE, ORANGE, GREEN, BLACK = (plots.COLORS[name] for name in ("blue", "vermillion", "green", "black"))
+again = "this differs from the text: if exercise {} has no tick, start there"
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.1 A transformer, and the idea in a picture
+#
+# A digit of 8 by 8 pixels is cut into 16 patches of 2 by 2: a sequence of $T = 16$ tokens with 4 numbers
+# each. They are embedded in $d = 32$ dimensions, with a vector for their place. A head with keys $K$ and
+# queries $Q$ ($32 \times 8$) has the matrix $W = K Q^\top / \sqrt 8$, and position $k$ looks at token $t$
+# with the logit $a_t^\top W a_k$, where $a$ is what the layer reads: tokens of mean 0 and standard deviation
+# 1. Every position asks, as in lesson 14; the answer is read from the mean over all positions.
+
+
+# %%
+def norm(x):
+    """Each token minus its mean, over its standard deviation."""
+    x = x - x.mean(-1, keepdim=True)
+    return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+
+
+def attend(P, k, x, real):
+    """What the heads of layer k read (n, T, d), their attention (n, heads, T, T), what they add (n, T, d)."""
+    a = norm(x)
+    W = P[f"K{k}"] @ P[f"Q{k}"].mT / P[f"K{k}"].shape[-1] ** 0.5  # (heads, d, d)
+    h = (a[:, None] @ W.mT) @ a[:, None].mT  # (n, heads, k, t): the logits a_t^T W a_k
+    s = h.masked_fill(~real[:, None, None], -torch.inf).softmax(-1)
+    return a, s, (s @ (a[:, None] @ P[f"V{k}"]) @ P[f"O{k}"]).sum(1)
+
+
+def transformer(P, x, real, keep=None):
+    """Answers (n, classes) for embedded tokens x (n, T, d), real (n, T) where they are no padding."""
+    for k in (0, 1):
+        a, s, added = attend(P, k, x, real)
+        if keep is not None:
+            keep.append((a, s))
+        x = x + added  # residual
+        x = x + torch.relu(norm(x) @ P[f"U{k}"] + P[f"b{k}"]) @ P[f"D{k}"]  # the MLP, and its residual
+    return (norm(x) * real[..., None]).sum(1) / real.sum(1, keepdim=True) @ P["read"]
+
+
+def begin(inputs, T, classes, seed, d=32, heads=4):
+    """Random weights."""
+    generator, m = torch.Generator().manual_seed(seed), d // heads
+    shapes = {"embed": (inputs, d), "place": (T, d), "read": (d, classes)}
+    for k in (0, 1):
+        shapes |= {f"{name}{k}": (heads, d, m) for name in "KQV"}
+        shapes |= {f"O{k}": (heads, m, d), f"U{k}": (d, 2 * d), f"b{k}": (2 * d,), f"D{k}": (2 * d, d)}
+    size = {"embed": 2 * inputs**-0.5, "place": 0.5, "b0": 0.0, "b1": 0.0}
+    P = {}
+    for name, shape in shapes.items():
+        draw = torch.randn(shape, generator=generator, dtype=torch.float64)
+        P[name] = (size.get(name, shape[-2] ** -0.5 if len(shape) > 1 else 0) * draw).requires_grad_()
+    return P
+
+
+# %% [markdown]
+# We train one now, 250 steps of Adam on batches of 32 digits, and keep what its heads do on the way. (All
+# figures over ten runs, and the sentences, come from a stored sweep of the same model.)
+
+# %%
+pictures = datasets.digits()
+train, valid, _ = datasets.split(pictures, seed=0)
+P = begin(4, 16, 10, seed=0)
+start = {name: w.detach().clone() for name, w in P.items()}
+optimizer = torch.optim.AdamW(P.values(), lr=3e-3, weight_decay=0.0)
+generator, moments = torch.Generator().manual_seed(0), {}
+everywhere = torch.ones(len(pictures.y), 16, dtype=torch.bool)
+
+
+def answers(P, rows, keep=None):
+    return transformer(P, pictures.X[rows] @ P["embed"] + P["place"], everywhere[: len(rows)], keep)
+
+
+for step in range(251):
+    if step in (0, 10, 20, 40, 80, 160, 250):
+        keep = []
+        with torch.no_grad():
+            answers(P, train[:8], keep)
+        moments[step] = [s.numpy() for _, s in keep]
+    some = train[torch.randint(0, len(train), (32,), generator=generator)]
+    loss = cross_entropy(answers(P, some), pictures.y[some])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+with torch.no_grad():
+    right = (answers(P, train).argmax(-1) == pictures.y[train]).double().mean()
+    unseen = (answers(P, valid).argmax(-1) == pictures.y[valid]).double().mean()
+print(f"right in training above 97%: {bool(right > 0.97)}; on unseen digits above 92%: {bool(unseen > 0.92)}")
+assert right > 0.97
+assert unseen > 0.92
+
+# %% jupyter={"source_hidden": true}
+fig, axes = plt.subplots(2, 5, figsize=(10, 4.3))
+for row, (step, name) in enumerate(((0, "before training"), (250, "after 250 steps"))):
+    image = pictures.X[train[3]].reshape(4, 4, 2, 2).swapaxes(1, 2).reshape(8, 8)
+    axes[row, 0].imshow(image, cmap="gray_r")
+    axes[row, 0].set_ylabel(name)
+    for head in range(4):
+        received = moments[step][1][3, head].mean(0).reshape(4, 4)
+        shown = axes[row, head + 1].imshow(received, cmap="Blues", vmin=0, vmax=0.7)
+        axes[0, head + 1].set_title(f"head {head + 1}")
+axes[0, 0].set_title("a digit")
+for ax in axes.flat:
+    ax.set(xticks=[], yticks=[])
+    ax.grid(False)
+fig.colorbar(shown, ax=axes[:, -1], label="attention received")
+show(
+    fig,
+    alt="A digit and four maps of 4 by 4 patches, before and after training. Before, each head spreads its "
+    "attention over many patches; after training each head of layer 2 has a few dark patches of its own.",
+)
+
+# %% [markdown]
+# **Figure 1.** A digit, and the attention that each patch receives in the four heads of layer 2, averaged
+# over the 16 positions that ask. Training makes it sharper, and the heads different.
+
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
+def heads_at(step, layer, position):
+    """What each head looks at from one position."""
+    figure = Figure(figsize=(8, 2.5), layout="none")  # constrained layout would draw twice
+    for head in range(4):
+        ax = figure.add_axes((0.02 + 0.245 * head, 0.06, 0.22, 0.72))
+        ax.imshow(moments[step][layer - 1][3, head, position - 1].reshape(4, 4), cmap="Blues", vmin=0, vmax=1)
+        ax.add_patch(plt.Rectangle(((position - 1) % 4 - 0.5, (position - 1) // 4 - 0.5), 1, 1, fill=False,
+                                   edgecolor=ORANGE, linewidth=3))  # fmt: skip
+        ax.set(xticks=[], yticks=[])
+        ax.set_title(f"layer {layer}, head {head + 1}, step {step}", fontsize=11)
+        ax.grid(False)
+    return figure
+
+
+widgets.sliders(
+    heads_at,
+    alt="Attention of four heads over 16 patches from one position, framed",
+    step=ipywidgets.SelectionSlider(options=list(moments), value=250, description="step"),
+    layer=ipywidgets.IntSlider(value=2, min=1, max=2, description="layer"),
+    position=ipywidgets.IntSlider(value=6, min=1, max=16, description="position"),
+)
+
+# %% [markdown]
+# **Try it** (Figure 1 shows layer 2 without sliders). Move the position in layer 2: does the map change
+# with who asks? And in layer 1?
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.2 Does attention become sparse, and when?
+#
+# In the theory attention becomes sparse *because* the loss has been won: once each sequence is right, the
+# weights grow without bound, and the softmax saturates. So two things can be asked of a real model: how
+# sparse, and when? A common measure is the entropy of each row, over its largest possible value.
+
+# %% [markdown]
+# ### Exercise 18.1: How sharp is attention?
+#
+# ★☆☆ · 6 minutes
+#
+# Return for each row its entropy $-\sum_t s_t \ln s_t$ over the entropy of even attention to the same
+# number of tokens, (rows,): 1 is even, 0 is one token. `s` is (rows, T); row $r$ sees the first `number[r]`
+# tokens, and padding has attention 0. Real tokens can have attention 0, too: $0 \ln 0 = 0$. A row that sees
+# one token gives 0.
+#
+# <details><summary>Hint</summary>
+#
+# What is the entropy of even attention to $m$ tokens? `np.where(s > 0, s, 1)` makes the log of 0 harmless.
+# </details>
+
+
+# %%
+@exercise("18.1")
+def sharpness(s, number):
+    """Return the relative entropy of each row, (rows,): s (rows, T), number (rows,) of tokens seen."""
+    ### BEGIN SOLUTION
+    entropy = -(s * np.log(np.where(s > 0, s, 1))).sum(-1)
+    return np.where(number > 1, entropy / np.log(np.maximum(number, 2)), 0.0)
+    ### END SOLUTION
+
+
+# %%
+check("18.1", sharpness)
+
+# %% [markdown]
+# **Predict before you run on.** Does most of the entropy fall before the training set is fitted (99% right),
+# or after it? Where will it end, near 0?
+
+# %%
+live = [
+    [sharpness(s.reshape(-1, 16), np.full(s.size // 16, 16)).mean() for s in pair]
+    for pair in moments.values()
+]
+assert live[0][1] - live[-1][1] > 0.2, again.format("18.1")
+runs = measured("18.heads").load()
+steps = np.array(LOOKS)
+print("ten runs each, without weight decay        entropy, layer 1 and 2    share of the fall   largest")
+print("                 fitted at step (range)    at first      at last     before fitted       attention")
+falls = {}
+for tokens in ("digits", "sentences"):
+    cell = runs.sel(tokens=tokens, decay=0.0)
+    entropy = cell.entropy.values.mean(-1)  # (runs, looks, layers)
+    fitted = (cell.train.values >= 0.99).argmax(-1)
+    assert (cell.train.values.max(-1) >= 0.99).all()
+    fall = [(e[0] - e[at]) / (e[0] - e[-1]) for e, at in zip(entropy.mean(-1), fitted, strict=True)]
+    falls[tokens] = np.array(fall)
+    first, last = entropy[:, 0].mean(0), entropy[:, -1].mean(0)
+    top = cell.largest.values[:, -1].mean()
+    print(f"{tokens:12s} {steps[fitted].min():7d} to {steps[fitted].max()} {'':12s} {first}   {last}"
+          f" {np.mean(fall):12.2f} {top:15.2f}")  # fmt: skip
+    assert min(fall) > 0.75
+    assert (entropy[:, -1] < entropy[:, 0]).all()  # in each run and layer
+    assert last.min() > 0.3
+    assert top < 0.65
+
+# %% jupyter={"source_hidden": true}
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.9), sharey=True)
+for ax, tokens in zip(axes, ("digits", "sentences"), strict=True):
+    cell = runs.sel(tokens=tokens, decay=0.0)
+    for k, (color, marker) in enumerate(((BLUE, "o"), (ORANGE, "s"))):
+        of_layer = cell.entropy.values[..., k, :].mean(-1)
+        ax.plot(steps, of_layer.mean(0), color=color, marker=marker, label=f"entropy, layer {k + 1}")
+        ax.fill_between(steps, of_layer.min(0), of_layer.max(0), color=color, alpha=0.2)
+    wrong = 1 - cell.train.values
+    ax.plot(steps, wrong.mean(0), color=BLACK, linestyle="--", label="wrong in training")
+    ax.fill_between(steps, wrong.min(0), wrong.max(0), color=BLACK, alpha=0.15)
+    ax.axvline(
+        steps[np.median((cell.train.values >= 0.99).argmax(-1)).astype(int)], color="0.4", linestyle=":"
+    )
+    ax.set(title=tokens, xlabel="step", ylim=(-0.03, 1.0))
+axes[0].set_ylabel("relative entropy, share wrong")
+axes[1].legend(loc="upper right", fontsize=10)
+show(
+    fig,
+    alt="Relative entropy of attention in layers 1 and 2 and the share of training sequences that are wrong, "
+    "against the step, for digits and sentences. Entropy falls from 0.9 to about 0.6 while the share wrong "
+    "falls to 0, and hardly after it.",
+)
+
+# %% [markdown]
+# **Figure 2.** Mean relative entropy of the heads of each layer (lines) and the range of ten runs (bands),
+# with the share of training sequences that are answered wrongly. Dotted: where the median run has fitted 99%.
+
+# %% [markdown]
+# Attention does become sharper, in each run and layer. But it happens *while* the data are being fitted, and
+# it stops where the theory would have it begin: at an entropy of about a half, with less than 65% on the
+# largest token. The theory's sparsity comes from a norm that goes to infinity. These heads change what they
+# look at; they do not grow:
+
+# %%
+for tokens in ("digits", "sentences"):
+    cell = runs.sel(tokens=tokens, decay=0.0)
+    length, moved = cell.length.values, cell.moved.values
+    print(f"{tokens:10s} |W| {length.mean():.1f}, |W - W_0| {moved.mean():.1f}; one selected token in "
+          f"{1 / (1 - cell.kept_choice.values.mean()):.1f} is another one than at the start")  # fmt: skip
+    assert 1.0 < length.mean() < 2.2
+    assert 0.3 < cell.kept_choice.values.mean() < 0.6
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.3 Which tokens win?
+#
+# In the theory a token wins because it has the best *score*: more attention to it lowers the loss. In a real
+# model the score of token $t$ for position $k$ of a head is $-\partial L/\partial s_{kt}$, which backward
+# hands out for free. Other suspects: a token's content, itself ($t = k$), or one that everyone looks at, a
+# **sink**.
+
+# %% [markdown]
+# ### Exercise 18.2: Do queries agree?
+#
+# ★★☆ · 6 minutes
+#
+# **Predict first:** in layer 2 of the trained model, what share of the 16 positions of a digit selects the
+# same patch? If each chose at random, the largest share would be 0.19 on average.
+#
+# Then measure: return for each sequence the largest share of its real positions that select the same token,
+# (n,). `selected` is (n, T) whole numbers from 0 to T - 1, what each position selects; `real` is (n, T) bool,
+# with padding anywhere and at least one real position. What stands in `selected` at padding means nothing.
+#
+# <details><summary>Hint</summary>
+#
+# For one sequence: `np.bincount(selected[i][real[i]])`.
+# </details>
+
+
+# %%
+@exercise("18.2")
+def agreement(selected, real):
+    """Return the largest share of a sequence's positions that select one token, (n,)."""
+    ### BEGIN SOLUTION
+    counts = [np.bincount(row[asks]) for row, asks in zip(selected, real, strict=True)]
+    return np.array([count.max() / count.sum() for count in counts])
+    ### END SOLUTION
+
+
+# %%
+check("18.2", agreement)
+
+# %%
+chosen = np.stack([s.argmax(-1) for s in moments[250]])  # (layers, 8 digits, heads, positions)
+full = np.ones((8 * 4, 16), dtype=bool)
+mine = [agreement(layer.reshape(-1, 16), full).mean() for layer in chosen]
+chance = agreement(np.random.default_rng(0).integers(0, 16, (20_000, 16)), np.ones((20_000, 16), bool)).mean()
+print(
+    f"largest share of one digit's positions that agree, live: layer 1 {mine[0]:.1f}, layer 2 {mine[1]:.1f}"
+)
+assert abs(chance - 0.19) < 0.01, again.format("18.2")
+assert mine[1] > mine[0] + 0.15, again.format("18.2")
+print("\nten runs, mean over heads            trained: layer 1, 2    untrained     random token")
+what = {"agree": "largest share that agrees", "itself": "selects itself", "best": "has the best score",
+        "says": "content (ink, |log-odds|)"}  # fmt: skip
+won = {}
+for tokens in ("digits", "sentences"):
+    cell = runs.sel(tokens=tokens, decay=0.0)
+    for name, words in what.items():
+        parts = [cell[prefix + name].values.mean((0, -1)) for prefix in ("", "untrained_", "chance_")]
+        won[tokens, name] = parts
+        print(f"{tokens:10s} {words:28s} {parts[0]}         {parts[1]}   {parts[2]}")
+for tokens in ("digits", "sentences"):
+    assert (won[tokens, "agree"][0] > won[tokens, "agree"][2] + 0.07).all()
+    assert (won[tokens, "best"][0] < 0.2).all()
+assert won["digits", "agree"][0][1] > 0.7 > 0.5 > won["digits", "agree"][1][1]
+
+# %% [markdown]
+# **Three findings.** In layer 2 nearly everybody looks at the same token: what a head selects depends on the
+# digit, and hardly on who asks. So $W a_k$ is nearly the same for all $k$, and such a head is the
+# *prompt* attention of lesson 06. Secondly, the token with the best score wins hardly more often than a
+# random one. In the theory it would always; but there the scores are fixed, and a token that gets all the attention
+# pays out its whole difference. Here the data are fitted, the MLP does its part, and what is left to gain
+# from one head's attention is noise. Thirdly, content decides: sentences look at words that say something,
+# and digits, rather than at ink, at where ink is *missing*.
+
+# %%
+ink = runs.sel(tokens="digits", decay=0.0)
+less = ink.says.values[:, 0].mean(-1), ink.chance_says.values[:, 0].mean(-1)
+words = runs.sel(tokens="sentences", decay=0.0)
+more = words.says.values.mean((1, 2)), words.chance_says.values.mean((1, 2))
+print(f"less ink than a random patch in layer 1: {int((less[0] < less[1]).sum())} of 10 runs; "
+      f"words with larger log-odds: {int((more[0] > more[1]).sum())} of 10")  # fmt: skip
+assert (less[0] < less[1]).sum() >= 9
+assert (more[0] > more[1]).sum() >= 9
+favourites = words.favourites.values  # (runs, 10): five of layer 1, five of layer 2
+for run in range(3):
+    print(f"run {run + 1}, words that win most often in layer 2: {', '.join(map(str, favourites[run, 5:]))}")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.4 Does an SVM say so?
+#
+# Lesson 14's SVM asks for a lead of 1 of each selected token over each other one: with 10 digits these are
+# 2,400 rows for the 1,024 entries of $W$, and a head that wavers selects tokens that contradict each other.
+# So we let rows be missed, at a price.
+#
+# > **The soft-margin attention SVM** (a definition). For selected tokens $\alpha_{ik}$ and a price $C > 0$,
+# >
+# > $$\min_W\ \tfrac12\lVert W\rVert_F^2 + \tfrac C2 \sum_{i,k,t} \xi_{ikt}^2, \qquad
+# > \xi_{ikt} = \max\bigl(0,\ 1 - (x_{i\alpha_{ik}} - x_{it})^\top W x_{ik}\bigr).$$
+#
+# > It has one solution, whatever is selected. For $C \to \infty$ that is the hard-margin SVM where there is
+# > one; for $C \to 0$ its direction is that of the plain sum of all comparisons.
+#
+# Can one trust a number that comes out of 1,024 unknowns? As in lesson 02, a dual problem certifies it.
+
+# %% [markdown]
+# ### Exercise 18.3: A bound for soft margins
+#
+# ★★★ · 15 minutes
+#
+# Flatten everything: rows $a_j$ of `A` (rows, D), a vector `w` (D,) and $C$. Let $\xi_j = \max(0, 1 - a_j
+# \cdot w)$. Show with multipliers $\lambda \ge 0$ of the constraints $a_j\cdot w' \ge 1 - \xi'_j$ that
+# *every* $w'$ has an objective of at least a certain number which depends on $\lambda$. Then take
+# $\lambda = c\,\xi$ and return the largest bound over all $c \ge 0$. If no row has slack, return 0.
+#
+# <details><summary>Hint 1</summary>
+#
+# Minimise $\frac12\lVert w'\rVert^2 + \frac C2\lVert\xi'\rVert^2 +
+# \sum_j \lambda_j(1 - \xi'_j - a_j\cdot w')$ over $w'$ and $\xi'$, each by itself.
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# The bound is $\sum_j\lambda_j - \frac12\lVert\sum_j \lambda_j a_j\rVert^2 -
+# \frac1{2C}\sum_j\lambda_j^2$. With $\lambda = c\,\xi$ it is a parabola in $c$.
+# </details>
+
+
+# %%
+@exercise("18.3")
+def lower_bound(A, w, C):
+    """Return the bound, a float: A (rows, D), w (D,), C positive."""
+    ### BEGIN SOLUTION
+    slack = np.maximum(0, 1 - A @ w)
+    if not slack.any():
+        return 0.0
+    total = A.T @ slack
+    return float(slack.sum() ** 2 / (2 * (total @ total + slack @ slack / C)))
+    ### END SOLUTION
+
+
+# %%
+check("18.3", lower_bound)
+
+
+# %%
+def matrices(P, k):
+    """W of each head, without what a token of mean 0 cannot feel: (heads, d, d)."""
+    W = (P[f"K{k}"] @ P[f"Q{k}"].mT / 8**0.5).detach()
+    W = W - W.mean(-1, keepdim=True)
+    return W - W.mean(-2, keepdim=True)
+
+
+ten = train[:10]
+keep = []
+with torch.no_grad():
+    answers(P, ten, keep)
+reads = [a / 32**0.5 for a, _ in keep]  # tokens of length one
+own, own_svm = [], []
+for k, a in enumerate(reads):
+    W = matrices(P, k)
+    selected = ((a[:, None] @ W.mT) @ a[:, None].mT).argmax(-1).swapaxes(0, 1)  # (heads, 10, 16)
+    tokens = a.expand(4, -1, -1, -1)
+    solution = svm.solve_soft(tokens, selected, C=1.0)
+    own_svm.append(solution)
+    own.append(geometry.cosine(W - matrices(start, k), solution.value))
+    print(f"layer {k + 1}: cosine of W - W_0 to the SVM, by head:", own[-1].numpy().round(1))
+assert 0.3 < torch.stack(own).mean() < 0.65
+
+one, solution = selected[0].numpy(), own_svm[1]  # the first head of layer 2, row by row
+X = reads[1].numpy()
+i, k, t = np.nonzero(np.arange(16) != one[..., None])
+A = np.einsum("rd,re->rde", X[i, one[i, k]] - X[i, t], X[i, k]).reshape(len(i), -1)
+w = solution.value[0].numpy().ravel()
+value = w @ w / 2 + (np.maximum(0, 1 - A @ w) ** 2).sum() / 2
+print(f"{len(A)} rows, {int((A @ w < 1 - 1e-6).sum() > 100) * 'more than 100 '}with slack; gap below 0.1%:",
+      bool(lower_bound(A, w, 1.0) > 0.999 * value))  # fmt: skip
+assert len(A) == 2400
+assert abs(value - float(solution.objective[0])) < 1e-6 * value
+assert value * (1 + 1e-9) > lower_bound(A, w, 1.0) > 0.999 * value, again.format("18.3")
+
+# %% [markdown]
+# A cosine of about 0.5. In 1,024 dimensions two random directions have one of about $1/\sqrt{1024} = 0.03$.
+# So the SVM over its own tokens explains a good part of where a head went? **Stop here, and list what else
+# could give 0.5.**
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.5 Controls
+#
+# The SVM was given the *selected* tokens, and these were selected by $W$. Whoever labels points by a plane,
+# and fits an SVM to the labels, gets the plane back. A random $W$ selects tokens, too! So each claim about
+# $W$ needs a rival that lacks what the claim is about:
+#
+# - **random tokens** selected in place of the head's own: is it the selection that matters?
+# - **another head's** SVM: is it *this* head's selection?
+# - the selection of the **untrained** $W_0$ on the same tokens: is it something learned?
+# - a $W$ that **nobody trained**, of the same length, made of the same tokens, with its own selection.
+#
+# For the last one: whatever the loss, the gradient in $W$ has the form $\sum_{i,k,t} c_{ikt}\, x_{it}
+# x_{ik}^\top$ with $\sum_t c_{ikt} = 0$ for each position, since the slopes of a softmax add up to 0.
+
+# %% [markdown]
+# ### Exercise 18.4: A W that nobody trained
+#
+# ★★☆ · 8 minutes
+#
+# **Predict first:** the trained head's cosine to its SVM is about 0.5. What is that of a random sum of this
+# form: near 0, about 0.25, or 0.5 and above?
+#
+# Return $\sum_{ikt} c_{ikt}\, x_{it} x_{ik}^\top$, (d, d), from random coefficients `c` (n, T, T), with $k$
+# before $t$, made to add up to 0 for each position by subtracting their mean over the tokens that it sees.
+# `X` is (n, T, d), `real` (n, T) bool; a pair counts only if both are real, and each sequence has a real
+# token. What `X` and `c` hold at padding means nothing.
+#
+# <details><summary>Hint</summary>
+#
+# Make the mask of pairs first, (n, T, T), and set `c` to 0 outside before *and* after centring.
+# </details>
+
+
+# %%
+@exercise("18.4")
+def untrained(c, X, real):
+    """Return a random W of the form of a gradient, (d, d): c (n, T, T), X (n, T, d), real (n, T)."""
+    ### BEGIN SOLUTION
+    pairs = real[:, :, None] & real[:, None]
+    c = np.where(pairs, c, 0)
+    mean = c.sum(2, keepdims=True) / np.maximum(pairs.sum(2, keepdims=True), 1)
+    return np.einsum("ikt,itd,ike->de", np.where(pairs, c - mean, 0), X, X)
+    ### END SOLUTION
+
+
+# %%
+check("18.4", untrained)
+
+# %%
+rng, rival = np.random.default_rng(0), []
+for k, a in enumerate(reads):
+    grown = [untrained(rng.normal(size=(10, 16, 16)), a.numpy(), np.ones((10, 16), bool)) for _ in range(4)]
+    R = torch.from_numpy(np.stack(grown))
+    length = (matrices(P, k) - matrices(start, k)).flatten(1).norm(dim=1) / R.flatten(1).norm(dim=1)
+    R = R * length[:, None, None]
+    selected = ((a[:, None] @ (matrices(start, k) + R).mT) @ a[:, None].mT).argmax(-1).swapaxes(0, 1)
+    solution = svm.solve_soft(a.expand(4, -1, -1, -1), selected, C=1.0)
+    rival.append(geometry.cosine(R, solution.value))
+    print(f"layer {k + 1}, nobody trained: cosine of W - W_0 to its SVM:", rival[-1].numpy().round(1))
+assert torch.stack(rival).mean() > torch.stack(own).mean(), again.format("18.4")
+
+# %% [markdown]
+# It does *better* than the trained one. Is that chance? One run has eight heads, but these share their data
+# and their layers: they are not eight experiments. The **runs** are independent. If trained and control were
+# alike, each run's difference could as well have had the other sign.
+
+# %% [markdown]
+# ### Exercise 18.5: A difference by chance?
+#
+# ★★☆ · 10 minutes
+#
+# `trained` and `control` are (runs, heads), paired. Average the differences over the heads of each run. Then
+# try all $2^{\mathrm{runs}}$ patterns of signs for the runs' differences, and return the share of patterns
+# whose mean is, in absolute value, at least as large as the observed one: a permutation $p$-value.
+# Differences below $10^{-12}$ are ties and count as "at least as large". (Up to ten runs.)
+#
+# <details><summary>Hint</summary>
+#
+# `itertools.product([1, -1], repeat=runs)` lists the patterns; the observed one is among them.
+# </details>
+
+
+# %%
+@exercise("18.5")
+def flip_test(trained, control):
+    """Return the p-value, a float: trained, control (runs, heads)."""
+    ### BEGIN SOLUTION
+    units = (trained - control).mean(1)
+    signs = 1 - 2 * (np.arange(2 ** len(units))[:, None] >> np.arange(len(units)) & 1)
+    means = np.abs((signs * units).mean(1))
+    return float((means >= np.abs(units.mean()) - 1e-12).mean())
+    ### END SOLUTION
+
+
+# %%
+check("18.5", flip_test)
+
+# %%
+controls = {"own": "its own SVM", "never_trained": "nobody trained", "start": "untrained selection",
+            "other_head": "another head's SVM", "random_tokens": "random tokens"}  # fmt: skip
+print("cosine to the SVM, ten runs: mean over 8 heads (standard deviation over runs)    p against its own")
+table = {}
+for tokens in ("digits", "sentences"):
+    cell = runs.sel(tokens=tokens, decay=0.0)
+    for name, words in controls.items():
+        values = cell[name].values.reshape(10, 8)
+        p = flip_test(cell.own.values.reshape(10, 8), values)
+        table[tokens, name] = values.mean(), p
+        text = "" if name == "own" else f"{p:.3f}"
+        print(
+            f"{tokens:10s} {words:22s} {values.mean():10.2f} ({values.mean(1).std(ddof=1):.2f}) {text:>30s}"
+        )
+for tokens in ("digits", "sentences"):
+    assert 0.4 < table[tokens, "own"][0] < 0.6
+    assert table[tokens, "never_trained"][0] > table[tokens, "own"][0] + 0.05
+    assert table[tokens, "never_trained"][1] < 0.003, again.format("18.5")
+    assert abs(table[tokens, "other_head"][0]) < 0.06
+    assert abs(table[tokens, "random_tokens"][0]) < 0.04
+    assert 0.08 < table[tokens, "start"][0] < 0.3
+
+# %% jupyter={"source_hidden": true}
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), sharey=True, sharex=True)
+for ax, tokens in zip(axes, ("digits", "sentences"), strict=True):
+    for row, name in enumerate(controls):
+        values = runs.sel(tokens=tokens, decay=0.0)[name].values  # (runs, layers, heads)
+        for k, (color, marker) in enumerate(((BLUE, "o"), (ORANGE, "s"))):
+            of_run = values[:, k].mean(-1)
+            shift = 0.12 * (2 * k - 1) + np.linspace(-0.06, 0.06, 10)
+            ax.plot(
+                of_run,
+                row + shift,
+                marker,
+                color=color,
+                fillstyle="none",
+                label=f"layer {k + 1}" if not row else None,
+            )
+    ax.axvline(0, color="0.5", linewidth=1)
+    ax.set(title=tokens, xlabel="cosine of $W - W_0$ to the SVM")
+axes[0].set_yticks(range(len(controls)), controls.values())
+axes[0].invert_yaxis()
+axes[1].legend(loc="lower right", fontsize=10)
+show(
+    fig,
+    alt="Cosines of ten runs for five SVMs. Its own SVM: about 0.5. A W that nobody trained: about 0.6, to "
+    "the right of it. The untrained selection: 0.1 to 0.3. Another head's SVM and random tokens: about 0.",
+)
+
+# %% [markdown]
+# **Figure 3.** Cosine of a head's movement with the SVM of what it selects, and controls. A mark is the mean
+# over the four heads of a layer in one run.
+
+# %% [markdown]
+# The selection matters (random tokens give 0), and it is this head's own (another head's gives 0), and it is
+# mostly learned. All this is true, and all this is true of a matrix that nobody trained as well. **So the
+# cosine of 0.5 is no evidence that training goes to an SVM.** With many more rows than it takes, a selection
+# pins down the matrix that made it.
+#
+# What would be evidence? Theory makes a stronger claim: $W$ is on its way *to* the SVM of what it selects.
+# Then the SVM at an early step must say where $W$ goes **from there**, better than a straight line does.
+
+# %%
+print("movement after step 80, cosine to:   SVM of step 80   movement up to step 80      p")
+for tokens in ("digits", "sentences"):
+    cell = runs.sel(tokens=tokens, decay=0.0)
+    future, momentum = (cell[name].values.reshape(10, 8) for name in ("future", "momentum"))
+    p = flip_test(future, momentum)
+    print(f"{tokens:10s} {future.mean():35.2f} {momentum.mean():20.2f} {p:20.3f}")
+    assert future.mean() < momentum.mean() - 0.05
+    assert p < 0.003, again.format("18.5")
+
+# %% [markdown]
+# It does not. At this length of training the heads move on in the direction in which they were moving, and
+# the SVM of the moment says less about it than their own past.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.6 Taken apart
+#
+# Is the theory wrong, then? In its own setting it is right to three digits. So there is a way from there to
+# here, and on it something breaks. We walk it: one layer, 16 sentences of 8 words, random fixed embeddings,
+# the last word asks, a fixed head reads the mixture, 300 growing normalised steps on $W$ from 0. Then one
+# ingredient of a transformer is added, alone, or on top of those before it.
+#
+# **Predict before you run on.** Put these in order, from harmless to fatal: the head learns too; keys and
+# queries instead of $W$; embeddings learn; Adam; every token asks; normalisation before the head; residual
+# and MLP; a second layer; weight decay.
+
+# %%
+for setting in ("base", "+ norm before the head"):
+    now = taken_apart(setting, trials=4, seed=1)
+    print(f"{setting:24s} cosine, four data sets: {now['cosine'].numpy().round(1)}, "
+          f"nobody trained: {now['never_trained'].numpy().round(1)}")  # fmt: skip
+    assert (now["cosine"] > 0.99).all() == (setting == "base")
+
+apart = measured("18.apart").load()
+print("\n20 data sets each, medians    cosine  (least)  nobody trained   margin  largest  decided   |W|")
+path = {}
+for setting in apart.setting.values:
+    cell = apart.sel(setting=setting)
+    numbers = [
+        float(cell[name].median())
+        for name in ("cosine", "never_trained", "margin", "largest", "decided", "length")
+    ]
+    path[str(setting)] = numbers
+    c, r, mu, top, done, length = numbers
+    print(
+        f"{setting!s:26s} {c:10.2f} {float(cell.cosine.min()):8.2f} {r:12.2f} {mu:12.2f} {top:8.2f}"
+        f"{done:8.2f} {length:8.2g}"
+    )
+assert path["base"][0] > 0.998
+
+# %% jupyter={"source_hidden": true}
+fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharex=True)
+for ax, kind, title in zip(
+    axes, ("+ ", "to "), ("one ingredient alone", "added one after the other"), strict=True
+):
+    names = ["base", *(name for name in apart.setting.values if str(name).startswith(kind))]
+    if kind == "to ":
+        names.insert(1, "+ head learns")
+    for row, name in enumerate(names):
+        cell = apart.sel(setting=name)
+        for what, color, marker, label in (
+            ("never_trained", "0.45", "x", "nobody trained"),
+            ("cosine", BLUE, "o", "trained"),
+        ):
+            values = cell[what].values
+            middle = np.nanmedian(values)
+            low, high = np.nanquantile(values, (0.1, 0.9))
+            shift = 0.12 if what == "cosine" else -0.12
+            ax.errorbar(middle, row + shift, xerr=[[middle - low], [high - middle]], fmt=marker, color=color,
+                        label=label if not row else None)  # fmt: skip
+    ax.set_yticks(range(len(names)), [str(name).split(" ", 1)[-1] for name in names], fontsize=10)
+    ax.set(title=title, xlabel="cosine to the SVM of its selection")
+    ax.axvline(0, color="0.5", linewidth=1)
+    ax.invert_yaxis()
+axes[0].legend(loc="lower left", fontsize=10)
+show(
+    fig,
+    alt="Two lists of ingredients with the cosine to the SVM, trained and nobody trained. Alone: from 1 for "
+    "the base down to the level of the control for the norm before the head. Added one after the other the "
+    "cosine falls step by step and ends at or below the control.",
+)
+
+# %% [markdown]
+# **Figure 4.** Cosine of the last layer's movement to the hard-margin SVM of what it selects: medians of 20
+# data sets, bars from the 10th to the 90th percentile. Crosses: a random matrix made of the same tokens.
+
+# %% [markdown]
+# **Every ingredient alone costs something, and they cost different things.**
+#
+# - *Every token asks* and *weight decay* are harmless to the direction. But decay bounds the length.
+# - *The head learns*: still above 0.9. Its length grows, so the loss falls off and the rows of sequences that
+#   are no support vectors relax (lesson 09).
+# - *Keys and queries* change the geometry, not the claim: the cosine to the *nuclear* SVM is what lesson 11
+#   lets us expect.
+# - *Embeddings*: the tokens move so as to be told apart, and $W$ need not grow.
+# - *Adam*: after 300 steps hardly anything is decided; it is on the way.
+# - *A norm before the head*, or a *residual and an MLP*, are fatal: **the cosine is that of the control.**
+
+# %%
+nuclear = apart.sel(setting="+ K and Q").nuclear.values
+print(
+    f"keys and queries: cosine to the nuclear SVM {np.median(nuclear):.2f}, "
+    f"to the Frobenius one {path['+ K and Q'][0]:.2f}"
+)
+assert np.median(nuclear) > path["+ K and Q"][0] + 0.1
+for name in ("+ every token asks", "+ weight decay"):
+    assert path[name][0] > 0.95
+assert path["+ head learns"][0] > 0.9
+assert path["+ weight decay"][5] < 0.2 * path["base"][5]
+assert path["+ embeddings learn"][5] < 0.1 * path["base"][5]
+assert path["+ Adam"][4] < 0.1
+for name in ("+ norm before the head", "+ residual and MLP"):
+    assert path[name][3] < 0.75
+    assert path[name][0] - path[name][1] < 0.15
+assert path["+ norm before the head"][0] - path["+ norm before the head"][1] < 0.05
+
+# %% [markdown]
+# Why these two? Both make the head *nonlinear*: what is read is no longer a weighted mean of values, so a
+# mixture of tokens can be as good as any one of them (lesson 13), and the loss is won without a decision. The
+# column "largest" shows it: without a selection there is no SVM for a selection.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.7 Where the theory stops
+#
+# Back to the transformer. What would it take? Weight decay, to begin with, does what it says:
+
+# %%
+print("ten runs, mean over heads     |W|    entropy   cosine to own SVM   nobody trained   right, validation")
+kept = {}
+for tokens in ("digits", "sentences"):
+    for decay in (0.0, 1.0):
+        cell = runs.sel(tokens=tokens, decay=decay)
+        kept[tokens, decay] = numbers = [
+            float(part.mean())
+            for part in (cell.length, cell.entropy[:, -1], cell.own, cell.never_trained, cell.valid[:, -1])
+        ]
+        print(f"{tokens:10s} decay {decay:.0f} {numbers[0]:15.2f} {numbers[1]:9.2f} {numbers[2]:16.2f}"
+              f" {numbers[3]:17.2f} {numbers[4]:17.2f}")  # fmt: skip
+    assert kept[tokens, 1.0][0] < 0.8 * kept[tokens, 0.0][0]
+    assert kept[tokens, 1.0][2] < kept[tokens, 1.0][3]
+
+# %% [markdown]
+# | the theorem asks for | a transformer has | what we measured |
+# |:---|:---|:---|
+# | a norm that grows for ever | 400 steps, decay | $\lVert W\rVert$ of 1 to 2, entropy 0.5 to 0.6 |
+# | sparsity after the fit | sparsity during the fit | over three quarters of the fall before it |
+# | tokens that stand still | embeddings and layers that move | last layer of two: next to the control |
+# | a linear head | norm, MLP, residual | no decision, cosine of the control |
+# | best tokens win | the MLP can do without | best token wins in under 20% |
+# | one head | four, and a residual beside them | each with an SVM of its own, unrelated |
+# | the Frobenius geometry | $K Q^\top$, Adam | nuclear, and slow |
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.8 Your project
+#
+# Choose a question whose answer you do not know. Copy the
+# [report template](../course/assets/report-template.md) (`course/assets/report-template.md`), and write your
+# prediction into it before the first run. A report earns up to 20 points:
+#
+# | points | for |
+# |---:|:---|
+# | 3 | a question that could be answered either way, and a prediction with its theorem and conditions |
+# | 4 | a measurement that would come out otherwise if the answer were another one |
+# | 5 | a control that has everything but the claimed cause, and the claim set against it |
+# | 3 | uncertainty over independent runs; every run accounted for |
+# | 3 | ten times longer, five other seeds, one other size; what moved is said |
+# | 2 | an answer in two sentences that promises no more than was shown |
+#
+# Three directions, each with its first cell. Half of the points can be had with any of them in an evening.
+
+# %% [markdown]
+# **A. Do moving tokens lower the cosine?** The trained $W$ was summed up from tokens that moved on
+# meanwhile; our random $W$ was made of the final ones. *First cell:* a random $W$ of the tokens at the
+# *start*, judged with the final ones. *A good answer* mixes tokens of all steps, weighted as Adam does, and
+# says how much of the difference between "own" and "nobody trained" is explained.
+
+# %%
+keep = []
+with torch.no_grad():
+    answers(start, ten, keep)
+for k, (before, after) in enumerate(zip([a / 32**0.5 for a, _ in keep], reads, strict=True)):
+    R = torch.stack(
+        [
+            torch.from_numpy(untrained(rng.normal(size=(10, 16, 16)), before.numpy(), full[:10]))
+            for _ in range(4)
+        ]
+    )
+    R = (
+        R
+        * ((matrices(P, k) - matrices(start, k)).flatten(1).norm(dim=1) / R.flatten(1).norm(dim=1))[
+            :, None, None
+        ]
+    )
+    selected = ((after[:, None] @ (matrices(start, k) + R).mT) @ after[:, None].mT).argmax(-1).swapaxes(0, 1)
+    moved = geometry.cosine(R, svm.solve_soft(after.expand(4, -1, -1, -1), selected, C=1.0).value)
+    print(f"layer {k + 1}, made of the tokens at the start: cosine {moved.mean():.1f}")
+
+# %% [markdown]
+# **B. Finish one head.** Freeze all but one head's $K$ and $Q$ in the trained model, and go on with growing
+# normalised steps. *First cell:* fifty such steps for head 1 of layer 2. *A good answer* says whether its
+# entropy goes to 0, on which tokens, whether its cosine leaves the control behind, and what the residual
+# stream around it has to do with it.
+
+# %%
+alone = {name: w.detach().clone() for name, w in P.items()}
+few, entropies = train[:64], []
+for _ in range(50):
+    pair = [alone[name].requires_grad_() for name in ("K1", "Q1")]
+    keep = []
+    loss = cross_entropy(answers(alone, few, keep), pictures.y[few])
+    s = keep[1][1][:, 0].detach().numpy().reshape(-1, 16)
+    entropies.append(sharpness(s, np.full(len(s), 16)).mean())
+    slopes = torch.autograd.grad(loss, pair)
+    for name, w, slope in zip(("K1", "Q1"), pair, slopes, strict=True):
+        w = w.detach().clone()
+        w[0] -= 0.02 * w[0].norm() * slope[0] / slope[0].norm()
+        alone[name] = w
+print(f"its entropy falls: {bool(entropies[-1] < entropies[0])}; to 0: {bool(entropies[-1] < 0.05)}")
+
+# %% [markdown]
+# **C. Sinks.** In layer 2 nearly all positions agree. In language models that is often the first token, a
+# *sink* (Xiao and others, 2023). *First cell:* how the agreed token's value compares with others. *A good
+# answer* trains with a causal mask on sentences, where only the first token is seen by all, and finds out
+# whether the agreement goes there, with a control that has as many common tokens elsewhere.
+
+# %%
+for tokens in ("digits", "sentences"):
+    cell = runs.sel(tokens=tokens, decay=0.0)
+    sizes = cell["value"].values[:, 1].mean(-1) / cell.chance_value.values[:, 1].mean(-1)
+    print(f"{tokens:10s} length of what a selected token adds, over a random token's: {sizes.mean():.1f}"
+          f" (a sink would have well below 1)")  # fmt: skip
+    assert sizes.mean() > 0.9
+
+# %% [markdown]
+# **Open problems** that the papers themselves leave, informally: several heads trained together; several
+# layers, whose inputs move; nonlinear heads: which tokens stay, and convergence of the finite part;
+# convergence to *some* locally optimal direction from every start, without conditions on it; rates in finite
+# time beyond special cases; keys and queries without a ridge (lesson 11 shows stalls that no theorem
+# excludes). If you settle one, you do not need our points.
+#
+# A pretrained encoder would be the natural next subject; no package that this course installs ships weights,
+# so it is left out.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.9 Claim, prediction, measurement
+#
+# | claim | prediction | measurement |
+# |:---|:---|:---|
+# | attention becomes sharper | each run, each layer | 40 of 40 |
+# | after the data are fitted | most of the fall | refuted: over three quarters before |
+# | it becomes sparse | entropy 0 | refuted: 0.5 to 0.65 |
+# | the best token wins | always | refuted: in under 20%, as at random |
+# | heads select by who asks | like lesson 14 | layer 2 on digits hardly: over 70% agree |
+# | its own SVM predicts $W - W_0$ | cosine 1 | 0.4 to 0.6, every control but one near 0 |
+# | and training is why | above a random $W$ | refuted: below it, $p < 0.003$ |
+# | the SVM of step 80 says where $W$ goes | better than a straight line | refuted, $p < 0.003$ |
+# | one linear layer, long training | cosine 1 | above 0.998 (median of 20) |
+# | what breaks it | the nonlinear head | cosine of the control, no decision |
+
+# %% [markdown]
+# ## Questions
+#
+# **1.** With how many rows would the tautology of section 18.5 be weaker?
+# <details><summary>Answer</summary>
+#
+# With few: a handful of comparisons leaves $W$ much freedom, and the cosine of a random $W$ to its own SVM is
+# small (section 18.6: about 0.57 with 112 rows). There a cosine near 1 means something.
+# </details>
+#
+# **2.** Somebody trains one model, tests its 144 heads, and reports $p < 10^{-20}$. What is wrong?
+# <details><summary>Answer</summary>
+#
+# Heads of one model share data, start and each other's residual stream. There is one independent run. The
+# $p$-value is about 144 heads of *this* model, not about transformers.
+# </details>
+#
+# **3.** Does the lesson refute the theorem of lesson 06 or 10?
+# <details><summary>Answer</summary>
+#
+# No. Wherever its conditions hold, it is exact (the base of section 18.6). What is refuted is the sentence
+# "attention is an SVM" without them.
+# </details>
+
+# %%
+progress("18")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - A small transformer's attention becomes sharper **while** it fits the data, and stops half-way. The
+#   theory's sparsity comes after the fit, from a norm that grows for ever.
+# - In layer 2 most positions select the same token. The token with the best score wins hardly more often than
+#   any other; content does.
+# - The SVM over a head's own selection has a cosine of about 0.5 to its movement. **A random matrix made of
+#   the same tokens has more.** What selects is found again in its selection: a claim needs a rival that has
+#   all but the cause.
+# - Taken apart, the theory is exact in its setting. Many queries and weight decay leave the direction alone;
+#   factors and Adam change geometry or pace; moving tokens weaken it; a **nonlinear head** ends it, for then
+#   nothing must be selected.
+#
+# ## Further reading
+#
+# - A. Vaswani and others, *Attention Is All You Need* (2017, arXiv 1706.03762): the transformer.
+# - D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak, *Transformers as Support Vector Machines* (2023,
+#   arXiv 2308.16898): the theorems, and in their discussion most of the open problems.
+# - J. Hewitt, P. Liang, *Designing and Interpreting Probes with Control Tasks* (2019, arXiv 1909.03368): the
+#   same trap, for probes of language models.
+# - S. Jain, B. C. Wallace, *Attention is not Explanation* (2019, arXiv 1902.10186).
+# - G. Xiao and others, *Efficient Streaming Language Models with Attention Sinks* (2023, arXiv 2309.17453).
+#
+# All measurements of this lesson are its own.
+#
+# **New in the library:** [`svm.solve_soft`](../mini_attn/svm/soft.py).
+#
+# **Next:** that was the last lesson. The rest is your project.

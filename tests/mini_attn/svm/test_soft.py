@@ -1,0 +1,104 @@
+"""The soft-margin attention SVM: its certificate, both limits, and another solver."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from mini_attn import data, geometry, svm
+
+
+def tokens(batch=3, n=2, T=4, d=5, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(batch, n, T, d, generator=generator, dtype=torch.float64)
+    return X, torch.randint(0, T, (batch, n, T), generator=generator)
+
+
+def rows(X, selected, mask):
+    """All comparisons of one problem, (rows, d * d)."""
+    n, T, d = X.shape
+    return np.array(
+        [
+            np.outer(X[i, selected[i, k]] - X[i, t], X[i, k]).ravel()
+            for i in range(n)
+            for k in range(T)
+            for t in range(T)
+            if t != selected[i, k] and mask[i, k] and mask[i, t]
+        ]
+    )
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 50.0])
+def test_the_objective_is_that_of_a_general_solver(C):
+    X, selected = tokens(seed=1)
+    mask = torch.ones_like(selected, dtype=torch.bool)
+    mask[1, 0, 3] = mask[2, 1, 1:] = False
+    selected[1, 0, selected[1, 0] == 3] = 0
+    selected[2, 1] = 0
+    solution = svm.solve_soft(X, selected, C, mask, tol=1e-9)
+    assert (solution.gap <= 1e-9).all()
+    for k in range(3):
+        A = rows(X[k].numpy(), selected[k].numpy(), mask[k].numpy())
+
+        def objective(w, A=A):
+            slack = np.maximum(0, 1 - A @ w)
+            return w @ w / 2 + C / 2 * slack @ slack, w - C * A.T @ slack
+
+        found = minimize(
+            objective, np.zeros(25), jac=True, method="L-BFGS-B", options={"gtol": 1e-10, "ftol": 1e-14}
+        )
+        assert float(solution.objective[k]) == pytest.approx(found.fun, rel=1e-6)
+        np.testing.assert_allclose(solution.value[k].numpy().ravel(), found.x, atol=1e-4)
+        assert float(solution.slack[k].square().sum()) == pytest.approx(
+            (np.maximum(0, 1 - A @ found.x) ** 2).sum(), rel=1e-3
+        )
+
+
+def test_a_high_price_gives_the_hard_margin_and_a_low_one_the_sum_of_all_comparisons():
+    drawn = data.random_tokens(2, 3, 12, trials=4, seed=2)
+    asking = data.every_position(drawn.X, torch.ones(4, 2, 3, dtype=torch.float64), drawn.v)
+    selected = torch.randint(0, 3, (4, 2, 3), generator=torch.Generator().manual_seed(3))
+    hard = svm.solve(svm.sequence_problem(asking, selected.flatten(1)))
+    soft = svm.solve_soft(drawn.X, selected, 1e7, tol=1e-9)
+    assert (geometry.cosine(soft.value, hard.value) > 1 - 1e-6).all()
+    problem = svm.sequence_problem(asking, selected.flatten(1))
+    total = problem.adjoint(torch.ones_like(problem.r))
+    low = svm.solve_soft(drawn.X, selected, 1e-7, tol=1e-9)
+    assert (geometry.cosine(low.value, total) > 1 - 1e-9).all()
+    assert (geometry.cosine(low.value, hard.value) < 0.99).all()
+
+
+def test_what_the_padding_holds_does_not_matter():
+    X, selected = tokens(seed=4)
+    mask = torch.arange(4).expand_as(selected) < 3
+    selected = selected % 3
+    one = svm.solve_soft(X, selected, 1.0, mask)
+    filled = torch.where(mask[..., None], X, torch.nan)
+    other = svm.solve_soft(filled, torch.where(mask, selected, 2), 1.0, mask)
+    torch.testing.assert_close(one.value, other.value)
+    torch.testing.assert_close(one.value, svm.solve_soft(X[..., :3, :], selected[..., :3], 1.0).value)
+
+
+def test_leading_dimensions_are_problems_of_their_own():
+    X, selected = tokens(batch=6, seed=5)
+    whole = svm.solve_soft(X.view(2, 3, *X.shape[1:]), selected.view(2, 3, 2, 4), 1.0, tol=1e-8)
+    assert whole.value.shape == (2, 3, 5, 5)
+    assert whole.slack.shape == (2, 3, 2, 4, 4)
+    alone = svm.solve_soft(X[4], selected[4], 1.0, tol=1e-8)
+    torch.testing.assert_close(whole.value[1, 1], alone.value, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, s: (X.float(), s, 1.0), "float64"),
+        (lambda X, s: (X, s[..., :2], 1.0), "selected has shape"),
+        (lambda X, s: (X, s, 0.0), "price"),
+        (lambda X, s: (X, s + 4, 1.0), "do not exist"),
+        (lambda X, s: (X, s, 1.0, torch.zeros(2, 2, dtype=torch.bool)), "mask has shape"),
+        (lambda X, s: (X, 0 * s, 1.0, torch.arange(4).expand_as(s) > 0), "mask hides"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        svm.solve_soft(*change(*tokens()))
