@@ -168,13 +168,8 @@ _bound = _bound_by()
 def _bound_cases(rng):
     """Far from and near the best w, more rows than entries and fewer, contradictions, no slack at all."""
     cases = []
-    for rows, d, C, scale in (
-        (3, 2, 1.0, 0.0),
-        (5, 3, 0.5, 0.4),
-        (12, 2, 4.0, 0.3),
-        (2, 4, 0.1, 0.2),
-        (1, 1, 2.0, 0.1),
-    ):
+    sizes = (3, 2, 1.0, 0.0), (5, 3, 0.5, 0.4), (12, 2, 4.0, 0.3), (2, 4, 0.1, 0.2), (1, 1, 2.0, 0.1)
+    for rows, d, C, scale in sizes:
         A, w = rng.normal(size=(rows, d)), scale * rng.normal(size=d)
         if rows > 4:
             A[1] = -A[0]
@@ -211,7 +206,7 @@ BOUND = Exercise(
         lambda A, w, C: float(w @ w / 2 + C / 2 * (np.maximum(0, 1 - A @ w) ** 2).sum()),
         "That is the objective at w: an upper bound on the least one. Return a lower bound.",
         lambda A, w, C: float(_bound_by(weights=lambda slack, C: slack)(A, w, 1 / C)),
-        "C has gone into the wrong place: where slack is expensive, C large, its term lambda^2/(2C) is small.",
+        "C is in the wrong place: where slack is expensive, C large, its term lambda^2/(2C) is small.",
     ),
     withheld=("mini_attn.svm.soft.solve_soft",),
 )
@@ -262,7 +257,7 @@ FLIP = Exercise(
         _flip_by(count=lambda hits: 1 - hits.mean()),
         "The other share: a small p says that few patterns reach the observed difference.",
         _flip_by(count=lambda hits: (hits.sum() + 1) / (len(hits) + 1)),
-        "All patterns are tried and the observed one is among them: do not add 1. (That is for random draws.)",
+        "All patterns are tried, the observed one among them: do not add 1. (That is for random draws.)",
         _flip_by(unit=lambda D: D[:, 0]),
         "Average over the heads of a run.",
         _flip_by(unit=lambda D: D.mean(0)),

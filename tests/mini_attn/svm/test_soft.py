@@ -16,7 +16,7 @@ def tokens(batch=3, n=2, T=4, d=5, seed=0):
 
 def rows(X, selected, mask):
     """All comparisons of one problem, (rows, d * d)."""
-    n, T, d = X.shape
+    n, T, _ = X.shape
     return np.array(
         [
             np.outer(X[i, selected[i, k]] - X[i, t], X[i, k]).ravel()

@@ -1,0 +1,91 @@
+"""Lesson 18. Real tokens: what of the theory is left in a small transformer, and what its controls say.
+
+No theorem here, but measurements, on other seeds and sizes than the lesson's: one linear attention layer with
+fixed embeddings and head goes to the Att-SVM of real words (Tarzanagh et al. 2023), a random W made of the
+same tokens does not; a norm before the head takes the direction down to that control; in a trained two-layer
+transformer the SVM of a head's own selection has a cosine well above those of random tokens and of another
+head, and below that of a matrix that nobody trained; attention sharpens while the data are fitted.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from course.replicate import lesson_18 as stored
+from mini_attn import svm
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Two runs, 240 steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored, "LOOKS", (0, 40, 80, 160, 240))
+        return stored.transformers("digits", 0.0, trials=2, seed=4711)
+
+
+def test_one_linear_layer_goes_to_its_svm_and_a_random_matrix_does_not():
+    found = stored.taken_apart("base", trials=3, seed=77)
+    assert (found["cosine"] > 0.99).all()
+    assert (found["never_trained"] < 0.75).all()
+    assert (found["decided"] == 1).all()
+
+
+def test_another_size(monkeypatch):
+    few = stored.few_sentences
+    monkeypatch.setattr(stored, "few_sentences", lambda runs, seed: few(runs, seed, n=10, T=11))
+    found = stored.taken_apart("base", trials=2, seed=78)
+    assert (found["cosine"] > 0.99).all()
+
+
+@pytest.mark.parametrize("setting", ["+ norm before the head"])
+def test_what_ends_it(setting):
+    found = stored.taken_apart(setting, trials=4, seed=79)
+    assert abs(float(found["cosine"].median() - found["never_trained"].median())) < 0.15
+    assert found["largest"].median() < 0.8
+
+
+def test_keys_and_queries_go_nearer_to_the_nuclear_svm():
+    found = stored.taken_apart("+ K and Q", trials=2, seed=80)
+    assert (found["nuclear"] > found["cosine"] + 0.05).all()
+
+
+def test_a_heads_own_svm_against_its_controls(digits):
+    own = digits["own"].mean((1, 2))
+    assert (own > 0.35).all()
+    assert (digits["never_trained"].mean((1, 2)) > own).all()
+    for rival in ("random_tokens", "other_head"):
+        assert (digits[rival].mean((1, 2)).abs() < 0.1).all()
+    assert (digits["start"].mean((1, 2)) < own - 0.15).all()
+    assert (digits["future"].mean((1, 2)) < digits["momentum"].mean((1, 2))).all()
+
+
+def test_attention_sharpens_while_the_data_are_fitted(digits):
+    entropy, right = digits["entropy"].mean((2, 3)), digits["train"]
+    assert (right[:, -1] > 0.97).all()
+    for e, r in zip(entropy, right, strict=True):
+        at = int((r >= 0.97).int().argmax())
+        assert e[0] - e[at] > 0.75 * (e[0] - e[-1])
+        assert e[-1] > 0.3
+
+
+def test_layer_two_agrees_and_the_best_token_seldom_wins(digits):
+    assert (digits["agree"][:, 1].mean(-1) > digits["chance_agree"][:, 1].mean(-1) + 0.3).all()
+    assert (digits["best"].mean((1, 2)) < 0.25).all()
+
+
+@pytest.mark.parametrize(("n", "T", "d"), [(20, 6, 4), (12, 9, 5)])
+def test_with_many_rows_a_selection_gives_back_the_matrix_that_made_it(n, T, d):
+    """The tautology, without any training, and for tokens of no model."""
+    generator = torch.Generator().manual_seed(n)
+    X = torch.randn(5, n, T, d, generator=generator, dtype=torch.float64) / d**0.5
+    W = torch.randn(5, d, d, generator=generator, dtype=torch.float64)
+    real = torch.ones(X.shape[:3], dtype=torch.bool)
+    many = stored.cosine(W, svm.solve_soft(X, stored.choice(W[:, None], X, real)[:, 0], 100.0).value)
+    few = stored.cosine(
+        W, svm.solve_soft(X[:, :1], stored.choice(W[:, None], X[:, :1], real[:, :1])[:, 0], 100.0).value
+    )
+    assert (many > 0.9).all()
+    assert few.mean() < many.mean() - 0.05
+    shuffled = torch.randint(0, T, (5, n, T), generator=generator)
+    assert (stored.cosine(W, svm.solve_soft(X, shuffled, 100.0).value).abs() < 0.6).all()
+    assert np.isfinite(many.numpy()).all()
