@@ -217,7 +217,7 @@ def _flip_by(unit=lambda D: D.mean(1), size=np.abs, count=lambda hits: hits.mean
     """An answer from the independent units, one side or two, and how the patterns are counted."""
 
     def answer(trained, control):
-        units = unit(trained - control)
+        units = np.asarray(unit(trained - control), dtype=float)
         signs = np.array(list(product([1, -1], repeat=len(units))))
         means = size((signs * units).mean(1))
         return float(count(means >= size(units.mean()) - slack))

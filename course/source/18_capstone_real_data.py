@@ -297,10 +297,8 @@ for tokens in ("digits", "sentences"):
     cell = runs.sel(tokens=tokens, decay=0.0)
     length, moved = cell.length.values, cell.moved.values
     other = 1 - cell.kept_choice.values.mean()
-    print(
-        f"{tokens:10s} |W| {length.mean():.1f}, |W - W_0| {moved.mean():.1f}; positions that select another token"
-    )
-    print(f"{'':10s} token than W_0 would: {other:.0%}")
+    print(f"{tokens:10s} |W| {length.mean():.1f}, |W - W_0| {moved.mean():.1f}; positions that select")
+    print(f"{'':10s} another token than W_0 would: {other:.0%}")
     assert 1.0 < length.mean() < 2.2
     assert 0.3 < cell.kept_choice.values.mean() < 0.6
 
@@ -402,7 +400,7 @@ for tokens, sign in (("digits", -1), ("sentences", 1)):
         cell[name].values.mean((1, 2)) for name in ("says", "untrained_says", "chance_says")
     )
     more, learned = int((sign * (now - blind) > 0).sum()), int((sign * (now - before) > 0).sum())
-    print(f"{tokens:10s} {'less ink' if sign < 0 else 'larger log-odds'} than a random token: {more} of 10 runs;"
+    print(f"{tokens:10s} {'less ink' if sign < 0 else 'larger |log-odds|'} than a random token: {more} of 10;"
           f" than the untrained model's: {learned} of 10")  # fmt: skip
     assert more == 10
     assert (learned >= 9) == (tokens == "sentences")
@@ -601,7 +599,7 @@ assert torch.stack(rival).mean() > torch.stack(own).mean(), again.format("18.4")
 def flip_test(trained, control):
     """Return the p-value, a float: trained, control (runs, heads)."""
     ### BEGIN SOLUTION
-    units = (trained - control).mean(1)
+    units = np.asarray(trained - control, dtype=float).mean(1)
     signs = 1 - 2 * (np.arange(2 ** len(units))[:, None] >> np.arange(len(units)) & 1)
     means = np.abs((signs * units).mean(1))
     return float((means >= np.abs(units.mean()) - 1e-12).mean())
@@ -629,7 +627,7 @@ for tokens in ("digits", "sentences"):
 for tokens in ("digits", "sentences"):
     assert 0.4 < table[tokens, "own"][0] < 0.6
     assert table[tokens, "never_trained"][0] > table[tokens, "own"][0] + 0.05
-    assert table[tokens, "never_trained"][1] < 0.003, again.format("18.5")
+    assert table[tokens, "never_trained"][1] == 2 / 1024, again.format("18.5")
     assert abs(table[tokens, "other_head"][0]) < 0.06
     assert abs(table[tokens, "random_tokens"][0]) < 0.04
     assert 0.08 < table[tokens, "start"][0] < 0.3
@@ -682,7 +680,7 @@ for tokens in ("digits", "sentences"):
     p = flip_test(future, momentum)
     print(f"{tokens:10s} {future.mean():35.2f} {momentum.mean():20.2f} {p:20.3f}")
     assert future.mean() < momentum.mean() - 0.05
-    assert p < 0.003, again.format("18.5")
+    assert p == 2 / 1024, again.format("18.5")
 
 # %% [markdown]
 # It does not. At this length of training the heads move on in the direction in which they were moving, and
@@ -708,20 +706,17 @@ for setting in ("base", "+ norm before the head"):
     assert (now["cosine"] > 0.99).all() == (setting == "base")
 
 apart = measured("18.apart").load()
-print("\n20 data sets each, medians    cosine  (least)  nobody trained   margin  largest  decided   |W|")
+print("\n20 data sets each, medians   cosine  nobody trained  margin  largest  decided   |W|    feasible")
 path = {}
-for setting in apart.setting.values:
+for setting in map(str, apart.setting.values):
     cell = apart.sel(setting=setting)
-    numbers = [
-        float(cell[name].median())
-        for name in ("cosine", "never_trained", "margin", "largest", "decided", "length")
-    ]
-    path[str(setting)] = numbers
-    c, r, mu, top, done, length = numbers
-    print(
-        f"{setting!s:26s} {c:10.2f} {float(cell.cosine.min()):8.2f} {r:12.2f} {mu:12.2f} {top:8.2f}"
-        f"{done:8.2f} {length:8.2g}"
-    )
+    names = ("cosine", "never_trained", "margin", "largest", "decided", "length")
+    path[setting] = [float(cell[name].median()) for name in names]
+    c, r, mu, top, done, length = path[setting]
+    mu = f"{mu:8.2f}" if mu > -0.5 else "   below 0"
+    solvable = int(cell.feasible.sum())
+    print(f"{setting:26s} {c:9.2f} {r:12.2f} {mu:>12s} {top:8.2f} {done:8.2f} {length:8.2g} {solvable:8d}")
+    assert solvable == 20 or setting == "+ second layer"
 assert path["base"][0] > 0.998
 lists = {kind: ["base", *(name for name in path if name[0] == kind)] for kind in "+t"}
 lists["t"].insert(1, "+ head learns")
@@ -753,39 +748,50 @@ show(
 # data sets, bars from the 10th to the 90th percentile. Crosses: a random matrix made of the same tokens.
 
 # %% [markdown]
-# **Every ingredient alone costs something, and they cost different things.**
+# Alone, the ingredients cost little or much, and they cost different things.
 #
-# - *Every token asks* and *weight decay* are harmless to the direction. But decay bounds the length.
-# - *The head learns*: still above 0.9. Its length grows, so the loss falls off and the rows of sequences that
-#   are no support vectors relax (lesson 09).
-# - *Keys and queries* change the geometry, not the claim: the cosine to the *nuclear* SVM is what lesson 11
-#   lets us expect.
-# - *Embeddings*: the tokens move so as to be told apart, and $W$ need not grow.
-# - *Adam*: after 300 steps hardly anything is decided; it is on the way.
-# - *A norm before the head*, or a *residual and an MLP*, are fatal: **the cosine is that of the control.**
+# - *The head learns*, *every token asks*, *weight decay*: nearly nothing in the direction. But decay bounds
+#   the length.
+# - *Keys and queries* change the geometry, not the claim: the cosine to the *nuclear* SVM is higher, as
+#   lesson 11 lets us expect.
+# - *Embeddings*: the tokens move so as to be told apart, and $W$ stays shorter.
+# - *Adam*: its short steps have decided nothing after 300 of them.
+# - *A second layer* of bare attention: layer 1 mixes tokens until, in 13 of 20 data sets, no $W$ can make the
+#   choice of layer 2.
+# - *A norm before the head* is fatal: **the cosine is that of the control.** A *residual and an MLP* come
+#   near to it.
+#
+# On top of each other they go down to the control by "every token asks", and below it.
 
 # %%
 nuclear = apart.sel(setting="+ K and Q").nuclear.values
-print(
-    f"keys and queries: cosine to the nuclear SVM {np.median(nuclear):.2f}, "
-    f"to the Frobenius one {path['+ K and Q'][0]:.2f}"
-)
+print(f"keys and queries: cosine to the nuclear SVM {np.median(nuclear):.2f}, "
+      f"to the Frobenius one {path['+ K and Q'][0]:.2f}")  # fmt: skip
 assert np.median(nuclear) > path["+ K and Q"][0] + 0.1
-for name in ("+ every token asks", "+ weight decay"):
-    assert path[name][0] > 0.95
-assert path["+ head learns"][0] > 0.9
+for name in ("+ head learns", "+ every token asks", "+ weight decay"):
+    assert path[name][0] > 0.97
 assert path["+ weight decay"][5] < 0.2 * path["base"][5]
-assert path["+ embeddings learn"][5] < 0.1 * path["base"][5]
+assert path["+ embeddings learn"][5] < 0.2 * path["base"][5]
 assert path["+ Adam"][4] < 0.1
+assert int(apart.sel(setting="+ second layer").feasible.sum()) == 7
 for name in ("+ norm before the head", "+ residual and MLP"):
-    assert path[name][3] < 0.75
+    assert path[name][3] < 0.7
     assert path[name][0] - path[name][1] < 0.15
-assert path["+ norm before the head"][0] - path["+ norm before the head"][1] < 0.05
+assert abs(path["+ norm before the head"][0] - path["+ norm before the head"][1]) < 0.06
+assert path["to every token asks"][0] < path["to every token asks"][1] + 0.03
+assert path["to weight decay"][0] < 0.2
+base = apart.sel(setting="base")
+foreseen = int((base.future > base.momentum).sum())
+print(f"base: the SVM of step 30 foresees the rest better than a straight line in {foreseen} of 20 data sets")
+assert foreseen >= 15
 
 # %% [markdown]
-# Why these two? Both make the head *nonlinear*: what is read is no longer a weighted mean of values, so a
-# mixture of tokens can be as good as any one of them (lesson 13), and the loss is won without a decision. The
-# column "largest" shows it: without a selection there is no SVM for a selection.
+# Note the last line: in the base the test of section 18.5, which the transformer failed, is passed. So it can
+# be passed.
+#
+# Why do norm and MLP end it? Both make the head *nonlinear*: what is read is no longer a weighted mean of
+# values, a mixture of tokens can be as good as any one of them (lesson 13), and the loss is won without a
+# decision: see the columns "largest" and "decided". Without a selection there is no SVM of a selection.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Where the theory stops
@@ -927,8 +933,8 @@ for tokens in ("digits", "sentences"):
 # | the best token wins | always | refuted: in under 20% |
 # | heads select by who asks | lesson 14 | not layer 2 on digits: one question for all costs nothing |
 # | its own SVM predicts $W - W_0$ | cosine 1 | 0.4 to 0.6, every control but one near 0 |
-# | and training is why | above a random $W$ | refuted: below it, $p < 0.003$ |
-# | the SVM of step 80 says where $W$ goes | better than a straight line | refuted, $p < 0.003$ |
+# | and training is why | above a random $W$ | refuted: below it, $p = 2/1024$ |
+# | the SVM of step 80 says where $W$ goes | better than a straight line | refuted, $p = 2/1024$ |
 # | one linear layer, long training | cosine 1 | above 0.998 (median of 20) |
 # | what breaks it | the nonlinear head | cosine of the control, no decision |
 
