@@ -198,7 +198,14 @@ LESSONS = [
         "also in sentences never seen.",
         ("02", "07", "10"),
     ),
-    Lesson("IV", "17", "Rates of convergence"),
+    Lesson(
+        "IV",
+        "17",
+        "How fast?",
+        "One curve of error against length, many clocks: every optimiser's rate predicted from two laws and "
+        "measured, with intervals.",
+        ("01", "03", "06", "11"),
+    ),
     Lesson(
         "IV",
         "18",

@@ -13,6 +13,12 @@ PAPERS = {
     "mirror": "Julistiono and others, Optimizing Attention with Mirror Descent (arXiv 2410.14581)",
     "next-token": "Huang and others, Non-asymptotic Convergence of Training Transformers for Next-token "
     "Prediction (arXiv 2409.17335)",
+    "separable": "Soudry and others, The Implicit Bias of Gradient Descent on Separable Data (arXiv "
+    "1710.10345), for linear models",
+    "dual": "Ji and Telgarsky, Characterizing the Implicit Bias via a Primal-Dual Analysis (arXiv "
+    "1906.04540), for linear models",
+    "muon": "Fan and others, Implicit Bias of Spectral Descent and Muon on Multiclass Separable Data "
+    "(arXiv 2502.04664), for linear models",
 }
 
 

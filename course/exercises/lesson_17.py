@@ -1,0 +1,312 @@
+"""Exercises of lesson 17: rates of convergence."""
+
+import math
+
+import numpy as np
+
+from course.check.specification import Compare, Exercise, known
+
+
+# --------------------------------------------------------------------------- 17.1 the remainder
+def _remainder_by(
+    target=lambda c, lam: np.log(c / lam),
+    solve=lambda rows, b: np.linalg.pinv(rows) @ b,
+    along=lambda rows, lam: lam @ rows,
+):
+    """An answer from the right-hand side, how it is solved, and the direction that is taken out."""
+
+    def answer(rows, lam, c):
+        r = solve(rows, target(c, lam))
+        away = along(rows, lam)
+        if away is None:
+            return r
+        unit = away / np.linalg.norm(away)
+        return r - (r @ unit) * unit
+
+    return answer
+
+
+_remainder = _remainder_by()
+
+
+def _tight(rng, k, D):
+    """Rows that are all tight at the shortest w with leads 1, and the weights that they carry."""
+    for _ in range(10_000):
+        rows = rng.normal(size=(k, D)) + 1.2 * np.eye(D)[0]
+        lam = np.linalg.solve(rows @ rows.T, np.ones(k))
+        if lam.min() > 0.03 * lam.max() and np.linalg.cond(rows) < 30:
+            return rows, lam
+    raise RuntimeError("no rows found")
+
+
+def _remainder_cases(rng):
+    cases = [(np.array([[1.0, 0.5], [1.0, -1.0]]), np.linalg.solve([[1.25, 0.5], [0.5, 2.0]], [1, 1]), None)]
+    cases += [(*_tight(rng, k, D), None) for k, D in ((3, 3), (2, 5), (4, 9))]
+    return [(rows, lam, rng.uniform(0.02, 1.0, size=len(lam))) for rows, lam, _ in cases]
+
+
+REMAINDER = Exercise(
+    id="17.1",
+    title="The remainder",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    reference=_remainder,
+    cases=_remainder_cases,
+    misconceptions=known(
+        _remainder_by(along=lambda rows, lam: None),
+        "It has a part along the SVM's direction: take that out, it belongs to R.",
+        _remainder_by(target=lambda c, lam: np.log(lam / c)),
+        "The sign: c e^(-<A, r>) = lambda means <A, r> = log(c / lambda).",
+        _remainder_by(target=lambda c, lam: np.log(c)),
+        "The pull of a row has to agree with its weight lambda, which is not the same for all rows.",
+        _remainder_by(target=lambda c, lam: -np.log(lam)),
+        "The strengths c count, too: a strong comparison needs a longer lead.",
+        _remainder_by(target=lambda c, lam: c / lam),
+        "Take the logarithm of c / lambda.",
+        _remainder_by(along=lambda rows, lam: rows.sum(0)),
+        "The direction to take out is that of the SVM, the rows weighted by lambda.",
+        _remainder_by(solve=lambda rows, b: rows.T @ b),
+        "rows.T @ b lies in their span but does not solve <A_i, r> = b_i: the rows are not orthonormal.",
+        _remainder_by(
+            target=lambda c, lam: np.log(c / lam) - np.log(c / lam).mean(), along=lambda r, w: None
+        ),
+        "Centring the right-hand sides leaves a part along the SVM unless that is what the weights say: take "
+        "out the part along the SVM itself.",
+    ),
+    withheld=("mini_attn.rates.remainder",),
+)
+
+
+# --------------------------------------------------------------------------- 17.2 another clock
+def _log_sum(x):
+    return np.logaddexp.reduce(x)
+
+
+def _plain(lengths, log_g, eta):
+    return float(_log_sum(np.log(lengths / eta) - log_g) / np.log(10))
+
+
+def _plain_cases(rng):
+    steps = int(rng.integers(30, 60))
+    uneven = rng.uniform(0.2, 3.0, size=steps) * np.exp(rng.normal(size=steps))
+    return [
+        (np.array([0.5, 0.25]), np.array([0.0, -1.0]), 1.0),
+        (uneven, -np.cumsum(rng.uniform(0.0, 0.3, size=steps)), float(rng.uniform(0.2, 0.6))),
+        (uneven[:12], rng.normal(size=12) - 2.0, float(rng.uniform(2.0, 5.0))),
+        (np.linspace(0.4, 2.5, steps), -900.0 - 20.0 * np.arange(steps), float(rng.uniform(2.0, 9.0))),
+    ]
+
+
+PLAIN = Exercise(
+    id="17.2",
+    title="Another optimiser's clock",
+    points=2,
+    minutes=6,
+    difficulty=2,
+    reference=_plain,
+    cases=_plain_cases,
+    compare=Compare(rtol=1e-7, atol=1e-9),
+    misconceptions=known(
+        lambda lengths, log_g, eta: float(np.log10(np.sum(lengths / eta * np.exp(-log_g)))),
+        "e^2000 is infinite in float64. Add in logs: np.logaddexp.reduce.",
+        lambda lengths, log_g, eta: _plain(lengths, log_g, eta) * np.log(10),
+        "That is the natural logarithm: divide by log 10.",
+        lambda lengths, log_g, eta: _plain(lengths, log_g, 1 / eta),
+        "A plain step covers eta ||G||: the larger eta, the fewer steps.",
+        lambda lengths, log_g, eta: _plain(lengths, -log_g, eta),
+        "A plain step covers eta ||G||: the smaller the gradient, the more steps.",
+        lambda lengths, log_g, eta: _plain(np.ones_like(lengths), log_g, eta),
+        "The steps of the run have lengths of their own.",
+        lambda lengths, log_g, eta: float(np.max(np.log(lengths / eta) - log_g) / np.log(10)),
+        "The largest term is most of it, not all: add the terms.",
+        lambda lengths, log_g, eta: float((np.log(lengths.sum() / eta) - log_g[-1]) / np.log(10)),
+        "The gradient shrinks along the way: each piece has its own number of steps.",
+        lambda lengths, log_g, eta: _plain(lengths, log_g, 1.0),
+        "eta counts.",
+        lambda lengths, log_g, eta: float(np.sum(np.log(lengths / eta) - log_g) / np.log(10)),
+        "Steps add up, not their logarithms.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 17.3 speed of a zigzag
+def _speed_by(share, pick=lambda mean, rows, lam: np.linalg.norm(mean)):
+    def answer(rows, lam):
+        size = np.linalg.norm(rows, axis=1)
+        f = share(lam, size)
+        mean = (f / f.sum()) @ (rows / size[:, None])
+        return float(pick(mean, rows, lam))
+
+    return answer
+
+
+_speed = _speed_by(lambda lam, size: lam * size)
+
+
+def _speed_cases(rng):
+    cases = [(np.array([[2.0, 1.0], [1.0, -1.0]]), None)]
+    for k, D in ((3, 3), (2, 6), (5, 8)):
+        for _ in range(1000):
+            rows, _ = _tight(rng, k, D)
+            rows = rows * rng.uniform(0.4, 2.5, size=(k, 1))
+            lam = np.linalg.solve(rows @ rows.T, np.ones(k))
+            if lam.min() > 0.02 * lam.max() and np.ptp(np.linalg.norm(rows, axis=1)) > 0.5:
+                break
+        cases.append((rows, None))
+    return [(rows, np.linalg.solve(rows @ rows.T, np.ones(len(rows)))) for rows, _ in cases]
+
+
+def _margin(lam, rows):
+    return 1 / np.linalg.norm(lam @ rows)
+
+
+SPEED = Exercise(
+    id="17.3",
+    title="How fast a zigzag gets on",
+    points=3,
+    minutes=10,
+    difficulty=3,
+    reference=_speed,
+    cases=_speed_cases,
+    misconceptions=known(
+        _speed_by(lambda lam, size: lam),
+        "With shares lambda the mean of the *unit* steps is not parallel to the SVM: a long row needs fewer "
+        "or more visits? Solve f_i / ||A_i|| = lambda_i.",
+        _speed_by(lambda lam, size: np.ones_like(lam)),
+        "The rows are not followed equally often: the leads have to grow alike.",
+        _speed_by(lambda lam, size: lam / size),
+        "The wrong way round: f_i / ||A_i|| is proportional to lambda_i.",
+        lambda rows, lam: float(_margin(lam, rows)),
+        "That is the margin, a step's speed if all rows had length 1. Divide by the mean length of a row.",
+        lambda rows, lam: float(np.linalg.norm(lam @ rows)),
+        "That is the length of the SVM's solution, not of a mean of unit steps: it can exceed 1.",
+        lambda rows, lam: float(_margin(lam, rows) / np.linalg.norm(rows, axis=1).mean()),
+        "The mean length of a row has to be weighted: by lambda.",
+        lambda rows, lam: float(_margin(lam, rows) / np.linalg.norm(rows, axis=1).max()),
+        "All rows take part, not the longest alone.",
+        lambda rows, lam: 1 - _speed(rows, lam),
+        "That is the part that is lost.",
+        lambda rows, lam: float((lam * np.linalg.norm(rows, axis=1)).sum()),
+        "These are the shares before they are made to add up to 1.",
+    ),
+    withheld=("mini_attn.rates.remainder",),
+)
+
+
+# --------------------------------------------------------------------------- 17.4 the final exponent
+def _final(a, rho):
+    return -min(1.0, (1 + a) / (rho - 1))
+
+
+FINAL = Exercise(
+    id="17.4",
+    title="Predict the exponent",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    reference=_final,
+    cases=lambda rng: [
+        (0.0, 2.0),
+        (0.0, 3.0),
+        (float(rng.uniform(0.3, 1.5)), 2.0),
+        (float(-rng.uniform(0.2, 0.8)), 2.0),
+        (0.0, float(rng.uniform(1.2, 1.8))),
+        (float(rng.uniform(0.1, 0.6)), float(rng.uniform(2.8, 4.0))),
+        (float(-rng.uniform(0.6, 0.8)), float(rng.uniform(1.6, 1.9))),
+        (float(rng.uniform(1.5, 2.5)), float(rng.uniform(2.6, 3.2))),
+    ],
+    misconceptions=known(
+        lambda a, rho: -(1 + a) / (rho - 1),
+        "That is 1 over the length, right while steps settle. What if they zigzag?",
+        lambda a, rho: -1.0,
+        "-1 is the exponent of a zigzag. Steps that settle have the exponent of 1 / R.",
+        lambda a, rho: _final(a, rho) if a > 0 else -(1 + a) / (rho - 1),
+        "Constant dual steps can be growing ones in W: their length there is j^a R^(2 - rho).",
+        lambda a, rho: -min(1.0, 1 + a),
+        "The steps add up in the dual variable: R is its length to the power 1 / (rho - 1).",
+        lambda a, rho: -max(1.0, (1 + a) / (rho - 1)),
+        "The larger error decides, so the exponent nearer to 0.",
+        lambda a, rho: min(1.0, (1 + a) / (rho - 1)),
+        "The angle falls: the exponent is negative.",
+        lambda a, rho: -min(1.0, (1 + a) * (rho - 1)),
+        "W is the dual variable to the power 1 / (rho - 1), not rho - 1.",
+        lambda a, rho: -min(1.0, a / (rho - 1)),
+        "The sum of steps of length j^a grows as j^(1 + a).",
+        lambda a, rho: -min(1.0, (1 + a) / rho),
+        "The entries of the dual variable are those of W to the power rho - 1.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 17.5 Adam's speed
+def _ratio(b, beta_1, beta_2):
+    first = (1 - beta_1) / (1 - beta_1 * math.exp(b))
+    return first * math.sqrt(max((1 - beta_2 * math.exp(2 * b)) / (1 - beta_2), 0.0))
+
+
+def _adam_by(ratio=_ratio, top=lambda beta_1, beta_2: min(-math.log(beta_1), -math.log(beta_2) / 2)):
+    """Solve b = eta mu ratio(b) on (0, top) by bisection."""
+
+    def answer(eta, mu, beta_1, beta_2):
+        low, high = 0.0, top(beta_1, beta_2) * (1 - 1e-12)
+        for _ in range(200):
+            b = (low + high) / 2
+            low, high = (b, high) if b < eta * mu * ratio(b, beta_1, beta_2) else (low, b)
+        return (low + high) / 2
+
+    return answer
+
+
+_adam = _adam_by()
+
+
+ADAM = Exercise(
+    id="17.5",
+    title="Adam's speed limit",
+    points=3,
+    minutes=10,
+    difficulty=3,
+    reference=_adam,
+    cases=lambda rng: [
+        (0.01, 1.0, 0.9, 0.95),
+        (0.01, float(rng.uniform(0.5, 2.0)), 0.9, 0.999),
+        (float(rng.uniform(0.02, 0.06)), float(rng.uniform(0.8, 1.5)), 0.9, 0.95),
+        (float(rng.uniform(0.01, 0.03)), 1.2, 0.7, float(rng.uniform(0.93, 0.97))),
+    ],
+    compare=Compare(rtol=1e-6, atol=0.0),
+    misconceptions=known(
+        lambda eta, mu, beta_1, beta_2: eta * mu,
+        "That is sign descent's. Adam's memories hold older, larger gradients: how do they change the step?",
+        lambda eta, mu, beta_1, beta_2: -math.log(beta_2) / 2,
+        "That is the limit for long steps. For shorter ones solve b = eta mu ratio(b).",
+        lambda eta, mu, beta_1, beta_2: min(eta * mu, -math.log(beta_2) / 2),
+        "Both limits are right, and in between the two join smoothly: solve b = eta mu ratio(b).",
+        _adam_by(lambda b, b1, b2: math.sqrt(max((1 - b2 * math.exp(2 * b)) / (1 - b2), 0.0))),
+        "The first memory lags as well: it holds older gradients, which are larger.",
+        _adam_by(
+            lambda b, b1, b2: (1 - b1) / (1 - b1 * math.exp(b)) * math.sqrt((1 - b2 * math.exp(b)) / (1 - b2))
+        ),
+        "The second memory averages squares, which fall by e^(-2b) each step.",
+        _adam_by(
+            lambda b, b1, b2: (
+                (1 - b1) / (1 - b1 * math.exp(-b)) * math.sqrt((1 - b2 * math.exp(-2 * b)) / (1 - b2))
+            )
+        ),
+        "Going back in time the gradients get *larger*: the sums run over beta^k e^(bk).",
+        _adam_by(
+            lambda b, b1, b2: (1 - b1) / (1 - b1 * math.exp(b)) * max(1 - b2 * math.exp(2 * b), 0) / (1 - b2)
+        ),
+        "Adam divides by the root of the second memory.",
+        _adam_by(lambda b, b1, b2: _ratio(b, b2, b1)),
+        "The two memories are mixed up: beta_1 belongs to the mean, beta_2 to the mean of squares.",
+        lambda eta, mu, beta_1, beta_2: (
+            eta * mu * _ratio(eta * mu, beta_1, beta_2)
+            if eta * mu < -math.log(beta_2) / 2
+            else -math.log(beta_2) / 2
+        ),
+        "One substitution is not enough: b stands on both sides. Solve the equation, by bisection.",
+    ),
+)
+
+EXERCISES = [REMAINDER, PLAIN, SPEED, FINAL, ADAM]

@@ -1,0 +1,256 @@
+"""Lesson 17 at length: every optimiser on p, W and (K, Q), against the SVM of its own norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from course.replicate.stored import Measured
+from mini_attn import data, geometry, losses, models, optim, rates, svm
+from mini_attn.gradients import closed_form
+from mini_attn.svm.norms import matrix_norm
+
+SIZES = {"p": (4, 5, 10), "W": (6, 8, 10), "KQ": (6, 8, 10)}  # n, T, d
+POINTS = 9  # records of a run: four a decade, over its last two decades
+
+
+@dataclass(frozen=True)
+class Runner:
+    """How a run is made: the optimiser, the factor of its step length at step t, and how many steps.
+
+    `own` is the norm of the SVM it is compared with: of p and W, and of (K, Q), "" where none is known.
+    """
+
+    make: Callable
+    own: tuple
+    steps: int = 10_000
+    schedule: Callable[[int], float] = lambda t: 1.0
+    exact: bool = False  # needs gradients with their lengths
+    kind: str = ""
+
+
+def _ours(kind, lr, **options):
+    return lambda weights: kind(weights, lr=lr, batch_dims=1, **options)
+
+
+def _adam(lr, beta_2, eps):
+    return lambda weights: torch.optim.Adam(weights, lr=lr, betas=(0.9, beta_2), eps=eps)
+
+
+def _decaying(t):
+    return t**-0.5
+
+
+INF = math.inf
+RUNNERS = {
+    "GD": Runner(lambda weights: torch.optim.SGD(weights, lr=1.0), ("fro", "nuc"), exact=True),
+    "NGD": Runner(_ours(optim.NormalizedGD, 0.1), ("fro", "nuc")),
+    "growing": Runner(_ours(optim.NormalizedGD, 0.1), ("fro", "nuc"), schedule=lambda t: t**0.5),
+    "linear": Runner(_ours(optim.NormalizedGD, 0.1), ("fro", "nuc"), schedule=lambda t: t),
+    "Polyak": Runner(
+        _ours(optim.PolyakGD, 1.0, max_step=20.0), ("fro", "nuc"), 600, exact=True, kind="excess"
+    ),
+    "mirror 3": Runner(_ours(optim.MirrorDescent, 0.1, p=3.0), (3.0, "")),
+    "mirror 1.5": Runner(_ours(optim.MirrorDescent, 0.1, p=1.5), (1.5, "")),
+    "sign": Runner(_ours(optim.SignDescent, 0.01), (INF, "")),
+    "sign, long": Runner(_ours(optim.SignDescent, 0.3), (INF, "")),
+    "sign, decaying": Runner(_ours(optim.SignDescent, 1.0), (INF, ""), schedule=_decaying),
+    "Adam": Runner(_adam(0.01, 0.999, 1e-8), (INF, ""), exact=True),
+    "Adam, .95": Runner(_adam(0.01, 0.95, 0.0), (INF, ""), exact=True),
+    "spectral": Runner(_ours(optim.SpectralDescent, 0.02), ("spectral", "spectral")),
+    "spectral, decaying": Runner(
+        _ours(optim.SpectralDescent, 1.0), ("spectral", "spectral"), schedule=_decaying
+    ),
+    "Muon": Runner(None, ("spectral", "spectral"), 5000, exact=True, kind="muon"),
+    "Muon, scaled": Runner(None, ("spectral", "spectral"), 5000, kind="muon"),
+}
+VECTORS = [name for name in RUNNERS if not name.startswith(("spectral", "Muon"))]
+FACTORS = ["GD", "NGD", "growing", "Polyak", "mirror 3", "sign", "Adam, .95", "spectral", "Muon, scaled"]
+
+
+def problem_and_model(parameter: str, trials: int, seed: int):
+    """The random tokens of a size, and a model from W = 0, or K and Q from U(-1, 1) / sqrt(d)."""
+    n, T, d = SIZES[parameter]
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    if parameter == "p":
+        return tokens, models.PromptAttention(d, trials=trials)
+    if parameter == "W":
+        return tokens, models.CrossAttention(d, trials=trials)
+    model = models.FactoredAttention(d, d, trials=trials)
+    generator = torch.Generator().manual_seed(seed)
+    for factor in (model.K, model.Q):
+        draw = torch.rand(factor.shape, generator=generator, dtype=torch.float64)
+        factor.data.copy_((2 * draw - 1) / d**0.5)
+    return tokens, model
+
+
+def weights_of(model) -> Tensor:
+    """p or W = K Q^T, detached."""
+    return (model.p if hasattr(model, "p") else model.W).detach().clone()
+
+
+def _muon(model) -> list:
+    """torch's Muon for each trial by itself: it takes matrices only. Views of the model's weights."""
+    matrices = [torch.nn.Parameter(w) for weight in model.parameters() for w in weight.detach()]
+    return [torch.optim.Muon(matrices, lr=0.02, weight_decay=0.0)], matrices
+
+
+def run(
+    tokens: data.TokenData, model, runner: Runner, at: list[int], selected: Tensor | None = None
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Train, and return the weights at the steps `at`, and for scale-free optimisers with `exact` gradients
+    log t: how many steps of plain descent with eta = 1 come this far.
+
+    Args:
+        selected: for Polyak's steps, the tokens whose loss is L*.
+    """
+    weights = list(model.parameters())
+    names = [name for name, _ in model.named_parameters()]
+    if runner.kind == "muon":
+        (optimizer,), matrices = _muon(model)
+    else:
+        optimizer, matrices = runner.make(weights), None
+    scaled = None if runner.exact else 1
+    evaluate = closed_form(model, tokens, losses.logistic, scaled)
+    kept, clock = [], torch.full((len(tokens.y),), -torch.inf, dtype=torch.float64)
+    clocks, base = [], [group["lr"] for group in optimizer.param_groups]
+    for t in range(1, max(at) + 1):
+        _, grads = evaluate()
+        for group, lr in zip(optimizer.param_groups, base, strict=True):
+            group["lr"] = lr * runner.schedule(t)
+        if matrices is not None:
+            for matrix, g in zip(matrices, (g for name in names for g in grads[name]), strict=True):
+                matrix.grad = g
+            optimizer.step()
+        elif isinstance(optimizer, optim.TrialOptimizer):
+            if runner.kind == "clock":
+                clock = torch.logaddexp(clock, math.log(base[0]) - _log_norm(grads))
+            with torch.no_grad():
+                loss = None
+                if runner.kind == "excess":  # of a loss L* = 0, so that nothing cancels
+                    loss = rates.log_excess(model.logits(tokens), tokens, selected).exp().nan_to_num(0.1)
+                optimizer.move({w: grads[name] for name, w in zip(names, weights, strict=True)}, loss)
+        else:
+            for name, w in zip(names, weights, strict=True):
+                w.grad = grads[name]
+            optimizer.step()
+        if t in at:
+            kept.append(weights_of(model))
+            clocks.append(clock.clone())
+    return kept, clocks
+
+
+def _log_norm(grads: dict[str, Tensor]) -> Tensor:
+    """log of each trial's gradient norm, whose square may underflow."""
+    g = torch.cat([g.flatten(1) for g in grads.values()], 1)
+    scale = g.abs().amax(1, keepdim=True)
+    return (g / scale).norm(dim=1).log() + scale[:, 0].log()
+
+
+def angle(W: Tensor, V: Tensor) -> Tensor:
+    """Angle between two weights in each trial, in radians, accurate where it is small."""
+    W, V = W.flatten(1), V.flatten(1)
+    V = V / V.norm(dim=1, keepdim=True)
+    along = (W * V).sum(1)
+    return torch.atan2((W - along[:, None] * V).norm(dim=1), along)
+
+
+def at_length(length: Tensor, values: Tensor, wanted: float) -> Tensor:
+    """Each trial's value where its run has this length, interpolated in logs; both (trials, records)."""
+    x, y = length.log().numpy(), values.log().numpy()
+    return torch.tensor(np.exp([np.interp(math.log(wanted), a, b) for a, b in zip(x, y, strict=True)]))
+
+
+def limit(tokens, parameter: str, selected: Tensor, norm):
+    """The Att-SVM of these tokens, and its solution."""
+    if parameter == "p":
+        problem = svm.token_problem(tokens.X, selected)
+    else:
+        problem = svm.attention_problem(tokens.X, tokens.z, selected)
+    return problem, svm.solve(problem, norm=norm, throw=False)
+
+
+def race(parameter: str, optimiser: str, *, trials: int, seed: int) -> dict:
+    """One optimiser on one parameter; (trials, POINTS) at the steps of `steps_of`."""
+    runner = RUNNERS[optimiser]
+    tokens, model = problem_and_model(parameter, trials, seed)
+    chosen = None
+    if runner.kind == "excess":  # L* is the loss of the tokens that constant steps select
+        _, first = problem_and_model(parameter, trials, seed)
+        run(tokens, first, RUNNERS["NGD"], [3000])
+        chosen = geometry.selected_tokens(first.attention(tokens).detach())
+    if optimiser == "NGD" and parameter != "KQ":
+        runner = Runner(runner.make, runner.own, runner.steps, exact=True, kind="clock")
+    at = steps_of(parameter, optimiser)
+    path, clocks = run(tokens, model, runner, at, chosen)
+    path, logits = torch.stack(path), model.logits(tokens).detach()
+    selected = geometry.selected_tokens(logits)
+    own = runner.own[parameter == "KQ"]
+    found = {"clock": torch.stack(clocks, -1)}
+    norms = [own] if own else []
+    norms += [norm for norm in ("nuc", "fro", "spectral", INF) if norm != own and parameter == "KQ"]
+    for norm in norms:
+        problem, solution = limit(tokens, parameter, selected, norm)
+        angles = torch.stack([angle(W, solution.value) for W in path], -1)
+        if norm == norms[0]:
+            lengths = torch.stack([size(W, norm) for W in path], -1)
+            lead = torch.stack([problem.forward(W).amin(-1) for W in path], -1)
+            found["gap"] = 1 - lead / lengths / solution.margin[:, None]
+            found |= {"angle": angles, "nearest": angles, "length": lengths, "margin": solution.margin}
+        found["nearest"] = torch.minimum(found["nearest"], angles)
+    if not own:
+        found["angle"] = torch.full_like(angles, torch.nan)
+    euclidean = limit(tokens, parameter, selected, "fro")[1].value
+    found["euclidean"] = torch.stack([angle(W, euclidean) for W in path], -1)
+    found["to_end"] = torch.stack([angle(W, path[-1]) for W in path], -1)
+    logits = (_logits(tokens, parameter, W) for W in path)
+    found["log_excess"] = torch.stack([rates.log_excess(h, tokens, selected) for h in logits], -1)
+    found = {name: values.float() for name, values in found.items()}
+    found["best"] = (selected == tokens.optimal).all(-1)
+    found["selected"] = selected.to(torch.int8)
+    return found
+
+
+def size(W: Tensor, norm) -> Tensor:
+    """The norm of p (trials, d) or W (trials, d, d)."""
+    if W.ndim == 3:
+        return matrix_norm(W, norm)
+    return torch.linalg.vector_norm(W, 2.0 if isinstance(norm, str) else norm, dim=-1)
+
+
+def _logits(tokens, parameter: str, W: Tensor) -> Tensor:
+    return tokens.compare(W[:, None] if parameter == "p" else tokens.z @ W.mT)
+
+
+def steps_of(parameter: str, optimiser: str) -> list[int]:
+    """The steps at which a run is recorded: four a decade, over its last two decades. Runs of K and Q are
+    shorter: steps of one length in K and Q are growing ones in W."""
+    last = RUNNERS[optimiser].steps
+    if parameter == "KQ" and optimiser != "GD":
+        last = min(last, 3000)
+    return [round(last * 10 ** (k / 4 - (POINTS - 1) / 4)) for k in range(POINTS)]
+
+
+def _measured(parameter: str, optimisers: list[str], minutes: float) -> Measured:
+    return Measured(
+        f"17.{parameter}",
+        f"angle, length, excess of the loss, {parameter}: {len(optimisers)} optimisers",
+        race,
+        {"parameter": [parameter], "optimiser": optimisers},
+        trials=40,
+        batch=20,
+        paired=("optimiser",),
+        minutes=minutes,
+    )
+
+
+MEASURED = [
+    _measured("p", VECTORS, 2),
+    _measured("W", list(RUNNERS), 4),
+    _measured("KQ", FACTORS, 3),
+]

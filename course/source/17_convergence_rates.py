@@ -1,0 +1,1126 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 17 · How fast?
+#
+# Plain descent, normalised steps, growing steps, Polyak's, Adam, Muon: they differ by factors of a million
+# in the number of steps, and papers state a rate for nearly each of them, $1/\log t$ here, $t^{-1/2}$ there.
+#
+# **The question: how many steps does an optimiser need to turn into the direction of its SVM, and why so
+# many?**
+#
+# Two laws answer it. One says how far off the direction is at a given *length* of the weights. It is the
+# same for a whole family of optimisers. The other says how the length grows. **One curve, many clocks.**
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **After this lesson you can**
+#
+# - compute from an SVM alone the constant in front of a rate;
+# - predict the exponent for any step lengths, and say why no choice of them gives more than $1/j$;
+# - read from one short run how long plain descent would take, be it $10^{80}$ steps;
+# - predict by which factor Adam's loss falls each step, and what its default settings do to it;
+# - fit an exponent honestly: a decade at least, an interval over data sets, every run counted.
+#
+# **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the remainder, the longest step),
+# [lesson 03](03_optimizer_geometry.ipynb) (norms), [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM) and
+# [lesson 11](11_key_query_nuclear.ipynb) (keys and queries). About 90 minutes, five exercises.
+
+# %%
+import math
+
+import ipywidgets
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from course.exercise import check, exercise, progress, todo
+from course.figure import show
+from course.replicate import measured
+from course.replicate.lesson_17 import angle, at_length, steps_of
+from course.replicate.rates_17 import PREDICTED, STATED, verdict
+from mini_attn import data, geometry, models, optim, plots, rates, svm, train, widgets
+
+plots.style()
+torch.set_num_threads(1)  # many small tensors: one thread is fastest
+np.set_printoptions(precision=3, suppress=True)
+BLUE, ORANGE, GREEN, BLACK = (plots.COLORS[name] for name in ("blue", "vermillion", "green", "black"))
+again = "this differs from the text: if exercise {} has no tick, start there"
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.1 The idea in a picture
+#
+# In this lesson $j$ counts steps ($t$ counts tokens; the papers write $t$). We train the matrix $W$ of
+# lesson 10. Four optimisers step along the same direction, down the gradient $G$, and differ in the length
+# of the step only:
+#
+# | optimiser | length of step $j$ |
+# |:---|:---|
+# | plain descent (GD) | $\eta\,\lVert G\rVert$ |
+# | normalised (NGD) | $\eta$ |
+# | growing | $\eta \sqrt j$ |
+# | Polyak's | $(L - L_\infty) / \lVert G\rVert$ |
+#
+# ($L_\infty$ is the loss with all attention on the selected tokens.) So from scratch we need the direction
+# and $\log \lVert G\rVert$. In logs: the lesson lives where $\lVert G\rVert$ is $10^{-200}$.
+
+# %%
+d = 10
+tokens = data.random_tokens(6, 8, d, trials=20, seed=17)
+
+
+def pull(W, tokens):
+    """The direction downhill, (trials, d, d), of length 1, and log ||G||, (trials,)."""
+    log_s = torch.log_softmax((tokens.X @ (tokens.z @ W.mT)[..., None])[..., 0], -1)
+    top = log_s.argmax(-1, keepdim=True)
+    best = tokens.scores.gather(-1, top)
+    ahead = best - tokens.scores  # gamma_alpha - gamma_t
+    output = best[..., 0] - (log_s.exp() * ahead).sum(-1)
+    strength = log_s - torch.nn.functional.softplus(output)[..., None]  # log of s_t |l'|
+    strength = strength.scatter(-1, top, -torch.inf)
+    scale = strength.amax((-1, -2))
+    part = (strength - scale[:, None, None]).exp() * ahead
+    logits = log_s.exp() * part.sum(-1, keepdim=True) - part  # lesson 05, without cancellation
+    down = (logits[..., None, :] @ tokens.X)[..., 0, :].mT @ tokens.z
+    length = down.flatten(1).norm(dim=1)
+    return down / length[:, None, None], scale + torch.log(length / tokens.y.shape[-1])
+
+
+def descend(rule, at):
+    """The weights after the steps `at`, (len(at), trials, d, d); rule(j, W, log||G||) is a step's length."""
+    W, kept = torch.zeros(20, d, d, dtype=torch.float64), []
+    for j in range(1, at[-1] + 1):
+        direction, log_length = pull(W, tokens)
+        W = W + torch.as_tensor(rule(j, W, log_length)).reshape(-1, 1, 1) * direction
+        if j in at:
+            kept.append(W)
+    return torch.stack(kept)
+
+
+def length_of(W):
+    return W.flatten(-2).norm(dim=-1)
+
+
+def excess(W):
+    """log(L - L_inf) for the tokens selected by the long run, (trials,)."""
+    return rates.log_excess((tokens.X @ (tokens.z @ W.mT)[..., None])[..., 0], tokens, selected)
+
+
+def quarter(last, decades=2):
+    """Four steps a decade, up to the last."""
+    return sorted({round(last * 10 ** (-k / 4)) for k in range(4 * decades + 1)})
+
+
+times = {
+    "GD": sorted({*quarter(3000), 1000}),
+    "NGD": quarter(3000),
+    "growing": quarter(400),
+    "Polyak": quarter(200),
+}
+runs = {"NGD": descend(lambda j, W, g: 0.1, times["NGD"])}
+selected = geometry.selected_tokens((tokens.X @ (tokens.z @ runs["NGD"][-1].mT)[..., None])[..., 0])
+rules = {
+    "GD": lambda j, W, g: g.exp(),
+    "growing": lambda j, W, g: 0.1 * j**0.5,
+    "Polyak": lambda j, W, g: (excess(W) - g).exp().nan_to_num(0.1).clamp(max=20.0),
+}
+runs |= {name: descend(rule, times[name]) for name, rule in rules.items()}
+problem = svm.attention_problem(tokens.X, tokens.z, selected)
+solution = svm.solve(problem)
+W_hat, mu_hat = solution.value, solution.margin
+angles = {name: torch.stack([angle(W, W_hat) for W in path]) for name, path in runs.items()}
+alike = torch.ones(20, dtype=torch.bool)
+for name in ("NGD", "growing", "Polyak"):
+    alike &= (
+        geometry.selected_tokens((tokens.X @ (tokens.z @ runs[name][-1].mT)[..., None])[..., 0]) == selected
+    ).all(-1)
+print(f"NGD, growing and Polyak's steps select the same tokens in {int(alike.sum())} of 20 problems")
+
+# the library takes the same steps
+model = models.CrossAttention(d, trials=20)
+optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+train.fit(model, tokens, optimizer, 30, progress=False)
+assert torch.allclose(model.W, runs["NGD"][0], atol=1e-9)
+
+# %% jupyter={"source_hidden": true}
+looks = {
+    "GD": (BLACK, "o"),
+    "NGD": (BLUE, "s"),
+    "growing": (ORANGE, "^"),
+    "Polyak": (GREEN, "D"),
+}
+shown = int(torch.nonzero(alike)[0])
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4), sharey=True)
+for name, (color, marker) in looks.items():
+    style = {"color": color, "marker": marker, "markersize": 6, "linewidth": 1.2, "label": name}
+    left.loglog(times[name], angles[name][:, shown], **style)
+    right.loglog(length_of(runs[name])[:, shown], angles[name][:, shown], **style)
+left.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$ (radians)")
+right.set(xlabel="length $\\Vert W\\Vert$")
+left.legend()
+show(
+    fig,
+    alt="Left: the angle to the SVM against steps, four different curves. Right: the same points against the "
+    "length of W lie on one curve, which ends as a straight line of slope minus one.",
+)
+
+# %% [markdown]
+# **Figure 1.** One problem, four clocks. Left: the angle to the SVM against steps. Right: the same points
+# against the length of $W$.
+
+# %% [markdown]
+# Against steps the four have nothing in common. Against the length they are one curve, and it ends as
+# $1/\lVert W\rVert$. Is that so in all twenty problems? We compare at equal length, and at equal steps.
+
+# %%
+three = torch.tensor([0.5, 0.25, 0.75], dtype=torch.float64)  # median and quartiles
+meet = {"GD": 12.0, "growing": 100.0, "Polyak": 100.0}
+
+
+def angle_at(name, length):
+    """Angles of a run where W has this length, interpolated in logs, (20,)."""
+    return at_length(length_of(runs[name]).T, angles[name].T, length)
+
+
+print("equal length   median angle, its ratio to NGD's there: median and quartiles")
+for name, length in meet.items():
+    ratio = (angle_at(name, length) / angle_at("NGD", length))[alike].quantile(three)
+    print(f"{name:8s} {length:5.0f} {angle_at(name, length).median():12.2f}    {ratio.numpy().round(1)}")
+    assert 0.85 < ratio[0] < 1.3
+print("equal steps    median angle after 200")
+at_step = {}
+for name in runs:
+    at_step[name] = at_length(torch.tensor(times[name]).double().expand(20, -1), angles[name].T, 200).median()
+    print(f"{name:8s} {at_step[name]:18.2f}")
+assert at_step["GD"] > 10 * at_step["growing"]
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.2 One curve: the error at a given length
+#
+# **Why one curve.** The direction of the step depends on $W$ alone. With steps that are not too long, all
+# four follow the same path through the space of matrices, at different speeds.
+#
+# **Why $1/\lVert W\rVert$.** Let the softmax have chosen the tokens $\alpha$. With $A_{it} = (x_{i\alpha_i} -
+# x_{it})\, z_i^\top$, what the loss has in excess is a sum over comparisons,
+#
+# $$L - L_\infty \approx \sum_{it} c_{it}\, e^{-\langle A_{it},\, W\rangle}, \qquad
+# c_{it} = \tfrac1n\, |\ell'(\gamma_{i\alpha_i})|\,(\gamma_{i\alpha_i} - \gamma_{it}),$$
+#
+# the exponential loss of lesson 01 with a weight $c_{it}$ for each comparison. Its pull is
+# $\sum c_{it}\, e^{-\langle A_{it}, W\rangle} A_{it}$, and it must end up parallel to
+# $W_{\mathrm{mm}} = \sum \lambda_{it} A_{it}$. Write $W = R\,\hat p + r$ with $\hat p =
+# W_{\mathrm{mm}}/\lVert W_{\mathrm{mm}}\rVert$ and $r$ across it. The tight rows have equal leads along
+# $\hat p$, so their weights agree if
+#
+# $$c_{it}\, e^{-\langle A_{it},\, r\rangle} = \text{constant} \cdot \lambda_{it}
+# \qquad\text{for each } it \text{ with } \lambda_{it} > 0.$$
+#
+# The remainder $r$ does not grow. So the angle is $\lVert r\rVert / R$: the exponent is $-1$ *in the
+# length*, and the constant follows from the SVM.
+
+# %% [markdown]
+# ### Exercise 17.1: The remainder
+#
+# ★★☆ · 8 minutes
+#
+# Lesson 01 had as many rows as dimensions. Here are fewer: `rows`, (k, D) with $k \le D$, are the tight
+# $A_{it}$, flattened and independent, with their weights `lam` and strengths `c`. Return $r$, (D,): in the
+# span of the rows, across $\sum \lambda_{it} A_{it}$, and solving the equation above for *some* constant.
+#
+# <details><summary>Hint</summary>
+#
+# Take logarithms: $\langle A_{it}, r\rangle = \log(c_{it}/\lambda_{it})$ + constant. `np.linalg.pinv(rows)`
+# gives the solution in the span of the rows. Adding the constant to all right-hand sides moves the solution
+# along the SVM's direction: take that part out at the end.
+# </details>
+
+
+# %%
+@exercise("17.1")
+def remainder(rows, lam, c):
+    """Return r, (D,), for independent rows (k, D), lam (k,) and c (k,), all positive."""
+    ### BEGIN SOLUTION
+    r = np.linalg.pinv(rows) @ np.log(c / lam)
+    unit = lam @ rows / np.linalg.norm(lam @ rows)
+    return r - (r @ unit) * unit
+    ### END SOLUTION
+
+
+# %%
+check("17.1", remainder)
+
+# %%
+c = rates.strengths(tokens, selected)
+law = rates.remainder(problem, solution, c)
+for k in range(20):
+    carries = solution.dual[k] > 1e-7 * solution.dual[k].max()
+    flat = (problem.a[k][carries][:, :, None] * problem.b[k][carries][:, None]).flatten(1).numpy()
+    mine = remainder(flat, solution.dual[k][carries].numpy(), c[k][carries].numpy())
+    assert np.abs(mine - law.value[k].flatten().numpy()).max() < 1e-4, again.format("17.1")
+
+unit = (W_hat / length_of(W_hat)[:, None, None]).flatten(1)
+
+
+def parts(W):
+    """Length along the SVM; what is across it in the span of the tight rows; and outside of that span."""
+    w = W.flatten(1)
+    along = (w * unit).sum(1)
+    across = w - along[:, None] * unit
+    inside = (law.span @ across[..., None])[..., 0]
+    return along, inside, across - inside
+
+
+far = descend(lambda j, W, g: 0.5, quarter(4000))
+print("steps of 0.5    length   distance of the part inside from r, over ||r||: median, most   outside")
+for j, W in zip(quarter(4000), far, strict=True):
+    along, inside, outside = parts(W)
+    miss = (inside - law.value.flatten(1)).norm(dim=1) / law.value.flatten(1).norm(dim=1)
+    if j in (40, 400, 4000):
+        print(
+            f"{j:6d} {along.median():15.0f} {miss.median():26.2f} {miss.max():25.2f} "
+            f"{outside.norm(dim=1).median():17.1f}"
+        )
+assert miss.median() < 0.02
+assert miss.max() < 0.35
+assert (outside.norm(dim=1) > 2).all()
+
+# %% [markdown]
+# The prediction has no free parameter, and in the span of the tight rows all twenty runs settle on it (a few
+# have a comparison that is *nearly* tight, which takes longer to fade). But the rows do not span all
+# matrices. Outside of their span something else is left, as large as $r$: what the first steps put there,
+# when all comparisons still pulled. Later nothing pulls there, so it stays. Call it the **memory** $r_0$.
+# Lesson 01's points spanned the plane and left no room for it.
+#
+# > **Law 1** (derived above, measured below). If $\alpha$ is locally optimal, all tight rows carry weight,
+# > and the steps settle, then
+# >
+# > $$\tan\theta = \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{R}\,(1 + o(1)):$$
+# >
+# > $r$ follows from the SVM and the scores, $r_0$ from the first steps.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.3 Many clocks: how the length grows
+#
+# On the curve, the excess is $L - L_\infty \approx$ constant $\cdot\, e^{-\hat\mu R}$ with
+# $\hat\mu = 1/\lVert W_{\mathrm{mm}}\rVert$, so $\lVert G\rVert \approx \hat\mu\,(L - L_\infty)$. Each rule
+# for the step's length gives a clock:
+#
+# | optimiser | a step adds to $R$ | so $R$ is about | and the excess loss |
+# |:---|:---|:---|:---|
+# | GD | $\eta\hat\mu\,(L - L_\infty)$ | $\frac{1}{\hat\mu}\log j$ | $1/(\eta\hat\mu^2 j)$ |
+# | NGD | $\eta$ | $\eta j$ | $e^{-\hat\mu\eta j}$ |
+# | growing | $\eta\sqrt j$ | $\frac23\eta j^{3/2}$ | $e^{-\frac23 \hat\mu\eta j^{3/2}}$ |
+# | Polyak's | $1/\hat\mu = \lVert W_{\mathrm{mm}}\rVert$ | $j/\hat\mu$ | $e^{-j}$ |
+#
+# The last line is worth a second look. Polyak's step needs no $\eta$: it settles by itself on steps as long
+# as the SVM's solution, and *each step divides the excess by $e$*, whatever the data.
+#
+# **Predict before you run on:** how many steps would plain descent need to come within one degree?
+
+# %% [markdown]
+# ### Exercise 17.2: Another optimiser's clock
+#
+# ★★☆ · 6 minutes
+#
+# A run took steps of lengths `lengths`, (steps,), in the direction of the pull; `log_g` holds $\log\lVert
+# G\rVert$ at the point where each began. Plain descent with step size `eta` walks along the same path. Return
+# $\log_{10}$ of the number of its steps. Mind that $e^{-2000}$ is 0 in float64.
+#
+# <details><summary>Hint</summary>
+#
+# One plain step covers $\eta\lVert G\rVert$. How many does it take for `lengths[k]`? Add these up in logs:
+# `np.logaddexp.reduce` adds numbers that are given by their logs.
+# </details>
+
+
+# %%
+@exercise("17.2")
+def plain_steps(lengths, log_g, eta):
+    """Return log10 of the number of plain steps, a float, for lengths and log_g of shape (steps,)."""
+    ### BEGIN SOLUTION
+    return float(np.logaddexp.reduce(np.log(lengths / eta) - log_g) / np.log(10))
+    ### END SOLUTION
+
+
+# %%
+check("17.2", plain_steps)
+
+# %%
+W, noted, short = torch.zeros(20, d, d, dtype=torch.float64), [], []
+for _ in range(800):
+    direction, log_length = pull(W, tokens)
+    noted.append(log_length)
+    W = W + 0.025 * direction
+    short.append(length_of(W))
+noted, short = torch.stack(noted).numpy(), torch.stack(short).numpy()  # (800, 20)
+off = []
+for k in range(20):  # how long does the short run say that W is after 1,000 plain steps?
+    read = [plain_steps(np.full(m, 0.025), noted[:m, k], 1.0) for m in range(10, 801, 10)]
+    off.append(np.interp(3, read, short[9::10, k]) / float(length_of(runs["GD"][times["GD"].index(1000)])[k]))
+off = np.array(off)
+print(
+    f"length after 1,000 plain steps, read from 800 short ones, over the true one: "
+    f"{off.min():.2f} to {off.max():.2f}"
+)
+assert np.abs(off - 1).max() < 0.01, again.format("17.2")
+
+stored = {name: measured(f"17.{name}").load() for name in ("p", "W", "KQ")}
+
+
+def of(parameter, optimiser, what):
+    """What the stored sweep holds of a run: (40,) or (40, records), as a tensor."""
+    found = stored[parameter].sel(parameter=parameter, optimiser=optimiser)[what]
+    return torch.as_tensor(found.values.astype(float))
+
+
+clock, angle_of = of("W", "NGD", "clock").flip(-1), of("W", "NGD", "angle").flip(-1)
+to_degree = at_length(angle_of, clock, np.radians(1)) / math.log(10)  # log10 of the steps
+print(
+    f"plain steps to one degree, 40 problems: median 10^{to_degree.median():.0f}, at least "
+    f"10^{to_degree.min():.0f}"
+)
+assert 75 < to_degree.median() < 85
+
+# %% [markdown]
+# With $\eta = 1$ plain descent needs more steps than there are atoms in the universe, for one degree. NGD
+# needs a few thousand for the same road, so we let it walk and read the other clock. **Every rate of plain
+# descent below that no computer can reach is measured in this way.** (On the part that can be walked both
+# agree, as above.)
+
+# %%
+at = np.array(steps_of("W", "Polyak"))
+same = {name: (of(name, "Polyak", "selected") == of(name, "NGD", "selected")).all(-1) for name in stored}
+print("Polyak's steps, last decade of 600: medians and quartiles of the runs that end on the tokens of L_inf")
+for name in ("W", "KQ", "p"):
+    R, log_L, mu = (of(name, "Polyak", what)[same[name]] for what in ("length", "log_excess", "margin"))
+    step = ((R[:, -1] - R[:, 4]) / (at[-1] - at[4]) * mu).quantile(three)
+    fall = ((log_L[:, 4] - log_L[:, -1]) / (at[-1] - at[4])).quantile(three)
+    print(
+        f"{name:2s} ({int(same[name].sum())} of 40)  R grows by {step.numpy().round(1)} / mu_hat, "
+        f"log(L - L_inf) falls by {fall.numpy().round(1)}"
+    )
+    assert abs(step[0] - (0.5 if name == "p" else 1.0)) < 0.15
+    assert abs(fall[0] - (0.5 if name == "p" else 1.0)) < 0.15
+stopped = of("KQ", "Polyak", "length")[:, -1] < 1.01 * of("KQ", "Polyak", "length")[:, 4]
+elsewhere = stopped & ~same["KQ"]
+print(f"(K, Q): {int(stopped.sum())} runs came to a stop, {int(elsewhere.sum())} of these elsewhere")
+assert elsewhere.sum() > 0.8 * stopped.sum() > 0
+
+# %% [markdown]
+# On $W$, and on keys and queries, Polyak's steps go nearly as predicted. On $p$ they get on at half that
+# speed: section 17.5 says why. And the rule must know $L_\infty$. We gave it the loss of the tokens that
+# normalised steps select. Half of the runs of keys and queries jumped to other tokens with their first long
+# steps; then $L - L_\infty$ does not go to 0, the steps become as long as they may (20), and soon the
+# gradient underflows.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.4 The two laws multiplied
+#
+# Angle against length times length against steps: that is every rate. To measure an exponent we fit
+# $\log\theta$ against $\log j$ by least squares over the **last decade** of each run, one slope a problem,
+# and give the median of 40 problems with its bootstrap interval: we draw 40 problems of the 40 with
+# replacement, 2,000 times, and look where 95 of 100 medians lie. For plain descent the decade is one of
+# $\log j$, read from the other clock.
+
+
+# %%
+def exponent(parameter, optimiser, what="angle"):
+    """Fitted exponents in the number of steps over the last decade, (40,); NaN where there is no angle."""
+    if optimiser == "GD":  # in log j, read from NGD's clock, as far as that was recorded
+        x, y = of(parameter, "NGD", "clock")[:, 3:], of(parameter, "NGD", what)[:, 3:]
+    else:
+        x = torch.tensor(steps_of(parameter, optimiser)[4:], dtype=torch.float64)
+        y = of(parameter, optimiser, what)[:, 4:]
+    return rates.slope(x, y)
+
+
+print("exponent of the angle, last decade                 p                       W")
+fitted = {}
+for name in ("GD", "NGD", "Polyak", "growing", "linear"):
+    for parameter in ("p", "W"):
+        fitted[parameter, name] = rates.interval(exponent(parameter, name))
+    text = "   ".join("{:5.2f} ({:5.2f} to {:5.2f})".format(*fitted[q, name]) for q in ("p", "W"))
+    print(f"{name + (' in log j' if name == 'GD' else ''):40s} {text}")
+for parameter in ("p", "W"):
+    assert abs(fitted[parameter, "GD"][0] + 1) < 0.06
+    assert abs(fitted[parameter, "NGD"][0] + 1) < 0.06
+    assert abs(fitted[parameter, "Polyak"][0] + 1) < 0.06
+    assert -1.4 < fitted[parameter, "growing"][0] < -1.1
+    assert abs(fitted[parameter, "linear"][0] + 1) < 0.1
+
+# %% [markdown]
+# Three things to explain.
+#
+# **NGD beats its rate.** Proved for self-attention is, as we read Vasudeva, Deora and Thrampoulidis (2024),
+# an angle of order $j^{-1/2}$, up to logarithms; we find $j^{-1}$ on all data. The road of the proof shows
+# why. A proof bounds the *margin* first: let it be $(1 - \varepsilon)\hat\mu$. Since $\hat p$ is a
+# mixture of the rows, $\cos\theta \ge 1 - \varepsilon$, so $\theta \lesssim \sqrt{2\varepsilon}$:
+# a margin that is right to $1/j$ promises an angle of $j^{-1/2}$. By law 1 descent is not at the worst
+# point of this bound: a tight row has the lead $R\hat\mu + \langle A, r\rangle$, so $\varepsilon$ is of
+# order $1/R$ like the angle itself.
+
+# %%
+print("last record            median of eps   of theta   of theta over its bound sqrt(2 eps)")
+for parameter in ("p", "W"):
+    eps, theta = of(parameter, "NGD", "gap"), of(parameter, "NGD", "angle")
+    assert (theta.cos() >= 1 - eps - 1e-6).all()
+    share = (theta / (2 * eps).sqrt())[:, [0, -1]].median(0).values
+    print(
+        f"NGD on {parameter:14s} {eps[:, -1].median():14.4f} {theta[:, -1].median():10.4f} "
+        f"{share[-1]:12.2f} (two decades before: {share[0]:.2f})"
+    )
+    assert share[-1] < 0.25 * share[0]
+    assert abs(rates.interval(exponent(parameter, "NGD", "gap"))[0] + 1) < 0.08
+
+# %% [markdown]
+# The margin's $1/j$ is the rate of Ji and Telgarsky (2021) for linear models. So is the angle's.
+#
+# **Growing steps** should give $j^{-3/2}$ and give less, **linearly growing** ones $j^{-2}$ and give
+# $j^{-1}$. Something stops the clock.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.5 Steps that are too long
+#
+# Lesson 01 found the longest step $\eta^*$ that settles in the plane. In any dimension: off the remainder by
+# $x$, a step multiplies $x$ by $1 - \eta H$, where $\hat\mu H = \sum_{it} q_{it}\, a_{it} a_{it}^\top$ is
+# the covariance of the rows' parts $a_{it}$ across $\hat p$, with $q = \lambda/\sum\lambda$. So
+# $\eta^* = 2/\text{(largest eigenvalue of } H)$. It does not depend on $R$: on the curve, gradient and
+# curvature fall alike. We start twenty problems far out, right beside the remainder, with steps just below
+# and just above.
+
+# %%
+start = 1e6 * unit + law.value.flatten(1)
+nudge = torch.randn(start.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+start = start + 0.01 * (law.span @ nudge[..., None])[..., 0]
+zigzag, along = {}, {}
+for factor in (0.97, 1.03, 3.0, 100.0):
+    W, worst = start.view(20, d, d), torch.zeros(20, dtype=torch.float64)
+    for j in range(1200):
+        W = W + (factor * law.longest)[:, None, None] * pull(W, tokens)[0]
+        if j >= 1000:
+            now, inside, _ = parts(W)
+            worst = torch.maximum(worst, (inside - law.value.flatten(1)).norm(dim=1))
+            begin = now if j == 1000 else begin
+    zigzag[factor] = worst / (factor * law.longest)
+    along[factor] = (now - begin) / 199 / (factor * law.longest)
+    print(
+        f"steps of {factor:6.2f} eta*: off r by {zigzag[factor].min():.2f} to {zigzag[factor].max():.2f} "
+        f"steps; of each step {along[factor].median():.2f} goes along the SVM"
+    )
+print(f"eta* itself: {law.longest.min():.1f} to {law.longest.max():.1f}")
+assert zigzag[0.97].max() < 0.01 < 0.05 < zigzag[1.03].min()
+assert 1 < zigzag[100.0].min() < zigzag[100.0].max() < 2.5
+
+# %% [markdown]
+# The threshold is sharp. Beyond it the run zigzags, and soon by a fixed number of *steps*: 1 to 2. Now the
+# cap is plain. Let the steps be $\eta_j = j^a$ with $a > 0$. The length is of order $j^{1+a}$, the zigzag of
+# order $j^a$, so the angle is of order
+#
+# $$\frac{\text{zigzag}}{R} \approx \frac{\eta_j}{\sum_i \eta_i} \sim \frac{1 + a}{j}.$$
+#
+# > **Law 2** (informally; measured above). Faster clocks give a smaller remainder over $R$ until the steps
+# > pass $\eta^*$. From there the angle falls as $1/j$, whatever the growth of the steps, and not at all if
+# > they grow exponentially.
+#
+# Growing steps $0.1\sqrt j$ pass $\eta^*$ near step 700, so their last decade is the turn from $-3/2$ to
+# $-1$. Polyak's steps are a little longer than $\eta^*$ on $W$, and about three times as long on $p$ (next
+# cell): there a good part of each is lost to the zigzag. NGD at $\eta$ just below $\eta^*$ is the best
+# of its kind: $1/j$, with the smallest constant.
+
+# %%
+prompt = data.random_tokens(4, 5, 10, trials=40, seed=5)
+of_p = models.PromptAttention(10, trials=40)
+train.fit(of_p, prompt, optim.NormalizedGD(of_p.parameters(), 0.1, 1), 1500, progress=False)
+chosen = geometry.selected_tokens(of_p.attention(prompt).detach())
+of_p = svm.token_problem(prompt.X, chosen)
+solved = svm.solve(of_p)
+ratio_p = (
+    1 / solved.margin / rates.remainder(of_p, solved, rates.strengths(prompt, chosen)).longest
+).median()
+ratio_W = (1 / mu_hat / law.longest).median()
+print(f"Polyak's step over eta*, median: {ratio_W:.1f} on W, {ratio_p:.1f} on p")
+assert ratio_W < 1.7 < 2.2 < ratio_p < 5
+
+# %% [markdown]
+# ### Exercise 17.3: How fast a zigzag gets on
+#
+# ★★★ · 10 minutes
+#
+# With steps much longer than $\eta^*$ only a part of each goes along $\hat p$, as the last line above
+# shows. Which part? You get the tight rows, (k, D), independent, and their weights `lam`. Each very long step
+# follows one single row, the one that is most behind: it has the direction of that row. All leads must grow
+# alike.
+#
+# <details><summary>Hint 1</summary>
+#
+# Let row $i$ be followed in a share $f_i$ of the steps. Their mean is $\sum f_i A_i/\lVert A_i\rVert$.
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# The only vector in the span of the rows in which all have the same lead is $\sum\lambda_i A_i$, up to a
+# factor. So $f_i \propto \lambda_i \lVert A_i\rVert$. What is the length of the mean step?
+# </details>
+
+
+# %%
+@exercise("17.3")
+def zigzag_speed(rows, lam):
+    """Return the mean step's part along the SVM over the length of a step, for rows (k, D), lam (k,)."""
+    ### BEGIN SOLUTION
+    share = lam * np.linalg.norm(rows, axis=1)
+    share = share / share.sum()
+    return float(np.linalg.norm(share @ (rows / np.linalg.norm(rows, axis=1, keepdims=True))))
+    ### END SOLUTION
+
+
+# %%
+check("17.3", zigzag_speed)
+
+# %%
+for k in range(20):
+    carries = solution.dual[k] > 1e-7 * solution.dual[k].max()
+    flat = (problem.a[k][carries][:, :, None] * problem.b[k][carries][:, None]).flatten(1).numpy()
+    said = zigzag_speed(flat, solution.dual[k][carries].numpy())
+    assert abs(said - float(law.speed[k])) < 1e-6, again.format("17.3")
+ratio = along[100.0] / law.speed
+print(f"steps of 100 eta*: measured speed over the prediction {ratio.min():.2f} to {ratio.max():.2f}")
+print(f"the prediction itself: {law.speed.min():.2f} to {law.speed.max():.2f}")
+assert (abs(ratio - 1) < 0.12).all(), again.format("17.3")
+
+# %% jupyter={"source_hidden": true}
+fig, ax = plt.subplots(figsize=(7, 4.2))
+for (name, label), (color, marker) in zip(
+    {"NGD": "NGD", "growing": r"growing, $\sqrt{j}$", "linear": "linear, $j$", "Polyak": "Polyak"}.items(),
+    ((BLUE, "s"), (ORANGE, "^"), (BLACK, "o"), (GREEN, "D")),
+    strict=True,
+):
+    line = of("W", name, "angle")
+    ax.loglog(steps_of("W", name), line.median(0).values, color=color, marker=marker, label=label)
+reach = np.array([10, 1e4])
+ax.loglog(reach, 3.4 / reach, color="0.4", linestyle="--", linewidth=1.2)
+ax.text(13, 0.36, "$1/j$", color="0.3")
+ax.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$, median (radians)")
+ax.legend()
+show(
+    fig,
+    alt="Angle against steps for four step rules on W, on logarithmic axes. All end parallel to or near a "
+    "dashed line of slope minus one; growing steps are the lowest and bend towards it.",
+)
+
+# %% [markdown]
+# **Figure 2.** Medians of 40 problems of $W$. Whatever the step lengths, the end is parallel to the dashed
+# $1/j$; growing steps bend towards it late.
+
+# %% [markdown]
+# So it takes another *direction*, not another length, to beat $1/j$: momentum in the dual has
+# $\tilde O(1/j^2)$ for linear models (Ji, Srebro and Telgarsky 2021), and Wang, Min and Wu (2024) get
+# exponential rates for these by stretching $w$ from time to time. Would stretching help attention? Double
+# $W$: the angle stays, and the part inside the span goes back to $r$, halving its share of the angle. The
+# memory is doubled along with $R$.
+
+# %%
+W = descend(lambda j, W, g: 0.5, [2000])[0]
+before, _, outside = parts(W)
+floor = outside.norm(dim=1) / before
+for _ in range(6):
+    W = 2 * W
+    for _ in range(150):
+        W = W + 0.5 * pull(W, tokens)[0]
+now, inside, outside = parts(W)
+print(
+    f"R times {(now / before).median():.0f}; angle over the memory's share before stretching: "
+    f"{(torch.atan2((inside + outside).norm(dim=1), now) / floor).median():.1f}"
+)
+assert (torch.atan2((inside + outside).norm(dim=1), now) > 0.85 * floor).all()
+assert (now > 60 * before).all()
+
+# %% [markdown]
+# It does not: $R$ is more than sixty times as long, and no angle is much below the memory's old share. Where
+# rows do not span the space, which is the rule in attention, stretching carries the memory along.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.6 Other norms, other curves
+#
+# An optimiser of another geometry goes to another SVM (lesson 03), so it has a curve of its own. We hold each
+# against the SVM of *its* norm, and its own length.
+#
+# **Mirror descent** with exponent $\rho$ adds its steps up in the dual variable, whose entries are those of
+# $W$ to the power $\rho - 1$: after steps of lengths $j^a$ it has the length $j^{1+a}$, and $W$ has $R \sim
+# j^{(1+a)/(\rho-1)}$. Again all leads have to agree up to constants, so the angle is of order $1/R$ while
+# the steps settle.
+
+# %% [markdown]
+# ### Exercise 17.4: Predict the exponent
+#
+# ★★☆ · 8 minutes
+#
+# Return the exponent $b$ with which the angle finally falls as $j^b$, for mirror descent with exponent
+# $\rho > 1$ and steps of length $j^a$, $a > -1$, in the dual variable. Mind both laws: a step of length $j^a$
+# there moves $W$ by the order of $j^a R^{2 - \rho}$. If that tends to 0, or to a small constant, the steps
+# settle. Else they zigzag, by as much as a step is long.
+#
+# <details><summary>Hint</summary>
+#
+# Where the steps zigzag, the angle is a step's length over $R$. Put $R \sim j^{(1+a)/(\rho-1)}$ in, and $a$
+# and $\rho$ drop out. The step's length is a power of $j$; does it grow?
+# </details>
+
+
+# %%
+@exercise("17.4")
+def final_exponent(a, rho):
+    """Return b, a negative float, for a > -1 and rho > 1."""
+    ### BEGIN SOLUTION
+    return -min(1.0, (1 + a) / (rho - 1))
+    ### END SOLUTION
+
+
+# %%
+check("17.4", final_exponent)
+
+# %%
+print("exponent of the angle, last decade       predicted   p                       W")
+predictions = {
+    "NGD": final_exponent(0.0, 2.0),
+    "linear": final_exponent(1.0, 2.0),
+    "mirror 3": final_exponent(0.0, 3.0),
+    "mirror 1.5": final_exponent(0.0, 1.5),
+}
+for name, b in predictions.items():
+    for parameter in ("p", "W"):
+        fitted[parameter, name] = rates.interval(exponent(parameter, name))
+    text = "   ".join("{:5.2f} ({:5.2f} to {:5.2f})".format(*fitted[q, name]) for q in ("p", "W"))
+    print(f"{name:40s} {b:5.1f}      {text}")
+assert predictions == {"NGD": -1.0, "linear": -1.0, "mirror 3": -0.5, "mirror 1.5": -1.0}, again.format(
+    "17.4"
+)
+
+# %% [markdown]
+# Mirror descent with $\rho = 3$ is as slow as predicted: $R \sim \sqrt j$. With $\rho = 1.5$ constant dual
+# steps are growing ones in $W$, and it is on its way: right after the steps pass their longest length the
+# zigzag itself grows, from 0 to one or two steps, and the exponent lies *above* $-1$ for a while. (Linearly
+# growing steps had the same dent, a decade earlier.)
+
+# %%
+dent = rates.interval(
+    rates.slope(torch.tensor(steps_of("W", "linear")[:5]).double(), of("W", "linear", "angle")[:, :5])
+)
+print(f"linear steps on W, the decade before the last: {dent[0]:.2f}")
+assert dent[0] > -0.7
+for parameter in ("p", "W"):
+    assert abs(fitted[parameter, "mirror 3"][0] + 0.5) < 0.1
+    assert -0.9 < fitted[parameter, "mirror 1.5"][0] < -0.65
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Sign descent** goes to the SVM of the maximum norm, **spectral descent** to that of the spectral norm.
+# Fan, Schmidt and Thrampoulidis (2025) bound the error $\varepsilon$ of the margin for such methods, on
+# linear models, by $O(\log j/\sqrt j)$ with steps $\eta/\sqrt j$. These have $R \approx 2\eta\sqrt j$,
+# so we expect $j^{-1/2}$, without the logarithm; and $j^{-1}$ for short steps of one length.
+
+# %%
+others = ("sign", "sign, decaying", "sign, long", "spectral", "spectral, decaying")
+margins = {}
+print(
+    "exponents, last decade                  of eps                  of the angle            last: eps  angle"
+)
+for name in others:
+    for parameter in ("p", "W")[name.startswith("spectral") :]:
+        margins[parameter, name] = rates.interval(exponent(parameter, name, "gap"))
+        fitted[parameter, name] = rates.interval(exponent(parameter, name))
+        text = "   ".join(
+            "{:5.2f} ({:5.2f} to {:5.2f})".format(*row[parameter, name]) for row in (margins, fitted)
+        )
+        last = [float(of(parameter, name, what)[:, -1].median()) for what in ("gap", "angle")]
+        print(f"{name + ', on ' + parameter:38s}  {text}   {last[0]:6.3f} {last[1]:6.3f}")
+        expected = {"sign, decaying": -0.5, "spectral, decaying": -0.5, "sign, long": 0.0}.get(name, -1.0)
+        assert abs(margins[parameter, name][0] - expected) < (0.25 if name == "sign, long" else 0.07)
+        if name != "sign, long":
+            assert margins[parameter, name][0] < fitted[parameter, name][0] < margins[parameter, name][0] / 2
+
+# %% [markdown]
+# The margins keep their clocks to the second digit. Two things are new:
+#
+# - **The angle is slower than the margin**, by up to a factor of two in the exponent. That is what the bound
+#   $\theta \lesssim \sqrt{2\varepsilon}$ allows, and here it is partly used: these norms have balls with
+#   flat sides, on which the margin hardly changes while the direction does. There is no $r$ that the SVM
+#   fixes.
+# - **Long steps never arrive** (steps of 0.3). Euclidean zigzags average out. A sign does not: where an entry
+#   of the gradient keeps changing its sign, its mean step is shorter than its mean gradient asks for, at
+#   every length of $W$. The direction tends to another one.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Adam
+#
+# Adam with $\varepsilon = 0$ divides a running mean of the gradient by the root of a running mean of its
+# square: $\bar g \leftarrow \beta_1 \bar g + (1-\beta_1) g$, $\overline{g^2} \leftarrow \beta_2
+# \overline{g^2} + (1 - \beta_2) g^2$. If $g$ stood still, the step would be $\eta$ times its sign. But at
+# rate $\hat\mu$ per unit of length the gradient *falls*, by a factor $e^{-b}$ a step. What do the memories
+# make of that?
+
+# %% [markdown]
+# ### Exercise 17.5: Adam's speed limit
+#
+# ★★★ · 10 minutes
+#
+# An entry of the gradient is $g_j = \pm e^{-bj}$. After many steps $\bar g_j/\sqrt{\overline{g^2}_j}$ is a
+# constant times its sign. Find the constant as a function of $b$, as long as both memories forget faster than
+# the gradient falls: $\beta_1 e^b < 1$ and $\beta_2 e^{2b} < 1$. Steps $\eta$ times as long let the loss
+# fall by $e^{-b}$ a step, with $b = \eta\,\hat\mu$ times the constant. Return this $b$, to a relative
+# $10^{-6}$.
+#
+# <details><summary>Hint: the constant</summary>
+#
+# $\bar g_j = (1 - \beta_1)\sum_{k \ge 0} \beta_1^k g_{j-k}$ is a geometric series with the ratio $\beta_1
+# e^b$. The square's has $\beta_2 e^{2b}$.
+# </details>
+#
+# <details><summary>Hint: the equation</summary>
+#
+# $b$ stands on both sides. As $b$ approaches its largest value $-\frac12\log\beta_2$ (in the cases
+# $-\log\beta_1$ is larger), the right side goes to 0: bisection finds the crossing.
+# </details>
+
+
+# %%
+@exercise("17.5")
+def adam_speed(eta, mu, beta_1, beta_2):
+    """Return b > 0, by how much log(L - L_inf) falls each step."""
+    ### BEGIN SOLUTION
+    low, high = 0.0, -math.log(beta_2) / 2
+    for _ in range(100):
+        b = (low + high) / 2
+        mean = (1 - beta_1) / (1 - beta_1 * math.exp(b))
+        square = max(1 - beta_2 * math.exp(2 * b), 0.0) / (1 - beta_2)
+        low, high = (b, high) if b < eta * mu * mean * math.sqrt(square) else (low, b)
+    return (low + high) / 2
+    ### END SOLUTION
+
+
+# %%
+check("17.5", adam_speed)
+
+# %%
+limits = [-math.log(beta_2) / 2 for beta_2 in (0.95, 0.999)]
+print(f"no b above {limits[0]:.4f} for beta_2 = .95, {limits[1]:.4f} for .999, however long the steps")
+at = steps_of("W", "Adam")
+for parameter in ("p", "W"):
+    for name, beta_2 in (("Adam, .95", 0.95), ("Adam", 0.999)):
+        fall = of(parameter, name, "log_excess")
+        b = (fall[:, 6] - fall[:, -1]) / (at[-1] - at[6])
+        said = torch.tensor([adam_speed(0.01, float(m), 0.9, beta_2) for m in of(parameter, name, "margin")])
+        ratio = (b / said).nanquantile(torch.tensor([0.5, 0.25, 0.75]).double())
+        wish = (said / (0.01 * of(parameter, name, "margin"))).median()
+        print(
+            f"{parameter}, {name:10s} b over its prediction: median {ratio[0]:.2f} "
+            f"({ratio[1]:.2f} to {ratio[2]:.2f}); of eta mu_hat: {wish:.2f}"
+        )
+        if beta_2 == 0.95:
+            assert (abs(ratio - 1) < 0.02).all(), again.format("17.5")
+        else:
+            assert wish < 0.1
+
+# %% [markdown]
+# With $\beta_2 = .95$ the prediction holds within two percent. With Adam's default $\beta_2 = .999$ the
+# loss cannot fall by more than a factor $\sqrt{.999}$ a step: **the memory of the larger gradients brakes
+# it**, to under a tenth of what $\eta$ asks for. All steps longer than $-\frac12 \log\beta_2/\hat\mu$
+# are slowed down to this speed. And its $\varepsilon = 10^{-8}$, the run's other default, takes over as soon
+# as the gradient is that small: then it is plain descent with momentum, on the clock $\log j$. In 10,000
+# default steps the angle hardly improves:
+
+# %%
+for name in ("Adam", "Adam, .95"):
+    for parameter in ("p", "W"):
+        fitted[parameter, name] = rates.interval(exponent(parameter, name))
+        margins[parameter, name] = rates.interval(exponent(parameter, name, "gap"))
+    text = "   ".join("{:5.2f} ({:5.2f} to {:5.2f})".format(*fitted[q, name]) for q in ("p", "W"))
+    ends = "  ".join(f"{of(q, name, 'angle')[:, -1].median():.2f}" for q in ("p", "W"))
+    print(f"{name:10s} exponent of the angle on p, W: {text}; last angles {ends}")
+assert all(fitted[q, "Adam"][0] > -0.15 for q in ("p", "W"))
+assert all(-1.05 < fitted[q, "Adam, .95"][0] < -0.75 for q in ("p", "W"))
+
+# %% [markdown]
+# (The rate that is proved for Adam, $O(j^{-1/3})$ for the margin, is for falling step lengths, which keep
+# below the speed limit. In ours with $\beta_2 = .95$ the margin's exponent is near $-1$, like sign
+# descent's.)
+#
+# **Muon** replaces the polar factor by a polynomial (lesson 03). At equal length, its margin is far behind
+# that of spectral descent. And torch's default divides by at least $10^{-7}$, which stops its clock as
+# Adam's $\varepsilon$ does; with gradients scaled up the clock goes on, in the same direction.
+
+
+# %%
+def on_W(name, what, length=30.0):
+    """A quantity where the run on W has this spectral length."""
+    return at_length(of("W", name, "length"), of("W", name, what), length)
+
+
+print("at spectral length 30      median eps   median angle")
+for name in ("spectral", "spectral, decaying", "Muon", "Muon, scaled"):
+    print(f"{name:24s} {on_W(name, 'gap').median():10.2f} {on_W(name, 'angle').median():12.2f}")
+    for what in ("gap", "angle"):
+        row = margins if what == "gap" else fitted
+        row["W", name] = rates.interval(exponent("W", name, what))
+for name in ("Muon", "Muon, scaled"):
+    assert on_W(name, "gap").median() > 1.5 * on_W("spectral", "gap").median()
+assert of("W", "Muon", "length")[:, -1].median() < 0.5 * of("W", "Muon, scaled", "length")[:, -1].median()
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.7 Keys and queries
+#
+# Steps in $K$ and $Q$ multiply: with steps of length $\eta$ the factors grow as $j$, and $W = KQ^\top$ as
+# $j^2$. So constant steps *are* growing ones, and we follow these runs for 3,000 steps only. The limit, where
+# one is known, is the nuclear SVM (lesson 11). For spectral steps we guess: $\lVert K\rVert_{\mathrm{op}}$
+# and $\lVert Q\rVert_{\mathrm{op}}$ below $s$ allow every $W$ with $\lVert W\rVert_{\mathrm{op}} \le
+# s^2$, so it should be the SVM of the *spectral* norm again.
+
+# %%
+print("(K, Q)        length of W   angle: last, exponent (interval)  nearest of four  turned in last decade")
+factors = [str(name) for name in stored["KQ"].optimiser.values]
+assert of("KQ", "spectral", "angle")[:, -1].median() < of("KQ", "spectral", "nearest")[:, -1].median() + 1e-9
+for name in factors:
+    a, steps = of("KQ", name, "angle"), torch.tensor(steps_of("KQ", name), dtype=torch.float64)
+    known = not a.isnan().all()
+    kept = same["KQ"] if name == "Polyak" else torch.ones(40, dtype=torch.bool)
+    fitted["KQ", name] = rates.interval(rates.slope(steps[4:], a[kept, 4:])) if known else (math.nan,) * 3
+    said = "{:5.2f} ({:5.2f} to {:5.2f})".format(*fitted["KQ", name]) if known else "no limit known"
+    print(
+        f"{name:14s} {of('KQ', name, 'length')[:, -1].median():10.0f} {a[:, -1].nanmedian():9.2f}  {said:24s}"
+        f" {of('KQ', name, 'nearest')[:, -1].median():10.2f} {of('KQ', name, 'to_end')[:, 4].median():20.2f}"
+    )
+
+# %% [markdown]
+# Three findings.
+#
+# - **No clean rate.** Plain, normalised and growing steps head for the nuclear SVM, but with exponents above
+#   $-1/2$, though $R$ grows as $j^2$ and faster: directions that are missing in $W$ come in late, by powers
+#   that lesson 11 reads from $S$.
+# - **The guess fits**: spectral steps on $K$ and $Q$ are closer to the SVM of the *spectral* norm of $W$ than
+#   to the other three, and still approach it. Muon's are near none.
+# - For sign, mirror and Adam steps we know no limit. None of the four SVMs is near in the median, and in the
+#   last decade the direction has still turned by a quarter of a radian or more.
+#
+# And is it one curve again?
+
+# %%
+print("(K, Q): angle where W has this nuclear length, median of 40, and ratio to NGD's: median, quartiles")
+
+
+for name, length in (("GD", 40.0), ("growing", 1000.0), ("growing", 30_000.0), ("Polyak", 1000.0)):
+    kept = same["KQ"] if name == "Polyak" else torch.ones(40, dtype=torch.bool)
+    theirs, ours = (
+        at_length(of("KQ", one, "length"), of("KQ", one, "angle"), length)[kept] for one in (name, "NGD")
+    )
+    ratio = (theirs / ours).quantile(three)
+    print(f"{name:8s} at {length:6.0f}: {theirs.median():.1f}, ratio {ratio.numpy().round(1)}")
+    assert 0.8 < ratio[0] < 1.3
+
+# %% [markdown]
+# It is: at equal length they are as far off as each other, Polyak's a little farther, whose first long steps
+# left a memory. Many clocks, one curve, only that this curve is not $1/R$.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.8 Losses, and plain descent with long steps *(optional)*
+#
+# For the loss everything is simpler: the excess is $e^{-\hat\mu R}$, so its rate *is* the clock (the table
+# in 17.3). For linear models Wu, Bartlett, Telgarsky and Yu (2024) show that plain descent may take very long
+# steps: the loss oscillates at first, for about $\eta$ steps, and then is $\tilde O(1/(\eta j))$. Twice the
+# $\eta$, half the loss. Does attention allow that?
+
+# %%
+points = [data.separable_points(20, seed) for seed in range(20)]
+A = torch.stack([one.y[:, None] * one.X for one in points])
+mu = svm.solve(
+    svm.label_problem(torch.stack([one.X for one in points]), torch.stack([one.y for one in points]))
+)
+print("plain descent, 1,000 steps, 20 problems each")
+counts = {}
+for eta in (1.0, 30.0, 1e5):
+    w = torch.zeros(20, 2, dtype=torch.float64)
+    for _ in range(1000):
+        w = w + eta * (torch.sigmoid(-(A @ w[..., None])[..., 0])[..., None] * A).mean(1)
+    loss = torch.nn.functional.softplus(-(A @ w[..., None])[..., 0]).mean(-1)
+    law_holds = (loss < 2 / (eta * mu.margin**2 * 1000)).sum()
+    W = descend(lambda j, W, g, eta=eta: eta * g.exp(), [1000])[0]
+    h = (tokens.X @ (tokens.z @ W.mT)[..., None])[..., 0]
+    own = geometry.selected_tokens(h)
+    limits = svm.solve(svm.attention_problem(tokens.X, tokens.z, own))
+    holds = (rates.log_excess(h, tokens, own).exp() < 2 / (eta * limits.margin**2 * 1000)).sum()
+    stuck = eta * pull(W, tokens)[1].exp() * 1e6 < 1e-3 * length_of(W)  # not in a million steps
+    lost = stuck & ~geometry.locally_optimal(
+        tokens.scores, (tokens.X @ (tokens.z @ limits.value.mT)[..., None])[..., 0], own
+    )
+    counts[eta] = int(law_holds), int(holds), int(stuck.sum()), int(lost.sum())
+    print(
+        f"eta = {eta:6.0f}   logistic regression: {counts[eta][0]} below 2/(eta mu_hat^2 j)   attention: "
+        f"{counts[eta][1]}; stuck {counts[eta][2]}, on a choice that is not locally optimal {counts[eta][3]}"
+    )
+
+assert all(counts[eta][0] == 20 for eta in counts)
+assert counts[1.0][2] == counts[30.0][2] == 0
+assert counts[1e5][3] > 5
+
+# %% [markdown]
+# For logistic regression the longer the better. In attention, steps of $10^5$ jump to where the softmax is
+# saturated, on whatever tokens the first step put ahead. There the gradient is 0, also where the choice is
+# not even locally optimal: more than half of these runs never move again. The convexity of the linear model
+# is what brings its runs back.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.9 Try it *(optional)*
+#
+# Steps of length $\eta\,j^a$ on one problem of $W$. Left of the dotted line steps are shorter than $\eta^*$.
+# Which $a$ is best after 1,000 steps? (Figure 2 without sliders.)
+
+# %%
+etas, powers = (0.1, 0.5, 2.0), (-0.5, 0.0, 0.5, 1.0)
+choices = [(eta, a) for eta in etas for a in powers]
+one = data.TokenData(
+    *(part[:1].expand(12, *part.shape[1:]) for part in (tokens.X, tokens.z, tokens.y, tokens.v))
+)
+eta, a = torch.tensor(choices, dtype=torch.float64).T
+W, trail, marks = torch.zeros(12, d, d, dtype=torch.float64), [], quarter(1000)
+for j in range(1, 1001):
+    W = W + (eta * j**a)[:, None, None] * pull(W, one)[0]
+    if j in marks:
+        trail.append(angle(W, W_hat[:1].expand(12, d, d)))
+trail = dict(zip(choices, torch.stack(trail, 1).numpy(), strict=True))
+best = min(trail, key=lambda choice: trail[choice][-1])
+print(f"the smallest angle after 1,000 steps: eta = {best[0]}, a = {best[1]}")
+assert trail[0.1, 0.5][-1] < trail[0.1, 0.0][-1] < trail[0.1, -0.5][-1]
+
+
+# %% jupyter={"source_hidden": true}
+def look(eta, a):
+    """The angle of one choice among all others, and where its steps reach eta*."""
+    figure = Figure(figsize=(6.6, 3.8), layout="none")
+    ax = figure.add_axes((0.13, 0.16, 0.83, 0.76))
+    for line in trail.values():
+        ax.loglog(marks, line, color="0.8", linewidth=1)
+    ax.loglog(marks, trail[eta, a], color=BLUE, marker="o", linewidth=2)
+    ratio = float(law.longest[0]) / eta
+    when = ratio ** (1 / a) if a > 0 else math.inf
+    if 10 <= when <= 1000:
+        ax.axvline(when, color=ORANGE, linestyle=":", linewidth=2)
+    ax.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$ (radians)", ylim=(1e-3, 2))
+    ax.set_title(f"steps {eta} $j^{{{a}}}$: {trail[eta, a][-1]:.3f} after 1,000", fontsize=12)
+    return figure
+
+
+# %% tags=["nbval-ignore-output", "widget"]
+knobs = {"style": {"description_width": "80px"}, "layout": ipywidgets.Layout(width="480px")}
+widgets.sliders(
+    look,
+    alt="Angle against steps for one choice of step lengths in blue, the eleven others in grey, and a dotted "
+    "line where steps pass the longest length that settles.",
+    eta=ipywidgets.SelectionSlider(options=etas, value=0.1, description="eta", **knobs),
+    a=ipywidgets.SelectionSlider(options=powers, value=0.5, description="power a", **knobs),
+)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.10 All runs, in one table
+#
+# Every run of the three stored sweeps, 40 problems each. Exponents are those of the angle in the last decade
+# of the run, in $j$ (plain descent on $p$ and $W$: in $\log j$). "Stated" is an upper bound from a paper,
+# for linear models (L) or attention (A), of the angle or of the margin's error $\varepsilon$ (m).
+
+# %%
+rows, verdicts = 0, {}
+print("run                      predicted      measured (interval)       verdict")
+for parameter in ("p", "W", "KQ"):
+    for name in map(str, stored[parameter].optimiser.values):
+        low, value, high = fitted[parameter, name][1], fitted[parameter, name][0], fitted[parameter, name][2]
+        word, text = verdict(parameter, name, value)
+        number = "" if math.isnan(value) else f"{value:5.2f} ({low:5.2f} to {high:5.2f})"
+        print(f"{parameter:2s} {name:20s}  {text:13s}  {number:24s}  {word}")
+        if name in STATED and parameter != "KQ":
+            print(f"{'':24s} stated: {STATED[name]}")
+        rows += len(stored[parameter].trial)
+        verdicts.setdefault(word.split(",")[0], []).append((parameter, name))
+print(f"{rows} runs; rows: " + ", ".join(f"{len(found)} {word}" for word, found in verdicts.items()))
+assert "differs" not in verdicts
+assert len(verdicts["as predicted"]) == len(PREDICTED)
+
+# %% [markdown]
+# | claim | prediction | measurement |
+# |:---|:---|:---|
+# | one curve | equal angles at equal length | ratios of medians .85 to 1.3 |
+# | its constant | $r$ from the SVM | in the span of the tight rows, within 2% in the median |
+# | GD's clock | read from NGD | right to 1% where it can be walked; $10^{80}$ steps to one degree |
+# | Polyak | step $1/\hat\mu$, loss over $e$ | holds on $W$ and $(K, Q)$, half of it on $p$ |
+# | longest step | $\eta^*$ | settles at $.97\,\eta^*$, zigzags at $1.03\,\eta^*$, 20 of 20 |
+# | growth of the steps | never better than $1/j$ | linear steps: $-.9$ to $-1$ |
+# | speed of a zigzag | exercise 17.3 | within 5% |
+# | Adam | exercise 17.5 | within 2% for $\beta_2 = .95$; default: below a tenth of $\eta\hat\mu$ |
+# | spectral steps on $(K, Q)$ | the spectral SVM of $W$ | nearest of four |
+
+# %% [markdown]
+# ## Questions
+#
+# **1.** You halve $\eta$ in NGD, below $\eta^*$. What happens to exponent, constant, and the curve?
+# <details><summary>Answer</summary>
+#
+# The exponent stays $-1$; the constant in $j$ doubles, since $R = \eta j$ takes twice as long. The curve
+# against $R$ is the same.
+# </details>
+#
+# **2.** Somebody fits the exponent of plain descent's angle over steps 1,000 to 10,000 in $j$ and finds
+# $-0.2$. Is that a rate?
+# <details><summary>Answer</summary>
+#
+# No: $1/\log j$ looks like the power $-1/\log j$ there, which is $-0.14$ to $-0.11$, plus transients. Over
+# the next decade it will be another. Fit against $\log j$, over a decade of it.
+# </details>
+#
+# **3.** The exponential loss is replaced by one whose tail is $e^{-u^2}$. Which of the two laws changes?
+# <details><summary>Answer</summary>
+#
+# Both. The weights $e^{-u^2}$ agree when $2R\hat\mu\,\langle A, r\rangle$ does, so $r$ shrinks like
+# $1/R$ and the angle like $1/R^2$. And plain descent's clock is slower still: $R \sim \sqrt{\log j}$, so
+# the product stays $1/\log j$.
+# </details>
+#
+# **4.** Why can a certificate of the margin not tell you the angle better than $\sqrt{2\varepsilon}$?
+# <details><summary>Answer</summary>
+#
+# There are data on which that is the angle: with a single tight row $A$, every direction at the angle
+# $\theta$ from it has the margin $\hat\mu\cos\theta \approx \hat\mu(1 - \theta^2/2)$.
+# </details>
+
+# %%
+progress("17")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - **One curve:** in the Euclidean family the angle is $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$.
+#   The SVM and the scores give $r$, the first steps leave $r_0$.
+# - **Many clocks:** $R$ is $\log j/\hat\mu$, $\eta j$, $\frac23\eta j^{3/2}$ or $j/\hat\mu$. Curve and
+#   clock multiplied give every rate.
+# - **A speed limit for all:** steps longer than $\eta^*$ zigzag, and then the angle falls as $1/j$.
+# - The stated $j^{-1/2}$ for attention is what a bound on the margin gives; descent is faster.
+# - Other norms have other SVMs: there the margin keeps its clock and the angle lags; long sign steps miss
+#   their limit; Adam's memory brakes it, $\varepsilon$ stops it; Muon lags behind spectral descent.
+# - Keys and queries share a curve, too, but not $1/R$.
+#
+# ## Further reading
+#
+# - B. Vasudeva, P. Deora, C. Thrampoulidis, *Implicit Bias and Fast Convergence Rates for Self-attention*
+#   (2024, arXiv 2402.05738): normalised and Polyak's steps on attention.
+# - D. Soudry and others (2018, arXiv 1710.10345), M. S. Nacson and others (2019, arXiv 1803.01905), Z. Ji and
+#   M. Telgarsky (2021, arXiv 1906.04540), Z. Ji, N. Srebro, M. Telgarsky (2021, arXiv 2107.00595): linear
+#   models, from $1/\log j$ to $1/j^2$.
+# - M. Wang, Z. Min, L. Wu, *Achieving Margin Maximization Exponentially Fast via Progressive Norm Rescaling*
+#   (2024, arXiv 2311.14387): stretching.
+# - J. Wu, P. Bartlett, M. Telgarsky, B. Yu, *Large Stepsize Gradient Descent for Logistic Loss* (2024, arXiv
+#   2402.15926): long steps.
+# - C. Fan, M. Schmidt, C. Thrampoulidis, *Implicit Bias of Spectral Descent and Muon on Multiclass Separable
+#   Data* (2025, arXiv 2502.04664).
+#
+# The remainder for attention, the memory, the two laws as a product, the zigzag's and Adam's speeds and the
+# spectral limit of keys and queries are this lesson's own derivations and measurements.
+#
+# **New in the library:** [`rates.strengths`](../mini_attn/rates.py),
+# [`rates.log_excess`](../mini_attn/rates.py), [`rates.remainder`](../mini_attn/rates.py),
+# [`rates.slope`](../mini_attn/rates.py), [`rates.interval`](../mini_attn/rates.py),
+# [`optim.PolyakGD`](../mini_attn/optim.py).
+#
+# **Next:** lesson 18: real tokens.

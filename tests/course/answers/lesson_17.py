@@ -1,0 +1,135 @@
+"""Answers to lesson 17's exercises: a second right one each, and wrong ones that the checks have to catch."""
+
+import math
+
+import numpy as np
+import torch
+from scipy.optimize import brentq
+from scipy.special import logsumexp
+
+from mini_attn import rates, svm
+
+
+def remainder_by_library(rows, lam, c):
+    A = torch.as_tensor(np.asarray(rows))
+    problem = svm.HardMarginProblem(A, None, torch.ones(len(A), dtype=A.dtype))
+    return rates.remainder(problem, svm.solve(problem), torch.as_tensor(c)).value
+
+
+def remainder_by_kkt(rows, lam, c, log=np.log, right=lambda c, lam: c / lam):
+    """Unknowns: the coefficients of the rows, and the constant."""
+    k = len(rows)
+    w = lam @ rows
+    system = np.zeros((k + 1, k + 1))
+    system[:k, :k] = rows @ rows.T
+    system[:k, k] = 1
+    system[k, :k] = rows @ w
+    found = np.linalg.solve(system, np.append(log(right(c, lam)), 0))
+    return found[:k] @ rows
+
+
+def plain_by_scipy(lengths, log_g, eta):
+    return logsumexp(np.log(lengths) - log_g - math.log(eta)) / math.log(10)
+
+
+def speed_by_margin(rows, lam):
+    mu = 1 / math.sqrt(lam.sum())  # ||sum lam A||^2 = sum lam, since each tight lead is 1
+    return mu * lam.sum() / (lam @ np.linalg.norm(rows, axis=1))
+
+
+def final_by_cases(a, rho):
+    grows = a + (2 - rho) * (1 + a) / (rho - 1)  # exponent of a step's length in W
+    return -1.0 if grows > 0 else -(1 + a) / (rho - 1)
+
+
+def adam_by_brentq(eta, mu, beta_1, beta_2, square=lambda x: x):
+    def left(b):
+        kept = (1 - beta_2 * math.exp(2 * b)) / (1 - beta_2)
+        return b - eta * mu * (1 - beta_1) / (1 - beta_1 * math.exp(b)) * math.sqrt(max(kept, 0))
+
+    return brentq(left, 0, -math.log(beta_2) / 2 * (1 - 1e-15), xtol=1e-16, rtol=1e-12)
+
+
+def adam_by_iterating(eta, mu, beta_1, beta_2, rounds):
+    b = eta * mu
+    for _ in range(rounds):
+        kept = max((1 - beta_2 * math.exp(2 * b)) / (1 - beta_2), 1e-9)
+        b = eta * mu * (1 - beta_1) / abs(1 - beta_1 * math.exp(b)) * math.sqrt(kept)
+    return b
+
+
+ANSWERS = {
+    "17.1": {
+        "also_right": remainder_by_kkt,
+        "wrong": [
+            lambda rows, lam, c: remainder_by_kkt(rows, lam, lam),
+            lambda rows, lam, c: remainder_by_kkt(rows, np.ones_like(lam), c),
+            lambda rows, lam, c: remainder_by_kkt(rows, lam, c, log=np.log2),
+            lambda rows, lam, c: remainder_by_kkt(rows, lam, c, log=lambda x: x - 1),
+            lambda rows, lam, c: remainder_by_kkt(rows, lam, c, right=lambda c, lam: c * lam),
+            lambda rows, lam, c: remainder_by_kkt(rows, lam, c, right=lambda c, lam: lam / c),
+            lambda rows, lam, c: (
+                remainder_by_library(rows, lam, c) / remainder_by_library(rows, lam, c).norm()
+            ),
+            lambda rows, lam, c: np.linalg.lstsq(rows, np.log(c / lam), rcond=None)[0],
+            lambda rows, lam, c: np.log(c / lam) @ rows,
+            lambda rows, lam, c: np.zeros(rows.shape[1]),
+        ],
+    },
+    "17.2": {
+        "also_right": plain_by_scipy,
+        "wrong": [
+            lambda lengths, log_g, eta: plain_by_scipy(lengths, log_g, eta) + math.log10(eta),
+            lambda lengths, log_g, eta: plain_by_scipy(lengths[:-1], log_g[:-1], eta),
+            lambda lengths, log_g, eta: plain_by_scipy(lengths, np.roll(log_g, 1), eta),
+            lambda lengths, log_g, eta: 10 ** plain_by_scipy(lengths, np.maximum(log_g, -200), eta),
+            lambda lengths, log_g, eta: plain_by_scipy(lengths, log_g * math.log(10), eta),
+            lambda lengths, log_g, eta: plain_by_scipy(lengths**2, log_g, eta),
+            lambda lengths, log_g, eta: plain_by_scipy(lengths, log_g, eta) - math.log10(len(lengths)),
+            lambda lengths, log_g, eta: plain_by_scipy(lengths, 2 * log_g, eta),
+            lambda lengths, log_g, eta: (math.log(lengths.sum() / eta) - log_g.mean()) / math.log(10),
+        ],
+    },
+    "17.3": {
+        "also_right": speed_by_margin,
+        "wrong": [
+            lambda rows, lam: speed_by_margin(rows, lam) ** 2,
+            lambda rows, lam: speed_by_margin(rows, lam**2),
+            lambda rows, lam: speed_by_margin(rows, np.ones_like(lam)),
+            lambda rows, lam: 1 / math.sqrt(lam.sum()),
+            lambda rows, lam: speed_by_margin(rows / np.linalg.norm(rows, axis=1, keepdims=True), lam),
+            lambda rows, lam: lam.sum() / (lam @ np.linalg.norm(rows, axis=1)),
+            lambda rows, lam: 1.0,
+            lambda rows, lam: np.linalg.norm((rows / np.linalg.norm(rows, axis=1, keepdims=True)).mean(0)),
+            lambda rows, lam: speed_by_margin(rows**2, lam),
+        ],
+    },
+    "17.4": {
+        "also_right": final_by_cases,
+        "wrong": [
+            lambda a, rho: -(1 + a),
+            lambda a, rho: -1 / (rho - 1),
+            lambda a, rho: -min(1.0, (1 + a) / (rho - 1)) if rho >= 2 else -(1 + a) / (rho - 1),
+            lambda a, rho: -min(1.0, (1 + a) * (1 - 1 / rho)),
+            lambda a, rho: -1.0 if a > 0 else final_by_cases(a, rho),
+            lambda a, rho: -1.0 if rho < 2 else final_by_cases(a, rho),
+            lambda a, rho: -0.5 * min(1.0, (1 + a) / (rho - 1)),
+            lambda a, rho: -min(2.0, (1 + a) / (rho - 1)),
+            lambda a, rho: -min(1.0, 1 / (rho - 1) + a),
+        ],
+    },
+    "17.5": {
+        "also_right": adam_by_brentq,
+        "wrong": [
+            lambda eta, mu, b1, b2: adam_by_brentq(eta, mu, 0.0, b2),
+            lambda eta, mu, b1, b2: adam_by_brentq(eta, 1.0, b1, b2) * mu,
+            lambda eta, mu, b1, b2: math.exp(-adam_by_brentq(eta, mu, b1, b2)),
+            lambda eta, mu, b1, b2: -adam_by_brentq(eta, mu, b1, b2),
+            lambda eta, mu, b1, b2: -math.log(b2),
+            lambda eta, mu, b1, b2: 1 - b2,
+            lambda eta, mu, b1, b2: adam_by_iterating(eta, mu, b1, b2, 1),
+            lambda eta, mu, b1, b2: adam_by_iterating(eta, mu, b1, b2, 2),
+            lambda eta, mu, b1, b2: 2 * adam_by_brentq(eta, mu, b1, b2),
+        ],
+    },
+}

@@ -1,0 +1,113 @@
+"""What lesson 17 builds from scratch agrees with `mini_attn`."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from course.replicate.lesson_17 import RUNNERS, at_length, problem_and_model, run
+from course.replicate.rates_17 import PREDICTED, verdict
+from mini_attn import data, geometry, losses, models, optim, rates, svm, train
+from mini_attn.gradients import closed_form
+
+remainder, plain_steps, zigzag_speed, final_exponent, adam_speed = (
+    spec.reference for spec in exercises.exercises("17")
+)
+
+
+@pytest.fixture(scope="module")
+def tight():
+    """Tight rows of a prompt, their weights and strengths, and the library's law for it."""
+    tokens = data.random_tokens(3, 4, 9, seed=3)
+    problem = svm.token_problem(tokens.X, tokens.optimal)
+    solution = svm.solve(problem)
+    c = rates.strengths(tokens, tokens.optimal)
+    carries = solution.dual > 1e-7 * solution.dual.max()
+    return (
+        problem.a[carries].numpy(),
+        solution.dual[carries].numpy(),
+        c[carries].numpy(),
+        rates.remainder(problem, solution, c),
+    )
+
+
+def test_remainder_and_speed_are_the_librarys(tight):
+    rows, lam, c, law = tight
+    np.testing.assert_allclose(remainder(rows, lam, c), law.value, atol=1e-5)
+    assert zigzag_speed(rows, lam) == pytest.approx(float(law.speed), rel=1e-5)
+
+
+def test_pull_is_the_librarys_gradient(lesson):
+    tokens = data.random_tokens(4, 5, 7, trials=3, seed=4)
+    generator = torch.Generator().manual_seed(0)
+    for scale in (0.0, 1.0, 40.0):
+        W = scale * torch.randn(3, 7, 7, generator=generator, dtype=torch.float64)
+        model = models.CrossAttention(7, trials=3, init=W)
+        _, grads = closed_form(model, tokens, losses.logistic)()
+        direction, log_length = lesson["pull"](W, tokens)
+        assert (geometry.cosine(direction, -grads["W"]) > 1 - 1e-9).all()
+        torch.testing.assert_close(log_length.exp(), grads["W"].flatten(1).norm(dim=1), rtol=1e-9, atol=0)
+
+
+def test_plain_steps_cover_the_same_path():
+    """In closed form: ||G|| = e^-R, steps of length h, so log10 of sum_k h e^(kh) / eta."""
+    h, log_g = np.full(3000, 0.5), -0.5 * np.arange(3000)
+    said = plain_steps(h, log_g, 2.0)
+    assert said == pytest.approx((0.5 * 2999 + math.log(0.25 / (1 - math.exp(-0.5)))) / math.log(10))
+
+
+@pytest.mark.parametrize("beta_2", [0.95, 0.99])
+def test_adams_speed_is_torchs(beta_2):
+    """A scalar with the loss e^-w: torch's Adam from w = 0, whose gradient e^-w falls as predicted."""
+    w = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([w], lr=0.02, betas=(0.9, beta_2), eps=0.0)
+    places = []
+    for _ in range(3000):
+        w.grad = -torch.exp(-w.detach())
+        optimizer.step()
+        places.append(w.item())
+    assert (places[-1] - places[-501]) / 500 == pytest.approx(adam_speed(0.02, 1.0, 0.9, beta_2), rel=1e-3)
+    assert adam_speed(0.02, 1.0, 0.9, beta_2) < 0.95 * 0.02
+
+
+def test_final_exponents_have_one_limit():
+    assert final_exponent(0.0, 2.0) == final_exponent(5.0, 2.0) == final_exponent(0.0, 1.1) == -1
+    assert final_exponent(0.0, 3.0) == -0.5
+    assert final_exponent(1.0, 3.0) == -1
+
+
+@pytest.mark.parametrize("name", ["NGD", "growing", "mirror 3", "sign, decaying", "spectral"])
+def test_stored_runs_step_as_fit_does(name):
+    tokens, model = problem_and_model("W", 2, seed=1)
+    runner = RUNNERS[name]
+    (mine,), _ = run(tokens, model, runner, [25])
+    other = models.CrossAttention(10, trials=2)
+    train.fit(
+        other, tokens, runner.make(list(other.parameters())), 25, schedule=runner.schedule, progress=False
+    )
+    torch.testing.assert_close(mine, other.W.detach())
+
+
+def test_polyaks_steps_are_the_librarys_while_the_loss_can_tell():
+    tokens, model = problem_and_model("W", 2, seed=1)
+    selected = tokens.optimal
+    (mine,), _ = run(tokens, model, RUNNERS["Polyak"], [6], selected)
+    other = models.CrossAttention(10, trials=2)
+    least = losses.logistic.value(tokens.scores.amax(-1)).mean(-1)
+    optimizer = optim.PolyakGD(other.parameters(), target=least, max_step=20.0, batch_dims=1)
+    train.fit(other, tokens, optimizer, 6, progress=False)
+    torch.testing.assert_close(mine, other.W.detach(), rtol=1e-6, atol=1e-8)
+
+
+def test_interpolation_in_logs():
+    x = torch.tensor([[1.0, 10.0, 100.0]])
+    assert float(at_length(x, 3 * x**-1.5, 20.0)) == pytest.approx(3 * 20**-1.5)
+
+
+def test_verdicts():
+    assert verdict("W", "NGD", -0.95)[0] == "as predicted, law 1"
+    assert verdict("W", "NGD", -0.5)[0] == "differs"
+    assert verdict("KQ", "sign", math.nan)[0] == "no limit known"
+    assert ("p", "spectral") not in PREDICTED

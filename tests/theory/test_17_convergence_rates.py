@@ -1,0 +1,140 @@
+"""Lesson 17. How fast: one curve of error against length, many clocks, and steps that are too long.
+
+Soudry et al. 2018, Ji and Telgarsky 2021 (linear models) and Vasudeva et al. 2024 (attention) bound rates.
+Measured here on other seeds and sizes than the lesson's: the error at a given length is that of the remainder
+and does not depend on the clock; the remainder follows from the SVM; normalised descent's angle falls as 1/j,
+not as 1/sqrt(j); growing steps end at 1/j; Polyak's steps have the length of the SVM's solution, less what a
+zigzag takes; a run of one clock tells the time of another; Adam's loss falls at the predicted speed.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from course.replicate.lesson_17 import RUNNERS, Runner, angle, at_length, run
+from mini_attn import data, geometry, models, optim, rates, svm
+
+plain_steps, adam_speed = (exercises.exercises("17")[k].reference for k in (1, 4))
+SIZES = [(5, 4, 12), (3, 6, 7)]
+
+
+def prepared(size, seed):
+    """Tokens, the tokens that 1,500 steps of 0.4 select, their SVM, and where that run was."""
+    n, T, d = size
+    tokens = data.random_tokens(n, T, d, trials=8, seed=seed)
+    model = models.CrossAttention(d, trials=8)
+    at = [100, 200, 400, 800, 1500, 3000]
+    path, _ = run(tokens, model, constant(0.4), at)
+    selected = geometry.selected_tokens(model.attention(tokens).detach())
+    problem = svm.attention_problem(tokens.X, tokens.z, selected)
+    return tokens, selected, problem, svm.solve(problem), at, path
+
+
+def constant(lr):
+    return Runner(lambda weights: optim.NormalizedGD(weights, lr=lr, batch_dims=1), ())
+
+
+@pytest.fixture(scope="module", params=SIZES, ids=str)
+def long_run(request):
+    return prepared(request.param, 170)
+
+
+def size(path):
+    return torch.stack([W.flatten(1).norm(dim=1) for W in path], -1)
+
+
+def test_the_angle_falls_as_one_over_j(long_run):
+    _, _, _, solution, at, path = long_run
+    angles = torch.stack([angle(W, solution.value) for W in path], -1)
+    x = torch.tensor(at, dtype=torch.float64)
+    slopes = rates.slope(x, angles)
+    assert -1.1 < slopes.median() < -0.85  # not -1/2
+
+
+def test_the_remainder_follows_from_the_svm(long_run):
+    tokens, selected, problem, solution, _, path = long_run
+    law = rates.remainder(problem, solution, rates.strengths(tokens, selected))
+    w, r = path[-1].flatten(1), law.value.flatten(1)
+    unit = solution.value.flatten(1) / solution.objective[:, None]
+    across = w - (w * unit).sum(1, keepdim=True) * unit
+    inside = (law.span @ across[..., None])[..., 0]
+    miss = (inside - r).norm(dim=1) / r.norm(dim=1)
+    assert miss.median() < 0.05
+    assert (across - inside).norm(dim=1).median() > 0.5  # the memory: r alone would be too small
+
+
+def test_one_curve_for_two_clocks(long_run):
+    tokens, selected, _, solution, _, path = long_run
+    other = models.CrossAttention(tokens.X.shape[-1], trials=8)
+    growing = Runner(constant(0.05).make, (), schedule=lambda j: j**0.5)
+    at = [50, 100, 200, 400, 600]
+    theirs, _ = run(tokens, other, growing, at)
+    same = (geometry.selected_tokens(other.attention(tokens).detach()) == selected).all(-1)
+    assert same.sum() >= 6
+    curves = [(size(p), torch.stack([angle(W, solution.value) for W in p], -1)) for p in (path, theirs)]
+    one, two = (at_length(*curve, 200.0)[same] for curve in curves)
+    assert ((two / one - 1).abs() < 0.35).all()
+    at_equal_steps = curves[1][1][same, 3] / curves[0][1][same, 2]  # both after 400 steps
+    assert (at_equal_steps < 0.7).all()
+
+
+def test_growth_ends_at_one_over_j(long_run):
+    """Linearly growing steps, which would have -2 if they settled."""
+    tokens, _, _, _, _, _ = long_run
+    model = models.CrossAttention(tokens.X.shape[-1], trials=8)
+    at = [200, 400, 800, 2000]
+    path, _ = run(tokens, model, Runner(constant(0.5).make, (), schedule=lambda j: j), at)
+    selected = geometry.selected_tokens(model.attention(tokens).detach())
+    solution = svm.solve(svm.attention_problem(tokens.X, tokens.z, selected))
+    angles = torch.stack([angle(W, solution.value) for W in path], -1)
+    slope = rates.slope(torch.tensor(at, dtype=torch.float64), angles).median()
+    assert -1.3 < slope < -0.7
+
+
+def test_polyaks_steps(long_run):
+    tokens, selected, _, solution, _, _ = long_run
+    model = models.CrossAttention(tokens.X.shape[-1], trials=8)
+    at = [60, 300]
+    path, _ = run(tokens, model, RUNNERS["Polyak"], at, selected)
+    same = (geometry.selected_tokens(model.attention(tokens).detach()) == selected).all(-1)
+    logs = [rates.log_excess(tokens.compare(tokens.z @ W.mT), tokens, selected)[same] for W in path]
+    grown = (size(path)[:, 1] - size(path)[:, 0])[same] / 240 * solution.margin[same]
+    fall = (logs[0] - logs[1]) / 240
+    assert same.sum() >= 5
+    torch.testing.assert_close(grown, fall, rtol=0.05, atol=0.02)  # both are the part that zigzags leave
+    assert (grown < 1.15).all()
+    assert grown.median() > 0.35
+
+
+def test_plain_descents_time_is_read_from_normalised_steps():
+    tokens = data.random_tokens(4, 5, 9, trials=6, seed=171)
+    slow = models.CrossAttention(9, trials=6)
+    (W,), _ = run(tokens, slow, RUNNERS["GD"], [600])
+    model = models.CrossAttention(9, trials=6)
+    walk = Runner(constant(0.02).make, (), exact=True, kind="clock")
+    path, clocks = run(tokens, model, walk, list(range(20, 801, 20)))
+    lengths, clocks = size(path), torch.stack(clocks, -1) - math.log(1.0)
+    for k in range(6):
+        read = np.exp(np.interp(math.log(float(W[k].norm())), lengths[k].log(), clocks[k]))
+        assert abs(read / 600 - 1) < 0.06  # twice as many steps give but a fifth of a unit of length more
+
+
+def test_adams_speed_on_attention():
+    tokens = data.random_tokens(4, 5, 9, trials=6, seed=172)
+    for beta_2, slower in ((0.95, 0.95), (0.995, 0.5)):
+        model = models.CrossAttention(9, trials=6)
+        betas = (0.9, beta_2)
+        adam = Runner(lambda w, b=betas: torch.optim.Adam(w, lr=0.01, betas=b, eps=0.0), (), exact=True)
+        path, _ = run(tokens, model, adam, [2000, 3000])
+        selected = geometry.selected_tokens(model.attention(tokens).detach())
+        mu = svm.solve(svm.attention_problem(tokens.X, tokens.z, selected), norm=math.inf).margin
+        first, last = (rates.log_excess(tokens.compare(tokens.z @ W.mT), tokens, selected) for W in path)
+        b = (first - last) / 1000
+        said = torch.tensor([adam_speed(0.01, float(m), 0.9, beta_2) for m in mu], dtype=b.dtype)
+        ratio = b / said
+        assert abs(ratio.median() - 1) < 0.1
+        assert beta_2 > 0.95 or (abs(ratio - 1) < 0.05).all()  # a long memory takes longer to settle
+        assert (b < slower * 0.01 * mu).all()
