@@ -942,4 +942,4 @@ progress("16")
 # [`svm.next_problem`](../mini_attn/svm/order.py),
 # [`svm.order_problem`](../mini_attn/svm/order.py).
 #
-# **Next:** lesson 17: rates of convergence. How fast does each optimiser get there?
+# **Next:** [lesson 17](17_convergence_rates.ipynb): how fast does each optimiser get there?

@@ -1120,7 +1120,8 @@ progress("17")
 #
 # **New in the library:** [`rates.strengths`](../mini_attn/rates.py),
 # [`rates.log_excess`](../mini_attn/rates.py), [`rates.remainder`](../mini_attn/rates.py),
-# [`rates.slope`](../mini_attn/rates.py), [`rates.interval`](../mini_attn/rates.py),
+# [`rates.Remainder`](../mini_attn/rates.py), [`rates.slope`](../mini_attn/rates.py),
+# [`rates.interval`](../mini_attn/rates.py),
 # [`optim.PolyakGD`](../mini_attn/optim.py).
 #
 # **Next:** lesson 18: real tokens.
