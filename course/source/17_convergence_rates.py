@@ -1124,4 +1124,4 @@ progress("17")
 # [`rates.interval`](../mini_attn/rates.py),
 # [`optim.PolyakGD`](../mini_attn/optim.py).
 #
-# **Next:** lesson 18: real tokens.
+# **Next:** [lesson 18](18_capstone_real_data.ipynb): real tokens.
