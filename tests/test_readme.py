@@ -102,6 +102,10 @@ def test_the_speeds_are_those_that_the_benchmark_saved():
     )
     assert f"{results['machine']['cpu']}, one thread" in README
     assert results["machine"]["threads"] == 1
+    hard = sections["torture"][-1]
+    assert (hard["wrong"], hard["crashed"]) == (0, 0)
+    assert f"Of {hard['problems']:,} problems made to be hard" in README
+    assert f"left {hard['stopped'] / hard['problems']:.1%} undecided" in README
     row = sections["nuclear"][0]
     larger = round(row["baseline_largest_gap"] / row["our_largest_gap"], -2)
     assert f"at a gap {larger:,.0f} times as large" in README
