@@ -277,8 +277,8 @@ def test_hostile_submissions_gain_nothing_and_harm_nobody(hand_in, small, tmp_pa
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setattr(sandbox, "GRACE", 1.0)
-    seen, draw = [], grading._number
-    monkeypatch.setattr(grading, "_number", lambda *a: seen.append(draw(*a)) or seen[-1])
+    seen, draw = [], grading._inputs
+    monkeypatch.setattr(grading, "_inputs", lambda *a: seen.append(draw(*a)) or seen[-1])
     start = time.monotonic()
 
     def grade():
@@ -298,7 +298,8 @@ def test_hostile_submissions_gain_nothing_and_harm_nobody(hand_in, small, tmp_pa
     unexplained = [name for name, (_, says) in ATTACKS.items() if not re.search(says, _page(tmp_path, name))]
     assert unexplained == [], _page(tmp_path, unexplained[0])
 
-    inputs = [case[0] for spec, seed in zip(small.specs, seen, strict=True) for case in spec.draw(seed)]
+    inputs = [case[0] for cases in seen for case in cases]
+    assert len(seen) == len(small.specs)
     secrets = [f"{abs(number):.4f}"[:6] for case in inputs for number in case]
     secrets += [str(int(1e6 * abs(number))) for case in inputs for number in case]
     secrets += [base64.b64encode(case.tobytes()).decode()[:20] for case in inputs]

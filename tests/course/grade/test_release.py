@@ -163,7 +163,7 @@ def test_an_edited_assignment_is_not_lost(made, capsys):
     assert not any(path.suffix == ".ipynb" for path in kept)  # nbgrader would take it for a second notebook
 
 
-@pytest.mark.parametrize(("number", "words"), [("17", "no lesson '17'"), ("../06", "no lesson")])
+@pytest.mark.parametrize(("number", "words"), [("100", "no lesson '100'"), ("../06", "no lesson")])
 def test_no_such_lesson(tmp_path, capsys, number, words):
     assert release.main([number, "--out", str(tmp_path / "autumn")]) == 1
     assert words in capsys.readouterr().err
