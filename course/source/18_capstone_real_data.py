@@ -146,7 +146,7 @@ for row, (step, name) in enumerate(((0, "before training"), (250, "after 250 ste
     axes[row, 0].set_ylabel(name)
     for head in range(4):
         received = moments[step][1][3, head].mean(0).reshape(4, 4)
-        shown = axes[row, head + 1].imshow(received, cmap="Blues", vmin=0, vmax=0.7)
+        shown = axes[row, head + 1].imshow(received, cmap="Blues", vmin=0, vmax=1)
         axes[0, head + 1].set_title(f"head {head + 1}")
 axes[0, 0].set_title("a digit")
 for ax in axes.flat:
@@ -201,7 +201,7 @@ widgets.sliders(
 # %% [markdown]
 # ### Exercise 18.1: How sharp is attention?
 #
-# ★☆☆ · 6 minutes
+# ★☆☆ · 5 minutes
 #
 # Return for each row its entropy $-\sum_t s_t \ln s_t$ over the entropy of even attention to the same
 # number of tokens, (rows,): 1 is even, 0 is one token. `s` is (rows, T); row $r$ sees the first `number[r]`
@@ -581,7 +581,7 @@ assert torch.stack(rival).mean() > torch.stack(own).mean(), again.format("18.4")
 # %% [markdown]
 # ### Exercise 18.5: A difference by chance?
 #
-# ★★☆ · 10 minutes
+# ★★☆ · 9 minutes
 #
 # `trained` and `control` are (runs, heads), paired. Average the differences over the heads of each run. Then
 # try all $2^{\mathrm{runs}}$ patterns of signs for the runs' differences, and return the share of patterns
@@ -706,7 +706,7 @@ for setting in ("base", "+ norm before the head"):
     assert (now["cosine"] > 0.99).all() == (setting == "base")
 
 apart = measured("18.apart").load()
-print("\n20 data sets each, medians   cosine  nobody trained  margin  largest  decided   |W|    feasible")
+print("\nten data sets each, medians  cosine  nobody trained  margin  largest  decided   |W|    feasible")
 path = {}
 for setting in map(str, apart.setting.values):
     cell = apart.sel(setting=setting)
@@ -716,12 +716,12 @@ for setting in map(str, apart.setting.values):
     mu = f"{mu:8.2f}" if mu > -0.5 else "   below 0"
     solvable = int(cell.feasible.sum())
     print(f"{setting:26s} {c:9.2f} {r:12.2f} {mu:>12s} {top:8.2f} {done:8.2f} {length:8.2g} {solvable:8d}")
-    assert solvable == 20 or setting == "+ second layer"
+    assert solvable == 10 or setting == "+ second layer"
 assert path["base"][0] > 0.998
 lists = {kind: ["base", *(name for name in path if name[0] == kind)] for kind in "+t"}
 lists["t"].insert(1, "+ head learns")
 looks = (("cosine", BLUE, "o", 0.12, "trained"), ("never_trained", "0.4", "x", -0.12, "nobody trained"))
-spread = apart[["cosine", "never_trained"]].quantile([0.1, 0.5, 0.9], dim="trial")
+spread = apart[["cosine", "never_trained"]].quantile([0.0, 0.5, 1.0], dim="trial")
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharex=True)
@@ -735,7 +735,7 @@ for ax, kind, title in zip(axes, "+t", ("one ingredient alone", "added one after
     ax.set(title=title, xlabel="cosine to the SVM of its selection")
     ax.axvline(0, color="0.5", linewidth=1)
     ax.invert_yaxis()
-axes[0].legend(loc="lower left", fontsize=10)
+axes[1].legend(loc="upper left", fontsize=10)
 show(
     fig,
     alt="Two lists of ingredients with the cosine to the SVM, trained and nobody trained. Alone: from 1 for "
@@ -744,8 +744,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Cosine of the last layer's movement to the hard-margin SVM of what it selects: medians of 20
-# data sets, bars from the 10th to the 90th percentile. Crosses: a random matrix made of the same tokens.
+# **Figure 4.** Cosine of the last layer's movement to the hard-margin SVM of what it selects: medians and
+# ranges of ten data sets. Crosses: a random movement of the same length, made of the same tokens.
 
 # %% [markdown]
 # Alone, the ingredients cost little or much, and they cost different things.
@@ -755,11 +755,12 @@ show(
 # - *Keys and queries* change the geometry, not the claim: the cosine to the *nuclear* SVM is higher, as
 #   lesson 11 lets us expect.
 # - *Embeddings*: the tokens move so as to be told apart, and $W$ stays shorter.
-# - *Adam*: its short steps have decided nothing after 300 of them.
-# - *A second layer* of bare attention: layer 1 mixes tokens until, in 13 of 20 data sets, no $W$ can make the
-#   choice of layer 2.
-# - *A norm before the head* is fatal: **the cosine is that of the control.** A *residual and an MLP* come
-#   near to it.
+# - *Adam* decides late: with ten times as many steps all have, and the cosine is higher. (Its own geometry
+#   is another one, lesson 03.)
+# - *A second layer* of bare attention: where all positions select the same tokens in layer 1, the tokens of
+#   layer 2 coincide, and no $W$ can tell them apart.
+# - *A norm before the head* is fatal: **the cosine is that of the control**, after ten times as many steps,
+#   too. A *residual and an MLP* come near to it.
 #
 # On top of each other they go down to the control by "every token asks", and below it.
 
@@ -772,8 +773,24 @@ for name in ("+ head learns", "+ every token asks", "+ weight decay"):
     assert path[name][0] > 0.97
 assert path["+ weight decay"][5] < 0.2 * path["base"][5]
 assert path["+ embeddings learn"][5] < 0.2 * path["base"][5]
-assert path["+ Adam"][4] < 0.1
-assert int(apart.sel(setting="+ second layer").feasible.sum()) == 7
+two = apart.sel(setting="+ second layer")
+far, near = (two.closest.values[two.feasible.values == ok] for ok in (True, False))
+print(f"second layer: no W in {len(near)} of 10 data sets; two tokens within a millionth "
+      f"in {int((near < 1e-6).sum())} of these, {int((far < 1e-6).sum())} of the others")  # fmt: skip
+assert (near < 1e-6).all()
+assert (far > 1e-6).all()
+longer = measured("18.longer").load()
+for setting in map(str, longer.setting.values):
+    cell = longer.sel(setting=setting)
+    then = [float(cell[name].median()) for name in ("cosine", "never_trained", "largest", "decided")]
+    print(f"{setting:24s} 3,000 steps: cosine {then[0]:.2f}, nobody trained {then[1]:.2f}, largest"
+          f" {then[2]:.2f}, decided {then[3]:.2f}")  # fmt: skip
+    if setting == "+ Adam":
+        assert path[setting][4] < 0.1 < 0.9 < then[3]
+        assert then[0] > path[setting][0] + 0.04
+    else:
+        assert abs(then[0] - path[setting][0]) < 0.1
+        assert then[3] < 0.1
 for name in ("+ norm before the head", "+ residual and MLP"):
     assert path[name][3] < 0.7
     assert path[name][0] - path[name][1] < 0.15
@@ -782,8 +799,8 @@ assert path["to every token asks"][0] < path["to every token asks"][1] + 0.03
 assert path["to weight decay"][0] < 0.2
 base = apart.sel(setting="base")
 foreseen = int((base.future > base.momentum).sum())
-print(f"base: the SVM of step 30 foresees the rest better than a straight line in {foreseen} of 20 data sets")
-assert foreseen >= 15
+print(f"base: the SVM of step 30 foresees the rest better than a straight line in {foreseen} of 10 data sets")
+assert foreseen >= 7
 
 # %% [markdown]
 # Note the last line: in the base the test of section 18.5, which the transformer failed, is passed. So it can
@@ -935,7 +952,7 @@ for tokens in ("digits", "sentences"):
 # | its own SVM predicts $W - W_0$ | cosine 1 | 0.4 to 0.6, every control but one near 0 |
 # | and training is why | above a random $W$ | refuted: below it, $p = 2/1024$ |
 # | the SVM of step 80 says where $W$ goes | better than a straight line | refuted, $p = 2/1024$ |
-# | one linear layer, long training | cosine 1 | above 0.998 (median of 20) |
+# | one linear layer, long training | cosine 1 | above 0.998 (median of ten) |
 # | what breaks it | the nonlinear head | cosine of the control, no decision |
 
 # %% [markdown]
@@ -945,7 +962,7 @@ for tokens in ("digits", "sentences"):
 # <details><summary>Answer</summary>
 #
 # With few: a handful of comparisons leaves $W$ much freedom, and the cosine of a random $W$ to its own SVM is
-# small (section 18.6: about 0.57 with 112 rows). There a cosine near 1 means something.
+# small (section 18.6: about 0.5 with 112 rows). There a cosine near 1 means something.
 # </details>
 #
 # **2.** Somebody trains one model, tests its 144 heads, and reports $p < 10^{-20}$. What is wrong?

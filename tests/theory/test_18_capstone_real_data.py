@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from course.replicate import lesson_18 as stored
+from course.replicate import taken_apart
 from mini_attn import svm
 
 
@@ -31,8 +32,8 @@ def test_one_linear_layer_goes_to_its_svm_and_a_random_matrix_does_not():
 
 
 def test_another_size(monkeypatch):
-    few = stored.few_sentences
-    monkeypatch.setattr(stored, "few_sentences", lambda runs, seed: few(runs, seed, n=10, T=11))
+    few = taken_apart.few_sentences
+    monkeypatch.setattr(taken_apart, "few_sentences", lambda runs, seed: few(runs, seed, n=10, T=11))
     found = stored.taken_apart("base", trials=2, seed=78)
     assert (found["cosine"] > 0.99).all()
 

@@ -1,0 +1,149 @@
+"""One attention layer on real words, from a setting where the theory holds to all of a transformer."""
+
+import torch
+from torch.nn.functional import softplus
+
+from course.replicate import small_transformer as net
+from mini_attn import datasets, svm
+
+
+def cosine(A, B):
+    """Of matrices in the last two dimensions."""
+    return (A * B).sum((-2, -1)) / (A.norm(dim=(-2, -1)) * B.norm(dim=(-2, -1)))
+
+
+def few_sentences(runs, seed, n=16, T=8, d=32):
+    """Beginnings of sentences of T different known words, half of them fresh: words (runs, n, T), labels."""
+    texts = datasets.reviews()
+    written = datasets.words(texts.texts, 2000, T)
+    in_order = written.ids.sort(-1).values
+    fits = (in_order[:, 0] > 1) & (in_order.diff(dim=1) != 0).all(1)
+    generator = torch.Generator().manual_seed(seed)
+    rows = []
+    for _ in range(runs):
+        for label in (0, 1):
+            these = torch.nonzero(fits & (texts.y == label))[:, 0]
+            rows.append(these[torch.randperm(len(these), generator=generator)[: n // 2]])
+    rows = torch.stack(rows).view(runs, n)
+    embeddings = torch.randn(runs, 2000, d, generator=generator, dtype=torch.float64)
+    return written.ids[rows], 2.0 * texts.y[rows] - 1, embeddings / embeddings.norm(dim=-1, keepdim=True)
+
+
+def descend(P, trained, f, y, has, steps, look):
+    """Growing normalised steps, each weight on its own, or Adam; `look(step)` before each step and last."""
+    decay = float("weight decay" in has)
+    adam = torch.optim.AdamW([P[name] for name in trained], lr=3e-3, weight_decay=decay)
+    for step in range(steps + 1):
+        look(step)
+        if step == steps:
+            return
+        loss = softplus(-y * f()).mean(-1).sum()
+        slopes = torch.autograd.grad(loss, [P[name] for name in trained])
+        with torch.no_grad():
+            for name, slope in zip(trained, slopes, strict=True):
+                w = P[name]
+                if "Adam" in has:
+                    w.grad = slope
+                    continue
+                w.mul_(1 - 0.01 * decay)
+                flat = slope.flatten(1)
+                largest = flat.abs().amax(1, keepdim=True)
+                unit = flat / largest.clamp_min(1e-290)
+                unit = unit / unit.norm(dim=1, keepdim=True).clamp_min(1e-9)
+                length = (0.02 * w.flatten(1).norm(dim=1, keepdim=True)).clamp_min(0.1)
+                w -= (length * unit * (largest > 1e-280)).view_as(w)
+            if "Adam" in has:
+                adam.step()
+
+
+def hard(a, asks, selected):
+    """The hard-margin SVM's rows for queries (runs, n, k, d) over tokens a (runs, n, T, d)."""
+    ahead = (
+        a.gather(2, selected[..., None].expand(*selected.shape, a.shape[-1]))[..., None, :] - a[:, :, None]
+    )
+    others = torch.arange(a.shape[2]) != selected[..., None]
+    z = asks[..., None, :].expand(ahead.shape)
+    rows = [x[others].view(len(a), -1, a.shape[-1]) for x in (ahead, z)]
+    return svm.HardMarginProblem(*rows, torch.ones_like(rows[0][..., 0]))
+
+
+def taken_apart(setting, *, trials, seed, steps=300, early=30):
+    """One attention layer on 16 sentences; "+ x": with one ingredient; "to x": with all up to this one.
+
+    Of the last layer: the cosine of its movement with the hard-margin SVM of what it selects, at its own
+    inputs; the same for a random movement, made of its tokens; the margin of W over the largest; how the
+    movement after the step `early` agrees with the SVM of that step; the least distance of two tokens.
+    """
+    has = ingredients(setting)
+    X, y, E = few_sentences(trials, seed % 10_000)
+    P = {**net.simple(has, trials, 32, 8, seed), "embed": E}
+    frozen = {
+        name for name, learns in (("read", "head learns"), ("embed", "embeddings learn")) if learns not in has
+    }
+    trained = [name for name in P if name not in frozen]
+    for name in trained:
+        P[name].requires_grad_()
+    k = int("second layer" in has)
+    kept = {}
+
+    def look(step):
+        if step in (0, early, steps):
+            keep = []
+            with torch.no_grad():
+                f = net.outputs(P, net.embed(P, X), has, keep)
+            a, attention = keep[k]
+            kept[step] = net.matrix(P, k)[:, 0].detach().clone(), a, attention[:, 0], y * f
+
+    descend(P, trained, lambda: net.outputs(P, net.embed(P, X), has), y, has, steps, look)
+    (W_0, *_), (W_early, a_early, s_early, _), (W, a, s, u) = (kept[step] for step in (0, early, steps))
+    asking = slice(None) if "every token asks" in has else slice(-1, None)
+    selected, moved = s.argmax(-1)[:, :, asking], W - W_0
+    problem = hard(a, a[:, :, asking], selected)
+    fitted = svm.solve(problem, throw=False)
+    generator = torch.Generator().manual_seed(seed)
+    c = torch.randn(*selected.shape, X.shape[-1], generator=generator, dtype=torch.float64)
+    R = torch.einsum("rikt,ritd,rike->rde", c - c.mean(-1, keepdim=True), a, a[:, :, asking])
+    R = R * (moved.norm(dim=(-2, -1)) / R.norm(dim=(-2, -1)))[:, None, None]
+    random = hard(a, a[:, :, asking], (a[:, :, asking] @ (W_0 + R).mT[:, None] @ a.mT).argmax(-1))
+    apart = torch.cdist(a, a).masked_fill(torch.eye(a.shape[2], dtype=torch.bool), torch.inf)
+    next_early = svm.solve(
+        hard(a_early, a_early[:, :, asking], s_early.argmax(-1)[:, :, asking]), throw=False
+    )
+    nuclear = svm.solve(problem, norm="nuc", throw=False).value if has == ("K and Q",) else torch.nan * W
+    reached = problem.forward(W).amin(-1) / W.norm(dim=(-2, -1))
+    return {
+        "cosine": cosine(moved, fitted.value).float(),
+        "never_trained": cosine(R, svm.solve(random, throw=False).value).float(),
+        "nuclear": cosine(moved, nuclear).float(),
+        "margin": (reached * fitted.objective).float(),
+        "future": cosine(W - W_early, next_early.value).float(),
+        "momentum": cosine(W - W_early, W_early - W_0).float(),
+        "largest": s[:, :, asking].amax(-1).mean((1, 2)).float(),
+        "decided": (s[:, :, asking].amax(-1) > 0.99).double().mean((1, 2)).float(),
+        "fitted": (u > 0).double().mean(-1).float(),
+        "length": W.norm(dim=(-2, -1)).float(),
+        "closest": apart.amin((1, 2, 3)).float(),
+        "feasible": fitted.status == "optimal",
+    }
+
+
+def ingredients(setting):
+    """What is added to the plain layer: () for "base", ("x",) for "+ x", all up to x for "to x"."""
+    if setting == "base":
+        return ()
+    kind, name = setting.split(" ", 1)
+    last = net.INGREDIENTS.index(name) + 1
+    return net.INGREDIENTS[:last] if kind == "to" else net.INGREDIENTS[last - 1 : last]
+
+
+SETTINGS = [
+    "base",
+    *(f"+ {name}" for name in net.INGREDIENTS),
+    *(f"to {name}" for name in net.INGREDIENTS[1:]),
+]
+LONGER = ["+ Adam", "+ norm before the head", "+ residual and MLP"]
+
+
+def longer(setting, *, trials, seed):
+    """Ten times as many steps."""
+    return taken_apart(setting, trials=trials, seed=seed, steps=3000)
