@@ -717,7 +717,7 @@ for setting in map(str, apart.setting.values):
     solvable = int(cell.feasible.sum())
     print(f"{setting:26s} {c:9.2f} {r:12.2f} {mu:>12s} {top:8.2f} {done:8.2f} {length:8.2g} {solvable:8d}")
     assert solvable == 10 or setting == "+ second layer"
-assert path["base"][0] > 0.998
+assert path["base"][0] > 0.995
 lists = {kind: ["base", *(name for name in path if name[0] == kind)] for kind in "+t"}
 lists["t"].insert(1, "+ head learns")
 looks = (("cosine", BLUE, "o", 0.12, "trained"), ("never_trained", "0.4", "x", -0.12, "nobody trained"))
@@ -757,8 +757,8 @@ show(
 # - *Embeddings*: the tokens move so as to be told apart, and $W$ stays shorter.
 # - *Adam* decides late: with ten times as many steps all have, and the cosine is higher. (Its own geometry
 #   is another one, lesson 03.)
-# - *A second layer* of bare attention: where all positions select the same tokens in layer 1, the tokens of
-#   layer 2 coincide, and no $W$ can tell them apart.
+# - *A second layer* of bare attention: positions that select the same token in layer 1 become the same token
+#   of layer 2. If the selected one is among these, there is no $W$.
 # - *A norm before the head* is fatal: **the cosine is that of the control**, after ten times as many steps,
 #   too. A *residual and an MLP* come near to it.
 #
@@ -774,11 +774,11 @@ for name in ("+ head learns", "+ every token asks", "+ weight decay"):
 assert path["+ weight decay"][5] < 0.2 * path["base"][5]
 assert path["+ embeddings learn"][5] < 0.2 * path["base"][5]
 two = apart.sel(setting="+ second layer")
-far, near = (two.closest.values[two.feasible.values == ok] for ok in (True, False))
-print(f"second layer: no W in {len(near)} of 10 data sets; two tokens within a millionth "
-      f"in {int((near < 1e-6).sum())} of these, {int((far < 1e-6).sum())} of the others")  # fmt: skip
-assert (near < 1e-6).all()
-assert (far > 1e-6).all()
+together = int((two.closest < 1e-6).sum())
+print(f"second layer: tokens coincide in {together} of 10 data sets; no W for {10 - int(two.feasible.sum())}")
+assert together == 10
+assert 0 < int(two.feasible.sum()) < 10
+assert (apart.sel(setting="base").closest > 0.5).all()
 longer = measured("18.longer").load()
 for setting in map(str, longer.setting.values):
     cell = longer.sel(setting=setting)
@@ -800,11 +800,11 @@ assert path["to weight decay"][0] < 0.2
 base = apart.sel(setting="base")
 foreseen = int((base.future > base.momentum).sum())
 print(f"base: the SVM of step 30 foresees the rest better than a straight line in {foreseen} of 10 data sets")
-assert foreseen >= 7
+assert foreseen >= 6
 
 # %% [markdown]
-# Note the last line: in the base the test of section 18.5, which the transformer failed, is passed. So it can
-# be passed.
+# Note the last line: the transformer failed this test of section 18.5 in ten runs of ten. In the base the SVM
+# is at least no worse than a straight line, and it is right in the end, at the cosine 1.
 #
 # Why do norm and MLP end it? Both make the head *nonlinear*: what is read is no longer a weighted mean of
 # values, a mixture of tokens can be as good as any one of them (lesson 13), and the loss is won without a
@@ -842,7 +842,7 @@ for tokens in ("digits", "sentences"):
 # |:---|:---|:---|
 # | a norm that grows for ever | 400 steps, decay | $\lVert W\rVert$ of 1 to 2, entropy 0.5 to 0.6 |
 # | sparsity after the fit | sparsity during the fit | over three quarters of the fall before it |
-# | tokens that stand still | embeddings and layers that move | last layer of two: next to the control |
+# | tokens that stand still | embeddings and layers that move | 0.85 alone; in layer 2 tokens coincide |
 # | a linear head | norm, MLP, residual | no decision, cosine of the control |
 # | scores that stand still | scores that move | best token wins in under 20% |
 # | one head | four, and a residual beside them | each with an SVM of its own, unrelated |
@@ -864,7 +864,7 @@ for tokens in ("digits", "sentences"):
 # | 3 | ten times longer, five other seeds, one other size; what moved is said |
 # | 2 | an answer in two sentences that promises no more than was shown |
 #
-# Three directions, each with its first cell. Half of the points can be had with any of them in an evening.
+# Three directions, each with its first cell:
 
 # %% [markdown]
 # **A. Do moving tokens lower the cosine?** The trained $W$ was summed up from tokens that moved on
@@ -952,7 +952,7 @@ for tokens in ("digits", "sentences"):
 # | its own SVM predicts $W - W_0$ | cosine 1 | 0.4 to 0.6, every control but one near 0 |
 # | and training is why | above a random $W$ | refuted: below it, $p = 2/1024$ |
 # | the SVM of step 80 says where $W$ goes | better than a straight line | refuted, $p = 2/1024$ |
-# | one linear layer, long training | cosine 1 | above 0.998 (median of ten) |
+# | one linear layer, long training | cosine 1 | above 0.995 (median of ten) |
 # | what breaks it | the nonlinear head | cosine of the control, no decision |
 
 # %% [markdown]
