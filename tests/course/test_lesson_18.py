@@ -7,6 +7,7 @@ import torch
 from course import exercises
 from course.replicate import lesson_18 as stored
 from course.replicate import small_transformer as net
+from course.replicate import taken_apart
 from mini_attn import svm
 
 sharpness, agreement, lower_bound, untrained, flip_test = (
@@ -95,7 +96,7 @@ def test_agreement_leaves_padding_out(selected, share):
 
 
 def test_ingredients_add_up():
-    assert stored.ingredients("base") == ()
-    assert stored.ingredients("+ Adam") == ("Adam",)
-    assert stored.ingredients("to weight decay") == net.INGREDIENTS
-    assert len(stored.SETTINGS) == 2 * len(net.INGREDIENTS)
+    assert taken_apart.ingredients("base") == ()
+    assert taken_apart.ingredients("+ Adam") == ("Adam",)
+    assert taken_apart.ingredients("to weight decay") == net.INGREDIENTS
+    assert len(taken_apart.SETTINGS) == 2 * len(net.INGREDIENTS)
