@@ -97,6 +97,7 @@ SYMBOLS = [
             "finite part, direction; its length",
             "13",
         ),
+        (r"W_\rho; D_\rho", "W_rho, D", "the Att-SVM in l_rho; divergence of two directions", "15"),
         (r"\mathcal V; a > b", "V, above", "vocabulary; a is to be looked at before b under a query", "16"),
         (r"W_{\mathrm{ov}}, W_{\mathrm{kq}}", "W_ov, W_kq", "value and attention matrix", "16"),
         (r"c_{it}; r_0", "c, outside", "strength of a comparison far out; what the first steps left", "17"),

@@ -8,6 +8,8 @@ Trials have data, start and order of their own; all are trained at once.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -105,6 +107,7 @@ def correct(model: Classifier, tokens: Tensor, y: Tensor) -> Tensor:
     return (model(tokens)[0].argmax(-1) == y).sum(-1)
 
 
+@lru_cache(maxsize=8)  # a sweep asks for the same few again and again
 def real_data(name: str, trials: int, seed: int) -> dict[str, tuple[Tensor, Tensor]]:
     """Training, validation and test parts, 60, 20 and 20 percent, each trial with a split of its own.
 
@@ -119,7 +122,9 @@ def real_data(name: str, trials: int, seed: int) -> dict[str, tuple[Tensor, Tens
             tokens = whole.X.float()
         else:
             tokens = datasets.words(whole.texts, WORDS, LENGTH, fit=split[0]).ids
-        order = [part[torch.randperm(len(part), generator=torch.Generator().manual_seed(int(k)))] for part in split]
+        order = [
+            part[torch.randperm(len(part), generator=torch.Generator().manual_seed(int(k)))] for part in split
+        ]
         found.append([(tokens[part], whole.y[part]) for part in order])
     sizes = [min(len(trial[j][1]) for trial in found) for j in range(3)]
     return {

@@ -1,0 +1,93 @@
+"""What lesson 15 builds from scratch agrees with `mini_attn`."""
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from course.replicate import classifier
+from mini_attn import data, geometry, models, optim, svm, train
+
+bounds, divergence, visible, held, quoted = (spec.reference for spec in exercises.exercises("15"))
+
+
+def test_the_gradient_is_the_librarys_up_to_its_length(lesson):
+    tokens = data.random_tokens(4, 5, 6, seed=1)
+    arrays = [part.numpy() for part in (tokens.X, tokens.z, tokens.y, tokens.v)]
+    W = torch.randn(6, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    for size in (0.1, 5.0):
+        model = models.CrossAttention(6, init=size * W)
+        torch.nn.functional.softplus(-tokens.y * model(tokens)).mean().backward()
+        mine = torch.from_numpy(lesson["gradient"](size * W.numpy(), *arrays))
+        assert geometry.cosine(mine, model.W.grad, batch_dims=0) > 1 - 1e-12
+
+
+@pytest.mark.parametrize("rho", [1.1, 1.5, 2.0, 3.0])
+def test_mirror_steps_are_the_optimisers(lesson, rho):
+    tokens = data.random_tokens(3, 4, 5, seed=3)
+    arrays = [part.numpy() for part in (tokens.X, tokens.z, tokens.y, tokens.v)]
+    model = models.CrossAttention(5)
+    train.fit(model, tokens, optim.MirrorDescent(model.parameters(), lr=0.1, p=rho), 20, progress=False)
+    W = np.zeros((5, 5))
+    for _ in range(20):
+        W = lesson["mirror_step"](W, lesson["gradient"](W, *arrays), 0.1, rho)
+    np.testing.assert_allclose(W, model.W.detach(), rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("rho", [1.3, 4.0])
+def test_bounds_of_the_solvers_weights_close(rho):
+    tokens = data.random_tokens(3, 4, 6, seed=4)
+    problem = svm.token_problem(tokens.X, tokens.optimal)
+    solution = svm.solve(problem, norm=rho)
+    lower, upper = bounds(problem.a.numpy(), solution.dual.numpy(), rho)
+    assert lower <= float(solution.objective) * (1 + 1e-9)
+    assert upper == pytest.approx(float(solution.objective), rel=1e-5)
+
+
+def test_divergence_and_visible_entries():
+    a, b = np.random.default_rng(0).normal(size=(2, 9))
+    assert divergence(a, b, 2.5) == pytest.approx(float(geometry.bregman(*map(torch.tensor, (a, b)), p=2.5)))
+    W = np.sign(b) * np.abs(b) ** 2
+    assert visible(b, 1.5, 0.1) == (np.abs(W) >= 0.1 * np.abs(W).max()).sum()
+
+
+@pytest.mark.parametrize("rho", [1.4, 2.0, 3.5])
+def test_held_is_the_librarys_local_optimality(rho):
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=(2, 40, 3))
+    b += a
+    keys = torch.tensor(np.stack([np.zeros_like(a), -a, -b], axis=1))[:, None]  # selected, worse, better
+    selected = torch.zeros(40, 1, dtype=torch.int64)
+    solution = svm.solve(svm.token_problem(keys, selected), norm=rho, throw=False)
+    logits = (keys @ solution.value[:, None, :, None])[..., 0]
+    scores = torch.tensor([0.5, 0.0, 1.0]).expand(40, 1, 3)
+    found = geometry.locally_optimal(scores, logits, selected)
+    np.testing.assert_array_equal(held(a, b, rho), found)
+    assert 5 < found.sum() < 35
+
+
+def test_quoted_takes_the_first_of_equals():
+    validation = np.array([[[0.5, 0.7], [0.7, 0.6]]])
+    test = np.array([[[0.1, 0.2], [0.3, 0.4]]])
+    assert quoted(validation, test) == pytest.approx((0.2, 0.4, 0.2))
+
+
+def test_the_classifier_sees_real_tokens_only_and_its_steps_are_mirror_steps():
+    tokens = torch.tensor([[[5, 7, 0, 0], [5, 7, 9, 3]]])
+    model = classifier.Classifier(tokens, classes=2, d=4, scale=1.0, seed=0)
+    with torch.no_grad():
+        model.weights["E"][0, 0] = 1e6  # padding's row must not matter
+    f, s = model(tokens)
+    assert (s[0, 0, 2:] == 0).all()
+    assert f.abs().max() < 100
+    y = torch.tensor([[0, 1]])
+    parts = dict.fromkeys(classifier.PARTS, (tokens, y))
+    before = {name: w.detach().clone() for name, w in model.weights.items()}
+    loss = torch.nn.functional.cross_entropy(model(tokens)[0].flatten(0, 1), y.flatten())
+    grads = dict(zip(before, torch.autograd.grad(loss, list(model.weights.values())), strict=True))
+    classifier.train(model, parts, dict.fromkeys(before, 3.0), 0.1, epochs=1, batch=2, seed=0)
+    for name, w in before.items():
+        z = w * w.abs() - 0.1 * grads[name]
+        torch.testing.assert_close(
+            model.weights[name].detach(), z.sign() * z.abs().sqrt(), rtol=1e-4, atol=1e-5
+        )

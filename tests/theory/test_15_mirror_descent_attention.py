@@ -1,0 +1,103 @@
+"""Lesson 15. Mirror descent: where W goes in another norm, which tokens it can hold, and how sparse it is.
+
+Julistiono, Tarzanagh and Azizan 2024, informally: mirror descent in l_rho goes to the l_rho Att-SVM of a
+locally optimal choice. Measured here, on other seeds and sizes than the lesson's: each run is near its own
+SVM and not the others'; the divergence is the support comparisons' missing margin; a choice that is not
+locally optimal is lost and one that is stays; corners have as many entries as tight rows; a turn of the
+coordinates changes W unless rho = 2; the head goes to its own SVM.
+"""
+
+import dataclasses
+
+import pytest
+import torch
+
+from course.replicate.lesson_15 import descended, kept, solution
+from mini_attn import data, geometry, heads, models, optim, svm, train
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """20 data sets of 4 sequences of 5 tokens in 7 dimensions; three exponents."""
+    tokens = data.random_tokens(4, 5, 7, trials=20, seed=151)
+    return tokens, {rho: descended(tokens, rho, 1500, schedule=train.growing)[0] for rho in (1.3, 2.0, 3.0)}
+
+
+def test_each_run_goes_to_the_svm_of_its_own_norm(runs):
+    tokens, models_of = runs
+    for rho, model in models_of.items():
+        selected = kept(tokens, model)
+        apart = {one: geometry.bregman(model.W, solution(tokens, selected, one), rho) for one in models_of}
+        assert apart[rho].median() < (3e-3 if rho == 3 else 1e-3)
+        for other in set(models_of) - {rho}:
+            assert apart[other].median() > 8 * apart[rho].median()
+            assert apart[other].median() > 0.02
+
+
+@pytest.mark.parametrize("rho", [1.3, 3.0])
+def test_the_divergence_is_the_margin_that_support_comparisons_lack(runs, rho):
+    tokens, models_of = runs
+    W = models_of[2.0].W  # far from the SVM in l_rho
+    problem = svm.attention_problem(tokens.X, tokens.z, kept(tokens, models_of[2.0]))
+    limit = svm.solve(problem, norm=rho)
+    q = limit.dual / limit.dual.sum(-1, keepdim=True)
+    leads = problem.forward(W) * limit.objective[:, None]
+    leads = leads / torch.linalg.vector_norm(W.flatten(1), ord=rho, dim=1, keepdim=True)
+    D = geometry.bregman(W, limit.value, rho)
+    torch.testing.assert_close(D, 1 - (q * leads).sum(-1), atol=1e-4, rtol=0)
+    assert (1 - leads.amin(-1) > D - 1e-4).all()
+    assert (
+        (geometry.bregman(limit.value, W, rho) - D).abs() > 2e-4
+    ).double().mean() > 0.8  # the rival, reversed
+
+
+def test_what_is_not_locally_optimal_is_lost_and_what_is_stays(runs):
+    tokens = data.random_tokens(6, 8, 6, trials=60, seed=152)  # low dimension: more support tokens matter
+    model, _ = descended(tokens, 1.5, 1000, schedule=train.growing)
+    chosen = kept(tokens, model)
+    least = geometry.margins(model.logits(tokens), chosen).amin((-2, -1))
+    settled = (model.attention(tokens).amax(-1) > 0.99).all(-1) & (least > 0)
+    far = 8 * model.W / least.clamp(min=1e-9)[:, None, None]
+    far = torch.where(settled[:, None, None], far, 0.0)
+    after, _ = descended(tokens, 3.0, 3000, far, schedule=train.growing)
+    held = (kept(tokens, after) == chosen).all(-1)
+    logits = tokens.compare(tokens.z @ solution(tokens, chosen, 3.0).mT)
+    could = geometry.locally_optimal(tokens.scores, logits, chosen, tol=1e-3)
+    assert (settled & ~could).sum() >= 3
+    assert (held & settled & ~could).sum() <= 0.34 * (settled & ~could).sum()
+    assert (held & settled & could).sum() >= 0.9 * (settled & could).sum()
+
+
+def test_a_corner_has_as_many_entries_as_tight_rows():
+    tokens = data.random_tokens(3, 6, 7, trials=10, seed=153)
+    corner = svm.solve(svm.attention_problem(tokens.X, tokens.z, tokens.optimal), norm=1)
+    size = corner.value.flatten(1).abs()
+    tight = geometry.margins(tokens.compare(tokens.z @ corner.value.mT), tokens.optimal).flatten(1) < 1 + 1e-5
+    assert ((size > 1e-6 * size.amax(1, keepdim=True)).sum(1) == tight.sum(1)).all()
+    assert (tight.sum(1) < 15).any()
+
+
+@pytest.mark.parametrize("rho", [1.2, 2.0])
+def test_a_turn_of_the_coordinates_changes_w_unless_rho_is_2(rho):
+    tokens = data.random_tokens(4, 4, 8, trials=15, seed=154)
+    draw = torch.randn(8, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    turn = torch.linalg.qr(draw)[0]
+    turned = dataclasses.replace(tokens, X=tokens.X @ turn, z=tokens.z @ turn, v=tokens.v @ turn)
+    plain, other = (descended(each, rho, 800, schedule=train.growing)[0] for each in (tokens, turned))
+    cosine = geometry.cosine(turn @ other.W @ turn.T, plain.W).median()
+    assert cosine > 0.999 if rho == 2 else cosine < 0.9
+
+
+@pytest.mark.parametrize("rho", [1.5, 2.5])
+def test_the_head_goes_to_its_own_svm(rho):
+    tokens = data.random_tokens(3, 4, 9, trials=20, seed=155)
+    head = heads.LinearHead(9, trials=20)
+    model = models.CrossAttention(9, trials=20, head=head)
+    groups = [{"params": [model.W]}, {"params": [head.v]}]
+    optimizer = optim.MirrorDescent(groups, lr=0.1, p=rho, batch_dims=1)
+    train.fit(model, tokens, optimizer, 1500, every=1500, schedule=train.growing, progress=False)
+    choice = kept(tokens, model.requires_grad_(False))
+    points = tokens.X.gather(2, choice[..., None, None].expand(-1, -1, 1, 9))[:, :, 0]
+    own, rival = (svm.solve(svm.label_problem(points, tokens.y), norm=one).value for one in (rho, 2.0))
+    assert geometry.bregman(head.v, own, rho).median() < 1e-4
+    assert geometry.bregman(head.v, rival, rho).median() > 1e-3
