@@ -37,7 +37,7 @@ from scipy import stats
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from mini_attn import data, geometry, heads, models, optim, plots, svm, train, widgets
+from mini_attn import data, datasets, geometry, heads, models, optim, plots, svm, train, widgets
 from mini_attn.sweep import wilson
 
 plots.style()
@@ -820,6 +820,23 @@ assert swapped == {(2.0, 3.0): "(0, 0)", (3.0, 2.0): "(1, 0)"}
 # *All* weights are trained by mirror descent in $\ell_\rho$ (mini-batches, plain steps $\eta\,G$, as the
 # paper does on IMDb).
 #
+# What the models see:
+
+# %%
+pictures, sentences = datasets.digits(patch=2), datasets.reviews()
+parts = datasets.split(sentences, seed=0)
+written = datasets.words(sentences.texts, size=2000, length=24, fit=parts[0])  # counted in training only
+shared = set(sentences.groups[parts[0]].tolist()) & set(sentences.groups[parts[2]].tolist())
+print(
+    f"digits: {tuple(pictures.X.shape)}; reviews: {tuple(written.ids.shape)}, {len(shared)} films in two parts"
+)
+assert tuple(pictures.X.shape) == (1797, 16, 4)
+assert (len(sentences.texts), len(shared)) == (12752, 0)
+IMDB_FOLDER = None  # your copy of aclImdb, if you have one
+if IMDB_FOLDER:
+    sentences = datasets.imdb(IMDB_FOLDER, "train")
+
+# %% [markdown]
 # The rules, made before looking at any test result: 20 random splits, 60% training, 20% validation, 20% test
 # (no film in two parts); each split serves all $\rho$, with the same start. Each $\rho$ gets the same number
 # of step sizes, around its own best; step size *and* epoch are chosen on the validation part, for each split.
@@ -995,8 +1012,7 @@ assert last[0, 2] < last[1:, 2].min()
 # There, too, the choice of the epoch on the test set gives something away: 1.4 points on average over the
 # last epoch, as much as the differences between the exponents. With the last epoch $\rho = 1.1$ is still
 # first for sizes 3 and 4, and last for size 6. What a validation set would have given lies in between, and
-# cannot be read off; nor can the spread over seeds. To redo it with your own copy of the files:
-# `datasets.imdb("aclImdb", "train")` gives the texts.
+# cannot be read off; nor can the spread over seeds.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.11 Where it breaks
@@ -1118,6 +1134,8 @@ progress("15")
 # own.
 #
 # **New in the library:** [`geometry.bregman`](../mini_attn/geometry.py),
-# [`optim.MirrorDescent`](../mini_attn/optim.py) for attention, and [`datasets`](../mini_attn/datasets.py).
+# [`datasets.digits`](../mini_attn/datasets.py), [`datasets.reviews`](../mini_attn/datasets.py),
+# [`datasets.imdb`](../mini_attn/datasets.py), [`datasets.words`](../mini_attn/datasets.py),
+# [`datasets.split`](../mini_attn/datasets.py).
 #
 # **Next:** [lesson 16](16_next_token_prediction.ipynb): next-token prediction.
