@@ -1129,4 +1129,5 @@ progress("14")
 # [`svm.sequence_problem`](../mini_attn/svm/sequence.py); and `mask=` of the data and the SVMs, `lengths=`
 # of random tokens.
 #
-# **Next:** [lesson 15](15_mirror_descent_attention.ipynb): other geometries. What mirror descent does to attention.
+# **Next:** [lesson 15](15_mirror_descent_attention.ipynb): other geometries. What mirror descent does to
+# attention.
