@@ -1062,7 +1062,7 @@ assert last[0, 2] < last[1:, 2].min()
 # | corner at $\rho = 1$ | as many entries as tight rows | in 10 of 10 problems |
 # | sparse whatever the coordinates | $W$ turns along | refuted for 1.1: another $W$, other tokens |
 # | geometry decides the tokens | choices of 2 impossible in 3 | refuted: 3 of 200; the paths differ |
-# | joint training | both SVMs in $\ell_\rho$ | for 1.5, 2, 3; not for 1.1 in 2,000 steps |
+# | joint training | both SVMs in $\ell_\rho$ | for 1.5, 2, 3; not for 1.1 in 1,500 steps |
 # | $\rho = 1.1$ generalises better | ahead of 2 | behind by 1.4 and 0.9 points, within chance |
 
 # %% [markdown]
