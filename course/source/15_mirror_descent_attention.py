@@ -252,16 +252,16 @@ check("15.1", bounds)
 # %%
 each, others = np.nonzero(np.arange(8) != selected[2.0][:, None])
 A = np.einsum("rd,re->rde", X[each, selected[2.0][each]] - X[each, others], z[each]).reshape(42, 100)
-print("bounds on the shortest W:      from the solver's weights     from the pull of the last step")
+print("bounds on the shortest W:      from the solver's weights       from the pull of step 500")
 for rho, path in paths.items():
     solved = bounds(A, limits[rho].dual.numpy(), rho)
-    h = np.einsum("itd,de,ie->it", X, path[-1], z)
+    h = np.einsum("itd,de,ie->it", X, path[500], z)
     lag = (h - h.max(axis=1, keepdims=True))[each, others]
     pull = bounds(A, np.exp(lag - lag.max()), rho)
     print(f"rho = {rho:3.1f} {solved[0]:24.4f} {solved[1]:9.4f} {pull[0]:22.2f} {pull[1]:9.2f}")
     assert 0 <= solved[1] / solved[0] - 1 < 1e-4, again.format("15.1")
     assert pull[0] <= solved[1], again.format("15.1")
-    assert pull[1] > (2 if rho < 3 else 1.001) * pull[0], again.format("15.1")
+    assert pull[1] > 2 * pull[0], again.format("15.1")
 
 # %% [markdown]
 # The solver's weights close the gap: its answers are certified. The weights of a single late gradient do not,
@@ -847,7 +847,7 @@ assert swapped == {(2.0, 3.0): "(0, 0)", (3.0, 2.0): "(1, 0)"}
 # *All* weights are trained by mirror descent in $\ell_\rho$ (mini-batches, plain steps $\eta\,G$, as the
 # paper does on IMDb).
 #
-# What the models see (`datasets.imdb` gives your own copy of IMDb in the same form):
+# What the models see:
 
 # %%
 pictures, sentences = datasets.digits(patch=2), datasets.reviews()
@@ -860,6 +860,11 @@ print(
 )
 assert tuple(pictures.X.shape) == (1797, 16, 4)
 assert (len(sentences.texts), len(shared)) == (12752, 0)
+IMDB_FOLDER = None  # the folder aclImdb, if you have it: then its reviews in the same form
+if IMDB_FOLDER:
+    films = datasets.imdb(IMDB_FOLDER, "train")
+    seen = datasets.words(films.texts, size=2000, length=200)
+    print(f"IMDb: {tuple(seen.ids.shape)}, {float(seen.mask.double().mean()):.2f} of the places filled")
 
 # %% [markdown]
 # The rules, made before looking at any test result: 20 random splits, 60% training, 20% validation, 20% test
