@@ -107,9 +107,7 @@ def test_a_lesson_lists_what_is_new_in_the_library(lesson):
 @pytest.mark.parametrize("lesson", SOURCES)
 def test_the_list_links_to_the_files(lesson):
     for name, target in presented(lesson):
-        thing = mini_attn
-        for part in name.split("."):
-            thing = getattr(thing, part)
+        thing = pkgutil.resolve_name(f"mini_attn.{name}")
         assert target == f"../{thing.__module__.replace('.', '/')}.py", name
 
 
