@@ -1,7 +1,8 @@
 """Students who had another id before ids were made from names alone: their marks go with them.
 
 Names like "Müller" were once reduced to "M_ller" without a hash. The result that was kept under the old id
-says whose it is; without it, the old row stays in the gradebook as it is.
+says whose it is; without it, the old row stays in the gradebook as it is. So does that of a name which the
+result may quote in part only: another's could begin alike.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from pathlib import Path
 
 from course.grade import gradebook
-from course.grade.submission import Submission
+from course.grade.submission import HASHED, QUOTED, Submission, identity
 
 CHANGED = re.compile(r"the name (.*) was changed to '(.*)'", re.DOTALL)
 
@@ -24,13 +25,20 @@ def rename(students: Path, handed_in: list[Submission], database: str) -> None:
         handed_in: the submissions, with their present ids.
         database: URL of the gradebook.
     """
-    now = {repr(one.name[:100]): one.student for one in handed_in}
+    taken = {one.student for one in handed_in}
+    # a file that is no notebook has another id than the student of its name, who may be there as well
+    whole = [one for one in handed_in if len(one.name) < QUOTED and one.student == identity(one.name)]
+    now = {repr(one.name): one.student for one in whole}
     for path in students.glob("*.json"):
         name, old = _named(path)
         new = now.get(name)
-        if old == path.stem and new is not None and old not in now.values():
-            gradebook.rename(database, old, new)
-            path.replace(path.with_name(f"{new}.json"))
+        if new is None or old != path.stem or old in taken:
+            continue
+        if HASHED.fullmatch(old) and not new.startswith(old):  # the hash, or its first half, is another's
+            continue
+        gradebook.rename(database, old, new)
+        if not (successor := path.with_name(f"{new}.json")).exists():
+            path.replace(successor)
 
 
 def _named(path: Path) -> tuple[str, str] | tuple[None, None]:

@@ -17,6 +17,7 @@ LARGEST = 20 * 2**20  # bytes of a notebook; a lesson has 0.4 million
 PARTS = 1_000_000  # lists, objects and entries in it
 TEXT = 2**20  # bytes of what its cells say, without outputs; all students' are in memory at once
 CELLS = 2000
+QUOTED = 100  # characters of a name; a longer one is cut where it is quoted
 FILES = 10_000  # in a student's folder
 STUDENT = re.compile(r"[\w@+][\w.@+-]{0,99}", re.ASCII)
 HASHED = re.compile(r".*-([0-9a-f]{8}|[0-9a-f]{16})", re.DOTALL)  # the hashes were once of 8
@@ -88,11 +89,11 @@ def find(folder: Path, lesson: Lesson) -> list[Submission]:
             continue
         submission = found[student] = Submission(student, name)
         if student != name:
-            submission.notes.append(f"the name {name[:100]!r} was changed to {student!r}")
+            submission.notes.append(f"the name {name[:QUOTED]!r} was changed to {student!r}")
         if entry.is_symlink():
             submission.problem = "it is a link, not a file or folder; hand in the notebook itself"
         elif not known:
-            submission.problem = f"{entry.name[:100]} is neither a notebook (.ipynb) nor a folder with one"
+            submission.problem = f"{entry.name[:QUOTED]} is neither a notebook (.ipynb) nor a folder with one"
         else:
             _choose(submission, entry, lesson)
         if submission.path is not None:
@@ -143,10 +144,10 @@ def read(submission: Submission) -> None:
     try:
         submission.cells, submission.written = _cells(_content(submission.path))
     except ValueError as error:
-        submission.problem = f"{submission.path.name[:100]}: {error}"
+        submission.problem = f"{submission.path.name[:QUOTED]}: {error}"
     except Exception as error:  # whatever it is, the others are read
         known = {RecursionError: "it is nested too deeply"}.get(type(error), "the file could not be read")
-        submission.problem = f"{submission.path.name[:100]}: {known}"
+        submission.problem = f"{submission.path.name[:QUOTED]}: {known}"
 
 
 def _content(path: Path) -> object:

@@ -1,6 +1,7 @@
 """What one submission costs, and what of it can reach another: nothing."""
 
 import json
+import shutil
 import threading
 import time
 
@@ -254,3 +255,47 @@ def test_marks_under_an_old_id_go_with_their_student(former, submit, fake, small
     assert sorted(path.stem for path in old.parent.iterdir()) == sorted(rows)
     assert (tmp_path / "out" / "scores.csv").read_text().count("\n") == 3
     assert grade(tmp_path) == rows
+
+
+@pytest.mark.parametrize("length", [100, 130])
+def test_who_hands_in_later_under_a_name_that_begins_alike_gets_nothing(length, submit, fake, tmp_path):
+    begin = "n" * (length - 1) + "é"
+    fake(right)
+    submit(f"{begin}A", "a = 1")
+    grade(tmp_path)
+    first = submission.identity(f"{begin}A")
+    by_hand(tmp_path, first, 1.5)
+    shutil.rmtree(tmp_path / "submissions" / f"{begin}A")
+    fake(lambda cells, exercises, seconds=None: Report())
+    for name in (f"{begin}B", begin, f"{begin}A"[:100]):
+        submit(name, "b = 1")
+    assert set(map(tuple, grade(tmp_path).values())) == {(0, 0)}
+    assert f"{first},1.5,3,4.5," in (tmp_path / "out" / "scores.csv").read_text()
+    assert (tmp_path / "out" / "students" / f"{first}.json").exists()
+
+
+@pytest.mark.parametrize("old", [None, "M_ller", "M_ller-a7842989", "M_ller-8a2a2a2a"])
+def test_a_file_and_a_notebook_of_one_name_are_two(old, submit, fake, small, tmp_path):
+    submissions, students = tmp_path / "submissions", tmp_path / "out" / "students"
+    url, new = release.default_database(tmp_path / "out"), submission.identity("Müller")
+    if old is not None:
+        students.mkdir(parents=True)
+        record = {"key": "old", "marks": [], "notes": [f"the name 'Müller' was changed to '{old}'"]}
+        (students / f"{old}.json").write_text(json.dumps(record))
+        gradebook.record(url, small, {old: marking.nothing(small, "old")})
+        by_hand(tmp_path, old, 1.5)
+    submissions.mkdir()
+    (submissions / "Müller").write_text("not a notebook")
+    nbformat.write(nbformat.v4.new_notebook(), submissions / "Müller.ipynb")
+    fake(right)
+    rows = grade(tmp_path)
+    assert rows.pop(new) == [1.5 if old in ("M_ller", "M_ller-a7842989") else 3, 3]
+    assert list(rows.values()) == [[0, 0]]
+    kept = {path: path.read_bytes() for path in students.iterdir()}
+    fake(lambda *arguments, **seconds: pytest.fail("graded twice"))
+    nbformat.write(nbformat.v4.new_notebook(), submissions / "Müller.IPYNB")
+    rows = grade(tmp_path)
+    assert rows[new][1] == 3
+    assert {path: path.read_bytes() for path in students.iterdir()} == kept
+    assert "neither a notebook" not in page(tmp_path, new)
+    assert "this student has several files or folders here" in page(tmp_path, new)
