@@ -1,10 +1,11 @@
 """The system calls that a sandbox does without, as a program for the kernel (seccomp, "classic BPF").
 
 Closed are: keyrings, which all processes of a user share; memory that belongs to no process, so that nobody
-can count it (memfd, System V); namespaces and mounts; every socket but those between the sandbox's own
-processes; and doors into the kernel that no exercise needs (io_uring, bpf, ptrace, ...). The caller gets an
-ordinary error. Locks of files do nothing and say that they succeeded: a lock of a file that all sandboxes
-see, such as Python itself, would be a signal from one to another.
+can count it (memfd, System V, and mappings without a file that a fork shares: their pages outlive them where
+only a part is unmapped); namespaces and mounts; every socket but those between the sandbox's own processes;
+and doors into the kernel that no exercise needs (io_uring, bpf, ptrace, ...). The caller gets an ordinary
+error. Locks of files do nothing and say that they succeeded: a lock of a file that all sandboxes see, such as
+Python itself, would be a signal from one to another.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ CLOSED = {
     "fsmount": (432, 432),
     "fspick": (433, 433),
     "mount_setattr": (442, 442),
+    "statmount": (457, 457),
+    "listmount": (458, 458),
+    "open_tree_attr": (467, 467),
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
@@ -66,17 +70,18 @@ CLOSED = {
     "io_setup": (206, 0),
 }
 CLONE, CLONE3, SOCKETS = (56, 220), (435, 435), ((41, 198), (53, 199))  # SOCKETS: socket and socketpair
-FLOCK, FCNTL = (73, 32), (72, 25)
+FLOCK, FCNTL, MMAP = (73, 32), (72, 25), (9, 222)
 LOCKS = (5, 6, 7, 36, 37, 38)  # F_GETLK, F_SETLK, F_SETLKW, and the same as F_OFD_*
 SIGNALS = (1024, 1025, 1026, 1035, 1036, 1037, 1038)  # F_*LEASE, F_NOTIFY, F_*_RW_HINT, of a file for all
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: user, mount, process, network, IPC, UTS and cgroup
 AF_UNIX = 1
+MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above; the kernel's name
 
 EPERM, ENOSYS = 1, 38
 ALLOW, ERROR = 0x7FFF0000, 0x00050000  # SECCOMP_RET_ALLOW; SECCOMP_RET_ERRNO, to which the error is added
 NUMBER, ARCHITECTURE = 0, 4  # where `struct seccomp_data` has them
-FIRST, SECOND = 16, 24  # the lower halves of the first two arguments
+FIRST, SECOND, FOURTH = 16, 24, 40  # the lower halves of arguments
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # load a word; jump if; return
 
 
@@ -109,6 +114,12 @@ def program() -> bytes:
         (LOAD, 0, 0, NUMBER),
         (EQUAL, 0, 1, FLOCK[column]),
         (RETURN, 0, 0, ERROR),  # no error: done
+        (EQUAL, 0, 5, MMAP[column]),
+        (LOAD, 0, 0, FOURTH),
+        (ANY_BIT, 0, 2, MAP_ANONYMOUS),
+        (ANY_BIT, 0, 1, MAP_SHARED),
+        (RETURN, 0, 0, ERROR + EPERM),
+        (RETURN, 0, 0, ALLOW),
     ]
     for numbers in SOCKETS:
         steps += [

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -38,6 +39,7 @@ _NUMBERS = itertools.count(os.getpid())  # two graders begin at different ones
 GRACE = 5.0  # seconds between the alarm inside and the kill outside
 COMPARING = 10.0  # seconds for all answers of a submission, which `plain.SIZE` bounds, and for the end
 START = 60.0  # seconds until the first cell, on a busy machine
+SHARING = 16  # times its memory, if what processes share counts for each: to count it once takes too long
 
 
 class Stopped(BaseException):
@@ -232,18 +234,23 @@ class _Watch:
         """None when all went to its end, else why it was stopped; the listener knows where."""
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             os.set_blocking(pipe.fileno(), False)
-        unsent, looked = memoryview(request), 0.0
-        with selectors.DefaultSelector() as selector:
+        unsent = memoryview(request)
+        watchdog = ThreadPoolExecutor(1)  # the clock does not wait for its looks
+        with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
+            stack.callback(watchdog.shutdown, wait=False)
+            look = watchdog.submit(self._excess)
             selector.register(self.process.stdout, selectors.EVENT_READ)
             selector.register(self.process.stdin, selectors.EVENT_WRITE)
             while True:
                 ready = {key.fileobj for key, _ in selector.select(timeout=0.1)}
                 if self.sandbox.ended.is_set():
                     raise Stopped
-                if time.monotonic() - looked > 0.1:
-                    if reason := self._excess():
+                if time.monotonic() > self.patience:
+                    return TIMEOUT
+                if look.done():
+                    if reason := look.result():
                         return reason
-                    looked = time.monotonic()
+                    look = watchdog.submit(self._excess)
                 if self.process.stdin in ready:
                     unsent = self._send(unsent)
                 if self.process.stdout in ready and (reason := self._receive()):
@@ -260,15 +267,15 @@ class _Watch:
         return min(time.monotonic() + seconds, self.end)
 
     def _excess(self) -> str | None:
-        """What the sandbox uses too much of."""
-        if time.monotonic() > self.patience:
-            return TIMEOUT
+        """What the sandbox uses too much of, in a while."""
+        time.sleep(0.1)
         if self.sandbox.unsafe or self.listener.stage == "starting":
             return None
         memory, files = usage(self.process.pid)
-        if memory > self.limits.memory_bytes:
+        limit = self.limits.memory_bytes
+        if limit < memory <= SHARING * limit:
             memory, files = usage(self.process.pid, exact=True)
-        if memory > self.limits.memory_bytes:
+        if memory > limit:
             return "it used too much memory"
         return "it made too many files" if files > self.limits.files else None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from pathlib import Path
 
 import psutil
@@ -17,8 +18,8 @@ from course.grade.walls import WRITABLE
 
 SOCKET = 2 * 212992  # bytes that the kernel may keep for a socket, by its default
 MAPPING = 256  # bytes that it keeps for a mapping
+LISTED = 2**25  # bytes of the lists of mappings of all processes: a longer look gives memory time to grow
 SIZE = re.compile(r"^(\w+):\s+(\d+) kB$", re.M)
-SHARED = re.compile(rb"^(\w+)-(\w+) \S+ \w+ \S+ (\d+) +/dev/zero", re.M)  # nameless memory, shared by a fork
 
 
 def usage(pid: int, exact: bool = False) -> tuple[int, int]:
@@ -28,20 +29,24 @@ def usage(pid: int, exact: bool = False) -> tuple[int, int]:
         pid: of the bubblewrap process that was started; what it started is looked at.
         exact: count once what processes share, so that a pool of workers is no worse than one. That takes
             longer; without it the memory is an upper bound.
+
+    Returns:
+        `sys.maxsize` as memory where there are too many mappings to look at all of them.
     """
     try:
         processes = [child.pid for child in psutil.Process(pid).children(recursive=True)]
     except psutil.Error:
         return 0, 0
-    memory, files, shared = 0, 0, {}
+    memory, files, left = 0, 0, LISTED
     for process in processes:
         with contextlib.suppress(OSError):  # it has ended meanwhile
             thread = _living(process)
-            memory += _own(thread, exact)
-            mappings = (thread / "maps").read_bytes()
-            memory += MAPPING * mappings.count(b"\n")
-            for start, end, name in SHARED.findall(mappings):
-                shared[name] = int(end, 16) - int(start, 16)
+            with (thread / "maps").open("rb") as listed:
+                mappings = listed.read(left + 1)
+            left -= len(mappings)
+            if left < 0:
+                return sys.maxsize, 0
+            memory += MAPPING * mappings.count(b"\n") + _own(thread, exact)
     for process in processes[:1]:
         with contextlib.suppress(OSError):
             thread = _living(process)
@@ -50,7 +55,7 @@ def usage(pid: int, exact: bool = False) -> tuple[int, int]:
                 held = os.statvfs(f"{thread}/root{folder}")
                 memory += held.f_frsize * (held.f_blocks - held.f_bfree)
                 files += held.f_files - held.f_ffree
-    return memory + sum(shared.values()), files
+    return memory, files
 
 
 def _living(process: int) -> Path:

@@ -25,6 +25,7 @@ SYSTEM = (
     "/etc/fonts",
 )
 PROC = ("/proc/keys", "/proc/key-users")  # what they say is the grader's business
+ZEROS = "/dev/zero"  # a mapping of it is memory that nobody can count (see `calls.py`)
 WRITABLE = ("/tmp", "/dev/shm")  # all that a student's code can write to: in memory, of a limited size
 UNSAFE = "(--unsafe grades without any protection.)"
 
@@ -112,5 +113,6 @@ def _base() -> list[str]:
     for path in PROC:
         if os.path.exists(path):
             walls += ["--ro-bind", "/dev/null", path]
+    walls += ["--ro-bind", ZEROS, ZEROS]  # not as a device: nobody can open it
     # process 1 is bubblewrap, as the same user as the code if you are not root: its memory is out of reach
     return [*walls, "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]

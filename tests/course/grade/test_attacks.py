@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import platform
 import tempfile
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from course.grade import calls, marking
+from course.grade import marking
 from course.make.build import ROOT
 
 START = "from course.exercise import exercise, check, todo, progress\nimport numpy as np, os, sys"
@@ -248,55 +247,6 @@ for process in ('1', 'self'):
         except OSError: pass
 return ';'.join(wrote)"""
     assert [answer.value for answer in call(START, square(attempt)).answers["99.1"]] == ["", ""]
-
-
-KEYS = """
-import ctypes
-libc = ctypes.CDLL(None, use_errno=True)
-def system_call(*numbers):
-    result = libc.syscall(*map(ctypes.c_long, numbers))
-    return ctypes.get_errno() if result == -1 else 0
-"""
-
-
-def test_keyrings_and_all_that_the_filter_closes_are_closed(call):
-    column, _ = calls.ARCHITECTURES[platform.machine()]
-    closed = {name: numbers[column] for name, numbers in calls.CLOSED.items() if numbers[column] is not None}
-    clone, clone3 = calls.CLONE[column], calls.CLONE3[column]
-    (socket, pair), pipes = [numbers[column] for numbers in calls.SOCKETS], "(ctypes.c_int * 2)()"
-    body = f"""
-errors = [system_call(number, 0, 0, 0, 0, 0) for number in {list(closed.values())}]
-namespaces = [system_call({clone}, flag | 17, 0, 0, 0, 0) for flag in (0x10000000, 0x20000, 0x40000000)]
-families = [system_call({socket}, family, 1, 0) for family in (1, 2, 10, 16, 38)]
-pipes = ctypes.addressof({pipes})
-families += [system_call({pair}, family, 1, 0, pipes) for family in (1, 2, 30)]
-others = [system_call({clone3}, 0, 0), system_call(0x40000000 + {clone}, 17, 0)]
-return [errors, namespaces, families, others]"""
-    errors, namespaces, families, others = call(START, KEYS, square(body)).answers["99.1"][0].value
-    assert dict(zip(closed, errors, strict=True)) == dict.fromkeys(closed, errno.EPERM)
-    assert namespaces == [errno.EPERM] * 3
-    assert families == [0, *[errno.EPERM] * 4, 0, *[errno.EPERM] * 2]
-    assert others == [errno.ENOSYS] * 2
-
-
-def test_locks_signal_nothing_and_stop_nobody(call):
-    body = """
-import fcntl, sqlite3, struct
-seen, lock = [], struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-shared = [open(sys.executable, "rb") for _ in range(2)]
-own = [open("/tmp/lock", "wb") for _ in range(2)]
-for one, other in zip(shared, own):
-    fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    fcntl.fcntl(other, fcntl.F_OFD_SETLK, lock)
-for command in (fcntl.F_SETLEASE, fcntl.F_NOTIFY, 1036):
-    try: seen.append(fcntl.fcntl(shared[0], command, 0))
-    except OSError as error: seen.append(error.errno)
-with sqlite3.connect("/tmp/a.db") as book:
-    book.execute("create table t (a)")
-    book.execute("insert into t values (3)")
-return seen + list(sqlite3.connect("/tmp/a.db").execute("select a from t").fetchone())"""
-    answer = call(START, square(body)).answers["99.1"][0]
-    assert (answer.value, answer.error) == ([errno.EPERM] * 3 + [3], None)
 
 
 def test_the_student_is_nobody(call):

@@ -1,4 +1,4 @@
-"""Thirty-eight attacks and nine hostile names among honest students, graded in one go."""
+"""Forty attacks and nine hostile names among honest students, graded in one go."""
 
 import base64
 import os
@@ -98,7 +98,7 @@ ATTACKS = {
     ),
     "a list that never ends": (
         ["class Endless(list):\n    def __iter__(self): return iter(int, 1)", square("return Endless([1])")],
-        "Your function took too long.|it used too much memory",
+        "took too long|it used too much memory",
     ),
     "every file closed": (["os.closerange(0, 100)", square("return x")], KILLED),
     # words: in any encoding, and with the secret inputs in them
@@ -165,9 +165,22 @@ ATTACKS = {
     "memory that is mapped nowhere": (
         [
             square(
-                "import time\nhoard = mmap.mmap(-1, 2**29)\n"
-                "for at in range(0, len(hoard), 4096): hoard[at] = 1\n"
-                "hoard.madvise(mmap.MADV_DONTNEED)\ntime.sleep(3)\nreturn x"
+                "import time\nfor _ in range(10):\n    hoard = mmap.mmap(-1, 2**26)\n"
+                "    hoard[:] = b'x' * 2**26\n    hoard.resize(4096)\ntime.sleep(3)\nreturn x"
+            )
+        ],
+        REFUSED,
+    ),
+    "memory of a device": (
+        [square("hoard = mmap.mmap(os.open('/dev/zero', os.O_RDWR), 2**29)\nreturn x")],
+        REFUSED,
+    ),
+    "a look that takes long": (
+        [
+            square(
+                "import time\n"
+                "hoard = [mmap.mmap(-1, 4096, mmap.MAP_PRIVATE, 1 + n % 2) for n in range(50000)]\n"
+                "forked(61)\ntime.sleep(6)\nreturn x"
             )
         ],
         MEMORY,

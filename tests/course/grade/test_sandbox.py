@@ -1,8 +1,12 @@
+import threading
+import time
+
 import numpy as np
 import pytest
 
 from course.grade import grading
 from course.grade import sandbox as walls
+from course.grade.protocol import TIMEOUT
 from course.replicate import Measured
 
 
@@ -41,6 +45,31 @@ def test_a_sandbox_that_starts_at_the_second_try_is_enough(call, sandbox, monkey
 
     monkeypatch.setattr(type(sandbox), "_live", second)
     assert call("def square(x):\n    return x").found == {"99.1"}
+
+
+def test_the_clock_does_not_wait_for_the_watchdog(call, monkeypatch):
+    over = threading.Event()
+    monkeypatch.setattr(walls, "usage", lambda *arguments, **exact: over.wait(60) and (0, 0))
+    monkeypatch.setattr(walls, "GRACE", 1.0)
+    start = time.monotonic()
+    report = call("import os\ndef square(x):\n    os.kill(os.getpid(), 19)  # SIGSTOP", seconds=1)
+    took = time.monotonic() - start
+    over.set()
+    assert report.problems["99.1"] == TIMEOUT
+    assert took < 50
+
+
+def test_what_is_shared_too_often_is_not_counted_once(call, sandbox, monkeypatch):
+    looks = []
+
+    def usage(pid, exact=False):
+        looks.append(exact)
+        return walls.SHARING * sandbox.limits.memory_bytes + 1, 0
+
+    monkeypatch.setattr(walls, "usage", usage)
+    report = call("def square(x):\n    import time\n    time.sleep(20)")
+    assert "it used too much memory" in report.problems.values()
+    assert not any(looks)
 
 
 def test_a_lesson_reads_its_stored_sweeps(tmp_path, monkeypatch):

@@ -1,0 +1,137 @@
+"""System calls from inside a sandbox: those that are closed, and honest ones that must not be."""
+
+import errno
+import platform
+
+import pytest
+
+from course.grade import calls
+
+START = "from course.exercise import exercise, check, todo, progress\nimport numpy as np, os, sys"
+
+
+def square(body: str) -> str:
+    """A cell that answers exercise 99.1 with a function of this body."""
+    return "@exercise('99.1')\ndef square(x):\n" + "\n".join(f"    {line}" for line in body.splitlines())
+
+
+KEYS = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def system_call(*numbers):
+    result = libc.syscall(*map(ctypes.c_long, numbers))
+    return ctypes.get_errno() if result == -1 else 0
+"""
+
+
+def test_keyrings_and_all_that_the_filter_closes_are_closed(call):
+    column, _ = calls.ARCHITECTURES[platform.machine()]
+    closed = {name: numbers[column] for name, numbers in calls.CLOSED.items() if numbers[column] is not None}
+    clone, clone3 = calls.CLONE[column], calls.CLONE3[column]
+    (socket, pair), pipes = [numbers[column] for numbers in calls.SOCKETS], "(ctypes.c_int * 2)()"
+    body = f"""
+errors = [system_call(number, 0, 0, 0, 0, 0) for number in {list(closed.values())}]
+namespaces = [system_call({clone}, flag | 17, 0, 0, 0, 0) for flag in (0x10000000, 0x20000, 0x40000000)]
+families = [system_call({socket}, family, 1, 0) for family in (1, 2, 10, 16, 38)]
+pipes = ctypes.addressof({pipes})
+families += [system_call({pair}, family, 1, 0, pipes) for family in (1, 2, 30)]
+others = [system_call({clone3}, 0, 0), system_call(0x40000000 + {clone}, 17, 0)]
+return [errors, namespaces, families, others]"""
+    errors, namespaces, families, others = call(START, KEYS, square(body)).answers["99.1"][0].value
+    assert dict(zip(closed, errors, strict=True)) == dict.fromkeys(closed, errno.EPERM)
+    assert namespaces == [errno.EPERM] * 3
+    assert families == [0, *[errno.EPERM] * 4, 0, *[errno.EPERM] * 2]
+    assert others == [errno.ENOSYS] * 2
+
+
+def test_locks_signal_nothing_and_stop_nobody(call):
+    body = """
+import fcntl, sqlite3, struct
+seen, lock = [], struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+shared = [open(sys.executable, "rb") for _ in range(2)]
+own = [open("/tmp/lock", "wb") for _ in range(2)]
+for one, other in zip(shared, own):
+    fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.fcntl(other, fcntl.F_OFD_SETLK, lock)
+for command in (fcntl.F_SETLEASE, fcntl.F_NOTIFY, 1036):
+    try: seen.append(fcntl.fcntl(shared[0], command, 0))
+    except OSError as error: seen.append(error.errno)
+with sqlite3.connect("/tmp/a.db") as book:
+    book.execute("create table t (a)")
+    book.execute("insert into t values (3)")
+return seen + list(sqlite3.connect("/tmp/a.db").execute("select a from t").fetchone())"""
+    answer = call(START, square(body)).answers["99.1"][0]
+    assert (answer.value, answer.error) == ([errno.EPERM] * 3 + [3], None)
+
+
+def test_all_that_tells_of_mounts_or_makes_them_is_closed():
+    # numbers that all processors share: open_tree to mount_setattr, statmount, listmount, open_tree_attr
+    assert {*range(428, 434), 442, 457, 458, 467} <= {number for number, _ in calls.CLOSED.values()}
+
+
+def test_memory_without_a_name_is_not_shared(call):
+    column, _ = calls.ARCHITECTURES[platform.machine()]
+    body = f"""
+def mapped(flags): return system_call({calls.MMAP[column]}, 0, 2**20, 3, flags, -1, 0)
+errors = [mapped(flags) for flags in (0x21, 0x23, 0x40021, 0x8021, 0x22, 0x4022)]
+for flags in (os.O_RDONLY, os.O_RDWR):
+    try: errors.append(os.open("/dev/zero", flags))
+    except OSError as error: errors.append(error.errno)
+return errors"""
+    answer = call(START, KEYS, square(body)).answers["99.1"][0]
+    assert answer.value == [*[errno.EPERM] * 4, 0, 0, *[errno.EACCES] * 2]
+
+
+HONEST = {
+    "multiprocessing": """
+import multiprocessing as mp
+context = mp.get_context("fork")
+with context.Manager() as manager:
+    numbers, count, results = context.Array("d", len(x)), context.Value("i", 0), manager.dict()
+    def work(k):
+        numbers[k] = x[k] ** 2
+        results[k] = True
+        with count.get_lock(): count.value += 1
+    workers = [context.Process(target=work, args=(k,)) for k in range(len(x))]
+    for worker in workers: worker.start()
+    for worker in workers: worker.join()
+    assert count.value == len(results) == len(x)
+return np.array(numbers[:])""",
+    "shared memory": """
+from multiprocessing.shared_memory import SharedMemory
+block = SharedMemory(create=True, size=x.nbytes)
+try:
+    if os.fork() == 0:
+        np.frombuffer(block.buf, count=len(x))[:] = x**2
+        os._exit(0)
+    os.wait()
+    return np.frombuffer(block.buf, count=len(x)).copy()
+finally:
+    block.unlink()""",
+    "joblib": """
+from joblib import Parallel, delayed
+shared = np.tile(x, 2**20)  # large enough for a file in memory
+work = delayed(lambda a, k: float(a[k]) ** 2)
+parts = Parallel(2, max_nbytes=2**20)(work(shared, k) for k in range(len(x)))
+return np.array(parts)""",
+    "torch": """
+import torch, torch.multiprocessing as mp
+shared = torch.tensor(x).share_memory_()
+worker = mp.get_context("fork").Process(target=lambda: shared.pow_(2))
+worker.start()
+worker.join()
+return shared.numpy()""",
+    "torch's loader": """
+import torch
+from torch.utils.data import DataLoader
+batches = DataLoader([torch.tensor(value) ** 2 for value in x], batch_size=2, num_workers=2)
+return np.concatenate([batch.numpy() for batch in batches])""",
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_what_processes_share_by_honest_means_stays_open(name, call, cases):
+    answers = call(START, square(HONEST[name].lstrip())).answers["99.1"]
+    assert [answer.error for answer in answers] == [None, None]
+    for answer, (x,) in zip(answers, cases["99.1"], strict=True):
+        assert answer.value == pytest.approx(x**2)
