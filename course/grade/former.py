@@ -14,7 +14,7 @@ from pathlib import Path
 from course.grade import gradebook
 from course.grade.submission import HASHED, QUOTED, Submission, identity
 
-CHANGED = re.compile(r"the name (.*) was changed to '(.*)'", re.DOTALL)
+CHANGED = re.compile(r"the name (.*) was changed to '.*'", re.DOTALL)
 
 
 def rename(students: Path, handed_in: list[Submission], database: str) -> None:
@@ -25,27 +25,25 @@ def rename(students: Path, handed_in: list[Submission], database: str) -> None:
         handed_in: the submissions, with their present ids.
         database: URL of the gradebook.
     """
-    taken = {one.student for one in handed_in}
     # a file that is no notebook has another id than the student of its name, who may be there as well
     whole = [one for one in handed_in if len(one.name) < QUOTED and one.student == identity(one.name)]
     now = {repr(one.name): one.student for one in whole}
     for path in students.glob("*.json"):
-        name, old = _named(path)
-        new = now.get(name)
-        if new is None or old != path.stem or old in taken:
+        old, new = path.stem, now.get(_name(path))
+        successor = path.with_name(f"{new}.json")
+        if new is None or successor.exists():
             continue
         if HASHED.fullmatch(old) and not new.startswith(old):  # the hash, or its first half, is another's
             continue
         gradebook.rename(database, old, new)
-        if not (successor := path.with_name(f"{new}.json")).exists():
-            path.replace(successor)
+        path.replace(successor)
 
 
-def _named(path: Path) -> tuple[str, str] | tuple[None, None]:
-    """The name, as it was quoted, and the id that it was changed to."""
+def _name(path: Path) -> str | None:
+    """The name that the id of a kept result was made from, as it was quoted."""
     try:
         notes = json.loads(path.read_text(encoding="utf-8"))["notes"]
         changed = [CHANGED.fullmatch(note) for note in notes]
     except (OSError, ValueError, KeyError, TypeError):
-        return None, None
-    return next((match.groups() for match in changed if match), (None, None))
+        return None
+    return next((match[1] for match in changed if match), None)

@@ -238,64 +238,85 @@ def test_two_of_one_name_from_the_beginning_have_a_line(submit, fake, tmp_path):
     assert grade(tmp_path) == {"ada": [3, 3]}
 
 
+@pytest.fixture
+def kept(small, tmp_path):
+    """Puts a row with 1.5 points by hand, and its result, under the id that a name was once changed to."""
+    students = tmp_path / "out" / "students"
+
+    def put(name, former):
+        students.mkdir(parents=True, exist_ok=True)
+        record = {"key": "old", "marks": [], "notes": [f"the name {name[:100]!r} was changed to {former!r}"]}
+        (students / f"{former}.json").write_text(json.dumps(record))
+        nothing = marking.nothing(small, "old")
+        gradebook.record(release.default_database(tmp_path / "out"), small, {former: nothing})
+        by_hand(tmp_path, former, 1.5)
+
+    return put
+
+
 @pytest.mark.parametrize("former", ["M_ller", "M_ller-a7842989"])
-def test_marks_under_an_old_id_go_with_their_student(former, submit, fake, small, tmp_path):
+def test_marks_under_an_old_id_go_with_their_student(former, submit, fake, kept, tmp_path):
+    fake(right)
+    kept("Müller", former)
+    for name in ("Müller", "Möller", "M_ller"):
+        submit(name, "a = 1")
+    rows = grade(tmp_path)
+    assert rows.pop(submission.identity("Müller")) == [1.5, 3]
+    assert rows == {submission.identity("Möller"): [3, 3], "M_ller": [3, 3]}
+    assert len(list((tmp_path / "out" / "students").iterdir())) == 3
+    assert (tmp_path / "out" / "scores.csv").read_text().count("\n") == 4
+    fake(lambda *arguments, **seconds: pytest.fail("graded twice"))
+    assert sum(map(sum, grade(tmp_path).values())) == 16.5
+
+
+def test_a_result_that_was_kept_since_is_not_replaced(submit, fake, kept, tmp_path):
     fake(right)
     submit("Müller", "a = 1")
-    new, url = submission.identity("Müller"), release.default_database(tmp_path / "out")
-    old = tmp_path / "out" / "students" / f"{former}.json"
-    old.parent.mkdir(parents=True)
-    notes = [f"the name 'Müller' was changed to '{former}'"]
-    old.write_text(json.dumps({"key": "old", "marks": [], "notes": notes}))
-    gradebook.record(url, small, {former: marking.nothing(small, "old")})
-    by_hand(tmp_path, former, 1.5)
-    submit("Möller", "b = 1")
     rows = grade(tmp_path)
-    assert rows == {new: [1.5, 3], submission.identity("Möller"): [3, 3]}
-    assert sorted(path.stem for path in old.parent.iterdir()) == sorted(rows)
-    assert (tmp_path / "out" / "scores.csv").read_text().count("\n") == 3
+    kept("Müller", "M_ller")
+    fake(lambda *arguments, **seconds: pytest.fail("graded twice"))
     assert grade(tmp_path) == rows
 
 
 @pytest.mark.parametrize("length", [100, 130])
-def test_who_hands_in_later_under_a_name_that_begins_alike_gets_nothing(length, submit, fake, tmp_path):
+def test_who_hands_in_later_under_a_name_that_begins_alike_gets_nothing(length, submit, fake, kept, tmp_path):
     begin = "n" * (length - 1) + "é"
     fake(right)
     submit(f"{begin}A", "a = 1")
     grade(tmp_path)
-    first = submission.identity(f"{begin}A")
+    first, former = submission.identity(f"{begin}A"), "n" * 60
     by_hand(tmp_path, first, 1.5)
+    kept(f"{begin}A", former)
     shutil.rmtree(tmp_path / "submissions" / f"{begin}A")
     fake(lambda cells, exercises, seconds=None: Report())
-    for name in (f"{begin}B", begin, f"{begin}A"[:100]):
+    for name in {f"{begin}B", begin, f"{begin}A"[:100]}:
         submit(name, "b = 1")
     assert set(map(tuple, grade(tmp_path).values())) == {(0, 0)}
-    assert f"{first},1.5,3,4.5," in (tmp_path / "out" / "scores.csv").read_text()
+    scores = (tmp_path / "out" / "scores.csv").read_text()
+    assert f"\n{first},1.5,3,4.5," in scores
+    assert f"\n{former},1.5," in scores
     assert (tmp_path / "out" / "students" / f"{first}.json").exists()
 
 
 @pytest.mark.parametrize("old", [None, "M_ller", "M_ller-a7842989", "M_ller-8a2a2a2a"])
-def test_a_file_and_a_notebook_of_one_name_are_two(old, submit, fake, small, tmp_path):
+def test_a_file_and_a_notebook_of_one_name_are_two(old, fake, kept, tmp_path):
     submissions, students = tmp_path / "submissions", tmp_path / "out" / "students"
-    url, new = release.default_database(tmp_path / "out"), submission.identity("Müller")
+    new = submission.identity("Müller")
     if old is not None:
-        students.mkdir(parents=True)
-        record = {"key": "old", "marks": [], "notes": [f"the name 'Müller' was changed to '{old}'"]}
-        (students / f"{old}.json").write_text(json.dumps(record))
-        gradebook.record(url, small, {old: marking.nothing(small, "old")})
-        by_hand(tmp_path, old, 1.5)
+        kept("Müller", old)
     submissions.mkdir()
     (submissions / "Müller").write_text("not a notebook")
-    nbformat.write(nbformat.v4.new_notebook(), submissions / "Müller.ipynb")
     fake(right)
+    assert list(grade(tmp_path).values()) == [[0, 0]]
+    nbformat.write(nbformat.v4.new_notebook(), submissions / "Müller.ipynb")
     rows = grade(tmp_path)
     assert rows.pop(new) == [1.5 if old in ("M_ller", "M_ller-a7842989") else 3, 3]
     assert list(rows.values()) == [[0, 0]]
-    kept = {path: path.read_bytes() for path in students.iterdir()}
+    before = {path: path.read_bytes() for path in students.iterdir()}
     fake(lambda *arguments, **seconds: pytest.fail("graded twice"))
     nbformat.write(nbformat.v4.new_notebook(), submissions / "Müller.IPYNB")
     rows = grade(tmp_path)
     assert rows[new][1] == 3
-    assert {path: path.read_bytes() for path in students.iterdir()} == kept
+    assert {path: path.read_bytes() for path in students.iterdir()} == before
     assert "neither a notebook" not in page(tmp_path, new)
     assert "this student has several files or folders here" in page(tmp_path, new)
