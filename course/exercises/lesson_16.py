@@ -3,63 +3,29 @@
 import numpy as np
 
 from course.check.specification import Exercise, known
+from course.exercises import orders
 
 
 # --------------------------------------------------------------------------- 16.1 what data ask for
-def _relations_by(
-    query=lambda sequence: sequence[-1],
-    optimal=lambda sequence, answer, following: following[sequence] == answer,
-    place=lambda above, q, a, b: above.__setitem__((q, a[:, None], b), True),
-    seen=lambda sequence: sequence,
-):
-    """An answer from where the query stands, who is optimal, how a pair is noted, which tokens count."""
-
-    def answer(tokens, target, following):
-        V = len(following)
-        above = np.zeros((V, V, V), dtype=bool)
-        for sequence, y in zip(tokens, target, strict=True):
-            counted = seen(sequence)
-            best = optimal(counted, y, following)
-            place(above, query(sequence), counted[best], counted[~best])
-        return above
-
-    return answer
-
-
-_relations = _relations_by()
-
-
-def _closed(tokens, target, following):
-    above = _relations(tokens, target, following)
-    for _ in following:
-        above = above | ((above.astype(float) @ above) > 0)
-    return above
-
-
-def _sequences(rng, n, T, V, targets=None, queries=2):
-    """Realisable data, in which chains a > b > c occur."""
-    following = rng.permutation(V) % (targets or V)
-    rank = rng.permutation(V)
-    tokens = rng.integers(0, V, size=(n, T))
-    tokens[:, -1] = rng.integers(0, queries, size=n)
-    nexts = following[tokens]
-    return tokens, np.take_along_axis(nexts, rank[nexts].argmax(1)[:, None], 1)[:, 0], following
-
-
 def _relation_cases(rng):
-    cases = [(np.array([[2, 1, 0], [1, 3, 0]]), np.array([3, 0]), np.array([1, 0, 3, 2]))]
+    cases = [
+        (np.array([[2, 1, 0], [1, 3, 0]]), np.array([3, 0]), np.array([1, 0, 3, 2])),
+        (np.array([[0, 3, 1, 2], [0, 3, 1, 2]]), np.array([1, 2]), np.array([1, 2, 0, 3])),  # 0 > 1 and 1 > 0
+    ]
     for n, T, V, targets in ((12, 4, 5, None), (16, 5, 6, 3), (20, 4, 6, None)):
-        tokens, target, following = _sequences(rng, n, T, V, targets)
-        one_only = _relations_by(place=lambda above, q, a, b: above.__setitem__((q, a[:1, None], b), True))
+        tokens, target, following = orders.sequences(rng, n, T, V, targets)
+        one_only = orders.relations_by(
+            place=lambda above, q, a, b: above.__setitem__((q, a[:1, None], b), True)
+        )
         while (
-            (_closed(tokens, target, following) == _relations(tokens, target, following)).all()
+            (orders.closed(tokens, target, following) == orders.relations(tokens, target, following)).all()
             or (following[tokens[:, -1]] == target).sum() in (0, n)
             or (
                 targets
-                and (one_only(tokens, target, following) == _relations(tokens, target, following)).all()
+                and (one_only(tokens, target, following) == orders.relations(tokens, target, following)).all()
             )
         ):
-            tokens, target, following = _sequences(rng, n, T, V, targets)
+            tokens, target, following = orders.sequences(rng, n, T, V, targets)
         cases.append((tokens, target, following))
     return cases
 
@@ -70,28 +36,43 @@ RELATIONS = Exercise(
     points=1,
     minutes=6,
     difficulty=1,
-    reference=_relations,
+    reference=orders.relations,
     cases=_relation_cases,
     misconceptions=known(
-        lambda tokens, target, following: _relations(tokens, target, following).swapaxes(1, 2),
+        lambda tokens, target, following: orders.relations(tokens, target, following).swapaxes(1, 2),
         "The other way round: [q, a, b] with a, the optimal token, before b.",
-        _relations_by(query=lambda sequence: sequence[0]),
+        orders.relations_by(query=lambda sequence: sequence[0]),
         "The query is the last token of a sequence, not the first.",
-        _relations_by(optimal=lambda sequence, y, following: sequence == y),
+        orders.relations_by(optimal=lambda sequence, y, following: sequence == y),
         "A token is optimal if it is *followed* by the answer: following[token] == target.",
-        _relations_by(optimal=lambda sequence, y, following: following[y] == sequence),
+        orders.relations_by(optimal=lambda sequence, y, following: following[y] == sequence),
         "The collocation the wrong way: the optimal token comes before the answer, not after it.",
-        _relations_by(seen=lambda sequence: sequence[:-1]),
+        orders.relations_by(seen=lambda sequence: sequence[:-1]),
         "The query is a token of its sequence like the others, and can be above or below.",
-        _closed,
+        orders.closed,
         "Only what the sequences say themselves: leave out what follows from a > b > c.",
         lambda tokens, target, following: (
-            _relations(tokens, target, following).any(axis=0) + np.zeros((len(following), 1, 1), dtype=bool)
+            orders.relations(tokens, target, following).any(axis=0)
+            + np.zeros((len(following), 1, 1), dtype=bool)
         ),
         "Each query has an order of its own: do not mix them.",
-        lambda tokens, target, following: _relations(tokens, target, following).transpose(1, 2, 0),
+        lambda tokens, target, following: orders.relations(tokens, target, following).transpose(1, 2, 0),
         "The query is the first index: [q, a, b].",
-        _relations_by(place=lambda above, q, a, b: above.__setitem__((q, a[:1, None], b), True)),
+        lambda tokens, target, following: (
+            orders.relations(tokens, target, following)
+            & ~orders.relations(tokens, target, following).swapaxes(1, 2)
+        ),
+        "Data may contradict themselves: if one sequence says a > b and another b > a, both relations stand.",
+        orders.above_all_others,
+        "Of two optimal tokens neither is above the other: b has to be one that is not optimal.",
+        orders.relations_by(
+            place=lambda above, q, a, b: above.__setitem__(
+                (q, a[: min(len(a), len(b))], b[: min(len(a), len(b))]), True
+            )
+        ),
+        "Each optimal token is above each one that is not: all pairs, not the first with the first only. "
+        "Two arrays as indices are paired; write a[:, None] for one of them.",
+        orders.relations_by(place=lambda above, q, a, b: above.__setitem__((q, a[:1, None], b), True)),
         "Several different tokens of a sequence may be optimal: each is above all that are not.",
     ),
     withheld=("mini_attn.vocabulary.priorities",),
@@ -151,6 +132,10 @@ VALUES = Exercise(
         "The lead of next(c) over each other entry has to be 1.",
         lambda following: -_values(following),
         "The sign: entry next(c) of column c is the large one.",
+        _values_by(lambda V: 1 - 1 / (V - 1), lambda V: -1 / (V - 1)),
+        "The mean of *all* V entries of a column is taken off: 1 / V, the large entry is one of them.",
+        lambda following: _values(following) + 1 / len(following) - 1 / len(np.unique(following)),
+        "All V tokens stand in a column, also those that follow nothing: the low entries are -1 / V.",
         _values_by(lambda V: 1 / V, lambda V: 1 / V - 1),
         "The lead is right, but the low entries are many: they should be near 0, and the high one near 1.",
     ),
@@ -187,6 +172,24 @@ SLOPE = Exercise(
     reference=_slope,
     cases=_slope_cases,
     misconceptions=known(
+        lambda lengths, eta: _slope(lengths, 1.0),
+        "Steps are eta long: the slope is as much steeper as they are longer.",
+        lambda lengths, eta: _slope(lengths, eta) * eta,
+        "eta counts once: a step of length eta adds eta / |W| to the leads.",
+        lambda lengths, eta: _slope([sum(lengths)], eta),
+        "Each query has a chain of its own, in its own column: they are not one long chain.",
+        lambda lengths, eta: float(-eta / np.sqrt(sum((np.arange(1, m + 1) ** 2).sum() for m in lengths))),
+        "Heights 1, 2, 3, ... are not the shortest: shift them until their mean is 0.",
+        lambda lengths, eta: float(-eta / np.sqrt(sum(m * (m - 1) / 2 for m in lengths))),
+        "Not the number of pairs: a column holds a height for each token, and its square counts.",
+        lambda lengths, eta: _slope(lengths, eta) * np.sqrt(len(lengths)),
+        "Add the columns' squares, do not average them: |W|^2 is their sum.",
+        lambda lengths, eta: float(-eta / np.sqrt(sum(m * (m**2 + 1) / 12 for m in lengths))),
+        "A sign in the sum of squares: try m = 1, a single token has height 0, and m = 2, with 1/2 and -1/2.",
+        lambda lengths, eta: float(
+            -eta / np.sqrt(sum(((np.arange(m) - m // 2) ** 2).sum() for m in lengths))
+        ),
+        "The middle of m heights is (m - 1) / 2, also where that is no whole number.",
         lambda lengths, eta: -eta,
         "The lead grows by eta times the margin 1 / |W| a step, not by eta.",
         lambda lengths, eta: -_slope(lengths, eta),
@@ -210,32 +213,18 @@ SLOPE = Exercise(
 
 
 # --------------------------------------------------------------------------- 16.4 is it decided?
-def _reach(above):
-    for _ in above:
-        above = above | ((above.astype(float) @ above) > 0)
-    return above
-
-
-def _decided_by(reach=_reach, wins=lambda row, sequence, a: all(row[b] or b == a for b in sequence)):
-    """An answer from the relations that are used, and when a token beats its sequence."""
-
-    def answer(above, tokens):
-        order = reach(np.asarray(above))
-        found = []
-        for sequence in tokens:
-            winners = [a for a in sequence if wins(order[a], sequence, a)]
-            found.append(int(winners[0]) if winners else -1)
-        return np.array(found)
-
-    return answer
-
-
-_decided = _decided_by()
-
-
 def _decided_cases(rng):
     """Orders with long chains; decided sequences, undecided ones, and such with copies."""
-    cases = []
+    order = rng.permutation(10)
+    chain = np.zeros((10, 10), dtype=bool)
+    chain[order[:-2], order[1:-1]] = True  # nine tokens; the tenth is compared with none
+    tokens = order[[[0, 8], [8, 0], [0, 5], [1, 9], [9, 9], [7, 1], [6, 0]]]
+    fan = np.zeros((6, 6), dtype=bool)
+    fan[[0, 0, 1], [1, 2, 3]] = True  # 2 and 3 are not comparable
+    cases = [
+        (chain, tokens),
+        (fan, np.array([[2, 3, 0], [2, 3, 2], [1, 3, 3], [4, 3, 0], [3, 0, 2], [1, 3, 2]])),
+    ]
     for V, edges, n in ((4, 3, 4), (7, 9, 14), (8, 11, 16), (9, 13, 20)):
         for _ in range(100):
             above = np.zeros((V, V), dtype=bool)
@@ -250,7 +239,7 @@ def _decided_cases(rng):
             tokens[1] = order[[2, 1, 0, 1]]
             lonely = [c for c in range(V) if not above[c].any() and not above[:, c].any()]
             tokens[2] = lonely[0] if lonely else order[-1]  # one token alone
-            right = _decided(above, tokens)
+            right = orders.decided(above, tokens)
             rivals = [rival.wrong(above, tokens) for rival in _DECIDED_RIVALS]
             if V == 4 or (-1 in right and all((right != one).any() for one in rivals)):
                 break
@@ -259,26 +248,50 @@ def _decided_cases(rng):
 
 
 _DECIDED_RIVALS = known(
-    _decided_by(reach=lambda above: above),
+    orders.decided_by(reach=lambda above: above),
     "Use what follows, too: a > b and b > c put a above c, though no sequence held a and c.",
-    _decided_by(reach=lambda above: above | ((above.astype(float) @ above) > 0)),
+    orders.decided_by(reach=lambda above: above | ((above.astype(float) @ above) > 0)),
     "Chains can be longer than two relations: go on until nothing new follows.",
-    _decided_by(wins=lambda row, sequence, a: all(row[b] for b in sequence)),
+    orders.decided_by(reach=lambda above: orders.squared(above, 2)),
+    "Two rounds reach chains of four relations. Go on until nothing new follows.",
+    orders.decided_by(
+        wins=lambda row, sequence, a: (
+            all(row[b] or b == a for b in sequence) and len(set(sequence.tolist())) > 1
+        )
+    ),
+    "A sequence of one token, or of its copies, is decided by it: there is no other token to be above.",
+    orders.decided_by(wins=lambda row, sequence, a: row.sum() == len(row) - 1),
+    "A winner has to be above the other tokens *of its sequence*, not above the whole vocabulary.",
+    lambda above, tokens: np.array(
+        [
+            a[0] if len(a) == 1 else -1
+            for a in (
+                [c for c in sorted(set(s.tolist())) if not orders.reach(above)[s, c].any()] for s in tokens
+            )
+        ]
+    ),
+    "A single token that no other one beats is not enough: it has to be above each other token itself.",
+    orders.decided_by(wins=lambda row, sequence, a: sum(bool(row[b]) for b in sequence) == len(sequence) - 1),
+    "Compare with the *different* tokens, not with the other places: a copy of the winner does not harm it.",
+    orders.decided_by(wins=lambda row, sequence, a: all(row[b] for b in sequence)),
     "A token is not above itself or a copy of itself, and need not be: compare it with the *other* tokens.",
     lambda above, tokens: np.array(
-        [next((int(a) for a in s if not _reach(above)[s, a].any()), -1) for s in tokens]
+        [next((int(a) for a in s if not orders.reach(above)[s, a].any()), -1) for s in tokens]
     ),
     "Not to be below any other token is not enough: two that nobody compared are both maximal. A winner has "
     "to be above each other token.",
-    _decided_by(wins=lambda row, sequence, a: any(row[b] for b in sequence)),
+    orders.decided_by(wins=lambda row, sequence, a: any(row[b] for b in sequence)),
     "To be above *one* of the others is not enough: above each of them.",
-    _decided_by(reach=lambda above: _reach(above).T),
+    orders.decided_by(reach=lambda above: orders.reach(above).T),
     "You found the token that is below all others. above[a, b] means a > b.",
     lambda above, tokens: np.array(
-        [-1 if a < 0 else list(s).index(a) for a, s in zip(_decided(above, tokens), tokens, strict=True)]
+        [
+            -1 if a < 0 else list(s).index(a)
+            for a, s in zip(orders.decided(above, tokens), tokens, strict=True)
+        ]
     ),
     "Return the token's number in the vocabulary, not its place in the sequence.",
-    lambda above, tokens: np.array([int(s[_reach(above)[s].sum(1).argmax()]) for s in tokens]),
+    lambda above, tokens: np.array([int(s[orders.reach(above)[s].sum(1).argmax()]) for s in tokens]),
     "The token that is above most others of the vocabulary need not be comparable with those beside it: "
     "-1 where the order does not decide.",
 )
@@ -286,10 +299,10 @@ _DECIDED_RIVALS = known(
 DECIDED = Exercise(
     id="16.4",
     title="Is it decided?",
-    points=3,
-    minutes=14,
-    difficulty=3,
-    reference=_decided,
+    points=2,
+    minutes=9,
+    difficulty=2,
+    reference=orders.decided,
     cases=_decided_cases,
     misconceptions=_DECIDED_RIVALS,
     withheld=("mini_attn.vocabulary.closure",),
@@ -297,45 +310,88 @@ DECIDED = Exercise(
 
 
 # --------------------------------------------------------------------------- 16.5 the finite lead
-def _lead(wins_a, wins_b, copies_a, copies_b):
-    return float(np.log(wins_a / wins_b) - np.log(copies_a / copies_b))
+def _root(force):
+    low, high = -60.0, 60.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if force(middle) > 0 else (low, middle)
+    return (low + high) / 2
 
+
+def _lead_by(share=lambda h, a, b: a / (a + b * np.exp(-h)), wins=lambda won: won):
+    """The h where the attention on a, summed over sequences, is as much as a's answers."""
+
+    def answer(won, copies_a, copies_b):
+        won, a, b = (np.asarray(x, dtype=float) for x in (won, copies_a, copies_b))
+        return _root(lambda h: (wins(won) - share(h, a, b)).sum())
+
+    return answer
+
+
+_lead = _lead_by()
+
+
+def _odds(won, both=slice(None)):
+    return np.log(won[both].sum() / (~won[both]).sum())
+
+
+def _lead_cases(rng):
+    cases = [
+        ([True, True, False, True], [1, 1, 1, 1], [1, 1, 1, 1]),
+        ([True, False], [2, 2], [1, 1]),
+        ([True, False, True, False], [3, 1, 1, 0], [1, 2, 0, 2]),
+    ]
+    cases = [tuple(np.array(part) for part in case) for case in cases]
+    for n in (6, 9):
+        while True:
+            won, a, b = rng.random(n) < 0.4, rng.integers(1, 5, n), rng.integers(1, 4, n)
+            a[:2], b[:2] = (1, 4), (3, 1)  # so that copies differ
+            right = _lead(won, a, b)
+            if 1 < won.sum() < n - 1 and all(
+                abs(rival.wrong(won, a, b) - right) > 0.05 for rival in _LEAD_RIVALS
+            ):
+                break
+        cases.append((won, a, b))
+    return cases
+
+
+_LEAD_RIVALS = known(
+    lambda won, a, b: float(_odds(won)),
+    "Copies share a logit and add up their attention: two copies need a logit that is log 2 lower.",
+    lambda won, a, b: -_lead(won, a, b),
+    "The sign: a's logit minus b's.",
+    lambda won, a, b: abs(_lead(won, a, b)),
+    "The lead is negative where b wins: no absolute value.",
+    lambda won, a, b: _lead(won, b, a),
+    "The copies' places: the attention on a is c_a e^h / (c_a e^h + c_b).",
+    lambda won, a, b: float(_odds(won) - np.log(a.sum() / max(b.sum(), 1))),
+    "Copies may not be pooled: each sequence has a softmax of its own. Sum the attention over sequences.",
+    lambda won, a, b: float(_odds(won) - np.log(a / np.maximum(b, 0.5)).mean()),
+    "The mean of log-ratios is not the minimiser: sum the attention on a over sequences, and compare.",
+    _lead_by(share=lambda h, a, b: 1 / (1 + np.exp(-h)) + 0 * a),
+    "Copies share a logit and add up their attention: c_a of a and c_b of b.",
+    _lead_by(wins=lambda won: 0.5 + 0 * won),
+    "How often each is the answer counts: the attention on a sums to the number of its answers.",
+    lambda won, a, b: float(np.exp(np.clip(_lead(won, a, b), -20, 20))),
+    "That is the ratio of the attention on one copy of each. The difference of logits is its log.",
+    lambda won, a, b: _lead(won, a, b) / np.log(2),
+    "A logit is in natural logs, as the softmax is.",
+    lambda won, a, b: float((won - a / (a + b)).sum()),
+    "That is the slope of the loss at h = 0. Go to where it is 0.",
+    lambda won, a, b: 0.0 if won.sum() * 2 == len(won) else 60.0 * float(np.sign(won.mean() - 0.5)),
+    "Neither may take all: a logit far ahead has a boundless loss in sequences that the other answers.",
+)
 
 LEAD = Exercise(
     id="16.5",
     title="A finite lead",
-    points=2,
-    minutes=7,
-    difficulty=2,
+    points=3,
+    minutes=11,
+    difficulty=3,
     reference=_lead,
-    cases=lambda rng: [
-        (3, 1, 1, 1),
-        (4, 4, 2, 1),
-        tuple(int(k) for k in (*rng.permutation(np.arange(2, 8))[:2], 1, 3)),
-        tuple(
-            int(k) for k in (*rng.permutation(np.arange(3, 12))[:2], *rng.permutation(np.arange(1, 5))[:2])
-        ),
-    ],
-    misconceptions=known(
-        lambda wa, wb, ca, cb: float(np.log(wa / wb)),
-        "Copies share a logit and add up their attention: two copies need a logit that is log 2 lower.",
-        lambda wa, wb, ca, cb: float(np.log(wa / wb) + np.log(ca / cb)),
-        "The copies' sign: more copies of a need a *lower* logit of a.",
-        lambda wa, wb, ca, cb: -_lead(wa, wb, ca, cb),
-        "The sign: a's logit minus b's.",
-        lambda wa, wb, ca, cb: float(np.log(wa / (wa + wb)) - np.log(ca / (ca + cb))),
-        "A ratio of attentions belongs to a difference of logits: a against b, not a against all.",
-        lambda wa, wb, ca, cb: wa / wb * cb / ca,
-        "That is the ratio of the attention on one copy of each. The difference of logits is its log.",
-        lambda wa, wb, ca, cb: float(wa / (wa + wb) - ca / (ca + cb)),
-        "Attention is exponential in the logits: take the log of the ratio.",
-        lambda wa, wb, ca, cb: float(np.log(ca / cb)),
-        "How often each is the answer counts: at the minimum the attention on a is the share of its answers.",
-        lambda wa, wb, ca, cb: 0.0 if wa == wb else float("inf") * np.sign(wa - wb),
-        "Neither may take all: a logit far ahead has a boundless loss in sequences that the other answers.",
-        lambda wa, wb, ca, cb: float(np.log((wa * ca) / (wb * cb))) / 2,
-        "The attention on a is c_a e^h / (c_a e^h + c_b). Set it to the share of a's answers, solve for h.",
-    ),
+    cases=_lead_cases,
+    misconceptions=_LEAD_RIVALS,
+    withheld=("course.replicate.lesson_16.finite_part",),
 )
 
 EXERCISES = [RELATIONS, VALUES, SLOPE, DECIDED, LEAD]

@@ -78,8 +78,20 @@ def finite_part(data: vocabulary.NextTokens, steps: int = 60) -> tuple[Tensor, T
     return W.unflatten(-1, z.shape[-1:] * 2), G.norm(dim=-1)
 
 
+def on_rows(pairs: Tensor, E: Tensor) -> Tensor:
+    """The projection on the span of (e_a - e_b) e_q^T over pairs [q, a, b], (trials, d^2, d^2)."""
+    between = E[:, :, None] - E[:, None]
+    within = torch.einsum("xqab,xabi,xabj->xqij", pairs.to(E.dtype), between, between)
+    S = torch.einsum("xqij,xqk,xql->xikjl", within, E, E).flatten(3).flatten(1, 2)
+    return torch.linalg.pinv(S, rtol=1e-9, hermitian=True) @ S
+
+
 def cycles(steps, *, trials, seed):
-    """n = 6, T = 4, six tokens, d = 8: W after steps of length .01 from 0 against W_fin + R W_dir."""
+    """n = 6, T = 4, six tokens, d = 8: W after steps of length .01 from 0 against W_fin + R W_dir.
+
+    "both", "direction", "minus": cosines of W to R W_dir with W_fin, 0 and -W_fin beside it. "inside": how far
+    W and W_fin are apart on the rows of tied pairs, where W_dir is 0.
+    """
     data = general(6, 4, 6, 8, trials=trials, seed=seed)
     above = vocabulary.priorities(data)
     tied = above & vocabulary.same_component(above)
@@ -90,16 +102,28 @@ def cycles(steps, *, trials, seed):
     for _ in range(steps):
         G = pull(W, data)
         W = W - 0.01 * G / G.flatten(1).norm(dim=1)[:, None, None].clamp(min=1e-300)
-    size = W_dir.square().sum((1, 2), keepdim=True)
-    R = ((W - W_fin) * W_dir).sum((1, 2), keepdim=True) / size.clamp(min=1e-300)
+    size = W_dir.square().sum((1, 2), keepdim=True).clamp(min=1e-300)
+
+    def multiple(W):
+        return (W * W_dir).sum((1, 2), keepdim=True) / size * W_dir
+
+    def near(limit):
+        return geometry.cosine(W, limit + multiple(W - limit)).numpy().astype(np.float32)
+
+    def length(W):
+        return W.flatten(1).norm(dim=1).numpy().astype(np.float32)
+
     plain = svm.solve(svm.order_problem(data.embeddings, above), throw=False)
     return {
-        "both": geometry.cosine(W, W_fin + R * W_dir).numpy().astype(np.float32),
-        "direction": geometry.cosine(W, W_dir).numpy().astype(np.float32),
+        "both": near(W_fin),
+        "direction": near(torch.zeros_like(W)),
+        "minus": near(-W_fin),
         "cyclic": tied.flatten(1).any(1),
         "solvable": plain.status == "optimal",
-        "finite": ((W - R * W_dir - W_fin).flatten(1).norm(dim=1)).numpy().astype(np.float32),
-        "W_fin": W_fin.flatten(1).norm(dim=1).numpy().astype(np.float32),
+        "rest": length(W - W_fin - multiple(W - W_fin)),
+        "inside": length((on_rows(tied, data.embeddings) @ (W - W_fin).flatten(1)[..., None])),
+        "W_fin": length(W_fin),
+        "W": length(W),
     }
 
 
@@ -116,9 +140,9 @@ MEASURED = [
     ),
     Measured(
         "16.cycles",
-        "Data that contradict themselves: W after 1,000 and 4,000 steps, against W_fin + R W_dir.",
+        "Data that contradict themselves: W after 1,000 to 16,000 steps, against W_fin + R W_dir.",
         cycles,
-        {"steps": [1000, 4000]},
+        {"steps": [1000, 4000, 16000]},
         trials=400,
         batch=100,
         paired=("steps",),

@@ -27,6 +27,10 @@ def relations_in_loops(tokens, target, following, keep=lambda q, a, b: True):
     return above
 
 
+def contradictions_dropped(above):
+    return above & ~above.transpose(0, 2, 1)
+
+
 def values_by_solver(following):
     following = torch.as_tensor(np.asarray(following))
     return svm.solve(svm.next_problem(torch.eye(len(following), dtype=torch.float64), following)).value
@@ -50,9 +54,54 @@ def decided_by_library(above, tokens, order=lambda above: closure(torch.as_tenso
     return found
 
 
-def lead_by_share(wins_a, wins_b, copies_a, copies_b):
-    share = wins_a / (wins_a + wins_b)
-    return math.log(share / copies_a) - math.log((1 - share) / copies_b)
+def squared(above, rounds):
+    for _ in range(rounds):
+        above = above | (above.astype(int) @ above > 0)
+    return above
+
+
+def longer(above, k=2):
+    return np.linalg.matrix_power(above.astype(int), k) > 0
+
+
+def overflowing(above):
+    paths = above.astype(np.int8)
+    for _ in range(9):
+        paths = paths + paths @ paths
+    return paths > 0
+
+
+def champion(above, tokens):
+    """Stops at the first pair that is not comparable, though a later token may be above both."""
+    order, found = closure(torch.as_tensor(above)).numpy(), []
+    for sequence in tokens:
+        best = sequence[0]
+        for b in sequence[1:]:
+            if best != b and not (order[best, b] or order[b, best]):
+                best = -1
+                break
+            best = b if order[b, best] else best
+        found.append(int(best))
+    return found
+
+
+def lead_by_newton(won, copies_a, copies_b):
+    ratio, h = (
+        torch.log(torch.as_tensor(copies_a) / torch.as_tensor(copies_b)),
+        torch.zeros((), dtype=torch.float64),
+    )
+    for _ in range(300):  # damped: the curvature may be tiny
+        share = torch.sigmoid(h + ratio.double())
+        h = h + ((torch.as_tensor(won).double() - share).sum() / (share * (1 - share)).sum()).clamp(-0.5, 0.5)
+    return h
+
+
+def lead_by_steps(won, copies_a, copies_b, rate=0.1, steps=4000):
+    h = 0.0
+    for _ in range(steps):
+        share = copies_a / (copies_a + copies_b * math.exp(-h))
+        h += rate * float((won - share).sum())
+    return h
 
 
 ANSWERS = {
@@ -74,6 +123,11 @@ ANSWERS = {
             lambda tokens, target, following: relations_in_loops(
                 tokens, target, following, lambda q, a, b: a < b
             ),
+            lambda tokens, target, following: relations_in_loops(tokens[:-1], target[:-1], following),
+            lambda tokens, target, following: contradictions_dropped(
+                relations_in_loops(tokens, target, following)
+            ),
+            lambda tokens, target, following: relations_in_loops(tokens, target, following).astype(float) * 2,
         ],
     },
     "16.2": {
@@ -114,22 +168,33 @@ ANSWERS = {
                 above, tokens, lambda above: above.astype(float) @ above > 0
             ),
             lambda above, tokens: decided_by_library(above, tokens)[::-1],
+            *(
+                lambda above, tokens, k=k: decided_by_library(above, tokens, lambda A: squared(A, k))
+                for k in (1, 2)
+            ),
+            lambda above, tokens: decided_by_library(above, tokens, lambda A: A | longer(A) | longer(A, 3)),
+            lambda above, tokens: decided_by_library(above, tokens, overflowing),
+            champion,
             lambda above, tokens: np.array(decided_by_library(above, tokens)) >= 0,
             lambda above, tokens: np.sort(tokens, axis=1)[:, 0],
         ],
     },
     "16.5": {
-        "also_right": lead_by_share,
+        "also_right": lead_by_newton,
         "wrong": [
-            lambda wa, wb, ca, cb: 0.0,
-            lambda wa, wb, ca, cb: math.log(wa) - math.log(wb) - ca + cb,
-            lambda wa, wb, ca, cb: math.log2(wa / wb) - math.log2(ca / cb),
-            lambda wa, wb, ca, cb: math.log((wa * cb) / (wa * cb + wb * ca)),
-            lambda wa, wb, ca, cb: wa - wb - ca + cb,
-            lambda wa, wb, ca, cb: abs(lead_by_share(wa, wb, ca, cb)) + 0.0 * wa - (wa == wb),
-            lambda wa, wb, ca, cb: math.log((wa + 1) / (wb + 1)) - math.log(ca / cb),
-            lambda wa, wb, ca, cb: 2 * lead_by_share(wa, wb, ca, cb),
-            lambda wa, wb, ca, cb: math.log(wa / wb) - math.log((ca + 1) / (cb + 1)),
+            lambda won, a, b: 0.0,
+            lambda won, a, b: float(
+                np.log(won.sum() / (~won).sum()) - np.log(np.maximum(a, 1) / np.maximum(b, 1)).mean()
+            ),
+            lambda won, a, b: 2 * lead_by_steps(won, a, b),
+            lambda won, a, b: lead_by_steps(~won, a, b),
+            lambda won, a, b: lead_by_steps(won, b, a),
+            lambda won, a, b: abs(lead_by_steps(won, a, b)),
+            lambda won, a, b: lead_by_steps(won, a, b, steps=1),
+            lambda won, a, b: lead_by_steps(won, a**2, b**2),
+            lambda won, a, b: lead_by_steps(won, a + 1, b + 1),
+            lambda won, a, b: 1 / (1 + math.exp(-lead_by_steps(won, a, b))),
+            lambda won, a, b: float((won * 2 - 1).sum()),
         ],
     },
 }
