@@ -89,8 +89,8 @@ def on_rows(pairs: Tensor, E: Tensor) -> Tensor:
 def cycles(steps, *, trials, seed):
     """n = 6, T = 4, six tokens, d = 8: W after steps of length .01 from 0 against W_fin + R W_dir.
 
-    "both", "direction", "minus": cosines of W to R W_dir with W_fin, 0 and -W_fin beside it. "inside": how far
-    W and W_fin are apart on the rows of tied pairs, where W_dir is 0.
+    "both", "direction", "minus": cosines of W to R W_dir with W_fin, 0 and -W_fin beside it. "inside": how
+    far W and W_fin are apart on the rows of tied pairs, where W_dir is 0.
     """
     data = general(6, 4, 6, 8, trials=trials, seed=seed)
     above = vocabulary.priorities(data)
@@ -121,7 +121,7 @@ def cycles(steps, *, trials, seed):
         "cyclic": tied.flatten(1).any(1),
         "solvable": plain.status == "optimal",
         "rest": length(W - W_fin - multiple(W - W_fin)),
-        "inside": length((on_rows(tied, data.embeddings) @ (W - W_fin).flatten(1)[..., None])),
+        "inside": length(on_rows(tied, data.embeddings) @ (W - W_fin).flatten(1)[..., None]),
         "W_fin": length(W_fin),
         "W": length(W),
     }

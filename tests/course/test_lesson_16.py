@@ -50,11 +50,12 @@ def test_decided_sequences_have_one_token_above_the_others():
 
 def test_the_finite_lead_is_the_librarys_finite_part():
     E = torch.eye(3, dtype=torch.float64)[None]
-    tokens = torch.tensor([[[0, 0, 1, 1, 1]] * 7]) % 2  # two copies of a, three of b; the query is b
-    target = torch.tensor([[0, 0, 0, 0, 0, 1, 1]])
-    W, rest = finite_part(NextTokens(E, torch.arange(3)[None], tokens, target))
+    copies_a, won = np.array([2, 1, 3, 1, 4, 2, 1]), np.array([True, True, False, True, True, False, True])
+    tokens = torch.tensor([[[0] * a + [1] * (6 - a) for a in copies_a]])  # the query is b, the token 1
+    W, rest = finite_part(NextTokens(E, torch.arange(3)[None], tokens, torch.tensor(~won).long()[None]))
     assert rest < 1e-12
-    assert float(W[0, 0, 1] - W[0, 1, 1]) == pytest.approx(finite_lead(5, 2, 2, 3), abs=1e-9)
+    lead = finite_lead(won, copies_a, 6 - copies_a)
+    assert float(W[0, 0, 1] - W[0, 1, 1]) == pytest.approx(lead, abs=1e-9)
 
 
 def test_attention_gradient_is_the_librarys(lesson):

@@ -86,13 +86,11 @@ def champion(above, tokens):
 
 
 def lead_by_newton(won, copies_a, copies_b):
-    ratio, h = (
-        torch.log(torch.as_tensor(copies_a) / torch.as_tensor(copies_b)),
-        torch.zeros((), dtype=torch.float64),
-    )
+    won, a, b = (torch.as_tensor(np.asarray(part)).double() for part in (won, copies_a, copies_b))
+    ratio, h = torch.log(a / b), torch.zeros((), dtype=torch.float64)
     for _ in range(300):  # damped: the curvature may be tiny
-        share = torch.sigmoid(h + ratio.double())
-        h = h + ((torch.as_tensor(won).double() - share).sum() / (share * (1 - share)).sum()).clamp(-0.5, 0.5)
+        share = torch.sigmoid(h + ratio)
+        h = h + ((won - share).sum() / (share * (1 - share)).sum()).clamp(-0.5, 0.5)
     return h
 
 
