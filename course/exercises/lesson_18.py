@@ -117,7 +117,9 @@ def _agree_cases(rng):
     real = np.array(
         [[0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 1]], dtype=bool
     )
-    return [*cases, (selected, real)]
+    away, rest = np.split(rng.permutation(4), [1])  # padding, and yet what most of the real ones select
+    sink = np.where(np.arange(4) == rest[0], rest[1], away)[None]
+    return [*cases, (selected, real), (sink, np.arange(4)[None] != away)]
 
 
 AGREE = Exercise(
@@ -137,6 +139,8 @@ AGREE = Exercise(
         "You divide by the real positions, but count what stands at padding too.",
         _agree_by(below=lambda real: 1),
         "Return a share: divide by the number of positions that ask.",
+        lambda selected, real: (_counts(selected, real) * real).max(1) / real.sum(1),
+        "What a real position selects counts, also where that is padding: only who asks is limited.",
         lambda selected, real: np.full(len(real), _counts(selected, real).sum(0).max() / real.sum()),
         "Each sequence has a favourite of its own. Count within a sequence.",
         _agree_by(share=lambda counts: (counts > 0).sum(1)),
@@ -177,8 +181,9 @@ def _bound_cases(rng):
         cases.append((A, w, C))
     A = rng.normal(size=(3, 5)) + 0.1
     cases.append((A, np.linalg.lstsq(A, np.array([1.5, 2.0, 1.1]), rcond=None)[0], 1.0))
-    A = np.abs(rng.normal(size=(20, 2))) * [1, 0.01]
-    return [*cases, (A, np.array([0.05, 0.0]), 100.0)]
+    cases.append((np.abs(rng.normal(size=(20, 2))) * [1, 0.01], np.array([0.05, 0.0]), 100.0))
+    a = rng.uniform(0.5, 1.5)
+    return [*cases, (np.array([[a]]), np.array([0.98 / a]), 0.1)]  # little slack, cheap: the best c is large
 
 
 BOUND = Exercise(
@@ -195,6 +200,8 @@ BOUND = Exercise(
         "That is the bound of the weights lambda = C xi, c = C. Which c gives the largest?",
         _bound_by(weights=lambda slack, C: slack, best=lambda one, two: one - two / 2),
         "That is the bound of c = 1. Which c gives the largest?",
+        _bound_by(best=lambda one, two: min(1, one / two) * one - min(1, one / two) ** 2 * two / 2),
+        "c may be any number from 0 on: do not hold it below 1.",
         _bound_by(ridge=False),
         "The term of the slack is missing: minimising over xi leaves -lambda^2/(2C) for each row.",
         _bound_by(best=lambda one, two: one**2 / two),
@@ -236,7 +243,10 @@ def _flip_cases(rng):
         cases.append((trained, rng.normal(size=(runs, heads)) * 0.5))
     control = np.round(rng.normal(size=(7, 2)), 1)
     cases.append((control + rng.choice([-0.5, 0.5], size=(7, 1)), control))  # all differences of one size
-    return cases
+    for unit in (0.3, 0.7, 0.3, 0.7):  # ties that are hurt by rounding
+        signed = rng.permutation([-1, 2, -3, 4, -5, 6, -7])[:, None]
+        cases.append((unit * signed, np.zeros((7, 1))))
+    return [*cases, (rng.uniform(0.5, 1) * np.array([[1.0], [1e-9]]), np.zeros((2, 1)))]  # nearly ties
 
 
 FLIP = Exercise(
@@ -252,6 +262,10 @@ FLIP = Exercise(
         "One side only: a difference as large with the other sign counts, too. Compare absolute values.",
         _flip_by(slack=-1e-12),
         "At least as large: the observed pattern itself counts, and so do ties.",
+        _flip_by(slack=0.0),
+        "Sums that tie come out a last digit apart: let 1e-12 be a tie.",
+        _flip_by(slack=1e-8),
+        "Ties are differences below 1e-12; your tolerance is wider.",
         _flip_by(count=lambda hits: hits.sum()),
         "Return a share: divide by the number of sign patterns.",
         _flip_by(count=lambda hits: 1 - hits.mean()),

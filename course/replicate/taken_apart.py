@@ -68,11 +68,12 @@ def hard(a, asks, selected):
 
 
 def taken_apart(setting, *, trials, seed, steps=300, early=30):
-    """One attention layer on 16 sentences; "+ x": with one ingredient; "to x": with all up to this one.
+    """One attention layer on 16 sentences; "+ x": with an ingredient; "to x": with all up to this one.
 
-    Of the last layer: the cosine of its movement with the hard-margin SVM of what it selects, at its own
-    inputs; the same for a random movement, made of its tokens; the margin of W over the largest; how the
-    movement after the step `early` agrees with the SVM of that step; the least distance of two tokens.
+    Of the last layer: the cosine of its movement, and of W, with the hard-margin SVM of what it selects, at
+    its own inputs; the same for a random movement, made of its tokens; the margin of W over the largest; how
+    the movement after the step `early` agrees with the SVM of that step, and which choices were settled by
+    then; how much of the movement leads back over the start; the least distance of two tokens.
     """
     has = ingredients(setting)
     X, y, E = few_sentences(trials, seed % 10_000)
@@ -105,6 +106,7 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
     R = torch.einsum("rikt,ritd,rike->rde", c - c.mean(-1, keepdim=True), a, a[:, :, asking])
     R = R * (moved.norm(dim=(-2, -1)) / R.norm(dim=(-2, -1)))[:, None, None]
     random = hard(a, a[:, :, asking], (a[:, :, asking] @ (W_0 + R).mT[:, None] @ a.mT).argmax(-1))
+    fitted_random = svm.solve(random, throw=False).value
     apart = torch.cdist(a, a).masked_fill(torch.eye(a.shape[2], dtype=torch.bool), torch.inf)
     next_early = svm.solve(
         hard(a_early, a_early[:, :, asking], s_early.argmax(-1)[:, :, asking]), throw=False
@@ -113,7 +115,7 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
     reached = problem.forward(W).amin(-1) / W.norm(dim=(-2, -1))
     return {
         "cosine": cosine(moved, fitted.value).float(),
-        "never_trained": cosine(R, svm.solve(random, throw=False).value).float(),
+        "never_trained": cosine(R, fitted_random).float(),
         "nuclear": cosine(moved, nuclear).float(),
         "margin": (reached * fitted.objective).float(),
         "future": cosine(W - W_early, next_early.value).float(),
@@ -122,26 +124,33 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
         "decided": (s[:, :, asking].amax(-1) > 0.99).double().mean((1, 2)).float(),
         "fitted": (u > 0).double().mean(-1).float(),
         "length": W.norm(dim=(-2, -1)).float(),
+        "whole": cosine(W, fitted.value).float(),
+        "whole_never_trained": cosine(W_0 + R, fitted_random).float(),
+        "back": cosine(moved, -W_0).float(),
+        "settled": (s_early.argmax(-1)[:, :, asking] == selected).double().mean((1, 2)).float(),
         "closest": apart.amin((1, 2, 3)).float(),
         "feasible": fitted.status == "optimal",
     }
 
 
 def ingredients(setting):
-    """What is added to the plain layer: () for "base", ("x",) for "+ x", all up to x for "to x"."""
+    """What is added to the plain layer: () for "base", ("x", "z") for "+ x, z", all up to x for "to x"."""
     if setting == "base":
         return ()
-    kind, name = setting.split(" ", 1)
-    last = net.INGREDIENTS.index(name) + 1
-    return net.INGREDIENTS[:last] if kind == "to" else net.INGREDIENTS[last - 1 : last]
+    kind, names = setting.split(" ", 1)
+    if kind == "+":
+        return tuple(names.split(", "))
+    return net.INGREDIENTS[: net.INGREDIENTS.index(names) + 1]
 
 
+PAIR = "+ embeddings learn, every token asks"
 SETTINGS = [
     "base",
     *(f"+ {name}" for name in net.INGREDIENTS),
+    PAIR,
     *(f"to {name}" for name in net.INGREDIENTS[1:]),
 ]
-LONGER = ["+ Adam", "+ norm before the head", "+ residual and MLP"]
+LONGER = ["+ Adam", PAIR, "+ norm before the head", "+ residual and MLP"]
 
 
 def longer(setting, *, trials, seed):

@@ -3,12 +3,12 @@
 #
 # Seventeen lessons had random tokens, one layer, and training without end. Here is a small transformer with
 # all that belongs to one: two layers, four heads each, an MLP, residual connections, normalisation, Adam. It
-# learns to read handwritten digits, and to tell whether a sentence praises a film.
+# learns to read handwritten digits, and to memorise 2,000 sentences of film reviews (59% right on others).
 #
 # **The question: what in a real transformer is a support vector machine, and how would one know?**
 #
-# An SVM over a head's own tokens points into the direction of its weights with a cosine of one half. That
-# looks like a success. A matrix that nobody trained does better, and most of this lesson is about why.
+# An SVM over a head's own tokens points into the direction of its weights with a cosine of one half, where
+# chance gives 0.03. Is that a success? Most of this lesson is about how one would find out.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -137,6 +137,9 @@ with torch.no_grad():
 print(f"right in training above 97%: {bool(right > 0.97)}; on unseen digits above 92%: {bool(unseen > 0.92)}")
 assert right > 0.97
 assert unseen > 0.92
+received = moments[250][1][3].mean(1)  # by the patches of one digit in layer 2, (heads, 16)
+assert (received.argmax(-1) == 1).all()
+assert ((received.max(-1) > 0.7) == [False, True, False, True]).all()
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(2, 5, figsize=(10, 4.3))
@@ -156,12 +159,14 @@ fig.colorbar(shown, ax=axes[:, -1], label="attention received")
 show(
     fig,
     alt="A digit and four maps of 4 by 4 patches, before and after training. Before, each head spreads its "
-    "attention over many patches; after training each head of layer 2 has a few dark patches of its own.",
+    "attention over many patches; after training one patch, the second of the first row, is the darkest in "
+    "each head of layer 2, and nearly the only one in heads 2 and 4.",
 )
 
 # %% [markdown]
 # **Figure 1.** A digit, and the attention that each patch receives in the four heads of layer 2, averaged
-# over the 16 positions that ask. Training makes it sharper, and the heads different.
+# over the 16 positions that ask. Training makes it sharper. It does not make the heads different: all prefer
+# the same patch here, and heads 2 and 4 see little else.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -195,8 +200,8 @@ widgets.sliders(
 # ## 18.2 Does attention become sparse, and when?
 #
 # In the theory attention becomes sparse *because* the loss has been won: once each sequence is right, the
-# weights grow without bound, and the softmax saturates. So two things can be asked of a real model: how
-# sparse, and when? A common measure is the entropy of each row, over its largest possible value.
+# weights grow without bound, and the softmax saturates. A common measure is the entropy of each row, over its
+# largest possible value.
 
 # %% [markdown]
 # ### Exercise 18.1: How sharp is attention?
@@ -255,8 +260,16 @@ for tokens in ("digits", "sentences"):
           f" {np.mean(fall):12.2f} {top:15.2f}")  # fmt: skip
     assert min(fall) > 0.75
     assert (entropy[:, -1] < entropy[:, 0]).all()  # in each run and layer
-    assert last.min() > 0.3
+    assert 0.38 < last.min() < last.max() < 0.68
     assert top < 0.65
+    heads = cell.entropy.values[:, -1]
+    print(f"{'':12s} single heads, at last: {heads.min():.2f} to {heads.max():.2f}; right on unseen"
+          f" {tokens}: {cell.valid.values[:, -1].mean():.2f}")  # fmt: skip
+    assert heads.min() > 0.19
+    worse = cell.valid_loss.values[:, -1] > cell.valid_loss.values[:, 0] + 1
+    assert worse.all() if tokens == "sentences" else not worse.any()
+assert abs(runs.valid.sel(tokens="sentences", decay=0.0).values[:, -1].mean() - 0.59) < 0.01
+assert runs.valid.sel(tokens="digits", decay=0.0).values[:, -1].mean() > 0.95
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.9), sharey=True)
@@ -288,9 +301,11 @@ show(
 
 # %% [markdown]
 # Attention does become sharper, in each run and layer. But it happens *while* the data are being fitted, and
-# it stops where the theory would have it begin: at an entropy of about a half, with less than 65% on the
-# largest token. The theory's sparsity comes from a norm that goes to infinity. These heads change what they
-# look at; they do not grow:
+# it stops where the theory would have it begin: at a mean entropy of 0.40 to 0.67, with less than 65% on the
+# largest token. These heads change what they look at; they do not grow.
+#
+# **The sentences are memorised.** Their loss on unseen ones *rises* in every run, by more than 1. What this
+# lesson says about sentences, it says about such a model.
 
 # %%
 for tokens in ("digits", "sentences"):
@@ -299,7 +314,7 @@ for tokens in ("digits", "sentences"):
     other = 1 - cell.kept_choice.values.mean()
     print(f"{tokens:10s} |W| {length.mean():.1f}, |W - W_0| {moved.mean():.1f}; positions that select")
     print(f"{'':10s} another token than W_0 would: {other:.0%}")
-    assert 1.0 < length.mean() < 2.2
+    assert 1.0 < length.min() < length.max() < 2.0  # of each head in each run
     assert 0.3 < cell.kept_choice.values.mean() < 0.6
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -320,7 +335,8 @@ for tokens in ("digits", "sentences"):
 #
 # Then measure: return for each sequence the largest share of its real positions that select the same token,
 # (n,). `selected` is (n, T) whole numbers from 0 to T - 1, what each position selects; `real` is (n, T) bool,
-# with padding anywhere and at least one real position. What stands in `selected` at padding means nothing.
+# with padding anywhere and at least one real position. A real position's choice counts whatever it is; what
+# stands in `selected` at padding means nothing.
 #
 # <details><summary>Hint</summary>
 #
@@ -346,9 +362,7 @@ chosen = np.stack([s.argmax(-1) for s in moments[250]])  # (layers, 8 digits, he
 full = np.ones((8 * 4, 16), dtype=bool)
 mine = [agreement(layer.reshape(-1, 16), full).mean() for layer in chosen]
 chance = agreement(np.random.default_rng(0).integers(0, 16, (20_000, 16)), np.ones((20_000, 16), bool)).mean()
-print(
-    f"largest share of one digit's positions that agree, live: layer 1 {mine[0]:.1f}, layer 2 {mine[1]:.1f}"
-)
+print(f"largest share of a digit's positions that agree: layer 1 {mine[0]:.1f}, layer 2 {mine[1]:.1f}")
 assert abs(chance - 0.19) < 0.01, again.format("18.2")
 assert mine[1] > mine[0] + 0.15, again.format("18.2")
 print("\nten runs, mean over heads            trained: layer 1, 2    untrained     random token")
@@ -396,23 +410,20 @@ assert abs(lost[1,]) < 0.01
 # %%
 for tokens, sign in (("digits", -1), ("sentences", 1)):
     cell = runs.sel(tokens=tokens, decay=0.0)
-    now, before, blind = (
-        cell[name].values.mean((1, 2)) for name in ("says", "untrained_says", "chance_says")
-    )
-    more, learned = int((sign * (now - blind) > 0).sum()), int((sign * (now - before) > 0).sum())
-    print(f"{tokens:10s} {'less ink' if sign < 0 else 'larger |log-odds|'} than a random token: {more} of 10;"
-          f" than the untrained model's: {learned} of 10")  # fmt: skip
-    assert more == 10
-    assert (learned >= 9) == (tokens == "sentences")
-words = runs.sel(
-    tokens="sentences", decay=0.0
-).favourites.values  # (runs, 10): five of layer 1, five of layer 2
+    now, before, blind = (cell[name].values.mean(-1) for name in ("says", "untrained_says", "chance_says"))
+    more, learned = (sign * (now - blind) > 0).sum(0), (sign * (now - before) > 0).sum(0)
+    print(f"{tokens:10s} {'less ink' if sign < 0 else 'larger |log-odds|'} than a random token in {more}"
+          f" of 10 runs (layer 1, 2), than the untrained model's in {learned}")  # fmt: skip
+    assert (more == 10).all()
+    assert learned.tolist() == ([4, 8] if tokens == "digits" else [10, 10])
+cell = runs.sel(tokens="sentences", decay=0.0)
+words = cell.favourites.values  # (runs, 10): five of layer 1, five of layer 2
 for run in range(3):
     print(f"run {run + 1}, words that win most often in layer 2: {', '.join(map(str, words[run, 5:]))}")
 
 # %% [markdown]
-# So for sentences the preference is learned (and the favourites are mostly small words all the same); for
-# digits it is not.
+# So for sentences the preference is learned, in both layers of every run (and the favourites are mostly small
+# words all the same). For digits layer 2 learns some of it, in 8 runs of 10, and layer 1 does not.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.4 Does an SVM say so?
@@ -429,7 +440,7 @@ for run in range(3):
 # > It has one solution, whatever is selected. For $C \to \infty$ that is the hard-margin SVM where there is
 # > one; for $C \to 0$ its direction is that of the plain sum of all comparisons.
 #
-# Can one trust a number that comes out of 1,024 unknowns? As in lesson 02, a dual problem certifies it.
+# As in lesson 02, a dual problem certifies the answer.
 
 # %% [markdown]
 # ### Exercise 18.3: A bound for soft margins
@@ -478,6 +489,11 @@ def matrices(P, k):
     return W - W.mean(-2, keepdim=True)
 
 
+def choices(W, a):
+    """What each head selects for each position, (heads, n, T): W (heads, d, d), tokens a (n, T, d)."""
+    return ((a[:, None] @ W.mT) @ a[:, None].mT).argmax(-1).swapaxes(0, 1)
+
+
 ten = train[:10]
 keep = []
 with torch.no_grad():
@@ -486,9 +502,8 @@ reads = [a / 32**0.5 for a, _ in keep]  # tokens of length one
 own, own_svm = [], []
 for k, a in enumerate(reads):
     W = matrices(P, k)
-    selected = ((a[:, None] @ W.mT) @ a[:, None].mT).argmax(-1).swapaxes(0, 1)  # (heads, 10, 16)
-    tokens = a.expand(4, -1, -1, -1)
-    solution = svm.solve_soft(tokens, selected, C=1.0)
+    selected = choices(W, a)
+    solution = svm.solve_soft(a.expand(4, -1, -1, -1), selected, C=1.0)
     own_svm.append(solution)
     own.append(geometry.cosine(W - matrices(start, k), solution.value))
     print(f"layer {k + 1}: cosine of W - W_0 to the SVM, by head:", own[-1].numpy().round(1))
@@ -562,21 +577,27 @@ check("18.4", untrained)
 
 # %%
 rng, rival = np.random.default_rng(0), []
+
+
+def control(made_of, judged_on, k):
+    """Cosines of four random movements, made of tokens (10, T, d), to their SVMs on other such tokens."""
+    c = rng.normal(size=(4, 10, 16, 16))
+    R = torch.from_numpy(np.stack([untrained(one, made_of.numpy(), np.ones((10, 16), bool)) for one in c]))
+    moved = (matrices(P, k) - matrices(start, k)).flatten(1).norm(dim=1)
+    R = R * (moved / R.flatten(1).norm(dim=1))[:, None, None]
+    selected = choices(matrices(start, k) + R, judged_on)
+    return geometry.cosine(R, svm.solve_soft(judged_on.expand(4, -1, -1, -1), selected, C=1.0).value)
+
+
 for k, a in enumerate(reads):
-    grown = [untrained(rng.normal(size=(10, 16, 16)), a.numpy(), np.ones((10, 16), bool)) for _ in range(4)]
-    R = torch.from_numpy(np.stack(grown))
-    length = (matrices(P, k) - matrices(start, k)).flatten(1).norm(dim=1) / R.flatten(1).norm(dim=1)
-    R = R * length[:, None, None]
-    selected = ((a[:, None] @ (matrices(start, k) + R).mT) @ a[:, None].mT).argmax(-1).swapaxes(0, 1)
-    solution = svm.solve_soft(a.expand(4, -1, -1, -1), selected, C=1.0)
-    rival.append(geometry.cosine(R, solution.value))
+    rival.append(control(a, a, k))
     print(f"layer {k + 1}, nobody trained: cosine of W - W_0 to its SVM:", rival[-1].numpy().round(1))
 assert torch.stack(rival).mean() > torch.stack(own).mean(), again.format("18.4")
 
 # %% [markdown]
 # It does *better* than the trained one. Is that chance? One run has eight heads, but these share their data
-# and their layers: they are not eight experiments. The **runs** are independent. If trained and control were
-# alike, each run's difference could as well have had the other sign.
+# and their layers: they are not eight experiments. The **runs** have starts of their own. If trained
+# and control were alike, each run's difference could as well have had the other sign.
 
 # %% [markdown]
 # ### Exercise 18.5: A difference by chance?
@@ -610,6 +631,10 @@ def flip_test(trained, control):
 check("18.5", flip_test)
 
 # %%
+one, other = (set(datasets.split(pictures, seed=seed)[0].tolist()) for seed in (0, 1))
+overlap = len(one & other) / len(one)
+print(f"two runs share {overlap:.0%} of their training digits; the smallest p of ten runs: {2 / 2**10:.3f}")
+assert abs(overlap - 0.6) < 0.03
 controls = {"own": "its own SVM", "never_trained": "nobody trained", "start": "untrained selection",
             "other_head": "another head's SVM", "random_tokens": "random tokens"}  # fmt: skip
 print("cosine to the SVM, ten runs: mean over 8 heads (standard deviation over runs)    p against its own")
@@ -620,17 +645,16 @@ for tokens in ("digits", "sentences"):
         values = cell[name].values.reshape(10, 8)
         p = flip_test(cell.own.values.reshape(10, 8), values)
         table[tokens, name] = values.mean(), p
-        text = "" if name == "own" else f"{p:.3f}"
-        print(
-            f"{tokens:10s} {words:22s} {values.mean():10.2f} ({values.mean(1).std(ddof=1):.2f}) {text:>30s}"
-        )
+        text = f"{values.mean():10.2f} ({values.mean(1).std(ddof=1):.2f})"
+        print(f"{tokens:10s} {words:22s} {text} {'' if name == 'own' else f'{p:.3f}':>30s}")
 for tokens in ("digits", "sentences"):
     assert 0.4 < table[tokens, "own"][0] < 0.6
     assert table[tokens, "never_trained"][0] > table[tokens, "own"][0] + 0.05
     assert table[tokens, "never_trained"][1] == 2 / 1024, again.format("18.5")
     assert abs(table[tokens, "other_head"][0]) < 0.06
     assert abs(table[tokens, "random_tokens"][0]) < 0.04
-    assert 0.08 < table[tokens, "start"][0] < 0.3
+    assert 0.14 < table[tokens, "start"][0] < 0.21
+    assert table[tokens, "start"][1] == 2 / 1024
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), sharey=True, sharex=True)
@@ -664,13 +688,37 @@ show(
 # over the four heads of a layer in one run.
 
 # %% [markdown]
-# The selection matters (random tokens give 0), and it is this head's own (another head's gives 0), and it is
-# mostly learned. All this is true, and all this is true of a matrix that nobody trained as well. **So the
-# cosine of 0.5 is no evidence that training goes to an SVM.** With many more rows than it takes, a selection
-# pins down the matrix that made it.
+# The selection matters (random tokens give 0), it is this head's own (another head's gives 0), and most of it
+# is learned (what the untrained $W_0$ selects gives 0.16 and 0.20). But a matrix that nobody trained has more.
+# **So the cosine of 0.5 is no evidence that training goes to an SVM.**
+#
+# How sure is that? $p = 0.002$ says that all ten runs have the same sign, and ten runs can say no more. They
+# have starts of their own, but not data: two of them share about 60% of their training digits.
+#
+# Why does a random $W$ do so well? Compare one that is made of the tokens with any other, on few rows and on
+# many:
+
+# %%
+rng = np.random.default_rng(0)
+for n in (1, 8, 64):
+    X = rng.normal(size=(6, n, 8, 16)) / 4
+    made = [untrained(rng.normal(size=(n, 8, 8)), x, np.ones((n, 8), bool)) for x in X]
+    X, cosines = torch.from_numpy(X), []
+    for W in (torch.from_numpy(np.stack(made)), torch.from_numpy(rng.normal(size=(6, 16, 16)))):
+        selected = ((X @ W.mT[:, None]) @ X.mT).argmax(-1)
+        cosines.append(float(geometry.cosine(W, svm.solve_soft(X, selected, C=1.0).value).mean()))
+    print(f"{n * 56:5d} rows for 256 entries of W: cosine of W made of the tokens {cosines[0]:.1f},"
+          f" of any W {cosines[1]:.2f}")  # fmt: skip
+    few, many = n == 1, n == 64
+    assert 0.5 < cosines[0] < 0.75 if not many else cosines[0] > 0.93
+    assert cosines[1] < 0.32 if few else cosines[1] > 0.93 if many else 0.5 < cosines[1] < 0.75
+
+# %% [markdown]
+# Many rows pin down whatever $W$ selected. Few do not; but a $W$ made of the tokens is a sum of multiples of
+# the rows, as the SVM's solution is, and keeps a cosine above one half.
 #
 # What would be evidence? Theory makes a stronger claim: $W$ is on its way *to* the SVM of what it selects.
-# Then the SVM at an early step must say where $W$ goes **from there**, better than a straight line does.
+# Then the SVM at an early step could say where $W$ goes **from there**, better than a straight line does.
 
 # %%
 print("movement after step 80, cosine to:   SVM of step 80   movement up to step 80      p")
@@ -683,138 +731,177 @@ for tokens in ("digits", "sentences"):
     assert p == 2 / 1024, again.format("18.5")
 
 # %% [markdown]
-# It does not. At this length of training the heads move on in the direction in which they were moving, and
-# the SVM of the moment says less about it than their own past.
+# It does not: the heads' own past says more. Is that evidence *against* the theory? A test must first be
+# tried where the answer is known, which the next section does.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 Taken apart
 #
-# Is the theory wrong, then? In its own setting it is right to three digits. So there is a way from there to
-# here, and on it something breaks. We walk it: one layer, 16 sentences of 8 words, random fixed embeddings,
-# the last word asks, a fixed head reads the mixture, 300 growing normalised steps on $W$ from 0. Then one
-# ingredient of a transformer is added, alone, or on top of those before it.
+# Is the theory wrong, then? In its own setting it is right. We walk from there to here: one layer, 16
+# sentences of 8 words, random fixed embeddings, the last word asks, a fixed head reads the mixture, 300
+# growing normalised steps on $W$ from 0. Then an ingredient of a transformer is added, alone, or on top of
+# those before it.
 #
-# **Predict before you run on.** Put these in order, from harmless to fatal: the head learns too; keys and
-# queries instead of $W$; embeddings learn; Adam; every token asks; normalisation before the head; residual
-# and MLP; a second layer; weight decay.
+# **Predict before you run on.** Order from harmless to fatal: the head learns too; keys and queries;
+# embeddings learn; Adam; every token asks; a norm before the head; residual and MLP; a second layer; weight
+# decay.
 
 # %%
 for setting in ("base", "+ norm before the head"):
-    now = taken_apart(setting, trials=4, seed=1)
-    high = [int((now[name] > 0.8).sum()) for name in ("cosine", "never_trained")]
-    print(f"{setting:24s} cosine above 0.8 in {high[0]} of four data sets; nobody trained: {high[1]} of four")
-    assert (now["cosine"] > 0.99).all() if setting == "base" else (now["cosine"] < 0.8).all()
-    assert (now["never_trained"] < 0.8).all()
+    now = taken_apart(setting, trials=2, seed=1)
+    high = [int((now[name] > 0.8).sum()) for name in ("whole", "whole_never_trained")]
+    print(f"{setting:24s} cosine above 0.8 in {high[0]} of two data sets; nobody trained: {high[1]} of two")
+    assert (now["whole"] > 0.99).all() if setting == "base" else (now["whole"] < 0.8).all()
+    assert (now["whole_never_trained"] < 0.8).all()
+
+
+def medians(sweep):
+    """Medians over the data sets, {setting: {name: number}}."""
+    m = sweep.median("trial")
+    return {str(s): {name: float(m[name].sel(setting=s)) for name in m.data_vars} for s in m.setting.values}
+
 
 apart = measured("18.apart").load()
-print("\nten data sets each, medians  cosine  nobody trained  margin  largest  decided   |W|    feasible")
-path = {}
-for setting in map(str, apart.setting.values):
-    cell = apart.sel(setting=setting)
-    names = ("cosine", "never_trained", "margin", "largest", "decided", "length")
-    path[setting] = [float(cell[name].median()) for name in names]
-    c, r, mu, top, done, length = path[setting]
-    mu = f"{mu:8.2f}" if mu > -0.5 else "   below 0"
-    solvable = int(cell.feasible.sum())
-    print(f"{setting:26s} {c:9.2f} {r:12.2f} {mu:>12s} {top:8.2f} {done:8.2f} {length:8.2g} {solvable:8d}")
-    assert solvable == 10 or setting == "+ second layer"
-assert path["base"][0] > 0.995
-lists = {kind: ["base", *(name for name in path if name[0] == kind)] for kind in "+t"}
-lists["t"].insert(1, "+ head learns")
-looks = (("cosine", BLUE, "o", 0.12, "trained"), ("never_trained", "0.4", "x", -0.12, "nobody trained"))
-spread = apart[["cosine", "never_trained"]].quantile([0.0, 0.5, 1.0], dim="trial")
+above, sets = (apart.whole > apart.whole_never_trained).sum("trial"), apart.feasible.sum("trial")
+path = medians(apart)
+print("\nten data sets each, medians          cosine  nobody      sets with W-W_0 to")
+print("                                       of W trained above an SVM    SVM -W_0 largest decided     |W|")
+for setting, m in path.items():
+    back = "" if np.isnan(m["back"]) else f"{m['back']:.2f}"
+    counts = int(above.sel(setting=setting)), int(sets.sel(setting=setting))
+    c, largest, decided, length = (m[name] for name in ("cosine", "largest", "decided", "length"))
+    print(f"{setting:38s} {m['whole']:5.2f} {m['whole_never_trained']:6.2f} {counts[0]:6d} {counts[1]:6d}"
+          f" {c:6.2f} {back:>5} {largest:7.2f} {decided:7.2f} {length:7.2g}")  # fmt: skip
+    assert counts[1] == (4 if setting == "+ second layer" else 10)
+assert path["base"]["whole"] > 0.995
 
 # %% jupyter={"source_hidden": true}
-fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharex=True)
+lists = {kind: ["base", *(name for name in path if name[0] == kind)] for kind in "+t"}
+lists["t"].insert(1, "+ head learns")
+looks = (("whole", BLUE, "o", 0.12, "trained"), ("whole_never_trained", "0.4", "x", -0.12, "nobody trained"))
+spread = apart[["whole", "whole_never_trained"]].quantile([0.0, 0.5, 1.0], dim="trial")
+fig, axes = plt.subplots(1, 2, figsize=(10, 4.8), sharex=True)
 for ax, kind, title in zip(axes, "+t", ("one ingredient alone", "added one after the other"), strict=True):
     names = lists[kind]
     for what, color, marker, shift, label in looks:
         low, middle, high = spread[what].sel(setting=names).values
         ax.errorbar(middle, np.arange(len(names)) + shift, xerr=[middle - low, high - middle], fmt=marker,
                     color=color, label=label)  # fmt: skip
-    ax.set_yticks(range(len(names)), [name.split(" ", 1)[-1] for name in names], fontsize=10)
-    ax.set(title=title, xlabel="cosine to the SVM of its selection")
+    told = {
+        "+ second layer": "second layer (4 sets)",
+        "+ embeddings learn, every token asks": "embeddings, every token",
+    }
+    ax.set_yticks(range(len(names)), [told.get(name, name.split(" ", 1)[-1]) for name in names], fontsize=10)
+    ax.set(title=title, xlabel="cosine to the SVM of its selection", xlim=(-0.05, 1.05))
     ax.axvline(0, color="0.5", linewidth=1)
     ax.invert_yaxis()
-axes[1].legend(loc="upper left", fontsize=10)
+axes[1].legend(loc="lower right", fontsize=10)
 show(
     fig,
     alt="Two lists of ingredients with the cosine to the SVM, trained and nobody trained. Alone: from 1 for "
-    "the base down to the level of the control for the norm before the head. Added one after the other the "
-    "cosine falls step by step and ends at or below the control.",
+    "the base down to the level of the control for the norm before the head, and for moving embeddings with "
+    "every token asking. Added one after the other the cosine falls step by step to that of the control.",
 )
 
 # %% [markdown]
-# **Figure 4.** Cosine of the last layer's movement to the hard-margin SVM of what it selects: medians and
-# ranges of ten data sets. Crosses: a random movement of the same length, made of the same tokens.
+# **Figure 4.** Cosine of the last layer's $W$ to the hard-margin SVM of what it selects: medians and ranges
+# of ten data sets (second layer alone: of the four where there is such an SVM). Crosses: the start and a
+# random movement of the same length, made of the same tokens.
 
 # %% [markdown]
-# Alone, the ingredients cost little or much, and they cost different things.
+# Alone, the ingredients cost different things.
 #
 # - *The head learns*, *every token asks*, *weight decay*: nearly nothing in the direction. But decay bounds
 #   the length.
 # - *Keys and queries* change the geometry, not the claim: the cosine to the *nuclear* SVM is higher, as
 #   lesson 11 lets us expect.
-# - *Embeddings*: the tokens move so as to be told apart, and $W$ stays shorter.
-# - *Adam* decides late: with ten times as many steps all have, and the cosine is higher. (Its own geometry
-#   is another one, lesson 03.)
+# - *Embeddings* move while $W$ is being learned, and $W$ stays shorter: anything from 0.39 to 1.00. If every
+#   token asks, too, **the cosine is above the control in 5 data sets of 10**, though the choices are made.
+# - *Adam* decides late: with ten times as many steps all have, and the cosine is higher.
 # - *A second layer* of bare attention: positions that select the same token in layer 1 become the same token
 #   of layer 2. If the selected one is among these, there is no $W$.
-# - *A norm before the head* is fatal: **the cosine is that of the control**, after ten times as many steps,
-#   too. A *residual and an MLP* come near to it.
+# - *A norm before the head*: **the cosine is within 0.03 of the control**, above it in 8 data sets, after ten
+#   times as many steps in 5. A *residual and an MLP*: above it in all ten, but nothing is decided.
 #
-# On top of each other they go down to the control by "every token asks", and below it.
+# On top of each other they reach the control with "every token asks": before any norm or MLP, and with two
+# thirds of the choices made. So there is no *one* culprit. After that, three of four movements lead back over
+# the start (cosine to $-W_0$ near 0.5; with decay 1.0), and $W - W_0$ says nothing: hence $W$.
 
 # %%
-nuclear = apart.sel(setting="+ K and Q").nuclear.values
-print(f"keys and queries: cosine to the nuclear SVM {np.median(nuclear):.2f}, "
-      f"to the Frobenius one {path['+ K and Q'][0]:.2f}")  # fmt: skip
-assert np.median(nuclear) > path["+ K and Q"][0] + 0.1
+nuclear = float(apart.sel(setting="+ K and Q").nuclear.median())
+print(f"keys and queries: cosine to the nuclear SVM {nuclear:.2f}, "
+      f"to the Frobenius one {path['+ K and Q']['whole']:.2f}")  # fmt: skip
+assert nuclear > path["+ K and Q"]["whole"] + 0.1
 for name in ("+ head learns", "+ every token asks", "+ weight decay"):
-    assert path[name][0] > 0.97
-assert path["+ weight decay"][5] < 0.2 * path["base"][5]
-assert path["+ embeddings learn"][5] < 0.2 * path["base"][5]
-two = apart.sel(setting="+ second layer")
-together = int((two.closest < 1e-6).sum())
-print(f"second layer: tokens coincide in {together} of 10 data sets; no W for {10 - int(two.feasible.sum())}")
+    assert path[name]["whole"] > 0.97
+for name in ("+ weight decay", "+ embeddings learn"):
+    assert path[name]["length"] < 0.2 * path["base"]["length"]
+some = apart.sel(setting="+ embeddings learn").whole
+assert 0.38 < some.min() < 0.4
+assert some.max() > 0.99
+together = int((apart.sel(setting="+ second layer").closest < 1e-6).sum())
+print(f"second layer: tokens coincide in {together} of 10 data sets")
 assert together == 10
-assert 0 < int(two.feasible.sum()) < 10
 assert (apart.sel(setting="base").closest > 0.5).all()
 longer = measured("18.longer").load()
-for setting in map(str, longer.setting.values):
-    cell = longer.sel(setting=setting)
-    then = [float(cell[name].median()) for name in ("cosine", "never_trained", "largest", "decided")]
-    print(f"{setting:24s} 3,000 steps: cosine {then[0]:.2f}, nobody trained {then[1]:.2f}, largest"
-          f" {then[2]:.2f}, decided {then[3]:.2f}")  # fmt: skip
+for setting, then in medians(longer).items():
+    cell, m = longer.sel(setting=setting), path[setting]
+    counts = int(above.sel(setting=setting)), int((cell.whole > cell.whole_never_trained).sum())
+    print(f"3,000 steps {setting:36s} {then['whole']:.2f}, nobody {then['whole_never_trained']:.2f}, above"
+          f" {counts[1]:2d} of 10, decided {then['decided']:.2f}")  # fmt: skip
+    wanted = {"+ Adam": (10, 10), "+ residual and MLP": (10, 10), "+ norm before the head": (8, 5)}
+    assert counts == wanted.get(setting, (5, 5))
     if setting == "+ Adam":
-        assert path[setting][4] < 0.1 < 0.9 < then[3]
-        assert then[0] > path[setting][0] + 0.04
+        assert m["decided"] < 0.1 < 0.9 < then["decided"]
+        assert then["whole"] > m["whole"] + 0.04
     else:
-        assert abs(then[0] - path[setting][0]) < 0.1
-        assert then[3] < 0.1
-for name in ("+ norm before the head", "+ residual and MLP"):
-    assert path[name][3] < 0.7
-    assert path[name][0] - path[name][1] < 0.15
-assert abs(path["+ norm before the head"][0] - path["+ norm before the head"][1]) < 0.06
-assert path["to every token asks"][0] < path["to every token asks"][1] + 0.03
-assert path["to weight decay"][0] < 0.2
-base = apart.sel(setting="base")
-foreseen = int((base.future > base.momentum).sum())
-print(f"base: the SVM of step 30 foresees the rest better than a straight line in {foreseen} of 10 data sets")
-assert foreseen >= 6
+        assert max(m["decided"], then["decided"]) < 0.1 or min(m["decided"], then["decided"]) > 0.95
+norm_alone = path["+ norm before the head"]
+assert abs(norm_alone["whole"] - norm_alone["whole_never_trained"]) < 0.03
+for setting in lists["t"][5:]:  # from "to every token asks" on
+    assert int(above.sel(setting=setting)) <= 5
+    assert abs(path[setting]["whole"] - path[setting]["whole_never_trained"]) < 0.1
+for setting in ("to norm before the head", "to residual and MLP", "to weight decay"):
+    assert path[setting]["back"] > 0.45
+assert 0.6 < path["to every token asks"]["decided"] < 0.7
 
 # %% [markdown]
-# Note the last line: the transformer failed this test of section 18.5 in ten runs of ten. In the base the SVM
-# is at least no worse than a straight line, and it is right in the end, at the cosine 1.
+# **And the test of section 18.5?** Here is how the SVM of step 30 foresees the rest of the way, and how many
+# choices of step 30 are the last ones.
+
+# %%
+passed = (apart.future > apart.momentum).sum("trial")
+print("                                     cosine  foreseen better than by a straight line   settled")
+for setting in lists["+"]:
+    m, times = path[setting], int(passed.sel(setting=setting))
+    print(f"{setting:36s} {m['whole']:6.2f} {times:28d} of 10 {m['settled']:18.0%}")
+assert {str(s) for s in apart.setting.values if passed.sel(setting=s) >= 7} == {
+    "base", "+ embeddings learn", "+ weight decay"
+}  # fmt: skip
+assert int(passed.sel(setting="+ every token asks")) == 0
+base = apart.sel(setting="base")
+seen = (base.future > base.momentum).values
+settled = [base.settled.values[which].mean() for which in (seen, ~seen)]
+print(f"base: settled by step 30 where foreseen {settled[0]:.0%}, where not {settled[1]:.0%}")
+assert settled[0] > settled[1] + 0.15
+same = [float((a.argmax(-1) == b.argmax(-1)).mean()) for a, b in zip(moments[80], moments[250], strict=True)]
+print(f"our transformer, choices of step 80 that are those of step 250: {np.mean(same):.1f}")
+assert 0.4 < np.mean(same) < 0.8
+
+# %% [markdown]
+# The test is passed by the base, by moving embeddings and under decay. It is failed in ten of ten by a layer
+# in which *every token asks*, as by the transformer, and yet that layer arrives at a cosine of 0.98. **So to
+# fail it is no evidence against the theory.** One reason: the SVM of a moment belongs to the choices of that
+# moment, and many of them change later.
 #
-# Why do norm and MLP end it? Both make the head *nonlinear*: what is read is no longer a weighted mean of
+# What do norm and MLP do? Both make the head *nonlinear*: what is read is no longer a weighted mean of
 # values, a mixture of tokens can be as good as any one of them (lesson 13), and the loss is won without a
 # decision: see the columns "largest" and "decided". Without a selection there is no SVM of a selection.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Where the theory stops
 #
-# Back to the transformer. What would it take? Weight decay, to begin with, does what it says:
+# Back to the transformer. Weight decay, to begin with, does what it says:
 
 # %%
 print("ten runs, mean over heads    |W|   entropy   cosine of W - W_0 and W to own SVM   nobody trained")
@@ -827,24 +914,23 @@ for tokens in ("digits", "sentences"):
         print(f"{tokens:10s} decay {decay:.0f} {numbers[0]:14.2f} {numbers[1]:9.2f} {numbers[2]:18.2f}"
               f" {numbers[3]:8.2f} {numbers[4]:23.2f}")  # fmt: skip
     free, decayed = kept[tokens, 0.0], kept[tokens, 1.0]
-    assert decayed[0] < 0.4 * free[0]
+    assert decayed[0] < free[0] / 3
     assert decayed[1] > free[1] + 0.1
     assert decayed[2] < 0.2
     assert abs(decayed[3] - decayed[4]) < 0.06
 
 # %% [markdown]
-# With decay the norm is a third or less, and attention stays more even. $W - W_0$ has become a bad question:
-# decay erases $W_0$, and $-W_0$ is most of the movement. $W$ itself is what is left of the learning, and its
-# cosine is that of a matrix that nobody trained. (A measure that was right without decay is wrong with it:
-# check yours.)
-#
+# With decay the norm is a third or less, and attention stays more even. $W - W_0$ is a bad question again:
+# decay erases $W_0$. $W$ itself is what is left of the learning, and its cosine is that of a matrix that
+# nobody trained.
+
 # %% [markdown]
 # | the theorem asks for | a transformer has | what we measured |
 # |:---|:---|:---|
-# | a norm that grows for ever | 400 steps, decay | $\lVert W\rVert$ of 1 to 2, entropy 0.5 to 0.6 |
+# | a norm that grows for ever | 400 steps, decay | $\lVert W\rVert$ of 1 to 2, entropy 0.40 to 0.67 |
 # | sparsity after the fit | sparsity during the fit | over three quarters of the fall before it |
-# | tokens that stand still | embeddings and layers that move | 0.85 alone; in layer 2 tokens coincide |
-# | a linear head | norm, MLP, residual | no decision, cosine of the control |
+# | tokens that stand still | embeddings and layers that move | 0.39 to 1; if all ask, the control |
+# | a linear head | norm, MLP, residual | no decision; norm: the control; MLP: above it |
 # | scores that stand still | scores that move | best token wins in under 20% |
 # | one head | four, and a residual beside them | each with an SVM of its own, unrelated |
 # | the Frobenius geometry | $K Q^\top$, Adam | nuclear, and slow |
@@ -865,7 +951,17 @@ for tokens in ("digits", "sentences"):
 # | 3 | ten times longer, five other seeds, one other size; what moved is said |
 # | 2 | an answer in two sentences that promises no more than was shown |
 #
-# Three directions, each with its first cell:
+# **Open problems** that the papers themselves leave, informally: several heads trained together; several
+# layers, whose inputs move; nonlinear heads: which tokens stay, and convergence of the finite part;
+# convergence to *some* locally optimal direction from every start, without conditions on it; rates in finite
+# time beyond special cases; keys and queries without a ridge (lesson 11 shows stalls that no theorem
+# excludes).
+#
+# A pretrained encoder would be the natural next subject; no package that this course installs ships weights,
+# so it is left out.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.9 Three directions, with their first cells *(optional)*
 
 # %% [markdown]
 # **A. Do moving tokens lower the cosine?** The trained $W$ was summed up from tokens that moved on
@@ -877,22 +973,8 @@ for tokens in ("digits", "sentences"):
 keep = []
 with torch.no_grad():
     answers(start, ten, keep)
-for k, (before, after) in enumerate(zip([a / 32**0.5 for a, _ in keep], reads, strict=True)):
-    R = torch.stack(
-        [
-            torch.from_numpy(untrained(rng.normal(size=(10, 16, 16)), before.numpy(), full[:10]))
-            for _ in range(4)
-        ]
-    )
-    R = (
-        R
-        * ((matrices(P, k) - matrices(start, k)).flatten(1).norm(dim=1) / R.flatten(1).norm(dim=1))[
-            :, None, None
-        ]
-    )
-    selected = ((after[:, None] @ (matrices(start, k) + R).mT) @ after[:, None].mT).argmax(-1).swapaxes(0, 1)
-    moved = geometry.cosine(R, svm.solve_soft(after.expand(4, -1, -1, -1), selected, C=1.0).value)
-    print(f"layer {k + 1}, made of the tokens at the start: cosine {moved.mean():.1f}")
+for k, ((before, _), after) in enumerate(zip(keep, reads, strict=True)):
+    print(f"layer {k + 1}, made of the tokens at the start: cosine {control(before, after, k).mean():.1f}")
 
 # %% [markdown]
 # **B. Finish one head.** Freeze all but one head's $K$ and $Q$ in the trained model, and go on with growing
@@ -930,31 +1012,21 @@ for tokens in ("digits", "sentences"):
           f" (a sink would have well below 1)")  # fmt: skip
     assert sizes.mean() > 0.9
 
-# %% [markdown]
-# **Open problems** that the papers themselves leave, informally: several heads trained together; several
-# layers, whose inputs move; nonlinear heads: which tokens stay, and convergence of the finite part;
-# convergence to *some* locally optimal direction from every start, without conditions on it; rates in finite
-# time beyond special cases; keys and queries without a ridge (lesson 11 shows stalls that no theorem
-# excludes). If you settle one, you do not need our points.
-#
-# A pretrained encoder would be the natural next subject; no package that this course installs ships weights,
-# so it is left out.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.9 Claim, prediction, measurement
+# ## 18.10 Claim, prediction, measurement
 #
 # | claim | prediction | measurement |
 # |:---|:---|:---|
 # | attention becomes sharper | each run, each layer | 40 of 40 |
 # | after the data are fitted | most of the fall | refuted: over three quarters before |
-# | it becomes sparse | entropy 0 | refuted: 0.5 to 0.65 |
+# | it becomes sparse | entropy 0 | refuted: 0.40 to 0.67, single heads 0.20 to 0.81 |
 # | the best token wins | always | refuted: in under 20% |
 # | heads select by who asks | lesson 14 | not layer 2 on digits: one question for all costs nothing |
-# | its own SVM predicts $W - W_0$ | cosine 1 | 0.4 to 0.6, every control but one near 0 |
+# | its own SVM predicts $W - W_0$ | cosine 1 | 0.4 to 0.6; other heads and random tokens 0, untrained 0.2 |
 # | and training is why | above a random $W$ | refuted: below it, $p = 2/1024$ |
-# | the SVM of step 80 says where $W$ goes | better than a straight line | refuted, $p = 2/1024$ |
+# | the SVM of step 80 says where $W$ goes | better than a straight line | no; but neither at cosine 0.98 |
 # | one linear layer, long training | cosine 1 | above 0.995 (median of ten) |
-# | what breaks it | the nonlinear head | cosine of the control, no decision |
+# | what breaks it | the nonlinear head | the norm; and before it moving tokens that all ask |
 
 # %% [markdown]
 # ## Questions
@@ -962,8 +1034,9 @@ for tokens in ("digits", "sentences"):
 # **1.** With how many rows would the tautology of section 18.5 be weaker?
 # <details><summary>Answer</summary>
 #
-# With few: a handful of comparisons leaves $W$ much freedom, and the cosine of a random $W$ to its own SVM is
-# small (section 18.6: about 0.5 with 112 rows). There a cosine near 1 means something.
+# For a $W$ from elsewhere with few: section 18.5 has about 0.25 with 56 rows for 256 entries. For one that is
+# made of the tokens hardly: it lies in the span of the rows, and with 56 rows, too, its cosine is above one
+# half. There a cosine near 1 means something; one of 0.5 does not.
 # </details>
 #
 # **2.** Somebody trains one model, tests its 144 heads, and reports $p < 10^{-20}$. What is wrong?
@@ -987,15 +1060,16 @@ progress("18")
 # ## Summary
 #
 # - A small transformer's attention becomes sharper **while** it fits the data, and stops half-way. The
-#   theory's sparsity comes after the fit, from a norm that grows for ever.
+#   theory's sparsity comes after the fit, from a norm that grows for ever. (The sentences are memorised.)
 # - In layer 2 most positions of a digit select the same patch, and one question for all would do. The token
 #   with the best score wins hardly more often than any other.
 # - The SVM over a head's own selection has a cosine of about 0.5 to its movement. **A random matrix made of
 #   the same tokens has more.** What selects is found again in its selection: a claim needs a rival that has
 #   all but the cause.
+# - Try a test where the answer is known. Ours is failed by a layer whose cosine is 0.98.
 # - Taken apart, the theory is exact in its setting. Many queries and weight decay leave the direction alone;
-#   factors and Adam change geometry or pace; moving tokens weaken it; a **nonlinear head** ends it, for then
-#   nothing must be selected.
+#   factors and Adam change geometry or pace. **Moving tokens that all ask, or a norm before the head, bring
+#   the cosine down to the control**; under norm and MLP nothing is decided.
 #
 # ## Further reading
 #

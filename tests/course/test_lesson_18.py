@@ -99,4 +99,5 @@ def test_ingredients_add_up():
     assert taken_apart.ingredients("base") == ()
     assert taken_apart.ingredients("+ Adam") == ("Adam",)
     assert taken_apart.ingredients("to weight decay") == net.INGREDIENTS
-    assert len(taken_apart.SETTINGS) == 2 * len(net.INGREDIENTS)
+    assert taken_apart.ingredients(taken_apart.PAIR) == ("embeddings learn", "every token asks")
+    assert len(set(taken_apart.SETTINGS)) == 2 * len(net.INGREDIENTS) + 1

@@ -18,12 +18,18 @@ def sharp_in_torch(s, number):
     return torch.where(number > 1, torch.special.entr(s).sum(-1) / number.clamp_min(2).log(), 0.0)
 
 
-def agree_in_loops(selected, real, votes=lambda counted: max(counted.values())):
+def agree_in_loops(selected, real, votes=lambda counted: max(counted.values()), only=None):
     counted = [Counter(row[asks].tolist()) for row, asks in zip(selected, real, strict=True)]
-    return [votes(c) / sum(c.values()) for c in counted]
+    number = [sum(c.values()) for c in counted]
+    if only is not None:  # drop votes for what is padding
+        counted = [
+            Counter({t: v for t, v in c.items() if keep[t]}) or Counter([0])
+            for c, keep in zip(counted, only, strict=True)
+        ]
+    return [votes(c) / m for c, m in zip(counted, number, strict=True)]
 
 
-def bound_by_search(A, w, C, weights=lambda slack: slack, grid=None):
+def bound_by_search(A, w, C, weights=lambda slack: slack, largest=np.inf):
     """The dual value over multiples of the slack: a parabola, through three of its points."""
     lam = weights(np.maximum(0, 1 - A @ w))
     if not lam.any():
@@ -35,7 +41,7 @@ def bound_by_search(A, w, C, weights=lambda slack: slack, grid=None):
     unit = 1 / lam.max()
     a = (value(unit) + value(-unit)) / 2 / unit**2
     b = (value(unit) - value(-unit)) / 2 / unit
-    return -(b**2) / (4 * a)
+    return -(b**2) / (4 * a) if -b / (2 * a) <= largest else value(largest)
 
 
 def flips_by_hand(trained, control, far=lambda mean, seen: abs(mean) >= abs(seen) - 1e-12):
@@ -93,6 +99,7 @@ ANSWERS = {
             lambda selected, real: agree_in_loops(selected, np.sort(real, axis=1)[:, ::-1]),
             lambda selected, real: np.array(agree_in_loops(selected, real))[::-1],
             lambda selected, real: float(np.mean(agree_in_loops(selected, real))),
+            lambda selected, real: agree_in_loops(selected, real, only=real),
             lambda selected, real: [
                 (row == np.arange(len(row)))[ok].mean() for row, ok in zip(selected, real, strict=True)
             ],
@@ -117,6 +124,8 @@ ANSWERS = {
             lambda A, w, C: bound_by_search(A, -w, C),
             lambda A, w, C: bound_by_search(A, w, C, lambda slack: slack * (slack == slack.max())),
             lambda A, w, C: bound_by_search(A, w, C, np.ones_like),
+            lambda A, w, C: bound_by_search(A, w, C, largest=C),
+            lambda A, w, C: bound_by_search(A, w, C, largest=1.0),
             lambda A, w, C: float(w @ w / 2),
             lambda A, w, C: bound_by_search(A, w, C) or float("nan"),
         ],
@@ -130,6 +139,17 @@ ANSWERS = {
             ),
             lambda trained, control: flips_by_hand(
                 trained, control, lambda mean, seen: abs(mean) <= abs(seen) + 1e-12
+            ),
+            lambda trained, control: flips_by_hand(
+                trained, control, lambda mean, seen: abs(mean) >= abs(seen)
+            ),
+            lambda trained, control: flips_by_hand(
+                trained, control, lambda mean, seen: abs(mean) >= abs(seen) - 1e-4
+            ),
+            lambda trained, control: flips_by_hand(
+                trained,
+                control,
+                lambda mean, seen: abs(mean) >= abs(seen) or np.isclose(abs(mean), abs(seen)),
             ),
             lambda trained, control: flips_by_hand(trained.T, control.T),
             lambda trained, control: flips_by_hand(trained, 0 * control),
