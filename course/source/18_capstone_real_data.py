@@ -689,8 +689,8 @@ show(
 
 # %% [markdown]
 # The selection matters (random tokens give 0), it is this head's own (another head's gives 0), and most of it
-# is learned (what the untrained $W_0$ selects gives 0.16 and 0.20). But a matrix that nobody trained has more.
-# **So the cosine of 0.5 is no evidence that training goes to an SVM.**
+# is learned (what the untrained $W_0$ selects gives 0.16 and 0.20). But a matrix that nobody trained has
+# more. **So the cosine of 0.5 is no evidence that training goes to an SVM.**
 #
 # How sure is that? $p = 0.002$ says that all ten runs have the same sign, and ten runs can say no more. They
 # have starts of their own, but not data: two of them share about 60% of their training digits.
