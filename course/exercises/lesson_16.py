@@ -365,6 +365,8 @@ _LEAD_RIVALS = known(
     "How often each is the answer counts: the attention on a sums to the number of its answers.",
     lambda won, a, b: float(np.exp(np.clip(_lead(won, a, b), -20, 20))),
     "That is the ratio of the attention on one copy of each. The difference of logits is its log.",
+    lambda won, a, b: float(1 / (1 + np.exp(-_lead(won, a, b)))),
+    "That is an attention, between 0 and 1. Return the difference of logits that gives it.",
     lambda won, a, b: _lead(won, a, b) / np.log(2),
     "A logit is in natural logs, as the softmax is.",
     lambda won, a, b: float((won - a / (a + b)).sum()),

@@ -23,7 +23,7 @@
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (the SVM), [lesson 07](07_local_global_tokens.ipynb)
 # (local choices) and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 85 minutes, five
-# exercises.
+# exercises, the last of them in an optional section.
 
 # %%
 import dataclasses
@@ -623,12 +623,12 @@ print(f"of all with two level, right: {torch.cat(luck).double().mean():.1f}")  #
 # shift of sequences. A shift of the order is another language.
 #
 # Where they do not decide, the SVM's heights do: in each undecided sequence with one highest token the model
-# says what follows that one. Heights extend the partial order to an order of everything, in a way that is
-# fixed but knows nothing of the language. A height is a *place in the order*, no count of wins: in Figure 1 C
-# wins three times, B twice, and they stand level. A token that was never compared under $q$ stands at 0, with
-# unit vectors. And in 23% to 34% of the undecided sequences two tokens stand **level** at the top:
-# then the heights decide nothing, and the model's answer hangs on what training left over, now and then on
-# rounding.
+# says what follows that one. (One that is ahead by little needs a longer $W$ against copies, as we shall
+# see.) Heights extend the partial order to an order of everything, in a way that is fixed but knows nothing
+# of the language. A height is a *place in the order*, no count of wins: in Figure 1 C wins three times, B
+# twice, and they stand level. A token that was never compared under $q$ stands at 0, with unit vectors. And
+# in 23% to 34% of the undecided sequences two tokens stand **level** at the top: then the heights decide
+# nothing, and the model's answer hangs on what training left over, now and then on rounding.
 #
 # **Copies.** A softmax adds up copies. At a finite length of $W$, enough copies of a lower token outvote a
 # higher one: more than $e^{\text{lead}}$ of them. Figure 1's model, on A among copies of B, with the query F:
@@ -977,11 +977,12 @@ assert cosine.min() > 0.98
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.8 Data that contradict themselves *(optional)*
 #
-# Real sentences go on in several ways. One sequence with the query $q$ says $a > b$, another $b > a$: a
-# cycle, and no $W$ puts both ahead. Li and others (2024) take any data, and as the output the attention that
-# each token of the vocabulary gets: $L = \frac1n \sum_i -\log \sum_{t:\, x_{it} = y_i} s_{it}$. Since copies
-# share their logit, this is logistic regression with the classes $x_{i1}, \dots, x_{iT}$, **convex** in $W$,
-# and lesson 01's question for data that are not separable.
+# (This section builds on [lesson 13](13_nonlinear_heads.ipynb).) Real sentences go on in several ways. One
+# sequence with the query $q$ says $a > b$, another $b > a$: a cycle, and no $W$ puts both ahead. Li and
+# others (2024) take any data, and as the output the attention that each token of the vocabulary gets:
+# $L = \frac1n \sum_i -\log \sum_{t:\, x_{it} = y_i} s_{it}$. Since copies share their logit, this is logistic
+# regression with the classes $x_{i1}, \dots, x_{iT}$, **convex** in $W$, and lesson 01's question for data
+# that are not separable.
 #
 # **Predict before you run on.** Two tokens a and b stand against each other under one query. In some
 # sequences a is the answer, in others b. Where does the difference of their logits go?
