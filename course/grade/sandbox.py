@@ -236,7 +236,8 @@ class _Watch:
             os.set_blocking(pipe.fileno(), False)
         unsent = memoryview(request)
         watchdog = ThreadPoolExecutor(1)  # the clock does not wait for its looks
-        with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
+        # not epoll: its watches are counted for a user, and a sandbox can use up those of all
+        with selectors.PollSelector() as selector, contextlib.ExitStack() as stack:
             stack.callback(watchdog.shutdown, wait=False)
             look = watchdog.submit(self._excess)
             selector.register(self.process.stdout, selectors.EVENT_READ)

@@ -18,6 +18,7 @@ from course.grade.walls import WRITABLE
 
 SOCKET = 2 * 212992  # bytes that the kernel may keep for a socket, by its default
 MAPPING = 256  # bytes that it keeps for a mapping
+TERMINAL = 100  # files that a pseudo-terminal counts as: a machine has some thousand, for all sandboxes
 LISTED = 2**25  # bytes of the lists of mappings of all processes: a longer look gives memory time to grow
 SIZE = re.compile(r"^(\w+):\s+(\d+) kB$", re.M)
 
@@ -55,6 +56,7 @@ def usage(pid: int, exact: bool = False) -> tuple[int, int]:
                 held = os.statvfs(f"{thread}/root{folder}")
                 memory += held.f_frsize * (held.f_blocks - held.f_bfree)
                 files += held.f_files - held.f_ffree
+            files += TERMINAL * len([name for name in os.listdir(f"{thread}/root/dev/pts") if name != "ptmx"])
     return memory, files
 
 

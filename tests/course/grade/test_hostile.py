@@ -1,4 +1,4 @@
-"""Forty attacks and nine hostile names among honest students, graded in one go."""
+"""Forty-one attacks and nine hostile names among honest students, graded in one go."""
 
 import base64
 import os
@@ -220,6 +220,10 @@ ATTACKS = {
                 "time.sleep(3)\nreturn x"
             )
         ],
+        f"{STOPPED}it made too many files",
+    ),
+    "terminals without number": (
+        [square("import time\nhoard = [os.openpty() for _ in range(60)]\ntime.sleep(3)\nreturn x")],
         f"{STOPPED}it made too many files",
     ),
     "threads without number": (

@@ -1,3 +1,5 @@
+import errno
+import selectors
 import threading
 import time
 
@@ -57,6 +59,15 @@ def test_the_clock_does_not_wait_for_the_watchdog(call, monkeypatch):
     over.set()
     assert report.problems["99.1"] == TIMEOUT
     assert took < 50
+
+
+@pytest.mark.skipif(not hasattr(selectors, "EpollSelector"), reason="there is no epoll here")
+def test_a_user_whose_epoll_is_used_up_can_grade(call, monkeypatch):
+    def register(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(selectors.EpollSelector, "register", register)
+    assert call("def square(x):\n    return x").found == {"99.1"}
 
 
 def test_what_is_shared_too_often_is_not_counted_once(call, sandbox, monkeypatch):
