@@ -236,16 +236,21 @@ def _limit_by(
 
 
 def _limit_cases(rng):
-    """N one below, at and above r (r + 1) / 2; limited by n once, and by d once; leads a little above 1."""
+    """N one below, at and above r (r + 1) / 2; limited by n once, and by d once; leads a little above 1.
+
+    Shapes do not tell the answers: r is drawn.
+    """
     cases = []
+    below, at, later, some = rng.integers((3, 3, 4, 7), (7, 7, 8, 15)).tolist()
+    few, low = rng.integers(2, 5, size=2).tolist()
     for n, T, N, d in (
         (8, 6, 10, 9),
-        (8, 6, 9, 9),
-        (7, 5, 15, 8),
-        (3, 9, 12, 8),
-        (9, 5, 20, 4),
-        (9, 7, 21, 12),
-        (20, 5, 9, 18),
+        (8, 6, below * (below + 1) // 2 - 1, 9),
+        (7, 5, at * (at + 1) // 2, 8),
+        (few, 9, 16, 8),
+        (9, 5, 20, low),
+        (9, 7, later * (later + 1) // 2, 12),
+        (20, 5, some, 18),
     ):
         leads = 1 + rng.uniform(0.2, 3, size=n * (T - 1))
         leads[rng.permutation(leads.size)[:N]] = 1

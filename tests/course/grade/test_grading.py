@@ -1,5 +1,6 @@
 """The command as a whole, on a made-up lesson: what is restored, forgiven, kept and repeated."""
 
+import collections
 import json
 import re
 
@@ -7,6 +8,7 @@ import pytest
 
 from course import exercises
 from course.check.checking import problem_with
+from course.check.specification import PUBLIC_SEED
 from course.check.trying import Outcome, run
 from course.grade import grading, released, submission
 from course.grade.sandbox import GraderError
@@ -140,6 +142,16 @@ def test_answers_told_by_counting_calls_earn_nothing(id):
     for k in range(5):
         pairs = zip(answers(f"of this year {k}"), by_heart, strict=True)
         assert any(problem_with(spec, wanted, Outcome(told.value)) for wanted, told in pairs)
+
+
+def test_answers_told_by_shapes_earn_nothing():
+    (spec,) = [spec for spec in exercises.exercises("11") if spec.id == "11.5"]
+    told = collections.defaultdict(set)
+    for leads, d, _ in spec.draw(PUBLIC_SEED):
+        told[leads.shape, d] |= {min(len(leads), d), spec.reference(leads, d, 1e-3)}
+    for k in range(20):
+        cases = grading._inputs(f"of this year {k}", spec)
+        assert any(spec.reference(*case) not in told[case[0].shape, case[1]] for case in cases)
 
 
 def test_students_names_are_shown_as_text(lesson):
