@@ -39,10 +39,19 @@ def _tight(rng, k, D):
     raise RuntimeError("no rows found")
 
 
+def _alike(rng):
+    """Two rows that are nearly parallel, and a third across them."""
+    frame = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    apart = rng.uniform(0.02, 0.03)
+    rows = np.stack([frame[0] + apart * frame[1], frame[0] - apart * frame[1], 0.8 * frame[0] + frame[2]])
+    return rows, np.linalg.solve(rows @ rows.T, np.ones(3))
+
+
 def _remainder_cases(rng):
     cases = [(np.array([[1.0, 0.5], [1.0, -1.0]]), np.linalg.solve([[1.25, 0.5], [0.5, 2.0]], [1, 1]), None)]
     cases += [(*_tight(rng, k, D), None) for k, D in ((3, 3), (2, 5), (4, 9))]
-    return [(rows, lam, rng.uniform(0.02, 1.0, size=len(lam))) for rows, lam, _ in cases]
+    cases = [(rows, lam, rng.uniform(0.02, 1.0, size=len(lam))) for rows, lam, _ in cases]
+    return [*cases, (*_alike(rng), np.array([0.1, 0.7, 0.4]) * rng.uniform(0.8, 1.2, size=3))]
 
 
 REMAINDER = Exercise(
@@ -88,7 +97,7 @@ def _plain(lengths, log_g, eta):
 
 
 def _plain_cases(rng):
-    steps = int(rng.integers(30, 60))
+    steps = int(rng.integers(50, 70))  # long enough for 20 a step to overflow, also over the first
     uneven = rng.uniform(0.2, 3.0, size=steps) * np.exp(rng.normal(size=steps))
     return [
         (np.array([0.5, 0.25]), np.array([0.0, -1.0]), 1.0),
@@ -109,7 +118,8 @@ PLAIN = Exercise(
     compare=Compare(rtol=1e-7, atol=1e-9),
     misconceptions=known(
         lambda lengths, log_g, eta: float(np.log10(np.sum(lengths / eta * np.exp(-log_g)))),
-        "e^2000 is infinite in float64. Add in logs: np.logaddexp.reduce.",
+        "e^2000 is infinite in float64, and so may be what a shift by the first term leaves. Add in logs: "
+        "np.logaddexp.reduce shifts by the largest.",
         lambda lengths, log_g, eta: _plain(lengths, log_g, eta) * np.log(10),
         "That is the natural logarithm: divide by log 10.",
         lambda lengths, log_g, eta: _plain(lengths, log_g, 1 / eta),
@@ -196,7 +206,7 @@ SPEED = Exercise(
 
 # --------------------------------------------------------------------------- 17.4 the final exponent
 def _final(a, rho):
-    return -min(1.0, (1 + a) / (rho - 1))
+    return -min(1.0, 1 + a, (1 + a) / (rho - 1))
 
 
 FINAL = Exercise(
@@ -213,27 +223,33 @@ FINAL = Exercise(
         (float(-rng.uniform(0.2, 0.8)), 2.0),
         (0.0, float(rng.uniform(1.2, 1.8))),
         (float(rng.uniform(0.1, 0.6)), float(rng.uniform(2.8, 4.0))),
-        (float(-rng.uniform(0.6, 0.8)), float(rng.uniform(1.6, 1.9))),
+        (float(-rng.uniform(0.6, 0.8)), float(rng.uniform(1.6, 1.9))),  # steps settle
+        (float(-rng.uniform(0.2, 0.5)), float(rng.uniform(1.2, 1.4))),  # they zigzag
+        (float(-rng.uniform(0.2, 0.5)), float(rng.uniform(2.3, 3.5))),
         (float(rng.uniform(1.5, 2.5)), float(rng.uniform(2.6, 3.2))),
     ],
     misconceptions=known(
         lambda a, rho: -(1 + a) / (rho - 1),
-        "That is 1 over the length, right while steps settle. What if they zigzag?",
-        lambda a, rho: -1.0,
-        "-1 is the exponent of a zigzag. Steps that settle have the exponent of 1 / R.",
-        lambda a, rho: _final(a, rho) if a > 0 else -(1 + a) / (rho - 1),
-        "Constant dual steps can be growing ones in W: their length there is j^a R^(2 - rho).",
+        "That is 1 over the length. What if the steps zigzag, and what of the memory?",
+        lambda a, rho: -min(1.0, (1 + a) / (rho - 1)),
+        "The memory is missing: a constant in the dual variable moves W by the order of R^(2 - rho), which "
+        "grows if rho < 2. Divide it by R.",
         lambda a, rho: -min(1.0, 1 + a),
-        "The steps add up in the dual variable: R is its length to the power 1 / (rho - 1).",
-        lambda a, rho: -max(1.0, (1 + a) / (rho - 1)),
-        "The larger error decides, so the exponent nearer to 0.",
-        lambda a, rho: min(1.0, (1 + a) / (rho - 1)),
+        "What the leads ask for fades as 1 / R, and R is the dual variable's length to the power "
+        "1 / (rho - 1).",
+        lambda a, rho: -min(1 + a, (1 + a) / (rho - 1)),
+        "The zigzag is missing: its length over R falls as 1/j.",
+        lambda a, rho: -1.0,
+        "-1 is the exponent of a zigzag. Steps that settle have other exponents.",
+        lambda a, rho: -max(1.0, 1 + a, (1 + a) / (rho - 1)),
+        "The error that fades most slowly decides, so the exponent nearest to 0.",
+        lambda a, rho: -_final(a, rho),
         "The angle falls: the exponent is negative.",
-        lambda a, rho: -min(1.0, (1 + a) * (rho - 1)),
+        lambda a, rho: -min(1.0, 1 + a, (1 + a) * (rho - 1)),
         "W is the dual variable to the power 1 / (rho - 1), not rho - 1.",
-        lambda a, rho: -min(1.0, a / (rho - 1)),
+        lambda a, rho: -min(1.0, a, a / (rho - 1)),
         "The sum of steps of length j^a grows as j^(1 + a).",
-        lambda a, rho: -min(1.0, (1 + a) / rho),
+        lambda a, rho: -min(1.0, 1 + a, (1 + a) / rho),
         "The entries of the dual variable are those of W to the power rho - 1.",
     ),
 )

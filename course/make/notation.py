@@ -101,6 +101,7 @@ SYMBOLS = [
         (r"\mathcal V; a > b", "V, above", "vocabulary; a is to be looked at before b under a query", "16"),
         (r"W_{\mathrm{ov}}, W_{\mathrm{kq}}", "W_ov, W_kq", "value and attention matrix", "16"),
         (r"c_{it}; r_0", "c, outside", "strength of a comparison far out; what the first steps left", "17"),
+        (r"\hat W; J", "unit", "W_mm with length one; number of steps of a run as a whole", "17"),
         (r"\eta^*; L_\infty", "longest", "longest step that settles; loss of the selected tokens", "17"),
     )
 ]

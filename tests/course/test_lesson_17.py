@@ -76,6 +76,7 @@ def test_final_exponents_have_one_limit():
     assert final_exponent(0.0, 2.0) == final_exponent(5.0, 2.0) == final_exponent(0.0, 1.1) == -1
     assert final_exponent(0.0, 3.0) == -0.5
     assert final_exponent(1.0, 3.0) == -1
+    assert final_exponent(-0.5, 1.5) == final_exponent(-0.5, 1.1) == -0.5  # the memory in the dual
 
 
 @pytest.mark.parametrize("name", ["NGD", "growing", "mirror 3", "sign, decaying", "spectral"])
@@ -110,4 +111,7 @@ def test_verdicts():
     assert verdict("W", "NGD", -0.95)[0] == "as predicted, law 1"
     assert verdict("W", "NGD", -0.5)[0] == "differs"
     assert verdict("KQ", "sign", math.nan)[0] == "no limit known"
+    assert verdict("W", "sign", -0.7)[0].startswith("in its band")
+    assert verdict("W", "mirror 1.5", -0.75)[0] == "not yet"
+    assert verdict("W", "mirror 1.5", -0.95)[0] == "as predicted, law 2"
     assert ("p", "spectral") not in PREDICTED

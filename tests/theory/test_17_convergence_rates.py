@@ -3,7 +3,8 @@
 Soudry et al. 2018, Ji and Telgarsky 2021 (linear models) and Vasudeva et al. 2024 (attention) bound rates.
 Measured here on other seeds and sizes than the lesson's: the error at a given length is that of the remainder
 and does not depend on the clock; the remainder follows from the SVM; normalised descent's angle falls as 1/j,
-not as 1/sqrt(j); growing steps end at 1/j; Polyak's steps have the length of the SVM's solution, less what a
+not as 1/sqrt(j); growing steps end at 1/j, steps that come down again beat it; a dual variable has a memory of
+its own; Polyak's steps have the length of the SVM's solution, less what a
 zigzag takes; a run of one clock tells the time of another; Adam's loss falls at the predicted speed.
 """
 
@@ -14,7 +15,16 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_17 import RUNNERS, Runner, angle, at_length, run
+from course.replicate.lesson_17 import (
+    RUNNERS,
+    Runner,
+    angle,
+    at_length,
+    limit,
+    problem_and_model,
+    run,
+)
+from course.replicate.lesson_17 import size as norm_of
 from mini_attn import data, geometry, models, optim, rates, svm
 
 plain_steps, adam_speed = (exercises.exercises("17")[k].reference for k in (1, 4))
@@ -92,6 +102,72 @@ def test_growth_ends_at_one_over_j(long_run):
     angles = torch.stack([angle(W, solution.value) for W in path], -1)
     slope = rates.slope(torch.tensor(at, dtype=torch.float64), angles).median()
     assert -1.3 < slope < -0.7
+
+
+def prompt_angles(trials, seed, runner, at, norm="fro"):
+    """Angles of a run on prompts of another size to its SVM, (trials, len(at)), and its last p and SVM."""
+    tokens = data.random_tokens(5, 4, 12, trials=trials, seed=seed)
+    model = models.PromptAttention(12, trials=trials)
+    path, _ = run(tokens, model, runner, at)
+    selected = geometry.selected_tokens(model.attention(tokens).detach())
+    problem, solution = limit(tokens, "p", selected, norm)
+    return torch.stack([angle(p, solution.value) for p in path], -1), path[-1], problem, solution
+
+
+def test_steps_that_come_down_again_beat_one_over_j():
+    """Up for 3 tenths of the run, then down: the angle has the exponent of R, towards -2, and law 1's size."""
+    angles, lengths = [], []
+    for steps in (300, 3000):
+
+        def schedule(j, J=steps):
+            return 0.1 * j if j <= 0.3 * J else 0.03 * J * ((1 - j / J) / 0.7) ** 4 + 0.2
+
+        found, p, _, _ = prompt_angles(8, 173, Runner(constant(1.0).make, (), schedule=schedule), [steps])
+        angles.append(found[:, 0])
+        lengths.append(p.norm(dim=1))
+    exponent = (angles[1] / angles[0]).log10()
+    grown = (lengths[1] / lengths[0]).log10()
+    assert -2.0 < exponent.median() < -1.5
+    assert abs(exponent + grown).median() < 0.1
+    only_up = Runner(constant(0.1).make, (), schedule=lambda j: j)
+    linear = prompt_angles(8, 173, only_up, [3000])[0][:, 0]
+    assert (angles[1] < 0.5 * linear).sum() >= 6
+
+
+@pytest.mark.parametrize(("rho", "a"), [(1.3, -0.5), (1.5, -0.6)])
+def test_memory_in_the_dual_variable(rho, a):
+    """For rho < 2 and falling steps it decides: 1 + a, neither 1 / R nor the zigzag."""
+    mirror = Runner(
+        lambda w: optim.MirrorDescent(w, lr=4.0, p=rho, batch_dims=1), (), schedule=lambda j: j**a
+    )
+    at = [200, 356, 632, 1125, 2000]
+    angles = prompt_angles(8, 174, mirror, at, rho)[0]
+    slope = rates.slope(torch.tensor(at, dtype=torch.float64), angles).median()
+    assert abs(slope + 1 + a) < 0.15
+    assert slope > -min(1.0, (1 + a) / (rho - 1)) + 0.2
+
+
+def test_adams_epsilon_plays_no_part_yet():
+    def end(eps):
+        adam = Runner(lambda w: torch.optim.Adam(w, lr=0.01, eps=eps), (), exact=True)
+        return prompt_angles(4, 175, adam, [1500], math.inf)[0]
+
+    torch.testing.assert_close(end(1e-8), end(0.0), rtol=2e-3, atol=0)
+
+
+def test_spectral_steps_on_keys_and_queries_leave_the_sooner_the_longer_they_are():
+    reached = []
+    for lr, last in ((0.16, 300), (0.04, 1000)):
+        tokens, model = problem_and_model("KQ", 6, 4)
+        runner = Runner(lambda w, lr=lr: optim.SpectralDescent(w, lr=lr, batch_dims=1), ())
+        path, _ = run(tokens, model, runner, [last // 2, 3 * last // 4, last])
+        selected = geometry.selected_tokens(model.attention(tokens).detach())
+        own = limit(tokens, "KQ", selected, "spectral")[1].value
+        lengths = torch.stack([norm_of(W, "spectral") for W in path], -1)
+        assert (lengths[:, 0] < 1150).all()
+        assert (lengths[:, -1] > 1150).all()
+        reached.append(at_length(lengths, torch.stack([angle(W, own) for W in path], -1), 1150.0).median())
+    assert reached[0] > 1.5 * reached[1]
 
 
 def test_polyaks_steps(long_run):

@@ -28,6 +28,20 @@ def remainder_by_kkt(rows, lam, c, log=np.log, right=lambda c, lam: c / lam):
     return found[:k] @ rows
 
 
+def remainder_by_lstsq(rows, lam, c, rcond=None, ridge=0.0):
+    b, unit = np.log(c / lam), lam @ rows / np.linalg.norm(lam @ rows)
+    if ridge:
+        r = rows.T @ np.linalg.solve(rows @ rows.T + ridge * np.eye(len(rows)), b)
+    else:
+        r = np.linalg.lstsq(rows, b, rcond=rcond)[0]
+    return r - (r @ unit) * unit
+
+
+def plain_by_first(lengths, log_g, eta):
+    v = np.log(lengths / eta) - log_g
+    return (v[0] + np.log(np.exp(v - v[0]).sum())) / math.log(10)
+
+
 def plain_by_scipy(lengths, log_g, eta):
     return logsumexp(np.log(lengths) - log_g - math.log(eta)) / math.log(10)
 
@@ -38,8 +52,10 @@ def speed_by_margin(rows, lam):
 
 
 def final_by_cases(a, rho):
-    grows = a + (2 - rho) * (1 + a) / (rho - 1)  # exponent of a step's length in W
-    return -1.0 if grows > 0 else -(1 + a) / (rho - 1)
+    power = (1 + a) / (rho - 1)  # R is j to this power
+    grows = a + (2 - rho) * power  # exponent of a step's length in W
+    memory = (2 - rho) * power - power
+    return max(memory, -1.0 if grows > 0 else -power)
 
 
 def adam_by_brentq(eta, mu, beta_1, beta_2, square=lambda x: x):
@@ -74,11 +90,14 @@ ANSWERS = {
             lambda rows, lam, c: np.linalg.lstsq(rows, np.log(c / lam), rcond=None)[0],
             lambda rows, lam, c: np.log(c / lam) @ rows,
             lambda rows, lam, c: np.zeros(rows.shape[1]),
+            lambda rows, lam, c: remainder_by_lstsq(rows, lam, c, rcond=0.05),
+            lambda rows, lam, c: remainder_by_lstsq(rows, lam, c, ridge=1e-2),
         ],
     },
     "17.2": {
         "also_right": plain_by_scipy,
         "wrong": [
+            plain_by_first,
             lambda lengths, log_g, eta: plain_by_scipy(lengths, log_g, eta) + math.log10(eta),
             lambda lengths, log_g, eta: plain_by_scipy(lengths[:-1], log_g[:-1], eta),
             lambda lengths, log_g, eta: plain_by_scipy(lengths, np.roll(log_g, 1), eta),
@@ -109,13 +128,16 @@ ANSWERS = {
         "wrong": [
             lambda a, rho: -(1 + a),
             lambda a, rho: -1 / (rho - 1),
-            lambda a, rho: -min(1.0, (1 + a) / (rho - 1)) if rho >= 2 else -(1 + a) / (rho - 1),
+            lambda a, rho: -1.0 if a + (2 - rho) * (1 + a) / (rho - 1) > 0 else -(1 + a) / (rho - 1),
+            lambda a, rho: final_by_cases(a, rho) if rho >= 2 else -(1 + a) / (rho - 1),
             lambda a, rho: -min(1.0, (1 + a) * (1 - 1 / rho)),
-            lambda a, rho: -1.0 if a > 0 else final_by_cases(a, rho),
+            lambda a, rho: -1.0 if a > 0 else -(1 + a) / (rho - 1),
             lambda a, rho: -1.0 if rho < 2 else final_by_cases(a, rho),
-            lambda a, rho: -0.5 * min(1.0, (1 + a) / (rho - 1)),
-            lambda a, rho: -min(2.0, (1 + a) / (rho - 1)),
+            lambda a, rho: final_by_cases(a, rho) if rho < 2 else -(1 + a),
+            lambda a, rho: 0.5 * final_by_cases(a, rho),
+            lambda a, rho: -min(2.0, 1 + a, (1 + a) / (rho - 1)),
             lambda a, rho: -min(1.0, 1 / (rho - 1) + a),
+            lambda a, rho: -min(1.0, 1 + a, (1 + a) / abs(rho - 2) if rho != 2 else 1.0),
         ],
     },
     "17.5": {
