@@ -34,7 +34,7 @@ PREDICTED = {(parameter, name): said for name, said in _BOTH.items() for paramet
 def verdict(parameter: str, optimiser: str, exponent: float) -> tuple[str, str]:
     """A word on a measured exponent, right to 0.1, and the prediction as text."""
     if (parameter, optimiser) == ("KQ", "spectral"):
-        return "near, then away", ""
+        return "comes near and leaves", ""
     if math.isnan(exponent):
         return "no limit known", ""
     said, why = PREDICTED.get((parameter, optimiser), (None, ""))

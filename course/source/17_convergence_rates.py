@@ -37,7 +37,7 @@ from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
 from course.replicate.lesson_17 import Runner, angle, at_length, limit, problem_and_model, run, size, steps_of
-from course.replicate.rates_17 import PREDICTED, STATED, verdict
+from course.replicate.rates_17 import STATED, verdict
 from mini_attn import data, geometry, models, optim, plots, rates, svm, train, widgets
 
 plots.style()
@@ -404,13 +404,14 @@ for name in ("W", "KQ", "p"):
     )
     assert abs(step[0] - (0.5 if name == "p" else 1.0)) < 0.15
     assert abs(fall[0] - (0.5 if name == "p" else 1.0)) < 0.15
-    assert full < 5 if name == "p" else 0.45 * len(falls) < full < 0.75 * len(falls)
+    assert full < 5 if name == "p" else 0.5 * len(falls) < full < 0.75 * len(falls)
 
 # %% [markdown]
-# On $W$, and on keys and queries, about half of the runs go as predicted, the others slower. On $p$ hardly
-# any does, and the median has half that speed: section 17.5 says why. And the rule must know $L_\infty$. We
-# gave it the loss of the tokens that normalised steps select. Runs that jump to other tokens with their
-# first long steps are lost, half of those of keys and queries: there $L - L_\infty$ does not go to 0.
+# On $W$, and on keys and queries, more than half of the runs go as predicted, the others slower. On $p$
+# hardly any does, and the median has half that speed: section 17.5 says why. And the rule must know
+# $L_\infty$. We gave it the loss of the tokens that normalised steps select. Runs that jump to other tokens
+# with their first long steps are lost, half of those of keys and queries: there $L - L_\infty$ does not go
+# to 0.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 The two laws multiplied
@@ -639,7 +640,7 @@ assert -1.7 < slopes[0] < -1.45
 assert -1.9 < slopes[1] < -1.65
 
 # %% [markdown]
-# No new direction, and an angle a third of that of growing steps at 3,000, a sixth at 10,000. Law 1 gives
+# No new direction, and less than half the angle of growing steps at 3,000, a sixth at 10,000. Law 1 gives
 # it to 5% in the median, with the memory of the first steps: it does not grow with $J$. The exponent is
 # that of $R$. It is not yet $-2$, since the longer the steps, the more of each a zigzag takes; once they
 # are far above $\eta^*$ that share is the constant of exercise 17.3, and $R \sim J^2$. (In a few runs a
@@ -1157,7 +1158,6 @@ for parameter in ("p", "W", "KQ"):
 print(f"{rows} runs; rows: " + ", ".join(f"{len(found)} {word}" for word, found in verdicts.items()))
 tally = [len(verdicts[word]) for word in ("as predicted", "in its band", "not yet")]
 assert tally == [12, 10, 2]
-assert sum(tally) == len(PREDICTED)
 
 # %% [markdown]
 # | claim | prediction | measurement |
@@ -1165,7 +1165,7 @@ assert sum(tally) == len(PREDICTED)
 # | one curve | equal angles at equal length | ratios of medians .85 to 1.3 |
 # | its constant | $r$ from the SVM | in the span of the tight rows, within 2% in the median |
 # | GD's clock | read from NGD | right to 1% where it can be walked; $10^{80}$ steps to one degree |
-# | Polyak | step $1/\hat\mu$, loss over $e$ | about half of the runs on $W$, $(K, Q)$; on $p$ half of it |
+# | Polyak | step $1/\hat\mu$, loss over $e$ | over half of the runs on $W$, $(K, Q)$; on $p$ half of it |
 # | longest step | $\eta^*$ | settles at $.97\,\eta^*$, zigzags at $1.03\,\eta^*$, 20 of 20 |
 # | steps that only grow | end at $1/j$ at best | linear steps: $-.9$ to $-1$ |
 # | **up, then down** | law 1, towards $J^{-2}$ | within 5% in the median; $J^{-1.8}$ up to 10,000 |
@@ -1220,7 +1220,8 @@ progress("17")
 #   clock multiplied give every rate.
 # - **Too long:** beyond $\eta^*$ a run zigzags by its present step. Steps that only grow end at $1/j$.
 # - **Up, then down:** steps that grow and come down keep $R$ and lose the zigzag: $J^{-1.8}$ at $J =
-#   10{,}000$, on the way to $J^{-2}$. No other optimiser here gets as far in as many steps.
+#   10{,}000$, on the way to $J^{-2}$. At 10,000 steps that is a sixth
+#   of the angle of growing steps.
 # - The stated $j^{-1/2}$ for attention is what a bound on the gap gives; descent is faster.
 # - Other norms have other SVMs: there the gap keeps its clock and the angle lags; long sign steps miss their
 #   limit, a dual variable has a memory of its own, Adam's brakes it.

@@ -3,9 +3,9 @@
 Soudry et al. 2018, Ji and Telgarsky 2021 (linear models) and Vasudeva et al. 2024 (attention) bound rates.
 Measured here on other seeds and sizes than the lesson's: the error at a given length is that of the remainder
 and does not depend on the clock; the remainder follows from the SVM; normalised descent's angle falls as 1/j,
-not as 1/sqrt(j); growing steps end at 1/j, steps that come down again beat it; a dual variable has a memory of
-its own; Polyak's steps have the length of the SVM's solution, less what a
-zigzag takes; a run of one clock tells the time of another; Adam's loss falls at the predicted speed.
+not as 1/sqrt(j); growing steps end at 1/j, and steps that come down again beat it; a dual variable has a
+memory; Polyak's steps have the length of the SVM's solution, less what a zigzag takes; a run of one clock
+tells the time of another; Adam's loss falls at the predicted speed.
 """
 
 import math
@@ -115,7 +115,7 @@ def prompt_angles(trials, seed, runner, at, norm="fro"):
 
 
 def test_steps_that_come_down_again_beat_one_over_j():
-    """Up for 3 tenths of the run, then down: the angle has the exponent of R, towards -2, and law 1's size."""
+    """Up for 3 tenths of the run, then down: the angle has the exponent of R, towards -2."""
     angles, lengths = [], []
     for steps in (300, 3000):
 
