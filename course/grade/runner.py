@@ -19,7 +19,7 @@ import types
 
 import plain
 
-REPLICATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "replicate")
+REPLICATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library", "course", "replicate")
 
 
 class NotAttempted(Exception):

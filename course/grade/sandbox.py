@@ -34,7 +34,6 @@ from course.grade.walls import INSIDE, GraderError, SandboxMissing, command, req
 __all__ = ["Answer", "GraderError", "Limits", "Report", "Sandbox", "SandboxMissing", "Stopped", "require"]
 
 HERE = Path(__file__).parent
-REPLICATE = HERE.parent / "replicate"  # stored sweeps, which lessons show, and how they were made
 _NUMBERS = itertools.count(os.getpid())  # two graders begin at different ones
 GRACE = 5.0  # seconds between the alarm inside and the kill outside
 COMPARING = 10.0  # seconds for all answers of a submission, which `plain.SIZE` bounds, and for the end
@@ -98,7 +97,6 @@ class Sandbox:
         for name in ("runner.py", "plain.py"):
             shutil.copy(HERE / name, self.folder)
         seal(self.folder / "library", self._withheld)
-        shutil.copytree(REPLICATE, self.folder / "replicate", ignore=shutil.ignore_patterns(".*", "__*"))
         (self.folder / "fonts").mkdir()
         fonts = self.folder / "fonts" / f"fontlist-v{font_manager.FontManager.__version__}.json"
         font_manager.json_dump(font_manager.fontManager, fonts)  # as matplotlib stores it

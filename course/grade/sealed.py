@@ -9,24 +9,26 @@ from pathlib import Path
 
 import mini_attn
 
+REPLICATE = Path(__file__).parent.parent / "replicate"  # the sweeps that lessons show, and their functions
+
 
 def seal(target: Path, withheld: list[str]) -> None:
-    """Copy mini_attn into a folder, and take the bodies out of some of its functions.
+    """Copy mini_attn and course.replicate into a folder, and take the bodies out of some of their functions.
 
     Private helpers that only those functions used go altogether: they are most of the answer.
 
     Args:
-        target: folder that will hold the package `mini_attn`.
+        target: folder that will hold `mini_attn`, and `course/replicate` without what makes it a package.
         withheld: full names, "mini_attn.softmax.softmax" or "mini_attn.models.PromptAttention.logits".
             Calling one raises NotImplementedError with a sentence.
 
     Raises:
-        ValueError: a name that is not a function of mini_attn: a misspelt one must not pass for sealed.
+        ValueError: a name that is not a function of theirs: a misspelt one must not pass for sealed.
     """
     source = Path(mini_attn.__file__).parent
     shutil.copytree(source, target / "mini_attn", ignore=shutil.ignore_patterns("__pycache__"))
-    paths = (target / "mini_attn").rglob("*.py")
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+    shutil.copytree(REPLICATE, target / "course" / "replicate", ignore=shutil.ignore_patterns(".*", "__*"))
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in target.rglob("*.py")}
     said: dict[ast.stmt, _Said] = {}
     before = _unused(trees, said)
     for name in withheld:

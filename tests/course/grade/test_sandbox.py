@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from course.grade import grading
+from course.grade import grading, sealed
 from course.grade import sandbox as walls
 from course.grade.protocol import TIMEOUT
 from course.replicate import Measured
@@ -92,17 +92,19 @@ def test_a_lesson_reads_its_stored_sweeps(tmp_path, monkeypatch):
     one = Measured("99.lengths", "Lengths.", trial, grid, trials=30, batch=10)
     (tmp_path / "results").mkdir()
     one.compute(tmp_path / "results" / "99_lengths.nc", progress=False)
-    (tmp_path / "lesson_99.py").write_text("def twice(x):\n    return 2 * x\n")
-    monkeypatch.setattr(walls, "REPLICATE", tmp_path)
+    code = "def twice(x):\n    return 2 * x\ndef thrice(x):\n    return 3 * x\n"
+    (tmp_path / "lesson_99.py").write_text(code)
+    monkeypatch.setattr(sealed, "REPLICATE", tmp_path)
     cells = [
         "from course.replicate import measured\nlengths = measured('99.lengths')",
-        "from course.replicate.lesson_99 import twice",
+        "from course.replicate.lesson_99 import thrice, twice",
         "whole, part = lengths.load(), lengths.part(d=[3])",
         "def square(x):\n    return [float(whole.length.sum()), twice(float(part.length.sum()))]",
+        "thrice(1)",
     ]
-    with walls.Sandbox() as sandbox:
+    with walls.Sandbox(["course.replicate.lesson_99.thrice"]) as sandbox:
         report = sandbox.call(cells, {"99.1": ("square", [(1.0,)])})
-    assert not report.cell_errors
+    assert report.cell_errors == {4: "NotImplementedError: thrice is withheld here"}
     assert report.answers["99.1"][0].value == [150, 60]
 
 
