@@ -38,6 +38,7 @@ def _bound_cases(rng):
     cases = [
         (np.array([[3.0, 4.0]]), np.array([2.0]), 2.0),
         (np.array([[-0.5], [-2.0]]), np.array([1.0, 3.0]), 3.0),
+        (np.array([[1.0, 1.0], [1.0, -0.5]]), np.array([2.0, 0.0]), 1.5),  # the least lead has no weight
     ]
     for rows, N, rho, scale in ((3, 4, 1.5, 1.0), (5, 3, 3.0, 20.0), (4, 6, 1.2, 0.05), (6, 2, 4.0, 1.0)):
         centre = rng.choice([-1.0, 1.0], size=N) * rng.uniform(0.5, 1.5, size=N)
@@ -74,6 +75,8 @@ BOUNDS = Exercise(
         "Every lead has to reach 1: scale by the *smallest*.",
         _bounds_by(refuse=False),
         "Where some lead is not positive no scaling makes W feasible: upper is np.inf.",
+        lambda A, lam, rho: (_bounds(A, lam, rho)[0], _bounds(A[lam > 0], lam[lam > 0], rho)[1]),
+        "Every lead has to reach 1, also that of a comparison without weight.",
         lambda A, lam, rho: _bounds(A, lam, rho)[::-1],
         "The order: (lower, upper).",
     ),
@@ -164,7 +167,7 @@ _visible = _visible_by()
 
 def _visible_cases(rng):
     """Arrays in which each rival counts otherwise, and no entry is near the threshold."""
-    cases = [(np.array([1.0, -0.7, 0.5, 0.0]), 1.1, 0.01)]
+    cases = [(np.array([1.0, -0.7, 0.5, 0.0]), 1.1, 0.01), (np.array([[0.5, -1.0], [0.02, -0.3]]), 1.5, 0.1)]
     for shape, rho, share in (((6, 6), 1.2, 0.02), ((5, 4), 2.6, 0.3), ((40,), 1.5, 0.1), ((1, 1), 3.0, 0.5)):
         while True:
             S = rng.normal(size=shape) * 10 ** rng.uniform(-2, 2)
@@ -172,7 +175,7 @@ def _visible_cases(rng):
             right = _visible(S, rho, share)
             rivals = [rival.wrong(S, rho, share) for rival in _VISIBLE_RIVALS]
             clear = np.abs(np.log(ratio / share ** (rho - 1))).min() > 1e-3
-            if clear and (S.size == 1 or (S.min() < -0.6 * S.max() and all(right != one for one in rivals))):
+            if clear and (S.size == 1 or (-S.min() > S.max() and all(right != one for one in rivals))):
                 break
         cases.append((S, rho, share))
     return cases
@@ -181,6 +184,8 @@ def _visible_cases(rng):
 _VISIBLE_RIVALS = known(
     _visible_by(power=lambda rho: 1.0),
     "The share is that of W's entries. |W| is the power 1 / (rho - 1) of |S|, so ask S for another share.",
+    lambda S, rho, share: int((np.abs(S) >= share ** (rho - 1) * S.max()).sum()),
+    "The largest in *absolute value* sets the threshold.",
     _visible_by(power=lambda rho: 1 / (rho - 1)),
     "The wrong way round: |W| >= share max|W| means |S| >= share^(rho - 1) max|S|.",
     lambda S, rho, share: int(
@@ -226,8 +231,7 @@ def _held_cases(rng):
             b += rng.uniform(0.5, 1.5, size=(rows, 1)) * a
             p = _power(a, 1 / (rho - 1))
             clear = np.abs((p * b).sum(1) / (p * a).sum(1) - 1) > 1e-3
-            right = _held(a, b, rho)
-            if clear.all() and 0 < right.sum() < rows:
+            if clear.all() and 0 < _held(a, b, rho).sum() < rows:
                 break
         cases.append((a, b, rho))
     return cases

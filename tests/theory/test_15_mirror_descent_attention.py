@@ -101,3 +101,38 @@ def test_the_head_goes_to_its_own_svm(rho):
     own, rival = (svm.solve(svm.label_problem(points, tokens.y), norm=one).value for one in (rho, 2.0))
     assert geometry.bregman(head.v, own, rho).median() < 1e-4
     assert geometry.bregman(head.v, rival, rho).median() > 1e-3
+
+
+@pytest.mark.parametrize("eta", [0.02, 0.005])
+def test_with_short_steps_the_norm_decides_the_joint_toy(eta):
+    pair = data.TokenData(
+        X=torch.tensor([[[[1, 0], [0, 0]], [[2, -1], [1.5, 1]]]]).double(),
+        z=torch.ones(1, 2, 2).double(),
+        y=torch.tensor([[1.0, -1.0]]).double(),
+        v=torch.zeros(1, 2).double(),
+    )
+    ends = []
+    for rho in (1.75, 2.0, 3.0):
+        model = models.PromptAttention(2, trials=1, head=heads.LinearHead(2, trials=1))
+        groups = [{"params": [model.p]}, {"params": [model.head.v]}]
+        optimizer = optim.MirrorDescent(groups, lr=eta, p=rho, batch_dims=1)
+        train.fit(model, pair, optimizer, 2500, every=2500, schedule=train.growing, progress=False)
+        attention = model.requires_grad_(False).attention(pair)[0, 0]
+        assert attention.max() > 0.99
+        ends.append(int(attention.argmax()))
+    assert ends == [0, 0, 1]
+
+
+def test_with_short_steps_each_locally_optimal_choice_is_held():
+    tokens = data.random_tokens(6, 8, 10, trials=40, seed=9)
+    model, _ = descended(tokens, 2.0, 1000, schedule=train.growing)
+    chosen = kept(tokens, model)
+    lead = geometry.margins(model.logits(tokens), chosen).amin((-2, -1))
+    logits = tokens.compare(tokens.z @ solution(tokens, chosen, 1.1).mT)
+    could = geometry.locally_optimal(tokens.scores, logits, chosen, tol=1e-3)
+    far, held = 10 * model.W / lead[:, None, None], {}
+    for eta in (0.1, 0.001):
+        after, _ = descended(tokens, 1.1, 1000, far, eta=eta, schedule=train.growing)
+        held[eta] = (kept(tokens, after) == chosen).all(-1)
+    assert torch.equal(held[0.001] & could, could)
+    assert (held[0.1] & could).sum() < could.sum()

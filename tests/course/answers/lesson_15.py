@@ -86,6 +86,10 @@ ANSWERS = {
                 bounds_by_entries(A, lam, rho)[1],
             ),
             lambda A, lam, rho: bounds_by_entries(np.abs(A), lam, rho),
+            lambda A, lam, rho: (
+                bounds_by_entries(A, lam, rho)[0],
+                bounds_by_entries(A[lam > 0], lam[lam > 0], rho)[1],
+            ),
         ],
     },
     "15.2": {
@@ -115,6 +119,7 @@ ANSWERS = {
             lambda S, rho, share: visible_by_weights(S, rho, 1 - share),
             lambda S, rho, share: visible_by_weights(S, rho, share) - 1,
             lambda S, rho, share: len(S),
+            lambda S, rho, share: sum(abs(x) >= share ** (rho - 1) * S.max() for x in S.ravel()),
             lambda S, rho, share: int((S != 0).sum()),
             lambda S, rho, share: visible_by_weights(S, rho, share) / np.size(S),
         ],
