@@ -168,9 +168,9 @@ def test_the_largest_answers_are_compared_in_time():
     for value in ([0] * (size - 1), [[0.5] * 63] * (size // 65)):
         answer = plain.decode(plain.encode(value))
         answers = {id: [Answer(answer) for _ in inputs] for id, inputs in cases.items()}
-        start = time.monotonic()
+        start = time.process_time()  # whatever else the machine does
         marks = marking.mark(lesson, Report(found=set(cases), answers=answers), cases)
-        worst.append(time.monotonic() - start)
+        worst.append(time.process_time() - start)
         assert not any(mark.points for mark in marks)
     assert max(worst) < COMPARING
     for value in ([0] * (size + 1), [np.zeros(plain.SIZE // 16)] * 2, ["x" * 2000] * 66):
