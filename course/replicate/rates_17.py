@@ -22,7 +22,7 @@ _BOTH = {  # of p and W: an exponent of the angle, or the two that it is to lie 
     "sign": ((-1.0, -0.5), ROOT),
     "Adam, .95": ((-1.0, -0.5), ROOT),
     "sign, decaying": ((-0.5, -0.25), ROOT),
-    "sign, long": (0.0, "zigzag moves the limit"),
+    "sign, long": (0.0, "long steps miss the limit"),
 }
 NOT_YET = {"mirror 1.5"}  # still turning at the last step
 PREDICTED = {(parameter, name): said for name, said in _BOTH.items() for parameter in ("p", "W")} | {

@@ -187,7 +187,7 @@ print("equal length   median angle, its ratio to NGD's there: median and quartil
 for name, length in meet.items():
     ratio = (angle_at(name, length) / angle_at("NGD", length))[alike].quantile(three)
     print(f"{name:8s} {length:5.0f} {angle_at(name, length).median():12.2f}    {ratio.numpy().round(1)}")
-    assert 0.85 < ratio[0] < 1.3
+    assert (1.03 if name == "Polyak" else 0.85) < ratio[0] < 1.3
 print("equal steps    median angle after 200")
 at_step = {}
 for name in runs:
@@ -288,10 +288,9 @@ assert (outside.norm(dim=1) > 2).all()
 # %% [markdown]
 # The prediction has no free parameter, and in the span of the tight rows all twenty runs settle on it (a few
 # have a comparison that is *nearly* tight, which takes longer to fade; with another step length a run may
-# select other tokens, and then has another $r$). But the rows do not span all
-# matrices. Outside of their span something else is left, as large as $r$: what the first steps put there,
-# when all comparisons still pulled. Later nothing pulls there, so it stays. Call it the **memory** $r_0$.
-# Lesson 01's points spanned the plane and left no room for it.
+# select other tokens, and then has another $r$). But the rows do not span all matrices. Outside of their span
+# something else is left, as large as $r$: what the first steps put there, when all comparisons still pulled.
+# Later nothing pulls there, so it stays. Call it the **memory** $r_0$. Lesson 01's points spanned the plane.
 #
 # > **Law 1** (derived above, measured below). Let the direction converge to $\hat W$ with steps that settle
 # > (17.5 says how short). Let the tight rows be independent, each with $\lambda_{it} > 0$, and with $c_{it} >
@@ -505,7 +504,8 @@ for factor in (0.97, 1.03, 3.0, 100.0):
     counts = [int((zigzag[factor] > part).sum()) for part in (0.03, 0.4, 1.0)]
     fast = int((along[factor] > 0.9).sum())
     print(f"{factor:6.2f} eta* {counts[0]:12d} {counts[1]:14d} {counts[2]:13d} {fast:30d}")
-print(f"eta* itself: {law.longest.min():.1f} to {law.longest.max():.1f}")
+print(f"eta* itself: {law.longest.min():.1f} to {law.longest.max():.1f}, median {law.longest.median():.1f}")
+assert 400 < (law.longest.median() / 0.1) ** 2 < 600  # the step at which 0.1 sqrt(j) passes it
 assert zigzag[0.97].max() < 0.01 < 0.05 < zigzag[1.03].min()
 assert 0.4 < zigzag[3.0].min() < zigzag[3.0].max() < 1 < zigzag[100.0].min() < zigzag[100.0].max() < 2.5
 assert 0.55 < along[3.0].median() < 0.75
@@ -524,9 +524,10 @@ assert 0.2 < along[100.0].median() < 0.35
 # > $1/j$ or more as long as step $j$ is the longest so far: **steps that only grow end no faster than
 # > $1/j$.**
 #
-# Growing steps $0.1\sqrt j$ pass $\eta^*$ near step 700, so their last decade is the turn from $-3/2$ to
-# $-1$. Polyak's steps are a little longer than $\eta^*$ on $W$, and about three times as long on $p$ (next
-# cell): there a good part of each is lost to the zigzag. And is it best for NGD to stay below $\eta^*$? No:
+# Growing steps $0.1\sqrt j$ pass the median $\eta^*$ near step 500, so their last decade is the turn from
+# $-3/2$ to $-1$. Polyak's steps are a little longer than $\eta^*$ on $W$, and nearly four times as long on
+# $p$ (next cell): there a good part of each is lost to the zigzag. Is it best for NGD to stay below
+# $\eta^*$? No:
 
 # %%
 prompt, of_p = problem_and_model("p", 40, seed=5)
@@ -547,10 +548,15 @@ for factor in (0.97, 3.0):
 ratio = ends[1] / ends[0]
 print(f"NGD, 2,000 steps of 3 eta*: angle over that of .97 eta*, median {ratio.median():.1f}")
 assert ratio.max() < 0.75
+left, right = law.value.flatten(1).norm(dim=1), parts(common)[2].norm(dim=1)  # of r and r_0
+assert (3 * zigzag[3.0] * law.longest < left + right).sum() >= 18
+far_out = [at_length(of("W", n, "length"), of("W", n, "angle"), 900).median() for n in ("linear", "NGD")]
+print(f"linear at R = 900, angle over NGD's there: {far_out[0] / far_out[1]:.1f}")
+assert far_out[0] > 1.4 * far_out[1]
 
 # %% [markdown]
-# Three times $\eta^*$ nearly halves the angle, in all twenty problems: $R$ is twice as long, and the zigzag
-# no longer than $r$ and $r_0$ together.
+# Three times $\eta^*$ nearly halves the angle: $R$ is twice as long, and the zigzag no longer than $r$ and
+# $r_0$ together. Linear steps, which are far longer there, have left the curve of section 17.2.
 
 # %% [markdown]
 # ### Exercise 17.3: How fast a zigzag gets on
@@ -624,9 +630,7 @@ final = torch.stack([angle(W, W_mm) for W in both], -1)  # (20, horizons)
 print("up and down, median angle after", horizons.tolist(), "steps:")
 print(", ".join(f"{theta:.1e}" for theta in final.median(0).values))
 growing = of("W", "growing", "angle").median(0).values[-3:]
-print(
-    f"growing steps after {steps_of('W', 'growing')[-3]}: {growing[0]:.1e}, after 10,000: {growing[-1]:.1e}"
-)
+print(f"growing steps after 3,162: {growing[0]:.1e}, after 10,000: {growing[-1]:.1e}")
 assert (final[:, [2, 3]].median(0).values < torch.tensor([0.5, 0.25]) * growing[[0, 2]]).all()
 
 R = torch.stack([parts(W)[0] for W in both], -1)
@@ -796,7 +800,7 @@ for name in others:
             assert margins[parameter, name][0] < fitted[parameter, name][0] < margins[parameter, name][0] / 2
 
 # %% [markdown]
-# The gaps keep their clocks, within .07. Two things are new:
+# The gaps of short steps keep their clocks, within .07 in the median. Two things are new:
 #
 # - **The angle is slower than the gap**, by up to a factor of two in the exponent. These norms have balls
 #   with flat sides, on which the margin hardly changes while the direction does. The bound
@@ -805,14 +809,10 @@ for name in others:
 
 # %%
 for parameter in ("p", "W"):
-    theta, gap = of(parameter, "sign, long", "angle")[:, -1], of(parameter, "sign, long", "gap")[:, -1]
-    on_the_way = int((exponent(parameter, "sign, long") < -0.5).sum())
-    beyond = (theta / (2 * gap).sqrt()).median()
-    print(
-        f"sign, long, on {parameter}: {on_the_way} of 40 still approach; angle over "
-        f"sqrt(2 gap), median {beyond:.1f}"
-    )
-    assert on_the_way <= (4 if parameter == "p" else 0)
+    theta, gap = (of(parameter, "sign, long", what)[:, -1] for what in ("angle", "gap"))
+    still, beyond = int((exponent(parameter, "sign, long") < -0.5).sum()), (theta / (2 * gap).sqrt()).median()
+    print(f"steps of 0.3 on {parameter}: {still} of 40 still approach; angle over sqrt(2 gap) {beyond:.1f}")
+    assert still <= (4 if parameter == "p" else 0)
 assert beyond > 1.3
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1087,7 +1087,7 @@ assert of("W", "Muon", "length")[:, -1].median() < 0.5 * of("W", "Muon, scaled",
 # ## 17.9 Try it *(optional)*
 #
 # Steps of length $\eta\,j^a$ on one problem of $W$. Left of the dotted line steps are shorter than $\eta^*$.
-# Which $a$ is best after 1,000 steps? (Figure 2 without sliders.)
+# Which $a$ is best after 1,000 steps? The star went up and down. (Figure 2 without sliders.)
 
 # %%
 etas, powers = (0.1, 0.5, 2.0), (-0.5, 0.0, 0.5, 1.0)
@@ -1119,6 +1119,7 @@ def look(eta, a):
     when = ratio ** (1 / a) if a > 0 else math.inf
     if 10 <= when <= 1000:
         ax.axvline(when, color=ORANGE, linestyle=":", linewidth=2)
+    ax.loglog(1000, final[0, 1], "*", color="#882255", markersize=14)
     ax.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$ (radians)", ylim=(1e-3, 2))
     ax.set_title(f"steps {eta} $j^{{{a}}}$: {trail[eta, a][-1]:.3f} after 1,000", fontsize=12)
     return figure
@@ -1128,8 +1129,8 @@ def look(eta, a):
 knobs = {"style": {"description_width": "80px"}, "layout": ipywidgets.Layout(width="480px")}
 widgets.sliders(
     look,
-    alt="Angle against steps for one choice of step lengths in blue, the eleven others in grey, and a dotted "
-    "line where steps pass the longest length that settles.",
+    alt="Angle against steps for one choice of step lengths in blue, the eleven others in grey, a dotted "
+    "line where steps pass the longest length that settles, and a star for 1,000 steps up and down.",
     eta=ipywidgets.SelectionSlider(options=etas, value=0.1, description="eta", **knobs),
     a=ipywidgets.SelectionSlider(options=powers, value=0.5, description="power a", **knobs),
 )
@@ -1177,14 +1178,7 @@ assert tally == [12, 10, 2]
 # %% [markdown]
 # ## Questions
 #
-# **1.** You halve $\eta$ in NGD, below $\eta^*$. What happens to exponent, constant, and the curve?
-# <details><summary>Answer</summary>
-#
-# The exponent stays $-1$; the constant in $j$ doubles, since $R = \eta j$ takes twice as long. The curve
-# against $R$ is the same.
-# </details>
-#
-# **2.** Somebody fits the exponent of plain descent's angle over steps 1,000 to 10,000 in $j$ and finds
+# **1.** Somebody fits the exponent of plain descent's angle over steps 1,000 to 10,000 in $j$ and finds
 # $-0.2$. Is that a rate?
 # <details><summary>Answer</summary>
 #
@@ -1192,7 +1186,7 @@ assert tally == [12, 10, 2]
 # the next decade it will be another. Fit against $\log j$, over a decade of it.
 # </details>
 #
-# **3.** The exponential loss is replaced by one whose tail is $e^{-u^2}$. Which of the two laws changes?
+# **2.** The exponential loss is replaced by one whose tail is $e^{-u^2}$. Which of the two laws changes?
 # <details><summary>Answer</summary>
 #
 # Both. The weights $e^{-u^2}$ agree when $2R\hat\mu\,\langle A, r\rangle$ does, so $r$ shrinks like
@@ -1201,7 +1195,7 @@ assert tally == [12, 10, 2]
 # angle is $\lVert r_0\rVert/R$, and plain descent has $1/\sqrt{\log j}$ only.
 # </details>
 #
-# **4.** Why can a certificate of the margin not tell you the angle better than $\sqrt{2\,\text{gap}}$?
+# **3.** Why can a certificate of the margin not tell you the angle better than $\sqrt{2\,\text{gap}}$?
 # <details><summary>Answer</summary>
 #
 # There are data on which that is the angle: with a single tight row $A$, every direction at the angle
