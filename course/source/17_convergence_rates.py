@@ -1213,9 +1213,8 @@ progress("17")
 # - **Many clocks:** $R$ is $\log j/\hat\mu$, $\eta j$, $\frac23\eta j^{3/2}$ or $j/\hat\mu$. Curve and
 #   clock multiplied give every rate.
 # - **Too long:** beyond $\eta^*$ a run zigzags by its present step. Steps that only grow end at $1/j$.
-# - **Up, then down:** steps that grow and come down keep $R$ and lose the zigzag: $J^{-1.8}$ at $J =
-#   10{,}000$, on the way to $J^{-2}$. At 10,000 steps that is a sixth
-#   of the angle of growing steps.
+# - **Up, then down:** steps that grow and come down keep $R$ and lose the zigzag: $J^{-1.8}$ from 1,000 to
+#   10,000, on the way to $J^{-2}$. At 10,000 steps the angle is a sixth of that of growing steps.
 # - The stated $j^{-1/2}$ for attention is what a bound on the gap gives; descent is faster.
 # - Other norms have other SVMs: there the gap keeps its clock and the angle lags; long sign steps miss their
 #   limit, a dual variable has a memory of its own, Adam's brakes it.
