@@ -25,7 +25,8 @@ from course.replicate.lesson_17 import (
     run,
 )
 from course.replicate.lesson_17 import size as norm_of
-from mini_attn import data, geometry, models, optim, rates, svm
+from mini_attn import data, geometry, losses, models, optim, rates, svm
+from mini_attn.gradients import closed_form
 
 plain_steps, adam_speed = (exercises.exercises("17")[k].reference for k in (1, 4))
 SIZES = [(5, 4, 12), (3, 6, 7)]
@@ -168,6 +169,22 @@ def test_spectral_steps_on_keys_and_queries_leave_the_sooner_the_longer_they_are
         assert (lengths[:, -1] > 1150).all()
         reached.append(at_length(lengths, torch.stack([angle(W, own) for W in path], -1), 1150.0).median())
     assert reached[0] > 1.5 * reached[1]
+
+
+def test_steps_beyond_the_longest_that_settles_have_the_better_constant(long_run):
+    tokens, selected, problem, solution, _, path = long_run
+    longest = rates.remainder(problem, solution, rates.strengths(tokens, selected)).longest[:, None, None]
+    ends = []
+    for factor in (0.97, 3.0):
+        model = models.CrossAttention(tokens.X.shape[-1], trials=8, init=path[2])
+        evaluate = closed_form(model, tokens, losses.logistic, 1)
+        for _ in range(1500):
+            G = evaluate()[1]["W"]
+            model.W.data.sub_(factor * longest * G / G.flatten(1).norm(dim=1)[:, None, None])
+        ends.append(angle(model.W.detach(), solution.value))
+    ratio = ends[1] / ends[0]
+    assert 0.4 < ratio.median() < 0.75
+    assert (ratio < 0.75).sum() >= 7  # of 8: a row that is nearly tight may still decide one
 
 
 def test_polyaks_steps(long_run):
