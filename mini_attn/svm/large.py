@@ -14,7 +14,7 @@ from mini_attn.svm.rows import SLICE, normal_matrix
 from mini_attn.svm.solution import HOPELESS, ROUNDING
 
 ROUNDS = 40  # of the multipliers
-NEWTON = 30  # steps a round, at most
+NEWTON = 120  # steps a round, at most
 CONJUGATE = 300  # gradients a Newton step, at most
 GROWTH = 6.0  # of the penalty from round to round
 SLOWLY = 1.5  # likewise, for factorised steps once every row is met: rounding grows with sigma too
@@ -34,12 +34,13 @@ def solve_large(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tens
         lambda <- (lambda + sigma (r - A W))_+
 
     with A W the vector of all <A_j, W>, and ( )_+ the positive part on inequalities only. The inner problem
-    is solved by Newton steps. Their matrix is I + sigma sum_{j in S} A_j A_j', where S holds the rows that
-    still push, soon little more than the support; conjugate gradients only multiply with it, and where they
-    are slow a W of few entries has it factorised. Once S settles, G_SS lambda_S = r_S is solved exactly, a
-    few rows leave and enter S, and the answer is exact to rounding (`_pivot`). Where the data contradict
-    themselves, lambda grows along a ray. Memory beyond the rows is |S|^2. Rows that share b_j in equal runs
-    (attention problems) are passed over as one batched product with W b_j.
+    is solved by Newton steps. Their matrix is I + sigma sum_{j in S} A_j A_j', where S holds the rows
+    that still push, soon little more than the support; conjugate gradients only multiply with it. Where
+    they are slow it is factorised, over the entries of W or, by Woodbury's identity, over the rows of S.
+    Once S settles, G_SS lambda_S = r_S is solved exactly, a few rows leave and enter S, and the answer is
+    exact to rounding (`_pivot`). Where the data contradict themselves, lambda grows along a ray. Memory
+    beyond the rows is |S|^2. Rows that share b_j in equal runs (attention problems) are passed over as
+    one batched product with W b_j.
 
     Args:
         problem: a batch with one leading dimension and rows near unit length, float64.
@@ -117,6 +118,8 @@ def _newton(
             if gradient.numel() <= DIRECT:
                 state.direct = True
                 move = _factored(problem, active, sigma, -gradient)
+            elif int(active.sum()) <= WIDEST:
+                move = _factored_in_rows(problem, active, sigma, -gradient)
             else:
                 move = _conjugate(passes.on(active), sigma, -gradient, torch.inf)
         along = passes.forward(move)
@@ -162,6 +165,25 @@ def _factored(problem: HardMarginProblem, active: Tensor, sigma: float, right: T
     H.diagonal().add_(1.0)
     factor = torch.linalg.cholesky_ex(H).L
     return torch.cholesky_solve(right.reshape(-1, 1), factor).reshape(right.shape)
+
+
+def _factored_in_rows(problem: HardMarginProblem, active: Tensor, sigma: float, right: Tensor) -> Tensor:
+    """The same for few rows: (I + sigma A' A)^-1 = I - A' (I / sigma + A A')^-1 A, with A the rows in S."""
+    rows = torch.nonzero(active)[:, 0]
+    a, b = problem.a[rows], problem.b[rows]
+    G = _gram(a, b)
+    G.diagonal().add_(1 / sigma)
+    factor = torch.linalg.cholesky_ex(G).L
+    weights = torch.cholesky_solve(((a @ right) * b).sum(-1, keepdim=True), factor)
+    return right - a.mT @ (weights * b)
+
+
+def _gram(a: Tensor, b: Tensor) -> Tensor:
+    """<A_i, A_j> for all i, j; a second matrix never stands beside it."""
+    G = a @ a.mT
+    for part, some in zip(G.split(SLICE), b.split(SLICE), strict=True):
+        part.mul_(some @ b.mT)
+    return G
 
 
 def _penalised(problem, state: _State, sigma: float, move: Tensor, along: Tensor, length: float) -> float:
@@ -210,11 +232,7 @@ def _pivot(
             return None
         state.steps, pivots = state.steps + 1, pivots + 1
         a, b = problem.a[rows], problem.b[rows]
-        G = a @ a.mT
-        for part, some in zip(
-            G.split(SLICE), b.split(SLICE), strict=True
-        ):  # a second matrix never stands beside it
-            part.mul_(some @ b.mT)
+        G = _gram(a, b)
         for ridge in RIDGES:  # dependent rows share their weight
             G.diagonal().add_(ridge)
             factor, info = torch.linalg.cholesky_ex(G)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mini_attn import svm
-from mini_attn.svm.large import _passes
+from mini_attn.svm import large
 
 
 def planted(n, T, d, seed=0):
@@ -48,7 +48,7 @@ def test_passes_over_all_rows_whatever_their_grouping(rows):
     problem = planted(4, 3, 4)  # runs of 2
     problem = svm.HardMarginProblem(problem.a[rows], problem.b[rows], problem.r[rows])
     W = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    torch.testing.assert_close(_passes(problem).forward(W), problem.forward(W))
+    torch.testing.assert_close(large._passes(problem).forward(W), problem.forward(W))
 
 
 def test_low_dimension_with_many_points():
@@ -95,6 +95,24 @@ def test_tokens_of_a_teacher_have_a_large_support():
     assert solution.gap < 1e-12
     assert 200 < (solution.dual > 0).sum() <= 256
     assert solution.iterations < 100
+
+
+def test_newton_steps_over_rows_and_over_entries_are_the_same():
+    problem = teacher(40, 6, 9)
+    generator = torch.Generator().manual_seed(1)
+    active = torch.rand(len(problem.r), generator=generator) < 0.3
+    right = torch.randn(9, 9, generator=generator, dtype=torch.float64)
+    for sigma in (0.1, 100.0):
+        moves = [by(problem, active, sigma, right) for by in (large._factored, large._factored_in_rows)]
+        torch.testing.assert_close(moves[0], moves[1], rtol=1e-9, atol=1e-11)
+
+
+def test_newton_steps_over_rows_find_the_support(monkeypatch):
+    monkeypatch.setattr(large, "CONJUGATE", 3)  # as if it had been too slow
+    monkeypatch.setattr(large, "DIRECT", 0)  # and W too large
+    solution = svm.solve(teacher(250, 16, 16))
+    assert solution.gap < 1e-12
+    assert 200 < (solution.dual > 0).sum() <= 256
 
 
 @pytest.mark.parametrize(("n", "d", "flipped"), [(2100, 5, 0.5), (2100, 5, 0.01), (10_000, 2, 0.01)])
