@@ -39,6 +39,8 @@ def _bound_cases(rng):
         (np.array([[3.0, 4.0]]), np.array([2.0]), 2.0),
         (np.array([[-0.5], [-2.0]]), np.array([1.0, 3.0]), 3.0),
         (np.array([[1.0, 1.0], [1.0, -0.5]]), np.array([2.0, 0.0]), 1.5),  # the least lead has no weight
+        (np.eye(2), np.array([0.01, 0.01]), 1.1),  # leads of 1e-20
+        (np.eye(2), np.array([1.0, 0.0]), 2.0),  # a lead of 0
     ]
     for rows, N, rho, scale in ((3, 4, 1.5, 1.0), (5, 3, 3.0, 20.0), (4, 6, 1.2, 0.05), (6, 2, 4.0, 1.0)):
         centre = rng.choice([-1.0, 1.0], size=N) * rng.uniform(0.5, 1.5, size=N)
@@ -293,7 +295,7 @@ _quoted = _quoted_by()
 
 
 def _quoted_cases(rng):
-    cases = []
+    cases = [(np.array([[[0.5, 0.5004]]]), np.array([[[0.1, 0.9]]]))]  # near, but no tie
     for splits, steps, epochs in ((2, 2, 2), (5, 3, 4), (4, 1, 6), (6, 4, 3)):
         while True:  # few examples, so that there are ties, and no two of the three coincide
             validation = rng.integers(3, 9, size=(splits, steps, epochs)) / 10

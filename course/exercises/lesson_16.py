@@ -11,6 +11,7 @@ def _relation_cases(rng):
     cases = [
         (np.array([[2, 1, 0], [1, 3, 0]]), np.array([3, 0]), np.array([1, 0, 3, 2])),
         (np.array([[0, 3, 1, 2], [0, 3, 1, 2]]), np.array([1, 2]), np.array([1, 2, 0, 3])),  # 0 > 1 and 1 > 0
+        (np.array([[0, 1]]), np.array([1]), np.array([1, 2, 0])),  # token 2 is nowhere
     ]
     for n, T, V, targets in ((12, 4, 5, None), (16, 5, 6, 3), (20, 4, 6, None)):
         tokens, target, following = orders.sequences(rng, n, T, V, targets)
@@ -155,11 +156,11 @@ def _slope(lengths, eta):
 
 def _slope_cases(rng):
     return [
-        ([2], 0.1),
-        ([3], 0.1),
-        ([2, 4], float(rng.uniform(0.05, 0.3))),
-        ([int(m) for m in rng.integers(3, 7, size=3)], float(rng.uniform(0.05, 0.3))),
-        ([1, int(rng.integers(4, 8)), 1, int(rng.integers(2, 5))], float(rng.uniform(0.3, 0.9))),
+        (np.array([2]), 0.1),
+        (np.array([3, 3]), 0.1),
+        (np.array([2, 4]), float(rng.uniform(0.05, 0.3))),
+        (rng.integers(3, 7, size=3), float(rng.uniform(0.05, 0.3))),
+        (np.array([1, rng.integers(4, 8), 1, rng.integers(2, 5)]), float(rng.uniform(0.3, 0.9))),
     ]
 
 
@@ -223,6 +224,8 @@ def _decided_cases(rng):
     fan[[0, 0, 1], [1, 2, 3]] = True  # 2 and 3 are not comparable
     cases = [
         (chain, tokens),
+        (chain, order[[[3], [9]]]),  # sequences of one token
+        (np.eye(18, k=1, dtype=bool), np.array([[0, 17], [16, 2]])),
         (fan, np.array([[2, 3, 0], [2, 3, 2], [1, 3, 3], [4, 3, 0], [3, 0, 2], [1, 3, 2]])),
     ]
     for V, edges, n in ((4, 3, 4), (7, 9, 14), (8, 11, 16), (9, 13, 20)):
@@ -253,7 +256,7 @@ _DECIDED_RIVALS = known(
     orders.decided_by(reach=lambda above: above | ((above.astype(float) @ above) > 0)),
     "Chains can be longer than two relations: go on until nothing new follows.",
     orders.decided_by(reach=lambda above: orders.squared(above, 2)),
-    "Two rounds reach chains of four relations. Go on until nothing new follows.",
+    "Chains may be longer: go on until a round adds nothing.",
     orders.decided_by(
         wins=lambda row, sequence, a: (
             all(row[b] or b == a for b in sequence) and len(set(sequence.tolist())) > 1
@@ -333,6 +336,8 @@ def _lead_cases(rng):
         ([True, True, False, True], [1, 1, 1, 1], [1, 1, 1, 1]),
         ([True, False], [2, 2], [1, 1]),
         ([True, False, True, False], [3, 1, 1, 0], [1, 2, 0, 2]),
+        ([True, False], [1, 3], [20, 40]),
+        ([True, False], [1, 1], [50_000, 200_000]),  # a lead above 10
     ]
     cases = [tuple(np.array(part) for part in case) for case in cases]
     for n in (6, 9):

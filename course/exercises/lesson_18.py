@@ -183,6 +183,7 @@ def _bound_cases(rng):
     cases.append((A, np.linalg.lstsq(A, np.array([1.5, 2.0, 1.1]), rcond=None)[0], 1.0))
     cases.append((np.abs(rng.normal(size=(20, 2))) * [1, 0.01], np.array([0.05, 0.0]), 100.0))
     a = rng.uniform(0.5, 1.5)
+    cases += [(np.array([[1.0]]), np.array([1 - slack]), 1.0) for slack in (5e-4, 1e-7)]  # .25, at any slack
     return [*cases, (np.array([[a]]), np.array([0.98 / a]), 0.1)]  # little slack, cheap: the best c is large
 
 
@@ -236,7 +237,10 @@ _flip = _flip_by()
 
 
 def _flip_cases(rng):
-    cases = []
+    cases = [
+        (np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])),  # a mean difference of 0
+        (np.array([[10.0], [-1.0], [-2.0], [-3.0]]), np.zeros((4, 1))),  # ranks would give .875
+    ]
     for runs, heads, shift in ((3, 2, 1.0), (6, 4, 0.4), (8, 3, -0.3), (5, 1, 0.2), (1, 4, 1.0)):
         common = rng.normal(size=(runs, 1))
         trained = common + 0.3 * rng.normal(size=(runs, heads)) + shift

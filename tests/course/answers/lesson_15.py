@@ -71,6 +71,13 @@ ANSWERS = {
     "15.1": {
         "also_right": bounds_by_entries,
         "wrong": [
+            lambda A, lam, rho: (
+                bounds_by_entries(A, lam, rho)[0],
+                np.inf
+                if (A @ signed_power(lam @ A, 1 / (rho - 1))).min() <= 1e-6
+                else bounds_by_entries(A, lam, rho)[1],
+            ),
+            lambda A, lam, rho: bounds_by_entries(A, lam, rho, scale=lambda leads: 1 / (1 / float(min(leads)))),
             lambda A, lam, rho: bounds_by_entries(A, lam, rho, dual=lambda rho: rho),
             lambda A, lam, rho: bounds_by_entries(A, lam, rho, scale=max),
             lambda A, lam, rho: bounds_by_entries(
@@ -141,6 +148,7 @@ ANSWERS = {
     "15.5": {
         "also_right": quoted_in_loops,
         "wrong": [
+            lambda validation, test: quoted_in_loops(validation, test, lambda new, old: new > old + 1e-3),
             lambda validation, test: quoted_in_loops(test, validation),
             lambda validation, test: quoted_in_loops(validation, test, lambda new, old: new >= old),
             lambda validation, test: quoted_in_loops(validation[:1], test[:1]),

@@ -85,12 +85,12 @@ def champion(above, tokens):
     return found
 
 
-def lead_by_newton(won, copies_a, copies_b):
+def lead_by_newton(won, copies_a, copies_b, rounds=300, longest=0.5):
     won, a, b = (torch.as_tensor(np.asarray(part)).double() for part in (won, copies_a, copies_b))
     ratio, h = torch.log(a / b), torch.zeros((), dtype=torch.float64)
-    for _ in range(300):  # damped: the curvature may be tiny
+    for _ in range(rounds):  # damped: the curvature may be tiny
         share = torch.sigmoid(h + ratio)
-        h = h + ((won - share).sum() / (share * (1 - share)).sum()).clamp(-0.5, 0.5)
+        h = h + ((won - share).sum() / (share * (1 - share)).sum()).clamp(-longest, longest)
     return h
 
 
@@ -106,6 +106,9 @@ ANSWERS = {
     "16.1": {
         "also_right": relations_by_library,
         "wrong": [
+            lambda tokens, target, following: relations_in_loops(tokens, target, following)[
+                : tokens.max() + 1, : tokens.max() + 1, : tokens.max() + 1
+            ],
             lambda tokens, target, following: relations_in_loops(tokens, target, following)[0],
             lambda tokens, target, following: relations_in_loops(
                 tokens, target, following, lambda q, a, b: b != q
@@ -144,6 +147,7 @@ ANSWERS = {
     "16.3": {
         "also_right": slope_by_solver,
         "wrong": [
+            lambda lengths, eta: -eta / np.sqrt(sum(m * (m * m - 1) / 12 for m in set(lengths.tolist()))),
             lambda lengths, eta: -eta / np.sqrt(sum(m**2 for m in lengths)),
             lambda lengths, eta: -eta / sum(lengths),
             lambda lengths, eta: -eta / np.sqrt(sum(m * (m - 1) for m in lengths)),
@@ -157,6 +161,11 @@ ANSWERS = {
     "16.4": {
         "also_right": decided_by_library,
         "wrong": [
+            lambda above, tokens: decided_by_library(above, tokens, lambda above: squared(above, 4)),
+            lambda above, tokens: [
+                found if len(sequence) > 1 else -1
+                for found, sequence in zip(decided_by_library(above, tokens), tokens, strict=True)
+            ],
             lambda above, tokens: tokens[:, 0],
             lambda above, tokens: tokens[:, -1],
             lambda above, tokens: np.full(len(tokens), -1),
@@ -180,6 +189,8 @@ ANSWERS = {
     "16.5": {
         "also_right": lead_by_newton,
         "wrong": [
+            lambda won, a, b: lead_by_newton(won, a, b).clamp(-10, 10),
+            lambda won, a, b: lead_by_newton(won, a, b, rounds=5, longest=np.inf),
             lambda won, a, b: 0.0,
             lambda won, a, b: float(
                 np.log(won.sum() / (~won).sum()) - np.log(np.maximum(a, 1) / np.maximum(b, 1)).mean()

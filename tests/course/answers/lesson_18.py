@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import torch
+from scipy import stats
 
 
 def sharp_in_loops(s, number, total=lambda row: sum(-p * np.log(p) for p in row if p > 0)):
@@ -114,6 +115,9 @@ ANSWERS = {
     "18.3": {
         "also_right": bound_by_search,
         "wrong": [
+            lambda A, w, C: 0.0 if (1 - A @ w).max() < 1e-2 else bound_by_search(A, w, C),
+            lambda A, w, C: 0.0 if (1 - A @ w).max() < 1e-6 else bound_by_search(A, w, C),
+            lambda A, w, C: bound_by_search(A, w, C, lambda slack: np.where(slack > 1e-3, slack, 0.0)),
             lambda A, w, C: 0.0,
             lambda A, w, C: 2 * bound_by_search(A, w, C),
             lambda A, w, C: bound_by_search(A, w, C, np.square),
@@ -133,6 +137,12 @@ ANSWERS = {
     "18.5": {
         "also_right": flips_by_hand,
         "wrong": [
+            lambda trained, control: float(
+                stats.wilcoxon(trained.mean(1), control.mean(1)).pvalue if (trained != control).any() else 1.0
+            ),
+            lambda trained, control: flips_by_hand(
+                trained, control, lambda mean, seen: abs(mean / seen if seen else np.nan) >= 1 - 1e-9
+            ),
             lambda trained, control: flips_by_hand(trained, control, lambda mean, seen: mean >= seen - 1e-12),
             lambda trained, control: flips_by_hand(
                 trained, control, lambda mean, seen: abs(mean) > abs(seen) + 1e-12
