@@ -77,7 +77,7 @@ ANSWERS = {
                 if (A @ signed_power(lam @ A, 1 / (rho - 1))).min() <= 1e-6
                 else bounds_by_entries(A, lam, rho)[1],
             ),
-            lambda A, lam, rho: bounds_by_entries(A, lam, rho, scale=lambda leads: 1 / (1 / float(min(leads)))),
+            lambda A, lam, rho: bounds_by_entries(A, lam, rho, scale=lambda u: 1 / (1 / float(min(u)))),
             lambda A, lam, rho: bounds_by_entries(A, lam, rho, dual=lambda rho: rho),
             lambda A, lam, rho: bounds_by_entries(A, lam, rho, scale=max),
             lambda A, lam, rho: bounds_by_entries(
