@@ -774,24 +774,30 @@ assert counts[1] == counts[0]
 
 # %%
 together = data.random_tokens(4, 3, 12, trials=40, seed=7)
-print("40 trials, n = 4, T = 3, d = 12      divergence of v      all sequences support v:   divergence of W")
-for rho in (1.5, 2.0, 3.0):
+
+
+def train_both(of_W, of_v, steps):
+    """W trained in l_of_W beside v in l_of_v: model, points, SVMs, support."""
     head = heads.LinearHead(12, trials=40)
     model = models.CrossAttention(12, trials=40, head=head)
-    groups = [{"params": [model.W]}, {"params": [head.v]}]
-    optimizer = optim.MirrorDescent(groups, lr=0.1, p=rho, batch_dims=1)
-    train.fit(model, together, optimizer, 1200, every=1200, schedule=train.growing, progress=False)
-    model.requires_grad_(False)
-    choice = geometry.selected_tokens(model.attention(together))
+    groups = [{"params": [model.W], "p": of_W}, {"params": [head.v], "p": of_v}]
+    optimizer = optim.MirrorDescent(groups, lr=0.1, p=2.0, batch_dims=1)
+    train.fit(model, together, optimizer, steps, every=steps, schedule=train.growing, progress=False)
+    choice = geometry.selected_tokens(model.requires_grad_(False).attention(together))
     points = together.X.gather(2, choice[..., None, None].expand(-1, -1, 1, 12))[:, :, 0]
-    v_rho = svm.solve(svm.label_problem(points, together.y), norm=rho)
-    W_rho = svm.solve(svm.attention_problem(together.X, together.z, choice), norm=rho)
-    u = together.y * (points @ v_rho.value[..., None]).squeeze(-1)
-    every = (u < 1 + 1e-3).all(-1)
-    D_v = geometry.bregman(head.v, v_rho.value, rho)
-    D_W = geometry.bregman(model.W, W_rho.value, rho)
+    v_rho = svm.solve(svm.label_problem(points, together.y), norm=of_v).value
+    W_rho = svm.solve(svm.attention_problem(together.X, together.z, choice), norm=of_W).value
+    u = together.y * (points @ v_rho[..., None]).squeeze(-1)
+    return model, points, v_rho, W_rho, (u < 1 + 1e-3).all(-1)
+
+
+print("40 trials, n = 4, T = 3, d = 12      divergence of v      all sequences support v:   divergence of W")
+for rho in (1.5, 2.0, 3.0):
+    model, points, v_rho, W_rho, every = train_both(rho, rho, 1200)
+    D_v = geometry.bregman(model.head.v, v_rho, rho)
+    D_W = geometry.bregman(model.W, W_rho, rho)
     euclid = svm.solve(svm.label_problem(points, together.y))
-    rival = geometry.bregman(head.v, euclid.value, rho)
+    rival = geometry.bregman(model.head.v, euclid.value, rho)
     medians = float(D_v.median()), float(D_W[every].median())
     about = [10.0 ** round(np.log10(one)) for one in medians]
     print(f"rho = {rho:3.1f} {about[0]:34.0e} {int(every.sum()):27d} {about[1]:25.0e}")
@@ -810,18 +816,9 @@ for rho in (1.5, 2.0, 3.0):
 print("exponent of W, of v   all decided   divergence of W, median where all sequences support v")
 broken = {}
 for of_W, of_v in ((1.1, 1.1), (1.1, 2.0), (2.0, 1.1)):
-    head = heads.LinearHead(12, trials=40)
-    model = models.CrossAttention(12, trials=40, head=head)
-    groups = [{"params": [model.W], "p": of_W}, {"params": [head.v], "p": of_v}]
-    optimizer = optim.MirrorDescent(groups, lr=0.1, p=2.0, batch_dims=1)
-    train.fit(model, together, optimizer, 800, every=800, schedule=train.growing, progress=False)
-    attention = model.requires_grad_(False).attention(together)
-    choice = geometry.selected_tokens(attention)
-    points = together.X.gather(2, choice[..., None, None].expand(-1, -1, 1, 12))[:, :, 0]
-    v_rho = svm.solve(svm.label_problem(points, together.y), norm=of_v).value
-    every = (together.y * (points @ v_rho[..., None]).squeeze(-1) < 1 + 1e-3).all(-1)
-    W_rho = svm.solve(svm.attention_problem(together.X, together.z, choice), norm=of_W).value
+    model, _, _, W_rho, every = train_both(of_W, of_v, 800)
     broken[of_W, of_v] = float(geometry.bregman(model.W, W_rho, of_W)[every].median())
+    attention = model.attention(together)
     sharp = bool(attention.amax(-1).min() > 0.9)
     print(f"{of_W:10.1f} {of_v:8.1f} {sharp!s:>13s} {broken[of_W, of_v]:22.0e}")
 assert broken[1.1, 2.0] < 1e-4 < 2e-3 < min(broken[1.1, 1.1], broken[2.0, 1.1])
