@@ -1124,7 +1124,140 @@ assert grown[0] < 1.5 < 3.5 < grown[1]
 # Without a cycle it grows by nearly .01 a step.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 16.9 Claim, prediction, measurement
+# ## 16.9 A layer that writes *(optional)*
+#
+# The output of section 16.8 is a probability of what comes next. If $k_a$ copies of a have been read so far,
+# and q is the last token, then
+#
+# $$P(\text{next} = a) = \frac{k_a P_{qa}}{\sum_b k_b P_{qb}}, \qquad
+# P_{qa} = \frac{e^{x_a^\top W x_q}}{\sum_b e^{x_b^\top W x_q}}.$$
+#
+# So this layer is a **Markov chain**, with the transitions $P_{qa}$ from q to a, *reweighted by what stands
+# in the context*; Ildiz and others (2024) call it context-conditioned. With linearly independent embeddings
+# every positive $P$ has its $W$: the logits under q may be any numbers.
+#
+# **Can it be learned from drawn answers?** Then every token that q meets is some day an answer, under each q
+# all tokens are one component, and $W_{\mathrm{dir}} = 0$: there is no direction to go to. $W$ tends to a
+# finite $W_{\mathrm{fin}}$, the maximum of the likelihood. **Predict**: with ten times the sequences, how
+# much nearer is its $P$ to the one that drew the answers?
+
+# %%
+rng = np.random.default_rng(0)
+truth = rng.dirichlet([2.0] * 3, size=(20, 3))  # 20 chains of three tokens, P[q, a]
+unit = torch.eye(3, dtype=torch.float64).expand(20, 3, 3)
+off = []
+for n in (200, 2000):
+    read = rng.integers(3, size=(20, n, 5))
+    weights = truth[np.arange(20)[:, None, None], read[..., -1:], read].cumsum(-1)
+    pick = (weights < rng.random((20, n, 1)) * weights[..., -1:]).sum(-1, keepdims=True)
+    answer = np.take_along_axis(read, pick, -1)[..., 0]
+    drawn = NextTokens(unit, torch.arange(3).expand(20, 3), torch.tensor(read), torch.tensor(answer))
+    fitted, rest = finite_part(drawn, steps=10)
+    assert rest.max() < 1e-9
+    off.append(np.sqrt(((fitted.mT.softmax(-1).numpy() - truth) ** 2).mean()))
+    print(f"{n:5d} sequences of 5: error of P, root mean square: {off[-1]:.3f}")
+print(f"power of the number of sequences: {np.log10(off[1] / off[0]):.2f}")
+assert abs(np.log10(off[1] / off[0]) + 0.5) < 0.07
+
+# %% [markdown]
+# The error falls with the root of their number, as in any statistics.
+#
+# **What does it write?** Let it read its own output: each token that it draws is appended, and becomes the
+# next query. Take two tokens, and $P$ with equal rows (0.6, 0.4). A Markov chain would write b four times in
+# ten, for ever. **Predict before you run on**: what does the layer write?
+#
+# Suppose nearly all tokens so far are a. A b is drawn after an a with the probability
+# $\frac{k_b}{k_a} \frac{P_{ab}}{P_{aa}}$, and the next token is an a again, nearly surely. So
+#
+# $$\frac{dk_b}{k_b} = \frac{P_{ab}}{P_{aa}}\, \frac{dk_a}{k_a}, \qquad k_b \sim j^{P_{ab}/P_{aa}}$$
+#
+# after $j$ tokens. The *share* of b dies out if $P_{ab} < P_{aa}$: **a token can take over if no other one
+# follows it as often as itself.** Of two tokens, if neither does, neither takes over, and the shares tend to
+# those that the chain, reweighted by them, reproduces.
+
+
+# %%
+def written(P, length, marks, rng):
+    """k after each of the marks, (marks, trials, V): transitions P (trials, V, V), from one copy of each."""
+    rows, counts, seen = np.arange(len(P)), np.ones(P.shape[:2]), []
+    q = rng.integers(P.shape[1], size=len(P))
+    for j in range(1, length + 1):
+        weights = (counts * P[rows, q]).cumsum(1)
+        q = (weights < rng.random((len(P), 1)) * weights[:, -1:]).sum(1)
+        counts[rows, q] += 1
+        if j in marks:
+            seen.append(counts.copy())
+    return np.array(seen)
+
+
+both = {"equal rows": [[0.6, 0.4], [0.6, 0.4]], "a alone": [[0.7, 0.3], [0.6, 0.4]]}
+both |= {"each itself": [[0.7, 0.3], [0.4, 0.6]], "each the other": [[0.3, 0.7], [0.6, 0.4]]}
+marks = (100, 300, 1000, 3000, 10_000)
+texts = written(np.repeat(list(both.values()), 300, axis=0), 10_000, marks, np.random.default_rng(1))
+texts = dict(zip(both, texts.reshape(5, 4, 300, 2).swapaxes(0, 1), strict=True))
+print(
+    "300 texts each     P_ab/P_aa  P_ba/P_bb   ahead at 10,000 tokens: a, b   power of b, of a where behind"
+)
+powers = {}
+for name, k in texts.items():
+    P = np.array(both[name])
+    ratio = P[0, 1] / P[0, 0], P[1, 0] / P[1, 1]
+    ahead = k[-1, :, 0] > 4 * k[-1, :, 1], k[-1, :, 1] > 4 * k[-1, :, 0]
+    line = f"{name:16s} {ratio[0]:9.2f} {ratio[1]:10.2f} {ahead[0].sum():20d} {ahead[1].sum():8d}          "
+    for loser in (1, 0):
+        one = k[:, ahead[1 - loser], loser]
+        if one.shape[1] > 30:
+            powers[name, loser] = np.log(one[-1] / one[2]).mean() / np.log(10)
+            line += f"  {powers[name, loser]:.2f}"
+            assert abs(powers[name, loser] - ratio[1 - loser]) < 0.08
+    print(line)
+    assert all(ahead[side].sum() < 10 for side in (0, 1) if ratio[side] >= 1)
+P = np.array(both["each the other"])
+kept = P[1, 0] * (P[0, 1] - P[0, 0]) / (P[0, 1] * (P[1, 0] - P[1, 1]))  # k_b/k_a
+level = np.median(texts["each the other"][-1, :, 1] / texts["each the other"][-1].sum(-1))
+chain = P[0, 1] / (P[0, 1] + P[1, 0])
+print(f"each the other: share of b {level:.2f}, reproduced {kept / (1 + kept):.2f}, Markov chain {chain:.2f}")
+assert abs(level - kept / (1 + kept)) < 0.03 < level - chain
+
+# %% jupyter={"source_hidden": true}
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4))
+k = texts["equal rows"]
+share = k[..., 1] / k.sum(-1)
+left.plot(marks, share[:, :25], color="0.75", linewidth=0.8)
+left.plot(marks, np.median(share, 1), "o-", color=BLUE, label="median of 300 texts")
+law = np.median(share, 1)[-1] * (np.array(marks) / marks[-1]) ** (0.4 / 0.6 - 1)
+left.plot(marks, law, "--", color=ORANGE, label="power $0.4/0.6 - 1$")
+left.axhline(0.4, color=BLACK, linestyle=":", label="Markov chain")
+left.set(xscale="log", yscale="log", xlabel="tokens written", ylabel="share of b", title="equal rows")
+left.legend(fontsize=9, loc="lower left")
+bins = np.linspace(0, 1, 26)
+for (name, color), style in zip({"each itself": BLUE, "each the other": ORANGE}.items(), "-:", strict=True):
+    k = texts[name][-1]
+    right.hist(
+        k[:, 1] / k.sum(-1), bins, histtype="step", color=color, linestyle=style, linewidth=2, label=name
+    )
+right.set(xlabel="share of b after 10,000 tokens", ylabel="texts of 300")
+right.legend(fontsize=9)
+show(
+    fig,
+    alt="Left, the share of b against the tokens written, both logarithmic: grey lines of single texts and "
+    "their median fall along a dashed line, below the dotted level .4 of a Markov chain. Right, histograms "
+    "of the share of b: two heaps near 0 and 1 where each token follows itself, one heap near .6 where each "
+    "follows the other.",
+)
+
+# %% [markdown]
+# **Figure 4.** Left: with equal rows b dies out, by the predicted power. Right: who takes over is decided
+# early if both can; if neither can, the shares meet.
+
+# %% [markdown]
+# The layer repeats itself, though nothing in $P$ says so: what has been written is more likely to be written.
+# Where both tokens follow themselves, either may take over; where neither does, the shares are those that the
+# reweighted chain reproduces, not the Markov chain's own. (The powers are within 0.08 after 10,000 tokens.)
+# Ildiz and others prove a collapse of this kind, and see in it why language models repeat themselves.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 16.10 Claim, prediction, measurement
 #
 # | claim | prediction | measurement |
 # |:---|:---|:---|
@@ -1142,6 +1275,7 @@ assert grown[0] < 1.5 < 3.5 < grown[1]
 # | both stages at once | as well, with the collocation | training, attention, collocation all right |
 # | two optimal tokens | one takes nearly all, a smaller SVM | over .99 in .95; least cosine to it .999 |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
+# | a layer that writes | b dies out as $j^{P_{ab}/P_{aa} - 1}$ if $P_{ab} < P_{aa}$ | 4 powers within .08 |
 
 # %% [markdown]
 # ## Questions
@@ -1194,8 +1328,7 @@ progress("16")
 # - Y. Li, Y. Huang, M. E. Ildiz, A. S. Rawat, S. Oymak, *Mechanics of Next Token Prediction with
 #   Self-Attention* (2024, arXiv 2403.08081): components, and the two parts.
 # - M. E. Ildiz, Y. Huang, Y. Li, A. S. Rawat, S. Oymak, *From Self-Attention to Markov Models: Unveiling the
-#   Dynamics of Generative Transformers* (2024): the same layer as a writer, a Markov chain reweighted by
-#   counts.
+#   Dynamics of Generative Transformers* (ICML 2024, arXiv 2402.13512): section 16.9, learned and writing.
 #
 # The slope, its threshold, the room of a short first stage, and the race of two optimal tokens are this
 # lesson's own measurements.
