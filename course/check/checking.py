@@ -150,7 +150,7 @@ def _answers(expected: Outcome, outcome: Outcome, own: Callable, problem: str | 
         lines.append(f"  Your answer: None. {_why_none(own)}")
     else:
         lines.append(f"  Your answer: {brief(outcome.value)}")
-        lines.append(f"  What is wrong: {problem}.")
+        lines.append(f"  What is wrong: {problem.removesuffix('.')}.")  # a number may end in a point
     if outcome.printed and outcome.value is None:
         lines.append(f"  It printed {brief(outcome.printed)}, but a check reads what is returned.")
     elif outcome.printed:

@@ -125,6 +125,7 @@ def test_complex_answers_are_recognised_too():
             lambda X, w: mean_rows(X, w) + np.array([0, 1e-3]),
             "1 of 2 entries differ, most of all [1]: expected 3., got 3.001",
         ),
+        (lambda X, w: mean_rows(X, w) * np.array([1, 0]), "most of all [1]: expected 3., got 0."),
         (lambda X, w: mean_rows(X, w) * np.nan, "it has a NaN"),
         (lambda X, w: mean_rows(X, w) / np.zeros(1), "it has an infinity"),
         (lambda X, w: mean_rows(X, w) / np.zeros(1), "warned: divide by zero"),
@@ -152,6 +153,7 @@ def test_what_went_wrong_is_said(answer, sentence):
     assert sentence in text
     assert "0x" not in text
     assert "Traceback" not in text
+    assert not text.endswith("..")
 
 
 def test_the_line_that_failed_is_quoted():
