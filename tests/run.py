@@ -1,5 +1,6 @@
-"""Run the unit tests, every notebook and the browser tests, and end in one line: what `make test` does."""
+"""Run the unit tests, the browser tests and every notebook, and end in one line: what `make test` does."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTEST = [sys.executable, "-m", "pytest"]
+# Also builds matplotlib's font cache, whose message would otherwise end up in some notebook.
+PREPARE = [sys.executable, "-c", "import course, mini_attn, matplotlib.font_manager"]
 
 
 def cores() -> int:
@@ -18,16 +21,39 @@ def cores() -> int:
 
 
 def steps(notebooks: list[str]) -> dict[str, list[str]]:
-    """Return the parts of the run: name -> command."""
+    """Return the parts of the run, which run side by side: name -> command.
+
+    Many tests wait, for a browser, a sandbox or a time limit; the notebooks' computations fill the gaps.
+    """
     workers = ["-n", str(min(cores(), 4))]
     strict = ["--nbval", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg", "--nbval-current-env"]
     patient = ["--nbval-cell-timeout", "120"]
     return {
-        # Also builds matplotlib's font cache, whose message would otherwise end up in some notebook.
-        "environment": [sys.executable, "-c", "import course, mini_attn, matplotlib.font_manager"],
-        "tests": [*PYTEST, "tests", *workers],
+        "tests": [*PYTEST, "tests", *workers, "--dist", "worksteal"],
         "notebooks": [*PYTEST, *strict, *patient, *workers, "--dist", "loadscope", *notebooks],
     }
+
+
+def side_by_side(commands: dict[str, list[str]], folder: str, environment: dict[str, str]) -> dict[str, int]:
+    """Run all commands at once and return their exit statuses, by name.
+
+    The first one's output is shown as it comes, that of the others when all before them have ended.
+    """
+    logs = {step: Path(folder, f"{step}.log") for step in commands}
+    statuses = {}
+    with contextlib.ExitStack() as ending:
+        running = {}
+        for step, command in commands.items():
+            output = ending.enter_context(logs[step].open("w")) if running else None
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+            running[step] = ending.enter_context(process)
+            ending.callback(process.terminate)  # if this program is interrupted
+        for step, process in running.items():
+            print(f"\n=== {step} ===", flush=True)
+            statuses[step] = process.wait()
+            if len(statuses) > 1:
+                print(logs[step].read_text(encoding="utf-8", errors="replace"), end="", flush=True)
+    return statuses
 
 
 def read(report: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[str]]:
@@ -78,14 +104,15 @@ def main() -> int:
             JUPYTER_CONFIG_DIR=f"{folder}/jupyter",
             JUPYTER_PREFER_ENV_PATH="1",
         )
-        for step, command in steps(notebooks).items():
-            if step == "notebooks" and not notebooks:
-                continue
-            print(f"\n=== {step} ===", flush=True)
-            report = Path(folder, f"{step}.xml")
-            if command[: len(PYTEST)] == PYTEST:
-                command = [*command, f"--junitxml={report}"]
-            status = subprocess.call(command, cwd=ROOT, env=environment)
+        if subprocess.call(PREPARE, cwd=ROOT, env=environment):
+            failures.append("the course cannot be imported")
+        commands = {
+            step: command for step, command in steps(notebooks).items() if notebooks or step != "notebooks"
+        }
+        reports = {step: Path(folder, f"{step}.xml") for step in commands}
+        commands = {step: [*command, f"--junitxml={reports[step]}"] for step, command in commands.items()}
+        for step, status in side_by_side(commands, folder, environment).items():
+            report = reports[step]
             passed, failed, left_out = read(report) if report.exists() else ([], [], [])
             paths = {name.replace("/", "."): name for name in notebooks}  # as the report names them
             failures += sorted(

@@ -53,6 +53,7 @@ def course(tmp_path, monkeypatch):
         "raise SystemExit(int(sys.argv[1]))\n"
     )
     monkeypatch.setattr(run, "PYTEST", [sys.executable, str(tmp_path / "fake.py")])
+    monkeypatch.setattr(run, "PREPARE", [sys.executable, "-c", ""])
 
     def outcome(**steps):
         good = {
@@ -96,6 +97,41 @@ def test_all_well(course, capfd):
 def test_nothing_that_fails_is_passed_over(course, capfd, step, status, report, said):
     assert course(**{step: (status, report)}) == 1
     assert last_line(capfd) == f"Something failed: {said}. The reasons stand above."
+
+
+def test_a_course_that_cannot_be_imported_is_not_well(course, capfd, monkeypatch):
+    monkeypatch.setattr(run, "PREPARE", [sys.executable, "-c", "import no_such_module"])
+    assert course() == 1
+    assert last_line(capfd) == "Something failed: the course cannot be imported. The reasons stand above."
+
+
+WAITING = """
+import pathlib, sys, time
+own, other = map(pathlib.Path, sys.argv[1:])
+print(own.name, 1, flush=True)
+own.touch()
+for _ in range(6000):
+    if other.exists():
+        break
+    time.sleep(0.01)
+else:
+    sys.exit("nobody else is running")
+print(own.name, 2, flush=True)
+"""
+
+
+def test_steps_run_side_by_side_and_are_told_one_after_the_other(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    names = ("one", "two", "three")  # each waits for the next
+    commands = {
+        name: [sys.executable, "-c", WAITING, name, other]
+        for name, other in zip(names, (*names[1:], names[0]), strict=True)
+    }
+    assert run.side_by_side(commands, str(tmp_path), {}) == dict.fromkeys(names, 0)
+    said = capfd.readouterr().out.split("\n")
+    assert said == [line for name in names for line in ("", f"=== {name} ===", f"{name} 1", f"{name} 2")] + [
+        ""
+    ]
 
 
 def test_a_course_without_notebooks_is_not_well(course, capfd):
