@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import os
 import re
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -11,7 +12,8 @@ import pytest
 
 from course import exercises
 from course.check.specification import Exercise, Misconception
-from course.grade import released
+from course.grade import released, sealed
+from course.grade import sandbox as sandboxes
 from course.grade.released import Lesson
 from course.grade.sandbox import Limits, Sandbox, SandboxMissing, require
 
@@ -59,6 +61,24 @@ def walls():
         if os.environ.get("MINI_ATTN_REQUIRE_SANDBOX"):
             raise
         pytest.skip(str(missing).split(":")[0])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sealed_once(tmp_path_factory):
+    """Each sandbox gets a copy of a library that was sealed once: sealing costs more than most tests."""
+    made = {}
+
+    def seal(target, withheld):
+        key = (sealed.REPLICATE, *withheld)
+        if key not in made:
+            folder = tmp_path_factory.mktemp("sealed")
+            sealed.seal(folder, withheld)
+            made[key] = folder
+        shutil.copytree(made[key], target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sandboxes, "seal", seal)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -10,26 +10,30 @@ from course import exercises
 from course.grade.sealed import seal
 
 
-def run(folder, code):
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def withheld(lesson):
+    return sorted({name for spec in exercises.exercises(lesson) for name in spec.withheld})
+
+
+def run(code, *folders):
+    command = [sys.executable, "-c", code, *map(str, folders)]
+    return subprocess.run(command, cwd=folders[0], capture_output=True, text=True, check=False)
 
 
 def test_withheld_functions_say_so_and_the_rest_works(tmp_path):
     seal(tmp_path, ["mini_attn.geometry.cosine", "mini_attn.models.LinearClassifier.forward"])
     done = run(
-        tmp_path,
         "import torch, mini_attn\nfrom mini_attn import geometry, models\n"
         f"assert mini_attn.__file__.startswith({str(tmp_path)!r})\n"
         "print(geometry.selected_tokens(torch.eye(2)).tolist())\n"
         "for call in (lambda: geometry.cosine(1, 2), lambda: models.LinearClassifier(2)(None)):\n"
         "    try: call()\n    except NotImplementedError as error: print(error)\n",
+        tmp_path,
     )
-    withheld = "is withheld while this lesson is graded: write it yourself"
+    says = "is withheld while this lesson is graded: write it yourself"
     assert done.stdout.splitlines() == [
         "[0, 1]",
-        f"mini_attn.geometry.cosine {withheld}",
-        f"mini_attn.models.LinearClassifier.forward {withheld}",
+        f"mini_attn.geometry.cosine {says}",
+        f"mini_attn.models.LinearClassifier.forward {says}",
     ], done.stderr
 
 
@@ -41,9 +45,8 @@ def test_a_misspelt_name_does_not_pass_for_sealed(name, tmp_path):
         seal(tmp_path, [name])
 
 
-@pytest.mark.parametrize("lesson", exercises.lessons())
-def test_what_the_exercises_withhold_exists(lesson, tmp_path):
-    seal(tmp_path, sorted({name for spec in exercises.exercises(lesson) for name in spec.withheld}))
+def test_what_the_exercises_withhold_exists(tmp_path):
+    seal(tmp_path, [name for lesson in exercises.lessons() for name in withheld(lesson)])
 
 
 HELPERS = {
@@ -54,15 +57,28 @@ HELPERS = {
 }
 
 
-@pytest.mark.parametrize("lesson", HELPERS)
-def test_private_helpers_are_no_way_round(lesson, tmp_path):
+# each library in turn, by one process: it loads torch once
+IMPORTS = """
+import sys
+for folder in sys.argv[1:]:
+    sys.path.insert(0, folder)
+    import mini_attn
+    from mini_attn import models, paths, svm, train, widgets
+    assert mini_attn.__file__.startswith(folder)
+    for name in [name for name in sys.modules if name.split(".")[0] == "mini_attn"]:
+        del sys.modules[name]
+"""
+
+
+def test_private_helpers_are_no_way_round(tmp_path):
     def private(folder):
         texts = {path.name: path.read_text(encoding="utf-8") for path in folder.rglob("*.py")}
         defined = re.compile(r"^(?:def|class) (_\w+)", re.M)
         return {(file, name) for file, text in texts.items() for name in defined.findall(text)}
 
-    seal(tmp_path, sorted({name for spec in exercises.exercises(lesson) for name in spec.withheld}))
-    before, after = private(Path(mini_attn.__file__).parent), private(tmp_path / "mini_attn")
-    assert {name for _, name in before - after} == set(HELPERS[lesson].split())
-    done = run(tmp_path, "import mini_attn\nfrom mini_attn import models, paths, svm, train, widgets")
+    for lesson, helpers in HELPERS.items():
+        seal(tmp_path / lesson, withheld(lesson))
+        before, after = private(Path(mini_attn.__file__).parent), private(tmp_path / lesson / "mini_attn")
+        assert {name for _, name in before - after} == set(helpers.split()), lesson
+    done = run(IMPORTS, *(tmp_path / lesson for lesson in HELPERS))
     assert done.returncode == 0, done.stderr
