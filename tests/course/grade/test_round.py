@@ -1,4 +1,4 @@
-"""The whole round on thirty submissions: release, hand in, grade, mark by hand, feedback, export."""
+"""The whole round on fifteen submissions: release, hand in, grade, mark by hand, feedback, export."""
 
 import csv
 import importlib.util
@@ -99,28 +99,28 @@ def mark_by_hand(url, student, points, comment):
         book.db.commit()
 
 
-def test_a_round_with_thirty_students(walls, tmp_path, answers, monkeypatch):
+def test_a_round_with_fifteen_students(walls, tmp_path, answers, monkeypatch):
     lesson, autumn = released.lesson("06"), tmp_path / "autumn"
     release.release("06", autumn)
-    hand_in(autumn / "submitted", lesson, 28)
-    (autumn / "submitted" / "student28.ipynb").write_text('{"cells": [')
-    (autumn / "submitted" / "student29").mkdir()
+    hand_in(autumn / "submitted", lesson, 13)
+    (autumn / "submitted" / "student13.ipynb").write_text('{"cells": [')
+    (autumn / "submitted" / "student14").mkdir()
     points = {spec.id: spec.points for spec in lesson.specs}
 
     def expected(number, id):
         place = list(points).index(id)
-        return points[id] if number < 28 and kind(number, place) in FULL else 0
+        return points[id] if number < 13 and kind(number, place) in FULL else 0
 
     marks = grading.grade(autumn / "submitted", "06", "secret", autumn)
-    assert list(marks) == [f"student{number:02}" for number in range(30)]
+    assert list(marks) == [f"student{number:02}" for number in range(15)]
     table = rows(autumn / "scores.csv")
-    for number in range(30):
+    for number in range(15):
         row = table[f"student{number:02}"]
         assert {id: float(row[id]) for id in points} == {id: expected(number, id) for id in points}, number
         assert float(row["total"]) == sum(expected(number, id) for id in points)
-        assert (row["out_of"], row["to_mark"]) == ("14", str(int(number < 28 and number % 2)))
+        assert (row["out_of"], row["to_mark"]) == ("14", str(int(number < 13 and number % 2)))
 
-    states = {mark.state for number in range(28) for mark in marks[f"student{number:02}"]}
+    states = {mark.state for number in range(13) for mark in marks[f"student{number:02}"]}
     assert states == {"right", "wrong", "not attempted", "missing", "manual"}
 
     url = release.default_database(autumn)
@@ -142,13 +142,13 @@ def test_a_round_with_thirty_students(walls, tmp_path, answers, monkeypatch):
     page = (autumn / "feedback" / "student01.html").read_text(encoding="utf-8")
     assert "Which assumption gives the sign?" in page
     assert f"<strong>{after['student01']['total']} of 14 points</strong>" in page
-    for number in range(30):
+    for number in range(15):
         student = f"student{number:02}"
         assert (autumn / "feedback" / f"{student}.html").is_file()
         copy = autumn / "autograded" / student / "lesson_06" / f"{NAME}.ipynb"
-        assert (f"Because of {number}." in copy.read_text()) == (number < 28 and number % 2 == 1)
+        assert (f"Because of {number}." in copy.read_text()) == (number < 13 and number % 2 == 1)
 
 
 def test_every_kind_of_answer_occurs_in_every_exercise():
     for place in range(5):
-        assert {kind(number, place) for number in range(28)} == set(KINDS)
+        assert {kind(number, place) for number in range(13)} == set(KINDS)
