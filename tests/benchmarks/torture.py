@@ -166,7 +166,7 @@ def torture(quick, seed=0, names=tuple(FAMILIES)):
 def batches(quick, seed=0, names=tuple(FAMILIES)):
     """Norms and batches, the same for the same seed."""
     for i, name in enumerate(names):
-        together = 1 if name == "many rows" else 10 if quick else 20
+        together = 1 if name == "many rows" else 4 if quick else 20
         for j, (norm, share) in enumerate(NORMS.items()):
             many = int((i + j) % 3 == 0) if quick else share * TOTAL // 1000 // together // len(FAMILIES)
             if name == "many rows":

@@ -50,9 +50,10 @@ def margin_by_loop(w, X, y):
 
 def direction_by_loop(X, y, angles):
     best, best_margin = None, -np.inf
-    for angle in angles:
+    points = list(zip(X.tolist(), y.tolist(), strict=True))
+    for angle in angles.tolist():
         u = [math.cos(angle), math.sin(angle)]
-        worst = min(label * (u[0] * x[0] + u[1] * x[1]) for x, label in zip(X, y, strict=True))
+        worst = min(label * (u[0] * x[0] + u[1] * x[1]) for x, label in points)
         if worst > best_margin:
             best, best_margin = u, worst
     return best

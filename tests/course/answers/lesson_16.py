@@ -90,7 +90,10 @@ def lead_by_newton(won, copies_a, copies_b, rounds=300, longest=0.5):
     ratio, h = torch.log(a / b), torch.zeros((), dtype=torch.float64)
     for _ in range(rounds):  # damped: the curvature may be tiny
         share = torch.sigmoid(h + ratio)
-        h = h + ((won - share).sum() / (share * (1 - share)).sum()).clamp(-longest, longest)
+        step = ((won - share).sum() / (share * (1 - share)).sum()).clamp(-longest, longest)
+        h = h + step
+        if abs(step) < 1e-15:
+            break
     return h
 
 
@@ -98,7 +101,10 @@ def lead_by_steps(won, copies_a, copies_b, rate=0.1, steps=4000):
     h = 0.0
     for _ in range(steps):
         share = copies_a / (copies_a + copies_b * math.exp(-h))
-        h += rate * float((won - share).sum())
+        step = rate * float((won - share).sum())
+        h += step
+        if abs(step) < 1e-14:
+            break
     return h
 
 
