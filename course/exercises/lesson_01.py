@@ -272,7 +272,7 @@ PREDICT = [
     ),
     Misconception(
         lambda t, eta, mu: (1 / (mu**2 * t), 1 / mu),
-        "The slope is right. The loss misses the step size: c = eta mu^2 in dL / L^2 = -c dt.",
+        "The slope is right. The loss misses the step size: with eta, dL / L^2 = -eta mu^2 dt.",
     ),
     Misconception(
         lambda t, eta, mu: (1 / mu, 1 / (eta * mu**2 * t)),
@@ -280,7 +280,7 @@ PREDICT = [
     ),
     Misconception(
         lambda t, eta, mu: (np.exp(-eta * mu**2 * t), 1 / mu),
-        "You solved dL/dt = -c L. The right-hand side here is -c L^2: separate, dL / L^2 = -c dt.",
+        "You solved dL/dt = -k L. It is -k L^2, for the gradient is squared: separate, dL / L^2 = -k dt.",
     ),
 ]
 
@@ -288,51 +288,91 @@ PREDICT = [
 # 01.5
 
 
-def offset(rows, lam, eta, n):
-    """The vector w_tilde with s_k . w_tilde = log(eta / (n lam_k)) for each row s_k, shape (d,)."""
-    return np.linalg.solve(rows, np.log(eta / (n * lam)))
+def creep(rows, lam, copies):
+    """Length of the part across w_hat of the w with s_k.w = log(copies_k / lam_k), rows s_k."""
+    unit = lam @ rows / np.linalg.norm(lam @ rows)
+    shift = np.linalg.solve(rows, np.log(copies / lam))
+    return np.linalg.norm(shift - (shift @ unit) * unit)
 
 
-def offset_cases(rng):
-    cases = [(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([0.5, 0.2]), 1.0, 4)]
+def support_vectors(rng, d):
+    """d independent support vectors of a true SVM: rows @ w_hat = 1 with w_hat = lam @ rows, lam > 0."""
+    basis, _ = np.linalg.qr(rng.normal(size=(d, d)))
+    mu = rng.choice([rng.uniform(0.3, 0.7), rng.uniform(1.5, 2.5)])
+    q = np.array([0.12, 0.33, 0.55])[3 - d :] + rng.uniform(-0.05, 0.05, size=d)
+    q /= q.sum()
+    parts = rng.uniform(0.7, 1.6, size=(d - 1, d - 1)) * (np.ones((d - 1, d - 1)) - 2 * np.eye(d - 1))
+    parts = np.vstack([parts, -(q[:-1] @ parts) / q[-1]])  # across w_hat: with weights q they cancel
+    return mu * basis[0] + parts @ basis[1:], q / mu**2
+
+
+def creep_cases(rng):
+    """The last one has copies in proportion to lam: no creep is left."""
+    cases = [(np.array([[1.5, -0.5], [0.3, 0.7]]), np.array([1 / 3, 5 / 3]), np.array([1.0, 2.0]))]
     for d in (2, 3, 2):
-        rows = rng.normal(size=(d, d)) + 2 * np.eye(d)
-        cases.append((rows, rng.uniform(0.1, 3, size=d), rng.uniform(0.2, 2), int(rng.integers(5, 30))))
-    return cases
+        rows, lam = support_vectors(rng, d)
+        copies = rng.permutation(np.arange(d) * rng.integers(2, 5) + rng.integers(1, 3)).astype(float)
+        cases.append((rows, lam, copies))
+    rows, lam = support_vectors(rng, 2)
+    return [*cases, (rows, lam, 3 * lam)]
 
 
-def _solve(right_side, transpose=False):
-    return lambda rows, lam, eta, n: np.linalg.solve(rows.T if transpose else rows, right_side(lam, eta, n))
+def _creep(right_side, part="across", matrix=lambda rows: rows):
+    """An answer from the right-hand side of the linear equations and the part of their solution."""
+
+    def answer(rows, lam, copies):
+        w_hat = lam @ rows
+        unit = w_hat / np.linalg.norm(w_hat)
+        shift = np.linalg.solve(matrix(rows), right_side(lam, copies))
+        parts = {
+            "across": shift - (shift @ unit) * unit,
+            "all": shift,
+            "along": (shift @ unit) * unit,
+            "w_hat": shift - (shift @ w_hat) * w_hat,
+        }
+        return np.linalg.norm(parts[part])
+
+    return answer
 
 
-OFFSET = [
+def _log_weights(lam, copies):
+    return np.log(copies / lam)
+
+
+CREEP = [
     Misconception(
-        _solve(lambda lam, eta, n: np.log(n * lam / eta)),
-        "The sign is turned: from lam = (eta/n) exp(-s.w) follows s.w = log(eta / (n lam)).",
+        lambda rows, lam, copies: creep(rows, lam, np.ones(len(lam))),
+        "The copies make no difference to your answer. All copies of a point together pull copies[i] "
+        "times as hard: lam_i = copies[i] (eta/n) exp(-s_i.w).",
     ),
     Misconception(
-        lambda rows, lam, eta, n: np.log(eta / (n * lam)),
-        "These are the numbers s.w, one for each support vector. It remains to solve rows @ w = them for w.",
+        _creep(lambda lam, copies: -np.log(copies * lam)),
+        "You gave each copy the whole of lam_i, times the copies; they share it: lam_i / copies[i] each.",
     ),
     Misconception(
-        _solve(lambda lam, eta, n: np.log(eta / lam)),
-        "The factor 1/n is missing: the loss is a mean over all n points, not only over the support vectors.",
+        _creep(_log_weights, part="all"),
+        "This is the length of an offset, with its part along w_hat. That part depends on eta and n; r is "
+        "what is left across w_hat.",
     ),
     Misconception(
-        _solve(lambda lam, eta, n: np.log(n / (eta * lam))),
-        "eta/n is upside down: divide lam = (eta/n) exp(-s.w) by eta/n, then take logarithms.",
+        _creep(_log_weights, part="along"),
+        "This is the part along w_hat. r is the part across it.",
     ),
     Misconception(
-        _solve(lambda lam, eta, n: np.log(eta / (n * lam)), transpose=True),
+        _creep(_log_weights, part="w_hat"),
+        "To take away the part along w_hat, project on w_hat / ||w_hat||, which has length 1.",
+    ),
+    Misconception(
+        _creep(lambda lam, copies: copies / lam),
+        "The logarithm is missing: copies[i] exp(-s_i.w) is in proportion to lam_i.",
+    ),
+    Misconception(
+        _creep(_log_weights, matrix=lambda rows: rows.T),
         "This solves a system with rows.T. Here each row multiplies the unknown: rows @ w = right-hand side.",
     ),
     Misconception(
-        _solve(lambda lam, eta, n: eta / (n * lam)),
-        "The logarithm is missing: the weights are exponentials of -s.w.",
-    ),
-    Misconception(
-        _solve(lambda lam, eta, n: -n * lam / eta),
-        "You dropped the exponential: n lam / eta is exp(-s.w), so -s.w is its logarithm.",
+        lambda rows, lam, copies: np.linalg.norm(np.log(copies / lam) - np.log(copies / lam).mean()),
+        "These numbers are s_i.w, less their mean. It remains to solve rows @ w = them for w.",
     ),
 ]
 
@@ -340,14 +380,15 @@ OFFSET = [
 # 01.6
 
 
-def longest_step(rows, lam):
-    """2 mu / sum_i q_i c_i^2: beyond it one normalised step turns a deviation across w_hat round and up."""
-    w_hat, q = lam @ rows, lam / lam.sum()
+def speeds(rows, lam):
+    """C = sum_i lam_i c_i^2: off the line ds / d log t = -C s. One normalised step: s -> (1 - eta mu C) s."""
+    w_hat = lam @ rows
     c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
-    return 2 / (np.linalg.norm(w_hat) * (q @ c**2))
+    C = lam @ c**2
+    return C, 2 * np.linalg.norm(w_hat) / C
 
 
-def longest_cases(rng):
+def speeds_cases(rng):
     """Two support vectors of a true SVM: rows @ w_hat = 1 with w_hat = lam @ rows and lam > 0, mu not 1."""
     cases = [(np.array([[1.5, -0.5], [0.3, 0.7]]), np.array([1 / 3, 5 / 3]))]
     for _ in range(3):
@@ -359,69 +400,82 @@ def longest_cases(rng):
     return cases
 
 
-def _longest(
-    factor=2.0, weights=lambda lam: lam / lam.sum(), part=None, mean=lambda q, c: q @ c**2, scale=-1
-):
-    """An answer from the weights, the parts of the rows, their mean, and the power of ||w_hat||."""
+def _speeds(exponent=None, step=None):
+    """The right pair with one or both numbers replaced: functions of lam, c, mu and the right pair."""
 
     def answer(rows, lam):
         w_hat = lam @ rows
-        unit = w_hat / np.linalg.norm(w_hat)
-        c = rows @ np.array([-unit[1], unit[0]]) if part is None else part(rows, unit)
-        return factor * np.linalg.norm(w_hat) ** scale / mean(weights(lam), c)
+        length = np.linalg.norm(w_hat)
+        c = rows @ np.array([-w_hat[1], w_hat[0]]) / length
+        right = {"lam": lam, "c": c, "mu": 1 / length, "C": lam @ c**2, "rows": rows, "unit": w_hat / length}
+        longest = 2 / (right["mu"] * right["C"])
+        return (
+            exponent(**right) if exponent else right["C"],
+            step(**right, longest=longest) if step else longest,
+        )
 
     return answer
 
 
-LONGEST = [
+SPEEDS = [
     Misconception(
-        _longest(factor=1.0),
-        "This is half of it. Did you ask for the factor 0, where x is gone in one step? Steps twice as long "
-        "still settle, jumping to and fro. Or is there a 2 too few? mu is 1 / ||w_hat||.",
+        _speeds(step=lambda longest, **_: longest / 2),
+        "C is right. The step is half as long as it may be: at the factor 0, s is gone at once, and steps "
+        "up to twice as long still settle, jumping to and fro.",
     ),
     Misconception(
-        _longest(weights=lambda lam: lam),
-        "Two slips give this number: lam in place of q = lam / lam.sum(), which sums to 1, and a vector "
-        "across w_hat that is not divided by its length ||w_hat||.",
+        _speeds(step=lambda C, **_: 2 / C),
+        "C is right. The normalised step is the pull over its length, and the pull on the line is w_hat / t, "
+        "of length 1 / (mu t).",
     ),
     Misconception(
-        _longest(weights=lambda lam: np.full(len(lam), 1 / len(lam))),
-        "The two support vectors do not pull alike: q is in proportion to lam.",
+        _speeds(step=lambda C, mu, **_: 2 * mu / C),
+        "C is right. The step is upside down in mu: lam sums to 1 / mu^2, not to 1, and w_hat has the length "
+        "1 / mu.",
     ),
     Misconception(
-        _longest(scale=0),
-        "The length of sum q_i y_i x_i is missing: the step is normalised, so divide by it, which is mu.",
+        _speeds(exponent=lambda C, mu, **_: C * mu**2),
+        "The step is right. In C, the weights are the lam_i themselves, not divided by their sum: on the "
+        "line support vector i adds lam_i / t times y_i x_i.",
     ),
     Misconception(
-        _longest(scale=1),
-        "Two slips give this number: mu below the line (x shrinks by eta sum q c^2 / mu, so eta < 2 mu / sum "
-        "q c^2), and a vector across w_hat divided by its length twice.",
+        _speeds(exponent=lambda C, **_: -C),
+        "The step is right. s falls like t^-C: C itself is positive.",
     ),
     Misconception(
-        _longest(part=lambda rows, unit: np.linalg.norm(rows, axis=1)),
+        _speeds(lambda lam, c, **_: lam @ np.abs(c), lambda lam, c, mu, **_: 2 / (mu * (lam @ np.abs(c)))),
+        "s enters twice with c_i: in the change of the weight and in the pull. Square it.",
+    ),
+    Misconception(
+        _speeds(
+            lambda lam, rows, **_: lam @ (rows**2).sum(axis=1),
+            lambda lam, rows, mu, **_: 2 / (mu * (lam @ (rows**2).sum(axis=1))),
+        ),
         "You squared the whole length of each row. c_i is its part across w_hat alone.",
     ),
     Misconception(
-        _longest(part=lambda rows, unit: rows @ unit),
-        "That is the part along w_hat, which is mu for every row. c_i is the part across.",
+        _speeds(
+            lambda lam, rows, unit, **_: lam @ (rows @ unit) ** 2,
+            lambda lam, rows, unit, mu, **_: 2 / (mu * (lam @ (rows @ unit) ** 2)),
+        ),
+        "You took the part of each row along w_hat, which is mu for all. c_i is the part across.",
     ),
     Misconception(
-        _longest(mean=lambda q, c: q @ np.abs(c)),
-        "x enters twice with c_i: in the change of the weight and in the pull. Square it.",
+        _speeds(lambda C, mu, **_: C / mu**2, lambda C, mu, **_: 2 * mu / C),
+        "Divide the vector across w_hat by its length ||w_hat||: it should have length 1.",
     ),
     Misconception(
-        _longest(mean=lambda q, c: 1 / (q @ c**2)),
-        "Upside down: the farther the support vectors lie across, the harder they pull back, and the shorter "
-        "the step has to be.",
+        _speeds(lambda C, mu, **_: 2 / (mu * C), lambda C, **_: C),
+        "Both are right, in the wrong order: return C first, then the step.",
     ),
 ]
 
 EXACT = Compare(atol=0)  # tiny weights have digits that count, and a tiny loss is not 0
 EXERCISES = [  # id, title, points, minutes, difficulty
-    Exercise("01.1", "The gradient", 2, 8, 1, logistic_gradient, gradient_cases, EXACT, GRADIENT),
+    Exercise("01.1", "The gradient", 2, 7, 1, logistic_gradient, gradient_cases, EXACT, GRADIENT),
     Exercise("01.2", "The margin", 1, 5, 1, margin, margin_cases, misconceptions=MARGIN),
-    Exercise("01.3", "The best of many directions", 2, 8, 2, best_direction, best_cases, misconceptions=BEST),
-    Exercise("01.4", "Two predictions", 3, 12, 3, predict, predict_cases, EXACT, PREDICT),
-    Exercise("01.5", "The offset", 2, 8, 2, offset, offset_cases, misconceptions=OFFSET),
-    Exercise("01.6", "The longest step", 3, 12, 3, longest_step, longest_cases, misconceptions=LONGEST),
+    Exercise("01.3", "The best of many directions", 2, 7, 2, best_direction, best_cases, misconceptions=BEST),
+    Exercise("01.4", "Two predictions", 3, 13, 3, predict, predict_cases, EXACT, PREDICT),
+    Exercise("01.5", "Copies and creep", 2, 9, 2, creep, creep_cases, misconceptions=CREEP),
+    Exercise("01.6", "One number, two speeds", 3, 14, 3, speeds, speeds_cases, misconceptions=SPEEDS),
 ]

@@ -90,26 +90,59 @@ def direction_of_the_mean(X, y, angles):
     return mean / np.linalg.norm(mean)
 
 
-def longest_step_by_trial(rows, lam):
-    """Where the linearised step's factor is -1, from the derivative of the normalised pull itself."""
-    w_hat, h = rows.T @ lam, 1e-4
+def creep_in_the_plane(rows, lam, copies):
+    """Two equations less one another: the part across times the difference of the rows' parts across."""
+    if len(rows) == 2:
+        logs = np.log(lam) - np.log(copies)
+        return abs(logs[0] - logs[1]) / np.linalg.norm(rows[0] - rows[1])
+    w_hat = lam @ rows  # least squares on all differences: the shortest solution lies across w_hat
+    i, k = np.triu_indices(len(rows), 1)
+    logs = np.log(copies / lam)
+    across = rows - np.outer(rows @ w_hat, w_hat) / (w_hat @ w_hat)
+    return np.linalg.norm(np.linalg.lstsq(across[i] - across[k], logs[i] - logs[k], rcond=None)[0])
+
+
+def speeds_by_trial(rows, lam):
+    """From the derivatives, by differences, of the pull and of the normalised pull across w_hat."""
+    w_hat, h = rows.T @ lam, 1e-3
     across = np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
 
-    def pull(x):
-        total = (lam * np.exp(-rows @ across * x)) @ rows
-        return total @ across / np.linalg.norm(total)
+    def slope(pull):
+        return (8 * (pull(h) - pull(-h)) - (pull(2 * h) - pull(-2 * h))) / (12 * h)
 
-    slope = (8 * (pull(h) - pull(-h)) - (pull(2 * h) - pull(-2 * h))) / (12 * h)
-    return -2 / slope
+    def total(s):
+        return (lam * np.exp(-rows @ across * s)) @ rows
+
+    return -slope(lambda s: total(s) @ across), -2 / slope(
+        lambda s: total(s) @ across / np.linalg.norm(total(s))
+    )
 
 
-def longest_step_with(power):
+def speeds_by_q(rows, lam):
+    """With weights q that sum to one, and mu read off the support vectors."""
+    q, w_hat = lam / lam.sum(), np.linalg.solve(rows, np.ones(2))
+    mu = 1 / np.linalg.norm(w_hat)
+    c = (rows**2).sum(axis=1) - mu**2  # Pythagoras: what is not along is across
+    return [(q @ c) / mu**2, 2 * mu / (q @ c)]
+
+
+def speeds_with(power):
     """The vector across w_hat is divided by this power of its length."""
 
     def wrong(rows, lam):
-        w_hat, q = lam @ rows, lam / lam.sum()
+        w_hat = lam @ rows
         c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat) ** power
-        return 2 / (np.linalg.norm(w_hat) * (q @ c**2))
+        return lam @ c**2, 2 * np.linalg.norm(w_hat) / (lam @ c**2)
+
+    return wrong
+
+
+def _pair(exponent, step):
+    """The right numbers, each passed through a function."""
+
+    def wrong(rows, lam):
+        C, longest = speeds_by_q(rows, lam)
+        return exponent(C), step(longest)
 
     return wrong
 
@@ -170,22 +203,34 @@ ANSWERS = {
         ],
     },
     "01.5": {
-        "also_right": lambda rows, lam, eta, n: np.linalg.inv(rows) @ -np.log(lam * n / eta),
+        "also_right": creep_in_the_plane,
         "wrong": [
-            lambda rows, lam, eta, n: np.linalg.solve(rows, np.log(eta * lam / n)),
-            lambda rows, lam, eta, n: rows @ np.log(eta / (n * lam)),
-            lambda rows, lam, eta, n: np.linalg.solve(rows, np.log(eta / (len(rows) * lam))),
+            lambda rows, lam, copies: creep_in_the_plane(rows, lam, 1 / copies),
+            lambda rows, lam, copies: creep_in_the_plane(rows, copies, lam) / np.linalg.norm(lam @ rows),
+            lambda rows, lam, copies: abs(np.diff(np.log(copies / lam))).max(),
+            lambda rows, lam, copies: np.linalg.norm(np.log(copies / lam)),
+            lambda rows, lam, copies: np.log(copies / lam) @ np.log(copies / lam),
+            lambda rows, lam, copies: creep_in_the_plane(rows, lam, copies) ** 2,
+            lambda rows, lam, copies: creep_in_the_plane(rows, lam, np.sqrt(copies)),
+            lambda rows, lam, copies: abs(np.log(copies[0] / lam[0]) - np.log(copies[-1] / lam[-1])),
+            lambda rows, lam, copies: 0.0,
+            lambda rows, lam, copies: (
+                creep_in_the_plane(rows[:2], lam[:2], copies[:2]) if len(rows) > 2 else 1.0
+            ),
         ],
     },
     "01.6": {
-        "also_right": longest_step_by_trial,
+        "also_right": speeds_by_trial,
         "wrong": [
-            lambda rows, lam: 2 / (lam.sum() * longest_step_by_trial(rows, lam)),
-            lambda rows, lam: 2 * longest_step_by_trial(rows, lam),
-            lambda rows, lam: 2 / np.linalg.norm(lam @ rows),
-            lambda rows, lam: 2 / np.linalg.norm(rows, 2) ** 2,
-            longest_step_with(0),
-            longest_step_with(2),
+            speeds_with(0),
+            speeds_with(2),
+            _pair(lambda C: 2 * C, lambda longest: longest),
+            _pair(lambda C: C, lambda longest: 2 * longest),
+            _pair(lambda C: C / 2, lambda longest: longest),
+            _pair(np.sqrt, lambda longest: longest),
+            lambda rows, lam: (speeds_by_q(rows, lam)[0], 2 / np.linalg.norm(rows, 2) ** 2),
+            lambda rows, lam: speeds_by_q(rows, np.ones(2)),
+            lambda rows, lam: speeds_by_q(rows, lam)[0],
         ],
     },
 }
