@@ -14,7 +14,7 @@ from course import exercises
 from course.make.build import ROOT
 from mini_attn import data, models, optim, svm, train
 
-gradient, margin, best_direction, predict, offset, longest_step = (
+gradient, margin, best_direction, predict, creep, speeds = (
     spec.reference for spec in exercises.exercises("01")
 )
 
@@ -43,7 +43,7 @@ def test_descent_from_scratch_follows_the_library(points, normalized, lesson):
     np.testing.assert_allclose(model.w.detach(), w, rtol=1e-9)
 
 
-def test_the_offset_predicts_where_descent_is():
+def test_the_offset_predicts_where_descent_is(lesson):
     """Two support vectors and a point far away: the prediction is exact soon."""
     S = np.array([[1.0, 0.8], [1.0, -1.5]])
     X, y = np.vstack([S, [[4.0, 0.0]]]), np.ones(3)
@@ -51,7 +51,9 @@ def test_the_offset_predicts_where_descent_is():
     w = np.zeros(2)
     for _ in range(20_000):
         w = w - gradient(w, X, y)
-    np.testing.assert_allclose(w, np.log(20_000) * np.array([1.0, 0.0]) + offset(S, lam, 1.0, 3), atol=2e-3)
+    np.testing.assert_allclose(
+        w, np.log(20_000) * np.array([1.0, 0.0]) + lesson["offset"](S, lam, 1.0, 3), atol=2e-3
+    )
     loss, slope = predict(20_000, 1.0, 1.0)
     np.testing.assert_allclose(np.logaddexp(0, -X @ w).mean(), loss, rtol=2e-3)
     assert slope == 1.0
@@ -63,7 +65,7 @@ def test_normalised_steps_settle_up_to_the_longest_step_and_not_beyond(seed):
     solution = svm.solve(svm.label_problem(points.X, points.y))
     A, w_hat = (points.y[:, None] * points.X).numpy(), solution.value.numpy()
     rows = A[A @ w_hat < 1 + 1e-6]
-    limit = longest_step(rows, np.linalg.solve(rows.T, w_hat))
+    _, limit = speeds(rows, np.linalg.solve(rows.T, w_hat))
     for factor, settles in ((0.95, True), (1.05, False)):
         model = models.LinearClassifier(d=2)
         optimizer = optim.NormalizedGD(model.parameters(), lr=factor * limit)
@@ -73,6 +75,37 @@ def test_normalised_steps_settle_up_to_the_longest_step_and_not_beyond(seed):
         ]
         across = run[1:].numpy() @ [-w_hat[1], w_hat[0]] / np.linalg.norm(w_hat)
         assert (abs(across[-1] - across[-2]) < 1e-6) == settles
+
+
+def test_copies_move_the_line_as_the_offset_says(lesson):
+    """Real weights in the loss, three dimensions: descent ends at the predicted distance from the ray."""
+    rows = np.array([[1.0, 1.0, 0.0], [1.0, -0.7, 0.9], [1.0, -0.4, -1.2]])
+    lam = np.linalg.solve(rows @ rows.T, np.ones(3))
+    w_hat, copies = lam @ rows, np.array([3.0, 0.5, 1.0])
+    w = np.zeros(3)
+    for _ in range(50_000):
+        w = w + 3 / copies.sum() * (copies * np.exp(-np.logaddexp(0, rows @ w))) @ rows
+    across = w - (w @ w_hat) / (w_hat @ w_hat) * w_hat
+    assert min(lam) > 0.1
+    np.testing.assert_allclose(np.linalg.norm(across), creep(rows, lam, copies), rtol=3e-3)
+    assert abs(creep(rows, lam, np.ones(3)) / creep(rows, lam, copies) - 1) > 0.2
+    assert creep(rows, lam, 7 * lam) < 1e-12
+
+
+def test_the_flow_is_the_limit_of_small_steps(lesson, twelve):
+    """At t = 100, plain steps of size 1/k, k times as many: the difference falls like 1/k."""
+    A = twelve[1][:, None] * twelve[0]
+    (end,) = lesson["flow"](A, np.zeros(2), [2], 1.0)
+    apart = []
+    for k in (4, 16, 64):
+        w = np.zeros(2)
+        for _ in range(100 * k):
+            w = w + 1 / k / len(A) * np.exp(-np.logaddexp(0, A @ w)) @ A
+        apart.append(np.linalg.norm(w - end))
+    assert apart[0] > 3 * apart[1] > 6 * apart[2]
+    many = lesson["flow"](np.stack([A, 2 * A]), np.zeros((2, 2)), [1, 2], 1.0)
+    np.testing.assert_allclose(many[1, 0], end)
+    np.testing.assert_allclose(many[:, 1], lesson["flow"](2 * A, np.zeros(2), [1, 2], 1.0))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,10 @@ Soudry et al. 2018, for any step below the smoothness bound and any start: L(w_t
 as log t with slope ||w_hat||, and w_t - w_hat log t stays bounded, so that the direction tends to that of
 the hard-margin SVM, at distance O(1 / log t). Measured on data whose other points are well behind the margin:
 points just behind it fade only as t^-(their distance), and hide the limit.
+
+How fast: off its line by s across w_hat, with c_i the part of support vector i across, the flow has
+ds / d log t = -C s + const t^-(next - 1), C = sum_i lam_i c_i^2; 1 bounds the exponent, where log(1 + e^-u)
+is not e^-u.
 """
 
 import numpy as np
@@ -74,3 +78,112 @@ def test_normalised_descent_is_far_faster(batch, solution):
     optimizer = optim.NormalizedGD(model.parameters(), lr=0.5, batch_dims=1)
     train.fit(model, batch, optimizer, 1000, progress=False)
     assert geometry.cosine(model.w.detach(), solution.value).min() > 1 - 1e-4
+
+
+def flow(A, w, decades, h=0.04):
+    """Gradient flow on the mean logistic loss with eta = 1 at t = 10^decade, in midpoint steps of log t."""
+    kept, log_t = [], np.log(0.01)
+
+    def slope(w, log_t):
+        pull = np.exp(log_t - np.logaddexp(0, (A @ w[..., None])[..., 0]))
+        return (pull[..., None, :] @ A)[..., 0, :] / A.shape[-2]
+
+    for end in np.log(10) * np.asarray(decades, dtype=float):
+        count = int(np.ceil((end - log_t) / h))
+        step = (end - log_t) / count
+        for _ in range(count):
+            w = w + step * slope(w + step / 2 * slope(w, log_t), log_t + step / 2)
+            log_t += step
+        kept.append(w)
+    return np.array(kept)
+
+
+@pytest.fixture(scope="module")
+def random_sets():
+    """Sixty sets of 13 points, seeds and size not the lesson's: A, w_hat, across, C, next, lines."""
+    points = [data.separable_points(13, seed=seed) for seed in range(500, 560)]
+    X, y = torch.stack([p.X for p in points]), torch.stack([p.y for p in points])
+    A = (y[..., None] * X).numpy()
+    w_hat = svm.solve(svm.label_problem(X, y)).value.numpy()
+    u = (A @ w_hat[..., None])[..., 0]
+    held = u < 1 + 1e-6
+    pairs = held.sum(axis=1) == 2
+    assert 30 < pairs.sum() < 55
+    across = np.stack([-w_hat[:, 1], w_hat[:, 0]], axis=1) / np.linalg.norm(w_hat, axis=1, keepdims=True)
+    C, line = np.zeros(60), np.zeros(60)
+    for k in np.flatnonzero(pairs):
+        rows = A[k, held[k]]
+        lam = np.linalg.solve(rows.T, w_hat[k])
+        C[k] = lam @ (rows @ across[k]) ** 2
+        line[k] = np.linalg.solve(rows, -np.log(13 * lam)) @ across[k]
+    return A, w_hat, across, pairs, C, np.where(held, np.inf, u).min(axis=1), line
+
+
+def test_the_line_is_approached_with_the_least_exponent(random_sets):
+    """Where E is not tiny; neither C alone nor the next point alone says it."""
+    A, _, across, pairs, C, following, line = random_sets
+    chosen = pairs & (np.minimum(C, following - 1) > 0.08) & (np.minimum(C, following - 1) < 0.9)
+    decades = np.array([10, 20, 40, 80])
+    s = np.abs(
+        (flow(A[chosen], np.zeros((chosen.sum(), 2)), decades) * across[chosen]).sum(-1) - line[chosen]
+    )
+    last = np.maximum((s[1:] > 1e-9).sum(axis=0) - 1, 0)
+    rates = (-np.diff(np.log10(s), axis=0) / np.diff(decades)[:, None])[last, np.arange(chosen.sum())]
+    ok = s[1:].max(axis=0) > 1e-9  # else the first window is rounding already
+    rates, C, following = rates[ok], C[chosen][ok], following[chosen][ok]
+    assert ok.sum() >= 15
+    right = np.abs(rates / np.minimum(C, following - 1) - 1) < 0.15
+    assert right.mean() > 0.85
+    assert (np.abs(rates / C - 1) < 0.15).mean() < 0.7
+    assert (np.abs(rates / (following - 1) - 1) < 0.15).mean() < 0.9
+    assert (following - 1 > C).sum() >= 3
+
+
+def test_no_exponent_is_above_one():
+    """C = 3 and no other point: the logistic loss is not the exponential one, which costs 1/t."""
+    rows = np.array([[1.0, 1.0], [1.0, -3.0]])
+    lam = np.linalg.solve(rows.T, [1.0, 0.0])
+    line = np.linalg.solve(rows, -np.log(2 * lam))[1]
+    s = np.abs(flow(rows, np.zeros(2), [4, 6, 8], h=0.01)[:, 1] - line)
+    np.testing.assert_allclose(lam @ rows[:, 1] ** 2, 3)
+    np.testing.assert_allclose(-np.diff(np.log10(s)) / 2, 1, atol=0.05)
+
+
+def test_one_support_vector_keeps_the_start_and_two_forget_it(random_sets):
+    A, _, across, pairs, C, following, _ = random_sets
+    ends = [flow(A, np.tile(w, (60, 1)), [20, 30]) for w in ([0.0, 0.0], [2.0, -3.0], [-1.0, 4.0])]
+    apart = np.ptp([(end * across).sum(-1) for end in ends], axis=0)
+    alone = ~pairs & (following > 1.1)  # nearer points go on pushing for long
+    assert alone.sum() >= 10
+    assert (apart[:, alone] > 0.02).all()
+    assert (apart[1, alone] > 0.8 * apart[0, alone]).all()
+    assert apart[1, pairs & (C > 0.3)].max() < 1e-4
+
+
+def test_a_support_vector_without_weight_lets_the_remainder_grow_like_log_log_t():
+    b = flow(np.array([[1.0, 0.0], [1.0, 1.0]]), np.zeros(2), [8, 16, 32, 64])[:, 1]
+    growth = np.diff(b) / np.log(2)
+    assert (np.abs(growth - 1) < [0.08, 0.06, 0.04]).all()
+
+
+@pytest.mark.parametrize("power", [2, 4])
+def test_a_power_tail_ends_elsewhere(random_sets, power):
+    """|l'(u)| ~ u^-k: the direction with the least sum of u^(1-k), not that of the largest margin."""
+    A, w_hat, *_ = random_sets
+    turn = np.linspace(0, 2 * np.pi, 7201)
+    units = np.stack([np.cos(turn), np.sin(turn)])
+    u = A @ units
+    cost = np.where((u > 0).all(axis=1), (np.abs(u) ** (1.0 - power)).sum(axis=1), np.inf)
+    best = units.T[cost.argmin(axis=1)]
+    w = np.zeros((60, 2))
+    for _ in range(4000):
+        weights = (1 + np.logaddexp(0, (A @ w[..., None])[..., 0])) ** -float(power)
+        pull = (weights[:, None] @ A)[:, 0]
+        w += 0.3 * pull / np.linalg.norm(pull, axis=1, keepdims=True)
+
+    def degrees(a, b):
+        cosine = (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
+        return np.degrees(np.arccos(np.minimum(cosine, 1)))
+
+    assert np.median(degrees(w, best)) < 0.2
+    assert np.median(degrees(w, w_hat)) > 3
