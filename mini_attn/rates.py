@@ -24,12 +24,16 @@ def strengths(
         data: without a mask.
         selected: alpha, (..., n).
 
+    Raises:
+        ValueError: data with a mask.
+
     Returns:
         c, (..., n (T - 1)), in the order of the rows of `svm.attention_problem` and `svm.token_problem`;
         negative where the selected token scores lower.
 
     Introduced in lesson 17.
     """
+    _no_mask(data)
     best = data.scores.gather(-1, selected[..., None])
     c = (best - data.scores) * -losses.get(loss).slope(best) / data.scores.shape[-2]
     keep = torch.arange(data.scores.shape[-1], device=c.device) != selected[..., None]
@@ -43,8 +47,12 @@ def log_excess(
 
     Nothing cancels: it stays exact far beyond the 1e-16 at which L itself stands still. NaN where L < L_inf.
 
+    Raises:
+        ValueError: data with a mask.
+
     Introduced in lesson 17.
     """
+    _no_mask(data)
     chosen = selected[..., None]
     ahead = data.scores.gather(-1, chosen) - data.scores
     log_s = torch.log_softmax(logits, -1).scatter(-1, chosen, -torch.inf)
@@ -55,6 +63,11 @@ def log_excess(
     x = missing * scale.exp()[..., None]
     large = torch.log1p(torch.expm1(x) * slope) / scale.exp().clamp(min=1e-300)[..., None]
     return scale + torch.where(scale[..., None] < -30, missing * slope, large).mean(-1).log()
+
+
+def _no_mask(data: TokenData) -> None:
+    if data.mask is not None:
+        raise ValueError("the data have a mask; expected sequences of one length, without padding")
 
 
 @dataclass(frozen=True)
@@ -85,13 +98,17 @@ def remainder(problem: HardMarginProblem, solution: Solution, c: Float[Tensor, "
         c: strengths of the rows, positive wherever a row carries weight.
 
     Raises:
-        ValueError: another norm, or a row that carries weight and has no positive strength.
+        ValueError: another norm, equality rows, or a row that carries weight and has no positive strength.
 
     Source: Soudry et al. 2018, Theorem 4, for rows that span the space; the rest is measured in lesson 17.
     Introduced in lesson 17.
     """
     if solution.norm != "fro":
         raise ValueError(f"the solution has norm {solution.norm!r}; solve the problem with norm='fro'")
+    if problem.is_equality.any():
+        raise ValueError(
+            "the problem has equality rows; expected inequalities only, as attention_problem has"
+        )
     A = problem.a if problem.b is None else (problem.a[..., None] * problem.b[..., None, :]).flatten(-2)
     lam = solution.dual
     carries = lam > 1e-7 * lam.amax(-1, keepdim=True)

@@ -97,8 +97,12 @@ def _exact(
     problem: HardMarginProblem, b: Tensor, right: Tensor, power: Tensor, ray: Tensor, among: Tensor
 ) -> Tensor | None:
     """The second way, for one problem: a ray of the heavier rows in rational arithmetic, or None."""
-    used = torch.nonzero(among & ((ray.abs() > LIGHT * ray.abs().amax()) | problem.is_equality))[:, 0]
-    if not 0 < len(used) * problem.a.shape[-1] * b.shape[-1] <= ENTRIES:
+    weight, most = ray.abs() * among, ENTRIES // (problem.a.shape[-1] * b.shape[-1])
+    heavy = weight > LIGHT * ray.abs().amax()
+    used = torch.nonzero(heavy | (among & problem.is_equality))[:, 0]
+    if len(used) > most:  # some of them will do, if the rest repeats what they say
+        used = weight.topk(min(most, int(heavy.sum()))).indices.sort().values
+    if not len(used):
         return None
     part = HardMarginProblem(problem.a[used], b[used], problem.r[used], problem.is_equality[used])
     if independent(part):

@@ -73,18 +73,21 @@ def _solve_one(problem: HardMarginProblem, tol: float) -> tuple[Tensor, Tensor, 
     passes = _passes(problem)
     zero = torch.zeros_like(problem.r)
     state, sigma, before = _State(passes.adjoint(zero), zero, zero), 1.0, None
-    best, best_gap, gap, waited = (state.W, zero), torch.inf, 1.0, 0
+    best, best_gap, gap, waited, farthest = (state.W, zero), torch.inf, 1.0, 0, 1.0
     for _ in range(ROUNDS):
         old = state.dual
-        _newton(problem, passes, state, sigma, 0.1 * max(min(gap, 0.1), 1e-12))
+        _newton(problem, passes, state, sigma, 0.1 * max(min(gap, 0.1, 1 / farthest), 1e-12))
         state.dual = _push(problem, state, sigma)
         gap = _gap(problem, passes, state)
         waited = 0 if gap < 0.5 * best_gap or gap == torch.inf else waited + 1
         if gap < best_gap:
             best, best_gap = (state.W, state.dual), gap
         for ray in (state.dual, problem.multipliers(state.dual - old)):
-            if _reach(problem, passes, ray) >= HOPELESS:
+            reach = _reach(problem, passes, ray)
+            if reach >= HOPELESS:
                 return state.W, ray, torch.tensor(state.steps, device=zero.device)
+            if reach > 2 * farthest:  # a proof that there is no W is on its way
+                waited, farthest = 0, reach
         active = state.dual != 0
         settled = before is not None and int((active ^ before).sum()) <= SETTLED * int(active.sum()) + 2
         exact = _pivot(problem, passes, active, state) if settled and gap > 0.1 * tol else None
@@ -250,8 +253,9 @@ def _pivot(
         slack = passes.forward(W) - r
         wrong = torch.where(active, (weights < 0) & ~always, slack < -1e-12)
         count = int(wrong.sum())
-        if not count:
-            return W, weights
+        if not count:  # dependent rows may contradict each other, and then none of them is met
+            met = slack[rows].abs().amax() <= 1e-9 * (1 + torch.linalg.matrix_norm(W))
+            return (W, weights) if met else None
         fewest, waited = (count, 0) if count < fewest else (fewest, waited + 1)
         if waited >= 3:  # exchanges of whole blocks may go round in circles, that of one row may not
             one = wrong.to(torch.int8).argmax()

@@ -94,10 +94,16 @@ class HardMarginProblem:
                 f"an index picks problems from the leading dimensions {tuple(self.batch_shape)}, not rows: "
                 f"{error}"
             ) from None
+        lead = self.batch_shape
+        if any(part is ... for part in (index if isinstance(index, tuple) else (index,))):  # ends before rows
+            index = torch.arange(lead.numel(), device=self.a.device).reshape(lead)[index]
+            lead = torch.Size((lead.numel(),))
         picked = object.__new__(HardMarginProblem)  # this one has been checked
         for name in ("a", "b", "r", "equality", "mask"):
             part = getattr(self, name)
-            object.__setattr__(picked, name, None if part is None else part[index])
+            if part is not None:
+                part = part.reshape(*lead, *part.shape[len(self.batch_shape) :])[index]
+            object.__setattr__(picked, name, part)
         return picked
 
     @property

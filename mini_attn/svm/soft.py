@@ -8,8 +8,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-STEPS, CONJUGATE, HALVINGS = 60, 80, 30  # Newton steps; gradients in each; halvings of its length
-SMALL = 1e-3  # of the gradient, where the conjugate gradients of a step end
+STEPS, CONJUGATE, SEARCH = 60, 300, 30  # Newton steps at a price; gradients in each; tries of its length
+LONG = 1e200  # C times the fourth power of a token length, which floats still carry
+SMALL = 1e-4  # of the gradient, where the conjugate gradients of a step end
+CHEAP, DEARER, ROUGH = 100.0, 10.0, 0.1  # first price times squared rows; its growth; the gap on the way
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +22,8 @@ class SoftSolution:
         value: (..., d, d), the W found.
         slack: (..., n, T, T), xi_ikt at least 0, what the comparison of position k with token t lacks.
         objective: (...,), 1/2 ||W||^2 + C/2 sum xi^2.
-        gap: (...,), relative: no W has an objective below (1 - gap) times this one.
+        gap: (...,), relative: no W has an objective below (1 - gap) times this one. Look at it: a problem
+            that ends above tol is handed out like the others.
 
     Introduced in lesson 18.
     """
@@ -44,9 +47,10 @@ def solve_soft(
 
     over the tokens t != alpha_ik. It has a solution whatever is selected. With C to infinity it becomes the
     hard-margin SVM of :func:`mini_attn.svm.sequence_problem` where that is feasible; with C to 0 it has the
-    direction of the sum of all comparisons. With the weights lambda = C xi weak duality gives
+    direction of the sum of all comparisons. With weights lambda in proportion to xi weak duality gives
 
-        objective >= sum lambda - 1/2 ||sum lambda A||^2 - 1/(2 C) sum lambda^2,
+        objective >= max_lambda  sum lambda - 1/2 ||sum lambda A||^2 - 1/(2 C) sum lambda^2
+                   = (sum xi)^2 / (2 ||sum xi A||^2 + 2/C sum xi^2),
 
     which is the certificate.
 
@@ -54,21 +58,23 @@ def solve_soft(
         X: tokens, float64. selected: alpha_ik, for each position; what stands at padding means nothing.
         C: price of the slack, positive.
         mask: True where a token is real; padding neither asks nor is compared with. None: everywhere.
-        tol: gap at which to stop; after 60 Newton steps it stops too, so look at the gap.
+        tol: gap at which to stop, above 0 and below 1; after 60 Newton steps it stops too.
 
     Raises:
-        ValueError: shapes or dtypes that do not agree, a C that is not positive, a selected token that does
-            not exist or is padding.
+        ValueError: shapes or dtypes that do not agree, tokens that are not finite or so long that their
+            products overflow, a C that is not positive, a selected token that does not exist or is padding.
 
     Source: Newton's method for the squared hinge, Mangasarian, "A finite Newton method for classification"
-    (2002). Introduced in lesson 18.
+    (2002), here at growing prices C. Introduced in lesson 18.
     """
     if X.ndim < 3 or X.dtype != torch.float64:
         raise ValueError(f"X is {X.dtype} of shape {tuple(X.shape)}; expected float64, (..., n, T, d)")
     if selected.shape != X.shape[:-1]:
         raise ValueError(f"selected has shape {tuple(selected.shape)}; expected {tuple(X.shape[:-1])}")
-    if not C > 0:
-        raise ValueError(f"C = {C}; expected a positive price of the slack")
+    if not 0 < C < float("inf"):
+        raise ValueError(f"C = {C}; expected a positive finite price of the slack")
+    if not 0 < tol < 1:
+        raise ValueError(f"tol = {tol}; expected a relative gap above 0 and below 1, such as 1e-4")
     batch, d = X.shape[:-3], X.shape[-1]
     real = torch.ones_like(selected, dtype=torch.bool) if mask is None else mask
     if real.shape != selected.shape:
@@ -76,9 +82,17 @@ def solve_soft(
     if ((selected < 0) | (selected >= X.shape[-2])).any() or (real & ~real.gather(-1, selected)).any():
         raise ValueError("selected holds tokens that do not exist or that the mask hides; select real ones")
     X = torch.where(real[..., None], X, 0.0).reshape(-1, *X.shape[-3:])
+    longest = float(torch.linalg.vector_norm(X, dim=-1).max()) if X.numel() else 0.0
+    fits = longest < LONG ** (1 / 4) and C * longest**4 < LONG and (longest == 0 or C * longest**4 > 1 / LONG)
+    if not fits:
+        raise ValueError(
+            f"the longest token has length {longest} and C = {C}; expected finite tokens, and C length^4 "
+            f"between {1 / LONG:.0e} and {LONG:.0e}: with c times the tokens and C / c^4, W is 1 / c^2 times "
+            "as long"
+        )
     selected, real = selected.reshape(X.shape[:-1]), real.reshape(X.shape[:-1])
     rows = real[..., :, None] & real[..., None, :] & (torch.arange(X.shape[-2]) != selected[..., None])
-    W, slack, value, gap = _newton(_Rows(X, selected[..., None], rows), C, tol)
+    W, slack, value, gap = _at_growing_prices(_Rows(X, selected[..., None], rows), C, tol, 4 * longest**4)
     return SoftSolution(
         W.reshape(*batch, d, d),
         slack.reshape(*batch, *rows.shape[1:]),
@@ -102,29 +116,59 @@ class _Rows:
         return (self.X.mT @ by_token.mT @ self.X).sum(1)
 
 
-def _newton(rows: _Rows, C: float, tol: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Newton steps by conjugate gradients, each shortened until the objective falls."""
+def _at_growing_prices(rows: _Rows, C: float, tol: float, square: float) -> tuple[Tensor, ...]:
+    """Newton's method at price C from where it ends, roughly, at lower ones: from 0 it is slow.
+
+    Args:
+        square: of the length of a row, at most.
+    """
+    prices = [C]
+    while prices[-1] * square > CHEAP:
+        prices.append(prices[-1] / DEARER)
     W = rows.X.new_zeros(len(rows.X), rows.X.shape[-1], rows.X.shape[-1])
+    for price in reversed(prices[1:]):
+        W = _newton(rows, W, price, max(tol, ROUGH))[0]
+    return _newton(rows, W, C, tol)
+
+
+def _newton(rows: _Rows, W: Tensor, C: float, tol: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Newton steps by conjugate gradients, each of the length at which the objective is least."""
     slack, value = _objective(rows, W, C)
     for step in range(STEPS + 1):
-        total = rows.total(C * slack)
-        lower = C * slack.sum((1, 2, 3)) - _dot(total, total) / 2 - C / 2 * slack.square().sum((1, 2, 3))
-        gap = torch.where(value > 0, (value - lower) / value.clamp_min(1e-300), 0.0)
-        todo = gap > tol
+        total, worth = rows.total(C * slack), C * slack.sum((1, 2, 3))
+        length = _dot(total, total) + C * slack.square().sum((1, 2, 3))
+        gap = torch.where(value > 0, 1 - worth * (worth / length.clamp_min(1e-300)) / (2 * value), 0.0)
+        gap = gap.clamp_min(0.0)  # rounding
+        todo = ~(gap <= tol)
         if step == STEPS or not todo.any():
             return W, slack, value, gap
-        downhill = total - W
-        move = _conjugate(rows, slack > 0, downhill, C)
-        length = todo.to(W)
-        for _ in range(HALVINGS):
-            new_slack, new = _objective(rows, W + length[:, None, None] * move, C)
-            worse = new > value - 1e-4 * length * _dot(downhill, move)
-            if not (worse & todo).any():
-                break
-            length = torch.where(worse & todo, length / 2, length)
-        W = W + length[:, None, None] * move
-        slack, value = new_slack, new
+        move = _conjugate(rows, slack > 0, total - W, C)
+        length = _lowest(W, rows.leads(W), move, rows.leads(move), rows.rows, C)
+        W = W + torch.where(todo, length, 0.0)[:, None, None] * move
+        slack, value = _objective(rows, W, C)
     raise AssertionError
+
+
+def _lowest(W: Tensor, leads: Tensor, move: Tensor, gains: Tensor, rows: Tensor, C: float) -> Tensor:
+    """The t >= 0 at which the objective of W + t move is least, (B,).
+
+    Its slope is piecewise linear and grows: Newton steps on it, or half the bracket where one leaves that.
+    """
+    low, high = W.new_zeros(len(W)), W.new_full((len(W),), torch.inf)
+    along, square = _dot(W, move), _dot(move, move)
+    t = torch.ones_like(low)
+    for _ in range(SEARCH):
+        slack = (1 - leads - t[:, None, None, None] * gains).clamp_min(0) * rows
+        slope = along + t * square - C * (slack * gains).sum((1, 2, 3))
+        low, high = torch.where(slope <= 0, t, low), torch.where(slope > 0, t, high)
+        curvature = square + C * ((slack > 0) * gains.square()).sum((1, 2, 3))
+        new = t - slope / curvature.clamp_min(1e-300)
+        halfway = torch.where(high.isinf(), 2 * t, (low + high) / 2)
+        new = torch.where((new > low) & (new < high), new, halfway)
+        if ((new - t).abs() <= 1e-12 * t).all():
+            break
+        t = new
+    return t
 
 
 def _objective(rows: _Rows, W: Tensor, C: float) -> tuple[Tensor, Tensor]:

@@ -32,8 +32,9 @@ def wilson(successes, trials, level: float = 0.95):
     """
     if not 0 < level < 1:
         raise ValueError(f"level = {level}; expected a probability between 0 and 1, such as 0.95")
+    successes, trials = successes * 1.0, trials * 1.0  # short integers overflow, and a bool has no sign
     failures = trials - successes
-    for count in (successes * 1, failures * 1):  # times one: a bool has no sign
+    for count in (successes, failures):
         if not _all(count >= 0):
             raise ValueError("successes must be counts from 0 to trials, and trials counts from 0")
     z2 = float(ndtri((1 + level) / 2)) ** 2

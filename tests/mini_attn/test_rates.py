@@ -131,3 +131,16 @@ def test_an_interval_holds_the_true_median_as_often_as_it_says():
     values = torch.tensor([3.0, float("nan"), 1.0, 2.0])
     assert rates.interval(values)[0] == 2.0
     assert rates.interval(values) == rates.interval(values)
+
+
+def test_masks_and_equalities_are_refused():
+    ragged = data.random_tokens(2, 3, 4, seed=0, lengths=[2, 3])
+    logits, selected = torch.zeros(2, 3, dtype=torch.float64), torch.zeros(2, dtype=torch.int64)
+    with pytest.raises(ValueError, match="mask"):
+        rates.log_excess(logits, ragged, selected)
+    with pytest.raises(ValueError, match="mask"):
+        rates.strengths(ragged, selected)
+    a, r = torch.tensor([[1.0, 0.0], [1.0, 1.0]]).double(), torch.tensor([1.0, 0.0]).double()
+    problem = svm.HardMarginProblem(a, None, r, torch.tensor([False, True]))
+    with pytest.raises(ValueError, match="equality"):
+        rates.remainder(problem, svm.solve(problem), torch.ones(2, dtype=torch.float64))

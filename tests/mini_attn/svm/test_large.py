@@ -146,6 +146,17 @@ def test_equalities_among_many_rows():
     torch.testing.assert_close(problem.forward(one.value)[:3], problem.r[:3])
 
 
+@pytest.mark.parametrize("rows", [2004, 4000])
+def test_equalities_that_contradict_each_other_are_refuted(rows):
+    a, r = torch.eye(4, dtype=torch.float64).repeat(rows // 4, 1), torch.ones(rows, dtype=torch.float64)
+    every = torch.ones(rows, dtype=torch.bool)
+    assert svm.solve(svm.HardMarginProblem(a, None, r, every), throw=False).status == "optimal"
+    other = r.index_fill(0, torch.tensor(rows - 1), 2.0)
+    assert svm.solve(svm.HardMarginProblem(a, None, other, every), throw=False).status == "infeasible"
+    a, free = torch.cat([a[:-1], -a[-2:-1]]), every & (torch.arange(rows) < rows - 2)
+    assert svm.solve(svm.HardMarginProblem(a, None, r, free), throw=False).status == "infeasible"
+
+
 def test_rows_that_depend_on_each_other_share_their_weight():
     X = torch.eye(30, dtype=torch.float64).repeat(80, 1)
     solution = svm.solve(svm.label_problem(X, torch.ones(2400)))

@@ -144,6 +144,17 @@ def test_an_index_picks_problems_and_never_rows():
             batch[index]
     with pytest.raises(IndexError, match="not rows"):
         batch[0][0]
+    whole = svm.HardMarginProblem(
+        a.expand(2, 3, 3, 2), None, batch.r.expand(2, 3, 3), batch.r.expand(2, 3, 3) > 0
+    )
+    for index, same in ((..., 1), (slice(None), 1)), ((1, ..., [0, 2]), (1, [0, 2])), (..., slice(None)):
+        found, wanted = whole[index], whole[same]
+        assert found.batch_shape == wanted.batch_shape
+        assert torch.equal(found.a, wanted.a)
+        assert torch.equal(found.equality, wanted.equality)
+    assert batch[0][...].a.shape == (3, 2)
+    with pytest.raises(IndexError, match="not rows"):
+        batch[0][..., 0]
 
 
 def test_labels_that_are_truth_values_are_refused():

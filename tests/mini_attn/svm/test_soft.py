@@ -68,6 +68,16 @@ def test_a_high_price_gives_the_hard_margin_and_a_low_one_the_sum_of_all_compari
     assert (geometry.cosine(low.value, hard.value) < 0.99).all()
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 10.0, 1e9])
+def test_any_price_of_any_tokens_is_solved(scale):
+    generator = torch.Generator().manual_seed(0)
+    X, selected = torch.randn(6, 8, 10, generator=generator, dtype=torch.float64), torch.zeros(6, 8).long()
+    for price in (1e-6, 1.0, 1e2, 1e3, 1e6):  # from 0, Newton's method ends at gaps of 1 for the last three
+        found = svm.solve_soft(scale * X, selected, price / scale**4)
+        assert found.gap <= 1e-4
+        assert 0 < found.objective * scale**4 < 18.523  # half the square of the hard margin's W
+
+
 def test_what_the_padding_holds_does_not_matter():
     X, selected = tokens(seed=4)
     mask = torch.arange(4).expand_as(selected) < 3
@@ -94,6 +104,11 @@ def test_leading_dimensions_are_problems_of_their_own():
         (lambda X, s: (X.float(), s, 1.0), "float64"),
         (lambda X, s: (X, s[..., :2], 1.0), "selected has shape"),
         (lambda X, s: (X, s, 0.0), "price"),
+        (lambda X, s: (X, s, torch.inf), "price"),
+        (lambda X, s: (X, s, 1.0, None, torch.nan), "tol = nan"),
+        (lambda X, s: (X * torch.nan, s, 1.0), "longest token has length nan"),
+        (lambda X, s: (X * 1e80, s, 1.0), "expected finite tokens, and C length"),
+        (lambda X, s: (X * 1e-80, s, 1.0), "expected finite tokens, and C length"),
         (lambda X, s: (X, s + 4, 1.0), "do not exist"),
         (lambda X, s: (X, s, 1.0, torch.zeros(2, 2, dtype=torch.bool)), "mask has shape"),
         (lambda X, s: (X, 0 * s, 1.0, torch.arange(4).expand_as(s) > 0), "mask hides"),

@@ -46,3 +46,11 @@ def test_trials_may_differ_and_none_says_nothing():
 def test_what_is_no_count_and_no_level_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         wilson(*arguments)
+
+
+def test_short_integers_do_not_overflow():
+    wide = wilson(50_000, 100_000)
+    assert wilson(np.int32(50_000), np.int32(100_000)) == pytest.approx(wide)
+    assert wilson(np.uint8(100), np.uint8(120)) == pytest.approx(wilson(100, 120))
+    with pytest.raises(ValueError, match="counts from 0"):
+        wilson(np.uint8(121), np.uint8(120))
