@@ -71,6 +71,8 @@ class Solution:
             "stopped": none of these.
             A W that misses a row by no more than tol counts as meeting it. Where rows contradict each other
             by about as little, the shortest W that meets them to the last digit may be far longer, or none.
+            And where W is so long that ||A_j|| ||W|| is q times r_j, rounding its entries alone moves margins
+            by 1e-16 q: objective and bound agree to the gap, and with exact arithmetic to about 1e-16 q.
         iterations: (...,) steps of the method; 0 where none was needed.
         seconds: wall time of the whole batch.
         norm: N, "fro", "nuc", "spectral" or p, as it was solved: for vectors the first three are "fro".
