@@ -34,7 +34,7 @@ PRIMAL = Exercise(
     minutes=5,
     difficulty=1,
     reference=_primal,
-    withheld=("mini_attn.svm.dispatch.solve", "mini_attn.svm.nnls.solve_nnls"),
+    withheld=("mini_attn.svm.dispatch.solve", "mini_attn.svm.rational.shortest"),
     cases=lambda rng: [half_plane(rng, 6), *(separable(rng, n, d) for n, d in ((2, 3), (8, 3), (3, 5)))],
     compare=Compare(rtol=1e-4, atol=1e-5),
     misconceptions=[
@@ -283,7 +283,7 @@ NNLS = Exercise(
     minutes=10,
     difficulty=2,
     reference=_largest_margin,
-    withheld=("mini_attn.svm.batched.solve_batched", "mini_attn.svm.reference.solve_cvxpy"),
+    withheld=("mini_attn.svm.dispatch.solve", "mini_attn.svm.rational.shortest"),
     cases=lambda rng: [
         *(separable(rng, n, d) for n, d in ((6, 2), (8, 3))),
         *(hopeless(rng, n, d) for n, d in ((6, 2), (7, 4))),

@@ -433,7 +433,17 @@ EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("03.1", "Three steepest steps", 2, 6, 1, steepest_steps, step_cases, misconceptions=STEEPEST),
     Exercise("03.2", "Two bounds in any norm", 2, 6, 2, certify, certify_cases, misconceptions=BOUNDS),
     Exercise("03.3", "Steps that cannot fail", 3, 10, 3, safe_steps, safe_cases, misconceptions=SAFE),
-    Exercise("03.4", "A mirror step", 2, 8, 2, mirror_step, mirror_cases, misconceptions=MIRROR),
+    Exercise(
+        id="03.4",
+        title="A mirror step",
+        points=2,
+        minutes=8,
+        difficulty=2,
+        reference=mirror_step,
+        cases=mirror_cases,
+        misconceptions=MIRROR,
+        withheld=("mini_attn.optim.MirrorDescent._update",),
+    ),
     Exercise("03.5", "The spectral step", 2, 6, 2, spectral_step, spectral_cases, MATRICES, SPECTRAL),
     Exercise(
         "03.6", "The spectrum that Muon leaves", 3, 8, 3, muon_spectrum, muon_cases, misconceptions=SPECTRUM

@@ -258,6 +258,7 @@ BAND = Exercise(
         lambda k, m, z: _band(k, m, 1.96),
         "Use the z that is given.",
     ),
+    withheld=("mini_attn.sweep.shares.wilson",),
 )
 
 
@@ -333,6 +334,7 @@ LEADS = Exercise(
         _second_best,
         "The token that comes closest need not be the second in score: compare with all of them.",
     ),
+    withheld=("course.replicate.lesson_12.first_leads",),
 )
 
 EXERCISES = [ENOUGH, SELECTOR, LAW, BAND, LEADS]

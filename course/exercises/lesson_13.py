@@ -187,7 +187,11 @@ PARTS = Exercise(
     difficulty=2,
     reference=_parts,
     cases=_parts_cases,
-    withheld=("mini_attn.svm.dispatch.solve", "mini_attn.mixtures.mixture_path"),
+    withheld=(
+        "mini_attn.svm.dispatch.solve",
+        "mini_attn.svm.rational.shortest",
+        "mini_attn.mixtures.mixture_path",
+    ),
     misconceptions=known(
         lambda *args: _parts(*args)[::-1],
         "The two parts are swapped: W_fin first.",

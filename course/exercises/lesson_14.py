@@ -72,6 +72,7 @@ VISIBLE = Exercise(
         lambda lengths, T, causal: ~_visible(lengths, T, causal),
         "The other way round: True where a position sees a token.",
     ),
+    withheld=("mini_attn.data.every_position",),
 )
 
 

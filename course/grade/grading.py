@@ -148,7 +148,8 @@ def _results(
         else:
             results[one.student] = replace(known, stays=one.unclear)
     if waiting:
-        with Sandbox(lesson.withheld, limits, unsafe) as sandbox:
+        codes = [*lesson.codes, *lesson.solutions.values()]
+        with Sandbox(lesson.withheld, limits, unsafe, codes) as sandbox:
             for one, key, result in _attempts(waiting, lesson, cases, sandbox, jobs):
                 results[one.student] = result
                 record = {"key": key, "marks": [asdict(m) for m in result.marks], "notes": result.notes}

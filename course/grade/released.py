@@ -25,7 +25,8 @@ class Lesson:
         path: the notebook in lessons/.
         specs: its exercises, in order.
         functions: exercise -> name of the function to write.
-        foundations: (cell id, code) of the cells that only import, define or assign, in order.
+        foundations: (cell id, code, what of it is restored if it was deleted), in order: all of the cells that
+            only import, define or assign, the definitions of others.
         cell_ids: exercise -> id of the cell in which the function stands.
         blanks: exercise -> that cell's code as it was handed out.
         solutions: exercise -> the cell that solves it.
@@ -37,7 +38,7 @@ class Lesson:
     path: Path
     specs: list[Exercise]
     functions: dict[str, str]
-    foundations: list[tuple[str, str]]
+    foundations: list[tuple[str, str, str]]
     cell_ids: dict[str, str]
     blanks: dict[str, str] = field(default_factory=dict)
     solutions: dict[str, str] = field(default_factory=dict)
@@ -67,8 +68,9 @@ def lesson(number: str, lessons: Path = LESSONS) -> Lesson:
         functions |= answers
         cell_ids |= {id: cell.id for id in answers}
         blanks |= {id: cell.source for id in answers}
-        if not answers and _is_foundation(tree):
-            foundations.append((cell.id, cell.source))
+        restored = "" if answers else cell.source if _is_foundation(tree) else _definitions(tree)
+        if restored:
+            foundations.append((cell.id, cell.source, restored))
     solutions, needs = {}, {}
     for cell, tree, answers in _code(lessons.parent / "solutions" / paths[0].name):
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -109,3 +111,18 @@ def _is_foundation(tree: ast.Module) -> bool:
         return False
     defines = any(isinstance(node, plain) and not isinstance(node, ast.Assign) for node in tree.body)
     return defines or not any(isinstance(node, ast.comprehension) for node in ast.walk(tree))
+
+
+def _definitions(tree: ast.Module) -> str:
+    """What a cell that also measures, draws or checks defines on the way, with its imports and plain numbers."""
+    if not any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in tree.body):
+        return ""
+    return "\n\n".join(ast.unparse(node) for node in tree.body if _is_definition(node))
+
+
+def _is_definition(node: ast.stmt) -> bool:
+    """Whether it says what something is, and computes nothing."""
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        parts = ast.walk(node.value) if node.value else ()
+        return isinstance(node.value, ast.Lambda) or not any(isinstance(p, ast.Name | ast.Call) for p in parts)
+    return isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef)

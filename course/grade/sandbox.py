@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -73,16 +73,23 @@ class Sandbox:
         withheld: functions of mini_attn that the lesson's exercises ask for (see `sealed.py`).
         limits: what a submission may use.
         unsafe: run without walls. For a grader who reads every submission first.
+        codes: the lesson's cells; of its sweeps' functions only those that they use are there.
 
     Use it in a `with` statement; `call` may run in several threads at once.
     """
 
-    def __init__(self, withheld: list[str] = (), limits: Limits = Limits(), unsafe: bool = False):
+    def __init__(
+        self,
+        withheld: list[str] = (),
+        limits: Limits = Limits(),
+        unsafe: bool = False,
+        codes: Iterable[str] = (),
+    ):
         if not unsafe:
             require()
         self.limits, self.unsafe = limits, unsafe
         self.ended = threading.Event()
-        self._withheld = list(withheld)
+        self._withheld, self._codes = list(withheld), list(codes)
 
     def __enter__(self) -> Sandbox:
         with contextlib.ExitStack() as stack:
@@ -96,7 +103,7 @@ class Sandbox:
         self.folder.mkdir()
         for name in ("runner.py", "plain.py"):
             shutil.copy(HERE / name, self.folder)
-        seal(self.folder / "library", self._withheld)
+        seal(self.folder / "library", self._withheld, self._codes)
         (self.folder / "fonts").mkdir()
         fonts = self.folder / "fonts" / f"fontlist-v{font_manager.FontManager.__version__}.json"
         font_manager.json_dump(font_manager.fontManager, fonts)  # as matplotlib stores it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import shutil
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import mini_attn
@@ -12,15 +13,17 @@ import mini_attn
 REPLICATE = Path(__file__).parent.parent / "replicate"  # the sweeps that lessons show, and their functions
 
 
-def seal(target: Path, withheld: list[str]) -> None:
-    """Copy mini_attn and course.replicate into a folder, and take the bodies out of some of their functions.
+def seal(target: Path, withheld: list[str], codes: Iterable[str] = ()) -> None:
+    """Copy mini_attn into a folder, and of course.replicate what a lesson's cells use; take answers out.
 
-    Private helpers that only those functions used go altogether: they are most of the answer.
+    Helpers that only the withheld functions used go altogether, since they are most of the answer: private
+    ones, and those of a package inside mini_attn (such as the methods of svm.solve) that it does not export.
 
     Args:
         target: folder that will hold `mini_attn`, and `course/replicate` without what makes it a package.
         withheld: full names, "mini_attn.softmax.softmax" or "mini_attn.models.PromptAttention.logits".
             Calling one raises NotImplementedError with a sentence.
+        codes: the lesson's cells; what they import stays.
 
     Raises:
         ValueError: a name that is not a function of theirs: a misspelt one must not pass for sealed.
@@ -29,8 +32,10 @@ def seal(target: Path, withheld: list[str]) -> None:
     shutil.copytree(source, target / "mini_attn", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(REPLICATE, target / "course" / "replicate", ignore=shutil.ignore_patterns(".*", "__*"))
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in target.rglob("*.py")}
+    sweeps = {path.stem: tree for path, tree in trees.items() if path.parent.name == "replicate"}
+    cells = ast.parse("\n".join(codes))
     said: dict[ast.stmt, _Said] = {}
-    before = _unused(trees, said)
+    before = _unused(trees, cells, said)
     for name in withheld:
         path, inside = _locate(target, name)
         tree = trees.get(path, ast.Module([], []))
@@ -40,10 +45,11 @@ def seal(target: Path, withheld: list[str]) -> None:
         says = f"{name} is withheld while this lesson is graded: write it yourself"
         function.body = ast.parse(f"raise NotImplementedError({says!r})").body
         for node in tree.body:
-            if getattr(node, "name", None) == inside[0]:
+            if inside[0] in _binds(node):
                 said.pop(node, None)
-    while gone := _unused(trees, said) - before:
-        names = {node.name for node in gone}
+    _keep(sweeps, cells)
+    while gone := _unused(trees, cells, said) - before:
+        names = set().union(*map(_binds, gone))
         for tree in trees.values():
             tree.body = [node for node in tree.body if node not in gone]
             idle = names.difference(*(said[node].names for node in tree.body))
@@ -53,35 +59,98 @@ def seal(target: Path, withheld: list[str]) -> None:
                     said.pop(node)
             tree.body = [node for node in tree.body if not isinstance(node, ast.ImportFrom) or node.names]
     for path, tree in trees.items():
-        path.write_text(ast.unparse(tree) + "\n", encoding="utf-8")
+        if tree.body:
+            path.write_text(ast.unparse(tree) + "\n", encoding="utf-8")
+        else:
+            path.unlink()
 
 
 class _Said:
-    """What a statement mentions: names, attributes, and what it imports."""
+    """What a statement binds and mentions: names, attributes, and what it imports."""
 
     def __init__(self, statement: ast.stmt):
         nodes = list(ast.walk(statement))
+        self.binds = _binds(statement)
         self.names = {node.id for node in nodes if isinstance(node, ast.Name)}
         self.attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
         self.imported = {node.name for node in nodes if isinstance(node, ast.alias)}
 
 
-def _unused(trees: dict[Path, ast.Module], said: dict[ast.stmt, _Said]) -> set[ast.stmt]:
-    """The private functions and classes that nothing but themselves mentions; `said` is added to."""
-    elsewhere, unused = set(), set()
-    for tree in trees.values():
+def _binds(statement: ast.stmt) -> set[str]:
+    """The names that a statement of a module gives a meaning."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return {statement.name}
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return {alias.asname or alias.name.split(".")[0] for alias in statement.names}
+    nodes = ast.walk(statement)
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _keep(sweeps: dict[str, ast.Module], cells: ast.Module) -> None:
+    """Leave in the modules of course.replicate what the cells import, and what that needs."""
+    for tree in sweeps.values():
+        for node in [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]:
+            place = tree.body.index(node)
+            tree.body[place : place + 1] = [_with(node, [alias]) for alias in node.names]
+    kept, waiting = set(), [*_asked(cells, cells, "")]
+    while waiting:
+        module, name = waiting.pop()
+        for node in sweeps[module].body if module in sweeps else ():
+            if node not in kept and name in _binds(node):
+                kept.add(node)
+                waiting += _asked(node, sweeps[module], module)
+    for tree in sweeps.values():
+        future = [node for node in tree.body if getattr(node, "module", "") == "__future__"]
+        body = [node for node in tree.body if node in kept and node not in future]
+        tree.body = [*future, *body] if body else []
+
+
+def _with(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> ast.stmt:
+    return (
+        ast.Import(names) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, names, node.level)
+    )
+
+
+def _asked(statement: ast.AST, tree: ast.Module, module: str) -> set[tuple[str, str]]:
+    """Names that a statement of a module asks for: of its own module, or of others in course.replicate."""
+    asked, others = set(), {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "course.replicate":
+            others |= {alias.asname or alias.name: alias.name for alias in node.names}
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name):
+            asked.add((module, node.id))
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            asked.add((others.get(node.value.id, ""), node.attr))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("course.replicate."):
+            asked |= {(node.module.split(".")[2], alias.name) for alias in node.names}
+    return asked
+
+
+def _unused(trees: dict[Path, ast.Module], cells: ast.Module, said: dict[ast.stmt, _Said]) -> set[ast.stmt]:
+    """What is nobody's but the library's own, and nothing but itself mentions; `said` is added to.
+
+    That are private functions, classes and constants, and in a package inside mini_attn all that it does not
+    export.
+    """
+    own = _Said(cells)
+    elsewhere, unused = own.attributes | own.imported, set()
+    for path, tree in trees.items():
         said |= {node: _Said(node) for node in tree.body if node not in said}
         here = [said[node] for node in tree.body]
         times = Counter(name for one in here for name in one.names)
-        elsewhere.update(*(one.attributes for one in here), *(one.imported & times.keys() for one in here))
+        exports = path.name == "__init__.py"
+        elsewhere.update(*(one.attributes for one in here))
+        elsewhere.update(*(one.imported if exports else one.imported & times.keys() for one in here))
+        inner = path.parent.parent.name == "mini_attn"
         unused |= {
             node
             for node in tree.body
-            if isinstance(node, ast.FunctionDef | ast.ClassDef)
-            and node.name.startswith("_")
-            and times[node.name] == (node.name in said[node].names)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign)
+            and all(inner or name.startswith("_") for name in said[node].binds)
+            and all(times[name] == (name in said[node].names) for name in said[node].binds)
         }
-    return {node for node in unused if node.name not in elsewhere}
+    return {node for node in unused if not said[node].binds & elsewhere}
 
 
 def _locate(target: Path, name: str) -> tuple[Path, list[str]]:

@@ -208,6 +208,8 @@ def prelude(submission: Submission, lesson: Lesson) -> list[str]:
     """
     ids = {id for id, _ in submission.cells}
     texts = {code.strip() for _, code in submission.cells}
-    missing = [code for id, code in lesson.foundations if id not in ids and code.strip() not in texts]
-    imports = [code for _, code in lesson.foundations if re.search(r"^(import|from) ", code, re.MULTILINE)]
+    missing = [
+        restored for id, code, restored in lesson.foundations if id not in ids and code.strip() not in texts
+    ]
+    imports = [code for *_, code in lesson.foundations if re.search(r"^(import|from) ", code, re.MULTILINE)]
     return [*(code for code in imports if code not in missing), *missing] if missing else []

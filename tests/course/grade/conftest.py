@@ -42,9 +42,8 @@ def lesson():
     ]
     functions = {spec.id: spec.title for spec in specs}
     ids = {"99.1": "cell-one", "99.2": "cell-two"}
-    return Lesson(
-        "99", Path("99_squares.ipynb"), specs, functions, [("cell-zero", "import numpy as np")], ids
-    )
+    numpy = "import numpy as np"
+    return Lesson("99", Path("99_squares.ipynb"), specs, functions, [("cell-zero", numpy, numpy)], ids)
 
 
 @pytest.fixture(scope="session")

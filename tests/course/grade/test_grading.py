@@ -29,7 +29,7 @@ def notes(tmp_path, student):
 
 def test_a_lesson_knows_what_builds_on_what(small):
     assert small.needs == {"99.1": set(), "99.2": {"99.1"}}
-    assert small.foundations == [("cell-zero", START)]
+    assert small.foundations == [("cell-zero", START, START)]
     assert small.functions == {"99.1": "square", "99.2": "total"}
 
 
@@ -37,9 +37,9 @@ def test_a_lesson_knows_what_builds_on_what(small):
 def test_every_lesson_can_be_graded(number):
     lesson = released.lesson(number)
     assert set(lesson.functions) == set(lesson.solutions) == {spec.id for spec in lesson.specs}
-    assert any("import numpy" in code for _, code in lesson.foundations)
+    assert any("import numpy" in code for *_, code in lesson.foundations)
     assert all(needed < id for id, others in lesson.needs.items() for needed in others)
-    assert not any("check(" in code for _, code in lesson.foundations)
+    assert not any("check(" in code for *_, code in lesson.foundations)
 
 
 def test_moved_renamed_split_and_repeated_answers_count(submit, tmp_path):

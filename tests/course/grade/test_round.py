@@ -64,7 +64,7 @@ def hand_in(folder, lesson, students):
         cells = [nbformat.v4.new_code_cell(imports), nbformat.v4.new_code_cell(helper.source, id=helper.id)]
         if number % 4:
             cells += [
-                nbformat.v4.new_code_cell("pass", id=id) for id, _ in lesson.foundations if id != helper.id
+                nbformat.v4.new_code_cell("pass", id=id) for id, *_ in lesson.foundations if id != helper.id
             ]
         kinds = {spec.id: kind(number, place) for place, spec in enumerate(lesson.specs)}
         if {"other", "wrong"} & set(kinds.values()):

@@ -102,7 +102,7 @@ def test_a_lesson_reads_its_stored_sweeps(tmp_path, monkeypatch):
         "def square(x):\n    return [float(whole.length.sum()), twice(float(part.length.sum()))]",
         "thrice(1)",
     ]
-    with walls.Sandbox(["course.replicate.lesson_99.thrice"]) as sandbox:
+    with walls.Sandbox(["course.replicate.lesson_99.thrice"], codes=cells) as sandbox:
         report = sandbox.call(cells, {"99.1": ("square", [(1.0,)])})
     assert report.cell_errors == {4: "NotImplementedError: thrice is withheld here"}
     assert report.answers["99.1"][0].value == [150, 60]
