@@ -1,11 +1,12 @@
 """The system calls that a sandbox does without, as a program for the kernel (seccomp, "classic BPF").
 
 Closed are: keyrings, which all processes of a user share; memory that belongs to no process, so that nobody
-can count it (memfd, System V, and mappings without a file that a fork shares: their pages outlive them where
-only a part is unmapped); namespaces and mounts; every socket but those between the sandbox's own processes;
-and doors into the kernel that no exercise needs (io_uring, bpf, ptrace, ...). The caller gets an ordinary
-error. Locks of files do nothing and say that they succeeded: a lock of a file that all sandboxes see, such as
-Python itself, would be a signal from one to another.
+can count it (memfd, System V, rules of landlock, watches of epoll, and mappings without a file that a fork
+shares: their pages outlive them where only a part is unmapped); namespaces and mounts; every socket but those
+between the sandbox's own processes; and doors into the kernel that no exercise needs (io_uring, bpf, ptrace,
+...). The caller gets an ordinary error; Python, asyncio included, takes poll where there is no epoll.
+Locks of files do nothing and say that they succeeded: a lock of a file that all sandboxes see, such as Python
+itself, would be a signal from one to another.
 """
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ CLOSED = {
     "swapon": (167, 224),
     "quotactl": (179, 60),
     "personality": (135, 92),
+    "landlock_create_ruleset": (444, 444),
+    "landlock_add_rule": (445, 445),
+    "landlock_restrict_self": (446, 446),
+    "epoll_create": (213, None),
+    "epoll_create1": (291, 20),
     "vmsplice": (278, 75),
     "splice": (275, 76),
     "tee": (276, 77),

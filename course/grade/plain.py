@@ -78,13 +78,19 @@ def parse(raw: bytes, parts: int) -> Any:
     """JSON from a stranger, which may be small as text and still take gigabytes as lists of lists.
 
     Raises:
-        ValueError: not JSON in UTF-8, or it has more lists, objects and entries than `parts`.
+        ValueError: not JSON in UTF-8, more lists, objects and entries than `parts`, or a number too long.
         RecursionError: nested too deeply.
     """
     bare = STRING.sub(b"", raw)  # commas in texts are no parts
     if sum(map(bare.count, (b"[", b"{", b","))) > parts:
         raise ValueError(f"it has more than {parts:,} parts")
-    return json.loads(raw.decode("utf-8-sig"))
+    text = raw.decode("utf-8-sig")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:  # Python reads no longer ones
+        raise ValueError("it holds a number of thousands of digits") from error
 
 
 def readable(text: Any, length: int) -> str:

@@ -25,8 +25,8 @@ class Lesson:
         path: the notebook in lessons/.
         specs: its exercises, in order.
         functions: exercise -> name of the function to write.
-        foundations: (cell id, code, what of it is restored if it was deleted), in order: all of the cells that
-            only import, define or assign, the definitions of others.
+        foundations: (cell id, code, what of it is restored if it was deleted), in order: cells that only
+            import, define or assign, whole; of others that define something, the definitions.
         cell_ids: exercise -> id of the cell in which the function stands.
         blanks: exercise -> that cell's code as it was handed out.
         solutions: exercise -> the cell that solves it.
@@ -114,7 +114,7 @@ def _is_foundation(tree: ast.Module) -> bool:
 
 
 def _definitions(tree: ast.Module) -> str:
-    """What a cell that also measures, draws or checks defines on the way, with its imports and plain numbers."""
+    """What a cell that also measures, draws or checks defines on the way, its imports and plain numbers."""
     if not any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in tree.body):
         return ""
     return "\n\n".join(ast.unparse(node) for node in tree.body if _is_definition(node))
@@ -124,5 +124,7 @@ def _is_definition(node: ast.stmt) -> bool:
     """Whether it says what something is, and computes nothing."""
     if isinstance(node, ast.Assign | ast.AnnAssign):
         parts = ast.walk(node.value) if node.value else ()
-        return isinstance(node.value, ast.Lambda) or not any(isinstance(p, ast.Name | ast.Call) for p in parts)
+        return isinstance(node.value, ast.Lambda) or not any(
+            isinstance(p, ast.Name | ast.Call) for p in parts
+        )
     return isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ TEXT = 2**20  # bytes of what its cells say, without outputs; all students' are 
 CELLS = 2000
 QUOTED = 100  # characters of a name; a longer one is cut where it is quoted
 FILES = 10_000  # in a student's folder
+DEPTH = 2  # folders in it, one in another
 STUDENT = re.compile(r"[\w@+][\w.@+-]{0,99}", re.ASCII)
 HASHED = re.compile(r".*-([0-9a-f]{8}|[0-9a-f]{16})", re.DOTALL)  # the hashes were once of 8
 # what file managers and editors leave behind; everything else that was handed in gets a line
@@ -113,16 +115,28 @@ def _choose(submission: Submission, entry: Path, lesson: Lesson) -> None:
     if not entry.is_dir():
         submission.path = entry
         return
-    paths = []
-    for folder, folders, files in os.walk(entry):  # does not follow links to folders
+    paths, unseen = [], {}  # reason -> a folder that was not looked into
+
+    def refused(error: OSError) -> None:
+        unseen["may not be read by the grader"] = error.filename
+
+    for folder, folders, files in os.walk(entry, onerror=refused):  # does not follow links to folders
         depth = len(Path(folder).relative_to(entry).parts)
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and depth < 2)
+        folders[:] = sorted(f for f in folders if not f.startswith("."))
+        links = [f for f in folders if os.path.islink(os.path.join(folder, f))]
+        if links:
+            unseen["is a link"] = links[0]
+        if folders and depth == DEPTH:
+            unseen[f"lies deeper than {DEPTH} folders"] = folders[0]
+            folders.clear()
         paths += [Path(folder) / name for name in sorted(files) if _notebook(name)]
         if len(folders) + len(paths) > FILES:
             submission.problem = "there are too many files in the folder"
             return
     if not paths:
         submission.problem = "there is no notebook (.ipynb) in the folder"
+        for reason, folder in unseen.items():
+            submission.problem += f"; {os.path.basename(folder)[:QUOTED]} {reason}"
         return
     own = [p for p in paths if p.name == lesson.path.name] or [
         p for p in paths if p.name.startswith(lesson.number) or f"lesson_{lesson.number}" in p.parts
@@ -146,7 +160,11 @@ def read(submission: Submission) -> None:
     except ValueError as error:
         submission.problem = f"{submission.path.name[:QUOTED]}: {error}"
     except Exception as error:  # whatever it is, the others are read
-        known = {RecursionError: "it is nested too deeply"}.get(type(error), "the file could not be read")
+        known = (
+            "it is nested too deeply" if isinstance(error, RecursionError) else "the file could not be read"
+        )
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            known = "it is a link; hand in the notebook itself"
         submission.problem = f"{submission.path.name[:QUOTED]}: {known}"
 
 

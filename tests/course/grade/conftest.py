@@ -67,11 +67,11 @@ def sealed_once(tmp_path_factory):
     """Each sandbox gets a copy of a library that was sealed once: sealing costs more than most tests."""
     made = {}
 
-    def seal(target, withheld):
-        key = (sealed.REPLICATE, *withheld)
+    def seal(target, withheld, codes):
+        key = (sealed.REPLICATE, *withheld, *codes)
         if key not in made:
             folder = tmp_path_factory.mktemp("sealed")
-            sealed.seal(folder, withheld)
+            sealed.seal(folder, withheld, codes)
             made[key] = folder
         shutil.copytree(made[key], target)
 

@@ -82,7 +82,21 @@ return errors"""
     assert answer.value == [*[errno.EPERM] * 4, 0, 0, *[errno.EACCES] * 2]
 
 
+def test_memory_that_nobody_could_count_is_closed():
+    closed = {*calls.CLOSED.values()}
+    assert {(number, number) for number in (444, 445, 446)} <= closed  # landlock's rules
+    assert {(213, None), (291, 20)} <= closed  # epoll's watches
+
+
 HONEST = {
+    "asyncio": """
+import asyncio
+async def work(value):
+    await asyncio.sleep(0.01)
+    return value**2
+async def all_of_them():
+    return await asyncio.gather(*map(work, x))
+return np.array(asyncio.run(all_of_them()))""",
     "multiprocessing": """
 import multiprocessing as mp
 context = mp.get_context("fork")

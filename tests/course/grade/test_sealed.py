@@ -1,3 +1,4 @@
+import ast
 import re
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import pytest
 
 import mini_attn
 from course import exercises
+from course.grade import released, sealed
 from course.grade.sealed import seal
 
 
@@ -50,8 +52,6 @@ def test_what_the_exercises_withhold_exists(tmp_path):
 
 
 HELPERS = {
-    "02": "_Answers _answers _as_it_is _at_sight _coordinates _joined _methods _norm _nothing _piecewise "
-    "_solution _solve_chunk _solve_one _span _tolerance",
     "05": "_Softmax _TextbookSoftmax",
     "06": "_tight _visible_others _winner_minus_others",
 }
@@ -59,12 +59,13 @@ HELPERS = {
 
 # each library in turn, by one process: it loads torch once
 IMPORTS = """
-import sys
+import importlib, pkgutil, sys
 for folder in sys.argv[1:]:
     sys.path.insert(0, folder)
     import mini_attn
-    from mini_attn import models, paths, svm, train, widgets
     assert mini_attn.__file__.startswith(folder)
+    for module in pkgutil.walk_packages(mini_attn.__path__, "mini_attn."):
+        importlib.import_module(module.name)
     for name in [name for name in sys.modules if name.split(".")[0] == "mini_attn"]:
         del sys.modules[name]
 """
@@ -82,3 +83,118 @@ def test_private_helpers_are_no_way_round(tmp_path):
         assert {name for _, name in before - after} == set(helpers.split()), lesson
     done = run(IMPORTS, *(tmp_path / lesson for lesson in HELPERS))
     assert done.returncode == 0, done.stderr
+
+
+def functions(folder):
+    """The functions and classes that the modules of a folder define: module -> names."""
+    trees = {path.stem: ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py")}
+    return {stem: {node.name for node in tree.body if hasattr(node, "name")} for stem, tree in trees.items()}
+
+
+def test_a_solver_is_withheld_with_its_methods(tmp_path):
+    lessons = [n for n in exercises.lessons() if "mini_attn.svm.dispatch.solve" in withheld(n)]
+    assert {"02", "13", "15", "16"} <= {*lessons}
+    for lesson in lessons:
+        seal(tmp_path / lesson, withheld(lesson))
+        left = set().union(*functions(tmp_path / lesson / "mini_attn" / "svm").values())
+        methods = re.compile(
+            "_?solve|shortest|exact_answer|least_distance|interior_point|block_pivot|iterate"
+        )
+        assert {name for name in left if methods.match(name)} == {"solve", "shortest", "solve_soft"}
+        assert "mini_attn.svm.rational.shortest" in withheld(lesson)
+        assert {"attention_problem", "certified_rank", "Solution"} <= left
+    done = run(IMPORTS, *(tmp_path / lesson for lesson in lessons))
+    assert done.returncode == 0, done.stderr
+
+
+SWEEPS = {
+    "lesson_98": """
+from __future__ import annotations
+import torch
+from course.replicate import lesson_97 as others, stored
+from course.replicate.lesson_97 import half, quarter
+
+SIZE, UNUSED = 3, 4
+
+class Kind: pass
+
+def used(x: Kind): return others.twice(x) + SIZE + helper(x)
+def helper(x): return half(x)
+def trial(x): return quarter(x) + torch.ones(1)
+""",
+    "lesson_97": "def twice(x): return x\ndef half(x): return x\ndef quarter(x): return x\nLIST = [twice]",
+    "rows_98": "from course.replicate.lesson_98 import trial\ndef used(x): return x",
+}
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "from course.replicate.lesson_98 import used",
+        "from course.replicate import lesson_98 as runs, measured\nruns.used(1)",
+    ],
+)
+def test_of_the_sweeps_only_what_cells_use_is_there(cell, tmp_path, monkeypatch):
+    (tmp_path / "sweeps").mkdir()
+    for name, code in SWEEPS.items():
+        (tmp_path / "sweeps" / f"{name}.py").write_text(code)
+    monkeypatch.setattr(sealed, "REPLICATE", tmp_path / "sweeps")
+    seal(tmp_path / "sealed", [], ["def trial(x): quarter(x)", cell])
+    folder = tmp_path / "sealed" / "course" / "replicate"
+    assert functions(folder) == {"lesson_98": {"used", "helper", "Kind"}, "lesson_97": {"twice", "half"}}
+    text = (folder / "lesson_98.py").read_text()
+    assert "annotations" in text
+    assert not re.search("stored|quarter|torch", text)
+
+
+def test_each_lesson_has_the_functions_of_its_own_sweeps_that_it_shows(tmp_path):
+    for number in exercises.lessons():
+        lesson = released.lesson(number)
+        codes = [*lesson.codes, *lesson.solutions.values()]
+        seal(tmp_path / number, lesson.withheld, codes)
+        folder = tmp_path / number / "course" / "replicate"
+        text = "\n".join(codes)
+        expected = {*re.findall(r"from course\.replicate import (lesson_\d\d) as", text)}
+        expected |= {*re.findall(r"from course\.replicate\.(\w+) import", text)}
+        assert expected <= {path.stem for path in folder.glob("*.py")}
+        assert not [*folder.glob("rows*")]
+        if not expected:
+            assert not [*folder.glob("*.py")]
+    left = functions(tmp_path / "12" / "course" / "replicate")["lesson_12"]
+    assert {"attend", "first_leads"} <= left
+    assert not {"wide", "crowded", "load", "starts"} & left
+
+
+# what once answered an exercise by another name; each must fail before it looks at its arguments
+THIEVES = {
+    "03": "optim.MirrorDescent([torch.ones(1, requires_grad=True)], 1.0, 2.0)._update(1, 2, 3, 4)",
+    "12": "sweep.wilson(1, 2)",
+    "14": "data.every_position(1, 2, 3)",
+    "13": "svm.rational.shortest(1, 2, 3)",
+}
+TRY = """
+import sys, torch
+for folder in sys.argv[1:]:
+    sys.path.insert(0, folder)
+    from mini_attn import data, optim, svm, sweep
+    import mini_attn.svm.rational
+    try: eval(open(folder + "/thief").read())
+    except NotImplementedError as error: print(error)
+    for name in [name for name in sys.modules if name.split(".")[0] == "mini_attn"]:
+        del sys.modules[name]
+"""
+
+
+def test_other_names_for_an_answer_are_withheld(tmp_path):
+    for lesson, thief in THIEVES.items():
+        seal(tmp_path / lesson, withheld(lesson))
+        (tmp_path / lesson / "thief").write_text(thief)
+    done = run(TRY, *(tmp_path / lesson for lesson in THIEVES))
+    said = [line.split(" is withheld")[0] for line in done.stdout.splitlines()]
+    assert said == [
+        "mini_attn.optim.MirrorDescent._update",
+        "mini_attn.sweep.shares.wilson",
+        "mini_attn.data.every_position",
+        "mini_attn.svm.rational.shortest",
+    ], done.stderr
+    assert "course.replicate.lesson_12.first_leads" in withheld("12")

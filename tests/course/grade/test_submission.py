@@ -1,11 +1,15 @@
+import ast
+import builtins
 import json
 import os
 import re
 import time
 
+import nbformat
 import pytest
 
-from course.grade import plain, submission
+from course import exercises
+from course.grade import plain, released, sealed, submission
 
 
 def notebook(*cells, ids=None):
@@ -147,7 +151,10 @@ HOSTILE = {
     "odd lines": (b'{"cells": [{"cell_type": "code", "source": [5]}]}', "a cell's text is not text"),
     "odd id": (b'{"cells": [{"cell_type": "code", "id": [], "source": ""}]}', "a cell's text is not text"),
     "format 3": (b'{"worksheets": []}', "format 3"),
-    "huge number": (b'{"cells": ' + b"9" * 10_000 + b"}", "Exceeds the limit|no list of cells"),
+    "huge number": (
+        b'{"cells": ' + b"9" * 10_000 + b"}",
+        "^eve.ipynb: it holds a number of thousands of digits$",
+    ),
     "many cells": (b'{"cells": [' + b"{}," * 2000 + b"{}]}", "more than 2000 cells"),
 }
 
@@ -181,7 +188,34 @@ def test_links_and_pipes_are_refused(tmp_path, lesson):
     assert all(one.problem for one in rows.values())
     assert not any(one.cells for one in rows.values())
     assert rows["mal"].problem == "it is a link, not a file or folder; hand in the notebook itself"
+    assert rows["eve"].problem == "99_squares.ipynb: it is a link; hand in the notebook itself"
     assert len(rows) == 4
+
+
+def test_a_folder_that_was_not_looked_into_is_named(tmp_path, lesson, monkeypatch):
+    (tmp_path / "ada" / "a" / "b" / "c" / "d").mkdir(parents=True)
+    (tmp_path / "ada" / "a" / "b" / "c" / "99_squares.ipynb").write_text(notebook("a = 1"))
+    (tmp_path / "bob").mkdir()
+    (tmp_path / "bob" / "work").symlink_to(tmp_path / "ada" / "a" / "b" / "c")
+    (tmp_path / "cy" / "locked").mkdir(parents=True)
+    (tmp_path / "dan").mkdir()
+    look = os.scandir
+
+    def refused(path):  # a folder of mode 000 stops everybody but root
+        if os.path.basename(path) in ("locked", "dan"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    none = "there is no notebook (.ipynb) in the folder"
+    assert {name: one.problem for name, one in found(tmp_path, lesson).items()} == {
+        "ada": f"{none}; c lies deeper than 2 folders",
+        "bob": f"{none}; work is a link",
+        "cy": f"{none}; locked may not be read by the grader",
+        "dan": f"{none}; dan may not be read by the grader",
+    }
+    (tmp_path / "ada" / "a" / "b" / "99_squares.ipynb").write_text(notebook("b = 1"))
+    assert found(tmp_path, lesson)["ada"].cells == [("id0", "b = 1")]
 
 
 def test_commas_in_outputs_are_no_parts(tmp_path, lesson):
@@ -228,6 +262,49 @@ def test_what_others_build_on_is_restored(tmp_path, lesson):
     assert submission.prelude(rows["ada"], lesson) == ["import numpy as np"]
     assert submission.prelude(rows["bob"], lesson) == []
     assert submission.prelude(rows["cy"], lesson) == []
+
+
+@pytest.mark.parametrize("number", exercises.lessons())
+def test_who_hands_in_nothing_but_answers_gets_what_they_build_on(number):
+    lesson = released.lesson(number)
+    answers = list(lesson.solutions.values())
+    ada = submission.Submission("ada", "ada", cells=[("", code) for code in answers])
+    restored = [node for code in submission.prelude(ada, lesson) for node in ast.parse(code).body]
+    answering = [node for code in answers for node in ast.parse(code).body]
+    waiting, needed = set().union(*map(_free, answering)), set()
+    while waiting:  # and what the functions use that the answers call
+        needed |= waiting
+        called = [node for node in restored if getattr(node, "name", "") in waiting]
+        waiting = set().union(*map(_free, called)) - needed
+    assert needed <= {*dir(builtins)}.union(*map(sealed._binds, restored + answering))
+    defined = {node.name for node in restored if hasattr(node, "name")}
+    assert not defined & {*lesson.functions.values()}  # it would be taken for the answer
+
+
+def _free(statement):
+    """The names that a statement uses and does not give a meaning itself."""
+    nodes = list(ast.walk(statement))
+    own = {node.arg for node in nodes if isinstance(node, ast.arg)}.union(*map(sealed._binds, nodes))
+    return {node.id for node in nodes if isinstance(node, ast.Name)} - own
+
+
+def test_of_a_cell_that_measures_the_definitions_are_restored(small):
+    path = small.path
+    handed_out = nbformat.read(path, as_version=4)
+    measures = (
+        "import math\n\nSIZE, total = 3, math.sqrt(2)\nnames = ['a', 'b']\n\n"
+        "def half(x):\n    return x / 2\n\n"
+        "for n in range(SIZE):\n    total += half(n)\nassert total"
+    )
+    for code in (measures, "found = []\nfor n in range(3): found.append(n)"):
+        handed_out.cells.insert(1, nbformat.v4.new_code_cell(code))
+    nbformat.write(handed_out, path)
+    lesson = released.lesson("99")
+    whole = submission.Submission("ada", "ada", cells=[("", measures), ("", lesson.foundations[0][1])])
+    assert submission.prelude(whole, lesson) == []
+    imports = submission.Submission("bob", "bob", cells=[("cell-zero", "")])
+    *_, restored = submission.prelude(imports, lesson)
+    assert restored == "import math\n\nnames = ['a', 'b']\n\ndef half(x):\n    return x / 2"
 
 
 def test_a_missing_folder_is_an_error(tmp_path, lesson):
