@@ -76,8 +76,10 @@ def cycle_by_running(h, eta, eps):
     sharp = torch.as_tensor(h, dtype=torch.float64).max().item()
     x = (max(eta, eps) + eps) / sharp
     for _ in range(20_000):
-        g = sharp * x
+        g, before = sharp * x, x
         x = x - eta * g / (abs(g) + eps)
+        if abs(abs(x) - abs(before)) <= 1e-13 * abs(x):
+            break
     return [2 * eps / sharp, abs(sharp * x)]
 
 

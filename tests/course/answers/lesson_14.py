@@ -44,7 +44,7 @@ def pooled_from_above(g, passes=100, slack=0.0):
     for first, *others in np.asarray(g, dtype=float):
         kept = others
         for _ in range(passes):
-            mean = np.mean([first, *kept])
+            mean = (first + sum(kept)) / (1 + len(kept))
             still = [other for other in kept if other > mean + slack]
             if len(still) == len(kept):
                 break

@@ -47,9 +47,8 @@ def bound_by_search(A, w, C, weights=lambda slack: slack, largest=np.inf):
 
 def flips_by_hand(trained, control, far=lambda mean, seen: abs(mean) >= abs(seen) - 1e-12):
     units = (np.asarray(trained) - np.asarray(control)).mean(axis=1)
-    hits = [
-        far(np.dot(signs, units) / len(units), units.mean()) for signs in product((-1, 1), repeat=len(units))
-    ]
+    seen = units.mean()
+    hits = [far(np.dot(signs, units) / len(units), seen) for signs in product((-1, 1), repeat=len(units))]
     return sum(hits) / len(hits)
 
 
