@@ -1,6 +1,6 @@
 """The stored notebooks: up to date, run, small, and free of what does not belong there.
 
-Their outputs are compared cell by cell by nbval, in the second half of `make test`:
+Their outputs are compared cell by cell by nbval, which `make test` runs beside the tests:
 
     pytest --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg \\
            --nbval-cell-timeout 120 -n 2 --dist loadscope lessons solutions
