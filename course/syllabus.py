@@ -115,7 +115,7 @@ LESSONS = [
         "II",
         "05",
         "Softmax attention from scratch",
-        "Attention selects softly; its gradient vanishes, and the textbook formula loses the winner's part.",
+        "Attention selects softly; its gradient vanishes, and where the textbook formula fails, and leads, is a law.",
         ("01",),
     ),
     Lesson(

@@ -1,4 +1,4 @@
-"""Exercises of lesson 05: softmax attention, its gradient, and the gradient that survives saturation."""
+"""Exercises of lesson 05: softmax attention, its gradient, and what becomes of both far out."""
 
 import numpy as np
 import torch
@@ -125,8 +125,8 @@ def _prompt_with(slope=lambda y, f: -y / (1 + np.exp(y * f)), tokens_for_keys=Fa
     def answer(p, X, keys, y, v):
         s, g = _np_softmax(keys @ p), X @ v
         f = (s * g).sum(axis=-1)
-        u = s * (g - f[:, None])
-        return np.einsum("n,nt,ntd->d", slope(y, f), u, X if tokens_for_keys else keys) / len(y)
+        slopes = s * (g - f[:, None])
+        return np.einsum("n,nt,ntd->d", slope(y, f), slopes, X if tokens_for_keys else keys) / len(y)
 
     return answer
 
@@ -149,75 +149,82 @@ PROMPT = Exercise(
     id="05.3",
     title="The gradient of the loss in p",
     points=3,
-    minutes=12,
+    minutes=10,
     difficulty=2,
     reference=_prompt_gradient,
     cases=_prompt_cases,
     misconceptions=known(
         _prompt_with(tokens_for_keys=True),
-        "p meets the sequence only through the keys: the chain rule ends with K^T u, not with X^T u.",
+        "p meets the sequence only through the keys: the chain rule ends with the keys, K^T, not with X^T.",
         _prompt_with(lambda y, f: -1 / (1 + np.exp(y * f))),
-        "A label got lost: d/df of l(Y f) is Y l'(Y f). Your sequences with Y = -1 push the wrong way.",
+        "A label got lost: d/df of l(y f) is y l'(y f). Your sequences with y = -1 push the wrong way.",
         _prompt_with(lambda y, f: y / (1 + np.exp(y * f))),
-        "The sign is reversed: the loss falls as its argument grows, l'(q) = -1 / (1 + exp(q)).",
+        "The sign is reversed: the loss falls as its argument grows, l'(u) = -1 / (1 + exp(u)).",
         _prompt_with(lambda y, f: -y / (1 + np.exp(f))),
-        "The slope of the loss is l'(Y f), not l'(f): the label stands inside the loss as well.",
+        "The slope of the loss is l'(y f), not l'(f): the label stands inside the loss as well.",
         lambda p, X, keys, y, v: _prompt_gradient(p, X, keys, y, v) * len(y),
         "This is n times too large: the loss is the mean over the n sequences.",
         _prompt_with(lambda y, f: -y),
-        "The factor l'(Y f) is missing; with -1 in its place you have the gradient of the linear loss.",
+        "The factor l'(y f) is missing; with -1 in its place you have the gradient of the linear loss.",
     ),
 )
 
 # 05.4
 
 
-def _norm_with(
-    rivals=lambda T: T - 1, choose=lambda h: h[-1] - h[-2], solve=lambda log, margin: log / margin
+def _crawl_with(
+    rival=lambda keys, g: np.argmax(g < g[0]),
+    pull=lambda lead, worth: lead**2 * worth,
+    divide=True,
+    step=lambda eta: eta,
 ):
-    """solve(log(rivals / tolerance), margin), where choose takes the margin from the sorted logits."""
+    """log(eta * pull * j) / lead, on the rival that sets the pace."""
 
-    def answer(keys, p, tolerance):
-        margin = choose(np.sort(keys @ p)) / np.linalg.norm(p)
-        with np.errstate(divide="ignore"):
-            return float(solve(np.log(rivals(len(keys)) / tolerance), margin))
+    def answer(keys, g, eta, j):
+        t = rival(keys, g)
+        lead = keys[0] - keys[t]
+        return float(np.log(step(eta) * pull(lead, g[0] - g[t]) * j) / (lead if divide else 1))
 
     return answer
 
 
-def _norm_cases(rng):
-    toy = np.array([[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]])
-    sizes = ((4, 3, 1e-2), (6, 5, 1e-9))
-    random = [(rng.normal(size=(T, d)), 3 * rng.normal(size=d), tolerance) for T, d, tolerance in sizes]
-    return [(toy, np.array([-0.2, 2.0]), 1e-3), *random]
+def _crawl_cases(rng):
+    """Keys that fall, values that fall after none, one or two that tie with the winner's."""
+    cases = []
+    for tied, eta, T in ((0, 0.5, 3), (1, 0.3, 3), (2, 2.5, 5)):
+        keys = rng.uniform(-1, 1) - np.cumsum(rng.uniform(0.4, 0.8, T))
+        g = rng.uniform(0.5, 1.5) - np.cumsum(rng.uniform(0.1, 0.4, T))
+        g[1 : tied + 1] = g[0]
+        cases.append((keys, g, eta, int(rng.integers(10**4, 10**6))))
+    return cases
 
 
-NORM = Exercise(
+CRAWL = Exercise(
     id="05.4",
-    title="How long must p be?",
+    title="Who sets the pace?",
     points=2,
-    minutes=8,
+    minutes=10,
     difficulty=2,
-    reference=_norm_with(),
-    cases=_norm_cases,
+    reference=_crawl_with(),
+    cases=_crawl_cases,
     misconceptions=known(
-        lambda keys, p, tolerance: _norm_with()(keys, p, tolerance) / np.linalg.norm(p),
-        "You used the gaps of p itself. The margin belongs to the direction: divide the gaps by ||p||.",
-        _norm_with(choose=lambda h: np.float64(0.0)),
-        "Leave the winner out of the minimum: its own gap is 0.",
-        _norm_with(rivals=lambda T: T),
-        "You counted all T tokens. The winner is no rival of itself: there are T - 1.",
-        _norm_with(rivals=lambda T: 1),
-        "You counted one rival. There are T - 1 of them, and each may have weight up to exp(-m R).",
-        lambda keys, p, tolerance: float(
-            np.log((len(keys) - 1) / tolerance) * np.linalg.norm(p) / abs((keys[0] - keys[1]) @ p)
-        ),
-        "You compared tokens 0 and 1. The winner and its nearest rival are the two largest logits, wherever "
-        "they stand.",
-        _norm_with(choose=lambda h: h[-1] - h[0]),
-        "You used the largest gap, the weakest rival. The nearest rival decides: take the smallest gap.",
-        _norm_with(solve=lambda log, margin: log * margin),
-        "You multiplied by the margin: solve (T - 1) exp(-m R) = tolerance for R once more.",
+        _crawl_with(rival=lambda keys, g: 1, pull=lambda lead, worth: lead**2 * (worth or 1.0)),
+        "Right if the nearest rival has another value than the winner. If it has the same, its bracket "
+        "g_t - f is as small as 1 - f itself: its push is a product of two small numbers. Look further.",
+        _crawl_with(rival=lambda keys, g: len(g) - 1),
+        "You took the last token. Its attention is the smallest: the nearest rival that pulls decides.",
+        _crawl_with(pull=lambda lead, worth: worth),
+        "The lead appears twice in the pace: once in the gradient in p, and once because the exponent "
+        "grows by lead times p. Integrate dp/dj = eta worth lead exp(-lead p).",
+        _crawl_with(pull=lambda lead, worth: lead * worth),
+        "One factor is missing: with dp/dj = eta worth lead exp(-lead p), the derivative of exp(lead p) has "
+        "the lead once more.",
+        _crawl_with(pull=lambda lead, worth: lead**2),
+        "The difference of the values is missing: it scales the gradient.",
+        _crawl_with(step=lambda eta: 1.0),
+        "The step size is missing: j steps of eta go as far as eta j steps of 1.",
+        _crawl_with(divide=False),
+        "That is the lead, (k_1 - k_t) p. Divide it by k_1 - k_t to have p.",
     ),
 )
 
@@ -230,25 +237,25 @@ def _textbook(h, g):
 
 
 def _winner_at_zero(h, g):
-    u = _textbook(h, g - g[np.argmax(h)])
-    u[np.argmax(h)] = 0
-    return u
+    slopes = _textbook(h, g - g[np.argmax(h)])
+    slopes[np.argmax(h)] = 0
+    return slopes
 
 
 def _winner_from_one_minus_s(h, g):
     a = np.argmax(h)
     s, others = _np_softmax(h), np.delete(np.arange(len(h)), a)
-    u = _textbook(h, g - g[a])
-    u[a] = s[a] * (1 - s[a]) * (g[a] - s[others] @ g[others] / s[others].sum())
-    return u
+    slopes = _textbook(h, g - g[a])
+    slopes[a] = s[a] * (1 - s[a]) * (g[a] - s[others] @ g[others] / s[others].sum())
+    return slopes
 
 
 def _saturated_cases(rng):
-    """Logit gaps of 0 to 60, the winner not always the token of largest value; no two values alike."""
+    """Leads of 0 to 60, the winner not always the token of largest value; no two values alike."""
     cases = [(rng.normal(size=4), rng.normal(size=4))]
-    for gap, winner in ((20.0, 0), (30.0, 1), (40.0, 2), (60.0, 3)):
+    for lead, winner in ((20.0, 0), (30.0, 1), (40.0, 2), (60.0, 3)):
         h = rng.uniform(0, 3, size=4)
-        h[winner] += gap
+        h[winner] += lead
         cases.append((h, np.array([0.9, 1.0, 0.3, -0.5]) + rng.uniform(0, 0.05, size=4)))
     return cases
 
@@ -257,14 +264,14 @@ CURE = Exercise(
     id="05.5",
     title="Cure the cancellation",
     points=2,
-    minutes=10,
+    minutes=8,
     difficulty=2,
     reference=_output_gradient,
     cases=_saturated_cases,
     compare=Compare(rtol=1e-6, atol=0.0),
     misconceptions=known(
         _textbook,
-        "This is the textbook formula: right on paper, but at a large logit gap g_a - f subtracts two "
+        "This is the textbook formula: right on paper, but at a large lead g_a - f subtracts two "
         "numbers that agree to all their digits. Write it with differences of values from the start.",
         lambda h, g: _textbook(h, g - g.max()),
         "You anchored at the token of largest value. Anchor at the token of largest *logit*: it is the "
@@ -272,92 +279,95 @@ CURE = Exercise(
         lambda h, g: _textbook(h, g - g[0]),
         "You anchored at token 0. Anchor at the token of largest logit, which need not be the first.",
         _winner_at_zero,
-        "The winner's entry is missing. g_a - g_a is 0, its gradient is not: the entries of u sum to 0.",
+        "The winner's entry is missing. g_a - g_a is 0, its gradient is not: the entries sum to 0.",
         _winner_from_one_minus_s,
-        "1 - s_a cancels just as badly: at a gap of 40 it is 0. Add up the other weights instead.",
+        "1 - s_a cancels just as badly: at a lead of 40 it is 0. Add up the other weights instead.",
     ),
 )
 
 # 05.6
 
 
-def _gradient_direction(h, g):
-    h = torch.as_tensor(h, dtype=torch.float64).requires_grad_()
-    (softmax(h, batch_dims=0) * torch.as_tensor(g, dtype=torch.float64)).sum().backward()
-    return (h.grad / h.grad.abs().max()).numpy()
+def _on_segment(b, c):
+    """The share of c, clipped to [0, 1], at the segment's point nearest to the origin."""
+    along = c - b
+    return np.clip(-b @ along / (along @ along), 0, 1)
 
 
-def _row(a):
-    return a.max(-1, keepdims=True)
+def _broken_with(
+    share=_on_segment, leaves=lambda k, n: k @ n < n @ n, sign=-1.0, origin=lambda keys: 0 * keys[0]
+):
+    """Minus the point of the losers' segment nearest to an origin, at length one, if the winner keeps up."""
 
-
-def _direction_with(factor=np.max, size=np.max, sign=np.sign, anchor=1, winners=1, epsilon=0.0):
-    """The lesson's solution with one step done otherwise: the factor c, the last division, ..."""
-
-    def answer(h, g):
-        winner = np.arange(h.shape[-1]) == h.argmax(-1)[:, None]
-        gap = h - _row(h)
-        log_s = gap - np.log(np.exp(gap).sum(-1, keepdims=True))
-        g = g - anchor * g[winner][:, None]
-        advantage = g - (np.exp(log_s) * g).sum(-1, keepdims=True)
-        with np.errstate(divide="ignore"):
-            log_u = np.where(winner, -np.inf, log_s + np.log(np.abs(advantage) + epsilon))
-        u = sign(advantage) * np.exp(log_u - factor(log_u))
-        u = np.where(winner, -winners * u.sum(-1, keepdims=True), u)
-        return u / size(np.abs(u))
+    def answer(keys):
+        zero = origin(keys)
+        winner, first, second = keys - zero
+        part = share(first, second)
+        nearest = (1 - part) * first + part * second
+        direction = sign * nearest / np.linalg.norm(nearest)
+        return direction if leaves(winner, nearest) else np.zeros_like(direction)
 
     return answer
 
 
-def _divided_afterwards(h, g):
-    s, g = _np_softmax(h), g - np.take_along_axis(g, h.argmax(-1)[:, None], -1)
-    u = s * (g - (s * g).sum(-1, keepdims=True))
-    with np.errstate(invalid="ignore"):
-        return u / np.abs(u).max()
-
-
-def _direction_cases(rng):
-    """Gaps up to 5,000; last, close rivals with nearly the winner's value, where g_t - f easily drowns."""
+def _broken_cases(rng):
+    """Losers that share, and one that steers alone (either one); each leaving and thrown back."""
     cases = []
-    for gap in (2.0, 50.0, 900.0, 5000.0):
-        h = rng.uniform(-2, 2, size=(3, 4))
-        h[np.arange(3), [1, 0, 3]] += gap + np.array([0.0, 2.0, 4.0])
-        cases.append((h, rng.normal(size=(3, 4))))
-    close = rng.uniform(0.5, 1.5, size=(3, 2))
-    h = np.concatenate([np.zeros((3, 1)), -close, np.full((3, 1), -27.0)], axis=1)
-    value = rng.uniform(0.5, 1.0, size=(3, 1))
-    g = np.concatenate([value, value - 1e-12 * rng.uniform(1, 2, size=(3, 2)), np.zeros((3, 1))], axis=1)
-    return [*cases, (h, g)]
+    for d, foot, away, leaves in (
+        (2, (-0.6, 0.9), -0.4, True),
+        (2, (-0.7, 0.5), 0.5, False),
+        (3, (0.5, 1.3), -0.5, True),
+        (3, (-1.4, -0.6), 0.5, True),
+        (4, (0.4, 1.5), 0.3, False),
+        (3, (-0.8, 0.6), -0.6, False),
+    ):
+        frame = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        size = rng.uniform(0.9, 1.3)
+        first, second = (size * (frame[0] + (x + rng.uniform(-0.1, 0.1)) * frame[1]) for x in foot)
+        nearest = first + _on_segment(first, second) * (second - first)
+        level = rng.uniform(0.3, 0.7) if leaves else rng.uniform(1.3, 1.7)
+        winner = level * nearest + rng.uniform(1.5, 2.0) * away * _across(nearest, first, second, frame)
+        cases.append((np.array([winner, first, second]),))
+    return cases
 
 
-DIRECTION = Exercise(
+def _across(nearest, first, second, frame):
+    """A vector of length one, perpendicular to nearest, in the plane of the losing keys."""
+    along = second - first - (second - first) @ nearest / (nearest @ nearest) * nearest
+    return along / np.linalg.norm(along)
+
+
+BROKEN = Exercise(
     id="05.6",
-    title="A direction that cannot underflow",
-    points=3,
-    minutes=15,
+    title="Where the broken run goes",
+    points=4,
+    minutes=20,
     difficulty=3,
-    reference=_gradient_direction,
-    cases=_direction_cases,
+    reference=_broken_with(),
+    cases=_broken_cases,
     misconceptions=known(
-        _divided_afterwards,
-        "Every rival underflowed: take the logarithm before you exponentiate.",
-        _direction_with(factor=_row),
-        "You took out a factor c in each row: the rows lose their proportions. Use one c for the array.",
-        _direction_with(size=_row),
-        "You divided each row by its own largest entry: the rows lose their proportions. Use one number.",
-        _direction_with(factor=_row, size=lambda u: 1),
-        "One factor c for the whole array, not one a row; and divide once more by the largest |u_it|.",
-        _direction_with(size=lambda u: 1),
-        "The last division is missing: a winner's entry, a sum over its rivals, may exceed 1.",
-        _direction_with(winners=0),
-        "The winner's entry is missing: after the scaling, set it to minus the sum of the others.",
-        _direction_with(sign=np.ones_like),
-        "The signs are lost: the logarithm sees |g_t - f|, so multiply by sign(g_t - f) afterwards.",
-        _direction_with(anchor=0),
-        "Some g_t - f has cancelled, at values close to the winner's. Anchor at the winner, as in 05.5.",
-        _direction_with(epsilon=1e-8),
-        "The constant in your logarithm drowns small g_t - f. Away from the winner none is needed.",
+        _broken_with(leaves=lambda k, n: True),
+        "Your direction is right, but is the lead of token 1 growing along it? With its true key it may "
+        "fall, and then the run is thrown back: zeros.",
+        _broken_with(sign=1.0),
+        "The sign is reversed: the losers' entries are negative, and the run moves away from their keys.",
+        _broken_with(share=lambda b, c: 0.5),
+        "The two losers do not pull alike: whoever has the larger logit pulls more, until they are level, "
+        "or for ever.",
+        _broken_with(share=lambda b, c: float(c @ c < b @ b)),
+        "The loser with the shorter key steers alone only if the other's logit then stays behind. If it "
+        "catches up, the two share.",
+        _broken_with(share=lambda b, c: -b @ (c - b) / ((c - b) @ (c - b))),
+        "Your point lies on the line through the losing keys, but not always between them: a loser would "
+        "pull instead of push. Keep to the segment.",
+        _broken_with(origin=lambda keys: keys[0], leaves=lambda k, n: True),
+        "That is where the *true* gradient goes. Without the winner's entry its key is not in the steps.",
+        _broken_with(leaves=lambda k, n: k @ n < 0),
+        "The run leaves if the *lead* of token 1 grows, not only if its logit does: its logit may fall, "
+        "but less than the losers'.",
+        _broken_with(leaves=lambda k, n: k @ n > n @ n),
+        "You have the two cases exchanged: zeros are for a lead that falls.",
     ),
 )
 
-EXERCISES = [SOFTMAX, GRADIENT, PROMPT, NORM, CURE, DIRECTION]
+EXERCISES = [SOFTMAX, GRADIENT, PROMPT, CRAWL, CURE, BROKEN]

@@ -1,16 +1,22 @@
 """Lesson 05. The gradient of softmax attention vanishes as it saturates, and the textbook formula loses it.
 
-With margin m = h_a - max h_t, the attention off the winner and the gradient are at most of order exp(-m); the
-formula s_t (g_t - sum s g) has an absolute error near 1e-16, so it is noise beyond m = log 2^53 = 36.7.
+At lead Delta the attention off the winner and the gradient are at most of order exp(-Delta). The winner's
+bracket g_a - f comes in whole grains, and fails between two sides of a wall near 53 log 2 + log(|sum_t (g_a -
+g_t)| / |g_a|). The error pushes along the winner's key, so that the origin of the keys decides where a run goes.
 """
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
-from mini_attn import softmax
+from course import exercises
+from mini_attn import optim, softmax, train
+from mini_attn.data import TokenData
+from mini_attn.models import PromptAttention
 
+_, _, _, crawl, _, broken_direction = (spec.reference for spec in exercises.exercises("05"))
 generator = torch.Generator().manual_seed(2025)
 DIRECTION = torch.randn(200, 6, generator=generator, dtype=torch.float64)
 VALUES = torch.randn(200, 6, generator=generator, dtype=torch.float64)
@@ -22,35 +28,127 @@ def gradient(function, logits, **options):
     return logits.grad
 
 
-def with_margin(m):
-    """Random logits, scaled so that each row's winner leads by m."""
+def with_lead(lead):
+    """Random logits, scaled so that each row's winner has this lead."""
     top = DIRECTION.topk(2, dim=-1).values
-    return DIRECTION * (m / (top[:, 0] - top[:, 1]))[:, None]
+    return DIRECTION * (lead / (top[:, 0] - top[:, 1]))[:, None]
 
 
-@pytest.mark.parametrize("m", [5.0, 20.0, 100.0, 600.0])
-def test_attention_and_gradient_vanish_with_the_margin(m):
-    logits = with_margin(m)
+@pytest.mark.parametrize("lead", [5.0, 20.0, 100.0, 600.0])
+def test_attention_and_gradient_vanish_with_the_lead(lead):
+    logits = with_lead(lead)
     off = torch.softmax(logits, -1).sort(-1).values[:, :-1].sum(-1)
-    assert (off <= 5 * math.exp(-m)).all()
+    assert (off <= 5 * math.exp(-lead)).all()
     spread = VALUES.amax(-1) - VALUES.amin(-1)
     size = gradient(softmax.softmax, logits).abs().sum(-1)
-    assert (size <= 2 * spread * 5 * math.exp(-m)).all()
+    assert (size <= 2 * spread * 5 * math.exp(-lead)).all()
 
 
 def test_the_textbook_formula_is_noise_beyond_its_wall():
-    for m, right in ((15.0, True), (36.0, False), (45.0, False)):
-        logits = with_margin(m)
+    for lead, right in ((15.0, True), (36.0, False), (45.0, False)):
+        logits = with_lead(lead)
         exact = gradient(softmax.softmax, logits)
         error = (gradient(softmax.textbook_softmax, logits) - exact).norm(dim=-1) / exact.norm(dim=-1)
         assert (error.median() < 1e-6) if right else (error.median() > 0.05)
 
 
-def test_in_logs_the_direction_survives_any_margin():
-    near = gradient(softmax.softmax, with_margin(300.0), batch_dims=1)
-    plain = gradient(softmax.softmax, with_margin(300.0))
+def test_in_logs_the_direction_survives_any_lead():
+    near = gradient(softmax.softmax, with_lead(300.0), batch_dims=1)
+    plain = gradient(softmax.softmax, with_lead(300.0))
     unit = plain / plain.abs().amax(-1, keepdim=True)
     torch.testing.assert_close(near / near.abs().amax(-1, keepdim=True), unit)
-    far = gradient(softmax.softmax, with_margin(1e6), batch_dims=1)
+    far = gradient(softmax.softmax, with_lead(1e6), batch_dims=1)
     assert (far.abs().amax(-1) > 1e-3).all()
-    assert (gradient(softmax.softmax, with_margin(1e6)) == 0).all()
+    assert (gradient(softmax.softmax, with_lead(1e6)) == 0).all()
+
+
+@pytest.mark.parametrize("T", [2, 7, 40])
+@pytest.mark.parametrize("dtype, bits", [(torch.float64, 53), (torch.float32, 24)])
+def test_the_winners_entry_fails_between_both_sides_of_the_wall_and_in_whole_grains(T, dtype, bits):
+    random = torch.Generator().manual_seed(T)
+    values = (4 * torch.rand(100, 1, T, generator=random, dtype=torch.float64) - 2).to(dtype)
+    top = values[..., :1]
+    shift = 53 * math.log(2) - bits * math.log(2)
+    leads = torch.arange(22, 62, 0.1, dtype=torch.float64).sub(shift).to(dtype)
+    h = torch.zeros(len(leads), T, dtype=dtype)
+    h[:, 0] = leads
+    s = torch.softmax(h, -1)
+    computed = (top - (s * values).sum(-1, keepdim=True))[..., 0].double()
+    true = (s[:, 1:] * (top - values[..., 1:]).double()).sum(-1)
+    failed = (computed / true - 1).abs() > 0.5
+    size = top[..., 0].double().abs()
+    grain = 2.0**-bits * 2.0 ** torch.ceil(torch.log2(size))
+    multiples = computed / grain
+    assert torch.equal(multiples, multiples.round())
+    assert failed[true.abs() < 0.66 * grain].all()  # certain: 0 and one grain are both too far off
+    assert not failed[true.abs() > 4 * T * 2.0**-bits * size].any()  # certain: 2T roundings
+    assert 0.02 < failed.double().mean() < 0.98
+
+
+def test_tied_rivals_do_not_set_the_pace():
+    keys, g, p = np.array([2.0, 1.0, 0.0]), np.array([1.0, 1.0, 0.0]), 0.0
+    for _ in range(30_000):
+        e = np.exp(keys * p)
+        s = e / e.sum()
+        p += (s * (g - s @ g)) @ keys
+    assert abs(p - crawl(keys, g, 1.0, 30_000)) < 0.01  # log(4 j) / 2; the nearest rival says log(j) / 1
+    assert p < 0.6 * math.log(30_000)
+
+
+def run(keys, g, function, start, steps, lr=0.2):
+    """Normalised descent on -f, one problem a trial: p, (trials, d)."""
+    trials, T, d = keys.shape
+    keys, start = torch.as_tensor(keys), torch.as_tensor(start).clone()
+    for _ in range(steps):
+        h = (keys @ start[..., None])[..., 0].requires_grad_()
+        (function(h) * torch.as_tensor(g)).sum().backward()
+        step = (h.grad[:, None] @ keys)[:, 0]
+        step = step / step.abs().amax(-1, keepdim=True).clamp(min=1e-320)
+        start = start + lr * step / step.norm(dim=-1, keepdim=True).clamp(min=1e-320)
+    return start.numpy()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_with_the_winners_key_at_the_origin_the_error_pushes_nowhere(seed):
+    rng = np.random.default_rng(seed)
+    keys = rng.normal(size=(20, 4, 5))
+    g = np.concatenate([np.ones((20, 1)), rng.uniform(0, 0.999, (20, 3))], axis=1)
+    towards = keys[:, 0] - keys[:, 1:].mean(1)
+    least = np.einsum("rtd,rd->rt", keys[:, :1] - keys[:, 1:], towards).min(1)
+    keys, g, towards, least = (array[least > 0.3] for array in (keys, g, towards, least))
+    start = 25 * towards / least[:, None]
+    true = run(keys, g, softmax.softmax, start, 600)
+    moved = run(keys - keys[:, :1], g, softmax.textbook_softmax, start, 600)
+    broken = run(keys, g, softmax.textbook_softmax, start, 600)
+    np.testing.assert_allclose(moved, true, rtol=1e-6, atol=1e-6)
+    assert np.median(np.linalg.norm(broken - true, axis=1)) > 5
+
+
+@pytest.mark.parametrize("d", [3, 6])
+def test_the_broken_run_goes_where_a_winner_at_the_origin_would(d):
+    rng = np.random.default_rng(d)
+    keys = rng.normal(size=(150, 3, d))
+    g = np.concatenate([np.ones((150, 1)), rng.uniform(0, 0.9, (150, 2))], axis=1)
+    towards = keys[:, 0] - keys[:, 1:].mean(1)
+    least = np.einsum("rtd,rd->rt", keys[:, :1] - keys[:, 1:], towards).min(1)
+    keys, g, towards, least = (array[least > 0.1] for array in (keys, g, towards, least))
+    p = run(keys, g, softmax.textbook_softmax, 50 * towards / least[:, None], 2500)
+    lead = np.einsum("rtd,rd->rt", keys[:, :1] - keys[:, 1:], p).min(1)
+    leaves = np.array([broken_direction(one).any() for one in keys])
+    assert (lead[leaves] > 60).mean() > 0.95
+    assert (lead[~leaves] < 50).mean() > 0.95
+    assert min(leaves.sum(), (~leaves).sum()) > 10
+
+
+@pytest.mark.parametrize("lr", [0.2, 1.6])
+def test_in_single_precision_steps_far_out_are_rounded_to_whole_spacings(lr):
+    radii = torch.tensor([3e5, 2e6, 5e6, 4e7])
+    keys = torch.tensor([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
+    toy = TokenData(X=keys, z=keys[:, 0], y=torch.ones(1), v=torch.tensor([0.0, 1.0]), keys=keys)
+    begin = torch.stack([-radii, radii], -1)  # token 1 far ahead of token 3, and that far ahead of token 2
+    model = PromptAttention(d=2, trials=(4,), dtype=torch.float32, init=begin)
+    train.fit(model, toy, optim.NormalizedGD([model.p], lr=lr, batch_dims=1), 100, "linear", progress=False)
+    grown = (model.p.detach().double() - begin.double())[:, 1].numpy()
+    spacing = np.spacing(radii.numpy()).astype(float)
+    np.testing.assert_allclose(grown, 100 * spacing * np.round(lr / spacing), rtol=1e-3)
+    assert (grown[-1] == 0) == (lr < 2)

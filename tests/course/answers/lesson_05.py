@@ -89,41 +89,51 @@ def prompt_per_token(p, X, keys, y, v):
     return keys.mean(axis=0)
 
 
-def norm_by_sorting(keys, p, tolerance):
-    h = np.sort(keys @ (p / np.linalg.norm(p)))
-    return (np.log(len(h) - 1) - np.log(tolerance)) / (h[-1] - h[-2])
+def crawl_by_newton(keys, g, eta, j):
+    """p at which exp(lead p) has grown by eta j times lead squared times worth, found numerically."""
+    t = next(t for t in range(len(g)) if g[t] != g[0])
+    lead, worth = keys[0] - keys[t], g[0] - g[t]
+    p = 1.0
+    for _ in range(200):
+        p += (np.log(eta * j * worth) + 2 * np.log(lead) - lead * p) / (2 * lead)
+    return p
 
 
-def norm_log10(keys, p, tolerance):
-    return norm_by_sorting(keys, p, tolerance) / np.log(10)
+def crawl_margin(keys, g, eta, j):
+    """log j over the margin: order of growth, on the nearest rival."""
+    return np.log(j) / (keys[0] - keys[1])
 
 
-def norm_counts_winner(keys, p, tolerance):
-    h = np.sort(keys @ (p / np.linalg.norm(p)))
-    return np.log(len(h) / tolerance) / (h[-1] - h[-2])
+def crawl_no_constant(keys, g, eta, j):
+    return np.log(eta * j) / (keys[0] - keys[np.argmax(g < g[0])])
 
 
-def norm_negative(keys, p, tolerance):
-    return -norm_by_sorting(keys, p, tolerance)
+def crawl_times_lead(keys, g, eta, j):
+    lead = keys[0] - keys[np.argmax(g < g[0])]
+    return lead**2 * crawl_by_newton(keys, g, eta, j)
+
+
+def crawl_all_rivals(keys, g, eta, j):
+    """All rivals' pulls added up, as if they had the same lead."""
+    t = np.argmax(g < g[0])
+    lead = keys[0] - keys[t]
+    return np.log(eta * ((keys[0] - keys) ** 2 * (g[0] - g)).sum() * j) / lead
+
+
+def crawl_from_key(keys, g, eta, j):
+    """The rival's key in place of the lead over it."""
+    key = abs(keys[np.argmax(g < g[0])])
+    return np.log(eta * key**2 * (g[0] - g[np.argmax(g < g[0])]) * j) / key
+
+
+def crawl_half(keys, g, eta, j):
+    """The slope 1/2 of the tied example for all."""
+    return 0.5 * np.log(j)
 
 
 def pairwise(h, g):
     s = softmax_in_torch(h).numpy()
     return s * ((g[:, None] - g[None, :]) @ s)
-
-
-def anchored(h, g):
-    s, a = softmax_in_torch(h).numpy(), int(np.argmax(h))
-    u = s * (g - g[a] - s @ (g - g[a]))
-    u[a] -= u.sum()
-    return u
-
-
-def textbook_completed(h, g):
-    """The textbook's losers, and the winner minus their sum: right while no loser has the winner's value."""
-    u, a = textbook(h, g), int(np.argmax(h))
-    u[a] -= u.sum()
-    return u
 
 
 def textbook(h, g):
@@ -145,36 +155,66 @@ def single_precision(h, g):
     return textbook_in_torch(h.astype(np.float32), g.astype(np.float32)).double()
 
 
-def direction_shifted_logits(h, g):
-    """Off the winners u is proportional to exp(h - h_a): shift these gaps by one constant."""
-    winner = np.eye(h.shape[-1], dtype=bool)[h.argmax(-1)]
-    gap = h - h.max(-1, keepdims=True)
-    log_sum = np.log1p(np.exp(np.where(winner, -np.inf, gap)).sum(-1, keepdims=True))
-    g = g - (g * winner).sum(-1, keepdims=True)
-    advantage = g - (np.exp(gap - log_sum) * g).sum(-1, keepdims=True)
-    scaled = np.where(winner, -np.inf, gap - log_sum)
-    u = advantage * np.exp(scaled - scaled.max())
-    u = np.where(winner, -u.sum(-1, keepdims=True), u)
-    return torch.as_tensor(u / np.abs(u).max())
+def winner_alone_minus(h, g):
+    """All entries from the anchored values, but without the attention before the bracket."""
+    s = softmax_in_torch(h).numpy()
+    g = g - g[np.argmax(h)]
+    return g - s @ g
 
 
-def direction_underflown(h, g):
-    """Each row as in 05.5, with the losers of the textbook; all 0 once every rival underflows."""
-    u = np.stack([textbook_completed(*row) for row in zip(h, g, strict=True)])
-    return u / max(np.abs(u).max(), 1e-300)
+def broken_by_cases(keys):
+    """One loser alone if the other then falls behind, else level."""
+    _, b, c = keys
+    if b @ c >= b @ b:
+        nearest = b
+    elif b @ c >= c @ c:
+        nearest = c
+    else:
+        normal = np.linalg.solve(np.array([[b @ b, b @ c], [b @ c, c @ c]]), np.ones(2)) @ np.array([b, c])
+        nearest = normal / (normal @ normal)
+    leads = (keys[0] - keys[1:]) @ -nearest
+    return torch.as_tensor(-nearest / np.linalg.norm(nearest) * (leads.min() > 0))
 
 
-def direction_euclidean(h, g):
-    u = direction_shifted_logits(h, g)
-    return u / u.norm()
+def broken_not_unit(keys):
+    direction = broken_by_cases(keys).numpy()
+    return 2 * direction
 
 
-def direction_signs_only(h, g):
-    return direction_shifted_logits(h, g).sign()
+def broken_never(keys):
+    return np.zeros(keys.shape[1])
 
 
-def direction_reversed(h, g):
-    return -direction_shifted_logits(h, g)
+def broken_mean(keys):
+    """Away from the mean of all three keys."""
+    mean = keys.mean(axis=0)
+    return -mean / np.linalg.norm(mean)
+
+
+def broken_winner(keys):
+    return keys[0] / np.linalg.norm(keys[0])
+
+
+def broken_first_only(keys):
+    """Token 2 taken for the nearest rival, whatever the keys."""
+    direction = -keys[1] / np.linalg.norm(keys[1])
+    return direction if ((keys[0] - keys[1:]) @ direction > 0).all() else 0 * direction
+
+
+def broken_leads_at_any(keys):
+    """Leaves if only one of the leads grows."""
+    nearest = broken_point(keys)
+    direction = -nearest / np.linalg.norm(nearest)
+    return (
+        direction
+        if ((keys[0] - keys[1:]) @ direction).max() > 0 and keys[0] @ direction > 0
+        else 0 * direction
+    )
+
+
+def broken_point(keys):
+    along = keys[2] - keys[1]
+    return keys[1] + np.clip(-keys[1] @ along / (along @ along), 0, 1) * along
 
 
 ANSWERS = {
@@ -197,15 +237,29 @@ ANSWERS = {
         "wrong": [prompt_mean_inside, prompt_wrong_tail, prompt_per_token],
     },
     "05.4": {
-        "also_right": norm_by_sorting,
-        "wrong": [norm_log10, norm_counts_winner, norm_negative],
+        "also_right": crawl_by_newton,
+        "wrong": [
+            crawl_margin,
+            crawl_no_constant,
+            crawl_times_lead,
+            crawl_all_rivals,
+            crawl_from_key,
+            crawl_half,
+        ],
     },
     "05.5": {
         "also_right": pairwise,
-        "wrong": [textbook_with_eps, textbook_in_torch, single_precision],
+        "wrong": [textbook_with_eps, textbook_in_torch, single_precision, winner_alone_minus],
     },
     "05.6": {
-        "also_right": direction_shifted_logits,
-        "wrong": [direction_underflown, direction_euclidean, direction_signs_only, direction_reversed],
+        "also_right": broken_by_cases,
+        "wrong": [
+            broken_not_unit,
+            broken_never,
+            broken_mean,
+            broken_winner,
+            broken_first_only,
+            broken_leads_at_any,
+        ],
     },
 }

@@ -1,0 +1,68 @@
+"""What lesson 05 builds from scratch agrees with `mini_attn`, with autograd and with exact arithmetic."""
+
+import numpy as np
+import pytest
+import torch
+
+from mini_attn import data, optim, train
+from mini_attn.models import PromptAttention
+from mini_attn.softmax import softmax, textbook_softmax
+
+
+def gradient(function, h, g):
+    h = torch.tensor(h, requires_grad=True)
+    (function(h) * torch.as_tensor(g)).sum().backward()
+    return h.grad.numpy()
+
+
+@pytest.fixture(scope="module")
+def toy(lesson):
+    tokens = data.toy_one_sequence()
+    lesson["K"], lesson["g"] = tokens.keys[0].numpy(), tokens.values[0].numpy()
+    return tokens
+
+
+@pytest.mark.parametrize("lead", [0.0, 10.0, 30.0, 60.0])
+def test_both_formulas_of_the_gradient_are_the_librarys(lead, lesson):
+    rng = np.random.default_rng(7)
+    h, g = rng.normal(size=(5, 6)), rng.normal(size=(5, 6))
+    h[np.arange(5), rng.integers(6, size=5)] += 4 + lead
+    np.testing.assert_allclose(lesson["textbook"](h, g), gradient(textbook_softmax, h, g), atol=1e-15)
+    cured = lesson["anchored"](h, g)
+    np.testing.assert_allclose(cured, gradient(softmax, h, g), rtol=1e-9, atol=0)
+    for row, values, entry in zip(h, g, cured, strict=True):
+        np.testing.assert_allclose(entry, lesson["exact"](row, values), rtol=1e-9)
+
+
+@pytest.mark.parametrize("function, slopes", [(softmax, "anchored"), (textbook_softmax, "textbook")])
+def test_the_lessons_ascent_takes_the_librarys_path(function, slopes, toy, lesson):
+    start = np.array([[0.3, -1.5]])
+    ends = lesson["ascend"](start, lesson["unit"](0.2), {150}, slopes=lesson[slopes])[-1, 0]
+    model = PromptAttention(d=2, init=torch.tensor(start[0]))
+    descent = optim.NormalizedGD(model.parameters(), lr=0.2)
+    train.fit(model, toy, descent, 150, "linear", progress=False, softmax=function)
+    np.testing.assert_allclose(ends, model.p.detach(), atol=1e-2 if slopes == "textbook" else 1e-9)
+
+
+def test_the_least_length_for_a_tolerance_is_met_exactly(toy, lesson):
+    angles, tolerance = np.radians([60.0, 90.0, 100.0]), 1e-5
+    R = lesson["length_needed"](angles, tolerance)
+    p = R[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    s = torch.softmax(torch.as_tensor(p @ lesson["K"].T), -1)
+    np.testing.assert_allclose(s[:, 1:].sum(-1), tolerance, rtol=1e-6)
+
+
+def test_the_brackets_are_the_textbooks_and_the_true_one(lesson):
+    values, leads = np.array([0.7, 0.5, -1.3, 0.9]), np.array([5.0, 25.0])
+    computed, b = lesson["brackets"](values, leads)
+    for lead, one, true in zip(leads, computed, b, strict=True):
+        h = np.array([lead, 0, 0, 0])
+        weight = lesson["anchored"](h, values)[0] / true
+        assert abs(weight - 1) < 4 * np.exp(-lead)  # s_1, of which the gradient is a multiple
+        np.testing.assert_allclose(one, lesson["textbook"](h, values)[0] / weight, atol=1e-15)
+        np.testing.assert_allclose(true, lesson["exact"](h, values)[0] / weight, rtol=1e-12)
+
+
+def test_a_gradient_of_zero_takes_no_step_and_a_tiny_one_a_whole_step(lesson):
+    steps = lesson["unit"](0.5)(np.array([[0.0, 0.0], [3e-200, -4e-200]]))
+    np.testing.assert_allclose(steps, [[0, 0], [0.3, -0.4]])
