@@ -115,7 +115,7 @@ LESSONS = [
         "II",
         "05",
         "Softmax attention from scratch",
-        "Attention selects softly; its gradient vanishes, and where the textbook formula fails, and leads, is a law.",
+        "Attention selects softly, its gradient vanishes; where the usual formula fails, and where it leads.",
         ("01",),
     ),
     Lesson(

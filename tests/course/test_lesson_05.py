@@ -34,7 +34,7 @@ def test_both_formulas_of_the_gradient_are_the_librarys(lead, lesson):
         np.testing.assert_allclose(entry, lesson["exact"](row, values), rtol=1e-9)
 
 
-@pytest.mark.parametrize("function, slopes", [(softmax, "anchored"), (textbook_softmax, "textbook")])
+@pytest.mark.parametrize(("function", "slopes"), [(softmax, "anchored"), (textbook_softmax, "textbook")])
 def test_the_lessons_ascent_takes_the_librarys_path(function, slopes, toy, lesson):
     start = np.array([[0.3, -1.5]])
     ends = lesson["ascend"](start, lesson["unit"](0.2), {150}, slopes=lesson[slopes])[-1, 0]

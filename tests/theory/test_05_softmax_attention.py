@@ -2,7 +2,7 @@
 
 At lead Delta the attention off the winner and the gradient are at most of order exp(-Delta). The winner's
 bracket g_a - f comes in whole grains, and fails between two sides of a wall near 53 log 2 + log(|sum_t (g_a -
-g_t)| / |g_a|). The error pushes along the winner's key, so that the origin of the keys decides where a run goes.
+g_t)| / |g_a|). The error pushes along the winner's key: the origin of the keys decides where a run goes.
 """
 
 import math
@@ -63,7 +63,7 @@ def test_in_logs_the_direction_survives_any_lead():
 
 
 @pytest.mark.parametrize("T", [2, 7, 40])
-@pytest.mark.parametrize("dtype, bits", [(torch.float64, 53), (torch.float32, 24)])
+@pytest.mark.parametrize(("dtype", "bits"), [(torch.float64, 53), (torch.float32, 24)])
 def test_the_winners_entry_fails_between_both_sides_of_the_wall_and_in_whole_grains(T, dtype, bits):
     random = torch.Generator().manual_seed(T)
     values = (4 * torch.rand(100, 1, T, generator=random, dtype=torch.float64) - 2).to(dtype)
@@ -79,7 +79,8 @@ def test_the_winners_entry_fails_between_both_sides_of_the_wall_and_in_whole_gra
     size = top[..., 0].double().abs()
     grain = 2.0**-bits * 2.0 ** torch.ceil(torch.log2(size))
     multiples = computed / grain
-    assert torch.equal(multiples, multiples.round())
+    near = true.abs() < 1000 * grain  # f and the winner's value have the same exponent
+    assert (multiples == multiples.round())[near].all()
     assert failed[true.abs() < 0.66 * grain].all()  # certain: 0 and one grain are both too far off
     assert not failed[true.abs() > 4 * T * 2.0**-bits * size].any()  # certain: 2T roundings
     assert 0.02 < failed.double().mean() < 0.98
@@ -97,7 +98,6 @@ def test_tied_rivals_do_not_set_the_pace():
 
 def run(keys, g, function, start, steps, lr=0.2):
     """Normalised descent on -f, one problem a trial: p, (trials, d)."""
-    trials, T, d = keys.shape
     keys, start = torch.as_tensor(keys), torch.as_tensor(start).clone()
     for _ in range(steps):
         h = (keys @ start[..., None])[..., 0].requires_grad_()
