@@ -139,6 +139,22 @@ def test_the_line_is_approached_with_the_least_exponent(random_sets):
     assert (following - 1 > C).sum() >= 3
 
 
+@pytest.mark.parametrize(("seed", "late"), [(8, 100), (61, 80)])
+def test_the_lessons_late_sets_take_the_exponent_in_the_end(seed, late):
+    """Two of its sets miss E where it stops reading: a second point is nearly as close as the next."""
+    points = data.separable_points(20, seed=seed)
+    A = (points.y[:, None] * points.X).numpy()
+    w_hat = svm.solve(svm.label_problem(points.X, points.y)).value.numpy()
+    u = A @ w_hat
+    rows, across = A[u < 1 + 1e-6], np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
+    lam = np.linalg.solve(rows.T, w_hat)
+    least = min(lam @ (rows @ across) ** 2, np.sort(u)[2] - 1)
+    line = np.linalg.solve(rows, -np.log(20 * lam)) @ across
+    s = np.abs(flow(A, np.zeros(2), [30, 40, late, late + 10], h=0.05) @ across - line)
+    assert abs(np.log10(s[2] / s[3]) / 10 / least - 1) < 0.06
+    assert abs(np.log10(s[0] / s[1]) / 10 / least - 1) > 0.2
+
+
 def test_no_exponent_is_above_one():
     """C = 3 and no other point: the logistic loss is not the exponential one, which costs 1/t."""
     rows = np.array([[1.0, 1.0], [1.0, -3.0]])
