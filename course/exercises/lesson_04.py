@@ -67,10 +67,10 @@ STEP = Exercise(
 
 
 def best_blank(a, b, e):
-    """The c of least nuclear norm in [[a, b], [e, c]]: ||W||_*^2 = a^2 + b^2 + e^2 + c^2 + 2 |ac - be|.
+    """The w of least nuclear norm in [[a, b], [e, w]]: ||W||_*^2 = a^2 + b^2 + e^2 + w^2 + 2 |aw - be|.
 
-    Left and right of the kink c0 = be/a the parabolas have their minima at a and -a (in some order), so c is
-    c0 where that lies between -|a| and |a|, else the nearer end.
+    Left and right of the kink w0 = be/a the parabolas have their minima at a and -a (in some order), so w is
+    w0 where that lies between -|a| and |a|, else the nearer end.
     """
     return a * np.clip(b * e / a**2, -1, 1)
 
@@ -101,19 +101,19 @@ BLANK = Exercise(
     misconceptions=known(
         lambda a, b, e: b * e / a,
         (
-            "That is the c of rank one. Far out it costs more than it saves: where |be| > a^2, the minimum "
+            "That is the w of rank one. Far out it costs more than it saves: where |be| > a^2, the minimum "
             "is not in the kink but on one of the parabolas beside it."
         ),
         lambda a, b, e: 0.0,
-        "c = 0 makes the Frobenius norm smallest. The nuclear norm has 2 |ac - be| besides.",
+        "w = 0 makes the Frobenius norm smallest. The nuclear norm has 2 |aw - be| besides.",
         lambda a, b, e: a,
-        "c = a is the minimum of one parabola, right where it lies on its own side of the kink be/a.",
+        "w = a is the minimum of one parabola, right where it lies on its own side of the kink be/a.",
         lambda a, b, e: -a,
-        "c = -a is the minimum of one parabola, right where it lies on its own side of the kink be/a.",
+        "w = -a is the minimum of one parabola, right where it lies on its own side of the kink be/a.",
         lambda a, b, e: a * np.sign(b * e),
-        "These are the minima of the parabolas. Where |be| < a^2 the minimum is in the kink, c = be/a.",
+        "These are the minima of the parabolas. Where |be| < a^2 the minimum is in the kink, w = be/a.",
         lambda a, b, e: -a * np.sign(b * e) if abs(b * e) > a**2 else b * e / a,
-        "Beyond the kink's reach you took the wrong parabola: c moves towards be/a, as far as |a|.",
+        "Beyond the kink's reach you took the wrong parabola: w moves towards be/a, as far as |a|.",
         lambda a, b, e: np.clip(b * e / a, -1, 1),
         "Limits of -1 and 1 are right for a = 1 only: the parabolas have their minima at a and -a.",
         lambda a, b, e: b * e / a if abs(b * e) <= abs(a) else a * np.sign(b * e),
@@ -125,184 +125,257 @@ BLANK = Exercise(
         lambda a, b, e: abs(a) * np.clip(b * e / a**2, -1, 1),
         "Right for a > 0. For a < 0 the sign is turned: the kink is at be/a.",
         lambda a, b, e: b * e / a if abs(b * e) <= a**2 else 0.0,
-        "Where the kink is out of reach, c is not 0: minimise c^2 - 2ac or c^2 + 2ac, whichever is the side.",
+        "Where the kink is out of reach, w is not 0: minimise w^2 - 2aw or w^2 + 2aw, whichever is the side.",
         lambda a, b, e: a * np.clip(-b * e / a**2, -1, 1),
-        "The determinant is ac - be, so the kink is at +be/a.",
+        "The determinant is aw - be, so the kink is at +be/a.",
         lambda a, b, e: np.linalg.norm([[a, b], [e, best_blank(a, b, e)]], "nuc"),
-        "That is the least norm. Return the c that has it.",
+        "That is the least norm. Return the w that has it.",
     ),
 )
 
 
-def _lengths(U, V, axis=0):
-    return np.linalg.norm(U, axis=axis), np.linalg.norm(V, axis=axis)
+def _charges(U, V, eps_U, eps_V):
+    price = np.sqrt(eps_U * eps_V)
+    lengths = np.linalg.norm(U, axis=0) @ np.linalg.norm(V, axis=0)
+    return price * lengths, price * _singular(U @ V.T).sum(), np.sqrt(eps_V / eps_U)
 
 
-def _cost(U, V):
-    return ((U**2).sum() + (V**2).sum()) / 2
+def _charges_with(position, value):
+    """The right three numbers but one: `value(U, V, eps_U, eps_V)` stands at `position`."""
 
-
-def _costs(U, V):
-    u, v = _lengths(U, V)
-    return _cost(U, V), u @ v, _singular(U @ V.T).sum()
-
-
-def _costs_with(position, value):
-    """The right three numbers but one: `value(U, V)` stands at `position`."""
-
-    def wrong(U, V):
-        answer = list(_costs(U, V))
-        answer[position] = value(U, V)
+    def wrong(*given):
+        answer = list(_charges(*given))
+        answer[position] = value(*given)
         return tuple(answer)
 
     return wrong
 
 
-def _upside_down(U, V):
-    """The cost after rescaling by 1 / c_k instead of c_k."""
-    u, v = _lengths(U, V)
-    with np.errstate(all="ignore"):
-        return ((u**3 / v).sum() + (v**3 / u).sum()) / 2
+def _charges_at(price):
+    """Both charges at another price of the norm, price(eps_U, eps_V)."""
 
-
-def _rows(U, V):
-    u, v = _lengths(U, V, axis=1)
-    return u @ v
-
-
-def _balanced(U, V):
-    """The cost after rescaling by c_k = sqrt(|V_k| / |U_k|): right, unless a column is zero."""
-    u, v = _lengths(U, V)
-    with np.errstate(all="ignore"):
-        c = np.sqrt(v / u)
-        return _cost(U * c, V / c)
-
-
-def _pairs(rng):
-    """In the third pair a column of V is zero, in the last one of U."""
-    sizes = (3, 3, 2), (4, 3, 2), (2, 3, 4), (4, 4, 3)
-    pairs = [(rng.normal(size=(a, m)), 2 * rng.normal(size=(b, m))) for a, b, m in sizes]
-    pairs[2][1][:, 0] = 0
-    pairs[-1][0][:, 1] = 0
-    return pairs
-
-
-COSTS = Exercise(
-    id="04.3",
-    title="Three costs",
-    points=2,
-    minutes=6,
-    difficulty=2,
-    reference=_costs,
-    cases=_pairs,
-    misconceptions=known(
-        lambda U, V: tuple(_costs(U, V)[k] for k in (0, 2, 1)),
-        "Your second and third number are swapped: first rescaled columns, then the cheapest pair of all.",
-        _costs_with(0, lambda U, V: 2 * _cost(U, V)),
-        "The cost has a factor 1/2 in front.",
-        _costs_with(0, lambda U, V: (np.linalg.norm(U) + np.linalg.norm(V)) / 2),
-        "The cost is made of squared lengths; np.linalg.norm is not squared.",
-        _costs_with(1, lambda U, V: np.linalg.norm(U) * np.linalg.norm(V)),
-        "Your second number rescales U and V as a whole, one c for all. Each column has its own c_k.",
-        _costs_with(1, lambda U, V: _costs(U, V)[1] / 2),
-        "Second number: the minimum over c is ||U_k|| ||V_k|| itself. The factor 1/2 is used up.",
-        _costs_with(1, _upside_down),
-        "Your c_k is upside down: the rescaled columns must have equal length.",
-        _costs_with(1, _balanced),
-        "Right, unless a column is zero: then c_k divides by zero. The minimum can be written without c_k.",
-        _costs_with(1, _rows),
-        "You took lengths of rows (axis=1). The columns need axis=0.",
-        _costs_with(2, lambda U, V: np.linalg.norm(U @ V.T)),
-        "Third number: that is the product's Frobenius norm. The theorem says nuclear norm.",
-        _costs_with(2, lambda U, V: _singular(U @ V.T)[0]),
-        "Third number: that is the largest singular value of the product. Take the sum of all.",
-        _costs_with(2, lambda U, V: (_singular(U).sum() + _singular(V).sum()) / 2),
-        "Third number: take singular values of the product U V^T, not of the factors.",
-        _costs_with(2, lambda U, V: _singular(U.T @ V).sum()),
-        "Third number: W is U V^T. You took U^T V, the inner products of the columns.",
-    ),
-)
-
-
-def _certify(W, lam, A):
-    S = np.tensordot(lam, A, 1)
-    return np.tensordot(A, W).min() / _singular(W).sum(), _singular(S)[0] / lam.sum()
-
-
-def _certify_with(lower=None, upper=None):
-    """Bounds with one of them, if given, replaced: lower(u, W), upper(S, lam)."""
-
-    def wrong(W, lam, A):
-        right = _certify(W, lam, A)
-        u, S = np.tensordot(A, W), np.tensordot(lam, A, 1)
-        return lower(u, W) if lower else right[0], upper(S, lam) if upper else right[1]
+    def wrong(U, V, eps_U, eps_V):
+        first, second, ratio = _charges(U, V, eps_U, eps_V)
+        scale = price(eps_U, eps_V) / np.sqrt(eps_U * eps_V)
+        return scale * first, scale * second, ratio
 
     return wrong
 
 
-def _certify_cases(rng):
-    """In the first and third the two largest in size are wrong, and the larger has weight zero.
-
-    In the last W W^T has ten eigenvalues that are zero, up to rounding of either sign.
-    """
-    cases = []
-    for n, a, b, wrong in ((4, 2, 2, True), (6, 3, 3, False), (5, 3, 2, True), (4, 12, 2, False)):
-        A = np.einsum("ia,ib->iab", rng.normal(size=(n, a)), rng.normal(size=(n, b)))
-        W, lam = rng.normal(size=(a, b)), rng.uniform(0.1, 2.0, size=n)
-        u = np.tensordot(A, W)
-        A *= np.sign(u)[:, None, None]
-        if wrong:
-            largest = np.abs(u).argsort()[-2:]
-            A[largest] *= -1
-            lam[largest[1]] = 0
-        cases.append((W, lam, A))
-    return cases
+def _as_it_is(U, V, eps_U, eps_V):
+    return (eps_U * (U**2).sum() + eps_V * (V**2).sum()) / 2
 
 
-CERTIFY = Exercise(
-    id="04.4",
-    title="A certificate in the other norm",
+def _divided(U, V, eps_U, eps_V):
+    """The charge after rescaling by the best tau_k: right, unless a column is zero."""
+    with np.errstate(all="ignore"):
+        tau = np.sqrt(np.linalg.norm(V, axis=0) / np.linalg.norm(U, axis=0)) * (eps_V / eps_U) ** 0.25
+        return _as_it_is(U * tau, V / tau, eps_U, eps_V)
+
+
+def _lengths_of_rows(U):
+    return np.linalg.norm(U, axis=1)
+
+
+def _pairs(rng):
+    """In the third pair a column of V is zero, in the last one of U; the penalties differ by 2 to 10."""
+    sizes = (3, 3, 2), (4, 3, 2), (2, 3, 4), (4, 4, 3)
+    pairs = [[rng.normal(size=(a, m)), 2 * rng.normal(size=(b, m))] for a, b, m in sizes]
+    pairs[2][1][:, 0] = 0
+    pairs[-1][0][:, 1] = 0
+    for k, pair in enumerate(pairs):
+        eps = rng.uniform(0.1, 0.5)
+        pair.extend([eps, eps * rng.uniform(2, 10)][:: 1 if k % 2 else -1])
+    return [tuple(pair) for pair in pairs]
+
+
+CHARGES = Exercise(
+    id="04.3",
+    title="Unequal penalties",
     points=2,
-    minutes=6,
+    minutes=7,
     difficulty=2,
-    reference=_certify,
-    cases=_certify_cases,
+    reference=_charges,
+    cases=_pairs,
     misconceptions=known(
-        _certify_with(lower=lambda u, W: u.min() / np.linalg.norm(W)),
-        "Your lower bound divides by the Frobenius norm. The nuclear margin divides by ||W||_*.",
-        _certify_with(lower=lambda u, W: u.min()),
-        "Your lower bound grows with W: divide min_i <A_i, W> by the nuclear norm of W.",
-        _certify_with(lower=lambda u, W: 1 / _singular(W).sum()),
-        "1 / ||W||_* is mu(W) only for a W whose smallest <A_i, W> is 1. Divide that smallest value.",
-        _certify_with(lower=lambda u, W: u.mean() / _singular(W).sum()),
-        "Your lower bound takes the mean of the <A_i, W>. A margin is the smallest of them.",
-        _certify_with(lower=lambda u, W: np.abs(u).min() / _singular(W).sum()),
-        "A margin keeps its sign: where an answer is wrong, <A_i, W> is negative. Take no absolute value.",
-        lambda W, lam, A: (np.tensordot(A[lam > 0], W).min() / _singular(W).sum(), _certify(W, lam, A)[1]),
-        "mu(W) is the smallest <A_i, W> over all answers, those with lambda_i = 0 too.",
-        _certify_with(lower=lambda u, W: u.min() / np.abs(np.linalg.eigvals(W)).sum()),
-        "||W||_* sums singular values. The sizes of eigenvalues are something else.",
-        _certify_with(upper=lambda S, lam: np.linalg.norm(S) / lam.sum()),
-        (
-            "Your upper bound uses the Frobenius norm, as in lesson 02. It holds, but is weaker than B: "
-            "the dual of the nuclear norm is the spectral norm."
+        lambda *given: tuple(_charges(*given)[k] for k in (1, 0, 2)),
+        "Your first and second number are swapped: first rescaled columns, then the cheapest pair of all.",
+        _charges_at(lambda a, b: (a + b) / 2),
+        "The mean of the penalties is what equal lengths are charged. Be shorter on the dear side.",
+        _charges_at(min),
+        "Not the smaller penalty: shortening the dear factor lengthens the cheap one. Minimise over tau.",
+        _charges_at(lambda a, b: a * b),
+        "The minimum of (a x + b / x) / 2 is the root of a b.",
+        _charges_at(lambda a, b: 2 * np.sqrt(a * b)),
+        "Twice too much: the charge has a factor 1/2 in front, and the two terms are equal at the minimum.",
+        _charges_at(lambda a, b: 1.0),
+        "Those are the charges without the penalties. They are not 1 here: minimise with them.",
+        _charges_with(0, _as_it_is),
+        "Your first number is the charge of the pair as it is. Rescale each column by its best tau_k.",
+        _charges_with(0, lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U) * np.linalg.norm(V)),
+        "Your first number rescales U and V as a whole, one tau for all. Each column has its own tau_k.",
+        _charges_with(0, _divided),
+        "Right, unless a column is zero: then tau_k divides by zero. The minimum can be written without it.",
+        _charges_with(0, lambda U, V, a, b: np.sqrt(a * b) * (_lengths_of_rows(U) @ _lengths_of_rows(V))),
+        "You took lengths of rows (axis=1). The columns need axis=0.",
+        _charges_with(1, lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U @ V.T)),
+        "Second number: that is the product's Frobenius norm. The theorem says nuclear norm.",
+        _charges_with(1, lambda U, V, a, b: np.sqrt(a * b) * _singular(U @ V.T)[0]),
+        "Second number: that is the largest singular value of the product. Take the sum of all.",
+        _charges_with(1, lambda U, V, a, b: (a * _singular(U).sum() + b * _singular(V).sum()) / 2),
+        "Second number: take singular values of the product U V^T, not of the factors.",
+        _charges_with(2, lambda U, V, a, b: np.sqrt(a / b)),
+        "Your ratio is upside down: the factor with the larger penalty is the shorter one.",
+        _charges_with(2, lambda U, V, a, b: b / a),
+        "At the minimum eps_U ||U||^2 = eps_V ||V||^2: the lengths themselves are in the ratio of the roots.",
+        _charges_with(2, lambda U, V, a, b: 1.0),
+        "Equal lengths are cheapest for equal penalties only: equal are the two terms of the charge.",
+        _charges_with(2, lambda U, V, a, b: np.linalg.norm(U) / np.linalg.norm(V)),
+        "That is the ratio in the given pair. In a pair of lowest charge it depends on the penalties alone.",
+    ),
+)
+
+
+def _face(lam, A):
+    """r, and what each A_i with positive weight sees of an r x r matrix H: (n, r, r)."""
+    left, values, right = np.linalg.svd(np.tensordot(lam, A, 1))
+    r = int((values > 0.9999).sum())
+    return r, left[:, :r].T @ A[lam > 0] @ right[:r].T
+
+
+def _symmetric(seen):
+    return ((seen + seen.transpose(0, 2, 1)) / 2).reshape(len(seen), -1)
+
+
+def _rank(equations):
+    return int(np.linalg.matrix_rank(equations, tol=1e-4))
+
+
+def freedom(lam, A):
+    """(r, dimension of the symmetric H with <A_i, Xi H Z'> = 0 for all i of positive weight).
+
+    r singular values of S = sum_i lambda_i A_i are 1; their vectors are the columns of Xi and Z.
+    """
+    r, seen = _face(lam, A)
+    return r, r * (r + 1) // 2 - _rank(_symmetric(seen))
+
+
+def _freedom_with(unknowns=lambda r: r * (r + 1) // 2, rank=lambda seen: _rank(_symmetric(seen))):
+    """The answer with the number of unknowns, or that of the equations, replaced."""
+
+    def wrong(lam, A):
+        r, seen = _face(lam, A)
+        return r, unknowns(r) - rank(seen)
+
+    return wrong
+
+
+def _counted(threshold):
+    """The answer with another reading of r."""
+
+    def wrong(lam, A):
+        left, values, right = np.linalg.svd(np.tensordot(lam, A, 1))
+        r = int((values > threshold).sum())
+        seen = left[:, :r].T @ A[lam > 0] @ right[:r].T
+        return r, r * (r + 1) // 2 - _rank(_symmetric(seen))
+
+    return wrong
+
+
+def _with_idle(lam, A):
+    """The answer with the rows of weight zero among the equations."""
+    left, values, right = np.linalg.svd(np.tensordot(lam, A, 1))
+    r = int((values > 0.9999).sum())
+    return r, r * (r + 1) // 2 - _rank(_symmetric(left[:, :r].T @ A @ right[:r].T))
+
+
+def _solved(rng, shape, r, rows, idle, twin=False):
+    """lam, A of a solution W = Xi H Z': S has r values 1 and others up to 0.97, `idle` rows have no weight.
+
+    With `twin`, the second row differs from the first only in what no symmetric H notices.
+    """
+    d1, d2 = shape
+    k = min(shape)
+    left, right = (
+        np.linalg.qr(rng.normal(size=(d1, d1)))[0][:, :k],
+        np.linalg.qr(rng.normal(size=(d2, d2)))[0],
+    )
+    values = np.array([*np.ones(r), *rng.uniform(0.6, 0.97, size=k - r)])
+    right = right[:, :k]
+    root = rng.normal(size=(r, r))
+    H = root @ root.T + np.eye(r)
+    W = left[:, :r] @ H @ right[:, :r].T
+    A = rng.normal(size=(rows + idle, d1, d2))
+    outputs = np.tensordot(A, W)
+    A = np.sign(outputs)[:, None, None] * A
+    A[np.abs(outputs) < 0.5] += W / (W**2).sum()
+    A /= np.tensordot(A, W)[:, None, None]
+    if twin:
+        turn = np.zeros((r, r))
+        turn[0, 1], turn[1, 0] = 1.0, -1.0
+        A[1] = A[0] + rng.uniform(0.5, 1) * left[:, :r] @ turn @ right[:, :r].T
+    A[rows:] *= rng.uniform(1.2, 2, size=(idle, 1, 1))
+    lam = np.zeros(rows + idle)
+    lam[:rows] = rng.uniform(0.5, 1.5, size=rows)
+    lam *= np.trace(H) / lam.sum()
+    S = left * values @ right.T
+    A[rows - 1] = (S - np.tensordot(lam[: rows - 1], A[: rows - 1], 1)) / lam[rows - 1]
+    order = rng.permutation(rows + idle)
+    return lam[order], A[order]
+
+
+def _faces(rng):
+    """Unique and not; rows without weight that would settle it; more rows than unknowns; dependent rows."""
+    return [
+        _solved(rng, (3, 3), 2, 2, 2),
+        _solved(rng, (4, 3), 2, 3, 1),
+        _solved(rng, (4, 4), 3, 4, 3),
+        _solved(rng, (3, 5), 3, 11, 0),
+        _solved(rng, (4, 4), 2, 3, 2, twin=True),
+        _solved(rng, (5, 4), 3, 6, 1, twin=True),
+    ]
+
+
+FREEDOM = Exercise(
+    id="04.4",
+    title="How free is H?",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    reference=freedom,
+    cases=_faces,
+    misconceptions=known(
+        _with_idle,
+        "Where lambda_i = 0, <A_i, W> may be larger than 1: that is no equation. Keep those with lam > 0.",
+        _freedom_with(unknowns=lambda r: r**2),
+        "H is symmetric: it has r (r + 1) / 2 free entries, not r^2.",
+        _freedom_with(unknowns=lambda r: r * (r - 1) // 2),
+        "A symmetric H has r (r + 1) / 2 free entries: its diagonal counts.",
+        _freedom_with(rank=lambda seen: _rank(seen.reshape(len(seen), -1))),
+        "Take the symmetric part of each Xi^T A_i Z: equations that differ elsewhere are the same for H.",
+        _freedom_with(lambda r: r**2, lambda seen: _rank(seen.reshape(len(seen), -1))),
+        "You let H be any matrix. It is symmetric: fewer unknowns, symmetric parts of the equations.",
+        _freedom_with(rank=len),
+        "You counted the equations. Only independent ones take a freedom away: take their rank.",
+        _freedom_with(rank=lambda seen: min(len(seen), seen.shape[1] * (seen.shape[1] + 1) // 2)),
+        "You counted the equations. Some may say the same of a symmetric H: take their rank.",
+        _counted(0.5),
+        "r counts the singular values of S that are 1, not all of some size.",
+        _counted(0.0),
+        "r is not the rank of S: it counts the singular values that are 1.",
+        lambda lam, A: (_face(lam, A)[0], _rank(_symmetric(_face(lam, A)[1]))),
+        "That is the number of independent equations. Subtract it from the number of unknowns.",
+        lambda lam, A: (
+            _face(lam, A)[0],
+            max(
+                0,
+                _face(lam, A)[0] * (_face(lam, A)[0] + 1) // 2
+                - _rank(A[lam > 0].reshape((lam > 0).sum(), -1)),
+            ),
         ),
-        _certify_with(upper=lambda S, lam: _singular(S).sum() / lam.sum()),
-        "Your upper bound uses the nuclear norm of the sum. Its dual belongs there: the spectral norm.",
-        _certify_with(upper=lambda S, lam: _singular(S)[0]),
-        "Your upper bound grows with the weights: divide by their sum, lam.sum().",
-        _certify_with(upper=lambda S, lam: _singular(S)[0] / np.linalg.norm(lam)),
-        "You divided by the length of lam. Divide by the sum of the weights, lam.sum().",
-        _certify_with(upper=lambda S, lam: np.abs(np.linalg.eigvals(S)).max() / lam.sum()),
-        "The spectral norm is the largest singular value, not the size of the largest eigenvalue.",
-        _certify_with(upper=lambda S, lam: _singular(S)[0] / len(lam)),
-        "You divided by the number of rows. Divide by the sum of the weights, lam.sum().",
-        lambda W, lam, A: (_certify(W, lam, A)[0], lam @ [_singular(a)[0] for a in A] / lam.sum()),
-        "You averaged the norms of the A_i. Sum the matrices first, so that they can cancel.",
-        _certify_with(lambda u, W: u.min() / np.linalg.norm(W), lambda S, lam: np.linalg.norm(S) / lam.sum()),
-        "That is lesson 02's certificate. Here ||W||_* stands below, and the spectral norm above.",
-        lambda W, lam, A: _certify(W, lam, A)[::-1],
-        "Return the lower bound mu(W) first.",
+        "Independent as matrices is not enough: H sees only Xi^T A_i Z of each A_i.",
+        lambda lam, A: freedom(lam, A)[::-1],
+        "Return r first.",
     ),
 )
 
@@ -395,29 +468,34 @@ RACE = Exercise(
 )
 
 
-def wait(W, M, newcomer, share):
-    """(c, sigma_1 when the newcomer, that grows like sigma_1^c, is `share` of it).
+def wait(W, M, u, now, then, eta, eps):
+    """(c, k, steps): the power, and when the newcomer's share has grown from `now` to `then`.
 
-    M = b S, and S is scaled so that <S, W> = ||W||_*, as at a KKT point; c = ||S||_op > 1.
+    M = b S, and S is scaled so that <S, W> = ||W||_*, as at a KKT point; c = ||S||_op > 1. The share grows
+    like sigma_1^(c - 1), the digits of the loss like sigma_1; with decay by 1 + 2 eta eps (c - 1) a step.
     """
-    return _wait_with()(W, M, newcomer, share)
+    return _wait_with()(W, M, u, now, then, eta, eps)
 
 
 def _scaled(W, M):
     return _singular(M)[0] * _singular(W).sum() / (M * W).sum()
 
 
-def _then(c, top, newcomer, share):
-    return top * (share * top / newcomer) ** (1 / (c - 1))
+def _digits(c, u, growth):
+    return u.min() / np.log(10) * growth ** (1 / (c - 1))
 
 
-def _wait_with(power=_scaled, then=_then):
-    """The answer, with the power, power(W, M), or the wait, then(c, sigma_1, newcomer, share), replaced."""
+def _steps(c, rate, growth):
+    return np.log(growth) / (2 * rate * (c - 1))
 
-    def answer(W, M, newcomer, share):
+
+def _wait_with(power=_scaled, digits=_digits, steps=_steps):
+    """The answer, with power(W, M), digits(c, u, then / now) or steps(c, eta eps, then / now) replaced."""
+
+    def answer(W, M, u, now, then, eta, eps):
         with np.errstate(all="ignore"):
             c = power(W, M)
-            return c, then(c, _singular(W)[0], newcomer, share)
+            return c, digits(c, u, then / now), steps(c, eta * eps, then / now)
 
     return answer
 
@@ -441,19 +519,23 @@ def _wait_cases(rng):
         grown = np.array(live) * rng.uniform(0.9, 1.1)
         values = np.array([*np.ones(len(live)), *others]) * rng.uniform(0.02, 0.08)
         W = left[:, : len(live)] * grown @ right[:, : len(live)].T
-        newcomer, share = grown[0] * 10.0 ** rng.uniform(-4, -2.5), rng.uniform(0.05, 0.3)
-        cases.append((W, left * values @ right.T, newcomer, share))
+        u = rng.permutation([rng.uniform(8, 12), *rng.uniform(13, 40, size=5)])
+        now, then = 10.0 ** rng.uniform(-4, -2.5), rng.uniform(0.05, 0.3)
+        cases.append(
+            (W, left * values @ right.T, u, now, then, rng.uniform(0.3, 0.8), 10.0 ** rng.uniform(-3.5, -3))
+        )
     return cases
 
 
 WAIT = Exercise(
     id="04.6",
-    title="How long is the wait?",
+    title="Two waits",
     points=3,
     minutes=12,
     difficulty=3,
     reference=wait,
     cases=_wait_cases,
+    compare=Compare(rtol=3e-3),
     misconceptions=known(
         _wait_with(power=lambda W, M: _singular(M)[0]),
         "c is the largest singular value of S, and M = b S: find b from <S, W> = ||W||_*.",
@@ -467,25 +549,33 @@ WAIT = Exercise(
         "The scale of S comes from the cost, which is the sum of W's singular values, not the largest.",
         _wait_with(power=lambda W, M: _singular(M)[0] * np.linalg.norm(W) / (M * W).sum()),
         "The scale of S comes from the cost, which is the nuclear norm of W, not the Frobenius norm.",
-        _wait_with(power=lambda W, M: 1 / _scaled(W, M)),
-        "Your power is upside down: it is the growth of the newcomer over that of sigma_1.",
-        _wait_with(power=lambda W, M: _scaled(W, M) - 1, then=lambda c, *rest: _then(c + 1, *rest)),
-        "That is the power of the share. The newcomer itself grows like sigma_1^c.",
         _wait_with(power=lambda W, M: np.linalg.norm(M) * _singular(W).sum() / (M * W).sum()),
         "c is the largest singular value of S, the spectral norm; you took the Frobenius norm of M.",
-        _wait_with(then=lambda c, top, new, share: top * (share * top / new) ** (1 / c)),
+        _wait_with(digits=lambda c, u, growth: u.min() / np.log(10) * growth ** (1 / c)),
         "The share grows like sigma_1^(c - 1): sigma_1 grows while you wait. The exponent is 1 / (c - 1).",
-        _wait_with(then=lambda c, top, new, share: top * (share * top / new) ** (c - 1)),
-        "The power is upside down: solve share_now * (sigma_1 / sigma_1_now)^(c - 1) = share for sigma_1.",
-        _wait_with(then=lambda c, top, new, share: top * (share / new) ** (1 / (c - 1))),
-        "`newcomer` is a singular value. Its share now is newcomer / sigma_1.",
-        _wait_with(then=lambda c, top, new, share: _then(c, top, new, share) / top),
-        "That is the factor by which sigma_1 must grow. Return sigma_1 itself.",
-        _wait_with(then=lambda c, top, new, share: share * _then(c, top, new, share)),
-        "That is the newcomer's size then. Return sigma_1.",
-        lambda W, M, newcomer, share: wait(W, M, newcomer, share)[::-1],
-        "Return the power c first.",
+        _wait_with(digits=lambda c, u, growth: u.min() / np.log(10) * growth ** (c - 1)),
+        "The power is upside down: solve growth^(c - 1) = then / now for the growth of sigma_1.",
+        _wait_with(digits=lambda c, u, growth: u.min() * growth ** (1 / (c - 1))),
+        "That is the smallest u_i then. The digits of e^-u are u / log 10.",
+        _wait_with(digits=lambda c, u, growth: u.mean() / np.log(10) * growth ** (1 / (c - 1))),
+        "The loss is set by the smallest u_i, not by the mean.",
+        _wait_with(digits=lambda c, u, growth: u.min() / np.log(10) + np.log10(growth) / (c - 1)),
+        "The digits are multiplied, not added to: u grows in proportion to sigma_1, and the loss is e^-u.",
+        _wait_with(digits=lambda c, u, growth: growth ** (1 / (c - 1))),
+        "That is the factor by which sigma_1, and the digits, must grow. Multiply today's digits by it.",
+        _wait_with(steps=lambda c, rate, growth: np.log(growth) / (rate * (c - 1))),
+        "Twice too long: both factors grow by 1 + eta eps (c - 1), and the share is a product.",
+        _wait_with(steps=lambda c, rate, growth: np.log(growth) / (2 * rate * c)),
+        "The decay shortens the newcomer too: it grows by eta eps c from the pull, less eta eps.",
+        _wait_with(steps=lambda c, rate, growth: growth ** (1 / (c - 1)) / (2 * rate)),
+        "With decay the live directions rest, and the newcomer grows exponentially in t: take a logarithm.",
+        _wait_with(steps=lambda c, rate, growth: np.log10(growth) / (2 * rate * (c - 1))),
+        "e-folds want the natural logarithm: (1 + x)^t is about e^(x t).",
+        lambda W, M, u, now, then, eta, eps: wait(W, M, u, now, then, 1.0, eps),
+        "The step size is missing in the steps: one step moves by eta times the decay.",
+        lambda *given: tuple(wait(*given)[k] for k in (0, 2, 1)),
+        "Your second and third number are swapped: first digits of the loss, then steps with decay.",
     ),
 )
 
-EXERCISES = [STEP, BLANK, COSTS, CERTIFY, RACE, WAIT]
+EXERCISES = [STEP, BLANK, CHARGES, FREEDOM, RACE, WAIT]

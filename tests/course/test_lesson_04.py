@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 from course import exercises
 from mini_attn import losses, svm
 
-factor_step, best_blank, costs, certify, race, wait = (spec.reference for spec in exercises.exercises("04"))
+factor_step, best_blank, charges, freedom, race, wait = (spec.reference for spec in exercises.exercises("04"))
 
 
 def rows(seed, n=7, d1=4, d2=3):
@@ -45,20 +45,32 @@ def test_the_pull_is_the_negative_gradient(lesson):
     np.testing.assert_allclose(lesson["outputs"](given, A), u.detach())
     np.testing.assert_allclose(lesson["pull"](given, A), -W.grad)
     np.testing.assert_allclose(lesson["pull"](given[1], A), -W.grad[1])
-    scaled = lesson["pull"](given, A, scaled=True) / -W.grad.numpy()
-    np.testing.assert_allclose(scaled, np.broadcast_to(scaled[:, :1, :1], scaled.shape))
-    assert np.isfinite(lesson["pull"](1e6 * given, A, scaled=True)).all()
+
+
+def test_far_out_the_pull_is_the_same_up_to_its_length(lesson):
+    truth, known = lesson["survey"](3, d=4)
+    A, Y = lesson["features"](truth, known), truth * known
+    W = np.random.default_rng(0).normal(size=(2, 4, 4))
+    for one in W:
+        scaled, least = lesson["far"](one, Y)
+        plain = lesson["pull"](one, A)
+        np.testing.assert_allclose(scaled / np.abs(scaled).max(), plain / np.abs(plain).max(), atol=1e-12)
+        assert least == pytest.approx(lesson["outputs"](one, A).min())
+    assert np.isfinite(lesson["far"](1e6 * W, Y)[0]).all()
+    assert np.abs(lesson["far"](1e6 * W, Y)[0]).max() == pytest.approx(1)
 
 
 def test_follow_follows_the_flow(lesson):
     """Against scipy's solver of U' = M V, V' = M^T U, M the scaled pull, until all u_i >= 3 log 10."""
-    A = lesson["features"](*lesson["survey"](3, d=4))
+    truth, known = lesson["survey"](3, d=4)
+    A, Y = lesson["features"](truth, known), truth * known
     starts = [0.1, 1e-3]
-    (found,) = lesson["follow"](starts, A, [3])
+    (found,), (steps,) = lesson["follow"](*lesson["begin"](starts, Y), Y, [3])
+    assert (steps > 50).all()
 
     def flow(_, pair):
         U, V = pair.reshape(2, 4, 4)
-        M = lesson["pull"](U @ V.T, A, scaled=True)
+        M, _ = lesson["far"](U @ V.T, Y)
         return np.concatenate([(M @ V).ravel(), (M.T @ U).ravel()])
 
     def reached(_, pair):
@@ -86,33 +98,109 @@ def test_the_best_blank_is_the_best(seed):
     assert all(norm(best) <= norm(c) + 1e-12 for c in best + np.linspace(-3, 3, 601))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_wait_is_what_two_factors_do(seed):
-    """Descent on two factors with the constant pull M, in small steps, from W and a newcomer beside it."""
-    W, M, newcomer, share = next(
+def stalled_pair(seed):
+    """A case of 04.6 of rank two, with its factors: the two live columns, and a newcomer in the third."""
+    W, M, u, now, then, eta, eps = next(
         case for case in exercises.find("04.6").draw(seed) if case[0].shape == (4, 4)
     )
     p, s, qt = np.linalg.svd(W)
-    xi, _, zeta = np.linalg.svd(M)
-    U = np.column_stack([p[:, :2] * np.sqrt(s[:2]), np.sqrt(newcomer) * xi[:, 0]])
-    V = np.column_stack([qt[:2].T * np.sqrt(s[:2]), np.sqrt(newcomer) * zeta[0]])
     assert (s[2:] < 1e-12).all()
-    c, then = wait(W, M, newcomer, share)
-    while np.linalg.norm(U[:, 2]) ** 2 < share * (top := np.linalg.norm(U[:, :2] @ V[:, :2].T, 2)):
+    xi, _, zeta = np.linalg.svd(M)
+    newcomer = np.sqrt(now * s[0])
+    U = np.column_stack([p[:, :2] * np.sqrt(s[:2]), newcomer * xi[:, 0]])
+    V = np.column_stack([qt[:2].T * np.sqrt(s[:2]), newcomer * zeta[0]])
+    return (W, M, u, now, then, eta, eps), U, V
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_wait_for_digits_is_what_two_factors_do(seed):
+    """Descent on two factors with the constant pull M, in small steps, from W and a newcomer beside it."""
+    case, U, V = stalled_pair(seed)
+    W, M, u, _, then, *_ = case
+    c, digits, _ = wait(*case)
+    while np.linalg.norm(U[:, 2]) ** 2 < then * (top := np.linalg.norm(U[:, :2] @ V[:, :2].T, 2)):
         U, V = factor_step(U, V, M, 0.002 / np.linalg.norm(M, 2))
-    assert top == pytest.approx(then, rel=0.03)
+    assert u.min() / np.log(10) * top / np.linalg.norm(W, 2) == pytest.approx(digits, rel=0.03)
     assert c > 1
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_wait_with_decay_is_what_two_factors_do(seed):
+    """Steps with decay eps, and the pull eps S that lets the live columns rest."""
+    case, U, V = stalled_pair(seed)
+    W, M, _, _, then, eta, eps = case
+    pull = eps * M * np.linalg.norm(W, "nuc") / (M * W).sum()
+    steps = 0
+    while np.linalg.norm(U[:, 2]) ** 2 < then * np.linalg.norm(W, 2):
+        U, V, steps = U + eta * (pull @ V - eps * U), V + eta * (pull.T @ U - eps * V), steps + 1
+    assert steps == pytest.approx(wait(*case)[2], rel=3e-3, abs=1)
+    np.testing.assert_allclose(U[:, :2] @ V[:, :2].T, W, atol=1e-10)
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_the_certificate_is_the_librarys(seed):
+def test_the_certificate_is_the_librarys(seed, lesson):
     a, b, A = rows(seed)
     problem = svm.HardMarginProblem(torch.tensor(a), torch.tensor(b), torch.ones(7).double())
     solution = svm.solve(problem, norm="nuc")
-    lower, upper = certify(solution.value.numpy(), solution.dual.numpy(), A)
+    lower, upper = lesson["certify"](solution.value.numpy(), solution.dual.numpy(), A)
     assert lower == pytest.approx(solution.margin.item(), rel=1e-6)
     assert 1 - lower / upper == pytest.approx(solution.gap.item(), abs=1e-8)
     assert np.linalg.norm(solution.value.numpy(), "nuc") == pytest.approx(solution.objective.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(("seed", "least", "most"), [(105, 0.02, 0.04), (112, 0.03, 0.06)])
+def test_where_directions_are_free_there_are_other_solutions(seed, least, most, lesson):
+    """Along each free direction of H, W may move by that share of its length, and costs the same."""
+    truth, known = lesson["survey"](seed)
+    Y = truth * known
+    _, solution, lam = lesson["solve"](Y)
+    W, weights = solution.value.numpy(), np.where(lam > 1e-6 * lam.max(), lam, 0)[known]
+    A = lesson["features"](truth, known)
+    r, free = freedom(weights, A)
+    left, _, right = np.linalg.svd(np.tensordot(weights, A, 1))
+    basis = np.array(
+        [np.outer(e, f) + np.outer(f, e) for k, e in enumerate(np.eye(r)) for f in np.eye(r)[: k + 1]]
+    )
+    moves = left[:, :r] @ basis @ right[:r]
+    seen = np.tensordot(A[weights > 0], moves, axes=([1, 2], [1, 2]))
+    directions = np.linalg.svd(seen)[2][-free:]
+    lengths = []
+    for weight in np.random.default_rng(0).normal(size=(400, free)):
+        move = np.tensordot(weight @ directions, moves, 1)
+        move /= np.linalg.norm(move)
+        sizes = np.linspace(0, 0.1, 41)[1:, None, None] * np.linalg.norm(W)
+        others = W + sizes * move
+        fine = (np.where(known, Y * others, 1).min((1, 2)) > 1 - 1e-5) & (
+            np.linalg.norm(others, "nuc", axis=(1, 2)) < np.linalg.norm(W, "nuc") * (1 + 1e-6)
+        )
+        lengths.append(0.1 * fine.sum() / 40)
+    assert least <= max(lengths) <= most
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 4), (5, 4, 3)])
+def test_unequal_penalties_charge_their_geometric_mean(shape):
+    """Against descent on the charge over all pairs of the same product, (U G, V G^-T)."""
+    d1, d2, m = shape
+    rng = np.random.default_rng(m)
+    U, V = torch.tensor(rng.normal(size=(d1, m))), torch.tensor(rng.normal(size=(d2, m)))
+    G = torch.eye(m, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([G], max_iter=500, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+
+    def charge():
+        return (0.3 * (U @ G).square().sum() + 2 * (V @ torch.linalg.inv(G).mT).square().sum()) / 2
+
+    def closure():
+        optimizer.zero_grad()
+        value = charge()
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    rescaled, least, ratio = charges(U.numpy(), V.numpy(), 0.3, 2.0)
+    assert least * (1 - 1e-9) <= charge().item() <= least * 1.001
+    assert least < 0.99 * rescaled
+    found = torch.linalg.norm(U @ G) / torch.linalg.norm(V @ torch.linalg.inv(G).mT)
+    assert found.item() == pytest.approx(ratio, rel=0.02)
 
 
 @pytest.mark.parametrize("steps", [1, 4, 30])
@@ -124,7 +212,16 @@ def test_the_race_is_run_by_the_lessons_step(steps):
     np.testing.assert_allclose(np.linalg.svd(U @ V.T)[1], race(M, 0.3, 0.5, steps), rtol=1e-9)
 
 
-def test_the_balanced_split_costs_the_nuclear_norm():
-    p, s, qt = np.linalg.svd(np.random.default_rng(0).normal(size=(4, 3)), full_matrices=False)
-    np.testing.assert_allclose(costs(p * np.sqrt(s), qt.T * np.sqrt(s)), s.sum())
-    np.testing.assert_allclose(costs(p * s, qt.T), [(s @ s + 3) / 2, s.sum(), s.sum()])
+def test_the_hump_at_twenty_by_twenty(lesson):
+    """Five surveys of another size, and Gaussian factors: the middle beats the small starts on each."""
+    _, Y = lesson["tables"](range(5), d=20)
+    best = lesson["solve"](Y)[1].value.numpy()
+    starts = [0.3, 0.01, 1e-6]
+    identity = lesson["cosine"](lesson["follow"](*lesson["begin"](starts, Y), Y, [4])[0][0], best)
+    assert (identity[0] > 0.97).all()
+    assert (identity[0] > identity[1] + 0.02).all()
+    assert (identity[1] > identity[2] + 0.04).all()
+    gaussian = np.random.default_rng(1).normal(size=(2, *Y.shape)) / np.sqrt(20)
+    pair = (np.multiply.outer([0.1, 1e-6], part) for part in gaussian)
+    drawn = lesson["cosine"](lesson["follow"](*pair, Y, [4])[0][0], best)
+    assert (drawn[0] > drawn[1] + 0.05).all()

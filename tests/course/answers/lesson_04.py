@@ -48,72 +48,99 @@ def blank_if(reached):
     return lambda a, b, e: b * e / a if reached(abs(a), abs(b), abs(e)) else float(np.sign(b * e)) * a
 
 
-def costs_by_loop(U, V):
-    pairs = list(zip(U.T, V.T, strict=True))
-    return [
-        sum(u @ u + v @ v for u, v in pairs) / 2,
-        sum(np.sqrt((u @ u) * (v @ v)) for u, v in pairs),
-        torch.linalg.matrix_norm(torch.as_tensor(U @ V.T), "nuc").item(),
-    ]
+def charges_by_loop(U, V, eps_U, eps_V):
+    """Column by column, and the cheapest pair built from the singular vectors."""
+    columns = sum((eps_U * (u @ u) * eps_V * (v @ v)) ** 0.5 for u, v in zip(U.T, V.T, strict=True))
+    p, s, qt = np.linalg.svd(U @ V.T, full_matrices=False)
+    tau = (eps_V / eps_U) ** 0.25
+    left, right = p * np.sqrt(s) * tau, qt.T * np.sqrt(s) / tau
+    cheapest = (eps_U * (left**2).sum() + eps_V * (right**2).sum()) / 2
+    return torch.tensor([columns, cheapest, np.linalg.norm(left) / np.linalg.norm(right)])
 
 
-def costs_balanced_all_three(U, V):
-    """Rescales first, and asks for the cost of that."""
+def charges_with(*changes):
+    """The right three numbers, those at the given positions replaced: (position, function)."""
+
+    def wrong(*given):
+        answer = charges_by_loop(*given).tolist()
+        for position, change in changes:
+            answer[position] = change(*given)
+        return answer
+
+    return wrong
+
+
+def charged(U, V, eps_U, eps_V):
+    return (eps_U * (U**2).sum() + eps_V * (V**2).sum()) / 2
+
+
+def charges_balanced(U, V, eps_U, eps_V):
+    """Splits the singular values evenly, as for equal penalties, and charges that."""
+    p, s, qt = np.linalg.svd(U @ V.T, full_matrices=False)
+    return charged(p * np.sqrt(s), qt.T * np.sqrt(s), eps_U, eps_V)
+
+
+def charges_but_zero_columns(U, V, eps_U, eps_V):
+    """Leaves the charge of a column whose partner in V is zero as it is."""
     u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
-    return u @ v, u @ v, np.linalg.norm(U @ V.T, "nuc")
+    return np.where(v > 0, np.sqrt(eps_U * eps_V) * u * v, eps_U * u**2 / 2).sum()
 
 
-def costs_of_the_other_product(U, V):
-    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
-    k = min(len(U), len(V))
-    return (u @ u + v @ v) / 2, u @ v, np.linalg.norm(U[:k].T @ V[:k], "nuc")
+def charges_in_one_piece(U, V, eps_U, eps_V):
+    """The whole of U against the whole of V."""
+    return np.sqrt(eps_U * eps_V) * np.linalg.norm(U) * np.linalg.norm(V)
 
 
-def costs_by_roots(U, V):
-    """Multiplies by the best c_k, which a column of zeros does not have."""
-    c = np.sqrt(np.linalg.norm(V, axis=0) / np.linalg.norm(U, axis=0))
-    return costs_by_loop(U, V)[0], costs_by_loop(U * c, V / c)[0], np.linalg.norm(U @ V.T, "nuc")
-
-
-def costs_but_zero_columns(U, V):
-    """Leaves the cost of a column whose partner in V is zero as it is."""
-    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
-    first, _, third = costs_by_loop(U, V)
-    return first, np.where(v > 0, u * v, u**2 / 2).sum(), third
-
-
-def certify_by_loop(W, lam, A):
+def freedom_by_null_space(lam, A):
+    """Writes out a basis of symmetric matrices, and counts what the equations leave of it."""
     S = sum(weight * a for weight, a in zip(lam, A, strict=True))
-    lower = min((a * W).sum() for a in A) / np.linalg.norm(W, "nuc")
-    return torch.tensor([lower, np.linalg.norm(S, 2) / sum(lam)])
+    left, values, right = np.linalg.svd(S)
+    r = int(np.isclose(values, 1).sum())
+    basis = []
+    for i in range(r):
+        for j in range(i + 1):
+            H = np.zeros((r, r))
+            H[i, j] = H[j, i] = 1
+            basis.append(left[:, :r] @ H @ right[:r])
+    basis = np.array(basis)
+    equations = np.array([(a * basis).sum((1, 2)) for weight, a in zip(lam, A, strict=True) if weight])
+    values = np.linalg.eigvalsh(equations.T @ equations)
+    return torch.tensor(r), int((values < 1e-8).sum())
 
 
-def certify_by_trace(W, lam, A):
-    """Frobenius in both places, with the rows' own norms divided out."""
-    return (A * W).sum((1, 2)).min() / np.linalg.norm(W), np.linalg.norm(
-        np.tensordot(lam, A, 1), 1
-    ) / lam.sum()
+def freedom_with(r=None, free=None):
+    """The right pair with one number replaced by a function of both and the number of weights."""
+
+    def wrong(lam, A):
+        known = int(freedom_by_null_space(lam, A)[0]), freedom_by_null_space(lam, A)[1], (lam > 0).sum()
+        return r(*known) if r else known[0], free(*known) if free else known[1]
+
+    return wrong
 
 
-def certify_with_largest_weight(W, lam, A):
-    S = np.tensordot(lam, A, 1)
-    return (A * W).sum((1, 2)).min() / np.linalg.norm(W, "nuc"), np.linalg.norm(S, 2) / lam.max()
+def freedom_below_the_diagonal(lam, A):
+    """Reads only the entries on and above the diagonal, without adding those below."""
+    r = int(freedom_by_null_space(lam, A)[0])
+    left, _, right = np.linalg.svd(np.tensordot(lam, A, 1))
+    seen = left[:, :r].T @ A[lam > 0] @ right[:r].T
+    upper = seen[:, *np.triu_indices(r)]
+    return r, r * (r + 1) // 2 - np.linalg.matrix_rank(upper, tol=1e-4)
 
 
-def certify_where_the_weights_are(W, lam, A):
-    """Overlooks an answer of weight zero."""
-    return certify_by_loop(W, lam[lam > 0], A[lam > 0])
+def freedom_of_W(lam, A):
+    """As if W could be any matrix."""
+    rank = np.linalg.matrix_rank(A[lam > 0].reshape((lam > 0).sum(), -1), tol=1e-4)
+    return freedom_by_null_space(lam, A)[0], A[0].size - rank
 
 
-def certify_by_size(W, lam, A):
-    """Takes the sizes of the margins, as if no answer could be wrong."""
-    return np.abs((A * W).sum((1, 2))).min() / np.linalg.norm(W, "nuc"), certify_by_loop(W, lam, A)[1]
-
-
-def certify_by_roots(W, lam, A):
-    """Takes roots of eigenvalues that rounding may have made negative."""
-    nuclear = np.sqrt(np.linalg.eigvalsh(W @ W.T)).sum()
-    return np.tensordot(A, W).min() / nuclear, certify_by_loop(W, lam, A)[1]
+def freedom_on_one_side(lam, A):
+    """Puts the left vectors on both sides."""
+    r = int(freedom_by_null_space(lam, A)[0])
+    left = np.linalg.svd(np.tensordot(lam, A, 1))[0]
+    k = min(A.shape[1:])
+    seen = left[:k, :r].T @ A[lam > 0][:, :k, :k] @ left[:k, :r]
+    rank = np.linalg.matrix_rank((seen + seen.transpose(0, 2, 1)).reshape(-1, r * r), tol=1e-4)
+    return r, r * r - rank
 
 
 def race_by_matrices(M, beta, eta, t):
@@ -157,32 +184,37 @@ def race_of_the_live(M, beta, eta, t):
     return values[values > 1e-12]
 
 
-def wait_by_projection(W, M, newcomer, share):
-    """Reads the scale of M off the live directions, one by one."""
+def wait_by_projection(W, M, u, now, then, eta, eps):
+    """Reads the scale of M off the live directions, one by one; counts the steps one by one too."""
     left, s, right = np.linalg.svd(W)
     live = s > 1e-9 * s[0]
     m = np.diag(left.T[: len(s)] @ M @ right[: len(s)].T)[live].mean()
     c = torch.linalg.matrix_norm(torch.as_tensor(M), 2).item() / m
-    return [c, np.exp(np.log(s[0]) + (np.log(share) - np.log(newcomer / s[0])) / (c - 1))]
+    grown = np.exp(np.log(then / now) / (c - 1))
+    return [
+        c,
+        -np.log10(np.exp(-min(u) * grown)) if min(u) * grown < 600 else min(u) * grown / np.log(10),
+        np.log(then / now) / np.log((1 + eta * eps * (c - 1)) ** 2),
+    ]
 
 
-def wait_of_the_mean(W, M, newcomer, share):
+def wait_with(*changes):
+    """The right three numbers, those at the given positions replaced: (position, f(c, u, growth, rate))."""
+
+    def wrong(W, M, u, now, then, eta, eps):
+        answer = wait_by_projection(W, M, u, now, then, eta, eps)
+        c = answer[0]
+        for position, change in changes:
+            answer[position] = change(c, u, then / now, eta * eps)
+        return answer
+
+    return wrong
+
+
+def wait_of_the_mean(W, M, *rest):
     """Takes the mean of the singular values of M for the live one."""
     s = np.linalg.svd(M)[1]
-    c = s[0] / s.mean()
-    return c, wait_by_projection(W, M, newcomer, share)[1]
-
-
-def wait_linear(W, M, newcomer, share):
-    """As if the share grew in proportion to sigma_1."""
-    c, top = wait_by_projection(W, M, newcomer, share)[0], np.linalg.norm(W, 2)
-    return c, share * top**2 / newcomer
-
-
-def wait_for_size(W, M, newcomer, share):
-    """Until the newcomer is as large as a share of today's sigma_1."""
-    c, top = wait_by_projection(W, M, newcomer, share)[0], np.linalg.norm(W, 2)
-    return c, top * (share * top / newcomer) ** (1 / c)
+    return s[0] / s.mean(), *wait_by_projection(W, M, *rest)[1:]
 
 
 ANSWERS = {
@@ -204,22 +236,29 @@ ANSWERS = {
         ],
     },
     "04.3": {
-        "also_right": costs_by_loop,
+        "also_right": charges_by_loop,
         "wrong": [
-            costs_balanced_all_three,
-            costs_of_the_other_product,
-            costs_by_roots,
-            costs_but_zero_columns,
+            charges_with((0, charged), (1, charged)),
+            charges_with((1, charges_balanced)),
+            charges_with((0, charges_but_zero_columns)),
+            charges_with((0, charges_in_one_piece), (1, charges_in_one_piece)),
+            charges_with((2, lambda U, V, a, b: (b / a) ** 0.25)),
+            charges_with((2, lambda U, V, a, b: np.sqrt(a * b))),
+            charges_with((1, lambda U, V, a, b: np.sqrt(a * b) * np.trace((U @ V.T)[: len(V), : len(U)]))),
+            lambda U, V, a, b: (*charges_by_loop(U, V, 1.0, 1.0)[:2], np.sqrt(b / a)),
         ],
     },
     "04.4": {
-        "also_right": certify_by_loop,
+        "also_right": freedom_by_null_space,
         "wrong": [
-            certify_by_trace,
-            certify_with_largest_weight,
-            certify_where_the_weights_are,
-            certify_by_size,
-            certify_by_roots,
+            freedom_below_the_diagonal,
+            freedom_of_W,
+            freedom_on_one_side,
+            freedom_with(free=lambda r, free, n: free > 0),
+            freedom_with(free=lambda r, free, n: r - n),
+            freedom_with(free=lambda r, free, n: max(0, r * (r + 1) // 2 - n)),
+            freedom_with(r=lambda r, free, n: r - free),
+            freedom_with(r=lambda r, free, n: r * (r + 1) // 2),
         ],
     },
     "04.5": {
@@ -235,6 +274,16 @@ ANSWERS = {
     },
     "04.6": {
         "also_right": wait_by_projection,
-        "wrong": [wait_of_the_mean, wait_linear, wait_for_size],
+        "wrong": [
+            wait_of_the_mean,
+            wait_with((1, lambda c, u, growth, rate: u.min() / np.log(10) * growth)),
+            wait_with((1, lambda c, u, growth, rate: u.max() / np.log(10) * growth ** (1 / (c - 1)))),
+            wait_with((1, lambda c, u, growth, rate: np.exp(-u.min() * growth ** (1 / (c - 1))))),
+            wait_with((1, lambda c, u, growth, rate: u.min() / np.log(10) * growth ** (1 / (2 * (c - 1))))),
+            wait_with((2, lambda c, u, growth, rate: np.log(growth) / (2 * rate))),
+            wait_with((2, lambda c, u, growth, rate: np.log(growth) / np.log(1 + rate * c) / 2)),
+            wait_with((2, lambda c, u, growth, rate: growth / (2 * rate * (c - 1)))),
+            wait_with((2, lambda c, u, growth, rate: -np.log(growth) / (2 * rate * (c - 1)))),
+        ],
     },
 }
