@@ -358,22 +358,11 @@ FREEDOM = Exercise(
         _freedom_with(rank=len),
         "You counted the equations. Only independent ones take a freedom away: take their rank.",
         _freedom_with(rank=lambda seen: min(len(seen), seen.shape[1] * (seen.shape[1] + 1) // 2)),
-        "You counted the equations. Some may say the same of a symmetric H: take their rank.",
+        "Some equations say the same of a symmetric H: take the rank of the symmetric parts of Xi^T A_i Z.",
         _counted(0.5),
-        "r counts the singular values of S that are 1, not all of some size.",
-        _counted(0.0),
         "r is not the rank of S: it counts the singular values that are 1.",
         lambda lam, A: (_face(lam, A)[0], _rank(_symmetric(_face(lam, A)[1]))),
         "That is the number of independent equations. Subtract it from the number of unknowns.",
-        lambda lam, A: (
-            _face(lam, A)[0],
-            max(
-                0,
-                _face(lam, A)[0] * (_face(lam, A)[0] + 1) // 2
-                - _rank(A[lam > 0].reshape((lam > 0).sum(), -1)),
-            ),
-        ),
-        "Independent as matrices is not enough: H sees only Xi^T A_i Z of each A_i.",
         lambda lam, A: freedom(lam, A)[::-1],
         "Return r first.",
     ),

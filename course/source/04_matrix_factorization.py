@@ -217,7 +217,7 @@ def tables(seeds, d=10):
 def filled(W, truths, Y):
     """Percentage of unknown answers with the right sign, for each survey."""
     unknown = Y == 0
-    return 100 * ((np.sign(W) == truths) & unknown).sum((1, 2)) / unknown.sum((1, 2))
+    return 100 * ((np.sign(W.round(9)) == truths) & unknown).sum((1, 2)) / unknown.sum((1, 2))
 
 
 def mean(values):
