@@ -733,7 +733,7 @@ assert abs(entries[2] / true + 1) < 0.1  # the wrong sign
 # rounds by up to $2^{-53} \approx 1.1 \times 10^{-16}$, relatively.
 #
 # > **How wrong is the winner's entry?** Let $b = \sum_{t \neq \alpha} s_t (g_\alpha - g_t)$ be the true
-# > bracket, so far out that $f$ and $g_\alpha$ have the same binary exponent.
+# > bracket, so far out that no power of 2 lies between $f$ and $g_\alpha$.
 # >
 # > 1. *It comes in grains.* The computed bracket is a whole multiple of $q$, the spacing of floats next to
 # >    $g_\alpha$ towards 0; $2^{-53} |g_\alpha| \le q \le 2^{-52} |g_\alpha|$.
@@ -815,8 +815,8 @@ assert [round(wall(np.array(v)), 1) for v in ([1, 0.999], [0.1, -0.9], [0.001, -
 
 # %% [markdown]
 # All 300 walls lie between the two sides, in the median more than 1 before $\Delta^*$: more rivals move the
-# wall out by their sum, and back in by their roundings. Between the wall and 37 the entry is not lost but
-# *noise*: a multiple of $q$ where the truth is a fraction of it. With values of 1 and 0.999 it can be
+# wall out by their sum, and back in by their roundings. Where the wall is nearer than 37, the entry is
+# first *noise*: a multiple of $q$ where the truth is a fraction of it. With values of 1 and 0.999 it can be
 # hundreds of times too large.
 
 # %%
