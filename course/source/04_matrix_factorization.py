@@ -865,7 +865,7 @@ for k, start in enumerate((1e-3, 1e-8)):
     print(f"on {small[k].sum()}: share / forecast {low:.2f} to {high:.2f}, median {middle:.2f};", end=" ")
     print(f"share on the other {(~small[k]).sum()} from {thirds[2, k][~small[k]].min():.3f}")
 growth = np.log(sizes[2, 1, 8, [0, 2, 3]] / sizes[1, 1, 8, [0, 2, 3]])
-print(f"survey {100 + ratios[1].argmin()}, powers of the third and fourth:", end=" ")
+print(f"survey {100 + np.where(small, ratios, 1)[1].argmin()}, powers of the third and fourth:", end=" ")
 print(f"{growth[1] / growth[0]:.2f}, {growth[2] / growth[0]:.2f}; S:", powers[1, 1, 8, :3].round(2))
 assert np.allclose(growth[1:] / growth[0], powers[1, 1, 8, [1, 0]], atol=0.25)
 assert visible.T.tolist() == [[13, 14, 18], [4, 6, 8]]
