@@ -504,14 +504,17 @@ for i, eta in enumerate(etas):
     late = (h[:, 0] - h[:, 2] - np.log(eta * length_k1**2 * times[-1]))[winner == 0]
     counts = [(late < 0.1).sum(), ((late >= 0.1) & (late < 1)).sum(), (late >= 1).sum()]
     print(f"{eta:9g} {(winner == 0).sum():12} {(winner == 1).sum():5}", "".join(f"{c:12}" for c in counts))
+    s = np.asarray(softmax(h))[winner == 0]
+    owed_to_token_2 = 0.1 * s[:, 1] / (1 - s @ g)
+    assert eta == 100 or ((late > 0.1) == (owed_to_token_2 > 0.07)).all()
     assert late.min() > -0.02
     assert (winner < 2).all()
 
 # %% [markdown]
 # From 0 with $\eta = 1$ the lead is within 0.06 of the formula at the end, and $j\,(1 - f)$ is near
 # $1/\|k_1\|^2 = 0.99$. The table counts all 100 runs. Those to token 2 have a law of their own. Those later
-# than 0.1 still carry more of token 2, having started near its sector; those far later overshot: with $\eta =
-# 100$ the first steps jump to a lead whose $e^{h_1 - h_3}$ the formula reaches only after millions of steps.
+# than 0.1 still owe more than 7% of $1 - f$ to token 2, having started near its sector; those far later
+# overshot: with $\eta = 100$ the first steps jump to a lead that the formula reaches only much later.
 #
 # This is lesson 01 again: a loss that falls as one over the number of steps, a norm that grows as its
 # logarithm. There the tail of the *loss* was exponential; here it is the tail of the *softmax*.
