@@ -1,409 +1,472 @@
 """Exercises of lesson 02: the hard-margin SVM and its certificate."""
 
-import cvxpy as cp
 import numpy as np
-import torch
 from scipy.optimize import nnls
-from scipy.special import softmax
 
-from course.check.specification import Compare, Exercise, Misconception
-from course.exercises.points import half_plane, hopeless, separable
-from mini_attn import svm
+from course.check.specification import Compare, Exercise, known
+from course.exercises.points import hopeless, separable
 
-
-def _primal(X, y):
-    return svm.solve(svm.label_problem(torch.as_tensor(X), torch.as_tensor(y))).value.numpy()
+SOLVERS = ("mini_attn.svm.dispatch.solve", "mini_attn.svm.nnls.solve_nnls")
 
 
-def _primal_in_cvxpy(X, y, norm):
-    w = cp.Variable(X.shape[1])
-    cp.Problem(cp.Minimize(norm(w)), [cp.multiply(y, X @ w) >= 1]).solve(solver=cp.CLARABEL)
-    return w.value  # None where nothing is feasible, which is what a learner's code returns there
+def _signed(rng, n, d):
+    X, y = separable(rng, n, d)
+    return y[:, None] * X
 
 
-def _primal_with_equalities(X, y):
-    w = cp.Variable(X.shape[1])
-    cp.Problem(cp.Minimize(cp.norm(w)), [cp.multiply(y, X @ w) == 1]).solve(solver=cp.CLARABEL)
-    return w.value
+def _nnls(A):
+    return nnls(np.vstack([A.T, np.ones(len(A))]), np.append(np.zeros(A.shape[1]), 1.0))
 
 
-PRIMAL = Exercise(
+def _solve(A):
+    """The SVM's solution, and its normalised weights."""
+    lam, _ = _nnls(A)
+    nearest = lam @ A / lam.sum()
+    return nearest / (nearest @ nearest), lam / lam.sum()
+
+
+def _margin(w, A):
+    return (A @ w).min() / np.linalg.norm(w)
+
+
+# 02.1
+
+
+def _nearest(a, b):
+    return a + np.clip(a @ (a - b) / ((a - b) @ (a - b)), 0, 1) * (b - a)
+
+
+def _two_points(a, b):
+    nearest = _nearest(a, b)
+    return nearest / (nearest @ nearest)
+
+
+def _from(direction):
+    """The answer with `direction(a, b)`, stretched until both constraints hold."""
+
+    def answer(a, b):
+        w = direction(a, b)
+        return w / min(a @ w, b @ w)
+
+    return answer
+
+
+def _one_alone(a, b):
+    shorter = min(a, b, key=lambda point: point @ point)
+    return shorter / (shorter @ shorter)
+
+
+def _pair(rng, d, both):
+    """Two signed points, not too near to the border between one tight constraint and two."""
+    while True:
+        a, b = rng.normal(size=(2, d)) * rng.uniform(0.5, 3.0, size=(2, 1))
+        weight = a @ (a - b) / ((a - b) @ (a - b))
+        angle = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+        if angle > -0.9 and (0.15 < weight < 0.4 if both else weight < -0.1 or weight > 1.1):
+            return a, b
+
+
+def _two_points_cases(rng):
+    cases = [_pair(rng, d, both=True) for d in (2, 3)]
+    while len(cases) < 4:  # the first alone is tight, then the second
+        a, b = _pair(rng, 2, both=False)
+        cases.append((a, b) if (a @ a < b @ b) == (len(cases) == 2) else (b, a))
+    return cases
+
+
+TWO_POINTS = Exercise(
     id="02.1",
-    title="The primal, as you would say it",
-    points=1,
-    minutes=5,
-    difficulty=1,
-    reference=_primal,
-    withheld=("mini_attn.svm.dispatch.solve", "mini_attn.svm.rational.shortest"),
-    cases=lambda rng: [half_plane(rng, 6), *(separable(rng, n, d) for n, d in ((2, 3), (8, 3), (3, 5)))],
-    compare=Compare(rtol=1e-4, atol=1e-5),
-    misconceptions=[
-        Misconception(
-            lambda X, y: _primal_in_cvxpy(X, np.ones_like(y), cp.norm2),
-            "The labels are missing from the constraint: multiply each score w.x_i by y_i.",
-        ),
-        Misconception(
-            lambda X, y: np.zeros(X.shape[1]),
-            "w = 0 satisfies y_i w.x_i >= 0 and nothing is shorter: the right-hand side has to be 1.",
-        ),
-        Misconception(
-            lambda X, y: _primal_in_cvxpy(X, y, cp.norm1),
-            "You minimised the l1 norm. The margin is a Euclidean distance: use cp.norm(w) as it is.",
-        ),
-        Misconception(
-            lambda X, y: _primal(X, y) / np.linalg.norm(_primal(X, y)),
-            "You normalised w. Its direction is right, but its length, 1 / margin, is part of the answer.",
-        ),
-        Misconception(
-            lambda X, y: None,
-            "You returned nothing: w.value is None until `.solve()` is called, and a function must return.",
-        ),
-        Misconception(
-            _primal_with_equalities,
-            "With == 1 every point has to lie on the edge of the strip, which mostly cannot be (then w.value "
-            "is None). Points may lie beyond: >= 1.",
-        ),
-        Misconception(
-            lambda X, y: np.linalg.norm(_primal(X, y)),
-            "That is the length of w: `.solve()` returns the objective; read `w.value`.",
-        ),
-    ],
+    title="Two points by hand",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    reference=_two_points,
+    withheld=SOLVERS,
+    cases=_two_points_cases,
+    misconceptions=known(
+        lambda a, b: np.linalg.pinv(np.stack([a, b])) @ np.ones(2),
+        "You made both constraints tight whatever the points. If b.w > 1 at the shortest w with a.w = 1, "
+        "then a is tight alone (and the same with a and b exchanged).",
+        _one_alone,
+        "You made only the shorter point's constraint tight. Look at the other one: is it kept?",
+        _nearest,
+        "That is the nearest point of the segment. Its direction is right, but w has the length 1 / margin.",
+        lambda a, b: _nearest(a, b) / np.linalg.norm(_nearest(a, b)),
+        "You normalised w. Its direction is right, but its length, 1 / margin, is part of the answer.",
+        _from(lambda a, b: a / np.linalg.norm(a) + b / np.linalg.norm(b)),
+        "You halved the angle between a and b. The constraints are about a.w, not about angles: the shorter "
+        "point counts more.",
+        _from(lambda a, b: a + b),
+        "You took the direction of a + b. That is feasible once stretched, but not the shortest.",
+    ),
 )
 
 
-def _upper_bound(lam, X, y):
-    return np.linalg.norm((lam * y) @ X) / lam.sum()
+# 02.2
 
 
-BOUND = Exercise(
-    id="02.2",
-    title="A bound from any weights",
-    points=1,
-    minutes=5,
-    difficulty=1,
-    reference=_upper_bound,
-    cases=lambda rng: [
-        (rng.uniform(0.1, 3.0, size=n), *separable(rng, n, d)) for n, d in ((3, 2), (6, 3), (8, 2))
-    ],
-    misconceptions=[
-        Misconception(
-            lambda lam, X, y: np.linalg.norm((lam * y) @ X),
-            "Your bound grows when all weights are doubled: divide by their sum, lam.sum().",
-        ),
-        Misconception(
-            lambda lam, X, y: np.linalg.norm(lam @ X) / lam.sum(),
-            "You averaged the points x_i. The bound is about the signed points a_i = y_i x_i: bring in y.",
-        ),
-        Misconception(
-            lambda lam, X, y: lam @ np.linalg.norm(X, axis=1) / lam.sum(),
-            "You averaged the lengths of the a_i. Average the vectors first, so that they can cancel.",
-        ),
-        Misconception(
-            lambda lam, X, y: np.linalg.norm((lam * y) @ X) / len(lam),
-            "You divided by the number of points. Divide by the sum of the weights, lam.sum().",
-        ),
-    ],
-)
+def _angle(cosine):
+    return np.degrees(np.arccos(np.clip(cosine, -1, 1)))
 
 
-def _kkt(w, lam, X, y):
-    A = y[:, None] * X
-    slack = A @ w - 1
-    equations = np.abs(w - A.T @ lam).max(), np.abs(lam * slack).max()
-    return np.array([equations[0], np.maximum(-slack, 0).max(), np.maximum(-lam, 0).max(), equations[1]])
+def _routes(w, lam, A):
+    """The two proved angles, 180 where there is no proof, and what they are made of."""
+    a_bar = lam @ A / lam.sum()
+    B = np.linalg.norm(a_bar)
+    mu_w, mu_a = _margin(w, A), _margin(a_bar, A)
+    between = _angle(w @ a_bar / np.linalg.norm(w) / B)
+    direct = _angle(mu_w / B) if mu_w >= 0 else 180.0
+    last = _angle(mu_a / B) if mu_a >= 0 else 180.0
+    return direct, between, last
 
 
-def _kkt_cases(rng):
+def _proved_angle(w, lam, A):
+    direct, between, last = _routes(w, lam, A)
+    return min(direct, between + last)
+
+
+def _angle_cases(rng):
+    """The direct route is better; the other one is; only the other one; only the direct one."""
+    wanted = [
+        lambda direct, between, last: direct + 3 < between + last and 3 < last < direct < 85,
+        lambda direct, between, last: between > 3 and last > 3 and between + last + 3 < direct < 90,
+        lambda direct, between, last: direct == 180 and between + last < 85 and min(between, last) > 3,
+        lambda direct, between, last: last == 180 and 5 < direct < 85,
+    ]
     cases = []
-    for n, d in ((4, 2), (6, 3), (5, 2)):
+    while len(cases) < 4:
+        A = _signed(rng, int(rng.integers(4, 9)), int(rng.integers(2, 4)))
+        w_hat, q_hat = _solve(A)
+        for _ in range(30):
+            shift = rng.normal(size=len(w_hat)) * rng.choice([0.1, 0.3, 1.0]) * np.linalg.norm(w_hat)
+            lam = 3 * (q_hat + rng.choice([0.02, 0.1, 0.6]) * rng.uniform(size=len(A)))
+            if wanted[len(cases)](*_routes(w_hat + shift, lam, A)):
+                cases.append((rng.uniform(2, 5) * (w_hat + shift), lam, A))
+                break
+    return cases
+
+
+ANGLE = Exercise(
+    id="02.2",
+    title="The smallest angle you can prove",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    reference=_proved_angle,
+    withheld=SOLVERS,
+    cases=_angle_cases,
+    compare=Compare(rtol=1e-5, atol=1e-5),
+    misconceptions=known(
+        lambda w, lam, A: _routes(w, lam, A)[0],
+        "You used part 3 for w alone. The weights bring a second direction, lam @ A: go by way of it.",
+        lambda w, lam, A: sum(_routes(w, lam, A)[1:]),
+        "You always go by way of a_bar. Where w itself separates well, the direct proof may be better.",
+        lambda w, lam, A: np.radians(_proved_angle(w, lam, A)),
+        "Your angles are in radians: np.degrees.",
+        lambda w, lam, A: _routes(w, lam, A)[2],
+        "That bounds the angle between a_bar and w_hat. Add the one between w and a_bar.",
+        lambda w, lam, A: _routes(w, lam, A)[1],
+        "That is the angle between w and a_bar, which need not be that of w_hat: add a proof for a_bar.",
+        lambda w, lam, A: min(_routes(w, lam, A)[0], _routes(w, lam, A)[2]),
+        "a_bar's proof is not w's: by way of a_bar the angle between w and a_bar comes on top.",
+        lambda w, lam, A: max(_routes(w, lam, A)[0], sum(_routes(w, lam, A)[1:])),
+        "You took the larger angle. Both proofs hold, so the smaller one does.",
+        lambda w, lam, A: _proved_angle(w, np.ones(len(A)), A),
+        "You did not use the weights that were given.",
+    ),
+)
+
+
+# 02.3
+
+
+def _worth(w, lam, y):
+    return np.outer(lam / lam.sum() * y, w / np.linalg.norm(w))
+
+
+def _worth_cases(rng):
+    cases = []
+    while len(cases) < 4:
+        n, d = ((6, 2), (8, 3), (9, 4), (7, 2))[len(cases)]
         X, y = separable(rng, n, d)
-        cases.append((3 * rng.normal(size=d), rng.normal(size=n), X, y))  # everything is violated
-    X, y = separable(rng, 5, 2)
-    lam = rng.uniform(0.1, 1.0, size=5)
-    cases.append(((lam * y) @ X, lam, X, y))  # stationary, multipliers fine, the rest is not
-    X, y = separable(rng, 6, 3)
-    return [*cases, (2 * _primal(X, y), np.zeros(6), X, y)]  # feasible and slack, but not stationary
+        w, q = _solve(y[:, None] * X)
+        carry = np.sort(q[q > 1e-9])
+        if (
+            len(carry) > 1
+            and carry[-1] - carry[0] > 0.1
+            and abs(np.linalg.norm(w) - 1) > 0.1
+            and (y[q > 0.1] < 0).any()
+        ):
+            cases.append((w, q * (w @ w), y))
+    return cases
 
 
-def _kkt_variant(position, value):
-    """The right four numbers but one: `value(w, lam, A, u)` stands at `position`."""
-
-    def wrong(w, lam, X, y):
-        answer, A = _kkt(w, lam, X, y), y[:, None] * X
-        answer[position] = value(w, lam, A, A @ w)
-        return answer
-
-    return wrong
-
-
-def _kkt_unclipped(w, lam, X, y):
-    slack = y * (X @ w) - 1
-    return np.array([np.abs(w - (lam * y) @ X).max(), -slack.min(), -lam.min(), np.abs(lam * slack).max()])
-
-
-KKT = Exercise(
+WORTH = Exercise(
     id="02.3",
-    title="Four numbers that prove optimality",
+    title="What a point is worth",
     points=2,
-    minutes=10,
+    minutes=8,
     difficulty=2,
-    reference=_kkt,
-    cases=_kkt_cases,
-    misconceptions=[
-        Misconception(
-            lambda w, lam, X, y: np.r_[np.abs(w - lam @ X).max(), _kkt(w, lam, X, y)[1:]],
-            "Stationarity is w = sum lam_i a_i with the signed points a_i = y_i x_i; you used the x_i.",
-        ),
-        Misconception(
-            _kkt_variant(0, lambda w, lam, A, u: np.linalg.norm(w - A.T @ lam)),
-            "For stationarity you took a Euclidean length; take the largest absolute entry.",
-        ),
-        Misconception(
-            _kkt_variant(1, lambda w, lam, A, u: np.maximum(u - 1, 0).max()),
-            "Your second number grows with points beyond the edge. Violated is a_i.w < 1, by 1 - a_i.w.",
-        ),
-        Misconception(
-            _kkt_variant(3, lambda w, lam, A, u: np.abs(lam * u).max()),
-            "Complementary slackness multiplies lam_i with the slack a_i.w - 1, not with a_i.w.",
-        ),
-        Misconception(
-            _kkt_variant(3, lambda w, lam, A, u: abs(lam @ (u - 1))),
-            "You summed lam_i (a_i.w - 1), so violations of opposite sign cancel. Take the largest size.",
-        ),
-        Misconception(
-            _kkt_unclipped, "A condition that holds with room to spare has violation 0, not a negative one."
-        ),
-    ],
+    reference=_worth,
+    cases=_worth_cases,
+    misconceptions=known(
+        lambda w, lam, y: np.outer(lam * y, w / np.linalg.norm(w)),
+        "Your weights do not add up to one: in the hull the point has the weight q_i = lam_i / sum of lam.",
+        lambda w, lam, y: np.outer(lam / lam.sum(), w / np.linalg.norm(w)),
+        "You moved a_i. It is x_i that moves: a_i = y_i x_i.",
+        lambda w, lam, y: np.outer(lam / lam.sum() * y, w),
+        "The gradient of a length is a direction, of length one: divide w by its length.",
+        lambda w, lam, y: np.outer(lam / lam.sum() * y, w / (w @ w)),
+        "You multiplied by the nearest point itself. The gradient of its length is its direction only.",
+        lambda w, lam, y: -np.outer(lam / lam.sum() * y, w / np.linalg.norm(w)),
+        "The sign is wrong: a point that moves away from the other class widens the strip.",
+        lambda w, lam, y: np.outer((lam > 1e-9) * y, w / np.linalg.norm(w)) / (lam > 1e-9).sum(),
+        "You shared the worth equally among the support vectors. It goes by the weights.",
+        lambda w, lam, y: np.outer(lam * y, w),
+        "That is the gradient of |w_hat|^2 / 2 with its sign turned, the price of the constraints. For the "
+        "margin 1 / |w_hat|, use the chain rule.",
+        lambda w, lam, y: np.outer(y, w / np.linalg.norm(w)),
+        "Every point moves your margin alike. Those beyond the edge of the strip are worth nothing.",
+    ),
 )
 
 
-def _ascent(clip, step=lambda a: a @ a, labels=True, moved=lambda new, old: new - old):
-    """Coordinate ascent with given ways to clip a multiplier `old + change` and to move w along a."""
-
-    def solve(X, y, sweeps):
-        A = y[:, None] * X if labels else X
-        lam, w = np.zeros(len(A)), np.zeros(A.shape[1])
-        for _ in range(sweeps):
-            for i, a in enumerate(A):
-                new = clip(lam[i], (1 - a @ w) / step(a))
-                w += moved(new, lam[i]) * a
-                lam[i] = new
-        return lam
-
-    return solve
+# 02.4
 
 
-def _clip(old, change):
-    return max(0.0, old + change)
+def _spectral_radius(M):
+    return np.abs(np.linalg.eigvals(M)).max()
 
 
-_unclipped = _ascent(lambda old, change: old + change)
+def _sweep_matrix(A):
+    G = A @ A.T
+    return np.linalg.solve(np.tril(G), np.tril(G) - G)
 
 
-def _stale_ascent(X, y, sweeps):
-    A = y[:, None] * X
-    lam = np.zeros(len(A))
-    for _ in range(sweeps):
-        lam = np.maximum(0.0, lam + (1 - A @ (A.T @ lam)) / (A * A).sum(axis=1))
-    return lam
+def _sweep_factor(A):
+    return _spectral_radius(_sweep_matrix(A))
 
 
-ASCENT = Exercise(
+def _jacobi(A):
+    G = A @ A.T
+    return _spectral_radius(np.eye(len(A)) - G / np.diagonal(G)[:, None])
+
+
+def _projections(A):
+    product = np.eye(A.shape[1])
+    for a in A:
+        product = (np.eye(A.shape[1]) - np.outer(a, a) / (a @ a)) @ product
+    return product
+
+
+def _cosines(A):
+    unit = A / np.linalg.norm(A, axis=1, keepdims=True)
+    return np.abs(unit @ unit.T) - np.eye(len(A))
+
+
+def _steepest(A):
+    sizes = np.linalg.eigvalsh(A @ A.T)
+    return (sizes[-1] - sizes[0]) / (sizes[-1] + sizes[0])
+
+
+def _sweep_cases(rng):
+    cases = []
+    while len(cases) < 4:
+        k, d = ((2, 2), (3, 4), (4, 4), (5, 7))[len(cases)]
+        A = rng.normal(size=(k, d)) + 0.7 * rng.normal(size=d)
+        if 0.05 < _sweep_factor(A) < 0.95:
+            cases.append((A * rng.uniform(0.5, 2.0, size=(k, 1)),))
+    return cases
+
+
+FACTOR = Exercise(
     id="02.4",
-    title="A dual solver in ten lines",
-    points=2,
-    minutes=10,
-    difficulty=2,
-    reference=_ascent(_clip),
-    cases=lambda rng: [
-        (*separable(rng, n, d), sweeps) for n, d, sweeps in ((5, 2, 1), (6, 3, 2), (8, 2, 3), (10, 3, 5))
-    ],
-    misconceptions=[
-        Misconception(_unclipped, "Some multipliers are negative: clip each new value with max(0, ...)."),
-        Misconception(
-            _ascent(lambda old, change: old + max(0.0, change)),
-            "You clipped the change, so multipliers can only grow. Clip the new multiplier instead.",
-        ),
-        Misconception(
-            _stale_ascent,
-            "You updated a whole sweep from the same old w. Move w after each point, before the next one.",
-        ),
-        Misconception(
-            _ascent(_clip, step=lambda a: 1.0),
-            "You left out the division by ||a_i||^2, which makes the step end at the parabola's top.",
-        ),
-        Misconception(
-            _ascent(_clip, labels=False),
-            "You used the points x_i. The dual is written in the signed points a_i = y_i x_i.",
-        ),
-        Misconception(
-            _ascent(_clip, moved=lambda new, old: new),
-            "Move w by the difference lambda' - lambda: it already contains the old lambda a.",
-        ),
-        Misconception(
-            lambda X, y, sweeps: np.maximum(0.0, _unclipped(X, y, sweeps)),
-            "Clip at every update: the next update needs the w of the clipped multiplier.",
-        ),
-    ],
+    title="The factor of a sweep",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    reference=_sweep_factor,
+    cases=_sweep_cases,
+    misconceptions=known(
+        _jacobi,
+        "You updated all multipliers from the same old ones. In a sweep each uses the newest: solve "
+        "L lam' = 1 - U lam.",
+        lambda A: np.linalg.norm(_sweep_matrix(A), 2),
+        "That is how much one sweep can do at worst, the largest singular value. In the long run the largest "
+        "eigenvalue (in absolute value) decides.",
+        lambda A: _spectral_radius(_projections(A)),
+        "Across the span of the rows a sweep leaves w as it is, hence your 1. But the error of w lies within "
+        "the span: work with the k multipliers.",
+        lambda A: _cosines(A).max() ** 2,
+        "You took the pair with the smallest angle. With more than two points all of them interfere.",
+        lambda A: _sweep_factor(A) ** 2,
+        "You squared it: the gap opens in proportion to the distance, not to its square.",
+        lambda A: np.sqrt(_sweep_factor(A)),
+        "Your factor is that of half a sweep.",
+        _steepest,
+        "That is steepest descent on the dual. A sweep takes one coordinate at a time.",
+        lambda A: _spectral_radius(_sweep_matrix(A) - np.eye(len(A))),
+        "That matrix gives the change in a sweep; the error itself is multiplied by one plus it.",
+        lambda A: np.abs(np.linalg.eigvals(_sweep_matrix(A))).min(),
+        "In the long run the *largest* eigenvalue is left over.",
+    ),
 )
 
 
-def _largest_margin(X, y):
-    return svm.solve(svm.label_problem(torch.as_tensor(X), torch.as_tensor(y)), throw=False).margin.item()
+# 02.5
 
 
-def _nnls(X, y):
-    return nnls(np.vstack([(y[:, None] * X).T, np.ones(len(y))]), np.append(np.zeros(X.shape[1]), 1.0))
+def _largest_margin(A):
+    lam, _ = _nnls(A)
+    margin = np.linalg.norm(lam @ A) / lam.sum()
+    return margin if margin > 1e-12 * np.linalg.norm(A, axis=1).max() else 0.0
 
 
-def _residual(X, y):
-    return _nnls(X, y)[1]
+def _from_residual(A, formula=lambda res: res / np.sqrt(1 - res**2)):
+    with np.errstate(all="ignore"):
+        return formula(_nnls(A)[1])
 
 
-def _from_residual(residual):
-    return residual / np.sqrt(abs(1 - residual**2))
+def _from_sum(A):
+    with np.errstate(all="ignore"):
+        return np.sqrt(1 / _nnls(A)[0].sum() - 1)
 
 
-def _target_of_ones(X, y):
-    matrix = np.vstack([(y[:, None] * X).T, np.ones(len(y))])
-    return _from_residual(nnls(matrix, np.ones(X.shape[1] + 1))[1])
-
-
-def _margin_of_weights(X, y):
-    A = y[:, None] * X
-    w = _nnls(X, y)[0] @ A
+def _margin_of_weights(A):
+    w = _nnls(A)[0] @ A
     with np.errstate(all="ignore"):  # w may be an exact zero
-        return (A @ w).min() / np.linalg.norm(w)
+        return _margin(w, A)
+
+
+def _margin_cases(rng):
+    plain = [_signed(rng, n, d) for n, d in ((6, 2), (8, 3), (7, 2), (6, 3))]
+    lost = [y[:, None] * X for X, y in (hopeless(rng, 6, 2), hopeless(rng, 7, 4))]
+    return [(A,) for A in (plain[0], plain[1], *lost, 1e8 * plain[2], 1e-8 * plain[3])]
 
 
 NNLS = Exercise(
     id="02.5",
     title="One call decides",
     points=2,
-    minutes=10,
+    minutes=8,
     difficulty=2,
     reference=_largest_margin,
-    withheld=("mini_attn.svm.dispatch.solve", "mini_attn.svm.rational.shortest"),
-    cases=lambda rng: [
-        *(separable(rng, n, d) for n, d in ((6, 2), (8, 3))),
-        *(hopeless(rng, n, d) for n, d in ((6, 2), (7, 4))),
-    ],
-    compare=Compare(rtol=1e-6, atol=1e-7),
-    misconceptions=[
-        Misconception(
-            _residual,
-            "That is the residual. Insert the best c into c^2 margin^2 + (1 - c)^2 = res^2, and solve.",
-        ),
-        Misconception(
-            lambda X, y: np.sqrt(_residual(X, y) / (1 - _residual(X, y))),
-            "nnls returns the length res, not its square: insert res^2, not res, into your formula.",
-        ),
-        Misconception(
-            lambda X, y: _residual(X, y) ** 2 / (1 - _residual(X, y) ** 2),
-            "You returned the square of the margin.",
-        ),
-        Misconception(
-            _margin_of_weights,
-            "Right where the points can be separated. Elsewhere lam @ A is zero up to rounding and its "
-            "direction is noise: use the residual.",
-        ),
-        Misconception(
-            lambda X, y: _largest_margin(X, np.ones_like(y)),
-            "The labels are missing: the columns of the matrix are the signed points a_i = y_i x_i.",
-        ),
-        Misconception(
-            lambda X, y: 0.0,
-            "Always 0: without the row of ones, or with a target of zeros, lam = 0 leaves nothing over.",
-        ),
-        Misconception(
-            _target_of_ones,
-            "The target is all zeros and a final one: the combination of signed points should be 0, the sum "
-            "of the weights 1.",
-        ),
-    ],
+    withheld=("mini_attn.svm.dispatch.solve", "mini_attn.svm.batched.solve_batched"),
+    cases=_margin_cases,
+    compare=Compare(rtol=1e-6, atol=0),
+    misconceptions=known(
+        lambda A: _nnls(A)[1],
+        "That is the residual. It is mu / sqrt(1 + mu^2); or take the length of the nearest point.",
+        _from_residual,
+        "Right for points of moderate size. For long ones res rounds to 1, and 1 - res^2 has no digits left: "
+        "use the weights.",
+        _from_sum,
+        "Right for points of moderate size. For short ones the sum of the weights rounds to 1: use their "
+        "proportions.",
+        lambda A: _from_residual(A, lambda res: np.sqrt(res / (1 - res))),
+        "nnls returns the length res, not its square: insert res^2, not res, into your formula.",
+        lambda A: _from_residual(A, lambda res: res**2 / (1 - res**2)),
+        "You returned the square of the margin.",
+        _margin_of_weights,
+        "Right where the points can be separated. Elsewhere lam @ A is zero up to rounding and its direction "
+        "is noise: use its length.",
+        lambda A: np.linalg.norm(_nnls(A)[0] @ A),
+        "The sum of the weights is not one, because missing it was only charged for: divide by lam.sum().",
+        lambda A: 0.0,
+        "Always 0: without the row of ones, or with a target of zeros, lam = 0 leaves nothing over.",
+    ),
 )
 
 
-def _certify_with(weights, lower=lambda u, w: u.min() / np.linalg.norm(w)):
-    """(lower bound, upper bound from weights(u, w)), where u holds the a_i.w."""
-
-    def answer(w, X, y):
-        A = y[:, None] * X
-        with np.errstate(all="ignore"):  # some wrong answers overflow: that is the point of them
-            return np.array([lower(A @ w, w), np.linalg.norm(weights(A @ w, w) @ A)])
-
-    return answer
+# 02.6
 
 
-def _logistic(u, w):
-    return softmax(-np.logaddexp(0, u))
+def _in_cone(A, i):
+    return nnls(np.delete(A, i, axis=0).T, A[i])[1] <= 1e-9 * np.linalg.norm(A[i])
 
 
-def _certify_cases(rng):
+def _can_flip(A):
+    return np.array([not _in_cone(A, i) for i in range(len(A))])
+
+
+def _support(A):
+    return _solve(A)[1] > 1e-9
+
+
+def _near_edge(A):
+    return A @ _solve(A)[0] < 1.5
+
+
+def _hull_corner(A):
+    """Whether a point is a corner of the hull."""
+    answer = []
+    for i in range(len(A)):
+        rest = np.delete(A, i, axis=0)
+        answer.append(nnls(np.vstack([rest.T, np.ones(len(rest))]), np.append(A[i], 1.0))[1] > 1e-9)
+    return np.array(answer)
+
+
+def _no_origin(A):
+    """Whether a point is outside the hull of the others and the origin."""
+    answer = []
+    for i in range(len(A)):
+        rest = np.vstack([np.delete(A, i, axis=0), np.zeros(A.shape[1])])
+        answer.append(nnls(np.vstack([rest.T, np.ones(len(rest))]), np.append(A[i], 1.0))[1] > 1e-9)
+    return np.array(answer)
+
+
+def _least_lengths(A):
+    lengths = np.linalg.norm(A, axis=1)
+    return lengths <= np.sort(lengths)[A.shape[1] - 1]
+
+
+def _edge_angles(A):
+    """The points farthest in angle from w_hat."""
+    w, _ = _solve(A)
+    cosines = A @ w / np.linalg.norm(A, axis=1)
+    return cosines <= np.sort(cosines)[A.shape[1] - 1]
+
+
+def _flip_cases(rng):
+    """Which can flip, which carry weight, which are corners: all of them different, and no borderline."""
     cases = []
-    for n, d, size in ((5, 2, 1.0), (8, 3, 5.0), (6, 2, 30.0)):
-        X, y = separable(rng, n, d)
-        w = _primal(X, y) + 0.2 * rng.normal(size=d)
-        cases.append((size * w / np.linalg.norm(w), X, y))
-    while (
-        len(cases) < 5
-    ):  # every u above 800, the two smallest within 1: both have weight, and no exponential
-        X, y = separable(rng, 6, 2)
-        w = _primal(X, y) + 0.2 * rng.normal(size=2)
-        u = y * (X @ w)
-        if u.min() <= 0:
+    while len(cases) < 4:
+        n, d = ((6, 2), (9, 2), (8, 3), (10, 3))[len(cases)]
+        A = _signed(rng, n, d)
+        away = [nnls(np.delete(A, i, axis=0).T, A[i])[1] / np.linalg.norm(A[i]) for i in range(n)]
+        right = _can_flip(A)
+        rivals = (_support, _near_edge, _hull_corner, _no_origin, _least_lengths, _edge_angles)
+        if min(r for r in away if r > 1e-9) < 0.02 or right.all():
             continue
-        w *= rng.uniform(2000, 4000) / u.min()
-        first, second = (y * (X @ w)).argsort()[:2]
-        X[second] *= ((y * (X @ w))[first] + rng.uniform(0.3, 1.0)) / (y * (X @ w))[second]
-        cases.append((w, X, y))
+        if all((rival(A) != right).any() for rival in rivals):
+            cases.append((A,))
     return cases
 
 
-CERTIFY = Exercise(
+FLIP = Exercise(
     id="02.6",
-    title="Certify gradient descent",
-    points=3,
-    minutes=12,
-    difficulty=3,
-    reference=_certify_with(_logistic),
-    cases=_certify_cases,
-    misconceptions=[
-        Misconception(
-            _certify_with(lambda u, w: 1 / (1 + np.exp(u)) / (1 / (1 + np.exp(u))).sum()),
-            "Right for moderate w, but for long w all weights underflow and you divide 0 by 0. Start from "
-            "the logarithms -np.logaddexp(0, u) and subtract the largest before np.exp.",
-        ),
-        Misconception(
-            _certify_with(lambda u, w: _logistic(u / np.linalg.norm(w), w)),
-            "You normalised w before computing the weights. They come from the gradient at w as it is.",
-        ),
-        Misconception(
-            _certify_with(lambda u, w: _logistic(-u, w)),
-            "Your weights grow with u_i, so easy points count most: the weight is 1 / (1 + exp(+u_i)).",
-        ),
-        Misconception(
-            _certify_with(lambda u, w: softmax(-u)),
-            "You used e^-u; that is the weight 1 / (1 + e^u) only for large u.",
-        ),
-        Misconception(
-            _certify_with(lambda u, w: np.exp(-np.logaddexp(0, u))),
-            "Your weights do not add up to one, so the bound fades with the gradient: divide by their sum.",
-        ),
-        Misconception(
-            _certify_with(lambda u, w: softmax(-np.logaddexp(0, np.clip(u, -700, 700)))),
-            "Far out your weights are all alike: u capped, or a small number added to what underflows. Only "
-            "differences of u count: subtract the largest logarithm before np.exp.",
-        ),
-        Misconception(
-            _certify_with(lambda u, w: 1.0 * (u == u.min())),
-            "You gave all the weight to the nearest point. The next ones have some, too, however long w is.",
-        ),
-        Misconception(
-            _certify_with(_logistic, lower=lambda u, w: u.min()),
-            "Your lower bound min u_i grows with the length of w. A margin is a distance: divide by ||w||.",
-        ),
-    ],
+    title="Who can change sides?",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    reference=_can_flip,
+    cases=_flip_cases,
+    misconceptions=known(
+        _support,
+        "You named the support vectors. A long point can change sides without being one: only angles count.",
+        lambda A: ~_can_flip(A),
+        "The other way round: a point in the cone of the others is stuck.",
+        _hull_corner,
+        "Your weights add up to one, as in a hull. In Gordan's theorem they need not: it is a cone.",
+        _no_origin,
+        "Your weights add up to at most one. In Gordan's theorem they need not: it is a cone.",
+        lambda A: np.zeros(len(A), dtype=bool),
+        "You found nobody: is a_i itself among the points that make the cone? Leave it out.",
+        _near_edge,
+        "You asked who is near the edge of the strip. Only angles count, not how near a point is.",
+        _edge_angles,
+        "You ranked the points by their angle to w_hat. w_hat depends on lengths, the answer does not.",
+    ),
 )
 
-EXERCISES = [PRIMAL, BOUND, KKT, ASCENT, NNLS, CERTIFY]
+EXERCISES = [TWO_POINTS, ANGLE, WORTH, FACTOR, NNLS, FLIP]

@@ -7,48 +7,69 @@ import torch
 from course import exercises
 from mini_attn import svm
 
-primal, upper_bound, kkt, dual_ascent, largest_margin, certify = (
+two_points, proved_angle, worth, sweep_factor, largest_margin, can_flip = (
     spec.reference for spec in exercises.exercises("02")
 )
 
 
 @pytest.fixture(params=range(3))
-def separable(request):
-    rng = np.random.default_rng(request.param)
-    X = rng.normal(size=(8, 3))
-    X[:, 0] = np.abs(X[:, 0]) + 0.3
-    y = np.repeat([1.0, -1.0], 4)
-    return y[:, None] * X, y
+def signed(request):
+    A = np.random.default_rng(request.param).normal(size=(12, 3))
+    A[:, 0] = np.abs(A[:, 0]) + 0.3
+    return A
 
 
-def library(X, y):
-    return svm.solve(svm.label_problem(torch.as_tensor(X), torch.as_tensor(y)))
+def library(A):
+    return svm.solve(svm.label_problem(torch.as_tensor(A), torch.ones(len(A), dtype=torch.float64)))
 
 
-def test_dual_ascent_ends_at_the_librarys_solution(separable):
-    X, y = separable
-    lam, solution = dual_ascent(X, y, 2000), library(X, y)
-    np.testing.assert_allclose((lam * y) @ X, solution.value, rtol=1e-6)
-    np.testing.assert_allclose(lam / lam.sum(), solution.dual / solution.dual.sum(), atol=1e-6)
-    np.testing.assert_allclose(upper_bound(lam, X, y), solution.margin, rtol=1e-9)
+def swept(A, sweeps):
+    lam, w = np.zeros(len(A)), np.zeros(A.shape[1])
+    for _ in range(sweeps):
+        for i, a in enumerate(A):
+            new = max(0.0, lam[i] + (1 - a @ w) / (a @ a))
+            w, lam[i] = w + (new - lam[i]) * a, new
+    return lam, w
 
 
-def test_the_librarys_dual_satisfies_the_kkt_conditions(separable):
-    X, y = separable
-    solution = library(X, y)
-    lam = solution.dual.numpy() * solution.objective.item()  # the lesson's scale, w = sum lam_i a_i
-    assert max(kkt(solution.value.numpy(), lam, X, y)) < 1e-9
+def test_two_points_and_margins_are_the_librarys(signed):
+    a, b = signed[:2]
+    np.testing.assert_allclose(two_points(a, b), library(signed[:2]).value, rtol=1e-9)
+    np.testing.assert_allclose(largest_margin(1e8 * signed), 1e8 * library(signed).margin, rtol=1e-9)
 
 
-def test_the_librarys_gap_is_the_lessons(separable):
-    X, y = separable
-    solution, weights = library(X, y), np.linspace(1, 2, 8)
-    w = solution.value.numpy() + 0.1
-    margin = (y * (X @ w)).min() / np.linalg.norm(w)
-    assert margin <= solution.margin <= upper_bound(weights, X, y)
-    best = solution.value.numpy()
-    cosine = w @ best / np.linalg.norm(w) / np.linalg.norm(best)
-    assert cosine >= margin / upper_bound(weights, X, y)
-    lower, upper = certify(50 * w, X, y)
-    assert lower == pytest.approx(margin)
-    assert upper >= solution.margin.item()
+def test_a_proved_angle_is_at_least_the_true_one(signed):
+    rng, w_hat = np.random.default_rng(9), library(signed).value.numpy()
+    for _ in range(50):
+        w, lam = w_hat + 0.1 * rng.normal(size=3), rng.uniform(size=12) ** 4
+        true = np.degrees(np.arccos(w @ w_hat / np.linalg.norm(w) / np.linalg.norm(w_hat)))
+        assert proved_angle(w, lam, signed) >= true - 1e-9
+    assert proved_angle(w_hat, library(signed).dual.numpy(), signed) < 1e-3
+
+
+def test_the_worth_of_a_point_is_the_margins_gradient(signed):
+    solution, y = library(signed), np.resize([1.0, -1.0], 12)
+    promised = worth(solution.value.numpy(), solution.dual.numpy(), y)
+    nudge = 1e-5 * np.random.default_rng(1).normal(size=signed.shape)
+    ahead, behind = (largest_margin(signed + sign * y[:, None] * nudge) for sign in (1, -1))
+    assert ahead - behind == pytest.approx(2 * (nudge * promised).sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize("turn", [0.5, 0.8, 1.1])
+def test_the_gram_matrix_foretells_the_pace_of_coordinate_ascent(turn):
+    """Four points around an axis in five dimensions: all of them support vectors, from the first sweep on."""
+    A = np.hstack([np.ones((4, 1)), np.diag([0.5, turn, 1.0, 1.5])])
+    w_hat = library(A).value.numpy()
+    off = [np.linalg.norm(swept(A, sweeps)[1] - w_hat) for sweeps in (14, 15)]
+    assert off[1] / off[0] == pytest.approx(sweep_factor(A), rel=1e-3)
+    assert sweep_factor(np.vstack([A, A.sum(axis=0)])) == pytest.approx(1)  # dependent rows
+
+
+def test_who_can_change_sides_is_a_matter_of_angles(signed):
+    again = []
+    for i in range(12):
+        flipped = np.where(np.arange(12)[:, None] == i, -signed, signed)
+        again.append(largest_margin(flipped) > 0)
+    assert can_flip(signed).tolist() == again
+    stretched = signed * np.random.default_rng(2).uniform(0.2, 5, size=(12, 1))
+    assert can_flip(stretched).tolist() == again

@@ -1,162 +1,165 @@
 """Answers to lesson 02's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
-import math
-
-import cvxpy as cp
 import numpy as np
 import torch
-from scipy.optimize import minimize, nnls
+from scipy.optimize import linprog, minimize, nnls
 
 
-def primal_by_slsqp(X, y):
-    """The same problem for a general-purpose solver."""
-    A = y[:, None] * X
-    start = np.linalg.lstsq(A, 2 * np.ones(len(A)), rcond=None)[0]
+def two_points_by_slsqp(a, b):
+    """The same problem for a general-purpose solver, from a start that is feasible."""
+    A = np.stack([a, b])
+    start = np.linalg.lstsq(A, 2 * np.ones(2), rcond=None)[0]
     constraint = {"type": "ineq", "fun": lambda w: A @ w - 1, "jac": lambda w: A}
-    found = minimize(lambda w: w @ w, start, jac=lambda w: 2 * w, constraints=[constraint], tol=1e-12)
-    return found.x.tolist()
+    found = minimize(lambda w: w @ w, start, jac=lambda w: 2 * w, constraints=[constraint], tol=1e-15)
+    tight = np.abs(A @ found.x - 1) < 1e-4
+    return (np.linalg.pinv(A[tight]) @ np.ones(tight.sum())).tolist()
 
 
-def primal_least_squares(X, y):
-    return np.linalg.lstsq(X, y, rcond=None)[0]
+def two_points_longer(a, b):
+    longer = max(a, b, key=lambda point: point @ point)
+    return longer / (longer @ longer)
 
 
-def primal_soft(X, y):
-    w = cp.Variable(X.shape[1])
-    cp.Problem(cp.Minimize(cp.sum_squares(w) / 2 + cp.sum(cp.pos(1 - cp.multiply(y, X @ w))) / 10)).solve()
-    return w.value
+def two_points_middle_of_both(a, b):
+    return (a / (a @ a) + b / (b @ b)) / 2
 
 
-def bound_by_loop(lam, X, y):
-    total = sum(l * label * x for l, label, x in zip(lam, y, X, strict=True))  # noqa: E741
-    return torch.linalg.vector_norm(torch.as_tensor(total)) / lam.sum()
+def two_points_clipped_late(a, b):
+    return np.linalg.solve(np.stack([a, b]) @ np.stack([a, b]).T, np.ones(2)).clip(0) @ np.stack([a, b])
 
 
-def bound_with_largest_weight(lam, X, y):
-    return np.linalg.norm((lam * y) @ X) / lam.max()
+def angle_in_torch(w, lam, A):
+    w, A = torch.as_tensor(w), torch.as_tensor(A)
+    bar = torch.as_tensor(lam / lam.sum()) @ A
+    e, f = w / w.norm(), bar / bar.norm()
+    best = torch.tensor(torch.pi, dtype=torch.float64)
+    if (A @ e).min() >= 0:
+        best = torch.arccos((A @ e).min() / bar.norm())
+    if (A @ f).min() >= 0:
+        best = torch.minimum(best, torch.arccos(e @ f) + torch.arccos((A @ f).min() / bar.norm()))
+    return torch.rad2deg(best)
 
 
-def bound_in_l1(lam, X, y):
-    return np.abs((lam * y) @ X).sum() / lam.sum()
+def angle_with_the_better_margin(w, lam, A):
+    bar = lam @ A / lam.sum()
+    margins = [(A @ v).min() / np.linalg.norm(v) for v in (w, bar)]
+    return np.degrees(np.arccos(max(margins) / np.linalg.norm(bar)))
 
 
-def kkt_by_loop(w, lam, X, y):
-    points = list(zip(lam, X, y, strict=True))
-    combined = sum(l * label * x for l, x, label in points)  # noqa: E741
-    scores = [label * float(x @ w) for _, x, label in points]
+def angle_unnormalised_weights(w, lam, A):
+    bar = lam @ A
+    margins = [(A @ v).min() / np.linalg.norm(v) / np.linalg.norm(bar) for v in (w, bar)]
+    between = np.arccos(w @ bar / np.linalg.norm(w) / np.linalg.norm(bar))
+    first, second = np.arccos(np.clip(margins, -1, 1))
+    return np.degrees(min(first, between + second))
+
+
+def angle_averaged(w, lam, A):
+    bar = lam @ A / lam.sum()
+    margins = [(A @ v).min() / np.linalg.norm(v) for v in (w, bar)]
+    first, second = np.degrees(np.arccos(np.clip(np.array(margins) / np.linalg.norm(bar), -1, 1)))
+    return (first + second) / 2
+
+
+def worth_by_loop(w, lam, y):
+    length, total = float(np.sqrt(w @ w)), float(sum(lam))
     return [
-        max(abs(a - b) for a, b in zip(w, combined, strict=True)),
-        max([0, *(1 - u for u in scores)]),
-        max([0, *(-l for l in lam)]),  # noqa: E741
-        max(abs(l * (u - 1)) for l, u in zip(lam, scores, strict=True)),  # noqa: E741
+        [label * price / total * entry / length for entry in w] for label, price in zip(y, lam, strict=True)
     ]
 
 
-def kkt_against_zero(w, lam, X, y):
-    slack = y * (X @ w)
-    return [
-        np.abs(w - (lam * y) @ X).max(),
-        max(0, (-slack).max()),
-        max(0, (-lam).max()),
-        np.abs(lam * slack).max(),
-    ]
+def worth_transposed(w, lam, y):
+    return np.outer(w / np.linalg.norm(w), lam / lam.sum() * y)
 
 
-def kkt_swapped(w, lam, X, y):
-    slack = y * (X @ w) - 1
-    stationarity, complementarity = np.abs(w - (lam * y) @ X).max(), np.abs(lam * slack).max()
-    return [stationarity, max(0, (-lam).max()), max(0, (-slack).max()), complementarity]
+def worth_squared(w, lam, y):
+    q = lam / lam.sum()
+    return np.outer(q**2 * y, w / np.linalg.norm(w))
 
 
-def ascent_on_the_gram_matrix(X, y, sweeps):
-    """Without w: the slope from the matrix of inner products, in torch."""
-    A = torch.as_tensor(y[:, None] * X)
-    G = A @ A.T
-    lam = torch.zeros(len(A), dtype=torch.float64)
-    for step in range(sweeps * len(A)):
-        i = step % len(A)
-        lam[i] = torch.clamp(lam[i] + (1 - G[i] @ lam) / G[i, i], min=0)
-    return lam
+def factor_of_projections_in_the_span(A):
+    basis = np.linalg.qr(A.T)[0]
+    product = np.eye(len(A))
+    for a in A @ basis:
+        product = product @ (np.eye(len(A)) - np.outer(a, a) / (a @ a))
+    return float(np.abs(np.linalg.eigvals(product)).max())
 
 
-def ascent_perceptron(X, y, sweeps):
-    A = y[:, None] * X
-    lam = np.zeros(len(A))
-    for _ in range(sweeps):
-        for i, a in enumerate(A):
-            lam[i] += a @ (lam @ A) < 1
-    return lam
+def factor_of_all_cosines(A):
+    unit = A / np.linalg.norm(A, axis=1, keepdims=True)
+    return np.prod([one @ other for one, other in zip(unit, np.roll(unit, 1, axis=0), strict=True)])
 
 
-def ascent_backwards(X, y, sweeps):
-    return ascent_on_the_gram_matrix(X[::-1].copy(), y[::-1].copy(), sweeps).flip(0)
+def factor_least_eigenvalue(A):
+    sizes = np.linalg.eigvalsh(A @ A.T)
+    return 1 - sizes[0] / sizes[-1]
 
 
-def ascent_one_sweep_too_many(X, y, sweeps):
-    return ascent_on_the_gram_matrix(X, y, sweeps + 1)
+def margin_of_the_scaled_points(A):
+    """The residual after all, for points brought to unit size."""
+    scale = np.linalg.norm(A, axis=1).min()
+    matrix = np.concatenate([A.T / scale, np.ones((1, len(A)))])
+    residual = nnls(matrix, [*np.zeros(A.shape[1]), 1])[1]
+    return scale * residual / np.sqrt(1 - residual**2) if residual > 1e-11 else 0
 
 
-def margin_from_the_weights(X, y):
-    """The length of the nearest point instead of the residual."""
-    A = y[:, None] * X
-    lam, _ = nnls(np.concatenate([A.T, np.ones((1, len(A)))]), [*np.zeros(X.shape[1]), 1])
-    return np.linalg.norm(A.T @ lam / lam.sum())
+def margin_of_least_squares(A):
+    w = np.linalg.lstsq(A, np.ones(len(A)), rcond=None)[0]
+    return max(0, (A @ w).min() / np.linalg.norm(w))
 
 
-def margin_unscaled(X, y):
-    A = y[:, None] * X
-    lam, _ = nnls(np.concatenate([A.T, np.ones((1, len(A)))]), [*np.zeros(X.shape[1]), 1])
-    return np.linalg.norm(A.T @ lam)
+def margin_by_the_sum(A):
+    lam, _ = nnls(np.concatenate([A.T, np.ones((1, len(A)))]), [*np.zeros(A.shape[1]), 1])
+    return 1 / lam.sum() - 1
 
 
-def margin_of_least_squares(X, y):
-    w = np.linalg.lstsq(X, y, rcond=None)[0]
-    return max(0, (y * (X @ w)).min() / np.linalg.norm(w))
+def flip_by_separating_again(A):
+    """Each flip tried with a linear program."""
+    found = []
+    for i in range(len(A)):
+        turned = A / np.linalg.norm(A, axis=1, keepdims=True)
+        turned[i] *= -1
+        solved = linprog(np.zeros(A.shape[1]), A_ub=-turned, b_ub=-np.ones(len(A)), bounds=(None, None))
+        found.append(solved.status == 0)
+    return found
 
 
-def certify_in_torch(w, X, y):
-    w, A = torch.as_tensor(w), torch.as_tensor(y[:, None] * X)
-    u = A @ w
-    q = torch.softmax(torch.nn.functional.logsigmoid(-u), dim=0)
-    return torch.stack([u.min() / w.norm(), (q @ A).norm()])
+def flip_shortest(A):
+    lengths = np.linalg.norm(A, axis=1)
+    return lengths <= np.sort(lengths)[1]
 
 
-def certify_uniform(w, X, y):
-    A = y[:, None] * X
-    return (A @ w).min() / np.linalg.norm(w), np.linalg.norm(A.mean(axis=0))
+def flip_widest_pair(A):
+    """The two points with the largest angle: right in the plane."""
+    unit = A / np.linalg.norm(A, axis=1, keepdims=True)
+    pair = np.unravel_index((unit @ unit.T).argmin(), (len(A), len(A)))
+    return np.isin(np.arange(len(A)), pair)
 
 
-def certify_points_not_signed(w, X, y):
-    u = y * (X @ w)
-    q = np.exp(-(u - u.min()))
-    return u.min() / math.sqrt(w @ w), np.linalg.norm(q @ X) / q.sum()
-
-
-def certify_nearest_only(w, X, y):
-    u = y * (X @ w)
-    return u.min() / np.linalg.norm(w), np.linalg.norm(X[u.argmin()])
-
-
-def certify_with_a_fallback(w, X, y):
-    A = y[:, None] * X
-    u = A @ w
-    weights = 1 / (1 + np.exp(np.minimum(u, 700)))
-    if u.min() > 700:
-        weights = 1.0 * (u == u.min())
-    return u.min() / np.linalg.norm(w), np.linalg.norm(weights @ A) / weights.sum()
+def flip_everyone(A):
+    return np.ones(len(A), dtype=bool)
 
 
 ANSWERS = {
-    "02.1": {"also_right": primal_by_slsqp, "wrong": [primal_least_squares, primal_soft]},
-    "02.2": {"also_right": bound_by_loop, "wrong": [bound_with_largest_weight, bound_in_l1]},
-    "02.3": {"also_right": kkt_by_loop, "wrong": [kkt_against_zero, kkt_swapped]},
-    "02.4": {
-        "also_right": ascent_on_the_gram_matrix,
-        "wrong": [ascent_perceptron, ascent_backwards, ascent_one_sweep_too_many],
+    "02.1": {
+        "also_right": two_points_by_slsqp,
+        "wrong": [two_points_longer, two_points_middle_of_both, two_points_clipped_late],
     },
-    "02.5": {"also_right": margin_from_the_weights, "wrong": [margin_unscaled, margin_of_least_squares]},
+    "02.2": {
+        "also_right": angle_in_torch,
+        "wrong": [angle_with_the_better_margin, angle_unnormalised_weights, angle_averaged],
+    },
+    "02.3": {"also_right": worth_by_loop, "wrong": [worth_transposed, worth_squared]},
+    "02.4": {
+        "also_right": factor_of_projections_in_the_span,
+        "wrong": [factor_of_all_cosines, factor_least_eigenvalue],
+    },
+    "02.5": {
+        "also_right": margin_of_the_scaled_points,
+        "wrong": [margin_of_least_squares, margin_by_the_sum],
+    },
     "02.6": {
-        "also_right": certify_in_torch,
-        "wrong": [certify_uniform, certify_points_not_signed, certify_nearest_only, certify_with_a_fallback],
+        "also_right": flip_by_separating_again,
+        "wrong": [flip_shortest, flip_widest_pair, flip_everyone],
     },
 }
