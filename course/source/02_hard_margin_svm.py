@@ -542,7 +542,7 @@ for seed, name in enumerate(names):
         height = 4 * gaps_large[start + 9, seed] * predicted[seed] ** (ahead - start - 10)
         right.semilogy(ahead, height, color=COLORS[name], linestyle="--", linewidth=1.2)
 right.set(xlabel="sweeps", xlim=(0, 2000), ylim=(1e-12, 2), title="100 points, $d = 10$, six draws")
-right.legend(fontsize=9, ncol=2, loc="lower center", bbox_to_anchor=(0.72, 0.02))
+right.legend(fontsize=9, ncol=3, loc="upper right")
 show(
     fig,
     alt="Gap against sweeps in two panels with logarithmic vertical axes. Left: for our points it falls "
@@ -632,6 +632,7 @@ print(f"mini_attn.svm.solve: margin {solution.margin:.6f}, gap below 1e-12: {sol
 assert np.allclose(w_hat, solution.value)
 assert np.allclose(lam / lam.sum(), solution.dual / solution.dual.sum())
 assert np.allclose([mu_hat, upper_bound(lam, A)], solution.margin), "see exercise 02.5"
+assert np.isclose(nnls(np.vstack([A.T, np.ones(12)]), [0, 0, 1])[0].sum(), 1 / (1 + mu_hat**2))  # Lambda
 
 promised, nudges = worth(w_hat, lam, y), 1e-4 * np.eye(24).reshape(24, 12, 2)  # one coordinate at a time
 widths = [[largest_margin(y[:, None] * (X + sign * nudge)) for nudge in nudges] for sign in (1, -1)]
@@ -792,20 +793,20 @@ best = svm.solve(svm.label_problem(torch.tensor(signed), torch.ones(100, 20, dty
 marks = [300, 3000]
 for t, w in zip(marks, descend(signed, 0.5, marks, normalised=True)[0], strict=True):
     direct, better, true = angles(w, signed, best.value.numpy())
-    exact = [(one < 1.05 * true).sum() for one in (direct, better)]
-    print(f"NGD, {t:5} steps; proof within 5 percent of truth: part 3 {exact[0]}, better route {exact[1]}")
+    exact = [(one < 1.1 * true).sum() for one in (direct, better)]
+    print(f"NGD, {t:5} steps; proof within 10 percent of truth: part 3 {exact[0]}, better route {exact[1]}")
     assert (better > true - 1e-5).all(), "see exercise 02.2"
 weights_of_sets = (best.dual / best.dual.sum(-1, keepdim=True)).numpy()
-alone = (weights_of_sets > 1 - 1e-9).sum()
-print("sets with one support vector:", alone)
+alone = (weights_of_sets > 1 - 1e-9).any(axis=1)
+print("sets with one support vector:", alone.sum())
 print(f"worst: set {better.argmax()}, proved {better.max():.1f} degrees, true {true[better.argmax()]:.3f}")
-assert exact[0] == alone == 32
-assert exact[1] >= 93
+assert ((direct < 1.1 * true) == alone).all()
+assert exact == [32, 96], "see exercise 02.2"
 assert better.argmax() == 28
 
 # %% [markdown]
-# Part 3 alone comes so near on the 32 sets with one support vector, and on no other; by the better route the
-# proof does on 64 sets after 300 steps, on 95 after 3,000. One set stands out: 36 degrees proved where 0.007
+# In the end part 3 alone comes so near on the 32 sets with one support vector and on no other; by the better route the
+# proof does on 68 sets after 300 steps, on 96 after 3,000. One set stands out: 36 degrees proved where 0.007
 # are true. There the steps are too long for the weights; the next section has the law. Nor is GD always as
 # good as on our twelve points: in ten dimensions it proves little.
 
@@ -816,8 +817,8 @@ assert better.argmax() == 28
 # line for ever. Its *direction* survives this, because the norm grows. The *weights* $q_t$ do not: they
 # depend on where $w_t$ is. How bad do they become?
 #
-# Far out only the support vectors have weight. Let $c_i$ be the part of $a_i$ across $\hat w$, and $r$ the
-# distance of $w_t$ from the middle line, a vector across $\hat w$. The weights are in proportion to $\hat q_i
+# Far out only the support vectors have weight. Let $c_i$ be the part of $a_i$ across $\hat w$, and $r$ how far
+# $w_t$ is off the line on which the weights are $\hat q$, a vector across $\hat w$. They are in proportion to $\hat q_i
 # e^{-c_i \cdot r}$, so to first order in $r$
 #
 # $$\bar a = \hat a - H r, \qquad H = \sum_i \hat q_i\, c_i c_i^\top .$$
@@ -827,7 +828,7 @@ assert better.argmax() == 28
 # back, if $2 = \eta h / B$. Now $B$ is at least $\hat\mu$. So this needs $\eta \ge \eta^*$, and then fixes
 # $B$:
 #
-# $$\eta^* = \frac{2 \hat\mu}{h}, \qquad \frac{B(q_t)}{\hat\mu} \to \frac{\eta}{\eta^*}
+# $$\eta^* = \frac{2 \hat\mu}{h}, \qquad \frac{B(q_t)}{\hat\mu} \approx \frac{\eta}{\eta^*}
 # \quad \text{for } \eta > \eta^* .$$
 #
 # Below $\eta^*$ the error $r$ shrinks, and $B \to \hat\mu$. Both are statements to first order: near
@@ -856,53 +857,49 @@ best = svm.solve(svm.label_problem(torch.tensor(draws), torch.ones(30, 100, dtyp
 mu, longest = best.margin.numpy(), longest_step(draws, best)
 ratios = np.stack([np.full(30, 0.9), np.full(30, 1.2), np.full(30, 2.0), 0.5 / longest])
 w, spent = descend(draws[None], ratios * longest, [1000, 5000], normalised=True)
-plain, plain_spent = descend(draws, 1.0, [10_000, 30_000])
+plain, plain_spent = descend(draws, 1.0, [6000, 30_000])
 names = "0.9 of the longest", "1.2", "2", "steps of 0.5"
-table = [
-    (name, t, np.maximum(1, ratios[row]), w[k, row], spent[k, row])
-    for row, name in enumerate(names)
-    for k, t in enumerate((1000, 5000))
-] + [("GD, step size 1", t, np.ones(30), plain[k], plain_spent[k]) for k, t in enumerate((10_000, 30_000))]
+rows = [(name, 5000, ratios[k].clip(min=1), w[:, k], spent[:, k]) for k, name in enumerate(names)]
+rows.append(("GD, step size 1", 30_000, np.ones(30), plain, plain_spent))
 
 print(
-    "thirty draws, d = 10   B of the latest weights / mu_hat   B of the total   best gap   angle of w, median"
+    "thirty draws, d = 10; medians   B of the latest weights / mu_hat   B of the total   best   angle of w,"
 )
-print("               steps   predicted    least median most    median  most     median     proved    true")
-excess = {}
-for name, t, law, iterates, given in table:
-    mu_w, mu_a, latest, _ = certify(iterates, draws)
-    total = np.linalg.norm(iterates, axis=-1) / given
-    gap = np.median(1 - np.maximum(mu_w, mu_a) / np.minimum(latest, total))
-    _, proved, true = angles(iterates, draws, best.value.numpy())
-    proved = np.minimum(proved, angle(mu_w / total))
-    excess[name, t] = latest / mu / law, total / mu - 1, gap
-    quantiles = "  {:5.2f}  {:5.2f} {:5.2f}".format(*np.quantile(latest / mu, [0, 0.5, 1]))
+print("                        steps   predicted   measured               weights          gap    proved")
+shown = {}
+for name, t, law, iterates, given in rows:
+    mu_w, mu_a, latest, _ = certify(iterates[-1], draws)
+    totals = np.linalg.norm(iterates, axis=-1) / given
+    gap = np.median(1 - np.maximum(mu_w, mu_a) / np.minimum(latest, totals[-1]))
+    _, proved, true = angles(iterates[-1], draws, best.value.numpy())
+    proved = np.minimum(proved, angle(mu_w / totals[-1]))
+    shown[name] = latest / mu / law, np.median((totals[0] - mu) / (totals[-1] - mu)), gap, np.median(true)
     print(
-        f"{name:18}{t:6,} {np.median(law):8.2f}     {quantiles}     {np.median(total / mu):5.2f}  "
-        f"{(total / mu).max():5.2f}    {gap:7.4f} {np.median(proved):11.1f} {np.median(true):8.1f}"
+        f"{name:22} {t:6,}   {np.median(law):6.1f} {np.median(latest / mu):11.1f} "
+        f"{np.median(totals[-1] / mu):24.2f} {gap:16.2f} {np.median(proved):7.0f}"
     )
     assert (proved >= true - 1e-5).all()
-assert 2.5 < 1 / longest.max() < 1 / longest.min() < 10
-assert np.abs(excess["0.9 of the longest", 5000][0] - 1).max() < 0.01
-assert np.abs(excess["1.2", 5000][0] - 1).max() < 0.06
-assert 0.85 < excess["2", 5000][0].min() < excess["2", 5000][0].max() < 1.05
-assert 0.85 < np.median(excess["steps of 0.5", 5000][0]) < 0.93
-for name in names:
-    fall = np.median(excess[name, 1000][1] / excess[name, 5000][1])
-    assert 4 < fall < 6, fall
-assert excess["0.9 of the longest", 5000][2] < 1e-3 < 0.009 < excess["steps of 0.5", 5000][2] < 0.011
-assert excess["GD, step size 1", 30_000][2] > 0.09
+assert 1.7 < 0.5 / longest.max() < 0.5 / longest.min() < 4.6
+assert np.abs(shown["0.9 of the longest"][0] - 1).max() < 0.01
+assert np.abs(shown["1.2"][0] - 1).max() < 0.07
+assert np.abs(shown["2"][0] - 1).max() < 0.15
+assert 0.8 < np.median(shown["steps of 0.5"][0]) < 0.93
+assert all(4 < shown[name][1] < 6 for name in names)
+assert shown["0.9 of the longest"][2] < 1e-3 < 0.008 < min(shown[name][2] for name in names[1:])
+assert max(shown[name][3] for name in names) < 0.5
+assert 0.09 < shown["GD, step size 1"][2] < 0.11
+assert 2.5 < shown["GD, step size 1"][3] < 3.5
 
 # %% [markdown]
-# The law holds. At 1.2 times the longest step each of the thirty draws is within six percent of it, at twice
+# The law holds. At 1.2 times the longest step each of the thirty draws is within seven percent of it, at twice
 # within 15; farther out the response is no longer linear, and $B$ stays below. Set 28 of the plane was the
-# same: its longest step is 0.40, so the latest weights of steps of 0.5 prove no angle below 36 degrees, ever.
-# The total weights do not care: five times the steps, a fifth of the excess, $1/t$ at any of these lengths.
-# With 0.9 of the longest the latest weights, and the gradient, do better by far.
+# same: its longest step is 0.40, so the latest weights of steps of 0.5 prove no angle much below 36 degrees,
+# ever. The total weights do not care: five times the steps, about a fifth of the excess, like $1/t$, at any of
+# these lengths, and one percent is proved. With 0.9 of the longest, it is less than a thousandth.
 #
-# The last two lines are sobering. Plain descent has no longest step, for its steps $\eta \lVert \nabla L
-# \rVert$ shrink. But after 30,000 of them its gap is still ten percent, and it proves 28 degrees where 3 are
-# true: the wrong weights fade only as $w$ grows, and its norm grows like $\log t$.
+# The last line is sobering. Plain descent has no longest step, for its steps $\eta \lVert \nabla L \rVert$
+# shrink. But after 30,000 of them its gap is still ten percent, and it proves 28 degrees where 3 are true: the
+# wrong weights fade only as $w$ grows, and its norm grows like $\log t$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.9 One more point *(optional)*
