@@ -6,7 +6,7 @@ from scipy.optimize import nnls
 from course.check.specification import Compare, Exercise, known
 from course.exercises.points import hopeless, separable
 
-SOLVERS = ("mini_attn.svm.dispatch.solve", "mini_attn.svm.nnls.solve_nnls")
+SOLVERS = ("mini_attn.svm.dispatch.solve", "mini_attn.svm.rational.shortest")
 
 
 def _signed(rng, n, d):
@@ -351,7 +351,7 @@ NNLS = Exercise(
     minutes=8,
     difficulty=2,
     reference=_largest_margin,
-    withheld=("mini_attn.svm.dispatch.solve", "mini_attn.svm.batched.solve_batched"),
+    withheld=SOLVERS,
     cases=_margin_cases,
     compare=Compare(rtol=1e-6, atol=0),
     misconceptions=known(
