@@ -1,81 +1,11 @@
 """Exercises of lesson 03: the optimiser picks the norm."""
 
 import numpy as np
+from scipy.optimize import brentq
 
-from course.check.specification import Compare, Exercise, known
+from course.check.specification import Exercise, known
 
 # 03.1
-
-
-def steepest_steps(g):
-    """The steps of length one that decrease the loss most, in the l_1, l_2 and l_inf norm, shape (3, d)."""
-    k = np.abs(g).argmax()
-    coordinate = np.zeros_like(g)
-    coordinate[k] = -np.sign(g[k])
-    return np.stack([coordinate, -g / np.linalg.norm(g), -np.sign(g)])
-
-
-def _with_row(row, change):
-    """The right steps with one row computed otherwise."""
-
-    def wrong(g):
-        steps = steepest_steps(g)
-        steps[row] = change(g)
-        return steps
-
-    return wrong
-
-
-def _first(value, pick=np.abs):
-    """The right steps, but the first row is value(g_k) in the coordinate k where pick(g) is largest."""
-    return _with_row(0, lambda g: np.where(np.arange(len(g)) == pick(g).argmax(), value(g), 0.0))
-
-
-def _unscaled(g):
-    lengths = np.array([np.abs(g).max(), np.linalg.norm(g), np.abs(g).sum()])
-    return steepest_steps(g) * lengths[:, None]
-
-
-def step_cases(rng):
-    cases = [(np.array([1.5, -6.0, 0.5]),)]  # 0.5 is small beside 6, but a slope
-    for d, largest in ((2, 4.0), (4, -4.0), (6, 4.0)):
-        g = rng.uniform(0.1, 2, d) * rng.choice([-1.0, 1.0], d)
-        g[1] = largest
-        cases.append((g,))
-    return cases
-
-
-STEEPEST = known(
-    lambda g: -steepest_steps(g),
-    "These steps go uphill: a downhill step has g @ step < 0.",
-    lambda g: steepest_steps(g)[::-1],
-    "The order is turned round: first l_1, last l_inf.",
-    _first(lambda g: -1.0, pick=np.array),
-    "Your coordinate is that of the largest entry of g; take the largest absolute value.",
-    _first(lambda g: -1.0),
-    "The first row moves down its coordinate whatever the sign of g there: where g < 0, move up.",
-    _first(np.sign),
-    "The first row goes uphill: mind the sign of g in the chosen coordinate.",
-    _first(np.negative),
-    "The first row has the right direction, but length |g_k|; make it one.",
-    _with_row(0, lambda g: -g / np.abs(g).sum()),
-    "The first row is -g made one long in l_1. Another step of that length goes down further: spend "
-    "all of it on one coordinate.",
-    _with_row(1, np.negative),
-    "The middle row is -g; divide it by its Euclidean length.",
-    _unscaled,
-    "The rows must have length one in their own norm.",
-    lambda g: np.stack([*_unscaled(g)[:2], -np.sign(g)]),
-    "The first two rows must have length one.",
-    lambda g: np.stack([-g, -g, -g]),
-    "All rows are -g. Each must have length one in its own norm.",
-    _with_row(2, lambda g: -g / np.abs(g).max()),
-    "The last row is -g made one long in l_inf. Every coordinate may move by one.",
-    lambda g: np.stack([-g / np.linalg.norm(g, p) for p in (1, 2, np.inf)]),
-    "All rows point along -g. In l_1 and l_inf other steps of length one go down further.",
-)
-
-# 03.2
 
 
 def dual_exponent(rho):
@@ -83,72 +13,156 @@ def dual_exponent(rho):
     return np.inf if rho == 1 else 1.0 if rho == np.inf else rho / (rho - 1)
 
 
-def certify(w, lam, A, rho):
-    """(margin of w in the l_rho norm, upper bound on every such margin), two numbers."""
-    return (A @ w).min() / np.linalg.norm(w, rho), np.linalg.norm(lam @ A, dual_exponent(rho)) / lam.sum()
+def steepest_step(g, rho):
+    """The step of l_rho length one that decreases the loss most, shape (d,), for 1 <= rho <= inf."""
+    if rho == 1:
+        return -np.sign(g) * (np.abs(g) == np.abs(g).max())
+    return _over(-np.sign(g) * np.abs(g) ** (dual_exponent(rho) - 1), rho)
 
 
-def _bounds(lower=None, upper=None):
-    def wrong(w, lam, A, rho):
+def _over(v, order):
+    with np.errstate(all="ignore"):
+        return v / np.linalg.norm(v, order)
+
+
+def _power(g, exponent, order):
+    """Minus the entries of g to a power, made one long in l_order."""
+    with np.errstate(all="ignore"):
+        return _over(-np.sign(g) * np.abs(g) ** exponent, order)
+
+
+def _first(step):
+    """The right step unless rho = 1, where it is step(g)."""
+    return lambda g, rho: step(g) if rho == 1 else steepest_step(g, rho)
+
+
+def _at_largest(g, value, pick=np.abs):
+    return np.where(np.arange(len(g)) == pick(g).argmax(), value, 0.0)
+
+
+def _raw(g, rho):
+    return -_at_largest(g, g) if rho == 1 else -np.sign(g) * np.abs(g) ** (dual_exponent(rho) - 1)
+
+
+def step_cases(rng):
+    """In five norms; 0.5 is small beside 6, but a slope. rho is a float, 1 / (rho - 1) an error at 1."""
+    cases = [(np.array([3.0, -4.0]), 2.0), *((np.array([1.5, -6.0, 0.5]), rho) for rho in (1.0, np.inf, 3.0))]
+    for rho, largest in ((1.5, 4.0), (rng.uniform(1.3, 1.8), -4.0), (rng.uniform(2.5, 8), 4.0), (1.0, -4.0)):
+        g = rng.uniform(0.3, 2, 4) * rng.choice([-1.0, 1.0], 4)
+        g[1] = largest
+        cases.append((g, rho))
+    return cases
+
+
+STEEPEST = known(
+    lambda g, rho: -steepest_step(g, rho),
+    "This step goes uphill: a downhill step has g @ step < 0.",
+    lambda g, rho: _over(-g, rho),
+    "This is -g made one long in l_rho. Only for rho = 2 is nothing steeper: look for equality in Hoelder.",
+    lambda g, rho: _over(-g, dual_exponent(rho)),
+    "This is -g made one long in l_rho*. The step lives in l_rho, and need not point along -g.",
+    lambda g, rho: _over(-g, 2),
+    "This is the step of l_2 whatever rho is.",
+    lambda g, rho: -np.sign(g),
+    "This is the step of l_inf whatever rho is.",
+    lambda g, rho: _power(g, rho - 1, rho),
+    "You raised the entries to the power rho - 1. Check with rho = 3: the power rho* - 1 does better.",
+    lambda g, rho: _power(g, dual_exponent(rho), rho) if rho > 1 else steepest_step(g, rho),
+    "You raised the entries to the power rho*. Equality needs |delta_j|^rho proportional to |g_j|^rho*.",
+    lambda g, rho: _power(g, dual_exponent(rho) - 1, 2) if rho > 1 else steepest_step(g, rho),
+    "The right direction, one long in l_2; make it one long in l_rho.",
+    lambda g, rho: (
+        _power(g, dual_exponent(rho) - 1, dual_exponent(rho)) if rho > 1 else steepest_step(g, rho)
+    ),
+    "The right direction, one long in l_rho*; make it one long in l_rho.",
+    _raw,
+    "The right direction; make it one long in l_rho.",
+    lambda g, rho: _power(g, dual_exponent(rho) - 1, rho),
+    "Right for rho > 1. For rho = 1 the power is infinite: all of the step goes where |g_j| is largest.",
+    _first(lambda g: _at_largest(g, -1.0)),
+    "Right for rho > 1. For rho = 1 the step moves down whatever the sign of g is: where g < 0, move up.",
+    _first(lambda g: -_at_largest(g, np.sign(g), np.array)),
+    "Right for rho > 1. For rho = 1 take the entry of the largest absolute value, not the largest entry.",
+    _first(lambda g: -_at_largest(g, g)),
+    "Right for rho > 1. For rho = 1 the length is still |g_k|; make it one.",
+    _first(lambda g: _over(-g, 1)),
+    "Right for rho > 1. For rho = 1 spend all of the length on one coordinate.",
+    _first(lambda g: -np.sign(g) / len(g)),
+    "Right for rho > 1. For rho = 1 you share the length among all coordinates; one of them is the steepest.",
+)
+
+# 03.2
+
+
+def best_orders(w, a, b):
+    """(lowest, highest): the rho in [1, inf] for which w, with w_1 > w_2 > 0 and worst points a, b, is best.
+
+    (w_2 / w_1)^(rho - 1) lies between the slopes a_2 / a_1 and b_2 / b_1, with a_1, b_1 > 0.
+    """
+    low, high = sorted([a[1] / a[0], b[1] / b[0]])
+    slope = np.log(w[1] / w[0])
+    return (
+        1 + np.log(high) / slope if high < 1 else 1.0,
+        1 + np.log(low) / slope if low > 0 else np.inf,
+    )
+
+
+def order_cases(rng):
+    """A lowest order above 1 or not, a highest one or not; flat and steep points in either order."""
+    cases = [(np.array([2.0, 1.0]), np.array([1.75, 0.5]), np.array([1.5, 1.0]))]
+    for flat, steep in ((0.3, 0.8), (-0.4, 0.7), (0.5, 1.6), (-0.3, 2.0), (0.2, 0.95)):
+        w = rng.uniform(0.5, 3) * np.array([1.0, rng.uniform(0.4, 0.9)])
+        points = [np.array([1.0, slope * rng.uniform(0.9, 1.05)]) for slope in (flat, steep)]
+        points = [point / (point @ w) for point in points]
+        cases.append((w, *(points if rng.random() < 0.5 else points[::-1])))
+    return cases
+
+
+def _orders(change):
+    """The answer from its two slopes and the slope of w: change(low, high, w_2 / w_1)."""
+
+    def wrong(w, a, b):
         with np.errstate(all="ignore"):
-            parts = zip((lower, upper), certify(w, lam, A, rho), strict=True)
-            return tuple(part(w, lam, A, rho) if part else right for part, right in parts)
+            return change(*sorted([a[1] / a[0], b[1] / b[0]]), w[1] / w[0])
 
     return wrong
 
 
-def _entries(matrix, order):
-    """numpy's norm of a matrix that should have been summed to a vector."""
-    return np.linalg.norm(matrix, order if order in (1, 2, np.inf) else None)
+def _log(value, base):
+    return np.log(value) / np.log(base)
 
 
-def _dual(order):
-    return _bounds(upper=lambda w, lam, A, rho: np.linalg.norm(lam @ A, order(rho)) / lam.sum())
+def _shifted(w, a, b, by):
+    lowest, highest = best_orders(w, a, b)
+    return lowest + by, highest + by
 
 
-def certify_cases(rng):
-    """First, in four norms: w of both signs, a point of weight zero on the wrong side, a sum that cancels.
-
-    The sum's largest entry is negative, the other nearly as large. rho is a float, so that every way to
-    divide by rho - 1 = 0 ends in the same error.
-    """
-    w, lam = np.array([1.0, -2.0]), np.array([1.0, 1.0, 0.0])
-    A = np.array([[2.98, 1.0], [-2.0, -2.0], [1.0, 1.0]])
-    cases = [(w, lam, A, rho) for rho in (2.0, 1.0, np.inf, 3.0)]
-    for rho, d in ((1.0, 3), (np.inf, 3), (3.0, 4), (1.5, 2), (2.0, 3)):
-        A = rng.normal(size=(5, d)) + 0.8
-        w = rng.uniform(0.5, 3, d) * rng.choice([-1.0, 1.0], d)
-        cases.append((w, rng.uniform(0.2, 2, 5), A, rho))
-    return cases
+def _dual_orders(w, a, b):
+    return tuple(sorted(dual_exponent(rho) for rho in best_orders(w, a, b)))
 
 
-BOUNDS = known(
-    _bounds(upper=lambda w, lam, A, rho: _entries(lam[:, None] * A, dual_exponent(rho)) / lam.sum()),
-    "The first number is right. In the second, add up the lambda_i a_i before you take the norm.",
-    _dual(lambda rho: rho),
-    "The first is right; the second needs the dual norm, 1/rho + 1/rho* = 1.",
-    _dual(lambda rho: 2),
-    "The first is right; the second is Euclidean. Take the dual norm.",
-    _dual(lambda rho: rho / (rho - 1)),
-    "For rho = 1 the dual norm is l_inf, for rho = inf it is l_1: treat them apart.",
-    _dual(lambda rho: np.inf if rho == 1 else rho / (rho - 1)),
-    "Right unless rho is infinite: there 1/rho = 0, so rho* = 1 (rho / (rho - 1) is not a number).",
-    lambda w, lam, A, rho: certify(w, lam, A, dual_exponent(rho)),
-    "The two norms are exchanged: w is measured in l_rho, sums of signed points in the dual norm.",
-    lambda w, lam, A, rho: certify(w, lam, A, 2),
-    "Both numbers are the Euclidean ones of lesson 02: use the l_rho norm of w, and the dual norm.",
-    _bounds(lower=lambda w, lam, A, rho: (A @ w).min() / np.linalg.norm(w)),
-    "The second number is right. Divide the first by the l_rho norm of w, not its Euclidean length.",
-    _bounds(lower=lambda w, lam, A, rho: (A @ w)[lam > 0].min() / np.linalg.norm(w, rho)),
-    "The second number is right. The margin is the smallest over all points, those of weight zero too.",
-    _bounds(lower=lambda w, lam, A, rho: np.abs(A @ w).min() / np.linalg.norm(w, rho)),
-    "The second number is right. A margin keeps its sign: take no absolute value of a_i . w.",
-    _bounds(lower=lambda w, lam, A, rho: (A @ w).min()),
-    "The first grows with w; divide by its l_rho norm.",
-    _bounds(upper=lambda w, lam, A, rho: np.linalg.norm(lam @ A, dual_exponent(rho))),
-    "The first number is right. The second grows with the weights; divide by their sum.",
-    _bounds(upper=lambda w, lam, A, rho: lam @ np.linalg.norm(A, dual_exponent(rho), axis=1) / lam.sum()),
-    "The first number is right. In the second, add up first and take the norm last: vectors can cancel.",
+ORDERS = known(
+    lambda w, a, b: best_orders(w, a, b)[::-1],
+    "The right two numbers; return the lower one first.",
+    lambda w, a, b: _shifted(w, a, b, -1),
+    "These are the powers rho - 1. Return rho.",
+    _orders(lambda low, high, s: (1 + _log(high, s), 1 + _log(low, s))),
+    "The formula is right where both slopes are between 0 and 1. If one is above 1, rho = 1 is the lowest; "
+    "if one is not positive, there is no highest: np.inf.",
+    _orders(lambda low, high, s: (1 + _log(high, s), 1 + _log(low, s) if low > 0 else np.inf)),
+    "The highest is right. The lowest may not fall below 1, where norms begin.",
+    _orders(lambda low, high, s: (max(1.0, 1 + _log(high, s)), 1 + _log(low, s))),
+    "The lowest is right. If a slope is not positive, every large rho will do: the highest is np.inf.",
+    lambda w, a, b: tuple(
+        np.clip(1 + np.log(np.maximum([b[1] / b[0], a[1] / a[0]], 1e-300)) / np.log(w[1] / w[0]), 1, None)
+    ),
+    "You take one of the points for the steeper one. Either may be: sort the slopes.",
+    _dual_orders,
+    "These are the dual exponents: Hoelder's equality has |w_j|^(rho - 1), not |w_j|^(rho* - 1).",
+    _orders(lambda low, high, s: (max(1.0, _log(high, s)), _log(low, s) if low > 0 else np.inf)),
+    "Right but for the power: Hoelder's equality has |w_j|^(rho - 1), not |w_j|^rho.",
+    _orders(lambda low, high, s: (max(1.0, 2 + _log(high, s)), 2 + _log(low, s) if low > 0 else np.inf)),
+    "One too many: the power is rho - 1.",
 )
 
 # 03.3
@@ -223,149 +237,125 @@ SAFE = known(
 # 03.4
 
 
-def mirror_step(w, g, eta, rho):
-    """One normalised mirror descent step with psi(w) = (1/rho) sum |w_j|^rho, shape (d,)."""
-    z = np.sign(w) * np.abs(w) ** (rho - 1) - eta * g / np.linalg.norm(g, rho / (rho - 1))
-    return np.sign(z) * np.abs(z) ** (1 / (rho - 1))
+def pulls(w_hat, A, rho):
+    """Shares of the total weight, (d,), that mirror descent gives its d worst points, rows of A (d, d)."""
+    lam = np.linalg.solve(A.T, np.sign(w_hat) * np.abs(w_hat) ** (rho - 1))
+    return lam / lam.sum()
 
 
-def _mirror(into, length, back, sign=-1):
-    def wrong(w, g, eta, rho):
+def pull_cases(rng):
+    """Directions of any length and both signs; shares far from equal."""
+    cases = [(np.array([2.0, 1.0]), np.array([[1.7, 1.0], [1.8, 0.8]]), 2.0)]
+    for rho, d in ((3.0, 3), (1.5, 2), (rng.uniform(1.2, 1.8), 4), (rng.uniform(2.5, 4), 3)):
+        w = rng.uniform(0.4, 2, d) * rng.choice([-1.0, 1.0], d)
+        w[:2] = -abs(w[0]), abs(w[1])
+        S = np.sign(w) * np.abs(w) ** (rho - 1)
+        lam = rng.permutation(np.arange(1.0, d + 1)) + rng.uniform(0, 0.5, d)
+        across = rng.normal(size=(d, d))
+        across -= np.outer(across @ w, w) / (w @ w)
+        across -= lam @ across / lam.sum()  # so that the weighted sum has no part across w
+        cases.append((rng.uniform(0.5, 3) * w, S / (S @ w) + across, rho))
+    return cases
+
+
+def _pulled(into=lambda w, rho: np.sign(w) * np.abs(w) ** (rho - 1), solve=None, share=None):
+    def wrong(w_hat, A, rho):
         with np.errstate(all="ignore"):
-            return back(into(w, rho) + sign * eta * g / length(g, rho), rho)
+            solved = (solve or (lambda A, S: np.linalg.solve(A.T, S)))(A, into(w_hat, rho))
+            return share(solved) if share else solved / solved.sum()
 
     return wrong
 
 
-def _into(w, rho):
-    return np.sign(w) * np.abs(w) ** (rho - 1)
-
-
-def _length(g, rho):
-    return np.linalg.norm(g, rho / (rho - 1))
-
-
-def _back(z, rho):
-    return np.sign(z) * np.abs(z) ** (1 / (rho - 1))
-
-
-def mirror_cases(rng):
-    cases = [(np.array([2.0, -1.0, 0.0]), np.array([-1.0, 2.0, 3.0]), 0.5, 1.4)]
-    for rho, d in ((3.0, 3), (4.0, 2), (1.2, 4), (2.0, 3)):
-        w = rng.uniform(0.3, 1.5, d) * rng.choice([-1.0, 1.0], d)
-        w[0] = -abs(w[0])
-        cases.append((w, rng.normal(size=d) * rng.uniform(0.5, 3), rng.uniform(0.3, 2), rho))
-    return cases
-
-
-MIRROR = known(
-    _mirror(lambda w, rho: w ** (rho - 1), _length, _back),
-    "The signs of w are lost on the way in: w ** (rho - 1) is right for positive entries only.",
-    _mirror(_into, _length, lambda z, rho: z ** (1 / (rho - 1))),
-    "A root of a negative number is not a number: take the root of |z|, and give it the sign of z.",
-    _mirror(_into, _length, lambda z, rho: np.abs(z) ** (1 / (rho - 1))),
-    "The signs are lost on the way back: give the root of |z| the sign of z.",
-    _mirror(lambda w, rho: w * np.abs(w) ** (rho - 2), _length, _back),
-    "Runs start at w = 0, where |w| ** (rho - 2) is infinite if rho < 2, and 0 times that is no number. Use "
-    "np.sign(w) * np.abs(w) ** (rho - 1).",
-    _mirror(_into, _length, lambda z, rho: z),
-    "This is z itself; map it back to w.",
-    _mirror(_into, _length, _into),
-    "On the way back you took the power rho - 1 again; its inverse is the power 1 / (rho - 1).",
-    _mirror(lambda w, rho: w, _length, lambda z, rho: z),
-    "This moves w itself; step in z = grad psi(w).",
-    _mirror(lambda w, rho: w, lambda g, rho: np.linalg.norm(g), lambda z, rho: z),
-    "This is a step of normalised GD, right for rho = 2 only. First map w to z = grad psi(w), then move.",
-    _mirror(lambda w, rho: w ** (rho - 1), _length, lambda z, rho: z ** (1 / (rho - 1))),
-    "Powers lose the signs, or are not numbers: both ways, take the power of |.| and put the sign back.",
-    _mirror(lambda w, rho: np.abs(w) ** (rho - 1), _length, lambda z, rho: np.abs(z) ** (1 / (rho - 1))),
-    "The signs are lost, of w on the way in and of z on the way back: multiply by np.sign.",
-    _mirror(_into, _length, _back, sign=1),
-    "The step goes uphill: subtract the gradient.",
-    _mirror(_into, lambda g, rho: np.linalg.norm(g, rho), _back),
-    "You divided g by its l_rho norm. It lives with z, in the dual space: use rho* = rho / (rho - 1).",
-    _mirror(_into, lambda g, rho: np.linalg.norm(g), _back),
-    "Divide g by the dual norm, not the Euclidean.",
-    _mirror(_into, lambda g, rho: 1.0, _back),
-    "Normalise: divide the gradient by its l_rho* norm.",
+PULLS = known(
+    _pulled(share=lambda lam: lam),
+    "Right up to a factor: divide by the sum, these are shares.",
+    _pulled(share=lambda lam: lam / np.linalg.norm(lam)),
+    "Right up to a factor: divide by the sum, not by the length.",
+    _pulled(share=lambda lam: lam / lam.max()),
+    "Right up to a factor: divide by the sum, not by the largest.",
+    _pulled(into=lambda w, rho: w),
+    "These are the weights of lesson 02, for rho = 2. Gradients add up to grad psi(w), not to w.",
+    _pulled(into=lambda w, rho: np.sign(w) * np.abs(w) ** (1 / (rho - 1))),
+    "You took the mirror map backwards: gradients add up to sign(w) |w|^(rho - 1).",
+    _pulled(into=lambda w, rho: np.sign(w) * np.abs(w) ** rho),
+    "The power is rho - 1, not rho.",
+    _pulled(into=lambda w, rho: np.abs(w) ** (rho - 1)),
+    "The signs of w are lost: grad psi(w) has those of w.",
+    _pulled(solve=np.linalg.solve),
+    "You solved A lam = S. The sum of lam_i a_i over the rows of A is A.T @ lam.",
+    lambda w_hat, A, rho: np.full(len(A), 1 / len(A)),
+    "Worst points have equal a_i . w, but they need not pull equally.",
+    _pulled(solve=lambda A, S: A @ S),
+    "These are products a_i . S. Solve for the weights with which the a_i add up to S.",
+    _pulled(share=lambda lam: np.abs(lam) ** 2 / (lam @ lam)),
+    "Do not square the weights.",
 )
 
 # 03.5
 
 
-def spectral_step(G):
-    """Minus the polar factor of G, over the singular values above 1e-12 of the largest: the shape of G."""
-    return _lift(G, lambda sigma: sigma > 1e-12 * sigma.max())
-
-
-def _lift(G, kept):
-    left, sigma, right = np.linalg.svd(G, full_matrices=False)
-    return -left @ np.diag(kept(sigma).astype(float)) @ right
-
-
-def spectral_cases(rng):
-    """Like gradients of the cross-entropy, those of deficient rank have rows that add up to zero.
-
-    One is tiny, in one a singular value is 1e-5 of the largest; one has entries of 1e-9, 1e-11 and 1e-13 of
-    the largest, each a singular value that all ways to compute it give exactly; the last is zero.
+def adam_step(eta, mu_hat, beta1, beta2):
+    """Length of Adam's steps late in training, epsilon = 0: the root of
+    step / eta = (1 - beta1) / (1 - beta1 e^nu) sqrt((1 - beta2 e^(2 nu)) / (1 - beta2)),  nu = step mu_hat.
     """
-    full = ((3, 4), True), ((5, 3), False), ((4, 3), True), ((2, 3), False), ((4, 4), True), ((3, 3), False)
-    drawn = [G - G.mean(axis=0) * flat for G, flat in ((rng.normal(size=shape), f) for shape, f in full)]
-    left, right = (np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(2))
-    steep = left * np.array([2.0, 1.0, 2e-5]) @ right
-    graded = np.zeros((4, 4))
-    graded[[0, 1, 2, 3], [1, 0, 3, 2]] = 2.0, -2e-9, 2e-11, 2e-13
-    return [(G,) for G in (*drawn[:5], 1e-14 * drawn[5], steep, graded, np.zeros((2, 3)))]
+    return _root(eta, mu_hat, beta1, beta2)
 
 
-def _with_all(G):
-    U, _, Vt = np.linalg.svd(G, full_matrices=False)
-    return -U @ Vt
+def _ratio(nu, beta1, beta2, mean=1.0, squares=2.0):
+    """Size of the mean gradient over the root of the mean square, when gradients shrink by e^-nu a step."""
+    left = np.maximum(1 - beta2 * np.exp(squares * nu), 0.0)
+    return (1 - beta1) / (1 - beta1 * np.exp(mean * nu)) * np.sqrt(left / (1 - beta2))
 
 
-def _inverse(G):
-    _, sigma, Vt = np.linalg.svd(G, full_matrices=False)
-    with np.errstate(all="ignore"):
-        return -G @ Vt.T @ np.diag(1 / sigma) @ Vt
+def _root(eta, mu_hat, beta1, beta2, ratio=_ratio, top=None):
+    top = -np.log(beta2) / 2 if top is None else top
+    return brentq(lambda nu: ratio(nu, beta1, beta2) * eta * mu_hat - nu, 0.0, top, xtol=1e-17) / mu_hat
 
 
-def _over(G, length):
-    with np.errstate(all="ignore"):
-        return -G / length
+def adam_cases(rng):
+    """A short memory and long ones, torch's beta_2 = 0.999 among them; beta_1 <= beta_2."""
+    cases = [(0.005, 2.5, 0.9, 0.95), (0.005, 2.5, 0.9, 0.999), (0.05, 1.5, 0.0, 0.95)]
+    for beta1, beta2 in ((0.9, 0.99), (0.5, 0.98), (0.8, 0.95)):
+        mu_hat = rng.uniform(0.5, 3)
+        cases.append((rng.uniform(0.3, 3) * (1 - beta2) / mu_hat, mu_hat, beta1, beta2))
+    return cases
 
 
-SPECTRAL = known(
-    lambda G: _lift(G, lambda sigma: sigma > 1e-12),
-    "The limit is 1e-12 times the largest singular value, not 1e-12: late in training all of G is tiny.",
-    lambda G: _lift(G, lambda sigma: sigma >= 1e-12 * sigma.max()),
-    "Where G is zero there is no slope at all, and no step: use > instead of >=.",
-    lambda G: _lift(G, lambda sigma: sigma > 1e-3 * sigma.max()),
-    "Your limit is too high: a singular value above 1e-12 of the largest is small, but a slope. Lift it too.",
-    lambda G: _lift(G, lambda sigma: sigma > 1e-15 * sigma.max()),
-    "Your limit is too low: it is 1e-12 of the largest singular value.",
-    _with_all,
-    "Right where all singular values are positive. If one is zero (rounding makes it 1e-16), its column of U "
-    "and row of V^T are arbitrary: leave them out.",
-    _inverse,
-    "Dividing by a singular value that is zero up to rounding blows the rounding up: leave such ones out.",
-    lambda G: -_with_all(G),
-    "This goes uphill: the product with G must be negative. And leave singular values of zero out.",
-    lambda G: -spectral_step(G),
-    "This goes uphill: the product with G must be negative.",
-    lambda G: -np.linalg.svd(G, full_matrices=False)[0] @ np.linalg.svd(G, full_matrices=False)[2].T,
-    "numpy's third factor is already V^T: transpose nothing.",
-    lambda G: -np.linalg.svd(G)[0] @ np.linalg.svd(G)[2],
-    "Use full_matrices=False: otherwise the factors of a matrix that is not square do not fit together.",
-    lambda G: _over(G, np.linalg.norm(G, 2)),
-    "This only scales -G. Lift all singular values to one.",
-    lambda G: _over(G, np.linalg.norm(G)),
-    "This is -G over its Frobenius norm, the step of NGD.",
-    lambda G: -np.outer(np.linalg.svd(G)[0][:, 0], np.linalg.svd(G)[2][0]),
-    "You kept one singular value: the step in the nuclear norm. Lift all of them to one.",
-    lambda G: -np.sign(G),
-    "This is the sign of each entry: steepest in the max-norm.",
-    lambda G: -G,
-    "This is -G: the singular values are still in. Set them all to one.",
+def _without_root(nu, beta1, beta2):
+    return _ratio(nu, beta1, beta2) ** 2 * (1 - beta1 * np.exp(nu)) / (1 - beta1)
+
+
+def _once(eta, mu_hat, beta1, beta2):
+    """At full steps, without asking whether steps are full."""
+    return eta * _ratio(eta * mu_hat, beta1, beta2)
+
+
+REAL_STEP = known(
+    lambda eta, mu_hat, beta1, beta2: eta,
+    "That is sign descent's step. Older squares are larger than g_t^2: the denominator is above |g_t|.",
+    lambda eta, mu_hat, beta1, beta2: adam_step(eta, mu_hat, beta1, beta2) / eta,
+    "This is the share of eta; multiply by eta.",
+    lambda eta, mu_hat, beta1, beta2: adam_step(eta, mu_hat, beta1, beta2) * mu_hat,
+    "This is nu, how fast the gradient shrinks; divide by the margin.",
+    lambda eta, mu_hat, beta1, beta2: (1 - beta2) / (2 * mu_hat),
+    "Nearly right when the memory is long. Solve the equation for any eta.",
+    lambda eta, mu_hat, beta1, beta2: -np.log(beta2) / (2 * mu_hat),
+    "That is the longest step there could be, at which the squares are all memory. Solve the equation.",
+    lambda eta, mu_hat, beta1, beta2: min(eta, (1 - beta2) / (2 * mu_hat)),
+    "Right at both ends, of short and long memory; between them the step is shorter. Solve the equation.",
+    _once,
+    "You let the gradient shrink as with full steps, nu = eta mu. But nu depends on the answer.",
+    lambda eta, mu_hat, beta1, beta2: _root(eta, mu_hat, 0.0, beta2),
+    "The numerator has a memory too: the mean of the gradients is larger than (the last) g_t.",
+    lambda *inputs: _root(*inputs, ratio=_without_root),
+    "Adam divides by the root of the mean square.",
+    lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, squares=1.0)),
+    "Squares shrink twice as fast as the gradient: by e^(-2 nu) a step.",
+    lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, mean=-1.0)),
+    "In the numerator, older gradients were larger: the k-th last was e^(k nu) times the last.",
+    lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, -1.0, -2.0), top=1e3),
+    "Older gradients were larger than the last, by e^(k nu), not smaller.",
 )
 
 # 03.6
@@ -373,24 +363,29 @@ SPECTRAL = known(
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
 
 
-def muon_spectrum(sigma):
-    """Singular values of a sum of Muon's steps from a matrix with values sigma: over the largest, falling."""
-    return _spectrum()(sigma)
+def muon_margin(sigma):
+    """(margin of W, bound on all margins), in the spectral norm: W a sum of Muon's steps from one matrix.
+
+    That matrix is a sum of comparisons with weights that add up to one, and has singular values sigma (d,).
+    """
+    return _margin()(sigma)
 
 
-def _spectrum(length=np.linalg.norm, coefficients=COEFFICIENTS, steps=5, order=-1, top=np.max):
+def _margin(
+    length=np.linalg.norm, coefficients=COEFFICIENTS, steps=5, over=np.max, bound=np.sum, weight=None
+):
     def answer(sigma):
         with np.errstate(all="ignore"):
             lifted = sigma / length(sigma)
             for _ in range(steps):
                 lifted = sum(c * lifted**power for c, power in zip(coefficients, (1, 3, 5), strict=True))
-            return (np.sort(lifted)[::order] if order else lifted) / top(lifted)
+            return (lifted * (sigma if weight is None else weight(sigma))).sum() / over(lifted), bound(sigma)
 
     return answer
 
 
 def muon_cases(rng):
-    """Decreasing values that the polynomial brings out of order; then a zero, as G often has, and a tie."""
+    """Values that the polynomial brings out of order; a zero, as the last often is, and a tie."""
     cases = [(np.array([6.0, 2.0, 1.0, 0.5]),), (np.array([2.0, 2.0, 1.0, 0.0]),)]
     for small in (0.02, 0.2, 0.5, 0.01):
         middle = rng.uniform(0.25, 0.6, size=4)
@@ -398,54 +393,48 @@ def muon_cases(rng):
     return cases
 
 
-SPECTRUM = known(
-    lambda sigma: np.ones_like(sigma),
-    "That is the polar factor's: all alike. Muon's polynomial leaves waves: apply it to the values.",
-    lambda sigma: sigma / sigma.max(),
-    "These are the values of the mean gradient itself, as in GD with momentum. The polynomial changes them.",
-    _spectrum(length=np.max),
-    "You divided by the spectral norm. Muon divides by the Frobenius norm, the root of the sum of squares.",
-    _spectrum(length=np.sum),
-    "You divided by the sum. Muon divides by the Frobenius norm, the root of the sum of squares.",
-    _spectrum(length=lambda sigma: 1.0),
-    "Divide by the Frobenius norm first, the root of the sum of squares.",
-    _spectrum(order=0),
-    "Right values in the order of sigma. The polynomial does not keep the order: sort, largest first.",
-    _spectrum(order=1),
-    "Right values, in increasing order. Return the largest first.",
-    _spectrum(top=lambda lifted: 1.0),
-    "These are the values of one step. Divide by the largest.",
-    _spectrum(top=lambda lifted: lifted[0]),
-    "You divided by what became of the largest sigma. After the polynomial another one may be largest.",
-    _spectrum(top=np.sum),
-    "Divide by the largest, not by the sum.",
-    _spectrum(steps=1),
+MUON = known(
+    lambda sigma: muon_margin(sigma)[::-1],
+    "The right two numbers; return the margin first, then the bound.",
+    lambda sigma: (sigma.sum(), sigma.sum()),
+    "That is the polar factor's margin. Muon's polynomial leaves waves: apply it to the singular values.",
+    _margin(over=lambda lifted: 1.0),
+    "The bound is right. The first grows with the length of W; divide by its spectral norm.",
+    _margin(over=lambda lifted: lifted[0]),
+    "The bound is right. You divided by what became of the largest sigma; another may be largest now.",
+    _margin(over=np.linalg.norm),
+    "The bound is right. You divided by the Frobenius norm of W; the margin here is in the spectral norm.",
+    _margin(over=np.sum),
+    "The bound is right. Divide by the spectral norm of W, its largest singular value, not the sum.",
+    _margin(length=np.max),
+    "The bound is right. Before the polynomial, Muon divides by the Frobenius norm, not the spectral one.",
+    _margin(length=np.sum),
+    "The bound is right. Before the polynomial, Muon divides by the Frobenius norm, not by the sum.",
+    _margin(length=lambda sigma: 1.0),
+    "The bound is right. Before the polynomial, divide by the Frobenius norm.",
+    _margin(weight=np.ones_like),
+    "The bound is right. The margin is an inner product of M and W: each direction counts sigma_k times.",
+    _margin(weight=lambda sigma: sigma / np.linalg.norm(sigma)),
+    "The bound is right. The margin is <M, W> / ||W||, with M itself, not M / ||M||.",
+    _margin(steps=1),
     "You applied the polynomial once; Muon applies it five times.",
-    _spectrum(coefficients=(1.5, -0.5, 0.0)),
+    _margin(coefficients=(1.5, -0.5, 0.0)),
     "These are Newton-Schulz's coefficients. Muon's are 3.4445, -4.7750, 2.0315.",
-    _spectrum(coefficients=(3.4445, -4.7750 + 2.0315, 0.0)),
+    _margin(coefficients=(3.4445, -4.7750 + 2.0315, 0.0)),
     "The last term is of fifth order.",
+    _margin(bound=np.max),
+    "The margin is right. The bound is the dual norm of M, the nuclear one: add its singular values up.",
+    _margin(bound=np.linalg.norm),
+    "The margin is right. The bound is the dual norm of M: the nuclear norm, not Frobenius's.",
 )
 
-MATRICES = Compare(rtol=1e-6, atol=1e-8)
-
 EXERCISES = [  # id, title, points, minutes, difficulty
-    Exercise("03.1", "Three steepest steps", 2, 6, 1, steepest_steps, step_cases, misconceptions=STEEPEST),
-    Exercise("03.2", "Two bounds in any norm", 2, 6, 2, certify, certify_cases, misconceptions=BOUNDS),
+    Exercise("03.1", "The steepest step", 2, 5, 2, steepest_step, step_cases, misconceptions=STEEPEST),
+    Exercise("03.2", "Best for which norms?", 3, 8, 3, best_orders, order_cases, misconceptions=ORDERS),
     Exercise("03.3", "Steps that cannot fail", 3, 10, 3, safe_steps, safe_cases, misconceptions=SAFE),
+    Exercise("03.4", "Who pulls?", 2, 5, 2, pulls, pull_cases, misconceptions=PULLS),
+    Exercise("03.5", "Adam's real step", 3, 10, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
     Exercise(
-        id="03.4",
-        title="A mirror step",
-        points=2,
-        minutes=8,
-        difficulty=2,
-        reference=mirror_step,
-        cases=mirror_cases,
-        misconceptions=MIRROR,
-        withheld=("mini_attn.optim.MirrorDescent._update",),
-    ),
-    Exercise("03.5", "The spectral step", 2, 6, 2, spectral_step, spectral_cases, MATRICES, SPECTRAL),
-    Exercise(
-        "03.6", "The spectrum that Muon leaves", 3, 8, 3, muon_spectrum, muon_cases, misconceptions=SPECTRUM
+        "03.6", "The margin that Muon gives away", 3, 8, 3, muon_margin, muon_cases, misconceptions=MUON
     ),
 ]

@@ -7,7 +7,7 @@ import torch
 from course import exercises
 from mini_attn import data, models, optim, svm, train
 
-steepest_steps, certify, safe_steps, mirror_step, spectral_step, muon_spectrum = (
+steepest_step, best_orders, safe_steps, pulls, adam_step, muon_margin = (
     spec.reference for spec in exercises.exercises("03")
 )
 
@@ -29,45 +29,55 @@ def trained(A, make, steps):
 
 
 @pytest.mark.parametrize(
-    ("move", "make"),
+    ("rho", "mirror", "make"),
     [
-        (lambda w, g, eta: w + eta * steepest_steps(g)[1], lambda w: optim.NormalizedGD(w, lr=0.3)),
-        (lambda w, g, eta: w + eta * steepest_steps(g)[2], lambda w: optim.SignDescent(w, lr=0.3)),
-        (lambda w, g, eta: mirror_step(w, g, eta, 1.5), lambda w: optim.MirrorDescent(w, lr=0.3, p=1.5)),
-        (lambda w, g, eta: mirror_step(w, g, eta, 3.0), lambda w: optim.MirrorDescent(w, lr=0.3, p=3.0)),
+        (2.0, False, lambda w: optim.NormalizedGD(w, lr=0.3)),
+        (np.inf, False, lambda w: optim.SignDescent(w, lr=0.3)),
+        (1.5, True, lambda w: optim.MirrorDescent(w, lr=0.3, p=1.5)),
+        (3.0, True, lambda w: optim.MirrorDescent(w, lr=0.3, p=3.0)),
     ],
     ids=["l_2", "l_inf", "mirror 1.5", "mirror 3"],
 )
-def test_descent_from_scratch_follows_the_library(A, move, make, lesson):
+def test_descent_from_scratch_follows_the_library(A, rho, mirror, make, lesson):
+    def move(w, g, eta):
+        return lesson["mirror_step"](w, g, eta, rho) if mirror else w + eta * steepest_step(g, rho)
+
     path = lesson["descend"](A, move, np.full(15, 0.3))  # few steps: p = 3 amplifies rounding near zero
     np.testing.assert_allclose(trained(A, make, 15), path[-1], rtol=1e-7)
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-3])
 def test_adam_from_scratch_is_torchs(A, eps, lesson):
-    path = lesson["adam"](A, np.full(60, 0.05), eps=eps)
+    path = lesson["adam"](A, 60, 0.05, eps=eps)
     by_torch = trained(A, lambda w: torch.optim.Adam(w, lr=0.05, betas=(0.9, 0.95), eps=eps), 60)
-    np.testing.assert_allclose(by_torch, path[-1], rtol=1e-9)
+    np.testing.assert_allclose(by_torch, path[-1, 0], rtol=1e-9)
+
+
+def test_adams_runs_do_not_touch_each_other(A, lesson):
+    settings = np.array([[0.05, 0.95, 0.0, 0.9], [0.01, 0.99, 1e-3, 0.5], [0.1, 0.9, 0.0, 0.0]])
+    together = lesson["adam"](A, 200, *settings.T)
+    for run, setting in enumerate(settings):
+        np.testing.assert_allclose(lesson["adam"](A, 200, *setting)[:, 0], together[:, run], rtol=1e-9)
 
 
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0, np.inf])
-def test_the_bounds_meet_at_the_librarys_solution(A, p):
+def test_the_bounds_meet_at_the_librarys_solution(A, p, lesson):
     ones = torch.ones(len(A), dtype=torch.float64)
     solution = svm.solve(svm.HardMarginProblem(torch.tensor(A), None, ones), norm=p)
-    lower, upper = certify(solution.value.numpy(), solution.dual.numpy(), A, p)
+    lower, upper = lesson["certify"](solution.value.numpy(), solution.dual.numpy(), A, p)
     assert lower == pytest.approx(float(solution.margin), rel=1e-6)
     assert upper == pytest.approx(float(solution.margin), rel=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (4, 4), (6, 2)])
 @pytest.mark.parametrize("deficient", [False, True])
-def test_the_spectral_step_is_the_librarys(shape, deficient):
+def test_the_spectral_step_is_the_librarys(shape, deficient, lesson):
     G = np.random.default_rng(0).normal(size=shape)
     G -= deficient * G.mean(axis=0)  # like a cross-entropy's gradient: its rows add up to zero
     W = torch.nn.Parameter(torch.zeros(shape, dtype=torch.float64))
     W.grad = torch.tensor(G)
     optim.SpectralDescent([W], lr=1.0).step()
-    np.testing.assert_allclose(spectral_step(G), W.detach(), atol=1e-12)
+    np.testing.assert_allclose(lesson["spectral_step"](np.stack([G, 2 * G]))[1], W.detach(), atol=1e-12)
 
 
 def test_orthogonalise_is_muons(lesson):
@@ -84,15 +94,32 @@ def test_the_polynomial_acts_on_singular_values(lesson):
     sigma = np.linalg.svd(G / np.linalg.norm(G, axis=(1, 2), keepdims=True), compute_uv=False)
     lifted = np.linalg.svd(lesson["orthogonalise"](G), compute_uv=False)
     np.testing.assert_allclose(lifted, -np.sort(-lesson["becomes"](sigma)), rtol=1e-9)
+    steps = lesson["orthogonalise"](G)
     for k in range(2):
-        np.testing.assert_allclose(muon_spectrum(3 * sigma[k]), lifted[k] / lifted[k, 0], rtol=1e-9)
+        margin, bound = muon_margin(3 * sigma[k])
+        M = 3 * G[k] / np.linalg.norm(G[k])
+        assert margin == pytest.approx((M * steps[k]).sum() / np.linalg.norm(steps[k], 2))
+        assert bound == pytest.approx(np.linalg.norm(M, "nuc"))
     polar = lesson["orthogonalise"](G, (1.5, -0.5, 0.0), 40)
-    np.testing.assert_allclose(polar, [-spectral_step(one) for one in G], atol=1e-9)
+    np.testing.assert_allclose(polar, -lesson["spectral_step"](G), atol=1e-9)
 
 
-@pytest.mark.parametrize("row", [0, 1, 2])
-def test_safe_steps_are_safe_and_no_length_needs_fewer(A, row, lesson):
-    rho, dual = ((1.0, np.inf), (2.0, 2), (np.inf, 1))[row]
+@pytest.mark.parametrize("seed", range(6))
+def test_the_gradient_of_the_matrices_is_torchs(lesson, seed):
+    """Its direction, while the loss is still of a size that floating point can carry."""
+    W = np.random.default_rng(seed).normal(size=(lesson["trials"], 10, 25)) * 10.0 ** (seed - 4)
+    ours = lesson["log_loss_gradient"](W)
+    inputs = torch.tensor(lesson["inputs"])
+    weight = torch.tensor(W, requires_grad=True)
+    labels = torch.tensor(lesson["labels"]).expand(len(W), -1)
+    torch.nn.functional.cross_entropy((inputs @ weight.mT).mT, labels, reduction="sum").backward()
+    units = [g / np.linalg.norm(g, axis=(1, 2), keepdims=True) for g in (ours, weight.grad.numpy())]
+    np.testing.assert_allclose(*units, atol=1e-10)
+
+
+@pytest.mark.parametrize("rho", [1.0, 2.0, 3.0, np.inf])
+def test_safe_steps_are_safe_and_no_length_needs_fewer(A, rho, lesson):
+    dual = np.inf if rho == 1 else 1 / (1 - 1 / rho)
     mu_hat, a_max = lesson["largest_margin"](A, rho)[1], np.linalg.norm(A, dual, axis=1).max()
     eta, t = safe_steps(mu_hat, a_max, len(A), 0.3)
 
@@ -101,17 +128,38 @@ def test_safe_steps_are_safe_and_no_length_needs_fewer(A, row, lesson):
 
     assert loss_of_margin(eta, t) == pytest.approx(0.3 * mu_hat)
     assert all(loss_of_margin(eta * factor, t) > 0.3 * mu_hat for factor in (0.8, 0.99, 1.01, 1.25))
-    path = lesson["descend"](
-        A, lambda w, g, eta: w + eta * steepest_steps(g)[row], np.full(int(np.ceil(t)), eta)
-    )
-    assert certify(path[-1], np.ones(len(A)), A, rho)[0] >= 0.7 * mu_hat
+    path = lesson["descend"](A, lesson["steepest"](rho), np.full(int(np.ceil(t)), eta))
+    assert lesson["certify"](path[-1], np.ones(len(A)), A, rho)[0] >= 0.7 * mu_hat
 
 
 def test_adam_outlives_underflow(lesson):
     """Long after e^-u has become 0 in float64, the steps are still those of sign descent."""
     A = np.array([[2.0, 1.0], [1.0, 3.0]])
-    path = lesson["adam"](A, np.full(20_000, 0.015), beta2=0.9)
+    path = lesson["adam"](A, 20_000, 0.015, beta2=0.9)[:, 0]
     assert (A @ path[-1]).min() > 750
     last = np.diff(path[-100:], axis=0)
     assert (last > 0.01).all()
     np.testing.assert_allclose(last[:, 0], last[:, 1], rtol=1e-3)
+    np.testing.assert_allclose(last, adam_step(0.015, 1.0 / 0.4, 0.9, 0.9), rtol=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_best_orders_are_the_solvers(seed, lesson):
+    """Inside the interval the solver of the two points ends at w, outside elsewhere."""
+    spec = exercises.exercises("03")[1]
+    for w, a, b in spec.draw(seed):
+        lowest, highest = best_orders(w, a, b)
+        for rho in (lowest + 0.05, highest - 0.05, lowest - 0.05, highest + 0.05):
+            if 1 < rho < 30:
+                found = lesson["largest_margin"](np.stack([a, b]), rho)[0]
+                there = np.allclose(found / found[0], w / w[0], atol=1e-4)
+                assert there == (lowest <= rho <= highest)
+
+
+def test_pulls_are_the_solvers_weights():
+    """At the SVM, for rho = 2, they are its dual variables."""
+    A = np.array([[1.0, 0.2, 0.1], [0.3, 1.1, -0.2], [-0.1, 0.4, 0.9]])
+    solution = svm.solve(svm.HardMarginProblem(torch.tensor(A), None, torch.ones(3, dtype=torch.float64)))
+    lam = solution.dual.numpy()
+    assert lam.min() > 0.1
+    np.testing.assert_allclose(pulls(solution.value.numpy(), A, 2.0), lam / lam.sum(), atol=1e-5)

@@ -1,114 +1,82 @@
-"""Lesson 03: a second right answer for each exercise, and more wrong ones.
-
-Where `mini_attn` or torch can answer, they do: what learners write from scratch equals the library.
-"""
+"""Lesson 03: a second right answer for each exercise, and more wrong ones."""
 
 import numpy as np
 import torch
-
-from mini_attn import optim
-
-
-def moved(make, gradient, start=None):
-    """Where an optimiser goes from `start` (zero by default) in one step."""
-    start = np.zeros_like(gradient) if start is None else start
-    parameter = torch.nn.Parameter(torch.tensor(start))
-    parameter.grad = torch.tensor(gradient)
-    make([parameter]).step()
-    return parameter.detach().numpy()
+from scipy.optimize import linprog, minimize, nnls
 
 
-def steps_by_the_library(g):
-    coordinate = np.where(np.abs(g) == np.abs(g).max(), -np.sign(g), 0.0)
-    return [
-        coordinate,
-        moved(lambda w: optim.NormalizedGD(w, lr=1.0), g),
-        moved(lambda w: optim.SignDescent(w, lr=1.0), g),
-    ]
+def step_by_search(g, rho):
+    """The l_1 and l_inf steps by linear programming, the others by a descent on the curve of length one."""
+    d = len(g)
+    if rho == np.inf:
+        return linprog(g, bounds=[(-1, 1)] * d).x
+    if rho == 1:
+        both = linprog(np.concatenate([g, -g]), A_ub=np.ones((1, 2 * d)), b_ub=[1.0]).x
+        return both[:d] - both[d:]
+    scale = g / np.abs(g).max()
+
+    def slope(v):
+        return scale @ v / np.linalg.norm(v, rho)
+
+    v = minimize(slope, -np.sign(g), method="BFGS", options={"gtol": 1e-11}).x
+    return torch.tensor(v / np.linalg.norm(v, rho))
 
 
-def bounds_by_loops(w, lam, A, rho):
-    def norm(v, order):
-        largest = max(abs(float(c)) for c in v)
-        if order == np.inf:
-            return largest
-        return largest * sum((abs(float(c)) / largest) ** order for c in v) ** (1 / order)
-
-    q = {1: np.inf, np.inf: 1}.get(rho) or 1 / (1 - 1 / rho)
-    total = [sum(weight * row[j] for weight, row in zip(lam, A, strict=True)) for j in range(A.shape[1])]
-    worst = min(sum(c * b for c, b in zip(w, row, strict=True)) for row in A)
-    return [worst / norm(w, rho), norm(total, q) / sum(lam)]
-
-
-def mirror_by_the_library(w, g, eta, rho):
-    return moved(lambda v: optim.MirrorDescent(v, lr=eta, p=rho), g, start=w)
+def step_by_loops(g, rho):
+    """Entry by entry, for 1 < rho < inf from the multiplier: |delta_j|^(rho - 1) = |g_j| / c."""
+    if rho == 1:
+        k = max(range(len(g)), key=lambda j: abs(g[j]))
+        return [(-1.0 if g[k] > 0 else 1.0) if j == k else 0.0 for j in range(len(g))]
+    if rho == np.inf:
+        return [-1.0 if slope > 0 else 1.0 for slope in g]
+    largest = max(abs(slope) for slope in g)
+    sizes = [(abs(slope) / largest) ** (1 / (rho - 1)) for slope in g]
+    length = sum(size**rho for size in sizes) ** (1 / rho)
+    return [-np.sign(slope) * size / length for slope, size in zip(g, sizes, strict=True)]
 
 
-def spectral_by_the_library(G):
-    return moved(lambda W: optim.SpectralDescent(W, lr=1.0), G)
+def corner_only(g, rho):
+    """Right at 1, 2 and infinity, the nearest of them between."""
+    return step_by_loops(g, min((1.0, 2.0, np.inf), key=lambda known: abs(1 / known - 1 / rho)))
 
 
-def polar_factor(G):
-    """From the eigenvectors (u, v) / sqrt(2) of [[0, G], [G^T, 0]], whose eigenvalues are the +-sigma."""
-    rows, columns = G.shape
-    unit = G / (np.abs(G).max() or 1.0)
-    values, vectors = np.linalg.eigh(
-        np.block([[np.zeros((rows, rows)), unit], [unit.T, np.zeros((columns, columns))]])
-    )
-    kept = vectors[:, values > 1e-12 * values[-1]]
-    return -2 * kept[:rows] @ kept[rows:].T
+def cut(g, rho):
+    """Counts slopes below a tenth of the largest as none."""
+    return step_by_loops(g, rho) * (np.abs(g) > 0.1 * np.abs(g).max())
 
 
-def inverse_root(cut):
-    """-G (G^T G)^(-1/2): the squares of singular values below 1e-8 of the largest drown in rounding."""
+def orders_by_bisection(w, a, b):
+    """Asks for each rho whether grad psi(w) is a combination of a and b without a negative weight."""
 
-    def step(G):
-        values, vectors = np.linalg.eigh(G.T @ G)
-        large = values > cut * values[-1]
-        return -G @ (vectors[:, large] / np.sqrt(values[large])) @ vectors[:, large].T
+    def excess(power):  # negative weights of a and b
+        return np.linalg.solve(np.stack([a, b], axis=1), (w / w[0]) ** power)
 
-    return step
+    def edge(k):
+        low, high = 0.0, 1e4
+        if (excess(low)[k] >= 0) == (excess(high)[k] >= 0):
+            return None
+        for _ in range(200):
+            middle = (low + high) / 2
+            low, high = (middle, high) if (excess(middle)[k] >= 0) == (excess(low)[k] >= 0) else (low, middle)
+        return low
+
+    at_one = excess(0.0)
+    lowest, highest = 1.0, np.inf
+    for k in (0, 1):
+        power = edge(k)
+        if power is not None and at_one[k] < 0:
+            lowest = 1 + power
+        elif power is not None:
+            highest = 1 + power
+    return [lowest, torch.tensor(highest)]
 
 
-def torch_svd(G):
-    """U V^T, null directions and all, as LAPACK gives it to torch."""
-    U, _, Vh = torch.linalg.svd(torch.tensor(G), full_matrices=False)
-    return -U @ Vh
-
-
-def kept(limit):
-    """The spectral step with singular values kept where limit(sigma) says so."""
-
-    def step(G):
-        left, sigma, right = np.linalg.svd(G, full_matrices=False)
-        return -left @ np.diag(limit(sigma).astype(float)) @ right
-
-    return step
-
-
-def bounds_with(lower=None, upper=None):
-    """The right bounds with one formula replaced: lower(u, w, lam, rho) or upper(S, lam, rho, dual)."""
-
-    def wrong(w, lam, A, rho):
-        right = bounds_by_loops(w, lam, A, rho)
-        dual = {1: np.inf, np.inf: 1}.get(rho) or rho / (rho - 1)
-        return (
-            lower(A @ w, w, lam, rho) if lower else right[0],
-            upper(lam @ A, lam, rho, dual) if upper else right[1],
-        )
+def orders_where(change):
+    def wrong(w, a, b):
+        lowest, highest = orders_by_bisection(w, a, b)
+        return change(float(lowest), float(highest), w)
 
     return wrong
-
-
-def power_sum(v, order):
-    """A norm without the absolute values."""
-    return v.max() if order == np.inf else (v**order).sum() ** (1 / order)
-
-
-def norm_above_one(S, lam, rho, dual):
-    """Nudges rho to 1.01, where rho / (rho - 1) is a number."""
-    rho = max(rho, 1.01)
-    return np.linalg.norm(S, 1 if rho == np.inf else rho / (rho - 1)) / lam.sum()
 
 
 def safe_by_search(mu_hat, a_max, n, share):
@@ -134,124 +102,157 @@ def safe_whole(mu_hat, a_max, n, share):
     return eta, np.log(n) / (eta * share * mu_hat)
 
 
-def spectrum_of_a_matrix(sigma):
-    """The polynomial on a matrix that has these singular values."""
+def safe_unlike(mu_hat, a_max, n, share):
+    """Gives the first term a third."""
+    eta = 2 / 3 * share * mu_hat / a_max**2
+    return eta, 1.5 * np.log(n) / (eta * share * mu_hat)
+
+
+def pulls_by_nnls(w_hat, A, rho):
+    S = np.sign(w_hat) * np.abs(w_hat) ** (rho - 1)
+    lam = nnls(A.T, S / np.linalg.norm(S), maxiter=1000)[0]
+    return torch.tensor(lam / lam.sum())
+
+
+def pulls_by_elimination(w_hat, A, rho):
+    """The last weight is one; the others from a least-squares problem, S up to its unknown length."""
+    S = np.sign(w_hat) * np.abs(w_hat) ** (rho - 1)
+    unknown = np.concatenate([A[:-1].T, -S[:, None]], axis=1)
+    lam = np.append(np.linalg.lstsq(unknown, -A[-1], rcond=None)[0][:-1], 1.0)
+    return list(lam / lam.sum())
+
+
+def bisected(equation):
+    """Adam's step from an equation excess(step, eta, mu_hat, beta1, beta2) that falls through zero."""
+
+    def answer(eta, mu_hat, beta1, beta2):
+        low, high = 0.0, -np.log(beta2) / 2 / mu_hat
+        for _ in range(200):
+            middle = (low + high) / 2
+            above = equation(middle, eta, mu_hat, beta1, beta2) > 0
+            low, high = (middle, high) if above else (low, middle)
+        return low
+
+    return answer
+
+
+def by_sums(step, eta, mu_hat, beta1, beta2, mean=1.0, squares=1.0):
+    """Both running means added up, newest gradient first."""
+    nu = step * mu_hat
+    mean = (1 - beta1) / (1 - beta1 * np.exp(mean * nu))
+    square = (1 - beta2) / max(1 - beta2 * np.exp(2 * squares * nu), 1e-300)
+    return eta * mean / np.sqrt(square) - step
+
+
+step_by_bisection = bisected(by_sums)
+
+
+def step_by_newton(eta, mu_hat, beta1, beta2):
+    """Newton's method for 1 - beta2 e^(2 nu) = (1 - beta2) (nu / (eta mu) / momentum)^2."""
+    nu = -np.log(beta2) / 2
+    for _ in range(200):
+        momentum = (1 - beta1) / (1 - beta1 * np.exp(nu))
+        left = 1 - beta2 * np.exp(2 * nu) - (1 - beta2) * (nu / (eta * mu_hat) / momentum) ** 2
+        slope = -2 * beta2 * np.exp(2 * nu) - (1 - beta2) * 2 * nu / (eta * mu_hat * momentum) ** 2
+        nu -= 0.5 * left / slope
+    return torch.tensor(nu / mu_hat)
+
+
+def margin_of_a_matrix(sigma):
+    """The polynomial on a matrix that has these singular values, and its inner product with the result."""
     rng = np.random.default_rng(0)
     left, right = (np.linalg.qr(rng.normal(size=(len(sigma), len(sigma))))[0] for _ in range(2))
-    P = left @ np.diag(sigma) @ right
-    P = torch.tensor(P / np.linalg.norm(P))
+    M = torch.tensor(left @ np.diag(sigma) @ right)
+    P = M / torch.linalg.matrix_norm(M)
     for _ in range(5):
         square = P @ P.T
         P = 3.4445 * P - 4.7750 * square @ P + 2.0315 * square @ square @ P
-    values = torch.linalg.svdvals(P)
-    return values / values[0]
+    return [(M * P).sum() / torch.linalg.matrix_norm(P, 2), torch.linalg.matrix_norm(M, "nuc")]
 
 
-def spectrum_of_six(sigma):
-    values = np.sort(sigma / np.linalg.norm(sigma))
-    for _ in range(6):
-        values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
-    return np.sort(values)[::-1] / values.max()
+def margin_with(times=5, lift=None, margin=None):
+    """Muon's margin with another number of iterations, another map of values, or another formula."""
 
+    def wrong(sigma):
+        lifted = sigma / np.linalg.norm(sigma)
+        for _ in range(times):
+            lifted = lift(lifted) if lift else 3.4445 * lifted - 4.7750 * lifted**3 + 2.0315 * lifted**5
+        found = margin(sigma, lifted) if margin else (sigma * lifted).sum() / lifted.max()
+        return found, sigma.sum()
 
-def spectrum_by_factors(sigma):
-    """Divides by values that may be zero."""
-    lifted = sigma / np.linalg.norm(sigma)
-    for _ in range(5):
-        lifted = 3.4445 * lifted - 4.7750 * lifted**3 + 2.0315 * lifted**5
-    lifted = lifted / sigma * sigma
-    return np.sort(lifted)[::-1] / lifted.max()
-
-
-def spectrum_within_the_band(sigma):
-    return np.clip(sigma / sigma.max(), 0.68 / 1.2, 1)
+    return wrong
 
 
 ANSWERS = {
     "03.1": {
-        "also_right": steps_by_the_library,
+        "also_right": step_by_loops,
         "wrong": [
-            lambda g: np.stack([-g, -g, -g]),
-            lambda g: -np.sign(g),
-            lambda g: steps_by_the_library(g)[:2],
-            lambda g: [*steps_by_the_library(g)[:2], -np.sign(g) * (np.abs(g) > 0.1 * np.abs(g).max())],
+            corner_only,
+            cut,
+            lambda g, rho: np.array(step_by_loops(g, rho)) * np.abs(g).max(),
+            lambda g, rho: np.abs(step_by_loops(g, rho)),
+            lambda g, rho: step_by_loops(g, min(rho, 2.0)),
+            lambda g, rho: step_by_loops(g, max(rho, 2.0)),
+            lambda g, rho: step_by_loops(g, max(rho, 1.2)),
+            lambda g, rho: step_by_loops(g, min(rho, 50.0)),
+            lambda g, rho: step_by_loops(g**2, rho),
+            lambda g, rho: -g,
         ],
     },
     "03.2": {
-        "also_right": bounds_by_loops,
+        "also_right": orders_by_bisection,
         "wrong": [
-            lambda w, lam, A, rho: bounds_by_loops(w, lam, A, rho)[::-1],
-            lambda w, lam, A, rho: (
-                bounds_by_loops(w, lam, A, rho)[0],
-                bounds_by_loops(w, 1 + 0 * lam, A, rho)[1],
-            ),
-            lambda w, lam, A, rho: (np.abs(A @ w).max() / np.linalg.norm(w, rho), 0.0),
-            lambda w, lam, A, rho: (np.abs(A @ w).min() / np.linalg.norm(w, rho) + 1e-3, 1.0),
-            lambda w, lam, A, rho: (bounds_by_loops(w, lam, A, rho)[0] / len(A), 0.0),
-            bounds_with(lambda u, w, lam, rho: u[lam > 0].min() / np.linalg.norm(w, rho)),
-            bounds_with(lambda u, w, lam, rho: u.min() / (w.sum() if rho == 1 else np.linalg.norm(w, rho))),
-            bounds_with(
-                lambda u, w, lam, rho: u.min() / (w.max() if rho == np.inf else np.linalg.norm(w, rho))
-            ),
-            bounds_with(lambda u, w, lam, rho: u.min() / power_sum(w, rho)),
-            bounds_with(lambda u, w, lam, rho: np.abs(u).min() / np.linalg.norm(w, rho)),
-            bounds_with(lambda u, w, lam, rho: max(u.min() / np.linalg.norm(w, rho), 0.0)),
-            bounds_with(
-                upper=lambda S, lam, rho, dual: (
-                    (S.max() if dual == np.inf else np.linalg.norm(S, dual)) / lam.sum()
-                )
-            ),
-            bounds_with(
-                upper=lambda S, lam, rho, dual: (
-                    (S.sum() if dual == 1 else np.linalg.norm(S, dual)) / lam.sum()
-                )
-            ),
-            bounds_with(
-                upper=lambda S, lam, rho, dual: (
-                    (power_sum(S, dual) if 1 < dual < np.inf else np.linalg.norm(S, dual)) / lam.sum()
-                )
-            ),
-            bounds_with(upper=norm_above_one),
+            orders_where(lambda low, high, w: (low, min(high, 100.0))),
+            orders_where(lambda low, high, w: (low, high if high < np.inf else np.nan)),
+            orders_where(lambda low, high, w: (max(low, 1.5), high)),
+            orders_where(lambda low, high, w: (1.0, high)),
+            orders_where(lambda low, high, w: (low, np.inf)),
+            orders_where(lambda low, high, w: (1 / low, 1 / high)),
+            orders_where(lambda low, high, w: (low, low)),
+            orders_where(lambda low, high, w: (low, (low + high) / 2)),
+            lambda w, a, b: orders_by_bisection(w**2, a, b),
+            lambda w, a, b: orders_by_bisection(w, a / np.linalg.norm(a), a + b),
         ],
     },
-    "03.3": {"also_right": safe_by_search, "wrong": [safe_halves, safe_whole]},
+    "03.3": {"also_right": safe_by_search, "wrong": [safe_halves, safe_whole, safe_unlike]},
     "03.4": {
-        "also_right": mirror_by_the_library,
+        "also_right": pulls_by_nnls,
         "wrong": [
-            lambda w, g, eta, rho: w - eta * g / np.linalg.norm(g),
-            lambda w, g, eta, rho: mirror_by_the_library(w, g, 1.0, rho),
-            lambda w, g, eta, rho: w,
-            lambda w, g, eta, rho: mirror_by_the_library(np.where(w == 0, 1e-3, w), g, eta, rho),
+            lambda w_hat, A, rho: pulls_by_nnls(w_hat, A / np.linalg.norm(A, axis=1, keepdims=True), rho),
+            lambda w_hat, A, rho: pulls_by_nnls(w_hat, A, rho / (rho - 1)),
+            lambda w_hat, A, rho: pulls_by_nnls(w_hat, A, rho + 1),
+            lambda w_hat, A, rho: pulls_by_nnls(w_hat, A, 2),
+            lambda w_hat, A, rho: pulls_by_nnls(w_hat, A, rho).numpy()[::-1],
+            lambda w_hat, A, rho: pulls_by_elimination(w_hat, A, rho)[:-1],
+            lambda w_hat, A, rho: np.exp(-(A @ w_hat)) / np.exp(-(A @ w_hat)).sum(),
+            lambda w_hat, A, rho: np.eye(len(A))[0],
         ],
     },
     "03.5": {
-        "also_right": polar_factor,
+        "also_right": step_by_bisection,
         "wrong": [
-            lambda G: spectral_by_the_library(G).T,
-            lambda G: 0 * G,
-            torch_svd,
-            kept(lambda sigma: sigma > 1e-12),
-            kept(lambda sigma: sigma > 1e-3 * sigma[0]),
-            kept(lambda sigma: sigma >= 1e-12 * sigma[0]),
-            kept(lambda sigma: sigma > 1e-6 * sigma[0]),
-            kept(lambda sigma: sigma > 1e-9 * sigma[0]),
-            kept(lambda sigma: sigma > 1e-10 * sigma[0]),
-            kept(lambda sigma: sigma > 1e-15 * sigma[0]),
-            kept(lambda sigma: sigma > np.finfo(float).eps * sigma[0]),
-            kept(lambda sigma: sigma > 4 * np.finfo(float).eps * sigma[0]),  # matrix_rank's, about
-            inverse_root(1e-12),
-            inverse_root(1e-15),
+            bisected(lambda step, *rest: by_sums(step, *rest, squares=0.5)),
+            bisected(lambda step, *rest: by_sums(step, *rest, mean=0.0)),
+            bisected(lambda step, eta, mu, b1, b2: by_sums(step, eta, mu, b2, b1 or b2)),
+            bisected(lambda step, eta, mu, b1, b2: by_sums(step, eta, 1.0, b1, b2)),
+            lambda eta, mu_hat, beta1, beta2: step_by_bisection(eta, mu_hat, beta1, beta2) * (1 + 1e-3),
+            lambda eta, mu_hat, beta1, beta2: eta * (1 - beta1) / np.sqrt(1 - beta2),
+            lambda eta, mu_hat, beta1, beta2: 1 / (1 / eta + 2 * mu_hat / (1 - beta2)),
+            lambda eta, mu_hat, beta1, beta2: eta * np.sqrt(beta2),
         ],
     },
     "03.6": {
-        "also_right": spectrum_of_a_matrix,
+        "also_right": margin_of_a_matrix,
         "wrong": [
-            spectrum_of_six,
-            spectrum_within_the_band,
-            lambda sigma: sigma[::-1] / sigma[0],
-            spectrum_by_factors,
-            lambda sigma: spectrum_of_a_matrix(sigma[sigma > 0]),
-            lambda sigma: np.unique(spectrum_of_a_matrix(sigma).numpy().round(9))[::-1],
+            margin_with(times=6),
+            margin_with(times=4),
+            margin_with(times=1, lift=lambda values: np.clip(values / values.max(), 0.68, 1.2)),
+            margin_with(times=0),
+            margin_with(margin=lambda sigma, lifted: sigma.sum() / lifted.max()),
+            margin_with(margin=lambda sigma, lifted: sigma.sum() * lifted.min() / lifted.max()),
+            margin_with(margin=lambda sigma, lifted: sigma.sum() * lifted.mean() / lifted.max()),
+            margin_with(margin=lambda sigma, lifted: (sigma * np.sort(lifted)[::-1]).sum() / lifted.max()),
+            margin_with(lift=lambda values: values / values),
         ],
     },
 }
