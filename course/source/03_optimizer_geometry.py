@@ -222,7 +222,7 @@ steps = np.array([steepest_step(g, rho) for rho in (1.0, 2.0, np.inf)])
 assert same(steps, [[1, 0], -g / np.linalg.norm(g), [1, 1]]), again("03.1")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.3), sharey=True)
+fig, axes = plt.subplots(1, 3, figsize=(8.4, 3.0), sharey=True)
 titles = ("coordinate descent", "normalised GD", "sign descent")
 for rho, step, title, ax in zip((1.0, 2.0, np.inf), steps, titles, axes, strict=True):
     ax.fill(*ball(rho).T, color=NORM_COLORS[rho], alpha=0.2, linewidth=0)
@@ -695,7 +695,7 @@ for rho, w, _ in limits.values():
     assert abs(degrees(w) - degrees(best[rho][0])) < 0.5, again("03.1")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(7.8, 4.2))
+fig, ax = plt.subplots(figsize=(6.4, 3.5))
 draw_region(ax)
 for rho in ORDERS:
     w_hat, mu = best[rho]
@@ -814,7 +814,7 @@ def becomes(sigma, coefficients=(3.4445, -4.7750, 2.0315), steps=5):
     return sigma
 
 
-sigma = np.geomspace(1e-4, 1, 4000)
+sigma = np.geomspace(1e-4, 1, 2000)
 lifted = {"Muon, 5 times": becomes(sigma), "Newton-Schulz, 30 times": becomes(sigma, NEWTON_SCHULZ, 30)}
 band = lifted["Muon, 5 times"][sigma > 0.002]
 exact = lifted["Newton-Schulz, 30 times"][sigma > 0.002]
@@ -832,7 +832,7 @@ assert np.allclose(sorted(four[:4]), [0.682, 0.753, 1.047, 1.134], atol=1e-3)
 assert abs(four[4] - four[0]) < 1e-9
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(6.4, 3))
+fig, ax = plt.subplots(figsize=(5.2, 2.4))
 for (name, values), line in zip(lifted.items(), ("-", "--"), strict=True):
     ax.semilogx(sigma, values, line, color=COLORS["black"], label=name)
 ax.set(xlabel=r"singular value of $G / ||G||_F$", ylabel="afterwards", ylim=(0, 1.3))
@@ -1019,7 +1019,7 @@ assert error.max() < 0.006, again("03.6")
 assert np.abs(sources.sum(axis=1) / measured - 1).min() > 0.02, again("03.6")  # the rival: lifted to one
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.6))
+fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0))
 W, M = (matrices[0] for matrices in runs["Muon"])
 U, sizes, Vt = np.linalg.svd(M)
 at, found = sizes[: C - 1] / np.linalg.norm(sizes), np.diag(U.T @ W @ Vt[:C].T)[: C - 1]
@@ -1103,7 +1103,7 @@ assert np.abs(angles["sixty times faster"][1:4] - angles["beta2 = 0.999"][1:]).m
 assert degrees(best[np.inf][0]) - 0.25 < angles["sixty times faster"][-1] < degrees(best[np.inf][0])
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(7.8, 3.9))
+fig, ax = plt.subplots(figsize=(6.4, 3.2))
 at = np.unique(np.geomspace(10, long, 150).astype(int))
 labels_of = {
     "epsilon = 1e-8": (r"$\varepsilon = 10^{-8}$, $\beta_2 = 0.95$", "--", "orange"),
@@ -1114,13 +1114,13 @@ for name, (label, line, color) in labels_of.items():
     ax.semilogx(at, degrees(paths[name][at - 1]), line, color=COLORS[color], label=label)
 ax.semilogx(
     at[at > 100] * faster, degrees(paths["sixty times faster"][at[at > 100] - 1]), ":", color=COLORS["black"],
-    linewidth=2.4, label="its fast twin, steps times 60",
+    linewidth=2.4, label=r"fast twin of $\varepsilon = 0$, steps times 60",
 )  # fmt: skip
 for rho in (np.inf, 2.0):
     ax.axhline(degrees(best[rho][0]), color=NORM_COLORS[rho], linewidth=1.3)
     ax.text(11, degrees(best[rho][0]) - 0.3, NAMES[rho], va="top")
 ax.set(xlabel="step $t$", ylabel="direction of $w_t$ (degrees)", ylim=(24.5, 46), xlim=(10, 5e6))
-ax.legend(loc="lower left", bbox_to_anchor=(0.08, 0.08), fontsize=10.5)
+ax.legend(loc="lower left", bbox_to_anchor=(0.06, 0.06), fontsize=10)
 show(
     fig,
     alt="The direction of Adam against steps, to 4 million. With epsilon zero and beta2 0.999 it falls to "
@@ -1278,7 +1278,7 @@ assert table[1][0] < 0.1 * table[0][0]
 assert table[0][1] < 0.2 * table[1][1]
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(7.2, 3.4))
+fig, ax = plt.subplots(figsize=(5.0, 2.5))
 ten, ten_mu = sets[1], mu[1]
 for eta, color, line in (
     (1.0, "vermillion", "-"),

@@ -54,10 +54,10 @@ def test_adam_from_scratch_is_torchs(A, eps, lesson):
 
 
 def test_adams_runs_do_not_touch_each_other(A, lesson):
-    settings = np.array([[0.05, 0.95, 0.0, 0.9], [0.01, 0.99, 1e-3, 0.5], [0.1, 0.9, 0.0, 0.0]])
-    together = lesson["adam"](A, 200, *settings.T)
+    settings = np.array([[0.05, 0.95, 0.0, 0.9], [0.01, 0.99, 1e-3, 0.5], [0.02, 0.9, 0.0, 0.5]])
+    together = lesson["adam"](A, 60, *settings.T)
     for run, setting in enumerate(settings):
-        np.testing.assert_allclose(lesson["adam"](A, 200, *setting)[:, 0], together[:, run], rtol=1e-9)
+        np.testing.assert_allclose(lesson["adam"](A, 60, *setting)[:, 0], together[:, run], rtol=1e-9)
 
 
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0, np.inf])
@@ -107,11 +107,13 @@ def test_the_polynomial_acts_on_singular_values(lesson):
 @pytest.mark.parametrize("seed", range(6))
 def test_the_gradient_of_the_matrices_is_torchs(lesson, seed):
     """Its direction, while the loss is still of a size that floating point can carry."""
-    W = np.random.default_rng(seed).normal(size=(lesson["trials"], 10, 25)) * 10.0 ** (seed - 4)
+    rng = np.random.default_rng(seed)
+    W, inputs = rng.normal(size=(2, 4, 6)) * 10.0 ** (seed - 4), rng.normal(size=(2, 30, 6))
+    labels = rng.integers(0, 4, size=30)
+    lesson.update(inputs=inputs, labels=labels)  # what its functions read
     ours = lesson["log_loss_gradient"](W)
-    inputs = torch.tensor(lesson["inputs"])
-    weight = torch.tensor(W, requires_grad=True)
-    labels = torch.tensor(lesson["labels"]).expand(len(W), -1)
+    inputs, weight = torch.tensor(inputs), torch.tensor(W, requires_grad=True)
+    labels = torch.tensor(labels).expand(len(W), -1)
     torch.nn.functional.cross_entropy((inputs @ weight.mT).mT, labels, reduction="sum").backward()
     units = [g / np.linalg.norm(g, axis=(1, 2), keepdims=True) for g in (ours, weight.grad.numpy())]
     np.testing.assert_allclose(*units, atol=1e-10)
@@ -140,7 +142,7 @@ def test_adam_outlives_underflow(lesson):
     last = np.diff(path[-100:], axis=0)
     assert (last > 0.01).all()
     np.testing.assert_allclose(last[:, 0], last[:, 1], rtol=1e-3)
-    np.testing.assert_allclose(last, adam_step(0.015, 1.0 / 0.4, 0.9, 0.9), rtol=2e-3)
+    np.testing.assert_allclose(last, adam_step(0.015, 3.0, 0.9, 0.9), rtol=2e-3)
 
 
 @pytest.mark.parametrize("seed", range(4))

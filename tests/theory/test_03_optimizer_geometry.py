@@ -167,9 +167,8 @@ def test_muons_margin_is_read_off_its_polynomial():
     """mu(W) = sum sigma_k f_k / max f for the singular values sigma of the mean gradient, f = Muon's waves.
 
     Rank-one comparisons, eight seeds, 2,000 steps of 0.05. Measured: within 0.012 of the prediction in each
-    seed, 0.004 in the median. Rivals: all f alike (off by more than 0.02 in most), and the share
-    ends below 1 because W's singular values differ (a convergent iteration has 0.98 or more in every seed,
-    though its smallest is below 0.9 of the largest in some).
+    seed, 0.004 in the median. The rival, all f alike, is off by more than 0.02 in most; one that
+    converges has 0.98 or more of the bound in every seed.
     """
     drawn = [np.random.default_rng(seed) for seed in range(8)]
     a, b = (torch.tensor(np.array([rng.normal(size=(12, k)) for rng in drawn])) for k in (4, 8))
@@ -181,18 +180,16 @@ def test_muons_margin_is_read_off_its_polynomial():
             mean = 0.95 * mean + 0.05 * torch.einsum("sn,snj,snl->sjl", (-u).softmax(-1), a, b)
             W = W + 0.05 * lifted(mean, coefficients, times)
         u = torch.einsum("snj,sjl,snl->sn", a, W, b)
-        return u.min(-1).values / torch.linalg.matrix_norm(W, 2), torch.linalg.svdvals(mean), W
+        return u.min(-1).values / torch.linalg.matrix_norm(W, 2), torch.linalg.svdvals(mean)
 
-    margin, sigma, _ = run(MUON, 5)
+    margin, sigma = run(MUON, 5)
     f = torch.diagonal(lifted(torch.diag_embed(sigma), MUON, 5), dim1=-2, dim2=-1)
     error = ((sigma * f).sum(-1) / f.amax(-1) / margin - 1).abs()
     assert error.max() < 0.03
     assert error.median() < 0.008
     assert ((sigma.sum(-1) / margin - 1) > 0.02).sum() >= 6
-    margin, sigma, W = run(NEWTON_SCHULZ, 30)
+    margin, sigma = run(NEWTON_SCHULZ, 30)
     assert (margin / sigma.sum(-1)).min() > 0.98
-    spectrum = torch.linalg.svdvals(W)
-    assert (spectrum[:, -1] / spectrum[:, 0]).min() < 0.9
 
 
 def late_step(eta, mu, beta1, beta2):
