@@ -27,9 +27,9 @@ _head_gradient = _gradient_by()
 
 
 def _gradient_cases(rng):
-    """Two of everyday size, and one with signed outputs of 100 to 600."""
+    """Two of everyday size, one with signed outputs of 100 to 600, and one beyond the range of exp."""
     cases = []
-    for n, T, d, low, high in ((2, 3, 2, 0, 0), (4, 3, 5, 0, 0), (3, 2, 3, 100, 600)):
+    for n, T, d, low, high in ((2, 3, 2, 0, 0), (4, 3, 5, 0, 0), (3, 2, 3, 100, 600), (2, 2, 3, 710, 712)):
         y = rng.permutation(np.where(np.arange(n) % 2, -1.0, 1.0))
         v, p, X = rng.normal(size=d), rng.normal(size=d), rng.normal(size=(n, T, d))
         if high:  # move each sequence along v, which changes the outputs and not the attention
@@ -54,6 +54,8 @@ GRADIENT = Exercise(
         _gradient_by(slope=lambda u: 1 - 1 / (1 + np.exp(-u))),
         "The slope cancels: from u = 37 on, 1 minus sigmoid(u) is rounded to 0, and the head stops. "
         "Use a form without a difference: np.exp(-np.logaddexp(0, u)).",
+        _gradient_by(slope=lambda u: 1 / (1 + np.exp(u))),
+        "exp(u) overflows from u = 710 on, and the slope becomes 0: write np.exp(-np.logaddexp(0, u)).",
         _gradient_by(signed=lambda y, f: f),
         "The label is missing inside u: the slope is taken at u = y v.x, not at the output v.x.",
         lambda *args: -_head_gradient(*args),
@@ -292,44 +294,75 @@ BORDER = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 09.5 the slow prompt
-def _later(j, j0, lead0):
-    return lead0 + 2 * np.log(np.log(j) / np.log(j0))
+# --------------------------------------------------------------------------- 09.5 soft for ever
+def _kept_by(
+    excess=lambda ratio, v, p: v / (ratio * p),
+    share=lambda better, worse, x: (1 + x - worse) / (better - worse),
+    clip=lambda s: np.clip(s, 0, 1),
+):
+    """An answer from Delta / u_min, the balance of exponents, and what is made of shares beyond 0 and 1."""
+    return lambda better, worse, ratio, v_norm, p_norm: float(
+        clip(share(better, worse, excess(ratio, v_norm, p_norm)))
+    )
 
 
-LATER = Exercise(
+_kept = _kept_by()
+
+
+def _kept_cases(rng):
+    """Shares inside, with a worse token below and above the label margin, then beyond both ends."""
+    cases = []
+    for share, worse in ((0.35, 0.6), (0.7, 0.2), (0.1, 1.4), (0.25, 1.2), (1.3, 0.5), (-0.4, 1.8)):
+        v_norm, p_norm = rng.uniform(1.2, 1.9), rng.uniform(2.1, 3.2)
+        worse = worse + rng.uniform(-0.1, 0.1)
+        span = rng.uniform(1.3, 1.9) if worse > 0.8 else rng.uniform(1.7, 2.2)
+        excess = worse + share * span - 1  # Delta / u_min
+        if excess < 0.05:
+            excess = rng.uniform(0.05, 0.1)
+        cases.append((worse + span, worse, v_norm / (excess * p_norm), v_norm, p_norm))
+    return cases
+
+
+KEPT = Exercise(
     id="09.5",
-    title="The lead after j steps",
-    points=2,
-    minutes=8,
-    difficulty=2,
-    reference=_later,
-    cases=lambda rng: [
-        (j0 * 10 ** rng.uniform(*decades), j0, lead0)
-        for j0, lead0, decades in ((1e3, 2.5, (2, 8)), (1e4, 3.0, (2, 8)), (500.0, 4.0, (0.2, 0.5)))
-    ],
+    title="Soft for ever",
+    points=3,
+    minutes=10,
+    difficulty=3,
+    reference=_kept,
+    cases=_kept_cases,
     misconceptions=known(
-        lambda j, j0, lead0: lead0 + np.log(j / j0),
-        "That is the law for a fixed head (lesson 06). Here the lead follows 2 log R_v, and R_v log j.",
-        lambda j, j0, lead0: lead0 + 2 * np.log(j / j0),
-        "You put the number of steps where the norm of the head belongs: R_v is in proportion to log j.",
-        lambda j, j0, lead0: lead0 + np.log(np.log(j) / np.log(j0)),
-        "The factor 2 is missing: exp(lead) grows as the square of R_v.",
-        lambda j, j0, lead0: 2 * np.log(np.log(j)),
-        "You dropped the constant. It follows from lead0 at step j0: subtract the two laws.",
-        lambda j, j0, lead0: lead0 + 2 * np.log(np.log(j)),
-        "At j = j0 your answer is not lead0: subtract 2 log log j0.",
-        lambda j, j0, lead0: lead0 + 2 * np.log(np.log(j / j0)),
-        "log j - log j0 is not log j / log j0. The lead depends on the ratio of the two norms.",
-        lambda j, j0, lead0: lead0 * (np.log(j) / np.log(j0)) ** 2,
-        "It is exp(lead) that grows with the square of R_v, not the lead.",
-        lambda j, j0, lead0: lead0 * np.log(np.log(j)) / np.log(np.log(j0)),
-        "The law has a constant, so the lead is not in proportion to log log j: subtract, do not divide.",
-        lambda j, j0, lead0: lead0 + 2 * np.log(j) / np.log(j0),
-        "One logarithm is missing: the lead grows by 2 log of the ratio of norms, which is log j / log j0.",
-        lambda j, j0, lead0: lead0 + 2 * np.log10(np.log10(j) / np.log10(j0)),
-        "The logarithm is the natural one: np.log.",
+        _kept_by(clip=lambda s: s),
+        "Attention is at least 0 and at most 1: beyond, there is no balance, and the sequence decides.",
+        lambda *args: 1 - _kept(*args),
+        "That is the attention on the worse token.",
+        _kept_by(clip=lambda s: s if 0 <= s <= 1 else float(s < 0)),
+        "The ends are exchanged: a share above 1 says that the better token wins, below 0 the worse one.",
+        _kept_by(clip=lambda s: s if 0 <= s <= 1 else 0.0),
+        "Where the share comes out above 1 the better token wins: its attention is 1.",
+        _kept_by(share=lambda better, worse, x: 1 + x - worse),
+        "The two outputs need not be 1 apart, as they are in the toy: divide by better - worse.",
+        _kept_by(share=lambda better, worse, x: (1 + x) / better),
+        "What attention leaves on the worse token counts too: its share is 1 - s.",
+        _kept_by(share=lambda better, worse, x: (1 - worse) / (better - worse)),
+        "The sequence balances u_min + Delta, not u_min alone: the lead of S is missing.",
+        _kept_by(share=lambda better, worse, x: (x - worse) / (better - worse)),
+        "The sequence balances u_min + Delta, not Delta alone: the output of S is missing.",
+        _kept_by(share=lambda better, worse, x: (1 + 1 / x - worse) / (better - worse)),
+        "You used u_min / Delta. Divided by u_min, the balance reads ... = 1 + Delta / u_min.",
+        _kept_by(share=lambda better, worse, x: (1 - x - worse) / (better - worse)),
+        "Exponents of S add: u_min + Delta.",
+        _kept_by(excess=lambda ratio, v, p: 1 / ratio),
+        "Lengths are not leads: Delta = ||p|| / ||p_rel||, and u_min = ||v|| / ||v_mm||.",
+        _kept_by(excess=lambda ratio, v, p: p / (ratio * v)),
+        "The norms are exchanged: Delta = ||p|| / ||p_rel|| has the norm of p_rel below.",
+        _kept_by(excess=lambda ratio, v, p: ratio * v / p),
+        "omega is ||v|| / ||p||: a faster head leaves the smaller lead, so divide by it.",
+        _kept_by(excess=lambda ratio, v, p: 1 / (ratio * p)),
+        "The norm of v_mm is missing: u_min = ||v|| / ||v_mm||. In the toy it was 1.",
+        _kept_by(excess=lambda ratio, v, p: v / ratio),
+        "The norm of p_rel is missing: Delta = ||p|| / ||p_rel||.",
     ),
 )
 
-EXERCISES = [GRADIENT, RELAXED, SIDES, BORDER, LATER]
+EXERCISES = [GRADIENT, RELAXED, SIDES, BORDER, KEPT]

@@ -22,7 +22,7 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the direction of $v$ and its clock),
 # [lesson 02](02_hard_margin_svm.ipynb) (support vectors), [lesson 05](05_softmax_attention.ipynb) and
 # [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens), and
-# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 85 minutes, five exercises.
+# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 90 minutes, five exercises.
 
 # %%
 import ipywidgets
@@ -169,7 +169,7 @@ for (lift, ratio), (path_v, path_p) in paths.items():
 assert abs(degrees(paths[0.5, 2.0][1][-1])) < 0.1, again.format("09.1")
 
 # %% jupyter={"source_hidden": true}
-fig, axes = plt.subplots(2, 1, figsize=(9, 5.8), sharex=True)
+fig, axes = plt.subplots(2, 1, figsize=(8.2, 5.2), sharex=True)
 for ax, lift in zip(axes, (0.0, 0.5), strict=True):
     for ratio, color, width in zip(ratios, (BLUE, GREEN, ORANGE), (5, 3, 1.4), strict=True):
         ax.plot(*paths[lift, ratio][1].T, color=color, linewidth=width, label=rf"$\omega = {ratio:g}$")
@@ -315,10 +315,10 @@ assert (halves[0.0, "tight"], halves[0.5, "relaxed"]) == (0.9444, 0.5), again.fo
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.4 Two radii, one ratio
 #
-# "Its forces die first" is a race between exponentials: $e^{-u_i}$ with the growing $v$, against $e^{-p
-# \cdot a_{it}}$ with the growing $p$. Let us keep score. Write $v = u_{\min}\, v_{\mathrm{mm}}$, so that
-# $u_{\min}$ is the smallest signed output; let $\Delta$ be the smallest lead $p \cdot a_{it}$ of the
-# support sequences, and $u_i^* = y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} \ge 1$ the signed outputs of
+# "Its forces die first" is a race between exponentials: $e^{-u_i}$ with the growing $v$, against $e^{-p \cdot
+# a_{it}}$ with the growing $p$. Let us keep score. Write $v = u_{\min}\, v_{\mathrm{mm}}$, so that $u_{\min}$
+# is the smallest signed output; let $\Delta$ be, in this lesson, the smallest lead $p \cdot a_{it}$ of the
+# support sequences only, and $u_i^* = y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} \ge 1$ the signed outputs of
 # $v_{\mathrm{mm}}$. A comparison's force is $e$ to the minus $u_{\min}\, u_i^* + p \cdot a_{it}$. Call this
 # its exponent: **a small exponent is a strong force**. The strongest ones of $\mathcal S$ have $u_{\min} +
 # \Delta$.
@@ -432,10 +432,10 @@ check("09.4", border)
 print("lift   border   angle of p for a head that is slower by a fifth, and faster by a fifth")
 for lift in (0.2, 0.5, 0.8):
     X, y = toy(lift)
-    rho = border(y * X[:, 1, 1], X[:, 1, 0], 1.0, 1.0)  # v_mm = (0, 1), p_rel = (1, 0)
-    slower, faster = (degrees(descend(X, y, f * rho, steps=1000)[1][-1]) for f in (0.8, 1.2))
-    print(f"{lift:4.1f} {rho:8.3f} {slower:8.2f} {abs(faster):8.2f}")
-    assert abs(rho - 1 / (2 * lift)) < 1e-5, again.format("09.4")
+    edge = border(y * X[:, 1, 1], X[:, 1, 0], 1.0, 1.0)  # v_mm = (0, 1), p_rel = (1, 0)
+    slower, faster = (degrees(descend(X, y, f * edge, steps=1000)[1][-1]) for f in (0.8, 1.2))
+    print(f"{lift:4.1f} {edge:8.3f} {slower:8.2f} {abs(faster):8.2f}")
+    assert abs(edge - 1 / (2 * lift)) < 1e-5, again.format("09.4")
     assert slower > 2, again.format("09.1")
     assert abs(faster) < 0.01, again.format("09.1")
 
@@ -452,7 +452,7 @@ for lift in (0.2, 0.5, 0.8):
 #
 # > **Theorem** (after Tarzanagh, Li, Zhang and Oymak, 2023; informal, in our words). For the logistic loss
 # > let $(v, p)$ minimise $L$ subject to $\|v\| \le R_v$, $\|p\| \le R$, and let $\alpha$ be the choice with
-# > the largest label margin.
+# > the largest label margin, if it is the only one and its Att-SVM is feasible.
 # >
 # > *Tight.* Suppose that in every sequence weight taken off $\alpha_i$ costs label margin, at least in
 # > proportion to the weight. Then as $R_v, R \to \infty$, in whatever order, $v/\|v\|$ tends to the direction
@@ -468,9 +468,15 @@ for lift in (0.2, 0.5, 0.8):
 # own wording consult the paper.) If both grow together, the count of exponents says that $\omega = R_v/R$
 # decides: relaxed above the border, softened below.
 #
-# In the plane we can simply look, with $\omega = R_v/R$. If a minimiser uses up both budgets, $v$ and $p$
-# lie on circles of radii $R_v$ and $R$. It is a pair of angles then, and a grid that is refined again and
-# again finds it. Four times we also search both discs, with all angles and lengths. No descent is involved.
+# In the plane we can simply look, with $\omega = R_v/R$. If a minimiser uses up both budgets, $v$ and $p$ lie
+# on circles of radii $R_v$ and $R$. It is a pair of angles then, and a grid that is refined again and again
+# finds it. Four times we also compare it with a coarse grid over both whole discs, all angles and lengths. No
+# descent is involved.
+#
+# Beyond $R \approx 30$ this loses $p$: what $p$ can gain is $e^{-\Delta}$ of the loss, less than its
+# rounding. There we
+# take the best $v$ for attention 1, and minimise what is missing of it, $\sum_i |\ell'(u_i)|\, u_i\, (1 -
+# s_{i\alpha_i})$, whose logarithm does not cancel.
 
 
 # %%
@@ -495,6 +501,23 @@ def minimiser(X, y, R_v, R):
     return np.degrees(centre), total.min()
 
 
+def angle_far_out(X, y, R_v, R):
+    """Angle of the p of length R that minimises sum_i |l'(u_i)| u_i (1 - s_i), in logs; v is found first."""
+
+    def best(score, centre, reach=1.2):
+        for _ in range(40):
+            around = centre + reach * np.linspace(-1, 1, 25)
+            values = score(np.stack([np.cos(around), np.sin(around)], axis=-1))
+            centre, reach = around[values.argmin()], reach / 2
+        return centre
+
+    x = X[:, 1]  # the other token is the origin
+    v = best(lambda w: total_log_loss(R_v * y * (w @ x.T)), np.pi / 2)
+    u = R_v * y * (x @ [np.cos(v), np.sin(v)])
+    pull = np.log(u) - np.logaddexp(0, u)
+    return np.degrees(best(lambda w: np.logaddexp.reduce(pull - np.logaddexp(0, R * w @ x.T), axis=-1), 0.25))
+
+
 def least_in_discs(X, y, R_v, R):
     """The smallest log loss over both whole discs: 90 angles and 9 lengths each, from 0 to the radius."""
     turn = np.linspace(-np.pi, np.pi, 90, endpoint=False)
@@ -513,12 +536,17 @@ laws = {
 }
 X, y = toy(0.5)
 found, predicted = {}, {}
-print("angle of p     R = 12   R = 24   predicted")
+print("angle of p     R = 12   R = 24   R = 100   R = 1,000   predicted")
 for name, (law, ratio, _) in laws.items():
     found[name] = angles = np.array([minimiser(X, y, law(radius), radius)[0] for radius in R.astype(float)])
     predicted[name] = degrees(softened_svm(X, output_of_v_mm[0.5], ratio))
     far = angles[[4, 7]]
-    print(f"{name:12s} {abs(far[0, 1]):8.1f} {abs(far[1, 1]):8.1f} {predicted[name]:11.1f}")
+    out = np.array([angle_far_out(X, y, law(radius), radius) for radius in (24.0, 100.0, 1000.0)])
+    print(f"{name:12s} {abs(far[0, 1]):8.1f} {abs(far[1, 1]):8.1f}", end="")
+    print(f"{abs(out[1]):10.2f} {abs(out[2]):11.2f} {predicted[name]:11.2f}")
+    assert abs(out[0] - far[1, 1]) < 0.01, again.format("09.1")
+    assert abs(out[2] - predicted[name]) < 0.03, again.format("09.3")
+    assert 0.08 < abs(out[2] - predicted[name]) / (abs(out[1] - predicted[name]) + 1e-9) < 0.12 or ratio > 1
     distance = np.abs(far[:, 1] - predicted[name])
     assert abs(far[1, 0] - 90) < 1
     assert distance[1] < 0.05 or 0.4 < distance[1] / distance[0] < 0.6, again.format("09.3")
@@ -527,7 +555,7 @@ for radius in (3.0, 6.0, 12.0, 24.0):
     assert minimiser(X, y, radius / 2, radius)[1] < least_in_discs(X, y, radius / 2, radius)
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(8, 4.3))
+fig, ax = plt.subplots(figsize=(7, 3.7))
 for (name, (_, _, color)), marker in zip(laws.items(), "os^Dv", strict=True):
     ax.plot(R, found[name][:, 1], marker=marker, color=color, label=name)
     ax.axhline(predicted[name], color=color, linestyle="--", linewidth=1.3)
@@ -545,13 +573,13 @@ show(
 # **Figure 2.** Lift $\frac12$: the direction of the constrained minimiser $p$ as both radii grow, for five
 # laws of $R_v$. Dashed, in the same colours: the softened SVM's angle for $\omega = R_v/R$ (for fixed
 # $R_v$, $\omega = 0$, the tight SVM; for the last two the relaxed one, at 0). At $R = 24$ the upper three
-# are still up to one degree off; from $R = 12$ on the distance has halved.
+# are still up to one degree off; the distance falls like $1/R$, to 0.02 degrees at $R = 1{,}000$.
 
 # %% [markdown]
-# So the minimiser obeys the same count as descent, and nothing inside the two discs does better. If $R_v$
-# stays bounded it ends at the *tight* SVM: $e^{-u_i}$ is then a bounded factor, as in lesson 06. For $R_v =
-# R/4$ and $R/2$ it ends in between, and above the border, 1 for this lift, at the relaxed one. "Both radii
-# to infinity" alone decides nothing, unless the relaxed and the tight SVM agree: when $\mathcal S$ is
+# So the minimiser obeys the same count as descent, and no point of the coarse grid in the discs does better.
+# If $R_v$ stays bounded it ends at the *tight* SVM: $e^{-u_i}$ is then a bounded factor, as in lesson 06. For
+# $R_v = R/4$ and $R/2$ it ends in between, and above the border, 1 for this lift, at the relaxed one. "Both
+# radii to infinity" alone decides nothing, unless the relaxed and the tight SVM agree: when $\mathcal S$ is
 # everybody, or when $p_{\mathrm{rel}}$ solves the tight problem too.
 
 
@@ -683,64 +711,42 @@ show(
 # like $1/\|p\|$ (lesson 06), and $\|p\|$ is only 14.
 
 # %% [markdown]
-# ### Exercise 09.5: The lead after j steps
-#
-# ★★☆ · 8 minutes
-#
-# Plain gradient descent has the lead $\Delta_0$ (`lead0`) at step $j_0$. Take $\Delta = 2 \log R_v +
-# \text{const}$ and $R_v = \|v_{\mathrm{mm}}\| \log j$ as exact, and return the lead at step $j$.
-#
-# <details><summary>Hint</summary>
-#
-# Write the law down for both steps and subtract. $\|v_{\mathrm{mm}}\|$ goes too: only the ratio of the two
-# $R_v$ is left.
-# </details>
-
+# Subtract the law for two steps: from $j_0$ to $j$ the lead grows by $2 \log(\log j / \log j_0)$.
 
 # %%
-@exercise("09.5")
-def later_lead(j, j0, lead0):
-    """Return the lead at step j of plain descent, for lead0 at step j0; all numbers."""
-    ### BEGIN SOLUTION
-    return lead0 + 2 * np.log(np.log(j) / np.log(j0))
-    ### END SOLUTION
-
-
-# %%
-check("09.5", later_lead)
-
-# %%
-foreseen = later_lead(10_000, 1000, reached[1000])
-distant = later_lead(1e100, 10_000, reached[-1])
-print(f"step 10,000: foreseen from step 1,000 {foreseen:.2f}, measured {reached[-1]:.2f}")
+gain = reached[10_000] - reached[1000]
+predicted_gain = 2 * np.log(np.log(10_000) / np.log(1000))
+distant = reached[-1] + 2 * np.log(np.log(1e100) / np.log(10_000))
+print(f"gain from step 1,000 to 10,000: predicted {predicted_gain:.3f}, measured {gain:.3f}")
 print(f"step 10^100: lead {distant:.1f}, attention {1 / (1 + np.exp(-distant)):.5f} on the token that wins")
-assert abs(foreseen - reached[-1]) < 0.06, again.format("09.5")
-assert 9 < distant < 10, again.format("09.5")
+assert 0.9 < gain / predicted_gain < 1, again.format("09.1")
+assert 9 < distant < 10, again.format("09.1")
 
 # %% [markdown]
 # With a fixed head the lead after $10^{100}$ steps would be about $\log 10^{100} = 230$ (lesson 06: $\Delta
 # \approx \log j$). With a trained one it is below 10. The head explains the labels by itself and leaves the
-# prompt almost nothing to do. Whoever wants sharp attention *and* a trained head in finite time has to set
+# prompt almost nothing to do. (The measured gain is 7% short: $\|v\| = \log j$ is the rough part of the law.)
+# Whoever wants sharp attention *and* a trained head in finite time has to set
 # the step lengths apart.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 9.6 Forty problems at random
+# ## 9.6 Problems at random
 #
-# Now $n = 4$ random sequences of $T = 4$ tokens in $d = 6$ dimensions, 40 trials, from zero, with the
+# Now $n = 4$ random sequences of $T = 4$ tokens in $d = 6$ dimensions, 120 trials, from zero, with the
 # library: one model with a trainable head, and two parameter groups, each with its own norm. At the end we
 # look which tokens each trial selected; from these follow its two SVMs and $\mathcal S$. For the softened
 # one we do not trust the nominal $\omega$: where normalised steps zigzag, $p$ grows more slowly than its
-# steps are long. So we take $\kappa = u_{\min}/\Delta$ from the trained vectors, one number a trial, and
-# test the direction.
+# steps are long. So we take $\kappa = u_{\min}/\Delta$ from the trained vectors: what is tested is the
+# *direction* of $p$, given this one number.
 
 
 # %%
-random = data.random_tokens(n=4, T=4, d=6, trials=40, seed=2)
+random = data.random_tokens(n=4, T=4, d=6, trials=120, seed=3)
 
 
 def train_both(ratio, steps=3000, lr=0.1):
-    """All 40 trials at once, with steps of length lr for p and ratio lr for v: the trained model."""
-    model = models.PromptAttention(6, trials=40, head=heads.LinearHead(6, trials=40))
+    """All trials at once, with steps of length lr for p and ratio lr for v: the trained model."""
+    model = models.PromptAttention(6, trials=120, head=heads.LinearHead(6, trials=120))
     groups = [{"params": [model.p]}, {"params": [model.head.v], "lr": ratio * lr}]
     optimizer = optim.NormalizedGD(groups, lr=lr, batch_dims=1)
     train.fit(model, random, optimizer, steps, progress=False)
@@ -751,7 +757,7 @@ def compare(model):
     """Cosines of v and p to the SVMs of the tokens that each trial selected, and what else we print."""
     v, p, attention = model.head.v, model.p, model.attention(random)
     selected = geometry.selected_tokens(attention)
-    x = random.X.gather(-2, selected[..., None, None].expand(40, 4, 1, 6)).squeeze(-2)  # (40, n, d)
+    x = random.X.gather(-2, selected[..., None, None].expand(120, 4, 1, 6)).squeeze(-2)  # (120, n, d)
     v_mm = svm.solve(svm.label_problem(x, random.y), throw=False).value
     u = random.y * (x @ v_mm[..., None]).squeeze(-1)
     S = u < 1 + 1e-4
@@ -776,10 +782,10 @@ def compare(model):
 runs = {ratio: compare(train_both(ratio)) for ratio in (0.125, 1.0, 8.0)}
 
 good, right = {}, {}
-print("        trials with cosine > .99              || all decided |   soft trials  | tight and relaxed")
+print("        trials with cosine > .995             || all decided |   soft trials  | tight and relaxed")
 print("ratio   v  p: tight relaxed softened (alone)  ||  (softened) |   all   in S   |  differ by .99")
 for ratio, result in runs.items():
-    right[ratio] = {name: cosine > 0.99 for name, cosine in result["p"].items()}
+    right[ratio] = {name: cosine > 0.995 for name, cosine in result["p"].items()}
     good[ratio] = [int(fits.sum()) for fits in right[ratio].values()]
     alone = (right[ratio]["softened"] & ~right[ratio]["tight"] & ~right[ratio]["relaxed"]).sum()
     decided = ~result["soft"]
@@ -787,68 +793,71 @@ for ratio, result in runs.items():
     print(f"{ratio:5.3f} {(result['v'] > 0.99).sum():3d} {good[ratio][0]:8d} {good[ratio][1]:7d}", end="")
     print(f"{good[ratio][2]:9d} {alone:7d}    || {decided.sum():5d} ({fits})  |", end="")
     print(f"{result['soft'].sum():6d} {result['soft in S'].sum():6d}   | {result['apart'].sum():6d}")
-    assert fits >= decided.sum() - 1
-    assert (result["v"] > 0.99).sum() >= 39
-    assert good[ratio][2] >= 39
+    assert fits >= {0.125: 0.9, 1.0: 0.975, 8.0: 0.975}[ratio] * decided.sum()
+    assert (result["v"] > 0.99).sum() >= 114
+    assert alone >= {0.125: 0, 1.0: 25, 8.0: 4}[ratio]
 tight, relaxed, _ = zip(*good.values(), strict=True)
-assert tight[0] > tight[1] > tight[2]
-assert relaxed[0] < relaxed[1] < relaxed[2]
-assert (runs[8.0]["soft"].sum(), runs[8.0]["soft in S"].sum()) == (7, 1)
+assert tight[0] > tight[1] + 20 > tight[2] + 35
+assert relaxed[0] + 2 < relaxed[1] < relaxed[2] - 35
 
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
-styles = {"tight": ("vermillion", "s", 8), "relaxed": ("blue", "^", 6), "softened": ("black", "o", 3)}
-fig, axes = plt.subplots(1, 3, figsize=(10, 3.9), sharey=True)
+styles = {"tight": ("vermillion", "--"), "relaxed": ("blue", "-."), "softened": ("black", "-")}
+fig, axes = plt.subplots(1, 3, figsize=(9, 3.1), sharey=True)
 for ax, (ratio, result) in zip(axes, runs.items(), strict=True):
-    order = result["p"]["softened"].argsort(descending=True)
-    for name, (color, marker, size) in styles.items():
-        error = 1 - result["p"][name][order]
-        face = {"markerfacecolor": "none" if size > 4 else None, "markersize": size}
-        ax.semilogy(range(1, 41), error, marker, color=plots.COLORS[color], label=name, **face)
-    ax.axhline(0.01, color=BLACK, linestyle=":", linewidth=1)
+    for name, (color, style) in styles.items():
+        error = (1 - result["p"][name]).nan_to_num(1.0).sort(descending=True).values
+        ax.semilogy(range(1, 121), error, style, color=plots.COLORS[color], label=name, linewidth=2)
+    ax.axhline(0.005, color=BLACK, linestyle=":", linewidth=1)
     ax.set(title=rf"$\omega = {ratio:g}$", xlabel="trials")
 axes[0].set_ylabel("1 - cosine of $p$ to the SVM")
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncol=3)
 show(
     fig,
     alt="Three panels for ratios one eighth, 1 and 8: one minus the cosine of p to the tight, relaxed and "
-    "softened SVM in each of 40 trials. At one eighth the relaxed one is far off in half of the trials, at 8 "
-    "the tight one; the softened one is below .01 in all three panels but for one trial in two of them.",
+    "softened SVM in 120 trials, sorted. At one eighth the relaxed one is far off in half of the trials, at "
+    "8 the tight one, at 1 both; the softened one is below .005 in nine of ten or more.",
 )
 
 # %% [markdown]
 # **Figure 4.** How far the direction of $p$ is from the tight, the relaxed and the softened SVM of the
-# tokens that the trial selected: 40 trials, for three ratios. Markers above each other are one trial;
-# trials are sorted by the softened one. Dotted: cosine 0.99.
+# tokens that the trial selected: 120 trials, for three ratios, the worst first in each
+# curve. Dotted: cosine 0.995.
 
 # %% [markdown]
-# **The count of exponents holds.** At each ratio at least 39 of the 40 trials have a cosine above 0.99 to
-# the softened SVM. Only where the tight and the relaxed SVM differ, in about 20 trials, does this say
-# anything. The faster the head, the fewer of them follow the tight SVM and the more the relaxed one; in a
-# few neither does, and the softened one alone is right. And wherever every sequence has decided, the
-# softened one is right but for one trial at two of the ratios, which are on their way (longer runs bring
-# them there). The head itself is at its SVM in 39 or more.
+# **The count of exponents holds.** It says something only where the tight and the relaxed SVM differ, in
+# about half of the trials. The faster the head, the fewer of them follow the tight SVM and the more the
+# relaxed one; at $\omega = 1$ in a quarter of all trials neither does, and the softened one alone is right.
+# Where every sequence has decided, the softened one is right in nine of ten trials of the slow head and in 98
+# of 100 of the others. The exceptions are of two kinds: directions that are still turning, and choices that
+# do not last: a sequence outside $\mathcal S$ may change its token late (lesson 07), and $p$ with it.
 #
 # **The choice of tokens is another matter.** The path theorem speaks of the choice with the largest label
-# margin. Let us try all 256 choices in each trial.
+# margin. Let us try all 256 choices in each trial, and ask whether any $p$ selects the best of them.
 
 # %%
 every = torch.cartesian_prod(*[torch.arange(4)] * 4)  # (256, 4)
-points = random.X[:, torch.arange(4), every]  # (40, 256, n, d)
+points = random.X[:, torch.arange(4), every]  # (120, 256, n, d)
 labels = random.y[:, None].expand(points.shape[:-1])
-best = 1 / svm.solve(svm.label_problem(points, labels), throw=False).objective.amin(dim=1)
+margins = 1 / svm.solve(svm.label_problem(points, labels), throw=False).objective  # 0 where infeasible
+best = margins.amax(dim=1)
+champion = svm.token_problem(random.keys, every[margins.argmax(dim=1)])
+feasible = torch.as_tensor(svm.solve(champion, throw=False).status == "optimal")
+print(f"the choice with the largest label margin is possible for p in {feasible.sum()} of 120 trials")
 for ratio, result in runs.items():
-    found_best = int((result["label margin"] > best * (1 - 1e-6)).sum())
-    print(f"ratio {ratio:5.3f}: {found_best} of 40 trials chose the largest label margin of all")
-    assert 7 <= found_best <= 10
+    has_best = result["label margin"] > best * (1 - 1e-6)
+    print(f"ratio {ratio:5.3f}: descent made this choice in {has_best.sum()}")
+    assert not (has_best & ~feasible).any()
+    assert 0.08 < has_best.sum() / feasible.sum() < 0.2
+assert feasible.sum() == 100
 
 # %% [markdown]
-# Descent found it in about 8 of the 40, at each ratio; in the others it went to the SVMs of its *own* choice.
+# In one trial of six no $p$ separates the best choice, so that neither path nor descent can go there. Where
+# one does, descent finds it in about one of eight; in the others it goes to the SVMs of its *own* choice.
 # This is lesson 06 again: the path is global, descent is local.
 #
-# **Some attention stays soft.** For $\omega = 8$, 7 of the trials keep a sequence undecided, with less than
-# 0.99 of its attention on any token. In all but one of them no such sequence is in $\mathcal S$: that is
-# the case of the next section. (With longer steps there are more, and half of them in $\mathcal S$: those
-# were steps that jump to and fro.)
+# **Some attention stays soft.** For $\omega = 8$ three trials in ten keep a sequence undecided, with less
+# than 0.99 of its attention on any token. In four of five of these no such sequence is in $\mathcal S$: that
+# is the case of the next section. (In $\mathcal S$ it is a step that jumps to and fro.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Where it breaks
@@ -875,16 +884,45 @@ for ratio, decided, expected in ((0.25, [0, 1, 0], 2 / 3 * np.log(2)), (1.0, [1,
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **A right-hand side 0 that is tight.** Let the third sequence have the tokens $(-\frac12, 1 + c)$ and $(0,
 # c)$: the other two now pull $p$ to where it prefers the worse token, $(0, c)$. What the head makes of that
-# depends on $c$, the signed output of the worse token. Let $s$ be the attention on the better one. Count
-# exponents once more: the signed output of sequence 3 is $u_3 = u_{\min}\,\big(s\,(1 + c) + (1 - s)\,
-# c\big) = u_{\min}\,(c + s)$, and while both its tokens keep weight, nothing else makes its force small. It
-# balances the forces of $\mathcal S$ where
+# depends on $c$, the signed output of the worse token at $v_{\mathrm{mm}}$. Let $s$ be the attention on the
+# better one. Count exponents once more: the signed output of sequence 3 is $u_3 = u_{\min}\,\big(s\,(1 + c) +
+# (1 - s)\, c\big)$, and while both its tokens keep weight, nothing else makes its force small. It balances
+# the forces of $\mathcal S$ where $u_3 = u_{\min} + \Delta$.
 #
-# $$u_{\min}\,(c + s) = u_{\min} + \Delta, \qquad\text{that is}\qquad
-# s = 1 - c + \frac{\Delta}{u_{\min}} = 1 - c + \frac1\kappa .$$
+# Then $p$ is on the ray of the relaxed SVM, whose side 0 is tight here. So $\Delta =
+# \|p\|/\|p_{\mathrm{rel}}\|$ and $u_{\min} = \|v\|/\|v_{\mathrm{mm}}\|$, and the balance can be foretold from
+# the ratio $\omega$ alone.
+
+# %% [markdown]
+# ### Exercise 09.5: Soft for ever
 #
-# A balance needs $s < 1$, that is $\kappa c > 1$: exactly where the softened side $1 - \kappa c$ is cut off
-# at 0.
+# ★★★ · 10 minutes
+#
+# A sequence outside $\mathcal S$ has two tokens, with the signed outputs `better` > `worse` at
+# $v_{\mathrm{mm}}$. Predict the attention that it keeps on the better one, for $\|v\|/\|p\| = \omega$
+# (`ratio`). If no balance exists, it decides: return 1.0 where the better token wins and 0.0 where the worse
+# one does.
+#
+# <details><summary>Hint</summary>
+#
+# Solve $u_{\min}\,(s \cdot \text{better} + (1 - s) \cdot \text{worse}) = u_{\min} + \Delta$ for $s$, and put
+# in $\Delta/u_{\min}$ in terms of $\omega$ and the two norms. An $s$ above 1 says: even all its attention
+# leaves its force the stronger one.
+# </details>
+
+
+# %%
+@exercise("09.5")
+def kept_attention(better, worse, ratio, v_norm, p_norm):
+    """Return s, a float in [0, 1], for numbers: outputs, omega, and the norms of v_mm and p_rel."""
+    ### BEGIN SOLUTION
+    excess = v_norm / (ratio * p_norm)  # Delta / u_min
+    return float(np.clip((1 + excess - worse) / (better - worse), 0, 1))
+    ### END SOLUTION
+
+
+# %%
+check("09.5", kept_attention)
 
 
 # %%
@@ -910,55 +948,64 @@ for ratio in (1 / 16, 1 / 8, 1 / 4, 1 / 2):
     assert tight - measured > 0.6, again.format("09.1")
     assert decided > 0.999, again.format("09.1")
 
-settings = [(0.5, 0.125, BLUE), (0.5, 2.0, BLACK), (0.5, 4.0, GREEN), (1.5, 4.0, ORANGE)]
+p_rel = np.linalg.norm(token_svm(X_c, np.array([1.0, 1, 0])))  # the same for every c
+settings = [(0.5, 2.0, BLACK), (0.5, 4.0, GREEN), (1.5, 0.6, BLUE), (1.5, 0.8, plots.COLORS["purple"])]
+settings += [(1.5, 0.95, ORANGE)]
 watched = {}
-print("   c  ratio   ||v||/||p||   angle of p   attention   1 - c + 1/kappa   (means of 250 steps)")
+print("fast heads:   c  ratio   ||v||/||p||   angle of p   attention, foretold   measured")
 for c, ratio, color in settings:
     X_c, y_c = pulled(c)
-    path_v, path_p = descend(X_c, y_c, ratio, steps=900)
-    on_best = np.array([attention(p, X_c)[2, 1] for p in path_p])[1:]
-    u_min, lead = radius_and_lead((path_v[1:], path_p[1:]))  # ||v_mm|| = 1
-    foreseen, lengths = 1 - c + lead / u_min, u_min[-1] / np.linalg.norm(path_p[-1])
-    watched[c, ratio, color] = on_best, foreseen
-    angle, kept, balance = degrees(path_p[-250:].mean(axis=0)), on_best[-250:].mean(), foreseen[-250:].mean()
-    print(f"{c:4.1f} {ratio:6.3f} {lengths:12.1f} {angle:12.1f} {kept:12.2f} {balance:12.2f}")
-    assert abs(kept - np.clip(balance, 0, 1)) < 0.02, again.format("09.1")
-    assert ratio < 1 or abs(angle - (0 if c == 1.5 else relaxed)) < 0.7, again.format("09.1")
+    path_v, path_p = descend(X_c, y_c, ratio, steps=9000, lr=0.01)
+    on_best = np.array([attention(p, X_c)[2, 1] for p in path_p[::20]])
+    foretold = kept_attention(1 + c, c, ratio, 1.0, p_rel)
+    watched[c, ratio, color] = on_best, foretold
+    lengths = np.linalg.norm(path_v[-1]) / np.linalg.norm(path_p[-1])
+    angle, kept = degrees(path_p[-2000:].mean(axis=0)), on_best[-100:].mean()
+    print(f"{c:15.1f} {ratio:6.2f} {lengths:12.1f} {angle:12.1f} {foretold:15.3f} {kept:14.3f}")
+    assert abs(kept - foretold) < 0.025, again.format("09.5")
+    assert abs(lengths / ratio - 1) < 0.08, again.format("09.1")
+    assert angle < 18 if foretold == 0 else abs(angle - relaxed) < 2, again.format("09.1")
+edge = 1 / (0.5 * p_rel)
+print(f"c = 1.5: foretold to turn away from ratio {edge:.3f} on")
+assert (
+    kept_attention(2.5, 1.5, edge * 0.99, 1.0, p_rel) > 0 == kept_attention(2.5, 1.5, edge * 1.01, 1.0, p_rel)
+)
+assert settings[3][1] < edge < settings[4][1]
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(8, 4))
-for (c, ratio, color), (on_best, foreseen) in watched.items():
-    ax.plot(on_best, color=color, label=rf"$c = {c:g}$, $\omega = {ratio:g}$", alpha=0.6)
-    inside = np.where((foreseen > 0) & (foreseen < 1), foreseen, np.nan)
-    ax.plot(range(100, 900), inside[100:], "--", color=color, linewidth=2, zorder=3)
-ax.plot([], [], "--", color=BLACK, label="prediction, run's colour")
-ax.set(xlabel="step", ylabel="attention on the better token", ylim=(-0.04, 1.08))
-ax.legend(loc="center right", bbox_to_anchor=(1, 0.28), fontsize=10)
+fig, ax = plt.subplots(figsize=(7, 3.3))
+for ((c, ratio, color), (on_best, foretold)), style in zip(
+    watched.items(), ("-", "-.", "-", "-.", "-"), strict=True
+):
+    ax.plot(range(0, 9001, 20), on_best, style, color=color, label=rf"$c = {c:g}$, $\omega = {ratio:g}$")
+    ax.axhline(foretold, color=color, linestyle=":", linewidth=1.5)
+ax.plot([], [], ":", color=BLACK, label="foretold")
+ax.set(xlabel="step of length 0.01", ylabel="attention on the better token", ylim=(-0.04, 1.08))
+ax.legend(loc="upper right", ncol=2, fontsize=10)
 show(
     fig,
-    alt="Attention of the third sequence on its better token against steps. For c = 0.5 and a slow head it "
-    "goes to one; with faster heads it levels off along dashed lines, at 0.61 for a ratio of 2, 0.55 for 4; "
-    "for c = 1.5 with a fast head it goes to zero.",
+    alt="Attention of the third sequence on its better token against steps. Five runs level off near dotted "
+    "lines: 0.72 and 0.61 for c = 0.5 and ratios of 2 and 4, 0.25 and 0.06 for c = 1.5 and ratios of 0.6 and "
+    "0.8, and 0 for 0.95.",
 )
 
 # %% [markdown]
-# **Figure 5.** Attention of the third sequence on its better token. Dashed, in the colour of the run, where
-# it lies between 0 and 1: the prediction $1 - c + 1/\kappa$. Lines are thick where normalised steps jump to
-# and fro across the balance.
+# **Figure 5.** Attention of the third sequence on its better token. Dotted: what $\omega$ alone foretells.
 
 # %% [markdown]
-# One formula, three outcomes.
+# One law, three outcomes.
 #
-# - *Above 1* (slow heads): no balance. The sequence decides for its better token, and $p$ goes to
-#   the *softened* SVM of section 9.4, not to the tight one: the predicted angles hold to within 0.03
-#   degrees.
-# - *In between* (faster heads, $c = \frac12$): $p$ goes to the relaxed SVM, 26.6 degrees, where the third
-#   sequence has the lead 0, and attention stays soft. Only as $1/\kappa \to 0$ does it come down to
-#   $\frac12$, where the sequence is just good enough not to be the worst. And the lengths have another
-#   ratio than the steps, 10 where $\omega = 4$: a $p$ that jumps to and fro makes little way.
-# - *Below 0* (fast head, $c = \frac32$): the worse token clears the label margin too. Moving all weight to it
-#   costs nothing, so the theorem's condition outside $\mathcal S$ fails, and with it the 0: the constraint is
-#   violated, and $p$ goes to 0 degrees, the best lead for the two others alone.
+# - *1* (slow heads): no balance. The sequence decides for its better token, and $p$ goes to the *softened*
+#   SVM of section 9.4, not to the tight one: the predicted angles hold to within 0.03 degrees.
+# - *In between*: $p$ goes to the relaxed SVM, 26.6 degrees, where the third sequence has the lead 0, and its
+#   attention stays soft for ever, at a value known beforehand.
+# - *0*: for $c > 1$ the worse token clears the label margin too. From $\omega = \|v_{\mathrm{mm}}\| / ((c -
+#   1) \|p_{\mathrm{rel}}\|)$ on, 0.894 for $c = \frac32$, it even outweighs the lead of $\mathcal S$. Moving
+#   all weight to it costs nothing, the theorem's condition outside $\mathcal S$ fails, and with it the 0: $p$
+#   turns on towards 0 degrees, the best lead for the two others alone.
+#
+# (Steps are short here for a reason. With steps of 0.1 a $p$ that jumps to and fro across the balance makes
+# little way: at $\omega = 4$ the lengths come to have the ratio 10, and attention is that of 10.)
 
 # %% [markdown]
 # ## Questions
@@ -974,7 +1021,8 @@ show(
 # Which SVM do you compare $p$ with?
 # <details><summary>Answer</summary>
 #
-# The relaxed one: the path is that of plain descent, where the head outgrows the prompt (Figure 3).
+# The relaxed one, in the limit: the path is that of plain descent, where the head outgrows the prompt (Figure
+# 3). After 10,000 plain steps $p$ is still 3.7 degrees away.
 # </details>
 #
 # **3.** A colleague trains with $\omega = \frac14$, finds $p$ at 8.5 degrees instead of 0, and concludes that
@@ -995,12 +1043,12 @@ progress("09")
 #   right-hand sides the head decides: 1 for its support sequences, less for the others.
 # - How much less depends on the ratio of $\|v\|$ and $\|p\|$: tight at 0, softened in between,
 #   and *relaxed* (0 outside $\mathcal S$) from a **border** on, which the signed outputs outside $\mathcal
-#   S$ set. Measured in the toy within 0.3 degrees, and in at least 39 of 40 random trials.
+#   S$ set. Measured in the toy within 0.3 degrees, and in nine of ten or more of the decided random trials.
 # - The regularisation path obeys the same count, so the order of its two limits matters: head first, relaxed;
 #   prompt first, tight.
 # - Plain descent lets the head run ahead: $\|v\|$ grows like $\log j$, the lead like $2 \log\log j$.
-# - Descent is local, the path global. Where a right-hand side 0 is tight, attention stays soft; where the
-#   other token is good enough too, it turns away.
+# - Descent is local, the path global. Where a right-hand side 0 is tight, attention stays soft, at a value
+#   that $\omega$ foretells; where the other token is good enough too, a fast head turns it away.
 #
 # ## Further reading
 #

@@ -115,13 +115,27 @@ ANSWERS = {
         ],
     },
     "09.5": {
-        "also_right": lambda j, j0, lead0: lead0 + 2 * np.log(np.log(j)) - 2 * np.log(np.log(j0)),
+        "also_right": lambda better, worse, ratio, v_norm, p_norm: min(
+            1.0, max(0.0, (1 - worse) / (better - worse) + v_norm / p_norm / ratio / (better - worse))
+        ),
         "wrong": [
-            lambda j, j0, lead0: lead0,
-            lambda j, j0, lead0: lead0 - 2 * np.log(np.log(j) / np.log(j0)),
-            lambda j, j0, lead0: 2 * np.log(np.log(j) / np.log(j0)),
-            lambda j, j0, lead0: lead0 + 2 * np.log(np.log(j - j0 + 3) / np.log(j0)),
-            lambda j, j0, lead0: lead0 + 2 * np.log(np.log(j + j0) / np.log(j0)),
+            lambda better, worse, ratio, v_norm, p_norm: 1.0,
+            lambda better, worse, ratio, v_norm, p_norm: 0.5,
+            lambda better, worse, ratio, v_norm, p_norm: float(
+                np.clip((1 + v_norm / (ratio * p_norm) - better) / (better - worse), 0, 1)
+            ),
+            lambda better, worse, ratio, v_norm, p_norm: float(
+                np.clip((1 + v_norm / (ratio * p_norm) - worse) / (better + worse), 0, 1)
+            ),
+            lambda better, worse, ratio, v_norm, p_norm: round(
+                float(np.clip((1 + v_norm / (ratio * p_norm) - worse) / (better - worse), 0, 1))
+            ),
+            lambda better, worse, ratio, v_norm, p_norm: float(
+                np.clip((1 + (v_norm / (ratio * p_norm)) ** 2 - worse) / (better - worse), 0, 1)
+            ),
+            lambda better, worse, ratio, v_norm, p_norm: float(
+                np.clip((1 + v_norm / (ratio * p_norm) - min(worse, 1)) / (better - worse), 0, 1)
+            ),
         ],
     },
 }
