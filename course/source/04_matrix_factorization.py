@@ -23,13 +23,15 @@
 # About 90 minutes, six exercises.
 
 # %%
+import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
-from mini_attn import plots, svm
+from mini_attn import plots, svm, widgets
 from mini_attn.plots import COLORS
 
 plots.style()
@@ -658,7 +660,7 @@ assert all(singular[at[t], 2] < 0.015 * singular[at[t], 0] for t in (600, 2000))
 assert all(0.935 < cosine(path[at[t]], W_nuc) < 0.945 for t in (600, 2000)), "see exercise 04.1"
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(8.6, 3.2), width_ratios=(1.25, 1))
+fig, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(7.8, 3.0), width_ratios=(1.25, 1))
 first = len(shown)
 for k, color in enumerate(("blue", "vermillion", "green")):
     label = rf"$\sigma_{k + 1}$"
@@ -874,7 +876,7 @@ assert (thirds[2][~small] > 0.04).all()
 assert (thirds[2] > thirds[0])[thirds[0] > 0.01].all()
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(8.8, 3.6), width_ratios=(1.1, 1))
+fig, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(8.0, 3.4), width_ratios=(1.1, 1))
 grown = np.median(sizes[2, ..., 0] / sizes[0, ..., 0])
 line = np.array([1e-7, 1])
 for power in (1, 2, 3):
@@ -905,7 +907,7 @@ show(
 # the law's forecast from a loss of $10^{-10}$, with each run's own $c$; solid: equal, dotted: five percent.
 
 # %% [markdown]
-# There is nothing special in the third *rank*. **What decides is the newcomer's share when the answers are
+# **What decides is the newcomer's share when the answers are
 # right.** If it is tiny the run stalls at rank two; if it is a percent or more, as from $10^{-8}$ on four
 # surveys and from $10^{-3}$ on 13, the third direction goes on growing *though no answer is wrong*. Where
 # the forecast is below five percent it holds within a factor of three, always too high: as the newcomer
@@ -998,7 +1000,7 @@ assert (factors[0] > 5.5).all(), "see exercise 04.6"
 assert (factors[1] < 4).all(), "see exercise 04.6"
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.3), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(7.8, 3.1), sharey=True)
 for s, (seed, ax) in enumerate(zip(two, axes, strict=True)):
     for k, (color, marker) in enumerate(zip(("blue", "vermillion", "green"), "osD", strict=True)):
         label = rf"$10^{{{np.log10(starts[k]):.0f}}}$"
@@ -1136,7 +1138,31 @@ show(
 # | small | what was not tiny when the answers were right | $\log t$ must grow by a power of $1/\beta$ |
 #
 # Smaller is worse on 18 surveys. On the other two $W_{\mathrm{nuc}}$ has rank two itself, and greed is right.
-# A large Gaussian start goes nowhere in particular: it keeps what it began with.
+# A large Gaussian start keeps what it began with. Which starts fill no blank?
+
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
+def turn(start, digits):
+    """Our survey's table and the shares of its singular values when the loss is 10^-digits."""
+    W = follow(*begin([start], Y), Y, [digits])[0][0, 0]
+    figure = Figure(figsize=(7.2, 3), layout="none")  # constrained layout would draw twice
+    table, bars = figure.add_axes((0.05, 0.06, 0.36, 0.8)), figure.add_axes((0.52, 0.16, 0.46, 0.7))
+    table.imshow(W / np.abs(W)[known].mean(), cmap="PuOr", vmin=-1.5, vmax=1.5)
+    table.set(xticks=[], yticks=[], xlabel="film", ylabel="person")
+    s = np.linalg.svd(W, compute_uv=False)
+    bars.bar(range(1, d + 1), s / s.sum(), color=COLORS["vermillion"])
+    bars.set(ylim=(0, 1), xticks=range(1, d + 1), xlabel="$k$", ylabel=r"$\sigma_k$ / nuclear norm")
+    bars.set_title(rf"cosine {cosine(W, W_nuc):.2f} to $W_{{\mathrm{{nuc}}}}$", fontsize=11)
+    return figure
+
+
+wide = {"layout": {"width": "480px"}, "style": {"description_width": "150px"}}
+widgets.sliders(
+    turn,
+    alt="Left the table, coloured by sign, right its ten singular values as shares of the nuclear norm.",
+    start=ipywidgets.FloatLogSlider(value=0.1, min=-6, max=1.5, step=0.5, description="start", **wide),
+    digits=ipywidgets.IntSlider(value=4, min=1, max=30, description="digits of the loss", **wide),
+)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The cure: a penalty
@@ -1146,7 +1172,7 @@ show(
 # plus $\varepsilon \lVert W \rVert_*$. (Descent arrives there: a local minimum with a free column is global;
 # Haeffele & Vidal.) At a stall the live directions stand still, $M = \varepsilon S$, and the newcomer's
 # share grows by the factor $1 + 2 \eta\, \varepsilon\, (c - 1)$ a step: exponentially in $t$, not like a
-# power of $\log t$. Your third number says when it is there:
+# power of $\log t$. See your third number:
 
 # %%
 eta, decay, past = 4.0, 1e-3, []
