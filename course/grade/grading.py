@@ -200,7 +200,8 @@ def _alone(one: Submission, rows: dict[str, list[Mark]], lesson: released.Lesson
 def _attempts(waiting: list, lesson: released.Lesson, cases: dict, sandbox: Sandbox, jobs: int) -> Iterator:
     """Each submission with its key and its result, as they are done; several at once.
 
-    Whoever ran out of time beside others is tried once more alone: neighbours may have kept the machine busy.
+    Whoever ran out of time beside others, or of what the kernel counts for a user, is tried once more alone:
+    neighbours may have used it up.
     """
     late = []
     with (
@@ -212,7 +213,7 @@ def _attempts(waiting: list, lesson: released.Lesson, cases: dict, sandbox: Sand
         interrupted.callback(sandbox.ended.set)  # before the pool waits for what runs in it
         running = {pool.submit(attempt, one, lesson, cases, sandbox): (one, key) for one, key in waiting}
         for done in as_completed(running):
-            if done.result().timed_out and min(jobs, len(waiting)) > 1:
+            if done.result().disturbed and min(jobs, len(waiting)) > 1:
                 late.append(running[done])
                 continue
             yield *running[done], done.result()

@@ -25,6 +25,12 @@ ERRORS = {
     "LinAlgError",
 }
 WORDLESS = ("NotAttempted", "TimeIsUp")  # the runner's own
+THREADS = "RuntimeError: can't start new thread"
+# errors that neighbours can cause too: by keeping the machine busy, or by what the kernel counts for a user
+CROWDED = re.compile(
+    r"(TimeIsUp|OSError|BlockingIOError|BrokenPipeError|Connection(Reset|Refused)Error|EOFError|BrokenProcessPool)\b"
+    rf"|{THREADS}|RuntimeError: (received \d+ items of ancdata|DataLoader worker)"
+)
 # errors of cells that are told with a name, if it stands in the cell
 NAMED = {
     r"NameError: name '(\w+)' is not defined": "NameError: name '{}' is not defined",
@@ -65,11 +71,11 @@ class Report:
     problems: dict[str, str] = field(default_factory=dict)
 
     @property
-    def timed_out(self) -> bool:
-        """Whether something was stopped by the clock, which neighbours on a busy machine can cause."""
+    def disturbed(self) -> bool:
+        """Whether something was stopped by the clock or failed in a way that neighbours can cause."""
         errors = [answer.error or "" for answers in self.answers.values() for answer in answers]
-        stopped = any(error.startswith("TimeIsUp") for error in [*errors, *self.cell_errors.values()])
-        return stopped or TIMEOUT in self.problems.values()
+        failed = any(map(CROWDED.match, [*errors, *self.cell_errors.values()]))
+        return failed or TIMEOUT in self.problems.values()
 
 
 class Listener:
@@ -156,6 +162,8 @@ def _told(error: str, code: str) -> str:
             return says.format(match[1])
     if kind in WORDLESS:
         return kind
+    if error == THREADS:
+        return error
     line = re.match(r"(SyntaxError|IndentationError|TabError): .*, line (\d{1,5})\)$", error)
     if line and 1 <= int(line[2]) <= code.count("\n") + 1:
         return f"{kind} in line {int(line[2])}"

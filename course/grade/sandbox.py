@@ -7,11 +7,13 @@ and `protocol.py` reads what comes out without believing any of it; this file st
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import os
 import selectors
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -35,6 +37,7 @@ __all__ = ["Answer", "GraderError", "Limits", "Report", "Sandbox", "SandboxMissi
 
 HERE = Path(__file__).parent
 _NUMBERS = itertools.count(os.getpid())  # two graders begin at different ones
+USERS = range(60706, 61184)  # systemd leaves these unused
 GRACE = 5.0  # seconds between the alarm inside and the kill outside
 COMPARING = 10.0  # seconds for all answers of a submission, which `plain.SIZE` bounds, and for the end
 START = 60.0  # seconds until the first cell, on a busy machine
@@ -169,12 +172,11 @@ class Sandbox:
             "exercises": {id: name for id, (name, _) in exercises.items()},
             "limits": asdict(self.limits),
             "fonts": f"{self._home}/fonts",
-            # a user of its own for each, so that limits are not shared; of numbers that systemd leaves unused
-            "user": 60706 + number % 478 if root else None,
         }
         inputs = {id: [plain.encode(case) for case in cases] for id, (_, cases) in exercises.items()}
-        with self._started(number) as process:
-            return _Watch(self, process, listener, seconds).until_done(_line(request), _line(inputs))
+        with _user() if root else contextlib.nullcontext() as user, self._started(number) as process:
+            watch = _Watch(self, process, listener, seconds)
+            return watch.until_done(_line({**request, "user": user}), _line(inputs))
 
     @contextlib.contextmanager
     def _started(self, number: int) -> Iterator[subprocess.Popen]:
@@ -315,6 +317,26 @@ class _Watch:
                 seconds = self.limits.cell_seconds if cell else self.limits.exercise_seconds
                 self.patience = self._for(seconds + GRACE)
         return None
+
+
+@contextlib.contextmanager
+def _user() -> Iterator[int]:
+    """A user of its own for a sandbox, so that limits are not shared with any other on the machine.
+
+    The name of a socket, without a file, is held by one process only, and ends with it.
+    """
+    for number in itertools.islice(_NUMBERS, len(USERS)):
+        user = USERS[number % len(USERS)]
+        with socket.socket(socket.AF_UNIX) as held:
+            try:
+                held.bind(f"\0mini_attn-grading-{user}")
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    continue
+                raise
+            yield user
+            return
+    raise GraderError(f"all {len(USERS)} users of sandboxes are taken; wait for other graders to end")
 
 
 def _line(request: dict) -> bytes:

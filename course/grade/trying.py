@@ -24,14 +24,14 @@ class Result:
 
     Attributes:
         marks, notes: for the student; the notes are about the notebook as a whole.
-        timed_out: something was stopped by the clock.
+        disturbed: something failed in a way that neighbours can cause.
         kept: the result is worth keeping: the grader itself did not fail.
         stays: an earlier result, which nothing is to change now.
     """
 
     marks: list[Mark]
     notes: list[str] = field(default_factory=list)
-    timed_out: bool = False
+    disturbed: bool = False
     kept: bool = True
     stays: bool = False
 
@@ -73,7 +73,7 @@ def _attempt(one: Submission, lesson: released.Lesson, cases: dict[str, list], s
             report.cell_errors.pop(number, None)  # not the student's: a drawing of what is withheld, perhaps
     with _MARKING:
         marks = marking.mark(lesson, report, cases)
-    timed_out, blanks = report.timed_out, {code.strip() for code in own}
+    disturbed, blanks = report.disturbed, {code.strip() for code in own}
     state = {mark.id: mark.state for mark in marks}
     for place, mark in enumerate(marks):
         wrong = sorted(id for id in lesson.needs.get(mark.id, ()) if state.get(id) != "right")
@@ -84,14 +84,14 @@ def _attempt(one: Submission, lesson: released.Lesson, cases: dict[str, list], s
         cells = [*before, *own, *(lesson.solutions[id] for id in wrong)]
         exercise = {mark.id: exercises[mark.id]}
         again = sandbox.call(cells, exercise, seconds=end - time.monotonic())
-        timed_out = timed_out or again.timed_out
+        disturbed = disturbed or again.disturbed
         with _MARKING:
             (second,) = marking.mark(lesson, again, cases, only=mark.id)
         if second.state == "right":
             says = f"It builds on {' and '.join(wrong)}, for which it was given the solution."
             marks[place] = replace(second, says=[*second.says, says])
     restored = ["cells of the lesson that others build on were missing; they were restored"] if before else []
-    return Result(marks, [*one.notes, *restored, *_notes(one, lesson, report)], timed_out)
+    return Result(marks, [*one.notes, *restored, *_notes(one, lesson, report)], disturbed)
 
 
 def _renumbered(report: Report, before: int) -> Report:

@@ -18,6 +18,7 @@ from course.grade.walls import WRITABLE
 
 SOCKET = 2 * 212992  # bytes that the kernel may keep for a socket, by its default
 MAPPING = 256  # bytes that it keeps for a mapping
+FILE = 2**13  # bytes that it keeps for an open file: half a pipe, or a page that was read from /proc
 TERMINAL = 100  # files that a pseudo-terminal counts as: a machine has some thousand, for all sandboxes
 LISTED = 2**25  # bytes of the lists of mappings of all processes: a longer look gives memory time to grow
 SIZE = re.compile(r"^(\w+):\s+(\d+) kB$", re.M)
@@ -48,6 +49,7 @@ def usage(pid: int, exact: bool = False) -> tuple[int, int]:
             if left < 0:
                 return sys.maxsize, 0
             memory += MAPPING * mappings.count(b"\n") + _own(thread, exact)
+            memory += FILE * (thread / "fd").stat().st_size  # how many there are, since Linux 6.2
     for process in processes[:1]:
         with contextlib.suppress(OSError):
             thread = _living(process)

@@ -1,6 +1,7 @@
 """System calls from inside a sandbox: those that are closed, and honest ones that must not be."""
 
 import errno
+import os
 import platform
 
 import pytest
@@ -149,3 +150,16 @@ def test_what_processes_share_by_honest_means_stays_open(name, call, cases):
     assert [answer.error for answer in answers] == [None, None]
     for answer, (x,) in zip(answers, cases["99.1"], strict=True):
         assert answer.value == pytest.approx(x**2)
+
+
+def test_files_on_their_way_are_counted_and_whoever_lacks_them_is_known(call):
+    body = """
+import socket
+pairs = [socket.socketpair() for _ in range(9)]
+while True:
+    for one, _ in pairs: socket.send_fds(one, [b"x"], [0] * 50)"""
+    report = call(START, square(body.lstrip()))
+    assert [answer.error for answer in report.answers["99.1"]] == [
+        f"OSError: [Errno {errno.ETOOMANYREFS}] {os.strerror(errno.ETOOMANYREFS)}"
+    ] * 2
+    assert report.disturbed

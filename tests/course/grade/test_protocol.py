@@ -70,6 +70,8 @@ def test_of_a_cells_error_only_words_that_it_has_are_told(error, told, lesson, c
         ("E0011: a", "an error of its own kind; its words are not shown"),
         ("NotAttempted: 0011", "NotAttempted"),
         ("TimeIsUp: it took too long", "TimeIsUp"),
+        ("RuntimeError: can't start new thread", "RuntimeError: can't start new thread"),
+        ("RuntimeError: can't start new thread 0011", "RuntimeError; its words are not shown"),
         (["0011"], "an error of its own kind; its words are not shown"),
     ],
 )
@@ -79,6 +81,32 @@ def test_other_words_of_a_cell_are_not_told(error, says, lesson, cases):
     tell(listener, event="registered", id="99.1", cell=0, name="b0011")
     assert listener.report.cell_errors == {1: says}
     assert listener.report.registered == {"99.1": [(0, "something else")]}
+
+
+@pytest.mark.parametrize(
+    ("error", "disturbed"),
+    [
+        ("TimeIsUp: it took too long", True),
+        ("OSError: [Errno 109] Too many references: cannot splice", True),
+        ("EOFError", True),
+        ("BlockingIOError: [Errno 11] Resource temporarily unavailable", True),
+        ("RuntimeError: can't start new thread", True),
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", False),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'a'", False),
+        ("PermissionError: [Errno 1] Operation not permitted", False),
+        ("ValueError: OSError", False),
+    ],
+)
+def test_errors_that_neighbours_can_cause_are_known(error, disturbed, lesson, cases):
+    listener = listening(lesson, cases)
+    tell(listener, event="cell-error", index=1, error=error)
+    assert listener.report.disturbed == disturbed
+    listener = listening(lesson, cases)
+    tell(listener, event="cells-done")
+    tell(listener, event="exercise", id="99.1", found=True)
+    assert not listener.report.disturbed
+    tell(listener, event="answer", id="99.1", case=0, error=error)
+    assert listener.report.disturbed == disturbed
 
 
 @pytest.mark.parametrize(

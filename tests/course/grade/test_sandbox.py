@@ -1,5 +1,8 @@
 import errno
+import itertools
 import selectors
+import subprocess
+import sys
 import threading
 import time
 
@@ -81,6 +84,19 @@ def test_what_is_shared_too_often_is_not_counted_once(call, sandbox, monkeypatch
     report = call("def square(x):\n    import time\n    time.sleep(20)")
     assert "it used too much memory" in report.problems.values()
     assert not any(looks)
+
+
+def test_no_two_sandboxes_have_one_user(monkeypatch):
+    monkeypatch.setattr(walls, "_NUMBERS", itertools.cycle([5, 5, 5, 6]))
+    with walls._user() as first, walls._user() as second:
+        assert (first, second) == (walls.USERS[5], walls.USERS[6])
+        other = f"import socket; socket.socket(socket.AF_UNIX).bind('\\0mini_attn-grading-{first}')"
+        done = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, check=False)
+        assert "Address already in use" in done.stderr
+        with pytest.raises(walls.GraderError, match="all 478 users of sandboxes are taken"), walls._user():
+            pass
+    with walls._user() as again:
+        assert again in (first, second)
 
 
 def test_a_lesson_reads_its_stored_sweeps(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from course.grade import usage as counting
-from course.grade.usage import MAPPING, SOCKET, usage
+from course.grade.usage import FILE, MAPPING, SOCKET, usage
 
 MB = 2**20
 START = "import ctypes, mmap, os, socket, sys, time\nlibc = ctypes.CDLL(None)\n"
@@ -59,7 +59,7 @@ def test_what_is_shared_counts_once(used):
             "hoard = mmap.mmap(-1, 2**34, mmap.MAP_PRIVATE)\nfor at in range(0, 2**34, 2**21): hoard[at]",
             32 * MB,
         ),
-        ("hoard = [socket.socketpair() for _ in range(50)]", 100 * SOCKET),
+        ("hoard = [socket.socketpair() for _ in range(50)]", 100 * (SOCKET + FILE)),
         (
             "hoard = [mmap.mmap(-1, 2**13, mmap.MAP_PRIVATE, 1 + n % 2) for n in range(20000)]",
             20000 * MAPPING,
@@ -69,6 +69,15 @@ def test_what_is_shared_counts_once(used):
 def test_memory_by_every_door(code, size, used):
     for seen in used(code):
         assert 0.9 * size < seen < 1.1 * size + 30 * MB
+
+
+def test_open_files_are_counted_with_what_the_kernel_keeps_for_them(used, monkeypatch):
+    monkeypatch.setattr(counting, "FILE", MB)
+    hoard = (
+        "hoard = [os.open('/proc/self/status', 0) for _ in range(200)]\nfor file in hoard: os.read(file, 9)"
+    )
+    for seen in used(hoard):
+        assert 200 * MB <= seen < 230 * MB
 
 
 def test_no_look_takes_longer_for_more_mappings(used, monkeypatch):
