@@ -1,83 +1,11 @@
 """Exercises of lesson 06: attention is an SVM over tokens."""
 
 import numpy as np
-import torch
 
 from course.check.specification import Exercise, Written, known
-from mini_attn import svm
 
 
-def _tokens(rng, n, T, d):
-    """Random keys and, per sequence, the token that a random p likes best: a feasible choice."""
-    keys = rng.normal(size=(n, T, d))
-    selected = (keys @ rng.normal(size=d)).argmax(axis=1)
-    return keys, selected
-
-
-def _with_twins(rng, n, T, d):
-    """The same, where in the last sequence the token after the selected one has the same key."""
-    keys, selected = _tokens(rng, n, T, d)
-    keys[-1, (selected[-1] + 1) % T] = keys[-1, selected[-1]]
-    return keys, selected
-
-
-# --------------------------------------------------------------------------- 06.1 the comparisons
-def _comparisons(keys, selected):
-    return svm.token_problem(torch.as_tensor(keys), torch.as_tensor(selected)).a.numpy()
-
-
-def _with_itself(keys, selected):
-    winners = keys[np.arange(len(keys)), selected]
-    return (winners[:, None] - keys).reshape(-1, keys.shape[-1])
-
-
-def _against_mean(keys, selected):
-    winners = keys[np.arange(len(keys)), selected]
-    return winners - (keys.sum(axis=1) - winners) / (keys.shape[1] - 1)
-
-
-def _token_by_token(keys, selected):
-    n, T, _ = keys.shape
-    return [keys[i, selected[i]] - keys[i, t] for t in range(T) for i in range(n) if t != selected[i]]
-
-
-def _without_zeros(keys, selected):
-    rows = _comparisons(keys, selected)
-    return rows[(rows != 0).any(axis=1)]
-
-
-COMPARISONS = Exercise(
-    id="06.1",
-    title="The comparisons",
-    points=1,
-    minutes=6,
-    difficulty=1,
-    reference=_comparisons,
-    withheld=("mini_attn.svm.problem.token_problem",),
-    cases=lambda rng: [
-        (np.array([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]]), np.array([1])),
-        *(_tokens(rng, *shape) for shape in ((3, 4, 2), (4, 3, 5), (2, 6, 3))),
-        _with_twins(rng, 2, 4, 3),
-    ],
-    misconceptions=known(
-        lambda keys, selected: -_comparisons(keys, selected),
-        "Your rows have the opposite sign. The selected token is to win: k_alpha - k_t, its key first.",
-        _with_itself,
-        "Leave out t = alpha: k_alpha - k_alpha = 0, and the constraint p.0 >= 1 has no solution.",
-        _against_mean,
-        "Each selected token has to beat every single other one, not their mean: T - 1 rows a sequence.",
-        lambda keys, selected: _comparisons(keys, np.full_like(selected, selected[0])),
-        "You used the first sequence's selected token throughout. Sequence i has its own, selected[i].",
-        _token_by_token,
-        "These are the right rows in another order. Let i be the outer loop and t the inner one.",
-        _without_zeros,
-        "You dropped a row of zeros. Leave out t = alpha by its number: another token with the same key "
-        "keeps its row (and says that no p can tell the two apart).",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 06.2 the pushes
+# --------------------------------------------------------------------------- 06.1 the pushes
 def _pushes_by(coefficients):
     """An answer from the attention s, the scores and the selected token."""
 
@@ -104,7 +32,7 @@ def _push_cases(rng):
 
 
 PUSHES = Exercise(
-    id="06.2",
+    id="06.1",
     title="How hard each comparison pushes",
     points=2,
     minutes=8,
@@ -143,18 +71,90 @@ PUSHES = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 06.3 how far beside the ray
-def _beside_by(formula, norm=lambda c: np.sqrt(1 + c**2)):
-    """An answer: formula(p1, p2, exp(p1), c) over the norm."""
+# --------------------------------------------------------------------------- 06.2 two rivals
+def _leads_of_two(a, b):
+    shorter = a if a @ a <= b @ b else b
+    lead = max(1.0, float(a @ b / (shorter @ shorter)))
+    return np.array([1.0, lead]) if shorter is a else np.array([lead, 1.0])
 
-    def answer(p, c):
-        return float(formula(p[0], p[1], np.exp(p[0]), c) / norm(c))
+
+def _at(direction):
+    """An answer: the leads at another p, a function of both comparisons."""
+
+    def answer(a, b):
+        p = direction(a, b)
+        return np.array([p @ a, p @ b])
 
     return answer
 
 
-def _exact(x, y, e, c):
-    return x + c * y - np.log(1 + (1 + c) * e / c) / (1 + c)
+def _shorter(a, b):
+    return a if a @ a <= b @ b else b
+
+
+def _rival_cases(rng):
+    """Each case twice, the shorter comparison first and last; one rival is tight, then both."""
+    cases = []
+    for d, along in ((2, 1.6), (3, 2.5), (2, 0.5), (4, -0.4)):
+        a = rng.normal(size=d)
+        a *= rng.uniform(0.5, 2) / np.linalg.norm(a)
+        across = rng.normal(size=d)
+        across -= across @ a / (a @ a) * a
+        across *= rng.uniform(1.1, 1.6) * np.linalg.norm(a) / np.linalg.norm(across)
+        b = along * rng.uniform(0.9, 1.1) * a + across
+        cases += [(a, b), (b, a)]
+    return cases
+
+
+RIVALS = Exercise(
+    id="06.2",
+    title="Two rivals",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    reference=_leads_of_two,
+    withheld=(
+        "mini_attn.svm.problem.token_problem",
+        "mini_attn.svm.problem.attention_problem",
+        "mini_attn.svm.sequence.sequence_problem",
+        "mini_attn.geometry.locally_optimal",
+        "mini_attn.geometry.support_tokens",
+    ),
+    cases=_rival_cases,
+    misconceptions=known(
+        lambda a, b: np.ones(2),
+        "You say that both are always tight. The shorter comparison asks for the longer p; that p may be "
+        "ahead "
+        "of the other rival by more than 1.",
+        _at(lambda a, b: _shorter(a, b) / (_shorter(a, b) @ _shorter(a, b))),
+        "You stop at the SVM of the rival that asks for the longer p. Where it is ahead of the other by less "
+        "than 1, it breaks that constraint, and both become tight.",
+        lambda a, b: _leads_of_two(a, b)[::-1],
+        "The right numbers in the wrong order: the shorter comparison is the one that is surely tight.",
+        _at(lambda a, b: max((a, b), key=lambda c: c @ c) / max(a @ a, b @ b)),
+        "You began with the longer comparison. The *shorter* one asks for the longer p: 1 / ||a||.",
+        _at(lambda a, b: (a + b) / 2),
+        "That is the mean of the comparisons, not the shortest p with both leads at least 1.",
+        lambda a, b: _leads_of_two(a, b) / np.sqrt(_shorter(a, b) @ _shorter(a, b)),
+        "Leads are not divided by a norm: p_mm . a, not the distance from a plane.",
+        lambda a, b: np.maximum(1, a @ b / np.sqrt(a @ a * (b @ b))) * np.ones(2),
+        "You used the cosine of the two comparisons. Lengths matter: a . b / ||a||^2 for the shorter a.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 06.3 how far beside the ray
+def _beside_by(formula, norm=lambda b: np.sqrt(1 + b**2)):
+    """An answer: formula(p1, p2, exp(p1), b) over the norm."""
+
+    def answer(p, b):
+        return float(formula(p[0], p[1], np.exp(p[0]), b) / norm(b))
+
+    return answer
+
+
+def _exact(x, y, e, b):
+    return x + b * y - np.log(1 + (1 + b) * e / b) / (1 + b)
 
 
 _beside_ray = _beside_by(_exact)
@@ -169,223 +169,169 @@ BESIDE = Exercise(
     cases=lambda rng: [
         (np.zeros(2), 0.1),
         *(
-            (rng.uniform(-1.5, 1.5, size=2), float(rng.uniform(*c)))
-            for c in ((0.2, 0.4), (0.5, 0.9), (1.5, 2.5))
+            (rng.uniform(-1.5, 1.5, size=2), float(rng.uniform(*b)))
+            for b in ((0.2, 0.4), (0.5, 0.9), (1.5, 2.5))
         ),
     ],
     misconceptions=known(
-        lambda p, c: -_beside_ray(p, c),
-        "The sign is the other way round: count the distance positive on the side of (1, c).",
-        _beside_by(lambda x, y, e, c: x + c * y),
+        lambda p, b: -_beside_ray(p, b),
+        "The sign is the other way round: count the distance positive on the side of (1, b).",
+        _beside_by(lambda x, y, e, b: x + b * y),
         "That is the distance at the start. On its way the path moves sideways: the pair (1, 2) pushes along "
-        "(-1 - c, 1), which is not parallel to the ray.",
-        _beside_by(lambda x, y, e, c: x + c * y - np.log(c + (1 + c) * e) / (1 + c)),
-        "The conserved expression is right, its limit is not yet used: at the end the logarithm is log c.",
-        _beside_by(_exact, lambda c: 1),
-        "Divide by the length of (1, c): p_1 + c p_2 is the distance times sqrt(1 + c^2).",
-        _beside_by(_exact, lambda c: 1 + c**2),
-        "Divide by the length of (1, c), which is sqrt(1 + c^2), not by its square.",
-        _beside_by(lambda x, y, e, c: x + c * y - np.log(1 + (1 + c) * e / c)),
-        "The integral has a factor 1 / (1 + c) before the logarithm.",
-        _beside_by(lambda x, y, e, c: x + c * y + np.log(1 + (1 + c) * e / c) / (1 + c)),
+        "(-1 - b, 1), which is not parallel to the ray.",
+        _beside_by(lambda x, y, e, b: x + b * y - np.log(b + (1 + b) * e) / (1 + b)),
+        "The conserved expression is right, its limit is not yet used: at the end the logarithm is log b.",
+        _beside_by(_exact, lambda b: 1),
+        "Divide by the length of (1, b): p_1 + b p_2 is the distance times sqrt(1 + b^2).",
+        _beside_by(_exact, lambda b: 1 + b**2),
+        "Divide by the length of (1, b), which is sqrt(1 + b^2), not by its square.",
+        _beside_by(lambda x, y, e, b: x + b * y - np.log(1 + (1 + b) * e / b)),
+        "The integral has a factor 1 / (1 + b) before the logarithm.",
+        _beside_by(lambda x, y, e, b: x + b * y + np.log(1 + (1 + b) * e / b) / (1 + b)),
         "The path moves to the left of where it started: mind the sign before the logarithm.",
-        _beside_by(lambda x, y, e, c: x + c * y - np.log(1 + (1 + c) / (c * e)) / (1 + c)),
+        _beside_by(lambda x, y, e, b: x + b * y - np.log(1 + (1 + b) / (b * e)) / (1 + b)),
         "The pair (1, 2) is weighed by s_2 : s_3 = exp(+p_1), since h_2 = p_1 and h_3 = 0.",
-        _beside_by(lambda x, y, e, c: x + c * y - np.log(1 + (1 + c) * np.exp(y) / c) / (1 + c)),
+        _beside_by(lambda x, y, e, b: x + b * y - np.log(1 + (1 + b) * np.exp(y) / b) / (1 + b)),
         "The logit of token 2, whose key is (1, 0), is p_1, not p_2.",
-        _beside_by(lambda x, y, e, c: x / c + y - np.log(1 + (1 + c) * e / c) / (c * (1 + c))),
-        "p_2 + p_1 / c has the right limit, but it is sqrt(1 + c^2) / c times the distance.",
+        _beside_by(lambda x, y, e, b: x / b + y - np.log(1 + (1 + b) * e / b) / (b * (1 + b))),
+        "p_2 + p_1 / b has the right limit, but it is sqrt(1 + b^2) / b times the distance.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 06.4 local optimality
-def _leads(keys, selected, p_mm):
-    h = keys @ p_mm
-    return h[np.arange(len(h)), selected][:, None] - h
+# --------------------------------------------------------------------------- 06.4 the border
+def _border_by(formula):
+    """An answer: formula(p1, b, D, B), D and B the differences of scores of tokens 1 and 2, 2 and 3."""
 
-
-def _near_one(leads, own):
-    return np.isclose(leads, 1, atol=1e-6)
-
-
-def _within(tolerance):
-    return lambda leads, own: np.abs(leads - 1) < tolerance
-
-
-def _beats(over, better=np.greater, count=np.all):
-    """An answer: `over(leads, own)` marks the tokens that the selected one has to beat."""
-
-    def answer(keys, scores, selected, p_mm):
-        mask = over(_leads(keys, selected, p_mm), np.arange(keys.shape[1]) == selected[:, None])
-        wins = better(scores[np.arange(len(keys)), selected][:, None], scores)
-        return count(np.where(mask, wins, count is np.all), axis=1)
+    def answer(p1, b, scores):
+        return float(formula(p1, b, scores[0] - scores[1], scores[1] - scores[2]))
 
     return answer
 
 
-_beats_support = _beats(_near_one)
+_border = _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / (D * (1 + b + b**2))))
 
-
-def _against_one(pick):
-    """An answer: only one number, picked from the scores of a sequence's support tokens, is to be beaten."""
-
-    def answer(keys, scores, selected, p_mm):
-        near = _near_one(_leads(keys, selected, p_mm), None)
-        own = scores[np.arange(len(keys)), selected]
-        return np.array([not s.any() or o > pick(g[s]) for s, g, o in zip(near, scores, own, strict=True)])
-
-    return answer
-
-
-SITUATIONS = [  # leads at p_mm, and scores relative to the selected token's, of four rivals
-    ((1, 1, 1.05, 2), (0.4, -0.7, -0.3, -0.2)),  # one of two support tokens is better, but not their mean
-    ((1, 1, 1.05, 3), (-0.7, 0.4, -0.3, -0.2)),
-    ((1, 1, 1.05, 2), (-0.2, -0.4, 0.3, 0.5)),  # both are beaten; better ones are further behind
-    ((1, 1.05, 2, 3), (0.2, -0.4, -0.3, -0.5)),  # the only support token is the only better one
-    ((1, 1.01, 2, 3), (-0.2, 0.4, -0.3, -0.5)),  # a better one is close to being tight
-    ((1, 1.1, 2, 3), (-0.2, -0.4, -0.3, -0.5)),  # the best of all
-    ((1, 1, 1.1, 3), (0.7, -0.2, -0.3, -0.5)),  # one of two is better, and their mean too
-    ((1, 1, 2, 3), (0.0, -0.3, -0.2, -0.4)),  # a tie
-    ((1.3, 1.5, 2, 3), (0.3, 0.4, -0.2, 0.1)),  # no support token at all
-]
-
-
-def _sequence(rng, ray, across, situation, rivals):
-    """Keys, scores and the selected token of one sequence, whose leads at p_mm are those of the situation.
-
-    `across` is orthogonal to p_mm. Two tight comparisons lean to opposite sides of it: p_mm is between them.
-    """
-    leads, relative = (np.array(part[:rivals], dtype=float) for part in situation)
-    lean = np.where(np.arange(rivals) % 2, -1, 1) * rng.uniform(0.3, 1.0, size=rivals)
-    rows = np.concatenate([np.zeros((1, len(ray))), np.outer(leads, ray) + np.outer(lean, across)])
-    scores = rng.uniform(-0.3, 0.3) + np.concatenate([[0.0], relative * rng.uniform(0.9, 1.1)])
-    order = rng.permutation(rivals + 1)
-    return (rng.normal(size=len(ray)) - rows)[order], scores[order], int(order.argmin())
-
-
-def _local_cases(rng):
-    """All situations in each case but the first two, in an order of their own; p_mm right to 3e-8.
-
-    In the first case all sequences pass, in the second none.
-    """
-    cases = []
-    for chosen, d in (((2, 4), 2), ((1, 3), 2), (range(9), 3), (range(9), 5)):
-        p_mm = rng.normal(size=d)
-        ray = p_mm / (p_mm @ p_mm)  # the shortest vector ahead by 1
-        across = rng.normal(size=d)
-        across -= across @ p_mm * ray
-        rivals = 2 if d == 2 else 4
-        drawn = [_sequence(rng, ray, across, SITUATIONS[k], rivals) for k in rng.permutation(list(chosen))]
-        keys, scores, selected = (np.array(part) for part in zip(*drawn, strict=True))
-        cases.append((keys, scores, selected, p_mm * (1 + 3e-8)))
-    return cases
-
-
-LOCAL = Exercise(
+BORDER = Exercise(
     id="06.4",
-    title="Who has to be beaten?",
+    title="Where is the border?",
     points=2,
-    minutes=8,
-    difficulty=1,
-    reference=_beats_support,
-    withheld=("mini_attn.geometry.locally_optimal", "mini_attn.geometry.support_tokens"),
-    cases=_local_cases,
-    misconceptions=known(
-        _beats(lambda leads, own: ~own),
-        "That is global optimality. Only support tokens count, those with p_mm.(k_alpha - k_t) = 1.",
-        lambda keys, scores, selected, p_mm: np.ones(len(keys), dtype=bool),
-        "Every sequence passes: your function finds no support token, or compares what alpha always wins. "
-        "Leads are h_alpha - h_t at p_mm as given; support tokens have the lead 1 up to rounding, so use "
-        "np.isclose(leads, 1, atol=1e-6); and compare scores.",
-        lambda keys, scores, selected, p_mm: np.zeros(len(keys), dtype=bool),
-        "No sequence passes. Does your function count alpha itself, whose lead is 0, or lead <= 1? No score "
-        "beats itself. Support tokens are those with the lead 1, up to rounding.",
-        _beats(_within(0.1)),
-        "Your tolerance is too wide: a lead of 1.05 is not tight. Use 1e-6.",
-        _beats(_within(0.02)),
-        "Your tolerance is too wide: a lead of 1.01 is not tight. Use 1e-6.",
-        _beats(_near_one, np.greater_equal),
-        "A tie is not enough: a support token with the same score exerts no force, so nothing holds p.",
-        _beats(_near_one, count=np.any),
-        "You asked for some support token that is beaten. All have to be; a sequence without any passes.",
-        _against_one(np.min),
-        "One support token that is beaten is not enough: the best of them decides.",
-        _against_one(np.mean),
-        "You compared with the mean score of the support tokens. Each of them has to be beaten.",
-        lambda *args: ~_beats_support(*args),
-        "You return the opposite: True where a support token is at least as good.",
-        _beats(lambda leads, own: ~own & ~_near_one(leads, own)),
-        "Those are the tokens that are not support tokens; their force dies out exponentially faster.",
-        _beats(lambda leads, own: leads == np.where(own, np.inf, leads).min(1, keepdims=True)),
-        "You compared with one rival, the closest. There may be several support tokens, or none: those with "
-        "the lead 1.",
-        lambda keys, scores, selected, p_mm: np.full(
-            len(keys), _beats_support(keys, scores, selected, p_mm).all()
+    minutes=15,
+    difficulty=3,
+    reference=_border,
+    cases=lambda rng: [
+        (20.0, 0.1, np.array([1.0, 0.9, 0.0])),
+        *(
+            (float(rng.uniform(10, 50)), float(rng.uniform(*b)), first - np.array([0, 1, 1]) * D - [0, 0, B])
+            for b, D, B, first in zip(
+                ((0.2, 0.4), (0.5, 0.9), (1.5, 2.5)),
+                rng.uniform(0.1, 0.3, size=3),
+                rng.uniform(0.5, 0.9, size=3),
+                rng.uniform(-1, 1, size=3),
+                strict=True,
+            )
         ),
-        "One answer for each sequence: do not combine them.",
+    ],
+    misconceptions=known(
+        _border_by(lambda p1, b, D, B: b * p1),
+        "That is the line of equal leads, E = 0, through the origin. At E = 0 the excess does not stand "
+        "still: "
+        "set dE = 0 and solve for E.",
+        _border_by(lambda p1, b, D, B: b * p1 - np.log(b * B / (D * (1 + b + b**2)))),
+        "Mind the sign: E = b p_1 - p_2, so the line is p_2 = b p_1 - E.",
+        _border_by(lambda p1, b, D, B: b * p1 + np.log(B / (D * (1 + b + b**2)))),
+        "A factor b is missing: the pair (2, 3) pushes along (1, 0), and E = b p_1 - p_2 changes by b "
+        "times that.",
+        _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / D)),
+        "The pair (2, 1) pushes along k_2 - k_1 and its negative: along (-1 - b, 1) E falls by b (1 + b) "
+        "+ 1, "
+        "not by 1.",
+        _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / (D * (1 + b)))),
+        "Along (-1 - b, 1) both p_1 and p_2 change: E = b p_1 - p_2 falls by b (1 + b) + 1.",
+        _border_by(lambda p1, b, D, B: b * p1 + np.log(b / (1 + b + b**2))),
+        "Each pair pushes in proportion to its difference of scores, too.",
+        _border_by(lambda p1, b, D, B: b * p1 + np.log(b * D / (B * (1 + b + b**2)))),
+        "You have the two differences of scores the wrong way round: the pair (2, 1) has gamma_1 - gamma_2.",
+        _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / ((D + B) * (1 + b + b**2)))),
+        "Which tokens push? The pair (2, 1) has gamma_1 - gamma_2; gamma_1 - gamma_3 belongs to (1, 3), "
+        "whose "
+        "force is negligible here.",
+        _border_by(lambda p1, b, D, B: b * p1 + np.log(b * (D + B) / (D * (1 + b + b**2)))),
+        "The pair (2, 3) has gamma_2 - gamma_3; gamma_1 - gamma_3 belongs to the pair (1, 3).",
+        _border_by(lambda p1, b, D, B: (1 + b) * p1 + np.log(b * B / (D * (1 + b + b**2)))),
+        "E is a *difference* of leads: (1 + b) p_1 - p_2 over token 1 minus p_1 over token 3.",
+        _border_by(lambda p1, b, D, B: np.log(b * B / (D * (1 + b + b**2)))),
+        "You returned -E. The height is p_2 = b p_1 - E.",
+        _border_by(lambda p1, b, D, B: b * p1 + b * B / (D * (1 + b + b**2))),
+        "The forces are in the proportion of exp(-E): the border's E is a logarithm.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 06.5 the comparisons for W
-def _matrix_comparisons(X, z, selected):
-    problem = svm.attention_problem(torch.as_tensor(X), torch.as_tensor(z), torch.as_tensor(selected))
-    return (problem.a[:, :, None] * problem.b[:, None, :]).numpy()
+# --------------------------------------------------------------------------- 06.5 the slow loss
+def _falls_short(A, k):
+    rest = np.delete(A, k, axis=0)
+    return float(1 - A[k] @ np.linalg.pinv(rest) @ np.ones(len(rest)))
 
 
-def _matrix_other(row):
-    """A wrong answer that builds each row from a = x_alpha - x_t, z_i and x_alpha."""
-
-    def wrong(X, z, selected):
-        pairs = [(i, t) for i in range(len(X)) for t in range(X.shape[1]) if t != selected[i]]
-        return np.array([row(X[i, selected[i]] - X[i, t], z[i], X[i, selected[i]]) for i, t in pairs])
-
-    return wrong
+def _weights(A):
+    return np.linalg.solve(A @ A.T, np.ones(len(A)))
 
 
-def _matrix_without_zeros(X, z, selected):
-    A = _matrix_comparisons(X, z, selected)
-    return A[(A != 0).any(axis=(1, 2))]
+def _tight_rows(rng, m, d):
+    """Comparisons, all tight at their SVM with positive weights, also without the row of least weight."""
+    while True:
+        axis = np.ones(d) / np.sqrt(d)
+        A = axis * rng.uniform(0.8, 1.4, size=(m, 1)) + 0.8 * rng.normal(size=(m, d))
+        lam = _weights(A)
+        k = int(lam.argmin())
+        if (
+            lam.min() > 0.02
+            and _weights(np.delete(A, k, axis=0)).min() > 0
+            and 0.02 < _falls_short(A, k) < 0.4
+        ):
+            return A, k
 
 
-def _matrix_cases(rng):
-    drawn = [_tokens(rng, *shape) for shape in ((1, 3, 2), (2, 3, 3), (3, 4, 2))]
-    drawn.append(_with_twins(rng, 2, 3, 3))
-    return [(X, rng.normal(size=X[:, 0].shape), selected) for X, selected in drawn]
-
-
-MATRIX = Exercise(
+SLOW = Exercise(
     id="06.5",
-    title="The same comparisons for W",
-    points=2,
-    minutes=6,
+    title="How slowly does it lose?",
+    points=1,
+    minutes=10,
     difficulty=2,
-    reference=_matrix_comparisons,
-    withheld=("mini_attn.svm.problem.attention_problem", "mini_attn.svm.sequence.sequence_problem"),
-    cases=_matrix_cases,
+    reference=_falls_short,
+    cases=lambda rng: [
+        (np.array([[1.0, 0.0], [0.9, -1.0]]), 1),
+        *(_tight_rows(rng, m, d) for m, d in ((3, 3), (3, 5), (4, 4), (4, 6))),
+    ],
     misconceptions=known(
-        _matrix_other(lambda a, z, x: np.outer(z, a)),
-        "Each matrix is transposed: in a^T W z the entry W[j, k] is multiplied by a_j z_k = A[j, k].",
-        _matrix_other(lambda a, z, x: np.outer(a, a)),
-        "You used the token difference twice. The right-hand factor is the query z_i.",
-        _matrix_other(lambda a, z, x: np.outer(x, z)),
-        "What has to be at least 1 is the difference of two logits: (x_alpha - x_t)^T W z.",
-        _matrix_other(lambda a, z, x: -np.outer(a, z)),
-        "The sign is the other way round: the selected token comes first, x_alpha - x_t.",
-        _matrix_other(lambda a, z, x: a * z),
-        "W is a d x d matrix, so each row of the SVM is one too: np.outer(x_alpha - x_t, z_i).",
-        lambda X, z, selected: (
-            _comparisons(X, selected)[:, :, None] * np.tile(z, (X.shape[1] - 1, 1))[:, None]
-        ),
-        "Rows are ordered by sequence: each query serves T-1 consecutive rows (np.repeat, not np.tile).",
-        _matrix_without_zeros,
-        "You dropped a matrix of zeros. Leave out t = alpha by its number: an equal token keeps its row.",
+        lambda A, k: 1 - _falls_short(A, k),
+        "That is the lead itself. Delta is what it lacks of 1.",
+        lambda A, k: -_falls_short(A, k),
+        "The sign is the other way round: delta = 1 - lead, and the lead without row k is below 1.",
+        lambda A, k: _weights(A)[k],
+        "You returned lambda_k. It is still to be multiplied by the squared length of the part of a_k "
+        "that is "
+        "orthogonal to the other rows.",
+        lambda A, k: _weights(A)[k] * A[k] @ A[k],
+        "Only the part of a_k that is *orthogonal to the other rows* is taken out: they keep their leads "
+        "of 1.",
+        lambda A, k: 1 - A[k] @ np.linalg.pinv(A) @ np.ones(len(A)),
+        "You left row k in the SVM, where its lead is exactly 1.",
+        lambda A, k: 1 - A[k] @ (_weights(A) @ A - _weights(A)[k] * A[k]),
+        "Leaving out lambda_k a_k from the sum is not the SVM without row k: the other weights change too.",
+        lambda A, k: np.sqrt(max(_falls_short(A, k) * _weights(A)[k], 0)),
+        "That is lambda_k times the length of the orthogonal part; the square of the length is needed.",
+        lambda A, k: _weights(A)[k] / _weights(A).sum(),
+        "That is the weight's share of the sum: a small share means a small delta, but it is not delta.",
+        lambda A, k: _falls_short(A, 0) if k else _falls_short(A, len(A) - 1),
+        "You left out another row. It is row k whose pull is not felt.",
+        lambda A, k: 1 - A[k] @ np.delete(A, k, axis=0).mean(axis=0),
+        "The mean of the other rows is not their SVM: solve a . p = 1 for all of them, with the shortest p.",
     ),
 )
 
 
-EXERCISES = [COMPARISONS, PUSHES, BESIDE, LOCAL, MATRIX]
+EXERCISES = [PUSHES, RIVALS, BESIDE, BORDER, SLOW]
 
 
 # --------------------------------------------------------------------------- 06.6 in words
@@ -397,11 +343,16 @@ EVERY_START = Written(
     minutes=12,
     rubric=[
         (1, "Writes the gradient as an average over sequences of forces between pairs of tokens."),
-        (1, "Equal lower scores: pairs without the best token exert no force and drop out."),
         (
             1,
-            "Feasibility: p_mm . (k_alpha - k_t) >= 1 in every sequence; with positive slopes, attentions "
-            "and gaps the sum is positive.",
+            "Equal lower scores: only comparisons with the best token are left, with positive weights; "
+            "feasible: p_mm . a >= 1 for each.",
+        ),
+        (
+            1,
+            "Compares sum of weights (below the force's part along p_mm) with its length (at most the "
+            "sum times "
+            "max ||a||): at least eta / max ||a|| a step, so ||p|| grows linearly.",
         ),
         (1, "Unequal lower scores leave pairs of losers, about whose sign the Att-SVM says nothing."),
     ],

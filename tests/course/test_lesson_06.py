@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from course import exercises
 from mini_attn import data, geometry, models, optim, svm, train
-
-comparisons, _, _, beats_support, _ = (spec.reference for spec in exercises.exercises("06"))
 
 
 def selection(seed, n=3, T=4, d=6):
@@ -40,11 +37,11 @@ def test_the_lessons_att_svm_is_the_librarys(seed, lesson):
     np.testing.assert_allclose(lesson["att_svm"](keys, selected), solution.value, rtol=1e-7)
 
 
-def test_the_lessons_att_svm_takes_a_list_of_rows(monkeypatch, lesson):
-    keys, selected = selection(0)
-    monkeypatch.setitem(lesson, "comparisons", lambda *args: list(comparisons(*args)))
-    solution = svm.solve(svm.token_problem(torch.tensor(keys), torch.tensor(selected)))
-    np.testing.assert_allclose(lesson["att_svm"](keys, selected), solution.value, rtol=1e-7)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_lessons_comparisons_are_the_librarys(seed, lesson):
+    keys, selected = selection(seed)
+    a = svm.token_problem(torch.tensor(keys), torch.tensor(selected)).a
+    np.testing.assert_array_equal(lesson["comparisons"](keys, selected), a)
 
 
 @pytest.mark.parametrize("keys", [[[-1.0, 0], [0, 0], [1, 0]], [[0, 1.0], [0, 1], [1, 0]]])
@@ -54,7 +51,7 @@ def test_the_lessons_att_svm_says_when_it_is_infeasible(keys, lesson):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_local_optimality_is_the_librarys(seed):
+def test_local_optimality_is_the_librarys(seed, lesson):
     keys, selected = selection(seed)
     scores = np.random.default_rng(seed).uniform(size=keys.shape[:2])
     i = np.arange(len(keys))
@@ -63,4 +60,15 @@ def test_local_optimality_is_the_librarys(seed):
     library = geometry.locally_optimal(
         torch.tensor(scores), torch.tensor(keys) @ p_mm, torch.tensor(selected)
     )
-    assert beats_support(keys, scores, selected, p_mm.numpy()).all() == library
+    assert lesson["beats_support"](keys, scores, selected, p_mm.numpy()).all() == library
+
+
+def test_the_lessons_run_far_out_is_that_of_the_full_gradient(lesson):
+    """One sequence: the points of `run_on` lie on the path of `descend`."""
+    toy, scores = np.array([[0.05, 1], [1, 0], [0, 0]]), np.array([1.0, 0.9, 0.0])
+    rows = lesson["comparisons"](toy[None], np.array([1]))
+    start = np.array([15.0, -6.0])
+    points = lesson["run_on"](rows, np.array([-0.1, 0.9]), start, 0)
+    path = lesson["descend"](start, toy, scores, 40_000, lr=0.01)
+    for point in points[:: max(1, len(points) // 20)]:
+        assert np.linalg.norm(path - point, axis=1).min() < 0.05

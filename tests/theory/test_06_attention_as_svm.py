@@ -63,20 +63,54 @@ def test_equal_losers_leave_one_attractor_and_unequal_ones_two(scores, reached):
     assert set(selected.flatten().tolist()) == reached
 
 
-@pytest.mark.parametrize("c", [0.1, 0.5, 2.0])
-def test_with_equal_losers_a_path_ends_beside_its_ray_where_an_integral_says(c):
-    """Keys (-c, 1), (1, 0), (0, 0): p_1 + c p_2 - log(c + (1 + c) exp(p_1)) / (1 + c) is conserved."""
+@pytest.mark.parametrize("b", [0.1, 0.5, 2.0])
+def test_with_equal_losers_a_path_ends_beside_its_ray_where_an_integral_says(b):
+    """Keys (-b, 1), (1, 0), (0, 0): p_1 + b p_2 - log(b + (1 + b) exp(p_1)) / (1 + b) is conserved."""
     tokens = data.toy_one_sequence((1.0, 0.2, 0.2))
-    tokens.keys[0, 0] = torch.tensor([-c, 1.0])
+    tokens.keys[0, 0] = torch.tensor([-b, 1.0])
     start = torch.randn(20, 2, generator=torch.Generator().manual_seed(34), dtype=torch.float64)
     model = models.PromptAttention(2, trials=20, init=start)
     optimizer = optim.NormalizedGD(model.parameters(), lr=0.02, batch_dims=1)
     train.fit(model, tokens, optimizer, 2000, progress=False)
 
     def conserved(p):
-        return p @ torch.tensor([1, c], dtype=p.dtype) - (c + (1 + c) * p[:, 0].exp()).log() / (1 + c)
+        return p @ torch.tensor([1, b], dtype=p.dtype) - (b + (1 + b) * p[:, 0].exp()).log() / (1 + b)
 
     torch.testing.assert_close(conserved(model.p.detach()), conserved(start), atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("b", "scores"), [(0.1, (1.0, 0.9, 0.7)), (0.4, (1.0, 0.6, 0.3)), (1.5, (0.3, 0.2, -1.0))]
+)
+def test_the_second_best_token_holds_below_a_line_parallel_to_its_cone(b, scores):
+    """E = b p_1 - p_2 has dE ~ b - C exp(-E), C = (1 + b + b^2) (g_1 - g_2) / (g_2 - g_3)."""
+    tokens = data.toy_one_sequence(scores)
+    tokens.keys[0, 0] = torch.tensor([-b, 1.0])
+    C = (1 + b + b**2) * (scores[0] - scores[1]) / (scores[1] - scores[2])
+    p1 = torch.tensor([10.0, 20, 30], dtype=torch.float64)
+    line = torch.stack([p1, b * p1 - torch.tensor(C / b).log()], dim=-1)
+    start = torch.cat([line + torch.tensor([0, 0.03]), line - torch.tensor([0, 0.03])])
+    model = models.PromptAttention(2, trials=6, init=start)
+    selected = trained(model, tokens, steps=1000)
+    assert selected.flatten().tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.02])
+def test_a_choice_with_a_better_support_token_is_lost_at_a_lead_that_a_law_gives(delta):
+    """Key 1 is (delta, 1): dE ~ -delta - C exp(-E), so the lead gains (E_0 - log(C/delta)) / delta first."""
+    tokens = data.toy_one_sequence((1.0, 0.9, 0.0))
+    tokens.keys[0, 0] = torch.tensor([delta, 1.0])
+    C = (1 - delta + delta**2) * 0.1 / 0.9
+    start = torch.tensor([[6.0, -6], [6, -8], [10, -8]], dtype=torch.float64)
+    excess = -delta * start[:, 0] - start[:, 1]
+    model = models.PromptAttention(2, trials=3, init=start)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.2, batch_dims=1)
+    record = {"p": lambda m: m.p}
+    path = train.fit(model, tokens, optimizer, 4000, record=record, every=1, progress=False)["p"]
+    gained = path[:, :, 0].amax(dim=0) - start[:, 0]
+    foreseen = (excess - torch.tensor(C / delta).log()) / delta
+    torch.testing.assert_close(gained, foreseen, atol=5, rtol=0)
+    assert ((gained - excess / delta).abs() > 8).all()
 
 
 def test_a_best_token_that_cannot_be_ahead_does_not_keep_attention_soft():

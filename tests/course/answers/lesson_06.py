@@ -5,13 +5,6 @@ import functools
 import numpy as np
 
 
-def loop_comparisons(keys, selected):
-    rows = []
-    for sequence, winner in zip(keys, selected, strict=True):
-        rows += [sequence[winner] - key for t, key in enumerate(sequence) if t != winner]
-    return rows
-
-
 def pushes_in_torch(p, keys, scores, selected):
     import torch  # only here: the test of the whole round runs this file in many fresh processes
 
@@ -23,106 +16,121 @@ def pushes_in_torch(p, keys, scores, selected):
 nodes = functools.cache(np.polynomial.legendre.leggauss)
 
 
-def beside_by_walking(p, c):
+def beside_by_walking(p, b):
     """By quadrature: sum up the steps across the ray, which die out like exp(p_1)."""
     x, weights = nodes(400)
     e = np.exp(p[0]) * (x + 1) / 2  # exp(p_1) falls from its start to 0
-    across = -1 / (c + (1 + c) * e)  # d(p_1 + c p_2) / d(exp p_1) = -across
-    return (p[0] + c * p[1] + np.exp(p[0]) / 2 * weights @ across) / np.hypot(1, c)
+    across = -1 / (b + (1 + b) * e)  # d(p_1 + b p_2) / d(exp p_1) = -across
+    return (p[0] + b * p[1] + np.exp(p[0]) / 2 * weights @ across) / np.hypot(1, b)
 
 
-def beats_in_a_loop(keys, scores, selected, p_mm):
-    answer = []
-    for K, gamma, a in zip(keys, scores, selected, strict=True):
-        support = [t for t in range(len(K)) if t != a and abs(p_mm @ (K[a] - K[t]) - 1) < 1e-5]
-        answer.append(all(gamma[a] > gamma[t] for t in support))
-    return answer
+def leads_by_nnls(a, b):
+    """Lesson 02's dual solver."""
+    from scipy.optimize import nnls
+
+    rows = np.array([a, b], dtype=float)
+    lam, _ = nnls(np.vstack([rows.T, np.ones(2)]), np.r_[np.zeros(len(a)), 1.0])
+    return rows @ (rows.T @ lam / (1 - lam.sum()))
 
 
-def beats_with_tolerance(tolerance):
-    def answer(keys, scores, selected, p_mm):
-        passes = []
-        for K, gamma, a in zip(keys, scores, selected, strict=True):
-            lead = p_mm @ K[a] - K @ p_mm
-            passes.append(bool(np.all(gamma[a] > gamma[np.abs(lead - 1) < tolerance])))
-        return passes
-
-    return answer
+def leads_at(p, a, b):
+    return np.array([p @ a, p @ b])
 
 
-def beats_the_worst(keys, scores, selected, p_mm):
-    """Only the support token of least score is looked at."""
-    passes = []
-    for K, gamma, a in zip(keys, scores, selected, strict=True):
-        support = np.abs(p_mm @ K[a] - K @ p_mm - 1) < 1e-5
-        passes.append(not support.any() or gamma[a] > min(gamma[support]))
-    return passes
+def border_by_bisection(p1, b, scores):
+    """Where the two pairs together leave the excess as it is."""
+    low, high = -200.0, 200.0
+    for _ in range(80):
+        excess = (low + high) / 2
+        push = (scores[1] - scores[2]) * np.array([1, 0])
+        pull = (scores[0] - scores[1]) * np.exp(-excess) * np.array([-1 - b, 1])
+        grows = (push + pull) @ np.array([b, -1]) > 0
+        low, high = (low, excess) if grows else (excess, high)
+    return b * p1 - excess
 
 
-def matrices_by_einsum(X, z, selected):
-    n, T, d = X.shape
-    own = np.arange(T) == selected[:, None]
-    differences = (X[own][:, None] - X)[~own].reshape(n, T - 1, d)
-    return np.einsum("itj,ik->itjk", differences, z).reshape(-1, d, d)
+def falls_short_by_weights(A, k):
+    """lambda_k times the squared length of a_k's part orthogonal to the other rows: lambda_k / inv(G)_kk."""
+    inverse = np.linalg.inv(A @ A.T)
+    return inverse[k].sum() / inverse[k, k]
 
 
 ANSWERS = {
     "06.1": {
-        "also_right": loop_comparisons,
-        "wrong": [
-            lambda keys, selected: np.abs(loop_comparisons(keys, selected)),
-            lambda keys, selected: keys[np.arange(len(keys)), selected],
-            lambda keys, selected: np.array(loop_comparisons(keys, selected))[::-1],
-        ],
-    },
-    "06.2": {
         "also_right": pushes_in_torch,
         "wrong": [
             lambda p, keys, scores, selected: pushes_in_torch(p, keys, scores, selected).sum(),
             lambda p, keys, scores, selected: pushes_in_torch(2 * p, keys, scores, selected),
             lambda p, keys, scores, selected: pushes_in_torch(p, keys, scores, 0),
+            lambda p, keys, scores, selected: -np.array(pushes_in_torch(p, keys, scores, selected)),
+            lambda p, keys, scores, selected: np.delete(pushes_in_torch(p, keys, scores, selected), selected),
+            lambda p, keys, scores, selected: np.array(pushes_in_torch(0 * p, keys, scores, selected)),
+            lambda p, keys, scores, selected: np.array(pushes_in_torch(p, keys, keys @ p, selected)),
+            lambda p, keys, scores, selected: pushes_in_torch(p, keys, scores, selected)[:, None] * keys,
+            lambda p, keys, scores, selected: np.exp(keys @ p) * (scores[selected] - scores),
+        ],
+    },
+    "06.2": {
+        "also_right": leads_by_nnls,
+        "wrong": [
+            lambda a, b: np.array([1, a @ b / (a @ a)]),
+            lambda a, b: np.array([a @ b / (b @ b), 1]),
+            lambda a, b: np.array([1, max(1, a @ b / (a @ a))]),
+            lambda a, b: leads_at(a + b, a, b),
+            lambda a, b: leads_at((a + b) / ((a + b) @ (a + b)), a, b),
+            lambda a, b: leads_by_nnls(a / np.linalg.norm(a), b / np.linalg.norm(b)),
+            lambda a, b: np.full(2, leads_by_nnls(a, b).max()),
+            lambda a, b: leads_by_nnls(a, b) - 1,
+            lambda a, b: leads_by_nnls(a, b)[::-1],
+            lambda a, b: 1 / leads_by_nnls(a, b),
+            lambda a, b: np.ones(2),
+            lambda a, b: np.minimum(leads_by_nnls(a, b), 1.2),
         ],
     },
     "06.3": {
         "also_right": beside_by_walking,
         "wrong": [
-            lambda p, c: np.hypot(*p),
-            lambda p, c: abs(beside_by_walking(p, c)),
-            lambda p, c: beside_by_walking(p, 2 * c),
-            lambda p, c: beside_by_walking(p[::-1] + 0.1, c),
-            lambda p, c: (p[0] + c * p[1]) / np.hypot(1, c) - np.log(12) / 1.1 / np.hypot(1, c),
+            lambda p, b: np.hypot(*p),
+            lambda p, b: abs(beside_by_walking(p, b)),
+            lambda p, b: beside_by_walking(p, 2 * b),
+            lambda p, b: beside_by_walking(p[::-1] + 0.1, b),
+            lambda p, b: beside_by_walking(p, b) * np.hypot(1, b),
+            lambda p, b: beside_by_walking(0 * p, b),
+            lambda p, b: beside_by_walking(p, 0.1),
+            lambda p, b: (p[0] + b * p[1]) / np.hypot(1, b) - np.log(12) / 1.1 / np.hypot(1, b),
         ],
     },
     "06.4": {
-        "also_right": beats_in_a_loop,
+        "also_right": border_by_bisection,
         "wrong": [
-            lambda *args: all(beats_in_a_loop(*args)),
-            lambda *args: ~np.array(beats_in_a_loop(*args)),
-            lambda keys, *rest: np.ones(len(keys), dtype=bool),
-            lambda keys, scores, selected, p_mm: beats_in_a_loop(keys, scores, selected, -p_mm),
-            lambda keys, scores, selected, p_mm: beats_in_a_loop(
-                keys, scores, selected, p_mm / np.linalg.norm(p_mm)
-            ),
-            lambda keys, scores, selected, p_mm: beats_in_a_loop(keys, keys @ p_mm, selected, p_mm),
-            lambda keys, scores, selected, p_mm: beats_in_a_loop(keys, scores, 0 * selected, p_mm),
-            beats_with_tolerance(0.1),
-            beats_with_tolerance(0.02),
-            beats_with_tolerance(0.0101),
-            lambda keys, *rest: np.zeros(len(keys), dtype=bool),
-            lambda keys, scores, selected, p_mm: [
-                all(gamma[a] > gamma[p_mm @ K[a] - K @ p_mm <= 1])
-                for K, gamma, a in zip(keys, scores, selected, strict=True)
-            ],
-            beats_with_tolerance(1e-9),
-            beats_the_worst,
+            lambda p1, b, scores: b * p1,
+            lambda p1, b, scores: p1 + border_by_bisection(p1, b, scores),
+            lambda p1, b, scores: -border_by_bisection(p1, b, scores),
+            lambda p1, b, scores: border_by_bisection(p1, -b, scores),
+            lambda p1, b, scores: border_by_bisection(p1, b, scores[::-1]),
+            lambda p1, b, scores: border_by_bisection(p1, 0.1, np.array([1, 0.9, 0])),
+            lambda p1, b, scores: b * p1 - np.exp(b * p1 - border_by_bisection(p1, b, scores)),
+            lambda p1, b, scores: border_by_bisection(p1, b, scores) / np.hypot(1, b),
+            lambda p1, b, scores: border_by_bisection(0, b, scores),
+            lambda p1, b, scores: border_by_bisection(p1, b, np.array([scores[0], scores[1], 0])) + 0.3,
+            lambda p1, b, scores: border_by_bisection(p1, b, scores) + np.log1p(b),
+            lambda p1, b, scores: border_by_bisection(p1, b, scores) + np.log(b),
         ],
     },
     "06.5": {
-        "also_right": matrices_by_einsum,
+        "also_right": falls_short_by_weights,
         "wrong": [
-            lambda X, z, selected: matrices_by_einsum(X, z, selected).reshape(-1, X.shape[-1] ** 2),
-            lambda X, z, selected: matrices_by_einsum(X, z / np.linalg.norm(z), selected),
-            lambda X, z, selected: matrices_by_einsum(X, z[::-1], selected),
+            lambda A, k: 1 - falls_short_by_weights(A, k),
+            lambda A, k: falls_short_by_weights(A, (k + 1) % len(A)),
+            lambda A, k: falls_short_by_weights(A, 0 if k else 1),
+            lambda A, k: falls_short_by_weights(A, k) ** 2,
+            lambda A, k: falls_short_by_weights(A / np.linalg.norm(A, axis=1, keepdims=True), k),
+            lambda A, k: falls_short_by_weights(A, k) / np.linalg.norm(A[k]),
+            lambda A, k: np.linalg.inv(A @ A.T)[k].sum(),
+            lambda A, k: 1 / np.linalg.inv(A @ A.T)[k, k],
+            lambda A, k: np.linalg.inv(A @ A.T)[k].sum() * A[k] @ A[k],
+            lambda A, k: 0.0,
+            lambda A, k: falls_short_by_weights(A, k) / (1 - falls_short_by_weights(A, k)),
         ],
     },
 }
