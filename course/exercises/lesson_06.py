@@ -137,8 +137,6 @@ RIVALS = Exercise(
         "That is the mean of the comparisons, not the shortest p with both leads at least 1.",
         lambda a, b: _leads_of_two(a, b) / np.sqrt(_shorter(a, b) @ _shorter(a, b)),
         "Leads are not divided by a norm: p_mm . a, not the distance from a plane.",
-        lambda a, b: np.maximum(1, a @ b / np.sqrt(a @ a * (b @ b))) * np.ones(2),
-        "You used the cosine of the two comparisons. Lengths matter: a . b / ||a||^2 for the shorter a.",
     ),
 )
 
@@ -317,8 +315,6 @@ SLOW = Exercise(
         "of 1.",
         lambda A, k: 1 - A[k] @ np.linalg.pinv(A) @ np.ones(len(A)),
         "You left row k in the SVM, where its lead is exactly 1.",
-        lambda A, k: 1 - A[k] @ (_weights(A) @ A - _weights(A)[k] * A[k]),
-        "Leaving out lambda_k a_k from the sum is not the SVM without row k: the other weights change too.",
         lambda A, k: np.sqrt(max(_falls_short(A, k) * _weights(A)[k], 0)),
         "That is lambda_k times the length of the orthogonal part; the square of the length is needed.",
         lambda A, k: _weights(A)[k] / _weights(A).sum(),
