@@ -45,7 +45,8 @@ SYMBOLS = [
         (r"\lVert \cdot \rVert_*", "", "dual norm; of matrices, the nuclear norm", "03"),
         (r"\delta", "step", "a step of length one", "03"),
         (r"g; G", "g, G", "gradient of the loss in a vector; in a matrix", "03"),
-        (r"\psi; S", "psi, S", "potential of mirror descent; grad psi(w), a sum of lam_i a_i", "03"),
+        (r"\psi", "psi", "potential of mirror descent", "03"),
+        (r"S", "S", "sum of lambda_i a_i, or of lambda_i A_i: grad psi(w) in mirror descent", "03"),
         (
             r"\beta_1, \beta_2; \bar g, \overline{g^2}",
             "beta1, mean, square",
@@ -56,7 +57,7 @@ SYMBOLS = [
         (r"\sigma_k; \xi_k, \zeta_k", "singular", "singular values; left and right singular vectors", "03"),
         (r"\varepsilon", "eps", "a small number that is added: to a denominator, or as a ridge", "03"),
         (r"U, V; m", "U, V", "factors of W = U V^T; their number of columns", "04"),
-        (r"M, S", "M, S", "pull -grad L(W); S = sum_i lambda_i A_i", "04"),
+        (r"M", "M", "pull -grad L(W)", "04"),
         (r"\beta", "beta", "size of the start", "04"),
         (r"x_t, k_t, T; v", "X, keys, v", "token, its key, how many; prediction head", "05"),
         (r"p; R", "p, R", "attention vector; its length, or the radius of a ball", "05"),
