@@ -36,6 +36,7 @@ def processes(result):
     return set(result.process.values.ravel().tolist()) - {""}
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # loky's, at a death
 def test_processes_give_what_this_one_gives_and_may_die(tmp_path, monkeypatch):
     options = {"grid": {"n": [1, 2, 3]}, "trials": 20, "batch": 5, "progress": False}
     here = sweep(drawn, workers=1, out=tmp_path / "here.nc", **options)
