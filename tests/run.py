@@ -28,7 +28,7 @@ def steps(notebooks: list[str]) -> dict[str, list[str]]:
     workers = ["-n", str(min(cores(), 4))]
     strict = ["--nbval", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg", "--nbval-current-env"]
     patient = ["--nbval-cell-timeout", "120"]
-    # The browser's driver leaves an event loop running in its process, and other tests start one of their own.
+    # The browser's driver leaves an event loop running in its process; other tests start one of their own.
     return {
         "tests": [*PYTEST, "tests", "--ignore=tests/browser", *workers, "--dist", "worksteal"],
         "browser": [*PYTEST, "tests/browser"],
