@@ -77,7 +77,7 @@ def test_open_files_are_counted_with_what_the_kernel_keeps_for_them(used, monkey
         "hoard = [os.open('/proc/self/status', 0) for _ in range(200)]\nfor file in hoard: os.read(file, 9)"
     )
     for seen in used(hoard):
-        assert 200 * MB <= seen < 230 * MB
+        assert 190 * MB < seen < 230 * MB  # what else it holds may shrink a little
 
 
 def test_no_look_takes_longer_for_more_mappings(used, monkeypatch):
