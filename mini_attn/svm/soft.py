@@ -133,19 +133,21 @@ def _at_growing_prices(rows: _Rows, C: float, tol: float, square: float) -> tupl
 
 def _newton(rows: _Rows, W: Tensor, C: float, tol: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Newton steps by conjugate gradients, each of the length at which the objective is least."""
-    slack, value = _objective(rows, W, C)
     for step in range(STEPS + 1):
+        leads = rows.leads(W)
+        slack = (1 - leads).clamp_min(0) * rows.rows
+        squares = slack.square().sum((1, 2, 3))
+        value = _dot(W, W) / 2 + C / 2 * squares
         total, worth = rows.total(C * slack), C * slack.sum((1, 2, 3))
-        length = _dot(total, total) + C * slack.square().sum((1, 2, 3))
+        length = _dot(total, total) + C * squares
         gap = torch.where(value > 0, 1 - worth * (worth / length.clamp_min(1e-300)) / (2 * value), 0.0)
         gap = gap.clamp_min(0.0)  # rounding
         todo = ~(gap <= tol)
         if step == STEPS or not todo.any():
             return W, slack, value, gap
         move = _conjugate(rows, slack > 0, total - W, C)
-        length = _lowest(W, rows.leads(W), move, rows.leads(move), rows.rows, C)
+        length = _lowest(W, leads, move, rows.leads(move), rows.rows, C)
         W = W + torch.where(todo, length, 0.0)[:, None, None] * move
-        slack, value = _objective(rows, W, C)
     raise AssertionError
 
 
@@ -169,11 +171,6 @@ def _lowest(W: Tensor, leads: Tensor, move: Tensor, gains: Tensor, rows: Tensor,
             break
         t = new
     return t
-
-
-def _objective(rows: _Rows, W: Tensor, C: float) -> tuple[Tensor, Tensor]:
-    slack = (1 - rows.leads(W)).clamp_min(0) * rows.rows
-    return slack, _dot(W, W) / 2 + C / 2 * slack.square().sum((1, 2, 3))
 
 
 def _conjugate(rows: _Rows, active: Tensor, right: Tensor, C: float) -> Tensor:
