@@ -63,7 +63,7 @@ class NextTokenTransformer(nn.Module):
         X, z = data.X, data.z
         log_s = self.logits(data).log_softmax(-1)
         s = log_s.exp()
-        mixed = (s[..., None, :] @ X)[..., 0, :]  # (..., n, d)
+        mixed = (s[..., None] * X).sum(-2)  # (..., n, d); products of many small matrices are slower
         log_missing, blame = _blame(mixed @ self.W_ov.mT, data.target)
         most = log_missing.amax(-1, keepdim=True)
         weighted = blame * (log_missing - most).exp()[..., None] / blame.shape[-2]
@@ -81,7 +81,7 @@ class NextTokenTransformer(nn.Module):
         small = (s * ahead).sum(-1, keepdim=True)
         share = (weight * ahead).sum(-1, keepdim=True)
         u = torch.where(loses, weight * (ahead - small), -s * share) / s.shape[-2]
-        pulls["W_kq"] = -((u[..., None, :] @ X)[..., 0, :]).mT @ z
+        pulls["W_kq"] = -(u[..., None] * X).sum(-2).mT @ z
         return {**pulls, "scale": top - most[..., 0]}
 
     @torch.no_grad()
@@ -103,8 +103,9 @@ class NextTokenTransformer(nn.Module):
 def _blame(o: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """log(1 - pi_y), (..., n), and (pi - e_y) / (1 - pi_y), (..., n, V), for pi = softmax(o)."""
     others = o.scatter(-1, target[..., None], -torch.inf)
-    lead = torch.logsumexp(others, -1) - o.gather(-1, target[..., None])[..., 0]
-    blame = others.softmax(-1).scatter(-1, target[..., None], -1.0)
+    log_sum = torch.logsumexp(others, -1, keepdim=True)
+    lead = (log_sum - o.gather(-1, target[..., None]))[..., 0]
+    blame = (others - log_sum).exp().scatter(-1, target[..., None], -1.0)
     return torch.nn.functional.logsigmoid(lead), blame
 
 
