@@ -1,19 +1,8 @@
 """Exercises of lesson 07: local and global winners."""
 
 import numpy as np
-import torch
 
-from course.check.specification import Exercise, known
-from mini_attn import geometry, svm
-
-
-def _feasible(rng, n, T, d):
-    """Random keys, the tokens that a random p likes best, and the solution of their Att-SVM; without end."""
-    while True:
-        keys, p = rng.normal(size=(32, n, T, d)), rng.normal(size=(32, d))
-        selected = np.einsum("cntd,cd->cnt", keys, p).argmax(axis=-1)
-        solved = svm.solve(svm.token_problem(torch.as_tensor(keys), torch.as_tensor(selected)))
-        yield from zip(keys, selected, solved.value.numpy(), strict=True)
+from course.check.specification import Compare, Exercise, known
 
 
 # --------------------------------------------------------------------------- 07.1 how many winners
@@ -56,110 +45,93 @@ WINNERS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 07.2 the first step far out
-def _step_by(weights, near=lambda margins: np.isclose(margins, 1, atol=1e-6), normalise=True):
-    """An answer: sum of weights(own score, scores) (k_alpha - k_t) over the tokens that are `near`."""
+# --------------------------------------------------------------------------- 07.2 what the first step says
+def _thresholds(hold=0.0, longer=-1.0, lead=None):
+    """An answer: own score plus (own - second) times hold, longer and lead(a2, a3)."""
+    lead = lead or (lambda a2, a3: a2 @ a3 / (a3 @ a3))
 
-    def answer(keys, scores, alpha, p_mm):
-        ahead = keys[alpha] - keys
-        mask = near(ahead @ p_mm)
-        step = np.where(mask, weights(scores[alpha], scores), 0) @ ahead
-        return step / np.linalg.norm(step) if normalise else step
+    def answer(a2, a3, own, second):
+        better = own - second
+        return np.array([own + hold * better, own - longer * better, own + lead(a2, a3) * better])
 
     return answer
 
 
-_first_step = _step_by(lambda own, other: own - other)
-
-
-def _nearly_tight(rng):
-    """Two tight comparisons on either side of p_mm, two that are tight but for a little, one far behind."""
-    p_mm = rng.normal(size=3)
-    ray, across = p_mm / (p_mm @ p_mm), rng.normal(size=(2, 3))
-    across -= np.outer(across @ p_mm, ray)
-    leads = np.array([0, 1, 1, rng.uniform(1.01, 1.02), rng.uniform(1.04, 1.07), 2.5])
-    lean = rng.uniform(0.4, 1, size=6) * np.array([0, 1, -1, 0, 0, 0])
-    rows = np.outer(leads, ray) + np.outer(lean, across[0])
-    rows[3:] += np.outer(rng.uniform(0.4, 1, size=3), across[1])
-    order = rng.permutation(6)
-    differences = np.concatenate([[0.0], rng.uniform(0.2, 1, size=5) * np.array([1, -0.5, 1, -1, 1])])
-    keys, scores = (rng.normal(size=3) - rows)[order], (rng.uniform(0.3, 0.6) - differences)[order]
-    return keys, scores, int(order.argmin()), p_mm
+def _reordered(*order):
+    return lambda *args: _thresholds()(*args)[list(order)]
 
 
 def _step_cases(rng):
-    cases, drawn = [], _feasible(rng, 1, 6, 3)
-    while len(cases) < 3:
-        keys, selected, p_mm = next(drawn)
-        alpha = int(selected[0])
-        logits = torch.as_tensor(keys @ p_mm)
-        support = geometry.support_tokens(logits, torch.as_tensor(selected))[0].numpy().nonzero()[0]
-        if len(support) < 2:
-            continue
-        gaps = rng.uniform(0.2, 1, size=6)
-        gaps[alpha] = 0
-        if len(cases) < 2:
-            gaps[support[0]] *= -0.5  # the better one, so that signs matter from the first case on
-        cases.append((keys[0], rng.uniform(0.3, 0.6) - gaps, alpha, p_mm))
-    return [*cases, _nearly_tight(rng), _nearly_tight(rng)]
+    """Two comparisons of unlike length at an obtuse angle, two at an acute one, and one of each in space."""
+    cases = []
+    for d, low, high in ((2, 100, 150), (2, 35, 75), (3, 100, 150), (4, 35, 75)):
+        frame = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        angle, lengths = np.radians(rng.uniform(low, high)), rng.permutation([rng.uniform(0.5, 0.8), 1.3])
+        a2, a3 = lengths[0] * frame[0], lengths[1] * (np.cos(angle) * frame[0] + np.sin(angle) * frame[1])
+        own = rng.uniform(0.3, 0.8)
+        cases.append((a2, a3, float(own), float(own - rng.uniform(0.2, 0.9))))
+    return cases
 
 
 STEP = Exercise(
     id="07.2",
-    title="The first step far out",
+    title="What the first step says",
     points=3,
-    minutes=10,
+    minutes=8,
     difficulty=2,
-    reference=_first_step,
+    reference=lambda a2, a3, own, second: _thresholds()(a2, a3, own, second),
     cases=_step_cases,
     misconceptions=known(
-        lambda *args: -_first_step(*args),
-        "This is the gradient. Descent goes the other way: along k_alpha - k_t where t is worse.",
-        _step_by(lambda own, other: own - other, near=np.isfinite),
-        "You summed over all tokens. Far out only support tokens, with lead 1, still exert a force.",
-        _step_by(lambda own, other: np.ones_like(other)),
-        "Each force is in proportion to its difference gamma_alpha - gamma_t; you weighed all alike.",
-        _step_by(lambda own, other: own - other, near=lambda margins: np.abs(margins - 1) < 0.1),
-        "Your tolerance is too wide: a token with lead 1.05 is no support token. Use 1e-6.",
-        _step_by(lambda own, other: own - other, near=lambda margins: np.abs(margins - 1) < 0.03),
-        "Your tolerance is too wide: a token with lead 1.015 is no support token. Use 1e-6.",
-        _step_by(lambda own, other: other),
-        "Forces are in proportion to differences of scores, gamma_alpha - gamma_t, not to the scores.",
-        _step_by(lambda own, other: abs(own - other)),
-        "Keep the sign of the difference: a support token that scores higher pulls p away.",
-        _step_by(lambda own, other: np.clip(own - other, 0, None)),
-        "You left out support tokens that score higher than alpha. They pull, the other way.",
-        _step_by(lambda own, other: own - other, normalise=False),
-        "The direction is right, its length is not: return a unit vector.",
-        lambda keys, scores, alpha, p_mm: p_mm / np.linalg.norm(p_mm),
-        "That is the Att-SVM's direction, the limit of many steps. One step weighs by differences of scores.",
+        lambda a2, a3, own, second: np.full(3, own),
+        "Only the first changes at gamma_1. For the others take the products of the step with p_mm and a3.",
+        _thresholds(hold=-1.0),
+        "Token 1 has to beat each of its support tokens: gamma_3 < gamma_1, whatever gamma_2 is.",
+        _thresholds(longer=0.0),
+        "p still gets longer when token 3 is a little better than token 1: token 2 pushes along p_mm too.",
+        _thresholds(longer=1.0),
+        "p gets longer while (gamma_1 - gamma_2) + (gamma_1 - gamma_3) > 0: mind the sign.",
+        _thresholds(lead=lambda a2, a3: -(a2 @ a3) / (a3 @ a3)),
+        "The lead over token 3 grows while (gamma_1 - gamma_2) a2.a3 + (gamma_1 - gamma_3) a3.a3 > 0: mind "
+        "the sign.",
+        _thresholds(lead=lambda a2, a3: a2 @ a3 / (a2 @ a2)),
+        "Token 3's own push changes its lead by (gamma_1 - gamma_3) a3.a3: divide by a3.a3, not by a2.a2.",
+        _thresholds(lead=lambda a2, a3: a2 @ a3 / np.sqrt((a2 @ a2) * (a3 @ a3))),
+        "That is the cosine of the angle. The comparisons have lengths, too.",
+        _thresholds(lead=lambda a2, a3: a2 @ a3),
+        "Token 3's own push changes its lead by (gamma_1 - gamma_3) a3.a3: divide by a3.a3.",
+        _reordered(1, 0, 2),
+        "You swapped the first two: first the score up to which token 1 is locally optimal.",
+        _reordered(0, 2, 1),
+        "You swapped the last two: second comes the length of p, third the lead over token 3.",
+        lambda *args: _thresholds()(*args) - args[2],
+        "These are differences to gamma_1. Return scores.",
     ),
 )
 
 
 # --------------------------------------------------------------------------- 07.3 how good may it be?
 def _harmless_by(balance, total=lambda own, second, third: own + second + third):
-    """An answer: total(own score, c_2, c_3), both at p_2 = balance(a, b, c_2, c_3 at p_2 = 0)."""
+    """An answer: total(own score, c_2, c_3), both at p_2 = balance(tau2, tau3, c_2, c_3 at p_2 = 0)."""
 
-    def answer(a, b, scores):
+    def answer(tau2, tau3, scores):
         second, third = scores[0] - scores[1], scores[0] - scores[2]
-        p2 = balance(a, b, second, third)
-        return float(total(scores[0], second * np.exp(-a * p2), third * np.exp(b * p2)))
+        p2 = balance(tau2, tau3, second, third)
+        return float(total(scores[0], second * np.exp(-tau2 * p2), third * np.exp(tau3 * p2)))
 
     return answer
 
 
-def _balance(a, b, second, third):
-    return np.log(a * second / (b * third)) / (a + b)
+def _balance(tau2, tau3, second, third):
+    return np.log(tau2 * second / (tau3 * third)) / (tau2 + tau3)
 
 
 def _harmless_cases(rng):
     cases = []
     for _ in range(4):
-        a, b = rng.permutation([rng.uniform(0.3, 0.8), rng.uniform(1.2, 2)])
+        tau2, tau3 = rng.permutation([rng.uniform(0.3, 0.8), rng.uniform(1.2, 2)])
         own = rng.uniform(0.3, 0.7)
         worse = own - rng.permutation([rng.uniform(0.1, 0.3), rng.uniform(0.5, 1)])
-        cases.append((float(a), float(b), np.array([own, *worse])))
+        cases.append((float(tau2), float(tau3), np.array([own, *worse])))
     return cases
 
 
@@ -172,224 +144,224 @@ HARMLESS = Exercise(
     reference=_harmless_by(_balance),
     cases=_harmless_cases,
     misconceptions=known(
-        lambda a, b, scores: float(scores[0]),
+        lambda tau2, tau3, scores: float(scores[0]),
         "That would be so in general position. Here tokens 2 and 3 push forward too and can make up for it.",
         _harmless_by(lambda *args: 0.0),
         "On the ray itself, p_2 = 0, the forces across it do not balance: find the p_2 at which they do.",
         _harmless_by(_balance, lambda own, second, third: second + third),
         "You returned gamma_4 - gamma_1. Add the score of token 1.",
-        _harmless_by(lambda a, b, second, third: -_balance(a, b, second, third)),
-        "p_2 has the wrong sign: where p_2 grows, token 2, with comparison (1, a), falls further behind, and "
-        "its force is weaker.",
-        _harmless_by(lambda a, b, second, third: np.log(second / third) / (a + b)),
-        "The forces across the ray are a c_2 and -b c_3: a and b stand before the exponentials too.",
-        _harmless_by(lambda a, b, second, third: np.log(a / b) / (a + b)),
+        _harmless_by(lambda tau2, tau3, second, third: -_balance(tau2, tau3, second, third)),
+        "p_2 has the wrong sign: where p_2 grows, token 2, with comparison (1, tau_2), falls further behind, "
+        "and its force is weaker.",
+        _harmless_by(lambda tau2, tau3, second, third: np.log(second / third) / (tau2 + tau3)),
+        "The forces across the ray are tau_2 c_2 and -tau_3 c_3: these factors come before the exponentials.",
+        _harmless_by(lambda tau2, tau3, second, third: np.log(tau2 / tau3) / (tau2 + tau3)),
         "The forces are in proportion to gamma_1 - gamma_2 and gamma_1 - gamma_3 too.",
-        _harmless_by(lambda a, b, second, third: np.log(a * second / (b * third))),
-        "a c_2 = b c_3 gives exp((a + b) p_2) = ...: divide the logarithm by a + b.",
-        _harmless_by(lambda a, b, second, third: np.log(b * second / (a * third)) / (a + b)),
-        "Across the ray token 2 pushes with a c_2 and token 3 with b c_3: you exchanged a and b.",
+        _harmless_by(lambda tau2, tau3, second, third: np.log(a * second / (b * third))),
+        "tau_2 c_2 = tau_3 c_3 gives exp((tau_2 + tau_3) p_2) = ...: divide the logarithm by tau_2 + tau_3.",
+        _harmless_by(
+            lambda tau2, tau3, second, third: np.log(tau3 * second / (tau2 * third)) / (tau2 + tau3)
+        ),
+        "Across the ray token 2 pushes with tau_2 c_2, token 3 with tau_3 c_3: you exchanged the two.",
         _harmless_by(_balance, lambda own, second, third: own + max(second, third)),
         "Both tokens push forward: add c_2 and c_3.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 07.4 the cone
-def _rows(keys, selected):
-    return svm.token_problem(torch.as_tensor(keys), torch.as_tensor(selected)).a.numpy()
+# --------------------------------------------------------------------------- 07.4 where basins end
+def _valleys(keys, scores, alpha):
+    """The corners where the scores stop falling, before and after alpha."""
+    found = []
+    for way in (-1, 1):
+        t = alpha
+        while scores[(t + way) % len(keys)] < scores[t]:
+            t = (t + way) % len(keys)
+        found.append(t)
+    return found
 
 
-def _cone_by(angle=np.arcsin, pick=np.min, sine=None):
-    """An answer: the picked sine of the comparisons, turned into an angle in degrees."""
+def _tie(first, second, ahead):
+    """The unit vector on which two keys tie, and which the key `ahead` prefers to the first."""
+    across = np.array([second[1] - first[1], first[0] - second[0]])
+    return across * np.sign(across @ (ahead - first)) / np.linalg.norm(across)
 
-    def answer(keys, selected, p_mm):
-        rows, length = _rows(keys, selected), np.linalg.norm(p_mm)
-        sines = rows @ p_mm / np.linalg.norm(rows, axis=1) / length if sine is None else sine(rows, p_mm)
-        return np.degrees(angle(np.clip(pick(sines), -1, 1)))
+
+def _edges_by(edge, order=(0, 1)):
+    """An answer: edge(keys, scores, alpha, valley, way), for the valleys before (way -1) and after."""
+
+    def answer(keys, scores, alpha):
+        valleys = zip(_valleys(keys, scores, alpha), (-1, 1), strict=True)
+        return np.array([edge(keys, scores, alpha, t, way) for t, way in valleys])[list(order)]
 
     return answer
 
 
-_cone = _cone_by()
+def _next_winner(keys, scores, t, way):
+    while scores[(t + way) % len(keys)] > scores[t]:
+        t = (t + way) % len(keys)
+    return t
 
 
-def _support_only(rows, p_mm):
-    near = np.isclose(rows @ p_mm, 1, atol=1e-6)
-    return 1 / np.linalg.norm(rows[near], axis=1) / np.linalg.norm(p_mm)
+def _neighbours_tie(keys, scores, alpha, t, way):
+    return _tie(keys[t - 1], keys[(t + 1) % len(keys)], keys[t])
 
 
-def _unclipped(keys, selected, p_mm):
-    """The angle of each comparison, then the least: NaN where rounding has lifted a sine above 1."""
-    angles = [np.arcsin(p_mm / np.linalg.norm(p_mm) @ a / np.linalg.norm(a)) for a in _rows(keys, selected)]
-    return np.degrees(np.min(angles))
+def _winners_tie(keys, scores, alpha, t, way):
+    return _tie(keys[alpha], keys[_next_winner(keys, scores, t, way)], keys[t])
 
 
-def _with_own_row(keys, selected, p_mm):
-    """All T rows of each sequence, the one of length 0 as well: 0 / 0 is NaN."""
-    own = np.take_along_axis(keys, selected[:, None, None], axis=1)
-    rows = (own - keys).reshape(-1, keys.shape[-1])
-    return np.degrees(np.arcsin(np.min(rows @ p_mm / np.linalg.norm(rows, axis=1) / np.linalg.norm(p_mm))))
+def _first_corner(keys, scores, alpha, t, way):
+    m, t = len(keys), (alpha + way) % len(keys)
+    return _tie(keys[t - 1], keys[(t + 1) % m], keys[t])
 
 
-def _straight_ahead(rng):
-    """One support token and 30 more straight behind it, with sines of 1 up to rounding; one narrower token.
+def _lowest(keys, scores, alpha, t, way):
+    return _neighbours_tie(keys, scores, alpha, int(np.argmin(scores)), way)
 
-    So many that a sine above 1 is among them in whichever order an answer multiplies and divides.
-    """
+
+def _to_the_valley(keys, scores, alpha, t, way):
+    before = keys[(t - way) % len(keys)]
+    return _tie(keys[t], before, (keys[t] + before) / 2 + (keys[t] - keys.mean(axis=0)))
+
+
+def _past_the_valley(keys, scores, alpha, t, way):
+    return _to_the_valley(keys, scores, alpha, t, -way)
+
+
+def _while_ahead(keys, scores, alpha, t, way):
+    t = (alpha + way) % len(keys)
+    return _to_the_valley(keys, scores, alpha, t, way)
+
+
+def _not_unit(keys, scores, alpha, t, way):
+    step = keys[(t + 1) % len(keys)] - keys[t - 1]
+    return np.linalg.norm(step) * _neighbours_tie(keys, scores, alpha, t, way)
+
+
+def _valley_key(keys, scores, alpha, t, way):
+    return keys[t] / np.linalg.norm(keys[t])
+
+
+def _polygon(rng, m):
+    """Corners in order around a polygon with obtuse angles, around a point that is not the origin."""
     while True:
-        p_mm = rng.normal(size=3)
-        p_mm *= rng.uniform(0.6, 0.8) / np.linalg.norm(p_mm)
-        ray = p_mm / (p_mm @ p_mm)  # the shortest vector with margin 1
-        across = np.cross(p_mm, rng.normal(size=3))
-        narrow = 1.2 * ray + across * rng.uniform(2, 3) / np.linalg.norm(across)
-        ahead = np.vstack([narrow, ray, np.outer(rng.uniform(1.1, 3, size=30), ray), 0 * ray])
-        order = rng.permutation(len(ahead))
-        keys, selected = (rng.normal(size=3) - ahead)[order][None], order.argmax(keepdims=True)
-        rows, unit = _rows(keys, selected), p_mm / np.linalg.norm(p_mm)
-        units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        if min((rows @ unit / np.linalg.norm(rows, axis=1)).max(), (units @ unit).max()) > 1:
-            return keys, selected, p_mm
+        angle = 2 * np.pi / m * (np.arange(m) + rng.uniform(-0.3, 0.3, size=m)) + rng.uniform(0, 6)
+        keys = rng.uniform(0.85, 1.15, size=m)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+        after, before = np.roll(keys, -1, axis=0) - keys, np.roll(keys, 1, axis=0) - keys
+        convex, product = (
+            after[:, 1] * before[:, 0] < after[:, 0] * before[:, 1],
+            (after * before).sum(axis=1),
+        )
+        if convex.all() and (product < -0.05).all():
+            return (keys + rng.normal(size=2))[:: rng.choice([-1, 1])]
 
 
-def _narrow(keys, selected, p_mm):
-    """Whether a comparison that is not tight decides, and no margin is so large that clipping hides it."""
-    return _cone(keys, selected, p_mm) < 0.97 * _cone_by(sine=_support_only)(keys, selected, p_mm)
-
-
-def _cone_cases(rng):
-    cases = [_straight_ahead(rng)]
-    for n, T, d in ((1, 5, 2), (2, 4, 3), (3, 4, 6)):
-        drawn = _feasible(rng, n, T, d)
-        cases.append(next(case for case in drawn if _narrow(*case) and np.linalg.norm(case[-1]) >= 1.2))
+def _edge_cases(rng):
+    """Scores that alternate in the first case; then a winner from which they fall for several corners."""
+    keys = _polygon(rng, 6)
+    cases = [(keys, np.array([0.9, 0.2, 0.8, 0.1, 0.7, 0.3]) + rng.uniform(0, 0.05, size=6), 2)]
+    for order in ((5, 3, 0, 4, 1, 2), (0, 3, 6, 5, 2, 1, 4), (7, 4, 2, 5, 3, 1, 0, 6)):
+        m = len(order)
+        scores = (np.array(order) + rng.uniform(0.1, 0.9, size=m)) / m
+        turn = int(rng.integers(m))
+        best = [t for t in range(m) if scores[t] > max(scores[t - 1], scores[(t + 1) % m])]
+        alpha = max(best, key=lambda t: scores[t])
+        cases.append((_polygon(rng, m), np.roll(scores, turn), (alpha + turn) % m))
     return cases
 
 
-CONE = Exercise(
+EDGES = Exercise(
     id="07.4",
-    title="The cone in which a choice is ahead",
-    points=3,
-    minutes=8,
-    difficulty=2,
-    reference=_cone,
-    cases=_cone_cases,
+    title="Where basins end",
+    points=4,
+    minutes=12,
+    difficulty=3,
+    reference=lambda keys, scores, alpha: _edges_by(_neighbours_tie)(keys, scores, alpha),
+    cases=_edge_cases,
+    compare=Compare(rtol=1e-5),
     misconceptions=known(
-        _unclipped,
-        "arcsin of more than 1 is NaN. A token straight ahead has the sine 1, or 1 + 2e-16 by rounding: "
-        "clip the sines to 1 before arcsin.",
-        _with_own_row,
-        "0 / 0 is NaN: leave out the comparison of the selected token with itself, whose length is 0.",
-        lambda *args: np.radians(_cone(*args)),
-        "Your angle is right, in radians. Return degrees: np.degrees(...).",
-        _cone_by(angle=np.arccos, pick=np.max),
-        "arccos gives an angle to the comparison itself. You need the one to the plane p.a = 0: arcsin.",
-        _cone_by(pick=np.max),
-        "You took the widest comparison. All have to stay positive, so the narrowest decides.",
-        _cone_by(sine=lambda rows, p_mm: rows @ p_mm / np.linalg.norm(p_mm)),
-        "Divide by the length of each comparison as well: the sine of an angle is between unit vectors.",
-        _cone_by(sine=lambda rows, p_mm: rows @ p_mm / np.linalg.norm(rows, axis=1)),
-        "Divide by the length of p_mm as well: the sine of an angle is between unit vectors.",
-        _cone_by(sine=lambda rows, p_mm: rows @ p_mm),
-        "Divide by both lengths, of the comparison and of p_mm: the sine is between unit vectors.",
-        _cone_by(sine=_support_only),
-        "You looked at support tokens only. A longer comparison can be narrower, tight or not.",
+        _edges_by(_winners_tie),
+        "That is where two winners tie. p falls to the one or the other earlier: at the corner that is worse "
+        "than both its neighbours, and only they pull there.",
+        _edges_by(_while_ahead),
+        "That is where alpha stops being ahead. The neighbour that is ahead beyond is worse: p comes back.",
+        _edges_by(_first_corner),
+        "You stopped at the next corner. If it is better than the one after it, it loses to alpha only, and "
+        "the basin goes on: go as far as the scores fall.",
+        _edges_by(_to_the_valley),
+        "That is where the last corner gets ahead. It is worse than both neighbours and keeps nothing: the "
+        "edge is inside its sector.",
+        _edges_by(_past_the_valley),
+        "You gave alpha the whole sector of the last corner. Its other neighbour wins a part of it.",
+        _edges_by(lambda *args: -_neighbours_tie(*args)),
+        "The neighbours tie on a line. You took its other end: the corner between them has to be ahead.",
+        _edges_by(_neighbours_tie, order=(1, 0)),
+        "You swapped the edges: first the one on the side of the corners before alpha.",
+        _edges_by(_not_unit),
+        "The directions are right. Return unit vectors.",
+        _edges_by(_valley_key),
+        "That points from the origin to the corner's key, which means nothing: move all keys by one vector "
+        "and no attention changes.",
+        _edges_by(_lowest),
+        "You took the lowest score of all. Each side has a corner of its own where the scores stop falling.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 07.5 in one word
-def _parts(attention, scores, threshold=0.99):
-    """For each sequence, (trials, n): is it decided, and does the selected token have its best score?"""
-    own = np.take_along_axis(scores, attention.argmax(axis=-1)[..., None], axis=-1)[..., 0]
-    return attention.max(axis=-1) > threshold, own == scores.max(axis=-1)
+# --------------------------------------------------------------------------- 07.5 how far is far?
+def _lead_by(push=None, per=None):
+    """An answer: log(ratio times push) / per, both of a2, a3."""
+    push = push or (lambda a2, a3: (a3 - a2) @ a3 / ((a3 - a2) @ a2))
+    per = per or (lambda a2, a3: a2 @ a3 / (a2 @ a2) - 1)
+    return lambda a2, a3, ratio: float(np.log(ratio * push(a2, a3)) / per(a2, a3))
 
 
-def _outcomes_by(decide=np.all, best=np.all, threshold=0.99, words=(0, 1, 2)):
-    def answer(attention, scores):
-        decided, top = _parts(attention, scores, threshold)
-        word = np.where(best(top, axis=-1), words[2], words[1])
-        return np.where(decide(decided, axis=-1), word, words[0])
-
-    return answer
-
-
-_outcomes = _outcomes_by()
-
-
-def _global_first(attention, scores):
-    decided, top = _parts(attention, scores)
-    return np.where(top.all(axis=-1), 2, decided.all(axis=-1))
-
-
-def _first_of_equals(attention, scores):
-    decided, _ = _parts(attention, scores)
-    best = attention.argmax(axis=-1) == scores.argmax(axis=-1)
-    return np.where(decided.all(axis=-1), 1 + best.all(axis=-1), 0)
-
-
-def _outcome_cases(rng):
-    """Sixteen trials a case: decided or not, in one sequence or all, with all, some or none of the best."""
+def _lead_cases(rng):
     cases = []
-    for n, T in ((2, 3), (3, 4), (4, 5)):
-        scores = rng.uniform(0.1, 1, size=(16, n, T))
-        selected = scores.argmax(axis=-1)
-        selected[[2, 3, 6], 0] = (selected[[2, 3, 6], 0] + 1) % T  # one sequence has not the best
-        selected[10, -1] = (selected[10, -1] + 1) % T
-        selected[[4, 7]] = (selected[[4, 7]] + 1) % T  # none has
-        scores[[8, 9], 0, 0] = scores[[8, 9], 0].max(axis=-1)  # two tokens share the best score
-        scores[[8, 9], 0, -1] = scores[[8, 9], 0, 0]
-        selected[[8, 9], 0] = 0, T - 1
-        second = (selected[11, 0] + 1) % T
-        scores[11, 0, second] = 1.001 * scores[11, 0].max()  # nearly the best is not the best
-        share = np.full((16, n), 0.999)
-        share[[1, 3, 12], -1] = 0.9, 0.9, 0.95  # one sequence undecided
-        share[[5, 7]] = 0.6
-        share[13, 0] = 0.985  # one undecided, but not on average, nor if two tokens count
-        share[14, -1] = 0.985
-        share[15, -1] = 0.99  # not more than 0.99
-        attention = np.repeat((1 - share)[..., None] / (T - 1), T, axis=-1)
-        np.put_along_axis(attention, selected[..., None], share[..., None], axis=-1)
-        order = rng.permutation(16)
-        cases.append((attention[order], scores[order]))
+    for d in (2, 3, 5):
+        frame = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        length, slack, beside = rng.uniform(0.6, 1.6), rng.uniform(0.2, 0.6), rng.uniform(0.8, 2)
+        a2 = length * frame[0]
+        cases.append((a2, (1 + slack) * a2 + beside * frame[1], float(rng.uniform(1.5, 4))))
     return cases
 
 
-OUTCOMES = Exercise(
+LEAD = Exercise(
     id="07.5",
-    title="What did it come to?",
-    points=2,
-    minutes=6,
-    difficulty=1,
-    reference=_outcomes,
-    withheld=("mini_attn.geometry.outcome",),
-    cases=_outcome_cases,
+    title="How far is far?",
+    points=4,
+    minutes=12,
+    difficulty=3,
+    reference=lambda a2, a3, ratio: _lead_by()(a2, a3, ratio),
+    cases=_lead_cases,
     misconceptions=known(
-        _global_first,
-        "Undecided comes first: 0 where a sequence is soft, even if every highest attention is at the best.",
-        _outcomes_by(threshold=0),
-        "You never return 0: a trial in which some sequence keeps its attention soft is undecided.",
-        _outcomes_by(decide=np.any),
-        "One decided sequence is not enough: a trial is undecided if any of its sequences is.",
-        _outcomes_by(best=np.any),
-        "One best token is not enough: a trial is global if every sequence selects its best.",
-        _first_of_equals,
-        "Two tokens may share the best score, and argmax names the first only: compare scores, not places.",
-        _outcomes_by(threshold=0.9),
-        "Undecided is everything up to 0.99: an attention of 0.95 is no decision.",
-        _outcomes_by(decide=lambda decided, axis: decided[:, 0]),
-        "You looked at the first sequence only when you asked whether a trial is decided.",
-        _outcomes_by(best=lambda top, axis: top[:, 0]),
-        "You looked at the first sequence only when you asked for the best tokens.",
-        lambda attention, scores: np.where(
-            attention.max(-1).mean(-1) > 0.99, _outcomes_by(threshold=0)(attention, scores), 0
-        ),
-        "Every sequence has to be decided, not their mean.",
-        _outcomes_by(words=(0, 2, 1)),
-        "You swapped the codes: 2 is global, 1 is other.",
-        lambda *args: [("undecided", "other", "global")[code] for code in _outcomes(*args)],
-        "Return the numbers 0, 1, 2 in place of the words.",
+        _lead_by(push=lambda a2, a3: 1.0),
+        "From there on token 3's force is the weaker one. But it may still gain on token 2: what counts is "
+        "whether its lead grows faster, and the forces have directions.",
+        _lead_by(push=lambda a2, a3: a3 @ a3 / (a2 @ a2)),
+        "Compare products with a3 - a2: of a2, which widens the distance between tokens 2 and 3, and of a3, "
+        "which narrows it.",
+        _lead_by(push=lambda a2, a3: a3 @ a3 / (a3 @ a2)),
+        "From there on the lead over token 3 grows. It has to grow faster than that over token 2: take the "
+        "product of the force with a3 - a2.",
+        _lead_by(push=lambda a2, a3: a2 @ a3 / (a2 @ a2)),
+        "From there on p gets longer, and the lead over token 2 grows. That over token 3 has to grow faster.",
+        _lead_by(push=lambda a2, a3: (a3 - a2) @ a2 / ((a3 - a2) @ a3)),
+        "The quotient is upside down: x (a3 - a2).a3 < (a3 - a2).a2, with x = ratio exp(-Delta_0 slack).",
+        _lead_by(per=lambda a2, a3: 1.0),
+        "That is the product of Delta_0 and the slack. Divide by the slack, a2.a3 / a2.a2 - 1.",
+        _lead_by(per=lambda a2, a3: a2 @ a3 / (a2 @ a2)),
+        "You divided by the lead 1 + slack. On the ray token 3 is Delta_0 times the slack further behind "
+        "than token 2.",
+        _lead_by(per=lambda a2, a3: (a3 - a2) @ a2),
+        "The slack is measured at p_mm = a2 / |a2|^2: divide (a3 - a2).a2 by a2.a2.",
+        _lead_by(per=lambda a2, a3: (a3 - a2) @ a2 / np.linalg.norm(a2)),
+        "That is the length of the start. Return its lead over token 2, p.a2.",
+        _lead_by(push=lambda a2, a3: (a3 - a2) @ (a3 - a2) / ((a3 - a2) @ a2)),
+        "The force is a2 - x a3, not a2 - x (a3 - a2).",
     ),
 )
 
 
-EXERCISES = [WINNERS, STEP, HARMLESS, CONE, OUTCOMES]
+EXERCISES = [WINNERS, STEP, HARMLESS, EDGES, LEAD]

@@ -12,13 +12,12 @@
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
-# - find all locally optimal choices of a small problem;
-# - say in which direction the first step far out goes, and read off it whether a choice can last;
-# - test a prediction about limits by experiment, and find out what "far" depends on;
-# - compute a cone in which a choice is ahead, and measure the one from which it is reached;
-# - predict how many local winners to expect, and say how often runs end at the global choice;
+# - find all locally optimal choices of a small problem, and predict how many to expect;
+# - say in which direction the first step far out goes, and what it does not tell;
+# - predict where the basins of two winners meet, and how far out "far" is;
+# - say how often runs end at the global choice, and account for all others;
 # - predict when a better support token does no harm, and recognise the other exceptions: narrow cones, late
-#   selection, finite minima, starts without a gradient, ties.
+#   selection, finite minima, saddles, ties.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, support tokens) and, from
 # [lesson 02](02_hard_margin_svm.ipynb), that the solution of an SVM is a sum of its constraints with
@@ -72,14 +71,8 @@ def with_scores(keys, scores):
 def train_from(start, tokens, steps, lr=0.1, **options):
     """Normalised descent on p from every row of start (trials, d): the trained model."""
     model = models.PromptAttention(d=start.shape[-1], trials=len(start), init=start)
-    train.fit(
-        model,
-        tokens,
-        optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1),  # each trial has its own norm
-        steps,
-        progress=False,
-        **options,
-    )
+    optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)  # each trial has its own norm
+    train.fit(model, tokens, optimizer, steps, every=steps or None, progress=False, **options)
     return model
 
 
@@ -163,8 +156,8 @@ assert svm.solve(inside, throw=False).status == "infeasible"
 # That can be tested, choice by choice.
 
 # %% [markdown]
-# Forty random problems with $n = 2$ sequences of $T = 4$ tokens in $d = 3$ dimensions have $T^n = 16$ choices
-# each. We solve all 640 SVMs as one batch. `throw=False` keeps the infeasible ones, with their status,
+# Of 240 random problems with $n = 2$ sequences of $T = 4$ tokens in $d = 3$ dimensions each has $T^n = 16$
+# choices. We solve all 3,840 SVMs as one batch. `throw=False` keeps the infeasible ones, with their status,
 # instead of raising an error.
 
 
@@ -195,20 +188,20 @@ def enumerate_choices(tokens):
     }
 
 
-small = data.random_tokens(n=2, T=4, d=3, trials=40, seed=0)
+small = data.random_tokens(n=2, T=4, d=3, trials=240, seed=0)
 found = enumerate_choices(small)
 counts = {name: found[name].sum().item() for name in ("feasible", "locally optimal", "global")}
 print(f"{found['feasible'].numel()} choices:", ", ".join(f"{k} {v}" for k, v in counts.items()))
 winners = found["locally optimal"].sum(dim=1)
-print("local winners of each problem:", *winners.tolist())
+print("problems with 1, 2, ... local winners:", *winners.bincount()[1:].tolist())
 assert (found["locally optimal"] | ~found["global"]).all()  # global and feasible: a local winner
-assert list(counts.values()) == [524, 99, 34]
-assert (winners.min(), winners.max()) == (1, 5)
+assert list(counts.values()) == [3119, 527, 195]
+assert (winners.min(), winners.max()) == (1, 6)
 
 # %% [markdown]
-# Of 640 choices, 524 are feasible, 99 of these locally optimal and 34 globally (in six problems the best
-# tokens together are infeasible). Each of these forty has at least one local winner, some have five. Could
-# one have guessed these 99?
+# Of 3,840 choices, 3,119 are feasible, 527 of these locally optimal and 195 globally (in 45 problems the best
+# tokens together are infeasible). Each of these 240 has at least one local winner, the richest six. Could
+# one have guessed these 527?
 
 # %% [markdown]
 # ### Exercise 07.1: How many local winners to expect
@@ -247,7 +240,7 @@ def expected_and_drawn(found, shape):
         expected_winners(tight[feasible].numpy().astype(float))
         for tight, feasible in zip(found["tight"], found["feasible"], strict=True)
     ]
-    scores = torch.rand(50, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    scores = torch.rand(20, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     drawn = [
         geometry.locally_optimal(gamma[:, None].expand_as(found["logits"]), found["logits"], found["alpha"])
         for gamma in scores
@@ -256,21 +249,21 @@ def expected_and_drawn(found, shape):
     return np.mean(expected), np.mean(counted)
 
 
-expected, drawn = expected_and_drawn(found, (40, 2, 4))
+expected, drawn = expected_and_drawn(found, (240, 2, 4))
 print(f"local winners a problem: expected {expected:.2f}, with scores drawn at random {drawn:.2f}")
 print(f"with the scores that these problems have {winners.double().mean():.2f}")
 assert abs(expected - drawn) < 0.06, again.format("07.1")
-assert 2.4 < winners.double().mean() < 2.5 < expected, again.format("07.1")
+assert winners.double().mean() < 0.85 * expected, again.format("07.1")
 
 # scores y v.x as these problems have, with new y and v for the same keys
 generator = torch.Generator().manual_seed(0)
-v = torch.randn(50, 40, 1, 1, 3, generator=generator, dtype=torch.float64)
-y = torch.randint(0, 2, (50, 40, 2, 1), generator=generator).double() * 2 - 1
+v = torch.randn(20, 240, 1, 1, 3, generator=generator, dtype=torch.float64)
+y = torch.randint(0, 2, (20, 240, 2, 1), generator=generator).double() * 2 - 1
 linear = [gamma[:, None].expand_as(found["logits"]) for gamma in y * (v * small.keys).sum(dim=-1)]
 local = [geometry.locally_optimal(gamma, found["logits"], found["alpha"]) for gamma in linear]
 redrawn = np.mean([(here & found["feasible"]).sum(dim=1).double().mean().item() for here in local])
 print(f"with scores y v.x, v and y drawn at random: {redrawn:.2f}")
-assert abs(redrawn - 2.30) < 0.06
+assert abs(redrawn - winners.double().mean()) < 0.1 < expected - redrawn - 0.2
 
 # a sequence with two support tokens: the probability that alpha beats both
 pair = geometry.support_tokens(found["logits"], found["alpha"])  # (trials, choices, n, T)
@@ -309,64 +302,94 @@ assert law < 0.27
 # (k_\alpha - k_t)$ over the same tokens, with $\lambda_t \ge 0$. Both are combinations of the same vectors.
 # If a support token scores higher than $\alpha$, its weight is negative in the first and not in the second.
 
+
+# %%
+def first_step(keys, scores, alpha, p_mm):
+    """The unit direction of a step far out, (d,), for keys (T, d), scores (T,), alpha, p_mm (d,)."""
+    ahead = keys[alpha] - keys  # (T, d)
+    support = np.isclose(ahead @ p_mm, 1, atol=1e-6)
+    step = (scores[alpha] - scores)[support] @ ahead[support]
+    return step / np.linalg.norm(step)
+
+
 # %% [markdown]
-# ### Exercise 07.2: The first step far out
+# ### Exercise 07.2: What the first step says
 #
-# ★★☆ · 10 minutes
+# ★★☆ · 8 minutes
 #
-# For one sequence and one choice `alpha` with solution `p_mm`, return the direction (a unit vector) of a
-# step of gradient descent from $R\, \hat p$ in the limit $R \to \infty$.
+# One sequence. Token 1 is selected and has two support tokens, 2 and 3, whose comparisons $a_2$ and $a_3$
+# are linearly independent; $\gamma_2 < \gamma_1$. Far out on the ray we raise $\gamma_3$. Three things will
+# change sign, each at a score of its own. Return, as an array, the score $\gamma_3$
+#
+# 1. up to which token 1 is locally optimal;
+# 2. up to which the first step makes $p$ longer;
+# 3. up to which the first step raises the lead over token 3.
+#
+# Before you compute: which of the three is largest, which smallest, if $a_2$ and $a_3$ form an obtuse angle?
 #
 # <details><summary>Hint</summary>
 #
-# Which rows of `keys[alpha] - keys` have the lead 1 at `p_mm`, up to 1e-6? Only these tokens pull, each in
-# proportion to its difference of scores.
+# The step is along $(\gamma_1 - \gamma_2)\, a_2 + (\gamma_1 - \gamma_3)\, a_3$. Its product with
+# $p_{\mathrm{mm}}$ says whether $p$ gets longer, and both comparisons have the lead 1 there; its product with
+# $a_3$ is the change of the lead over token 3.
 # </details>
 
 
 # %%
 @exercise("07.2")
-def first_step(keys, scores, alpha, p_mm):
-    """Return the unit direction of a step far out, (d,), for keys (T, d), scores (T,), alpha, p_mm (d,)."""
+def three_scores(a2, a3, own, second):
+    """Return three scores of token 3, (3,), for comparisons a2, a3 (d,), own = gamma_1, second = gamma_2."""
     ### BEGIN SOLUTION
-    ahead = keys[alpha] - keys  # (T, d)
-    support = np.isclose(ahead @ p_mm, 1, atol=1e-6)
-    step = (scores[alpha] - scores)[support] @ ahead[support]
-    return step / np.linalg.norm(step)
+    return np.array([own, 2 * own - second, own + (own - second) * (a2 @ a3) / (a3 @ a3)])
     ### END SOLUTION
 
 
 # %%
-check("07.2", first_step)
-
-# %%
-changed = np.where(np.arange(7) == 3, 0.9, gamma)  # token 4 now beats token 3, but not token 1
-steps = {}
-print("token  support tokens  beats them?  change of its leads  selected 300 steps on")
-for name, t, scores in [*((str(t + 1), t, gamma) for t in range(6)), ("3*", 2, changed)]:
-    problem, p_mm = with_scores(hexagon[None], scores[None]), rays[t].numpy()
-    support = np.flatnonzero(np.isclose((hexagon[t] - hexagon) @ p_mm, 1))
-    step = steps[name] = first_step(hexagon, scores, t, p_mm)
-    end = train_from(10 * rays[t][None], problem, steps=300)
-    end = geometry.selected_tokens(end.attention(problem)).item()
-    beats = ", ".join("yes" if scores[t] > scores[s] else "no" for s in support)
-    leads = (hexagon[t] - hexagon[support]) @ step  # what a step of length 1 adds to h_alpha - h_t
-    print(f"{name:>5s}  {support + 1!s:>14s}  {beats:>11s}  {leads[0]:+11.2f} {leads[1]:+.2f} {end + 1:19d}")
-    far = 60 * rays[t][None]  # smallest lead 60
-    real = (train_from(far, problem, steps=1, lr=0.01).p.detach() - far)[0].numpy() / 0.01
-    assert step @ real > 0.9999, again.format("07.2")  # the formula agrees with a real step
-    assert (end == t) == (scores[t] > scores[support]).all()
-assert round(steps["3*"] @ rays[2].numpy() / rays[2].norm().item(), 2) == 0.27, again.format("07.2")
+check("07.2", three_scores)
 
 # %% [markdown]
-# The directions agree with real steps of descent (cosine above 0.9999). The last row is a *mixed* case: with
-# a score of 0.9 for token 4, token 3 still beats token 2, but no longer token 4.
+# The hexagon once more. Token 3 (score 0.8) has the support tokens 2 (0.3) and 4. We set the score of token 4
+# just below and just above each of your three scores, and take one real step from lead 60, then 300 more.
+
+# %%
+a2, a4 = hexagon[2] - hexagon[1], hexagon[2] - hexagon[3]
+predicted = three_scores(a2, a4, gamma[2], gamma[1])
+ray = rays[2].numpy()
+print("score of   first step: change of            after 300 steps")
+print("token 4    length   lead 2   lead 4   token 3   length   lead 2   lead 4")
+signs = []
+for score in (predicted[:, None] + [-0.02, 0.02]).flatten():
+    changed = np.where(np.arange(7) == 3, score, gamma)
+    problem = with_scores(hexagon[None], changed[None])
+    step = first_step(hexagon, changed, 2, ray)
+    begin = 60 * rays[2][None]
+    real = (train_from(begin, problem, 1, lr=0.01).p.detach() - begin)[0].numpy() / 0.01
+    assert step @ real > 0.9999  # the formula agrees with a real step
+    end = train_from(10 * rays[2][None], problem, 300)
+    moved = (end.p.detach()[0] - 10 * rays[2]).numpy()
+    stays = geometry.selected_tokens(end.attention(problem)).item() == 2
+    now = ray @ step / np.linalg.norm(ray), a2 @ step, a4 @ step
+    print(
+        f"{score:8.2f} {now[0]:+8.2f} {now[1]:+8.2f} {now[2]:+8.2f}   {'stays' if stays else 'lost':8s}",
+        end="",
+    )
+    print(f"{ray @ moved / np.linalg.norm(ray):+8.1f} {a2 @ moved:+8.1f} {a4 @ moved:+8.1f}")
+    signs.append((stays, now[0] > 0, now[2] > 0))
+for k in range(3):  # each sign changes at its own score, and nowhere else
+    assert [row[k] for row in signs] == [
+        at < predicted[k] for at in np.repeat(predicted, 2) + [-0.02, 0.02] * 3
+    ]
+assert predicted[2] < predicted[0] < predicted[1], again.format("07.2")
+
+# %% [markdown]
+# Three scores, three different things. With token 4 between the third and the first of them, the first step
+# *lowers* the lead over token 4, and token 3 stays all the same. Between the first and the second it makes
+# $p$ *longer*, and token 3 is lost.
 #
-# Here **the sign of each weight decides**, not the direction of the whole step. The mixed step even makes $p$
-# longer: 0.27 of it points along $p_{\mathrm{mm}}$. But its lead over token 4 shrinks, the negative force of
-# token 4 grows with that, and some steps later token 4 is ahead. With positive weights only it is the other
-# way round: the constraint that falls behind pulls hardest, *forward*, and so $p$ returns to the ray although
-# one step is not along it.
+# **The sign of each weight decides**, not the direction of the whole step. With positive weights only, the
+# constraint that falls behind pulls hardest, *forward*, and so $p$ returns to the ray although one step is
+# not along it. With a negative weight it is the other way round: the lead over token 4 shrinks, its force
+# grows with that, backward, and some steps later token 4 is ahead.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # > **Theorem** (Tarzanagh, Li, Zhang and Oymak, 2023; informal, in our words). Fix $v$, let $\ell$ be smooth
@@ -406,11 +429,11 @@ assert round(steps["3*"] @ rays[2].numpy() / rays[2].norm().item(), 2) == 0.27, 
 #
 # ★★★ · 12 minutes
 #
-# One sequence with keys $(0, 0)$, $(-1, -a)$, $(-1, b)$, $(-1, 0)$, where $a, b > 0$. Token 1 is selected.
-# Its comparisons $(1, a)$, $(1, -b)$, $(1, 0)$ are all tight at $p_{\mathrm{mm}} = (1, 0)$: three vectors in
-# the plane, so $p_{\mathrm{mm}}$ is a sum of them in many ways. Tokens 2 and 3 are worse than token 1. Token
-# 4 is *better*. Up to which score of token 4 does token 1 nevertheless hold, from far out? `scores` holds the
-# scores of tokens 1, 2, 3.
+# One sequence with keys $(0, 0)$, $(-1, -\tau_2)$, $(-1, \tau_3)$, $(-1, 0)$, where $\tau_2, \tau_3 > 0$.
+# Token 1 is selected. Its comparisons $(1, \tau_2)$, $(1, -\tau_3)$, $(1, 0)$ are all tight at
+# $p_{\mathrm{mm}} = (1, 0)$: three vectors in the plane, so $p_{\mathrm{mm}}$ is a sum of them in many ways.
+# Tokens 2 and 3 are worse than token 1. Token 4 is *better*. Up to which score of token 4 does token 1
+# nevertheless hold, from far out? `scores` holds the scores of tokens 1, 2, 3.
 #
 # 1. At $p = (p_1, p_2)$ write down the three forces. Which common factor can be dropped?
 # 2. Across the ray only two of them act. At which $p_2$ do they balance?
@@ -418,20 +441,20 @@ assert round(steps["3*"] @ rays[2].numpy() / rays[2].norm().item(), 2) == 0.27, 
 #
 # <details><summary>Hint</summary>
 #
-# With $c_2 = (\gamma_1 - \gamma_2)\, e^{-a p_2}$, $c_3 = (\gamma_1 - \gamma_3)\, e^{b p_2}$ and $c_4 =
-# \gamma_1 - \gamma_4$ the force is $c_2\, (1, a) + c_3\, (1, -b) + c_4\, (1, 0)$, times $e^{-p_1}$. The
-# balance $a c_2 = b c_3$ fixes $p_2$, and $c_2 + c_3 + c_4$ must be positive.
+# The strengths $c_t = (\gamma_1 - \gamma_t)\, e^{-p \cdot a_t}$ share the factor $e^{-p_1}$; what else is in
+# $c_2$, $c_3$, $c_4$? The force is $c_2\, (1, \tau_2) + c_3\, (1, -\tau_3) + c_4\, (1, 0)$. The balance
+# $\tau_2 c_2 = \tau_3 c_3$ fixes $p_2$, and $c_2 + c_3 + c_4$ must be positive.
 # </details>
 
 
 # %%
 @exercise("07.3")
-def harmless_up_to(a, b, scores):
-    """Return the score of token 4 up to which token 1 holds, a number, for a, b > 0 and scores (3,)."""
+def harmless_up_to(tau2, tau3, scores):
+    """Return the score of token 4 up to which token 1 holds, a number, for tau2, tau3 > 0 and scores (3,)."""
     ### BEGIN SOLUTION
     second, third = scores[0] - scores[1], scores[0] - scores[2]
-    p2 = np.log(a * second / (b * third)) / (a + b)
-    return scores[0] + second * np.exp(-a * p2) + third * np.exp(b * p2)
+    p2 = np.log(tau2 * second / (tau3 * third)) / (tau2 + tau3)
+    return scores[0] + second * np.exp(-tau2 * p2) + third * np.exp(tau3 * p2)
     ### END SOLUTION
 
 
@@ -440,20 +463,25 @@ check("07.3", harmless_up_to)
 
 # %%
 begin = torch.tensor([[5.0, 0], [5, 1], [5, -2], [20, 0.5]], dtype=torch.float64)
-print("  a    b    predicted   token 1 holds at 0.97 and 1.03 times as far above its score")
-for a, b, three in ((1, 1, (0.5, 0, 0)), (2, 0.5, (0.5, 0, 0.2)), (0.3, 1.5, (0.6, 0.1, -0.4))):
-    limit = harmless_up_to(a, b, np.array(three))
-    kept = []
-    for factor in (0.97, 1.03):
-        above = [*three, three[0] + factor * (limit - three[0])]
-        problem = with_scores(np.array([[[0, 0], [-1, -a], [-1, b], [-1, 0]]]), np.array([above]))
-        end = train_from(begin, problem, steps=4000)
-        kept.append((geometry.selected_tokens(end.attention(problem)) == 0).sum().item())
-    print(f"{a:5} {b:4} {limit:10.2f}   {kept[0]} of 4, {kept[1]} of 4")
-    assert kept == [4, 0], again.format("07.3")
+trio = ((1, 1, (0.5, 0, 0)), (2, 0.5, (0.5, 0, 0.2)), (0.3, 1.5, (0.6, 0.1, -0.4)))
+limits = [harmless_up_to(tau2, tau3, np.array(three)) for tau2, tau3, three in trio]
+flat = np.array([[[0, 0], [-1, -tau2], [-1, tau3], [-1, 0]] for tau2, tau3, _ in trio])
+above = [
+    [[*t, t[0] + f * (limit - t[0])] for f in (0.97, 1.03)]
+    for (*_, t), limit in zip(trio, limits, strict=True)
+]
+problem = with_scores(
+    np.repeat(flat, 8, axis=0)[:, None], np.repeat(np.reshape(above, (6, 4)), 4, axis=0)[:, None]
+)
+end = train_from(begin.repeat(6, 1), problem, steps=4000)  # 3 settings, 2 scores, 4 starts
+kept = (geometry.selected_tokens(end.attention(problem)) == 0).reshape(3, 2, 4).sum(dim=-1).tolist()
+print("tau_2  tau_3  predicted   token 1 holds at 0.97 and 1.03 times as far above its score")
+for (tau2, tau3, _), limit, (below, beyond) in zip(trio, limits, kept, strict=True):
+    print(f"{tau2:5} {tau3:6} {limit:10.2f}   {below} of 4, {beyond} of 4")
+    assert (below, beyond) == (4, 0), again.format("07.3")
 
 # %% [markdown]
-# With $a = b = 1$ and scores $0.5, 0, 0$ token 1 holds up to a score of 1.5 of token 4, three
+# With $\tau_2 = \tau_3 = 1$ and scores $0.5, 0, 0$ token 1 holds up to a score of 1.5 of token 4, three
 # times its own, although token 4 is a support token and better. So **one better support token undoes a choice
 # in general position**, where it is needed to hold $p$ up; where others can do its work, it takes more. It
 # also takes scores that are free of the keys. Where tokens are the keys and scores are linear in them, as in
@@ -466,8 +494,8 @@ for a, b, three in ((1, 1, (0.5, 0, 0)), (2, 0.5, (0.5, 0, 0.2)), (0.3, 1.5, (0.
 # For each feasible choice we start on its ray and descend. Steps must be small against
 # $\|p\|$ and their total length large. So we measure lengths in units of the start: $\|p_0\| = 1$, and
 # the keys are multiplied by $\Delta_0\, \|p_{\mathrm{mm}}\|$ instead, so that $\Delta_0$ is the smallest lead
-# $p_0 \cdot (k_{i\alpha_i} - k_{it})$ at the start. A thousand steps of length 0.005 cover five times the
-# distance from the origin.
+# $p_0 \cdot (k_{i\alpha_i} - k_{it})$ at the start. 500 steps of length 0.01 cover five times the distance
+# from the origin.
 #
 # A run **holds** its choice if at the end every sequence has its highest logit at the chosen token and $p$ is
 # longer than it was.
@@ -480,7 +508,7 @@ def held(p, start, keys, selected):
     return ((logits.argmax(dim=-1) == selected).all(dim=-1) & (p.norm(dim=-1) > start.norm(dim=-1))).numpy()
 
 
-def hold(start, keys, scores, alpha, lr=0.005, steps=1000, **options):
+def hold(start, keys, scores, alpha, lr=0.01, steps=500, **options):
     """Descend from start (runs, d), keys (runs, n, T, d), scores (runs, n, T): did alpha (runs, n) hold?"""
     return held(
         train_from(start, with_scores(keys, scores), steps, lr, **options).p.detach(), start, keys, alpha
@@ -513,71 +541,140 @@ held_of = {name: [int((kept[lead] & group).sum()) for lead in leads] for name, g
 print("choice                             number  hold from lead" + "".join(f"{lead:6d}" for lead in leads))
 for name, group in groups.items():
     print(f"{name:34s} {group.sum():6d}", " " * 13 + "".join(f"{count:6d}" for count in held_of[name]))
-assert [group.sum() for group in groups.values()] == [99, 333, 92]
-assert held_of["better than all support tokens"] == [67, 93, 99]
+assert [group.sum() for group in groups.values()] == [527, 2053, 539]
+assert held_of["better than all support tokens"] == [354, 482, 523]
 odd = kept[10] & ~winner
-assert [(kept[lead] & ~winner).sum() for lead in leads][1:] == [2, 0]
+assert [(kept[lead] & ~winner).sum() for lead in leads][1:] == [5, 0]
 longer = {"lr": 0.02, "steps": 1500, "schedule": train.growing}
 still = hold(unit[odd], at_lead(10)[odd], scores[odd], alpha[odd], **longer)
 print("others that hold from lead 10, after a longer run:", still.sum(), "of", odd.sum())
-assert still.sum() == 0
+assert still.sum() == 2
 
 # %% [markdown]
-# Start far enough out, and the definition is right 524 times out of 524: from $\Delta_0 = 1000$
-# every local winner holds and no other choice does, although 333 of the others are mixed, better than some of
-# their support tokens. (On five other seeds, in section 7.6, 429 of 433 winners hold and 0 of 2,182 others.)
-# Nearer to the origin it is only a tendency: from lead 1, 32 of the 99 local winners are lost, from lead 10
-# still six. Two other choices hold from lead 10, but not for good: in a longer run (1,500 steps of growing
-# length $0.02 \sqrt{j}$) they lose their tokens.
+# Start far enough out, and the definition is right 3,115 times out of 3,119: from $\Delta_0 = 1000$ no other
+# choice holds, although 2,053 of the others are mixed, better than some of their support tokens; and of 527
+# local winners 523 hold. (The four are narrow cones: section 7.6.) Nearer to the origin it is only a
+# tendency: from lead 1, 173 of the local winners are lost, from lead 10 still 45. Five other choices hold
+# from lead 10. In a longer run (1,500 steps of growing length $0.02 \sqrt{j}$) three of them lose their
+# tokens, two do not: section 7.7 says where they have got to.
 #
-# So "far enough" is part of the statement. What decides how far?
+# So "far enough" is part of the statement. Two questions are left: how wide are the basins, and how far is
+# far?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 7.5 Cones
+# ## 7.5 Cones and basins
 #
-# How wide is the cone of a choice? A first answer needs no training. All directions within some angle
-# $\theta$ of $p_{\mathrm{mm}}$ still put the chosen tokens ahead. For one comparison $a = k_{i\alpha_i} -
-# k_{it}$ that holds up to the angle at which $p$ becomes orthogonal to $a$, and the vector $\hat p$ is at the
-# angle $\arcsin(\hat p \cdot a / \|a\|)$ from that plane. The narrowest comparison decides:
+# From how wide a set of directions is a choice reached? A first answer needs no training: within some angle
+# $\theta$ of $p_{\mathrm{mm}}$ the chosen tokens are ahead. The comparison $a = k_{i\alpha_i} - k_{it}$
+# allows the angle between $\hat p$ and the plane $p \cdot a = 0$, and the narrowest one decides:
 #
 # $$\theta(\alpha) = \min_{i,\, t \ne \alpha_i}\ \arcsin
 # \frac{\hat p \cdot (k_{i\alpha_i} - k_{it})}{\|k_{i\alpha_i} - k_{it}\|} .$$
 
+
+# %%
+def cone(keys, selected, p_mm):
+    """Angles theta in degrees, (runs,), for keys (runs, n, T, d), selected (runs, n) and p_mm (runs, d)."""
+    own = torch.take_along_dim(keys, selected[..., None, None], dim=-2)
+    sines = torch.cosine_similarity(own - keys, p_mm[:, None, None], dim=-1)
+    sines = sines.scatter(-1, selected[..., None], 1.0)  # not the selected token's comparison with itself
+    return sines.amin(dim=(-2, -1)).arcsin().rad2deg()
+
+
 # %% [markdown]
-# ### Exercise 07.4: The cone in which a choice is ahead
+# But where a neighbour is ahead the last word is not spoken: it may be no winner. The whole set of starts
+# that end at a winner, its basin, is wider. Look at Figure 1 again: what are the borders between the three
+# regions?
+
+# %% [markdown]
+# ### Exercise 07.4: Where basins end
 #
-# ★★☆ · 8 minutes
+# ★★★ · 12 minutes
 #
-# Return $\theta(\alpha)$ in degrees. Clip the sines to 1: a single support token lies straight ahead, at
-# exactly 90 degrees, and rounding can lift its sine above 1.
+# One sequence in the plane. The keys $k_1, \dots, k_m$ are the corners of a convex polygon, in order around
+# it, all with obtuse angles (so that the support tokens of a corner are its two neighbours), and no two
+# scores are equal. `alpha` is one of at least two local winners. Far out its basin is a cone. Return its two
+# edges, as unit vectors: first the one on the side of the corners before `alpha`, then the one on the side
+# of those after it. (After the last corner comes the first.)
+#
+# 1. $p$ is far out and corner $t$ is ahead, better than one neighbour and worse than the other. Where does
+#    $p$ go?
+# 2. Corner $t$ is ahead and worse than both neighbours. Which of them pulls harder, and on which line do they
+#    pull alike?
+# 3. So how far does the basin of `alpha` reach?
 #
 # <details><summary>Hint</summary>
 #
-# Collect all comparisons of all sequences as rows, leaving out $t = \alpha_i$ (its length is 0). Do not
-# assume that a support token decides: a longer comparison may be narrower.
+# Go from `alpha` around the polygon as long as the scores fall. At the corner $t$ where that ends, the
+# neighbours pull with $e^{h_{t-1} - h_t}$ and $e^{h_{t+1} - h_t}$. The edge is where these are equal, and
+# $t$ is ahead there: $p \cdot (k_t - k_{t+1}) > 0$.
 # </details>
 
 
 # %%
 @exercise("07.4")
-def cone(keys, selected, p_mm):
-    """Return the angle theta in degrees for keys (n, T, d), token numbers selected (n,) and p_mm (d,)."""
+def edges(keys, scores, alpha):
+    """Return the two edges of the basin of alpha, unit vectors (2, 2), for keys (m, 2) and scores (m,)."""
     ### BEGIN SOLUTION
-    n, T, _ = keys.shape
-    rows = np.array(
-        [keys[i, selected[i]] - keys[i, t] for i in range(n) for t in range(T) if t != selected[i]]
-    )
-    sines = rows @ p_mm / np.linalg.norm(rows, axis=1) / np.linalg.norm(p_mm)
-    return np.degrees(np.arcsin(np.clip(sines, -1, 1).min()))
+    m, found = len(keys), []
+    for way in (-1, 1):
+        t = alpha
+        while scores[(t + way) % m] < scores[t]:
+            t = (t + way) % m
+        after, before = keys[(t + 1) % m], keys[t - 1]
+        tie = np.array([after[1] - before[1], before[0] - after[0]])  # orthogonal to after - before
+        tie *= np.sign(tie @ (keys[t] - after))
+        found.append(tie / np.linalg.norm(tie))
+    return np.array(found)
     ### END SOLUTION
 
 
 # %%
-check("07.4", cone)
+check("07.4", edges)
 
 # %% [markdown]
-# Is this the cone of attraction? Back to the hexagon. From 16 lengths and 61 angles to the left and to the
-# right of each of the three rays we descend, 2,928 runs in all, and note whether the token holds.
+# Tested where it matters: 0.1 degrees on either side of every predicted edge in 60 random hexagons. A run
+# has to end at the winner on the one side, and not on the other.
+
+
+# %%
+def random_hexagon(rng):
+    """Corners in order around a hexagon with obtuse angles, and scores 0.1 to 1 in random order."""
+    while True:
+        angle = np.pi / 3 * (np.arange(6) + rng.uniform(-0.35, 0.35, size=6))
+        keys = rng.uniform(0.8, 1.2, size=6)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+        after, before = np.roll(keys, -1, axis=0) - keys, np.roll(keys, 1, axis=0) - keys
+        convex = after[:, 1] * before[:, 0] < after[:, 0] * before[:, 1]
+        if convex.all() and ((after * before).sum(axis=1) < 0).all():
+            return keys, rng.permutation(np.linspace(0.1, 1, 6))
+
+
+rng = np.random.default_rng(0)
+runs = []  # keys, scores, start, winner, whether the start is inside its basin
+for corners, scored in (random_hexagon(rng) for _ in range(60)):
+    best = [t for t in range(6) if scored[t] > max(scored[t - 1], scored[(t + 1) % 6])]
+    for t in best if len(best) > 1 else []:
+        for edge, way in zip(
+            edges(corners, scored, t), (1, -1), strict=True
+        ):  # inside: to the left of the first
+            inward = way * np.array([-edge[1], edge[0]])
+            for angle in np.radians([0.1, -0.1]):
+                begin = np.cos(angle) * edge + np.sin(angle) * inward
+                runs.append((corners, scored, begin, [t], angle > 0))
+corners, scored, begin, picked, inside = (torch.as_tensor(np.array(part)) for part in zip(*runs, strict=True))
+ends_there = hold(begin, 4000 * corners[:, None], scored[:, None], picked, steps=1500)
+stay, leave = ends_there[inside].sum(), (~ends_there[~inside]).sum()
+print(f"{len(runs) // 2} edges: inside {stay} runs end at the winner, outside {leave} do not")
+assert np.array_equal(ends_there, inside.numpy()), again.format("07.4")
+
+# %% [markdown]
+# So far out the borders are lines, and they are not where one winner stops being ahead, nor halfway between
+# two rays. **At a border two tokens tie that may both be far behind: the neighbours of a corner that is
+# worse than both.** The scores say which corners these are, and nothing else: as long as their order around
+# the polygon stays the same, no border moves.
+#
+# Nearer to the origin? From 16 lengths and 61 angles to the left and to the right of each of the three rays
+# of our hexagon we descend, 2,928 runs in all, and note whether the token holds.
 
 # %%
 angles = torch.linspace(-90, 90, 61, dtype=torch.float64)
@@ -589,101 +686,102 @@ across = torch.stack([-towards[:, 1], towards[:, 0]], dim=1)  # a quarter turn t
 begin = turn.cos()[:, None] * towards + turn.sin()[:, None] * across
 scaled = (lead * rays[token].norm(dim=-1))[:, None, None, None] * tokens.keys
 everywhere = tokens.scores.expand(len(cells), 1, 7)
-holds = hold(begin, scaled, everywhere, token[:, None], lr=0.01, steps=500)
+holds = hold(begin, scaled, everywhere, token[:, None])
 holds = holds.reshape(3, len(first_lead), -1)
-assert holds[:, -1].sum() == 121  # far out, starts 3 degrees apart: the three share all 360 degrees
-thetas = [cone(hexagon[None], np.array([t]), rays[t].numpy()) for t in (0, 2, 4)]
-for t, here, theta in zip((0, 2, 4), holds, thetas, strict=True):
-    low, high = angles[here[-1]].min().item(), angles[here[-1]].max().item()
-    print(f"token {t + 1}: theta {theta:.1f}; far out held from {low:.0f} to {high:.0f} degrees")
+winning = torch.tensor([0, 2, 4])
+thetas = cone(tokens.keys.expand(3, 1, 7, 2), winning[:, None], rays[winning]).tolist()
+borders = []  # of each basin, as angles to the ray
+for t, here, theta in zip(winning.tolist(), holds, thetas, strict=True):
+    ray = rays[t].numpy() / rays[t].norm().item()
+    border = edges(hexagon[:6], gamma[:6], t)
+    borders.append(np.sort(np.degrees(np.arctan2(border @ [-ray[1], ray[0]], border @ ray))))
+    reaches = "from {:.1f} to {:.1f}".format(*borders[-1])
+    print(f"token {t + 1}: ahead within {theta:.1f} degrees; basin far out {reaches}")
+    between = (angles.numpy() > borders[-1][0]) & (angles.numpy() < borders[-1][1])
+    assert np.array_equal(here[-1], between), again.format("07.4")
+    assert np.ptp(borders[-1]) > 2 * 2 * theta, again.format("07.4")
     assert here[:, len(angles) // 2].all()  # on the ray itself
-    assert low < -theta < theta < high, again.format("07.4")
-    assert high - low > 2 * 2 * theta, again.format("07.4")
-
-for t in (0, 2, 4):  # the borders: the directions in which the logits of two winners tie
-    ray = rays[t] / rays[t].norm()
-    left = torch.stack([-ray[1], ray[0]])
-    for s in {0, 2, 4} - {t}:
-        apart = tokens.keys[0, t] - tokens.keys[0, s]
-        tie = torch.atan(-(ray @ apart) / (left @ apart))  # (cos(tie) ray + sin(tie) left) . apart = 0
-        turns = tie + tie.sign() * torch.tensor([-0.05, 0.05]).double().deg2rad()
-        near_tie = turns.cos()[:, None] * ray + turns.sin()[:, None] * left
-        scaled = 1000 * rays[t].norm() * tokens.keys.expand(2, 1, 7, 2)
-        inside = hold(near_tie, scaled, tokens.scores.expand(2, 1, 7), torch.full((2, 1), t), 0.01, 500)
-        print(f"token {t + 1}: ties with token {s + 1} at {tie.rad2deg():+.2f} degrees;", end=" ")
-        print(f"0.05 degrees inside, outside: holds {inside[0]}, {inside[1]}")
-        assert inside.tolist() == [True, False]
+assert abs(np.ptp(borders, axis=1).sum() - 360) < 1e-6, again.format("07.4")
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(10.5, 3.7), sharey=True)
-for ax, t, here, theta in zip(axes, (0, 2, 4), holds, thetas, strict=True):
+for ax, t, here, theta, border in zip(axes, (0, 2, 4), holds, thetas, borders, strict=True):
     shade = ListedColormap(["white", PALETTE[t]])
     ax.pcolormesh(first_lead, angles, here.T, cmap=shade, vmin=0, vmax=1, alpha=0.7, rasterized=True)
-    for side in (-theta, theta):
+    for side, edge in zip((-theta, theta), border, strict=True):
         ax.axhline(side, color=BLACK, linestyle="--", linewidth=1.5)
-    ax.text(30, theta + 3, rf"$\theta$ = {theta:.0f}°", ha="center", fontsize=11)
-    ax.text(30, 3, f"holds token {t + 1}", ha="center", fontsize=11)
+        ax.axhline(edge, color=BLACK, linewidth=1.5)
+    ax.text(40, theta + 3, rf"$\theta$ = {theta:.0f}°", ha="center", fontsize=11)
+    ax.text(40, border[1] + 4, f"predicted {border[1]:.0f}°", ha="center", fontsize=11)
+    ax.text(40, border[0] - 4, f"predicted {border[0]:.0f}°", ha="center", va="top", fontsize=11)
     ax.set(xscale="log", xlabel=r"lead $\Delta_0$ of the start on the ray", title=f"token {t + 1}")
 axes[0].set(ylabel="angle of the start to the ray", yticks=[-90, -45, 0, 45, 90])
 show(
     fig,
     alt="For tokens 1, 3 and 5, the starts that hold, by length and by angle to the ray. Far out each "
-    "coloured band has a fixed width, wider than the dashed lines of the cone in which the token is ahead.",
+    "coloured band reaches exactly to the solid predicted lines, more than twice as wide as the dashed ones.",
 )
 
 # %% [markdown]
-# **Figure 2.** Starts that hold token 1, 3 or 5 (coloured: selected at the end, and $p$ longer), by angle to
-# the Att-SVM direction (positive: turned to the left) and by length ($\Delta_0\, \|p_{\mathrm{mm}}\|$).
+# **Figure 2.** Starts that hold token 1, 3 or 5 (coloured), by angle to the Att-SVM direction (positive:
+# turned to the left) and by length ($\Delta_0\, \|p_{\mathrm{mm}}\|$). Solid: the edges of exercise 07.4.
 # Dashed: the cone in which the token is ahead, $\pm\theta$.
 
 # %% [markdown]
-# Far out each band has straight edges: the whole basin is a cone there (the theorem's is a part
-# of it). It is more than twice as wide as the cone in which the token is ahead, because a start at which a
-# neighbour is ahead may still fall to it: the neighbours, tokens 2, 4 and 6, hold nothing. Where token 2 is
-# ahead, its better neighbours 1 and 3 pull, each with a force $e^{-\text{lead of token 2}}$, so the one with
-# the higher logit wins. **The border is where two winners tie**, $(k_1 - k_3) \cdot p = 0$: runs 0.05 degrees
-# on either side end differently. So the three basins share out all directions here. Near the origin the edges
-# bend, since there softmax is soft and tokens further behind still count.
+# Each basin is more than twice as wide as the cone in which its token is ahead, and the three share out all
+# 360 degrees. (The theorem's cone is some part of it.) Near the origin the edges bend: softmax is soft
+# there, and tokens further behind still count.
 
 # %% [markdown]
-# **Try it.** The map of Figure 1 for scores of your choice. Predict: what happens as the score of token 2
-# rises from 0.3 to 1.5? And what if token 7, inside the hexagon, has the best score of all?
+# **Try it.** The map of Figure 1, from near and from afar, with the predicted edges. First predict: how do
+# the three regions change as the score of token 2 rises from 0.3 to 0.75? To 0.9? To 1.2?
 #
 # <details><summary>Answer</summary>
 #
-# Token 2 is a support token of tokens 1 and 3. At 0.8 it overtakes token 3, which loses its region; at 1
-# it overtakes token 1 and gets a region of its own, while that of token 1 goes. Token 7 cannot win, and
-# as it is nobody's support token, it changes nothing about who can: only the borders near the origin
-# move.
+# Seen from afar, no border ever moves. At 0.75 corner 2 is still worse than both neighbours, so they still
+# meet where tokens 1 and 3 tie. At 0.9 token 3 has lost to its neighbour 2, and its region goes to token 1
+# as a whole: the edge at corner 4, where tokens 3 and 5 tie, stays, though token 3 wins nothing any more. At
+# 1.2 the same region is that of token 2. From near the borders bend, and there the scores count.
 # </details>
 
 
-# %% tags=["nbval-ignore-output", "widget"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
 def descend(p, keys, scores, steps, lr=0.1):
     """Normalised descent on p (..., d) for one sequence, with steps of length lr sqrt(j): the end."""
     for j in range(1, steps + 1):
         h = p @ keys.T
         s = np.exp(h - h.max(axis=-1, keepdims=True))
         s /= s.sum(axis=-1, keepdims=True)
-        gap = (
+        beyond = (
             scores - scores[s.argmax(axis=-1)][..., None]
-        )  # measured from the winner's, as in lesson 05: nothing cancels
-        step = (s * (gap - (s * gap).sum(axis=-1, keepdims=True))) @ keys
+        )  # from the winner's, as in lesson 05: nothing cancels
+        step = (s * (beyond - (s * beyond).sum(axis=-1, keepdims=True))) @ keys
         p = p + lr * j**0.5 * step / (np.linalg.norm(step, axis=-1, keepdims=True) + 1e-300)
     return p
 
 
-coarse = np.linspace(-5, 5, 21)
+coarse = np.linspace(-1, 1, 25)
 coarse_starts = np.stack(np.meshgrid(coarse, coarse), axis=-1)
 
 
-def basins(two, seven):
-    scores = gamma.copy()
-    scores[[1, 6]] = two, seven
-    winner = (descend(coarse_starts, hexagon, scores, steps=60) @ hexagon.T).argmax(axis=-1)
+def basin_map(two, reach):
+    """The token that is selected in the end, (25, 25), from a square of this half width."""
+    scores = np.where(np.arange(7) == 1, two, gamma)
+    return (descend(reach * coarse_starts, hexagon, scores, 60, lr=0.02 * reach) @ hexagon.T).argmax(axis=-1)
+
+
+def local_corners(two):
+    """The corners that beat both neighbours, and the edges of their basins far out."""
+    scores = np.where(np.arange(6) == 1, two, gamma[:6])
+    corners = [t for t in range(6) if scores[t] > max(scores[t - 1], scores[(t + 1) % 6])]
+    return corners, np.concatenate([edges(hexagon[:6], scores, t) for t in corners])
+
+
+def basins(two, reach):
+    winner = basin_map(two, reach)
     figure = Figure(figsize=(5, 4.2), layout="none")  # constrained layout would draw twice
     ax = figure.add_axes((0.13, 0.13, 0.84, 0.77))
-    draw_map(ax, winner, coarse, [])
+    draw_map(ax, winner, reach * coarse, local_corners(two)[1])
     ax.set_title("selected: token " + ", ".join(str(t + 1) for t in np.unique(winner)), fontsize=12)
     return figure
 
@@ -691,229 +789,242 @@ def basins(two, seven):
 wide = {"style": {"description_width": "110px"}, "layout": ipywidgets.Layout(width="480px")}
 widgets.sliders(
     basins,
-    alt="The plane of starting points, coloured by the token that is selected in the end.",
+    alt="The plane of starting points, coloured by the token that is selected in the end, with the predicted "
+    "edges of the basins dashed.",
     two=ipywidgets.FloatSlider(value=0.3, min=0, max=1.5, step=0.05, description="score of token 2", **wide),
-    seven=ipywidgets.FloatSlider(
-        value=0.5, min=0, max=1.5, step=0.05, description="score of token 7", **wide
-    ),
+    reach=ipywidgets.FloatSlider(value=5, min=1, max=100, step=1, description="half width", **wide),
 )
 
 # %%
 ours = descend(starts[::37].numpy(), hexagon, gamma, steps=60)  # the widget's descent is the library's
 library = train_from(starts[::37], tokens, steps=60, schedule=train.growing)
 assert np.allclose(ours, library.p.detach(), atol=1e-8)
-for token, score, expected in ((1, 0.95, {0, 4}), (1, 1.2, {1, 4}), (6, 1.5, {0, 2, 4})):  # what Try it says
-    changed = np.where(np.arange(7) == token, score, gamma)
-    ends = descend(coarse_starts, hexagon, changed, steps=60)
-    assert set((ends @ hexagon.T).argmax(axis=-1).flat) == expected
+afar = {two: basin_map(two, 100.0) for two in (0.3, 0.75, 0.9, 1.2)}  # what Try it says
+for two, seen in afar.items():
+    print(f"score of token 2 {two:4}: selected", *(np.unique(seen) + 1))
+    assert set(seen.flat) == set(local_corners(two)[0])
+    assert ((seen == 4) == (afar[0.3] == 4)).all()  # the region of token 5 stays as it is
+assert (afar[0.75] != afar[0.3]).sum() <= 3  # of 625, next to the origin
+assert (basin_map(0.75, 2.0) != basin_map(0.3, 2.0)).sum() > 100
 
 # %% [markdown]
-# ## 7.6 Why local winners are lost *(optional)*
+# ## 7.6 How far is far? *(optional)*
 #
-# Now for the local winners of section 7.4 that were lost. One suspect is a better token that is *nearly* a
-# support token, its lead at $p_{\mathrm{mm}}$ being $1 + \text{slack}$. At the start its pull is weaker than
-# a support token's by a factor $e^{-\Delta_0\,\cdot\,\text{slack}}$ (and the ratio of differences of scores)
-# only. Suspects are tested: we lower the score of the nearest better token, and of no other, to 0.1 below
-# that of the chosen one, and run again. As a control, we do the same to the second nearest instead.
-
-# %%
-logits = found["logits"][feasible]
-slack = torch.where(scores > own_score, geometry.margins(logits, alpha), torch.inf) - 1  # of better tokens
-near, second = slack.flatten(1).sort(dim=1).values[:, :2].T
-
-
-def lowered(which):
-    """The scores, with the better token of this slack put 0.1 below the chosen one."""
-    return torch.where((slack == which[:, None, None]) & (scores > own_score), own_score - 0.1, scores)
-
-
-lost = {lead: winner & ~kept[lead] for lead in leads[:2]}
-print("lead  lost  of these hold with the nearest better token lowered, with the second nearest")
-for lead, expected in zip(lost, ((32, 11, 2), (6, 6, 0)), strict=True):
-    here = lost[lead]
-    begin = unit[here], at_lead(lead)[here]
-    saved = [hold(*begin, lowered(which)[here], alpha[here]).sum() for which in (near, second)]
-    print(f"{lead:4d} {here.sum():5d} {saved[0]:6d} {saved[1]:20d}")
-    assert (here.sum(), *saved) == expected
-few = lost[10]
-shorter = hold(unit[few], at_lead(10)[few], scores[few], alpha[few], lr=0.001, steps=2000)
-print("of those lost from lead 10, held with a fifth of the step:", shorter.sum())
-print("their slacks:                 ", np.sort(near[few].numpy()).round(2))
-others = winner & kept[10] & (near < 0.6).numpy()
-print("slacks below 0.6 that do hold:", np.sort(near[others].numpy()).round(2))
-closest = winner & (near < 0.06).numpy()
-assert shorter.sum() == 0
-assert near[few].max() < 0.6
-assert others.sum() == 13
-assert (few & closest).sum() == closest.sum() == 4
-
-
-# %%
-# five other seeds: all feasible choices of 200 problems as runs
-def runs_of(problems):
-    """The feasible choices of all problems, one a row, with what a run needs."""
-    seen = enumerate_choices(problems)
-    at = seen["feasible"]
-    runs = {name: seen[name][at] for name in ("alpha", "p_mm", "locally optimal", "logits")}
-    of = at.nonzero()[:, 0]
-    return runs | {"keys": problems.keys[of], "scores": problems.scores[of]}
-
-
-def hold_from(lead, runs, at, scores=None, **options):
-    """Which of the runs at these places hold from this lead, if need be with other scores (runs, n, T)."""
-    p = runs["p_mm"][at]
-    scale = (lead * p.norm(dim=-1))[:, None, None, None]
-    scores = runs["scores"] if scores is None else scores
-    start = p / p.norm(dim=-1, keepdim=True)
-    return hold(start, runs["keys"][at] * scale, scores[at], runs["alpha"][at], **options)
-
-
-parts = [runs_of(data.random_tokens(n=2, T=4, d=3, trials=40, seed=seed)) for seed in range(1, 6)]
-elsewhere = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-local = elsewhere["locally optimal"].numpy()
-kept_elsewhere = {lead: hold_from(lead, elsewhere, slice(None)) for lead in (10, 1000)}
-far_kept = kept_elsewhere[1000]
-print(
-    f"other seeds, from lead 1000: {(far_kept & local).sum()} of {local.sum()} local winners hold,", end=" "
-)
-print(f"{(far_kept & ~local).sum()} of {(~local).sum()} others")
-assert [(far_kept & local).sum(), local.sum()] == [429, 433]
-assert [(far_kept & ~local).sum(), (~local).sum()] == [0, 2182]
-short = hold_from(1000, elsewhere, local & ~far_kept, lr=0.0005, steps=10_000)
-print("the four, with a tenth of the step:", *short.tolist())
-assert short.sum() == 3
-
-own = elsewhere["scores"].gather(-1, elsewhere["alpha"][..., None])
-better = elsewhere["scores"] > own
-slacks = torch.where(better, geometry.margins(elsewhere["logits"], elsewhere["alpha"]), torch.inf) - 1
-nearest = slacks.flatten(1).amin(dim=1)
-lower = torch.where((slacks == nearest[:, None, None]) & better, own - 0.1, elsewhere["scores"])
-
-
-def cones(runs):
-    """The angle theta of each of these runs."""
-    return np.array([cone(*(elsewhere[name][j].numpy() for name in ("keys", "alpha", "p_mm"))) for j in runs])
-
-
-local_lost = np.flatnonzero(local & ~kept_elsewhere[10])
-saved = hold_from(10, elsewhere, local_lost, lower)
-rest = local_lost[~saved]
-short = hold_from(10, elsewhere, rest, lr=0.0005, steps=10_000)
-print(f"other seeds: {saved.sum()} of {len(saved)} lost from lead 10 hold with the nearest lowered;", end=" ")
-print(f"the rest: cones of {cones(rest).round(2)} degrees, with a tenth of the step {short}")
-near_rival = local & (nearest < 0.06).numpy()
-print(f"slack below 0.06: {near_rival.sum()}, lost {(near_rival & ~kept_elsewhere[10]).sum()}")
-assert (saved.sum(), len(saved), short.sum()) == (26, 30, 3)
-assert np.array_equal(cones(rest) < 0.2, short), again.format("07.4")
-assert near_rival.sum() == 11
-assert (near_rival & ~kept_elsewhere[10]).sum() == 9
-far_lost = np.flatnonzero(local & ~far_kept)  # the four of section 7.4
-assert ((cones(far_lost) < 0.11) ^ (nearest[far_lost] < 0.005).numpy()).all(), again.format("07.4")
-
-# a narrow cone, in other problems: a step of length 0.005 leads out of it, a tenth of that does not
-more = data.random_tokens(n=2, T=4, d=3, trials=40, seed=2)
-seen = enumerate_choices(more)
-angle = torch.full(seen["feasible"].shape, torch.inf)
-for m, c in seen["locally optimal"].nonzero().tolist():
-    choice = (more.keys[m], seen["alpha"][m, c], seen["p_mm"][m, c])
-    angle[m, c] = cone(*(part.numpy() for part in choice))
-m, c = divmod(angle.argmin().item(), 16)
-ray, picked = seen["p_mm"][m, c][None], seen["alpha"][m, c][None]
-wide_keys = more.keys[m][None] * 1000 * ray.norm()
-narrow = [
-    hold(ray / ray.norm(), wide_keys, more.scores[m][None], picked, lr=lr, steps=steps)[0]
-    for lr, steps in ((0.005, 1000), (0.0005, 10_000))
-]
-print(f"a cone of {angle.min():.2f} degrees holds with steps of 0.005: {narrow[0]}, of 0.0005: {narrow[1]}")
-assert angle.min() < 0.1, again.format("07.4")
-assert narrow == [False, True]
+# Why are local winners lost from lead 10? One suspect is a better token that is *nearly* a support token,
+# its lead at $p_{\mathrm{mm}}$ being $1 + \text{slack}$. At the start its pull is weaker than a support
+# token's by a factor $e^{-\Delta_0\,\cdot\,\text{slack}}$ only. The smallest case can be solved.
 
 # %% [markdown]
-# The near rival is behind most losses from lead 10. Without it all six hold here, while
-# lowering the second nearest saves nobody; on five other seeds it saves 26 of 30. Three of the remaining four
-# are narrow cones, of 0.05 to 0.11 degrees, and hold with a tenth of the step. From lead 1 the near rival
-# explains 11 losses of 32. It is not sufficient: 13 local winners have a better token within slack 0.6 and
-# hold from lead 10. The four whose rival is nearest (slack below 0.06, a factor above $e^{-0.6}$) are all
-# lost, on the other seeds 9 of 11. The others lost have factors of about 1%: the run does not stay on the ray
-# but settles beside it, and that shift changes the factors (lesson 08 computes it). Shorter steps do not help
-# against these near rivals: a fifth of the step saves none of the six. So $\Delta_0$ has to be large against
-# one over the slack of better tokens.
+# ### Exercise 07.5: How far is far?
 #
-# Narrow cones are another matter: they ask for short steps. Among forty other problems one local winner has a
-# cone of less than 0.1 degrees. From lead 1000 it is lost with steps of 0.005, which turn $p$ by 0.3 degrees,
-# and holds with a tenth of that. These two causes also explain the four winners that five other seeds lose
-# from lead 1000: three sit in cones of at most about 0.1 degrees and hold with a tenth of the step, the last
-# has a better token that is a support token but for 0.004.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 7.7 How often is the winner global?
+# ★★★ · 12 minutes
 #
-# From here on the start is not ours to choose: it is random, and near the origin. We need a word for
-# each run.
-
-# %% [markdown]
-# ### Exercise 07.5: What did it come to?
+# One sequence of three tokens. Token 1 is selected. Token 2 is worse and the only support token, so
+# $p_{\mathrm{mm}} = a_2 / \|a_2\|^2$. Token 3 is better, and $p_{\mathrm{mm}} \cdot a_3 = 1 + \text{slack}$
+# with a slack above 0. Let `ratio` be $(\gamma_3 - \gamma_1) / (\gamma_1 - \gamma_2)$. Descent in small
+# steps starts on the ray with lead $\Delta_0$ over token 2. From which $\Delta_0$ on does it hold token 1?
+# (To leading order far out; the inputs have a positive answer.)
 #
-# ★☆☆ · 6 minutes
-#
-# For each trial return a number: 0 (*undecided*) if some sequence gives no token more than 0.99 of its
-# attention, whatever the rest does; otherwise 2 (*global*) if every sequence selects a token with its best
-# score (several tokens may share it), and 1 (*other*) if not. The library's `geometry.outcome` says "local"
-# for *other*: decided, not global, and no claim that the choice is locally optimal. That we test apart.
+# 1. Write down the force on $p$, up to a positive factor. Of $p$ it contains only one number, $p \cdot (a_3 -
+#    a_2)$: how much further behind token 3 is than token 2.
+# 2. Below which value does this number fall from step to step, above which does it grow?
+# 3. So what happens to a run that starts below, or above? What is the number at the start?
 #
 # <details><summary>Hint</summary>
 #
-# Selected: `attention.argmax(axis=-1)`. `np.take_along_axis` picks its score, to compare with the maximum
-# over tokens. All conditions run over the sequences of one trial.
+# With $x = \text{ratio} \cdot e^{-p \cdot (a_3 - a_2)}$ the force is along $a_2 - x\, a_3$. Token 3 falls
+# further behind if the product of this with $a_3 - a_2$ is positive. At the start $x = \text{ratio} \cdot
+# e^{-\Delta_0\, \text{slack}}$.
 # </details>
 
 
 # %%
 @exercise("07.5")
-def outcomes(attention, scores):
-    """Return 0, 1 or 2 for each trial, (trials,), for attention and scores, both (trials, n, T)."""
+def critical_lead(a2, a3, ratio):
+    """Return the lead from which token 1 holds, a number, for comparisons a2, a3 (d,) and ratio > 0."""
     ### BEGIN SOLUTION
-    selected = attention.argmax(axis=-1)[..., None]
-    best = np.take_along_axis(scores, selected, axis=-1)[..., 0] == scores.max(axis=-1)
-    decided = attention.max(axis=-1) > 0.99
-    return np.where(decided.all(axis=-1), 1 + best.all(axis=-1), 0)
+    slack = a2 @ a3 / (a2 @ a2) - 1
+    return np.log(ratio * ((a3 - a2) @ a3) / ((a3 - a2) @ a2)) / slack
     ### END SOLUTION
 
 
 # %%
-check("07.5", outcomes)
+check("07.5", critical_lead)
 
 # %% [markdown]
-# The data: for five values of $d$, 40 random problems with $n = 3$, $T = 4$ from each of five seeds, with 64
-# choices each. Each run starts at a random $p$ and takes 1,500 steps of growing length $0.1\sqrt{j}$, which
-# reaches the limit sooner. All 64,000 SVMs are solved too, so that each run can be compared with what was
-# possible.
-#
-# The theorem is about $\|p\| \to \infty$, so we must tell the runs that go to infinity from those that do
-# not. A run counts as **far** if $\|p\|$ is at least a tenth of the length of its path, 3,876: a rule of
-# thumb for runs of this length, since zigzag adds to the path and not to $\|p\|$. From the end of each other
-# run we look for a point where all forces cancel, with a damped Newton method, and count it as a **finite
-# minimum** if the gradient there vanishes and the Hessian is positive definite. What is left over is *open*.
+# Random problems with three tokens in 2, 3 and 6 dimensions, started at 0.98 and at 1.02 times your lead:
 
 
 # %%
-def loss_at(p, keys, scores):
-    """The loss of one problem at p (d,), for keys (n, T, d) and scores (n, T)."""
-    return torch.nn.functional.softplus(-(torch.softmax(keys @ p, dim=-1) * scores).sum(dim=-1)).mean()
+def three_tokens(d, count=3000):
+    """Comparisons (k, d), ratios (k,) and critical leads (k,), between 8 and 200, of random problems."""
+    generator = torch.Generator().manual_seed(d)
+    a2, a3 = torch.randn(2, count, d, generator=generator, dtype=torch.float64).numpy()
+    ratio = np.exp(torch.randn(count, generator=generator, dtype=torch.float64).numpy())
+    ordered = ((a3 - a2) * a2).sum(axis=1) > 0  # token 3 is no support token
+    a2, a3, ratio = a2[ordered], a3[ordered], ratio[ordered]
+    with np.errstate(invalid="ignore"):
+        lead = np.array([critical_lead(*row) for row in zip(a2, a3, ratio, strict=True)], dtype=float)
+    within = (lead > 8) & (lead < 200)
+    return a2[within], a3[within], ratio[within], lead[within]
+
+
+def survivors(a2, a3, ratio, lead):
+    """How many of these problems hold token 1 from a start on the ray with this lead (k,)."""
+    ray = torch.as_tensor(a2 / (a2**2).sum(axis=1, keepdims=True))
+    far_keys = (
+        torch.as_tensor(np.stack([0 * a2, -a2, -a3], axis=1)) * (lead * ray.norm(dim=-1))[:, None, None]
+    )
+    gammas = torch.as_tensor(np.column_stack([0 * ratio, 0 * ratio - 0.3, 0.3 * ratio]))
+    first = torch.zeros(len(ray), 1, dtype=torch.int64)
+    return hold(
+        ray / ray.norm(dim=-1, keepdim=True), far_keys[:, None], gammas[:, None], first, steps=1500
+    ).sum()
+
+
+for d in (2, 3, 6):
+    *problems, lead = three_tokens(d)
+    below, above = (survivors(*problems, torch.as_tensor(factor * lead)) for factor in (0.98, 1.02))
+    print(
+        f"d = {d}: of {len(lead)} problems {below} hold from 0.98, {above} from 1.02 times the critical lead"
+    )
+    assert (below, above) == (0, len(lead)), again.format("07.5")
+    assert len(lead) > 30
+
+# %% [markdown]
+# A law, then: $\Delta_0$ has to exceed one over the slack, times a logarithm. Does it explain what section
+# 7.4 lost? There are more support tokens and more sequences there. Two things change. The run does not stay
+# on the ray: it settles beside it, at a shift $q$ where the forces of the support tokens have the
+# proportions of the SVM's weights. Without the common factor $e^{-\Delta_0}$ their strengths are $c_t =
+# |\ell'|\, (\gamma_\alpha - \gamma_t)\, e^{-q \cdot a_t} = r \lambda_t$. And where a better token with comparison
+# $b$ pushes against the support tokens, they answer; only $b_\perp$, what is left of $b$ orthogonal to all
+# tight comparisons, lets it catch up. So we call
+#
+# $$\text{danger} = \frac{c_b}{r\; \text{slack}}\ \Bigl( \|b_\perp\|^2 + \frac{\text{slack}\, (1 +
+# \text{slack})}{\|p_{\mathrm{mm}}\|^2} \Bigr), \qquad c_b = |\ell'|\, (\gamma_b - \gamma_\alpha)\,
+# e^{-\Delta_0\, \text{slack} - q \cdot b}.$$
+#
+# With three tokens it is 1 exactly at your critical lead. With more it is an estimate, since settling takes a
+# while. We expect a winner to be lost where the danger is well above 1, and to hold where it is well below.
+
+
+# %%
+def danger(lead, keys, scores, selected, p_mm):
+    """The largest danger from a better token: keys (n, T, d), scores (n, T), selected (n,), p_mm (d,)."""
+    (n, T), own = scores.shape, np.take_along_axis(scores, selected[:, None], axis=1)  # (n, 1)
+    other = np.arange(T) != selected[:, None]
+    rows = (keys[np.arange(n), selected][:, None] - keys)[other]
+    pull = ((own - scores) / (1 + np.exp(own)))[other]  # |l'| times the difference of scores
+    slack = rows @ p_mm - 1
+    tight = slack < 1e-4
+    A, better = rows[tight], ~tight & (pull < 0)
+    lam = np.linalg.lstsq(A.T, p_mm)[0]
+    shift = np.log(pull[tight] / lam)
+    log_r = lam @ shift / lam.sum()  # since q is orthogonal to p_mm
+    q = np.linalg.lstsq(A, shift - log_r)[0]
+    b, c, slack = rows[better], -pull[better], slack[better]
+    beside = b - (A.T @ np.linalg.lstsq(A.T, b.T)[0]).T
+    width = (beside**2).sum(axis=1) + slack * (1 + slack) / (p_mm @ p_mm)
+    return (c * np.exp(-lead * slack - b @ q - log_r) * width / slack).max(initial=0)
+
+
+a2, a3, ratio = (part[0] for part in problems)  # with three tokens
+trio_keys, trio_scores = np.stack([0 * a2, -a2, -a3])[None], np.array([[0, -0.3, 0.3 * ratio]])
+once = danger(lead[0], trio_keys, trio_scores, np.array([0]), a2 / (a2 @ a2))
+assert abs(once - 1) < 1e-6, again.format("07.5")
+
+wins = {at: kept[at][winner] for at in (10, 1000)}
+wins[30] = hold(unit[winner], at_lead(30)[winner], scores[winner], alpha[winner])
+rows = [part[winner].numpy() for part in (keys, scores, alpha, p_mm)]
+threat = {at: np.array([danger(at, *row) for row in zip(*rows, strict=True)]) for at in (10, 30, 1000)}
+print("lost, of the local winners with a danger of   less than 1/3     1/3 to 3    more than 3")
+share = {}
+for at, numbers in threat.items():
+    level = np.digitize(numbers, [1 / 3, 3])
+    share[at] = [(int((~wins[at])[level == k].sum()), int((level == k).sum())) for k in range(3)]
+    print(f"from lead {at:4d}", " " * 30, *(f"{f'{lost} of {number}':>13s}" for lost, number in share[at]))
+assert share[10] == [(5, 479), (14, 21), (26, 27)]
+
+# the test of the cause: lower the nearest better token; as a control the second nearest; then both
+slack = torch.where(scores > own_score, geometry.margins(found["logits"][feasible], alpha), torch.inf) - 1
+ranked, lost = slack.flatten(1).sort(dim=1).values, np.flatnonzero(winner & ~kept[10])
+saved = {}
+for name, ranks in (("nearest", [0]), ("second nearest", [1]), ("two nearest", [0, 1])):
+    chosen = (slack[..., None] == ranked[:, None, None, ranks]).any(dim=-1) & (scores > own_score)
+    lower = torch.where(chosen, own_score - 0.1, scores)
+    saved[name] = hold(unit[lost], at_lead(10)[lost], lower[lost], alpha[lost])
+    print(
+        f"of {len(lost)} lost from lead 10, held with the {name} 0.1 below the own score: {saved[name].sum()}"
+    )
+assert [saved[name].sum() for name in saved] == [41, 1, 43]
+
+# steps of a hundredth, for those that this does not save and for the four that are lost from lead 1000
+left = lost[~saved["two nearest"]]
+narrow = np.concatenate([left, np.flatnonzero(winner & ~kept[1000])])
+start = torch.tensor([10.0] * len(left) + [1000.0] * (len(narrow) - len(left))).double()
+thin_keys = keys[narrow] * (start * length[narrow])[:, None, None, None]
+short = hold(unit[narrow], thin_keys, scores[narrow], alpha[narrow], lr=0.0001, steps=5000)
+width = cone(keys, alpha, p_mm)
+print(
+    "the others, and the four of section 7.4: theta",
+    *width[narrow].numpy().round(2),
+    "degrees; of these",
+    end=" ",
+)
+print(f"{short.sum()} of {len(short)} hold with a hundredth of the step")
+assert len(left) == 2
+assert short.all()
+assert width[narrow].max() < 0.3
+
+# %% [markdown]
+# The estimate is a good one: of 479 winners in little danger five are lost from lead 10, of 27 in great
+# danger all but one, and of the 21 in between two thirds. From lead 30 the same bounds sort the losses, too.
+#
+# And rivals are the cause. With the nearest better token lowered 41 of the 45 hold, with the second nearest
+# one lowered only one does. With both 43 do. The last two have **narrow cones**, $\theta < 0.3$ degrees,
+# like the four that are lost from lead 1000. A step of 0.01 turns $p$ by half a degree, out of the cone; all
+# six hold with steps of a hundredth of that. Shorter steps are the cure there, a longer start for rivals.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 7.7 How often is the winner global?
+#
+# From here on the start is not ours to choose: it is random, and near the origin. The data: for five values
+# of $d$, 200 random problems with $n = 3$, $T = 4$, 64 choices each. All 64,000 SVMs are solved too, so that
+# each run can be compared with what was possible.
+#
+# Each run starts at a random $p$ and takes 1,500 *constant* steps of length 0.1. (Growing steps reach limits
+# sooner, but cannot settle: where a run should come to rest they hop around.) To account for every run we
+# need three classes.
+#
+# - **Finite minimum.** A $p$ where all forces cancel. Far out forces are exponentially small, so "the
+#   gradient is small" says nothing. Newton's step does, which divides by the Hessian: towards infinity it
+#   has a length of about one lead, at a minimum it vanishes. A run has settled if Newton's method finds a
+#   minimum within distance 1 of its end.
+# - **At a winner.** Otherwise, if the tokens it has selected are a local winner: *global* or *other*.
+# - **Not yet.** All others. They get five times as many steps more.
+
+
+# %%
+def loss_at(p, keys, scores, own):
+    """The loss at p (d,), for keys (n, T, d), scores (n, T) and those of the selected tokens, own (n, 1)."""
+    gained = (torch.softmax(keys @ p, dim=-1) * (scores - own)).sum(dim=-1)  # so that nothing cancels far out
+    return torch.nn.functional.softplus(-(own[:, 0] + gained)).mean()
 
 
 slope_at, hessian_at = (torch.func.vmap(of(loss_at)) for of in (torch.func.grad, torch.func.hessian))
 
 
-def finite_minimum(p, keys, scores, steps=60):
-    """Whether Newton's method, with steps of length at most 1, finds a minimum from each p (runs, d)."""
+def finite_minimum(p, keys, scores, steps=25):
+    """Whether Newton's method, with steps of at most 1, finds a minimum within 1 of each p (runs, d)."""
+    begin = p
     for _ in range(steps):
-        values, vectors = torch.linalg.eigh(hessian_at(p, keys, scores))
-        along = (vectors.mT @ slope_at(p, keys, scores)[..., None])[..., 0] / values.abs().clamp(min=1e-12)
-        step = (vectors @ along[..., None])[..., 0]  # uphill directions are turned round
+        leading = torch.einsum("rntd,rd->rnt", keys, p).argmax(dim=-1, keepdim=True)
+        at = p, keys, scores, scores.gather(-1, leading)
+        values, vectors = torch.linalg.eigh(hessian_at(*at))
+        size = values.abs().clamp(min=1e-12 * values.abs().amax(dim=-1, keepdim=True))
+        step = (vectors @ ((vectors.mT @ slope_at(*at)[..., None]) / size[..., None]))[..., 0]  # never uphill
         p = p - step / step.norm(dim=-1, keepdim=True).clamp(min=1)
-    still = slope_at(p, keys, scores).norm(dim=-1) < 1e-10
-    return still & (torch.linalg.eigvalsh(hessian_at(p, keys, scores))[:, 0] > 1e-6)
+    return (step.norm(dim=-1) < 1e-6) & (values[:, 0] > 0) & ((p - begin).norm(dim=-1) < 1)
 
 
 def drawn(d, seeds=(11, 12, 13, 14, 15), each=40):
@@ -925,34 +1036,34 @@ def drawn(d, seeds=(11, 12, 13, 14, 15), each=40):
     return data.TokenData(**dict(zip(("X", "z", "y", "v"), joined, strict=True))), start
 
 
+def classify(p, keys, scores, seen):
+    """One of five classes for each run, as a dict of masks (runs,)."""
+    selected = torch.einsum("rntd,rd->rnt", keys, p).argmax(dim=-1)
+    same = (seen["alpha"] == selected[:, None]).all(dim=-1)
+    local, best = ((same & seen[name]).any(dim=1) for name in ("locally optimal", "global"))
+    minimum = finite_minimum(p, keys, scores)
+    return {
+        "global": best & ~minimum,
+        "other winner": local & ~best & ~minimum,
+        "finite minimum": minimum,
+        "not yet": ~local & ~minimum,
+    }
+
+
 def account(d):
     """Train on 200 problems and sort every run into one class."""
     many, start = drawn(d)
     seen = enumerate_choices(many)
-    model = train_from(start, many, 1500, schedule=train.growing)
-    attention, p = model.attention(many).detach(), model.p.detach()
-    selected = geometry.selected_tokens(attention)
-    at = torch.arange(200), (seen["alpha"] == selected[:, None]).all(dim=-1).double().argmax(dim=1)
-    far = p.norm(dim=-1) > 0.1 * sum(0.1 * train.growing(j) for j in range(1, 1501))
-    local, best = seen["locally optimal"][at], seen["global"][at]
-    minimum = torch.zeros(200, dtype=torch.bool)
-    if not far.all():
-        minimum[~far] = finite_minimum(p[~far], many.keys[~far], many.scores[~far])
-    return {
-        "far, global": far & best,
-        "far, other winner": far & local & ~best,
-        "far, no winner": far & ~local,
-        "finite minimum": minimum,
-        "open": ~far & ~minimum,
+    model = train_from(start, many, 1500)
+    p, tight = model.p.detach(), seen["tight"].sum(dim=-1)[seen["feasible"]]
+    return classify(p, many.keys, many.scores, seen) | {
         "possible": seen["global"].any(dim=1),
-        "cosine": geometry.cosine(p, seen["p_mm"][at]),
-        "code": np.array(outcomes(attention.numpy(), many.scores.numpy())),
-        "word": geometry.outcome(attention, many),
+        "word": geometry.outcome(model.attention(many), many),
         "feasible": seen["feasible"].double().mean().item(),
-        "tight": seen["tight"].sum(dim=-1)[seen["feasible"]].double().mean().item(),
+        "tight": tight.double().mean().item(),
         "winners": seen["locally optimal"].double().sum(dim=1).mean().item(),
         "expected": expected_and_drawn(seen, (200, 3, 4))[0],
-        "start": start,
+        "p": p,
         "tokens": many,
         "seen": seen,
     }
@@ -960,25 +1071,54 @@ def account(d):
 
 dimensions = (2, 4, 6, 10, 20)
 table = {d: account(d) for d in dimensions}
-classes = ("far, global", "far, other winner", "far, no winner", "finite minimum", "open")
-print("    share of  tight   local winners  global   | share of the 200 runs that are")
+classes = ("global", "other winner", "finite minimum", "not yet")
+print("    share of  tight   local winners  global   | of the 200 runs")
 print(" d  feasible  of 9    (expected)     possible | " + "  ".join(classes))
 for d, row in table.items():
-    chaotic = (
-        d < 6
-    )  # runs hop to and fro until one escapes, and rounding says when: it differs between machines
-    shares = [row[name].double().mean().item() for name in classes]
-    text = [f"{'~' if chaotic and share else ''}{share:.{1 if chaotic else 2}f}" for share in shares]
+    number = [int(row[name].sum()) for name in classes]
     line = f"{d:2d}{row['feasible']:10.2f}{row['tight']:7.1f}{row['winners']:9.2f} ({row['expected']:.2f})"
-    columns = (f"{t:>{len(name) + 1}} " for t, name in zip(text, classes, strict=True))
-    print(line + f"{row['possible'].sum().item():10d} |" + "".join(columns))
-    assert torch.stack([row[name] for name in classes]).sum(dim=0).eq(1).all()  # every run, once
+    columns = "  ".join(f"{count:{len(name)}d}" for count, name in zip(number, classes, strict=True))
+    print(f"{line}{row['possible'].sum().item():10d}  | {columns}")
+    assert sum(number) == 200
+
+
+# the runs that are not there yet, all as one batch: in 20 dimensions, of which the last ones stay 0
+def padded(part, d):
+    return torch.nn.functional.pad(part, (0, 20 - d))
+
+
+slow = [(d, k) for d, row in table.items() for k in row["not yet"].nonzero()[:, 0].tolist()]
+slow_keys = torch.stack([padded(table[d]["tokens"].keys[k], d) for d, k in slow])
+slow_scores = torch.stack([table[d]["tokens"].scores[k] for d, k in slow])
+slow_p = torch.stack([padded(table[d]["p"][k], d) for d, k in slow])
+slow_p = train_from(slow_p, with_scores(slow_keys, slow_scores), 7500).p.detach()
+later = []
+for j, (d, k) in enumerate(slow):
+    seen = {name: part[[k]] for name, part in table[d]["seen"].items()}
+    now = classify(slow_p[[j], :d], slow_keys[[j], ..., :d], slow_scores[[j]], seen)
+    later.append(next(name for name in classes if now[name]))
+print("those not there yet, after six times as many steps in all:", end=" ")
+print(", ".join(f"{name} {later.count(name)}" for name in classes))
+assert len(slow) == 10
+assert later.count("not yet") <= 5
+
+# the two choices of section 7.4 that hold from lead 10 and are not locally optimal, in units of plain keys
+two = np.flatnonzero(odd)[still]
+scale = 10 * length[two][:, None]
+rest = scale * train_from(unit[two], with_scores(at_lead(10)[two], scores[two]), 5000, 0.01).p.detach()
+settled = finite_minimum(rest, keys[two], scores[two])
+print(
+    "the two of section 7.4: at a finite minimum",
+    *settled.tolist(),
+    " length",
+    rest.norm(dim=-1).numpy().round(1),
+)
+assert settled.all()
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), width_ratios=[1.35, 1])
 x, floor = np.arange(len(dimensions)), np.zeros(len(dimensions))
-fills = (BLUE, ORANGE, BLACK, GREEN, "white")
-for name, color in zip(classes, fills, strict=True):
+for name, color in zip(classes, (BLUE, ORANGE, GREEN, "white"), strict=True):
     share = np.array([table[d][name].double().mean().item() for d in dimensions])
     left.bar(x, share, 0.7, bottom=floor, color=color, edgecolor=BLACK, linewidth=0.6, label=name)
     floor += share
@@ -996,8 +1136,8 @@ for ax in (left, right):
 show(
     fig,
     alt="Left, stacked bars of what runs came to for d = 2, 4, 6, 10, 20, marks where global is possible: "
-    "global grows towards them, finite minima and open runs vanish after d = 2. Right, the mean number of "
-    "local winners rises, then falls, a little below what is expected.",
+    "global grows towards them, finite minima vanish after d = 4. Right, the mean number of local winners "
+    "rises, then falls, a little below what is expected.",
 )
 
 # %% [markdown]
@@ -1006,76 +1146,78 @@ show(
 # exercise 07.1 expects. (The dimensions are not evenly spaced.)
 
 # %%
-far = {d: row["far, global"] | row["far, other winner"] | row["far, no winner"] for d, row in table.items()}
-exceptions = [(d, k) for d, row in table.items() for k in row["far, no winner"].nonzero()[:, 0].tolist()]
-least = min(row["cosine"][far[d]].min().item() for d, row in table.items())
-print(f"far runs: {sum(int(runs.sum()) for runs in far.values()) // 10 * 10} or so, least cosine {least:.3f}")
-print(f"of these not at a local winner: {len(exceptions)}")
-assert 890 < sum(int(runs.sum()) for runs in far.values()) < 930
-assert len(exceptions) <= 3
-assert least > 0.99
-for d, k in exceptions:  # late: ten times as many steps, and the tokens are those of a local winner
-    row = table[d]
-    one = type(row["tokens"])(*(getattr(row["tokens"], name)[[k]] for name in ("X", "z", "y", "v")))
-    model = train_from(row["start"][[k]], one, 15_000, schedule=train.growing)
-    seen, selected = enumerate_choices(one), geometry.selected_tokens(model.attention(one))
-    assert (seen["locally optimal"][0] & (seen["alpha"][0] == selected[0]).all(dim=-1)).any()
-missed = {d: 1 - (row["far, global"].sum() / row["possible"].sum()).item() for d, row in table.items()}
-print("share of runs that do not go to the global choice where it is possible:", end="")
-print(*(f"  d = {d}: {share:.1f}" for d, share in missed.items()))
-assert 0.15 < table[2]["finite minimum"].double().mean() < 0.3
-assert all((table[d]["finite minimum"] | table[d]["open"]).sum() <= 1 for d in (6, 10, 20))
+arrived = {d: row["global"] | row["other winner"] for d, row in table.items()}
+cosines = []
+for d, row in table.items():
+    chosen = geometry.selected_tokens(models.PromptAttention(d, 200, init=row["p"]).attention(row["tokens"]))
+    at = (row["seen"]["alpha"] == chosen[:, None]).all(dim=-1).double().argmax(dim=1)
+    cosines.append(geometry.cosine(row["p"], row["seen"]["p_mm"][torch.arange(200), at])[arrived[d]])
+cosines = torch.cat(cosines)
+print(
+    f"{len(cosines)} runs at a local winner: cosine with its Att-SVM, median {cosines.median():.4f}", end=""
+)
+print(f", least {cosines.min():.2f}")
+minima = {
+    d: row["p"].norm(dim=-1)[row["finite minimum"]] for d, row in table.items() if row["finite minimum"].any()
+}
+for d, lengths in minima.items():
+    words = table[d]["word"][table[d]["finite minimum"].numpy()]
+    named = ", ".join(f"{(words == word).sum()} {word}" for word in np.unique(words))
+    print(f"finite minima in d = {d}: length {lengths.min():.1f} to {lengths.max():.1f};", end=" ")
+    print("geometry.outcome says:", named)
+missed = {d: 1 - (row["global"].sum() / row["possible"].sum()).item() for d, row in table.items()}
+print("share of runs that do not reach the global choice where it is possible:", end="")
+print(*(f"  d = {d}: {share:.2f}" for d, share in missed.items()))
+assert len(cosines) == 924
+assert cosines.median() > 0.999
+assert [int(row["finite minimum"].sum()) for row in table.values()] == [62, 4, 0, 0, 0]
+assert np.allclose(list(missed.values()), [0.05, 0.31, 0.34, 0.24, 0.11], atol=0.01)
 assert all(1.09 < row["expected"] / row["winners"] < 1.17 for row in table.values()), again.format("07.1")
 assert 1.9 < table[2]["tight"] < 2.1
 assert 6.7 < table[20]["tight"] < 7
-for row in table.values():
-    words = np.array(["undecided", "local", "global"])[row["code"]]
-    assert np.array_equal(words, row["word"]), again.format("07.5")
 
 # %% [markdown]
 # Read the table from top to bottom; tight constraints (of 9 comparisons) and local winners (of 64 choices)
 # are means over choices and problems. More dimensions make more choices feasible, so at first there are
 # more local winners. Then they become fewer again: in the plane two constraints are tight, in 20
 # dimensions almost seven, and to be locally optimal means to beat them all. The expectation of exercise 07.1
-# follows the counts, 10 to 16 percent too high throughout (section 7.2 says why).
+# is 10 to 16 percent too high throughout (section 7.2 says why).
 #
-# **The theorem.** Of more than 900 runs that are far, all but one have selected a local winner. The one is
-# late, not lost: after ten times as many steps it has left for a local winner too. Their cosine with the
-# Att-SVM is above 0.99.
+# **At a winner.** 924 of 1,000 runs, and their direction is that of its Att-SVM: median cosine 0.9996.
 #
-# **The others.** They are a matter of low dimension. In the plane about a fifth of all runs end around a
-# finite minimum: a $p$ where the forces of three sequences cancel and none of them decides. Growing steps
-# cannot settle there; they hop around, some so widely that Newton's method loses the point: these are the
-# open runs. The steps make this class, not the problems: with constant ones it is empty (section 7.8).
+# **Finite minima.** A matter of low dimension: 62 of 200 in the plane, four for $d = 4$, none beyond. Most
+# are near the origin, with attention that is still soft. But some lie as far out as $\|p\| = 97$, and at
+# nine of them every sequence gives one token more than 0.99 of its attention. `geometry.outcome`, the word
+# that later lessons use, calls these *local*: decided, and not global. It makes no claim about limits, and
+# neither does an attention of 0.99. The two choices of section 7.4 that would not be lost sit at finite
+# minima as well.
 #
-# **How often global?** Where the global choice is feasible, one or two runs in ten do not end there in the
-# plane, three in ten for $d = 4$ and $6$, two in ten for $d = 10$, one in ten for $d = 20$: most where local
+# **Not yet.** After six times as many steps three of the ten have reached the global choice, three a finite
+# minimum, and four are still on their way: section 7.8 shows how slow that can be.
+#
+# **How often global?** Where the global choice is feasible, 5 percent of the runs do not reach it in the
+# plane, about a third for $d = 4$ and $6$, a quarter for $d = 10$, a tenth for $d = 20$: most where local
 # winners are many.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.8 Where it breaks *(optional)*
 #
 # **Late selection.** A choice that is *not* locally optimal can look stable for as long as you like. Keys
-# $(0, 0)$, $(-1, 0)$, $(-1, -1)$ with scores $0.5, 0, 1$, and token 1 selected: its comparisons are $a = (1,
-# 0)$ with the worse token 2 and $b = (1, 1)$ with the better token 3. Both are tight at $p_{\mathrm{mm}} =
-# (1, 0)$, so token 1 is not locally optimal. But it does not need $b$: $p_{\mathrm{mm}} = a$, with weight 0
-# on $b$. (These keys are not in general position.) Starting at $p = (5, q)$ with $q > 0$, the force of $b$ is
-# weaker by the factor $e^{-q}$ at first. Far out, to leading order, dividing the two components of the
-# gradient gives
+# $(0, 0)$, $(-1, 0)$, $(-1, -1)$ with scores $0.5, 0, 1$, and token 1 selected: its comparisons are $a_2 =
+# (1, 0)$ with the worse token 2 and $a_3 = (1, 1)$ with the better token 3. Both are tight at
+# $p_{\mathrm{mm}} = (1, 0)$, so token 1 is not locally optimal. But it does not need $a_3$: $p_{\mathrm{mm}}
+# = a_2$, with weight 0 on $a_3$. (These keys are not in general position.) Starting at $p = (5, \tau)$ with
+# $\tau > 0$, the force of token 3 is weaker by the factor $e^{-\tau}$ at first. Far out, to leading order,
+# dividing the two components of the gradient gives
 #
 # $$\frac{dp_2}{dp_1} \approx - \frac{e^{-p_2}}{1 - e^{-p_2}}, \qquad\text{so}\qquad
 # e^{p_2} - p_2 + p_1 \approx \text{const} :$$
 #
-# $p_1$ grows until $p_2 = 0$, which happens at $p_1 \approx 5 + e^{q} - q - 1$, and turns back only then. The
-# choice holds along a path whose length is exponential in $q$. (On the ray itself, $q = 0$, there is no such
-# delay: from $(R, 0)$ $p$ moves across, along $(-1, -1)$, and token 1 is lost where $p_1 + p_2 = 0$: after a
-# path of about $R / \sqrt 2$, that is $7.1\, R$ steps of length 0.1.) This is why selected tokens are read at
-# the end, and why even that can be too soon.
-#
-# **Constant steps.** Growing steps cannot settle at a finite minimum. With constant steps of 0.1 from the
-# starts of section 7.7 in the plane no run is open: 155 of 200 are far, 45 at a finite minimum. The price is
-# late selection: 22 of the far runs have not reached a local winner yet. Of the 60 that could be global three
-# are not.
+# $p_1$ grows until $p_2 = 0$, which happens at $p_1 \approx 5 + e^{\tau} - \tau - 1$, and turns back only
+# then. The choice holds along a path whose length is exponential in $\tau$. (On the ray itself, $\tau = 0$,
+# there is no such delay: from $(R, 0)$ $p$ moves across, along $(-1, -1)$, and token 1 is lost where $p_1 +
+# p_2 = 0$: after a path of about $R / \sqrt 2$, that is $7.1\, R$ steps of length 0.1.) This is why selected
+# tokens are read at the end, and why even that can be too soon.
 #
 # **No gradient at the start.** Keys $(1, 0), (-1, 0), (0, 1), (\frac23, -\frac73)$ with scores $0.6, 0.4,
 # -0.7, -0.3$. At $p = 0$ attention is uniform and $-\nabla L \propto \sum_t (\gamma_t - \bar\gamma)\, k_t$,
@@ -1087,59 +1229,26 @@ for row in table.values():
 # locally optimal now.
 
 # %%
-row = table[2]  # the plane again, with constant steps
-plane_runs = train_from(row["start"], row["tokens"], 1500)
-p, keys, scores = plane_runs.p.detach(), row["tokens"].keys, row["tokens"].scores
-away = p.norm(dim=-1) > 0.1 * 150
-rest = finite_minimum(p[~away], keys[~away], scores[~away])
-selected = geometry.selected_tokens(plane_runs.attention(row["tokens"]))
-same = (row["seen"]["alpha"] == selected[:, None]).all(dim=-1)
-at_winner = (same & row["seen"]["locally optimal"]).any(dim=1)
-not_global = row["possible"] & ~(away & (same & row["seen"]["global"]).any(dim=1))
-print(
-    f"d = 2, constant steps: far {away.sum()} (at a local winner so far: {(away & at_winner).sum()}),",
-    end=" ",
-)
-print(
-    f"finite minimum {rest.sum()}, open {(~rest).sum()}; global possible but not reached: {not_global.sum()}"
-)
-assert abs(away.sum() - 155) <= 2
-assert rest.all()
-assert abs((away & ~at_winner).sum() - 22) <= 5
-assert abs(not_global.sum() - 3) <= 1
-
-# %%
 late = with_scores(np.array([[[0, 0], [-1, 0], [-1, -1]]]), np.array([[0.5, 0, 1]]))
-q = torch.tensor([2.0, 3, 4], dtype=torch.float64)
-model = models.PromptAttention(d=2, trials=3, init=torch.stack([torch.full_like(q, 5), q], dim=1))
+tau, R = torch.tensor([2.0, 3, 4]).double(), torch.tensor([10.0, 20, 60, 99]).double()
+begin = torch.cat([torch.stack([torch.full_like(tau, 5), tau], dim=1), torch.stack([R, 0 * R], dim=1)])
 history = train.fit(
-    model,
+    model := models.PromptAttention(d=2, trials=7, init=begin),
     late,
     optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1),
     steps=1000,
     record={"p": lambda m: m.p, "chosen": lambda m: geometry.selected_tokens(m.attention(late))[:, 0]},
-    every=1,
+    every=2,
     progress=False,
 )
-turned, predicted = history["p"][:, :, 0].amax(dim=0), 5 + q.exp() - q - 1
-until = (history["chosen"] != 0).double().argmax(dim=0)
-print(" q   p_1 turns at   predicted   token 1 selected until step")
-for row in zip(q, turned, predicted, until, strict=True):
-    print("{:2.0f} {:14.1f} {:11.1f} {:20.0f}".format(*row))
+until = 2 * (history["chosen"] != 0).double().argmax(dim=0)  # the step
+turned, predicted = history["p"][:, :3, 0].amax(dim=0), 5 + tau.exp() - tau - 1
+print("tau   p_1 turns at   predicted   token 1 selected until step")
+for row in zip(tau, turned, predicted, until, strict=False):
+    print("{:3.0f} {:14.1f} {:11.1f} {:20.0f}".format(*row))
 assert (turned - predicted).abs().max() < 0.4
-R = torch.tensor([10.0, 20, 60, 99], dtype=torch.float64)
-on_ray = train.fit(
-    model := models.PromptAttention(d=2, trials=4, init=torch.stack([R, 0 * R], dim=1)),
-    late,
-    optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1),
-    steps=1000,
-    record={"chosen": lambda m: geometry.selected_tokens(m.attention(late))[:, 0]},
-    every=1,
-    progress=False,
-)
-lost_at = (on_ray["chosen"] != 0).double().argmax(dim=0)
-print("on the ray, from R =", *R.int().tolist(), "lost at step", *lost_at.tolist())
-assert ((lost_at / R - 7.1).abs() < 0.3).all()
+print("on the ray, from R =", *R.int().tolist(), "lost at step", *until[3:].tolist())
+assert ((until[3:] / R - 7.1).abs() < 0.4).all()
 
 saddle_keys = np.array([[1, 0], [-1, 0], [0, 1], [2 / 3, -7 / 3]])
 saddle = with_scores(saddle_keys[None], np.array([[0.6, 0.4, -0.7, -0.3]]))
@@ -1165,8 +1274,8 @@ assert chosen.tolist() == [1, 2]
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.6), width_ratios=[1, 1.25])
 for k, color in enumerate((BLUE, GREEN, ORANGE)):
-    path = history["p"][: until[k] + 1, k]
-    left.plot(*path.T, color=color, label=f"$q = {q[k]:g}$")
+    path = history["p"][: until[k] // 2 + 1, k]
+    left.plot(*path.T, color=color, label=rf"$\tau = {tau[k]:g}$")
     left.plot(*path[0], "o", color=BLACK, markersize=5)
     left.axvline(predicted[k], color=color, linestyle="--", linewidth=1.3)
 left.set(xlabel="$p_1$", ylabel="$p_2$", xlim=(0, 62))
@@ -1183,7 +1292,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Left: late selection; paths from $(5, q)$ until token 1 loses, and the predicted turning
+# **Figure 4.** Left: late selection; paths from $(5, \tau)$ until token 1 loses, and the predicted turning
 # points (dashed). Right: the first 40 steps from $(\pm 10^{-6}, 0)$, next to a saddle.
 
 # %%
@@ -1208,10 +1317,10 @@ assert ends.unique().tolist() == [0, 1, 4]
 #
 # | situation | what you see | what to do |
 # |---|---|---|
-# | better token nearly tight | a local winner does not hold | start further out |
+# | better token nearly tight | a local winner does not hold | start further out (07.5) |
 # | narrow cone | steps lead out of it | shorter steps |
 # | weights not unique, or 0 | a better support token does harm late, or none | look at the weights |
-# | forces cancel at a finite $p$ | $\lVert p \rVert$ stops growing | Newton from the end |
+# | forces cancel at a finite $p$ | $\lVert p \rVert$ stops growing | Newton's step, not the gradient |
 # | start on a saddle | a tiny change decides | random start |
 # | tied scores | direction is not that of the Att-SVM | drop the tied comparison |
 
@@ -1250,19 +1359,19 @@ progress("07")
 # ## Summary
 #
 # - Of $T^n$ choices some are feasible, and few of these **locally optimal**: better than their support
-#   tokens. Tested one by one, from far out, no other choice held, and of these all but four of 532: three
-#   narrow cones, and one better token that was tight but for 0.004.
+#   tokens. Tested one by one, from lead 1000, no other choice held, and of 527 local winners 523 did; four
+#   narrow cones need shorter steps.
 # - The reason is one sum: far out only support tokens exert a force, in proportion to the difference of
 #   scores. SVM weights are nonnegative, so for keys in general position one better support token is enough
-#   to undo a choice; where the weights are not unique, others may make up for it.
-# - Each local winner has a **cone**. How far out it begins depends on better tokens that are nearly
-#   tight: of 36 winners lost from a lead of 10, lowering the nearest one's score saved 32, and shorter steps
-#   three more, whose cones are narrow. Where a worse token is ahead, the basins of two winners meet in the
-#   directions in which these two tie.
-# - Runs that go far end at a local winner, now or later. In the plane a fifth end at or around finite minima;
-#   in high dimension local winners become rare, and most runs are global.
-# - Exceptions are narrow cones, late selection, finite minima, saddles and ties. See that $\|p\|$ still
-#   grows before you look at the direction.
+#   to undo a choice, whatever the first step says; where the weights are not unique, others may make up for
+#   it.
+# - Far out, **basins** end where the two neighbours of a worse token tie: their borders do not depend on the
+#   scores, only on their order. **How far is far** depends on better tokens that are nearly tight: the lead
+#   has to exceed one over the slack times a logarithm.
+# - From random starts 924 of 1,000 runs reached a local winner. In the plane a third settle at a finite
+#   minimum, at times far out and with hard attention; in high dimension local winners become rare, and most
+#   runs are global.
+# - Exceptions are narrow cones, late selection, finite minima, saddles and ties.
 #
 # ## Further reading
 #

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from course import exercises
-from mini_attn import data, geometry, models, optim, svm, train
+from mini_attn import data, models, optim, svm, train
 
-_, first_step, _, cone, outcomes = (spec.reference for spec in exercises.exercises("07"))
+*_, edges, critical_lead = (spec.reference for spec in exercises.exercises("07"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -45,7 +45,7 @@ def test_enumeration_solves_each_choice_as_if_it_were_alone(lesson):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_first_step_far_out_is_the_librarys(seed):
+def test_the_first_step_far_out_is_the_librarys(seed, lesson):
     rng = np.random.default_rng(seed)
     keys, scores = rng.normal(size=(5, 3)), rng.uniform(size=5)
     alpha = int((keys @ rng.normal(size=3)).argmax())
@@ -64,31 +64,51 @@ def test_the_first_step_far_out_is_the_librarys(seed):
     model = models.PromptAttention(3, init=start)
     train.fit(model, tokens, optim.NormalizedGD(model.parameters(), lr=far), 1, progress=False)
     step = (model.p.detach() - start).numpy() / far
-    np.testing.assert_allclose(first_step(keys, scores, alpha, p_mm.numpy()), step, atol=1e-5)
+    np.testing.assert_allclose(lesson["first_step"](keys, scores, alpha, p_mm.numpy()), step, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_cone_is_the_widest_in_which_the_choice_is_ahead(seed):
+def test_the_cone_is_the_widest_in_which_the_choice_is_ahead(seed, lesson):
     rng = np.random.default_rng(seed)
     keys = rng.normal(size=(2, 4, 3))
     selected = (keys @ rng.normal(size=3)).argmax(axis=1)
     p_mm = svm.solve(svm.token_problem(torch.tensor(keys), torch.tensor(selected))).value.numpy()
+    theta = lesson["cone"](*(torch.tensor(part)[None] for part in (keys, selected, p_mm))).item()
     across = rng.normal(size=(20_000, 3))
     across -= np.outer(across @ p_mm, p_mm) / (p_mm @ p_mm)
     across /= np.linalg.norm(across, axis=1, keepdims=True)
     for factor, ahead in ((0.999, 1.0), (1.05, 0.99)):
-        angle = np.radians(factor * cone(keys, selected, p_mm))
+        angle = np.radians(factor * theta)
         p = np.cos(angle) * p_mm / np.linalg.norm(p_mm) + np.sin(angle) * across
         share = ((p @ keys.swapaxes(-1, -2)).argmax(axis=-1) == selected[:, None]).all(axis=0).mean()
         assert share == 1 if ahead == 1 else share < 1
 
 
-def test_outcomes_are_the_librarys():
-    tokens = data.random_tokens(n=3, T=4, d=3, trials=60, seed=12)
-    model = models.PromptAttention(3, trials=60)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.3, batch_dims=1)
-    train.fit(model, tokens, optimizer, 300, progress=False)
-    attention = model.attention(tokens).detach()
-    words = np.array(["undecided", "local", "global"])[outcomes(attention.numpy(), tokens.scores.numpy())]
-    assert set(words) == {"undecided", "local", "global"}
-    assert np.array_equal(words, geometry.outcome(attention, tokens))
+@pytest.mark.parametrize("seed", range(3))
+def test_with_three_tokens_the_danger_is_one_at_the_critical_lead(seed, lesson):
+    rng = np.random.default_rng(seed)
+    a2, across = np.linalg.qr(rng.normal(size=(3, 2)))[0].T * rng.uniform(0.5, 1.5, size=(2, 1))
+    a3, ratio = 1.3 * a2 + across, rng.uniform(1, 3)
+    keys, scores = np.stack([0 * a2, -a2, -a3])[None], np.array([[0.2, -0.1, 0.2 + 0.3 * ratio]])
+    lead = critical_lead(a2, a3, ratio)
+    p_mm = a2 / (a2 @ a2)
+    assert lesson["danger"](lead, keys, scores, np.array([0]), p_mm) == pytest.approx(1, rel=1e-9)
+    assert lesson["danger"](2 * lead, keys, scores, np.array([0]), p_mm) < 1
+
+
+def test_newtons_method_finds_the_minimum_it_starts_beside_and_none_on_the_way_to_infinity(lesson):
+    """Keys e and -e, the worse token's logit ahead or behind; and two sequences that pull against each other."""
+    keys = torch.tensor([[[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, -1.0]]]])
+    keys = keys.double().repeat(3, 1, 1, 1)
+    scores = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]).double().repeat(3, 1, 1)
+    keys[:, 2] = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
+    scores[:, 2] = torch.tensor([1.0, 0.0])
+    p = torch.tensor([[0.1, 3.0], [0.1, 30.0], [0.0, 300.0]]).double()  # p_2 goes to infinity in each
+    assert not lesson["finite_minimum"](p, keys, scores).any()
+    keys[:, 2] *= 0  # now nothing depends on p_2: a line of minima, none of them strict
+    assert not lesson["finite_minimum"](p, keys, scores).any()
+    corners = torch.tensor([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]]).double()
+    keys = torch.stack([corners, torch.zeros_like(corners)], dim=1)[None].repeat(2, 1, 1, 1)
+    scores = torch.tensor([1.0, 0.0]).double().expand(2, 3, 2)
+    near = torch.tensor([[0.3, -0.2], [9.0, 0.0]]).double()  # the minimum is near 0; the second is too far
+    assert lesson["finite_minimum"](near, keys, scores).tolist() == [True, False]

@@ -175,3 +175,52 @@ def test_scores_that_know_nothing_of_the_keys_have_as_many_local_winners_as_expe
         for gamma in scores
     ]
     assert torch.stack(counted).mean().item() == pytest.approx(expected.item(), rel=0.03)
+
+
+@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize(("factor", "holds"), [(0.97, False), (1.03, True)])
+def test_a_better_token_that_is_nearly_tight_is_harmless_from_its_critical_lead_on(d, factor, holds):
+    """Three tokens, comparisons a (tight) and b (better, lead 1 + slack), on the ray from lead D.
+
+    Token 1 holds iff ratio exp(-D slack) < (b - a).a / (b - a).b, with the ratio of the differences of scores.
+    """
+    generator = torch.Generator().manual_seed(70 + d)
+    a, b = torch.randn(2, 2000, d, generator=generator, dtype=torch.float64)
+    ratio = torch.randn(2000, generator=generator, dtype=torch.float64).exp()
+    slack = (b * a).sum(-1) / (a * a).sum(-1) - 1
+    lead = (ratio * ((b - a) * b).sum(-1) / ((b - a) * a).sum(-1)).log() / slack
+    within = (slack > 0) & (lead > 10) & (lead < 100)
+    a, b, ratio, lead = (part[within] for part in (a, b, ratio, lead))
+    assert len(a) > 20
+    p_mm = a / (a * a).sum(-1, keepdim=True)
+    keys = torch.stack([0 * a, -a, -b], dim=-2) * (factor * lead * p_mm.norm(dim=-1))[:, None, None]
+    X = torch.zeros_like(keys)
+    X[..., 0] = torch.stack([0 * ratio, 0 * ratio - 0.4, 0.4 * ratio], dim=-1)
+    e1 = torch.eye(d, dtype=torch.float64)[0].expand(len(a), d)
+    tokens = data.TokenData(X[:, None], e1[:, None], torch.ones(len(a), 1).double(), e1, keys[:, None])
+    model = descend(tokens, p_mm / p_mm.norm(dim=-1, keepdim=True), steps=1500, lr=0.01)
+    assert ((geometry.selected_tokens(model.attention(tokens))[:, 0] == 0) == holds).all()
+
+
+@pytest.mark.parametrize(
+    ("scores", "valley", "winners"),
+    [((1, 0.3, 0.8, 0.2, 0.7, 0.1), 3, (2, 4)), ((1, 0.9, 0.8, 0.2, 0.7, 0.1), 3, (0, 4))],
+)
+def test_basins_meet_where_the_neighbours_of_a_worse_corner_tie(scores, valley, winners):
+    """A hexagon, far out, 0.1 degrees on either side of the line on which corners 3 and 5 tie, 4 ahead.
+
+    Who wins on the far side may be another corner: of scores 1, .9, .8, .2 it is the first.
+    """
+    corners = [[0.2, 1.1], [1, 0.6], [0.9, -0.5], [0.1, -1.1], [-0.9, -0.6], [-1, 0.5]]
+    keys = 4000 * torch.tensor(corners, dtype=torch.float64)[None]
+    X = torch.zeros_like(keys)
+    X[0, :, 0] = torch.tensor(scores)
+    e1 = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    tokens = data.TokenData(X, e1[None], e1[:1], e1, keys)
+    before, after = keys[0, valley - 1] / 4000, keys[0, valley + 1] / 4000
+    tie = torch.stack([after[1] - before[1], before[0] - after[0]])
+    tie = tie / tie.norm() * (tie @ (keys[0, valley] - keys[0, valley - 1])).sign()
+    towards = (before - after) / (before - after).norm()
+    start = torch.stack([tie + math.radians(angle) * towards for angle in (0.1, -0.1)])
+    model = descend(tokens, start, steps=2000, lr=0.01)
+    assert geometry.selected_tokens(model.attention(tokens))[:, 0].tolist() == list(winners)

@@ -1,7 +1,6 @@
 """Answers to lesson 07's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
 import numpy as np
-import torch
 
 
 def winners_in_a_loop(tight):
@@ -14,68 +13,74 @@ def winners_in_a_loop(tight):
     return total
 
 
-def step_in_a_loop(keys, scores, alpha, p_mm):
-    step = np.zeros_like(p_mm)
-    for key, score in zip(keys, scores, strict=True):
-        if abs((keys[alpha] - key) @ p_mm - 1) < 1e-5:
-            step += (scores[alpha] - score) * (keys[alpha] - key)
-    return step / np.sqrt(step @ step)
+def scores_from_two_tries(a2, a3, own, second):
+    """Each of the three numbers is linear in the score of token 3: its zero, from two scores."""
+
+    def signs(third):
+        step = (own - second) * a2 + (own - third) * a3
+        p_mm = np.linalg.pinv(np.stack([a2, a3])) @ np.ones(2)
+        return np.array([own - third, step @ p_mm, step @ a3])
+
+    at, beyond = signs(own), signs(own + 1)
+    return own - at / (beyond - at)
 
 
-def step_with_soft_support(keys, scores, alpha, p_mm):
-    ahead = keys[alpha] - keys
-    step = ((scores[alpha] - scores) * np.exp(200 * np.minimum(1 - ahead @ p_mm, 0))) @ ahead
-    return step / np.linalg.norm(step)
-
-
-def step_within(tolerance):
-    def answer(keys, scores, alpha, p_mm):
-        ahead = keys[alpha] - keys
-        step = ((scores[alpha] - scores) * (np.abs(ahead @ p_mm - 1) < tolerance)) @ ahead
-        return step / np.linalg.norm(step)
-
-    return answer
-
-
-def harmless_by_bisection(a, b, scores):
+def harmless_by_bisection(tau2, tau3, scores):
     """The p_2 at which the forces across the ray cancel, by bisection."""
     second, third = scores[0] - scores[1], scores[0] - scores[2]
     low, high = -50.0, 50.0
     for _ in range(200):
         middle = (low + high) / 2
-        upward = a * second * np.exp(-a * middle) > b * third * np.exp(b * middle)
+        upward = tau2 * second * np.exp(-tau2 * middle) > tau3 * third * np.exp(tau3 * middle)
         low, high = (middle, high) if upward else (low, middle)
-    return scores[0] + second * np.exp(-a * low) + third * np.exp(b * low)
+    return scores[0] + second * np.exp(-tau2 * low) + third * np.exp(tau3 * low)
 
 
-def cone_in_torch(keys, selected, p_mm):
-    keys, p_mm = torch.as_tensor(keys), torch.as_tensor(p_mm)
-    angles = []
-    for K, a in zip(keys, selected, strict=True):
-        others = torch.cat([K[:a], K[a + 1 :]])
-        sines = torch.cosine_similarity(K[a] - others, p_mm[None]).clamp(max=1)
-        angles.append(90 - torch.rad2deg(torch.acos(sines)))
-    return torch.cat(angles).min()
+def edges_by_the_pull(keys, scores, alpha):
+    """On a fine grid of directions: where the token that descent climbs to changes, then bisected."""
+    m = len(keys)
+
+    def climbs_to(angle):
+        p = np.array([np.cos(angle), np.sin(angle)])
+        h = keys @ p
+        t = int(h.argmax())
+        while True:
+            better = [s for s in ((t - 1) % m, (t + 1) % m) if scores[s] > scores[t]]
+            if not better:
+                return t
+            t = max(better, key=lambda s: h[s])
+
+    grid = np.linspace(0, 2 * np.pi, 721) + 0.001
+    held = np.array([climbs_to(angle) == alpha for angle in grid])
+    found = []
+    for j in np.flatnonzero(held[1:] != held[:-1]):
+        low, high = grid[j], grid[j + 1]
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if (climbs_to(middle) == alpha) == held[j] else (low, middle)
+        found.append([np.cos(low), np.sin(low)])
+    first, second = np.array(found)
+    nearer = keys[alpha - 1] - keys[(alpha + 1) % m]  # the edge that prefers the corner before alpha
+    return np.array([first, second] if first @ nearer > second @ nearer else [second, first])
 
 
-def outcomes_in_a_loop(attention, scores):
-    codes = []
-    for s, gamma in zip(attention, scores, strict=True):
-        if (s.max(axis=1) <= 0.99).any():
-            codes.append(0)
-        else:
-            best = [scores_i[s_i.argmax()] == max(scores_i) for s_i, scores_i in zip(s, gamma, strict=True)]
-            codes.append(2 if all(best) else 1)
-    return codes
+def turned(degrees):
+    def answer(keys, scores, alpha):
+        c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+        return edges_by_the_pull(keys, scores, alpha) @ np.array([[c, s], [-s, c]])
+
+    return answer
 
 
-def best_of(attention, scores):
-    selected = attention.argmax(-1)[..., None]
-    return (np.take_along_axis(scores, selected, -1)[..., 0] == scores.max(-1)).all(-1)
-
-
-def nearly_best(attention, scores):
-    return ((attention * scores).sum(-1) >= 0.99 * scores.max(-1)).all(-1)
+def lead_by_bisection(a2, a3, ratio):
+    """The lead at which the difference of the two leads stands still."""
+    p_mm = a2 / (a2 @ a2)
+    low, high = 1e-3, 1e3
+    for _ in range(200):
+        lead = (low + high) / 2
+        force = a2 - ratio * np.exp(-lead * (p_mm @ (a3 - a2))) * a3
+        low, high = (low, lead) if force @ (a3 - a2) > 0 else (lead, high)
+    return low
 
 
 ANSWERS = {
@@ -89,48 +94,41 @@ ANSWERS = {
         ],
     },
     "07.2": {
-        "also_right": step_in_a_loop,
+        "also_right": scores_from_two_tries,
         "wrong": [
-            lambda keys, scores, alpha, p_mm: step_in_a_loop(keys, scores**2, alpha, p_mm),
-            lambda keys, scores, alpha, p_mm: step_in_a_loop(keys, scores, alpha, 2 * p_mm) * 0.5,
-            lambda keys, scores, alpha, p_mm: keys[alpha] / np.linalg.norm(keys[alpha]),
-            step_with_soft_support,
-            step_within(0.1),
-            step_within(0.03),
+            lambda a2, a3, own, second: scores_from_two_tries(a3, a2, own, second),
+            lambda a2, a3, own, second: np.array([own, 2 * own - second, own]),
+            lambda a2, a3, own, second: np.array([own, (own + second) / 2, own]),
+            lambda a2, a3, own, second: np.array([second, 2 * own - second, 2 * second - own]),
+            lambda a2, a3, own, second: np.sort(scores_from_two_tries(a2, a3, own, second)),
         ],
     },
     "07.3": {
         "also_right": harmless_by_bisection,
         "wrong": [
-            lambda a, b, scores: harmless_by_bisection(b, a, scores),
-            lambda a, b, scores: harmless_by_bisection(a, b, scores[[0, 2, 1]]),
-            lambda a, b, scores: 3 * scores[0],
-            lambda a, b, scores: 2 * scores[0] - scores[1:].min(),
+            lambda tau2, tau3, scores: harmless_by_bisection(tau3, tau2, scores),
+            lambda tau2, tau3, scores: harmless_by_bisection(tau2, tau3, scores[[0, 2, 1]]),
+            lambda tau2, tau3, scores: 3 * scores[0],
+            lambda tau2, tau3, scores: 2 * scores[0] - scores[1:].min(),
         ],
     },
     "07.4": {
-        "also_right": cone_in_torch,
+        "also_right": edges_by_the_pull,
         "wrong": [
-            lambda *args: 2 * cone_in_torch(*args),
-            lambda *args: 90 - cone_in_torch(*args),
-            lambda keys, selected, p_mm: cone_in_torch(keys[:1], selected[:1], p_mm) - 1,
+            turned(0.05),
+            turned(180),
+            lambda keys, scores, alpha: edges_by_the_pull(keys[::-1], scores[::-1], len(keys) - 1 - alpha),
+            lambda keys, scores, alpha: edges_by_the_pull(keys, scores, alpha)[:1],
+            lambda keys, scores, alpha: np.eye(2),
         ],
     },
     "07.5": {
-        "also_right": outcomes_in_a_loop,
+        "also_right": lead_by_bisection,
         "wrong": [
-            lambda attention, scores: [2 - code for code in outcomes_in_a_loop(attention, scores)],
-            lambda attention, scores: sum(outcomes_in_a_loop(attention, scores)),
-            lambda attention, scores: attention.argmax(-1) == scores.argmax(-1),
-            lambda attention, scores: np.where(
-                (attention.max(-1) >= 0.99).all(-1), 1 + best_of(attention, scores), 0
-            ),
-            lambda attention, scores: np.where(
-                (attention.max(-1) > 0.99).all(-1), 1 + nearly_best(attention, scores), 0
-            ),
-            lambda attention, scores: np.where(
-                (np.sort(attention)[..., -2:].sum(-1) > 0.99).all(-1), 1 + best_of(attention, scores), 0
-            ),
+            lambda a2, a3, ratio: lead_by_bisection(a2, a3, 1 / ratio),
+            lambda a2, a3, ratio: lead_by_bisection(a3, a2, ratio),
+            lambda a2, a3, ratio: 1.01 * lead_by_bisection(a2, a3, ratio),
+            lambda a2, a3, ratio: 10.0,
         ],
     },
 }
