@@ -896,9 +896,9 @@ for d in (2, 3, 6):
 # 7.4 lost? There are more support tokens and more sequences there. Two things change. The run does not stay
 # on the ray: it settles beside it, at a shift $q$ where the forces of the support tokens have the
 # proportions of the SVM's weights. Without the common factor $e^{-\Delta_0}$ their strengths are $c_t =
-# |\ell'|\, (\gamma_\alpha - \gamma_t)\, e^{-q \cdot a_t} = r \lambda_t$. And where a better token with comparison
-# $b$ pushes against the support tokens, they answer; only $b_\perp$, what is left of $b$ orthogonal to all
-# tight comparisons, lets it catch up. So we call
+# |\ell'|\, (\gamma_\alpha - \gamma_t)\, e^{-q \cdot a_t} = r \lambda_t$. And where a better token with
+# comparison $b$ pushes against the support tokens, they answer; only $b_\perp$, what is left of $b$
+# orthogonal to all tight comparisons, lets it catch up. So we call
 #
 # $$\text{danger} = \frac{c_b}{r\; \text{slack}}\ \Bigl( \|b_\perp\|^2 + \frac{\text{slack}\, (1 +
 # \text{slack})}{\|p_{\mathrm{mm}}\|^2} \Bigr), \qquad c_b = |\ell'|\, (\gamma_b - \gamma_\alpha)\,

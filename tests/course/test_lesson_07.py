@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from course import exercises
+from course.make.build import Folders
+from course.make.notebook import from_source
 from mini_attn import data, models, optim, svm, train
 
-*_, edges, critical_lead = (spec.reference for spec in exercises.exercises("07"))
+*_, critical_lead = (spec.reference for spec in exercises.exercises("07"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -96,19 +98,16 @@ def test_with_three_tokens_the_danger_is_one_at_the_critical_lead(seed, lesson):
     assert lesson["danger"](2 * lead, keys, scores, np.array([0]), p_mm) < 1
 
 
-def test_newtons_method_finds_the_minimum_it_starts_beside_and_none_on_the_way_to_infinity(lesson):
-    """Keys e and -e, the worse token's logit ahead or behind; and two sequences that pull against each other."""
-    keys = torch.tensor([[[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, -1.0]]]])
-    keys = keys.double().repeat(3, 1, 1, 1)
-    scores = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]).double().repeat(3, 1, 1)
-    keys[:, 2] = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
-    scores[:, 2] = torch.tensor([1.0, 0.0])
-    p = torch.tensor([[0.1, 3.0], [0.1, 30.0], [0.0, 300.0]]).double()  # p_2 goes to infinity in each
-    assert not lesson["finite_minimum"](p, keys, scores).any()
-    keys[:, 2] *= 0  # now nothing depends on p_2: a line of minima, none of them strict
-    assert not lesson["finite_minimum"](p, keys, scores).any()
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.func
+def test_newtons_method_finds_the_minimum_it_starts_beside_and_none_on_the_way_to_infinity():
+    (source,) = Folders().sources(["07"])
+    (cell,) = (c.source for c in from_source(source, solved=True).cells if "def finite_minimum" in c.source)
+    namespace = {"torch": torch}
+    exec(cell[: cell.index("def drawn")], namespace)  # not the rest, which trains
     corners = torch.tensor([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]]).double()
-    keys = torch.stack([corners, torch.zeros_like(corners)], dim=1)[None].repeat(2, 1, 1, 1)
-    scores = torch.tensor([1.0, 0.0]).double().expand(2, 3, 2)
-    near = torch.tensor([[0.3, -0.2], [9.0, 0.0]]).double()  # the minimum is near 0; the second is too far
-    assert lesson["finite_minimum"](near, keys, scores).tolist() == [True, False]
+    keys = torch.stack([corners, torch.zeros_like(corners)], dim=1)[None]  # one sequence pulls towards each
+    scores = torch.tensor([1.0, 0.0]).double().expand(1, 3, 2)
+    for p, found in (([0.3, -0.2], True), ([9.0, 0.0], False)):  # the minimum is near 0
+        assert namespace["finite_minimum"](torch.tensor([p]).double(), keys, scores).item() == found
+    for p in ([3.0, 0.1], [300.0, 0.1]):  # a single sequence: to infinity, though the gradient vanishes there
+        assert not namespace["finite_minimum"](torch.tensor([p]).double(), keys[:, :1], scores[:, :1]).any()

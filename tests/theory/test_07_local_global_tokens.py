@@ -179,10 +179,10 @@ def test_scores_that_know_nothing_of_the_keys_have_as_many_local_winners_as_expe
 
 @pytest.mark.parametrize("d", [2, 5])
 @pytest.mark.parametrize(("factor", "holds"), [(0.97, False), (1.03, True)])
-def test_a_better_token_that_is_nearly_tight_is_harmless_from_its_critical_lead_on(d, factor, holds):
+def test_a_better_token_that_nearly_tight_is_harmless_from_its_critical_lead_on(d, factor, holds):
     """Three tokens, comparisons a (tight) and b (better, lead 1 + slack), on the ray from lead D.
 
-    Token 1 holds iff ratio exp(-D slack) < (b - a).a / (b - a).b, with the ratio of the differences of scores.
+    Token 1 holds iff ratio exp(-D slack) < (b - a).a / (b - a).b, for the ratio of score differences.
     """
     generator = torch.Generator().manual_seed(70 + d)
     a, b = torch.randn(2, 2000, d, generator=generator, dtype=torch.float64)
