@@ -110,7 +110,14 @@ def margin_cases(rng):
     X, y = separable(rng, 7, 2)
     cases.append((rng.normal(size=2), X, rng.permutation(y)))  # on the wrong side: a negative margin
     far = np.array([[200.0, 100.0], [300.0, 50.0]])  # one label is missing, and all points are far away
-    return [*cases, *((np.array([3.0, 4.0]), label * far, np.full(2, label)) for label in (1.0, -1.0))]
+    cases += ((np.array([3.0, 4.0]), label * far, np.full(2, label)) for label in (1.0, -1.0))
+    long = rng.uniform(3, 9)  # one point is wrong, and the farthest of all is right
+    return [*cases, (np.array([1.0, 2.0]), np.array([[0.5, -1.0], [-long, -long]]), np.array([1.0, -1.0]))]
+
+
+def _farthest_if_any_is_wrong(w, X, y):
+    least = margin(w, X, y)
+    return least if least > 0 else -np.abs(X @ w).max() / np.linalg.norm(w)
 
 
 MARGIN = [
@@ -122,6 +129,10 @@ MARGIN = [
         lambda w, X, y: np.abs(X @ w).min() / np.linalg.norm(w),
         "You measured how far the nearest point is from the line, on whichever side. The label says which "
         "side is right: a point on the wrong side has a negative margin.",
+    ),
+    Misconception(
+        _farthest_if_any_is_wrong,
+        "You took the farthest point of all. The worst is the farthest on the wrong side.",
     ),
     Misconception(
         lambda w, X, y: (X @ w).min() / np.linalg.norm(w),
@@ -380,37 +391,46 @@ CREEP = [
 # 01.6
 
 
-def speeds(rows, lam):
-    """C = sum_i lam_i c_i^2: off the line ds / d log t = -C s. One normalised step: s -> (1 - eta mu C) s."""
+def speeds(rows, lam, others):
+    """E = min(C, next - 1, 1), C = sum_i lam_i c_i^2, and the step: off the line
+    ds / d log t = -C s + k t^(1 - next) + m / t, and one normalised step takes s to (1 - eta mu C) s."""
     w_hat = lam @ rows
     c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
     C = lam @ c**2
-    return C, 2 * np.linalg.norm(w_hat) / C
+    return min(C, (others @ w_hat).min() - 1, 1.0), 2 * np.linalg.norm(w_hat) / C
 
 
 def speeds_cases(rng):
-    """Two support vectors of a true SVM: rows @ w_hat = 1 with w_hat = lam @ rows and lam > 0, mu not 1."""
-    cases = [(np.array([[1.5, -0.5], [0.3, 0.7]]), np.array([1 / 3, 5 / 3]))]
-    for _ in range(3):
+    """Two support vectors of a true SVM: rows @ w_hat = 1 with w_hat = lam @ rows and lam > 0, mu not 1. In
+    the first two C is the least of the three, in the third and fourth the next point, in the others 1."""
+    shown = np.array([[3.3, -1.0], [2.5, 2.0]])
+    cases = [(np.array([[1.5, -0.5], [0.3, 0.7]]), np.array([1 / 3, 5 / 3]), shown)]
+    least = [((0.2, 0.6), (2.2, 3.5)), *2 * [((0.7, 2.5), (1.1, 1.5))], *2 * [((1.5, 3.0), (2.3, 3.5))]]
+    for wanted, following in least:
         angle, mu = rng.uniform(0, 2 * np.pi), rng.choice([rng.uniform(0.3, 0.7), rng.uniform(1.5, 2.5)])
-        c = np.array([rng.uniform(0.4, 1.0), -rng.uniform(1.4, 3.0)])
         unit = np.array([np.cos(angle), np.sin(angle)])
-        rows = mu * unit + c[:, None] * np.array([-unit[1], unit[0]])
-        cases.append((rows, np.linalg.solve(rows.T, unit / mu)))
+        across = np.array([-unit[1], unit[0]])
+        uneven = rng.uniform(1.5, 2.5)
+        c = np.sqrt(rng.uniform(*wanted)) * mu * rng.permutation([uneven, -1 / uneven])  # -c_1 c_2 = C mu^2
+        rows = mu * unit + c[:, None] * across
+        ahead = rng.uniform(*following) + np.insert(rng.uniform(0.4, 2.0, size=3), rng.integers(1, 3), 0.0)
+        others = mu * (ahead[:, None] * unit + rng.normal(size=(4, 1)) * across)
+        cases.append((rows, np.linalg.solve(rows.T, unit / mu), others))
     return cases
 
 
-def _speeds(exponent=None, step=None):
-    """The right pair with one or both numbers replaced: functions of lam, c, mu and the right pair."""
+def _speeds(exponent=None, step=None, slowest=None):
+    """The right pair with parts replaced: C in the exponent, the step, or how E comes from the three."""
 
-    def answer(rows, lam):
+    def answer(rows, lam, others):
         w_hat = lam @ rows
         length = np.linalg.norm(w_hat)
         c = rows @ np.array([-w_hat[1], w_hat[0]]) / length
         right = {"lam": lam, "c": c, "mu": 1 / length, "C": lam @ c**2, "rows": rows, "unit": w_hat / length}
         longest = 2 / (right["mu"] * right["C"])
+        C, following = exponent(**right) if exponent else right["C"], (others @ w_hat).min()
         return (
-            exponent(**right) if exponent else right["C"],
+            slowest(C, following, right["mu"]) if slowest else min(C, following - 1, 1.0),
             step(**right, longest=longest) if step else longest,
         )
 
@@ -419,28 +439,68 @@ def _speeds(exponent=None, step=None):
 
 SPEEDS = [
     Misconception(
+        _speeds(slowest=lambda C, following, mu: C),
+        "The step is right, and so is C. But the pushes may last longer than the pull back needs: the "
+        "slowest of the three decides.",
+    ),
+    Misconception(
+        _speeds(slowest=lambda C, following, mu: min(C, following - 1)),
+        "The step is right. One push is missing: 1/(1 + e^u) is not e^-u, and their difference dies, "
+        "relative to e^-u, like t^-1.",
+    ),
+    Misconception(
+        _speeds(slowest=lambda C, following, mu: min(C, 1.0)),
+        "The step is right. One push is missing: that of the next point in `others`, t^-next in ds/dt, so "
+        "t^(1 - next) in ds / d log t.",
+    ),
+    Misconception(
+        _speeds(slowest=lambda C, following, mu: min(following - 1, 1.0)),
+        "The step is right. E has the pushes only: the pull back, t^-C, may be the slowest.",
+    ),
+    Misconception(
+        _speeds(slowest=lambda C, following, mu: min(C, following, 2.0)),
+        "The step is right. Pushes like t^-next and t^-2 in ds/dt are t^(1 - next) and t^-1 in ds / d log t.",
+    ),
+    Misconception(
+        _speeds(slowest=lambda C, following, mu: max(C, following - 1, 1.0)),
+        "The step is right. Of several powers of t the slowest is left in the end: take the least exponent.",
+    ),
+    Misconception(
+        _speeds(slowest=lambda C, following, mu: C + following),
+        "The step is right. The three do not add up: each is a term of s, and the slowest is left.",
+    ),
+    Misconception(
+        _speeds(slowest=lambda C, following, mu: min(C, mu * (following - 1), 1.0)),
+        "The step is right. You measured how far the next point is from the strip. Its pull is e^-u, "
+        "u = others @ w_hat times log t.",
+    ),
+    Misconception(
+        _speeds(slowest=lambda C, following, mu: -min(C, following - 1, 1.0)),
+        "The step is right. s falls like t^-E: E itself is positive.",
+    ),
+    Misconception(
         _speeds(step=lambda longest, **_: longest / 2),
-        "C is right. The step is half as long as it may be: at the factor 0, s is gone at once, and steps "
+        "E is right. The step is half as long as it may be: at the factor 0, s is gone at once, and steps "
         "up to twice as long still settle, jumping to and fro.",
     ),
     Misconception(
         _speeds(step=lambda C, **_: 2 / C),
-        "C is right. The normalised step is the pull over its length, and the pull on the line is w_hat / t, "
+        "E is right. The normalised step is the pull over its length, and the pull on the line is w_hat / t, "
         "of length 1 / (mu t).",
     ),
     Misconception(
         _speeds(step=lambda C, mu, **_: 2 * mu / C),
-        "C is right. The step is upside down in mu: lam sums to 1 / mu^2, not to 1, and w_hat has the length "
+        "E is right. The step is upside down in mu: lam sums to 1 / mu^2, not to 1, and w_hat has the length "
         "1 / mu.",
+    ),
+    Misconception(
+        _speeds(step=lambda C, mu, **_: 2 / (mu * min(C, 1.0))),
+        "E is right. In the step it is C that counts, whether or not it decides E: no push is left there.",
     ),
     Misconception(
         _speeds(exponent=lambda C, mu, **_: C * mu**2),
         "The step is right. In C, the weights are the lam_i themselves, not divided by their sum: on the "
         "line support vector i adds lam_i / t times y_i x_i.",
-    ),
-    Misconception(
-        _speeds(exponent=lambda C, **_: -C),
-        "The step is right. s falls like t^-C: C itself is positive.",
     ),
     Misconception(
         _speeds(lambda lam, c, **_: lam @ np.abs(c), lambda lam, c, mu, **_: 2 / (mu * (lam @ np.abs(c)))),
@@ -465,8 +525,8 @@ SPEEDS = [
         "Divide the vector across w_hat by its length ||w_hat||: it should have length 1.",
     ),
     Misconception(
-        _speeds(lambda C, mu, **_: 2 / (mu * C), lambda C, **_: C),
-        "Both are right, in the wrong order: return C first, then the step.",
+        lambda rows, lam, others: speeds(rows, lam, others)[::-1],
+        "Both are right, in the wrong order: return E first, then the step.",
     ),
 ]
 
@@ -480,7 +540,7 @@ EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("01.5", "Copies and creep", 2, 9, 2, creep, creep_cases, misconceptions=CREEP, withheld=LATER),
     Exercise(
         "01.6",
-        "One number, two speeds",
+        "The slowest of three",
         3,
         14,
         3,

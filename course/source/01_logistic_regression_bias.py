@@ -16,13 +16,13 @@
 # - run gradient descent on the logistic loss and say where its direction ends;
 # - predict its loss, its norm and its very position after $t$ steps, with nothing fitted;
 # - explain why one degree of accuracy costs about $10^{18}$ plain steps, and 17 well-chosen normalised ones;
-# - derive one number that says how fast a run gets where you predict, and how long a step may be;
+# - derive how fast a run gets where you predict, and how long a normalised step may be;
 # - say what changes when the clouds overlap, points repeat, descent starts elsewhere, or the loss is another.
 #
 # **You need** linear algebra, calculus and NumPy. Section 1.8 reads a little PyTorch; you write none. About
-# 90 minutes, six exercises. Each has a `check` that tells you at once whether your function is right. An
-# unsolved exercise runs on with the reference; a wrong one does not: repair it before you go on, or the
-# `assert`s below will fail.
+# 90 minutes without the optional sections 1.9, 1.11 and 1.12; six exercises. Each has a `check` that tells
+# you at once whether your function is right. An unsolved exercise runs on with the reference; a wrong one
+# does not: repair it before you go on, or the `assert`s below will fail.
 
 # %%
 import ipywidgets
@@ -96,8 +96,9 @@ assert max(loss(50 * w, X, y) for w in separating.values()) < 1e-8
 # ★☆☆ · 7 minutes
 #
 # Derive $\nabla L(w)$ and write it in NumPy. With $\ell(u) = \log(1 + e^{-u})$, each point enters with a
-# weight $|\ell'(u_i)|$. The $u_i$ may be large, of either sign: nothing should overflow, and a weight of
-# $10^{-300}$ should keep its digits. Which points pull hardest?
+# weight $|\ell'(u_i)|$. The $u_i$ may be large, of either sign: no entry of the answer may become `inf` or
+# `nan`, and a weight of $10^{-300}$ should keep its digits. (NumPy's warning of an overflow is harmless where
+# the answer is right.) Which points pull hardest?
 #
 # <details><summary>Hint: the derivative of one term</summary>
 #
@@ -106,7 +107,7 @@ assert max(loss(50 * w, X, y) for w in separating.values()) < 1e-8
 #
 # <details><summary>Hint: large numbers</summary>
 #
-# `np.exp(-np.logaddexp(0, u))` is $1/(1 + e^u)$ without overflow: `np.logaddexp(a, b)` is $\log(e^a + e^b)$.
+# `np.logaddexp(a, b)` is $\log(e^a + e^b)$ without overflow. What is the logarithm of $1/(1 + e^u)$?
 # </details>
 
 
@@ -187,7 +188,8 @@ assert np.allclose(np.diff(np.log10([loss(w, X, y) for w in decades])), -1, atol
 #
 # <details><summary>Hint</summary>
 #
-# Which way does a point reach the line soonest? The result does not change when `w` is doubled.
+# With two points, one wrong and one right, the right one farther from the line: what do you return? And the
+# result does not change when `w` is doubled.
 # </details>
 
 
@@ -322,7 +324,7 @@ assert np.allclose(w_hat, [1, 1], atol=1e-3), "see exercises 01.2 and 01.3"
 #
 # Treat $t$ as continuous, $dw/dt = -\eta \nabla L$, and suppose that not only $w$ but also its *steps* turn
 # into the direction of $\hat w$. (That $w$ turns does not imply it: section 1.7 has steps that never do.
-# Here they do, says section 1.7.) Nothing else is needed.
+# Here they do, says section 1.7.) Given these, nothing else is needed.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 01.4: Two predictions
@@ -370,12 +372,15 @@ print(f"slope of the norm over the last decade: measured {measured_slope:.4f}, p
 assert abs(losses[-1] / predicted_loss[-1] - 1) < 1e-3, "see exercise 01.4"
 assert 2.5e-3 < 1 - measured_slope / slope < 4e-3, "see exercise 01.4"
 
+lone = 1 / 8 / 20_000 / np.sum(X[6] ** 2)  # see below
+late = {}
 for length in (0.25, 2.0, 8.0):
-    late = descend(lambda w, s=length: w - s * logistic_gradient(w, X, y), np.zeros(2), [20_000])[0]
-    ratio = loss(late, X, y) / predict(20_000, length, mu)[0]
+    late[length] = descend(lambda w, s=length: w - s * logistic_gradient(w, X, y), np.zeros(2), [20_000])[0]
+    ratio = loss(late[length], X, y) / predict(20_000, length, mu)[0]
     print(f"eta = {length}: loss over prediction after 20,000 steps {ratio:.3f}")
-    assert abs(ratio - {0.25: 1.004, 2.0: 1.0, 8.0: 0.858}[length]) < 2e-3, "see exercises 01.1 and 01.4"
-
+    foreseen = lone / predict(20_000, 8, mu)[0] if length == 8 else 1
+    assert abs(ratio / foreseen - 1) < 0.006, "see exercises 01.1 and 01.4"
+print(f"eta = 8, if (-0.3, -0.7) pulls alone: {foreseen:.3f}")
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.1))
 plots.convergence(times, losses, predicted_loss, left, since=100)
@@ -396,9 +401,15 @@ show(
 
 # %% [markdown]
 # The loss agrees within 0.1 percent and the slope within 0.4. Nothing happens at the theorem's bound of
-# 1.04, which is sufficient, not necessary: $\eta = 2$ obeys the law as well, and longer steps are only later.
-# (Wu, Braverman & Lee 2023 prove the limit for *every* constant step, under conditions on the support
-# vectors.) These twelve points are kind to us; section 1.8 tries others.
+# 1.04, which is sufficient, not necessary: $\eta = 2$ obeys the law as well. (Wu, Braverman & Lee 2023 prove
+# the limit for *every* constant step, under conditions on the support vectors.)
+#
+# Longer steps take a detour. With $\eta = 8$ the first step throws $w$ to where one support vector,
+# $(-0.3, -0.7)$, has nearly all the weight. Repeat your derivation with that point alone: its own length
+# replaces $\hat\mu$, so $L \approx 1 / (\eta \lVert x_7 \rVert^2 t)$, and the ratio is $\hat\mu^2 / \lVert
+# x_7 \rVert^2 = 0.5 / 0.58 = 0.862$. How long does that last? Section 1.7 waits for the other one.
+#
+# These twelve points are kind to us; section 1.8 tries others.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.5 The creep, located
@@ -550,9 +561,9 @@ assert abs(np.radians(angle(V[-1])) * np.linalg.norm(V[-1]) / r - 1) < 0.01, "se
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.7), width_ratios=[1, 1.15])
 plots.weights({"GD": W, "NGD": V}, w_hat, w_tilde, 15, left)
 left.axline((0, 0), w_hat, color=COLORS["black"], linestyle="--", linewidth=1.5, label=r"$\hat w$")
-gap = np.array([6 * w_hat, 6 * w_hat + w_tilde - (w_tilde @ w_hat) / 2 * w_hat])
-left.plot(*gap.T, color=COLORS["black"], linewidth=1.5)
-left.annotate("$r$", gap.mean(axis=0), xytext=(4, 4), textcoords="offset points", fontsize=14)
+across_ray = np.array([6 * w_hat, 6 * w_hat + w_tilde - (w_tilde @ w_hat) / 2 * w_hat])
+left.plot(*across_ray.T, color=COLORS["black"], linewidth=1.5)
+left.annotate("$r$", across_ray.mean(axis=0), xytext=(4, 4), textcoords="offset points", fontsize=14)
 left.set(xlim=(0, 10.5), ylim=(-0.5, 10.5), aspect="equal")
 left.legend(fontsize=10)
 plots.convergence(times, angle(W), angle(np.log(times)[:, None] * w_hat + w_tilde), right, 100, label="GD")
@@ -584,43 +595,54 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.7 The way to the line
 #
-# How fast does a run come to its line, and how long may a normalised step be? One number answers both.
+# How fast does a run come to its line, and how long may a normalised step be?
 #
 # Let $w_t$ be off the line by a small displacement across $\hat w$: in the plane, a number $s$. Write $c_i$
 # for the part of $y_i x_i$ across $\hat w$. On the line each support vector adds $\frac{\lambda_i}{t}\, y_i
 # x_i$ to $dw/dt$, and the parts across cancel, $\sum_i \lambda_i c_i = 0$. Off it, each $e^{-u_i}$ is
-# multiplied by $e^{-c_i s}$.
+# multiplied by $e^{-c_i s}$. This pulls the run back.
+#
+# Two things push it off again. The **next** point, with the least $y_i x_i \cdot \hat w$ after the support
+# vectors' 1, pulls too: its $e^{-u_i}$ is in proportion to $t^{-\text{next}}$. And the true weights $1/(1 +
+# e^{u_i})$ fall short of $e^{-u_i}$ by about $e^{-2 u_i}$, which is in proportion to $t^{-2}$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 01.6: One number, two speeds
+# ### Exercise 01.6: The slowest of three
 #
 # ★★★ · 14 minutes
 #
-# For small $s$, return two numbers: the exponent $C$ with which *plain* descent, as a flow $dw/dt = -\eta
-# \nabla L$, comes to its line, $s \propto t^{-C}$; and the length $\eta$ beyond which a *normalised* step
-# returns a small $s$ as a larger one. You get the support vectors $y_i x_i$ as `rows`, and their $\lambda_i$.
+# For small $s$, return two numbers: the exponent $E$ with which *plain* descent, as a flow $dw/dt = -\eta
+# \nabla L$, comes to its line, $s \sim t^{-E}$, when both pushes are there; and the length $\eta$ beyond
+# which a *normalised* step, far out where no push is left, returns a small $s$ as a larger one. You get the
+# two support vectors $y_i x_i$ as `rows`, their $\lambda_i$, and all other $y_i x_i$ as `others`.
 #
-# <details><summary>Hint: the exponent</summary>
+# <details><summary>Hint: the pull back</summary>
 #
-# Expand $e^{-c_i s}$ to first order. What is $ds / d\log t$?
+# Expand $e^{-c_i s}$ to first order. What is $ds / d\log t$ without the pushes?
+# </details>
+#
+# <details><summary>Hint: a push</summary>
+#
+# What is in proportion to $t^{-b}$ in $ds/dt$, is so to $t^{1-b}$ in $ds / d\log t$. Solve $ds / d\log t =
+# -C s + t^{-k}$: which powers of $t$ does $s$ contain, and which is left in the end?
 # </details>
 #
 # <details><summary>Hint: the step</summary>
 #
-# The same pull, divided by its length. On the line, how long is $\sum_i \lambda_i\, y_i x_i$? The step
-# multiplies $s$ by a factor: overshooting is harmless down to the factor $-1$.
+# The same pull back, divided by the length of the whole. On the line, how long is $\sum_i \lambda_i\, y_i
+# x_i$? The step multiplies $s$ by a factor: overshooting is harmless down to the factor $-1$.
 # </details>
 
 
 # %%
 @exercise("01.6")
-def speeds(rows, lam):
-    """(C, longest step that settles): two numbers, for rows y_i x_i (2, 2) and lam (2,)."""
+def speeds(rows, lam, others):
+    """(E, longest step that settles): two numbers, for rows y_i x_i (2, 2), lam (2,), others (m, 2)."""
     ### BEGIN SOLUTION
     w_hat = lam @ rows
     c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
     C = lam @ c**2
-    return C, 2 * np.linalg.norm(w_hat) / C
+    return min(C, (others @ w_hat).min() - 1, 1), 2 * np.linalg.norm(w_hat) / C
     ### END SOLUTION
 
 
@@ -628,13 +650,19 @@ def speeds(rows, lam):
 check("01.6", speeds)
 
 # %% [markdown]
-# To watch $t^{-C}$ we need many decades of $t$. Everything happens in $\log t$, so let us follow the flow
-# there, in steps of 0.02: descent with infinitely small steps, on the clock of the plain ones.
+# So $ds / d\log t = -C s + k\, t^{-(\text{next} - 1)} + m\, t^{-1}$ with $C = \sum_i \lambda_i c_i^2$ and
+# some constants $k$ and $m$, and the slowest of three powers decides:
+#
+# $$s \;\sim\; t^{-E}, \qquad E = \min(C,\ \text{next} - 1,\ 1) .$$
+#
+# For our twelve points $C = 0.8$ and next $= 2.3$, so $E = C$. To watch $t^{-E}$ we need many decades of $t$.
+# Everything happens in $\log t$, so let us follow the flow there, in steps of 0.02: descent with infinitely
+# small steps, on the clock of the plain ones.
 
 
 # %%
-def flow(A, w, decades, eta, h=0.02):
-    """Gradient flow from w at t = 0.01: the weights at t = 10^decade, (len(decades), ..., 2).
+def flow(A, w, decades, eta, h=0.02, since=-2):
+    """Gradient flow from w at t = 10^since: the weights at t = 10^decade, (len(decades), ..., 2).
 
     The rows of A (..., n, 2) are y_i x_i; leading dimensions are independent runs.
     """
@@ -643,7 +671,7 @@ def flow(A, w, decades, eta, h=0.02):
         pull = np.exp(log_t - np.logaddexp(0, (A @ w[..., None])[..., 0]))
         return eta / A.shape[-2] * (pull[..., None, :] @ A)[..., 0, :]
 
-    w, log_t, kept = np.asarray(w, dtype=float), np.log(0.01), []
+    w, log_t, kept = np.asarray(w, dtype=float), since * np.log(10), []
     for end in np.log(10) * np.asarray(decades):
         count = int(np.ceil((end - log_t) / h))
         step = (end - log_t) / count
@@ -654,26 +682,35 @@ def flow(A, w, decades, eta, h=0.02):
     return np.array(kept)
 
 
-C, limit = speeds(rows, lam)
+signed = y[:, None] * X
+E, limit = speeds(rows, lam, signed[~in_S])
 unit, decades = w_hat / np.linalg.norm(w_hat), np.array([4, 5, 6, 8, 10, 17.9])
-far = flow(y[:, None] * X, np.zeros(2), decades, eta)
+far = flow(signed, np.zeros(2), decades, eta)
 s = (far - w_tilde) @ [unit[1], -unit[0]]
 exponents = -np.diff(np.log10(np.abs(s[:5]))) / np.diff(decades[:5])
 last_step = -logistic_gradient(W[-1], X, y)
 print(f"flow and descent at t = 100,000 differ by {np.linalg.norm(far[1] - W[-1]):.4f}")
-print(f"the distance from the line falls like t^-C, C = {C:.3f}; measured exponents {exponents.round(2)}")
+print(f"the distance from the line falls like t^-E, E = {E:.3f}; measured exponents {exponents.round(2)}")
 print(f"angle left at t = 10^17.9: {angle(far[-1]):.2f} degrees")
 print(f"descent's step 100,000 points {angle(last_step):.3f} degrees past w_hat, w itself {angle(W[-1]):.2f}")
 assert np.linalg.norm(far[1] - W[-1]) < 5e-4
 assert np.allclose(exponents, [0.75, 0.78, 0.79, 0.8], atol=0.01), "see exercise 01.6"
 assert abs(angle(far[-1]) - 1) < 0.005, "see exercise 01.5"
-assert abs(np.radians(angle(last_step)) / (C * s[1] / np.linalg.norm(w_hat)) - 1) < 0.15, "see exercise 01.6"
+assert abs(np.radians(angle(last_step)) / (E * s[1] / np.linalg.norm(w_hat)) - 1) < 0.15, "see exercise 01.6"
+
+waits = np.array([6, 7, 8, 10])
+thrown = flow(signed, late[8.0], waits, 8.0, since=np.log10(20_000))
+ratios = [loss(w, X, y) / predict(10.0**k, 8.0, mu)[0] for w, k in zip(thrown, waits, strict=True)]
+print("eta = 8, loss over prediction at t = 10^6, 10^7, 10^8, 10^10:", *(f"{one:.3f}" for one in ratios))
+assert np.allclose(ratios, [0.877, 0.926, 0.982, 1.0], atol=2e-3), "see exercise 01.4"
 
 # %% [markdown]
-# The exponent is right, and so are the $10^{18}$ steps. Note the last row: the speed of $s$ is $-C s / t$
-# against $\lVert \hat w \rVert / t$ along the line. So **the direction of the step is right up to a power of
-# $t$**, where $w$ itself is held up by $\log t$: read the SVM off the gradient. (Section 1.9 counts where it
-# pays.)
+# The exponent is right, and so are the $10^{18}$ steps. With $\eta = 8$ the first point has its say at
+# $10^8$: the law of section 1.4 holds there too, but later than most people would wait.
+#
+# Note the row before the last: the speed of $s$ is $-C s / t$ against $\lVert \hat w \rVert / t$ along the
+# line. So **the direction of the step is right up to a power of $t$**, where $w$ itself is held up by $\log
+# t$: read the SVM off the gradient. (Section 1.9 counts where it pays.)
 #
 # Now the step. At $\eta = 3$ or at 4, at 3.5 or at 100: which comes within one degree first?
 
@@ -689,11 +726,11 @@ for length in (0.5, 1, 2, 3, 3.5, 3.6, 4, 6, 10, 100, 10_000):
     assert settles == (length < limit), "see exercise 01.6"
     assert 0.75 < speed < 1.001
 print(f"predicted: steps settle up to {limit:.2f}")
-assert min(needed, key=needed.get) == 3.5
 assert [needed[length] for length in (0.5, 3, 3.5, 4, 100, 10_000)] == [110, 19, 17, 21, 56, 56]
 
 # %% [markdown]
-# Here the longest step that settles is the quickest. Beyond it the run jumps to and fro across the line. Its
+# The quickest steps are about as long as the longest that settles. (On the data sets of section 1.8, 0.75 to
+# 1.05 of it are equally good: section 1.9.) Beyond it the run jumps to and fro across the line. Its
 # *direction* still tends to $\hat w$, because $s$ stays bounded while the norm grows in proportion to $t$.
 # But the jumps cost steps: 56 in the end, however long each is. (A very long step sees the worst point only,
 # the others' weights being nothing beside its own; so $w / \eta$ runs one course for all long $\eta$.) What
@@ -729,63 +766,65 @@ for name in ("GD", "NGD"):
     assert (np.median(left_over) > 6) if name == "GD" else (left_over.max() < 2), "see exercise 01.3"
 
 # %% [markdown]
-# Do the predictions hold here as well? Two things can delay them. The run comes to its line like $t^{-C}$.
-# And the other points push it off: the *next* one, the least $y_i x_i \cdot \hat w$ after the support
-# vectors' 1, has a pull that dies, relative to theirs, like $t^{1 - \text{next}}$. So
-# $ds / d\log t = -C s + \text{const} \cdot t^{-(\text{next} - 1)}$, and the slower decides (if below 1, the
-# exponent of $\log(1 + e^{-u}) \approx e^{-u}$):
-#
-# $$s \;\sim\; t^{-E}, \qquad E = \min(C,\ \text{next} - 1) .$$
-#
-# For our twelve points $C = 0.8$ and next $= 2.3$. A *single* support vector has $c = 0$, so $C = 0$: nothing
-# ever fixes the part across.
+# Do the predictions hold here as well? Everything depends on $E = \min(C,\ \text{next} - 1,\ 1)$, which says
+# how fast a run comes to its line. A *single* support vector has $c = 0$, so $C = 0$: nothing ever fixes the
+# part across. (Some points of each set are pushed to one and the same line. Three support vectors there would
+# make the $\lambda_i$ ambiguous; in these hundred sets it does not happen.)
 
 # %%
 solution = svm.solve(svm.label_problem(many.X, many.y))  # w_hat by lesson 02's method, for all sets at once
 w_hats, A = solution.value.numpy(), (many.y[..., None] * many.X).numpy()
 assert torch.allclose(geometry.cosine(solution.value, targets), torch.ones(100, dtype=torch.float64))
-u_hat = (A @ w_hats[..., None])[..., 0]
-held = u_hat < 1 + 1e-6
-following = np.where(held, np.inf, u_hat).min(axis=1)
 widths = 1 / np.linalg.norm(w_hats, axis=1)  # the margins
-across = np.stack([-w_hats[:, 1], w_hats[:, 0]], axis=1) * widths[:, None]
-pairs = np.flatnonzero(held.sum(axis=1) == 2)
-exponent, longest, rs, offsets = np.zeros(100), np.ones(100), np.zeros(100), np.full((100, 2), np.nan)
-for k in pairs:
-    rows_k = A[k, held[k]]
-    lam_k = np.linalg.solve(rows_k.T, w_hats[k])
-    C_k, longest[k] = speeds(rows_k, lam_k)
-    exponent[k] = min(C_k, following[k] - 1)
-    rs[k], offsets[k] = creep(rows_k, lam_k, np.ones(2)), offset(rows_k, lam_k, 0.5, 20)
+u_hat = (A @ w_hats[..., None])[..., 0]
+held = u_hat < 1 + 1e-6  # the support vectors
+single, pairs = (np.flatnonzero(held.sum(axis=1) == count) for count in (1, 2))
+
+
+def foresee(A, w_hat, held):
+    """E, the longest step, ||r|| and the offset of a set with two support vectors."""
+    rows, others = A[held], A[~held]
+    lam = np.linalg.solve(rows.T, w_hat)
+    return *speeds(rows, lam, others), creep(rows, lam, np.ones(2)), *offset(rows, lam, 0.5, 20)
+
+
+# arrays with one entry for each of the pairs
+exponent, longest, rs, *offsets = np.array([foresee(A[k], w_hats[k], held[k]) for k in pairs]).T
+C = 2 / (widths[pairs] * longest)
+following = np.where(held, np.inf, u_hat).min(axis=1)[pairs]  # "next"
+print(f"{len(single)} sets have one support vector, {len(pairs)} two; of these C < next - 1 in", end=" ")
+print(f"{(following - 1 > C).sum()}, and both are above 1 in {(exponent == 1).sum()}")
 
 decades = np.array([3, 4, 5, 10, 20, 40, 80, 160, 320])
 far = flow(A, np.zeros((100, 2)), decades, 0.5, h=0.05)
-off_line = far - decades[:, None, None] * np.log(10) * w_hats - offsets
+off_line = far[:, pairs] - decades[:, None, None] * np.log(10) * w_hats[pairs] - np.transpose(offsets)
 foreseen_loss, foreseen_growth = predict(100_000, 0.5, widths)
 growth = (np.linalg.norm(far[2], axis=1) - np.linalg.norm(far[1], axis=1)) / np.log(10)
 mean_loss = np.logaddexp(0, -(A @ far[2][..., None])[..., 0]).mean(axis=1)
-miss = {"loss": np.abs(mean_loss / foreseen_loss - 1), "slope": np.abs(growth / foreseen_growth - 1)}
-miss["position"] = np.linalg.norm(off_line[2], axis=1) / np.linalg.norm(far[2], axis=1)
-groups = {"one support vector": held.sum(axis=1) == 1}
-for low, high in ((0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 1)):
-    groups[f"E from {low} to {high}"] = (held.sum(axis=1) == 2) & (low <= exponent) & (exponent < high)
+loss_miss, slope_miss = np.abs(mean_loss / foreseen_loss - 1), np.abs(growth / foreseen_growth - 1)
+place_miss = np.linalg.norm(off_line[2], axis=1) / np.linalg.norm(far[2, pairs], axis=1)
+
 print("at t = 100,000: by how many percent the prediction misses, median and most")
-print(f"{'':20} sets", *(f"{name:>14}" for name in miss))
-for name, chosen in groups.items():
-    cells = [100 * values[chosen] for values in miss.values()]
-    shown = "".join(f"{np.median(v):9.1f}{v.max():6.1f}" if v[0] >= 0 else f"{'-':>15}" for v in cells)
-    print(f"{name:20} {chosen.sum():4} {shown}")
-apart = np.linalg.norm(far[0] - trained["GD"].numpy(), axis=1) / np.linalg.norm(far[0], axis=1)
-print(f"flow against descent at t = 1000: at most {100 * apart.max():.1f} percent apart")
-assert [chosen.sum() for chosen in groups.values()] == [32, 16, 22, 16, 14]
-tops = [np.max(miss["position"][chosen]) for chosen in list(groups.values())[1:]]
-assert np.allclose(tops, [8.74, 0.275, 0.042, 0.0094], rtol=0.03), "see exercises 01.5 and 01.6"
-assert np.allclose([miss["loss"].max(), miss["slope"].max(), apart.max()], [0.175, 0.146, 0.002], atol=1e-3)
+print(f"{'':20} sets", *(f"{name:>14}" for name in ("loss", "slope", "position")))
+chosen = {"one support vector": [v[single] for v in (loss_miss, slope_miss)]}
+for low, high in ((0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 1)):
+    within = (low <= exponent) & (exponent < high)
+    chosen[f"E from {low} to {high}"] = [v[within] for v in (loss_miss[pairs], slope_miss[pairs], place_miss)]
+for name, misses in chosen.items():
+    print(
+        f"{name:20} {len(misses[0]):4} ", *(f"{100 * np.median(v):8.1f}{100 * v.max():6.1f}" for v in misses)
+    )
+assert [len(misses[0]) for misses in chosen.values()] == [32, 16, 22, 16, 14], "see exercise 01.6"
+worst = [misses[2].max() for misses in chosen.values() if len(misses) == 3]
+assert np.allclose(worst, [8.74, 0.275, 0.042, 0.0094], rtol=0.03), "see exercises 01.5 and 01.6"
+assert np.allclose([loss_miss.max(), slope_miss.max()], [0.175, 0.146], atol=1e-3)
+assert ((C < following - 1).sum(), exponent.max() < 1) == (25, True), "see exercise 01.6"
 
 # %% [markdown]
-# All hundred sets are in the table. Loss and slope miss by up to 17 percent, most with a single support
-# vector. The position misses by 0.1 percent to nine times its length, and $E$ sorts the sets: predictions are
-# limits, and $E$ says when.
+# All hundred sets are in the table. Loss and slope miss by up to 18 percent on these sets. The position
+# misses by 0.1 percent to nine times its length, the more the smaller $E$ is: predictions are limits, and $E$
+# says when. Random data is not like our twelve points: on 43 of the 68 sets the *next* point sets the pace,
+# not $C$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## 1.9 The laws, set by set *(optional)*
@@ -795,83 +834,100 @@ assert np.allclose([miss["loss"].max(), miss["slope"].max(), apart.max()], [0.17
 # $\lVert w \rVert = \lVert r \rVert / \theta$, so it should hold where $z = E \hat\mu \lVert r \rVert /
 # \theta$ is large.
 
+
 # %%
-distance = np.abs((off_line * across).sum(axis=2))[2:, pairs]
+def rank_correlation(a, b):
+    return np.corrcoef(a.argsort().argsort(), b.argsort().argsort())[0, 1]
+
+
+ranks = [rank_correlation(place_miss, v) for v in (exponent, following, C)]
+print("rank correlation of the miss in position with E, next, C:", *(f"{one:.2f}" for one in ranks))
+apart = np.linalg.norm(far[0] - trained["GD"].numpy(), axis=1) / np.linalg.norm(far[0], axis=1)
+print(f"flow against descent at t = 1000: at most {100 * apart.max():.1f} percent apart")
+assert np.allclose(ranks, [-0.92, -0.77, -0.53], atol=0.015), "see exercise 01.6"
+assert apart.max() < 0.003
+
+across = np.stack([-w_hats[:, 1], w_hats[:, 0]], axis=1) * widths[:, None]  # unit vectors
+distance = np.abs((off_line * across[pairs]).sum(axis=2))[2:]
 rates = -np.diff(np.log10(distance), axis=0) / np.diff(decades[2:])[:, None]
 latest = np.maximum((distance[1:] > 1e-9).sum(axis=0) - 1, 0)  # beyond, only rounding is left
-ratio = rates[latest, np.arange(len(pairs))] / exponent[pairs]
+ratio = rates[latest, np.arange(len(pairs))] / exponent
+fits = np.abs(ratio - 1) < 0.15
 print(f"measured exponent over E: median {np.median(ratio):.3f}, within 15 percent in", end=" ")
-print(f"{(np.abs(ratio - 1) < 0.15).sum()} of {len(pairs)} sets")
+print(f"{fits.sum()} of {len(pairs)} sets; in the others", *ratio[~fits].round(2))
+print("their E:", *exponent[~fits].round(5))
+assert np.allclose(ratio[~fits][:2], [0.8, 1.31], atol=0.02)
+assert fits.sum() == 65, "see exercise 01.6"
+assert abs(np.median(ratio) - 1) < 0.01, "see exercise 01.6"
+assert exponent.min() < 1e-4
+
+# %% [markdown]
+# Over the 68 sets, the misses in position rank like $E$ (correlation $-0.92$), less so like next or $C$
+# alone. The exponent itself is $E$ in 65. One of the others has $E = 0.00007$, and two are 20 and 31 percent
+# off when, at a distance of $10^{-9}$, we stop reading.
+#
+# Now the normalised steps, of length 0.5 and of many lengths.
 
 
+# %%
 def normalized_run(step, steps):
-    """NGD on all sets from zero: parts across and along w_hat after each step, two arrays (steps, 100)."""
-    w, run = np.zeros((100, 2)), []
+    """NGD from zero on the pairs: parts across and along w_hat after each step, each (steps, ..., 68)."""
+    w, run, signed = np.zeros((*step.shape, 2)), [], A[pairs]
     for _ in range(steps):
-        log_weights = -np.logaddexp(0, (A @ w[..., None])[..., 0])
-        pull = (np.exp(log_weights - log_weights.max(axis=1, keepdims=True))[:, None] @ A)[:, 0]
-        w = w + step[:, None] * pull / np.linalg.norm(pull, axis=1, keepdims=True)
+        log_weights = -np.logaddexp(0, (signed @ w[..., None])[..., 0])
+        pull = (np.exp(log_weights - log_weights.max(axis=-1, keepdims=True))[..., None, :] @ signed)[
+            ..., 0, :
+        ]
+        w = w + step[..., None] * pull / np.linalg.norm(pull, axis=-1, keepdims=True)
         run.append(w)
     run = np.array(run)
-    return (run * across).sum(axis=2), (run * w_hats).sum(axis=2) * widths
+    return (run * across[pairs]).sum(axis=-1), (run * w_hats[pairs]).sum(axis=-1) * widths[pairs]
 
 
-side, ahead = normalized_run(np.full(100, 0.5), 4000)
-wide = np.abs(side) > np.tan(np.radians(1)) * ahead
-needs = 4001 - np.where(wide.any(axis=0), wide[::-1].argmax(axis=0), 4000)
-z = (exponent * widths * rs / np.radians(1))[pairs]
-excess = (needs * 0.5 * np.radians(1))[pairs] / rs[pairs]
+def steps_needed(side, ahead):
+    """The first step from which on the angle stays below one degree."""
+    wide = np.abs(side) > np.tan(np.radians(1)) * ahead
+    return len(side) + 1 - np.where(wide.any(axis=0), wide[::-1].argmax(axis=0), len(side))
+
+
+side, ahead = normalized_run(np.full(len(pairs), 0.5), 4000)
+z = exponent * widths[pairs] * rs / np.radians(1)
+excess = steps_needed(side, ahead) * 0.5 * np.radians(1) / rs
 for low, high in ((0, 1), (1, 8), (8, np.inf)):
     chosen = (low <= z) & (z < high)
     print(f"z {low} to {high}: {chosen.sum()} sets, steps needed over predicted", end=" ")
     print(f"{excess[chosen].min():.2f} to {excess[chosen].max():.2f}")
-short = np.flatnonzero(longest < 0.5)
+short = longest < 0.5
 jump = np.abs(side[-1] - side[-2])[short]
-print(
-    f"steps of 0.5 are too long for set {short}, longest {longest[short].round(3)}: jumps of {jump.round(2)}"
-)
+print(f"steps of 0.5 are too long for set {pairs[short]}, longest {longest[short].round(3)}:", end=" ")
+print(f"jumps of {jump.round(2)}")
 
-
-def to_svm(v):
-    """Degrees between w_hat and v, for each set."""
-    return np.degrees(np.arctan2(np.abs((v * across).sum(axis=1)), (v * w_hats).sum(axis=1) * widths))
-
-
-last_steps = (np.exp(-np.logaddexp(0, (A @ far[2][..., None])[..., 0]))[:, None] @ A)[:, 0]
-nearer = (to_svm(last_steps) < to_svm(far[2])).sum()
-print(
-    f"plain descent at t = 100,000: the step is nearer to w_hat than w in {nearer} of 100 sets, in", end=" "
-)
-print(f"the median {np.median(to_svm(last_steps)):.1f} degrees off against {np.median(to_svm(far[2])):.1f}")
-kept = [flow(A, np.tile(w0, (100, 1)), [20], 0.5, h=0.05)[0] for w0 in ([0.0, 0.0], [2.0, -3.0])]
-memory = np.abs(((kept[0] - kept[1]) * across).sum(axis=1))
-alone = held.sum(axis=1) == 1
-print(
-    f"two starts, at t = 10^20: apart by {memory[alone].min():.2f} to {memory[alone].max():.2f} with one",
-    end=" ",
-)
-print(f"support vector, with two by {np.median(memory[pairs]):.0e} in the median")
-settled = {}
-for factor in (0.95, 1.05):
-    side, _ = normalized_run(factor * longest, 3000)
-    settled[factor] = (np.abs(side[-1] - side[-2]) < 1e-6 * longest)[pairs].sum()
-print("sets that settle at 0.95 and at 1.05 of their longest step:", *settled.values(), "of", len(pairs))
-assert [(np.abs(ratio - 1) < 0.15).sum(), (z >= 8).sum(), (z < 1).sum()] == [65, 26, 13], "see exercise 01.6"
-assert abs(np.median(ratio) - 1) < 0.01, "see exercise 01.6"
+factors = np.array([0.25, 0.5, 0.75, 0.95, 1.05, 2, 10])
+side, ahead = normalized_run(factors[:, None] * longest, 3000)
+settled = (np.abs(side[-1] - side[-2]) < 1e-4 * longest).sum(axis=-1)
+typical = np.median(steps_needed(side, ahead), axis=-1)
+print("steps, in units of the longest:    ", *(f"{one:5}" for one in factors))
+print("sets that settle:                  ", *(f"{one:5}" for one in settled))
+print("steps to one degree, in the median:", *(f"{one:5}" for one in typical))
+assert [(z >= 8).sum(), (z < 1).sum()] == [26, 13], "see exercise 01.6"
 assert np.abs(excess[z >= 8] - 1).max() < 0.03, "see exercises 01.5 and 01.6"
 assert np.abs(excess[z < 1] - 1).min() > 0.1, "see exercises 01.5 and 01.6"
-assert short.tolist() == [28]
+assert pairs[short].tolist() == [28]
 assert jump.min() > 0.05
-assert 75 < nearer < 87
-assert np.median(to_svm(last_steps)) < 0.3 * np.median(to_svm(far[2]))
-assert memory[alone].min() > 0.03
-assert np.median(memory[pairs]) < 1e-9
-assert list(settled.values()) == [68, 0], "see exercise 01.6"
+assert settled.tolist() == [68, 68, 68, 68, 0, 0, 0], "see exercise 01.6"
+assert np.allclose(typical, [30, 15.5, 10.5, 11, 12, 29, 47], atol=1), "see exercise 01.6"
 
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.5))
 dots = {"color": COLORS["blue"], "markersize": 5, "markerfacecolor": "white", "linestyle": "", "marker": "o"}
-left.loglog(exponent[pairs], ratio * exponent[pairs], **dots)
+left.loglog(exponent, ratio * exponent, **dots)
+least = exponent.argmin()
+left.annotate(
+    f"set {pairs[least]}",
+    (exponent[least], (ratio * exponent)[least]),
+    xytext=(8, -3),
+    textcoords="offset points",
+)
 left.loglog([3e-5, 1.5], [3e-5, 1.5], color=COLORS["black"], linestyle="--")
 left.set(xlabel="$E$", ylabel="exponent, measured")
 right.loglog(z, excess, **dots)
@@ -893,12 +949,40 @@ show(
 # \rVert / (\eta\,\theta)$.
 
 # %% [markdown]
-# The exponent is $E$ in 65 of 68 sets. Two more get there later, nearer to the line than the $10^{-9}$ at
-# which we stop reading: a second point nearly as close as the next delays them. One has $E = 0.00007$. The
-# formula for NGD holds to 3 percent where $z > 8$ and is worthless where $z < 1$: such a run is not on its
-# line when it comes within a degree. The longest step holds in all 68; one set's is below the 0.5 that we
-# used, so its weights jump for ever. The gradient is the better direction in four sets of five. And with a
-# single support vector ($C = 0$) each start keeps a line of its own, all parallel to $\hat w$.
+# The formula for NGD holds to 3 percent where $z > 8$ and is worthless where $z < 1$: such a run is not on
+# its line when it comes within a degree. The longest step holds in all 68 sets, and the quickest way to one
+# degree lies from 0.75 of it to just beyond it. One set's is below the 0.5 that we used, so its weights jump
+# for ever.
+
+
+# %%
+def to_svm(v):
+    """Degrees between w_hat and v, for each set."""
+    return np.degrees(np.arctan2(np.abs((v * across).sum(axis=1)), (v * w_hats).sum(axis=1) * widths))
+
+
+pulls = (np.exp(-np.logaddexp(0, (A @ far[..., None])[..., 0]))[:, :, None] @ A)[:, :, 0]  # all decades
+nearer = []
+for k in (1, 2, 3):
+    off = to_svm(pulls[k]), to_svm(far[k])
+    nearer.append((off[0] < off[1]).sum())
+    print(
+        f"plain descent at t = 10^{decades[k]}: the step is nearer to w_hat than w in {nearer[-1]} of",
+        end=" ",
+    )
+    print(f"100 sets, in the median {np.median(off[0]):.1f} degrees off against {np.median(off[1]):.1f}")
+    assert np.median(off[0]) < 0.5 * np.median(off[1])
+kept = [flow(A, np.tile(w0, (100, 1)), [20], 0.5, h=0.05)[0] for w0 in ([0.0, 0.0], [2.0, -3.0])]
+memory = np.abs(((kept[0] - kept[1]) * across).sum(axis=1))
+print(f"two starts, at t = 10^20: apart by {memory[single].min():.2f} to {memory[single].max():.2f}", end=" ")
+print(f"with one support vector, with two by {np.median(memory[pairs]):.0e} in the median")
+assert np.allclose(nearer, [75, 81, 93], atol=2)
+assert memory[single].min() > 0.03
+assert np.median(memory[pairs]) < 1e-9
+
+# %% [markdown]
+# At $t = 10^5$ the gradient is the better direction in four sets of five, earlier in fewer, later in more.
+# And with a single support vector ($C = 0$) each start keeps a line of its own, all parallel to $\hat w$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.10 Where it breaks, and where it does not
@@ -931,7 +1015,7 @@ for name, (path, _) in repeats.items():
     print(f"(b) {name}: {angle(path[-1]):.2f} degrees left")
 
 late = np.linspace(0, 12, 25)
-from_starts = flow(y[:, None] * X, list(starts.values()), late, eta)  # (25, 3, 2)
+from_starts = flow(signed, list(starts.values()), late, eta)  # (25, 3, 2)
 lags = np.abs((from_starts - w_tilde) @ [unit[1], -unit[0]])
 for name, distances in zip(starts, lags[[8, 16, 24]].T, strict=True):
     print(f"(c) from {name}, off the line at t = 10^4, 10^8, 10^12:", *(f"{one:.4f}" for one in distances))
@@ -955,11 +1039,11 @@ for (name, (path, shift)), marker in zip(repeats.items(), "osD", strict=True):
     later = angle(np.log(steps)[:, None] * w_hat + shift)
     later = np.where(later > 1e-6, later, np.nan)  # zero has no place on a logarithmic axis
     hollow = {"marker": marker, "markerfacecolor": "white"}
-    plots.convergence(steps, angle(path), later, middle, 1000, label=name, **hollow)
+    plots.convergence(steps, angle(path), later, middle, 100, label=name, markersize=4, **hollow)
 ticks = [0.1, 1, 10]
-middle.set(yscale="log", ylim=(0.03, 400), yticks=ticks, yticklabels=ticks)
+middle.set(yscale="log", ylim=(0.03, 90), yticks=ticks, yticklabels=ticks)
 middle.set(ylabel=r"angle to $\hat w$ (degrees)", title="(b) repeated points")
-middle.legend(loc="upper right", borderaxespad=0, fontsize=10)
+middle.legend(loc="lower left", borderaxespad=0, fontsize=9)
 whole = {f"from {name}": from_starts[:, k] for k, name in enumerate(starts)}
 plots.weights(whole, w_hat, w_tilde, 30, right, linestyle="-")
 right.set(title=r"(c) another start, $t$ to $10^{12}$", xlim=(-6, 28), ylim=(-6, 28))
@@ -972,8 +1056,8 @@ show(
 
 # %% [markdown]
 # **Figure 6.** (a) The norm, on our points and with one more at $(1, 1)$, labelled $-1$. (b) The angle to
-# $\hat w$ when a support vector is repeated: measured (markers), predicted by the offset (dashed, from
-# $t = 1{,}000$ on; with five copies of $(-0.3, -0.7)$ the prediction is zero). (c) The flow from three
+# $\hat w$ when a support vector is repeated: measured (markers), predicted by the offset (dashed, from $t =
+# 100$ on; with five copies of $(-0.3, -0.7)$ the prediction is zero, and not drawn). (c) The flow from three
 # starts, two dots a decade.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -990,7 +1074,7 @@ show(
 # $10^8$ 0.2.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 1.11 Another loss, and two exceptions *(optional)*
+# ## 1.11 Another loss, and an exception *(optional)*
 #
 # **A power tail.** What chose the SVM is the tail $e^{-u}$: a point that is ahead by a constant loses all its
 # weight. Let the slopes $|\ell'(u)|$ fall like $u^{-3}$ instead. Then $w$ grows along a direction in which
@@ -1002,9 +1086,6 @@ show(
 # both points are support vectors and span the plane; but $\hat w$ is the first of them, so $\lambda_2 = 0$,
 # and no $\tilde w$ solves section 1.5. Put $w = (\log t + a,\ b)$ into $dw/dt = -\eta \nabla L$ before you
 # read on: how does $b$ grow?
-#
-# **Between separable and not.** Let the $y_i x_i$ be $(0, 1)$, $(0, -1)$, $(1, 0)$. No $w$ has all $u_i > 0$,
-# but going along $(1, 0)$ costs nothing.
 
 # %%
 power = np.zeros(2)
@@ -1025,22 +1106,12 @@ for k, decade in enumerate(tower):
 late_growth = (tight[-1, 1] - tight[-2, 1]) / np.log(2)  # 1 if b grows like log log t
 assert 1 < late_growth < 1.05
 
-half = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]])
-undecided = gradient_descent(half, np.ones(3), [0.5, 0.7], [100, 1000, 10_000])
-print("between the two: w after 100, 1,000, 10,000 steps", *undecided.round(1) + 0.0)
-assert np.abs(undecided[:, 1]).max() < 1e-6, "see exercise 01.1"
-assert np.allclose(np.diff(undecided[:, 0]), np.log(10), atol=0.03), "see exercise 01.1"
-
 # %% [markdown]
 # With the power tail the direction converges too, but 14 degrees from $\hat w$.
 #
-# In the first exception $db/d\log t = \frac{\eta}{n} e^{-a} e^{-b}$ and $1 + da/d\log t = \frac{\eta}{n}
+# In the exception $db/d\log t = \frac{\eta}{n} e^{-a} e^{-b}$ and $1 + da/d\log t = \frac{\eta}{n}
 # e^{-a} (1 + e^{-b})$. As $b$ grows, $\frac{\eta}{n} e^{-a} \to 1$, so $db/d\log t \approx e^{-b}$ and $b
-# \approx \log\log t$: unbounded, and the slowest growth of this course. The direction still converges,
-# $O(\log\log t / \log t)$ away.
-#
-# In the second, $w_1$ grows by $\log 10$ a decade for ever, while $w_2$ has a finite limit. A finite
-# minimiser exists when every direction makes some $u_i$ negative.
+# \approx \log\log t$: unbounded. The direction still converges, $O(\log\log t / \log t)$ away.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.12 Move a point *(optional)*
@@ -1149,7 +1220,7 @@ margin_widget(X, y)
 #    the space, the path does at first; in the end only through n in the offset, which moves it along the
 #    direction of the SVM and not across. With a single support vector in the plane nothing restores the part
 #    across, so what the deleted point would have pushed is missing for good.</details>
-# 4. A run has C = 0.07. How many steps until it is ten times nearer to its line? A hundred times?
+# 4. A run has E = 0.07. How many steps until it is ten times nearer to its line? A hundred times?
 #    <details><summary>Answer</summary>10<sup>1/0.07</sup> = 10<sup>14</sup> times as many; squared,
 #    10<sup>29</sup>. No loss curve shows it.</details>
 
@@ -1164,8 +1235,8 @@ progress("01")
 # - $L \approx 1 / (\eta \hat\mu^2 t)$, $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of $\log t$, and, if
 #   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$. At $t =
 #   10^5$ this holds to 0.4 percent on twelve kind points. On a hundred random sets loss and slope miss by up
-#   to 17 percent, and the position as $E$ foretells.
-# - In the plane the distance from the line dies like $t^{-E}$, $E = \min(C, \text{next} - 1)$, $C = \sum_i
+#   to 18 percent, and the position the more the smaller $E$ is.
+# - In the plane the distance from the line dies like $t^{-E}$, $E = \min(C, \text{next} - 1, 1)$, $C = \sum_i
 #   \lambda_i c_i^2$. Normalised steps settle for $\eta < 2 / (\hat\mu C)$.
 # - The direction needs exponentially many plain steps; normalised ones, once on the line, $\lVert r \rVert /
 #   (\eta\, \theta)$ for an angle $\theta$.

@@ -64,8 +64,8 @@ def test_normalised_steps_settle_up_to_the_longest_step_and_not_beyond(seed):
     points = data.separable_points(n=20, seed=seed)
     solution = svm.solve(svm.label_problem(points.X, points.y))
     A, w_hat = (points.y[:, None] * points.X).numpy(), solution.value.numpy()
-    rows = A[A @ w_hat < 1 + 1e-6]
-    _, limit = speeds(rows, np.linalg.solve(rows.T, w_hat))
+    held = A @ w_hat < 1 + 1e-6
+    _, limit = speeds(A[held], np.linalg.solve(A[held].T, w_hat), A[~held])
     for factor, settles in ((0.95, True), (1.05, False)):
         model = models.LinearClassifier(d=2)
         optimizer = optim.NormalizedGD(model.parameters(), lr=factor * limit)

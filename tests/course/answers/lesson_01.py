@@ -102,7 +102,7 @@ def creep_in_the_plane(rows, lam, copies):
     return np.linalg.norm(np.linalg.lstsq(across[i] - across[k], logs[i] - logs[k], rcond=None)[0])
 
 
-def speeds_by_trial(rows, lam):
+def speeds_by_trial(rows, lam, others):
     """From the derivatives, by differences, of the pull and of the normalised pull across w_hat."""
     w_hat, h = rows.T @ lam, 1e-3
     across = np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
@@ -113,36 +113,37 @@ def speeds_by_trial(rows, lam):
     def total(s):
         return (lam * np.exp(-rows @ across * s)) @ rows
 
-    return -slope(lambda s: total(s) @ across), -2 / slope(
-        lambda s: total(s) @ across / np.linalg.norm(total(s))
-    )
+    ahead = min(float(point @ w_hat) for point in others)
+    longest = -2 / slope(lambda s: total(s) @ across / np.linalg.norm(total(s)))
+    return [min(-slope(lambda s: total(s) @ across), ahead - 1, 1), longest]
 
 
 def speeds_by_q(rows, lam):
-    """With weights q that sum to one, and mu read off the support vectors."""
+    """C and the longest step, with weights q that sum to one, and mu read off the support vectors."""
     q, w_hat = lam / lam.sum(), np.linalg.solve(rows, np.ones(2))
     mu = 1 / np.linalg.norm(w_hat)
     c = (rows**2).sum(axis=1) - mu**2  # Pythagoras: what is not along is across
-    return [(q @ c) / mu**2, 2 * mu / (q @ c)]
+    return (q @ c) / mu**2, 2 * mu / (q @ c)
 
 
 def speeds_with(power):
     """The vector across w_hat is divided by this power of its length."""
 
-    def wrong(rows, lam):
+    def wrong(rows, lam, others):
         w_hat = lam @ rows
         c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat) ** power
-        return lam @ c**2, 2 * np.linalg.norm(w_hat) / (lam @ c**2)
+        C = lam @ c**2
+        return min(C, (others @ w_hat).min() - 1, 1), 2 * np.linalg.norm(w_hat) / C
 
     return wrong
 
 
-def _pair(exponent, step):
-    """The right numbers, each passed through a function."""
+def _pair(exponent=lambda C: C, step=lambda longest: longest, least=np.min, top=1.0):
+    """The right numbers, each passed through a function; another choice among the others."""
 
-    def wrong(rows, lam):
+    def wrong(rows, lam, others):
         C, longest = speeds_by_q(rows, lam)
-        return exponent(C), step(longest)
+        return min(exponent(C), least(others @ (lam @ rows)) - 1, top), step(longest)
 
     return wrong
 
@@ -173,6 +174,9 @@ ANSWERS = {
             margin_from(1.0),
             margin_from(100.0),
             margin_of_both,
+            lambda w, X, y: min((y * (X @ w)).tolist(), key=abs) / np.linalg.norm(w),
+            lambda w, X, y: (y * (X @ w))[np.linalg.norm(X, axis=1).argmin()] / np.linalg.norm(w),
+            lambda w, X, y: (y * (X @ w))[np.abs(X @ w).argmax()] / np.linalg.norm(w),
         ],
     },
     "01.3": {
@@ -224,13 +228,26 @@ ANSWERS = {
         "wrong": [
             speeds_with(0),
             speeds_with(2),
-            _pair(lambda C: 2 * C, lambda longest: longest),
-            _pair(lambda C: C, lambda longest: 2 * longest),
-            _pair(lambda C: C / 2, lambda longest: longest),
-            _pair(np.sqrt, lambda longest: longest),
-            lambda rows, lam: (speeds_by_q(rows, lam)[0], 2 / np.linalg.norm(rows, 2) ** 2),
-            lambda rows, lam: speeds_by_q(rows, np.ones(2)),
-            lambda rows, lam: speeds_by_q(rows, lam)[0],
+            _pair(exponent=lambda C: 2 * C),
+            _pair(step=lambda longest: 2 * longest),
+            _pair(exponent=lambda C: C / 2),
+            _pair(exponent=np.sqrt),
+            _pair(least=np.max),
+            _pair(least=np.mean),
+            _pair(least=lambda u: u[0]),
+            _pair(least=lambda u: u[-1]),
+            _pair(top=2.0),
+            _pair(top=0.5),
+            lambda rows, lam, others: (
+                min(speeds_by_q(rows, lam)[0], np.linalg.norm(others, axis=1).min() - 1, 1),
+                speeds_by_q(rows, lam)[1],
+            ),
+            lambda rows, lam, others: (
+                _pair()(rows, lam, others)[0],
+                2 * np.linalg.norm(lam @ rows) / _pair()(rows, lam, others)[0],
+            ),
+            lambda rows, lam, others: _pair()(rows, np.ones(2), others),
+            lambda rows, lam, others: _pair()(rows, lam, others)[0],
         ],
     },
 }
