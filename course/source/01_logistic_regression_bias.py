@@ -914,7 +914,7 @@ least = exponent.argmin()
 left.annotate(
     f"set {pairs[least]}",
     (exponent[least], (ratio * exponent)[least]),
-    xytext=(8, -3),
+    xytext=(-6, 9),
     textcoords="offset points",
 )
 left.loglog([3e-5, 1.5], [3e-5, 1.5], color=COLORS["black"], linestyle="--")
