@@ -51,7 +51,7 @@ def step_cases(rng):
         g = rng.uniform(0.3, 2, 4) * rng.choice([-1.0, 1.0], 4)
         g[1] = largest
         cases.append((g, rho))
-    return cases
+    return [*cases, (np.array([rng.uniform(1, 2), 0.5, -2.0, 1.999]), 1.0)]  # 1 is not its limit
 
 
 STEEPEST = known(
@@ -296,10 +296,17 @@ PULLS = known(
 
 
 def adam_step(eta, mu_hat, beta1, beta2):
-    """Length of Adam's steps late in training, epsilon = 0: the root of
-    step / eta = (1 - beta1) / (1 - beta1 e^nu) sqrt((1 - beta2 e^(2 nu)) / (1 - beta2)),  nu = step mu_hat.
+    """(step, memory): length of Adam's steps late in training, epsilon = 0, the root of
+    step / eta = (1 - beta1) / (1 - beta1 e^nu) sqrt((1 - beta2 e^(2 nu)) / (1 - beta2)),  nu = step mu_hat,
+    and the steps in which an old square, in units of the last, falls by 1/e: beta2 e^(2 nu) a step.
     """
-    return _root(eta, mu_hat, beta1, beta2)
+    step = _root(eta, mu_hat, beta1, beta2)
+    return step, _memory(step, mu_hat, beta2)
+
+
+def _memory(step, mu_hat, beta2, squares=2.0):
+    with np.errstate(all="ignore"):
+        return -1 / (np.log(beta2) + squares * step * mu_hat)
 
 
 def _ratio(nu, beta1, beta2, mean=1.0, squares=2.0):
@@ -322,6 +329,16 @@ def adam_cases(rng):
     return cases
 
 
+def _adam(step=None, memory=None):
+    """The answer with the length, step(eta, mu_hat, beta1, beta2), or memory(step, eta, mu_hat, beta2) replaced."""
+
+    def wrong(eta, mu_hat, beta1, beta2):
+        length = (step or _root)(eta, mu_hat, beta1, beta2)
+        return length, memory(length, eta, mu_hat, beta2) if memory else _memory(length, mu_hat, beta2)
+
+    return wrong
+
+
 def _without_root(nu, beta1, beta2):
     return _ratio(nu, beta1, beta2) ** 2 * (1 - beta1 * np.exp(nu)) / (1 - beta1)
 
@@ -332,30 +349,52 @@ def _once(eta, mu_hat, beta1, beta2):
 
 
 REAL_STEP = known(
-    lambda eta, mu_hat, beta1, beta2: eta,
+    lambda *inputs: adam_step(*inputs)[::-1],
+    "The right two numbers; return the length first, then the memory.",
+    _adam(lambda eta, mu_hat, beta1, beta2: eta),
     "That is sign descent's step. Older squares are larger than g_t^2: the denominator is above |g_t|.",
-    lambda eta, mu_hat, beta1, beta2: adam_step(eta, mu_hat, beta1, beta2) / eta,
-    "This is the share of eta; multiply by eta.",
-    lambda eta, mu_hat, beta1, beta2: adam_step(eta, mu_hat, beta1, beta2) * mu_hat,
-    "This is nu, how fast the gradient shrinks; divide by the margin.",
-    lambda eta, mu_hat, beta1, beta2: (1 - beta2) / (2 * mu_hat),
+    _adam(lambda *inputs: _root(*inputs) / inputs[0], lambda share, eta, *rest: _memory(share * eta, *rest)),
+    "The first is the share of eta; multiply by eta.",
+    _adam(lambda *inputs: _root(*inputs) * inputs[1], lambda nu, eta, mu, b2: _memory(nu / mu, mu, b2)),
+    "The first is nu, how fast the gradient shrinks; divide by the margin.",
+    _adam(lambda eta, mu_hat, beta1, beta2: (1 - beta2) / (2 * mu_hat)),
     "Nearly right when the memory is long. Solve the equation for any eta.",
-    lambda eta, mu_hat, beta1, beta2: -np.log(beta2) / (2 * mu_hat),
+    _adam(lambda eta, mu_hat, beta1, beta2: -np.log(beta2) / (2 * mu_hat)),
     "That is the longest step there could be, at which the squares are all memory. Solve the equation.",
-    lambda eta, mu_hat, beta1, beta2: min(eta, (1 - beta2) / (2 * mu_hat)),
+    _adam(lambda eta, mu_hat, beta1, beta2: min(eta, (1 - beta2) / (2 * mu_hat))),
     "Right at both ends, of short and long memory; between them the step is shorter. Solve the equation.",
-    _once,
+    _adam(_once),
     "You let the gradient shrink as with full steps, nu = eta mu. But nu depends on the answer.",
-    lambda eta, mu_hat, beta1, beta2: _root(eta, mu_hat, 0.0, beta2),
+    _adam(lambda eta, mu_hat, beta1, beta2: _root(eta, mu_hat, 0.0, beta2)),
     "The numerator has a memory too: the mean of the gradients is larger than (the last) g_t.",
-    lambda *inputs: _root(*inputs, ratio=_without_root),
+    _adam(lambda eta, mu_hat, beta1, beta2: _root(eta, 1.0, beta1, beta2)),
+    "You let the gradient shrink by e^-eta_eff a step. It shrinks by e^-(eta_eff mu): the margin is missing.",
+    _adam(lambda *inputs: _root(*inputs, ratio=_without_root)),
     "Adam divides by the root of the mean square.",
-    lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, squares=1.0)),
+    _adam(lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, squares=1.0))),
     "Squares shrink twice as fast as the gradient: by e^(-2 nu) a step.",
-    lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, mean=-1.0)),
+    _adam(lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, mean=-1.0))),
     "In the numerator, older gradients were larger: the k-th last was e^(k nu) times the last.",
-    lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, -1.0, -2.0), top=1e3),
+    _adam(lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, -1.0, -2.0), top=1e3)),
     "Older gradients were larger than the last, by e^(k nu), not smaller.",
+    _adam(memory=lambda step, eta, mu, b2: 1 / (1 - b2)),
+    "The length is right. 1 / (1 - beta2) is the memory while g_t stays the same size. It shrinks, and with it "
+    "the unit: an old square gains by that.",
+    _adam(memory=lambda step, eta, mu, b2: -1 / np.log(b2)),
+    "The length is right. That is the memory while g_t stays the same size. It shrinks, and with it the unit: "
+    "an old square gains by that.",
+    _adam(memory=lambda step, eta, mu, b2: _memory(step, mu, b2, squares=1.0)),
+    "The length is right. The unit is g_t^2, which shrinks by e^(-2 nu) a step, not by e^-nu.",
+    _adam(memory=lambda step, eta, mu, b2: 1 / (1 - b2 * np.exp(2 * step * mu))),
+    "The length is right; the memory nearly: (beta2 e^(2 nu))^k is to be exactly 1/e.",
+    _adam(memory=lambda step, eta, mu, b2: (eta / step) ** 2 / (1 - b2)),
+    "The length is right. The memory is so for beta1 = 0 and long memories; solve (beta2 e^(2 nu))^k = 1/e.",
+    _adam(memory=lambda step, eta, mu, b2: b2 * np.exp(2 * step * mu)),
+    "The length is right. The second is the factor of one step; after how many steps is it 1/e?",
+    _adam(memory=lambda step, eta, mu, b2: np.log(0.5) / (np.log(b2) + 2 * step * mu)),
+    "The length is right. The second is a half-life; asked is the time to 1/e.",
+    _adam(memory=lambda step, eta, mu, b2: _memory(eta, mu, b2)),
+    "The length is right. For the memory too, the gradient shrinks by nu = eta_eff mu, not eta mu, a step.",
 )
 
 # 03.6
@@ -433,7 +472,7 @@ EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("03.2", "Best for which norms?", 3, 8, 3, best_orders, order_cases, misconceptions=ORDERS),
     Exercise("03.3", "Steps that cannot fail", 3, 10, 3, safe_steps, safe_cases, misconceptions=SAFE),
     Exercise("03.4", "Who pulls?", 2, 5, 2, pulls, pull_cases, misconceptions=PULLS),
-    Exercise("03.5", "Adam's real step", 3, 10, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
+    Exercise("03.5", "Adam's real step", 3, 12, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
     Exercise(
         "03.6", "The margin that Muon gives away", 3, 8, 3, muon_margin, muon_cases, misconceptions=MUON
     ),

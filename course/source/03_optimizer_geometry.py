@@ -7,10 +7,11 @@
 #
 # **Train the same model on the same points with another optimiser. Where does it go now?**
 #
-# Whoever takes the steepest step *in some norm* maximises the margin *in that norm*: coordinate, sign and
-# spectral descent do, and gradient descent is the Euclidean case. Mirror descent reaches the same margins by
-# another way. Adam ends with sign descent, sooner or later, unless its $\varepsilon$ gets in between. And
-# Muon, built to be spectral descent, gives a part of the margin away that we can predict.
+# Whoever takes the steepest step *in some norm*, short enough, maximises the margin *in that norm*:
+# coordinate, sign and spectral descent do, and gradient descent is the Euclidean case. Mirror descent reaches
+# the same margins by another way. Adam, with short steps and $\beta_1 \le \beta_2$, ends with sign descent,
+# sooner or later, unless its $\varepsilon$ gets in between. And Muon, built to be spectral descent, gives a
+# part of the margin away that we can predict.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **You will be able to**
@@ -304,7 +305,8 @@ assert np.array_equal(constant[1.0][[1, 2, -1]], [[2, 0], [2, 1], [9999, 1]]), a
 # first because a minimum is at most any average, then by the definition of the dual norm.
 #
 # Any weights will do, good ones prove more. Descent supplies them: the weights it gave the points. Lesson 02
-# used those of the last step. Normalised steps keep changing them, so here we add them up over all steps.
+# used those of the last step. Normalised steps keep changing them, and each step's $\sum_i q_i a_i$ alone may
+# be long. Their *average* is short: parts that change sign from step to step cancel. So we add the weights up.
 
 
 # %%
@@ -326,6 +328,9 @@ for rho, path in (*constant.items(), (np.inf, finer)):
     assert upper / lower - 1 < 0.012, again("03.1")
 assert max(excess[:2]) < 0.0002, again("03.1")
 assert excess[2] > 0.01 > 5 * excess[3], again("03.1")
+alone = certify(np.array([1.0, 0.0]), np.eye(12)[2], A, 1.0)  # (1.7, 1.0) for the diamond,
+pair = certify(np.array([12.0, 11.0]), np.array([2.0, 1.0]), A[:2], np.inf)  # two points for the square
+assert np.allclose([alone, pair], [[best[rho][1]] * 2 for rho in (1.0, np.inf)], rtol=1e-5)
 
 # %% [markdown]
 # The third bound stays one percent too large. Sign descent knows only the *sign* of $\sum_i q_i a_{i2}$, so
@@ -333,9 +338,14 @@ assert excess[2] > 0.01 > 5 * excess[3], again("03.1")
 # and most of the excess is gone.
 #
 # When do both bounds meet? In the first inequality, if only worst points of $w$ have weight. In the second,
-# if Hölder's is an equality: $\sum_i \lambda_i a_i$ has entries proportional to $\mathrm{sign}(w_j)\,
-# |w_j|^{\rho-1}$. So $w$ is best in $\ell_\rho$ if *that vector is a sum of its worst points, with weights
-# that are not negative*. These are the KKT conditions of lesson 02, for $\rho < \infty$.
+# if Hölder's is an equality. For $1 < \rho < \infty$ it is if $\sum_i \lambda_i a_i$ has entries
+# proportional to $\mathrm{sign}(w_j)\, |w_j|^{\rho-1}$. So $w$ is best in $\ell_\rho$ if *that vector is a sum
+# of its worst points, with weights that are not negative*. These are the KKT conditions of lesson 02.
+#
+# At the corners there is more freedom. For $\rho = 1$ an entry with $w_j = 0$ may be anything up to the others
+# in size: the point $(1.7, 1.0)$ alone certifies $(1, 0)$. For $\rho = \infty$ the entries where $|w_j|$ is
+# largest need only the right sign, and all others are zero: $2\,(2.9, -0.4) + (1.8, 0.8) = (7.6, 0)$ certifies
+# $(12, 11)$. The last two lines of the cell check both.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.2: Best for which norms?
@@ -344,7 +354,8 @@ assert excess[2] > 0.01 > 5 * excess[3], again("03.1")
 #
 # In the plane, $w$ with $w_1 > w_2 > 0$ has two worst points, $a$ and $b$, with $a_1, b_1 > 0$. Neither is a
 # multiple of the other, and $w$ is best for some $\rho$. Return the lowest and the highest $\rho \ge 1$ for
-# which it is; the highest may be `np.inf`.
+# which it is; the highest may be `np.inf`. (As no entry of $w$ is zero, the condition above is the right one
+# at $\rho = 1$ too.)
 #
 # <details><summary>Hint</summary>
 #
@@ -482,9 +493,9 @@ assert np.allclose(ten_percent[np.inf], [0.0073, 2686], rtol=0.02), again("03.3"
 # $\nabla\psi(w)$ is a sum of worst points: exactly what exercise 03.2 asked of the best $w$. (A heuristic:
 # that the others fade is what a proof has to show.)
 #
-# > **Theorem** (Sun et al. 2022; stated informally). *On separable data, mirror descent with this $\psi$ and
-# > small enough steps $\eta\, g_t$ (not normalised) converges in direction to the max-margin direction in
-# > $\ell_\rho$.*
+# > **Theorem** (Sun et al. 2022; stated informally). *On separable data, mirror descent with this $\psi$, $1 <
+# > \rho < \infty$, and small enough steps $\eta\, g_t$ (not normalised) converges in direction to the
+# > max-margin direction in $\ell_\rho$.*
 
 
 # %%
@@ -519,7 +530,7 @@ assert same(model.w.detach(), mirror[1.5][39])
 # Both ways lead to both limits, though our steps are neither small nor without normalisation. Which is
 # faster? $\lVert S \rVert_{\rho^*}$ grows by about $\eta$ a step, and it is $\lVert w \rVert_\rho^{\rho-1}$.
 # So mirror descent's $w$ grows as $(\eta t)^{1/(\rho-1)}$: as $t^2$ for $\rho = 1.5$, as $\sqrt t$ for $\rho
-# = 3$, while steepest steps grow as $t$. In both cases the longer run is nearer. (The library's
+# = 3$, while steepest steps grow as $t$. In these two cases the longer run is nearer. (The library's
 # `optim.MirrorDescent` walks the same path.)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -554,7 +565,7 @@ check("03.4", pulls)
 # them. The two worst points pull differently:
 
 # %%
-for rho in (1.8, 1.9, 2.0, 2.1):
+for rho in (1.8, 2.0, 2.1):
     path = mirror_descent(rho, 10_000)
     q = np.array([weights(A @ w) for w in [np.zeros(2), *path[:-1]]])
     lam = (q / np.linalg.norm(q @ A, rho / (rho - 1), axis=1)[:, None]).sum(axis=0)  # S = sum lam_i a_i
@@ -565,8 +576,9 @@ for rho in (1.8, 1.9, 2.0, 2.1):
     assert np.abs(measured - predicted).max() < 0.025, again("03.4")
 
 # %% [markdown]
-# One direction, four optimisers, and weights that wander from one point to the other. A classifier's limit
-# does not tell who made it.
+# One direction, three optimisers, and weights that wander from one point to the other. (What is missing is
+# time: ten times as many steps at $\rho = 2.1$ bring 0.823 to 0.837.) A classifier's limit does not tell who
+# made it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.5 Adam, five lines and two memories
@@ -579,8 +591,8 @@ for rho in (1.8, 1.9, 2.0, 2.1):
 # - \eta\, \frac{\bar g / (1 - \beta_1^t)}{\sqrt{\overline{g^2} / (1 - \beta_2^t)} + \varepsilon} .$$
 #
 # (The divisions by $1 - \beta^t$ undo that both means start at zero.) A mean with $\beta$ remembers about
-# $1 / (1 - \beta)$ steps. Gradients soon fall below the smallest floating-point number, so we keep them
-# divided by that of the worst point, and the means with them; $\varepsilon$ is divided too.
+# $1 / (1 - \beta)$ steps. The squares of the gradients soon fall below the smallest floating-point number, so
+# we keep gradients divided by that of the worst point, and the means with them; $\varepsilon$ is divided too.
 
 
 # %%
@@ -606,47 +618,60 @@ def adam(A, steps, eta, beta2=0.95, eps=0.0, beta1=0.9):
     return path
 
 
-BETA2 = np.array([0.95, 0.99, 0.98, 0.95, 0.95])
-ETA = np.array([0.005, 0.005, 0.02, 0.05, 0.1])
+BETA2 = np.array([0.95, 0.99, 0.98, 0.95, 0.95, 0.95, 0.95])
+ETA = np.array([0.005, 0.005, 0.02, 0.05, 0.1, 0.15, 1.0])
 by_adam = adam(A, 40_000, ETA, BETA2)
 with_adam = by_adam[:, 0]
-print("Adam after 40,000 steps:", *(f"{degrees(w):.2f}" for w in by_adam[-1]), "degrees;", end=" ")
-print(f"l_inf predicts {degrees(best[np.inf][0]):.2f}")
-assert np.abs(degrees(by_adam[-1]) - degrees(best[np.inf][0])).max() < 0.2
+print(f"Adam after 40,000 steps; l_inf predicts {degrees(best[np.inf][0]):.2f} degrees, l_2", end=" ")
+print(f"{degrees(best[2.0][0]):.2f}")
+print("eta:    ", *(f"{eta:7}" for eta in ETA))
+print("beta2:  ", *(f"{beta2:7}" for beta2 in BETA2))
+print("degrees:", *(f"{degrees(w):7.2f}" for w in by_adam[-1]))
+assert np.abs(degrees(by_adam[-1, :5]) - degrees(best[np.inf][0])).max() < 0.2
+assert 41 < degrees(by_adam[-1, 5]) < 42
+assert degrees(by_adam[-1, 6]) < 31
 
 # %% [markdown]
 # With $\beta_1 = \beta_2 = \varepsilon = 0$ the step is $g_j / \sqrt{g_j^2}$: *Adam without memory is sign
-# descent*. With memory and $\varepsilon = 0$ five different runs arrive at the same place, though they
-# remember 20 to 100 steps and their $\eta$ differ by a factor of 20. (It is proved for $\beta_1 \le \beta_2$
-# and step sizes that tend to zero: Zhang, Zou & Cao 2024; for several classes, with a gap of about
-# $t^{-1/3}$, Fan et al. 2025.)
+# descent*. With memory and $\varepsilon = 0$ the first five runs arrive at the same place, though they remember
+# 20 to 100 steps and their $\eta$ differ by a factor of 20. (It is proved for $\beta_1 \le \beta_2$ and step
+# sizes that tend to zero: Zhang, Zou & Cao 2024; for several classes, with a gap of about $t^{-1/3}$, Fan et
+# al. 2025.) The sixth lags a degree behind. The last is nearer to $\ell_2$: has it another limit?
 #
-# But their steps are not $\eta$ long. The gradient shrinks, so both means hold older gradients that were
+# The steps are not $\eta$ long. The gradient shrinks, so both means hold older gradients that were
 # *larger* than the present one. The root of the mean square feels it most. How long are Adam's steps?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.5: Adam's real step
 #
-# ★★★ · 10 minutes
+# ★★★ · 12 minutes
 #
 # Suppose that late in the run, with $\varepsilon = 0$ and $\beta^t$ negligible, every coordinate of full size
-# moves by the same $\eta_{\mathrm{eff}}$ at each step. Then the worst $a_i \cdot w$ grows by $\nu =
-# \eta_{\mathrm{eff}}\, \hat\mu_\infty$ a step, and $g_t$ is $e^{-\nu}$ times $g_{t-1}$. Find
-# $\eta_{\mathrm{eff}}$ for $\beta_1 \le \beta_2$, correct to six digits.
+# (those with $|\hat w_j| = \lVert \hat w \rVert_\infty$) moves by the same $\eta_{\mathrm{eff}}$ at each step.
+# Then the worst $a_i \cdot w$ grows by $\nu = \eta_{\mathrm{eff}}\, \hat\mu_\infty$ a step, and $g_t$ is
+# $e^{-\nu}$ times $g_{t-1}$. For $\beta_1 \le \beta_2$, return two numbers, each correct to six digits:
 #
-# <details><summary>Hint</summary>
+# - $\eta_{\mathrm{eff}}$;
+# - the *real memory*: the number of steps in which what an old square adds to $\overline{g^2}$ falls to $1/e$,
+#   measured in units of the present $g_t^2$. It need not be a whole number.
+#
+# <details><summary>Hint 1</summary>
 #
 # Both means are geometric series: the gradient of $k$ steps ago is $e^{k\nu} g_t$, and its weight is $(1 -
 # \beta) \beta^k$. Their quotient is a function of $\nu$, and $\nu$ depends on the quotient.
-# `scipy.optimize.brentq(f, low, high, xtol=1e-15)` finds a root. The squares have a finite mean only while
+# `scipy.optimize.brentq(f, low, high, xtol=1e-17)` finds a root. The squares have a finite mean only while
 # $\beta_2 e^{2\nu} < 1$.
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# In one step an old square loses the factor $\beta_2$. And how does the unit change?
 # </details>
 
 
 # %%
 @exercise("03.5")
 def adam_step(eta, mu_hat, beta1, beta2):
-    """The length of Adam's steps late in training, a number; mu_hat is the largest margin in l_inf."""
+    """(eta_eff, real memory), late in training; mu_hat is the largest margin in l_inf."""
     ### BEGIN SOLUTION
     from scipy.optimize import brentq
 
@@ -654,7 +679,8 @@ def adam_step(eta, mu_hat, beta1, beta2):
         mean = (1 - beta1) / (1 - beta1 * np.exp(nu))
         return eta * mu_hat * mean * np.sqrt(max(1 - beta2 * np.exp(2 * nu), 0) / (1 - beta2)) - nu
 
-    return brentq(excess, 0, -np.log(beta2) / 2, xtol=1e-17) / mu_hat
+    nu = brentq(excess, 0, -np.log(beta2) / 2, xtol=1e-17)
+    return nu / mu_hat, -1 / (np.log(beta2) + 2 * nu)
     ### END SOLUTION
 
 
@@ -663,24 +689,38 @@ check("03.5", adam_step)
 
 # %%
 mu_inf = best[np.inf][1]
+memories = {}
 for run, (eta, beta2) in enumerate(zip(ETA, BETA2, strict=True)):
     length = (by_adam[-1, run, 0] - by_adam[19_999, run, 0]) / 20_000
-    real = adam_step(eta, mu_inf, 0.9, beta2)
-    print(f"eta = {eta:5}, beta2 = {beta2}: steps of {length:.5f}, predicted {real:.5f};", end=" ")
-    print(f"share of eta {real / eta:.2f}, limit of long memory {(1 - beta2) / (2 * mu_inf):.5f}")
-    assert np.isclose(length, real, rtol=0.004), again("03.5")
-    assert real < 0.86 * eta, again("03.5")  # the rival: full steps
-both = [adam_step(eta, mu_inf, 0.9, 0.95) for eta in (0.05, 0.1)]
-assert both[0] < both[1] < 1.02 * both[0], again("03.5")
+    real, memory = adam_step(eta, mu_inf, 0.9, beta2)
+    memories[run] = memory
+    print(f"eta = {eta:5}, beta2 = {beta2}: real memory {memory:9,.0f} steps;", end=" ")
+    print(f"steps of {length:.5f}, predicted {real:.5f}, {real / eta:.2f} of eta")
+    if run < 5:
+        assert np.isclose(length, real, rtol=0.004), again("03.5")
+        assert real < 0.86 * eta, again("03.5")  # the rival: full steps
+after = {}
+for run in (3, 4, 5):
+    after[run] = degrees(by_adam[[round(k * memories[run]) for k in (1, 3, 5)], run])
+    print(f"eta = {ETA[run]:5}: after 1, 3 and 5 real memories", *(f"{one:.1f}" for one in after[run]))
+    assert np.allclose(after[run], [35.2, 39.5, 41.2], atol=0.9), again("03.5")
+both = [adam_step(eta, mu_inf, 0.9, 0.95)[0] for eta in (0.05, 1.0)]
+assert both[0] < both[1] < 1.03 * both[0], again("03.5")
+assert np.isclose(memories[6], 332_437, rtol=1e-3), again("03.5")
 
 # %% [markdown]
-# The prediction holds to half a percent. It explains the limit, too: equal steps in all coordinates of full
-# size are *sign descent with a shorter step*. (Not a proof: that the coordinates between, like our $w_2$,
-# balance as in sign descent is assumed.) Steps are nearly full while $\eta \hat\mu_\infty$ is far below $1 -
-# \beta_2$. At the other end the root of $1 - \beta_2 e^{2\nu}$ is nearly zero, so $\nu \approx (1 -
-# \beta_2)/2$: steps of $(1-\beta_2)/(2\hat\mu_\infty)$, *whatever $\eta$ is*. In the last two lines twice the
-# $\eta$ makes steps less than two percent longer. A longer memory makes the steps shorter and delays the
-# limit, by how much is told in section 3.7, but it does not change it; $\varepsilon$ does.
+# For the runs that have arrived the step is right to half a percent. It explains the limit, too: equal steps
+# in all coordinates of full size are *sign descent with a shorter step*. (Not a proof: that the coordinates
+# between, like our $w_2$, balance as in sign descent is assumed.) Steps are nearly full while $\eta
+# \hat\mu_\infty$ is far below $1 - \beta_2$. At the other end the root of $1 - \beta_2 e^{2\nu}$ is nearly
+# zero, so $\nu \approx (1 - \beta_2)/2$: steps of $(1-\beta_2)/(2\hat\mu_\infty)$, *whatever $\eta$ is*: with
+# twenty times the $\eta$, from 0.05 to 1, three percent longer.
+#
+# What $\eta$ changes there is the memory: not 20 steps but 858, 3,351, 7,506. On that clock the runs move
+# alike, though one memory is nine times the other: turned towards $\ell_2$ after one memory, back within two
+# degrees of $\ell_\infty$ after five. So the last run is not elsewhere, it is early: 40,000 steps are an eighth
+# of its memory. (Followed further it had 33.7, 38.9 and 41.2 degrees after 1, 3 and 5 of them.) *With
+# $\beta_1 \le \beta_2$ the memory delays the limit and does not change it; $\varepsilon$ does: section 3.7.*
 
 # %%
 limits = {
@@ -825,11 +865,11 @@ print(f"and between {exact.min():.5f} and {exact.max():.5f} with Newton-Schulz")
 assert (round(band.min(), 2), round(band.max(), 2)) == (0.68, 1.2)
 assert round(3.4445 - 4.7750 + 2.0315, 2) == 0.70
 assert 0.99999 < exact.min() <= exact.max() < 1.00001
-cycle = becomes(0.9, steps=1000)
-four = [becomes(cycle, steps=k) for k in range(5)]
-print("iterated for ever, 0.9 ends in a cycle:", *(f"{value:.3f}" for value in four))
-assert np.allclose(sorted(four[:4]), [0.682, 0.753, 1.047, 1.134], atol=1e-3)
-assert abs(four[4] - four[0]) < 1e-9
+cycle = [becomes(becomes(0.9, steps=1000), steps=k) for k in range(4)]
+print("iterated for ever, 0.9 ends in a cycle:", *(f"{value:.3f}" for value in cycle))
+assert np.allclose(sorted(cycle), [0.682, 0.753, 1.047, 1.134], atol=1e-3)
+forever = becomes(sigma, steps=1000)  # and so does every other
+assert np.abs(forever[:, None] - cycle).min(axis=1).max() < 1e-6
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.2, 2.4))
@@ -849,8 +889,8 @@ show(
 # values fast, at the price of waves: values from 0.002 to 1 land between 0.68 and 1.20.
 
 # %% [markdown]
-# The waves never die out. One is not even a fixed point: the coefficients add up to 0.70. Iterated further, a
-# value ends in a cycle of four, from 0.68 to 1.13, and that is the band. What do the waves cost?
+# The waves never die out. One is not even a fixed point: the coefficients add up to 0.70. Iterated further,
+# all our 2,000 values end in one cycle of four, from 0.68 to 1.13. What do the waves cost?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Ten classes
@@ -868,7 +908,7 @@ show(
 
 # %%
 C, d, per_class, trials = 10, 25, 50, 10
-labels = np.repeat(np.arange(C), per_class)
+labels, rows = np.repeat(np.arange(C), per_class), np.arange(C * per_class)
 
 
 def ten_classes(seed):
@@ -882,9 +922,11 @@ inputs = np.array([ten_classes(seed) for seed in range(trials)])  # (trials, 500
 
 
 def ahead(W):
-    """Scores of all classes minus that of the own one: (trials, 500, C)."""
-    scores = inputs @ W.mT
-    return scores - scores[:, np.arange(len(labels)), labels][:, :, None]
+    """Scores of the rivals minus that of the own class (there -inf): (trials, C, 500)."""
+    scores = W @ inputs.mT
+    scores -= scores[:, labels, rows][:, None]
+    scores[:, labels, rows] = -np.inf
+    return scores
 
 
 # %% [markdown]
@@ -899,14 +941,13 @@ def ahead(W):
 # %%
 def log_loss_gradient(W):
     """Direction of the gradient: weights of the pairs that add up to one, (trials, C, d)."""
-    rows, before = np.arange(len(labels)), ahead(W)
-    before[:, rows, labels] = -np.inf  # of the rivals only
-    most = before.max(axis=(1, 2), keepdims=True)
-    q = np.exp(before - most)
-    q /= np.exp(-most.clip(-700)) + q.sum(axis=-1, keepdims=True)  # 1 - softmax is never formed
-    q /= q.sum(axis=(1, 2), keepdims=True)
-    q[:, rows, labels] = -q.sum(axis=-1)
-    return q.mT @ inputs
+    q = ahead(W)
+    most = q.max(axis=(1, 2), keepdims=True)
+    q = np.exp(q - most)
+    q /= np.exp(-most.clip(-700)) + q.sum(axis=1, keepdims=True)  # 1 - softmax is never formed
+    own = q.sum(axis=1)
+    q[:, labels, rows] = -own
+    return q @ inputs / own.sum(axis=1)[:, None, None]
 
 
 def train_matrices(step, momentum=0.95, eta=0.2, steps=800):
@@ -926,8 +967,7 @@ def frobenius_step(G):
 
 def margin(W, norm):
     """The margin of each W in a matrix norm, 'fro' or 2."""
-    least = np.delete(-ahead(W).reshape(trials, -1), np.arange(len(labels)) * C + labels, axis=1).min(axis=1)
-    return least / np.linalg.norm(W, norm, axis=(1, 2))
+    return -ahead(W).max(axis=(1, 2)) / np.linalg.norm(W, norm, axis=(1, 2))
 
 
 runs = {
@@ -935,8 +975,6 @@ runs = {
     "spectral descent": train_matrices(spectral_step, 0.0, eta=0.1),
     "Muon, Newton-Schulz": train_matrices(lambda G: -orthogonalise(G, NEWTON_SCHULZ, 30)),
     "Muon": train_matrices(lambda G: -orthogonalise(G), steps=1500),
-    "Muon, no momentum": train_matrices(lambda G: -orthogonalise(G), 0.0, eta=0.1),
-    "Muon, ten iterations": train_matrices(lambda G: -orthogonalise(G, steps=10)),
 }
 bounds = {"fro": np.linalg.norm(runs["normalised GD, momentum"][1], "fro", axis=(1, 2))}
 bounds[2] = np.linalg.norm(runs["Muon, Newton-Schulz"][1], "nuc", axis=(1, 2))
@@ -953,11 +991,6 @@ assert shares["normalised GD, momentum"]["fro"].min() > 0.99
 assert shares["spectral descent"][2].min() > 0.99
 assert shares["Muon, Newton-Schulz"][2].min() > 0.99
 assert 0.85 < shares["Muon"][2].min() < 0.87 < 0.97 < shares["Muon"][2].max() < 0.985
-assert np.abs(shares["Muon, no momentum"][2] - shares["Muon"][2]).max() < 0.03
-lost = (shares["Muon"]["fro"] > shares["Muon"][2]).sum()
-fewer = (shares["Muon, ten iterations"][2] < shares["Muon"][2]).sum()
-print(f"Muon has more of the Frobenius margin than of the spectral one in {lost} of 10 problems;")
-print(f"ten iterations instead of five leave it less of the spectral margin in {fewer} of 10")
 low = ninth["Muon, Newton-Schulz"].argmin()
 print(
     f"problem {low + 1}: sigma_9 / sigma_1 is {ninth['Muon, Newton-Schulz'][low]:.2f} with Newton-Schulz,",
@@ -968,9 +1001,10 @@ print(f"{ninth['Muon'][low]:.2f} with Muon's polynomial, share {shares['Muon'][2
 
 # %% [markdown]
 # The bounds, which need no solver, are met to one percent: NGD takes the Frobenius margin, spectral descent
-# the spectral one. Muon was to approximate it and gets 86 to 98 percent. With thirty steps of Newton-Schulz
-# the same momentum does reach the spectral margin, and without momentum the polynomial loses as much. So the
-# momentum is not at fault: the polynomial is.
+# the spectral one. Muon was to approximate it and gets 86 to 98 percent on our ten problems (on twenty others
+# 90 to 99.9). With thirty steps of Newton-Schulz the same momentum does reach the spectral margin, and without
+# momentum the polynomial loses as much, to three hundredths. So the momentum is not at fault: the polynomial
+# is.
 #
 # Are the unequal singular values of its $W$ to blame? Not as such: in the last line, Newton-Schulz has as
 # small a $\sigma_9$ and loses nothing. A low value costs only in a direction that *carries slope*. How much?
@@ -984,19 +1018,22 @@ print(f"{ninth['Muon'][low]:.2f} with Muon's polynomial, share {shares['Muon'][2
 # from the singular values $\sigma_k$ of $M_t$ (weights adding up to one): the margin of $W$ in the spectral
 # norm, and the bound $B$ on every such margin.
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint 1</summary>
 #
-# $W$ is nearly a sum of equal steps. It has the singular vectors of $M$; which singular values, up to a
-# factor? What is $\langle M, W \rangle$, in terms of the $\sigma_k$, and in terms of the worst pairs? Mind
-# that Muon divides by $\lVert M \rVert_F$ first, and that its polynomial does not keep the order. `becomes`
-# applies it five times to numbers.
+# $W$ is nearly a sum of equal steps. So what are its singular vectors, and which singular values has it, up to
+# a factor?
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# What is $\langle M, W \rangle$, in terms of the $\sigma_k$, and in terms of the worst pairs? Mind that Muon
+# divides by $\lVert M \rVert_F$ first, and that its polynomial does not keep the order.
 # </details>
 
 
 # %%
 @exercise("03.6")
 def muon_margin(sigma):
-    """(margin of W, bound B) in the spectral norm: two numbers, for the singular values (d,) of M."""
+    """(margin of W, bound B) in the spectral norm: two numbers, for all singular values of M, a vector."""
     ### BEGIN SOLUTION
     lifted = sigma / np.linalg.norm(sigma)
     for _ in range(5):
@@ -1049,8 +1086,8 @@ show(
 
 # %% [markdown]
 # The margin is $\sum_k \sigma_k f_k / \max_k f_k$, with $f_k$ read off the wave at $\sigma_k / \lVert M
-# \rVert_F$: right to half a percent in all ten problems. The polar factor has all $f_k = 1$ and meets the
-# bound.
+# \rVert_F$: right to half a percent in all ten problems. (That half percent is the length of the run: after
+# 6,000 steps the law is right to 0.04 percent.) The polar factor has all $f_k = 1$ and meets the bound.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.7 Where it breaks *(optional)*
@@ -1061,46 +1098,47 @@ show(
 # $\ell_\infty$, for opposite reasons: **the memory for a time, $\varepsilon$ for good.**
 #
 # *The memory.* Early on, large gradients fill $\overline{g^2}$. While they dominate it is a fixed divisor for
-# each coordinate, and Adam is gradient descent: $w$ turns towards $\ell_2$. How long do they dominate?
-# Measured in units of $g_t^2$, what an old square weighs changes by the factor $\beta_2 e^{2\nu}$ a step. By
-# exercise 03.5 (with $\beta_1 = 0$) that is $1 - (1 - \beta_2)(\eta_{\mathrm{eff}}/\eta)^2$. So old squares
-# are forgotten in
+# each coordinate, and Adam is gradient descent: $w$ turns towards $\ell_2$. How long they dominate is your real
+# memory, $1 / \log(1 / (\beta_2 e^{2\nu}))$. Put your equation in, and for long memories ($\beta_1 = 0$, or nearly)
+# it is
 #
 # $$\frac{1}{1 - \beta_2} \Big( \frac{\eta}{\eta_{\mathrm{eff}}} \Big)^2 \text{ steps,}$$
 #
-# and not in $1/(1-\beta_2)$. After a few times as many, $w$ should be back. For torch's $\beta_2$ and $\eta =
-# 0.005$ that is a long time. But only $\eta / (1 - \beta_2)$ matters, up to a change of the clock: with both
-# sixty times as large, everything should happen in a sixtieth of the steps (it does, to about a degree).
+# and not $1/(1-\beta_2)$. For torch's $\beta_2$ and $\eta = 0.005$ that is a long time. But only $\eta / (1 -
+# \beta_2)$ matters, up to a change of the clock: with both a hundred times as large, everything should happen
+# in a hundredth of the steps (it does, to a degree and a half).
 #
 # *Epsilon.* Adam divides by $\sqrt{\overline{g^2}} + \varepsilon$. Once the gradient is below $\varepsilon$
 # the denominator is a constant, and what remains is gradient descent with momentum, whose limit is that of
 # $\ell_2$ (Wang et al. 2022).
 
 # %%
-long, faster = 70_000, 60
+long, faster = 40_200, 100
 small_print = {
     "epsilon = 1e-8": (0.005, 0.95, 1e-8, 0.9),
     "beta2 = 0.999": (0.005, 0.999, 0.0, 0.9),
     "both (torch)": (0.005, 0.999, 1e-8, 0.9),
-    "sixty times faster": (0.3, 0.94, 0.0, 0.0),
+    "hundred times faster": (0.5, 0.9, 0.0, 0.0),
 }
 paths = adam(A, long, *np.array(list(small_print.values())).T)
 paths = {name: paths[:, run] for run, name in enumerate(small_print)}
-share = adam_step(0.005, mu_inf, 0.9, 0.999) / 0.005
-print(f"beta2 = 0.999: steps of {share:.3f} eta, old squares forgotten in {1000 / share**2:.1e} steps")
-print("degrees after                1,200   20,400   40,200   60,000  1 million  4 million steps")
-at = np.array([1200, 20_400, 40_200, 60_000])
-angles = {name: degrees(path[at - 1]) for name, path in paths.items() if name != "sixty times faster"}
-late = np.append(at, [1_000_000, 4_000_000]) // faster
-angles["sixty times faster"] = degrees(paths["sixty times faster"][late - 1])
+real, memory = adam_step(0.005, mu_inf, 0.9, 0.999)
+print(f"beta2 = 0.999: steps of {real / 0.005:.3f} eta, real memory {memory:,.0f} steps,", end=" ")
+print(f"by the rule {1000 * (0.005 / real) ** 2:,.0f}")
+print("degrees after                1,200   20,400   40,200  1 million  4 million steps")
+early = np.array([1200, 20_400, 40_200])
+angles = {name: degrees(path[early - 1]) for name, path in paths.items() if name != "hundred times faster"}
+late = np.append(early, [1_000_000, 4_000_000]) // faster
+angles["hundred times faster"] = degrees(paths["hundred times faster"][late - 1])
 for name, row in angles.items():
     print(f"{name:22}", *(f"{angle:8.1f}" for angle in row))
-assert np.isclose(1000 / share**2, 6.4e5, rtol=0.02), again("03.5")
-assert np.allclose(angles["epsilon = 1e-8"], [43.7, 37.0, 36.5, 36.3], atol=0.1)
-assert np.allclose(angles["beta2 = 0.999"], [37.5, 31.5, 32.4, 33.1], atol=0.1)
-assert np.allclose(angles["both (torch)"], [37.5, 31.5, 31.6, 31.2], atol=0.1)
-assert np.abs(angles["sixty times faster"][1:4] - angles["beta2 = 0.999"][1:]).max() < 1.3
-assert degrees(best[np.inf][0]) - 0.25 < angles["sixty times faster"][-1] < degrees(best[np.inf][0])
+assert np.isclose(1000 * (0.005 / real) ** 2, memory, rtol=0.02), again("03.5")
+assert np.isclose(memory, 6.49e5, rtol=0.01), again("03.5")
+assert np.allclose(angles["epsilon = 1e-8"], [43.7, 37.0, 36.5], atol=0.1)
+assert np.allclose(angles["beta2 = 0.999"], [37.5, 31.5, 32.4], atol=0.1)
+assert np.allclose(angles["both (torch)"], [37.5, 31.5, 31.6], atol=0.1)
+assert np.abs(angles["hundred times faster"][:3] - angles["beta2 = 0.999"]).max() < 1.5
+assert degrees(best[np.inf][0]) - 0.25 < angles["hundred times faster"][-1] < degrees(best[np.inf][0])
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.4, 3.2))
@@ -1113,8 +1151,8 @@ labels_of = {
 for name, (label, line, color) in labels_of.items():
     ax.semilogx(at, degrees(paths[name][at - 1]), line, color=COLORS[color], label=label)
 ax.semilogx(
-    at[at > 100] * faster, degrees(paths["sixty times faster"][at[at > 100] - 1]), ":", color=COLORS["black"],
-    linewidth=2.4, label=r"fast twin of $\varepsilon = 0$, steps times 60",
+    at[at > 100] * faster, degrees(paths["hundred times faster"][at[at > 100] - 1]), ":", color=COLORS["black"],
+    linewidth=2.4, label=r"fast twin of $\varepsilon = 0$, steps times 100",
 )  # fmt: skip
 for rho in (np.inf, 2.0):
     ax.axhline(degrees(best[rho][0]), color=NORM_COLORS[rho], linewidth=1.3)
@@ -1134,8 +1172,8 @@ show(
 
 # %% [markdown]
 # The angle of 31.5 degrees at 20,000 steps looks like a limit and is a turning point: the twin says that
-# after 4 million steps the run is back at $\ell_\infty$, a few times 640,000 steps later. *Which norm Adam
-# picks does not depend on its memory*; how long you wait does.
+# after 4 million steps, six real memories, the run is back at $\ell_\infty$. (So it is: followed that far, it had
+# 37.4 degrees after one million steps and 42.4 after four.)
 #
 # With $\varepsilon$ there is no way back. And with torch's defaults, both together, the gradient meets
 # $\varepsilon$ long before the memory has faded. From there on it is lesson 01: the least $a_i \cdot w$ grows
@@ -1144,12 +1182,12 @@ show(
 # %%
 ray = best[2.0][0] / np.linalg.norm(best[2.0][0])  # the direction of l_2
 across = np.array([-ray[1], ray[0]])
-early, end = paths["epsilon = 1e-8"][[6999, -1]]
+early, end = paths["epsilon = 1e-8"][[7999, 39_999]]
 grown = (A @ end).min() - (A @ early).min()
-print(f"epsilon = 1e-8, from step 7,000 to 70,000: the offset goes from {across @ early:.2f}", end=" ")
-print(f"to {across @ end:.2f}; the least a_i.w grows by {grown:.2f}, log t by {np.log(10):.2f}")
+print(f"epsilon = 1e-8, from step 8,000 to 40,000: the offset goes from {across @ early:.2f}", end=" ")
+print(f"to {across @ end:.2f}; the least a_i.w grows by {grown:.2f}, log t by {np.log(5):.2f}")
 assert 0.94 < (across @ end) / (across @ early) < 1
-assert np.isclose(grown, np.log(10), rtol=0.1)
+assert np.isclose(grown, np.log(5), rtol=0.1)
 
 # %% [markdown]
 # So the angle falls to that of $\ell_2$ like $1 / \log t$.
@@ -1157,10 +1195,9 @@ assert np.isclose(grown, np.log(10), rtol=0.1)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How fast?
 #
-# The theorem promises little, for any points of that size. Lesson 01 suggests more: NGD's error was an
-# offset that stays bounded, divided by a norm that grows. If that is so in every norm, the gap $1 -
-# \mu(w_t)/\hat\mu$ falls as $1/\lVert w_t \rVert$: like $1/t$ with constant steps, like $1/\sqrt t$ with
-# steps $\eta/\sqrt t$. This is measured on these points, not proved, and below constant steps get stuck.
+# Lesson 01 suggests that an offset stays bounded while the norm grows. Then the gap $1 - \mu(w_t)/\hat\mu$ falls
+# as $1/\lVert w_t \rVert$ in every norm: like $1/t$ with constant steps, like $1/\sqrt t$ with steps
+# $\eta/\sqrt t$. Measured on these points, not proved:
 
 
 # %%
@@ -1169,10 +1206,9 @@ def margins(W, A, rho):
     return (A @ W.T).min(axis=0) / np.linalg.norm(W, rho, axis=1)
 
 
-def worst(values, parts=3):
+def worst(values):
     """Ends of thirds of decades, and the largest of the values since the end before."""
-    ends = np.round(10 ** (np.arange(0, parts * 4 + 1) / parts)).astype(int)
-    ends = ends[ends <= len(values)]
+    ends = np.round(10 ** (np.arange(13) / 3)).astype(int)
     return ends[1:], np.array([values[a:b].max() for a, b in pairwise(ends)])
 
 
@@ -1190,18 +1226,9 @@ assert np.allclose(list(exponents.values()), [-1, -1, -1, -0.5, -0.2, -0.5], ato
 assert all(last["steps 1", rho] < last["steps 2/sqrt(t)", rho] / 3 for rho in constant), again("03.1")
 
 # %% [markdown]
-# All exponents but one are $-1$ and $-1/2$, as the offset over the norm predicts. The exception is $\ell_2$
-# with shrinking steps. Is its offset still on its way? With constant steps we can watch it settle:
-
-# %%
-offsets = [np.linalg.norm(w - ray * (ray @ w)) for w in constant[2.0][[99, 399, 999, 9999]]]
-print("offset of NGD at length 100, 400, 1,000 and 10,000:", *(f"{offset:.2f}" for offset in offsets))
-print(f"10,000 shrinking steps come to length {np.linalg.norm(shrinking[2.0][-1]):.0f}")
-assert np.allclose(offsets, [0.80, 1.65, 1.81, 1.81], atol=0.01), again("03.1")
-assert np.linalg.norm(shrinking[2.0][-1]) < 400, again("03.1")
-
-# %% [markdown]
-# It settles at lengths that the shrinking steps have not reached. So their gap falls, as yet, by less.
+# All exponents but one are $-1$ and $-1/2$, as the offset over the norm predicts. The exception, $\ell_2$ with
+# shrinking steps, is on its way: over the decades that end at $10^4$, $10^5$ and $10^6$ steps its exponent is
+# $-0.25$, $-0.46$ and $-0.51$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Steps that are too long
@@ -1209,9 +1236,10 @@ assert np.linalg.norm(shrinking[2.0][-1]) < 400, again("03.1")
 # The theorem's safe step is $\eta = \mathrm{share} \cdot \hat\mu / a_{\max}^2$. How long may steps really be?
 # On our twelve points nothing is too long for sign descent. All first entries are positive, so $w_1 = \eta t$
 # exactly, and only $w_2$ ever turns: a single number that is pushed back whenever it is off stays near its
-# place. In more dimensions several coordinates turn, and every step pushes all of them at once. We draw 20
-# sets of ten points in five dimensions and try 14 lengths on each. A run is *stuck* if its second half, taken
-# by itself, has a gap of more than one percent, or does not move at all.
+# place. In more dimensions several coordinates turn, and every step pushes all of them at once. We draw 40
+# sets of ten points in five dimensions and try five lengths on each, in units of $1/a_{\max}$: then no output
+# $a_i \cdot w$ changes by more than $\eta\, a_{\max}$ in a step. A run is *stuck* if its second half, taken by
+# itself, has a gap of more than one percent, or does not move at all.
 
 
 # %%
@@ -1224,8 +1252,8 @@ def ten_points(seed):
 
 
 def sign_descent(sets, lengths, steps=8000):
-    """w halfway and at the end, and the coordinates that moved backwards since: (lengths, sets, d) each."""
-    w = np.zeros((len(lengths), len(sets), sets.shape[-1]))
+    """For lengths (lengths, sets): w halfway and at the end, and which coordinates went up and down since: (lengths, sets, d) each."""
+    w = np.zeros((*lengths.shape, sets.shape[-1]))
     signs = np.zeros((2, *w.shape))
     for t in range(steps):
         if t == steps // 2:
@@ -1234,7 +1262,7 @@ def sign_descent(sets, lengths, steps=8000):
         q = np.exp(u.min(axis=-1, keepdims=True) - u)
         step = np.sign((q[..., None, :] @ sets)[..., 0, :])
         signs += step > 0, step < 0
-        w = w + np.array(lengths)[:, None, None] * step
+        w = w + lengths[..., None] * step
     return half, w, signs
 
 
@@ -1244,72 +1272,41 @@ def gap(w, sets, mu):
     return 1 - np.where(size > 0, least, -np.inf) / np.where(size > 0, size, 1.0) / mu
 
 
-lengths = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1, 2, 5, 20, 100]
-sets = np.array([ten_points(seed) for seed in range(20)])
-solved = [largest_margin(one, np.inf) for one in sets]
-mu = np.array([margin for _, margin in solved])
-w_hat = np.array([w / np.abs(w).max() for w, _ in solved])
-half, end, signs = sign_descent(sets, lengths)
-stuck = gap(end - half, sets, mu) > 0.01
-full = np.abs(w_hat) > 0.9999
-backwards = (np.where(w_hat > 0, signs[1], signs[0]) * full).max(axis=-1) > 0
-table = [[(stuck == s)[backwards == b].sum() for b in (False, True)] for s in (False, True)]
-print(
-    f"280 runs           no full coordinate moves back: {table[0][0] + table[1][0]}     some does: ", end=""
-)
-print(table[0][1] + table[1][1])
-for name, row in zip(("not stuck", "stuck"), table, strict=True):
-    print(f"{name:12} {row[0]:30} {row[1]:20}")
+sets = np.array([ten_points(seed) for seed in range(40)])
+ones = torch.ones(sets.shape[:2], dtype=torch.float64)
+solution = svm.solve(svm.HardMarginProblem(torch.tensor(sets), None, ones), norm=np.inf, tol=1e-6)
+mu, w_hat = solution.margin.numpy(), solution.value.numpy()
 a_max = np.abs(sets).sum(axis=-1).max(axis=-1)
-longest = np.array(lengths)[stuck.argmax(axis=0) - 1]
-safe = np.array([safe_steps(*both, 10, 0.1)[0] for both in zip(mu, a_max, strict=True)])
-print(
-    f"longest before the first stuck run: {(longest / safe).min():.0f} to {(longest / safe).max():.0f} safe",
-    end="",
-)
-print(f" steps; times a_max: {(longest * a_max).min():.1f} to {(longest * a_max).max():.1f},", end=" ")
-print(f"median {np.median(longest * a_max):.1f}")
-twelve = [gap(sign_descent(A[None], [eta])[1], A[None], mu_inf).item() for eta in (20, 100, 1000)]
-print("twelve points, steps of 20, 100 and 1,000: gaps", *(f"{one:.1e}" for one in twelve))
-assert stuck.any(axis=0).all()
+scaled = np.array([0.1, 0.3, 1, 3, 10])
+half, end, turns = sign_descent(sets, scaled[:, None] / a_max)
+stuck = gap(end - half, sets, mu) > 0.01
+full = np.abs(w_hat) > 0.9999 * np.abs(w_hat).max(axis=-1, keepdims=True)
+backwards = (np.where(w_hat > 0, turns[1], turns[0]) * full).max(axis=-1) > 0
+print("eta a_max     stuck    a full coordinate moves back    both    of 40 sets")
+for row in zip(scaled, stuck, backwards, stuck & backwards, strict=True):
+    print(f"{row[0]:9} {row[1].sum():9} {row[2].sum():20} {row[3].sum():19}")
+safe = a_max * np.array([safe_steps(*both, 10, 0.1)[0] for both in zip(mu, a_max, strict=True)])
+print(f"safe for a share of 0.1: eta a_max of {safe.min():.3f} to {safe.max():.3f}")
+twelve = sign_descent(A[None], np.array([[20.0], [100.0], [1000.0]]))[1]
+print("twelve points, steps of 20, 100 and 1,000: largest gap", f"{gap(twelve, A[None], mu_inf).max():.0e}")
 assert not stuck[0].any()
-assert table[0][0] + table[1][1] > 240  # of 280
-assert table[1][0] < 0.1 * table[0][0]
-assert table[0][1] < 0.2 * table[1][1]
-
-# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(5.0, 2.5))
-ten, ten_mu = sets[1], mu[1]
-for eta, color, line in (
-    (1.0, "vermillion", "-"),
-    (0.4, "orange", "-"),
-    (0.3, "blue", "-"),
-    (None, "black", "--"),
-):
-    etas = np.full(5000, eta) if eta else np.arange(1, 5001) ** -0.5
-    ends, highest = worst(1 - margins(descend(ten, steepest(np.inf), etas), ten, np.inf) / ten_mu, parts=4)
-    ax.loglog(ends, highest, line, color=COLORS[color], label=f"{eta:g}" if eta else r"$1/\sqrt{t}$")
-ax.legend(loc="lower left", title="steps")
-ax.set(xlabel="step $t$", ylabel=r"gap $1 - \mu_\infty(w_t)/\hat\mu_\infty$")
-show(
-    fig,
-    alt="The gap of sign descent on ten points against steps. With steps of 1 it stays near 0.3, with 0.4 "
-    "near 0.03; with steps of 0.3 and with shrinking steps it falls on.",
-)
+assert stuck[1].sum() <= 2
+assert 5 <= stuck[2].sum() <= 15
+assert stuck[4].sum() > 35
+assert (stuck != backwards).sum() < 0.1 * stuck.size
+assert (stuck & backwards).sum() > 0.9 * stuck.sum()
+assert safe.max() < 0.05
+assert gap(twelve, A[None], mu_inf).max() < 1e-3
 
 # %% [markdown]
-# **Figure 7.** Worst gaps of sign descent in quarters of decades, on the second of the 20 sets.
-
-# %% [markdown]
-# No set allows every length. What fails? The coordinates of full size (those with $|\hat w_j| = \lVert \hat w
-# \rVert_\infty$) should take every step forwards. In runs where they do, hardly any gets stuck; where one of
-# them moves backwards, nearly all do. The 29 exceptions: where coordinates between trap each other, and where
-# steps back stay rare.
+# No length suits all sets. What fails? The coordinates of full size should take every step forwards. Nearly
+# all runs in which one of them moves backwards are stuck, and nearly all others are not. (Exceptions: steps
+# back may stay rare, and coordinates *between* may trap each other.)
 #
 # The longest good step is far longer than a safe one, by a factor that differs from set to set. As a rule of
-# thumb, $\eta\, a_{\max}$ should be near 1: no output changes by more than $\eta\, a_{\max}$ in a step, so
-# weights keep their order of size, and the step is still right at its end. Shrinking steps get through
-# whenever $\sum \eta_\tau^2 / \sum \eta_\tau \to 0$ while $\sum \eta_\tau = \infty$: that is the theorem.
+# thumb keep $\eta\, a_{\max}$ well below 1: at 1 a quarter of the sets are stuck, some of them at gaps of 0.15;
+# at 0.3, at least eight times what is safe, none is (with 40 other sets, one). Shrinking steps get through whenever $\sum \eta_\tau^2 / \sum \eta_\tau \to 0$ while $\sum
+# \eta_\tau = \infty$: that is the theorem.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
@@ -1331,15 +1328,17 @@ show(
 # <details><summary>3. No direction separates the points. What does sign descent do?</summary>
 #
 # Steps of fixed length never stop. If the loss has a minimiser, it wanders around it. It may have none, as
-# $e^{-w_1} + e^{w_1} + e^{-w_2}$: then $w_1$ keeps changing sign while $w_2$ grows at full pace. (NGD does
-# the same ever more slowly, and coordinate descent may see $w_1$ alone: both give their steps to $w_1$, where
-# the slope is.) No margin is positive, and the theorem says nothing.
+# $e^{-w_1} + e^{w_1} + e^{-w_2}$. Started at $(0.2, 0)$ (at $w_1 = 0$ there is no slope), $w_1$ keeps changing
+# sign while $w_2$ grows at full pace. (NGD does the same ever more slowly, and coordinate descent ends up
+# seeing $w_1$ alone: both give their steps to $w_1$, where the slope is.) No margin is positive, and the
+# theorem says nothing.
 # </details>
 #
 # <details><summary>4. Would ten iterations of Muon's polynomial be better than five?</summary>
 #
 # Not in general: they make other waves. The top of the band sinks from 1.20 towards 1.13, but what counts is
-# which $\sigma_k$ meet a trough. In 7 of our ten problems ten iterations lost more.
+# which $\sigma_k$ meet a trough. After as many steps ten iterations had lost more in 7 of our ten problems, and
+# in 17 of 20 others.
 # </details>
 #
 # <details><summary>5. In the theorem, which $a$ is best for steps $\eta\, \tau^{-a}$? And here?</summary>
@@ -1355,13 +1354,14 @@ progress("03")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Steepest descent maximises the margin in its own norm, because the slope of the loss is a bound on that
-#   margin. On our points the gap fell as one over the norm.
-# - A direction is best in $\ell_\rho$ if its worst points add up to $\mathrm{sign}(w)\,|w|^{\rho-1}$, with
-#   weights that are not negative. The weights are how hard they pull.
-# - Steps of $\mathrm{share} \cdot \hat\mu / a_{\max}^2$ are safe; much longer ones can get stuck.
-# - Adam with $\varepsilon = 0$ is sign descent with steps $\eta_{\mathrm{eff}}$. A long memory makes them
-#   short and delays the limit, $\varepsilon$ changes it.
+# - Steepest descent with short or shrinking steps maximises the margin in its own norm, because the slope of
+#   the loss is a bound on that margin. On our points the gap fell as one over the norm.
+# - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
+#   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative. The weights are how hard they pull.
+# - Steps of $\mathrm{share} \cdot \hat\mu / a_{\max}^2$ are safe; longer ones are fine while $\eta\, a_{\max}$ is
+#   well below 1, and can get stuck above.
+# - Adam with $\varepsilon = 0$, $\beta_1 \le \beta_2$ and short steps ends as sign descent with steps
+#   $\eta_{\mathrm{eff}}$. Its real memory delays the limit, $\varepsilon$ changes it.
 # - Muon's polynomial leaves its waves in $W$: the margin is $\sum_k \sigma_k f_k / \max_k f_k$. With an
 #   iteration that converges, nothing is lost.
 #
@@ -1370,9 +1370,9 @@ progress("03")
 # | coordinate descent | $\ell_1$ | one coordinate |
 # | steepest in $\ell_\rho$, mirror descent | $\ell_\rho$ | large slopes more, by a power; $\nabla\psi(w)$ |
 # | normalised GD, GD | $\ell_2$, Frobenius | along $-g$ |
-# | sign descent, Adam ($\varepsilon = 0$, in the end) | $\ell_\infty$ | all coordinates by the same |
+# | sign descent, Adam ($\varepsilon = 0$, $\beta_1 \le \beta_2$, in the end) | $\ell_\infty$ | all coordinates by the same |
 # | spectral descent, Muon with the polar factor | spectral | all singular directions by the same |
-# | Muon with its polynomial | none of these (measured) | singular directions by 0.68 to 1.20 |
+# | Muon with its polynomial | spectral, less what the waves cost | singular directions by 0.68 to 1.20 |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

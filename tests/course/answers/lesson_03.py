@@ -131,9 +131,23 @@ def bisected(equation):
             middle = (low + high) / 2
             above = equation(middle, eta, mu_hat, beta1, beta2) > 0
             low, high = (middle, high) if above else (low, middle)
-        return low
+        return low, memory_by_halves(low * mu_hat, beta2)
 
     return answer
+
+
+def memory_by_halves(nu, beta2):
+    """The k with (beta2 e^(2 nu))^k = 1/e, bisected; infinite if old squares are never forgotten."""
+    low, high = 0.0, 1e9
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if middle * (np.log(beta2) + 2 * nu) > -1 else (low, middle)
+    return low
+
+
+def real_step(change):
+    """The answer with change(length, memory, inputs) in its place."""
+    return lambda *inputs: change(*step_by_bisection(*inputs), *inputs)
 
 
 def by_sums(step, eta, mu_hat, beta1, beta2, mean=1.0, squares=1.0):
@@ -155,7 +169,7 @@ def step_by_newton(eta, mu_hat, beta1, beta2):
         left = 1 - beta2 * np.exp(2 * nu) - (1 - beta2) * (nu / (eta * mu_hat) / momentum) ** 2
         slope = -2 * beta2 * np.exp(2 * nu) - (1 - beta2) * 2 * nu / (eta * mu_hat * momentum) ** 2
         nu -= 0.5 * left / slope
-    return torch.tensor(nu / mu_hat)
+    return torch.tensor([nu / mu_hat, -1 / np.log(beta2 * np.exp(2 * nu))])
 
 
 def margin_of_a_matrix(sigma):
@@ -194,6 +208,7 @@ ANSWERS = {
             lambda g, rho: step_by_loops(g, min(rho, 2.0)),
             lambda g, rho: step_by_loops(g, max(rho, 2.0)),
             lambda g, rho: step_by_loops(g, max(rho, 1.2)),
+            lambda g, rho: step_by_loops(g, max(rho, 1.001)),
             lambda g, rho: step_by_loops(g, min(rho, 50.0)),
             lambda g, rho: step_by_loops(g**2, rho),
             lambda g, rho: -g,
@@ -235,10 +250,17 @@ ANSWERS = {
             bisected(lambda step, *rest: by_sums(step, *rest, mean=0.0)),
             bisected(lambda step, eta, mu, b1, b2: by_sums(step, eta, mu, b2, b1 or b2)),
             bisected(lambda step, eta, mu, b1, b2: by_sums(step, eta, 1.0, b1, b2)),
-            lambda eta, mu_hat, beta1, beta2: step_by_bisection(eta, mu_hat, beta1, beta2) * (1 + 1e-3),
-            lambda eta, mu_hat, beta1, beta2: eta * (1 - beta1) / np.sqrt(1 - beta2),
-            lambda eta, mu_hat, beta1, beta2: 1 / (1 / eta + 2 * mu_hat / (1 - beta2)),
-            lambda eta, mu_hat, beta1, beta2: eta * np.sqrt(beta2),
+            real_step(lambda step, memory, *inputs: (step * (1 + 1e-3), memory)),
+            real_step(lambda step, memory, eta, mu, b1, b2: (eta * (1 - b1) / np.sqrt(1 - b2), memory)),
+            real_step(lambda step, memory, eta, mu, b1, b2: (1 / (1 / eta + 2 * mu / (1 - b2)), memory)),
+            real_step(lambda step, memory, eta, mu, b1, b2: (eta * np.sqrt(b2), memory)),
+            real_step(lambda step, memory, *inputs: step),
+            real_step(lambda step, memory, *inputs: (step, memory * (1 + 1e-3))),
+            real_step(lambda step, memory, *inputs: (step, 1 / memory)),
+            real_step(lambda step, memory, *inputs: (step, 2 * memory)),
+            real_step(lambda step, memory, *inputs: (step, np.ceil(memory))),
+            real_step(lambda step, memory, eta, mu, b1, b2: (step, 1 / (step * mu))),
+            real_step(lambda step, memory, eta, mu, b1, b2: (step, 1 / (1 - b2) * eta / step)),
         ],
     },
     "03.6": {
