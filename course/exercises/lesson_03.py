@@ -330,7 +330,7 @@ def adam_cases(rng):
 
 
 def _adam(step=None, memory=None):
-    """The answer with the length, step(eta, mu_hat, beta1, beta2), or memory(step, eta, mu_hat, beta2) replaced."""
+    """The answer with the length, step(*inputs), or memory(step, eta, mu_hat, beta2) replaced."""
 
     def wrong(eta, mu_hat, beta1, beta2):
         length = (step or _root)(eta, mu_hat, beta1, beta2)
@@ -378,11 +378,11 @@ REAL_STEP = known(
     _adam(lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, -1.0, -2.0), top=1e3)),
     "Older gradients were larger than the last, by e^(k nu), not smaller.",
     _adam(memory=lambda step, eta, mu, b2: 1 / (1 - b2)),
-    "The length is right. 1 / (1 - beta2) is the memory while g_t stays the same size. It shrinks, and with it "
-    "the unit: an old square gains by that.",
+    "The length is right. 1 / (1 - beta2) is the memory while g_t keeps its size. It shrinks, and with it the "
+    "unit: an old square gains by that.",
     _adam(memory=lambda step, eta, mu, b2: -1 / np.log(b2)),
-    "The length is right. That is the memory while g_t stays the same size. It shrinks, and with it the unit: "
-    "an old square gains by that.",
+    "The length is right. That is the memory while g_t keeps its size. It shrinks, and with it the unit: an "
+    "old square gains by that.",
     _adam(memory=lambda step, eta, mu, b2: _memory(step, mu, b2, squares=1.0)),
     "The length is right. The unit is g_t^2, which shrinks by e^(-2 nu) a step, not by e^-nu.",
     _adam(memory=lambda step, eta, mu, b2: 1 / (1 - b2 * np.exp(2 * step * mu))),
