@@ -378,8 +378,8 @@ REAL_STEP = known(
     _adam(lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, -1.0, -2.0), top=1e3)),
     "Older gradients were larger than the last, by e^(k nu), not smaller.",
     _adam(memory=lambda step, eta, mu, b2: 1 / (1 - b2)),
-    "The length is right. 1 / (1 - beta2) is the memory while g_t keeps its size. It shrinks, and with it the "
-    "unit: an old square gains by that.",
+    "The length is right. 1 / (1 - beta2) is the memory while g_t keeps its size. It shrinks, and with it "
+    "the unit: an old square gains by that.",
     _adam(memory=lambda step, eta, mu, b2: -1 / np.log(b2)),
     "The length is right. That is the memory while g_t keeps its size. It shrinks, and with it the unit: an "
     "old square gains by that.",

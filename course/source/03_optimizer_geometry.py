@@ -1073,7 +1073,7 @@ show(
 # $\ell_2$ (Wang et al. 2022).
 
 # %%
-long, faster = 40_200, 100
+long, faster = 60_000, 100
 small_print = {
     "epsilon = 1e-8": (0.005, 0.95, 1e-8, 0.9),
     "beta2 = 0.999": (0.005, 0.999, 0.0, 0.9),
@@ -1085,8 +1085,8 @@ paths = {name: paths[:, run] for run, name in enumerate(small_print)}
 real, memory = adam_step(0.005, mu_inf, 0.9, 0.999)
 print(f"beta2 = 0.999: steps of {real / 0.005:.3f} eta, real memory {memory:,.0f} steps,", end=" ")
 print(f"by the rule {1000 * (0.005 / real) ** 2:,.0f}")
-print("degrees after                1,200   20,400   40,200  1 million  4 million steps")
-early = np.array([1200, 20_400, 40_200])
+print("degrees after                1,200   20,400   60,000  1 million  4 million steps")
+early = np.array([1200, 20_400, 60_000])
 angles = {name: degrees(path[early - 1]) for name, path in paths.items() if name != "hundred times faster"}
 late = np.append(early, [1_000_000, 4_000_000]) // faster
 angles["hundred times faster"] = degrees(paths["hundred times faster"][late - 1])
@@ -1094,9 +1094,9 @@ for name, row in angles.items():
     print(f"{name:22}", *(f"{angle:8.1f}" for angle in row))
 assert np.isclose(1000 * (0.005 / real) ** 2, memory, rtol=0.02), again("03.5")
 assert np.isclose(memory, 6.49e5, rtol=0.01), again("03.5")
-assert np.allclose(angles["epsilon = 1e-8"], [43.7, 37.0, 36.5], atol=0.1)
-assert np.allclose(angles["beta2 = 0.999"], [37.5, 31.5, 32.4], atol=0.1)
-assert np.allclose(angles["both (torch)"], [37.5, 31.5, 31.6], atol=0.1)
+assert np.allclose(angles["epsilon = 1e-8"], [43.7, 37.0, 36.3], atol=0.1)
+assert np.allclose(angles["beta2 = 0.999"], [37.5, 31.5, 33.1], atol=0.1)
+assert np.allclose(angles["both (torch)"], [37.5, 31.5, 31.2], atol=0.1)
 assert np.abs(angles["hundred times faster"][:3] - angles["beta2 = 0.999"]).max() < 1.5
 assert degrees(best[np.inf][0]) - 0.25 < angles["hundred times faster"][-1] < degrees(best[np.inf][0])
 
