@@ -288,13 +288,18 @@ BORDER = Exercise(
         _border_of_none,
         "Once every sequence is in S, and none is left to wait for: p_rel solves the tight problem, the "
         "border is 0. np.max takes initial=0.0.",
+        lambda u, leads, v_norm, p_norm: (
+            np.max((1 - leads[u > 1 + 1e-6]) / (u[u > 1 + 1e-6] - 1)) * v_norm / p_norm
+        ),
+        "Nobody may be left to wait for: where every sequence is in S, or p_rel satisfies even the tight "
+        "constraints, the border is 0. np.max takes initial=0.0.",
         _border_by(least=-np.inf),
         "A ratio of lengths is not negative. If p_rel satisfies even the tight constraints, the border is 0.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 09.5 soft for ever
+# --------------------------------------------------------------------------- 09.5 attention that stays soft
 def _kept_by(
     excess=lambda ratio, v, p: v / (ratio * p),
     share=lambda better, worse, x: (1 + x - worse) / (better - worse),
@@ -325,7 +330,7 @@ def _kept_cases(rng):
 
 KEPT = Exercise(
     id="09.5",
-    title="Soft for ever",
+    title="Attention that stays soft",
     points=3,
     minutes=10,
     difficulty=3,
@@ -348,6 +353,8 @@ KEPT = Exercise(
         "The sequence balances u_min + Delta, not u_min alone: the lead of S is missing.",
         _kept_by(share=lambda better, worse, x: (x - worse) / (better - worse)),
         "The sequence balances u_min + Delta, not Delta alone: the output of S is missing.",
+        lambda better, worse, *rest: 1.0 if worse < 1 else _kept(better, worse, *rest),
+        "A worse token below the label margin may keep attention all the same. Solve for s there, too.",
         _kept_by(share=lambda better, worse, x: (1 + 1 / x - worse) / (better - worse)),
         "You used u_min / Delta. Divided by u_min, the balance reads ... = 1 + Delta / u_min.",
         _kept_by(share=lambda better, worse, x: (1 - x - worse) / (better - worse)),

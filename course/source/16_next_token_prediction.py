@@ -622,8 +622,8 @@ print(
 # see.) Heights extend the partial order to an order of everything, in a way that is fixed but knows nothing
 # of the language. A height is a *place in the order*, no count of wins: in Figure 1 C wins three times, B
 # twice, and they stand level. A token that was never compared under $q$ stands at 0, with unit vectors. And
-# in a quarter to over a third of the undecided sequences two tokens stand **level** at the top: then the heights decide
-# nothing, and the model's answer hangs on what training left over, now and then on rounding.
+# in a quarter to over a third of the undecided sequences two tokens stand **level** at the top: then the
+# heights decide nothing, and the model's answer hangs on what training left over, now and then on rounding.
 #
 # **Copies.** A softmax adds up copies. At a finite length of $W$, enough copies of a lower token outvote a
 # higher one: more than $e^{\text{lead}}$ of them. Figure 1's model, on A among copies of B, with the query F:

@@ -6,8 +6,8 @@ and 0 outside. Measured (and argued in the lesson): for a ratio omega = ||v|| / 
 max(0, 1 - kappa (u_i - 1)), where kappa is such that kappa ||v_mm|| = omega ||p(kappa)||. So the relaxed
 limit needs a head that grows fast enough: omega beyond a border that the signed outputs outside S set. A
 slower head has the softened limit, also where p is pulled the other way. A sequence whose side 0 is tight
-keeps soft attention, with the signed output u_min + lead. Where even its other token clears the label
-margin, its constraint is dropped.
+keeps soft attention, with the signed output u_min + lead. Where its other token clears the label margin, a
+fast head decides for that one; its push still counts until the head is faster by a further factor.
 """
 
 import pytest
@@ -186,3 +186,14 @@ def test_a_sequence_that_no_label_margin_holds_turns_away():
     model = trained(tokens, 4.0, steps=600, lr=0.1)
     assert geometry.selected_tokens(model.attention(tokens)).tolist() == [1, 1, 0]
     assert (model.p[1] / model.p[0]).abs() < 1e-3
+
+
+@pytest.mark.parametrize("c", [1.3, 2.0])
+@pytest.mark.parametrize("share", [0.93, 0.97])
+def test_between_staying_soft_and_turning_away_two_forces_balance(c, share):
+    """omega = share / (2 (c - 1)): p points to arccos(share) within .7 degrees; relaxed is 26.6, free is 0."""
+    tokens = pulled(c)
+    model = trained(tokens, share / (2 * (c - 1)), steps=3000, lr=0.1)
+    p = model.p.detach()
+    assert geometry.selected_tokens(model.attention(tokens)).tolist() == [1, 1, 0]
+    assert abs(torch.atan2(p[1], p[0]).rad2deg() - torch.tensor(share).arccos().rad2deg()) < 0.7

@@ -1,0 +1,90 @@
+"""Lesson 09 at length: head and prompt trained together on random problems, and the SVMs they go to."""
+
+import torch
+from torch import Tensor
+
+from course.replicate.stored import Measured
+from mini_attn import data, geometry, heads, models, optim, svm, train
+
+N, T, D = 4, 4, 6
+
+
+def train_both(tokens, ratio, steps, lr=0.1):
+    """Normalised steps of length lr for p and ratio lr for v, from zero: the trained model."""
+    (trials,) = tokens.trials
+    model = models.PromptAttention(D, trials=trials, head=heads.LinearHead(D, trials=trials))
+    groups = [{"params": [model.p]}, {"params": [model.head.v], "lr": ratio * lr}]
+    train.fit(model, tokens, optim.NormalizedGD(groups, lr=lr, batch_dims=1), steps, progress=False)
+    return model.requires_grad_(False)
+
+
+def softened(tokens, selected, v_norm, u, ratio) -> Tensor:
+    """p(kappa), (trials, d), for the kappa with kappa ||v_mm|| = ratio ||p(kappa)||, by bisection.
+
+        p(kappa) = argmin ||p||   subject to   (k_i,alpha_i - k_it) . p >= max(0, 1 - kappa (u_i - 1))
+
+    Args:
+        selected: alpha, (trials, n). v_norm: ||v_mm||, (trials,). u: signed outputs at v_mm, (trials, n).
+    """
+    low, high = torch.zeros_like(v_norm), torch.full_like(v_norm, 100.0)
+    for _ in range(25):
+        kappa = (low + high) / 2
+        side = (1 - kappa[:, None] * (u - 1)).clamp(0, 1)
+        p = svm.solve(svm.token_problem(tokens.keys, selected, side), throw=False).value
+        above = kappa * v_norm > ratio * p.norm(dim=-1)
+        low, high = torch.where(above, low, kappa), torch.where(above, kappa, high)
+    return p
+
+
+def joint(ratio, steps, *, trials, seed):
+    """Random problems with n = T = 4, d = 6: cosines of p to the SVMs of the tokens it selected, and of v.
+
+    "apart": tight and relaxed SVM differ, cosine below .99. "soft": a sequence with less than .99 of its
+    attention on every token; "soft_in_S": one of those is in S. "choice": the selected tokens as one number.
+    "best": they have the largest label margin of all choices; "possible": some p selects such a choice.
+    """
+    tokens = data.random_tokens(n=N, T=T, d=D, trials=trials, seed=seed)
+    model = train_both(tokens, ratio, steps)
+    attention = model.attention(tokens)
+    selected = geometry.selected_tokens(attention)
+    x = tokens.X.gather(-2, selected[..., None, None].expand(trials, N, 1, D)).squeeze(-2)
+    v_mm = svm.solve(svm.label_problem(x, tokens.y), throw=False).value
+    u = tokens.y * (x @ v_mm[..., None]).squeeze(-1)
+    S = u < 1 + 1e-4
+    sides = {"tight": torch.ones_like(u), "relaxed": S.to(u)}
+    limits = {
+        name: svm.solve(svm.token_problem(tokens.keys, selected, side), throw=False).value
+        for name, side in sides.items()
+    }
+    limits["softened"] = softened(tokens, selected, v_mm.norm(dim=1), u, ratio)
+    soft = attention.amax(-1) < 0.99
+
+    every = torch.cartesian_prod(*[torch.arange(T)] * N)  # (T^n, n)
+    points = tokens.X[:, torch.arange(N), every]  # (trials, T^n, n, d)
+    labels = tokens.y[:, None].expand(points.shape[:-1])
+    margins = 1 / svm.solve(svm.label_problem(points, labels), throw=False).objective  # 0 where infeasible
+    champion = svm.token_problem(tokens.keys, every[margins.argmax(dim=1)])
+    return {
+        **{name: geometry.cosine(model.p, limit).float() for name, limit in limits.items()},
+        "v": geometry.cosine(model.head.v, v_mm).float(),
+        "apart": geometry.cosine(limits["tight"], limits["relaxed"]) < 0.99,
+        "soft": soft.any(-1),
+        "soft_in_S": (soft & S).any(-1),
+        "choice": (selected * T ** torch.arange(N)).sum(-1).to(torch.int16),
+        "best": 1 / v_mm.norm(dim=1) > margins.amax(dim=1) * (1 - 1e-6),
+        "possible": svm.solve(champion, throw=False).status == "optimal",
+    }
+
+
+MEASURED = [
+    Measured(
+        "09.joint",
+        "Head and prompt trained together: directions at three ratios of step lengths, early and late.",
+        joint,
+        {"ratio": [0.125, 1.0, 8.0], "steps": [3000, 30_000]},
+        trials=360,
+        batch=120,
+        paired=("ratio", "steps"),
+        minutes=5,
+    ),
+]
