@@ -786,7 +786,7 @@ for steps in (3000, 30_000):
 
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
 styles = {"tight": ("vermillion", "--"), "relaxed": ("blue", "-."), "softened": ("black", "-")}
-fig, axes = plt.subplots(1, 3, figsize=(9, 3.1), sharey=True)
+fig, axes = plt.subplots(1, 3, figsize=(8, 2.9), sharey=True)
 for ax, ratio in zip(axes, joint.ratio.values, strict=True):
     trials = joint.sel(ratio=ratio, steps=30_000)
     tell = (~trials.soft & trials.apart).values
