@@ -2,160 +2,151 @@
 
 import numpy as np
 
-from course.check.specification import Compare, Exercise, known
+from course.check.specification import Exercise, known
 
 
-# --------------------------------------------------------------------------- 08.1 the shortfall
-def _softmax(h, axis=1):
-    e = np.exp(h - h.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
+# --------------------------------------------------------------------------- 08.1 the first turn
+def _first_turns(path=1.0, descent=0.5, direction=1, across=True, power=1):
+    """Both turns; wrong in a factor, in the side, along g or in the power of ||g||."""
+
+    def answer(g, H):
+        size = np.linalg.norm(g)
+        unit = g / size
+        turn = H @ unit
+        turn = turn - (turn @ unit) * unit if across else turn
+        return direction * np.stack([path * turn, descent * turn]) / size**power
+
+    return answer
 
 
-def _shortfall(p, keys, scores):
-    return _softmax(p @ keys.T) @ (scores.max() - scores)
+_first_turn_answer = _first_turns()
 
 
-def _shortfall_cases(rng):
-    """Scores around 0, with the worst largest in size, and all negative; then long p.
+def _first_turn(g, H):
+    return _first_turn_answer(g, H)
 
-    No shortfall is beyond float32: where p is 2000 long, another token than the best has the attention.
-    """
+
+def _turn_cases(rng):
+    """Gradients neither long 1 nor along an eigenvector; Hessians of either sign."""
     cases = []
-    for count, T, d, shift in ((4, 3, 2, 0), (5, 4, 3, 1), (3, 6, 2, 2)):
-        p, keys, scores = 2 * rng.normal(size=(count, d)), rng.normal(size=(T, d)), rng.uniform(-1, 1, size=T)
-        h = p[0] @ keys.T  # of the first p: the winner has not the best score, and that is not 0 or alone
-        scores[h.argmax()], scores[h.argmin()] = 0.4, rng.uniform(1.1, 1.5)
-        turn = 1 if scores.argmax() == 0 else 0  # nor is the first token the best
-        scores[scores.argmin()] -= shift and 0.6
-        cases.append((p, np.roll(keys, turn, axis=0), np.roll(scores, turn) - shift))
-    angle = rng.uniform([1.3, 1.3, 3.25, 3.25], [2.5, 2.5, 4.8, 4.8])
-    far = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    keys = np.array([[1.0, 0.1], [-0.2, 1.0], [-0.7, -0.8]]) + 0.05 * rng.normal(size=(3, 2))
-    cases.append((2000 * far, keys, np.array([0.9, 0.2, 0.0])))
-    won = keys[0] - keys[1:].mean(axis=0) + 0.05 * rng.normal(size=(3, 2))  # far on the best token's side
-    won *= rng.uniform(31, 34, size=(3, 1)) / ((keys[0] - keys[1:]) @ won.T).min(axis=0)[:, None]
-    cases.append((won, keys, np.array([0.9, 0.2, 0.0])))
+    for d in (2, 3, 5, 4):
+        A = rng.normal(size=(d, d))
+        H = A + A.T + rng.uniform(1, 2) * np.diag(np.arange(d))
+        g = rng.normal(size=d)
+        g *= rng.choice([rng.uniform(0.3, 0.6), rng.uniform(1.8, 3.0)]) / np.linalg.norm(g)
+        unit = g / np.linalg.norm(g)
+        turn = H @ unit
+        if np.linalg.norm(turn - (turn @ unit) * unit) < 0.5 or abs(turn @ unit) < 0.3:
+            H = H + 2 * np.outer(np.eye(d)[0], np.eye(d)[0]) + 0.7 * np.ones((d, d))
+        cases.append((g, H))
     return cases
 
 
-def _attended(p, keys, scores):
-    h = p @ keys.T
-    return (_softmax(h) * (scores[h.argmax(axis=1)][:, None] - scores)).sum(axis=1)
-
-
-SHORTFALL = Exercise(
+TURN = Exercise(
     id="08.1",
-    title="The shortfall",
-    points=1,
-    minutes=3,
-    difficulty=1,
-    reference=_shortfall,
-    cases=_shortfall_cases,
-    compare=Compare(atol=0),  # where all shortfalls are 1e-13, their digits count
+    title="The first turn",
+    points=2,
+    minutes=10,
+    difficulty=2,
+    reference=_first_turn,
+    cases=_turn_cases,
     misconceptions=known(
-        lambda p, keys, scores: _softmax(p @ keys.T) @ scores,
-        "That is the prediction sum_t s_t gamma_t. The shortfall is the best score minus that.",
-        lambda p, keys, scores: -_shortfall(p, keys, scores),
-        "The sign is the wrong way round: scores.max() - scores is never negative.",
-        lambda p, keys, scores: _softmax(p @ keys.T, axis=0) @ (scores.max() - scores),
-        "Your softmax runs over the rows of p. It has to run over the tokens, axis=1.",
-        _attended,
-        "You measured from the score of the token with most attention. Measure from the best score.",
-        lambda p, keys, scores: (p @ keys.T) @ (scores.max() - scores),
-        "You weighed with the logits. Turn them into attention first, by softmax.",
-        lambda p, keys, scores: np.log1p(np.exp(-_softmax(p @ keys.T) @ scores)),
-        "That is the loss l(sum_t s_t gamma_t); the shortfall leaves the logarithm out.",
-        lambda p, keys, scores: scores.max() - scores[(p @ keys.T).argmax(axis=1)],
-        "Attention is soft: weigh all tokens by s_t, do not take only the one with most attention.",
-        lambda p, keys, scores: _softmax(p @ keys.T) @ (scores[0] - scores),
-        "You measured from the first score. The best token may be any: scores.max().",
-        lambda p, keys, scores: _softmax(p @ keys.T) @ (1 - scores),
-        "You measured from 1. The best score is scores.max(), here another number.",
-        lambda p, keys, scores: _softmax(p @ keys.T) @ (np.abs(scores).max() - scores),
-        "The best score is the largest, not the one of largest size: scores.max(), without abs.",
-        lambda p, keys, scores: _softmax(p @ keys.T) @ (scores - scores.min()),
-        "That is how far you are above the worst score. The shortfall is measured down from the best.",
-        lambda p, keys, scores: scores.max() - _softmax(p @ keys.T) @ scores,
-        "Right in exact arithmetic, but here delta is tiny and the difference of two nearly equal numbers "
-        "cancels. Weigh the gaps instead: the second form.",
+        _first_turns(descent=1.0),
+        "You made both turn alike. Solve dp/dtau = -(g + H p) to second order in tau: tau^2 / 2.",
+        _first_turns(path=0.5, descent=1.0),
+        "You have the two the wrong way round: the first is the path.",
+        _first_turns(descent=2.0),
+        "Descent is the slower one: the integral of tau is tau^2 / 2, and R is tau ||g||.",
+        _first_turns(path=0.5, descent=0.25),
+        "Both are half of what they should be. On the sphere the whole of g + H p has to be along p.",
+        _first_turns(across=False),
+        "c is perpendicular to g: the length is R already. Take away the part of H g along g.",
+        _first_turns(direction=-1),
+        "The sign is wrong: p starts along -g, and H p is then -R H g / ||g||, which is descended once more.",
+        _first_turns(power=0),
+        "You left out the division by ||g||: a longer gradient is turned less by the same H.",
+        _first_turns(power=2),
+        "One power of ||g|| too many: H acts on the unit vector g / ||g||.",
+        _first_turns(power=-1),
+        "H acts on the unit vector g / ||g||, and the turn is divided by ||g|| besides.",
+        lambda g, H: np.stack([-np.linalg.solve(H, g), -np.linalg.solve(H, g) / 2]),
+        "That is Newton's step, to the bottom of the quadratic. Near 0 the ball is far too small for it.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 08.2 a projected step
-def _lengths(p):
-    return np.linalg.norm(p, axis=1, keepdims=True)
+# --------------------------------------------------------------------------- 08.2 a minimum on the sphere?
+def _sphere(p):
+    return np.linalg.svd(p[None])[2][1:].T
 
 
-def _onto_sphere(p, R):
-    return R * p / _lengths(p)
+def _curvature_by(bend=lambda p, g: -(g @ p) / (p @ p), basis=_sphere, pick=lambda values: values[0]):
+    def answer(p, g, H):
+        E = basis(p)
+        return pick(np.linalg.eigvalsh(E.T @ H @ E)) + bend(p, g)
+
+    return answer
 
 
-def _onto_ball(p, R):
-    return p * (R / np.maximum(_lengths(p), R))
+_curvature_answer = _curvature_by()
 
 
-def _projected_step(p, g, eta, R):
-    return _onto_ball(p - eta * g, R)
+def _curvature(p, g, H):
+    return _curvature_answer(p, g, H)
 
 
-def _step_cases(rng):
-    """Rows that end inside, outside, one at 0; some start outside: the order of the two matters.
+def _curvature_cases(rng):
+    """Stationary points on spheres of radius other than 1, minima and saddles, H of either sign.
 
-    Of those that end inside, one is longer than the root of R and one is shorter.
+    The least direction of H itself is neither along p nor across it, and along p H is lower than across in
+    one case; nu decides the sign in another.
     """
     cases = []
-    for rows, d in ((4, 2), (5, 3), (6, 5)):
-        R, eta = rng.uniform(1.5, 2.5), rng.uniform(0.4, 0.8)
-        p, g = rng.normal(size=(rows, d)), rng.normal(size=(rows, d))
-        length = np.linspace(0.5, 2.2, rows)[:, None] * R
-        p = length * p / np.linalg.norm(p, axis=1, keepdims=True)
-        g = rng.uniform(0.3, 0.5) * R * g / np.linalg.norm(g, axis=1, keepdims=True) / eta
-        inside = np.array([[(R + np.sqrt(R)) / 2], [rng.uniform(0.5, 0.9) * np.sqrt(R)]])
-        p[:2] = inside * p[:2] / _lengths(p[:2]) + eta * g[:2]
-        cases.append((p, g, eta, R))
-    g = rng.normal(size=(3, 2))
-    p = rng.normal(size=(3, 2))
-    p[1] = 0.5 * g[1]  # this step ends at 0 exactly, whose length divides nothing
-    cases.append((p, g, 0.5, rng.uniform(0.8, 1.2)))
+    for d, low in ((3, 0.6), (2, -0.7), (5, -2.5), (4, 0.9)):
+        p = rng.normal(size=d)
+        p *= rng.uniform(1.7, 2.6) / np.linalg.norm(p)
+        E = np.column_stack([p / np.linalg.norm(p), _sphere(p)])
+        inner = np.diag(np.r_[low - rng.uniform(0.8, 1.2), low + np.arange(d - 1) * rng.uniform(0.7, 0.9)])
+        if d > 2:  # turn the directions across p
+            Q = np.linalg.qr(rng.normal(size=(d - 1, d - 1)))[0]
+            inner[1:, 1:] = Q @ inner[1:, 1:] @ Q.T
+        inner[0, 1:] = inner[1:, 0] = rng.uniform(0.3, 0.5, size=d - 1) * rng.choice([-1, 1], size=d - 1)
+        cases.append((p, -rng.uniform(1.1, 1.5) * p, E @ inner @ E.T))
     return cases
 
 
-STEP = Exercise(
+CURVATURE = Exercise(
     id="08.2",
-    title="A projected step",
-    points=1,
-    minutes=5,
-    difficulty=1,
-    reference=_projected_step,
-    cases=_step_cases,
+    title="Is it a minimum on the sphere?",
+    points=2,
+    minutes=10,
+    difficulty=2,
+    reference=_curvature,
+    cases=_curvature_cases,
     misconceptions=known(
-        lambda p, g, eta, R: p - eta * g,
-        "You took the step, but points that are longer than R have to come back to length R.",
-        lambda p, g, eta, R: _onto_sphere(p - eta * g, R),
-        "You put every row on the sphere. A point inside the ball is its own nearest point: leave it.",
-        lambda p, g, eta, R: np.where(
-            _lengths(p - eta * g) ** 2 > R, _onto_sphere(p - eta * g, R), p - eta * g
+        _curvature_by(bend=lambda p, g: 0.0),
+        "You left out the bend of the circle: going along it you also go inwards, against the gradient.",
+        _curvature_by(bend=lambda p, g: (g @ p) / (p @ p)),
+        "The sign of nu is wrong: the circle bends inwards, where L is higher.",
+        _curvature_by(basis=lambda p: np.eye(len(p))),
+        "You let e be any direction. On the sphere only those across p are open.",
+        _curvature_by(basis=lambda p: np.eye(len(p)), bend=lambda p, g: 0.0),
+        "That is the smallest eigenvalue of H in the whole space. On the sphere e is perpendicular to p, and "
+        "the gradient enters through the bend.",
+        _curvature_by(bend=lambda p, g: -(g @ p)),
+        "Divide g.p by R^2: on a large sphere a way of length 1 bends little.",
+        _curvature_by(bend=lambda p, g: np.linalg.norm(g)),
+        "nu is ||g|| / R, not ||g||.",
+        _curvature_by(bend=lambda p, g: -(g @ p) / (p @ p) / 2),
+        "Half of nu is missing: the second derivative of cos is -1, the half stands in Taylor's formula.",
+        _curvature_by(pick=lambda values: values[-1]),
+        "That is the largest. A point is a minimum only if the smallest is positive.",
+        lambda p, g, H: _curvature_answer(p, g, H) * (p @ p),
+        "That is the derivative in the angle. tau is a length: divide by R^2.",
+        lambda p, g, H: (
+            np.linalg.eigvalsh(H - np.outer(p, p) / (p @ p) * (p @ H @ p) / (p @ p))[0] - (g @ p) / (p @ p)
         ),
-        "You compared the squared length with R. Compare the length, or its square with R**2.",
-        lambda p, g, eta, R: _onto_ball(p + eta * g, R),
-        "You went uphill: descent subtracts eta * g.",
-        lambda p, g, eta, R: _onto_ball(p, R) - eta * g,
-        "You projected before the step. Step first, then project.",
-        lambda p, g, eta, R: np.clip(p - eta * g, -R, R),
-        "You clipped each coordinate: that projects on a cube. The ball asks for the length of the row.",
-        lambda p, g, eta, R: (p - eta * g) * np.minimum(1, R / np.linalg.norm(p - eta * g)),
-        "You took the length of the whole array. Each row has its own: axis=1, keepdims=True.",
-        lambda p, g, eta, R: _onto_ball(p - eta * g / _lengths(g), R),
-        "Do not normalise here: the step is eta * g as given.",
-        lambda p, g, eta, R: _onto_ball(p - eta * g, 1),
-        "You came back to length 1. The ball has radius R.",
-        lambda p, g, eta, R: _onto_sphere(p - eta * g, np.minimum(_lengths(p - eta * g), R)),
-        "One step ends at 0, and there you divide by 0. Multiply by R over the larger of length and R.",
-        lambda p, g, eta, R: np.where(_lengths(p - eta * g) > R, p, p - eta * g),
-        "A step that leads out of the ball is not refused: its end comes back to the nearest point.",
-        lambda p, g, eta, R: (p - eta * g) * np.minimum(1, R / np.linalg.norm(p - eta * g, axis=1)),
-        "One length a row has to multiply a whole row: keepdims=True makes the lengths (K, 1).",
+        "You took H's entry along p away, but not its mixed ones: restrict H on both sides.",
     ),
 )
 
@@ -234,54 +225,62 @@ OFFSET = Exercise(
 
 
 # --------------------------------------------------------------------------- 08.4 predict the jump
+def _jump_by(odds=lambda a, b, c: (a - c).sum() / (a - b) - len(c), radius=lambda size, lead: size * lead):
+    """An answer from e^lead, a function of the scores, and the radius that a lead asks for."""
+    return lambda length, scores: radius(length, np.log(odds(scores[0], scores[1], scores[2:])))
+
+
+_jump_answer = _jump_by()
+
+
 def _jump_radius(length, scores):
-    return length * np.log((scores[0] - scores[2]) / (scores[0] - scores[1]) - 1)
+    return _jump_answer(length, scores)
 
 
 def _jump_cases(rng):
-    """Best scores other than 1, worst ones other than 0; the jump may be early (a lead of .2) or late."""
+    """One to three support tokens, some above the rival; best scores other than 1; early and late jumps."""
     cases = []
-    for lead in (2.2, 0.2, 4.0, 1.0):
-        best, worst = rng.uniform(1.2, 2.0), rng.uniform(-1.0, 0.5)
-        second = best - (best - worst) / (1 + np.exp(lead * rng.uniform(0.9, 1.1)))
-        cases.append((rng.uniform(1.5, 4.0), np.array([best, second, worst])))
+    for lead, support in ((2.2, 1), (0.9, 2), (4.0, 3), (1.6, 2)):
+        best = rng.uniform(1.2, 2.0)
+        worse = best - rng.uniform(0.6, 1.0) - rng.permutation(np.linspace(0, 1.4, support))
+        second = best - (best - worse).sum() / (support + np.exp(lead * rng.uniform(0.9, 1.1)))
+        cases.append((rng.uniform(1.5, 4.0), np.array([best, second, *worse])))
     return cases
-
-
-def _jump_by(odds=lambda a, b, c: (a - c) / (a - b) - 1, radius=lambda length, lead: length * lead):
-    """An answer from e^lead, a function of the three scores, and the radius that a lead asks for."""
-    return lambda length, scores: radius(length, np.log(odds(*scores)))
 
 
 JUMP = Exercise(
     id="08.4",
     title="Predict the jump",
     points=2,
-    minutes=8,
+    minutes=10,
     difficulty=2,
     reference=_jump_radius,
     cases=_jump_cases,
     misconceptions=known(
-        _jump_by(lambda a, b, c: (a - c) / (a - b)),
-        "You took s_3 = e^-lead. With two tokens the softmax gives s_3 = 1 / (1 + e^lead).",
-        _jump_by(lambda a, b, c: (a - c) / (a - b) + 1),
-        "The 1 belongs on the other side: 1 + e^lead is the ratio, so e^lead is the ratio minus 1.",
+        _jump_by(lambda a, b, c: (a - c).sum() / (a - b)),
+        "You took s_t = e^-lead. The softmax divides by 1 + m e^-lead, with m support tokens.",
+        _jump_by(lambda a, b, c: (a - c).sum() / (a - b) - 1),
+        "There may be several support tokens: with m of them s_t = 1 / (m + e^lead), not 1 / (1 + e^lead).",
+        _jump_by(lambda a, b, c: (a - c).sum() / (a - b) + len(c)),
+        "The number of support tokens belongs on the other side: e^lead is the ratio minus it.",
+        _jump_by(lambda a, b, c: (a - c[0]) / (a - b) - 1),
+        "You counted one support token. Each of them costs its s_t (gamma_1 - gamma_t).",
+        _jump_by(lambda a, b, c: (a - c.mean()) / (a - b) - 1),
+        "You took the mean of the support tokens as one token. Each has its own s_t.",
         _jump_by(radius=lambda length, lead: lead / length),
         "R buys the lead R / ||p_mm||, so the lead has to be multiplied by ||p_mm||.",
         _jump_by(radius=lambda length, lead: lead),
-        "That is the lead over token 3. The radius is the lead times ||p_mm||.",
+        "That is the lead over the support tokens. The radius is the lead times ||p_mm||.",
         _jump_by(radius=lambda length, lead: -length * lead),
-        "The sign is wrong: s_3 falls as the lead grows, so e^lead is the large number.",
+        "The sign is wrong: s_t falls as the lead grows, so e^lead is the large number.",
         _jump_by(radius=lambda length, lead: length * np.exp(lead)),
-        "You left out the logarithm: e^lead, not the lead, is the ratio minus 1.",
-        _jump_by(lambda a, b, c: 1 / (a - b) - 1),
-        "The shortfall on the branch of token 1 is s_3 (gamma_1 - gamma_3), not s_3 alone.",
-        _jump_by(lambda a, b, c: 1 / (1 - b) - 1),
-        "That is for scores 1, gamma_2 and 0. Take the differences of the scores that are given.",
-        _jump_by(lambda a, b, c: (a - b) / (a - c)),
-        "Your ratio is upside down, and it lacks the 1 of s_3 = 1 / (1 + e^lead).",
-        _jump_by(lambda a, b, c: (b - c) / (a - c)),
-        "Compare the shortfalls of the two branches: gamma_1 - gamma_2 and s_3 (gamma_1 - gamma_3).",
+        "You left out the logarithm: e^lead, not the lead, comes out of the equation.",
+        _jump_by(lambda a, b, c: len(c) / (a - b) - len(c)),
+        "The shortfall on the branch of token 1 is the sum of s_t (gamma_1 - gamma_t), not of s_t alone.",
+        _jump_by(lambda a, b, c: (a - b) / (a - c).sum()),
+        "Your ratio is upside down, and it lacks the support tokens' own part of the softmax.",
+        _jump_by(lambda a, b, c: (b - c).sum() / (a - c).sum()),
+        "Compare the two shortfalls: gamma_1 - gamma_2 and the sum of s_t (gamma_1 - gamma_t).",
     ),
 )
 
@@ -392,4 +391,4 @@ MIXTURE = Exercise(
 )
 
 
-EXERCISES = [SHORTFALL, STEP, OFFSET, JUMP, MIXTURE]
+EXERCISES = [TURN, CURVATURE, OFFSET, JUMP, MIXTURE]

@@ -8,7 +8,7 @@ from course import exercises
 from mini_attn import data, models, optim, svm, train
 from mini_attn.paths import regularization_path
 
-shortfall, projected_step, offset, jump_radius, mixture_point = (
+first_turn, curvature, offset, jump_radius, mixture_point = (
     spec.reference for spec in exercises.exercises("08")
 )
 
@@ -24,19 +24,50 @@ def test_the_shortfall_is_the_best_score_minus_the_models_output(seed, lesson):
     keys, scores, tokens = problem(lesson, seed)
     p = np.random.default_rng(seed + 10).normal(size=(5, 2))
     output = models.PromptAttention(2, 5, init=p)(tokens)[:, 0].detach()
-    np.testing.assert_allclose(shortfall(p, keys, scores), scores.max() - output, atol=1e-14)
+    np.testing.assert_allclose(lesson["shortfall"](p, keys, scores), scores.max() - output, atol=1e-14)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_search_and_projected_steps_and_the_library_find_one_minimiser(seed, lesson):
+def test_search_and_the_library_find_one_minimiser(seed, lesson):
     keys, scores, tokens = problem(lesson, seed)
     (searched,) = lesson["search"](keys, scores, np.array([0.7]))
     ring = lesson["circle"](np.linspace(0, 2 * np.pi, 10_000), 0.7)
-    assert shortfall(searched[None], keys, scores) <= shortfall(ring, keys, scores).min()
+    value = lesson["shortfall"]
+    assert value(searched[None], keys, scores) <= value(ring, keys, scores).min()
     np.testing.assert_allclose(
         regularization_path(models.PromptAttention(2), tokens, [0.7])["p"][0], searched, atol=1e-5
     )
-    np.testing.assert_allclose(lesson["follow"](keys, scores, [0.7])[0], searched, atol=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_curvature_is_the_second_difference_on_the_circle(seed, lesson):
+    _, _, tokens = problem(lesson, seed, T=5)
+    p = regularization_path(models.PromptAttention(2), tokens, [2.0], tol=1e-9)["p"]
+    derivatives = (torch.autograd.functional.jacobian, torch.autograd.functional.hessian)
+    g, H = (
+        of(lambda q: lesson["mean_loss"](q, tokens.keys, tokens.scores), p[0]).numpy() for of in derivatives
+    )
+    around = lesson["circle"](np.arctan2(*p[0].numpy()[::-1]) + np.array([-1e-3, 0, 1e-3]), 2.0)
+    low, middle, high = (lesson["mean_loss"](torch.tensor(q), tokens.keys, tokens.scores) for q in around)
+    assert curvature(p[0].numpy(), g, H) == pytest.approx((low - 2 * middle + high).item() / 4e-6, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_turn_is_that_of_a_quadratic(seed):
+    """On g.p + p.H p / 2: the minimiser on a small sphere by its multiplier, and the flow in closed form."""
+    rng = np.random.default_rng(seed)
+    A, g, R = rng.normal(size=(4, 4)), rng.normal(size=4), 1e-4
+    values, vectors = np.linalg.eigh(A + A.T)
+    inner, unit = vectors.T @ g, g / np.linalg.norm(g)
+    low, high = 0.5 * np.linalg.norm(g) / R, 2 * np.linalg.norm(g) / R
+    for _ in range(100):
+        mu = (low + high) / 2
+        low, high = (mu, high) if np.linalg.norm(inner / (values + mu)) > R else (low, mu)
+    path = -vectors @ (inner / (values + mu))
+    flow = vectors @ (inner * np.expm1(-values * R / np.linalg.norm(g)) / values)
+    for p, turn in zip((path, flow), first_turn(g, A + A.T), strict=True):
+        apart = (p / np.linalg.norm(p) + unit) / np.linalg.norm(p)
+        np.testing.assert_allclose(apart, turn, atol=1e-2 * np.linalg.norm(turn))
 
 
 def test_the_lessons_descent_is_the_librarys(lesson):
@@ -80,8 +111,3 @@ def test_a_mixture_has_the_attention_that_was_asked_for(lesson):
     attention = models.PromptAttention(2, init=p).attention(tokens)[0].detach()
     np.testing.assert_allclose(attention, [0.35, 0.65, 0], atol=1e-8)
     assert np.linalg.norm(p) == pytest.approx(30)
-
-
-def test_a_projected_step_stays_in_the_ball_and_moves_no_inner_point():
-    p, g = np.array([[0.1, 0.2], [3.0, 4.0]]), np.zeros((2, 2))
-    np.testing.assert_allclose(projected_step(p, g, 1.0, 2.5), [[0.1, 0.2], [1.5, 2.0]])

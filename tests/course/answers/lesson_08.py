@@ -1,22 +1,35 @@
 """Answers to lesson 08's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
 import numpy as np
-import torch
 
 
-def shortfall_in_torch(p, keys, scores):
-    p, keys, scores = (torch.as_tensor(a) for a in (p, keys, scores))
-    s = torch.softmax(p @ keys.T, dim=1)
-    return (s * (scores.max() - scores)).sum(dim=1)
+def turns_by_flow(g, H):
+    """Both turns by powers of H: minus the parts across g of the two curves' second terms."""
+    d, size = len(g), (g @ g) ** 0.5
+    P = np.eye(d) - np.outer(g, g) / size**2
+    return [P @ H @ g / size**2, P @ H @ g / (2 * size**2)]
 
 
-def step_in_a_loop(p, g, eta, R):
-    rows = []
-    for point, slope in zip(p, g, strict=True):
-        q = point - eta * slope
-        length = np.sqrt(q @ q)
-        rows.append(q if length <= R else q * R / length)
-    return rows
+def turns_from_one_system(g, H):
+    """The path's c from the stationarity on the sphere, with the multiplier as one more unknown."""
+    d, size = len(g), np.sqrt(g @ g)
+    unit = g / size  # size * c - H unit + nu * unit = 0 and unit.c = 0
+    system = np.block([[size * np.eye(d), unit[:, None]], [unit[None], np.zeros((1, 1))]])
+    c = np.linalg.solve(system, np.append(H @ unit, 0.0))[:d]
+    return np.array([c, 0.5 * c])
+
+
+def curvature_by_projector(p, g, H):
+    """The smallest eigenvalue of the projected matrix, with p's own direction lifted out of the way."""
+    e, nu = p / np.linalg.norm(p), np.linalg.norm(g) / np.linalg.norm(p)
+    P = np.eye(len(p)) - np.outer(e, e)
+    return np.linalg.eigvalsh(P @ (H + nu * np.eye(len(p))) @ P + 1e3 * np.outer(e, e)).min()
+
+
+def curvature_by_parts(p, g, H):
+    """In an orthonormal basis by QR that begins with p."""
+    Q = np.linalg.qr(np.column_stack([p, np.eye(len(p))[:, : len(p)]]))[0][:, 1:]
+    return min(np.linalg.eigvalsh(Q.T @ H @ Q)) - (p @ g) / np.linalg.norm(p) ** 2
 
 
 def offset_by_elimination(rows, weights, lam):
@@ -27,12 +40,13 @@ def offset_by_elimination(rows, weights, lam):
 
 
 def jump_by_bisection(length, scores):
-    """The lead at which the branch of tokens 1 and 3 falls short by as much as token 2, by halving."""
+    """The lead at which the branch of token 1 falls short by as much as the rival's, by halving."""
+    best, rival, worse = scores[0], scores[1], scores[2:]
     low, high = 0.0, 100.0
     for _ in range(100):
         lead = (low + high) / 2
-        short = (scores[0] - scores[2]) / (1 + np.exp(lead))
-        low, high = (lead, high) if short > scores[0] - scores[1] else (low, lead)
+        s = np.exp(-lead) / (1 + len(worse) * np.exp(-lead))
+        low, high = (lead, high) if (s * (best - worse)).sum() > best - rival else (low, lead)
     return lead * length
 
 
@@ -71,39 +85,33 @@ def mixture_on_the_side(product):
     return answer
 
 
-def square_against_R(p, g, eta, R):
-    q = p - eta * g
-    length = np.linalg.norm(q, axis=1, keepdims=True)
-    return np.where(length**2 > R, q * R / np.maximum(length, 1e-300), q)
-
-
 ANSWERS = {
     "08.1": {
-        "also_right": shortfall_in_torch,
+        "also_right": turns_from_one_system,
         "wrong": [
-            lambda p, keys, scores: shortfall_in_torch(p, keys, scores).mean(),
-            lambda p, keys, scores: shortfall_in_torch(p, keys, abs(scores)) + 0.1,
-            lambda p, keys, scores: shortfall_in_torch(2 * p, keys, scores),
-            lambda p, keys, scores: (
-                shortfall_in_torch(p, keys, scores).numpy() + abs(scores).max() - scores.max()
-            ),
-            lambda p, keys, scores: (
-                shortfall_in_torch(p, keys, scores).numpy() + max(0, scores.max()) - scores.max()
-            ),
+            lambda g, H: turns_by_flow(g, H)[0],
+            lambda g, H: turns_by_flow(g, H.T @ H),
+            lambda g, H: turns_by_flow(g, np.diag(np.diag(H))),
+            lambda g, H: np.array(turns_by_flow(g, H)).T[:2],
+            lambda g, H: [turns_by_flow(g, H)[0], turns_by_flow(g, H)[0] / 3],
+            lambda g, H: np.array(turns_by_flow(g, H)) - np.stack([g, g]) / np.linalg.norm(g),
+            lambda g, H: [H @ g / (g @ g), turns_by_flow(g, H)[1]],
+            lambda g, H: [turns_by_flow(g, H)[0], H @ g / (2 * g @ g)],
         ],
     },
     "08.2": {
-        "also_right": step_in_a_loop,
+        "also_right": curvature_by_projector,
         "wrong": [
-            square_against_R,
-            lambda p, g, eta, R: step_in_a_loop(p, g, 1.0, R),
-            lambda p, g, eta, R: (
-                (p - eta * g)
-                / np.linalg.norm(p - eta * g, axis=1, keepdims=True)
-                * np.minimum(np.linalg.norm(p - eta * g, axis=1, keepdims=True), R)
-            ),
-            lambda p, g, eta, R: step_in_a_loop(p, g, eta, 1.0),
-            lambda p, g, eta, R: np.array(step_in_a_loop(p, g, eta, R)).T,
+            lambda p, g, H: curvature_by_parts(p, g, H) * np.linalg.norm(p),
+            lambda p, g, H: curvature_by_parts(p, g, -H),
+            lambda p, g, H: abs(curvature_by_parts(p, g, H)) + 0.1,
+            lambda p, g, H: curvature_by_parts(p, 2 * g, H),
+            lambda p, g, H: curvature_by_parts(p, g / np.linalg.norm(p), H),
+            lambda p, g, H: np.linalg.eigvalsh(H)[1] - (g @ p) / (p @ p),
+            lambda p, g, H: p @ H @ p / (p @ p) - (g @ p) / (p @ p),
+            lambda p, g, H: curvature_by_parts(np.ones(len(p)), np.zeros(len(p)), H) - (g @ p) / (p @ p),
+            lambda p, g, H: min(0.0, curvature_by_parts(p, g, H)) - 0.05,
+            lambda p, g, H: float(curvature_by_parts(p, g, H) > 0),
         ],
     },
     "08.3": {
@@ -117,11 +125,18 @@ ANSWERS = {
     "08.4": {
         "also_right": jump_by_bisection,
         "wrong": [
-            lambda length, scores: jump_by_bisection(length, scores[[0, 2, 1]]),
+            lambda length, scores: jump_by_bisection(length, scores[:3]),
+            lambda length, scores: jump_by_bisection(length, np.r_[scores, scores[0]]),
             lambda length, scores: jump_by_bisection(length, scores / scores[0]) + 1,
             lambda length, scores: jump_by_bisection(length, scores) / length**2,
-            lambda length, scores: length * np.log((scores[0] - scores[2]) / (scores[1] - scores[2])),
-            lambda length, scores: length * np.log(scores[0] / (scores[0] - scores[1]) - 1),
+            lambda length, scores: (
+                length * np.log(len(scores[2:]) * (scores[0] / (scores[0] - scores[1]) - 1))
+            ),
+            lambda length, scores: (
+                length * np.log((scores[0] - scores.min()) / (scores[0] - scores[1]) - 1) + 0.1
+            ),
+            lambda length, scores: jump_by_bisection(1.0, scores) * np.sqrt(length),
+            lambda length, scores: jump_by_bisection(length, np.r_[scores[:2], scores[2:].max()]) + 0.05,
         ],
     },
     "08.5": {
