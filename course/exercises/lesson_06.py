@@ -93,9 +93,9 @@ def _shorter(a, b):
 
 
 def _rival_cases(rng):
-    """Each case twice, the shorter comparison first and last; one rival is tight, then both."""
+    """Each case twice, the shorter comparison first and last; one rival is tight in two, both in three."""
     cases = []
-    for d, along in ((2, 1.6), (3, 2.5), (2, 0.5), (4, -0.4)):
+    for d, along in ((2, 1.6), (3, 2.5), (2, 0.5), (4, -0.4), (3, -2.5)):
         a = rng.normal(size=d)
         a *= rng.uniform(0.5, 2) / np.linalg.norm(a)
         across = rng.normal(size=d)
@@ -124,8 +124,7 @@ RIVALS = Exercise(
     misconceptions=known(
         lambda a, b: np.ones(2),
         "You say that both are always tight. The shorter comparison asks for the longer p; that p may be "
-        "ahead "
-        "of the other rival by more than 1.",
+        "ahead of the other rival by more than 1.",
         _at(lambda a, b: _shorter(a, b) / (_shorter(a, b) @ _shorter(a, b))),
         "You stop at the SVM of the rival that asks for the longer p. Where it is ahead of the other by less "
         "than 1, it breaks that constraint, and both become tight.",
@@ -133,6 +132,8 @@ RIVALS = Exercise(
         "The right numbers in the wrong order: the shorter comparison is the one that is surely tight.",
         _at(lambda a, b: max((a, b), key=lambda c: c @ c) / max(a @ a, b @ b)),
         "You began with the longer comparison. The *shorter* one asks for the longer p: 1 / ||a||.",
+        lambda a, b: np.array([max(1, abs(a @ b) / (b @ b)), max(1, abs(a @ b) / (a @ a))]),
+        "You took |a . b|. Where a . b is negative, the SVM of one rival is *behind* the other: both tight.",
         _at(lambda a, b: (a + b) / 2),
         "That is the mean of the comparisons, not the shortest p with both leads at least 1.",
         lambda a, b: _leads_of_two(a, b) / np.sqrt(_shorter(a, b) @ _shorter(a, b)),
@@ -181,6 +182,12 @@ BESIDE = Exercise(
         "The conserved expression is right, its limit is not yet used: at the end the logarithm is log b.",
         _beside_by(_exact, lambda b: 1),
         "Divide by the length of (1, b): p_1 + b p_2 is the distance times sqrt(1 + b^2).",
+        lambda p, b: _beside_ray(p, 0.1),
+        "You took b = 0.1, the toy's: use the argument b.",
+        lambda p, b: _beside_ray(np.zeros(2), b),
+        "That is the distance for a path from 0: the start p matters for ever.",
+        _beside_by(lambda x, y, e, b: x - b * y - np.log(1 + (1 + b) * e / b) / (1 + b)),
+        "Mind the sign of b p_2: the distance to the right of the ray is along (1, b), p_1 + b p_2.",
         _beside_by(_exact, lambda b: 1 + b**2),
         "Divide by the length of (1, b), which is sqrt(1 + b^2), not by its square.",
         _beside_by(lambda x, y, e, b: x + b * y - np.log(1 + (1 + b) * e / b)),
@@ -232,17 +239,16 @@ BORDER = Exercise(
     misconceptions=known(
         _border_by(lambda p1, b, D, B: b * p1),
         "That is the line of equal leads, E = 0, through the origin. At E = 0 the excess does not stand "
-        "still: "
-        "set dE = 0 and solve for E.",
+        "still: set dE = 0 and solve for E.",
         _border_by(lambda p1, b, D, B: b * p1 - np.log(b * B / (D * (1 + b + b**2)))),
         "Mind the sign: E = b p_1 - p_2, so the line is p_2 = b p_1 - E.",
         _border_by(lambda p1, b, D, B: b * p1 + np.log(B / (D * (1 + b + b**2)))),
-        "A factor b is missing: the pair (2, 3) pushes along (1, 0), and E = b p_1 - p_2 changes by b "
-        "times that.",
+        "A factor b is missing: the pair (2, 3) pushes along (1, 0), and E = b p_1 - p_2 changes by b times "
+        "that.",
+        _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / (D * b))),
+        "Each pair changes E = b p_1 - p_2 by its own amount: (1, 0) by b, (-1 - b, 1) by -(1 + b + b^2).",
         _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / D)),
-        "The pair (2, 1) pushes along k_2 - k_1 and its negative: along (-1 - b, 1) E falls by b (1 + b) "
-        "+ 1, "
-        "not by 1.",
+        "The pair (2, 1) pushes along (-1 - b, 1): E = b p_1 - p_2 falls by b (1 + b) + 1, not by 1.",
         _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / (D * (1 + b)))),
         "Along (-1 - b, 1) both p_1 and p_2 change: E = b p_1 - p_2 falls by b (1 + b) + 1.",
         _border_by(lambda p1, b, D, B: b * p1 + np.log(b / (1 + b + b**2))),
@@ -251,8 +257,7 @@ BORDER = Exercise(
         "You have the two differences of scores the wrong way round: the pair (2, 1) has gamma_1 - gamma_2.",
         _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / ((D + B) * (1 + b + b**2)))),
         "Which tokens push? The pair (2, 1) has gamma_1 - gamma_2; gamma_1 - gamma_3 belongs to (1, 3), "
-        "whose "
-        "force is negligible here.",
+        "whose force is negligible here.",
         _border_by(lambda p1, b, D, B: b * p1 + np.log(b * (D + B) / (D * (1 + b + b**2)))),
         "The pair (2, 3) has gamma_2 - gamma_3; gamma_1 - gamma_3 belongs to the pair (1, 3).",
         _border_by(lambda p1, b, D, B: (1 + b) * p1 + np.log(b * B / (D * (1 + b + b**2)))),
@@ -266,9 +271,9 @@ BORDER = Exercise(
 
 
 # --------------------------------------------------------------------------- 06.5 the slow loss
-def _falls_short(A, k):
-    rest = np.delete(A, k, axis=0)
-    return float(1 - A[k] @ np.linalg.pinv(rest) @ np.ones(len(rest)))
+def _falls_short(A, row):
+    rest = np.delete(A, row, axis=0)
+    return float(1 - A[row] @ np.linalg.pinv(rest) @ np.ones(len(rest)))
 
 
 def _weights(A):
@@ -303,24 +308,23 @@ SLOW = Exercise(
     ],
     misconceptions=known(
         lambda A, k: 1 - _falls_short(A, k),
-        "That is the lead itself. Delta is what it lacks of 1.",
+        "That is the lead itself. F is what it lacks of 1.",
         lambda A, k: -_falls_short(A, k),
-        "The sign is the other way round: delta = 1 - lead, and the lead without row k is below 1.",
+        "The sign is the other way round: F = 1 - lead, and the lead without that row is below 1.",
         lambda A, k: _weights(A)[k],
-        "You returned lambda_k. It is still to be multiplied by the squared length of the part of a_k "
-        "that is "
-        "orthogonal to the other rows.",
+        "You returned the row's weight. It is still to be multiplied by the squared length of that part of "
+        "the row that is orthogonal to the other rows.",
         lambda A, k: _weights(A)[k] * A[k] @ A[k],
-        "Only the part of a_k that is *orthogonal to the other rows* is taken out: they keep their leads "
+        "Only the part of the row that is *orthogonal to the other rows* is taken out: they keep their leads "
         "of 1.",
         lambda A, k: 1 - A[k] @ np.linalg.pinv(A) @ np.ones(len(A)),
-        "You left row k in the SVM, where its lead is exactly 1.",
+        "You left the row in the SVM, where its lead is exactly 1.",
         lambda A, k: np.sqrt(max(_falls_short(A, k) * _weights(A)[k], 0)),
-        "That is lambda_k times the length of the orthogonal part; the square of the length is needed.",
+        "That is the weight times the length of the orthogonal part; the square of the length is needed.",
         lambda A, k: _weights(A)[k] / _weights(A).sum(),
-        "That is the weight's share of the sum: a small share means a small delta, but it is not delta.",
+        "That is the weight's share of the sum: a small share means a small F, but it is not F.",
         lambda A, k: _falls_short(A, 0) if k else _falls_short(A, len(A) - 1),
-        "You left out another row. It is row k whose pull is not felt.",
+        "You left out another row. It is the row with number `row` whose pull is not felt.",
         lambda A, k: 1 - A[k] @ np.delete(A, k, axis=0).mean(axis=0),
         "The mean of the other rows is not their SVM: solve a . p = 1 for all of them, with the shortest p.",
     ),
@@ -346,9 +350,8 @@ EVERY_START = Written(
         ),
         (
             1,
-            "Compares sum of weights (below the force's part along p_mm) with its length (at most the "
-            "sum times "
-            "max ||a||): at least eta / max ||a|| a step, so ||p|| grows linearly.",
+            "Compares sum of weights (below the force's part along p_mm) with its length (at most the sum "
+            "times max ||a||): at least eta / max ||a|| a step, so ||p|| grows linearly.",
         ),
         (1, "Unequal lower scores leave pairs of losers, about whose sign the Att-SVM says nothing."),
     ],

@@ -15,12 +15,12 @@
 # - write down the SVM whose solution tells, before any training, where $p$ can go;
 # - explain why gradient descent solves it, one force at a time;
 # - say how fast $\|p\|$ grows, and on the toy how far beside its ray a path ends;
-# - decide from the data whether attention can stay with a given token, from where, and for how long;
+# - decide from the data whether attention can stay with a given token, and from where;
 # - name the situations in which the prediction fails, and recognise each by what it does.
 #
 # **You need** lesson 01 (margin, direction, $\log t$), lesson 02 (hard-margin SVM, nonnegative least squares)
-# and lesson 05 (softmax attention and its gradient). Reckon with 90 minutes; five exercises and a written
-# question are in the text.
+# and lesson 05 (softmax attention and its gradient). Reckon with 90 minutes for four exercises, and with 30
+# more for the optional sections 6.7 to 6.10, which hold another exercise and a written question.
 
 # %%
 import ipywidgets
@@ -34,8 +34,9 @@ from scipy.optimize import nnls
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
+from course.replicate import measured
 from mini_attn import data, geometry, models, optim, plots, svm, train, widgets
-from mini_attn.softmax import softmax, textbook_softmax
+from mini_attn.softmax import textbook_softmax
 
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest
@@ -163,21 +164,21 @@ show(
 #    *third* token worse.
 # 3. Each path, wherever it goes, turns into the direction of one of two dashed rays.
 #
-# "Never" is a long time. So we do not stop: 20,000 steps later, at $\|p\| = 2000$, the winners are the same.
-# (By then the largest losing attention is near $e^{-2000}$, and so is the gradient: without the logarithms of
-# lesson 05 both would long be 0.)
+# "Never" is a long time. So we do not stop: with 2,000 steps of length 1 on to $\|p\| = 2030$, the winners
+# are the same. (By then the largest losing attention is near $e^{-2000}$, and so is the gradient: without the
+# logarithms of lesson 05 both would long be 0.)
 
 # %%
 assert winners["equal"].tolist() == [1, 1, 1, 1, 1, 1]
 assert winners["spread"].tolist() == [1, 1, 1, 1, 2, 2]
 for name, scores in (("equal", equal), ("spread", spread)):
-    far = descend(starts, keys, scores, steps=20_000)[[1000, -1]]
+    far = descend(paths[name][-1], keys, scores, steps=2000, lr=1)[[70, -1]]
     assert np.array_equal(attention(far, keys).argmax(axis=-1) + 1, [winners[name]] * 2)
-    assert np.abs(np.linalg.norm(far[-1], axis=-1) - 2000).max() < 3
+    assert np.abs(np.linalg.norm(far, axis=-1) - [[100], [2030]]).max() < 3
     unit = far / np.linalg.norm(far, axis=-1, keepdims=True)
     cosines = (unit * (rays / np.linalg.norm(rays, axis=1)[:, None])[winners[name] - 1]).sum(axis=-1)
     early, last = cosines.min(axis=1)
-    print(f"scores {scores}, least cosine to its ray: step 1,000 {early:.4f}, step 20,000 {last:.6f}")
+    print(f"scores {scores}, least cosine to its ray: at norm 100 {early:.4f}, at norm 2,030 {last:.6f}")
     assert cosines[0].min() > 0.9995
     assert cosines[1].min() > 0.99999
 
@@ -259,15 +260,17 @@ for step in (0, 50, 100, 300):
     if step == 0:
         at_first = c[2] / -c[0]
 assert alike > 0.999999, again.format("06.1")
-assert 30 < at_first < 50, again.format("06.1")
+assert np.isclose(at_first, 9 * np.exp(1.5)), again.format("06.1")
 assert c[2] / -c[0] > 400, again.format("06.1")
 
 # %% [markdown]
 # Token 3 is worse than token 2, so it pushes $p$ along $k_2 - k_3$ and strengthens token 2. Token 1 is
-# better, so its strength is negative: it pulls $p$ away. At the start its pull is more than 30 times weaker
-# than the push of token 3; at step 300, more than 400 times. Token 1 loses this tug of war although it is the
-# better token, because it falls *further behind*: its exponential $e^{-p \cdot a_t}$ dies faster. Section 6.5
-# derives from where on. The last column confirms that the pair without $\alpha$ soon does not matter.
+# better, so its strength is negative: it pulls $p$ away. At the start its pull is 40 times weaker than the
+# push of token 3: nine times because token 2 beats token 3 by 0.9 and loses to token 1 by 0.1, and $e^{1.5}
+# \approx 4.5$ times because from this start token 1 is further behind. So the push of token 3 begins to
+# decide, and what keeps it decided is that token 1 falls *further behind*: its exponential $e^{-p \cdot a_t}$
+# dies faster, and at step 300 its pull is more than 400 times weaker. Section 6.5 derives from where on. The
+# last column confirms that the pair without $\alpha$ soon does not matter.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.3 The SVM over tokens
@@ -323,7 +326,7 @@ assert np.allclose(local_p, rays[1])
 # The paper's code prints the same two objectives, 0.49505 and 0.50000. These are the dashed rays of Figure 1:
 # fact 3 is explained. Training never saw an SVM, and the SVM never saw a score: scores decide *which*
 # $\alpha$, keys decide *the direction*. The cosines printed below Figure 1 are the measurement: above 0.9995
-# after 1,000 steps from each of the twelve starts, above 0.99999 after 20,000.
+# at $\|p\| = 100$ from each of the twelve starts, above 0.99999 at 2,030.
 
 # %% [markdown]
 # ### Exercise 06.2: Two rivals
@@ -348,9 +351,8 @@ assert np.allclose(local_p, rays[1])
 def leads_of_two(a, b):
     """Return the leads over two rivals at p_mm, (2,), for the comparisons a (d,) and b (d,)."""
     ### BEGIN SOLUTION
-    if a @ a <= b @ b:
-        return np.array([1, max(1, a @ b / (a @ a))])
-    return np.array([max(1, a @ b / (b @ b)), 1])
+    # a @ b / (b @ b): the lead over a at the SVM of b alone. Only the longer comparison's can exceed 1
+    return np.array([max(1, a @ b / (b @ b)), max(1, a @ b / (a @ a))])
     ### END SOLUTION
 
 
@@ -393,10 +395,16 @@ assert np.allclose(leads_of_two(a, b), [1.1, 1]), again.format("06.2")
 # 2. Separate the variables and integrate: some expression in $p_1$ and $p_2$ is the same all along the path.
 # 3. Far out $p_1 \to -\infty$. What is left of the expression?
 #
-# <details><summary>Hint for 1 and 2</summary>
+# <details><summary>Hint for 1</summary>
 #
 # Tokens 2 and 3 tie, so the pairs $(1, 2)$ and $(1, 3)$ are left, with strengths in the proportion $s_2 : s_3
-# = e^{p_1} : 1$. The step is along $e^{p_1} (-1 - b,\ 1) + (-b,\ 1)$. And
+# = e^{p_1} : 1$. They push along $k_1 - k_2$ and $k_1 - k_3$.
+# </details>
+#
+# <details><summary>Hint for 2</summary>
+#
+# The step is along $e^{p_1} (-1 - b,\ 1) + (-b,\ 1)$, so $dp_2 = -\frac{1 + e^{p_1}}{b + (1 + b)\, e^{p_1}}\,
+# dp_1$. And
 # $$\int \frac{1 + e^x}{b + (1 + b)\, e^x}\, dx = \frac{x}{b} - \frac{\log(b + (1 + b)\, e^x)}{b\,(1 + b)} .$$
 # </details>
 #
@@ -440,7 +448,7 @@ def conserved(p):
 rate = 10 * 0.1 * 1.01 / (1 + np.exp(1))  # eta (gamma_1 - gamma_3) ||k_1||^2 |l'(1)|
 foreseen = np.hypot(length * np.log(rate * steps), beside_ray(np.zeros(2), 0.1))
 print(f"norm after {steps} plain steps from 0: {np.linalg.norm(plain[-1, 2]):.3f}, predicted {foreseen:.3f}")
-short = descend(starts, keys, equal, 10_000, lr=0.01)[-1] @ right_of_ray
+short = descend(starts, keys, equal, 4000, lr=0.01)[-1] @ right_of_ray
 missed = [np.abs(found - [beside_ray(p, 0.1) for p in starts]).max() for found in (beside, short)]
 print(f"largest miss with steps of 0.1: {missed[0]:.4f}, of 0.01: {missed[1]:.4f}")
 assert missed[0] < 0.01, again.format("06.3")
@@ -457,27 +465,27 @@ def norm_and_angle(path):
     return norm, np.degrees(np.arccos(path @ global_p / norm / length))
 
 
-fig, (clock, course) = plt.subplots(1, 2, figsize=(9.5, 3.8))
+fig, (clock, turn) = plt.subplots(1, 2, figsize=(9.5, 3.8))
 for path, color, marker, name in ((plain, BLUE, "o", "plain"), (fixed, ORANGE, "s", "normalised")):
     at = np.unique(np.geomspace(1, len(path), 25).astype(int))
     style = {"marker": marker, "markersize": 5, "linestyle": "", "color": color, "label": name}
     clock.semilogx(at, norm_and_angle(path[at - 1, 2])[0], **style)
-    course.loglog(*norm_and_angle(path[at - 1, 2]), **style)
+    turn.loglog(*norm_and_angle(path[at - 1, 2]), **style)
 j = np.geomspace(1, steps)
 j = j[j > 10]  # the prediction is for large j
 clock.plot(
     j, np.hypot(length * np.log(rate * j), beside_ray(np.zeros(2), 0.1)), "--", color=BLUE, linewidth=1.5
 )
 clock.plot(j, 0.1 * j, "--", color=ORANGE, linewidth=1.5)
-norm = np.geomspace(3, 100)
+norm = np.geomspace(10, 100)  # here too
 side = abs(beside_ray(np.zeros(2), 0.1))
-course.plot(norm, np.degrees(np.arcsin(side / norm)), "--", color=BLACK, linewidth=1.5, label="predicted")
+turn.plot(norm, np.degrees(np.arcsin(side / norm)), "--", color=BLACK, linewidth=1.5, label="predicted")
 clock.set(xlabel="step $j$", ylabel=r"$\|p_j\|$", ylim=(0, 13))
-course.set(xlabel=r"$\|p\|$", ylabel="angle to ray 1 (degrees)")
-course.set_yticks([1, 2, 5, 10, 20, 40], ["1", "2", "5", "10", "20", "40"])
-course.minorticks_off()
+turn.set(xlabel=r"$\|p\|$", ylabel="angle to ray 1 (degrees)")
+turn.set_yticks([1, 2, 5, 10, 20, 40], ["1", "2", "5", "10", "20", "40"])
+turn.minorticks_off()
 clock.legend()
-course.legend()
+turn.legend()
 show(
     fig,
     alt="Left: norm of p against step, logarithmic step axis; plain descent ends on a straight dashed line "
@@ -562,21 +570,14 @@ for scores in (equal, spread):
 # for which the theorem says nothing; section 6.4 is why we expect the same, and plain steps of 10 from the
 # six starts of Figure 1 do choose the same tokens.
 #
-# Half of the global half takes a few lines. With equal lower scores only pairs with the best token exert a
-# force, and every such force has a positive part along $p_{\mathrm{mm}}$:
-#
-# $$-\nabla L \cdot p_{\mathrm{mm}} = |\ell'|\, s_\alpha \sum_{t \neq \alpha} s_t\,
-# (\gamma_\alpha - \gamma_t)\; p_{\mathrm{mm}} \cdot (k_\alpha - k_t) \;>\; 0 .$$
-#
-# So $p \cdot p_{\mathrm{mm}}$ grows at every step. In a ball the right-hand side has a positive minimum, so
-# each step that begins there adds at least a fixed amount. If $p$ came back to the ball again and again, $p
-# \cdot p_{\mathrm{mm}}$ would grow beyond what the ball allows. Hence $\|p\| \to \infty$, for steps of any
-# size. (For several sequences, and for normalised steps, see section 6.10. That the *direction* converges too
-# takes the paper more work; on the toy, exercise 06.3 did it.) That is fact 1.
+# The global half is fact 1: with equal lower scores every force is one with the best token, and has a
+# positive part along $p_{\mathrm{mm}}$. (Exercise 06.6 makes a proof of $\|p\| \to \infty$ of this, for
+# several sequences and with a rate. That the *direction* converges too takes the paper more work; on the toy,
+# exercise 06.3 did it.)
 
 # %%
 for name, scores in (("equal", equal), ("spread", spread)):
-    end = plain[-1] if name == "equal" else descend(starts, keys, scores, steps, lr=10, normalise=False)[-1]
+    end = descend(starts, keys, scores, steps=2000, lr=10, normalise=False)[-1]
     assert np.array_equal(attention(end, keys).argmax(axis=-1) + 1, winners[name])
 
 # %% [markdown]
@@ -601,11 +602,16 @@ for name, scores in (("equal", equal), ("spread", spread)):
 #    along the path?
 # 3. On the line $E$ stands still.
 #
-# <details><summary>Hint for 1 and 2</summary>
+# <details><summary>Hint for 1</summary>
 #
-# The leads are $(1 + b) p_1 - p_2$ and $p_1$, so $E = b p_1 - p_2$. The pair $(2, 3)$ pushes along $(1, 0)$,
-# the pair $(2, 1)$ along $(-1 - b, 1)$, with strengths in the proportion $\gamma_2 - \gamma_3 : (\gamma_1 -
-# \gamma_2)\, e^{-E}$. Both change $E$.
+# The pair $(2, 3)$ pushes along $k_2 - k_3 = (1, 0)$ with $s_2 s_3 (\gamma_2 - \gamma_3)$, the pair $(2, 1)$
+# along $k_1 - k_2 = (-1 - b, 1)$ with $s_2 s_1 (\gamma_1 - \gamma_2)$. What is $s_1 / s_3$, in terms of $E$?
+# </details>
+#
+# <details><summary>Hint for 2</summary>
+#
+# The leads are $(1 + b) p_1 - p_2$ and $p_1$, so $E = b p_1 - p_2$ and $s_1 / s_3 = e^{-E}$. A step $(dp_1,
+# dp_2)$ changes $E$ by $b\, dp_1 - dp_2$: both pairs change it.
 # </details>
 #
 # <details><summary>Hint for 3</summary>
@@ -640,9 +646,7 @@ for b, three in families:
     found = attention(ends, np.array([[-b, 1], [1, 0], [0, 0]])).argmax(axis=-1) + 1
     print(f"{b:4} {three!s:20s} {line[1]:14.2f} {found[1]!s:>22s}")
     assert (found == [1, 2]).all(), again.format("06.4")
-on_ray = (
-    np.log(1.11 * 0.1 / (0.1 * 0.01)) / 0.1
-)  # where the line meets ray 2, p_2 = 0, for a third score of 0.89
+on_ray = np.log(1.11 * 0.1 / (0.1 * 0.01)) / 0.1  # where the line for 0.89 meets ray 2, p_2 = 0
 assert np.isclose(border(on_ray, 0.1, np.array([1, 0.9, 0.89])), 0), again.format("06.4")
 assert round(on_ray, 1) == 47.1
 ends = descend(np.array([[46.8, 0], [47.4, 0]]), keys, np.array([1, 0.9, 0.89]), steps=2000)[-1]
@@ -660,12 +664,32 @@ assert round(np.degrees(np.arctan(0.1)), 1) == 5.7
 # excess grows, and token 1 is forgotten. Below, the excess falls, the pull becomes stronger, and token 2 is
 # lost. Starts only 0.02 beside the line go where it says, in all eighteen pairs.
 #
-# So token 2's region is a **cone**: its edge is parallel to $(1, b)$, 5.7 degrees above ray 2, for *every*
-# $\gamma_3 < \gamma_2$. What $\gamma_3$ changes is how far out it begins. As $\gamma_3$ rises to 0.9, the
-# edge moves to the right. At 0.89 it meets ray 2 at $p_1 = 47.1$: a start at $(46.8, 0)$ is lost, one at
+# So token 2's region is a **cone**: its upper edge is parallel to $(1, b)$, 5.7 degrees above ray 2, for
+# *every* $\gamma_3 < \gamma_2$. What $\gamma_3$ changes is how far out it begins. As $\gamma_3$ rises to 0.9,
+# the edge moves to the right. At 0.89 it meets ray 2 at $p_1 = 47.1$: a start at $(46.8, 0)$ is lost, one at
 # $(47.4, 0)$ stays. At 0.9 the logarithm is infinite, and the cone is gone.
+#
+# A cone in the plane has two edges. **Predict** the other: far to the *left*, where $p_1 \to -\infty$, token
+# 3 holds the attention, and tokens 1 and 2 race to take it over. From which starts does token 2 arrive first?
+#
+# <details><summary>Answer</summary>
+#
+# Now the pairs $(1, 3)$ and $(2, 3)$ are left. They push along $(-b, 1)$ and $(1, 0)$, in the proportion
+# $(\gamma_1 - \gamma_3)\, e^{h_1 - h_2} : \gamma_2 - \gamma_3$. The difference $h_1 - h_2 = p_2 - (1 + b)\,
+# p_1$ stands still where $(1 + b + b^2) (\gamma_1 - \gamma_3)\, e^{h_1 - h_2} = (1 + b) (\gamma_2 -
+# \gamma_3)$, so the left edge is
+#
+# $$p_2 = (1 + b)\, p_1 + \log \frac{(1 + b) (\gamma_2 - \gamma_3)}{(1 + b + b^2) (\gamma_1 - \gamma_3)} .$$
+#
+# </details>
+
 
 # %%
+def left_edge(p1, third, b=0.1):
+    """Height p_2 of the other edge at p_1, for scores (1, 0.9, third): see the answer above."""
+    return (1 + b) * p1 + np.log((1 + b) * (0.9 - third) / ((1 + b + b**2) * (1 - third)))
+
+
 grid = np.linspace(-8, 8, 41)
 plane = np.stack(np.meshgrid(grid, grid), axis=-1)  # (41, 41, 2) starts
 second_wins = []
@@ -673,13 +697,17 @@ for third in third_scores:
     ends = descend(plane, keys, np.array([1, 0.9, third]), steps=300, lr=0.2)[-1]
     second_wins.append(attention(ends, keys).argmax(axis=-1) == 1)
     line = np.array([border(p1, 0.1, np.array([1, 0.9, third])) for p1 in grid])  # rows of plane: p_2
-    agree = second_wins[-1] == (plane[..., 1] < line)
+    below, left = plane[..., 1] < line, plane[..., 1] < left_edge(grid, third)
+    one, two = (second_wins[-1] == below).mean(), (second_wins[-1] == (below & left)).mean()
     print(
-        f"score {third}: line and run agree on {agree[:, grid > 2].mean():.3f} of the starts with p_1 > 2,",
-        end=" ",
+        f"score {third}: of all starts agree with the run, upper edge alone {one:.3f}, both edges {two:.3f}"
     )
-    print(f"{agree.mean():.3f} of all")
-    assert agree[:, grid > 2].mean() > 0.99, again.format("06.4")
+    assert one < 0.95 < 0.99 < two, again.format("06.4")
+    p1 = np.array([[-10.0], [-30.0]])  # far out, 0.02 above and below the left edge
+    near = np.array([0.02, -0.02])
+    beside = np.stack(np.broadcast_arrays(p1, left_edge(p1, third) + near), axis=-1)
+    ends = descend(beside, keys, np.array([1, 0.9, third]), steps=1500, lr=0.1)[-1]
+    assert (attention(ends, keys).argmax(axis=-1) == [0, 1]).all()
 upper = descend(np.array([[0, -0.8], [0, -0.9]]), keys, spread, steps=400)[-1]
 assert list(attention(upper, keys).argmax(axis=-1)) == [0, 1]
 
@@ -689,9 +717,11 @@ for ax, third, wins in zip(axes, third_scores, second_wins, strict=True):
     colors = ListedColormap([BLUE, ORANGE])
     ax.pcolormesh(grid, grid, wins, cmap=colors, vmin=0, vmax=1, alpha=0.6, rasterized=True)
     draw_rays(ax, rays)
-    right = np.linspace(0, 8)
-    line = [border(p1, 0.1, np.array([1, 0.9, third])) for p1 in right]
-    ax.plot(right, line, color=BLACK, linewidth=2)
+    span = np.linspace(-8, 8, 401)
+    upper = np.array([border(p1, 0.1, np.array([1, 0.9, third])) for p1 in span])
+    meets = left_edge(span, third) > upper
+    ax.plot(span[meets], upper[meets], color=BLACK, linewidth=2)
+    ax.plot(span[~meets], left_edge(span[~meets], third), "-.", color=BLACK, linewidth=2)
     ax.text(-7, 4, "token 1 wins")
     ax.text(0, -6.8, "token 2 wins")
     ax.set(xlim=(-8, 8), ylim=(-8, 8), aspect="equal", xlabel="start $p_1$")
@@ -700,14 +730,16 @@ axes[0].set_ylabel("start $p_2$")
 show(
     fig,
     alt="Three maps of starts in the square from -8 to 8. Blue starts end at token 1, orange at token 2. "
-    "The orange region lies at the lower right, below a straight line that rises slowly to the right. For a "
-    "third score of 0 the line runs just above ray 2; for 0.8 and 0.89 it lies near p2 = -2 and p2 = -4.",
+    "The orange region lies at the lower right, below a straight line that rises slowly to the right and to "
+    "the right of a steep one. For a third score of 0 the first line runs just above ray 2; for 0.8 and 0.89 "
+    "it lies near p2 = -2 and p2 = -4.",
 )
 
 # %% [markdown]
 # **Figure 3.** Where normalised descent ends, start by start, for three scores of token 3: at token 1 or, in
 # the darker region at the lower right, at token 2. Dashed: the two Att-SVM directions. Solid: the border of
-# exercise 06.4, drawn from $p_1 = 0$ on, though it is derived for large $p_1$.
+# exercise 06.4; dash-dotted: the left edge. Each is derived far out and drawn up to where they meet; together
+# they are right for more than 99% of the 1,681 starts.
 
 # %% [markdown]
 # **Try it.** Move the start and the third token's score, and predict the colour before you let go. With the
@@ -746,23 +778,23 @@ widgets.sliders(
 #
 # Toys can be chosen; random data cannot. We draw 100 trials of $n = 6$ sequences with $T = 8$ tokens each, in
 # $d = 10$ dimensions, all vectors uniform on the unit sphere, keys equal to tokens, labels by a fair coin.
-# One $p$ has to serve six sequences: 42 comparisons in 10 dimensions. We do this three times, and once, as a
-# look ahead to lesson 10, with a *query* $z_i$ in each sequence and a trained matrix $W$, logits $h_{it} =
+# One $p$ has to serve six sequences: 42 comparisons in 10 dimensions. We do this twice, and once, as a look
+# ahead to lesson 10, with a *query* $z_i$ in each sequence and a trained matrix $W$, logits $h_{it} =
 # x_{it}^\top W z_i$. Then the comparisons are the 42 matrices $(x_{i\alpha_i} - x_{it})\, z_i^\top$, in 100
-# dimensions; nothing else changes.
+# dimensions; nothing else changes. And 6,000 more such runs of $p$ are stored with the course.
 #
 # All start from zero and take 2,000 normalised steps. Some runs change tokens late, so we take steps that
 # grow, of length $0.1 \sqrt{j}$. Selected tokens are read at the end, their SVMs solved, and each path
-# compared with its own solution. The library trains all 100 *trials* at once, as one model; given the six
-# starts of Figure 1 as trials, it takes the same six paths.
+# compared with its own solution. The library trains all 100 *trials* at once, as one model.
 #
-# **Predict before you run on.** A choice made by a $p$ that knows nothing of the scores is locally optimal if
-# each of its support tokens happens to score lower. With about ten support tokens, how many of 100 such
-# choices pass?
+# **Predict before you run on.** A choice that knows nothing of the scores is locally optimal if each of its
+# support tokens happens to score lower. Choices by a random $p$ have eight support tokens, spread over the
+# six sequences. How many of 100,000 pass, if their scores are shuffled: about $100{,}000 \cdot 2^{-8} \approx
+# 400$?
 
 # %%
 TRIALS = 100
-record_at = [1, 3, 10, 20, 50, 100, 150, 200, 300, 500, 700, 1000, 1400, 2000]
+record_at = [100, 150, 300, 2000]
 
 
 def att_svm_of(Model, tokens, selected):
@@ -808,9 +840,9 @@ def run(Model, tokens, steps=2000, **options):
 
 
 Prompt, Cross = models.PromptAttention, models.CrossAttention
-drawn = {seed: data.random_tokens(n=6, T=8, d=10, trials=TRIALS, seed=seed) for seed in (2, 14, 15)}
+drawn = {seed: data.random_tokens(n=6, T=8, d=10, trials=TRIALS, seed=seed) for seed in (14, 15)}
 results = {f"p, data {seed}": run(Prompt, drawn[seed]) for seed in drawn}
-results["W, data 2"] = run(Cross, drawn[2])
+results["W, data 14"] = run(Cross, drawn[14])
 print("100 trials   cosine: least  median   locally optimal   globally optimal   global feasible")
 for name, found in results.items():
     error = found["error"][-1]
@@ -818,85 +850,93 @@ for name, found in results.items():
     print(f"{name:12s} {1 - error.max():12.3f} {1 - error.median():9.5f} ", end="")
     print(f"{counts[0]:12d} {counts[1]:17d} {counts[2]:17d}")
     assert error.median() < 2e-5
-    expected = {"p, data 2": [100, 6], "p, data 14": [99, 5], "p, data 15": [99, 7], "W, data 2": [100, 72]}
-    assert counts[:2] == expected[name]
+    expected = {"p, data 14": [99, 5, 35], "p, data 15": [99, 7, 44], "W, data 14": [100, 70, 100]}
+    assert counts == expected[name]
+    assert (error < 0.005).sum() == counts[0]
     assert not found["soft"].any()
-along = torch.cat([found["error"][-1] < 0.005 for found in results.values()]).sum().item()
-print(f"cosine above 0.995: {along} of 400")
-assert along == 398
 norm = torch.cat([results[f"p, data {seed}"]["weights"].norm(dim=-1) for seed in drawn])
 walked = 0.1 * np.sqrt(np.arange(1, 2001)).sum()
 print(f"p walks {walked:.0f}; its norm has the median {norm.median():.0f}")
 assert 0.25 < norm.median() / walked < 0.4
 
+stored = measured("06.choices").load()  # (d, trial, after 100, 300, 1,000 and 2,000 steps)
+local, soft, close = (stored[name].sel(d=10).values[:, -1] for name in ("local", "soft", "close"))
+print(f"6,000 stored runs of p: {(~local).sum()} not locally optimal, cosine below 0.995 in {(~close).sum()}")
+assert [(~local).sum(), (~close).sum(), soft.sum()] == [11, 18, 0]
+
 # %%
-tokens = data.toy_one_sequence(scores=tuple(spread))
-six = models.PromptAttention(d=2, trials=6, init=torch.tensor(starts))
-train.fit(six, tokens, optim.NormalizedGD(six.parameters(), lr=0.1, batch_dims=1), steps=300, progress=False)
-assert np.allclose(six.p.detach(), paths["spread"][-1], atol=1e-9)
-
-random, p_runs = drawn[2], results["p, data 2"]
-beats = [
-    beats_support(*(a[k].numpy() for a in (random.keys, random.scores, p_runs["selected"], p_runs["target"])))
-    for k in range(TRIALS)
-]
-assert np.array_equal(np.all(beats, axis=1), p_runs["local"])
-
-guess = torch.randn(TRIALS, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-picked = logits(Prompt, guess, random).argmax(-1)
-at_picked = logits(Prompt, att_svm_of(Prompt, random, picked).value, random)
-by_chance = geometry.locally_optimal(random.scores, at_picked, picked)
-print("locally optimal among 100 choices that a random p makes:", by_chance.sum().item())
-assert by_chance.sum() <= 2
+tokens = drawn[14]
+generator = torch.Generator().manual_seed(0)
+guess = torch.randn(TRIALS, 10, generator=generator, dtype=torch.float64)
+picked = logits(Prompt, guess, tokens).argmax(-1, keepdim=True)  # (trials, 6, 1)
+at_picked = logits(Prompt, att_svm_of(Prompt, tokens, picked[..., 0]).value, tokens)
+support = torch.isclose(at_picked.gather(-1, picked) - at_picked, torch.ones(()).double(), atol=1e-6)
+m = support.sum(-1)  # support tokens of each sequence, (trials, 6)
+shuffled = torch.rand(1000, *support.shape, generator=generator)  # the SVM never saw a score: any will do
+best = shuffled.gather(-1, picked.expand(1000, -1, -1, -1))
+passed = ((shuffled < best) | ~support).all(-1).all(-1).double().mean().item()
+law, halves = (1 / (1 + m)).prod(-1).mean().item(), (0.5 ** m.sum(-1)).mean().item()
+print(
+    f"{m.sum(-1).double().mean():.1f} support tokens; of 100,000 shuffled choices {passed:.2%} pass; ", end=""
+)
+print(f"one half for each token: {halves:.2%}, product of 1 / (1 + m): {law:.2%}")
+assert abs(passed / law - 1) < 0.06 < 0.5 < passed / halves - 1
 
 # %% [markdown]
-# **The prediction holds, nearly.** All 400 runs decide, and 398 of them point along the Att-SVM of their
+# **The prediction holds, nearly.** All 300 runs decide, and 298 of them point along the Att-SVM of their
 # tokens with a cosine above 0.995, in the median above 0.99998. (They are not on the smooth path of section
-# 6.4. Steps that long overshoot, now one comparison, now another: two thirds of $p$'s way is zigzag. The
+# 6.4. Steps that long overshoot, now one comparison, now another: here two thirds of $p$'s way is zigzag. The
 # direction converges all the same.)
 #
-# **Attention selects locally optimal tokens**: of the 300 choices made by $p$, 298 are locally optimal, and
-# all 100 made by $W$. This is no accident: of 100 choices picked by a *random* $p$ (feasible, since that $p$
-# puts them ahead) hardly one is. Each of some ten support tokens would have to score lower by chance, and
-# $2^{-10}$ is small.
+# **Attention selects locally optimal tokens**: 5,989 of the 6,000 stored choices are locally optimal, and all
+# 100 made by $W$. The two runs of $p$ above are no fair sample: we chose data 14 and 15 because each holds
+# one of the rare exceptions, which section 6.7 looks into.
 #
-# **Globally optimal** is another matter: 5 to 7 of 100 for $p$, although the global choice is feasible in 35
-# to 47 of them; for $W$ it is always feasible, and 72 runs end there. More dimensions help; lessons 07 and 12
-# say how.
+# This is no accident: of choices that know nothing of the scores hardly one in a hundred passes. That is more
+# than $2^{-8}$, because the support tokens of a sequence have one and the same rival. The selected token has
+# to be the best of $1 + m_i$ tokens, for which the chance is $1 / (1 + m_i)$, and
+#
+# $$\prod_i \frac{1}{1 + m_i}$$
+#
+# is 1.2% in the mean over these choices.
+#
+# **Globally optimal** is another matter: 5 and 7 of 100 for $p$, although the global choice is feasible in 35
+# and 44 of them; for $W$ it is always feasible, and 70 runs end there. More dimensions help; lessons 07 and
+# 12 say how.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.7 A forbidden choice can stand still *(optional)*
 #
 # Two runs are exceptions: a support token scores higher, and yet the run stays. Is the criterion wrong, or
-# the run not at its end? Go back to the toy, and turn $b$ negative: token 1's key becomes $(\delta, 1)$ with
-# $\delta = -b > 0$. In the direction $(1, 0)$ token 2 is now ahead of token 1 by only $1 - \delta$, so at the
+# the run not at its end? Go back to the toy, and turn $b$ negative: token 1's key becomes $(F, 1)$ with
+# $F = -b > 0$. In the direction $(1, 0)$ token 2 is now ahead of token 1 by only $1 - F$, so at the
 # Att-SVM of token 2 both others are tight, and the better one is among them: token 2 is not locally optimal.
 # The derivation of exercise 06.4 never used the sign of $b$, so
 #
-# $$dE \;\propto\; -\delta - C\, e^{-E} \;<\; 0 .$$
+# $$dE \;\propto\; -F - C\, e^{-E} \;<\; 0 .$$
 #
 # No start keeps token 2. But as long as the excess $E$ is large, the pull of token 1 is not felt at all, and
-# $E$ falls only because token 1 is a little closer: **by $\delta$ for each unit that the lead grows**. The
-# pull takes over near $E = \log(C/\delta)$. From $E_0$ on, the lead of token 2 has grown by about
+# $E$ falls only because token 1 is a little closer: **by $F$ for each unit that the lead grows**. The
+# pull takes over near $E = \log(C/F)$. From $E_0$ on, the lead of token 2 has grown by about
 #
-# $$\frac{E_0 - \log(C / \delta)}{\delta}$$
+# $$\frac{E_0 - \log(C / F)}{F}$$
 #
 # before token 1 takes over. Plain descent needs an exponential number of steps for that.
 
 # %%
-print("delta   lead gained   predicted   E_0 / delta    token that wins")
-for delta in (0.05, 0.02, 0.005):
-    toy = np.array([[delta, 1], [1, 0], [0, 0]])
+print("    F   lead gained   predicted   E_0 / F    token that wins")
+for short in (0.05, 0.02, 0.005):
+    toy = np.array([[short, 1], [1, 0], [0, 0]])
     begin = np.array([6.0, -8.0])
     assert not beats_support(toy[None], spread[None], np.array([1]), att_svm(toy[None], np.array([1])))[0]
     path = descend(begin, toy, spread, steps=6000, lr=0.5)
     gained = path[:, 0].max() - begin[0]
-    excess = -delta * begin[0] - begin[1]
-    factor = (1 - delta + delta**2) * (1 - 0.9) / 0.9  # C
-    foreseen = (excess - np.log(factor / delta)) / delta
+    excess = -short * begin[0] - begin[1]
+    factor = (1 - short + short**2) * (1 - 0.9) / 0.9  # C
+    foreseen = (excess - np.log(factor / short)) / short
     winner = attention(path[-1], toy).argmax() + 1
-    print(f"{delta:5} {gained:13.1f} {foreseen:11.1f} {excess / delta:13.1f} {winner:18d}")
-    assert abs(gained - foreseen) < 5 < abs(gained - excess / delta)
+    print(f"{short:5} {gained:13.1f} {foreseen:11.1f} {excess / short:9.1f} {winner:18d}")
+    assert abs(gained - foreseen) < 5 < abs(gained - excess / short)
     assert winner == 1
 
 # %% [markdown]
@@ -904,27 +944,28 @@ for delta in (0.05, 0.02, 0.005):
 #
 # ★★☆ · 10 minutes
 #
-# In several sequences, too, there is a $\delta$. Let `A` hold the comparisons with all support tokens as
-# rows, no more than $d$, linearly independent. Row `k` belongs to the support token that scores higher. As
-# long as its pull is not felt, $p$ runs along the Att-SVM *without* that row. Return $\delta$: by how much
-# the lead over token $k$ there falls short of 1. Assume that all other rows stay tight.
+# In several sequences, too, there is an $F$. Let `A` hold the comparisons with all support tokens as
+# rows, no more than $d$, linearly independent. The row number `row`, call it $a_*$, belongs to the support
+# token that scores higher, and $E$ is by how much it is further behind than the nearest other token. As
+# long as its pull is not felt, $p$ runs along the Att-SVM *without* that row. Return $F$: by how much
+# the lead $p \cdot a_*$ there falls short of 1. Assume that all other rows stay tight.
 #
 # <details><summary>Hint</summary>
 #
-# The SVM without row $k$ is the shortest $p$ with $a \cdot p = 1$ for all other rows: `np.linalg.pinv(rest) @
-# ones`. On paper: it is $p_{\mathrm{mm}}$ without the part of $\lambda_k a_k$ that is orthogonal to the other
-# rows. So $\delta = \lambda_k$ times the squared length of that part: a small weight makes a slow loss.
+# The SVM without that row is the shortest $p$ with $a \cdot p = 1$ for all other rows: `np.linalg.pinv(rest)
+# @ ones`. On paper: it is $p_{\mathrm{mm}}$ without the part of $\lambda_* a_*$ that is orthogonal to the
+# other rows. So $F = \lambda_*$ times the squared length of that part: a small weight makes a slow loss.
 # </details>
 
 
 # %%
 @exercise("06.5")
-def falls_short(A, k):
-    """Return delta = 1 - a_k . p, a number, at the Att-SVM p without row k, for tight rows A (rows, d)."""
+def falls_short(A, row):
+    """Return F = 1 - a . p, a number, for row a of A (rows, d) at the Att-SVM p without that row."""
     ### BEGIN SOLUTION
-    rest = np.delete(A, k, axis=0)
+    rest = np.delete(A, row, axis=0)
     without = np.linalg.pinv(rest) @ np.ones(len(rest))  # the shortest solution
-    return 1 - A[k] @ without
+    return 1 - A[row] @ without
     ### END SOLUTION
 
 
@@ -933,16 +974,16 @@ check("06.5", falls_short)
 
 
 # %% [markdown]
-# Now the two exceptions. For each we find the support token that scores higher, predict $\delta$, and follow
+# Now the two exceptions. For each we find the support token that scores higher, predict $F$, and follow
 # the run on. Its steps are of no use for that: they zigzag by more than $E$. Far out the force is known, the
 # sum of section 6.2 over all sequences, so we hand the equation $dp/d\tau = \text{force} / \|\text{force}\|$
-# to a solver that adapts its steps (`LSODA`).
+# to a solver that adapts its steps (`LSODA`). It stops when that token is nearly level, and descent on all of
+# the gradient takes over.
 
 
 # %%
-def run_on(A, strength, p, k):
-    """From p at unit speed along sum_i strength_i exp(-a_i . p) a_i, until a_k . p is 5: points (steps, "
-    "d)."""
+def run_on(A, strength, p, row):
+    """From p at unit speed along sum_i strength_i exp(-a_i . p) a_i until p . A[row] is 5: (steps, d)."""
 
     def direction(_, p):
         lead = A @ p
@@ -950,7 +991,7 @@ def run_on(A, strength, p, k):
         return force / np.linalg.norm(force)
 
     def nearly_lost(_, p):
-        return A[k] @ p - 5
+        return A[row] @ p - 5
 
     nearly_lost.terminal = True
     found = solve_ivp(direction, (0, 1e6), p, method="LSODA", events=nearly_lost, rtol=1e-6, atol=1e-6)
@@ -961,7 +1002,13 @@ def run_on(A, strength, p, k):
 held = {}
 for seed in (14, 15):
     tokens, found = drawn[seed], results[f"p, data {seed}"]
+    weights = att_svm_of(Prompt, tokens, found["selected"]).dual  # (trials, 42)
+    share = weights / weights.sum(-1, keepdim=True)
+    light = (
+        (share.where(share > 1e-9, 1).amin(-1) < 0.005).sum().item()
+    )  # trials with a support token below 0.5%
     (trial,) = torch.where(~found["local"])[0].tolist()
+    part = data.TokenData(*(a[[trial]] for a in (tokens.X, tokens.z, tokens.y, tokens.v, tokens.keys)))
     K, score, selected = (a[trial].numpy() for a in (tokens.keys, tokens.scores, found["selected"]))
     p_mm, p = found["target"][trial].numpy(), found["weights"][trial].numpy()
     A = comparisons(K, selected)
@@ -969,29 +1016,38 @@ for seed in (14, 15):
     strength = (best - score) / (1 + np.exp(best))  # |l'| (gamma_alpha - gamma_t)
     strength = strength[np.arange(8) != selected[:, None]]
     tight = np.isclose(A @ p_mm, 1, atol=1e-5)
-    (k,) = np.where(tight & (strength < 0))[0]
-    delta = falls_short(A[tight], int(tight[:k].sum()))
-    path = run_on(A, strength, p, k)
-    lead = np.delete(path @ A.T, k, axis=1).min(axis=1)
-    excess = path @ A[k] - lead
+    (row,) = np.where(tight & (strength < 0))[0]
+    short = falls_short(A[tight], int(tight[:row].sum()))
+    path = run_on(A, strength, p, row)
+    lead = np.delete(path @ A.T, row, axis=1).min(axis=1)
+    excess = path @ A[row] - lead
     end = lead.argmax()
-    at = [np.searchsorted(lead[:end], share * lead[end]) for share in (0.5, 0.8)]
+    at = [np.searchsorted(lead[:end], part_way * lead[end]) for part_way in (0.5, 0.8)]
     slope = np.diff(excess[at])[0] / np.diff(lead[at])[0]
-    print(f"data {seed}, trial {trial}: {tight.sum()} support tokens, delta {delta:.5f}; the excess ", end="")
-    print(f"falls by {-slope:.5f} per unit of lead; lost at lead {round(lead[end], -2):.0f}")
-    assert abs(slope / -delta - 1) < 0.02, again.format("06.5")
-    i, t = np.argwhere(np.arange(8) != selected[:, None])[k]
-    after = np.where(np.arange(6) == i, t, selected)
-    assert beats_support(K, score, after, att_svm(K, after)).all()  # what it changes to is locally optimal
-    held[seed] = lead[: end + 1], excess[: end + 1], delta
+    print(
+        f"data {seed}, trial {trial}: {tight.sum()} support tokens, F {short:.5f}; the excess falls by ",
+        end="",
+    )
+    print(f"{-slope:.5f} per unit of lead; lost at lead {round(lead[end], -2):.0f}")
+    print(f"  its weight is {share[trial, row]:.4f} of the sum; some weight is below .005 in {light} of 100")
+    assert abs(slope / -short - 1) < 0.02, again.format("06.5")
+    assert share[trial, row] < 0.0005
+    assert 15 < light < 35
+    model = Prompt(d=10, trials=1, init=torch.tensor(path[-1:]))
+    train.fit(model, part, optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1), 1000, progress=False)
+    after = geometry.selected_tokens(model.attention(part))[0].numpy()
+    i, t = np.argwhere(np.arange(8) != selected[:, None])[row]
+    assert np.array_equal(after, np.where(np.arange(6) == i, t, selected))  # that one token has changed
+    assert beats_support(K, score, after, att_svm(K, after)).all()  # to a locally optimal choice
+    held[seed] = lead[: end + 1], excess[: end + 1], short
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 3.4))
-for (seed, (lead, excess, delta)), color, line in zip(held.items(), (BLUE, ORANGE), ("-", "-."), strict=True):
+for (seed, (lead, excess, short)), color, line in zip(held.items(), (BLUE, ORANGE), ("-", "-."), strict=True):
     ax.plot(lead, excess, line, color=color, label=f"data {seed}")
     middle = np.searchsorted(lead, 0.7 * lead[-1])
     x = np.array([0, lead[-1]])
-    ax.plot(x, excess[middle] - delta * (x - lead[middle]), "--", color=BLACK, linewidth=1.5)
+    ax.plot(x, excess[middle] - short * (x - lead[middle]), "--", color=BLACK, linewidth=1.5)
     ax.plot(lead[-1], 0, "o", color=color)
 ax.set(xlabel=r"lead $\Delta$", ylabel="excess $E$", ylim=(-3, 90))
 ax.text(7500, 5, "token changes", color=plots.ink("blue"), fontsize=11)
@@ -1005,103 +1061,86 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** The two exceptions, followed from step 2,000 on: how much further than $\Delta$ the higher
-# scoring support token is behind, against the smallest lead $\Delta$ over all others. Dashed: the slope
-# $-\delta$ of exercise 06.5, hung on the curve at 70% of its way.
+# **Figure 4.** The two exceptions, followed from step 2,000 on: the excess $E$ against the smallest lead
+# $\Delta$ over all other tokens. Dashed: the slope $-F$ of exercise 06.5, hung on the curve at 70% of its
+# way. Dots: $E = 0$.
 
 # %% [markdown]
 # **The criterion is right, and patience is short.** Once the rest of the path has settled, the excess falls
-# by $\delta$ per unit of lead, to 2%. The two forbidden choices have $\delta = 0.0041$ and $0.0033$, and hold
-# until $\Delta$ is 7,400 and 14,600; each then changes one token, to a locally optimal choice. A step budget
-# cannot tell such a run from one that has arrived. The weights can: this support token's $\lambda$ has a tiny
-# share of the sum.
+# by $F$ per unit of lead, to 2%. The two forbidden choices have $F = 0.0041$ and $0.0033$, and hold
+# until $\Delta$ is 7,400 and 14,600; then each changes one token, to a locally optimal choice.
 #
-# In ten dimensions this is rare. In fewer it is not, and another thing is added:
+# A step budget cannot tell such a run from one that has arrived. The criterion can, and the weight says for
+# how long it will last: $F = \lambda_*$ times a squared length, and here $\lambda_*$ is 0.0001 and 0.0003 of
+# the sum. (A small weight alone tells nothing: a quarter of the runs have one below 0.005 of the sum, and all
+# but these two stay.) So the count of exceptions depends on how far $p$ has come, and on the dimension:
 
 # %%
-print("  d   locally optimal: decided   soft   not: decided   soft   global")
-few = {}
-for d in (10, 6, 3):
-    tokens = drawn[2] if d == 10 else data.random_tokens(n=6, T=8, d=d, trials=TRIALS, seed=2)
-    found = p_runs if d == 10 else run(Prompt, tokens)
-    local, soft = found["local"], found["soft"]
-    few[d] = [c.sum().item() for c in (local & ~soft, local & soft, ~local & ~soft, ~local & soft)]
-    print(f"{d:3d} {few[d][0]:26d} {few[d][1]:6d} {few[d][2]:14d} {few[d][3]:6d} {found['global'].sum():8d}")
-assert [sum(few[d][2:]) for d in (10, 6)] == [0, 1]
-assert 15 < sum(few[3][2:]) < 35
+print("stored runs of p, 6,000 each")
+print("  d  steps   locally optimal: decided   soft   not: decided   soft")
+odd = {}
+for d in (10, 3):
+    for i, steps in enumerate((100, 300, 1000, 2000)):
+        local, soft = (stored[name].sel(d=d).values[:, i] for name in ("local", "soft"))
+        counts = [c.sum() for c in (local & ~soft, local & soft, ~local & ~soft, ~local & soft)]
+        print(f"{d:3d} {steps:6,d} {counts[0]:26,d} {counts[1]:6,d} {counts[2]:14,d} {counts[3]:6,d}")
+        odd[d, steps] = sum(counts[2:]) / 6000
+assert 0.07 < odd[10, 100] < 0.1
+assert odd[10, 2000] < 1 / 500
+assert 0.21 < odd[3, 2000] < 0.25
 
-odd = torch.where(~found["local"])[0]  # d = 3: train these on, with short steps of constant length
-part = data.TokenData(tokens.X[odd], tokens.z[odd], tokens.y[odd], tokens.v[odd], tokens.keys[odd])
-model = Prompt(d=3, trials=len(odd), init=found["weights"][odd])
-optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
-record = {"p": lambda m: m.p}
-on = train.fit(model, part, optimizer, steps=5000, record=record, every=[4000], progress=False)["p"]
-share = (on[-1] - on[-2]).norm(dim=-1) / 100  # of the way walked in the last 1,000 steps
-print(f"d = 3, trained on: {(share < 0.01).sum()} stand still, {(share > 0.05).sum()} move on, of {len(odd)}")
-assert ((share < 0.01) | (share > 0.05)).all()
-assert (share < 0.01).sum() > len(odd) / 2
+longer = measured("06.trained_on").load().sel(d=3)  # d = 3, not locally optimal: short steps from there on
+print("\nd = 3, 600 other runs, those not locally optimal trained on with steps of 0.1")
+print(" steps   stand still   between   move on: soft, now locally optimal, neither")
+for steps in (5000, 20_000):
+    cell = longer.sel(steps=steps)
+    share = cell.share.values  # of the way walked in the last 1,000 steps; NaN where it was locally optimal
+    moves, local, soft = share > 0.05, cell.local.values, cell.soft.values
+    split = [(moves & kind).sum().item() for kind in (soft, local & ~soft, ~local & ~soft)]
+    rests, total = (share < 0.01).sum(), np.isfinite(share).sum()
+    print(f"{steps:6,d} {rests:8d} of {total} {total - rests - sum(split):9d} {split[0]:16d}, {split[1:]}")
+    assert rests > 0.6 * total
+    assert min(split[:2]) > 0
 
 # %% [markdown]
-# (*Soft*: after 2,000 steps some sequence gives no token 99% of its attention.) In three dimensions a quarter
-# of the choices are not locally optimal. Trained on with short steps, more than half of these stand still for
-# good, at a finite $p$ where the pulls of the six sequences cancel. The others move on: some lose their
-# choice as above, some send $p$ to infinity while one sequence stays soft. None of this contradicts the
-# theorem, which promises something only near a locally optimal choice. Section 6.9 shows both in the plane.
+# (*Soft*: some sequence gives no token 99% of its attention.) In ten dimensions one choice in twelve is not
+# locally optimal after 100 steps, and one in five hundred after 2,000. In three dimensions it is still nearly
+# a quarter. Trained on with short steps, two thirds or more of these stand still for good, at a finite $p$
+# where the pulls of the six sequences cancel. Of those that move on, most send $p$ to infinity while one
+# sequence stays soft, and some lose their choice as above and find a locally optimal one. None of this
+# contradicts the theorem, which promises something only near a locally optimal choice. Section 6.9 shows both
+# in the plane.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.8 The same with the textbook gradient *(optional)*
 #
-# $s_t(\gamma_t - \sum_\tau s_\tau \gamma_\tau)$ is what torch and most other software compute. Lesson 05 says
-# what to expect of it: once the winner leads by enough, about 37 for values of order one, its own entry is
-# lost. Is that what matters here? We make it a trial. Besides the textbook gradient we train $W$
-#
-# - with the *cured* gradient, in which we set the winner's entry to 0 once it leads by $53 \log 2 = 36.7$,
-#   for all tokens alike: no other error, no noise;
-# - with the *textbook* gradient, in which we replace the winner's entry by minus the sum of the others: all
-#   its other errors stay.
+# Lesson 05 says what to expect of the textbook gradient: once the winner leads by about 37, its own entry is
+# lost, and the push goes away from the losing keys instead of towards the selected one. Is that what matters
+# here? We train $W$ with the textbook gradient, and once more with the winner's entry replaced by minus the
+# sum of the others: all other errors stay.
 
 
 # %%
-def edited(base, edit):
-    """A softmax whose gradient in the logits is that of `base`, then passed through `edit`."""
-
-    def attend(h, batch_dims=None):  # batch_dims would ask for the gradient in logarithms
-        if h.requires_grad:
-            top = h.detach().topk(2)
-            winner = torch.zeros_like(h, dtype=torch.bool).scatter_(-1, top.indices[..., :1], True)
-            lead = top.values[..., :1] - top.values[..., 1:]
-            h.register_hook(lambda slopes: edit(slopes, winner, lead))
-        return base(h)
-
-    return attend
+def restored(h, batch_dims=None):  # batch_dims would ask for the gradient in logarithms
+    """The textbook softmax, with the winner's entry of its gradient put back."""
+    if h.requires_grad:
+        winner = torch.nn.functional.one_hot(h.detach().argmax(-1), h.shape[-1]).bool()
+        h.register_hook(lambda g: g.where(~winner, -g.where(~winner, 0).sum(-1, keepdim=True)))
+    return textbook_softmax(h)
 
 
-lose = edited(softmax, lambda slopes, winner, lead: slopes.where(~winner | (lead < 36.7), 0))
-restore = edited(
-    textbook_softmax,
-    lambda slopes, winner, lead: slopes.where(~winner, -slopes.where(~winner, 0).sum(-1, keepdim=True)),
-)
-results = {"p": results["p, data 2"], "W": results["W, data 2"]}
-results["W, textbook"] = run(Cross, drawn[2], 1000, softmax=textbook_softmax)
-results["W, entry lost"] = run(Cross, drawn[2], 1000, softmax=lose)
-results["W, entry restored"] = run(Cross, drawn[2], 1000, softmax=restore)
-print("median of 1 - cosine   after 100 steps   least   after 1,000")
-for name, found in results.items():
-    middle = found["error"].nanmedian(dim=1).values
-    end = "above 0.5" if middle[11] > 0.5 else f"{middle[11]:.5f}"  # far off, rounding decides how far
-    print(f"{name:20s} {middle[5]:17.4f} {middle[:12].min():7.4f} {end:>13s}")
-middles = {name: found["error"].nanmedian(dim=1).values[11].item() for name, found in results.items()}
-assert 0.5 < middles["W, textbook"] < 0.75
-assert abs(middles["W, entry lost"] - middles["W, textbook"]) < 0.1
-assert middles["W, entry restored"] < 1e-4
-assert results["W, textbook"]["error"].nanmedian(dim=1).values.min() < 0.01
+results["W, textbook"] = run(Cross, drawn[14], 300, softmax=textbook_softmax)
+results["W, entry restored"] = run(Cross, drawn[14], 300, softmax=restored)
+print("median of 1 - cosine   after 100 steps   150      300")
+for name in ("W, data 14", "W, textbook", "W, entry restored"):
+    middle = results[name]["error"].nanmedian(dim=1).values
+    print(f"{name:20s} {middle[0]:17.4f} {middle[1]:7.4f} {middle[2]:8.4f}")
+    assert middle[1] < 0.005
+    assert 0.1 < middle[2] < 0.3 if name == "W, textbook" else middle[2] < 0.001
 
 # %% [markdown]
-# The textbook run approaches the same solution, to a cosine above 0.99, then turns round. Losing that one
-# entry is enough: it does the same to the cured gradient. And it is all that matters here: putting it back
-# cures the textbook. The entry carries $k_\alpha$: with it the forces of a sequence are comparisons
-# $k_\alpha - k_t$, without it they are $-k_t$, and $p$ or $W$ runs away from the losing keys instead of
-# towards the selected one.
+# The textbook run approaches the same solution, to a cosine above 0.995, then turns round. Putting back that
+# one entry cures it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.9 Where it breaks *(optional)*
@@ -1136,31 +1175,20 @@ assert between[0.1][1][400] > 30
 
 # no choice is locally optimal, p runs off, and attention stays soft
 four, four_scores = np.array([[-1, 0], [0, 0], [1, 0], [0, -1]]), np.array([0, 1, 0.05, -1])
-path = descend(np.array([0.73, 0.0]), four, four_scores, steps=20_000, lr=1, normalise=False)
+path = descend(np.array([0.73, 0.0]), four, four_scores, steps=4000, lr=3, normalise=False)
 norm = np.linalg.norm(path, axis=-1)
-x = (0.1 + np.sqrt(0.1**2 + 4 * 0.95)) / (2 * 0.95)
-settled = np.array([1 / x, 1, x, 0]) / (1 / x + 1 + x)
+q = (0.1 + np.sqrt(0.1**2 + 4 * 0.95)) / (2 * 0.95)  # exp(p_1)
+settled = np.array([1 / q, 1, q, 0]) / (1 / q + 1 + q)
 print(
-    f"four tokens: norm {norm[200]:.1f}, {norm[2000]:.1f}, {norm[20000]:.1f} after 200, 2,000, 20,000 steps;",
-    end=" ",
+    f"four tokens: norm {norm[40]:.1f}, {norm[400]:.1f}, {norm[4000]:.1f} after 40, 400, 4,000 steps; ",
+    end="",
 )
 print("attention", attention(path[-1], four).round(3), "predicted", settled.round(3))
-assert np.abs(np.diff(norm[[200, 2000, 20000]]) - np.log(10)).max() < 0.1
+assert np.abs(np.diff(norm[[40, 400, 4000]]) - np.log(10)).max() < 0.1
 assert np.abs(attention(path[-1], four) - settled).max() < 1e-3
 
-# the best token is singled out by no direction, and yet p runs off: another token is locally optimal
-five, five_scores = np.array([[-0.5, 0], [2, 0], [0, 2], [0, -2], [-2, 0]]), np.array([1, 0.9, 0, 0, 0])
-five_starts = np.random.default_rng(0).normal(size=(20, 2)) * 2
-path = descend(five_starts, five, five_scores, steps=3000)
-runs = (attention(path[-1], five)[:, 1] > 0.999).sum()
-print(f"five tokens: token 2 has all attention in {runs} of 20 runs")
-assert (attention(path[-1], five)[:, 1] > 0.999).all()
-assert (np.linalg.norm(path[-1], axis=-1) > 290).all()
-
 tied, tied_scores = np.array([[1, 0], [0.8, 0.6], [0, 0]]), np.array([1.0, 1.0, 0.0])
-tied_starts = np.array(
-    [[0, -2], [0, -0.5], [1, 0], [0, 0.5], [1, 1], [-1, 2], [0, 0]]
-)  # the last: between them
+tied_starts = np.array([[0, -2], [0, -0.5], [1, 0], [0, 0.5], [1, 1], [-1, 2], [0, 0]])  # the last: between
 tied_path = descend(tied_starts, tied, tied_scores, steps=2000)
 full = np.array([att_svm(tied[None], np.array([token])) for token in (0, 1)])
 reduced = tied[:2]  # without the tied comparison only k_alpha - 0 is left: the key itself, of length 1
@@ -1199,7 +1227,8 @@ left.legend(loc="center right", bbox_to_anchor=(1, 0.6))
 draw_rays(right, reduced)
 draw_rays(right, full, style=":")
 draw_rays(right, half[None], style="-.")
-draw_paths(right, tied_path, tied, window=(-10, 150, -70, 90))
+draw_paths(right, tied_path[:, :-1], tied, window=(-10, 150, -70, 90))
+right.plot(*tied_path[:, -1].T, color=BLACK)
 right.text(55, -62, "Att-SVM, token 1", fontsize=11)
 right.text(2, 80, "Att-SVM,\ntoken 2", fontsize=11, va="top")
 right.text(60, -12, "token 1 without the tie", fontsize=11)
@@ -1208,19 +1237,16 @@ right.text(95, 22, "start at 0", fontsize=11)
 show(
     fig,
     alt="Left: attention on the best token against steps. For epsilon = 0.5 and 0.1 it goes to one, for "
-    "epsilon "
-    "= 0 it stays at one third. Right: seven paths in the p-plane for tied scores, out to a norm of 150. "
-    "Six run "
-    "along two dashed rays, the keys of the tied tokens, the seventh half way between them; none follows "
-    "the two "
-    "dotted rays of the Att-SVM.",
+    "epsilon = 0 it stays at one third. Right: seven paths in the p-plane for tied scores, out to a norm of "
+    "150. Six run along two dashed rays, the keys of the tied tokens, the seventh, black, half way between "
+    "them; none follows the two dotted rays of the Att-SVM.",
 )
 
 # %% [markdown]
 # **Figure 5.** Left: the best token between two others, lifted by $\varepsilon$; normalised descent from
 # $(0.73, 0)$. Right: tied scores, seen from afar. Six paths run along the dashed rays, the Att-SVM without
-# the tied comparison (solid: token 1 wins, broken: token 2), the one from 0 between them, and none along the
-# dotted rays, the full Att-SVM of each tied token.
+# the tied comparison (solid: token 1 wins, broken: token 2), the one from 0 (black: a tie) between them, and
+# none along the dotted rays, the full Att-SVM of each tied token.
 
 # %% [markdown]
 # Left: with $\varepsilon = 0.1$ the best token still wins, only later: the margin is small. With
@@ -1228,29 +1254,28 @@ show(
 # best one is its support token): from this start $\|p\|$ falls below one step length and stays there, and
 # attention on the best token never exceeds $1/3$. Four tokens: $\|p\|$ grows like $\log j$ all the same. The
 # fourth is pushed out of sight, downwards, while the other three are left on a line, where nothing holds
-# $p_1$ but a balance. With $x = e^{p_1}$, $f = (1 + 0.05\,x)/(x^{-1} + 1 + x)$ is largest where $0.95\,x^2 -
-# 0.1\,x - 1 = 0$, at $x = 1.080$: attention $0.308, 0.333, 0.359, 0$, soft for ever beside a diverging $p$.
+# $p_1$ but a balance. With $q = e^{p_1}$, $f = (1 + 0.05\,q)/(q^{-1} + 1 + q)$ is largest where $0.95\,q^2 -
+# 0.1\,q - 1 = 0$, at $q = 1.080$: attention $0.308, 0.333, 0.359, 0$, soft for ever beside a diverging $p$.
 #
-# An infeasible best token need not mean soft attention either. If some other token is locally optimal, $p$
-# can run off to that one: of the five tokens with keys $(-\frac12, 0), (2, 0), (0, \pm 2), (-2, 0)$ and
-# scores $1, 0.9, 0, 0, 0$ the best lies inside the hull, and from 20 of 20 starts all attention goes to token
-# 2.
+# An infeasible best token need not mean soft attention either: in section 6.6 the best choice was infeasible
+# in 65 and 56 of 100 runs, and another one won in each of them.
 #
 # Right: $\|p\|$ diverges and the direction converges, to the *wrong* SVM, the one without the tied
 # comparison. From $p = 0$ both tied tokens keep one half, and $p$ runs along $k_1 + k_2$; that is a ridge,
 # from which a nearby start departs, but slowly: of 1,000 random starts nearly all are within a cosine of 0.99
-# of one key after 2,000 steps. A word that occurs twice in a sentence is the extreme case: equal keys, equal
-# scores, an infeasible Att-SVM, and attention shared half and half for ever.
+# of one key after 2,000 steps. A selected word that occurs twice in a sentence is the extreme case: without
+# positions in the keys they are equal, and so are the scores, the Att-SVM is infeasible, and both keep the
+# same attention for ever. (A *repeated loser* does no harm: it gives the same constraint twice.)
 #
 # These are the breaks, and how to recognise each:
 #
 # | situation | what you see | cosine to the winner's Att-SVM |
 # |---|---|---|
-# | a support token scores higher | holds for a lead of about $E/\delta$, then changes | near 1 until then |
-# | no choice is locally optimal | $p$ rests, or runs off with soft attention | there is no winner |
+# | a support token scores higher | holds for a lead of about $E/F$, then changes | near 1 until then |
+# | no choice is locally optimal, no ties | $p$ rests, or runs off with soft attention | there is no winner |
 # | the best token cannot be put ahead | another wins, if locally optimal | tends to 1, for that token |
 # | tied scores | $\lVert p \rVert$ diverges, direction converges elsewhere | settles at 0.6 here |
-# | winner's entry lost (section 6.8) | the direction turns round | above 0.99, then below 0.5 |
+# | winner's entry lost (section 6.8) | the direction turns round | above 0.99, then below 0.9 |
 
 # %% [markdown]
 # ## 6.10 Several sequences, and normalised steps *(optional)*
@@ -1350,9 +1375,9 @@ progress("06")
 # - Keys give the direction of each candidate; scores decide which candidates can hold. A choice holds if it
 #   is **locally optimal**: it has to beat its support tokens, not everybody. Which one is reached depends on
 #   the start: on which side of the line $E = \log(C/b)$.
-# - In random problems with $d = 10$, 298 of 300 selections of $p$ were locally optimal after 2,000 steps. The
-#   two others were held by an excess that falls by only $\delta$ per unit of lead, and were lost later. In
-#   three dimensions a quarter is not locally optimal, and often $p$ comes to rest.
+# - In random problems with $d = 10$, 5,989 of 6,000 selections of $p$ were locally optimal after 2,000 steps.
+#   Two others that we followed were held by an excess that falls by only $F$ per unit of lead, and were lost
+#   later. In three dimensions nearly a quarter is not, and mostly $p$ comes to rest there.
 # - It breaks where a token cannot be put ahead, where scores tie, and where the gradient loses the winner's
 #   entry.
 #

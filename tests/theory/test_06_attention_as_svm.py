@@ -95,6 +95,41 @@ def test_the_second_best_token_holds_below_a_line_parallel_to_its_cone(b, scores
     assert selected.flatten().tolist() == [0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("b", "scores"), [(0.1, (1.0, 0.9, 0.7)), (0.4, (1.0, 0.6, 0.3)), (1.5, (0.3, 0.2, -1.0))]
+)
+def test_the_cone_of_the_second_best_token_has_a_left_edge(b, scores):
+    """Where token 3 holds the attention, r = h_1 - h_2 stands still at the height of this edge."""
+    tokens = data.toy_one_sequence(scores)
+    tokens.keys[0, 0] = torch.tensor([-b, 1.0])
+    still = (1 + b) * (scores[1] - scores[2]) / ((1 + b + b**2) * (scores[0] - scores[2]))
+    p1 = torch.tensor([-10.0, -20, -30], dtype=torch.float64)
+    edge = torch.stack([p1, (1 + b) * p1 + torch.tensor(still).log()], dim=-1)
+    start = torch.cat([edge + torch.tensor([0, 0.03]), edge - torch.tensor([0, 0.03])])
+    model = models.PromptAttention(2, trials=6, init=start)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+    train.fit(model, tokens, optimizer, 1000, progress=False)
+    assert geometry.selected_tokens(model.attention(tokens)).flatten().tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("n", "T", "d"), [(5, 6, 8), (3, 4, 7)])
+def test_shuffled_scores_pass_with_the_chance_of_the_best_of_one_and_its_support_tokens(n, T, d):
+    """prod_i 1 / (1 + m_i), and not one half for each support token: they share their rival."""
+    tokens = data.random_tokens(n, T, d, trials=100, seed=35)
+    generator = torch.Generator().manual_seed(35)
+    p = torch.randn(100, d, generator=generator, dtype=torch.float64)
+    selected = models.PromptAttention(d, trials=100, init=p).logits(tokens).argmax(-1)
+    p_mm = svm.solve(svm.token_problem(tokens.keys, selected)).value
+    logits = models.PromptAttention(d, trials=100, init=p_mm).logits(tokens).detach()
+    scores = torch.rand(1000, 100, n, T, generator=generator, dtype=torch.float64)
+    passed = geometry.locally_optimal(scores, logits.expand(1000, -1, -1, -1), selected.expand(1000, -1, -1))
+    lead = logits.gather(-1, selected[..., None]) - logits
+    m = torch.isclose(lead, torch.ones_like(lead), atol=1e-6).sum(-1)
+    share = passed.double().mean().item()
+    assert share == pytest.approx((1 / (1 + m)).prod(-1).mean().item(), rel=0.1)
+    assert share > 1.3 * (0.5 ** m.sum(-1)).mean()
+
+
 @pytest.mark.parametrize("delta", [0.05, 0.02])
 def test_a_choice_with_a_better_support_token_is_lost_at_a_lead_that_a_law_gives(delta):
     """Key 1 is (delta, 1): dE ~ -delta - C exp(-E), so the lead gains (E_0 - log(C/delta)) / delta first."""

@@ -84,6 +84,8 @@ ANSWERS = {
             lambda a, b: leads_by_nnls(a, b)[::-1],
             lambda a, b: 1 / leads_by_nnls(a, b),
             lambda a, b: np.ones(2),
+            lambda a, b: [max(1, abs(a @ b) / (b @ b)), max(1, abs(a @ b) / (a @ a))],
+            lambda a, b: [max(1, a @ b / np.linalg.norm(b)), max(1, a @ b / np.linalg.norm(a))],
             lambda a, b: np.minimum(leads_by_nnls(a, b), 1.2),
         ],
     },
