@@ -448,7 +448,7 @@ def conserved(p):
 rate = 10 * 0.1 * 1.01 / (1 + np.exp(1))  # eta (gamma_1 - gamma_3) ||k_1||^2 |l'(1)|
 foreseen = np.hypot(length * np.log(rate * steps), beside_ray(np.zeros(2), 0.1))
 print(f"norm after {steps} plain steps from 0: {np.linalg.norm(plain[-1, 2]):.3f}, predicted {foreseen:.3f}")
-short = descend(starts, keys, equal, 4000, lr=0.01)[-1] @ right_of_ray
+short = descend(starts, keys, equal, 10_000, lr=0.01)[-1] @ right_of_ray
 missed = [np.abs(found - [beside_ray(p, 0.1) for p in starts]).max() for found in (beside, short)]
 print(f"largest miss with steps of 0.1: {missed[0]:.4f}, of 0.01: {missed[1]:.4f}")
 assert missed[0] < 0.01, again.format("06.3")
@@ -856,7 +856,7 @@ for name, found in results.items():
     assert not found["soft"].any()
 norm = torch.cat([results[f"p, data {seed}"]["weights"].norm(dim=-1) for seed in drawn])
 walked = 0.1 * np.sqrt(np.arange(1, 2001)).sum()
-print(f"p walks {walked:.0f}; its norm has the median {norm.median():.0f}")
+print(f"p walks {walked:.0f}; its norm has the median {round(norm.median().item(), -2):.0f}")
 assert 0.25 < norm.median() / walked < 0.4
 
 stored = measured("06.choices").load()  # (d, trial, after 100, 300, 1,000 and 2,000 steps)
@@ -898,7 +898,7 @@ assert abs(passed / law - 1) < 0.06 < 0.5 < passed / halves - 1
 #
 # $$\prod_i \frac{1}{1 + m_i}$$
 #
-# is 1.2% in the mean over these choices.
+# is 1.1% in the mean over these choices.
 #
 # **Globally optimal** is another matter: 5 and 7 of 100 for $p$, although the global choice is feasible in 35
 # and 44 of them; for $W$ it is always feasible, and 70 runs end there. More dimensions help; lessons 07 and
@@ -1098,7 +1098,8 @@ for steps in (5000, 20_000):
     moves, local, soft = share > 0.05, cell.local.values, cell.soft.values
     split = [(moves & kind).sum().item() for kind in (soft, local & ~soft, ~local & ~soft)]
     rests, total = (share < 0.01).sum(), np.isfinite(share).sum()
-    print(f"{steps:6,d} {rests:8d} of {total} {total - rests - sum(split):9d} {split[0]:16d}, {split[1:]}")
+    middle = total - rests - sum(split)
+    print(f"{steps:6,d} {rests:8d} of {total} {middle:9d} {split[0]:16d}, {split[1]}, {split[2]}")
     assert rests > 0.6 * total
     assert min(split[:2]) > 0
 
@@ -1134,7 +1135,8 @@ results["W, entry restored"] = run(Cross, drawn[14], 300, softmax=restored)
 print("median of 1 - cosine   after 100 steps   150      300")
 for name in ("W, data 14", "W, textbook", "W, entry restored"):
     middle = results[name]["error"].nanmedian(dim=1).values
-    print(f"{name:20s} {middle[0]:17.4f} {middle[1]:7.4f} {middle[2]:8.4f}")
+    end = "above 0.1" if middle[2] > 0.1 else f"{middle[2]:.4f}"  # far off, rounding decides how far
+    print(f"{name:20s} {middle[0]:17.4f} {middle[1]:7.4f} {end:>10s}")
     assert middle[1] < 0.005
     assert 0.1 < middle[2] < 0.3 if name == "W, textbook" else middle[2] < 0.001
 
