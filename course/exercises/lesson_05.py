@@ -90,8 +90,8 @@ GRADIENT = Exercise(
     id="05.2",
     title="The gradient in the logits",
     points=2,
-    minutes=10,
-    difficulty=2,
+    minutes=8,
+    difficulty=1,
     reference=_output_gradient,
     withheld=("mini_attn.softmax.logit_gradient",),
     cases=lambda rng: [(rng.normal(size=T), rng.normal(size=T)) for T in (2, 3, 5)],
@@ -121,9 +121,11 @@ def _prompt_gradient(p, X, keys, y, v):
     return model.p.grad.numpy()
 
 
-def _prompt_with(slope=lambda y, f: -y / (1 + np.exp(y * f)), tokens_for_keys=False):
+def _prompt_with(
+    slope=lambda y, f: -y / (1 + np.exp(y * f)), tokens_for_keys=False, values=lambda X, keys, v: X @ v
+):
     def answer(p, X, keys, y, v):
-        s, g = _np_softmax(keys @ p), X @ v
+        s, g = _np_softmax(keys @ p), values(X, keys, v)
         f = (s * g).sum(axis=-1)
         slopes = s * (g - f[:, None])
         return np.einsum("n,nt,ntd->d", slope(y, f), slopes, X if tokens_for_keys else keys) / len(y)
@@ -164,6 +166,10 @@ PROMPT = Exercise(
         "The slope of the loss is l'(y f), not l'(f): the label stands inside the loss as well.",
         lambda p, X, keys, y, v: _prompt_gradient(p, X, keys, y, v) * len(y),
         "This is n times too large: the loss is the mean over the n sequences.",
+        _prompt_with(lambda y, f: -y / (1 + np.exp(-y * f))),
+        "The sign in the exponent is reversed: l'(u) = -1 / (1 + exp(+u)), small where u is large.",
+        _prompt_with(values=lambda X, keys, v: keys @ v),
+        "The values are v . x_t, of the tokens X, not of the keys.",
         _prompt_with(lambda y, f: -y),
         "The factor l'(y f) is missing; with -1 in its place you have the gradient of the linear loss.",
     ),
@@ -207,7 +213,13 @@ CRAWL = Exercise(
     difficulty=2,
     reference=_crawl_with(),
     cases=_crawl_cases,
+    compare=Compare(rtol=1e-4),  # terms that die out are welcome: log(1 + ...) of the differential equation
     misconceptions=known(
+        lambda keys, g, eta, j: (
+            _crawl_with()(keys, g, eta, j) * (keys[0] - keys[np.argmax(g < g[0])]) / (keys[0] - keys[1])
+        ),
+        "You divide by the lead over the nearest rival. Divide by the lead over the rival that pulls: one of "
+        "the winner's own value does not.",
         _crawl_with(rival=lambda keys, g: 1, pull=lambda lead, worth: lead**2 * (worth or 1.0)),
         "Right if the nearest rival has another value than the winner. If it has the same, its bracket "
         "g_t - f is as small as 1 - f itself: its push is a product of two small numbers. Look further.",
@@ -253,7 +265,7 @@ def _winner_from_one_minus_s(h, g):
 def _saturated_cases(rng):
     """Leads of 0 to 60, the winner not always the token of largest value; no two values alike."""
     cases = [(rng.normal(size=4), rng.normal(size=4))]
-    for lead, winner in ((20.0, 0), (30.0, 1), (40.0, 2), (60.0, 3)):
+    for lead, winner in ((45.0, 2), (20.0, 0), (30.0, 1), (60.0, 3)):
         h = rng.uniform(0, 3, size=4)
         h[winner] += lead
         cases.append((h, np.array([0.9, 1.0, 0.3, -0.5]) + rng.uniform(0, 0.05, size=4)))
@@ -273,6 +285,9 @@ CURE = Exercise(
         _textbook,
         "This is the textbook formula: right on paper, but at a large lead g_a - f subtracts two "
         "numbers that agree to all their digits. Write it with differences of values from the start.",
+        lambda h, g: _textbook(h, g - g.mean()),
+        "You anchored at the mean of the values. That moves the wall a little; only the winner's own value, "
+        "subtracted, takes it away.",
         lambda h, g: _textbook(h, g - g.max()),
         "You anchored at the token of largest value. Anchor at the token of largest *logit*: it is the "
         "winner's own entry that cancels, whatever its value.",
@@ -310,6 +325,11 @@ def _broken_with(
     return answer
 
 
+def _broken_mean_lead(keys):
+    direction = _broken_with(leaves=lambda k, n: True)(keys)
+    return direction * float(((keys[0] - keys[1:]) @ direction).mean() > 0)
+
+
 def _broken_cases(rng):
     """Losers that share, and one that steers alone (either one); each leaving and thrown back."""
     cases = []
@@ -320,6 +340,7 @@ def _broken_cases(rng):
         (3, (-1.4, -0.6), 0.5, True),
         (4, (0.4, 1.5), 0.3, False),
         (3, (-0.8, 0.6), -0.6, False),
+        (2, (0.6, 5.0), 0.3, False),  # the lead over the second loser grows, and more
     ):
         frame = np.linalg.qr(rng.normal(size=(d, d)))[0]
         size = rng.uniform(0.9, 1.3)
@@ -365,6 +386,8 @@ BROKEN = Exercise(
         _broken_with(leaves=lambda k, n: k @ n < 0),
         "The run leaves if the *lead* of token 1 grows, not only if its logit does: its logit may fall, "
         "but less than the losers'.",
+        _broken_mean_lead,
+        "You judge by the mean of the two leads. Both have to grow: the smaller one decides.",
         _broken_with(leaves=lambda k, n: k @ n > n @ n),
         "You have the two cases exchanged: zeros are for a lead that falls.",
     ),

@@ -44,14 +44,6 @@ def test_the_lessons_ascent_takes_the_librarys_path(function, slopes, toy, lesso
     np.testing.assert_allclose(ends, model.p.detach(), atol=1e-2 if slopes == "textbook" else 1e-9)
 
 
-def test_the_least_length_for_a_tolerance_is_met_exactly(toy, lesson):
-    angles, tolerance = np.radians([60.0, 90.0, 100.0]), 1e-5
-    R = lesson["length_needed"](angles, tolerance)
-    p = R[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-    s = torch.softmax(torch.as_tensor(p @ lesson["K"].T), -1)
-    np.testing.assert_allclose(s[:, 1:].sum(-1), tolerance, rtol=1e-6)
-
-
 def test_the_brackets_are_the_textbooks_and_the_true_one(lesson):
     values, leads = np.array([0.7, 0.5, -1.3, 0.9]), np.array([5.0, 25.0])
     computed, b = lesson["brackets"](values, leads)

@@ -89,6 +89,18 @@ def prompt_per_token(p, X, keys, y, v):
     return keys.mean(axis=0)
 
 
+def crawl_from_zero(keys, g, eta, j):
+    """The differential equation's solution from p = 0, on the rival that pulls."""
+    t = next(t for t in range(len(g)) if g[t] != g[0])
+    lead = keys[0] - keys[t]
+    return np.log1p(eta * lead**2 * (g[0] - g[t]) * j) / lead
+
+
+def crawl_nearest(keys, g, eta, j):
+    """The right pull, over the lead on the nearest rival."""
+    return crawl_by_newton(keys, g, eta, j) * (keys[0] - keys[np.argmax(g < g[0])]) / (keys[0] - keys[1])
+
+
 def crawl_by_newton(keys, g, eta, j):
     """p at which exp(lead p) has grown by eta j times lead squared times worth, found numerically."""
     t = next(t for t in range(len(g)) if g[t] != g[0])
@@ -212,6 +224,12 @@ def broken_leads_at_any(keys):
     )
 
 
+def broken_mean_lead(keys):
+    """Leaves if the mean of the two leads grows."""
+    direction = -broken_point(keys) / np.linalg.norm(broken_point(keys))
+    return direction if ((keys[0] - keys[1:]) @ direction).mean() > 0 else 0 * direction
+
+
 def broken_point(keys):
     along = keys[2] - keys[1]
     return keys[1] + np.clip(-keys[1] @ along / (along @ along), 0, 1) * along
@@ -237,7 +255,7 @@ ANSWERS = {
         "wrong": [prompt_mean_inside, prompt_wrong_tail, prompt_per_token],
     },
     "05.4": {
-        "also_right": crawl_by_newton,
+        "also_right": crawl_from_zero,
         "wrong": [
             crawl_margin,
             crawl_no_constant,
@@ -245,6 +263,7 @@ ANSWERS = {
             crawl_all_rivals,
             crawl_from_key,
             crawl_half,
+            crawl_nearest,
         ],
     },
     "05.5": {
@@ -260,6 +279,7 @@ ANSWERS = {
             broken_winner,
             broken_first_only,
             broken_leads_at_any,
+            broken_mean_lead,
         ],
     },
 }
