@@ -201,7 +201,7 @@ def _crawl_cases(rng):
         keys = rng.uniform(-1, 1) - np.cumsum(rng.uniform(0.4, 0.8, T))
         g = rng.uniform(0.5, 1.5) - np.cumsum(rng.uniform(0.1, 0.4, T))
         g[1 : tied + 1] = g[0]
-        cases.append((keys, g, eta, int(rng.integers(10**4, 10**6))))
+        cases.append((keys, g, eta, int(rng.integers(10**6, 10**8))))
     return cases
 
 

@@ -995,7 +995,8 @@ saved = ascend(np.zeros((3, 2)), unit(0.2), {2000}, K - k1, values)[0]
 print("values                still at the wall after 2,000, 20,000 steps   lead at 2,000 with c = -k_1")
 for i, triple in enumerate(values):
     stuck = noisy[:, i] @ k1 < 37
-    print(f"{triple!s:24} {stuck[0]!s:>24} {stuck[1]!s:>8} {saved[i] @ k1:30.0f}")
+    words = ["yes" if one else "no" for one in stuck]
+    print(f"{triple!s:24} {words[0]:>22} {words[1]:>10} {saved[i] @ k1:30.0f}")
     assert stuck.tolist() == [True, i < 2]
 assert (saved @ k1 > 390).all()
 
@@ -1233,7 +1234,7 @@ radii = np.array([1e5, 3e6, 4.25e6, 1e7])
 grown = np.diff(far(library_softmax, radii, 200, 200)[[0, -1]], axis=0)[0]  # (radii, 2)
 spacing = np.spacing(np.abs(np.outer(radii, k1 / length_k1)).astype(np.float32)).astype(float)
 step = 0.2 * k1 / length_k1
-foreseen = 200 * spacing * np.round(step / spacing)
+foreseen = 200 * spacing * np.round(step / spacing) + 0.0  # no -0
 print("    ||p||   p_1 changes by   foreseen   p_2 grows by   foreseen   (without rounding -3.98, 39.80)")
 for R, (x, y), (said_x, said_y) in zip(radii, grown, foreseen, strict=True):
     print(f"{R:9.2e} {x:16.2f} {said_x:10.2f} {y:14.2f} {said_y:10.2f}")

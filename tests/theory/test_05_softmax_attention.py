@@ -124,6 +124,18 @@ def test_with_the_winners_key_at_the_origin_the_error_pushes_nowhere(seed):
     assert np.median(np.linalg.norm(broken - true, axis=1)) > 5
 
 
+@pytest.mark.parametrize("b", [0.3, 1.0])
+def test_any_shift_against_the_winners_key_keeps_the_toys_direction_and_a_shift_along_it_does_not(b):
+    keys, g = np.array([[-b, 1.0], [1, 0], [0, 0]]), np.array([1.0, 0.5, 0.1])
+    shifts = np.array([-0.4, -2, -6, 0.5])[:, None, None] * keys[0]
+    start = np.tile(60 * keys[0] / (keys[0] @ keys[0]), (4, 1))
+    ends = run(keys + shifts, np.tile(g, (4, 1)), softmax.textbook_softmax, start, 600)
+    moved = (ends - start) / np.linalg.norm(ends - start, axis=1)[:, None]
+    along = moved @ keys[0] / np.linalg.norm(keys[0])
+    assert (along[:3] > 0.9999).all()
+    assert along[3] < 0.9
+
+
 @pytest.mark.parametrize("d", [3, 6])
 def test_the_broken_run_goes_where_a_winner_at_the_origin_would(d):
     rng = np.random.default_rng(d)
