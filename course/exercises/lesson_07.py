@@ -225,10 +225,6 @@ def _to_the_valley(keys, scores, alpha, t, way):
     return _tie(keys[t], before, (keys[t] + before) / 2 + (keys[t] - keys.mean(axis=0)))
 
 
-def _past_the_valley(keys, scores, alpha, t, way):
-    return _to_the_valley(keys, scores, alpha, t, -way)
-
-
 def _while_ahead(keys, scores, alpha, t, way):
     t = (alpha + way) % len(keys)
     return _to_the_valley(keys, scores, alpha, t, way)
@@ -292,8 +288,6 @@ EDGES = Exercise(
         _edges_by(_to_the_valley),
         "That is where the last corner gets ahead. It is worse than both neighbours and keeps nothing: the "
         "edge is inside its sector.",
-        _edges_by(_past_the_valley),
-        "You gave alpha the whole sector of the last corner. Its other neighbour wins a part of it.",
         _edges_by(lambda *args: -_neighbours_tie(*args)),
         "The neighbours tie on a line. You took its other end: the corner between them has to be ahead.",
         _edges_by(_neighbours_tie, order=(1, 0)),
@@ -356,8 +350,6 @@ LEAD = Exercise(
         "than token 2.",
         _lead_by(per=lambda a2, a3: (a3 - a2) @ a2),
         "The slack is measured at p_mm = a2 / |a2|^2: divide (a3 - a2).a2 by a2.a2.",
-        _lead_by(per=lambda a2, a3: (a3 - a2) @ a2 / np.linalg.norm(a2)),
-        "That is the length of the start. Return its lead over token 2, p.a2.",
         _lead_by(push=lambda a2, a3: (a3 - a2) @ (a3 - a2) / ((a3 - a2) @ a2)),
         "The force is a2 - x a3, not a2 - x (a3 - a2).",
     ),

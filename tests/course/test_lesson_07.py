@@ -5,8 +5,6 @@ import pytest
 import torch
 
 from course import exercises
-from course.make.build import Folders
-from course.make.notebook import from_source
 from mini_attn import data, models, optim, svm, train
 
 *_, critical_lead = (spec.reference for spec in exercises.exercises("07"))
@@ -98,16 +96,11 @@ def test_with_three_tokens_the_danger_is_one_at_the_critical_lead(seed, lesson):
     assert lesson["danger"](2 * lead, keys, scores, np.array([0]), p_mm) < 1
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.func
-def test_newtons_method_finds_the_minimum_it_starts_beside_and_none_on_the_way_to_infinity():
-    (source,) = Folders().sources(["07"])
-    (cell,) = (c.source for c in from_source(source, solved=True).cells if "def finite_minimum" in c.source)
-    namespace = {"torch": torch}
-    exec(cell[: cell.index("def drawn")], namespace)  # not the rest, which trains
+def test_newtons_method_finds_the_minimum_it_starts_beside_and_none_on_the_way_to_infinity(lesson):
     corners = torch.tensor([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]]).double()
     keys = torch.stack([corners, torch.zeros_like(corners)], dim=1)[None]  # one sequence pulls towards each
     scores = torch.tensor([1.0, 0.0]).double().expand(1, 3, 2)
     for p, found in (([0.3, -0.2], True), ([9.0, 0.0], False)):  # the minimum is near 0
-        assert namespace["finite_minimum"](torch.tensor([p]).double(), keys, scores).item() == found
+        assert lesson["finite_minimum"](torch.tensor([p]).double(), keys, scores).item() == found
     for p in ([3.0, 0.1], [300.0, 0.1]):  # a single sequence: to infinity, though the gradient vanishes there
-        assert not namespace["finite_minimum"](torch.tensor([p]).double(), keys[:, :1], scores[:, :1]).any()
+        assert not lesson["finite_minimum"](torch.tensor([p]).double(), keys[:, :1], scores[:, :1]).any()
