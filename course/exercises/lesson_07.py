@@ -39,8 +39,6 @@ WINNERS = Exercise(
         "Multiply along the rows: a row is a choice, a column a sequence.",
         lambda tight: float((1 / (tight + 1)).prod()),
         "You multiplied over the choices too. Their numbers add up.",
-        lambda tight: float((tight / (tight + 1)).prod(axis=1).sum()),
-        "That is the probability that every alpha_i is beaten. It is to be the best: 1 / (k + 1).",
     ),
 )
 
@@ -216,10 +214,6 @@ def _first_corner(keys, scores, alpha, t, way):
     return _tie(keys[t - 1], keys[(t + 1) % m], keys[t])
 
 
-def _lowest(keys, scores, alpha, t, way):
-    return _neighbours_tie(keys, scores, alpha, int(np.argmin(scores)), way)
-
-
 def _to_the_valley(keys, scores, alpha, t, way):
     before = keys[(t - way) % len(keys)]
     return _tie(keys[t], before, (keys[t] + before) / 2 + (keys[t] - keys.mean(axis=0)))
@@ -297,8 +291,6 @@ EDGES = Exercise(
         _edges_by(_valley_key),
         "That points from the origin to the corner's key, which means nothing: move all keys by one vector "
         "and no attention changes.",
-        _edges_by(_lowest),
-        "You took the lowest score of all. Each side has a corner of its own where the scores stop falling.",
     ),
 )
 

@@ -657,9 +657,8 @@ runs = []  # keys, scores, start, winner, whether the start is inside its basin
 for corners, scored in (random_hexagon(rng) for _ in range(60)):
     best = [t for t in range(6) if scored[t] > max(scored[t - 1], scored[(t + 1) % 6])]
     for t in best if len(best) > 1 else []:
-        for edge, way in zip(
-            edges(corners, scored, t), (1, -1), strict=True
-        ):  # inside: to the left of the first
+        for edge, way in zip(edges(corners, scored, t), (1, -1), strict=True):
+            # inside is to the left of the first edge, to the right of the second
             inward = way * np.array([-edge[1], edge[0]])
             for angle in np.radians([0.1, -0.1]):
                 begin = np.cos(angle) * edge + np.sin(angle) * inward
@@ -755,9 +754,8 @@ def descend(p, keys, scores, steps, lr=0.1):
         h = p @ keys.T
         s = np.exp(h - h.max(axis=-1, keepdims=True))
         s /= s.sum(axis=-1, keepdims=True)
-        beyond = (
-            scores - scores[s.argmax(axis=-1)][..., None]
-        )  # from the winner's, as in lesson 05: nothing cancels
+        # measured from the winner's score, as in lesson 05: nothing cancels
+        beyond = scores - scores[s.argmax(axis=-1)][..., None]
         step = (s * (beyond - (s * beyond).sum(axis=-1, keepdims=True))) @ keys
         p = p + lr * j**0.5 * step / (np.linalg.norm(step, axis=-1, keepdims=True) + 1e-300)
     return p
@@ -1015,13 +1013,13 @@ assert width[narrow].max() < 0.3
 #
 # Each run starts at a random $p$ and takes 1,500 *constant* steps of length 0.1. (Growing steps reach limits
 # sooner, but cannot settle: where a run should come to rest they hop around.) To account for every run we
-# need three classes.
+# need four classes.
 #
 # - **Finite minimum.** A $p$ where all forces cancel. Far out forces are exponentially small, so "the
-#   gradient is small" says nothing. Newton's step does, which divides by the Hessian: towards infinity it
-#   has a length of about one lead, at a minimum it vanishes. A run has settled if Newton's method finds a
-#   minimum within distance 1 of its end.
-# - **At a winner.** Otherwise, if the tokens it has selected are a local winner: *global* or *other*.
+#   gradient is small" says nothing. Newton's step does, since it divides by the Hessian: at a minimum it
+#   vanishes, on the way to infinity it does not. A run has settled if Newton's method finds a minimum within
+#   distance 1 of its end.
+# - **Global** or **other winner.** Otherwise, if the tokens it has selected are a local winner.
 # - **Not yet.** All others. They get five times as many steps more.
 
 
@@ -1079,8 +1077,10 @@ def account(d):
     seen = enumerate_choices(many)
     model = train_from(start, many, 1500)
     p, tight = model.p.detach(), seen["tight"].sum(dim=-1)[seen["feasible"]]
+    at = (seen["alpha"] == geometry.selected_tokens(model.attention(many))[:, None]).all(dim=-1)  # (200, 64)
     return classify(p, many.keys, many.scores, seen) | {
         "possible": seen["global"].any(dim=1),
+        "cosine": geometry.cosine(p, seen["p_mm"][at]),
         "word": geometry.outcome(model.attention(many), many),
         "feasible": seen["feasible"].double().mean().item(),
         "tight": tight.double().mean().item(),
@@ -1169,17 +1169,8 @@ show(
 # exercise 07.1 expects. (The dimensions are not evenly spaced.)
 
 # %%
-arrived = {d: row["global"] | row["other winner"] for d, row in table.items()}
-cosines = []
-for d, row in table.items():
-    chosen = geometry.selected_tokens(models.PromptAttention(d, 200, init=row["p"]).attention(row["tokens"]))
-    at = (row["seen"]["alpha"] == chosen[:, None]).all(dim=-1).double().argmax(dim=1)
-    cosines.append(geometry.cosine(row["p"], row["seen"]["p_mm"][torch.arange(200), at])[arrived[d]])
-cosines = torch.cat(cosines)
-print(
-    f"{len(cosines)} runs at a local winner: cosine with its Att-SVM, median {cosines.median():.4f}", end=""
-)
-print(f", least {cosines.min():.2f}")
+cosines = torch.cat([row["cosine"][row["global"] | row["other winner"]] for row in table.values()])
+print(f"{len(cosines)} runs at a local winner: median cosine with its Att-SVM {cosines.median():.4f}")
 minima = {
     d: row["p"].norm(dim=-1)[row["finite minimum"]] for d, row in table.items() if row["finite minimum"].any()
 }
@@ -1311,8 +1302,8 @@ for path, held_on in zip(paths.transpose(0, 1)[:6], stays, strict=False):
     right.plot(*path.T, "o-", color=BLUE if held_on else ORANGE, markersize=4)
 for height, style in zip(balance, ("-", "--"), strict=True):
     right.axhline(height, color=BLACK, linestyle=style, linewidth=1)
-right.text(70, 2.75, "lost to token 4", color=ORANGE)
-right.text(70, 0.35, "token 1 holds", color=BLUE)
+right.text(70, 2.75, "lost to token 4")
+right.text(70, 0.35, "token 1 holds")
 right.set(xlabel="$p_1$", ylabel="$p_2$", xlim=(45, 100), ylim=(-2.5, 6))
 show(
     fig,
