@@ -20,7 +20,7 @@
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (margin, direction, $\log t$),
 # [lesson 02](02_hard_margin_svm.ipynb) (KKT conditions, certificates), and the singular value decomposition.
-# About 90 minutes, six exercises.
+# About 75 minutes, six exercises.
 
 # %%
 import ipywidgets
@@ -300,7 +300,7 @@ check("04.2", best_blank)
 
 # %%
 corner = np.linspace(-1, 7, 801)
-surveys = {"1, 1, 1": (1.0, 1.0, 1.0), "1, 2, 3": (1.0, 2.0, 3.0)}
+surveys = {"2, 1, 1": (2.0, 1.0, 1.0), "1, 2, 3": (1.0, 2.0, 3.0)}
 norms = {}
 for name, (a, b, e) in surveys.items():
     candidates = np.array([[[a, b], [e, w]] for w in corner])
@@ -309,10 +309,12 @@ for name, (a, b, e) in surveys.items():
     w = best_blank(a, b, e)
     rank = np.linalg.matrix_rank([[a, b], [e, w]])
     lowest = corner[frobenius.argmin()], corner[nuclear.argmin()]
-    print(f"{name}, w: Frobenius smallest at w = {lowest[0]:.0f}, nuclear at {lowest[1]:.0f}, of rank {rank}")
-    assert np.allclose(lowest, [0, 1])
-    assert np.isclose(w, 1), "see exercise 04.2"
-    assert rank == (1 if name == "1, 1, 1" else 2)
+    print(f"{name}, w: Frobenius smallest at w = {lowest[0]:.0f}, nuclear at {lowest[1]:.1f}, of rank {rank}")
+    assert np.allclose(lowest, [0, 0.5 if name == "2, 1, 1" else 1])
+    assert np.isclose(w, lowest[1]), "see exercise 04.2"
+    assert rank == (1 if name == "2, 1, 1" else 2)
+    slopes = np.diff(nuclear)[nuclear.argmin() - 1 : nuclear.argmin() + 1] / 0.01
+    assert (slopes[1] - slopes[0] > 0.5) == (rank == 1)  # a kink is where the slope jumps
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "fragment"}
 fig, axes = plt.subplots(1, 2, figsize=(8.2, 2.9))
@@ -329,7 +331,7 @@ axes[0].legend()
 show(
     fig,
     alt="Two panels with curves against w. Left: the Frobenius norm is a smooth bowl with its minimum at 0, "
-    "the nuclear norm has a kink at w = 1, which is its minimum. Right: the kink of the nuclear norm is at "
+    "the nuclear norm has a kink at w = 1/2, which is its minimum. Right: the kink of the nuclear norm is at "
     "w = 6, marked by a dotted line, and its minimum at w = 1, far to the left of it.",
 )
 
@@ -337,11 +339,11 @@ show(
 # **Figure 2.** The norms of a table with blank $w$; marks at the minima, dotted where the rank is one.
 
 # %% [markdown]
-# The Frobenius norm is smallest at $w = 0$: no opinion. For the answers 1, 1, 1 the nuclear norm is smallest
-# where the two rows agree and the rank falls to one: a sum of singular values, like the sum of absolute
-# values in the $\ell_1$ norm, has kinks where some of them vanish, and minima like to sit in kinks. They need
-# not. For 1, 2, 3 rank one would cost a 6 in the corner, and the nuclear norm settles for rank two. **A small
-# nuclear norm leans towards low rank; it is not the same as low rank.**
+# The Frobenius norm is smallest at $w = 0$: no opinion. For the answers 2, 1, 1 the nuclear norm is smallest
+# where one row is a multiple of the other and the rank falls to one: a sum of singular values, like the sum
+# of absolute values in the $\ell_1$ norm, has kinks where some of them vanish, and minima like to sit in
+# kinks. They need not. For 1, 2, 3 rank one would cost a 6 in the corner, and the nuclear norm settles for
+# rank two. **A small nuclear norm leans towards low rank; it is not the same as low rank.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.3 Short factors, small nuclear norm
@@ -507,7 +509,8 @@ assert np.isclose(by_nuc.mean(), 80.1, atol=0.1)
 assert 3 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(200) < 5
 
 # %% [markdown]
-# Descent on factors fills blanks a little better. So $W_{\mathrm{nuc}}$ is not where it was going?
+# After 2,000 steps descent on factors fills blanks a little better. So $W_{\mathrm{nuc}}$ is not where it was
+# going?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.5 One solution, or many? *(optional)*
@@ -573,6 +576,13 @@ for table, weights in zip([Y, *Ys], [lam, *lams], strict=True):
     positive = np.where(weights > 1e-6 * weights.max(), weights, 0)[table != 0]
     counts.append(freedom(positive, features(np.sign(table), table != 0)))
 ranks, free = np.array(counts, dtype=int).T
+for one in np.flatnonzero(free)[:2] - 1:  # may H, and the answers without weight, move both ways?
+    left, _, right = np.linalg.svd(lams[one] * Ys[one])
+    H = left[:, : ranks[one + 1]].T @ W_nucs[one] @ right[: ranks[one + 1]].T
+    loose = (lams[one] <= 1e-6 * lams[one].max()) & (Ys[one] != 0)
+    slack = (Ys[one] * W_nucs[one])[loose].min() - 1
+    print(f"survey {100 + one}: least eigenvalue of H {np.linalg.eigvalsh(H).min():.4f}, slack {slack:.3f}")
+    assert min(np.linalg.eigvalsh(H).min(), slack) > 0.003, "see exercise 04.4"
 print("rank of W_nuc at most:", *ranks, "; free directions:", *free)
 assert ranks[0] == bound_on_rank, "see exercise 04.4"
 assert (ranks[1:] == svm.certified_rank(twenty, best).numpy()).all(), "see exercise 04.4"
@@ -580,7 +590,8 @@ assert np.flatnonzero(free).tolist() == [6, 13], "see exercise 04.4"
 
 # %% [markdown]
 # On our survey and on 18 of the twenty others $W_{\mathrm{nuc}}$ is the only solution. Two, 105 and 112,
-# leave three and two free directions: there it is one of several, and we keep the one that `svm.solve`
+# leave three and two free directions. There $H$ can move, as all its eigenvalues are positive and all answers
+# without weight are above 1: $W_{\mathrm{nuc}}$ is one of several, and we keep the one that `svm.solve`
 # returned. (On survey 112, one film has a single answer.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -689,21 +700,7 @@ show(
 # %% [markdown]
 # Until step 100 measurement and prediction agree to 0.04 percent. The first
 # singular value also arrives, say at size 1, when $M_0$ says. For the second $M_0$ is too early, with step
-# 238 instead of 270: by then the first has changed the pull. To check that this is all, let the first
-# direction train alone, and let the others feel *its* pull without acting back:
-
-# %%
-leading = np.linalg.svd(M0)[0][:, :1]
-alone = beta * leading @ leading.T, np.zeros((d, d))
-passengers = beta * (np.eye(d) - leading @ leading.T), np.zeros((d, d))
-second = []
-for _ in range(400):
-    M = pull(alone[0] @ alone[1].T, A)
-    alone, passengers = factor_step(*alone, M, 1.0), factor_step(*passengers, M, 1.0)
-    second.append(np.linalg.norm(passengers[0] @ passengers[1].T, 2))
-arrival = int(np.interp(0, np.log(second), np.arange(1, 401)))
-print(f"sigma_2 reaches 1 at about step {arrival} (predicted), {arrivals[0][1]} (measured)")
-assert arrival == 267, "see exercise 04.1"
+# 238 instead of 270: by then the first has changed the pull.
 
 # %% [markdown]
 # At first the growth is additive, and $W_t$ points along $W_{\mathrm{fro}}$, with all known answers right,
@@ -768,9 +765,9 @@ assert arrival == 267, "see exercise 04.1"
 # as long as the live pair keeps a KKT direction and the newcomer, with a free column, is well above its start
 # (there the difference still counts) and tiny beside $\sigma_1$.
 #
-# If $c > 1$ the share grows, and every run that has anything, however little, in the leading direction leaves
-# the KKT point. But it grows like a power of $\sigma_1$, and $\sigma_1$ itself only like $\log t$, as weights
-# did in lesson 01. So it matters how far behind the newcomer is when the answers are right.
+# If $c > 1$ the share grows, and a run that has anything, however little, in the leading direction leaves
+# such a KKT point. But it grows like a power of $\sigma_1$, and $\sigma_1$ itself only like $\log t$, as
+# weights did in lesson 01. So it matters how far behind the newcomer is when the answers are right.
 #
 # To see this we must get very far, in steps that follow the flow: no step turns
 # the pair by more than 2 percent of its length, nor moves any $u_i$ by more than about 0.4. Many surveys and
@@ -884,13 +881,13 @@ for power in (1, 2, 3):
     left_ax.text(4e-7, 4e-7 * grown ** (power - 1) * 1.8, f"$c = {power}$", rotation=38, fontsize=10)
 for k, (label, marker, color) in enumerate((("$10^{-3}$", "o", "blue"), ("$10^{-8}$", "^", "vermillion"))):
     left_ax.plot(thirds[0, k], thirds[2, k], marker, color=COLORS[color], label=label)
-    right_ax.plot(promised[k], thirds[2, k], marker, color=COLORS[color], label=label)
+    right_ax.plot(promised[k].clip(max=4), thirds[2, k], marker, color=COLORS[color], label=label)
 right_ax.plot(line, line, color=COLORS["black"], linewidth=1.2)
 right_ax.axvline(0.05, color=COLORS["black"], linewidth=1.2, linestyle=":")
 left_ax.set(
     xlim=(2e-7, 1), xlabel=r"share of $\sigma_3$ at loss $10^{-4}$", ylabel=r"share at loss $10^{-100}$"
 )
-right_ax.set(xlim=(2e-7, 200), xlabel=r"share forecast from loss $10^{-10}$")
+right_ax.set(xlim=(2e-7, 5), xlabel=r"share forecast from loss $10^{-10}$")
 for ax in (left_ax, right_ax):
     ax.set(xscale="log", yscale="log", ylim=(2e-7, 1))
 left_ax.legend(title=r"start $\beta$", loc="lower right")
@@ -904,20 +901,28 @@ show(
 
 # %% [markdown]
 # **Figure 4.** Twenty surveys, two starts. Left: before and after; dotted: the law for three powers. Right:
-# the law's forecast from a loss of $10^{-10}$, with each run's own $c$; solid: equal, dotted: five percent.
+# the law's forecast from a loss of $10^{-10}$, with each run's own $c$ (above 4: at 4); solid: equal,
+# dotted: five percent.
 
 # %% [markdown]
 # **What decides is the newcomer's share when the answers are
-# right.** If it is tiny the run stalls at rank two; if it is a percent or more, as from $10^{-8}$ on four
+# right.** If it is tiny the run stalls at rank two (unless rank two is the solution: on surveys 101 and 102,
+# where $c \to 1$ and there is nothing to wait for). If it is a percent or more, as from $10^{-8}$ on four
 # surveys and from $10^{-3}$ on 13, the third direction goes on growing *though no answer is wrong*. Where
 # the forecast is below five percent it holds within a factor of three, always too high: as the newcomer
 # comes up, $c$ falls towards 1. (It is worst on survey 108, where not the third but the fourth lies along the
 # leading direction of $S$: the third has the second power.)
 
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 4.8 How long is the wait? *(optional)*
+#
+# The law turns into a forecast, without a penalty and with one. (Of what follows, section 4.9 needs only one
+# result: with constant steps nobody lives to see the end of a real stall.)
+
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.6: Two waits
 #
-# ★★★ · 12 minutes
+# ★★★ · 20 minutes
 #
 # A run has stalled. You are given its product $W$, the pull $M = b S$ (nobody tells you $b$), all the $u_i$,
 # and the share `now` that the singular value along the leading direction of $M$ has of $\sigma_1$. Here $c >
@@ -1049,8 +1054,8 @@ for t, W in ((2000, path[-1]), (20_000, U @ V.T)):
 # three starts. **Where the newcomer is tiny when the answers are right, descent with constant steps does not
 # reach $W_{\mathrm{nuc}}$ in any time that anybody has.**
 #
-# With steps that grow as the pull fades (lessons 01 and 03) a digit costs a few steps, as in `follow`,
-# always:
+# With steps that grow as the pull fades (lessons 01 and 03) a digit costs a few steps, as in `follow`, late
+# as well as early:
 
 # %%
 normalised, taken = follow(*begin([1e-3], Ys), Ys, [4, 30, 100, 300])
@@ -1069,7 +1074,7 @@ assert 6 < (np.median(taken[3]) - np.median(taken[1])) / 270 < 10
 # (Figure 4, left). Is there something better than waiting?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 4.8 Three regimes
+# ## 4.9 Three regimes
 #
 # Are larger starts better? Only up to a point. From $U = \beta I$, $V
 # = 0$ with a large $\beta$, $U$ hardly moves while $V$ learns; $W \approx \beta V^\top$ is linear in $V$,
@@ -1095,6 +1100,15 @@ middle, smallest = to_nuc[0, 5], to_nuc[0, 0]
 exceptions = np.flatnonzero(middle <= smallest)
 print(f"0.1 is nearer than 1e-8 on {(middle > smallest).sum()} of 20, Gaussian", end=" ")
 print(f"{(to_drawn[5] > to_drawn[0]).sum()}; the others are surveys", *(100 + exceptions))
+sizes = np.linalg.svd(W_nucs, compute_uv=False)
+ceiling = np.sqrt((sizes[:, :2] ** 2).sum(axis=1) / (sizes**2).sum(axis=1))  # of all tables of rank two
+order = [np.argsort(np.argsort(values)) for values in (ceiling, middle - smallest)]
+along = np.corrcoef(*order)[0, 1]
+print(
+    f"no rank two has a cosine above {ceiling.mean():.3f} (mean); 1e-8 has {smallest.mean():.3f}, lower",
+    end=" ",
+)
+print(f"on {(smallest < ceiling).sum()} of 20; rank correlation of ceiling and lead of 0.1 {along:.2f}")
 assert np.allclose(to_nuc[0].mean(axis=1)[[0, 3, 5, 6, 9]], [0.923, 0.953, 0.979, 0.981, 0.806], atol=2e-3)
 assert np.allclose(to_nuc[1].mean(axis=1)[[0, 3, 5, 6, 9]], [0.929, 0.970, 0.993, 0.993, 0.815], atol=2e-3)
 assert np.allclose(to_drawn.mean(axis=1)[[0, 3, 5, 6]], [0.924, 0.953, 0.975, 0.973], atol=4e-3)
@@ -1102,6 +1116,8 @@ assert (np.diff([values.mean(axis=1)[:6] for values in (to_nuc[0], to_drawn)]) >
 assert best_at[[5, 6]].sum() >= 14
 assert exceptions.tolist() == [1, 2]
 assert (np.linalg.matrix_rank(W_nucs, tol=1e-6) == 2).nonzero()[0].tolist() == [1, 2]
+assert (smallest < ceiling).all()
+assert along < -0.9
 assert (to_fro[-1] > 0.999).all()
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
@@ -1134,11 +1150,15 @@ show(
 # | start | descent goes towards | for how long |
 # |:---|:---|:---|
 # | large, with $V = 0$ | $W_{\mathrm{fro}}$, like entries | until the factors have outgrown $\beta$ |
-# | 0.1 to 0.3 | close to $W_{\mathrm{nuc}}$ | for good: nearer with every digit |
+# | middle: 0.1 to 0.3 at $d = 10$ | close to $W_{\mathrm{nuc}}$ | nearer with every digit we saw |
 # | small | what was not tiny when the answers were right | $\log t$ must grow by a power of $1/\beta$ |
 #
-# Smaller is worse on 18 surveys. On the other two $W_{\mathrm{nuc}}$ has rank two itself, and greed is right.
-# A large Gaussian start keeps what it began with. Which starts fill no blank?
+# (The middle moves with the size: 0.3 to 1 for $d = 20$, 0.01 to 0.1 for $d = 6$.) Smaller is worse on 18
+# surveys, and the solution says by how much. No table of rank two can have a larger cosine to
+# $W_{\mathrm{nuc}}$ than $(\sigma_1^2 + \sigma_2^2)^{1/2} / \lVert W_{\mathrm{nuc}} \rVert_F$ (Eckart &
+# Young). Where this *ceiling* is low a small start loses much; where it is nearly 1, next to nothing, as on
+# the two exceptions. (Three lots of 20 other surveys: rank correlations from $-0.73$ to $-0.82$, two
+# exceptions, with ceilings above 0.998.)
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -1169,21 +1189,23 @@ widgets.sliders(
 #
 # The wait is so long because the pull fades with the loss. Weight decay holds it up: minimise the loss plus
 # $\varepsilon$ times the cost. By the theorem of 4.3 the minimum, whatever the start, is that of the loss
-# plus $\varepsilon \lVert W \rVert_*$. (Descent arrives there: a local minimum with a free column is global;
-# Haeffele & Vidal.) At a stall the live directions stand still, $M = \varepsilon S$, and the newcomer's
-# share grows by the factor $1 + 2 \eta\, \varepsilon\, (c - 1)$ a step: exponentially in $t$, not like a
-# power of $\log t$. See your third number:
+# plus $\varepsilon \lVert W \rVert_*$. (Of minima this is known: a local one with a free column is global;
+# Haeffele & Vidal. Whether descent gets there is for the run to show.) At a stall the live directions stand
+# still, $M = \varepsilon S$, and the newcomer's share grows by the factor $1 + 2 \eta\, \varepsilon\, (c -
+# 1)$ a step: exponentially in $t$, not like a power of $\log t$. See your third number, for steps of size 4:
 
 # %%
 eta, decay, past = 4.0, 1e-3, []
 U, V = begin([1e-8, 1e-5, 0.1, 10], Ys)
 counts = (Ys != 0).sum((1, 2))[:, None, None]
-for t in range(10_001):
+for t in range(17_500):
     W = U @ V.mT
-    if t % 40 == 0 and t >= 1000:
+    if t % 40 == 0 and 1000 <= t <= 10_000:
         past.append(W)
     M = Ys / (1 + np.exp(Ys * W)) / counts
-    U, V = U + eta * (M @ V - decay * U), V + eta * (M.mT @ U - decay * V)
+    longer = eta if t < 10_000 else 4 * eta  # the last 7,500 steps are worth 30,000
+    U, V = U + longer * (M @ V - decay * U), V + longer * (M.mT @ U - decay * V)
+ends = {10_000: past[-1], 40_000: U @ V.mT}
 times, past = np.arange(1000, 10_001, 40), np.array(past)
 thirds = np.linalg.svd(past[:, :2], compute_uv=False)
 thirds = thirds[..., 2] / thirds[..., 0]
@@ -1200,24 +1222,39 @@ print(
     f"{len(rows)} of 40 small starts stalled at step 1,000; {seen.sum()} reach 5 percent by 10,000;", end=" "
 )
 print("steps forecast / measured", *(f"{value:.2f}" for value in np.quantile(quotients, [0, 0.5, 1])))
-print(f"forecasts for the other {(~seen).sum()}: at least {rows[~seen, 1].min():.0f} steps")
-to = cosine(past[[37, -1]], W_nucs).mean(axis=-1)
-for row, t in zip(to, times[[37, -1]], strict=True):
-    print(f"step {t:5}: mean cosine to W_nuc from 1e-8, 1e-5, 0.1, 10:", *(f"{value:.3f}" for value in row))
+never = [1, 2, 12]
+least = spectrum(past[0, :2], Ys)[:, never, 0]
+print(f"the other {(~seen).sum()} have c of {least.min():.4f} to {least.max():.4f}", end=" ")
+print(f"and forecasts from {rows[~seen, 1].min():.0f} steps on")
+for t, W in ends.items():
+    away = np.linalg.norm(W - W[2], axis=(-2, -1)) / np.linalg.norm(W[2], axis=(-2, -1))
+    print(
+        f"step {t}: farther than 2 percent from the run from 0.1:", *(away > 0.02).sum(axis=1), end=" of 20; "
+    )
+    print(
+        f"farthest {100 * away.max():.2f} percent; mean cosine to W_nuc",
+        *cosine(W, W_nucs).mean(axis=1).round(3),
+    )
+    assert (away > 0.02).sum(axis=1).tolist() == ([5, 2, 0, 0] if t == 10_000 else [0] * 4)
+assert away.max() < 1e-3
+assert 0.98 < cosine(W, W_nucs).min() < cosine(W, W_nucs).mean() < 0.99
 assert 0.7 < quotients.min() < 0.85 < np.median(quotients) < quotients.max() < 1, "see exercise 04.6"
-assert rows[~seen, 1].min() > 9000, "see exercise 04.6"
-assert set(rows[~seen, 0]) == {1, 2, 12}, "see exercise 04.6"
-assert np.allclose(to[1], 0.989, atol=2e-3)
+assert rows[~seen, 1].min() > 100_000, "see exercise 04.6"
+assert set(rows[~seen, 0]) == set(never), "see exercise 04.6"
+assert 1 < least.min() < least.max() < 1.003
 
 # %% [markdown]
-# All four starts end at the same place, near $W_{\mathrm{nuc}}$ (not on it: $\varepsilon$ is not zero, and a
-# smaller one waits longer, like $1/\varepsilon$). The three surveys that never show a third direction hardly
-# have one to show: $c$ is below 1.2. As for the blanks, $W_{\mathrm{nuc}}$ fills 1.5 percent fewer rightly
-# than plain descent (4.4). The nuclear norm is what a *penalty* prefers, low rank is what *greed* prefers,
-# and neither knows the truth.
+# (Starts in the order $10^{-8}$, $10^{-5}$, 0.1, 10.) At step 10,000 some small starts are not home: on five
+# surveys and on two they stall once more, with the *fourth* direction as newcomer and $c$ nearer to 1. At
+# 40,000 all four are at the same place on every survey, to a thousandth, and near $W_{\mathrm{nuc}}$ (not on
+# it: $\varepsilon$ is not zero, and a smaller one waits longer, like $1/\varepsilon$). The three surveys
+# that never show a third direction have none to show: with $c$ below 1.003 nothing is missing.
+#
+# The nuclear norm is what a *penalty* prefers, low rank is what *greed* prefers. Which one fills blanks
+# better is for the truth to say (question 5).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 4.9 From films to attention
+# ## 4.10 From films to attention
 #
 # Attention compares a token $x_t$ with a query $z$ through $x_t^\top K Q^\top z$, with trained keys $K$ and
 # queries $Q$. Say that it should keep token $\alpha$ of its sequence: give that token nearly all of the
@@ -1256,11 +1293,21 @@ assert np.allclose(to[1], 0.989, atol=2e-3)
 # </details>
 #
 # <details><summary>4. A run has stalled with c = 1.1, another with c = 3, with newcomers of equal shares.
-# Which is nearer to the solution of (N), and which leaves its stall sooner?</summary>
+# Of which is more proved, and which leaves its stall sooner?</summary>
 #
-# The first is proved to have 1/1.1 of the largest margin, the second only a third. The second leaves sooner:
+# The first is proved to have 1/1.1 of the largest margin, the second only a third. (Bounds from below do not
+# order them: our stall of 4.7 had 0.886 with 0.498 proved.) The second leaves sooner:
 # its newcomer's share grows like $\sigma_1^2$, the other's like $\sigma_1^{0.1}$. (From unequal shares
 # either may be first: what counts is the logarithm of the share over $c - 1$.)
+# </details>
+#
+# <details><summary>5. Descent on factors filled 1.5 percent more blanks rightly than the nuclear solution.
+# Will it keep that lead?</summary>
+#
+# Hardly: the lead is greed's, and goes with it. The truth has two tastes, and a run that stalls at rank two
+# has the right rank. Followed further, the lead falls. On the same 200 surveys, from a start of 0.001, it was
+# 1.2 percent at a loss of 1e-4 and 0.8 at 1e-30; from 0.1, which comes nearer to the solution, 0.8 and 0.2
+# (each ± 0.3).
 # </details>
 
 # %%
@@ -1278,7 +1325,8 @@ progress("04")
 #   value grows like $\sigma_1^c$. With constant steps $\sigma_1$ grows like $\log t$, and the wait is beyond
 #   all patience.
 # - So $W_{\mathrm{nuc}}$ is nearest from a start of middle size; smaller is worse, unless $W_{\mathrm{nuc}}$
-#   has the greedy rank. Growing steps shorten the wait, and a penalty makes it short from any start.
+#   is nearly of the greedy rank. Growing steps shorten the wait; a penalty makes it shorter by far, and
+#   brought four starts from $10^{-8}$ to 10 to one table.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
