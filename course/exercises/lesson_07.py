@@ -229,10 +229,6 @@ def _not_unit(keys, scores, alpha, t, way):
     return np.linalg.norm(step) * _neighbours_tie(keys, scores, alpha, t, way)
 
 
-def _valley_key(keys, scores, alpha, t, way):
-    return keys[t] / np.linalg.norm(keys[t])
-
-
 def _polygon(rng, m):
     """Corners in order around a polygon with obtuse angles, around a point that is not the origin."""
     while True:
@@ -288,7 +284,7 @@ EDGES = Exercise(
         "You swapped the edges: first the one on the side of the corners before alpha.",
         _edges_by(_not_unit),
         "The directions are right. Return unit vectors.",
-        _edges_by(_valley_key),
+        _edges_by(lambda keys, scores, alpha, t, way: keys[t] / np.linalg.norm(keys[t])),
         "That points from the origin to the corner's key, which means nothing: move all keys by one vector "
         "and no attention changes.",
     ),

@@ -224,3 +224,23 @@ def test_basins_meet_where_the_neighbours_of_a_worse_corner_tie(scores, valley, 
     start = torch.stack([tie + math.radians(angle) * towards for angle in (0.1, -0.1)])
     model = descend(tokens, start, steps=2000, lr=0.01)
     assert geometry.selected_tokens(model.attention(tokens))[:, 0].tolist() == list(winners)
+
+
+@pytest.mark.parametrize("R", [60.0, 300.0])
+def test_a_choice_that_is_not_locally_optimal_may_hold_from_one_side(R):
+    """Keys (0,0), (-1,-1), (-1,1), (-1,2), scores .5, 0, 0, .54: held from (R, p_2) iff p_2 is below a root.
+
+    Across the ray the forces are (e^-p_2 - e^p_2) / 2 + .08 e^(2 p_2), with roots e^p_2 = 1.10183 and 6.08098.
+    """
+    e1 = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    keys = torch.tensor([[0.0, 0.0], [-1.0, -1.0], [-1.0, 1.0], [-1.0, 2.0]], dtype=torch.float64)
+    scores = torch.tensor([0.5, 0.0, 0.0, 0.54], dtype=torch.float64)
+    tokens = data.TokenData((scores[:, None] * e1)[None], e1[None], e1[:1], e1, keys[None])
+    stable, edge = math.log(1.10183), math.log(6.08098)
+    for root in (stable, edge):
+        across = (math.exp(-root) - math.exp(root)) / 2 + 0.08 * math.exp(2 * root)
+        assert across == pytest.approx(0, abs=1e-3)
+    start = torch.tensor([[R, -1.0], [R, edge - 0.1], [R, edge + 0.1], [R, edge + 1]], dtype=torch.float64)
+    model = descend(tokens, start, steps=1500, lr=0.1)
+    assert geometry.selected_tokens(model.attention(tokens))[:, 0].tolist() == [0, 0, 3, 3]
+    assert (model.p[:2, 1] - stable).abs().max() < 0.06
