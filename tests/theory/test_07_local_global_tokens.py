@@ -230,7 +230,7 @@ def test_basins_meet_where_the_neighbours_of_a_worse_corner_tie(scores, valley, 
 def test_a_choice_that_is_not_locally_optimal_may_hold_from_one_side(R):
     """Keys (0,0), (-1,-1), (-1,1), (-1,2), scores .5, 0, 0, .54: held from (R, p_2) iff p_2 is below a root.
 
-    Across the ray the forces are (e^-p_2 - e^p_2) / 2 + .08 e^(2 p_2), with roots e^p_2 = 1.10183 and 6.08098.
+    Forces across the ray: (e^-p_2 - e^p_2) / 2 + .08 e^(2 p_2), with roots e^p_2 = 1.10183 and 6.08098.
     """
     e1 = torch.tensor([1.0, 0.0], dtype=torch.float64)
     keys = torch.tensor([[0.0, 0.0], [-1.0, -1.0], [-1.0, 1.0], [-1.0, 2.0]], dtype=torch.float64)
