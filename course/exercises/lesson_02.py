@@ -32,6 +32,10 @@ def _margin(w, A):
 # 02.1
 
 
+def _norm(a):
+    return np.linalg.norm(a)
+
+
 def _nearest(a, b):
     return a + np.clip(a @ (a - b) / ((a - b) @ (a - b)), 0, 1) * (b - a)
 
@@ -57,12 +61,20 @@ def _one_alone(a, b):
 
 
 def _pair(rng, d, both):
-    """Two signed points, not too near to the border between one tight constraint and two."""
+    """Two signed points, not too near to the border between one tight constraint and two.
+
+    Where one is tight, a.w comes out as 1 or a little above: a test of `a @ w >= 1` is right.
+    """
     while True:
         a, b = rng.normal(size=(2, d)) * rng.uniform(0.5, 3.0, size=(2, 1))
         weight = a @ (a - b) / ((a - b) @ (a - b))
         angle = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
-        if angle > -0.9 and (0.15 < weight < 0.4 if both else weight < -0.1 or weight > 1.1):
+        exact = all(one @ (one / size) >= 1 for one in (a, b) for size in (one @ one, _norm(one) ** 2))
+        if (
+            (exact or both)
+            and angle > -0.9
+            and (0.15 < weight < 0.4 if both else weight < -0.1 or weight > 1.1)
+        ):
             return a, b
 
 
@@ -109,6 +121,16 @@ def _angle(cosine):
     return np.degrees(np.arccos(np.clip(cosine, -1, 1)))
 
 
+def _bound(lam, A):
+    return np.linalg.norm(lam @ A) / lam.sum()
+
+
+def _without_signs(w, lam, A):
+    mu_w, mu_a = _margin(w, A), _margin(lam @ A, A)
+    between = _routes(w, lam, A)[1]
+    return min(_angle(mu_w / _bound(lam, A)), between + _angle(mu_a / _bound(lam, A)))
+
+
 def _routes(w, lam, A):
     """The two proved angles, 180 where there is no proof, and what they are made of."""
     a_bar = lam @ A / lam.sum()
@@ -126,20 +148,28 @@ def _proved_angle(w, lam, A):
 
 
 def _angle_cases(rng):
-    """The direct route is better; the other one is; only the other one; only the direct one."""
+    """The direct route is better; the other one is; only the other one, and both are as short as they look;
+    only the direct one; only the other one, though mu(w) / B, negative, would have promised less."""
     wanted = [
         lambda direct, between, last: direct + 3 < between + last and 3 < last < direct < 85,
         lambda direct, between, last: between > 3 and last > 3 and between + last + 3 < direct < 90,
         lambda direct, between, last: direct == 180 and between + last < 85 and min(between, last) > 3,
         lambda direct, between, last: last == 180 and 5 < direct < 85,
+        lambda direct, between, last: direct == 180 and between + last < 180,
     ]
     cases = []
-    while len(cases) < 4:
+    while len(cases) < 5:
         A = _signed(rng, int(rng.integers(4, 9)), int(rng.integers(2, 4)))
         w_hat, q_hat = _solve(A)
         for _ in range(30):
             shift = rng.normal(size=len(w_hat)) * rng.choice([0.1, 0.3, 1.0]) * np.linalg.norm(w_hat)
             lam = 3 * (q_hat + rng.choice([0.02, 0.1, 0.6]) * rng.uniform(size=len(A)))
+            if len(cases) == 4:  # far off, with good weights: 10 degrees more than arccos(mu / B) says
+                shift = 3 * np.linalg.norm(w_hat) * shift / np.linalg.norm(shift)
+                lam = 3 * (q_hat + 0.05 * rng.uniform(size=len(A)))
+                between, last = _routes(w_hat + shift, lam, A)[1:]
+                if between + last < 10 + _angle(_margin(w_hat + shift, A) / _bound(lam, A)):
+                    continue
             if wanted[len(cases)](*_routes(w_hat + shift, lam, A)):
                 cases.append((rng.uniform(2, 5) * (w_hat + shift), lam, A))
                 break
@@ -157,6 +187,13 @@ ANGLE = Exercise(
     cases=_angle_cases,
     compare=Compare(rtol=1e-5, atol=1e-5),
     misconceptions=known(
+        _without_signs,
+        "A negative mu(w) proves nothing by part 3: below zero, mu / B is more than mu / mu_hat. Use a route "
+        "only if its direction separates.",
+        lambda w, lam, A: min(_proved_angle(w, lam, A), 90.0),
+        "Nothing proves 90 degrees: a w that does not separate may be farther from w_hat.",
+        lambda w, lam, A: abs(_routes(w, lam, A)[1] - _routes(w, lam, A)[2]),
+        "You subtracted the angles. By the triangle inequality the way by a_bar is at most their *sum*.",
         lambda w, lam, A: _routes(w, lam, A)[0],
         "You used part 3 for w alone. The weights bring a second direction, lam @ A: go by way of it.",
         lambda w, lam, A: sum(_routes(w, lam, A)[1:]),
@@ -270,13 +307,24 @@ def _steepest(A):
 
 
 def _sweep_cases(rng):
+    """In the last the largest eigenvalues are a complex pair, whose real part is far smaller."""
     cases = []
     while len(cases) < 4:
         k, d = ((2, 2), (3, 4), (4, 4), (5, 7))[len(cases)]
         A = rng.normal(size=(k, d)) + 0.7 * rng.normal(size=d)
         if 0.05 < _sweep_factor(A) < 0.95:
             cases.append((A * rng.uniform(0.5, 2.0, size=(k, 1)),))
-    return cases
+    even = np.linalg.cholesky(0.7 * np.eye(5) + 0.3) + rng.uniform(-0.03, 0.03, size=(5, 5))
+    basis, _ = np.linalg.qr(rng.normal(size=(6, 6)))
+    return [*cases, (rng.uniform(0.7, 1.5, size=(5, 1)) * (even @ basis[:5]),)]
+
+
+def _power(A):
+    """The ratio of two sweeps far out: it has no limit where the largest eigenvalues are a complex pair."""
+    M, error = _sweep_matrix(A), np.ones(len(A))
+    for _ in range(200):
+        error = M @ error / np.linalg.norm(error)
+    return np.linalg.norm(error)
 
 
 FACTOR = Exercise(
@@ -290,7 +338,13 @@ FACTOR = Exercise(
     misconceptions=known(
         _jacobi,
         "You updated all multipliers from the same old ones. In a sweep each uses the newest: solve "
-        "L lam' = 1 - U lam.",
+        "lower @ lam' = 1 - upper @ lam.",
+        lambda A: np.abs(np.linalg.eigvals(_sweep_matrix(A)).real).max(),
+        "You left out the imaginary part. Where the largest eigenvalues are a complex pair, the error turns "
+        "while it shrinks, by |eigenvalue| a sweep.",
+        _power,
+        "Where the largest eigenvalues are a complex pair, the ratio of two sweeps swings for ever. Take the "
+        "absolute value of the eigenvalues.",
         lambda A: np.linalg.norm(_sweep_matrix(A), 2),
         "That is how much one sweep can do at worst, the largest singular value. In the long run the largest "
         "eigenvalue (in absolute value) decides.",
@@ -340,8 +394,13 @@ def _margin_of_weights(A):
 
 def _margin_cases(rng):
     plain = [_signed(rng, n, d) for n, d in ((6, 2), (8, 3), (7, 2), (6, 3))]
-    lost = [y[:, None] * X for X, y in (hopeless(rng, 6, 2), hopeless(rng, 7, 4))]
-    return [(A,) for A in (plain[0], plain[1], *lost, 1e8 * plain[2], 1e-8 * plain[3])]
+    lost = [y[:, None] * X for X, y in (hopeless(rng, 6, 2), hopeless(rng, 7, 4), hopeless(rng, 8, 3))]
+    ahead = np.array([3e-9, 3e-9, *rng.uniform(0.3, 1.0, size=3)])  # two points far to either side
+    aside = np.array([*rng.uniform(1.0, 2.0, size=2), *rng.normal(size=3)]) * [1, -1, 1, 1, 1]
+    basis, _ = np.linalg.qr(rng.normal(size=(2, 2)))
+    thin = np.stack([ahead, aside], axis=1) @ basis
+    cases = plain[0], plain[1], *lost[:2], 1e8 * plain[2], 1e-8 * plain[3], thin, 1e10 * lost[2]
+    return [(A,) for A in cases]
 
 
 NNLS = Exercise(
@@ -372,6 +431,10 @@ NNLS = Exercise(
         "is noise: use its length.",
         lambda A: np.linalg.norm(_nnls(A)[0] @ A),
         "The sum of the weights is not one, because missing it was only charged for: divide by lam.sum().",
+        lambda A: _largest_margin(A) * (_largest_margin(A) > 1e-6 * np.linalg.norm(A, axis=1).max()),
+        "You called a margin zero that is only small. Rounding is what is below 1e-12 of the longest point.",
+        lambda A: np.linalg.norm(_nnls(A)[0] @ A) / _nnls(A)[0].sum(),
+        "Where the hull contains the origin you return what rounding left: return 0 there.",
         lambda A: 0.0,
         "Always 0: without the row of ones, or with a target of zeros, lam = 0 leaves nothing over.",
     ),

@@ -222,7 +222,7 @@ assert np.isclose(upper_bound(lam, A), np.sqrt(0.5))
 # %% [markdown]
 # All three statements are true, and the last one closes the case: no direction beats 0.7071. You can verify
 # it with pencil and paper, $(a_1 + 5 a_7)/6 = (0.5, 0.5)$, without asking how anyone came upon the
-# proportion $1 : 5$. Two numbers have proved what searching all directions could only suggest. Such weights
+# proportion $1 : 5$.  Such weights
 # always exist, and imperfect ones prove something too:
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -236,7 +236,11 @@ assert np.isclose(upper_bound(lam, A), np.sqrt(0.5))
 # >
 # > **3.** *If $\mu(w) \ge 0$, then* $\ \displaystyle \cos(w, \hat w) \ge \frac{\mu(w)}{B(\lambda)}$.
 # >
-# > Source: 1 and 2 are SVM duality as geometry (Bennett & Bredensteiner 2000); all three are proved below.
+# > **4.** *For $\bar a = \sum_i q_i a_i$, separating or not,* $\ \displaystyle \cos(\bar a, \hat w) \ge
+# > \frac{\hat\mu}{B(\lambda)}$. *If only support vectors have weight, the two are equal, and* $B(\lambda)^2 =
+# > \hat\mu^2 + \lVert \bar a - \hat a \rVert^2$.
+# >
+# > Source: 1 and 2 are SVM duality as geometry (Bennett & Bredensteiner 2000); all four are proved below.
 
 # %% [markdown]
 # **Proof.** We have seen 1.
@@ -252,7 +256,12 @@ assert np.isclose(upper_bound(lam, A), np.sqrt(0.5))
 # $\lVert \hat a \rVert \cos(w, \hat a) \ge \mu(w)$. If $w$ is a best direction, $\mu(w) = \hat\mu = \lVert
 # \hat a \rVert$, the cosine must be 1: $\hat a$ is the only best direction, so it is that of $\hat w$. For
 # every other $w$, $\cos(w, \hat w) \ge \mu(w) / \hat\mu$, and $\hat\mu \le B(\lambda)$ with $\mu(w) \ge 0$
-# gives the claim. $\square$
+# gives the claim.
+#
+# For 4, average $a_i \cdot \hat w \ge 1 = \hat\mu \lVert \hat w \rVert$ with the weights $q_i$, and divide
+# $\bar a \cdot \hat w \ge \hat\mu \lVert \hat w \rVert$ by the lengths. On support vectors all are equal to
+# 1, so $(\bar a - \hat a) \cdot \hat w = 0$: $\hat a$, $\bar a - \hat a$ and $\bar a$ are the sides of a
+# right triangle. $\square$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Together, $w$ and $\lambda$ are a **certificate**. Its quality is the **gap**
@@ -260,11 +269,10 @@ assert np.isclose(upper_bound(lam, A), np.sqrt(0.5))
 # $$\mathrm{gap} = 1 - \frac{\mu(w)}{B(\lambda)} .$$
 #
 # A gap of 0.01 proves that the margin is within one percent of the largest and the cosine at least 0.99
-# (an angle of at most 8.2 degrees), and anyone can check it with two matrix products. It does not matter
-# where $w$ and $\lambda$ came from.
+# (an angle of at most 8.2 degrees), and anyone can check it with two matrix products.
 #
-# Part 3 holds for *every* direction that separates. The weights bring one along: that of $\bar a$. We shall
-# see that it is often better than $w$.
+# Part 3 needs a $w$ that separates. Part 4 speaks, without a condition, of the direction that the weights
+# bring along.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.2: The smallest angle you can prove
@@ -272,14 +280,19 @@ assert np.isclose(upper_bound(lam, A), np.sqrt(0.5))
 # ★★☆ · 8 minutes
 #
 # You hold a direction $w$, weights $\lambda$ and the $a_i$, and no solver. How small an angle between $w$ and
-# $\hat w$ can you prove, with part 3 and the triangle inequality (the angle from $w$ to $\hat w$ is at most
-# that from $w$ to any third direction plus that from there to $\hat w$)? Use no third direction but $\bar
-# a$. Of $w$ and $\bar a$ at least one separates the points.
+# $\hat w$ can you prove, with parts 3 and 4 and the triangle inequality (the angle from $w$ to $\hat w$ is at
+# most that from $w$ to any third direction plus that from there to $\hat w$)? Use no third direction but
+# $\bar a$. Of $w$ and $\bar a$ at least one separates the points.
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint: two routes</summary>
 #
-# There are two routes from $w$ to $\hat w$. Each proves an angle, where its direction separates. Both proofs
-# hold, so you may keep the better one.
+# There are two routes from $w$ to $\hat w$, straight and by way of $\bar a$. Where both prove an angle, you
+# may keep the smaller. When does one of them prove nothing?
+# </details>
+#
+# <details><summary>Hint: the second route</summary>
+#
+# In part 4 you do not know $\hat\mu$. What are the two numbers below it that you can compute?
 # </details>
 
 
@@ -290,12 +303,11 @@ def proved_angle(w, lam, A):
     ### BEGIN SOLUTION
     a_bar = lam @ A / lam.sum()
     bound = np.linalg.norm(a_bar)
-    routes = []
+    known = max(margin(w, A), margin(a_bar, A))  # mu_hat is at least that
+    between = np.arccos(np.clip(w @ a_bar / np.linalg.norm(w) / bound, -1, 1))
+    routes = [between + np.arccos(min(known / bound, 1))]
     if margin(w, A) >= 0:
         routes.append(np.arccos(min(margin(w, A) / bound, 1)))
-    if margin(a_bar, A) >= 0:
-        between = np.arccos(np.clip(w @ a_bar / np.linalg.norm(w) / bound, -1, 1))
-        routes.append(between + np.arccos(min(margin(a_bar, A) / bound, 1)))
     return np.degrees(min(routes))
     ### END SOLUTION
 
@@ -358,16 +370,16 @@ assert np.allclose(lam_hat * (A @ w_hat - 1), 0, atol=1e-4)
 assert np.allclose(lam_hat[support], [1 / 3, 5 / 3], atol=1e-4)
 
 # %% [markdown]
-# Two points carry all the weight, in the proportion $1 : 5$ that we met above. The other ten could be left
-# out without moving $\hat w$ at all. What are the two worth?
+# Two points carry all the weight, in the proportion $1 : 5$ that we met above.  What are the two worth?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.3: What a point is worth
 #
 # ★★☆ · 8 minutes
 #
-# Move one point, $x_i$, by a little $\delta$. To first order $\hat\mu$ changes by $\delta \cdot
-# \nabla_{x_i} \hat\mu$. Derive this gradient for all $i$ from the pair $w$, $\lambda$ that satisfies KKT.
+# Move one point, $x_i$, by a little $\delta$. Where $\lambda$ is unique (question 3 has a case where it is
+# not), to first order $\hat\mu$ changes by $\delta \cdot \nabla_{x_i} \hat\mu$. Derive this gradient for all
+# $i$ from the pair $w$, $\lambda$ that satisfies KKT.
 #
 # <details><summary>Hint</summary>
 #
@@ -422,6 +434,10 @@ def dual_ascent(A, sweeps):
 few = np.arange(1, 7)
 gaps = [1 - margin(lam @ A, A) / upper_bound(lam, A) for lam in (dual_ascent(A, k) for k in few)]
 print(f"gap after 6 sweeps {gaps[5]:.0e}; ratio from sweep 3 to 4: 1/{gaps[2] / gaps[3]:.1f}")
+pair = np.array([dual_ascent(A, 2), dual_ascent(A, 3)])
+short, above = 1 - margin(pair @ A, A) * np.sqrt(2), upper_bound(pair, A) * np.sqrt(2) - 1
+print(f"from sweep 2 to 3: margin 1/{short[0] / short[1]:.1f}, bound 1/{above[0] / above[1]:.0f} = 1/145^2")
+assert np.allclose([short[0] / short[1] / 145, above[0] / above[1] / 145**2], 1, atol=1e-3)
 assert abs(gaps[2] / gaps[3] / 145 - 1) < 1e-3
 assert 3.5e-13 < gaps[5] < 4.5e-13
 
@@ -430,13 +446,13 @@ assert 3.5e-13 < gaps[5] < 4.5e-13
 # Why 145? An update without clipping projects $w$ onto the line $a_i \cdot w = 1$. Once only points 1 and 7
 # have weight, a sweep goes from one line to the other and back, towards their crossing $\hat w$. Each
 # projection multiplies the distance of $w$ from $\hat w$ by $\lvert \cos \varphi \rvert$, where $\varphi$ is
-# the angle between $a_1$ and $a_7$. Near $\hat w$ both bounds leave $\hat\mu$ in proportion to this distance.
-# Hence
+# the angle between $a_1$ and $a_7$. Near $\hat w$ the margin leaves $\hat\mu$ in proportion to this distance;
+# $B$, the hypotenuse in part 4, only with its square. So the gap is as good as all margin, and
 #
 # $$\frac{\text{gap after one more sweep}}{\text{gap}} = \cos^2 \varphi
 # = \frac{(a_1 \cdot a_7)^2}{\lVert a_1 \rVert^2\, \lVert a_7 \rVert^2} = \frac{1}{145} .$$
 #
-# With more than two support vectors there is such a number, too, and it can be foretold.
+# And with more than two support vectors?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.4: The factor of a sweep
@@ -454,13 +470,14 @@ assert 3.5e-13 < gaps[5] < 4.5e-13
 #
 # <details><summary>Hint: one sweep</summary>
 #
-# Write $G = L + U$, with $L$ the lower triangle and its diagonal, $U$ the rest. When $\lambda_i$ is set,
-# the multipliers before it are new and those after it old: $L \lambda' + U \lambda = (1, \dots, 1)$.
+# When $\lambda_i$ is set, the multipliers before it are new and those after it old. Write $G$ as its lower
+# triangle (with the diagonal) plus the rest: which of the two multiplies $\lambda'$, which $\lambda$?
 # </details>
 #
 # <details><summary>Hint: the long run</summary>
 #
-# The error is multiplied by a matrix, again and again. Which of its numbers decides?
+# The error is multiplied by a matrix, again and again. Which of its numbers decides? (The matrix is not
+# symmetric.)
 # </details>
 
 
@@ -470,8 +487,8 @@ def sweep_factor(A):
     """By how much a sweep shrinks the error in the long run: a number, for A (k, d)."""
     ### BEGIN SOLUTION
     G = A @ A.T
-    L = np.tril(G)
-    return np.abs(np.linalg.eigvals(np.linalg.solve(L, L - G))).max()
+    lower = np.tril(G)
+    return np.abs(np.linalg.eigvals(np.linalg.solve(lower, lower - G))).max()
     ### END SOLUTION
 
 
@@ -509,21 +526,20 @@ for k in range(30):
     measured[k] = (gaps_large[end, k] / gaps_large[end - 40, k]) ** (1 / 40)
     predicted[k] = sweep_factor(draws[k][lam[k] > 0])
 agree = np.abs(measured - predicted) < 1e-3
-carry = (lam > 0).sum(-1)
-print("gap above 0.1 after 10 sweeps:", (gaps_large[9] > 0.1).sum(), "of 30")
+weighted = (lam > 0).sum(-1)
 print(f"gaps after 200 sweeps: {gaps_large[199].min():.0e} to {gaps_large[199].max():.0e}")
 print("last sweep at which a point gained or lost its weight:", *np.sort(last_change))
 print("factor predicted to within 0.001:", agree.sum(), "of 30; the others:")
 for k in np.flatnonzero(~agree):
-    print(f"  seed {k}: predicted {predicted[k]:.3f}, measured {measured[k]:.3f}")
-assert (gaps_large[9] > 0.1).all()
+    G = draws[k][lam[k] > 0] @ draws[k][lam[k] > 0].T
+    largest = sorted(np.linalg.eigvals(np.eye(len(G)) - np.linalg.solve(np.tril(G), G)), key=abs)[-2:]
+    print(f"  seed {k}: predicted {predicted[k]:.3f}, measured {measured[k]:.3f}; eigenvalues", end=" ")
+    print(*(f"{one.real:.3f} + {abs(one.imag):.3f}i" for one in largest))
 assert gaps_large[199].min() < 1e-10 < 0.04 < gaps_large[199].max()
 assert agree.sum() == 27, "see exercise 02.4"
 assert np.abs(measured - predicted).max() < 0.03, "see exercise 02.4"
-assert carry[5] == 11, "see exercise 02.4"
+assert weighted[5] == 11, "see exercise 02.4"
 assert min(predicted[5], measured[5]) > 0.9999, "see exercise 02.4"
-assert last_change[1] == 31
-assert round(-np.log(10) / np.log(predicted[1])) == 144, "see exercise 02.4"
 
 # %% slideshow={"slide_type": "fragment"} jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.7), width_ratios=[1, 1.5])
@@ -557,12 +573,12 @@ show(
 # its support is right.
 
 # %% [markdown]
-# Two phases. First the solver finds out *which* points carry weight: in 31 to 1,802 sweeps, and seed 5 not
-# in 2,000. Then the gap falls along a straight line, and the support foretells its slope, to three digits on
-# 27 of the 30. (On the others the next eigenvalue is nearly as large, and the long run begins only where
-# rounding does.) Even seed 5 obeys: eleven points still carry weight in ten dimensions, so $G$ has the
-# eigenvalue 0, and the factor is 1 until one of them has lost it. Seed 1 has its support at sweep 31, and
-# then needs 144 sweeps a digit.
+# Two phases. First the solver finds out *which* points carry weight: in 31 to 1,802 sweeps, and seed 5 not in
+# 2,000. Then the gap falls along a straight line, and the support foretells its slope,
+# to three digits on 27 of these 30. On the others two eigenvalues are as large, or nearly. Seed 8 has a
+# complex pair, and its gap swings about the line for ever; in seeds 16 and 29 the long run begins only where
+# rounding does. Even seed 5 obeys: eleven points still carry weight in ten dimensions, so $G$ has the
+# eigenvalue 0, and the factor is 1 until one of them has lost it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.6 The dual as nonnegative least squares
@@ -683,24 +699,27 @@ def descend(A, step, marks, normalised=False):
 
 
 def certify(w, A):
-    """mu(w), mu(a_bar), B, and the cosine of w and a_bar, with the weights of the gradient at w."""
+    """mu(w), mu(a_bar), B and a_bar, with the weights of the gradient at w."""
     q = softmax(-np.logaddexp(0, np.einsum("...nd,...d->...n", A, w)), axis=-1)
     a_bar = np.einsum("...n,...nd->...d", q, A)
-    B = upper_bound(q, A)
-    return margin(w, A), margin(a_bar, A), B, (w * a_bar).sum(-1) / (np.linalg.norm(w, axis=-1) * B)
+    return margin(w, A), margin(a_bar, A), upper_bound(q, A), a_bar
 
 
 def angle(cosine):
     return np.degrees(np.arccos(np.clip(cosine, -1, 1)))
 
 
+def between(v, w):
+    return angle((v * w).sum(-1) / np.linalg.norm(v, axis=-1) / np.linalg.norm(w, axis=-1))
+
+
 def angles(w, A, w_hat):
     """Of w and w_hat, in degrees: proved by part 3 alone, by the better route, and true."""
-    mu_w, mu_a, B, between = certify(w, A)
+    mu_w, mu_a, B, a_bar = certify(w, A)
     direct = np.where(mu_w >= 0, angle(mu_w / B), 180)
-    around = np.where(mu_a >= 0, angle(between) + angle(mu_a / B), 180)
-    true = angle((w * w_hat).sum(-1) / np.linalg.norm(w, axis=-1) / np.linalg.norm(w_hat, axis=-1))
-    return direct, np.minimum(direct, around), true
+    around = between(w, a_bar) + angle(np.maximum(mu_w, mu_a) / B)
+    around = np.where(np.maximum(mu_w, mu_a) >= 0, around, 180)
+    return direct, np.minimum(direct, around), between(w, w_hat)
 
 
 # %%
@@ -771,15 +790,18 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Left and middle: how far the margin of the iterate, the margin of its gradient and the upper
-# bound are from $\hat\mu$. What is below $10^{-13}$ is not drawn. Right: the angle of the iterate: proved,
+# bound are from $\hat\mu$. What is below $10^{-13}$ is not drawn; the cusps are where the gradient passes
+# through the direction of $\hat w$. Right: the angle of the iterate: proved,
 # which needs no solver, and true, which does.
 
 # %% [markdown]
-# That answers the question of this lesson, and the gradient is the better classifier. After 100,000 steps
-# GD's own weights prove that the margin of $w_t$ is within 3.4 percent of the largest, and that of $\bar a_t$
-# within 0.3 percent; 100 steps of NGD prove the latter to twelve digits. The iterate carries all it was ever
-# given, also in the first steps, and only outgrows it. The gradient forgets: it depends on where $w_t$ is
-# now, and there every point beyond the edge has lost its weight.
+# That answers the question of this lesson, and here the gradient is the better classifier. After 100,000
+# steps GD's own weights prove that the margin of $w_t$ is within 3.4 percent of the largest, and that of
+# $\bar a_t$ within 0.3 percent; 100 steps of NGD prove the latter to twelve digits. The iterate carries all
+# it was ever given, also in the first steps, and only outgrows it. The gradient forgets: it depends on where
+# $w_t$ is now, and there every point beyond the edge has lost its weight. $B$ falls twice as steeply as the
+# gradient's margin rises: one goes with the square of $\lVert \bar a - \hat a \rVert$, by part 4, the other
+# with its first power.
 #
 # About the *angle* of $w_t$, part 3 alone is modest: 14.9 degrees where 4.4 are true. Where two support
 # vectors pull apart, turning by a small $\theta$ costs the margin in proportion to $\theta$, but the cosine
@@ -790,25 +812,35 @@ show(
 sets = [data.separable_points(n=20, seed=seed) for seed in range(100)]
 signed = np.stack([(one.y[:, None] * one.X).numpy() for one in sets])  # (100, 20, 2): the sets of lesson 01
 best = svm.solve(svm.label_problem(torch.tensor(signed), torch.ones(100, 20, dtype=torch.float64)))
-marks = [300, 3000]
-for t, w in zip(marks, descend(signed, 0.5, marks, normalised=True)[0], strict=True):
-    direct, better, true = angles(w, signed, best.value.numpy())
-    exact = [(one < 1.1 * true).sum() for one in (direct, better)]
-    print(f"NGD, {t:5} steps; proof within 10 percent of truth: part 3 {exact[0]}, better route {exact[1]}")
-    assert (better > true - 1e-5).all(), "see exercise 02.2"
+print(
+    "             within 10 percent of truth: part 3, better route   gap     proved   true   gradient better"
+)
+for name, marks in (("GD", [1000, 10_000]), ("NGD", [300, 3000])):
+    for t, w in zip(marks, descend(signed, 0.5, marks, normalised=name == "NGD")[0], strict=True):
+        mu_w, mu_a, B, _ = certify(w, signed)
+        direct, better, true = angles(w, signed, best.value.numpy())
+        exact = [(one < 1.1 * true).sum() for one in (direct, better)]
+        medians = [np.median(one) for one in (1 - np.maximum(mu_w, mu_a) / B, better, true)]
+        ahead = (mu_a > mu_w).sum()
+        print(f"{name:3} {t:6,} {exact[0]:30} {exact[1]:14} {medians[0]:12.4f}", end=" ")
+        print(f"{medians[1]:7.2f} {medians[2]:7.2f} {ahead:9}")
+        assert (better > true - 1e-5).all(), "see exercise 02.2"
+        assert name == "NGD" or t < 10_000 or np.allclose(medians, [0.06, 21.8, 5.9], rtol=0.02)
 weights_of_sets = (best.dual / best.dual.sum(-1, keepdim=True)).numpy()
 alone = (weights_of_sets > 1 - 1e-9).any(axis=1)
 print("sets with one support vector:", alone.sum())
 print(f"worst: set {better.argmax()}, proved {better.max():.1f} degrees, true {true[better.argmax()]:.3f}")
 assert ((direct < 1.1 * true) == alone).all()
 assert exact == [32, 96], "see exercise 02.2"
+assert ahead > 95
 assert better.argmax() == 28
 
 # %% [markdown]
-# In the end part 3 alone comes so near on the 32 sets with one support vector and on no other; by the better
-# route the proof does on 68 sets after 300 steps, on 96 after 3,000. One set stands out: 36 degrees proved
-# where 0.007 are true. There the steps are too long for the weights; the next section has the law. Nor is GD
-# always as good as on our twelve points: in ten dimensions it proves little.
+# With NGD part 3 alone comes so near, in the end, on the 32 sets with one support vector and on no other; by
+# the better route the proof does on 68 sets after 300 steps, on 96 after 3,000. One set stands out: 36
+# degrees proved where 0.007 are true. There the steps are too long for the weights; the next section has the
+# law. Our twelve points were kind to GD: on these sets, after 10,000 steps, its gap is six percent in the
+# median, and it proves 22 degrees where 6 are true.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.8 Too long a step *(optional)*
@@ -817,25 +849,25 @@ assert better.argmax() == 28
 # for ever. Its *direction* survives this, because the norm grows. The *weights* $q_t$ do not: they depend on
 # where $w_t$ is. How bad do they become?
 #
-# Far out only the support vectors have weight. Let $c_i$ be the part of $a_i$ across $\hat w$, and $r$ how
+# Far out only the support vectors have weight. Let $c_i$ be the part of $a_i$ across $\hat w$, and $s$ how
 # far $w_t$ is off the line on which the weights are $\hat q$, a vector across $\hat w$. They are in
-# proportion to $\hat q_i e^{-c_i \cdot r}$, so to first order in $r$
+# proportion to $\hat q_i e^{-c_i \cdot s}$, so to first order in $s$
 #
-# $$\bar a = \hat a - H r, \qquad H = \sum_i \hat q_i\, c_i c_i^\top .$$
+# $$\bar a = \hat a - H s, \qquad H = \sum_i \hat q_i\, c_i c_i^\top .$$
 #
-# A step of length $\eta$ along $\bar a$ changes $r$ by $-\eta\, H r / B$, for $B = \lVert \bar a \rVert$.
-# Take $r$ along the eigenvector of the largest eigenvalue $h$. The step takes it to $-r$, and the next one
+# A step of length $\eta$ along $\bar a$ changes $s$ by $-\eta\, H s / B$, for $B = \lVert \bar a \rVert$.
+# Take $s$ along the eigenvector of the largest eigenvalue $h$. The step takes it to $-s$, and the next one
 # back, if $2 = \eta h / B$. Now $B$ is at least $\hat\mu$. So this needs $\eta \ge \eta^*$, and then fixes
 # $B$:
 #
 # $$\eta^* = \frac{2 \hat\mu}{h}, \qquad \frac{B(q_t)}{\hat\mu} \approx \frac{\eta}{\eta^*}
-# \quad \text{for } \eta > \eta^* .$$
+# \quad \text{for } \eta \text{ just above } \eta^* .$$
 #
-# Below $\eta^*$ the error $r$ shrinks, and $B \to \hat\mu$. Both are statements to first order: near
-# $\hat w$, and not far beyond $\eta^*$, where $r$ is small. There is another set of weights at hand: the
-# *total* that each point has received in all steps. Starting from 0, $w_t$ is the sum of the signed points
-# with exactly these weights, so their $B$ is $\lVert w_t \rVert$ over the weight spent; and totals do not
-# jump. We try it on the thirty draws in ten dimensions.
+# Below $\eta^*$ the error $s$ shrinks, and $B \to \hat\mu$. Both are statements to first order: near $\hat
+# w$, and not far beyond $\eta^*$, where $s$ is small. There is another set of weights at hand: the *total*
+# that each point has received in all steps. Starting from 0, $w_t$ is the sum of the signed points with
+# exactly these weights, so their $\bar a$ is $w_t$ over the weight spent, and part 4 speaks of $w_t$ itself;
+# and totals do not jump. We try it on the thirty draws in ten dimensions.
 
 
 # %%
@@ -858,45 +890,68 @@ mu, longest = best.margin.numpy(), longest_step(draws, best)
 ratios = np.stack([np.full(30, 0.9), np.full(30, 1.2), np.full(30, 2.0), 0.5 / longest])
 w, spent = descend(draws[None], ratios * longest, [1000, 5000], normalised=True)
 plain, plain_spent = descend(draws, 1.0, [6000, 30_000])
-names = "0.9 of the longest", "1.2", "2", "steps of 0.5"
-rows = [(name, 5000, ratios[k].clip(min=1), w[:, k], spent[:, k]) for k, name in enumerate(names)]
+lengths = "0.9 of the longest", "1.2", "2", "steps of 0.5"
+rows = [(name, 5000, ratios[k].clip(min=1), w[:, k], spent[:, k]) for k, name in enumerate(lengths)]
 rows.append(("GD, step size 1", 30_000, np.ones(30), plain, plain_spent))
+w_hats = best.value.numpy()
 
 print(
-    "thirty draws, d = 10; medians   B of the latest weights / mu_hat   B of the total   best   angle of w,"
+    "thirty draws, d = 10               B / mu_hat, median      gap, percent     angle, median, proved (true)"
 )
-print("                       steps   predicted    measured           weights         gap   proved")
+print(
+    "                     steps     law   latest   total       median   worst      of w            of a_bar"
+)
 shown = {}
 for name, t, law, iterates, given in rows:
-    mu_w, mu_a, latest, _ = certify(iterates[-1], draws)
+    mu_w, mu_a, latest, a_bar = certify(iterates[-1], draws)
     totals = np.linalg.norm(iterates, axis=-1) / given
-    gap = np.median(1 - np.maximum(mu_w, mu_a) / np.minimum(latest, totals[-1]))
-    _, proved, true = angles(iterates[-1], draws, best.value.numpy())
-    proved = np.minimum(proved, angle(mu_w / totals[-1]))
-    shown[name] = latest / mu / law, np.median((totals[0] - mu) / (totals[-1] - mu)), gap, np.median(true)
+    known = np.maximum(mu_w, mu_a)
+    gap = 100 * (1 - known / np.minimum(latest, totals[-1]))
+    _, proved, true = angles(iterates[-1], draws, w_hats)
+    proved = np.minimum(proved, angle(known / totals[-1]))
+    of_bar = angle(known / latest), between(a_bar, w_hats)
+    ahead = (mu_a > mu_w).sum(), (mu_a > 0).sum()
+    shrinks = np.median((totals[0] - mu) / (totals[-1] - mu))
+    shown[name] = latest / mu / law, shrinks, gap, np.median(true), np.median(of_bar, axis=1), ahead
+    bounds_in_row = [np.median(one) for one in (law, latest / mu, totals[-1] / mu)]
     print(
-        f"{name:22} {t:6,}   {np.median(law):6.1f} {np.median(latest / mu):11.1f} "
-        f"{np.median(totals[-1] / mu):18.2f} {gap:14.2f} {np.median(proved):6.0f}"
+        f"{name:20} {t:6,} {bounds_in_row[0]:7.2f} {bounds_in_row[1]:8.2f} {bounds_in_row[2]:7.3f}", end=" "
     )
+    print(
+        f"{np.median(gap):12.3f} {gap.max():7.3f} {np.median(proved):8.2f} ({np.median(true):4.2f})", end=" "
+    )
+    print(f"{np.median(of_bar[0]):8.2f} ({np.median(of_bar[1]):5.2f})")
     assert (proved >= true - 1e-5).all()
+    assert (of_bar[0] >= of_bar[1] - 1e-5).all()
+for k, what in enumerate(("has the larger margin", "separates")):
+    print(f"draws on which the gradient {what}:", *(f"{values[5][k]}" for values in shown.values()))
 assert 1.5 < 0.5 / longest.max() < 0.5 / longest.min() < 5
 assert np.abs(shown["0.9 of the longest"][0] - 1).max() < 0.01
 assert np.abs(shown["1.2"][0] - 1).max() < 0.07
 assert np.abs(shown["2"][0] - 1).max() < 0.15
 assert 0.8 < np.median(shown["steps of 0.5"][0]) < 0.93
-assert all(4 < shown[name][1] < 6 for name in names)
-assert shown["0.9 of the longest"][2] < 1e-3 < 0.008 < min(shown[name][2] for name in names[1:])
-assert max(shown[name][3] for name in names) < 0.5
-assert 0.09 < shown["GD, step size 1"][2] < 0.11
+assert all(3.5 < shown[name][1] < 6 for name in lengths)
+assert (
+    shown["0.9 of the longest"][2].max() < 0.4 < 0.8 < min(np.median(shown[name][2]) for name in lengths[1:])
+)
+assert max(shown[name][2].max() for name in lengths) < 2
+assert max(shown[name][3] for name in lengths) < 0.5
+assert 9 < np.median(shown["GD, step size 1"][2]) < 11
 assert 2.5 < shown["GD, step size 1"][3] < 3.5
+assert [values[5][0] for values in shown.values()] == [28, 0, 0, 0, 27]
+assert [values[5][1] for values in shown.values()] == [30, 0, 0, 0, 30]
+assert np.allclose(shown["steps of 0.5"][4], [68.69, 68.63], atol=0.1)
 
 # %% [markdown]
-# The law holds. At 1.2 times the longest step each of the thirty draws is within seven percent of it, at
-# twice within 15; farther out the response is no longer linear, and $B$ stays below. Set 28 of the plane was
-# the same: its longest step is 0.40, so the latest weights of steps of 0.5 prove no angle much below 36
-# degrees, ever. The total weights do not care: five times the steps, about a fifth of the excess, like
-# $1/t$, at any of these lengths, and one percent is proved. With 0.9 of the longest, it is less than a
-# thousandth.
+# The law holds just beyond $\eta^*$: at 1.2 times the longest step each of these thirty draws is within
+# seven percent of it, at twice within 15; farther out the response is no longer linear, and $B$ stays below.
+# Set 28 of the plane was the same: its longest step is 0.40, so the latest weights of steps of 0.5 prove no
+# angle much below 36 degrees, ever. The total weights do not care: five times the steps, about a fifth of
+# the excess, like $1/t$, at any of these lengths, and one percent is proved in the median, less than two in
+# the worst draw. With 0.9 of the longest, it is less than a thousandth, and 0.3 percent at worst.
+#
+# Below $\eta^*$ the gradient has the larger margin on 28 of the draws; beyond, on none, where it does not even
+# separate. It certifies itself all the same: with steps of 0.5 part 4 proves 68.7 degrees where 68.6 are true.
 #
 # The last line is sobering. Plain descent has no longest step, for its steps $\eta \lVert \nabla L \rVert$
 # shrink. But after 30,000 of them its gap is still ten percent, and it proves 28 degrees where 3 are true:
@@ -1002,17 +1057,17 @@ widgets.sliders(
 y_bad = np.where(np.arange(12) == 7, -y, y)
 A_bad = y_bad[:, None] * X
 ray, _ = nnls(np.vstack([A_bad.T, np.ones(12)]), np.append(np.zeros(2), 1.0))
-carry = np.flatnonzero(ray)
-print("label of point 8 flipped: points", *carry + 1, "with weights", *ray[carry].round(4))
+bearing = np.flatnonzero(ray)
+print("label of point 8 flipped: points", *bearing + 1, "with weights", *ray[bearing].round(4))
 
 answer = svm.solve(svm.label_problem(torch.as_tensor(X), torch.as_tensor(y_bad)), throw=False)
 print("mini_attn.svm.solve:", answer.status, "zero sum:", np.allclose(answer.dual.numpy() @ A_bad, 0))
 
 exact = [Fraction(17, 70), Fraction(71, 140), Fraction(1, 4)]
-points = [[Fraction(str(entry)) for entry in A_bad[i]] for i in carry]
+points = [[Fraction(str(entry)) for entry in A_bad[i]] for i in bearing]
 total = [sum(q * point[k] for q, point in zip(exact, points, strict=True)) for k in range(2)]
 print("in fractions:", *exact, "and the sum is exactly", *total)
-assert np.allclose(ray[carry], [float(q) for q in exact])
+assert np.allclose(ray[bearing], [float(q) for q in exact])
 assert total == [0, 0]
 
 # %% [markdown]
@@ -1061,15 +1116,10 @@ far_q = nnls(np.vstack([A_far.T, np.ones(12)]), np.array([0, 0, 1.0]))[0]
 u = A_far @ (far_q @ A_far)
 print("can change sides:", *np.flatnonzero(can_flip(A)) + 1, "  support vectors:", *support + 1)
 print("point 3 at (33, -12):", *np.flatnonzero(can_flip(A_far)) + 1, "and", *np.flatnonzero(far_q) + 1)
-flips = np.array([can_flip(one) for one in signed])
-same = (flips == (weights_of_sets > 1e-9)).all(axis=1).sum()
-print(f"100 sets: two points in {(flips.sum(axis=1) == 2).sum()}, and they are the support vectors in {same}")
 assert np.flatnonzero(can_flip(A)).tolist() == [0, 6] == support.tolist(), "see exercise 02.6"
 assert np.flatnonzero(can_flip(A_far)).tolist() == [2, 6], "see exercise 02.6"
 assert np.flatnonzero(far_q).tolist() == [0, 6]
 assert 20 < u[2] / u.min() < 22
-assert (flips.sum(axis=1) == 2).all(), "see exercise 02.6"
-assert same == 18, "see exercise 02.6"
 
 # %% [markdown]
 # A point is stuck if it lies in the cone of the others, $\{\sum_{j \ne i} \lambda_j a_j,\ \lambda \ge 0\}$.
@@ -1079,9 +1129,9 @@ assert same == 18, "see exercise 02.6"
 # farther from the line than any support vector, can; point 1, on the edge of the strip, no longer can.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 2.11 What descent and ascent do then *(optional)*
+# ## 2.11 What descent does then *(optional)*
 #
-# Neither coordinate ascent nor gradient descent knows that there is no separator. Let them run.
+# Gradient descent does not know that there is no separator. Let it run.
 
 # %%
 print("label flipped    B after the steps     factor per step: measured   predicted")
@@ -1098,20 +1148,12 @@ for place, (start, end) in ((7, (200, 300)), (2, (10_000, 20_000))):
     falls[place] = np.array(marks), falling, factor
     print(f"point {place + 1}          {falling[-1]:.0e} after {end:6,}     {measured:22.6f}    {factor:.6f}")
     assert abs((1 - measured) / (1 - factor) - 1) < 1e-3
-
-sweeps = np.array([1, 2, 5, 10, 20, 50, 100, 200])
-multipliers = np.array([dual_ascent(A_bad, k) for k in sweeps])
-bounds = upper_bound(multipliers, A_bad)
-print("coordinate ascent, point 8: B times sweeps", *(bounds * sweeps)[3:].round(3))
-assert np.ptp((multipliers @ A_bad)[3:], axis=0).max() < 1e-6
-assert np.ptp((bounds * sweeps)[4:]) < 0.01
-
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.8, 3.9), width_ratios=[1.25, 1])
 draw_hull(A_bad, left)
-left.fill(*A_bad[carry].T, facecolor="none", edgecolor=COLORS["black"], linewidth=1.4, zorder=2)
+left.fill(*A_bad[bearing].T, facecolor="none", edgecolor=COLORS["black"], linewidth=1.4, zorder=2)
 left.scatter(*A_bad[7], s=150, marker="D", color=COLORS["vermillion"], edgecolor="white", zorder=4)
-for i in carry:
+for i in bearing:
     left.annotate(str(i + 1), A_bad[i], xytext=(3, -18) if i != 10 else (7, 4), textcoords="offset points")
 red, green = COLORS["vermillion"], COLORS["green"]
 for place, color, label in ((7, red, "logistic, point 8"), (2, green, "logistic, point 3")):
@@ -1120,16 +1162,14 @@ for place, color, label in ((7, red, "logistic, point 8"), (2, green, "logistic,
     every = np.unique(np.geomspace(20, t[-1], 200).astype(int))
     law = falling[-1] * factor ** (every - float(t[-1]))
     right.loglog(every, law, color=color, linestyle="--", linewidth=1.4)
-right.loglog(sweeps, bounds, marker="o", linestyle="", color=COLORS["blue"], label="dual ascent, point 8")
-right.loglog(sweeps, bounds[-1] * 200 / sweeps, color=COLORS["blue"], linestyle="--", linewidth=1.4)
-right.set(xlabel="steps or sweeps", ylabel="upper bound $B$", ylim=(1e-11, 30))
+right.set(xlabel="step $t$", ylabel="upper bound $B$", ylim=(1e-11, 30))
 right.legend(loc="lower left", fontsize=10)
 show(
     fig,
     alt="Left: signed points, point 8 now on the far side of the origin, so that the hull contains the "
     "origin, and so does the drawn triangle of points 1, 8 and 11. Right: upper bounds on the margin falling "
-    "to zero, each along its dashed prediction: dual ascent with slope minus one, logistic weights "
-    "exponentially, within 300 steps when point 8 is flipped and within 20,000 when point 3 is.",
+    "to zero exponentially, each along its dashed prediction: within 300 steps when point 8 is flipped and "
+    "within 20,000 when point 3 is.",
 )
 
 # %% [markdown]
@@ -1138,17 +1178,12 @@ show(
 # predictions.
 
 # %% [markdown]
-# The dual is now unbounded. Along the ray, $\sum_i \lambda_i$ grows at no cost in $\lVert \sum_i \lambda_i
-# a_i \rVert$, and coordinate ascent ends up doing just that: each sweep adds the same amount and $w$ ends at
-# the same place, so $B(\lambda)$ falls as one over the number of sweeps.
-#
-# The logistic loss, for its part, now has a minimiser. The origin lies *inside* the hull, so for every $w$
-# some $a_i \cdot w$ is negative, and $L$ grows in every direction. (On the edge of the hull it need not.) At
-# the minimiser the gradient is zero,
-# $\sum_i |\ell'(u_i)|\, a_i = 0$ with positive weights: *the logistic optimum is a Farkas ray*. Descent gets
-# there at the rate of any smooth minimum, a factor of $1 - \eta h_{\min}$ a step, with $h_{\min}$ the least
-# eigenvalue of the Hessian. With point 8 flipped that is 0.96; with point 3 flipped, 0.999, for its minimiser
-# is far out and flat. In finite time $B > 0$ has only proved that no margin exceeds it.
+# The logistic loss now has a minimiser. The origin lies *inside* the hull, so for every $w$ some $a_i \cdot
+# w$ is negative, and $L$ grows in every direction. (On the edge of the hull it need not.) At the minimiser
+# the gradient is zero, $\sum_i |\ell'(u_i)|\, a_i = 0$ with positive weights: *the logistic optimum is a
+# Farkas ray*. Descent gets there at the rate of any smooth minimum, a factor of one minus $\eta$ times the
+# least eigenvalue of the Hessian. With point 8 flipped that is 0.96; with point 3 flipped, 0.999, for its
+# minimiser is far out and flat. In finite time $B > 0$ has only proved that no margin exceeds it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
@@ -1193,16 +1228,15 @@ progress("02")
 # - With signed points $a_i = y_i x_i$, the hard-margin SVM is the shortest $w$ with all
 #   $a_i \cdot w \ge 1$, and equally the point of their convex hull nearest to the origin.
 # - A direction gives a lower bound $\mu(w)$, weights give an upper bound $B(\lambda)$ and a second direction
-#   $\bar a$. They prove $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$, and often more by way of $\bar a$.
-# - The points with weight are support vectors, and a point is worth its weight. Coordinate ascent finds them;
-#   from then on the Gram matrix of the support foretells its pace.
+#   $\bar a$. They prove $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$, where $w$ separates, and $\cos(\bar a,
+#   \hat w) \ge \hat\mu / B(\lambda)$ without a condition.
+# - The points with weight are support vectors, and a point is worth its weight (where $\lambda$ is unique).
+#   Coordinate ascent finds them; from then on the Gram matrix of the support foretells its pace.
 # - The weights in the logistic gradient are such weights. With normalised steps near $\hat w$ they settle if
-#   the steps are below $\eta^* = 2\hat\mu / h$; beyond, $B$ ends near $\hat\mu \eta / \eta^*$, and the total
-#   weights still prove $\hat\mu$, like $1/t$. Plain descent proves little in any reasonable time.
+#   the steps are below $\eta^* = 2\hat\mu / h$; just beyond, $B$ ends near $\hat\mu \eta / \eta^*$, and the
+#   total weights still prove $\hat\mu$, like $1/t$. Plain descent's gaps are of six percent after 10,000
+#   steps.
 # - Where nothing separates and the origin is inside the hull, the logistic optimum is the proof.
-#
-# In lesson 06 the same problem returns with differences of tokens in place of the $a_i$, and with it the
-# certificate.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

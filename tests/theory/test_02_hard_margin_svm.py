@@ -1,6 +1,7 @@
 """Lesson 02. Any dual point certifies any direction, and the two optima meet.
 
 For lambda >= 0, weak duality gives  margin(w) <= max margin <= ||sum_i lambda_i y_i x_i|| / sum_i lambda_i.
+For the normalised sum a_bar of the same points cos(a_bar, w_hat) >= max margin / its length, separating or not.
 At the optimum the bounds are equal and lambda lives on the support vectors; a problem without
 a solution has a ray.
 """
@@ -35,6 +36,30 @@ def test_every_dual_point_bounds_every_margin(batch):
         margin = (A @ (w / w.norm(dim=-1, keepdim=True))[..., None]).squeeze(-1).amin(-1)
         assert (margin <= solution.margin * (1 + 1e-9)).all()
         assert (solution.margin <= bound * (1 + 1e-9)).all()
+
+
+def test_weights_certify_their_own_direction_separating_or_not(batch):
+    """cos(a_bar, w_hat) >= mu_hat / B; equal, with a right triangle, if only support vectors have weight."""
+    X, y, solution = batch
+    A = y[..., None] * X
+    nearest = solution.value * solution.margin.square()[:, None]
+    astray = 0
+    for power in (1, 8):
+        lam = torch.rand(50, 20, generator=generator, dtype=torch.float64) ** power
+        support = solution.dual > 1e-9 * solution.dual.amax(-1, keepdim=True)
+        for weights, equal in ((lam, False), (lam * support, True)):
+            a_bar = (weights[:, None] @ A).squeeze(1) / weights.sum(-1, keepdim=True)
+            cosine = torch.cosine_similarity(a_bar, solution.value, dim=-1)
+            bound = solution.margin / a_bar.norm(dim=-1)
+            astray += int(((A @ a_bar[..., None]).squeeze(-1).amin(-1) < 0).sum())
+            assert (cosine >= bound * (1 - 1e-9)).all()
+            legs = solution.margin.square() + (a_bar - nearest).square().sum(-1)
+            if equal:
+                torch.testing.assert_close(cosine, bound)
+                torch.testing.assert_close(legs, a_bar.square().sum(-1))
+            else:
+                assert (legs < a_bar.square().sum(-1) - 1e-6).all()
+    assert astray > 20  # the statement is about these, too
 
 
 def test_at_the_optimum_the_bounds_meet_on_the_support_vectors(batch):

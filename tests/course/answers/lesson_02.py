@@ -54,6 +54,19 @@ def angle_unnormalised_weights(w, lam, A):
     return np.degrees(min(first, between + second))
 
 
+def angle_without_signs(cap):
+    """Without a test of the signs, capped."""
+
+    def wrong(w, lam, A):
+        bar = lam @ A / lam.sum()
+        ratios = [(A @ v).min() / np.linalg.norm(v) / np.linalg.norm(bar) for v in (w, bar)]
+        between = np.arccos(w @ bar / np.linalg.norm(w) / np.linalg.norm(bar))
+        first, second = np.arccos(np.clip(ratios, -1, 1))
+        return np.degrees(min(first, between + second, cap))
+
+    return wrong
+
+
 def angle_averaged(w, lam, A):
     bar = lam @ A / lam.sum()
     margins = [(A @ v).min() / np.linalg.norm(v) for v in (w, bar)]
@@ -90,6 +103,11 @@ def factor_of_all_cosines(A):
     return np.prod([one @ other for one, other in zip(unit, np.roll(unit, 1, axis=0), strict=True)])
 
 
+def factor_of_real_parts(A):
+    G = A @ A.T
+    return np.linalg.eigvals(np.eye(len(A)) - np.linalg.solve(np.tril(G), G)).real.max()
+
+
 def factor_least_eigenvalue(A):
     sizes = np.linalg.eigvalsh(A @ A.T)
     return 1 - sizes[0] / sizes[-1]
@@ -111,6 +129,17 @@ def margin_of_least_squares(A):
 def margin_by_the_sum(A):
     lam, _ = nnls(np.concatenate([A.T, np.ones((1, len(A)))]), [*np.zeros(A.shape[1]), 1])
     return 1 / lam.sum() - 1
+
+
+def margin_above(relative=0.0, absolute=0.0):
+    """Another threshold for rounding."""
+
+    def wrong(A):
+        lam, _ = nnls(np.concatenate([A.T, np.ones((1, len(A)))]), [*np.zeros(A.shape[1]), 1])
+        mu = np.linalg.norm(lam @ A) / lam.sum()
+        return mu if mu > relative * np.linalg.norm(A, axis=1).max() + absolute else 0.0
+
+    return wrong
 
 
 def flip_by_separating_again(A):
@@ -147,16 +176,30 @@ ANSWERS = {
     },
     "02.2": {
         "also_right": angle_in_torch,
-        "wrong": [angle_with_the_better_margin, angle_unnormalised_weights, angle_averaged],
+        "wrong": [
+            angle_with_the_better_margin,
+            angle_unnormalised_weights,
+            angle_averaged,
+            angle_without_signs(np.pi),
+            angle_without_signs(np.pi / 2),
+        ],
     },
     "02.3": {"also_right": worth_by_loop, "wrong": [worth_transposed, worth_squared]},
     "02.4": {
         "also_right": factor_of_projections_in_the_span,
-        "wrong": [factor_of_all_cosines, factor_least_eigenvalue],
+        "wrong": [factor_of_all_cosines, factor_least_eigenvalue, factor_of_real_parts],
     },
     "02.5": {
         "also_right": margin_of_the_scaled_points,
-        "wrong": [margin_of_least_squares, margin_by_the_sum],
+        "wrong": [
+            margin_of_least_squares,
+            margin_by_the_sum,
+            margin_above(relative=1e-3),
+            margin_above(relative=1e-6),
+            margin_above(absolute=1e-8),
+            margin_above(absolute=1e-9),
+            margin_above(absolute=1e-12),
+        ],
     },
     "02.6": {
         "also_right": flip_by_separating_again,
