@@ -1,7 +1,7 @@
 """Lesson 02. Any dual point certifies any direction, and the two optima meet.
 
 For lambda >= 0, weak duality gives  margin(w) <= max margin <= ||sum_i lambda_i y_i x_i|| / sum_i lambda_i.
-For the normalised sum a_bar of the same points cos(a_bar, w_hat) >= max margin / its length, separating or not.
+Their weighted mean a_bar has cos(a_bar, w_hat) >= max margin / ||a_bar||, separating or not.
 At the optimum the bounds are equal and lambda lives on the support vectors; a problem without
 a solution has a ray.
 """
