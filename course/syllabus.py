@@ -211,14 +211,14 @@ LESSONS = [
         "How fast?",
         "One curve of error against length, many clocks: every optimiser's rate predicted from two laws and "
         "measured, with intervals.",
-        ("01", "03", "06", "11"),
+        ("01", "03", "06", "08", "11"),
     ),
     Lesson(
         "IV",
         "18",
         "Capstone: real tokens",
         "A small transformer on digits and film reviews, head by head: what sharpens when, why an SVM that "
-        "fits may explain nothing, which ingredient ends the theory, and a project of your own.",
+        "fits may explain nothing, which ingredients end the theory, and a project of your own.",
         ("06", "11", "13", "14"),
     ),
 ]

@@ -68,7 +68,7 @@ SYMBOLS = [
         (r"\Delta", "lead", "lead of the selected token's logit over another; the smallest one", "05"),
         (r"\gamma_t", "scores", "score y v.x_t", "06"),
         (r"p_{\mathrm{mm}}, \hat p", "p_mm", "solution of the Att-SVM; the same with length one", "06"),
-        (r"c_t", "", "strength of a comparison's force", "06"),
+        (r"c_t", "", "strength of a comparison's force, its attention included", "06"),
         (r"W; z_i", "W, z", "attention matrix; query", "06"),
         (r"\Gamma(p)", "shortfall", "the best score minus the expected one", "08"),
         (r"p(R); H", "path", "regularisation path; Hessian", "08"),
@@ -108,7 +108,12 @@ SYMBOLS = [
         (r"W_\rho; D_\rho", "W_rho, D", "the Att-SVM in l_rho; divergence of two directions", "15"),
         (r"\mathcal V; a > b", "V, above", "vocabulary; a is to be looked at before b under a query", "16"),
         (r"W_{\mathrm{ov}}, W_{\mathrm{kq}}", "W_ov, W_kq", "value and attention matrix", "16"),
-        (r"c_{it}; r_0", "c, outside", "strength of a comparison far out; what the first steps left", "17"),
+        (
+            r"c_{it}; r_0",
+            "c, outside",
+            "a comparison's strength without its attention; what the first steps left",
+            "17",
+        ),
         (r"\hat W; J", "unit", "W_mm with length one; number of steps of a run as a whole", "17"),
         (r"\eta^*; L_\infty", "longest", "longest step that settles; loss of the selected tokens", "17"),
     )

@@ -87,7 +87,8 @@ ROWS = [
     Row(
         "15.best",
         "mirror",
-        "points of test accuracy, rho = 1.1 minus 2, best test epoch, mean of three sizes",
+        "film sentences, one layer (there IMDb, several): points of test accuracy, rho = 1.1 minus 2, "
+        "best test epoch, mean of three sizes",
         1.9,
         0.05,
         lambda found: _points(_quoted(found, 1.1, "best") - _quoted(found, 2.0, "best")),
@@ -109,7 +110,7 @@ ROWS = [
     Row(
         "15.peek",
         "mirror",
-        "rho = 2: points between the best test epoch and the last",
+        "the same data, rho = 2: points between the best test epoch and the last",
         1.0,
         0.05,
         lambda found: _points(_quoted(found, 2.0, "best") - _quoted(found, 2.0, "last")),

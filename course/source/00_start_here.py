@@ -8,8 +8,8 @@
 # **Figure 1.** The course in one picture. Left: train logistic regression long enough, and its line comes to
 # lie in the middle of the widest empty strip between the clouds, where a support vector machine would put it.
 # Right: train the weights of a softmax attention, from many starts, and every path bends towards one of two
-# rays. Each ray is a support vector machine too, not over points but over *tokens*. Nobody told either
-# machine to solve one.
+# rays. Each ray is the solution of a support vector machine, too, not over points but over *tokens*. Nobody
+# told either machine to solve one.
 #
 # **Why do they?** You will derive it, compute it and measure it, from the picture on the left (lesson 01) to
 # the one on the right (lesson 06) and beyond, and you will see where it stops being true.
@@ -56,7 +56,8 @@ print("This cell has run: 1 + 2 + ... + 100 =", sum(range(101)))
 #
 # Run the next cell for the whole course. Each line links to its lesson. *Needs* lists the lessons that it
 # builds on, and the minutes include the exercises; take a lesson in two sittings if you like. Sections that
-# are called optional are needed by no later lesson.
+# are called optional can be left out: a later lesson may point back to one, but says again what it needs of
+# it.
 
 # %%
 progress()
@@ -180,7 +181,7 @@ assert abs(measured - predicted) < 1e-6, "see exercise 00.3"
 # ★★☆ · 4 minutes
 #
 # Of all vectors $w$ of length one, find the one for which $A w$ is longest. How long is
-# it? (Chapter 4: the singular value decomposition. Needed from lesson 03 on.)
+# it? (Chapter 4: the singular value decomposition. Lesson 01 names it once, lessons 03 and 04 live on it.)
 #
 # <details><summary>Hint</summary>
 #

@@ -1286,10 +1286,10 @@ assert round(level, 1) == 47.7
 assert abs(degrees(p) - level) < 0.4
 
 # %% [markdown]
-# The *direction* still tends to something: $p \cdot (k_1 - k_2) = 0$, which in the plane leaves one line,
-# at 47.7 degrees. But on the way a finite vector is added to it, and that vector decides the attention:
-# $s_1/s_2 \to 7/3$. Direction alone no longer tells what the model does. Lesson 13 is about this: $W
-# \approx W_{\mathrm{fin}} + R\, W_{\mathrm{dir}}$.
+# The *direction* still tends to something: $p \cdot (k_1 - k_2) = 0$, which in the plane leaves one line, at
+# 47.7 degrees. But on the way a finite vector is added to it, and that vector decides the attention: $s_1/s_2
+# \to 7/3$. Direction alone no longer tells what the model does. Lesson 13 is about this: $W \approx
+# W_{\mathrm{fin}} + c\, W_{\mathrm{dir}}$ with $c \to \infty$.
 
 # %% [markdown]
 # ## Questions

@@ -46,8 +46,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # ## 9.1 The idea in a picture
 #
 # There are $n$ sequences of $T$ tokens $x_{it}$, which serve as keys too, with labels $y_i = \pm 1$. The
-# attention $s_i = \mathrm{softmax}(h_i)$, $h_{it} = x_{it} \cdot p$, mixes the tokens of a sequence into one
-# point, and the head classifies that point:
+# attention $s_i = \mathrm{softmax}(h_i)$, $h_{it} = x_{it} \cdot p$, with the vector $p$ that the paper calls
+# the **prompt**, mixes the tokens of a sequence into one point, and the head classifies that point:
 #
 # $$L(v, p) = \frac1n \sum_i \ell(u_i), \qquad u_i = y_i\, v \cdot \bar x_i, \qquad
 # \bar x_i = \sum_t s_{it}\, x_{it}, \qquad \ell(u) = \log(1 + e^{-u}).$$
@@ -834,7 +834,7 @@ assert 0.8 < possible.mean() < 0.9
 # %% [markdown]
 # In one trial of six no $p$ separates the best choice, so that neither path nor descent can go there. Where
 # one does, descent finds it in about one of six or seven; in the others it goes to the SVMs of its *own*
-# choice. This is lesson 06 again: the path is global, descent is local.
+# choice. This is lesson 08 again: the path is global, descent is local.
 #
 # **Some attention stays soft.** For $\omega = 8$ three trials in ten keep a sequence undecided, with less
 # than 0.99 of its attention on any token, and ten times longer runs free few of them. In four of five or more

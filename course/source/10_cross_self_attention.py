@@ -242,13 +242,14 @@ assert np.linalg.norm(mine[-1]) > 19, again.format("10.1")
 # > logistic one. Let $\alpha$ be locally optimal and its Att-SVM feasible. Small constant gradient steps
 # > from a start close enough to $W_{\mathrm{mm}}(\alpha)$ in direction, and far enough out, take $\lVert W
 # > \rVert_F$ to infinity and $W / \lVert W \rVert_F$ to $W_{\mathrm{mm}} / \lVert W_{\mathrm{mm}}
-# > \rVert_F$. If each sequence has one best token, all its others have equal scores, *and the best tokens
-# > are feasible*, small steps from every start take $W$ to their $W_{\mathrm{mm}}$ in the same sense.
+# > \rVert_F$. For **one** sequence with one best token, all others of equal scores, *and the best token
+# > feasible*, small steps from every start take $W$ to its $W_{\mathrm{mm}}$ in the same sense.
 #
-# Feasibility is no formality. With two tokens a sequence "all others" are trivially equal, and still section
-# 10.7 has data with which no start reaches the best tokens. And most runs below are not those of the theorem:
-# they take *normalised* steps, often of growing length, from zero. That they end where it says is a
-# measurement; section 10.5 has one row of plain steps.
+# Feasibility is no formality: section 10.7 has data with which no start reaches the best tokens, though with
+# two tokens a sequence "all others" are trivially equal. Nor is the one sequence: lesson 12 shows what
+# several do to each other. And most runs below are not those of the theorem: they take *normalised* steps,
+# often of growing length, from zero. That they end where it says is a measurement; section 10.5 has one row
+# of plain steps.
 #
 # The norm is Frobenius' because gradient descent measures $W$ as a long vector. (Lesson 03: another
 # optimiser, another norm. Lesson 11: train $K$ and $Q$ instead of their product, another norm again.)
@@ -415,7 +416,7 @@ show(
 
 # %% [markdown]
 # **Figure 2.** The largest margin $1/\lVert W_{\mathrm{mm}} \rVert_F$ that two sequences with the same two
-# tokens ($c = 1.6$) leave to $W$. Lines: exercise 10.3. Markers: the smallest lead divided by $\lVert W
+# tokens ($c = 1.6$) leave to $W$. Lines: exercise 10.2. Markers: the smallest lead divided by $\lVert W
 # \rVert_F$ after 3,000 normalised steps.
 
 # %% [markdown]

@@ -22,9 +22,9 @@
 # - bound a rank by counting, and distrust one that was read off with a threshold.
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
-# 06](06_attention_as_svm.ipynb) (forces between tokens, log-scaled gradients), [lesson
-# 08](08_regularization_path.ipynb) (regularisation paths) and [lesson 10](10_cross_self_attention.ipynb)
-# (the Att-SVM for $W$). About 90 minutes, five exercises.
+# 06](06_attention_as_svm.ipynb) (forces between tokens, and the logarithms of section 5.9), [lesson
+# 08](08_regularization_path.ipynb) (regularisation paths) and [lesson 10](10_cross_self_attention.ipynb) (the
+# Att-SVM for $W$). About 90 minutes, five exercises.
 
 # %%
 import ipywidgets
@@ -201,10 +201,11 @@ show(
 # > solutions of that SVM, taken over matrices of rank at most $m$, tends to 0.*
 #
 # Three words carry weight. *Global* minimisers; *best* tokens, whatever descent selects; *rank at most* $m$:
-# with few columns that is another problem than the box's. A small ridge $\varepsilon (\lVert K \rVert_F^2 +
-# \lVert Q \rVert_F^2)$ is the other way to keep a pair finite. For descent itself the paper shows a figure:
-# the mean cosine of $(K, Q)$ with $W_{\mathrm{nuc}}$, of the tokens that the run selected, rises to .997
-# within 2,000 steps. Our run of section 11.1 did the same steps and has less. Who is right?
+# with few columns this is another problem than the nuclear Att-SVM stated above. A small ridge $\varepsilon
+# (\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$ is the other way to keep a pair finite. For descent itself the
+# paper shows a figure: the mean cosine of $(K, Q)$ with $W_{\mathrm{nuc}}$, of the tokens that the run
+# selected, rises to .997 within 2,000 steps. Our run of section 11.1 did the same steps and has less. Who is
+# right?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.3 The published figure, and what makes it
@@ -547,10 +548,11 @@ assert min(own.min() for _, _, own, _ in ends.values()) > 0.998
 # %% [markdown]
 # Each road ends at the nuclear SVM of *its own* tokens. The road of the theorem is the third: its loss is at
 # the floor, so it is the global minimiser's as far as tokens are concerned, and it ends at the best tokens'
-# SVM. The ridge path from small leaves it in two problems of three, the ball in one; there they are local
-# minimisers' roads, of which the theorem says nothing, and on the third problem those two go to different
-# limits. The public run is of the same kind: near a point of the ridge's road, which need not be the
-# theorem's. The figure shows what a ridge does to the tokens that descent selected.
+# SVM. Followed from a small radius, the ridge path leaves this road in two of the three problems, the path on
+# balls in one: there they are roads of local minimisers, of which the theorem says nothing, and on the third
+# problem those two go to different limits. The public run is of the same kind: near a point of the ridge's
+# road, which need not be the theorem's. The figure shows what a ridge does to the tokens that descent
+# selected.
 #
 # Now the roads at equal nuclear norm, each against its own tokens' SVM, with descent beside them. Descent we
 # follow in small steps from two starts, $K$ and $Q$ with entries from $N(0, \beta^2)$, the same three

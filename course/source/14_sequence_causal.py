@@ -55,10 +55,10 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # $$h_{ikt} = x_{it}^\top W x_{ik}, \qquad s_{ik} = \mathrm{softmax}(h_{ik}), \qquad
 # f_{ik} = \sum_t s_{ikt}\, v\cdot x_{it},$$
 #
-# over all $t$ (**full** attention), or only $t \le k$ (**causal**). Each position has a label
-# $y_{ik} = \pm 1$ of its own, so to position $k$ the token $t$ has the score $y_{ik}\, v\cdot x_{it}$, and
-# the token with the largest is its best. $L$ is the mean loss $\ell(y_{ik} f_{ik})$ over all positions, with
-# lesson 05's $\ell(u) = \log(1 + e^{-u})$. A mask says who sees whom.
+# over all $t$ (**full** attention), or only $t \le k$ (**causal**). Each position has a label $y_{ik} = \pm
+# 1$ of its own, so to position $k$ the token $t$ has the score $y_{ik}\, v\cdot x_{it}$, and the token with
+# the largest is its best. $L$ is the mean loss $\ell(y_{ik} f_{ik})$ over all positions, with the logistic
+# loss $\ell(u) = \log(1 + e^{-u})$. A mask says who sees whom.
 
 # %%
 drawn = data.random_tokens(3, 5, 20, seed=5)
@@ -229,7 +229,7 @@ with np.errstate(invalid="ignore"):
 #
 # > This is a definition. Informally: a run that ends with one token per position, $\alpha$, goes in
 # > direction to $W_{\mathrm{mm}}(\alpha)$. What the paper proves asks for more: a start near that direction
-# > and a locally optimal choice, or conditions on the scores (lessons 07 and 10).
+# > and a locally optimal choice, or conditions on the first gradient (lesson 12).
 
 # %% [markdown]
 # ### Exercise 14.2: The rows
@@ -502,11 +502,11 @@ assert decided == 20
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a choice uses up
 #
-# A $W$ makes the choice if each position's logits lie in the cone
-# $\{h : h_\alpha > h_t \text{ for all } t \ne \alpha\}$. Think of independent normal targets for these logits
-# and let them be pulled to the nearest point of the cone's closure. Where the target obeys, nothing is used
-# up. Where a token is ahead of the selected one, the two are **pooled**, tied at one height. A tie is an
-# equation: what is left free has one dimension less.
+# Lesson 12 (section 12.3) counted what a choice uses up, with one query a sequence. Now by hand, for
+# positions that see different numbers of tokens. A $W$ makes the choice if each position's logits lie in the
+# cone $\{h : h_\alpha > h_t \text{ for all } t \ne \alpha\}$. Pull independent normal targets for these
+# logits to the nearest point of the cone's closure. Where a token is ahead of the selected one, the two are
+# **pooled**, tied at one height. A tie is an equation, and uses up one dimension.
 
 # %% [markdown]
 # ### Exercise 14.3: Pooled
@@ -950,9 +950,9 @@ for mask in ("full", "causal"):
     assert still[mask, 4][1] == 0
 
 # %% [markdown]
-# **From $d = 3$ on they are late.** Nearly all decide within 10,000 steps, at $d = 4$ all. (And some
-# decided ones moved on to other tokens.) So "undecided" measures the length of the run. At $d = 2$, where
-# hardly a random choice is feasible, a third of them are left; whether for good, we do not know.
+# **From $d = 3$ on they are late.** Nearly all decide within 10,000 steps, at $d = 4$ all. So "undecided"
+# measures the length of the run. At $d = 2$, where hardly a random choice is feasible, a third of them are
+# left; whether for good, we do not know.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **A forgotten mask.** Suppose sequences of 1 to 4 tokens are filled up with zeros to a fixed length of 5,

@@ -20,9 +20,10 @@
 # - predict by which factor Adam's loss falls each step, and what its default settings do to it;
 # - fit an exponent honestly: a decade at least, an interval over data sets, every run counted.
 #
-# **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the remainder, the longest step),
-# [lesson 03](03_optimizer_geometry.ipynb) (norms), [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM) and
-# [lesson 11](11_key_query_nuclear.ipynb) (keys and queries). About 90 minutes, five exercises.
+# **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the remainder, the longest step), [lesson
+# 03](03_optimizer_geometry.ipynb) (norms), [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson
+# 08](08_regularization_path.ipynb) (the offset of a path) and [lesson 11](11_key_query_nuclear.ipynb) (keys
+# and queries). About 90 minutes, five exercises.
 
 # %%
 import math
@@ -224,9 +225,10 @@ assert at_step["GD"] > 10 * at_step["growing"]
 #
 # ★★☆ · 8 minutes
 #
-# Lesson 01 had as many rows as dimensions. Here are fewer: `rows`, (k, D) with $k \le D$, are the tight
-# $A_{it}$, flattened and independent, with their weights `lam` and strengths `c`. Return $r$, (D,): in the
-# span of the rows, across $\sum \lambda_{it} A_{it}$, and solving the equation above for *some* constant.
+# Exercise 08.3 found this $r$ for the path of best $p$. Now for descent on $W$, with fewer rows than
+# dimensions: `rows`, (k, D) with $k \le D$, are the tight $A_{it}$, flattened and independent, with their
+# weights `lam` and strengths `c`. Return $r$, (D,): in the span of the rows, across $\sum \lambda_{it}
+# A_{it}$, and solving the equation above for *some* constant.
 #
 # <details><summary>Hint</summary>
 #
@@ -290,15 +292,15 @@ assert (outside.norm(dim=1) > 2).all()
 # have a comparison that is *nearly* tight, which takes longer to fade; with another step length a run may
 # select other tokens, and then has another $r$). But the rows do not span all matrices. Outside of their span
 # something else is left, as large as $r$: what the first steps put there, when all comparisons still pulled.
-# Later nothing pulls there, so it stays. Call it the **memory** $r_0$. Lesson 01's points spanned the plane.
+# Later nothing pulls there, so it stays. Call it the **memory** $r_0$ (section 8.6 met it).
 #
-# > **Law 1** (derived above, measured below). Let the direction converge to $\hat W$ with steps that settle
-# > (17.5 says how short). Let the tight rows be independent, each with $\lambda_{it} > 0$, and with $c_{it} >
-# > 0$ as it is where $\alpha$ is locally optimal; and $r$, $r_0$ not both 0. Then
+# > **Law 1**. Let the direction converge to $\hat W$ with steps that settle (17.5). Let the tight rows be
+# > independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ as it is where $\alpha$ is locally
+# > optimal; and $r$, $r_0$ not both 0. Then
 # >
 # > $$\tan\theta = \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{R}\,(1 + o(1)):$$
 # >
-# > $r$ follows from the SVM and the scores, $r_0$ from the first steps. "One curve" is one for equal $r_0$.
+# > $r$ follows from the SVM and the scores, $r_0$ from the first steps.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.3 Many clocks: how the length grows
@@ -478,12 +480,12 @@ for parameter in ("p", "W"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.5 Steps that are too long
 #
-# Lesson 01 found the longest step $\eta^*$ that settles in the plane. In any dimension: off the remainder
-# by $x$, a step multiplies $x$ by $1 - \eta H$, where $\hat\mu H = \sum_{it} q_{it}\, A_{it}^\perp
-# A_{it}^{\perp\top}$ is the covariance of the rows' parts $A_{it}^\perp$ across $\hat W$, with $q =
-# \lambda/\sum\lambda$. So $\eta^* = 2/\text{(largest eigenvalue of } H)$. It does not depend on $R$: on the
-# curve, gradient and curvature fall alike. We start twenty problems far out, right beside the remainder,
-# with steps just below and just above.
+# Lesson 01 found the longest step $\eta^*$ that settles in the plane, lesson 02 (section 2.8) in any
+# dimension. Off the remainder by $x$, a step multiplies $x$ by $1 - \eta H$, where $\hat\mu H = \sum_{it}
+# q_{it}\, A_{it}^\perp A_{it}^{\perp\top}$ is the covariance of the rows' parts $A_{it}^\perp$ across $\hat
+# W$, with $q = \lambda/\sum\lambda$. So $\eta^* = 2/\text{(largest eigenvalue of } H)$. It does not depend on
+# $R$: on the curve, gradient and curvature fall alike. We start twenty problems far out, right beside the
+# remainder, with steps just below and just above.
 
 # %%
 start = 1e6 * unit + law.value.flatten(1)
@@ -800,7 +802,8 @@ for name in others:
             assert margins[parameter, name][0] < fitted[parameter, name][0] < margins[parameter, name][0] / 2
 
 # %% [markdown]
-# The gaps of short steps keep their clocks, within .07 in the median. Two things are new:
+# The gaps of short steps keep their clocks, within .07 in the median. One thing is new, one is lesson 03's
+# (3.7):
 #
 # - **The angle is slower than the gap**, by up to a factor of two in the exponent. These norms have balls
 #   with flat sides, on which the margin hardly changes while the direction does. The bound
@@ -820,9 +823,8 @@ assert beyond > 1.3
 #
 # Adam with $\varepsilon = 0$ divides a running mean of the gradient by the root of a running mean of its
 # square: $\bar g \leftarrow \beta_1 \bar g + (1-\beta_1) g$, $\overline{g^2} \leftarrow \beta_2
-# \overline{g^2} + (1 - \beta_2) g^2$. If $g$ stood still, the step would be $\eta$ times its sign. But at
-# rate $\hat\mu$ per unit of length the gradient *falls*, by a factor $e^{-b}$ a step. What do the memories
-# make of that?
+# \overline{g^2} + (1 - \beta_2) g^2$. But at rate $\hat\mu$ per unit of length the gradient *falls*, by a
+# factor $e^{-b}$ a step (exercise 03.5 had it for a linear classifier). What do the memories make of that?
 
 # %% [markdown]
 # ### Exercise 17.5: Adam's speed limit
@@ -1234,8 +1236,8 @@ progress("17")
 # - C. Fan, M. Schmidt, C. Thrampoulidis, *Implicit Bias of Spectral Descent and Muon on Multiclass Separable
 #   Data* (2025, arXiv 2502.04664).
 #
-# The remainder for attention, the memory, the two laws as a product, up and down, the zigzag's and Adam's
-# speeds and the spectral limit of keys and queries are this lesson's own derivations and measurements.
+# The memory's part in the angle, the two laws as a product, up and down, the zigzag's speed and the spectral
+# limit of keys and queries are this lesson's own derivations and measurements.
 #
 # **New in the library:** [`rates.strengths`](../mini_attn/rates.py),
 # [`rates.log_excess`](../mini_attn/rates.py), [`rates.remainder`](../mini_attn/rates.py),

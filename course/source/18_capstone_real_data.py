@@ -1,20 +1,21 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 18 · Capstone: real tokens
 #
-# Seventeen lessons had random tokens, one layer, and training without end. Here is a small transformer with
-# all that belongs to one: two layers, four heads each, an MLP, residual connections, normalisation, Adam. It
-# learns to read handwritten digits, and to memorise 2,000 sentences of film reviews (59% right on others).
+# So far tokens were random, but for one section of lesson 15; there was one layer, and training had no end.
+# Here is a small transformer with all that belongs to one: two layers, four heads each, an MLP, residual
+# connections, normalisation, Adam. It learns to read handwritten digits, and to memorise 2,000 sentences of
+# film reviews (59% right on others).
 #
 # **The question: what in a real transformer is a support vector machine, and how would one know?**
 #
-# An SVM over a head's own tokens points into the direction of its weights with a cosine of one half, where
+# An SVM over a head's own tokens points where the head's weights have moved with a cosine of one half, where
 # chance gives 0.03. Is that a success? Most of this lesson is about how one would find out.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
 # - write a transformer in forty lines and look into each of its heads while it trains;
-# - measure how sharp attention is, when it becomes so, and which tokens win, padding or not;
+# - measure how sharp attention is and when it becomes so, and see which tokens win, with padding masked out;
 # - solve a soft-margin attention SVM, and certify the answer;
 # - design the controls that tell an explanation from a tautology, and say how sure you are;
 # - take a setting apart, one ingredient at a time, and find what breaks a theorem;
