@@ -203,3 +203,11 @@ def test_a_power_tail_ends_elsewhere(random_sets, power):
 
     assert np.median(degrees(w, best)) < 0.2
     assert np.median(degrees(w, w_hat)) > 3
+
+
+def test_a_support_vector_that_pulls_alone_sets_the_loss_until_the_other_wakes():
+    """From far out over point 1: L = 1 / (eta ||a_2||^2 t), later 1 / (eta mu^2 t), as for any start."""
+    A = np.array([[1.5, -0.5], [0.3, 0.7]])  # the SVM is (1, 1)
+    w = flow(A, np.array([26.0, 3.0]), [9, 60])
+    ratios = np.logaddexp(0, -(w @ A.T)).mean(axis=1) * 0.5 * 10.0 ** np.array([9, 60])
+    np.testing.assert_allclose(ratios, [0.5 / 0.58, 1], atol=3e-3)
