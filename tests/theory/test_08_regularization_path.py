@@ -100,6 +100,28 @@ def test_the_path_turns_twice_as_fast_as_descent(seed):
     assert (ratio[turns].median() - 2).abs() < 0.1
 
 
+def test_both_first_turns_are_known_as_vectors():
+    """(p / R + g / ||g||) / R is (H g / ||g||) across g over ||g||, for descent half: n=2, T=6, d=8, 5%."""
+    drawn, R = data.random_tokens(n=2, T=6, d=8, trials=12, seed=43), 0.01
+    model = models.PromptAttention(8, 12)
+    train.fit(
+        model, drawn, optim.NormalizedGD(model.parameters(), lr=R / 200, batch_dims=1), 200, progress=False
+    )
+    path = regularization_path(models.PromptAttention(8, 12), drawn, [R], tol=1e-8)["p"][0]
+    for i in range(12):
+
+        def value(p, i=i):
+            signed = (torch.softmax(drawn.keys[i] @ p, -1) * drawn.scores[i]).sum(-1)
+            return torch.nn.functional.softplus(-signed).mean()
+
+        zero = torch.zeros(8, dtype=torch.float64)
+        g = torch.autograd.functional.jacobian(value, zero)
+        turn = torch.autograd.functional.hessian(value, zero) @ g / g.norm() ** 2
+        turn = turn - (turn @ g) * g / (g @ g)
+        for p, factor in ((path[i], 1), (model.p[i].detach(), 0.5)):
+            assert ((p / R + g / g.norm()) / R - factor * turn).norm() < 0.05 * factor * turn.norm()
+
+
 @pytest.mark.parametrize(("key", "worse"), [((-0.25, 0.1), 0.9), ((-0.4, -0.2), 0.95)])
 def test_the_path_jumps_where_the_second_best_has_nothing_more_to_gain(key, worse):
     """Jump at ||p_mm|| log(1 / gap - 1) within 3%; a followed path does not jump, whatever its start."""
