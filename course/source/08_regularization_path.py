@@ -1314,11 +1314,11 @@ assert abs(degrees(p) - level) < 0.4
 # W_{\mathrm{fin}} + c\, W_{\mathrm{dir}}$ with $c \to \infty$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **A flat loss.** The theorem asks for $\ell' < 0$ at the best scores. Take $\ell(u) = (1 - u)^3$, smooth and
-# strictly decreasing, and two sequences of two tokens: keys $(1, 0)$ and 0 with scores 1 and 0, keys $(0, 1)$
-# and 0 with scores 0.5 and 0. In the first $\ell'(1) = 0$, and the loss is $s_2^3$: it falls like $e^{-3\, p
-# \cdot a}$, so a third of the lead does. The Att-SVM is at 45 degrees; the limit should be at $\arctan 3$, 71.6
-# degrees.
+# **A flat loss.** The theorem asks for $\ell' < 0$ at the best scores. Take $\ell(u) = (1 - u)^3$, smooth
+# and strictly decreasing, and two sequences of two tokens: keys $(1, 0)$ and 0 with scores 1 and 0, keys
+# $(0, 1)$ and 0 with scores 0.5 and 0. In the first $\ell'(1) = 0$, and the loss is $s_2^3$: it falls like
+# $e^{-3\, p \cdot a}$, so a third of the lead does. The Att-SVM is at 45 degrees; the limit should be at
+# $\arctan 3$, 71.6 degrees.
 
 
 # %%
