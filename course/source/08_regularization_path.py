@@ -1371,7 +1371,7 @@ progress("08")
 # - Its direction tends to the **global** Att-SVM (if feasible), also for heads for which one token alone is
 #   best and weight on others costs in proportion. It tends to run parallel to its ray at a distance
 #   $\|r\|$ that the SVM's own weights $\lambda_j$ predict, with a known correction of order $1/R$.
-# - **The path is global; descent may be local.** $p(R)$ can **jump** to a better branch, without a local sign;
+# - **The path is global; descent may be local.** $p(R)$ can **jump** to a better branch, with no local sign;
 #   it left its first one in at least 97 of our 360 problems. The two ends, with their offsets, predict when.
 # - On a sphere $p$ is a minimum if the curvature of $H + \nu$ across $p$ is positive. Where it reaches 0 a
 #   branch ends and what follows it falls, after $p(R)$ has left.
