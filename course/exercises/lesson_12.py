@@ -1,5 +1,6 @@
 """Exercises of lesson 12: when trained attention is global."""
 
+import functools
 import math
 
 import numpy as np
@@ -21,6 +22,7 @@ ENOUGH = Exercise(
     reference=_enough,
     cases=lambda rng: [
         (9, 2),
+        (1, 2),
         (1, 5),
         (10, 2),
         (15, 2),
@@ -54,6 +56,8 @@ ENOUGH = Exercise(
         "The selected token is not compared with itself: T - 1 rows a sequence.",
         lambda n, T: max(T - 1, math.isqrt(n - 1) + 1),
         "Each sequence has T - 1 rows, not one.",
+        lambda n, T: max(2, T - 1, math.isqrt(n * (T - 1) - 1) + 1),
+        "One sequence of two tokens has one row: one dimension is enough for it.",
     ),
 )
 
@@ -124,40 +128,65 @@ def _formula(total, D, start=-1, step=2, factor=2.0):
     return float(factor * sum(total[k] for k in range(D + start, -1, -step) if k < len(total)))
 
 
-def _probability(share, n, d, kind):
-    if kind == "p":
-        return _formula(_sums(share, n), d)
-    if d >= n:
-        return _formula(share, d) ** n
-    return _formula(_sums(share, n), d * d)
+def _law(alone=_formula, guess=_formula, numbers=lambda d: d * d, join=min):
+    """An answer: for W the probability alone to the power n, joined for d < n with the formula's guess."""
 
-
-def _with_formula(**changes):
     def answer(share, n, d, kind):
         if kind == "p":
-            return _formula(_sums(share, n), d, **changes)
-        if d >= n:
-            return _formula(share, d, **changes) ** n
-        return _formula(_sums(share, n), d * d, **changes)
+            return guess(_sums(share, n), d)
+        each_alone = alone(share, d) ** n
+        return each_alone if d >= n else join(each_alone, guess(_sums(share, n), numbers(d)))
 
     return answer
 
 
+_probability = _law()
+
+
+def _everywhere(**changes):
+    changed = functools.partial(_formula, **changes)
+    return _law(alone=changed, guess=changed)
+
+
+def _shared(numbers, bounded):
+    """An answer that lets the sequences share numbers for d >= n too."""
+
+    def answer(share, n, d, kind):
+        value = _formula(_sums(share, n), d if kind == "p" else numbers(n, d))
+        return min(value, _formula(share, d) ** n) if bounded and kind == "W" and d < n else value
+
+    return answer
+
+
+def _with_one_more(share, n, d, kind):
+    if kind == "W" and d >= n:
+        return _formula(share, d) ** n
+    total = _formula(_sums(share, n + 1), d if kind == "p" else d * d)
+    return total if kind == "p" else min(total, _formula(share, d) ** n)
+
+
+def _even_and_odd(rng, T):
+    """A distribution of m in which even and odd numbers come with probability one half each."""
+    weight = rng.uniform(0.5, 1.5, size=T)
+    weight[0::2] /= 2 * weight[0::2].sum()
+    weight[1::2] /= 2 * weight[1::2].sum()
+    return weight
+
+
 def _law_cases(rng):
-    cases = [(np.array([0.5, 0.5]), 4, 2, "p")]
-    for T, n, d, kind in (
-        (6, 3, 4, "W"),
-        (4, 5, 2, "W"),
-        (3, 9, 3, "W"),
-        (4, 3, 4, "p"),
-        (6, 4, 3, "p"),
-        (6, 3, 3, "W"),
-    ):
-        weight = rng.uniform(0.5, 1.5, size=T)
-        weight[0::2] /= 2 * weight[0::2].sum()  # even and odd numbers come with probability one half each
-        weight[1::2] /= 2 * weight[1::2].sum()
-        cases.append((weight, n, d, kind))
-    return cases
+    cases = [(np.array([0.5, 0.5]), 4, 2, "p"), (_even_and_odd(rng, 6), 3, 4, "W")]
+    cases.append((_even_and_odd(rng, 3), 9, 3, "W"))  # a sequence alone is always possible
+    for T, n, d, smaller in ((6, 4, 3, "bound"), (5, 5, 3, "guess")):
+        while True:
+            share = _even_and_odd(rng, T)
+            bound, guess = _formula(share, d) ** n, _formula(_sums(share, n), d * d)
+            if max(bound, guess) < 0.97 and (
+                bound < 0.9 * guess if smaller == "bound" else guess < 0.9 * bound
+            ):
+                cases.append((share, n, d, "W"))
+                break
+    cases += [(_even_and_odd(rng, T), n, d, kind) for T, n, d, kind in ((4, 3, 4, "p"), (6, 4, 3, "p"))]
+    return [*cases, (_even_and_odd(rng, 6), 3, 3, "W")]
 
 
 LAW = Exercise(
@@ -170,31 +199,41 @@ LAW = Exercise(
     cases=_law_cases,
     compare=Compare(rtol=1e-6),
     misconceptions=known(
-        lambda share, n, d, kind: _formula(_sums(share, n), d if kind == "p" else d * d),
+        _law(join=lambda alone, guess: guess),
+        "For d < n the formula with d^2 is a guess. Each sequence has to be possible alone: a smaller bound?",
+        _law(join=lambda alone, guess: alone),
+        "For d < n the vectors W z_i are not free, all share the d^2 numbers of W: alone is a bound only.",
+        _law(join=max),
+        "An upper bound: the probability cannot be larger. Return the smaller of bound and guess.",
+        _law(join=lambda alone, guess: alone * guess),
+        "A bound is no factor, as guess and bound are not independent: return the smaller of the two.",
+        _shared(lambda n, d: d * d, bounded=False),
         "For W with d >= n the sequences do not share anything: each has d numbers W z_i of its own.",
-        lambda share, n, d, kind: (
-            _formula(_sums(share, n), d) if kind == "p" else _formula(_sums(share, n), d * min(n, d))
-        ),
+        _shared(lambda n, d: d * d, bounded=True),
+        "For W with d >= n the bound is the answer: the sequences share nothing, each has d numbers W z_i.",
+        _shared(lambda n, d: d * min(n, d), bounded=True),
         "For d >= n count each sequence with its own d numbers, and multiply: one cannot lend to another.",
-        lambda share, n, d, kind: _formula(_sums(share, n), d) if kind == "p" else _formula(share, d) ** n,
-        "For d < n the vectors W z_i are not free: all sequences share the d^2 numbers of W.",
-        lambda share, n, d, kind: (
-            _formula(share, d) ** n if kind == "p" or d >= n else _formula(_sums(share, n), d * d)
-        ),
+        lambda share, n, d, kind: _formula(share, d) ** n if kind == "p" else _probability(share, n, d, kind),
         "With p all sequences share d numbers: the power would need numbers of their own.",
-        lambda share, n, d, kind: (
-            _formula(_sums(share, n), d) if kind == "p" or d < n else _formula(share, d) ** n
-        ),
+        _law(numbers=lambda d: d),
         "W has d^2 numbers, not d.",
-        _with_formula(factor=1.0),
+        _law(alone=lambda share, d: _formula(share, d * d)),
+        "One sequence feels W through W z_i only: d numbers, not d^2.",
+        lambda share, n, d, kind: (
+            _probability(share, n, d, kind)
+            if kind == "p"
+            else min(_formula(share, d), _formula(_sums(share, n), d * d) if d < n else 1)
+        ),
+        "That is one sequence alone. All n have to be possible, and they are independent: a product.",
+        _everywhere(factor=1.0),
         "The factor 2 is missing.",
-        _with_formula(step=1, factor=1.0),
+        _everywhere(step=1, factor=1.0),
         "That is P(M < D), near the answer but not equal to it: every other term, twice.",
-        _with_formula(start=0),
+        _everywhere(start=0),
         "The sum begins at D - 1, not at D.",
-        _with_formula(start=-2),
+        _everywhere(start=-2),
         "The sum begins at D - 1, not at D - 2.",
-        lambda share, n, d, kind: _probability(share, n + 1, d, kind),
+        _with_one_more,
         "One sequence too many: n of them mean n - 1 convolutions, or n that start from [1].",
     ),
 )
@@ -239,6 +278,12 @@ BAND = Exercise(
         ),
         "You put the measured share under the root: at k = 0 that band has no width. The variance is of q, "
         "which you solve for.",
+        lambda k, m, z: (
+            max(0, k / m - z * math.sqrt(k / m * (1 - k / m) / m)),
+            min(1, k / m + z * math.sqrt(k / m * (1 - k / m) / m)),
+        ),
+        "You put the measured share under the root, and cut at 0 and 1. The variance is of q, which you "
+        "solve for; then nothing has to be cut.",
         lambda k, m, z: (_band(k, m, z)[1], _band(k, m, z)[0]),
         "The two ends are exchanged: return (low, high).",
         _band_by(below=lambda m, z: m),
@@ -282,6 +327,18 @@ def _leads_by(push=None, keys=None, query=None, reduce=np.min, sign=1.0, first=0
 
 _first_leads = _leads_by()
 _second_best = _leads_by(first=-2)  # over the token of the second best score alone
+
+
+def _plainly(z_left, read):
+    """An answer from W itself: `read` of the logits, sorted by score; W^T instead if `z_left`."""
+
+    def answer(X, z, scores):
+        mean = scores.mean(axis=1, keepdims=True)
+        W = np.einsum("it,itd,ie->de", (scores - mean) / (1 + np.exp(mean)) / scores.size, X, z)
+        h = np.einsum("itd,de,ie->it", X, W.T if z_left else W, z)
+        return read(np.take_along_axis(h, scores.argsort(axis=1), axis=1))
+
+    return answer
 
 
 def _own_only(X):
@@ -333,6 +390,12 @@ LEADS = Exercise(
         "A lead can be negative: the best token is then behind. Return it as it is.",
         _second_best,
         "The token that comes closest need not be the second in score: compare with all of them.",
+        _leads_by(reduce=lambda ahead: min(ahead.min(), 0.0)),
+        "Leave the best token itself out: its lead over itself is 0.",
+        _plainly(True, lambda h: (h[:, -1:] - h[:, :-1]).min(axis=1)),
+        "That is x_it^T W^T z_i: tokens stand on the left of W, queries on the right.",
+        _plainly(False, lambda h: np.diff(np.sort(h)[:, -2:])[:, 0]),
+        "You took the lead of the token that is ahead. Asked for is that of the token with the best score.",
     ),
     withheld=("course.replicate.lesson_12.first_leads",),
 )

@@ -1,6 +1,7 @@
 """Lesson 12: which runs end at the best tokens, over sizes, numbers of sequences, starts and schedules.
 
-python -m course replicate --fresh 12.shares 12.choices 12.wide 12.crowded 12.load 12.starts
+python -m course replicate --fresh 12.shares 12.choices 12.wide 12.orthogonal 12.crowded 12.load 12.tokens \
+    12.starts
 """
 
 from __future__ import annotations
@@ -131,6 +132,22 @@ def wide(kind, d, *, trials, seed):
     }
 
 
+def orthonormal(rows):
+    """The nearest set of orthonormal rows, (..., k, d), k <= d."""
+    U, _, V = torch.linalg.svd(rows, full_matrices=False)
+    return U @ V
+
+
+def orthogonal(which, *, trials, seed):
+    """n = 3, T = d = 4, W: the run and its rivals, with tokens, queries or both made orthogonal."""
+    tokens = data.random_tokens(3, 4, 4, trials=trials, seed=seed)
+    keys = orthonormal(tokens.X) if which in ("tokens", "both") else tokens.X
+    z = orthonormal(tokens.z) if which in ("queries", "both") else tokens.z
+    tokens = data.TokenData(X=tokens.X, z=z, y=tokens.y, v=tokens.v, keys=keys)
+    code = words(descend(attend("W", 4, trials), tokens, steps=400), tokens)
+    return {"code": code, "wrong": wrong_winners("W", tokens)[0]}
+
+
 RULES = {"p, n = d/2": ("p", 1 / 2, 1), "W, n = d": ("W", 1, 1), "W, n = d^2/8": ("W", 1 / 8, 2)}
 
 
@@ -148,6 +165,16 @@ def load(kind, load, size, *, trials, seed):
     d = {"p": (16, 32, 64), "W": (4, 6, 8)}[kind][size]
     n = round(load * (d if kind == "p" else d * d) / 2)
     tokens = data.random_tokens(n, 3, d, trials=trials, seed=seed)
+    attention = descend(attend(kind, d, trials), tokens, steps=300)
+    right = geometry.selected_tokens(attention) == tokens.optimal
+    return {"right": right.double().mean(dim=-1).float()}
+
+
+def per_sequence(kind, T, *, trials, seed):
+    """Load 1 with T tokens a sequence: the share of sequences that keep the best token."""
+    d = {"p": 32, "W": 6}[kind]
+    n = round((d if kind == "p" else d * d) / (T - 1))
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
     attention = descend(attend(kind, d, trials), tokens, steps=300)
     right = geometry.selected_tokens(attention) == tokens.optimal
     return {"right": right.double().mean(dim=-1).float()}
@@ -204,6 +231,16 @@ MEASURED = [
         minutes=2,
     ),
     Measured(
+        id="12.orthogonal",
+        what="W at n = 3, T = d = 4 with the same scores: tokens, queries or both made orthogonal.",
+        trial=orthogonal,
+        grid={"which": ["nothing", "queries", "tokens", "both"]},
+        trials=1500,
+        batch=100,
+        paired=("which",),
+        minutes=1,
+    ),
+    Measured(
         id="12.crowded",
         what="The number of sequences grows with d: as d/2, d, d^2/8.",
         trial=crowded,
@@ -220,6 +257,15 @@ MEASURED = [
         trials=200,
         batch=100,
         minutes=1,
+    ),
+    Measured(
+        id="12.tokens",
+        what="p and W at load 1, from two to nine tokens a sequence.",
+        trial=per_sequence,
+        grid={"kind": ["p", "W"], "T": [2, 3, 5, 9]},
+        trials=400,
+        batch=100,
+        minutes=0.2,
     ),
     Measured(
         id="12.starts",

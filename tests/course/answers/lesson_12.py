@@ -33,11 +33,16 @@ def selector_with_noise_across(X, z, alpha):
     return W + np.ones((d, d)) @ (np.eye(d) - np.linalg.pinv(z) @ z) + 1e-3
 
 
-def probability_by_enumeration(share, n, d, kind, numbers=None):
+def probability_by_enumeration(share, n, d, kind):
     """All combinations of how much the sequences use up, one by one."""
-    if kind == "W" and d >= n:
-        return probability_by_enumeration(share, 1, d, "p") ** n
-    D = (d if kind == "p" else d * d) if numbers is None else numbers
+    if kind == "p":
+        return shared(share, n, d)
+    alone = shared(share, 1, d) ** n
+    return alone if d >= n else min(alone, shared(share, n, d * d))
+
+
+def shared(share, n, D):
+    """The formula for n sequences that share D numbers."""
     total = {0: 1.0}
     for _ in range(n):
         added = {}
@@ -71,13 +76,6 @@ def leads_of(change):
     return lambda X, z, scores: leads_in_torch(*change(X, z, scores))
 
 
-def leads_of_the_leader(X, z, scores):
-    """The lead of whichever token is ahead, over the next one."""
-    mean = scores.mean(axis=1, keepdims=True)
-    W = np.einsum("it,itd,ie->de", (scores - mean) / (1 + np.exp(mean)) / scores.size, X, z)
-    return np.diff(np.sort(np.einsum("itd,de,ie->it", X, W, z))[:, -2:])[:, 0]
-
-
 ANSWERS = {
     "12.1": {
         "also_right": enough_by_trying,
@@ -87,6 +85,8 @@ ANSWERS = {
             lambda n, T: enough_by_trying(n, T) - 1,
             lambda n, T: max(T - 1, (n * (T - 1)) // 2),
             lambda n, T: max(T - 1, round((n * (T - 1)) ** 0.5)),
+            lambda n, T: max(2, enough_by_trying(n, T)),
+            lambda n, T: 1 if n * T == 2 else max(2, n, T - 1),
             lambda n, T: max(T - 1, (n * (T - 1)) ** 0.5),
             lambda n, T: max(T - 1, n, enough_by_trying(n, T)),
             lambda n, T: enough_by_trying(n + 1, T),
@@ -119,8 +119,11 @@ ANSWERS = {
             lambda share, n, d, kind: probability_by_enumeration(share, n, d, kind) / 2,
             lambda share, n, d, kind: probability_by_enumeration(share[::-1], n, d, kind),
             lambda share, n, d, kind: probability_by_enumeration(share, n, d + 1, kind),
-            lambda share, n, d, kind: probability_by_enumeration(share, n, d, "p"),
-            lambda share, n, d, kind: probability_by_enumeration(share, n, 0, "p", numbers=n * d),
+            lambda share, n, d, kind: shared(share, n, d),
+            lambda share, n, d, kind: shared(share, n, n * d),
+            lambda share, n, d, kind: shared(share, n, d if kind == "p" else d * d),
+            lambda share, n, d, kind: min(shared(share, n, d), shared(share, 1, d) ** n),
+            lambda share, n, d, kind: shared(share, 1, d) ** n if d >= n else shared(share, n, d * d),
             lambda share, n, d, kind: float(d >= n * (share * np.arange(len(share))).sum()),
             lambda share, n, d, kind: min(1, d / (n * (len(share) - 1))),
             lambda share, n, d, kind: probability_by_enumeration(
@@ -139,6 +142,7 @@ ANSWERS = {
             lambda k, m, z: (k / m - z / (2 * m**0.5), k / m + z / (2 * m**0.5)),
             lambda k, m, z: (max(0, k / m - z * (k * (m - k) / m**3) ** 0.5), band_by_roots(k, m, z)[1]),
             lambda k, m, z: band_by_roots(k + 1, m + 2, z),
+            lambda k, m, z: tuple(np.clip(k / m + z * np.sqrt(k * (m - k) / m**3) * np.array([-1, 1]), 0, 1)),
             lambda k, m, z: band_by_roots(k, m, z)[1] - band_by_roots(k, m, z)[0],
         ],
     },
@@ -151,7 +155,7 @@ ANSWERS = {
             lambda X, z, scores: leads_in_torch(X, z, scores).min(),
             lambda X, z, scores: leads_in_torch(X, z, scores).clamp(min=0),
             lambda X, z, scores: leads_in_torch(X, z, scores).abs(),
-            leads_of_the_leader,
+            lambda X, z, scores: np.minimum(leads_in_torch(X, z, scores).numpy(), 0),
             leads_of(lambda X, z, scores: (X, X[:, 0], scores)),
             leads_of(lambda X, z, scores: (X, z / np.linalg.norm(z, axis=1, keepdims=True), scores)),
             leads_of(lambda X, z, scores: (X, z, -scores)),
