@@ -170,10 +170,10 @@ def load(kind, load, size, *, trials, seed):
     return {"right": right.double().mean(dim=-1).float()}
 
 
-def per_sequence(kind, T, *, trials, seed):
+def per_sequence(kind, T, size, *, trials, seed):
     """Load 1 with T tokens a sequence: the share of sequences that keep the best token."""
-    d = {"p": 32, "W": 6}[kind]
-    n = round((d if kind == "p" else d * d) / (T - 1))
+    d = {"p": (32, 128), "W": (8, 16)}[kind][size]
+    n = (d if kind == "p" else d * d) // (T - 1)
     tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
     attention = descend(attend(kind, d, trials), tokens, steps=300)
     right = geometry.selected_tokens(attention) == tokens.optimal
@@ -260,12 +260,12 @@ MEASURED = [
     ),
     Measured(
         id="12.tokens",
-        what="p and W at load 1, from two to nine tokens a sequence.",
+        what="p and W at load 1, from two to nine tokens a sequence, two sizes each.",
         trial=per_sequence,
-        grid={"kind": ["p", "W"], "T": [2, 3, 5, 9]},
-        trials=400,
+        grid={"kind": ["p", "W"], "T": [2, 3, 5, 9], "size": [0, 1]},
+        trials=200,
         batch=100,
-        minutes=0.2,
+        minutes=0.7,
     ),
     Measured(
         id="12.starts",

@@ -78,15 +78,10 @@ def test_without_another_winner_every_run_is_global():
     assert total > 80
 
 
-def orthonormal(rows):
-    U, _, V = torch.linalg.svd(rows, full_matrices=False)
-    return U @ V
-
-
 @pytest.mark.parametrize("lr", [0.1, 3.0])
 def test_orthogonal_tokens_and_queries_make_every_run_global(lr):
     tokens = data.random_tokens(5, 7, 7, trials=100, seed=19)
-    ideal = data.TokenData(X=orthonormal(tokens.X), z=orthonormal(tokens.z), y=tokens.y, v=tokens.v)
+    ideal = data.TokenData(X=runs.orthonormal(tokens.X), z=runs.orthonormal(tokens.z), y=tokens.y, v=tokens.v)
     for data_set, every in ((ideal, True), (tokens, False)):
         code = runs.words(runs.descend(runs.attend("W", 7, 100), data_set, 400, lr=lr), data_set)
         assert bool((code == runs.GLOBAL).all()) == every
@@ -94,19 +89,77 @@ def test_orthogonal_tokens_and_queries_make_every_run_global(lr):
 
 def test_orthogonal_queries_free_the_sequences_and_orthogonal_tokens_do_not():
     tokens = data.random_tokens(4, 3, 4, trials=200, seed=61)
-    share, rivals, escape = [], [], []
+    share, rivals = [], []
     for keys, z in ((0, 0), (0, 1), (1, 0)):
-        X, q = (orthonormal(a) if change else a for a, change in ((tokens.X, keys), (tokens.z, z)))
+        X, q = (runs.orthonormal(a) if change else a for a, change in ((tokens.X, keys), (tokens.z, z)))
         changed = data.TokenData(X=tokens.X, z=q, y=tokens.y, v=tokens.v, keys=X)
         won = runs.words(runs.descend(runs.attend("W", 4, 200), changed, 400), changed) == runs.GLOBAL
-        rival = runs.wrong_winners("W", changed)[0] > 0
+        rivals.append(runs.wrong_winners("W", changed)[0])
         share.append(won.double().mean())
-        rivals.append(rival.double().mean())
-        escape.append(won[rival].double().mean())
     assert share[1] > share[0] + 0.02
     assert share[2] < share[0]
-    assert max(rivals[1:]) < rivals[0] - 0.05  # both remove rivals
-    assert escape[1] > escape[0] + 0.03 > escape[2] + 0.08  # one makes them easier to escape, one harder
+    have = [(one > 0).double().mean() for one in rivals]
+    assert max(have[1:]) < have[0] - 0.05  # both leave fewer problems with a rival
+    each = [one[one > 0].double().mean() for one in rivals]
+    assert each[1] < each[0] - 0.5  # orthogonal queries leave those fewer, too
+    assert each[2] > each[1] + 0.5
+
+
+def test_rivals_are_escaped_by_their_number_whatever_the_dimension():
+    one, pooled, many = [], [], []
+    for d in (4, 24):
+        tokens = runs.compressed(data.random_tokens(2, 5, d, trials=500, seed=12))
+        model = runs.attend("p", tokens.keys.shape[-1], 500)
+        won = runs.words(runs.descend(model, tokens, 600), tokens) == runs.GLOBAL
+        rivals, can = runs.wrong_winners("p", tokens)[0], runs.possible("p", tokens)
+        for chances, which in ((one, (rivals == 1) & can), (pooled, rivals > 0), (many, (rivals > 3) & can)):
+            chances.append(won[which].double().mean())
+    assert pooled[1] > pooled[0] + 0.2
+    assert abs(one[1] - one[0]) < 0.08  # so the rise is that of the mix
+    assert many[0] < one[0] - 0.25
+
+
+def test_a_best_token_that_is_caught_up_costs_half_the_least_c():
+    generator = torch.Generator().manual_seed(4)
+    scores = torch.randn(5000, 3, 4, generator=generator, dtype=torch.float64) * 3
+    h = torch.randn(5000, 3, 4, generator=generator, dtype=torch.float64) * 4
+    best = scores.argmax(-1, keepdim=True)
+    h[:, 0].scatter_(-1, best[:, 0], h[:, 0].scatter(-1, best[:, 0], -torch.inf).amax(-1, keepdim=True))
+    top = scores.gather(-1, best)[..., 0]
+    u = (h.softmax(-1) * scores).sum(-1)
+    softplus = torch.nn.functional.softplus
+    excess = (softplus(-u) - softplus(-top)).mean(-1)
+    c = torch.sigmoid(-top)[..., None] * (top[..., None] - scores) / 3
+    bound = c.where(c > 0, torch.inf).flatten(1).amin(1) / 2
+    assert (excess >= bound).all()
+    h.scatter_add_(-1, best, torch.full_like(h[..., :1], 40.0))  # far ahead: below the bound
+    u = (h.softmax(-1) * scores).sum(-1)
+    assert ((softplus(-u) - softplus(-top)).mean(-1) < bound).double().mean() > 0.99
+
+
+def test_a_lost_run_with_equal_scores_ends_at_the_svm_of_the_right_sequences_alone():
+    tokens = data.random_tokens(5, 3, 9, trials=150, seed=23)
+    scores = torch.zeros_like(tokens.scores).scatter(-1, tokens.optimal[..., None], 1.0)
+    X, v = torch.zeros_like(tokens.X), torch.zeros_like(tokens.v)
+    X[..., 0], v[..., 0] = scores, 1
+    tied = data.TokenData(X=X, z=tokens.z, y=torch.ones_like(tokens.y), v=v, keys=tokens.X)
+    model = runs.attend("p", 9, 150)
+    attention = runs.descend(model, tied, 1500)
+    chosen = geometry.selected_tokens(attention)
+    wrong = chosen != tied.optimal
+    lost = (wrong.any(1) & (attention.amax(-1) > 0.99).all(1)).nonzero()[:, 0]
+    cosine = []
+    for k in lost.tolist():
+        p = model.p.detach()[k].numpy()
+        limits = [
+            svm.solve(svm.token_problem(tokens.X[k][which], chosen[k][which])).value
+            for which in (~wrong[k], torch.ones(5, dtype=torch.bool))
+        ]
+        cosine.append([p @ q / np.linalg.norm(p) / np.linalg.norm(q) for q in map(np.asarray, limits)])
+    alone, together = np.transpose(cosine)
+    assert len(alone) > 8
+    assert alone.min() > 0.998
+    assert np.median(together) < 0.995
 
 
 def test_favoured_and_far_is_global():
@@ -133,10 +186,15 @@ def test_sequences_fail_as_if_independent_when_they_crowd():
     assert shares[1] < shares[0] - 0.2
 
 
-def test_the_formula_is_far_off_for_many_tokens_in_few_dimensions():
-    X, z = gaussian(5, 14, 3, 400, seed=17)
-    share = status("W", X, z, torch.zeros(400, 5, dtype=torch.int64)).mean()
-    assert share < 0.75 * probability(distribution(14), 5, 3, "W")
+@pytest.mark.parametrize(("n", "T", "d"), [(4, 12, 3), (5, 12, 4)])
+def test_each_sequence_alone_bounds_the_random_choices(n, T, d):
+    X, z = gaussian(n, T, d, 400, seed=17)
+    hits = status("W", X, z, torch.zeros(400, n, dtype=torch.int64)).sum()
+    share = distribution(T)
+    bound, guess = probability(share, 1, d, "W") ** n, probability(share, n, d * d, "p")
+    assert wilson(hits, 400, 0.9999)[0] < bound
+    assert abs(hits / 400 - probability(share, n, d, "W")) < 0.08
+    assert hits / 400 < guess - 0.1  # the formula alone is refused
 
 
 def test_p_and_W_err_alike_at_the_same_load():
@@ -147,3 +205,14 @@ def test_p_and_W_err_alike_at_the_same_load():
         error.append((geometry.selected_tokens(attention) != tokens.optimal).double().mean())
     assert abs(error[1] - error[0]) < 0.03
     assert error[2] < error[0] - 0.03  # half the load
+
+
+def test_the_error_at_a_load_grows_with_T_alike_for_p_and_W():
+    error = []
+    for kind, n, T, d in (("p", 40, 2, 40), ("p", 12, 9, 96), ("W", 24, 7, 12), ("p", 16, 7, 96)):
+        tokens = data.random_tokens(n, T, d, trials=100, seed=52)
+        attention = runs.descend(runs.attend(kind, d, 100), tokens, 300)
+        error.append((geometry.selected_tokens(attention) != tokens.optimal).double().mean())
+    assert error[1] > 2 * error[0]
+    assert error[2] > 2 * error[0]
+    assert abs(error[3] - error[2]) < 0.05
