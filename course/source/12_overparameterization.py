@@ -843,8 +843,9 @@ best = torch.zeros_like(crowd8.scores).scatter(-1, crowd8.optimal[..., None], 16
 code = end("p", with_keys(crowd8.X, crowd8.z, crowd8.scores + crowd8.scores.std() * best), 1500)
 can = runs.possible("p", crowd8)
 ends = [[(code[which] == k).sum().item() for k in (2, 0, 1)] for which in (can, ~can)]
-print("p, n = 8, d = 8, +16, after 1,500 steps: global, undecided, at wrong tokens")
-print(f"  best choice possible: {ends[0]}, impossible: {ends[1]}")
+print("p, n = 8, d = 8, +16, after 1,500 steps: shares global, undecided, at wrong tokens")
+for name, row in zip(("possible", "impossible"), ends, strict=True):
+    print(f"  best choice {name} ({sum(row)}):", *(f"{k / sum(row):.1f}" for k in row))
 assert sum(ends[0]) == 166
 assert ends[0][2] < 6 < 45 < ends[0][1] < 60
 assert ends[1][0] == 0 < 0.55 * 234 < ends[1][2] < 0.65 * 234
@@ -1005,9 +1006,9 @@ for kind, last in (("p", 5), ("W", 3)):
 # %% [markdown]
 # Down a column the share falls; along a row there is no trend. With one rival nine runs of $p$ in ten are
 # global at *every* $d$, with four to six about half. A chance that depends on the group alone, and is 0 where
-# the best choice is impossible (125 of $p$'s 423 problems at $d = 4$), reproduces the rise. Of $W$'s rise what
-# is left is within chance. As a rule of thumb $k$ rivals leave $p$ a chance of $0.89^k$: each catches one run
-# in nine. (A pooled share can rise though no group's share does.)
+# the best choice is impossible (125 of $p$'s 423 problems at $d = 4$), reproduces the rise. What is left of
+# $W$'s rise is within chance. As a rule of thumb $k$ rivals leave $p$ a chance of $0.89^k$: each catches one
+# run in nine. (A pooled share can rise though no group's share does.)
 #
 # So dimensions help in two ways: they make the best choice **possible**, and they **remove rivals**. Those
 # that remain are escaped hardly more easily.
