@@ -362,8 +362,8 @@ FREEDOM = Exercise(
         _freedom_with(rank=len),
         "You counted the equations. Only independent ones take a freedom away: take their rank.",
         _freedom_with(rank=lambda seen: min(len(seen), seen.shape[1] * (seen.shape[1] + 1) // 2)),
-        "Any matrices would have that rank. Take the symmetric parts of Xi^T A_i Z, with Z = right[:r].T (svd "
-        "returns Z^T): some of them say the same of H.",
+        "Any matrices would have that rank. Take the symmetric parts of Xi^T A_i Z, with Z = right[:r].T "
+        "(svd returns Z^T): some of them say the same of H.",
         _counted(0.5),
         "r is not the rank of S: it counts the singular values that are 1.",
         lambda lam, A: (_face(lam, A)[0], _rank(_symmetric(_face(lam, A)[1]))),
@@ -375,12 +375,28 @@ FREEDOM = Exercise(
 
 
 def _race(M, beta, eta, t):
-    rho = np.linalg.svd(M, compute_uv=False)
-    return beta**2 / 4 * ((1 + eta * rho) ** (2 * t) - (1 - eta * rho) ** (2 * t))
+    """(values, share): the singular values after t steps, and sigma_2 / sigma_1 when sigma_1 = 1.
+
+    Without what shrinks sigma_k = beta^2 / 4 (1 + eta rho_k)^(2t), so the share is (beta / 2)^(2 - 2 slower),
+    slower = log(1 + eta rho_2) / log(1 + eta rho_1).
+    """
+    rho = _singular(M)
+    values = beta**2 / 4 * ((1 + eta * rho) ** (2 * t) - (1 - eta * rho) ** (2 * t))
+    return values, (beta / 2) ** (2 - 2 * _slower(rho, eta))
+
+
+def _slower(rho, eta):
+    return np.log1p(eta * rho[1]) / np.log1p(eta * rho[0])
 
 
 def _race_with(formula):
-    return lambda M, beta, eta, t: formula(_singular(M), beta, eta, t)
+    """The answer with other values: formula(rho, beta, eta, t)."""
+    return lambda M, beta, eta, t: (formula(_singular(M), beta, eta, t), _race(M, beta, eta, t)[1])
+
+
+def _share_with(formula):
+    """The answer with another share: formula(rho, beta, eta)."""
+    return lambda M, beta, eta, t: (_race(M, beta, eta, t)[0], formula(_singular(M), beta, eta))
 
 
 def _loop_race(spectrum=_singular, stale=True, extra=0):
@@ -392,7 +408,7 @@ def _loop_race(spectrum=_singular, stale=True, extra=0):
         for _ in range(t + extra):
             new = a + eta * rho * b
             a, b = new, b + eta * rho * (a if stale else new)
-        return a * b
+        return a * b, _race(M, beta, eta, t)[1]
 
     return run
 
@@ -416,7 +432,7 @@ RACE = Exercise(
     id="04.5",
     title="The start of the race",
     points=3,
-    minutes=8,
+    minutes=10,
     difficulty=2,
     reference=_race,
     cases=_race_cases,
@@ -446,18 +462,30 @@ RACE = Exercise(
         "both factors at beta: V starts at zero.",
         _race_with(lambda s, b, e, t: b**2 / 2 * np.sinh(2 * e * s * t)),
         "That is the limit of small steps. With steps of size eta, use powers of 1 + eta sigma.",
-        lambda M, beta, eta, t: _race(M, beta, eta, t)[::-1],
+        lambda M, beta, eta, t: (_race(M, beta, eta, t)[0][::-1], _race(M, beta, eta, t)[1]),
         "Right values, in increasing order. Return them in decreasing order, largest first.",
         _loop_race(stale=False),
         "In your loop b sees the new a. Keep the old pair until both are computed.",
         _loop_race(spectrum=_eigenvalues),
-        "You used sizes of eigenvalues of M. It is not symmetric: its singular values run the race.",
-        _loop_race(spectrum=np.linalg.eigvals),
-        "You used eigenvalues of M. They can be negative or complex: its singular values run the race.",
+        "You used eigenvalues of M. It is not symmetric: its singular values run the race.",
         _loop_race(extra=-1),
         "You took one step too few: after t steps, both factors have moved t times.",
         _loop_race(extra=1),
         "You took one step too many: at t = 0 nothing has moved yet.",
+        _share_with(lambda s, b, e: s[1] / s[0]),
+        "The values are right. Your share is that of additive growth. At sigma_1 = 1 it is exponential.",
+        _share_with(lambda s, b, e: b ** (2 - 2 * _slower(s, e))),
+        "The values are right. For the share: late, sigma_k is beta^2 / 4 times a power; the 4 counts.",
+        _share_with(lambda s, b, e: (b / 2) ** (1 - _slower(s, e))),
+        "The values are right. The share is the root of what it should be: with two factors, powers are 2t.",
+        _share_with(lambda s, b, e: (b / 2) ** (2 - 2 * s[1] / s[0])),
+        "The values are right. Your share is that of small steps: rates are log(1 + eta sigma), not sigma.",
+        _share_with(lambda s, b, e: (b / 2) ** (2 * _slower(s, e) - 2)),
+        "The values are right, the share is upside down: sigma_2 / sigma_1 is below 1.",
+        _share_with(lambda s, b, e: np.log(4 / b**2) / (2 * np.log1p(e * s[0]))),
+        "The values are right. The second number is the step at which sigma_1 = 1. Put it into sigma_2.",
+        lambda M, beta, eta, t: (_race(M, beta, eta, t)[0], np.divide(*_race(M, beta, eta, t)[0][[1, 0]])),
+        "The values are right. That is their share after t steps; asked is the one at sigma_1 = 1.",
     ),
 )
 

@@ -20,7 +20,7 @@
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (margin, direction, $\log t$),
 # [lesson 02](02_hard_margin_svm.ipynb) (KKT conditions, certificates), and the singular value decomposition.
-# About 75 minutes, six exercises.
+# About 80 minutes, six exercises.
 
 # %%
 import ipywidgets
@@ -618,25 +618,33 @@ assert np.flatnonzero(free).tolist() == [6, 13], "see exercise 04.4"
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.5: The start of the race
 #
-# ★★☆ · 8 minutes
+# ★★☆ · 10 minutes
 #
-# Return the singular values of $W_t$ after $t$ steps with constant pull $M$, from $U = \beta I$, $V = 0$, in
-# decreasing order. There is a closed formula; a loop over the steps is fine too.
+# The pull $M$ is constant, and descent starts from $U = \beta I$, $V = 0$. Return
+#
+# 1. the singular values of $W_t$ after $t$ steps, in decreasing order;
+# 2. how far behind the second is when the first arrives: the share $\sigma_2 / \sigma_1$ when $\sigma_1 = 1$.
+#    For this number leave out the terms that shrink, and let the moment be any number, not only a whole one.
+#    (As $\beta < 2$, $\sigma_1$ has still to grow.)
+#
+# Guess first: does a smaller start change this share, or only delay everybody?
 #
 # <details><summary>Hint</summary>
 #
 # The sum $a_k + b_k$ is multiplied by $1 + \eta \bar\sigma_k$ at each step. What happens to the difference?
-# And $4ab = (a + b)^2 - (a - b)^2$.
+# And $4ab = (a + b)^2 - (a - b)^2$. Late the difference counts for nothing.
 # </details>
 
 
 # %%
 @exercise("04.5")
 def race(M, beta, eta, t):
-    """Singular values of W_t: shape (d,), decreasing, for M (d, d), start beta, step size eta, t steps."""
+    """(singular values of W_t, share of the second at sigma_1 = 1): (d,) and a number, for M (d, d)."""
     ### BEGIN SOLUTION
     first = np.linalg.svd(M, compute_uv=False)
-    return beta**2 / 4 * ((1 + eta * first) ** (2 * t) - (1 - eta * first) ** (2 * t))
+    values = beta**2 / 4 * ((1 + eta * first) ** (2 * t) - (1 - eta * first) ** (2 * t))
+    slower = np.log1p(eta * first[1]) / np.log1p(eta * first[0])
+    return values, (beta / 2) ** (2 - 2 * slower)
     ### END SOLUTION
 
 
@@ -647,7 +655,7 @@ check("04.5", race)
 singular = np.linalg.svd(path, compute_uv=False)
 M0, at = pull(np.zeros((d, d)), A), {t: k for k, t in enumerate(times)}
 shown = np.arange(5, 601, 5)
-predicted = np.array([race(M0, beta, 1.0, int(t)) for t in shown])
+predicted = np.array([race(M0, beta, 1.0, int(t))[0] for t in shown])
 early = shown <= 100
 errors = np.abs(singular[: len(shown)][early, :4] / predicted[early, :4] - 1)
 print(f"up to step 100: within {100 * errors.max():.2f} percent of the prediction")
@@ -669,6 +677,14 @@ assert [stages[t] for t in (5, 150, 600, 2000)] == [47, 43, 47, 47], "see exerci
 assert singular[at[150], 1] < 0.05 * singular[at[150], 0], "see exercise 04.1"
 assert all(singular[at[t], 2] < 0.015 * singular[at[t], 0] for t in (600, 2000)), "see exercise 04.1"
 assert all(0.935 < cosine(path[at[t]], W_nuc) < 0.945 for t in (600, 2000)), "see exercise 04.1"
+
+# %%
+for start in (1e-2, 1e-3, 1e-4):
+    run = descend(start * np.eye(d), np.zeros((d, d)), A, 1.0, range(1, 221))
+    first, second = np.linalg.svd([U @ V.T for U, V in run], compute_uv=False)[:, :2].T
+    found, forecast = np.exp(np.interp(0, np.log(first), np.log(second / first))), race(M0, start, 1.0, 1)[1]
+    print(f"start {start:.0e}: at sigma_1 = 1 the share of sigma_2 is {found:.5f}, predicted {forecast:.5f}")
+    assert 0.95 < forecast / found < 1, "see exercises 04.1 and 04.5"
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(7.8, 3.0), width_ratios=(1.25, 1))
@@ -698,9 +714,10 @@ show(
 # (dashed). Right: the direction of $W_t$.
 
 # %% [markdown]
-# Until step 100 measurement and prediction agree to 0.04 percent. The first
-# singular value also arrives, say at size 1, when $M_0$ says. For the second $M_0$ is too early, with step
-# 238 instead of 270: by then the first has changed the pull.
+# Until step 100 measurement and prediction agree to 0.04 percent. The first singular value also arrives, say
+# at size 1, when $M_0$ says. For the second $M_0$ is too early, with step 238 instead of 270: by then the
+# first has changed the pull. And a small start does more than delay: the share of the second, when the first
+# arrives, is a *power* of $\beta$. Ten times smaller, five times greedier.
 
 # %% [markdown]
 # At first the growth is additive, and $W_t$ points along $W_{\mathrm{fro}}$, with all known answers right,

@@ -143,7 +143,7 @@ def freedom_on_one_side(lam, A):
     return r, r * r - rank
 
 
-def race_by_matrices(M, beta, eta, t):
+def values_by_matrices(M, beta, eta, t):
     """Descent on the matrices themselves."""
     U, V = beta * np.eye(len(M)), np.zeros_like(M)
     for _ in range(t):
@@ -180,8 +180,27 @@ def race_clipped(M, beta, eta, t):
 
 def race_of_the_live(M, beta, eta, t):
     """Leaves zeros out."""
-    values = race_by_matrices(M, beta, eta, t)
+    values = values_by_matrices(M, beta, eta, t)
     return values[values > 1e-12]
+
+
+def share_at_arrival(M, beta, eta):
+    """The moment when the first is 1, without what shrinks; the second then."""
+    s = np.linalg.svd(M, compute_uv=False)
+    moment = np.log(4 / beta**2) / np.log1p(eta * s[0]) / 2
+    return beta**2 / 4 * (1 + eta * s[1]) ** (2 * moment)
+
+
+def race_with(values=values_by_matrices, share=share_at_arrival):
+    return lambda M, beta, eta, t: [values(M, beta, eta, t), share(M, beta, eta)]
+
+
+def share_by_steps(M, beta, eta):
+    """In whole steps, as a loop would find it."""
+    s, t = np.linalg.svd(M, compute_uv=False), 0
+    while beta**2 / 4 * (1 + eta * s[0]) ** (2 * t) < 1:
+        t += 1
+    return ((1 + eta * s[1]) / (1 + eta * s[0])) ** (2 * t)
 
 
 def wait_by_projection(W, M, u, now, then, eta, eps):
@@ -262,14 +281,19 @@ ANSWERS = {
         ],
     },
     "04.5": {
-        "also_right": race_by_matrices,
+        "also_right": race_with(),
         "wrong": [
-            race_exponential,
-            race_of_one_factor,
-            race_halved_once,
-            race_by_logarithms,
-            race_clipped,
-            race_of_the_live,
+            race_with(race_exponential),
+            race_with(race_of_one_factor),
+            race_with(race_halved_once),
+            race_with(race_by_logarithms),
+            race_with(race_clipped),
+            race_with(race_of_the_live),
+            race_with(share=share_by_steps),
+            race_with(share=lambda M, beta, eta: share_at_arrival(M, beta / 2, eta)),
+            race_with(share=lambda M, beta, eta: share_at_arrival(M, beta, eta) / beta**2 * 4),
+            race_with(share=lambda M, beta, eta: share_at_arrival(M.T @ M, beta, eta)),
+            lambda M, beta, eta, t: values_by_matrices(M, beta, eta, t),
         ],
     },
     "04.6": {
