@@ -1262,7 +1262,7 @@ assert 1 < least.min() < least.max() < 1.003
 
 # %% [markdown]
 # (Starts in the order $10^{-8}$, $10^{-5}$, 0.1, 10.) At step 10,000 some small starts are not home: on five
-# surveys and on two they stall once more, with the *fourth* direction as newcomer and $c$ nearer to 1. At
+# surveys and on two they stall once more: a *fourth* direction is new (once a fifth), $c$ is 1.01 to 1.07. At
 # 40,000 all four are at the same place on every survey, to a thousandth, and near $W_{\mathrm{nuc}}$ (not on
 # it: $\varepsilon$ is not zero, and a smaller one waits longer, like $1/\varepsilon$). The three surveys
 # that never show a third direction have none to show: with $c$ below 1.003 nothing is missing.
