@@ -563,17 +563,18 @@ for scores in (equal, spread):
 # > to $p_{\mathrm{mm}}(\alpha)$ in direction and far enough from the origin, $\|p_j\| \to \infty$ and
 # > $p_j/\|p_j\| \to p_{\mathrm{mm}}(\alpha)/\|p_{\mathrm{mm}}(\alpha)\|$.
 # >
-# > *Global.* If in each sequence one token is best and all others have equal scores, the same holds from
-# > **every** start with the best tokens as $\alpha$, provided their Att-SVM is feasible.
+# > *Global.* Let there be **one** sequence, with one best token, all others of equal scores, and a feasible
+# > Att-SVM. Then the same holds from **every** start, with the best token as $\alpha$.
 #
 # How close, how far and how small depend on the data and on each other. Our figures take normalised steps,
 # for which the theorem says nothing; section 6.4 is why we expect the same, and plain steps of 10 from the
 # six starts of Figure 1 do choose the same tokens.
 #
 # The global half is fact 1: with equal lower scores every force is one with the best token, and has a
-# positive part along $p_{\mathrm{mm}}$. (Exercise 06.6 makes a proof of $\|p\| \to \infty$ of this, for
-# several sequences and with a rate. That the *direction* converges too takes the paper more work; on the toy,
-# exercise 06.3 did it.)
+# positive part along $p_{\mathrm{mm}}$. (Exercise 06.6 makes a proof of $\|p\| \to \infty$ of this, also for
+# several sequences, and with a rate. That the *direction* converges too takes the paper more work; on the
+# toy, exercise 06.3 did it. With several sequences it may converge elsewhere: lesson 12 has runs in which
+# three carry the fourth to a worse token.)
 
 # %%
 for name, scores in (("equal", equal), ("spread", spread)):

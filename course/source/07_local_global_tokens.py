@@ -404,8 +404,8 @@ assert predicted[2] < predicted[0] < predicted[1], again.format("07.2")
 # > longer than $R$, $\|p_j\| \to \infty$ and $p_j / \|p_j\| \to p_{\mathrm{mm}}(\alpha) /
 # > \|p_{\mathrm{mm}}(\alpha)\|$.
 # >
-# > *One for all starts.* If in each sequence all tokens but the best have equal scores and the Att-SVM of the
-# > best tokens is feasible, every start leads to it (lesson 06).
+# > *One for all starts.* In **one** sequence whose other tokens have equal scores, and whose best token is
+# > feasible, every start leads to it (lesson 06; lesson 12 shows what several sequences add).
 # >
 # > *Only local winners*, for keys in general position: if the choice $\alpha$ of the selected tokens is
 # > feasible and $\|p_j\| \to \infty$ in the direction of its Att-SVM, then $\alpha$ is locally optimal, ties

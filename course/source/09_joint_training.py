@@ -34,7 +34,7 @@ from matplotlib.figure import Figure
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from mini_attn import data, geometry, heads, models, optim, plots, svm, train, widgets
+from mini_attn import data, plots, svm, widgets
 
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest

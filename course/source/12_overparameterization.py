@@ -851,9 +851,9 @@ assert ends[0][2] < 6 < 45 < ends[0][1] < 60
 assert ends[1][0] == 0 < 0.55 * 234 < ends[1][2] < 0.65 * 234
 
 # %% [markdown]
-# One sequence with equal other scores: all 400 runs are global, as the first paper proves. With four
-# sequences they are not, though no other token has anything to offer. **The missing condition is that each
-# sequence holds $p$ itself.**
+# One sequence with equal other scores: all 400 runs are global, as the theorem of lesson 06 has it. With four
+# sequences they are not, though no other token has anything to offer and the best choice is feasible. **Each
+# sequence would need a say in $p$: a tight constraint of its own.**
 #
 # Suppose a sequence nears a wrong token $a$. Its pull on a logit is $s_t\, (\gamma_t - \bar\gamma)$, and
 # $\bar\gamma$ nears $\gamma_a$: tokens of equal score do not push each other. Only the row of the *best*

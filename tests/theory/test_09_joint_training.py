@@ -191,7 +191,7 @@ def test_a_sequence_that_no_label_margin_holds_turns_away():
 @pytest.mark.parametrize("c", [1.3, 2.0])
 @pytest.mark.parametrize("share", [0.93, 0.97])
 def test_between_staying_soft_and_turning_away_two_forces_balance(c, share):
-    """omega = share / (2 (c - 1)): p points to arccos(share) within .7 degrees; relaxed is 26.6, free is 0."""
+    """omega = share / (2 (c - 1)): p is at arccos(share) within .7 degrees; relaxed is 26.6, free 0."""
     tokens = pulled(c)
     model = trained(tokens, share / (2 * (c - 1)), steps=3000, lr=0.1)
     p = model.p.detach()
