@@ -73,7 +73,7 @@ MIXES = Exercise(
         "You looked from x_b only. From x_a the first step inwards has to gain as well.",
         _mixes_by(combine=lambda a, b: a),
         "You looked from x_a only. From x_b the first step inwards has to gain as well.",
-        lambda Xa, Xb, V, y: y * _head((Xa + Xb) / 2, V) > y * np.maximum(_head(Xa, V), _head(Xb, V)),
+        lambda Xa, Xb, V, y: y * _head((Xa + Xb) / 2, V) > np.maximum(y * _head(Xa, V), y * _head(Xb, V)),
         "The middle of the edge says nothing sure: the best share may be 90 : 10. Look at the two slopes.",
     ),
 )
@@ -107,6 +107,14 @@ def _ceiling_cases(rng):
             if y > 0 or (rise > 1.1 * fall > 0.002 if T == 3 else fall > 1.1 * rise > 0.002):
                 break
         cases.append((s, X, V, y))
+    for kept in (1, 2):  # a corner, an edge: the plane is highest at a token without weight
+        while True:
+            s, X, V = np.zeros(4), _units(rng, 4, 3), _convex_head(rng, 4, 3)
+            s[rng.permutation(4)[:kept]] = rng.dirichlet(np.ones(kept))
+            slopes = (s @ X - X) @ _gradient(s @ X, V)
+            if slopes[s == 0].max() > slopes[s > 0].max() + 0.01:
+                break
+        cases.append((s, X, V, -1.0))
     return cases
 
 
@@ -129,6 +137,8 @@ CEILING = Exercise(
         "You took the lowest corner of the plane. Its largest value on the hull is a ceiling.",
         _ceiling_by(tangent=lambda m, X, V: ((m - X) @ _gradient(m, V)).sum()),
         "The plane is largest at one corner: take the maximum over the tokens, not the sum.",
+        lambda s, X, V, y: _ceiling(s, X, V, y) if y > 0 else _ceiling(s[s > 0], X[s > 0], V, y),
+        "A token without weight may be where the plane is highest: take the maximum over all tokens.",
         _ceiling_by(height=lambda m, X, V: 0.0),
         "The height at the mixture itself is missing: the plane starts at -f(xbar).",
         _ceiling_by(height=lambda m, X, V: _head(m, V)),
@@ -195,6 +205,10 @@ PARTS = Exercise(
     misconceptions=known(
         lambda *args: _parts(*args)[::-1],
         "The two parts are swapped: W_fin first.",
+        lambda *args: tuple(W.T for W in _parts(*args)),
+        "Transposed: in (x_a - x_b)^T W z the query is on the right, so that both parts are c z^T.",
+        lambda *args: (_parts(*args)[0], _parts(*args)[1] / np.linalg.norm(_parts(*args)[1])),
+        "W_dir is not of length 1: it is the shortest matrix with a lead of 1.",
         _parts_by(ratio=lambda sa, sb: np.log(sb / sa)),
         "The sign of W_fin: the logit of the token with the larger share must be the larger one.",
         _parts_by(ratio=lambda sa, sb: sa / sb),

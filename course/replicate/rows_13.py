@@ -8,8 +8,8 @@ CURVES = {
     "one": ("the SVM of one token", (0.155, 0.145, 0.135, 0.12), (0.005,) * 4),
 }
 WHY = (
-    "in more than half of our chosen runs some sequence has f = 0, where nothing fixes the shares; without "
-    "them the full prediction agrees, and how the published mean treats them we cannot tell"
+    "our chosen runs spread over decades, and in more than half some sequence has f = 0, where nothing fixes "
+    "the shares; without those a few runs still make the mean, so it cannot judge the published one"
 )
 DIFFERS = {("full", d): WHY for d in (4, 6, 8, 10)} | {("direction", d): WHY for d in (4, 8, 10)}
 

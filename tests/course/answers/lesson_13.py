@@ -83,6 +83,7 @@ ANSWERS = {
             lambda s, X, V, y: ceiling_by_autograd(s, X, V, 1),
             lambda s, X, V, y: ceiling_by_autograd(np.full(len(s), 1 / len(s)), X, V, y),
             lambda s, X, V, y: ceiling_by_autograd(s, X, V, y) + 0.01,
+            lambda s, X, V, y: ceiling_by_autograd(*((s, X) if y > 0 else (s[s > 0], X[s > 0])), V, y),
             lambda s, X, V, y: 0.0,
             lambda s, X, V, y: np.inf,
             lambda s, X, V, y: ceiling_by_autograd(np.eye(len(s))[np.argmax(s)], X, V, y),
