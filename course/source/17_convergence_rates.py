@@ -292,7 +292,7 @@ assert (outside.norm(dim=1) > 2).all()
 # have a comparison that is *nearly* tight, which takes longer to fade; with another step length a run may
 # select other tokens, and then has another $r$). But the rows do not span all matrices. Outside of their span
 # something else is left, as large as $r$: what the first steps put there, when all comparisons still pulled.
-# Later nothing pulls there, so it stays. Call it the **memory** $r_0$ (section 8.6 met it).
+# Later nothing pulls there, so it stays. Call it the **memory** $r_0$ (section 8.7 met it).
 #
 # > **Law 1**. Let the direction converge to $\hat W$ with steps that settle (17.5). Let the tight rows be
 # > independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ as it is where $\alpha$ is locally
