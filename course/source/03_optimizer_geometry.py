@@ -962,10 +962,10 @@ assert 0.85 < shares["Muon"][2].min() < 0.87 < 0.97 < shares["Muon"][2].max() < 
 
 # %% [markdown]
 # The bounds, which need no solver, are met to one percent: NGD takes the Frobenius margin, spectral descent
-# the spectral one. Muon was to approximate it and gets 86 to 98 percent on our ten problems (on twenty
-# others 90 to 99.9). With thirty steps of Newton-Schulz the same momentum does reach the spectral margin,
-# and without momentum the polynomial loses as much, to three hundredths. So the momentum is not at fault:
-# the polynomial is.
+# the spectral one. Muon, which is meant to approximate it, gets 86 to 98 percent on our ten problems (on
+# twenty others 90 to 99.9). With thirty steps of Newton-Schulz the same momentum does reach the spectral
+# margin, and without momentum the polynomial loses as much, to three hundredths. So the momentum is not at
+# fault: the polynomial is.
 #
 # A low singular value of $W$ costs only in a direction that *carries slope*. How much?
 

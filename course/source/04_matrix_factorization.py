@@ -244,8 +244,8 @@ assert np.allclose([by_factors.mean(), by_one.mean(), by_two.mean()], [81.6, 73.
 assert 5 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(len(ahead)) < 12
 
 # %% [markdown]
-# So 48 of 53 was luck: 82 percent would be 43. Descent on factors is better than either shortcut, and the
-# question of this lesson is sharper: *why* do factors bring about a low rank,
+# So 48 of 53 was luck: at the mean share of 82 percent it would have been 43. Descent on factors is better
+# than either shortcut, and the question of this lesson is sharper: *why* do factors bring about a low rank,
 # *which* table do they choose, and do they get there?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1280,9 +1280,8 @@ assert 1 < least.min() < least.max() < 1.003
 #
 # $$A_i = (x_\alpha - x_t)\, z^\top, \qquad U = K, \quad V = Q .$$
 #
-# Lesson 10 trains $W = K Q^\top$ by its entries and
-# finds the Frobenius norm; lesson 11 trains $K$ and $Q$ and meets all three regimes again, with the same
-# $S$ to tell them apart.
+# Lesson 10 trains $W = K Q^\top$ by its entries and finds the Frobenius norm; lesson 11 trains $K$ and $Q$,
+# meets the stall again, and has the same $S$ to tell how it ends.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions

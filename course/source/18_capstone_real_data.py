@@ -825,7 +825,7 @@ show(
 #   times as many steps in 5. A *residual and an MLP*: above it in all ten, but nothing is decided.
 #
 # On top of each other they reach the control with "every token asks": before any norm or MLP, and with two
-# thirds of the choices made. So there is no *one* culprit. After that, three of four movements lead back over
+# thirds of the choices made. So there is no *one* culprit. After that, three of four movements mostly undo
 # the start (cosine to $-W_0$ near 0.5; with decay 1.0), and $W - W_0$ says nothing: hence $W$.
 
 # %%
