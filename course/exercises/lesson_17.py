@@ -7,26 +7,28 @@ import numpy as np
 from course.check.specification import Compare, Exercise, known
 
 
-# --------------------------------------------------------------------------- 17.1 the remainder
-def _remainder_by(
+# --------------------------------------------------------------------------- 17.1 the angle to come
+def _angle_by(
     target=lambda c, lam: np.log(c / lam),
     solve=lambda rows, b: np.linalg.pinv(rows) @ b,
     along=lambda rows, lam: lam @ rows,
+    memory=lambda w, inside, unit: w - inside,
+    join=np.hypot,
+    turn=np.arctan,
 ):
-    """An answer from the right-hand side, how it is solved, and the direction that is taken out."""
+    """An answer from the remainder (how it is solved, what is taken out), the memory, and their angle."""
 
-    def answer(rows, lam, c):
-        r = solve(rows, target(c, lam))
-        away = along(rows, lam)
-        if away is None:
-            return r
-        unit = away / np.linalg.norm(away)
-        return r - (r @ unit) * unit
+    def answer(rows, lam, c, w, R):
+        r, away, unit = solve(rows, target(c, lam)), along(rows, lam), lam @ rows
+        if away is not None:
+            r = r - (r @ away) * away / (away @ away)
+        left = memory(w, np.linalg.pinv(rows) @ (rows @ w), unit / np.linalg.norm(unit))
+        return turn(join(np.linalg.norm(r), np.linalg.norm(left)) / R)
 
     return answer
 
 
-_remainder = _remainder_by()
+_angle = _angle_by()
 
 
 def _tight(rng, k, D):
@@ -47,41 +49,57 @@ def _alike(rng):
     return rows, np.linalg.solve(rows @ rows.T, np.ones(3))
 
 
-def _remainder_cases(rng):
-    cases = [(np.array([[1.0, 0.5], [1.0, -1.0]]), np.linalg.solve([[1.25, 0.5], [0.5, 2.0]], [1, 1]), None)]
-    cases += [(*_tight(rng, k, D), None) for k, D in ((3, 3), (2, 5), (4, 9))]
-    cases = [(rows, lam, rng.uniform(0.02, 1.0, size=len(lam))) for rows, lam, _ in cases]
-    return [*cases, (*_alike(rng), np.array([0.1, 0.7, 0.4]) * rng.uniform(0.8, 1.2, size=3))]
+def _angle_cases(rng):
+    """Rows that span the space, and fewer; memories as large as remainders; R near and far."""
+    simple = np.array([[1.0, 0.5, 0.0], [1.0, -1.0, 0.0]]), np.linalg.solve([[1.25, 0.5], [0.5, 2.0]], [1, 1])
+    found = [simple, *(_tight(rng, k, D) for k, D in ((3, 3), (2, 5), (4, 9)))]
+    cases = [(rows, lam, rng.uniform(0.02, 1.0, size=len(lam))) for rows, lam in found]
+    cases.append((*_alike(rng), np.array([0.1, 0.7, 0.4]) * rng.uniform(0.8, 1.2, size=3)))
+    return [
+        (rows, lam, c, 6 * lam @ rows + rng.normal(size=rows.shape[1]) * 2, float(rng.uniform(4, 12)))
+        for rows, lam, c in cases
+    ]
 
 
-REMAINDER = Exercise(
+ANGLE = Exercise(
     id="17.1",
-    title="The remainder",
+    title="The angle to come",
     points=2,
     minutes=8,
     difficulty=2,
-    reference=_remainder,
-    cases=_remainder_cases,
+    reference=_angle,
+    cases=_angle_cases,
     misconceptions=known(
-        _remainder_by(along=lambda rows, lam: None),
-        "It has a part along the SVM's direction: take that out, it belongs to R.",
-        _remainder_by(target=lambda c, lam: np.log(lam / c)),
-        "The sign: c e^(-<A, r>) = lambda means <A, r> = log(c / lambda).",
-        _remainder_by(target=lambda c, lam: np.log(c)),
+        _angle_by(memory=lambda w, inside, unit: 0 * w),
+        "What the first steps left outside of the span of the rows stays there, and counts.",
+        _angle_by(memory=lambda w, inside, unit: w - (w @ unit) * unit),
+        "Only the part of w outside of the *span of the rows* stays. Inside it the run moves on to r.",
+        _angle_by(memory=lambda w, inside, unit: w),
+        "Of w only the part outside of the span of the rows stays: take its projection on the span off.",
+        _angle_by(memory=lambda w, inside, unit: inside),
+        "That is the part of w in the span of the rows. The memory is the rest.",
+        _angle_by(solve=lambda rows, b: np.zeros(rows.shape[1])),
+        "The remainder in the span of the rows counts, too: there the run settles on r, not on 0.",
+        _angle_by(join=lambda r, left: r + left),
+        "Remainder and memory are perpendicular: add their squares.",
+        _angle_by(turn=lambda tangent: tangent),
+        "That is the tangent of the angle: what is across, over what is along.",
+        _angle_by(turn=lambda tangent: np.degrees(np.arctan(tangent))),
+        "In radians, please.",
+        _angle_by(turn=np.arcsin),
+        "R is the part along the SVM's direction, not the whole length: take the arc tangent.",
+        _angle_by(along=lambda rows, lam: None),
+        "The remainder has a part along the SVM's direction: take that out, it belongs to R.",
+        _angle_by(target=lambda c, lam: np.log(c)),
         "The pull of a row has to agree with its weight lambda, which is not the same for all rows.",
-        _remainder_by(target=lambda c, lam: -np.log(lam)),
+        _angle_by(target=lambda c, lam: -np.log(lam)),
         "The strengths c count, too: a strong comparison needs a longer lead.",
-        _remainder_by(target=lambda c, lam: c / lam),
+        _angle_by(target=lambda c, lam: c / lam),
         "Take the logarithm of c / lambda.",
-        _remainder_by(along=lambda rows, lam: rows.sum(0)),
+        _angle_by(along=lambda rows, lam: rows.sum(0)),
         "The direction to take out is that of the SVM, the rows weighted by lambda.",
-        _remainder_by(solve=lambda rows, b: rows.T @ b),
+        _angle_by(solve=lambda rows, b: rows.T @ b),
         "rows.T @ b lies in their span but does not solve <A_i, r> = b_i: the rows are not orthonormal.",
-        _remainder_by(
-            target=lambda c, lam: np.log(c / lam) - np.log(c / lam).mean(), along=lambda r, w: None
-        ),
-        "Centring the right-hand sides leaves a part along the SVM unless that is what the weights say: take "
-        "out the part along the SVM itself.",
     ),
     withheld=("mini_attn.rates.remainder",),
 )
@@ -325,4 +343,4 @@ ADAM = Exercise(
     ),
 )
 
-EXERCISES = [REMAINDER, PLAIN, SPEED, FINAL, ADAM]
+EXERCISES = [ANGLE, PLAIN, SPEED, FINAL, ADAM]

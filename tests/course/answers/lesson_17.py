@@ -37,6 +37,17 @@ def remainder_by_lstsq(rows, lam, c, rcond=None, ridge=0.0):
     return r - (r @ unit) * unit
 
 
+def angle_by(remainder, memory=None):
+    """arctan2 of what is across over R, from a remainder and what is kept of w, by QR."""
+
+    def answer(rows, lam, c, w, R):
+        Q = np.linalg.qr(np.asarray(rows).T)[0]
+        left = w - Q @ (Q.T @ w) if memory is None else memory(rows, w)
+        return math.atan2(float(np.linalg.norm(np.asarray(remainder(rows, lam, c)) + left)), R)
+
+    return answer
+
+
 def plain_by_first(lengths, log_g, eta):
     v = np.log(lengths / eta) - log_g
     return (v[0] + np.log(np.exp(v - v[0]).sum())) / math.log(10)
@@ -76,22 +87,26 @@ def adam_by_iterating(eta, mu, beta_1, beta_2, rounds):
 
 ANSWERS = {
     "17.1": {
-        "also_right": remainder_by_kkt,
+        "also_right": angle_by(remainder_by_kkt),
         "wrong": [
-            lambda rows, lam, c: remainder_by_kkt(rows, lam, lam),
-            lambda rows, lam, c: remainder_by_kkt(rows, np.ones_like(lam), c),
-            lambda rows, lam, c: remainder_by_kkt(rows, lam, c, log=np.log2),
-            lambda rows, lam, c: remainder_by_kkt(rows, lam, c, log=lambda x: x - 1),
-            lambda rows, lam, c: remainder_by_kkt(rows, lam, c, right=lambda c, lam: c * lam),
-            lambda rows, lam, c: remainder_by_kkt(rows, lam, c, right=lambda c, lam: lam / c),
-            lambda rows, lam, c: (
-                remainder_by_library(rows, lam, c) / remainder_by_library(rows, lam, c).norm()
+            angle_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, lam)),
+            angle_by(lambda rows, lam, c: remainder_by_kkt(rows, np.ones_like(lam), c)),
+            angle_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, c, log=np.log2)),
+            angle_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, c, log=lambda x: x - 1)),
+            angle_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, c, right=lambda c, lam: c * lam)),
+            angle_by(
+                lambda rows, lam, c: (
+                    remainder_by_library(rows, lam, c) / remainder_by_library(rows, lam, c).norm()
+                )
             ),
-            lambda rows, lam, c: np.linalg.lstsq(rows, np.log(c / lam), rcond=None)[0],
-            lambda rows, lam, c: np.log(c / lam) @ rows,
-            lambda rows, lam, c: np.zeros(rows.shape[1]),
-            lambda rows, lam, c: remainder_by_lstsq(rows, lam, c, rcond=0.05),
-            lambda rows, lam, c: remainder_by_lstsq(rows, lam, c, ridge=1e-2),
+            angle_by(lambda rows, lam, c: np.linalg.lstsq(rows, np.log(c / lam), rcond=None)[0]),
+            angle_by(lambda rows, lam, c: np.log(c / lam) @ rows),
+            angle_by(lambda rows, lam, c: remainder_by_lstsq(rows, lam, c, rcond=0.05)),
+            angle_by(lambda rows, lam, c: remainder_by_lstsq(rows, lam, c, ridge=1e-2)),
+            angle_by(remainder_by_kkt, memory=lambda rows, w: w - rows.T @ (rows @ w)),
+            angle_by(remainder_by_kkt, memory=lambda rows, w: w - w.mean()),
+            lambda rows, lam, c, w, R: angle_by(remainder_by_kkt)(rows, lam, c, w, R * np.linalg.norm(w)),
+            lambda rows, lam, c, w, R: angle_by(remainder_by_kkt)(rows, lam, c, w, np.linalg.norm(w)),
         ],
     },
     "17.2": {
