@@ -305,8 +305,7 @@ assert abs(np.median(ratio) - 1) < 0.02 < 0.15 > np.abs(ratio - 1).max(), again.
 # select other tokens, and then has another $r$). The memory is as large as $r$.
 #
 # > **Law 1**. Let the direction converge to $\hat W$ with steps that settle (17.5). Let the tight rows be
-# > independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ as it is where $\alpha$ is locally
-# > optimal; and $r$, $r_0$ not both 0. Then
+# > independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ (where $\alpha$ is locally optimal); and $r$, $r_0$ not both 0. Then
 # >
 # > $$\tan\theta = \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{R}\,(1 + o(1)):$$
 # >
@@ -397,8 +396,8 @@ assert 75 < to_degree.median() < 85
 
 # %% [markdown]
 # With $\eta = 1$ plain descent needs more steps than there are atoms in the universe. NGD needs a few
-# thousand, so we let it walk and read the other clock. **Every rate of plain descent below that no computer
-# can reach is measured in this way.**
+# thousand: we read the other clock on its way. **Every rate of plain descent below that no computer can reach
+# is measured in this way.**
 
 # %%
 at = np.array(steps_of("W", "Polyak"))
@@ -656,11 +655,11 @@ assert -1.7 < slopes[0] < -1.45
 assert -1.9 < slopes[1] < -1.65
 
 # %% [markdown]
-# No new direction, and less than half the angle of growing steps at 3,000, a sixth at 10,000. Law 1 gives
-# it to 5% in the median, with the memory of the first steps: it does not grow with $J$. The exponent is
-# that of $R$. It is not yet $-2$, since the longer the steps, the more of each a zigzag takes; once they
-# are far above $\eta^*$ that share is the constant of exercise 17.3, and $R \sim J^2$. (In a few runs a
-# comparison is nearly tight; there the remainder is still on its way.)
+# No new direction, and less than half the angle of growing steps at 3,000, a sixth at 10,000. Law 1 gives it
+# to 5% in the median, with the memory of the first steps: it does not grow with $J$. The exponent is $R$'s.
+# It is not yet $-2$, since the longer the steps, the more of each a zigzag takes; once they are far above
+# $\eta^*$ that share is the constant of exercise 17.3, and $R \sim J^2$. (In a few runs a comparison is
+# nearly tight; there the remainder is still on its way.)
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4.2))
