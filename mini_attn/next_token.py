@@ -66,6 +66,7 @@ class NextTokenTransformer(nn.Module):
         mixed = (s[..., None] * X).sum(-2)  # (..., n, d); products of many small matrices are slower
         log_missing, blame = _blame(mixed @ self.W_ov.mT, data.target)
         most = log_missing.amax(-1, keepdim=True)
+        most = torch.where(most > -torch.inf, most, 0.0)  # a vocabulary of one word: nothing is missing
         weighted = blame * (log_missing - most).exp()[..., None] / blame.shape[-2]
         pulls = {"W_ov": weighted.mT @ mixed}
 
@@ -89,7 +90,7 @@ class NextTokenTransformer(nn.Module):
         """log(L - L_inf), where L_inf is the cross-entropy with all attention on an optimal token.
 
         From differences, so that it stays right far below the rounding error of L. Each sequence needs an
-        optimal token. Returns (*trials,); nan where L < L_inf.
+        optimal token. Returns (*trials,); nan where L < L_inf, -inf where float64 cannot hold L - L_inf.
         """
         X, s = data.X, self.attention(data)
         best = data.optimal.to(torch.int8).argmax(-1)[..., None, None]
@@ -97,7 +98,11 @@ class NextTokenTransformer(nn.Module):
         off = (s[..., None, :] @ (X - ideal))[..., 0, :] @ self.W_ov.mT  # o - o_ideal
         log_p = (ideal[..., 0, :] @ self.W_ov.mT).log_softmax(-1)
         moved = off - off.gather(-1, data.target[..., None])
-        return torch.log1p((log_p.exp() * moved.expm1()).sum(-1)).mean(-1).log()
+        # log(1 + sum p (e^moved - 1)), where e^moved may overflow though p e^moved does not
+        each = torch.where(moved > 30, (log_p + moved).exp(), log_p.exp() * moved.clamp(max=30).expm1())
+        excess = torch.log1p(each.sum(-1))
+        excess = torch.where(excess < torch.inf, excess, torch.logsumexp(log_p + moved, -1))
+        return excess.mean(-1).log()
 
 
 def _blame(o: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

@@ -25,7 +25,7 @@ def strengths(
         selected: alpha, (..., n).
 
     Raises:
-        ValueError: data with a mask.
+        ValueError: data with a mask, or `selected` of another shape than (*trials, n).
 
     Returns:
         c, (..., n (T - 1)), in the order of the rows of `svm.attention_problem` and `svm.token_problem`;
@@ -34,6 +34,7 @@ def strengths(
     Introduced in lesson 17.
     """
     _no_mask(data)
+    _one_a_sequence(selected, data)
     best = data.scores.gather(-1, selected[..., None])
     c = (best - data.scores) * -losses.get(loss).slope(best) / data.scores.shape[-2]
     keep = torch.arange(data.scores.shape[-1], device=c.device) != selected[..., None]
@@ -45,18 +46,21 @@ def log_excess(
 ) -> Float[Tensor, "*trials"]:
     """log(L - L_inf) for the logistic loss, where L_inf is the loss with all attention on the selected.
 
-    Nothing cancels: it stays exact far beyond the 1e-16 at which L itself stands still. NaN where L < L_inf.
+    Nothing cancels: it stays exact far beyond the 1e-16 at which L itself stands still. NaN where L < L_inf,
+    -inf where L = L_inf.
 
     Raises:
-        ValueError: data with a mask.
+        ValueError: data with a mask, or `selected` of another shape than (*trials, n).
 
     Introduced in lesson 17.
     """
     _no_mask(data)
+    _one_a_sequence(selected, data)
     chosen = selected[..., None]
     ahead = data.scores.gather(-1, chosen) - data.scores
     log_s = torch.log_softmax(logits, -1).scatter(-1, chosen, -torch.inf)
     scale = log_s.amax((-1, -2))
+    scale = torch.where(scale > -torch.inf, scale, 0.0)  # no other token has any attention
     missing = ((log_s - scale[..., None, None]).exp() * ahead).sum(-1)  # (gamma_alpha - y f) over its scale
     slope = torch.sigmoid(-data.scores.gather(-1, chosen).squeeze(-1))
     # l(a - x) - l(a) = log(1 + (e^x - 1) slope), which is x slope where x is small
@@ -68,6 +72,14 @@ def log_excess(
 def _no_mask(data: TokenData) -> None:
     if data.mask is not None:
         raise ValueError("the data have a mask; expected sequences of one length, without padding")
+
+
+def _one_a_sequence(selected: Tensor, data: TokenData) -> None:
+    if selected.shape != data.scores.shape[:-1]:
+        raise ValueError(
+            f"selected has the shape {tuple(selected.shape)}; expected one token a sequence, "
+            f"{tuple(data.scores.shape[:-1])}"
+        )
 
 
 @dataclass(frozen=True)

@@ -32,19 +32,26 @@ def wilson(successes, trials, level: float = 0.95):
     """
     if not 0 < level < 1:
         raise ValueError(f"level = {level}; expected a probability between 0 and 1, such as 0.95")
-    successes, trials = successes * 1.0, trials * 1.0  # short integers overflow, and a bool has no sign
+    successes, trials = _double(successes), _double(trials)  # short numbers overflow or round
     failures = trials - successes
     for count in (successes, failures):
         if not _all(count >= 0):
             raise ValueError("successes must be counts from 0 to trials, and trials counts from 0")
     z2 = float(ndtri((1 + level) / 2)) ** 2
 
-    def low(k):
-        # the (m == 0) in the denominators is there for no trials: k (m - k) is 0 as well
-        half = (z2 * (k * (trials - k) / (trials + (trials == 0)) + z2 / 4)) ** 0.5
-        return (k > 0) * (k + z2 / 2 - half) / (trials + z2)
+    # the (m == 0) in the denominator is there for no trials: k (m - k) is 0 as well
+    half = (z2 * (successes * failures / (trials + (trials == 0)) + z2 / 4)) ** 0.5
+    middle = successes + z2 / 2
+    low = (successes > 0) * (middle - half) / (trials + z2)
+    high = (failures > 0) * (middle + half) / (trials + z2) + (failures == 0)
+    return low, high
 
-    return low(successes), 1 - low(failures)
+
+def _double(count):
+    """A number or an array of them in float64."""
+    if hasattr(count, "double"):
+        return count.double()
+    return count.astype(float) if hasattr(count, "astype") else float(count)
 
 
 def _all(condition) -> bool:

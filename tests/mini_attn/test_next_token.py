@@ -5,7 +5,7 @@ import torch
 
 from mini_attn import geometry, svm
 from mini_attn.next_token import NextTokenTransformer, collocation, descend
-from mini_attn.vocabulary import next_tokens
+from mini_attn.vocabulary import NextTokens, next_tokens
 
 
 def randn(*shape, seed):
@@ -79,3 +79,27 @@ def test_collocation_has_each_token_alone():
     alone = collocation(data)
     assert alone.optimal.all()
     assert alone.tokens.shape == (3, 5, 1)
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0, 3000.0])
+def test_the_excess_is_finite_where_exponentials_overflow(scale):
+    """Long W_ov: e^(o - o_ideal) overflows, though the loss that it belongs to does not."""
+    model, data = model_and_data()
+    limit = svm.solve(svm.next_problem(data.embeddings, data.following)).value
+    model = NextTokenTransformer(5, 7, 3, W_ov=scale * limit, W_kq=model.W_kq)
+    best = data.optimal.double().argmax(-1)[..., None, None]
+    ideal = data.X.gather(-2, best.expand(*best.shape[:-1], 7))[..., 0, :] @ model.W_ov.mT
+    least = -ideal.log_softmax(-1).gather(-1, data.target[..., None])[..., 0].mean(-1)
+    expected = (loss(model, data) - least).log()
+    torch.testing.assert_close(model.log_excess(data), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_vocabulary_of_one_word_has_nothing_to_learn():
+    data = NextTokens(
+        torch.ones(1, 2, dtype=torch.float64), torch.zeros(1, dtype=torch.int64),
+        torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3, dtype=torch.int64),
+    )  # fmt: skip
+    model = NextTokenTransformer(1, 2)
+    descend(model, data, 2, train=["W_ov", "W_kq"])
+    assert (model.W_ov == 0).all()
+    assert (model.W_kq == 0).all()

@@ -144,3 +144,22 @@ def test_masks_and_equalities_are_refused():
     problem = svm.HardMarginProblem(a, None, r, torch.tensor([False, True]))
     with pytest.raises(ValueError, match="equality"):
         rates.remainder(problem, svm.solve(problem), torch.ones(2, dtype=torch.float64))
+
+
+def test_log_excess_of_the_limit_itself_is_minus_infinity():
+    tokens = data.random_tokens(2, 3, 4, seed=0)
+    logits = torch.full((2, 3), -torch.inf, dtype=torch.float64).scatter(-1, tokens.optimal[:, None], 0.0)
+    assert rates.log_excess(logits, tokens, tokens.optimal) == -torch.inf
+    alone = data.random_tokens(2, 1, 4, seed=0)
+    assert rates.log_excess(torch.zeros(2, 1, dtype=torch.float64), alone, alone.optimal) == -torch.inf
+
+
+@pytest.mark.parametrize(
+    "selected", [torch.zeros(1, dtype=torch.int64), torch.zeros(2, 3, dtype=torch.int64)]
+)
+def test_one_selected_token_a_sequence_is_asked_for(selected):
+    tokens = data.random_tokens(2, 3, 4, seed=0)
+    with pytest.raises(ValueError, match="one token a sequence"):
+        rates.log_excess(torch.zeros(2, 3, dtype=torch.float64), tokens, selected)
+    with pytest.raises(ValueError, match="one token a sequence"):
+        rates.strengths(tokens, selected)

@@ -54,3 +54,13 @@ def test_short_integers_do_not_overflow():
     assert wilson(np.uint8(100), np.uint8(120)) == pytest.approx(wilson(100, 120))
     with pytest.raises(ValueError, match="counts from 0"):
         wilson(np.uint8(121), np.uint8(120))
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, np.array, np.float32, int])
+def test_few_of_many_trials_keep_their_digits(kind):
+    """Single precision would put the upper end of 1 in 10^8 at 0."""
+    for k in (0, 1):
+        expected = binomtest(k, 10**8).proportion_ci(method="wilson")
+        low, high = wilson(kind(k), kind(10**8))
+        assert float(low) == pytest.approx(expected.low, rel=1e-6, abs=1e-30)
+        assert float(high) == pytest.approx(expected.high, rel=1e-6)
