@@ -56,7 +56,8 @@ def solve_soft(
 
     Args:
         X: tokens, float64. selected: alpha_ik, for each position; what stands at padding means nothing.
-        C: price of the slack, positive.
+        C: price of the slack, positive. From C length^4 of about 1e12 on rounding holds the gap back, and it
+            takes long: the hard-margin problem is then the one to solve.
         mask: True where a token is real; padding neither asks nor is compared with. None: everywhere.
         tol: gap at which to stop, above 0 and below 1; after 60 Newton steps it stops too.
 
@@ -143,6 +144,8 @@ def _newton(rows: _Rows, W: Tensor, C: float, tol: float) -> tuple[Tensor, Tenso
         gap = torch.where(value > 0, 1 - worth * (worth / length.clamp_min(1e-300)) / (2 * value), 0.0)
         gap = gap.clamp_min(0.0)  # rounding
         todo = ~(gap <= tol)
+        if step == 0:  # at a low price 0 is good enough a value, but has no direction
+            todo |= (W == 0).flatten(1).all(1) & (total != 0).flatten(1).any(1)
         if step == STEPS or not todo.any():
             return W, slack, value, gap
         move = _conjugate(rows, slack > 0, total - W, C)

@@ -78,6 +78,15 @@ def test_any_price_of_any_tokens_is_solved(scale):
         assert 0 < found.objective * scale**4 < 18.523  # half the square of the hard margin's W
 
 
+def test_a_price_below_the_tolerance_still_has_a_direction():
+    X, selected = tokens(seed=4)
+    value = svm.solve_soft(X, selected, 1e-7).value
+    for k in range(3):
+        total = rows(X[k].numpy(), selected[k].numpy(), np.ones((2, 4), dtype=bool)).sum(0)
+        cosine = value[k].numpy().ravel() @ total / np.linalg.norm(value[k]) / np.linalg.norm(total)
+        assert cosine > 1 - 1e-6
+
+
 def test_what_the_padding_holds_does_not_matter():
     X, selected = tokens(seed=4)
     mask = torch.arange(4).expand_as(selected) < 3
