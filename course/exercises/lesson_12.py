@@ -24,7 +24,6 @@ ENOUGH = Exercise(
         (9, 2),
         (1, 2),
         (1, 5),
-        (10, 2),
         (15, 2),
         (2, 3),  # here and at (5, 6) the product of two rounded roots is just above the whole number
         (5, 6),
@@ -32,6 +31,7 @@ ENOUGH = Exercise(
         (int(rng.integers(40, 90)), int(rng.integers(3, 6))),
         (int(rng.integers(2, 5)), int(rng.integers(8, 14))),
         (12, 2),
+        (2602, 2),  # 51^2 + 1: a root that has hardly to be rounded up, and a long search
     ],
     misconceptions=known(
         lambda n, T: max(T - 1, n),
@@ -54,6 +54,8 @@ ENOUGH = Exercise(
         "Where n (T - 1) is a square, its root is enough: as many rows as numbers can be independent.",
         lambda n, T: max(T - 1, math.isqrt(n * T - 1) + 1),
         "The selected token is not compared with itself: T - 1 rows a sequence.",
+        lambda n, T: max(T, math.isqrt(n * T - 1) + 1),
+        "The selected token is not compared with itself: T - 1 rows a sequence, n (T - 1) in all.",
         lambda n, T: max(T - 1, math.isqrt(n - 1) + 1),
         "Each sequence has T - 1 rows, not one.",
         lambda n, T: max(2, T - 1, math.isqrt(n * (T - 1) - 1) + 1),
@@ -77,7 +79,7 @@ def _selector_cases(rng):
         X, z = rng.normal(size=(n, T, d)), rng.normal(size=(n, d)) * 2
         cases.append((X / np.linalg.norm(X, axis=-1, keepdims=True), z, rng.integers(1, T, size=n)))
     X, z, alpha = cases[2]
-    near = z[0] + 0.03 * rng.normal(size=z.shape[1])  # nearly parallel queries are independent too
+    near = z[0] + 0.01 * rng.normal(size=z.shape[1])  # nearly parallel queries are independent too
     cases.append((X, np.stack([z[0], near, z[2]]), alpha))
     return cases
 
@@ -174,8 +176,8 @@ def _even_and_odd(rng, T):
 
 
 def _law_cases(rng):
-    cases = [(np.array([0.5, 0.5]), 4, 2, "p"), (_even_and_odd(rng, 6), 3, 4, "W")]
-    cases.append((_even_and_odd(rng, 3), 9, 3, "W"))  # a sequence alone is always possible
+    cases = [(np.array([0.5, 0.5]), 3, 1, "p"), (_even_and_odd(rng, 6), 3, 4, "W")]
+    cases.append((_even_and_odd(rng, 3), 14, 4, "W"))  # alone always possible: D - 1 is above any m
     for T, n, d, smaller in ((6, 4, 3, "bound"), (5, 5, 3, "guess")):
         while True:
             share = _even_and_odd(rng, T)
@@ -185,7 +187,7 @@ def _law_cases(rng):
             ):
                 cases.append((share, n, d, "W"))
                 break
-    cases += [(_even_and_odd(rng, T), n, d, kind) for T, n, d, kind in ((4, 3, 4, "p"), (6, 4, 3, "p"))]
+    cases += [(_even_and_odd(rng, T), n, d, kind) for T, n, d, kind in ((4, 3, 4, "p"), (6, 1, 4, "p"))]
     return [*cases, (_even_and_odd(rng, 6), 3, 3, "W")]
 
 
@@ -202,7 +204,8 @@ LAW = Exercise(
         _law(join=lambda alone, guess: guess),
         "For d < n the formula with d^2 is a guess. Each sequence has to be possible alone: a smaller bound?",
         _law(join=lambda alone, guess: alone),
-        "For d < n the vectors W z_i are not free, all share the d^2 numbers of W: alone is a bound only.",
+        "For d < n the vectors W z_i are not free, all share the d^2 numbers of W: alone is a bound only. "
+        "So is a count of n d numbers.",
         _law(join=max),
         "An upper bound: the probability cannot be larger. Return the smaller of bound and guess.",
         _law(join=lambda alone, guess: alone * guess),
@@ -215,6 +218,8 @@ LAW = Exercise(
         "For d >= n count each sequence with its own d numbers, and multiply: one cannot lend to another.",
         lambda share, n, d, kind: _formula(share, d) ** n if kind == "p" else _probability(share, n, d, kind),
         "With p all sequences share d numbers: the power would need numbers of their own.",
+        lambda share, n, d, kind: 1.0 if kind == "W" and d >= n else _probability(share, n, d, kind),
+        "For d >= n the vectors W z_i are free, but a sequence can be impossible alone, with d numbers.",
         _law(numbers=lambda d: d),
         "W has d^2 numbers, not d.",
         _law(alone=lambda share, d: _formula(share, d * d)),
@@ -272,6 +277,8 @@ BAND = Exercise(
     ],
     compare=Compare(rtol=1e-6),
     misconceptions=known(
+        lambda k, m, z: _band(k, m, z) if 0 < k < m else (k / m, k / m),
+        "At k = 0 and at k = m one end is k / m, but the band has a width there too: the same formula holds.",
         lambda k, m, z: (
             k / m - z * math.sqrt(k / m * (1 - k / m) / m),
             k / m + z * math.sqrt(k / m * (1 - k / m) / m),
@@ -288,6 +295,8 @@ BAND = Exercise(
         "The two ends are exchanged: return (low, high).",
         _band_by(below=lambda m, z: m),
         "The square of (k/m - q) has a q^2 too: collect all of them before you divide, m + z^2.",
+        _band_by(inside=lambda k, m, z: (k + z**2 / 2) * (1 - (k + z**2 / 2) / (m + z**2))),
+        "Right middle, but a band around it with the middle's own variance: solve the quadratic instead.",
         _band_by(centre=lambda k, z: k),
         "The middle of the band is not k/m: the term z^2 q on the right moves it towards one half.",
         _band_by(inside=lambda k, m, z: k * (m - k) / m),
@@ -372,6 +381,8 @@ LEADS = Exercise(
         "A logit's gradient is s_t (gamma_t - mean): measure the scores from their mean.",
         _leads_by(push=lambda g, mean, slope, T, n: (g - mean) / T / n),
         "The slope |l'(u_i)| of each sequence's loss is missing: it differs between sequences.",
+        _leads_by(push=lambda g, mean, slope, T, n: (g - mean) / T / n / 2),
+        "You took l' at 0. At W = 0 the logits are 0, the outputs u_i are not: they are the mean scores.",
         _leads_by(push=lambda g, mean, slope, T, n: slope * (g - mean) / n),
         "Attention is 1 / T on each token at W = 0: that factor is missing.",
         _leads_by(push=lambda g, mean, slope, T, n: slope * (g - mean) / T),

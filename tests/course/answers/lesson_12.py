@@ -53,6 +53,47 @@ def shared(share, n, D):
     return 2 * sum(chance for used, chance in total.items() if used < D and (D - 1 - used) % 2 == 0)
 
 
+def probability_by(total, formula):
+    """As asked, with a sum of n and a formula of one's own."""
+
+    def answer(share, n, d, kind):
+        if kind == "p":
+            return formula(total(share, n), d)
+        alone = formula(share, d) ** n
+        return alone if d >= n else min(alone, formula(total(share, n), d * d))
+
+    return answer
+
+
+def summed(share, n):
+    total = np.ones(1)
+    for _ in range(n):
+        total = np.convolve(total, share)
+    return total
+
+
+def summed_from_two(share, n):
+    """Wrong for n = 1."""
+    total = np.convolve(share, share)
+    for _ in range(n - 2):
+        total = np.convolve(total, share)
+    return total
+
+
+def every_other(total, D):
+    return 2 * sum(total[k] for k in range(D - 1, -1, -2) if k < len(total))
+
+
+def every_other_within(total, D):
+    """0, not 1, for large D."""
+    return 2 * total[D - 1 :: -2].sum() if len(total) >= D else 0.0
+
+
+def every_other_unbounded(total, D):
+    """An error for large D."""
+    return 2 * sum(total[k] for k in range(D - 1, -1, -2))
+
+
 def band_by_roots(k, m, z):
     return tuple(np.sort(np.roots([1 + z**2 / m, -2 * k / m - z**2 / m, (k / m) ** 2]).real))
 
@@ -92,6 +133,9 @@ ANSWERS = {
             lambda n, T: enough_by_trying(n + 1, T),
             lambda n, T: int(np.ceil(max(T - 1, n**0.5 * (T - 1) ** 0.5))),
             lambda n, T: max(T - 1, math.ceil(math.sqrt(n) * math.sqrt(T - 1))),
+            lambda n, T: min(20, enough_by_trying(n, T)),
+            lambda n, T: max(T - 1, int(math.sqrt(n * (T - 1)) + 0.9)),
+            lambda n, T: max(T - 1, int(math.sqrt(n * (T - 1)) + 0.99)),
         ],
     },
     "12.2": {
@@ -110,6 +154,7 @@ ANSWERS = {
             lambda X, z, alpha: selector_by_ridge(X, z, alpha, 1e-6),
             lambda X, z, alpha: (np.linalg.pinv(z, rcond=0.1) @ X[range(len(X)), alpha]).T,
             lambda X, z, alpha: (np.linalg.pinv(z, rcond=0.05) @ X[range(len(X)), alpha]).T,
+            lambda X, z, alpha: (np.linalg.pinv(z, rcond=0.01) @ X[range(len(X)), alpha]).T,
         ],
     },
     "12.3": {
@@ -126,6 +171,10 @@ ANSWERS = {
             lambda share, n, d, kind: shared(share, 1, d) ** n if d >= n else shared(share, n, d * d),
             lambda share, n, d, kind: float(d >= n * (share * np.arange(len(share))).sum()),
             lambda share, n, d, kind: min(1, d / (n * (len(share) - 1))),
+            probability_by(summed_from_two, every_other),
+            probability_by(summed, every_other_within),
+            probability_by(summed, every_other_unbounded),
+            probability_by(summed, lambda total, D: every_other(total, D) * (D > 1)),
             lambda share, n, d, kind: probability_by_enumeration(
                 np.full(len(share), 1 / len(share)), n, d, kind
             ),
