@@ -89,7 +89,7 @@ def _mismatch_numbers(wanted: np.ndarray, given: np.ndarray, how: Compare) -> st
         and (wanted.size > 2 or _is_round(factor))
         and _close(wanted, given / factor, rtol, atol)
     ):
-        return f"every entry is {factor:.4g} times what it should be"
+        return f"every entry is {_in_digits(factor)} times what it should be"
     return _differing_entries(wanted, given, rtol, atol, kinds)
 
 
@@ -119,6 +119,11 @@ def _close(wanted: np.ndarray, given: np.ndarray, rtol: float, atol: float) -> b
 def _is_round(factor: float) -> bool:
     """Whether an answer may be off by this factor through a slip: a small whole number, or one over it."""
     return any(abs(number - round(number)) < 1e-6 for number in (factor, 1 / factor if factor else 0.5))
+
+
+def _in_digits(factor: float) -> str:
+    """A factor in four digits, or in as many as tell it from 1."""
+    return next(text for digits in range(4, 18) if (text := f"{factor:.{digits}g}") not in ("1", "-1"))
 
 
 def _direction(array: np.ndarray) -> np.ndarray:

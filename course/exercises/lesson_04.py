@@ -78,16 +78,18 @@ def best_blank(a, b, e):
 
 
 def _blanks(rng):
-    """Kinks within reach and beyond it, of both signs, with a of both signs; sizes drawn.
+    """Kinks within reach and beyond it, of both signs, with a of both signs; sizes drawn; |be| = a^2 once.
 
     Then fixed: |a| < 1, where a^2 < |be| < |a|; |a| > 1, where |a| < |be| < a^2; b and e on either side of
     |a|, with be on either side of a^2; b or e zero.
     """
     cases = [(1.0, 2.0, 3.0)]
-    for sign, reach in ((-1, 0.6), (1, -0.4), (-1, 3.0), (1, -2.5), (-1, -4.0), (1, 0.3)):
+    for sign, reach in ((-1, 0.6), (1, -0.4), (-1, 3.0), (1, -2.5), (-1, -4.0)):
         a = sign * rng.uniform(0.7, 3)
         b = rng.choice([-1.0, 1.0]) * rng.uniform(0.7, 3)
         cases.append((a, b, reach * rng.uniform(0.9, 1.1) * a**2 / b))
+    tie = rng.uniform(0.7, 3)
+    cases.append((tie, -tie, tie))
     edges = (-0.5, 1.0, 0.4), (2.0, 3.0, 1.0), (1.0, 4.0, 0.2), (1.0, 4.0, -0.9), (1.0, 1.0, 0.0)
     return [*cases, *edges, (-1.0, 0.0, 2.0)]
 
@@ -130,6 +132,8 @@ BLANK = Exercise(
         "Where the kink is out of reach, w is not 0: minimise w^2 - 2aw or w^2 + 2aw, whichever is the side.",
         lambda a, b, e: a * np.clip(-b * e / a**2, -1, 1),
         "The determinant is aw - be, so the kink is at +be/a.",
+        lambda a, b, e: abs(best_blank(a, b, e)),
+        "The sign is lost: w may be negative. It lies between 0 and be/a.",
         lambda a, b, e: np.linalg.norm([[a, b], [e, best_blank(a, b, e)]], "nuc"),
         "That is the least norm. Return the w that has it.",
     ),
@@ -293,10 +297,11 @@ def _with_idle(lam, A):
     return r, r * (r + 1) // 2 - _rank(_symmetric(left[:, :r].T @ A @ right[:r].T))
 
 
-def _solved(rng, shape, r, rows, idle, twin=False):
-    """lam, A of a solution W = Xi H Z': S has r values 1 and others up to 0.97, `idle` rows have no weight.
+def _solved(rng, shape, r, rows, idle, twin=None):
+    """lam, A of a solution W = Xi H Z': S has r values 1, the next above 0.99, `idle` rows have no weight.
 
-    With `twin`, the second row differs from the first only in what no symmetric H notices.
+    One weight is small, and all is known to seven digits, as from a solver. With `twin`, the second row
+    differs from the first in what no symmetric H notices, and by a symmetric matrix of this length.
     """
     d1, d2 = shape
     k = min(shape)
@@ -305,6 +310,7 @@ def _solved(rng, shape, r, rows, idle, twin=False):
         np.linalg.qr(rng.normal(size=(d2, d2)))[0],
     )
     values = np.array([*np.ones(r), *rng.uniform(0.6, 0.97, size=k - r)])
+    values[r : r + 1] = rng.uniform(0.992, 0.999)
     right = right[:, :k]
     root = rng.normal(size=(r, r))
     H = root @ root.T + np.eye(r)
@@ -314,29 +320,37 @@ def _solved(rng, shape, r, rows, idle, twin=False):
     A = np.sign(outputs)[:, None, None] * A
     A[np.abs(outputs) < 0.5] += W / (W**2).sum()
     A /= np.tensordot(A, W)[:, None, None]
-    if twin:
-        turn = np.zeros((r, r))
-        turn[0, 1], turn[1, 0] = 1.0, -1.0
-        A[1] = A[0] + rng.uniform(0.5, 1) * left[:, :r] @ turn @ right[:, :r].T
+    if twin is not None:
+        change = np.zeros((r, r))
+        change[0, 1], change[1, 0] = rng.uniform(0.5, 1) * np.array([1, -1])
+        noticed = rng.normal(size=(r, r))
+        noticed += noticed.T
+        noticed -= (noticed * H).sum() / (H**2).sum() * H
+        change += twin * noticed / np.linalg.norm(noticed)
+        A[1] = A[0] + left[:, :r] @ change @ right[:, :r].T
     A[rows:] *= rng.uniform(1.2, 2, size=(idle, 1, 1))
     lam = np.zeros(rows + idle)
     lam[:rows] = rng.uniform(0.5, 1.5, size=rows)
+    lam[0] /= 2000
     lam *= np.trace(H) / lam.sum()
     S = left * values @ right.T
     A[rows - 1] = (S - np.tensordot(lam[: rows - 1], A[: rows - 1], 1)) / lam[rows - 1]
+    A += 1e-7 * rng.uniform(-1, 1, size=A.shape)
     order = rng.permutation(rows + idle)
     return lam[order], A[order]
 
 
 def _faces(rng):
-    """Unique and not; rows without weight that would settle it; more rows than unknowns; dependent rows."""
+    """Unique and not; rows without weight that would settle it, or not; more rows than unknowns; dependent
+    rows, and almost dependent ones.
+    """
     return [
         _solved(rng, (3, 3), 2, 2, 2),
         _solved(rng, (4, 3), 2, 3, 1),
-        _solved(rng, (4, 4), 3, 4, 3),
+        _solved(rng, (4, 4), 3, 4, 1, twin=0.006),
         _solved(rng, (3, 5), 3, 11, 0),
-        _solved(rng, (4, 4), 2, 3, 2, twin=True),
-        _solved(rng, (5, 4), 3, 6, 1, twin=True),
+        _solved(rng, (4, 4), 2, 3, 2, twin=0.0),
+        _solved(rng, (5, 4), 3, 6, 1, twin=0.0),
     ]
 
 
@@ -349,6 +363,8 @@ FREEDOM = Exercise(
     reference=freedom,
     cases=_faces,
     misconceptions=known(
+        lambda lam, A: (_face(lam, A)[0], 0),
+        "By your count H is never free. The equations may be fewer than the unknowns, or depend on each other.",
         _with_idle,
         "Where lambda_i = 0, <A_i, W> may be larger than 1: that is no equation. Keep those with lam > 0.",
         _freedom_with(unknowns=lambda r: r**2),
@@ -362,8 +378,8 @@ FREEDOM = Exercise(
         _freedom_with(rank=len),
         "You counted the equations. Only independent ones take a freedom away: take their rank.",
         _freedom_with(rank=lambda seen: min(len(seen), seen.shape[1] * (seen.shape[1] + 1) // 2)),
-        "Any matrices would have that rank. Take the symmetric parts of Xi^T A_i Z, with Z = right[:r].T "
-        "(svd returns Z^T): some of them say the same of H.",
+        "That is max(0, unknowns - equations), as if no two equations said the same of H. Take the rank, with "
+        "tol=1e-4, of the symmetric parts of Xi^T A_i Z, where Z = right[:r].T (svd returns Z^T).",
         _counted(0.5),
         "r is not the rank of S: it counts the singular values that are 1.",
         lambda lam, A: (_face(lam, A)[0], _rank(_symmetric(_face(lam, A)[1]))),
@@ -543,6 +559,8 @@ def _wait_cases(rng):
         W = left[:, : len(live)] * grown @ right[:, : len(live)].T
         u = rng.permutation([rng.uniform(8, 12), *rng.uniform(13, 40, size=5)])
         now, then = 10.0 ** rng.uniform(-4, -2.5), rng.uniform(0.05, 0.3)
+        if len(cases) == 4:  # few digits, and not a whole number of them
+            then = now * (rng.uniform(18.2, 18.6) * np.log(10) / u.min()) ** (max(others) - 1)
         cases.append(
             (W, left * values @ right.T, u, now, then, rng.uniform(0.3, 0.8), 10.0 ** rng.uniform(-3.5, -3))
         )

@@ -118,6 +118,19 @@ def freedom_with(r=None, free=None):
     return wrong
 
 
+def freedom_read_as(one=0.9999, positive=0.0, tol=1e-4):
+    """With other limits: of what counts as a singular value of 1, as a weight, as a rank."""
+
+    def wrong(lam, A):
+        left, values, right = np.linalg.svd(np.tensordot(lam, A, 1))
+        r = (values > one).sum()
+        seen = left[:, :r].T @ A[lam > positive] @ right[:r].T
+        equations = (seen + seen.transpose(0, 2, 1)).reshape(-1, r * r)
+        return r, r * (r + 1) // 2 - np.linalg.matrix_rank(equations, tol=tol)
+
+    return wrong
+
+
 def freedom_below_the_diagonal(lam, A):
     """Reads only the entries on and above the diagonal, without adding those below."""
     r = int(freedom_by_null_space(lam, A)[0])
@@ -250,6 +263,9 @@ ANSWERS = {
             blank_if(lambda a, b, e: max(b, e) <= a),
             blank_if(lambda a, b, e: min(b, e) <= a),
             blank_if(lambda a, b, e: b + e <= 2 * a),
+            lambda a, b, e: (
+                b * e / a if abs(b * e) < a**2 else None if abs(b * e) == a**2 else a * np.sign(b * e)
+            ),
             lambda a, b, e: np.clip(b / (a / e), -abs(a), abs(a)),
             lambda a, b, e: b * e / abs(b * e) * min(abs(b * e), a**2) / a,
         ],
@@ -278,6 +294,9 @@ ANSWERS = {
             freedom_with(free=lambda r, free, n: max(0, r * (r + 1) // 2 - n)),
             freedom_with(r=lambda r, free, n: r - free),
             freedom_with(r=lambda r, free, n: r * (r + 1) // 2),
+            *(freedom_read_as(one=one) for one in (0.9, 0.95, 0.99, 1 - 1e-13)),
+            *(freedom_read_as(positive=positive) for positive in (0.01, 0.05, 0.1)),
+            *(freedom_read_as(tol=tol) for tol in (None, 1e-12, 0.01, 0.1)),
         ],
     },
     "04.5": {
@@ -304,6 +323,9 @@ ANSWERS = {
             wait_with((1, lambda c, u, growth, rate: u.max() / np.log(10) * growth ** (1 / (c - 1)))),
             wait_with((1, lambda c, u, growth, rate: np.exp(-u.min() * growth ** (1 / (c - 1))))),
             wait_with((1, lambda c, u, growth, rate: u.min() / np.log(10) * growth ** (1 / (2 * (c - 1))))),
+            wait_with(
+                (1, lambda c, u, growth, rate: np.ceil(u.min() / np.log(10) * growth ** (1 / (c - 1))))
+            ),
             wait_with((2, lambda c, u, growth, rate: np.log(growth) / (2 * rate))),
             wait_with((2, lambda c, u, growth, rate: np.log(growth) / np.log(1 + rate * c) / 2)),
             wait_with((2, lambda c, u, growth, rate: growth / (2 * rate * (c - 1)))),

@@ -214,6 +214,21 @@ def test_entries_within_the_tolerance_are_not_counted():
     assert mismatch([1.0, 2.0, 0.0], [1.7, 2.0, 4.0], Compare(rtol=0.25, atol=0.25)) == says
 
 
+@pytest.mark.parametrize(
+    ("factor", "says"),
+    [
+        (0.99999, "0.99999"),
+        (1.00004, "1.00004"),
+        (1 + 2e-6, "1.000002"),
+        (-0.99999, "-0.99999"),
+        (0.9999, "0.9999"),
+    ],
+)
+def test_a_factor_near_one_is_not_called_one(factor, says):
+    problem = mismatch(SQUARE, factor * SQUARE, Compare(rtol=1e-6))
+    assert problem == f"every entry is {says} times what it should be"
+
+
 def test_the_other_sentences_allow_the_same_tolerance():
     loose = Compare(rtol=0.1, atol=0)
     assert mismatch([1.0, 2.0], [-1.1, -2.0], loose) == "it has the opposite sign"
