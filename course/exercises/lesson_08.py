@@ -29,7 +29,7 @@ def _first_turn(g, H):
 def _turn_cases(rng):
     """Gradients neither long 1 nor along an eigenvector; Hessians of either sign."""
     cases = []
-    for d in (2, 3, 5, 4):
+    for d in (3, 2, 5, 4):  # the plane has one direction across g: there any c looks like a wrong factor
         A = rng.normal(size=(d, d))
         H = A + A.T + rng.uniform(1, 2) * np.diag(np.arange(d))
         g = rng.normal(size=d)
@@ -88,6 +88,11 @@ def _curvature_by(bend=lambda p, g: -(g @ p) / (p @ p), basis=_sphere, pick=lamb
     return answer
 
 
+def _without_nearest(p, g, H):
+    values, vectors = np.linalg.eigh(H)
+    return np.delete(values, np.abs(p @ vectors).argmax())[0] - (g @ p) / (p @ p)
+
+
 _curvature_answer = _curvature_by()
 
 
@@ -99,11 +104,12 @@ def _curvature_cases(rng):
     """Stationary points on spheres of radius other than 1, minima and saddles, H of either sign.
 
     The least direction of H itself is neither along p nor across it, and along p H is lower than across in
-    one case; nu decides the sign in another.
+    one case; nu decides the sign in another. In two cases p has a zero, so that no one entry gives nu.
     """
     cases = []
     for d, low in ((3, 0.6), (2, -0.7), (5, -2.5), (4, 0.9)):
         p = rng.normal(size=d)
+        p[{3: [0], 4: [-1]}.get(d, [])] = 0
         p *= rng.uniform(1.7, 2.6) / np.linalg.norm(p)
         E = np.column_stack([p / np.linalg.norm(p), _sphere(p)])
         inner = np.diag(np.r_[low - rng.uniform(0.8, 1.2), low + np.arange(d - 1) * rng.uniform(0.7, 0.9)])
@@ -147,6 +153,15 @@ CURVATURE = Exercise(
             np.linalg.eigvalsh(H - np.outer(p, p) / (p @ p) * (p @ H @ p) / (p @ p))[0] - (g @ p) / (p @ p)
         ),
         "You took H's entry along p away, but not its mixed ones: restrict H on both sides.",
+        lambda p, g, H: min(0, np.linalg.eigvalsh(_sphere(p).T @ H @ _sphere(p))[0]) - (g @ p) / (p @ p),
+        "Projected on both sides, H has the eigenvalue 0 in the direction of p as well, which is no e. Leave "
+        "it out, or take H in a basis of the d - 1 directions across p.",
+        lambda p, g, H: min(0.0, _curvature_answer(p, g, H)),
+        "A positive curvature became 0 in your answer. The projected matrix has the eigenvalue 0 along p, "
+        "which is no e: leave that one out.",
+        _without_nearest,
+        "To leave out one eigenvector of H, the lowest or the one nearest to p, is not enough: the others "
+        "are not across p. Restrict H to the directions across p first, then take eigenvalues.",
     ),
 )
 
@@ -214,6 +229,21 @@ OFFSET = Exercise(
             target=lambda weights, lam: np.log(weights / lam) - np.log(weights / lam).mean(), project=False
         ),
         "To subtract the mean of b is another choice of the constant. The condition r.p_mm = 0 decides it.",
+        _offset_by(
+            target=lambda weights, lam: np.log(weights / lam) - np.log(weights[0] / lam[0]), project=False
+        ),
+        "To measure b from its first entry is one choice of the constant. The condition r.p_mm = 0 asks for "
+        "another.",
+        _offset_by(
+            target=lambda weights, lam: (
+                np.log(weights / lam) - weights @ np.log(weights / lam) / weights.sum()
+            ),
+            project=False,
+        ),
+        "r.p_mm is the sum of lambda_j r.a_j: the mean that has to be 0 is the one with lambda, not with the "
+        "weights.",
+        lambda rows, weights, lam: _offset(rows / np.linalg.norm(rows, axis=1, keepdims=True), weights, lam),
+        "You gave the rows length 1. Both conditions are about the a_j as they are: leave the lengths.",
         _offset_by(direction=lambda rows, weights: rows.mean(axis=0)),
         "The ray is p_mm = lam @ rows. The mean of the rows points elsewhere: each counts with its lambda.",
         lambda rows, weights, lam: lam @ rows,
@@ -238,12 +268,15 @@ def _jump_radius(length, scores):
 
 
 def _jump_cases(rng):
-    """One to three support tokens, some above the rival; best scores other than 1; early and late jumps."""
+    """One to three support tokens; best scores other than 1; early and late jumps.
+
+    In the second case both support tokens have the same score, in the last one is better than the rival.
+    """
     cases = []
-    for lead, support in ((2.2, 1), (0.9, 2), (4.0, 3), (1.6, 2)):
+    for lead, gaps in ((2.2, [1]), (0.9, [1.5, 1.5]), (4.0, [1, 1.8, 2.6]), (1.6, [0.25, 2.5])):
         best = rng.uniform(1.2, 2.0)
-        worse = best - rng.uniform(0.6, 1.0) - rng.permutation(np.linspace(0, 1.4, support))
-        second = best - (best - worse).sum() / (support + np.exp(lead * rng.uniform(0.9, 1.1)))
+        worse = best - rng.uniform(0.6, 1.0) * rng.permutation(gaps)
+        second = best - (best - worse).sum() / (len(gaps) + np.exp(lead * rng.uniform(0.9, 1.1)))
         cases.append((rng.uniform(1.5, 4.0), np.array([best, second, *worse])))
     return cases
 
@@ -267,6 +300,15 @@ JUMP = Exercise(
         "You counted one support token. Each of them costs its s_t (gamma_1 - gamma_t).",
         _jump_by(lambda a, b, c: (a - c.mean()) / (a - b) - 1),
         "You took the mean of the support tokens as one token. Each has its own s_t.",
+        _jump_by(lambda a, b, c: (a - c.min()) / (a - b) - 1),
+        "You took the worst support token alone. Each of them has its share s_t and costs s_t (gamma_1 - "
+        "gamma_t).",
+        _jump_by(lambda a, b, c: (a - c).sum() / (a - b) - len(c) - 1),
+        "You gave the rival a share of the softmax. On this branch it is beaten: only token 1 and the "
+        "support tokens count.",
+        lambda length, scores: _jump_answer(length, np.append(scores[0], -np.sort(-scores[1:]))),
+        "You took the best of the others for the rival. The rival is scores[1], even where a support token "
+        "is better.",
         _jump_by(radius=lambda length, lead: lead / length),
         "R buys the lead R / ||p_mm||, so the lead has to be multiplied by ||p_mm||.",
         _jump_by(radius=lambda length, lead: lead),
@@ -329,7 +371,8 @@ def _mixture_cases(rng):
     then positive.
 
     In the last two k_1 - k_3 lies almost along k_1 - k_2: there the part that the ratio fixes decides the
-    sign of p.(k_1 - k_3), so that the side has to be judged by the other part alone.
+    sign of p.(k_1 - k_3), so that the side has to be judged by the other part alone. There k_1 - k_2 is along
+    an axis, so that to solve for one coordinate with the other may mean to divide by 0.
     """
     cases = []
     for place, side in enumerate((1, -1, 1, -1)):
@@ -342,11 +385,10 @@ def _mixture_cases(rng):
             third += ((0.5, -0.5 - ahead)[place] - third @ across) * across
         first = third + ahead * across + rng.uniform(-0.4, 0.4) * e
         large = rng.uniform(0.6, 0.9)
-        share = np.array([large, 1 - large] if rng.random() < 0.5 else [1 - large, large])
+        share = np.array([large, 1 - large] if place in (0, 3) else [1 - large, large])
         cases.append((np.array([first, first - e, third]), share, rng.uniform(5, 20)))
-    for side in (1, -1):
-        angle = rng.uniform(0, 2 * np.pi)
-        e = rng.uniform(0.8, 1.2) * np.array([np.cos(angle), np.sin(angle)])
+    for side, axis in ((1, (1.0, 0.0)), (-1, (0.0, 1.0))):
+        e = rng.uniform(0.8, 1.2) * rng.choice([-1, 1]) * np.array(axis)
         across = side * np.array([-e[1], e[0]]) / np.sqrt(e @ e)
         third = rng.normal(size=2)
         first = third + rng.uniform(0.08, 0.12) * across + rng.uniform(4, 6) * e

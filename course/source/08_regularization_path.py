@@ -339,10 +339,10 @@ for k, (name, p) in enumerate((("path", path), ("descent", model.p.detach()))):
 #
 # ★★☆ · 10 minutes
 #
-# At $p$, of length $R$, the gradient is $g = -\nu\, p$, and the second derivatives are $H$. Walk away from
-# $p$ along the sphere, on a great circle, in one of the directions $e$ with $e \perp p$ and $\|e\| = 1$;
-# let $\tau$ be the length of the way. Return the smallest value that $d^2 L/d\tau^2$ at $\tau = 0$
-# has among all these $e$, the **curvature** of $L$ on the sphere. If it is positive, $p$ is a minimum
+# At $p$, of length $R$, the gradient is $g = -\nu\, p$ with $\nu > 0$, and the second derivatives are $H$.
+# Walk away from $p$ along the sphere, on a great circle, in one of the directions $e$ with $e \perp p$ and
+# $\|e\| = 1$; let $\tau$ be the length of the way. Return the smallest value that $d^2 L/d\tau^2$ at $\tau =
+# 0$ has among all these $e$, the **curvature** of $L$ on the sphere. If it is positive, $p$ is a minimum
 # there. Is it enough that $H$ is positive definite? Is it necessary?
 #
 # <details><summary>Hint</summary>

@@ -32,6 +32,12 @@ def curvature_by_parts(p, g, H):
     return min(np.linalg.eigvalsh(Q.T @ H @ Q)) - (p @ g) / np.linalg.norm(p) ** 2
 
 
+def lowest_of_projected(p, g, H):
+    """The smallest eigenvalue of the projected H, that of p's own direction, 0, among them."""
+    P = np.eye(len(p)) - np.outer(p, p) / (p @ p)
+    return np.linalg.eigvalsh(P @ H @ P).min() - (p @ g) / (p @ p)
+
+
 def offset_by_elimination(rows, weights, lam):
     """r = rows^T c with (a_j - a_0) . r = b_j - b_0 and r perpendicular to p_mm: one square system for c."""
     b = np.log(weights) - np.log(lam)
@@ -85,6 +91,23 @@ def mixture_on_the_side(product):
     return answer
 
 
+def mixture_by_one_coordinate(k):
+    """One coordinate put in terms of the other by a division by e[k], then a quadratic equation."""
+
+    def answer(keys, share, R):
+        e, c = keys[0] - keys[1], np.log(share[0] / share[1])
+        ratio, level = e[1 - k] / e[k], c / e[k]
+        candidates = []
+        for root in np.roots([1 + ratio**2, -2 * level * ratio, level**2 - R**2]).real:
+            p = np.empty(2)
+            p[1 - k], p[k] = root, level - ratio * root
+            candidates.append(p)
+        across = [(p - (p @ e) / (e @ e) * e) @ (keys[0] - keys[2]) for p in candidates]
+        return candidates[int(np.argmax(across))]
+
+    return answer
+
+
 ANSWERS = {
     "08.1": {
         "also_right": turns_from_one_system,
@@ -112,6 +135,12 @@ ANSWERS = {
             lambda p, g, H: curvature_by_parts(np.ones(len(p)), np.zeros(len(p)), H) - (g @ p) / (p @ p),
             lambda p, g, H: min(0.0, curvature_by_parts(p, g, H)) - 0.05,
             lambda p, g, H: float(curvature_by_parts(p, g, H) > 0),
+            lowest_of_projected,
+            *(
+                lambda p, g, H, k=k: curvature_by_parts(p, np.zeros(len(p)), H) - np.divide(g[k], p[k])
+                for k in (0, -1)
+            ),
+            lambda p, g, H: curvature_by_parts(p, np.zeros(len(p)), H) - np.mean(g / p),
         ],
     },
     "08.3": {
@@ -120,6 +149,7 @@ ANSWERS = {
             lambda rows, weights, lam: 2 * offset_by_elimination(rows, weights, lam),
             lambda rows, weights, lam: -offset_by_elimination(rows, weights, lam),
             lambda rows, weights, lam: offset_by_elimination(rows, weights**2, lam),
+            lambda rows, weights, lam: offset_by_elimination(rows, weights, lam**2),
         ],
     },
     "08.4": {
@@ -137,6 +167,8 @@ ANSWERS = {
             ),
             lambda length, scores: jump_by_bisection(1.0, scores) * np.sqrt(length),
             lambda length, scores: jump_by_bisection(length, np.r_[scores[:2], scores[2:].max()]) + 0.05,
+            lambda length, scores: jump_by_bisection(length, np.r_[scores[:2], np.unique(scores[2:])]),
+            lambda length, scores: jump_by_bisection(length, np.sort(scores)[::-1]),
         ],
     },
     "08.5": {
@@ -155,6 +187,9 @@ ANSWERS = {
                 for k in (0, 1)
                 for sign in (1, -1)
             ),
+            mixture_by_one_coordinate(0),
+            mixture_by_one_coordinate(1),
+            lambda keys, share, R: mixture_by_equations(keys, np.sort(share)[::-1], R),
             lambda keys, share, R: mixture_by_equations(keys, share, 2 * R),
             lambda keys, share, R: mixture_by_equations(keys[[0, 2, 1]], share, R),
         ],
