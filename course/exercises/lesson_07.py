@@ -18,7 +18,7 @@ WINNERS = Exercise(
     difficulty=2,
     reference=_expected_winners,
     cases=lambda rng: [
-        (np.array([[1, 2], [0, 3]]),),
+        (np.array([[1, 2], [0, 3], [1, 2]]),),
         *((rng.integers(0, 5, size=size),) for size in ((4, 3), (9, 2), (6, 4))),
     ],
     misconceptions=known(
@@ -39,6 +39,12 @@ WINNERS = Exercise(
         "Multiply along the rows: a row is a choice, a column a sequence.",
         lambda tight: float((1 / (tight + 1)).prod()),
         "You multiplied over the choices too. Their numbers add up.",
+        lambda tight: float((1 / (np.unique(tight, axis=0) + 1)).prod(axis=1).sum()),
+        "You counted equal rows once. Two choices with the same numbers of support tokens are two choices.",
+        lambda tight: float((1 / (tight[(tight > 0).all(axis=1)] + 1)).prod(axis=1).sum()),
+        "Without a support token, k = 0, alpha_i has nobody to beat: its probability is 1. The row counts.",
+        lambda tight: float((1 / (tight.prod(axis=1) + 1)).sum()),
+        "Multiply the probabilities 1 / (k + 1) over the sequences, not the numbers k.",
     ),
 )
 
@@ -124,11 +130,12 @@ def _balance(tau2, tau3, second, third):
 
 
 def _harmless_cases(rng):
+    """In the first case p_2 < 0, in the second p_2 > 0; then the worse token has the smaller tau."""
     cases = []
-    for _ in range(4):
-        tau2, tau3 = rng.permutation([rng.uniform(0.3, 0.8), rng.uniform(1.2, 2)])
+    for taus, gaps in ((1, 1), (-1, -1), (1, -1), (-1, 1)):
+        tau2, tau3 = [rng.uniform(0.3, 0.8), rng.uniform(1.2, 2)][::taus]
         own = rng.uniform(0.3, 0.7)
-        worse = own - rng.permutation([rng.uniform(0.1, 0.3), rng.uniform(0.5, 1)])
+        worse = own - np.array([rng.uniform(0.1, 0.3), rng.uniform(0.5, 1)])[::gaps]
         cases.append((float(tau2), float(tau3), np.array([own, *worse])))
     return cases
 
@@ -163,6 +170,15 @@ HARMLESS = Exercise(
         "Across the ray token 2 pushes with tau_2 c_2, token 3 with tau_3 c_3: you exchanged the two.",
         _harmless_by(_balance, lambda own, second, third: own + max(second, third)),
         "Both tokens push forward: add c_2 and c_3.",
+        _harmless_by(_balance, lambda own, second, third: own + (second + third) / 2),
+        "The total force has the sum of c_2 and c_3, not their mean.",
+        _harmless_by(_balance, lambda own, second, third: own - second - third),
+        "c_2 + c_3 + c_4 > 0 with c_4 = gamma_1 - gamma_4: token 4 may be better than token 1 by c_2 + c_3.",
+        lambda tau2, tau3, scores: float(
+            scores[0] + 2 * np.sqrt((scores[0] - scores[1]) * (scores[0] - scores[2]))
+        ),
+        "That is right where tau_2 = tau_3. Otherwise the forces across the ray balance at unlike "
+        "c_2 and c_3.",
     ),
 )
 
@@ -229,10 +245,29 @@ def _not_unit(keys, scores, alpha, t, way):
     return np.linalg.norm(step) * _neighbours_tie(keys, scores, alpha, t, way)
 
 
-def _polygon(rng, m):
-    """Corners in order around a polygon with obtuse angles, around a point that is not the origin."""
+def _lowest_within_half(keys, scores, alpha, t, way):
+    m = len(keys)
+    lowest = min(((alpha + way * k) % m for k in range(1, m // 2 + 1)), key=lambda s: scores[s])
+    return _neighbours_tie(keys, scores, alpha, lowest, way)
+
+
+def _ahead_of_the_origin(keys, scores, alpha, t, way):
+    tie = _neighbours_tie(keys, scores, alpha, t, way)
+    return tie * np.sign(tie @ keys[t])
+
+
+def _counterclockwise(keys, scores, alpha, t, way):
+    step = keys[(t + 1) % len(keys)] - keys[t - 1]
+    return np.array([step[1], -step[0]]) / np.linalg.norm(step)
+
+
+def _polygon(rng, m, order, first):
+    """Corners around a polygon with obtuse angles, from about the angle `first` on.
+
+    They run counterclockwise if order is 1; if it is -1 clockwise, and the last is at `first`.
+    """
     while True:
-        angle = 2 * np.pi / m * (np.arange(m) + rng.uniform(-0.3, 0.3, size=m)) + rng.uniform(0, 6)
+        angle = 2 * np.pi / m * (np.arange(m) + rng.uniform(-0.3, 0.3, size=m)) + first
         keys = rng.uniform(0.85, 1.15, size=m)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
         after, before = np.roll(keys, -1, axis=0) - keys, np.roll(keys, 1, axis=0) - keys
         convex, product = (
@@ -240,20 +275,30 @@ def _polygon(rng, m):
             (after * before).sum(axis=1),
         )
         if convex.all() and (product < -0.05).all():
-            return (keys + rng.normal(size=2))[:: rng.choice([-1, 1])]
+            return keys[::order]
 
 
 def _edge_cases(rng):
-    """Scores that alternate in the first case; then a winner from which they fall for several corners."""
-    keys = _polygon(rng, 6)
-    cases = [(keys, np.array([0.9, 0.2, 0.8, 0.1, 0.7, 0.3]) + rng.uniform(0, 0.05, size=6), 2)]
+    """Scores that alternate in the first case; then a winner from which they fall for several corners.
+
+    In the first case the origin lies beyond an end of the basin, a better winner and a lower corner are two
+    and three corners on, and alpha is the first corner; in the second alpha is the last, and the corners run
+    the other way round. In both alpha is on the left, so that no order of the edges by angle is right twice.
+    """
+    keys = _polygon(rng, 6, order=1, first=rng.uniform(2.9, 3.4))
+    scores = np.array([0.7, 0.2, 0.8, 0.1, 0.9, 0.3]) + rng.uniform(0, 0.05, size=6)
+    cases = [(keys - 2 * keys[1], scores, 0)]
     for order in ((5, 3, 0, 4, 1, 2), (0, 3, 6, 5, 2, 1, 4), (7, 4, 2, 5, 3, 1, 0, 6)):
         m = len(order)
         scores = (np.array(order) + rng.uniform(0.1, 0.9, size=m)) / m
-        turn = int(rng.integers(m))
         best = [t for t in range(m) if scores[t] > max(scores[t - 1], scores[(t + 1) % m])]
         alpha = max(best, key=lambda t: scores[t])
-        cases.append((_polygon(rng, m), np.roll(scores, turn), (alpha + turn) % m))
+        if m == 6:
+            turn, keys = m - 1 - alpha, _polygon(rng, m, order=-1, first=rng.uniform(2.9, 3.4))
+        else:
+            turn = int(rng.integers(m))
+            keys = _polygon(rng, m, order=rng.choice([-1, 1]), first=rng.uniform(0, 6))
+        cases.append((keys + rng.normal(size=2), np.roll(scores, turn), (alpha + turn) % m))
     return cases
 
 
@@ -280,6 +325,14 @@ EDGES = Exercise(
         "edge is inside its sector.",
         _edges_by(lambda *args: -_neighbours_tie(*args)),
         "The neighbours tie on a line. You took its other end: the corner between them has to be ahead.",
+        _edges_by(_ahead_of_the_origin),
+        "Which end of the line it is must not depend on the origin: p.(k_t - k_{t+1}) > 0, not p.k_t > 0.",
+        _edges_by(_counterclockwise),
+        "You took the corners to run counterclockwise. They may run either way: which end of the line it is "
+        "shows in p.(k_t - k_{t+1}) > 0.",
+        _edges_by(_lowest_within_half),
+        "The edge is at the first corner where the fall ends. What lies beyond it, however low, belongs to "
+        "the next winner.",
         _edges_by(_neighbours_tie, order=(1, 0)),
         "You swapped the edges: first the one on the side of the corners before alpha.",
         _edges_by(_not_unit),
@@ -340,6 +393,12 @@ LEAD = Exercise(
         "The slack is measured at p_mm = a2 / |a2|^2: divide (a3 - a2).a2 by a2.a2.",
         _lead_by(push=lambda a2, a3: (a3 - a2) @ (a3 - a2) / ((a3 - a2) @ a2)),
         "The force is a2 - x a3, not a2 - x (a3 - a2).",
+        _lead_by(push=lambda a2, a3: (a2 @ a2) / ((a3 - a2) @ a2)),
+        "The slack is no value of x: token 3 falls further behind while (a2 - x a3).(a3 - a2) > 0.",
+        lambda a2, a3, ratio: _lead_by()(a2, a3, ratio) * float(a2 @ a3 / (a2 @ a2)),
+        "That is the lead over token 3. Return the one over token 2, Delta_0.",
+        lambda a2, a3, ratio: _lead_by()(a2, a3, 1.0),
+        "You left out the ratio: x = ratio exp(-Delta_0 slack) starts at the ratio, not at 1.",
     ),
 )
 

@@ -83,6 +83,41 @@ def lead_by_bisection(a2, a3, ratio):
     return low
 
 
+def edges_without_wrap(keys, scores, alpha):
+    """Walks down from alpha as far as the array goes, and not from its last corner to its first."""
+    m, found = len(keys), []
+    for way in (-1, 1):
+        t = alpha
+        while 0 <= t + way < m and scores[t + way] < scores[t]:
+            t += way
+        before, after = keys[t - 1], keys[(t + 1) % m]
+        p = np.array([after[1] - before[1], before[0] - after[0]])
+        found.append(p * np.sign(p @ (keys[t] - after)) / np.linalg.norm(p))
+    return np.array(found)
+
+
+def edges_by_angle(start, step):
+    """The right two, in the order of their angles from `start` on."""
+
+    def answer(keys, scores, alpha):
+        found = edges_by_the_pull(keys, scores, alpha)
+        angle = (np.arctan2(found[:, 1], found[:, 0]) - start) % (2 * np.pi)
+        return found[np.argsort(angle)[::step]]
+
+    return answer
+
+
+def harmless_at(p2_from):
+    """The right score but at p_2 = p2_from(the right one)."""
+
+    def answer(tau2, tau3, scores):
+        second, third = scores[0] - scores[1], scores[0] - scores[2]
+        p2 = p2_from(np.log(tau2 * second / (tau3 * third)) / (tau2 + tau3))
+        return scores[0] + second * np.exp(-tau2 * p2) + third * np.exp(tau3 * p2)
+
+    return answer
+
+
 ANSWERS = {
     "07.1": {
         "also_right": winners_in_a_loop,
@@ -90,6 +125,7 @@ ANSWERS = {
             lambda tight: winners_in_a_loop(tight.T),
             lambda tight: winners_in_a_loop(tight - 0.5),
             lambda tight: round(winners_in_a_loop(tight)),
+            lambda tight: winners_in_a_loop(set(map(tuple, tight.tolist()))),
             lambda tight: len(tight) * float(np.prod(1 / (tight.mean(axis=0) + 1))),
         ],
     },
@@ -109,6 +145,9 @@ ANSWERS = {
             lambda tau2, tau3, scores: harmless_by_bisection(tau3, tau2, scores),
             lambda tau2, tau3, scores: harmless_by_bisection(tau2, tau3, scores[[0, 2, 1]]),
             lambda tau2, tau3, scores: 3 * scores[0],
+            harmless_at(abs),
+            harmless_at(lambda p2: max(0.0, p2)),
+            harmless_at(lambda p2: min(0.0, p2)),
             lambda tau2, tau3, scores: 2 * scores[0] - scores[1:].min(),
         ],
     },
@@ -120,6 +159,9 @@ ANSWERS = {
             lambda keys, scores, alpha: edges_by_the_pull(keys[::-1], scores[::-1], len(keys) - 1 - alpha),
             lambda keys, scores, alpha: edges_by_the_pull(keys, scores, alpha)[:1],
             lambda keys, scores, alpha: np.eye(2),
+            edges_without_wrap,
+            *(edges_by_angle(start, step) for start in (-np.pi, 0) for step in (1, -1)),
+            lambda keys, scores, alpha: edges_by_the_pull(keys, scores, int(scores.argmax())),
         ],
     },
     "07.5": {
