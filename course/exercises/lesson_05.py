@@ -43,10 +43,10 @@ SOFTMAX = Exercise(
     cases=lambda rng: [
         (rng.normal(size=4), 1.0),
         (rng.normal(size=5), 0.25),
-        (rng.normal(size=(3, 4)), 2.0),
+        (rng.normal(size=(2, 3, 4)), 2.0),
         (np.array([1000.0, 999.0, -1000.0]), 1.0),
-        (np.array([-1000.0, -1001.0, -1002.0]), 1.0),
-        (np.array([[1000.0, 999.0], [-1000.0, -999.0]]), 1.0),
+        (np.array([-1000.0, -2000.0]), 1000.0),
+        (np.array([[1000.0, 999.0], [-1000.0, -999.0]]), 0.5),
         (np.array([1000.0, -1000.0]), 1.0),
     ],
     misconceptions=known(
@@ -58,6 +58,18 @@ SOFTMAX = Exercise(
         "row needs its own maximum, over the last axis.",
         _softmax_with(shift=lambda z: z.max(), total=lambda e: e.sum()),
         "You normalised over the whole array. Each row is a sequence: use the last axis, with keepdims=True.",
+        _softmax_with(shift=lambda z: z.max(0), total=lambda e: e.sum(0)),
+        "You normalised along the first axis. A sequence runs along the last: axis=-1, with keepdims=True.",
+        lambda h, temperature: (
+            np.exp(h / temperature - h.max(-1, keepdims=True))
+            / np.exp(h / temperature - h.max(-1, keepdims=True)).sum(-1, keepdims=True)
+        ),
+        "The exponent is h / temperature: subtract the largest h / temperature, not the largest h.",
+        lambda h, temperature: (
+            _np_softmax(h) ** (1 / temperature) / (_np_softmax(h) ** (1 / temperature)).sum(-1, keepdims=True)
+        ),
+        "Right on paper, but a weight that underflows to 0 at temperature 1 stays 0 at any other. Divide the "
+        "logits by the temperature first.",
         lambda h, temperature: _np_softmax(h * temperature),
         "You multiplied by the temperature. Logits are divided by it: a low temperature sharpens.",
         lambda h, temperature: _np_softmax(h),
@@ -107,6 +119,8 @@ GRADIENT = Exercise(
         "You compared g_t with the plain mean of the values. Compare it with the layer's own output f.",
         lambda h, g: g - _np_softmax(h) @ g,
         "g_t - f must be multiplied by s_t: a token that gets no attention has no say.",
+        lambda h, g: -_output_gradient(h, g),
+        "The sign is reversed: a token of a value above the output f raises f, so its entry is positive.",
     ),
 )
 
@@ -122,12 +136,16 @@ def _prompt_gradient(p, X, keys, y, v):
 
 
 def _prompt_with(
-    slope=lambda y, f: -y / (1 + np.exp(y * f)), tokens_for_keys=False, values=lambda X, keys, v: X @ v
+    slope=lambda y, f: -y / (1 + np.exp(y * f)),
+    tokens_for_keys=False,
+    values=lambda X, keys, v: X @ v,
+    weights=_np_softmax,
+    centred=True,
 ):
     def answer(p, X, keys, y, v):
-        s, g = _np_softmax(keys @ p), values(X, keys, v)
+        s, g = weights(keys @ p), values(X, keys, v)
         f = (s * g).sum(axis=-1)
-        slopes = s * (g - f[:, None])
+        slopes = s * (g - f[:, None]) if centred else s * g
         return np.einsum("n,nt,ntd->d", slope(y, f), slopes, X if tokens_for_keys else keys) / len(y)
 
     return answer
@@ -168,6 +186,12 @@ PROMPT = Exercise(
         "This is n times too large: the loss is the mean over the n sequences.",
         _prompt_with(lambda y, f: -y / (1 + np.exp(-y * f))),
         "The sign in the exponent is reversed: l'(u) = -1 / (1 + exp(+u)), small where u is large.",
+        _prompt_with(lambda y, f: -1 / (1 + np.exp(f))),
+        "No label appears. The loss is l(y f): y stands in l'(y f), and once more as the factor before it.",
+        _prompt_with(centred=False),
+        "The gradient of f in the logits is s_t (g_t - f), as in exercise 05.2, not s_t g_t.",
+        _prompt_with(weights=lambda h: _np_softmax(h.T).T),
+        "Your softmax runs over the sequences. Each sequence has its own: over the last axis of keys @ p.",
         _prompt_with(values=lambda X, keys, v: keys @ v),
         "The values are v . x_t, of the tokens X, not of the keys.",
         _prompt_with(lambda y, f: -y),
@@ -195,13 +219,15 @@ def _crawl_with(
 
 
 def _crawl_cases(rng):
-    """Keys that fall, values that fall after none, one or two that tie with the winner's."""
+    """Keys that fall, values that fall after none (a little), one or two that tie with the winner's."""
     cases = []
     for tied, eta, T in ((0, 0.5, 3), (1, 0.3, 3), (2, 2.5, 5)):
         keys = rng.uniform(-1, 1) - np.cumsum(rng.uniform(0.4, 0.8, T))
         g = rng.uniform(0.5, 1.5) - np.cumsum(rng.uniform(0.1, 0.4, T))
         g[1 : tied + 1] = g[0]
-        cases.append((keys, g, eta, int(rng.integers(10**6, 10**8))))
+        if not tied:  # a value just below the winner's is no tie
+            g = np.concatenate([[20.0, 19.9999], g[2:]])
+        cases.append((keys, g, eta, int(rng.integers(10**6, 10**8)) * (1 if tied else 10**4)))
     return cases
 
 
@@ -262,13 +288,20 @@ def _winner_from_one_minus_s(h, g):
     return slopes
 
 
+def _minus_the_losers(h, g):
+    slopes = _textbook(h, g)
+    slopes[np.argmax(h)] = -np.delete(slopes, np.argmax(h)).sum()
+    return slopes
+
+
 def _saturated_cases(rng):
-    """Leads of 0 to 60, the winner not always the token of largest value; no two values alike."""
+    """Leads of 0 to 60, the winner not always the token of largest value; at last a loser of its value."""
     cases = [(rng.normal(size=4), rng.normal(size=4))]
-    for lead, winner in ((45.0, 2), (20.0, 0), (30.0, 1), (60.0, 3)):
+    for lead, winner in ((60.0, 2), (20.0, 0), (30.0, 1), (45.0, 3)):
         h = rng.uniform(0, 3, size=4)
         h[winner] += lead
-        cases.append((h, np.array([0.9, 1.0, 0.3, -0.5]) + rng.uniform(0, 0.05, size=4)))
+        cases.append((h, np.array([1.9, 2.0, 1.3, 0.5]) + rng.uniform(0, 0.05, size=4)))
+    h[0], cases[-1][1][0] = h[winner] - rng.uniform(5, 8), cases[-1][1][winner]
     return cases
 
 
@@ -293,6 +326,10 @@ CURE = Exercise(
         "winner's own entry that cancels, whatever its value.",
         lambda h, g: _textbook(h, g - g[0]),
         "You anchored at token 0. Anchor at the token of largest logit, which need not be the first.",
+        lambda h, g: _textbook(h, g - 1),
+        "You subtracted 1. That is the winner's value in the example only: subtract the winner's own.",
+        _minus_the_losers,
+        "That cures the winner's entry. A loser of the same value cancels too: its g_t - f is as small.",
         _winner_at_zero,
         "The winner's entry is missing. g_a - g_a is 0, its gradient is not: the entries sum to 0.",
         _winner_from_one_minus_s,
@@ -331,23 +368,23 @@ def _broken_mean_lead(keys):
 
 
 def _broken_cases(rng):
-    """Losers that share, and one that steers alone (either one); each leaving and thrown back."""
+    """Losers that share, and one that steers alone (either one); each leaving (level < 1) and thrown back."""
     cases = []
-    for d, foot, away, leaves in (
-        (2, (-0.6, 0.9), -0.4, True),
-        (2, (-0.7, 0.5), 0.5, False),
-        (3, (0.5, 1.3), -0.5, True),
-        (3, (-1.4, -0.6), 0.5, True),
-        (4, (0.4, 1.5), 0.3, False),
-        (3, (-0.8, 0.6), -0.6, False),
-        (2, (0.6, 5.0), 0.3, False),  # the lead over the second loser grows, and more
+    for d, foot, away, level in (
+        (2, (-0.6, 0.9), -0.4, 0.5),
+        (2, (-0.7, 0.5), 0.5, 1.5),
+        (3, (0.5, 1.3), -0.5, -0.5),
+        (3, (-1.4, -0.6), 0.5, 0.995),  # both leads grow, one hardly
+        (4, (5.0, 0.6), 0.3, 1.5),  # the lead over the first loser grows, and more
+        (3, (-0.8, 0.6), -0.6, 1.005),
+        (2, (0.6, 5.0), 0.3, 1.5),  # the lead over the second loser grows, and more
     ):
         frame = np.linalg.qr(rng.normal(size=(d, d)))[0]
         size = rng.uniform(0.9, 1.3)
         first, second = (size * (frame[0] + (x + rng.uniform(-0.1, 0.1)) * frame[1]) for x in foot)
         nearest = first + _on_segment(first, second) * (second - first)
-        level = rng.uniform(0.3, 0.7) if leaves else rng.uniform(1.3, 1.7)
-        winner = level * nearest + rng.uniform(1.5, 2.0) * away * _across(nearest, first, second, frame)
+        height = 1 + (level - 1) * rng.uniform(0.6, 1.4)
+        winner = height * nearest + rng.uniform(1.5, 2.0) * away * _across(nearest, first, second, frame)
         cases.append((np.array([winner, first, second]),))
     return cases
 
@@ -356,6 +393,12 @@ def _across(nearest, first, second, frame):
     """A vector of length one, perpendicular to nearest, in the plane of the losing keys."""
     along = second - first - (second - first) @ nearest / (nearest @ nearest) * nearest
     return along / np.linalg.norm(along)
+
+
+def _broken_by_the_shorter(keys):
+    """The shorter losing key for the point, with both leads looked at."""
+    shorter = min(keys[1:], key=np.linalg.norm)
+    return -shorter / np.linalg.norm(shorter) * ((keys[0] - keys[1:]) @ -shorter > 0).all()
 
 
 BROKEN = Exercise(
@@ -378,6 +421,11 @@ BROKEN = Exercise(
         _broken_with(share=lambda b, c: float(c @ c < b @ b)),
         "The loser with the shorter key steers alone only if the other's logit then stays behind. If it "
         "catches up, the two share.",
+        _broken_by_the_shorter,
+        "You took the shorter losing key for the point. It steers alone only if the other's logit stays "
+        "behind. If it catches up, the two share, and both leads may grow.",
+        _broken_with(leaves=lambda k, n: False),
+        "You return zeros on every input. The run leaves if both leads of token 1 grow along its direction.",
         _broken_with(share=lambda b, c: -b @ (c - b) / ((c - b) @ (c - b))),
         "Your point lies on the line through the losing keys, but not always between them: a loser would "
         "pull instead of push. Keep to the segment.",

@@ -32,6 +32,36 @@ def softmax_hard(h, temperature=1.0):
     return (h == h.max(axis=-1, keepdims=True)).astype(float)
 
 
+def softmax_axis_one(h, temperature=1.0):
+    axis = min(1, h.ndim - 1)
+    e = np.exp((h - h.max(axis=axis, keepdims=True)) / temperature)
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def softmax_row_by_row(h, temperature=1.0):
+    """Rows of a matrix, no more axes."""
+    if h.ndim == 1:
+        return softmax_in_torch(h, temperature).numpy()
+    e = np.stack([np.exp((row - row.max()) / temperature) for row in h])
+    return np.stack([row / row.sum() for row in e])
+
+
+def softmax_transposed(h, temperature=1.0):
+    e = np.exp((h - h.max(axis=-1, keepdims=True)) / temperature)
+    return (e.T / e.sum(axis=-1)).T
+
+
+def softmax_to_a_power(h, temperature=1.0):
+    e = np.exp(h - h.max(axis=-1, keepdims=True)) ** (1 / temperature)
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def softmax_less_maximum(h, temperature=1.0):
+    with np.errstate(all="ignore"):
+        e = np.exp(h / temperature - h.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+
 def jacobian_product(h, g):
     s = softmax_in_torch(h).numpy()
     return (np.diag(s) - np.outer(s, s)) @ g
@@ -138,6 +168,16 @@ def crawl_from_key(keys, g, eta, j):
     return np.log(eta * key**2 * (g[0] - g[np.argmax(g < g[0])]) * j) / key
 
 
+def crawl_unless(tied):
+    """On the first rival that is not taken for a tie."""
+
+    def answer(keys, g, eta, j):
+        t = next((t for t in range(len(g)) if not tied(g[t], g[0])), len(g) - 1)
+        return crawl_from_zero(keys[[0, t]], g[[0, t]], eta, j)
+
+    return answer
+
+
 def crawl_half(keys, g, eta, j):
     """The slope 1/2 of the tied example for all."""
     return 0.5 * np.log(j)
@@ -165,6 +205,19 @@ def textbook_in_torch(h, g):
 
 def single_precision(h, g):
     return textbook_in_torch(h.astype(np.float32), g.astype(np.float32)).double()
+
+
+def winner_in_brackets(h, g):
+    """Only the winner's entry from differences of values."""
+    slopes, s, a = textbook(h, g), softmax_in_torch(h).numpy(), np.argmax(h)
+    slopes[a] = s[a] * (s * (g[a] - g)).sum()
+    return slopes
+
+
+def winner_from_losers(h, g):
+    slopes, a = textbook(h, g), np.argmax(h)
+    slopes[a] -= slopes.sum()
+    return slopes
 
 
 def winner_alone_minus(h, g):
@@ -201,6 +254,16 @@ def broken_mean(keys):
     """Away from the mean of all three keys."""
     mean = keys.mean(axis=0)
     return -mean / np.linalg.norm(mean)
+
+
+def broken_if(leaves):
+    """The right direction, if the leads' growth along it is taken for enough."""
+
+    def answer(keys):
+        direction = -broken_point(keys) / np.linalg.norm(broken_point(keys))
+        return direction * bool(leaves((keys[0] - keys[1:]) @ direction))
+
+    return answer
 
 
 def broken_winner(keys):
@@ -244,6 +307,11 @@ ANSWERS = {
             softmax_hard,
             softmax_from_mean,
             softmax_clipped,
+            softmax_axis_one,
+            softmax_row_by_row,
+            softmax_transposed,
+            softmax_to_a_power,
+            softmax_less_maximum,
         ],
     },
     "05.2": {
@@ -264,11 +332,22 @@ ANSWERS = {
             crawl_from_key,
             crawl_half,
             crawl_nearest,
+            crawl_unless(np.isclose),
+            crawl_unless(lambda value, best: value >= best - 0.1),
+            crawl_unless(lambda value, best: value >= best - 0.01),
+            crawl_unless(lambda value, best: value >= best - 1e-3),
         ],
     },
     "05.5": {
         "also_right": pairwise,
-        "wrong": [textbook_with_eps, textbook_in_torch, single_precision, winner_alone_minus],
+        "wrong": [
+            textbook_with_eps,
+            textbook_in_torch,
+            single_precision,
+            winner_alone_minus,
+            winner_in_brackets,
+            winner_from_losers,
+        ],
     },
     "05.6": {
         "also_right": broken_by_cases,
@@ -280,6 +359,12 @@ ANSWERS = {
             broken_first_only,
             broken_leads_at_any,
             broken_mean_lead,
+            broken_if(lambda growth: growth[0] > 0),
+            broken_if(lambda growth: growth[1] > 0),
+            broken_if(lambda growth: growth.min() > 0.1),
+            broken_if(lambda growth: growth.min() > 0.01),
+            broken_if(lambda growth: growth.min() > -0.1),
+            broken_if(lambda growth: growth.min() > -0.01),
         ],
     },
 }
