@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mini_attn.heads import _parameter
 from mini_attn.optim import NormalizedGD
+from mini_attn.train import step_factor
 from mini_attn.vocabulary import NextTokens
 
 
@@ -152,11 +153,16 @@ def descend(
     Returns:
         What `record` returned; an empty list if it is None.
 
+    Raises:
+        ValueError: other names than these, fewer than 0 steps, or a factor that is not positive and finite.
+
     Introduced in lesson 16.
     """
     names = list(train)
     if not names or not set(names) <= {"W_ov", "W_kq"}:
         raise ValueError(f'train = {names}; expected "W_ov", "W_kq" or both')
+    if steps < 0:
+        raise ValueError(f"steps = {steps}; expected 0 or more")
     weights = [getattr(model, name) for name in names]
     optimizer = NormalizedGD(weights, lr=lr, batch_dims=weights[0].ndim - 2)
     noted = []
@@ -169,7 +175,7 @@ def descend(
         if len(names) == 2:
             grads["W_kq"] = grads["W_kq"] * grads["scale"].exp()[..., None, None]
         for group in optimizer.param_groups:
-            group["lr"] = lr * (schedule(step + 1) if schedule else 1.0)
+            group["lr"] = lr * (step_factor(schedule, step + 1) if schedule else 1.0)
         with torch.no_grad():
             optimizer.move({weight: grads[name] for weight, name in zip(weights, names, strict=True)})
     return noted

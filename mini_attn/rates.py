@@ -150,10 +150,13 @@ def slope(x: Float[Tensor, "*#trials records"], y: Float[Tensor, "*trials record
     """Least-squares slope of log y against log x, (...,); x may have the leading dimensions of y, or none.
 
     Raises:
-        ValueError: less than a factor of ten between the ends of x, too little to speak of an exponent.
+        ValueError: less than a factor of ten between the ends of x, too little to speak of an exponent; or an
+            x that is not positive.
 
     Introduced in lesson 17.
     """
+    if not (x > 0).all():
+        raise ValueError("x holds numbers that are not positive; an exponent is a slope in logarithms")
     if not (x.amax(-1) >= 9.99 * x.amin(-1)).all():
         raise ValueError("x spans less than a decade; fit exponents over a factor of ten or more")
     x, y = x.log(), y.log()
@@ -166,9 +169,16 @@ def interval(
 ) -> tuple[float, float, float]:
     """The median, and the ends of its bootstrap interval over trials; what is NaN is left out.
 
+    Raises:
+        ValueError: no number among the values, an infinite one, or a level outside (0, 1).
+
     Source: Efron 1979. Introduced in lesson 17.
     """
-    values = values[~values.isnan()]
+    if not 0 < level < 1:
+        raise ValueError(f"level = {level}; expected a probability between 0 and 1, such as 0.95")
+    values = values.double()[~values.isnan()]
+    if not len(values) or values.isinf().any():
+        raise ValueError(f"expected finite values, and NaN where a trial has none; got {values.tolist()[:5]}")
     generator = torch.Generator().manual_seed(seed)
     picks = torch.randint(0, len(values), (draws, len(values)), generator=generator)
     medians = values[picks].quantile(0.5, dim=-1)

@@ -190,7 +190,7 @@ def fit(
             for target in at:
                 factors = [None] * (target - done)
                 if schedule is not None:
-                    factors = [_factor(schedule, step) for step in range(done + 1, target + 1)]
+                    factors = [step_factor(schedule, step) for step in range(done + 1, target + 1)]
                 _advance(parts, base, factors, bar)
                 done = target
                 with torch.no_grad():
@@ -215,7 +215,8 @@ def _give_back(optimizer: Optimizer, base: list[float]):
         group["lr"] = lr
 
 
-def _factor(schedule: Callable[[int], float], step: int) -> float:
+def step_factor(schedule: Callable[[int], float], step: int) -> float:
+    """``schedule(step)``, if it is a positive finite number."""
     factor = schedule(step)
     if not 0 < factor < float("inf"):
         raise ValueError(f"schedule({step}) = {factor}; expected a positive finite factor of lr")

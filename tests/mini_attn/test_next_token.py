@@ -103,3 +103,12 @@ def test_a_vocabulary_of_one_word_has_nothing_to_learn():
     descend(model, data, 2, train=["W_ov", "W_kq"])
     assert (model.W_ov == 0).all()
     assert (model.W_kq == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("steps", "schedule", "message"), [(-1, None, "steps = -1"), (2, lambda j: float("nan"), "= nan")]
+)
+def test_steps_that_are_none_are_refused(steps, schedule, message):
+    model, data = model_and_data()
+    with pytest.raises(ValueError, match=message):
+        descend(model, data, steps, schedule=schedule)

@@ -163,3 +163,21 @@ def test_one_selected_token_a_sequence_is_asked_for(selected):
         rates.log_excess(torch.zeros(2, 3, dtype=torch.float64), tokens, selected)
     with pytest.raises(ValueError, match="one token a sequence"):
         rates.strengths(tokens, selected)
+
+
+@pytest.mark.parametrize(
+    ("values", "level", "message"),
+    [
+        ([1.0, torch.inf], 0.95, "expected finite values"),
+        ([torch.nan], 0.95, "expected finite values"),
+        ([1.0, 2.0], 1.5, "level = 1.5"),
+    ],
+)
+def test_what_has_no_interval_is_refused(values, level, message):
+    with pytest.raises(ValueError, match=message):
+        rates.interval(torch.tensor(values), level=level)
+
+
+def test_slopes_need_positive_numbers():
+    with pytest.raises(ValueError, match="not positive"):
+        rates.slope(torch.tensor([0.0, 1, 100]), torch.tensor([1.0, 2, 3]))
