@@ -25,6 +25,7 @@ def _push_cases(rng):
     for T, d in ((3, 2), (4, 3), (6, 2), (5, 3)):
         p, keys, scores = rng.normal(size=d), rng.normal(size=(T, d)), rng.uniform(-1, 1, size=T)
         selected = int((keys @ p).argmin()) if len(cases) == 3 else int(rng.integers(len(cases) == 1, T))
+        selected = 0 if len(cases) == 2 else selected
         middle = int(np.argsort(scores)[T // 2])
         scores[[selected, middle]] = scores[[middle, selected]]
         cases.append((p, keys, scores, selected))
@@ -65,6 +66,10 @@ PUSHES = Exercise(
         "strength is s_alpha s_t times the difference, not twice that.",
         _pushes_by(lambda s, scores, a: s[a] * s * (scores[a] - scores) / (1 + np.exp(s @ scores))),
         "Leave out the factor |l'|: it is common to all pairs.",
+        _pushes_by(lambda s, scores, a: s[0] * s * (scores[0] - scores)),
+        "You took the first token for alpha: it is number `selected`.",
+        _pushes_by(lambda s, scores, a: s[scores.argmax()] * s * (scores.max() - scores)),
+        "You took the token of best score for alpha; `selected` need not be that one.",
         _pushes_by(lambda s, scores, a: s.max() * s * (scores[s.argmax()] - scores)),
         "You took the token with most attention for alpha; `selected` need not be that one.",
     ),
@@ -93,17 +98,23 @@ def _shorter(a, b):
 
 
 def _rival_cases(rng):
-    """Each case twice, the shorter comparison first and last; one rival is tight in two, both in three."""
+    """The shorter comparison first and last, and neither; one rival is tight in two pairs, both in three."""
     cases = []
-    for d, along in ((2, 1.6), (3, 2.5), (2, 0.5), (4, -0.4), (3, -2.5)):
+    for d, along, low, high in (
+        (2, 1.6, 0.5, 0.7),  # one tight, but a . b below 1
+        (3, 2.5, 0.5, 2),
+        (2, 0.5, 1.5, 2),  # both tight, but a . b above 1
+        (4, -0.4, 0.5, 2),
+        (3, -2.5, 0.5, 2),
+    ):
         a = rng.normal(size=d)
-        a *= rng.uniform(0.5, 2) / np.linalg.norm(a)
+        a *= rng.uniform(low, high) / np.linalg.norm(a)
         across = rng.normal(size=d)
         across -= across @ a / (a @ a) * a
         across *= rng.uniform(1.1, 1.6) * np.linalg.norm(a) / np.linalg.norm(across)
         b = along * rng.uniform(0.9, 1.1) * a + across
         cases += [(a, b), (b, a)]
-    return cases
+    return [*cases[:-1], (np.array([3.0, 4.0]), np.array([4.0, 3.0]))]  # neither is the shorter
 
 
 RIVALS = Exercise(
@@ -122,8 +133,12 @@ RIVALS = Exercise(
     ),
     cases=_rival_cases,
     misconceptions=known(
+        lambda a, b: np.array([1, max(1, a @ b / (a @ a))]),
+        "You begin with a always. Begin with the rival that asks for the longer p: the shorter comparison.",
+        lambda a, b: np.array([max(1, a @ b / (b @ b)), 1]),
+        "You begin with b always. Begin with the rival that asks for the longer p: the shorter comparison.",
         lambda a, b: np.ones(2),
-        "You say that both are always tight. The shorter comparison asks for the longer p; that p may be "
+        "Both your leads are 1 on every input. The shorter comparison asks for the longer p; that p may be "
         "ahead of the other rival by more than 1.",
         _at(lambda a, b: _shorter(a, b) / (_shorter(a, b) @ _shorter(a, b))),
         "You stop at the SVM of the rival that asks for the longer p. Where it is ahead of the other by less "
@@ -224,7 +239,7 @@ BORDER = Exercise(
     difficulty=3,
     reference=_border,
     cases=lambda rng: [
-        (20.0, 0.1, np.array([1.0, 0.9, 0.0])),
+        (10.0, 0.1, np.array([1.0, 0.9, 0.85])),  # its height is negative
         *(
             (float(rng.uniform(10, 50)), float(rng.uniform(*b)), first - np.array([0, 1, 1]) * D - [0, 0, B])
             for b, D, B, first in zip(
@@ -280,17 +295,18 @@ def _weights(A):
     return np.linalg.solve(A @ A.T, np.ones(len(A)))
 
 
-def _tight_rows(rng, m, d):
-    """Comparisons, all tight at their SVM with positive weights, also without the row of least weight."""
+def _tight_rows(rng, m, d, place):
+    """Comparisons, all tight at their SVM, also without one; its weight has that place (0: the least)."""
     while True:
         axis = np.ones(d) / np.sqrt(d)
         A = axis * rng.uniform(0.8, 1.4, size=(m, 1)) + 0.8 * rng.normal(size=(m, d))
         lam = _weights(A)
-        k = int(lam.argmin())
+        k, F = int(lam.argsort()[place]), [_falls_short(A, row) for row in range(m)]
         if (
             lam.min() > 0.02
             and _weights(np.delete(A, k, axis=0)).min() > 0
-            and 0.02 < _falls_short(A, k) < 0.4
+            and 0.02 < F[k] < 0.4
+            and (min(F) < 0.9 * F[k] if place else True)
         ):
             return A, k
 
@@ -304,7 +320,7 @@ SLOW = Exercise(
     reference=_falls_short,
     cases=lambda rng: [
         (np.array([[1.0, 0.0], [0.9, -1.0]]), 1),
-        *(_tight_rows(rng, m, d) for m, d in ((3, 3), (3, 5), (4, 4), (4, 6))),
+        *(_tight_rows(rng, *size) for size in ((3, 3, 0), (3, 5, 1), (4, 4, 0), (4, 6, 1))),
     ],
     misconceptions=known(
         lambda A, k: 1 - _falls_short(A, k),

@@ -33,6 +33,24 @@ def leads_by_nnls(a, b):
     return rows @ (rows.T @ lam / (1 - lam.sum()))
 
 
+def leads_if(ahead):
+    """The lead at the shorter comparison's SVM, if it is taken to be above 1; undecided for equal lengths."""
+
+    def answer(a, b):
+        if a @ a == b @ b:
+            return np.full(2, np.nan)
+        shorter = min(a, b, key=lambda c: c @ c)
+        lead = a @ b / (shorter @ shorter) if ahead(a, b) else 1.0
+        return np.array([1, lead] if shorter is a else [lead, 1])
+
+    return answer
+
+
+def leads_for_whole_products(a, b):
+    leads = leads_by_nnls(a, b)
+    return leads if a @ b >= 1 else np.ones(2)
+
+
 def leads_at(p, a, b):
     return np.array([p @ a, p @ b])
 
@@ -62,6 +80,7 @@ ANSWERS = {
             lambda p, keys, scores, selected: pushes_in_torch(p, keys, scores, selected).sum(),
             lambda p, keys, scores, selected: pushes_in_torch(2 * p, keys, scores, selected),
             lambda p, keys, scores, selected: pushes_in_torch(p, keys, scores, 0),
+            lambda p, keys, scores, selected: pushes_in_torch(p, keys, scores, max(selected, 1)),
             lambda p, keys, scores, selected: -np.array(pushes_in_torch(p, keys, scores, selected)),
             lambda p, keys, scores, selected: np.delete(pushes_in_torch(p, keys, scores, selected), selected),
             lambda p, keys, scores, selected: np.array(pushes_in_torch(0 * p, keys, scores, selected)),
@@ -87,6 +106,8 @@ ANSWERS = {
             lambda a, b: [max(1, abs(a @ b) / (b @ b)), max(1, abs(a @ b) / (a @ a))],
             lambda a, b: [max(1, a @ b / np.linalg.norm(b)), max(1, a @ b / np.linalg.norm(a))],
             lambda a, b: np.minimum(leads_by_nnls(a, b), 1.2),
+            leads_if(lambda a, b: a @ b >= min(a @ a, b @ b)),
+            leads_for_whole_products,
         ],
     },
     "06.3": {
@@ -114,6 +135,7 @@ ANSWERS = {
             lambda p1, b, scores: b * p1 - np.exp(b * p1 - border_by_bisection(p1, b, scores)),
             lambda p1, b, scores: border_by_bisection(p1, b, scores) / np.hypot(1, b),
             lambda p1, b, scores: border_by_bisection(0, b, scores),
+            lambda p1, b, scores: max(0.0, border_by_bisection(p1, b, scores)),
             lambda p1, b, scores: border_by_bisection(p1, b, np.array([scores[0], scores[1], 0])) + 0.3,
             lambda p1, b, scores: border_by_bisection(p1, b, scores) + np.log1p(b),
             lambda p1, b, scores: border_by_bisection(p1, b, scores) + np.log(b),
@@ -132,6 +154,8 @@ ANSWERS = {
             lambda A, k: 1 / np.linalg.inv(A @ A.T)[k, k],
             lambda A, k: np.linalg.inv(A @ A.T)[k].sum() * A[k] @ A[k],
             lambda A, k: 0.0,
+            lambda A, k: falls_short_by_weights(A, np.linalg.solve(A @ A.T, np.ones(len(A))).argmin()),
+            lambda A, k: min(falls_short_by_weights(A, row) for row in range(len(A))),
             lambda A, k: falls_short_by_weights(A, k) / (1 - falls_short_by_weights(A, k)),
         ],
     },
