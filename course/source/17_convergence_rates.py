@@ -305,7 +305,8 @@ assert abs(np.median(ratio) - 1) < 0.02 < 0.15 > np.abs(ratio - 1).max(), again.
 # select other tokens, and then has another $r$). The memory is as large as $r$.
 #
 # > **Law 1**. Let the direction converge to $\hat W$ with steps that settle (17.5). Let the tight rows be
-# > independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ (where $\alpha$ is locally optimal); and $r$, $r_0$ not both 0. Then
+# > independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ (where $\alpha$ is locally optimal);
+# > and $r$, $r_0$ not both 0. Then
 # >
 # > $$\tan\theta = \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{R}\,(1 + o(1)):$$
 # >
