@@ -378,8 +378,8 @@ FREEDOM = Exercise(
         _freedom_with(rank=len),
         "You counted the equations. Only independent ones take a freedom away: take their rank.",
         _freedom_with(rank=lambda seen: min(len(seen), seen.shape[1] * (seen.shape[1] + 1) // 2)),
-        "That is max(0, unknowns - equations), as if no two equations said the same of H. Take the rank, with "
-        "tol=1e-4, of the symmetric parts of Xi^T A_i Z, where Z = right[:r].T (svd returns Z^T).",
+        "That is max(0, unknowns - equations), as if no two equations said the same of H. Take the rank, "
+        "with tol=1e-4, of the symmetric parts of Xi^T A_i Z, where Z = right[:r].T (svd returns Z^T).",
         _counted(0.5),
         "r is not the rank of S: it counts the singular values that are 1.",
         lambda lam, A: (_face(lam, A)[0], _rank(_symmetric(_face(lam, A)[1]))),
