@@ -17,7 +17,9 @@ def steepest_step(g, rho):
     """The step of l_rho length one that decreases the loss most, shape (d,), for 1 <= rho <= inf."""
     if rho == 1:
         return -np.sign(g) * (np.abs(g) == np.abs(g).max())
-    return _over(-np.sign(g) * np.abs(g) ** (dual_exponent(rho) - 1), rho)
+    logs = np.log(np.abs(g)) * (dual_exponent(rho) - 1)
+    sizes = np.exp(logs - logs.max())  # at most 1: near rho = 1 the powers themselves overflow
+    return _over(-np.sign(g) * sizes, rho)
 
 
 def _over(v, order):
@@ -45,11 +47,21 @@ def _raw(g, rho):
 
 
 def step_cases(rng):
-    """In five norms; 0.5 is small beside 6, but a slope. rho is a float, 1 / (rho - 1) an error at 1."""
+    """In seven norms; 0.5 is small beside 6, but a slope. rho is a float, 1 / (rho - 1) an error at 1.
+
+    Near rho = 1 one entry is near the largest, so that the step is not yet that of rho = 1.
+    """
     cases = [(np.array([3.0, -4.0]), 2.0), *((np.array([1.5, -6.0, 0.5]), rho) for rho in (1.0, np.inf, 3.0))]
-    for rho, largest in ((1.5, 4.0), (rng.uniform(1.3, 1.8), -4.0), (rng.uniform(2.5, 8), 4.0), (1.0, -4.0)):
+    for rho, largest in (
+        (1.5, 4.0),
+        (rng.uniform(1.03, 1.045), -4.0),
+        (rng.uniform(20.5, 22), 4.0),
+        (1.0, -4.0),
+    ):
         g = rng.uniform(0.3, 2, 4) * rng.choice([-1.0, 1.0], 4)
         g[1] = largest
+        if 1 < rho < 1.3:
+            g[2] = 0.97 * largest
         cases.append((g, rho))
     return [*cases, (np.array([rng.uniform(1, 2), 0.5, -2.0, 1.999]), 1.0)]  # 1 is not its limit
 
@@ -63,6 +75,10 @@ STEEPEST = known(
     "This is -g made one long in l_rho*. The step lives in l_rho, and need not point along -g.",
     lambda g, rho: _over(-g, 2),
     "This is the step of l_2 whatever rho is.",
+    lambda g, rho: -np.sign(g) if rho == 1 else steepest_step(g, rho),
+    "Right for rho > 1. For rho = 1 the signs are too long: |delta_1| + ... + |delta_d| must be one.",
+    lambda g, rho: -g / np.abs(g).max() if rho == np.inf else steepest_step(g, rho),
+    "Right for rho < inf. For rho = inf the power 1 / (rho - 1) is zero: every entry is 1 or -1.",
     lambda g, rho: -np.sign(g),
     "This is the step of l_inf whatever rho is.",
     lambda g, rho: _power(g, rho - 1, rho),
@@ -108,13 +124,22 @@ def best_orders(w, a, b):
 
 
 def order_cases(rng):
-    """A lowest order above 1 or not, a highest one or not; flat and steep points in either order."""
+    """A lowest order above 1 or not, a highest one or not; flat and steep points in either order.
+
+    The second has orders above 2 and 100, with b the flat point; the fourth has a highest one below 2.
+    """
     cases = [(np.array([2.0, 1.0]), np.array([1.75, 0.5]), np.array([1.5, 1.0]))]
-    for flat, steep in ((0.3, 0.8), (-0.4, 0.7), (0.5, 1.6), (-0.3, 2.0), (0.2, 0.95)):
-        w = rng.uniform(0.5, 3) * np.array([1.0, rng.uniform(0.4, 0.9)])
+    for flat, steep, ratio in (
+        (0.18, 0.8, 0.985),
+        (-0.4, 0.7, rng.uniform(0.4, 0.9)),
+        (0.5, 1.6, 0.35),
+        (0.0, 2.0, rng.uniform(0.4, 0.9)),
+        (0.2, 0.95, rng.uniform(0.4, 0.9)),
+    ):
+        w = rng.uniform(0.5, 3) * np.array([1.0, ratio])
         points = [np.array([1.0, slope * rng.uniform(0.9, 1.05)]) for slope in (flat, steep)]
         points = [point / (point @ w) for point in points]
-        cases.append((w, *(points if rng.random() < 0.5 else points[::-1])))
+        cases.append((w, *(points[::-1] if ratio == 0.985 or rng.random() < 0.5 else points)))
     return cases
 
 
@@ -206,6 +231,8 @@ SAFE = known(
     "Return the length first, then the number of steps.",
     lambda mu_hat, a_max, n, share: safe_steps(1.0, a_max, n, share),
     "The share is one of mu_hat: the loss of margin may be share * mu_hat.",
+    lambda mu_hat, a_max, n, share: safe_steps(mu_hat, a_max, n, 1 - share),
+    "The share is what may be lost of the margin, not what is kept: take share, not 1 - share.",
     _safe(
         lambda mu, a, n, e: 2 * e * mu / a**2,
         lambda mu, a, n, e: np.inf,

@@ -364,7 +364,7 @@ FREEDOM = Exercise(
     cases=_faces,
     misconceptions=known(
         lambda lam, A: (_face(lam, A)[0], 0),
-        "By your count H is never free. The equations may be fewer than the unknowns, or depend on others.",
+        "By your count H is never free. The equations may be fewer than the unknowns, or dependent.",
         _with_idle,
         "Where lambda_i = 0, <A_i, W> may be larger than 1: that is no equation. Keep those with lam > 0.",
         _freedom_with(unknowns=lambda r: r**2),

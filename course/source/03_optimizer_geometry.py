@@ -209,7 +209,7 @@ def steepest_step(g, rho):
     ### BEGIN SOLUTION
     if rho == 1:
         return -np.sign(g) * (np.abs(g) == np.abs(g).max())
-    step = -np.sign(g) * np.abs(g) ** (1 / (rho - 1))
+    step = -np.sign(g) * (np.abs(g) / np.abs(g).max()) ** (1 / (rho - 1))  # at most 1: nothing overflows
     return step / np.linalg.norm(step, rho)
     ### END SOLUTION
 

@@ -21,6 +21,13 @@ def A(request):
     return A
 
 
+def test_the_steepest_step_survives_norms_near_one():
+    step = steepest_step(np.array([3.0, -2.999, 0.7]), 1.001)  # 3^1000 has no floating-point number
+    assert np.abs(step[1] / step[0]) == pytest.approx((2.999 / 3) ** 1000)
+    assert np.linalg.norm(step, 1.001) == pytest.approx(1.0)
+    assert step[0] < 0 < step[1]
+
+
 def trained(A, make, steps):
     points = data.PointData(torch.tensor(A), torch.ones(len(A), dtype=torch.float64))
     model = models.LinearClassifier(d=A.shape[1])

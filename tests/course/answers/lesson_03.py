@@ -79,6 +79,19 @@ def orders_where(change):
     return wrong
 
 
+def orders_of(given):
+    """The lowest from one point, the highest from the other: (lowest's, highest's) = given(w, a, b)."""
+
+    def wrong(w, a, b):
+        (lowest, highest), slope = given(w, a, b), np.log(w[1] / w[0])
+        return (
+            1 + np.log(lowest[1] / lowest[0]) / slope if lowest[1] < lowest[0] else 1.0,
+            1 + np.log(highest[1] / highest[0]) / slope if highest[1] > 0 else np.inf,
+        )
+
+    return wrong
+
+
 def safe_by_search(mu_hat, a_max, n, share):
     """Tries lengths, finer and finer: the steps for each are what makes the guarantee an equality."""
     low, high = 0.0, 2 * share * mu_hat / a_max**2
@@ -210,6 +223,8 @@ ANSWERS = {
             lambda g, rho: step_by_loops(g, max(rho, 1.2)),
             lambda g, rho: step_by_loops(g, max(rho, 1.001)),
             lambda g, rho: step_by_loops(g, min(rho, 50.0)),
+            lambda g, rho: step_by_loops(g, 1.0 if rho < 1.05 else rho),
+            lambda g, rho: step_by_loops(g, np.inf if rho > 20 else rho),
             lambda g, rho: step_by_loops(g**2, rho),
             lambda g, rho: -g,
         ],
@@ -218,7 +233,13 @@ ANSWERS = {
         "also_right": orders_by_bisection,
         "wrong": [
             orders_where(lambda low, high, w: (low, min(high, 100.0))),
+            orders_where(lambda low, high, w: (low, high if high < 20 else np.inf)),
+            orders_where(lambda low, high, w: (low, high if high < 100 else np.inf)),
+            orders_where(lambda low, high, w: (min(low, 2.0), high)),
+            orders_where(lambda low, high, w: (low, max(high, 2.0))),
             orders_where(lambda low, high, w: (low, high if high < np.inf else np.nan)),
+            orders_of(lambda w, a, b: (b, a)),
+            orders_of(lambda w, a, b: (a, b)),
             orders_where(lambda low, high, w: (max(low, 1.5), high)),
             orders_where(lambda low, high, w: (1.0, high)),
             orders_where(lambda low, high, w: (low, np.inf)),
