@@ -10,6 +10,10 @@ def _shadow(x, w):
     return x @ w / np.linalg.norm(w)
 
 
+def _as_long_as(length, w):
+    return length * w / np.linalg.norm(w)
+
+
 SHADOW = Exercise(
     id="00.1",
     title="The length of a shadow",
@@ -17,12 +21,22 @@ SHADOW = Exercise(
     minutes=2,
     difficulty=1,
     reference=_shadow,
-    # x falls on the far side of w, then on the near one
+    # x falls on the far side of w, then on the near one; w is long and short, on a line too; x may be zero
     cases=lambda rng: [
         (np.array([-3.0, 1.0]), np.array([2.0, 0.0])),
-        *((w * rng.uniform(0.3, 1.5) + rng.normal(size=d), w) for d in (3, 5) for w in [rng.normal(size=d)]),
+        *(
+            (w * rng.uniform(0.3, 1.5) + rng.normal(size=d), w)
+            for d, length in ((3, 3.0), (5, 0.001))
+            for w in [_as_long_as(length, rng.normal(size=d))]
+        ),
+        (rng.uniform(1, 2, size=1), rng.uniform(-3, -2, size=1)),
+        (np.zeros(2), rng.normal(size=2)),
     ],
     misconceptions=known(
+        lambda x, w: -_shadow(x, w),
+        "The sign is turned: the shadow is positive where x falls on the side of w, as x @ w is.",
+        lambda x, w: _shadow(x, w) if x.any() else np.nan,
+        "Right, unless x = 0: there the cosine is 0 / 0. The length of x cancels: write it without.",
         lambda x, w: x @ w,
         "The product x.w grows with w, and a shadow does not: divide by the length of w.",
         lambda x, w: abs(_shadow(x, w)),
@@ -62,6 +76,8 @@ ALL_AT_ONCE = Exercise(
         _labelled(rng, 6, 2),
     ],
     misconceptions=known(
+        lambda X, y, w: -_margins(X, y, w),
+        "The signs are turned: a point of label +1 with x.w > 0 counts as positive.",
         lambda X, y, w: X @ w,
         "The labels are missing: multiply each product by its own label.",
         lambda X, y, w: y @ (X @ w),
@@ -111,7 +127,7 @@ CHAIN_RULE = Exercise(
         lambda w, A, b: A.T @ A @ w,
         "The b is missing: the residual is A w - b, and the gradient A^T (A w - b).",
         lambda w, A, b: _slope(w, A, b) / 2,
-        "Half too large: the square brings a factor of 2, which cancels the 1/2.",
+        "Half of what it should be: the square brings a factor of 2, which cancels the 1/2.",
         lambda w, A, b: ((A @ w - b) ** 2).sum() / 2,
         "That is f itself. Its gradient has one entry for each entry of w.",
         lambda w, A, b: A @ (A @ w - b),
@@ -139,6 +155,8 @@ STRETCH = Exercise(
         (rng.normal(size=(3, 3)),),
         (-np.diag(rng.uniform(1, 3, size=3)) @ np.linalg.qr(rng.normal(size=(3, 3)))[0],),
         (rng.normal(size=(2, 4)),),
+        (np.diag([1.0, rng.uniform(1.003, 1.005)]),),  # a search from e_1 stays there
+        (np.array([[2.0, -2.0], [1.0, 1.0]]) * 2.0 ** rng.integers(-2, 3),),  # one from (1, 1) stays there
     ],
     misconceptions=known(
         lambda A: np.linalg.norm(A),
@@ -181,6 +199,15 @@ def _same_array(A, b, start, eta, steps):
     return np.array(path)
 
 
+def _start_itself(A, b, start, eta, steps):
+    """No copy at all: the input changes, and each row is it."""
+    path = [start]
+    for _ in range(steps):
+        start -= eta * _slope(start, A, b)
+        path.append(start)
+    return np.array(path)
+
+
 def _each_from_the_start(A, b, start, eta, steps):
     return np.array([start - k * eta * _slope(start, A, b) for k in range(steps + 1)])
 
@@ -196,6 +223,8 @@ STEPS = Exercise(
         (np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros(2), np.array([2.0, 1.0]), 0.25, 2),
         _downhill(rng, 3, 3, 5),
         _downhill(rng, 4, 2, 10),
+        (np.diag([1.0, 0.02]), np.zeros(2), np.array([0.0, rng.uniform(0.5, 2)]), 1.0, 3),  # flat
+        _downhill(rng, 2, 3, 0),
     ],
     misconceptions=known(
         lambda A, b, start, eta, steps: _descend(A, b, start, -eta, steps),
@@ -209,6 +238,10 @@ STEPS = Exercise(
         _same_array,
         "All rows are one and the same array: `w -= ...` changes the one that is in the list. Write "
         "`w = w - ...`, which makes a new one, or append a copy.",
+        _start_itself,
+        "`w -= ...` changes `start` itself, and every row that is w. Write `w = w - ...`: a new array.",
+        lambda A, b, start, eta, steps: np.tile(_descend(A, b, start, eta, steps)[-1], (steps + 1, 1)),
+        "All rows are the end: `w -= ...` changes the point that is in the list. Write `w = w - ...`.",
         _each_from_the_start,
         "Each of your steps uses the gradient at the start. Take it where you are.",
         lambda A, b, start, eta, steps: _descend(A, b, start, 2 * eta, steps),

@@ -34,9 +34,34 @@ def overwriting(A, b, start, eta, steps):
     return path
 
 
+def stopping_early(A, b, start, eta, steps):
+    """Stands still where the slope is small."""
+
+    def slope(w, A, b):
+        g = A.T @ (A @ w - b)
+        return g if np.linalg.norm(g) > 1e-3 else 0 * g
+
+    return downhill(A, b, start, eta, steps, slope)
+
+
+def powers(steps, from_ones):
+    """Power iteration from one start: it may be slow, or start where nothing grows."""
+
+    def answer(A):
+        v = np.ones(A.shape[1]) if from_ones else np.eye(A.shape[1])[0]
+        for _ in range(steps):
+            v = A.T @ (A @ v)
+            v /= np.linalg.norm(v)
+        return np.linalg.norm(A @ v)
+
+    return answer
+
+
 ANSWERS = {
     "00.1": {
-        "also_right": lambda x, w: np.linalg.norm(x) * np.cos(np.arccos(x @ w / np.sqrt((x @ x) * (w @ w)))),
+        "also_right": lambda x, w: (
+            sum(a * b for a, b in zip(x, w, strict=True)) / sum(b * b for b in w) ** 0.5
+        ),
         "wrong": [
             lambda x, w: np.linalg.norm(x @ w / (w @ w) * w),
             lambda x, w: x @ w * np.linalg.norm(w),
@@ -44,6 +69,10 @@ ANSWERS = {
             lambda x, w: x @ w / abs(w).sum(),
             lambda x, w: x @ w / abs(w).max(),
             lambda x, w: x @ w / len(w),
+            lambda x, w: x @ w / max(np.linalg.norm(w), 1.0),
+            lambda x, w: x @ w / min(np.linalg.norm(w), 1.0),
+            lambda x, w: x @ w / (np.linalg.norm(w) + 1e-6),
+            lambda x, w: x @ w / np.linalg.norm(w) if len(x) > 1 else np.nan,
             lambda x, w: np.linalg.norm(x),
             lambda x, w: np.linalg.norm(x - x @ w / (w @ w) * w),
             lambda x, w: max(0.0, x @ w / np.linalg.norm(w)),
@@ -93,6 +122,7 @@ ANSWERS = {
             lambda A: np.linalg.eigvalsh(A @ A.T).max(),
             lambda A: np.linalg.cond(A) if min(A.shape) > 2 else np.linalg.norm(A, 2) * 2,
             lambda A: -np.linalg.norm(A, 2),
+            *(powers(steps, from_ones) for steps in (10, 100, 1000) for from_ones in (True, False)),
         ],
     },
     "00.5": {
@@ -112,6 +142,10 @@ ANSWERS = {
             ),
             lambda A, b, start, eta, steps: downhill(
                 A, b, start, eta, steps, lambda w, A, b: np.sign(A.T @ (A @ w - b))
+            ),
+            stopping_early,
+            lambda A, b, start, eta, steps: (
+                downhill(A, b, start, eta, steps) if steps else np.zeros((0, len(start)))
             ),
             lambda A, b, start, eta, steps: np.cumsum(downhill(A, b, start, eta, steps), axis=0),
         ],
