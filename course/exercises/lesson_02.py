@@ -60,7 +60,19 @@ def _one_alone(a, b):
     return shorter / (shorter @ shorter)
 
 
-def _pair(rng, d, both):
+def _always_both(a, b):
+    A = np.stack([a, b])
+    return np.linalg.solve(A @ A.T, np.ones(2)) @ A
+
+
+def _both_first(a, b):
+    """Solves both equations and looks at the signs afterwards: parallel points stop it."""
+    A = np.stack([a, b])
+    weights = np.linalg.solve(A @ A.T, np.ones(2))
+    return _one_alone(a, b) if weights.min() < 0 else weights @ A
+
+
+def _pair(rng, d, both, acute=True):
     """Two signed points, not too near to the border between one tight constraint and two.
 
     Where one is tight, a.w comes out as 1 or a little above: a test of `a @ w >= 1` is right.
@@ -72,18 +84,18 @@ def _pair(rng, d, both):
         exact = all(one @ (one / size) >= 1 for one in (a, b) for size in (one @ one, _norm(one) ** 2))
         if (
             (exact or both)
-            and angle > -0.9
+            and (angle > 0.05 if acute else -0.9 < angle < -0.05)
             and (0.15 < weight < 0.4 if both else weight < -0.1 or weight > 1.1)
         ):
             return a, b
 
 
 def _two_points_cases(rng):
-    cases = [_pair(rng, d, both=True) for d in (2, 3)]
-    while len(cases) < 4:  # the first alone is tight, then the second
-        a, b = _pair(rng, 2, both=False)
-        cases.append((a, b) if (a @ a < b @ b) == (len(cases) == 2) else (b, a))
-    return cases
+    """Both are tight, at an obtuse and at an acute angle; the first alone; the second alone, and parallel."""
+    cases = [_pair(rng, 2, both=True, acute=False), _pair(rng, 3, both=True)]
+    cases.append(sorted(_pair(rng, 2, both=False), key=_norm))
+    shorter = rng.permutation([rng.choice([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0]), 0.0])
+    return [*map(tuple, cases), (2 * shorter, shorter)]  # powers of two: exactly singular
 
 
 TWO_POINTS = Exercise(
@@ -99,6 +111,12 @@ TWO_POINTS = Exercise(
         lambda a, b: np.linalg.pinv(np.stack([a, b])) @ np.ones(2),
         "You made both constraints tight whatever the points. If b.w > 1 at the shortest w with a.w = 1, "
         "then a is tight alone (and the same with a and b exchanged).",
+        _always_both,
+        "You made both constraints tight whatever the points, and for parallel ones none can. If b.w > 1 "
+        "at the shortest w with a.w = 1, then a is tight alone (and the same with a and b exchanged).",
+        _both_first,
+        "Right unless a and b are parallel: then the two equations contradict each other. Try one tight "
+        "constraint first.",
         _one_alone,
         "You made only the shorter point's constraint tight. Look at the other one: is it kept?",
         _nearest,
@@ -131,12 +149,12 @@ def _without_signs(w, lam, A):
     return min(_angle(mu_w / _bound(lam, A)), between + _angle(mu_a / _bound(lam, A)))
 
 
-def _routes(w, lam, A):
+def _routes(w, lam, A, total=None, angle=_angle):
     """The two proved angles, 180 where there is no proof, and what they are made of."""
-    a_bar = lam @ A / lam.sum()
+    a_bar = lam @ A / (total or lam.sum())
     B = np.linalg.norm(a_bar)
     mu_w, mu_a = _margin(w, A), _margin(a_bar, A)
-    between = _angle(w @ a_bar / np.linalg.norm(w) / B)
+    between = angle(w @ a_bar / np.linalg.norm(w) / B)
     direct = _angle(mu_w / B) if mu_w >= 0 else 180.0
     last = _angle(mu_a / B) if mu_a >= 0 else 180.0
     return direct, between, last
@@ -147,9 +165,45 @@ def _proved_angle(w, lam, A):
     return min(direct, between + last)
 
 
+def _unclipped(cosine):
+    with np.errstate(invalid="ignore"):
+        return np.degrees(np.arccos(cosine))
+
+
+def _unclipped_angle(w, lam, A):
+    direct, between, last = _routes(w, lam, A, angle=_unclipped)
+    return np.minimum(direct, between + last)
+
+
+def _unnormalised(w, lam, A):
+    direct, between, last = _routes(w, lam, A, total=1.0)
+    return min(direct, between + last)
+
+
+def _over_one(v, parallel=None):
+    """Whether the cosine of two parallel vectors, in four ways of writing it, comes out above 1."""
+    u = v if parallel is None else parallel
+    p, q = np.linalg.norm(u), np.linalg.norm(v)
+    return min(u @ v / p / q, u @ v / q / p, u @ v / (p * q), (u / p) @ (v / q)) > 1
+
+
+def _along_a_bar(rng):
+    """w is lam @ A, and rounding makes the cosine of the angle between them more than 1."""
+    while True:
+        A = _signed(rng, int(rng.integers(4, 9)), 2)
+        q_hat = _solve(A)[1]
+        for _ in range(50):
+            lam = 3 * (q_hat + rng.choice([0.02, 0.1, 0.6]) * rng.uniform(size=len(A)))
+            w = lam @ A
+            above = _over_one(w) and _over_one(w / lam.sum()) and _over_one(w, w / lam.sum())
+            if above and np.isnan(_unclipped_angle(w, lam, A)) and 5 < _routes(w, lam, A)[0] < 85:
+                return w, lam, A
+
+
 def _angle_cases(rng):
     """The direct route is better; the other one is; only the other one, and both are as short as they look;
-    only the direct one; only the other one, though mu(w) / B, negative, would have promised less."""
+    only the direct one; only the other one, though mu(w) / B, negative, would have promised less; and w is
+    lam @ A itself, so that the two routes are the same."""
     wanted = [
         lambda direct, between, last: direct + 3 < between + last and 3 < last < direct < 85,
         lambda direct, between, last: between > 3 and last > 3 and between + last + 3 < direct < 90,
@@ -173,7 +227,7 @@ def _angle_cases(rng):
             if wanted[len(cases)](*_routes(w_hat + shift, lam, A)):
                 cases.append((rng.uniform(2, 5) * (w_hat + shift), lam, A))
                 break
-    return cases
+    return [*cases, _along_a_bar(rng)]
 
 
 ANGLE = Exercise(
@@ -190,6 +244,13 @@ ANGLE = Exercise(
         _without_signs,
         "A negative mu(w) proves nothing by part 3: below zero, mu / B is more than mu / mu_hat. Use a route "
         "only if its direction separates.",
+        _unclipped_angle,
+        "Right unless w and a_bar are parallel: then rounding may make the cosine 1.0000000000000002, and "
+        "arccos is nan. Use np.clip(cosine, -1, 1).",
+        _unnormalised,
+        "Your weights do not add up to one: a_bar is lam @ A / lam.sum(), and its length is the bound B.",
+        lambda w, lam, A: 180.0 if _margin(w, A) < 0 else _proved_angle(w, lam, A),
+        "You gave up where w does not separate. There a_bar does: go by way of it.",
         lambda w, lam, A: min(_proved_angle(w, lam, A), 90.0),
         "Nothing proves 90 degrees: a w that does not separate may be farther from w_hat.",
         lambda w, lam, A: abs(_routes(w, lam, A)[1] - _routes(w, lam, A)[2]),
@@ -306,17 +367,30 @@ def _steepest(A):
     return (sizes[-1] - sizes[0]) / (sizes[-1] + sizes[0])
 
 
+def _rightmost(A):
+    return np.abs(np.sort(np.linalg.eigvals(_sweep_matrix(A)))[-1])  # sorted by their real parts
+
+
+def _second(A):
+    return np.abs(np.linalg.eigvals(_sweep_matrix(A)))[1]
+
+
 def _sweep_cases(rng):
-    """In the last the largest eigenvalues are a complex pair, whose real part is far smaller."""
+    """In the fourth the largest eigenvalue is not the second that numpy returns; in the last the largest are
+    a complex pair, whose real part is far smaller: smaller than that of others."""
     cases = []
     while len(cases) < 4:
         k, d = ((2, 2), (3, 4), (4, 4), (5, 7))[len(cases)]
         A = rng.normal(size=(k, d)) + 0.7 * rng.normal(size=d)
-        if 0.05 < _sweep_factor(A) < 0.95:
-            cases.append((A * rng.uniform(0.5, 2.0, size=(k, 1)),))
-    even = np.linalg.cholesky(0.7 * np.eye(5) + 0.3) + rng.uniform(-0.03, 0.03, size=(5, 5))
+        A *= rng.uniform(0.5, 2.0, size=(k, 1))
+        if 0.05 < _sweep_factor(A) < 0.95 and (k < 5 or _second(A) < 0.95 * _sweep_factor(A)):
+            cases.append((A,))
     basis, _ = np.linalg.qr(rng.normal(size=(6, 6)))
-    return [*cases, (rng.uniform(0.7, 1.5, size=(5, 1)) * (even @ basis[:5]),)]
+    while True:
+        even = np.linalg.cholesky(0.85 * np.eye(5) + 0.15) + rng.uniform(-0.03, 0.03, size=(5, 5))
+        A = rng.uniform(0.7, 1.5, size=(5, 1)) * (even @ basis[:5])
+        if _rightmost(A) < 0.9 * _sweep_factor(A):
+            return [*cases, (A,)]
 
 
 def _power(A):
@@ -342,6 +416,9 @@ FACTOR = Exercise(
         lambda A: np.abs(np.linalg.eigvals(_sweep_matrix(A)).real).max(),
         "You left out the imaginary part. Where the largest eigenvalues are a complex pair, the error turns "
         "while it shrinks, by |eigenvalue| a sweep.",
+        _rightmost,
+        "You took the eigenvalue with the largest real part: so numpy sorts complex numbers. Take absolute "
+        "values first, then the largest.",
         _power,
         "Where the largest eigenvalues are a complex pair, the ratio of two sweeps swings for ever. Take the "
         "absolute value of the eigenvalues.",
@@ -395,12 +472,19 @@ def _margin_of_weights(A):
 def _margin_cases(rng):
     plain = [_signed(rng, n, d) for n, d in ((6, 2), (8, 3), (7, 2), (6, 3))]
     lost = [y[:, None] * X for X, y in (hopeless(rng, 6, 2), hopeless(rng, 7, 4), hopeless(rng, 8, 3))]
-    ahead = np.array([3e-9, 3e-9, *rng.uniform(0.3, 1.0, size=3)])  # two points far to either side
-    aside = np.array([*rng.uniform(1.0, 2.0, size=2), *rng.normal(size=3)]) * [1, -1, 1, 1, 1]
-    basis, _ = np.linalg.qr(rng.normal(size=(2, 2)))
-    thin = np.stack([ahead, aside], axis=1) @ basis
-    cases = plain[0], plain[1], *lost[:2], 1e8 * plain[2], 1e-8 * plain[3], thin, 1e10 * lost[2]
+    thin = _far_aside(rng, 7e-10, rng.uniform(0.3, 1.0, size=3))
+    none = 1e4 * _far_aside(rng, 6e-13, rng.uniform(0.005, 0.015, size=8))  # by the rule of 1e-12
+    cases = plain[0], plain[1], *lost[:2], 1e8 * plain[2], 1e-8 * plain[3], thin, 1e10 * lost[2], none
     return [(A,) for A in cases]
+
+
+def _far_aside(rng, ahead, others):
+    """Two points far to either side and only a little ahead, which is the margin; others well ahead.
+
+    Along the axes: a rotation would leave an error of 1e-16 in `ahead`.
+    """
+    aside = [*rng.uniform(1.0, 1.5, size=2) * [1, -1], *others * rng.uniform(-1, 1, size=len(others))]
+    return np.stack([[ahead, ahead, *others], aside], axis=1)[:, rng.permutation(2)] * rng.choice([-1, 1], 2)
 
 
 NNLS = Exercise(
@@ -434,7 +518,11 @@ NNLS = Exercise(
         lambda A: _largest_margin(A) * (_largest_margin(A) > 1e-6 * np.linalg.norm(A, axis=1).max()),
         "You called a margin zero that is only small. Rounding is what is below 1e-12 of the longest point.",
         lambda A: np.linalg.norm(_nnls(A)[0] @ A) / _nnls(A)[0].sum(),
-        "Where the hull contains the origin you return what rounding left: return 0 there.",
+        "Where the hull contains the origin you return what rounding left: return 0 up to 1e-12 times the "
+        "longest point.",
+        lambda A: _largest_margin(A) * (_largest_margin(A) > 1e-6),
+        "You return 0 where only the points, or the margin, are small. For short points Lambda rounds to 1 "
+        "and res is small, too: use the proportions of the weights, and compare with the longest point.",
         lambda A: 0.0,
         "Always 0: without the row of ones, or with a target of zeros, lam = 0 leaves nothing over.",
     ),
@@ -444,12 +532,13 @@ NNLS = Exercise(
 # 02.6
 
 
-def _in_cone(A, i):
-    return nnls(np.delete(A, i, axis=0).T, A[i])[1] <= 1e-9 * np.linalg.norm(A[i])
+def _distances(A):
+    """How far each point is from the cone of the others."""
+    return np.array([nnls(np.delete(A, i, axis=0).T, A[i])[1] for i in range(len(A))])
 
 
 def _can_flip(A):
-    return np.array([not _in_cone(A, i) for i in range(len(A))])
+    return _distances(A) > 1e-9 * np.linalg.norm(A, axis=1)
 
 
 def _support(A):
@@ -491,18 +580,19 @@ def _edge_angles(A):
 
 
 def _flip_cases(rng):
-    """Which can flip, which carry weight, which are corners: all of them different, and no borderline."""
+    """Which can flip, which carry weight, which are corners: all of them different, and no borderline. In the
+    last all points are short."""
     cases = []
     while len(cases) < 4:
         n, d = ((6, 2), (9, 2), (8, 3), (10, 3))[len(cases)]
         A = _signed(rng, n, d)
-        away = [nnls(np.delete(A, i, axis=0).T, A[i])[1] / np.linalg.norm(A[i]) for i in range(n)]
+        away = _distances(A) / np.linalg.norm(A, axis=1)
         right = _can_flip(A)
         rivals = (_support, _near_edge, _hull_corner, _no_origin, _least_lengths, _edge_angles)
-        if min(r for r in away if r > 1e-9) < 0.02 or right.all():
+        if away[away > 1e-9].min() < 0.02 or right.all():
             continue
         if all((rival(A) != right).any() for rival in rivals):
-            cases.append((A,))
+            cases.append((1e-3 * A if len(cases) == 3 else A,))
     return cases
 
 
@@ -524,7 +614,14 @@ FLIP = Exercise(
         _no_origin,
         "Your weights add up to at most one. In Gordan's theorem they need not: it is a cone.",
         lambda A: np.zeros(len(A), dtype=bool),
-        "You found nobody: is a_i itself among the points that make the cone? Leave it out.",
+        "You found nobody. Is a_i itself among the points that make the cone? Leave it out. Or may your "
+        "weights be negative? Then it is a span (np.linalg.lstsq), not a cone (nnls).",
+        lambda A: np.ones(len(A), dtype=bool),
+        "You found everybody. After the flip, -a_i and the others get weights that cancel: so it is a_i, "
+        "not -a_i, that is in the cone of the others.",
+        lambda A: _distances(A) > 0.01,
+        "Your tolerance is a fixed number, and in one input all points are short. Compare the distance from "
+        "the cone with the length of a_i.",
         _near_edge,
         "You asked who is near the edge of the strip. Only angles count, not how near a point is.",
         _edge_angles,

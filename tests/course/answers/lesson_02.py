@@ -8,7 +8,8 @@ from scipy.optimize import linprog, minimize, nnls
 def two_points_by_slsqp(a, b):
     """The same problem for a general-purpose solver, from a start that is feasible."""
     A = np.stack([a, b])
-    start = np.linalg.lstsq(A, 2 * np.ones(2), rcond=None)[0]
+    start = a / (a @ a) + b / (b @ b)
+    start *= 2 / (A @ start).min()
     constraint = {"type": "ineq", "fun": lambda w: A @ w - 1, "jac": lambda w: A}
     found = minimize(lambda w: w @ w, start, jac=lambda w: 2 * w, constraints=[constraint], tol=1e-15)
     tight = np.abs(A @ found.x - 1) < 1e-4
@@ -28,6 +29,31 @@ def two_points_clipped_late(a, b):
     return np.linalg.solve(np.stack([a, b]) @ np.stack([a, b]).T, np.ones(2)).clip(0) @ np.stack([a, b])
 
 
+def two_points_by_pinv(a, b):
+    """Both equations first, singular or not, then the signs."""
+    A = np.stack([a, b])
+    weights = np.linalg.pinv(A @ A.T) @ np.ones(2)
+    if weights[1] < 0:
+        return a / (a @ a)
+    return b / (b @ b) if weights[0] < 0 else weights @ A
+
+
+def two_points_shorter_if_acute(a, b):
+    A, shorter = np.stack([a, b]), min(a, b, key=lambda point: point @ point)
+    return shorter / (shorter @ shorter) if a @ b > 0 else np.linalg.solve(A @ A.T, np.ones(2)) @ A
+
+
+def two_points_turned(a, b):
+    """The first point alone, the second alone or both, with b turned round where the angle is obtuse."""
+    b = -b if a @ b < 0 else b
+    for one, other in ((a, b), (b, a)):
+        w = one / (one @ one)
+        if other @ w >= 1:
+            return w
+    A = np.stack([a, b])
+    return np.linalg.solve(A @ A.T, np.ones(2)) @ A
+
+
 def angle_in_torch(w, lam, A):
     w, A = torch.as_tensor(w), torch.as_tensor(A)
     bar = torch.as_tensor(lam / lam.sum()) @ A
@@ -36,7 +62,9 @@ def angle_in_torch(w, lam, A):
     if (A @ e).min() >= 0:
         best = torch.arccos((A @ e).min() / bar.norm())
     if (A @ f).min() >= 0:
-        best = torch.minimum(best, torch.arccos(e @ f) + torch.arccos((A @ f).min() / bar.norm()))
+        best = torch.minimum(
+            best, torch.arccos((e @ f).clamp(-1, 1)) + torch.arccos((A @ f).min() / bar.norm())
+        )
     return torch.rad2deg(best)
 
 
@@ -65,6 +93,13 @@ def angle_without_signs(cap):
         return np.degrees(min(first, between + second, cap))
 
     return wrong
+
+
+def angle_not_clipped(w, lam, A):
+    bar = lam @ A / lam.sum()
+    (first, second), B = [(A @ v).min() / np.linalg.norm(v) for v in (w, bar)], np.linalg.norm(bar)
+    by_bar = np.arccos(w @ bar / (np.linalg.norm(w) * B)) + np.arccos(min(max(first, second) / B, 1))
+    return np.degrees(by_bar if first < 0 else np.minimum(by_bar, np.arccos(first / B)))
 
 
 def angle_averaged(w, lam, A):
@@ -108,6 +143,16 @@ def factor_of_real_parts(A):
     return np.linalg.eigvals(np.eye(len(A)) - np.linalg.solve(np.tril(G), G)).real.max()
 
 
+def _sweep_eigenvalues(A):
+    G = A @ A.T
+    return np.linalg.eigvals(np.eye(len(A)) - np.linalg.solve(np.tril(G), G))
+
+
+def factor_of_the_second_eigenvalue(A):
+    lower = np.tril(A @ A.T)
+    return np.abs(np.linalg.eigvals(np.linalg.solve(lower, lower - A @ A.T)))[1]
+
+
 def factor_least_eigenvalue(A):
     sizes = np.linalg.eigvalsh(A @ A.T)
     return 1 - sizes[0] / sizes[-1]
@@ -118,7 +163,8 @@ def margin_of_the_scaled_points(A):
     scale = np.linalg.norm(A, axis=1).min()
     matrix = np.concatenate([A.T / scale, np.ones((1, len(A)))])
     residual = nnls(matrix, [*np.zeros(A.shape[1]), 1])[1]
-    return scale * residual / np.sqrt(1 - residual**2) if residual > 1e-11 else 0
+    mu = scale * residual / np.sqrt(1 - residual**2)
+    return mu if mu > 1e-12 * np.linalg.norm(A, axis=1).max() else 0
 
 
 def margin_of_least_squares(A):
@@ -131,13 +177,21 @@ def margin_by_the_sum(A):
     return 1 / lam.sum() - 1
 
 
-def margin_above(relative=0.0, absolute=0.0):
+def margin_from_lambda(A):
+    """1 / Lambda - 1, with the zero rule: for short points Lambda is 1."""
+    lam, _ = nnls(np.concatenate([A.T, np.ones((1, len(A)))]), [*np.zeros(A.shape[1]), 1])
+    with np.errstate(invalid="ignore"):
+        mu = np.sqrt(1 / lam.sum() - 1)
+    return mu if mu > 1e-12 * np.linalg.norm(A, axis=1).max() else 0.0
+
+
+def margin_above(relative=0.0, absolute=0.0, size=np.max):
     """Another threshold for rounding."""
 
     def wrong(A):
         lam, _ = nnls(np.concatenate([A.T, np.ones((1, len(A)))]), [*np.zeros(A.shape[1]), 1])
         mu = np.linalg.norm(lam @ A) / lam.sum()
-        return mu if mu > relative * np.linalg.norm(A, axis=1).max() + absolute else 0.0
+        return mu if mu > relative * size(np.linalg.norm(A, axis=1)) + absolute else 0.0
 
     return wrong
 
@@ -165,14 +219,33 @@ def flip_widest_pair(A):
     return np.isin(np.arange(len(A)), pair)
 
 
-def flip_everyone(A):
-    return np.ones(len(A), dtype=bool)
+def flip_beyond(tolerance):
+    """Distances from the cone above a fixed number."""
+    return lambda A: [nnls(np.delete(A, i, axis=0).T, a)[1] > tolerance for i, a in enumerate(A)]
+
+
+def flip_and_largest_margin(A):
+    """Each flip tried; a margin above a fixed number counts."""
+    found = []
+    for i in range(len(A)):
+        turned = A.copy()
+        turned[i] *= -1
+        lam, _ = nnls(np.concatenate([turned.T, np.ones((1, len(A)))]), [*np.zeros(A.shape[1]), 1])
+        found.append(np.linalg.norm(lam @ turned) / lam.sum() > 1e-2)
+    return found
 
 
 ANSWERS = {
     "02.1": {
         "also_right": two_points_by_slsqp,
-        "wrong": [two_points_longer, two_points_middle_of_both, two_points_clipped_late],
+        "wrong": [
+            two_points_longer,
+            two_points_middle_of_both,
+            two_points_clipped_late,
+            two_points_by_pinv,
+            two_points_shorter_if_acute,
+            two_points_turned,
+        ],
     },
     "02.2": {
         "also_right": angle_in_torch,
@@ -180,6 +253,7 @@ ANSWERS = {
             angle_with_the_better_margin,
             angle_unnormalised_weights,
             angle_averaged,
+            angle_not_clipped,
             angle_without_signs(np.pi),
             angle_without_signs(np.pi / 2),
         ],
@@ -187,7 +261,13 @@ ANSWERS = {
     "02.3": {"also_right": worth_by_loop, "wrong": [worth_transposed, worth_squared]},
     "02.4": {
         "also_right": factor_of_projections_in_the_span,
-        "wrong": [factor_of_all_cosines, factor_least_eigenvalue, factor_of_real_parts],
+        "wrong": [
+            factor_of_all_cosines,
+            factor_least_eigenvalue,
+            factor_of_real_parts,
+            lambda A: abs(max(_sweep_eigenvalues(A), key=lambda value: value.real)),
+            factor_of_the_second_eigenvalue,
+        ],
     },
     "02.5": {
         "also_right": margin_of_the_scaled_points,
@@ -196,6 +276,10 @@ ANSWERS = {
             margin_by_the_sum,
             margin_above(relative=1e-3),
             margin_above(relative=1e-6),
+            margin_above(relative=1e-9),
+            margin_above(relative=1e-12, size=np.min),
+            margin_above(relative=1e-12, size=np.mean),
+            margin_from_lambda,
             margin_above(absolute=1e-8),
             margin_above(absolute=1e-9),
             margin_above(absolute=1e-12),
@@ -203,6 +287,12 @@ ANSWERS = {
     },
     "02.6": {
         "also_right": flip_by_separating_again,
-        "wrong": [flip_shortest, flip_widest_pair, flip_everyone],
+        "wrong": [
+            flip_shortest,
+            flip_widest_pair,
+            flip_beyond(0.01),
+            flip_beyond(0.1),
+            flip_and_largest_margin,
+        ],
     },
 }
