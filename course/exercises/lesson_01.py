@@ -38,7 +38,7 @@ def gradient_cases(rng):
     ahead = rng.uniform(1, 1.4, size=(4, 1)) * [0.6, 0.8] + rng.normal(size=(4, 1)) * [0.8, -0.6]
     signs = np.array([1.0, -1.0, 1.0, -1.0])  # every u is 35 to 50: weights of 1e-16 have digits, too
     cases.append((35 * np.array([0.6, 0.8]), signs[:, None] * ahead, signs))
-    return [*cases, (np.array([600.0, 0.0]), np.array([[1.0, 0.5], [-1.1, 0.3]]), np.array([1.0, -1.0]))]
+    return [*cases, (np.array([690.0, 0.0]), np.array([[1.0, 0.5], [-1.02, 0.3]]), np.array([1.0, -1.0]))]
 
 
 def _sigmoid(u):
@@ -75,8 +75,8 @@ GRADIENT = [
     ),
     Misconception(
         lambda w, X, y: -(X.T @ (y * (1 - _sigmoid(y * (X @ w))))) / len(y),
-        "1 - sigmoid(u) cancels: from u = 37 on it is 0, and before that its digits go. Use 1/(1 + e^u), as "
-        "np.exp(-np.logaddexp(0, u)).",
+        "Where u is large your weights are 0, or lost their digits: 1 - sigmoid(u) does that from 37 on, "
+        "and so does a cut. Use 1/(1 + e^u), as np.exp(-np.logaddexp(0, u)).",
     ),
     Misconception(
         lambda w, X, y: X.T @ (_sigmoid(X @ w) - (y + 1) / 2) / len(y),

@@ -37,6 +37,17 @@ def gradient_clipped(limit):
     return lambda w, X, y: -(X.T @ (y / (1 + np.exp(np.clip(y * (X @ w), -limit, limit))))) / len(y)
 
 
+def gradient_cut(limit):
+    """Weights of 0 beyond a limit."""
+
+    def wrong(w, X, y):
+        u = y * (X @ w)
+        with np.errstate(over="ignore"):
+            return -(X.T @ (y * np.where(u > limit, 0, 1 / (1 + np.exp(u))))) / len(y)
+
+    return wrong
+
+
 def margin_by_loop(w, X, y):
     length = math.sqrt(sum(float(c) ** 2 for c in w))
     return (
@@ -162,6 +173,8 @@ ANSWERS = {
             lambda w, X, y: 0 * w,
             gradient_clipped(500),
             gradient_clipped(30),
+            gradient_clipped(620),
+            gradient_cut(650),
             lambda w, X, y: -(X.T @ (y * np.exp(np.minimum(-y * (X @ w), 700)))) / len(y),
         ],
     },
