@@ -249,9 +249,12 @@ def test_a_record_that_changes_its_shape_is_refused_when_it_does():
 
 
 INTERRUPTED = """
+import signal
+
 import torch
 from mini_attn import data, models, optim, train
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 tokens = data.random_tokens(6, 8, 10, trials=100, seed=3)
 model = models.CrossAttention(10, trials=100)
 step = {"lr": 0.1, "batch_dims": 1}
