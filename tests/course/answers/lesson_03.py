@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from scipy.optimize import linprog, minimize, nnls
+from scipy.optimize import bisect, linprog, minimize, nnls
 
 
 def step_by_search(g, rho):
@@ -52,13 +52,10 @@ def orders_by_bisection(w, a, b):
         return np.linalg.solve(np.stack([a, b], axis=1), (w / w[0]) ** power)
 
     def edge(k):
-        low, high = 0.0, 1e4
-        if (excess(low)[k] >= 0) == (excess(high)[k] >= 0):
+        signs = [1 if excess(power)[k] >= 0 else -1 for power in (0.0, 1e4)]
+        if signs[0] == signs[1]:
             return None
-        for _ in range(200):
-            middle = (low + high) / 2
-            low, high = (middle, high) if (excess(middle)[k] >= 0) == (excess(low)[k] >= 0) else (low, middle)
-        return low
+        return bisect(lambda power: 1 if excess(power)[k] >= 0 else -1, 0.0, 1e4, xtol=1e-12)
 
     at_one = excess(0.0)
     lowest, highest = 1.0, np.inf
