@@ -47,11 +47,14 @@ def balanced(W: Float[Tensor, "*trials d d"], m: int) -> tuple[Tensor, Tensor]:
     return tuple(torch.nn.functional.pad(part * root, (0, more))[..., :m] for part in (U, Vh.mT))
 
 
-def minimise(slope, project, w: Tensor, radius: Tensor, tol: float, max_steps: int) -> tuple[Tensor, Tensor]:
+def minimise(
+    slope, project, w: Tensor, radius: Tensor, tol: float, max_steps: int, among: Callable | None = None
+) -> tuple[Tensor, Tensor]:
     """Projected Barzilai-Borwein steps from w, in units of the radius: the best points and their residuals.
 
     The slope at w is the loss, (*trials, 1), and the gradient's direction, (*trials, D); the radius,
-    (*trials, 1), sets the length of the first step.
+    (*trials, 1), sets the length of the first step. A trial that has arrived stays where it is, whatever the
+    others need; given the slope among some trials, by their places, the steps leave those out that stay.
 
     A step that raises the loss above the largest of the last ``_MEMORY`` is tried again at a quarter of its
     length: it would lead to the basin of another minimiser.
@@ -63,12 +66,27 @@ def minimise(slope, project, w: Tensor, radius: Tensor, tol: float, max_steps: i
     best, arrived, waited = w, torch.full_like(value, math.inf), torch.zeros_like(value)
     recent = value.expand(*value.shape[:-1], _MEMORY).clone()
     rounding = 8 * torch.finfo(w.dtype).eps
+    shape, places = w.shape[:-1], None  # places: of the trials that go on, among all
     for step in range(max_steps + 1):
         residual = (project(w - g) - w).norm(dim=-1, keepdim=True)
-        better = residual < arrived
+        going = arrived > tol
+        better = (residual < arrived) & going
         best, arrived = torch.where(better, w, best), torch.where(better, residual, arrived)
-        if step == max_steps or (arrived <= tol).all():
+        going = arrived > tol
+        count = going.sum().item()
+        if step == max_steps or not count:
             break
+        if among is not None and 2 * count <= going.numel():
+            which = going.flatten().nonzero()[:, 0]
+            if places is None:
+                ends, places = [best.flatten(0, -2), arrived.flatten(0, -2)], which
+            else:
+                ends[0][places], ends[1][places] = best, arrived
+                places = places[which]
+            state = w, g, value, length, first, best, arrived, waited, better, recent
+            state = (part.flatten(0, -2)[which] for part in state)
+            w, g, value, length, first, best, arrived, waited, better, recent = state
+            slope = among(places)
         waited = torch.where(better, 0.0, waited + 1)
         lost = waited >= _PATIENCE
         if lost.any():  # back to the best point, with short steps
@@ -87,4 +105,7 @@ def minimise(slope, project, w: Tensor, radius: Tensor, tol: float, max_steps: i
             torch.where(taken, new, old) for new, old in ((ahead, w), (g_ahead, g), (value_ahead, value))
         )
         recent[..., step % _MEMORY] = value.squeeze(-1)
+    if places is not None:
+        ends[0][places], ends[1][places] = best, arrived
+        best, arrived = (end.unflatten(0, shape) for end in ends)
     return best, arrived.squeeze(-1)

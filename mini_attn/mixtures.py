@@ -10,7 +10,7 @@ from mini_attn import losses, svm
 from mini_attn.data import TokenData
 from mini_attn.heads import MLPHead
 from mini_attn.newton import loss_slopes, on_sphere
-from mini_attn.paths import Path
+from mini_attn.tracing import Path
 
 
 def best_mixture(

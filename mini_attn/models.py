@@ -31,19 +31,25 @@ def joint_trials(model: nn.Module, data: PointData | TokenData) -> torch.Size:
         ) from None
 
 
-def trial_blocks(model: nn.Module, data: PointData | TokenData) -> list[slice]:
-    """Blocks of trials that fit a core's cache, for `block`; one of all where trials share something."""
+def trials_apart(model: nn.Module, data: PointData | TokenData) -> bool:
+    """Whether `block` can take some trials out of all, on a CPU: not where trials share something."""
     trials = getattr(model, "trials", torch.Size())
-    apart = (
+    return bool(
         isinstance(model, _Model)
         and data.X.device.type == "cpu"
         and data.trials in ((), trials)
         and not any(True for _ in model.buffers())  # of which trials share some, maybe
         and all(w.shape[: len(trials)] == trials and w.is_contiguous() for w in model.parameters())
+        and trials.numel()
+        and trials
     )
-    if not (apart and trials and trials.numel()):
+
+
+def trial_blocks(model: nn.Module, data: PointData | TokenData) -> list[slice]:
+    """Blocks of trials that fit a core's cache, for `block`; one of all where trials share something."""
+    if not trials_apart(model, data):
         return [slice(None)]
-    return blocks(trials.numel(), data.entries // data.trials.numel())
+    return blocks(model.trials.numel(), data.entries // data.trials.numel())
 
 
 class _Model(nn.Module):
@@ -78,7 +84,7 @@ class _Model(nn.Module):
         """Shape of the leading trial dimensions; ``()`` for a single model."""
         raise NotImplementedError
 
-    def block(self, trials: slice) -> "_Model":
+    def block(self, trials: slice | Tensor) -> "_Model":
         """The model of some trials, counted along all trial dimensions, which become one.
 
         Its parameters are views of this model's: who moves the ones moves the others.

@@ -15,7 +15,7 @@ from mini_attn import losses
 from mini_attn.balls import into_ball
 from mini_attn.data import TokenData
 from mini_attn.models import CrossAttention, PromptAttention, joint_trials
-from mini_attn.paths import Path
+from mini_attn.tracing import Path
 
 Evaluation = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 
@@ -51,7 +51,7 @@ def newton_path(
         data: with one query a sequence.
         radii: R, positive and increasing. Steps of a quarter octave are followed safely.
         loss: "logistic", "exponential", "linear", or a Loss.
-        tol: residual, as of a :class:`mini_attn.paths.Path`, at which a trial has arrived.
+        tol: residual, as of a :class:`mini_attn.tracing.Path`, at which a trial has arrived.
         max_steps: Newton steps a radius, at most.
 
     Raises:

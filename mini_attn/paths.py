@@ -1,54 +1,18 @@
 """Regularization paths: the best weights of each size."""
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mini_attn import losses
-from mini_attn.balls import balanced, into_ball, into_nuclear_ball, minimise, with_singular_values
+from mini_attn.balls import with_singular_values
 from mini_attn.data import PointData, TokenData
-from mini_attn.gradients import Evaluation, closed_form
-from mini_attn.models import CrossAttention, FactoredAttention, joint_trials, trial_blocks
-from mini_attn.optim import _normalise
-from mini_attn.threads import SMALL, each, one_thread
+from mini_attn.tracing import Path, Traced, in_blocks
 
 _ROUNDS = 60  # radii that are tried for one ridge
-
-
-@dataclass(frozen=True)
-class Path:
-    """Constrained or penalised minimisers, one a radius (or ridge) and trial, each with a certificate.
-
-    Args:
-        radii: R, (radii,). On a ridge path the norms of the minimisers, (ridges, *trials).
-        values: parameters by name, (radii, *trials, ...), with W = K Q^T beside K and Q; ``path["p"]`` reads
-            ``values["p"]``.
-        loss: L at the minimisers, (radii, *trials).
-        residual: how far from stationary, (radii, *trials): || P(w - R g / ||g||) - w || / R, with P the
-            projection on the ball, of W where K and Q are trained. On a sphere it is about the angle between
-            -g and w, in radians. inf where the logits overflowed, and w is no more than the start. On a ridge
-            path, see :func:`ridge_path`.
-        ridges: lambda, (ridges,), on a ridge path; else None.
-
-    Introduced in lesson 08; ``ridges`` in lesson 11.
-    """
-
-    radii: Tensor
-    values: dict[str, Tensor]
-    loss: Tensor
-    residual: Tensor
-    ridges: Tensor | None = None
-
-    def __getitem__(self, name: str) -> Tensor:
-        if name not in self.values:
-            raise KeyError(f"{name!r} is not on this path; it has {sorted(self.values)}")
-        return self.values[name]
 
 
 def regularization_path(
@@ -108,124 +72,15 @@ def regularization_path(
         )
 
     def follow(model: nn.Module, data: PointData | TokenData) -> Path:
-        traced = _Traced(model, data, loss)
+        traced = Traced(model, data, loss)
         unit = traced.start(float(radii[0]))  # w / R: in these units no square over- or underflows
         for R in radii.tolist():
             length = torch.full_like(unit[..., :1], R)
-            unit, residual = minimise(partial(traced.slope, R), traced.project, unit, length, tol, max_steps)
+            unit, residual = traced.minimise(unit, length, tol, max_steps)
             traced.keep(R * unit, residual)
         return traced.path(radii)
 
-    return _in_blocks(follow, model, data)
-
-
-def _in_blocks(follow: Callable, model: nn.Module, data: PointData | TokenData) -> Path:
-    """follow(model, data), or of blocks of trials, on threads of their own, and the paths joined."""
-    cut = trial_blocks(model, data)
-    with torch.no_grad():
-        if len(cut) == 1:
-            with one_thread() if data.entries <= SMALL else nullcontext():
-                return follow(model, data)
-        with one_thread() as threads:
-            paths = each(
-                lambda piece: follow(model.block(piece), data.block(piece) if data.trials else data),
-                cut,
-                threads,
-            )
-
-    def join(parts: list[Tensor]) -> Tensor:
-        return torch.cat(parts, 1).unflatten(1, model.trials)
-
-    return Path(
-        paths[0].radii if paths[0].ridges is None else join([path.radii for path in paths]),
-        {name: join([path[name] for path in paths]) for name in paths[0].values},
-        join([path.loss for path in paths]),
-        join([path.residual for path in paths]),
-        paths[0].ridges,
-    )
-
-
-class _Traced:
-    """The weights that a path moves, flat in each trial (W for factors), and what it has kept."""
-
-    def __init__(self, model: nn.Module, data: PointData | TokenData, loss: losses.Loss):
-        trials = model.trials
-        if joint_trials(model, data) != trials:
-            raise ValueError(
-                f"the data have trials {tuple(data.trials)} and the model {tuple(trials)}; "
-                f"give the model trials={tuple(data.trials)}"
-            )
-        head = getattr(model, "head", None)
-        if head is not None and any(True for _ in head.parameters()):
-            raise ValueError(
-                "a path is followed with a fixed head; expected head=None, or an MLPHead not trainable"
-            )
-        self.rank = model.K.shape[-1] if isinstance(model, FactoredAttention) else None
-        moved = model
-        if self.rank is not None:
-            W = model.W.detach()
-            moved = CrossAttention(W.shape[-1], tuple(trials), init=W, head=head, dtype=W.dtype)
-            moved = moved.to(W.device)
-        self.evaluate = closed_form(moved, data, loss, len(trials))
-        if self.evaluate is None:
-            raise ValueError(
-                f"{type(model).__name__} has no closed-form gradient; expected a model of this package"
-            )
-        ((self.name, self.parameter),) = moved.named_parameters()
-        self.model, self.moved, self.data, self.loss, self.batch_dims = model, moved, data, loss, len(trials)
-        self.project = into_ball if self.rank is None else partial(into_nuclear_ball, self.rank)
-        self.kept = {key: [] for key in ("loss", "residual", *dict(model.named_parameters()))}
-        if self.rank is not None:
-            self.kept["W"] = []
-
-    def start(self, R: float) -> Tensor:
-        """The parameter's w / R, shortened where it is far outside of the ball."""
-        w = self.parameter.detach().flatten(self.batch_dims)
-        return w / w.abs().amax(-1, keepdim=True).clamp(min=R)
-
-    def slope(self, R: float | Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
-        """L and g / ||g|| at R w."""
-        self.parameter.copy_((R * unit).reshape(self.parameter.shape))
-        margins, grads = self.evaluate()
-        (g,), norm, _ = _normalise([grads[self.name].reshape(unit.shape)], self.batch_dims)
-        return losses.mean(self.loss.value(margins), self.data.present)[..., None], g / norm[..., None]
-
-    @cached_property
-    def evaluate_exactly(self) -> Evaluation:
-        """The gradient with its length, which only ridge paths ask for."""
-        return closed_form(self.moved, self.data, self.loss)
-
-    def gradient(self, w: Tensor) -> Tensor:
-        """The gradient at w with its length."""
-        self.parameter.copy_(w.reshape(self.parameter.shape))
-        return self.evaluate_exactly()[1][self.name].reshape(w.shape)
-
-    def norm(self, w: Tensor, order: int | str = "nuc") -> Tensor:
-        """The norm that bounds w, (*trials, 1): Euclidean, or a norm of the matrix for factors."""
-        if self.rank is None:
-            return w.norm(dim=-1, keepdim=True)
-        lost = ~w.isfinite().all(-1, keepdim=True)
-        square = w.masked_fill(lost, 0.0).unflatten(-1, self.parameter.shape[-2:])
-        return torch.linalg.matrix_norm(square, order)[..., None].masked_fill(lost, torch.nan)
-
-    def keep(self, w: Tensor, residual: Tensor) -> None:
-        """A row of the path: the weights are w, as far as the residual says."""
-        self.parameter.copy_(w.reshape(self.parameter.shape))
-        if self.rank is not None:
-            self.kept["W"].append(self.parameter.detach().clone())
-            factors = balanced(self.parameter, self.rank)
-            for factor, part in zip((self.model.K, self.model.Q), factors, strict=True):
-                factor.copy_(part)
-        margins = self.data.y * self.model(self.data)
-        self.kept["loss"].append(losses.mean(self.loss.value(margins), self.data.present))
-        self.kept["residual"].append(residual)
-        for key, trained in self.model.named_parameters():
-            self.kept[key].append(trained.detach().clone())
-
-    def path(self, radii: Tensor, ridges: Tensor | None = None) -> Path:
-        """All rows, in the order in which they were kept."""
-        stacked = {key: torch.stack(values) for key, values in self.kept.items()}
-        return Path(radii, stacked, stacked.pop("loss"), stacked.pop("residual"), ridges)
+    return in_blocks(follow, model, data)
 
 
 def ridge_path(
@@ -280,7 +135,7 @@ def ridge_path(
         )
 
     def follow(model: nn.Module, data: PointData | TokenData) -> Path:
-        traced, radii = _Traced(model, data, loss), []
+        traced, radii = Traced(model, data, loss), []
         unit = traced.start(1.0)
         R, rate = torch.ones_like(unit[..., :1]), torch.full_like(unit[..., :1], torch.nan)
         steepest = traced.norm(traced.gradient(torch.zeros_like(unit)), 2)  # the slope at 0
@@ -297,10 +152,10 @@ def ridge_path(
             before = ridge
         return traced.path(torch.stack(radii), ridges)
 
-    return _in_blocks(follow, model, data)
+    return in_blocks(follow, model, data)
 
 
-def _at_ridge(traced: _Traced, ridge: float, unit, R, rate, done, tol: float, max_steps: int):
+def _at_ridge(traced: Traced, ridge: float, unit, R, rate, done, tol: float, max_steps: int):
     """The minimiser R unit for one ridge, R (*trials, 1), the rate at which log ||g|| falls there, and the
     residual; from a guess at all but the last."""
     low, high = torch.zeros_like(R), torch.full_like(R, torch.inf)  # the slope at low is too steep
@@ -308,7 +163,7 @@ def _at_ridge(traced: _Traced, ridge: float, unit, R, rate, done, tol: float, ma
     best, residual = (unit, R), torch.full_like(R, torch.inf)
     was_up, last = torch.zeros_like(done), (R, torch.full_like(R, torch.nan))
     for _ in range(_ROUNDS):
-        unit, _ = minimise(partial(traced.slope, R), traced.project, unit, R, 0.1 * tol, max_steps)
+        unit, _ = traced.minimise(unit, R, 0.1 * tol, max_steps)
         g = traced.gradient(R * unit)
         now = _ridge_residual(traced, ridge, R, unit, g)
         better = now < residual
@@ -337,7 +192,7 @@ def _at_ridge(traced: _Traced, ridge: float, unit, R, rate, done, tol: float, ma
     return *best, rate, residual
 
 
-def _ridge_residual(traced: _Traced, ridge: float, R: Tensor, unit: Tensor, g: Tensor) -> Tensor:
+def _ridge_residual(traced: Traced, ridge: float, R: Tensor, unit: Tensor, g: Tensor) -> Tensor:
     pull = g / (2 * ridge)
     if traced.rank is None:
         apart = pull / R + unit

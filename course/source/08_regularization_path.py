@@ -1393,7 +1393,7 @@ progress("08")
 # The offset $r$, the rate, the first turn and the laws of jump and fall are short arguments of this lesson,
 # measured, not theorems of those papers.
 #
-# **New in the library:** [`paths.Path`](../mini_attn/paths.py),
+# **New in the library:** [`tracing.Path`](../mini_attn/tracing.py),
 # [`paths.regularization_path`](../mini_attn/paths.py).
 #
 # **Next:** [lesson 09](09_joint_training.ipynb): the head is trained too, and there are two radii.

@@ -210,3 +210,19 @@ def test_trials_that_do_not_fit_are_refused_with_a_reason():
     tokens = data.random_tokens(3, 4, 5, trials=4, seed=5)
     with pytest.raises(ValueError, match=r"the model has trials \(2,\), the data \(4,\)"):
         regularization_path(models.PromptAttention(5, trials=2), tokens, [1.0])
+
+
+@pytest.mark.parametrize("kind", [models.PromptAttention, models.CrossAttention, models.FactoredAttention])
+def test_a_trial_that_has_arrived_waits_for_nobody(kind):
+    """Each goes as far as the tolerance asks, as if it were alone; with more steps residuals would fall on."""
+    shape = (5, 5) if kind is models.FactoredAttention else (5,)
+    tokens = data.random_tokens(n=3, T=4, d=5, trials=24, seed=1)
+    together = regularization_path(kind(*shape, trials=24), tokens, [1.0, 10.0, 100.0])
+    assert (together.residual <= 1e-6).all()
+    for trial in (0, 7, 23):
+        own = slice(trial, trial + 1)
+        alone = regularization_path(kind(*shape, trials=1), tokens.block(own), [1.0, 10.0, 100.0])
+        ratio = alone.residual / together.residual[:, own]
+        assert (0.2 < ratio).all()
+        assert (ratio < 5).all()
+        torch.testing.assert_close(alone.loss, together.loss[:, own], rtol=1e-9, atol=0)
