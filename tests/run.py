@@ -13,6 +13,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTEST = [sys.executable, "-m", "pytest"]
 # Also builds matplotlib's font cache, whose message would otherwise end up in some notebook.
 PREPARE = [sys.executable, "-c", "import course, mini_attn, matplotlib.font_manager"]
+NOTEBOOKS = "lessons", "solutions"  # folders, and steps of the run
+# What a notebook prints must not depend on the processor. With MINI_ATTN_OLD_PROCESSOR set, the lessons are
+# computed as one without AVX would, the solutions, which share all their other cells, as this one does.
+OLD_PROCESSOR = ["env", "ATEN_CPU_CAPABILITY=default", "MKL_CBWR=COMPATIBLE", "OPENBLAS_CORETYPE=Nehalem"]
 
 
 def cores() -> int:
@@ -25,14 +29,19 @@ def steps(notebooks: list[str]) -> dict[str, list[str]]:
 
     Many tests wait, for a browser, a sandbox or a time limit; the notebooks' computations fill the gaps.
     """
-    workers = ["-n", str(min(cores(), 4))]
+    few = min(cores(), 4)
     strict = ["--nbval", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg", "--nbval-current-env"]
     patient = ["--nbval-cell-timeout", "120"]
     # The browser's driver leaves an event loop running in its process; other tests start one of their own.
+    notebook = [*PYTEST, *strict, *patient, "-n", str(max(1, few // 2)), "--dist", "loadscope"]
+    processor = {"lessons": OLD_PROCESSOR if os.environ.get("MINI_ATTN_OLD_PROCESSOR") else []}
     return {
-        "tests": [*PYTEST, "tests", "--ignore=tests/browser", *workers, "--dist", "worksteal"],
+        "tests": [*PYTEST, "tests", "--ignore=tests/browser", "-n", str(few), "--dist", "worksteal"],
         "browser": [*PYTEST, "tests/browser"],
-        "notebooks": [*PYTEST, *strict, *patient, *workers, "--dist", "loadscope", *notebooks],
+    } | {
+        folder: [*processor.get(folder, []), *notebook, *own]
+        for folder in NOTEBOOKS
+        if (own := [path for path in notebooks if Path(path).parts[0] == folder])
     }
 
 
@@ -92,9 +101,7 @@ def verdict(tests: int, notebooks: int, failures: list[str], skipped: list[str])
 def main() -> int:
     start = time.monotonic()
     notebooks = [
-        str(p.relative_to(ROOT))
-        for name in ("lessons", "solutions")
-        for p in sorted((ROOT / name).glob("*.ipynb"))
+        str(p.relative_to(ROOT)) for name in NOTEBOOKS for p in sorted((ROOT / name).glob("*.ipynb"))
     ]
     tests, failures, skipped = 0, [] if notebooks else ["no notebooks in lessons/ and solutions/"], []
     with tempfile.TemporaryDirectory() as folder:
@@ -108,21 +115,18 @@ def main() -> int:
         )
         if subprocess.call(PREPARE, cwd=ROOT, env=environment):
             failures.append("the course cannot be imported")
-        commands = {
-            step: command for step, command in steps(notebooks).items() if notebooks or step != "notebooks"
-        }
+        commands = steps(notebooks)
         reports = {step: Path(folder, f"{step}.xml") for step in commands}
         commands = {step: [*command, f"--junitxml={reports[step]}"] for step, command in commands.items()}
         for step, status in side_by_side(commands, folder, environment).items():
             report = reports[step]
             passed, failed, left_out = read(report) if report.exists() else ([], [], [])
-            paths = {name.replace("/", "."): name for name in notebooks}  # as the report names them
-            failures += sorted(
-                {paths.get(file, file) if step == "notebooks" else name for file, name in failed}
-            )
+            own = [path for path in notebooks if Path(path).parts[0] == step]
+            paths = {path.replace("/", "."): path for path in own}  # as the report names them
+            failures += sorted({paths.get(file, file) if own else name for file, name in failed})
             if status and not failed:
                 failures.append(f"the step '{step}' did not run to its end")
-            if step == "notebooks":
+            if own:
                 seen = {file for file, _ in passed + failed}
                 failures += [f"{path} was not run" for name, path in paths.items() if name not in seen]
             else:

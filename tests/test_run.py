@@ -58,7 +58,7 @@ def course(tmp_path, monkeypatch):
     def outcome(**steps):
         good = {
             "unit tests": (0, cases("tests.a::one")),
-            "notebooks": (0, cases("lessons.01_x.ipynb::Cell 0")),
+            "lessons": (0, cases("lessons.01_x.ipynb::Cell 0")),
         }
         commands = {
             step: [*run.PYTEST, str(status), report] for step, (status, report) in {**good, **steps}.items()
@@ -90,8 +90,8 @@ def test_all_well(course, capfd):
         ("unit tests", 1, cases("tests.a::test_x", inner="<failure/>"), "test_x"),
         ("unit tests", 2, "", "the step 'unit tests' did not run to its end"),
         ("unit tests", 5, "<testsuite/>", "the step 'unit tests' did not run to its end"),
-        ("notebooks", 1, cases("lessons.01_x.ipynb::Cell 3", inner="<failure/>"), "lessons/01_x.ipynb"),
-        ("notebooks", 0, "<testsuite/>", "lessons/01_x.ipynb was not run"),
+        ("lessons", 1, cases("lessons.01_x.ipynb::Cell 3", inner="<failure/>"), "lessons/01_x.ipynb"),
+        ("lessons", 0, "<testsuite/>", "lessons/01_x.ipynb was not run"),
     ],
 )
 def test_nothing_that_fails_is_passed_over(course, capfd, step, status, report, said):
@@ -138,3 +138,16 @@ def test_a_course_without_notebooks_is_not_well(course, capfd):
     (run.ROOT / "lessons" / "01_x.ipynb").unlink()
     assert course() == 1
     assert "no notebooks" in last_line(capfd)
+
+
+def test_every_notebook_is_computed_once_and_an_old_processor_only_when_asked(monkeypatch):
+    notebooks = ["lessons/01_x.ipynb", "lessons/02_y.ipynb", "solutions/01_x.ipynb"]
+    monkeypatch.delenv("MINI_ATTN_OLD_PROCESSOR", raising=False)
+    steps = run.steps(notebooks)
+    assert [part for step in run.NOTEBOOKS for part in steps[step] if part.endswith(".ipynb")] == notebooks
+    assert "ATEN_CPU_CAPABILITY=default" not in {part for command in steps.values() for part in command}
+    monkeypatch.setenv("MINI_ATTN_OLD_PROCESSOR", "1")
+    old = run.steps(notebooks)
+    assert old["lessons"] == [*run.OLD_PROCESSOR, *steps["lessons"]]
+    assert old | {"lessons": 0} == steps | {"lessons": 0}
+    assert list(run.steps([])) == ["tests", "browser"]
