@@ -581,7 +581,7 @@ roads = {name: share_of_distance(route["W"]) for name, route in routes.items()}
 roads |= {rf"descent, $\beta = {beta}$": share_of_distance(run.W[:, :3]) for beta, run in runs.items()}
 distance, lengths = roads["ball, from best"]
 power = np.log(distance[1] / distance[0]) / np.log(lengths[1] / lengths[0])
-print("1 - cosine along the theorem's road: the nuclear norm to the power", *(f"{p:.1f}" for p in power))
+print("1 - cosine along the theorem's road: the nuclear norm to the power", *(f"{p:.0f}" for p in power))
 assert ((power > -2.2) & (power < -1.4)).all()
 for name, (distance, lengths) in roads.items():
     print(f"{name:24} nuclear norm {np.median(lengths[-1]):6.0f}, least cosine {1 - distance[-1].max():.4f}")
