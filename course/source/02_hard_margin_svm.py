@@ -686,10 +686,10 @@ def descend(A, step, marks, normalised=False):
     w, spent, kept = np.zeros(A.shape[:-2] + A.shape[-1:]), 0.0, []
     step = np.asarray(step)[..., None]
     for t in range(1, marks[-1] + 1):
-        log_weights = -np.logaddexp(0, (A @ w[..., None])[..., 0])
-        if normalised:  # a common factor may go, so take out the largest weight: all of them may underflow
-            log_weights -= log_weights.max(-1, keepdims=True)
-        weights = np.exp(log_weights)
+        m = (A @ w[..., None])[..., 0]
+        # a common factor may go when the step is normalised: without it all weights may underflow
+        least = m.min(-1, keepdims=True) if normalised else 0.0
+        weights = np.exp(least - m) / (1 + np.exp(-m))
         move = (weights[..., None, :] @ A)[..., 0, :]
         size = step / (np.linalg.norm(move, axis=-1, keepdims=True) if normalised else A.shape[-2])
         w, spent = w + size * move, spent + (size * weights).sum(-1)
