@@ -38,7 +38,8 @@ def gradient_cases(rng):
     ahead = rng.uniform(1, 1.4, size=(4, 1)) * [0.6, 0.8] + rng.normal(size=(4, 1)) * [0.8, -0.6]
     signs = np.array([1.0, -1.0, 1.0, -1.0])  # every u is 35 to 50: weights of 1e-16 have digits, too
     cases.append((35 * np.array([0.6, 0.8]), signs[:, None] * ahead, signs))
-    return [*cases, (np.array([690.0, 0.0]), np.array([[1.0, 0.5], [-1.02, 0.3]]), np.array([1.0, -1.0]))]
+    pair = np.array([[1.0, 0.5], [-1.02, 0.3]]), np.array([1.0, -1.0])
+    return [*cases, *((np.array([far, 0.0]), *pair) for far in (690.0, 12.0))]  # at 12, e^-u is too large
 
 
 def _sigmoid(u):

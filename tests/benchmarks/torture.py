@@ -168,7 +168,9 @@ def batches(quick, seed=0, names=tuple(FAMILIES)):
     for i, name in enumerate(names):
         together = 1 if name == "many rows" else 4 if quick else 20
         for j, (norm, share) in enumerate(NORMS.items()):
-            many = int((i + j) % len(NORMS) == 0) if quick else share * TOTAL // 1000 // together // len(FAMILIES)
+            many = share * TOTAL // 1000 // together // len(FAMILIES)
+            if quick:
+                many = int((i + j) % len(NORMS) == 0)
             if name == "many rows":
                 many = MANY_ROWS if norm == "fro" and not quick else 0
             for number in range(max(1, many) if norm == "fro" else many):

@@ -37,6 +37,16 @@ def gradient_clipped(limit):
     return lambda w, X, y: -(X.T @ (y / (1 + np.exp(np.clip(y * (X @ w), -limit, limit))))) / len(y)
 
 
+def gradient_by_the_exponential_beyond(far):
+    def wrong(w, X, y):
+        u = y * (X @ w)
+        with np.errstate(over="ignore"):
+            weights = np.where(u > far, np.exp(-u), 1 / (1 + np.exp(u)))
+        return -(X.T @ (y * weights)) / len(y)
+
+    return wrong
+
+
 def gradient_cut(limit):
     """Weights of 0 beyond a limit."""
 
@@ -175,6 +185,7 @@ ANSWERS = {
             gradient_clipped(30),
             gradient_clipped(620),
             gradient_cut(650),
+            gradient_by_the_exponential_beyond(10),
             lambda w, X, y: -(X.T @ (y * np.exp(np.minimum(-y * (X @ w), 700)))) / len(y),
         ],
     },
