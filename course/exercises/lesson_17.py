@@ -154,6 +154,8 @@ PLAIN = Exercise(
         "eta counts.",
         lambda lengths, log_g, eta: float(np.sum(np.log(lengths / eta) - log_g) / np.log(10)),
         "Steps add up, not their logarithms.",
+        lambda lengths, log_g, eta: _plain(lengths, log_g, eta) - float(np.log10(len(lengths))),
+        "That is the mean number of plain steps to a step of the run: all of them are asked for.",
     ),
 )
 
@@ -217,6 +219,8 @@ SPEED = Exercise(
         "That is the part that is lost.",
         lambda rows, lam: float((lam * np.linalg.norm(rows, axis=1)).sum()),
         "These are the shares before they are made to add up to 1.",
+        lambda rows, lam: float(np.linalg.norm((f := lam * np.linalg.norm(rows, axis=1)) @ rows) / f.sum()),
+        "A step has the direction of its row, not its length: divide the rows by their lengths.",
     ),
     withheld=("mini_attn.rates.remainder",),
 )
@@ -340,6 +344,10 @@ ADAM = Exercise(
             else -math.log(beta_2) / 2
         ),
         "One substitution is not enough: b stands on both sides. Solve the equation, by bisection.",
+        _adam_by(lambda b, b1, b2: (1 - b1) / (1 - b1 * math.exp(b))),
+        "The second memory lags as well, and divides: it holds older gradients, which are larger.",
+        lambda eta, mu, beta_1, beta_2: _ratio(_adam(eta, mu, beta_1, beta_2), beta_1, beta_2),
+        "That is the constant. The loss falls by e^-b, with b = eta mu times the constant.",
     ),
 )
 
