@@ -48,6 +48,11 @@ def _one_mean_query(pull, z):
     return np.outer(pull.sum(axis=0), z.mean(axis=0))
 
 
+def _winners_score(W, X, z, scores):
+    winner = np.einsum("itd,de,ie->it", X, W, z).argmax(axis=1)
+    return _gradient_by(steep=lambda u: 1 / (1 + np.exp(scores[np.arange(len(u)), winner])))(W, X, z, scores)
+
+
 def _gradient_cases(rng):
     """Two of everyday size, and one in which every winner leads by 40 to 60."""
     cases = []
@@ -89,6 +94,14 @@ GRADIENT = Exercise(
         "Each sequence has its own query: make the outer product first, then sum over the sequences.",
         _gradient_by(outer=lambda pull, z: pull.T @ pull),
         "The right factor is the query z_i.",
+        _gradient_by(outer=lambda pull, z: np.outer(pull.sum(axis=0), z.sum(axis=0))),
+        "That is one outer product of two sums: it pairs each sequence's tokens with every query.",
+        _gradient_by(steep=lambda u: 1 / (1 + np.exp(u.mean()))),
+        "L is the mean of the losses, not the loss of the mean u: each sequence has its own slope.",
+        _gradient_by(steep=lambda u: 1 / (1 + np.exp(u)) / (1 + np.exp(-u))),
+        "That is the second derivative of the logistic loss. The first is -1 / (1 + exp(u)).",
+        _winners_score,
+        "u_i is the mean of the scores under the attention, not the score of the largest logit alone.",
         _gradient_by(logits=lambda W, X, z: np.einsum("itd,ed,ie->it", X, W, z)),
         "The logits use W transposed: h_it = x_it^T W z_i, that is X[i] @ W @ z[i].",
         _gradient_by(slopes=lambda h, g: _softmax(h) * g),
@@ -160,6 +173,10 @@ PRICE = Exercise(
         "The angle is given in radians.",
         lambda c, angle, agree: _price(c, angle, agree) ** 2 / 2,
         "That is half the squared norm, the objective of some solvers. The norm itself is asked.",
+        lambda c, angle, agree: _price(c, angle, agree) ** 2,
+        "That is the squared norm.",
+        lambda c, angle, agree: _price(c, angle, True) if agree else np.inf,
+        "A conflict is impossible only at angle 0: two different queries can be answered differently.",
     ),
 )
 
@@ -189,6 +206,17 @@ def _off_each(W_0, rows):
     return w
 
 
+def _off_normal(W_0, rows):
+    """The projection by the normal equations, as if no row depended on others."""
+    return W_0.ravel() - rows.T @ np.linalg.solve(rows @ rows.T, rows @ W_0.ravel())
+
+
+def _off_basis(W_0, rows):
+    """QR gives as many orthonormal columns as there are rows, also where these are dependent."""
+    basis = np.linalg.qr(rows.T)[0]
+    return W_0.ravel() - basis @ (basis.T @ W_0.ravel())
+
+
 def _two_sided(W_0, X, z):
     """What is left of W_0 when rows and columns are projected apart."""
     a = (X[:, 1:] - X[:, :1]).reshape(-1, len(W_0))
@@ -196,13 +224,14 @@ def _two_sided(W_0, X, z):
 
 
 def _start_cases(rng):
-    """Few comparisons; queries that fill the space; more tokens than dimensions; a repeated query."""
+    """Few comparisons; queries that fill the space; more tokens than dimensions; something repeated."""
     cases = []
     for n, T, d, kind in ((2, 3, 3, ""), (4, 2, 3, ""), (2, 6, 3, ""), (3, 3, 4, "repeated"), (3, 2, 4, "")):
         X, z = rng.normal(size=(n, T, d)), rng.normal(size=(n, d))
         if kind:
             z[1] = 2 * z[0]
             X[1, 1:] = X[1, 0] + (X[0, 1:] - X[0, 0])  # the same comparisons: dependent rows
+            X[2, 2] = X[2, 0]  # equal tokens: a row of zeros
         W_0 = rng.normal(size=(d, d))
         part = _kept(W_0, _differences(X, z))
         W_0 *= rng.uniform(1, 2) / np.linalg.norm(part)  # the part that stays is 1 to 2 long
@@ -240,6 +269,11 @@ START = Exercise(
         _best_cosine_by(kept=_off_each),
         "The rows are not orthogonal to each other: subtract the projection on their span, by np.linalg.pinv "
         "or lstsq, not row by row.",
+        _best_cosine_by(kept=_off_normal),
+        "The rows may be dependent, and then rows rows^T has no inverse: np.linalg.pinv or lstsq do without.",
+        _best_cosine_by(kept=_off_basis),
+        "The rows may be dependent, and then QR returns directions outside their span: use np.linalg.pinv or "
+        "lstsq.",
         _best_cosine_by(final=lambda part, R: 1 - part @ part / R**2),
         "That is the cosine squared. Pythagoras: the part in the span has length sqrt(R^2 - kept^2).",
         _best_cosine_by(final=lambda part, R: np.linalg.norm(part) / R),
@@ -254,6 +288,8 @@ START = Exercise(
         "That is the first term of a series, good for a small angle only. Pythagoras is exact.",
         _best_cosine_by(final=lambda part, R: 1 - np.sqrt(1 - part @ part / R**2)),
         "The cosine is asked, not 1 minus the cosine.",
+        lambda W_0, X, z, R: _best_cosine(W_0, X, z, np.linalg.norm(W_0)),
+        "Training has taken W from the norm of W_0 to the norm R: divide what stays by R.",
         lambda W_0, X, z, R: np.sqrt(1 - np.linalg.norm(_two_sided(W_0, X, z)) ** 2 / R**2),
         "The span holds (x_t - x_1) z^T of one sequence at a time, not every difference with every query: "
         "projecting the two sides of W_0 apart takes too much away.",
@@ -262,13 +298,16 @@ START = Exercise(
 
 
 # --------------------------------------------------------------------------- 10.4 what symmetry leaves
-def _axis_by(c=lambda W, e: e @ W @ e, b=lambda W, c: (np.trace(W) - c) / (len(W) - 1)):
+def _axis_by(
+    c=lambda W, v: v @ W @ v / (v @ v),
+    b=lambda W, c: (np.trace(W) - c) / (len(W) - 1),
+    form=lambda b, c, P: b * (np.eye(len(P)) - P) + c * P,
+):
     """b (I - ee^T) + c ee^T for the unit vector e along v."""
 
     def answer(W, v):
-        e = v / np.linalg.norm(v)
-        P, along = np.outer(e, e), c(W, e)
-        return b(W, along) * (np.eye(len(W)) - P) + along * P
+        along = c(W, v)
+        return form(b(W, along), along, np.outer(v, v) / (v @ v))
 
     return answer
 
@@ -318,8 +357,16 @@ AXIS = Exercise(
         "There are d - 1 directions across v, not d.",
         _axis_by(b=lambda W, c: 0.0),
         "Only the part along v. Across v a multiple of the identity survives too.",
-        _axis_by(c=lambda W, e: 0.0),
+        _axis_by(form=lambda b, c, P: b * (np.eye(len(P)) - P)),
         "Only the part across v. Along v survives (v^T W v) vv^T / |v|^4.",
+        _axis_by(form=lambda b, c, P: b * np.eye(len(P)) + c * P),
+        "b acts across v only: b (I - ee^T), so that along v there is c alone.",
+        _axis_by(form=lambda b, c, P: c * (np.eye(len(P)) - P) + b * P),
+        "The two numbers are exchanged: v^T W v / v.v belongs along v.",
+        _axis_by(c=lambda W, v: v @ W @ v),
+        "v^T W v grows with the square of v's length: divide by v.v.",
+        _axis_by(c=lambda W, v: v @ W @ v / np.linalg.norm(v)),
+        "v stands twice in v^T W v: divide by v.v, not by its length.",
         _long,
         "v need not have length one: divide by v.v.",
         _blocks,

@@ -117,6 +117,21 @@ def same_words(words, selected):
     return True
 
 
+def _positions(words, selected):
+    """Arrows between positions instead of words."""
+    of = {}
+    for row, alpha in zip(words.tolist(), selected.tolist(), strict=True):
+        of.setdefault(row[0], set()).update(_arrows(range(len(row)), alpha))
+    return all(map(no_loop, of.values()))
+
+
+def _one_winner(words, selected):
+    """All sequences with the same query select the same word."""
+    of = {}
+    pairs = zip(words.tolist(), selected.tolist(), strict=True)
+    return all(of.setdefault(row[0], row[alpha]) == row[alpha] for row, alpha in pairs)
+
+
 def _one_pass(words, selected):
     """Strips words once, in the order of their numbers, instead of until nothing changes."""
 
@@ -127,6 +142,20 @@ def _one_pass(words, selected):
         return not arrows
 
     return _consistent_by(test=test)(words, selected)
+
+
+def _no_second_way(arrows):
+    """Follows the arrows from each word, and takes a word that it meets again for a loop."""
+    for start in {word for word, _ in arrows}:
+        met, waiting = {start}, [start]
+        while waiting:
+            word = waiting.pop()
+            for loser in {b for a, b in arrows if a == word}:
+                if loser in met:
+                    return False
+                met.add(loser)
+                waiting.append(loser)
+    return True
 
 
 def _strips(words, selected):
@@ -166,6 +195,18 @@ MISTAKES = (
     "infeasible.",
     _consistent_by(test=lambda arrows: not {a for a, _ in arrows} & {b for _, b in arrows}),
     "A word may win in one sequence and lose in another one: only a loop is a contradiction.",
+    _consistent_by(test=_no_second_way),
+    "A word that is met on two ways is no loop yet: only one that is met on the way from itself.",
+    lambda words, selected: consistent(words, selected) and all(len({*row}) == len(row) for row in words),
+    "A word may stand in a sequence twice, as long as it is not the selected one.",
+    lambda words, selected: any(
+        consistent(words[words[:, 0] == query], selected[words[:, 0] == query]) for query in words[:, 0]
+    ),
+    "One query without a loop is not enough: every query has to be free of loops.",
+    _positions,
+    "Arrows go from word to word. You drew them between positions, which hold other words in each sequence.",
+    _one_winner,
+    "Sequences with the same query may select different words.",
     _consistent_by(test=lambda arrows: len({a for a, _ in arrows}) < 2 and no_loop(arrows)),
     "Sequences with the same query may select different words, as long as the arrows make no loop.",
     same_words,
