@@ -34,13 +34,14 @@ def _everything(lam, slope, difference, eps):
 
 
 def _rest_cases(rng):
-    """As many sequences as tokens in one case; differences of both signs where lambda is 0."""
+    """As many sequences as tokens in one case; differences of both signs where lambda is 0, in all."""
     cases = []
     for n, T, eps in ((2, 3, 1e-6), (3, 3, 2.0**-52), (4, 6, 1e-30), (6, 4, 0.003)):
         lam = rng.uniform(0.05, 1.5, size=(n, T)) * (rng.random((n, T)) < 0.5)
         lam[:, 1], lam[:, 0] = rng.uniform(0.05, 1.5, size=n), 0  # the selected token, and one that is tight
+        lam[:2, 2] = 0
         difference = np.where(lam > 0, rng.uniform(0.1, 2, size=(n, T)), rng.normal(size=(n, T)))
-        difference[:, 0] = 0
+        difference[:, 0], difference[:2, 2] = 0, (0.5, -0.5)
         cases.append((lam, rng.uniform(0.15, 0.85, size=n), difference, eps))
     return cases
 
@@ -78,6 +79,16 @@ REST = Exercise(
         "The slope of the loss is missing in the force.",
         _length_by(force=lambda slope, difference: slope[:, None] * np.ones_like(difference) / len(slope)),
         "The difference of scores is missing in the force.",
+        _length_by(force=lambda slope, difference: slope[:, None] * difference / difference.size),
+        "The loss is the mean over the n sequences, not over all their tokens.",
+        _length_by(lead=lambda force, lam, eps: np.full(len(lam), np.log(1 / (2 * eps)))),
+        "That is the same lead for all. Each force has its own slope, difference and lambda.",
+        _length_by(total=lambda lam, leads: lam.sum() * leads.mean()),
+        "Each lead counts with its own lambda: sum the products, do not multiply the sum by the mean lead.",
+        _length_by(total=lambda lam, leads: lam.sum() * leads.min()),
+        "Not all leads are as short as the shortest: sum each of them, times its lambda.",
+        _length_by(lead=lambda force, lam, eps: np.log(force / (4 * eps * lam))),
+        "The ridge eps (||K||^2 + ||Q||^2) has the gradient 2 eps K in K, and S = M / (2 eps): 2, not 4.",
     ),
 )
 
@@ -86,12 +97,13 @@ REST = Exercise(
 def _newcomer_by(
     project=lambda xi, zeta, K, Q: ((xi @ K + zeta @ Q) ** 2).sum(),
     power=lambda S: np.linalg.svd(S)[1][0],
-    which=0,
+    vectors=lambda left, right: (left[:, 0], right[0]),
+    grown=lambda now, growth, c: now * growth**c,
 ):
     def answer(K, Q, S, growth):
         left, _, right = np.linalg.svd(S)
-        now = project(left[:, which], right[which], K, Q)
-        return now, now * growth ** power(S)
+        now = project(*vectors(left, right), K, Q)
+        return now, grown(now, growth, power(S))
 
     return answer
 
@@ -147,9 +159,29 @@ NEWCOMER = Exercise(
         "nu is the squared length.",
         _newcomer_by(project=lambda xi, zeta, K, Q: ((xi @ K) ** 2).sum()),
         "That is K's part alone. Q belongs to it.",
-        _newcomer_by(which=-1),
+        _newcomer_by(vectors=lambda left, right: (left[:, -1], right[-1])),
         "These are the vectors of the smallest singular value. The newcomer comes along the largest.",
-        lambda K, Q, S, growth: (newcomer(K, Q, S, 1)[0], newcomer(K, Q, S, 1)[0] * growth),
+        _newcomer_by(vectors=lambda left, right: (left[:, 0], right[:, 0])),
+        "np.linalg.svd returns the right vectors as rows: zeta is the first row of its third result.",
+        _newcomer_by(vectors=lambda left, right: (left[0], right[0])),
+        "np.linalg.svd returns the left vectors as columns: xi is the first column of its first result.",
+        _newcomer_by(
+            project=lambda xi, zeta, K, Q: np.linalg.norm(xi @ K + zeta @ Q),
+            grown=lambda now, growth, c: now * growth ** (c / 2),
+        ),
+        "That is the length of the newcomer, now and then. nu is its square.",
+        _newcomer_by(grown=lambda now, growth, c: now * growth * c),
+        "The ratio of two rates is a power: growth^c, not c times growth.",
+        _newcomer_by(grown=lambda now, growth, c: now * np.exp(c * growth)),
+        "`growth` is a factor, no time: what grows c times as fast grows by growth^c.",
+        lambda K, Q, S, growth: (
+            newcomer(K, Q, S, 1)[0],
+            newcomer(K, Q, S, growth ** (((K**2).sum() + (Q**2).sum()) / 2 / (S * (K @ Q.T)).sum()))[1],
+        ),
+        "Take the pair as balanced: ||K||^2 + ||Q||^2 = 2 ||W||_* = 2 <S, W>, and the power is c alone.",
+        _newcomer_by(power=lambda S: np.linalg.svd(S)[1][0] / np.linalg.svd(S)[1].sum()),
+        "S has its size already: c is its largest singular value, divided by nothing.",
+        _newcomer_by(grown=lambda now, growth, c: now * growth),
         "You let the newcomer grow like the pair. Its power is c.",
         lambda K, Q, S, growth: newcomer(K, Q, S, growth)[::-1],
         "Return the size now first, then the one later.",
@@ -212,6 +244,19 @@ CEILING = Exercise(
         "You kept the first columns of W. K Q' has m columns in its factors, and any directions.",
         _ceiling_by(value=lambda s, m: (s[:m] ** 2).sum() / (s[:m].sum() * s.sum())),
         "The cosine of W with its best matrix of rank m: both norms are Frobenius norms.",
+        _ceiling_by(value=lambda s, m: np.sqrt((s[:m] ** 2).sum())),
+        "That is the length of the part of rank m. A cosine does not grow with W: divide by ||W||_F.",
+        _ceiling_by(value=lambda s, m: 1 - np.sqrt((s[m:] ** 2).sum() / (s**2).sum())),
+        "1 minus the sine is not the cosine: sqrt(1 - sine^2).",
+        _ceiling_by(value=lambda s, m: 1 - (s[m:] ** 2).sum() / (s**2).sum() / 2),
+        "That is the first term of a series, good for a small angle only. Pythagoras is exact.",
+        _ceiling_by(value=lambda s, m: np.sqrt(s[0] ** 2 / (s**2).sum())),
+        "That is one column's ceiling: m columns reach m directions.",
+        _ceiling_by(
+            value=lambda s, m: np.sqrt((s[:m] ** 2).sum() / (s**2).sum()),
+            spectrum=lambda W: np.sort(np.linalg.norm(W, axis=0))[::-1],
+        ),
+        "You kept the longest columns of W. K Q' may take any directions: singular values.",
     ),
 )
 
@@ -236,26 +281,29 @@ def _limit_by(
 
 
 def _limit_cases(rng):
-    """N one below, at and above r (r + 1) / 2; limited by n once, and by d once; leads a little above 1.
+    """N two and one below, at and above r (r + 1) / 2; limited by n once, and by d once, never by T.
 
-    Shapes do not tell the answers: r is drawn.
+    Shapes do not tell the answers: r is drawn. Leads are a little above 1, tight ones up to 0.9 tol apart; in
+    the second case one more lead is just not tight.
     """
     cases = []
-    below, at, later, some = rng.integers((3, 3, 4, 7), (7, 7, 8, 15)).tolist()
+    below, at, later, some = rng.integers((3, 3, 6, 0), (7, 7, 8, 2)).tolist()
     few, low = rng.integers(2, 5, size=2).tolist()
-    for n, T, N, d in (
-        (8, 6, 10, 9),
-        (8, 6, below * (below + 1) // 2 - 1, 9),
-        (7, 5, at * (at + 1) // 2, 8),
-        (few, 9, 16, 8),
-        (9, 5, 20, low),
-        (9, 7, later * (later + 1) // 2, 12),
-        (20, 5, some, 18),
+    for n, T, N, d, tol in (
+        (8, 6, 10, 9, 1e-3),
+        (8, 6, below * (below + 1) // 2 - 1, 9, 0.1),
+        (7, 5, at * (at + 1) // 2, 8, 1e-5),
+        (few, 9, 16, 8, 1e-3),
+        (9, 5, 20, low, 0.01),
+        (10, 4, later * (later + 1) // 2 - 1, 12, 1e-3),
+        (20, 5, 8 + 5 * some, 18, 0.01),
     ):
-        leads = 1 + rng.uniform(0.2, 3, size=n * (T - 1))
-        leads[rng.permutation(leads.size)[:N]] = 1
-        leads = leads * rng.uniform(1.02, 1.06) + rng.uniform(0, 1e-6, size=leads.size)
-        cases.append((leads.reshape(n, T - 1), d, 1e-3))
+        leads = rng.uniform(1.3, 4, size=n * (T - 1))
+        least, order = rng.uniform(1.02, 1.06), rng.permutation(leads.size)
+        leads[order[:N]] = least + np.linspace(0, 0.9 * tol, N)
+        if tol == 0.1:
+            leads[order[N]] = least + 1.01 * tol
+        cases.append((leads.reshape(n, T - 1), d, tol))
     return cases
 
 
@@ -273,7 +321,22 @@ LIMIT = Exercise(
         _limit_by(unknowns=lambda r: r**2),
         "H is symmetric: r (r + 1) / 2 unknowns, not r^2.",
         _limit_by(unknowns=lambda r: r * (r - 1) // 2),
-        "A symmetric matrix has a diagonal too: r (r + 1) / 2.",
+        "One too large: a symmetric matrix has a diagonal too, and its r (r + 1) / 2 unknowns may be as many "
+        "as the tight comparisons, not more.",
+        _limit_by(unknowns=lambda r: r * (r - 1) // 2 + (r > 0)),
+        "Rounded up, or sqrt(2 N) for it: the largest r whose r (r + 1) / 2 is no more than N, exactly.",
+        _limit_by(tight=lambda leads, tol: (leads <= leads.min() + tol).sum() + 1),
+        "The cost is no equation more: where all tight leads stay, it stays by itself.",
+        _limit_by(tight=lambda leads, tol: (leads <= leads.min() * (1 + tol)).sum()),
+        "`tol` is a difference of leads, not a share of the least.",
+        _limit_by(tight=lambda leads, tol: np.isclose(leads, leads.min()).sum()),
+        "Leads up to `tol` above the least are tight: np.isclose has a tolerance of its own.",
+        _limit_by(tight=lambda leads, tol: (leads == leads.min()).sum()),
+        "A solver's leads are equal up to `tol` only.",
+        _limit_by(tight=lambda leads, tol: (leads <= leads.min(axis=1, keepdims=True) + tol).sum()),
+        "The least lead is the least of all, not of each sequence.",
+        _limit_by(cap=lambda leads, d: min(leads.shape[1] + 1, d)),
+        "n is the number of sequences, the rows of `leads`.",
         _limit_by(unknowns=lambda r: r * (r + 1) // 2 + (r > 0)),
         "As many unknowns as tight comparisons are still too few to move: <=, not <.",
         _limit_by(unknowns=lambda r: r * (r + 1)),

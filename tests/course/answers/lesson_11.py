@@ -37,6 +37,14 @@ def rest_by_differences(lam, slope, difference, eps):
     ).sum()
 
 
+def rest_of_positive_differences(lam, slope, difference, eps):
+    """Leaves out what has no positive difference, but keeps 0 log 0 elsewhere."""
+    keep = difference > 0
+    with np.errstate(all="ignore"):
+        forces = np.where(keep, slope[:, None] * difference, 1) / len(lam)
+        return np.where(keep, lam * np.log(forces / (2 * eps * lam)), 0).sum()
+
+
 def newcomer_by_torch(K, Q, S, growth):
     K, Q, S = map(torch.as_tensor, (K, Q, S))
     left, singular, right = torch.linalg.svd(S)
@@ -147,6 +155,7 @@ ANSWERS = {
             rest_with_tokens_for_sequences,
             rest_at_one_lead,
             rest_by_differences,
+            rest_of_positive_differences,
             lambda lam, slope, difference, eps: (lam * np.log(1 / eps)).sum(),
             lambda lam, slope, difference, eps: np.log(1 / (2 * eps)),
         ],
@@ -161,6 +170,14 @@ ANSWERS = {
     },
     "11.5": {
         "also_right": limit_by_formula,
-        "wrong": [limit_rounded, limit_by_root, limit_of_dimensions],
+        "wrong": [
+            limit_rounded,
+            limit_by_root,
+            limit_of_dimensions,
+            lambda leads, d, tol: limit_by_formula(leads, d, tol / 2),
+            lambda leads, d, tol: limit_by_formula(leads, d, 2 * tol),
+            lambda leads, d, tol: limit_by_formula(leads, d, 1e-3),
+            lambda leads, d, tol: min(limit_by_formula(leads, d, tol), leads.shape[1] + 1),
+        ],
     },
 }
