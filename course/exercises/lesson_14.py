@@ -3,6 +3,7 @@
 import numpy as np
 
 from course.check.specification import Exercise, known
+from course.exercises.pooled import POOLED
 
 
 # --------------------------------------------------------------------------- 14.1 who sees whom
@@ -71,6 +72,16 @@ VISIBLE = Exercise(
         "Look at `causal`: when it is True, a position sees no token after it.",
         lambda lengths, T, causal: ~_visible(lengths, T, causal),
         "The other way round: True where a position sees a token.",
+        lambda lengths, T, causal: _visible(np.full(len(lengths), T), T, causal),
+        "Look at `lengths`: padding is seen by nobody, and sees nothing.",
+        lambda lengths, T, causal: _visible(np.full(len(lengths), lengths[0]), T, causal),
+        "Each sequence has its own length.",
+        lambda lengths, T, causal: _visible(lengths, T, causal) | np.eye(T, dtype=bool),
+        "Padding sees nothing, not even itself.",
+        _visible_by(half=lambda T: np.tri(T, k=1, dtype=bool)),
+        "One token too many: position k sees up to t = k, itself, not the next one.",
+        lambda lengths, T, causal: np.where(_visible(lengths, T, causal), 0.0, -np.inf),
+        "That is what one adds to the logits. Return the mask itself: True where a position sees a token.",
     ),
     withheld=("mini_attn.data.every_position",),
 )
@@ -102,6 +113,18 @@ def _by_token(X, sees, selected):
     return np.einsum("rd,re->rde", X[i, selected[i, k]] - X[i, t], X[i, k])
 
 
+def _by_position(X, sees, selected):
+    """Ordered by k, then by i, then by t."""
+    k, i, t = np.nonzero((sees & (np.arange(X.shape[1]) != selected[..., None])).swapaxes(0, 1))
+    return np.einsum("rd,re->rde", X[i, selected[i, k]] - X[i, t], X[i, k])
+
+
+def _by_other(X, sees, selected):
+    """Asks with the token that is compared."""
+    i, k, t = np.nonzero(sees & (np.arange(X.shape[1]) != selected[..., None]))
+    return np.einsum("rd,re->rde", X[i, selected[i, k]] - X[i, t], X[i, t])
+
+
 def _row_cases(rng):
     """Full, causal with padding, and a mask of no particular form; some position sees one token, or none."""
     cases = []
@@ -120,6 +143,7 @@ def _row_cases(rng):
         selected = np.where(sees.any(-1), chance.argmax(-1), rng.integers(0, T, size=(n, T)))
         if kind == "any":
             selected[0, 0] = 2  # the second of the three that it sees
+            X[0, 1] = X[0, 2]  # one of them is equal to it: a row of zeros
         while kind == "full" and (selected == np.arange(T)).any():  # nobody selects itself in the simplest
             selected = rng.integers(0, T, size=(n, T))
         cases.append((X, sees, selected))
@@ -153,90 +177,27 @@ ROWS = Exercise(
         "The rows are there, but ordered by sequence, token, position. Let t run fastest.",
         _rows_by(combine=lambda a, b: np.einsum("rd,re->rde", a, b).reshape(len(a), -1)),
         "Keep the matrices: (rows, d, d), not flattened.",
+        _rows_by(pairs=lambda sees, selected: sees & ~np.eye(sees.shape[-1], dtype=bool)),
+        "What is left out is the selected token, t = alpha_ik, not the position that asks.",
+        lambda X, sees, selected: (rows := _rows(X, sees, selected))[rows.any(axis=(1, 2))],
+        "A row may be 0, where two tokens are equal: it stays. Leave out the selected token by its number.",
+        _rows_by(
+            pairs=lambda sees, selected: (
+                sees.swapaxes(1, 2) & (np.arange(sees.shape[-1]) != selected[..., None])
+            )
+        ),
+        "sees[i, k, t] has the position that asks first: row k of the mask.",
+        lambda X, sees, selected: (
+            _rows(X, np.ones_like(sees), selected)
+            * (sees[np.arange(sees.shape[-1]) != selected[..., None] + 0 * sees])[:, None, None]
+        ),
+        "Tokens that are not seen have no row at all, not one of zeros.",
+        _by_other,
+        "The query is the token of the position that asks, x_ik, not the one that is compared.",
+        _by_position,
+        "The rows are there, but ordered by position first. Let i be the slowest.",
     ),
     withheld=("mini_attn.svm.sequence.sequence_problem", "mini_attn.svm.problem.attention_problem"),
-)
-
-
-# --------------------------------------------------------------------------- 14.3 pooled
-def _pooled(targets):
-    others = -np.sort(-targets[:, 1:], axis=1)
-    sums = np.cumsum(np.concatenate([targets[:, :1], others], axis=1), axis=1)[:, :-1]
-    return np.cumprod(others > sums / np.arange(1, targets.shape[1]), axis=1).sum(axis=1)
-
-
-def _pooled_in_order(order):
-    """Tokens are added in some other order, as long as the next one is above the mean reached so far."""
-
-    def answer(g):
-        counts = []
-        for row in g:
-            pool = [row[0]]
-            for other in order(row[1:]):
-                if other <= np.mean(pool):
-                    break
-                pool.append(other)
-            counts.append(len(pool) - 1)
-        return np.array(counts)
-
-    return answer
-
-
-def _pool_cases(rng):
-    """Enough rows that all ways to stop early or late differ somewhere."""
-    cases = [(rng.normal(size=(6, 2)),)]
-    for draws, m in ((60, 3), (80, 5), (80, 8)):
-        g = rng.normal(size=(draws, m))
-        g[::4, 0] -= 1.5  # more ties
-        cases.append((g,))
-    g = np.tile([0.0, 4.0, 3.0, 0.5, 1.5], (3, 1))  # 4, 3 are tied with 0 at 7/3; 1.5 and 0.5 are not
-    g[1] += rng.normal()
-    g[2, 1:] = rng.permutation(g[2, 1:])
-    cases.insert(1, (g,))
-    hard = [
-        np.r_[-50.0, np.arange(7) / 10],  # all tied
-        np.r_[0, 2.1 ** np.arange(7)],  # one, though all begin ahead
-        [0, 1, 0.505, -1, -2, -3, -4, -5],  # just above the mean 0.5, and just below
-        [0, 1, 0.495, -1, -2, -3, -4, -5],
-    ]
-    hard = np.array(hard)
-    hard[:, 1:] = rng.permuted(hard[:, 1:], axis=1)
-    return [*cases, (hard,)]
-
-
-POOLED = Exercise(
-    id="14.3",
-    title="Pooled",
-    points=3,
-    minutes=12,
-    difficulty=3,
-    reference=_pooled,
-    cases=_pool_cases,
-    misconceptions=known(
-        lambda g: (g[:, 1:] > g[:, :1]).sum(axis=1),
-        "You counted all tokens ahead of the first. The first is pulled up on the way: a token that the "
-        "common mean has passed is not tied any more.",
-        lambda g: (g[:, 1:] > g.mean(axis=1, keepdims=True)).sum(axis=1),
-        "The common height is the mean over the tied tokens, not over all.",
-        lambda g: (g[:, 1:].max(axis=1) > g[:, 0]).astype(int),
-        "Too few: more than one token can be tied with the first, and the first counts in their mean.",
-        lambda g: _pooled(g) + 1,
-        "Do not count the first token itself.",
-        _pooled_in_order(np.sort),
-        "Begin with the largest of the others: it needs the tie most.",
-        _pooled_in_order(lambda others: others),
-        "The order of the tokens in the row means nothing: begin with the largest of the others.",
-        lambda g: g.shape[1] - 1 - _pooled(g),
-        "Those are the tokens that stay below the first. Count the tied ones.",
-        lambda g: _pooled(np.concatenate([g[:, :1], -g[:, 1:]], axis=1)),
-        "The other way round: tokens *ahead* of the first break its constraint.",
-        lambda g: np.full(len(g), _pooled(g).mean()),
-        "Return one number for each row, not their mean.",
-        lambda g: (
-            g[:, 1:] > np.maximum(g[:, 1:].max(axis=1, keepdims=True), g[:, :1]) / 2 + g[:, :1] / 2
-        ).sum(axis=1),
-        "The mean of the first and the largest is the height after one tie. Each further tie moves it.",
-    ),
 )
 
 
@@ -246,6 +207,15 @@ def _separable(T, d):
     for _ in range(T - 1):
         count = count + np.r_[0, count[:-1]]
     return count[-1] / 2.0**T
+
+
+def _table(T, d, more):
+    """The share from another recursion, with S(1, d) = S(T, 1) = 2."""
+    S = np.full((T + 1, d + 1), 2.0)
+    for t in range(2, T + 1):
+        for k in range(2, d + 1):
+            S[t, k] = more(S, t, k)
+    return S[T, d] / 2.0**T
 
 
 def _binomial(N):
@@ -291,6 +261,20 @@ SHARE = Exercise(
         "Only the last term: S(T, d) adds both ways of going on, from S(T - 1, d) and from S(T - 1, d - 1).",
         lambda T, d: _separable(T, d) / 2,
         "A factor 2: S(1, d) = 2, one point can have both labels.",
+        lambda T, d: 2 * _separable(T, d),
+        "Twice too large: T points have 2^T labellings, and S(1, d) = 2 counts both of one point.",
+        lambda T, d: 1 - _separable(T, d),
+        "That is the share that cannot be separated.",
+        lambda T, d: 2 * _separable(T + 1, d),
+        "Binomials of T - 1, not of T: the first point is S(1, d) = 2, and T - 1 are added.",
+        lambda T, d: _table(T, d, lambda S, t, k: S[t - 1, k] + S[t, k - 1]),
+        "Both terms have one point less: S(T, d) = S(T - 1, d) + S(T - 1, d - 1).",
+        lambda T, d: _table(T, d, lambda S, t, k: 2 * S[t - 1, k - 1]),
+        "Not every old labelling can be continued in both ways: only S(T - 1, d - 1) of them.",
+        lambda T, d: _table(T, d, lambda S, t, k: S[t - 1, k] + 2),
+        "Two more for each point is right in the plane, d = 2, only.",
+        lambda T, d: _separable(d, T) * 2.0 ** (d - T),
+        "T and d are exchanged.",
     ),
 )
 
@@ -386,6 +370,14 @@ FALLS = Exercise(
         "The sign: padding wins where the best real score is *below* its 0.",
         _falls_by(worse=lambda scores, real: np.where(real[:, None], scores, -np.inf).max(axis=-1) > 0),
         "The other way round: where a real token has a positive score, the padding's 0 loses.",
+        lambda values, y, lengths: _falls(values, y, lengths) & (lengths < max(lengths))[:, None],
+        "All sequences are filled up to the width of `values`: the longest may be padded, too.",
+        lambda values, y, lengths: _falls(values, y, lengths).any(axis=1),
+        "Each position answers for itself, with its own label: (n, T).",
+        lambda values, y, lengths: _falls(values, np.repeat(y[:, :1], y.shape[1], axis=1), lengths),
+        "Each position has a label of its own, not that of the first one.",
+        lambda values, y, lengths: _falls(values, y, lengths) & (y > 0),
+        "A position with label -1 falls for padding, too: where all real values are positive.",
     ),
 )
 

@@ -123,6 +123,7 @@ ANSWERS = {
             lambda g: np.minimum(pooled_from_above(g), 4),
             lambda g: np.minimum(pooled_from_above(g), 5),
             lambda g: pooled_from_above(g, passes=2),
+            lambda g: pooled_from_above(g, passes=3),
             lambda g: pooled_from_above(g, slack=0.01),
             lambda g: pooled_from_above(g, slack=-0.01),
             lambda g: (g[:, 1:] > np.median(g, axis=1, keepdims=True)).sum(1),
