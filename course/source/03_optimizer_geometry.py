@@ -19,7 +19,7 @@
 # - derive the steepest step in any norm, and name the optimiser that takes it;
 # - prove that its margin tends to the largest margin in that norm, and say which steps are safe;
 # - certify a margin in any norm with the weights of lesson 02;
-# - tell for which norms a given direction is best, and which points pull at it;
+# - tell for which norms a given direction is best, which points pull at it, and how far from it a run is;
 # - derive Adam's real step, and say why its memory only delays its limit while its $\varepsilon$ changes it;
 # - predict the margin that Muon's shortcut costs.
 #
@@ -27,8 +27,6 @@
 # 85 minutes, six exercises.
 
 # %%
-from itertools import pairwise
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -84,8 +82,8 @@ X = y[:, None] * A
 def largest_margin(A, rho):
     """The shortest w, in the l_rho norm, with all a_i.w >= 1, and its margin."""
     ones = torch.ones(len(A), dtype=torch.float64)
-    solution = svm.solve(svm.HardMarginProblem(torch.tensor(A), None, ones), norm=rho, tol=1e-6)
-    assert solution.gap <= 1e-6
+    solution = svm.solve(svm.HardMarginProblem(torch.tensor(A), None, ones), norm=rho, tol=1e-9)
+    assert solution.gap <= 1e-9
     return solution.value.numpy(), float(solution.margin)
 
 
@@ -163,7 +161,7 @@ show(
 # the farthest from the points, but distances are measured in *another* norm: $|w \cdot x| / \lVert w
 # \rVert_\rho$ is the distance of $x$ to the line in $\ell_{\rho^*}$, with $\frac1\rho + \frac1{\rho^*} =
 # 1$. Why is the line of $\ell_1$ vertical? For $w = (1, 0)$ one point is worst, $(1.7, 1.0)$, and its first
-# entry is the larger. A weight spent on the second axis would lift that point by 1.0 instead of 1.7.
+# entry is the larger. Length spent on the second axis would lift that point by 1.0 instead of 1.7.
 #
 # Now we let optimisers loose on these points. None of them is told which margin to maximise.
 
@@ -262,9 +260,9 @@ show(
 
 # %%
 def weights(u):
-    """The q_i: shares of the points in the gradient, for u_i = a_i.w."""
-    q = np.exp(u.min() - u)
-    return q / q.sum()
+    """The q_i: shares of the points in the gradient, for u_i = a_i.w: (..., n)."""
+    q = np.exp(u.min(axis=-1, keepdims=True) - u)
+    return q / q.sum(axis=-1, keepdims=True)
 
 
 def descend(A, move, etas):
@@ -320,7 +318,7 @@ def certify(w, lam, A, rho):
 finer = descend(A, steepest(np.inf), np.full(10_000, 0.1))
 excess = []
 for rho, path in (*constant.items(), (np.inf, finer)):
-    total = sum(weights(A @ w) for w in [np.zeros(2), *path[:-1]])
+    total = weights(np.vstack([np.zeros(2), path[:-1]]) @ A.T).sum(axis=0)
     lower, upper = certify(path[-1], total, A, rho)
     excess.append(upper / best[rho][1] - 1)
     print(f"rho = {rho:3}:  {lower:.4f} <= largest margin {best[rho][1]:.4f} <= {upper:.4f}")
@@ -341,7 +339,8 @@ assert np.allclose([alone, pair], [[best[rho][1]] * 2 for rho in (1.0, np.inf)],
 # When do both bounds meet? In the first inequality, if only worst points of $w$ have weight. In the second,
 # if Hölder's is an equality. For $1 < \rho < \infty$ it is if $\sum_i \lambda_i a_i$ has entries
 # proportional to $\mathrm{sign}(w_j)\, |w_j|^{\rho-1}$. So $w$ is best in $\ell_\rho$ if *that vector is a
-# sum of its worst points, with weights that are not negative*. These are the KKT conditions of lesson 02.
+# sum of its worst points, with weights that are not negative*; and only then, for these are the KKT
+# conditions of lesson 02 in another norm.
 #
 # At the corners there is more freedom. For $\rho = 1$ an entry with $w_j = 0$ may be anything up to the
 # others in size: the point $(1.7, 1.0)$ alone certifies $(1, 0)$. For $\rho = \infty$ the entries where
@@ -529,26 +528,40 @@ assert same(model.w.detach(), mirror[1.5][39])
 # half a degree away. (The library's `optim.MirrorDescent` walks the same path.)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 03.4: Who pulls?
+# ### Exercise 03.4: Who pulls, and what is owed?
 #
-# ★★☆ · 5 minutes
+# ★★★ · 10 minutes
 #
-# After many steps, which share of all the weight has mirror descent given to each point? Predict it from the
-# direction $\hat w$ where it ends, whose $d$ worst points are linearly independent.
+# Steepest descent in $\ell_\rho$, $1 < \rho < \infty$, goes along its best direction $\hat w$, late and with
+# short steps. The worst points $a_1, \dots, a_k$ of $\hat w$ are linearly independent, and all of them pull.
+# Predict from $\hat w$:
 #
-# <details><summary>Hint</summary>
+# - the shares $\lambda_i$ at which their weights $q_i$ settle;
+# - the **debt** at which $(\hat\mu - \mu(w_t))\, \lVert w_t \rVert$ settles: how much more the worst point
+#   could have, had $w_t$ the direction $\hat w$.
 #
-# $S_t = \sum_i \lambda_i a_i$, and $S_t$ points along $\nabla\psi(\hat w)$.
+# (`np.linalg.lstsq(B, c, rcond=None)[0]` solves $B x = c$ also when there are more equations than unknowns.)
+#
+# <details><summary>Hint 1</summary>
+#
+# The step points along $\hat w$ and is steepest for $\sum_i q_i a_i$. Which vector, up to a factor, is that?
+# </details>
+# <details><summary>Hint 2</summary>
+#
+# The $q_i$ are $e^{-a_i \cdot w}$ up to a factor: how far above the least is each $a_i \cdot w$? And their
+# average with the weights $\lambda_i$ has nothing to gain, to first order, from turning $w$ into $\hat w$:
+# it is $\hat\mu \lVert w \rVert$.
 # </details>
 
 
 # %%
 @exercise("03.4")
 def pulls(w_hat, A, rho):
-    """Shares of the worst points, the rows of A (d, d), in the weight: (d,), for w_hat (d,) of any length."""
+    """(shares (k,), debt) of l_rho's w_hat (d,), of any length, with worst points A (k, d)."""
     ### BEGIN SOLUTION
-    lam = np.linalg.solve(A.T, np.sign(w_hat) * np.abs(w_hat) ** (rho - 1))
-    return lam / lam.sum()
+    lam = np.linalg.lstsq(A.T, np.sign(w_hat) * np.abs(w_hat) ** (rho - 1), rcond=None)[0]
+    lam = lam / lam.sum()
+    return lam, (lam * np.log(lam.max() / lam)).sum()
     ### END SOLUTION
 
 
@@ -556,15 +569,15 @@ def pulls(w_hat, A, rho):
 check("03.4", pulls)
 
 # %% [markdown]
-# From exercise 03.2 we know norms that share the direction $(2, 1)$. Mirror descent goes there for each of
-# them. The two worst points pull differently:
+# Mirror descent pulls with the same shares, summed over its steps. From exercise 03.2 we know norms that
+# share the direction $(2, 1)$:
 
 # %%
 for rho in (1.8, 2.0, 2.1):
-    path = mirror_descent(rho, 10_000)
-    q = np.array([weights(A @ w) for w in [np.zeros(2), *path[:-1]]])
+    path = constant[2.0] if rho == 2 else mirror_descent(rho, 10_000)
+    q = weights(np.vstack([np.zeros(2), path[:-1]]) @ A.T)
     lam = (q / np.linalg.norm(q @ A, rho / (rho - 1), axis=1)[:, None]).sum(axis=0)  # S = sum lam_i a_i
-    measured, predicted = lam[[1, 2]] / lam.sum(), pulls(np.array([2.0, 1.0]), A[[1, 2]], rho)
+    measured, predicted = lam[[1, 2]] / lam.sum(), pulls(np.array([2.0, 1.0]), A[[1, 2]], rho)[0]
     print(f"rho = {rho:4}: {degrees(path[-1]):.2f} degrees; (1.8, 0.8) pulls {measured[0]:.3f}", end=", ")
     print(f"predicted {predicted[0]:.3f}")
     assert abs(degrees(path[-1]) - degrees(best[2.0][0])) < 0.15
@@ -574,6 +587,59 @@ for rho in (1.8, 2.0, 2.1):
 # One direction, three optimisers, and weights that wander from one point to the other. (What is missing is
 # time: ten times as many steps at $\rho = 2.1$ bring 0.823 to 0.837.) A classifier's limit does not tell who
 # made it.
+#
+# Now the debt, by steepest descent, also on other points: ten in five dimensions, from three seeds.
+
+
+# %%
+def ten_points(seed):
+    """Ten signed points in five dimensions, separated by a random direction."""
+    rng = np.random.default_rng(seed)
+    axis = rng.normal(size=5)
+    drawn = rng.normal(size=(10, 5))
+    return drawn * np.sign(drawn @ axis)[:, None] + 0.3 * axis / np.linalg.norm(axis)
+
+
+def debts(path, A, rho, mu):
+    """(mu - mu_rho(w)) times the norm of w, for each row w of path."""
+    return mu * np.linalg.norm(path, rho, axis=1) - (path @ A.T).min(axis=1)
+
+
+ones, shrinking = np.ones(3000), 1 / np.sqrt(np.arange(1, 3001))
+cases = [("twelve", A, rho, ones) for rho in (1.5, 1.9)]
+cases += [("seed 0", ten_points(0), 1.5, shrinking)]
+cases += [(f"seed {k}", ten_points(k), k + 1.0, 0.1 * ones) for k in (1, 2)]
+print("points  rho  worst  debt predicted, after 300 and 3,000 steps, gap then")
+owed = []
+for name, points, rho, etas in cases:
+    w_hat, mu = largest_margin(points, rho)
+    worst = points[points @ w_hat < 1 + 1e-5]
+    debt = pulls(w_hat, worst, rho)[1]
+    path = descend(points, steepest(rho), etas)
+    early, late = debts(path[[299, 2999]], points, rho, mu)
+    gap = late / mu / np.linalg.norm(path[-1], rho)
+    owed.append([debt, early, late])
+    print(f"{name:8}{rho:3} {len(worst):5} {debt:12.3f} {early:14.3f} {late:8.3f} {gap:14.0e}")
+debt, early, late = np.array(owed).T
+assert np.abs(late - debt).max() < 0.02, again("03.4")
+assert debt[0] == 0 < 9 * late[0] < early[0], again("03.4")
+assert debt[1:].min() > 0.1, again("03.4")
+corner = debts(constant[1.0][[99, -1]], A, 1.0, best[1.0][1])
+print("rho = 1: debt", *(f"{value:.3f}" for value in corner))
+assert np.allclose(corner, 1.7 - 1.0, atol=1e-4)
+
+# %% [markdown]
+# Two lines explain it: since $q_i \propto e^{-a_i \cdot w}$, worst points end
+# $\log(\lambda_{\max} / \lambda_i)$ above the least; and their average with the weights $\lambda_i$ is
+# $\hat\mu \lVert w_t \rVert$, but for a term that falls like $1/\lVert w_t \rVert$. (This for a run that
+# settles, as these do; that it does is not proved.)
+#
+# So the gap, debt over $\hat\mu \lVert w_t \rVert$, falls like $1/t$ with constant steps, and like
+# $1/\sqrt t$ with steps $\eta/\sqrt t$ (seed 0). A single worst point owes nothing, nor do points that pull
+# equally: there the debt itself falls, here like $1/\lVert w_t \rVert$, and the gap like its square. The
+# theorem, which knows nothing of the points, allows a debt of $\log n$ and more; this one is less than
+# $\log k$. Corners owe something else: at $\rho = 1$ the one unit of $w_2$ lifts the worst point by 1.0
+# where 1.7 was to be had, and 0.7 is missing for ever.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.5 Adam, five lines and two memories
@@ -715,9 +781,11 @@ assert np.isclose(memories[6], 332_437, rtol=1e-3), again("03.5")
 #
 # What $\eta$ changes there is the memory: not 20 steps but 858, 3,351, 7,506. On that clock the runs move
 # alike, though one memory is nine times the other: turned towards $\ell_2$ after one memory, back within two
-# degrees of $\ell_\infty$ after five. So the last run is not elsewhere, it is early: 40,000 steps are an
-# eighth of its memory. (Followed further it had 33.7, 38.9 and 41.2 degrees after 1, 3 and 5 of them.) *With
-# $\beta_1 \le \beta_2$ the memory delays the limit and does not change it; $\varepsilon$ does: section 3.7.*
+# degrees of $\ell_\infty$ after five. (Other points keep other times: of ten in five dimensions, three sets
+# were 2 to 5 percent of the margin short after 14 memories, and there after 60.) So the last run is not
+# elsewhere, it is early: 40,000 steps are an eighth of its memory. (Followed further it had 33.7, 38.9 and
+# 41.2 degrees after 1, 3 and 5 of them.) *With $\beta_1 \le \beta_2$ the memory delays the limit and does
+# not change it; $\varepsilon$ does: section 3.7.*
 
 # %%
 limits = {
@@ -792,14 +860,14 @@ assert same(spectral_step(G), [[-0.6, -0.8, 0], [0, 0, -1]])
 # Its opposite, $P = \sum_k \xi_k \zeta_k^\top$ over $\sigma_k > 0$, is the **polar factor** of $G$ (the
 # literature writes $U V^\top$). A singular value decomposition at every step is expensive on large matrices.
 # **Muon** (Jordan et al. 2024) does without. $G G^\top G$ has $\sigma_k^3$ in place of $\sigma_k$: matrix
-# products act on the singular values alone. So does any odd polynomial. Muon starts from $P_0 = G / \lVert G
+# products act on the singular values alone. So does any odd polynomial. Muon starts from $Z = G / \lVert G
 # \rVert_F$, with the Frobenius norm $\lVert G \rVert_F = (\sum_{jl} G_{jl}^2)^{1/2}$, so that all singular
 # values are at most 1. Then it iterates five times
 #
-# $$P_{k+1} = 3.4445\, P_k - 4.7750\, (P_k P_k^\top) P_k + 2.0315\, (P_k P_k^\top)^2 P_k .$$
+# $$Z \leftarrow 3.4445\, Z - 4.7750\, (Z Z^\top) Z + 2.0315\, (Z Z^\top)^2 Z .$$
 #
-# The older **Newton-Schulz** iteration, $P_{k+1} = \frac32 P_k - \frac12 (P_k P_k^\top) P_k$, converges to
-# $P$, but a small singular value grows only 1.5-fold in each step, against 3.4-fold.
+# The older **Newton-Schulz** iteration, $Z \leftarrow \frac32 Z - \frac12 (Z Z^\top) Z$, converges to $P$,
+# but a small singular value grows only 1.5-fold in each step, against 3.4-fold.
 
 
 # %%
@@ -809,11 +877,11 @@ NEWTON_SCHULZ = (1.5, -0.5, 0.0)
 def orthogonalise(G, coefficients=(3.4445, -4.7750, 2.0315), steps=5):
     """An approximation of the polar factor of each matrix: the shape of G (..., j, l)."""
     first, third, fifth = coefficients
-    P = G / np.linalg.norm(G, axis=(-2, -1), keepdims=True)
+    Z = G / np.linalg.norm(G, axis=(-2, -1), keepdims=True)
     for _ in range(steps):
-        square = P @ P.mT
-        P = first * P + (third * square + fifth * square @ square) @ P
-    return P
+        square = Z @ Z.mT
+        Z = first * Z + (third * square + fifth * square @ square) @ Z
+    return Z
 
 
 def becomes(sigma, coefficients=(3.4445, -4.7750, 2.0315), steps=5):
@@ -941,8 +1009,8 @@ def margin(W, norm):
 
 runs = {
     "normalised GD, momentum": train_matrices(frobenius_step),
-    "spectral descent": train_matrices(spectral_step, 0.0, eta=0.1),
-    "Muon, Newton-Schulz": train_matrices(lambda G: -orthogonalise(G, NEWTON_SCHULZ, 30)),
+    "spectral descent": train_matrices(spectral_step, 0.0, eta=0.1, steps=600),
+    "Muon, Newton-Schulz": train_matrices(lambda G: -orthogonalise(G, NEWTON_SCHULZ, 30), steps=600),
     "Muon": train_matrices(lambda G: -orthogonalise(G), steps=1500),
 }
 bounds = {"fro": np.linalg.norm(runs["normalised GD, momentum"][1], "fro", axis=(1, 2))}
@@ -964,8 +1032,7 @@ assert 0.85 < shares["Muon"][2].min() < 0.87 < 0.97 < shares["Muon"][2].max() < 
 # The bounds, which need no solver, are met to one percent: NGD takes the Frobenius margin, spectral descent
 # the spectral one. Muon, which is meant to approximate it, gets 86 to 98 percent on our ten problems (on
 # twenty others 90 to 99.9). With thirty steps of Newton-Schulz the same momentum does reach the spectral
-# margin, and without momentum the polynomial loses as much, to three hundredths. So the momentum is not at
-# fault: the polynomial is.
+# margin. So the momentum is not at fault: the polynomial is.
 #
 # A low singular value of $W$ costs only in a direction that *carries slope*. How much?
 
@@ -1153,77 +1220,27 @@ assert np.isclose(grown, np.log(5), rtol=0.1)
 # So the angle falls to that of $\ell_2$ like $1 / \log t$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### How fast?
-#
-# Lesson 01 suggests that an offset stays bounded while the norm grows. Then the gap $1 - \mu(w_t)/\hat\mu$
-# falls as $1/\lVert w_t \rVert$ in every norm: like $1/t$ with constant steps, like $1/\sqrt t$ with steps
-# $\eta/\sqrt t$. Measured on these points, not proved:
-
-
-# %%
-def margins(W, A, rho):
-    """mu_rho of each row of W."""
-    return (A @ W.T).min(axis=0) / np.linalg.norm(W, rho, axis=1)
-
-
-def worst(values):
-    """Ends of thirds of decades, and the largest of the values since the end before."""
-    ends = np.round(10 ** (np.arange(13) / 3)).astype(int)
-    return ends[1:], np.array([values[a:b].max() for a, b in pairwise(ends)])
-
-
-times = np.arange(1, 10_001)
-shrinking = {rho: descend(A, steepest(rho), 2 / np.sqrt(times)) for rho in constant}
-exponents, last = {}, {}
-for name, group in (("steps 1", constant), ("steps 2/sqrt(t)", shrinking)):
-    for rho, path in group.items():
-        t, highest = worst(1 - margins(path, A, rho) / best[rho][1])
-        exponent = np.polyfit(np.log(t[t > 500]), np.log(highest[t > 500]), 1)[0]
-        exponents[name, rho] = exponent
-        last[name, rho] = highest[-1]
-        print(f"{name:15} rho = {rho:3}: gap {highest[-1]:.0e}, exponent {exponent:.1f}")
-assert np.allclose(list(exponents.values()), [-1, -1, -1, -0.5, -0.2, -0.5], atol=0.05), again("03.1")
-assert all(last["steps 1", rho] < last["steps 2/sqrt(t)", rho] / 3 for rho in constant), again("03.1")
-
-# %% [markdown]
-# All exponents but one are $-1$ and $-1/2$, as the offset over the norm predicts. The exception, $\ell_2$
-# with shrinking steps, is on its way: over the decades that end at $10^4$, $10^5$ and $10^6$ steps its
-# exponent is $-0.25$, $-0.46$ and $-0.51$.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Steps that are too long
 #
 # The theorem's safe step is $\eta = \mathrm{share} \cdot \hat\mu / a_{\max}^2$. How long may steps really
 # be? On our twelve points nothing is too long for sign descent. All first entries are positive, so $w_1 =
 # \eta t$ exactly, and only $w_2$ ever turns: a single number that is pushed back whenever it is off stays
 # near its place. In more dimensions several coordinates turn, and every step pushes all of them at once. We
-# draw 40 sets of ten points in five dimensions and try five lengths on each, in units of $1/a_{\max}$: then
+# take 40 sets of ten points in five dimensions and try five lengths on each, in units of $1/a_{\max}$: then
 # no output $a_i \cdot w$ changes by more than $\eta\, a_{\max}$ in a step. A run is *stuck* if its second
 # half, taken by itself, has a gap of more than one percent, or does not move at all.
 
 
 # %%
-def ten_points(seed):
-    """Ten signed points in five dimensions, separated by a random direction."""
-    rng = np.random.default_rng(seed)
-    axis = rng.normal(size=5)
-    drawn = rng.normal(size=(10, 5))
-    return drawn * np.sign(drawn @ axis)[:, None] + 0.3 * axis / np.linalg.norm(axis)
-
-
 def sign_descent(sets, lengths, steps=8000):
-    """w halfway and at the end, and which coordinates went up and down since: (lengths, sets, d) each."""
+    """w halfway and at the end: (lengths, sets, d) each."""
     w = np.zeros((*lengths.shape, sets.shape[-1]))
-    signs = np.zeros((2, *w.shape))
     for t in range(steps):
         if t == steps // 2:
-            half, signs = w, np.zeros_like(signs)
+            half = w
         u = (w[..., None, :] @ sets.mT)[..., 0, :]
-        q = np.exp(u.min(axis=-1, keepdims=True) - u)
-        step = np.sign((q[..., None, :] @ sets)[..., 0, :])
-        signs += step > 0, step < 0
-        w = w + lengths[..., None] * step
-    return half, w, signs
+        w = w + lengths[..., None] * np.sign((weights(u)[..., None, :] @ sets)[..., 0, :])
+    return half, w
 
 
 def gap(w, sets, mu):
@@ -1235,16 +1252,13 @@ def gap(w, sets, mu):
 sets = np.array([ten_points(seed) for seed in range(40)])
 ones = torch.ones(sets.shape[:2], dtype=torch.float64)
 solution = svm.solve(svm.HardMarginProblem(torch.tensor(sets), None, ones), norm=np.inf, tol=1e-6)
-mu, w_hat = solution.margin.numpy(), solution.value.numpy()
+mu = solution.margin.numpy()
 a_max = np.abs(sets).sum(axis=-1).max(axis=-1)
 scaled = np.array([0.1, 0.3, 1, 3, 10])
-half, end, turns = sign_descent(sets, scaled[:, None] / a_max)
+half, end = sign_descent(sets, scaled[:, None] / a_max)
 stuck = gap(end - half, sets, mu) > 0.01
-full = np.abs(w_hat) > 0.9999 * np.abs(w_hat).max(axis=-1, keepdims=True)
-backwards = (np.where(w_hat > 0, turns[1], turns[0]) * full).max(axis=-1) > 0
-print("eta a_max     stuck    a full coordinate moves back    both    of 40 sets")
-for row in zip(scaled, stuck, backwards, stuck & backwards, strict=True):
-    print(f"{row[0]:9} {row[1].sum():9} {row[2].sum():20} {row[3].sum():19}")
+for one, runs_stuck in zip(scaled, stuck, strict=True):
+    print(f"eta a_max = {one:4}: {runs_stuck.sum():2} of 40 sets stuck")
 safe = a_max * np.array([safe_steps(*both, 10, 0.1)[0] for both in zip(mu, a_max, strict=True)])
 print(f"safe for a share of 0.1: eta a_max of {safe.min():.3f} to {safe.max():.3f}")
 twelve = sign_descent(A[None], np.array([[20.0], [100.0], [1000.0]]))[1]
@@ -1253,21 +1267,15 @@ assert not stuck[0].any()
 assert stuck[1].sum() <= 2
 assert 5 <= stuck[2].sum() <= 15
 assert stuck[4].sum() > 35
-assert (stuck != backwards).sum() < 0.1 * stuck.size
-assert (stuck & backwards).sum() > 0.9 * stuck.sum()
 assert safe.max() < 0.05
 assert gap(twelve, A[None], mu_inf).max() < 1e-3
 
 # %% [markdown]
-# No length suits all sets. What fails? The coordinates of full size should take every step forwards. Nearly
-# all runs in which one of them moves backwards are stuck, and nearly all others are not. (Exceptions: steps
-# back may stay rare, and coordinates *between* may trap each other.)
-#
-# The longest good step is far longer than a safe one, by a factor that differs from set to set. As a rule of
-# thumb keep $\eta\, a_{\max}$ well below 1: at 1 a quarter of the sets are stuck, some of them at gaps of
-# 0.15; at 0.3, at least eight times what is safe, none is (with 40 other sets, one). Shrinking steps get
-# through whenever $\sum \eta_\tau^2 / \sum \eta_\tau \to 0$ while $\sum \eta_\tau = \infty$: that is the
-# theorem.
+# No length suits all sets. The longest good step is far longer than a safe one, by a factor that differs from
+# set to set. As a rule of thumb keep $\eta\, a_{\max}$ well below 1: at 1 a quarter of the sets are stuck,
+# some of them at gaps of 0.15; at 0.3, at least eight times what is safe, none is (of 80 other sets, two).
+# Shrinking steps get through whenever $\sum \eta_\tau^2 / \sum \eta_\tau \to 0$ while $\sum \eta_\tau =
+# \infty$: that is the theorem.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Turn the norm yourself
@@ -1338,9 +1346,9 @@ widgets.sliders(
 # <details><summary>5. In the theorem, which $a$ is best for steps $\eta\, \tau^{-a}$? And here?</summary>
 #
 # For large $t$ the bound loses $\sum \eta_\tau^2 / \sum \eta_\tau$ and $\log n / \sum \eta_\tau$: about
-# $t^{-a}$ and $t^{a-1}$ for $a < \frac12$, least at $\frac12$ (up to a logarithm). On our points constant
-# steps, $a = 0$, had the smaller gap in all three norms: the bound guards against points that are not there.
-# </details>
+# $t^{-a}$ and $t^{a-1}$ for $a < \frac12$, least at $\frac12$ (up to a logarithm). But the debt of section
+# 3.4 is the same for all $a$, and the longest $w$ makes least of it: $a = 0$, where such steps settle. The
+# bound guards against points where they do not. </details>
 
 # %%
 progress("03")
@@ -1349,7 +1357,8 @@ progress("03")
 # ## Summary
 #
 # - Steepest descent with short or shrinking steps maximises the margin in its own norm, because the slope of
-#   the loss is a bound on that margin. On our points the gap fell as one over the norm.
+#   the loss is a bound on that margin. For $1 < \rho < \infty$ the debt, margin missing times norm, settles
+#   at $\sum_i \lambda_i \log(\lambda_{\max} / \lambda_i)$, with the shares $\lambda_i$ of the worst points.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative. The weights are how hard they pull.
 # - Steps of $\mathrm{share} \cdot \hat\mu / a_{\max}^2$ are safe. Longer ones did well with $\eta\, a_{\max}$

@@ -174,4 +174,4 @@ def test_pulls_are_the_solvers_weights():
     solution = svm.solve(svm.HardMarginProblem(torch.tensor(A), None, torch.ones(3, dtype=torch.float64)))
     lam = solution.dual.numpy()
     assert lam.min() > 0.1
-    np.testing.assert_allclose(pulls(solution.value.numpy(), A, 2.0), lam / lam.sum(), atol=1e-5)
+    np.testing.assert_allclose(pulls(solution.value.numpy(), A, 2.0)[0], lam / lam.sum(), atol=1e-5)

@@ -119,17 +119,16 @@ def safe_unlike(mu_hat, a_max, n, share):
 
 
 def pulls_by_nnls(w_hat, A, rho):
+    """The debt from outputs -log q_i: their average with the weights q_i, less the least."""
     S = np.sign(w_hat) * np.abs(w_hat) ** (rho - 1)
     lam = nnls(A.T, S / np.linalg.norm(S), maxiter=1000)[0]
-    return torch.tensor(lam / lam.sum())
+    outputs = -np.log(lam)
+    return torch.tensor(lam / lam.sum()), (lam / lam.sum()) @ outputs - min(outputs)
 
 
-def pulls_by_elimination(w_hat, A, rho):
-    """The last weight is one; the others from a least-squares problem, S up to its unknown length."""
-    S = np.sign(w_hat) * np.abs(w_hat) ** (rho - 1)
-    unknown = np.concatenate([A[:-1].T, -S[:, None]], axis=1)
-    lam = np.append(np.linalg.lstsq(unknown, -A[-1], rcond=None)[0][:-1], 1.0)
-    return list(lam / lam.sum())
+def pulls_where(change):
+    """change(shares, debt, A) in place of the answer."""
+    return lambda w_hat, A, rho: change(*(np.array(one) for one in pulls_by_nnls(w_hat, A, rho)), A)
 
 
 def bisected(equation):
@@ -255,10 +254,16 @@ ANSWERS = {
             lambda w_hat, A, rho: pulls_by_nnls(w_hat, A, rho / (rho - 1)),
             lambda w_hat, A, rho: pulls_by_nnls(w_hat, A, rho + 1),
             lambda w_hat, A, rho: pulls_by_nnls(w_hat, A, 2),
-            lambda w_hat, A, rho: pulls_by_nnls(w_hat, A, rho).numpy()[::-1],
-            lambda w_hat, A, rho: pulls_by_elimination(w_hat, A, rho)[:-1],
-            lambda w_hat, A, rho: np.exp(-(A @ w_hat)) / np.exp(-(A @ w_hat)).sum(),
-            lambda w_hat, A, rho: np.eye(len(A))[0],
+            pulls_where(lambda lam, debt, A: (lam[::-1], debt)),
+            pulls_where(lambda lam, debt, A: (lam[:-1], debt)),
+            pulls_where(lambda lam, debt, A: lam),
+            pulls_where(lambda lam, debt, A: (np.eye(len(A))[0], 0.0)),
+            pulls_where(lambda lam, debt, A: (lam, -np.log(lam.max()))),
+            pulls_where(lambda lam, debt, A: (lam, np.log(len(A)) + np.log(lam.max()))),
+            pulls_where(lambda lam, debt, A: (lam, np.log(10))),
+            pulls_where(lambda lam, debt, A: (lam, debt * (1 + 1e-3))),
+            pulls_where(lambda lam, debt, A: (lam, lam @ (lam.max() - lam))),
+            pulls_where(lambda lam, debt, A: (lam, np.log(lam.max() / lam)[lam.argmin()] * lam.min())),
         ],
     },
     "03.5": {
