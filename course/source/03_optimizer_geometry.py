@@ -637,7 +637,7 @@ assert np.allclose(corner, 1.7 - 1.0, atol=1e-4)
 # So the gap, debt over $\hat\mu \lVert w_t \rVert$, falls like $1/t$ with constant steps, and like
 # $1/\sqrt t$ with steps $\eta/\sqrt t$ (seed 0). A single worst point owes nothing, nor do points that pull
 # equally: there the debt itself falls, here like $1/\lVert w_t \rVert$, and the gap like its square. The
-# theorem, which knows nothing of the points, allows a debt of $\log n$ and more; this one is less than
+# theorem, which knows nothing of the points, allows a debt of $\log n$ and more; this one is at most
 # $\log k$. Corners owe something else: at $\rho = 1$ the one unit of $w_2$ lifts the worst point by 1.0
 # where 1.7 was to be had, and 0.7 is missing for ever.
 
