@@ -39,7 +39,7 @@ def _rest_cases(rng):
     for n, T, eps in ((2, 3, 1e-6), (3, 3, 2.0**-52), (4, 6, 1e-30), (6, 4, 0.003)):
         lam = rng.uniform(0.05, 1.5, size=(n, T)) * (rng.random((n, T)) < 0.5)
         lam[:, 1], lam[:, 0] = rng.uniform(0.05, 1.5, size=n), 0  # the selected token, and one that is tight
-        lam[:2, 2] = 0
+        lam[:2, 2], lam[0, 1] = 0, 3e-4  # little weight counts, too
         difference = np.where(lam > 0, rng.uniform(0.1, 2, size=(n, T)), rng.normal(size=(n, T)))
         difference[:, 0], difference[:2, 2] = 0, (0.5, -0.5)
         cases.append((lam, rng.uniform(0.15, 0.85, size=n), difference, eps))
@@ -206,8 +206,8 @@ def _ceiling_cases(rng):
     """Ranks above, at and below m; one column; more columns than dimensions."""
     cases = []
     for d, rank, m in ((4, 4, 2), (5, 3, 2), (5, 4, 1), (6, 5, 3), (4, 2, 3), (3, 3, 5)):
-        W = rng.normal(size=(d, rank)) @ rng.normal(size=(rank, d))
-        cases.append((W, m))
+        s = rng.uniform(0.3, 2, size=rank)
+        cases.append((orthogonal(rng, d)[:, :rank] * s @ orthogonal(rng, d)[:, :rank].T, m))
     return cases
 
 
@@ -288,12 +288,12 @@ def _limit_cases(rng):
     """
     cases = []
     below, at, later, some = rng.integers((3, 3, 6, 0), (7, 7, 8, 2)).tolist()
-    few, low = rng.integers(2, 5, size=2).tolist()
+    few, low = rng.integers((4, 2), (6, 5)).tolist()
     for n, T, N, d, tol in (
         (8, 6, 10, 9, 1e-3),
         (8, 6, below * (below + 1) // 2 - 1, 9, 0.1),
         (7, 5, at * (at + 1) // 2, 8, 1e-5),
-        (few, 9, 16, 8, 1e-3),
+        (few, 9, 22, 8, 1e-3),
         (9, 5, 20, low, 0.01),
         (10, 4, later * (later + 1) // 2 - 1, 12, 1e-3),
         (20, 5, 8 + 5 * some, 18, 0.01),

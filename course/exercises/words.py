@@ -84,6 +84,12 @@ def _overwriting(words, selected):
     return all(no_loop(set().union(*group.values())) for group in of.values())
 
 
+def _last_rows(words, selected):
+    """Only the last sequence of each query."""
+    last = list({row[0]: i for i, row in enumerate(words.tolist())}.values())
+    return words[last], selected[last]
+
+
 def _neighbouring_rows(words, selected):
     """Groups sequences with the same query only where they follow each other."""
     groups, before = [], None
@@ -214,6 +220,8 @@ MISTAKES = (
     "sequences with the same query.",
     _overwriting,
     "Two sequences may share query and winner: join what they have to beat, do not overwrite it.",
+    lambda words, selected: consistent(*_last_rows(words, selected)),
+    "Join what all sequences with the same query ask for: you kept the last one only.",
     _neighbouring_rows,
     "Sequences with the same query need not follow each other: collect them from all rows.",
     _consistent_by(groups=_first),
@@ -288,7 +296,7 @@ def cases(rng):
     wide = [(5, 0, 1, 2, 1), (5, 2, 3, 0, 1)]  # no: 0 over 2, 2 over 0; they are not neighbours
     in_order = [
         good + bad,
-        bad + good,
+        [(5, 1, 1, 1), (5, 1, 2, 1), *good],  # no: the first sequence by itself
         [bad[0], good[0], bad[1], good[1]],  # no: one query in rows apart
         twice,
         [twice[1], twice[0], twice[2]],

@@ -156,6 +156,9 @@ ANSWERS = {
             rest_at_one_lead,
             rest_by_differences,
             rest_of_positive_differences,
+            lambda lam, slope, difference, eps: rest_by_loop(
+                np.where(lam > 1e-3, lam, 0), slope, difference, eps
+            ),
             lambda lam, slope, difference, eps: (lam * np.log(1 / eps)).sum(),
             lambda lam, slope, difference, eps: np.log(1 / (2 * eps)),
         ],
@@ -166,7 +169,12 @@ ANSWERS = {
     },
     "11.4": {
         "also_right": ceiling_by_truncation,
-        "wrong": [ceiling_of_one, ceiling_as_a_distance, lambda W_nuc, m: 1.0],
+        "wrong": [
+            ceiling_of_one,
+            ceiling_as_a_distance,
+            lambda W_nuc, m: 1.0,
+            lambda W_nuc, m: ceiling_by_truncation(W_nuc, min(m, len(W_nuc) - 1)),
+        ],
     },
     "11.5": {
         "also_right": limit_by_formula,
@@ -178,6 +186,7 @@ ANSWERS = {
             lambda leads, d, tol: limit_by_formula(leads, d, 2 * tol),
             lambda leads, d, tol: limit_by_formula(leads, d, 1e-3),
             lambda leads, d, tol: min(limit_by_formula(leads, d, tol), leads.shape[1] + 1),
+            lambda leads, d, tol: min(limit_by_formula(leads, d, tol), len(leads) - 1),
         ],
     },
 }

@@ -88,6 +88,7 @@ ANSWERS = {
             lambda lengths, T, causal: visible_in_loops([T] * len(lengths), T, causal),
             lambda lengths, T, causal: visible_in_loops(lengths, T, causal)[0],
             lambda lengths, T, causal: visible_in_loops(np.sort(lengths), T, causal),
+            lambda lengths, T, causal: visible_in_loops(np.sort(lengths)[::-1], T, causal),
             lambda lengths, T, causal: visible_in_loops(np.maximum(lengths - 1, 1), T, causal),
             lambda lengths, T, causal: visible_in_loops(lengths, max(lengths), causal),
             lambda lengths, T, causal: visible_in_loops(lengths, T, causal).squeeze(0),
