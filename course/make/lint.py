@@ -24,6 +24,7 @@ from course.make.notebook import ANSWER, from_source, is_written, to_text
 ROOT = Path(__file__).resolve().parents[2]
 MAX_BYTES = 400_000
 WALL_TIME = re.compile(r"Wall time|CPU times|\b\d+(\.\d+)?\s*(ms|µs|us|it/s|s/it)\b|\d\d:\d\d<\d\d:\d\d")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # what is left of "\frac" in a string that was not raw
 ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
 
 
@@ -32,6 +33,9 @@ def source_problems(source: Path) -> list[str]:
     cells = from_source(source, solved=True).cells
     unsolved = from_source(source, solved=False).cells
     problems = [] if cells[0].cell_type == "markdown" else ["the first cell must be the title, in markdown"]
+    for number, line in enumerate(source.read_text().split("\n"), start=1):
+        if lost := CONTROL.search(line):
+            problems.append(f"line {number} has the control character {lost[0]!r}: a lost backslash")
     for position, cell in enumerate(cells):
         if cell.cell_type != "code":
             continue

@@ -1044,10 +1044,10 @@ show(
 # - *In between*: $p$ goes to the relaxed SVM, 26.6 degrees, where the third sequence has the lead 0, and its
 #   attention stays soft, at a value known beforehand.
 # - *0, but not free*: for $c > 1$ the worse token clears the label margin too. From $\omega =
-#   \|v_{\mathrm{mm}}\| / ((c - 1) \|p_{\mathrm{rel}}\|)$ on, 0.894 for $c = rac32$, the sequence decides
-#   for it. Now the exponents $c\, u_{\min} + rac12 p_1 - p_2$ and $u_{\min} + p_1 - p_2$ balance: $rac12
-#   p_1 = (c - 1)\, \omega \|p\|$, an angle of $rccos(2 (c - 1)\, \omega)$.
-# - *0, and free*: from $\omega = 1/(2(c - 1))$ on, 1 for $c =  rac32$, even that push dies first, and $p$
+#   \|v_{\mathrm{mm}}\| / ((c - 1) \|p_{\mathrm{rel}}\|)$ on, 0.894 for $c = \frac32$, the sequence decides
+#   for it. Now the exponents $c\, u_{\min} + \frac12 p_1 - p_2$ and $u_{\min} + p_1 - p_2$ balance: $\frac12
+#   p_1 = (c - 1)\, \omega \|p\|$, an angle of $\arccos(2 (c - 1)\, \omega)$.
+# - *0, and free*: from $\omega = 1/(2(c - 1))$ on, 1 for $c = \frac32$, even that push dies first, and $p$
 #   goes to 0 degrees, the best lead for the two others alone. Moving all weight to the worse token costs
 #   nothing, and the theorem's condition outside $\mathcal S$ fails.
 #

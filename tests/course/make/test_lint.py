@@ -51,6 +51,11 @@ def test_nothing_wrong(problems):
     assert problems(EXERCISE) == []
 
 
+def test_formulas_that_lost_their_backslash(problems):
+    lost = EXERCISE.replace("Add.", "Take $\frac12$.")  # not raw: a form feed
+    assert problems(lost) == ["line 7 has the control character '\\x0c': a lost backslash."]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
