@@ -197,7 +197,11 @@ ROWS = Exercise(
         _by_position,
         "The rows are there, but ordered by position first. Let i be the slowest.",
     ),
-    withheld=("mini_attn.svm.sequence.sequence_problem", "mini_attn.svm.problem.attention_problem"),
+    withheld=(
+        "mini_attn.svm.sequence.sequence_problem",
+        "mini_attn.svm.problem.attention_problem",
+        "mini_attn.svm.problem.token_problem",
+    ),
 )
 
 

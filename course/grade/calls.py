@@ -2,9 +2,11 @@
 
 Closed are: keyrings, which all processes of a user share; memory that belongs to no process, so that nobody
 can count it (memfd, System V, rules of landlock, watches of epoll, and mappings without a file that a fork
-shares: their pages outlive them where only a part is unmapped); namespaces and mounts; every socket but those
-between the sandbox's own processes; and doors into the kernel that no exercise needs (io_uring, bpf, ptrace,
-...). The caller gets an ordinary error; Python, asyncio included, takes poll where there is no epoll.
+shares: their pages outlive them where only a part is unmapped); filters like this one, for which the kernel
+has room once for all; its log, where a crash leaves a line that all could read; namespaces and mounts; every
+socket but those between the sandbox's own processes; and doors into the kernel that no exercise needs
+(io_uring, bpf, ptrace, ...). The caller gets an ordinary error; Python, asyncio included, takes poll where
+there is no epoll.
 Locks of files do nothing and say that they succeeded: a lock of a file that all sandboxes see, such as Python
 itself, would be a signal from one to another.
 """
@@ -74,9 +76,12 @@ CLOSED = {
     "splice": (275, 76),
     "tee": (276, 77),
     "io_setup": (206, 0),
+    "seccomp": (317, 277),
+    "syslog": (103, 116),
 }
 CLONE, CLONE3, SOCKETS = (56, 220), (435, 435), ((41, 198), (53, 199))  # SOCKETS: socket and socketpair
-FLOCK, FCNTL, MMAP = (73, 32), (72, 25), (9, 222)
+FLOCK, FCNTL, MMAP, PRCTL = (73, 32), (72, 25), (9, 222), (157, 167)
+PR_SET_SECCOMP = 22
 LOCKS = (5, 6, 7, 36, 37, 38)  # F_GETLK, F_SETLK, F_SETLKW, and the same as F_OFD_*
 SIGNALS = (1024, 1025, 1026, 1035, 1036, 1037, 1038)  # F_*LEASE, F_NOTIFY, F_*_RW_HINT, of a file for all
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: user, mount, process, network, IPC, UTS and cgroup
@@ -120,6 +125,11 @@ def program() -> bytes:
         (LOAD, 0, 0, NUMBER),
         (EQUAL, 0, 1, FLOCK[column]),
         (RETURN, 0, 0, ERROR),  # no error: done
+        (EQUAL, 0, 3, PRCTL[column]),
+        (LOAD, 0, 0, FIRST),
+        (EQUAL, 0, 1, PR_SET_SECCOMP),
+        (RETURN, 0, 0, ERROR + EPERM),
+        (LOAD, 0, 0, NUMBER),
         (EQUAL, 0, 5, MMAP[column]),
         (LOAD, 0, 0, FOURTH),
         (ANY_BIT, 0, 2, MAP_ANONYMOUS),

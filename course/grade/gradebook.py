@@ -211,10 +211,13 @@ def _harmless(name: str) -> str:
 def _open(url: str) -> Iterator[Session]:
     try:
         _create(url)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"the gradebook needs a driver that is not installed here: {error}") from error
     except (ArgumentError, NoSuchModuleError) as error:
         raise ValueError(
             f"{url!r} is not the URL of a database ({error}); write it like sqlite:////home/me/gradebook.db"
         ) from error
+    api.app_log.disabled = True  # it has a traceback for what `_patient` says in a sentence
     with api.Gradebook(url, COURSE) as book, book.db.no_autoflush:  # half-made objects stay out of queries
         yield book.db
 

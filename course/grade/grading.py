@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         rows = grade(
             options.submissions,
             options.lesson,
-            options.seed_file.read_text(encoding="utf-8") if options.seed is None else options.seed,
+            _seed(options.seed_file) if options.seed is None else options.seed,
             options.out,
             options.jobs,
             options.gradebook,
@@ -82,6 +82,13 @@ def main(arguments: list[str] | None = None) -> int:
     if failed:
         print(f"The grader failed on {', '.join(failed)}; they wait for a person, or for another run.")
     return 1 if failed else 0
+
+
+def _seed(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text; draw a seed as the instructor's guide says") from error
 
 
 def grade(
@@ -118,6 +125,8 @@ def grade(
         raise ValueError("the seed is empty; draw one as the instructor's guide says")
     if jobs < 1:
         raise ValueError(f"jobs = {jobs}; expected at least 1 submission at a time")
+    if folder.resolve() in (out.resolve(), *out.resolve().parents):
+        raise ValueError(f"--out {out} lies among the submissions: results would be taken for students")
     handed_in = submission.find(folder, lesson)
     if not handed_in:
         raise ValueError(f"{folder} holds no folders or notebooks of students")

@@ -58,7 +58,15 @@ def workshop() -> Iterator[Path]:
             _locked(lock.fileno())
             yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """The lock goes last: a folder without one that was begun just now is left alone."""
+    for path in folder.iterdir():
+        if path.name != LOCK:
+            shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sweep(place: Path) -> None:
@@ -72,7 +80,7 @@ def _sweep(place: Path) -> None:
                 continue
             with (folder / LOCK).open("w") as lock:
                 if _locked(lock.fileno()):
-                    shutil.rmtree(folder, ignore_errors=True)
+                    _remove(folder)
 
 
 def _locked(descriptor: int) -> bool:

@@ -78,10 +78,10 @@ def release(number: str, folder: Path, database: str | None = None, force: bool 
         The notebook to hand out.
 
     Raises:
-        ValueError: no such lesson, or one that lacks the cell for an exercise.
+        ValueError: no such lesson, or one that lacks the cell for an exercise; a path for no gradebook.
         FileExistsError: a file was edited, or comes from an earlier lesson; nothing is written.
     """
-    lesson = released.lesson(number)
+    lesson, url = released.lesson(number), database or default_database(folder)
     name = f"{gradebook.assignment(lesson)}/{lesson.path.name}"
     handed_out = folder / "release" / name
     texts = {
@@ -99,7 +99,7 @@ def release(number: str, folder: Path, database: str | None = None, force: bool 
             "Move it away, or use --force, which keeps the old one beside it"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    gradebook.register(database or default_database(folder), lesson)
+    gradebook.register(url, lesson)
     for path in different:
         names = (path.with_name(f"{path.name}.before{n or ''}") for n in itertools.count())
         path.rename(next(kept for kept in names if not kept.exists()))
@@ -112,7 +112,13 @@ def release(number: str, folder: Path, database: str | None = None, force: bool 
 
 
 def default_database(folder: Path) -> str:
-    """The URL of the gradebook that nbgrader expects in a course folder."""
+    """The URL of the gradebook that nbgrader expects in a course folder.
+
+    Raises:
+        ValueError: a path that cannot stand in a URL.
+    """
+    if "?" in str(folder.resolve()):  # what follows would be taken for options
+        raise ValueError(f"no gradebook can be in {folder.resolve()}: choose a path without a question mark")
     return f"sqlite:///{folder.resolve() / 'gradebook.db'}"
 
 

@@ -138,9 +138,8 @@ def _choose(submission: Submission, entry: Path, lesson: Lesson) -> None:
         for reason, folder in unseen.items():
             submission.problem += f"; {os.path.basename(folder)[:QUOTED]} {reason}"
         return
-    own = [p for p in paths if p.name == lesson.path.name] or [
-        p for p in paths if p.name.startswith(lesson.number) or f"lesson_{lesson.number}" in p.parts
-    ]
+    own = [p for p in paths if p.name.startswith(lesson.number) or f"lesson_{lesson.number}" in p.parts]
+    own.sort(key=lambda path: path.name != lesson.path.name)  # the one that was handed out
     others = [p for p in paths if not re.match(r"\d\d_", p.name)]
     candidates = own or others
     if not candidates:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -17,15 +20,22 @@ import psutil
 from course.grade.walls import WRITABLE
 
 SOCKET = 2 * 212992  # bytes that the kernel may keep for a socket, by its default
+DATAGRAM, WAITING = b"0002", 10  # sockets of this type keep as many messages of others, ended or not
 MAPPING = 256  # bytes that it keeps for a mapping
 FILE = 2**13  # bytes that it keeps for an open file: half a pipe, or a page that was read from /proc
 TERMINAL = 100  # files that a pseudo-terminal counts as: a machine has some thousand, for all sandboxes
 LISTED = 2**25  # bytes of the lists of mappings of all processes: a longer look gives memory time to grow
+TRIES, ROUNDS = 3, 100  # looks before all is stopped for one; and rounds until all is
+SETTLING = 0.05  # seconds until memory that was shared with a process that ended is shared no longer
+PARTS = ("SwapPss", "Pss_Anon", "Pss_File")
 SIZE = re.compile(r"^(\w+):\s+(\d+) kB$", re.M)
 
 
 def usage(pid: int, exact: bool = False) -> tuple[int, int]:
     """Memory in bytes and number of files of a sandbox in which code already runs.
+
+    Who hands memory on from process to process, each ended before anybody could look at it, is stopped for
+    the moment of a look.
 
     Args:
         pid: of the bubblewrap process that was started; what it started is looked at.
@@ -33,51 +43,129 @@ def usage(pid: int, exact: bool = False) -> tuple[int, int]:
             longer; without it the memory is an upper bound.
 
     Returns:
-        `sys.maxsize` as memory where there are too many mappings to look at all of them.
+        `sys.maxsize` as memory where there are too many mappings or processes to look at all of them.
     """
-    try:
-        processes = [child.pid for child in psutil.Process(pid).children(recursive=True)]
-    except psutil.Error:
-        return 0, 0
-    memory, files, left = 0, 0, LISTED
-    for process in processes:
+    gone: set[int] = set()
+    for _ in range(TRIES):
+        memory, files, ended = _look(pid, exact)
+        if ended <= gone:  # or it was a child that nobody waited for, and that has long ended
+            return memory, files
+        gone |= ended
+    with _halted(pid) as whole:
+        if exact:
+            time.sleep(SETTLING)
+        memory, files, _ = _look(pid, exact)
+    return (memory, files) if whole else (sys.maxsize, 0)
+
+
+def _look(pid: int, exact: bool) -> tuple[int, int, set[int]]:
+    """Memory and files, and the processes that ended or began meanwhile: they may have some unseen."""
+    processes, ended, living = list(_below(pid)), set(), {}
+    for process in processes:  # the quick part for all, then the others
+        try:
+            thread, status = _living(process)
+        except OSError:
+            ended.add(process)
+            continue
+        living[thread] = status
+    memory, files, left = sum(_own(*one, exact) for one in living.items()), 0, LISTED
+    if exact:  # a part of what was seen is counted for those that began; whoever is still there had no others
+        ended |= {*_below(pid)} - {*processes}
+        ended |= {int(thread.name) for thread in living if not _is_alive(thread)}
+    for thread in living:
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            thread = _living(process)
             with (thread / "maps").open("rb") as listed:
                 mappings = listed.read(left + 1)
             left -= len(mappings)
             if left < 0:
-                return sys.maxsize, 0
-            memory += MAPPING * mappings.count(b"\n") + _own(thread, exact)
+                return sys.maxsize, 0, set()
+            memory += MAPPING * mappings.count(b"\n")
             memory += FILE * (thread / "fd").stat().st_size  # how many there are, since Linux 6.2
-    for process in processes[:1]:
+    for thread in list(living)[:1]:
         with contextlib.suppress(OSError):
-            thread = _living(process)
-            memory += SOCKET * ((thread / "net/unix").read_bytes().count(b"\n") - 1)
+            sockets = (thread / "net/unix").read_bytes().splitlines()[1:]
+            datagram = [line for line in sockets if line.split()[4:5] == [DATAGRAM]]  # a name may break lines
+            memory += SOCKET * (len(sockets) + WAITING * len(datagram))
             for folder in WRITABLE:
                 held = os.statvfs(f"{thread}/root{folder}")
                 memory += held.f_frsize * (held.f_blocks - held.f_bfree)
                 files += held.f_files - held.f_ffree
             files += TERMINAL * len([name for name in os.listdir(f"{thread}/root/dev/pts") if name != "ptmx"])
-    return memory, files
+    return memory, files, ended
 
 
-def _living(process: int) -> Path:
-    """Where the kernel tells of a process: at its first thread, or at another if that one has ended."""
+def _below(pid: int) -> Iterator[int]:
+    """What a process started, and what that started: each as soon as it is found."""
+    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):  # a kernel without these lists
+        with contextlib.suppress(psutil.Error):
+            yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
+        return
+    seen = [pid]
+    for process in seen:
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{process}/task"):
+                with contextlib.suppress(OSError), open(f"/proc/{process}/task/{thread}/children") as listed:
+                    for child in map(int, listed.read().split()):
+                        if child not in seen:
+                            seen.append(child)
+                            yield child
+
+
+@contextlib.contextmanager
+def _halted(pid: int) -> Iterator[bool]:
+    """Stop all processes for a look; gives whether none is left that runs."""
+    stopped: list[int] = []
+    try:
+        for _ in range(ROUNDS):  # one that was not yet stopped may have started another
+            before = len(stopped)
+            for process in _below(pid):
+                if process not in stopped:
+                    with contextlib.suppress(OSError):
+                        os.kill(process, signal.SIGSTOP)
+                    stopped.append(process)
+            if len(stopped) == before:
+                break
+        yield len(stopped) == before
+    finally:
+        for process in stopped:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGCONT)
+
+
+def _living(process: int) -> tuple[Path, dict[str, int]]:
+    """Where the kernel tells of a process, and what: at its first thread, or another if that one has ended.
+
+    Raises:
+        OSError: all have ended.
+    """
     folder = Path(f"/proc/{process}")
-    if b"\nVmRSS" in (folder / "status").read_bytes():
-        return folder
-    threads = sorted((folder / "task").iterdir())
-    return next((t for t in threads if b"\nVmRSS" in (t / "status").read_bytes()), folder)
+    status = _numbers(folder / "status")
+    if "VmRSS" in status:
+        return folder, status
+    for thread in sorted((folder / "task").iterdir()):
+        with contextlib.suppress(OSError):
+            status = _numbers(thread / "status")
+            if "VmRSS" in status:
+                return thread, status
+    raise ProcessLookupError(f"process {process} has ended")
 
 
-def _own(thread: Path, exact: bool) -> int:
+def _is_alive(thread: Path) -> bool:
+    try:
+        return "VmRSS" in _numbers(thread / "status")
+    except OSError:
+        return False
+
+
+def _own(thread: Path, status: dict[str, int], exact: bool) -> int:
     """A process's memory, and what the kernel needs to find it; not that of files in memory and the like."""
-    status = _numbers(thread / "status")
-    if not exact:
-        return sum(status.get(name, 0) for name in ("VmPTE", "VmSwap", "RssAnon", "RssFile"))
-    parts = _numbers(thread / "smaps_rollup")
-    return status.get("VmPTE", 0) + sum(parts.get(name, 0) for name in ("SwapPss", "Pss_Anon", "Pss_File"))
+    parts = {}
+    if exact:
+        with contextlib.suppress(OSError):
+            parts = _numbers(thread / "smaps_rollup")
+    if parts:  # else it has ended meanwhile
+        return status.get("VmPTE", 0) + sum(parts.get(name, 0) for name in PARTS)
+    return sum(status.get(name, 0) for name in ("VmPTE", "VmSwap", "RssAnon", "RssFile"))
 
 
 def _numbers(path: Path) -> dict[str, int]:

@@ -97,6 +97,7 @@ def _base() -> list[str]:
         "--unshare-pid",
         "--unshare-net",
         "--unshare-uts",
+        *("--hostname", "sandbox"),
         "--unshare-cgroup-try",
     ]
     walls += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]

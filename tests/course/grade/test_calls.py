@@ -28,7 +28,7 @@ def system_call(*numbers):
 def test_keyrings_and_all_that_the_filter_closes_are_closed(call):
     column, _ = calls.ARCHITECTURES[platform.machine()]
     closed = {name: numbers[column] for name, numbers in calls.CLOSED.items() if numbers[column] is not None}
-    clone, clone3 = calls.CLONE[column], calls.CLONE3[column]
+    clone, clone3, prctl = calls.CLONE[column], calls.CLONE3[column], calls.PRCTL[column]
     (socket, pair), pipes = [numbers[column] for numbers in calls.SOCKETS], "(ctypes.c_int * 2)()"
     body = f"""
 errors = [system_call(number, 0, 0, 0, 0, 0) for number in {list(closed.values())}]
@@ -37,12 +37,14 @@ families = [system_call({socket}, family, 1, 0) for family in (1, 2, 10, 16, 38)
 pipes = ctypes.addressof({pipes})
 families += [system_call({pair}, family, 1, 0, pipes) for family in (1, 2, 30)]
 others = [system_call({clone3}, 0, 0), system_call(0x40000000 + {clone}, 17, 0)]
+others += [system_call({prctl}, 22, 2, 0), system_call({prctl}, 3, 0, 0)]
 return [errors, namespaces, families, others]"""
     errors, namespaces, families, others = call(START, KEYS, square(body)).answers["99.1"][0].value
     assert dict(zip(closed, errors, strict=True)) == dict.fromkeys(closed, errno.EPERM)
     assert namespaces == [errno.EPERM] * 3
     assert families == [0, *[errno.EPERM] * 4, 0, *[errno.EPERM] * 2]
-    assert others == [errno.ENOSYS] * 2
+    assert others == [errno.ENOSYS, errno.ENOSYS, errno.EPERM, 0]
+    assert {"seccomp", "syslog"} <= closed.keys()
 
 
 def test_locks_signal_nothing_and_stop_nobody(call):

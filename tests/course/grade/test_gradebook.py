@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pytest
 from nbgrader import api
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 
 from course import exercises
 from course.check.specification import Exercise, Written
 from course.grade import gradebook
 from course.grade.marking import Mark
 from course.grade.released import Lesson
+from course.grade.walls import GraderError
 
 WRITTEN = Written("90.3", "Why", 4, 5, [(4, "A reason.")])
 
@@ -195,6 +198,24 @@ def test_what_is_not_a_database(lesson):
         gradebook.register("gradebook.db", lesson)
     with pytest.raises(ValueError, match="not the URL of a database"):
         gradebook.register("nosuch://x/y", lesson)
+
+
+def test_a_driver_that_is_missing_is_named(lesson, monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    with pytest.raises(ValueError, match=r"needs a driver that is not installed here: .*psycopg2"):
+        gradebook.register("postgresql+psycopg2://me:secret@localhost/marks", lesson)
+
+
+def test_nbgrader_shows_no_traceback_of_what_is_said_in_a_sentence(url, lesson, monkeypatch, caplog):
+    def full(*_):
+        raise OperationalError("COMMIT", None, sqlite3.OperationalError("database or disk is full"))
+
+    monkeypatch.setattr(gradebook, "PAUSES", ())
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "commit", full)
+        with pytest.raises(GraderError, match="database or disk is full"):
+            gradebook.register(url, lesson)
+    assert caplog.records == []
 
 
 RECORDER = """

@@ -110,6 +110,9 @@ def test_bad_arguments_are_refused_with_a_reason(tmp_path, small):
         grading.grade(tmp_path / "submissions", "99", "s", tmp_path / "out")
     with pytest.raises(ValueError, match="jobs = 0"):
         grading.grade(tmp_path / "submissions", "99", "s", tmp_path / "out", jobs=0)
+    for out in ("submissions", "submissions/results", "x/../submissions"):
+        with pytest.raises(ValueError, match="lies among the submissions"):
+            grading.grade(tmp_path / "submissions", "99", "s", tmp_path / out)
 
 
 @pytest.mark.parametrize("secret", [["--seed", ""], ["--seed", " "], ["--seed-file", "seed.txt"]])
@@ -120,6 +123,15 @@ def test_an_empty_seed_is_refused(secret, tmp_path, small, submit, capsys, monke
     assert grading.main(["submissions", "--lesson", "99", *secret, "--out", "out"]) == 1
     assert capsys.readouterr().err == (
         "Grading stopped: the seed is empty; draw one as the instructor's guide says\n"
+    )
+
+
+def test_a_seed_of_bytes_is_a_sentence(tmp_path, capsys):
+    (tmp_path / "seed").write_bytes(b"secret\xcd")
+    secret = ["--seed-file", str(tmp_path / "seed"), "--out", str(tmp_path / "out")]
+    assert grading.main([str(tmp_path), "--lesson", "99", *secret]) == 1
+    assert capsys.readouterr().err == (
+        f"Grading stopped: {tmp_path / 'seed'} is not a text; draw a seed as the instructor's guide says\n"
     )
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from course.grade import gradebook, grading, leftovers
+from course.grade import gradebook, grading, leftovers, sandbox
 from course.grade.sandbox import GraderError, Sandbox
 
 SOURCES = Path(__file__).parents[3]
@@ -140,6 +141,40 @@ def test_a_young_folder_without_a_lock_is_left_alone(tmp_path, monkeypatch):
     os.utime(tmp_path / "grading-old", (0, 0))
     with leftovers.workshop() as mine:
         assert {path.name for path in tmp_path.iterdir()} == {"grading-young", "grading-link", mine.name}
+
+
+def test_an_impatient_interrupt_leaves_a_folder_for_the_next_grader(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    remove, left = shutil.rmtree, []
+
+    def interrupted(path, **keywords):
+        remove(path, **keywords)
+        left.append(path)
+        raise KeyboardInterrupt
+
+    begun = leftovers.workshop()
+    folder = begun.__enter__()
+    (folder / "inside").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            begun.__exit__(None, None, None)
+    assert left == [folder / "inside"]
+    with leftovers.workshop() as mine:
+        assert list(tmp_path.iterdir()) == [mine]
+
+
+def test_no_room_for_the_library_is_a_sentence(arguments, submit, monkeypatch, capsys):
+    submit("ada", "")
+
+    def full(*args):
+        names = [f"{n}.py" for n in range(100)]
+        raise shutil.Error([(name, name, "[Errno 28] No space left on device") for name in names])
+
+    monkeypatch.setattr(sandbox, "seal", full)
+    assert grading.main(arguments) == 1
+    says = "Grading stopped: no room for a copy of the library: [Errno 28] No space left on device"
+    assert capsys.readouterr().err.splitlines()[-1] == says
 
 
 def test_a_full_disk_is_a_sentence(arguments, submit, tmp_path, monkeypatch, capsys):

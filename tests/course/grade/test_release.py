@@ -170,6 +170,12 @@ def test_no_such_lesson(tmp_path, capsys, number, words):
     assert not (tmp_path / "autumn").exists()
 
 
+def test_a_path_that_no_database_url_can_hold_is_refused(tmp_path, capsys):
+    assert release.main(["06", "--out", str(tmp_path / "why?")]) == 1
+    assert "choose a path without a question mark" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_another_database(tmp_path):
     url = f"sqlite:///{tmp_path / 'term.db'}"
     release.release("06", tmp_path / "autumn", url)

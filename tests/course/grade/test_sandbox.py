@@ -16,11 +16,12 @@ from course.replicate import Measured
 
 
 def test_without_bubblewrap_grading_refuses_and_says_what_to_install(tmp_path, monkeypatch, capsys):
-    (tmp_path / "ada").mkdir()
+    (tmp_path / "in" / "ada").mkdir(parents=True)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(walls.SandboxMissing, match="apt install bubblewrap"):
         walls.require()
-    status = grading.main([str(tmp_path), "--seed", "s", "--lesson", "06", "--out", str(tmp_path / "out")])
+    folders = [str(tmp_path / "in"), "--out", str(tmp_path / "out")]
+    status = grading.main([*folders, "--seed", "s", "--lesson", "06"])
     assert status == 1
     assert "needs bubblewrap" in capsys.readouterr().err
 

@@ -52,7 +52,9 @@ def test_the_lessons_own_notebook_counts_among_several(tmp_path, lesson):
     (tmp_path / "ada").mkdir()
     for name in ("06_other.ipynb", "99_old.ipynb", "99_squares.ipynb"):
         (tmp_path / "ada" / name).write_text(notebook(name))
-    assert found(tmp_path, lesson)["ada"].cells == [("id0", "99_squares.ipynb")]
+    one = found(tmp_path, lesson)["ada"]
+    assert one.cells == [("id0", "99_squares.ipynb")]
+    assert one.notes == ["2 notebooks could be meant; 99_squares.ipynb was graded"]
     (tmp_path / "ada" / "99_squares.ipynb").unlink()
     assert found(tmp_path, lesson)["ada"].cells == [("id0", "99_old.ipynb")]
     (tmp_path / "ada" / "99_old.ipynb").unlink()

@@ -1,15 +1,17 @@
 """What is counted of processes that use memory in unusual ways."""
 
+import contextlib
 import subprocess
 import sys
+import time
 
 import pytest
 
 from course.grade import usage as counting
-from course.grade.usage import FILE, MAPPING, SOCKET, usage
+from course.grade.usage import FILE, MAPPING, SOCKET, WAITING, usage
 
 MB = 2**20
-START = "import ctypes, mmap, os, socket, sys, time\nlibc = ctypes.CDLL(None)\n"
+START = "import ctypes, mmap, os, signal, socket, sys, time\nlibc = ctypes.CDLL(None)\n"
 READY = "\nprint('ready', flush=True)\nsys.stdin.read()"
 
 
@@ -61,6 +63,16 @@ def test_what_is_shared_counts_once(used):
         ),
         ("hoard = [socket.socketpair() for _ in range(50)]", 100 * (SOCKET + FILE)),
         (
+            "hoard = [socket.socket(socket.AF_UNIX) for _ in range(50)]\n"
+            "for n, one in enumerate(hoard): one.bind('\\0%d %d\\n' % (os.getpid(), n))",
+            100 * SOCKET + 50 * FILE,
+        ),
+        # each keeps the messages of many that have ended
+        (
+            "hoard = [socket.socketpair(type=socket.SOCK_DGRAM) for _ in range(5)]",
+            10 * ((1 + WAITING) * SOCKET + FILE),
+        ),
+        (
             "hoard = [mmap.mmap(-1, 2**13, mmap.MAP_PRIVATE, 1 + n % 2) for n in range(20000)]",
             20000 * MAPPING,
         ),
@@ -69,6 +81,55 @@ def test_what_is_shared_counts_once(used):
 def test_memory_by_every_door(code, size, used):
     for seen in used(code):
         assert 0.9 * size < seen < 1.1 * size + 30 * MB
+
+
+# A chain of processes, each of which hands its memory to the next and ends; all below one that stays.
+CHAIN = """
+libc.prctl(36, 1)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+fork = ctypes.PyDLL(None).fork
+for _ in range({decoys}): os.fork() or sys.stdin.read() or os._exit(0)
+if os.fork() == 0:
+    hoard, end = b'x' * 2**26, time.monotonic() + 20
+    while time.monotonic() < end and not os.path.exists({over!r}):
+        if fork(): libc._exit(0)
+    libc._exit(0)
+time.sleep(0.5)"""
+
+
+@pytest.mark.parametrize("decoys", [0, 40])
+def test_memory_that_is_handed_on_is_seen_at_every_look(decoys, used, tmp_path, monkeypatch):
+    looks, look = [], counting.usage
+
+    def often(pid, exact):
+        looks.append([look(pid, exact)[0] for _ in range(5)])
+        if len(looks) == 4:
+            (tmp_path / "over").touch()
+        return max(looks[-1]), 0
+
+    monkeypatch.setattr(counting, "WRITABLE", ())  # here these are the machine's
+    monkeypatch.setitem(globals(), "usage", often)
+    used(CHAIN.format(decoys=decoys, over=str(tmp_path / "over")))
+    (nothing, *_), _, upper, exact = map(sorted, looks)
+    assert upper[0] - nothing > 50 * MB
+    assert exact[-1] - nothing > 50 * MB  # at times a part is still shared with one that ends just now
+    assert exact[0] - nothing > 10 * MB
+    assert max(map(max, looks)) < 2**40  # all could be looked at
+
+
+def test_short_lives_are_no_offence(used):
+    body = "import subprocess, threading\n" + (
+        "def loop():\n    while True: subprocess.run(['true'])\n"
+        "for _ in range(8): threading.Thread(target=loop, daemon=True).start()\ntime.sleep(0.5)"
+    )
+    assert max(max(used(body)) for _ in range(3)) < 300 * MB
+
+
+def test_where_not_even_stopping_helps_it_counts_as_too_much(used, monkeypatch):
+    monkeypatch.setattr(counting, "ROUNDS", 0)
+    monkeypatch.setattr(counting, "_look", lambda *_: (0, 0, {time.monotonic()}))
+    monkeypatch.setattr(counting, "_halted", lambda *_: contextlib.nullcontext(False))
+    assert usage(1) == (sys.maxsize, 0)
 
 
 def test_open_files_are_counted_with_what_the_kernel_keeps_for_them(used, monkeypatch):
