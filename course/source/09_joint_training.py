@@ -378,7 +378,7 @@ check("09.3", softened_sides)
 def softened_svm(X, u, ratio):
     """p(kappa) for the kappa that belongs to a ratio ||v|| / ||p||, by bisection; ||v_mm|| = 1 in the toy."""
     low, high = 0.0, 50.0
-    for _ in range(40):
+    for _ in range(26):
         kappa = (low + high) / 2
         p = token_svm(X, softened_sides(u, kappa))
         low, high = (low, kappa) if kappa / np.linalg.norm(p) > ratio else (kappa, high)
@@ -490,7 +490,7 @@ def total_log_loss(u):
 def minimiser(X, y, R_v, R):
     """Angles (degrees) of the best v and p with ||v|| = R_v and ||p|| = R, and log(n L) there."""
     centre, reach = np.array([np.pi / 2, 0.25]), 1.2
-    for _ in range(22):
+    for _ in range(14):
         a, b = centre[:, None] + reach * np.linspace(-1, 1, 25)
         v, p = (radius * np.stack([np.cos(w), np.sin(w)], axis=-1) for radius, w in ((R_v, a), (R, b)))
         h = np.einsum("itd,bd->bit", X, p)
@@ -506,7 +506,7 @@ def angle_far_out(X, y, R_v, R):
     """Angle of the p of length R that minimises sum_i |l'(u_i)| u_i (1 - s_i), in logs; v is found first."""
 
     def best(score, centre, reach=1.2):
-        for _ in range(40):
+        for _ in range(24):
             around = centre + reach * np.linspace(-1, 1, 25)
             values = score(np.stack([np.cos(around), np.sin(around)], axis=-1))
             centre, reach = around[values.argmin()], reach / 2
@@ -618,8 +618,7 @@ widgets.sliders(
 )
 
 # %% [markdown]
-# Dashed is the softened SVM, dotted (for a positive lift) the relaxed one. They meet at the border: find it
-# for lift 0.25.
+# The softened and the relaxed SVM meet at the border: find it for lift 0.25.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.5 Plain gradient descent *(optional)*
@@ -892,30 +891,32 @@ for k, ratio in enumerate((0.25, 1.0)):
 assert np.allclose(s, [[0, 1, 0], [1, 1, 1]], atol=1e-3)
 assert np.allclose(losses, [trapped, 0], atol=1e-3)
 
-rng = np.random.default_rng(0)
-starts = rng.normal(size=(2, 400, 2))
+starts = np.random.default_rng(0).normal(size=(2, 200, 2))
 starts /= np.linalg.norm(starts, axis=-1, keepdims=True)
-print("400 random starts of length 1:  omega  loss 0  loss .462  others")
+ratios_and_lengths = [(ratio, length) for length in (1, 10) for ratio in (1 / 8, 1 / 2, 1.0, 2.0)]
+kind = np.repeat(ratios_and_lengths, 200, axis=0)  # (1600, 2)
+v, p = np.tile(starts, (1, 8, 1)) * kind[:, 1:]
+many = np.broadcast_to(X, (1600, *X.shape))
+runs = descend_all(many, y, kind[:, 0], np.full(1600, 0.1), 1000, 1000, v, p)
+ended = loss_and_attention(*runs)[0].reshape(8, 200)
+print("200 random starts  of length  omega  loss 0  loss .462  (others still move)")
 stuck = {}
-for ratio in (1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 8.0):
-    many = np.broadcast_to(X, (400, *X.shape))
-    ended, _ = loss_and_attention(
-        *descend_all(many, y, np.full(400, ratio), np.full(400, 0.1), 1000, 1000, *starts)
-    )
-    counts = [int((abs(ended - value) < 0.01).sum()) for value in (0, trapped)]
-    stuck[ratio] = counts[1]
-    print(f"{ratio:38.3f} {counts[0]:7d} {counts[1]:10d} {400 - sum(counts):7d}")
-    assert sum(counts) == 400
-assert 0.25 < stuck[1 / 8] / 400 < 0.45
-assert stuck[1 / 8] > stuck[1 / 4] > stuck[1 / 2] > 10
-assert max(stuck[ratio] for ratio in (1.0, 2.0, 8.0)) <= 2
+for (ratio, length), loss in zip(ratios_and_lengths, ended, strict=True):
+    right, stuck[ratio, length] = (int((abs(loss - value) < 0.01).sum()) for value in (0, trapped))
+    print(f"{length:28d} {ratio:6.3f} {right:7d} {stuck[ratio, length]:10d}")
+    assert right + stuck[ratio, length] == 200 or (ratio, length) == (1 / 8, 10)  # some of these still move
+for length in (1, 10):
+    assert stuck[1 / 8, length] / 200 > 0.3
+    assert stuck[1 / 8, length] > stuck[1 / 2, length] > stuck[1, length]
+assert stuck[1, 1] == stuck[2, 1] == stuck[2, 10] == 0
+assert 0.08 < stuck[1, 10] / 200 < 0.2
 
 # %% [markdown]
 # From the paper's start, with a slow head, two sequences look at the origin, where no head can classify them:
-# a loss of $\log 2$ each, and a mean of $\frac23 \log 2 = 0.462$, also after 3,000 steps. Random starts say
-# the same: with $\omega = \frac18$ a third of them ends there, with a head as fast as the prompt or faster
-# hardly any. The head has to be right before the prompt has made up its mind. The theorem is about
-# minimisers, and says nothing about this.
+# a loss of $\log 2$ each, and a mean of $\frac23 \log 2 = 0.462$, also after 3,000 steps. Of random starts of
+# length 1 with $\omega = \frac18$ a third ends there, with a head as fast as the prompt none. But that is no
+# border: from length 10, where attention has made up its mind before the first step, one in six is caught at
+# $\omega = 1$, and none at 2. The theorem is about minimisers, and says nothing about this.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **A right-hand side 0 that is tight.** Let the third sequence have the tokens $(-\frac12, 1 + c)$ and $(0,
@@ -974,14 +975,14 @@ tight, relaxed = (degrees(token_svm(X_c, np.array(side))) for side in ((1.0, 1, 
 print(f"c = 0.5: tight {tight:.2f} degrees, relaxed {relaxed:.2f}")
 assert (round(tight, 1), round(relaxed, 1)) == (36.9, 26.6)
 print("slow heads, c = 0.5: ratio, predicted by the softened SVM, measured after 3,000 steps")
-for ratio in (1 / 16, 1 / 8, 1 / 4, 1 / 2):
+slow = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2])
+_, path_p, on_better = descend_all(np.stack([X_c] * 4), y, slow, np.full(4, 0.1), 3000, 3000)
+for ratio, p, decided in zip(slow, path_p[-1], on_better[-1], strict=True):
     foreseen = degrees(softened_svm(X_c, np.array([1, 1, 1.5]), ratio))
-    path_p = descend(X_c, y, ratio, steps=3000)[1]
-    measured, decided = degrees(path_p[-1]), attention(path_p[-1], X_c)[2, 1]
-    print(f"{ratio:10.4f} {foreseen:10.2f} {measured:10.2f}   attention {decided:.3f}")
-    assert abs(measured - foreseen) < 0.03, again.format("09.1 or 09.3")
-    assert tight - measured > 0.6, again.format("09.1")
-    assert decided > 0.999, again.format("09.1")
+    print(f"{ratio:10.4f} {foreseen:10.2f} {degrees(p):10.2f}   attention {decided:.3f}")
+    assert abs(degrees(p) - foreseen) < 0.03, again.format("09.3")
+    assert tight - degrees(p) > 0.6
+    assert decided > 0.999
 
 # %% [markdown]
 # **And if it decides for the worse token?** Then its push towards the better one is not gone. It dies like
@@ -991,7 +992,7 @@ for ratio in (1 / 16, 1 / 8, 1 / 4, 1 / 2):
 
 # %%
 cases = [(0.5, 2.0, 0.01), (0.5, 4.0, 0.01), (1.5, 0.6, 0.01), (1.5, 0.8, 0.01), (1.5, 0.95, 0.01)]
-cases += [(1.5, 0.98, 0.01), (1.5, 1.1, 0.01), (0.5, 2.0, 0.1), (0.5, 4.0, 0.1), (1.5, 0.95, 0.1)]
+cases += [(1.5, 0.98, 0.01), (1.5, 1.1, 0.01), (0.5, 4.0, 0.1), (1.5, 0.95, 0.1)]
 c, ratio, lr = np.array(cases).T
 path_v, path_p, on_better = descend_all(np.stack([pulled(one)[0] for one in c]), y, ratio, lr, 20_000, 20)
 lengths = np.linalg.norm(path_v[-1], axis=1) / np.linalg.norm(path_p[-1], axis=1)
@@ -1008,12 +1009,13 @@ for k in range(len(cases)):
         f"{lr[k]:9.2f} {c[k]:4.1f} {ratio[k]:6.2f} {lengths[k]:13.1f} {foretold:11.1f} {angle:9.1f}", end=""
     )
     print(f"{by_omega:14.2f} {by_lengths:13.2f} {kept:9.2f}")
-    assert abs(angle - foretold) < 0.8, again.format("09.1")
+    # p comes to its ray like 1 / ||p||
+    assert abs(angle - foretold) < np.degrees(3 / np.linalg.norm(path_p[-1, k])), again.format("09.5")
     assert abs(kept - by_lengths) < 0.03, again.format("09.5")
     if lr[k] == 0.01 and ratio[k] != 4:
         assert abs(lengths[k] / ratio[k] - 1) < 0.05
 assert lengths[1] > 4.3
-assert (lengths[7:9] > 2 * ratio[7:9]).all()
+assert 18 < lengths[7] < 24
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.4, 3.1))
@@ -1051,11 +1053,32 @@ show(
 #   goes to 0 degrees, the best lead for the two others alone. Moving all weight to the worse token costs
 #   nothing, and the theorem's condition outside $\mathcal S$ fails.
 #
-# **What $\omega$ does not say.** The attention is that of $\|v\|/\|p\|$, and this ratio is $\omega$ as long
-# as $p$ makes all the way that it walks. Where attention is soft, sooner or later it does not: normalised
-# steps jump to and fro across the balance. Steps of 0.1 do so early, at $\omega = 4$ the lengths come to have
-# the ratio 20; with steps of 0.01 it has just begun. Shorter steps put it off. Where all sequences have
-# decided, nothing jumps.
+# **How long $\omega$ holds.** The attention is that of $\|v\|/\|p\|$, and this is $\omega$ only while $p$
+# walks straight on. How far does $v$ get? On the ray the force is a multiple of $p_{\mathrm{rel}} = (2, 1) =
+# 5\,(1, -1) + 6\,(-\frac12, 1)$, the second part from sequence 3. If that part is too large by a share
+# $\epsilon$, a step $\eta$ moves the lead of sequence 3 by $\frac{6}{\sqrt5} \cdot \frac54\, \eta\,
+# \epsilon$ too far. A lead larger by $\delta$ lowers the logarithm of its force by about $\|v\|\, s (1 -
+# s)\, \delta$. So a step corrects twice the error or more, and jumps to and fro, from
+#
+# $$\|v\| \approx \frac{0.6}{\eta\, s (1 - s)} \qquad (0.6 \approx 4 \sqrt5 / 15).$$
+
+# %%
+cases = [(0.5, 2.0, 0.1), (0.5, 4.0, 0.1), (1.5, 0.6, 0.1), (0.5, 2.0, 0.05)]
+c, ratio, lr = np.array(cases).T
+path_v, path_p, _ = descend_all(np.stack([pulled(one)[0] for one in c]), y, ratio, lr, 1000, 1)
+change = np.diff(path_p @ [-0.5, 1.0], axis=0)  # of the lead of sequence 3, (1000, 4)
+turns = np.cumsum(change[1:] * change[:-1] < 0, axis=0)
+first = (turns[20:] - turns[:-20] == 20).argmax(axis=0)  # from here on 20 turns in a row
+print("step    c  omega   ||v|| where it begins to jump: foretold  measured")
+for k, row in enumerate(cases):
+    s = kept_attention(1 + c[k], c[k], ratio[k], 1.0, p_rel)
+    foretold, jumps = 0.6 / (lr[k] * s * (1 - s)), np.linalg.norm(path_v[first[k], k])
+    print(f"{row[2]:4.2f} {row[0]:4.1f} {row[1]:6.1f} {foretold:39.0f} {jumps:9.0f}")
+    assert abs(np.log(jumps / foretold)) < 0.25, again.format("09.5")
+
+# %% [markdown]
+# Within a fifth or so; half the step takes $v$ twice as far. From then on $p$ loses way, and the ratio grows,
+# at $\omega = 4$ with steps of 0.1 to 20. Where all have decided, $s (1 - s)$ dies and nothing jumps.
 
 # %% [markdown]
 # ## Questions
