@@ -429,6 +429,9 @@ for size, (n, T, d) in enumerate(runs.CHOICES):
     assert low < each_alone, again.format("12.3")
     assert abs(counted / 2000 - value) < 0.07, again.format("12.3")
 assert counted / 2000 < value < guess - 0.15, again.format("12.3")  # n = 4, T = 16: the guess is refused
+both_bind, value = possible_share("W", 5, 8, 3, 400), probability(share[8], 5, 3, "W")
+print(f"where bound and guess are alike, (5, 8, 3), 400 choices: {both_bind:.1f} ({value:.2f})")
+assert 0.04 < value - both_bind < 0.2, again.format("12.3")
 fresh = stored["choices"].part(size=[1]).possible
 assert (fresh == found["choices"].possible.sel(size=[1], trial=slice(0, 99))).mean() > 0.98
 
@@ -475,8 +478,10 @@ show(
 # For $p$ and for $W$ with $d \ge n$ the points lie on the lines, as an exact formula has them. For $W$, $d <
 # n$ and $T = 2$ it is exact too: rows $x\, z_i^\top$ are as likely as their negatives and in general
 # position, and this is all that Wendel asks for. For $T > 2$ the bound is a theorem and the smaller of bound
-# and guess an approximation, within 0.07 here. At $n = 4$, $T = 16$, $d = 3$ the numbers of $W$ would do, but
-# a single sequence often fails alone: 0.19 are possible, the bound says 0.20, the guess 0.37.
+# and guess an approximation, within 0.07 in both tables. At $n = 4$, $T = 16$, $d = 3$ the numbers of $W$
+# would do, but a single sequence often fails alone: 0.19 are possible, the bound says 0.20, the guess 0.37.
+# Where the two are alike, both reasons make choices fail, and the smaller says too much: by about 0.1 at
+# $n = 5$, $T = 8$, $d = 3$.
 #
 # Compare the two thresholds. *Every* choice needs as many numbers as there are rows, $T - 1$ a sequence; a
 # *random* one about $\nu_T$ a sequence: the doublings of $T$ from 2 to 16 add 0.59, 0.67 and 0.75. On the
@@ -1166,7 +1171,7 @@ assert (stopped < (begun.code == 2).sel(schedule="growing", beta=100.0).mean("tr
 # | every choice possible, $W$ | $d \ge T - 1$, $d^2 \ge n (T - 1)$ | all 374 ranks, $d \le 9$ |
 # | $d \ge n$: possible | all selected tokens are corners | 2,160 of 2,160 choices |
 # | random choice possible, $p$ | formula, half near $n \nu_T = d$ | within 0.085, 400 a point |
-# | the same, $W$, $d < n$ | at most $P_{\mathrm{alone}}^n$; formula with $d^2$ if smaller | within 0.07 |
+# | the same, $W$, $d < n$ | at most $P_{\mathrm{alone}}^n$; formula with $d^2$ if smaller | 0.07, mostly |
 # | no rival, best possible | global | all |
 # | first gradient favours | global | all but 38 of 4,899 ($p$), 11 of 8,359 ($W$) |
 # | favoured and far | global | 807 of 807 |
