@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from mini_attn import data, geometry, models, optim, paths, svm, train
+from mini_attn import data, geometry, models, optim, paths, svm, tracing, train
 from mini_attn.softmax import softmax as stable_softmax
 from mini_attn.softmax import textbook_softmax
 
@@ -258,7 +258,7 @@ def test_ridges_must_decrease_and_fit_the_dtype(ridges):
 @pytest.mark.parametrize("make", [models.CrossAttention, full_rank])
 def test_blocks_of_trials_on_threads_give_the_same_path(make, monkeypatch):
     whole = paths.ridge_path(make(6, trials=3), small, [1e-2, 1e-3])
-    monkeypatch.setattr(paths, "trial_blocks", lambda model, data: [slice(0, 2), slice(2, 3)])
+    monkeypatch.setattr(tracing, "trial_blocks", lambda model, data: [slice(0, 2), slice(2, 3)])
     model = make(6, trials=3)
     parts = paths.ridge_path(model, small, [1e-2, 1e-3])
     for name in ("radii", "loss"):
