@@ -27,6 +27,10 @@ def _unit(flat: Tensor, order: float = 2.0) -> Tensor:
 
 
 def _same_shape(a: Tensor, b: Tensor):
+    for weights in (a, b):
+        if not isinstance(weights, Tensor) or not weights.is_floating_point():
+            got = weights.dtype if isinstance(weights, Tensor) else type(weights).__name__
+            raise ValueError(f"weights are {got}; expected a floating tensor: torch.as_tensor(w).double()")
     if a.shape != b.shape:
         raise ValueError(f"shapes {tuple(a.shape)} and {tuple(b.shape)} differ; compare weights of one shape")
 
@@ -86,12 +90,16 @@ def selected_tokens(attention: Float[Tensor, "*trials n T"]) -> Int[Tensor, "*tr
 
 def _indices(selected: Tensor, logits: Tensor) -> Int[Tensor, "*trials n"]:
     """The selected tokens, checked, on the logits' device and of the type that torch indexes with."""
+    if not isinstance(logits, Tensor):
+        raise ValueError(f"logits must be a tensor (*trials, n, T), got {type(logits).__name__}")
     if not isinstance(selected, Tensor) or logits.ndim < 2 or selected.shape != logits.shape[:-1]:
         got = f"shape {tuple(selected.shape)}" if isinstance(selected, Tensor) else type(selected).__name__
         raise ValueError(
             f"selected must be a tensor of shape (*trials, n), one token for each sequence of the logits "
             f"(*trials, n, T); got {got}, and logits of shape {tuple(logits.shape)}"
         )
+    if not logits.is_floating_point():
+        raise ValueError(f"logits are {logits.dtype}; expected floating numbers: logits.double()")
     T = logits.shape[-1]
     if selected.dtype.is_floating_point or selected.dtype.is_complex or selected.dtype == torch.bool:
         raise ValueError(f"selected holds token numbers, so integers; got {selected.dtype}")

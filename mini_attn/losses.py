@@ -150,6 +150,6 @@ def get(loss: str | Loss) -> Loss:
     """
     if isinstance(loss, Loss):
         return loss
-    if loss not in _LOSSES:
+    if not isinstance(loss, str) or loss not in _LOSSES:
         raise ValueError(f"loss = {loss!r}; expected one of {sorted(_LOSSES)}, or a Loss")
     return _LOSSES[loss]

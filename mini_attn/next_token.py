@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from numbers import Integral
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mini_attn.heads import _parameter
+from mini_attn.models import joint_trials
 from mini_attn.optim import NormalizedGD
 from mini_attn.train import step_factor
 from mini_attn.vocabulary import NextTokens
 
 
 class NextTokenTransformer(nn.Module):
-    """Logits of the next token, o = W_ov X^T softmax(X W_kq x_T), for each trial.
+    """Logits of the next token, o = W_ov X^T softmax(X W_kq x_T), for each trial. Data without trials are
+    shared by all.
 
     Args:
         V: size of the vocabulary. d: dimension of embeddings.
@@ -32,8 +35,14 @@ class NextTokenTransformer(nn.Module):
         self.W_ov = _parameter(trials, (V, d), W_ov, dtype)
         self.W_kq = _parameter(trials, (d, d), W_kq, dtype)
 
+    @property
+    def trials(self) -> torch.Size:
+        """Shape of the leading trial dimensions; ``()`` for a single model."""
+        return self.W_kq.shape[:-2]
+
     def logits(self, data: NextTokens) -> Float[Tensor, "*trials n T"]:
         """Return h_it = x_it^T W_kq z_i, (..., n, T)."""
+        self._check(data)
         return (data.X @ (data.z @ self.W_kq.mT)[..., None])[..., 0]
 
     def attention(self, data: NextTokens) -> Float[Tensor, "*trials n T"]:
@@ -49,6 +58,21 @@ class NextTokenTransformer(nn.Module):
         """Return the most likely next token, (..., n) integers."""
         return self(data).argmax(-1)
 
+    def _check(self, data: NextTokens):
+        own, theirs = tuple(self.W_ov.shape[-2:]), tuple(data.embeddings.shape[-2:])
+        if own != theirs:
+            raise ValueError(f"the model has (V, d) = {own}, the data have {theirs}")
+        if data.embeddings.dtype != self.W_ov.dtype or data.embeddings.device != self.W_ov.device:
+            raise ValueError(
+                f"the model is {self.W_ov.dtype} on {self.W_ov.device}, the data are "
+                f"{data.embeddings.dtype} on {data.embeddings.device}; give both the same"
+            )
+        joint_trials(self, data)
+
+    def _for_trials(self, x: Tensor, data: NextTokens) -> Tensor:
+        """x of the data, with the trials that the model has and the data may lack."""
+        return x.expand(*joint_trials(self, data), *x.shape[len(data.trials) :])
+
     @torch.no_grad()
     def gradients(self, data: NextTokens) -> dict[str, Tensor]:
         """The gradient of the mean cross-entropy, *log-scaled*: in each trial divided by one positive factor
@@ -61,11 +85,11 @@ class NextTokenTransformer(nn.Module):
         Returns:
             "W_ov" (*trials, V, d), "W_kq" (*trials, d, d), "scale" (*trials,).
         """
-        X, z = data.X, data.z
         log_s = self.logits(data).log_softmax(-1)
+        X, z, target = (self._for_trials(x, data) for x in (data.X, data.z, data.target))
         s = log_s.exp()
         mixed = (s[..., None] * X).sum(-2)  # (..., n, d); products of many small matrices are slower
-        log_missing, blame = _blame(mixed @ self.W_ov.mT, data.target)
+        log_missing, blame = _blame(mixed @ self.W_ov.mT, target)
         most = log_missing.amax(-1, keepdim=True)
         most = torch.where(most > -torch.inf, most, 0.0)  # a vocabulary of one word: nothing is missing
         weighted = blame * (log_missing - most).exp()[..., None] / blame.shape[-2]
@@ -93,12 +117,13 @@ class NextTokenTransformer(nn.Module):
         From differences, so that it stays right far below the rounding error of L. Each sequence needs an
         optimal token. Returns (*trials,); nan where L < L_inf, -inf where float64 cannot hold L - L_inf.
         """
-        X, s = data.X, self.attention(data)
-        best = data.optimal.to(torch.int8).argmax(-1)[..., None, None]
+        s = self.attention(data)
+        X, target = self._for_trials(data.X, data), self._for_trials(data.target, data)
+        best = self._for_trials(data.optimal, data).to(torch.int8).argmax(-1)[..., None, None]
         ideal = X.gather(-2, best.expand(*best.shape[:-2], 1, X.shape[-1]))
         off = (s[..., None, :] @ (X - ideal))[..., 0, :] @ self.W_ov.mT  # o - o_ideal
         log_p = (ideal[..., 0, :] @ self.W_ov.mT).log_softmax(-1)
-        moved = off - off.gather(-1, data.target[..., None])
+        moved = off - off.gather(-1, target[..., None])
         # log(1 + sum p (e^moved - 1)), where e^moved may overflow though p e^moved does not
         each = torch.where(moved > 30, (log_p + moved).exp(), log_p.exp() * moved.clamp(max=30).expm1())
         excess = torch.log1p(each.sum(-1))
@@ -154,15 +179,23 @@ def descend(
         What `record` returned; an empty list if it is None.
 
     Raises:
-        ValueError: other names than these, fewer than 0 steps, or a factor that is not positive and finite.
+        ValueError: other names than these, fewer than 0 steps, a factor that is not positive and finite, or
+            data with trials that the model lacks.
 
     Introduced in lesson 16.
     """
-    names = list(train)
+    names = [train] if isinstance(train, str) else list(train)
     if not names or not set(names) <= {"W_ov", "W_kq"}:
         raise ValueError(f'train = {names}; expected "W_ov", "W_kq" or both')
-    if steps < 0:
-        raise ValueError(f"steps = {steps}; expected 0 or more")
+    for name, number, fewest in (("steps", steps, 0), ("every", every, 1)):
+        if not isinstance(number, Integral) or number < fewest:
+            raise ValueError(f"{name} = {number!r}; expected a whole number, {fewest} or more")
+    trials = joint_trials(model, data)
+    if model.trials != trials:
+        raise ValueError(
+            f"the data have trials {tuple(data.trials)} and the model {tuple(model.trials)}; "
+            f"give the model trials={tuple(trials)}, one set of weights for each"
+        )
     weights = [getattr(model, name) for name in names]
     optimizer = NormalizedGD(weights, lr=lr, batch_dims=weights[0].ndim - 2)
     noted = []

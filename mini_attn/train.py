@@ -28,7 +28,13 @@ def _record_steps(steps: int, every: int | Sequence[int] | None) -> list[int]:
     return sorted({0, steps, *(s for s in wanted if 0 <= s <= steps)})
 
 
-def _check(model: nn.Module, data: PointData | TokenData, optimizer: Optimizer, steps: int, every, ridge):
+def _check(
+    model: nn.Module, data: PointData | TokenData, optimizer: Optimizer, steps: int, every, ridge, resume
+):
+    if not hasattr(data, "y"):
+        raise ValueError(f"data is {type(data).__name__}; expected PointData or TokenData")
+    if not (resume is None or isinstance(resume, History)):
+        raise ValueError(f"resume is {type(resume).__name__}; expected a History: History.load(path)")
     least = max((torch.finfo(w.dtype).tiny for w in model.parameters()), default=0.0)
     if not isinstance(ridge, Real) or not (ridge == 0 or least <= ridge < float("inf")):
         raise ValueError(
@@ -149,7 +155,7 @@ def fit(
     Introduced in lesson 01; ``ridge`` in lesson 11.
     """
     loss = losses.get(loss)
-    _check(model, data, optimizer, steps, every, ridge)
+    _check(model, data, optimizer, steps, every, ridge, resume)
     if taken := {"loss", "log_loss"} & set(record or {}):
         raise ValueError(f"record names {sorted(taken)}, which fit records itself; choose another name")
     quantities = {

@@ -135,6 +135,8 @@ def exact_ray(problem: HardMarginProblem, dual: Float[Tensor, " m"]) -> list[Fra
 
     Source: Farkas' lemma, which lesson 02 proves; `mini_attn.svm.rational.shortest`.
     """
+    if not isinstance(problem, HardMarginProblem):
+        raise ValueError(f"problem is {type(problem).__name__}; expected a HardMarginProblem")
     if problem.batch_shape or not isinstance(dual, Tensor) or dual.shape != problem.r.shape:
         raise ValueError(
             f"expected one problem and its weights, such as problem[0] and solution.dual[0]; got a problem "

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 PIECE = 2**16  # rows that are treated at once
-LARGE = 2000  # rows from which on Euclidean problems are solved one by one, with a working set
+LARGE = 1000  # rows from which on Euclidean problems are solved one by one, with a working set
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +188,7 @@ def label_problem(X: Float[Tensor, "*batch n d"], y: Tensor) -> HardMarginProble
     if y.dtype == torch.bool or y.is_complex() or not (y.abs() == 1).all():
         raise ValueError("labels y must be -1 or +1, as numbers; map classes {0, 1} by y = 2.0 * y - 1")
     a = y.to(X)[..., None] * X
-    return HardMarginProblem(a, None, torch.ones_like(a[..., 0]))
+    return HardMarginProblem(a, None, a.new_ones(a.shape[:-1]))
 
 
 def token_problem(
@@ -222,12 +222,14 @@ def token_problem(
     a = a.flatten(-3, -2)  # (..., n * (T - 1), d)
     mask = None if mask is None else mask.flatten(-2)
     if lead is None:
-        return HardMarginProblem(a, None, torch.ones_like(a[..., 0]), mask=mask)
+        return HardMarginProblem(a, None, a.new_ones(a.shape[:-1]), mask=mask)
     if not isinstance(lead, Tensor) or lead.shape != selected.shape:
         raise ValueError(
             f"lead must be a tensor of shape {tuple(selected.shape)}, one number per sequence, "
             f"got {_describe(lead)}"
         )
+    if lead.is_complex():
+        raise ValueError(f"lead holds real numbers; got {lead.dtype}")
     return HardMarginProblem(a, None, lead.to(a).repeat_interleave(T - 1, dim=-1), mask=mask)
 
 
@@ -267,9 +269,7 @@ def attention_problem(
         )
     b = z[..., None, :].expand(*a.shape[:-1], z.shape[-1])
     a, b = a.flatten(-3, -2), b.flatten(-3, -2)
-    return HardMarginProblem(
-        a, b, torch.ones_like(a[..., 0]), mask=None if mask is None else mask.flatten(-2)
-    )
+    return HardMarginProblem(a, b, a.new_ones(a.shape[:-1]), mask=None if mask is None else mask.flatten(-2))
 
 
 def _winner_minus_others(
@@ -334,6 +334,8 @@ def _real(name: str, value, ndim: int) -> Tensor:
         raise ValueError(
             f"{name} must be a torch tensor, got {_describe(value)}; use torch.as_tensor({name})"
         )
+    if value.layout != torch.strided:
+        raise ValueError(f"{name} must be dense, got {value.layout}; use {name}.to_dense()")
     if value.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"{name} must be float32 or float64, got {value.dtype}; use {name}.double()")
     if value.ndim < ndim:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
@@ -33,6 +32,8 @@ def sequence_problem(data: TokenData, selected: Int[Tensor, "*trials m"]) -> Har
         outputs.
         Introduced in lesson 14.
     """
+    if not isinstance(data, TokenData):
+        raise ValueError(f"data must be TokenData, got {_describe(data)}")
     rows, (T, d) = data.y.shape, data.X.shape[-2:]
     if not isinstance(selected, Tensor) or selected.shape != rows:
         raise ValueError(
@@ -45,6 +46,4 @@ def sequence_problem(data: TokenData, selected: Int[Tensor, "*trials m"]) -> Har
     a, mask = _winner_minus_others("keys", keys, selected.reshape(by_sequence), mask)
     b = data.z.reshape(*by_sequence, 1, d).expand(a.shape)
     a, b = a.flatten(-4, -2), b.flatten(-4, -2)
-    return HardMarginProblem(
-        a, b, torch.ones_like(a[..., 0]), mask=None if mask is None else mask.flatten(-3)
-    )
+    return HardMarginProblem(a, b, a.new_ones(a.shape[:-1]), mask=None if mask is None else mask.flatten(-3))

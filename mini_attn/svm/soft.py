@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mini_attn.svm.problem import _describe, _real
+
 STEPS, CONJUGATE, SEARCH = 60, 300, 30  # Newton steps at a price; gradients in each; tries of its length
 LONG = 1e200  # C times the fourth power of a token length, which floats still carry
 SMALL = 1e-4  # of the gradient, where the conjugate gradients of a step end
 CHEAP, DEARER, ROUGH = 100.0, 10.0, 0.1  # first price times squared rows; its growth; the gap on the way
+DEAREST = 1e16  # likewise: at higher prices rounding hides what is left of the slack
+PATIENCE = 10  # Newton steps that neither lower the objective nor halve the gap
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +61,11 @@ def solve_soft(
 
     Args:
         X: tokens, float64. selected: alpha_ik, for each position; what stands at padding means nothing.
-        C: price of the slack, positive. From C length^4 of about 1e12 on rounding holds the gap back, and it
-            takes long: the hard-margin problem is then the one to solve.
+        C: price of the slack, positive. From C length^4 of about 1e12 on rounding holds the gap back: the
+            hard-margin problem is then the one to solve.
         mask: True where a token is real; padding neither asks nor is compared with. None: everywhere.
-        tol: gap at which to stop, above 0 and below 1; after 60 Newton steps it stops too.
+        tol: gap at which to stop, above 0 and below 1; after 60 Newton steps it stops too, and after
+            10 that gain nothing.
 
     Raises:
         ValueError: shapes or dtypes that do not agree, tokens that are not finite or so long that their
@@ -68,14 +74,21 @@ def solve_soft(
     Source: Newton's method for the squared hinge, Mangasarian, "A finite Newton method for classification"
     (2002), here at growing prices C. Introduced in lesson 18.
     """
-    if X.ndim < 3 or X.dtype != torch.float64:
-        raise ValueError(f"X is {X.dtype} of shape {tuple(X.shape)}; expected float64, (..., n, T, d)")
+    if _real("X", X, ndim=3).dtype != torch.float64 or not X.shape[-1]:
+        raise ValueError(f"X is {_describe(X)}; expected float64, (..., n, T, d), with d >= 1")
+    if not isinstance(selected, Tensor):
+        raise ValueError(f"selected must be a tensor of integers, got {_describe(selected)}")
     if selected.shape != X.shape[:-1]:
         raise ValueError(f"selected has shape {tuple(selected.shape)}; expected {tuple(X.shape[:-1])}")
-    if not 0 < C < float("inf"):
-        raise ValueError(f"C = {C}; expected a positive finite price of the slack")
-    if not 0 < tol < 1:
-        raise ValueError(f"tol = {tol}; expected a relative gap above 0 and below 1, such as 1e-4")
+    if selected.dtype.is_floating_point or selected.dtype == torch.bool or selected.dtype.is_complex:
+        raise ValueError(f"selected holds token numbers, so integers; got {selected.dtype}")
+    if not isinstance(C, Real) or not 0 < C < float("inf"):
+        raise ValueError(f"C = {C!r}; expected a positive finite price of the slack")
+    if not isinstance(tol, Real) or not 0 < tol < 1:
+        raise ValueError(f"tol = {tol!r}; expected a relative gap above 0 and below 1, such as 1e-4")
+    if mask is not None and (not isinstance(mask, Tensor) or mask.dtype != torch.bool):
+        raise ValueError(f"mask must be a bool tensor, True where a token is real; got {_describe(mask)}")
+    selected = selected.long()
     batch, d = X.shape[:-3], X.shape[-1]
     real = torch.ones_like(selected, dtype=torch.bool) if mask is None else mask
     if real.shape != selected.shape:
@@ -125,7 +138,7 @@ def _at_growing_prices(rows: _Rows, C: float, tol: float, square: float) -> tupl
     """
     prices = [C]
     while prices[-1] * square > CHEAP:
-        prices.append(prices[-1] / DEARER)
+        prices.append(min(prices[-1] / DEARER, DEAREST / square))
     W = rows.X.new_zeros(len(rows.X), rows.X.shape[-1], rows.X.shape[-1])
     for price in reversed(prices[1:]):
         W = _newton(rows, W, price, max(tol, ROUGH))[0]
@@ -134,6 +147,7 @@ def _at_growing_prices(rows: _Rows, C: float, tol: float, square: float) -> tupl
 
 def _newton(rows: _Rows, W: Tensor, C: float, tol: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Newton steps by conjugate gradients, each of the length at which the objective is least."""
+    waited = lowest = least = None
     for step in range(STEPS + 1):
         leads = rows.leads(W)
         slack = (1 - leads).clamp_min(0) * rows.rows
@@ -141,16 +155,24 @@ def _newton(rows: _Rows, W: Tensor, C: float, tol: float) -> tuple[Tensor, Tenso
         value = _dot(W, W) / 2 + C / 2 * squares
         total, worth = rows.total(C * slack), C * slack.sum((1, 2, 3))
         length = _dot(total, total) + C * squares
-        gap = torch.where(value > 0, 1 - worth * (worth / length.clamp_min(1e-300)) / (2 * value), 0.0)
-        gap = gap.clamp_min(0.0)  # rounding
+        gap = torch.where(value == 0, 0.0, 1 - worth * (worth / length.clamp_min(1e-300)) / (2 * value))
+        gap = gap.clamp_min(0.0).nan_to_num(1.0)  # rounding; beyond the range of floats nothing is proved
         todo = ~(gap <= tol)
         if step == 0:  # at a low price 0 is good enough a value, but has no direction
             todo |= (W == 0).flatten(1).all(1) & (total != 0).flatten(1).any(1)
+        if step == 0:
+            lowest, least, waited = value, gap, torch.zeros_like(value)
+        else:
+            gained = (value < lowest * (1 - 1e-15)) | (gap < least / 2)
+            waited = torch.where(gained, 0.0, waited + 1)
+            lowest, least = torch.minimum(lowest, value), torch.where(gained, gap, least)
+            todo &= waited < PATIENCE
         if step == STEPS or not todo.any():
             return W, slack, value, gap
         move = _conjugate(rows, slack > 0, total - W, C)
         length = _lowest(W, leads, move, rows.leads(move), rows.rows, C)
-        W = W + torch.where(todo, length, 0.0)[:, None, None] * move
+        moved = W + torch.where(todo, length, 0.0)[:, None, None] * move
+        W = torch.where(moved.isfinite().flatten(1).all(1)[:, None, None], moved, W)
     raise AssertionError
 
 

@@ -214,3 +214,12 @@ def test_scores_of_one_problem_serve_many_trials():
 def test_bregman_of_equal_directions_is_never_negative():
     a = randn(2000, 7)
     assert (geometry.bregman(3 * a, a, 1.5) >= 0).all()
+
+
+@pytest.mark.parametrize("wrong", [torch.tensor([[0, 9, 9]]), torch.tensor([[0j, 9, 9]]), [[0.0, 9.0, 9.0]]])
+def test_logits_and_weights_that_are_not_floating_are_refused_by_name(wrong):
+    for function in (geometry.margins, geometry.support_tokens):
+        with pytest.raises(ValueError, match="logits"):
+            function(wrong, torch.tensor([1]))
+    with pytest.raises(ValueError, match="floating tensor"):
+        geometry.cosine(wrong, wrong)

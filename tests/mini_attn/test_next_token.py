@@ -112,3 +112,41 @@ def test_steps_that_are_none_are_refused(steps, schedule, message):
     model, data = model_and_data()
     with pytest.raises(ValueError, match=message):
         descend(model, data, steps, schedule=schedule)
+
+
+def test_data_without_trials_are_shared_by_all_trials_of_a_model():
+    data, _ = next_tokens(6, 4, 5, d=7, seed=1)
+    given = {"W_ov": randn(3, 5, 7, seed=2), "W_kq": randn(3, 7, 7, seed=3)}
+    together = NextTokenTransformer(5, 7, 3, **given)
+    ours, excess = together.gradients(data), together.log_excess(data)
+    descend(together, data, 3, train=["W_ov", "W_kq"])
+    for k in range(3):
+        alone = NextTokenTransformer(5, 7, **{name: W[k] for name, W in given.items()})
+        for name, gradient in alone.gradients(data).items():
+            assert torch.allclose(ours[name][k], gradient, rtol=1e-12, atol=1e-15)
+        assert torch.allclose(excess[k], alone.log_excess(data), rtol=1e-12, equal_nan=True)
+        descend(alone, data, 3, train=["W_ov", "W_kq"])
+        assert torch.allclose(together.W_kq[k], alone.W_kq, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("V", "d", "trials", "more", "message"),
+    [
+        (5, 7, None, {}, r"give the model trials=\(3,\)"),
+        (5, 7, 2, {}, r"the model has trials \(2,\), the data \(3,\)"),
+        (5, 8, 3, {}, r"the model has \(V, d\) = \(5, 8\)"),
+        (4, 7, 3, {}, r"the model has \(V, d\) = \(4, 7\)"),
+        (5, 7, 3, {"every": 0}, "every = 0"),
+        (5, 7, 3, {"steps": 2.5}, "steps = 2.5"),
+    ],
+)
+def test_models_that_do_not_fit_the_data_are_refused(V, d, trials, more, message):
+    data, _ = next_tokens(6, 4, 5, d=7, trials=3, seed=1)
+    with pytest.raises(ValueError, match=message):
+        descend(NextTokenTransformer(V, d, trials), data, **{"steps": 1, **more})
+
+
+def test_a_model_of_another_dtype_is_refused():
+    data, _ = next_tokens(6, 4, 5, d=7, seed=1)
+    with pytest.raises(ValueError, match="the model is torch"):
+        NextTokenTransformer(5, 7, dtype=torch.float32)(data)

@@ -217,3 +217,9 @@ def test_a_row_of_nan_leaves_the_other_trials_alone():
         grad = gradient(softmax, h, G, batch_dims=batch_dims)
         assert grad[0].isnan().all()
         assert torch.equal(grad[1:], gradient(softmax, h[1:], G[1:], batch_dims=batch_dims))
+
+
+@pytest.mark.parametrize("wrong", [torch.tensor([0, 9]), torch.tensor([0j, 9]), [0.0, 9.0], None])
+def test_logits_that_are_not_floating_are_refused(wrong):
+    with pytest.raises(ValueError, match="expected a floating tensor"):
+        softmax(wrong)

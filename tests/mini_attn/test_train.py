@@ -323,3 +323,19 @@ def test_any_module_trains_with_any_torch_optimiser():
         history = train.fit(model, points, make(model.parameters(), lr=0.1), 5, progress=False)
         assert history["loss"][-1] < history["loss"][0]
         assert history["loss"].shape == (6,)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"resume": "history.pt"}, "resume is str; expected a History"),
+        ({"data": (torch.ones(2, 2), torch.ones(2))}, "data is tuple; expected PointData"),
+        ({"loss": ["logistic"]}, "loss = "),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_by_name(change, message):
+    model = models.LinearClassifier(2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    given = {"data": data.separable_points(), "steps": 1, "progress": False, **change}
+    with pytest.raises(ValueError, match=message):
+        train.fit(model, given.pop("data"), optimizer, **given)

@@ -160,3 +160,23 @@ def test_an_index_picks_problems_and_never_rows():
 def test_labels_that_are_truth_values_are_refused():
     with pytest.raises(ValueError, match=r"y = 2\.0"):
         svm.label_problem(torch.ones(2, 2, dtype=torch.float64), torch.tensor([True, True]))
+
+
+def test_what_is_no_real_dense_number_is_refused():
+    X = torch.ones(2, 3, 4, dtype=torch.float64)
+    selected = torch.zeros(2, dtype=torch.int64)
+    with pytest.raises(ValueError, match="keys must be dense"):
+        svm.token_problem(X.to_sparse(), selected)
+    with pytest.raises(ValueError, match="lead holds real numbers"):  # its imaginary part was dropped
+        svm.token_problem(X, selected, lead=torch.tensor([1j, 2j]))
+    with pytest.raises(ValueError, match="data must be TokenData, got str"):
+        svm.sequence_problem("data", selected)
+    with pytest.raises(ValueError, match="expected a HardMarginProblem"):
+        svm.exact_ray("problem", selected)
+
+
+def test_points_without_coordinates_have_no_w():
+    X = torch.zeros(2, 3, 0, dtype=torch.float64)
+    problems = svm.label_problem(X[0], torch.ones(3)), svm.token_problem(X, torch.tensor([0, 1]))
+    for problem in problems:
+        assert svm.solve(problem, throw=False).status == "infeasible"

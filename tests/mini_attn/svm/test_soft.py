@@ -126,3 +126,55 @@ def test_leading_dimensions_are_problems_of_their_own():
 def test_what_does_not_fit_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         svm.solve_soft(*change(*tokens()))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": "abc"}, "X must be a torch tensor"),
+        ({"X": torch.zeros(1, 2, 3, dtype=torch.complex128)}, "X must be float32 or float64"),
+        ({"X": torch.zeros(1, 2, 0, dtype=torch.float64)}, "d >= 1"),
+        ({"selected": [[0, 0]]}, "selected must be a tensor"),
+        ({"selected": torch.zeros(1, 2, dtype=torch.bool)}, "integers; got torch.bool"),
+        ({"selected": torch.zeros(1, 2)}, "integers; got torch.float32"),
+        ({"mask": torch.ones(1, 2)}, "mask must be a bool tensor"),
+        ({"C": "1"}, "C = '1'"),
+        ({"tol": None}, "tol = None"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_by_name(change, message):
+    given = {"X": randn(1, 2, 3), "selected": torch.zeros(1, 2, dtype=torch.int64), "C": 1.0}
+    with pytest.raises(ValueError, match=message):
+        svm.solve_soft(**{**given, **change})
+
+
+def randn(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def test_token_numbers_may_have_any_integer_dtype():
+    X, selected = tokens()
+    assert torch.equal(
+        svm.solve_soft(X, selected.to(torch.uint8), 1.0).value, svm.solve_soft(X, selected, 1.0).value
+    )
+
+
+def test_a_price_beyond_rounding_ends_soon_and_says_what_it_proves(monkeypatch):
+    gradients = []
+    plain = svm.soft._conjugate
+
+    def counted(*given):
+        gradients.append(1)
+        return plain(*given)
+
+    monkeypatch.setattr(svm.soft, "_conjugate", counted)
+    X = randn(1, 1, 2, 3)
+    selected = torch.zeros(1, 1, 2, dtype=torch.int64)
+    hard = svm.solve_soft(X, selected, 1e8)
+    soft = svm.solve_soft(X, selected, 1e60)
+    assert len(gradients) < 400  # Newton steps
+    assert torch.allclose(soft.value, hard.value, rtol=1e-6, atol=1e-9)
+    X, selected = tokens(20, 4, 6, 8)
+    soft = svm.solve_soft(X, selected, 1e60)
+    assert not soft.objective.isnan().any()
+    assert not soft.gap.isnan().any()
