@@ -28,9 +28,9 @@ def _unit(flat: Tensor, order: float = 2.0) -> Tensor:
 
 def _same_shape(a: Tensor, b: Tensor):
     for weights in (a, b):
-        if not isinstance(weights, Tensor) or not weights.is_floating_point():
+        if not isinstance(weights, Tensor) or weights.is_complex() or weights.dtype == torch.bool:
             got = weights.dtype if isinstance(weights, Tensor) else type(weights).__name__
-            raise ValueError(f"weights are {got}; expected a floating tensor: torch.as_tensor(w).double()")
+            raise ValueError(f"weights are {got}; expected a tensor of real numbers: torch.as_tensor(w)")
     if a.shape != b.shape:
         raise ValueError(f"shapes {tuple(a.shape)} and {tuple(b.shape)} differ; compare weights of one shape")
 

@@ -221,5 +221,13 @@ def test_logits_and_weights_that_are_not_floating_are_refused_by_name(wrong):
     for function in (geometry.margins, geometry.support_tokens):
         with pytest.raises(ValueError, match="logits"):
             function(wrong, torch.tensor([1]))
-    with pytest.raises(ValueError, match="floating tensor"):
+
+
+@pytest.mark.parametrize("wrong", [torch.tensor([0j, 9]), torch.tensor([True, False]), [0.0, 9.0]])
+def test_weights_that_are_no_real_numbers_are_refused_by_name(wrong):
+    with pytest.raises(ValueError, match="weights are"):
         geometry.cosine(wrong, wrong)
+
+
+def test_whole_numbers_have_directions_too():
+    assert geometry.cosine(torch.tensor([3, 4]), torch.tensor([0, 2])).item() == pytest.approx(0.8)
