@@ -1137,7 +1137,7 @@ print("median of 1 - cosine   after 100 steps   150      300")
 for name in ("W, data 14", "W, textbook", "W, entry restored"):
     middle = results[name]["error"].nanmedian(dim=1).values
     end = "above 0.1" if middle[2] > 0.1 else f"{middle[2]:.4f}"  # far off, rounding decides how far
-    print(f"{name:20s} {middle[0]:17.4f} {middle[1]:7.4f} {end:>10s}")
+    print(f"{name:20s} {middle[0]:17.3f} {middle[1]:7.3f} {end:>10s}")
     assert middle[1] < 0.005
     assert 0.1 < middle[2] < 0.3 if name == "W, textbook" else middle[2] < 0.001
 
