@@ -7,7 +7,7 @@ import torch
 from course import exercises
 from mini_attn import data, models, optim, svm, train
 
-head_gradient, relaxed_sides, softened_sides, border, _ = (
+head_gradient, freeing_lift, softened_sides, border, _ = (
     spec.reference for spec in exercises.exercises("09")
 )
 
@@ -35,13 +35,26 @@ def test_the_lessons_descent_takes_the_librarys_path(ratio, lesson):
     np.testing.assert_allclose(path_p[-1], model.p.detach(), atol=1e-7)
 
 
-def test_the_relaxed_rows_are_those_with_a_dual():
-    tokens = data.random_tokens(n=6, T=3, d=9, seed=1)
-    points = tokens.X[:, 0] + tokens.y[:, None] * torch.eye(9)[0] * 2.0  # separable
-    solution = svm.solve(svm.label_problem(points, tokens.y))
-    sides = relaxed_sides(points.numpy(), tokens.y.numpy(), solution.value.numpy(), 3)
-    np.testing.assert_array_equal(sides, np.repeat(solution.dual.numpy() > 1e-9, 2))
-    assert 0 < sides.sum() < 12
+@pytest.mark.parametrize("seed", range(5))
+def test_up_to_its_lift_a_sequence_holds_the_head(seed):
+    rng = np.random.default_rng(seed)
+    y = np.array([-1.0, -1, 1, -1, 1, 1])
+    x = rng.normal(size=(6, 9)) + 2 * y[:, None] * np.eye(9)[0]
+    e = rng.normal(size=9)
+    x[0] -= 3 * y[0] * np.eye(9)[0]
+
+    def solved(x, y):
+        return svm.solve(svm.label_problem(torch.tensor(x), torch.tensor(y)))
+
+    v_rest = solved(x[1:], y[1:]).value.numpy()
+    e *= np.sign(y[0] * (v_rest @ e))
+    lift = freeing_lift(x[0], e, y[0], v_rest)
+    assert 0 < lift < np.inf
+    assert freeing_lift(x[0], -e, y[0], v_rest) == np.inf
+    for factor in (0.5, 0.99, 1.01, 2):
+        held = solved(np.vstack([x[0] + factor * lift * e, x[1:]]), y)
+        assert (held.dual[0] > 1e-9) == (factor < 1)
+        assert np.allclose(held.value, v_rest, atol=1e-6) == (factor > 1)
 
 
 @pytest.mark.parametrize("lift", [0.25, 0.4, 1.0])

@@ -12,9 +12,24 @@ def gradient_by_autograd(v, p, X, y):
     return v.grad
 
 
-def relaxed_in_a_loop(x, y, v_mm, T):
-    held = [bool(label * (point @ v_mm) < 1 + 1e-4) for point, label in zip(x, y, strict=True)]
-    return [1.0 if flag else 0.0 for flag in held for _ in range(T - 1)]
+def lift_by_halving(x, e, y, v_rest, least=1.0):
+    """The lift at which the signed output of x + b e passes 1, by trying larger and larger lifts."""
+
+    def free(b):
+        return bool(y * np.dot(v_rest, x + b * e) >= least)
+
+    if free(0.0):
+        return 0
+    high = 1.0
+    while not free(high):
+        high *= 2
+        if high > 1e9:
+            return np.inf
+    low = 0.0
+    for _ in range(100):
+        b = (low + high) / 2
+        low, high = (low, b) if free(b) else (b, high)
+    return high
 
 
 def sides_by_where(u, kappa):
@@ -67,23 +82,25 @@ ANSWERS = {
             lambda v, p, X, y: gradient_by_autograd(0 * v, p, X, y),
             lambda v, p, X, y: gradient_by_autograd(v, v, X, y),
             lambda v, p, X, y: np.nan_to_num(gradient_by_autograd(v, p, X, y).numpy().round(12)),
+            lambda v, p, X, y: gradient_by_autograd(v, p, X, y) * len(y) / 3,
+            lambda v, p, X, y: gradient_by_autograd(v, p, y[:, None, None] * X, y),
+            lambda v, p, X, y: gradient_by_autograd(v, p, X[:, -1:], y),
+            lambda v, p, X, y: gradient_by_autograd(p, p, X, y),
         ],
     },
     "09.2": {
-        "also_right": relaxed_in_a_loop,
+        "also_right": lift_by_halving,
         "wrong": [
-            lambda x, y, v_mm, T: np.zeros(len(y) * (T - 1)),
-            lambda x, y, v_mm, T: relaxed_in_a_loop(x, y, v_mm, T)[::-1],
-            lambda x, y, v_mm, T: np.repeat(1.0 * np.isclose(y * (x @ v_mm), 1, atol=0.02), T - 1),
-            lambda x, y, v_mm, T: np.repeat(1.0 * np.isclose(y * (x @ v_mm), 1, atol=0.01), T - 1),
-            lambda x, y, v_mm, T: np.repeat(np.argsort(np.argsort(y * (x @ v_mm))) < 2, T - 1),
-            lambda x, y, v_mm, T: np.repeat(
-                1.0 * np.isclose(y * (x @ v_mm), 1 / (v_mm @ v_mm), atol=1e-6), T - 1
-            ),
-            lambda x, y, v_mm, T: np.repeat(
-                1.0 * np.isclose(y * (x @ v_mm), (y * (x @ v_mm))[y > 0].min(), atol=1e-6), T - 1
-            ),
-            lambda x, y, v_mm, T: np.reshape(relaxed_in_a_loop(x, y, v_mm, T), (len(y), T - 1)),
+            lambda x, e, y, v_rest: lift_by_halving(x, e, y, v_rest, least=0.0),
+            lambda x, e, y, v_rest: lift_by_halving(x, e, y, v_rest, least=np.linalg.norm(v_rest)),
+            lambda x, e, y, v_rest: lift_by_halving(x, e, y, v_rest / np.linalg.norm(v_rest)),
+            lambda x, e, y, v_rest: lift_by_halving(x, e / np.linalg.norm(e), y, v_rest),
+            lambda x, e, y, v_rest: lift_by_halving(x, v_rest, y, v_rest),
+            lambda x, e, y, v_rest: lift_by_halving(x, y * e, y, v_rest),
+            lambda x, e, y, v_rest: min(1e6, lift_by_halving(x, e, y, v_rest)),
+            lambda x, e, y, v_rest: abs((1 - y * (v_rest @ x)) / (v_rest @ e)),
+            lambda x, e, y, v_rest: (y - v_rest @ x) / (v_rest @ e),
+            lambda x, e, y, v_rest: lift_by_halving(x, e, y, v_rest) if v_rest @ e > 0 else np.inf,
         ],
     },
     "09.3": {
