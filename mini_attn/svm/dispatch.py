@@ -54,6 +54,7 @@ EUCLIDEAN = ("large", "nnls")
 BLOCK = 2**21  # entries that the Newton matrices of a block of problems may have; an eighth in other norms,
 # whose problems take eight times as long
 PATIENT = 2**18  # entries of the rows of a large problem that cvxpy is left with; it takes seconds for these
+DENSE = 2000  # rows of a large problem whose Gram matrix may be factorised as a whole, in seconds
 REPAIRS = 2  # of one method's answer
 CLEAN = 1e-12  # violation that rounding explains; above it, a repair is tried whatever the gap
 
@@ -85,7 +86,7 @@ def solve(
         method: "batched" (torch, all problems at once, CPU or GPU), "large" (norm "fro", few problems
             with very many rows), "exact" (norm "fro" or p, small problems in rational arithmetic), "nnls"
             (norm "fro", scipy), "cvxpy" (one by one, the reference), or "auto": "large" for norm "fro" and
-            more than 2,000 rows, else "batched", and the others for the problems that this leaves above tol.
+            more than 1,000 rows, else "batched", and the others for the problems that this leaves above tol.
         tol: the relative gap up to which an answer counts as optimal, above 0 and below 1. Default 1e-9 for
             "fro", else 1e-6.
         throw: raise if any problem is not optimal; False reports it in `status`, and raises for no finite
@@ -318,7 +319,8 @@ def _methods(method: str, norm: Norm, problem: HardMarginProblem) -> list[str]:
         if norm != "fro":
             return ["batched", "cvxpy", "exact"]
         if rows > LARGE:
-            return ["large", "cvxpy"] if rows * entries <= PATIENT else ["large"]
+            dense = ["nnls", "batched"] if rows <= DENSE else []
+            return ["large", *dense, *(["cvxpy"] if rows * entries <= PATIENT else [])]
         return ["batched", "exact", "nnls", "large", "cvxpy"]
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f'method must be "auto" or one of {sorted(METHODS)}, got {method!r}')

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 PIECE = 2**16  # rows that are treated at once
-LARGE = 2000  # rows from which on Euclidean problems are solved one by one, with a working set
+LARGE = 1000  # rows from which on Euclidean problems are solved one by one, with a working set
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mini_attn import svm
-from mini_attn.svm import large
+from mini_attn.svm import dispatch, large
 
 
 def planted(n, T, d, seed=0):
@@ -173,3 +173,15 @@ def test_a_teacher_of_few_dimensions_leaves_a_long_w_and_is_found():
     solution = svm.solve(problem, method="large")
     assert solution.status == "optimal"
     assert solution.objective > 10
+
+
+def test_a_gram_matrix_of_2000_rows_is_not_factorised_where_nobody_asks(monkeypatch):
+    def refuse(*given, **more):
+        raise AssertionError("batched")
+
+    monkeypatch.setitem(dispatch.METHODS, "batched", refuse)
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(500, 5, 4, generator=generator, dtype=torch.float64)
+    selected = torch.randint(0, 5, (500,), generator=generator)
+    problem = svm.attention_problem(X, X[:, 0], selected)  # 2,000 rows: as a Gram matrix they took 10 s
+    assert svm.solve(problem, throw=False).status == "infeasible"
