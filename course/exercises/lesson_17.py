@@ -94,6 +94,18 @@ ANGLE = Exercise(
         "The pull of a row has to agree with its weight lambda, which is not the same for all rows.",
         _angle_by(target=lambda c, lam: -np.log(lam)),
         "The strengths c count, too: a strong comparison needs a longer lead.",
+        _angle_by(target=lambda c, lam: np.log(c * lam)),
+        "c e^-<A, r> is to be a multiple of lambda: so <A, r> is log(c / lambda) but for a constant.",
+        _angle_by(target=lambda c, lam: np.log(c / lam) - np.log(c / lam).mean(), along=lambda *both: None),
+        "Taking the mean off log(c / lambda) does not make r perpendicular to the SVM's direction.",
+        _angle_by(join=lambda r, left: r**2 + left**2),
+        "By Pythagoras: the root of the sum of squares.",
+        lambda rows, lam, c, w, R: _angle(
+            rows, lam, c, w, abs(w @ (lam @ rows)) / np.linalg.norm(lam @ rows)
+        ),
+        "That is at the present length. Asked is the angle when the part along the SVM has grown to R.",
+        lambda rows, lam, c, w, R: _angle(rows, lam, c, w, np.linalg.norm(w)),
+        "The length of w is the present one, and not only along the SVM: what is along is to be R.",
         _angle_by(target=lambda c, lam: c / lam),
         "Take the logarithm of c / lambda.",
         _angle_by(along=lambda rows, lam: rows.sum(0)),
@@ -150,6 +162,16 @@ PLAIN = Exercise(
         "The largest term is most of it, not all: add the terms.",
         lambda lengths, log_g, eta: float((np.log(lengths.sum() / eta) - log_g[-1]) / np.log(10)),
         "The gradient shrinks along the way: each piece has its own number of steps.",
+        lambda lengths, log_g, eta: float((np.log(lengths.sum() / eta) - log_g[0]) / np.log(10)),
+        "The gradient at the start is not that of later steps: each piece has its own number of steps.",
+        lambda lengths, log_g, eta: float((np.log(lengths.sum() / eta) - log_g.mean()) / np.log(10)),
+        "A mean of log ||G|| hides where most of the steps are: each piece has its own number of them.",
+        lambda lengths, log_g, eta: (
+            _plain(lengths, log_g, eta) - float((np.log(lengths / eta) - log_g).max() / np.log(10))
+        ),
+        "The largest term, taken out before the sum, has to be put back after it.",
+        lambda lengths, log_g, eta: _plain(lengths[:-1], log_g[:-1], eta),
+        "The last step counts, too: log_g holds the gradient where each one began.",
         lambda lengths, log_g, eta: _plain(lengths, log_g, 1.0),
         "eta counts.",
         lambda lengths, log_g, eta: float(np.sum(np.log(lengths / eta) - log_g) / np.log(10)),
@@ -187,6 +209,10 @@ def _speed_cases(rng):
     return [(rows, np.linalg.solve(rows @ rows.T, np.ones(len(rows)))) for rows, _ in cases]
 
 
+def _along(mean, rows, lam):
+    return mean @ (lam @ rows) / np.linalg.norm(lam @ rows)
+
+
 def _margin(lam, rows):
     return 1 / np.linalg.norm(lam @ rows)
 
@@ -215,6 +241,19 @@ SPEED = Exercise(
         "The mean length of a row has to be weighted: by lambda.",
         lambda rows, lam: float(_margin(lam, rows) / np.linalg.norm(rows, axis=1).max()),
         "All rows take part, not the longest alone.",
+        _speed_by(lambda lam, size: lam, pick=_along),
+        "With shares lambda a long row is visited too seldom: each visit is a step of length 1 only, so "
+        "f_i / ||A_i|| is proportional to lambda_i.",
+        _speed_by(lambda lam, size: np.ones_like(lam), pick=_along),
+        "With equal shares the leads do not grow alike: f_i / ||A_i|| is proportional to lambda_i.",
+        lambda rows, lam: 1 / _speed(rows, lam),
+        "Upside down: a part is at most 1.",
+        lambda rows, lam: _speed(rows, lam) ** 2,
+        "Do not square: the mean step is parallel to the SVM, and its length is the part.",
+        lambda rows, lam: math.sqrt(1 - _speed(rows, lam) ** 2),
+        "That is what Pythagoras leaves across the SVM. Asked is the part along it.",
+        lambda rows, lam: _speed_by(lambda lam, size: size)(rows, lam),
+        "The weights lambda are missing: f_i is proportional to lambda_i ||A_i||.",
         lambda rows, lam: 1 - _speed(rows, lam),
         "That is the part that is lost.",
         lambda rows, lam: float((lam * np.linalg.norm(rows, axis=1)).sum()),
@@ -241,7 +280,7 @@ FINAL = Exercise(
     cases=lambda rng: [
         (0.0, 2.0),
         (0.0, 3.0),
-        (float(rng.uniform(0.3, 1.5)), 2.0),
+        (float(rng.uniform(0.3, 1.5)), float(rng.uniform(1.3, 1.9))),
         (float(-rng.uniform(0.2, 0.8)), 2.0),
         (0.0, float(rng.uniform(1.2, 1.8))),
         (float(rng.uniform(0.1, 0.6)), float(rng.uniform(2.8, 4.0))),
@@ -261,6 +300,16 @@ FINAL = Exercise(
         "1 / (rho - 1).",
         lambda a, rho: -min(1 + a, (1 + a) / (rho - 1)),
         "The zigzag is missing: its length over R falls as 1/j.",
+        lambda a, rho: -(1 + a) if rho < 2 else -min(1.0, (1 + a) / (rho - 1)),
+        "For rho < 2 the memory decides if steps fall. If they grow, the zigzag fades more slowly.",
+        lambda a, rho: -(1 + a),
+        "That is the memory alone: a constant beside j^(1 + a). What of the leads and the zigzag?",
+        lambda a, rho: max(-(1 + a) / (rho - 1), a - (1 + a) / (rho - 1), -(1 + a)),
+        "A dual step of length j^a is not one of j^a in W: the zigzag is j^a R^(2 - rho), over R 1/j.",
+        lambda a, rho: -1.0 if a > 0 else _final(a, rho),
+        "Growing steps zigzag, but the leads may fade more slowly still: R is j^((1 + a)/(rho - 1)).",
+        lambda a, rho: max(-(1 + a) / (rho - 1), -1.0 if a > 0 else -np.inf),
+        "Whether steps zigzag, j^a R^(2 - rho) says, not a alone; and the memory is missing.",
         lambda a, rho: -1.0,
         "-1 is the exponent of a zigzag. Steps that settle have other exponents.",
         lambda a, rho: -max(1.0, 1 + a, (1 + a) / (rho - 1)),
@@ -346,6 +395,12 @@ ADAM = Exercise(
         "One substitution is not enough: b stands on both sides. Solve the equation, by bisection.",
         _adam_by(lambda b, b1, b2: (1 - b1) / (1 - b1 * math.exp(b))),
         "The second memory lags as well, and divides: it holds older gradients, which are larger.",
+        lambda eta, mu, beta_1, beta_2: _adam(eta, 1.0, beta_1, beta_2),
+        "mu is missing: a step of length eta times the constant lets the loss fall by mu times that.",
+        lambda eta, mu, beta_1, beta_2: _adam(eta, mu, beta_1, beta_2) / mu,
+        "That is the length of a step. The log of the loss falls by mu times that.",
+        _adam_by(lambda b, b1, b2: _ratio(b, b1, b2) / (1 - b1) * math.sqrt(1 - b2)),
+        "The means have weights (1 - beta) beta^k, not beta^k.",
         lambda eta, mu, beta_1, beta_2: _ratio(_adam(eta, mu, beta_1, beta_2), beta_1, beta_2),
         "That is the constant. The loss falls by e^-b, with b = eta mu times the constant.",
     ),
