@@ -63,7 +63,8 @@ def step_cases(rng):
         if 1 < rho < 1.3:
             g[2] = 0.97 * largest
         cases.append((g, rho))
-    return [*cases, (np.array([rng.uniform(1, 2), 0.5, -2.0, 1.999]), 1.0)]  # 1 is not its limit
+    ends = [(sign * np.array([rng.uniform(1, 2), 0.5, -2.0, 1.999]), 1.0) for sign in (1, -1)]
+    return [*cases, *ends]  # 1 is not its limit
 
 
 STEEPEST = known(
@@ -99,6 +100,14 @@ STEEPEST = known(
     "Right for rho > 1. For rho = 1 the step moves down whatever the sign of g is: where g < 0, move up.",
     _first(lambda g: -_at_largest(g, np.sign(g), np.array)),
     "Right for rho > 1. For rho = 1 take the entry of the largest absolute value, not the largest entry.",
+    _first(lambda g: -_at_largest(g, np.sign(g), np.negative)),
+    "Right for rho > 1. For rho = 1 take the entry of the largest absolute value, not the smallest entry.",
+    lambda g, rho: steepest_step(g, dual_exponent(rho)),
+    "This is the steepest step of l_rho*: the exponents are exchanged.",
+    lambda g, rho: np.abs(steepest_step(g, rho)),
+    "The signs are lost: a step goes down in every coordinate, against the sign of its slope.",
+    lambda g, rho: -np.abs(steepest_step(g, rho)),
+    "Down the loss, not down the axes: where g_j < 0, the step goes up.",
     _first(lambda g: -_at_largest(g, g)),
     "Right for rho > 1. For rho = 1 the length is still |g_k|; make it one.",
     _first(lambda g: _over(-g, 1)),
@@ -166,6 +175,19 @@ def _dual_orders(w, a, b):
     return tuple(sorted(dual_exponent(rho) for rho in best_orders(w, a, b)))
 
 
+def _in_order(w, steep, flat):
+    """The answer if the first point were the steeper one."""
+    with np.errstate(all="ignore"):
+        low, high = (1 + _log(point[1] / point[0], w[1] / w[0]) for point in (steep, flat))
+    return low if steep[1] < steep[0] else 1.0, high if flat[1] > 0 else np.inf
+
+
+def _inverted(w, a, b):
+    with np.errstate(all="ignore"):
+        flat, steep = sorted([a[0] / a[1], b[0] / b[1]])
+    return _in_order(w, np.array([1.0, steep]), np.array([1.0, flat]))
+
+
 ORDERS = known(
     lambda w, a, b: best_orders(w, a, b)[::-1],
     "The right two numbers; return the lower one first.",
@@ -178,14 +200,30 @@ ORDERS = known(
     "The highest is right. The lowest may not fall below 1, where norms begin.",
     _orders(lambda low, high, s: (max(1.0, 1 + _log(high, s)), 1 + _log(low, s))),
     "The lowest is right. If a slope is not positive, every large rho will do: the highest is np.inf.",
-    lambda w, a, b: tuple(
-        np.clip(1 + np.log(np.maximum([b[1] / b[0], a[1] / a[0]], 1e-300)) / np.log(w[1] / w[0]), 1, None)
+    lambda w, a, b: _in_order(w, b, a),
+    "You take b for the steeper one of the points. Either may be: sort the slopes.",
+    lambda w, a, b: _in_order(w, a, b),
+    "You take a for the steeper one of the points. Either may be: sort the slopes.",
+    _inverted,
+    "Your slopes are first entry over second; they are second over first, as that of w.",
+    _orders(
+        lambda low, high, s: (max(1.0, 1 + 1 / _log(high, s)), 1 + 1 / _log(low, s) if low > 0 else np.inf)
     ),
-    "You take one of the points for the steeper one. Either may be: sort the slopes.",
+    "These are rho*, or a quotient upside down: (rho - 1) log(w_2 / w_1) is the log of a point's slope.",
+    _orders(lambda low, high, s: (1.0, 1 + _log(low, s) if low > 0 else np.inf)),
+    "The highest is right. The lowest is 1 only if the steeper point has a slope of 1 or more.",
+    _orders(lambda low, high, s: (1 + _log(high, s) if high < 1 else 1.0, np.inf)),
+    "The lowest is right. The highest is infinite only if a slope is not positive.",
+    _orders(lambda low, high, s: (1 + abs(_log(high, s)), 1 + _log(low, s) if low > 0 else np.inf)),
+    "The highest is right. Where the steeper slope is above 1, rho = 1 is the lowest.",
+    _orders(lambda low, high, s: (max(1.0, 1 + _log(high, s)), 1 + _log(abs(low), s))),
+    "The lowest is right. A slope's sign counts: if it is not positive, the highest is np.inf.",
     _dual_orders,
     "These are the dual exponents: Hoelder's equality has |w_j|^(rho - 1), not |w_j|^(rho* - 1).",
     _orders(lambda low, high, s: (max(1.0, _log(high, s)), _log(low, s) if low > 0 else np.inf)),
     "Right but for the power: Hoelder's equality has |w_j|^(rho - 1), not |w_j|^rho.",
+    _orders(lambda low, high, s: (_log(high, s) if high < 1 else 1.0, _log(low, s) if low > 0 else np.inf)),
+    "The ends at 1 and np.inf are right. The others are rho - 1: add one.",
     _orders(lambda low, high, s: (max(1.0, 2 + _log(high, s)), 2 + _log(low, s) if low > 0 else np.inf)),
     "One too many: the power is rho - 1.",
 )
@@ -259,6 +297,16 @@ SAFE = known(
     "In the theorem stands log n, not n.",
     _safe(t=lambda mu, a, n, e: 2 * np.log10(n) * (a / (e * mu)) ** 2),
     "The logarithm is the natural one: np.log.",
+    _safe(t=lambda mu, a, n, e: np.ceil(2 * np.log(n) * (a / (e * mu)) ** 2)),
+    "Return t as it comes, not rounded up.",
+    _safe(t=lambda mu, a, n, e: 2 * np.log(n) * a**2 / (e * mu)),
+    "The length is right. Put it in: the number of steps has (share mu_hat)^2 below.",
+    _safe(t=lambda mu, a, n, e: 2 * np.log(n) * a / (e * mu) ** 2),
+    "The length is right. Put it in: the number of steps has a_max^2 above.",
+    _safe(lambda mu, a, n, e: mu / a**2),
+    "The number of steps is right. The length for it is share mu_hat / a_max^2: the share is missing.",
+    _safe(lambda mu, a, n, e: e * mu / (2 * a**2), lambda mu, a, n, e: 4 * np.log(n) * (a / (e * mu)) ** 2),
+    "The factor 1/2 in a_max^2 eta / 2 is missing.",
 )
 
 # 03.4
@@ -353,6 +401,8 @@ PULLS = known(
     "Do not square the weights.",
     _owed(lambda lam: 0.0),
     "The shares are right. The outputs of w_hat are equal, those of w_t are not: q_i would be equal.",
+    _owed(lambda lam: -np.log(lam.max())),
+    "The shares are right. Outputs are -log(lam_i) up to a constant: take their average less the least.",
     _owed(_entropy),
     "The shares are right. -log(lam_i) is a_i . w up to a constant: count it from the least of them.",
     _owed(lambda lam: np.log(len(lam))),
@@ -424,6 +474,10 @@ def _without_root(nu, beta1, beta2):
     return _ratio(nu, beta1, beta2) ** 2 * (1 - beta1 * np.exp(nu)) / (1 - beta1)
 
 
+def _unweighted(nu, beta1, beta2):
+    return _ratio(nu, beta1, beta2) / (1 - beta1) * np.sqrt(1 - beta2)
+
+
 def _once(eta, mu_hat, beta1, beta2):
     """At full steps, without asking whether steps are full."""
     return eta * _ratio(eta * mu_hat, beta1, beta2)
@@ -463,6 +517,12 @@ REAL_STEP = known(
     "In the numerator, older gradients were larger: the k-th last was e^(k nu) times the last.",
     _adam(lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, -1.0, -2.0), top=1e3)),
     "Older gradients were larger than the last, by e^(k nu), not smaller.",
+    lambda eta, mu_hat, beta1, beta2: adam_step(eta, 1.0, beta1, beta2),
+    "The margin is missing: the gradient shrinks by e^-(eta_eff mu) a step.",
+    _adam(lambda *inputs: _root(*inputs, ratio=_unweighted)),
+    "The weights of a mean add up to one: (1 - beta) beta^k, not beta^k.",
+    _adam(memory=lambda step, eta, mu, b2: _memory(step, mu, b2, squares=-2.0)),
+    "The length is right. The unit shrinks, and in units that shrink an old square fades more slowly.",
     _adam(memory=lambda step, eta, mu, b2: 1 / (1 - b2)),
     "The length is right. 1 / (1 - beta2) is the memory while g_t keeps its size. It shrinks, and with it "
     "the unit: an old square gains by that.",
@@ -551,6 +611,12 @@ MUON = known(
     "The margin is right. The bound is the dual norm of M, the nuclear one: add its singular values up.",
     _margin(bound=np.linalg.norm),
     "The margin is right. The bound is the dual norm of M: the nuclear norm, not Frobenius's.",
+    _margin(bound=lambda sigma: sigma.sum() / np.linalg.norm(sigma)),
+    "The margin is right. The bound is that of M itself, not of M / ||M||.",
+    _margin(over=np.min),
+    "The bound is right. Divide by the spectral norm of W, its largest singular value, not its smallest.",
+    lambda sigma: (muon_margin(sigma)[0] / sigma.sum(), sigma.sum()),
+    "The bound is right. The first is the share of it; asked is the margin.",
 )
 
 EXERCISES = [  # id, title, points, minutes, difficulty
