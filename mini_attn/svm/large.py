@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mini_attn.svm.problem import HardMarginProblem
 from mini_attn.svm.rows import SLICE, normal_matrix
-from mini_attn.svm.solution import HOPELESS, ROUNDING
+from mini_attn.svm.solution import BEYOND, ROUNDING
 
 ROUNDS = 40  # of the multipliers
 NEWTON = 120  # steps a round, at most
@@ -84,7 +84,7 @@ def _solve_one(problem: HardMarginProblem, tol: float) -> tuple[Tensor, Tensor, 
             best, best_gap = (state.W, state.dual), gap
         for ray in (state.dual, problem.multipliers(state.dual - old)):
             reach = _reach(problem, passes, ray)
-            if reach >= HOPELESS:
+            if reach >= BEYOND:
                 return state.W, ray, torch.tensor(state.steps, device=zero.device)
             if reach > 2 * farthest:  # a proof that there is no W is on its way
                 waited, farthest = 0, reach
