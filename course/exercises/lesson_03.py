@@ -511,7 +511,11 @@ REAL_STEP = known(
     "You let the gradient shrink by e^-eta_eff a step. It shrinks by e^-(eta_eff mu): the margin is missing.",
     _adam(lambda *inputs: _root(*inputs, ratio=_without_root)),
     "Adam divides by the root of the mean square.",
-    _adam(lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, squares=1.0))),
+    _adam(
+        lambda *inputs: _root(
+            *inputs, lambda nu, b1, b2: _ratio(nu, b1, b2, squares=1.0), top=-np.log(inputs[3])
+        )
+    ),
     "Squares shrink twice as fast as the gradient: by e^(-2 nu) a step.",
     _adam(lambda *inputs: _root(*inputs, ratio=lambda nu, b1, b2: _ratio(nu, b1, b2, mean=-1.0))),
     "In the numerator, older gradients were larger: the k-th last was e^(k nu) times the last.",
