@@ -130,14 +130,17 @@ def _formula(total, D, start=-1, step=2, factor=2.0):
     return float(factor * sum(total[k] for k in range(D + start, -1, -step) if k < len(total)))
 
 
-def _law(alone=_formula, guess=_formula, numbers=lambda d: d * d, join=min):
-    """An answer: for W the probability alone to the power n, joined for d < n with the formula's guess."""
+def _cut(share, d):
+    """P(possible alone and k numbers used up), k = 0 ... d."""
+    below = np.append(share, np.zeros(d))[:d]
+    return np.append(below, _formula(share, d) - below.sum())
+
+
+def _law(cut=_cut, numbers=lambda n, d: d * min(n, d), formula=_formula, more=0):
+    """An answer: n sequences (and `more`) that use up `cut` each, of d or of so many numbers."""
 
     def answer(share, n, d, kind):
-        if kind == "p":
-            return guess(_sums(share, n), d)
-        each_alone = alone(share, d) ** n
-        return each_alone if d >= n else join(each_alone, guess(_sums(share, n), numbers(d)))
+        return formula(_sums(cut(share, d), n + more), d if kind == "p" else numbers(n, d))
 
     return answer
 
@@ -145,26 +148,21 @@ def _law(alone=_formula, guess=_formula, numbers=lambda d: d * d, join=min):
 _probability = _law()
 
 
-def _everywhere(**changes):
-    changed = functools.partial(_formula, **changes)
-    return _law(alone=changed, guess=changed)
-
-
-def _shared(numbers, bounded):
-    """An answer that lets the sequences share numbers for d >= n too."""
+def _joined(join, always=False):
+    """An answer for W that joins, for d < n or always, two reasons to fail: too few numbers, one alone."""
 
     def answer(share, n, d, kind):
-        value = _formula(_sums(share, n), d if kind == "p" else numbers(n, d))
-        return min(value, _formula(share, d) ** n) if bounded and kind == "W" and d < n else value
+        if kind == "p" or (d >= n and not always):
+            return _probability(share, n, d, kind)
+        return join(_formula(share, d) ** n, _formula(_sums(share, n), d * d))
 
     return answer
 
 
-def _with_one_more(share, n, d, kind):
-    if kind == "W" and d >= n:
-        return _formula(share, d) ** n
-    total = _formula(_sums(share, n + 1), d if kind == "p" else d * d)
-    return total if kind == "p" else min(total, _formula(share, d) ** n)
+def _everywhere(**changes):
+    changed = functools.partial(_formula, **changes)
+    cut = lambda share, d: np.append(_cut(share, d)[:d], changed(share, d) - _cut(share, d)[:d].sum())  # noqa: E731
+    return _law(cut=cut, formula=changed)
 
 
 def _even_and_odd(rng, T):
@@ -176,19 +174,12 @@ def _even_and_odd(rng, T):
 
 
 def _law_cases(rng):
-    cases = [(np.array([0.5, 0.5]), 3, 1, "p"), (_even_and_odd(rng, 6), 3, 4, "W")]
-    cases.append((_even_and_odd(rng, 3), 14, 4, "W"))  # alone always possible: D - 1 is above any m
-    for T, n, d, smaller in ((6, 4, 3, "bound"), (5, 5, 3, "guess")):
-        while True:
-            share = _even_and_odd(rng, T)
-            bound, guess = _formula(share, d) ** n, _formula(_sums(share, n), d * d)
-            if max(bound, guess) < 0.97 and (
-                bound < 0.9 * guess if smaller == "bound" else guess < 0.9 * bound
-            ):
-                cases.append((share, n, d, "W"))
-                break
-    cases += [(_even_and_odd(rng, T), n, d, kind) for T, n, d, kind in ((4, 3, 4, "p"), (6, 1, 4, "p"))]
-    return [*cases, (_even_and_odd(rng, 6), 3, 3, "W")]
+    sizes = [(6, 4, 3, "W"), (3, 14, 4, "W"), (6, 3, 2, "W"), (4, 2, 1, "W"), (6, 3, 3, "W"), (6, 3, 4, "W")]
+    sizes += [(4, 3, 4, "p"), (6, 1, 4, "p"), (5, 5, 3, "W")]
+    return [
+        (np.array([0.5, 0.5]), 3, 1, "p"),
+        *((_even_and_odd(rng, T), n, d, kind) for T, n, d, kind in sizes),
+    ]
 
 
 LAW = Exercise(
@@ -201,44 +192,48 @@ LAW = Exercise(
     cases=_law_cases,
     compare=Compare(rtol=1e-6),
     misconceptions=known(
-        _law(join=lambda alone, guess: guess),
-        "For d < n the formula with d^2 is a guess. Each sequence has to be possible alone: a smaller bound?",
-        _law(join=lambda alone, guess: alone),
-        "For d < n the vectors W z_i are not free, all share the d^2 numbers of W: alone is a bound only. "
-        "So is a count of n d numbers.",
-        _law(join=max),
-        "An upper bound: the probability cannot be larger. Return the smaller of bound and guess.",
-        _law(join=lambda alone, guess: alone * guess),
-        "A bound is no factor, as guess and bound are not independent: return the smaller of the two.",
-        _shared(lambda n, d: d * d, bounded=False),
-        "For W with d >= n the sequences do not share anything: each has d numbers W z_i of its own.",
-        _shared(lambda n, d: d * d, bounded=True),
-        "For W with d >= n the bound is the answer: the sequences share nothing, each has d numbers W z_i.",
-        _shared(lambda n, d: d * min(n, d), bounded=True),
-        "For d >= n count each sequence with its own d numbers, and multiply: one cannot lend to another.",
+        _joined(min),
+        "Each of two reasons to fail, too few numbers and a sequence impossible alone, gives a bound or a "
+        "guess. Both act at once, so their smaller says too much: cut each sequence to its d numbers first.",
+        _joined(lambda alone, guess: alone * guess),
+        "The two reasons to fail are not independent: a product counts some failures twice.",
+        _joined(lambda alone, guess: guess),
+        "A sequence cannot use up more than its d numbers w_i: what is possible beyond d, put at m' = d.",
+        _joined(lambda alone, guess: guess, always=True),
+        "A sequence cannot use up more than its d numbers w_i, not for d >= n either: cut share at d.",
+        _law(cut=lambda share, d: share),
+        "A sequence cannot use up more than its d numbers w_i, for d >= n either: none lends to another.",
+        _joined(lambda alone, guess: alone),
+        "For d < n the vectors w_i = W z_i are not free, they share "
+        "the d^2 numbers of W. Alone, as n d numbers would give it, is a bound only.",
+        _law(numbers=lambda n, d: d),
+        "W has d^2 numbers, not d.",
+        _law(cut=lambda share, d: np.append(_cut(share, d)[:d], 1 - _cut(share, d)[:d].sum())),
+        "You counted sequences that are impossible alone among m' = d. They make the choice impossible: the "
+        "q_k add up to P_alone, not to 1.",
+        _law(cut=lambda share, d: np.append(share, np.zeros(d))[:d]),
+        "A possible sequence can have its nearest point at w = 0 too: q_d is missing.",
+        _law(cut=lambda share, d: np.append(share, np.zeros(d))[:d] / share[:d].sum()),
+        "Nothing is to be rescaled: below d the q_k are P(m = k) itself. The rest of P_alone is q_d.",
+        _law(cut=lambda share, d: _cut(share, d) / _formula(share, d)),
+        "You took each sequence as possible: P(possible and m' = k) adds up to P_alone, not to 1.",
         lambda share, n, d, kind: _formula(share, d) ** n if kind == "p" else _probability(share, n, d, kind),
         "With p all sequences share d numbers: the power would need numbers of their own.",
         lambda share, n, d, kind: 1.0 if kind == "W" and d >= n else _probability(share, n, d, kind),
         "For d >= n the vectors W z_i are free, but a sequence can be impossible alone, with d numbers.",
-        _law(numbers=lambda d: d),
-        "W has d^2 numbers, not d.",
-        _law(alone=lambda share, d: _formula(share, d * d)),
-        "One sequence feels W through W z_i only: d numbers, not d^2.",
-        lambda share, n, d, kind: (
-            _probability(share, n, d, kind)
-            if kind == "p"
-            else min(_formula(share, d), _formula(_sums(share, n), d * d) if d < n else 1)
-        ),
-        "That is one sequence alone. All n have to be possible, and they are independent: a product.",
+        lambda share, n, d, kind: _probability(share, n if kind == "p" or d < n else 1, d, kind),
+        "For d >= n that is one sequence alone. All n have to be possible.",
         _everywhere(factor=1.0),
         "The factor 2 is missing.",
-        _everywhere(step=1, factor=1.0),
+        _law(formula=functools.partial(_formula, factor=1.0)),
+        "The factor 2 is missing in the last sum.",
+        _law(formula=functools.partial(_formula, step=1, factor=1.0)),
         "That is P(M < D), near the answer but not equal to it: every other term, twice.",
-        _everywhere(start=0),
+        _law(formula=functools.partial(_formula, start=0)),
         "The sum begins at D - 1, not at D.",
-        _everywhere(start=-2),
+        _law(formula=functools.partial(_formula, start=-2)),
         "The sum begins at D - 1, not at D - 2.",
-        _with_one_more,
+        _law(more=1),
         "One sequence too many: n of them mean n - 1 convolutions, or n that start from [1].",
     ),
 )

@@ -186,15 +186,17 @@ def test_sequences_fail_as_if_independent_when_they_crowd():
     assert shares[1] < shares[0] - 0.2
 
 
-@pytest.mark.parametrize(("n", "T", "d"), [(4, 12, 3), (5, 12, 4)])
-def test_each_sequence_alone_bounds_the_random_choices(n, T, d):
+@pytest.mark.parametrize(("n", "T", "d"), [(5, 12, 3), (5, 8, 3), (9, 10, 4)])
+def test_random_choices_are_lost_for_want_of_numbers_and_alone_at_once(n, T, d):
     X, z = gaussian(n, T, d, 400, seed=17)
     hits = status("W", X, z, torch.zeros(400, n, dtype=torch.int64)).sum()
     share = distribution(T)
-    bound, guess = probability(share, 1, d, "W") ** n, probability(share, n, d * d, "p")
-    assert wilson(hits, 400, 0.9999)[0] < bound
-    assert abs(hits / 400 - probability(share, n, d, "W")) < 0.08
-    assert hits / 400 < guess - 0.1  # the formula alone is refused
+    alone, uncut = probability(share, 1, d, "W") ** n, probability(share, n, d * d, "p")
+    value = probability(share, n, d, "W")
+    assert abs(hits / 400 - value) < 0.06
+    assert value < min(alone, uncut) - 0.03
+    if d == 3:  # the smaller of the two is refused
+        assert wilson(hits, 400, 0.99)[1] < min(alone, uncut)
 
 
 def test_p_and_W_err_alike_at_the_same_load():

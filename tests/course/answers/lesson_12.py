@@ -34,11 +34,10 @@ def selector_with_noise_across(X, z, alpha):
 
 
 def probability_by_enumeration(share, n, d, kind):
-    """All combinations of how much the sequences use up, one by one."""
-    if kind == "p":
-        return shared(share, n, d)
-    alone = shared(share, 1, d) ** n
-    return alone if d >= n else min(alone, shared(share, n, d * d))
+    """All combinations of how much the sequences use up, one by one; even and odd are alike."""
+    q = [*share[:d], *[0.0] * (d - len(share))]
+    q.append(sum(q[(d - 1) % 2 :: 2]) - sum(q[d % 2 :: 2]))
+    return shared(q, n, d if kind == "p" else d * d)
 
 
 def shared(share, n, D):
@@ -57,10 +56,9 @@ def probability_by(total, formula):
     """As asked, with a sum of n and a formula of one's own."""
 
     def answer(share, n, d, kind):
-        if kind == "p":
-            return formula(total(share, n), d)
-        alone = formula(share, d) ** n
-        return alone if d >= n else min(alone, formula(total(share, n), d * d))
+        q = np.append(share, np.zeros(d))[:d]
+        q = np.append(q, 2 * q[::-2].sum() - q.sum())
+        return formula(total(q, n), d if kind == "p" else d * d)
 
     return answer
 
@@ -167,8 +165,15 @@ ANSWERS = {
             lambda share, n, d, kind: shared(share, n, d),
             lambda share, n, d, kind: shared(share, n, n * d),
             lambda share, n, d, kind: shared(share, n, d if kind == "p" else d * d),
-            lambda share, n, d, kind: min(shared(share, n, d), shared(share, 1, d) ** n),
+            lambda share, n, d, kind: min(
+                shared(share, n, d if kind == "p" else d * d), shared(share, 1, d) ** n
+            ),
             lambda share, n, d, kind: shared(share, 1, d) ** n if d >= n else shared(share, n, d * d),
+            lambda share, n, d, kind: shared(share, n, d) if kind == "p" else shared(share, 1, d) ** n,
+            lambda share, n, d, kind: shared(share[:d], n, d if kind == "p" else d * d),
+            lambda share, n, d, kind: shared(
+                [*share[:d], share[d:].sum()], n, d if kind == "p" else d * min(n, d)
+            ),
             lambda share, n, d, kind: float(d >= n * (share * np.arange(len(share))).sum()),
             lambda share, n, d, kind: min(1, d / (n * (len(share) - 1))),
             probability_by(summed_from_two, every_other),
