@@ -131,12 +131,12 @@ def pulls_where(change):
     return lambda w_hat, A, rho: change(*(np.array(one) for one in pulls_by_nnls(w_hat, A, rho)), A)
 
 
-def bisected(equation):
+def bisected(equation, halvings=200):
     """Adam's step from an equation excess(step, eta, mu_hat, beta1, beta2) that falls through zero."""
 
     def answer(eta, mu_hat, beta1, beta2):
         low, high = 0.0, -np.log(beta2) / 2 / mu_hat
-        for _ in range(200):
+        for _ in range(halvings):
             middle = (low + high) / 2
             above = equation(middle, eta, mu_hat, beta1, beta2) > 0
             low, high = (middle, high) if above else (low, middle)
@@ -269,6 +269,7 @@ ANSWERS = {
     "03.5": {
         "also_right": step_by_bisection,
         "wrong": [
+            bisected(by_sums, halvings=30),
             bisected(lambda step, *rest: by_sums(step, *rest, squares=0.5)),
             bisected(lambda step, *rest: by_sums(step, *rest, mean=0.0)),
             bisected(lambda step, eta, mu, b1, b2: by_sums(step, eta, mu, b2, b1 or b2)),
