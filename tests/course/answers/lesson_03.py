@@ -269,7 +269,7 @@ ANSWERS = {
     "03.5": {
         "also_right": step_by_bisection,
         "wrong": [
-            bisected(by_sums, halvings=30),
+            bisected(by_sums, halvings=26),
             bisected(lambda step, *rest: by_sums(step, *rest, squares=0.5)),
             bisected(lambda step, *rest: by_sums(step, *rest, mean=0.0)),
             bisected(lambda step, eta, mu, b1, b2: by_sums(step, eta, mu, b2, b1 or b2)),
