@@ -311,99 +311,82 @@ BAND = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 12.5 the first gradient
-def _leads_by(push=None, keys=None, query=None, reduce=np.min, sign=1.0, first=0):
-    """An answer: logits of W = -grad L(0), then a lead of each sequence's best token."""
+# --------------------------------------------------------------------------- 12.5 how low is safe
+def _loss(u):
+    return np.logaddexp(0, -u)
 
-    def answer(X, z, scores):
-        n, T, _ = X.shape
-        mean = scores.mean(axis=1, keepdims=True)
-        slope = 1 / (1 + np.exp(mean))
-        weight = slope * (scores - mean) / T / n if push is None else push(scores, mean, slope, T, n)
-        similar = np.einsum("itd,jsd->itjs", X, X) if keys is None else keys(X)
-        asks = z @ z.T if query is None else query(z)
-        h = sign * np.einsum("itjs,ij,js->it", similar, asks, weight)
-        h = np.take_along_axis(h, scores.argsort(axis=1), axis=1)  # the best token last
-        return np.array([reduce(row[-1] - row[first:-1]) for row in h])
+
+def _level(caught=lambda g: _loss((g[:, -1] + g[:, -2]) / 2), join=None, least=lambda g: _loss(g[:, -1])):
+    """An answer from sorted scores: what a caught-up sequence costs, and how the sequences are joined."""
+
+    def answer(scores):
+        g = np.sort(scores, axis=1)
+        rise = caught(g) - least(g)
+        return (least(g).sum() + (rise.min() if join is None else join(rise, g))) / len(g)
 
     return answer
 
 
-_first_leads = _leads_by()
-_second_best = _leads_by(first=-2)  # over the token of the second best score alone
+_safe_level = _level()
 
 
-def _plainly(z_left, read):
-    """An answer from W itself: `read` of the logits, sorted by score; W^T instead if `z_left`."""
-
-    def answer(X, z, scores):
-        mean = scores.mean(axis=1, keepdims=True)
-        W = np.einsum("it,itd,ie->de", (scores - mean) / (1 + np.exp(mean)) / scores.size, X, z)
-        h = np.einsum("itd,de,ie->it", X, W.T if z_left else W, z)
-        return read(np.take_along_axis(h, scores.argsort(axis=1), axis=1))
-
-    return answer
+def _tangent(g):
+    """The convexity bound on what a caught-up sequence costs."""
+    return _loss(g[:, -1]) + (g[:, -1] - g[:, -2]) / 2 / (1 + np.exp(g[:, -1]))
 
 
-def _own_only(X):
-    return np.einsum("itd,jsd->itjs", X, X) * np.eye(len(X))[:, None, :, None]
+def _level_cases(rng):
+    cases = [(np.array([[1.0, 0.0]]),), (np.array([[0.0, 2.0, -1.0], [3.0, 0.5, 0.0]]),)]
+    for n, T in ((2, 4), (3, 3), (5, 4)):
+        while True:  # the narrowest gap is not the cheapest, as its output is not yet large
+            scores = 2 * rng.normal(size=(n, T))
+            g = np.sort(scores, axis=1)
+            gap, rise = g[:, -1] - g[:, -2], _loss((g[:, -1] + g[:, -2]) / 2) - _loss(g[:, -1])
+            if gap.argmin() != rise.argmin() and gap.min() > 0.1:
+                break
+        cases.append((scores,))
+    return cases
 
 
-def _leads_cases(rng):
-    cases = []
-    for n, T, d in ((2, 2, 3), (3, 4, 4), (4, 3, 2)):
-        cases.append((rng.normal(size=(n, T, d)), rng.normal(size=(n, d)), rng.normal(size=(n, T)) * 2))
-    while True:  # one in which a best token is behind, and the second best is not what it leads least
-        X, z, scores = rng.normal(size=(4, 5, 3)), rng.normal(size=(4, 3)), rng.normal(size=(4, 5)) * 2
-        leads = _first_leads(X, z, scores)
-        if leads.min() < -0.05 and (_second_best(X, z, scores) - leads).max() > 0.05:
-            return [*cases, (X, z, scores)]
-
-
-LEADS = Exercise(
+SAFE = Exercise(
     id="12.5",
-    title="Whom the first gradient favours",
+    title="How low is safe?",
     points=3,
     minutes=10,
     difficulty=2,
-    reference=_first_leads,
-    cases=_leads_cases,
+    reference=_safe_level,
+    cases=_level_cases,
     compare=Compare(rtol=1e-6),
     misconceptions=known(
-        _leads_by(sign=-1.0),
-        "That is the direction of the gradient itself. Descent goes the other way.",
-        _leads_by(push=lambda g, mean, slope, T, n: slope * g / T / n),
-        "A logit's gradient is s_t (gamma_t - mean): measure the scores from their mean.",
-        _leads_by(push=lambda g, mean, slope, T, n: (g - mean) / T / n),
-        "The slope |l'(u_i)| of each sequence's loss is missing: it differs between sequences.",
-        _leads_by(push=lambda g, mean, slope, T, n: (g - mean) / T / n / 2),
-        "You took l' at 0. At W = 0 the logits are 0, the outputs u_i are not: they are the mean scores.",
-        _leads_by(push=lambda g, mean, slope, T, n: slope * (g - mean) / n),
-        "Attention is 1 / T on each token at W = 0: that factor is missing.",
-        _leads_by(push=lambda g, mean, slope, T, n: slope * (g - mean) / T),
+        _level(caught=lambda g: _loss(g[:, -2])),
+        "When it has just been caught up, a best token still has half of the attention at best.",
+        _level(caught=lambda g: (_loss(g[:, -1]) + _loss(g[:, -2])) / 2),
+        "The attention mixes scores, not losses: it is the loss of the mean score that counts.",
+        _level(caught=_tangent),
+        "That is safe, but not the largest level: a tangent bounds the convex loss from below. Use the loss.",
+        _level(caught=lambda g: _loss(g.mean(axis=1))),
+        "Uniform attention is one way to be caught up, not the cheapest: only two tokens need any.",
+        _level(caught=lambda g: _loss((g[:, -1] + g[:, 0]) / 2)),
+        "Caught up by the worst token is dearer than by the second best: take the cheapest way.",
+        _level(join=lambda rise, g: rise.max()),
+        "One sequence is enough to lose a lead: take the one that is cheapest to catch up.",
+        _level(join=lambda rise, g: rise.sum()),
+        "One sequence is enough to lose a lead; the others may have all attention on their best tokens.",
+        _level(join=lambda rise, g: rise[(g[:, -1] - g[:, -2]).argmin()]),
+        "The narrowest gap in score need not be the cheapest in loss: the loss is flat at large outputs.",
+        _level(join=lambda rise, g: 0.0),
+        "That is the infimum of the loss: no run is below it. Add the price of catching one best token up.",
+        lambda scores: _safe_level(scores) - _loss(scores.max(axis=1)).mean(),
+        "That is the price above the infimum. Asked for is the level of the loss itself: add the infimum.",
+        lambda scores: _safe_level(scores) * len(scores),
         "L is a mean over sequences: divide by n.",
-        _leads_by(query=lambda z: np.ones((len(z), len(z)))),
-        "You left out the queries. Sequence j moves the logits of i in proportion to z_j.z_i.",
-        _leads_by(keys=_own_only),
-        "Sequences share W: the others move a sequence's logits too.",
-        _leads_by(reduce=np.max),
-        "Return the smallest lead of each sequence: its best token has to be ahead of all others.",
-        _leads_by(reduce=np.mean),
-        "Return the smallest lead of each sequence, not the mean.",
-        _leads_by(push=lambda g, mean, slope, T, n: (1 - slope) * (g - mean) / T / n),
-        "|l'(u)| = 1 / (1 + e^u): it is small where the output is already right.",
-        _leads_by(reduce=lambda ahead: max(ahead.min(), 0.0)),
-        "A lead can be negative: the best token is then behind. Return it as it is.",
-        _second_best,
-        "The token that comes closest need not be the second in score: compare with all of them.",
-        _leads_by(reduce=lambda ahead: min(ahead.min(), 0.0)),
-        "Leave the best token itself out: its lead over itself is 0.",
-        _plainly(True, lambda h: (h[:, -1:] - h[:, :-1]).min(axis=1)),
-        "That is x_it^T W^T z_i: tokens stand on the left of W, queries on the right.",
-        _plainly(False, lambda h: np.diff(np.sort(h)[:, -2:])[:, 0]),
-        "You took the lead of the token that is ahead. Asked for is that of the token with the best score.",
+        lambda scores: min(_loss(np.sort(scores, axis=1)[:, -2:].mean(axis=1))) / len(scores),
+        "The other sequences cost something too: at least the loss of their best scores.",
+        lambda scores: min(_loss(np.sort(scores, axis=1)[:, -2:].mean(axis=1))),
+        "That is the loss of one sequence. L is the mean over all, and the others cost something too.",
+        lambda scores: _safe_level(-scores),
+        "The loss is log(1 + e^(-u)): large scores are the good ones.",
     ),
-    withheld=("course.replicate.lesson_12.first_leads",),
 )
 
-EXERCISES = [ENOUGH, SELECTOR, LAW, BAND, LEADS]
+EXERCISES = [ENOUGH, SELECTOR, LAW, BAND, SAFE]

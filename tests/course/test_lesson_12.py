@@ -9,7 +9,7 @@ from course.replicate import lesson_12 as runs
 from mini_attn import data, models, svm
 from mini_attn.sweep import wilson
 
-enough, selector, probability, band, first_leads = (spec.reference for spec in exercises.exercises("12"))
+enough, selector, probability, band, safe_level = (spec.reference for spec in exercises.exercises("12"))
 
 
 def test_the_band_is_wilsons():
@@ -17,16 +17,14 @@ def test_the_band_is_wilsons():
         np.testing.assert_allclose(band(k, m, 1.959963984540054), wilson(k, m), atol=1e-12)
 
 
-@pytest.mark.parametrize("self_attention", [False, True])
-def test_the_first_leads_are_those_of_autograd(self_attention):
+def test_the_first_leads_are_those_of_the_formula():
     tokens = data.random_tokens(3, 4, 5, trials=6, seed=4)
-    z = tokens.X[:, :, 0] if self_attention else tokens.z
-    tokens = data.TokenData(X=tokens.X, z=z, y=tokens.y, v=tokens.v)
-    ours = [
-        first_leads(X.numpy(), q.numpy(), s.numpy())
-        for X, q, s in zip(tokens.X, z, tokens.scores, strict=True)
-    ]
-    np.testing.assert_allclose(ours, runs.first_leads("W", tokens), atol=1e-13)
+    mean = tokens.scores.mean(-1, keepdim=True)
+    push = torch.sigmoid(-mean) * (tokens.scores - mean) / 12
+    h = torch.einsum("ritd,rjsd,rie,rje,rjs->rit", tokens.X, tokens.X, tokens.z, tokens.z, push)
+    ahead = h.gather(-1, tokens.optimal[..., None]) - h
+    ours = ahead.scatter(-1, tokens.optimal[..., None], torch.inf).amin(-1)
+    torch.testing.assert_close(ours, runs.first_leads("W", tokens), atol=1e-13, rtol=0)
 
 
 def test_the_selector_is_the_shortest_and_separates():

@@ -9,7 +9,7 @@ from course.replicate import lesson_12 as runs
 from mini_attn import data, geometry, svm
 from mini_attn.sweep import wilson
 
-enough, _, probability, *_ = (spec.reference for spec in exercises.exercises("12"))
+enough, _, probability, _, safe_level = (spec.reference for spec in exercises.exercises("12"))
 
 
 def gaussian(n, T, d, trials, seed):
@@ -119,22 +119,29 @@ def test_rivals_are_escaped_by_their_number_whatever_the_dimension():
     assert many[0] < one[0] - 0.25
 
 
-def test_a_best_token_that_is_caught_up_costs_half_the_least_c():
+def test_a_best_token_that_is_caught_up_costs_the_safe_level():
     generator = torch.Generator().manual_seed(4)
     scores = torch.randn(5000, 3, 4, generator=generator, dtype=torch.float64) * 3
     h = torch.randn(5000, 3, 4, generator=generator, dtype=torch.float64) * 4
     best = scores.argmax(-1, keepdim=True)
     h[:, 0].scatter_(-1, best[:, 0], h[:, 0].scatter(-1, best[:, 0], -torch.inf).amax(-1, keepdim=True))
-    top = scores.gather(-1, best)[..., 0]
-    u = (h.softmax(-1) * scores).sum(-1)
-    softplus = torch.nn.functional.softplus
-    excess = (softplus(-u) - softplus(-top)).mean(-1)
-    c = torch.sigmoid(-top)[..., None] * (top[..., None] - scores) / 3
-    bound = c.where(c > 0, torch.inf).flatten(1).amin(1) / 2
-    assert (excess >= bound).all()
-    h.scatter_add_(-1, best, torch.full_like(h[..., :1], 40.0))  # far ahead: below the bound
-    u = (h.softmax(-1) * scores).sum(-1)
-    assert ((softplus(-u) - softplus(-top)).mean(-1) < bound).double().mean() > 0.99
+    loss = lambda h: torch.nn.functional.softplus(-(h.softmax(-1) * scores).sum(-1)).mean(-1)  # noqa: E731
+    level = torch.tensor([safe_level(one) for one in scores.numpy()])
+    assert (loss(h) >= level).all()
+    h.scatter_add_(-1, best, torch.full_like(h[..., :1], 40.0))  # far ahead: below the level
+    assert (loss(h) < level).double().mean() > 0.99
+
+
+def test_the_safe_level_is_reached():
+    scores = np.random.default_rng(3).normal(size=(4, 5)) * 2
+    costs = []
+    for i in range(4):
+        h = 80.0 * (scores == scores.max(axis=1, keepdims=True))
+        h[i, scores[i].argsort()[-2]] = 80.0
+        attention = np.exp(h - 80)
+        u = (attention * scores).sum(axis=1) / attention.sum(axis=1)
+        costs.append(np.logaddexp(0, -u).mean())
+    np.testing.assert_allclose(min(costs), safe_level(scores), rtol=1e-9)
 
 
 def test_a_lost_run_with_equal_scores_ends_at_the_svm_of_the_right_sequences_alone():
