@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+from scipy.stats import rankdata
 
 from course.check.specification import Compare, Exercise, known
 
@@ -76,6 +77,34 @@ SHARP = Exercise(
         "Return one number for each row, not their mean.",
         lambda s, number: s.max(-1),
         "That is the largest attention. The question is the entropy.",
+        lambda s, number: np.where(number > 1, s.max(-1) / np.log(np.maximum(number, 2)), 0.0),
+        "The largest attention is no entropy: sum -s log s over the row.",
+        lambda s, number: _sharp(s, np.maximum((s > 0).sum(1), 1)),
+        "A token with attention 0 was seen, too: the row's number counts it.",
+        lambda s, number: _sharp(s, number) * np.log(2),
+        "Two kinds of logs: take the same one above and below.",
+        lambda s, number: _sharp(s, number) / np.log(2),
+        "Two kinds of logs: take the same one below and above.",
+        _sharp_by(below=lambda number, T: np.log(number + 1)),
+        "Even attention to m tokens has the entropy log m, not log(m + 1).",
+        _sharp_by(below=lambda number, T: np.log(number.max())),
+        "Each row has a number of its own, not the largest of all.",
+        _sharp_by(below=lambda number, T: np.log(number.mean())),
+        "Each row has a number of its own, not the mean.",
+        lambda s, number: np.where(
+            number > 1, np.exp(np.log(np.maximum(number, 1)) * _sharp(s, number)) / number, 0.0
+        ),
+        "That is exp(entropy) over the number. Compare the entropies themselves.",
+        _sharp_by(total=lambda s: 1 - (s**2).sum(-1)),
+        "1 minus the sum of squares is another measure than the entropy.",
+        lambda s, number: np.where(number > 1, (1 - (s**2).sum(-1)) / (1 - 1 / np.maximum(number, 2)), 0.0),
+        "That is 1 minus the sum of squares, scaled. The entropy is -sum s log s.",
+        _sharp_by(total=lambda s: -(s * np.log(s + 1e-3)).sum(-1)),
+        "A number added inside the log changes every entry: treat s = 0 apart.",
+        _sharp_by(total=lambda s: -(s * np.log(np.where(s > 1e-2, s, 1))).sum(-1)),
+        "Small attention counts, too: only where s is 0 its term is 0.",
+        _sharp_by(total=lambda s: -np.log(np.where(s > 0, s, 1)).sum(-1)),
+        "Each log is weighted by its s.",
     ),
 )
 
@@ -97,6 +126,11 @@ def _agree_by(asks=lambda real: real, below=lambda real: real.sum(1), share=lamb
 _agree = _agree_by()
 
 
+def _first_choice(selected, real, place):
+    pairs = zip(selected, real, strict=True)
+    return np.array([(row[asks] == row[asks][place]).mean() for row, asks in pairs])
+
+
 def _agree_cases(rng):
     cases = []
     for n, T in ((2, 3), (5, 6), (6, 9), (3, 4)):
@@ -113,7 +147,7 @@ def _agree_cases(rng):
             selected[2] = np.flatnonzero(real[2])[selected[2] % real[2].sum()]
         cases.append((selected, real))
     a, b, c, d, e = rng.permutation(5)
-    selected = np.array([[a, a, a, b, a, c], [e, a, a, b, a, 5], [5, 5, 5, c, d, e], [a, a, b, b, c, c]])
+    selected = np.array([[a, a, a, b, a, c], [e, a, a, b, a, 5], [5, 5, 5, d, d, e], [a, a, b, b, c, c]])
     real = np.array(
         [[0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 1]], dtype=bool
     )
@@ -149,18 +183,47 @@ AGREE = Exercise(
         "Return one number for each sequence, not their mean.",
         _agree_by(share=lambda counts: counts.argmax(1)),
         "That is which token it is. Return the share that selects it.",
+        lambda selected, real: _agree(selected, np.sort(real, axis=1)[:, ::-1]),
+        "Padding may stand anywhere: index with `real`, not with how many are real.",
+        lambda selected, real: _counts(np.where(real, selected, 0), np.ones_like(real)).max(1) / real.sum(1),
+        "A 0 put in the place of padding is a vote for token 0. Leave these positions out.",
+        lambda selected, real: (
+            _counts(np.where(real, selected, 0), np.ones_like(real)).max(1) / real.shape[1]
+        ),
+        "A 0 put in the place of padding is a vote for token 0, and T counts padding, too.",
+        lambda selected, real: ((selected == np.arange(real.shape[1])) & real).sum(1) / real.sum(1),
+        "That is who selects itself. Which share selects one and the same token?",
+        _agree_by(share=lambda counts: counts.sum(1) - (counts > 0).sum(1) + 1),
+        "How many different tokens there are does not say how many agree on one: count each.",
+        _agree_by(share=lambda counts: counts.sum(1) / (counts > 0).sum(1)),
+        "The largest count, not their mean.",
+        _agree_by(share=lambda counts: (counts**2).sum(1) / counts.sum(1)),
+        "That is how often two positions agree. Which share selects the most frequent token?",
+        _agree_by(share=lambda counts: counts.max(1) - 1, below=lambda real: np.maximum(real.sum(1) - 1, 1)),
+        "A position counts with those that it agrees with: no minus 1.",
+        lambda selected, real: _first_choice(selected, real, 0),
+        "The first real position need not select the most frequent token.",
+        lambda selected, real: _first_choice(selected, real, -1),
+        "The last real position need not select the most frequent token.",
+        _agree_by(below=lambda real: real.sum(1).mean()),
+        "Each sequence has its own number of real positions.",
     ),
 )
 
 
 # --------------------------------------------------------------------------- 18.3 a bound for soft margins
-def _bound_by(weights=lambda slack, C: slack, best=lambda one, two: one**2 / (2 * two), ridge=True):
+def _bound_by(
+    weights=lambda slack, C: slack,
+    best=lambda one, two: one**2 / (2 * two),
+    ridge=lambda C: 1 / C,
+    slack=lambda lead: np.maximum(0, 1 - lead),
+):
     """An answer from the direction of the weights, the best multiple of it, and the term of the slack."""
 
     def answer(A, w, C):
-        lam = weights(np.maximum(0, 1 - A @ w), C)
+        lam = weights(slack(A @ w), C)
         one = lam.sum()
-        two = (A.T @ lam) @ (A.T @ lam) + (lam @ lam / C if ridge else 0)
+        two = (A.T @ lam) @ (A.T @ lam) + lam @ lam * ridge(C)
         return float(best(one, two)) if one > 0 else 0.0
 
     return answer
@@ -203,7 +266,7 @@ BOUND = Exercise(
         "That is the bound of c = 1. Which c gives the largest?",
         _bound_by(best=lambda one, two: min(1, one / two) * one - min(1, one / two) ** 2 * two / 2),
         "c may be any number from 0 on: do not hold it below 1.",
-        _bound_by(ridge=False),
+        _bound_by(ridge=lambda C: 0.0),
         "The term of the slack is missing: minimising over xi leaves -lambda^2/(2C) for each row.",
         _bound_by(best=lambda one, two: one**2 / two),
         "A factor 2: c one - c^2 two/2 is largest at c = one/two.",
@@ -213,8 +276,32 @@ BOUND = Exercise(
         "The weights are in proportion to the slack, not equal.",
         lambda A, w, C: float(w @ w / 2 + C / 2 * (np.maximum(0, 1 - A @ w) ** 2).sum()),
         "That is the objective at w: an upper bound on the least one. Return a lower bound.",
-        lambda A, w, C: float(_bound_by(weights=lambda slack, C: slack)(A, w, 1 / C)),
+        _bound_by(ridge=lambda C: C),
         "C is in the wrong place: where slack is expensive, C large, its term lambda^2/(2C) is small.",
+        _bound_by(ridge=lambda C: 1.0),
+        "The price C is forgotten: the term of the slack is lambda^2/(2C).",
+        _bound_by(ridge=lambda C: 1 / (2 * C)),
+        "Half of the slack's term is lost: with lambda = c xi it is c^2 |xi|^2/(2C), beside c^2 |v|^2/2.",
+        _bound_by(ridge=lambda C: 2 / C),
+        "Twice the slack's term: with lambda = c xi it is c^2 |xi|^2/(2C), beside c^2 |v|^2/2.",
+        _bound_by(ridge=lambda C: 1 / C**2),
+        "C counts once: the term of the slack is lambda^2/(2C).",
+        _bound_by(best=lambda one, two: one**2 / (4 * two)),
+        "A factor 2: at c = one/two the parabola c one - c^2 two/2 is one^2/(2 two).",
+        _bound_by(best=lambda one, two: one / (2 * two)),
+        "The sum of the slack is squared: c one with c = one/two.",
+        _bound_by(slack=lambda lead: 1 - lead),
+        "Slack is never negative: a row with a lead above 1 has none.",
+        _bound_by(slack=lambda lead: np.maximum(0, lead - 1)),
+        "Slack is what is missing to 1, not what is above it.",
+        _bound_by(slack=lambda lead: np.maximum(0, -lead)),
+        "The margin is 1: a lead between 0 and 1 has slack, too.",
+        _bound_by(slack=lambda lead: np.maximum(0, 1 - np.abs(lead))),
+        "A negative lead has a slack above 1: no absolute value.",
+        _bound_by(weights=lambda slack, C: slack**2),
+        "The weights are in proportion to the slack, not to its square.",
+        _bound_by(weights=lambda slack, C: C * slack, best=lambda one, two: max(0.0, one - two / 2)),
+        "lambda = C xi is one choice, c = C. Maximise over c instead of cutting off at 0.",
     ),
     withheld=("mini_attn.svm.soft.solve_soft",),
 )
@@ -228,7 +315,8 @@ def _flip_by(unit=lambda D: D.mean(1), size=np.abs, count=lambda hits: hits.mean
         units = np.asarray(unit(trained - control), dtype=float)
         signs = np.array(list(product([1, -1], repeat=len(units))))
         means = size((signs * units).mean(1))
-        return float(count(means >= size(units.mean()) - slack))
+        seen = size(units.mean())
+        return float(count(means > seen if slack is None else means >= seen - slack))
 
     return answer
 
@@ -236,10 +324,18 @@ def _flip_by(unit=lambda D: D.mean(1), size=np.abs, count=lambda hits: hits.mean
 _flip = _flip_by()
 
 
+def _one_side(trained, control, seen):
+    """The share of patterns whose mean, with its sign, reaches the observed one or its size."""
+    units = (trained - control).mean(axis=1)
+    means = np.array(list(product([1, -1], repeat=len(units)))) * units
+    return float((means.mean(axis=1) >= seen(units.mean()) - 1e-12).mean())
+
+
 def _flip_cases(rng):
     cases = [
         (np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])),  # a mean difference of 0
-        (np.array([[10.0], [-1.0], [-2.0], [-3.0]]), np.zeros((4, 1))),  # ranks would give .875
+        # ranks would give .875, medians of the heads .125
+        (np.array([[-10.0, 15, 25], [-21, 4, 14], [-22, 3, 13], [-23, 2, 12]]), np.zeros((4, 3))),
     ]
     for runs, heads, shift in ((3, 2, 1.0), (6, 4, 0.4), (8, 3, -0.3), (5, 1, 0.2), (1, 4, 1.0)):
         common = rng.normal(size=(runs, 1))
@@ -280,6 +376,34 @@ FLIP = Exercise(
         "Average over the heads of a run.",
         _flip_by(unit=lambda D: D.mean(0)),
         "The independent units are the runs, axis 0. Average over the heads, axis 1.",
+        _flip_by(slack=None),
+        "At least as large: the observed pattern itself counts, and so do ties, up to 1e-12.",
+        lambda trained, control: _one_side(trained, control, np.abs),
+        "The patterns' means need absolute values, too: compare size with size.",
+        lambda trained, control: _one_side(-trained, -control, lambda mean: mean),
+        "One side only, the lower one: take absolute values.",
+        _flip_by(count=lambda hits: hits.mean() / 2),
+        "Both sides count: do not halve.",
+        _flip_by(count=lambda hits: 2 * hits.mean()),
+        "With absolute values both sides are counted already: do not double.",
+        lambda trained, control: 2 * _one_side(trained, control, lambda mean: mean),
+        "Twice one side can exceed 1. Count the patterns by absolute value.",
+        lambda trained, control: 2 * _one_side(trained, control, np.abs),
+        "Twice one side counts a mean of 0 double. Count the patterns by absolute value.",
+        _flip_by(count=lambda hits: (hits.sum() - 1) / len(hits)),
+        "The observed pattern is one of all: count it.",
+        _flip_by(count=lambda hits: (hits.sum() - 1) / (len(hits) - 1)),
+        "The observed pattern is one of all: leave it in, above and below.",
+        _flip_by(unit=lambda D: np.median(D, axis=1)),
+        "The mean over a run's heads, not the median.",
+        _flip_by(unit=lambda D: D.max(axis=1)),
+        "The mean over a run's heads, not the largest.",
+        _flip_by(unit=lambda D: np.abs(D).mean(axis=1)),
+        "That is the smallest p there is. Average the heads' differences with their signs, not their sizes.",
+        _flip_by(unit=lambda D: np.sign(D.mean(axis=1))),
+        "How large the differences are counts, not only their signs.",
+        _flip_by(unit=lambda D: np.sign(D.mean(axis=1)) * rankdata(np.abs(D.mean(axis=1)))),
+        "Ranks forget how much larger one difference is than another.",
     ),
 )
 
@@ -302,6 +426,10 @@ def _untrained_by(
 
 
 _untrained = _untrained_by()
+
+
+def _centred(c, pairs, axis):
+    return c - c.sum(axis, keepdims=True) / np.maximum(pairs.sum(axis, keepdims=True), 1)
 
 
 def _untrained_cases(rng):
@@ -342,6 +470,36 @@ UNTRAINED = Exercise(
         "Padding must not be looked at: leave its tokens t out.",
         lambda c, X, real: _untrained(c, X, real) / len(X),
         "Add up over the sequences; no mean.",
+        _untrained_by(
+            centre=lambda c, pairs: c - c.sum((1, 2), keepdims=True) / pairs.sum((1, 2), keepdims=True)
+        ),
+        "Each position has a mean of its own, not one for its sequence.",
+        _untrained_by(centre=lambda c, pairs: c - c.sum() / pairs.sum()),
+        "Each position has a mean of its own, not one for all.",
+        _untrained_by(centre=lambda c, pairs: c - c.sum(2, keepdims=True)),
+        "Subtract the mean, the sum over how many tokens it sees.",
+        _untrained_by(centre=lambda c, pairs: _centred(_centred(c, pairs, 2), pairs, 1)),
+        "Centre once, over the tokens t; not over the positions, too.",
+        lambda c, X, real: _untrained_by(centre=lambda zeroed, pairs: _centred(c, pairs, 2))(c, X, real),
+        "What c holds at padding enters your mean: set it to 0 before centring, too.",
+        lambda c, X, real: _untrained_by(centre=lambda zeroed, pairs: c - c.mean(2, keepdims=True))(
+            c, X, real
+        ),
+        "What c holds at padding enters your mean: the mean is over the tokens that the position sees.",
+        lambda c, X, real: np.einsum(
+            "ikt,itd,ike->de", _centred(c * (real[:, :, None] & real[:, None]), real[:, None], 2), X, X
+        ),
+        "After centring the coefficients at padding are not 0 any more: set them to 0 again.",
+        lambda c, X, real: _untrained(c, X, np.sort(real, axis=1)[:, ::-1]),
+        "Padding may stand anywhere: use the mask, not how many are real.",
+        lambda c, X, real: _untrained(c[:1], X[:1], real[:1]),
+        "Add up over all sequences, not the first only.",
+        _untrained_by(total="ikt,itd,ite->de"),
+        "Two different tokens: x_t that is looked at, and x_k that asks.",
+        lambda c, X, real: _untrained(c, X, real) / real.sum(),
+        "Add up; no mean over positions or pairs.",
+        lambda c, X, real: _untrained(c, X - X.mean(1, keepdims=True), real),
+        "The tokens stay as they are: only the coefficients are centred.",
     ),
 )
 

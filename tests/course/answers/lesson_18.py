@@ -101,6 +101,10 @@ ANSWERS = {
             lambda selected, real: float(np.mean(agree_in_loops(selected, real))),
             lambda selected, real: agree_in_loops(selected, real, only=real),
             lambda selected, real: [
+                1 - (len(set(row[ok].tolist())) - 1) / ok.sum()
+                for row, ok in zip(selected, real, strict=True)
+            ],
+            lambda selected, real: [
                 (row == np.arange(len(row)))[ok].mean() for row, ok in zip(selected, real, strict=True)
             ],
             lambda selected, real: [
@@ -165,6 +169,9 @@ ANSWERS = {
             lambda trained, control: flips_by_hand(np.sort(trained, 0), np.sort(-control, 0)),
             lambda trained, control: flips_by_hand((trained - control).reshape(-1, 1)[:10], np.zeros((1, 1))),
             lambda trained, control: flips_by_hand(np.sign(trained - control), 0 * control),
+            lambda trained, control: flips_by_hand(
+                np.median(trained - control, axis=1)[:, None], np.zeros((len(trained), 1))
+            ),
             lambda trained, control: flips_by_hand(trained, control) / 2,
             lambda trained, control: 2 * flips_by_hand(trained, control),
             lambda trained, control: 0.5 ** len(trained),
