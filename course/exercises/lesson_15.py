@@ -16,13 +16,14 @@ def _bounds_by(
     primal=lambda rho: rho,
     worth=lambda lam: lam.sum(),
     least=np.min,
+    signs=np.sign,
     refuse=True,
 ):
     """An answer from the exponents it uses, what it divides, and which lead it scales by."""
 
     def answer(A, lam, rho):
         S = lam @ A
-        W = _power(S, mirror(rho))
+        W = signs(S) * np.abs(S) ** mirror(rho)
         lead = least(A @ W)
         upper = np.linalg.norm(W, primal(rho)) / lead if lead > 0 or not refuse else np.inf
         return float(worth(lam) / np.linalg.norm(S, dual(rho))), float(upper)
@@ -71,6 +72,24 @@ BOUNDS = Exercise(
         "The mirror image goes from S to W: the power 1 / (rho - 1), the inverse of the mirror map.",
         _bounds_by(primal=lambda rho: 2.0),
         "The length of W is its l_rho norm.",
+        _bounds_by(mirror=lambda rho: 1.0),
+        "W is the mirror image of S, the power 1 / (rho - 1), not S itself.",
+        _bounds_by(signs=np.ones_like),
+        "The mirror image keeps the signs of S.",
+        _bounds_by(dual=lambda rho: 2.0),
+        "The norm of S is the dual one, rho / (rho - 1): Euclidean only where rho = 2.",
+        _bounds_by(primal=lambda rho: rho / (rho - 1)),
+        "S is measured in the dual norm, W in l_rho.",
+        _bounds_by(dual=lambda rho: 2.0, mirror=lambda rho: 1.0, primal=lambda rho: 2.0),
+        "That is the certificate of the Euclidean SVM: norms and mirror image depend on rho.",
+        _bounds_by(least=np.mean),
+        "Every lead has to reach 1, not their mean.",
+        _bounds_by(least=lambda leads: np.abs(leads).min()),
+        "A negative lead stays negative at any scale: no absolute value, upper is np.inf.",
+        _bounds_by(least=lambda leads: np.sign(leads.min())),
+        "Scale W until its smallest lead is 1: divide its length by that lead.",
+        lambda A, lam, rho: (1 / _bounds(A, lam, rho)[0], _bounds(A, lam, rho)[1]),
+        "Upside down: lower is sum(lam) over the norm of S.",
         _bounds_by(worth=lambda lam: 1.0),
         "Divide sum(lam) by the norm of S: the length of lam must not matter.",
         _bounds_by(least=np.max),
@@ -98,14 +117,17 @@ def _divergence_by(
     swap=False,
     unit=(True, True),
     sign=True,
+    short=None,
 ):
     """An answer from the norms, the power of the mirror map, and which of the two is the centre."""
 
     def answer(a, b, rho):
         if swap:
             a, b = b, a
-        a, b = (w / np.linalg.norm(w, norm(rho)) if unit else w for w in (a, b))
+        a, b = (w / np.linalg.norm(w, norm(rho)) if one else w for w, one in zip((a, b), unit, strict=True))
         slope = _power(b, power(rho)) if sign else np.abs(b) ** power(rho)
+        if short is not None:  # what is left where two terms cancel
+            return float(short - slope @ a)
         psi = [np.sum(np.abs(w) ** rho) / rho for w in (a, b)]
         return float(factor(rho) * (psi[0] - psi[1] - slope @ (a - b)))
 
@@ -121,7 +143,7 @@ def _divergence_cases(rng):
         (np.array([3.0, -1.0]), np.array([1.0, 2.0]), 3.0),
         (a, 2.5 * a, 1.5),
         (a, -0.3 * a, 2.5),
-        (rng.normal(size=5), 7 * rng.normal(size=5), float(rng.uniform(1.2, 1.8))),
+        (rng.normal(size=5), rng.normal(size=5) * [7, 0, 7, 7, 7], float(rng.uniform(1.2, 1.8))),
         (
             20 * rng.normal(size=6),
             rng.normal(size=6) * np.array([1, 0, 1, 0, 1, 1]),
@@ -142,7 +164,7 @@ DIVERGENCE = Exercise(
     misconceptions=known(
         _divergence_by(swap=True),
         "The tangent plane touches at b: the slope is that of the *second* argument.",
-        _divergence_by(unit=False),
+        _divergence_by(unit=(False, False)),
         "Of the directions: divide both by their l_rho norm first.",
         _divergence_by(norm=lambda rho: 2.0),
         "Divide by the l_rho norm, not by the Euclidean one.",
@@ -154,6 +176,30 @@ DIVERGENCE = Exercise(
         "The slope is the mirror map, the power rho - 1, not its inverse.",
         lambda a, b, rho: float(1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b)),
         "1 - cosine is the divergence at rho = 2 only.",
+        _divergence_by(short=1.0, unit=(False, False)),
+        "Two terms cancel for vectors of l_rho norm 1: divide both first.",
+        _divergence_by(short=1.0, unit=(True, False)),
+        "b is divided by its norm, too, before its slope is taken.",
+        _divergence_by(short=1.0, unit=(False, True)),
+        "a is divided by its norm, too.",
+        _divergence_by(short=1.0, norm=lambda rho: 2.0),
+        "Two terms cancel if the l_rho norms are 1. You divide by the Euclidean ones.",
+        _divergence_by(short=1.0, power=lambda rho: 1.0),
+        "The slope at b is its mirror image, sign(b) |b|^(rho - 1), not b itself.",
+        _divergence_by(short=1.0, power=lambda rho: 1 / (rho - 1)),
+        "The inverse of the mirror map: the slope of psi at b is the power rho - 1.",
+        _divergence_by(short=1.0, power=lambda rho: rho),
+        "The slope of |w|^rho / rho is a power lower: rho - 1.",
+        _divergence_by(short=0.0),
+        "A term is missing: <slope at b, b> is 1 for a b of norm 1.",
+        lambda a, b, rho: 1 - _divergence(a, b, rho),
+        "That is <slope at b, a>. The divergence is what it lacks to 1.",
+        lambda a, b, rho: _divergence(a, b, rho) / rho,
+        "psi has a factor 1/rho, but its slope has none, and the slope is all that is left.",
+        lambda a, b, rho: _divergence(a, b, rho) - 1 + 1 / rho,
+        "psi(a) and psi(b) are both 1/rho and cancel. What is left of the third term is <slope at b, b> = 1.",
+        lambda a, b, rho: (_divergence(a, b, rho) + _divergence(b, a, rho)) / 2,
+        "The divergence is not symmetric, and need not be made so.",
     ),
     withheld=("mini_attn.geometry.bregman",),
 )
@@ -212,7 +258,31 @@ VISIBLE = Exercise(
     difficulty=1,
     reference=_visible,
     cases=_visible_cases,
-    misconceptions=_VISIBLE_RIVALS,
+    misconceptions=[
+        *_VISIBLE_RIVALS,
+        *known(
+            lambda S, rho, share: int((share ** (rho - 1) * S.max() <= S).sum()),
+            "Take absolute values, of the entries and of the largest.",
+            _visible_by(power=lambda rho: rho),
+            "|W| is the power 1 / (rho - 1) of |S|: the share for S is share^(rho - 1).",
+            _visible_by(power=lambda rho: 1 / rho),
+            "The exponent of the mirror map is rho - 1, not rho nor its inverse.",
+            _visible_by(power=lambda rho: rho / (rho - 1)),
+            "Not the dual exponent: the mirror map is the power rho - 1.",
+            _visible_by(top=lambda size: size.max(-1, keepdims=True)),
+            "The largest of all entries, not of each row.",
+            _visible_by(top=lambda size: size.max(0)),
+            "The largest of all entries, not of each column.",
+            _visible_by(top=np.linalg.norm),
+            "A share of the largest entry, not of the norm.",
+            _visible_by(top=np.sum),
+            "A share of the largest entry, not of the sum.",
+            lambda S, rho, share: _visible(S, rho, share) / S.size,
+            "Return how many, a whole number, not which part of all.",
+            lambda S, rho, share: _visible(S, rho, share) - 1,
+            "The largest entry is visible, too.",
+        ),
+    ],
 )
 
 
@@ -234,10 +304,12 @@ def _held_cases(rng):
     for rows, d, rho in ((60, 2, 1.3), (60, 3, 3.5), (40, 5, 1.6), (6, 1, 2.0)):
         while True:
             a, b = rng.normal(size=(rows, d)), rng.normal(size=(rows, d))
+            a[-1, 1:2] = 0
             b += rng.uniform(0.5, 1.5, size=(rows, 1)) * a
             p = _power(a, 1 / (rho - 1))
             clear = np.abs((p * b).sum(1) / (p * a).sum(1) - 1) > 1e-3
-            if clear.all() and 0 < _held(a, b, rho).sum() < rows:
+            right = _held(a, b, rho)  # the last, with its 0, is held: a NaN would be no lead
+            if clear.all() and right[-1] and not right[0]:
                 break
         cases.append((a, b, rho))
     return cases
@@ -268,6 +340,30 @@ HELD = Exercise(
         "Longer is not enough, the direction of b counts: compare the leads of one p.",
         lambda a, b, rho: _held(np.abs(a), np.abs(b), rho),
         "Signs count: sign(a) |a|^(1 / (rho - 1)), and b as it is.",
+        _held_by(than=lambda p, a, b: (np.abs(p) * b).sum(1) > (np.abs(p) * a).sum(1)),
+        "The mirror image keeps the signs of a.",
+        _held_by(than=lambda p, a, b: (p * b).sum(1) > 1),
+        "Scale p first, so that p.a = 1; or compare p.b with p.a.",
+        _held_by(than=lambda p, a, b: (p * b).sum(1) > np.linalg.norm(p, axis=1)),
+        "Of the scalings of p the one with p.a = 1 counts, not the one of Euclidean length 1.",
+        lambda a, b, rho: (
+            (_power(a, 1 / (rho - 1)) * b).sum(1) > np.linalg.norm(_power(a, 1 / (rho - 1)), rho, axis=1)
+        ),
+        "Of the scalings of p the one with p.a = 1 counts, not the one of l_rho norm 1.",
+        _held_by(than=lambda p, a, b: (p * b).sum(1) > (a * a).sum(1)),
+        "p.a, not a.a, is what p has to be divided by.",
+        lambda a, b, rho: (a * b).sum(1) > 0,
+        "That a and b point to one side is not enough: ask for the lead p.b of the shortest p for a.",
+        _held_by(power=lambda rho: rho),
+        "p is the mirror image of a: the power 1 / (rho - 1), not rho.",
+        _held_by(power=lambda rho: 1 / rho),
+        "The exponent is 1 / (rho - 1), not 1 / rho.",
+        _held_by(power=lambda rho: rho / (rho - 1)),
+        "The exponent is rho* - 1 = 1 / (rho - 1), one less than the dual exponent rho*.",
+        _held_by(than=lambda p, a, b: np.abs((p * b).sum(1)) > (p * a).sum(1)),
+        "A lead p.b below -1 violates the constraint: no absolute value.",
+        _held_by(than=lambda p, a, b: np.abs((p * b).sum(1) - (p * a).sum(1)) > 1e-9),
+        "Not tight is not enough: p.b below 1 means that the constraint is needed.",
     ),
     withheld=(
         "mini_attn.svm.dispatch.solve",
@@ -307,6 +403,8 @@ def _quoted_cases(rng):
             ties = (validation == validation.max(axis=(1, 2), keepdims=True)).sum(axis=(1, 2))
             right = _quoted(validation, test)
             apart = all(rival.wrong(validation, test) != right for rival in _QUOTED_RIVALS)
+            apart &= _quoted_by(last=_last_ties)(validation, test) != right
+            apart &= _epochs_first(validation, test) != right[0]
             if ties.max() > 1 and len(set(right)) == 3 and (apart or min(steps, epochs) < 3):
                 break
         cases.append((validation, test))
@@ -317,6 +415,30 @@ def _reversed_ties(validation, test):
     flat = validation.reshape(len(test), -1)[:, ::-1]
     pick = flat.shape[1] - 1 - flat.argmax(axis=1)
     return test.reshape(len(test), -1)[np.arange(len(test)), pick].mean()
+
+
+def _last_ties(validation, test):
+    pick = validation.shape[1] - 1 - validation[:, ::-1, -1].argmax(axis=1)
+    return test[np.arange(len(test)), pick, -1].mean()
+
+
+def _paired(choose):
+    """Test accuracies at the chosen (step sizes, epochs), one of each for every split."""
+    return lambda validation, test: test[(np.arange(len(test)), *choose(validation, test))].mean()
+
+
+def _best_epoch(size):
+    """The epoch that is best on validation, of a step size that is chosen first."""
+
+    def choose(validation, test):
+        k = size(validation)
+        return k, validation[np.arange(len(test)), k].argmax(axis=1)
+
+    return _paired(choose)
+
+
+def _epochs_first(validation, test):
+    return _quoted(validation.swapaxes(1, 2), test.swapaxes(1, 2))[0]
 
 
 def _same_for_all(validation, test):
@@ -354,7 +476,55 @@ QUOTED = Exercise(
     difficulty=2,
     reference=_quoted,
     cases=_quoted_cases,
-    misconceptions=_QUOTED_RIVALS,
+    misconceptions=[
+        *_QUOTED_RIVALS,
+        *known(
+            _quoted_by(last=_last_ties),
+            "At the last epoch, too: among equal step sizes take the first.",
+            _quoted_by(honest=_epochs_first),
+            "Among equals the first in the order of step sizes, then of epochs: not the earliest epoch.",
+            _quoted_by(last=lambda v, t: t[:, v[:, :, -1].mean(axis=0).argmax(), -1].mean()),
+            "At the last epoch, too, each split chooses its own step size.",
+            _quoted_by(
+                _same_for_all,
+                lambda v, t: t.mean(axis=0).max(),
+                lambda v, t: t[:, v[:, :, -1].mean(axis=0).argmax(), -1].mean(),
+            ),
+            "Choose within each split, and take the mean over the splits last.",
+            _quoted_by(last=lambda v, t: t[np.arange(len(t)), v[:, :, -1].argmax(1)].max(1).mean()),
+            "The third is the accuracy *at the last epoch* of the chosen step size.",
+            _quoted_by(last=_paired(lambda v, t: (v.mean(axis=2).argmax(1), -1))),
+            "The third chooses by the last epoch on validation, not by the mean over epochs.",
+            _quoted_by(last=lambda v, t: v[:, :, -1].max(axis=1).mean()),
+            "The third is a test accuracy, too.",
+            _quoted_by(
+                peeked=lambda v, t: v.reshape(len(t), -1)[
+                    np.arange(len(t)), t.reshape(len(t), -1).argmax(1)
+                ].mean()
+            ),
+            "The second is the test accuracy of what the test part chose.",
+            _quoted_by(peeked=lambda v, t: t[:, :, -1].max(axis=1).mean()),
+            "The second chooses among all epochs, not the last ones only.",
+            _quoted_by(peeked=lambda v, t: t[np.arange(len(t)), v.max(axis=2).argmax(1)].max(1).mean()),
+            "The second chooses the step size on the test part, too.",
+            _quoted_by(peeked=lambda v, t: t.max()),
+            "The second is a mean over splits, each with a best of its own.",
+            _quoted_by(honest=_paired(lambda v, t: (v.max(axis=2).argmax(1), -1))),
+            "The first chooses the epoch, too, not the step size only.",
+            _quoted_by(honest=_best_epoch(lambda v: v[:, :, -1].argmax(axis=1))),
+            "Step size and epoch are chosen together, as a pair, not the size at the last epoch first.",
+            _quoted_by(honest=_best_epoch(lambda v: v.mean(axis=2).argmax(axis=1))),
+            "Step size and epoch are chosen together, as a pair, not the size by its mean first.",
+            _quoted_by(honest=_paired(lambda v, t: (v.mean(axis=2).argmax(1), v.mean(axis=1).argmax(1)))),
+            "Step size and epoch are chosen together: the best pair, not the best of each.",
+            lambda validation, test: tuple(_quoted(validation, test)[k] for k in (1, 0, 2)),
+            "The order: first what validation chooses, then what the test part chooses.",
+            lambda validation, test: _quoted(test, validation),
+            "The other way round: validation chooses, and the test accuracy is quoted.",
+            lambda validation, test: tuple(100 * one for one in _quoted(validation, test)),
+            "Return accuracies as they are given, not in percent.",
+        ),
+    ],
 )
 
 EXERCISES = [BOUNDS, DIVERGENCE, VISIBLE, HELD, QUOTED]

@@ -11,7 +11,7 @@ def _relation_cases(rng):
     cases = [
         (np.array([[2, 1, 0], [1, 3, 0]]), np.array([3, 0]), np.array([1, 0, 3, 2])),
         (np.array([[0, 3, 1, 2], [0, 3, 1, 2]]), np.array([1, 2]), np.array([1, 2, 0, 3])),  # 0 > 1 and 1 > 0
-        (np.array([[0, 1]]), np.array([1]), np.array([1, 2, 0])),  # token 2 is nowhere
+        (np.array([[0, 1], [0, 1]]), np.array([1, 2]), np.array([1, 2, 1])),  # the query wins; 2 is nowhere
     ]
     for n, T, V, targets in ((12, 4, 5, None), (16, 5, 6, 3), (20, 4, 6, None)):
         tokens, target, following = orders.sequences(rng, n, T, V, targets)
@@ -75,6 +75,23 @@ RELATIONS = Exercise(
         "Two arrays as indices are paired; write a[:, None] for one of them.",
         orders.relations_by(place=lambda above, q, a, b: above.__setitem__((q, a[:1, None], b), True)),
         "Several different tokens of a sequence may be optimal: each is above all that are not.",
+        orders.relations_by(place=lambda above, q, a, b: above.__setitem__((q, a[:, None], b[:1]), True)),
+        "An optimal token is above each one that is not, not above the first of them only.",
+        lambda tokens, target, following: (
+            orders.relations(tokens, target, following)
+            | orders.relations(tokens, target, following).swapaxes(1, 2)
+        ),
+        "a > b does not say b > a: one direction for each pair.",
+        lambda tokens, target, following: (
+            orders.relations(tokens, target, following)
+            | orders.relations(tokens, target, following).any(2)[:, :, None]
+            & np.eye(len(following), dtype=bool)
+        ),
+        "No token is above itself.",
+        lambda tokens, target, following: (
+            orders.relations(tokens, target, following) | np.eye(len(following), dtype=bool)
+        ),
+        "No token is above itself: the diagonals stay False.",
     ),
     withheld=("mini_attn.vocabulary.priorities",),
 )
@@ -110,7 +127,7 @@ VALUES = Exercise(
     difficulty=2,
     reference=_values,
     cases=lambda rng: [
-        (np.array([1, 2, 0]),),
+        (np.array([1, 2, 3, 0]),),
         (rng.permutation(np.r_[0, 0, 1, 3, 4]),),
         (np.roll(np.arange(6), 1 + int(rng.integers(0, 3))),),
         (rng.permutation(np.r_[0, 0, 1, 1, 2, 5, 6]),),
@@ -139,6 +156,14 @@ VALUES = Exercise(
         "All V tokens stand in a column, also those that follow nothing: the low entries are -1 / V.",
         _values_by(lambda V: 1 / V, lambda V: 1 / V - 1),
         "The lead is right, but the low entries are many: they should be near 0, and the high one near 1.",
+        _values_by(lambda V: 0.0, lambda V: -1.0),
+        "The lead is right. Shift the entries of a column to where their squares add up to least.",
+        _values_by(lambda V: 1.0, lambda V: -1.0),
+        "The lead has to be 1, here it is 2, and the low entries are many.",
+        _values_by(lambda V: 1.0, lambda V: -1 / V),
+        "The lead has to be 1: 1 / V comes off the large entry of a column, too.",
+        lambda following: _values(np.arange(len(following))),
+        "The large entry of column a is that of next(a), not of a itself.",
     ),
     withheld=(
         "mini_attn.svm.order.next_problem",
@@ -213,6 +238,26 @@ SLOPE = Exercise(
         "The relations of a chain share tokens: a token in the middle is above one and below another.",
         lambda lengths, eta: float(-eta / np.sqrt(sum(m - 1 for m in lengths))),
         "Heights, not relations: a column holds a height for each token, and its square counts.",
+        lambda lengths, eta: _slope(sorted(set(np.asarray(lengths).tolist())), eta),
+        "Two chains of the same length are two columns: both count.",
+        lambda lengths, eta: float(-eta / np.sqrt(max(_squares(lengths)[0], 1e-300))),
+        "All queries share one W: the chains after the first count, too.",
+        lambda lengths, eta: float(-eta / np.sqrt(sum((m**2 - 1) / 12 for m in lengths))),
+        "In a column the squares of the heights are added up: that is their mean.",
+        lambda lengths, eta: float(-eta / np.sqrt(sum(((np.arange(m) - m / 2) ** 2).sum() for m in lengths))),
+        "The middle of 0, 1, ..., m - 1 is (m - 1) / 2, not m / 2.",
+        lambda lengths, eta: _slope(lengths, eta) / 2,
+        "Neighbours of a chain stand 1 apart, not 2.",
+        lambda lengths, eta: _slope(lengths, eta) / np.sqrt(2),
+        "That is twice the square of |W|: row k of a chain has the multiplier k (m - k) / 2.",
+        lambda lengths, eta: float(-eta / np.sqrt(sum(m**3 / 12 for m in lengths))),
+        "The exact sum: a single token has height 0, and m = 2 has 1/2 and -1/2.",
+        lambda lengths, eta: sum(_slope([m], eta) for m in lengths if m > 1),
+        "The queries do not add their slopes: they share one step's length.",
+        lambda lengths, eta: _slope([m + 1 for m in lengths], eta),
+        "A chain of m tokens has m heights and m - 1 gaps.",
+        lambda lengths, eta: _slope(lengths, eta) / np.log(10),
+        "The log is the natural one.",
     ),
 )
 
@@ -304,7 +349,38 @@ DECIDED = Exercise(
     difficulty=2,
     reference=orders.decided,
     cases=_decided_cases,
-    misconceptions=_DECIDED_RIVALS,
+    misconceptions=[
+        *_DECIDED_RIVALS,
+        *known(
+            lambda above, tokens: np.array(
+                [next((int(a) for a in s[::-1] if not orders.reach(above)[s, a].any()), -1) for s in tokens]
+            ),
+            "Not to be below any is not enough: of two that nobody compared neither is above the other.",
+            orders.decided_by(reach=lambda above: above.astype(float) @ above > 0),
+            "That finds chains of exactly two relations: keep the relations themselves, and longer chains.",
+            lambda above, tokens: orders.decided(above, tokens[:, :-1] if tokens.shape[1] > 1 else tokens),
+            "The last token is one of the sequence's tokens: it can win, and has to be beaten.",
+            lambda above, tokens: np.array(
+                [
+                    orders.decided(above & np.outer(*2 * (np.isin(np.arange(len(above)), s),)), s[None])[0]
+                    for s in tokens
+                ]
+            ),
+            "A chain may lead over tokens that the sequence does not hold.",
+            lambda above, tokens: np.array([s[orders.reach(above)[s][:, s].sum(1).argmax()] for s in tokens]),
+            "To be above most tokens of its sequence is not enough: -1 unless it is above all others.",
+            lambda above, tokens: np.maximum(orders.decided(above, tokens), 0),
+            "Where there is none return -1: 0 is a token.",
+            lambda above, tokens: np.where(
+                orders.decided(above, tokens) == 0, -1, orders.decided(above, tokens)
+            ),
+            "0 is a token like the others: ask whether there is a winner, not whether its number is truthy.",
+            lambda above, tokens: orders.decided(above, tokens) >= 0,
+            "Return the token that decides, not whether there is one.",
+            lambda above, tokens: np.where(orders.decided(above, tokens) == tokens[:, 0], tokens[:, 0], -1),
+            "Any token of the sequence may win, not the first only.",
+        ),
+    ],
     withheld=("mini_attn.vocabulary.closure",),
 )
 
@@ -339,7 +415,7 @@ def _lead_cases(rng):
     cases = [
         ([True, True, False, True], [1, 1, 1, 1], [1, 1, 1, 1]),
         ([True, False], [2, 2], [1, 1]),
-        ([True, False, True, False], [3, 1, 1, 0], [1, 2, 0, 2]),
+        ([True, False, False, True, False], [3, 1, 2, 1, 0], [1, 2, 1, 0, 2]),  # three of five are contested
         ([True, False], [1, 3], [20, 40]),
         ([True, False], [1, 1], [50_000, 200_000]),  # a lead above 10
     ]
@@ -392,7 +468,38 @@ LEAD = Exercise(
     difficulty=3,
     reference=_lead,
     cases=_lead_cases,
-    misconceptions=_LEAD_RIVALS,
+    misconceptions=[
+        *_LEAD_RIVALS,
+        *known(
+            lambda won, a, b: _lead(~won, a, b),
+            "The attention on *a* sums to the number of a's answers, where won is True.",
+            lambda won, a, b: float((won - a / (a + b)).sum() / (a * b / (a + b) ** 2).sum()),
+            "That is one Newton step from 0. Repeat until the sum is right.",
+            lambda won, a, b: _root(lambda h: ((a + b) * (won - a / (a + b * np.exp(-h)))).sum()),
+            "Each sequence counts once in L, however many tokens it holds.",
+            lambda won, a, b: _root(lambda h: (won - 1 / (1 + np.exp(-h - a + b))).sum()),
+            "Copies multiply e^h, they do not add to h: k_a e^h / (k_a e^h + k_b).",
+            lambda won, a, b: _root(lambda h: (won - (a + 1) / (a + 1 + (b + 1) * np.exp(-h))).sum()),
+            "The copies are given: add none.",
+            lambda won, a, b: float(
+                _odds(won, (a > 0) & (b > 0))
+                - np.log(a[(a > 0) & (b > 0)].sum() / b[(a > 0) & (b > 0)].sum())
+            ),
+            "Copies cannot be pooled, not even those of the sequences that hold both: sum the attention.",
+            lambda won, a, b: _root(
+                lambda h: won.mean() - (a / (a + b * np.exp(-h)))[(a > 0) & (b > 0)].mean()
+            ),
+            "Who lacks a token is left out of both, wins and attention, or of neither.",
+            lambda won, a, b: float(np.clip(_lead(won, a, b), -10, 10)),
+            "The lead can lie beyond your interval: widen it until the sum changes sign.",
+            lambda won, a, b: float(np.clip(_lead(won, a, b), -5, 5)),
+            "The interval is too narrow: copies can differ by any factor.",
+            lambda won, a, b: max(_lead(won, a, b), 0.0),
+            "The lead can be negative: start the interval below 0.",
+            lambda won, a, b: _lead(won, np.minimum(a, 1), np.minimum(b, 1)),
+            "How many copies there are counts, not only whether there are any.",
+        ),
+    ],
     withheld=("course.replicate.lesson_16.finite_part",),
 )
 

@@ -114,6 +114,13 @@ ANSWERS = {
             lambda a, b, rho: divergence_by_definition(np.abs(a), np.abs(b), rho),
             lambda a, b, rho: (divergence_by_definition(a, b, rho) + divergence_by_definition(b, a, rho)) / 2,
             lambda a, b, rho: divergence_by_definition(a, b, rho) ** 0.5,
+            lambda a, b, rho: (
+                1
+                - (a / np.linalg.norm(a, rho))
+                @ (  # 0 times infinity
+                    np.array(b) * np.abs(b) ** (rho - 2) / np.linalg.norm(b, rho) ** (rho - 1)
+                )
+            ),
         ],
     },
     "15.3": {
@@ -143,6 +150,8 @@ ANSWERS = {
             lambda a, b, rho: np.ones(len(a), dtype=bool),
             lambda a, b, rho: np.abs(b).max(axis=1) > np.abs(a).max(axis=1),
             lambda a, b, rho: held_by_search(-a, b, rho),
+            lambda a, b, rho: (np.abs(a) ** (rho / (rho - 1)) / a * (b - a)).sum(axis=1) > 0,  # not at 0
+            lambda a, b, rho: (a * np.abs(a) ** ((2 - rho) / (rho - 1)) * (b - a)).sum(axis=1) > 0,
         ],
     },
     "15.5": {
@@ -163,6 +172,10 @@ ANSWERS = {
                 ]
             ),
             lambda validation, test: [float(test.mean())] * 3,
+            lambda validation, test: [
+                *quoted_in_loops(validation, test)[:2],
+                quoted_in_loops(validation, test, lambda new, old: new >= old)[2],
+            ],
         ],
     },
 }

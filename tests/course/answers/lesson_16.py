@@ -27,6 +27,15 @@ def relations_in_loops(tokens, target, following, keep=lambda q, a, b: True):
     return above
 
 
+def query_never_wins(tokens, target, following):
+    """The query is left out where it is optimal, its earlier copies are not."""
+    above = np.zeros((len(following),) * 3, dtype=bool)
+    for sequence, y in zip(tokens, target, strict=True):
+        lose = following[sequence] != y
+        above[sequence[-1], sequence[:-1][~lose[:-1], None], sequence[lose]] = True
+    return above
+
+
 def contradictions_dropped(above):
     return above & ~above.transpose(0, 2, 1)
 
@@ -135,6 +144,13 @@ ANSWERS = {
                 relations_in_loops(tokens, target, following)
             ),
             lambda tokens, target, following: relations_in_loops(tokens, target, following).astype(float) * 2,
+            lambda tokens, target, following: (  # all that go before the answer, in the sequence or not
+                relations_in_loops(tokens, target, following)
+                | relations_in_loops(
+                    np.c_[np.tile(np.arange(len(following)), (len(tokens), 1)), tokens], target, following
+                )
+            ),
+            query_never_wins,
         ],
     },
     "16.2": {
