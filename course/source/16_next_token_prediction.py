@@ -988,7 +988,7 @@ assert cosine.min() > 0.98
 # ★★★ · 11 minutes
 #
 # Sequence $i$ holds `copies_a[i]` copies of a and `copies_b[i]` of b, and nothing else; `won[i]` is True if a
-# is its answer, False if b is. Return the limit of a's logit minus b's, the minimiser of $L$, exact to nine
+# is its answer, False if b is. Return the limit of a's logit minus b's, the minimiser of $L$, exact to six
 # digits. A sequence holds its answer at least once, and may lack the other token. Some sequence that holds
 # both is won by a, some by b.
 #
