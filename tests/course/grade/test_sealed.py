@@ -193,4 +193,4 @@ def test_other_names_for_an_answer_are_withheld(tmp_path):
         "mini_attn.data.every_position",
         "mini_attn.svm.rational.shortest",
     ], done.stderr
-    assert "course.replicate.lesson_12.first_leads" in withheld("12")
+    assert "course.replicate.lesson_16.finite_part" in withheld("16")
