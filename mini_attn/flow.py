@@ -9,8 +9,9 @@ from torch import Tensor
 
 from mini_attn import losses
 from mini_attn.data import TokenData
-from mini_attn.gradients import closed_form
+from mini_attn.gradients import closed_form, contractions
 from mini_attn.models import CrossAttention, FactoredAttention, joint_trials
+from mini_attn.softmax import contrast, logit_gradient, tokens_first, winners
 from mini_attn.threads import SMALL, one_thread
 
 
@@ -44,7 +45,7 @@ def follow(
     model: FactoredAttention,
     data: TokenData,
     leads: list[float],
-    turn: float = 0.02,
+    turn: float | Float[Tensor, "*trials"] = 0.02,
     move: float = 0.4,
     loss: str | losses.Loss = "logistic",
     max_steps: int = 20_000,
@@ -67,7 +68,7 @@ def follow(
         data: as for :func:`mini_attn.train.fit`.
         leads: levels, increasing, of min over i, t of h_{i alpha_i} - h_it, alpha_i the token that has most
             attention at that moment.
-        turn, move: see above; both positive.
+        turn, move: see above; both positive. ``turn`` may differ between trials.
         loss: "logistic", "exponential", "linear", or a Loss.
         max_steps: the flow ends then, reached or not.
 
@@ -85,36 +86,52 @@ def follow(
     levels = torch.as_tensor(leads, dtype=torch.float64, device=data.X.device).flatten()
     if not len(levels) or (levels.diff() <= 0).any():
         raise ValueError(f"leads = {levels.tolist()}; expected at least one, each larger than the one before")
-    if not (turn > 0 and move > 0):
-        raise ValueError(f"turn = {turn}, move = {move}; expected positive lengths")
-    evaluate = closed_form(model, data, losses.get(loss), len(model.trials))
+    turn = torch.as_tensor(turn, dtype=model.K.dtype, device=model.K.device)
+    if not ((turn > 0).all() and move > 0):
+        raise ValueError(f"turn = {turn.tolist()}, move = {move}; expected positive lengths")
+    model._check(data)
+    loss, lead = losses.get(loss), len(model.trials)
+    compare, pull = contractions(data.keys, data.positions, model.trials)
+    scores = data.y[..., None] * data.values
+    scores = tokens_first(scores.expand(*model.trials, *scores.shape[-2:]))  # (T, *trials, n)
+    hidden = None if data.hidden is None else tokens_first(data.hidden.expand(*model.trials, -1, -1))
     K, Q = model.K.data, model.Q.data
     kept_K, kept_Q = (w.expand(len(levels), *w.shape).clone() for w in (K, Q))
-    levels_first = levels.reshape(-1, *(1,) * len(model.trials))
+    levels_first = levels.reshape(-1, *(1,) * lead)
     reached = torch.zeros(len(levels), *model.trials, dtype=torch.bool, device=K.device)
-    step = 0
+    best, step = None, 0
     with one_thread() if data.entries <= SMALL else nullcontext():
         while True:
-            h = data.compare(model.queries(data)[0])
-            best = h.argmax(-1, keepdim=True)
-            ahead = (h.gather(-1, best) - h).scatter(-1, best, torch.inf)
-            new = (ahead.amin((-1, -2)) >= levels_first) & ~reached
+            zQ = data.z @ Q
+            h = compare(zQ @ K.mT)  # (T, *trials, n)
+            if hidden is not None:
+                h.masked_fill_(hidden, -torch.inf)
+            now = winners(h)
+            if best is None or not torch.equal(now, best):
+                best, pulls = now, contrast(scores, now)
+            ahead = (h.gather(0, best) - h).scatter_(0, best, torch.inf)
+            new = (ahead.amin(0).amin(-1) >= levels_first) & ~reached
             if new.any():
                 reached |= new
                 for kept, w in ((kept_K, K), (kept_Q, Q)):
                     kept[new] = w.expand_as(kept)[new]
             if step == max_steps or reached.all():
                 break
-            g = evaluate()[1]
-            dK, dQ = -g["K"], -g["Q"]
-            dh = data.compare(data.z @ (dK @ Q.mT + K @ dQ.mT).mT)
-            dh = dh.masked_fill(~h.isfinite(), 0.0)
-            speed = (dh - dh.gather(-1, best)).abs().amax((-1, -2))
-            size, length = (_length(*pair) for pair in ((K, Q), (dK, dQ)))
-            eta = torch.minimum(turn * size / length, move / speed)
+            log_s = torch.log_softmax(h, dim=0)
+            s = log_s.exp()
+            slope = loss.log_slope((s * scores).sum(0))
+            force = pull(logit_gradient(log_s, s, *pulls, lead, slope))  # M = sum_i force_i z_i^T
+            dK, dQ = force.mT @ zQ, data.z.mT @ (force @ K)
+            eta = turn * _length(K, Q) / _length(dK, dQ)
+            if move < torch.inf:
+                dh = compare((data.z @ dQ) @ K.mT + zQ @ dK.mT)
+                if hidden is not None:
+                    dh.masked_fill_(hidden, 0.0)
+                speed = (dh - dh.gather(0, best)).abs().amax(0).amax(-1)
+                eta = torch.minimum(eta, move / speed)
             eta = eta.nan_to_num(0.0, posinf=0.0)[..., None, None]  # no force at all
-            K.add_(eta * dK)
-            Q.add_(eta * dQ)
+            K.addcmul_(eta, dK)
+            Q.addcmul_(eta, dQ)
             step += 1
     missing = ~reached
     for kept, w in ((kept_K, K), (kept_Q, Q)):

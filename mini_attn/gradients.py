@@ -75,7 +75,7 @@ def _attention(model, data, loss, batch_dims):
     own = () if head is None else head.V.shape[:-2] if nonlinear else head.v.shape[:-1]
     trials = torch.broadcast_shapes(model.trials, data.trials, own)
     n = data.y.shape[-1] if data.present is None else data.present.sum(-1, keepdim=True)
-    compare, pull = _contractions(data.keys, data.positions, trials)
+    compare, pull = contractions(data.keys, data.positions, trials)
     hidden = None if data.hidden is None else tokens_first(_for_trials(data.hidden, trials))
     if head is None:
         # finite where masked, unlike the scores
@@ -83,7 +83,7 @@ def _attention(model, data, loss, batch_dims):
         fixed = tokens_first(fixed.expand(*trials, *fixed.shape[-2:]))  # (T, *trials, n)
     else:
         read, gather = (
-            (compare, pull) if data.keys is data.X else _contractions(data.X, data.positions, trials)
+            (compare, pull) if data.keys is data.X else contractions(data.X, data.positions, trials)
         )
     trained = head is not None and any(True for _ in head.parameters())
     winner = compared = None  # the winners of the last step, most often those of this one too
@@ -126,7 +126,7 @@ def _for_trials(x: Tensor, trials: torch.Size) -> Tensor:
     return x.reshape(*(1,) * (len(trials) + 2 - x.ndim), *x.shape)
 
 
-def _contractions(keys: Tensor, positions: int, trials: torch.Size) -> tuple[Callable, Callable]:
+def contractions(keys: Tensor, positions: int, trials: torch.Size) -> tuple[Callable, Callable]:
     """Two functions: q -> h = X q, (T, *trials, m), and u -> X^T u, (*trials, m, d), with m = n positions."""
     n, T, d = keys.shape[-3:]
     if positions > 1:

@@ -38,6 +38,32 @@ def test_a_single_problem_without_trials():
     torch.testing.assert_close(run.W[0], both.W[0, 1])
 
 
+def test_each_trial_may_turn_by_its_own_angle_on_data_they_share():
+    tokens, one = tokens_and_model()
+    both = models.FactoredAttention(5, 4, trials=(2, 3))
+    with torch.no_grad():
+        both.K.copy_(one.K)
+        both.Q.copy_(one.Q)
+    turns = [0.03, 0.01]
+    run = flow.follow(both, tokens, [1e9], turn=torch.tensor(turns)[:, None], move=torch.inf, max_steps=50)
+    for k, turn in enumerate(turns):
+        _, model = tokens_and_model()
+        flow.follow(model, tokens, [1e9], turn=turn, move=torch.inf, max_steps=50)
+        torch.testing.assert_close(run.K[0, k], model.K.detach(), rtol=1e-6, atol=0.0)
+
+
+def test_padding_changes_nothing():
+    tokens, model = tokens_and_model()
+    _, padded_model = tokens_and_model()
+    X = torch.cat([tokens.X, torch.full_like(tokens.X[..., :2, :], torch.nan)], -2)
+    mask = torch.ones(X.shape[:-1], dtype=torch.bool)
+    mask[..., 4:] = False
+    padded = data.TokenData(X=X, z=tokens.z, y=tokens.y, v=tokens.v, mask=mask)
+    run, other = flow.follow(model, tokens, [15.0]), flow.follow(padded_model, padded, [15.0])
+    assert run.steps == other.steps
+    torch.testing.assert_close(run.W, other.W)
+
+
 def test_small_steps_keep_what_the_flow_conserves():
     tokens, model = tokens_and_model()
     before = model.K.mT @ model.K - model.Q.mT @ model.Q
