@@ -235,7 +235,7 @@ PARTS = Exercise(
 
 # --------------------------------------------------------------------------- 13.4 the clock, its constant
 def _clock(j, N, D, lam):
-    return N * np.log(2 * D * j / (lam * N**2))
+    return np.log(2 * D * j / (lam * N**2))
 
 
 CLOCK = Exercise(
@@ -249,25 +249,27 @@ CLOCK = Exercise(
         (j, rng.uniform(2.2, 4), rng.uniform(3, 9), rng.uniform(0.02, 0.3)) for j in (1000.0, 4000.0, 300.0)
     ],
     misconceptions=known(
-        lambda j, N, D, lam: N * np.log(2 * D * j / (lam * N)),
-        "Two factors 1/N: one from the slope along, (D/N) e^(-b/N), one from d e^(b/N) / dj = (q/N).",
-        lambda j, N, D, lam: N * np.log(2 * D * j / lam),
-        "The N^2 inside the logarithm is missing: the slope along is (D/N) e^(-b/N), e^(b/N) grows by q/N.",
-        lambda j, N, D, lam: N * np.log(D * j / (lam * N**2)),
+        lambda j, N, D, lam: np.log(2 * D * j / (lam * N)),
+        "Two factors 1/N: one from the slope, (D/N) e^(-c), one because the lead is the length over N.",
+        lambda j, N, D, lam: np.log(2 * D * j / lam),
+        "The N^2 inside the logarithm is missing: the slope is (D/N) e^(-c), and c is the length over N.",
+        lambda j, N, D, lam: np.log(D * j / (lam * N**2)),
         "A factor 2: at the edge of stability eta / |G| = 2 / lambda_max.",
-        lambda j, N, D, lam: N * np.log(D * j * lam / (2 * N**2)),
+        lambda j, N, D, lam: np.log(D * j * lam / (2 * N**2)),
         "eta / |G| is 2 / lambda_max, not lambda_max / 2: a steeper valley makes shorter steps along.",
+        lambda j, N, D, lam: N * np.log(2 * D * j / (lam * N**2)),
+        "That is the length, c N. The lead c is the logarithm itself.",
+        lambda j, N, D, lam: N * np.log(2 * D * j / (lam * N)),
+        "c grows by the length over N: one more factor 1/N inside the logarithm, none before it.",
         lambda j, N, D, lam: np.log(2 * D * j / (lam * N**2)) / N,
-        "The logarithm is b / N: b is N times it, not a part 1/N of it.",
-        lambda j, N, D, lam: np.log(2 * D * j / (lam * N**2)),
-        "That is the lead b / N. The length is N times as large.",
-        lambda j, N, D, lam: N * np.log10(2 * D * j / (lam * N**2)),
+        "The logarithm is c already: no factor before it.",
+        lambda j, N, D, lam: np.log10(2 * D * j / (lam * N**2)),
         "The logarithm is the natural one: np.log.",
-        lambda j, N, D, lam: 2 * D * j / (lam * N),
-        "Each step gains less than the one before, by e^(-b/N): the length grows with the logarithm of j.",
-        lambda j, N, D, lam: N * np.log(j),
-        "That is the slope N without the constant, which D, lam and N decide.",
-        lambda j, N, D, lam: N * np.log(2 * D * j * N**2 / lam),
+        lambda j, N, D, lam: 2 * D * j / (lam * N**2),
+        "Each step gains less than the one before, by e^(-c): that number is e^c.",
+        lambda j, N, D, lam: np.log(j),
+        "That leaves out the constant, which D, lam and N decide.",
+        lambda j, N, D, lam: np.log(2 * D * j * N**2 / lam),
         "The N^2 belongs below: both factors are 1/N.",
     ),
 )
@@ -305,13 +307,13 @@ FARTHER = Exercise(
         lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log(e1 * j2 / (e2 * j1))),
         "At a kink a longer step gets farther: eta2 belongs above.",
         lambda e1, j1, e2, j2, N: tuple(-b for b in _farther(e1, j1, e2, j2, N)),
-        "The sign: how much farther is the second run, b2 - b1.",
+        "The sign: how much longer is the second W, second minus first.",
         lambda e1, j1, e2, j2, N: tuple(b / N for b in _farther(e1, j1, e2, j2, N)),
-        "That is in units of N, or in leads: lengths are N times as large.",
+        "That is the gain of c, the lead: lengths are N times as large.",
         lambda e1, j1, e2, j2, N: tuple(b / N**2 for b in _farther(e1, j1, e2, j2, N)),
-        "Leads are b / N, so that b is N times the logarithm.",
+        "Leads are the length over N: the length is N times the logarithm.",
         lambda e1, j1, e2, j2, N: (j2 - j1, e2 * j2 - e1 * j1),
-        "Each step gains less than the one before, by e^(-b/N): compare logarithms.",
+        "Each step gains less than the one before, by e^(-c): compare logarithms.",
         lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), e2 * j2 - e1 * j1),
         "The ReLU run bounces too, across its kink: only what is left of a step goes along.",
         lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log((e2 / e1) ** 2 * j2 / j1)),

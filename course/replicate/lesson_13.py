@@ -106,7 +106,7 @@ def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
     far = mixtures.mixture_path(head, tokens, s, [*SHOWN, 128, 512, FAR], loss)
     r = remainder(tokens, s, solution.value, far["W"][-1])
     r = r.masked_fill((far.residual[-1] > 1e-6)[:, None, None], torch.nan)
-    for k, radius in enumerate(SHOWN):  # noqa: B007
+    for k, radius in enumerate(SHOWN):
         row = int((path.radii - radius).abs().argmin())
         W = path["W"][row]
         here = torch.log_softmax(torch.einsum("bntd,bde,bne->bnt", tokens.X, W, tokens.z), -1)
@@ -114,6 +114,9 @@ def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
         result[f"at_{radius:g}"] = there.masked_fill((path.residual[row] > 1e-6)[:, None], torch.nan)
         three = along(tokens, s, solution.value, r, W)
         result[f"three_{radius:g}"] = three.masked_fill(path.residual[row] > 1e-6, torch.nan).float()
+        own = remainder(tokens, s, solution.value, far["W"][k])  # how far r has still to go, by its length
+        result[f"drift_{radius:g}"] = ((own - r).norm(dim=(-1, -2)) / own.norm(dim=(-1, -2))).float()
+    result["remainder"] = r.norm(dim=(-1, -2)).float()
     result["apart_32"] = apart(W, far["W"][k]).float()  # where both arrive they should agree
     settled, best = s, mixtures.best_mixture(head, tokens, steps=60)
     result["best"] = (best - s).abs().amax(-1) < 1e-4  # of each sequence: there is no better mixture
