@@ -1035,7 +1035,7 @@ for kind in ("gelu", "tanh"):
             assert 0.6 < alone < 0.85
 
 # the rule of the proposition, for this lesson's label -1
-best_s = mixtures.best_mixture(mlp, tokens)
+best_s = mixtures.best_mixture(mlp, tokens, steps=60)
 Xn, Vn, yn = tokens.X.numpy(), mlp.V.numpy(), tokens.y.numpy()
 says, does, beyond = [], [], []
 for i, k in np.argwhere(yn < 0):
