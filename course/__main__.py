@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import os
 import sys
 
 COMMANDS = {  # name: (module with a `main`, what it does)
@@ -43,7 +44,17 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    return importlib.import_module(COMMANDS[chosen.command][0]).main(chosen.arguments) or 0
+    try:
+        status = importlib.import_module(COMMANDS[chosen.command][0]).main(chosen.arguments) or 0
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:  # before the command was ready to answer one itself
+        print("Stopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read our lines, `head` for instance, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python would try them again
+        return 141
 
 
 if __name__ == "__main__":

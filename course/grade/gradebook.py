@@ -19,7 +19,7 @@ from pathlib import Path
 
 from alembic.script import ScriptDirectory
 from nbgrader import api, dbutil
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -210,6 +210,9 @@ def _harmless(name: str) -> str:
 @contextlib.contextmanager
 def _open(url: str) -> Iterator[Session]:
     try:
+        place = make_url(url)
+        if place.get_backend_name() == "sqlite" and place.database in (None, "", ":memory:"):
+            raise ArgumentError("it names no file, and marks in memory would be gone at once")
         _create(url)
     except ModuleNotFoundError as error:
         raise ValueError(f"the gradebook needs a driver that is not installed here: {error}") from error

@@ -1,11 +1,16 @@
 """`python -m course COMMAND` hands over to the command's module."""
 
 import importlib
+import subprocess
+import sys
 import types
+from pathlib import Path
 
 import pytest
 
 from course import __main__ as command_line
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -52,3 +57,19 @@ def test_grading_without_its_tools_says_how_to_get_them(monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert command_line.main(["grade", "submissions"]) == 1
     assert "grade needs nbgrader and psutil: run `make grade` instead" in capsys.readouterr().err
+
+
+def test_an_interrupt_before_the_command_is_ready_is_no_traceback(monkeypatch, capsys):
+    def load(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib, "import_module", load)
+    assert command_line.main(["grade", "submissions"]) == 130
+    assert capsys.readouterr().err == "Stopped.\n"
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = f"{sys.executable} -m course lint | head -0; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "141"
+    assert done.stderr == ""

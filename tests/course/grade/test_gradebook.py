@@ -198,6 +198,9 @@ def test_what_is_not_a_database(lesson):
         gradebook.register("gradebook.db", lesson)
     with pytest.raises(ValueError, match="not the URL of a database"):
         gradebook.register("nosuch://x/y", lesson)
+    for memory in ("sqlite://", "sqlite:///:memory:"):
+        with pytest.raises(ValueError, match=r"not the URL of a database \(it names no file"):
+            gradebook.register(memory, lesson)
 
 
 def test_a_driver_that_is_missing_is_named(lesson, monkeypatch):
