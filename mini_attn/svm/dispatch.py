@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mini_attn.svm.batched import solve_batched
-from mini_attn.svm.exact import certified_exactly, solve_exact
+from mini_attn.svm.exact import certified_exactly, fits, solve_exact
 from mini_attn.svm.farkas import refuted
 from mini_attn.svm.large import solve_large
 from mini_attn.svm.nnls import solve_nnls
@@ -319,8 +319,9 @@ def _methods(method: str, norm: Norm, problem: HardMarginProblem) -> list[str]:
         if norm != "fro":
             return ["batched", "cvxpy", "exact"]
         if rows > LARGE:
+            exact = ["exact"] if fits(rows, entries) else []
             dense = ["nnls", "batched"] if rows <= DENSE else []
-            return ["large", *dense, *(["cvxpy"] if rows * entries <= PATIENT else [])]
+            return ["large", *exact, *dense, *(["cvxpy"] if rows * entries <= PATIENT else [])]
         return ["batched", "exact", "nnls", "large", "cvxpy"]
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f'method must be "auto" or one of {sorted(METHODS)}, got {method!r}')

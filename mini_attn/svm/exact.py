@@ -14,6 +14,7 @@ from mini_attn.svm.rational import integer_rows, shortest
 from mini_attn.svm.solution import FAR_BELOW, ROUNDING, drowned, rank_one_size
 
 SMALL = 2**10  # entries m d1 d2 of a problem that is solved
+FEW, MANY = 8, 2**14  # likewise, for a W of FEW entries: fractions of few factors stay short
 MOST = 20  # rows that hold exactly
 PRIME = 2**61 - 1
 LARGEST = 2**16  # entries of one whose answer is certified
@@ -25,8 +26,8 @@ def solve_exact(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tens
     Rows at an angle theta from opposite have a W of length 1 / theta and weights of size 1 / theta^2: Gram
     matrices square the condition number, and even <A_j, W> loses its digits to rounding as 1 / theta nears
     1e16. Here nothing is lost, and where no W exists the ray is exact. Choose it for small problems that
-    nothing else decides; it takes milliseconds, and gives up beyond 1,000 entries or 20 rows that hold
-    exactly.
+    nothing else decides; it takes milliseconds, or a second for thousands of rows on a W of up to 8 entries.
+    It gives up on others beyond 1,000 entries, and beyond 20 rows that hold exactly.
 
     Args:
         problem: a batch with one leading dimension, float64.
@@ -41,10 +42,15 @@ def solve_exact(problem: HardMarginProblem, norm: str, tol: float) -> tuple[Tens
     dual = torch.zeros_like(problem.r)
     W = problem.adjoint(dual)
     for k in range(len(dual)):
-        if problem.a[k].numel() * W.shape[-1] <= SMALL:
+        if fits(problem.r.shape[-1], W[k].numel()):
             w, dual[k], _ = exact_answer(problem[k], problem.r[k].tolist())
             W[k] = torch.zeros_like(W[k]) if w is None else w
     return W, dual, torch.ones(len(dual), dtype=torch.int64, device=dual.device)
+
+
+def fits(rows: int, entries: int) -> bool:
+    """Whether problems with so many rows and entries of W are small enough."""
+    return rows * entries <= (MANY if entries <= FEW else SMALL)
 
 
 def exact_answer(

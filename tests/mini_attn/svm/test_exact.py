@@ -54,7 +54,7 @@ def test_nearly_opposite_rows_are_solved_to_the_last_digit(angle):
 
 def test_large_problems_are_given_up_and_cost_nothing():
     problem = svm.HardMarginProblem(
-        torch.ones(1, 600, 2).double(), torch.ones(1, 600, 1).double(), torch.ones(1, 600).double()
+        torch.ones(1, 600, 12).double(), torch.ones(1, 600, 1).double(), torch.ones(1, 600).double()
     )
     W, dual, _ = solve_exact(problem, "fro", 1e-9)
     assert not W.any()

@@ -186,3 +186,14 @@ def test_a_gram_matrix_of_2000_rows_is_not_factorised_where_nobody_asks(monkeypa
     selected = torch.randint(0, 5, (500,), generator=generator)
     problem = svm.attention_problem(X, X[:, 0], selected)  # 2,000 rows: as a Gram matrix they took 10 s
     assert svm.solve(problem, throw=False).status == "infeasible"
+
+
+@pytest.mark.parametrize(("rows", "d", "margin"), [(130, 8, 1e-10), (1001, 3, 1e-7)])
+def test_a_tiny_margin_among_many_rows_is_solved_in_rational_arithmetic(rows, d, margin):
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randn(rows, d, generator=generator, dtype=torch.float64)
+    w = torch.full((d,), d**-0.5, dtype=torch.float64)
+    a += (margin - a @ w)[:, None] * w  # every row leaves w by as little: the shortest W is about w / margin
+    solution = svm.solve(svm.HardMarginProblem(a, None, torch.ones(rows, dtype=torch.float64)))
+    assert solution.status == "optimal"
+    assert solution.gap < 1e-12
