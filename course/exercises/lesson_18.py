@@ -334,6 +334,7 @@ def _one_side(trained, control, seen):
 def _flip_cases(rng):
     cases = [
         (np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])),  # a mean difference of 0
+        (np.ones((2, 2)), np.ones((2, 2))),  # no difference at all
         # ranks would give .875, medians of the heads .125
         (np.array([[-10.0, 15, 25], [-21, 4, 14], [-22, 3, 13], [-23, 2, 12]]), np.zeros((4, 3))),
     ]

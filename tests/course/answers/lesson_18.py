@@ -176,6 +176,9 @@ ANSWERS = {
             lambda trained, control: 2 * flips_by_hand(trained, control),
             lambda trained, control: 0.5 ** len(trained),
             lambda trained, control: float((trained <= control).mean()),
+            lambda trained, control: flips_by_hand(
+                *(part[(trained != control).any(1)] for part in (trained, control))
+            ),
             lambda trained, control: flips_by_hand(trained[1:], control[1:]) if len(trained) > 1 else 1.0,
         ],
     },
