@@ -43,12 +43,23 @@ def _mixes_by(
 _mixes = _mixes_by()
 
 
+def _from_the_better(Xa, Xb, V, y):
+    """Whether the end with the larger y f gains."""
+    better = y * _head(Xa, V) > y * _head(Xb, V)
+    ends = (_mixes_by(combine=lambda a, b, own=own: (a, b)[own])(Xa, Xb, V, y) for own in (0, 1))
+    return np.where(better, *ends)
+
+
 def _mixes_cases(rng):
     """200 pairs each; for y = +1 a head so large that gelu bends down here and there."""
     cases = []
     for y, d, size in ((-1.0, 3, 1.0), (1.0, 2, 2.0), (-1.0, 5, 0.8)):
-        V = size * rng.normal(size=(d, d)) / d
-        cases.append((_units(rng, 200, d), _units(rng, 200, d) * rng.uniform(0.5, 1.5), V, y))
+        while True:  # y = +1: of some pair only the better end gains
+            V = size * rng.normal(size=(d, d)) / d
+            case = _units(rng, 200, d), _units(rng, 200, d) * rng.uniform(0.5, 1.5), V, y
+            if y < 0 or (_from_the_better(*case) & ~_mixes(*case)).any():
+                break
+        cases.append(case)
     return cases
 
 
@@ -64,7 +75,7 @@ MIXES = Exercise(
         _mixes_by(label=lambda y: 1),
         "The label is missing: what should rise is y f, so a head that falls is good for y = -1.",
         _mixes_by(label=lambda y: -y),
-        "The sign is the wrong way round: with y = -1 it is -f that should rise.",
+        "Both signs are turned: y f should rise, -f with y = -1, by the gradient at the end where you start.",
         _mixes_by(sides=(1, 1)),
         "From x_a the way inwards leads towards x_b: its direction is x_b - x_a, the other sign.",
         _mixes_by(combine=np.logical_or),
@@ -75,6 +86,8 @@ MIXES = Exercise(
         "You looked from x_a only. From x_b the first step inwards has to gain as well.",
         lambda Xa, Xb, V, y: y * _head((Xa + Xb) / 2, V) > np.maximum(y * _head(Xa, V), y * _head(Xb, V)),
         "The middle of the edge says nothing sure: the best share may be 90 : 10. Look at the two slopes.",
+        _from_the_better,
+        "The end with the larger y f is not enough: the other one may lose at its first step. Ask both.",
     ),
 )
 
@@ -139,6 +152,12 @@ CEILING = Exercise(
         "The plane is largest at one corner: take the maximum over the tokens, not the sum.",
         lambda s, X, V, y: _ceiling(s, X, V, y) if y > 0 else _ceiling(s[s > 0], X[s > 0], V, y),
         "A token without weight may be where the plane is highest: take the maximum over all tokens.",
+        lambda s, X, V, y: (y * _head(X, V)).max(),
+        "For y = -1 the best token is a floor, as mixtures may be better. Take the tangent plane's maximum.",
+        _ceiling_by(tangent=lambda m, X, V: ((m - X) @ _gradient(m, V)).mean()),
+        "The plane is largest at one corner: take the maximum over the tokens, not the mean.",
+        _ceiling_by(tangent=lambda m, X, V: (-X @ _gradient(m, V)).max()),
+        "The plane touches at xbar: what it rises towards x_t is -grad f . (x_t - xbar).",
         _ceiling_by(height=lambda m, X, V: 0.0),
         "The height at the mixture itself is missing: the plane starts at -f(xbar).",
         _ceiling_by(height=lambda m, X, V: _head(m, V)),
@@ -269,6 +288,8 @@ CLOCK = Exercise(
         "Each step gains less than the one before, by e^(-c): that number is e^c.",
         lambda j, N, D, lam: np.log(j),
         "That leaves out the constant, which D, lam and N decide.",
+        lambda j, N, D, lam: np.log(2 * D * j * lam / N**2),
+        "lam belongs below: eta / |G| is 2 / lambda_max, so a steeper valley makes shorter steps along.",
         lambda j, N, D, lam: np.log(2 * D * j * N**2 / lam),
         "The N^2 belongs below: both factors are 1/N.",
     ),
@@ -304,6 +325,8 @@ FARTHER = Exercise(
         "With a smooth head eta / |G| = 2 / lambda_max, whatever eta: the step length cancels.",
         lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log(e2 / e1)),
         "At a kink the number of steps counts as well: it is eta times j.",
+        lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), 0.0),
+        "A run at a kink goes on, too: its gain (eta / |G|) (D / N) e^(-c) is not 0.",
         lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log(e1 * j2 / (e2 * j1))),
         "At a kink a longer step gets farther: eta2 belongs above.",
         lambda e1, j1, e2, j2, N: tuple(-b for b in _farther(e1, j1, e2, j2, N)),
