@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -73,7 +74,7 @@ def _attention(model, data, loss, batch_dims):
     head = model.head
     nonlinear = isinstance(head, MLPHead)
     own = () if head is None else head.V.shape[:-2] if nonlinear else head.v.shape[:-1]
-    trials = torch.broadcast_shapes(model.trials, data.trials, own)
+    trials = torch.Size(np.broadcast_shapes(model.trials, data.trials, own))
     n = data.y.shape[-1] if data.present is None else data.present.sum(-1, keepdim=True)
     compare, pull = contractions(data.keys, data.positions, trials)
     hidden = None if data.hidden is None else tokens_first(_for_trials(data.hidden, trials))

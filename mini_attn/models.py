@@ -4,6 +4,7 @@ from collections.abc import Callable
 from copy import copy
 from numbers import Integral
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -22,9 +23,9 @@ def joint_trials(model: nn.Module, data: PointData | TokenData) -> torch.Size:
     Raises:
         ValueError: they do not fit.
     """
-    try:
-        return torch.broadcast_shapes(model.trials, data.trials)
-    except RuntimeError:
+    try:  # torch's own broadcast_shapes imports its compiler, for half a second
+        return torch.Size(np.broadcast_shapes(model.trials, data.trials))
+    except ValueError:
         raise ValueError(
             f"the model has trials {tuple(model.trials)}, the data {tuple(data.trials)}; "
             "give both the same, or one of them none"
