@@ -396,12 +396,11 @@ check("09.3", softened_sides)
 
 # %%
 def softened_svm(X, u, ratio):
-    """p(kappa) for the kappa that belongs to a ratio ||v|| / ||p||, by bisection; ||v_mm|| = 1 in the toy."""
-    low, high = 0.0, 50.0
-    for _ in range(26):
-        kappa = (low + high) / 2
-        p = token_svm(X, softened_sides(u, kappa))
-        low, high = (low, kappa) if kappa / np.linalg.norm(p) > ratio else (kappa, high)
+    """p(kappa) with kappa = ratio ||p(kappa)||: the length by false position; ||v_mm|| = 1 in the toy."""
+    length = longest = np.linalg.norm(token_svm(X, softened_sides(u, 0.0)))
+    for _ in range(8):
+        p = token_svm(X, softened_sides(u, ratio * length))
+        length /= 1 + (length - np.linalg.norm(p)) / longest
     return p
 
 
@@ -765,11 +764,10 @@ assert 9 < distant < 10, again.format("09.1")
 # %%
 joint = measured("09.joint").load()
 again_now = measured("09.joint").part(ratio=[1.0], steps=[3000])
-same = (
-    abs(again_now.softened - joint.softened.sel(ratio=[1.0], steps=[3000]).isel(trial=slice(0, 120))) < 1e-3
-)
-print(f"recomputed now: 120 of the 360 trials at omega = 1; the same within .001: {bool(same.mean() > 0.95)}")
-assert same.mean() > 0.95
+stored = joint.sel(ratio=[1.0], steps=[3000]).isel(trial=slice(0, 120))
+same = (again_now.choice == stored.choice) & (abs(again_now.softened - stored.softened) < 1e-3)
+print(f"recomputed now: 120 of the 360 trials at omega = 1; over 95% the same: {bool(same.mean() > 0.95)}")
+assert same.mean() > 0.95  # other problems would choose the same tokens in few: there are 256 choices
 print(
     "360 trials      v's cosine   every sequence   of these    p's cosine above .995:    some attention soft"
 )
@@ -796,6 +794,9 @@ print(
 )
 print(f"{int(moved.sum())} of the {int(missed.sum())} have changed a token by then")
 assert arrived.sum() > 0.8 * missed.sum()
+at_8 = [part.sel(ratio=8.0) for part in (early, late)]
+assert (at_8[0].soft & ~at_8[1].soft).sum() < 0.2 * at_8[0].soft.sum()  # freed by a longer run
+assert all(0.25 < one.soft.mean() < 0.33 and one.soft_in_S.sum() < 0.2 * one.soft.sum() for one in at_8)
 for steps in (3000, 30_000):
     slow, even, fast = (fits[ratio, steps] for ratio in joint.ratio.values)
     shares = [fits[ratio, steps]["tight"] / telling[ratio, steps] for ratio in joint.ratio.values]
