@@ -59,8 +59,8 @@ class Measured:
     def part(self, trials: int | None = None, **values: Iterable):
         """Compute the first trials of some cells again, here and now.
 
-        On the same kind of processor a full batch comes out as it is stored, to the last bit; on others,
-        rounding differs.
+        On the same kind of processor whole batches come out as they are stored, to the last bit; on others,
+        rounding differs. A batch that is not whole may hold other trials: they are drawn together.
 
         Args:
             trials: how many in each cell; by default one batch.

@@ -400,6 +400,7 @@ def softened_svm(X, u, ratio):
     length = longest = np.linalg.norm(token_svm(X, softened_sides(u, 0.0)))
     for _ in range(8):
         p = token_svm(X, softened_sides(u, ratio * length))
+        # where the line from kappa = 0 to here has the length it began with
         length /= 1 + (length - np.linalg.norm(p)) / longest
     return p
 
