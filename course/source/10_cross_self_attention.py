@@ -1243,18 +1243,21 @@ for T, d in ((8, 10), (3, 6), (3, 3)):
 #    than it takes when it goes down, as long as the chance is below one half. That is what the table showed.
 
 # %%
-print("after one step       standard deviation over that of coins (cross)   predicted from n = 20")
+print("after one step       standard deviation over that of coins   predicted from n = 20")
 ratio = {}
 for T, d in ((8, 10), (3, 6)):
     for n in (20, 6, 60):
-        crowd = data.random_tokens(n=n, T=T, d=d, trials=2000, seed=6)
+        crowd = data.random_tokens(n=n, T=T, d=d, trials=4000, seed=6)
         coins = (n / T * (1 - 1 / T)) ** 0.5
-        ratio[n], plain = (float(one_step(t).std() / coins) for t in (self_attention(crowd), crowd))
-        correlation = (ratio[20] ** 2 - 1) / 19
+        ratio[n] = float(one_step(self_attention(crowd)).std() / coins)
+        if n == 20:
+            correlation, plain = (ratio[n] ** 2 - 1) / 19, float(one_step(crowd).std() / coins)
         foreseen = (1 + (n - 1) * correlation) ** 0.5
-        print(f"T = {T}, d = {d:2d}, n = {n:2d} {ratio[n]:25.2f} ({plain:.2f}) {foreseen:25.2f}")
+        print(f"T = {T}, d = {d:2d}, n = {n:2d} {ratio[n]:25.2f} {foreseen:25.2f}")
         assert abs(ratio[n] / foreseen - 1) < 0.06
-        assert abs(plain - 1) < 0.06
+        assert n == 20 or (ratio[n] > foreseen) == (n > 20)
+    print(f"{'cross-attention, n = 20':36s} {plain:6.2f}")
+    assert abs(plain - 1) < 0.03
     assert ratio[60] > 2
 
 # %% jupyter={"source_hidden": true}
@@ -1287,6 +1290,9 @@ show(
 
 # %% [markdown]
 # **Figure 6.** The infection: $n = 20$, $T = 3$, $d = 6$, 2,000 trials.
+#
+# The correlation rises a little with $n$, since the own term, $k = i$, counts for less among more: at $n = 6$
+# the scatter is below the prediction, at 60 above it, both by less than 6%.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.10 The regularisation path *(optional)*
