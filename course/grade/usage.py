@@ -26,8 +26,10 @@ FILE = 2**13  # bytes that it keeps for an open file: half a pipe, or a page tha
 TERMINAL = 100  # files that a pseudo-terminal counts as: a machine has some thousand, for all sandboxes
 LISTED = 2**25  # bytes of the lists of mappings of all processes: a longer look gives memory time to grow
 TRIES, ROUNDS = 3, 100  # looks before all is stopped for one; and rounds until all is
-SETTLING = 0.05  # seconds until memory that was shared with a process that ended is shared no longer
+QUIET = 4  # rounds in a row that find nothing new: a list of children leaves some out while others end
+SETTLING = 1.0  # seconds, at most, until what was told to stop has: on a busy machine it waits for its turn
 PARTS = ("SwapPss", "Pss_Anon", "Pss_File")
+STATE = re.compile(r"^State:\t(\w)", re.M)
 SIZE = re.compile(r"^(\w+):\s+(\d+) kB$", re.M)
 
 
@@ -50,10 +52,8 @@ def usage(pid: int, exact: bool = False) -> tuple[int, int]:
         memory, files, ended = _look(pid, exact)
         if ended <= gone:  # or it was a child that nobody waited for, and that has long ended
             return memory, files
-        gone |= ended
+        gone |= {process for process in ended if _states(process) <= {"Z"}}  # until then it shares memory
     with _halted(pid) as whole:
-        if exact:
-            time.sleep(SETTLING)
         memory, files, _ = _look(pid, exact)
     return (memory, files) if whole else (sys.maxsize, 0)
 
@@ -115,21 +115,36 @@ def _below(pid: int) -> Iterator[int]:
 def _halted(pid: int) -> Iterator[bool]:
     """Stop all processes for a look; gives whether none is left that runs."""
     stopped: list[int] = []
+    until, quiet = time.monotonic() + SETTLING, 0
     try:
         for _ in range(ROUNDS):  # one that was not yet stopped may have started another
-            before = len(stopped)
+            quiet += 1
             for process in _below(pid):
                 if process not in stopped:
                     with contextlib.suppress(OSError):
                         os.kill(process, signal.SIGSTOP)
                     stopped.append(process)
-            if len(stopped) == before:
+                    quiet = 0
+            while any(_states(one) & {"R", "D"} for one in stopped) and time.monotonic() < until:
+                time.sleep(0.001)
+            if quiet == QUIET:
                 break
-        yield len(stopped) == before
+        yield quiet == QUIET
     finally:
         for process in stopped:
             with contextlib.suppress(OSError):
                 os.kill(process, signal.SIGCONT)
+
+
+def _states(process: int) -> set[str]:
+    """The kernel's letters for what its threads do: R or D, run or end; T, have stopped; Z, have ended."""
+    states = set()
+    with contextlib.suppress(OSError):  # nothing is left of it
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with contextlib.suppress(OSError):
+                status = Path(f"/proc/{process}/task/{thread}/status").read_text("utf-8", "replace")
+                states |= {*STATE.findall(status)}
+    return states
 
 
 def _living(process: int) -> tuple[Path, dict[str, int]]:
