@@ -225,6 +225,7 @@ def install(extras):
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     run([*pip, "--editable", target])
     run([*pip, "--no-deps", *pyproject()["tool"]["mini_attn"]["data"]])
+    run([PYTHON, "-c", "import mini_attn.kernels"])  # compiled now, not when a lesson first trains
     say(f"Installed in {time.monotonic() - start:.0f} s.")
 
 

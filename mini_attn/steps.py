@@ -1,4 +1,4 @@
-"""One training step: of all trials, or block by block, by the shortest way that the arguments allow."""
+"""Training steps: of all trials, or block by block, by the shortest way that the arguments allow."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,13 +7,40 @@ import torch
 from torch import Tensor
 
 from mini_attn import losses
+from mini_attn.compiled import descent
 from mini_attn.gradients import closed_form
 from mini_attn.models import trial_blocks
 from mini_attn.optim import TrialOptimizer
 from mini_attn.softmax import softmax as stable_softmax
 
+AT_ONCE = 2**24  # entries of tokens that compiled steps pass, in some hundredths of a second, before a look
 
-def stepper(model, data, optimizer, loss: losses.Loss, softmax: Callable, ridge: float) -> Callable:
+
+def taker(
+    model, data, optimizer, loss: losses.Loss, softmax: Callable, ridge: float, base: list[float]
+) -> tuple[Callable[[list[float | None]], None], int]:
+    """A function that takes a step for each factor of the step lengths ``base``, None for those of now; and
+    how many factors it should be given at once, so that others see what it does, and can stop it."""
+    groups = optimizer.param_groups
+    descend = descent(model, data, optimizer, loss, softmax, ridge)
+    if descend is not None:
+        lr = groups[0]["lr"]
+        entries = model.trials.numel() * data.X.shape[-3:].numel()
+        at_once = max(1, AT_ONCE // entries)
+        return lambda factors: descend([lr if f is None else base[0] * f for f in factors]), at_once
+    step = _stepper(model, data, optimizer, loss, softmax, ridge)
+
+    def take(factors: list[float | None]):
+        for factor in factors:
+            if factor is not None:
+                for group, lr in zip(groups, base, strict=True):
+                    group["lr"] = lr * factor
+            step()
+
+    return take, 1
+
+
+def _stepper(model, data, optimizer, loss: losses.Loss, softmax: Callable, ridge: float) -> Callable:
     """A function that takes one step, by the shortest way these arguments allow."""
     by_trial = isinstance(optimizer, TrialOptimizer)
     scale_free = by_trial and optimizer.scale_free

@@ -16,7 +16,7 @@ from mini_attn.history import History, copied, joined, restore
 from mini_attn.models import joint_trials
 from mini_attn.optim import TrialOptimizer
 from mini_attn.softmax import softmax as stable_softmax
-from mini_attn.steps import in_blocks, stepper
+from mini_attn.steps import in_blocks, taker
 from mini_attn.threads import SMALL, each, one_thread
 
 
@@ -175,7 +175,7 @@ def fit(
             return resume
     base = [group["lr"] for group in optimizer.param_groups] if schedule is not None else []
     parts = [
-        (stepper(*part, loss, softmax, ridge), part[-1], part[1].entries <= SMALL)
+        (*taker(*part, loss, softmax, ridge, base), part[1].entries <= SMALL)
         for part in in_blocks(model, data, optimizer, softmax)
     ]
     kept: list[tuple[int, dict[str, Tensor]]] = []
@@ -197,7 +197,7 @@ def fit(
                 factors = [None] * (target - done)
                 if schedule is not None:
                     factors = [step_factor(schedule, step) for step in range(done + 1, target + 1)]
-                _advance(parts, base, factors, bar)
+                _advance(parts, factors, bar)
                 done = target
                 with torch.no_grad():
                     row = {k: torch.as_tensor(q(model)).detach().clone() for k, q in quantities.items()}
@@ -229,7 +229,7 @@ def step_factor(schedule: Callable[[int], float], step: int) -> float:
     return factor
 
 
-def _advance(parts: list[tuple], base: list[float], factors: list[float | None], bar: tqdm):
+def _advance(parts: list[tuple], factors: list[float | None], bar: tqdm):
     """Take one step with each factor of the step lengths, in every block of trials."""
     before, taken, halt, caller = bar.n, [0] * len(parts), Event(), get_ident()
 
@@ -237,15 +237,13 @@ def _advance(parts: list[tuple], base: list[float], factors: list[float | None],
         bar.update(before + sum(taken) // len(parts) - bar.n)
 
     def advance(k: int):
-        step, optimizer, _ = parts[k]
-        for factor in factors:
+        take, at_once, _ = parts[k]
+        while taken[k] < len(factors):
             if halt.is_set():
                 return
-            if factor is not None:
-                for group, lr in zip(optimizer.param_groups, base, strict=True):
-                    group["lr"] = lr * factor
-            step()
-            taken[k] += 1
+            some = factors[taken[k] : taken[k] + at_once]
+            take(some)
+            taken[k] += len(some)
             if get_ident() == caller:
                 show()
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTEST = [sys.executable, "-m", "pytest"]
-# Also builds matplotlib's font cache, whose message would otherwise end up in some notebook.
-PREPARE = [sys.executable, "-c", "import course, mini_attn, matplotlib.font_manager"]
+# Also compiles, and builds matplotlib's font cache, whose message would otherwise end up in some notebook.
+PREPARE = [sys.executable, "-c", "import course, mini_attn.kernels, matplotlib.font_manager"]
 NOTEBOOKS = "lessons", "solutions"  # folders, and steps of the run
 # What a notebook prints must not depend on the processor. With MINI_ATTN_OLD_PROCESSOR set, the lessons are
 # computed as one without AVX would, the solutions, which share all their other cells, as this one does.
 OLD_PROCESSOR = ["env", "ATEN_CPU_CAPABILITY=default", "MKL_CBWR=COMPATIBLE", "OPENBLAS_CORETYPE=Nehalem"]
+OLD_PROCESSOR += ["NUMBA_CPU_NAME=nehalem"]
 
 
 def cores() -> int:

@@ -17,6 +17,7 @@ from course import bootstrap
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
 (DATA,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mini_attn"]["data"]
+SETUP = DATA, "import mini_attn.kernels"  # what follows the course itself: a file of data, and compiled code
 Usage = namedtuple("Usage", "free")
 Folder = namedtuple("Folder", "path venv commands")
 
@@ -78,9 +79,9 @@ def test_python_without_ensurepip_is_told_what_to_install(monkeypatch):
 
 def test_first_time_makes_and_installs_then_nothing(project):
     bootstrap.prepare([])
-    assert project.commands == ["venv", ".", DATA]
+    assert project.commands == ["venv", ".", *SETUP]
     bootstrap.prepare([])
-    assert project.commands == ["venv", ".", DATA]
+    assert project.commands == ["venv", ".", *SETUP]
     assert not os.path.exists(bootstrap.UNFINISHED)
 
 
@@ -89,7 +90,7 @@ def test_extras_are_added_once_and_then_cover_both(project):
     bootstrap.prepare(["test"])
     bootstrap.prepare([])
     bootstrap.prepare(["test"])
-    assert project.commands == ["venv", ".", DATA, ".[test]", DATA]
+    assert project.commands == ["venv", ".", *SETUP, ".[test]", *SETUP]
 
 
 def test_new_requirement_is_installed_with_the_extras_of_before(project):
@@ -97,10 +98,10 @@ def test_new_requirement_is_installed_with_the_extras_of_before(project):
     settings = project.path / "pyproject.toml"
     settings.write_text(settings.read_text().replace("line-length = 110", "line-length = 111"))
     bootstrap.prepare([])
-    assert project.commands == ["venv", ".[test]", DATA]  # a setting of ruff is no reason to call pip
+    assert project.commands == ["venv", ".[test]", *SETUP]  # a setting of ruff is no reason to call pip
     settings.write_text(settings.read_text().replace("numpy>=1.26", "numpy>=1.27"))
     bootstrap.prepare([])
-    assert project.commands == ["venv", ".[test]", DATA, ".[test]", DATA]
+    assert project.commands == ["venv", ".[test]", *SETUP, ".[test]", *SETUP]
 
 
 def test_torch_without_cuda_comes_before_the_rest(project, monkeypatch):
@@ -109,11 +110,11 @@ def test_torch_without_cuda_comes_before_the_rest(project, monkeypatch):
     monkeypatch.setattr(bootstrap, "run", lambda command: (seen.append(command), run(command)))
     bootstrap.prepare([])
     torch = next(line for line in REQUIREMENTS if line.startswith("torch"))
-    assert project.commands == ["venv", "uv", torch, ".", DATA]
+    assert project.commands == ["venv", "uv", torch, ".", *SETUP]
     assert seen[2][1:4] == ["-m", "uv", "pip"]
     assert "--torch-backend=cpu" in seen[2]
     bootstrap.prepare([])
-    assert len(project.commands) == 5
+    assert len(project.commands) == 6
 
 
 def test_another_torch_is_refused(project, monkeypatch):
@@ -134,7 +135,7 @@ def test_who_has_no_gpu_is_told_of_the_small_torch(project, monkeypatch, capsys,
     assert ("add TORCH=cpu" in capsys.readouterr().out) is said
 
 
-@pytest.mark.parametrize("stopped", ["venv", ".", DATA])
+@pytest.mark.parametrize("stopped", ["venv", ".", *SETUP])
 def test_interrupted_installation_starts_anew(project, monkeypatch, stopped):
     whole = bootstrap.run
 
@@ -150,7 +151,7 @@ def test_interrupted_installation_starts_anew(project, monkeypatch, stopped):
     (project.venv / "half").mkdir()
     project.commands.clear()
     bootstrap.prepare([])
-    assert project.commands == ["venv", ".", DATA]
+    assert project.commands == ["venv", ".", *SETUP]
     assert not (project.venv / "half").exists()
 
 
@@ -172,7 +173,7 @@ def test_interrupted_update_starts_anew_but_a_failed_one_keeps_what_works(projec
     assert not bootstrap.ready([])
     project.commands.clear()
     bootstrap.prepare(["test"])
-    assert project.commands == ["venv", ".[test]", DATA]
+    assert project.commands == ["venv", ".[test]", *SETUP]
 
 
 def test_environment_of_another_folder_is_made_anew(project):
@@ -181,7 +182,7 @@ def test_environment_of_another_folder_is_made_anew(project):
     Path(bootstrap.STAMP).write_text(json.dumps({**stamp, "root": "/somewhere/else"}))
     project.commands.clear()
     bootstrap.prepare([])
-    assert project.commands == ["venv", ".", DATA]
+    assert project.commands == ["venv", ".", *SETUP]
 
 
 def test_environment_whose_python_has_gone_is_made_anew(project):
@@ -189,7 +190,7 @@ def test_environment_whose_python_has_gone_is_made_anew(project):
     shutil.rmtree(project.venv / "bin")
     project.commands.clear()
     bootstrap.prepare([])
-    assert project.commands == ["venv", ".", DATA]
+    assert project.commands == ["venv", ".", *SETUP]
 
 
 @pytest.mark.parametrize("stamp", ["", "{", "[]", '{"root": 1}', "null"])
@@ -199,7 +200,7 @@ def test_environment_without_our_stamp_is_used_not_emptied(project, stamp):
     (project.venv / "theirs").touch()
     project.commands.clear()
     bootstrap.prepare([])
-    assert project.commands == [".", DATA]
+    assert project.commands == [".", *SETUP]
     assert (project.venv / "theirs").exists()
 
 

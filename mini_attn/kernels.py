@@ -1,0 +1,274 @@
+"""The compiled loops of normalised descent. Trials lie side by side in the last dimension, L, of every array.
+
+The formulas are those of `softmax.logit_gradient`, `gradients` and `optim.NormalizedGD`; a gradient is right
+up to a positive factor for each trial, which normalised steps do not see.
+"""
+
+import numpy as np
+from numba import float64, int64, njit, void
+
+# No number is assumed to be finite: a trial that diverges must show it. A product may join a sum, no more.
+_SETTINGS = {"nogil": True, "cache": True, "error_model": "numpy"}
+_compiled = njit(**_SETTINGS)
+_WEIGHTS, _TOKENS = float64[:, :, ::1], float64[:, :, :, :, ::1]
+_DESCEND = void(
+    int64, int64, _TOKENS, float64[:, :, :, ::1], float64[:, :, :, ::1], _WEIGHTS, _WEIGHTS, float64[::1]
+)
+
+_INFO = np.finfo(np.float64)
+_LOWEST, _TINY, _TIE = float(_INFO.min), float(_INFO.tiny), 4 * float(_INFO.eps)
+_SHORT, _LONG = _TINY**0.4, float(_INFO.max) ** 0.4  # between them a norm's squares keep their digits
+_LOG2_E = 1.4426950408889634
+_LN2, _LN2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # their sum has 20 more digits
+_WHOLE = 1.5 * 2.0**52  # a small number added to it is rounded to a whole one, which its last bits then hold
+_ONE = 1023 << 52  # the bits of 1.0
+
+
+@_compiled
+def _exp(x, power):
+    """x <- exp(x) for x <= 0, and exp(-708) below that; ``power`` is scratch of the same size."""
+    for k in range(x.size):
+        v = -708.0 if x[k] < -708.0 else x[k]
+        shifted = v * _LOG2_E + _WHOLE
+        whole = shifted - _WHOLE
+        r = (v - whole * _LN2) - whole * _LN2_REST
+        e = 1 / 6227020800  # the series' terms up to r^13 / 13!, |r| < 0.35
+        e = e * r + 1 / 479001600
+        e = e * r + 1 / 39916800
+        e = e * r + 1 / 3628800
+        e = e * r + 1 / 362880
+        e = e * r + 1 / 40320
+        e = e * r + 1 / 5040
+        e = e * r + 1 / 720
+        e = e * r + 1 / 120
+        e = e * r + 1 / 24
+        e = e * r + 1 / 6
+        e = e * r + 0.5
+        e = e * r + 1.0
+        x[k] = e * r + 1.0
+        power[k] = shifted
+    bits = power.view(np.int64)
+    for k in range(x.size):
+        bits[k] = (bits[k] << 52) + _ONE  # of 2^whole
+    for k in range(x.size):
+        x[k] *= power[k]
+
+
+@_compiled
+def _queries(kind, z, K, Q, zQ, q):
+    """q_i of every sequence: p, W z_i or K Q^T z_i."""
+    n, d, L = z.shape
+    m = K.shape[1]
+    if kind == 0:
+        for j in range(d):
+            for b in range(L):
+                q[0, j, b] = K[j, 0, b]
+        return
+    if kind == 2:
+        zQ[:] = 0.0
+        for i in range(n):
+            for j in range(d):
+                for a in range(m):
+                    for b in range(L):
+                        zQ[i, a, b] += z[i, j, b] * Q[j, a, b]
+    right = z if kind == 1 else zQ
+    for i in range(n):
+        for j in range(d):
+            for b in range(L):
+                q[i, j, b] = K[j, 0, b] * right[i, 0, b]
+            for a in range(1, m):
+                for b in range(L):
+                    q[i, j, b] += K[j, a, b] * right[i, a, b]
+
+
+@_compiled
+def _logits(kind, X, q, h):
+    n, T, d, L = X.shape
+    for i in range(n):
+        of = 0 if kind == 0 else i
+        for t in range(T):
+            for b in range(L):
+                h[i, t, b] = X[i, t, 0, b] * q[of, 0, b]
+            for j in range(1, d):
+                for b in range(L):
+                    h[i, t, b] += X[i, t, j, b] * q[of, j, b]
+
+
+@_compiled
+def _pulls(loss, h, scores, s, lead, slope, share, power):
+    """h <- the loss's gradient in the logits h, but for a factor for each trial."""
+    n, T, L = h.shape
+    best, of_best, size = np.empty(L), np.empty(L), np.empty(L)
+    for i in range(n):
+        for b in range(L):
+            best[b], of_best[b], size[b] = h[i, 0, b], scores[i, 0, b], abs(scores[i, 0, b])
+        for t in range(1, T):
+            for b in range(L):
+                more = h[i, t, b] > best[b]
+                best[b] = h[i, t, b] if more else best[b]
+                of_best[b] = scores[i, t, b] if more else of_best[b]
+                size[b] = max(size[b], abs(scores[i, t, b]))
+        for t in range(T):
+            for b in range(L):
+                h[i, t, b] -= best[b]
+                s[i, t, b] = h[i, t, b]
+                difference = of_best[b] - scores[i, t, b]
+                lead[i, t, b] = difference if abs(difference) > _TIE * size[b] else 0.0
+    _exp(s.reshape(-1), power)
+    for i in range(n):
+        for b in range(L):
+            size[b], best[b] = 0.0, 0.0
+        for t in range(T):
+            for b in range(L):
+                size[b] += s[i, t, b]
+                best[b] += s[i, t, b] * scores[i, t, b]
+        for b in range(L):
+            share[i, b] = 1 / size[b]
+            best[b] *= share[i, b]  # the margin
+        if loss == 1:
+            for b in range(L):
+                slope[i, b] = -abs(best[b])
+        for b in range(L):
+            best[b] = 0.0 if loss == 0 or (loss == 1 and best[b] < 0.0) else -best[b]
+        for t in range(T):
+            for b in range(L):
+                h[i, t, b] = h[i, t, b] + best[b] if lead[i, t, b] != 0.0 else -np.inf
+    if loss == 1:
+        _exp(slope.reshape(-1), power)
+    best[:] = _LOWEST  # where no loser pulls
+    for i in range(n):
+        for t in range(T):
+            for b in range(L):
+                best[b] = max(best[b], h[i, t, b])
+    for i in range(n):
+        for t in range(T):
+            for b in range(L):
+                h[i, t, b] -= best[b]
+    _exp(h.reshape(-1), power)
+    for i in range(n):
+        for b in range(L):
+            of_best[b] = share[i, b] / (1 + slope[i, b]) if loss == 1 else share[i, b]
+            size[b] = 0.0
+        for t in range(T):
+            for b in range(L):
+                h[i, t, b] *= of_best[b] * lead[i, t, b]
+                size[b] += h[i, t, b]
+        for b in range(L):
+            size[b] *= share[i, b]
+        for t in range(T):
+            for b in range(L):
+                h[i, t, b] -= s[i, t, b] * size[b]
+
+
+@_compiled
+def _gradients(kind, X, z, u, K, Q, zQ, r, rK, into_K, into_Q):
+    n, T, d, L = X.shape
+    m = K.shape[1]
+    into_K[:] = 0.0
+    if kind == 0:
+        for i in range(n):
+            for t in range(T):
+                for j in range(d):
+                    for b in range(L):
+                        into_K[j, 0, b] += u[i, t, b] * X[i, t, j, b]
+        return
+    r[:] = 0.0
+    for i in range(n):
+        for t in range(T):
+            for j in range(d):
+                for b in range(L):
+                    r[i, j, b] += u[i, t, b] * X[i, t, j, b]
+    right = z if kind == 1 else zQ
+    for j in range(d):
+        for a in range(m):
+            for i in range(n):
+                for b in range(L):
+                    into_K[j, a, b] += r[i, j, b] * right[i, a, b]
+    if kind == 2:
+        rK[:] = 0.0
+        for i in range(n):
+            for j in range(d):
+                for a in range(m):
+                    for b in range(L):
+                        rK[i, a, b] += r[i, j, b] * K[j, a, b]
+        into_Q[:] = 0.0
+        for j in range(d):
+            for a in range(m):
+                for i in range(n):
+                    for b in range(L):
+                        into_Q[j, a, b] += z[i, j, b] * rK[i, a, b]
+
+
+@_compiled
+def _norms(kind, into_K, into_Q, norm, size):
+    """The gradient's norm, of which no square under- or overflows."""
+    d, m, L = into_K.shape
+    for b in range(L):
+        norm[b], size[b] = 0.0, 1.0
+    for j in range(d):
+        for a in range(m):
+            for b in range(L):
+                norm[b] += into_K[j, a, b] * into_K[j, a, b] + into_Q[j, a, b] * into_Q[j, a, b]
+    for b in range(L):
+        norm[b] = np.sqrt(norm[b])
+        if not _SHORT < norm[b] < _LONG:
+            size[b] = _TINY
+            for j in range(d):
+                for a in range(m):
+                    size[b] = max(size[b], max(abs(into_K[j, a, b]), abs(into_Q[j, a, b])))
+            norm[b] = 0.0
+            for j in range(d):
+                for a in range(m):
+                    norm[b] += (into_K[j, a, b] / size[b]) ** 2 + (into_Q[j, a, b] / size[b]) ** 2
+            norm[b] = max(np.sqrt(norm[b]), _TINY)
+
+
+@njit(_DESCEND, **_SETTINGS)  # compiled, or read from where it was kept, with the import
+def descend(kind, loss, X, z, scores, first, second, lengths):
+    """Take steps of these lengths in every trial; the weights are changed in place.
+
+    Args:
+        kind: 0 for p, 1 for W, 2 for K and Q.
+        loss: 0 linear, 1 logistic, 2 exponential.
+        X, z, scores: keys k_it, (blocks, n, T, d, L), queries (blocks, n, d, L), scores gamma_it, (blocks, n,
+            T, L); a single block where all trials share them.
+        first, second: p (trials, d, 1) or W (trials, d, d), twice; or K and Q, (trials, d, m).
+        lengths: of the steps, (steps,).
+    """
+    trials, d, m = first.shape
+    _, n, T, _, L = X.shape
+    K, Q = np.zeros((d, m, L)), np.zeros((d, m, L))
+    into_K, into_Q = np.zeros((d, m, L)), np.zeros((d, m, L))
+    q, r, zQ, rK = np.zeros((n, d, L)), np.zeros((n, d, L)), np.zeros((n, m, L)), np.zeros((n, m, L))
+    h, s, lead, power = np.zeros((n, T, L)), np.zeros((n, T, L)), np.zeros((n, T, L)), np.zeros(n * T * L)
+    slope, share, norm, size = np.zeros((n, L)), np.zeros((n, L)), np.zeros(L), np.zeros(L)
+    for start in range(0, trials, L):
+        of = start // L if len(X) > 1 else 0
+        for b in range(L):
+            at = min(start + b, trials - 1)
+            for j in range(d):
+                for a in range(m):
+                    K[j, a, b] = first[at, j, a]
+                    if kind == 2:
+                        Q[j, a, b] = second[at, j, a]
+        for length in lengths:
+            _queries(kind, z[of], K, Q, zQ, q)
+            _logits(kind, X[of], q, h)
+            _pulls(loss, h, scores[of], s, lead, slope, share, power)
+            _gradients(kind, X[of], z[of], h, K, Q, zQ, r, rK, into_K, into_Q)
+            _norms(kind, into_K, into_Q, norm, size)
+            for j in range(d):
+                for a in range(m):
+                    for b in range(L):
+                        K[j, a, b] -= length * (into_K[j, a, b] / size[b] / norm[b])
+            if kind == 2:
+                for j in range(d):
+                    for a in range(m):
+                        for b in range(L):
+                            Q[j, a, b] -= length * (into_Q[j, a, b] / size[b] / norm[b])
+        for b in range(min(L, trials - start)):
+            for j in range(d):
+                for a in range(m):
+                    first[start + b, j, a] = K[j, a, b]
+                    if kind == 2:
+                        second[start + b, j, a] = Q[j, a, b]
