@@ -963,7 +963,7 @@ for lead in (10, 30, 1000):
         row = "".join(f"{f'{part} of {number}':>13s}" for part, number in share[name, lead])
         print(f"{name + ',':16s} from lead {lead:4d}", " " * 12, row)
 assert share["these problems", 10] == [(5, 479), (14, 21), (26, 27)]
-assert share["240 others", 10] == [(2, 516), (15, 29), (35, 35)]
+assert share["240 others", 10] == [(3, 516), (15, 29), (35, 35)]
 
 # the test of the cause: lower the nearest better token; as a control the second nearest; then all
 late, at_10 = np.flatnonzero(lost[1000]), np.flatnonzero(lost[10])
@@ -995,13 +995,13 @@ assert (len(late), len(last)) == (11, 1)
 assert (risk[last] > 1).all()
 
 # %% [markdown]
-# The estimate is a good one: of 995 winners in little danger seven are lost from lead 10, of 62 in great
+# The estimate is a good one: of 995 winners in little danger eight are lost from lead 10, of 62 in great
 # danger all but one, and of the 50 in between 29. From lead 30 the same bounds sort the losses, too.
 #
-# And rivals are the cause. With the nearest better token lowered 87 of the 97 hold, with the second nearest
-# one lowered four do, with all of them 94. The last three have **narrow cones**, $\theta < 0.4$ degrees, like
+# And rivals are the cause. With the nearest better token lowered 87 of the 98 hold, with the second nearest
+# one lowered four do, with all of them 94. The last four have **narrow cones**, $\theta < 0.4$ degrees, like
 # ten of the eleven that are lost from lead 1000. A step of 0.01 turns $p$ by half a degree, out of the cone;
-# all thirteen hold with steps of a hundredth of that. The eleventh has a rival so nearly tight that even at
+# all fourteen hold with steps of a hundredth of that. The eleventh has a rival so nearly tight that even at
 # lead 1000 it is in danger. So every loss is one of two kinds: shorter steps are the cure for narrow cones,
 # a longer start for rivals.
 

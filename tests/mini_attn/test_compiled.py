@@ -1,4 +1,4 @@
-"""Compiled steps are torch's: the same weights, alone and among others; and torch takes them where it must."""
+"""Compiled steps are torch's: the same weights, alone and among others; torch takes them where it must."""
 
 import builtins
 import math
