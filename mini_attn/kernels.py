@@ -10,10 +10,8 @@ from numba import float64, int64, njit, void
 # No number is assumed to be finite: a trial that diverges must show it. A product may join a sum, no more.
 _SETTINGS = {"nogil": True, "cache": True, "error_model": "numpy"}
 _compiled = njit(**_SETTINGS)
-_WEIGHTS, _TOKENS = float64[:, :, ::1], float64[:, :, :, :, ::1]
-_DESCEND = void(
-    int64, int64, _TOKENS, float64[:, :, :, ::1], float64[:, :, :, ::1], _WEIGHTS, _WEIGHTS, float64[::1]
-)
+_WEIGHTS, _TOKENS, _STEPS = float64[:, :, ::1], float64[:, :, :, ::1], float64[::1]
+_DESCEND = void(int64, int64, _TOKENS, _WEIGHTS, _WEIGHTS, _WEIGHTS, _WEIGHTS, _STEPS, int64)
 
 _INFO = np.finfo(np.float64)
 _LOWEST, _TINY, _TIE = float(_INFO.min), float(_INFO.tiny), 4 * float(_INFO.eps)
@@ -223,39 +221,50 @@ def _norms(kind, into_K, into_Q, norm, size):
             norm[b] = max(np.sqrt(norm[b]), _TINY)
 
 
+@_compiled
+def _side_by_side(x, start, out):
+    """Trials from ``start`` on, (trials, rows, columns) -> (rows, columns, L); what they all share, too."""
+    for b in range(out.shape[2]):
+        of = min(start + b, len(x) - 1)  # the last trial fills the last block
+        for i in range(x.shape[1]):
+            for j in range(x.shape[2]):
+                out[i, j, b] = x[of, i, j]
+
+
 @njit(_DESCEND, **_SETTINGS)  # compiled, or read from where it was kept, with the import
-def descend(kind, loss, X, z, scores, first, second, lengths):
+def descend(kind, loss, keys, queries, values, first, second, lengths, L):
     """Take steps of these lengths in every trial; the weights are changed in place.
 
     Args:
         kind: 0 for p, 1 for W, 2 for K and Q.
         loss: 0 linear, 1 logistic, 2 exponential.
-        X, z, scores: keys k_it, (blocks, n, T, d, L), queries (blocks, n, d, L), scores gamma_it, (blocks, n,
-            T, L); a single block where all trials share them.
+        keys, queries, values: k_it, (trials, n, T, d), z_i, (trials, n, d), and y_i gamma_it, (trials,
+            n, T), or (1, ...) where all trials share them.
         first, second: p (trials, d, 1) or W (trials, d, d), twice; or K and Q, (trials, d, m).
         lengths: of the steps, (steps,).
+        L: trials side by side.
     """
     trials, d, m = first.shape
-    _, n, T, _, L = X.shape
+    _, n, T, _ = keys.shape
+    X, z, scores = np.zeros((n, T, d, L)), np.zeros((n, d, L)), np.zeros((n, T, L))
     K, Q = np.zeros((d, m, L)), np.zeros((d, m, L))
     into_K, into_Q = np.zeros((d, m, L)), np.zeros((d, m, L))
     q, r, zQ, rK = np.zeros((n, d, L)), np.zeros((n, d, L)), np.zeros((n, m, L)), np.zeros((n, m, L))
     h, s, lead, power = np.zeros((n, T, L)), np.zeros((n, T, L)), np.zeros((n, T, L)), np.zeros(n * T * L)
     slope, share, norm, size = np.zeros((n, L)), np.zeros((n, L)), np.zeros(L), np.zeros(L)
     for start in range(0, trials, L):
-        of = start // L if len(X) > 1 else 0
-        for b in range(L):
-            at = min(start + b, trials - 1)
-            for j in range(d):
-                for a in range(m):
-                    K[j, a, b] = first[at, j, a]
-                    if kind == 2:
-                        Q[j, a, b] = second[at, j, a]
+        if start == 0 or len(keys) > 1:
+            _side_by_side(keys.reshape(len(keys), n * T, d), start, X.reshape(n * T, d, L))
+            _side_by_side(queries, start, z)
+            _side_by_side(values, start, scores)
+        _side_by_side(first, start, K)
+        if kind == 2:
+            _side_by_side(second, start, Q)
         for length in lengths:
-            _queries(kind, z[of], K, Q, zQ, q)
-            _logits(kind, X[of], q, h)
-            _pulls(loss, h, scores[of], s, lead, slope, share, power)
-            _gradients(kind, X[of], z[of], h, K, Q, zQ, r, rK, into_K, into_Q)
+            _queries(kind, z, K, Q, zQ, q)
+            _logits(kind, X, q, h)
+            _pulls(loss, h, scores, s, lead, slope, share, power)
+            _gradients(kind, X, z, h, K, Q, zQ, r, rK, into_K, into_Q)
             _norms(kind, into_K, into_Q, norm, size)
             for j in range(d):
                 for a in range(m):

@@ -106,8 +106,8 @@ def fit(
     every gradient underflows. With a ridge it does not go on: once the loss's gradient is as short as
     2 ridge w, weights that grow further are pulled back, however small the ridge.
 
-    Normalised steps of attention with a fixed head are compiled, in float64 on a CPU: several times faster than
-    torch's, and to the same digits on every processor. Torch takes all others.
+    Normalised steps of attention with a fixed head are compiled, in float64 on a CPU: several times faster
+    than torch's, and to the same digits on every processor. Torch takes all others.
 
     Threads and blocks choose themselves. Small tensors are computed on one thread, whatever torch is set to,
     and trials in blocks that fit a core's cache, as many blocks at once as torch may use threads; the number

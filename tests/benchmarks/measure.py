@@ -67,7 +67,7 @@ def machine(threads):
     if info.exists():
         lines = (s for s in info.read_text().splitlines() if s.startswith("model name"))
         name = next(lines, f":{name}").split(":", 1)[1].strip()
-    packages = ("torch", "numpy", "scipy", "cvxpy", "clarabel", "scs")
+    packages = ("torch", "numpy", "scipy", "cvxpy", "numba", "clarabel", "scs")
     return {
         "cpu": name,
         "cores": os.cpu_count(),

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mini_attn import compiled, kernels, losses, steps
+from mini_attn import kernels, losses, steps
 from mini_attn.data import TokenData, random_tokens
 from mini_attn.heads import LinearHead
 from mini_attn.models import CrossAttention, FactoredAttention, PromptAttention
@@ -207,8 +207,8 @@ def test_exponentials_are_right_to_two_units_in_the_last_place():
     assert np.isnan(rest[2])
 
 
-def test_lanes_fill_blocks_evenly():
-    x = torch.arange(70.0, dtype=torch.float64)[:, None]
-    blocks = compiled._side_by_side(x, 24)
-    assert blocks.shape == (3, 1, 24)
-    assert blocks.swapaxes(1, 2).ravel().tolist() == [*range(70), 69, 69]
+def test_the_last_trial_fills_the_last_block():
+    x, out = np.arange(5.0)[:, None, None], np.empty((1, 1, 4))
+    for start, expected in ((0, [0, 1, 2, 3]), (4, [4, 4, 4, 4])):
+        kernels._side_by_side(x, start, out)
+        assert out.ravel().tolist() == expected
