@@ -7,7 +7,8 @@ up to a positive factor for each trial, which normalised steps do not see.
 import numpy as np
 from numba import float64, int64, njit, void
 
-# No number is assumed to be finite: a trial that diverges must show it. A product may join a sum, no more.
+# No fast-math, no fused operations: what is symmetric stays balanced, every processor finds the same digits,
+# and a trial that diverges shows it.
 _SETTINGS = {"nogil": True, "cache": True, "error_model": "numpy"}
 _compiled = njit(**_SETTINGS)
 _WEIGHTS, _TOKENS, _STEPS = float64[:, :, ::1], float64[:, :, :, ::1], float64[::1]
@@ -94,9 +95,9 @@ def _logits(kind, X, q, h):
 
 @_compiled
 def _pulls(loss, h, scores, s, lead, slope, share, power):
-    """h <- the loss's gradient in the logits h, but for a factor for each trial."""
+    """h <- the loss's gradient in the logits h, but for a factor for each trial; s <- e^(h - max h)."""
     n, T, L = h.shape
-    best, of_best, size = np.empty(L), np.empty(L), np.empty(L)
+    best, of_best, size, total, margin = np.empty(L), np.empty(L), np.empty(L), np.empty(L), np.empty(L)
     for i in range(n):
         for b in range(L):
             best[b], of_best[b], size[b] = h[i, 0, b], scores[i, 0, b], abs(scores[i, 0, b])
@@ -113,27 +114,26 @@ def _pulls(loss, h, scores, s, lead, slope, share, power):
                 difference = of_best[b] - scores[i, t, b]
                 lead[i, t, b] = difference if abs(difference) > _TIE * size[b] else 0.0
     _exp(s.reshape(-1), power)
+    # in logs: s_it |l'|, but for 1 / sum_t s_it and, of the logistic loss, 1 / (1 + e^-|margin|)
     for i in range(n):
         for b in range(L):
-            size[b], best[b] = 0.0, 0.0
+            total[b], margin[b] = 0.0, 0.0
         for t in range(T):
             for b in range(L):
-                size[b] += s[i, t, b]
-                best[b] += s[i, t, b] * scores[i, t, b]
+                total[b] += s[i, t, b]
+                margin[b] += s[i, t, b] * scores[i, t, b]
         for b in range(L):
-            share[i, b] = 1 / size[b]
-            best[b] *= share[i, b]  # the margin
-        if loss == 1:
-            for b in range(L):
-                slope[i, b] = -abs(best[b])
-        for b in range(L):
-            best[b] = 0.0 if loss == 0 or (loss == 1 and best[b] < 0.0) else -best[b]
+            share[i, b] = 1 / total[b]
+            margin[b] *= share[i, b]
+            slope[i, b] = -abs(margin[b])
+            margin[b] = 0.0 if loss == 0 or (loss == 1 and margin[b] < 0.0) else margin[b]
         for t in range(T):
             for b in range(L):
-                h[i, t, b] = h[i, t, b] + best[b] if lead[i, t, b] != 0.0 else -np.inf
+                h[i, t, b] = h[i, t, b] - margin[b] if lead[i, t, b] != 0.0 else -np.inf
     if loss == 1:
         _exp(slope.reshape(-1), power)
-    best[:] = _LOWEST  # where no loser pulls
+    # the largest of them that pulls, in each trial, is taken out
+    best[:] = _LOWEST
     for i in range(n):
         for t in range(T):
             for b in range(L):
@@ -145,17 +145,17 @@ def _pulls(loss, h, scores, s, lead, slope, share, power):
     _exp(h.reshape(-1), power)
     for i in range(n):
         for b in range(L):
-            of_best[b] = share[i, b] / (1 + slope[i, b]) if loss == 1 else share[i, b]
-            size[b] = 0.0
+            size[b] = share[i, b] / (1 + slope[i, b]) if loss == 1 else share[i, b]
+            total[b] = 0.0
         for t in range(T):
             for b in range(L):
-                h[i, t, b] *= of_best[b] * lead[i, t, b]
-                size[b] += h[i, t, b]
+                h[i, t, b] *= size[b] * lead[i, t, b]
+                total[b] += h[i, t, b]
         for b in range(L):
-            size[b] *= share[i, b]
+            total[b] *= share[i, b]
         for t in range(T):
             for b in range(L):
-                h[i, t, b] -= s[i, t, b] * size[b]
+                h[i, t, b] -= s[i, t, b] * total[b]
 
 
 @_compiled
