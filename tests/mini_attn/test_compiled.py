@@ -128,6 +128,15 @@ def test_one_step_from_anywhere_at_any_scale(kind, loss, seed, n, T, d, size, we
         torch.testing.assert_close(seen - was, wanted - was, rtol=1e-6, atol=1e-7 * weights)
 
 
+@pytest.mark.parametrize("size", [1e-170, 1e-158, 1e170])
+def test_a_gradient_whose_square_leaves_the_numbers(with_torch, size):
+    data = random_tokens(3, 4, 5, 6, seed=7)
+    data = replace(data, keys=data.X * size)
+    seen, wanted = (train(PromptAttention(5, 6), data, 1 / size, 1)[0] for train in (trained, with_torch))
+    torch.testing.assert_close(seen, wanted, rtol=1e-12, atol=0)
+    torch.testing.assert_close((seen * size).norm(dim=-1), torch.ones(6, dtype=torch.float64))
+
+
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_trial_is_the_same_alone_and_among_others(kind):
     data = random_tokens(3, 4, 5, 40, seed=2)
