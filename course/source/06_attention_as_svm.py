@@ -848,7 +848,7 @@ print("100 trials   cosine: least  median   locally optimal   globally optimal  
 for name, found in results.items():
     error = found["error"][-1]
     counts = [found[key].sum().item() for key in ("local", "global", "possible")]
-    print(f"{name:12s} {1 - error.max():12.3f} {1 - error.median():9.5f} ", end="")
+    print(f"{name:12s} {1 - error.max():12.1f} {1 - error.median():9.5f} ", end="")
     print(f"{counts[0]:12d} {counts[1]:17d} {counts[2]:17d}")
     assert error.median() < 2e-5
     expected = {"p, data 14": [99, 5, 35], "p, data 15": [99, 7, 44], "W, data 14": [100, 70, 100]}
