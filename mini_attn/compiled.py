@@ -55,7 +55,10 @@ def descent(model, data, optimizer, loss: losses.Loss, softmax: Callable, ridge:
         return None
     model._check(data)
     count, lead = trials.numel(), len(data.trials)
-    lanes = -(-count // -(-count // LANES))
+    lanes = count
+    if count >= 8:  # whole vectors, as few of them as possible
+        few = min(-(-count // 8) * 8, LANES // 2)
+        lanes = min(range(few, LANES + 1, 8), key=lambda side: (-(-count // side) * side, -side))
     tokens = [
         x.detach().reshape(-1, *x.shape[lead:]).contiguous().numpy()
         for x in (data.keys, data.z, data.y[..., None] * data.values)
