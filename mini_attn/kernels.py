@@ -54,6 +54,39 @@ def _exp(x, power):
 
 
 @_compiled
+def _product(rows, matrix, out):
+    """out_i <- matrix^T rows_i."""
+    out[:] = 0.0
+    n, d, L = rows.shape
+    for i in range(n):
+        for j in range(d):
+            for a in range(matrix.shape[1]):
+                for b in range(L):
+                    out[i, a, b] += rows[i, j, b] * matrix[j, a, b]
+
+
+@_compiled
+def _outer_products(left, right, out):
+    """out <- sum_i left_i right_i^T."""
+    out[:] = 0.0
+    n, d, L = left.shape
+    for j in range(d):
+        for a in range(right.shape[1]):
+            for i in range(n):
+                for b in range(L):
+                    out[j, a, b] += left[i, j, b] * right[i, a, b]
+
+
+@_compiled
+def _step(weights, gradient, size, norm, length):
+    d, m, L = weights.shape
+    for j in range(d):
+        for a in range(m):
+            for b in range(L):
+                weights[j, a, b] -= length * (gradient[j, a, b] / size[b] / norm[b])
+
+
+@_compiled
 def _queries(kind, z, K, Q, zQ, q):
     """q_i of every sequence: p, W z_i or K Q^T z_i."""
     n, d, L = z.shape
@@ -64,12 +97,7 @@ def _queries(kind, z, K, Q, zQ, q):
                 q[0, j, b] = K[j, 0, b]
         return
     if kind == 2:
-        zQ[:] = 0.0
-        for i in range(n):
-            for j in range(d):
-                for a in range(m):
-                    for b in range(L):
-                        zQ[i, a, b] += z[i, j, b] * Q[j, a, b]
+        _product(z, Q, zQ)
     right = z if kind == 1 else zQ
     for i in range(n):
         for j in range(d):
@@ -161,9 +189,8 @@ def _pulls(loss, h, scores, s, lead, slope, share, power):
 @_compiled
 def _gradients(kind, X, z, u, K, Q, zQ, r, rK, into_K, into_Q):
     n, T, d, L = X.shape
-    m = K.shape[1]
-    into_K[:] = 0.0
     if kind == 0:
+        into_K[:] = 0.0
         for i in range(n):
             for t in range(T):
                 for j in range(d):
@@ -177,28 +204,14 @@ def _gradients(kind, X, z, u, K, Q, zQ, r, rK, into_K, into_Q):
                 for b in range(L):
                     r[i, j, b] += u[i, t, b] * X[i, t, j, b]
     right = z if kind == 1 else zQ
-    for j in range(d):
-        for a in range(m):
-            for i in range(n):
-                for b in range(L):
-                    into_K[j, a, b] += r[i, j, b] * right[i, a, b]
+    _outer_products(r, right, into_K)
     if kind == 2:
-        rK[:] = 0.0
-        for i in range(n):
-            for j in range(d):
-                for a in range(m):
-                    for b in range(L):
-                        rK[i, a, b] += r[i, j, b] * K[j, a, b]
-        into_Q[:] = 0.0
-        for j in range(d):
-            for a in range(m):
-                for i in range(n):
-                    for b in range(L):
-                        into_Q[j, a, b] += z[i, j, b] * rK[i, a, b]
+        _product(r, K, rK)
+        _outer_products(z, rK, into_Q)
 
 
 @_compiled
-def _norms(kind, into_K, into_Q, norm, size):
+def _norms(into_K, into_Q, norm, size):
     """The gradient's norm, of which no square under- or overflows."""
     d, m, L = into_K.shape
     for b in range(L):
@@ -265,16 +278,10 @@ def descend(kind, loss, keys, queries, values, first, second, lengths, L):
             _logits(kind, X, q, h)
             _pulls(loss, h, scores, s, lead, slope, share, power)
             _gradients(kind, X, z, h, K, Q, zQ, r, rK, into_K, into_Q)
-            _norms(kind, into_K, into_Q, norm, size)
-            for j in range(d):
-                for a in range(m):
-                    for b in range(L):
-                        K[j, a, b] -= length * (into_K[j, a, b] / size[b] / norm[b])
+            _norms(into_K, into_Q, norm, size)
+            _step(K, into_K, size, norm, length)
             if kind == 2:
-                for j in range(d):
-                    for a in range(m):
-                        for b in range(L):
-                            Q[j, a, b] -= length * (into_Q[j, a, b] / size[b] / norm[b])
+                _step(Q, into_Q, size, norm, length)
         for b in range(min(L, trials - start)):
             for j in range(d):
                 for a in range(m):
