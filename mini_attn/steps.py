@@ -113,12 +113,13 @@ def in_blocks(model, data, optimizer, softmax: Callable) -> list[tuple]:
         or softmax is not stable_softmax
         or type(optimizer).__module__ != TrialOptimizer.__module__  # another may remember earlier steps
         or not held <= {id(w) for w in model.parameters()}
-        or closed_form(model, data, losses.logistic) is None
     ):
         return [(model, data, optimizer)]
     parts = []
     for piece in cut:
-        part = model.block(piece)
+        part, own_data = model.block(piece), data.block(piece) if data.trials else data
+        if not parts and closed_form(part, own_data, losses.logistic) is None:
+            return [(model, data, optimizer)]
         own = dict(zip(model.parameters(), part.parameters(), strict=True))
-        parts.append((part, data.block(piece) if data.trials else data, optimizer.block(own, piece)))
+        parts.append((part, own_data, optimizer.block(own, piece)))
     return parts

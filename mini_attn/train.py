@@ -161,17 +161,17 @@ def fit(
     _check(model, data, optimizer, steps, every, ridge, resume)
     if taken := {"loss", "log_loss"} & set(record or {}):
         raise ValueError(f"record names {sorted(taken)}, which fit records itself; choose another name")
-    quantities = {
-        "loss": lambda model: losses.mean(loss.value(data.y * model(data)), data.present),
-        "log_loss": lambda model: loss.log_mean(data.y * model(data), data.present),
-        **(record or {}),
+    own = {
+        "loss": lambda margins: losses.mean(loss.value(margins), data.present),
+        "log_loss": lambda margins: loss.log_mean(margins, data.present),
     }
+    names = [*own, *(record or {})]
     settings = {"loss": loss.name, "optimizer": type(optimizer).__name__}
     if ridge:
         settings["ridge"] = repr(float(ridge))
     done, at = 0, _record_steps(steps, every)
     if resume is not None:
-        restore(resume, model, optimizer, steps, set(quantities), settings)
+        restore(resume, model, optimizer, steps, set(names), settings)
         done = int(resume.steps[-1])
         at = [s for s in at if s > done]
         if not at:
@@ -191,7 +191,7 @@ def fit(
             return resume
         counted, *states = state
         at, rows = zip(*kept[:counted], strict=True)
-        values = {name: torch.stack([row[name] for row in rows]) for name in quantities}
+        values = {name: torch.stack([row[name] for row in rows]) for name in names}
         return joined(resume, History(torch.tensor(at), values, *states, settings))
 
     try:
@@ -203,7 +203,10 @@ def fit(
                 _advance(parts, factors, bar)
                 done = target
                 with torch.no_grad():
-                    row = {k: torch.as_tensor(q(model)).detach().clone() for k, q in quantities.items()}
+                    margins = data.y * model(data)
+                    row = {name: of(margins) for name, of in own.items()}
+                    for name, of in (record or {}).items():
+                        row[name] = torch.as_tensor(of(model)).detach().clone()
                     _check_record(model, row, kept[0][1] if kept else row, done)
                     _give_back(optimizer, base)
                     kept.append((done, row))
