@@ -25,9 +25,9 @@ _ONE = 1023 << 52  # the bits of 1.0
 
 @_compiled
 def _exp(x, power):
-    """x <- exp(x) for x <= 0, and exp(-708) below that; ``power`` is scratch of the same size."""
+    """x <- exp(x) for x <= 0, and 0 below -708.8; ``power`` is scratch of the same size."""
     for k in range(x.size):
-        v = -708.0 if x[k] < -708.0 else x[k]
+        v = -709.0 if x[k] < -709.0 else x[k]  # whose 2^whole has no bits: 0
         shifted = v * _LOG2_E + _WHOLE
         whole = shifted - _WHOLE
         r = (v - whole * _LN2) - whole * _LN2_REST

@@ -2,6 +2,7 @@
 
 import builtins
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mini_attn import kernels, losses, steps
+from mini_attn import compiled, kernels, losses, steps
 from mini_attn.data import TokenData, random_tokens
 from mini_attn.heads import LinearHead
 from mini_attn.models import CrossAttention, FactoredAttention, PromptAttention
@@ -189,19 +190,43 @@ def test_where_only_torch_can(chosen):
     assert len(chosen()) == 8
 
 
-@pytest.mark.parametrize("error", [ModuleNotFoundError, RuntimeError])
-def test_without_compiled_code_torch_takes_the_steps(monkeypatch, with_torch, error):
+SEALED = ModuleNotFoundError("left out", name="mini_attn.kernels")
+BROKEN = [RuntimeError("no folder"), EOFError("cut short"), ModuleNotFoundError("no numba", name="numba")]
+
+
+@pytest.mark.parametrize("error", [SEALED, *BROKEN])
+def test_without_compiled_code_torch_takes_the_steps_and_says_so(monkeypatch, with_torch, error):
     def refuse(name, *args, **kwargs):
         if name == "mini_attn.kernels":
-            raise error("no folder to keep it in")
+            raise error
         return bring(name, *args, **kwargs)
 
     data = random_tokens(3, 4, 5, 2, seed=6)
     expected = with_torch(start("p", 5, 2), data)
     bring = builtins.__import__
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    for seen, wanted in zip(trained(start("p", 5, 2), data), expected, strict=True):
-        assert torch.equal(seen, wanted)
+    compiled._loops.cache_clear()
+    with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as said:
+        patch.setattr(builtins, "__import__", refuse)
+        warnings.simplefilter("always")
+        for _ in range(2):
+            for seen, wanted in zip(trained(start("p", 5, 2), data), expected, strict=True):
+                assert torch.equal(seen, wanted)
+    compiled._loops.cache_clear()
+    assert len(said) == (error is not SEALED)  # once a process
+    assert all(str(error) in str(warning.message) for warning in said)
+
+
+def test_what_has_underflowed_does_not_pull(with_torch):
+    # the query of the first sequence is zero: its tokens tie, and pull at no weight, yet outweigh all others
+    keys = torch.tensor([[[0.0, 1], [1, 0]], [[0, 800], [0, 0]], [[900, 0], [0, 0]]]).double()
+    gamma = torch.tensor([[1.0, 0.5], [1, 0.5], [1, 0.5]]).double()
+    X = torch.nn.functional.pad(gamma[..., None], (0, 1))
+    z = torch.tensor([[0.0, 0], [1, 0], [1, 0]]).double()
+    data = TokenData(X=X, z=z, y=torch.ones(3).double(), v=torch.tensor([1.0, 0]).double(), keys=keys)
+    init = torch.tensor([[1.0, 0], [1, 0]]).double()
+    for train in (trained, with_torch):
+        (W,) = train(CrossAttention(2, 1, init=init), data, count=1)
+        assert torch.equal(W[0], init)
 
 
 def test_exponentials_are_right_to_two_units_in_the_last_place():
@@ -212,7 +237,7 @@ def test_exponentials_are_right_to_two_units_in_the_last_place():
     assert np.max(np.abs(seen - wanted) / wanted) < 2 * np.finfo(float).eps
     rest = np.array([-1e4, -np.inf, np.nan])
     kernels._exp(rest, np.empty_like(rest))
-    assert (rest[:2] < 1e-307).all()
+    assert (rest[:2] == 0).all()
     assert np.isnan(rest[2])
 
 
