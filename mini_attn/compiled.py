@@ -20,7 +20,7 @@ from mini_attn.optim import NormalizedGD
 from mini_attn.softmax import softmax as stable_softmax
 
 LANES = 48  # trials side by side: enough for vector instructions, few enough for the cache
-LARGE = 2**14  # entries of a trial's tokens from which torch's products are as fast
+LARGE = 2**15  # multiplications in a trial's products above which torch's are faster
 
 _KINDS = {PromptAttention: 0, CrossAttention: 1, FactoredAttention: 2}
 _LOSSES = {losses.linear: 0, losses.logistic: 1, losses.exponential: 2}
@@ -48,7 +48,7 @@ def descent(model, data, optimizer, loss: losses.Loss, softmax: Callable, ridge:
         or data.trials not in ((), trials)
         or data.mask is not None
         or data.positions > 1
-        or data.X.shape[-3:].numel() > LARGE
+        or _multiplications(model, data) > LARGE
         or not trials.numel()
     ):
         return None
@@ -68,6 +68,13 @@ def descent(model, data, optimizer, loss: losses.Loss, softmax: Callable, ridge:
     flat = [w.detach().view(count, data.X.shape[-1], -1).numpy() for w in weights]
     kinds = _KINDS[type(model)], _LOSSES[loss]
     return lambda lengths: loops(*kinds, *tokens, flat[0], flat[-1], np.asarray(lengths, float), lanes)
+
+
+def _multiplications(model, data: TokenData) -> int:
+    """Of a trial's queries p, W z_i or K Q^T z_i and its logits; their gradients take as many again."""
+    n, T, d = data.X.shape[-3:]
+    columns = 0 if type(model) is PromptAttention else sum(w.shape[-1] for w in model.parameters())
+    return n * d * (columns + T)
 
 
 @cache

@@ -190,6 +190,18 @@ def test_where_only_torch_can(chosen):
     assert len(chosen()) == 8
 
 
+def test_large_products_are_left_to_torch(chosen):
+    data = random_tokens(2, 2, 128, 1, seed=8)
+    for model in (
+        PromptAttention(128, 1),
+        FactoredAttention(128, 1, 1),
+        CrossAttention(128, 1),
+        FactoredAttention(128, 64, 1),
+    ):
+        trained(model, data, count=1)
+    assert chosen() == [True, True, False, False]
+
+
 SEALED = ModuleNotFoundError("left out", name="mini_attn.kernels")
 BROKEN = [RuntimeError("no folder"), EOFError("cut short"), ModuleNotFoundError("no numba", name="numba")]
 
