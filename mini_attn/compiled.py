@@ -48,7 +48,7 @@ def descent(model, data, optimizer, loss: losses.Loss, softmax: Callable, ridge:
         or data.trials not in ((), trials)
         or data.mask is not None
         or data.positions > 1
-        or _multiplications(model, data) > LARGE
+        or multiplications(model, data) > LARGE
         or not trials.numel()
     ):
         return None
@@ -65,12 +65,16 @@ def descent(model, data, optimizer, loss: losses.Loss, softmax: Callable, ridge:
         x.detach().reshape(-1, *x.shape[lead:]).contiguous().numpy()
         for x in (data.keys, data.z, data.y[..., None] * data.values)
     ]
-    flat = [w.detach().view(count, data.X.shape[-1], -1).numpy() for w in weights]
     kinds = _KINDS[type(model)], _LOSSES[loss]
-    return lambda lengths: loops(*kinds, *tokens, flat[0], flat[-1], np.asarray(lengths, float), lanes)
+
+    def descend(lengths: list[float]):
+        flat = [w.detach().view(count, data.X.shape[-1], -1).numpy() for w in weights]
+        loops(*kinds, *tokens, flat[0], flat[-1], np.asarray(lengths, float), lanes)
+
+    return descend
 
 
-def _multiplications(model, data: TokenData) -> int:
+def multiplications(model, data: TokenData) -> int:
     """Of a trial's queries p, W z_i or K Q^T z_i and its logits; their gradients take as many again."""
     n, T, d = data.X.shape[-3:]
     columns = 0 if type(model) is PromptAttention else sum(w.shape[-1] for w in model.parameters())

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from mini_attn import losses
-from mini_attn.compiled import descent
+from mini_attn.compiled import descent, multiplications
 from mini_attn.gradients import closed_form
 from mini_attn.models import trial_blocks
 from mini_attn.optim import TrialOptimizer
 from mini_attn.softmax import softmax as stable_softmax
 
-AT_ONCE = 2**24  # entries of tokens that compiled steps pass, in some hundredths of a second, before a look
+AT_ONCE = 2**25  # multiplications of compiled steps, some hundredths of a second, between two looks
 
 
 def taker(
@@ -24,10 +24,13 @@ def taker(
     groups = optimizer.param_groups
     descend = descent(model, data, optimizer, loss, softmax, ridge)
     if descend is not None:
-        lr = groups[0]["lr"]
-        entries = model.trials.numel() * data.X.shape[-3:].numel()
-        at_once = max(1, AT_ONCE // entries)
-        return lambda factors: descend([lr if f is None else base[0] * f for f in factors]), at_once
+        at_once = max(1, AT_ONCE // (model.trials.numel() * multiplications(model, data)))
+
+        def several(factors: list[float | None]):
+            now = groups[0]["lr"]
+            descend([now if factor is None else base[0] * factor for factor in factors])
+
+        return several, at_once
     step = _stepper(model, data, optimizer, loss, softmax, ridge)
 
     def take(factors: list[float | None]):

@@ -177,10 +177,8 @@ def fit(
         if not at:
             return resume
     base = [group["lr"] for group in optimizer.param_groups] if schedule is not None else []
-    parts = [
-        (*taker(*part, loss, softmax, ridge, base), part[1].entries <= SMALL)
-        for part in in_blocks(model, data, optimizer, softmax)
-    ]
+    cut = in_blocks(model, data, optimizer, softmax)
+    parts = [(*taker(*part, loss, softmax, ridge, base), part[1].entries <= SMALL) for part in cut]
     kept: list[tuple[int, dict[str, Tensor]]] = []
     state = (
         None  # of the last record: its number, model, optimiser; set at once, so that Ctrl-C finds it whole
@@ -200,6 +198,8 @@ def fit(
                 factors = [None] * (target - done)
                 if schedule is not None:
                     factors = [step_factor(schedule, step) for step in range(done + 1, target + 1)]
+                for *_, block in cut:
+                    _follow(block, optimizer)
                 _advance(parts, factors, bar)
                 done = target
                 with torch.no_grad():
@@ -225,6 +225,13 @@ def _give_back(optimizer: Optimizer, base: list[float]):
     """Undo the schedule: the step lengths are the optimiser's own again."""
     for group, lr in zip(optimizer.param_groups, base, strict=False):
         group["lr"] = lr
+
+
+def _follow(block: Optimizer, optimizer: Optimizer):
+    """Take over step lengths that ``record`` or ``stop`` may have changed."""
+    for own, group in zip(block.param_groups, optimizer.param_groups, strict=True):
+        if not isinstance(group["lr"], Tensor):
+            own["lr"] = group["lr"]
 
 
 def step_factor(schedule: Callable[[int], float], step: int) -> float:

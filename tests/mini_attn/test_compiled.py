@@ -170,6 +170,32 @@ def test_one_trial_that_diverges_harms_no_other():
     assert torch.equal(model.p[others], among.p[others])
 
 
+@pytest.mark.parametrize("way", ["trained", "with_torch"])
+def test_what_a_callback_changes_counts_in_every_block(request, way, with_torch):
+    def run(trials):
+        model = start("W", 10, trials)
+        data = random_tokens(6, 8, 10, trials, seed=9)
+        optimizer = NormalizedGD(model.parameters(), 0.1, batch_dims=1)
+
+        def shorter(model):
+            optimizer.param_groups[0]["lr"] /= 2
+            model.W.data[0] = 0.0  # the first trial starts anew
+            return model.W.detach().flatten(1).norm(dim=1)[0]
+
+        history = fit(model, data, optimizer, 6, every=2, progress=False, record={"norm": shorter})
+        return history["norm"], model.W.detach()
+
+    if way == "with_torch":
+        request.getfixturevalue("monkeypatch").setattr(steps, "descent", lambda *_: None)
+    for trials in (1, 400):  # one block, two
+        _, W = run(trials)
+        lengths = (W - start("W", 10, trials).W.detach()).flatten(1).norm(dim=1)
+        # the first trial stands at zero; the others took two steps of each of three lengths
+        assert (lengths[1:] <= 2 * (0.05 + 0.025 + 0.0125) + 1e-9).all()
+        assert (lengths[1:] > 0.1).all()
+        assert not W[0].any()
+
+
 def test_where_only_torch_can(chosen):
     data = random_tokens(3, 4, 5, 2, seed=5)
     masked = random_tokens(3, 4, 5, 2, seed=5, lengths=torch.tensor([2, 4, 4]))
