@@ -1015,29 +1015,44 @@ for ratio, p, decided in zip(slow, path_p[-1], on_better[-1], strict=True):
 # %%
 cases = [(0.5, 2.0, 0.01), (0.5, 4.0, 0.01), (1.5, 0.6, 0.01), (1.5, 0.8, 0.01), (1.5, 0.95, 0.01)]
 cases += [(1.5, 0.98, 0.01), (1.5, 1.1, 0.01), (0.5, 4.0, 0.1), (1.5, 0.95, 0.1)]
-c, ratio, lr = np.array(cases).T
-path_v, path_p, on_better = descend_all(np.stack([pulled(one)[0] for one in c]), y, ratio, lr, 20_000, 20)
+elsewhere = np.random.default_rng(0).normal(size=(2, 14, 2))  # 14 random starts of length 1, after 9 from 0
+elsewhere /= np.linalg.norm(elsewhere, axis=-1, keepdims=True)
+v, p = np.concatenate([np.zeros((2, 9, 2)), elsewhere], axis=1)
+c, ratio, lr = np.array(cases + 2 * cases[:7]).T
+path_v, path_p, on_better = descend_all(
+    np.stack([pulled(one)[0] for one in c]), y, ratio, lr, 20_000, 20, v, p
+)
 lengths = np.linalg.norm(path_v[-1], axis=1) / np.linalg.norm(path_p[-1], axis=1)
 p_rel = np.linalg.norm(token_svm(X_c, np.array([1.0, 1, 0])))  # the same for every c
 edge = 1 / (0.5 * p_rel)
 print(f"c = 1.5: the worse token wins from omega = {edge:.3f} on")
-print("20,000 steps                                  angle of p          attention on the better token")
-print("of length    c  omega   ||v||/||p||    foretold  measured    from omega  from lengths  measured")
-for k in range(len(cases)):
+print("20,000 steps                        angle of p: from               attention on the better token:")
+print("of length    c  omega  ||v||/||p||  omega  lengths  measured   from omega  from lengths  measured")
+off = []
+for k in range(len(c)):
     by_omega, by_lengths = (kept_attention(1 + c[k], c[k], r, 1.0, p_rel) for r in (ratio[k], lengths[k]))
-    foretold = relaxed if by_omega > 0 else np.degrees(np.arccos(min(1, 2 * (c[k] - 1) * ratio[k])))
+    turned = (np.degrees(np.arccos(min(1, 2 * (c[k] - 1) * r))) for r in (ratio[k], lengths[k]))
+    foretold = (relaxed, relaxed) if by_omega > 0 else tuple(turned)
     angle, kept = degrees(path_p[-50:, k].mean(axis=0)), on_better[-50:, k].mean()
-    print(
-        f"{lr[k]:9.2f} {c[k]:4.1f} {ratio[k]:6.2f} {lengths[k]:13.1f} {foretold:11.1f} {angle:9.1f}", end=""
-    )
-    print(f"{by_omega:14.2f} {by_lengths:13.2f} {kept:9.2f}")
-    # p comes to its ray like 1 / ||p||
-    assert abs(angle - foretold) < np.degrees(3 / np.linalg.norm(path_p[-1, k])), again.format("09.5")
-    assert abs(kept - by_lengths) < 0.03, again.format("09.5")
+    if k < 9:
+        print(f"{lr[k]:9.2f} {c[k]:4.1f} {ratio[k]:6.2f} {lengths[k]:12.2f}", end="")
+        print(f"{foretold[0]:7.1f} {foretold[1]:8.1f} {angle:9.1f}", end="")
+        print(f"{by_omega:13.2f} {by_lengths:13.2f} {kept:9.2f}")
+    off.append((abs(angle - foretold[0]), abs(angle - foretold[1]), abs(kept - by_lengths)))
     if lr[k] == 0.01 and ratio[k] != 4:
-        assert abs(lengths[k] / ratio[k] - 1) < 0.05
-assert lengths[1] > 4.3
-assert 18 < lengths[7] < 24
+        assert abs(lengths[k] / ratio[k] - 1) < 0.06
+off = np.array(off)
+print("largest error, in degrees, from omega, and from lengths; of the attention, from lengths:")
+for name, some in (("these", off[:9]), ("14 other starts", off[9:])):
+    print(f"{name:16s}" + "".join(f"{error:8.2f}" for error in some.max(axis=0)))
+# p comes to its ray like 1 / ||p||
+assert (off[:, 1] < np.degrees(3 / np.linalg.norm(path_p[-1], axis=1))).all(), again.format("09.5")
+assert (off[:, 2] < 0.03).all(), again.format("09.5")
+assert 3 < off[9:, 0].max() < 3.7
+assert off[9:, 1].max() < 0.8
+assert (lengths / ratio)[9:][(c[9:] > 1) & (ratio[9:] > edge)].max() < 1.02
+assert (lengths[[1, 7]] > (5.4, 20)).all()
+assert abs(np.linalg.norm(path_v[-1, 7]) / (4 * 0.1 * 20_000) - 1) < 0.02
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.4, 3.1))
@@ -1075,36 +1090,11 @@ show(
 #   goes to 0 degrees, the best lead for the two others alone. Moving all weight to the worse token costs
 #   nothing, and the theorem's condition outside $\mathcal S$ fails.
 #
-# **How long $\omega$ holds.** The attention is that of $\|v\|/\|p\|$, and this is $\omega$ only while $p$
-# walks straight on. How far does $v$ get? On the ray the force is a multiple of $p_{\mathrm{rel}} = (2, 1) =
-# 5\,(1, -1) + 6\,(-\frac12, 1)$, the second part from sequence 3. If that part is too large by a share
-# $\epsilon$, a step $\eta$ moves the lead of sequence 3 by $\frac{6}{\sqrt5} \cdot \frac54\, \eta\,
-# \epsilon$ too far. A lead larger by $\delta$ lowers the logarithm of its force by about $\|v\|\, s (1 -
-# s)\, \delta$. So a step corrects twice the error or more, and jumps to and fro, from
-#
-# $$\|v\| \approx \frac{0.6}{\eta\, s (1 - s)} \qquad (0.6 \approx 4 \sqrt5 / 15),$$
-#
-# with $s$ the attention of sequence 3 at that moment.
-
-# %%
-cases = [(0.5, 2.0, 0.1), (0.5, 4.0, 0.1), (1.5, 0.6, 0.1), (0.25, 2.0, 0.1), (0.75, 3.0, 0.1)]
-cases.append((0.5, 2.0, 0.05))
-c, ratio, lr = np.array(cases).T
-path_v, path_p, path_s = descend_all(np.stack([pulled(one)[0] for one in c]), y, ratio, lr, 1000, 1)
-change = np.diff(path_p @ [-0.5, 1.0], axis=0)  # of the lead of sequence 3, (1000, 4)
-turns = np.cumsum(change[1:] * change[:-1] < 0, axis=0)
-first = (turns[20:] - turns[:-20] == 20).argmax(axis=0)  # from here on 20 turns in a row
-print("step    c  omega   ||v|| where it begins to jump: foretold  measured")
-for k, row in enumerate(cases):
-    s = path_s[first[k] - 10 : first[k], k].mean()
-    foretold, jumps = 0.6 / (lr[k] * s * (1 - s)), np.linalg.norm(path_v[first[k], k])
-    print(f"{row[2]:4.2f} {row[0]:5.2f} {row[1]:5.1f} {foretold:39.0f} {jumps:9.0f}")
-    assert 0.8 < jumps / foretold < 1.5
-
-# %% [markdown]
-# The order of magnitude is right, and shorter steps let $v$ go farther; at $c = 0.75$, $\omega = 3$ the jumps
-# begin almost half as late again. From then on $p$ loses way, and the ratio grows, at $\omega = 4$ with steps
-# of 0.1 to 20. Where all have decided, $s (1 - s)$ dies and nothing jumps.
+# **How long $\omega$ holds.** Attention and angle are those of $\|v\|/\|p\|$, and this is $\omega$ only while
+# both walk straight on. From 14 random starts of length 1 it is still up to 2 percent above $\omega$ where the
+# worse token wins; $\arccos$ is steep near 1, so that the angle ends up to 3.6 degrees from what $\omega$ says,
+# but within 0.8 of what the lengths say. And far out the steps of $p$ no longer add up: with $\omega = 4$ and
+# steps of 0.1 $v$ goes its whole way, $p$ a fifth of it, and the ratio comes to 20.9.
 
 # %% [markdown]
 # ## Questions
