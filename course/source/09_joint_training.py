@@ -1090,11 +1090,12 @@ show(
 #   goes to 0 degrees, the best lead for the two others alone. Moving all weight to the worse token costs
 #   nothing, and the theorem's condition outside $\mathcal S$ fails.
 #
-# **How long $\omega$ holds.** Attention and angle are those of $\|v\|/\|p\|$, and this is $\omega$ only while
-# both walk straight on. From 14 random starts of length 1 it is still up to 2 percent above $\omega$ where the
-# worse token wins; $\arccos$ is steep near 1, so that the angle ends up to 3.6 degrees from what $\omega$ says,
-# but within 0.8 of what the lengths say. And far out the steps of $p$ no longer add up: with $\omega = 4$ and
-# steps of 0.1 $v$ goes its whole way, $p$ a fifth of it, and the ratio comes to 20.9.
+# **How long $\omega$ holds.** Attention and angle are those of $\|v\|/\|p\|$, and this is $\omega$ only
+# while both walk straight on. From 14 random starts of length 1 it is still up to 2 percent above
+# $\omega$ where the worse token wins; $\arccos$ is steep near 1, so that the angle ends up to 3.6 degrees
+# from what $\omega$ says, but within 0.8 of what the lengths say. And far out the steps of $p$ no longer
+# add up: with $\omega = 4$ and steps of 0.1 $v$ goes its whole way, $p$ a fifth of it, and the ratio
+# comes to 20.9.
 
 # %% [markdown]
 # ## Questions
