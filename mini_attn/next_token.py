@@ -74,7 +74,7 @@ class NextTokenTransformer(nn.Module):
         return x.expand(*joint_trials(self, data), *x.shape[len(data.trials) :])
 
     @torch.no_grad()
-    def gradients(self, data: NextTokens) -> dict[str, Tensor]:
+    def gradients(self, data: NextTokens, of: Iterable[str] = ("W_ov", "W_kq")) -> dict[str, Tensor]:
         """The gradient of the mean cross-entropy, *log-scaled*: in each trial divided by one positive factor
         for both weights, the largest probability that the right answer lacks, taken out in logs.
 
@@ -82,18 +82,27 @@ class NextTokenTransformer(nn.Module):
         right in direction, and their common scale is "scale", the log of (what W_kq's was divided by over
         what W_ov's was divided by), (*trials,).
 
+        Args:
+            data: sequences and their next tokens.
+            of: the weights wanted, "W_ov", "W_kq" or both.
+
         Returns:
-            "W_ov" (*trials, V, d), "W_kq" (*trials, d, d), "scale" (*trials,).
+            "W_ov" (*trials, V, d), "W_kq" (*trials, d, d), those of them that are wanted; if both are, also
+            "scale" (*trials,).
         """
         log_s = self.logits(data).log_softmax(-1)
         X, z, target = (self._for_trials(x, data) for x in (data.X, data.z, data.target))
         s = log_s.exp()
         mixed = (s[..., None] * X).sum(-2)  # (..., n, d); products of many small matrices are slower
         log_missing, blame = _blame(mixed @ self.W_ov.mT, target)
-        most = log_missing.amax(-1, keepdim=True)
-        most = torch.where(most > -torch.inf, most, 0.0)  # a vocabulary of one word: nothing is missing
-        weighted = blame * (log_missing - most).exp()[..., None] / blame.shape[-2]
-        pulls = {"W_ov": weighted.mT @ mixed}
+        pulls = {}
+        if "W_ov" in of:
+            most = log_missing.amax(-1, keepdim=True)
+            most = torch.where(most > -torch.inf, most, 0.0)  # a vocabulary of one word: nothing is missing
+            weighted = blame * (log_missing - most).exp()[..., None] / blame.shape[-2]
+            pulls["W_ov"] = weighted.mT @ mixed
+        if "W_kq" not in of:
+            return pulls
 
         # values of the tokens g_t, against the winner's: 0 for copies of it, exactly
         winner = log_s.argmax(-1, keepdim=True)
@@ -108,7 +117,7 @@ class NextTokenTransformer(nn.Module):
         share = (weight * ahead).sum(-1, keepdim=True)
         u = torch.where(loses, weight * (ahead - small), -s * share) / s.shape[-2]
         pulls["W_kq"] = -(u[..., None] * X).sum(-2).mT @ z
-        return {**pulls, "scale": top - most[..., 0]}
+        return {**pulls, "scale": top - most[..., 0]} if "W_ov" in of else pulls
 
     @torch.no_grad()
     def log_excess(self, data: NextTokens) -> Float[Tensor, "*trials"]:
@@ -204,7 +213,7 @@ def descend(
             noted.append(record(model))
         if step == steps:
             break
-        grads = model.gradients(data)
+        grads = model.gradients(data, names)
         if len(names) == 2:
             grads["W_kq"] = grads["W_kq"] * grads["scale"].exp()[..., None, None]
         for group in optimizer.param_groups:

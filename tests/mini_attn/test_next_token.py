@@ -27,6 +27,10 @@ def test_gradients_and_their_common_scale_are_autograds(targets):
     model, data = model_and_data(targets=targets)
     exact = torch.autograd.grad(loss(model, data).sum(), [model.W_ov, model.W_kq])
     ours = model.gradients(data)
+    for name in ("W_ov", "W_kq"):
+        (alone,) = model.gradients(data, [name]).items()
+        assert alone[0] == name
+        assert torch.equal(alone[1], ours[name])
     ratios = []
     for name, grad in zip(("W_ov", "W_kq"), exact, strict=True):
         ratio = (grad * ours[name]).sum((1, 2)) / ours[name].square().sum((1, 2))
