@@ -878,6 +878,7 @@ def descend_all(X, y, ratio, lr, steps, every, v=0.0, p=0.0):
     def combined(log_size, vectors):
         """The direction of sum_i exp(log_size_i) vectors_i, without underflow."""
         g = np.einsum("bi,bid->bd", np.exp(log_size - log_size.max(axis=1, keepdims=True)), vectors)
+        g /= np.maximum(np.abs(g).max(axis=1, keepdims=True), 1e-300)  # or its squares might underflow
         return g / np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1e-300)
 
     for step in range(steps + 1):
@@ -915,30 +916,33 @@ assert np.allclose(losses, [trapped, 0], atol=1e-3)
 
 starts = np.random.default_rng(0).normal(size=(2, 200, 2))
 starts /= np.linalg.norm(starts, axis=-1, keepdims=True)
-ratios_and_lengths = [(ratio, length) for length in (1, 10) for ratio in (1 / 8, 1 / 2, 1.0, 2.0)]
+ratios_and_lengths = [(ratio, length) for length in (1, 10) for ratio in (1 / 8, 1 / 2, 0.8, 1.25)]
 kind = np.repeat(ratios_and_lengths, 200, axis=0)  # (1600, 2)
 v, p = np.tile(starts, (1, 8, 1)) * kind[:, 1:]
 many = np.broadcast_to(X, (1600, *X.shape))
-runs = descend_all(many, y, kind[:, 0], np.full(1600, 0.1), 1000, 1000, v, p)
+runs = descend_all(many, y, kind[:, 0], np.full(1600, 0.1), 1500, 1500, v, p)
 ended = loss_and_attention(*runs)[0].reshape(8, 200)
 print("200 random starts  of length  omega  loss 0  loss .462  (others still move)")
 stuck = {}
 for (ratio, length), loss in zip(ratios_and_lengths, ended, strict=True):
     right, stuck[ratio, length] = (int((abs(loss - value) < 0.01).sum()) for value in (0, trapped))
     print(f"{length:28d} {ratio:6.3f} {right:7d} {stuck[ratio, length]:10d}")
-    assert right + stuck[ratio, length] == 200 or (ratio, length) == (1 / 8, 10)  # some of these still move
+    if ratio > 1:
+        assert right == 200
 for length in (1, 10):
     assert stuck[1 / 8, length] / 200 > 0.3
-    assert stuck[1 / 8, length] > stuck[1 / 2, length] > stuck[1, length]
-assert stuck[1, 1] == stuck[2, 1] == stuck[2, 10] == 0
-assert 0.08 < stuck[1, 10] / 200 < 0.2
+    assert stuck[1 / 8, length] > stuck[1 / 2, length] > stuck[0.8, length]
+assert 0.2 < stuck[0.8, 10] / 200 < 0.28
 
 # %% [markdown]
-# From the paper's start, with a slow head, two sequences look at the origin, where no head can classify them:
-# a loss of $\log 2$ each, and a mean of $\frac23 \log 2 = 0.462$, also after 3,000 steps. Of random starts of
-# length 1 with $\omega = \frac18$ a third ends there, with a head as fast as the prompt none. But that is no
-# border: from length 10, where attention has made up its mind before the first step, one in six is caught at
-# $\omega = 1$, and none at 2. The theorem is about minimisers, and says nothing about this.
+# From the paper's start, with a slow head, two sequences look at the origin, where no head can classify
+# them: a loss of $\log 2$ each, and a mean of $\frac23 \log 2 = 0.462$, also after 3,000 steps. Of random
+# starts of length 1 with $\omega = \frac18$ a third ends there. From length 10, where attention has made
+# up its mind before the first step, nearly a quarter does even at $\omega = 0.8$; at 1.25 none. The
+# border is 1: a trapped head sees the second sequence alone, whose force dies like $e^{-\sqrt2\, \|v\|}$,
+# and the sliver of attention that the others keep on their better tokens, $e^{-\sqrt2\, \|p\|}$ or more,
+# pulls it to their side. What dies more slowly wins. The theorem is about minimisers, and says nothing
+# about this.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **A right-hand side 0 that is tight.** Let the third sequence have the tokens $(-\frac12, 1 + c)$ and $(0,
