@@ -531,15 +531,13 @@ assert 0.2 < along[100.0].median() < 0.35
 #
 # $$\frac{\text{zigzag}}{R} \approx \frac{\eta_j}{\sum_i \eta_i} \sim \frac{1 + a}{j}.$$
 #
-# > **Law 2** (informally; derived here, measured for $a = \frac12$ and 1). Beyond $\eta^*$ a run zigzags by
-# > the order of its *present* step, so the angle is of order $\eta_j/\sum_{i \le j}\eta_i$ at least. That is
-# > $1/j$ or more as long as step $j$ is the longest so far: **steps that only grow end no faster than
-# > $1/j$.**
+# > **Law 2** (informally; derived here). Let at least two rows be tight: with one there is nothing to zigzag
+# > between. Beyond $\eta^*$ a run zigzags by the order of its *present* step, so the angle is of order
+# > $\eta_j/\sum_{i \le j}\eta_i$ at least. That is $1/j$ or more as long as step $j$ is the longest so far:
+# > **steps that only grow end no faster than $1/j$.**
 #
-# Growing steps $0.1\sqrt j$ pass the median $\eta^*$ near step 500, so their last decade is the turn from
-# $-3/2$ to $-1$. Polyak's steps are a little longer than $\eta^*$ on $W$, and nearly four times as long on
-# $p$ (next cell): there a good part of each is lost to the zigzag. Is it best for NGD to stay below
-# $\eta^*$? No:
+# Polyak's steps are a little longer than $\eta^*$ on $W$, and nearly four times as long on $p$ (next cell):
+# there a good part of each is lost to the zigzag. Is it best for NGD to stay below $\eta^*$? No:
 
 # %%
 prompt, of_p = problem_and_model("p", 40, seed=5)
@@ -1198,13 +1196,15 @@ assert tally == [12, 10, 2]
 # the next decade it will be another. Fit against $\log j$, over a decade of it.
 # </details>
 #
-# **2.** The exponential loss is replaced by one whose tail is $e^{-u^2}$. Which of the two laws changes?
+# **2.** In a linear classifier the exponential loss is replaced by one whose tail is $e^{-u^2}$. Which of the
+# two laws changes? And with attention?
 # <details><summary>Answer</summary>
 #
 # Both. The weights $e^{-u^2}$ agree when $2R\hat\mu\,\langle A, r\rangle$ does, so $r$ shrinks like
 # $1/R$. Where the tight rows span the space, the angle falls like $1/R^2$, and since plain descent's clock is
 # slower still, $R \sim \sqrt{\log j}$, the product stays $1/\log j$. Elsewhere the memory $r_0$ stays, the
-# angle is $\lVert r_0\rVert/R$, and plain descent has $1/\sqrt{\log j}$ only.
+# angle is $\lVert r_0\rVert/R$, and plain descent has $1/\sqrt{\log j}$ only. With attention neither:
+# there the exponential is the softmax's.
 # </details>
 
 # %%
