@@ -732,7 +732,7 @@ assert [needed[length] for length in (0.5, 3, 3.5, 4, 100, 10_000)] == [110, 19,
 # %%
 sets = [data.separable_points(n=20, seed=seed) for seed in range(100)]
 many = containers.PointData(torch.stack([s.X for s in sets]), torch.stack([s.y for s in sets]))
-angles = np.radians(np.arange(0, 360, 0.01))
+angles = np.radians(np.arange(0, 360, 0.1))
 targets = torch.tensor(np.array([best_direction(s.X.numpy(), s.y.numpy(), angles) for s in sets]))
 trained = {}
 for name in ("GD", "NGD"):

@@ -51,12 +51,12 @@ def _step(kind, tokens, steps):
 
 
 def threads(quick):
-    repeats, rows = (1, []) if quick else (5, [])
+    repeats, rows = (1, []) if quick else (7, [])
     for busy in (0, os.cpu_count()):
         for kind in LR:
             for trials in (1,) if quick else (1, 10, 100, 400, 1000, 10_000):
                 tokens = data.random_tokens(n=6, T=8, d=10, trials=trials, seed=0)
-                steps = 3 if quick else max(100, 60_000 // max(trials, 100))
+                steps = 3 if quick else max(100, 300_000 // (trials + 100))  # long enough to be timed
                 times = {name: [] for name in ("chosen", *BY_HAND)}
                 with _beside(busy):
                     for _ in range(repeats):
