@@ -15,6 +15,9 @@ TODO, ANSWER = (
     "todo()",
     "*Write your answer here.*",
 )  # in a lesson, where its solution has code or words
+_FORMULA_OR_CODE = re.compile(
+    r"```.*?```|`[^`\n]*`|\$\$.+?\$\$|(?<![\\$])\$(?!\$)(?:[^$\n]|\n(?![ >]*\n))+\$", re.DOTALL
+)
 METADATA = {  # no version of Python or of a tool: those would differ between machines
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {
@@ -48,6 +51,8 @@ def from_source(source: Path, solved: bool) -> NotebookNode:
             text = _solutions(text, solved, where, TODO)
         elif is_written(cell):
             text = _solutions(text, solved, where, ANSWER)
+        if cell.cell_type == "markdown":
+            text = formulas_on_one_line(text)
         metadata = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
         new = {"code": nbformat.v4.new_code_cell, "markdown": nbformat.v4.new_markdown_cell}
         if cell.cell_type not in new or not text.strip():
@@ -80,6 +85,22 @@ def _solutions(text: str, solved: bool, where: str, instead: str) -> str:
     if inside:
         raise ValueError(f"{where}: '{BEGIN}' without '{END}'.")
     return "\n".join(lines)
+
+
+def formulas_on_one_line(text: str) -> str:
+    """Markdown with each formula on one line, whatever its source wraps.
+
+    JupyterLab takes a formula out as it stands: in a quotation the mark of its next line, >, would be read as
+    mathematics. Elsewhere a line that begins with a minus would begin a list.
+    """
+
+    def joined(found: re.Match) -> str:
+        if not found[0].startswith("$"):  # code
+            return found[0]
+        first = text[text.rfind("\n", 0, found.start()) + 1 :]
+        return re.sub(r"\s*\n> ?\s*" if first.startswith(">") else r"\s*\n\s*", " ", found[0])
+
+    return _FORMULA_OR_CODE.sub(joined, text)
 
 
 def without_outputs(notebook: NotebookNode) -> NotebookNode:

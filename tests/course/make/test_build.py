@@ -5,7 +5,7 @@ import pytest
 
 from course.make import build as builder
 from course.make.build import BuildError, Folders, build, execute, main, stale
-from course.make.notebook import from_source, to_text
+from course.make.notebook import formulas_on_one_line, from_source, to_text
 
 SAMPLE = '''\
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -120,6 +120,32 @@ def test_notebook_is_fixed_by_its_source(folders):
     assert notebook.cells[-1].metadata == {"tags": ["nbval-ignore-output", "widget"]}
     assert "version" not in notebook.metadata.language_info
     assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("> let $a\n> \\ge b$, then\n> $c$", "> let $a \\ge b$, then\n> $c$"),
+        ("> with $a\n> > 0$ and\n> more", "> with $a > 0$ and\n> more"),
+        ("> $$x\n> = y$$\n>\n> is $z$", "> $$x = y$$\n>\n> is $z$"),
+        ("along $k\n- l$ and\n- $m$", "along $k - l$ and\n- $m$"),
+        ("- where $a\n  > 0$\n- $b$", "- where $a > 0$\n- $b$"),
+        ("`a$` and\n> `$b`", "`a$` and\n> `$b`"),
+        ("```\n$x\n> y$\n```", "```\n$x\n> y$\n```"),
+        ("costs 3 \\$,\n- not $4$", "costs 3 \\$,\n- not $4$"),
+        ("one $\n\nand $x$", "one $\n\nand $x$"),
+    ],
+)
+def test_a_formula_stands_on_one_line(text, cell):
+    assert formulas_on_one_line(text) == cell
+
+
+def test_a_formula_in_a_quotation_is_whole_in_the_notebook(folders):
+    cell = "# %% [markdown]\n# > Let $a\n# > > 0$.\n"
+    path = source(folders, "1")
+    path.write_text(path.read_text() + cell)
+    for solved in (False, True):
+        assert from_source(path, solved).cells[-1].source == "> Let $a > 0$."
 
 
 @pytest.mark.parametrize(
