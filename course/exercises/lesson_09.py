@@ -2,88 +2,10 @@
 
 import numpy as np
 
-from course.check.specification import Compare, Exercise, known
+from course.check.specification import Exercise, known
 
 
-# --------------------------------------------------------------------------- 09.1 the head's gradient
-def _gradient_by(
-    points=lambda s, X: np.einsum("it,itd->id", s, X),
-    slope=lambda u: np.exp(-np.logaddexp(0, u)),  # 1 / (1 + exp(u)), without overflow
-    combine=lambda y, c, x: -(y * c) @ x / len(y),
-    signed=lambda y, f: y * f,
-):
-    """An answer from the points the head sees, the slope of the loss, and how the terms are combined."""
-
-    def answer(v, p, X, y):
-        h = X @ p
-        s = np.exp(h - h.max(axis=1, keepdims=True))
-        x = points(s / s.sum(axis=1, keepdims=True), X)  # (n, d)
-        return combine(y, slope(signed(y, x @ v)), x)
-
-    return answer
-
-
-_head_gradient = _gradient_by()
-
-
-def _gradient_cases(rng):
-    """Two of everyday size, and two with signed outputs of 100 to 690, where exp(u) is still finite.
-
-    Sigmoids of scipy and torch are exact so far; beyond they give 0.
-    """
-    cases = []
-    for n, T, d, low, high in ((2, 3, 2, 0, 0), (4, 3, 5, 0, 0), (3, 2, 3, 100, 600), (2, 2, 3, 640, 690)):
-        y = rng.permutation(np.where(np.arange(n) % 2, -1.0, 1.0))
-        v, p, X = rng.normal(size=d), rng.normal(size=d), rng.normal(size=(n, T, d))
-        if high:  # move each sequence along v, which changes the outputs and not the attention
-            v *= 200 / np.linalg.norm(v)
-            h = np.exp(X @ p)
-            seen = np.einsum("it,itd->id", h / h.sum(axis=1, keepdims=True), X) @ v
-            X += ((y * rng.uniform(low, high, size=n) - seen) / (v @ v))[:, None, None] * v
-        cases.append((v, p, X, y))
-    return cases
-
-
-GRADIENT = Exercise(
-    id="09.1",
-    title="What the head sees",
-    points=2,
-    minutes=8,
-    difficulty=2,
-    reference=_head_gradient,
-    cases=_gradient_cases,
-    compare=Compare(atol=0),  # gradients of 1e-300 have a direction, too
-    misconceptions=known(
-        _gradient_by(slope=lambda u: 1 - 1 / (1 + np.exp(-u))),
-        "The slope cancels: from u = 37 on, 1 minus sigmoid(u) is rounded to 0, and the head stops. "
-        "Use a form without a difference: np.exp(-np.logaddexp(0, u)).",
-        _gradient_by(signed=lambda y, f: f),
-        "The label is missing inside u: the slope is taken at u = y v.x, not at the output v.x.",
-        lambda *args: -_head_gradient(*args),
-        "That is the direction of descent. Return the gradient itself; the loss has a negative slope.",
-        _gradient_by(combine=lambda y, c, x: -c @ x / len(y)),
-        "The label is missing: the derivative of y v.x in v is y x.",
-        _gradient_by(combine=lambda y, c, x: -c @ x / len(y), signed=lambda y, f: f),
-        "The label is missing twice: inside u = y v.x, and in its derivative y x.",
-        _gradient_by(combine=lambda y, c, x: -(y * c) @ x),
-        "You summed over the sequences. L is their mean: divide by n.",
-        _gradient_by(points=lambda s, X: X.mean(axis=1)),
-        "The head sees the tokens averaged with the attention as weights, not their plain mean.",
-        _gradient_by(points=lambda s, X: X[np.arange(len(X)), s.argmax(axis=1)]),
-        "You took the token with most attention. While attention is soft, all tokens count: sum s x.",
-        _gradient_by(slope=lambda u: 1 / (1 + np.exp(-u))),
-        "Wrong sign in the exponent: |l'(u)| = 1 / (1 + exp(u)) is small where u is large.",
-        _gradient_by(slope=np.ones_like),
-        "The slope of the loss is missing: a sequence counts with the weight |l'(u)| = 1 / (1 + exp(u)).",
-        _gradient_by(slope=lambda u: np.exp(-u)),
-        "exp(-u) is the slope of the exponential loss. The logistic loss has 1 / (1 + exp(u)).",
-        _gradient_by(slope=lambda u: np.logaddexp(0, -u)),
-        "That is the loss as a weight; a gradient has its slope, |l'(u)| = 1 / (1 + exp(u)).",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 09.2 how far to lift
+# --------------------------------------------------------------------------- 09.1 how far to lift
 def _lift_by(
     lift=lambda u, gain, v, e: (1 - u) / gain, free=lambda u: u >= 1, never=np.inf, label=lambda y: (y, y)
 ):
@@ -126,7 +48,7 @@ def _lift_cases(rng):
 
 
 LIFT = Exercise(
-    id="09.2",
+    id="09.1",
     title="How far to lift",
     points=2,
     minutes=6,
@@ -173,7 +95,7 @@ LIFT = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 09.3 in between
+# --------------------------------------------------------------------------- 09.2 in between
 def _sides(u, kappa):
     return np.maximum(0, 1 - kappa * (u - 1))
 
@@ -187,7 +109,7 @@ def _side_cases(rng):
 
 
 SIDES = Exercise(
-    id="09.3",
+    id="09.2",
     title="Between tight and relaxed",
     points=2,
     minutes=6,
@@ -224,7 +146,7 @@ SIDES = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 09.4 the border
+# --------------------------------------------------------------------------- 09.3 the border
 def _border_by(
     kappa=lambda u, a: np.max((1 - a) / (u - 1)), scale=lambda v, p: v / p, least=0.0, tolerance=1e-6
 ):
@@ -279,7 +201,7 @@ def _border_cases(rng):
 
 
 BORDER = Exercise(
-    id="09.4",
+    id="09.3",
     title="How fast is fast enough?",
     points=3,
     minutes=10,
@@ -333,7 +255,7 @@ BORDER = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 09.5 attention that stays soft
+# --------------------------------------------------------------------------- 09.4 attention that stays soft
 def _kept_by(
     excess=lambda ratio, v, p: v / (ratio * p),
     share=lambda better, worse, x: (1 + x - worse) / (better - worse),
@@ -363,7 +285,7 @@ def _kept_cases(rng):
 
 
 KEPT = Exercise(
-    id="09.5",
+    id="09.4",
     title="Attention that stays soft",
     points=3,
     minutes=10,
@@ -410,4 +332,109 @@ KEPT = Exercise(
     ),
 )
 
-EXERCISES = [GRADIENT, LIFT, SIDES, BORDER, KEPT]
+
+# --------------------------------------------------------------------------- 09.5 turned away
+def _turned_by(
+    cosine=lambda c, g, ratio: (c - 1) * ratio / (1 - g),
+    soft=lambda g: np.degrees(np.arctan(g)),
+    balanced=lambda cosine: np.degrees(np.arccos(cosine)),
+    edges=lambda g: (1 / np.hypot(1, g), 1.0),
+    free=0.0,
+):
+    """An answer from the cosine at which two forces balance, and the angles of the three regimes."""
+
+    def answer(c, g, ratio):
+        value, (low, high) = cosine(c, g, ratio), edges(g)
+        if value <= low:
+            return float(soft(g))
+        return float(balanced(value)) if value < high else free
+
+    return answer
+
+
+_turned = _turned_by()
+
+
+def _turned_cases(rng):
+    """Two that balance, two that stay soft (worse token beyond the margin, and below), one that is free.
+
+    The head is always too fast for the better token: ratio c ||p_rel|| > 1.
+    """
+    cases = []
+    for kind in ("balanced", "balanced", "soft", "below", "free"):
+        c, g = rng.uniform(1.2, 2.2), rng.uniform(0.2, 0.45) + 0.35 * (len(cases) % 2)
+        if not cases:  # so close to 1/2 that a rule for 1/2 is a little off, and not in another regime
+            g = rng.uniform(0.48, 0.495)
+        low = 1 / np.hypot(1, g)
+        if kind == "below":
+            c = rng.uniform(0.3, 0.45)
+            ratio = rng.uniform(1.2, 2) * (1 - g) * low / c
+        else:
+            cosine = {
+                "balanced": low + rng.uniform(0.2, 0.45) * (1 - low),
+                "soft": low * rng.uniform(0.75, 0.95),
+                "free": rng.uniform(1.1, 1.5),
+            }[kind]
+            ratio = cosine * (1 - g) / (c - 1)
+        cases.append((float(c), float(g), float(ratio)))
+    return cases
+
+
+def _other_softened(c, g, ratio):
+    """The softened SVM of the worse token, at or below 0 degrees: the push with its sign turned round."""
+    if ratio * (c - 1) >= 1 - g:
+        return 0.0
+    low, high = -np.pi / 4, 0.0  # (1 - g) cos + 2 sin grows from below ratio (c - 1) to above
+    for _ in range(60):
+        middle = (low + high) / 2
+        above = (1 - g) * np.cos(middle) + 2 * np.sin(middle) > ratio * (c - 1)
+        low, high = (low, middle) if above else (middle, high)
+    return float(np.degrees(high))
+
+
+TURNED = Exercise(
+    id="09.5",
+    title="Turned away",
+    points=3,
+    minutes=8,
+    difficulty=3,
+    reference=_turned,
+    cases=_turned_cases,
+    misconceptions=known(
+        lambda *args: float(np.radians(_turned(*args))),
+        "In degrees, please: np.degrees.",
+        _turned_by(balanced=lambda cosine: 0.0),
+        "Decided is not free: the attention left on the better token still pushes p towards it, until even "
+        "that push dies first.",
+        _turned_by(edges=lambda g: (1.0, 1.0)),
+        "Between soft and free there is a third regime: the sequence has decided for its worse token, but "
+        "its push towards the better one still counts, and balances that of sequence 2.",
+        _turned_by(edges=lambda g: (-np.inf, 1.0), balanced=lambda x: np.degrees(np.arccos(max(x, -1)))),
+        "p does not turn beyond the relaxed SVM, arctan(g): there the attention is soft and balances all.",
+        _turned_by(edges=lambda g: (1 / np.hypot(1, g), 1.0), free=np.nan),
+        "A cosine above 1 says that no balance exists: the push dies first, and p goes to 0 degrees.",
+        _turned_by(cosine=lambda c, g, ratio: 2 * (c - 1) * ratio),
+        "The 2 is 1 / (1 - g) for g = 1/2. Here g is an input.",
+        _turned_by(cosine=lambda c, g, ratio: c * ratio / (1 - g)),
+        "Both exponents hold the head's output: c u_min and u_min. Their difference has c - 1.",
+        _turned_by(cosine=lambda c, g, ratio: (c - 1) * ratio / (1 + g)),
+        "The lead of the worse token is g p_1 - p_2; that of sequence 2 is p_1 - p_2. The difference is "
+        "(1 - g) p_1.",
+        _turned_by(cosine=lambda c, g, ratio: (c - 1) * ratio / g),
+        "Sequence 2 has a lead of its own, p_1 - p_2, on the other side of the balance: (1 - g) p_1 is left.",
+        _turned_by(balanced=lambda x: np.degrees(np.arcsin(x))),
+        "p_1 is the length of p times the cosine of its angle, not the sine.",
+        _other_softened,
+        "The softened SVM of the worse token pushes p towards that token. The push that is left goes the "
+        "other way: the better token has the larger score.",
+        _turned_by(soft=lambda g: 45.0),
+        "While the attention is soft, p is on the ray of the relaxed SVM: the third lead is 0, p_2 = g p_1.",
+        _turned_by(soft=lambda g: 0.0),
+        "While the attention is soft, the third sequence pushes with full force: p is on the ray of the "
+        "relaxed SVM, where its lead is 0, p_2 = g p_1.",
+        _turned_by(cosine=lambda c, g, ratio: abs(c - 1) * ratio / (1 - g)),
+        "A worse token below the label margin, c < 1, never wins: the attention stays soft.",
+    ),
+)
+
+EXERCISES = [LIFT, SIDES, BORDER, KEPT, TURNED]

@@ -66,55 +66,39 @@ def toy(lift):
 
 
 def attention(p, X):
-    """softmax(X p) for each sequence: p (d,), X (n, T, d) -> (n, T)."""
-    h = X @ p
-    e = np.exp(h - h.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
-
-
-def prompt_gradient(v, p, X, y):
-    """The gradient of L in p, (d,): lessons 05 and 06, with scores measured from the winner's."""
-    s = attention(p, X)
-    scores = y[:, None] * (X @ v)  # (n, T)
-    ahead = scores - scores[np.arange(len(y)), s.argmax(axis=1)][:, None]
-    logit = s * (ahead - (s * ahead).sum(axis=1, keepdims=True))  # derivative of u_i in the logits
-    slope = np.exp(-np.logaddexp(0, (s * scores).sum(axis=1)))  # |l'(u_i)|
-    return -np.einsum("i,it,itd->d", slope, logit, X) / len(y)
+    """softmax(X p) for each sequence: p (..., d), X (..., n, T, d) -> (..., n, T)."""
+    h = np.einsum("...itd,...d->...it", X, p)
+    e = np.exp(h - h.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
 
 
 # %% [markdown]
-# The gradient in $p$ is old. The one in $v$ is for you.
-
-# %% [markdown]
-# ### Exercise 09.1: What the head sees
+# Both gradients are old. For fixed attention the head is a linear classifier of the points $\bar x_i$ (lesson
+# 01); for a fixed head $p$ feels the forces of lessons 05 and 06. With two tokens a sequence, attention $s_i$
+# on the second and scores $\gamma_{it} = y_i\, v \cdot x_{it}$,
 #
-# ★★☆ · 8 minutes
+# $$-\nabla_v L = \frac1n \sum_i |\ell'(u_i)|\, y_i\, \bar x_i, \qquad
+# -\nabla_p L = \frac1n \sum_i |\ell'(u_i)|\, s_i (1 - s_i)\, (\gamma_{i2} - \gamma_{i1})\, (x_{i2} - x_{i1}) .$$
 #
-# For fixed attention the head is a linear classifier of the points $\bar x_i$. Return the gradient of $L$
-# in $v$. The slope of the loss is $\ell'(u) = -1/(1 + e^u)$. Signed outputs $u$ will grow to hundreds, and
-# normalised steps need the direction of the tiniest gradient: write the slope so that nothing cancels.
-#
-# <details><summary>Hint</summary>
-#
-# First the points: `np.einsum("it,itd->id", attention(p, X), X)`, (n, d). Then $u$, (n,), and the chain rule.
-# `np.logaddexp(0, u)` is $\log(1 + e^u)$ without overflow; the slope is $e$ to the minus that, up to its
-# sign. `prompt_gradient` does the same.
-# </details>
+# Signed outputs will grow to thousands, and $|\ell'|$ falls below the smallest float. A normalised step needs
+# only a direction, so the code keeps the logarithm of the largest factor apart. It takes $B$ runs at once.
 
 
 # %%
-@exercise("09.1")
-def head_gradient(v, p, X, y):
-    """Return the gradient of L in v, (d,), for v (d,), p (d,), tokens X (n, T, d) and labels y (n,)."""
-    ### BEGIN SOLUTION
-    seen = np.einsum("it,itd->id", attention(p, X), X)  # (n, d)
-    slope = np.exp(-np.logaddexp(0, y * (seen @ v)))  # |l'(u_i)|, without overflow
-    return -(y * slope) @ seen / len(y)
-    ### END SOLUTION
+def forces(v, p, X, y):
+    """-grad_v L and -grad_p L for B runs, (B, d) each, up to factors; the logs of these factors, (B, 1)."""
+    between = X[:, :, 1] - X[:, :, 0]  # (B, n, d)
+    lead = np.einsum("bid,bd->bi", between, p)  # of the second token
+    s = np.exp(-np.logaddexp(0, -lead))
+    seen = X[:, :, 0] + s[..., None] * between
+    slope = -np.logaddexp(0, y * np.einsum("bid,bd->bi", seen, v))  # log |l'|
+    pull = slope - np.logaddexp(0, lead) - np.logaddexp(0, -lead)  # log |l'| s (1 - s)
+    gain = y * np.einsum("bid,bd->bi", between, v)  # difference of the scores
+    log_v, log_p = slope.max(axis=1, keepdims=True), pull.max(axis=1, keepdims=True)
+    on_v = np.einsum("bi,bid->bd", np.exp(slope - log_v) * y, seen) / len(y)
+    on_p = np.einsum("bi,bid->bd", np.exp(pull - log_p) * gain, between) / len(y)
+    return on_v, on_p, log_v, log_p
 
-
-# %%
-check("09.1", head_gradient)
 
 # %% [markdown]
 # We take normalised steps, for each of the two by itself: $p$ moves by $0.1$, $v$ by $0.1\,\omega$. The
@@ -126,21 +110,32 @@ check("09.1", head_gradient)
 
 # %%
 def unit(g):
-    """g / ||g||, also where g is tiny; zero stays zero."""
-    largest = np.abs(g).max()
-    return g if largest == 0 else g / largest / np.linalg.norm(g / largest)
+    """g / ||g|| along the last axis, also where g is tiny; zero stays zero."""
+    g = g / np.maximum(np.abs(g).max(axis=-1, keepdims=True), 1e-300)
+    return g / np.maximum(np.linalg.norm(g, axis=-1, keepdims=True), 1e-300)
 
 
-def descend(X, y, ratio, steps, v=(0, 0), p=(0, 0), lr=0.1):
-    """Normalised steps of length lr for p and ratio lr for v: the paths of v and p, (steps + 1, d) each."""
-    v, p = np.array(v, dtype=float), np.array(p, dtype=float)
-    path_v, path_p = [v], [p]
-    for _ in range(steps):
-        slope_v = np.asarray(head_gradient(v, p, X, y), dtype=float)
-        slope_p = prompt_gradient(v, p, X, y)
-        v, p = v - ratio * lr * unit(slope_v), p - lr * unit(slope_p)
-        path_v.append(v)
-        path_p.append(p)
+def apart(on_v, on_p, log_v, log_p):
+    """Normalised, each of the two by itself."""
+    return unit(on_v), unit(on_p)
+
+
+def descend(X, y, ratio, steps, v=0.0, p=0.0, lr=0.1, every=1, rule=apart):
+    """B runs of descent: X (B, n, 2, d) or (n, 2, d), ratio and lr (B,) or numbers, starts v and p (B, d).
+
+    Returns the paths of v and p, (1 + steps / every, B, d) each.
+    """
+    X, ratio, lr = X.reshape(-1, *X.shape[-3:]), np.reshape(ratio, (-1, 1)), np.reshape(lr, (-1, 1))
+    B = np.broadcast_shapes(X.shape[:1], ratio.shape[:1], lr.shape[:1], np.shape(v)[:-1])
+    X = np.broadcast_to(X, (*B, *X.shape[1:]))
+    v, p = (np.broadcast_to(w, (*B, X.shape[-1])) for w in (v, p))
+    path_v, path_p = [], []
+    for step in range(steps + 1):
+        if step % every == 0:
+            path_v.append(v)
+            path_p.append(p)
+        move_v, move_p = rule(*forces(v, p, X, y))
+        v, p = v + ratio * lr * move_v, p + lr * move_p
     return np.array(path_v), np.array(path_p)
 
 
@@ -157,22 +152,25 @@ def draw_ray(ax, ray, style="--", label=None):
 
 ratios = (0.25, 0.5, 2.0)
 rays = {0.0: [(4 / 3, 1 / 3)], 0.5: [(1.25, 0.25), (1, 0)]}  # section 9.3 says where these come from
-paths = {(b, ratio): descend(*toy(b), ratio, steps=1000) for b in (0.0, 0.5) for ratio in ratios}
+six = [(lift, ratio) for lift in (0.0, 0.5) for ratio in ratios]
+X, y = np.stack([toy(lift)[0] for lift, _ in six]), toy(0.0)[1]  # the labels do not depend on the lift
+path_v, path_p = descend(X, y, [ratio for _, ratio in six], steps=1000)
+kept = attention(path_p[-1], X)[..., 1]  # (6, 3)
 print("lift   ratio   angle of v   angle of p   attention on the second tokens")
-for (lift, ratio), (path_v, path_p) in paths.items():
-    v, p = path_v[-1], path_p[-1]
-    kept = attention(p, toy(lift)[0])[:, 1]
-    print(f"{lift:4.1f} {ratio:7.2f} {degrees(v):11.1f} {degrees(p):12.1f}   {kept}")
-    assert abs(degrees(v) - 90) < 1, again.format("09.1")
-    assert (kept > 0.999).all(), again.format("09.1")
-    assert lift > 0 or abs(degrees(p) - degrees(np.array([4, 1]))) < 0.5, again.format("09.1")
-assert abs(degrees(paths[0.5, 2.0][1][-1])) < 0.1, again.format("09.1")
+for k, (lift, ratio) in enumerate(six):
+    of_v, of_p = degrees(path_v[-1, k]), degrees(path_p[-1, k])
+    print(f"{lift:4.1f} {ratio:7.2f} {of_v:11.1f} {of_p:12.1f}   {kept[k]}")
+    assert abs(of_v - 90) < 0.6
+    assert lift > 0 or abs(of_p - degrees(np.array([4, 1]))) < 0.3
+assert (kept > 0.999).all()
+assert abs(degrees(path_p[-1, 5])) < 0.01
+paths = {case: path_p[:, k] for k, case in enumerate(six)}
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(2, 1, figsize=(8.2, 5.2), sharex=True)
 for ax, lift in zip(axes, (0.0, 0.5), strict=True):
     for ratio, color, width in zip(ratios, (BLUE, GREEN, ORANGE), (5, 3, 1.4), strict=True):
-        ax.plot(*paths[lift, ratio][1].T, color=color, linewidth=width, label=rf"$\omega = {ratio:g}$")
+        ax.plot(*paths[lift, ratio].T, color=color, linewidth=width, label=rf"$\omega = {ratio:g}$")
     for ray in rays[lift]:
         draw_ray(ax, ray)
     ax.set(xlim=(-1, 41), ylim=(-1.6, 10.5), ylabel="$p_2$")
@@ -238,7 +236,7 @@ for lift in (0.0, 0.5):
 # thing, whether sequence 3 holds the head.
 
 # %% [markdown]
-# ### Exercise 09.2: How far to lift
+# ### Exercise 09.1: How far to lift
 #
 # ★★☆ · 6 minutes
 #
@@ -254,7 +252,7 @@ for lift in (0.0, 0.5):
 
 
 # %%
-@exercise("09.2")
+@exercise("09.1")
 def freeing_lift(x, e, y, v_rest):
     """Return the lift, a float, for token and direction x, e (d,), label y (+-1) and v_rest (d,)."""
     ### BEGIN SOLUTION
@@ -266,7 +264,7 @@ def freeing_lift(x, e, y, v_rest):
 
 
 # %%
-check("09.2", freeing_lift)
+check("09.1", freeing_lift)
 
 # %%
 rng = np.random.default_rng(0)
@@ -280,7 +278,7 @@ for _ in range(3):
     moved = [np.vstack([x[0] + f * lift * e, x[1:]]) for f in (0.99, 1.01)]
     below, above = (float(points[0] @ label_svm(points, y)) for points in moved)
     print(f"{lift:8.3f} {below:10.3f} {above:8.3f}")
-    assert abs(below - 1) < 1e-5 < 1e-3 < above - 1, again.format("09.2")
+    assert abs(below - 1) < 1e-5 < 1e-3 < above - 1, again.format("09.1")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.3 Which constraints of p count
@@ -309,7 +307,7 @@ for _ in range(3):
 # 9.7 shows what happens if it does); then sequence $i$ would have the smallest signed output of all. That
 # costs a minimiser more than turning back, and it makes $|\ell'(u_i)|$ the largest slope: as long as some
 # attention $s_{i\alpha_i}$ is left for it to act on, it turns $p$ back. (Descent can also come to rest with
-# none left: see section 9.7.) The Att-SVM of lesson 06, with 1 everywhere, we now call *tight*.
+# none left: see section 9.8.) The Att-SVM of lesson 06, with 1 everywhere, we now call *tight*.
 
 
 # %%
@@ -350,7 +348,7 @@ assert (halves[0.0, "tight"], halves[0.5, "relaxed"]) == (0.9444, 0.5)
 # And a weaker one, exponentially small beside them, does not push at all.
 
 # %% [markdown]
-# ### Exercise 09.3: Between tight and relaxed
+# ### Exercise 09.2: Between tight and relaxed
 #
 # ★★☆ · 6 minutes
 #
@@ -366,7 +364,7 @@ assert (halves[0.0, "tight"], halves[0.5, "relaxed"]) == (0.9444, 0.5)
 
 
 # %%
-@exercise("09.3")
+@exercise("09.2")
 def softened_sides(u, kappa):
     """Return one right-hand side per sequence, (n,), for signed outputs u (n,) >= 1 and kappa >= 0."""
     ### BEGIN SOLUTION
@@ -375,7 +373,7 @@ def softened_sides(u, kappa):
 
 
 # %%
-check("09.3", softened_sides)
+check("09.2", softened_sides)
 
 # %% [markdown]
 # These are the **softened** right-hand sides, 1 in $\mathcal S$ and less outside. Comparisons with equality
@@ -405,20 +403,63 @@ def softened_svm(X, u, ratio):
     return p
 
 
+def random_starts(count, length=1.0, seed=0):
+    """Starts v and p, (count, 2) each, of a given length in random directions."""
+    return length * unit(np.random.default_rng(seed).normal(size=(2, count, 2)))
+
+
 X, y = toy(0.5)
-print("ratio   predicted angle   after 300 steps   after 1000")
-for ratio in (0.125, 0.25, 0.5, 1.0, 2.0):
-    predicted = degrees(softened_svm(X, output_of_v_mm[0.5], ratio))
-    angle = degrees(descend(X, y, ratio, steps=1000)[1])
-    print(f"{ratio:5.3f} {predicted:17.2f} {angle[300]:17.2f} {angle[-1]:12.2f}")
-    assert abs(angle[-1] - predicted) < 0.3, again.format("09.1 or 09.3")
+ratios = np.array([0.125, 0.25, 0.5, 1.0, 2.0])
+foretold = np.array([degrees(softened_svm(X, output_of_v_mm[0.5], ratio)) for ratio in ratios])
+from_zero = descend(X, y, ratios, steps=10_000, every=100)
+angles = degrees(from_zero[1])  # (101, 5)
+v, p = (np.tile(start, (5, 1)) for start in random_starts(50))
+v, p = (path[-1].reshape(5, 50, 2) for path in descend(X, y, np.repeat(ratios, 50), 1000, v, p, every=1000))
+kept = attention(p, X)[..., 1]  # (5, 50, 3)
+decided, lost = (kept > 0.99).all(axis=-1), (abs(kept - [0, 1, 0]) < 0.01).all(axis=-1)
+furthest = np.where(decided, abs(degrees(p) - foretold[:, None]), 0).max(axis=1)
+print("        angle     from zero, after      50 random starts of length 1, after 1,000 steps")
+print("ratio  foretold    300  1,000  10,000     all decided   furthest off   two lost")
+for k in range(5):
+    print(f"{ratios[k]:5.3f} {foretold[k]:8.2f}", end=" ")
+    print("{:7.2f}{:7.2f}{:8.2f}".format(*abs(angles[[3, 10, 100], k])), end="")
+    print(f"{decided[k].sum():13d} {furthest[k]:14.2f} {lost[k].sum():10d}")
+assert (abs(angles[10] - foretold) < 0.3).all(), again.format("09.2")
+assert (abs(angles[100] - foretold) < 0.04).all(), again.format("09.2")
+assert (furthest < 0.35).all(), again.format("09.2")
+assert (decided ^ lost).all()
 
 # %% [markdown]
-# Measured angles come within 0.3 degrees of the prediction. The fan of Figure 1 is the path from the tight
-# SVM to the relaxed one, and the ratio of two step lengths picks the point on it.
+# Measured angles come within a third of a degree of the prediction after 1,000 steps, and within 0.04 degrees
+# after 10,000. The fan of Figure 1 is the path from the tight SVM to the relaxed one, and the ratio of two
+# step lengths picks the point on it. The start does not: from each of 250 random ones $p$ either comes as
+# close, or the head is slow and two sequences never decide for their better token (section 9.8).
+#
+# One can also see who pushes, and divide the third sequence's force by the larger one in $\mathcal S$.
+
+# %%
+v, p = (path[[10, 100]] for path in from_zero)  # after 1,000 and 10,000 steps
+lead, score = p @ X[:, 1].T, y * (v @ X[:, 1].T)  # (2, 5, 3)
+log_force = np.log(score) + np.log(np.linalg.norm(X[:, 1], axis=1))  # + log |l'| + log s (1 - s):
+log_force -= np.logaddexp(0, score / (1 + np.exp(-lead))) + np.logaddexp(0, lead) + np.logaddexp(0, -lead)
+share = np.exp(log_force[..., 2] - log_force[..., :2].max(axis=-1))
+print("ratio   force of sequence 3 over the largest in S, after 1,000 and 10,000 steps")
+for ratio, first, last in zip(ratios, *share, strict=True):
+    print(
+        f"{ratio:5.3f} {first:15.2g} {last:12.2g}"
+        if first > 0.1
+        else f"{ratio:5.3f}    below 1e-20   below 1e-200"
+    )
+assert np.allclose(share[:, :4], [0.93, 0.90, 0.85, 0.45], atol=0.01)
+assert share[0, 4] < 1e-20
+assert share[1, 4] < 1e-200
 
 # %% [markdown]
-# ### Exercise 09.4: How fast is fast enough?
+# Up to the border, here the ratio 1, the third sequence pushes about as hard as the others, and goes on doing
+# so: its constraint is tight. Beyond, its force is nothing beside theirs.
+
+# %% [markdown]
+# ### Exercise 09.3: How fast is fast enough?
 #
 # ★★★ · 10 minutes
 #
@@ -436,7 +477,7 @@ for ratio in (0.125, 0.25, 0.5, 1.0, 2.0):
 
 
 # %%
-@exercise("09.4")
+@exercise("09.3")
 def border(u, leads, v_norm, p_norm):
     """Return the smallest ratio with p(kappa) = p_rel, for signed outputs u (n,), leads of p_rel (n,)."""
     ### BEGIN SOLUTION
@@ -447,18 +488,18 @@ def border(u, leads, v_norm, p_norm):
 
 
 # %%
-check("09.4", border)
+check("09.3", border)
 
 # %%
+lifts, X = (0.2, 0.5, 0.8), [toy(lift)[0] for lift in (0.2, 0.5, 0.8)]
+edges = [border(y * x[:, 1, 1], x[:, 1, 0], 1.0, 1.0) for x in X]  # v_mm = (0, 1), p_rel = (1, 0)
+_, path_p = descend(np.repeat(X, 2, axis=0), y, np.outer(edges, [0.8, 1.2]).ravel(), steps=1000)
 print("lift   border   angle of p for a head that is slower by a fifth, and faster by a fifth")
-for lift in (0.2, 0.5, 0.8):
-    X, y = toy(lift)
-    edge = border(y * X[:, 1, 1], X[:, 1, 0], 1.0, 1.0)  # v_mm = (0, 1), p_rel = (1, 0)
-    slower, faster = (degrees(descend(X, y, f * edge, steps=1000)[1][-1]) for f in (0.8, 1.2))
+for lift, edge, (slower, faster) in zip(lifts, edges, degrees(path_p[-1]).reshape(3, 2), strict=True):
     print(f"{lift:4.1f} {edge:8.3f} {slower:8.2f} {abs(faster):8.2f}")
-    assert abs(edge - 1 / (2 * lift)) < 1e-5, again.format("09.4")
-    assert slower > 2, again.format("09.1")
-    assert abs(faster) < 0.01, again.format("09.1")
+    assert abs(edge - 1 / (2 * lift)) < 1e-5, again.format("09.3")
+    assert slower > 2, again.format("09.3")
+    assert abs(faster) < 0.01, again.format("09.3")
 
 # %% [markdown]
 # **Relaxed therefore means: the head grows fast enough.** How fast that is depends on how far the others lie
@@ -565,13 +606,13 @@ for name, (law, ratio, _) in laws.items():
     out = np.array([angle_far_out(X, y, law(radius), radius) for radius in (24.0, 100.0, 1000.0)])
     print(f"{name:12s} {abs(far[0, 1]):8.1f} {abs(far[1, 1]):8.1f}", end="")
     print(f"{abs(out[1]):10.2f} {abs(out[2]):11.2f} {predicted[name]:11.2f}")
-    assert abs(out[0] - far[1, 1]) < 0.01, again.format("09.1")
-    assert abs(out[2] - predicted[name]) < 0.03, again.format("09.3")
+    assert abs(out[0] - far[1, 1]) < 0.01
+    assert abs(out[2] - predicted[name]) < 0.03, again.format("09.2")
     assert 0.08 < abs(out[2] - predicted[name]) / (abs(out[1] - predicted[name]) + 1e-9) < 0.12 or ratio > 1
     distance = np.abs(far[:, 1] - predicted[name])
     assert abs(far[1, 0] - 90) < 1
-    assert distance[1] < 0.05 or 0.4 < distance[1] / distance[0] < 0.6, again.format("09.3")
-    assert distance[1] < 1, again.format("09.3")
+    assert distance[1] < 0.05 or 0.4 < distance[1] / distance[0] < 0.6, again.format("09.2")
+    assert distance[1] < 1, again.format("09.2")
 for radius in (3.0, 6.0, 12.0, 24.0):
     assert minimiser(X, y, radius / 2, radius)[1] < least_in_discs(X, y, radius / 2, radius)
 
@@ -612,7 +653,7 @@ units = np.stack([np.cos(circle), np.sin(circle)], axis=-1)
 def one_run(lift, ratio):
     """The path of p, and the direction with the largest smallest exponent, p.a + ratio (u* - 1)."""
     X, y = toy(lift)
-    path = descend(X, y, ratio, steps=200, lr=0.2)[1]  # longer steps: fast enough to redraw
+    path = descend(X, y, ratio, steps=200, lr=0.2)[1][:, 0]  # longer steps: fast enough to redraw
     exponents = units @ X[:, 1].T + ratio * np.array([0, 0, lift])
     figure = Figure(figsize=(7, 3.6), layout="none")  # constrained layout would draw twice
     ax = figure.add_axes((0.1, 0.15, 0.87, 0.74))
@@ -660,55 +701,59 @@ widgets.sliders(
 
 
 # %%
-def run(lift, steps, lr, normalise):
-    """Plain descent from zero, or descent normalised as a pair: paths of v and p."""
-    X, y = toy(lift)
-    w = np.zeros((steps + 1, 2, 2))
-    for j in range(steps):
-        v, p = w[j]
-        g = np.array([head_gradient(v, p, X, y), prompt_gradient(v, p, X, y)], dtype=float)
-        w[j + 1] = w[j] - lr * (unit(g.ravel()).reshape(2, 2) if normalise else g)
-    return w[:, 0], w[:, 1]
+def plainly(on_v, on_p, log_v, log_p):
+    """The gradients as they are."""
+    return np.exp(log_v) * on_v, np.exp(log_p) * on_p
 
 
-def radius_and_lead(path):
-    """||v|| and the smallest lead of sequences 1 and 2."""
-    v, p = path
-    return np.linalg.norm(v, axis=1), np.minimum(p @ [1, 1], p @ [1, -1])
+def as_a_pair(on_v, on_p, log_v, log_p):
+    """Normalised as one vector (v, p)."""
+    return np.hsplit(unit(np.hstack([on_v, np.exp(log_p - log_v) * on_p])), 2)
 
 
-plain = {lift: run(lift, 10_000, 1.0, normalise=False) for lift in (0.0, 0.5)}
-pair = {lift: run(lift, 4000, 0.1, normalise=True) for lift in (0.0, 0.5)}
-slopes, angles = {}, {}
-for lift in (0.0, 0.5):
-    R_v, lead = radius_and_lead(pair[lift])
-    slopes[lift] = (lead[-1] - lead[400]) / np.log(R_v[-1] / R_v[400])
-    angles[lift] = np.append(degrees(plain[lift][1][[1000, 3000, 10_000]]), degrees(pair[lift][1][-1]))
-    print(f"lift {lift}: slope {slopes[lift]:.2f}; angle of p after 1,000, 3,000, 10,000 steps", end="")
-    print("{:6.1f}{:6.1f}{:6.1f}, pair {:.1f}".format(*np.abs(angles[lift])))
-    assert 1.98 < slopes[lift] < 2.04, again.format("09.1")
-reached = radius_and_lead(plain[0.0])[1]
-print(f"lift 0: plain lead {reached[-1]:.2f} at the end, pair ||p|| = {np.linalg.norm(pair[0.0][1][-1]):.0f}")
-assert np.allclose(angles[0.5], [5.3, 4.5, 3.7, 0], atol=0.1), again.format("09.1")
-assert 11 < angles[0.0][-1] < 14, again.format("09.1")
+X, y = np.stack([toy(0.0)[0], toy(0.5)[0]]), toy(0.0)[1]
+runs = {
+    "plain": descend(X, y, 1.0, 10_000, lr=1.0, rule=plainly),
+    "pair": descend(X, y, 1.0, 10_000, lr=0.1, rule=as_a_pair),
+}
+R_v = {name: np.linalg.norm(v, axis=-1) for name, (v, _) in runs.items()}  # (10,001 steps, 2 lifts)
+lead = {name: np.minimum(p @ [1, 1], p @ [1, -1]) for name, (_, p) in runs.items()}
+angle = {name: degrees(p) for name, (_, p) in runs.items()}
+
+
+def slope(name, first, last):
+    """Growth of the lead over that of log ||v|| between two steps, for both lifts."""
+    return (lead[name][last] - lead[name][first]) / np.log(R_v[name][last] / R_v[name][first])
+
+
+far_out = slope("pair", 1000, 10_000)
+for k in (0, 1):
+    print(f"lift {k / 2}: slope {far_out[k]:.2f}; angle of p after 1,000, 3,000, 10,000 steps", end="")
+    print("{:6.1f}{:6.1f}{:6.1f}".format(*angle["plain"][[1000, 3000, 10_000], k]), end="")
+    print(f", pair {abs(angle['pair'][-1, k]):.1f}")
+assert (abs(far_out - 2) < 0.01).all()
+assert np.allclose(angle["plain"][[1000, 3000, 10_000], 1], [5.3, 4.5, 3.7], atol=0.05)
+assert abs(angle["pair"][-1, 1]) < 0.001
+print("lift 0, pair   step   ||p||   error in degrees   error times ||p||")
+for step in (400, 1000, 4000, 10_000):
+    length = np.linalg.norm(runs["pair"][1][step, 0])
+    error = degrees(np.array([4, 1])) - angle["pair"][step, 0]
+    print(f"{step:19d} {length:7.1f} {error:13.2f} {error * length:19.1f}")
+    assert 15 < error * length < 19.1
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
 at = np.unique(np.geomspace(30, 10_000, 14).astype(int))
-far = np.unique(np.geomspace(30, 4000, 14).astype(int))
-for lift, color, marker in ((0.0, BLUE, "o"), (0.5, ORANGE, "s")):
-    R_v, lead = radius_and_lead(plain[lift])
+for k, color, marker in ((0, BLUE, "o"), (1, ORANGE, "s")):
     dots = {"color": color, "marker": marker, "linestyle": "", "markersize": 5}
-    left.semilogx(at, lead[at], label=f"lead, lift {lift:g}", **dots)
+    left.semilogx(at, lead["plain"][at, k], label=f"lead, lift {k / 2:g}", **dots)
     hollow = {**dots, "markerfacecolor": "none", "markersize": 9}
-    right.semilogx(R_v[at[::4]], lead[at[::4]], label=f"plain, lift {lift:g}", **hollow)
-    R_far, lead_far = radius_and_lead(pair[lift])
-    right.semilogx(R_far[far], lead_far[far], label=f"pair, lift {lift:g}", **dots)
-    line = lead_far[-1] + 2 * np.log(R_far[far] / R_far[-1])
-    right.semilogx(R_far[far], line, "--", color=color, linewidth=1.3)
-left.semilogx(
-    at, radius_and_lead(plain[0.0])[0][at], "^", color=GREEN, markersize=5, label=r"$\|v\|$, lift 0"
-)
+    plain = R_v["plain"][at[::4], k], lead["plain"][at[::4], k]
+    right.semilogx(*plain, label=f"plain, lift {k / 2:g}", **hollow)
+    R_far, lead_far = R_v["pair"][at, k], lead["pair"][at, k]
+    right.semilogx(R_far, lead_far, label=f"pair, lift {k / 2:g}", **dots)
+    right.semilogx(R_far, lead_far[-1] + 2 * np.log(R_far / R_far[-1]), "--", color=color, linewidth=1.3)
+left.semilogx(at, R_v["plain"][at, 0], "^", color=GREEN, markersize=5, label=r"$\|v\|$, lift 0")
 left.set(xlabel="step $j$", ylabel=r"lead $\Delta$ (and $\|v\|$: triangles)", ylim=(0, 10.5))
 right.set(xlabel=r"$\|v\|$", ylabel=r"lead $\Delta$")
 left.legend()
@@ -716,7 +761,7 @@ right.legend()
 show(
     fig,
     alt="Left: the norm of v grows along a straight line in log j to 9.5, the leads of both lifts bend over "
-    "and reach 3.2 and 3.4 at step 10,000. Right: leads against the norm of v up to 400, close to dashed "
+    "and reach 3.2 and 3.4 at step 10,000. Right: leads against the norm of v up to 1,000, close to dashed "
     "lines of slope two per unit of log; hollow markers of plain descent lie among them.",
 )
 
@@ -725,29 +770,43 @@ show(
 # (hollow, a few of the points) and normalised as a pair (filled); dashed, slope 2 through the last point.
 
 # %% [markdown]
-# The slope is 2 within 2% for both lifts. With lift $\frac12$ plain descent falls towards 0 degrees, slowly;
-# far out on the same path the angle is 0 within 0.1, the relaxed SVM, as the count of exponents says for a
-# head that outgrows its prompt. With lift 0 the pair is still on its way to 14.0 degrees: its error shrinks
-# like $1/\|p\|$ (lesson 06), and $\|p\|$ is only 14.
+# Far out the slope is 2 within half a percent for both lifts. With lift $\frac12$ plain descent falls towards
+# 0 degrees, slowly; far out on the pair's path the angle is 0 to a thousandth, the relaxed SVM, as the count
+# of exponents says for a head that outgrows its prompt. With lift 0 the pair is still on its way to 14.0
+# degrees. Its error times $\|p\|$ comes to rest near 19: it shrinks like $1/\|p\|$ (lesson 06), and $\|p\|$
+# is only 17.
 
 # %% [markdown]
-# Subtract the law for two steps: from $j_0$ to $j$ the lead grows by $2 \log(\log j / \log j_0)$.
+# Subtract the law for two steps: from $j_0$ to $j$ the lead grows by $2 \log(\log j / \log j_0)$. Two things
+# are rough in it, the 2 and the $\log j$. The table puts in first the measured $\|v\|$, then the measured
+# slope.
 
 # %%
-gain = reached[10_000] - reached[1000]
-predicted_gain = 2 * np.log(np.log(10_000) / np.log(1000))
-distant = reached[-1] + 2 * np.log(np.log(1e100) / np.log(10_000))
-print(f"gain from step 1,000 to 10,000: predicted {predicted_gain:.3f}, measured {gain:.3f}")
-print(f"step 10^100: lead {distant:.1f}, attention {1 / (1 + np.exp(-distant)):.5f} on the token that wins")
-assert 0.9 < gain / predicted_gain < 1, again.format("09.1")
-assert 9 < distant < 10, again.format("09.1")
+by_log_j = 2 * np.log(np.log(10_000) / np.log(1000))
+by_norm = 2 * np.log(R_v["plain"][10_000] / R_v["plain"][1000])
+gain, early = lead["plain"][10_000] - lead["plain"][1000], slope("plain", 1000, 10_000)
+print("plain descent, gain of the lead from step 1,000 to 10,000")
+print("lift   law with log j   with the norm of v   measured   slope")
+for k in (0, 1):
+    print(f"{k / 2:4.1f} {by_log_j:13.3f} {by_norm[k]:17.3f} {gain[k]:13.3f} {early[k]:9.2f}")
+distant = lead["plain"][-1, 0] + 2 * np.log(np.log(1e100) / np.log(10_000))
+print(f"step 10^100, lift 0: lead {distant:.1f}, attention {1 / (1 + np.exp(-distant)):.5f} on the winner")
+assert np.allclose(gain, [0.537, 0.644], atol=1e-3)
+assert np.allclose(by_norm, [0.534, 0.551], atol=1e-3)
+assert np.allclose(early, [2.01, 2.34], atol=0.005)
+assert 9 < distant < 10
 
 # %% [markdown]
 # With a fixed head the lead after $10^{100}$ steps would be about $\log 10^{100} = 230$ (lesson 06: $\Delta
 # \approx \log j$). With a trained one it is below 10. The head explains the labels by itself and leaves the
-# prompt almost nothing to do. (The measured gain is 7% short: $\|v\| = \log j$ is the rough part of the law.)
-# Whoever wants sharp attention *and* a trained head in finite time has to set
-# the step lengths apart.
+# prompt almost nothing to do.
+#
+# What the law lacks differs. With lift 0 the gain is 7% short, and all of it is $\|v\|$, which grows by less
+# than $\log j$ says; the slope is 2 already. With lift $\frac12$ the gain is 12% too large: the slope is
+# still
+# 2.34, while $p$ turns. So $10^{100}$ is for lift 0.
+#
+# Whoever wants sharp attention *and* a trained head in finite time has to set the step lengths apart.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Problems at random
@@ -845,17 +904,20 @@ show(
 # %%
 possible = joint.possible.sel(ratio=1.0, steps=3000)
 print(f"the choice with the largest label margin is possible for p in {int(possible.sum())} of 360 trials")
+print(f"a blind guess among 256 choices would hit it in {int(possible.sum()) / 256:.1f}")
 for ratio in joint.ratio.values:
     has_best = joint.best.sel(ratio=ratio, steps=3000)
     print(f"omega {ratio:5.3f}: descent made this choice in {int(has_best.sum())}")
     assert not (has_best & ~possible).any()
-    assert 0.12 < has_best.sum() / possible.sum() < 0.19
+    assert 1 / 7 < has_best.sum() / possible.sum() < 1 / 6
+    assert 37 < has_best.sum() / (possible.sum() / 256) < 42
 assert 0.8 < possible.mean() < 0.9
 
 # %% [markdown]
 # In one trial of six no $p$ separates the best choice, so that neither path nor descent can go there. Where
-# one does, descent finds it in about one of six or seven; in the others it goes to the SVMs of its *own*
-# choice. This is lesson 08 again: the path is global, descent is local.
+# one does, descent finds it in about one of six or seven, forty times as often as a blind guess; in the
+# others it goes to the SVMs of its *own* choice. This is lesson 08 again: the path is global, descent is
+# local.
 #
 # **Some attention stays soft.** For $\omega = 8$ three trials in ten keep a sequence undecided, with less
 # than 0.99 of its attention on any token, and ten times longer runs free few of them. In four of five or more
@@ -864,87 +926,6 @@ assert 0.8 < possible.mean() < 0.9
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Where it breaks
 #
-# **Descent does not start at zero.** The paper's code starts at $v = (-1, 0)$, $p = (0, -1)$. With equal
-# steps all is well. With a slow head, $\omega = \frac14$, the head is still wrong when the prompt has already
-# made up its mind.
-
-
-# %%
-def descend_all(X, y, ratio, lr, steps, every, v=0.0, p=0.0):
-    """`descend` for B problems of two tokens at once: v and p, (records, B, 2), s_3 (records, B)."""
-    between, lr = X[:, :, 1] - X[:, :, 0], lr[:, None]
-    v, p, seen = v + np.zeros((len(X), 2)), p + np.zeros((len(X), 2)), []
-
-    def combined(log_size, vectors):
-        """The direction of sum_i exp(log_size_i) vectors_i, without underflow."""
-        g = np.einsum("bi,bid->bd", np.exp(log_size - log_size.max(axis=1, keepdims=True)), vectors)
-        g /= np.maximum(np.abs(g).max(axis=1, keepdims=True), 1e-300)  # or its squares might underflow
-        return g / np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1e-300)
-
-    for step in range(steps + 1):
-        h = np.einsum("bid,bd->bi", between, p)  # of the second token, less that of the first
-        s = np.exp(-np.logaddexp(0, -h))
-        mixed = X[:, :, 0] + s[..., None] * between
-        if step % every == 0:
-            seen.append((v, p, s[:, 2]))
-        slope = -np.logaddexp(0, y * np.einsum("bid,bd->bi", mixed, v))  # log |l'|
-        pull = between * (y * np.einsum("bid,bd->bi", between, v))[..., None]
-        log_p = slope - np.logaddexp(0, h) - np.logaddexp(0, -h)  # log |l'| s (1 - s)
-        v, p = v + ratio[:, None] * lr * combined(slope, y[:, None] * mixed), p + lr * combined(log_p, pull)
-    return tuple(np.array(part) for part in zip(*seen, strict=True))
-
-
-X, y = toy(0.5)
-trapped = 2 / 3 * np.log(2)
-
-
-def loss_and_attention(v, p, s_3):
-    """The mean loss at the end of each run, and the attention on the second tokens."""
-    s = np.exp(-np.logaddexp(0, -np.einsum("id,bd->bi", X[:, 1] - X[:, 0], p[-1])))
-    mixed = X[:, 0] + s[..., None] * (X[:, 1] - X[:, 0])
-    return np.logaddexp(0, -y * np.einsum("bid,bd->bi", mixed, v[-1])).mean(axis=1), s
-
-
-pair, lr = np.stack([X, X]), np.full(2, 0.1)
-two = descend_all(pair, y, np.array([0.25, 1.0]), lr, 3000, 3000, v=[-1, 0], p=[0, -1])
-losses, s = loss_and_attention(*two)
-print("from v = (-1, 0), p = (0, -1), lift 0.5, after 3,000 steps")
-for k, ratio in enumerate((0.25, 1.0)):
-    print(f"omega {ratio}: attention on the second tokens {s[k].round(3)}, loss {losses[k]:.3f}")
-assert np.allclose(s, [[0, 1, 0], [1, 1, 1]], atol=1e-3)
-assert np.allclose(losses, [trapped, 0], atol=1e-3)
-
-starts = np.random.default_rng(0).normal(size=(2, 200, 2))
-starts /= np.linalg.norm(starts, axis=-1, keepdims=True)
-ratios_and_lengths = [(ratio, length) for length in (1, 10) for ratio in (1 / 8, 1 / 2, 0.8, 1.25)]
-kind = np.repeat(ratios_and_lengths, 200, axis=0)  # (1600, 2)
-v, p = np.tile(starts, (1, 8, 1)) * kind[:, 1:]
-many = np.broadcast_to(X, (1600, *X.shape))
-runs = descend_all(many, y, kind[:, 0], np.full(1600, 0.1), 1500, 1500, v, p)
-ended = loss_and_attention(*runs)[0].reshape(8, 200)
-print("200 random starts  of length  omega  loss 0  loss .462  (others still move)")
-stuck = {}
-for (ratio, length), loss in zip(ratios_and_lengths, ended, strict=True):
-    right, stuck[ratio, length] = (int((abs(loss - value) < 0.01).sum()) for value in (0, trapped))
-    print(f"{length:28d} {ratio:6.3f} {right:7d} {stuck[ratio, length]:10d}")
-    if ratio > 1:
-        assert right == 200
-for length in (1, 10):
-    assert stuck[1 / 8, length] / 200 > 0.3
-    assert stuck[1 / 8, length] > stuck[1 / 2, length] > stuck[0.8, length]
-assert 0.2 < stuck[0.8, 10] / 200 < 0.28
-
-# %% [markdown]
-# From the paper's start, with a slow head, two sequences look at the origin, where no head can classify
-# them: a loss of $\log 2$ each, and a mean of $\frac23 \log 2 = 0.462$, also after 3,000 steps. Of random
-# starts of length 1 with $\omega = \frac18$ a third ends there. From length 10, where attention has made
-# up its mind before the first step, nearly a quarter does even at $\omega = 0.8$; at 1.25 none. The
-# border is 1: a trapped head sees the second sequence alone, whose force dies like $e^{-\sqrt2\, \|v\|}$,
-# and the sliver of attention that the others keep on their better tokens, $e^{-\sqrt2\, \|p\|}$ or more,
-# pulls it to their side. What dies more slowly wins. The theorem is about minimisers, and says nothing
-# about this.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
 # **A right-hand side 0 that is tight.** Let the third sequence have the tokens $(-\frac12, 1 + c)$ and $(0,
 # c)$: the other two now pull $p$ to where it prefers the worse token, $(0, c)$. What the head makes of that
 # depends on $c$, the signed output of the worse token at $v_{\mathrm{mm}}$. Let $s$ be the attention on the
@@ -956,7 +937,7 @@ assert 0.2 < stuck[0.8, 10] / 200 < 0.28
 # can be foretold from the ratio of the two lengths.
 
 # %% [markdown]
-# ### Exercise 09.5: Attention that stays soft
+# ### Exercise 09.4: Attention that stays soft
 #
 # ★★★ · 10 minutes
 #
@@ -974,7 +955,7 @@ assert 0.2 < stuck[0.8, 10] / 200 < 0.28
 
 
 # %%
-@exercise("09.5")
+@exercise("09.4")
 def kept_attention(better, worse, ratio, v_norm, p_norm):
     """Return s, a float in [0, 1], for numbers: outputs, omega, and the norms of v_mm and p_rel."""
     ### BEGIN SOLUTION
@@ -984,7 +965,7 @@ def kept_attention(better, worse, ratio, v_norm, p_norm):
 
 
 # %%
-check("09.5", kept_attention)
+check("09.4", kept_attention)
 
 
 # %%
@@ -1002,30 +983,60 @@ print(f"c = 0.5: tight {tight:.2f} degrees, relaxed {relaxed:.2f}")
 assert (round(tight, 1), round(relaxed, 1)) == (36.9, 26.6)
 print("slow heads, c = 0.5: ratio, predicted by the softened SVM, measured after 3,000 steps")
 slow = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2])
-_, path_p, on_better = descend_all(np.stack([X_c] * 4), y, slow, np.full(4, 0.1), 3000, 3000)
-for ratio, p, decided in zip(slow, path_p[-1], on_better[-1], strict=True):
+_, path_p = descend(X_c, y, slow, 3000, every=3000)
+on_better = attention(path_p[-1], X_c)[:, 2, 1]
+for ratio, p, decided in zip(slow, path_p[-1], on_better, strict=True):
     foreseen = degrees(softened_svm(X_c, np.array([1, 1, 1.5]), ratio))
     print(f"{ratio:10.4f} {foreseen:10.2f} {degrees(p):10.2f}   attention {decided:.3f}")
-    assert abs(degrees(p) - foreseen) < 0.03, again.format("09.3")
+    assert abs(degrees(p) - foreseen) < 0.03, again.format("09.2")
     assert tight - degrees(p) > 0.6
     assert decided > 0.999
 
 # %% [markdown]
-# **And if it decides for the worse token?** Then its push towards the better one is not gone. It dies like
-# $e$ to the power of $-c\, u_{\min}$ less the lead of $(0, c)$ over $(-\frac12, 1 + c)$, which is $\frac12
-# p_1 - p_2$. In $\mathcal S$ the slower force has the exponent $u_{\min} + p_1 - p_2$. **Predict before you
-# run on:** where does $p$ point if these two balance, with $u_{\min} = \|v\| = \omega\|p\|$?
+# **And if it decides for the worse token?** Then its push towards the better one is not gone. What dies more
+# slowly wins, once more.
+
+# %% [markdown]
+# ### Exercise 09.5: Turned away
+#
+# ★★★ · 8 minutes
+#
+# Let the third sequence have the tokens $(0, c)$ and $(-g, 1 + c)$ with $0 < g < 1$ (so far $g = \frac12$).
+# Predict the angle of $p$ to the first axis, in degrees from 0 to 90, for $\|v\| = \omega \|p\|$ (`ratio`).
+# The head is too fast for the sequence to decide for its better token. Three regimes are left: its attention
+# stays soft; it has decided for the worse token, and its push balances that of $\mathcal S$; its push dies
+# first, and only $\mathcal S$ is left.
+#
+# <details><summary>Hint</summary>
+#
+# Here $u_{\min} = \|v\|$ (why?). Once the worse token has won, the push of the third sequence has the
+# exponent $c\, u_{\min}$ plus the lead of $(0, c)$ over $(-g, 1 + c)$, and the stronger one of $\mathcal S$
+# has $u_{\min} + p_1 - p_2$. Where do they balance? Then look at both ends: from which angle on is the
+# attention soft, and which cosine says that nothing balances?
+# </details>
+
+
+# %%
+@exercise("09.5")
+def turned(c, g, ratio):
+    """Return the angle of p in degrees for numbers c > 0, 0 < g < 1 and ratio."""
+    ### BEGIN SOLUTION
+    cosine = (c - 1) * ratio / (1 - g)  # c u_min + g p_1 - p_2 = u_min + p_1 - p_2
+    return float(np.degrees(np.arccos(np.clip(cosine, 1 / np.hypot(1, g), 1))))  # soft: p_2 = g p_1
+    ### END SOLUTION
+
+
+# %%
+check("09.5", turned)
 
 # %%
 cases = [(0.5, 2.0, 0.01), (0.5, 4.0, 0.01), (1.5, 0.6, 0.01), (1.5, 0.8, 0.01), (1.5, 0.95, 0.01)]
 cases += [(1.5, 0.98, 0.01), (1.5, 1.1, 0.01), (0.5, 4.0, 0.1), (1.5, 0.95, 0.1)]
-elsewhere = np.random.default_rng(0).normal(size=(2, 14, 2))  # 14 random starts of length 1, after 9 from 0
-elsewhere /= np.linalg.norm(elsewhere, axis=-1, keepdims=True)
-v, p = np.concatenate([np.zeros((2, 9, 2)), elsewhere], axis=1)
+v, p = (np.vstack([np.zeros((9, 2)), start]) for start in random_starts(14))  # from zero, then 14 others
 c, ratio, lr = np.array(cases + 2 * cases[:7]).T
-path_v, path_p, on_better = descend_all(
-    np.stack([pulled(one)[0] for one in c]), y, ratio, lr, 20_000, 20, v, p
-)
+X = np.stack([pulled(one)[0] for one in c])
+path_v, path_p = descend(X, y, ratio, 20_000, v, p, lr=lr, every=20)
+on_better = attention(path_p, X)[..., 2, 1]  # (1001 records, 23 runs)
 lengths = np.linalg.norm(path_v[-1], axis=1) / np.linalg.norm(path_p[-1], axis=1)
 p_rel = np.linalg.norm(token_svm(X_c, np.array([1.0, 1, 0])))  # the same for every c
 edge = 1 / (0.5 * p_rel)
@@ -1035,8 +1046,7 @@ print("of length    c  omega  ||v||/||p||  omega  lengths  measured   from omega
 off = []
 for k in range(len(c)):
     by_omega, by_lengths = (kept_attention(1 + c[k], c[k], r, 1.0, p_rel) for r in (ratio[k], lengths[k]))
-    turned = (np.degrees(np.arccos(min(1, 2 * (c[k] - 1) * r))) for r in (ratio[k], lengths[k]))
-    foretold = (relaxed, relaxed) if by_omega > 0 else tuple(turned)
+    foretold = [turned(c[k], 0.5, r) for r in (ratio[k], lengths[k])]
     angle, kept = degrees(path_p[-50:, k].mean(axis=0)), on_better[-50:, k].mean()
     if k < 9:
         print(f"{lr[k]:9.2f} {c[k]:4.1f} {ratio[k]:6.2f} {lengths[k]:12.2f}", end="")
@@ -1049,14 +1059,33 @@ off = np.array(off)
 print("largest error, in degrees, from omega, and from lengths; of the attention, from lengths:")
 for name, some in (("these", off[:9]), ("14 other starts", off[9:])):
     print(f"{name:16s}" + "".join(f"{error:8.2f}" for error in some.max(axis=0)))
-# p comes to its ray like 1 / ||p||
-assert (off[:, 1] < np.degrees(3 / np.linalg.norm(path_p[-1], axis=1))).all(), again.format("09.5")
-assert (off[:, 2] < 0.03).all(), again.format("09.5")
+assert (off[:, 1] < 0.8).all(), again.format("09.5")
+assert (off[:, 2] < 0.03).all(), again.format("09.4")
 assert 3 < off[9:, 0].max() < 3.7
-assert off[9:, 1].max() < 0.8
 assert (lengths / ratio)[9:][(c[9:] > 1) & (ratio[9:] > edge)].max() < 1.02
 assert (lengths[[1, 7]] > (5.4, 20)).all()
 assert abs(np.linalg.norm(path_v[-1, 7]) / (4 * 0.1 * 20_000) - 1) < 0.02
+
+# %% [markdown]
+# The angles of the exercise hold in all 23 runs. Is that once more the softened SVM of section 9.4, for the
+# choice that the sequence has made? Its third row would ask for a lead of the worse token over the better
+# one, and would push $p$ *down*.
+
+# %%
+flipped = pulled(1.5)[0]
+flipped[2] = flipped[2, ::-1]  # the chosen token is the second
+print("c = 1.5, angle of p: omega, softened SVM of the choice, exercise 09.5, measured with steps of 0.1")
+close = np.array([0.92, 0.95, 0.98])
+_, path_p = descend(pulled(1.5)[0], y, close, 5000, every=10)
+for r, angle in zip(close, degrees(path_p[-5:].mean(axis=0)), strict=True):
+    by_svm = degrees(softened_svm(flipped, np.array([1, 1, 1.5]), r))
+    print(f"{r:5.2f} {by_svm:7.1f} {turned(1.5, 0.5, r):7.1f} {angle:7.1f}")
+    assert by_svm < -0.2, again.format("09.2")
+    assert abs(angle - turned(1.5, 0.5, r)) < 0.4, again.format("09.5")
+
+# %% [markdown]
+# It is not. The better token keeps the larger score, so that what attention is left on it pushes $p$ *up*,
+# against the row: the row would need a negative multiplier.
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.4, 3.1))
@@ -1100,6 +1129,97 @@ show(
 # from what $\omega$ says, but within 0.8 of what the lengths say. And far out the steps of $p$ no longer
 # add up: with $\omega = 4$ and steps of 0.1 $v$ goes its whole way, $p$ a fifth of it, and the ratio
 # comes to 20.9.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 9.8 Starts that are caught *(optional)*
+#
+# Descent need not start at zero. The paper's code starts at $v = (-1, 0)$, $p = (0, -1)$. With equal
+# steps all is well. With a slow head, $\omega = \frac14$, the head is still wrong when the prompt has already
+# made up its mind.
+
+
+# %%
+def outcomes(p, X):
+    """How many runs have decided for all second tokens, lost sequences 1 and 3, and lost sequence 2."""
+    kept = attention(p, X)[..., 1]
+    ends = [[1, 1, 1], [0, 1, 0], [1, 0, 1]]
+    return np.array([(abs(kept - end) < 0.05).all(axis=-1).sum(axis=-1) for end in ends])
+
+
+X, y = toy(0.5)
+v, p = (path[-1] for path in descend(X, y, [0.25, 1.0], 3000, np.array([-1.0, 0]), np.array([0, -1.0])))
+s = attention(p, X)
+losses = np.logaddexp(0, -y * np.einsum("bit,itd,bd->bi", s, X, v)).mean(axis=1)
+print("from v = (-1, 0), p = (0, -1), lift 0.5, after 3,000 steps")
+for k, ratio in enumerate((0.25, 1.0)):
+    print(f"omega {ratio}: attention on the second tokens {s[k, :, 1].round(3)}, loss {losses[k]:.3f}")
+assert np.allclose(s[..., 1], [[0, 1, 0], [1, 1, 1]], atol=1e-3)
+assert np.allclose(losses, [2 / 3 * np.log(2), 0], atol=1e-3)
+
+
+def from_many_starts(X, ratios, length, steps=2000, count=100):
+    """outcomes, (3, len(ratios)), of `count` random starts each."""
+    v, p = (np.tile(start, (len(ratios), 1)) for start in random_starts(count, length))
+    _, p = descend(X, y, np.repeat(ratios, count), steps, v, p, every=steps)
+    return outcomes(p[-1].reshape(len(ratios), count, 2), X)
+
+
+print("100 random starts  of length  omega  all decide  1 and 3 lost  2 lost")
+caught = {}
+for length in (1.0, 10.0):
+    ratios = (1 / 8, 1 / 2, 0.8, 1.25)
+    ends = from_many_starts(X, ratios, length)
+    caught |= {(length, ratio): ends[1, k] for k, ratio in enumerate(ratios)}
+    for ratio, (right, two, one) in zip(ratios, ends.T, strict=True):
+        print(f"{length:28.0f} {ratio:6.3f} {right:11d} {two:13d} {one:7d}")
+    assert caught[length, 1 / 8] >= 30
+    assert caught[length, 1 / 8] > caught[length, 1 / 2] > caught[length, 0.8] >= caught[length, 1.25]
+    assert ends[0, 3] == 100
+assert caught[10, 0.8] >= 15
+late = from_many_starts(X, [1 / 8], 10.0, steps=15_000)[:, 0]
+print(f"10, 0.125, 15,000 steps: {late[0]:14d} {late[1]:13d} {late[2]:7d}")
+assert late[1] == caught[10, 1 / 8]
+assert late[2] == 0
+
+# %% [markdown]
+# From the paper's start, with a slow head, two sequences look at the origin, where no head can classify
+# them: a loss of $\log 2$ each, and a mean of $\frac23 \log 2 = 0.462$, also after 3,000 steps. Of random
+# starts of length 1 with $\omega = \frac18$ a third ends there. From length 10, where attention has made
+# up its mind before the first step, a quarter does even at $\omega = 0.8$; at 1.25 none. The theorem is about
+# minimisers, and says nothing about this.
+#
+# **The trap has a border.** Write $x_i$ for the better token of sequence $i$. A trapped head sees $x_2$
+# alone, whose force dies like $e^{-\|x_2\| \|v\|}$. A lost sequence keeps the attention $e^{p \cdot x_i}$ on
+# $x_i$, at least $e^{-\|x_i\| \|p\|}$, and this sliver pulls the head to its side. What dies more slowly
+# wins: beyond $\omega = \|x_1\|/\|x_2\|$ the sliver does, and the trap opens.
+#
+# The starts that have lost sequence 2 are on their way out: 15,000 steps leave none. With a lift above
+# $\frac12$ that is a second trap. Its head sees $x_1$, the sliver is that of $x_2$, and so the border is
+# $\|x_2\|/\|x_1\|$. For lift 1, with $x_2$ halved or doubled, the two borders fall apart.
+
+# %%
+X, y = toy(1.0)
+print("lift 1, starts of length 10        1 and 3 lost, of 100          2 lost, of 100")
+print("length of x_2   border:     omega    20% below  30% above     omega    20% below  30% above")
+for factor in (0.5, 1.0, 2.0):
+    scaled = X * np.array([1, factor, 1])[:, None, None]
+    lengths = np.linalg.norm(scaled[:, 1], axis=1)
+    borders = np.array([lengths[0] / lengths[1], lengths[1] / lengths[0]])
+    ends = from_many_starts(scaled, np.outer(borders, [0.8, 1.3]).ravel(), 10.0)
+    (below_A, above_A), (below_B, above_B) = ends[1, :2], ends[2, 2:]
+    print(f"{lengths[1]:13.2f} {borders[0]:19.2f} {below_A:11d} {above_A:10d}", end="")
+    print(f"{borders[1]:10.2f} {below_B:11d} {above_B:10d}")
+    assert below_A >= 15
+    assert below_B >= 4
+    assert above_A == above_B == 0
+early = from_many_starts(toy(0.25)[0], [0.5, 0.8], 10.0)
+print(f"lift 1/4: at omega 0.5 and 0.8 sequences 1 and 3 are lost in {early[1]}, sequence 2 in {early[2]}")
+assert early[1, 0] >= 15
+assert not early[1:, 1].any()
+
+# %% [markdown]
+# Each trap opens at its own border. The count leaves out sequence 3, whose score grows in the first trap:
+# with a lift below $\frac12$ its sliver pulls $p$ back sooner, and for lift $\frac14$ none is caught at 0.8.
 
 # %% [markdown]
 # ## Questions

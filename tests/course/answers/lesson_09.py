@@ -4,14 +4,6 @@ import numpy as np
 import torch
 
 
-def gradient_by_autograd(v, p, X, y):
-    v, p, X, y = (torch.tensor(a, dtype=torch.float64) for a in (v, p, X, y))
-    v.requires_grad_()
-    seen = (torch.softmax(X @ p, dim=1)[..., None] * X).sum(dim=1)
-    torch.nn.functional.softplus(-y * (seen @ v)).mean().backward()
-    return v.grad
-
-
 def lift_by_halving(x, e, y, v_rest, least=1.0):
     """The lift at which the signed output of x + b e passes 1, by trying larger and larger lifts."""
 
@@ -38,7 +30,7 @@ def sides_by_where(u, kappa):
 
 
 def border_by_bisection(u, leads, v_norm, p_norm):
-    """The smallest kappa at which p_rel satisfies 09.3's constraints, sides clipped at 0, by halving."""
+    """The smallest kappa at which p_rel satisfies 09.2's constraints, sides clipped at 0, by halving."""
     outside = u > 1 + 1e-6
 
     def holds(kappa):
@@ -74,21 +66,23 @@ def outside_first_or_last(u, leads, place):
     return max(0, quotients[place]) if outside.any() else 0.0
 
 
+def turned_by_regimes(c, g, ratio, norm=None):
+    """Soft up to the border of exercise 09.4, s = 0, free from (1 - g) / (c - 1) on, by bisection between."""
+    norm = np.hypot(1, g) / (1 - g) if norm is None else norm  # of p_rel = (1, g) / (1 - g)
+    if 1 + 1 / (ratio * norm) - c > 0:
+        return float(np.rad2deg(np.arctan2(g, 1)))
+    if ratio * (c - 1) >= 1 - g:
+        return 0
+    low, high = 0.0, np.pi / 2
+    for _ in range(60):
+        angle = (low + high) / 2
+        late = c * ratio + g * np.cos(angle) - np.sin(angle) < ratio + np.cos(angle) - np.sin(angle)
+        low, high = (angle, high) if late else (low, angle)
+    return float(np.rad2deg(low))
+
+
 ANSWERS = {
     "09.1": {
-        "also_right": gradient_by_autograd,
-        "wrong": [
-            lambda v, p, X, y: gradient_by_autograd(v, 0 * p, X, y),
-            lambda v, p, X, y: gradient_by_autograd(0 * v, p, X, y),
-            lambda v, p, X, y: gradient_by_autograd(v, v, X, y),
-            lambda v, p, X, y: np.nan_to_num(gradient_by_autograd(v, p, X, y).numpy().round(12)),
-            lambda v, p, X, y: gradient_by_autograd(v, p, X, y) * len(y) / 3,
-            lambda v, p, X, y: gradient_by_autograd(v, p, y[:, None, None] * X, y),
-            lambda v, p, X, y: gradient_by_autograd(v, p, X[:, -1:], y),
-            lambda v, p, X, y: gradient_by_autograd(p, p, X, y),
-        ],
-    },
-    "09.2": {
         "also_right": lift_by_halving,
         "wrong": [
             lambda x, e, y, v_rest: lift_by_halving(x, e, y, v_rest, least=0.0),
@@ -103,7 +97,7 @@ ANSWERS = {
             lambda x, e, y, v_rest: lift_by_halving(x, e, y, v_rest) if v_rest @ e > 0 else np.inf,
         ],
     },
-    "09.3": {
+    "09.2": {
         "also_right": sides_by_where,
         "wrong": [
             lambda u, kappa: np.ones_like(u),
@@ -111,9 +105,14 @@ ANSWERS = {
             lambda u, kappa: np.clip(1 - kappa * (u - 1), 0.5, 1),
             lambda u, kappa: np.maximum(0, 1 - kappa * (u - 1)).sum(),
             lambda u, kappa: np.maximum(0, 1 - kappa * (u - 1)).astype(int),
+            lambda u, kappa: np.maximum(0, 1 - kappa * (u - u.mean())),
+            lambda u, kappa: np.maximum(0, 1 - kappa * np.log(u)),
+            lambda u, kappa: np.maximum(0, 1 - kappa * (u**2 - 1)),
+            lambda u, kappa: np.abs(1 - kappa * (u - 1)),
+            lambda u, kappa: np.sort(sides_by_where(u, kappa).numpy()),
         ],
     },
-    "09.4": {
+    "09.3": {
         "also_right": border_by_bisection,
         "wrong": [
             lambda u, leads, v_norm, p_norm: v_norm / p_norm,
@@ -131,7 +130,7 @@ ANSWERS = {
             lambda u, leads, v_norm, p_norm: outside_first_or_last(u, leads, -1) * v_norm / p_norm,
         ],
     },
-    "09.5": {
+    "09.4": {
         "also_right": lambda better, worse, ratio, v_norm, p_norm: min(
             1.0, max(0.0, (1 - worse) / (better - worse) + v_norm / p_norm / ratio / (better - worse))
         ),
@@ -153,6 +152,32 @@ ANSWERS = {
             lambda better, worse, ratio, v_norm, p_norm: float(
                 np.clip((1 + v_norm / (ratio * p_norm) - min(worse, 1)) / (better - worse), 0, 1)
             ),
+            lambda better, worse, ratio, v_norm, p_norm: float(
+                np.clip((1 + v_norm / (ratio * p_norm) - worse) / (better - worse), 0.05, 0.95)
+            ),
+            lambda better, worse, ratio, v_norm, p_norm: float(
+                1 / (1 + np.exp(-(1 + v_norm / (ratio * p_norm) - worse) / (better - worse)))
+            ),
+            lambda better, worse, ratio, v_norm, p_norm: float(
+                np.clip((1 + v_norm / (ratio * p_norm)) * (1 - worse) / (better - worse), 0, 1)
+            ),
+        ],
+    },
+    "09.5": {
+        "also_right": turned_by_regimes,
+        "wrong": [
+            lambda c, g, ratio: turned_by_regimes(c, 0.5, ratio),
+            lambda c, g, ratio: turned_by_regimes(c, g, 1.0),
+            lambda c, g, ratio: turned_by_regimes(c, g, 1 / ratio),
+            lambda c, g, ratio: turned_by_regimes(1.5, g, ratio),
+            lambda c, g, ratio: -turned_by_regimes(c, g, ratio),
+            lambda c, g, ratio: 90 - turned_by_regimes(c, g, ratio),
+            lambda c, g, ratio: float(np.degrees(np.arctan(g))),
+            lambda c, g, ratio: 0.0,
+            lambda c, g, ratio: turned_by_regimes(c, g, ratio, norm=1.0),
+            lambda c, g, ratio: turned_by_regimes(c, g, ratio, norm=(1 - g) / np.hypot(1, g)),
+            lambda c, g, ratio: float(np.degrees(np.arctan(g) * max(0.0, 1 - (c - 1) * ratio / (1 - g)))),
+            lambda c, g, ratio: float(np.round(turned_by_regimes(c, g, ratio))),
         ],
     },
 }
