@@ -77,8 +77,8 @@ def attention(p, X):
 # 01); for a fixed head $p$ feels the forces of lessons 05 and 06. With two tokens a sequence, attention $s_i$
 # on the second and scores $\gamma_{it} = y_i\, v \cdot x_{it}$,
 #
-# $$-\nabla_v L = \frac1n \sum_i |\ell'(u_i)|\, y_i\, \bar x_i, \qquad
-# -\nabla_p L = \frac1n \sum_i |\ell'(u_i)|\, s_i (1 - s_i)\, (\gamma_{i2} - \gamma_{i1})\, (x_{i2} - x_{i1}) .$$
+# $$-\nabla_v L = \frac1n \sum_i |\ell'(u_i)|\, y_i\, \bar x_i, \qquad -\nabla_p L
+# = \frac1n \sum_i |\ell'(u_i)|\, s_i (1 - s_i)\, (\gamma_{i2} - \gamma_{i1})\, (x_{i2} - x_{i1}) .$$
 #
 # Signed outputs will grow to thousands, and $|\ell'|$ falls below the smallest float. A normalised step needs
 # only a direction, so the code keeps the logarithm of the largest factor apart. It takes $B$ runs at once.
@@ -167,7 +167,7 @@ assert abs(degrees(path_p[-1, 5])) < 0.01
 paths = {case: path_p[:, k] for k, case in enumerate(six)}
 
 # %% jupyter={"source_hidden": true}
-fig, axes = plt.subplots(2, 1, figsize=(8.2, 5.2), sharex=True)
+fig, axes = plt.subplots(2, 1, figsize=(7.4, 4.6), sharex=True)
 for ax, lift in zip(axes, (0.0, 0.5), strict=True):
     for ratio, color, width in zip(ratios, (BLUE, GREEN, ORANGE), (5, 3, 1.4), strict=True):
         ax.plot(*paths[lift, ratio].T, color=color, linewidth=width, label=rf"$\omega = {ratio:g}$")
@@ -444,19 +444,14 @@ log_force = np.log(score) + np.log(np.linalg.norm(X[:, 1], axis=1))  # + log |l'
 log_force -= np.logaddexp(0, score / (1 + np.exp(-lead))) + np.logaddexp(0, lead) + np.logaddexp(0, -lead)
 share = np.exp(log_force[..., 2] - log_force[..., :2].max(axis=-1))
 print("ratio   force of sequence 3 over the largest in S, after 1,000 and 10,000 steps")
-for ratio, first, last in zip(ratios, *share, strict=True):
-    print(
-        f"{ratio:5.3f} {first:15.2g} {last:12.2g}"
-        if first > 0.1
-        else f"{ratio:5.3f}    below 1e-20   below 1e-200"
-    )
+for ratio, (first, last) in zip(ratios, share.T, strict=True):
+    print(f"{ratio:5.3f} {first:15.2g} {last:12.2g}")
 assert np.allclose(share[:, :4], [0.93, 0.90, 0.85, 0.45], atol=0.01)
-assert share[0, 4] < 1e-20
-assert share[1, 4] < 1e-200
+assert np.allclose(np.log10(share[:, 4]), [-21.5, -217], atol=0.2)
 
 # %% [markdown]
-# Up to the border, here the ratio 1, the third sequence pushes about as hard as the others, and goes on doing
-# so: its constraint is tight. Beyond, its force is nothing beside theirs.
+# Up to the ratio 1 the third sequence pushes about as hard as the others, and goes on doing so: its
+# constraint is tight. At 2 its share is $3 \cdot 10^{-22}$, later $10^{-217}$.
 
 # %% [markdown]
 # ### Exercise 09.3: How fast is fast enough?
@@ -617,7 +612,7 @@ for radius in (3.0, 6.0, 12.0, 24.0):
     assert minimiser(X, y, radius / 2, radius)[1] < least_in_discs(X, y, radius / 2, radius)
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(7, 3.7))
+fig, ax = plt.subplots(figsize=(6.5, 3.4))
 for (name, (_, _, color)), marker in zip(laws.items(), "os^Dv", strict=True):
     ax.plot(R, found[name][:, 1], marker=marker, color=color, label=name)
     ax.axhline(predicted[name], color=color, linestyle="--", linewidth=1.3)
@@ -645,7 +640,7 @@ show(
 # everybody, or when $p_{\mathrm{rel}}$ solves the tight problem too.
 
 
-# %% tags=["nbval-ignore-output", "widget"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
 circle = np.linspace(-0.2, 0.6, 8001)
 units = np.stack([np.cos(circle), np.sin(circle)], axis=-1)
 
@@ -742,7 +737,7 @@ for step in (400, 1000, 4000, 10_000):
     assert 15 < error * length < 19.1
 
 # %% jupyter={"source_hidden": true}
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.8))
 at = np.unique(np.geomspace(30, 10_000, 14).astype(int))
 for k, color, marker in ((0, BLUE, "o"), (1, ORANGE, "s")):
     dots = {"color": color, "marker": marker, "linestyle": "", "markersize": 5}
@@ -802,9 +797,8 @@ assert 9 < distant < 10
 # prompt almost nothing to do.
 #
 # What the law lacks differs. With lift 0 the gain is 7% short, and all of it is $\|v\|$, which grows by less
-# than $\log j$ says; the slope is 2 already. With lift $\frac12$ the gain is 12% too large: the slope is
-# still
-# 2.34, while $p$ turns. So $10^{100}$ is for lift 0.
+# than $\log j$ says; the slope is 2 already. With lift $\frac12$ the gain is 12% larger: the slope is still
+# 2.34, while $p$ turns.
 #
 # Whoever wants sharp attention *and* a trained head in finite time has to set the step lengths apart.
 
@@ -842,6 +836,8 @@ for ratio in joint.ratio.values:
         print(f"{ratio:5.3f} {steps:7d} {(trials.v > 0.99).sum():10d} {(~trials.soft).sum():15d}", end="")
         print(f"{tell.sum():13d} {right['tight']:8d} {right['relaxed']:6d} {right['softened']:8d}", end="")
         print(f"{trials.soft.sum():14d} {trials.soft_in_S.sum():6d}")
+        neither = (tell & (trials.tight <= 0.995) & (trials.relaxed <= 0.995)).sum() / tell.sum()
+        assert ratio != 1 or 0.4 < neither < 0.47
         assert right["softened"] > {3000: 0.94, 30_000: 0.97}[steps] * tell.sum()
         assert (trials.v > 0.99).sum() > 340
 early, late = (joint.sel(steps=steps) for steps in (3000, 30_000))
@@ -893,10 +889,10 @@ show(
 
 # %% [markdown]
 # **The count of exponents holds.** The faster the head, the fewer trials follow the tight SVM and the more
-# the relaxed one; at $\omega = 1$ four in ten follow neither. The softened one, computed from $\omega$, is
-# right in 433 of the 449 that can tell after 3,000 steps, and in 454 of 459 after 30,000. Most exceptions are
-# directions that are still turning. A few are choices that do not last: a sequence outside $\mathcal S$ may
-# change its token late (lesson 07), and $p$ with it.
+# the relaxed one; at $\omega = 1$ more than four in ten follow neither. The softened one, computed from
+# $\omega$, is right in 433 of the 449 that can tell after 3,000 steps, and in 454 of 459 after 30,000. Most
+# exceptions are directions that are still turning. A few are choices that do not last: a sequence outside
+# $\mathcal S$ may change its token late (lesson 07), and $p$ with it.
 #
 # **The choice of tokens is another matter.** The path theorem speaks of the choice with the largest label
 # margin. We tried all 256 choices in each trial, and asked whether any $p$ selects the best of them.
@@ -969,15 +965,14 @@ check("09.4", kept_attention)
 
 
 # %%
-def pulled(c):
-    """The toy with third tokens (0, c) and (-1/2, 1 + c)."""
-    X, y = toy(0.0)
-    X = X.copy()
-    X[2] = [[0, c], [-0.5, 1 + c]]
-    return X, y
+def pulled(c, g=0.5):
+    """The toy with third tokens (0, c) and (-g, 1 + c)."""
+    X = toy(0.0)[0].copy()
+    X[2] = [[0, c], [-g, 1 + c]]
+    return X
 
 
-X_c, y = pulled(0.5)
+X_c, y = pulled(0.5), toy(0.0)[1]
 tight, relaxed = (degrees(token_svm(X_c, np.array(side))) for side in ((1.0, 1, 1), (1.0, 1, 0)))
 print(f"c = 0.5: tight {tight:.2f} degrees, relaxed {relaxed:.2f}")
 assert (round(tight, 1), round(relaxed, 1)) == (36.9, 26.6)
@@ -1034,7 +1029,7 @@ cases = [(0.5, 2.0, 0.01), (0.5, 4.0, 0.01), (1.5, 0.6, 0.01), (1.5, 0.8, 0.01),
 cases += [(1.5, 0.98, 0.01), (1.5, 1.1, 0.01), (0.5, 4.0, 0.1), (1.5, 0.95, 0.1)]
 v, p = (np.vstack([np.zeros((9, 2)), start]) for start in random_starts(14))  # from zero, then 14 others
 c, ratio, lr = np.array(cases + 2 * cases[:7]).T
-X = np.stack([pulled(one)[0] for one in c])
+X = np.stack([pulled(one) for one in c])
 path_v, path_p = descend(X, y, ratio, 20_000, v, p, lr=lr, every=20)
 on_better = attention(path_p, X)[..., 2, 1]  # (1001 records, 23 runs)
 lengths = np.linalg.norm(path_v[-1], axis=1) / np.linalg.norm(path_p[-1], axis=1)
@@ -1067,25 +1062,29 @@ assert (lengths[[1, 7]] > (5.4, 20)).all()
 assert abs(np.linalg.norm(path_v[-1, 7]) / (4 * 0.1 * 20_000) - 1) < 0.02
 
 # %% [markdown]
-# The angles of the exercise hold in all 23 runs. Is that once more the softened SVM of section 9.4, for the
-# choice that the sequence has made? Its third row would ask for a lead of the worse token over the better
-# one, and would push $p$ *down*.
+# The angles of the exercise hold in all 23 runs, within 0.8 degrees of what the lengths say. Is the middle
+# regime the softened SVM of section 9.4 once more, for the choice that the sequence has made? Its third row
+# would ask for a lead of the worse token over the better one. We try it, for other $g$ too.
 
 # %%
-flipped = pulled(1.5)[0]
-flipped[2] = flipped[2, ::-1]  # the chosen token is the second
-print("c = 1.5, angle of p: omega, softened SVM of the choice, exercise 09.5, measured with steps of 0.1")
-close = np.array([0.92, 0.95, 0.98])
-_, path_p = descend(pulled(1.5)[0], y, close, 5000, every=10)
-for r, angle in zip(close, degrees(path_p[-5:].mean(axis=0)), strict=True):
-    by_svm = degrees(softened_svm(flipped, np.array([1, 1, 1.5]), r))
-    print(f"{r:5.2f} {by_svm:7.1f} {turned(1.5, 0.5, r):7.1f} {angle:7.1f}")
+cases = [(1.5, 0.5, 0.95), (1.3, 0.25, 2.47), (1.3, 0.75, 0.77), (2.0, 0.75, 0.23)]
+c_, g_, ratio_ = np.array(cases).T
+X = np.stack([pulled(c_[k], g_[k]) for k in range(4)])
+path_v, path_p = descend(X, y, ratio_, 5000, every=10)
+print("   c     g  omega   angle of p: softened SVM   exercise, from lengths   measured")
+for k, (c_k, g_k, omega) in enumerate(cases):
+    flipped = X[k].copy()
+    flipped[2] = X[k, 2, ::-1]  # the chosen token is the second
+    by_svm = degrees(softened_svm(flipped, np.array([1, 1, c_k]), omega))
+    by_lengths = turned(c_k, g_k, np.linalg.norm(path_v[-1, k]) / np.linalg.norm(path_p[-1, k]))
+    angle = degrees(path_p[-5:, k].mean(axis=0))
+    print(f"{c_k:4.1f} {g_k:5.2f} {omega:6.2f} {by_svm:25.1f} {by_lengths:24.1f} {angle:10.1f}")
     assert by_svm < -0.2, again.format("09.2")
-    assert abs(angle - turned(1.5, 0.5, r)) < 0.4, again.format("09.5")
+    assert abs(angle - by_lengths) < 0.3, again.format("09.5")
 
 # %% [markdown]
-# It is not. The better token keeps the larger score, so that what attention is left on it pushes $p$ *up*,
-# against the row: the row would need a negative multiplier.
+# It is not. The SVM turns $p$ below 0 degrees, towards the worse token. But the better one keeps the larger
+# score, so that what attention is left on it pushes $p$ up: the row would need a negative multiplier.
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.4, 3.1))
@@ -1117,8 +1116,8 @@ show(
 #   attention stays soft, at a value known beforehand.
 # - *0, but not free*: for $c > 1$ the worse token clears the label margin too. From $\omega =
 #   \|v_{\mathrm{mm}}\| / ((c - 1) \|p_{\mathrm{rel}}\|)$ on, 0.894 for $c = \frac32$, the sequence decides
-#   for it. Now the exponents $c\, u_{\min} + \frac12 p_1 - p_2$ and $u_{\min} + p_1 - p_2$ balance: $\frac12
-#   p_1 = (c - 1)\, \omega \|p\|$, an angle of $\arccos(2 (c - 1)\, \omega)$.
+#   for it. The push towards the better token still balances that of $\mathcal S$, at an angle of
+#   $\arccos(2 (c - 1)\, \omega)$.
 # - *0, and free*: from $\omega = 1/(2(c - 1))$ on, 1 for $c = \frac32$, even that push dies first, and $p$
 #   goes to 0 degrees, the best lead for the two others alone. Moving all weight to the worse token costs
 #   nothing, and the theorem's condition outside $\mathcal S$ fails.
@@ -1126,7 +1125,7 @@ show(
 # **How long $\omega$ holds.** Attention and angle are those of $\|v\|/\|p\|$, and this is $\omega$ only
 # while both walk straight on. From 14 random starts of length 1 it is still up to 2 percent above
 # $\omega$ where the worse token wins; $\arccos$ is steep near 1, so that the angle ends up to 3.6 degrees
-# from what $\omega$ says, but within 0.8 of what the lengths say. And far out the steps of $p$ no longer
+# from what $\omega$ says. And far out the steps of $p$ no longer
 # add up: with $\omega = 4$ and steps of 0.1 $v$ goes its whole way, $p$ a fifth of it, and the ratio
 # comes to 20.9.
 
@@ -1172,10 +1171,10 @@ for length in (1.0, 10.0):
     caught |= {(length, ratio): ends[1, k] for k, ratio in enumerate(ratios)}
     for ratio, (right, two, one) in zip(ratios, ends.T, strict=True):
         print(f"{length:28.0f} {ratio:6.3f} {right:11d} {two:13d} {one:7d}")
-    assert caught[length, 1 / 8] >= 30
+    assert 30 < caught[length, 1 / 8] < 40
     assert caught[length, 1 / 8] > caught[length, 1 / 2] > caught[length, 0.8] >= caught[length, 1.25]
     assert ends[0, 3] == 100
-assert caught[10, 0.8] >= 15
+assert (caught[10, 0.8], ends[2, 0]) == (24, 17)
 late = from_many_starts(X, [1 / 8], 10.0, steps=15_000)[:, 0]
 print(f"10, 0.125, 15,000 steps: {late[0]:14d} {late[1]:13d} {late[2]:7d}")
 assert late[1] == caught[10, 1 / 8]
@@ -1185,7 +1184,7 @@ assert late[2] == 0
 # From the paper's start, with a slow head, two sequences look at the origin, where no head can classify
 # them: a loss of $\log 2$ each, and a mean of $\frac23 \log 2 = 0.462$, also after 3,000 steps. Of random
 # starts of length 1 with $\omega = \frac18$ a third ends there. From length 10, where attention has made
-# up its mind before the first step, a quarter does even at $\omega = 0.8$; at 1.25 none. The theorem is about
+# up its mind before the first step, 24 of 100 do even at $\omega = 0.8$; at 1.25 none. The theorem is about
 # minimisers, and says nothing about this.
 #
 # **The trap has a border.** Write $x_i$ for the better token of sequence $i$. A trapped head sees $x_2$
@@ -1193,7 +1192,7 @@ assert late[2] == 0
 # $x_i$, at least $e^{-\|x_i\| \|p\|}$, and this sliver pulls the head to its side. What dies more slowly
 # wins: beyond $\omega = \|x_1\|/\|x_2\|$ the sliver does, and the trap opens.
 #
-# The starts that have lost sequence 2 are on their way out: 15,000 steps leave none. With a lift above
+# The 17 starts that have lost sequence 2 are on their way out: 15,000 steps leave none. With a lift above
 # $\frac12$ that is a second trap. Its head sees $x_1$, the sliver is that of $x_2$, and so the border is
 # $\|x_2\|/\|x_1\|$. For lift 1, with $x_2$ halved or doubled, the two borders fall apart.
 
@@ -1235,8 +1234,8 @@ assert not early[1:, 1].any()
 # Which SVM do you compare $p$ with?
 # <details><summary>Answer</summary>
 #
-# The relaxed one, in the limit: the path is that of plain descent, where the head outgrows the prompt (Figure
-# 3). After 10,000 plain steps $p$ is still 3.7 degrees away.
+# The relaxed one, in the limit: the path is nearly that of plain descent, where the head outgrows the prompt
+# (Figure 3). With lift $\frac12$ it is 3.7 degrees away after 10,000 plain steps.
 # </details>
 #
 # **3.** A colleague trains with $\omega = \frac14$, finds $p$ at 8.5 degrees instead of 0, and concludes that

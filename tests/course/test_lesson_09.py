@@ -7,32 +7,65 @@ import torch
 from course import exercises
 from mini_attn import data, models, optim, svm, train
 
-head_gradient, freeing_lift, softened_sides, border, _ = (
+freeing_lift, softened_sides, border, kept_attention, turned = (
     spec.reference for spec in exercises.exercises("09")
 )
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_both_gradients_are_the_librarys(seed, lesson):
-    tokens = data.random_tokens(n=3, T=4, d=5, seed=seed)
-    generator = torch.Generator().manual_seed(seed)
-    v, p = torch.randn(2, 5, generator=generator, dtype=torch.float64)
-    model = models.PromptAttention(5, init=p, head=models.LinearHead(5, init=v))
-    torch.nn.functional.softplus(-tokens.y * model(tokens)).mean().backward()
-    arrays = (v.numpy(), p.numpy(), tokens.X.numpy(), tokens.y.numpy())
-    np.testing.assert_allclose(head_gradient(*arrays), model.head.v.grad, rtol=1e-10)
-    np.testing.assert_allclose(lesson["prompt_gradient"](*arrays), model.p.grad, rtol=1e-10)
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_the_lessons_forces_are_the_librarys_gradients(size, lesson):
+    tokens = data.random_tokens(n=3, T=2, d=5, trials=4, seed=0)
+    generator = torch.Generator().manual_seed(0)
+    v, p = size * torch.randn(2, 4, 5, generator=generator, dtype=torch.float64)
+    for k in range(4):
+        model = models.PromptAttention(5, init=p[k], head=models.LinearHead(5, init=v[k]))
+        one = data.TokenData(*(getattr(tokens, part)[k] for part in "Xzyv"))
+        torch.nn.functional.softplus(-one.y * model(one)).mean().backward()
+        arrays = (v[[k]].numpy(), p[[k]].numpy(), one.X[None].numpy(), one.y.numpy())
+        on_v, on_p, log_v, log_p = lesson["forces"](*arrays)
+        np.testing.assert_allclose(-np.exp(log_v) * on_v, model.head.v.grad[None], rtol=1e-9)
+        np.testing.assert_allclose(-np.exp(log_p) * on_p, model.p.grad[None], rtol=1e-9)
 
 
-@pytest.mark.parametrize("ratio", [0.5, 2.0])
-def test_the_lessons_descent_takes_the_librarys_path(ratio, lesson):
+def test_the_lessons_descent_takes_the_librarys_paths(lesson):
+    tokens, ratios = data.toy_joint(0.3), (0.5, 2.0)
+    path_v, path_p = lesson["descend"](lesson["toy"](0.3)[0], tokens.y.numpy(), ratios, steps=400, every=400)
+    for k, ratio in enumerate(ratios):
+        model = models.PromptAttention(2, head=models.LinearHead(2))
+        groups = [{"params": [model.p]}, {"params": [model.head.v], "lr": 0.1 * ratio}]
+        train.fit(model, tokens, optim.NormalizedGD(groups, lr=0.1), steps=400, progress=False)
+        np.testing.assert_allclose(path_v[-1, k], model.head.v.detach(), atol=1e-7)
+        np.testing.assert_allclose(path_p[-1, k], model.p.detach(), atol=1e-7)
+
+
+def test_the_lessons_plain_descent_is_plain_descent(lesson):
     tokens = data.toy_joint(0.3)
-    path_v, path_p = lesson["descend"](*lesson["toy"](0.3), ratio, steps=400)
+    X, y = tokens.X.numpy(), tokens.y.numpy()
+    path_v, path_p = lesson["descend"](X, y, 1.0, 200, lr=0.5, rule=lesson["plainly"])
     model = models.PromptAttention(2, head=models.LinearHead(2))
-    groups = [{"params": [model.p]}, {"params": [model.head.v], "lr": 0.1 * ratio}]
-    train.fit(model, tokens, optim.NormalizedGD(groups, lr=0.1), steps=400, progress=False)
-    np.testing.assert_allclose(path_v[-1], model.head.v.detach(), atol=1e-7)
-    np.testing.assert_allclose(path_p[-1], model.p.detach(), atol=1e-7)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for _ in range(200):
+        optimizer.zero_grad()
+        torch.nn.functional.softplus(-tokens.y * model(tokens)).mean().backward()
+        optimizer.step()
+    np.testing.assert_allclose(path_v[-1, 0], model.head.v.detach(), atol=1e-9)
+    np.testing.assert_allclose(path_p[-1, 0], model.p.detach(), atol=1e-9)
+    moves = np.diff(
+        np.concatenate(lesson["descend"](X, y, 1.0, 50, rule=lesson["as_a_pair"]), axis=-1), axis=0
+    )
+    np.testing.assert_allclose(np.linalg.norm(moves, axis=-1), 0.1, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("c", "g"), [(1.3, 0.25), (2.0, 0.6)])
+def test_the_regimes_of_the_turned_prompt_meet(c, g):
+    """The border of exercise 09.4, s = 0, is where the angle leaves arctan(g)."""
+    edge = (1 - g) / ((c - 1) * np.hypot(1, g))
+    p_norm = np.hypot(1, g) / (1 - g)
+    assert kept_attention(1 + c, c, 0.999 * edge, 1.0, p_norm) > 0
+    assert kept_attention(1 + c, c, 1.001 * edge, 1.0, p_norm) == 0
+    assert turned(c, g, 0.999 * edge) == pytest.approx(np.degrees(np.arctan(g)))
+    assert 0 < turned(c, g, 1.001 * edge) < np.degrees(np.arctan(g))
+    assert turned(c, g, 0.9999 * (1 - g) / (c - 1)) > 0 == turned(c, g, (1 - g) / (c - 1))
 
 
 @pytest.mark.parametrize("seed", range(5))
