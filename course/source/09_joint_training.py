@@ -486,15 +486,18 @@ def border(u, leads, v_norm, p_norm):
 check("09.3", border)
 
 # %%
-lifts, X = (0.2, 0.5, 0.8), [toy(lift)[0] for lift in (0.2, 0.5, 0.8)]
-edges = [border(y * x[:, 1, 1], x[:, 1, 0], 1.0, 1.0) for x in X]  # v_mm = (0, 1), p_rel = (1, 0)
-_, path_p = descend(np.repeat(X, 2, axis=0), y, np.outer(edges, [0.8, 1.2]).ravel(), steps=1000)
-print("lift   border   angle of p for a head that is slower by a fifth, and faster by a fifth")
-for lift, edge, (slower, faster) in zip(lifts, edges, degrees(path_p[-1]).reshape(3, 2), strict=True):
-    print(f"{lift:4.1f} {edge:8.3f} {slower:8.2f} {abs(faster):8.2f}")
-    assert abs(edge - 1 / (2 * lift)) < 1e-5, again.format("09.3")
-    assert slower > 2, again.format("09.3")
-    assert abs(faster) < 0.01, again.format("09.3")
+lifts, X = (0.2, 0.5, 0.8), np.stack([toy(lift)[0] for lift in (0.2, 0.5, 0.8)])
+edges = np.array([border(y * x[:, 1, 1], x[:, 1, 0], 1.0, 1.0) for x in X])  # v_mm = (0, 1), p_rel = (1, 0)
+slower = degrees(descend(X, y, 0.8 * edges, steps=1000)[1][-1])
+v, p = (np.tile(np.vstack([[[0, 0]], start]), (3, 1)) for start in random_starts(20))
+_, path_p = descend(np.repeat(X, 21, axis=0), y, np.repeat(1.2 * edges, 21), 1000, v, p, every=1000)
+faster = abs(degrees(path_p[-1])).reshape(3, 21).max(axis=1)
+print("        angle of p: head slower than the border by a fifth, from zero,")
+print("lift   border       and faster by a fifth, furthest of 21 starts")
+for k, lift in enumerate(lifts):
+    print(f"{lift:4.1f} {edges[k]:8.3f} {slower[k]:12.2f} {faster[k]:8.2f}")
+    assert abs(edges[k] - 1 / (2 * lift)) < 1e-5, again.format("09.3")
+    assert faster[k] < 0.01 < 2 < slower[k], again.format("09.3")
 
 # %% [markdown]
 # **Relaxed therefore means: the head grows fast enough.** How fast that is depends on how far the others lie
@@ -727,6 +730,9 @@ for k in (0, 1):
     print("{:6.1f}{:6.1f}{:6.1f}".format(*angle["plain"][[1000, 3000, 10_000], k]), end="")
     print(f", pair {abs(angle['pair'][-1, k]):.1f}")
 assert (abs(far_out - 2) < 0.01).all()
+for k in (0, 1):
+    on_pairs_path = np.interp(R_v["plain"][30:, k], R_v["pair"][:, k], lead["pair"][:, k])
+    assert abs(on_pairs_path - lead["plain"][30:, k]).max() < 0.03
 assert np.allclose(angle["plain"][[1000, 3000, 10_000], 1], [5.3, 4.5, 3.7], atol=0.05)
 assert abs(angle["pair"][-1, 1]) < 0.001
 print("lift 0, pair   step   ||p||   error in degrees   error times ||p||")
@@ -762,7 +768,8 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Left: plain descent (steps of size 1, from zero). Right: the lead against $\|v\|$, plain
-# (hollow, a few of the points) and normalised as a pair (filled); dashed, slope 2 through the last point.
+# (hollow, a few of the points) and normalised as a pair (filled); dashed, slope 2 through the last point. At
+# the same $\|v\|$ the leads of the two differ by less than 0.03 from step 30 on.
 
 # %% [markdown]
 # Far out the slope is 2 within half a percent for both lifts. With lift $\frac12$ plain descent falls towards
@@ -862,7 +869,7 @@ for steps in (3000, 30_000):
 
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
 styles = {"tight": ("vermillion", "--"), "relaxed": ("blue", "-."), "softened": ("black", "-")}
-fig, axes = plt.subplots(1, 3, figsize=(8, 2.9), sharey=True)
+fig, axes = plt.subplots(1, 3, figsize=(7.4, 2.7), sharey=True)
 for ax, ratio in zip(axes, joint.ratio.values, strict=True):
     trials = joint.sel(ratio=ratio, steps=30_000)
     tell = (~trials.soft & trials.apart).values
@@ -976,16 +983,18 @@ X_c, y = pulled(0.5), toy(0.0)[1]
 tight, relaxed = (degrees(token_svm(X_c, np.array(side))) for side in ((1.0, 1, 1), (1.0, 1, 0)))
 print(f"c = 0.5: tight {tight:.2f} degrees, relaxed {relaxed:.2f}")
 assert (round(tight, 1), round(relaxed, 1)) == (36.9, 26.6)
-print("slow heads, c = 0.5: ratio, predicted by the softened SVM, measured after 3,000 steps")
 slow = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2])
-_, path_p = descend(X_c, y, slow, 3000, every=3000)
-on_better = attention(path_p[-1], X_c)[:, 2, 1]
-for ratio, p, decided in zip(slow, path_p[-1], on_better, strict=True):
+v, p = (np.tile(np.vstack([[[0, 0]], start]), (4, 1)) for start in random_starts(20))
+_, path_p = descend(X_c, y, np.repeat(slow, 21), 3000, v, p, every=3000)
+angle = degrees(path_p[-1]).reshape(4, 21)  # from zero first
+assert (attention(path_p[-1], X_c)[:, 2, 1] > 0.999).all()
+print("slow heads, c = 0.5, 3,000 steps, all decided for the better token")
+print("ratio    softened SVM   from zero   furthest of 20 random starts")
+for ratio, ends in zip(slow, angle, strict=True):
     foreseen = degrees(softened_svm(X_c, np.array([1, 1, 1.5]), ratio))
-    print(f"{ratio:10.4f} {foreseen:10.2f} {degrees(p):10.2f}   attention {decided:.3f}")
-    assert abs(degrees(p) - foreseen) < 0.03, again.format("09.2")
-    assert tight - degrees(p) > 0.6
-    assert decided > 0.999
+    off = abs(ends - foreseen)
+    print(f"{ratio:6.4f} {foreseen:13.2f} {ends[0]:11.2f} {ends[off.argmax()]:15.2f}")
+    assert off[0] < 0.03 < off.max() < 0.16 < 0.6 < tight - foreseen, again.format("09.2")
 
 # %% [markdown]
 # **And if it decides for the worse token?** Then its push towards the better one is not gone. What dies more
@@ -1111,7 +1120,7 @@ show(
 # One count, four outcomes.
 #
 # - *1* (slow heads): no balance. The sequence decides for its better token, and $p$ goes to the *softened*
-#   SVM of section 9.4, not to the tight one: the predicted angles hold to within 0.03 degrees.
+#   SVM of section 9.4, not to the tight one: the predicted angles hold within 0.15 degrees from each start.
 # - *In between*: $p$ goes to the relaxed SVM, 26.6 degrees, where the third sequence has the lead 0, and its
 #   attention stays soft, at a value known beforehand.
 # - *0, but not free*: for $c > 1$ the worse token clears the label margin too. From $\omega =
