@@ -1054,7 +1054,7 @@ for k in range(len(c)):
     foretold = [turned(c[k], 0.5, r) for r in (ratio[k], lengths[k])]
     angle, kept = degrees(path_p[-50:, k].mean(axis=0)), on_better[-50:, k].mean()
     if k < 9:
-        print(f"{lr[k]:9.2f} {c[k]:4.1f} {ratio[k]:6.2f} {lengths[k]:12.2f}", end="")
+        print(f"{lr[k]:9.2f} {c[k]:4.1f} {ratio[k]:6.2f} {lengths[k]:12.2g}", end="")
         print(f"{foretold[0]:7.1f} {foretold[1]:8.1f} {angle:9.1f}", end="")
         print(f"{by_omega:13.2f} {by_lengths:13.2f} {kept:9.2f}")
     off.append((abs(angle - foretold[0]), abs(angle - foretold[1]), abs(kept - by_lengths)))
@@ -1068,7 +1068,7 @@ assert (off[:, 1] < 0.8).all(), again.format("09.5")
 assert (off[:, 2] < 0.03).all(), again.format("09.4")
 assert 3 < off[9:, 0].max() < 3.7
 assert (lengths / ratio)[9:][(c[9:] > 1) & (ratio[9:] > edge)].max() < 1.02
-assert (lengths[[1, 7]] > (5.4, 20)).all()
+assert np.allclose(lengths[[1, 7]], [5.67, 20.9], atol=0.3)
 assert abs(np.linalg.norm(path_v[-1, 7]) / (4 * 0.1 * 20_000) - 1) < 0.02
 
 # %% [markdown]
@@ -1137,7 +1137,7 @@ show(
 # $\omega$ where the worse token wins; $\arccos$ is steep near 1, so that the angle ends up to 3.6 degrees
 # from what $\omega$ says. And far out the steps of $p$ no longer
 # add up: with $\omega = 4$ and steps of 0.1 $v$ goes its whole way, $p$ a fifth of it, and the ratio
-# comes to 20.9.
+# comes to 21.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.8 Starts that are caught *(optional)*
@@ -1204,7 +1204,8 @@ assert late[2] == 0
 #
 # The 17 starts that have lost sequence 2 are on their way out: 5,000 steps leave none. With a lift above
 # $\frac12$ that is a second trap. Its head sees $x_1$ ($x_3$ has the larger output), the sliver is that of
-# $x_2$, and so the border is $\|x_2\|/\|x_1\|$. For lift 1, with $x_2$ halved or doubled, the two borders fall apart.
+# $x_2$, and so the border is $\|x_2\|/\|x_1\|$. For lift 1, with $x_2$ halved or doubled, the two borders
+# fall apart.
 
 # %%
 X, y = toy(1.0)
