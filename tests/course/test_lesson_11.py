@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_11 import EPS, public_descent, start, stepped
+from course.replicate.lesson_11 import EPS, gradient, public_descent, start, stepped
 from mini_attn import data, flow, losses, models, optim, svm, train
 from mini_attn.gradients import closed_form
+from mini_attn.softmax import softmax
 
 rest_or_cycle, length_at_rest, newcomer, ceiling, rank_limit = (
     spec.reference for spec in exercises.exercises("11")
@@ -24,8 +25,16 @@ def test_the_lessons_pull_is_the_librarys(size, lesson):
     W = size * torch.randn(4, 5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     model = models.CrossAttention(5, trials=4, init=W)
     scaled = -closed_form(model, tokens, losses.logistic, 1)()[1]["W"]
-    mine = lesson["pull"](W.numpy(), *arrays(tokens))
+    mine, largest = lesson["pull"](W.numpy(), *arrays(tokens))
     np.testing.assert_allclose(lesson["unit"](mine), lesson["unit"](scaled.numpy()), atol=1e-9)
+    if size < 100:  # else all underflows
+        h = tokens.compare(tokens.z @ W.mT).requires_grad_()
+        loss = torch.nn.functional.softplus(-tokens.y * (softmax(h) * tokens.values).sum(-1)).mean(-1).sum()
+        force = torch.autograd.grad(loss, h)[0]
+        exact = -torch.einsum("knt,kntd,kne->kde", force, tokens.X, tokens.z)
+        np.testing.assert_allclose(
+            mine * np.exp(largest) / 3, exact, rtol=1e-9, atol=1e-12 * exact.abs().max()
+        )
 
 
 def test_the_lessons_descent_takes_the_librarys_path(lesson):
@@ -38,8 +47,20 @@ def test_the_lessons_descent_takes_the_librarys_path(lesson):
     groups = [{"params": [model.K]}, {"params": [model.Q]}]
     train.fit(model, tokens, optim.NormalizedGD(groups, lr=0.1, batch_dims=1), 150, progress=False)
     lesson |= dict(zip("Xzyv", arrays(tokens), strict=True))
-    path = lesson["descend"](*KQ.numpy(), steps=150, every=50)
-    np.testing.assert_allclose(path[-1], model.W.detach(), rtol=1e-5, atol=1e-6)
+    path = lesson["descend"](KQ.numpy(), steps=150, every=50)
+    np.testing.assert_allclose(lesson["product"](path[-1]), model.W.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_lessons_steps_with_a_ridge_are_the_public_ones(lesson):
+    """Two step lengths side by side, as in section 11.3."""
+    tokens = data.random_tokens(6, 8, 10, trials=3, seed=2)
+    KQ = start(10, 10, 3, seed=4)
+    lesson |= dict(zip("Xzyv", arrays(tokens), strict=True))
+    np.testing.assert_allclose(lesson["downhill"](KQ.numpy(), EPS), -gradient(KQ, tokens), atol=1e-12)
+    eta = np.array([0.1, 0.03])[:, None, None, None]
+    both = lesson["descend"](np.stack([KQ.numpy()] * 2, axis=1), 60, 60, eta, EPS)[0]
+    for k, lr in enumerate((0.1, 0.03)):
+        np.testing.assert_allclose(both[:, k], stepped(KQ, tokens, 60, lr), rtol=1e-7, atol=1e-9)
 
 
 def test_the_lessons_forces_are_the_librarys(lesson):
