@@ -3,10 +3,11 @@
 Closed are: keyrings, which all processes of a user share; memory that belongs to no process, so that nobody
 can count it (memfd, System V, rules of landlock, watches of epoll, and mappings without a file that a fork
 shares: their pages outlive them where only a part is unmapped); filters like this one, for which the kernel
-has room once for all; its log, where a crash leaves a line that all could read; namespaces and mounts; every
-socket but those between the sandbox's own processes; and doors into the kernel that no exercise needs
-(io_uring, bpf, ptrace, ...). The caller gets an ordinary error; Python, asyncio included, takes poll where
-there is no epoll.
+has room once for all; filters of sockets, because some kernels hang for good where thousands are freed at
+once; the kernel's log, where a crash leaves a line that all could read; namespaces and mounts; every socket
+but those between the sandbox's own processes; and doors into the kernel that no exercise needs (io_uring,
+bpf, ptrace, ...). The caller gets an ordinary error; Python, asyncio included, takes poll where there is no
+epoll.
 Locks of files do nothing and say that they succeeded: a lock of a file that all sandboxes see, such as Python
 itself, would be a signal from one to another.
 """
@@ -80,8 +81,9 @@ CLOSED = {
     "syslog": (103, 116),
 }
 CLONE, CLONE3, SOCKETS = (56, 220), (435, 435), ((41, 198), (53, 199))  # SOCKETS: socket and socketpair
-FLOCK, FCNTL, MMAP, PRCTL = (73, 32), (72, 25), (9, 222), (157, 167)
+FLOCK, FCNTL, MMAP, PRCTL, SETSOCKOPT = (73, 32), (72, 25), (9, 222), (157, 167), (54, 208)
 PR_SET_SECCOMP = 22
+PROGRAMS = (26, 50, 51, 52)  # SO_ATTACH_FILTER, _BPF, _REUSEPORT_CBPF and _REUSEPORT_EBPF, at whatever level
 LOCKS = (5, 6, 7, 36, 37, 38)  # F_GETLK, F_SETLK, F_SETLKW, and the same as F_OFD_*
 SIGNALS = (1024, 1025, 1026, 1035, 1036, 1037, 1038)  # F_*LEASE, F_NOTIFY, F_*_RW_HINT, of a file for all
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: user, mount, process, network, IPC, UTS and cgroup
@@ -92,7 +94,7 @@ ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # colum
 EPERM, ENOSYS = 1, 38
 ALLOW, ERROR = 0x7FFF0000, 0x00050000  # SECCOMP_RET_ALLOW; SECCOMP_RET_ERRNO, to which the error is added
 NUMBER, ARCHITECTURE = 0, 4  # where `struct seccomp_data` has them
-FIRST, SECOND, FOURTH = 16, 24, 40  # the lower halves of arguments
+FIRST, SECOND, THIRD, FOURTH = 16, 24, 32, 40  # the lower halves of arguments
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # load a word; jump if; return
 
 
@@ -130,6 +132,10 @@ def program() -> bytes:
         (EQUAL, 0, 1, PR_SET_SECCOMP),
         (RETURN, 0, 0, ERROR + EPERM),
         (LOAD, 0, 0, NUMBER),
+        (EQUAL, 0, 2 * len(PROGRAMS) + 2, SETSOCKOPT[column]),
+        (LOAD, 0, 0, THIRD),
+        *(step for one in PROGRAMS for step in ((EQUAL, 0, 1, one), (RETURN, 0, 0, ERROR + EPERM))),
+        (RETURN, 0, 0, ALLOW),
         (EQUAL, 0, 5, MMAP[column]),
         (LOAD, 0, 0, FOURTH),
         (ANY_BIT, 0, 2, MAP_ANONYMOUS),

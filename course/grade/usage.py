@@ -7,7 +7,9 @@ own, would get past them.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import platform
 import re
 import signal
 import sys
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+from course.grade import calls
 from course.grade.walls import WRITABLE
 
 SOCKET = 2 * 212992  # bytes that the kernel may keep for a socket, by its default
@@ -29,8 +32,10 @@ TRIES, ROUNDS = 3, 100  # looks before all is stopped for one; and rounds until 
 QUIET = 4  # rounds in a row that find nothing new: a list of children leaves some out while others end
 SETTLING = 1.0  # seconds, at most, until what was told to stop has: on a busy machine it waits for its turn
 PARTS = ("SwapPss", "Pss_Anon", "Pss_File")
-STATE = re.compile(r"^State:\t(\w)", re.M)
-SIZE = re.compile(r"^(\w+):\s+(\d+) kB$", re.M)
+# of bytes: there a line ends at \n only, which the kernel writes in no name, but at \r as well in a text
+STATE = re.compile(rb"^State:\t(\w)", re.M)
+NUMBER = re.compile(rb"^(\w+):\s+(\d+)( kB)?$", re.M)
+KCMP_VM = 1
 
 
 def usage(pid: int, exact: bool = False) -> tuple[int, int]:
@@ -63,16 +68,23 @@ def _look(pid: int, exact: bool) -> tuple[int, int, set[int]]:
     processes, ended, living = list(_below(pid)), set(), {}
     for process in processes:  # the quick part for all, then the others
         try:
-            thread, status = _living(process)
+            living[process] = _living(process)
         except OSError:
             ended.add(process)
-            continue
-        living[thread] = status
-    memory, files, left = sum(_own(*one, exact) for one in living.items()), 0, LISTED
+    borrowers = _borrowers(living) if exact else set()
+    own = {process: _own(*one, exact) for process, one in living.items()}
     if exact:  # a part of what was seen is counted for those that began; whoever is still there had no others
         ended |= {*_below(pid)} - {*processes}
-        ended |= {int(thread.name) for thread in living if not _is_alive(thread)}
-    for thread in living:
+        still = _borrowers(living)
+        ended |= borrowers - still
+        ended |= {process for process, (thread, _) in living.items() if not _is_alive(thread)}
+        for process in reversed(living):  # children before their parents
+            if process in still - ended:
+                parent = living[process][1]["PPid"]
+                own[parent] = max(own.get(parent, 0), own.pop(process))
+    memory, files, left = sum(own.values()), 0, LISTED
+    threads = [thread for thread, _ in living.values()]
+    for thread in threads:
         with contextlib.suppress(OSError):  # it has ended meanwhile
             with (thread / "maps").open("rb") as listed:
                 mappings = listed.read(left + 1)
@@ -81,7 +93,7 @@ def _look(pid: int, exact: bool) -> tuple[int, int, set[int]]:
                 return sys.maxsize, 0, set()
             memory += MAPPING * mappings.count(b"\n")
             memory += FILE * (thread / "fd").stat().st_size  # how many there are, since Linux 6.2
-    for thread in list(living)[:1]:
+    for thread in threads[:1]:
         with contextlib.suppress(OSError):
             sockets = (thread / "net/unix").read_bytes().splitlines()[1:]
             datagram = [line for line in sockets if line.split()[4:5] == [DATAGRAM]]  # a name may break lines
@@ -142,8 +154,8 @@ def _states(process: int) -> set[str]:
     with contextlib.suppress(OSError):  # nothing is left of it
         for thread in os.listdir(f"/proc/{process}/task"):
             with contextlib.suppress(OSError):
-                status = Path(f"/proc/{process}/task/{thread}/status").read_text("utf-8", "replace")
-                states |= {*STATE.findall(status)}
+                status = Path(f"/proc/{process}/task/{thread}/status").read_bytes()
+                states |= {state.decode() for state in STATE.findall(status)}
     return states
 
 
@@ -172,6 +184,25 @@ def _is_alive(thread: Path) -> bool:
         return False
 
 
+def _borrowers(living: dict[int, tuple[Path, dict[str, int]]]) -> set[int]:
+    """Processes whose memory is their parent's own: children of vfork, until they run another program.
+
+    Who is one at the end of a look was one throughout: nobody gets the memory of another that exists already.
+    """
+    parents = {process: living.get(status["PPid"]) for process, (_, status) in living.items()}
+    threads = {process: parent[0].name for process, parent in parents.items() if parent is not None}
+    return {process for process, name in threads.items() if _one_memory(living[process][0].name, name)}
+
+
+def _one_memory(thread: str, other: str) -> bool:
+    """Whether the kernel says so; not where it was built without the call, or does not answer."""
+    column, _ = calls.ARCHITECTURES.get(platform.machine(), (None, None))
+    if column is None:
+        return False
+    numbers = calls.CLOSED["kcmp"][column], int(thread), int(other), KCMP_VM, 0, 0
+    return ctypes.CDLL(None).syscall(*map(ctypes.c_long, numbers)) == 0
+
+
 def _own(thread: Path, status: dict[str, int], exact: bool) -> int:
     """A process's memory, and what the kernel needs to find it; not that of files in memory and the like."""
     parts = {}
@@ -184,5 +215,6 @@ def _own(thread: Path, status: dict[str, int], exact: bool) -> int:
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """The sizes in a file of the kernel's, in bytes."""
-    return {name: 1024 * int(size) for name, size in SIZE.findall(path.read_text("utf-8", "replace"))}
+    """The numbers in a file of the kernel's; sizes in bytes."""
+    found = NUMBER.findall(path.read_bytes())
+    return {name.decode(): int(number) * (1024 if unit else 1) for name, number, unit in found}

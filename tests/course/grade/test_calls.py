@@ -47,6 +47,25 @@ return [errors, namespaces, families, others]"""
     assert {"seccomp", "syslog"} <= closed.keys()
 
 
+def test_no_socket_gets_a_filter(call):
+    """Each is asked for without a program, so that even a kernel without walls attaches none."""
+    column, _ = calls.ARCHITECTURES[platform.machine()]
+    body = f"""
+import socket
+def option(level, number):
+    return system_call({calls.SETSOCKOPT[column]}, one.fileno(), level, number, 0, 0)
+one, other = socket.socketpair()
+attach = [option(level, 2**32 * high + number) for level in (0, 1, 6, 263) for high in (0, 1)
+          for number in (26, 50, 51, 52)]
+one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)
+one.settimeout(9)
+return [attach, option(1, 44), option(1, 27), one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)]"""
+    attach, *others = call(START, KEYS, square(body)).answers["99.1"][0].value
+    assert attach == [errno.EPERM] * 32
+    assert others == [errno.EINVAL, errno.EINVAL, 2**17]  # the kernel itself refuses a filter of no size
+    assert {425, 426, 427} <= {number for number, _ in calls.CLOSED.values()}  # nor by io_uring
+
+
 def test_locks_signal_nothing_and_stop_nobody(call):
     body = """
 import fcntl, sqlite3, struct
@@ -131,6 +150,18 @@ shared = np.tile(x, 2**20)  # large enough for a file in memory
 work = delayed(lambda a, k: float(a[k]) ** 2)
 parts = Parallel(2, max_nbytes=2**20)(work(shared, k) for k in range(len(x)))
 return np.array(parts)""",
+    "programs": """
+import subprocess, time
+os.mkfifo("/tmp/pipe")
+if os.fork() == 0:
+    time.sleep(2)
+    os._exit(os.open("/tmp/pipe", os.O_RDWR) < 0)
+hoard = np.ones(2**25)  # half of the limit, and a child that has begun no program shares it
+wait = (os.POSIX_SPAWN_OPEN, 0, "/tmp/pipe", os.O_RDONLY, 0)
+os.waitpid(os.posix_spawn("/usr/bin/true", ["true"], {}, file_actions=[wait]), 0)
+for _ in range(20): subprocess.run(["true"], check=True)
+os.unlink("/tmp/pipe")
+return x**2""",
     "torch": """
 import torch, torch.multiprocessing as mp
 shared = torch.tensor(x).share_memory_()

@@ -1,4 +1,4 @@
-"""Forty-one attacks and nine hostile names among honest students, graded in one go."""
+"""Forty-two attacks and nine hostile names among honest students, graded in one go."""
 
 import base64
 import os
@@ -207,6 +207,17 @@ ATTACKS = {
     ),
     "memory out of sight": (
         [square("import time\nlibc.prctl(4, 0)\nhoard = np.ones(2**27)\ntime.sleep(3)\nreturn x")],
+        MEMORY,
+    ),
+    "memory behind a name": (
+        [
+            square(
+                "import threading, time\ndef rest():\n    hoard = np.ones(2**27)\n    time.sleep(3)\n"
+                "if os.fork() == 0:\n    threading.Thread(target=rest).start()\n"
+                "    libc.prctl(15, b'\\rVmRSS: 1 kB', 0, 0, 0)\n"
+                "    libc.syscall(93 if os.uname().machine == 'aarch64' else 60, 0)\ntime.sleep(3)\nreturn x"
+            )
+        ],
         MEMORY,
     ),
     "memory of many": (

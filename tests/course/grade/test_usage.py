@@ -15,6 +15,12 @@ START = "import ctypes, mmap, os, signal, socket, sys, time\nlibc = ctypes.CDLL(
 READY = "\nprint('ready', flush=True)\nsys.stdin.read()"
 
 
+@pytest.fixture(autouse=True)
+def nothing_of_the_machine(monkeypatch):
+    """Outside of a sandbox /tmp is the machine's, where others write."""
+    monkeypatch.setattr(counting, "WRITABLE", ())
+
+
 @pytest.fixture
 def used():
     """Memory that a program uses beyond a Python that does nothing, counted quickly and exactly."""
@@ -56,6 +62,14 @@ def test_what_is_shared_counts_once(used):
             "libc.syscall(93 if os.uname().machine == 'aarch64' else 60, 0)",
             64 * MB,
         ),
+        # the same, and the first thread's name reads like the kernel's words for its size
+        (
+            "import threading\ndef rest():\n    hoard = b'x' * 2**26\n    time.sleep(0.3)\n"
+            "    print('ready', flush=True)\n    sys.stdin.read()\n    os._exit(0)\n"
+            "threading.Thread(target=rest).start()\nlibc.prctl(15, b'\\rVmRSS: 1 kB', 0, 0, 0)\n"
+            "libc.syscall(93 if os.uname().machine == 'aarch64' else 60, 0)",
+            64 * MB,
+        ),
         # a page of tables for each 2 MB that were merely read
         (
             "hoard = mmap.mmap(-1, 2**34, mmap.MAP_PRIVATE)\nfor at in range(0, 2**34, 2**21): hoard[at]",
@@ -83,6 +97,26 @@ def test_memory_by_every_door(code, size, used):
         assert 0.9 * size < seen < 1.1 * size + 30 * MB
 
 
+# A process of 64 MB whose child, made by vfork, waits for a pipe to be opened before it runs another program.
+VFORK = """
+import atexit
+os.mkfifo({pipe!r})
+child = os.fork()
+if not child:
+    hoard = b'x' * 2**26
+    wait = (os.POSIX_SPAWN_OPEN, 0, {pipe!r}, os.O_RDONLY, 0)
+    os.posix_spawn('/bin/true', ['true'], {{}}, file_actions=[wait])
+    os._exit(0)
+atexit.register(os.open, {pipe!r}, os.O_RDWR)
+while open(f'/proc/{{child}}/stat').read().rsplit(')')[1][1] != 'D': time.sleep(0.1)"""
+
+
+def test_a_child_counts_once_until_it_runs_another_program(used, tmp_path):
+    upper, exact = used(VFORK.format(pipe=str(tmp_path / "pipe")))
+    assert upper > 120 * MB
+    assert 60 * MB < exact < 100 * MB
+
+
 # A chain of processes, each of which hands its memory to the next and ends; all below one that stays.
 CHAIN = """
 libc.prctl(36, 1)
@@ -107,7 +141,6 @@ def test_memory_that_is_handed_on_is_seen_at_every_look(decoys, used, tmp_path, 
             (tmp_path / "over").touch()
         return max(looks[-1]), 0
 
-    monkeypatch.setattr(counting, "WRITABLE", ())  # here these are the machine's
     monkeypatch.setitem(globals(), "usage", often)
     used(CHAIN.format(decoys=decoys, over=str(tmp_path / "over")))
     (nothing, *_), _, upper, exact = map(sorted, looks)
