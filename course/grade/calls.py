@@ -1,15 +1,16 @@
 """The system calls that a sandbox does without, as a program for the kernel (seccomp, "classic BPF").
 
 Closed are: keyrings, which all processes of a user share; memory that belongs to no process, so that nobody
-can count it (memfd, System V, rules of landlock, watches of epoll, and mappings without a file that a fork
-shares: their pages outlive them where only a part is unmapped); filters like this one, for which the kernel
-has room once for all; filters of sockets, because some kernels hang for good where thousands are freed at
-once; the kernel's log, where a crash leaves a line that all could read; namespaces and mounts; every socket
-but those between the sandbox's own processes; and doors into the kernel that no exercise needs (io_uring,
-bpf, ptrace, ...). The caller gets an ordinary error; Python, asyncio included, takes poll where there is no
-epoll.
+can count it (memfd, System V, rules of landlock, watches of epoll, attributes of files, a process's own table
+of futexes, and mappings without a file that a fork shares: their pages outlive them where only a part is
+unmapped); filters like this one, for which the kernel has room once for all; filters of sockets, because some
+kernels hang for good where thousands are freed at once; the kernel's log, where a crash leaves a line that
+all could read; namespaces and mounts; every socket but those between the sandbox's own processes; and doors
+into the kernel that no exercise needs (io_uring, bpf, ptrace, ...), all that are newer than this list
+included. The caller gets an ordinary error; Python, asyncio included, takes poll where there is no epoll.
 Locks of files do nothing and say that they succeeded: a lock of a file that all sandboxes see, such as Python
-itself, would be a signal from one to another.
+itself, would be a signal from one to another. Nor does a socket get more room than the machine gives to each,
+as programs that ask for more have to expect.
 """
 
 from __future__ import annotations
@@ -67,6 +68,10 @@ CLOSED = {
     "delete_module": (176, 106),
     "swapon": (167, 224),
     "quotactl": (179, 60),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
     "personality": (135, 92),
     "landlock_create_ruleset": (444, 444),
     "landlock_add_rule": (445, 445),
@@ -81,8 +86,12 @@ CLOSED = {
     "syslog": (103, 116),
 }
 CLONE, CLONE3, SOCKETS = (56, 220), (435, 435), ((41, 198), (53, 199))  # SOCKETS: socket and socketpair
-FLOCK, FCNTL, MMAP, PRCTL, SETSOCKOPT = (73, 32), (72, 25), (9, 222), (157, 167), (54, 208)
-PR_SET_SECCOMP = 22
+NEWER = 470  # all processors share these numbers; x32, a second set of numbers for the same calls, is above
+FLOCK, FCNTL, IOCTL, MMAP = (73, 32), (72, 25), (16, 29), (9, 222)
+PRCTL, SETSOCKOPT = (157, 167), (54, 208)
+TIOCSETD = 0x5423  # other programs of the kernel's behind a terminal
+PR_SET_SECCOMP, PR_FUTEX_HASH = 22, 78
+SO_SNDBUF = 7
 PROGRAMS = (26, 50, 51, 52)  # SO_ATTACH_FILTER, _BPF, _REUSEPORT_CBPF and _REUSEPORT_EBPF, at whatever level
 LOCKS = (5, 6, 7, 36, 37, 38)  # F_GETLK, F_SETLK, F_SETLKW, and the same as F_OFD_*
 SIGNALS = (1024, 1025, 1026, 1035, 1036, 1037, 1038)  # F_*LEASE, F_NOTIFY, F_*_RW_HINT, of a file for all
@@ -111,7 +120,7 @@ def program() -> bytes:
         (EQUAL, 1, 0, architecture),  # jumps: how many steps to leave out if true, and if not
         (RETURN, 0, 0, ERROR + ENOSYS),  # a program for another processor numbers its calls otherwise
         (LOAD, 0, 0, NUMBER),
-        (AT_LEAST, 0, 1, 0x40000000),  # x32, a second set of numbers for the same calls
+        (AT_LEAST, 0, 1, NEWER),
         (RETURN, 0, 0, ERROR + ENOSYS),
         (EQUAL, 0, 1, CLONE3[column]),  # its flags are out of sight; without it the C library takes clone
         (RETURN, 0, 0, ERROR + ENOSYS),
@@ -127,15 +136,6 @@ def program() -> bytes:
         (LOAD, 0, 0, NUMBER),
         (EQUAL, 0, 1, FLOCK[column]),
         (RETURN, 0, 0, ERROR),  # no error: done
-        (EQUAL, 0, 3, PRCTL[column]),
-        (LOAD, 0, 0, FIRST),
-        (EQUAL, 0, 1, PR_SET_SECCOMP),
-        (RETURN, 0, 0, ERROR + EPERM),
-        (LOAD, 0, 0, NUMBER),
-        (EQUAL, 0, 2 * len(PROGRAMS) + 2, SETSOCKOPT[column]),
-        (LOAD, 0, 0, THIRD),
-        *(step for one in PROGRAMS for step in ((EQUAL, 0, 1, one), (RETURN, 0, 0, ERROR + EPERM))),
-        (RETURN, 0, 0, ALLOW),
         (EQUAL, 0, 5, MMAP[column]),
         (LOAD, 0, 0, FOURTH),
         (ANY_BIT, 0, 2, MAP_ANONYMOUS),
@@ -151,9 +151,18 @@ def program() -> bytes:
             (RETURN, 0, 0, ERROR + EPERM),
             (RETURN, 0, 0, ALLOW),
         ]
-    steps += [(EQUAL, 1, 0, FCNTL[column]), (RETURN, 0, 0, ALLOW), (LOAD, 0, 0, SECOND)]
-    for commands, answer in ((LOCKS, ERROR), (SIGNALS, ERROR + EPERM)):
-        for command in commands:
-            steps += [(EQUAL, 0, 1, command), (RETURN, 0, 0, answer)]
+    refused = ERROR + EPERM
+    steps += _by(FIRST, PRCTL[column], dict.fromkeys((PR_SET_SECCOMP, PR_FUTEX_HASH), refused))
+    steps += _by(SECOND, IOCTL[column], {TIOCSETD: refused})
+    steps += _by(SECOND, FCNTL[column], dict.fromkeys(LOCKS, ERROR) | dict.fromkeys(SIGNALS, refused))
+    steps += _by(THIRD, SETSOCKOPT[column], {SO_SNDBUF: ERROR} | dict.fromkeys(PROGRAMS, refused))
     steps.append((RETURN, 0, 0, ALLOW))
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def _by(place: int, number: int, answers: dict[int, int]) -> list[tuple[int, int, int, int]]:
+    """Steps for a call whose answer depends on an argument; it is allowed where that is none of these."""
+    steps = [(EQUAL, 0, 2 * len(answers) + 2, number), (LOAD, 0, 0, place)]
+    for value, answer in answers.items():
+        steps += [(EQUAL, 0, 1, value), (RETURN, 0, 0, answer)]
+    return [*steps, (RETURN, 0, 0, ALLOW)]

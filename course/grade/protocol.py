@@ -111,8 +111,10 @@ class Listener:
             self.stage = "cells"
         if kind == "done" or self.stage == "done":
             self.stage = "done"
-        elif kind == "cells-done":
-            self.stage = "exercises"
+        elif (
+            kind == "cells-done"
+        ):  # a cell that still runs has the inputs now: its end is not told as its own
+            self.stage, self.place = "exercises", None
         elif self.stage == "cells" and type(index) is int and 0 <= index < len(self.cells):
             self._cell(kind, index, event)
         elif isinstance(id, str) and id in self.exercises:

@@ -1,4 +1,4 @@
-"""Forty-two attacks and nine hostile names among honest students, graded in one go."""
+"""Forty-three attacks and nine hostile names among honest students, graded in one go."""
 
 import base64
 import os
@@ -82,6 +82,10 @@ ATTACKS = {
     "the inputs asked for early": (
         ["tell(event='cells-done')\nimport time\ntime.sleep(0.3)", square("return x")],
         "Right on 0 of 2 inputs",
+    ),
+    "the inputs asked for early, and an end": (
+        ["tell(event='cells-done')\nos._exit(0)", square("return x")],
+        f"{STOPPED}{KILLED}(?s:(?!left out).)*$",
     ),
     "an event of lists in lists": (
         [square("shout(b'{\"event\": \"x\", \"value\": [' + b'[],' * 300_000 + b'[]]}')\nreturn x")],
