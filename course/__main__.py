@@ -44,6 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
+    # jsonschema would load it with every notebook, a second of work, for addresses that no notebook has
+    sys.modules.setdefault("rfc3987_syntax", None)
     try:
         status = importlib.import_module(COMMANDS[chosen.command][0]).main(chosen.arguments) or 0
         if sys.stdout is not None:

@@ -37,17 +37,13 @@ def seal(target: Path, withheld: list[str], codes: Iterable[str] = ()) -> None:
     sweeps = {path.stem: tree for path, tree in trees.items() if path.parent.name == "replicate"}
     cells = ast.parse("\n".join(codes))
     said: dict[ast.stmt, _Said] = {}
+    functions = {name: _found(trees, target, name) for name in withheld}
     before = _unused(trees, cells, said)
-    for name in withheld:
-        path, inside = _locate(target, name)
-        tree = trees.get(path, ast.Module([], []))
-        function = _find(tree, inside)
-        if function is None:
-            raise ValueError(f"{name} is not a function of mini_attn; correct `withheld` in the exercise")
+    for name, (tree, inside, function) in functions.items():
         says = f"{name} is withheld while this lesson is graded: write it yourself"
         function.body = ast.parse(f"raise NotImplementedError({says!r})").body
         for node in tree.body:
-            if inside[0] in _binds(node):
+            if inside in _binds(node):
                 said.pop(node, None)
     _keep(sweeps, cells)
     while gone := _unused(trees, cells, said) - before:
@@ -72,19 +68,19 @@ class _Said:
 
     def __init__(self, statement: ast.stmt):
         nodes = list(ast.walk(statement))
-        self.binds = _binds(statement)
+        self.binds = _binds(statement, nodes)
         self.names = {node.id for node in nodes if isinstance(node, ast.Name)}
         self.attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
         self.imported = {node.name for node in nodes if isinstance(node, ast.alias)}
 
 
-def _binds(statement: ast.stmt) -> set[str]:
-    """The names that a statement of a module gives a meaning."""
+def _binds(statement: ast.stmt, nodes: list[ast.AST] | None = None) -> set[str]:
+    """The names that a statement of a module, which has these nodes, gives a meaning."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return {statement.name}
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.split(".")[0] for alias in statement.names}
-    nodes = ast.walk(statement)
+    nodes = ast.walk(statement) if nodes is None else nodes
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
@@ -163,6 +159,16 @@ def _locate(target: Path, name: str) -> tuple[Path, list[str]]:
     if parts and (path / f"{parts[0]}.py").is_file():
         return path / f"{parts[0]}.py", parts[1:]
     return path / "__init__.py" if path != target else target / "mini_attn" / "__init__.py", parts
+
+
+def _found(trees: dict[Path, ast.Module], target: Path, name: str) -> tuple[ast.Module, str, ast.FunctionDef]:
+    """A function's module, the name in it that it belongs to, and the function itself."""
+    path, inside = _locate(target, name)
+    tree = trees.get(path, ast.Module([], []))
+    function = _find(tree, inside)
+    if function is None:
+        raise ValueError(f"{name} is not a function of mini_attn; correct `withheld` in the exercise")
+    return tree, inside[0], function
 
 
 def _find(tree: ast.AST, names: list[str]) -> ast.FunctionDef | None:

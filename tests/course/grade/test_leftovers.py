@@ -24,6 +24,7 @@ GRADER = """
 import signal
 import sys
 from pathlib import Path
+sys.modules["rfc3987_syntax"] = None  # as `python -m course` leaves it out
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 sys.path.insert(0, {sources!r})
 from course import exercises

@@ -16,27 +16,39 @@ def withheld(lesson):
     return sorted({name for spec in exercises.exercises(lesson) for name in spec.withheld})
 
 
-def run(code, *folders):
-    command = [sys.executable, "-c", code, *map(str, folders)]
-    return subprocess.run(command, cwd=folders[0], capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Gives the folder of a lesson's library, as the grader seals it; each is sealed once."""
+    made = {}
+
+    def sealed_for(number):
+        if number not in made:
+            lesson = released.lesson(number)
+            made[number] = tmp_path_factory.mktemp(f"lesson-{number}")
+            seal(made[number], lesson.withheld, [*lesson.codes, *lesson.solutions.values()])
+        return made[number]
+
+    return sealed_for
 
 
-def test_withheld_functions_say_so_and_the_rest_works(tmp_path):
-    seal(tmp_path, ["mini_attn.geometry.cosine", "mini_attn.models.LinearClassifier.forward"])
-    done = run(
-        "import torch, mini_attn\nfrom mini_attn import geometry, models\n"
-        f"assert mini_attn.__file__.startswith({str(tmp_path)!r})\n"
-        "print(geometry.selected_tokens(torch.eye(2)).tolist())\n"
-        "for call in (lambda: geometry.cosine(1, 2), lambda: models.LinearClassifier(2)(None)):\n"
-        "    try: call()\n    except NotImplementedError as error: print(error)\n",
-        tmp_path,
-    )
-    says = "is withheld while this lesson is graded: write it yourself"
-    assert done.stdout.splitlines() == [
-        "[0, 1]",
-        f"mini_attn.geometry.cosine {says}",
-        f"mini_attn.models.LinearClassifier.forward {says}",
-    ], done.stderr
+# each library in turn, by one process, which loads torch once: all its modules, and what its file of calls says
+IMPORTS = """
+import importlib, pathlib, pkgutil, sys
+import torch
+for folder in sys.argv[1:]:
+    sys.path.insert(0, folder)
+    import mini_attn
+    assert mini_attn.__file__.startswith(folder)
+    for module in pkgutil.walk_packages(mini_attn.__path__, "mini_attn."):
+        importlib.import_module(module.name)
+    from mini_attn import data, geometry, models, svm, sweep
+    calls = pathlib.Path(folder, "calls")
+    for call in calls.read_text().splitlines() if calls.exists() else ():
+        try: print(eval(call))
+        except NotImplementedError as error: print(error)
+    for name in [name for name in sys.modules if name.split(".")[0] == "mini_attn"]:
+        del sys.modules[name]
+"""
 
 
 @pytest.mark.parametrize(
@@ -58,35 +70,18 @@ HELPERS = {
 }
 
 
-# each library in turn, by one process: it loads torch once
-IMPORTS = """
-import importlib, pkgutil, sys
-for folder in sys.argv[1:]:
-    sys.path.insert(0, folder)
-    import mini_attn
-    assert mini_attn.__file__.startswith(folder)
-    for module in pkgutil.walk_packages(mini_attn.__path__, "mini_attn."):
-        importlib.import_module(module.name)
-    for name in [name for name in sys.modules if name.split(".")[0] == "mini_attn"]:
-        del sys.modules[name]
-"""
-
-
-def test_private_helpers_are_no_way_round(tmp_path):
+def test_private_helpers_are_no_way_round(library):
     def private(folder):
         texts = {path.name: path.read_text(encoding="utf-8") for path in folder.rglob("*.py")}
         defined = re.compile(r"^(?:def|class) (_\w+)", re.M)
         return {(file, name) for file, text in texts.items() for name in defined.findall(text)}
 
     for lesson, helpers in HELPERS.items():
-        seal(tmp_path / lesson, withheld(lesson))
-        before, after = private(Path(mini_attn.__file__).parent), private(tmp_path / lesson / "mini_attn")
+        before, after = private(Path(mini_attn.__file__).parent), private(library(lesson) / "mini_attn")
         compiled = {(file, name) for file, name in before if file == "kernels.py"}  # never there: see `seal`
         assert compiled
         assert compiled.isdisjoint(after)
         assert {name for _, name in before - after - compiled} == set(helpers.split()), lesson
-    done = run(IMPORTS, *(tmp_path / lesson for lesson in HELPERS))
-    assert done.returncode == 0, done.stderr
 
 
 def functions(folder):
@@ -95,20 +90,22 @@ def functions(folder):
     return {stem: {node.name for node in tree.body if hasattr(node, "name")} for stem, tree in trees.items()}
 
 
-def test_a_solver_is_withheld_with_its_methods(tmp_path):
-    lessons = [n for n in exercises.lessons() if "mini_attn.svm.dispatch.solve" in withheld(n)]
+def solving():
+    """Lessons that withhold the solver."""
+    return [n for n in exercises.lessons() if "mini_attn.svm.dispatch.solve" in withheld(n)]
+
+
+def test_a_solver_is_withheld_with_its_methods(library):
+    lessons = solving()
     assert {"02", "13", "15", "16"} <= {*lessons}
     for lesson in lessons:
-        seal(tmp_path / lesson, withheld(lesson))
-        left = set().union(*functions(tmp_path / lesson / "mini_attn" / "svm").values())
+        left = set().union(*functions(library(lesson) / "mini_attn" / "svm").values())
         methods = re.compile(
             "_?solve|shortest|exact_answer|least_distance|interior_point|block_pivot|iterate"
         )
         assert {name for name in left if methods.match(name)} == {"solve", "shortest", "solve_soft"}
         assert "mini_attn.svm.rational.shortest" in withheld(lesson)
         assert {"attention_problem", "certified_rank", "Solution"} <= left
-    done = run(IMPORTS, *(tmp_path / lesson for lesson in lessons))
-    assert done.returncode == 0, done.stderr
 
 
 SWEEPS = {
@@ -151,12 +148,8 @@ def test_of_the_sweeps_only_what_cells_use_is_there(cell, tmp_path, monkeypatch)
     assert not re.search("stored|quarter|torch", text)
 
 
-def test_each_lesson_has_the_functions_of_its_own_sweeps_that_it_shows(tmp_path):
-    shown = {}
-    for number in ("06", "12", "15", "17", "18"):
-        lesson = released.lesson(number)
-        seal(tmp_path / number, lesson.withheld, [*lesson.codes, *lesson.solutions.values()])
-        shown[number] = functions(tmp_path / number / "course" / "replicate")
+def test_each_lesson_has_the_functions_of_its_own_sweeps_that_it_shows(library):
+    shown = {n: functions(library(n) / "course" / "replicate") for n in ("06", "12", "15", "17", "18")}
     assert shown["06"] == shown["15"] == {}
     assert {*shown["12"]} == {"lesson_12"}
     assert {"attend", "first_leads"} <= shown["12"]["lesson_12"]
@@ -172,28 +165,25 @@ THIEVES = {
     "14": "data.every_position(1, 2, 3)",
     "13": "svm.rational.shortest(1, 2, 3)",
 }
-TRY = """
-import sys, torch
-for folder in sys.argv[1:]:
-    sys.path.insert(0, folder)
-    from mini_attn import data, svm, sweep
-    import mini_attn.svm.rational
-    try: eval(open(folder + "/thief").read())
-    except NotImplementedError as error: print(error)
-    for name in [name for name in sys.modules if name.split(".")[0] == "mini_attn"]:
-        del sys.modules[name]
-"""
 
 
-def test_other_names_for_an_answer_are_withheld(tmp_path):
+def test_every_library_loads_and_what_is_withheld_says_so(library, tmp_path):
+    two = ["mini_attn.geometry.cosine", "mini_attn.models.LinearClassifier.forward"]
+    seal(tmp_path, two)
+    calls = ["geometry.selected_tokens(torch.eye(2)).tolist()", "geometry.cosine(1, 2)"]
+    (tmp_path / "calls").write_text("\n".join([*calls, "models.LinearClassifier(2)(None)"]))
     for lesson, thief in THIEVES.items():
-        seal(tmp_path / lesson, withheld(lesson))
-        (tmp_path / lesson / "thief").write_text(thief)
-    done = run(TRY, *(tmp_path / lesson for lesson in THIEVES))
-    said = [line.split(" is withheld")[0] for line in done.stdout.splitlines()]
-    assert said == [
+        (library(lesson) / "calls").write_text(thief)
+    folders = [tmp_path, *map(library, dict.fromkeys([*THIEVES, *HELPERS, *solving()]))]
+    command = [sys.executable, "-c", IMPORTS, *map(str, folders)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    names = [
+        *two,
         "mini_attn.sweep.shares.wilson",
         "mini_attn.data.every_position",
         "mini_attn.svm.rational.shortest",
-    ], done.stderr
+    ]
+    says = "is withheld while this lesson is graded: write it yourself"
+    assert done.stdout.splitlines() == ["[0, 1]", *(f"{name} {says}" for name in names)]
     assert "course.replicate.lesson_16.finite_part" in withheld("16")
