@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from course.grade import marking
+from course.grade import marking, sandbox
 from course.make.build import ROOT
 
 START = "from course.exercise import exercise, check, todo, progress\nimport numpy as np, os, sys"
@@ -154,11 +154,18 @@ VIOLENCE = {
 }
 
 
+# for those that only their time ends; the others get as long as they need
+SHORT = {"loops and swallows interrupts", "loops", "forks", "prints for ever", "a cell that loops"}
+
+
 @pytest.mark.parametrize("name", VIOLENCE)
-def test_violence_costs_only_what_it_touches(name, lesson, cases, call):
+def test_violence_costs_only_what_it_touches(name, lesson, cases, call, monkeypatch):
+    monkeypatch.setattr(sandbox, "GRACE", 2.0)
     canary = Path(tempfile.gettempdir()) / f"canary-{os.getpid()}"
     canary.write_text("alive")
-    first, second = marking.mark(lesson, call(START, *VIOLENCE[name], HONEST, seconds=3), cases)
+    first, second = marking.mark(
+        lesson, call(START, *VIOLENCE[name], HONEST, seconds=1.5 if name in SHORT else 3), cases
+    )
     assert first.points == 0
     assert second.state == "right", second.says
     assert canary.read_text() == "alive"
@@ -268,22 +275,38 @@ except OSError as error: return [os.listdir('/proc/1'), os.access('/proc/1', os.
     assert answer.value in ([[], False, errno.EROFS], [[], False, errno.ENOENT])
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "from mini_attn.softmax import softmax\nreturn softmax(x)",
-        "import mini_attn.softmax as s\nreturn getattr(s, 'soft' + 'max')(x)",
-        "import importlib\nreturn importlib.reload(importlib.import_module('mini_attn.softmax')).softmax(x)",
-    ],
-)
-def test_the_functions_asked_for_are_withheld(body, call):
-    errors = [answer.error for answer in call(START, square(body)).answers["99.1"]]
-    assert all("mini_attn.softmax.softmax is withheld" in error for error in errors)
+STEALING = """
+def by_name(x):
+    from mini_attn.softmax import softmax
+    return softmax(x)
+def by_attribute(x):
+    import mini_attn.softmax as s
+    return getattr(s, 'soft' + 'max')(x)
+def anew(x):
+    import importlib
+    return importlib.reload(importlib.import_module('mini_attn.softmax')).softmax(x)
+@exercise('99.1')
+def square(x):
+    said = []
+    for way in (by_name, by_attribute, anew):
+        try: said.append(str(way(x)))
+        except NotImplementedError as error: said.append(str(error))
+    return said
+@exercise('99.2')
+def total(x):
+    import torch
+    from mini_attn import geometry
+    x = torch.tensor(x)
+    return geometry.cosine(x, x)
+"""
 
 
-def test_the_rest_of_the_library_may_be_used(call):
-    body = "import torch\nfrom mini_attn import geometry\nx = torch.tensor(x)\nreturn geometry.cosine(x, x)"
-    assert [answer.value for answer in call(START, square(body)).answers["99.1"]] == pytest.approx([1.0, 1.0])
+def test_the_functions_asked_for_are_withheld_and_the_rest_may_be_used(call):
+    answers = call(START, STEALING).answers
+    for answer in answers["99.1"]:
+        assert len(answer.value) == 3
+        assert all("mini_attn.softmax.softmax is withheld" in said for said in answer.value)
+    assert [answer.value for answer in answers["99.2"]] == pytest.approx([1.0, 1.0])
 
 
 def test_checks_do_not_matter(lesson, cases, call):

@@ -31,7 +31,7 @@ def library(tmp_path_factory):
     return sealed_for
 
 
-# each library in turn, by one process, which loads torch once: all its modules, and what its file of calls says
+# each library in turn, by one process, which loads torch once: all its modules, and the calls that it lists
 IMPORTS = """
 import importlib, pathlib, pkgutil, sys
 import torch
