@@ -156,13 +156,16 @@ return np.array(parts)""",
     "programs": """
 import subprocess, time
 os.mkfifo("/tmp/pipe")
-if os.fork() == 0:
+other = os.fork()
+if other == 0:
     time.sleep(2)
-    os._exit(os.open("/tmp/pipe", os.O_RDWR) < 0)
+    held = os.open("/tmp/pipe", os.O_RDWR)  # from now on nobody waits
+    time.sleep(60)
 hoard = np.ones(2**25)  # half of the limit, and a child that has begun no program shares it
 wait = (os.POSIX_SPAWN_OPEN, 0, "/tmp/pipe", os.O_RDONLY, 0)
 os.waitpid(os.posix_spawn("/usr/bin/true", ["true"], {}, file_actions=[wait]), 0)
 for _ in range(20): subprocess.run(["true"], check=True)
+os.kill(other, 9)
 os.unlink("/tmp/pipe")
 return x**2""",
     "torch": """
