@@ -111,9 +111,8 @@ class Listener:
             self.stage = "cells"
         if kind == "done" or self.stage == "done":
             self.stage = "done"
-        elif (
-            kind == "cells-done"
-        ):  # a cell that still runs has the inputs now: its end is not told as its own
+        elif kind == "cells-done" and self.stage == "cells":
+            # a cell that asked for the inputs itself has them from here on: its end is not told as its own
             self.stage, self.place = "exercises", None
         elif self.stage == "cells" and type(index) is int and 0 <= index < len(self.cells):
             self._cell(kind, index, event)
