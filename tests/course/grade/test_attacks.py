@@ -267,6 +267,19 @@ def test_the_student_is_nobody(call):
     assert others == [True, False]
 
 
+def test_where_memory_runs_out_the_sandbox_ends_first(call):
+    body = """
+place, said = '/proc/self/oom_score_adj', []
+said.append(int(open(place).read()))
+for number in ('-1000', '0'):
+    try:
+        with open(place, 'w') as file: file.write(number)
+    except OSError as error: said.append(error.errno)
+return [*said, int(open(place).read())]"""
+    answer = call(START, square(body)).answers["99.1"][0]
+    assert answer.value == [1000, errno.EACCES, *([errno.EACCES, 1000] if os.geteuid() == 0 else [0])]
+
+
 def test_the_first_process_is_out_of_reach(call):
     body = """
 try: open('/proc/1/mem', 'w')
