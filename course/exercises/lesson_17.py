@@ -7,28 +7,28 @@ import numpy as np
 from course.check.specification import Compare, Exercise, known
 
 
-# --------------------------------------------------------------------------- 17.1 the angle to come
-def _angle_by(
+# --------------------------------------------------------------------------- 17.1 the weights to come
+def _weights_by(
     target=lambda c, lam: np.log(c / lam),
     solve=lambda rows, b: np.linalg.pinv(rows) @ b,
     along=lambda rows, lam: lam @ rows,
     memory=lambda w, inside, unit: w - inside,
-    join=np.hypot,
-    turn=np.arctan,
+    join=lambda forth, r, left: forth + r + left,
 ):
-    """An answer from the remainder (how it is solved, what is taken out), the memory, and their angle."""
+    """An answer from the remainder (how it is solved, what is taken out), the memory, and their sum."""
 
     def answer(rows, lam, c, w, R):
         r, away, unit = solve(rows, target(c, lam)), along(rows, lam), lam @ rows
+        unit = unit / np.linalg.norm(unit)
         if away is not None:
             r = r - (r @ away) * away / (away @ away)
-        left = memory(w, np.linalg.pinv(rows) @ (rows @ w), unit / np.linalg.norm(unit))
-        return turn(join(np.linalg.norm(r), np.linalg.norm(left)) / R)
+        left = memory(w, np.linalg.pinv(rows) @ (rows @ w), unit)
+        return join(R * unit, r, left)
 
     return answer
 
 
-_angle = _angle_by()
+_weights = _weights_by()
 
 
 def _tight(rng, k, D):
@@ -49,7 +49,7 @@ def _alike(rng):
     return rows, np.linalg.solve(rows @ rows.T, np.ones(3))
 
 
-def _angle_cases(rng):
+def _weights_cases(rng):
     """Rows that span the space, and fewer; memories as large as remainders; R near and far."""
     simple = np.array([[1.0, 0.5, 0.0], [1.0, -1.0, 0.0]]), np.linalg.solve([[1.25, 0.5], [0.5, 2.0]], [1, 1])
     found = [simple, *(_tight(rng, k, D) for k, D in ((3, 3), (2, 5), (4, 9)))]
@@ -61,57 +61,62 @@ def _angle_cases(rng):
     ]
 
 
-ANGLE = Exercise(
+WEIGHTS = Exercise(
     id="17.1",
-    title="The angle to come",
+    title="The weights to come",
     points=2,
     minutes=8,
     difficulty=2,
-    reference=_angle,
-    cases=_angle_cases,
+    reference=_weights,
+    cases=_weights_cases,
     misconceptions=known(
-        _angle_by(memory=lambda w, inside, unit: 0 * w),
+        _weights_by(target=lambda c, lam: np.log(lam / c)),
+        "The other way round: c e^-<A, r> is to be a multiple of lambda, so a strong comparison needs a "
+        "*longer* lead.",
+        _weights_by(memory=lambda w, inside, unit: 0 * w),
         "What the first steps left outside of the span of the rows stays there, and counts.",
-        _angle_by(memory=lambda w, inside, unit: w - (w @ unit) * unit),
+        _weights_by(memory=lambda w, inside, unit: w - (w @ unit) * unit),
         "Only the part of w outside of the *span of the rows* stays. Inside it the run moves on to r.",
-        _angle_by(memory=lambda w, inside, unit: w),
+        _weights_by(memory=lambda w, inside, unit: w),
         "Of w only the part outside of the span of the rows stays: take its projection on the span off.",
-        _angle_by(memory=lambda w, inside, unit: inside),
+        _weights_by(memory=lambda w, inside, unit: inside),
         "That is the part of w in the span of the rows. The memory is the rest.",
-        _angle_by(solve=lambda rows, b: np.zeros(rows.shape[1])),
+        _weights_by(solve=lambda rows, b: np.zeros(rows.shape[1])),
         "The remainder in the span of the rows counts, too: there the run settles on r, not on 0.",
-        _angle_by(join=lambda r, left: r + left),
-        "Remainder and memory are perpendicular: add their squares.",
-        _angle_by(turn=lambda tangent: tangent),
-        "That is the tangent of the angle: what is across, over what is along.",
-        _angle_by(turn=lambda tangent: np.degrees(np.arctan(tangent))),
-        "In radians, please.",
-        _angle_by(turn=np.arcsin),
-        "R is the part along the SVM's direction, not the whole length: take the arc tangent.",
-        _angle_by(along=lambda rows, lam: None),
-        "The remainder has a part along the SVM's direction: take that out, it belongs to R.",
-        _angle_by(target=lambda c, lam: np.log(c)),
-        "The pull of a row has to agree with its weight lambda, which is not the same for all rows.",
-        _angle_by(target=lambda c, lam: -np.log(lam)),
-        "The strengths c count, too: a strong comparison needs a longer lead.",
-        _angle_by(target=lambda c, lam: np.log(c * lam)),
-        "c e^-<A, r> is to be a multiple of lambda: so <A, r> is log(c / lambda) but for a constant.",
-        _angle_by(target=lambda c, lam: np.log(c / lam) - np.log(c / lam).mean(), along=lambda *both: None),
-        "Taking the mean off log(c / lambda) does not make r perpendicular to the SVM's direction.",
-        _angle_by(join=lambda r, left: r**2 + left**2),
-        "By Pythagoras: the root of the sum of squares.",
-        lambda rows, lam, c, w, R: _angle(
-            rows, lam, c, w, abs(w @ (lam @ rows)) / np.linalg.norm(lam @ rows)
+        _weights_by(join=lambda forth, r, left: r + left),
+        "That is what is across. The part along the SVM's direction has the length R.",
+        _weights_by(
+            join=lambda forth, r, left: (
+                np.linalg.norm(forth) * (whole := forth + r + left) / np.linalg.norm(whole)
+            )
         ),
-        "That is at the present length. Asked is the angle when the part along the SVM has grown to R.",
-        lambda rows, lam, c, w, R: _angle(rows, lam, c, w, np.linalg.norm(w)),
-        "The length of w is the present one, and not only along the SVM: what is along is to be R.",
-        _angle_by(target=lambda c, lam: c / lam),
+        "R is the part along the SVM's direction, not the whole length.",
+        _weights_by(along=lambda rows, lam: None),
+        "The remainder has a part along the SVM's direction: take that out, it belongs to R.",
+        _weights_by(target=lambda c, lam: np.log(c)),
+        "The pull of a row has to agree with its weight lambda, which is not the same for all rows.",
+        _weights_by(target=lambda c, lam: -np.log(lam)),
+        "The strengths c count, too: a strong comparison needs a longer lead.",
+        _weights_by(target=lambda c, lam: np.log(c * lam)),
+        "c e^-<A, r> is to be a multiple of lambda: so <A, r> is log(c / lambda) but for a constant.",
+        _weights_by(target=lambda c, lam: np.log(c / lam) - np.log(c / lam).mean(), along=lambda *both: None),
+        "Taking the mean off log(c / lambda) does not make r perpendicular to the SVM's direction.",
+        _weights_by(join=lambda forth, r, left: forth + np.linalg.norm(forth) * (r + left)),
+        "Remainder and memory do not grow with R: only the part along the SVM does.",
+        lambda rows, lam, c, w, R: _weights(rows, lam, c, w, w @ (lam @ rows) / np.linalg.norm(lam @ rows)),
+        "That is at the present length. Asked are the weights when the part along the SVM has grown to R.",
+        lambda rows, lam, c, w, R: w + R * (lam @ rows) / np.linalg.norm(lam @ rows),
+        "The part along the SVM is to *be* R, not to grow by R; and in the span of the rows w moves on to r.",
+        lambda rows, lam, c, w, R: R * w / np.linalg.norm(w),
+        "The direction of w changes: only the part along the SVM grows.",
+        _weights_by(target=lambda c, lam: c / lam),
         "Take the logarithm of c / lambda.",
-        _angle_by(along=lambda rows, lam: rows.sum(0)),
+        _weights_by(along=lambda rows, lam: rows.sum(0)),
         "The direction to take out is that of the SVM, the rows weighted by lambda.",
-        _angle_by(solve=lambda rows, b: rows.T @ b),
+        _weights_by(solve=lambda rows, b: rows.T @ b),
         "rows.T @ b lies in their span but does not solve <A_i, r> = b_i: the rows are not orthonormal.",
+        lambda rows, lam, c, w, R: _weights(rows, lam, c, w, R * np.linalg.norm(lam @ rows)),
+        "The part along the SVM is to have the length R: multiply a unit vector by it.",
     ),
     withheld=("mini_attn.rates.remainder",),
 )
@@ -406,4 +411,4 @@ ADAM = Exercise(
     ),
 )
 
-EXERCISES = [ANGLE, PLAIN, SPEED, FINAL, ADAM]
+EXERCISES = [WEIGHTS, PLAIN, SPEED, FINAL, ADAM]

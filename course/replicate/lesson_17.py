@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from course.replicate.stored import Measured
-from mini_attn import data, geometry, losses, models, optim, rates, svm
+from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
 from mini_attn.svm.norms import matrix_norm
 
@@ -173,6 +173,89 @@ def limit(tokens, parameter: str, selected: Tensor, norm):
     else:
         problem = svm.attention_problem(tokens.X, tokens.z, selected)
     return problem, svm.solve(problem, norm=norm, throw=False)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Normalised descent on problems of its own, and the Euclidean SVM of the tokens that it selects last.
+
+    `path` holds the weights at the steps asked for; `strengths` are those of `mini_attn.rates.strengths`.
+    """
+
+    parameter: str
+    tokens: data.TokenData
+    path: list[Tensor]
+    selected: Tensor
+    problem: svm.HardMarginProblem
+    solution: svm.Solution
+    strengths: Tensor
+
+    def split(self, W: Tensor) -> tuple[Tensor, Tensor]:
+        """The length of W along the SVM's direction, (trials,), and what is across, (trials, D)."""
+        unit = self.solution.value.flatten(1)
+        unit = unit / unit.norm(dim=1, keepdim=True)
+        along = (W.flatten(1) * unit).sum(1)
+        return along, W.flatten(1) - along[:, None] * unit
+
+    def tight(self, trial: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows (k, D), weights (k,) and strengths (k,) of one problem's tight comparisons."""
+        return tight(self.problem, self.solution, self.strengths, trial)
+
+    def nearest(self, W: Tensor) -> Tensor:
+        """What the lead of the nearest comparison that is not tight has beyond those that are, (trials,)."""
+        lam = self.solution.dual
+        beyond = self.problem.forward(self.solution.value) - 1
+        beyond = torch.where(lam > 1e-7 * lam.amax(-1, keepdim=True), torch.inf, beyond).amin(-1)
+        return beyond * self.solution.margin * self.split(W)[0]
+
+
+def tight(problem, solution, strengths: Tensor, trial: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows (k, D), weights (k,) and strengths (k,) of one problem's tight comparisons."""
+    carries = solution.dual[trial] > 1e-7 * solution.dual[trial].max()
+    rows = problem.a[trial][carries]
+    if problem.b is not None:
+        rows = (rows[:, :, None] * problem.b[trial][carries][:, None]).flatten(1)
+    return rows.numpy(), solution.dual[trial][carries].numpy(), strengths[trial][carries].numpy()
+
+
+def descent(parameter: str, trials: int, seed: int, lr: float, at: list[int]) -> Descent:
+    """Normalised steps of length lr on fresh problems of p or W, by the library's compiled steps."""
+    tokens, model = problem_and_model(parameter, trials, seed)
+    history = train.fit(
+        model,
+        tokens,
+        optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1),
+        at[-1],
+        record={"weights": weights_of},
+        every=at,
+        progress=False,
+    )
+    selected = geometry.selected_tokens(model.attention(tokens).detach())
+    problem, solution = limit(tokens, parameter, selected, "fro")
+    path = [torch.as_tensor(weights) for weights in history["weights"][-len(at) :]]
+    c = rates.strengths(tokens, selected)
+    return Descent(parameter, tokens, path, selected, problem, solution, c)
+
+
+def polyak(of: Descent, at: tuple[int, int] = (60, 300)) -> tuple[Tensor, Tensor]:
+    """Polyak's steps from 0 to the loss that a descent heads for: their length over the longest that settles,
+    and how much log(L - L_inf) falls each step between the steps `at`, of the runs that select its tokens.
+    """
+    _, model = problem_and_model(of.parameter, len(of.selected), 0)
+    path, _ = run(of.tokens, model, RUNNERS["Polyak"], list(at), of.selected)
+    logits = [_logits(of.tokens, of.parameter, W) for W in path]
+    before, after = (rates.log_excess(h, of.tokens, of.selected) for h in logits)
+    longest = rates.remainder(of.problem, of.solution, of.strengths).longest
+    kept = (geometry.selected_tokens(logits[-1]) == of.selected).all(-1)
+    return (1 / of.solution.margin / longest)[kept], ((before - after) / (at[1] - at[0]))[kept]
+
+
+def raced(parameter: str, optimizer: Callable, at: list[int], norm, trials: int, seed: int, schedule=None):
+    """A fresh run's angles to the SVM of this norm and its lengths at the steps `at`, (trials, len(at))."""
+    tokens, model = problem_and_model(parameter, trials, seed)
+    path, _ = run(tokens, model, Runner(optimizer, (), schedule=schedule or (lambda t: 1.0)), at)
+    own = limit(tokens, parameter, geometry.selected_tokens(model.attention(tokens).detach()), norm)[1].value
+    return torch.stack([angle(W, own) for W in path], -1), torch.stack([size(W, norm) for W in path], -1)
 
 
 def race(parameter: str, optimiser: str, *, trials: int, seed: int) -> dict:

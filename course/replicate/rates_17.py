@@ -15,7 +15,7 @@ _BOTH = {  # of p and W: an exponent of the angle, or the two that it is to lie 
     "GD": (-1.0, "law 1"),
     "NGD": (-1.0, "law 1"),
     "Polyak": (-1.0, "laws 1, 2"),
-    "growing": ((-1.5, -1.0), "law 1, then 2"),
+    "growing": (-1.0, "law 2"),
     "linear": (-1.0, "law 2"),
     "mirror 3": (-0.5, "law 1"),
     "mirror 1.5": (-1.0, "law 2"),
@@ -24,7 +24,7 @@ _BOTH = {  # of p and W: an exponent of the angle, or the two that it is to lie 
     "sign, decaying": ((-0.5, -0.25), ROOT),
     "sign, long": (0.0, "long steps miss the limit"),
 }
-NOT_YET = {"mirror 1.5"}  # still turning at the last step
+NOT_YET = {"growing", "mirror 1.5"}  # their exponents still change at the last step
 PREDICTED = {(parameter, name): said for name, said in _BOTH.items() for parameter in ("p", "W")} | {
     ("W", "spectral"): ((-1.0, -0.5), ROOT),
     ("W", "spectral, decaying"): ((-0.5, -0.25), ROOT),

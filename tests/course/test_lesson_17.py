@@ -12,7 +12,7 @@ from course.replicate.rates_17 import PREDICTED, verdict
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
 
-angle_to_come, plain_steps, zigzag_speed, final_exponent, adam_speed = (
+weights_to_come, plain_steps, zigzag_speed, final_exponent, adam_speed = (
     spec.reference for spec in exercises.exercises("17")
 )
 
@@ -33,13 +33,13 @@ def tight():
     )
 
 
-def test_angle_and_speed_are_the_librarys(tight):
+def test_weights_and_speed_are_the_librarys(tight):
     rows, lam, c, law = tight
     w, unit = np.random.default_rng(0).normal(size=9), lam @ rows / np.linalg.norm(lam @ rows)
     across = w - (w @ unit) * unit
     memory = across - law.span.numpy() @ across
-    expected = np.arctan(np.hypot(np.linalg.norm(law.value), np.linalg.norm(memory)) / 50)
-    assert angle_to_come(rows, lam, c, w, 50.0) == pytest.approx(expected, rel=1e-5)
+    expected = 50 * unit + law.value.numpy().ravel() + memory
+    assert weights_to_come(rows, lam, c, w, 50.0) == pytest.approx(expected, rel=1e-5, abs=1e-5)
     assert zigzag_speed(rows, lam) == pytest.approx(float(law.speed), rel=1e-5)
 
 
@@ -117,5 +117,6 @@ def test_verdicts():
     assert verdict("KQ", "sign", math.nan)[0] == "no limit known"
     assert verdict("W", "sign", -0.7)[0].startswith("in its band")
     assert verdict("W", "mirror 1.5", -0.75)[0] == "not yet"
+    assert verdict("W", "growing", -1.29)[0] == "not yet"
     assert verdict("W", "mirror 1.5", -0.95)[0] == "as predicted, law 2"
     assert ("p", "spectral") not in PREDICTED

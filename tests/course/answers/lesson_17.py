@@ -37,13 +37,14 @@ def remainder_by_lstsq(rows, lam, c, rcond=None, ridge=0.0):
     return r - (r @ unit) * unit
 
 
-def angle_by(remainder, memory=None):
-    """arctan2 of what is across over R, from a remainder and what is kept of w, by QR."""
+def weights_by(remainder, memory=None):
+    """The weights from a remainder, and what is kept of w, by QR."""
 
     def answer(rows, lam, c, w, R):
         Q = np.linalg.qr(np.asarray(rows).T)[0]
         left = w - Q @ (Q.T @ w) if memory is None else memory(rows, w)
-        return math.atan2(float(np.linalg.norm(np.asarray(remainder(rows, lam, c)) + left)), R)
+        goal = rows.T @ np.linalg.solve(rows @ rows.T, np.ones(len(rows)))  # where all leads are 1
+        return np.asarray(remainder(rows, lam, c)) + left + R * goal / np.linalg.norm(goal)
 
     return answer
 
@@ -87,26 +88,30 @@ def adam_by_iterating(eta, mu, beta_1, beta_2, rounds):
 
 ANSWERS = {
     "17.1": {
-        "also_right": angle_by(remainder_by_kkt),
+        "also_right": weights_by(remainder_by_kkt),
         "wrong": [
-            angle_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, lam)),
-            angle_by(lambda rows, lam, c: remainder_by_kkt(rows, np.ones_like(lam), c)),
-            angle_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, c, log=np.log2)),
-            angle_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, c, log=lambda x: x - 1)),
-            angle_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, c, right=lambda c, lam: c * lam)),
-            angle_by(
+            weights_by(lambda rows, lam, c: -remainder_by_kkt(rows, lam, c)),
+            weights_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, lam)),
+            weights_by(lambda rows, lam, c: remainder_by_kkt(rows, np.ones_like(lam), c)),
+            weights_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, c, log=np.log2)),
+            weights_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, c, log=lambda x: x - 1)),
+            weights_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, c, right=lambda c, lam: c * lam)),
+            weights_by(
                 lambda rows, lam, c: (
                     remainder_by_library(rows, lam, c) / remainder_by_library(rows, lam, c).norm()
                 )
             ),
-            angle_by(lambda rows, lam, c: np.linalg.lstsq(rows, np.log(c / lam), rcond=None)[0]),
-            angle_by(lambda rows, lam, c: np.log(c / lam) @ rows),
-            angle_by(lambda rows, lam, c: remainder_by_lstsq(rows, lam, c, rcond=0.05)),
-            angle_by(lambda rows, lam, c: remainder_by_lstsq(rows, lam, c, ridge=1e-2)),
-            angle_by(remainder_by_kkt, memory=lambda rows, w: w - rows.T @ (rows @ w)),
-            angle_by(remainder_by_kkt, memory=lambda rows, w: w - w.mean()),
-            lambda rows, lam, c, w, R: angle_by(remainder_by_kkt)(rows, lam, c, w, R * np.linalg.norm(w)),
-            lambda rows, lam, c, w, R: angle_by(remainder_by_kkt)(rows, lam, c, w, np.linalg.norm(w)),
+            weights_by(lambda rows, lam, c: np.linalg.lstsq(rows, np.log(c / lam), rcond=None)[0]),
+            weights_by(lambda rows, lam, c: np.log(c / lam) @ rows),
+            weights_by(lambda rows, lam, c: remainder_by_lstsq(rows, lam, c, rcond=0.05)),
+            weights_by(lambda rows, lam, c: remainder_by_lstsq(rows, lam, c, ridge=1e-2)),
+            weights_by(remainder_by_kkt, memory=lambda rows, w: w - rows.T @ (rows @ w)),
+            weights_by(remainder_by_kkt, memory=lambda rows, w: w - w.mean()),
+            lambda rows, lam, c, w, R: weights_by(remainder_by_kkt)(rows, lam, c, w, R * np.linalg.norm(w)),
+            lambda rows, lam, c, w, R: weights_by(remainder_by_kkt)(rows, lam, c, w, np.linalg.norm(w)),
+            lambda rows, lam, c, w, R: math.atan2(
+                np.linalg.norm(weights_by(remainder_by_kkt)(rows, lam, c, w, 0)), R
+            ),
         ],
     },
     "17.2": {
