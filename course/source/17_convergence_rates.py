@@ -102,6 +102,11 @@ def length_of(W):
     return W.flatten(-2).norm(dim=-1)
 
 
+def chosen(W, tokens):
+    """The tokens that W selects, (trials, n)."""
+    return geometry.selected_tokens((tokens.X @ (tokens.z @ W.mT)[..., None])[..., 0])
+
+
 def excess(W):
     """log(L - L_inf) for the tokens selected by the long run, (trials,)."""
     return rates.log_excess((tokens.X @ (tokens.z @ W.mT)[..., None])[..., 0], tokens, selected)
@@ -112,14 +117,9 @@ def quarter(last, decades=2):
     return sorted({round(last * 10 ** (-k / 4)) for k in range(4 * decades + 1)})
 
 
-times = {
-    "GD": quarter(1000),
-    "NGD": quarter(3000),
-    "growing": quarter(400),
-    "Polyak": quarter(200),
-}
+times = {"GD": quarter(1000), "NGD": quarter(3000), "growing": quarter(400), "Polyak": quarter(200)}
 runs = {"NGD": descend(lambda j, W, g: 0.1, times["NGD"])}
-selected = geometry.selected_tokens((tokens.X @ (tokens.z @ runs["NGD"][-1].mT)[..., None])[..., 0])
+selected = chosen(runs["NGD"][-1], tokens)
 rules = {
     "GD": lambda j, W, g: g.exp(),
     "growing": lambda j, W, g: 0.1 * j**0.5,
@@ -130,11 +130,9 @@ problem = svm.attention_problem(tokens.X, tokens.z, selected)
 solution = svm.solve(problem)
 W_mm, mu_hat = solution.value, solution.margin
 angles = {name: torch.stack([angle(W, W_mm) for W in path]) for name, path in runs.items()}
-alike = torch.ones(20, dtype=torch.bool)
-for name in ("NGD", "growing", "Polyak"):
-    alike &= (
-        geometry.selected_tokens((tokens.X @ (tokens.z @ runs[name][-1].mT)[..., None])[..., 0]) == selected
-    ).all(-1)
+alike = (
+    torch.stack([chosen(runs[name][-1], tokens) == selected for name in ("growing", "Polyak")]).all(-1).all(0)
+)
 print(f"NGD, growing and Polyak's steps select the same tokens in {int(alike.sum())} of 20 problems")
 
 
@@ -298,11 +296,11 @@ for j, W in zip(quarter(4000), far, strict=True):
             f"{j:6d} {along.median():15.0f} {miss.median():26.3f} {miss.max():25.2f} "
             f"{outside.norm(dim=1).median():17.1f}"
         )
-assert miss.median() < 0.01
-assert miss.max() < 0.2
+assert miss.median() < 0.01 < miss.max() < 0.2
 assert (outside.norm(dim=1) > 2).all()
 left = [parts(runs[name][-1])[2].norm(dim=1)[alike].median() for name in ("Polyak", "NGD")]
-print(f"memory: Polyak's steps {left[0]:.1f}, NGD {left[1]:.1f}")
+r = law.value.flatten(1).norm(dim=1).median()
+print(f"median of ||r||: {r:.1f}; of the memory: of Polyak's steps {left[0]:.1f}, of NGD {left[1]:.1f}")
 assert left[0] > 1.05 * left[1]
 
 
@@ -353,8 +351,8 @@ assert near > 0.02 > 0.005 > away
 # | growing | $\eta\sqrt j$ | $\frac23\eta j^{3/2}$ | $e^{-\frac23 \hat\mu\eta j^{3/2}}$ |
 # | Polyak's | $1/\hat\mu = \lVert W_{\mathrm{mm}}\rVert$ | $j/\hat\mu$ | $e^{-j}$ |
 #
-# Polyak's step needs no $\eta$: it settles by itself on steps as long
-# as the SVM's solution, and *each step divides the excess by $e$*: where such steps settle (17.8).
+# Polyak's step needs no $\eta$: it settles by itself on steps as long as the SVM's solution, and *each step
+# divides the excess by $e$*: where such steps settle (17.8).
 #
 # **Predict before you run on:** how many steps would plain descent need to come within one degree?
 
@@ -454,9 +452,8 @@ for name in ("W", "KQ", "p"):
 #
 # Angle against length times length against steps: that is every rate. To measure an exponent we fit
 # $\log\theta$ against $\log j$ by least squares over the **last decade** of each run, one slope a problem,
-# and give the median of 40 problems with its bootstrap interval: we draw 40 problems of the 40 with
-# replacement, 2,000 times, and look where 95 of 100 medians lie. For plain descent the decade is one of
-# $\log j$, read from the other clock.
+# and give the median of 40 problems with its 95% bootstrap interval: medians of 40 of them drawn with
+# replacement. For plain descent the decade is one of $\log j$, read from the other clock.
 
 
 # %%
@@ -569,24 +566,15 @@ marks = [round(10 ** (k / 4)) for k in range(8, 19)]  # 100 to 31,623
 ten = data.TokenData(*(part[:10] for part in (tokens.X, tokens.z, tokens.y, tokens.v)))
 decade = {}
 print("exponent, median of 10    from 100   316   1,000   3,162 to ten times as many steps")
-for name, rule in {
-    "0.1 sqrt(j)": lambda j: 0.1 * j**0.5,
-    "sqrt(j)": lambda j: j**0.5,
-    "0.1 j": lambda j: 0.1 * j,
-}.items():
-    path = walk(rule, marks, ten)
-    assert (
-        geometry.selected_tokens((ten.X @ (ten.z @ path[-1].mT)[..., None])[..., 0]) == selected[:10]
-    ).all()
-    theta = torch.stack([angle(W, W_mm[:10]) for W in path], -1)
-    decade[name] = [
-        float(rates.slope(torch.tensor(marks[k : k + 5]).double(), theta[:, k : k + 5]).median())
-        for k in (0, 2, 4, 6)
-    ]
+growths = {"0.1 sqrt(j)": lambda j: 0.1 * j**0.5, "sqrt(j)": lambda j: j**0.5, "0.1 j": lambda j: 0.1 * j}
+for name, rule in growths.items():
+    path, x = walk(rule, marks, ten), torch.tensor(marks).double()
+    assert (chosen(path[-1], ten) == selected[:10]).all()
+    y = torch.stack([angle(W, W_mm[:10]) for W in path], -1)
+    decade[name] = [float(rates.slope(x[k : k + 5], y[:, k : k + 5]).median()) for k in (0, 2, 4, 6)]
     print(f"{name:24s}  " + "  ".join(f"{power:6.2f}" for power in decade[name]))
 assert decade["0.1 sqrt(j)"][0] < -1.35 < -1.1 < decade["0.1 sqrt(j)"][-1] < -0.9
-assert -0.9 < decade["sqrt(j)"][0] < -0.7 > decade["sqrt(j)"][-1] > -1.05
-assert decade["sqrt(j)"][-1] < decade["sqrt(j)"][0] - 0.1
+assert -1.05 < decade["sqrt(j)"][-1] < -0.9 < decade["sqrt(j)"][0] < -0.7
 assert decade["0.1 j"][0] > -0.75 > -0.95 > decade["0.1 j"][2] > -1.05
 assert abs(decade["0.1 j"][-1] + 1) < 0.05
 
@@ -671,7 +659,7 @@ assert (abs(ratio - 1) < 0.05).all(), again.format("17.3")
 #
 # $$\theta \approx \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{R} \sim J^{-2}.$$
 #
-# This is the warm-up and decay of practice.
+# The warm-up and decay of practice have this shape.
 
 
 # %%
@@ -682,7 +670,7 @@ def up_and_down(j, J):
 
 horizons = torch.tensor([300, 1000, 3000, 10_000])
 both = [walk(lambda j, J=J: up_and_down(j, J), [J])[0] for J in horizons.tolist()]
-assert (geometry.selected_tokens((tokens.X @ (tokens.z @ both[-1].mT)[..., None])[..., 0]) == selected).all()
+assert (chosen(both[-1], tokens) == selected).all()
 final = torch.stack([angle(W, W_mm) for W in both], -1)  # (20, horizons)
 print("up and down, median angle after", horizons.tolist(), "steps:")
 print(", ".join(f"{theta:.1e}" for theta in final.median(0).values))
@@ -705,12 +693,12 @@ assert -1.85 < slopes[1] < -1.7
 assert (abs(share - torch.tensor([2.9, 1.73, 1.23, 1.06])) < torch.tensor([0.1, 0.04, 0.02, 0.01])).all()
 
 # %% [markdown]
-# No new direction, and less than half the angle of growing steps at 3,000, a sixth at 10,000. Law 1 gives it
-# to 5% in the median, with the memory of the first steps: it does not grow with $J$. The exponent is $R$'s.
-# It is not yet $-2$, since the longer the steps, the more of each a zigzag takes. But that has an end: far
-# above $\eta^*$ the share that goes along the SVM is the constant of exercise 17.3. The sum of the steps goes
-# as $J^2$, and $R$ is 2.9, 1.73, 1.23 and 1.06 times that share of it: by $J = 10{,}000$ the factor is used
-# up, and what is left is $J^{-2}$.
+# Less than half the angle of growing steps at 3,000, a sixth at 10,000. Law 1 gives it to 5% in the median,
+# with the memory of the first steps: it does not grow with $J$. The exponent is $R$'s. It is not yet $-2$,
+# since the longer the steps, the more of each a zigzag takes. But that has an end: far above $\eta^*$ the
+# share that goes along the SVM is the constant of exercise 17.3. The sum of the steps goes as $J^2$, and $R$
+# is 2.9, 1.73, 1.23 and 1.06 times that share of it: by $J = 10{,}000$ the factor is used up, and what is
+# left is $J^{-2}$.
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4.2))
@@ -838,12 +826,12 @@ assert abs(against[0] + 0.5) < 0.03
 # $j^{-1/2}$, without the logarithm; and $j^{-1}$ for short steps of one length.
 
 # %%
-others = ("sign", "sign, decaying", "sign, long", "spectral", "spectral, decaying")
+flat = ("sign", "sign, decaying", "sign, long", "spectral", "spectral, decaying")
 margins = {}
 print(
     "exponents, last decade                  of the gap              of the angle            last: gap  angle"
 )
-for name in others:
+for name in flat:
     for parameter in ("p", "W")[name.startswith("spectral") :]:
         margins[parameter, name] = rates.interval(exponent(parameter, name, "gap"))
         fitted[parameter, name] = rates.interval(exponent(parameter, name))
@@ -942,7 +930,7 @@ for parameter in ("p", "W"):
         if beta_2 == 0.95:
             assert (abs(ratio - 1) < 0.02).all(), again.format("17.5")
         else:
-            assert wish < 0.1
+            assert wish < 0.1 < abs(ratio[0] - 1) + 0.01 < 0.12
             gradient = (fall[:, -1] + of(parameter, name, "margin").log()).nanmedian()  # sum of its entries
             until = at[-1] + (gradient - math.log(1e-8)) / limits[1]
             print(
@@ -954,11 +942,10 @@ for parameter in ("p", "W"):
 # %% [markdown]
 # With $\beta_2 = .95$ the prediction holds within two percent. With Adam's default $\beta_2 = .999$ the
 # loss falls, in the long run, by no more than a factor $\sqrt{.999}$ a step: **the memory of the larger
-# gradients brakes it**, to under a tenth of what $\eta$ asks for. (It starts faster and slows down: in our
-# runs it is still a little above that limit from step 5,600 to 10,000.) These runs have torch's default
-# $\varepsilon = 10^{-8}$, too, which plays no part yet. But at that speed the gradient is as small after some
-# 23,000 steps, and from there on $\varepsilon$ stops the clock, as it does Muon's below. In 10,000 default
-# steps the angle hardly improves:
+# gradients brakes it**, to under a tenth of what $\eta$ asks for. (It starts faster: from
+# step 5,600 to 10,000 it is still a tenth above that limit.) Torch's default $\varepsilon = 10^{-8}$ plays no
+# part yet. But at that speed the gradient is as small after some 23,000 steps, and from there
+# $\varepsilon$ stops the clock. In 10,000 default steps the angle hardly improves:
 
 # %%
 for name in ("Adam", "Adam, .95"):
@@ -1094,9 +1081,9 @@ assert 0.85 < middles[1] < 0.95 > 0.75 > middles[2] > 0.65 > 0.58 > middles[3] >
 # the less: between two and three times $\eta^*$ half is lost. On $p$ the median is nearly four times
 # $\eta^*$.
 #
-# **Long plain steps.** For linear models Wu, Bartlett, Telgarsky and Yu (2024) show that plain descent may take very long
-# steps: the loss oscillates at first, for about $\eta$ steps, and then is $\tilde O(1/(\eta j))$. Twice the
-# $\eta$, half the loss. Does attention allow that?
+# **Long plain steps.** For linear models Wu, Bartlett, Telgarsky and Yu (2024) show that plain descent may
+# take very long steps: the loss oscillates at first, for about $\eta$ steps, and then is
+# $\tilde O(1/(\eta j))$. Twice the $\eta$, half the loss. Does attention allow that?
 
 # %%
 points = [data.separable_points(20, seed) for seed in range(20)]
@@ -1311,7 +1298,7 @@ progress("17")
 # - **Too long:** beyond $\eta^*$ a run zigzags by its present step. Steps that only grow end at $1/j$, and
 #   come to it from above.
 # - **Up, then down:** steps that grow and come down keep $R$ and lose the zigzag: $J^{-1.8}$ from 1,000 to
-#   10,000, on the way to $J^{-2}$. At 10,000 steps the angle is a sixth of that of growing steps.
+#   10,000, on the way to $J^{-2}$.
 # - The stated $j^{-1/2}$ for attention is what a bound on the gap gives; descent is faster.
 # - Other norms have other SVMs: there the gap keeps its clock and the angle lags; long sign steps miss their
 #   limit, a dual variable has a memory of its own, Adam's brakes it.
