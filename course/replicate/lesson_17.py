@@ -218,8 +218,11 @@ def tight(problem, solution, strengths: Tensor, trial: int) -> tuple[np.ndarray,
     return rows.numpy(), solution.dual[trial][carries].numpy(), strengths[trial][carries].numpy()
 
 
-def descent(parameter: str, trials: int, seed: int, lr: float, at: list[int]) -> Descent:
-    """Normalised steps of length lr on fresh problems of p or W, by the library's compiled steps."""
+def descent(
+    parameter: str, trials: int, seed: int, lr: float, at: list[int], schedule: Callable | None = None
+) -> Descent:
+    """Normalised steps of length lr, times the schedule's factor, on fresh problems of p or W, by the
+    library's compiled steps."""
     tokens, model = problem_and_model(parameter, trials, seed)
     history = train.fit(
         model,
@@ -228,6 +231,7 @@ def descent(parameter: str, trials: int, seed: int, lr: float, at: list[int]) ->
         at[-1],
         record={"weights": weights_of},
         every=at,
+        schedule=schedule,
         progress=False,
     )
     selected = geometry.selected_tokens(model.attention(tokens).detach())

@@ -316,7 +316,7 @@ part = off.quantile(torch.tensor([0.5, 0.75, 1.0]).double())
 print("100 others, after 4,000 steps, foretold at 400:")
 print(f"   the angle: half to {part[0]:.1%}, three quarters to {part[1]:.0%}, all to {part[2]:.0%}")
 print(f"   the weights: what is across, over its length, to {miss.median():.2f} in the median")
-assert part[0] < 0.02 < 0.05 < part[1] < 0.065, again.format("17.1")
+assert part[0] < 0.02 < part[1] < 0.065, again.format("17.1")
 assert miss.median() < 0.06, again.format("17.1")
 near, away = (off[group].median() for group in (others.nearest(early) < 1, others.nearest(early) > 3))
 print(f"   the angle where another lead is less than 1 longer at 400: {near:.1%}, over 3 longer: {away:.1%}")
@@ -324,8 +324,8 @@ assert near > 0.02 > 0.005 > away
 
 # %% [markdown]
 # The prediction has no free parameter. In the span of the tight rows all twenty runs settle on it, and of a
-# hundred others half are foretold to 2%, three quarters to 6%. The worst are off by a half: the nearer
-# another comparison is to being tight, the longer it goes on to pull, also outside of the span.
+# hundred others half are foretold to 2%, three quarters to 6%. A few are far off: the nearer another
+# comparison is to being tight, the longer it goes on to pull, also outside of the span.
 #
 # The memory is as large as $r$. Polyak's long first steps leave more of it than NGD's: their curve is higher.
 #
@@ -594,8 +594,8 @@ for factor in (0.97, 3.0):
         W = W + (factor * law.longest)[:, None, None] * pull(W, tokens)[0]
     ends.append(angle(W, W_mm))
 ratio = ends[1] / ends[0]
-print(f"NGD, 2,000 steps of 3 eta*: angle over that of .97 eta*, median {ratio.median():.1f}")
-assert ratio.max() < 0.75
+print(f"NGD, 2,000 steps of 3 eta*: angle over that of .97 eta*, median {ratio.median():.2f}")
+assert 0.5 < ratio.median() < 0.6
 left, right = law.value.flatten(1).norm(dim=1), parts(common)[2].norm(dim=1)  # of r and r_0
 assert (3 * zigzag[3.0] * law.longest < left + right).sum() >= 18
 far_out = [at_length(of("W", n, "length"), of("W", n, "angle"), 900).median() for n in ("linear", "NGD")]
