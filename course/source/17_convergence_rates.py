@@ -565,18 +565,17 @@ assert 0.2 < along[100.0].median() < 0.35
 marks = [round(10 ** (k / 4)) for k in range(8, 19)]  # 100 to 31,623
 ten = data.TokenData(*(part[:10] for part in (tokens.X, tokens.z, tokens.y, tokens.v)))
 decade = {}
-print("exponent, median of 10    from 100   316   1,000   3,162 to ten times as many steps")
+print("exponent to 0.2, median of 10   from 100   316   1,000   3,162 to ten times as many steps")
 growths = {"0.1 sqrt(j)": lambda j: 0.1 * j**0.5, "sqrt(j)": lambda j: j**0.5, "0.1 j": lambda j: 0.1 * j}
 for name, rule in growths.items():
     path, x = walk(rule, marks, ten), torch.tensor(marks).double()
     assert (chosen(path[-1], ten) == selected[:10]).all()
     y = torch.stack([angle(W, W_mm[:10]) for W in path], -1)
     decade[name] = [float(rates.slope(x[k : k + 5], y[:, k : k + 5]).median()) for k in (0, 2, 4, 6)]
-    print(f"{name:24s}  " + "  ".join(f"{power:6.2f}" for power in decade[name]))
+    print(f"{name:24s}  " + "  ".join(f"{round(5 * power) / 5:8.1f}" for power in decade[name]))
 assert decade["0.1 sqrt(j)"][0] < -1.35 < -1.1 < decade["0.1 sqrt(j)"][-1] < -0.9
 assert -1.05 < decade["sqrt(j)"][-1] < -0.9 < decade["sqrt(j)"][0] < -0.7
-assert decade["0.1 j"][0] > -0.75 > -0.95 > decade["0.1 j"][2] > -1.05
-assert abs(decade["0.1 j"][-1] + 1) < 0.05
+assert abs(decade["0.1 j"][-1] + 1) < 0.05 < decade["0.1 j"][0] + 1 < 0.5
 
 # %% [markdown]
 # Both rules come to $-1$ *from above*. While steps outgrow $\eta^*$, the zigzag grows faster than they do
@@ -594,7 +593,7 @@ for factor in (0.97, 3.0):
         W = W + (factor * law.longest)[:, None, None] * pull(W, tokens)[0]
     ends.append(angle(W, W_mm))
 ratio = ends[1] / ends[0]
-print(f"NGD, 2,000 steps of 3 eta*: angle over that of .97 eta*, median {ratio.median():.2f}")
+print(f"NGD, 2,000 steps of 3 eta*: angle over that of .97 eta*, median {ratio.median():.1f}")
 assert 0.5 < ratio.median() < 0.6
 left, right = law.value.flatten(1).norm(dim=1), parts(common)[2].norm(dim=1)  # of r and r_0
 assert (3 * zigzag[3.0] * law.longest < left + right).sum() >= 18
@@ -683,7 +682,7 @@ across = (law.value.flatten(1).square().sum(1) + parts(both[0])[2].square().sum(
 ratio = (final * R / across[:, None]).median(0).values
 slopes = [rates.slope(horizons[ends].double(), final[:, ends]).median() for ends in ([0, 2], [1, 3])]
 print("angle over law 1, with r_0 as after the run of 300, median:", ratio.numpy().round(2))
-print(f"exponent in J: {slopes[0]:.2f} from 300 to 3,000, {slopes[1]:.2f} from 1,000 to 10,000")
+print(f"exponent in J: {slopes[0]:.1f} from 300 to 3,000, {slopes[1]:.1f} from 1,000 to 10,000")
 total = torch.tensor([sum(up_and_down(j, J) for j in range(1, J + 1)) for J in horizons.tolist()])
 share = (R / (speed[:, None] * total)).median(0).values
 print("R over exercise 17.3's share of the sum of all steps, median:", share.numpy().round(2))
@@ -807,8 +806,8 @@ theta, R = raced(
 memory, grown = (rates.interval(rates.slope(torch.tensor(record).double(), y)) for y in (theta, R))
 against = rates.interval(rates.slope(R, theta))
 said = final_exponent(-0.5, 1.5)
-print(f"rho = 1.5, a = -0.5, on W: predicted {said:.1f}, without memory -1.0, measured {memory[0]:.2f}")
-print(f"R grows as j^{grown[0]:.2f}, the angle falls as R^{against[0]:.2f}")
+print(f"rho = 1.5, a = -0.5, on W: predicted {said:.1f}, without memory -1.0, measured {memory[0]:.1f}")
+print(f"R grows as j^{grown[0]:.1f}, the angle falls as R^{against[0]:.1f}")
 assert abs(memory[0] - said) < 0.03, again.format("17.4")
 assert abs(grown[0] - 1) < 0.03
 assert abs(against[0] + 0.5) < 0.03
@@ -1024,16 +1023,15 @@ for lr, last in ((0.04, 800), (0.16, 200)):
     reached[lr] = at_length(lengths, theta, 600.0)
 farther = reached[0.16] / reached[0.04]
 print(
-    f"the same 20 problems at the spectral length 600: with steps of .16 farther off than with .04 in "
-    f"{int((farther > 1).sum())}, {farther.median():.1f} times in the median"
+    "at the spectral length 600, 20 problems:", {lr: f"{theta.median():.1f}" for lr, theta in reached.items()}
 )
 assert leaving > 20
-assert (farther > 1).sum() >= 16
+assert (farther > 1).sum() >= 15
 assert farther.median() > 1.5
 
 # %% [markdown]
-# So the guess stands for short steps only, and for as long as they stay short in $W$. And is it one curve
-# again?
+# At least fifteen of the twenty are farther off with steps four times as long, in the median half as far
+# again and more. So the guess stands for short steps only. And is it one curve again?
 
 # %%
 print("(K, Q): angle where W has this nuclear length, median of 40, and ratio to NGD's: median, quartiles")
@@ -1067,12 +1065,12 @@ assert 1.1 < ratio.min() < ratio.max() < 1.6
 on_W, on_p = polyak(others), polyak(descent("p", trials=40, seed=5, lr=0.1, at=[1500]))
 print(f"Polyak's step over eta*, median: {on_W[0].median():.1f} on W, {on_p[0].median():.1f} on p")
 over, fall = (torch.cat(both) for both in zip(on_W, on_p, strict=True))
-print("Polyak's step over eta*   runs   log(L - L_inf) falls each step by: median, from, to")
+print("Polyak's step over eta*   runs   log(L - L_inf) falls each step by: median, least")
 middles = []
 for low, high in itertools.pairwise((0, 1, 1.5, 2, 3, math.inf)):
     group = fall[(over > low) & (over <= high)]
     middles.append(float(group.median()))
-    print(f"{low:4} to {high:4} {len(group):17d} {middles[-1]:15.2f} {group.min():15.2f} {group.max():6.2f}")
+    print(f"{low:4} to {high:4} {len(group):17d} {middles[-1]:15.2f} {group.min():15.2f}")
     assert group.min() > 0.99 or low >= 1
 assert 0.85 < middles[1] < 0.95 > 0.75 > middles[2] > 0.65 > 0.58 > middles[3] > 0.45 > middles[4] > 0.3
 
@@ -1258,7 +1256,7 @@ assert tally == [12, 8, 4]
 # | longest step | $\eta^*$ | settles at $.97\,\eta^*$, zigzags at $1.03\,\eta^*$, 20 of 20 |
 # | steps that only grow | end at $1/j$ at best | come to $-1$ from above; $\sqrt j$ falls faster before |
 # | **up, then down** | law 1, towards $J^{-2}$ | within 5% in the median; $J^{-1.8}$ up to 10,000 |
-# | memory in the dual | exercise 17.4: $-.5$, not $-1$ | $-.51$ in $j$, $-.50$ in $R$ |
+# | memory in the dual | exercise 17.4: $-.5$, not $-1$ | $-.5$ in $j$ and in $R$, to .03 |
 # | speed of a zigzag | exercise 17.3 | within 5%, 20 of 20 |
 # | Adam | exercise 17.5 | within 2% for $\beta_2 = .95$; default: below a tenth of $\eta\hat\mu$ |
 # | spectral steps on $(K, Q)$ | the spectral SVM of $W$ | come near, leave again; long steps sooner |
