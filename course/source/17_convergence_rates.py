@@ -840,7 +840,7 @@ for name in flat:
         last = [float(of(parameter, name, what)[:, -1].median()) for what in ("gap", "angle")]
         print(f"{name + ', on ' + parameter:38s}  {text}   {last[0]:6.3f} {last[1]:6.3f}")
         expected = {"sign, decaying": -0.5, "spectral, decaying": -0.5, "sign, long": 0.0}.get(name, -1.0)
-        assert abs(margins[parameter, name][0] - expected) < (0.25 if name == "sign, long" else 0.07)
+        assert abs(margins[parameter, name][0] - expected) < (0.1 if name == "sign, long" else 0.07)
         if name != "sign, long":
             assert margins[parameter, name][0] < fitted[parameter, name][0] < margins[parameter, name][0] / 2
 
@@ -1140,11 +1140,11 @@ print(
     f"R times {(now / before).median():.0f}; angle over the memory's share before stretching: "
     f"{(torch.atan2((inside + outside).norm(dim=1), now) / floor).median():.1f}"
 )
-assert (torch.atan2((inside + outside).norm(dim=1), now) > 0.85 * floor).all()
+assert (torch.atan2((inside + outside).norm(dim=1), now) > 0.9 * floor).all()
 assert (now > 60 * before).all()
 
 # %% [markdown]
-# It does not: $R$ is more than sixty times as long, and no angle is much below the memory's old share. Where
+# It does not: $R$ is more than sixty times as long, and no angle is a tenth below the memory's old share. Where
 # rows do not span the space, as here, stretching carries the memory along. Steps that go up and down do not.
 
 # %% [markdown]
