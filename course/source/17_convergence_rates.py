@@ -1064,6 +1064,7 @@ assert 1.1 < ratio.min() < ratio.max() < 1.6
 # %%
 on_W, on_p = polyak(others), polyak(descent("p", trials=40, seed=5, lr=0.1, at=[1500]))
 print(f"Polyak's step over eta*, median: {on_W[0].median():.1f} on W, {on_p[0].median():.1f} on p")
+assert 3.5 < on_p[0].median() < 4
 over, fall = (torch.cat(both) for both in zip(on_W, on_p, strict=True))
 print("Polyak's step over eta*   runs   log(L - L_inf) falls each step by: median, least")
 middles = []
@@ -1144,8 +1145,9 @@ assert (torch.atan2((inside + outside).norm(dim=1), now) > 0.9 * floor).all()
 assert (now > 60 * before).all()
 
 # %% [markdown]
-# It does not: $R$ is more than sixty times as long, and no angle is a tenth below the memory's old share. Where
-# rows do not span the space, as here, stretching carries the memory along. Steps that go up and down do not.
+# It does not: $R$ is more than sixty times as long, and no angle is a tenth below the memory's old share.
+# Where rows do not span the space, as here, stretching carries the memory along. Steps that go up and down
+# do not.
 
 # %% [markdown]
 # **Muon** replaces the polar factor by a polynomial (lesson 03). At equal length, its margin is far behind
