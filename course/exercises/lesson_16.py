@@ -3,177 +3,72 @@
 import numpy as np
 
 from course.check.specification import Exercise, known
-from course.exercises import orders
 
 
-# --------------------------------------------------------------------------- 16.1 what data ask for
-def _relation_cases(rng):
-    cases = [
-        (np.array([[2, 1, 0], [1, 3, 0]]), np.array([3, 0]), np.array([1, 0, 3, 2])),
-        (np.array([[0, 3, 1, 2], [0, 3, 1, 2]]), np.array([1, 2]), np.array([1, 2, 0, 3])),  # 0 > 1 and 1 > 0
-        (np.array([[0, 1], [0, 1]]), np.array([1, 2]), np.array([1, 2, 1])),  # the query wins; 2 is nowhere
-    ]
-    for n, T, V, targets in ((12, 4, 5, None), (16, 5, 6, 3), (20, 4, 6, None)):
-        tokens, target, following = orders.sequences(rng, n, T, V, targets)
-        one_only = orders.relations_by(
-            place=lambda above, q, a, b: above.__setitem__((q, a[:1, None], b), True)
-        )
-        while (
-            (orders.closed(tokens, target, following) == orders.relations(tokens, target, following)).all()
-            or (following[tokens[:, -1]] == target).sum() in (0, n)
-            or (
-                targets
-                and (one_only(tokens, target, following) == orders.relations(tokens, target, following)).all()
-            )
-        ):
-            tokens, target, following = orders.sequences(rng, n, T, V, targets)
-        cases.append((tokens, target, following))
-    return cases
+# --------------------------------------------------------------------------- 16.1 heights by pencil
+def _levels(sizes):
+    n = np.asarray(sizes, dtype=float)
+    places = np.arange(len(n))
+    return (n * places).sum() / n.sum() - places
 
 
-RELATIONS = Exercise(
+def _fair(sizes):
+    """Each token's height as the tokens below it less those above, as if only neighbours counted."""
+    n = np.asarray(sizes, dtype=float)
+    below, above = np.append(n[1:], 0), np.append(0, n[:-1])
+    return (below - above) / n.sum()
+
+
+LEVELS = Exercise(
     id="16.1",
-    title="What data ask for",
-    points=1,
-    minutes=6,
-    difficulty=1,
-    reference=orders.relations,
-    cases=_relation_cases,
-    misconceptions=known(
-        lambda tokens, target, following: orders.relations(tokens, target, following).swapaxes(1, 2),
-        "The other way round: [q, a, b] with a, the optimal token, before b.",
-        orders.relations_by(query=lambda sequence: sequence[0]),
-        "The query is the last token of a sequence, not the first.",
-        orders.relations_by(optimal=lambda sequence, y, following: sequence == y),
-        "A token is optimal if it is *followed* by the answer: following[token] == target.",
-        orders.relations_by(optimal=lambda sequence, y, following: following[y] == sequence),
-        "The collocation the wrong way: the optimal token comes before the answer, not after it.",
-        orders.relations_by(seen=lambda sequence: sequence[:-1]),
-        "The query is a token of its sequence like the others, and can be above or below.",
-        orders.closed,
-        "Only what the sequences say themselves: leave out what follows from a > b > c.",
-        lambda tokens, target, following: (
-            orders.relations(tokens, target, following).any(axis=0)
-            + np.zeros((len(following), 1, 1), dtype=bool)
-        ),
-        "Each query has an order of its own: do not mix them.",
-        lambda tokens, target, following: orders.relations(tokens, target, following).transpose(1, 2, 0),
-        "The query is the first index: [q, a, b].",
-        lambda tokens, target, following: (
-            orders.relations(tokens, target, following)
-            & ~orders.relations(tokens, target, following).swapaxes(1, 2)
-        ),
-        "Data may contradict themselves: if one sequence says a > b and another b > a, both relations stand.",
-        orders.above_all_others,
-        "Of two optimal tokens neither is above the other: b has to be one that is not optimal.",
-        orders.relations_by(
-            place=lambda above, q, a, b: above.__setitem__(
-                (q, a[: min(len(a), len(b))], b[: min(len(a), len(b))]), True
-            )
-        ),
-        "Each optimal token is above each one that is not: all pairs, not the first with the first only. "
-        "Two arrays as indices are paired; write a[:, None] for one of them.",
-        orders.relations_by(place=lambda above, q, a, b: above.__setitem__((q, a[:1, None], b), True)),
-        "Several different tokens of a sequence may be optimal: each is above all that are not.",
-        orders.relations_by(place=lambda above, q, a, b: above.__setitem__((q, a[:, None], b[:1]), True)),
-        "An optimal token is above each one that is not, not above the first of them only.",
-        lambda tokens, target, following: (
-            orders.relations(tokens, target, following)
-            | orders.relations(tokens, target, following).swapaxes(1, 2)
-        ),
-        "a > b does not say b > a: one direction for each pair.",
-        lambda tokens, target, following: (
-            orders.relations(tokens, target, following)
-            | orders.relations(tokens, target, following).any(2)[:, :, None]
-            & np.eye(len(following), dtype=bool)
-        ),
-        "No token is above itself.",
-        lambda tokens, target, following: (
-            orders.relations(tokens, target, following) | np.eye(len(following), dtype=bool)
-        ),
-        "No token is above itself: the diagonals stay False.",
-    ),
-    withheld=("mini_attn.vocabulary.priorities",),
-)
-
-
-# --------------------------------------------------------------------------- 16.2 the values by hand
-def _values_by(high, low, rows=True):
-    """Entry next(a) of column a is high(V), the others low(V)."""
-
-    def answer(following):
-        V = len(following)
-        W = np.full((V, V), low(V), dtype=float)
-        W[(following, np.arange(V)) if rows else (np.arange(V), following)] = high(V)
-        return W
-
-    return answer
-
-
-_values = _values_by(lambda V: 1 - 1 / V, lambda V: -1 / V)
-
-
-def _centred_rows(following):
-    W = np.zeros((len(following), len(following)))
-    W[following, np.arange(len(following))] = 1
-    return W - W.mean(axis=1, keepdims=True)
-
-
-VALUES = Exercise(
-    id="16.2",
-    title="By hand",
+    title="Heights with a pencil",
     points=2,
     minutes=8,
     difficulty=2,
-    reference=_values,
+    reference=_levels,
     cases=lambda rng: [
-        (np.array([1, 2, 3, 0]),),
-        (rng.permutation(np.r_[0, 0, 1, 3, 4]),),
-        (np.roll(np.arange(6), 1 + int(rng.integers(0, 3))),),
-        (rng.permutation(np.r_[0, 0, 1, 1, 2, 5, 6]),),
+        (np.array([1, 1]),),
+        (np.array([1, 2, 3]),),
+        (np.array([1, int(rng.integers(5, 20))]),),
+        (np.array([int(rng.integers(3, 9)), 2, 1, 1]),),
+        (rng.permutation([1, 2, 3, 5, 8]),),
+        (np.ones(int(rng.integers(4, 8)), dtype=int),),
     ],
     misconceptions=known(
-        _values_by(lambda V: 1.0, lambda V: 0.0),
-        "It satisfies the constraints, but a shorter one does, too: take the same number off each entry of a "
-        "column.",
-        _values_by(lambda V: 0.5, lambda V: -0.5),
-        "That is right for two next tokens. With V entries in a column, the V - 1 low ones cost more.",
-        _values_by(lambda V: 1 - 1 / V, lambda V: -1 / V, rows=False),
-        "Transposed: column a is the token that is read, row u the one that may follow.",
-        _values_by(lambda V: 1.0, lambda V: -1 / (V - 1)),
-        "The lead of next(a) has to be exactly 1; here it is V / (V - 1).",
-        _values_by(lambda V: (1 - 1 / V) / (1 - 1 / V) ** 0.5, lambda V: -1 / V / (1 - 1 / V) ** 0.5),
-        "Not the unit direction: the shortest W with all leads at least 1.",
-        _centred_rows,
-        "Each *column* has its own problem: its mean is taken off, not that of the row.",
-        _values_by(lambda V: 1 - 1 / V, lambda V: 0.0),
-        "The lead of next(a) over each other entry has to be 1.",
-        lambda following: -_values(following),
-        "The sign: entry next(a) of column a is the large one.",
-        _values_by(lambda V: 1 - 1 / (V - 1), lambda V: -1 / (V - 1)),
-        "The mean of *all* V entries of a column is taken off: 1 / V, the large entry is one of them.",
-        lambda following: _values(following) + 1 / len(following) - 1 / len(np.unique(following)),
-        "All V tokens stand in a column, also those that follow nothing: the low entries are -1 / V.",
-        _values_by(lambda V: 1 / V, lambda V: 1 / V - 1),
-        "The lead is right, but the low entries are many: they should be near 0, and the high one near 1.",
-        _values_by(lambda V: 0.0, lambda V: -1.0),
-        "The lead is right. Shift the entries of a column to where their squares add up to least.",
-        _values_by(lambda V: 1.0, lambda V: -1.0),
-        "The lead has to be 1, here it is 2, and the low entries are many.",
-        _values_by(lambda V: 1.0, lambda V: -1 / V),
-        "The lead has to be 1: 1 / V comes off the large entry of a column, too.",
-        lambda following: _values(np.arange(len(following))),
-        "The large entry of column a is that of next(a), not of a itself.",
+        lambda sizes: (len(sizes) - 1) / 2 - np.arange(len(sizes)),
+        "Each *token's* height counts, not each level's: large levels weigh more.",
+        lambda sizes: -_levels(sizes),
+        "The first level is the highest.",
+        lambda sizes: _levels(sizes) - _levels(sizes)[0],
+        "All relations hold, but a common shift makes the sum of squares smaller.",
+        lambda sizes: _levels(sizes) - _levels(sizes)[-1],
+        "All relations hold, but with the lowest level at 0 the sum of squares is not the least.",
+        lambda sizes: np.repeat(_levels(sizes), sizes),
+        "One height a level, (L,), not one a token.",
+        lambda sizes: _levels(sizes) / np.sqrt((np.asarray(sizes) * _levels(sizes) ** 2).sum()),
+        "Neighbouring levels stand exactly 1 apart: no unit length.",
+        lambda sizes: 2 * _levels(sizes),
+        "Neighbouring levels stand 2 apart; 1 is enough.",
+        _fair,
+        "Heights are no count of wins: each level has to be 1 above the next, and that is all.",
+        lambda sizes: _levels(np.asarray(sizes)[::-1]),
+        "The weights are the wrong way round: sizes[0] is the size of the highest level.",
+        lambda sizes: _levels(np.asarray(sizes) ** 2),
+        "A level of n tokens adds n squares of its height, not n squared of them.",
+        lambda sizes: _levels(np.sqrt(sizes)),
+        "A level of n tokens adds n squares of its height.",
+        lambda sizes: _levels(1 / np.asarray(sizes)),
+        "The heights of all tokens add up to 0: large levels pull the middle towards them.",
+        lambda sizes: _levels(sizes) + 0.5,
+        "Shift them: the heights of all tokens add up to 0.",
+        lambda sizes: np.cumsum(np.asarray(sizes))[::-1] / sum(sizes),
+        "Levels stand 1 apart, however many tokens they hold.",
     ),
-    withheld=(
-        "mini_attn.svm.order.next_problem",
-        "mini_attn.svm.dispatch.solve",
-        "mini_attn.svm.rational.shortest",
-    ),
+    withheld=("mini_attn.svm.order.order_problem", "mini_attn.svm.dispatch.solve"),
 )
 
 
-# --------------------------------------------------------------------------- 16.3 the slope of a chain
+# --------------------------------------------------------------------------- 16.2 the slope of a chain
 def _squares(lengths):
     m = np.asarray(lengths, dtype=float)
     return m * (m**2 - 1) / 12
@@ -194,10 +89,10 @@ def _slope_cases(rng):
 
 
 SLOPE = Exercise(
-    id="16.3",
+    id="16.2",
     title="The slope of a chain",
     points=2,
-    minutes=10,
+    minutes=6,
     difficulty=2,
     reference=_slope,
     cases=_slope_cases,
@@ -262,126 +157,197 @@ SLOPE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 16.4 is it decided?
-def _decided_cases(rng):
-    """Orders with long chains; decided sequences, undecided ones, and such with copies."""
-    order = rng.permutation(10)
-    chain = np.zeros((10, 10), dtype=bool)
-    chain[order[:-2], order[1:-1]] = True  # nine tokens; the tenth is compared with none
-    tokens = order[[[0, 8], [8, 0], [0, 5], [1, 9], [9, 9], [7, 1], [6, 0]]]
-    fan = np.zeros((6, 6), dtype=bool)
-    fan[[0, 0, 1], [1, 2, 3]] = True  # 2 and 3 are not comparable
+# --------------------------------------------------------------------------- 16.3 outvoted
+def _until_by(
+    copies=lambda k: np.log(k[1:] / k[0]),
+    leads=lambda h: h[1:] - h[0],
+    pace=lambda heights, norm, eta: eta * (heights[0] - heights[1:]) / norm,
+    choose=np.max,
+    least=0.0,
+):
+    """Steps until token 0 is ahead of each other one: from the votes that it lacks, and their pace."""
+
+    def answer(copies_, logits, heights, norm, eta):
+        k, h, heights = (np.asarray(part, dtype=float) for part in (copies_, logits, heights))
+        return float(max(least, choose((copies(k) + leads(h)) / pace(heights, norm, eta))))
+
+    return answer
+
+
+_until = _until_by()
+
+
+def _all_others(copies, logits, heights, norm, eta):
+    """Until token 0 has more than half of all attention."""
+    k, h, heights = (np.asarray(part, dtype=float) for part in (copies, logits, heights))
+    low, high = 0.0, 1e6
+    for _ in range(80):
+        j = (low + high) / 2
+        share = np.log(k) + h + eta * j * heights / norm
+        low, high = (j, high) if share[0] < np.logaddexp.reduce(share[1:]) else (low, j)
+    return high
+
+
+def _last(most):
+    """The token that holds `most`, alone, in place of the one that takes longest."""
+
+    def answer(copies, logits, heights, norm, eta):
+        one = 1 + most(*(np.asarray(part, dtype=float)[1:] for part in (copies, logits, heights)))
+        return _until(*(np.asarray(part)[[0, one]] for part in (copies, logits, heights)), norm, eta)
+
+    return answer
+
+
+_UNTIL_RIVALS = known(
+    _until_by(choose=np.min),
+    "Token 0 has to be ahead of *each* other one: the last one counts.",
+    _until_by(choose=np.sum),
+    "The votes against each other token are won at the same time, in the same steps.",
+    _until_by(choose=np.mean),
+    "Not the mean over the others: the last one counts.",
+    _last(lambda k, h, heights: int(k.argmax())),
+    "The token of most copies need not be the last to be overtaken: logits and heights count, too.",
+    _last(lambda k, h, heights: int(heights.argmax())),
+    "The second highest token need not be the last to be overtaken: copies and logits count, too.",
+    _last(lambda k, h, heights: int((np.log(k) + h).argmax())),
+    "Who is ahead by most now need not be the last to be overtaken: a token far below is left sooner.",
+    _until_by(copies=lambda k: np.log(k[1:])),
+    "Token 0 has copies, too: they vote for it.",
+    _until_by(copies=lambda k: 0 * k[1:]),
+    "Copies add up their attention: k of them are worth log k logits.",
+    _until_by(copies=lambda k: k[1:] - k[0]),
+    "k copies multiply e^logit by k: they are worth log k logits.",
+    _until_by(copies=lambda k: np.log2(k[1:] / k[0])),
+    "The softmax takes e to the logit: the natural log.",
+    _until_by(leads=lambda h: 0 * h[1:]),
+    "Training does not begin now: there are logits already.",
+    _until_by(leads=lambda h: h[0] - h[1:]),
+    "A logit of token 0 that is ahead already shortens the time.",
+    _until_by(leads=lambda h: h[1:]),
+    "Token 0's own logit counts: only differences do.",
+    _until_by(pace=lambda heights, norm, eta: eta * (heights[0] - heights[1:])),
+    "A step is eta long: along W_hat it goes eta / |W_hat| of it.",
+    _until_by(pace=lambda heights, norm, eta: eta * (heights[0] - heights[1:]) / norm**2),
+    "Divide by the norm once: a step adds eta W_hat / |W_hat|.",
+    _until_by(pace=lambda heights, norm, eta: eta * (heights[0] - heights[1:]) * norm),
+    "The longer W_hat, the smaller a part of it one step is.",
+    _until_by(pace=lambda heights, norm, eta: eta / norm + 0 * heights[1:]),
+    "A lead grows with the difference of the two heights, which may be more than 1.",
+    _until_by(pace=lambda heights, norm, eta: eta * heights[0] / norm + 0 * heights[1:]),
+    "The others move, too: the difference of heights counts.",
+    _until_by(pace=lambda heights, norm, eta: (heights[0] - heights[1:]) / norm),
+    "A step is eta long, not 1.",
+    _all_others,
+    "More than each other token, not more than all of them together: each speaks for an answer of its own.",
+    lambda copies, logits, heights, norm, eta: float(np.ceil(_until(copies, logits, heights, norm, eta))),
+    "Do not round: return the number of steps as the formula gives it.",
+)
+
+_UNTIL_MORE = known(
+    _until_by(least=-np.inf),
+    "If token 0 is ahead already it takes no steps: 0, not fewer.",
+)
+
+
+def _until_cases(rng):
     cases = [
-        (chain, tokens),
-        (chain, order[[[3], [9]]]),  # sequences of one token
-        (np.eye(18, k=1, dtype=bool), np.array([[0, 17], [16, 2]])),
-        (fan, np.array([[2, 3, 0], [2, 3, 2], [1, 3, 3], [4, 3, 0], [3, 0, 2], [1, 3, 2]])),
+        (np.array([1, 20]), np.array([0.0, 0.0]), np.array([0.5, -0.5]), 2.0, 0.1),
+        (np.array([2, 3, 1]), np.array([4.0, 1.0, -1.0]), np.array([1.0, 0.0, -1.0]), 2.5, 0.2),  # ahead
     ]
-    for V, edges, n in ((4, 3, 4), (7, 9, 14), (8, 11, 16), (9, 13, 20)):
-        for _ in range(100):
-            above = np.zeros((V, V), dtype=bool)
-            order = rng.permutation(V)
-            pairs = [(i, j) for i in range(V) for j in range(i + 1, V)]
-            near = [(i, i + 1) for i in range(min(4, V - 1))]  # a chain, so that there is something to follow
-            chosen = near + [pairs[k] for k in rng.permutation(len(pairs))[: edges - len(near)]]
-            for i, j in chosen:
-                above[order[i], order[j]] = True
-            tokens = rng.integers(0, V, size=(n, 4))
-            tokens[0] = order[[3, 0, 0, 3]]  # a winner with a copy, by a chain
-            tokens[1] = order[[2, 1, 0, 1]]
-            lonely = [c for c in range(V) if not above[c].any() and not above[:, c].any()]
-            tokens[2] = lonely[0] if lonely else order[-1]  # one token alone
-            right = orders.decided(above, tokens)
-            rivals = [rival.wrong(above, tokens) for rival in _DECIDED_RIVALS if rival is not _TWO_ROUNDS]
-            if V == 4 or (-1 in right and all((right != one).any() for one in rivals)):
+    for m in (5, 6):
+        while True:
+            case = (
+                np.r_[rng.integers(2, 5), rng.integers(5, 400, size=m - 1)],
+                rng.normal(size=m) * 2,
+                np.r_[rng.uniform(1.4, 2.0), rng.uniform(-2.0, 0.9, size=m - 1)],
+                float(rng.uniform(2.5, 6.0)),
+                float(rng.uniform(0.05, 0.4)),
+            )
+            right, first = _until(*case), _until(*(part[:2] for part in case[:3]), *case[3:])
+            others = [first, *(rival.wrong(*case) for rival in _UNTIL_RIVALS[:-1])]
+            singles = sorted(others[4:7])  # most copies, second highest, ahead by most now
+            if min(abs(np.array(others) - right)) > 0.01 * right and min(np.diff(singles)) > 0:
                 break
-        cases.append((above, tokens))
+        cases.append(case)
     return cases
 
 
-_DECIDED_RIVALS = known(
-    orders.decided_by(reach=lambda above: above),
-    "Use what follows, too: a > b and b > c put a above c, though no sequence held a and c.",
-    orders.decided_by(reach=lambda above: above | ((above.astype(float) @ above) > 0)),
-    "Chains can be longer than two relations: go on until nothing new follows.",
-    orders.decided_by(reach=lambda above: orders.squared(above, 2)),
-    "Chains may be longer: go on until a round adds nothing.",
-    orders.decided_by(
-        wins=lambda row, sequence, a: (
-            all(row[b] or b == a for b in sequence) and len(set(sequence.tolist())) > 1
-        )
-    ),
-    "A sequence of one token, or of its copies, is decided by it: there is no other token to be above.",
-    orders.decided_by(wins=lambda row, sequence, a: row.sum() == len(row) - 1),
-    "A winner has to be above the other tokens *of its sequence*, not above the whole vocabulary.",
-    orders.decided_by(wins=lambda row, sequence, a: sum(bool(row[b]) for b in sequence) == len(sequence) - 1),
-    "Compare with the *different* tokens, not with the other places: a copy of the winner does not harm it.",
-    orders.decided_by(wins=lambda row, sequence, a: all(row[b] for b in sequence)),
-    "A token is not above itself or a copy of itself, and need not be: compare it with the *other* tokens.",
-    lambda above, tokens: np.array(
-        [next((int(a) for a in s if not orders.reach(above)[s, a].any()), -1) for s in tokens]
-    ),
-    "Not to be below any other token is not enough: two that nobody compared are both maximal. A winner has "
-    "to be above each other token.",
-    orders.decided_by(wins=lambda row, sequence, a: any(row[b] for b in sequence)),
-    "To be above *one* of the others is not enough: above each of them.",
-    orders.decided_by(reach=lambda above: orders.reach(above).T),
-    "You found the token that is below all others. above[a, b] means a > b.",
-    lambda above, tokens: np.array(
-        [
-            -1 if a < 0 else list(s).index(a)
-            for a, s in zip(orders.decided(above, tokens), tokens, strict=True)
-        ]
-    ),
-    "Return the token's number in the vocabulary, not its place in the sequence.",
-    lambda above, tokens: np.array([int(s[orders.reach(above)[s].sum(1).argmax()]) for s in tokens]),
-    "The token that is above most others of the vocabulary need not be comparable with those beside it: "
-    "-1 where the order does not decide.",
-)
-
-_TWO_ROUNDS = _DECIDED_RIVALS[2]  # only the chain of nine shows it
-
-DECIDED = Exercise(
-    id="16.4",
-    title="Is it decided?",
+OUTVOTED = Exercise(
+    id="16.3",
+    title="Outvoted, but not for ever",
     points=2,
     minutes=9,
     difficulty=2,
-    reference=orders.decided,
-    cases=_decided_cases,
-    misconceptions=[
-        *_DECIDED_RIVALS,
-        *known(
-            lambda above, tokens: np.array(
-                [next((int(a) for a in s[::-1] if not orders.reach(above)[s, a].any()), -1) for s in tokens]
-            ),
-            "Not to be below any is not enough: of two that nobody compared neither is above the other.",
-            orders.decided_by(reach=lambda above: above.astype(float) @ above > 0),
-            "That finds chains of exactly two relations: keep the relations themselves, and longer chains.",
-            lambda above, tokens: orders.decided(above, tokens[:, :-1] if tokens.shape[1] > 1 else tokens),
-            "The last token is one of the sequence's tokens: it can win, and has to be beaten.",
-            lambda above, tokens: np.array(
-                [
-                    orders.decided(above & np.outer(*2 * (np.isin(np.arange(len(above)), s),)), s[None])[0]
-                    for s in tokens
-                ]
-            ),
-            "A chain may lead over tokens that the sequence does not hold.",
-            lambda above, tokens: np.array([s[orders.reach(above)[s][:, s].sum(1).argmax()] for s in tokens]),
-            "To be above most tokens of its sequence is not enough: -1 unless it is above all others.",
-            lambda above, tokens: np.maximum(orders.decided(above, tokens), 0),
-            "Where there is none return -1: 0 is a token.",
-            lambda above, tokens: np.where(
-                orders.decided(above, tokens) == 0, -1, orders.decided(above, tokens)
-            ),
-            "0 is a token like the others: ask whether there is a winner, not whether its number is truthy.",
-            lambda above, tokens: orders.decided(above, tokens) >= 0,
-            "Return the token that decides, not whether there is one.",
-            lambda above, tokens: np.where(orders.decided(above, tokens) == tokens[:, 0], tokens[:, 0], -1),
-            "Any token of the sequence may win, not the first only.",
-        ),
+    reference=lambda copies, logits, heights, norm, eta: _until(copies, logits, heights, norm, eta),
+    cases=_until_cases,
+    misconceptions=[*_UNTIL_RIVALS, *_UNTIL_MORE],
+)
+
+
+# --------------------------------------------------------------------------- 16.4 the room
+def _room_by(right, wrong):
+    """The log of the ratio of two pulls, functions of q = e^-c and V, up to the factor that both share."""
+
+    def answer(c, V):
+        q = np.exp(-c)
+        return float(np.log(wrong(q, V) / right(q, V)))
+
+    return answer
+
+
+def _room(c, V):
+    return float(np.log1p(2 * np.expm1(c) / V))
+
+
+ROOM = Exercise(
+    id="16.4",
+    title="How far behind is still heard?",
+    points=3,
+    minutes=10,
+    difficulty=3,
+    reference=_room,
+    cases=lambda rng: [
+        (2.0, 6),
+        (0.0, 5),
+        (float(rng.uniform(0.3, 0.9)), 10),
+        (float(rng.uniform(1.5, 3.5)), 20),
+        (float(rng.uniform(4.0, 7.0)), int(rng.integers(8, 40))),
     ],
-    withheld=("mini_attn.vocabulary.closure",),
+    misconceptions=known(
+        lambda c, V: c,
+        "Not the lead itself: take the ratio of the two pulls.",
+        _room_by(lambda q, V: (V - 1) * q, lambda q, V: 1 + (V - 2) * q),
+        "The loser's value is not 0: it is -c pi_u, where u is what follows the loser.",
+        lambda c, V: float(np.exp(_room(c, V))),
+        "That is the ratio of the pulls. Distances are logits: return its log.",
+        lambda c, V: -_room(c, V),
+        "The sign: a wrong sequence pulls harder, so it may be farther behind.",
+        lambda c, V: c - float(np.log(V / 2)),
+        "That is the limit for a large c. Keep all terms: at c = 0 there is no room.",
+        lambda c, V: float(np.log1p(np.expm1(c) / V)),
+        "A wrong sequence has 1 - pi_y near 1 *and* pi_u near 1: the sum is near 2.",
+        lambda c, V: float(np.log1p(2 * np.expm1(c) / (V - 1))),
+        "Count again: V - 1 others lag the leader by c, and in the right sequence one more term is pi_u.",
+        lambda c, V: float(np.log1p(2 * np.exp(c) / V)),
+        "At c = 0 all values are equal and nobody is heard more: the room is 0 there.",
+        _room_by(lambda q, V: (V - 1) * q / (1 + (V - 1) * q), lambda q, V: 1 + 0 * q),
+        "Both pulls have values of both tokens in them: g of the optimal one less g of the loser.",
+        _room_by(lambda q, V: V * q, lambda q, V: 2 + (V - 1) * q),
+        "In the wrong sequence one token leads, the answer is one of the V - 1 others: 1 + (V - 2) q for "
+        "1 - pi_y.",
+        lambda c, V: c * _room(c, V),
+        "Both pulls hold the factor c: it cancels.",
+        lambda c, V: _room(c, V) + float(np.log(max(c, 1e-300))),
+        "The factor c is in both pulls.",
+        lambda c, V: _room(c, V) / float(np.log(2)),
+        "Attention is e to the logit: the natural log.",
+        lambda c, V: _room_by(lambda q, V: V * q / (1 + (V - 1) * q), lambda q, V: 2 + (V - 2) * q)(c, V),
+        "Both probabilities are divided by the same sum, 1 + (V - 1) e^-c.",
+        _room_by(lambda q, V: (V - 2) * q, lambda q, V: 2 + (V - 2) * q),
+        "In the right sequence 1 - pi_y is (V - 1) q over the sum, and pi_u another q.",
+        lambda c, V: 2 * _room(c, V),
+        "Attention enters each pull once, as e^-distance.",
+    ),
 )
 
 
@@ -503,4 +469,4 @@ LEAD = Exercise(
     withheld=("course.replicate.lesson_16.finite_part",),
 )
 
-EXERCISES = [RELATIONS, VALUES, SLOPE, DECIDED, LEAD]
+EXERCISES = [LEVELS, SLOPE, OUTVOTED, ROOM, LEAD]

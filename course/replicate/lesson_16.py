@@ -134,9 +134,9 @@ MEASURED = [
         trapped,
         {"d": [0, 20], "lead": [0.25, 1.0, 2.0, 4.0, 8.0]},
         trials=60,
-        batch=20,
+        batch=10,
         paired=("d", "lead"),
-        minutes=5,
+        minutes=1,
     ),
     Measured(
         "16.cycles",

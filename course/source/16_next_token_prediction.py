@@ -15,14 +15,16 @@
 # **After this lesson you can**
 #
 # - read from a data set the order of tokens that it asks for under each query, and see whether it is one;
-# - solve the SVM of the value matrix by hand, and draw that of the attention matrix as heights;
-# - predict the slope of the log of the cross-entropy from a norm, and the step length up to which it holds;
-# - say for a new sentence whether the data decide the answer, and what the model says if they do not;
-# - say what goes wrong when the first stage is too short, when its data are missing, and when data contradict
-#   themselves.
+# - find with a pencil the heights of its tokens, and with them the SVM of the value matrix;
+# - predict the slope of the log of the cross-entropy from a norm, and from the multipliers the step length
+#   up to which it holds;
+# - say for a new sentence whether the data decide the answer, what the model says if they do not, and for
+#   how long copies outvote it;
+# - derive how far behind a sentence is still heard, and say what goes wrong when the first stage is too
+#   short, when its data are missing, and when data contradict themselves.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (the SVM), [lesson 07](07_local_global_tokens.ipynb)
-# (local choices) and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 85 minutes, five
+# (local choices) and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 90 minutes, five
 # exercises, the last of them in an optional section.
 
 # %%
@@ -112,7 +114,8 @@ show(
 # %% [markdown]
 # **Figure 1.** The order that four sentences ask for under the query F, and the heights of least squared
 # length that keep each arrow at least 1 long. Red: tight. Nobody compared A with D or E, and yet A is above
-# them, by what follows. B and C stand level: nothing decides between them.
+# them, by what follows. B and C stand level: the data do not decide between them, and the heights do not
+# either.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.2 What data ask for
@@ -121,40 +124,51 @@ show(
 # say $a > b$ **under** $q$ if some sequence with the query $q$ holds $a$ and $b$, next(a) is its answer, and
 # next(b) is not. The data are **realisable** if, under each query, these relations contain no cycle: then
 # they are a *partial* order. Some pairs are not comparable, since no sequence compared them.
+#
+# The **heights** under $q$ are the numbers, one a token, of the least sum of squares for which $a$ stands at
+# least 1 above $b$ wherever $a > b$. Section 16.4 tells why training looks for them.
 
 # %% [markdown]
-# ### Exercise 16.1: What data ask for
+# ### Exercise 16.1: Heights with a pencil
 #
-# ★☆☆ · 6 minutes
+# ★★☆ · 8 minutes
 #
-# Return all relations, (V, V, V) bool: entry $[q, a, b]$ is True if $a > b$ under $q$. A sequence's query,
-# its last token, is one of its tokens like the others.
+# Let the tokens form levels. The first level holds `sizes[0]` tokens, the next one `sizes[1]`, and so on, and
+# each token of a level is above each one of the next level. Return the heights of the levels, (L,), the
+# highest first.
 #
 # <details><summary>Hint</summary>
 #
-# Loop over the sequences. `following[tokens[i]] == target[i]` says which of its tokens are optimal. Set
-# `[q, a, b]` for each optimal $a$ and each $b$ that is not.
+# All relations between neighbouring levels are tight (no other place is worth its squares). So one number is
+# free, the height $h$ of the first level. Minimise $\sum_l n_l\,(h - l)^2$ over $h$, with $l = 0, 1, \dots$:
+# what does the derivative say of the sum of all tokens' heights?
 # </details>
 
 
 # %%
 @exercise("16.1")
-def relations(tokens, target, following):
-    """Return a > b under q as [q, a, b], (V, V, V) bool: tokens (n, T), target (n,), following (V,)."""
+def levels(sizes):
+    """Return the heights of the levels, (L,), the highest first, for sizes (L,) of the levels."""
     ### BEGIN SOLUTION
-    V = len(following)
-    above = np.zeros((V, V, V), dtype=bool)
-    for sequence, answer in zip(tokens, target, strict=True):
-        best = following[sequence] == answer
-        above[sequence[-1], sequence[best][:, None], sequence[~best]] = True
-    return above
+    place = np.arange(len(sizes))
+    return np.sum(sizes * place) / np.sum(sizes) - place
     ### END SOLUTION
 
 
 # %%
-check("16.1", relations)
+check("16.1", levels)
+
+# %%
+pencil = np.repeat(levels(np.array([1, 2, 3])), (1, 2, 3))
+print("levels of 1, 2 and 3 tokens:", pencil.round(3))
+print("B > E is a relation of Figure 1:", bool(order[1, 4]))
+assert np.abs(pencil - heights).max() < 1e-6, again.format("16.1")
+assert not order[1, 4]
 
 # %% [markdown]
+# These are Figure 1's heights, though no sentence says B > E: a row whose place the others fill anyway may be
+# missing.
+#
 # To draw realisable data is easy: give the tokens a rank under each query, draw sequences, and let the token
 # of highest rank say what comes next. `next_tokens` of the library does it. As in the paper of Huang, Liang
 # and Yang we take $|\mathcal V| = d = 20$ and unit vectors as embeddings, or Gaussian ones, which are not
@@ -164,8 +178,6 @@ check("16.1", relations)
 data, rank = next_tokens(40, 5, 20, queries=10, trials=20, seed=3)  # 20 data sets of 40 sequences of 5 tokens
 wide, _ = next_tokens(40, 5, 20, d=20, queries=10, trials=20, seed=3)  # the same, Gaussian embeddings
 above = priorities(data)
-first = [part[0].numpy() for part in (data.tokens, data.target, data.following)]
-assert (relations(*first) == above[0].numpy()).all(), again.format("16.1")
 cyclic = closure(above).diagonal(dim1=-2, dim2=-1).any()
 print(
     f"relations in the first: {int(above[0].sum())}; cycles in any of the 20: {'yes' if cyclic else 'none'}"
@@ -183,7 +195,7 @@ assert torch.equal(above, priorities(wide))
 # L = \frac1n \sum_i -\log \mathrm{softmax}(o_i)_{y_i}.$$
 #
 # The algorithm has two stages, both with normalised steps (where we want to be there soon, of the growing
-# length $0.1\sqrt j$). The first learns $W_{\mathrm{ov}}$ from the collocation alone: sequences of a single
+# length $\eta\sqrt j$). The first learns $W_{\mathrm{ov}}$ from the collocation alone: sequences of a single
 # token, where attention has no choice. That is multi-class logistic regression, and its limit is the
 # multi-class SVM.
 #
@@ -195,61 +207,48 @@ assert torch.equal(above, priorities(wide))
 # > \mathrm{next}(a).$$
 
 # %% [markdown]
-# ### Exercise 16.2: By hand
+# Let the embeddings be unit vectors, $x_a = e_a$. Then $W x_a$ is column $a$ of $W$, and the problem falls
+# apart into one for each column: next(a) has to be 1 above each of the $V - 1$ others. These are two levels,
+# and exercise 16.1 has solved it:
 #
-# ★★☆ · 8 minutes
-#
-# Let the embeddings be unit vectors, $x_a = e_a$. Solve this SVM with a pencil, and return
-# $\hat W_{\mathrm{ov}}$. next(·) may send several tokens to the same one.
-#
-# <details><summary>Hint</summary>
-#
-# $W e_a$ is column $a$ of $W$: the problem falls apart into one for each column. In a column, entry next(a)
-# has to be 1 ahead of each other entry. Which numbers do that with the least sum of squares? Call the large
-# one $h + 1$ and the others $h$, and minimise over $h$.
-# </details>
+# $$\hat W_{\mathrm{ov}} = \sum_a \bigl(e_{\mathrm{next}(a)} - \tfrac1V \mathbf 1\bigr)\, e_a^\top, \qquad
+# \lVert \hat W_{\mathrm{ov}}\rVert = \sqrt{V - 1}.$$
 
 
 # %%
-@exercise("16.2")
 def value_matrix(following):
-    """Return the solution, (V, V), for next tokens following (V,) and embeddings x_a = e_a."""
-    ### BEGIN SOLUTION
+    """The SVM's W_ov, (V, V), for next tokens following (V,) and unit vectors: two levels in each column."""
     V = len(following)
-    W = np.full((V, V), -1 / V)
-    W[following, np.arange(V)] += 1
+    high, low = levels(np.array([1, V - 1]))
+    W = np.full((V, V), low)
+    W[following, np.arange(V)] = high
     return W
-    ### END SOLUTION
 
 
-# %%
-check("16.2", value_matrix)
-
-# %%
 by_hand = svm.solve(svm.next_problem(data.embeddings, data.following))
-assert np.abs(by_hand.value[0].numpy() - value_matrix(first[2])).max() < 1e-9, again.format("16.2")
+assert np.abs(by_hand.value[0].numpy() - value_matrix(data.following[0].numpy())).max() < 1e-9, again.format(
+    "16.1"
+)
 assert abs(by_hand.objective[0] - 19**0.5) < 1e-9
 stages = {}
 for name, sequences in (("unit vectors", data), ("Gaussian", wide)):
     limit = svm.solve(svm.next_problem(sequences.embeddings, sequences.following))
     model = NextTokenTransformer(20, 20, trials=20)
     seen = []
-    for steps in (1, 99, 900) if name == "Gaussian" else (1, 99):
+    for steps in (1, 99, 400) if name == "Gaussian" else (1, 99):
         descend(model, collocation(sequences), steps, train=["W_ov"], schedule=train.growing)
         seen.append(geometry.cosine(model.W_ov.detach(), limit.value))
     stages[name] = limit, seen
     text = "  ".join(f"{cosine.min():.3f}" for cosine in seen)
-    print(f"{name:13s} least cosine of 20 after 1, 100 (and 1,000) steps:  {text}")
+    print(f"{name:13s} least cosine of 20 after 1, 100 (and 500) steps:  {text}")
 assert (stages["unit vectors"][1][0] > 1 - 1e-12).all()
 assert (stages["Gaussian"][1][0] < 0.96).all()
 assert (stages["Gaussian"][1][2] > 0.998).all()
 
 # %% [markdown]
-# With unit vectors the answer is
-# $\hat W_{\mathrm{ov}} = \sum_a (e_{\mathrm{next}(a)} - \frac1V \mathbf 1)\, e_a^\top$, and **one step finds
-# it**: at $W = 0$ all next tokens have the probability $1/V$, so the negative gradient is this matrix up to a
-# factor. By symmetry all later ones are, too. With other embeddings columns mix, and descent needs its time,
-# as everywhere.
+# With unit vectors **one step finds it**: at $W = 0$ all next tokens have the probability $1/V$, so the
+# negative gradient is this matrix up to a factor. By symmetry all later ones are, too. With other embeddings
+# columns mix, and descent needs its time, as everywhere.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.4 Stage two: where to look
@@ -289,9 +288,8 @@ assert cosine > 1 - 1e-12
 # With unit vectors and $W_{\mathrm{ov}} = c\, \hat W_{\mathrm{ov}}$ the value is
 # $g_{it} = c\,(1 - \pi_{i y_i})$ for an optimal token and $-c\,\pi_{iu}$ for one that is followed by $u$:
 # optimal tokens have the highest value, whatever attention does. So attention can gain until it rests on
-# them, and then $L$ is $L_\infty = \log(1 + (V - 1)e^{-c})$. (With other embeddings this holds nearly, not
-# always.) The factor $c$ is the **lead** of the right next token once attention is right. Stage one sets it,
-# by how long it runs.
+# them, and then $L$ is $L_\infty = \log(1 + (V - 1)e^{-c})$. The factor $c$ is the **lead** of the right next
+# token once attention is right. Stage one sets it, by how long it runs.
 #
 # > **Stage two** (informally, after Huang, Liang and Yang, 2024). Let the data be realisable, with one
 # > optimal token a sequence or copies of one; the embeddings linearly independent, so that the constraints
@@ -302,22 +300,22 @@ assert cosine > 1 - 1e-12
 # > (x_a - x_b)^\top W x_q \ge 1 \quad\text{wherever } a > b \text{ under } q.$$
 #
 # These conditions are the ones that our runs need; the paper words its own. Each is tried: independence at
-# the end of this section, the length of stage one and the single optimal token in section 16.7,
-# contradictions in 16.8.
+# the end of this section, starts far from 0, the length of stage one and the single optimal token in section
+# 16.7, contradictions in 16.8.
 #
 # With unit vectors column $q$ holds the **heights** of the tokens under $q$, and the columns do not know of
 # each other: Figure 1 is one of them.
 #
-# **Predict before you run on.** Is it these rows, or more? Two candidates for more: whatever is *implied* ($a
-# > c$ by $a > b > c$), and the whole rank from which the data were drawn.
+# **Predict before you run on.** Is it these rows, or more? Two candidates for more: whatever is *implied* (A
+# > D by A > B > D), and the whole rank from which the data were drawn.
 
 # %%
 lead = 8.0
-print("20 data sets, 600 growing steps       rows   cosine: least   median")
+print("20 data sets, 400 growing steps       rows   cosine: least   median")
 W_hat = {}
 for name, sequences in (("unit vectors", data), ("Gaussian", wide)):
     model = NextTokenTransformer(20, 20, trials=20, W_ov=lead * stages[name][0].value)
-    descend(model, sequences, 600, schedule=train.growing)
+    descend(model, sequences, 400, lr=0.2, schedule=train.growing)
     model.requires_grad_(False)
     right = (model.attention(sequences) * sequences.optimal).sum(-1).amin(-1) > 0.5  # none on a wrong token
     by_token = rank.gather(-1, sequences.following[:, None].expand(20, 20, 20))
@@ -334,7 +332,7 @@ for name, sequences in (("unit vectors", data), ("Gaussian", wide)):
         count = int(pairs.sum() / 20)
         print(f"{name:13s} {rows:18s} {count:9d} {cosine.min():12.3f} {cosine.median():10.3f}")
         W_hat[name, rows] = solution
-        assert (cosine > 0.98).all() if rows != "the whole rank" else (cosine < 0.85).all()
+        assert (cosine > 0.99).all() if rows != "the whole rank" else (cosine < 0.85).all()
     print(f"{name:13s} data sets with a sequence on a wrong token: {int((~right).sum())}")
     assert right.all()
     if name == "unit vectors":
@@ -343,8 +341,8 @@ hold = [W_hat["unit vectors", rows].objective for rows in ("the data's", "what i
 assert torch.allclose(*hold, rtol=1e-8)
 
 # %% [markdown]
-# It is the data's relations. What is implied adds nothing, as it has to be: if $a$ is 1 above $b$ and $b$ is
-# 1 above $c$, then $a$ is 2 above $c$. The rank that we drew from is *not* found, for it asks for order where
+# It is the data's relations. What is implied adds nothing, as it has to be: if A is 1 above B and B is 1
+# above D, then A is 2 above D. The rank that we drew from is *not* found, for it asks for order where
 # no sequence compared.
 #
 # No sequence of these data sets ends on a wrong token. It may happen, most of all with Gaussian embeddings:
@@ -377,9 +375,9 @@ for d, reach in ((6, "none"), (20, "all")):
 # $L_\infty$. We add the slope.
 
 # %% [markdown]
-# ### Exercise 16.3: The slope of a chain
+# ### Exercise 16.2: The slope of a chain
 #
-# ★★☆ · 10 minutes
+# ★★☆ · 6 minutes
 #
 # With unit vectors, let the relations under query $q$ be a **chain** of $m_q$ tokens,
 # $a_1 > a_2 > \dots > a_{m_q}$, each one above the next (and so above all later ones). Predict the slope of
@@ -388,13 +386,13 @@ for d, reach in ((6, "none"), (20, "all")):
 #
 # <details><summary>Hint</summary>
 #
-# Heights in a column: equally spaced, 1 apart. Where do you put their middle to make the sum of squares
-# least? And $\lVert W\rVert^2$ is the sum over the columns.
+# A chain is made of levels of one token. Add the squares of their heights; and $\lVert W\rVert^2$ is the sum
+# over the columns.
 # </details>
 
 
 # %%
-@exercise("16.3")
+@exercise("16.2")
 def slope(lengths, eta):
     """Return the slope, a negative float, for chain lengths (queries,) and steps of length eta."""
     ### BEGIN SOLUTION
@@ -404,111 +402,126 @@ def slope(lengths, eta):
 
 
 # %%
-check("16.3", slope)
+check("16.2", slope)
 
 # %% [markdown]
-# **How long may a step be?** Let $r_k$ be the rows of the chain's neighbours, $M$ their inner products, and
-# $\lambda$ the multipliers, $\hat W_{\mathrm{kq}} = \sum_k \lambda_k r_k$ with $M\lambda = \mathbf 1$. Row
-# $k$ pulls with the weight $e^{-\text{its lead}}$. If these weights are as the $\lambda_k$, all leads grow
-# alike. If lead $k$ is $\delta_k$ too large, its weight is $\lambda_k(1 - \delta_k)$, to first order, and a
-# step turns $\delta$ into $\delta - \frac{\eta}{\lVert \hat W_{\mathrm{kq}}\rVert} M\Lambda\,\delta$, with
-# $\Lambda$ the diagonal matrix of the $\lambda_k$ (up to a common shift). That is lesson 01's longest step
-# (section 1.7), for more rows than two. It dies out as long as
+# **How long may a step be?** Let $\lambda_{ab}$ be the multipliers of the rows under a query, so that $\hat
+# W_{\mathrm{kq}}$ is the sum of the rows, each times its $\lambda$. A row pulls with the weight
+# $e^{-\text{its lead}}$. If these weights are as the $\lambda$, all leads grow alike. If the lead of a row is
+# $\delta_{ab}$ too large, its weight is $\lambda_{ab}(1 - \delta_{ab})$, to first order. So deviations of the
+# heights shrink in a step by the factor $1 - \frac{\eta}{\lVert \hat W_{\mathrm{kq}}\rVert} \Lambda$ (up to
+# what all rows share), where $\Lambda$ is the sum of the rows' $\lambda\, r r^\top$. With unit vectors it
+# falls apart into one matrix for each query, the **Laplacian of the order as a graph with the weights
+# $\lambda$**: at $(a, a)$ the sum of the $\lambda$ at $a$, at $(a, b)$ minus $\lambda_{ab}$. That is lesson
+# 01's longest step (section 1.7), for more rows than two: deviations die out as long as
 #
-# $$\eta < \eta^\ast = \frac{2\,\lVert \hat W_{\mathrm{kq}}\rVert}{\lambda_{\max}(M\Lambda)},
-# \qquad \lambda_{\max} = \frac{m(m - 1)}{2} \text{ for a chain of } m.$$
+# $$\eta < \eta^\ast = \frac{2\,\lVert \hat W_{\mathrm{kq}}\rVert}{\lambda_{\max}(\Lambda)}.$$
 #
-# Let us train on chains, and ask for both: your slope below $\eta^\ast$, and less above.
+# The SVM's solution holds all of this. For a chain of $m$ it is $\lambda_{\max} = m(m - 1)/2$, of the longest
+# chain. **Predict before you run on**: at .6, .9, 1.1 and 2 times $\eta^\ast$, which part of your slope is
+# left? We take the 20 data sets, and four sets of chains.
 
 
 # %%
-def bounces(m):
-    """The largest eigenvalue of M Lambda for a chain of m tokens."""
-    M = 2 * np.eye(m - 1) - np.eye(m - 1, k=1) - np.eye(m - 1, k=-1)
-    return np.linalg.eigvals(M * np.linalg.solve(M, np.ones(m - 1))).real.max()
-
-
 def chains(lengths, V=20):
-    """Under each query q a chain whose lowest token is q: sequences (a_k, a_k+1, q)."""
-    draw = np.random.default_rng(1)
-    rows = []
+    """Under each query q a chain that ends with q: 40 sequences (a_k, a_k+1, q, q, q), or of one token."""
+    draw, rows = np.random.default_rng(1), []
     for q, m in enumerate(lengths):
         chain = np.append(draw.permutation(np.delete(np.arange(V), q))[: m - 1], q)
-        rows += [[chain[k], chain[k + 1], q] for k in range(m - 1)]
+        rows += [[chain[k], chain[k + 1], q, q, q] for k in range(m - 1)]
+    rows += [[V - 1] * 5] * (40 - len(rows))
     follow, drawn = (torch.arange(V) + 1) % V, torch.tensor(np.array(rows))
     return NextTokens(torch.eye(V, dtype=torch.float64), follow, drawn, follow[drawn[:, 0]])
 
 
-assert all(abs(bounces(m) - m * (m - 1) / 2) < 1e-8 for m in range(2, 13))
-print("chains          eta*    slope over its prediction at 0.9, 1.1 and 3 times eta*")
-for lengths in ([9], [5, 5], [3, 4, 4], [6, 2, 3]):
-    ladders = chains(lengths)
-    norm = -1 / slope(lengths, 1.0)
-    limit = 2 * norm / bounces(max(lengths))
-    ratios = []
-    for eta in (0.9 * limit, 1.1 * limit, 3 * limit):
-        model = NextTokenTransformer(20, 20, W_ov=8.0 * value_matrix(ladders.following.numpy()))
-        note = {"record": lambda model, data=ladders: model.log_excess(data), "every": 150}
-        line = descend(model, ladders, 300, lr=eta, **note)
-        ratios.append(float(line[2] - line[1]) / 150 / slope(lengths, eta))
-    print(f"{lengths!s:14s} {limit:5.2f}      {ratios[0]:.2f}  {ratios[1]:.2f}  {ratios[2]:.1f}")
-    assert abs(ratios[0] - 1) < 0.01, again.format("16.3")
-    assert ratios[1] < 0.96
-    assert ratios[2] < 0.55
+def parts(sequences):
+    return [getattr(sequences, field.name) for field in dataclasses.fields(sequences)]
 
-# %% [markdown]
-# A tenth below $\eta^\ast$ the slope is right within 1%, a tenth above it falls short: the step length at
-# which the law ends is known beforehand, too. Steps three times as long zigzag between the rows: the slope is
-# at most about 1.5 times that of $\eta^\ast$, not 3 times. Now data sets of 40 sequences.
+
+def longest_step(sequences):
+    """The SVM's solution and eta*, (trials,): from the multipliers of its rows."""
+    asked = priorities(sequences)
+    solution = svm.solve(svm.order_problem(sequences.embeddings, asked))
+    used = torch.arange(solution.dual.shape[-1]) < asked.flatten(1).sum(-1, keepdim=True)
+    lam = torch.zeros(asked.shape, dtype=torch.float64)
+    lam[asked] = (solution.dual * solution.objective[:, None])[used]  # of |W|^2 / 2, not |W|
+    lam = lam + lam.mT
+    graph = torch.diag_embed(lam.sum(-1)) - lam  # [trial, q], Laplacians
+    return solution, 2 * solution.objective / torch.linalg.eigvalsh(graph)[..., -1].amax(-1)
+
+
+links = [[9], [5, 5], [3, 4, 4], [6, 2, 3]]
+ladders = zip(*(parts(chains(lengths)) for lengths in links), strict=True)
+together = NextTokens(
+    *(torch.cat([one, torch.stack(others)]) for one, others in zip(parts(data), ladders, strict=True))
+)
+solution, limit = longest_step(together)
+norms = solution.objective
+assert torch.allclose(norms[:20], W_hat["unit vectors", "the data's"].objective, rtol=1e-8)
+for lengths, norm, longest in zip(links, norms[20:], limit[20:], strict=True):
+    assert abs(-1 / slope(lengths, 1.0) / norm - 1) < 1e-9, again.format("16.2")
+    assert abs(longest * max(lengths) * (max(lengths) - 1) / 2 / (2 * norm) - 1) < 1e-6
+print(f"eta* of 20 data sets: {limit[:20].min():.2f} to {limit[:20].max():.2f}")
 
 # %%
-note = {"record": lambda model: model.log_excess(data), "every": 25}
-lines, norms = {}, W_hat["unit vectors", "the data's"].objective
-for eta in (0.2, 0.6, 3.0):
-    model = NextTokenTransformer(20, 20, trials=20, W_ov=lead * by_hand.value)
-    lines[eta] = torch.stack(descend(model, data, 500 if eta < 1 else 200, lr=eta, **note))
-    half, digits = len(lines[eta]) // 2, 3 if eta < 1 else 1  # of zigzags late digits hang on rounding
-    ratio = (lines[eta][-1] - lines[eta][half]) / (25 * half) * norms / -eta
-    length = model.W_kq.detach().flatten(1).norm(dim=1) / (eta * 25 * 2 * half)
-    low, high = ratio.min(), ratio.max()
-    print(
-        f"eta = {eta}: slope over its prediction, second half: {low:.{digits}f} to {high:.{digits}f}; "
-        f"|W| over eta times steps: {length.min():.1f} to {length.max():.1f}"
-    )
-    if eta < 1:
-        assert (abs(ratio - 1) < 0.01).all()
-        assert (length > 0.97).all()
-assert ratio.max() < 0.95
-assert length.max() < 0.95
-
+times = torch.tensor([0.6, 0.9, 1.1, 2.0], dtype=torch.float64)
+many = NextTokens(*(part.repeat_interleave(len(times), 0) for part in parts(together)))
+eta = (limit[:, None] * times).flatten()
+W_ov = np.array([value_matrix(follow) for follow in many.following.numpy()])
+model = NextTokenTransformer(20, 20, trials=len(eta), W_ov=lead * W_ov)
+excess = []
+for j in range(281):  # each run has a step length of its own
+    if j % 20 == 0:
+        excess.append(model.log_excess(many).detach())
+    G = model.gradients(many, ["W_kq"])["W_kq"]
+    with torch.no_grad():
+        model.W_kq -= (eta / G.flatten(1).norm(dim=1))[:, None, None] * G
+excess = torch.stack(excess).view(-1, 24, len(times))
+fall = (excess[-1] - excess[-7]) / -120  # a step, over the last 120
+ratio = fall * norms[:, None] / eta.view(24, -1)
+print("eta over eta*                 " + "".join(f"{one:14.1f}" for one in times))
+for name, rows in (("20 data sets", slice(20)), ("4 sets of chains", slice(20, 24))):
+    low, high = ratio[rows].min(0).values, ratio[rows].max(0).values
+    spans = "".join(f"   {a:.2f} to {b:.2f}" for a, b in zip(low, high, strict=True))
+    print(f"slope over its law, {name:16s}" + spans.rjust(40))
+assert (abs(ratio[:, :2] - 1) < 0.01).all(), again.format("16.2")
+assert (ratio[:, 2] < 0.96).all()
+assert (ratio[:, 3] < 0.75).all()
+assert (ratio[:, 3] > 0.5).all()
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(6.4, 3.8))
-steps = 25 * np.arange(21)
-norm = float(norms[0])
-for eta, color in zip((0.2, 0.6), (BLUE, ORANGE), strict=True):
-    excess = lines[eta][:, 0].numpy()
-    ax.plot(steps, excess, "o", color=color, markersize=4, label=f"$\\eta$ = {eta}")
-    drawn = excess[-1] + eta / norm * (500 - steps)
-    ax.plot(steps, drawn, color=color, linewidth=1)
-ax.set(xlabel="step $j$", ylabel=r"$\log(L - L_\infty)$")
-ax.legend(title="lines: predicted slopes")
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.6))
+steps = 20 * np.arange(len(excess))
+for k, (color, marker) in enumerate(zip((BLUE, GREEN, ORANGE, BLACK), "os^D", strict=True)):
+    left.plot(
+        steps, excess[:, 0, k], marker, color=color, markersize=4, label=f"{times[k]:.1f} $\\eta^\\ast$"
+    )
+    line = float(excess[7, 0, k]) - float(eta[k] / norms[0]) * (steps - steps[7])
+    left.plot(steps, line, color=color, linewidth=1)
+    right.plot(times[k].expand(20), ratio[:20, k], marker, color=color, markersize=4, alpha=0.6)
+left.set(xlabel="step $j$", ylabel=r"$\log(L - L_\infty)$", title="one data set")
+left.legend(title="lines: the law", fontsize=9)
+right.axhline(1, color=BLACK, linewidth=1)
+right.axvline(1, color="0.5", linestyle=":")
+right.set(xlabel=r"$\eta / \eta^\ast$", ylabel="slope over its law", title="20 data sets", ylim=(0, 1.1))
 show(
     fig,
-    alt="Log of the excess loss against steps: two sets of points fall along straight lines, the one with "
-    "the longer steps three times as steeply.",
+    alt="Left, the log of the excess loss against steps: points at .6 and .9 of the longest step fall along "
+    "straight lines, those at 1.1 and 2 times it leave theirs upwards. Right, the slope over the predicted "
+    "one: all 20 points at 1 for the two short step lengths, just below it at 1.1, about .6 at 2.",
 )
 
 # %% [markdown]
-# **Figure 2.** The excess loss of one data set. The slopes of the lines come from the SVM alone.
+# **Figure 2.** Left: the excess loss of one data set; the slopes of the lines come from the SVM alone. Right:
+# the slope over its prediction. Dotted: $\eta^\ast$, from the SVM's multipliers.
 
 # %% [markdown]
-# With steps of .2 and .6 the prediction holds within 1% in each of 40 runs, from step 250 on: before, at
-# $\eta = 0.2$, the leads are too small for the exponentials, and the points bend. Up to the threshold, longer
-# steps make the slope as much steeper. Steps of 3 are beyond it in every one of the 20 data sets:
-# $W_{\mathrm{kq}}$ zigzags, gets less long than $\eta j$, and the slope falls short of the prediction. (The
-# library takes $\log(L - L_\infty)$ from differences. $L$ itself stands still at $L_\infty > 0$ as soon as
-# the excess is below its rounding error.)
+# Below $\eta^\ast$ the slope is right within 1% in each of 48 runs; at 1.1 times $\eta^\ast$ it falls short,
+# in each. So the step length at which the law ends is known beforehand, too, and for *each* data set: those
+# of the 20 differ by a factor of two. Steps twice as long zigzag between the rows: they gain 1.0 to 1.5 times
+# what steps of $\eta^\ast$ gain. (Slopes are those of the last 120 of 280 steps; before, leads are too small
+# for the exponentials, and the points bend. The library takes $\log(L - L_\infty)$ from differences. $L$
+# itself stands still at $L_\infty > 0$ as soon as the excess is below its rounding error.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.6 Sentences it never saw
@@ -516,45 +529,7 @@ show(
 # Heights apply to any sequence with that query. So the model answers sequences of other tokens, lengths and
 # frequencies. The data **decide** a new sequence if one of its tokens is above each other one, by a relation
 # or by what relations imply.
-
-# %% [markdown]
-# ### Exercise 16.4: Is it decided?
 #
-# ★★☆ · 9 minutes
-#
-# For one query, given its relations `above`, [a, b] True if $a > b$, without cycles, return for each sequence
-# the token (its number in the vocabulary) that the relations put above every *other* token in it, and -1 if
-# there is none. Relations act in chains of any length. A sequence may hold copies of a token; one that holds
-# a single token only, or copies of it, is decided. (Each token is followed by another one here, so that no
-# two have equal rights.)
-#
-# <details><summary>Hint</summary>
-#
-# First all that follows: `above | (above @ above)`, in numbers, adds chains of two; repeat until nothing new
-# comes. Then, for each token of a sequence, ask whether it is above all that differ from it.
-# </details>
-
-
-# %%
-@exercise("16.4")
-def decided(above, tokens):
-    """Return the deciding tokens, (n,) int, -1 if there is none: above (V, V) bool, tokens (n, T)."""
-    ### BEGIN SOLUTION
-    V = len(above)
-    order = np.asarray(above, dtype=bool)
-    for _ in range(V):
-        order = order | (order.astype(float) @ order > 0)
-    wins = order | np.eye(V, dtype=bool)
-    beats = wins[tokens[:, :, None], tokens[:, None, :]].all(-1)  # (n, T): a >= each b
-    winner = np.take_along_axis(tokens, beats.argmax(-1)[:, None], 1)[:, 0]
-    return np.where(beats.any(-1), winner, -1)
-    ### END SOLUTION
-
-
-# %%
-check("16.4", decided)
-
-# %% [markdown]
 # **Predict before you run on.** Count how often the model, trained on sequences of five tokens, is right on
 # new ones of other lengths: where the data decide, and where they do not. What decides in the second case?
 
@@ -562,93 +537,139 @@ check("16.4", decided)
 ladder = W_hat["unit vectors", "the data's"].value  # column q: the heights under q
 never = ~(above.any(-1) | above.any(-2))  # [trial, q, a]: nobody compared a
 assert ladder.mT[never].abs().max() < 1e-9
+wins = closure(above) | torch.eye(20, dtype=torch.bool)  # [trial, q, a, b]: a is above b, or b itself
+
+
+def of_the_tokens(W, new):
+    """The entries of W's columns at each sequence's tokens, under its query, (trials, n, T)."""
+    return W.gather(-1, new.tokens[..., -1][:, None].expand(20, 20, -1)).mT.gather(-1, new.tokens)
 
 
 def by_the_data(new):
-    """Which sequences the relations decide, (trials, n) bool: `decided` for each trial and query."""
-    sure = torch.zeros(new.target.shape, dtype=torch.bool)
-    for trial in range(len(sure)):
-        for q in range(10):
-            asked = new.tokens[trial, :, -1] == q
-            winners = decided(above[trial, q].numpy(), new.tokens[trial, asked].numpy())
-            sure[trial, asked] = torch.as_tensor(np.asarray(winners)) >= 0
-    return sure
+    """Which sequences the relations decide, (trials, n) bool."""
+    a, b, q = new.tokens[..., :, None], new.tokens[..., None, :], new.tokens[..., -1, None, None]
+    return wins[torch.arange(20)[:, None, None, None], q, a, b].all(-1).any(-1)
 
 
 def by_the_heights(new):
-    """The next token of the highest token, (trials, n), and whether another token stands level with it."""
-    columns = ladder.gather(-1, new.tokens[..., -1][:, None].expand(20, 20, -1)).mT
-    height = columns.gather(-1, new.tokens)
+    """What follows the highest token, (trials, n), and which others are level with it, (trials, n, T)."""
+    height = of_the_tokens(ladder, new)
     highest = new.tokens.gather(-1, height.argmax(-1, keepdim=True))
     level = (height > height.amax(-1, keepdim=True) - 0.02) & (new.tokens != highest)
-    return new.following.gather(-1, highest[..., 0]), level.any(-1)
+    return new.following.gather(-1, highest[..., 0]), level
 
 
-# %%
-print("new sequences, 20 languages x 200        undecided, one highest          undecided, two level")
-print("             decided   right         count   right  as heights say          count")
-luck = []
+print("new sequences,   decided   undecided, one highest      undecided, two or more level")
+print("20 x 200      all  right    all  as heights say      all   logits equal to 9 digits")
+tied, opposed = [], []
 for T in (2, 3, 5, 8):
     new, _ = next_tokens(200, T, 20, queries=10, trials=20, seed=50 + T, rank=rank, like=data)
-    answered = trained.predicted(new)
-    right, sure = answered == new.target, by_the_data(new)
     said, level = by_the_heights(new)
-    clear, open_ = ~sure & ~level, ~sure & level
-    shares = [right[group].double().mean() for group in (clear, open_)]
+    answered, sure, open_ = trained.predicted(new), by_the_data(new), level.any(-1)
+    right, clear, open_ = answered == new.target, ~sure & ~open_, ~sure & open_
+    logits = of_the_tokens(trained.W_kq, new)
+    first = new.tokens.gather(-1, logits.argmax(-1, keepdim=True))
+    equal = ((logits > logits.amax(-1, keepdim=True) - 1e-9) & (new.tokens != first)).any(-1)[open_]
     same = (answered == said)[clear]
     print(
-        f"T = {T} {int(sure.sum()):13d} {int(right[sure].sum()):7d} {int(clear.sum()):13d} {shares[0]:7.2f} "
-        f"{int(same.sum()):15d} {int(open_.sum()):14d}"
+        f"T = {T} {int(sure.sum()):10d} {int(right[sure].sum()):6d} {int(clear.sum()):6d} "
+        f"{int(same.sum()):15d} {int(open_.sum()):8d} {int(equal.sum()):15d}"
     )
-    luck.append(right[open_])
-    assert right[sure].all(), again.format("16.4")
-    assert sure.sum() > 50, again.format("16.4")
+    tied.append(equal)
+    assert right[sure].all()
+    assert sure.sum() > 50
     assert same.all()
     assert 0.2 < open_.sum() / (~sure).sum() < 0.4
-    assert shares[1] < shares[0] - 0.1 < 0.7
-print(
-    f"of all with two level, right: about {round(20 * torch.cat(luck).double().mean().item()) / 20}"
-)  # rest: rounding
+    against, _ = next_tokens(200, T, 20, queries=10, trials=20, seed=60 + T, rank=1 - rank, like=data)
+    sure, (said, _) = by_the_data(against), by_the_heights(against)
+    opposed.append((trained.predicted(against) == against.target)[sure & (said != against.target)])
+print(f"of all with two level, equal to 9 digits: {torch.cat(tied).double().mean():.2f}")
+opposed = torch.cat(opposed)
+print(f"decided, but the answer contradicts the order: {len(opposed)}, of these right: {int(opposed.sum())}")
+assert 0.5 < torch.cat(tied).double().mean() < 0.8
+assert len(opposed) > 1000
+assert not opposed.any()
 
 # %% [markdown]
 # **Where the data decide, the model is right**, in every sequence, though it saw neither these sequences nor
 # these lengths. That is a corollary: all rows hold in training, so what they imply holds, too. (It
 # takes a run in which they all hold, and $W$ long enough for the sequence, as we shall see.) For the same
-# reason a new sequence whose answer *contradicts* the order is answered wrongly. What the model survives is a
-# shift of sequences. A shift of the order is another language.
+# reason a new sequence whose answer *contradicts* the order is answered wrongly, each one. What the model
+# survives is a shift of sequences. A shift of the order is another language.
 #
 # Where they do not decide, the SVM's heights do: in each undecided sequence with one highest token the model
-# says what follows that one. (One that is ahead by little needs a longer $W$ against copies, as we shall
-# see.) Heights extend the partial order to an order of everything, in a way that is fixed but knows nothing
-# of the language. A height is a *place in the order*, no count of wins: in Figure 1 C wins three times, B
-# twice, and they stand level. A token that was never compared under $q$ stands at 0, with unit vectors. And
-# in a quarter to over a third of the undecided sequences two tokens stand **level** at the top: then the
-# heights decide nothing, and the model's answer hangs on what training left over, now and then on rounding.
+# says what follows that one. Heights extend the partial order to an order of everything, in a way that is
+# fixed but knows nothing of the language. A height is a *place in the order*, no count of wins: in Figure 1 C
+# wins three times, B twice, and they stand level. A token that was never compared under $q$ stands at 0, with
+# unit vectors. And in a fifth to over a third of the undecided sequences two tokens or more stand **level**
+# at the top. Then the heights decide nothing. In more than half of these cases the logits are equal, too, and
+# the model gives both answers the same probability: tokens that were never compared, or that training cannot
+# tell apart. In the others the answer hangs on what training left over.
 #
 # **Copies.** A softmax adds up copies. At a finite length of $W$, enough copies of a lower token outvote a
-# higher one: more than $e^{\text{lead}}$ of them. Figure 1's model, on A among copies of B, with the query F:
+# higher one: more than $e^{\text{lead}}$ of them. But leads grow. For how long is a sentence answered
+# wrongly?
+
+# %% [markdown]
+# ### Exercise 16.3: Outvoted, but not for ever
+#
+# ★★☆ · 9 minutes
+#
+# A sentence holds `copies[t]` copies of the token $t$, one of which is the query. Now the tokens' logits are
+# `logits[t]`, and the SVM's heights are `heights[t]`; token 0 is the highest. From now on $W_{\mathrm{kq}}$
+# grows in the direction of $\hat W_{\mathrm{kq}}$, whose norm is `norm`, by `eta` a step. After how many
+# steps do the copies of token 0 together get as much attention as those of each other token? Return a float,
+# not rounded, and 0 if they do already.
+#
+# <details><summary>Hint</summary>
+#
+# The copies of $t$ get attention in proportion to $k_t\,e^{h_t}$. Compare token 0 with one other: take the
+# log, and ask how fast the difference of logits grows. Then think of all others.
+# </details>
+
 
 # %%
-model = NextTokenTransformer(
-    6, 6, W_ov=lead * svm.solve(svm.next_problem(small.embeddings, small.following)).value
-)
-outvoted = {}
-for step in (30, 100):
-    descend(model, small, step - 30 * (step > 30))
-    column = model.W_kq.detach()[:, 5]
-    needed = float((column[0] - column[1]).exp())
-    for copies in range(1, 400):
-        new = NextTokens(
-            small.embeddings, small.following, torch.tensor([[0] + [1] * copies + [5]]), torch.tensor([1])
-        )
-        if model.predicted(new) != 1:
-            break
-    outvoted[step] = copies
-    print(f"step {step:3d}: e^lead = {needed:6.1f}; so many copies of B outvote one A: {copies}")
-    assert needed <= copies + 1e-9 < needed + 1.5
-assert outvoted[100] > 10 * outvoted[30]
+@exercise("16.3")
+def outvoted(copies, logits, heights, norm, eta):
+    """Return the steps, a float: copies, logits and heights (m,) of m tokens, the first is the highest."""
+    ### BEGIN SOLUTION
+    lacks = np.log(copies[1:] / copies[0]) + logits[1:] - logits[0]
+    return max(0.0, np.max(lacks * norm / (eta * (heights[0] - heights[1:]))))
+    ### END SOLUTION
+
 
 # %%
+check("16.3", outvoted)
+
+# %%
+model = NextTokenTransformer(6, 6, W_ov=lead * value_matrix(small.following.numpy()))
+descend(model, small, 100)
+column, length = model.W_kq.detach()[:, 5].numpy().copy(), np.linalg.norm(heights)
+asked, foretold, first = {}, {}, {}
+for text, copies in {
+    "A, 500 B, F": [1, 500, 0, 0, 0, 1],
+    "A, 1000 B, F": [1, 1000, 0, 0, 0, 1],
+    "3 A, 900 B, 2000 C, F": [3, 900, 2000, 0, 0, 1],
+    "2 A, 500 C, 5000 D, F": [2, 0, 500, 5000, 0, 1],
+}.items():
+    held = np.flatnonzero(copies)
+    foretold[text] = outvoted(np.array(copies)[held], column[held], heights[held], length, 0.1)
+    letters_of = torch.tensor(np.repeat(np.arange(6), copies))[None]
+    asked[text] = NextTokens(small.embeddings, small.following, letters_of, torch.tensor([1]))
+for step in range(101, 181):
+    descend(model, small, 1)
+    for text, new in asked.items():
+        if text not in first and model.predicted(new) == 1:
+            first[text] = step
+print("right from step     foretold at step 100  measured")
+for text in asked:
+    print(f"{text:20s} {100 + foretold[text]:18.1f} {first[text]:10d}")
+    assert abs(100 + foretold[text] - first[text]) < 2.5, again.format("16.3")
+doubled = first["A, 1000 B, F"] - first["A, 500 B, F"]
+print(f"twice as many copies: {doubled} steps more, log 2 |W_hat| / eta = {np.log(2) * length / 0.1:.1f}")
+assert abs(doubled - np.log(2) * length / 0.1) <= 1
+
+# %% jupyter={"source_hidden": true}
 pictures = {}
 at = (0, 1, 3, 10, 30, 100, 300)
 for size in (0.5, 2.0, 8.0):
@@ -665,7 +686,6 @@ for size in (0.5, 2.0, 8.0):
         )
 
 
-# %% jupyter={"source_hidden": true}
 def look(lead, step):
     """Heights under F, and the attention of the four sentences, with the answers' probabilities."""
     column, attention, probability = pictures[lead, step]
@@ -707,60 +727,109 @@ widgets.sliders(
 # **A short first stage.** That optimal tokens have the highest value is not enough, as lesson 07 taught:
 # attention can be trapped on a wrong token, since the gradient of a sequence carries the factor
 # $s_{\mathrm{opt}}$, which is then nearly 0. What pulls it back? Compare two sequences, with unit vectors'
-# values. In one attention rests on the optimal token, and a loser is $\ell$ behind. In the other it rests on
-# a loser, and the optimal token is $b$ behind. Their pulls are about $e^{-\ell}$ and $e^{-b}$, times the
-# differences of values, $c\,(1 - \pi_{y} + \pi_u)$:
+# values, $W_{\mathrm{ov}} = c\,\hat W_{\mathrm{ov}}$. In the *right* one attention rests on the optimal
+# token, and a loser's logit is $\Delta_1$ behind. In the *wrong* one it rests on a loser, and the optimal
+# token's logit is $\Delta_2$ behind. Their pulls are $e^{-\Delta_1}$ and $e^{-\Delta_2}$, each times the
+# difference of values of the two tokens, $g_{\mathrm{opt}} - g_{\mathrm{loser}}$ (nearly: if the $\Delta$ are
+# large).
+
+# %% [markdown]
+# ### Exercise 16.4: How far behind is still heard?
 #
-# $$\text{right: } c\,\frac{V e^{-c}}{1 + (V - 1)e^{-c}}, \qquad
-# \text{wrong: } c\,\frac{2 + (V - 2)e^{-c}}{1 + (V - 1)e^{-c}} .$$
+# ★★★ · 10 minutes
 #
-# A wrong sequence is heard more, by the ratio of the two. So it pulls as hard as the right one up to
+# A wrong sequence pulls as hard as a right one if $\Delta_2 - \Delta_1$ is the **room** of the lead $c$.
+# Derive it, from section 16.4's values. $c \ge 0$; the loser is followed by another token than the optimal
+# one.
 #
-# $$b - \ell = \text{room}(c, V) = \log\Bigl(1 + \frac{2\,(e^c - 1)}{V}\Bigr).$$
+# <details><summary>Hint</summary>
 #
-# The room is 0 at $c = 0$, small up to $c \approx \log V$, and then grows as $c - \log(V/2)$.
-#
-# **Test it.** Two sequences (a, q) and (o, q), with $x_a = x_q + e_1$ and
-# $x_o = x_q - \beta e_1 + \gamma e_2$: what the first one asks for pushes the second one's optimal token o
-# back, $\beta$ times as fast. Start at $W = \ell\, e_1 x_q^\top$, where o is $b = \beta \ell$ behind. With
-# the pulls $F_1 = e^{-\ell}$ and $F_2 = e^{\text{room} - b}$ the quantity $\text{room} - (b - \ell)$ grows if
-# $F_2/F_1 > (\beta - 1)/(\beta(\beta - 1) + \gamma^2)$. So o gets free if
-#
-# $$(\beta - 1)\,\ell < \text{room}(c, V) + \log\bigl(\beta + \gamma^2/(\beta - 1)\bigr).$$
+# The difference of values is $c\,(1 - \pi_y + \pi_u)$, if u follows the loser. Write $\pi_y$ and $\pi_u$ for
+# both sequences: the token that follows the one attended to leads the $V - 1$ others by $c$. Then set the two
+# pulls equal.
+# </details>
+
 
 # %%
-beta, gamma = 1.2, 0.5
-known = np.log(beta + gamma**2 / (beta - 1))  # a constant of this geometry
-leads, beyond = np.array([0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 0.125 * np.arange(49)
-rooms = {}
-for V in (6, 20):
+@exercise("16.4")
+def room(c, V):
+    """Return the room in logits, a float, for a lead c of the next token and V tokens."""
+    ### BEGIN SOLUTION
+    return np.log1p(2 * np.expm1(c) / V)
+    ### END SOLUTION
+
+
+# %%
+check("16.4", room)
+
+# %% [markdown]
+# The differences of values are
+#
+# $$\text{right: } c\,\frac{V e^{-c}}{1 + (V - 1)e^{-c}}, \quad
+# \text{wrong: } c\,\frac{2 + (V - 2)e^{-c}}{1 + (V - 1)e^{-c}}, \qquad
+# \text{room}(c, V) = \log\Bigl(1 + \frac{2\,(e^c - 1)}{V}\Bigr).$$
+#
+# A wrong sequence is heard more. The room is 0 at $c = 0$, small up to $c \approx \log V$, and then grows as
+# $c - \log(V/2)$.
+#
+# **Test it.** Two sequences (a, q) and (o, q), with $x_a = x_q + e_1$ and $x_o = x_q - \beta e_1 + \gamma
+# e_2$: what the first one asks for pushes the second one's optimal token o back, $\beta$ times as fast. Start
+# at $W = \Delta_1\, e_1 x_q^\top$, where o is $\Delta_2 = \beta \Delta_1$ behind. The pulls are $F_1 =
+# e^{-\Delta_1}$ and $F_2 = e^{\text{room} - \Delta_2}$. So $\text{room} - (\Delta_2 - \Delta_1)$ grows if
+# $F_2/F_1 > (\beta - 1)/(\beta(\beta - 1) + \gamma^2)$, and o gets free if
+#
+# $$(\beta - 1)\,\Delta_1 < \text{room}(c, V) + \log\bigl(\beta + \gamma^2/(\beta - 1)\bigr).$$
+#
+# We start at many $\Delta_1$, and find the largest from which o gets free: the room is what is left when the
+# constant on the right is taken off. Three geometries; in the last one starts are hardly decided.
+
+# %%
+leads, beside = np.array([0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 0.04 * np.arange(-5, 9) + 0.02
+cases = ((6, 1.2, 0.5), (20, 1.2, 0.5), (20, 2.0, 6.0), (20, 2.0, 0.5))
+rooms, first_start = {}, {}
+for V, beta, gamma in cases:
     pair = torch.eye(V, dtype=torch.float64)  # x_q = e_0
     pair[1], pair[2] = pair[0] + pair[1], pair[0] - beta * pair[1] + gamma * pair[2]
     follow, drawn = (torch.arange(V) + 1) % V, torch.tensor([[1, 0], [2, 0]])
-    trials = len(leads) * len(beyond)
-    each = [
-        part.expand(trials, *part.shape).contiguous() for part in (pair, follow, drawn, follow[drawn[:, 0]])
-    ]
-    one = torch.linalg.solve(
-        pair, torch.as_tensor(value_matrix(follow.numpy())).mT
-    ).mT  # W_ov x_a as with e_a
-    start = torch.zeros(trials, V, V, dtype=torch.float64)
-    start[:, 1, 0] = torch.tensor(np.tile((beyond + known) / (beta - 1), len(leads)))
-    c = torch.tensor(np.repeat(leads, len(beyond)))
-    model = NextTokenTransformer(V, V, trials, W_ov=c[:, None, None] * one, W_kq=start)
-    descend(model, NextTokens(*each), 400, schedule=train.growing)
-    freed = (model.attention(NextTokens(*each)).detach()[..., 0] > 0.5).all(-1).view(len(leads), -1).numpy()
+    tried = np.array([room(c, V) for c in leads])[:, None] + beside  # rooms, around the law
+    known = np.log(beta + gamma**2 / (beta - 1))  # a constant of this geometry
+    delta = (tried + known) / (beta - 1)
+    each = [part.expand(tried.size, *part.shape) for part in (pair, follow, drawn, follow[drawn[:, 0]])]
+    each = NextTokens(*(part.contiguous() for part in each))
+    one = np.linalg.solve(pair.numpy(), value_matrix(follow.numpy()).T).T  # W_ov x_a as with e_a
+    start = torch.zeros(tried.size, V, V, dtype=torch.float64)
+    start[:, 1, 0] = torch.tensor(delta.ravel())
+    model = NextTokenTransformer(V, V, tried.size, np.repeat(leads, len(beside))[:, None, None] * one, start)
+    descend(model, each, 250, schedule=train.growing)
+    freed = (model.attention(each).detach()[..., 0] > 0.5).all(-1).view(len(leads), -1).numpy()
+    assert freed[:, 0].all()
+    assert not freed[:, -1].any()
     assert (np.diff(freed.astype(int)) <= 0).all()
-    rooms[V] = beyond[freed.sum(1) - 1] + 0.0625  # between the last that is freed and the first that is not
-    law = np.log(1 + 2 * (np.exp(leads) - 1) / V)
-    print(f"V = {V:2d}   c: " + "  ".join(f"{c:4.1f}" for c in leads))
-    print("measured room " + "  ".join(f"{room:4.1f}" for room in rooms[V]))
-    print("its law       " + "  ".join(f"{room:4.1f}" for room in law))
-    assert np.abs(rooms[V] - law).max() < 0.15
-    assert np.abs(rooms[V] - leads).max() > 1
+    last = freed.sum(1) - 1
+    rooms[V, beta, gamma] = tried[np.arange(len(leads)), last] + 0.02  # between freed and not
+    first_start[V, beta, gamma] = delta[np.arange(len(leads)), last]
+law = {V: np.array([room(c, V) for c in leads]) for V in (6, 20)}
+print("                                 lead c" + "".join(f"{c:6.1f}" for c in leads))
+for V in law:
+    print(f"V = {V:2d}: the law".rjust(39) + "".join(f"{one:6.2f}" for one in law[V]))
+for V, beta, gamma in cases:
+    off, begun = rooms[V, beta, gamma] - law[V], first_start[V, beta, gamma]
+    print(
+        f"V = {V:2d}, beta = {beta}, gamma = {gamma}: less law" + "".join(f"{one + 0.0:6.1f}" for one in off)
+    )
+    print("Delta_1 at the start".rjust(39) + "".join(f"{one:6.1f}" for one in begun))
+    if begun[0] > 3:
+        assert np.abs(off).max() < 0.05, again.format("16.4")
+    else:
+        assert begun[:3].max() < 1.6
+        assert 0.15 < off[:3].min() < off[:3].max() < 0.35
+        assert np.abs(off[3:]).max() < 0.1
 
 # %% [markdown]
-# The law holds to the grid's resolution, for both sizes of the vocabulary. Now data sets drawn at random.
+# Where starts are decided, $\Delta_1$ above 3.5, the law holds within .05 logits: for two sizes of the
+# vocabulary and two geometries. In the last one the starts at leads up to 2 have a $\Delta_1$ of 1.6 at most.
+# There pulls are not $e^{-\Delta}$, and o gets free from .2 to .3 farther behind. Now data sets drawn at
+# random.
 
 # %%
 stored = measured("16.trapped").load()
@@ -781,8 +850,7 @@ for d in stored.d.values:
     shares = free.sel(d=d).values / trials
     assert shares[-1] > shares[0]
     assert shares[-1] > 0.85
-law = np.log(1 + 2 * (np.exp(stored.lead.values) - 1) / 20)
-print("room        " + "".join(f"{room:7.2f}" for room in law))
+print("room        " + "".join(f"{room(c, 20):7.2f}" for c in stored.lead.values))
 assert (free.sel(d=20, lead=[0.25, 1.0, 2.0]) < 0.3 * trials).all()
 assert (stored.cosine.where(stored.wrong == 0).max() > 0.99).all()
 middle = stored.cosine.where(stored.wrong == 0).median().item()
@@ -795,11 +863,15 @@ assert caught < 0.95
 # %% jupyter={"source_hidden": true}
 fig, (left, ax) = plt.subplots(1, 2, figsize=(9.6, 3.8))
 fine = np.linspace(0, 8.5, 200)
-for V, color, marker in zip(rooms, (GREEN, BLACK), "^D", strict=True):
-    left.plot(fine, np.log(1 + 2 * (np.exp(fine) - 1) / V), color=color, linewidth=1)
-    left.plot(leads, rooms[V], marker, color=color, label=f"$V$ = {V}")
+looks = ((GREEN, "^"), (BLACK, "D"), (BLUE, "o"), (ORANGE, "s"))
+for case, (color, marker) in zip(cases, looks, strict=True):
+    V, beta, gamma = case
+    if beta == 1.2:
+        left.plot(fine, np.log(1 + 2 * (np.exp(fine) - 1) / V), color=color, linewidth=1)
+    label = f"{V}, {beta:g}, {gamma:g}"
+    left.plot(leads, rooms[case], marker, color=color, label=label, markersize=5, fillstyle="none")
 left.set(xlabel="lead $c$", ylabel="room (logits)", xlim=(0, 8.5))
-left.legend(title="points: measured\nlines: law")
+left.legend(title="$V, \\beta, \\gamma$; lines: law", fontsize=9)
 for d, color, marker, shift in zip(stored.d.values, (BLUE, ORANGE), "os", (-0.06, 0.06), strict=True):
     counts = free.sel(d=d).values
     low, high = np.array([wilson(int(k), trials) for k in counts]).T
@@ -821,7 +893,8 @@ ax.legend(loc="center right")
 show(
     fig,
     alt="Left, room against the lead c for vocabularies of 6 and 20 tokens: points lie on two curves that "
-    "start flat and then rise with slope one, that of 6 tokens above. Right, the share of data sets without "
+    "start flat and then rise with slope one, that of 6 tokens above; those of one geometry lie a little "
+    "above their curve at leads up to 2. Right, the share of data sets without "
     "a trapped sequence at five leads, with intervals: low up to 2 and rising towards one at 8 for Gaussian "
     "embeddings, from .9 to 1 for unit vectors.",
 )
@@ -835,38 +908,44 @@ show(
 # of $c$ is nearly a unit of room. With unit vectors, too, some are trapped at small $c$: tokens meet in
 # several sequences of a query.
 #
-# So far $c$ was set by hand. Does it come from the length of stage one? Run it, for 1 to 1,000 steps.
+# So far $c$ was set by hand. Does it come from the length of stage one? A step of length $\eta$ adds
+# $\eta/\lVert \hat W_{\mathrm{ov}}\rVert$ to the least lead, once the direction is right. **Predict** from
+# this and Figure 3: which of 10, 100, 300 and 500 steps are enough for ten data sets of this kind?
 
 # %%
 ten, _ = next_tokens(60, 5, 20, d=20, queries=10, trials=10, seed=100)
-begun = []
-for steps in (1, 10, 100, 1000):
-    model = NextTokenTransformer(20, 20, trials=10)
-    descend(model, collocation(ten), steps, train=["W_ov"])
-    begun.append(model.W_ov.detach())
-four = NextTokens(*(getattr(ten, field.name).repeat_interleave(4, 0) for field in dataclasses.fields(ten)))
+model, begun, taken = NextTokenTransformer(20, 20, trials=10), [], 0
+lengths = (10, 100, 300, 500)
+for steps in lengths:
+    descend(model, collocation(ten), steps - taken, train=["W_ov"])
+    taken = steps
+    begun.append(model.W_ov.detach().clone())
+four = NextTokens(*(part.repeat_interleave(4, 0) for part in parts(ten)))
 model = NextTokenTransformer(20, 20, trials=40, W_ov=torch.stack(begun, 1).flatten(0, 1))
 o = model(collocation(four)).detach()
 right = four.following[..., None]
-least = (
-    (o.gather(-1, right)[..., 0] - o.scatter(-1, right, -torch.inf).amax(-1))
-    .amin(-1)
-    .view(10, 4)
-    .median(0)
-    .values
-)
-descend(model, four, 300, schedule=train.growing)
+least = (o.gather(-1, right) - o.scatter(-1, right, -torch.inf).amax(-1, keepdim=True)).amin((-1, -2))
+least = least.view(10, 4).median(0).values
+descend(model, four, 250, lr=0.2, schedule=train.growing)
 wrong = (model.attention(four) * four.optimal).sum(-1) < 0.5
 freed = (~wrong.any(-1)).view(10, 4).sum(0).tolist()
-for steps, smallest, count in zip((1, 10, 100, 1000), least, freed, strict=True):
-    said = "at most 2" if count <= 2 else "at least 8" if count >= 8 else count  # one may hang on rounding
+for steps, smallest, count in zip(lengths, least, freed, strict=True):
+    said = "at most 2" if count <= 2 else "at least 7" if count >= 7 else "3 to 6"  # one may hang on rounding
     print(f"stage one of {steps:5d} steps: least lead {smallest:5.1f}; {said} of 10 data sets untrapped")
-assert max(freed[:3]) <= 2
-assert freed[3] >= 8
+pace = float(least[3] - least[2]) / 200
+norm_ov = svm.solve(svm.next_problem(ten.embeddings, ten.following)).objective.median()
+print(
+    f"from step 300 to 500 the least lead grows by {pace:.4f} a step; eta / |W_ov hat| = {0.1 / norm_ov:.4f}"
+)
+assert max(freed[:2]) <= 2
+assert min(freed[2:]) >= 7
+assert abs(pace * norm_ov / 0.1 - 1) < 0.07
 
 # %% [markdown]
-# Huang, Liang and Yang run stage one first and prove convergence of stage two. The measurement says what that
-# is good for, and that *how long* stage one runs decides.
+# The lead grows at the foretold pace, and a stage one of 300 steps has gone far enough for most. (Four other
+# draws of ten: 0 to 4 are untrapped after 100 steps, 5 to 8 after 300, 8 to 10 after 500.) Huang, Liang and
+# Yang run stage one first and prove convergence of stage two. The measurement says what that is good for, and
+# that *how long* stage one runs decides.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Both at once.** What if $W_{\mathrm{ov}}$ and $W_{\mathrm{kq}}$ train together, from 0, on the sequences
@@ -887,7 +966,7 @@ shown = NextTokens(
 models = {"two stages": NextTokenTransformer(20, 20, 20, trained.W_ov, trained.W_kq)}
 for name, sequences in (("both, no collocation", data), ("both, collocation", shown)):
     models[name] = NextTokenTransformer(20, 20, trials=20)
-    descend(models[name], sequences, 400, train=["W_ov", "W_kq"], schedule=train.growing)
+    descend(models[name], sequences, 250, train=["W_ov", "W_kq"], schedule=train.growing)
 asked = torch.zeros(20, 20).scatter(1, data.target, 1.0).gather(1, data.following)
 facts = {}
 print("right:                training  attention  collocation   new   cosine of W_kq")
@@ -918,32 +997,27 @@ assert facts["both, no collocation"][4] < 0.95
 # the column "collocation".
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Two optimal tokens.** If next(·) sends two tokens of a sequence to its answer, the loss asks for attention
-# on *either*. Does the SVM with rows for both still hold?
+# **Two optimal tokens.** If next(·) sends two tokens of a sequence to its answer, the loss asks for
+# attention on *either*. Does the SVM with rows for both still hold?
 
 # %%
 shared, _ = next_tokens(40, 5, 20, queries=10, targets=10, trials=20, seed=3)
-shared_ov = torch.stack([torch.from_numpy(value_matrix(one.numpy())) for one in shared.following])
+shared_ov = np.array([value_matrix(one.numpy()) for one in shared.following])
 nearly = 1e-3 * torch.randn(20, 20, 20, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-model = NextTokenTransformer(
-    20, 20, trials=20, W_ov=lead * shared_ov, W_kq=nearly
-)  # at 0 they would be level
-descend(model, shared, 1000, lr=0.3)
+model = NextTokenTransformer(20, 20, 20, lead * shared_ov, nearly)  # at 0 they would be level
+descend(model, shared, 400, lr=0.2, schedule=train.growing)
 model.requires_grad_(False)
-both = svm.solve(svm.order_problem(shared.embeddings, priorities(shared)))
+all_rows = svm.solve(svm.order_problem(shared.embeddings, priorities(shared)))
 s = model.attention(shared)
 copies = shared.tokens[..., :, None] == shared.tokens[..., None, :]
 per_token = (copies * s[..., None, :]).sum(-1) * shared.optimal  # attention on all copies of an optimal token
 chosen = shared.tokens.gather(-1, per_token.argmax(-1, keepdim=True))
-several = (shared.optimal & (shared.tokens != chosen)).any(-1)
-winner_takes = per_token.amax(-1)[several]
-cosine = geometry.cosine(model.W_kq, both.value)
-print(f"sequences with two optimal tokens or more: {len(winner_takes)}")
+others = shared.optimal & (shared.tokens != chosen)
+winner_takes = per_token.amax(-1)[others.any(-1)]
 share = (winner_takes > 0.99).double().mean()
-print(
-    f"one of them has over 0.99 of the attention in {share:.2f} of these, "
-    f"at least {winner_takes.min():.1f} in all"
-)
+cosine = geometry.cosine(model.W_kq, all_rows.value)
+print(f"sequences with two optimal tokens or more: {len(winner_takes)}")
+print(f"one of them has over 0.99 of the attention in {share:.2f} of these")
 print(f"cosine to the SVM with rows for all of them: median {cosine.median():.2f}, least {cosine.min():.2f}")
 assert 0.9 < share < 1
 assert cosine.median() < 0.97
@@ -951,23 +1025,30 @@ assert s.mul(shared.optimal).sum(-1).min() > 0.99
 
 where = torch.arange(20)[:, None, None].expand(shared.tokens.shape)  # rows: the chosen above all that lose
 query, winner = (part.expand(shared.tokens.shape) for part in (shared.tokens[..., -1:], chosen))
-pairs, tied = torch.zeros(2, 20, 20, 20, 20, dtype=torch.bool)
-still_shares = shared.optimal & (shared.tokens != winner) & (per_token > 1e-3)
-for relation, rows in ((pairs, ~shared.optimal), (tied, still_shares)):
-    relation.index_put_((where[rows], query[rows], winner[rows], shared.tokens[rows]), torch.tensor(True))
-own = svm.solve(svm.order_problem(shared.embeddings, pairs, tied))
+pairs, loses = torch.zeros(20, 20, 20, 20, dtype=torch.bool), ~shared.optimal
+pairs.index_put_((where[loses], query[loses], winner[loses], shared.tokens[loses]), torch.tensor(True))
+own = svm.solve(svm.order_problem(shared.embeddings, pairs))
 cosine = geometry.cosine(model.W_kq, own.value)
-print(f"rows for the chosen, ties where two share: median {cosine.median():.3f}, least {cosine.min():.3f}")
-assert cosine.median() > 0.998
-assert cosine.min() > 0.98
+print(f"to the SVM with rows for the chosen one: median {cosine.median():.3f}, least {cosine.min():.3f}")
+assert cosine.min() > 0.998
+
+gap = of_the_tokens(own.value, new=shared).gather(-1, per_token.argmax(-1, keepdim=True))
+gap = (gap - of_the_tokens(own.value, new=shared))[others]  # heights, in the SVM of the chosen
+shares = per_token[others] > 0.01
+print(f"of the {len(gap)} others {int(shares.sum())} share; gap in height: at most {gap[shares].max():.3f};")
+print(f"the rest have lost; gap: at least {gap[~shares].min():.3f}")
+assert gap[shares].max() < 1e-6
+assert gap[~shares].min() > 0.05
 
 # %% [markdown]
 # No: it asks for too much. One optimal token is enough, and a shorter $W$ does with one. The one that stands
-# higher gets more of the pull, because its attention is the factor in its gradient, and so it moves ahead; in
-# a few sequences in a hundred two still share after 1,000 steps, and we tie these. (Two optimal tokens can
-# start exactly level. We begin at small random heights, so that rounding does not choose.) So the theorem's
-# SVM needs one optimal token a sequence, or copies of one; otherwise the rows belong to the token that
-# descent chooses, as in lesson 07.
+# higher gets more of the pull, because its attention is the factor in its gradient, and so it moves ahead. So
+# the theorem's SVM needs one optimal token a sequence, or copies of one; otherwise the rows belong to the
+# token that descent chooses, as in lesson 07.
+#
+# Who shares for ever? The SVM of the chosen tokens foretells it: those that stand *level* in it, to the last
+# digit. Whoever is lower by a twelfth of a unit has lost. (Two optimal tokens can start exactly level. We
+# begin at small random heights, so that rounding does not choose.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.8 Data that contradict themselves *(optional)*
@@ -1040,7 +1121,7 @@ graph = priorities(circle)
 W_fin, rest = finite_part(circle)
 W_dir = svm.solve(svm.order_problem(E, graph, graph & same_component(graph))).value
 W = torch.zeros(1, 4, 4, dtype=torch.float64)
-for step in range(20_000):
+for step in range(5000):
     W = W - 2.0 / (1 + step) ** 0.5 * pull(W, circle)
 a, b, q, d = W[0, :, 2]
 yours = finite_lead(np.array([True, True, False, False]), np.array([2, 2, 2, 1]), np.array([1, 1, 1, 1]))
@@ -1138,15 +1219,15 @@ assert grown[0] < 1.5 < 3.5 < grown[1]
 
 # %%
 rng = np.random.default_rng(0)
-truth = rng.dirichlet([2.0] * 3, size=(40, 3))  # 40 chains of three tokens, P[q, a]
-unit = torch.eye(3, dtype=torch.float64).expand(40, 3, 3)
+truth = rng.dirichlet([2.0] * 3, size=(30, 3))  # 30 chains of three tokens, P[q, a]
+unit = torch.eye(3, dtype=torch.float64).expand(30, 3, 3)
 off = []
-for n in (400, 4000):
-    read = rng.integers(3, size=(40, n, 5))
-    weights = truth[np.arange(40)[:, None, None], read[..., -1:], read].cumsum(-1)
-    pick = (weights < rng.random((40, n, 1)) * weights[..., -1:]).sum(-1, keepdims=True)
+for n in (300, 3000):
+    read = rng.integers(3, size=(30, n, 5))
+    weights = truth[np.arange(30)[:, None, None], read[..., -1:], read].cumsum(-1)
+    pick = (weights < rng.random((30, n, 1)) * weights[..., -1:]).sum(-1, keepdims=True)
     answer = np.take_along_axis(read, pick, -1)[..., 0]
-    drawn = NextTokens(unit, torch.arange(3).expand(40, 3), torch.tensor(read), torch.tensor(answer))
+    drawn = NextTokens(unit, torch.arange(3).expand(30, 3), torch.tensor(read), torch.tensor(answer))
     assert (closure(priorities(drawn)) | torch.eye(3, dtype=torch.bool)).all()  # one component under each q
     fitted, rest = finite_part(drawn, steps=8)
     assert rest.max() < 1e-9
@@ -1197,26 +1278,31 @@ def written(P, length, marks, rng):
     return np.array(seen)
 
 
+def pace(P, kappa):
+    """d log k_b / d log j: the share of b that is written over the share of b so far."""
+    there, back = kappa * P[0, 1] / (P[0, 0] + kappa * P[0, 1]), P[1, 0] / (P[1, 0] + kappa * P[1, 1])
+    return there / (there + back) * (1 + kappa) / kappa
+
+
 both = {"equal rows": [[0.6, 0.4], [0.6, 0.4]], "a alone": [[0.7, 0.3], [0.6, 0.4]]}
 both |= {"each itself": [[0.7, 0.3], [0.4, 0.6]], "each the other": [[0.3, 0.7], [0.6, 0.4]]}
 marks = (100, 300, 1000, 3000, 10_000)
 texts = written(np.repeat(list(both.values()), 300, axis=0), 10_000, marks, np.random.default_rng(1))
 texts = dict(zip(both, texts.reshape(5, 4, 300, 2).swapaxes(0, 1), strict=True))
-print(
-    "300 texts each     P_ab/P_aa  P_ba/P_bb   ahead at 10,000 tokens: a, b   power of b, of a where behind"
-)
-powers = {}
+print("300 texts each     P_ab/P_aa  P_ba/P_bb   ahead at 10,000 tokens: a, b   power of who is behind, pace")
 for name, k in texts.items():
     P = np.array(both[name])
     ratio = P[0, 1] / P[0, 0], P[1, 0] / P[1, 1]
     ahead = k[-1, :, 0] > 4 * k[-1, :, 1], k[-1, :, 1] > 4 * k[-1, :, 0]
     line = f"{name:16s} {ratio[0]:9.2f} {ratio[1]:10.2f} {ahead[0].sum():20d} {ahead[1].sum():8d}          "
-    for loser in (1, 0):
-        one = k[:, ahead[1 - loser], loser]
+    for behind, turned in ((1, P), (0, P[::-1, ::-1])):
+        one = k[:, ahead[1 - behind]]
         if one.shape[1] > 30:
-            powers[name, loser] = np.log(one[-1] / one[2]).mean() / np.log(10)
-            line += f"  {powers[name, loser]:.2f}"
-            assert abs(powers[name, loser] - ratio[1 - loser]) < 0.08
+            power = np.log(one[-1, :, behind] / one[2, :, behind]).mean() / np.log(10)
+            law = pace(turned, one[3, :, behind] / one[3, :, 1 - behind]).mean()
+            line += f"  {'ab'[behind]} {power:.2f} {law:.2f}"
+            assert abs(power - law) < 0.04
+            assert abs(power - ratio[1 - behind]) < 0.08
     print(line)
     assert name == "each the other" or all(ahead[side].sum() < 10 for side in (0, 1) if ratio[side] >= 1)
 
@@ -1237,12 +1323,12 @@ early, end = share["each itself"][[0, -1]]
 foretold = [((early > border) == (end > watershed)).mean() for border in (watershed, 0.5)]
 print(f"each itself: watershed {watershed:.2f}; its side after 100 tokens foretells the side after 10,000")
 print(f"in {foretold[0]:.2f} of the texts; whoever is ahead after 100 tokens, in {foretold[1]:.2f}")
-assert foretold[0] > 0.98 > foretold[1]
+assert foretold[0] > 0.97 > foretold[1]
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4))
 one = share["equal rows"]
-left.plot(marks, one[:, :25], color="0.75", linewidth=0.8)
+left.plot(marks, one[:, :12], color="0.75", linewidth=0.8)
 left.plot(marks, np.median(one, 1), "o-", color=BLUE, label="median of 300 texts")
 law = np.median(one, 1)[-1] * (np.array(marks) / marks[-1]) ** (0.4 / 0.6 - 1)
 left.plot(marks, law, "--", color=ORANGE, label="power $0.4/0.6 - 1$")
@@ -1272,9 +1358,10 @@ show(
 # The layer repeats itself, though q draws with the same $P$ every time: what has been written is more likely
 # to be written. Where each token follows itself, either may take over, and which one is decided early: by the
 # side of the watershed, .73 here, since b's own lead feeds itself less. Where each follows the other, the
-# shares meet at $\kappa^\ast$, slowly, and not at the Markov chain's. (The powers are within 0.08 after
-# 10,000 tokens.) Ildiz and others prove a collapse of this kind, and see in it why language models repeat
-# themselves.
+# shares meet at $\kappa^\ast$, slowly, and not at the Markov chain's. (From 1,000 to 10,000 tokens the powers
+# are within .08 of their limits, and within .04 of the pace at the $\kappa$ of 3,000 tokens, the share of b
+# that is written over its share so far: it is the limit at $\kappa = 0$, and 1 at $\kappa^\ast$.) Ildiz and
+# others prove a collapse of this kind, and see in it why language models repeat themselves.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.10 Claim, prediction, measurement
@@ -1282,21 +1369,27 @@ show(
 # | claim | prediction | measurement |
 # |:---|:---|:---|
 # | $W_{\mathrm{ov}}$ goes to the collocation's SVM | one step with unit vectors | 20 of 20 data sets |
-# | $W_{\mathrm{kq}}$ goes to the order's SVM | the data's relations | least cosine of 40 data sets .996 |
+# | $W_{\mathrm{kq}}$ goes to the order's SVM | the data's relations | least cosine of 40 data sets .995 |
 # | | not the whole rank | median cosine .66 and .51 |
 # | what is implied adds no row | the same norm | to 8 digits |
-# | the excess falls linearly | slope $-\eta/\lVert\hat W_{\mathrm{kq}}\rVert$ | within 1% in 40 runs |
-# | up to a step length | $\eta^\ast$, for 4 sets of chains | at .9 of it 1.00, at 1.1 of it .91 to .92 |
+# | the excess falls linearly | slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$ | within 1% in 48 runs |
+# | up to a step length | $\eta^\ast$, from the multipliers of 24 SVMs | at .9: 1.00, at 1.1: .91 to .95 |
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
+# | against the order | all wrong | 1,762 of 1,762 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
-# | undecided, two level | not decided | right in about .35 of 4,413 |
-# | a wrong sequence is heard | room $\log(1 + 2(e^c - 1)/V)$ | within .15 logits, 14 pairs of $c$, $V$ |
-# | a longer stage one frees | 1, 10, 100, 1,000 steps | untrapped: at most 2, 2, 2, at least 8 of 10 |
+# | undecided, two or more level | not decided | more than half of 4,413 are equal to 9 digits |
+# | outvoted by copies | until step 120.0, 132.7, 136.0, 118.1 | until 121, 133, 138, 119 |
+# | a wrong sequence is heard | room $\log(1 + 2(e^c - 1)/V)$ | within .05 logits for 21 pairs, 3 settings |
+# | | if starts are decided | if not, $c \le 2$: .2 to .3 too small |
+# | a longer stage one frees | its lead: $\eta/\lVert \hat W_{\mathrm{ov}}\rVert$ a step | within 7% |
+# | | Figure 3's shares | of 10 at most 2, 2, at least 7, 7 |
 # | both stages at once | as well, with the collocation | training, attention, collocation all right |
-# | two optimal tokens | one takes nearly all, a smaller SVM | over .99 in .95; least cosine to it .998 |
+# | two optimal tokens | one takes nearly all, a smaller SVM | over .99 in .95; least cosine to it .999 |
+# | | who shares stands level in it | 7 of 7; the 118 others do not |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
 # | a layer that writes | b's share, where a leads: $j^{P_{ab}/P_{aa} - 1}$ | 4 powers within .08 |
-# | who takes over | the side of $\kappa^\ast$ after 100 tokens | right in .98 or more of 300 texts |
+# | | the pace at $\kappa$ | within .04 |
+# | who takes over | the side of $\kappa^\ast$ after 100 tokens | right in about .99 of 300 texts |
 
 # %% [markdown]
 # ## Questions
@@ -1335,7 +1428,7 @@ progress("16")
 # - Stage one learns the first: with unit vectors in a single step. Stage two learns the second, from the
 #   relations alone; what follows from them comes free.
 # - $\log(L - L_\infty)$ falls with the slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$, for steps too short
-#   to bounce: below $2\lVert \hat W_{\mathrm{kq}}\rVert/\lambda_{\max}(M\Lambda)$.
+#   to bounce: below $2\lVert \hat W_{\mathrm{kq}}\rVert/\lambda_{\max}(\Lambda)$, of the order's Laplacian.
 # - If training satisfied all rows, the model is right wherever the order decides (as long as copies do not
 #   outvote); elsewhere the heights decide, if they are not level.
 # - A short stage one lets stage two be trapped: the room is $\log(1 + 2(e^c - 1)/V)$. Without the

@@ -8,23 +8,25 @@ from course import exercises
 from course.replicate.lesson_16 import finite_part, general, pull
 from mini_attn import geometry, svm
 from mini_attn.next_token import NextTokenTransformer
-from mini_attn.vocabulary import NextTokens, closure, next_tokens, priorities, same_component
+from mini_attn.vocabulary import NextTokens, next_tokens, priorities, same_component
 
-relations, value_matrix, slope, decided, finite_lead = (spec.reference for spec in exercises.exercises("16"))
+levels, slope, outvoted, room, finite_lead = (spec.reference for spec in exercises.exercises("16"))
 
 
-@pytest.mark.parametrize("targets", [None, 3])
-def test_relations_are_the_librarys(targets):
-    data, _ = next_tokens(20, 4, 6, queries=3, targets=targets, seed=1)
-    arrays = (part.numpy() for part in (data.tokens, data.target, data.following))
-    np.testing.assert_array_equal(relations(*arrays), priorities(data).numpy())
+@pytest.mark.parametrize("sizes", [[1, 2, 3], [4, 1, 1, 2], [1, 6]])
+def test_levels_are_the_svms_heights(sizes):
+    level = np.repeat(np.arange(len(sizes)), sizes)
+    above = torch.zeros(*3 * (len(level),), dtype=torch.bool)
+    above[2] = torch.as_tensor(level[:, None] + 1 == level)
+    solution = svm.solve(svm.order_problem(torch.eye(len(level), dtype=torch.float64), above)).value
+    np.testing.assert_allclose(np.repeat(levels(sizes), sizes), solution[:, 2], atol=1e-8)
 
 
 @pytest.mark.parametrize("targets", [None, 2])
-def test_the_value_matrix_is_the_svms(targets):
+def test_the_value_matrix_is_the_svms(targets, lesson):
     data, _ = next_tokens(1, 2, 6, targets=targets, seed=2)
     solution = svm.solve(svm.next_problem(data.embeddings, data.following)).value
-    np.testing.assert_allclose(value_matrix(data.following.numpy()), solution, atol=1e-8)
+    np.testing.assert_allclose(lesson["value_matrix"](data.following.numpy()), solution, atol=1e-8)
 
 
 def test_the_slope_is_the_svms_margin():
@@ -36,16 +38,33 @@ def test_the_slope_is_the_svms_margin():
     assert slope([4, 2, 3], 0.2) == pytest.approx(-0.2 / float(solution.objective))
 
 
-def test_decided_sequences_have_one_token_above_the_others():
-    data, _ = next_tokens(12, 4, 7, queries=1, seed=3)
-    above = priorities(data)[0]
-    assert (decided(above.numpy(), data.tokens.numpy()) >= 0).all()  # by the data themselves
-    reach = closure(above)
-    tokens = torch.randint(0, 7, (60, 3), generator=torch.Generator().manual_seed(4))
-    for sequence, winner in zip(tokens, decided(above.numpy(), tokens.numpy()), strict=True):
-        beats = [all(reach[a, b] or a == b for b in sequence) for a in sequence]
-        assert (winner >= 0) == any(beats)
-        assert winner < 0 or beats[sequence.tolist().index(winner)]
+def test_the_longest_step_is_that_of_a_chain(lesson):
+    data = lesson["chains"]([4, 2, 6], V=9)
+    one = NextTokens(*(part[None] for part in lesson["parts"](data)))
+    solution, longest = lesson["longest_step"](one)
+    assert float(solution.objective) == pytest.approx(-1 / slope([4, 2, 6], 1.0))
+    assert float(longest) == pytest.approx(2 * float(solution.objective) / 15)  # 6 * 5 / 2
+
+
+def test_outvoted_until_the_votes_are_even():
+    copies, logits = np.array([2, 50, 7]), np.array([0.3, 0.1, -0.4])
+    heights, norm, eta = np.array([1.0, 0.2, -1.2]), 1.7, 0.3
+    steps = outvoted(copies, logits, heights, norm, eta)
+    votes = copies * np.exp(logits + steps * eta * heights / norm)
+    assert votes[0] == pytest.approx(votes[1:].max())
+
+
+@pytest.mark.parametrize(("c", "V"), [(0.7, 5), (3.0, 12)])
+def test_the_room_is_the_ratio_of_the_gradients(c, V):
+    """Of two sequences (a, q), one almost decided for a and one against it, with unit vectors."""
+    units, following = torch.eye(V, dtype=torch.float64), (torch.arange(V) + 1) % V
+    W_ov, pulls = c * (units[following].mT - 1 / V), []
+    for lead in (12.0, -12.0):
+        W_kq = torch.zeros(V, V, dtype=torch.float64, requires_grad=True)
+        s = (torch.tensor([lead, 0.0], dtype=torch.float64) + units[[1, 0]] @ W_kq @ units[0]).softmax(0)
+        loss = -(W_ov @ (s @ units[[1, 0]])).log_softmax(0)[2]
+        pulls.append(torch.autograd.grad(loss, [W_kq])[0].norm())
+    assert float((pulls[1] / pulls[0]).log()) == pytest.approx(room(c, V), abs=1e-3)
 
 
 def test_the_finite_lead_is_the_librarys_finite_part():

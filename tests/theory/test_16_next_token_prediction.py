@@ -106,11 +106,16 @@ def test_of_two_optimal_tokens_one_wins():
     chosen = data.tokens.gather(-1, per_token.argmax(-1, keepdim=True)).expand(data.tokens.shape)
     where = torch.arange(20)[:, None, None].expand(chosen.shape)
     query = data.tokens[..., -1:].expand(chosen.shape)
-    above, tied = torch.zeros(2, 20, 16, 16, 16, dtype=torch.bool)
-    shares = data.optimal & (data.tokens != chosen) & (per_token > 1e-3)
-    for pairs, here in ((above, ~data.optimal), (tied, shares)):
-        pairs[where[here], query[here], chosen[here], data.tokens[here]] = True
-    own = svm.solve(svm.order_problem(data.embeddings, above, tied)).value
+    above, loses = torch.zeros(20, 16, 16, 16, dtype=torch.bool), ~data.optimal
+    above[where[loses], query[loses], chosen[loses], data.tokens[loses]] = True
+    own = svm.solve(svm.order_problem(data.embeddings, above)).value
+    columns = own.gather(-1, data.tokens[..., -1][:, None].expand(20, 16, -1)).mT
+    gap = columns.gather(-1, chosen) - columns.gather(-1, data.tokens)
+    others = data.optimal & (data.tokens != chosen)
+    shares = others & (per_token > 0.01)
+    assert shares.any()
+    assert gap[shares].max() < 1e-6  # who shares is level in the SVM of the chosen
+    assert gap[others & ~shares].min() > 0.01
     cosine = geometry.cosine(model.W_kq, own)
     assert cosine.median() > 0.99
     assert (cosine > geometry.cosine(model.W_kq, all_pairs)).all()

@@ -6,43 +6,16 @@ import numpy as np
 import torch
 
 from mini_attn import svm
-from mini_attn.vocabulary import NextTokens, closure, priorities
 
 
-def relations_by_library(tokens, target, following):
-    E = torch.eye(len(following), dtype=torch.float64)
-    arrays = (torch.as_tensor(np.asarray(x)) for x in (following, tokens, target))
-    return priorities(NextTokens(E, *arrays))
-
-
-def relations_in_loops(tokens, target, following, keep=lambda q, a, b: True):
-    V = len(following)
-    above = np.zeros((V, V, V), dtype=bool)
-    for sequence, y in zip(tokens, target, strict=True):
-        q = sequence[-1]
-        for a in sequence:
-            for b in sequence:
-                if following[a] == y != following[b] and keep(q, a, b):
-                    above[q, a, b] = True
-    return above
-
-
-def query_never_wins(tokens, target, following):
-    """The query is left out where it is optimal, its earlier copies are not."""
-    above = np.zeros((len(following),) * 3, dtype=bool)
-    for sequence, y in zip(tokens, target, strict=True):
-        lose = following[sequence] != y
-        above[sequence[-1], sequence[:-1][~lose[:-1], None], sequence[lose]] = True
-    return above
-
-
-def contradictions_dropped(above):
-    return above & ~above.transpose(0, 2, 1)
-
-
-def values_by_solver(following):
-    following = torch.as_tensor(np.asarray(following))
-    return svm.solve(svm.next_problem(torch.eye(len(following), dtype=torch.float64), following)).value
+def levels_by_solver(sizes):
+    """The SVM of levels, each token above each of the next level."""
+    level = np.repeat(np.arange(len(sizes)), sizes)
+    above = torch.zeros(*3 * (len(level),), dtype=torch.bool)
+    above[0] = torch.as_tensor(level[:, None] + 1 == level)
+    E = torch.eye(len(level), dtype=torch.float64)
+    W = svm.solve(svm.order_problem(E, above)).value
+    return [float(W[np.flatnonzero(level == one)[0], 0]) for one in range(len(sizes))]
 
 
 def slope_by_solver(lengths, eta):
@@ -53,45 +26,29 @@ def slope_by_solver(lengths, eta):
     return torch.tensor(-eta / math.sqrt(squares))
 
 
-def decided_by_library(above, tokens, order=lambda above: closure(torch.as_tensor(above)).numpy()):
-    order = order(above)
-    found = []
-    for sequence in tokens:
-        different = set(map(int, sequence))
-        winner = [a for a in different if all(order[a, b] for b in different - {a})]
-        found.append(winner[0] if winner else -1)
-    return found
+def until_by_bisection(copies, logits, heights, norm, eta, ahead=lambda votes: votes[0] >= votes[1:].max()):
+    low, high = 0.0, 1e6
+    copies, logits, heights = (np.asarray(part, dtype=float) for part in (copies, logits, heights))
+    if ahead(np.log(copies) + logits):
+        return 0.0
+    for _ in range(100):
+        j = (low + high) / 2
+        late = ahead(np.log(copies) + logits + j * eta * heights / norm)
+        low, high = (low, j) if late else (j, high)
+    return high
 
 
-def squared(above, rounds):
-    for _ in range(rounds):
-        above = above | (above.astype(int) @ above > 0)
-    return above
-
-
-def longer(above, k=2):
-    return np.linalg.matrix_power(above.astype(int), k) > 0
-
-
-def overflowing(above):
-    paths = above.astype(np.int8)
-    for _ in range(9):
-        paths = paths + paths @ paths
-    return paths > 0
-
-
-def champion(above, tokens):
-    """Stops at the first pair that is not comparable, though a later token may be above both."""
-    order, found = closure(torch.as_tensor(above)).numpy(), []
-    for sequence in tokens:
-        best = sequence[0]
-        for b in sequence[1:]:
-            if best != b and not (order[best, b] or order[b, best]):
-                best = -1
-                break
-            best = b if order[b, best] else best
-        found.append(int(best))
-    return found
+def room_by_models(c, V, own=0, other=1):
+    """The two differences of values, from probabilities that are written out."""
+    q = np.full(V, -1 / V)
+    pulls = []
+    for read in (own, other):  # attention on the optimal token, whose next is 0, or on one whose next is 1
+        o = c * q
+        o[read] += c
+        pi = np.exp(o - np.logaddexp.reduce(o))
+        blame = np.eye(V)[0] - pi
+        pulls.append(blame @ (np.eye(V)[0] - np.eye(V)[1]))
+    return math.log(pulls[1] / pulls[0])
 
 
 def lead_by_newton(won, copies_a, copies_b, rounds=300, longest=0.5):
@@ -119,54 +76,22 @@ def lead_by_steps(won, copies_a, copies_b, rate=0.1, steps=4000):
 
 ANSWERS = {
     "16.1": {
-        "also_right": relations_by_library,
+        "also_right": levels_by_solver,
         "wrong": [
-            lambda tokens, target, following: relations_in_loops(tokens, target, following)[
-                : tokens.max() + 1, : tokens.max() + 1, : tokens.max() + 1
-            ],
-            lambda tokens, target, following: relations_in_loops(tokens, target, following)[0],
-            lambda tokens, target, following: relations_in_loops(
-                tokens, target, following, lambda q, a, b: b != q
-            ),
-            lambda tokens, target, following: relations_in_loops(
-                tokens, target, following, lambda q, a, b: a != q
-            ),
-            lambda tokens, target, following: relations_in_loops(tokens[:1], target[:1], following),
-            lambda tokens, target, following: relations_in_loops(tokens, target, np.arange(len(following))),
-            lambda tokens, target, following: ~relations_in_loops(tokens, target, following),
-            lambda tokens, target, following: relations_in_loops(tokens, following[target], following),
-            lambda tokens, target, following: relations_in_loops(tokens[:, ::-1], target, following),
-            lambda tokens, target, following: relations_in_loops(
-                tokens, target, following, lambda q, a, b: a < b
-            ),
-            lambda tokens, target, following: relations_in_loops(tokens[:-1], target[:-1], following),
-            lambda tokens, target, following: contradictions_dropped(
-                relations_in_loops(tokens, target, following)
-            ),
-            lambda tokens, target, following: relations_in_loops(tokens, target, following).astype(float) * 2,
-            lambda tokens, target, following: (  # all that go before the answer, in the sequence or not
-                relations_in_loops(tokens, target, following)
-                | relations_in_loops(
-                    np.c_[np.tile(np.arange(len(following)), (len(tokens), 1)), tokens], target, following
-                )
-            ),
-            query_never_wins,
+            lambda sizes: np.arange(len(sizes))[::-1],
+            lambda sizes: np.zeros(len(sizes)),
+            lambda sizes: levels_by_solver(np.ones(len(sizes), dtype=int)),
+            lambda sizes: levels_by_solver(sizes)[::-1],
+            lambda sizes: [0.5 - k for k in range(len(sizes))],
+            lambda sizes: np.array(levels_by_solver(sizes)) * len(sizes),
+            lambda sizes: np.array(levels_by_solver(sizes)) - levels_by_solver(sizes)[1],
+            lambda sizes: (np.asarray(sizes).sum() - np.cumsum(sizes)) / np.asarray(sizes).sum(),
+            lambda sizes: sum((k + 1) * n for k, n in enumerate(sizes)) / sum(sizes) - np.arange(len(sizes)),
+            lambda sizes: np.array([1.0 / n for n in sizes]) - np.mean([1.0 / n for n in sizes]),
+            lambda sizes: levels_by_solver([1, sum(sizes) - 1]),
         ],
     },
     "16.2": {
-        "also_right": values_by_solver,
-        "wrong": [
-            lambda following: values_by_solver(following).T,
-            lambda following: np.eye(len(following))[following],
-            lambda following: np.eye(len(following))[following] - 1 / len(following),
-            lambda following: 2 * values_by_solver(following),
-            lambda following: values_by_solver(following) / values_by_solver(following).norm(),
-            lambda following: values_by_solver(np.arange(len(following))),
-            lambda following: np.eye(len(following))[following].T - 1 / (len(following) - 1),
-            lambda following: np.eye(len(following))[following].T - 0.5,
-        ],
-    },
-    "16.3": {
         "also_right": slope_by_solver,
         "wrong": [
             lambda lengths, eta: -eta / np.sqrt(sum(m * (m * m - 1) / 12 for m in set(lengths.tolist()))),
@@ -180,32 +105,54 @@ ANSWERS = {
             lambda lengths, eta: math.exp(slope_by_solver(lengths, eta)),
         ],
     },
-    "16.4": {
-        "also_right": decided_by_library,
+    "16.3": {
+        "also_right": until_by_bisection,
         "wrong": [
-            lambda above, tokens: decided_by_library(above, tokens, lambda above: squared(above, 4)),
-            lambda above, tokens: [
-                found if len(sequence) > 1 else -1
-                for found, sequence in zip(decided_by_library(above, tokens), tokens, strict=True)
-            ],
-            lambda above, tokens: tokens[:, 0],
-            lambda above, tokens: tokens[:, -1],
-            lambda above, tokens: np.full(len(tokens), -1),
-            lambda above, tokens: decided_by_library(above.T, tokens),
-            lambda above, tokens: decided_by_library(above, tokens, lambda above: above),
-            lambda above, tokens: decided_by_library(
-                above, tokens, lambda above: above.astype(float) @ above > 0
+            lambda copies, logits, heights, norm, eta: 0.0,
+            lambda copies, logits, heights, norm, eta: norm / eta,
+            lambda copies, logits, heights, norm, eta: math.log(max(copies) / copies[0]) * norm / eta,
+            lambda copies, logits, heights, norm, eta: until_by_bisection(
+                np.ones(len(copies)), logits, heights, norm, eta
             ),
-            lambda above, tokens: decided_by_library(above, tokens)[::-1],
-            *(
-                lambda above, tokens, k=k: decided_by_library(above, tokens, lambda A: squared(A, k))
-                for k in (1, 2)
+            lambda copies, logits, heights, norm, eta: until_by_bisection(
+                copies, 0 * logits, heights, norm, eta
             ),
-            lambda above, tokens: decided_by_library(above, tokens, lambda A: A | longer(A) | longer(A, 3)),
-            lambda above, tokens: decided_by_library(above, tokens, overflowing),
-            champion,
-            lambda above, tokens: np.array(decided_by_library(above, tokens)) >= 0,
-            lambda above, tokens: np.sort(tokens, axis=1)[:, 0],
+            lambda copies, logits, heights, norm, eta: until_by_bisection(
+                copies, logits, heights, norm, eta, lambda votes: votes[0] >= votes[1:].min()
+            ),
+            lambda copies, logits, heights, norm, eta: until_by_bisection(
+                copies, logits, heights, norm, eta, lambda votes: votes[0] >= votes[1:].mean()
+            ),
+            lambda copies, logits, heights, norm, eta: until_by_bisection(
+                copies[:2], logits[:2], heights[:2], norm, eta
+            ),
+            lambda copies, logits, heights, norm, eta: until_by_bisection(copies, logits, heights, 1.0, eta),
+            lambda copies, logits, heights, norm, eta: until_by_bisection(copies, logits, heights, norm, 1.0),
+            lambda copies, logits, heights, norm, eta: until_by_bisection(
+                copies, -np.asarray(logits), heights, norm, eta
+            ),
+            lambda copies, logits, heights, norm, eta: math.floor(
+                until_by_bisection(copies, logits, heights, norm, eta)
+            ),
+            lambda copies, logits, heights, norm, eta: until_by_bisection(
+                copies, logits, heights / np.abs(heights).max(), norm, eta
+            ),
+        ],
+    },
+    "16.4": {
+        "also_right": room_by_models,
+        "wrong": [
+            lambda c, V: 0.0,
+            lambda c, V: max(0.0, c - math.log(V / 2)),
+            lambda c, V: math.log(1 + 2 * math.exp(c) / V) - math.log(1 + 2 / V),
+            lambda c, V: math.log(1 + (math.exp(c) - 1) / V),
+            lambda c, V: math.log(1 + 2 * (math.exp(c) - 1) / (V + 1)),
+            lambda c, V: math.log(2 + (V - 2) * math.exp(-c)) - math.log(V),
+            lambda c, V: 2 * (math.exp(c) - 1) / V,
+            lambda c, V: c * 2 / V,
+            lambda c, V: math.log(math.exp(c) / V + 1) - math.log(1 / V + 1),
+            lambda c, V: abs(room_by_models(c, V, own=1, other=0)) * c,
+            lambda c, V: math.log((1 + (V - 2) * math.exp(-c)) / ((V - 1) * math.exp(-c))),
         ],
     },
     "16.5": {
