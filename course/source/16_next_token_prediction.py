@@ -496,8 +496,8 @@ for k, (color, marker) in enumerate(zip((BLUE, GREEN, ORANGE, BLACK), "os^D", st
     left.plot(
         steps, excess[:, 0, k], marker, color=color, markersize=4, label=f"{times[k]:.1f} $\\eta^\\ast$"
     )
-    line = float(excess[7, 0, k]) - float(eta[k] / norms[0]) * (steps - steps[7])
-    left.plot(steps, line, color=color, linewidth=1)
+    line = float(excess[2, 0, k]) - float(eta[k] / norms[0]) * (steps[2:] - steps[2])
+    left.plot(steps[2:], line, color=color, linewidth=1)
     right.plot(times[k].expand(20), ratio[:20, k], marker, color=color, markersize=4, alpha=0.6)
 left.set(xlabel="step $j$", ylabel=r"$\log(L - L_\infty)$", title="one data set")
 left.legend(title="lines: the law", fontsize=9)
@@ -512,7 +512,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Left: the excess loss of one data set; the slopes of the lines come from the SVM alone. Right:
+# **Figure 2.** Left: the excess loss of one data set; the lines' slopes come from the SVM alone. Right:
 # the slope over its prediction. Dotted: $\eta^\ast$, from the SVM's multipliers.
 
 # %% [markdown]
@@ -586,7 +586,7 @@ for T in (2, 3, 5, 8):
 print(f"of all with two level, equal to 9 digits: {torch.cat(tied).double().mean():.2f}")
 opposed = torch.cat(opposed)
 print(f"decided, but the answer contradicts the order: {len(opposed)}, of these right: {int(opposed.sum())}")
-assert 0.5 < torch.cat(tied).double().mean() < 0.8
+assert 0.6 < torch.cat(tied).double().mean() < 0.75
 assert len(opposed) > 1000
 assert not opposed.any()
 
@@ -602,9 +602,9 @@ assert not opposed.any()
 # fixed but knows nothing of the language. A height is a *place in the order*, no count of wins: in Figure 1 C
 # wins three times, B twice, and they stand level. A token that was never compared under $q$ stands at 0, with
 # unit vectors. And in a fifth to over a third of the undecided sequences two tokens or more stand **level**
-# at the top. Then the heights decide nothing. In more than half of these cases the logits are equal, too, and
-# the model gives both answers the same probability: tokens that were never compared, or that training cannot
-# tell apart. In the others the answer hangs on what training left over.
+# at the top. Then the heights decide nothing. In two thirds of these cases here the logits are equal, too, and
+# the model gives both answers the same probability: to tokens that were never compared, or that training
+# cannot tell apart. In the others the answer hangs on what training left over.
 #
 # **Copies.** A softmax adds up copies. At a finite length of $W$, enough copies of a lower token outvote a
 # higher one: more than $e^{\text{lead}}$ of them. But leads grow. For how long is a sentence answered
@@ -930,22 +930,21 @@ descend(model, four, 250, lr=0.2, schedule=train.growing)
 wrong = (model.attention(four) * four.optimal).sum(-1) < 0.5
 freed = (~wrong.any(-1)).view(10, 4).sum(0).tolist()
 for steps, smallest, count in zip(lengths, least, freed, strict=True):
-    said = "at most 2" if count <= 2 else "at least 7" if count >= 7 else "3 to 6"  # one may hang on rounding
+    said = "at most 4" if count <= 4 else "at least 5"  # one may hang on rounding
     print(f"stage one of {steps:5d} steps: least lead {smallest:5.1f}; {said} of 10 data sets untrapped")
 pace = float(least[3] - least[2]) / 200
 norm_ov = svm.solve(svm.next_problem(ten.embeddings, ten.following)).objective.median()
 print(
     f"from step 300 to 500 the least lead grows by {pace:.4f} a step; eta / |W_ov hat| = {0.1 / norm_ov:.4f}"
 )
-assert max(freed[:2]) <= 2
-assert min(freed[2:]) >= 7
+assert max(freed[:2]) <= 4
+assert min(freed[2:]) >= 5
 assert abs(pace * norm_ov / 0.1 - 1) < 0.07
 
 # %% [markdown]
-# The lead grows at the foretold pace, and a stage one of 300 steps has gone far enough for most. (Four other
-# draws of ten: 0 to 4 are untrapped after 100 steps, 5 to 8 after 300, 8 to 10 after 500.) Huang, Liang and
-# Yang run stage one first and prove convergence of stage two. The measurement says what that is good for, and
-# that *how long* stage one runs decides.
+# The lead grows at the foretold pace, and a stage one of 300 steps has gone far enough for most. Huang, Liang
+# and Yang run stage one first and prove convergence of stage two. The measurement says what that is good for,
+# and that *how long* stage one runs decides.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Both at once.** What if $W_{\mathrm{ov}}$ and $W_{\mathrm{kq}}$ train together, from 0, on the sequences
@@ -1032,13 +1031,16 @@ cosine = geometry.cosine(model.W_kq, own.value)
 print(f"to the SVM with rows for the chosen one: median {cosine.median():.3f}, least {cosine.min():.3f}")
 assert cosine.min() > 0.998
 
-gap = of_the_tokens(own.value, new=shared).gather(-1, per_token.argmax(-1, keepdim=True))
-gap = (gap - of_the_tokens(own.value, new=shared))[others]  # heights, in the SVM of the chosen
-shares = per_token[others] > 0.01
-print(f"of the {len(gap)} others {int(shares.sum())} share; gap in height: at most {gap[shares].max():.3f};")
-print(f"the rest have lost; gap: at least {gap[~shares].min():.3f}")
-assert gap[shares].max() < 1e-6
-assert gap[~shares].min() > 0.05
+height = of_the_tokens(own.value, shared)  # in the SVM of the chosen
+gap = (height.gather(-1, per_token.argmax(-1, keepdim=True)) - height)[others]
+kept, level = per_token[others], gap < 1e-6
+print(
+    f"of {len(gap)} others {int(level.sum())} are level with the chosen: attention at least {kept[level].min():.2f}"
+)
+print(f"the rest stand lower, by {gap[~level].min():.3f} or more: attention at most {kept[~level].max():.3f}")
+assert level.sum() == 7
+assert kept[level].min() > 0.05
+assert kept[~level].max() < 0.005
 
 # %% [markdown]
 # No: it asks for too much. One optimal token is enough, and a shorter $W$ does with one. The one that stands
@@ -1046,9 +1048,9 @@ assert gap[~shares].min() > 0.05
 # the theorem's SVM needs one optimal token a sequence, or copies of one; otherwise the rows belong to the
 # token that descent chooses, as in lesson 07.
 #
-# Who shares for ever? The SVM of the chosen tokens foretells it: those that stand *level* in it, to the last
-# digit. Whoever is lower by a twelfth of a unit has lost. (Two optimal tokens can start exactly level. We
-# begin at small random heights, so that rounding does not choose.)
+# Who shares for ever? Those that stand *level* with the chosen token in its SVM: between level tokens a
+# longer $W$ changes no ratio. Whoever stands lower, were it by a twelfth, has lost. (Two optimal tokens can
+# start exactly level. We begin at small random heights, so that rounding does not choose.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.8 Data that contradict themselves *(optional)*
@@ -1377,15 +1379,15 @@ show(
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | against the order | all wrong | 1,762 of 1,762 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
-# | undecided, two or more level | not decided | more than half of 4,413 are equal to 9 digits |
+# | undecided, two or more level | not decided | .69 of 4,413 are equal to 9 digits |
 # | outvoted by copies | until step 120.0, 132.7, 136.0, 118.1 | until 121, 133, 138, 119 |
 # | a wrong sequence is heard | room $\log(1 + 2(e^c - 1)/V)$ | within .05 logits for 21 pairs, 3 settings |
 # | | if starts are decided | if not, $c \le 2$: .2 to .3 too small |
 # | a longer stage one frees | its lead: $\eta/\lVert \hat W_{\mathrm{ov}}\rVert$ a step | within 7% |
-# | | Figure 3's shares | of 10 at most 2, 2, at least 7, 7 |
+# | | Figure 3's shares | of 10 at most 4, 4, at least 5, 5 |
 # | both stages at once | as well, with the collocation | training, attention, collocation all right |
 # | two optimal tokens | one takes nearly all, a smaller SVM | over .99 in .95; least cosine to it .999 |
-# | | who shares stands level in it | 7 of 7; the 118 others do not |
+# | | who is level in it shares, who is lower does not | 7 of 7, 118 of 118 |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
 # | a layer that writes | b's share, where a leads: $j^{P_{ab}/P_{aa} - 1}$ | 4 powers within .08 |
 # | | the pace at $\kappa$ | within .04 |
@@ -1406,8 +1408,8 @@ show(
 # **2.** Twice as many sequences with the same relations are added. What changes in the limit?
 # <details><summary>Answer</summary>
 #
-# Nothing: same rows, same SVM. The *sequences* are not counted, their relations are. On the way it may
-# matter, for what is trapped.
+# Nothing: same rows, same SVM. The *sequences* are not counted, their relations are. On the way the
+# gradient counts sequences.
 # </details>
 #
 # **3.** Why is $L_\infty$ not 0, and what would make it 0?
