@@ -139,7 +139,7 @@ show(
 #
 # <details><summary>Hint</summary>
 #
-# All relations between neighbouring levels are tight (no other place is worth its squares). So one number is
+# All relations between neighbouring levels are tight: to stand farther apart costs squares. So one number is
 # free, the height $h$ of the first level. Minimise $\sum_l n_l\,(h - l)^2$ over $h$, with $l = 0, 1, \dots$:
 # what does the derivative say of the sum of all tokens' heights?
 # </details>
@@ -166,8 +166,7 @@ assert np.abs(pencil - heights).max() < 1e-6, again.format("16.1")
 assert not order[1, 4]
 
 # %% [markdown]
-# These are Figure 1's heights, though no sentence says B > E: a row whose place the others fill anyway may be
-# missing.
+# These are Figure 1's heights, though no sentence says B > E: a row that holds by the others may be missing.
 #
 # To draw realisable data is easy: give the tokens a rank under each query, draw sequences, and let the token
 # of highest rank say what comes next. `next_tokens` of the library does it. As in the paper of Huang, Liang
@@ -417,9 +416,10 @@ check("16.2", slope)
 #
 # $$\eta < \eta^\ast = \frac{2\,\lVert \hat W_{\mathrm{kq}}\rVert}{\lambda_{\max}(\Lambda)}.$$
 #
-# The SVM's solution holds all of this. For a chain of $m$ it is $\lambda_{\max} = m(m - 1)/2$, of the longest
-# chain. **Predict before you run on**: at .6, .9, 1.1 and 2 times $\eta^\ast$, which part of your slope is
-# left? We take the 20 data sets, and four sets of chains.
+# The SVM's solution holds all of this (where rows depend on each other the $\lambda$ are not unique, and we
+# take the solver's). For chains $\lambda_{\max} = m(m - 1)/2$, with the longest one's $m$. **Predict before you
+# run on**: at .6, .9, 1.1 and 2 times $\eta^\ast$, which part of your slope is left? We take the 20 data sets,
+# and four sets of chains.
 
 
 # %%
@@ -602,7 +602,7 @@ assert not opposed.any()
 # fixed but knows nothing of the language. A height is a *place in the order*, no count of wins: in Figure 1 C
 # wins three times, B twice, and they stand level. A token that was never compared under $q$ stands at 0, with
 # unit vectors. And in a fifth to over a third of the undecided sequences two tokens or more stand **level**
-# at the top. Then the heights decide nothing. In two thirds of these cases here the logits are equal, too, and
+# at the top. Then the heights decide nothing. In two thirds of these cases the logits are equal, too, and
 # the model gives both answers the same probability: to tokens that were never compared, or that training
 # cannot tell apart. In the others the answer hangs on what training left over.
 #
@@ -815,7 +815,8 @@ for V in law:
 for V, beta, gamma in cases:
     off, begun = rooms[V, beta, gamma] - law[V], first_start[V, beta, gamma]
     print(
-        f"V = {V:2d}, beta = {beta}, gamma = {gamma}: less law" + "".join(f"{one + 0.0:6.1f}" for one in off)
+        f"V = {V:2d}, beta = {beta}, gamma = {gamma}: less law"
+        + "".join(f"{one:6.1f}" for one in off.round(1) + 0.0)
     )
     print("Delta_1 at the start".rjust(39) + "".join(f"{one:6.1f}" for one in begun))
     if begun[0] > 3:
@@ -904,7 +905,7 @@ show(
 # vectors and Gaussian embeddings. (Bars: Wilson intervals; the dotted lines only join the points.)
 
 # %% [markdown]
-# Up to $c = 2$ the room is at most half a logit, and a larger $c$ buys next to nothing. From 4 on each unit
+# Up to $c = 2$ the room is at most half a logit, and a larger $c$ buys little. From 4 on each unit
 # of $c$ is nearly a unit of room. With unit vectors, too, some are trapped at small $c$: tokens meet in
 # several sequences of a query.
 #
@@ -1035,7 +1036,7 @@ height = of_the_tokens(own.value, shared)  # in the SVM of the chosen
 gap = (height.gather(-1, per_token.argmax(-1, keepdim=True)) - height)[others]
 kept, level = per_token[others], gap < 1e-6
 print(
-    f"of {len(gap)} others {int(level.sum())} are level with the chosen: attention at least {kept[level].min():.2f}"
+    f"of {len(gap)} others {int(level.sum())} are level with the chosen: attention from {kept[level].min():.2f}"
 )
 print(f"the rest stand lower, by {gap[~level].min():.3f} or more: attention at most {kept[~level].max():.3f}")
 assert level.sum() == 7
@@ -1431,11 +1432,13 @@ progress("16")
 #   relations alone; what follows from them comes free.
 # - $\log(L - L_\infty)$ falls with the slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$, for steps too short
 #   to bounce: below $2\lVert \hat W_{\mathrm{kq}}\rVert/\lambda_{\max}(\Lambda)$, of the order's Laplacian.
-# - If training satisfied all rows, the model is right wherever the order decides (as long as copies do not
-#   outvote); elsewhere the heights decide, if they are not level.
-# - A short stage one lets stage two be trapped: the room is $\log(1 + 2(e^c - 1)/V)$. Without the
+# - If training satisfied all rows, the model is right wherever the order decides (copies outvote only for
+#   a time that the heights foretell); elsewhere the heights decide, if they are not level.
+# - A short stage one lets stage two be trapped: how far behind a sentence is still heard has the room
+#   $\log(1 + 2(e^c - 1)/V)$, if starts are decided. Without the
 #   collocation's data something else is learned; with them both stages may run at once. Of two optimal tokens
-#   one wins, nearly always. Cycles leave a finite part, which is seen on the tied rows, and slow the growth.
+#   one wins, unless they stand level in the SVM of the chosen. Cycles leave a finite part, which is seen on
+#   the tied rows, and slow the growth.
 #
 # ## Further reading
 #
