@@ -417,9 +417,9 @@ check("16.2", slope)
 # $$\eta < \eta^\ast = \frac{2\,\lVert \hat W_{\mathrm{kq}}\rVert}{\lambda_{\max}(\Lambda)}.$$
 #
 # The SVM's solution holds all of this (where rows depend on each other the $\lambda$ are not unique, and we
-# take the solver's). For chains $\lambda_{\max} = m(m - 1)/2$, with the longest one's $m$. **Predict before you
-# run on**: at .6, .9, 1.1 and 2 times $\eta^\ast$, which part of your slope is left? We take the 20 data sets,
-# and four sets of chains.
+# take the solver's). For chains $\lambda_{\max} = m(m - 1)/2$, with the longest one's $m$. **Predict before
+# you run on**: at .6, .9, 1.1 and 2 times $\eta^\ast$, which part of your slope is left? We take the 20 data
+# sets, and four sets of chains.
 
 
 # %%
@@ -1036,7 +1036,7 @@ height = of_the_tokens(own.value, shared)  # in the SVM of the chosen
 gap = (height.gather(-1, per_token.argmax(-1, keepdim=True)) - height)[others]
 kept, level = per_token[others], gap < 1e-6
 print(
-    f"of {len(gap)} others {int(level.sum())} are level with the chosen: attention from {kept[level].min():.2f}"
+    f"of {len(gap)} others {int(level.sum())} are level with it: attention at least {kept[level].min():.2f}"
 )
 print(f"the rest stand lower, by {gap[~level].min():.3f} or more: attention at most {kept[~level].max():.3f}")
 assert level.sum() == 7
@@ -1434,11 +1434,10 @@ progress("16")
 #   to bounce: below $2\lVert \hat W_{\mathrm{kq}}\rVert/\lambda_{\max}(\Lambda)$, of the order's Laplacian.
 # - If training satisfied all rows, the model is right wherever the order decides (copies outvote only for
 #   a time that the heights foretell); elsewhere the heights decide, if they are not level.
-# - A short stage one lets stage two be trapped: how far behind a sentence is still heard has the room
-#   $\log(1 + 2(e^c - 1)/V)$, if starts are decided. Without the
-#   collocation's data something else is learned; with them both stages may run at once. Of two optimal tokens
-#   one wins, unless they stand level in the SVM of the chosen. Cycles leave a finite part, which is seen on
-#   the tied rows, and slow the growth.
+# - A short stage one lets stage two be trapped: a wrong sentence is heard, if starts are decided, from
+#   $\log(1 + 2(e^c - 1)/V)$ farther behind than a right one. Without the collocation's data something else is
+#   learned; with them both stages may run at once. Of two optimal tokens one wins, unless they stand level in
+#   the SVM of the chosen. Cycles leave a finite part, which is seen on the tied rows, and slow the growth.
 #
 # ## Further reading
 #
