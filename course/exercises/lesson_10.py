@@ -2,128 +2,125 @@
 
 import numpy as np
 
-from course.check.specification import Compare, Exercise, known
+from course.check.specification import Exercise, known
 from course.exercises import words
 
 
-# --------------------------------------------------------------------------- 10.1 the gradient in W
+# --------------------------------------------------------------------------- 10.1 the first step
+def _slope(u):
+    """|l'(u)| of the logistic loss."""
+    return 1 / (1 + np.exp(u))
+
+
+def _centred(scores):
+    return scores - scores.mean(axis=1, keepdims=True)
+
+
+def _first_by(
+    taste=_centred,
+    slope=lambda scores: _slope(scores.mean(axis=1)),
+    share=lambda X: 1 / X.shape[1],  # every token's attention at W = 0
+    alike=lambda z: z @ z.T,
+    mean=lambda X: 1 / len(X),
+    length=lambda lr: lr,
+    final=lambda h: h,
+):
+    """Logits after a step, from what each sequence pulls with and how alike the queries are."""
+
+    def answer(X, z, scores, lr):
+        pull = np.einsum("kt,ktd->kd", taste(scores), X) * np.reshape(slope(scores), (-1, 1)) * share(X)
+        return final(length(lr) * mean(X) * np.einsum("ik,kd,itd->it", alike(z), pull, X))
+
+    return answer
+
+
+_first = _first_by()
+
+
+def _cosines(z):
+    unit = z / np.linalg.norm(z, axis=1, keepdims=True)
+    return unit @ unit.T
+
+
+def _transposed(X, z, scores, lr):
+    pull = np.einsum("kt,ktd->kd", _centred(scores), X) * _slope(scores.mean(axis=1))[:, None]
+    return lr / len(X) / X.shape[1] * np.einsum("kd,id,itf,kf->it", pull, z, X, z)
+
+
 def _softmax(h):
     e = np.exp(h - h.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
 
-def _slopes(h, scores):
-    s = _softmax(h)
-    pull = s * (scores - np.take_along_axis(scores, h.argmax(axis=1)[:, None], axis=1))
-    return pull - s * pull.sum(axis=1, keepdims=True)
-
-
-def _textbook(h, scores):
-    s = _softmax(h)
-    return s * (scores - (s * scores).sum(axis=1, keepdims=True))
-
-
-def _gradient_by(
-    logits=lambda W, X, z: np.einsum("itd,de,ie->it", X, W, z),
-    slopes=_slopes,
-    steep=lambda u: 1 / (1 + np.exp(u)),  # |l'(u)|
-    outer=lambda pull, z: pull.T @ z,
-    mean=len,
-):
-    """An answer from the logits, their slopes, the slope of the loss and the outer products."""
-
-    def answer(W, X, z, scores):
-        h = logits(W, X, z)
-        u = (_softmax(h) * scores).sum(axis=1)
-        pull = np.einsum("it,itd->id", slopes(h, scores), X)
-        return -outer(pull * np.reshape(steep(u), (-1, 1)), z) / mean(z)
-
-    return answer
-
-
-_gradient = _gradient_by()
-
-
-def _one_mean_query(pull, z):
-    return np.outer(pull.sum(axis=0), z.mean(axis=0))
-
-
-def _winners_score(W, X, z, scores):
-    winner = np.einsum("itd,de,ie->it", X, W, z).argmax(axis=1)
-    return _gradient_by(steep=lambda u: 1 / (1 + np.exp(scores[np.arange(len(u)), winner])))(W, X, z, scores)
-
-
-def _gradient_cases(rng):
-    """Two of everyday size, and one in which every winner leads by 40 to 60."""
+def _first_cases(rng):
+    """Queries and scores of any size: means of both signs, so that slopes differ."""
     cases = []
-    for n, T, d, lead in ((2, 3, 2, 0), (4, 3, 5, 0), (3, 4, 6, 1)):
+    for n, T, d in ((2, 2, 2), (3, 4, 5), (5, 3, 4)):
         X, z = rng.normal(size=(n, T, d)), rng.normal(size=(n, d))
-        W, scores = rng.normal(size=(d, d)), rng.normal(size=(n, T)) * 1.5
-        if lead:  # set the logits of every token: the queries are independent
-            h = rng.uniform(-1, 1, size=(n, T))
-            h[np.arange(n), rng.integers(0, T, size=n)] += rng.uniform(41, 60, size=n)
-            p = np.stack([np.linalg.lstsq(X[i], h[i], rcond=None)[0] for i in range(n)])
-            W = (np.linalg.pinv(z) @ p).T
-        cases.append((W, X, z, scores))
+        level = rng.permutation(np.linspace(-1.5, 1.5, n))[:, None]
+        scores = level + _centred(rng.normal(size=(n, T))) + rng.uniform(0.1, 0.4, size=(n, 1))
+        cases.append((X, z, scores, rng.uniform(1.5, 3)))
     return cases
 
 
-GRADIENT = Exercise(
+FIRST = Exercise(
     id="10.1",
-    title="The gradient is a sum of outer products",
+    title="The first step, without a matrix",
     points=2,
-    minutes=7,
+    minutes=8,
     difficulty=2,
-    reference=_gradient,
-    cases=_gradient_cases,
-    compare=Compare(atol=0),  # far out gradients are tiny, and have a direction
+    reference=_first,
+    cases=_first_cases,
     misconceptions=known(
-        lambda *args: -_gradient(*args),
-        "That is the direction of descent. The loss has a negative slope, so the gradient has a minus sign.",
-        lambda *args: _gradient(*args).T,
-        "Transposed: the derivative of x^T W z in W is x z^T, tokens on the left, the query on the right.",
-        _gradient_by(mean=lambda z: 1),
-        "You summed over the sequences. L is their mean: divide by n.",
-        _gradient_by(steep=np.ones_like),
-        "The slope of the loss is missing: sequence i counts with |l'(u_i)| = 1 / (1 + exp(u_i)).",
-        _gradient_by(steep=lambda u: np.exp(-u)),
+        lambda *args: -_first(*args),
+        "The sign: a step goes down the gradient, and l' is negative, so tokens with good scores go up.",
+        _first_by(mean=lambda X: 1),
+        "L is the mean over the sequences: divide by n.",
+        _first_by(share=lambda X: 1),
+        "At W = 0 every token has the attention 1/T, which stands in the slope of u in a logit.",
+        _first_by(share=lambda X: 1 / X.shape[1] ** 2),
+        "The slope of u in a logit is s_t (gamma_t - mean): one factor 1/T, not two.",
+        _first_by(slope=lambda scores: np.ones(len(scores))),
+        "The slope of the loss is missing: sequence k counts with |l'(u_k)| = 1 / (1 + exp(u_k)).",
+        _first_by(slope=lambda scores: np.full(len(scores), 0.5)),
+        "|l'(u)| is 1/2 at u = 0. At W = 0 the logits are zero, but u_k is the mean score of sequence k.",
+        _first_by(slope=lambda scores: np.exp(-scores.mean(axis=1))),
         "exp(-u) is the slope of the exponential loss. The logistic loss has 1 / (1 + exp(u)).",
-        _gradient_by(steep=lambda u: 1 / (1 + np.exp(-u))),
+        _first_by(slope=lambda scores: _slope(-scores.mean(axis=1))),
         "Wrong sign in the exponent: |l'(u)| = 1 / (1 + exp(u)) is small where u is large.",
-        _gradient_by(outer=_one_mean_query),
-        "Each sequence has its own query: make the outer product first, then sum over the sequences.",
-        _gradient_by(outer=lambda pull, z: pull.T @ pull),
-        "The right factor is the query z_i.",
-        _gradient_by(outer=lambda pull, z: np.outer(pull.sum(axis=0), z.sum(axis=0))),
-        "That is one outer product of two sums: it pairs each sequence's tokens with every query.",
-        _gradient_by(steep=lambda u: 1 / (1 + np.exp(u.mean()))),
+        _first_by(slope=lambda scores: _slope(np.full(len(scores), scores.mean()))),
         "L is the mean of the losses, not the loss of the mean u: each sequence has its own slope.",
-        _gradient_by(steep=lambda u: 1 / (1 + np.exp(u)) / (1 + np.exp(-u))),
-        "That is the second derivative of the logistic loss. The first is -1 / (1 + exp(u)).",
-        _winners_score,
-        "u_i is the mean of the scores under the attention, not the score of the largest logit alone.",
-        _gradient_by(logits=lambda W, X, z: np.einsum("itd,ed,ie->it", X, W, z)),
-        "The logits use W transposed: h_it = x_it^T W z_i, that is X[i] @ W @ z[i].",
-        _gradient_by(slopes=lambda h, g: _softmax(h) * g),
-        "The slope in a logit is s (score - mean score), not s times the score: use `slopes`.",
-        _gradient_by(steep=lambda u: np.full_like(u, 0.5)),
-        "The slope of the loss is 1/2 at u = 0 only: |l'(u_i)| = 1 / (1 + exp(u_i)).",
-        lambda W, X, z, scores: _gradient_by(steep=lambda u: 1 / (1 + np.exp(scores.mean(axis=1))))(
-            W, X, z, scores
-        ),
-        "u_i is the mean of the scores under the attention, sum_t s_it scores_it, not their plain mean.",
-        _gradient_by(slopes=lambda h, g: _slopes(g, h)),
-        "`slopes` takes the logits first, then the scores.",
-        _gradient_by(slopes=_textbook),
-        "Where a winner leads by 40, s (score - mean) rounds its entry away. `slopes` measures scores from "
-        "the winner's.",
+        _first_by(slope=lambda scores: _slope(scores.sum(axis=1))),
+        "u_k is the mean of the scores, not their sum: at W = 0 every token has the attention 1/T.",
+        _first_by(slope=lambda scores: _slope(scores.max(axis=1))),
+        "u_k is the mean of the scores: at W = 0 the best token has no more attention than any other.",
+        _first_by(taste=lambda scores: scores),
+        "A token pulls with its score minus the mean score: attention that one gains the others lose.",
+        _first_by(alike=lambda z: np.diag((z * z).sum(axis=1))),
+        "That is what each sequence does to itself. Every other one changes the same W: sum over k.",
+        _first_by(alike=lambda z: z @ z.T - np.diag((z * z).sum(axis=1))),
+        "Sequence i itself is one of the k: keep the term k = i.",
+        _first_by(alike=lambda z: np.ones((len(z), len(z)))),
+        "That is a step of p, as if all asked the same question. Sequence k counts by z_k . z_i.",
+        _first_by(alike=_cosines),
+        "Queries count with their lengths: z_k . z_i, not its cosine.",
+        _transposed,
+        "Transposed: the derivative of x^T W z in W is x z^T, tokens on the left, the query on the right.",
+        _first_by(length=lambda lr: 1),
+        "The step has the factor lr.",
+        _first_by(length=lambda lr: lr**2),
+        "One step, one factor lr: the logits are linear in W.",
+        _first_by(final=_softmax),
+        "The logits are asked, not the attention.",
+        _first_by(final=_centred),
+        "The logits themselves are asked, with what all tokens of a sequence have in common.",
     ),
 )
 
 
 # --------------------------------------------------------------------------- 10.2 the price of a conflict
-def _price(c, angle, agree):
-    return 1 / (c * (np.cos(angle / 2) if agree else np.sin(angle / 2)))
+def _price(distance, angle, agree):
+    return 1 / (distance * (np.cos(angle / 2) if agree else np.sin(angle / 2)))
 
 
 def _price_cases(rng):
@@ -143,39 +140,39 @@ PRICE = Exercise(
     reference=_price,
     cases=_price_cases,
     misconceptions=known(
-        lambda c, angle, agree: 1 / _price(c, angle, agree),
+        lambda distance, angle, agree: 1 / _price(distance, angle, agree),
         "That is the margin. The norm of W_mm is one over it.",
-        lambda c, angle, agree: _price(c, angle, not agree),
+        lambda distance, angle, agree: _price(distance, angle, not agree),
         "The other way round: queries close to each other make agreement cheap and a conflict dear.",
-        lambda c, angle, agree: 1 / (c * (np.cos(angle) if agree else np.sin(angle))),
+        lambda distance, angle, agree: 1 / (distance * (np.cos(angle) if agree else np.sin(angle))),
         "The nearest point of the segment between z_1 and z_2 to the origin is its midpoint: half the angle.",
-        lambda c, angle, agree: c * c * _price(c, angle, agree),
-        "A longer distance between the tokens makes it easier: W is a column along x_1 - x_2, over c.",
-        lambda c, angle, agree: _price(c, angle, agree) / c,
-        "The lead is c times what W does along the unit vector of x_1 - x_2: one power of c, not two.",
-        lambda c, angle, agree: c * _price(c, angle, agree),
-        "The distance c of the tokens is missing: tokens that are nearer to each other need a longer W.",
-        lambda c, angle, agree: 2 * _price(c, angle, agree),
+        lambda distance, angle, agree: distance**2 * _price(distance, angle, agree),
+        "A longer distance between the tokens makes it easier: W is a column along x_1 - x_2, over it.",
+        lambda distance, angle, agree: _price(distance, angle, agree) / distance,
+        "The lead is the distance times what W does along the unit vector of x_1 - x_2: one power, not two.",
+        lambda distance, angle, agree: distance * _price(distance, angle, agree),
+        "The distance of the tokens is missing: tokens that are nearer to each other need a longer W.",
+        lambda distance, angle, agree: 2 * _price(distance, angle, agree),
         "Leads have to reach 1, not 2: the midpoint (z_1 +- z_2) / 2 is cos or sin of half the angle away.",
-        lambda c, angle, agree: _price(c, angle, agree) / 2,
+        lambda distance, angle, agree: _price(distance, angle, agree) / 2,
         "The sum z_1 +- z_2 is twice as long as the nearest point, the midpoint.",
-        lambda c, angle, agree: np.sqrt(2) / c,
+        lambda distance, angle, agree: np.sqrt(2) / distance,
         "The two sequences are independent only if their queries are orthogonal.",
-        lambda c, angle, agree: 1 / c,
+        lambda distance, angle, agree: 1 / distance,
         "That is one sequence alone, or two that share query and answer. The angle counts.",
-        lambda c, angle, agree: _price(c, angle, True),
+        lambda distance, angle, agree: _price(distance, angle, True),
         "A conflict costs something else than agreement: the second comparison has the opposite sign.",
-        lambda c, angle, agree: _price(c, angle, False),
+        lambda distance, angle, agree: _price(distance, angle, False),
         "Agreement costs something else than a conflict: queries close to each other then help each other.",
-        lambda c, angle, agree: 1 / abs(c * (np.cos(angle) if agree else np.sin(angle))),
+        lambda distance, angle, agree: 1 / abs(distance * (np.cos(angle) if agree else np.sin(angle))),
         "The nearest point of the segment is its midpoint, at half the angle; no absolute value is needed.",
-        lambda c, angle, agree: _price(c, np.radians(angle), agree),
+        lambda distance, angle, agree: _price(distance, np.radians(angle), agree),
         "The angle is given in radians.",
-        lambda c, angle, agree: _price(c, angle, agree) ** 2 / 2,
+        lambda distance, angle, agree: _price(distance, angle, agree) ** 2 / 2,
         "That is half the squared norm, the objective of some solvers. The norm itself is asked.",
-        lambda c, angle, agree: _price(c, angle, agree) ** 2,
+        lambda distance, angle, agree: _price(distance, angle, agree) ** 2,
         "That is the squared norm.",
-        lambda c, angle, agree: _price(c, angle, True) if agree else np.inf,
+        lambda distance, angle, agree: _price(distance, angle, True) if agree else np.inf,
         "A conflict is impossible only at angle 0: two different queries can be answered differently.",
     ),
 )
@@ -393,4 +390,4 @@ WORDS = Exercise(
     misconceptions=known(*words.MISTAKES),
 )
 
-EXERCISES = [GRADIENT, PRICE, START, AXIS, WORDS]
+EXERCISES = [FIRST, PRICE, START, AXIS, WORDS]

@@ -15,7 +15,7 @@
 #
 # - turn the statements about $p$ into statements about $W$, and compute its SVM from inner products alone;
 # - write $W_{\mathrm{mm}}$ as a sum of outer products, and read its rank off it;
-# - say what a start leaves behind in $W$, and which optimisers remove it;
+# - say what a start leaves behind in $W$, and which optimisers move it;
 # - say what sequences share through their queries, and what a conflict between two of them costs;
 # - derive from a symmetry of the data which form $W$ takes, and decide from words alone whether the tokens
 #   to be selected contradict each other.
@@ -24,7 +24,7 @@
 # [lesson 05](05_softmax_attention.ipynb) (the gradient), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM),
 # [lesson 07](07_local_global_tokens.ipynb) (outcomes: global, local, undecided) and
 # [lesson 08](08_regularization_path.ipynb) (paths and branches). About 90 minutes
-# and four exercises; a fifth stands in one of four optional sections.
+# and four exercises; a fifth stands in one of five optional sections.
 
 # %%
 import dataclasses
@@ -157,74 +157,57 @@ show(
 # the Att-SVM, support tokens, local optimality, the two clocks.
 
 # %% [markdown]
-# ### Exercise 10.1: The gradient is a sum of outer products
+# ### Exercise 10.1: The first step, without a matrix
 #
-# ★★☆ · 7 minutes
+# ★★☆ · 8 minutes
 #
-# Return $\nabla L(W)$, a $d \times d$ matrix, for the logistic loss $\ell(u) = \log(1 + e^{-u})$. The
-# function `slopes` gives $\partial u_i / \partial h_{it}$ in the form of lesson 05 that loses no winner's
-# entry; use it, as some inputs have winners that lead by 40 to 60.
+# *Predict before you measure.* From $W = 0$ we take one plain step, $W = -\eta\, \nabla L(0)$, for the
+# logistic loss $\ell(u) = \log(1 + e^{-u})$. Return all logits after it, from inner products between
+# tokens and between queries. Which sequences change the logits of sequence $i$, and by how much each?
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint 1</summary>
 #
-# $\partial h_{it} / \partial W = x_{it} z_i^\top$: tokens on the left, the query on the right. For each
-# sequence first sum over its tokens, $\sum_t \texttt{slopes}_{it}\, x_{it}$, which is a vector; then one
-# outer product with $z_i$. $\ell'(u) = -1/(1 + e^u)$.
+# At $W = 0$ attention is $s_{kt} = 1/T$, so $u_k$ is a mean score, and lesson 05's slope of $u_k$ in
+# $h_{kt}$ is $(\gamma_{kt} - u_k)/T$. The logistic loss has $|\ell'(u)| = 1/(1 + e^u)$.
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Sequence $k$ adds to the step a vector made of its tokens, times $z_k^\top$. Put that between
+# $x_{it}^\top$ and $z_i$: two inner products, multiplied.
 # </details>
 
 
 # %%
-def softmax(h):
-    """Attention (n, T) from logits (n, T)."""
-    e = np.exp(h - h.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
-
-
-def slopes(h, scores):
-    """The derivatives of u_i = sum_t s_it scores_it in the logits, (n, T): lesson 05, nothing lost."""
-    s = softmax(h)
-    pull = s * (scores - np.take_along_axis(scores, h.argmax(axis=1)[:, None], axis=1))
-    return pull - s * pull.sum(axis=1, keepdims=True)
-
-
 @exercise("10.1")
-def matrix_gradient(W, X, z, scores):
-    """Return the gradient of L in W, (d, d), for tokens X (n, T, d), queries z (n, d) and scores (n, T)."""
+def first_logits(X, z, scores, lr):
+    """Return the logits (n, T) after one step, for tokens X (n, T, d), queries z (n, d), scores (n, T)."""
     ### BEGIN SOLUTION
-    h = np.einsum("itd,de,ie->it", X, W, z)
-    u = (softmax(h) * scores).sum(axis=1)
-    pull = np.einsum("it,itd->id", slopes(h, scores), X)  # one vector for each sequence
-    return -(pull / (1 + np.exp(u))[:, None]).T @ z / len(z)
+    n, T, _ = X.shape
+    u = scores.mean(axis=1, keepdims=True)
+    pull = np.einsum("kt,ktd->kd", (scores - u) / (1 + np.exp(u)), X)  # one vector for each sequence
+    return lr / (n * T) * np.einsum("ik,kd,itd->it", z @ z.T, pull, X)
     ### END SOLUTION
 
 
 # %%
-check("10.1", matrix_gradient)
+check("10.1", first_logits)
 
 # %% [markdown]
-# Normalised steps with your gradient, against the library's model and optimiser:
-
+# The same step with the library's model. Last column: what sequence $i$ does to itself.
 
 # %%
-def descend(X, z, scores, steps, lr=0.1):
-    """Normalised steps of length lr from W = 0: the path (steps + 1, d, d)."""
-    path = [np.zeros((X.shape[-1], X.shape[-1]))]
-    for _ in range(steps):
-        g = np.asarray(matrix_gradient(path[-1], X, z, scores), dtype=float)
-        path.append(path[-1] - lr * g / np.linalg.norm(g))
-    return np.array(path)
-
-
-three = data.random_tokens(n=3, T=4, d=5, seed=1)
-mine = descend(three.X.numpy(), three.z.numpy(), three.scores.numpy(), steps=300)
-model = models.CrossAttention(5)
-optimizer = optim.NormalizedGD(model.parameters(), lr=0.1)
-train.fit(model, three, optimizer, steps=300, progress=False)
-apart = np.abs(mine[-1] - model.W.detach().numpy()).max()
-print(f"norm of W after 300 steps {np.linalg.norm(mine[-1]):.1f}; ", end="")
-print("the two differ by less than 1e-9:", bool(apart < 1e-9))
-assert apart < 1e-9, again.format("10.1")
-assert np.linalg.norm(mine[-1]) > 19, again.format("10.1")
+six = data.random_tokens(n=6, T=8, d=10, seed=1)
+model = models.CrossAttention(10)
+train.fit(model, six, torch.optim.SGD(model.parameters(), lr=100.0), steps=1, progress=False)
+measured = model.logits(six).detach().numpy()
+six_arrays = [array.numpy() for array in (six.X, six.z, six.scores)]
+predicted = np.asarray(first_logits(*six_arrays, 100.0))
+print("sequence   logit of the best token: measured   predicted   by the sequence itself")
+for i, best in enumerate(six.optimal.tolist()):
+    itself = np.asarray(first_logits(*(array[i : i + 1] for array in six_arrays), 100.0 / 6))[0, best]
+    print(f"{i + 1:8d} {measured[i, best]:35.3f} {predicted[i, best]:11.3f} {itself:18.3f}")
+assert np.abs(measured - predicted).max() < 1e-9, again.format("10.1")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.3 The Att-SVM for W
@@ -321,14 +304,14 @@ assert 6 < np.count_nonzero(lam) < 42
 # every trial and for $p$ in hardly half: up to $n = d$, $W$ is $n$ vectors $p$ at once, whatever $T$ is.
 
 # %%
-many = data.random_tokens(n=10, T=30, d=10, trials=20, seed=3)
-anything = torch.randint(0, 30, (20, 10), generator=torch.Generator().manual_seed(0))
+many = data.random_tokens(n=10, T=30, d=10, trials=10, seed=3)
+anything = torch.randint(0, 30, (10, 10), generator=torch.Generator().manual_seed(0))
 for_W = (att_svm(many, anything).status == "optimal").sum()
 for_p = (svm.solve(svm.token_problem(many.keys, anything), throw=False).status == "optimal").sum()
 print(
-    f"10 sequences of 30 tokens in 10 dimensions: random choices feasible for W {for_W}, for p {for_p} of 20"
+    f"10 sequences of 30 tokens in 10 dimensions: random choices feasible for W {for_W}, for p {for_p} of 10"
 )
-assert (for_W, for_p) == (20, 0)
+assert (for_W, for_p) == (10, 0)
 
 orthogonal = dataclasses.replace(
     one, z=torch.linalg.qr(torch.tensor(z).T)[0].T.contiguous()
@@ -346,7 +329,7 @@ assert np.isclose((together**2).sum(), (att_svm(orthogonal, one.optimal).value *
 #
 # ★★☆ · 10 minutes
 #
-# *Predict before you measure.* Two sequences have the *same* two tokens, at distance $c = \lVert x_1 - x_2
+# *Predict before you measure.* Two sequences have the *same* two tokens, at the distance $\lVert x_1 - x_2
 # \rVert$, and queries of length one at an angle $\varphi$, $0 < \varphi < \pi$. Sequence 1 selects token 1.
 # Return $\lVert W_{\mathrm{mm}} \rVert_F$, one over the largest margin, if sequence 2 selects token 1 too
 # (`agree`), and if it selects token 2.
@@ -361,10 +344,10 @@ assert np.isclose((together**2).sum(), (att_svm(orthogonal, one.optimal).value *
 
 # %%
 @exercise("10.2")
-def price(c, angle, agree):
-    """Return the norm of W_mm for tokens at distance c, queries at an angle (radians), agree a bool."""
+def price(distance, angle, agree):
+    """Return the norm of W_mm, for tokens at a distance, queries at an angle (radians), agree a bool."""
     ### BEGIN SOLUTION
-    return 1 / (c * (np.cos(angle / 2) if agree else np.sin(angle / 2)))
+    return 1 / (distance * (np.cos(angle / 2) if agree else np.sin(angle / 2)))
     ### END SOLUTION
 
 
@@ -416,7 +399,7 @@ show(
 
 # %% [markdown]
 # **Figure 2.** The largest margin $1/\lVert W_{\mathrm{mm}} \rVert_F$ that two sequences with the same two
-# tokens ($c = 1.6$) leave to $W$. Lines: exercise 10.2. Markers: the smallest lead divided by $\lVert W
+# tokens, 1.6 apart, leave to $W$. Lines: exercise 10.2. Markers: the smallest lead divided by $\lVert W
 # \rVert_F$ after 3,000 normalised steps.
 
 # %% [markdown]
@@ -571,7 +554,7 @@ def parts(W, W_mm):
 
 at = [10, 30, 100, 200, 300, 500, 1000, 2000]
 started = {}
-print("after 1,000 growing steps          |W_perp|   |r|   error over its bound: measured   1 + |r/W_perp|^2")
+print("after 1,000 growing steps    |W_perp|   |r|   the bound is so much of the error   of the law")
 for size in (0, 10, 100):
     model = models.CrossAttention(10, trials=30, init=size * direction)
     W = fit(model, small, every=at, schedule=train.growing)["W"][1:]  # (8, 30, 10, 10)
@@ -587,14 +570,14 @@ for size in (0, 10, 100):
     r, kept = (length.numpy() for length in parts(W[-2], solution.value))
     law = (r**2 + kept**2) / (2 * R[-2].numpy() ** 2)
     assert np.abs(error[-2].numpy() / law - 1).max() < 0.006
-    print(f"start of norm {size:3d} {np.median(kept):25.0f} {np.median(r):7.0f}", end="")
+    print(f"start of norm {size:3d} {np.median(kept):20.0f} {np.median(r):7.1f}", end="")
     if size:
-        times = np.median(started[size][0][-2] / started[size][1][-2])
-        foreseen = np.median(1 + (r / kept) ** 2)
-        print(f"{times:35.1f} {foreseen:21.1f}", end="")
+        share = np.median(started[size][1][-2] / started[size][0][-2])
+        foreseen = np.median(kept**2 / (kept**2 + r**2))
+        print(f"{share:30.0%} {foreseen:19.0%}", end="")
         assert (started[size][0] > started[size][1] - 1e-9).all(), again.format("10.3")
-        assert abs(times - foreseen) < 0.02, again.format("10.3")
-        assert abs(times - {10: 1.52, 100: 1.04}[size]) < (0.1 if size == 10 else 0.02), again.format("10.3")
+        assert abs(share - foreseen) < 0.01, again.format("10.3")
+        assert abs(share - {10: 0.66, 100: 0.96}[size]) < 0.02, again.format("10.3")
     print()
 
 # %% jupyter={"source_hidden": true}
@@ -630,20 +613,20 @@ show(
 
 # %% [markdown]
 # The exercise gives the *least* error. There is one other part: $r$, inside the span but across
-# $W_{\mathrm{mm}}$, lesson 01's bounded remainder. Pythagoras again:
+# $W_{\mathrm{mm}}$, lesson 01's bounded remainder. Pythagoras again, to 0.6% in each of the 90 runs:
 #
-# $$1 - \cos \approx \frac{\lVert W_\perp \rVert^2 + \lVert r \rVert^2}{2 R^2}, \qquad\text{that is the bound,
-# times } 1 + \lVert r \rVert^2 / \lVert W_\perp \rVert^2 ,$$
+# $$1 - \cos \approx \frac{\lVert W_\perp \rVert^2 + \lVert r \rVert^2}{2 R^2} .$$
 #
-# in each of the 90 runs to 0.6%. A start of norm 100 outweighs $r$ in the median run; of norm 10 it does
-# not. (And $r$ depends on the steps: growing ones zigzag, and make it grow in the long run.) The direction
-# converges all the same, because $R$ grows.
+# In the median run a start of norm 100 makes 96% of the error, one of norm 10 two thirds; the rest is $r$.
+# The direction converges all the same, because $R$ grows.
 #
 # **Ask a new question**: a query orthogonal to the six that were trained. How far does $W z$ move for it?
-# That depends on the optimiser, so we start at norm 10 and try four.
+# That depends on the optimiser, so we start at norm 10 and try four. For weight decay you can predict it:
+# the gradient does nothing to this $W z$, and every step shrinks it by one part in a thousand.
 
 # %%
-new = torch.linalg.svd(small.z)[2][:, -1]  # (30, 10) orthogonal to all six queries
+trio = data.TokenData(*(getattr(small, part)[:10] for part in "Xzyv"))
+new, W_0 = torch.linalg.svd(trio.z)[2][:, -1], 10 * direction[:10]  # new is orthogonal to all six queries
 optimizers = {
     "normalised gradient": lambda W: optim.NormalizedGD(W, lr=0.1, batch_dims=1),
     "momentum 0.9": lambda W: torch.optim.SGD(W, lr=1.0, momentum=0.9),
@@ -651,11 +634,11 @@ optimizers = {
     "Adam": lambda W: torch.optim.Adam(W, lr=0.05),
 }
 moved = {}
-print("500 steps             W z of the new query moves by       rank of W - W_0")
+print("200 steps             W z of the new query moves by       rank of W - W_0")
 for name, optimizer in optimizers.items():
-    model = models.CrossAttention(10, trials=30, init=10 * direction)
-    train.fit(model, small, optimizer(model.parameters()), steps=500, progress=False)
-    change = model.W.detach() - 10 * direction
+    model = models.CrossAttention(10, trials=10, init=W_0)
+    train.fit(model, trio, optimizer(model.parameters()), steps=200, progress=False)
+    change = model.W.detach() - W_0
     moved[name] = (change @ new[..., None]).norm(dim=(1, 2))
     rank = torch.linalg.matrix_rank(change, rtol=1e-6)
     still = moved[name].max() < 1e-9
@@ -663,13 +646,18 @@ for name, optimizer in optimizers.items():
     print(f"{name:20s} {size:>28s} {rank.min():18d} to {rank.max()}")
     assert still == (name in ("normalised gradient", "momentum 0.9"))
     assert (rank == (6 if still else 10)).all()
-assert moved["weight decay 0.001"].min() > 0.5
-assert moved["Adam"].min() > 1.5
+shrunk = (1 - 0.999**200) * (W_0 @ new[..., None]).norm(dim=(1, 2))
+print(
+    "weight decay moves it by 1 - 0.999^200 of its length:",
+    torch.allclose(moved["weight decay 0.001"], shrunk),
+)
+assert torch.allclose(moved["weight decay 0.001"], shrunk, atol=1e-9)
+assert moved["Adam"].min() > 1
 
 # %% [markdown]
 # Steps along gradients, and sums of them, leave the new query's logits as the start made them, exactly.
-# Weight decay shrinks them; Adam divides each entry of the gradient by its own size, which leaves the span
-# (lesson 03: another optimiser, another norm).
+# Weight decay forgets them like $0.999^t$, whatever the data; Adam divides each entry of the gradient by its
+# own size, which leaves the span (lesson 03: another optimiser, another norm).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.5 The paper's data, descent and path
@@ -780,30 +768,38 @@ show(
 # show. Plain steps, the theorem's, become short so quickly that 2,000 of them, with $\eta = 100$, reach norms
 # near 28 and a mean of .96.
 #
-# **Decided, and yet not for good.** In three runs with constant steps attention is above .999 for a choice
-# that is *not* locally optimal. The theorem does not allow them to stay. We train the three on.
+# **Eighteen runs are not done.** In some, attention is not decided; in others it is above .99 for a choice
+# that is *not* locally optimal, to which the theorem promises nothing. Which of them will change their
+# choice? We train all of them on, by growing steps from where they are.
 
 # %%
-names = "constant", "torch's start"
-which = [(name, k) for name in names for k in wrong[name][0].nonzero()[:, 0].tolist()]  # all as one batch
+undone = {name: ~run["local"] | torch.as_tensor(run["how"] == "undecided") for name, run in curves.items()}
+which = [(name, k) for name, at in undone.items() for k in at.nonzero()[:, 0].tolist()]  # all as one batch
 some = data.TokenData(*(getattr(cross, part)[[k for _, k in which]] for part in "Xzyv"))
-model = models.CrossAttention(10, trials=3, init=torch.stack([curves[name]["W"][k] for name, k in which]))
-assert (model.attention(some).amax(-1) > 0.999).all()
-fit(model, some, steps=6000, every=6000)
+start = torch.stack([curves[name]["W"][k] for name, k in which])
+model = models.CrossAttention(10, trials=len(which), init=start)
+fit(model, some, steps=2000, every=2000, schedule=train.growing)
 later = geometry.selected_tokens(model.attention(some))
 moved_on = (later != torch.stack([curves[name]["selected"][k] for name, k in which])).any(-1)
-logits = models.CrossAttention(10, trials=3, init=att_svm(some, later).value).logits(some)
+logits = models.CrossAttention(10, trials=len(which), init=att_svm(some, later).value).logits(some)
 local = geometry.locally_optimal(some.scores, logits, later)
-for name in names:
-    at = torch.tensor([own == name for own, _ in which])
-    print(f"{name:13s}: {at.sum()} runs; after 6,000 more steps {moved_on[at].sum()} have left ", end="")
-    print(f"their choice, {local[at].sum()} have one that is locally optimal")
-assert moved_on.all()
+was_local = torch.stack([curves[name]["local"][k] for name, k in which])
+was_decided = torch.tensor([curves[name]["how"][k] != "undecided" for name, k in which])
+print("choice: locally optimal   decided   runs   after 2,000 growing steps: changed   locally optimal")
+for optimal, decided in ((True, False), (False, False), (False, True)):
+    at = (was_local == optimal) & (was_decided == decided)
+    print(f"{'yes' if optimal else 'no':>23s} {'yes' if decided else 'no':>9s} {at.sum():6d}", end="")
+    print(f"{moved_on[at].sum():37d} {local[at].sum():17d}")
+assert len(which) == 18
+assert torch.equal(moved_on, ~was_local)
 assert local.all()
+assert (geometry.outcome(model.attention(some), some) != "undecided").all()
 
 # %% [markdown]
+# Here local optimality tells them apart, and attention does not: the eight that were slow to decide keep
+# their choice, the ten others leave it, decided or not.
 # A saturated softmax may *look* settled and still cross over: the forces are tiny, but normalised steps do
-# not shrink with them.
+# not shrink with them. (Plain ones do.)
 #
 # **$W$ does not go to the nuclear SVM.** The second curve levels off at the cosine between the two
 # *solutions*, which depends on the choice alone, whoever made it.
@@ -898,18 +894,18 @@ def symmetric_part(W, v):
 check("10.4", symmetric_part)
 
 # %% [markdown]
-# So $W = b\,(I - ee^\top) + c\,ee^\top$ with $e = v / \lVert v \rVert$: attend to yourself, and along $v$
+# So $W = b\,(I - ee^\top) + b_v\,ee^\top$ with $e = v / \lVert v \rVert$: attend to yourself, and along $v$
 # more (or less) than across. For the first step the two numbers follow from the sorted scores of one
 # sequence, $\gamma_{1} \ge \dots \ge \gamma_{T}$ (what is across $v$ averages to zero between different
-# tokens):
+# tokens), with the loss's slope $|\ell'|$ at $\bar\gamma$:
 #
-# $$\frac cb = (d - 1)\; \frac{\mathbb{E}\; \gamma_1 \sum_t (\gamma_t - \bar\gamma)\,\gamma_t}
-# {\mathbb{E}\; (\gamma_1 - \bar\gamma)(1 - \gamma_1^2)} .$$
+# $$\frac{b_v}{b} = (d - 1)\; \frac{\mathbb{E}\; |\ell'|\, \gamma_1 \sum_t (\gamma_t - \bar\gamma)\,\gamma_t}
+# {\mathbb{E}\; |\ell'|\, (\gamma_1 - \bar\gamma)(1 - \gamma_1^2)} .$$
 #
 # We train on $n$ sequences whose best token comes first, with queries that are the first token, the first
 # token turned by one $\Omega$, or independent. New sequences have random tokens, the head plays no part in
-# them, and the question is how many select their token 1. Finite data have the symmetry only nearly, and
-# for the SVM it is no more than a guess: we measure.
+# them, and the question is how many select their token 1. Finite data have the symmetry only nearly: we
+# measure.
 
 
 # %%
@@ -920,14 +916,16 @@ def best_first(tokens):
 
 
 def along_over_across(W, v):
-    """c / b from the means of c and b over trials."""
+    """b_v / b from the means of b_v and b over trials."""
     along = (v[:, None] @ W @ v[..., None]).flatten() / (v * v).sum(-1)
-    return float(along.mean() / ((W.diagonal(dim1=-2, dim2=-1).sum(-1) - along) / 9).mean())
+    across = (W.diagonal(dim1=-2, dim2=-1).sum(-1) - along) / (v.shape[-1] - 1)
+    return float(along.mean() / across.mean())
 
 
 draw = best_first(data.random_tokens(n=1, T=8, d=10, trials=50_000, seed=8)).scores[:, 0]
-taste, best = draw - draw.mean(-1, keepdim=True), draw[:, 0]
-first_ratio = 9 * (best * (taste * draw).sum(-1)).mean() / (taste[:, 0] * (1 - best**2)).mean()
+mean, best = draw.mean(-1), draw[:, 0]
+slope, own = 1 / (1 + mean.exp()), ((draw - mean[:, None]) * draw).sum(-1)
+first_ratio = 9 * (slope * best * own).mean() / (slope * (best - mean) * (1 - best**2)).mean()
 
 omega = torch.linalg.qr(torch.tensor(np.random.default_rng(1).normal(size=(10, 10))))[0]
 new = data.random_tokens(n=500, T=8, d=10, trials=10, seed=4)
@@ -936,13 +934,13 @@ queries = {
     "turned": lambda t: dataclasses.replace(t, z=t.X[..., 0, :] @ omega.T),
     "independent": lambda tokens: tokens,
 }
-agreed, seen, c_over_b, in_form, to_identity = {}, {}, {}, {}, {}
-print("10 trials                new sequences that select token 1 |  c / b        |  SVM: cosine to")
+agreed, seen, ratios, in_form, to_identity = {}, {}, {}, {}, {}
+print("10 trials                new sequences that select token 1 |  b_v / b      |  SVM: cosine to")
 print("                  step 1   step 500    SVM (training: 500)  |  step 1   SVM |   form     I")
 for n in (2, 6, 20, 80):
     for name, query in queries.items():
-        if (name, n) == ("turned", 80):
-            continue
+        if name == "turned" and n != 6:
+            continue  # once will do
         tokens = query(best_first(data.random_tokens(n=n, T=8, d=10, trials=10, seed=3)))
         solution = att_svm(tokens, tokens.optimal)
         feasible = int((solution.status == "optimal").sum())
@@ -965,14 +963,14 @@ for n in (2, 6, 20, 80):
             row += f"{hit[0]:10.2f}"
         print(f"n = {n:2d}, {name:11s}{row}  ({seen[name, n, 500]:8.2f})", end="")
         if name == "own token":
-            c_over_b[n] = [along_over_across(Ws[key], tokens.v) for key in (1, "SVM")]
+            ratios[n] = [along_over_across(Ws[key], tokens.v) for key in (1, "SVM")]
             W, v = solution.value, tokens.v
             pairs = zip(W.numpy(), v.numpy(), strict=True)
             form = torch.tensor(np.array([symmetric_part(*pair) for pair in pairs], dtype=float))
             in_form[n] = float(geometry.cosine(W, form).mean())
             to_identity[n] = float(geometry.cosine(W, torch.eye(10, dtype=W.dtype).expand_as(W)).mean())
             print(
-                f"      |{c_over_b[n][0]:8.1f}{c_over_b[n][1]:6.1f} |{in_form[n]:7.2f}{to_identity[n]:6.2f}",
+                f"      |{ratios[n][0]:8.1f}{ratios[n][1]:6.1f} |{in_form[n]:7.2f}{to_identity[n]:6.2f}",
                 end="",
             )
         print()
@@ -980,9 +978,14 @@ for n in (2, 6, 20, 80):
             assert all(abs(agreed[name, n, key] - 1 / 8) < 0.02 for key in Ws)
         if name == "turned":
             assert all(abs(agreed[name, n, key] - agreed["own token", n, key]) < 0.002 for key in Ws)
-print(f"c / b of the first step, predicted for infinitely many sequences: {first_ratio:.1f}")
-assert abs(c_over_b[80][0] / first_ratio - 1) < 0.1, again.format("10.4")
-assert 1.7 < c_over_b[80][1] < 2.7, again.format("10.4")
+large = self_attention(best_first(data.random_tokens(n=1000, T=8, d=10, trials=10, seed=3)))
+model = models.CrossAttention(10, trials=10)
+fit(model, large, steps=1, every=1)
+print(f"b_v / b of the first step: n = 1,000 {along_over_across(model.W, large.v):.1f}, ", end="")
+print(f"predicted for infinitely many sequences {first_ratio:.1f}")
+assert abs(along_over_across(model.W, large.v) / first_ratio - 1) < 0.03
+assert max(abs(ratio / first_ratio - 1) for ratio, _ in ratios.values()) < 0.25
+assert 2 < ratios[80][1] < ratios[20][1] < ratios[6][1] < 3.4
 assert in_form[20] > to_identity[20] + 0.03, again.format("10.4")
 assert in_form[2] < in_form[6] < in_form[20] < in_form[80] < 0.95, again.format("10.4")
 assert agreed["own token", 80, 1] > 0.8
@@ -1015,10 +1018,9 @@ show(
 # query: how many new ones select their token 1.
 
 # %% [markdown]
-# - **The first step teaches most of it**, with $c/b$ near 9, as the formula says. The max margin adds a
+# - **The first step teaches most of it**, with $b_v/b$ near 9, as the formula says. The max margin adds a
 #   little at $n = 2$ (.31 to .38), more in between, and nearly all of what is left at $n = 80$ (.87 to .99).
-# - **The SVM looks across**: its $c/b$ falls to about 2; the cosine to the identity could then not pass
-#   $(9 + 2)/\sqrt{10\,(9 + 4)} = .96$. *Yourself, and along $v$ twice as much*. Why 2, we do not know.
+# - **The SVM looks across**: its $b_v/b$ is 2 to 3, and falls as $n$ grows (where to: section 10.11).
 # - **The turned query** does exactly as well as the own token. An independent one stays at one in eight,
 #   whatever its training sequences do (at $n = 80$ no $W$ serves all).
 
@@ -1111,8 +1113,12 @@ assert min(verdicts[True, True], verdicts[False, False]) > 20
 # - if $g_2 < \log(n_1/n_2) < g_1$, attention is *shared*: $s_1 = (f - g_2)/(g_1 - g_2)$, and $h_1 - h_2 =
 #   \log(s_1/s_2)$ is finite, while the lead over the losers goes to infinity;
 # - if $\log(n_1/n_2) \ge g_1$, no attention is large enough, and word 1 takes all; if it is $\le g_2$, word
-#   2 does, though only the *minority* wants it. The loser's attention then falls like one over the number
-#   of steps, so that the lead grows by $\log 10 = 2.3$ a decade.
+#   2 does, though only the *minority* wants it. Beyond the end the loser's attention falls like one over
+#   the number of steps, so that the lead grows by $\log 10 = 2.3$ a decade;
+# - *at* the end the pull between words 1 and 2 fades with the loser's attention, and what parts them are
+#   words 3 and 4. The two groups pull equally hard, each with the winner against its own worst word: so the
+#   winner's logit rises twice as fast as each of these falls, while their distance grows like $\log t$. The
+#   lead grows by two thirds of 2.3, that is 1.5 a decade.
 #
 # The outcome depends on the sizes of the values as much as on the majority: with $g = \pm 1$ it takes $e :
 # 1$ to win outright, with $g = \pm 0.3$, as on the unit sphere, $e^{0.3} = 1.35 : 1$.
@@ -1140,30 +1146,29 @@ def contest(cases, steps=5000):
 
 cases = [(7, 5, 1, -1), (8, 4, 1, -1), (9, 3, 1.5, -1.5), (8, 4, 2, 0.3)]  # shared
 cases += [(9, 3, 1, -1), (10, 2, 1, -1), (8, 4, 0.6, -0.6), (8, 4, 3, 1)]  # one takes all
-print("n_1 : n_2    values   log(n_1/n_2) | h_1 - h_2: predicted   500 steps   5,000   growth | h_1 - h_3")
+cases += [(9, 3, np.log(3), -1), (8, 4, 3, np.log(2))]  # at the ends
+print("n_1 : n_2    values   log(n_1/n_2) | h_1 - h_2: predicted   500 steps   5,000   growth (predicted)")
 for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
     n_1, n_2, g_1, g_2 = case
     f = np.log(n_1 / n_2)
     shared = g_2 < f < g_1
     foreseen = np.log((f - g_2) / (g_1 - f)) if shared else np.inf if f >= g_1 else -np.inf
     apart, ahead = (h[:, 0] - h[:, 1]).numpy(), (h[:, 0] - h[:, 2]).numpy()
-    growth = abs(apart[1]) - abs(apart[0])
+    growth, decade = abs(apart[1]) - abs(apart[0]), np.log(10) * (2 / 3 if f in (g_1, g_2) else 1)
     print(f"{n_1:3d} : {n_2} {g_1:5.1f}, {g_2:4.1f}{f:10.2f}      |{foreseen:21.2f} ", end="")
-    print(f"{apart[0]:11.2f} {apart[1]:7.2f}", end="")
-    print(f"        - |{ahead[1]:12.1f}" if shared else f"{growth:9.2f} |{ahead[1]:12.1f}")
+    print(f"{apart[0]:11.2f} {apart[1]:7.2f}", "       -" if shared else f"{growth:8.2f} {decade:11.2f}")
     if shared:
         assert abs(apart[1] - foreseen) < 0.01
         assert ahead[1] - ahead[0] > 2
     else:
-        assert 1.9 < growth < 2.35
+        assert -0.25 < growth - decade < 0.1
+        assert f not in (g_1, g_2) or abs((h[1] - h[0])[:2].max() - (h[1] - h[0])[2] - np.log(10)) < 0.1
         assert np.sign(apart[1]) == np.sign(foreseen)
-assert abs(growth - np.log(10)) < 0.12
 
 # %% [markdown]
-# The law holds in all eight contests: shared attention to within 0.01, and where one word takes all, a
-# growth that is near 2.3 the sooner, the farther $\log(n_1/n_2)$ is from the ends of the interval.
-# (Near an end both regimes are slow, and at a few thousand steps they look alike.) In the last row eight
-# sequences of twelve lose.
+# The law holds in all ten contests: shared attention to within 0.01, and where one word takes all, the growth
+# comes to 2.3 the sooner, the farther $\log(n_1/n_2)$ is from the ends of the interval; at an end it is
+# near 1.5. In the last but two and in the last, eight sequences of twelve lose.
 #
 # So $W$ has a finite part, which shares attention between contradictory words, and a part that goes to
 # infinity and decides what is left. Lesson 13 meets such a pair again, and lesson 16 finds it wherever
@@ -1179,9 +1184,10 @@ assert abs(growth - np.log(10)) < 0.12
 # %%
 def one_step(tokens):
     """How many sequences of each trial give token 1 most attention after the first step from zero."""
-    model = models.CrossAttention(tokens.X.shape[-1], trials=tuple(tokens.trials))
-    fit(model, tokens, steps=1, every=1)
-    return (model.attention(tokens).argmax(-1) == 0).sum(-1).double()
+    u = tokens.scores.mean(-1, keepdim=True)
+    pull = torch.einsum("bkt,bktd->bkd", (tokens.scores - u) / (1 + u.exp()), tokens.X)  # exercise 10.1
+    model = models.CrossAttention(tokens.X.shape[-1], trials=tuple(tokens.trials), init=pull.mT @ tokens.z)
+    return (model.logits(tokens).detach().argmax(-1) == 0).sum(-1).double()
 
 
 crowds, trials = data.random_tokens(n=20, T=3, d=6, trials=10_000, seed=5), 10_000
@@ -1195,8 +1201,8 @@ assert abs(share["cross"][0] - 1 / 3) < 3 * share["cross"][1]
 assert share["self"][0] - 1 / 3 > 3 * share["self"][1]
 
 # %% [markdown]
-# With enough trials there is a small effect: the own query leads a little too often. The reason is worth
-# finding.
+# With enough trials there is a small effect: the own query leads a little too often. Behind it is a large
+# one, worth finding.
 #
 # **Sequences infect each other.** The first step from zero is $W \propto \sum_k \tilde x_k z_k^\top$ with
 # $\tilde x_k = \sum_t (\gamma_{kt} - \bar\gamma_k)\, x_{kt}$, where $\bar\gamma_k$ is the mean of the
@@ -1233,21 +1239,17 @@ for T, d in ((8, 10), (3, 6), (3, 3)):
     assert 0.6 < same < 0.75
 
 # %% [markdown]
-# So all sequences of a trial are pushed the same way, by their common "taste" $\sum_k (\gamma_{k1} -
-# \bar\gamma_k)$, up in one trial, down in the next. Two things follow.
-#
-# 1. *The number that prefers token 1 scatters more than coin tosses.* If any two sequences have the
-#    correlation $\varrho$, its variance is that of coins times $1 + (n - 1)\varrho$. If $\varrho$ hardly
-#    depends on $n$, one size measures it and another tests it.
-# 2. *The mean moves too.* A random, symmetric shift of one of $T$ logits adds more chances when it goes up
-#    than it takes when it goes down, as long as the chance is below one half. That is what the table showed.
+# So the sequences of a trial share a push, by their common "taste" $\sum_k (\gamma_{k1} -
+# \bar\gamma_k)$, up in one trial, down in the next: the number that prefers token 1 scatters more than coin
+# tosses. If any two sequences have the correlation $\varrho$, its variance is that of coins times $1 + (n -
+# 1)\varrho$. If $\varrho$ hardly depends on $n$, one size measures it and another tests it.
 
 # %%
 print("after one step       standard deviation over that of coins   predicted from n = 20")
 ratio = {}
 for T, d in ((8, 10), (3, 6)):
     for n in (20, 6, 60):
-        crowd = data.random_tokens(n=n, T=T, d=d, trials=4000, seed=6)
+        crowd = data.random_tokens(n=n, T=T, d=d, trials=2500, seed=6)
         coins = (n / T * (1 - 1 / T)) ** 0.5
         ratio[n] = float(one_step(self_attention(crowd)).std() / coins)
         if n == 20:
@@ -1255,7 +1257,6 @@ for T, d in ((8, 10), (3, 6)):
         foreseen = (1 + (n - 1) * correlation) ** 0.5
         print(f"T = {T}, d = {d:2d}, n = {n:2d} {ratio[n]:25.2f} {foreseen:25.2f}")
         assert abs(ratio[n] / foreseen - 1) < 0.06
-        assert n == 20 or (ratio[n] > foreseen) == (n > 20)
     print(f"{'cross-attention, n = 20':36s} {plain:6.2f}")
     assert abs(plain - 1) < 0.03
     assert ratio[60] > 2
@@ -1291,8 +1292,7 @@ show(
 # %% [markdown]
 # **Figure 6.** The infection: $n = 20$, $T = 3$, $d = 6$, 2,000 trials.
 #
-# The correlation rises a little with $n$, since the own term, $k = i$, counts for less among more: at $n = 6$
-# the scatter is below the prediction, at 60 above it, both by less than 6%.
+# The correlation hardly depends on $n$: from 20 sequences it foretells the scatter of 6 and of 60 within 6%.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.10 The regularisation path *(optional)*
@@ -1338,6 +1338,40 @@ assert higher == few - 13
 # Each branch converges to an Att-SVM, that of its own tokens. In 13 of the 20 problems they are one branch.
 # In the other seven the followed one selects other tokens, and its loss is higher: the *path* is global,
 # whoever follows it need not be.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 10.11 What endless data leave of W *(optional)*
+#
+# In section 10.6 the SVM's $b_v/b$ falls as $n$ grows. Where to? Directions of $W_{\mathrm{mm}}$ for more and
+# more sequences come to a $W$ that puts the best token $x$ first, or ties, in *every* sequence that can be
+# drawn: also before a token $x - \delta$ close by with a score just below, that is with $\delta$ small,
+# across $x$, and $y\, v \cdot \delta > 0$. Then $\delta^\top W x \ge 0$ for all such $\delta$, so the part of
+# $W x$ across $x$ points along $y\,v$. Up to multiples of $v$, then, $W$ multiplies every $x$ by a number;
+# being linear, by the same number:
+#
+# $$W = b\,I + v\, w^\top \qquad\text{with}\qquad y\, w \cdot x \ge 0 \quad\text{for every best token } x .$$
+#
+# This $w$ has to tell the label from the best token. Best tokens with scores above zero, $y\, v \cdot x >
+# 0$, leave it one direction, $v$: $b_v \ge b$. But one sequence in $2^T$ has no token with a score above
+# zero. There the label is the other one, $b_v \le b$, and what is left is $w = 0$: *attend to yourself*, and
+# nothing else. With $T = 16$ one would wait for it: of 65,536 sequences one is of this kind.
+
+# %%
+print("d = 3, 5 trials        best token scores below 0    SVM: b_v / b   cosine to I: mean   least")
+near = {}
+for T in (2, 4, 16):
+    for n in (20, 1280):
+        tokens = self_attention(best_first(data.random_tokens(n=n, T=T, d=3, trials=5, seed=3)))
+        solution = att_svm(tokens, tokens.optimal)
+        assert (solution.status == "optimal").all()
+        alike = geometry.cosine(solution.value, torch.eye(3, dtype=torch.float64).expand(5, 3, 3))
+        near[T, n] = float(alike.mean())
+        below = (tokens.scores[..., 0] < 0).double().mean()
+        ratio = along_over_across(solution.value, tokens.v)
+        print(f"T = {T:2d}, n = {n:4d} {below:24.0%} {ratio:24.1f} {alike.mean():18.2f} {alike.min():11.2f}")
+        assert T < 16 or not below
+assert min(near[2, 1280], near[4, 1280]) > 0.97
+assert max(near[2, 20], near[4, 20], near[16, 20], near[16, 1280]) < 0.87
 
 # %% [markdown]
 # ## Questions
@@ -1388,24 +1422,25 @@ progress("10")
 # - Independent queries make every choice feasible that each sequence can make by itself; equal ones can
 #   contradict each other, and then no $d$ helps: attention is shared or taken, by the interval law.
 # - In self-attention sequences infect each other. Where their queries carry the answer, by being it or by a
-#   fixed turn, $W$ learns a rule for new sequences: $b\,(I - ee^\top) + c\,ee^\top$ with $e$ along $v$,
-#   nearly.
+#   fixed turn, $W$ learns a rule for new sequences: $b\,(I - ee^\top) + b_v\,ee^\top$ with $e$ along $v$,
+#   nearly; of the SVM endless data leave $bI$.
 #
 # | claim | prediction | measurement |
 # |:---|:---|:---|
-# | gradient by outer products | the library's path | to $10^{-9}$ after 300 steps |
+# | logits after the first step | two kernels, multiplied | to $10^{-9}$ |
 # | direction of $W$, 100 trials | Frobenius SVM | above .999 in each (growing steps) |
 # | cosine to the nuclear SVM | that between the solutions, .853 | within .01 in each trial |
-# | outcome, 100 trials | locally optimal | 100 (growing); 3 later leavers in 200 (constant) |
-# | margin of two queries | $c \cos\frac\varphi2$ or $c \sin\frac\varphi2$ | SVM exactly, descent within 3% |
+# | outcome, 400 runs | locally optimal | all but 10, and these leave when trained on |
+# | margin of two queries | distance times $\cos$ or $\sin\frac\varphi2$ | SVM exactly, descent within 3% |
 # | rank | at most that of the queries that carry | equal in five random families, less in 10.2 |
 # | $1 - \cos$ after a start | $(\lVert W_\perp \rVert^2 + \lVert r \rVert^2) / 2R^2$ | within 0.6%, 90 runs |
 # | path, 20 problems | $W_{\mathrm{mm}}(\mathrm{opt})$ | no branch lower in 20; followed in 13 |
 # | infection, "rest" over square | $(T-1)/d$ | .70, .33, .67 within .04 |
 # | scatter, $n = 6$ and 60 | $1 + (n-1)\varrho$, from $n = 20$ | within 6% |
-# | $c/b$ after one step | from sorted scores | within 10% at $n = 80$ |
-# | $c/b$ of the SVM | none | about 2 |
-# | contradiction $n_1 : n_2$ | shared for $\log(n_1/n_2)$ inside $(g_2, g_1)$ | 8 of 8 contests |
+# | $b_v/b$ after one step | from sorted scores | within 3% at $n = 1000$ |
+# | SVM, cosine to $I$, endless data | 1 | above .97 for $T = 2, 4$ at $n = 1280$; not yet for $T = 16$ |
+# | contradiction $n_1 : n_2$ | shared for $\log(n_1/n_2)$ inside $(g_2, g_1)$ | 4 of 4 contests |
+# | its lead a decade | 2.3 outside, 1.5 at the ends | 1.9 to 2.3, four; 1.6, two |
 #
 # ## Further reading
 #

@@ -3,41 +3,46 @@
 import functools
 
 import numpy as np
-import torch
 
 
-def gradient_in_a_loop(W, X, z, scores):
-    G = np.zeros_like(W)
+def first_by_outer_products(X, z, scores, lr):
+    """Forms the gradient at W = 0 from pairs of tokens, steps, and reads the logits."""
+    n, T, d = X.shape
+    W = np.zeros((d, d))
     for x, query, gamma in zip(X, z, scores, strict=True):
-        h = x @ W @ query
-        s = np.exp(h - h.max())
-        s = s / s.sum()
-        # pairs of tokens: nothing cancels
-        pull = sum(
-            s[t] * s[r] * (gamma[t] - gamma[r]) * (x[t] - x[r]) for t in range(len(h)) for r in range(t)
-        )
-        G = G - np.outer(pull, query) / (1 + np.exp(s @ gamma))
-    return G / len(z)
+        pull = sum((gamma[t] - gamma[r]) * (x[t] - x[r]) for t in range(T) for r in range(t)) / T**2
+        W = W + lr / n * np.outer(pull, query) / (1 + np.exp(gamma.mean()))
+    return np.stack([x @ W @ query for x, query in zip(X, z, strict=True)])
 
 
-def gradient_by_autograd(W, X, z, scores):
-    W, X, z, scores = (torch.tensor(a, dtype=torch.float64) for a in (W, X, z, scores))
-    W.requires_grad_()
-    h = torch.einsum("itd,de,ie->it", X, W, z)
-    torch.nn.functional.softplus(-(h.softmax(-1) * scores).sum(-1)).mean().backward()
-    return W.grad.numpy()
+def first_of_a_trained_p(X, z, scores, lr):
+    """A step of one p for all sequences, compared with the tokens."""
+    pull = np.einsum("kt,ktd->kd", scores - scores.mean(axis=1, keepdims=True), X) / X.shape[1]
+    return X @ (lr * (pull / (1 + np.exp(scores.mean(axis=1)))[:, None]).mean(axis=0))
 
 
-def gradient_of_first(W, X, z, scores):
-    return gradient_in_a_loop(W, X[:1], z[:1], scores[:1])
+def first_by_one_outer_product(X, z, scores, lr):
+    """Multiplies the mean pull by the mean query."""
+    pull = np.einsum("kt,ktd->kd", scores - scores.mean(axis=1, keepdims=True), X) / X.shape[1]
+    W = lr * np.outer((pull / (1 + np.exp(scores.mean(axis=1)))[:, None]).mean(axis=0), z.mean(axis=0))
+    return np.einsum("itd,de,ie->it", X, W, z)
 
 
-def price_by_projection(c, angle, agree):
+def first_normalised(X, z, scores, lr):
+    """A step of length lr, whatever the gradient's."""
+    n, T, _ = X.shape
+    unit = first_by_outer_products(X, z, scores, 1.0)
+    pull = np.einsum("kt,ktd->kd", scores - scores.mean(axis=1, keepdims=True), X) / T
+    G = (pull / (1 + np.exp(scores.mean(axis=1)))[:, None]).T @ z / n
+    return lr * unit / np.linalg.norm(G)
+
+
+def price_by_projection(distance, angle, agree):
     """Nearest point of the segment from z_1 to +-z_2 to the origin, on a fine grid and by calculus."""
     first, second = np.array([1.0, 0.0]), np.array([np.cos(angle), np.sin(angle)]) * (1 if agree else -1)
     way = second - first
     share = np.clip(-(first @ way) / (way @ way), 0, 1)
-    return float(1 / (c * np.linalg.norm(first + share * way)))
+    return float(1 / (distance * np.linalg.norm(first + share * way)))
 
 
 def cosine_by_lstsq(W_0, X, z, R):
@@ -204,32 +209,39 @@ def symmetry_by_projection(W, v):
 
 ANSWERS = {
     "10.1": {
-        "also_right": gradient_in_a_loop,
+        "also_right": first_by_outer_products,
         "wrong": [
-            gradient_by_autograd,
-            gradient_of_first,
-            lambda W, X, z, scores: gradient_in_a_loop(0 * W, X, z, scores),
-            lambda W, X, z, scores: gradient_in_a_loop(W, X, z, -scores),
-            lambda W, X, z, scores: gradient_in_a_loop(W, X, z, scores) / X.shape[1],
-            lambda W, X, z, scores: gradient_in_a_loop(W, X, z / np.linalg.norm(z, axis=1)[:, None], scores),
-            lambda W, X, z, scores: gradient_in_a_loop(W, X, X[:, 0], scores),
-            lambda W, X, z, scores: gradient_in_a_loop(W, X, z, scores).sum(axis=1),
-            lambda W, X, z, scores: np.round(gradient_in_a_loop(W, X, z, scores), 12),
+            first_of_a_trained_p,
+            first_by_one_outer_product,
+            first_normalised,
+            lambda X, z, scores, lr: first_by_outer_products(X[:1], z[:1], scores[:1], lr),
+            lambda X, z, scores, lr: first_by_outer_products(X, z, -scores, lr),
+            lambda X, z, scores, lr: first_by_outer_products(X, z, scores, 2 * lr),
+            lambda X, z, scores, lr: first_by_outer_products(X, z, 0 * scores, lr),
+            lambda X, z, scores, lr: first_by_outer_products(X, X[:, 0], scores, lr),
+            lambda X, z, scores, lr: first_by_outer_products(X, z[::-1], scores, lr),
+            lambda X, z, scores, lr: first_by_outer_products(X, np.abs(z), scores, lr),
+            lambda X, z, scores, lr: first_by_outer_products(X, z, np.sign(scores), lr),
+            lambda X, z, scores, lr: first_by_outer_products(X[:, ::-1], z, scores, lr),
+            lambda X, z, scores, lr: first_by_outer_products(X, z, scores, lr).T,
+            lambda X, z, scores, lr: first_by_outer_products(X, z, scores, lr).argmax(axis=1),
         ],
     },
     "10.2": {
         "also_right": price_by_projection,
         "wrong": [
-            lambda c, angle, agree: price_by_projection(c, angle / 2, agree),
-            lambda c, angle, agree: price_by_projection(c, np.pi - angle, agree),
-            lambda c, angle, agree: price_by_projection(c, angle, False),
-            lambda c, angle, agree: price_by_projection(c, np.radians(angle), agree),
-            lambda c, angle, agree: price_by_projection(c / 2, angle, agree),
-            lambda c, angle, agree: price_by_projection(np.sqrt(c), angle, agree),
-            lambda c, angle, agree: -price_by_projection(c, angle, agree),
-            lambda c, angle, agree: price_by_projection(c, angle, agree) if agree else np.inf,
-            lambda c, angle, agree: max(1 / c, price_by_projection(c, angle, agree) * np.sqrt(0.5)),
-            lambda c, angle, agree: price_by_projection(c, np.pi / 2, agree),
+            lambda distance, angle, agree: price_by_projection(distance, angle / 2, agree),
+            lambda distance, angle, agree: price_by_projection(distance, np.pi - angle, agree),
+            lambda distance, angle, agree: price_by_projection(distance, angle, False),
+            lambda distance, angle, agree: price_by_projection(distance, np.radians(angle), agree),
+            lambda distance, angle, agree: price_by_projection(distance / 2, angle, agree),
+            lambda distance, angle, agree: price_by_projection(np.sqrt(distance), angle, agree),
+            lambda distance, angle, agree: -price_by_projection(distance, angle, agree),
+            lambda distance, angle, agree: price_by_projection(distance, angle, agree) if agree else np.inf,
+            lambda distance, angle, agree: max(
+                1 / distance, price_by_projection(distance, angle, agree) * np.sqrt(0.5)
+            ),
+            lambda distance, angle, agree: price_by_projection(distance, np.pi / 2, agree),
         ],
     },
     "10.3": {
