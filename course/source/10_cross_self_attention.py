@@ -208,6 +208,11 @@ for i, best in enumerate(six.optimal.tolist()):
     itself = np.asarray(first_logits(*(array[i : i + 1] for array in six_arrays), 100.0 / 6))[0, best]
     print(f"{i + 1:8d} {measured[i, best]:35.3f} {predicted[i, best]:11.3f} {itself:18.3f}")
 assert np.abs(measured - predicted).max() < 1e-9, again.format("10.1")
+assert predicted[3, six.optimal[3]] < 0 < min(predicted[[0, 1, 2, 4, 5], six.optimal[[0, 1, 2, 4, 5]]])
+
+# %% [markdown]
+# Left alone, each sequence would raise its best token. What the others do to it through the common $W$ is as
+# large: in sequence 4 the best token goes down.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.3 The Att-SVM for W
@@ -228,11 +233,10 @@ assert np.abs(measured - predicted).max() < 1e-9, again.format("10.1")
 # > \rVert_F$. For **one** sequence with one best token, all others of equal scores, *and the best token
 # > feasible*, small steps from every start take $W$ to its $W_{\mathrm{mm}}$ in the same sense.
 #
-# Feasibility is no formality: section 10.7 has data with which no start reaches the best tokens, though with
-# two tokens a sequence "all others" are trivially equal. Nor is the one sequence: lesson 12 shows what
-# several do to each other. And most runs below are not those of the theorem: they take *normalised* steps,
-# often of growing length, from zero. That they end where it says is a measurement; section 10.5 has one row
-# of plain steps.
+# Feasibility is no formality: section 10.7 has data with which no start can reach the best tokens. Nor is the
+# one sequence: lesson 12 shows what several do to each other. And most runs below are not those of the
+# theorem: they take *normalised* steps, often of growing length, from zero. That they end where it says is a
+# measurement; section 10.5 has one row of plain steps.
 #
 # The norm is Frobenius' because gradient descent measures $W$ as a long vector. (Lesson 03: another
 # optimiser, another norm. Lesson 11: train $K$ and $Q$ instead of their product, another norm again.)
@@ -761,12 +765,11 @@ show(
 # **Figure 4.** The published curve with bands: mean, and bars for the middle 80%, of 100 trials. The SVMs are
 # those of the tokens that each trial has selected in the end.
 
-# %% [markdown]
-# **$W$ goes to the Frobenius SVM.** With growing steps every trial has a cosine above 0.999 and a locally
-# optimal choice. With the constant ones of the paper's code the mean is above 0.995, from zero and from
-# torch's start, and two thirds of the trials are still below .999: at norms near 200 softness and remainder
-# show. Plain steps, the theorem's, become short so quickly that 2,000 of them, with $\eta = 100$, reach norms
-# near 28 and a mean of .96.
+# %% [markdown] **$W$ goes to the Frobenius SVM.** With growing steps every trial has a cosine above 0.999 and
+# a locally optimal choice. With the constant ones of the paper's code the mean is above 0.995, from zero and
+# from torch's start, and two thirds of the trials are still below .999, which at norms near 200 asks for a
+# remainder below $200 \sqrt{2 / 1000} = 9$. Plain steps, the theorem's, become short so quickly that 2,000 of
+# them, with $\eta = 100$, reach norms near 28 and a mean of .96.
 #
 # **Eighteen runs are not done.** In some, attention is not decided; in others it is above .99 for a choice
 # that is *not* locally optimal, to which the theorem promises nothing. Which of them will change their
@@ -795,11 +798,9 @@ assert torch.equal(moved_on, ~was_local)
 assert local.all()
 assert (geometry.outcome(model.attention(some), some) != "undecided").all()
 
-# %% [markdown]
-# Here local optimality tells them apart, and attention does not: the eight that were slow to decide keep
-# their choice, the ten others leave it, decided or not.
-# A saturated softmax may *look* settled and still cross over: the forces are tiny, but normalised steps do
-# not shrink with them. (Plain ones do.)
+# %% [markdown] Here local optimality tells them apart, and attention does not: the eight that were slow to
+# decide keep their choice, the ten others leave it, decided or not. A saturated softmax may *look* settled
+# and still cross over: the forces are tiny, but normalised steps do not shrink with them. (Plain ones do.)
 #
 # **$W$ does not go to the nuclear SVM.** The second curve levels off at the cosine between the two
 # *solutions*, which depends on the choice alone, whoever made it.
@@ -1020,7 +1021,7 @@ show(
 # %% [markdown]
 # - **The first step teaches most of it**, with $b_v/b$ near 9, as the formula says. The max margin adds a
 #   little at $n = 2$ (.31 to .38), more in between, and nearly all of what is left at $n = 80$ (.87 to .99).
-# - **The SVM looks across**: its $b_v/b$ is 2 to 3, and falls as $n$ grows (where to: section 10.11).
+# - **The SVM looks across**: its $b_v/b$ falls from 3 to 2 in this table (where to: section 10.11).
 # - **The turned query** does exactly as well as the own token. An independent one stays at one in eight,
 #   whatever its training sequences do (at $n = 80$ no $W$ serves all).
 
@@ -1342,7 +1343,7 @@ assert higher == few - 13
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.11 What endless data leave of W *(optional)*
 #
-# In section 10.6 the SVM's $b_v/b$ falls as $n$ grows. Where to? Directions of $W_{\mathrm{mm}}$ for more and
+# In section 10.6 the SVM's $b_v/b$ fell as $n$ grew. Where to? Directions of $W_{\mathrm{mm}}$ for more and
 # more sequences come to a $W$ that puts the best token $x$ first, or ties, in *every* sequence that can be
 # drawn: also before a token $x - \delta$ close by with a score just below, that is with $\delta$ small,
 # across $x$, and $y\, v \cdot \delta > 0$. Then $\delta^\top W x \ge 0$ for all such $\delta$, so the part of
