@@ -203,16 +203,19 @@ train.fit(model, six, torch.optim.SGD(model.parameters(), lr=100.0), steps=1, pr
 measured = model.logits(six).detach().numpy()
 six_arrays = [array.numpy() for array in (six.X, six.z, six.scores)]
 predicted = np.asarray(first_logits(*six_arrays, 100.0))
+itself = [first_logits(*(array[i : i + 1] for array in six_arrays), 100.0 / 6)[0] for i in range(6)]
+best, rows = six.optimal.numpy(), np.arange(6)
+total, alone = predicted[rows, best], np.array(itself, dtype=float)[rows, best]
 print("sequence   logit of the best token: measured   predicted   by the sequence itself")
-for i, best in enumerate(six.optimal.tolist()):
-    itself = np.asarray(first_logits(*(array[i : i + 1] for array in six_arrays), 100.0 / 6))[0, best]
-    print(f"{i + 1:8d} {measured[i, best]:35.3f} {predicted[i, best]:11.3f} {itself:18.3f}")
+for i in rows:
+    print(f"{i + 1:8d} {measured[i, best[i]]:35.3f} {total[i]:11.3f} {alone[i]:18.3f}")
 assert np.abs(measured - predicted).max() < 1e-9, again.format("10.1")
-assert predicted[3, six.optimal[3]] < 0 < min(predicted[[0, 1, 2, 4, 5], six.optimal[[0, 1, 2, 4, 5]]])
+assert alone.min() > 0 > total[3]
+assert 0.5 < np.abs(total - alone).mean() / alone.mean() < 1
 
 # %% [markdown]
-# Left alone, each sequence would raise its best token. What the others do to it through the common $W$ is as
-# large: in sequence 4 the best token goes down.
+# By itself each of the six raises its best token. What the others do to it through the common $W$ is more
+# than half as large, up or down: in sequence 4 they turn the sign.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.3 The Att-SVM for W
@@ -664,7 +667,7 @@ assert moved["Adam"].min() > 1
 # own size, which leaves the span (lesson 03: another optimiser, another norm).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 10.5 The paper's data, descent and path
+# ## 10.5 The paper's data
 #
 # Now the setting of the paper's public code: $n = 6$, $T = 8$, $d = 10$, all vectors uniform on the unit
 # sphere, normalised steps of length 0.1, 2,000 of them. Its figure compares the trained $W$ with the
@@ -680,8 +683,8 @@ cross = data.random_tokens(n=6, T=8, d=10, trials=TRIALS, seed=2)
 record_at = [1, 3, 10, 30, 60, 100, 200, 400, 700, 1000, 1400, 2000]
 
 
-def compare(tokens, start=None, schedule=None):
-    """Train all trials; cosines of W to both SVMs, (records, trials), and how each trial ended."""
+def compare(tokens, start=None, schedule=None, norms=("fro",)):
+    """Train all trials; cosines of W to the SVMs, (records, trials), and how each trial ended."""
     model = models.CrossAttention(10, trials=TRIALS, init=start)
     if schedule == "plain":
         sgd, record = torch.optim.SGD(model.parameters(), lr=100.0), {"W": lambda m: m.W}
@@ -691,12 +694,13 @@ def compare(tokens, start=None, schedule=None):
         W = fit(model, tokens, every=record_at, schedule=schedule)["W"][1:]
     attention = model.attention(tokens)
     selected = geometry.selected_tokens(attention)
-    limits = {norm: att_svm(tokens, selected, norm) for norm in ("fro", "nuc")}
+    limits = {norm: att_svm(tokens, selected, norm) for norm in norms}
     assert all((limit.status == "optimal").all() for limit in limits.values())
     assert all((limit.gap < 1e-6).all() for limit in limits.values())
     logits = models.CrossAttention(10, trials=TRIALS, init=limits["fro"].value).logits(tokens)
     return {
         **{n: torch.stack([geometry.cosine(w, limit.value) for w in W]) for n, limit in limits.items()},
+        "svm": limits,
         "selected": selected,
         "W": model.W,
         "local": geometry.locally_optimal(tokens.scores, logits, selected),
@@ -707,27 +711,28 @@ def compare(tokens, start=None, schedule=None):
 draw = torch.rand(TRIALS, 10, 10, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 torch_start = (2 * draw - 1) / 10**0.5  # torch.nn.Linear: uniform between -1/sqrt(d) and 1/sqrt(d)
 curves = {
-    "constant": compare(cross),
-    "growing": compare(cross, schedule=train.growing),
+    "constant": compare(cross, norms=("fro", "nuc")),
+    "growing": compare(cross, schedule=train.growing, norms=("fro", "nuc")),
     "torch's start": compare(cross, start=torch_start),
     "plain": compare(cross, schedule="plain"),
 }
 print("100 trials    cosine to Frobenius     to nuclear    global local undecided | not locally optimal:")
 print("              mean  median  least    mean  most                            | decided  undecided")
-wrong = {}
 for name, found in curves.items():
-    fro, nuc, how = found["fro"][-1], found["nuc"][-1], found["how"]
+    fro, how, undecided = found["fro"][-1], found["how"], torch.as_tensor(found["how"] == "undecided")
     count = [int((how == word).sum()) for word in ("global", "local", "undecided")]
     assert sum(count) == TRIALS
-    undecided = torch.as_tensor(how == "undecided")
-    wrong[name] = ~found["local"] & ~undecided, ~found["local"] & undecided
     print(f"{name:14s}{fro.mean():.3f}  {fro.median():.3f}  {fro.min():.3f}", end="")
-    print(f"   {nuc.mean():.3f} {nuc.max():.3f}   {count[0]:5d} {count[1]:5d} {count[2]:6d}    ", end="")
-    print(f"| {wrong[name][0].sum():7d} {wrong[name][1].sum():9d}")
+    nuclear = (
+        f"{found['nuc'][-1].mean():.3f} {found['nuc'][-1].max():.3f}" if "nuc" in found else "    -     -"
+    )
+    print(f"   {nuclear}   {count[0]:5d} {count[1]:5d} {count[2]:6d}    ", end="")
+    print(f"| {(~found['local'] & ~undecided).sum():7d} {(~found['local'] & undecided).sum():9d}")
+    if "nuc" in found:
+        assert 0.84 < found["nuc"][-1].mean() < 0.87
+        assert found["nuc"][-1].max() < 0.96
     if name != "plain":
         assert fro.mean() > 0.995
-        assert 0.84 < nuc.mean() < 0.87
-        assert nuc.max() < 0.96
         assert count[2] <= 1
 grown, slow = curves["growing"], curves["plain"]
 assert grown["fro"][-1].min() > 0.999
@@ -765,8 +770,9 @@ show(
 # **Figure 4.** The published curve with bands: mean, and bars for the middle 80%, of 100 trials. The SVMs are
 # those of the tokens that each trial has selected in the end.
 
-# %% [markdown] **$W$ goes to the Frobenius SVM.** With growing steps every trial has a cosine above 0.999 and
-# a locally optimal choice. With the constant ones of the paper's code the mean is above 0.995, from zero and
+# %% [markdown]
+# **$W$ goes to the Frobenius SVM.** With growing steps every trial has a cosine above 0.999 and a locally
+# optimal choice. With the constant ones of the paper's code the mean is above 0.995, from zero and
 # from torch's start, and two thirds of the trials are still below .999, which at norms near 200 asks for a
 # remainder below $200 \sqrt{2 / 1000} = 9$. Plain steps, the theorem's, become short so quickly that 2,000 of
 # them, with $\eta = 100$, reach norms near 28 and a mean of .96.
@@ -798,7 +804,8 @@ assert torch.equal(moved_on, ~was_local)
 assert local.all()
 assert (geometry.outcome(model.attention(some), some) != "undecided").all()
 
-# %% [markdown] Here local optimality tells them apart, and attention does not: the eight that were slow to
+# %% [markdown]
+# Here local optimality tells them apart, and attention does not: the eight that were slow to
 # decide keep their choice, the ten others leave it, decided or not. A saturated softmax may *look* settled
 # and still cross over: the forces are tiny, but normalised steps do not shrink with them. (Plain ones do.)
 #
@@ -806,9 +813,7 @@ assert (geometry.outcome(model.attention(some), some) != "undecided").all()
 # *solutions*, which depends on the choice alone, whoever made it.
 
 # %%
-between = geometry.cosine(
-    *(att_svm(cross, curves["growing"]["selected"], norm).value for norm in ("fro", "nuc"))
-)
+between = geometry.cosine(*(solution.value for solution in curves["growing"]["svm"].values()))
 nuclear = curves["growing"]["nuc"][-1]
 print(f"cosine between the two SVM solutions: mean {between.mean():.3f}, most {between.max():.3f}")
 assert (nuclear - between).abs().max() < 0.01
@@ -1101,11 +1106,11 @@ assert min(verdicts[True, True], verdicts[False, False]) > 20
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.8 What descent does with a contradiction *(optional)*
 #
-# Take four words and one common query. $n_1$ sequences $(1,
-# 2, 3)$ have the label $+1$, $n_2$ sequences $(1, 2, 4)$ have the label $-1$. Words 1 and 2 have the values
-# $g_1 > g_2$: the first group wants word 1, the second word 2. Words 3 and 4 have values $-6$ and $+6$, the
-# worst for their groups. All agree that these lose. Once they have, $s_1 + s_2 = 1$, every sequence has the
-# same output $f = g_1 s_1 + g_2 s_2$, and what is left is
+# Take four words and one common query. $n_1$ sequences $(1, 2, 3)$ have the label $+1$, $n_2$ sequences
+# $(1, 2, 4)$ have the label $-1$. Words 1 and 2 have the values $g_1 > g_2$: the first group wants word 1,
+# the second word 2. Words 3 and 4 have values $-6$ and $+6$, the worst for their groups. All agree that
+# these lose. Once they have, $s_1 + s_2 = 1$, every sequence has the same output $f = g_1 s_1 + g_2 s_2$,
+# and what is left is
 #
 # $$n_1\, \ell(f) + n_2\, \ell(-f), \qquad\text{with derivative zero where}\qquad f = \log(n_1 / n_2) .$$
 #
@@ -1249,8 +1254,9 @@ for T, d in ((8, 10), (3, 6), (3, 3)):
 print("after one step       standard deviation over that of coins   predicted from n = 20")
 ratio = {}
 for T, d in ((8, 10), (3, 6)):
-    for n in (20, 6, 60):
-        crowd = data.random_tokens(n=n, T=T, d=d, trials=2500, seed=6)
+    many = data.random_tokens(n=60, T=T, d=d, trials=2000, seed=6)
+    for n in (20, 6, 60):  # the first n of the sixty
+        crowd = dataclasses.replace(many, **{part: getattr(many, part)[:, :n] for part in "Xzy"})
         coins = (n / T * (1 - 1 / T)) ** 0.5
         ratio[n] = float(one_step(self_attention(crowd)).std() / coins)
         if n == 20:
@@ -1347,8 +1353,8 @@ assert higher == few - 13
 # more sequences come to a $W$ that puts the best token $x$ first, or ties, in *every* sequence that can be
 # drawn: also before a token $x - \delta$ close by with a score just below, that is with $\delta$ small,
 # across $x$, and $y\, v \cdot \delta > 0$. Then $\delta^\top W x \ge 0$ for all such $\delta$, so the part of
-# $W x$ across $x$ points along $y\,v$. Up to multiples of $v$, then, $W$ multiplies every $x$ by a number;
-# being linear, by the same number:
+# $W x$ across $x$ points the way of that of $y\,v$. Up to multiples of $v$, then, $W$ multiplies every $x$ by
+# a number (each is the best token of some sequence); being linear, by the same number:
 #
 # $$W = b\,I + v\, w^\top \qquad\text{with}\qquad y\, w \cdot x \ge 0 \quad\text{for every best token } x .$$
 #
@@ -1358,14 +1364,14 @@ assert higher == few - 13
 # nothing else. With $T = 16$ one would wait for it: of 65,536 sequences one is of this kind.
 
 # %%
-print("d = 3, 5 trials        best token scores below 0    SVM: b_v / b   cosine to I: mean   least")
+print("d = 3, 4 trials        best token scores below 0    SVM: b_v / b   cosine to I: mean   least")
 near = {}
 for T in (2, 4, 16):
     for n in (20, 1280):
-        tokens = self_attention(best_first(data.random_tokens(n=n, T=T, d=3, trials=5, seed=3)))
+        tokens = self_attention(best_first(data.random_tokens(n=n, T=T, d=3, trials=4, seed=3)))
         solution = att_svm(tokens, tokens.optimal)
         assert (solution.status == "optimal").all()
-        alike = geometry.cosine(solution.value, torch.eye(3, dtype=torch.float64).expand(5, 3, 3))
+        alike = geometry.cosine(solution.value, torch.eye(3, dtype=torch.float64).expand(4, 3, 3))
         near[T, n] = float(alike.mean())
         below = (tokens.scores[..., 0] < 0).double().mean()
         ratio = along_over_across(solution.value, tokens.v)
@@ -1450,7 +1456,7 @@ progress("10")
 # - D. A. Tarzanagh, Y. Li, X. Zhang, S. Oymak, *Max-Margin Token Selection in Attention Mechanism* (NeurIPS
 #   2023, arXiv 2306.13596): the theorem for $p$.
 #
-# The conflict laws of sections 10.3 and 10.8, the infection and the form of $W$ in section 10.6 are this
-# lesson's own: short arguments and measurements, not theorems of the papers.
+# The conflict laws of sections 10.3 and 10.8, the infection, the form of $W$ in section 10.6 and its limit in
+# 10.11 are this lesson's own: short arguments and measurements, not theorems of the papers.
 #
 # **Next:** [lesson 11](11_key_query_nuclear.ipynb): train $K$ and $Q$, and the norm changes.
