@@ -1253,8 +1253,8 @@ for T, d in ((8, 10), (3, 6), (3, 3)):
 # %%
 print("after one step       standard deviation over that of coins   predicted from n = 20")
 ratio = {}
-for T, d in ((8, 10), (3, 6)):
-    many = data.random_tokens(n=60, T=T, d=d, trials=2000, seed=6)
+for T, d in ((4, 4), (3, 6)):
+    many = data.random_tokens(n=60, T=T, d=d, trials=5000, seed=6)
     for n in (20, 6, 60):  # the first n of the sixty
         crowd = dataclasses.replace(many, **{part: getattr(many, part)[:, :n] for part in "Xzy"})
         coins = (n / T * (1 - 1 / T)) ** 0.5
