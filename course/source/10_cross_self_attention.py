@@ -577,7 +577,7 @@ for size in (0, 10, 100):
     r, kept = (length.numpy() for length in parts(W[-2], solution.value))
     law = (r**2 + kept**2) / (2 * R[-2].numpy() ** 2)
     assert np.abs(error[-2].numpy() / law - 1).max() < 0.006
-    print(f"start of norm {size:3d} {np.median(kept):20.0f} {np.median(r):7.1f}", end="")
+    print(f"start of norm {size:3d} {np.median(kept):20.0f} {np.median(r):7.0f}", end="")
     if size:
         share = np.median(started[size][1][-2] / started[size][0][-2])
         foreseen = np.median(kept**2 / (kept**2 + r**2))
