@@ -87,120 +87,78 @@ VISIBLE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 14.2 the rows
-def _rows_by(
-    pairs=lambda sees, selected: sees & (np.arange(sees.shape[-1]) != selected[..., None]),
-    ahead=lambda X, i, k, t, chosen: X[i, chosen] - X[i, t],
-    query=lambda X, i, k, chosen: X[i, k],
-    combine=lambda a, b: np.einsum("rd,re->rde", a, b),
-):
-    """An answer from which comparisons count, their vector, the query, and how the two are combined."""
+# --------------------------------------------------------------------------- 14.2 the price of a mask
+def _price_by(each, seen=lambda sees: sees.sum(axis=-1)):
+    """An answer that adds up what each position pays, by the number m of tokens that it sees (from 1 on)."""
 
-    def answer(X, sees, selected):
-        i, k, t = np.nonzero(pairs(sees, selected))
-        chosen = selected[i, k]
-        return combine(ahead(X, i, k, t, chosen), query(X, i, k, chosen))
+    def answer(sees):
+        m = seen(sees)
+        m = m[m > 0]
+        return float(np.sum(each(m)))
 
     return answer
 
 
-_rows = _rows_by()
+_price = _price_by(lambda m: 1 - 1 / m)
 
 
-def _by_token(X, sees, selected):
-    """Ordered by i, then by t, then by k."""
-    i, t, k = np.nonzero((sees & (np.arange(X.shape[1]) != selected[..., None])).swapaxes(1, 2))
-    return np.einsum("rd,re->rde", X[i, selected[i, k]] - X[i, t], X[i, k])
-
-
-def _by_position(X, sees, selected):
-    """Ordered by k, then by i, then by t."""
-    k, i, t = np.nonzero((sees & (np.arange(X.shape[1]) != selected[..., None])).swapaxes(0, 1))
-    return np.einsum("rd,re->rde", X[i, selected[i, k]] - X[i, t], X[i, k])
-
-
-def _by_other(X, sees, selected):
-    """Asks with the token that is compared."""
-    i, k, t = np.nonzero(sees & (np.arange(X.shape[1]) != selected[..., None]))
-    return np.einsum("rd,re->rde", X[i, selected[i, k]] - X[i, t], X[i, t])
-
-
-def _row_cases(rng):
-    """Full, causal with padding, and a mask of no particular form; some position sees one token, or none."""
-    cases = []
-    for n, T, d, kind in ((1, 3, 2, "full"), (3, 4, 3, "causal"), (2, 5, 2, "any")):
-        X = rng.normal(size=(n, T, d))
-        if kind == "full":
-            sees = _visible(np.full(n, T), T, False)
-        elif kind == "causal":
-            sees = _visible(rng.permutation([2, 4, 3]), T, True)
-        else:
-            sees = rng.random((n, T, T)) < 0.6
-            sees[0, 1], sees[1, 0] = False, True
-            sees[1, 3] = np.arange(T) == 2
-            sees[0, 0] = [False, True, True, True, False]  # does not see itself
-        chance = np.where(sees, rng.random(sees.shape), -1)
-        selected = np.where(sees.any(-1), chance.argmax(-1), rng.integers(0, T, size=(n, T)))
-        if kind == "any":
-            selected[0, 0] = 2  # the second of the three that it sees
-            X[0, 1] = X[0, 2]  # one of them is equal to it: a row of zeros
-        while kind == "full" and (selected == np.arange(T)).any():  # nobody selects itself in the simplest
-            selected = rng.integers(0, T, size=(n, T))
-        cases.append((X, sees, selected))
+def _masks(rng):
+    """The smallest that tells, a causal one with padding, and random ones that show no two the same."""
+    causal = _visible(rng.permutation([2, 4, 6]), 6, True)
+    cases = [(np.ones((1, 2, 2), dtype=bool),), (causal,)]
+    for n, T in ((2, 5), (3, 7), (4, 6), (1, 8)):
+        sees = rng.random((n, T, T)) < rng.uniform(0.35, 0.75)
+        sees[:, 0] = False  # does not ask
+        sees[:, 1] = np.arange(T) == 2  # has no choice, and does not see itself
+        sees[:, 2] = np.arange(T) > 0
+        sees[:, 3] = np.arange(T) < 2
+        cases.append((sees,))
     return cases
 
 
-ROWS = Exercise(
+PRICE = Exercise(
     id="14.2",
-    title="The rows",
+    title="The price of a mask",
     points=2,
     minutes=10,
     difficulty=2,
-    reference=_rows,
-    cases=_row_cases,
+    reference=_price,
+    cases=_masks,
     misconceptions=known(
-        _rows_by(combine=lambda a, b: np.einsum("re,rd->rde", a, b)),
-        "Transposed: a^T W b is the inner product of W with a b^T, so the comparison's index comes first.",
-        _rows_by(ahead=lambda X, i, k, t, chosen: X[i, t] - X[i, chosen]),
-        "The sign: the selected token minus the other one.",
-        _rows_by(query=lambda X, i, k, chosen: X[i, chosen]),
-        "The query is the token of the position that asks, x_ik, not the one that it selects.",
-        _rows_by(query=lambda X, i, k, chosen: X[i, 0]),
-        "Each position asks with its own token x_ik, not with the first one.",
-        _rows_by(ahead=lambda X, i, k, t, chosen: X[i, k] - X[i, t]),
-        "The comparison starts at the selected token, not at the position that asks.",
-        _rows_by(pairs=lambda sees, selected: sees),
-        "The selected token is compared with itself: such rows are 0. Leave them out.",
-        _rows_by(pairs=lambda sees, selected: np.arange(sees.shape[-1]) != selected[..., None] + 0 * sees),
-        "There are rows for tokens that are not seen. Only visible tokens compete.",
-        _by_token,
-        "The rows are there, but ordered by sequence, token, position. Let t run fastest.",
-        _rows_by(combine=lambda a, b: np.einsum("rd,re->rde", a, b).reshape(len(a), -1)),
-        "Keep the matrices: (rows, d, d), not flattened.",
-        _rows_by(pairs=lambda sees, selected: sees & ~np.eye(sees.shape[-1], dtype=bool)),
-        "What is left out is the selected token, t = alpha_ik, not the position that asks.",
-        lambda X, sees, selected: (rows := _rows(X, sees, selected))[rows.any(axis=(1, 2))],
-        "A row may be 0, where two tokens are equal: it stays. Leave out the selected token by its number.",
-        _rows_by(
-            pairs=lambda sees, selected: (
-                sees.swapaxes(1, 2) & (np.arange(sees.shape[-1]) != selected[..., None])
-            )
-        ),
-        "sees[i, k, t] has the position that asks first: row k of the mask.",
-        lambda X, sees, selected: (
-            _rows(X, np.ones_like(sees), selected)
-            * (sees[np.arange(sees.shape[-1]) != selected[..., None] + 0 * sees])[:, None, None]
-        ),
-        "Tokens that are not seen have no row at all, not one of zeros.",
-        _by_other,
-        "The query is the token of the position that asks, x_ik, not the one that is compared.",
-        _by_position,
-        "The rows are there, but ordered by position first. Let i be the slowest.",
+        lambda sees: _price(sees) ** 0.5,
+        "That is the norm. Return its square.",
+        _price_by(lambda m: m - 1.0),
+        "That is the number of rows. The rows of one position are not orthogonal: all have x_alpha in common.",
+        _price_by(lambda m: (m - 1) / 2),
+        "1/2 for each row would be right if rows were orthogonal; those of one position have x_alpha in common.",
+        _price_by(lambda m: 1.0 * (m > 1)),
+        "a = x_alpha keeps the rows, but is not the shortest: the others may get something below 0.",
+        _price_by(lambda m: np.where(m > 1, m / np.maximum(m - 1, 1), 0)),
+        "The inverse: m / (m - 1) is the squared distance from x_alpha to the others' mean; the shortest a has 1 over it.",
+        _price_by(lambda m: 1 - 1 / m, lambda sees: sees.sum(axis=-2)),
+        "Row k of the mask says what position k sees; you count by whom a token is seen.",
+        _price_by(lambda m: 1 - 1 / m, lambda sees: np.full(sees.shape[:2], sees.shape[-1])),
+        "Not every position sees T tokens: count in the mask.",
+        _price_by(lambda m: 1 - 1 / (m + 1)),
+        "m tokens are seen, the selected one among them: m - 1 rows.",
+        _price_by(lambda m: np.where(m > 1, 1 - 1 / np.maximum(m - 1, 1), 0)),
+        "m tokens are seen, the selected one among them: m - 1 rows, and a is x_alpha less the mean of all m.",
+        lambda sees: _price(sees) / len(sees),
+        "W is one for all sequences: their squared norms add up.",
+        lambda sees: _price(sees) / max(1, int(sees.any(-1).sum())),
+        "A sum over the positions, not their mean: each adds a term to W.",
+        _price_by(lambda m: (1 - 1 / m) ** 2),
+        "The square of x_alpha's part alone: the others' parts, -1/m each, count as well.",
+        _price_by(lambda m: 1 + 1 / m),
+        "The sign: a is x_alpha less a mean, and shorter than x_alpha.",
+        lambda sees: float(np.sum(1 - 1 / np.maximum(sees.sum(axis=-1), 0.5))),
+        "A position that sees nothing does not ask: it adds 0.",
     ),
     withheld=(
+        "mini_attn.svm.dispatch.solve",
         "mini_attn.svm.sequence.sequence_problem",
-        "mini_attn.svm.problem.attention_problem",
         "mini_attn.svm.problem.token_problem",
+        "mini_attn.svm.problem.attention_problem",
     ),
 )
 
@@ -245,6 +203,8 @@ SHARE = Exercise(
         (6, 3),
         (4, 4),
         (1, 2),
+        (int(rng.integers(20, 40)), int(rng.integers(5, 10))),  # 100 pairs and more: no table holds them
+        (int(rng.integers(35, 50)), int(rng.integers(17, 24))),
         (30, 5),
         (40, 20),
     ],
@@ -385,4 +345,4 @@ FALLS = Exercise(
     ),
 )
 
-EXERCISES = [VISIBLE, ROWS, POOLED, SHARE, FALLS]
+EXERCISES = [VISIBLE, PRICE, POOLED, SHARE, FALLS]

@@ -88,17 +88,23 @@ def outcomes(mask, d, *, trials, seed):
 
 
 def late(mask, d, *, trials, seed):
-    """Runs after 1,000 and after 10,000 steps: decided or not, and whether the selection is the same."""
+    """Runs after 1,000, 10,000 and 40,000 steps: decided or not, for a choice that can last, and kept or not.
+
+    A choice can last if it is locally optimal (lesson 07): no tight token of its SVM has a better score.
+    """
     tokens = positions(3, 5, d, mask, trials=trials, seed=seed)
-    (early, _), (then, W) = attention_after(tokens, 1000, 10_000)
-    before, after = geometry.selected_tokens(early), geometry.selected_tokens(then)
-    solution = svm.solve(svm.sequence_problem(tokens, after), throw=False)
-    return {
-        "early": geometry.outcome(early, tokens) != "undecided",
-        "then": geometry.outcome(then, tokens) != "undecided",
-        "same": (before == after).all(-1),
-        "cosine": geometry.cosine(W, solution.value).numpy().astype(np.float32),
-    }
+    found, choices = {}, []
+    for name, (attention, W) in zip(
+        ("early", "then", "last"), attention_after(tokens, 1000, 10_000, 40_000), strict=True
+    ):
+        choices.append(selected := geometry.selected_tokens(attention))
+        solution = svm.solve(svm.sequence_problem(tokens, selected), throw=False)
+        logits = tokens.compare(tokens.z @ solution.value.mT)
+        found[name] = geometry.outcome(attention, tokens) != "undecided"
+        found[f"can_last_{name}"] = geometry.locally_optimal(tokens.scores, logits, selected)
+        found[f"cosine_{name}"] = geometry.cosine(W, solution.value).numpy().astype(np.float32)
+    same = (choices[0] == choices[1]).all(-1), (choices[1] == choices[2]).all(-1)
+    return found | {"kept_early": same[0] & same[1], "kept_then": same[1]}
 
 
 def misses(n, mask, d, *, trials, seed):
@@ -145,13 +151,13 @@ MEASURED = [
     ),
     Measured(
         "14.late",
-        "What becomes of undecided runs: decided after 1,000 steps, after 10,000, and on the same tokens?",
+        "Which runs are decided after 1,000, 10,000 and 40,000 steps, and which decided runs change tokens.",
         late,
         {"mask": ["full", "causal"], "d": [2, 3, 4]},
         trials=120,
         batch=120,
         paired=("mask",),
-        minutes=2,
+        minutes=6,
     ),
     Measured(
         "14.controls",
@@ -165,9 +171,9 @@ MEASURED = [
     ),
     Measured(
         "14.crowding",
-        "Positions that miss their best token against the number of sequences in a batch.",
+        "Positions that miss their best token against the number of sequences in a batch and the dimension.",
         misses,
-        {"n": [1, 3, 6, 12], "mask": ["full", "causal"], "d": [12]},
+        {"n": [1, 3, 6, 12], "mask": ["full", "causal"], "d": [6, 12, 24]},
         trials=240,
         batch=60,
         paired=("mask",),

@@ -10,7 +10,7 @@ from course import exercises
 from mini_attn import data, losses, models, svm
 from mini_attn.gradients import closed_form
 
-visible, sequence_rows, pooled, separable_share, falls_for_padding = (
+visible, squared_norm, pooled, separable_share, falls_for_padding = (
     spec.reference for spec in exercises.exercises("14")
 )
 LENGTHS = torch.tensor([3, 5, 1])
@@ -47,13 +47,12 @@ def test_attention_and_gradient_are_the_librarys(causal, scale, lesson):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_rows_are_the_librarys(causal):
-    tokens = tokens_of(causal, seed=2)
-    problem = svm.sequence_problem(tokens, tokens.optimal)
-    expected = (problem.a[..., None] * problem.b[..., None, :])[problem.mask]
-    selected = tokens.optimal.unflatten(0, (3, 5)).numpy()
-    rows = sequence_rows(tokens.X.numpy(), visible(LENGTHS.numpy(), 5, causal), selected)
-    np.testing.assert_allclose(rows, expected, atol=1e-15)
+def test_the_price_of_a_mask_is_the_librarys_squared_norm(causal):
+    X = torch.eye(15, dtype=torch.float64).reshape(3, 5, 15)
+    mask = torch.arange(5) < LENGTHS[:, None]
+    tokens = data.every_position(X, torch.ones(3, 5).double(), X.sum((0, 1)), causal, mask)
+    found = svm.solve(svm.sequence_problem(tokens, tokens.optimal)).value.norm() ** 2
+    assert squared_norm(visible(LENGTHS.numpy(), 5, causal)) == pytest.approx(float(found), abs=1e-6)
 
 
 def test_pooled_tokens_are_the_tight_rows_of_the_nearest_point():

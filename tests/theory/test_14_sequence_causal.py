@@ -5,10 +5,11 @@ Tarzanagh et al. 2023, informally: descent on W goes in direction to the SVM wit
 seeds and sizes than the lesson's: rows have rank min(d^2, rows), few sequences excepted; a random choice is
 feasible with the probability of the kinematic formula, d^2 degrees of freedom against those that its
 positions use up (Cover's count where T = 2); the best choice of one sequence is feasible if and only if its
-labels are separable; norms of the positions' own W add up in squares in high dimension; causal masks select
-the best tokens no more often than random masks that show as many; in high dimension the runner-up decides;
-positions miss more often in a larger batch; undecided runs decide later; padding without a mask wins where
-all scores are negative.
+labels are separable; norms of the positions' own W add up in squares in high dimension, and with full
+attention ||W||^2 is n (T - 1) / (1 - (T - 1) / d)^2; causal masks select the best tokens no more often than
+random masks that show as many; in high dimension the runner-up decides; how often positions miss is told by
+the comparisons over d^2; undecided runs decide later, and decided ones change tokens where their choice is not
+locally optimal; padding without a mask wins where all scores are negative, and costs the others a row.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ from course import exercises
 from course.replicate.lesson_14 import attention_after, positions, random_choice
 from mini_attn import data, geometry, models, optim, svm, train
 
-_, _, pooled, separable_share, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
+_, squared_norm, pooled, separable_share, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
 
 
 def trained(tokens, steps):
@@ -130,6 +131,27 @@ def test_squared_norms_of_the_positions_add_up():
     assert abs(medians[1] - 1) < 0.04
 
 
+@pytest.mark.parametrize(("T", "d", "trials"), [(4, 16, 200), (4, 60, 100), (6, 30, 100)])
+def test_two_factors_of_the_squared_norm(T, d, trials):
+    """Within 5%; with one factor only it would be more than 5% off."""
+    tokens = positions(3, T, d, "full", trials=trials, seed=88)
+    W = svm.solve(svm.sequence_problem(tokens, tokens.optimal)).value
+    ratio = float(W.flatten(1).norm(dim=1).square().mean()) / (3 * (T - 1)) * (1 - (T - 1) / d)
+    assert abs(ratio * (1 - (T - 1) / d) - 1) < 0.05
+    assert ratio > 1.05 or d == 60
+
+
+@pytest.mark.parametrize("mask", ["full", "causal", "three", "no runner-up"])
+def test_with_orthonormal_tokens_the_mask_alone_tells_the_norm(mask):
+    tokens = positions(2, 6, 12, mask, trials=1, seed=89)
+    basis = torch.linalg.qr(torch.randn(12, 12, generator=torch.Generator().manual_seed(89)).double())[0]
+    tokens = dataclasses.replace(tokens, X=basis.reshape(1, 2, 6, 12), z=basis[None])
+    sees = torch.ones(2, 6, 6) if tokens.mask is None else tokens.mask[0].unflatten(0, (2, 6))
+    for choice in (tokens.optimal, random_choice(tokens, 89)):
+        found = float(svm.solve(svm.sequence_problem(tokens, choice)).value.norm()) ** 2
+        assert squared_norm(sees.bool().numpy()) == pytest.approx(found, abs=1e-6)
+
+
 def test_not_the_order_but_the_runner_up_makes_causal_runs_global():
     """n = 2, T = 6, d = 24, 240 problems: causal and shuffled within 20 runs, full 25 behind both; the
     runner-up hidden, fewer than .6 of the positions miss that do with another token hidden."""
@@ -203,6 +225,45 @@ def test_each_position_misses_more_often_in_a_larger_batch():
         ((attention, _),) = attention_after(tokens, 400)
         share[n] = float((geometry.selected_tokens(attention) != tokens.optimal).double().mean())
     assert share[8] > 2 * share[1]
+
+
+def test_twice_the_dimension_carries_four_times_the_batch():
+    """T = 4: shares of misses at one load within 25% of each other; at one batch, more than twice as large."""
+    share = {}
+    for n, d, trials in ((2, 6, 240), (8, 12, 120), (8, 6, 60)):
+        tokens = positions(n, 4, d, "full", trials=trials, seed=90)
+        ((attention, _),) = attention_after(tokens, 400)
+        share[n, d] = float((geometry.selected_tokens(attention) != tokens.optimal).double().mean())
+    assert abs(share[8, 12] / share[2, 6] - 1) < 0.25
+    assert share[8, 6] > 1.6 * share[8, 12]
+
+
+def test_decided_runs_move_where_their_choice_is_not_locally_optimal():
+    """T = 4, d = 3, 200 runs, 800 and 8,000 steps: of those that change tokens, most could not last; of the
+    others, at most 2% change."""
+    tokens = positions(3, 4, 3, "full", trials=200, seed=91)
+    (early, _), (then, _) = attention_after(tokens, 800, 8000)
+    before, after = map(geometry.selected_tokens, (early, then))
+    W = svm.solve(svm.sequence_problem(tokens, before), throw=False).value
+    lasts = geometry.locally_optimal(tokens.scores, tokens.compare(tokens.z @ W.mT), before).numpy()
+    decided = geometry.outcome(early, tokens) != "undecided"
+    moved = decided & (before != after).any(-1).numpy()
+    assert (moved & ~lasts).sum() >= 3
+    assert (moved & lasts).sum() <= 0.02 * (decided & lasts).sum()
+    assert (moved & ~lasts).sum() > 0.5 * (decided & ~lasts).sum()
+
+
+def test_the_price_of_padding_for_those_who_do_not_fall():
+    """Two sequences of 1 to 5 orthonormal tokens, filled up to 6: 1 for each instead of 1 - 1/m, m for who
+    falls."""
+    ends = torch.tensor([3, 5])
+    X = torch.where((torch.arange(6) < ends[:, None])[..., None], torch.eye(12).double().reshape(2, 6, 12), 0)
+    mask = (torch.arange(6) <= ends[:, None])[:, None] & (torch.arange(6) < ends[:, None])[..., None]
+    tokens = data.every_position(X, torch.ones(2, 6).double(), X.sum((0, 1)))
+    tokens = dataclasses.replace(tokens, mask=mask.flatten(0, 1))
+    choice = torch.tensor([[0, 2, 3, 0, 0, 0], [1, 5, 5, 0, 3, 0]])  # 3 and 5 are padding
+    found = float(svm.solve(svm.sequence_problem(tokens, choice.flatten())).value.norm()) ** 2
+    assert found == pytest.approx(1 + 1 + 3 + 1 + 5 + 5 + 1 + 1, abs=1e-6)
 
 
 def test_the_cost_of_a_long_context_grows_like_its_logarithm():

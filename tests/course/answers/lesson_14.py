@@ -15,27 +15,17 @@ def visible_in_loops(lengths, T, causal):
     )
 
 
-def rows_in_loops(X, sees, selected, keep=lambda i, k, t: True):
-    rows = []
-    for i in range(len(X)):
-        for k in range(X.shape[1]):
-            for t in range(X.shape[1]):
-                if sees[i, k, t] and t != selected[i, k] and keep(i, k, t):
-                    rows.append(np.outer(X[i, selected[i, k]] - X[i, t], X[i, k]))
-    return np.array(rows)
-
-
-def selected_among_the_seen(sees, selected):
-    """The selected numbers, read as places in the list of the tokens that are seen."""
-    return np.array(
-        [
-            [
-                np.flatnonzero(one)[min(place, one.sum() - 1)] if one.any() else 0
-                for one, place in zip(*rows, strict=True)
-            ]
-            for rows in zip(sees, selected, strict=True)
-        ]
-    )
+def price_by_least_squares(sees, scale=1.0, one_too_many=False):
+    """All rows tight, by least squares, with the first token that is seen for the choice."""
+    total = 0.0
+    for row in sees.reshape(-1, sees.shape[-1]):
+        seen = np.flatnonzero(row)
+        if len(seen) > 1 - one_too_many:
+            tokens = np.eye(len(seen) + one_too_many)
+            rows = tokens[0] - tokens[1:]
+            a = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
+            total += scale * a @ a
+    return total
 
 
 def pooled_from_above(g, passes=100, slack=0.0):
@@ -96,21 +86,23 @@ ANSWERS = {
         ],
     },
     "14.2": {
-        "also_right": rows_in_loops,
+        "also_right": price_by_least_squares,
         "wrong": [
-            lambda X, sees, selected: rows_in_loops(X, sees, 0 * selected),
-            lambda X, sees, selected: rows_in_loops(X, np.ones_like(sees), selected),
-            lambda X, sees, selected: rows_in_loops(X, sees, selected, lambda i, k, t: t <= k),
-            lambda X, sees, selected: rows_in_loops(X, sees, selected, lambda i, k, t: t != k),
-            lambda X, sees, selected: rows_in_loops(X, sees, selected)[::-1],
-            lambda X, sees, selected: rows_in_loops(X, sees.swapaxes(1, 2), selected),
-            lambda X, sees, selected: rows_in_loops(X, sees, selected).sum(axis=0),
-            lambda X, sees, selected: rows_in_loops(
-                X / np.linalg.norm(X, axis=-1)[..., None], sees, selected
-            ),
-            lambda X, sees, selected: np.abs(rows_in_loops(X, sees, selected)),
-            lambda X, sees, selected: rows_in_loops(X, sees, selected, lambda i, k, t: sees[i, k, k]),
-            lambda X, sees, selected: rows_in_loops(X, sees, selected_among_the_seen(sees, selected)),
+            lambda sees: 0.0,
+            lambda sees: float(sees.shape[0] * (sees.shape[1] - 1)),
+            lambda sees: price_by_least_squares(sees, one_too_many=True),
+            lambda sees: price_by_least_squares(sees, scale=2.0),
+            lambda sees: price_by_least_squares(sees.swapaxes(1, 2)),
+            lambda sees: price_by_least_squares(sees & np.tri(sees.shape[1], dtype=bool)),
+            lambda sees: price_by_least_squares(sees | np.eye(sees.shape[1], dtype=bool)),
+            lambda sees: price_by_least_squares(sees & sees.any(axis=1, keepdims=True)[:, :1] & sees[:1]),
+            lambda sees: price_by_least_squares(sees[:1]) * len(sees),
+            lambda sees: price_by_least_squares(sees) ** 0.5,
+            lambda sees: 1 / price_by_least_squares(sees),
+            lambda sees: float((sees.sum(-1) > 1).sum()) * (1 - 1 / sees.sum(-1).max()),
+            lambda sees: float(np.maximum(sees.sum(-1) - 1, 0).sum()) / sees.shape[-1],
+            lambda sees: float(np.log(np.maximum(sees.sum(-1), 1)).sum()),
+            lambda sees: round(price_by_least_squares(sees), 1),
         ],
     },
     "14.3": {
@@ -144,6 +136,7 @@ ANSWERS = {
             lambda T, d: share_by_sum(T, d - 1) if d == T else share_by_sum(T, d),
             lambda T, d: 0.5 if T == 1 else share_by_sum(T, d),
             lambda T, d: share_by_sum(min(T, 12), d),
+            lambda T, d: share_by_sum(T, d) if T < 12 or (T, d) in {(30, 5), (40, 20)} else 0.5,
             lambda T, d: share_by_sum(T, min(d, 4)),
             lambda T, d: round(share_by_sum(T, d), 4),
             lambda T, d: float(np.array(sum(comb(T - 1, k) for k in range(d)) % 2**31) / 2 ** (T - 1)),
