@@ -234,14 +234,14 @@ with np.errstate(invalid="ignore"):
 # > and a locally optimal choice, or conditions on the first gradient (lesson 12).
 
 # %% [markdown]
-# Each constraint is linear in $W$: $a^\top W b = \langle a\, b^\top, W\rangle$, so to each comparison belongs a
-# matrix $(x_{i\alpha_{ik}} - x_{it})\, x_{ik}^\top$, a row of the SVM.
+# Each constraint is linear in $W$: $a^\top W b = \langle a\, b^\top, W\rangle$, so to each comparison belongs
+# a matrix $(x_{i\alpha_{ik}} - x_{it})\, x_{ik}^\top$, a row of the SVM.
 #
-# Does training find its solution? With a causal mask we take **next-step classification**: draw one more token, and
-# let the label of position $k$ be the side of the *next* one, $y_{ik} = \mathrm{sign}(v\cdot x_{i,k+1})$.
-# Under a full mask position $k$ could look at that token itself; there each position gets a fair coin as
-# its label. (Tokens are independent, so for a causal model the next side is a fair coin too. We ask where
-# $W$ goes, not what it learns.) Ragged sequences have 2 to 5 tokens, at random.
+# Does training find its solution? With a causal mask we take **next-step classification**: draw one more
+# token, and let the label of position $k$ be the side of the *next* one, $y_{ik} = \mathrm{sign}(v\cdot
+# x_{i,k+1})$. Under a full mask position $k$ could look at that token itself; there each position gets a
+# fair coin as its label. (Tokens are independent, so for a causal model the next side is a fair coin too.
+# We ask where $W$ goes, not what it learns.) Ragged sequences have 2 to 5 tokens, at random.
 
 
 # %%
@@ -299,37 +299,41 @@ assert len(A) == int(svm.sequence_problem(tokens, selected).mask[0].sum())
 
 # %%
 outcomes = measured("14.outcomes").load()  # 240 runs a cell; coins for labels, under every mask
-print("full attention, 1,000 steps: decided runs of 240, and those with a cosine below 0.99")
+print("full attention, 1,000 steps: decided runs of 240, and those with a cosine below 0.99; the least")
 for d in outcomes.d.values:
     cell = outcomes.sel(mask="full", d=d)
     decided = cell.outcome.values < 2  # 0 global, 1 local, 2 undecided, 3 infeasible
     late = int((cell.cosine.values[decided] < 0.99).sum())
-    print(f"d = {d:2d}: {decided.sum():4d} decided, {late:2d} below")
+    least = cell.cosine.values[decided].min()
+    print(f"d = {d:2d}: {decided.sum():4d} decided, {late:2d} below; {least:.2f}")
     assert late <= 0.1 * decided.sum()
+    assert d > 3 or (late, decided.sum(), least.round(2)) == (13, 157, np.float32(0.85))
     assert d < 12 or late == 0
 
 # %% [markdown]
-# In low dimension some are far from it, at $d = 3$ 13 of 157, one at the cosine @@. Are they late, or on their
-# way to other tokens? Section 14.8 lets runs go on, and tells which.
+# In low dimension some are not there, at $d = 3$ 13 of 157, one at the cosine 0.85. Are they late, or on
+# their way to other tokens? Section 14.8 lets runs go on, and foretells which.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.4 What it costs that all share one W
 #
-# The margin of the SVM is $1/\lVert W_{\mathrm{mm}}\rVert$. What does it become as more and more positions ask?
-# In high dimension independent tokens are nearly orthogonal. So begin with tokens that are exactly so.
+# The margin of the SVM is $1/\lVert W_{\mathrm{mm}}\rVert$. What does it become as more positions ask? In
+# high dimension independent tokens are nearly orthogonal. So begin with tokens that are exactly so.
 
 # %% [markdown]
 # ### Exercise 14.2: The price of a mask
 #
-# ★★☆ · 10 minutes
+# ★★☆ · 8 minutes
 #
-# All $nT$ tokens are orthonormal. Return $\lVert W_{\mathrm{mm}}\rVert^2$ for a mask `sees`, any mask: a position
-# need not see itself, and one that sees nothing does not ask. No choice $\alpha$ is given. Why is none needed?
+# All $nT$ tokens are orthonormal. Return $\lVert W_{\mathrm{mm}}\rVert^2$ for a mask `sees`, any mask: a
+# position need not see itself, and one that sees nothing does not ask. No choice $\alpha$ is given. Why is
+# none needed?
 #
 # <details><summary>Hint</summary>
 #
 # Try $W = \sum_{ik} a_{ik}\, x_{ik}^\top$. Which of these terms does position $k$ of sequence $i$ feel? Its
-# $m - 1$ rows then ask for $(x_\alpha - x_t)\cdot a_{ik} \ge 1$ with the shortest $a_{ik}$. They are all alike.
+# $m - 1$ rows then ask for $(x_\alpha - x_t)\cdot a_{ik} \ge 1$ with the shortest $a_{ik}$. They are all
+# alike.
 # </details>
 
 
@@ -338,7 +342,9 @@ for d in outcomes.d.values:
 def squared_norm(sees):
     """Return ||W_mm||^2, a number, for orthonormal tokens and sees (n, T, T) bool: who sees whom."""
     ### BEGIN SOLUTION
-    m = sees.sum(axis=-1)  # (n, T): a = x_alpha less the mean of the m tokens, with the squared length 1 - 1/m
+    m = sees.sum(
+        axis=-1
+    )  # (n, T): a = x_alpha less the mean of the m tokens, with the squared length 1 - 1/m
     return np.sum(1 - 1 / m[m > 0])
     ### END SOLUTION
 
@@ -361,9 +367,9 @@ for name, causal in (("full", False), ("causal", True)):
 
 # %% [markdown]
 # **With orthonormal tokens sharing costs nothing.** Position $k$ alone would have the same
-# $W_k = \sum_i a_{ik} x_{ik}^\top$; they add up, and so do their squared norms. The margin is that of the sum:
-# with full attention $\lVert W\rVert^2 = n(T-1)$, $T$ times as much as for one position a sequence, so the margin is
-# smaller by $\sqrt T$.
+# $W_k = \sum_i a_{ik} x_{ik}^\top$; they add up, and so do their squared norms. With full attention
+# $\lVert W\rVert^2 = n(T-1)$, $T$ times as much as for one position a sequence, so the margin is smaller by
+# $\sqrt T$.
 #
 # **Predict before you run on**: random unit tokens in $d$ dimensions are not quite orthogonal. By which
 # factor is $\lVert W\rVert^2$ larger than $n(T-1)$, with full attention?
@@ -375,20 +381,10 @@ for name, causal in (("full", False), ("causal", True)):
 # squared norm grows by $1/(1 - (T-1)/d)$. Once for the tokens as keys, and once more for them as queries.
 # </details>
 
+
 # %%
 def norms(W):
     return W.flatten(-2).norm(dim=-1)
-
-
-def own_matrices(tokens, T):
-    """W of all positions' rows, and W_k of position k's rows alone: a solution, (T, trials, d, d)."""
-    problem = svm.sequence_problem(tokens, tokens.optimal)
-    position = torch.arange(problem.r.shape[-1]) // (T - 1) % T  # rows go by sequence, position, token
-    alone = []
-    for k in range(T):
-        mine = (position == k).expand_as(problem.r)
-        alone.append(svm.solve(dataclasses.replace(problem, mask=mine), throw=False).value)
-    return svm.solve(problem, throw=False), torch.stack(alone)
 
 
 print("n = 3, full, best tokens: mean |W|^2 / n(T-1)   (predicted; with one factor only)")
@@ -400,67 +396,14 @@ for T, trials in ((3, 300), (5, 150), (8, 60)):
         print(f"T = {T}, d = {d}: {found:.2f} ({once**2:.2f}; {once:.2f})")
         assert abs(found / once**2 - 1) < 0.06
         assert T == 3 or abs(found / once - 1) > 0.08
-
-print("n = 3, T = 5, full, best tokens, 30 trials; medians of those that are feasible")
-print("  d  feasible  |W|^2 / sum |W_k|^2   |W| / largest |W_k|   cosine of W to sum W_k")
-ratio = {}
-for d in (5, 6, 20, 160):
-    solution, alone = own_matrices(sequences(3, 5, d, 30, 4, causal=False), 5)
-    fits = torch.as_tensor(solution.status == "optimal")
-    W, own = norms(solution.value)[fits], norms(alone)[:, fits]
-    ratio[d] = float((W**2 / (own**2).sum(0)).median())
-    cost = float((W / own.amax(0)).median())
-    cosine = float(geometry.cosine(alone.sum(0), solution.value)[fits].median())
-    print(f"{d:3d} {int(fits.sum()):9d} {ratio[d]:12.2f} {cost:21.2f} {cosine:22.3f}")
-assert abs(ratio[160] - 1) < 0.05
-assert cosine > 0.98
-assert abs(cost - 5**0.5) < 0.1
-assert ratio[5] > 10 > ratio[6] > 3
+tokens = sequences(3, 5, 6, 60, 4, causal=False)
+low = norms(svm.solve(svm.sequence_problem(tokens, tokens.optimal)).value) ** 2 / 12
+print(f"T = 5, d = 6: median {low.median():.0f} ({1 / (1 - 4 / 6) ** 2:.0f})")
+assert low.median() > 1.3 * 9
 
 # %% [markdown]
-# Two factors it is, within 6%, while the rows are few for $W$ (here at most 168 for 400 entries). At
-# $d = 160$ the positions' own solutions add up as if orthogonal: $W \approx \sum_k W_k$, and the margin is
-# smaller by $\sqrt 5 = 2.24$. In low dimension the positions are in each other's way: the median ratio is
-# between 3 and 10 at $d = 6$ and above 10 at $d = 5$, where some draws have no $W$.
-#
-# **What do the others get for free?** Take $W_1$, made for the first positions alone. **Predict before you
-# run on** at which share of the *other* positions it selects the best token; a blind guess is right at
-# $1/T$ of them.
-#
-# <details><summary>A prediction</summary>
-#
-# $W_1 \approx \sum_i a_i x_{i1}^\top$, so position $k$ has about the logits of position 1 times
-# $x_{i1} \cdot x_{ik}$, whose sign is a coin. If positive, it selects what position 1 selects: its best token
-# if their labels agree, never if they differ. If negative, it selects one of the $T - 1$ others, all about
-# equally low for position 1. Its best token is among them if the labels differ, and is hit with $1/(T-1)$.
-# Together $\frac14 (1 + \frac{1}{T-1})$.
-# </details>
-
-# %%
-print("W of the first positions: share of other positions at which it is right, d = 160")
-print("       labels agree          labels differ         together")
-print("       same sign  opposite   same sign  opposite")
-for T in (3, 5, 8):
-    tokens = sequences(3, T, 160, 200, 6, causal=False)
-    first = tokens.optimal.unflatten(-1, (3, T))[..., 0]
-    x = tokens.z.unflatten(-2, (3, T))  # in self-attention the queries are the tokens
-    W_first = svm.solve(svm.attention_problem(x, x[..., 0, :], first)).value
-    choice = tokens.compare(tokens.z @ W_first.mT).argmax(-1)
-    hits = (choice == tokens.optimal).unflatten(-1, (3, T)).double()
-    assert (hits[..., 0] == 1).all()
-    hits, y_all = hits[..., 1:], tokens.y.unflatten(-1, (3, T))
-    agree = y_all[..., 1:] == y_all[..., :1]
-    along = (x[..., 1:, :] @ x[..., 0, :, None]).squeeze(-1) > 0
-    cases = [float(hits[(agree == a) & (along == b)].mean()) for a in (True, False) for b in (True, False)]
-    print(f"T = {T} {cases[0]:9.2f} {cases[1]:10.2f} {cases[2]:11.2f} {cases[3]:10.2f}", end="")
-    print(f"{float(hits.mean()):12.2f}   (predicted {(1 + 1 / (T - 1)) / 4:.2f})")
-    assert cases[0] > 0.85
-    assert max(cases[1], cases[2]) < 0.06
-    assert abs(cases[3] - 1 / (T - 1)) < 0.06
-
-# %% [markdown]
-# All four cases come out as predicted; the first falls short of 1 where $x_{i1} \cdot x_{ik}$ is near 0 and
-# the terms of other sequences decide. So each position needs rows of its own.
+# Two factors it is, within 6%, while the rows are few for $W$ (here at most 168 for 400 entries). At $d = 6$
+# there are 60 rows for 36 entries: the positions are in each other's way, and the price is higher still.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.5 When can one W make a choice?
@@ -481,50 +424,20 @@ def rank_of_rows(n, T, d, causal):
 
 
 print("rank of the rows")
-for n, T, causal in ((3, 5, False), (3, 5, True), (5, 5, False), (2, 5, False), (3, 8, False)):
-    dims = range(4, 11) if T == 5 else range(11, 15)
+dims = range(4, 11)
+for n, T, causal in ((3, 5, False), (3, 5, True), (5, 5, False), (2, 5, False)):
     ranks, counts = zip(*(rank_of_rows(n, T, d, causal) for d in dims), strict=True)
-    pairs = {(2, 5): 1, (3, 8): 3}.get((n, T), 0)  # of sequences; for the others d^2 is smaller anyway
-    common = [pairs * max(0, 2 * T - d) * max(0, 2 * (T - 1) - d) for d in dims]
     name = f"n = {n}, T = {T}, {'causal' if causal else 'full'}, {counts[0]} rows"
     print(f"{name:32s} d = {dims[0]} to {dims[-1]}: {list(ranks)}")
-    assert list(ranks) == [min(d * d, counts[0] - c) for d, c in zip(dims, common, strict=True)]
-    if (n, T) == (3, 8):
-        assert ranks[2] == 159 < min(13 * 13, 168)
+    assert n == 2 or list(ranks) == [min(d * d, counts[0]) for d in dims]
+assert list(ranks) == [16, 25, 32, 37, 40, 40, 40]
 
 # %% [markdown]
-# Mostly the rank is the smaller of $d^2$ and the number of rows. (With few sequences it can be less: under full
-# attention the rows of two of them share a subspace of dimension $(2T - d)(2(T-1) - d)$ while $d < 2(T-1)$.
-# It shows where $d^2$ does not bind before: for $n = 2$ at $d = 6$ and 7, for $n = 3$ and $T = 8$ at $d = 13$,
-# 159 of 168.) So for $n = 3$, $T = 5$ *every* choice is feasible from $d = 8$ on ($64 \ge 60$), when causal
-# from $d = 6$ on.
+# The rank is the smaller of $d^2$ and the number of rows. (With few sequences it can be less, for two at $d
+# = 6$ and 7: their rows share directions.) So for $n = 3$, $T = 5$ *every* choice is feasible from $d = 8$
+# on ($64 \ge 60$), when causal from $d = 6$ on.
 #
-# That is enough, not necessary. Below, a choice fails where some combination of its rows with weights
-# $\ge 0$, not all zero, vanishes (Gordan). In such a combination each position's weights, written on tokens,
-# sum to 0 and are positive on at most one, the selected. With one more row than entries of $W$ there is *one*
-# vanishing combination, up to a factor. One can simply look at it.
-
-# %%
-n, T, d, decided = 5, 5, 7, 0
-for seed in range(20):
-    X = data.random_tokens(n, T, d, seed=seed).X.numpy()
-    pairs = [(i, k, t) for i in range(n) for k in range(T) for t in range(k)]  # causal: 50 rows, 49 entries
-    A = np.array([np.outer(X[i, k] - X[i, t], X[i, k]).ravel() for i, k, t in pairs])
-    values, vectors = np.linalg.svd(A.T)[1:]
-    assert len(A) == d * d + 1
-    assert values.min() > 1e-8  # so there is one vanishing combination only
-    weights = np.zeros((n, T, T))
-    for c, (i, k, t) in zip(vectors[-1], pairs, strict=True):
-        weights[i, k, k] += c
-        weights[i, k, t] -= c
-    most = [(sign * weights > 1e-9).sum(-1).max() for sign in (1, -1)]
-    decided += min(most) >= 2  # no choice has these signs
-print(f"50 rows in 49 dimensions: all {120**5:,} choices feasible in {decided} of 20 draws")
-assert decided == 20
-
-# %% [markdown]
-# *Every* choice is feasible in each draw, though the rows are more than $d^2$. So a choice uses up fewer
-# numbers than it has rows. How many?
+# That is enough, not necessary: a choice uses up fewer numbers than it has rows. How many?
 #
 # **One is always feasible**: each token selects itself. With unit tokens $W = I$ gives the leads
 # $1 - x_{it} \cdot x_{ik} > 0$, in any dimension. So feasibility is about *which* choice; let us draw one
@@ -709,9 +622,8 @@ widgets.sliders(
 
 # %% [markdown]
 # Degrees of freedom predict where the shares rise, within a few hundredths at most points, by 0.12 at the
-# worst one stored (14.7 tells what they leave out). Counting each row as half a number, as in Cover's count of
-# independent rows, is wrong by up to 0.96. A causal mask uses up $3.7\,n$ of them where full
-# attention takes $6.5\,n$.
+# worst one stored (14.7 tells what they leave out). To count each row as half a number, as if rows were
+# independent, is wrong by up to 0.96. A causal mask uses up $3.7\,n$ where full attention takes $6.5\,n$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The best choice
@@ -815,25 +727,10 @@ again_now = controls.part(n=[3], mask=["three"], d=[8])["global"].values.sum()
 assert abs(again_now - stored_misses["global"].sel(mask="three", d=8).values[:120].sum()) <= 4
 
 # %% [markdown]
-# **The number of comparisons explains most of it.** "Three" has no short positions, yet at $d \ge 8$ it is as
-# good as causal within 5 points of a hundred, while full attention is 20 to 50 behind. **Order** shows no
-# effect above these 5 points, either; if it has one, it is not in favour of the causal mask.
-#
-# The rest is how the comparisons are *spread*. At $d = 6$ it helps that some positions see one or two
-# tokens; from $d = 12$ on it is better if all see three. How often a position of a causal sequence misses:
-
-# %%
-wrong_at = {}
-for d in (6, 12):
-    bits = outcomes.missed.sel(mask="causal", d=d).values[:, None] >> np.arange(15) & 1  # a bit a position
-    wrong_at[d] = bits.mean(0).reshape(3, 5).mean(0)
-    print(f"d = {d:2d}, 1 to 5 tokens seen: {wrong_at[d].round(3)}   mean {wrong_at[d].mean():.3f}")
-assert wrong_at[12].mean() > 1.5 * wrong_at[12][2]  # convex: equal shares are better
-assert wrong_at[6].mean() < wrong_at[6][2]
-assert wrong_at[12][1] == 0
-
-# %% [markdown]
-# At $d = 12$ the curve is convex: the last positions lose more than the first ones gain.
+# **The number of comparisons explains most of it.** "Three" has no short positions, yet at $d \ge 8$ it is
+# as good as causal within 5 points of a hundred, while full attention is 20 to 50 behind. **Order** shows
+# no effect above these 5 points, either; if it has one, it is not in favour of the causal mask. The rest is
+# how the comparisons are *spread* (14.7).
 #
 # **Crowding.** So comparisons are in each other's way, wherever they come from. Then a larger batch must
 # hurt *each* position. If instead sequences failed independently, three would all succeed with the third
@@ -841,9 +738,9 @@ assert wrong_at[12][1] == 0
 #
 # How much does it hurt? Take a step along one position's own pull: its logits move by products
 # $(x_{it}\cdot x_{it})(x_{ik}\cdot x_{ik}) = 1$. A comparison of another position reaches them through
-# $(x_{it}\cdot x_{jt'})(x_{ik}\cdot x_{jk'})$, two random cosines: about $1/d$, with a random sign. $N$ of those
-# add up to about $\sqrt N / d$. So what counts, against a pull of size 1, should be the **load** $N/d^2$, the
-# comparisons of the batch for each entry of $W$.
+# $(x_{it}\cdot x_{jt'})(x_{ik}\cdot x_{jk'})$, two random cosines: about $1/d$, with a random sign. $N$ of
+# those add up to about $\sqrt N / d$. So what counts, against a pull of size 1, should be the **load**
+# $N/d^2$, the comparisons of the batch for each entry of $W$.
 #
 # **Predict before you run on**: $d$ doubles. How many times as many sequences may a batch hold, if each
 # position is to miss as often as before?
@@ -892,13 +789,20 @@ left.set_title("$n = 3$", fontsize=12)
 left.legend(loc="lower right", fontsize=10)
 for mask, color in (("full", ORANGE), ("causal", BLUE)):
     for d, marker in ((6, "v"), (12, "o"), (24, "s")):
-        at = [(load, *row[-2:]) for load, rows in sorted(by_load.items()) for row in rows if row[:2] == (mask, d)]
+        at = [
+            (load, *row[-2:])
+            for load, rows in sorted(by_load.items())
+            for row in rows
+            if row[:2] == (mask, d)
+        ]
         load, miss, count = map(np.array, zip(*at, strict=True))
         low, high = wilson(miss, count)
         bars = [miss / count - low, high - miss / count]
         right.errorbar(load, miss / count, bars, fmt=marker, color=color, fillstyle="none",
                        markersize=8, label=f"{mask}, $d = {d}$")  # fmt: skip
-right.set(xscale="log", xlabel="load: comparisons of the batch / $d^2$", ylabel="share of positions that miss")
+right.set(
+    xscale="log", xlabel="load: comparisons of the batch / $d^2$", ylabel="share of positions that miss"
+)
 right.set(xticks=[0.02, 0.1, 0.5, 2, 7], xticklabels=["0.02", "0.1", "0.5", "2", "7"], ylim=(0, None))
 right.minorticks_off()
 right.set_title("five tokens seen", fontsize=12)
@@ -955,6 +859,99 @@ assert np.abs(hidden["no runner-up"] - hidden["no other one"])[:3].max() <= 6
 # are often close. A reason, informally: between two, a position's own pull always favours the better one.
 # With three or more, the best two are both above its mean, so both are pulled up.
 
+# %% [markdown]
+# ### Spread
+#
+# At as many comparisons, what matters is how they are spread. At $d = 6$ it helps that some positions see
+# one or two tokens; from $d = 12$ on it is better if all see three. How often a position of a causal
+# sequence misses:
+
+# %%
+wrong_at = {}
+for d in (6, 12):
+    bits = outcomes.missed.sel(mask="causal", d=d).values[:, None] >> np.arange(15) & 1  # a bit a position
+    wrong_at[d] = bits.mean(0).reshape(3, 5).mean(0)
+    print(f"d = {d:2d}, 1 to 5 tokens seen: {wrong_at[d].round(3)}   mean {wrong_at[d].mean():.3f}")
+assert wrong_at[12].mean() > 1.5 * wrong_at[12][2]  # convex: equal shares are better
+assert wrong_at[6].mean() < wrong_at[6][2]
+assert wrong_at[12][1] == 0
+
+# %% [markdown]
+# At $d = 12$ the curve is convex: the last positions lose more than the first ones gain.
+
+# %% [markdown]
+# ### What the others get for free
+#
+# Take $W_1$, made for the first positions alone. **Predict before you
+# run on** at which share of the *other* positions it selects the best token; a blind guess is right at
+# $1/T$ of them.
+#
+# <details><summary>A prediction</summary>
+#
+# $W_1 \approx \sum_i a_i x_{i1}^\top$, so position $k$ has about the logits of position 1 times
+# $x_{i1} \cdot x_{ik}$, whose sign is a coin. If positive, it selects what position 1 selects: its best token
+# if their labels agree, never if they differ. If negative, it selects one of the $T - 1$ others, all about
+# equally low for position 1. Its best token is among them if the labels differ, and is hit with $1/(T-1)$.
+# Together $\frac14 (1 + \frac{1}{T-1})$.
+# </details>
+
+# %%
+print("W of the first positions: share of other positions at which it is right, d = 160")
+print("       labels agree          labels differ         together")
+print("       same sign  opposite   same sign  opposite")
+for T in (3, 5, 8):
+    tokens = sequences(3, T, 160, 200, 6, causal=False)
+    first = tokens.optimal.unflatten(-1, (3, T))[..., 0]
+    x = tokens.z.unflatten(-2, (3, T))  # in self-attention the queries are the tokens
+    W_first = svm.solve(svm.attention_problem(x, x[..., 0, :], first)).value
+    choice = tokens.compare(tokens.z @ W_first.mT).argmax(-1)
+    hits = (choice == tokens.optimal).unflatten(-1, (3, T)).double()
+    assert (hits[..., 0] == 1).all()
+    hits, y_all = hits[..., 1:], tokens.y.unflatten(-1, (3, T))
+    agree = y_all[..., 1:] == y_all[..., :1]
+    along = (cosines := (x[..., 1:, :] @ x[..., 0, :, None]).squeeze(-1)) > 0
+    cases = [float(hits[(agree == a) & (along == b)].mean()) for a in (True, False) for b in (True, False)]
+    print(f"T = {T} {cases[0]:9.2f} {cases[1]:10.2f} {cases[2]:11.2f} {cases[3]:10.2f}", end="")
+    print(f"{float(hits.mean()):12.2f}   (predicted {(1 + 1 / (T - 1)) / 4:.2f})")
+    assert cases[0] > 0.85
+    assert hits[agree & (cosines > cosines.abs().median())].mean() > 0.97  # the clearer half
+    assert max(cases[1], cases[2]) < 0.06
+    assert abs(cases[3] - 1 / (T - 1)) < 0.06
+
+# %% [markdown]
+# All four cases come out as predicted. The first falls short of 1 where $x_{i1} \cdot x_{ik}$ is small, so
+# that the terms of other sequences decide: of the half with the larger products over 97% are right. So each
+# position needs rows of its own.
+
+# %% [markdown]
+# ### Every choice, with more rows than entries
+#
+# A choice fails where some combination of its rows with weights
+# $\ge 0$, not all zero, vanishes (Gordan). In such a combination each position's weights, written on tokens,
+# sum to 0 and are positive on at most one, the selected. With one more row than entries of $W$ there is *one*
+# vanishing combination, up to a factor. One can simply look at it.
+
+# %%
+n, T, d, decided = 5, 5, 7, 0
+for seed in range(20):
+    X = data.random_tokens(n, T, d, seed=seed).X.numpy()
+    pairs = [(i, k, t) for i in range(n) for k in range(T) for t in range(k)]  # causal: 50 rows, 49 entries
+    A = np.array([np.outer(X[i, k] - X[i, t], X[i, k]).ravel() for i, k, t in pairs])
+    values, vectors = np.linalg.svd(A.T)[1:]
+    assert len(A) == d * d + 1
+    assert values.min() > 1e-8  # so there is one vanishing combination only
+    weights = np.zeros((n, T, T))
+    for c, (i, k, t) in zip(vectors[-1], pairs, strict=True):
+        weights[i, k, k] += c
+        weights[i, k, t] -= c
+    most = [(sign * weights > 1e-9).sum(-1).max() for sign in (1, -1)]
+    decided += min(most) >= 2  # no choice has these signs
+print(f"50 rows in 49 dimensions: all {120**5:,} choices feasible in {decided} of 20 draws")
+assert decided == 20
+
+# %% [markdown]
+# *Every* choice is feasible in each draw, though there are more rows than $d^2$.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the kinematic formula leaves out
 #
@@ -988,29 +985,62 @@ for T, d, trials in ((5, 3, 300), (10, 4, 200)):
 #
 # **Small d.** A decided run is never infeasible: if every position gives one token more than half of its
 # attention, then this token is strictly ahead, and $W$ itself, made longer, satisfies the rows. But at small
-# $d$ many runs are undecided after 1,000 steps: some attention is below 0.99. Are they stuck, or late?
+# $d$ many runs are undecided after 1,000 steps: some attention is below 0.99. Are they stuck, or late? And
+# those that are decided, are they so for good?
+#
+# **Predict before you run on** which decided runs will change tokens. Lesson 07 knows: along
+# $W_{\mathrm{mm}}(\alpha)$ a selected token is worn away by those that are tight with it, for these keep the
+# most attention beside it. If one of them has a better score, the pull is towards it. So a choice can last
+# only if it is *locally optimal*: each selected token better than all that are tight.
 
 # %%
-later = measured("14.late").load()  # 120 runs a cell, stored: 10,000 steps take long
-print("mask   d   undecided after 1,000 steps   after 10,000   decided early, on other tokens later")
-still = {}
+later = measured("14.late").load()  # 120 runs a cell, stored: 40,000 steps take long
+print("        undecided after ... steps   decided after 1,000, and on other tokens after 40,000")
+print("mask    d  1,000  10,000  40,000       can last   moved       cannot last   moved")
+counts = {}
 for mask in later.mask.values:
     for d in later.d.values:
         cell = later.sel(mask=mask, d=d)
-        early, then, same = (cell[name].values for name in ("early", "then", "same"))
-        moved = int((early & then & ~same).sum())
-        still[mask, int(d)] = int((~early).sum()), int((~then).sum())
-        print(f"{mask:6s} {d} {still[mask, int(d)][0]:16d} {still[mask, int(d)][1]:24d} {moved:24d}")
-        assert moved <= 8
-for mask in ("full", "causal"):
-    assert still[mask, 2][1] > 20
-    assert still[mask, 3][1] < 0.25 * still[mask, 3][0]
-    assert still[mask, 4][1] == 0
+        left = [int((~cell[name].values).sum()) for name in ("early", "then", "last")]
+        row = []
+        for lasts in (True, False):
+            those = cell.early.values & (cell.can_last_early.values == lasts)
+            row += [int(those.sum()), int((those & ~cell.kept_early.values).sum())]
+        counts[mask, int(d)] = left, row
+        print(f"{mask:6s} {d:2d} {left[0]:6d} {left[1]:7d} {left[2]:7d}", end="")
+        print(f"{row[0]:15d} {row[1]:7d} {row[2]:17d} {row[3]:7d}")
+        assert left[2] < 0.15 * left[0] or left[0] <= 2
+can, moved_can, cannot, moved_cannot = np.sum([row for _, row in counts.values()], axis=0)
+print(f"all: {can} can last, {moved_can} moved; {cannot} cannot, {moved_cannot} moved")
+assert (can, moved_can, cannot, moved_cannot) == (478, 0, 24, 14)
+assert sum(counts[mask, d][1][2] - counts[mask, d][1][3] for mask in ("full", "causal") for d in (3, 4)) == 1
+assert [counts[mask, 2][0] for mask in ("full", "causal")] == [[94, 37, 11], [72, 27, 8]]
+
+cell = later.sel(mask="full", d=3)
+far = np.where(cell.then.values, cell.cosine_then.values, 2).argmin()
+path = [
+    (float(cell[f"cosine_{k}"][far]), bool(cell[f"can_last_{k}"][far])) for k in ("early", "then", "last")
+]
+print("full, d = 3, the decided run that is farthest from its SVM after 10,000 steps; (cosine, can last):")
+print("   ".join(f"({cosine:.2f}, {lasts})" for cosine, lasts in path))
+assert [lasts for _, lasts in path] == [False, False, True]
+assert [round(cosine, 2) for cosine, _ in path] == [0.98, 0.67, 1.0]
+there = [later.sel(d=d).cosine_last.values[later.sel(d=d).last.values & later.sel(d=d).can_last_last.values]
+         for d in (3, 4)]  # fmt: skip
+print(
+    f"least cosine at the end of those whose choice can last, d = 3 and 4: {np.concatenate(there).min():.3f}"
+)
+assert np.concatenate(there).min() > 0.999
 
 # %% [markdown]
-# **From $d = 3$ on they are late.** Nearly all decide within 10,000 steps, at $d = 4$ all. So "undecided"
-# measures the length of the run. At $d = 2$, where hardly a random choice is feasible, a third of them are
-# left; whether for good, we do not know.
+# **Late, not stuck.** In each row at least 85 of 100 undecided runs decide by 40,000 steps, even at $d = 2$,
+# where hardly a random choice is feasible. So "undecided" measures the length of the run.
+#
+# **Decided is not final, but it can be told.** Of 478 decided runs whose choice can last none changed a
+# token. Of 24 whose choice cannot, 14 did, at $d = 3$ and 4 all but one of 15 (at $d = 2$ none of 9 yet).
+# So a low cosine after a decision can be a run on its way: one stands at 0.98, then at 0.67, then has other
+# tokens, a choice that can last, and the cosine 1.00. In the end all that can last, at $d = 3$ and 4, are
+# above 0.999.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **A forgotten mask.** Suppose sequences of 1 to 4 tokens are filled up with zeros to a fixed length of 5,
@@ -1048,6 +1078,7 @@ def falls_for_padding(values, y, lengths):
 
 # %%
 check("14.5", falls_for_padding)
+
 
 # %%
 def padded(d, trials, seed):
@@ -1105,6 +1136,7 @@ assert cosine.min() > 0.99
 # $m$ tokens: $a = -\sum_t x_t$, $\lVert a\rVert^2 = m$.
 # </details>
 
+
 # %%
 def prices(right, length, falls, d):
     """||W||^2 of those who do not fall, without and with the padding's rows, and of all with them."""
@@ -1112,7 +1144,10 @@ def prices(right, length, falls, d):
     blind = dataclasses.replace(right, mask=asks[..., None] & (torch.arange(5) <= length[..., None]))
     best = right.scores.masked_fill(~right.mask, -torch.inf).argmax(-1).where(asks, 0)
     stays = (asks & ~falls)[..., None].expand(trials, 15, 4).flatten(1)
-    free, taxed = svm.sequence_problem(right, best), svm.sequence_problem(blind, torch.where(falls, length, best))
+    free, taxed = (
+        svm.sequence_problem(right, best),
+        svm.sequence_problem(blind, torch.where(falls, length, best)),
+    )
     parts = [dataclasses.replace(one, mask=one.mask & stays) for one in (free, taxed)]
     return [norms(svm.solve(one).value) ** 2 for one in (*parts, taxed)]
 
@@ -1131,13 +1166,12 @@ for d, within in ((20, 0.04), (160, 0.02)):
     print(f"correlation over draws {np.corrcoef(found, expected)[0, 1]:.2f}; ", end="")
     print(f"|W|^2 : predicted = {all_of_them.mean():.2f}")
     assert abs(found.mean() - expected.mean()) < within, again.format("14.5")
-    assert np.corrcoef(found, expected)[0, 1] > (0.7 if d == 20 else 0.9), again.format("14.5")
-    assert d == 20 or (found - expected).abs().max() < 0.06, again.format("14.5")
+    assert np.corrcoef(found, expected)[0, 1] > (0.7 if d == 20 else 0.95), again.format("14.5")
     assert abs(all_of_them.mean() - 1) < (0.2 if d == 20 else 0.03), again.format("14.5")
 
 # %% [markdown]
-# About a quarter of the margin, and from each draw's lengths it can be told how much: at $d = 160$ within
-# 0.06 in each of 60.
+# About a quarter of the margin; and the lengths in a draw tell how much, at $d = 160$ with a correlation of
+# 0.98 over 60 draws.
 #
 # No error message says so. Yet in a batch cut to its longest sequence, that one would have no padding to
 # look at: what a position puts out depends on its neighbours in the batch.
@@ -1150,16 +1184,15 @@ for d, within in ((20, 0.04), (160, 0.02)):
 # | a mask is the same as shorter problems | equal gradients | to 15 digits, whatever the padding holds |
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | at least 0.99 in 120 of 120 runs, $d = 20$ |
 # | orthonormal tokens: squared norm | $\sum (1 - 1/m)$, for every choice | to 6 digits |
-# | random tokens, full: $\lVert W\rVert^2 / n(T-1)$ | $1/(1 - (T-1)/d)^2$ | within 6%, $d \ge 20$; not at $d = 6$ |
-# | $W_1$ is right for other positions | 1, 0, 0, $1/(T - 1)$ in four cases | within 0.15, 0.06, 0.06, 0.06 |
-# | how many rows are independent | $\min(d^2, \text{rows})$ | but for two or three sequences |
-# | a random choice uses up $\nu_m$ a position | kinematic formula | within 0.12 (rivals 0.55, 0.96); depends on the tokens |
+# | random tokens, full attention: times | $1/(1 - (T-1)/d)^2$ | within 6%, $d \ge 20$; not at $d = 6$ |
+# | a random choice uses up $\nu_m$ a position | kinematic formula | within 0.12 (rivals: 0.55, 0.96) |
 # | the best choice of one sequence | Cover's count | shares within 0.06 |
 # | causal is more often global | half of the comparisons | most of it: 3 random tokens within 10 points |
 # | order helps | causal above shuffled | refuted: at most 5 points, and below |
 # | sequences fail independently | third power, 0.60 | refuted: 0.29 |
 # | crowding: share of misses | by the load $N/d^2$ alone | within 16% of each load's mean, $T = 5$ |
-# | undecided runs are stuck | still undecided later | refuted for $d \ge 3$: 1,000 steps are few |
+# | undecided runs are stuck | still undecided later | refuted: over 85 of 100 decide by 40,000 steps |
+# | a decided run keeps its tokens | if locally optimal | 0 of 478 moved; of 24 others 14 |
 # | forgotten padding wins | where all scores are negative | at over 99% of the positions, $d = 20$ |
 # | what the others pay for it | 1 instead of $1 - 1/m$ | margin within 0.02 on average, $d = 160$ |
 
@@ -1212,7 +1245,7 @@ progress("14")
 # - **Causal** runs are more often global mainly because they have fewer comparisons: three random tokens for
 #   each position do about as well. Order shows no effect above a few points. Comparisons crowd: how often a
 #   position fails depends on the **load**, the comparisons of the batch over $d^2$.
-# - A decided run is feasible. Undecided ones at $d \ge 3$ are mostly late.
+# - A decided run is feasible, and final where its choice is **locally optimal**. Undecided ones are late.
 # - **Padding** without a mask is a token with score 0, and wins where all others are worse. The rest pay with
 #   their margin: $\lVert a\rVert^2 = 1$ instead of $1 - 1/m$.
 #
