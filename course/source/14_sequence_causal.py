@@ -293,7 +293,7 @@ assert len(A) == int(svm.sequence_problem(tokens, selected).mask[0].sum())
 
 # %% [markdown]
 # In each of the 120 runs the direction of $W$ has a cosine above 0.99 to the SAtt-SVM for the tokens it
-# selected. Nothing is undecided. What differs is *which* tokens are selected: the best ones everywhere
+# selected. What differs is *which* tokens are selected: the best ones everywhere
 # ("global") least often with full attention, more often when sequences are ragged or the mask is causal,
 # and most often when both. Section 14.6 finds out why.
 
@@ -366,9 +366,9 @@ for name, causal in (("full", False), ("causal", True)):
     print(f"orthonormal tokens, {name}: |W|^2 = {price:.2f}, whatever the choice")
 
 # %% [markdown]
-# **With orthonormal tokens sharing costs nothing.** Position $k$ alone would have the same
-# $W_k = \sum_i a_{ik} x_{ik}^\top$; they add up, and so do their squared norms. With full attention
-# $\lVert W\rVert^2 = n(T-1)$, $T$ times as much as for one position a sequence, so the margin is smaller by
+# **With orthonormal tokens nobody is in another's way.** A position adds $a\, x_{ik}^\top$, where $a$ is
+# $x_\alpha$ less the mean of the $m$ tokens, and the squared norms add up. With full attention
+# $\lVert W\rVert^2 = n(T-1)$, $T$ times as much as for one position a sequence: the margin is smaller by
 # $\sqrt T$.
 #
 # **Predict before you run on**: random unit tokens in $d$ dimensions are not quite orthogonal. By which
@@ -387,23 +387,24 @@ def norms(W):
     return W.flatten(-2).norm(dim=-1)
 
 
-print("n = 3, full, best tokens: mean |W|^2 / n(T-1)   (predicted; with one factor only)")
-for T, trials in ((3, 300), (5, 150), (8, 60)):
+print("full, best tokens: mean |W|^2 / n(T-1)   (predicted; with one factor only)")
+for n, T, trials in ((3, 3, 300), (3, 5, 150), (3, 8, 60), (6, 5, 60)):
     for d in (20, 40):
-        tokens = sequences(3, T, d, trials, 4, causal=False)
+        tokens = sequences(n, T, d, trials, 4, causal=False)
         found = float((norms(svm.solve(svm.sequence_problem(tokens, tokens.optimal)).value) ** 2).mean())
-        found, once = found / (3 * (T - 1)), 1 / (1 - (T - 1) / d)
-        print(f"T = {T}, d = {d}: {found:.2f} ({once**2:.2f}; {once:.2f})")
-        assert abs(found / once**2 - 1) < 0.06
+        found, once = found / (n * (T - 1)), 1 / (1 - (T - 1) / d)
+        print(f"n = {n}, T = {T}, d = {d}: {found:.2f} ({once**2:.2f}; {once:.2f})")
+        assert abs(found / once**2 - 1) < 0.06 or (n, d) == (6, 20)
         assert T == 3 or abs(found / once - 1) > 0.08
+        assert (n, d) != (6, 20) or 0.08 < found / once**2 - 1 < 0.2
 tokens = sequences(3, 5, 6, 60, 4, causal=False)
 low = norms(svm.solve(svm.sequence_problem(tokens, tokens.optimal)).value) ** 2 / 12
-print(f"T = 5, d = 6: median {low.median():.0f} ({1 / (1 - 4 / 6) ** 2:.0f})")
-assert low.median() > 1.3 * 9
+print(f"n = 3, T = 5, d = 6: median {low.median():.0f} ({1 / (1 - 4 / 6) ** 2:.0f})")
+assert 1.8 < low.median() / 9 < 2.5
 
 # %% [markdown]
-# Two factors it is, within 6%, while the rows are few for $W$ (here at most 168 for 400 entries). At $d = 6$
-# there are 60 rows for 36 entries: the positions are in each other's way, and the price is higher still.
+# Two factors it is, within 6% for three sequences. Six at $d = 20$ cost more than predicted by a tenth and
+# more; at $d = 6$ even three, with 60 rows for 36 entries, cost twice as much.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.5 When can one W make a choice?
@@ -515,7 +516,7 @@ assert abs(far[-1] - 7.1) < 0.3, again.format("14.3")
 # > normal targets. The subspace meets the open cone of the choice with the probability
 # > $1 - 2\,[\,P(J = D+1) + P(J = D+3) + \dots]$.
 #
-# (Such cones have an even $J$ as often as an odd one, so the formula is close to $P(J \le D)$.) Our subspace
+# Our subspace
 # is not uniformly random: keys and queries are the same few tokens. So this is a prediction, with
 # $D = d^2$, and we measure it.
 
@@ -767,10 +768,11 @@ globally = crowd["global"].mean("trial")
 alone, three_together = (float(globally.sel(mask="full", d=12, n=n)) for n in (1, 3))
 print(f"full, d = 12, three sequences if independent: {alone**3:.2f}, measured {three_together:.2f}")
 assert alone**3 - three_together > 0.2
-assert share["full", 12, 12] > 5 * share["full", 12, 1]
 assert share["full", 6, 3] > 6 * share["full", 24, 3]  # the same comparisons
 assert share["full", 6, 3] > 2 * share["full", 24, 12]  # the same N / d
 assert len([row for row in by_load.values() if len(row) > 1]) == 6
+assert share["causal", 6, 6] > max(share["full", 6, 3], share["full", 12, 12])
+assert share["causal", 6, 12] > share["full", 6, 6]
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
@@ -823,7 +825,7 @@ show(
 # **One curve.** At each of the six loads that come about in several ways, by other $d$, batch or mask, the
 # shares differ by at most 16% from their mean. At $d = 6$, 12 and 24 the same 60 comparisons give 0.18, 0.08
 # and 0.03. So if $d$ doubles, a batch may be *four* times as large. And a causal mask simply halves the load.
-# (Five tokens throughout.)
+# (Five tokens throughout. At loads above 1, causal positions miss a little more than the load tells.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.7 Which positions miss, and which tokens? *(optional)*
@@ -1025,22 +1027,24 @@ print("full, d = 3, the decided run that is farthest from its SVM after 10,000 s
 print("   ".join(f"({cosine:.2f}, {lasts})" for cosine, lasts in path))
 assert [lasts for _, lasts in path] == [False, False, True]
 assert [round(cosine, 2) for cosine, _ in path] == [0.98, 0.67, 1.0]
-there = [later.sel(d=d).cosine_last.values[later.sel(d=d).last.values & later.sel(d=d).can_last_last.values]
-         for d in (3, 4)]  # fmt: skip
-print(
-    f"least cosine at the end of those whose choice can last, d = 3 and 4: {np.concatenate(there).min():.3f}"
-)
-assert np.concatenate(there).min() > 0.999
+high = later.sel(d=[3, 4])
+low = {lasts: int((high.early & (high.can_last_early == lasts) & (high.cosine_early < 0.99)).sum())
+       for lasts in (True, False)}  # fmt: skip
+least = float(high.cosine_last.where(high["last"] & high.can_last_last).min())
+print(f"d = 3 and 4, cosine below 0.99 early: {low[True]} can last, {low[False]} cannot; ", end="")
+print(f"at the end, the least of those that can: {least:.4f}")
+assert (low[True], low[False]) == (12, 5)
+assert least > 0.999
 
 # %% [markdown]
-# **Late, not stuck.** In each row at least 85 of 100 undecided runs decide by 40,000 steps, even at $d = 2$,
-# where hardly a random choice is feasible. So "undecided" measures the length of the run.
+# **Late, not stuck.** At least 85 of 100 undecided runs decide by 40,000 steps, even at $d = 2$, where hardly
+# a random choice is feasible. "Undecided" measures the length of the run.
 #
 # **Decided is not final, but it can be told.** Of 478 decided runs whose choice can last none changed a
 # token. Of 24 whose choice cannot, 14 did, at $d = 3$ and 4 all but one of 15 (at $d = 2$ none of 9 yet).
-# So a low cosine after a decision can be a run on its way: one stands at 0.98, then at 0.67, then has other
-# tokens, a choice that can last, and the cosine 1.00. In the end all that can last, at $d = 3$ and 4, are
-# above 0.999.
+# So at $d = 3$ and 4 a low cosine after 1,000 steps means one of two things: 12 runs were late, 5 on their
+# way to other tokens. One of these stands at 0.98, then at 0.67, then has a choice that can last, and 1.00.
+# In the end all that can last are above 0.999.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **A forgotten mask.** Suppose sequences of 1 to 4 tokens are filled up with zeros to a fixed length of 5,
@@ -1173,8 +1177,8 @@ for d, within in ((20, 0.04), (160, 0.02)):
 # About a quarter of the margin; and the lengths in a draw tell how much, at $d = 160$ with a correlation of
 # 0.98 over 60 draws.
 #
-# No error message says so. Yet in a batch cut to its longest sequence, that one would have no padding to
-# look at: what a position puts out depends on its neighbours in the batch.
+# No error message says so. And if a batch is cut to its longest sequence, what a position puts out depends on
+# its neighbours in the batch.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.9 Claim, prediction, measurement
@@ -1184,14 +1188,13 @@ for d, within in ((20, 0.04), (160, 0.02)):
 # | a mask is the same as shorter problems | equal gradients | to 15 digits, whatever the padding holds |
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | at least 0.99 in 120 of 120 runs, $d = 20$ |
 # | orthonormal tokens: squared norm | $\sum (1 - 1/m)$, for every choice | to 6 digits |
-# | random tokens, full attention: times | $1/(1 - (T-1)/d)^2$ | within 6%, $d \ge 20$; not at $d = 6$ |
+# | random tokens, full attention: times | $1/(1 - (T-1)/d)^2$ | within 6%, $n = 3$, $d \ge 20$ |
 # | a random choice uses up $\nu_m$ a position | kinematic formula | within 0.12 (rivals: 0.55, 0.96) |
 # | the best choice of one sequence | Cover's count | shares within 0.06 |
 # | causal is more often global | half of the comparisons | most of it: 3 random tokens within 10 points |
 # | order helps | causal above shuffled | refuted: at most 5 points, and below |
 # | sequences fail independently | third power, 0.60 | refuted: 0.29 |
 # | crowding: share of misses | by the load $N/d^2$ alone | within 16% of each load's mean, $T = 5$ |
-# | undecided runs are stuck | still undecided later | refuted: over 85 of 100 decide by 40,000 steps |
 # | a decided run keeps its tokens | if locally optimal | 0 of 478 moved; of 24 others 14 |
 # | forgotten padding wins | where all scores are negative | at over 99% of the positions, $d = 20$ |
 # | what the others pay for it | 1 instead of $1 - 1/m$ | margin within 0.02 on average, $d = 160$ |
