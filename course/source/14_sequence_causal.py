@@ -516,9 +516,8 @@ assert abs(far[-1] - 7.1) < 0.3, again.format("14.3")
 # > normal targets. The subspace meets the open cone of the choice with the probability
 # > $1 - 2\,[\,P(J = D+1) + P(J = D+3) + \dots]$.
 #
-# Our subspace
-# is not uniformly random: keys and queries are the same few tokens. So this is a prediction, with
-# $D = d^2$, and we measure it.
+# Our subspace is not uniformly random: keys and queries are the same few tokens. So this is a prediction,
+# with $D = d^2$, and we measure it.
 
 
 # %%
@@ -739,9 +738,9 @@ assert abs(again_now - stored_misses["global"].sel(mask="three", d=8).values[:12
 #
 # How much does it hurt? Take a step along one position's own pull: its logits move by products
 # $(x_{it}\cdot x_{it})(x_{ik}\cdot x_{ik}) = 1$. A comparison of another position reaches them through
-# $(x_{it}\cdot x_{jt'})(x_{ik}\cdot x_{jk'})$, two random cosines: about $1/d$, with a random sign. $N$ of
-# those add up to about $\sqrt N / d$. So what counts, against a pull of size 1, should be the **load**
-# $N/d^2$, the comparisons of the batch for each entry of $W$.
+# $(x_{it}\cdot x_{jt'})(x_{ik}\cdot x_{jk'})$, two random cosines: about $1/d$, with a random sign. $C$ of
+# those add up to about $\sqrt C / d$. So what counts, against a pull of size 1, should be the **load**
+# $C/d^2$, the comparisons of the batch for each entry of $W$.
 #
 # **Predict before you run on**: $d$ doubles. How many times as many sequences may a batch hold, if each
 # position is to miss as often as before?
@@ -769,7 +768,7 @@ alone, three_together = (float(globally.sel(mask="full", d=12, n=n)) for n in (1
 print(f"full, d = 12, three sequences if independent: {alone**3:.2f}, measured {three_together:.2f}")
 assert alone**3 - three_together > 0.2
 assert share["full", 6, 3] > 6 * share["full", 24, 3]  # the same comparisons
-assert share["full", 6, 3] > 2 * share["full", 24, 12]  # the same N / d
+assert share["full", 6, 3] > 2 * share["full", 24, 12]  # the same comparisons / d
 assert len([row for row in by_load.values() if len(row) > 1]) == 6
 assert share["causal", 6, 6] > max(share["full", 6, 3], share["full", 12, 12])
 assert share["causal", 6, 12] > share["full", 6, 6]
@@ -884,9 +883,8 @@ assert wrong_at[12][1] == 0
 # %% [markdown]
 # ### What the others get for free
 #
-# Take $W_1$, made for the first positions alone. **Predict before you
-# run on** at which share of the *other* positions it selects the best token; a blind guess is right at
-# $1/T$ of them.
+# Take $W_1$, made for the first positions alone. **Predict before you run on** at which share of the *other*
+# positions it selects the best token; a blind guess is right at $1/T$ of them.
 #
 # <details><summary>A prediction</summary>
 #
@@ -928,10 +926,10 @@ for T in (3, 5, 8):
 # %% [markdown]
 # ### Every choice, with more rows than entries
 #
-# A choice fails where some combination of its rows with weights
-# $\ge 0$, not all zero, vanishes (Gordan). In such a combination each position's weights, written on tokens,
-# sum to 0 and are positive on at most one, the selected. With one more row than entries of $W$ there is *one*
-# vanishing combination, up to a factor. One can simply look at it.
+# A choice fails where some combination of its rows with weights $\ge 0$, not all zero, vanishes (Gordan).
+# In such a combination each position's weights, written on tokens, sum to 0 and are positive on at most
+# one, the selected. With one more row than entries of $W$ there is *one* vanishing combination, up to a
+# factor. One can simply look at it.
 
 # %%
 n, T, d, decided = 5, 5, 7, 0
@@ -1194,7 +1192,7 @@ for d, within in ((20, 0.04), (160, 0.02)):
 # | causal is more often global | half of the comparisons | most of it: 3 random tokens within 10 points |
 # | order helps | causal above shuffled | refuted: at most 5 points, and below |
 # | sequences fail independently | third power, 0.60 | refuted: 0.29 |
-# | crowding: share of misses | by the load $N/d^2$ alone | within 16% of each load's mean, $T = 5$ |
+# | crowding: share of misses | by the load $C/d^2$ alone | within 16% of each load's mean, $T = 5$ |
 # | a decided run keeps its tokens | if locally optimal | 0 of 478 moved; of 24 others 14 |
 # | forgotten padding wins | where all scores are negative | at over 99% of the positions, $d = 20$ |
 # | what the others pay for it | 1 instead of $1 - 1/m$ | margin within 0.02 on average, $d = 160$ |
