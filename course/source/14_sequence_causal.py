@@ -1246,7 +1246,8 @@ progress("14")
 # - **Causal** runs are more often global mainly because they have fewer comparisons: three random tokens for
 #   each position do about as well. Order shows no effect above a few points. Comparisons crowd: how often a
 #   position fails depends on the **load**, the comparisons of the batch over $d^2$.
-# - A decided run is feasible, and final where its choice is **locally optimal**. Undecided ones are late.
+# - A decided run is feasible, and in all runs here final where its choice is **locally optimal**. Undecided
+#   ones are mostly late.
 # - **Padding** without a mask is a token with score 0, and wins where all others are worse. The rest pay with
 #   their margin: $\lVert a\rVert^2 = 1$ instead of $1 - 1/m$.
 #
