@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from course.check.compare import TOO_COARSE, mismatch
+from course.check.pattern import pattern
 from course.check.specification import PUBLIC_SEED, Exercise
 from course.check.trying import NotAttempted, Outcome, run
 from course.check.wording import brief, kind
@@ -50,6 +51,8 @@ def verdict(spec: Exercise, function: Callable, seed: int = PUBLIC_SEED) -> Verd
     if not any(problems):
         return Verdict(True, f"✓ {label}: right on all {len(cases)} inputs.")
     message = recognise(spec, cases, outcomes, problems)
+    if message is None and not any(TOO_COARSE in problem for problem in problems if problem):
+        message = pattern(spec, own, cases, expected, outcomes)
     where = next(index for index, problem in enumerate(problems) if problem)
     lines = [f"✗ {label}: not right yet. On input {where + 1} of {len(cases)}:"]
     lines += _inputs(spec, cases[where])

@@ -1,0 +1,183 @@
+"""A factor, or a number to add, that makes a right answer of the learner's: 2, n, 1/eta, the length of w, ..."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from course.check.evidence import Evidence
+from course.check.values import as_array
+
+CONSTANTS = {
+    1.0: "1",
+    2.0: "2",
+    0.5: "1/2",
+    3.0: "3",
+    1 / 3: "1/3",
+    4.0: "4",
+    0.25: "1/4",
+    np.pi: "pi",
+    2 * np.pi: "2 pi",
+    1 / np.sqrt(2): "1/sqrt(2)",
+    np.sqrt(2): "sqrt(2)",
+}
+NAMED = {
+    **CONSTANTS,
+    1 / np.log(10): "1/log(10), the base 10 in place of e",
+    np.log(10): "log(10)",
+    1 / np.log(2): "1/log(2), the base 2 in place of e",
+    np.log(2): "log(2)",
+    180 / np.pi: "180/pi, degrees in place of radians",
+    np.pi / 180: "pi/180, radians in place of degrees",
+    1 / np.pi: "1/pi",
+}
+POWERS = {1.0: "{}", 2.0: "{} ** 2", 0.5: "sqrt({})", 3.0: "{} ** 3"}
+
+
+def quantities(names: list[str], case: tuple) -> Iterator[tuple[str, float]]:
+    """The numbers that one finds in an input, and may forget or put in once too often."""
+    for name, value in zip(names, case, strict=True):
+        array = as_array(value) if not isinstance(value, str) else None
+        if array is None:
+            continue
+        if array.ndim == 0:
+            yield name, float(array)
+            if array.dtype.kind in "iu":
+                yield f"({name} - 1)", float(array) - 1
+                yield f"({name} + 1)", float(array) + 1
+            continue
+        for axis, size in enumerate(array.shape):
+            measure = f"len({name})" if axis == 0 else f"{name}.shape[{axis}]"
+            yield measure, float(size)
+            yield f"({measure} - 1)", float(size - 1)
+        if array.ndim > 1:
+            yield f"{name}.size", float(array.size)
+        if array.size and array.dtype.kind != "b":
+            numbers = array.astype(float)
+            with np.errstate(all="ignore"):
+                yield f"norm({name})", float(np.linalg.norm(numbers))
+                yield f"{name}.sum()", float(numbers.sum())
+                yield f"{name}.max()", float(numbers.max())
+                yield f"{name}.min()", float(numbers.min())
+                yield f"{name}.mean()", float(numbers.mean())
+                yield f"abs({name}).sum()", float(np.abs(numbers).sum())
+                yield f"abs({name}).max()", float(np.abs(numbers).max())
+        elif array.size:
+            yield f"{name}.sum()", float(array.sum())
+
+
+def factor(evidence: Evidence) -> str | None:
+    """The factor, or the number added, that is the same for all entries and has an explanation on all inputs."""
+    failing = evidence.failing()
+    if len(failing) < 2 or not evidence.tells(failing):
+        return None
+    pairs = [(evidence.right[index], evidence.given[index]) for index in failing]
+    if any(right is None or given is None for right, given in pairs):
+        return None
+    if not evidence.compare.up_to_scale:
+        ratios = [ratio(*pair) for pair in pairs]
+        said = _explained(evidence, failing, ratios, NAMED)
+        if said == "minus 1":
+            return "your answer is minus the right one"
+        if said:
+            return f"your answer is {said} times the right one"
+    shifts = [shift(*pair) for pair in pairs]
+    said = _explained(evidence, failing, shifts, CONSTANTS)
+    return f"your answer is the right one plus {said}" if said else None
+
+
+def ratio(right: np.ndarray, given: np.ndarray) -> float | None:
+    """The one factor between two arrays, if there is one."""
+    if right.size == given.size == 1:
+        given = given.reshape(right.shape)
+    if right.shape != given.shape or right.dtype.kind == "b" or given.dtype.kind == "b":
+        return None
+    right, given = right.astype(float), given.astype(float)
+    length = np.abs(right).max(initial=0)
+    if not 0 < length < np.inf or not np.isfinite(given).all():
+        return None
+    scaled = right / length
+    found = float((scaled * given).sum() / (scaled * scaled).sum() / length)
+    close = np.abs(given - found * right).max() <= 1e-6 * np.abs(given).max()
+    return found if found and close else None
+
+
+def shift(right: np.ndarray, given: np.ndarray) -> float | None:
+    """The one number that is added to every entry of an array to give another, if there is one."""
+    if right.size == given.size == 1:
+        given = given.reshape(right.shape)
+    if right.shape != given.shape or right.dtype.kind == "b" or not right.size or given.dtype.kind == "b":
+        return None
+    added = given.astype(float) - right
+    scale = max(np.abs(right).max(), np.abs(given).max())
+    if not np.isfinite(added).all() or not 1e-3 * scale < np.abs(added).max():
+        return None
+    found = float(added.mean())
+    return found if np.abs(added - found).max() <= 1e-9 * scale else None
+
+
+def _explained(
+    evidence: Evidence, failing: list[int], found: list[Any], names: dict[float, str]
+) -> str | None:
+    """What a number on each input is: the same everywhere, or a product of powers of things in the inputs."""
+    if any(number is None for number in found):
+        return None
+    if np.ptp(found) <= 1e-6 * abs(found[0]):
+        return _called(found[0], names)
+    signs = np.sign(found)
+    if abs(signs.sum()) < len(found) or not _tells(found):
+        return None
+    drawn = [dict(quantities(evidence.names, evidence.cases[index])) for index in failing]
+    terms = [(1.0, "", "", np.zeros(len(found)))]
+    for name in drawn[0]:
+        values = np.array([one.get(name, np.nan) for one in drawn])
+        if (values > 0).all() and np.isfinite(values).all() and np.ptp(values) > 1e-6 * values[0]:
+            for power, words in POWERS.items():
+                terms.append((power, name, words.format(name), power * np.log(values)))
+    target = np.log(np.abs(found))
+    for constant in CONSTANTS:
+        rest = target - np.log(constant)
+        for _, _, over, size in terms:
+            for _, _, under, other in terms[1:] if not over else terms[:1]:
+                for top, bottom, sign in ((over, under, 1), (under, over, -1)):
+                    if np.abs(sign * (size - other) - rest).max() < 1e-6:
+                        return _words(signs[0] * constant, top, bottom, names)
+    if len({round(number, 9) for number in found}) < 3:
+        return None
+    simple = [term for term in terms[1:] if term[0] in (1.0, 2.0, 0.5)]
+    for constant in (1.0, 2.0, 0.5):
+        for one, other in itertools.permutations(simple, 2):
+            if one[1] == other[1]:
+                continue
+            rest = target - np.log(constant)
+            if np.abs(one[3] - other[3] - rest).max() < 1e-6:
+                return _words(signs[0] * constant, one[2], other[2], names)
+            if np.abs(one[3] + other[3] - rest).max() < 1e-6:
+                return _words(signs[0] * constant, f"{one[2]} * {other[2]}", "", names)
+    return None
+
+
+def _tells(found: list[float]) -> bool:
+    """Whether numbers so many and so different are explained by a power of an input, not by chance."""
+    different = len({round(number, 12) for number in found})
+    generic = sum(min(abs(number * k - round(number * k)) for k in (1, 2, 3)) > 1e-6 for number in found)
+    return different > 2 or (different > 1 and generic > 1)
+
+
+def _words(constant: float, top: str, bottom: str, names: dict[float, str]) -> str:
+    """A product in code: "minus 2 * n / norm(w)"."""
+    number = names[abs(constant)]
+    over = " * ".join([*([number] if number != "1" or not top else []), *([top] if top else [])])
+    return ("minus " if constant < 0 else "") + over + (f" / {bottom}" if bottom else "")
+
+
+def _called(number: float, names: dict[float, str]) -> str:
+    """A number by its name, or in four digits."""
+    sign = "minus " if number < 0 else ""
+    for known, name in names.items():
+        if abs(abs(number) - known) < 1e-6 * known:
+            return sign + name
+    return f"{number:.4g}"

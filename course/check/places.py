@@ -1,0 +1,160 @@
+"""Where an answer is wrong: on which inputs, in which entries, and what it holds there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from course.check.evidence import Evidence
+from course.check.values import as_array
+from course.check.wording import brief
+
+
+def constant(evidence: Evidence) -> str | None:
+    """One number, True or False that is the whole answer on every input."""
+    given = [value for value in evidence.given if value is not None]
+    right = [value for value in evidence.right if value is not None]
+    if len(given) < max(3, len(evidence.given)) or len({str(value) for value in right}) < 2:
+        return None
+    held = {entry for value in given for entry in np.unique(value).tolist()}
+    if len(held) != 1:
+        return None
+    (entry,) = held
+    kind = bool if all(value.dtype.kind == "b" for value in given) else float
+    entries = "every entry of your answer" if any(value.size > 1 for value in given) else "your answer"
+    return f"{entries} is {brief(kind(entry + 0)).removesuffix('.')} on every input"
+
+
+def entries(evidence: Evidence) -> str | None:
+    """What the wrong entries have in common, and no right one has."""
+    marked = _wrong_entries(evidence)
+    if marked is None:
+        return None
+    wrong = sum(int(mask.sum()) for _, mask in marked)
+    fine = sum(int((~mask).sum()) for _, mask in marked)
+    if wrong < 4 or fine < 4:
+        return None
+    there = _held_there(evidence, marked)
+    for words in _names_of_entries(evidence, marked):
+        if all(
+            np.array_equal(mask, found)
+            for index, mask in marked
+            if (found := _entries_where(evidence, index, words)) is not None or True
+        ):
+            return f"{words[1]} wrong, all others are right{there}"
+    return None
+
+
+def _wrong_entries(evidence: Evidence) -> list[tuple[int, np.ndarray]] | None:
+    """For each input, which entries are wrong; None if that cannot be told."""
+    marked = []
+    for index, (right, given) in enumerate(zip(evidence.right, evidence.given, strict=True)):
+        if right is None or given is None or right.shape != given.shape or right.size < 2:
+            return None
+        with np.errstate(all="ignore"):
+            scale = np.abs(right.astype(float)[np.isfinite(right.astype(float))]).max(initial=0)
+            apart = np.abs(right.astype(float) - given.astype(float))
+            how = evidence.compare
+            marked.append((index, ~((right == given) | (apart <= how.atol + how.rtol * scale))))
+    return marked
+
+
+Named = tuple[Any, str]
+
+
+def _names_of_entries(evidence: Evidence, marked: list) -> Iterator[Named]:
+    yield "right < 0", "the entries whose right value is negative are"
+    yield "right > 0", "the entries whose right value is positive are"
+    yield "right == 0", "the entries whose right value is 0 are"
+    yield "right != 0", "the entries whose right value is not 0 are"
+    yield "first", "the first entry is"
+    yield "last", "the last entry is"
+    yield "not first", "all entries but the first are"
+    yield "not last", "all entries but the last are"
+    yield "diagonal", "the entries on the diagonal are"
+    yield "off diagonal", "the entries off the diagonal are"
+    yield "above", "the entries above the diagonal are"
+    yield "below", "the entries below the diagonal are"
+    yield "first column", "the first column is"
+    yield "last column", "the last column is"
+    yield "largest", "the largest entry is"
+    yield "smallest", "the smallest entry is"
+    for place, name in enumerate(evidence.names):
+        yield (place, "< 0"), f"the entries where {name} is negative are"
+        yield (place, "> 0"), f"the entries where {name} is positive are"
+        yield (place, "== 0"), f"the entries where {name} is 0 are"
+        yield (place, "!= 0"), f"the entries where {name} is not 0 are"
+        yield (place, "> 1"), f"the entries where {name} is above 1 are"
+        yield (place, "< 1"), f"the entries where {name} is below 1 are"
+        yield (place, "== max"), f"the entry where {name} is largest is"
+        yield (place, "== min"), f"the entry where {name} is smallest is"
+
+
+def _entries_where(evidence: Evidence, index: int, words: Named) -> np.ndarray | None:
+    key, right = words[0], evidence.right[index]
+    if isinstance(key, tuple):
+        value = as_array(evidence.cases[index][key[0]])
+        if value is None or value.ndim == 0 or value.shape != right.shape[: value.ndim]:
+            return None
+        mask = _test(value, key[1])
+        return np.broadcast_to(mask.reshape(mask.shape + (1,) * (right.ndim - mask.ndim)), right.shape)
+    if key.startswith("right"):
+        return _test(right, key.removeprefix("right "))
+    if key in ("largest", "smallest"):
+        return _test(right, "== max" if key == "largest" else "== min")
+    grid = np.indices(right.shape)
+    if key in ("first", "not first"):
+        return (grid[0] == 0) ^ (key == "not first")
+    if key in ("last", "not last"):
+        return (grid[0] == len(right) - 1) ^ (key == "not last")
+    if right.ndim < 2:
+        return None
+    row, column = grid[-2], grid[-1]
+    return {
+        "diagonal": row == column,
+        "off diagonal": row != column,
+        "above": row < column,
+        "below": row > column,
+        "first column": column == 0,
+        "last column": column == right.shape[-1] - 1,
+    }[key]
+
+
+def _test(value: np.ndarray, relation: str) -> np.ndarray:
+    tests = {
+        "< 0": lambda x: x < 0,
+        "> 0": lambda x: x > 0,
+        "== 0": lambda x: x == 0,
+        "!= 0": lambda x: x != 0,
+        "> 1": lambda x: x > 1,
+        "< 1": lambda x: x < 1,
+        "== max": lambda x: x == x.max(),
+        "== min": lambda x: x == x.min(),
+    }
+    return tests[relation](value.astype(float))
+
+
+def _held_there(evidence: Evidence, marked: list[tuple[int, np.ndarray]]) -> str:
+    """What the wrong entries hold, if it is one number."""
+    held = {entry for index, mask in marked for entry in np.unique(evidence.given[index][mask]).tolist()}
+    if len(held) != 1:
+        return ""
+    (entry,) = held
+    return f"; yours is {brief(entry + 0).removesuffix('.')} there"
+
+
+def one_sided(evidence: Evidence) -> str | None:
+    """A yes-or-no answer that errs in one direction only."""
+    wrong = []
+    for right, given in zip(evidence.right, evidence.given, strict=True):
+        if right is None or given is None or right.shape != given.shape or given.dtype.kind != "b":
+            return None
+        if right.dtype.kind != "b":
+            return None
+        wrong += given[right != given].tolist()
+    if len(wrong) < 5 or len(set(wrong)) > 1:
+        return None
+    said, other = ("True", "False") if wrong[0] else ("False", "True")
+    return f"wherever your answer is wrong it says {said}: each {other} of yours is right"
