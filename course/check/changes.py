@@ -117,7 +117,7 @@ def changed(case: tuple, place: int, change: Callable) -> tuple | None:
         if new is None or (new.shape == value.shape and np.array_equal(new, value)):
             return None
     elif isinstance(value, int) and not isinstance(value, bool):
-        if new != round(float(new)):
+        if not np.isfinite(new) or new != round(float(new)):
             return None
         new = int(new)
     elif isinstance(value, float | np.floating):
@@ -142,7 +142,7 @@ def change(evidence: Evidence, ignored: Sequence[str] = ()) -> str | None:
     Where several do, all are named; for an input that the answer ignores only a constant can be meant.
     """
     failing = evidence.failing()
-    if len(failing) < 2 or not evidence.tells(failing):
+    if len(failing) < 2 or not evidence.telling:
         return None
     first, found = evidence.cases[failing[0]], []
     for place, name in enumerate(evidence.names):

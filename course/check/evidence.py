@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -110,12 +111,14 @@ class Evidence:
         every input, a yes or no, or a count agrees with many things.
         """
         places = list(range(len(self.cases))) if every else self.failing()
-        return self.tells(self.failing()) and all(
+        return self.telling and all(
             self.same(predict(index), self.given[index]) for index in places
         )
 
-    def tells(self, places: list[int]) -> bool:
-        """Whether agreement with the learner's answers on these inputs can hardly be by chance."""
+    @cached_property
+    def telling(self) -> bool:
+        """Whether agreement with all answers that are wrong can hardly be by chance."""
+        places = self.failing()
         known = {value.tobytes() for index in places if (value := self.given[index]) is not None}
         return len(known) > 1 and sum(information(self, index) for index in places) >= ENOUGH
 

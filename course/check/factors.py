@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,7 +71,7 @@ def quantities(names: list[str], case: tuple) -> Iterator[tuple[str, float]]:
 def factor(evidence: Evidence) -> str | None:
     """The factor, or the number added, that is the same for all entries and has an explanation on all inputs."""
     failing = evidence.failing()
-    if len(failing) < 2 or not evidence.tells(failing):
+    if len(failing) < 2 or not evidence.telling:
         return None
     pairs = [(evidence.right[index], evidence.given[index]) for index in failing]
     if any(right is None or given is None for right, given in pairs):
@@ -131,32 +130,36 @@ def _explained(
     if abs(signs.sum()) < len(found) or not _tells(found):
         return None
     drawn = [dict(quantities(evidence.names, evidence.cases[index])) for index in failing]
-    terms = [(1.0, "", "", np.zeros(len(found)))]
+    terms = [("", 1.0, "", np.zeros(len(found)))]
     for name in drawn[0]:
         values = np.array([one.get(name, np.nan) for one in drawn])
         if (values > 0).all() and np.isfinite(values).all() and np.ptp(values) > 1e-6 * values[0]:
-            for power, words in POWERS.items():
-                terms.append((power, name, words.format(name), power * np.log(values)))
-    target = np.log(np.abs(found))
-    for constant in CONSTANTS:
+            terms += [(name, power, words.format(name), power * np.log(values)) for power, words in POWERS.items()]
+    product = _product(np.log(np.abs(found)), terms)
+    return None if product is None else _words(signs[0] * product[0], *product[1:], names)
+
+
+def _product(target: np.ndarray, terms: list[tuple[str, float, str, np.ndarray]]) -> tuple | None:
+    """A constant, what multiplies it and what divides it, of which the target is the logarithm."""
+    sizes = np.array([term[3] for term in terms])
+    for constant in CONSTANTS:  # one quantity, above or below
         rest = target - np.log(constant)
-        for _, _, over, size in terms:
-            for _, _, under, other in terms[1:] if not over else terms[:1]:
-                for top, bottom, sign in ((over, under, 1), (under, over, -1)):
-                    if np.abs(sign * (size - other) - rest).max() < 1e-6:
-                        return _words(signs[0] * constant, top, bottom, names)
-    if len({round(number, 9) for number in found}) < 3:
+        for (_, _, words, _), size in zip(terms[1:], sizes[1:], strict=True):
+            if np.abs(size - rest).max() < 1e-6:
+                return constant, words, ""
+            if np.abs(size + rest).max() < 1e-6:
+                return constant, "", words
+    if len(set(np.round(target, 9))) < 3:
         return None
-    simple = [term for term in terms[1:] if term[0] in (1.0, 2.0, 0.5)]
-    for constant in (1.0, 2.0, 0.5):
-        for one, other in itertools.permutations(simple, 2):
-            if one[1] == other[1]:
-                continue
-            rest = target - np.log(constant)
-            if np.abs(one[3] - other[3] - rest).max() < 1e-6:
-                return _words(signs[0] * constant, one[2], other[2], names)
-            if np.abs(one[3] + other[3] - rest).max() < 1e-6:
-                return _words(signs[0] * constant, f"{one[2]} * {other[2]}", "", names)
+    for constant in (1.0, 2.0, 0.5):  # two of them
+        rest = target - np.log(constant)
+        for sign in (-1, 1):
+            near = np.abs(sizes[:, None, 0] + sign * sizes[None, :, 0] - rest[0]) < 1e-6
+            for one, other in np.argwhere(near):
+                fits = np.abs(sizes[one] + sign * sizes[other] - rest).max() < 1e-6
+                if fits and one and other and terms[one][0] != terms[other][0]:
+                    top, bottom = terms[one][2], terms[other][2]
+                    return (constant, top, bottom) if sign < 0 else (constant, f"{top} * {bottom}", "")
     return None
 
 

@@ -46,7 +46,7 @@ TAKEN: dict[str, Callable] = {
 def of_inputs(evidence: Evidence) -> str | None:
     """What of an input the learner's answer is, on every input, right or wrong."""
     failing = evidence.failing()
-    if len(failing) < 2 or not evidence.tells(failing):
+    if len(failing) < 2 or not evidence.telling:
         return None
     for words in _candidates(evidence, failing[0]):
         if evidence.holds(lambda index, words=words: _taken(evidence, index, words), every=True):
