@@ -111,9 +111,7 @@ class Evidence:
         every input, a yes or no, or a count agrees with many things.
         """
         places = list(range(len(self.cases))) if every else self.failing()
-        return self.telling and all(
-            self.same(predict(index), self.given[index]) for index in places
-        )
+        return self.telling and all(self.same(predict(index), self.given[index]) for index in places)
 
     @cached_property
     def telling(self) -> bool:

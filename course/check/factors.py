@@ -18,6 +18,8 @@ CONSTANTS = {
     1 / 3: "1/3",
     4.0: "4",
     0.25: "1/4",
+    2 / 3: "2/3",
+    1.5: "3/2",
     np.pi: "pi",
     2 * np.pi: "2 pi",
     1 / np.sqrt(2): "1/sqrt(2)",
@@ -85,7 +87,45 @@ def factor(evidence: Evidence) -> str | None:
             return f"your answer is {said} times the right one"
     shifts = [shift(*pair) for pair in pairs]
     said = _explained(evidence, failing, shifts, CONSTANTS)
+    if said and said.startswith("minus "):
+        return f"your answer is the right one {said}"
     return f"your answer is the right one plus {said}" if said else None
+
+
+def constant_factor(evidence: Evidence) -> str | None:
+    """Minus, half, twice the right one: one factor on all inputs, of those that slips have."""
+    pairs = [(evidence.right[index], evidence.given[index]) for index in evidence.failing()]
+    if evidence.compare.up_to_scale and not any(right is None for right, _ in pairs):
+        pairs = [(_direction(right), _direction(given)) for right, given in pairs]
+    found = [ratio(*pair) for pair in pairs]
+    if any(number is None for number in found) or np.ptp(found) > 1e-6 * abs(found[0]):
+        return None
+    said = next((name for number, name in NAMED.items() if abs(abs(found[0]) - number) < 1e-6 * number), None)
+    if said is None:
+        return None
+    if said == "1":
+        return "minus the right one" if found[0] < 0 else None
+    return f"{'minus ' if found[0] < 0 else ''}{said} times the right one"
+
+
+def _direction(value: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(value.astype(float))
+    return value / length if 0 < length < np.inf else value
+
+
+def proportional(evidence: Evidence) -> str | None:
+    """A factor or a shift that nothing in the inputs explains, another one on each input."""
+    failing = evidence.failing()
+    pairs = [(evidence.right[index], evidence.given[index]) for index in failing]
+    if len(failing) < 2 or any(right is None or given is None or right.size < 3 for right, given in pairs):
+        return None
+    if not evidence.telling:
+        return None
+    if all(ratio(*pair) is not None for pair in pairs):
+        return "your answer has the right direction, but not the right length: one factor for all entries"
+    if all(shift(*pair) is not None for pair in pairs):
+        return "your answer differs from the right one by one number that is added to all entries"
+    return None
 
 
 def ratio(right: np.ndarray, given: np.ndarray) -> float | None:
@@ -134,7 +174,9 @@ def _explained(
     for name in drawn[0]:
         values = np.array([one.get(name, np.nan) for one in drawn])
         if (values > 0).all() and np.isfinite(values).all() and np.ptp(values) > 1e-6 * values[0]:
-            terms += [(name, power, words.format(name), power * np.log(values)) for power, words in POWERS.items()]
+            terms += [
+                (name, power, words.format(name), power * np.log(values)) for power, words in POWERS.items()
+            ]
     product = _product(np.log(np.abs(found)), terms)
     return None if product is None else _words(signs[0] * product[0], *product[1:], names)
 

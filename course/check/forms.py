@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -112,11 +114,9 @@ def _reductions() -> Iterator[tuple[str, Form]]:
             )
             yield (
                 f"{words} {along} of the right one, repeated",
-                lambda x, take=take, axis=axis: np.broadcast_to(
-                    np.expand_dims(take(x, axis=axis), axis), x.shape
-                )
-                if x.ndim > 1
-                else None,
+                lambda x, take=take, axis=axis: (
+                    np.broadcast_to(np.expand_dims(take(x, axis=axis), axis), x.shape) if x.ndim > 1 else None
+                ),
             )
     yield "the length of the right one", lambda x: np.linalg.norm(x) if x.ndim else None
     yield "the square of the length of the right one", lambda x: np.sum(x * x) if x.ndim else None
@@ -142,10 +142,30 @@ def form(evidence: Evidence) -> str | None:
     failing = evidence.failing()
     if not _usable(evidence, failing):
         return None
+    flipped = _complement(evidence)
+    if flipped:
+        return flipped
     for words, take in FORMS:
         if evidence.holds(lambda index, take=take: applied(take, evidence.right[index])):
             return f"your answer is {words}"
-    return _complement(evidence)
+    return None
+
+
+def exchanged_values(evidence: Evidence) -> str | None:
+    """Two values of a tuple, each in the other's place."""
+    right = evidence.right[0]
+    if not isinstance(right, tuple) or len(right) < 2:
+        return None
+    if not all(isinstance(given, tuple | list) and len(given) == len(right) for given in evidence.given):
+        return None
+    parts = [evidence.only(part) for part in range(len(right))]
+    for one, other in itertools.combinations(parts, 2):
+        crossed = replace(one, right=other.right), replace(other, right=one.right)
+        if all(one.wrong) and all(
+            half.telling and half.holds(lambda index, half=half: half.right[index]) for half in crossed
+        ):
+            return f"values {one.part + 1} and {other.part + 1} of your answer are exchanged"
+    return None
 
 
 def _complement(evidence: Evidence) -> str | None:

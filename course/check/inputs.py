@@ -50,7 +50,9 @@ def of_inputs(evidence: Evidence) -> str | None:
         return None
     for words in _candidates(evidence, failing[0]):
         if evidence.holds(lambda index, words=words: _taken(evidence, index, words), every=True):
-            return f"your answer is {words[1].replace('{}', words[0]) if words[0] else words[1]} on every input"
+            return (
+                f"your answer is {words[1].replace('{}', words[0]) if words[0] else words[1]} on every input"
+            )
     return None
 
 

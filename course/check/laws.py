@@ -10,6 +10,7 @@ import numpy as np
 
 from course.check.changes import changed
 from course.check.evidence import Evidence
+from course.check.values import as_array
 
 TIMES = {2.0: "doubles", 0.5: "halves", 4.0: "becomes 4 times as large", 0.25: "becomes a quarter"}
 TIMES |= {8.0: "becomes 8 times as large", 0.125: "becomes an eighth", -1.0: "changes its sign"}
@@ -87,7 +88,7 @@ def law(evidence: Evidence) -> str | None:
             if len(right) != 1 or None in right:
                 break
             given.add(_response(evidence, evidence.given[index], evidence.call(evidence.own, case)))
-        if count < 2 or len(right) != 1 or None in right or right == given or "" in given:
+        if count < 2 or len(right) != 1 or None in right or right == given or "" in given | right:
             continue
         (wanted,) = right
         if len(given) == 1 and None not in given:
@@ -114,30 +115,51 @@ def _laws(evidence: Evidence) -> Iterator[tuple[str, Callable]]:
                 continue
             if words == "doubled" and not np.asarray(value).dtype.kind == "f":
                 continue
+            if words == "negated" and not _may_be_negated(evidence, place):
+                continue
             yield f"{name} {words}", lambda case, place=place, change=change: changed(case, place, change)
-    signed = [place for place, value in enumerate(first) if _has_sign(value)]
+    signed = [place for place in range(len(first)) if _may_be_negated(evidence, place)]
     for one, other in itertools.combinations(signed, 2):
         yield (
             f"{evidence.names[one]} and {evidence.names[other]} negated",
             lambda case, one=one, other=other: _both_negated(case, one, other),
         )
     for place, name in enumerate(evidence.names[: len(first)]):
-        if isinstance(first[place], np.ndarray) and first[place].dtype.kind == "f":
+        value = first[place]
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and set(np.unique(value)) - {-1, 1}:
             yield f"1 added to all of {name}", lambda case, place=place: changed(case, place, lambda x: x + 1)
-    rows = [place for place in range(len(first)) if isinstance(first[place], np.ndarray) and first[place].ndim]
+    rows = [
+        place for place in range(len(first)) if isinstance(first[place], np.ndarray) and first[place].ndim
+    ]
     for leading in rows:
         together = [place for place in rows if len(first[place]) == len(first[leading])]
         if together[0] == leading:
-            said = " and ".join(evidence.names[place] for place in together)
+            names = [evidence.names[place] for place in together]
+            said = " and ".join([*([", ".join(names[:-1])] if names[:-1] else []), names[-1]])
             yield (
                 f"{said} in reversed order",
                 lambda case, together=together: _reversed(case, together),
             )
 
 
-def _has_sign(value: Any) -> bool:
-    array = np.asarray(value)
-    return array.dtype.kind == "f" or (array.dtype.kind == "i" and array.ndim > 0 and (array < 0).any())
+def _may_be_negated(evidence: Evidence, place: int) -> bool:
+    """Whether an input is a number of either sign, not a length, a positive matrix or a falling list."""
+    values = [as_array(case[place]) for case in evidence.cases if not isinstance(case[place], str)]
+    if any(value is None or value.dtype.kind not in "if" for value in values):
+        return False
+    if not any((value < 0).any() for value in values) or all(_is_sorted(value) for value in values):
+        return False
+    return not all(_is_positive(value) for value in values)
+
+
+def _is_sorted(value: np.ndarray) -> bool:
+    steps = np.diff(value, axis=0) if value.ndim == 1 and value.size > 1 else np.array([-1.0, 1.0])
+    return bool((steps <= 0).all() or (steps >= 0).all())
+
+
+def _is_positive(value: np.ndarray) -> bool:
+    square = value.ndim == 2 and value.shape[0] == value.shape[1] and np.array_equal(value, value.T)
+    return square and bool(np.linalg.eigvalsh(value).min() >= -1e-9 * np.abs(value).max())
 
 
 def _both_negated(case: tuple, one: int, other: int) -> tuple | None:
@@ -147,9 +169,7 @@ def _both_negated(case: tuple, one: int, other: int) -> tuple | None:
 def _reversed(case: tuple, together: list[int]) -> tuple | None:
     if len({len(case[place]) for place in together}) > 1 or len(case[together[0]]) < 2:
         return None
-    return tuple(
-        value[::-1].copy() if place in together else value for place, value in enumerate(case)
-    )
+    return tuple(value[::-1].copy() if place in together else value for place, value in enumerate(case))
 
 
 def _stays(evidence: Evidence, before: Any, after: Any) -> bool:

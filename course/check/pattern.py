@@ -16,19 +16,27 @@ from typing import Any
 import numpy as np
 
 from course.check.changes import change
+from course.check.combined import combined
 from course.check.evidence import Evidence, OutOfTime
-from course.check.factors import factor
-from course.check.forms import form
+from course.check.factors import factor, proportional
+from course.check.forms import exchanged_values, form
 from course.check.inputs import of_inputs
 from course.check.laws import ignored, law
 from course.check.places import constant, entries, one_sided
+from course.check.special import special
 from course.check.specification import PUBLIC_SEED, Exercise
 from course.check.trying import Outcome
 from course.check.values import fresh
 from course.check.within import within
 
 SECONDS = 0.4  # for all of the search
-MORE = (PUBLIC_SEED + 1, PUBLIC_SEED + 2)  # seeds of further inputs that an explanation has to hold on
+MORE = (
+    PUBLIC_SEED + 1,
+    PUBLIC_SEED + 2,
+    PUBLIC_SEED + 3,
+)  # seeds of further inputs that an explanation has to hold on
+
+
 def pattern(
     spec: Exercise, own: Callable, cases: list[tuple], expected: list[Outcome], outcomes: list[Outcome]
 ) -> str | None:
@@ -73,9 +81,12 @@ def _search(spec, own, cases, expected, outcomes) -> str | None:
             whole.cases.append(case)
             whole.right.append(spec.reference(*fresh(case)))
             whole.given.append(own(*fresh(case)))
+    swapped = exchanged_values(whole)
+    if swapped:
+        return _sentence("", swapped)
     for where, evidence in _parts(whole):
         try:
-            found = _explanation(evidence)
+            found = _explanation(spec, evidence)
         except OutOfTime:
             return None
         if found:
@@ -83,16 +94,24 @@ def _search(spec, own, cases, expected, outcomes) -> str | None:
     return None
 
 
-def _explanation(evidence: Evidence) -> str | None:
+def _explanation(spec: Exercise, evidence: Evidence) -> str | None:
     """The plainest explanation of one answer: what it is, then what it leaves out, then where it is wrong."""
     found = constant(evidence) or factor(evidence) or form(evidence) or of_inputs(evidence)
     if found:
         return found
     left_out = ignored(evidence)
-    found = change(evidence, left_out)
+    found = change(evidence, left_out) if len(left_out) < 2 else None
     if found is None and left_out:
         found = f"your answer stays the same when {' or '.join(left_out)} changes, the right one does not"
-    return found or entries(evidence) or one_sided(evidence) or law(evidence)
+    return (
+        found
+        or combined(spec, evidence)
+        or special(evidence)
+        or entries(evidence)
+        or proportional(evidence)
+        or one_sided(evidence)
+        or law(evidence)
+    )
 
 
 def _parts(whole: Evidence):

@@ -13,18 +13,20 @@ from course.check.wording import brief
 
 
 def constant(evidence: Evidence) -> str | None:
-    """One number, True or False that is the whole answer on every input."""
+    """An answer that is the same on every input: one number, True or False, or one array."""
     given = [value for value in evidence.given if value is not None]
     right = [value for value in evidence.right if value is not None]
     if len(given) < max(3, len(evidence.given)) or len({str(value) for value in right}) < 2:
         return None
     held = {entry for value in given for entry in np.unique(value).tolist()}
-    if len(held) != 1:
-        return None
-    (entry,) = held
-    kind = bool if all(value.dtype.kind == "b" for value in given) else float
-    entries = "every entry of your answer" if any(value.size > 1 for value in given) else "your answer"
-    return f"{entries} is {brief(kind(entry + 0)).removesuffix('.')} on every input"
+    if len(held) == 1:
+        (entry,) = held
+        kind = bool if all(value.dtype.kind == "b" for value in given) else float
+        entries = "every entry of your answer" if any(value.size > 1 for value in given) else "your answer"
+        return f"{entries} is {brief(kind(entry + 0)).removesuffix('.')} on every input"
+    if all(np.array_equal(given[0], value, equal_nan=value.dtype.kind == "f") for value in given):
+        return "your answer is the same on every input"
+    return None
 
 
 def entries(evidence: Evidence) -> str | None:
@@ -37,12 +39,19 @@ def entries(evidence: Evidence) -> str | None:
     if wrong < 4 or fine < 4:
         return None
     there = _held_there(evidence, marked)
+    one_sign = (
+        len(
+            {float(sign) for value in evidence.right for sign in np.unique(np.sign(value.astype(float)))}
+            - {0.0}
+        )
+        < 2
+    )
     for words in _names_of_entries(evidence, marked):
-        if all(
-            np.array_equal(mask, found)
-            for index, mask in marked
-            if (found := _entries_where(evidence, index, words)) is not None or True
-        ):
+        if words[0] in ("right > 0", "right < 0") and one_sign and not there:
+            continue
+        if words[0] == "right != 0" and not there:  # zeros survive most mistakes
+            continue
+        if all(np.array_equal(mask, _entries_where(evidence, index, words)) for index, mask in marked):
             return f"{words[1]} wrong, all others are right{there}"
     return None
 
