@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from course.check.compare import TOO_COARSE, mismatch
-from course.check.pattern import pattern
+from course.check.pattern.search import pattern
 from course.check.specification import PUBLIC_SEED, Exercise
 from course.check.trying import NotAttempted, Outcome, run
 from course.check.wording import brief, kind

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from course.check.evidence import Evidence
+from course.check.pattern.evidence import Evidence
 from course.check.values import as_array
 
 CONSTANTS = {
@@ -117,7 +117,7 @@ def proportional(evidence: Evidence) -> str | None:
     """A factor or a shift that nothing in the inputs explains, another one on each input."""
     failing = evidence.failing()
     pairs = [(evidence.right[index], evidence.given[index]) for index in failing]
-    if len(failing) < 2 or any(right is None or given is None or right.size < 3 for right, given in pairs):
+    if len(failing) < 3 or any(right is None or given is None or right.size < 2 for right, given in pairs):
         return None
     if not evidence.telling:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from course.check.evidence import Evidence
+from course.check.pattern.evidence import Evidence
 
 ANY: dict[str, Callable] = {  # of numbers and of arrays; {} is the input's name
     "-{}": lambda x: -x,
@@ -76,6 +76,12 @@ COUNTS: dict[str, Callable] = {
     "{} + 1": lambda x: x + 1,
     "{} - 1": lambda x: x - 1,
     "2 * {}": lambda x: 2 * x,
+}
+JOINT: dict[str, Callable] = {
+    "the first of {} alone": lambda x: x[:1],
+    "the last of {} alone": lambda x: x[-1:],
+    "{} without the first": lambda x: x[1:],
+    "{} without the last": lambda x: x[:-1],
 }
 BOOLEAN: dict[str, Callable] = {
     "~{}": lambda x: ~x if isinstance(x, np.ndarray) else not x,
@@ -161,6 +167,11 @@ def change(evidence: Evidence, ignored: Sequence[str] = ()) -> str | None:
     for one, other in _exchangeable(first):
         if _explains(evidence, lambda case, one=one, other=other: exchanged(case, one, other)):
             found.append(f"{evidence.names[one]} and {evidence.names[other]} exchanged")
+    together = _together(first)
+    names = " and ".join(evidence.names[place] for place in together)
+    for words, make in JOINT.items() if len(together) > 1 and not found else ():
+        if _explains(evidence, lambda case, make=make: jointly(case, together, make)):
+            found.append(f"{words.replace('{}', names)}")
     return f"your answer is the right one for {', or '.join(found)}" if 0 < len(found) < 4 else None
 
 
@@ -183,6 +194,19 @@ def _explains(evidence: Evidence, make: Callable[[tuple], tuple | None]) -> bool
         if not evidence.same(evidence.call(evidence.reference, case), evidence.given[index]):
             return False
     return True
+
+
+def _together(case: tuple) -> list[int]:
+    """The arrays that share their first axis with another: one entry each for a point, or a sequence."""
+    lengths = [len(value) if isinstance(value, np.ndarray) and value.ndim else 0 for value in case]
+    return [place for place, length in enumerate(lengths) if length > 1 and lengths.count(length) > 1]
+
+
+def jointly(case: tuple, together: list[int], change: Callable) -> tuple | None:
+    """A case with the same change along the first axis of some inputs."""
+    if len({len(case[place]) for place in together}) > 1 or len(case[together[0]]) < 2:
+        return None
+    return tuple(change(value).copy() if place in together else value for place, value in enumerate(case))
 
 
 def _exchangeable(case: tuple) -> Iterator[tuple[int, int]]:

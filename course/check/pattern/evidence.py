@@ -93,6 +93,22 @@ class Evidence:
         """The inputs on which the answer is wrong."""
         return [index for index, wrong in enumerate(self.wrong) if wrong]
 
+    def without_errors(self) -> Evidence:
+        """The same for the inputs on which the learner's function does not stop with an error."""
+        kept = [index for index, wrong in enumerate(self.wrong) if not wrong]
+        lists = {name: [getattr(self, name)[index] for index in kept] for name in ("cases", "right", "given")}
+        return replace(self, **lists, wrong=[False for _ in kept])
+
+    def is_unsteady(self) -> bool:
+        """Whether the learner's function gives another answer when it is called again."""
+        one = self.only()
+        for index in range(min(2, len(self.cases))):
+            again = self.call(self.own, self.cases[index])
+            before = one.given[index]
+            if before is not None and again is not None and not np.array_equal(before, again, equal_nan=True):
+                return True
+        return False
+
     def passing(self) -> list[int]:
         """The inputs on which it is right."""
         return [index for index, wrong in enumerate(self.wrong) if not wrong]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from course.check.evidence import Evidence
+from course.check.pattern.evidence import Evidence
 
 Form = Callable[[np.ndarray], np.ndarray]
 

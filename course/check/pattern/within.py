@@ -32,13 +32,13 @@ def within(seconds: float, function: Callable[[], Any]) -> Any:
     timer.daemon = True
     timer.start()
     try:
-        try:
-            return function()
-        finally:
-            with lock:
-                state["over"] = True
-            timer.cancel()
-            while state["raised"]:  # the exception is on its way
-                pass
+        result = function()
+        with lock:
+            state["over"] = True
+        for _ in range(1000):  # an exception that was just raised arrives here
+            pass
+        return result
     except _TimeIsUp:
         return None
+    finally:
+        timer.cancel()

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from course.check.changes import changed
-from course.check.evidence import Evidence
+from course.check.pattern.changes import changed
+from course.check.pattern.evidence import Evidence
 from course.check.values import as_array
 
 TIMES = {2.0: "doubles", 0.5: "halves", 4.0: "becomes 4 times as large", 0.25: "becomes a quarter"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from course.check.evidence import Evidence
-from course.check.factors import constant_factor
-from course.check.forms import ARRANGED, applied
+from course.check.pattern.evidence import Evidence
+from course.check.pattern.factors import constant_factor
+from course.check.pattern.forms import ARRANGED, applied
 from course.check.specification import Exercise, Misconception
 
 SLIPS = ("the transpose of the right one", "the right one, in reversed order")

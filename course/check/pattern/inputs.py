@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from course.check.evidence import Evidence
-from course.check.factors import quantities
+from course.check.pattern.evidence import Evidence
+from course.check.pattern.factors import quantities
 from course.check.values import as_array
 
 TAKEN: dict[str, Callable] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from course.check.evidence import Evidence
+from course.check.pattern.evidence import Evidence
 from course.check.values import as_array
 from course.check.wording import brief
 
@@ -36,21 +36,10 @@ def entries(evidence: Evidence) -> str | None:
         return None
     wrong = sum(int(mask.sum()) for _, mask in marked)
     fine = sum(int((~mask).sum()) for _, mask in marked)
-    if wrong < 4 or fine < 4:
+    if wrong < 4 or fine < 4 or _only_zeros_are_right(evidence, marked):
         return None
     there = _held_there(evidence, marked)
-    one_sign = (
-        len(
-            {float(sign) for value in evidence.right for sign in np.unique(np.sign(value.astype(float)))}
-            - {0.0}
-        )
-        < 2
-    )
     for words in _names_of_entries(evidence, marked):
-        if words[0] in ("right > 0", "right < 0") and one_sign and not there:
-            continue
-        if words[0] == "right != 0" and not there:  # zeros survive most mistakes
-            continue
         if all(np.array_equal(mask, _entries_where(evidence, index, words)) for index, mask in marked):
             return f"{words[1]} wrong, all others are right{there}"
     return None
@@ -68,6 +57,11 @@ def _wrong_entries(evidence: Evidence) -> list[tuple[int, np.ndarray]] | None:
             how = evidence.compare
             marked.append((index, ~((right == given) | (apart <= how.atol + how.rtol * scale))))
     return marked
+
+
+def _only_zeros_are_right(evidence: Evidence, marked: list[tuple[int, np.ndarray]]) -> bool:
+    """Whether no right entry says much: a zero survives most mistakes."""
+    return not any(evidence.right[index][~mask].any() for index, mask in marked)
 
 
 Named = tuple[Any, str]
@@ -155,15 +149,23 @@ def _held_there(evidence: Evidence, marked: list[tuple[int, np.ndarray]]) -> str
 
 
 def one_sided(evidence: Evidence) -> str | None:
-    """A yes-or-no answer that errs in one direction only."""
-    wrong = []
-    for right, given in zip(evidence.right, evidence.given, strict=True):
-        if right is None or given is None or right.shape != given.shape or given.dtype.kind != "b":
-            return None
-        if right.dtype.kind != "b":
-            return None
-        wrong += given[right != given].tolist()
-    if len(wrong) < 5 or len(set(wrong)) > 1:
+    """An answer that errs in one direction only: too large, or True where False is right."""
+    pairs = list(zip(evidence.right, evidence.given, strict=True))
+    if any(right is None or given is None or right.shape != given.shape for right, given in pairs):
         return None
-    said, other = ("True", "False") if wrong[0] else ("False", "True")
-    return f"wherever your answer is wrong it says {said}: each {other} of yours is right"
+    if all(right.dtype.kind == given.dtype.kind == "b" for right, given in pairs):
+        said = [entry for right, given in pairs for entry in given[right != given].tolist()]
+        if len(said) < 5 or len(set(said)) > 1:
+            return None
+        words, other = ("True", "False") if said[0] else ("False", "True")
+        return f"wherever your answer is wrong it says {words}: each {other} of yours is right"
+    signs = []
+    for index in evidence.failing():
+        right, given = (value.astype(float) for value in pairs[index])
+        if not np.isfinite(right).all() or not np.isfinite(given).all():
+            return None
+        apart = given - right
+        signs += np.sign(apart[np.abs(apart) > 1e-6 * np.abs(right).max(initial=0)]).tolist()
+    if len(signs) < 8 or len(set(signs)) > 1:
+        return None
+    return f"wherever your answer is wrong, it is too {'large' if signs[0] > 0 else 'small'}"

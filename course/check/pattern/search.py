@@ -11,30 +11,27 @@ import io
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from course.check.changes import change
-from course.check.combined import combined
-from course.check.evidence import Evidence, OutOfTime
-from course.check.factors import factor, proportional
-from course.check.forms import exchanged_values, form
-from course.check.inputs import of_inputs
-from course.check.laws import ignored, law
-from course.check.places import constant, entries, one_sided
-from course.check.special import special
+from course.check.pattern.changes import change
+from course.check.pattern.combined import combined
+from course.check.pattern.evidence import Evidence, OutOfTime
+from course.check.pattern.factors import factor, proportional
+from course.check.pattern.forms import exchanged_values, form
+from course.check.pattern.inputs import of_inputs
+from course.check.pattern.laws import ignored, law
+from course.check.pattern.places import constant, entries, one_sided
+from course.check.pattern.special import special
+from course.check.pattern.within import within
 from course.check.specification import PUBLIC_SEED, Exercise
-from course.check.trying import Outcome
+from course.check.trying import Outcome, run
 from course.check.values import fresh
-from course.check.within import within
 
 SECONDS = 0.4  # for all of the search
-MORE = (
-    PUBLIC_SEED + 1,
-    PUBLIC_SEED + 2,
-    PUBLIC_SEED + 3,
-)  # seeds of further inputs that an explanation has to hold on
+MORE = range(PUBLIC_SEED + 1, PUBLIC_SEED + 4)  # seeds of further inputs that an explanation has to hold on
 
 
 def pattern(
@@ -42,7 +39,7 @@ def pattern(
 ) -> str | None:
     """The sentence that explains a wrong answer, or None."""
     with np.errstate(all="ignore"):
-        return within(4 * SECONDS, lambda: _quietly(spec, own, cases, expected, outcomes))
+        return within(10 * SECONDS, lambda: _quietly(spec, own, cases, expected, outcomes))
 
 
 def _quietly(*arguments: Any) -> str | None:
@@ -59,31 +56,30 @@ def _quietly(*arguments: Any) -> str | None:
             return None
 
 
-def _search(spec, own, cases, expected, outcomes) -> str | None:
-    if any(outcome.error for outcome in outcomes):
-        return None
-    deadline = time.thread_time() + SECONDS
+def _search(
+    spec: Exercise, own: Callable, cases: list[tuple], expected: list[Outcome], outcomes: list[Outcome]
+) -> str | None:
     whole = Evidence(
         names=spec.parameters,
         cases=list(cases),
         right=[outcome.value for outcome in expected],
         given=[outcome.value for outcome in outcomes],
-        wrong=[],
+        wrong=[outcome.error is not None for outcome in outcomes],
         reference=spec.reference,
         own=own,
         compare=spec.compare,
-        deadline=deadline,
+        deadline=time.thread_time() + SECONDS,
     )
-    for seed in MORE:
-        for case in spec.draw(seed):
-            if time.thread_time() > deadline - SECONDS / 2:
-                break
-            whole.cases.append(case)
-            whole.right.append(spec.reference(*fresh(case)))
-            whole.given.append(own(*fresh(case)))
-    swapped = exchanged_values(whole)
-    if swapped:
-        return _sentence("", swapped)
+    _draw_more(spec, whole)
+    found = _of_errors(whole) if any(whole.wrong) else None
+    if found or all(whole.wrong):
+        return found
+    whole = whole.without_errors()
+    if whole.is_unsteady():
+        return "Called twice with the same input, your function gives two different answers."
+    found = exchanged_values(whole)
+    if found:
+        return _sentence("", found)
     for where, evidence in _parts(whole):
         try:
             found = _explanation(spec, evidence)
@@ -94,24 +90,46 @@ def _search(spec, own, cases, expected, outcomes) -> str | None:
     return None
 
 
+def _draw_more(spec: Exercise, whole: Evidence) -> None:
+    """More inputs with their answers, for at most half of the time."""
+    for seed in MORE:
+        for case in spec.draw(seed):
+            if time.thread_time() > whole.deadline - SECONDS / 2:
+                return
+            tried = run(whole.own, case, spec.parameters)
+            whole.cases.append(case)
+            whole.right.append(spec.reference(*fresh(case)))
+            whole.given.append(tried.value)
+            whole.wrong.append(tried.error is not None)
+
+
+def _of_errors(whole: Evidence) -> str | None:
+    """The property of the inputs on which the learner's function stops with an error."""
+    found = special(replace(whole, right=[None for _ in whole.right]))
+    return found and f"Your function stops with an error {found}."
+
+
 def _explanation(spec: Exercise, evidence: Evidence) -> str | None:
     """The plainest explanation of one answer: what it is, then what it leaves out, then where it is wrong."""
-    found = constant(evidence) or factor(evidence) or form(evidence) or of_inputs(evidence)
+    found = constant(evidence)
+    if found:
+        return found
+    found = factor(evidence) or form(evidence)
+    if found:
+        return f"wherever it is wrong, {found}" if evidence.passing() else found
+    found = of_inputs(evidence)
     if found:
         return found
     left_out = ignored(evidence)
     found = change(evidence, left_out) if len(left_out) < 2 else None
     if found is None and left_out:
         found = f"your answer stays the same when {' or '.join(left_out)} changes, the right one does not"
-    return (
-        found
-        or combined(spec, evidence)
-        or special(evidence)
-        or entries(evidence)
-        or proportional(evidence)
-        or one_sided(evidence)
-        or law(evidence)
-    )
+    if found is None:
+        found = combined(spec, evidence)
+    if found is None:
+        found = special(evidence)
+        found = found and f"your answer is {found}"
+    return found or entries(evidence) or proportional(evidence) or law(evidence) or one_sided(evidence)
 
 
 def _parts(whole: Evidence):
