@@ -115,7 +115,7 @@ def changes(value: Any) -> Iterator[tuple[str, Callable]]:
 def changed(case: tuple, place: int, change: Callable) -> tuple | None:
     """A case with one input changed, of the kind it was; None where there is no such change.
 
-    No array changes its size, and no count comes to 0: compiled code may crash on inputs that are empty.
+    No array changes its shape, and no count comes to 0: compiled code may crash on inputs that are empty.
     """
     value = case[place]
     try:
@@ -127,7 +127,7 @@ def changed(case: tuple, place: int, change: Callable) -> tuple | None:
         new = _as_before(value, np.asarray(new))
         if new is None or (new.shape == value.shape and np.array_equal(new, value)):
             return None
-        if new.size != value.size:
+        if new.shape != value.shape:
             return None
     elif isinstance(value, int | np.integer) and not isinstance(value, bool):
         if new == value or new < min(1, value):
@@ -142,9 +142,9 @@ def changed(case: tuple, place: int, change: Callable) -> tuple | None:
 
 def _as_before(value: np.ndarray, new: np.ndarray) -> np.ndarray | None:
     """Numbers in the type of the input they replace: half a token number is none."""
-    if value.dtype.kind in "iu" and new.dtype.kind == "f":
-        if not np.isfinite(new).all() or not np.array_equal(new, np.round(new)):
-            return None
+    half = new.dtype.kind == "f" and not np.array_equal(new, np.round(new))
+    if value.dtype.kind in "iu" and (half or not np.isfinite(new).all()):
+        return None
     return np.ascontiguousarray(new.astype(value.dtype))
 
 
@@ -167,7 +167,7 @@ def change(evidence: Evidence, ignored: Sequence[str] = ()) -> str | None:
     for one, other in _exchangeable(first):
         if _explains(evidence, lambda case, one=one, other=other: exchanged(case, one, other)):
             found.append(f"{evidence.names[one]} and {evidence.names[other]} exchanged")
-    together = _together(first)
+    together = _together(evidence.cases)
     names = " and ".join(evidence.names[place] for place in together)
     for words, make in JOINT.items() if len(together) > 1 and not found else ():
         if _explains(evidence, lambda case, make=make: jointly(case, together, make)):
@@ -196,10 +196,11 @@ def _explains(evidence: Evidence, make: Callable[[tuple], tuple | None]) -> bool
     return True
 
 
-def _together(case: tuple) -> list[int]:
-    """The arrays that share their first axis with another: one entry each for a point, or a sequence."""
-    lengths = [len(value) if isinstance(value, np.ndarray) and value.ndim else 0 for value in case]
-    return [place for place, length in enumerate(lengths) if length > 1 and lengths.count(length) > 1]
+def _together(cases: list[tuple]) -> list[int]:
+    """The arrays whose first axis is as long as another's in every case: one entry for a point each."""
+    lengths = [[len(value) if np.ndim(value) else 0 for value in case] for case in cases]
+    columns = list(zip(*lengths, strict=True))
+    return [place for place, column in enumerate(columns) if min(column) > 0 and columns.count(column) > 1]
 
 
 def jointly(case: tuple, together: list[int], change: Callable) -> tuple | None:

@@ -1,4 +1,4 @@
-"""What is known of a wrong answer: the inputs, the right answers, the learner's, and what more calls would give."""
+"""What is known of a wrong answer: inputs, right answers, the learner's, and what more calls would give."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from course.check.values import as_array, fresh
 
 GENERIC = 16.0  # bits in the agreement of a number with digits after the point; whole numbers have few
 SAME = 2e-6  # the difference, in parts of the largest entry, up to which two arrays are the same
+LARGEST = 100_000  # entries of an answer that is looked at
 ENOUGH = 30.0  # bits that no accident among some thousand candidates brings together
 
 
@@ -25,12 +26,12 @@ class OutOfTime(Exception):
 
 @dataclass
 class Evidence:
-    """Inputs with the right answers and the learner's, as arrays; the inputs that the answer gets wrong first.
+    """Inputs with the right answers and the learner's.
 
     Args:
         names: the inputs' names.
         cases: the inputs, a tuple each.
-        right, given: the right answers and the learner's; None where a call failed or gave no numbers.
+        right, given: the right answers and the learner's, as they came or as arrays; None for no numbers.
         wrong: on which inputs the answer is wrong.
         reference, own: the functions, for further calls.
         compare: when two answers are equal.
@@ -68,6 +69,8 @@ class Evidence:
                 return None
             value = value[self.part]
         array = as_array(value)
+        if array is not None and array.size > LARGEST:
+            return None
         if self.entry is None or array is None:
             return array
         return array[self.entry] if array.ndim == 1 and len(array) > self.entry else None

@@ -1,4 +1,4 @@
-"""A factor, or a number to add, that makes a right answer of the learner's: 2, n, 1/eta, the length of w, ..."""
+"""A factor, or a number added, by which an answer differs from the right one: 2, n, 1/eta, norm(w), ..."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CONSTANTS = {
 }
 NAMED = {
     **CONSTANTS,
-    1 / np.log(10): "1/log(10), the base 10 in place of e",
+    1 / np.log(10): "1/log(10) (base 10 in place of e)",
     np.log(10): "log(10)",
-    1 / np.log(2): "1/log(2), the base 2 in place of e",
+    1 / np.log(2): "1/log(2) (base 2 in place of e)",
     np.log(2): "log(2)",
-    180 / np.pi: "180/pi, degrees in place of radians",
-    np.pi / 180: "pi/180, radians in place of degrees",
+    180 / np.pi: "180/pi (degrees in place of radians)",
+    np.pi / 180: "pi/180 (radians in place of degrees)",
     1 / np.pi: "1/pi",
 }
 POWERS = {1.0: "{}", 2.0: "{} ** 2", 0.5: "sqrt({})", 3.0: "{} ** 3"}
@@ -71,7 +71,7 @@ def quantities(names: list[str], case: tuple) -> Iterator[tuple[str, float]]:
 
 
 def factor(evidence: Evidence) -> str | None:
-    """The factor, or the number added, that is the same for all entries and has an explanation on all inputs."""
+    """The factor, or the number added, if it is one for all entries and explained on all inputs."""
     failing = evidence.failing()
     if len(failing) < 2 or not evidence.telling:
         return None

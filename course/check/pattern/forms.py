@@ -1,10 +1,9 @@
-"""Forms of the right answer that a learner's may have: its square, its sum, its rows reversed, n times it, ..."""
+"""Forms of the right answer that a learner's may have: minus it, its square, its sum, its order reversed."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -160,9 +159,10 @@ def exchanged_values(evidence: Evidence) -> str | None:
         return None
     parts = [evidence.only(part) for part in range(len(right))]
     for one, other in itertools.combinations(parts, 2):
-        crossed = replace(one, right=other.right), replace(other, right=one.right)
-        if all(one.wrong) and all(
-            half.telling and half.holds(lambda index, half=half: half.right[index]) for half in crossed
+        if not all(one.wrong) or not one.telling or not other.telling:
+            continue
+        if one.holds(lambda index, one=other: one.right[index]) and other.holds(
+            lambda index, one=one: one.right[index]
         ):
             return f"values {one.part + 1} and {other.part + 1} of your answer are exchanged"
     return None

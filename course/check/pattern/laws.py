@@ -1,4 +1,4 @@
-"""What becomes of an answer when an input is changed: laws that the right one keeps and the learner's breaks."""
+"""What becomes of an answer when an input is changed: laws that the right one keeps and another breaks."""
 
 from __future__ import annotations
 
@@ -111,9 +111,9 @@ def _laws(evidence: Evidence) -> Iterator[tuple[str, Callable]]:
             value = first[place]
             if isinstance(value, bool | np.bool_) or np.asarray(value).dtype.kind not in "iuf":
                 continue
-            if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and set(np.unique(value)) - {-1, 1}:
+            if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and not _is_label(value):
                 continue
-            if words == "doubled" and not np.asarray(value).dtype.kind == "f":
+            if words == "doubled" and (np.asarray(value).dtype.kind != "f" or _is_label(value)):
                 continue
             if words == "negated" and not _may_be_negated(evidence, place):
                 continue
@@ -126,7 +126,7 @@ def _laws(evidence: Evidence) -> Iterator[tuple[str, Callable]]:
         )
     for place, name in enumerate(evidence.names[: len(first)]):
         value = first[place]
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and set(np.unique(value)) - {-1, 1}:
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not _is_label(value):
             yield f"1 added to all of {name}", lambda case, place=place: changed(case, place, lambda x: x + 1)
     rows = [
         place for place in range(len(first)) if isinstance(first[place], np.ndarray) and first[place].ndim
@@ -150,6 +150,10 @@ def _may_be_negated(evidence: Evidence, place: int) -> bool:
     if not any((value < 0).any() for value in values) or all(_is_sorted(value) for value in values):
         return False
     return not all(_is_positive(value) for value in values)
+
+
+def _is_label(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and set(np.unique(value)) <= {-1, 1}
 
 
 def _is_sorted(value: np.ndarray) -> bool:

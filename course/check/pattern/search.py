@@ -128,7 +128,7 @@ def _explanation(spec: Exercise, evidence: Evidence) -> str | None:
         found = combined(spec, evidence)
     if found is None:
         found = special(evidence)
-        found = found and f"your answer is {found}"
+        found = found and f"your answer is wrong {found}"
     return found or entries(evidence) or proportional(evidence) or law(evidence) or one_sided(evidence)
 
 
@@ -155,5 +155,5 @@ def _parts(whole: Evidence):
 
 
 def _sentence(where: str, found: str) -> str:
-    text = f"{where}{found}."
+    text = f"{where}{found.removesuffix('.')}."
     return text[0].upper() + text[1:]

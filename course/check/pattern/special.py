@@ -24,7 +24,9 @@ def special(evidence: Evidence) -> str | None:
     drawn = [dict(_of_right(right)) for right in evidence.right]
     found = _telling(drawn, wrong, mostly)[:1]
     if not found:
-        found = _telling([dict(_of_inputs(evidence.names, case)) for case in evidence.cases], wrong, mostly)
+        texts = {value for case in evidence.cases for value in case if isinstance(value, str)}
+        drawn = [dict(_of_inputs(evidence.names, case, sorted(texts))) for case in evidence.cases]
+        found = _telling(drawn, wrong, mostly)
     if len(found) != 1:
         return None
     return f"{'on all inputs but those' if mostly else 'exactly on the inputs'} where {found[0]}"
@@ -62,10 +64,11 @@ def _of_right(right: Any) -> Iterator[Property]:
     yield ("", "the right answer is 1", "the right answer is not 1"), bool(entry == 1)
 
 
-def _of_inputs(names: list[str], case: tuple) -> Iterator[Property]:
+def _of_inputs(names: list[str], case: tuple, texts: list[str]) -> Iterator[Property]:
     for name, value in zip(names, case, strict=True):
         if isinstance(value, str):
-            yield (name, f"{name} is {value!r}", f"{name} is not {value!r}"), True
+            for text in texts:
+                yield (name, f"{name} is {text!r}", f"{name} is not {text!r}"), value == text
             continue
         array = as_array(value)
         if array is None:

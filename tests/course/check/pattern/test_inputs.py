@@ -1,0 +1,137 @@
+"""Answers that are right for another input, that are an input, or that leave one out."""
+
+import numpy as np
+import pytest
+
+
+def right(w, X, y):
+    """A sum in which every input counts, in its own way."""
+    return np.tanh(X @ w) * y - 0.1 * y * X[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        (lambda w, X, y: right(-w, X, y), "-w in place of w"),
+        (lambda w, X, y: right(2 * w, X, y), "2 * w in place of w"),
+        (lambda w, X, y: right(w**2, X, y), "w ** 2 in place of w"),
+        (lambda w, X, y: right(w / np.linalg.norm(w), X, y), "w / norm(w) in place of w"),
+        (lambda w, X, y: right(w[::-1], X, y), "w[::-1] in place of w"),
+        (lambda w, X, y: right(w, X - X.mean(0), y), "X with the mean of its rows taken off in place of X"),
+        (lambda w, X, y: right(w, X[:, ::-1], y), "X[:, ::-1] in place of X"),
+        (lambda w, X, y: right(w, np.abs(X), y), "abs(X) in place of X"),
+        (
+            lambda w, X, y: right(w, np.repeat(X[:1], len(X), 0), y),
+            "the first entry of X for all in place of X",
+        ),
+        (lambda w, X, y: right(w, X, np.roll(y, 1)), "np.roll(y, 1, axis=0) in place of y"),
+        (lambda w, X, y: right(0 * w, X, y), "0 in place of w"),
+        (lambda w, X, y: right(w, X, 1 + 0 * y), "1 in place of y"),
+    ],
+)
+def test_right_for_another_input(told, own, words):
+    assert told(right, own) == f"Your answer is the right one for {words}."
+
+
+def test_all_changes_that_explain_an_answer_are_named(told):
+    sentence = told(lambda w, X, y: X.T @ (X @ w - y.sum()), lambda w, X, y: X.T @ (X @ w + y.sum()))
+    assert sentence == "Your answer is the right one for -X in place of X, or -y in place of y."
+
+
+def test_two_inputs_exchanged(told):
+    def cases(rng):
+        return [(rng.standard_normal(n), rng.standard_normal(n)) for n in (2, 3, 4)]
+
+    sentence = told(lambda a, b: a / np.linalg.norm(b), lambda a, b: b / np.linalg.norm(a), cases)
+    assert sentence == "Your answer is the right one for a and b exchanged."
+
+
+def test_counts_stay_counts(told):
+    def cases(rng):
+        return [(rng.standard_normal(3), n) for n in (2, 3, 4, 5)]
+
+    called = []
+
+    def power(w, n):
+        called.append(n)
+        return w * np.sqrt(n + 0.3)
+
+    assert (
+        told(power, lambda w, n: w * np.sqrt(n - 0.7), cases)
+        == "Your answer is the right one for n - 1 in place of n."
+    )
+    assert min(called) >= 1
+    assert max(called) <= 10
+
+
+def test_no_array_changes_its_size_alone(told):
+    sizes = set()
+
+    def watched(w, X, y):
+        sizes.add((len(X) == len(y), X.shape[1] == len(w), bool(len(y))))
+        return right(w, X, y)
+
+    told(watched, lambda w, X, y: np.cos(right(w, X, y)) + X[:, 0] ** 3)
+    assert sizes == {(True, True, True)}
+
+
+def test_only_some_of_the_points(told):
+    def total(w, X, y):
+        return (y * np.tanh(X @ w)).sum()
+
+    sentence = told(total, lambda w, X, y: total(w, X[1:], y[1:]))
+    assert sentence == "Your answer is the right one for X and y without the first."
+
+
+def test_an_input_that_is_not_used(told):
+    sentence = told(right, lambda w, X, y: np.tanh(X @ w) - 0.3 * X[:, 1])
+    assert sentence == "Your answer stays the same when y changes, the right one does not."
+    sentence = told(right, lambda w, X, y: np.sin(X[:, 0]))
+    assert sentence == "Your answer stays the same when w or y changes, the right one does not."
+
+
+def test_of_an_input_that_does_not_matter_nothing_is_said(told):
+    def sums(w, X, y):
+        return X @ w
+
+    assert "y" not in told(sums, lambda w, X, y: -(X @ w))
+    assert "when y" not in (told(sums, lambda w, X, y: np.sin(X @ w) + 2) or "")
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        (lambda w, X, y: w, "w"),
+        (lambda w, X, y: X[:, 0], "X[:, 0]"),
+        (lambda w, X, y: X.mean(0), "the mean of each column of X"),
+        (lambda w, X, y: np.linalg.norm(X), "norm(X)"),
+        (lambda w, X, y: np.linalg.norm(X, 2), "the largest singular value of X"),
+    ],
+)
+def test_an_answer_that_is_an_input(told, own, words):
+    assert told(right, own) == f"Your answer is {words} on every input."
+
+
+@pytest.mark.parametrize(
+    ("own", "sentence"),
+    [
+        (lambda w, X, y: X @ w, "With w doubled, the right answer stays the same, but yours doubles."),
+        (
+            lambda w, X, y: np.abs(X @ w) / np.linalg.norm(w),
+            "With w negated, the right answer changes its sign, but yours stays the same.",
+        ),
+    ],
+)
+def test_a_law_that_the_right_answer_keeps(told, own, sentence):
+    def cosine(w, X, y):
+        return X @ w / np.linalg.norm(w) / np.linalg.norm(X, axis=1) / (1 + np.linalg.norm(X, axis=1))
+
+    assert told(cosine, lambda w, X, y: own(w, X, y) * (1 + X[:, 0] ** 2)) == sentence
+
+
+def test_lengths_are_not_negated(told):
+    def cases(rng):
+        return [(rng.random(), rng.random()) for _ in range(5)]
+
+    sentence = told(lambda a, b: abs(a) * abs(b) ** 3 + 1, lambda a, b: a * b**2 + np.sin(a * b), cases)
+    assert "negated" not in (sentence or "")

@@ -1,0 +1,120 @@
+"""Where an answer is wrong: everywhere the same, in some entries, on special inputs, in one direction."""
+
+import numpy as np
+import pytest
+
+
+def right(w, X, y):
+    return y * np.tanh(X @ w)
+
+
+def many(rng):
+    """Vectors of which some have one entry, with a flag and a kind."""
+    return [
+        (rng.standard_normal(n), bool(flag), kind)
+        for n, flag, kind in ((1, 0, "p"), (3, 1, "W"), (4, 0, "W"), (1, 1, "W"), (5, 0, "p"), (2, 1, "p"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "sentence"),
+    [
+        (lambda w, X, y: 0 * y, "Every entry of your answer is 0 on every input."),
+        (lambda w, X, y: 0.5, "Your answer is 0.5 on every input."),
+        (lambda w, X, y: np.array([1.0, 2.0]), "Your answer is the same on every input."),
+    ],
+)
+def test_the_same_everywhere(told, own, sentence):
+    assert told(right, own) == sentence
+
+
+def test_a_yes_or_no_that_is_always_the_same(told):
+    assert (
+        told(lambda w, X, y: bool(w.sum() > 0), lambda w, X, y: True) == "Your answer is True on every input."
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "sentence"),
+    [
+        (
+            lambda w, X, y: np.where(y < 0, 0, right(w, X, y)),
+            "The entries where y is negative are wrong, all others are right; yours is 0 there.",
+        ),
+        (
+            lambda w, X, y: np.concatenate([right(w, X, y)[:-1], [5.0]]),
+            "The last entry is wrong, all others are right; yours is 5 there.",
+        ),
+        (
+            lambda w, X, y: np.where(right(w, X, y) < 0, np.sin(right(w, X, y)), right(w, X, y)),
+            "The entries whose right value is negative are wrong, all others are right.",
+        ),
+    ],
+)
+def test_wrong_entries(told, own, sentence):
+    assert told(right, own) == sentence
+
+
+def test_nothing_is_said_of_entries_where_only_zeros_are_right(told):
+    def some(w, X, y):
+        return np.maximum(right(w, X, y), 0)
+
+    assert "entries" not in (told(some, lambda w, X, y: np.sin(3 * some(w, X, y)) * w[0]) or "")
+
+
+@pytest.mark.parametrize(
+    ("own", "sentence"),
+    [
+        (lambda x, flag, kind: np.cos(x[0] + 0.4) if len(x) == 1 else x.sum() ** 2, "len(x) is 1"),
+        (lambda x, flag, kind: np.cos(x[0] + 0.4) if flag else x.sum() ** 2, "flag is True"),
+        (lambda x, flag, kind: np.cos(x[0] + 0.4) if kind == "W" else x.sum() ** 2, "kind is 'W'"),
+    ],
+)
+def test_special_inputs(told, own, sentence):
+    text = told(lambda x, flag, kind: x.sum() ** 2, own, many)
+    assert text == f"Your answer is wrong exactly on the inputs where {sentence}."
+
+
+def test_special_right_answers_come_first(told):
+    def total(x, flag, kind):
+        return x.sum()
+
+    sentence = told(total, lambda x, flag, kind: abs(x.sum()) ** 1.5 if x.sum() < 0 else x.sum(), many)
+    assert sentence.endswith("the right answer is negative.")
+
+
+def test_no_input_is_special_where_two_things_are(told):
+    def flags(rng):
+        return [(rng.standard_normal(4), bool(flag), bool(flag)) for flag in (0, 1, 0, 0, 1, 0)]
+
+    sentence = told(lambda x, a, b: x.sum() ** 2, lambda x, a, b: np.cos(x[0]) if a else x.sum() ** 2, flags)
+    assert "exactly" not in (sentence or "")
+
+
+def test_the_inputs_of_errors(told):
+    def own(x, flag, kind):
+        return x.sum() if len(x) > 1 else x[1]
+
+    sentence = told(lambda x, flag, kind: x.sum(), own, many)
+    assert sentence == "Your function stops with an error exactly on the inputs where len(x) is 1."
+
+
+def test_errors_everywhere_are_left_to_their_own_words(told):
+    assert told(right, lambda w, X, y: X @ y @ w) is None
+
+
+def test_one_direction(told):
+    sentence = told(lambda w, X, y: X @ w > 0, lambda w, X, y: X @ w > 0.7)
+    assert sentence == "Wherever your answer is wrong it says False: each True of yours is right."
+
+    def positive(w, X, y):
+        return np.exp(X @ w - y)
+
+    sentence = told(positive, lambda w, X, y: positive(w, X, y) + np.exp(X[:, 0] * w[1] + y))
+    assert sentence == "Wherever your answer is wrong, it is too large."
+
+
+def test_an_answer_that_changes_from_call_to_call(told):
+    rng = np.random.default_rng(0)
+    sentence = told(right, lambda w, X, y: rng.standard_normal(len(y)))
+    assert sentence == "Called twice with the same input, your function gives two different answers."
