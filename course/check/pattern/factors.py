@@ -128,8 +128,10 @@ def proportional(evidence: Evidence) -> str | None:
     return None
 
 
-def ratio(right: np.ndarray, given: np.ndarray) -> float | None:
+def ratio(right: np.ndarray | None, given: np.ndarray | None) -> float | None:
     """The one factor between two arrays, if there is one."""
+    if right is None or given is None:
+        return None
     if right.size == given.size == 1:
         given = given.reshape(right.shape)
     if right.shape != given.shape or right.dtype.kind == "b" or given.dtype.kind == "b":

@@ -122,7 +122,9 @@ def _explanation(spec: Exercise, evidence: Evidence) -> str | None:
         return found
     left_out = ignored(evidence)
     found = change(evidence, left_out) if len(left_out) < 2 else None
-    if found is None and left_out:
+    if len(left_out) == len(evidence.names):
+        found = "your answer does not depend on the values of the inputs"
+    elif found is None and left_out:
         found = f"your answer stays the same when {' or '.join(left_out)} changes, the right one does not"
     if found is None:
         found = combined(spec, evidence)
