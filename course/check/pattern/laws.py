@@ -15,7 +15,8 @@ from course.check.values import as_array
 TIMES = {2.0: "doubles", 0.5: "halves", 4.0: "becomes 4 times as large", 0.25: "becomes a quarter"}
 TIMES |= {8.0: "becomes 8 times as large", 0.125: "becomes an eighth", -1.0: "changes its sign"}
 TIMES |= {2**0.5: "becomes sqrt(2) times as large", 2**-0.5: "becomes 1/sqrt(2) times as large"}
-TRIALS = 6  # inputs on which a law is tried
+TRIALS = 6  # inputs on which a law is tried, of those that are wrong; a few that are right come with them
+ENOUGH = 4  # inputs on which the right answer has to keep a law
 KINDS: list[tuple[str, Callable]] = [
     ("doubled", lambda x: 2 * x),
     ("negated", lambda x: -x),
@@ -87,8 +88,16 @@ def law(evidence: Evidence) -> str | None:
             right.add(_response(evidence, evidence.right[index], evidence.call(evidence.reference, case)))
             if len(right) != 1 or None in right:
                 break
-            given.add(_response(evidence, evidence.given[index], evidence.call(evidence.own, case)))
-        if count < 2 or len(right) != 1 or None in right or right == given or "" in given | right:
+            if evidence.wrong[index]:
+                given.add(_response(evidence, evidence.given[index], evidence.call(evidence.own, case)))
+        if (
+            count < ENOUGH
+            or not given
+            or len(right) != 1
+            or None in right
+            or right == given
+            or "" in given | right
+        ):
             continue
         (wanted,) = right
         if len(given) == 1 and None not in given:
@@ -100,8 +109,10 @@ def law(evidence: Evidence) -> str | None:
 
 
 def _tried(evidence: Evidence) -> list[int]:
-    """A few of the inputs on which the answer is wrong."""
-    return [index for index in evidence.failing() if evidence.given[index] is not None][:TRIALS]
+    """Inputs on which the answer is wrong, and some on which it is right, all with numbers to compare."""
+    finite = [value is not None and bool(np.isfinite(value.astype(float)).all()) for value in evidence.given]
+    wrong = [index for index in evidence.failing() if finite[index]][:TRIALS]
+    return [*wrong, *[index for index in evidence.passing() if finite[index]][: TRIALS - 2]]
 
 
 def _laws(evidence: Evidence) -> Iterator[tuple[str, Callable]]:

@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 
+from course.check.pattern.evidence import Evidence
+from course.check.pattern.laws import law
+from course.check.specification import Compare
+
 
 def right(w, X, y):
     """A sum in which every input counts, in its own way."""
@@ -88,6 +92,43 @@ def test_an_input_that_is_not_used(told):
     assert sentence == "Your answer stays the same when y changes, the right one does not."
     sentence = told(right, lambda w, X, y: np.sin(X[:, 0]))
     assert sentence == "Your answer stays the same when w or y changes, the right one does not."
+
+
+def test_an_input_that_counts_where_the_answer_is_right_is_used(told):
+    def cases(rng):
+        return [(n, float(n)) for n in range(1, 9)]
+
+    sentence = told(lambda n, size: n * size**1.5, lambda n, size: min(50.0, n * size**1.5), cases)
+    assert "when" not in sentence
+
+
+def test_infinite_answers_do_not_show_what_is_used(told):
+    sentence = told(right, lambda w, X, y: right(w, X, y) / np.zeros(1))
+    assert "stays the same" not in (sentence or "")
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_a_law_has_to_hold_on_four_inputs(count):
+    cases = [(np.array([number, 1.0, -2.0]),) for number in range(1, count + 1)]
+
+    def turned(x):
+        return x / np.linalg.norm(x)
+
+    def longer(x):
+        return np.sin(x) * np.linalg.norm(x)
+
+    evidence = Evidence(
+        names=["x"],
+        cases=cases,
+        right=[turned(*case) for case in cases],
+        given=[longer(*case) for case in cases],
+        wrong=[True] * count,
+        reference=turned,
+        own=longer,
+        compare=Compare(),
+        deadline=np.inf,
+    )
+    assert (law(evidence) is not None) == (count == 4)
 
 
 def test_of_an_input_that_does_not_matter_nothing_is_said(told):
