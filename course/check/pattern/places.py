@@ -39,7 +39,7 @@ def entries(evidence: Evidence) -> str | None:
     if wrong < 4 or fine < 4 or _only_zeros_are_right(evidence, marked):
         return None
     there = _held_there(evidence, marked)
-    for words in _names_of_entries(evidence, marked):
+    for words in _names_of_entries(evidence):
         if all(np.array_equal(mask, _entries_where(evidence, index, words)) for index, mask in marked):
             return f"{words[1]} wrong, all others are right{there}"
     return None
@@ -67,7 +67,7 @@ def _only_zeros_are_right(evidence: Evidence, marked: list[tuple[int, np.ndarray
 Named = tuple[Any, str]
 
 
-def _names_of_entries(evidence: Evidence, marked: list) -> Iterator[Named]:
+def _names_of_entries(evidence: Evidence) -> Iterator[Named]:
     yield "right < 0", "the entries whose right value is negative are"
     yield "right > 0", "the entries whose right value is positive are"
     yield "right == 0", "the entries whose right value is 0 are"
