@@ -68,6 +68,17 @@ def test_counts_stay_counts(told):
     assert max(called) <= 10
 
 
+def test_no_count_comes_to_0(told):
+    called = []
+
+    def power(w, n):
+        called.append(n)
+        return w * np.sqrt(n + 0.3)
+
+    told(power, lambda w, n: np.sin(w) * n, lambda rng: [(rng.standard_normal(3), n) for n in (1, 2, 3)])
+    assert min(called) >= 1
+
+
 def test_no_array_changes_its_size_alone(told):
     sizes = set()
 
@@ -75,7 +86,10 @@ def test_no_array_changes_its_size_alone(told):
         sizes.add((len(X) == len(y), X.shape[1] == len(w), bool(len(y))))
         return right(w, X, y)
 
-    told(watched, lambda w, X, y: np.cos(right(w, X, y)) + X[:, 0] ** 3)
+    def wide(rng):
+        return [(rng.standard_normal(4), rng.standard_normal((n, 4)), np.ones(n)) for n in (2, 3, 5)]
+
+    told(watched, lambda w, X, y: np.cos(right(w, X, y)) + X[:, 0] ** 3, wide)
     assert sizes == {(True, True, True)}
 
 

@@ -114,6 +114,14 @@ def test_one_direction(told):
     assert sentence == "Wherever your answer is wrong, it is too large."
 
 
+def test_two_directions_are_none(told):
+    def positive(w, X, y):
+        return np.exp(X @ w - y)
+
+    sentence = told(positive, lambda w, X, y: positive(w, X, y) + np.sin(7 * X[:, 0] + w[1]) + 0.1 * y)
+    assert "too" not in (sentence or "")
+
+
 def test_an_answer_that_changes_from_call_to_call(told):
     rng = np.random.default_rng(0)
     sentence = told(right, lambda w, X, y: rng.standard_normal(len(y)))
