@@ -156,6 +156,7 @@ PRICE = Exercise(
     ),
     withheld=(
         "mini_attn.svm.dispatch.solve",
+        "mini_attn.svm.rational.shortest",
         "mini_attn.svm.sequence.sequence_problem",
         "mini_attn.svm.problem.token_problem",
         "mini_attn.svm.problem.attention_problem",

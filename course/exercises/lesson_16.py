@@ -64,7 +64,11 @@ LEVELS = Exercise(
         lambda sizes: np.cumsum(np.asarray(sizes))[::-1] / sum(sizes),
         "Levels stand 1 apart, however many tokens they hold.",
     ),
-    withheld=("mini_attn.svm.order.order_problem", "mini_attn.svm.dispatch.solve"),
+    withheld=(
+        "mini_attn.svm.order.order_problem",
+        "mini_attn.svm.dispatch.solve",
+        "mini_attn.svm.rational.shortest",
+    ),
 )
 
 

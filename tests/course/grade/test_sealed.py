@@ -66,7 +66,6 @@ def test_what_the_exercises_withhold_exists(tmp_path):
 HELPERS = {
     "05": "_Softmax _TextbookSoftmax",
     "06": "_tight _visible_others _winner_minus_others",
-    "14": "_visible_others _winner_minus_others",
 }
 
 
