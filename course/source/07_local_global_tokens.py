@@ -2,7 +2,7 @@
 # # 07 · Local and global winners
 #
 # In lesson 06 the direction of a trained $p$ was the solution of an SVM over tokens, one SVM for each choice
-# of tokens. There are $T^n$ choices, and training makes one of them.
+# of tokens. There are $T^n$ choices, and a run that goes far out makes one of them.
 #
 # **The question: which choices can training make, and which does it make?**
 #
@@ -24,8 +24,6 @@
 # nonnegative weights. Reckon with 90 minutes; five exercises are in the text.
 
 # %%
-from itertools import product
-
 import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
@@ -286,8 +284,8 @@ assert law < 0.27
 # scores, and fewer choices win. For two support tokens the reason is a formula. To beat both, $\alpha$ needs
 # a $v$ with positive products with both comparisons: in a wedge, which has an angle of $180° - \varphi$ if
 # the comparisons form the angle $\varphi$. For a random $v$ that has probability $\frac12 - \varphi / 360°$.
-# It is $1/3$ only for $\varphi = 60°$, and here the comparisons are nearer to 90. You will see the loss in
-# every dimension of section 7.7.
+# It is $1/3$ only for $\varphi = 60°$, and here the comparisons are nearer to 90. Section 7.8 measures the
+# loss in other dimensions.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.3 One step far out
@@ -518,23 +516,33 @@ def hold(start, keys, scores, alpha, lr=0.01, steps=500, **options):
     )
 
 
+def as_runs(tokens, seen, which):
+    """The choices of a mask: keys (runs, n, T, d), scores (runs, n, T), alpha (runs, n), p_mm (runs, d)."""
+    of = which.nonzero()[:, 0]
+    return tokens.keys[of], tokens.scores[of], seen["alpha"][which], seen["p_mm"][which]
+
+
+def on_ray(lead, keys, p_mm):
+    """Starts of length 1 on the rays, and keys that give them this smallest lead, a number or (runs,)."""
+    length = p_mm.norm(dim=-1)
+    return p_mm / length[:, None], keys * (lead * length)[:, None, None, None]
+
+
+def hold_on_ray(lead, keys, scores, alpha, p_mm, **options):
+    """Which runs hold alpha from this lead."""
+    return hold(*on_ray(lead, keys, p_mm), scores, alpha, **options)
+
+
 feasible = found["feasible"]
-trial = feasible.nonzero()[:, 0]
-alpha, p_mm, winner = (found[name][feasible] for name in ("alpha", "p_mm", "locally optimal"))
-length, winner = p_mm.norm(dim=-1), winner.numpy()  # (runs,)
-keys, scores, unit = small.keys[trial], small.scores[trial], p_mm / length[:, None]
+runs = keys, scores, alpha, p_mm = as_runs(small, found, feasible)
+winner = found["locally optimal"][feasible].numpy()
 own_score = scores.gather(-1, alpha[..., None])
 support = geometry.support_tokens(found["logits"][feasible], alpha)
 beaten = (support & (scores < own_score)).any(dim=-1).any(dim=-1).numpy()  # alpha beats some support token
 
 
-def at_lead(lead):
-    """The keys of all choices, for a start of length 1 and this smallest lead."""
-    return keys * (lead * length)[:, None, None, None]
-
-
 leads = (1, 10, 1000)
-kept = {lead: hold(unit, at_lead(lead), scores, alpha) for lead in leads}
+kept = {lead: hold_on_ray(lead, *runs) for lead in leads}
 groups = {
     "better than all support tokens": winner,
     "better than some": ~winner & beaten,
@@ -549,20 +557,20 @@ assert held_of["better than all support tokens"] == [354, 482, 523]
 odd = kept[10] & ~winner
 assert [(kept[lead] & ~winner).sum() for lead in leads][1:] == [5, 0]
 longer = {"lr": 0.02, "steps": 1500, "schedule": train.growing}
-still = hold(unit[odd], at_lead(10)[odd], scores[odd], alpha[odd], **longer)
+still = hold_on_ray(10, *(part[odd] for part in runs), **longer)
 print("others that hold from lead 10, after a longer run:", still.sum(), "of", odd.sum())
 assert still.sum() == 2
 
 # %% [markdown]
 # Start far enough out, and the definition is right 3,115 times out of 3,119: from $\Delta_0 = 1000$ no other
 # choice holds, although 2,053 of the others are mixed, better than some of their support tokens; and of 527
-# local winners 523 hold. (The four are narrow cones: section 7.6.) Nearer to the origin it is only a
-# tendency: from lead 1, 173 of the local winners are lost, from lead 10 still 45. Five other choices hold
-# from lead 10. In a longer run (1,500 steps of growing length $0.02 \sqrt{j}$) three of them lose their
-# tokens, two do not: section 7.7 says where they have got to.
+# local winners 523 hold. Nearer to the origin it is only a tendency: from lead 1, 173 of the local winners
+# are lost, from lead 10 still 45. Five other choices hold from lead 10. In a longer run (1,500 steps of
+# growing length $0.02 \sqrt{j}$) three of them lose their tokens, two do not: section 7.8 says where they
+# have got to.
 #
-# So "far enough" is part of the statement. Two questions are left: how wide are the basins, and how far is
-# far?
+# So "far enough" is part of the statement. (Other problems say the same: section 7.6.) Two questions are
+# left: how wide are the basins, and how far is far?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.5 Cones and basins
@@ -731,8 +739,7 @@ show(
 
 # %% [markdown]
 # Each basin is more than twice as wide as the cone in which its token is ahead, and the three share out all
-# 360 degrees. (The theorem's cone is some part of it.) Near the origin the edges bend: softmax is soft
-# there, and tokens further behind still count.
+# 360 degrees. (The theorem's cone is some part of it.) Near the origin the edges bend.
 
 # %% [markdown]
 # **Try it.** The map of Figure 1, from near and from afar, with the predicted edges. First predict: how do
@@ -894,12 +901,43 @@ for d in (2, 3, 6):
 
 # %% [markdown]
 # A law, then: $\Delta_0$ has to exceed one over the slack, times a logarithm. Does it explain what section
-# 7.4 lost? There are more support tokens and more sequences there. Two things change. The run does not stay
-# on the ray: it settles beside it, at an offset $\tilde p$ where the forces of the support tokens have the
-# proportions of the SVM's weights. Without the common factor $e^{-\Delta_0}$ their strengths are $c_t =
-# |\ell'|\, (\gamma_\alpha - \gamma_t)\, e^{-\tilde p \cdot a_t} = C \lambda_t$. And where a better token $b$
-# pushes against the support tokens, they answer; only $a_b^\perp$, the part of its comparison $a_b$ that is
-# orthogonal to all tight comparisons, lets it catch up. So we call
+# 7.4 lost? We ask that problem set and seven more of its kind; first, whether they agree with it.
+
+# %%
+eight = [as_runs(small, found, feasible)]
+wins = [winner]
+for seed in range(1, 8):
+    more = data.random_tokens(n=2, T=4, d=3, trials=240, seed=seed)
+    seen = enumerate_choices(more)
+    eight.append(as_runs(more, seen, seen["feasible"]))
+    wins.append(seen["locally optimal"][seen["feasible"]].numpy())
+eight = [torch.cat(parts) for parts in zip(*eight, strict=True)]
+wins = np.concatenate(wins)
+far = hold_on_ray(1000, *eight)
+print(f"eight draws, from lead 1000: of {wins.sum()} local winners {far[wins].mean():.0%} hold,", end=" ")
+strange = np.flatnonzero(far & ~wins)
+print(f"of {(~wins).sum()} other choices {len(strange)}")
+few = [part[strange] for part in eight]
+longer = hold_on_ray(1000, *few, steps=50_000)
+few_logits = (few[0] @ few[3][:, None, :, None])[..., 0]
+strict = geometry.locally_optimal(few[1], few_logits, few[2], tol=2e-5).numpy()
+print("after 50,000 steps:", longer.sum(), " locally optimal, if 1 + 0.00002 is not tight:", strict.sum())
+assert (len(strange), longer.sum()) == (2, 1)
+assert (longer == strict).all()
+assert 0.985 < far[wins].mean() < 0.99
+
+# %% [markdown]
+# They agree: 99 percent of 4,338 local winners hold, and two of 20,705 other choices, neither against the
+# definition. One loses its tokens when the run goes on. The other *is* a local winner: it has a better token
+# so nearly tight that our test, which allows for $10^{-4}$, took it for a support token.
+
+# %% [markdown]
+# Now the losses. There are more support tokens and more sequences than in the exercise. Two things change.
+# The run does not stay on the ray: it settles beside it, at an offset $\tilde p$ where the forces of the
+# support tokens have the proportions of the SVM's weights. Without the common factor $e^{-\Delta_0}$ their
+# strengths are $c_t = |\ell'|\, (\gamma_\alpha - \gamma_t)\, e^{-\tilde p \cdot a_t} = C \lambda_t$. And
+# where a better token $b$ pushes against the support tokens, they answer; only $a_b^\perp$, the part of its
+# comparison $a_b$ that is orthogonal to all tight comparisons, lets it catch up. So we call
 #
 # $$\text{danger} = \frac{c_b}{C\; \text{slack}}\ \Bigl( \|a_b^\perp\|^2 + \frac{\text{slack}\, (1 +
 # \text{slack})}{\|p_{\mathrm{mm}}\|^2} \Bigr), \qquad c_b = |\ell'|\, (\gamma_b - \gamma_\alpha)\,
@@ -935,75 +973,70 @@ once = danger(lead[0], trio_keys, trio_scores, np.array([0]), a2 / (a2 @ a2))
 assert abs(once - 1) < 1e-6, again.format("07.5")
 
 
-def winners_of(tokens, seen):
-    """All local winners: keys (runs, n, T, d), scores (runs, n, T), alpha (runs, n) and p_mm (runs, d)."""
-    at = seen["locally optimal"]
-    of = at.nonzero()[:, 0]
-    return tokens.keys[of], tokens.scores[of], seen["alpha"][at], seen["p_mm"][at]
-
-
-def hold_on_ray(lead, keys, scores, alpha, p_mm, **options):
-    """Which runs hold alpha from this lead, a number or (runs,)."""
-    length = p_mm.norm(dim=-1)
-    return hold(p_mm / length[:, None], keys * (lead * length)[:, None, None, None], scores, alpha, **options)
-
-
-others = data.random_tokens(n=2, T=4, d=3, trials=240, seed=1)
-samples = winners_of(small, found), winners_of(others, enumerate_choices(others))
-runs = [torch.cat(parts) for parts in zip(*samples, strict=True)]
-these = np.arange(len(runs[0])) < len(samples[0][0])
-print("lost, of the local winners with a danger of   less than 1/3     1/3 to 3    more than 3")
+winners = [part[wins] for part in eight]
+theta = cone(winners[0], winners[2], winners[3]).numpy()
+print("lost, of the local winners with a danger of   less than 1/3        1/3 to 3     more than 3")
 lost, share = {}, {}
-for lead in (10, 30, 1000):
-    lost[lead] = ~hold_on_ray(lead, *runs)
-    risk = np.array([danger(lead, *(part.numpy() for part in row)) for row in zip(*runs, strict=True)])
-    for name, here in (("these problems", these), ("240 others", ~these)):
-        levels = [here & (np.digitize(risk, [1 / 3, 3]) == k) for k in range(3)]
-        share[name, lead] = [(int(lost[lead][level].sum()), int(level.sum())) for level in levels]
-        row = "".join(f"{f'{part} of {number}':>13s}" for part, number in share[name, lead])
-        print(f"{name + ',':16s} from lead {lead:4d}", " " * 12, row)
-assert share["these problems", 10] == [(5, 479), (14, 21), (26, 27)]
-assert share["240 others", 10] == [(3, 516), (15, 29), (35, 35)]
+for lead in (10, 1000):
+    lost[lead] = ~hold_on_ray(lead, *winners)
+    risk = np.array([danger(lead, *(part.numpy() for part in row)) for row in zip(*winners, strict=True)])
+    level = np.digitize(risk, [1 / 3, 3])
+    share[lead] = [lost[lead][level == k].mean() for k in range(3)]
+    cells = "".join(f"{f'{share[lead][k]:.0%} of {(level == k).sum()}':>16s}" for k in range(3))
+    print(f"eight draws, from lead {lead:4d}               {cells}")
+assert share[10][0] < 0.02
+assert 0.4 < share[10][1] < 0.65
+assert share[10][2] > 0.95
 
-# the test of the cause: lower the nearest better token; as a control the second nearest; then all
-late, at_10 = np.flatnonzero(lost[1000]), np.flatnonzero(lost[10])
-keys_10, scores_10, alpha_10, p_10 = (part[at_10] for part in runs)
-own = scores_10.gather(-1, alpha_10[..., None])
-better, logits = scores_10 > own, (keys_10 @ p_10[:, None, :, None])[..., 0]
-slack = torch.where(better, geometry.margins(logits, alpha_10), torch.inf)
-nearest = slack.flatten(1).sort(dim=1).values[..., None, None]
-cures = {"nearest": slack == nearest[:, 0], "second nearest": slack == nearest[:, 1], "all of them": better}
+# two remedies: lower better tokens (as a control: not the nearest but the second nearest), and shorter steps
+print("share of the lost that hold if the better tokens lowered are   none  second  nearest  all")
 saved = {}
-for name, chosen in cures.items():
-    lower = torch.where(chosen & better, own - 0.1, scores_10)
-    saved[name] = hold_on_ray(10, keys_10, lower, alpha_10, p_10)
-    print(f"of {len(at_10)} lost from lead 10, better tokens lowered, {name}: {saved[name].sum()} hold")
-assert [saved[name].sum() for name in saved] == [87, 4, 94]
-
-# steps of a hundredth, for those that this does not save and for those that are lost from lead 1000
-left = at_10[~saved["all of them"]]
-few = [part[np.append(left, late)] for part in runs]
-start = torch.tensor([10.0] * len(left) + [1000.0] * len(late), dtype=torch.float64)
-short = hold_on_ray(start, *few, lr=0.0001, steps=5000)
-theta, last = cone(few[0], few[2], few[3]).numpy(), late[~short[len(left) :]]
-print(f"with a hundredth of the step {short[: len(left)].sum()} of the other {len(left)} hold, and", end=" ")
-print(f"{short[len(left) :].sum()} of the {len(late)} lost from lead 1000;", end=" ")
-print(f"theta of these at most {theta[short].max():.2f} degrees. Danger of the last: {risk[last]}")
-assert short[: len(left)].all()
-assert theta[short].max() < 0.4
-assert (len(late), len(last)) == (11, 1)
-assert (risk[last] > 1).all()
+for lead in (10, 1000):
+    near_keys, near_scores, near_alpha, near_p = (part[lost[lead]] for part in winners)
+    own = near_scores.gather(-1, near_alpha[..., None])
+    better, logits = near_scores > own, (near_keys @ near_p[:, None, :, None])[..., 0]
+    slack = torch.where(better, geometry.margins(logits, near_alpha), torch.inf)
+    nearest = slack.flatten(1).sort(dim=1).values[..., None, None]
+    lowered = (torch.zeros_like(better), slack == nearest[:, 1], slack == nearest[:, 0], better)
+    for lr, steps in ((0.01, 500), (0.0001, 5000)):
+        saved[lead, lr] = [
+            hold_on_ray(
+                lead,
+                near_keys,
+                torch.where(chosen & better, own - 0.1, near_scores),
+                near_alpha,
+                near_p,
+                lr=lr,
+                steps=steps,
+            )
+            for chosen in lowered
+        ]
+    for lr in (0.01, 0.0001) if lead == 10 else (0.0001,):
+        cells = "".join(f"{held_here.mean():8.1f}" for held_here in saved[lead, lr])
+        print(f"from lead {lead:4d}, steps of {lr:6}                           {cells}")
+    assert saved[lead, 0.0001][3].all()  # both remedies together: every one
+assert saved[10, 0.01][2].mean() > 0.8
+assert saved[10, 0.01][1].mean() < 0.05
+assert saved[1000, 0.0001][0].mean() > 0.75
+assert saved[1000, 0.0001][2].all()
+narrow = theta[lost[1000]][saved[1000, 0.0001][0]] < 0.57
+print(f"theta of those that shorter steps alone save there: below 0.57 degrees in {narrow.mean():.1f}")
+assert narrow.mean() > 0.8
 
 # %% [markdown]
-# The estimate is a good one: of 995 winners in little danger eight are lost from lead 10, of 62 in great
-# danger all but one, and of the 50 in between 29. From lead 30 the same bounds sort the losses, too.
+# The estimate is a good one: of the winners in little danger one in a hundred is lost from lead 10, of those
+# in great danger all but two in a hundred, and half of those in between.
 #
-# And rivals are the cause. With the nearest better token lowered 87 of the 98 hold, with the second nearest
-# one lowered four do, with all of them 94. The last four have **narrow cones**, $\theta < 0.4$ degrees, like
-# ten of the eleven that are lost from lead 1000. A step of 0.01 turns $p$ by half a degree, out of the cone;
-# all fourteen hold with steps of a hundredth of that. The eleventh has a rival so nearly tight that even at
-# lead 1000 it is in danger. So every loss is one of two kinds: shorter steps are the cure for narrow cones,
-# a longer start for rivals.
+# And rivals are the cause of most losses. With the nearest better token lowered eight in ten of those lost
+# from lead 10 hold; with the second nearest one lowered hardly any.
+#
+# The other cause are steps that are too long. Shorter ones alone save three in ten of those lost from lead
+# 10, and eight in ten of the few lost from lead 1000. Nine in ten of these have **narrow cones**, $\theta$
+# below 0.57 degrees, and by so much a step of 0.01 can turn a $p$ of length 1.
+#
+# Both remedies together save every one, from either lead. So shorter steps are the cure for narrow cones
+# (narrower ones than these need still shorter steps), a longer start is the cure for rivals, and no loss is
+# left that needs a third.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.7 How often is the winner global?
@@ -1012,8 +1045,7 @@ assert (risk[last] > 1).all()
 # of $d$, 200 random problems with $n = 3$, $T = 4$, 64 choices each. All 64,000 SVMs are solved too, so that
 # each run can be compared with what was possible.
 #
-# Each run starts at a random $p$ and takes 1,500 *constant* steps of length 0.1. (Growing steps reach limits
-# sooner, but cannot settle: where a run should come to rest they hop around.) To account for every run we
+# Each run starts at a random $p$ and takes 1,500 *constant* steps of length 0.1. To account for every run we
 # need four classes.
 #
 # - **Finite minimum.** A $p$ where all forces cancel. Far out forces are exponentially small, so "the
@@ -1021,7 +1053,7 @@ assert (risk[last] > 1).all()
 #   vanishes, on the way to infinity it does not. A run has settled if Newton's method finds a minimum within
 #   distance 1 of its end.
 # - **Global** or **other winner.** Otherwise, if the tokens it has selected are a local winner.
-# - **Not yet.** All others. They get five times as many steps more.
+# - **Not yet.** All others. They get ten times as many steps.
 
 
 # %%
@@ -1078,16 +1110,20 @@ def account(d):
     seen = enumerate_choices(many)
     model = train_from(start, many, 1500)
     p, tight = model.p.detach(), seen["tight"].sum(dim=-1)[seen["feasible"]]
-    at = (seen["alpha"] == geometry.selected_tokens(model.attention(many))[:, None]).all(dim=-1)  # (200, 64)
+    later = train_from(p, many, 13_500)
+    now, then = (geometry.selected_tokens(one.attention(many)) for one in (model, later))  # (200, n)
+    at = (seen["alpha"] == then[:, None]).all(dim=-1)  # (200, 64)
     return classify(p, many.keys, many.scores, seen) | {
         "possible": seen["global"].any(dim=1),
-        "cosine": geometry.cosine(p, seen["p_mm"][at]),
+        "kept": (now == then).all(dim=1),
+        "cosine": geometry.cosine(later.p.detach(), seen["p_mm"][at]),
         "word": geometry.outcome(model.attention(many), many),
         "feasible": seen["feasible"].double().mean().item(),
         "tight": tight.double().mean().item(),
-        "winners": seen["locally optimal"].double().sum(dim=1).mean().item(),
+        "winners": seen["locally optimal"].double().sum(dim=1),
         "expected": expected(seen),
         "p": p,
+        "later": later.p.detach(),
         "tokens": many,
         "seen": seen,
     }
@@ -1100,44 +1136,21 @@ print("    share of  tight   local winners  global   | of the 200 runs")
 print(" d  feasible  of 9    (expected)     possible | " + "  ".join(classes))
 for d, row in table.items():
     number = [int(row[name].sum()) for name in classes]
-    line = f"{d:2d}{row['feasible']:10.2f}{row['tight']:7.1f}{row['winners']:9.2f} ({row['expected']:.2f})"
+    line = f"{d:2d}{row['feasible']:10.2f}{row['tight']:7.1f}{row['winners'].mean():9.2f}"
+    line += f" ({row['expected']:.2f})"
     columns = "  ".join(f"{count:{len(name)}d}" for count, name in zip(number, classes, strict=True))
     print(f"{line}{row['possible'].sum().item():10d}  | {columns}")
     assert sum(number) == 200
 
 
-# the runs that are not there yet, all as one batch: in 20 dimensions, of which the last ones stay 0
-def padded(part, d):
-    return torch.nn.functional.pad(part, (0, 20 - d))
-
-
-slow = [(d, k) for d, row in table.items() for k in row["not yet"].nonzero()[:, 0].tolist()]
-slow_keys = torch.stack([padded(table[d]["tokens"].keys[k], d) for d, k in slow])
-slow_scores = torch.stack([table[d]["tokens"].scores[k] for d, k in slow])
-slow_p = torch.stack([padded(table[d]["p"][k], d) for d, k in slow])
-slow_p = train_from(slow_p, with_scores(slow_keys, slow_scores), 7500).p.detach()
-later = []
-for j, (d, k) in enumerate(slow):
-    seen = {name: part[[k]] for name, part in table[d]["seen"].items()}
-    now = classify(slow_p[[j], :d], slow_keys[[j], ..., :d], slow_scores[[j]], seen)
-    later.append(next(name for name in classes if now[name]))
-print("those not there yet, after six times as many steps in all:", end=" ")
-print(", ".join(f"{name} {later.count(name)}" for name in classes))
-assert len(slow) == 10
-assert later.count("not yet") <= 5
-
-# the two choices of section 7.4 that hold from lead 10 and are not locally optimal, in units of plain keys
-two = np.flatnonzero(odd)[still]
-scale = 10 * length[two][:, None]
-rest = scale * train_from(unit[two], with_scores(at_lead(10)[two], scores[two]), 5000, 0.01).p.detach()
-settled = finite_minimum(rest, keys[two], scores[two])
-print(
-    "the two of section 7.4: at a finite minimum",
-    *settled.tolist(),
-    " length",
-    rest.norm(dim=-1).numpy().round(1),
-)
-assert settled.all()
+later = dict.fromkeys(classes, 0)
+for row in table.values():  # the runs that are not there yet
+    slow = row["not yet"]
+    seen = {name: part[slow] for name, part in row["seen"].items()}
+    then = classify(row["later"][slow], row["tokens"].keys[slow], row["tokens"].scores[slow], seen)
+    later = {name: later[name] + int(then[name].sum()) for name in classes}
+print("those not there yet, after ten times as many steps:", later)
+assert sum(later.values()) == 10
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), width_ratios=[1.35, 1])
@@ -1152,7 +1165,7 @@ left.hlines(possible, x - 0.45, x + 0.45, label="global possible", **dashes)
 left.set(xlabel="dimension $d$", ylabel="share of runs", ylim=(0, 1.02))
 left.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 right.plot(x, [table[d]["expected"] for d in dimensions], "s", color=ORANGE, label="expected (07.1)")
-right.plot(x, [table[d]["winners"] for d in dimensions], "o", color=BLACK, label="counted")
+right.plot(x, [table[d]["winners"].mean() for d in dimensions], "o", color=BLACK, label="counted")
 right.set(xlabel="dimension $d$", ylabel="local winners, of 64 choices", ylim=(0, 6.2))
 right.legend()
 for ax in (left, right):
@@ -1170,52 +1183,88 @@ show(
 # exercise 07.1 expects. (The dimensions are not evenly spaced.)
 
 # %%
-cosines = torch.cat([row["cosine"][row["global"] | row["other winner"]] for row in table.values()])
-print(f"{len(cosines)} runs at a local winner: median cosine with its Att-SVM {cosines.median():.4f}")
-minima = {
-    d: row["p"].norm(dim=-1)[row["finite minimum"]] for d, row in table.items() if row["finite minimum"].any()
-}
-for d, lengths in minima.items():
-    words = table[d]["word"][table[d]["finite minimum"].numpy()]
-    named = ", ".join(f"{(words == word).sum()} {word}" for word in np.unique(words))
-    print(f"finite minima in d = {d}: length {lengths.min():.1f} to {lengths.max():.1f};", end=" ")
-    print("geometry.outcome says:", named)
-missed = {d: 1 - (row["global"].sum() / row["possible"].sum()).item() for d, row in table.items()}
-print("share of runs that do not reach the global choice where it is possible:", end="")
-print(*(f"  d = {d}: {share:.2f}" for d, share in missed.items()))
-assert len(cosines) == 924
-assert cosines.median() > 0.999
-assert [int(row["finite minimum"].sum()) for row in table.values()] == [62, 4, 0, 0, 0]
-assert np.allclose(list(missed.values()), [0.05, 0.31, 0.34, 0.24, 0.11], atol=0.01)
-assert all(1.09 < row["expected"] / row["winners"] < 1.17 for row in table.values()), again.format("07.1")
-assert 1.9 < table[2]["tight"] < 2.1
-assert 6.7 < table[20]["tight"] < 7
+at_winner = {d: row["global"] | row["other winner"] for d, row in table.items()}
+cosines = torch.cat([row["cosine"][at_winner[d]] for d, row in table.items()])
+changed = sum(int((at_winner[d] & ~row["kept"]).sum()) for d, row in table.items())
+print(
+    f"{len(cosines)} runs at a local winner; after ten times as many steps {changed} select another choice,"
+)
+print(f"and the lowest cosine with an Att-SVM is {cosines.min():.3f}")
+lengths = torch.cat([row["p"].norm(dim=-1)[row["finite minimum"]] for row in table.values()])
+words = np.concatenate([row["word"][row["finite minimum"].numpy()] for row in table.values()])
+print(f"finite minima: length {lengths.min():.1f} to {lengths.max():.1f}; geometry.outcome says", end=" ")
+print({str(word): int((words == word).sum()) for word in np.unique(words)})
+rows = table.values()
+shares = [(row["global"].double(), 1 / row["winners"], row["winners"], row["possible"]) for row in rows]
+reached, chance, rivals = np.array([[part[at].mean() for part in parts] for *parts, at in shares]).T
+print("where the global choice is possible:   " + "".join(f"  d = {d:2d}" for d in dimensions))
+for name, part in (("runs that reach it", reached), ("1 / winners", chance), ("winners", rivals)):
+    print(f"{name:>38s} " + "".join(f"{number:8.2f}" for number in part))
+assert (len(cosines), len(lengths)) == (924, 66)
+assert changed < 7
+assert cosines.min() > 0.999
+assert np.allclose(reached, [0.95, 0.69, 0.66, 0.76, 0.89], atol=0.01)
+assert (reached - chance > 0.1).all()
+assert min(rivals[1:3]) > 4 > 3 > max(rivals[0], *rivals[3:])
+assert [round(table[d]["tight"], 1) for d in (2, 20)] == [1.9, 6.8]
 
 # %% [markdown]
 # Read the table from top to bottom; tight constraints (of 9 comparisons) and local winners (of 64 choices)
 # are means over choices and problems. More dimensions make more choices feasible, so at first there are
 # more local winners. Then they become fewer again: in the plane two constraints are tight, in 20
 # dimensions almost seven, and to be locally optimal means to beat them all. The expectation of exercise 07.1
-# is too high throughout, here by 10 to 16 percent (section 7.2 says why).
+# is too high throughout (section 7.2 says why, section 7.8 by how much).
 #
-# **At a winner.** 924 of 1,000 runs, and their direction is that of its Att-SVM: median cosine 0.9996.
+# **At a winner.** 924 of 1,000 runs. After ten times as many steps three of these have moved on to another
+# choice, and each is along an Att-SVM direction: the lowest cosine is 0.999.
 #
 # **Finite minima.** A matter of low dimension: 62 of 200 in the plane, four for $d = 4$, none beyond. Most
 # are near the origin, with attention that is still soft; `geometry.outcome`, which later lessons use, calls
 # a run *undecided* if some sequence gives no token more than 0.99. But some lie as far out as $\|p\| = 97$,
 # and nine are decided: the word for these is *local*, decided but not global. It makes no claim about
-# limits, and neither does an attention of 0.99. The two choices of section 7.4 that would not be lost sit at
-# finite minima as well.
+# limits, and neither does an attention of 0.99. The two choices of section 7.4
+# that would not be lost rest at finite minima, too (section 7.8).
 #
-# **Not yet.** After six times as many steps three of the ten have reached the global choice, three a finite
-# minimum, and four are still on their way: section 7.8 shows how slow that can be.
+# **Not yet.** After ten times as many steps four of the ten have reached the global choice, one another
+# winner, three a finite minimum, and two are still on their way: section 7.8 shows how slow that can be.
 #
-# **How often global?** Where the global choice is feasible, 5 percent of the runs do not reach it in the
-# plane, about a third for $d = 4$ and $6$, a quarter for $d = 10$, a tenth for $d = 20$: most where local
-# winners are many.
+# **How often global?** Where it is feasible, the global choice has few rivals in the plane (two local winners
+# a problem, itself included) and for $d = 20$, and more than four for $d = 4$ and $6$. There about a
+# third of the runs miss it, elsewhere between a twentieth and a quarter. But it is not one winner among
+# equals: were all local winners as likely, it would be reached in 38 to 73 percent of the problems, and it is
+# reached in 66 to 95.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.8 Where it breaks *(optional)*
+#
+# **Two loose ends.** By how much is the expectation of exercise 07.1 too high? One draw of $y$ and $v$ is too
+# few to say; we draw twenty for the keys of section 7.7. And where are the two choices of section 7.4 that
+# would not be lost from lead 10?
+
+# %%
+ratio = []
+for d, row in table.items():
+    v = torch.randn(20, 200, 1, 1, d, generator=generator, dtype=torch.float64)
+    y = torch.randint(0, 2, (20, 200, 3, 1), generator=generator).double() * 2 - 1
+    ratio.append(row["expected"] / mean_winners(row["seen"], y * (v * row["tokens"].keys).sum(dim=-1)))
+    print(f"d = {d:2d}: expected {ratio[-1]:.2f} times as many local winners as with y and v redrawn")
+assert 1.15 < max(ratio) == ratio[0] < 1.2, again.format("07.1")
+assert min(ratio) > 1.05, again.format("07.1")
+assert max(ratio[3:]) < 1.1, again.format("07.1")
+
+# the two choices of section 7.4 that hold from lead 10 and are not locally optimal, in units of plain keys
+two = np.flatnonzero(odd)[still]
+begin, near = on_ray(10, keys[two], p_mm[two])
+scale = 10 * p_mm[two].norm(dim=-1, keepdim=True)
+rest = scale * train_from(begin, with_scores(near, scores[two]), 5000, 0.01).p.detach()
+settled = finite_minimum(rest, keys[two], scores[two])
+print("the two of section 7.4: at a finite minimum", *settled.tolist())
+assert settled.all()
+
+# %% [markdown]
+# Too high by nearly a fifth in the plane, by less than a tenth from $d = 10$ on: in many dimensions the
+# comparisons of independent tokens come nearer to 60 degrees, where exercise 07.1 is right. And the two
+# choices rest at finite minima, far out.
 #
 # **Late selection.** A choice that is *not* locally optimal can look stable for as long as you like. Keys
 # $(0, 0)$, $(-1, 0)$, $(-1, -1)$ with scores $0.5, 0, 1$, and token 1 selected: its comparisons are $a_2 =
@@ -1238,10 +1287,11 @@ assert 6.7 < table[20]["tight"] < 7
 # $(-1, 2)$, score 0.52, with $\tau_2 = \tau_3 = 1$ and scores $0.5, 0, 0$. Across the ray the forces are now
 # $\frac12 e^{-p_2}
 # - \frac12 e^{p_2} + 0.04\, e^{2 p_2}$. This vanishes twice: at $p_2 = 0.044$, where $p$ comes back from
-#   both sides and the total force points forward; and at $p_2 = 2.519$, beyond which token 4 pulls $p$ up
-#   and away. $p_1$ plays no part. So however far out, starts below the second line hold token 1 for good,
-#   and starts above it lose it: a basin, of a choice that is not locally optimal. The theorem's keys in
-#   general position have none.
+# both sides and the total force points forward; and at $p_2 = 2.519$, beyond which token 4 pulls $p$ up and
+# away. $p_1$ plays no part. So however far out, starts below the second line hold token 1 for good, and
+# starts above it lose it: a basin, of a choice that is not locally optimal. For keys in general position the
+# theorem rules that out, as long as $p$ goes out along the Att-SVM direction (at finite minima choices of any
+# kind can be held: section 7.7).
 #
 # **Ties.** Give token 2 of the hexagon the score of token 1, its neighbour and support token. Neither is
 # locally optimal now.
@@ -1381,8 +1431,8 @@ progress("07")
 # ## Summary
 #
 # - Of $T^n$ choices some are feasible, and few of these **locally optimal**: better than their support
-#   tokens. Tested one by one, from lead 1000, no other choice held, and of 527 local winners 523 did; four
-#   narrow cones need shorter steps.
+#   tokens. Tested one by one, from lead 1000, 99 percent of 4,338 local winners held, the others with shorter
+#   steps or without their rival; no other choice held for good.
 # - The reason is one sum: far out only support tokens exert a force, in proportion to the difference of
 #   scores. SVM weights are nonnegative, so for keys in general position one better support token is enough
 #   to undo a choice, whatever the first step says; where the weights are not unique, others may make up for
