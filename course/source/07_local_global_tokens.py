@@ -1030,7 +1030,7 @@ assert narrow.mean() > 0.8
 # And rivals are the cause of most losses. With the nearest better token lowered eight in ten of those lost
 # from lead 10 hold; with the second nearest one lowered hardly any.
 #
-# The other cause are steps that are too long. Shorter ones alone save three in ten of those lost from lead
+# The other cause is steps that are too long. Shorter ones alone save three in ten of those lost from lead
 # 10, and eight in ten of the few lost from lead 1000. Nine in ten of these have **narrow cones**, $\theta$
 # below 0.57 degrees, and by so much a step of 0.01 can turn a $p$ of length 1.
 #
@@ -1214,18 +1214,18 @@ assert [round(table[d]["tight"], 1) for d in (2, 20)] == [1.9, 6.8]
 # are means over choices and problems. More dimensions make more choices feasible, so at first there are
 # more local winners. Then they become fewer again: in the plane two constraints are tight, in 20
 # dimensions almost seven, and to be locally optimal means to beat them all. The expectation of exercise 07.1
-# is too high throughout (section 7.2 says why, section 7.8 by how much).
+# is too high here, too (section 7.2 says why, section 7.8 by how much).
 #
 # **At a winner.** 924 of 1,000 runs. After ten times as many steps three of these have moved on to another
 # choice: a selection is not always the last. All 924 are along an Att-SVM direction by then, with a cosine of
 # at least 0.999 here; elsewhere a slow one may still be turning.
 #
-# **Finite minima.** A matter of low dimension: 62 of 200 in the plane, four for $d = 4$, none beyond. Most
-# are near the origin, with attention that is still soft; `geometry.outcome`, which later lessons use, calls
-# a run *undecided* if some sequence gives no token more than 0.99. But some lie as far out as $\|p\| = 97$,
-# and nine are decided: the word for these is *local*, decided but not global. It makes no claim about
-# limits, and neither does an attention of 0.99. The two choices of section 7.4
-# that would not be lost rest at finite minima, too (section 7.8).
+# **Finite minima.** A matter of low dimension: 62 of 200 in the plane, four for $d = 4$, none beyond. At
+# most of them attention is still soft; `geometry.outcome`, which later lessons use, calls a run *undecided*
+# if some sequence gives no token more than 0.99. But some lie as far out as $\|p\| = 97$, and nine are
+# decided: the word for these is *local*, decided but not global. It makes no claim about limits, and neither
+# does an attention of 0.99. The two choices of section 7.4 that would not be lost rest at finite minima, too
+# (section 7.8).
 #
 # **Not yet.** After ten times as many steps four of the ten have reached the global choice, one another
 # winner, three a finite minimum, and two are still on their way: section 7.8 shows how slow that can be.
@@ -1292,8 +1292,8 @@ assert settled.all()
 # both sides and the total force points forward; and at $p_2 = 2.519$, beyond which token 4 pulls $p$ up and
 # away. $p_1$ plays no part. So however far out, starts below the second line hold token 1 for good, and
 # starts above it lose it: a basin, of a choice that is not locally optimal. For keys in general position the
-# theorem rules that out, as long as $p$ goes out along the Att-SVM direction (at finite minima choices of any
-# kind can be held: section 7.7).
+# theorem rules that out, as long as $p$ goes out along the Att-SVM direction. (A finite minimum can hold such
+# a choice, as with the two above.)
 #
 # **Ties.** Give token 2 of the hexagon the score of token 1, its neighbour and support token. Neither is
 # locally optimal now.
