@@ -17,7 +17,7 @@
 # - derive in which direction the path starts, and how fast it turns at first, compared with descent;
 # - predict where it ends, and its distance from there at finite $R$;
 # - predict at which radius the path jumps, see by a curvature where a followed branch ends, and know why
-#   nothing local announces the jump;
+#   it rarely tells of a jump;
 # - say which prediction heads the result covers, and what happens with the others.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens) and
@@ -268,12 +268,19 @@ check("08.1", first_turn)
 
 # %%
 def mean_loss(p, keys, scores):
-    """L at one point p (d,), for keys (n, T, d) and scores (n, T)."""
-    signed = (torch.softmax(keys @ p, dim=-1) * scores).sum(-1)
-    return torch.nn.functional.softplus(-signed).mean()
+    """L at any number of points: p (..., d), keys (..., n, T, d), scores (..., n, T) -> (...)."""
+    h = (keys @ p[..., None, :, None])[..., 0]
+    ahead = scores.gather(-1, h.argmax(-1, keepdim=True))  # as in force: nothing cancels far out
+    signed = ahead[..., 0] + (torch.softmax(h, dim=-1) * (scores - ahead)).sum(-1)
+    return torch.nn.functional.softplus(-signed).mean(-1)
 
 
-gradient_at, hessian_at = (torch.func.vmap(of(mean_loss)) for of in (torch.func.grad, torch.func.hessian))
+def derivatives(p, keys, scores):
+    """g (trials, d) and H (trials, d, d) of L, each trial at its own point p (trials, d)."""
+    p = p.detach().clone().requires_grad_()
+    (g,) = torch.autograd.grad(mean_loss(p, keys, scores).sum(), p, create_graph=True)
+    rows = [torch.autograd.grad(part.sum(), p, retain_graph=True)[0] for part in g.T]
+    return g.detach(), torch.stack(rows, dim=1)
 
 
 def tokens_of(keys, scores):
@@ -288,7 +295,7 @@ def at_zero(tokens, d):
     keys = tokens.keys.reshape(-1, *tokens.keys.shape[-3:])
     scores = tokens.scores.reshape(len(keys), *tokens.scores.shape[-2:])
     zero = torch.zeros(len(keys), d, dtype=torch.float64)
-    return gradient_at(zero, keys, scores).numpy(), hessian_at(zero, keys, scores).numpy()
+    return tuple(part.numpy() for part in derivatives(zero, keys, scores))
 
 
 (g,), (H,) = at_zero(tokens_of(keys, spread), 2)
@@ -315,10 +322,10 @@ for k, (name, p) in enumerate((("path", path), ("descent", model.p.detach()))):
     error = apart / np.linalg.norm(turns[:, k], axis=1)
     print(f"300 problems, {name}: error of c relative to c, median {np.median(error):.3f}", end="")
     print(f", largest {error.max():.3f}")
-    assert error.max() < 0.05, again.format("08.1")
+    assert error.max() < 0.02, again.format("08.1")
 
 # %% [markdown]
-# In all 300 problems the two vectors are right, each with all its ten coordinates, to within 5%. (What is
+# In all 300 problems the two vectors are right, each with all its ten coordinates, to within 2%. (What is
 # left is of order $R$. If $(H \hat g)_\perp = 0$, neither curve turns at this order.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -377,7 +384,7 @@ toy = tokens_of(keys, spread)
 library = regularization_path(models.PromptAttention(2), toy, few, tol=1e-8)
 there = library["p"]
 spelled = toy.keys.expand(4, 1, 3, 2), toy.scores.expand(4, 1, 3)
-slopes, seconds = gradient_at(there, *spelled).numpy(), hessian_at(there, *spelled).numpy()
+slopes, seconds = (part.numpy() for part in derivatives(there, *spelled))
 print("     R   search  library (degrees)   curvature   three values   in units of nu")
 for k, (R, p) in enumerate(zip(few, there.numpy(), strict=True)):
     angle, nu = degrees(p), -slopes[k] @ p / R**2
@@ -393,8 +400,8 @@ for k, (R, p) in enumerate(zip(few, there.numpy(), strict=True)):
 assert (library.residual <= 1e-6).all()
 
 # %% [markdown]
-# A small residual and a positive curvature certify a *local* minimum on the sphere. They do not say that
-# there is no better one. Section 8.5 is about that.
+# A small residual and a positive curvature certify a *local* minimum on the sphere, not that there is no
+# better one: section 8.5.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.4 Large radii
@@ -565,13 +572,14 @@ r = limits(*to_best)
 forecast = (r.norm(dim=-1) ** 2).median().item() / 2
 print(f"{trials} problems; median length of r: {r.norm(dim=-1).median():.1f}")
 print(f"    R   median of R^2 (1 - cosine), predicted {forecast:.2f}   within 5%: r (in a draw)  next term")
-errors, aside, plain, refined, sideways = {}, {}, {}, {}, torch.zeros_like(r)
+errors, aside, right, plain, refined, sideways = {}, {}, {}, {}, {}, torch.zeros_like(r)
 for R in (10, 30, 100, 300, 1000):
     found = regularization_path(models.PromptAttention(d, trials, init=R * unit + sideways), many, [R])
     assert (found.residual <= 1e-6).all()
     errors[R] = (1 - geometry.cosine(found["p"][0], unit)).median().item()
     aside[R] = sideways = across(found["p"][0], unit)  # what should be r
-    plain[R], refined[R] = (by_draw(hits(sideways, v)) for v in (r, offsets_at(R, r, *to_best)))
+    right[R] = hits(sideways, offsets_at(R, r, *to_best))
+    plain[R], refined[R] = by_draw(hits(sideways, r)), by_draw(right[R])
     print(f"{R:5g} {R**2 * errors[R]:27.2f}", end="")
     for count in (plain[R], refined[R]):
         print(f"{count.sum():26d} ({count.min()} to {count.max()})", end="")
@@ -585,21 +593,30 @@ for R in (10, 30, 100, 300, 1000):
 late = np.log(errors[1000] / errors[300]) / np.log(1000 / 300)
 print(f"slope of log(1 - cosine) against log R, from R = 300 to 1000: {late:.1f}")
 print(f"ten random starts at R = 30: none lower; none as low in fewer than 60 problems: {unseen < 60}")
-assert -2.05 < late < -1.85
+leads = (svm.token_problem(many.keys, many.optimal).a @ unit[..., None])[..., 0]
+slack = torch.where(to_best[2] > 0, torch.inf, leads - 1).amin(dim=-1)  # of the nearest that is not tight
+for name, which in (("wrong", ~right[30]), ("right", right[30])):
+    print(f"R = 30, next term {name} in {which.sum()}: R slack < 5 in {(30 * slack[which] < 5).sum()}")
+assert -2.05 < late < -1.95
 assert unseen < 60
-assert plain[30].max() < 10 < 20 < refined[30].min(), again.format("08.3")
+assert (plain[30].max(), refined[30].min(), refined[30].max()) == (6, 21, 33), again.format("08.3")
+thin = 30 * slack < 5
+assert (thin[~right[30]].sum(), (~right[30]).sum()) == (179, 201), again.format("08.3")
+assert (thin[right[30]].sum(), right[30].sum()) == (13, 159), again.format("08.3")
 assert (refined[100] > 1.5 * plain[100]).all(), again.format("08.3")
-assert plain[1000].min() > 45, again.format("08.3")
-assert refined[1000].min() > 50, again.format("08.3")
+assert (plain[1000].min(), plain[1000].max()) == (50, 57), again.format("08.3")
+assert refined[1000].min() >= 55, again.format("08.3")
 
 # %% [markdown]
 # The slope is $-2$ as predicted. At $R = 1000$ the vector $r$ itself, with all its ten coordinates, is
 # right to within 5% in 50 to 57 of 60 problems. But mind the other rows: at $R = 30$, where a loser's
 # attention is already near $e^{-30}$, it is right in at most 6, and with the next term in 21 to 33. What
-# the next term leaves out are forces like $e^{-R \cdot \text{slack}}$ of a nearly tight constraint.
+# the next term leaves out are forces like $e^{-R \cdot \text{slack}}$ of a nearly tight constraint: $R \cdot
+# \text{slack} < 5$ somewhere in 179 of the 201 problems in which it is wrong, in 13 of the 159 in which it
+# is right.
 #
 # Nobody found a lower point than ours at $R = 30$; in up to a sixth of the problems nobody came as low
-# either, and nobody has confirmed $p(R)$ there.
+# either, and $p(R)$ is unconfirmed.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.5 The path can jump
@@ -787,8 +804,8 @@ widgets.sliders(round_the_circle, alt=picture, R=R)
 #
 # The 360 problems of section 8.4 again. One branch we follow from 0 outwards. The other comes from the
 # theorem: from $R\,\hat p$ at $R = 12$, near which $p(R)$ is when $R$ is large, we follow it *inwards*.
-# Where the second is lower than the first, $p(R)$ has left the branch on which it began. (On which it
-# began: at $R = 0.3$ random starts find nothing else.) And descent from 0, for comparison.
+# Where the second is lower than the first, $p(R)$ has left the branch on which it began. And descent from
+# 0, for comparison.
 
 
 # %%
@@ -822,8 +839,9 @@ second, value = inwards(unit, many, radii[1 : near + 1])
 lower = value - chain.loss[1 : near + 1]  # (radii, trials), negative where p(R) has left
 left_at = lower < -1e-6
 model = models.PromptAttention(d, trials)
-train.fit(model, many, optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1), 1500, progress=False)
-walked = model.p.detach()
+optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+walk = train.fit(model, many, optimizer, 3500, record={"p": lambda m: m.p}, every=20, progress=False)["p"]
+walked = walk[-1]
 first, last, descent = (on_best(p) for p in (chain["p"][0], chain["p"][-1], walked))
 jumped = left_at.any(dim=0)
 print("of 60 problems in draw             1    2    3    4    5    6")
@@ -834,28 +852,17 @@ for name, yes in (
     ("p(R) leaves the followed path", jumped),
 ):
     print(f"{name:32s}", *(f"{count:4d}" for count in by_draw(yes)))
-assert walked.norm(dim=-1).min() > 100
+assert walked.norm(dim=-1).min() > 250
 assert (last & ~first).sum() > (~first).sum() / 2
 assert (jumped | last).all()  # every followed path that ends elsewhere has been left
 assert by_draw(jumped).tolist() == [8, 20, 14, 21, 12, 18]
 
-starts = torch.randn(10, trials, d, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-starts = starts / starts.norm(dim=-1, keepdim=True)
-for k in (1, 16):
-    model = models.PromptAttention(d, (10, trials), init=radii[k] * starts)
-    anew = regularization_path(model, many, radii[[k]], tol=1e-3, max_steps=100).loss[0].amin(dim=0)
-    third = (anew < chain.loss[k] + lower[k - 1].clamp(max=0) - 1e-5).sum()
-    few = 0 if k == 1 else 6
-    print(f"R = {radii[k]:.1f}: ten random starts find a third, lower branch in at most {few}: ", end="")
-    print(third.item() <= few)
-    assert third <= few
-
 # %% [markdown]
-# In every draw $p(R)$ leaves the branch on which it began, in 8 to 21 of 60 problems, at the least: a jump
-# and a return between two of our radii is not seen. In all problems in which the followed path ends off the
-# best tokens it has been left. (A first step off the best tokens need not mean a jump: most followed paths
-# turn onto them later.) Descent from 0 does about as badly as following: neither is a cure for local
-# winners.
+# In every draw $p(R)$ leaves the branch on which it began, in 8 to 21 of 60 problems, at the least: we do
+# not see a third branch, nor a jump and a return between two of our radii. In all problems in which the
+# followed path ends off the best tokens it has been left. (A first step off the best tokens need not mean a
+# jump: most followed paths turn onto them later.) Descent from 0 does about as badly as following: neither
+# is a cure for local winners.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 When it jumps, and what announces it *(optional)*
@@ -912,20 +919,19 @@ for R in grid:
         sized = [p * (R / p.norm(dim=-1, keepdim=True)) for p in (wrong_end, best_end)]
         foreseen[name].append((losses(sized[1]) - losses(sized[0])).numpy())
 late = found > 3
-print("predicted / found   median, beyond R = 3   share within 15%, beyond R = 3   correlation of logarithms")
+print("predicted / found   median, beyond R = 3   share within 15%, beyond R = 3")
 for name in foreseen:
     foreseen[name] = last_change(foreseen[name], grid)
     ratio = foreseen[name] / found
-    close, alike = abs(ratio - 1) < 0.15, np.corrcoef(np.log(foreseen[name]), np.log(found))[0, 1]
+    close = abs(ratio - 1) < 0.15
     print(f"{name:16s} {np.median(ratio):9.2f} {np.median(ratio[late]):14.2f} {close.mean():18.1f}", end="")
-    print(f" {close[late].mean():14.1f} {alike:26.2f}")
+    print(f" {close[late].mean():14.1f}")
 assert len(found) == 74
 assert np.median(foreseen["on the rays"] / found) > 1.12
 assert abs(np.median(ratio) - 1.04) < 0.02, again.format("08.3")
 assert abs(np.median(ratio[late]) - 1.03) < 0.02, again.format("08.3")
 assert close.mean() > 0.65, again.format("08.3")
-assert close[late].mean() > 0.8, again.format("08.3")
-assert alike > 0.8, again.format("08.3")
+assert (close[late].sum(), late.sum()) == (24, 28), again.format("08.3")
 
 # %% jupyter={"source_hidden": true}
 fig, panels = plt.subplots(1, 2, figsize=(9, 4.2), sharey=True)
@@ -950,33 +956,39 @@ show(
 # line the prediction is right.
 
 # %% [markdown]
-# On the rays the prediction is late by a sixth, with the offsets by 4%, and beyond $R = 3$ by 3%: two
-# limits at infinity tell when the path jumps at $R = 3$. What they leave out counts for early jumps. (No
-# support token of any of the 74 wrong ends scores more than the token that was chosen. They are the
-# *locally optimal* tokens of lesson 07; a branch towards others cannot last.)
+# On the rays the prediction is late by a sixth, with the offsets by 4%. Beyond $R = 3$ it is late by 3%, and
+# right to within 15% in 24 of 28 problems: two limits at infinity tell when the path jumps at $R = 3$. What
+# they leave out counts for early jumps. (No support token of any of the 74 wrong ends scores more than the
+# token that was chosen. They are the *locally optimal* tokens of lesson 07; a branch towards others cannot
+# last.)
 #
-# ### No warning, and a warning
+# ### A warning, of what?
 #
 # Could a program that follows notice that $p(R)$ has left? And what are the sharp turns that some followed
 # paths make? We measure the curvature of exercise 08.2, in units of $\nu$: on the followed path at the
-# first radius where $p(R)$ is elsewhere; and where the followed path turns by more than 20 degrees between
-# two radii. There we go through that step again in eight smaller ones, through the sharpest of these in
-# eight again, and look just before the sharpest.
+# first radius where $p(R)$ is elsewhere, and for comparison where it never is; and where the followed path
+# turns by more than 20 degrees between two radii. There we go through that step again in eight smaller ones,
+# three times over, each time through the sharpest of the eight, and look just before it: a smooth turn
+# shrinks with the step.
 
 
 # %%
 def relative_curvature(p, keys, scores):
     """The exercise's curvature of every row of p (trials, d), in units of nu."""
-    g, H = gradient_at(p, keys, scores), hessian_at(p, keys, scores)
+    g, H = derivatives(p, keys, scores)
     nu = -(g * p).sum(-1) / (p * p).sum(-1)
     rows = zip(p.numpy(), g.numpy(), H.numpy(), strict=True)
     return np.array([curvature(*row) for row in rows]) / nu.numpy()
 
 
-at_jump = chain["p"][1 + left_at.int().argmax(0)[jumped], jumped]
+first_away = 1 + left_at.int().argmax(dim=0)[jumped]  # of the radii
+at_jump = chain["p"][first_away, jumped]
 stiff = relative_curvature(at_jump, many.keys[jumped], many.scores[jumped])
-print(f"followed path when p(R) has just left it, curvature / nu: least {stiff.min():.2f}", end="")
-print(f", median {np.median(stiff):.2f}, of {len(stiff)}")
+usual = first_away.median()
+calm = relative_curvature(chain["p"][usual, ~jumped], many.keys[~jumped], many.scores[~jumped])
+for name, values in (("p(R) has just left", stiff), (f"p(R) never leaves, R = {radii[usual]:.1f}", calm)):
+    print(f"curvature / nu where {name}: median {np.median(values):.2f}", end="")
+    print(f", below 1/2 in {(values < 0.5).sum()} of {len(values)}")
 
 sharpest = turns(chain["p"][1:].numpy())  # (radii, trials)
 turned = np.nonzero(sharpest.max(axis=0) > 20)[0]
@@ -997,40 +1009,41 @@ def zoom(p, R, ratio, steps=8):
 
 
 ratio = radii[2] / radii[1]
-_, edge, at = zoom(chain["p"][k, turned], torch.as_tensor(radii[k]), ratio)
-sharp, edge, at = zoom(edge, at, ratio ** (1 / 8))  # once more within the step that turned most
-kept = sharp / sharpest[:, turned].max(axis=0)
-whole, gone = kept > 0.75, kept < 0.25
-soft = relative_curvature(edge, keys_of, scores_of)[whole]
-falls = torch.isin(torch.arange(trials), torch.as_tensor(turned[whole]))
-closing = abs(soft) < 0.3
-print(f"{len(turned)} turns beyond 20 degrees; within .3% of R, {whole.sum()} keep over 3/4 of it,", end="")
-print(f" {gone.sum()} less than 1/4; {(falls & last).sum()} of the {whole.sum()} lead onto the best tokens")
+edge, at, sizes = chain["p"][k, turned], torch.as_tensor(radii[k]), []
+for part in (1, 8, 64):  # each time within the step that turned most
+    sharp, edge, at = zoom(edge, at, ratio ** (1 / part))
+    sizes.append(sharp)
+kept = sizes[2] / sizes[1]  # near 1/8 if it is smooth, near 1 at a fall
+sheer = kept > 0.5
+soft = relative_curvature(edge, keys_of, scores_of)[sheer]
+falls = torch.isin(torch.arange(trials), torch.as_tensor(turned[sheer]))
 print(
-    f"curvature just before the {whole.sum()}: below 0.3 nu in {closing.sum()}, the others beyond R = 10: ",
+    f"{len(turned)} turns beyond 20 degrees; in steps of 0.03% instead of 0.25%, {(kept > 0.8).sum()} ",
     end="",
 )
-print((at.numpy()[whole][~closing] > 10).all())
+print(f"keep over 0.8 of it, {(kept < 0.2).sum()} less than 0.2")
+print(f"curvature / nu just before the {sheer.sum()}: below 0.1 in {(soft < 0.1).sum()}; ", end="")
+print(f"{(falls & last).sum()} of them lead onto the best tokens")
 print("p(R) has left the followed path, or the path falls; by draw:", by_draw(falls | jumped))
-assert stiff.min() > 0.25, again.format("08.2")
+assert ((stiff < 0.5).sum(), len(stiff)) == (8, 93), again.format("08.2")
+assert ((calm < 0.5).sum(), len(calm)) == (4, 267), again.format("08.2")
 assert np.median(stiff) > 0.9, again.format("08.2")
-assert (len(stiff), len(turned), whole.sum(), gone.sum()) == (93, 33, 25, 3)
-assert closing.sum() == 23, again.format("08.2")
-assert (at.numpy()[whole][~closing] > 10).all(), again.format("08.2")
-assert by_draw(falls | jumped).tolist() == [8, 21, 14, 21, 13, 20]
+assert (len(turned), (kept > 0.8).sum(), (kept < 0.2).sum()) == (33, 30, 3)
+assert (soft < 0.1).all(), again.format("08.2")
+assert by_draw(falls | jumped).sum() == 102
 
 # %% [markdown]
-# **No warning of a jump.** In 93 problems $p(R)$ has just left, and on the followed path the curvature is
-# at least $0.3\,\nu$, mostly near $\nu$. A jump compares two places; nothing at one of them can announce
-# it.
+# **Hardly a warning of a jump.** In 93 problems $p(R)$ has just left, and there the curvature is mostly near
+# $\nu$. In 8 of them it is below half of that; at about the same length so it is in 4 of the 267 problems
+# that $p(R)$ never leaves. A soft valley is a reason to look elsewhere, but most jumps come without one: a
+# jump compares two places, and the curvature knows of one.
 #
-# **A warning of an end.** 25 of the sharp turns hardly shrink in steps sixty times smaller: there a valley
-# closes. Its minimum meets a saddle, the curvature goes to 0, and the followed path *falls* into another
-# valley. (Three turns dissolve; five are partly fall, partly turn. In the two late falls forces are down at
-# $e^{-25}$ and less: a valley closes within less than our step, or its curvature drowns in rounding.) A
+# **A warning of an end.** 30 of the 33 sharp turns do not shrink when the step does: there a valley closes.
+# Its minimum meets a saddle, the curvature goes to 0 (just before, it is below $0.1\,\nu$ in all 30), and the
+# followed path *falls* into another valley. (The other three shrink like the step: they are smooth.) A
 # program can see this coming, but too late: the fall leads down and the loss is continuous, so the other
 # valley was lower before. If the branch was $p(R)$ once, **$p(R)$ has left before the fall**. Together it
-# leaves in 97 of our 360 problems.
+# leaves in 102 of our 360 problems.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.7 Descent against the path *(optional)*
@@ -1107,25 +1120,37 @@ show(
 # $a_{\mathrm{opt}} = 0$), which is *convex*: one minimiser on each ball, no jump, and if that token is
 # feasible, descent with small steps finds it from everywhere.
 #
-# Three cases in the plane prove little. The random problems in which descent finds the best tokens say
-# more: how far apart are the parts of descent's $p$ and of $p(R)$ across the ray, and how much of that
-# distance lies in the span of the support vectors?
+# Now the random problems in which descent finds the best tokens: how far apart are the parts of descent's
+# $p$ and of $p(R)$ across the ray, and how much of that lies in the span of the support vectors?
 
 # %%
-apart = across(walked, unit) - aside[100]
 rows = to_best[0]
-inside = (torch.linalg.pinv(rows) @ (rows @ apart[..., None]))[..., 0]  # the part in the rows' span
-print("medians: draw  problems   apart   orthogonal   in the span   length of r")
+
+
+def between_them(R):
+    """Descent's p less p(R) at length R, both across the ray, and the part of it in the rows' span."""
+    nearest = (walk.norm(dim=-1) - R).abs().argmin(dim=0)
+    apart = across(walk[nearest, torch.arange(trials)], unit) - aside[R]
+    return apart, (torch.linalg.pinv(rows) @ (rows @ apart[..., None]))[..., 0]
+
+
+(apart, inside), (_, later) = between_them(100), between_them(300)
+print("medians at R = 100                                  in the span   times 3, at R = 300")
+print("draw  problems   length of r   apart   orthogonal")
 for draw in range(6):
     own = descent & (torch.arange(trials) // 60 == draw)
-    parts = [v.norm(dim=-1)[own].median().item() for v in (apart, apart - inside, inside, r)]
-    print(f"{draw + 1:13d} {own.sum():9d} {parts[0]:7.2f} {parts[1]:12.2f} {parts[2]:13.2f} {parts[3]:13.2f}")
+    sizes = (v.norm(dim=-1)[own].median().item() for v in (r, apart, apart - inside, inside, 3 * later))
+    long, *parts = sizes
+    print(f"{draw + 1:4d} {own.sum():9d} {long:13.2f} {parts[0]:7.2f} {parts[1]:12.2f}", end="")
+    print(f" {parts[2]:13.2f} {parts[3]:21.2f}")
     assert parts[2] < 0.15 < 0.8 < parts[1], again.format("08.3")
-    assert 0.5 < parts[0] / parts[3] < 1.5, again.format("08.3")
+    assert 0.7 < parts[0] / long < 0.9, again.format("08.3")
+    assert 0.75 < parts[3] / parts[2] < 1.25, again.format("08.3")
 
 # %% [markdown]
-# As predicted: nearly all of the distance is orthogonal to the support vectors. And it is not small: the
-# two run parallel, but about as far apart as $p(R)$ is from its ray.
+# As predicted: nearly all of the distance is orthogonal to the support vectors, and the rest falls like
+# $1/R$. The distance is not small: the two run parallel, at 0.7 to 0.9 of the length of $r$, by which $p(R)$
+# itself is off its ray.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.8 Where it breaks
@@ -1216,7 +1241,7 @@ def mlp_shortfall(network, best, p):
     return np.sinh(down) / np.cosh(at_best) / np.cosh(at_best - down) @ out
 
 
-limits, costs, wins = {20: [], 80: []}, [], []
+angles_off, costs, wins = {20: [], 80: [], 320: []}, [], []
 for seed in range(100):
     rng = np.random.default_rng(seed)
     network = inner, bias, out = 1.5 * rng.normal(size=(4, 2)), rng.normal(size=4), rng.normal(size=4)
@@ -1228,25 +1253,27 @@ for seed in range(100):
     slope = out / np.cosh(inner @ values[best] + bias) ** 2 @ inner  # the gradient of f at the best token
     costs.append(min((values[best] - np.delete(values, best, axis=0)) @ slope))
     wins.append(best)
-    for R, off in limits.items():
+    for R, off in angles_off.items():
         angle = np.degrees(best_angle(lambda p, n=network, b=best: mlp_shortfall(n, b, p), R))
         off.append(abs((angle - targets[best] + 180) % 360 - 180))
 counts = np.bincount(wins, minlength=3)
 print(f"of 100 networks, one token beats all mixtures in {len(wins)}: tokens 1, 2, 3 in {counts}")
 print(f"smallest cost c_t of all: {min(costs):.3f}")
-for R, off in limits.items():
+for R, off in angles_off.items():
     near, middle = (np.array(off) < 1).sum(), np.median(off)
-    print(f"R = {R}: within 1 degree of the Att-SVM {near}; median {middle:.2f}, largest {max(off):.1f}")
+    print(f"R = {R}: within 1 degree of the Att-SVM {near}; median {middle:.2f}, largest {max(off):.2f}")
 assert len(wins) == 75
 assert (counts == [5, 27, 43]).all()
 assert min(costs) > 0
-assert max(limits[20]) < 5
-assert max(limits[80]) < 0.7
+assert max(angles_off[20]) < 4.1
+assert max(angles_off[80]) < 0.7
+assert max(angles_off[320]) < 0.18
 
 # %% [markdown]
 # 75 of the 100 networks meet both conditions (the first as far as a grid of spacing 0.01 sees), with all
 # three tokens among their favourites, and for every one of them $p(R)$ approaches the Att-SVM of the
-# favourite: at $R = 20$ some are still 4 degrees away, at $R = 80$ all are within 0.7. (A head that
+# favourite: at $R = 20$ some are still 4 degrees away, at $R = 80$ all are within 0.7, at $R = 320$ within
+# 0.18. (A head that
 # increases with $v \cdot \bar x$ does not even change $p(R)$ at finite $R$ if $n = 1$.) The other 25 prefer
 # a mixture.
 
@@ -1301,8 +1328,8 @@ for R, p in zip(few, circle(np.array(searched), few), strict=True):
     if R >= 30:
         assert np.abs(p - foreseen).max() < 1e-3, again.format("08.5")
         assert abs(s[0] / s[1] - 7 / 3) < 1e-3
-across = keys[0] - keys[1]
-level = degrees(np.array([across[1], -across[0]]))
+e = keys[0] - keys[1]
+level = degrees(np.array([e[1], -e[0]]))
 print(f"limit: perpendicular to k_1 - k_2, {level:.1f} degrees")
 assert round(level, 1) == 47.7
 assert abs(degrees(p) - level) < 0.4
@@ -1371,8 +1398,9 @@ progress("08")
 # - Its direction tends to the **global** Att-SVM (if feasible), also for heads for which one token alone is
 #   best and weight on others costs in proportion. It tends to run parallel to its ray at a distance
 #   $\|r\|$ that the SVM's own weights $\lambda_j$ predict, with a known correction of order $1/R$.
-# - **The path is global; descent may be local.** $p(R)$ can **jump** to a better branch, with no local sign;
-#   it left its first one in at least 97 of our 360 problems. The two ends, with their offsets, predict when.
+# - **The path is global; descent may be local.** $p(R)$ can **jump** to a better branch, mostly with no
+#   local sign; it left its first one in at least 102 of our 360 problems. The two ends, with their offsets,
+#   predict when.
 # - On a sphere $p$ is a minimum if the curvature of $H + \nu$ across $p$ is positive. Where it reaches 0 a
 #   branch ends and what follows it falls, after $p(R)$ has left.
 # - Where descent finds the same tokens it ends up parallel to the path, in our problems about as far
