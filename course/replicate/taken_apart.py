@@ -73,7 +73,8 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
     Of the last layer: the cosine of its movement, and of W, with the hard-margin SVM of what it selects, at
     its own inputs; the same for a random movement, made of its tokens; the margin of W over the largest; how
     the movement after the step `early` agrees with the SVM of that step, and which choices were settled by
-    then; how much of the movement leads back over the start; the least distance of two tokens.
+    then; how much of the movement leads back over the start; how often the token with the best score is
+    selected; the least distance of two tokens.
     """
     has = ingredients(setting)
     X, y, E = few_sentences(trials, seed % 10_000)
@@ -96,6 +97,9 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
             kept[step] = net.matrix(P, k)[:, 0].detach().clone(), a, attention[:, 0], y * f
 
     descend(P, trained, lambda: net.outputs(P, net.embed(P, X), has), y, has, steps, look)
+    keep = []
+    loss = softplus(-y * net.outputs(P, net.embed(P, X), has, keep)).sum()
+    score = -torch.autograd.grad(loss, keep[k][1])[0][:, 0]
     (W_0, *_), (W_early, a_early, s_early, _), (W, a, s, u) = (kept[step] for step in (0, early, steps))
     asking = slice(None) if "every token asks" in has else slice(-1, None)
     selected, moved = s.argmax(-1)[:, :, asking], W - W_0
@@ -128,6 +132,7 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
         "whole_never_trained": cosine(W_0 + R, fitted_random).float(),
         "back": cosine(moved, -W_0).float(),
         "settled": (s_early.argmax(-1)[:, :, asking] == selected).double().mean((1, 2)).float(),
+        "best": (score.argmax(-1)[:, :, asking] == selected).double().mean((1, 2)).float(),
         "closest": apart.amin((1, 2, 3)).float(),
         "feasible": fitted.status == "optimal",
     }

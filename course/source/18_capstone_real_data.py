@@ -137,9 +137,7 @@ with torch.no_grad():
     unseen = (answers(P, valid).argmax(-1) == pictures.y[valid]).double().mean()
 print(f"right in training above 97%: {bool(right > 0.97)}; on unseen digits above 92%: {bool(unseen > 0.92)}")
 tops = moments[250][1].mean(2).argmax(-1)  # the patch that each head of layer 2 prefers, (digits, heads)
-several = sum(len(set(one)) > 2 for one in tops.tolist())
-print(f"digits of 8 in which these four prefer three patches or more: at least 6: {several > 5}")
-assert (right > 0.97, unseen > 0.92, several > 5) == (True, True, True)
+assert (right > 0.97, unseen > 0.92) == (True, True)
 assert tops[6, [0, 2, 3]].tolist() == [0, 10, 10]
 
 # %% jupyter={"source_hidden": true}
@@ -167,8 +165,7 @@ show(
 
 # %% [markdown]
 # **Figure 1.** A digit, and the attention that each patch receives in the four heads of layer 2, averaged
-# over the 16 positions that ask. Training makes it sharper, in most heads. In most digits the four heads
-# prefer three different patches or four.
+# over the 16 positions that ask. Training makes it sharper, in most heads.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -379,8 +376,14 @@ for tokens in ("digits", "sentences"):
         won[tokens, name] = parts
         print(f"{tokens:10s} {words:28s} {parts[0]}         {parts[1]}   {parts[2]}")
 for tokens in ("digits", "sentences"):
+    cell = runs.sel(tokens=tokens, decay=0.0)
+    now, before, blind = (cell[name].values.mean(-1) for name in ("says", "untrained_says", "chance_says"))
+    assert (now > before).all() if tokens == "sentences" else (now < blind).all()
     assert (won[tokens, "agree"][0] > won[tokens, "agree"][2] + 0.07).all()
-    assert (won[tokens, "best"][0] < 0.2).all()
+    of_run, blind = (cell[name].values.mean(-1) for name in ("best", "chance_best"))
+    assert (of_run[:, 1] > blind[:, 1]).all()  # in layer 2, in each run
+    assert (np.abs(won[tokens, "best"][0] - [0.07, 0.11]) < [0.01, 0.02]).all()
+    assert (won[tokens, "best"][0] < 2 * won[tokens, "best"][2]).all()
 assert won["digits", "agree"][0][1] > 0.7 > 0.5 > won["digits", "agree"][1][1]
 
 # %% [markdown]
@@ -394,39 +397,28 @@ with torch.no_grad():
         layers: float((answers(P, valid, shared=layers).argmax(-1) == pictures.y[valid]).double().mean())
         for layers in ((), (0,), (1,))
     }
+    even = answers(P | {"K1": 0 * P["K1"]}, valid)  # all logits of layer 2 are 0: no selection at all
 lost = {layers: shares[()] - share for layers, share in shares.items()}
+lost["even"] = shares[()] - float((even.argmax(-1) == pictures.y[valid]).double().mean())
 print(f"points lost with one question for all: in layer 1 more than 5: {lost[0,] > 0.05}, "
       f"in layer 2 less than 1: {abs(lost[1,]) < 0.01}")  # fmt: skip
+print(f"points lost with even attention in layer 2: more than 10: {lost['even'] > 0.1}")
 assert lost[0,] > 0.05
 assert abs(lost[1,]) < 0.01
+assert lost["even"] > 0.1
 
 # %% [markdown]
-# In layer 1 it costs more than 5 points, in layer 2 nothing: such heads are the *prompt* attention of lesson
-# 06, with a $p = W \bar a$ for each digit.
+# In layer 1 it costs more than 5 points, in layer 2 less than one. Yet layer 2 is needed: with *even*
+# attention there more than 10 points are lost. So what is selected matters, and not who asks: such heads are
+# the *prompt* attention of lesson 06, with a $p = W \bar a$ for each digit.
 #
-# **The token with the best score wins hardly more often than a random one.** In the theory it always would.
-# But there the scores are fixed; here they depend on all other weights, and change while these learn.
+# **The token with the best score seldom wins:** in 7% of the choices of layer 1, about as by chance, and in
+# 10 to 12% in layer 2, more than by chance in each run but less than twice as often. In the theory's own
+# setting it wins in most (section 18.6), if not by necessity (lesson 07 has local winners). But there scores
+# are fixed; here they depend on all other weights.
 #
-# **Content** decides a little: sentences look rather at words that say something, and digits at patches with
-# *less* ink. But look at the column in the middle: the untrained model did that, too.
-
-# %%
-for tokens, sign in (("digits", -1), ("sentences", 1)):
-    cell = runs.sel(tokens=tokens, decay=0.0)
-    now, before, blind = (cell[name].values.mean(-1) for name in ("says", "untrained_says", "chance_says"))
-    more, learned = (sign * (now - blind) > 0).sum(0), (sign * (now - before) > 0).sum(0)
-    print(f"{tokens:10s} {'less ink' if sign < 0 else 'larger |log-odds|'} than a random token in {more}"
-          f" of 10 runs (layer 1, 2), than the untrained model's in {learned}")  # fmt: skip
-    assert (more == 10).all()
-    assert learned.tolist() == ([4, 8] if tokens == "digits" else [10, 10])
-cell = runs.sel(tokens="sentences", decay=0.0)
-words = cell.favourites.values  # (runs, 10): five of layer 1, five of layer 2
-for run in range(3):
-    print(f"run {run + 1}, words that win most often in layer 2: {', '.join(map(str, words[run, 5:]))}")
-
-# %% [markdown]
-# So for sentences the preference is learned, in both layers of every run (and the favourites are mostly small
-# words all the same). For digits layer 2 learns some of it, in 8 runs of 10, and layer 1 does not.
+# **Content** decides a little: sentences look rather at words that say something, in each run and layer more
+# than before training; digits at patches with *less* ink, as the untrained model does, too.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.4 Does an SVM say so?
@@ -510,7 +502,7 @@ for k, a in enumerate(reads):
     own_svm.append(solution)
     own.append(geometry.cosine(W - matrices(start, k), solution.value))
     print(f"layer {k + 1}: cosine of W - W_0 to the SVM, by head:", own[-1].numpy().round(1))
-assert 0.3 < torch.stack(own).mean() < 0.65
+assert 0.42 < torch.stack(own).mean() < 0.55
 
 one, solution = selected[0].numpy(), own_svm[1]  # the first head of layer 2, row by row
 X = reads[1].numpy()
@@ -698,27 +690,43 @@ show(
 # How sure is that? $p = 0.002$ says that all ten runs have the same sign, and ten runs can say no more. They
 # have starts of their own, but not data: two of them share about 60% of their training digits.
 #
-# Why does a random $W$ do so well? Compare one that is made of the tokens with any other, on few rows and on
-# many:
+# Why does a random $W$ do so well? Let the $T$ tokens of one sequence be orthonormal. Then the logit of token
+# $t$ for position $k$ is $c_{kt}$ itself, and $k$ selects the largest. By symmetry its part of the SVM is a
+# multiple of $(x_\alpha - \bar x)\, x_k^\top$, the same for all $k$. As $\sum_t c_{kt} = 0$, its inner
+# product with $W$ is that multiple of $\max_t c_{kt}$. With $m_T$ the mean of the largest of $T$ normal
+# numbers, many positions give
+#
+# $$\cos(W, \text{its SVM}) \approx \frac{m_T}{\sqrt{T - 1}\,\sqrt{1 - 1/T}} = \frac{m_T \sqrt T}{T - 1}.$$
+
 
 # %%
+def given_back(X, W=None):
+    """Mean cosine of W (trials, d, d), or of one made of X (trials, n, T, d), to the SVM of its selection."""
+    if W is None:
+        c, real = rng.normal(size=(*X.shape[:3], X.shape[2])), np.ones(X.shape[1:3], bool)
+        W = np.stack([untrained(*one, real) for one in zip(c, X, strict=True)])
+    X, W = torch.from_numpy(X), torch.from_numpy(W)
+    selected = ((X @ W.mT[:, None]) @ X.mT).argmax(-1)
+    return float(geometry.cosine(W, svm.solve_soft(X, selected, C=1.0).value).mean())
+
+
 rng = np.random.default_rng(0)
+for T in (4, 8, 16, 32):
+    found = given_back(np.tile(np.eye(T), (40, 1, 1, 1)))
+    law = rng.normal(size=(20_000, T)).max(-1).mean() * T**0.5 / (T - 1)
+    print(f"{T:2d} orthonormal tokens: cosine {found:.2f}, the law {law:.2f}")
+    assert abs(found - law) < 0.025, again.format("18.4")
 for n in (1, 8, 64):
     X = rng.normal(size=(6, n, 8, 16)) / 4
-    made = [untrained(rng.normal(size=(n, 8, 8)), x, np.ones((n, 8), bool)) for x in X]
-    X, cosines = torch.from_numpy(X), []
-    for W in (torch.from_numpy(np.stack(made)), torch.from_numpy(rng.normal(size=(6, 16, 16)))):
-        selected = ((X @ W.mT[:, None]) @ X.mT).argmax(-1)
-        cosines.append(float(geometry.cosine(W, svm.solve_soft(X, selected, C=1.0).value).mean()))
-    print(f"{n * 56:5d} rows for 256 entries of W: cosine of W made of the tokens {cosines[0]:.1f},"
-          f" of any W {cosines[1]:.2f}")  # fmt: skip
-    few, many = n == 1, n == 64
-    assert 0.5 < cosines[0] < 0.75 if not many else cosines[0] > 0.93
-    assert cosines[1] < 0.32 if few else cosines[1] > 0.93 if many else 0.5 < cosines[1] < 0.75
+    made, other = given_back(X), given_back(X, rng.normal(size=(6, 16, 16)))
+    print(f"{n * 56:4d} rows, 256 entries: cosine of W made of the tokens {made:.1f}, of any W {other:.2f}")
+    assert 0.5 < made < 0.75 if n < 64 else made > 0.93
+    assert other < 0.32 if n == 1 else other > 0.93 if n == 64 else 0.5 < other < 0.75
 
 # %% [markdown]
-# Many rows pin down whatever $W$ selected. Few do not; but a $W$ made of the tokens is a sum of multiples of
-# the rows, as the SVM's solution is, and keeps a cosine above one half.
+# So 16 tokens give 0.47 for nothing: nearly all of the trained head's 0.5. Many rows pin down whatever $W$
+# selected. Few do not; but a $W$ made of the tokens is a sum of multiples of
+# the rows, as the SVM's solution is, and keeps what the law gives: 0.57 for 8 tokens.
 #
 # What would be evidence? Theory makes a stronger claim: $W$ is on its way *to* the SVM of what it selects.
 # Then the SVM at an early step could say where $W$ goes **from there**, better than a straight line does.
@@ -740,7 +748,7 @@ for tokens in ("digits", "sentences"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 Taken apart
 #
-# Is the theory wrong, then? In its own setting it is right. We walk from there to here: one layer, 16
+# In its own setting the theory is right. We walk from there to here: one layer, 16
 # sentences of 8 words, random fixed embeddings, the last word asks, a fixed head reads the mixture, 300
 # growing normalised steps on $W$ from 0. Then an ingredient of a transformer is added, alone, or on top of
 # those before it.
@@ -750,11 +758,13 @@ for tokens in ("digits", "sentences"):
 # decay.
 
 # %%
-for setting in ("base", "+ norm before the head"):
+for setting in ("base", "+ every token asks", "+ norm before the head"):
     now = taken_apart(setting, trials=2, seed=1)
     high = [int((now[name] > 0.8).sum()) for name in ("whole", "whole_never_trained")]
-    print(f"{setting:24s} cosine above 0.8 in {high[0]} of two data sets; nobody trained: {high[1]} of two")
-    assert (now["whole"] > 0.99).all() if setting == "base" else (now["whole"] < 0.8).all()
+    print(f"{setting:24s} cosine above 0.8 in {high[0]} of two data sets; nobody trained: {high[1]} of two;"
+          f" best score wins in most: {bool((now['best'] > 0.5).all())}")  # fmt: skip
+    for name, least in (("whole", 0.9), ("best", 0.5)):
+        assert ((now[name] > least) == ("norm" not in setting)).all()
     assert (now["whole_never_trained"] < 0.8).all()
 
 
@@ -827,7 +837,7 @@ show(
 #   times as many steps in 5. A *residual and an MLP*: above it in all ten, but nothing is decided.
 #
 # On top of each other they reach the control with "every token asks": before any norm or MLP, and with two
-# thirds of the choices made. So there is no *one* culprit. After that, three of four movements mostly undo
+# thirds of the choices made. After that, three of four movements mostly undo
 # the start (cosine to $-W_0$ near 0.5; with decay 1.0), and $W - W_0$ says nothing: hence $W$.
 
 # %%
@@ -835,17 +845,12 @@ nuclear = float(apart.sel(setting="+ K and Q").nuclear.median())
 print(f"keys and queries: cosine to the nuclear SVM {nuclear:.2f}, "
       f"to the Frobenius one {path['+ K and Q']['whole']:.2f}")  # fmt: skip
 assert nuclear > path["+ K and Q"]["whole"] + 0.1
-for name in ("+ head learns", "+ every token asks", "+ weight decay"):
-    assert path[name]["whole"] > 0.97
-for name in ("+ weight decay", "+ embeddings learn"):
-    assert path[name]["length"] < 0.2 * path["base"]["length"]
+assert min(path[name]["whole"] for name in ("+ head learns", "+ every token asks", "+ weight decay")) > 0.97
+assert max(path[f"+ {name}"]["length"] for name in ("weight decay", "embeddings learn")) < 50
 some = apart.sel(setting="+ embeddings learn").whole
-assert 0.38 < some.min() < 0.4
-assert some.max() > 0.99
 together = int((apart.sel(setting="+ second layer").closest < 1e-6).sum())
 print(f"second layer: tokens coincide in {together} of 10 data sets")
-assert together == 10
-assert (apart.sel(setting="base").closest > 0.5).all()
+assert (0.38 < some.min() < 0.4, some.max() > 0.99, together) == (True, True, 10)
 longer = measured("18.longer").load()
 for setting, then in medians(longer).items():
     cell, m = longer.sel(setting=setting), path[setting]
@@ -854,18 +859,19 @@ for setting, then in medians(longer).items():
           f" {counts[1]:2d} of 10, decided {then['decided']:.2f}")  # fmt: skip
     wanted = {"+ Adam": (10, 10), "+ residual and MLP": (10, 10), "+ norm before the head": (8, 5)}
     assert counts == wanted.get(setting, (5, 5))
+    before, after = m["decided"], then["decided"]
     if setting == "+ Adam":
-        assert m["decided"] < 0.1 < 0.9 < then["decided"]
+        assert before < 0.1 < 0.9 < after
         assert then["whole"] > m["whole"] + 0.04
     else:
-        assert max(m["decided"], then["decided"]) < 0.1 or min(m["decided"], then["decided"]) > 0.95
+        assert max(before, after) < 0.1 or min(before, after) > 0.95
 norm_alone = path["+ norm before the head"]
 assert abs(norm_alone["whole"] - norm_alone["whole_never_trained"]) < 0.03
 for setting in lists["t"][5:]:  # from "to every token asks" on
     assert int(above.sel(setting=setting)) <= 5
     assert abs(path[setting]["whole"] - path[setting]["whole_never_trained"]) < 0.1
-for setting in ("to norm before the head", "to residual and MLP", "to weight decay"):
-    assert path[setting]["back"] > 0.45
+undone = ("norm before the head", "residual and MLP", "weight decay")
+assert min(path[f"to {name}"]["back"] for name in undone) > 0.45
 assert 0.6 < path["to every token asks"]["decided"] < 0.7
 
 # %% [markdown]
@@ -873,29 +879,27 @@ assert 0.6 < path["to every token asks"]["decided"] < 0.7
 # choices of step 30 are the last ones.
 
 # %%
-passed = (apart.future > apart.momentum).sum("trial")
-print("                                     cosine  foreseen better than by a straight line   settled")
+ahead = apart.future - apart.momentum
+print("                                      cosine  foreseen better      p  settled  correlation of the two")
+chance, linked = {}, {}
 for setting in lists["+"]:
-    m, times = path[setting], int(passed.sel(setting=setting))
-    print(f"{setting:36s} {m['whole']:6.2f} {times:28d} of 10 {m['settled']:18.0%}")
-assert {str(s) for s in apart.setting.values if passed.sel(setting=s) >= 7} == {
-    "base", "+ embeddings learn", "+ weight decay"
-}  # fmt: skip
-assert int(passed.sel(setting="+ every token asks")) == 0
-base = apart.sel(setting="base")
-seen = (base.future > base.momentum).values
-settled = [base.settled.values[which].mean() for which in (seen, ~seen)]
-print(f"base: settled by step 30 where foreseen {settled[0]:.0%}, where not {settled[1]:.0%}")
-assert settled[0] > settled[1] + 0.15
-same = [float((a.argmax(-1) == b.argmax(-1)).mean()) for a, b in zip(moments[80], moments[250], strict=True)]
-print(f"our transformer, choices of step 80 that are those of step 250: {np.mean(same):.1f}")
-assert 0.4 < np.mean(same) < 0.8
+    m, cell, lead = path[setting], apart.sel(setting=setting), ahead.sel(setting=setting).values
+    chance[setting] = flip_test(lead[:, None], np.zeros((10, 1)))
+    linked[setting] = np.corrcoef(cell.settled.values, lead)[0, 1]
+    print(f"{setting:38s} {m['whole']:5.2f} {(lead > 0).sum():10d} of 10 {chance[setting]:6.3f}"
+          f" {m['settled']:8.0%} {linked[setting]:12.2f}")  # fmt: skip
+assert (ahead > 0).sum("trial").sel(setting=["base", "+ every token asks"]).values.tolist() == [7, 0]
+assert abs(chance["base"] - 0.178) < 0.001, again.format("18.5")
+still = ["base", "+ head learns", "+ K and Q", "+ Adam", "+ every token asks", "+ weight decay"]
+assert 0.735 < min(linked[s] for s in still) < max(linked[s] for s in still) < 0.935
 
 # %% [markdown]
-# The test is passed by the base, by moving embeddings and under decay. It is failed in ten of ten by a layer
-# in which *every token asks*, as by the transformer, and yet that layer arrives at a cosine of 0.98. **So to
-# fail it is no evidence against the theory.** One reason: the SVM of a moment belongs to the choices of that
-# moment, and many of them change later.
+# The test is failed in ten of ten by a layer in which *every token asks*, as by the transformer, and yet that
+# layer arrives at a cosine of 0.98. Even the base, where the theory is exact, is ahead in only 7 of 10, which
+# may be chance ($p = 0.18$). **So to fail it is no evidence against the theory.** The SVM of a moment belongs
+# to the choices of that moment, and many of them change later: in the six settings with fixed tokens and a
+# linear head, the lead of the SVM over the straight line goes with the share of choices that are settled
+# (correlation 0.74 to 0.93 over ten data sets).
 #
 # What do norm and MLP do? Both make the head *nonlinear*: what is read is no longer a weighted mean of
 # values, a mixture of tokens can be as good as any one of them (lesson 13), and the loss is won without a
@@ -904,7 +908,7 @@ assert 0.4 < np.mean(same) < 0.8
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Where the theory stops
 #
-# Back to the transformer. Weight decay, to begin with, does what it says:
+# Back to the transformer, and first to weight decay:
 
 # %%
 print("ten runs, mean over heads    |W|   entropy   cosine of W - W_0 and W to own SVM   nobody trained")
@@ -934,7 +938,7 @@ for tokens in ("digits", "sentences"):
 # | sparsity after the fit | sparsity during the fit | over three quarters of the fall before it |
 # | tokens that stand still | embeddings and layers that move | 0.39 to 1; if all ask, the control |
 # | a linear head | norm, MLP, residual | no decision; norm: the control; MLP: above it |
-# | scores that stand still | scores that move | best token wins in under 20% |
+# | scores that stand still | scores that move | best token wins in 7 to 12% |
 # | one head | four, and a residual beside them | each with an SVM of its own, unrelated |
 # | the Frobenius geometry | $K Q^\top$, Adam | nuclear, and slow |
 
@@ -954,14 +958,14 @@ for tokens in ("digits", "sentences"):
 # | 3 | ten times longer, five other seeds, one other size; what moved is said |
 # | 2 | an answer in two sentences that promises no more than was shown |
 #
-# **Open problems** that the papers themselves leave, informally: several heads trained together; several
-# layers, whose inputs move; nonlinear heads: which tokens stay, and convergence of the finite part;
-# convergence to *some* locally optimal direction from every start, without conditions on it; rates in finite
-# time beyond special cases; keys and queries without a ridge (lesson 11 shows stalls that no theorem
-# excludes).
+# <details><summary>Open problems that the papers themselves leave, informally</summary>
 #
-# A pretrained encoder would be the natural next subject; no package that this course installs ships weights,
-# so it is left out.
+# Several heads trained together; several layers, whose inputs move; nonlinear heads: which tokens stay, and
+# convergence of the finite part; convergence to *some* locally optimal direction from every start, without
+# conditions on it; rates in finite time beyond special cases; keys and queries without a ridge (lesson 11
+# shows stalls that no theorem excludes).
+#
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.9 Three directions, with their first cells *(optional)*
@@ -1023,7 +1027,7 @@ for tokens in ("digits", "sentences"):
 # | attention becomes sharper | each run, each layer | 40 of 40 |
 # | after the data are fitted | most of the fall | refuted: over three quarters before |
 # | it becomes sparse | entropy 0 | refuted: 0.40 to 0.67, single heads 0.20 to 0.81 |
-# | the best token wins | always | refuted: in under 20% |
+# | the best token wins | in most choices, as in the base | refuted: in 7 to 12% |
 # | heads select by who asks | lesson 14 | not layer 2 on digits: one question for all costs nothing |
 # | its own SVM predicts $W - W_0$ | cosine 1 | 0.4 to 0.6; other heads and random tokens 0, untrained 0.2 |
 # | and training is why | above a random $W$ | refuted: below it, $p = 2/1024$ |
@@ -1038,8 +1042,8 @@ for tokens in ("digits", "sentences"):
 # <details><summary>Answer</summary>
 #
 # For a $W$ from elsewhere with few: section 18.5 has about 0.25 with 56 rows for 256 entries. For one that is
-# made of the tokens hardly: it lies in the span of the rows, and with 56 rows, too, its cosine is above one
-# half. There a cosine near 1 means something; one of 0.5 does not.
+# made of the tokens hardly: it lies in the span of the rows, and keeps what the law gives, 0.57 for 8 tokens.
+# There a cosine near 1 means something; one of 0.5 does not.
 # </details>
 #
 # **2.** Somebody trains one model, tests its 144 heads, and reports $p < 10^{-20}$. What is wrong?
@@ -1063,9 +1067,9 @@ progress("18")
 # ## Summary
 #
 # - A small transformer's attention becomes sharper **while** it fits the data, and stops half-way. The
-#   theory's sparsity comes after the fit, from a norm that grows for ever. (The sentences are memorised.)
+#   theory's sparsity comes after the fit, from a norm that grows for ever.
 # - In layer 2 most positions of a digit select the same patch, and one question for all would do. The token
-#   with the best score wins hardly more often than any other.
+#   with the best score wins in about one choice of ten.
 # - The SVM over a head's own selection has a cosine of about 0.5 to its movement. **A random matrix made of
 #   the same tokens has more.** What selects is found again in its selection: a claim needs a rival that has
 #   all but the cause.
