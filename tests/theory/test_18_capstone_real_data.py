@@ -126,3 +126,32 @@ def test_on_few_rows_only_a_matrix_made_of_the_tokens_keeps_its_cosine(T, d):
     )
     assert kept > 0.45
     assert lost < 0.35
+
+
+@pytest.mark.parametrize(("T", "C"), [(5, 1.0), (12, 0.01), (24, 30.0)])
+def test_for_orthonormal_tokens_the_cosine_follows_its_law_at_each_price(T, C):
+    generator = torch.Generator().manual_seed(T)
+    X = torch.eye(T, dtype=torch.float64).expand(40, 1, T, T)
+    real = torch.ones(X.shape[:3], dtype=torch.bool)
+    W = stored.of_tokens(X, real, 1, generator)[:, 0]
+    found = stored.cosine(W, svm.solve_soft(X, stored.choice(W[:, None], X, real)[:, 0], C).value).mean()
+    largest = torch.randn(50_000, T, generator=generator, dtype=torch.float64).amax(-1).mean()
+    assert abs(found - largest * T**0.5 / (T - 1)) < 0.03
+
+
+def test_in_long_sequences_the_control_falls_below_one_half():
+    """Tokens that are not orthonormal, too: "above one half" holds for short sequences only."""
+    generator = torch.Generator().manual_seed(3)
+    X = torch.randn(10, 1, 32, 64, generator=generator, dtype=torch.float64) / 8
+    real = torch.ones(X.shape[:3], dtype=torch.bool)
+    W = stored.of_tokens(X, real, 1, generator)[:, 0]
+    found = stored.cosine(W, svm.solve_soft(X, stored.choice(W[:, None], X, real)[:, 0], 1.0).value).mean()
+    assert 0.36 < found < 0.46
+
+
+@pytest.mark.parametrize(
+    ("setting", "wins"), [("base", True), ("+ every token asks", True), ("+ norm before the head", False)]
+)
+def test_the_best_token_wins_in_most_choices_where_the_theory_holds(setting, wins):
+    found = stored.taken_apart(setting, trials=3, seed=81)
+    assert ((found["best"] > 0.5) == wins).all()
