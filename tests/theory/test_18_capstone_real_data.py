@@ -81,6 +81,13 @@ def test_a_heads_own_svm_against_its_controls(digits):
     assert (digits["future"].mean((1, 2)) < digits["momentum"].mean((1, 2))).all()
 
 
+def test_the_control_is_ahead_at_another_price(monkeypatch):
+    monkeypatch.setattr(stored, "LOOKS", (0, 80, 240))
+    monkeypatch.setattr(stored, "PRICE", 30.0)
+    found = stored.transformers("digits", 0.0, trials=2, seed=4712)
+    assert (found["never_trained"].mean((1, 2)) > found["own"].mean((1, 2)) + 0.03).all()
+
+
 def test_attention_sharpens_while_the_data_are_fitted(digits):
     entropy, right = digits["entropy"].mean((2, 3)), digits["train"]
     assert (right[:, -1] > 0.97).all()
