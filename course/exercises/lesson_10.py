@@ -114,6 +114,10 @@ FIRST = Exercise(
         "The logits are asked, not the attention.",
         _first_by(final=_centred),
         "The logits themselves are asked, with what all tokens of a sequence have in common.",
+        _first_by(
+            taste=lambda scores: _slope(scores) * _centred(scores), slope=lambda scores: np.ones(len(scores))
+        ),
+        "The loss of a sequence has one slope, that at u_k, its mean score: not one for each token.",
     ),
 )
 

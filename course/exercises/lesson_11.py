@@ -257,6 +257,8 @@ CEILING = Exercise(
             spectrum=lambda W: np.sort(np.linalg.norm(W, axis=0))[::-1],
         ),
         "You kept the longest columns of W. K Q' may take any directions: singular values.",
+        _ceiling_by(value=lambda s, m: 1.0 if m >= len(s) else s[m - 1] / s[0]),
+        "That is one singular value over the largest. Compare the lengths of two matrices: sums of squares.",
     ),
 )
 
@@ -355,6 +357,8 @@ LIMIT = Exercise(
         "You counted sequences. Each tight comparison is an equation.",
         _limit_by(tight=lambda leads, tol: (leads > leads.min() + tol).sum()),
         "You counted the comparisons that are not tight.",
+        _limit_by(cap=lambda leads, d: min(leads.shape[1], d)),
+        "n is the number of sequences, the rows of `leads`. Its columns are the T - 1 comparisons of each.",
     ),
 )
 

@@ -60,6 +60,8 @@ ENOUGH = Exercise(
         "Each sequence has T - 1 rows, not one.",
         lambda n, T: max(2, T - 1, math.isqrt(n * (T - 1) - 1) + 1),
         "One sequence of two tokens has one row: one dimension is enough for it.",
+        lambda n, T: max(T - 1, math.sqrt(n * (T - 1))),
+        "A number of dimensions is whole: round the root up.",
     ),
 )
 
@@ -114,6 +116,9 @@ SELECTOR = Exercise(
         "Query i belongs to sequence i: you exchanged their order.",
         lambda X, z, alpha: _picked(X, alpha).T @ np.linalg.pinv(z, rcond=0.1).T,
         "You dropped small singular values. Nearly parallel queries are independent too: keep all of them.",
+        lambda X, z, alpha: (np.linalg.pinv(z) @ X[:, alpha]).T,
+        "X[:, alpha] takes all these places from every sequence. One from each is "
+        "X[np.arange(len(X)), alpha].",
     ),
 )
 
@@ -386,6 +391,8 @@ SAFE = Exercise(
         "That is the loss of one sequence. L is the mean over all, and the others cost something too.",
         lambda scores: _safe_level(-scores),
         "The loss is log(1 + e^(-u)): large scores are the good ones.",
+        lambda scores: _level()(scores[:, :2]),
+        "The columns are in no order. Find the best and the second best token of each sequence first.",
     ),
 )
 

@@ -88,6 +88,10 @@ MIXES = Exercise(
         "The middle of the edge says nothing sure: the best share may be 90 : 10. Look at the two slopes.",
         _from_the_better,
         "The end with the larger y f is not enough: the other one may lose at its first step. Ask both.",
+        lambda Xa, Xb, V, y: (
+            ((_gradient(Xb, V) * Xa).sum(1) * y > 0) & ((_gradient(Xa, V) * Xb).sum(1) * y > 0)
+        ),
+        "The way inwards is a difference of two tokens, x_a - x_b from x_b, not the other token itself.",
     ),
 )
 
@@ -208,6 +212,15 @@ def _parts_cases(rng):
     return cases
 
 
+def _first_two(X, z, s):
+    """As if the first two tokens were always kept."""
+    e, out = X[0] - X[1], X[0] - X[2]
+    free = out - (out @ e) / (e @ e) * e
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fin = np.log(s[0] / s[1]) * e / (e @ e)
+        return np.outer(fin, z / (z @ z)), np.outer(free / (free @ free), z / (z @ z))
+
+
 PARTS = Exercise(
     id="13.3",
     title="Both parts of one sequence",
@@ -248,6 +261,10 @@ PARTS = Exercise(
         "W_dir points to the dropped token: its lead is x_a - x_t, with the kept token first.",
         _parts_by(fin=lambda r, e: r * e / np.linalg.norm(e)),
         "The shortest c with e.c = r is r e / (e.e): divide by the square of the length.",
+        _parts_by(ratio=lambda sa, sb: sa - sb),
+        "Shares are e to the logits: W_fin asks for log s_a - log s_b, not for s_a - s_b.",
+        _first_two,
+        "The kept tokens are the two with s > 0, wherever they stand, not always the first two.",
     ),
 )
 
@@ -292,6 +309,8 @@ CLOCK = Exercise(
         "lam belongs below: eta / |G| is 2 / lambda_max, so a steeper valley makes shorter steps along.",
         lambda j, N, D, lam: np.log(2 * D * j * N**2 / lam),
         "The N^2 belongs below: both factors are 1/N.",
+        lambda j, N, D, lam: np.log(1 + 2 * D * j / (lam * N**2)),
+        "The constant of integration, your 1 inside the logarithm, was to be left away.",
     ),
 )
 

@@ -153,6 +153,14 @@ PRICE = Exercise(
         "The sign: a is x_alpha less a mean, and shorter than x_alpha.",
         lambda sees: float(np.sum(1 - 1 / np.maximum(sees.sum(axis=-1), 0.5))),
         "A position that sees nothing does not ask: it adds 0.",
+        _price_by(lambda m: 1 / m),
+        "1/m is what is taken off: x_alpha less the mean of all m has the squared length 1 - 1/m.",
+        lambda sees: float(sees.any(axis=-1).sum() * (1 - 1 / sees.shape[-1])),
+        "Not T tokens: each position that asks has its own number, the sum of its row of the mask.",
+        lambda sees: _price(sees) + float((~sees.any(axis=-1)).sum()),
+        "A position that sees nothing does not ask: it adds 0, not 1.",
+        lambda sees: _price(sees) if sees.any(axis=-1).all() else -np.inf,
+        "A position that sees nothing has m = 0, and 1/m is infinite: leave it out of the sum.",
     ),
     withheld=(
         "mini_attn.svm.dispatch.solve",
@@ -240,6 +248,9 @@ SHARE = Exercise(
         "Two more for each point is right in the plane, d = 2, only.",
         lambda T, d: _separable(d, T) * 2.0 ** (d - T),
         "T and d are exchanged.",
+        lambda T, d: _table(T, d, lambda S, t, k: 2 * S[t - 1, k] - S[t - 1, k - 1]),
+        "Each old labelling goes on in one way, and S(T - 1, d - 1) of them in a second one: add, do "
+        "not subtract.",
     ),
 )
 

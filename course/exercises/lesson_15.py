@@ -100,6 +100,8 @@ BOUNDS = Exercise(
         "Every lead has to reach 1, also that of a comparison without weight.",
         lambda A, lam, rho: _bounds(A, lam, rho)[::-1],
         "The order: (lower, upper).",
+        lambda A, lam, rho: (float(lam.sum()), _bounds(A, lam, rho)[1]),
+        "The length of lambda must not matter: divide its sum by the dual norm of S.",
     ),
     withheld=(
         "mini_attn.svm.dispatch.solve",
@@ -153,6 +155,9 @@ def _divergence_cases(rng):
     ]
 
 
+_unit_divergence = _divergence_by(unit=(False, False))
+
+
 DIVERGENCE = Exercise(
     id="15.2",
     title="The directional divergence",
@@ -200,6 +205,10 @@ DIVERGENCE = Exercise(
         "psi(a) and psi(b) are both 1/rho and cancel. What is left of the third term is <slope at b, b> = 1.",
         lambda a, b, rho: (_divergence(a, b, rho) + _divergence(b, a, rho)) / 2,
         "The divergence is not symmetric, and need not be made so.",
+        _divergence_by(norm=lambda rho: rho / (rho - 1)),
+        "Both are divided by their l_rho norm. The dual exponent belongs to gradients.",
+        lambda a, b, rho: _unit_divergence(a / (np.abs(a) ** rho).sum(), b / (np.abs(b) ** rho).sum(), rho),
+        "A norm has a root: (sum |w|^rho)^(1/rho). Without it the parts have not length 1.",
     ),
     withheld=("mini_attn.geometry.bregman",),
 )
@@ -364,6 +373,8 @@ HELD = Exercise(
         "A lead p.b below -1 violates the constraint: no absolute value.",
         _held_by(than=lambda p, a, b: np.abs((p * b).sum(1) - (p * a).sum(1)) > 1e-9),
         "Not tight is not enough: p.b below 1 means that the constraint is needed.",
+        lambda a, b, rho: (np.abs(b) ** rho).sum(1) > (np.abs(a) ** rho).sum(1),
+        "How long a and b are does not tell. Find the shortest p for a alone, and ask for its lead over b.",
     ),
     withheld=(
         "mini_attn.svm.dispatch.solve",

@@ -19,6 +19,13 @@ def _fair(sizes):
     return (below - above) / n.sum()
 
 
+def _apart_by_size(sizes):
+    """As if each level stood below the one before by as much as that holds tokens."""
+    n = np.asarray(sizes, dtype=float)
+    places = np.append(0, np.cumsum(n)[:-1])
+    return (n * places).sum() / n.sum() - places
+
+
 LEVELS = Exercise(
     id="16.1",
     title="Heights with a pencil",
@@ -63,6 +70,14 @@ LEVELS = Exercise(
         "Shift them: the heights of all tokens add up to 0.",
         lambda sizes: np.cumsum(np.asarray(sizes))[::-1] / sum(sizes),
         "Levels stand 1 apart, however many tokens they hold.",
+        lambda sizes: _levels(sizes)[::-1],
+        "In the other order: the first level is the highest, and comes first.",
+        lambda sizes: (np.asarray(sizes) * np.arange(len(sizes))).mean() - np.arange(len(sizes)),
+        "Divide by the number of tokens, the sum of all sizes, not by the number of levels.",
+        lambda sizes: _levels(sizes) + 1,
+        "All are 1 too high: count the levels from 0, l = 0, 1, ..., also in the mean.",
+        _apart_by_size,
+        "Neighbouring levels are 1 apart, however many tokens they hold.",
     ),
     withheld=(
         "mini_attn.svm.order.order_problem",
@@ -157,6 +172,8 @@ SLOPE = Exercise(
         "A chain of m tokens has m heights and m - 1 gaps.",
         lambda lengths, eta: _slope(lengths, eta) / np.log(10),
         "The log is the natural one.",
+        lambda lengths, eta: float(-eta / np.sqrt((1 - 1 / np.asarray(lengths)).sum())),
+        "That is one token above m - 1 others that stand level. A chain has m levels.",
     ),
 )
 
@@ -248,6 +265,8 @@ _UNTIL_RIVALS = known(
 )
 
 _UNTIL_MORE = known(
+    lambda copies, logits, heights, norm, eta: _until(copies[:2], logits[:2], heights[:2], norm, eta),
+    "All others have to be overtaken, not only the token that stands next in the list.",
     _until_by(least=-np.inf),
     "If token 0 is ahead already it takes no steps: 0, not fewer.",
 )
@@ -351,6 +370,11 @@ ROOM = Exercise(
         "In the right sequence 1 - pi_y is (V - 1) q over the sum, and pi_u another q.",
         lambda c, V: 2 * _room(c, V),
         "Attention enters each pull once, as e^-distance.",
+        lambda c, V: float(max(0.0, c - np.log(V / 2))),
+        "That is where it tends for a large lead c. Keep what is small there.",
+        lambda c, V: float(c * (2 - 2 * np.exp(-c)) / (1 + (V - 1) * np.exp(-c))),
+        "That is by how much the values differ. Pulls are values times e^-Delta: set the pulls equal, "
+        "take the log.",
     ),
 )
 
@@ -468,6 +492,8 @@ LEAD = Exercise(
             "The lead can be negative: start the interval below 0.",
             lambda won, a, b: _lead(won, np.minimum(a, 1), np.minimum(b, 1)),
             "How many copies there are counts, not only whether there are any.",
+            lambda won, a, b: float(np.clip(_lead(won, a, b), -1, 1)),
+            "Your interval is too narrow: the lead can be above 10.",
         ),
     ],
     withheld=("course.replicate.lesson_16.finite_part",),

@@ -117,6 +117,8 @@ WEIGHTS = Exercise(
         "rows.T @ b lies in their span but does not solve <A_i, r> = b_i: the rows are not orthonormal.",
         lambda rows, lam, c, w, R: _weights(rows, lam, c, w, R * np.linalg.norm(lam @ rows)),
         "The part along the SVM is to have the length R: multiply a unit vector by it.",
+        lambda rows, lam, c, w, R: _weights(rows, np.ones(len(lam)), c / lam, w, R),
+        "The SVM's direction is the sum of the rows *times lambda*, not that of the rows alone.",
     ),
     withheld=("mini_attn.rates.remainder",),
 )
@@ -183,6 +185,10 @@ PLAIN = Exercise(
         "Steps add up, not their logarithms.",
         lambda lengths, log_g, eta: _plain(lengths, log_g, eta) - float(np.log10(len(lengths))),
         "That is the mean number of plain steps to a step of the run: all of them are asked for.",
+        lambda lengths, log_g, eta: float((np.log(lengths[-1] / eta) - log_g[-1]) / np.log(10)),
+        "That is the last step alone. All steps of the run are to be covered.",
+        lambda lengths, log_g, eta: _plain(lengths, log_g * np.log(10), eta),
+        "log_g is a natural logarithm: ||G|| is e to that power.",
     ),
 )
 
@@ -265,6 +271,10 @@ SPEED = Exercise(
         "These are the shares before they are made to add up to 1.",
         lambda rows, lam: float(np.linalg.norm((f := lam * np.linalg.norm(rows, axis=1)) @ rows) / f.sum()),
         "A step has the direction of its row, not its length: divide the rows by their lengths.",
+        lambda rows, lam: float(
+            np.linalg.norm(lam @ rows) / np.linalg.norm(lam * np.linalg.norm(rows, axis=1))
+        ),
+        "Shares add up to 1 as they are, not their squares: divide by the sum of lambda_i ||A_i||.",
     ),
     withheld=("mini_attn.rates.remainder",),
 )
@@ -327,6 +337,12 @@ FINAL = Exercise(
         "The sum of steps of length j^a grows as j^(1 + a).",
         lambda a, rho: -min(1.0, 1 + a, (1 + a) / rho),
         "The entries of the dual variable are those of W to the power rho - 1.",
+        lambda a, rho: -1 - (1 + a) - (1 + a) / (rho - 1),
+        "Three errors add up, not their exponents: far out only the slowest counts.",
+        lambda a, rho: max(
+            -(1 + a) / (rho - 1), a + (1 + a) * (2 - rho) / (rho - 1), (1 + a) * (2 - rho) / (rho - 1)
+        ),
+        "Zigzag and memory are lengths. An angle is a length over R: divide them, too.",
     ),
 )
 
@@ -408,6 +424,14 @@ ADAM = Exercise(
         "The means have weights (1 - beta) beta^k, not beta^k.",
         lambda eta, mu, beta_1, beta_2: _ratio(_adam(eta, mu, beta_1, beta_2), beta_1, beta_2),
         "That is the constant. The loss falls by e^-b, with b = eta mu times the constant.",
+        _adam_by(ratio=lambda b, beta_1, beta_2: _ratio(b, beta_1, beta_2) / (1 - beta_1)),
+        "The first memory has a factor 1 - beta_1 in front of its series.",
+        _adam_by(ratio=lambda b, beta_1, beta_2: _ratio(-b, beta_1, beta_2), top=lambda beta_1, beta_2: 10.0),
+        "Gradients fall, so older ones are larger: the series has the ratio beta_1 e^b, not beta_1 e^(-b).",
+        lambda eta, mu, beta_1, beta_2: eta * mu * _ratio(eta * mu, beta_1, beta_2),
+        "That is one step of the solution: b stands on both sides. Halve an interval.",
+        lambda eta, mu, beta_1, beta_2: _adam(eta, mu, beta_2, beta_1),
+        "beta_1 belongs to the gradient's memory, beta_2 to its square's: yours are exchanged.",
     ),
 )
 

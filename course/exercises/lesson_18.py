@@ -50,6 +50,11 @@ def _sharp_cases(rng):
     return [*cases, (s, np.array([8, 8, 8, 8]))]
 
 
+def _log_of_zero(s, number):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _sharp_by(total=lambda s: -(s * np.log(s)).sum(-1))(s, number)
+
+
 SHARP = Exercise(
     id="18.1",
     title="How sharp is attention?",
@@ -105,6 +110,12 @@ SHARP = Exercise(
         "Small attention counts, too: only where s is 0 its term is 0.",
         _sharp_by(total=lambda s: -np.log(np.where(s > 0, s, 1)).sum(-1)),
         "Each log is weighted by its s.",
+        lambda s, number: np.where(number > 1, 1 - _sharp(s, number), 0.0),
+        "The other way round: 1 is even attention, 0 one token.",
+        _sharp_by(alone=np.nan),
+        "For a row that sees one token that is 0 / 0, log 1 being 0: give it 0.",
+        _log_of_zero,
+        "0 times log 0 is not a number in NumPy: take the log only where s > 0.",
     ),
 )
 
@@ -207,6 +218,8 @@ AGREE = Exercise(
         "The last real position need not select the most frequent token.",
         _agree_by(below=lambda real: real.sum(1).mean()),
         "Each sequence has its own number of real positions.",
+        lambda selected, real: _counts(selected, real).argmax(1),
+        "That is which token most positions select. Return their share.",
     ),
 )
 
@@ -248,6 +261,16 @@ def _bound_cases(rng):
     a = rng.uniform(0.5, 1.5)
     cases += [(np.array([[1.0]]), np.array([1 - slack]), 1.0) for slack in (5e-4, 1e-7)]  # .25, at any slack
     return [*cases, (np.array([[a]]), np.array([0.98 / a]), 0.1)]  # little slack, cheap: the best c is large
+
+
+def _bound_of(two):
+    """An answer from its own coefficient of the square of c."""
+
+    def answer(A, w, C):
+        lam = np.maximum(0, 1 - A @ w)
+        return float(lam.sum() ** 2 / (2 * two(A, lam, C))) if lam.any() else 0.0
+
+    return answer
 
 
 BOUND = Exercise(
@@ -302,6 +325,12 @@ BOUND = Exercise(
         "The weights are in proportion to the slack, not to its square.",
         _bound_by(weights=lambda slack, C: C * slack, best=lambda one, two: max(0.0, one - two / 2)),
         "lambda = C xi is one choice, c = C. Maximise over c instead of cutting off at 0.",
+        _bound_of(lambda A, lam, C: ((A.T * lam) ** 2).sum() + lam @ lam / C),
+        "The length of the sum of all lambda_j a_j, squared, not the sum of their squared lengths.",
+        _bound_of(lambda A, lam, C: (lam @ A) @ (lam @ A) + lam.sum() ** 2 / C),
+        "The last term is the sum of the squares of lambda_j, not the square of their sum.",
+        lambda A, w, C: _bound(A, w, C) if (A @ w < 1).any() else np.nan,
+        "Without slack that is 0 / 0: return 0 then.",
     ),
     withheld=("mini_attn.svm.soft.solve_soft",),
 )
