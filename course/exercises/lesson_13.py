@@ -282,7 +282,8 @@ CLOCK = Exercise(
     difficulty=2,
     reference=_clock,
     cases=lambda rng: [
-        (j, rng.uniform(2.2, 4), rng.uniform(3, 9), rng.uniform(0.02, 0.3)) for j in (1000.0, 4000.0, 300.0)
+        (j, rng.uniform(2.2, 4), rng.uniform(3, 9), rng.uniform(least, 0.3))
+        for j, least in ((1000.0, 0.02), (4000.0, 0.02), (300.0, 0.2))  # in the last one a 1 more shows
     ],
     misconceptions=known(
         lambda j, N, D, lam: np.log(2 * D * j / (lam * N)),

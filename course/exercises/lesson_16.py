@@ -70,8 +70,6 @@ LEVELS = Exercise(
         "Shift them: the heights of all tokens add up to 0.",
         lambda sizes: np.cumsum(np.asarray(sizes))[::-1] / sum(sizes),
         "Levels stand 1 apart, however many tokens they hold.",
-        lambda sizes: _levels(sizes)[::-1],
-        "In the other order: the first level is the highest, and comes first.",
         lambda sizes: (np.asarray(sizes) * np.arange(len(sizes))).mean() - np.arange(len(sizes)),
         "Divide by the number of tokens, the sum of all sizes, not by the number of levels.",
         lambda sizes: _levels(sizes) + 1,

@@ -185,8 +185,6 @@ PLAIN = Exercise(
         "Steps add up, not their logarithms.",
         lambda lengths, log_g, eta: _plain(lengths, log_g, eta) - float(np.log10(len(lengths))),
         "That is the mean number of plain steps to a step of the run: all of them are asked for.",
-        lambda lengths, log_g, eta: float((np.log(lengths[-1] / eta) - log_g[-1]) / np.log(10)),
-        "That is the last step alone. All steps of the run are to be covered.",
         lambda lengths, log_g, eta: _plain(lengths, log_g * np.log(10), eta),
         "log_g is a natural logarithm: ||G|| is e to that power.",
     ),
@@ -430,8 +428,6 @@ ADAM = Exercise(
         "Gradients fall, so older ones are larger: the series has the ratio beta_1 e^b, not beta_1 e^(-b).",
         lambda eta, mu, beta_1, beta_2: eta * mu * _ratio(eta * mu, beta_1, beta_2),
         "That is one step of the solution: b stands on both sides. Halve an interval.",
-        lambda eta, mu, beta_1, beta_2: _adam(eta, mu, beta_2, beta_1),
-        "beta_1 belongs to the gradient's memory, beta_2 to its square's: yours are exchanged.",
     ),
 )
 

@@ -76,6 +76,8 @@ def law(evidence: Evidence) -> str | None:
     """A change of an input to which the right answer always answers in one way, the learner's in another."""
     if all(value is None or value.dtype.kind in "bui" for value in evidence.right):
         return None
+    if not any(_of_one_shape(evidence.right[index], evidence.given[index]) for index in evidence.failing()):
+        return None  # the shape is what is wrong
     weaker = None
     for words, make in _laws(evidence):
         right, given = set(), set()
@@ -185,6 +187,10 @@ def _reversed(case: tuple, together: list[int]) -> tuple | None:
     if len({len(case[place]) for place in together}) > 1 or len(case[together[0]]) < 2:
         return None
     return tuple(value[::-1].copy() if place in together else value for place, value in enumerate(case))
+
+
+def _of_one_shape(one: Any, other: Any) -> bool:
+    return one is not None and other is not None and one.shape == other.shape
 
 
 def _stays(evidence: Evidence, before: Any, after: Any) -> bool:

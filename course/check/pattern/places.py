@@ -11,6 +11,8 @@ from course.check.pattern.evidence import Evidence
 from course.check.values import as_array
 from course.check.wording import brief
 
+NEAR = 0.01  # in parts of each right entry, how far off an answer is that is nearly right
+
 
 def constant(evidence: Evidence) -> str | None:
     """An answer that is the same on every input: one number, True or False, or one array."""
@@ -169,3 +171,23 @@ def one_sided(evidence: Evidence) -> str | None:
     if len(signs) < 8 or len(set(signs)) > 1:
         return None
     return f"wherever your answer is wrong, it is too {'large' if signs[0] > 0 else 'small'}"
+
+
+def near(evidence: Evidence) -> str | None:
+    """An answer that is wrong by little everywhere: what a loop leaves that ends early, or a small term."""
+    most = 0.0
+    for index in evidence.failing():
+        right, given = evidence.right[index], evidence.given[index]
+        if right is None or given is None or right.shape != given.shape or "f" not in right.dtype.kind:
+            return None
+        right, given = right.astype(float), given.astype(float)
+        if not right.all() or not np.isfinite(right).all() or not np.isfinite(given).all():
+            return None
+        most = max(most, float(np.abs(given / right - 1).max(initial=0)))
+    if len(evidence.failing()) < 4 or not 0 < most < NEAR:
+        return None
+    size = "a thousandth" if most < NEAR / 10 else "a hundredth"
+    return (
+        f"your answer is nearly right, off by less than {size} wherever it is wrong: a loop that ends "
+        "too early, a tolerance that is too wide, or a small term too many or too few"
+    )

@@ -23,7 +23,7 @@ from course.check.pattern.factors import factor, proportional
 from course.check.pattern.forms import exchanged_values, form
 from course.check.pattern.inputs import of_inputs
 from course.check.pattern.laws import ignored, law
-from course.check.pattern.places import constant, entries, one_sided
+from course.check.pattern.places import constant, entries, near, one_sided
 from course.check.pattern.special import special
 from course.check.pattern.within import within
 from course.check.specification import PUBLIC_SEED, Exercise
@@ -131,7 +131,14 @@ def _explanation(spec: Exercise, evidence: Evidence) -> str | None:
     if found is None:
         found = special(evidence)
         found = found and f"your answer is wrong {found}"
-    return found or entries(evidence) or proportional(evidence) or law(evidence) or one_sided(evidence)
+    return (
+        found
+        or entries(evidence)
+        or proportional(evidence)
+        or law(evidence)
+        or near(evidence)
+        or one_sided(evidence)
+    )
 
 
 def _parts(whole: Evidence):

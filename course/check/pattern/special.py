@@ -10,24 +10,32 @@ import numpy as np
 from course.check.pattern.evidence import Evidence
 from course.check.values import as_array
 
+_BY_SIZE = " than "  # in what is said of rows and columns: one pair of numbers is no pattern
+
 
 def special(evidence: Evidence) -> str | None:
     """The property that tells the wrong inputs from the others exactly, if there is one and no other.
 
     A property of the right answer counts more than one of the inputs. Of the inputs only what is rare there
-    is looked at: many inputs have a zero somewhere, and that seldom is what goes wrong.
+    is looked at: many inputs have a zero somewhere, and that seldom is what goes wrong. An answer that is
+    right on one input alone, whatever the seed, is right there by chance: what is special there says nothing.
     """
     wrong, count = evidence.wrong, sum(evidence.wrong)
     if len(wrong) < 6 or not 1 < count < len(wrong) - 1:
         return None
     mostly = count > len(wrong) / 2  # then say where it is right
+    passing = [evidence.cases[index] for index in evidence.passing()]
+    if mostly and len({_fingerprint(case) for case in passing}) < 2:
+        return None
     drawn = [dict(_of_right(right)) for right in evidence.right]
-    found = _telling(drawn, wrong, mostly)[:1]
+    found = _telling(drawn, wrong, mostly)[:1] if _has_numbers(evidence) else []
     if not found:
         texts = {value for case in evidence.cases for value in case if isinstance(value, str)}
         drawn = [dict(_of_inputs(evidence.names, case, sorted(texts))) for case in evidence.cases]
         found = _telling(drawn, wrong, mostly)
     if len(found) != 1:
+        return None
+    if mostly and _BY_SIZE in found[0] and len({tuple(map(np.shape, case)) for case in passing}) < 2:
         return None
     return f"{'on all inputs but those' if mostly else 'exactly on the inputs'} where {found[0]}"
 
@@ -44,6 +52,17 @@ def _telling(drawn: list[dict], wrong: list[bool], mostly: bool) -> list[str]:
         elif held == [not one for one in wrong]:
             found.setdefault(about, words if mostly else against)
     return list(found.values())
+
+
+def _fingerprint(case: tuple) -> tuple:
+    """What tells one input from another."""
+    return tuple(value if isinstance(value, str) else repr(np.asarray(value).tolist()) for value in case)
+
+
+def _has_numbers(evidence: Evidence) -> bool:
+    """Whether some wrong answer is finite: of infinities and NaN it is known what is wrong with them."""
+    wrong = [evidence.given[index] for index in evidence.failing()]
+    return any(given is None or bool(np.isfinite(given.astype(float)).all()) for given in wrong)
 
 
 Property = tuple[tuple[str, str, str], bool]  # of what, how it is said, how its opposite; whether it holds

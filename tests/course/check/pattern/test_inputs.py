@@ -190,3 +190,13 @@ def test_lengths_are_not_negated(told):
 
     sentence = told(lambda a, b: abs(a) * abs(b) ** 3 + 1, lambda a, b: a * b**2 + np.sin(a * b), cases)
     assert "negated" not in (sentence or "")
+
+
+def test_a_vector_has_no_columns(told, vectors):
+    """The sum of a vector is called its sum, not that of each of its columns."""
+    assert (
+        told(lambda x: np.sin(x).sum(), lambda x: x.sum(), vectors)
+        == "Your answer is x.sum() on every input."
+    )
+    place = told(lambda x: np.sin(x).sum(), lambda x: x.argmax(), vectors)
+    assert "row" not in (place or "")

@@ -126,3 +126,57 @@ def test_an_answer_that_changes_from_call_to_call(told):
     rng = np.random.default_rng(0)
     sentence = told(right, lambda w, X, y: rng.standard_normal(len(y)))
     assert sentence == "Called twice with the same input, your function gives two different answers."
+
+
+def test_an_input_that_never_changes_is_not_special(told):
+    """Right on one input alone, the same for every seed: this says nothing of what is special there."""
+
+    def cases(rng):
+        return [(np.array([[1.0, 0.0]]),), *[(rng.standard_normal((3, n)),) for n in (3, 4, 5, 6)]]
+
+    def wanted(X):
+        return float(np.sin(3 * X.sum()))
+
+    def own(X):
+        return wanted(X) if len(X) == 1 else float(np.cos(2 * X[0, 0] + 1))
+
+    assert "but those" not in (told(wanted, own, cases) or "")
+
+
+def test_one_pair_of_sizes_is_no_pattern(told):
+    def cases(rng):
+        return [(rng.standard_normal((3, d)),) for d in (2, 3, 4, 5)]
+
+    def wanted(X):
+        return float(np.sin(3 * X.sum()))
+
+    sentence = told(wanted, lambda X: wanted(X) if X.shape[1] == 2 else float(np.cos(X[0, 0])), cases)
+    assert "than" not in (sentence or "")
+
+
+def test_of_infinite_answers_it_is_not_said_how_large_the_right_ones_are(told):
+    def cases(rng):
+        return [(rng.uniform(0, 0.1, 4) + least,) for least in (0, 0, 0, 5, 5, 5)]
+
+    sentence = told(lambda x: x.mean(), lambda x: x.mean() if x.mean() < 3 else -np.inf, cases)
+    assert "the right answer" not in (sentence or "")
+
+
+def test_no_law_is_told_where_the_shape_is_wrong(told):
+    sentence = told(lambda w, X, y: y * (X @ w), lambda w, X, y: np.outer(y, X @ w) ** 2 - 2)
+    assert sentence is None
+
+
+@pytest.mark.parametrize(("off", "words"), [(1e-4, "a thousandth"), (6e-3, "a hundredth"), (0.1, None)])
+def test_nearly_right(told, off, words):
+    sentence = told(
+        lambda x, flag, kind: np.exp(x.sum()), lambda x, flag, kind: np.exp(x.sum()) * around(x, off), many
+    )
+    if words:
+        assert sentence.startswith(f"Your answer is nearly right, off by less than {words} wherever")
+    else:
+        assert "nearly" not in (sentence or "")
+
+
+def around(x, off):
+    return 1 + off * np.sin(1000 * x.sum())
