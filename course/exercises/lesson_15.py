@@ -490,6 +490,8 @@ QUOTED = Exercise(
     misconceptions=[
         *_QUOTED_RIVALS,
         *known(
+            _quoted_by(_same_for_all, lambda v, t: t.mean(axis=0).max()),
+            "Each split chooses for itself, in all three: do not average over the splits before you choose.",
             _quoted_by(last=_last_ties),
             "At the last epoch, too: among equal step sizes take the first.",
             _quoted_by(honest=_epochs_first),

@@ -35,7 +35,7 @@ def special(evidence: Evidence) -> str | None:
         found = _telling(drawn, wrong, mostly)
     if len(found) != 1:
         return None
-    if mostly and _BY_SIZE in found[0] and len({tuple(map(np.shape, case)) for case in passing}) < 2:
+    if mostly and _BY_SIZE in found[0] and not _of_errors(evidence) and _of_one_size(passing):
         return None
     return f"{'on all inputs but those' if mostly else 'exactly on the inputs'} where {found[0]}"
 
@@ -63,6 +63,15 @@ def _has_numbers(evidence: Evidence) -> bool:
     """Whether some wrong answer is finite: of infinities and NaN it is known what is wrong with them."""
     wrong = [evidence.given[index] for index in evidence.failing()]
     return any(given is None or bool(np.isfinite(given.astype(float)).all()) for given in wrong)
+
+
+def _of_errors(evidence: Evidence) -> bool:
+    """Whether an error is what is wrong: it has a reason, also where it spares one pair of sizes only."""
+    return all(right is None for right in evidence.right)
+
+
+def _of_one_size(cases: list[tuple]) -> bool:
+    return len({tuple(map(np.shape, case)) for case in cases}) < 2
 
 
 Property = tuple[tuple[str, str, str], bool]  # of what, how it is said, how its opposite; whether it holds
