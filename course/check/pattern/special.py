@@ -28,30 +28,37 @@ def special(evidence: Evidence) -> str | None:
     if mostly and len({_fingerprint(case) for case in passing}) < 2:
         return None
     drawn = [dict(_of_right(right)) for right in evidence.right]
-    found = _telling(drawn, wrong, mostly)[:1] if _has_numbers(evidence) else []
+    found = _telling(drawn, wrong)[:1] if _has_numbers(evidence) else []
     if not found:
         texts = {value for case in evidence.cases for value in case if isinstance(value, str)}
         drawn = [dict(_of_inputs(evidence.names, case, sorted(texts))) for case in evidence.cases]
-        found = _telling(drawn, wrong, mostly)
+        found = _telling(drawn, wrong)
     if len(found) != 1:
         return None
-    if mostly and _BY_SIZE in found[0] and not _of_errors(evidence) and _of_one_size(passing):
+    if mostly and _BY_SIZE in found[0][0] and not _of_errors(evidence) and _of_one_size(passing):
         return None
-    return f"{'on all inputs but those' if mostly else 'exactly on the inputs'} where {found[0]}"
+    where, others = found[0]
+    if mostly and (_is_negated(where) or not _is_negated(others)):
+        return f"on all inputs but those where {others}"
+    return f"exactly on the inputs where {where}"
 
 
-def _telling(drawn: list[dict], wrong: list[bool], mostly: bool) -> list[str]:
-    """The properties that all wrong inputs have and no other (or the other way round), one for each input."""
+def _telling(drawn: list[dict], wrong: list[bool]) -> list[tuple[str, str]]:
+    """What all wrong inputs are and no other, and what the others are, one pair for each input."""
     found = {}
     for about, words, against in drawn[0]:
         held = [one.get((about, words, against)) for one in drawn]
         if None in held:
             continue
         if held == wrong:
-            found.setdefault(about, against if mostly else words)
+            found.setdefault(about, (words, against))
         elif held == [not one for one in wrong]:
-            found.setdefault(about, words if mostly else against)
+            found.setdefault(about, (against, words))
     return list(found.values())
+
+
+def _is_negated(words: str) -> bool:
+    return " not " in words or words.startswith("no ") or " no " in words
 
 
 def _fingerprint(case: tuple) -> tuple:

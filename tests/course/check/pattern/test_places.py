@@ -180,3 +180,16 @@ def test_nearly_right(told, off, words):
 
 def around(x, off):
     return 1 + off * np.sin(1000 * x.sum())
+
+
+def test_two_negations_are_none(told):
+    """Not "on all inputs but those where y is not negative"."""
+
+    def cases(rng):
+        return [(rng.standard_normal(3), y) for y in (-1.0, 1.0, -2.0, -0.5)]
+
+    def own(x, y):
+        return x.sum() ** 2 if y > 0 else np.cos(x[0] + 0.4)
+
+    sentence = told(lambda x, y: x.sum() ** 2, own, cases)
+    assert sentence == "Your answer is wrong exactly on the inputs where y is negative."
