@@ -63,6 +63,12 @@ def _first_cases(rng):
     return cases
 
 
+def _same_place(X, z, scores, lr):
+    """As if a token felt, of each sequence, the token in its own place alone."""
+    pull = _slope(scores.mean(axis=1))[:, None] * _centred(scores) / X.shape[1]
+    return lr / len(X) * np.einsum("kt,ktd,itd,ik->it", pull, X, X, z @ z.T)
+
+
 FIRST = Exercise(
     id="10.1",
     title="The first step, without a matrix",
@@ -118,6 +124,8 @@ FIRST = Exercise(
             taste=lambda scores: _slope(scores) * _centred(scores), slope=lambda scores: np.ones(len(scores))
         ),
         "The loss of a sequence has one slope, that at u_k, its mean score: not one for each token.",
+        _same_place,
+        "Each token is compared with all tokens of sequence k, not only with the one in its own place.",
     ),
 )
 

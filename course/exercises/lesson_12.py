@@ -401,6 +401,8 @@ SAFE = Exercise(
         "The columns are in no order. Find the best and the second best token of each sequence first.",
         _level_of_first_two,
         "scores[:, 0] need not be the best token's, nor scores[:, 1] the second best one's: sort each row.",
+        _level(join=lambda rise, g: rise.mean()),
+        "The cheapest way to lose one lead counts, not the mean over the sequences.",
     ),
 )
 

@@ -92,6 +92,8 @@ MIXES = Exercise(
             ((_gradient(Xb, V) * Xa).sum(1) * y > 0) & ((_gradient(Xa, V) * Xb).sum(1) * y > 0)
         ),
         "The way inwards is a difference of two tokens, x_a - x_b from x_b, not the other token itself.",
+        lambda Xa, Xb, V, y: y * ((_gradient(Xb, V) - _gradient(Xa, V)) * (Xa - Xb)).sum(1) > 0,
+        "Each end has to gain by itself. You added the two rates.",
     ),
 )
 

@@ -311,6 +311,12 @@ def _padding_cases(rng):
     return [*cases, (values, y, np.array([1, 1, 2, 3, 4]))]
 
 
+def _largest_value_first(values, y, lengths):
+    real = np.arange(values.shape[1]) < np.asarray(lengths)[:, None]
+    best = np.where(real, values, -np.inf).max(axis=1, keepdims=True)
+    return (y * best < 0) & real & ~real.all(axis=1, keepdims=True)
+
+
 FALLS = Exercise(
     id="14.5",
     title="Who falls for the padding?",
@@ -354,6 +360,8 @@ FALLS = Exercise(
         "Each position has a label of its own, not that of the first one.",
         lambda values, y, lengths: _falls(values, y, lengths) & (y > 0),
         "A position with label -1 falls for padding, too: where all real values are positive.",
+        _largest_value_first,
+        "With y = -1 the best token is that of the *smallest* value: first times y, then the largest.",
     ),
 )
 

@@ -76,6 +76,8 @@ LEVELS = Exercise(
         "All are 1 too high: count the levels from 0, l = 0, 1, ..., also in the mean.",
         _apart_by_size,
         "Neighbouring levels are 1 apart, however many tokens they hold.",
+        lambda sizes: np.median(np.repeat(np.arange(len(sizes)), sizes)) - np.arange(len(sizes)),
+        "Squares are least around the mean of all tokens' levels, not around their median.",
     ),
     withheld=(
         "mini_attn.svm.order.order_problem",

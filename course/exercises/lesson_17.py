@@ -119,6 +119,10 @@ WEIGHTS = Exercise(
         "The part along the SVM is to have the length R: multiply a unit vector by it.",
         lambda rows, lam, c, w, R: _weights(rows, np.ones(len(lam)), c / lam, w, R),
         "The SVM's direction is the sum of the rows *times lambda*, not that of the rows alone.",
+        lambda rows, lam, c, w, R: (
+            _weights(rows, lam, c, w, R) + (np.linalg.pinv(rows) - rows.T) @ (rows @ w)
+        ),
+        "rows.T @ rows is a projection only if the rows are orthonormal: take pinv(rows) @ rows.",
     ),
     withheld=("mini_attn.rates.remainder",),
 )
@@ -367,6 +371,11 @@ def _adam_by(ratio=_ratio, top=lambda beta_1, beta_2: min(-math.log(beta_1), -ma
 _adam = _adam_by()
 
 
+def _both_rooted(b, beta_1, beta_2):
+    first = (1 - beta_1) / (1 - beta_1 * math.exp(b))
+    return math.sqrt(max(first * (1 - beta_2 * math.exp(2 * b)) / (1 - beta_2), 0.0))
+
+
 ADAM = Exercise(
     id="17.5",
     title="Adam's speed limit",
@@ -428,6 +437,8 @@ ADAM = Exercise(
         "Gradients fall, so older ones are larger: the series has the ratio beta_1 e^b, not beta_1 e^(-b).",
         lambda eta, mu, beta_1, beta_2: eta * mu * _ratio(eta * mu, beta_1, beta_2),
         "That is one step of the solution: b stands on both sides. Halve an interval.",
+        _adam_by(ratio=_both_rooted),
+        "The root is over the second memory alone.",
     ),
 )
 

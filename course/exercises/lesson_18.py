@@ -116,6 +116,12 @@ SHARP = Exercise(
         "For a row that sees one token that is 0 / 0, log 1 being 0: give it 0.",
         _log_of_zero,
         "0 times log 0 is not a number in NumPy: take the log only where s > 0.",
+        _sharp_by(
+            total=lambda s: np.exp(-(s * np.log(np.where(s > 0, s, 1))).sum(-1)),
+            below=lambda number, T: number,
+            alone=1.0,
+        ),
+        "That is exp(entropy) over the number. Compare entropies: of a row with a single token it is 0.",
     ),
 )
 
@@ -379,6 +385,12 @@ def _flip_cases(rng):
     return [*cases, (rng.uniform(0.5, 1) * np.array([[1.0], [1e-9]]), np.zeros((2, 1)))]  # nearly ties
 
 
+def _one_changed(trained, control):
+    units = (trained - control).mean(axis=1)
+    signs = np.vstack([np.ones(len(units)), 1 - 2 * np.eye(len(units))])
+    return float((np.abs((signs * units).mean(axis=1)) >= np.abs(units.mean()) - 1e-12).mean())
+
+
 FLIP = Exercise(
     id="18.5",
     title="A difference by chance?",
@@ -434,6 +446,8 @@ FLIP = Exercise(
         "How large the differences are counts, not only their signs.",
         _flip_by(unit=lambda D: np.sign(D.mean(axis=1)) * rankdata(np.abs(D.mean(axis=1)))),
         "Ranks forget how much larger one difference is than another.",
+        _one_changed,
+        "All 2^runs patterns, not only those in which one sign differs.",
     ),
 )
 
