@@ -11,6 +11,7 @@ import functools
 import inspect
 import itertools
 import linecache
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
@@ -20,9 +21,13 @@ import numpy as np
 
 from course.check.compare import TOO_COARSE, mismatch
 from course.check.pattern.search import pattern
-from course.check.specification import PUBLIC_SEED, Exercise
+from course.check.pattern.within import within
+from course.check.specification import PUBLIC_SEED, Exercise, Misconception
 from course.check.trying import NotAttempted, Outcome, run
 from course.check.wording import brief, kind
+
+FURTHER = range(PUBLIC_SEED + 1, PUBLIC_SEED + 4)  # seeds of inputs on which a misconception is tried again
+SECONDS = 0.3  # of the processor's time for that
 
 
 @dataclass
@@ -50,7 +55,7 @@ def verdict(spec: Exercise, function: Callable, seed: int = PUBLIC_SEED) -> Verd
     problems = [problem_with(spec, *pair) for pair in zip(expected, outcomes, strict=True)]
     if not any(problems):
         return Verdict(True, f"✓ {label}: right on all {len(cases)} inputs.")
-    message = recognise(spec, cases, outcomes, problems)
+    message = recognise(spec, cases, outcomes, problems, own)
     if message is None and not any(TOO_COARSE in problem for problem in problems if problem):
         message = pattern(spec, own, cases, expected, outcomes)
     where = next(index for index, problem in enumerate(problems) if problem)
@@ -104,25 +109,56 @@ def problem_with(spec: Exercise, expected: Outcome, outcome: Outcome) -> str | N
 
 
 def recognise(
-    spec: Exercise, cases: list[tuple], outcomes: list[Outcome], problems: list[str | None]
+    spec: Exercise,
+    cases: list[tuple],
+    outcomes: list[Outcome],
+    problems: list[str | None],
+    own: Callable | None = None,
 ) -> str | None:
     """The sentence for a known misconception, or None if this is a new one.
 
     A misconception is recognised only if it gives the learner's answer on *every* input on which that answer
     is wrong; of several, the one that gives it most often on the others too. Two wrong answers to a yes-or-no
-    question are always the same, so there it has to give the learner's answer on every input.
+    question are always the same, so there it has to give the learner's answer on every input. With the
+    learner's function at hand, further inputs have to bear it out: one or two agree by chance too easily,
+    above all where an answer is 0.
     """
     if any(TOO_COARSE in problem for problem in problems if problem):  # the formula may well be right
         return None
-    best = (0, None)
+    found = []
     for known in spec.misconceptions:
         wrong = [run(known.wrong, case, spec.parameters) for case in cases]
         yes_or_no = all(isinstance(outcome.value, bool | np.bool_) for outcome in wrong)
         agrees = [_same(spec, *pair) for pair in zip(wrong, outcomes, strict=True)]
         everywhere = all(same for same, problem in zip(agrees, problems, strict=True) if problem or yes_or_no)
-        if everywhere and sum(agrees) > best[0]:
-            best = (sum(agrees), known.message)
-    return best[1]
+        if everywhere and any(agrees):
+            found.append((sum(agrees), known))
+    found.sort(key=lambda pair: -pair[0])
+    more = _further(spec, own) if found and own is not None else []
+    return next((known.message for _, known in found if _borne_out(spec, known, more)), None)
+
+
+def _further(spec: Exercise, own: Callable) -> list[tuple[tuple, Outcome]]:
+    """Inputs of other seeds on which the learner's function is wrong, with what it gives there."""
+    more, deadline = [], time.thread_time() + SECONDS
+
+    def look():
+        for seed in FURTHER:
+            for case in spec.draw(seed):
+                if time.thread_time() > deadline:
+                    return
+                outcome = run(own, case, spec.parameters)
+                if problem_with(spec, run(spec.reference, case, spec.parameters), outcome):
+                    more.append((case, outcome))
+
+    within(10 * SECONDS, look)
+    return more
+
+
+def _borne_out(spec: Exercise, known: Misconception, more: list[tuple[tuple, Outcome]]) -> bool:
+    """Whether a misconception gives two thirds of the further wrong answers; rounding may change some."""
+    agrees = [_same(spec, run(known.wrong, case, spec.parameters), outcome) for case, outcome in more]
+    return 3 * sum(agrees) >= 2 * len(agrees)
 
 
 def _same(spec: Exercise, one: Outcome, other: Outcome) -> bool:

@@ -37,7 +37,7 @@ class Evidence:
         compare: when two answers are equal.
         deadline: the moment (of `time.thread_time`) after which no further call is made.
         part: which value of a tuple this is about, counted from 0; None for the whole answer.
-        entry: which entry of an array this is about.
+        entry: which entry of an array, or row of a matrix, this is about.
     """
 
     names: list[str]
@@ -73,7 +73,7 @@ class Evidence:
             return None
         if self.entry is None or array is None:
             return array
-        return array[self.entry] if array.ndim == 1 and len(array) > self.entry else None
+        return array[self.entry] if array.ndim in (1, 2) and len(array) > self.entry else None
 
     def accepts(self, right: Any, given: Any) -> bool:
         """Whether an answer counts as right."""

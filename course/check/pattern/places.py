@@ -41,7 +41,8 @@ def entries(evidence: Evidence) -> str | None:
     if wrong < 4 or fine < 4 or _only_zeros_are_right(evidence, marked):
         return None
     there = _held_there(evidence, marked)
-    for words in _names_of_entries(evidence):
+    rows = any(evidence.right[index].ndim > 1 for index, _ in marked)
+    for words in _names_of_entries(evidence, "row" if rows else "entry"):
         if all(np.array_equal(mask, _entries_where(evidence, index, words)) for index, mask in marked):
             return f"{words[1]} wrong, all others are right{there}"
     return None
@@ -69,15 +70,16 @@ def _only_zeros_are_right(evidence: Evidence, marked: list[tuple[int, np.ndarray
 Named = tuple[Any, str]
 
 
-def _names_of_entries(evidence: Evidence) -> Iterator[Named]:
+def _names_of_entries(evidence: Evidence, one: str) -> Iterator[Named]:
     yield "right < 0", "the entries whose right value is negative are"
     yield "right > 0", "the entries whose right value is positive are"
     yield "right == 0", "the entries whose right value is 0 are"
     yield "right != 0", "the entries whose right value is not 0 are"
-    yield "first", "the first entry is"
-    yield "last", "the last entry is"
-    yield "not first", "all entries but the first are"
-    yield "not last", "all entries but the last are"
+    every = {"row": "rows", "entry": "entries"}[one]
+    yield "first", f"the first {one} is"
+    yield "last", f"the last {one} is"
+    yield "not first", f"all {every} but the first are"
+    yield "not last", f"all {every} but the last are"
     yield "diagonal", "the entries on the diagonal are"
     yield "off diagonal", "the entries off the diagonal are"
     yield "above", "the entries above the diagonal are"

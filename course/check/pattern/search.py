@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from course.check.compare import mismatch
 from course.check.pattern.changes import change
 from course.check.pattern.combined import combined
 from course.check.pattern.evidence import Evidence, OutOfTime
@@ -71,9 +72,9 @@ def _search(
         deadline=time.thread_time() + SECONDS,
     )
     _draw_more(spec, whole)
-    found = _of_errors(whole) if any(whole.wrong) else None
-    if found or all(whole.wrong):
-        return found
+    errors = _of_errors(whole) if any(whole.wrong) else None
+    if all(whole.wrong) or (errors and _right_elsewhere(spec, whole)):
+        return errors
     whole = whole.without_errors()
     if whole.is_unsteady():
         return "Called twice with the same input, your function gives two different answers."
@@ -101,6 +102,12 @@ def _draw_more(spec: Exercise, whole: Evidence) -> None:
             whole.right.append(spec.reference(*fresh(case)))
             whole.given.append(tried.value)
             whole.wrong.append(tried.error is not None)
+
+
+def _right_elsewhere(spec: Exercise, whole: Evidence) -> bool:
+    """Whether the answer is right wherever it is not an error; if not, the errors are not what is shown."""
+    rest = whole.without_errors()
+    return all(mismatch(*pair, spec.compare) is None for pair in zip(rest.right, rest.given, strict=True))
 
 
 def _of_errors(whole: Evidence) -> str | None:
@@ -153,13 +160,14 @@ def _parts(whole: Evidence):
         return
     one = whole.only()
     shapes = {None if value is None else value.shape for value in [*one.right, *one.given]}
-    shape = shapes.pop()
-    if not shapes and shape and len(shape) == 1 and 1 < shape[0] <= 4:
-        entries_of = [whole.only(entry=entry) for entry in range(shape[0])]
+    lengths = {shape[0] if shape else 0 for shape in shapes if shape is not None}
+    axes = {None if shape is None else len(shape) for shape in shapes}
+    if axes in ({1}, {2}) and len(lengths) == 1 and 1 < (length := lengths.pop()) <= 4:
+        entries_of = [whole.only(entry=entry) for entry in range(length)]
         if not all(any(evidence.wrong) for evidence in entries_of):
             for entry, evidence in enumerate(entries_of):
                 if any(evidence.wrong):
-                    yield f"entry [{entry}]: ", evidence
+                    yield f"{'entry' if axes == {1} else 'row'} [{entry}]: ", evidence
     yield "", one
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course.check.checking import verdict
-from course.check.specification import Compare, Exercise, Misconception
+from course.check.specification import PUBLIC_SEED, Compare, Exercise, Misconception
 from course.check.trying import run
 
 
@@ -100,6 +100,18 @@ def test_of_two_misconceptions_the_one_that_agrees_more_often_is_named():
     for known in (both, both[::-1]):
         spec = dataclasses.replace(MEAN, misconceptions=known)
         assert told(only_long, spec).endswith("Hint: Short ones.")
+
+
+def test_a_misconception_is_named_only_if_further_inputs_bear_it_out():
+    spec = dataclasses.replace(
+        MEAN,
+        reference=lambda x: x if x > 1 else 0.0,
+        cases=lambda rng: [(3.0,), (0.5 if rng.integers(10**6) == first else rng.uniform(0, 1),)],
+        misconceptions=[Misconception(lambda x: x if x > 1 else 0.25, "Below 1 it is 0.")],
+    )
+    first = np.random.default_rng(PUBLIC_SEED).integers(10**6)
+    assert told(lambda x: x if x > 1 else 0.25, spec).endswith("Hint: Below 1 it is 0.")
+    assert "Below 1" not in told(lambda x: x if x > 1 else x / 2, spec)
 
 
 def test_complex_answers_are_recognised_too():

@@ -55,6 +55,19 @@ def test_wrong_entries(told, own, sentence):
     assert told(right, own) == sentence
 
 
+def test_wrong_rows(told):
+    def table(w, X, y):
+        return np.stack([np.tanh(w), w + 1])
+
+    def squares(rng):
+        return [(rng.standard_normal(d), rng.standard_normal((2, d)), np.ones(2)) for d in (2, 3, 4, 5)]
+
+    sentence = told(table, lambda w, X, y: table(w, X, y) * [[1], [2 / 3]], squares)
+    assert sentence == "Row [1]: your answer is 2/3 times the right one."
+    sentence = told(table, lambda w, X, y: np.stack([np.tanh(w), np.cos(3 * w) * w[0]]), squares)
+    assert "entry" not in (sentence or "")
+
+
 def test_nothing_is_said_of_entries_where_only_zeros_are_right(told):
     def some(w, X, y):
         return np.maximum(right(w, X, y), 0)
@@ -97,6 +110,13 @@ def test_the_inputs_of_errors(told):
 
     sentence = told(lambda x, flag, kind: x.sum(), own, many)
     assert sentence == "Your function stops with an error exactly on the inputs where len(x) is 1."
+
+
+def test_errors_are_not_the_reason_where_other_inputs_go_wrong_too(told):
+    def own(x, flag, kind):
+        return 2 * x.sum() if len(x) > 1 else x[1]
+
+    assert told(lambda x, flag, kind: x.sum(), own, many) == "Your answer is 2 times the right one."
 
 
 def test_errors_everywhere_are_left_to_their_own_words(told):
