@@ -92,6 +92,11 @@ GRADIENT = [
         lambda w, X, y: -(X.T @ (y * np.exp(-y * (X @ w)))) / len(y),
         "e^-u is the slope of the exponential loss. The logistic loss has 1/(1 + e^u), which is at most 1.",
     ),
+    Misconception(
+        lambda w, X, y: -(X.T @ (y * _sigmoid(-y * (X @ w)) * _sigmoid(y * (X @ w)))) / len(y),
+        "s (1 - s) is the derivative of the sigmoid itself: the second derivative of the loss, not the "
+        "first.",
+    ),
 ]
 
 
@@ -150,6 +155,11 @@ MARGIN = [
     Misconception(
         lambda w, X, y: (y * (X @ w) / np.linalg.norm(X, axis=1)).min(),
         "You divided by the lengths of the points; the distance of x from the line is |w.x| / ||w||.",
+    ),
+    Misconception(
+        lambda w, X, y: min(y * (X @ w), key=abs) / np.linalg.norm(w),
+        "You took the point nearest to the line. The worst is the least with its sign: the farthest on the "
+        "wrong side, if any is there.",
     ),
 ]
 
@@ -242,6 +252,15 @@ BEST = [
         lambda X, y, angles: best_direction(X, y, np.radians(angles)),
         "The angles are in radians already; converted once more, they cover only a few degrees.",
     ),
+    Misconception(
+        lambda X, y, angles: best_direction(X, y, angles) * (margin(best_direction(X, y, angles), X, y) > 0),
+        "You return zeros where no direction has a positive margin. The best is then the least negative one: "
+        "start the search at -infinity, not at 0.",
+    ),
+    Misconception(
+        lambda X, y, angles: best_direction(X, y, np.pi / 2 - angles),
+        "The unit vector at the angle phi is (cos phi, sin phi), in this order.",
+    ),
 ]
 
 
@@ -293,6 +312,10 @@ PREDICT = [
     Misconception(
         lambda t, eta, mu: (np.exp(-eta * mu**2 * t), 1 / mu),
         "You solved dL/dt = -k L. It is -k L^2, for the gradient is squared: separate, dL / L^2 = -k dt.",
+    ),
+    Misconception(
+        lambda t, eta, mu: (1 / (eta * mu**2 * t), np.log(t) / mu),
+        "The loss is right. The other is the norm itself; its slope in log t has no log t.",
     ),
 ]
 
@@ -351,6 +374,16 @@ def _log_weights(lam, copies):
     return np.log(copies / lam)
 
 
+def _along(direction):
+    """The answer with the part along another direction taken away."""
+
+    def answer(rows, lam, copies):
+        shift, away = np.linalg.solve(rows, _log_weights(lam, copies)), direction(rows, lam)
+        return np.linalg.norm(shift - (shift @ away) / (away @ away) * away)
+
+    return answer
+
+
 CREEP = [
     Misconception(
         lambda rows, lam, copies: creep(rows, lam, np.ones(len(lam))),
@@ -385,6 +418,16 @@ CREEP = [
     Misconception(
         lambda rows, lam, copies: np.linalg.norm(np.log(copies / lam) - np.log(copies / lam).mean()),
         "These numbers are s_i.w, less their mean. It remains to solve rows @ w = them for w.",
+    ),
+    Misconception(
+        _along(lambda rows, lam: rows.sum(axis=0)),
+        "You took away the part along the sum of the rows. w_hat is their sum with the weights lam: lam @ "
+        "rows.",
+    ),
+    Misconception(
+        _along(lambda rows, lam: rows @ lam),
+        "rows @ lam multiplies along the rows. w_hat is the sum of the rows with the weights lam: lam @ "
+        "rows.",
     ),
 ]
 
@@ -528,6 +571,15 @@ SPEEDS = [
     Misconception(
         lambda rows, lam, others: speeds(rows, lam, others)[::-1],
         "Both are right, in the wrong order: return E first, then the step.",
+    ),
+    Misconception(
+        _speeds(slowest=lambda C, following, mu: min(C, following - 1, 2.0)),
+        "The step is right. The weights fall short by a push like t^-2 in ds/dt, which is t^-1 in ds / d log "
+        "t.",
+    ),
+    Misconception(
+        _speeds(lambda c, **_: c @ c, lambda c, mu, **_: 2 / (mu * (c @ c))),
+        "The lam_i are missing in C: on the line support vector i adds lam_i / t times y_i x_i.",
     ),
 ]
 

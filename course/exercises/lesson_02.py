@@ -230,6 +230,19 @@ def _angle_cases(rng):
     return [*cases, _along_a_bar(rng)]
 
 
+def _route_of(mu_w, w, lam, A):
+    """The smaller angle if mu(w) is what is given; no help from a_bar's margin where it is less."""
+    _, between, last = _routes(w, lam, A)
+    direct = _angle(mu_w / _bound(lam, A)) if mu_w >= 0 else 180.0
+    return min(direct, between + min(last, direct))
+
+
+def _least_of_w(w, lam, A):
+    """The answer with mu(w) for the lower bound of mu_hat on both ways."""
+    direct, between, _ = _routes(w, lam, A)
+    return min(direct, between + _angle(_margin(w, A) / _bound(lam, A)))
+
+
 ANGLE = Exercise(
     id="02.2",
     title="The smallest angle you can prove",
@@ -271,6 +284,11 @@ ANGLE = Exercise(
         "You took the larger angle. Both proofs hold, so the smaller one does.",
         lambda w, lam, A: _proved_angle(w, np.ones(len(A)), A),
         "You did not use the weights that were given.",
+        _least_of_w,
+        "On the way by a_bar you took mu(w) for the lower bound of mu_hat, or the smaller of the two "
+        "margins. The larger of mu(w) and mu(a_bar) is the better bound.",
+        lambda w, lam, A: _route_of(np.linalg.norm(w) * _margin(w, A), w, lam, A),
+        "mu(w) is the least a_i.w divided by ||w||: the length of w must not matter.",
     ),
 )
 
@@ -440,6 +458,8 @@ FACTOR = Exercise(
         "That matrix gives the change in a sweep; the error itself is multiplied by one plus it.",
         lambda A: np.abs(np.linalg.eigvals(_sweep_matrix(A))).min(),
         "In the long run the *largest* eigenvalue is left over.",
+        lambda A: _sweep_factor(A.T),
+        "G = A @ A.T has the products of the rows, k by k; you took those of the columns.",
     ),
 )
 
@@ -487,6 +507,13 @@ def _far_aside(rng, ahead, others):
     return np.stack([[ahead, ahead, *others], aside], axis=1)[:, rng.permutation(2)] * rng.choice([-1, 1], 2)
 
 
+def _scaled(A, margin):
+    """An answer from nnls on points of length 1 at most: margin(weights, points, residual)."""
+    longest = np.linalg.norm(A, axis=1).max()
+    value = margin(_nnls(A / longest)[0], A / longest, _nnls(A / longest)[1])
+    return 0.0 if value < 1e-12 else longest * value
+
+
 NNLS = Exercise(
     id="02.5",
     title="One call decides",
@@ -525,6 +552,13 @@ NNLS = Exercise(
         "and res is small, too: use the proportions of the weights, and compare with the longest point.",
         lambda A: 0.0,
         "Always 0: without the row of ones, or with a target of zeros, lam = 0 leaves nothing over.",
+        lambda A: _scaled(A, lambda lam, B, res: res),
+        "That is the residual, of points divided by the longest. It is mu / sqrt(1 + mu^2) of those points; "
+        "or take the length of the nearest point.",
+        lambda A: _scaled(A, lambda lam, B, res: np.linalg.norm(lam @ B)),
+        "The sum of the weights is not one, because missing it was only charged for: divide by lam.sum().",
+        lambda A: _largest_margin(A) / np.linalg.norm(A, axis=1).max(),
+        "You divided the points by the longest, and did not multiply the margin by it in the end.",
     ),
 )
 

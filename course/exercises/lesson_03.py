@@ -545,6 +545,9 @@ REAL_STEP = known(
     "The length is right. The second is a half-life; asked is the time to 1/e.",
     _adam(memory=lambda step, eta, mu, b2: _memory(eta, mu, b2)),
     "The length is right. For the memory too, the gradient shrinks by nu = eta_eff mu, not eta mu, a step.",
+    _adam(lambda *inputs: _root(*inputs, lambda nu, b1, b2: _ratio(nu, b1, b2, squares=1.0))),
+    "The gradient of k steps ago is e^(k nu) times the present one, so its square is e^(2 k nu) times as "
+    "large.",
 )
 
 # 03.6
@@ -580,6 +583,14 @@ def muon_cases(rng):
         middle = rng.uniform(0.25, 0.6, size=4)
         cases.append((rng.uniform(0.1, 5) * np.sort([1.0, *middle, small * rng.uniform(0.8, 1.2)])[::-1],))
     return cases
+
+
+def _lifted(sigma):
+    """What Muon's polynomial makes of the singular values, up to one factor."""
+    lifted = sigma / np.linalg.norm(sigma)
+    for _ in range(5):
+        lifted = sum(c * lifted**power for c, power in zip(COEFFICIENTS, (1, 3, 5), strict=True))
+    return lifted
 
 
 MUON = known(
@@ -621,6 +632,12 @@ MUON = known(
     "The bound is right. Divide by the spectral norm of W, its largest singular value, not its smallest.",
     lambda sigma: (muon_margin(sigma)[0] / sigma.sum(), sigma.sum()),
     "The bound is right. The first is the share of it; asked is the margin.",
+    _margin(steps=4),
+    "The bound is right. Muon applies its polynomial five times.",
+    lambda sigma: (_lifted(sigma).mean() / _lifted(sigma).max(), sigma.sum()),
+    "The bound is right. <M, W> weighs each singular value of W with that of M: sigma @ lifted, not a mean.",
+    lambda sigma: (_lifted(sigma).min() / _lifted(sigma).max(), sigma.sum()),
+    "The bound is right. That is how uneven the singular values of W are. The margin is <M, W> / ||W||.",
 )
 
 EXERCISES = [  # id, title, points, minutes, difficulty

@@ -136,6 +136,8 @@ BLANK = Exercise(
         "The sign is lost: w may be negative. It lies between 0 and be/a.",
         lambda a, b, e: np.linalg.norm([[a, b], [e, best_blank(a, b, e)]], "nuc"),
         "That is the least norm. Return the w that has it.",
+        lambda a, b, e: a / (b * e) if b * e else 0.0,
+        "The kink is where aw - be = 0, so w = be / a.",
     ),
 )
 
@@ -444,6 +446,11 @@ def _eigenvalues(M):
     return np.sort(np.abs(np.linalg.eigvals(M)))[::-1]
 
 
+def _at_whole_step(rho, beta, eta, whole):
+    """The share, at a moment made whole."""
+    return beta**2 / 4 * (1 + eta * rho[1]) ** (2 * whole(np.log(2 / beta) / np.log1p(eta * rho[0])))
+
+
 RACE = Exercise(
     id="04.5",
     title="The start of the race",
@@ -502,6 +509,17 @@ RACE = Exercise(
         "The values are right. The second number is the step at which sigma_1 = 1. Put it into sigma_2.",
         lambda M, beta, eta, t: (_race(M, beta, eta, t)[0], np.divide(*_race(M, beta, eta, t)[0][[1, 0]])),
         "The values are right. That is their share after t steps; asked is the one at sigma_1 = 1.",
+        lambda M, beta, eta, t: (
+            _race(M, beta, eta, t)[0],
+            beta**2 / 4 * (1 + eta * _singular(M)[1]) ** (2 * t),
+        ),
+        "The values are right. For the share, not t steps are meant, but the moment at which sigma_1 is 1.",
+        _share_with(lambda rho, beta, eta: _at_whole_step(rho, beta, eta, np.ceil)),
+        "The values are right. The moment at which sigma_1 is 1 need not be a whole number of steps: do not "
+        "round.",
+        _share_with(lambda rho, beta, eta: _at_whole_step(rho, beta, eta, np.round)),
+        "The values are right. The moment at which sigma_1 = 1 is not a whole number of steps: leave it as "
+        "it is.",
     ),
 )
 
@@ -621,6 +639,8 @@ WAIT = Exercise(
         "The step size is missing in the steps: one step moves by eta times the decay.",
         lambda *given: tuple(wait(*given)[k] for k in (0, 2, 1)),
         "Your second and third number are swapped: first digits of the loss, then steps with decay.",
+        _wait_with(digits=lambda c, u, growth: _digits(c, u, growth) - u.min() / np.log(10)),
+        "These are the digits that are still to come. The loss has some already: 10^-k is what it is then.",
     ),
 )
 

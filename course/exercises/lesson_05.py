@@ -121,6 +121,8 @@ GRADIENT = Exercise(
         "g_t - f must be multiplied by s_t: a token that gets no attention has no say.",
         lambda h, g: -_output_gradient(h, g),
         "The sign is reversed: a token of a value above the output f raises f, so its entry is positive.",
+        lambda h, g: _np_softmax(h) * g - _np_softmax(h) @ g,
+        "s_t stands before the whole bracket: s_t (g_t - f), not s_t g_t - f.",
     ),
 )
 
@@ -165,6 +167,13 @@ def _prompt_cases(rng):
     ]
 
 
+def _from_tokens(p, X, keys, y, v):
+    """The gradient with the logits of the tokens."""
+    s, g = _np_softmax(X @ p), X @ v
+    f = (s * g).sum(axis=-1)
+    return np.einsum("n,nt,ntd->d", -y / (1 + np.exp(y * f)), s * (g - f[:, None]), keys) / len(y)
+
+
 PROMPT = Exercise(
     id="05.3",
     title="The gradient of the loss in p",
@@ -196,6 +205,8 @@ PROMPT = Exercise(
         "The values are v . x_t, of the tokens X, not of the keys.",
         _prompt_with(lambda y, f: -y),
         "The factor l'(y f) is missing; with -1 in its place you have the gradient of the linear loss.",
+        lambda p, X, keys, y, v: _from_tokens(p, X, keys, y, v),
+        "The logits are keys @ p. The tokens X give the values only.",
     ),
 )
 
@@ -263,6 +274,11 @@ CRAWL = Exercise(
         "The step size is missing: j steps of eta go as far as eta j steps of 1.",
         _crawl_with(divide=False),
         "That is the lead, (k_1 - k_t) p. Divide it by k_1 - k_t to have p.",
+        _crawl_with(rival=lambda keys, g: 1),
+        "You took the second token. Where its value is the winner's, their pair does not pull: the first "
+        "token of lower value sets the pace.",
+        lambda keys, g, eta, j: _crawl_with()(keys, g, eta, j) / (keys[0] - keys[np.argmax(g < g[0])]),
+        "Divide the logarithm by k_1 - k_t once: it is (k_1 - k_t) p.",
     ),
 )
 
@@ -305,6 +321,12 @@ def _saturated_cases(rng):
     return cases
 
 
+def _winner_turned(h, g):
+    slopes = _textbook(h, g - g[np.argmax(h)])
+    slopes[np.argmax(h)] *= -1
+    return slopes
+
+
 CURE = Exercise(
     id="05.5",
     title="Cure the cancellation",
@@ -334,6 +356,8 @@ CURE = Exercise(
         "The winner's entry is missing. g_a - g_a is 0, its gradient is not: the entries sum to 0.",
         _winner_from_one_minus_s,
         "1 - s_a cancels just as badly: at a lead of 40 it is 0. Add up the other weights instead.",
+        _winner_turned,
+        "The winner's entry has the wrong sign: the entries sum to 0, so it is minus the sum of the others.",
     ),
 )
 

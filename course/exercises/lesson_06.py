@@ -72,6 +72,14 @@ PUSHES = Exercise(
         "You took the token of best score for alpha; `selected` need not be that one.",
         _pushes_by(lambda s, scores, a: s.max() * s * (scores[s.argmax()] - scores)),
         "You took the token with most attention for alpha; `selected` need not be that one.",
+        _pushes_by(lambda s, scores, a: s[a] * s * (scores[a] - s @ scores)),
+        "You compared the score of alpha with the mean f of all. A pair (alpha, t) compares it with gamma_t.",
+        _pushes_by(lambda s, scores, a: s[a] * s * (s @ scores - scores)),
+        "You compared gamma_t with the mean f of all. A pair (alpha, t) compares it with gamma_alpha.",
+        _pushes_by(lambda s, scores, a: (1 - s[a]) * s * (scores[a] - scores)),
+        "A pair has the product of both attention weights, s_alpha s_t, not (1 - s_alpha) s_t.",
+        lambda p, keys, scores, a: _pushes(p, keys, scores, a)[:, None] * (keys[a] - keys),
+        "These are the forces, vectors. Only their strengths are wanted: do not multiply by k_alpha - k_t.",
     ),
 )
 
@@ -153,6 +161,21 @@ RIVALS = Exercise(
         "That is the mean of the comparisons, not the shortest p with both leads at least 1.",
         lambda a, b: _leads_of_two(a, b) / np.sqrt(_shorter(a, b) @ _shorter(a, b)),
         "Leads are not divided by a norm: p_mm . a, not the distance from a plane.",
+        lambda a, b: (
+            np.linalg.pinv(np.stack([a, b])) @ np.ones(2)
+            if _leads_of_two(a, b).max() == 1
+            else _shorter(a, b) / (_shorter(a, b) @ _shorter(a, b))
+        ),
+        "That is p_mm. Return its leads p_mm.a and p_mm.b.",
+        _at(lambda a, b: a / (a @ a) if a @ a > b @ b else b / (b @ b)),
+        "You began with the longer comparison. The shorter one asks for the longer p: 1 / ||a|| is large "
+        "where a is short.",
+        lambda a, b: np.array([np.linalg.norm(a), np.linalg.norm(b)]) / np.linalg.norm(_shorter(a, b)),
+        "That is the ratio of the lengths. A lead is an inner product: the angle counts as well.",
+        lambda a, b: (
+            1 + (_leads_of_two(a, b) > 1) * (_leads_of_two(a, b) * np.linalg.norm(_shorter(a, b)) - 1)
+        ),
+        "p_mm is a / ||a||^2: divide a.b by the square of the length of the shorter comparison.",
     ),
 )
 
@@ -215,6 +238,13 @@ BESIDE = Exercise(
         "The logit of token 2, whose key is (1, 0), is p_1, not p_2.",
         _beside_by(lambda x, y, e, b: x / b + y - np.log(1 + (1 + b) * e / b) / (b * (1 + b))),
         "p_2 + p_1 / b has the right limit, but it is sqrt(1 + b^2) / b times the distance.",
+        _beside_by(lambda x, y, e, b: x + b * y - np.log(b * (b + (1 + b) * e)) / (1 + b)),
+        "The expression is conserved: at the end p_1 + b p_2 - log(b) / (1 + b) is what it was at the start, "
+        "so log(b) / (1 + b) is added to it.",
+        _beside_by(lambda x, y, e, b: x + b * y - np.log(b + (1 + b) * e) / (1 + b) + np.log(b)),
+        "At the end, too, the logarithm is divided by 1 + b: add log(b) / (1 + b).",
+        _beside_by(lambda x, y, e, b: x + b * y - np.log(1 + e / b) / (1 + b)),
+        "In the logarithm e^p_1 has the factor 1 + b: the pair (1, 2) pushes along (-1 - b, 1).",
     ),
 )
 
@@ -281,6 +311,8 @@ BORDER = Exercise(
         "You returned -E. The height is p_2 = b p_1 - E.",
         _border_by(lambda p1, b, D, B: b * p1 + b * B / (D * (1 + b + b**2))),
         "The forces are in the proportion of exp(-E): the border's E is a logarithm.",
+        _border_by(lambda p1, b, D, B: b * p1 + np.log10(b * B / (D * (1 + b + b**2)))),
+        "The weights are powers of e: np.log, not np.log10.",
     ),
 )
 

@@ -45,6 +45,14 @@ WINNERS = Exercise(
         "Without a support token, k = 0, alpha_i has nobody to beat: its probability is 1. The row counts.",
         lambda tight: float((1 / (tight.prod(axis=1) + 1)).sum()),
         "Multiply the probabilities 1 / (k + 1) over the sequences, not the numbers k.",
+        lambda tight: float(
+            np.divide(1, tight, where=tight > 0, out=np.full(tight.shape, np.inf)).prod(axis=1).sum()
+        ),
+        "With k support tokens alpha is one of k + 1 candidates, so 1 / (k + 1): with k = 0 it is 1, not "
+        "infinite.",
+        lambda tight: float((tight / (tight + 1)).prod(axis=1).sum()),
+        "k / (k + 1) is the probability that one of the support tokens is the best. That of alpha is 1 / (k "
+        "+ 1).",
     ),
 )
 
@@ -75,6 +83,17 @@ def _step_cases(rng):
         own = rng.uniform(0.3, 0.8)
         cases.append((a2, a3, float(own), float(own - rng.uniform(0.2, 0.9))))
     return cases
+
+
+def _second_as(second_score):
+    """The answer with another second score."""
+    return lambda a2, a3, own, second: (
+        _thresholds()(a2, a3, own, second) * [1, 0, 1] + np.array([0, second_score(own, second), 0])
+    )
+
+
+def _thresholds_with_lengths(a2, a3, own, second):
+    return _second_as(lambda own, second: own + (own - second) * (a2 @ a2) / (a3 @ a3))(a2, a3, own, second)
 
 
 STEP = Exercise(
@@ -109,6 +128,12 @@ STEP = Exercise(
         "You swapped the last two: second comes the length of p, third the lead over token 3.",
         lambda *args: _thresholds()(*args) - args[2],
         "These are differences to gamma_1. Return scores.",
+        _second_as(lambda own, second: own + second),
+        "The sign of the second: p gets longer while (gamma_1 - gamma_2) + (gamma_1 - gamma_3) > 0, which "
+        "gamma_3 = 2 gamma_1 - gamma_2 ends.",
+        _thresholds_with_lengths,
+        "The second is about p_mm, on which both comparisons have the product 1: the lengths of a2 and a3 do "
+        "not count.",
     ),
 )
 
@@ -138,6 +163,13 @@ def _harmless_cases(rng):
         worse = own - np.array([rng.uniform(0.1, 0.3), rng.uniform(0.5, 1)])[::gaps]
         cases.append((float(tau2), float(tau3), np.array([own, *worse])))
     return cases
+
+
+def _same_side(tau2, tau3, scores):
+    """The answer with token 3 on the side of token 2 in the sum."""
+    second, third = scores[0] - scores[1], scores[0] - scores[2]
+    p2 = _balance(tau2, tau3, second, third)
+    return float(scores[0] + second * np.exp(-tau2 * p2) + third * np.exp(-tau3 * p2))
 
 
 HARMLESS = Exercise(
@@ -179,6 +211,15 @@ HARMLESS = Exercise(
         ),
         "That is right where tau_2 = tau_3. Otherwise the forces across the ray balance at unlike "
         "c_2 and c_3.",
+        _harmless_by(lambda t2, t3, second, third: _balance(t2, t3, second, third) * (t2 + t3) / (t2 - t3)),
+        "In the balance e^(-tau_2 p_2) is set against e^(+tau_3 p_2): the exponents add up to (tau_2 + "
+        "tau_3) p_2.",
+        _harmless_by(lambda t2, t3, second, third: _balance(t2, t3, second, third) * (t2 + t3)),
+        "The balance says exp((tau_2 + tau_3) p_2) = ...: divide the logarithm by tau_2 + tau_3.",
+        _harmless_by(_balance, lambda own, second, third: own + second),
+        "Tokens 2 and 3 both push forward: c_2 + c_3 stands against token 4.",
+        _same_side,
+        "Where p_2 grows, token 2 falls behind and token 3 comes nearer: c_3 has e^(+tau_3 p_2).",
     ),
 )
 
@@ -302,6 +343,16 @@ def _edge_cases(rng):
     return cases
 
 
+def _along_the_side(keys, scores, alpha, t, way):
+    step = keys[t - 1] - keys[(t + 1) % len(keys)]
+    return step / np.linalg.norm(step)
+
+
+def _ahead_as(keys, alpha, edge):
+    """That end of the line at which alpha's key is ahead of the mean."""
+    return edge * np.sign(edge @ (keys[alpha] - keys.mean(axis=0)))
+
+
 EDGES = Exercise(
     id="07.4",
     title="Where basins end",
@@ -340,6 +391,16 @@ EDGES = Exercise(
         _edges_by(lambda keys, scores, alpha, t, way: keys[t] / np.linalg.norm(keys[t])),
         "That points from the origin to the corner's key, which means nothing: move all keys by one vector "
         "and no attention changes.",
+        _edges_by(_along_the_side),
+        "That is along the line through the two neighbours. They pull alike where p is at right angles to "
+        "it.",
+        _edges_by(
+            lambda keys, scores, alpha, t, way: _ahead_as(
+                keys, alpha, _neighbours_tie(keys, scores, alpha, t, way)
+            )
+        ),
+        "Which end of the line it is shows at the corner t where the fall ends, not at alpha: p.(k_t - "
+        "k_{t+1}) > 0.",
     ),
 )
 
@@ -399,6 +460,8 @@ LEAD = Exercise(
         "That is the lead over token 3. Return the one over token 2, Delta_0.",
         lambda a2, a3, ratio: _lead_by()(a2, a3, 1.0),
         "You left out the ratio: x = ratio exp(-Delta_0 slack) starts at the ratio, not at 1.",
+        _lead_by(per=lambda a2, a3: a2 @ a3 / (a3 @ a3) - 1),
+        "p_mm is a2 / ||a2||^2, so the slack is a2.a3 / a2.a2 - 1: divide by the square of a2.",
     ),
 )
 

@@ -162,6 +162,8 @@ CURVATURE = Exercise(
         _without_nearest,
         "To leave out one eigenvector of H, the lowest or the one nearest to p, is not enough: the others "
         "are not across p. Restrict H to the directions across p first, then take eigenvalues.",
+        lambda p, g, H: np.diag(_sphere(p).T @ H @ _sphere(p)).min() - (g @ p) / (p @ p),
+        "The diagonal depends on the basis. The smallest value among all e is the smallest eigenvalue.",
     ),
 )
 
@@ -250,6 +252,12 @@ OFFSET = Exercise(
         "That is p_mm itself, the direction of the ray. The offset is perpendicular to it.",
         lambda rows, weights, lam: np.linalg.norm(_offset(rows, weights, lam)),
         "That is the length of r. Return the vector.",
+        lambda rows, weights, lam: (
+            rows.T @ np.log(weights / lam)
+            - lam @ rows * (rows.T @ np.log(weights / lam) @ (lam @ rows)) / np.sum((lam @ rows) ** 2)
+        ),
+        "rows.T takes the logarithms for coefficients. They are the products of r with the rows: solve rows "
+        "@ r = them, with np.linalg.pinv.",
     ),
 )
 
@@ -323,6 +331,10 @@ JUMP = Exercise(
         "Your ratio is upside down, and it lacks the support tokens' own part of the softmax.",
         _jump_by(lambda a, b, c: (b - c).sum() / (a - c).sum()),
         "Compare the two shortfalls: gamma_1 - gamma_2 and the sum of s_t (gamma_1 - gamma_t).",
+        _jump_by(lambda a, b, c: (a - c).mean() / (a - b) - len(c)),
+        "The shortfall is a sum over the support tokens, not a mean: each has its s_t.",
+        _jump_by(lambda a, b, c: (b - c).sum() / (a - b) - len(c)),
+        "Both shortfalls are counted from the best score: gamma_1 - gamma_t, not gamma_2 - gamma_t.",
     ),
 )
 
@@ -429,6 +441,8 @@ MIXTURE = Exercise(
         "You scaled the whole p to length R, and its product with k_1 - k_2 with it. Scale the part across.",
         lambda keys, share, R: _mixture_answer(keys, share, R) / R,
         "That is a unit vector. Return the point of length R.",
+        _mixture_by(ratio=lambda s: np.log(s[0])),
+        "The ratio s_1 : s_2 fixes p.(k_1 - k_2), as log(s_1 / s_2); you took the logarithm of s_1 alone.",
     ),
 )
 

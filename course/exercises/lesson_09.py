@@ -91,6 +91,8 @@ LIFT = Exercise(
         "What is missing is 1 less the signed output that is there.",
         _lift_by(lambda u, gain, v, e: 1 / gain),
         "The token has a signed output before it is lifted: only 1 less that is missing.",
+        _lift_by(lift=lambda u, gain, v, e: (1 - u) / np.linalg.norm(v)),
+        "That is a distance along v_rest. The lift goes along e: divide by the gain, y v_rest.e.",
     ),
 )
 
@@ -251,6 +253,13 @@ BORDER = Exercise(
         "constraints, the border is 0. np.max takes initial=0.0.",
         _border_by(least=-np.inf),
         "A ratio of lengths is not negative. If p_rel satisfies even the tight constraints, the border is 0.",
+        _border_by(kappa=lambda u, a: np.max(1 - a)),
+        "The softened side is 1 - kappa (u - 1): solve it for kappa, which divides by u - 1.",
+        _border_by(kappa=lambda u, a: np.max((a - 1) / (u - 1))),
+        "The sign is turned: lead >= 1 - kappa (u - 1) says kappa >= (1 - lead) / (u - 1).",
+        lambda *args: abs(_border_by(least=-np.inf)(*args)),
+        "Take no absolute value: where p_rel satisfies even the tight constraints, the quotient is negative "
+        "and the border 0.",
     ),
 )
 
@@ -329,6 +338,8 @@ KEPT = Exercise(
         "||p_rel|| divides: Delta = ||p|| / ||p_rel||.",
         _kept_by(excess=lambda ratio, v, p: v / ratio),
         "The norm of p_rel is missing: Delta = ||p|| / ||p_rel||.",
+        _kept_by(share=lambda better, worse, x: (1 + x - worse) / better),
+        "u_3 / u_min is worse + s (better - worse): divide by the difference.",
     ),
 )
 
@@ -434,6 +445,18 @@ TURNED = Exercise(
         "relaxed SVM, where its lead is 0, p_2 = g p_1.",
         _turned_by(cosine=lambda c, g, ratio: abs(c - 1) * ratio / (1 - g)),
         "A worse token below the label margin, c < 1, never wins: the attention stays soft.",
+        _turned_by(cosine=lambda c, g, ratio: (c - 1) / ratio / (1 - g)),
+        "omega is ||v|| / ||p||, so u_min / ||p|| is omega: multiply by ratio.",
+        _turned_by(soft=lambda g: np.degrees(np.arcsin(g))),
+        "On the ray of the relaxed SVM p_2 = g p_1: g is the tangent of the angle, not its sine.",
+        _turned_by(soft=lambda g: np.degrees(np.arctan(1 / g))),
+        "On the ray of the relaxed SVM p_2 = g p_1, so the tangent of the angle to the first axis is g, not "
+        "1 / g.",
+        _turned_by(balanced=np.arccos),
+        "np.arccos gives radians: np.degrees.",
+        lambda c, g, ratio: _turned(c, g, ratio) or float(np.degrees(np.arctan(g))),
+        "A cosine above 1 says that nothing balances: the push dies first, and only S is left, at 0 degrees. "
+        "Soft attention is at the other end.",
     ),
 )
 

@@ -101,6 +101,19 @@ def test_a_misconception_with_a_slip(told):
     assert sentence == "Two things at once. Leave out the exponential. Then you return minus that."
 
 
+def test_a_misconception_on_most_inputs(told):
+    def linear(w, X, y):
+        return y * (X @ w)
+
+    def on(fits):
+        return lambda w, X, y: linear(w, X, y) if fits(len(w)) else other(w, X, y)
+
+    known = [Misconception(linear, "Take tanh.")]
+    said = "On most of the inputs where your answer is wrong: Take tanh."
+    assert told(right, on(lambda d: d < 4), misconceptions=known) == said
+    assert "Take tanh" not in (told(right, on(lambda d: d == 3), misconceptions=known) or "")
+
+
 def test_a_misconception_about_one_value(told):
     known = [Misconception(lambda w, X, y: (right(w, X, y) ** 3 + X[:, 0], w), "No cubes.")]
 
