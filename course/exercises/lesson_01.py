@@ -161,6 +161,10 @@ MARGIN = [
         "You took the point nearest to the line. The worst is the least with its sign: the farthest on the "
         "wrong side, if any is there.",
     ),
+    Misconception(
+        lambda w, X, y: (y * (X @ w)).max() / np.linalg.norm(w),
+        "That is the distance of the best point. The margin is that of the worst: take the minimum.",
+    ),
 ]
 
 
@@ -428,6 +432,11 @@ CREEP = [
         _along(lambda rows, lam: rows @ lam),
         "rows @ lam multiplies along the rows. w_hat is the sum of the rows with the weights lam: lam @ "
         "rows.",
+    ),
+    Misconception(
+        _creep(lambda lam, copies: np.log(copies)),
+        "The lam_i are missing: copies[i] exp(-s_i.w) is in proportion to lam_i, so s_i.w is log(copies[i] / "
+        "lam_i) up to a constant.",
     ),
 ]
 

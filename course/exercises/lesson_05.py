@@ -207,6 +207,8 @@ PROMPT = Exercise(
         "The factor l'(y f) is missing; with -1 in its place you have the gradient of the linear loss.",
         lambda p, X, keys, y, v: _from_tokens(p, X, keys, y, v),
         "The logits are keys @ p. The tokens X give the values only.",
+        _prompt_with(slope=lambda y, f: -y * np.exp(-y * f)),
+        "That is the slope of the exponential loss. The logistic loss has l'(u) = -1 / (1 + exp(u)).",
     ),
 )
 
@@ -279,6 +281,8 @@ CRAWL = Exercise(
         "token of lower value sets the pace.",
         lambda keys, g, eta, j: _crawl_with()(keys, g, eta, j) / (keys[0] - keys[np.argmax(g < g[0])]),
         "Divide the logarithm by k_1 - k_t once: it is (k_1 - k_t) p.",
+        lambda keys, g, eta, j: eta * _crawl_with(step=lambda eta: 1.0)(keys, g, eta, j),
+        "The step stands inside the logarithm: exp(lead p) grows by eta lead^2 worth a step.",
     ),
 )
 
@@ -358,6 +362,8 @@ CURE = Exercise(
         "1 - s_a cancels just as badly: at a lead of 40 it is 0. Add up the other weights instead.",
         _winner_turned,
         "The winner's entry has the wrong sign: the entries sum to 0, so it is minus the sum of the others.",
+        lambda h, g: g - g[np.argmax(h)] - _np_softmax(h) @ (g - g[np.argmax(h)]),
+        "g_t - f is multiplied by s_t: a token that gets no attention has no say.",
     ),
 )
 

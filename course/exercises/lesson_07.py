@@ -53,6 +53,8 @@ WINNERS = Exercise(
         lambda tight: float((tight / (tight + 1)).prod(axis=1).sum()),
         "k / (k + 1) is the probability that one of the support tokens is the best. That of alpha is 1 / (k "
         "+ 1).",
+        lambda tight: float((1 / (tight + 1)).prod(axis=1).max()),
+        "That is the probability of the likeliest choice. Return how many there are on average: the sum.",
     ),
 )
 

@@ -71,6 +71,8 @@ TURN = Exercise(
         "H acts on the unit vector g / ||g||, and the turn is divided by ||g|| besides.",
         lambda g, H: np.stack([-np.linalg.solve(H, g), -np.linalg.solve(H, g) / 2]),
         "That is Newton's step, to the bottom of the quadratic. Near 0 the ball is far too small for it.",
+        lambda g, H: np.outer([1, 0.5], (g @ H @ g) / np.linalg.norm(g) ** 4 * g),
+        "You kept the part of H g along g, which changes the length only. A turn is the part across g.",
     ),
 )
 

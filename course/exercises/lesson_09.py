@@ -260,6 +260,9 @@ BORDER = Exercise(
         lambda *args: abs(_border_by(least=-np.inf)(*args)),
         "Take no absolute value: where p_rel satisfies even the tight constraints, the quotient is negative "
         "and the border 0.",
+        _border_by(kappa=lambda u, a: np.maximum(0, (1 - a) / (u - 1)).sum()),
+        "The sequences wait for the same growth, not one after the other: the last one sets the border. Take "
+        "the maximum.",
     ),
 )
 
