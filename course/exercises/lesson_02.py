@@ -556,7 +556,8 @@ NNLS = Exercise(
         "That is the residual, of points divided by the longest. It is mu / sqrt(1 + mu^2) of those points; "
         "or take the length of the nearest point.",
         lambda A: _scaled(A, lambda lam, B, res: np.linalg.norm(lam @ B)),
-        "The sum of the weights is not one, because missing it was only charged for: divide by lam.sum().",
+        "The points are scaled well, but the weights are not: they do not add up to one, so divide by "
+        "lam.sum().",
         lambda A: _largest_margin(A) / np.linalg.norm(A, axis=1).max(),
         "You divided the points by the longest, and did not multiply the margin by it in the end.",
     ),

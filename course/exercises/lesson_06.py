@@ -81,7 +81,7 @@ PUSHES = Exercise(
         lambda p, keys, scores, a: _pushes(p, keys, scores, a)[:, None] * (keys[a] - keys),
         "These are the forces, vectors. Only their strengths are wanted: do not multiply by k_alpha - k_t.",
         lambda p, keys, scores, a: np.exp(keys @ p) * (scores[a] - scores) * np.exp(keys[a] @ p),
-        "Your weights do not sum to one: divide exp(h) by its sum, as `attention(p, keys)` does.",
+        "You took exp(h) for the attention. It is exp(h) divided by its sum, as in `attention(p, keys)`.",
     ),
 )
 
