@@ -112,8 +112,8 @@ TWO_POINTS = Exercise(
         "You made both constraints tight whatever the points. If b.w > 1 at the shortest w with a.w = 1, "
         "then a is tight alone (and the same with a and b exchanged).",
         _always_both,
-        "You made both constraints tight whatever the points, and for parallel ones none can. If b.w > 1 "
-        "at the shortest w with a.w = 1, then a is tight alone (and the same with a and b exchanged).",
+        "You made both constraints tight where one is enough, and for parallel points both cannot be. If "
+        "b.w > 1 at the shortest w with a.w = 1, a is tight alone (and the same with a and b exchanged).",
         _both_first,
         "Right unless a and b are parallel: then the two equations contradict each other. Try one tight "
         "constraint first.",

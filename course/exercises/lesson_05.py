@@ -462,8 +462,8 @@ BROKEN = Exercise(
         _broken_with(origin=lambda keys: keys[0], leaves=lambda k, n: True),
         "That is where the *true* gradient goes. Without the winner's entry its key is not in the steps.",
         _broken_with(leaves=lambda k, n: k @ n < 0),
-        "The run leaves if the *lead* of token 1 grows, not only if its logit does: its logit may fall, "
-        "but less than the losers'.",
+        "You ask too much: the run leaves as soon as both *leads* of token 1 grow, however slowly. Its own "
+        "logit may even fall, but less than the losers'.",
         _broken_mean_lead,
         "You judge by the mean of the two leads. Both have to grow: the smaller one decides.",
         _broken_with(leaves=lambda k, n: k @ n > n @ n),
