@@ -8,8 +8,8 @@
 # **The question: what does another geometry change: where $W$ points, which tokens it selects, or how well
 # it does on data it has not seen?**
 #
-# These are three questions. The first has a clean answer; mixed with the second, its distances can come out
-# four times as large; and for the third we shall need twenty splits and some discipline.
+# The first has a clean answer; mixed with the second, its distances can come out four times as large; and for
+# the third we shall need twenty splits and some discipline.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -49,8 +49,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # ## 15.1 The idea in a picture
 #
 # Six sequences of eight tokens in ten dimensions, a fixed head, one query each: the setting of lesson 10. We
-# train $W$ three times, with $\rho$ = 1.1, 2 and 3 (the papers write $p$ for this exponent). The code comes
-# in the next section; first the outcome.
+# train $W$ three times, with $\rho$ = 1.1, 2 and 3 (the papers write $p$ for this exponent). First the
+# outcome.
 
 
 # %%
@@ -214,7 +214,7 @@ assert geometry.cosine(model.W.detach(), torch.tensor(paths[1.1][30]), batch_dim
 # > of $W_\rho(\alpha)$.
 #
 # That is lesson 07 with another norm. "Locally optimal" now refers to the support tokens of the *$\ell_\rho$*
-# SVM. Which constraints are tight depends on the norm; remember it for section 15.8.
+# SVM. Which constraints are tight depends on the norm.
 
 # %% [markdown]
 # ### Exercise 15.1: A certificate
@@ -383,13 +383,12 @@ for query in name_of:
     assert np.abs(three[0] - PAPER).max() < 0.03
 
 # %% [markdown]
-# **Like with like, the numbers are 0.09 and 0.05**, whatever the query and the starts. For these geometry
-# alone is responsible: same run, same tokens, another norm. When the SVM belongs to tokens that *another* run
-# selected, they grow by half; with a start of its own for each $\rho$, they are two to four times as large.
-# We come within 0.03 of the paper's 0.21 and 0.18 if each $\rho$ has a start of its own and each SVM takes
-# the tokens that the run *of its norm* selected, for either kind of query. We do not know that this was done.
-# If it was, half of the runs had selected other tokens, and most of that distance is *selection*, not
-# geometry.
+# **Like with like, the numbers are 0.09 and 0.05**, whatever the query and the starts. That is geometry
+# alone. When the SVM belongs to tokens that *another* run selected, they grow by half; with a start of its
+# own for each $\rho$, they are two to four times as large. We come within 0.03 of the paper's 0.21 and 0.18
+# if each $\rho$ has a start of its own and each SVM takes the tokens that the run *of its norm* selected, for
+# either kind of query. We do not know that this was done. If it was, half of the runs had selected other
+# tokens, and most of that distance is *selection*, not geometry.
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True)
@@ -745,12 +744,12 @@ toy = dataclasses.replace(
     data.toy_one_sequence((0.9, 1.0, 0.0)), keys=torch.tensor([[[0, 0], [-1, -2.7], [-2, -1]]]).double()
 )
 far = torch.tensor([[30.0, 30.0]]).double()  # ahead of both, from here on descend
-print("rho    predicted   attention on the selected token after 2,000 steps")
+print("rho    predicted   attention on the selected token after 1,000 steps")
 for rho in (1.2, 1.5, 2.0, 2.5, 3.0, 4.0):
     says = bool(held(a, b, rho)[0])
     model = models.PromptAttention(2, trials=1, init=far)
     optimizer = optim.MirrorDescent(model.parameters(), lr=0.1, p=rho, batch_dims=1)
-    train.fit(model, toy, optimizer, 2000, every=2000, schedule=train.growing, progress=False)
+    train.fit(model, toy, optimizer, 1000, every=1000, schedule=train.growing, progress=False)
     kept_share = float(model.attention(toy).detach()[0, 0, 0])
     print(f"{rho:3.1f}   {'held' if says else 'lost':9s}   {kept_share:.2f}")
     assert (kept_share > 0.99) == says, again.format("15.4")
@@ -771,7 +770,6 @@ for k, rho in enumerate(EXPONENTS):
     counts += [int((~could & stays).sum()), int((~could & ~stays).sum())]
     print(f"{rho:4.2f} {counts[0]:19d} {counts[1]:5d} {counts[2]:27d} {counts[3]:5d}")
     assert rho == 1.1 or counts[0] > 0.95 * sum(counts)
-    assert rho == 1.1 or counts[1] <= 8
     assert rho != 1.1 or 0.1 * sum(counts) < counts[1] < 0.3 * sum(counts)
     assert counts[2] == 0
     impossible += counts[3]
@@ -792,10 +790,9 @@ assert counts[1] == counts[0]
 # %% [markdown]
 # **Geometry decides what is possible**: of the 18 runs whose choice is not locally optimal in the new norm,
 # none kept it. **The path decides among the possible**: in the norms 1.75 and 3 nearly every choice of
-# $\rho = 2$ is locally optimal too, and is held; yet from a common start $\rho = 3$ chose differently on
-# one or two data sets of ten. (The path is the norm's, too: with one start and short steps nothing else
-# differs.) Only 1.1 loses many choices that it could hold; that is its coarse steps, for with short ones it
-# holds them all.
+# $\rho = 2$ is locally optimal too, and is held; yet from a common start $\rho = 3$ chose differently on one
+# or two data sets of ten. Only 1.1 loses many choices that it could hold; that is its coarse steps, for with
+# short ones it holds them all.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.9 The head too *(optional)*
@@ -1134,7 +1131,7 @@ assert last[0, 2] < last[1:, 2].min()
 # **Equal steps are no fair comparison**, nor are equal numbers of them.
 #
 # **Plain steps.** The paper's theorem is about small plain ones. Ours are normalised, but for real data. For
-# $\rho = 2$, 2,000 plain steps come to a mean cosine of .96 (lesson 10; how long the rest takes: lesson 17).
+# $\rho = 2$, 2,000 plain steps come to a mean cosine of .96 (lesson 10).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.13 Claim, prediction, measurement
@@ -1181,11 +1178,10 @@ progress("15")
 #
 # - **$\ell_\rho$-AttGD** steps in $S = \mathrm{sign}(W)|W|^{\rho-1}$. One step is steepest in a local norm,
 #   the long run in $\ell_\rho$; $\lVert W\rVert_\rho$ grows as the path length to the power $1/(\rho - 1)$.
-# - $W$ goes to the **$\ell_\rho$ Att-SVM** of the tokens it selected. Weights on the comparisons certify
-#   it.
+# - $W$ goes to the **$\ell_\rho$ Att-SVM** of the tokens it selected.
 # - The directional **Bregman divergence** from that SVM is the margin that the support comparisons lack, on
 #   average.
-# - **Compare like with like**: the same tokens. Otherwise a divergence between norms may mostly count how
+# - **Compare like with like**, the same tokens: otherwise a divergence between norms may mostly count how
 #   often two runs selected differently.
 # - Small $\rho$ means a sparse $W$, because the top of $S$ is flat; in the limit as many entries as tight
 #   comparisons; and only in the given coordinates.

@@ -8,6 +8,7 @@ coordinates changes W unless rho = 2; the head goes to its own SVM.
 """
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -135,3 +136,35 @@ def test_with_short_steps_each_locally_optimal_choice_is_held():
         held[eta] = (kept(tokens, after) == chosen).all(-1)
     assert torch.equal(held[0.001] & could, could)
     assert (held[0.1] & could).sum() < could.sum()
+
+
+def test_beside_a_head_w_arrives_where_the_outputs_are_even_against_the_leads():
+    tokens = data.random_tokens(5, 3, 16, trials=30, seed=156)
+    raced = []
+    for of_W, of_v, ratio in ((1.1, 1.1, 1), (1.1, 1.1, 0.5), (2.0, 1.5, 1), (1.5, 2.0, 1)):
+        head = heads.LinearHead(16, trials=30)
+        model = models.CrossAttention(16, trials=30, head=head)
+        groups = [{"params": [model.W], "p": of_W}, {"params": [head.v], "p": of_v, "lr": 0.1 * ratio}]
+        optimizer = optim.MirrorDescent(groups, lr=0.1, p=2.0, batch_dims=1)
+        train.fit(model, tokens, optimizer, 800, every=800, schedule=train.growing, progress=False)
+        choice = kept(tokens, model.requires_grad_(False))
+        points = tokens.X.gather(2, choice[..., None, None].expand(-1, -1, 1, 16))[:, :, 0]
+        v_rho = svm.solve(svm.label_problem(points, tokens.y), norm=of_v).value
+        every = (tokens.y * (points @ v_rho[..., None]).squeeze(-1) < 1 + 1e-3).all(-1)
+        u = tokens.y * (points @ head.v[..., None]).squeeze(-1)
+        least = geometry.margins(model.logits(tokens), choice).amin((-2, -1))
+        r = ((u.amax(-1) - u.amin(-1)) / least)[every].median()
+        apart = geometry.bregman(model.W, solution(tokens, choice, of_W), of_W)[every].median()
+        assert (r < 0.1 and apart < 1e-4) or (r > 1 and apart > 1e-2)
+        raced.append(float(r))
+    assert [r < 0.1 for r in raced] == [False, True, False, True]
+
+
+def test_the_divergence_at_one_and_a_half_falls_slower_than_at_the_second_power():
+    tokens = data.random_tokens(4, 5, 7, trials=20, seed=157)
+    how = {"record": {"W": lambda model: model.W}, "every": [1000, 4000]}
+    model, history = descended(tokens, 1.5, 4000, **how)
+    early, late = history["W"][1:]
+    own = solution(tokens, kept(tokens, model), 1.5)
+    powers = torch.log(geometry.bregman(late, own, 1.5) / geometry.bregman(early, own, 1.5)) / math.log(4)
+    assert -1.7 < powers.median() < -1.3
