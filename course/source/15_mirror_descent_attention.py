@@ -629,23 +629,24 @@ def share_seen(W):
     return float((W.abs() > 0.01 * W.abs().amax((1, 2), keepdim=True)).double().mean())
 
 
-print("          visible share of W      selected alike,   these: cosine of W to")
-print("          turned     turned back      of 40         the one without the turn")
+print("          visible share of W      selected alike    these: cosine of W to")
+print("          turned     turned back      on            the one without the turn")
 plain = {}
 for rho, eta in ((1.1, 0.01), (2.0, 0.1), (3.0, 0.1)):
     plain[rho], other = descend(many, rho, eta=eta), descend(turned, rho, eta=eta)
     back = Omega @ other.W @ Omega.T
     alike = (chosen_by(plain[rho], many) == chosen_by(other, turned)).all(-1)
     cosines = geometry.cosine(back, plain[rho].W)[alike]
-    print(f"rho = {rho:3.1f} {share_seen(other.W):7.2f} {share_seen(back):12.2f} {alike.sum():13d}", end="")
-    print(f" {cosines.median():20.2f}")
+    often = "all" if alike.all() else "over half" if alike.double().mean() > 0.5 else "under half"
+    print(f"rho = {rho:3.1f} {share_seen(other.W):7.1f} {share_seen(back):12.1f} {often:>17s}", end="")
+    print(f" {cosines.median():14.1f}")
     assert (alike.all() and cosines.min() > 0.999) == (rho == 2)
     assert rho > 2 or share_seen(other.W) < (0.45 if rho == 1.1 else 1.0)
-    assert rho > 1.1 or (share_seen(back) > 0.9 and cosines.max() < 0.7 and alike.sum() == 14)
+    assert rho > 1.1 or (share_seen(back) > 0.9 and cosines.max() < 0.7 and alike.sum() < 18)
 
 # %% [markdown]
 # With $\rho = 2$ the solution turns along. With $\rho = 1.1$ the new $W$ is sparse in the *new* coordinates,
-# on 26 of the 40 data sets it selects other tokens, and where it selects the same it is another matrix, with
+# on more than half of the data sets it selects other tokens, and where it selects the same it is another matrix, with
 # a cosine below 0.7 each time. So a small $\rho$ is a belief about
 # coordinates: that a few of them matter. For pixels or one-hot words that may be; for coordinates without
 # meaning, as here, it is arbitrary.
@@ -689,12 +690,12 @@ chosen = chosen_by(euclidean, many)
 by = {eta: chosen_by(descend(many, 1.1, eta=eta), many) for eta in (0.1, 0.003)}
 by[0.01] = chosen_by(plain[1.1], many)
 by[2] = chosen
-print("rho = 1.1, data sets of 40 on which both runs select alike")
 pairs = (0.1, 0.01), (0.01, 0.003), (0.1, 2), (0.01, 2), (0.003, 2)
 found = [int((by[one] == by[other]).all(-1).sum()) for one, other in pairs]
-print("  steps of 0.1 and 0.01, of 0.01 and 0.003:            ", *found[:2])
-print("  steps of 0.1, 0.01, 0.003, each with rho = 2:        ", *found[2:])
-assert found[0] < 34 < 38 <= found[1]
+print("rho = 1.1, of 40 data sets alike with steps of 0.1 and 0.01 on under 34:     ", found[0] < 34)
+print("                           alike with steps of 0.01 and 0.003 on 37 or more: ", found[1] > 36)
+print("                           alike with rho = 2 for each of these on 17 to 23: ", max(found[2:]) < 24)
+assert found[0] < 34 < 37 <= found[1]
 assert 16 < min(found[2:]) <= max(found[2:]) < 24
 
 # %% [markdown]
@@ -862,7 +863,8 @@ for of_W, of_v, ratio, steps in RACES:
     r = float(((u.amax(-1) - u.amin(-1)) / least)[every].median())
     D_W = float(geometry.bregman(model.W, W_rho, of_W)[every].median())
     raced.append(r)
-    print(f"{of_W:13.1f} {of_v:5.1f} {steps:9d} {ratio:12g} {r:12.0e} {D_W:17.0e}")
+    size = "above 1e-02" if D_W > 1e-2 else "below 1e-04"
+    print(f"{of_W:13.1f} {of_v:5.1f} {steps:9d} {ratio:12g} {10.0 ** round(np.log10(r)):12.0e} {size:>17s}")
     assert (r < 0.1 and D_W < 1e-4) or (r > 1 and D_W > 1e-2)
 assert [r < 0.1 for r in raced] == [False, True, True, False, True, False]
 assert 2**8 < raced[0] / raced[1] < 2**12
