@@ -646,8 +646,8 @@ for rho, eta in ((1.1, 0.01), (2.0, 0.1), (3.0, 0.1)):
 
 # %% [markdown]
 # With $\rho = 2$ the solution turns along. With $\rho = 1.1$ the new $W$ is sparse in the *new* coordinates,
-# on more than half of the data sets it selects other tokens, and where it selects the same it is another matrix, with
-# a cosine below 0.7 each time. So a small $\rho$ is a belief about
+# on more than half of the data sets it selects other tokens, and where it selects the same it is another
+# matrix, with a cosine below 0.7 each time. So a small $\rho$ is a belief about
 # coordinates: that a few of them matter. For pixels or one-hot words that may be; for coordinates without
 # meaning, as here, it is arbitrary.
 
