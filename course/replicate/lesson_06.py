@@ -1,6 +1,8 @@
 """Lesson 06 at length: how often p chooses locally optimal tokens, and what the others come to."""
 
 import numpy as np
+import torch
+from scipy.integrate import solve_ivp
 
 from course.replicate.stored import Measured
 from mini_attn import data, geometry, models, optim, svm, train
@@ -60,6 +62,78 @@ def trained_on(d, steps, *, trials, seed):
     return found
 
 
+def pushes_off(keys, scores, selected):
+    """The comparisons k_alpha - k_t (n (T - 1), d) of one problem, and |l'| (gamma_alpha - gamma_t)."""
+    own = np.arange(keys.shape[1]) == selected[:, None]  # (n, T)
+    best = scores[own][:, None]
+    strength = (best - scores) / (1 + np.exp(best))
+    return (keys[own][:, None] - keys)[~own], strength[~own]
+
+
+def flow_until_lost(A, strength, p, better):
+    """From p at unit speed along the far force, until a row of ``better`` leads by 5: the path (steps, d)."""
+
+    def direction(_, p):
+        lead = A @ p
+        force = (strength * np.exp(lead.min() - lead)) @ A
+        return force / np.linalg.norm(force)
+
+    def nearly_lost(_, p):
+        return (A[better] @ p).min() - 5
+
+    nearly_lost.terminal = True
+    found = solve_ivp(direction, (0, 1e6), p, method="LSODA", events=nearly_lost, rtol=1e-6, atol=1e-6)
+    return found.y.T, len(found.t_events[0]) == 1
+
+
+def followed(d, *, trials, seed):
+    """The problems of ``choices``; each choice that is not locally optimal is followed until it is lost.
+
+    ``F``: by how much the lead over the better support token falls short of 1 at the SVM of all other
+    comparisons; ``assumed``: the same if the other support tokens stay tight. ``lead``, ``excess``: after
+    2,000 growing steps; ``lost``: the lead when it is lost. NaN for choices that are locally optimal.
+    After 20,000 more steps of the full gradient, ``one``: the better support token has replaced the selected
+    one, and no other has changed; ``local``: the choice is locally optimal.
+    """
+    tokens = data.random_tokens(SEQUENCES, LENGTH, d, trials=trials, seed=seed)
+    p = follow(tokens, [2000], schedule=train.growing)[-1]
+    odd = torch.where(~state(tokens, p)[0])[0].tolist()
+    names = ("F", "assumed", "lead", "excess", "lost")
+    out = {name: np.full(trials, np.nan, np.float32) for name in names}
+    out |= {name: np.zeros(trials, bool) for name in ("one", "local")}
+    for trial in odd:
+        part = data.TokenData(*(x[[trial]] for x in (tokens.X, tokens.z, tokens.y, tokens.v, tokens.keys)))
+        selected = geometry.selected_tokens(
+            models.PromptAttention(d, trials=1, init=p[[trial]]).attention(part)
+        )
+        p_mm = svm.solve(svm.token_problem(part.keys, selected)).value[0].numpy()
+        selected = selected[0].numpy()
+        A, strength = pushes_off(part.keys[0].numpy(), part.scores[0].numpy(), selected)
+        tight = np.isclose(A @ p_mm, 1, atol=1e-5)
+        better = np.flatnonzero(tight & (strength < 0))
+        path, lost = flow_until_lost(A, strength, p[trial].numpy(), better)
+        row = better[(A[better] @ path[-1]).argmin()]
+        rest = torch.tensor(np.delete(A, row, axis=0))
+        without = svm.solve(svm.HardMarginProblem(rest, None, torch.ones(len(rest)).double())).value.numpy()
+        others = np.delete(A[tight], tight[:row].sum(), axis=0)
+        assumed = np.linalg.pinv(others) @ np.ones(len(others))
+        lead = np.delete(path @ A.T, row, axis=1).min(axis=1)
+        excess = path @ A[row] - lead
+        after = follow(part, [20_000], weights=torch.tensor(path[-1:]))[-1]
+        now = geometry.selected_tokens(models.PromptAttention(d, trials=1, init=after).attention(part))[
+            0
+        ].numpy()
+        i, t = np.argwhere(np.arange(LENGTH) != selected[:, None])[row]
+        swapped = np.where(np.arange(SEQUENCES) == i, t, selected)
+        out["F"][trial], out["assumed"][trial] = 1 - A[row] @ without, 1 - A[row] @ assumed
+        out["lead"][trial], out["excess"][trial] = lead[0], excess[0]
+        if lost:
+            out["lost"][trial] = lead.max()
+        out["one"][trial] = (now == swapped).all()
+        out["local"][trial] = state(part, after)[0][0]
+    return out
+
+
 MEASURED = [
     Measured(
         id="06.choices",
@@ -71,10 +145,19 @@ MEASURED = [
         minutes=3,
     ),
     Measured(
+        id="06.followed",
+        what="What becomes of the choices of p that are not locally optimal, in ten dimensions.",
+        trial=followed,
+        grid={"d": [10]},
+        trials=6000,
+        batch=100,
+        minutes=2,
+    ),
+    Measured(
         id="06.trained_on",
         what="Whether p stands still where its choice is not locally optimal, in three dimensions.",
         trial=trained_on,
-        grid={"d": [3], "steps": [5000, 20000]},
+        grid={"d": [3], "steps": [5000, 20000, 100000]},
         trials=600,
         batch=100,
         paired=("steps",),

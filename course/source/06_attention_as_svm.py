@@ -509,16 +509,15 @@ show(
 # So $p = \Delta\, p_{\mathrm{mm}} + r$ with a remainder $r$ that tends to a vector *across* the ray, of
 # length 2.25 from the start at 0, and the angle falls like $\|r\| / \|p\|$, whatever the clock. In this
 # course we mostly train with normalised steps: same ray, and we can see it. How long would plain steps need
-# for $\|p\| = 100$? The clock says $20{,}000\, e^{(100 - 8.8)/0.995}$.
+# for $\|p\| = 100$? There $\Delta = \sqrt{100^2 - 2.25^2} / 0.995$, and the clock says $j = e^\Delta / 0.27$.
 
 # %%
-norm_plain, norm_fixed = np.linalg.norm(plain[-1, 2]), np.linalg.norm(fixed[-1, 2])
-needed = steps * np.exp((100 - norm_plain) / length)
+needed = np.exp(np.sqrt(100**2 - beside_ray(np.zeros(2), 0.1) ** 2) / length) / rate
 print(f"norm 100: plain, after about 10^{np.log10(needed):.0f} steps; ", end="")
-print(f"normalised, after about {1000 + (100 - norm_fixed) / 0.1:.0f}")
-assert 43 < np.log10(needed) < 45
-assert round(length, 3) == 0.995
-assert round(norm_plain, 1) == 8.8
+print(f"normalised, after about {1000 + (100 - np.linalg.norm(fixed[-1, 2])) / 0.1:.0f}")
+assert 44 < np.log10(needed) < 44.4, again.format("06.3")
+assert (round(length, 3), round(rate, 2)) == (0.995, 0.27)
+assert round(np.linalg.norm(plain[-1, 2]), 2) == 8.82
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.5 Which token wins?
@@ -858,7 +857,7 @@ for name, found in results.items():
 norm = torch.cat([results[f"p, data {seed}"]["weights"].norm(dim=-1) for seed in drawn])
 walked = 0.1 * np.sqrt(np.arange(1, 2001)).sum()
 print(f"p walks {walked:.0f}; its norm has the median {round(norm.median().item(), -2):.0f}")
-assert 0.25 < norm.median() / walked < 0.4
+assert 0.3 < norm.median() / walked < 0.34
 
 stored = measured("06.choices").load()  # (d, trial, after 100, 300, 1,000 and 2,000 steps)
 local, soft, close = (stored[name].sel(d=10).values[:, -1] for name in ("local", "soft", "close"))
@@ -922,22 +921,33 @@ assert abs(passed / law - 1) < 0.06 < 0.5 < passed / halves - 1
 #
 # $$\frac{E_0 - \log(C / F)}{F}$$
 #
-# before token 1 takes over. Plain descent needs an exponential number of steps for that.
+# before token 1 takes over. Near the turn the pull slows the lead, too: with
+# $r = (\gamma_1 - \gamma_2)/(\gamma_2 - \gamma_3)$,
+# $$d\Delta \propto 1 - (1 - F)\, r\, e^{-E} .$$
+# Divide this by $dE$ and integrate from $E_0$ down to $e^E = (1 - F)\, r$, where the lead is largest. The
+# whole gain comes out as
+#
+# $$\frac1F \log\frac{F e^{E_0} + C}{r} + \frac{1 - F}{1 - F + F^2} \log\big[(1 - F)(F + C e^{-E_0})\big] .$$
+#
+# Plain descent needs an exponential number of steps for that.
 
 # %%
-print("    F   lead gained   predicted   E_0 / F    token that wins")
+print("    F   lead gained   in full   roughly   E_0 / F    token that wins")
 for short in (0.05, 0.02, 0.005):
     toy = np.array([[short, 1], [1, 0], [0, 0]])
     begin = np.array([6.0, -8.0])
     assert not beats_support(toy[None], spread[None], np.array([1]), att_svm(toy[None], np.array([1])))[0]
-    path = descend(begin, toy, spread, steps=6000, lr=0.5)
-    gained = path[:, 0].max() - begin[0]
     excess = -short * begin[0] - begin[1]
-    factor = (1 - short + short**2) * (1 - 0.9) / 0.9  # C
-    foreseen = (excess - np.log(factor / short)) / short
+    r = (1 - 0.9) / 0.9
+    C = (1 - short + short**2) * r
+    roughly = (excess - np.log(C / short)) / short
+    turn = np.log((1 - short) * (short + C * np.exp(-excess))) * (1 - short) / (1 - short + short**2)
+    in_full = np.log((short * np.exp(excess) + C) / r) / short + turn
+    path = descend(begin, toy, spread, steps=int(20 * in_full))  # of length 0.1
+    gained = path[:, 0].max() - begin[0]
     winner = attention(path[-1], toy).argmax() + 1
-    print(f"{short:5} {gained:13.1f} {foreseen:11.1f} {excess / short:9.1f} {winner:18d}")
-    assert abs(gained - foreseen) < 5 < abs(gained - excess / short)
+    print(f"{short:5} {gained:13.1f} {in_full:9.1f} {roughly:9.1f} {excess / short:9.1f} {winner:18d}")
+    assert abs(gained - in_full) < 0.4 < 3 < roughly - gained < 5
     assert winner == 1
 
 # %% [markdown]
@@ -1031,9 +1041,11 @@ for seed in (14, 15):
     )
     print(f"{-slope:.5f} per unit of lead; lost at lead {round(lead[end], -2):.0f}")
     print(f"  its weight is {share[trial, row]:.4f} of the sum; some weight is below .005 in {light} of 100")
-    assert abs(slope / -short - 1) < 0.02, again.format("06.5")
+    assert abs(slope / -short - 1) < 0.01, again.format("06.5")
     assert share[trial, row] < 0.0005
-    assert 15 < light < 35
+    assert 20 <= light <= 27
+    assert excess[0] > 40
+    assert found["error"][-1, trial] < 0.1  # a cosine above 0.9
     model = Prompt(d=10, trials=1, init=torch.tensor(path[-1:]))
     train.fit(model, part, optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1), 1000, progress=False)
     after = geometry.selected_tokens(model.attention(part))[0].numpy()
@@ -1068,13 +1080,47 @@ show(
 
 # %% [markdown]
 # **The criterion is right, and patience is short.** Once the rest of the path has settled, the excess falls
-# by $F$ per unit of lead, to 2%. The two forbidden choices have $F = 0.0041$ and $0.0033$, and hold
+# by $F$ per unit of lead, to 1%. The two forbidden choices have $F = 0.0041$ and $0.0033$, and hold
 # until $\Delta$ is 7,400 and 14,600; then each changes one token, to a locally optimal choice.
 #
+# These two show the law so well because they set out with a large excess. What of the eleven exceptions among
+# the stored runs? They were followed in the same way. Their $F$ is taken at the SVM of *all* other
+# comparisons, which does not assume that the other rows stay tight.
+
+# %%
+followed = measured("06.followed").load().sel(d=10)
+lost = np.isfinite(followed["lost"].values)
+assert np.array_equal(lost, ~local)  # all eleven
+F, assumed, begin, excess, end, one, now_local = (
+    followed[name].values[lost] for name in ("F", "assumed", "lead", "excess", "lost", "one", "local")
+)
+used = (end - begin) / (excess / F)
+print("    F   06.5's F    E_0   lead at first   when lost   gained, of E_0 / F   20,000 steps later")
+for k in end.argsort():
+    change = "one change" if one[k] else "more changes"
+    kind = "locally optimal" if now_local[k] else "not yet locally optimal"
+    print(f"{F[k]:.4f} {assumed[k]:8.4f} {excess[k]:7.1f} {begin[k]:11.0f} {end[k]:14.0f}", end="")
+    print(f" {used[k]:16.2f}         {change}, {kind}")
+assert [round(x) for x in (end.min(), end.max())] == [213, 1484]
+assert [round(float(x), 1) for x in (excess.min(), excess.max())] == [3.5, 10.3]
+assert [round(float(x), 2) for x in (used.min(), used.max())] == [0.05, 0.84]
+wrong = assumed / F
+assert (np.abs(wrong - 1) < 0.001).sum() == 8
+assert [round(x) for x in np.sort(wrong)[-3:]] == [21, 21, 42]
+assert (now_local.sum(), (now_local & one).sum()) == (10, 8)
+
+# %% [markdown]
+# All eleven are lost, and early. From so small an excess the pull is felt all the way, so $F$ sets a limit
+# and not the time: with the pull the excess falls faster than by $F$, and the lead can gain at most $E_0/F$.
+# They gain 0.05 to 0.84 of that. In eight the other rows stay tight, as exercise 06.5 assumes; in three they
+# do not, and the exercise's $F$ is 21 to 42 times too large. After 20,000 short steps ten of the eleven
+# choices are locally optimal, two of them after further changes.
+#
 # A step budget cannot tell such a run from one that has arrived. The criterion can, and the weight says for
-# how long it will last: $F = \lambda_*$ times a squared length, and here $\lambda_*$ is 0.0001 and 0.0003 of
-# the sum. (A small weight alone tells nothing: a quarter of the runs have one below 0.005 of the sum, and all
-# but these two stay.) So the count of exceptions depends on how far $p$ has come, and on the dimension:
+# how long it can last: $F = \lambda_*$ times a squared length, and in Figure 4 $\lambda_*$ is 0.0001 and
+# 0.0003 of the sum. (A small weight alone tells nothing: a quarter of the runs have one below 0.005 of the
+# sum, and all but these two are locally optimal.) So the count of exceptions depends on how far $p$ has come,
+# and on the dimension:
 
 # %%
 print("stored runs of p, 6,000 each")
@@ -1087,31 +1133,35 @@ for d in (10, 3):
         print(f"{d:3d} {steps:6,d} {counts[0]:26,d} {counts[1]:6,d} {counts[2]:14,d} {counts[3]:6,d}")
         odd[d, steps] = sum(counts[2:]) / 6000
 assert 0.07 < odd[10, 100] < 0.1
-assert odd[10, 2000] < 1 / 500
+assert round(6000 * odd[10, 2000]) == 11
 assert 0.21 < odd[3, 2000] < 0.25
 
 longer = measured("06.trained_on").load().sel(d=3)  # d = 3, not locally optimal: short steps from there on
 print("\nd = 3, 600 other runs, those not locally optimal trained on with steps of 0.1")
-print(" steps   stand still   between   move on: soft, now locally optimal, neither")
-for steps in (5000, 20_000):
+print("  steps   stand still   between   move on: soft, now locally optimal, neither")
+resting = np.zeros(600, bool)
+for steps in (5000, 20_000, 100_000):
     cell = longer.sel(steps=steps)
     share = cell.share.values  # of the way walked in the last 1,000 steps; NaN where it was locally optimal
     moves, local, soft = share > 0.05, cell.local.values, cell.soft.values
     split = [(moves & kind).sum().item() for kind in (soft, local & ~soft, ~local & ~soft)]
-    rests, total = (share < 0.01).sum(), np.isfinite(share).sum()
+    assert not (resting & ~(share < 0.01)).any()  # who stands still once, stands still for good
+    resting = share < 0.01
+    rests, total = resting.sum(), np.isfinite(share).sum()
     middle = total - rests - sum(split)
-    print(f"{steps:6,d} {rests:8d} of {total} {middle:9d} {split[0]:16d}, {split[1]}, {split[2]}")
-    assert rests > 0.6 * total
-    assert min(split[:2]) > 0
+    print(f"{steps:7,d} {rests:8d} of {total} {middle:9d} {split[0]:16d}, {split[1]}, {split[2]}")
+    expected = {5000: (86, 33, 3), 20_000: (94, 22, 9), 100_000: (97, 2, 30)}[steps]
+    assert (rests, *split[:2], total) == (*expected, 133)
 
 # %% [markdown]
 # (*Soft*: some sequence gives no token 99% of its attention.) In ten dimensions one choice in twelve is not
 # locally optimal after 100 steps, and one in five hundred after 2,000. In three dimensions it is still nearly
-# a quarter. Trained on with short steps, two thirds or more of these stand still for good, at a finite $p$
-# where the pulls of the six sequences cancel. Of those that move on, most send $p$ to infinity while one
-# sequence stays soft, and some lose their choice as above and find a locally optimal one. None of this
-# contradicts the theorem, which promises something only near a locally optimal choice. Section 6.9 shows both
-# in the plane.
+# a quarter. Trained on with short steps, 97 of 133 of these come to rest, at a finite $p$ where the pulls of
+# the six sequences cancel; none that rests moves on again. The others are slow rather than soft for ever: as
+# the steps go from 5,000 to 100,000, those with a soft sequence fall from 33 to 2, and those that have found
+# a locally optimal choice rise from 3 to 30. None of this contradicts the theorem, which promises something
+# only near a locally optimal choice. Section 6.9 shows $p$ at rest in the plane, and a case that does stay
+# soft.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.8 The same with the textbook gradient *(optional)*
@@ -1274,7 +1324,7 @@ show(
 #
 # | situation | what you see | cosine to the winner's Att-SVM |
 # |---|---|---|
-# | a support token scores higher | holds for a lead of about $E/F$, then changes | near 1 until then |
+# | a support token scores higher | lost before the lead gains $E/F$, or $p$ rests | above 0.9 until then |
 # | no choice is locally optimal, no ties | $p$ rests, or runs off with soft attention | there is no winner |
 # | the best token cannot be put ahead | another wins, if locally optimal | tends to 1, for that token |
 # | tied scores | $\lVert p \rVert$ diverges, direction converges elsewhere | settles at 0.6 here |
@@ -1377,10 +1427,10 @@ progress("06")
 #   along the same path as long as steps are small.
 # - Keys give the direction of each candidate; scores decide which candidates can hold. A choice holds if it
 #   is **locally optimal**: it has to beat its support tokens, not everybody. Which one is reached depends on
-#   the start: on which side of the line $E = \log(C/b)$.
-# - In random problems with $d = 10$, 5,989 of 6,000 selections of $p$ were locally optimal after 2,000 steps.
-#   Two others that we followed were held by an excess that falls by only $F$ per unit of lead, and were lost
-#   later. In three dimensions nearly a quarter is not, and mostly $p$ comes to rest there.
+#   the start: on the toy, on which side of two lines.
+# - In random problems with $d = 10$, 5,989 of 6,000 selections of $p$ were locally optimal after 2,000 steps,
+#   and the other eleven were lost later: the excess that holds them falls by at least $F$ per unit of lead.
+#   In three dimensions nearly a quarter was not, and mostly $p$ comes to rest there.
 # - It breaks where a token cannot be put ahead, where scores tie, and where the gradient loses the winner's
 #   entry.
 #

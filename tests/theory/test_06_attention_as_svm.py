@@ -130,22 +130,26 @@ def test_shuffled_scores_pass_with_the_chance_of_the_best_of_one_and_its_support
     assert share > 1.3 * (0.5 ** m.sum(-1)).mean()
 
 
-@pytest.mark.parametrize("delta", [0.05, 0.02])
-def test_a_choice_with_a_better_support_token_is_lost_at_a_lead_that_a_law_gives(delta):
-    """Key 1 is (delta, 1): dE ~ -delta - C exp(-E), so the lead gains (E_0 - log(C/delta)) / delta first."""
-    tokens = data.toy_one_sequence((1.0, 0.9, 0.0))
-    tokens.keys[0, 0] = torch.tensor([delta, 1.0])
-    C = (1 - delta + delta**2) * 0.1 / 0.9
-    start = torch.tensor([[6.0, -6], [6, -8], [10, -8]], dtype=torch.float64)
-    excess = -delta * start[:, 0] - start[:, 1]
+@pytest.mark.parametrize(
+    ("F", "scores"), [(0.05, (1.0, 0.9, 0.0)), (0.02, (1.0, 0.9, 0.0)), (0.05, (1.0, 0.6, -0.2))]
+)
+def test_a_choice_with_a_better_support_token_is_lost_at_a_lead_that_a_law_gives(F, scores):
+    """Key 1 is (F, 1): dE ~ -F - C exp(-E), dlead ~ 1 - (1 - F) r exp(-E), until the lead turns."""
+    tokens = data.toy_one_sequence(scores)
+    tokens.keys[0, 0] = torch.tensor([F, 1.0])
+    r = (scores[0] - scores[1]) / (scores[1] - scores[2])
+    C = (1 - F + F**2) * r
+    start = torch.tensor([[6.0, -8], [6, -9], [10, -9]], dtype=torch.float64)
+    E = -F * start[:, 0] - start[:, 1]
     model = models.PromptAttention(2, trials=3, init=start)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.2, batch_dims=1)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.05, batch_dims=1)
     record = {"p": lambda m: m.p}
-    path = train.fit(model, tokens, optimizer, 4000, record=record, every=1, progress=False)["p"]
+    path = train.fit(model, tokens, optimizer, int(180 / F), record=record, every=5, progress=False)["p"]
     gained = path[:, :, 0].amax(dim=0) - start[:, 0]
-    foreseen = (excess - torch.tensor(C / delta).log()) / delta
-    torch.testing.assert_close(gained, foreseen, atol=5, rtol=0)
-    assert ((gained - excess / delta).abs() > 8).all()
+    turn = ((1 - F) * (F + C * (-E).exp())).log() * (1 - F) / (1 - F + F**2)
+    in_full = ((F * E.exp() + C) / r).log() / F + turn
+    torch.testing.assert_close(gained, in_full, atol=0.3, rtol=0)
+    assert ((E - torch.tensor(C / F).log()) / F > gained + 2).all()  # without the turn
 
 
 def test_a_best_token_that_cannot_be_ahead_does_not_keep_attention_soft():
