@@ -1120,6 +1120,12 @@ assert (best > last).all()
 assert ((best[0] > best[1]) & (best[0] > best[2])).all()
 assert last[0, 2] < last[1:, 2].min()
 
+IMDB_FOLDER = None  # the folder aclImdb, if you have it: then its reviews in the form of section 15.10
+if IMDB_FOLDER:
+    films = datasets.imdb(IMDB_FOLDER, "train")
+    seen = datasets.words(films.texts, size=2000, length=200)
+    print(f"IMDb: {tuple(seen.ids.shape)}, {float(seen.mask.double().mean()):.2f} of the places filled")
+
 # %% [markdown]
 # There, too, the choice of the epoch on the test set gives something away: 0.5 to 1.5 points over the last
 # epoch in eight of nine cells, and 4.5 in one; $\rho = 1.1$ and 2 lie 1.6 to 2.3 points apart. With the last
