@@ -73,8 +73,7 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
     Of the last layer: the cosine of its movement, and of W, with the hard-margin SVM of what it selects, at
     its own inputs; the same for a random movement, made of its tokens; the margin of W over the largest; how
     the movement after the step `early` agrees with the SVM of that step, and which choices were settled by
-    then; how much of the movement leads back over the start; how often the token with the best score is
-    selected; the least distance of two tokens.
+    then; how much of the movement leads back over the start; the least distance of two tokens.
     """
     has = ingredients(setting)
     X, y, E = few_sentences(trials, seed % 10_000)
@@ -97,9 +96,6 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
             kept[step] = net.matrix(P, k)[:, 0].detach().clone(), a, attention[:, 0], y * f
 
     descend(P, trained, lambda: net.outputs(P, net.embed(P, X), has), y, has, steps, look)
-    keep = []
-    loss = softplus(-y * net.outputs(P, net.embed(P, X), has, keep)).sum()
-    score = -torch.autograd.grad(loss, keep[k][1])[0][:, 0]
     (W_0, *_), (W_early, a_early, s_early, _), (W, a, s, u) = (kept[step] for step in (0, early, steps))
     asking = slice(None) if "every token asks" in has else slice(-1, None)
     selected, moved = s.argmax(-1)[:, :, asking], W - W_0
@@ -132,10 +128,28 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
         "whole_never_trained": cosine(W_0 + R, fitted_random).float(),
         "back": cosine(moved, -W_0).float(),
         "settled": (s_early.argmax(-1)[:, :, asking] == selected).double().mean((1, 2)).float(),
-        "best": (score.argmax(-1)[:, :, asking] == selected).double().mean((1, 2)).float(),
         "closest": apart.amin((1, 2, 3)).float(),
         "feasible": fitted.status == "optimal",
     }
+
+
+def best_wins(setting, *, trials, seed, steps=300):
+    """How often the last layer of `taken_apart` selects the token with the best score, (trials,)."""
+    has = ingredients(setting)
+    X, y, E = few_sentences(trials, seed % 10_000)
+    P = {**net.simple(has, trials, 32, 8, seed), "embed": E}
+    learns = {"read": "head learns" in has, "embed": "embeddings learn" in has}
+    trained = [name for name in P if learns.get(name, True)]
+    for name in trained:
+        P[name].requires_grad_()
+    descend(P, trained, lambda: net.outputs(P, net.embed(P, X), has), y, has, steps, lambda step: None)
+    keep = []
+    loss = softplus(-y * net.outputs(P, net.embed(P, X), has, keep)).sum()
+    _, attention = keep[-1]
+    (slope,) = torch.autograd.grad(loss, attention)
+    asking = slice(None) if "every token asks" in has else slice(-1, None)
+    best, selected = ((-slope).argmax(-1), attention.argmax(-1))
+    return (best == selected)[:, 0, :, asking].double().mean((1, 2))
 
 
 def ingredients(setting):

@@ -160,5 +160,5 @@ def test_in_long_sequences_the_control_falls_below_one_half():
     ("setting", "wins"), [("base", True), ("+ every token asks", True), ("+ norm before the head", False)]
 )
 def test_the_best_token_wins_in_most_choices_where_the_theory_holds(setting, wins):
-    found = stored.taken_apart(setting, trials=3, seed=81)
-    assert ((found["best"] > 0.5) == wins).all()
+    found = taken_apart.best_wins(setting, trials=3, seed=81)
+    assert ((found > 0.5) == wins).all()
