@@ -20,14 +20,13 @@ from typing import Any
 import numpy as np
 
 from course.check.compare import TOO_COARSE, mismatch
-from course.check.pattern.search import pattern
+from course.check.pattern.search import MORE, pattern
 from course.check.pattern.within import within
 from course.check.specification import PUBLIC_SEED, Exercise, Misconception
 from course.check.trying import NotAttempted, Outcome, run
 from course.check.wording import brief, kind
 
-FURTHER = range(PUBLIC_SEED + 1, PUBLIC_SEED + 4)  # seeds of inputs on which a misconception is tried again
-SECONDS = 0.3  # of the processor's time for that
+SECONDS = 0.3  # of the processor's time, to try a misconception on further inputs
 
 
 @dataclass
@@ -143,7 +142,7 @@ def _further(spec: Exercise, own: Callable) -> list[tuple[tuple, Outcome]]:
     more, deadline = [], time.thread_time() + SECONDS
 
     def look():
-        for seed in FURTHER:
+        for seed in MORE:
             for case in spec.draw(seed):
                 if time.thread_time() > deadline:
                     return

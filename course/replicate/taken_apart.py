@@ -148,8 +148,8 @@ def best_wins(setting, *, trials, seed, steps=300):
     _, attention = keep[-1]
     (slope,) = torch.autograd.grad(loss, attention)
     asking = slice(None) if "every token asks" in has else slice(-1, None)
-    best, selected = ((-slope).argmax(-1), attention.argmax(-1))
-    return (best == selected)[:, 0, :, asking].double().mean((1, 2))
+    best = slope.argmin(-1)  # more attention to it lowers the loss most
+    return (best == attention.argmax(-1))[:, 0, :, asking].double().mean((1, 2))
 
 
 def ingredients(setting):

@@ -1,7 +1,7 @@
 """What the answers of an unknown mistake have in common, in a sentence that is true of every one of them.
 
 Tried where no known misconception fits. The plainest explanation comes first, and none is given that holds
-by chance: see `Evidence.tells`. The grader does not use this: it calls functions again, on other inputs.
+by chance: see `Evidence.telling`. The grader does not use this: it calls functions again, on other inputs.
 """
 
 from __future__ import annotations
