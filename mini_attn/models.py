@@ -14,7 +14,7 @@ from mini_attn.heads import LinearHead as LinearHead
 from mini_attn.heads import MLPHead as MLPHead
 from mini_attn.heads import _parameter
 from mini_attn.softmax import softmax as stable_softmax
-from mini_attn.threads import blocks
+from mini_attn.threads import SMALL, blocks
 
 
 def joint_trials(model: nn.Module, data: PointData | TokenData) -> torch.Size:
@@ -46,11 +46,12 @@ def trials_apart(model: nn.Module, data: PointData | TokenData) -> bool:
     )
 
 
-def trial_blocks(model: nn.Module, data: PointData | TokenData) -> list[slice]:
-    """Blocks of trials that fit a core's cache, for `block`; one of all where trials share something."""
+def trial_blocks(model: nn.Module, data: PointData | TokenData, room: int = SMALL) -> list[slice]:
+    """Blocks of trials for `block`, their tensors of up to about ``room`` entries; one of all where trials
+    share something."""
     if not trials_apart(model, data):
         return [slice(None)]
-    return blocks(model.trials.numel(), data.entries // data.trials.numel())
+    return blocks(model.trials.numel(), data.entries // data.trials.numel(), room)
 
 
 class _Model(nn.Module):

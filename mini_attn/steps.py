@@ -12,6 +12,7 @@ from mini_attn.gradients import closed_form
 from mini_attn.models import trial_blocks
 from mini_attn.optim import TrialOptimizer
 from mini_attn.softmax import softmax as stable_softmax
+from mini_attn.threads import LARGE
 
 AT_ONCE = 2**25  # multiplications of compiled steps, some hundredths of a second, between two looks
 
@@ -107,10 +108,11 @@ def _autograd(model, data, optimizer, loss: losses.Loss, softmax, batch_dims: in
     return closure
 
 
-def in_blocks(model, data, optimizer, softmax: Callable) -> list[tuple]:
-    """The same training in blocks of trials that fit a core's cache, if none of them touches another."""
-    cut = trial_blocks(model, data)
+def in_blocks(model, data, optimizer, loss: losses.Loss, softmax: Callable, ridge: float) -> list[tuple]:
+    """The same training in blocks of trials, if none of them touches another: as few as bound the memory,
+    or, for compiled steps, so many that each fits a core's cache."""
     held = {id(w) for group in optimizer.param_groups for w in group["params"]}
+    cut = trial_blocks(model, data)
     if (
         len(cut) == 1
         or softmax is not stable_softmax
@@ -118,11 +120,15 @@ def in_blocks(model, data, optimizer, softmax: Callable) -> list[tuple]:
         or not held <= {id(w) for w in model.parameters()}
     ):
         return [(model, data, optimizer)]
-    parts = []
-    for piece in cut:
+
+    def block(piece: slice) -> tuple:
         part, own_data = model.block(piece), data.block(piece) if data.trials else data
-        if not parts and closed_form(part, own_data, losses.logistic) is None:
-            return [(model, data, optimizer)]
         own = dict(zip(model.parameters(), part.parameters(), strict=True))
-        parts.append((part, own_data, optimizer.block(own, piece)))
-    return parts
+        return part, own_data, optimizer.block(own, piece)
+
+    first = block(cut[0])
+    if descent(*first, loss, softmax, ridge) is None:
+        cut = trial_blocks(model, data, LARGE)
+        if len(cut) == 1 or closed_form(*first[:2], loss) is None:
+            return [(model, data, optimizer)]
+    return [block(piece) for piece in cut]

@@ -12,6 +12,7 @@ from threading import Event
 import torch
 
 SMALL = 2**17  # entries of a tensor up to which one thread is fastest, and that fit a core's cache
+LARGE = 2**20  # entries enough for torch's work on them to outweigh its calls, which threads take by turns
 
 
 @contextmanager

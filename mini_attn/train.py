@@ -1,6 +1,7 @@
 """One training loop for every model, all trials at once."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from inspect import signature
 from numbers import Integral, Real
 from threading import Event, get_ident
@@ -110,8 +111,8 @@ def fit(
     than torch's, and to the same digits on every processor. Torch takes all others.
 
     Threads and blocks choose themselves. Small tensors are computed on one thread, whatever torch is set to,
-    and trials in blocks that fit a core's cache, as many blocks at once as torch may use threads; the number
-    of threads changes no digit. Between two records a block does not wait for the others.
+    and many trials in blocks, as many at once as torch may use threads; the number of threads changes no
+    digit. Between two records a block does not wait for the others.
 
     Args:
         model: maps the data to outputs f, (*trials, n); its parameters are changed in place.
@@ -177,8 +178,8 @@ def fit(
         if not at:
             return resume
     base = [group["lr"] for group in optimizer.param_groups] if schedule is not None else []
-    cut = in_blocks(model, data, optimizer, softmax)
-    parts = [(*taker(*part, loss, softmax, ridge, base), part[1].entries <= SMALL) for part in cut]
+    cut = in_blocks(model, data, optimizer, loss, softmax, ridge)
+    parts = [(*taker(*part, loss, softmax, ridge, base), part[1].entries) for part in cut]
     kept: list[tuple[int, dict[str, Tensor]]] = []
     state = (
         None  # of the last record: its number, model, optimiser; set at once, so that Ctrl-C finds it whole
@@ -203,8 +204,9 @@ def fit(
                 _advance(parts, factors, bar)
                 done = target
                 with torch.no_grad():
-                    margins = data.y * model(data)
-                    row = {name: of(margins) for name, of in own.items()}
+                    with one_thread() if data.entries <= SMALL else nullcontext():
+                        margins = data.y * model(data)
+                        row = {name: of(margins) for name, of in own.items()}
                     for name, of in (record or {}).items():
                         row[name] = torch.as_tensor(of(model)).detach().clone()
                     _check_record(model, row, kept[0][1] if kept else row, done)
@@ -260,10 +262,11 @@ def _advance(parts: list[tuple], factors: list[float | None], bar: tqdm):
             if get_ident() == caller:
                 show()
 
-    if all(small for *_, small in parts):
-        with one_thread() as threads:
+    with one_thread() as threads:
+        apart = 1 < threads <= len(parts) or max(entries for *_, entries in parts) <= SMALL
+        if apart:
             each(advance, range(len(parts)), threads, show, halt)
-    else:  # of large tensors torch's own threads make more
+    if not apart:  # of large tensors torch's own threads make more
         for k in range(len(parts)):
             advance(k)
     show()

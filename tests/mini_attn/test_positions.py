@@ -271,7 +271,7 @@ def test_blocks_of_trials_keep_their_masks(cut, monkeypatch):
     """The second trial has a mask but no padding: alone it would not know that others have."""
     mask = torch.cat([MASK[:1], torch.ones_like(MASK[1:])])
     tokens = data.every_position(X, y, v, True, mask)
-    monkeypatch.setattr("mini_attn.steps.trial_blocks", lambda model, data: cut)
+    monkeypatch.setattr("mini_attn.steps.trial_blocks", lambda model, data, room=0: cut)
     model = models.CrossAttention(d, B)
     train.fit(model, tokens, optim.NormalizedGD(model.parameters(), 0.1, 1), 20, progress=False)
     for trial in range(B):

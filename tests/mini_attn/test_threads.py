@@ -1,10 +1,12 @@
+import dataclasses
 import threading
 
 import pytest
 import torch
 
-from mini_attn import data, models, optim, paths, svm, train
-from mini_attn.threads import SMALL, blocks, each, one_thread
+from mini_attn import data, losses, models, optim, paths, svm, train
+from mini_attn.steps import taker
+from mini_attn.threads import LARGE, SMALL, blocks, each, one_thread
 
 
 @pytest.fixture
@@ -13,6 +15,12 @@ def two_threads():
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Torch's own steps, too, in blocks of a few hundred trials."""
+    monkeypatch.setattr("mini_attn.steps.LARGE", SMALL)
 
 
 @pytest.mark.parametrize(
@@ -72,27 +80,66 @@ def _trained(kind: str, trials, steps=12, **arguments):
     return model, history
 
 
+@pytest.mark.parametrize("ridge", [0.0, 1e-3])  # compiled, or torch's steps
 @pytest.mark.parametrize("kind", ["W", "KQ", "joint"])
-def test_the_number_of_threads_does_not_change_a_bit(kind, two_threads):
-    model, history = _trained(kind, 700, schedule=train.growing)
+def test_the_number_of_threads_does_not_change_a_bit(kind, ridge, two_threads, small_blocks):
+    model, history = _trained(kind, 700, schedule=train.growing, ridge=ridge)
     torch.set_num_threads(1)
-    other, same = _trained(kind, 700, schedule=train.growing)
+    other, same = _trained(kind, 700, schedule=train.growing, ridge=ridge)
     for a, b in zip(model.parameters(), other.parameters(), strict=True):
         assert torch.equal(a, b)
     assert torch.equal(history["loss"], same["loss"])
 
 
+@pytest.mark.parametrize("ridge", [0.0, 1e-3])
 @pytest.mark.parametrize("kind", ["W", "KQ", "joint"])
-def test_blocks_train_as_one_batch_would(kind, monkeypatch):
-    model, history = _trained(kind, (2, 350))
-    monkeypatch.setattr("mini_attn.steps.trial_blocks", lambda model, data: [slice(None)])
-    whole, same = _trained(kind, (2, 350))
+def test_blocks_train_as_one_batch_would(kind, ridge, monkeypatch, small_blocks):
+    model, history = _trained(kind, (2, 350), ridge=ridge)
+    monkeypatch.setattr("mini_attn.steps.trial_blocks", lambda model, data, room=0: [slice(None)])
+    whole, same = _trained(kind, (2, 350), ridge=ridge)
     for a, b in zip(model.parameters(), whole.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
     torch.testing.assert_close(history["loss"], same["loss"], rtol=1e-10, atol=0)
 
 
-def test_each_block_has_its_own_targets():
+@pytest.mark.parametrize(
+    ("room", "kind", "ridge", "pieces"),
+    [
+        (SMALL, "W", 0.0, 3),
+        (SMALL, "W", 1e-3, 3),
+        (LARGE, "W", 0.0, 3),
+        (LARGE, "W", 1e-3, 1),
+        (LARGE, "joint", 0.0, 1),
+    ],
+)
+def test_compiled_steps_are_cut_to_the_cache_and_others_hardly(room, kind, ridge, pieces, monkeypatch):
+    seen = []
+    monkeypatch.setattr("mini_attn.steps.LARGE", room)
+    monkeypatch.setattr("mini_attn.train.taker", lambda *args: seen.append(args) or taker(*args))
+    _trained(kind, 700, steps=1, ridge=ridge)
+    assert len(seen) == pieces
+    assert sum(model.trials.numel() for model, *_ in seen) == 700
+
+
+@pytest.mark.parametrize(("trials", "threads"), [(10, 1), (700, 2)])
+def test_small_data_are_evaluated_on_one_thread(trials, threads, two_threads):
+    """Beside other work the second thread keeps the first waiting: a fifth of a short training."""
+    seen = set()
+
+    def value(margins):
+        seen.add(torch.get_num_threads())
+        return losses.logistic.value(margins)
+
+    asked = set()
+    loss = dataclasses.replace(losses.logistic, value=value)
+    _trained(
+        "W", trials, steps=1, loss=loss, record={"x": lambda m: asked.add(torch.get_num_threads()) or m.W[:1]}
+    )
+    assert seen == {threads}
+    assert asked == {2}  # a callback computes as its author has set torch
+
+
+def test_each_block_has_its_own_targets(small_blocks):
     tokens = data.random_tokens(6, 8, 10, trials=600, seed=5)
     target = torch.linspace(0.0, 0.3, 600, dtype=torch.float64)
 
@@ -106,7 +153,8 @@ def test_each_block_has_its_own_targets():
     torch.testing.assert_close(steps(slice(None))[450:500], steps(slice(450, 500)), rtol=0, atol=1e-12)
 
 
-def test_ctrl_c_stops_all_blocks_and_keeps_the_history(two_threads):
+@pytest.mark.parametrize("ridge", [0.0, 1e-3])
+def test_ctrl_c_stops_all_blocks_and_keeps_the_history(ridge, two_threads, small_blocks):
     calls = 0
 
     def schedule(step):
@@ -117,7 +165,7 @@ def test_ctrl_c_stops_all_blocks_and_keeps_the_history(two_threads):
         return 1.0
 
     with pytest.raises(KeyboardInterrupt) as stopped:
-        _trained("W", 700, steps=100, schedule=schedule, every=20)
+        _trained("W", 700, steps=100, schedule=schedule, every=20, ridge=ridge)
     assert stopped.value.history.steps.tolist() == [0, 20, 40]
     assert threading.active_count() == 1 or not any(
         thread.name.startswith("ThreadPool") for thread in threading.enumerate()
