@@ -1,10 +1,11 @@
-"""Threads and blocks: what `fit` chooses for itself, against the best of four settings made by hand."""
+"""Threads and blocks: what the library chooses for itself, against the best of four settings made by hand."""
 
 import itertools
 import os
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from statistics import median
 from unittest.mock import patch
 
@@ -12,7 +13,7 @@ import torch
 from measure import seconds
 from training import LR, _model
 
-from mini_attn import data, optim, train
+from mini_attn import data, models, optim, paths, svm, train
 
 BY_HAND = ("1 thread", "all threads", "1 thread, one block", "all threads, one block")
 
@@ -43,44 +44,76 @@ def _setting(name):
         if name.startswith("1 thread"):
             torch.set_num_threads(1)
         if name.endswith("one block"):
-            stack.enter_context(
-                patch("mini_attn.steps.trial_blocks", lambda model, data, room=0: [slice(None)])
-            )
-            stack.enter_context(patch("mini_attn.train.SMALL", 2**62 if name.startswith("1 thread") else 0))
+            alone = name.startswith("1 thread")
+            stack.enter_context(patch("mini_attn.svm.dispatch.blocks", lambda *_: [slice(None)]))
+            for room in ("steps", "tracing"):
+                stack.enter_context(patch(f"mini_attn.{room}.trial_blocks", lambda *_: [slice(None)]))
+            for room in ("train", "tracing"):
+                stack.enter_context(patch(f"mini_attn.{room}.SMALL", 2**62 if alone else 0))
+            if not alone:
+                stack.enter_context(patch("mini_attn.svm.dispatch.one_thread", nullcontext))
         try:
             yield
         finally:
             torch.set_num_threads(before)
 
 
-def _step(kind, tokens, steps):
+def _step(kind, tokens, steps, ridge=0.0):
     model = _model(kind, tokens.X.shape[-1], tokens.trials[0])
     optimizer = optim.NormalizedGD(model.parameters(), LR[kind], batch_dims=1)
-    return seconds(lambda: train.fit(model, tokens, optimizer, steps, every=steps, progress=False))[0] / steps
+    train.fit(model, tokens, optimizer, steps, every=steps, progress=False, ridge=ridge)
+
+
+def _path(tokens):
+    model = models.CrossAttention(tokens.X.shape[-1], trials=tokens.trials)
+    paths.regularization_path(model, tokens, (0.5, 1.0, 2.0, 4.0))
+
+
+def _work(quick):
+    """What is timed: its name, the sizes of its data, how many trials, and a function of the data."""
+    usual, large = {"n": 6, "T": 8, "d": 10}, {"n": 16, "T": 32, "d": 64}
+    for kind in LR:
+        for trials in (1,) if quick else (1, 10, 100, 400, 1000, 10_000):
+            steps = 3 if quick else max(100, 300_000 // (trials + 100))  # long enough to be timed
+            yield f"{kind}, compiled", usual, trials, steps, partial(_step, kind, steps=steps)
+    for trials in (1,) if quick else (1, 10, 100, 400, 1000, 10_000):
+        steps = 3 if quick else max(50, 100_000 // (trials + 500))
+        yield "W, ridge", usual, trials, steps, partial(_step, "W", steps=steps, ridge=1e-9)
+    for trials in (1,) if quick else (1, 8, 64, 256):
+        steps = 3 if quick else max(20, 2000 // (trials + 5))
+        yield "W, large", large, trials, steps, partial(_step, "W", steps=steps)
+    for trials in (1,) if quick else (1, 10, 100, 400):
+        yield "path of W", usual, trials, 1, _path
+    for norm in ("fro", "nuc"):
+        for trials in (1,) if quick else (1, 10, 100, 1000):
+            yield f"SVM, {norm}", usual, trials, 1, partial(_solve, norm=norm)
+
+
+def _solve(tokens, norm):
+    problem = svm.attention_problem(tokens.X, tokens.z, tokens.optimal)
+    svm.solve(problem, norm=norm, throw=False)
 
 
 def threads(quick):
-    repeats, rows = (1, []) if quick else (7, [])
+    repeats, rows = 1 if quick else 7, []
     for busy in (0, os.cpu_count()):
-        for kind in LR:
-            for trials in (1,) if quick else (1, 10, 100, 400, 1000, 10_000):
-                tokens = data.random_tokens(n=6, T=8, d=10, trials=trials, seed=0)
-                steps = 3 if quick else max(100, 300_000 // (trials + 100))  # long enough to be timed
-                times = {name: [] for name in ("chosen", *BY_HAND)}
-                with _beside(busy):
-                    for _ in range(repeats):
-                        for name, taken in times.items():
-                            with _setting(name):
-                                taken.append(_step(kind, tokens, steps))
-                best = min(BY_HAND, key=lambda name: median(times[name]))
-                row = {"weights": kind, "busy": busy, "trials": trials}
-                row["chosen_us_a_trial"] = 1e6 * median(times["chosen"]) / trials
-                row["best_us_a_trial"] = 1e6 * median(times[best]) / trials
-                row["chosen_by_best"] = median(
-                    a / b for a, b in zip(times["chosen"], times[best], strict=True)
-                )
-                rows.append(row | {"best": best, "repeats": repeats})
+        for name, sizes, trials, steps, function in _work(quick):
+            tokens = data.random_tokens(**sizes, trials=trials, seed=0)
+            times = {setting: [] for setting in ("chosen", *BY_HAND)}
+            function(tokens)  # what is loaded once
+            with _beside(busy):
+                for _ in range(repeats):
+                    for setting, taken in times.items():
+                        with _setting(setting):
+                            taken.append(seconds(function, tokens)[0] / steps)
+            best = min(BY_HAND, key=lambda setting: median(times[setting]))
+            row = {"work": name, "busy": busy, "trials": trials}
+            row["chosen_us_a_trial"] = 1e6 * median(times["chosen"]) / trials
+            row["best_us_a_trial"] = 1e6 * median(times[best]) / trials
+            row["chosen_by_best"] = median(a / b for a, b in zip(times["chosen"], times[best], strict=True))
+            rows.append(row | {"best": best, "repeats": repeats})
     return (
-        "Threads and blocks: a training step, as chosen and by the best of four settings; busy processes",
+        "Threads and blocks: a training step, a path of four radii, an SVM, as chosen and by the best of "
+        "four settings; busy processes",
         rows,
     )
