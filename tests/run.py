@@ -28,7 +28,8 @@ def cores() -> int:
 def steps(notebooks: list[str]) -> dict[str, list[str]]:
     """Return the parts of the run, which run side by side: name -> command.
 
-    Many tests wait, for a browser, a sandbox or a time limit; the notebooks' computations fill the gaps.
+    Many tests wait, for a browser, a sandbox or a time limit; more of them than cores, and the notebooks'
+    computations, fill the gaps.
     """
     few = min(cores(), 4)
     strict = ["--nbval", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg", "--nbval-current-env"]
@@ -37,7 +38,7 @@ def steps(notebooks: list[str]) -> dict[str, list[str]]:
     notebook = [*PYTEST, *strict, *patient, "-n", str(max(1, few // 2)), "--dist", "loadscope"]
     processor = {"lessons": OLD_PROCESSOR if os.environ.get("MINI_ATTN_OLD_PROCESSOR") else []}
     return {
-        "tests": [*PYTEST, "tests", "--ignore=tests/browser", "-n", str(few), "--dist", "worksteal"],
+        "tests": [*PYTEST, "tests", "--ignore=tests/browser", "-n", str(2 * few), "--dist", "worksteal"],
         "browser": [*PYTEST, "tests/browser"],
     } | {
         folder: [*processor.get(folder, []), *notebook, *own]
