@@ -30,6 +30,10 @@ ANY: dict[str, Callable] = {  # of numbers and of arrays; {} is the input's name
     "{} / 10": lambda x: x / 10,
     "10 * {}": lambda x: 10 * x,
 }
+POSITIVE = (
+    "log({})",
+    "sqrt({})",
+)  # meant by nobody where the input may be negative: log of labels that are all 1
 VECTORS: dict[str, Callable] = {
     "{}[::-1]": lambda x: x[::-1],
     "{} sorted": lambda x: np.sort(x, axis=-1),
@@ -160,6 +164,8 @@ def change(evidence: Evidence, ignored: Sequence[str] = ()) -> str | None:
     for place, name in enumerate(evidence.names):
         for words, make in changes(first[place]):
             if name in ignored and "in place of" not in words:
+                continue
+            if words in POSITIVE and any(np.min(case[place]) < 0 for case in evidence.cases):
                 continue
             if _explains(evidence, lambda case, place=place, make=make: changed(case, place, make)):
                 found.append(words.replace("{}", name) + _instead(words, name))

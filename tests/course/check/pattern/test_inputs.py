@@ -42,6 +42,21 @@ def test_all_changes_that_explain_an_answer_are_named(told):
     assert sentence == "Your answer is the right one for -X in place of X, or -y in place of y."
 
 
+def test_nobody_meant_the_logarithm_of_labels(told):
+    """Wrong where all labels are 1, whose logarithm is 0."""
+
+    def cases(rng):
+        return [(rng.standard_normal(3), y) for y in (np.ones(3), np.array([1.0, -1.0, 1.0]), np.ones(3))]
+
+    def own(w, y):
+        return w @ y if (y < 0).any() else 0.0
+
+    assert "log" not in (told(lambda w, y: w @ y, own, cases) or "")
+    positive = lambda rng: [(rng.uniform(1, 2, n),) for n in (2, 3, 4)]  # noqa: E731
+    sentence = told(lambda w: np.sin(w).sum(), lambda w: np.sin(np.log(w)).sum(), positive)
+    assert sentence == "Your answer is the right one for log(w) in place of w."
+
+
 def test_two_inputs_exchanged(told):
     def cases(rng):
         return [(rng.standard_normal(n), rng.standard_normal(n)) for n in (2, 3, 4)]
