@@ -49,9 +49,9 @@ def test_nobody_meant_the_logarithm_of_labels(told):
         return [(rng.standard_normal(3), y) for y in (np.ones(3), np.array([1.0, -1.0, 1.0]), np.ones(3))]
 
     def own(w, y):
-        return w @ y if (y < 0).any() else 0.0
+        return np.tanh(w @ y if (y < 0).any() else 0.0) + w.sum()
 
-    assert "log" not in (told(lambda w, y: w @ y, own, cases) or "")
+    assert "log" not in (told(lambda w, y: np.tanh(w @ y) + w.sum(), own, cases) or "")
     positive = lambda rng: [(rng.uniform(1, 2, n),) for n in (2, 3, 4)]  # noqa: E731
     sentence = told(lambda w: np.sin(w).sum(), lambda w: np.sin(np.log(w)).sum(), positive)
     assert sentence == "Your answer is the right one for log(w) in place of w."
