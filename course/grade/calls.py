@@ -1,11 +1,11 @@
 """The system calls that a sandbox does without, as a program for the kernel (seccomp, "classic BPF").
 
-Closed are: keyrings, which all processes of a user share; memory that belongs to no process, so that nobody
+Closed are: keyrings, which all processes of a user share, and keys of encrypted disks; memory that belongs to no process, so that nobody
 can count it (memfd, System V, rules of landlock, watches of epoll, attributes of files, a process's own table
 of futexes, and mappings without a file that a fork shares: their pages outlive them where only a part is
 unmapped); filters like this one, for which the kernel has room once for all; filters of sockets, because some
 kernels hang for good where thousands are freed at once; the kernel's log, where a crash leaves a line that
-all could read; namespaces and mounts; every socket but those between the sandbox's own processes; and doors
+all could read, and another limit for what a crash leaves; namespaces and mounts; every socket but those between the sandbox's own processes; and doors
 into the kernel that no exercise needs (io_uring, bpf, ptrace, ...), all that are newer than this list
 included. The caller gets an ordinary error; Python, asyncio included, takes poll where there is no epoll.
 Locks of files do nothing and say that they succeeded: a lock of a file that all sandboxes see, such as Python
@@ -89,8 +89,12 @@ CLONE, CLONE3, SOCKETS = (56, 220), (435, 435), ((41, 198), (53, 199))  # SOCKET
 NEWER = 470  # all processors share these numbers; x32, a second set of numbers for the same calls, is above
 FLOCK, FCNTL, IOCTL, MMAP = (73, 32), (72, 25), (16, 29), (9, 222)
 PRCTL, SETSOCKOPT = (157, 167), (54, 208)
+SETRLIMIT, PRLIMIT = (160, 164), (302, 261)
+RLIMIT_CORE = 4  # as `walls.py` sets it
 TIOCSETD = 0x5423  # other programs of the kernel's behind a terminal
+FILE_KEYS = (0xC0506617, 0xC0406618, 0xC080661A)  # FS_IOC_*_ENCRYPTION_KEY: add, remove, ask for
 PR_SET_SECCOMP, PR_FUTEX_HASH = 22, 78
+PR_SET_CHILD_SUBREAPER = 36  # it would hide who descends from whom, which `usage.py` counts by
 SO_SNDBUF = 7
 PROGRAMS = (26, 50, 51, 52)  # SO_ATTACH_FILTER, _BPF, _REUSEPORT_CBPF and _REUSEPORT_EBPF, at whatever level
 LOCKS = (5, 6, 7, 36, 37, 38)  # F_GETLK, F_SETLK, F_SETLKW, and the same as F_OFD_*
@@ -152,8 +156,11 @@ def program() -> bytes:
             (RETURN, 0, 0, ALLOW),
         ]
     refused = ERROR + EPERM
-    steps += _by(FIRST, PRCTL[column], dict.fromkeys((PR_SET_SECCOMP, PR_FUTEX_HASH), refused))
-    steps += _by(SECOND, IOCTL[column], {TIOCSETD: refused})
+    states = (PR_SET_SECCOMP, PR_FUTEX_HASH, PR_SET_CHILD_SUBREAPER)
+    steps += _by(FIRST, PRCTL[column], dict.fromkeys(states, refused))
+    steps += _by(FIRST, SETRLIMIT[column], {RLIMIT_CORE: refused})
+    steps += _by(SECOND, PRLIMIT[column], {RLIMIT_CORE: refused})
+    steps += _by(SECOND, IOCTL[column], dict.fromkeys((TIOCSETD, *FILE_KEYS), refused))
     steps += _by(SECOND, FCNTL[column], dict.fromkeys(LOCKS, ERROR) | dict.fromkeys(SIGNALS, refused))
     steps += _by(THIRD, SETSOCKOPT[column], {SO_SNDBUF: ERROR} | dict.fromkeys(PROGRAMS, refused))
     steps.append((RETURN, 0, 0, ALLOW))

@@ -194,7 +194,6 @@ def _limit(limits: dict) -> None:
         ("AS", limits["address_bytes"]),
         ("NPROC", limits["processes"]),
         ("FSIZE", limits["file_bytes"]),
-        ("CORE", 0),
         ("MSGQUEUE", 0),
         ("NOFILE", 256),
     ):

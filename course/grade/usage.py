@@ -33,6 +33,10 @@ def _room() -> int:
 SOCKET = 2 * _room()  # bytes that the kernel may keep for a socket: nobody gets more room (see `calls.py`)
 DATAGRAM, WAITING = b"0002", 10  # sockets of this type keep as many messages of others, ended or not
 MAPPING = 256  # bytes that it keeps for a mapping
+LINK = 64  # and for each process above that it was forked from, one from another, as long as those live
+NAME = 2**11  # bytes, for each folder's name, for what was read from a list of mappings: it grows by doubling
+FLYING = 512  # open files that can be on their way through sockets, where nobody sees what they are
+ENOUGH = 2**24  # bytes that all open files together may have for such lists before they are looked at
 FILE = 2**13  # bytes that it keeps for an open file: half a pipe, or a page that was read from /proc
 TERMINAL = 100  # files that a pseudo-terminal counts as: a machine has some thousand, for all sandboxes
 LISTED = 2**25  # bytes of the lists of mappings of all processes: a longer look gives memory time to grow
@@ -40,6 +44,7 @@ TRIES, ROUNDS = 3, 100  # looks before all is stopped for one; and rounds until 
 QUIET = 4  # rounds in a row that find nothing new: a list of children leaves some out while others end
 SETTLING = 1.0  # seconds, at most, until what was told to stop has: on a busy machine it waits for its turn
 PARTS = ("SwapPss", "Pss_Anon", "Pss_File")
+APART = ("VmPTE", "HugetlbPages")  # the second from a store that a machine may have for its databases
 # of bytes: there a line ends at \n only, which the kernel writes in no name, but at \r as well in a text
 STATE = re.compile(rb"^State:\t(\w)", re.M)
 NUMBER = re.compile(rb"^(\w+):\s+(\d+)( kB)?$", re.M)
@@ -90,18 +95,18 @@ def _look(pid: int, exact: bool) -> tuple[int, int, set[int]]:
             if process in still - ended:
                 parent = living[process][1]["PPid"]
                 own[parent] = max(own.get(parent, 0), own.pop(process))
-    memory, files, left = sum(own.values()), 0, LISTED
-    threads = [thread for thread, _ in living.values()]
-    for thread in threads:
+    memory, files, left, opened, sockets = sum(own.values()), 0, LISTED, 0, []
+    threads = {process: thread for process, (thread, _) in living.items()}
+    for process, above in _generations(living).items():
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            with (thread / "maps").open("rb") as listed:
+            with (threads[process] / "maps").open("rb") as listed:
                 mappings = listed.read(left + 1)
             left -= len(mappings)
             if left < 0:
                 return sys.maxsize, 0, set()
-            memory += MAPPING * mappings.count(b"\n")
-            memory += FILE * (thread / "fd").stat().st_size  # how many there are, since Linux 6.2
-    for thread in threads[:1]:
+            memory += (MAPPING + LINK * above) * mappings.count(b"\n")
+            opened += (threads[process] / "fd").stat().st_size  # how many there are, since Linux 6.2
+    for thread in list(threads.values())[:1]:
         with contextlib.suppress(OSError):
             sockets = (thread / "net/unix").read_bytes().splitlines()[1:]
             datagram = [line for line in sockets if line.split()[4:5] == [DATAGRAM]]  # a name may break lines
@@ -110,8 +115,39 @@ def _look(pid: int, exact: bool) -> tuple[int, int, set[int]]:
                 held = os.statvfs(f"{thread}/root{folder}")
                 memory += held.f_frsize * (held.f_blocks - held.f_bfree)
                 files += held.f_files - held.f_ffree
+    memory += FILE * opened
+    longest = NAME * files  # all folders, one in another
+    if longest * opened > ENOUGH:
+        opened = sum(map(_lists, threads.values()))
+    memory += longest * (opened + FLYING * bool(sockets))
+    for thread in list(threads.values())[:1]:
+        with contextlib.suppress(OSError):
             files += TERMINAL * len([name for name in os.listdir(f"{thread}/root/dev/pts") if name != "ptmx"])
     return memory, files, ended
+
+
+def _generations(living: dict[int, tuple[Path, dict[str, int]]]) -> dict[int, int]:
+    """From how many processes, one from another, each was forked, at most, of those that are still there.
+
+    The first is bubblewrap, which started the program that runs cells. Whatever else is a child of its own
+    has lost its parents: all that live may share them.
+    """
+    above: dict[int, int] = {}
+    for process, (_, status) in living.items():
+        number = above.get(status["PPid"], -1) + 1
+        above[process] = len(living) if number == 1 and len(above) > 1 else number
+    return above
+
+
+def _lists(thread: Path) -> int:
+    """How many of the kernel's own lists a process has open."""
+    found = 0
+    with contextlib.suppress(OSError):
+        kernels = os.stat(thread / "root/proc").st_dev
+        for file in (thread / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                found += file.stat().st_dev == kernels
+    return found
 
 
 def _below(pid: int) -> Iterator[int]:
@@ -218,8 +254,8 @@ def _own(thread: Path, status: dict[str, int], exact: bool) -> int:
         with contextlib.suppress(OSError):
             parts = _numbers(thread / "smaps_rollup")
     if parts:  # else it has ended meanwhile
-        return status.get("VmPTE", 0) + sum(parts.get(name, 0) for name in PARTS)
-    return sum(status.get(name, 0) for name in ("VmPTE", "VmSwap", "RssAnon", "RssFile"))
+        return sum(status.get(name, 0) for name in APART) + sum(parts.get(name, 0) for name in PARTS)
+    return sum(status.get(name, 0) for name in (*APART, "VmSwap", "RssAnon", "RssFile"))
 
 
 def _numbers(path: Path) -> dict[str, int]:

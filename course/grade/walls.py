@@ -27,8 +27,10 @@ SYSTEM = (
 PROC = ("/proc/keys", "/proc/key-users")  # what they say is the grader's business
 ZEROS = "/dev/zero"  # a mapping of it is memory that nobody can count (see `calls.py`)
 WRITABLE = ("/tmp", "/dev/shm")  # all that a student's code can write to: in memory, of a limited size
-# who is started so ends first where the machine has no memory left, not the grader; what root says, stays
-FIRST_TO_END = ("/bin/sh", "-c", '{ echo 1000 > /proc/self/oom_score_adj; } 2> /dev/null; exec "$@"', "sh")
+# Who is started so ends first where the machine has no memory left, not the grader; what root says, stays.
+# And no crash starts a program of the machine's: one that collects cores does so at a limit of 0, not at 1.
+BEFORE = "{ echo 1000 > /proc/self/oom_score_adj; prlimit --pid $$ --core=1:1; } 2> /dev/null; "
+STARTED_SO = ("/bin/sh", "-c", f'{BEFORE}exec "$@"', "sh")
 UNSAFE = "(--unsafe grades without any protection.)"
 
 
@@ -75,7 +77,7 @@ def command(folder: str, disk_bytes: int, filter_fd: int) -> list[str]:
         disk_bytes: size of /tmp, and of shared memory.
         filter_fd: where bubblewrap reads the filter of system calls (`calls.py`).
     """
-    walls = [*FIRST_TO_END, *_base(), "--seccomp", str(filter_fd)]
+    walls = [*STARTED_SO, *_base(), "--seccomp", str(filter_fd)]
     for path in WRITABLE:
         walls += ["--size", str(disk_bytes), "--perms", "1777", "--tmpfs", path]
     for path in dict.fromkeys((os.path.realpath(sys.base_prefix), sys.base_prefix, sys.prefix)):

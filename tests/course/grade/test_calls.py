@@ -3,6 +3,7 @@
 import errno
 import os
 import platform
+import resource
 
 import pytest
 
@@ -39,14 +40,33 @@ pipes = ctypes.addressof({pipes})
 families += [system_call({pair}, family, 1, 0, pipes) for family in (1, 2, 30)]
 others = [system_call({clone3}, 0, 0), system_call(0x40000000 + {clone}, 17, 0)]
 others += [system_call({calls.NEWER}), system_call({prctl}, 22, 2, 0), system_call({prctl}, 78, 1, 16, 0)]
-others += [system_call({ioctl}, os.openpty()[1], 0x5423, pipes), system_call({prctl}, 3, 0, 0)]
+others += [system_call({prctl}, 36, 1, 0, 0), system_call({ioctl}, os.openpty()[1], 0x5423, pipes)]
+shell = os.open("/bin/sh", os.O_RDONLY)
+others += [system_call({ioctl}, shell, 2**64 - 2**32 + code, pipes) for code in {calls.FILE_KEYS}]
+others += [system_call({calls.SETRLIMIT[column]}, 4, pipes), system_call({calls.PRLIMIT[column]}, 0, 4, pipes, 0)]
+others += [system_call({prctl}, 3, 0, 0), system_call({calls.PRLIMIT[column]}, 0, 7, 0, pipes)]
 return [errors, namespaces, families, others]"""
     errors, namespaces, families, others = call(START, KEYS, square(body)).answers["99.1"][0].value
     assert dict(zip(closed, errors, strict=True)) == dict.fromkeys(closed, errno.EPERM)
     assert namespaces == [errno.EPERM] * 3
     assert families == [0, *[errno.EPERM] * 4, 0, *[errno.EPERM] * 2]
-    assert others == [*[errno.ENOSYS] * 3, *[errno.EPERM] * 3, 0]
+    assert others == [*[errno.ENOSYS] * 3, *[errno.EPERM] * 9, 0, 0]
     assert {"seccomp", "setxattr", "syslog"} <= closed.keys()
+
+
+def test_no_crash_starts_a_program_of_the_machine(call):
+    """One that collects cores is started at a limit of 0 as well, outside of all walls, but not at 1."""
+    body = """
+import resource
+said = []
+for new in ((0, 0), (1, 1), (0, 1)):
+    try: resource.setrlimit(resource.RLIMIT_CORE, new)
+    except (OSError, ValueError): said.append("refused")
+with open("/proc/self/limits") as limits: said += next(line.split()[4:6] for line in limits if "core" in line)
+return said"""
+    most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    least = "0" if most == 0 and os.geteuid() else "1"
+    assert call(START, square(body)).answers["99.1"][0].value == ["refused"] * 3 + [least] * 2
 
 
 def test_no_socket_gets_a_filter_or_more_room(call):

@@ -1,4 +1,4 @@
-"""Forty-three attacks and nine hostile names among honest students, graded in one go."""
+"""Forty-five attacks and nine hostile names among honest students, graded in one go."""
 
 import base64
 import os
@@ -41,6 +41,19 @@ def forked(times):
 def square(body: str) -> str:
     return "@exercise('99.1')\ndef square(x):\n" + "\n".join(f"    {line}" for line in body.splitlines())
 
+
+# a file below 250 folders of long names, mapped; and the kernel's list of mappings, read up to it
+DEEP = """import time
+name = '\\n' * 255
+for _ in range(250): os.mkdir(name); os.chdir(name)
+file = open('deep', 'w+b')
+file.truncate(4096)
+held = mmap.mmap(file.fileno(), 4096)
+def read():
+    one = os.open('/proc/self/maps', os.O_RDONLY)
+    while b'012' not in os.read(one, 4096): pass
+    return one
+"""
 
 STOPPED, KILLED = "Your function was stopped: ", "it ended the program that ran it"
 MEMORY = f"{STOPPED}it used too much memory"
@@ -236,6 +249,26 @@ ATTACKS = {
             )
         ],
         f"{STOPPED}it made too many files",
+    ),
+    "lists of long names, kept open": (
+        [
+            square(
+                DEEP + "for _ in range(7):\n"
+                "    if os.fork() == 0: hoard = [read() for _ in range(200)]; time.sleep(3); os._exit(0)\n"
+                "time.sleep(3)"
+            )
+        ],
+        MEMORY,
+    ),
+    "lists of long names, sent and not received": (
+        [
+            square(
+                DEEP + "import socket\nsend, receive = socket.socketpair()\n"
+                "for _ in range(100): socket.send_fds(send, [b'x'], [one := read()]); os.close(one)\n"
+                "for _ in range(500): os.mkdir(name); os.chdir(name)\ntime.sleep(3)"
+            )
+        ],
+        MEMORY,
     ),
     "terminals without number": (
         [square("import time\nhoard = [os.openpty() for _ in range(60)]\ntime.sleep(3)\nreturn x")],

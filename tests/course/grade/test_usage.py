@@ -4,11 +4,12 @@ import contextlib
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from course.grade import usage as counting
-from course.grade.usage import FILE, MAPPING, SOCKET, WAITING, usage
+from course.grade.usage import FILE, LINK, MAPPING, NAME, SOCKET, WAITING, usage
 
 MB = 2**20
 START = "import ctypes, mmap, os, signal, socket, sys, time\nlibc = ctypes.CDLL(None)\n"
@@ -172,6 +173,44 @@ def test_open_files_are_counted_with_what_the_kernel_keeps_for_them(used, monkey
     )
     for seen in used(hoard):
         assert 190 * MB < seen < 230 * MB  # what else it holds may shrink a little
+
+
+def test_what_a_fork_keeps_of_all_above_it_is_counted(used):
+    hoard = (
+        "hoard = mmap.mmap(-1, 2**23, mmap.MAP_PRIVATE)\nfor at in range(0, 2**23, 2**12): hoard[at] = 1\n"
+        "place = ctypes.addressof(ctypes.c_char.from_buffer(hoard))\n"
+        "for at in range(0, 2**23, 2**13): libc.mprotect(ctypes.c_void_p(place + at), 2**12, 1)\n"
+    )
+    chain = "for _ in range(30):\n    if os.fork(): sys.stdin.read(); os._exit(0)"
+    # the mappings once more for each process, and for each a link to all above
+    size = 2000 * (30 * MAPPING + 30 * 31 // 2 * LINK)
+    short, long = used(hoard)[1], used(hoard + chain)[1]
+    assert 0.9 * size < long - short < 1.1 * size + 30 * MB
+
+
+def test_pages_of_a_store_for_huge_ones_are_counted(tmp_path):
+    status = {"VmPTE": 1, "HugetlbPages": 20, "RssAnon": 300}
+    assert counting._own(tmp_path, status, exact=False) == 321
+    (tmp_path / "smaps_rollup").write_text("Pss_Anon: 4 kB\n", encoding="ascii")
+    assert counting._own(tmp_path, status, exact=True) == 21 + 4096
+
+
+def test_who_lost_their_parents_may_share_with_all():
+    parents = {1: 0, 2: 1, 3: 1, 4: 2, 5: 4, 6: 3}  # the second runs the cells, the third is an orphan
+    living = {process: (None, {"PPid": parent}) for process, parent in parents.items()}
+    assert counting._generations(living) == {1: 0, 2: 1, 3: 6, 4: 2, 5: 3, 6: 7}
+    assert counting._generations({}) == {}
+
+
+def test_lists_with_long_names_are_counted_where_they_are_kept_open(used, monkeypatch):
+    folders = SimpleNamespace(f_frsize=0, f_blocks=0, f_bfree=0, f_files=1000, f_ffree=0)
+    monkeypatch.setattr(counting, "WRITABLE", ("/tmp",))
+    monkeypatch.setattr(counting.os, "statvfs", lambda _: folders)
+    lists = "hoard = [os.open('/proc/self/maps', 0) for _ in range(50)]"
+    others = "hoard = [os.open('/bin/sh', 0) for _ in range(50)]\nhoard += os.pipe()"
+    for seen in used(lists):
+        assert 45 * 1000 * NAME < seen < 55 * 1000 * NAME
+    assert max(used(others)) < 10 * MB
 
 
 def test_no_look_takes_longer_for_more_mappings(used, monkeypatch):
