@@ -30,7 +30,7 @@ def test_keyrings_and_all_that_the_filter_closes_are_closed(call):
     column, _ = calls.ARCHITECTURES[platform.machine()]
     closed = {name: numbers[column] for name, numbers in calls.CLOSED.items() if numbers[column] is not None}
     clone, clone3 = calls.CLONE[column], calls.CLONE3[column]
-    ioctl, prctl = calls.IOCTL[column], calls.PRCTL[column]
+    ioctl, prctl, limit = calls.IOCTL[column], calls.PRCTL[column], calls.PRLIMIT[column]
     (socket, pair), pipes = [numbers[column] for numbers in calls.SOCKETS], "(ctypes.c_int * 2)()"
     body = f"""
 errors = [system_call(number, 0, 0, 0, 0, 0) for number in {list(closed.values())}]
@@ -43,8 +43,8 @@ others += [system_call({calls.NEWER}), system_call({prctl}, 22, 2, 0), system_ca
 others += [system_call({prctl}, 36, 1, 0, 0), system_call({ioctl}, os.openpty()[1], 0x5423, pipes)]
 shell = os.open("/bin/sh", os.O_RDONLY)
 others += [system_call({ioctl}, shell, 2**64 - 2**32 + code, pipes) for code in {calls.FILE_KEYS}]
-others += [system_call({calls.SETRLIMIT[column]}, 4, pipes), system_call({calls.PRLIMIT[column]}, 0, 4, pipes, 0)]
-others += [system_call({prctl}, 3, 0, 0), system_call({calls.PRLIMIT[column]}, 0, 7, 0, pipes)]
+others += [system_call({calls.SETRLIMIT[column]}, 4, pipes), system_call({limit}, 0, 4, pipes, 0)]
+others += [system_call({prctl}, 3, 0, 0), system_call({limit}, 0, 7, 0, pipes)]
 return [errors, namespaces, families, others]"""
     errors, namespaces, families, others = call(START, KEYS, square(body)).answers["99.1"][0].value
     assert dict(zip(closed, errors, strict=True)) == dict.fromkeys(closed, errno.EPERM)
