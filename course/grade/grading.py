@@ -78,6 +78,9 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
     print(f"Graded {len(rows)} submissions; scores in {options.out / 'scores.csv'}.")
+    unread = [student for student, marks in rows.items() if any(map(marking.is_nothing, marks))]
+    if unread:
+        print(f"Nothing could be graded of {', '.join(unread)}; their pages say why.")
     failed = [student for student, marks in rows.items() if any(mark.state == "failed" for mark in marks)]
     if failed:
         print(f"The grader failed on {', '.join(failed)}; they wait for a person, or for another run.")

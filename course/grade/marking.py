@@ -19,6 +19,7 @@ from course.grade.released import Lesson
 
 FACTORS = (-1, -2, *range(2, 21))  # by which, or by whose inverses, answers are wrong by mistake
 TYPES = {"Tensor", "ndarray", "dict", "set", "complex", "generator", "map", "zip", "range", "int", "object"}
+NOTHING = "Nothing could be graded"
 
 
 class Reported(Exception):
@@ -67,6 +68,11 @@ def mark(
 def nothing(lesson: Lesson, problem: str, state: str = "missing") -> list[Mark]:
     """The marks of a submission of which nothing could be graded."""
     return [Mark(spec.id, spec.title, 0, spec.points, state, [problem]) for spec in lesson.specs]
+
+
+def is_nothing(mark: Mark) -> bool:
+    """Whether it says that nothing of its submission could be graded."""
+    return any(sentence.startswith(f"{NOTHING}:") for sentence in mark.says)
 
 
 def _mark(spec: Exercise, report: Report, cases: list[tuple], withheld: set[str]) -> Mark:

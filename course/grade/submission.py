@@ -20,6 +20,7 @@ TEXT = 2**20  # bytes of what its cells say, without outputs; all students' are 
 CELLS = 2000
 QUOTED = 100  # characters of a name; a longer one is cut where it is quoted
 FILES = 10_000  # in a student's folder
+COPIES = 5  # of a student's notebooks of the lesson, which are read to see whether anything was written there
 DEPTH = 2  # folders in it, one in another
 STUDENT = re.compile(r"[\w@+][\w.@+-]{0,99}", re.ASCII)
 HASHED = re.compile(r".*-([0-9a-f]{8}|[0-9a-f]{16})", re.DOTALL)  # the hashes were once of 8
@@ -145,11 +146,22 @@ def _choose(submission: Submission, entry: Path, lesson: Lesson) -> None:
     if not candidates:
         submission.problem = f"none of its notebooks is lesson {lesson.number}"
         return
-    submission.path = candidates[0]
+    blank = [path for path in candidates[:COPIES] if len(candidates) > 1 and _untouched(path, lesson)]
+    submission.path = next((path for path in candidates if path not in blank), candidates[0])
     if len(candidates) > 1:
         submission.notes.append(
-            f"{len(candidates)} notebooks could be meant; {candidates[0].name} was graded"
+            f"{len(candidates)} notebooks could be meant; {submission.path.name} was graded"
         )
+
+
+def _untouched(path: Path, lesson: Lesson) -> bool:
+    """Whether a notebook says just what was handed out: its student may have worked in a copy beside it."""
+    said = []
+    for place in (path, lesson.path):
+        one = Submission("", "", place)
+        read(one)
+        said.append([[code for _, code in one.cells], [*one.written.values()]])
+    return said[0] == said[1] != [[], []]
 
 
 def read(submission: Submission) -> None:
@@ -205,7 +217,7 @@ def _cells(notebook: object) -> tuple[list[tuple[str, str]], dict[str, str]]:
         if not isinstance(source, str) or not isinstance(id, str):
             raise ValueError("it is not a notebook: a cell's text is not text")
         source, id = (text.encode("utf-8", "replace").decode() for text in (source, id))  # lone surrogates
-        source = source.replace("\r\n", "\n")
+        source = source.replace("\r\n", "\n").replace("\r", "\n")
         size += len(source.encode()) + len(id)
         if size > TEXT:
             raise ValueError(f"its cells hold more than {TEXT // 2**20} MB of text")

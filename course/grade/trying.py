@@ -45,7 +45,7 @@ def attempt(one: Submission, lesson: released.Lesson, cases: dict[str, list], sa
         GraderError: there is no sandbox, or no room on the disk, for nobody.
     """
     if one.problem is not None:
-        marks = marking.nothing(lesson, f"Nothing could be graded: {one.problem}.")
+        marks = marking.nothing(lesson, f"{marking.NOTHING}: {one.problem}.")
         return Result(marks, list(one.notes))
     try:
         return _attempt(one, lesson, cases, sandbox)

@@ -115,6 +115,14 @@ def test_bad_arguments_are_refused_with_a_reason(tmp_path, small):
             grading.grade(tmp_path / "submissions", "99", "s", tmp_path / out)
 
 
+def test_the_command_names_those_of_whom_nothing_could_be_graded(tmp_path, submit, arguments, capsys):
+    for name in ("ada", "bob"):
+        submit(name, "")
+        next((tmp_path / "submissions" / name).iterdir()).write_bytes("{}".encode("utf-16"))
+    assert grading.main(arguments) == 0
+    assert "Nothing could be graded of ada, bob; their pages say why." in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("secret", [["--seed", ""], ["--seed", " "], ["--seed-file", "seed.txt"]])
 def test_an_empty_seed_is_refused(secret, tmp_path, small, submit, capsys, monkeypatch):
     submit("ada", START)

@@ -1,5 +1,6 @@
 import ast
 import builtins
+import dataclasses
 import json
 import os
 import re
@@ -59,6 +60,31 @@ def test_the_lessons_own_notebook_counts_among_several(tmp_path, lesson):
     assert found(tmp_path, lesson)["ada"].cells == [("id0", "99_old.ipynb")]
     (tmp_path / "ada" / "99_old.ipynb").unlink()
     assert "none of its notebooks is lesson 99" in found(tmp_path, lesson)["ada"].problem
+
+
+def test_who_worked_in_a_copy_is_graded_by_the_copy(tmp_path, lesson, monkeypatch):
+    handed_out = tmp_path / "99_squares.ipynb"
+    handed_out.write_text(notebook("todo()"))
+    lesson = dataclasses.replace(lesson, path=handed_out)
+    ada = tmp_path / "students" / "ada"
+    ada.mkdir(parents=True)
+    for name, code in (
+        ("99_squares", "todo()"),
+        ("99_squares-Copy1", "todo()"),
+        ("99_squares-Copy2", "a = 1"),
+    ):
+        (ada / f"{name}.ipynb").write_text(notebook(code))
+    one = found(ada.parent, lesson)["ada"]
+    assert one.cells == [("id0", "a = 1")]
+    assert one.notes == ["3 notebooks could be meant; 99_squares-Copy2.ipynb was graded"]
+    monkeypatch.setattr(submission, "COPIES", 1)  # no more are read
+    assert found(ada.parent, lesson)["ada"].path.name == "99_squares-Copy1.ipynb"
+    monkeypatch.undo()
+    (ada / "99_squares-Copy2.ipynb").unlink()
+    assert found(ada.parent, lesson)["ada"].path.name == handed_out.name
+    handed_out.write_text("{")  # two that cannot be read are not alike
+    (ada / "99_squares.ipynb").write_text("[")
+    assert "JSON breaks off" in found(ada.parent, lesson)["ada"].problem
 
 
 def test_every_folder_has_a_row(tmp_path, lesson):
@@ -238,13 +264,13 @@ def test_texts_that_never_end_cost_no_time(raw):
 
 
 def test_line_ends_of_another_system_and_missing_ids_change_nothing(tmp_path, lesson):
-    text = json.loads(notebook("a = 1\r\nb = 2", ["c = 1\r\n", "d = 2\r\n"]))
+    text = json.loads(notebook("a = 1\r\nb = 2\rb", ["c = 1\r\n", "d = 2\r\n"]))
     text["cells"][0]["id"] = None
     text["cells"].append({"cell_type": "markdown", "id": "m", "source": "one\r\ntwo"})
     (tmp_path / "ada.ipynb").write_text(json.dumps(text))
     ada = found(tmp_path, lesson)["ada"]
     assert ada.problem is None
-    assert ada.cells == [("", "a = 1\nb = 2"), ("id1", "c = 1\nd = 2\n")]
+    assert ada.cells == [("", "a = 1\nb = 2\nb"), ("id1", "c = 1\nd = 2\n")]
     assert ada.written == {"m": "one\ntwo"}
 
 
