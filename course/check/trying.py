@@ -9,7 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from course.check.values import fresh, unchanged
+
+ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}  # as numpy begins
 
 
 class NotAttempted(Exception):
@@ -39,6 +43,7 @@ def run(function: Callable, arguments: tuple, names: list[str]) -> Outcome:
     """Call a function on copies of the inputs and note everything that a learner may want to know."""
     mine, outcome, output = fresh(arguments), Outcome(), _FirstLines()
     with (
+        np.errstate(**ERRORS),  # a notebook may have set others, with which a reference would stop too
         warnings.catch_warnings(record=True) as caught,
         contextlib.redirect_stdout(output),
         contextlib.redirect_stderr(_FirstLines()),

@@ -8,6 +8,7 @@ library only.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from dataclasses import dataclass, field
@@ -37,12 +38,19 @@ class Memory:
 
 
 def folder() -> Path | None:
-    """The learner's folder: where lessons were handed out, here or above; None in any other place."""
-    try:
+    """The learner's folder: where lessons were handed out, here or above, or where this process began.
+
+    A notebook may go elsewhere (`os.chdir`, `%cd`). None if lessons were handed out in neither place.
+    """
+    found = None
+    with contextlib.suppress(OSError):  # the folder was removed
         here = Path.cwd()
-        return next((place for place in (here, *here.parents) if (place / HANDED_OUT).is_file()), None)
-    except OSError:
-        return None
+        found = next((place for place in (here, *here.parents) if (place / HANDED_OUT).is_file()), None)
+    return found or _began
+
+
+_began: Path | None = None
+_began = folder()
 
 
 def remember(id: str, state: str, place: Path | None = None) -> None:

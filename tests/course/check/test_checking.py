@@ -192,6 +192,20 @@ def test_changed_inputs_are_noticed_and_do_not_reach_the_next_function():
     assert told(mean_rows).startswith("✓")
 
 
+def test_what_a_notebook_asked_of_numpys_errors_refuses_no_right_answer():
+    steep = dataclasses.replace(DIRECTION, reference=lambda x: 1 / (1 + np.exp(1e4 * x)))
+
+    def own(x):
+        np.seterr(over="raise")
+        return 1 / (1 + np.exp(1e4 * x))
+
+    with np.errstate(all="raise"):
+        assert verdict(steep, steep.reference).passed
+        assert verdict(steep, own).passed is False  # asked for in the function itself, it counts there
+        assert np.geterr()["under"] == "raise"
+        assert verdict(steep, steep.reference).passed
+
+
 def test_flood_of_output_is_cut():
     def chatty(X, w):
         for _ in range(1000):

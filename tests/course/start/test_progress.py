@@ -51,6 +51,17 @@ def test_in_a_folder_of_the_learners_own_as_well(mine, monkeypatch):
     assert progress.recall(mine).solved == {"02.3"}
 
 
+def test_a_notebook_that_goes_elsewhere_keeps_its_verdicts(mine, tmp_path):
+    code = (
+        "import os\nfrom course.start import progress\n"
+        "os.chdir('/')\nprogress.remember('02.3', 'solved')\n"
+        f"os.mkdir({str(tmp_path / 'gone')!r})\nos.chdir({str(tmp_path / 'gone')!r})\n"
+        f"os.rmdir({str(tmp_path / 'gone')!r})\nprogress.remember('02.4', 'solved')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=mine, env={"PYTHONPATH": str(ROOT)})
+    assert progress.recall(mine).solved == {"02.3", "02.4"}
+
+
 def test_nothing_is_written_where_no_lessons_were_handed_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     progress.remember("01.1", "solved")
