@@ -42,6 +42,8 @@ def test_the_matrix_runs_along_the_frobenius_svm(tokens):
     solution = svm.solve(svm.attention_problem(tokens.X, tokens.z, selected))
     cosine = geometry.cosine(model.W.detach(), solution.value)
     assert cosine.quantile(0.05) > 0.999
+    logits = models.CrossAttention(8, trials=TRIALS, init=solution.value).logits(tokens).detach()
+    assert geometry.locally_optimal(tokens.scores, logits, selected).all()
     rank = torch.linalg.matrix_rank(solution.value, rtol=1e-6)
     assert (rank <= min(5, 8)).all()  # W_mm = sum_i xbar_i z_i^T
 
