@@ -86,6 +86,16 @@ def test_the_winners_entry_fails_between_both_sides_of_the_wall_and_in_whole_gra
     assert 0.02 < failed.double().mean() < 0.98
 
 
+@pytest.mark.parametrize("top", [0.25, 1.0, 8.0, 0.7, 1.3, 3.0, 999.0])
+def test_noise_pushes_back_unless_the_winners_value_is_a_power_of_two(top):
+    """Floats above a power of two are twice as far apart: with one rival f is not rounded up past it."""
+    leads = np.arange(30, 36.5, 0.001)
+    for below in (1e-3, 1e-4):
+        e = np.stack([np.ones_like(leads), np.exp(-leads)], axis=-1)
+        f = (e / e.sum(-1, keepdims=True) * (top * np.array([1, 1 - below]))).sum(-1)
+        assert (f > top).any() == (math.frexp(top)[0] != 0.5)
+
+
 def test_tied_rivals_do_not_set_the_pace():
     keys, g, p = np.array([2.0, 1.0, 0.0]), np.array([1.0, 1.0, 0.0]), 0.0
     for _ in range(30_000):
