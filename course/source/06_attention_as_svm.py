@@ -778,10 +778,11 @@ widgets.sliders(
 #
 # Toys can be chosen; random data cannot. We draw 100 trials of $n = 6$ sequences with $T = 8$ tokens each, in
 # $d = 10$ dimensions, all vectors uniform on the unit sphere, keys equal to tokens, labels by a fair coin.
-# One $p$ has to serve six sequences: 42 comparisons in 10 dimensions. We do this twice, and once, as a look
-# ahead to lesson 10, with a *query* $z_i$ in each sequence and a trained matrix $W$, logits $h_{it} =
-# x_{it}^\top W z_i$. Then the comparisons are the 42 matrices $(x_{i\alpha_i} - x_{it})\, z_i^\top$, in 100
-# dimensions; nothing else changes. And 6,000 more such runs of $p$ are stored with the course.
+# One $p$ has to serve six sequences: 42 comparisons in 10 dimensions. We do this twice, and on the same data,
+# as a look ahead to lesson 10, with a *query* $z_i$ in each sequence and a trained matrix $W$, logits
+# $h_{it} = x_{it}^\top W z_i$. Then the comparisons are the 42 matrices
+# $(x_{i\alpha_i} - x_{it})\, z_i^\top$, in 100 dimensions; nothing else changes. And 6,000 more such runs of
+# $p$ are stored with the course.
 #
 # All start from zero and take 2,000 normalised steps. Some runs change tokens late, so we take steps that
 # grow, of length $0.1 \sqrt{j}$. Selected tokens are read at the end, their SVMs solved, and each path
@@ -842,7 +843,7 @@ def run(Model, tokens, steps=2000, **options):
 Prompt, Cross = models.PromptAttention, models.CrossAttention
 drawn = {seed: data.random_tokens(n=6, T=8, d=10, trials=TRIALS, seed=seed) for seed in (14, 15)}
 results = {f"p, data {seed}": run(Prompt, drawn[seed]) for seed in drawn}
-results["W, data 14"] = run(Cross, drawn[14])
+results |= {f"W, data {seed}": run(Cross, drawn[seed]) for seed in drawn}
 print("100 trials   cosine above .995   median   locally optimal   globally optimal   global feasible")
 for name, found in results.items():
     error = found["error"][-1]
@@ -850,7 +851,8 @@ for name, found in results.items():
     print(f"{name:12s} {(error < 0.005).sum():17d} {1 - error.median():8.5f} ", end="")
     print(f"{counts[0]:17d} {counts[1]:18d} {counts[2]:17d}")
     assert error.median() < 2e-5
-    expected = {"p, data 14": [99, 5, 35], "p, data 15": [99, 7, 44], "W, data 14": [100, 70, 100]}
+    expected = {"p, data 14": [99, 5, 35], "p, data 15": [99, 7, 44]}
+    expected |= {"W, data 14": [100, 70, 100], "W, data 15": [100, 68, 100]}
     assert counts == expected[name]
     assert (error < 0.005).sum() == counts[0]
     assert not found["soft"].any()
@@ -887,13 +889,13 @@ print(f"one half for each token: {halves:.2%}, product of 1 / (1 + m): {law:.2%}
 assert abs(passed / law - 1) < 0.06 < 0.5 < passed / halves - 1
 
 # %% [markdown]
-# **The prediction holds, nearly.** All 300 runs decide, and 298 of them point along the Att-SVM of their
+# **The prediction holds, nearly.** All 400 runs decide, and 398 of them point along the Att-SVM of their
 # tokens with a cosine above 0.995, in the median above 0.99998. (They are not on the smooth path of section
 # 6.4. Steps that long overshoot, now one comparison, now another: here two thirds of $p$'s way is zigzag. The
 # direction converges all the same.)
 #
 # **Attention selects locally optimal tokens**: 5,989 of the 6,000 stored choices are locally optimal, and all
-# 100 made by $W$. The two runs of $p$ above are no fair sample: we chose data 14 and 15 because each holds
+# 200 made by $W$. The two runs of $p$ above are no fair sample: we chose data 14 and 15 because each holds
 # one of the rare exceptions, which section 6.7 looks into.
 #
 # This is no accident: of choices that know nothing of the scores hardly one in a hundred passes. That is more
@@ -905,8 +907,8 @@ assert abs(passed / law - 1) < 0.06 < 0.5 < passed / halves - 1
 # is 1.1% in the mean over these choices.
 #
 # **Globally optimal** is another matter: 5 and 7 of 100 for $p$, although the global choice is feasible in 35
-# and 44 of them; for $W$ it is always feasible, and 70 runs end there. More dimensions help; lessons 07 and
-# 12 say how.
+# and 44 of them; for $W$ it is always feasible, and 70 and 68 runs end there. More dimensions help; lessons
+# 07 and 12 say how.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.7 A forbidden choice can stand still *(optional)*
@@ -1122,10 +1124,10 @@ assert (now_local.sum(), (now_local & one).sum()) == (10, 8)
 #
 # Neither a step budget nor the cosine can tell such a run from one that has arrived: all eleven stood above
 # 0.995, and the 18 of the 6,000 below it are locally optimal. The criterion can, and the weight says for how
-# long it can last: $F = \lambda_*$ times a squared length, and in Figure 4 $\lambda_*$ is 0.0001 and 0.0003 of
-# the sum. (A small weight alone tells nothing: a quarter of the runs have one below 0.005 of the sum, and all
-# but these two are locally optimal.) So the count of exceptions depends on how far $p$ has come, and on the
-# dimension:
+# long it can last: $F = \lambda_*$ times a squared length, and in Figure 4 $\lambda_*$ is 0.0001 and 0.0003
+# of the sum. (A small weight alone tells nothing: a quarter of the runs have one below 0.005 of the sum, and
+# all but these two are locally optimal.) So the count of exceptions depends on how far $p$ has come, and on
+# the dimension:
 
 # %%
 print("stored runs of p, 6,000 each")
@@ -1333,7 +1335,7 @@ show(
 #
 # | situation | what you see | cosine to the winner's Att-SVM |
 # |---|---|---|
-# | a support token scores higher | lost before the lead gains $E/F$, or $p$ rests | no sign: often above 0.995 |
+# | a support token scores higher | lost before the lead gains $E/F$, or $p$ rests | often above 0.995 |
 # | no choice is locally optimal, no ties | $p$ rests, or runs off with soft attention | there is no winner |
 # | the best token cannot be put ahead | another wins, if locally optimal | tends to 1, for that token |
 # | tied scores | $\lVert p \rVert$ diverges, direction converges elsewhere | settles at 0.6 here |
