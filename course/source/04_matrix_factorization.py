@@ -383,8 +383,9 @@ show(
 # penalties return
 #
 # 1. the lowest charge that rescaling can approach: column $U_k$ times $\tau_k > 0$, column $V_k$ divided by
-# it, each with its own $\tau_k$; 2. the lowest charge of any pair with the same product; 3. the ratio
-# $\lVert U \rVert_F / \lVert V \rVert_F$ in a pair of lowest charge.
+#    it, each with its own $\tau_k$;
+# 2. the lowest charge of any pair with the same product;
+# 3. the ratio $\lVert U \rVert_F / \lVert V \rVert_F$ in a pair of lowest charge.
 #
 # Single columns of zeros may occur; the product is not zero.
 #
@@ -536,9 +537,9 @@ assert 3 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(200) < 5
 # You are given the weights $\lambda \ge 0$ of a solution, scaled so that $\lVert S \rVert_{\mathrm{op}} =
 # 1$, and the $A_i$. Return
 #
-# 1. the number $r$ of singular values of $S$ that are 1 (above 0.9999); 2. the number of linearly
-# independent symmetric $H$ that can be added to a solution's without changing any $\langle A_i, W \rangle$
-# whose $\lambda_i$ is positive. Zero proves that there is one solution only.
+# 1. the number $r$ of singular values of $S$ that are 1 (above 0.9999);
+# 2. the number of linearly independent symmetric $H$ that can be added to a solution's without changing any
+#    $\langle A_i, W \rangle$ whose $\lambda_i$ is positive. Zero proves that there is one solution only.
 #
 # Values below $10^{-4}$ count as zero when a rank is taken: `np.linalg.matrix_rank(..., tol=1e-4)`.
 #
@@ -943,11 +944,12 @@ show(
 # and the share `now` that the singular value along the leading direction of $M$ has of $\sigma_1$. Here $c >
 # 1$. When will its share be `then`? Return
 #
-# 1. the power $c$; 2. the wait of plain descent: the number $k$ for which the loss, which is about
-# $e^{-\min_i u_i}$ at a stall, is $10^{-k}$ when the share is `then`. All $u_i$ grow in proportion to
-# $\sigma_1$; 3. the wait with weight decay, in steps from now on. A step is $U \to U + \eta (M V -
-# \varepsilon U)$, $V \to V + \eta (M^\top U - \varepsilon V)$, and the decay has already brought the live
-# directions to rest: $W$ and $M$ no longer change. Here $\eta \varepsilon c \ll 1$.
+# 1. the power $c$;
+# 2. the wait of plain descent: the number $k$ for which the loss, which is about $e^{-\min_i u_i}$ at a
+#    stall, is $10^{-k}$ when the share is `then`. All $u_i$ grow in proportion to $\sigma_1$;
+# 3. the wait with weight decay, in steps from now on. A step is $U \to U + \eta (M V - \varepsilon U)$,
+#    $V \to V + \eta (M^\top U - \varepsilon V)$, and the decay has already brought the live directions to
+#    rest: $W$ and $M$ no longer change. Here $\eta \varepsilon c \ll 1$.
 #
 # <details><summary>Hint: the power</summary>
 #
