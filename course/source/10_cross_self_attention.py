@@ -315,19 +315,14 @@ many = data.random_tokens(n=10, T=30, d=10, trials=10, seed=3)
 anything = torch.randint(0, 30, (10, 10), generator=torch.Generator().manual_seed(0))
 for_W = (att_svm(many, anything).status == "optimal").sum()
 for_p = (svm.solve(svm.token_problem(many.keys, anything), throw=False).status == "optimal").sum()
-print(
-    f"10 sequences of 30 tokens in 10 dimensions: random choices feasible for W {for_W}, for p {for_p} of 10"
-)
+print(f"n = d = 10, T = 30: of 10 random choices {for_W} are feasible for W, {for_p} for p")
 assert (for_W, for_p) == (10, 0)
 
-orthogonal = dataclasses.replace(
-    one, z=torch.linalg.qr(torch.tensor(z).T)[0].T.contiguous()
-)  # rows orthonormal
+rows = torch.linalg.qr(torch.tensor(z).T)[0].T.contiguous()  # orthonormal
+orthogonal = dataclasses.replace(one, z=rows)
 apiece = [svm.solve(svm.token_problem(one.keys[i : i + 1], one.optimal[i : i + 1])).value for i in range(6)]
 together = att_svm(orthogonal, one.optimal).value @ orthogonal.z.mT  # (d, n)
-print(
-    "orthogonal queries: p_i is the p_mm of sequence i alone:", np.allclose(together.T, torch.stack(apiece))
-)
+print("orthogonal queries: p_i is sequence i's own p_mm:", np.allclose(together.T, torch.stack(apiece)))
 assert np.allclose(together.T, torch.stack(apiece), atol=1e-6)
 assert np.isclose((together**2).sum(), (att_svm(orthogonal, one.optimal).value ** 2).sum())
 
@@ -561,7 +556,7 @@ def parts(W, W_mm):
 
 at = [10, 30, 100, 200, 300, 500, 1000, 2000]
 started = {}
-print("after 1,000 growing steps    |W_perp|   |r|   the bound is so much of the error   of the law")
+print("after 1,000 growing steps    |W_perp|   |r|   the bound is so much of the error")
 for size in (0, 10, 100):
     model = models.CrossAttention(10, trials=30, init=size * direction)
     W = fit(model, small, every=at, schedule=train.growing)["W"][1:]  # (8, 30, 10, 10)
@@ -580,11 +575,12 @@ for size in (0, 10, 100):
     print(f"start of norm {size:3d} {np.median(kept):20.0f} {np.median(r):7.0f}", end="")
     if size:
         share = np.median(started[size][1][-2] / started[size][0][-2])
-        foreseen = np.median(kept**2 / (kept**2 + r**2))
-        print(f"{share:30.0%} {foreseen:19.0%}", end="")
+        print(f"{share:30.0%}", end="")
         assert (started[size][0] > started[size][1] - 1e-9).all(), again.format("10.3")
-        assert abs(share - foreseen) < 0.01, again.format("10.3")
         assert abs(share - {10: 0.66, 100: 0.96}[size]) < 0.02, again.format("10.3")
+    else:
+        later = np.median(parts(W[-1], solution.value)[0].numpy())
+        assert np.allclose([np.median(r), later], [6.27, 6.56], atol=0.1)
     print()
 
 # %% jupyter={"source_hidden": true}
@@ -609,8 +605,8 @@ ax.legend(loc="lower left")
 show(
     fig,
     alt="One minus the cosine to the Att-SVM against steps, both logarithmic, for starts of norm 0, 10 and "
-    "100. In the end all three fall alike, one above the other. The dashed lower bound of norm 100 is met by "
-    "its curve after 300 steps; that of norm 10 stays a third below its curve.",
+    "100. In the end all three fall alike, one above the other. The curve of norm 100 nearly meets its "
+    "dashed lower bound after 1,000 steps; that of norm 10 stays a third below its curve.",
 )
 
 # %% [markdown]
@@ -620,12 +616,13 @@ show(
 
 # %% [markdown]
 # The exercise gives the *least* error. There is one other part: $r$, inside the span but across
-# $W_{\mathrm{mm}}$, lesson 01's bounded remainder. Pythagoras again, to 0.6% in each of the 90 runs:
+# $W_{\mathrm{mm}}$, lesson 01's remainder. Pythagoras again, to 0.6% in each of the 90 runs:
 #
 # $$1 - \cos \approx \frac{\lVert W_\perp \rVert^2 + \lVert r \rVert^2}{2 R^2} .$$
 #
-# In the median run a start of norm 100 makes 96% of the error, one of norm 10 two thirds; the rest is $r$.
-# The direction converges all the same, because $R$ grows.
+# After 1,000 steps a start of norm 100 makes 96% of the error in the median run, one of norm 10 two thirds;
+# the rest is $r$. Growing steps keep $r$ from coming to rest (its median from zero is 6.3, and after 2,000
+# steps 6.6), but $R$ grows faster: the direction converges all the same.
 #
 # **Ask a new question**: a query orthogonal to the six that were trained. How far does $W z$ move for it?
 # That depends on the optimiser, so we start at norm 10 and try four. For weight decay you can predict it:
@@ -856,7 +853,8 @@ assert run["local"].all()
 # so every number of sequences of distinct tokens is feasible. It is not its being a token that helps, but
 # that **the query carries the answer**. Let $z_i = \Omega x_{i1}$ with a fixed orthogonal matrix $\Omega$:
 # a query from outside. Then $W \Omega^\top$ does for it what $W$ did, at the same norm, and descent takes
-# the same path. A query that is drawn independently of the answer can teach nothing for new sequences.
+# the same path. A query that is drawn independently of its sequence cannot say which of its tokens is the
+# first.
 #
 # **Is it $bI$ that is learned?** Training data know one more direction: tokens are sorted by score, and so
 # by $v \cdot x$. Turn all tokens by an orthogonal $\Omega$ that leaves $v$ alone: scores stay, and the
@@ -1248,7 +1246,7 @@ for T, d in ((8, 10), (3, 6), (3, 3)):
 # So the sequences of a trial share a push, by their common "taste" $\sum_k (\gamma_{k1} -
 # \bar\gamma_k)$, up in one trial, down in the next: the number that prefers token 1 scatters more than coin
 # tosses. If any two sequences have the correlation $\varrho$, its variance is that of coins times $1 + (n -
-# 1)\varrho$. If $\varrho$ hardly depends on $n$, one size measures it and another tests it.
+# 1)\varrho$. If $\varrho$ hardly depends on $n$, one size measures it and others test it.
 
 # %%
 print("after one step       standard deviation over that of coins   predicted from n = 20")
@@ -1267,6 +1265,9 @@ for T, d in ((4, 4), (3, 6)):
     print(f"{'cross-attention, n = 20':36s} {plain:6.2f}")
     assert abs(plain - 1) < 0.03
     assert ratio[60] > 2
+each = [(ratio[n] ** 2 - 1) / (n - 1) for n in (6, 20, 60)]  # the correlation by each size alone
+print("T = 3, d = 6: the correlation by 6, 20 and 60 sequences", "{:.2f}, {:.2f}, {:.2f}".format(*each))
+assert np.allclose(each, [0.111, 0.127, 0.143], atol=0.004)
 
 # %% jupyter={"source_hidden": true}
 fig, left = plt.subplots(figsize=(6.5, 3.6))
@@ -1299,7 +1300,8 @@ show(
 # %% [markdown]
 # **Figure 6.** The infection: $n = 20$, $T = 3$, $d = 6$, 2,000 trials.
 #
-# The correlation hardly depends on $n$: from 20 sequences it foretells the scatter of 6 and of 60 within 6%.
+# From 20 sequences the correlation foretells the scatter of 6 and of 60 within 6%. It is not quite a
+# constant: for $T = 3$, $d = 6$ it rises with $n$, from .11 to .13 and .14.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.10 The regularisation path *(optional)*
@@ -1434,15 +1436,12 @@ progress("10")
 #
 # | claim | prediction | measurement |
 # |:---|:---|:---|
-# | logits after the first step | two kernels, multiplied | to $10^{-9}$ |
 # | direction of $W$, 100 trials | Frobenius SVM | above .999 in each (growing steps) |
 # | cosine to the nuclear SVM | that between the solutions, .853 | within .01 in each trial |
 # | outcome, 400 runs | locally optimal | all but 10, and these leave when trained on |
 # | margin of two queries | distance times $\cos$ or $\sin\frac\varphi2$ | SVM exactly, descent within 3% |
 # | rank | at most that of the queries that carry | equal in five random families, less in 10.2 |
-# | $1 - \cos$ after a start | $(\lVert W_\perp \rVert^2 + \lVert r \rVert^2) / 2R^2$ | within 0.6%, 90 runs |
 # | path, 20 problems | $W_{\mathrm{mm}}(\mathrm{opt})$ | no branch lower in 20; followed in 13 |
-# | infection, "rest" over square | $(T-1)/d$ | .70, .33, .67 within .04 |
 # | scatter, $n = 6$ and 60 | $1 + (n-1)\varrho$, from $n = 20$ | within 6% |
 # | $b_v/b$ after one step | from sorted scores | within 3% at $n = 1000$ |
 # | SVM, cosine to $I$, endless data | 1 | above .97 for $T = 2, 4$ at $n = 1280$; not yet for $T = 16$ |
