@@ -809,8 +809,8 @@ assert round(lead["pair"][-1, 0], 1) == 12.5
 # than $\log j$ says; the slope is 2 already. With lift $\frac12$ the gain is 12% larger: the slope is still
 # 2.34, while $p$ turns.
 #
-# Whoever wants sharp attention *and* a trained head sooner has to normalise the steps. As a pair, with one
-# length for both, 10,000 of them bring a lead of 12.5; with lengths set apart $\omega$ chooses the SVM, too.
+# Normalised steps bring sharp attention *and* a trained head sooner: as a pair, with one length for both,
+# 10,000 of them reach a lead of 12.5. With two lengths, $\omega$ chooses the SVM, too.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Problems at random

@@ -554,12 +554,12 @@ def parts(W, W_mm):
     return r.norm(dim=(-2, -1)), (w - inside).norm(dim=(-2, -1))
 
 
-at = [10, 30, 100, 200, 300, 500, 1000, 2000]
+at = [10, 30, 100, 200, 300, 500, 1000, 2000, 10_000]
 started = {}
 print("after 1,000 growing steps    |W_perp|   |r|   the bound is so much of the error")
 for size in (0, 10, 100):
     model = models.CrossAttention(10, trials=30, init=size * direction)
-    W = fit(model, small, every=at, schedule=train.growing)["W"][1:]  # (8, 30, 10, 10)
+    W = fit(model, small, steps=10_000, every=at, schedule=train.growing)["W"][1:]  # (9, 30, 10, 10)
     solution = att_svm(small, geometry.selected_tokens(model.attention(small)))
     assert (solution.status == "optimal").all()
     error = torch.stack([1 - geometry.cosine(w, solution.value) for w in W])
@@ -569,22 +569,22 @@ for size in (0, 10, 100):
         [best_cosine(W0, X, z, r) for W0, X, z, r in zip(*problems, row, strict=True)] for row in R.numpy()
     ]
     started[size] = error.numpy(), 1 - np.array(bound, dtype=float)
-    r, kept = (length.numpy() for length in parts(W[-2], solution.value))
-    law = (r**2 + kept**2) / (2 * R[-2].numpy() ** 2)
-    assert np.abs(error[-2].numpy() / law - 1).max() < 0.006
+    r, kept = (length.numpy() for length in parts(W[6], solution.value))
+    law = (r**2 + kept**2) / (2 * R[6].numpy() ** 2)
+    assert np.abs(error[6].numpy() / law - 1).max() < 0.006
     print(f"start of norm {size:3d} {np.median(kept):20.0f} {np.median(r):7.0f}", end="")
     if size:
-        share = np.median(started[size][1][-2] / started[size][0][-2])
+        share = np.median(started[size][1][6] / started[size][0][6])
         print(f"{share:30.0%}", end="")
         assert (started[size][0] > started[size][1] - 1e-9).all(), again.format("10.3")
         assert abs(share - {10: 0.66, 100: 0.96}[size]) < 0.02, again.format("10.3")
     else:
         later = np.median(parts(W[-1], solution.value)[0].numpy())
-        assert np.allclose([np.median(r), later], [6.27, 6.56], atol=0.1)
+        assert np.allclose([np.median(r), later], [6.2, 8.6], atol=0.3)
     print()
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(7.5, 4))
+fig, ax = plt.subplots(figsize=(7, 3.8))
 styles = zip(started.items(), (BLUE, GREEN, ORANGE), "osD", (0.93, 1, 1.07), strict=True)
 for (size, (error, bound)), color, marker, beside in styles:
     x = np.array(at) * beside
@@ -606,7 +606,7 @@ show(
     fig,
     alt="One minus the cosine to the Att-SVM against steps, both logarithmic, for starts of norm 0, 10 and "
     "100. In the end all three fall alike, one above the other. The curve of norm 100 nearly meets its "
-    "dashed lower bound after 1,000 steps; that of norm 10 stays a third below its curve.",
+    "dashed lower bound after 1,000 steps; that of norm 10 stays a third, at last a half, below its curve.",
 )
 
 # %% [markdown]
@@ -621,8 +621,8 @@ show(
 # $$1 - \cos \approx \frac{\lVert W_\perp \rVert^2 + \lVert r \rVert^2}{2 R^2} .$$
 #
 # After 1,000 steps a start of norm 100 makes 96% of the error in the median run, one of norm 10 two thirds;
-# the rest is $r$. Growing steps keep $r$ from coming to rest (its median from zero is 6.3, and after 2,000
-# steps 6.6), but $R$ grows faster: the direction converges all the same.
+# the rest is $r$. Growing steps keep $r$ from coming to rest (its median from zero is 6, and 9 after 10,000
+# steps, the last of length 10), but $R$ grows faster: the direction converges all the same.
 #
 # **Ask a new question**: a query orthogonal to the six that were trained. How far does $W z$ move for it?
 # That depends on the optimiser, so we start at norm 10 and try four. For weight decay you can predict it:
