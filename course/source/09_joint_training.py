@@ -999,11 +999,11 @@ for ratio, ends in zip(slow, angle, strict=True):
     off = abs(ends - foreseen)
     print(f"{ratio:6.4f} {foreseen:13.2f} {ends[0]:11.2f} {ends[off.argmax()]:15.2f}")
     assert off[0] < 0.03 < off.max() < 0.16 < 0.6 < tight - foreseen, again.format("09.2")
-_, path_p = descend(X_c, y, 0.85, 20_000, lr=[0.1, 0.03], every=20_000)
+_, path_p = descend(X_c, y, 0.85, 12_000, lr=[0.1, 0.03], every=12_000)
 kept = attention(path_p[-1], X_c)[:, 2, 1]
-print(f"omega 0.85, 20,000 steps of 0.1: attention {kept[0]:.2f} on the better token, of 0.03: {kept[1]:.2f}")
-assert kept[0] < 0.8 < 0.99 < kept[1]
-assert np.linalg.norm(path_p[-1, 0]) < 0.6 * 0.1 * 20_000
+print(f"omega 0.85, 12,000 steps of 0.1: attention {kept[0]:.1f} on the better token, of 0.03: {kept[1]:.1f}")
+assert kept[0] < 0.8 < 0.98 < kept[1]
+assert np.linalg.norm(path_p[-1, 0]) < 0.75 * 0.1 * 12_000
 
 # %% [markdown]
 # **And if it decides for the worse token?** Then its push towards the better one is not gone. What dies more
@@ -1176,17 +1176,18 @@ assert np.allclose(losses, [2 / 3 * np.log(2), 0], atol=1e-3)
 
 
 def from_many_starts(X, ratios, length, steps=2000, count=100):
-    """outcomes, (3, len(ratios)), of `count` random starts each."""
-    v, p = (np.tile(start, (len(ratios), 1)) for start in random_starts(count, length))
-    _, p = descend(X, y, np.repeat(ratios, count), steps, v, p, every=steps)
-    return outcomes(p[-1].reshape(len(ratios), count, 2), X)
+    """outcomes, (3, problems, k), of `count` starts each: X (problems, n, 2, d), ratios (problems, k)."""
+    v, p = (np.tile(start, (ratios.size, 1)) for start in random_starts(count, length))
+    each = np.repeat(X, ratios.shape[1] * count, axis=0)
+    _, p = descend(each, y, np.repeat(ratios, count), steps, v, p, every=steps)
+    return outcomes(p[-1].reshape(*ratios.shape, count, 2), X[:, None, None])
 
 
 print("100 random starts  of length  omega  all decide  1 and 3 lost  2 lost")
 caught = {}
 for length in (1.0, 10.0):
-    ratios = (1 / 8, 1 / 2, 0.8, 1.25)
-    ends = from_many_starts(X, ratios, length)
+    ratios = np.array([1 / 8, 1 / 2, 0.8, 1.25])
+    ends = from_many_starts(X[None], ratios[None], length)[:, 0]
     caught |= {(length, ratio): ends[1, k] for k, ratio in enumerate(ratios)}
     for ratio, (right, two, one) in zip(ratios, ends.T, strict=True):
         print(f"{length:28.0f} {ratio:6.3f} {right:11d} {two:13d} {one:7d}")
@@ -1194,7 +1195,7 @@ for length in (1.0, 10.0):
     assert caught[length, 1 / 8] > caught[length, 1 / 2] > caught[length, 0.8] >= caught[length, 1.25]
     assert ends[0, 3] == 100
 assert (caught[10, 0.8], ends[2, 0]) == (24, 17)
-late = from_many_starts(X, [1 / 8], 10.0, steps=5000)[:, 0]
+late = from_many_starts(X[None], np.array([[1 / 8]]), 10.0, steps=5000)[:, 0, 0]
 print(f"10, 0.125, 5,000 steps:  {late[0]:14d} {late[1]:13d} {late[2]:7d}")
 assert late[1] == caught[10, 1 / 8]
 assert late[2] == 0
@@ -1226,25 +1227,28 @@ assert late[2] == 0
 X, y = toy(1.0)
 print("lift 1, starts of length 10        1 and 3 lost, of 100          2 lost, of 100")
 print("length of x_2   border:     omega    10% below  30% above     omega    10% below  30% above")
-for factor in (0.5, 1.0, 2.0):
-    scaled = X * np.array([1, factor, 1])[:, None, None]
-    lengths = np.linalg.norm(scaled[:, 1], axis=1)
-    borders = np.array([lengths[0] / lengths[1], lengths[1] / lengths[0]])
-    ends = from_many_starts(scaled, np.outer(borders, [0.9, 1.3]).ravel(), 10.0)
-    (below_A, above_A), (below_B, above_B) = ends[1, :2], ends[2, 2:]
-    print(f"{lengths[1]:13.2f} {borders[0]:19.2f} {below_A:11d} {above_A:10d}", end="")
-    print(f"{borders[1]:10.2f} {below_B:11d} {above_B:10d}")
+scaled = np.stack([X * np.array([1, factor, 1])[:, None, None] for factor in (0.5, 1.0, 2.0)])
+lengths = np.linalg.norm(scaled[:, :, 1], axis=-1)  # (3, n)
+borders = np.stack([lengths[:, 0] / lengths[:, 1], lengths[:, 1] / lengths[:, 0]], axis=1)
+around = borders[..., None] * [0.9, 1.3]  # (3, traps, 2)
+ends = from_many_starts(scaled, around.reshape(3, 4), 10.0)
+for k in range(3):
+    (below_A, above_A), (below_B, above_B) = ends[1, k, :2], ends[2, k, 2:]
+    print(f"{lengths[k, 1]:13.2f} {borders[k, 0]:19.2f} {below_A:11d} {above_A:10d}", end="")
+    print(f"{borders[k, 1]:10.2f} {below_B:11d} {above_B:10d}")
     assert below_A >= 10
     assert below_B >= 4
     assert above_A == above_B == 0
 print("lift   border of the first trap   1 and 3 lost, of 50, 5,000 steps: 10% below   30% above")
-for lift in (0.1, 0.2, 0.3):
-    r = (0.5 - lift) / (0.5 + lift)
-    edge = (1 - r) / np.sqrt(1 + r**2)
-    ends = from_many_starts(toy(lift)[0], [0.9 * edge, 1.3 * edge], 10.0, steps=5000, count=50)
-    print(f"{lift:4.1f} {edge:26.3f} {ends[1, 0]:45d} {ends[1, 1]:11d}")
-    assert ends[1, 0] >= 8
-    assert not ends[1, 1]
+lifts = np.array([0.1, 0.2, 0.3])
+r = (0.5 - lifts) / (0.5 + lifts)
+edges = (1 - r) / np.sqrt(1 + r**2)
+X = np.stack([toy(lift)[0] for lift in lifts])
+ends = from_many_starts(X, edges[:, None] * [0.9, 1.3], 10.0, steps=5000, count=50)[1]
+for lift, edge, (below, above) in zip(lifts, edges, ends, strict=True):
+    print(f"{lift:4.1f} {edge:26.3f} {below:45d} {above:11d}")
+    assert below >= 8
+    assert not above
     assert 1.3 * edge < 1  # where the sliver of sequence 1 opens it
 
 # %% [markdown]
