@@ -276,7 +276,7 @@ own = torch.take_along_dim(spread, found["alpha"][None, ..., None], dim=-1)
 share = (~pair | (own > spread)).all(dim=-1)[:, both].double().mean().item()
 print(f"two support tokens, beats both: {share:.3f} of the draws, the angle says {law:.3f}, 1/(k + 1) 0.333")
 assert abs(share - law) < 0.01
-assert law < 0.27
+assert round(360 * (1 / 2 - law)) == 86
 
 # %% [markdown]
 # The rule of $1 / (k + 1)$ is right for scores that know nothing of the keys. Here they do: keys are the
@@ -284,7 +284,7 @@ assert law < 0.27
 # scores, and fewer choices win. For two support tokens the reason is a formula. To beat both, $\alpha$ needs
 # a $v$ with positive products with both comparisons: in a wedge, which has an angle of $180° - \varphi$ if
 # the comparisons form the angle $\varphi$. For a random $v$ that has probability $\frac12 - \varphi / 360°$.
-# It is $1/3$ only for $\varphi = 60°$, and here the comparisons are nearer to 90. Section 7.8 measures the
+# It is $1/3$ only for $\varphi = 60°$, and here the mean is 86°. Section 7.8 measures the
 # loss in other dimensions.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -918,18 +918,23 @@ print(f"eight draws, from lead 1000: of {wins.sum()} local winners {far[wins].me
 strange = np.flatnonzero(far & ~wins)
 print(f"of {(~wins).sum()} other choices {len(strange)}")
 few = [part[strange] for part in eight]
-longer = hold_on_ray(1000, *few, steps=50_000)
+longer = hold_on_ray(1000, *few, lr=0.001, steps=50_000)  # ten times as far, in steps ten times shorter
 few_logits = (few[0] @ few[3][:, None, :, None])[..., 0]
 strict = geometry.locally_optimal(few[1], few_logits, few[2], tol=2e-5).numpy()
-print("after 50,000 steps:", longer.sum(), " locally optimal, if 1 + 0.00002 is not tight:", strict.sum())
+print(
+    "after 50,000 steps of 0.001:",
+    longer.sum(),
+    " locally optimal, if 1 + 0.00002 is not tight:",
+    strict.sum(),
+)
 assert (len(strange), longer.sum()) == (2, 1)
 assert (longer == strict).all()
 assert 0.985 < far[wins].mean() < 0.99
 
 # %% [markdown]
 # They agree: 99 percent of 4,338 local winners hold, and two of 20,705 other choices, neither against the
-# definition. One loses its tokens when the run goes on. The other *is* a local winner: it has a better token
-# so nearly tight that our test, which allows for $10^{-4}$, took it for a support token.
+# definition. One loses its tokens when the run goes on, in shorter steps. The other *is* a local winner: it
+# has a better token so nearly tight that our test, which allows for $10^{-4}$, took it for a support token.
 
 # %% [markdown]
 # Now the losses. There are more support tokens and more sequences than in the exercise. Two things change.
@@ -988,9 +993,10 @@ assert share[10][0] < 0.02
 assert 0.4 < share[10][1] < 0.65
 assert share[10][2] > 0.95
 
-# two remedies: lower better tokens (as a control: not the nearest but the second nearest), and shorter steps
+# two remedies: lower better tokens (as a control: not the nearest but the second nearest), and shorter steps,
+# more of them, so that all go equally far
 print("share of the lost that hold if the better tokens lowered are   none  second  nearest  all")
-saved = {}
+saved, narrow = {}, []
 for lead in (10, 1000):
     near_keys, near_scores, near_alpha, near_p = (part[lost[lead]] for part in winners)
     own = near_scores.gather(-1, near_alpha[..., None])
@@ -998,29 +1004,26 @@ for lead in (10, 1000):
     slack = torch.where(better, geometry.margins(logits, near_alpha), torch.inf)
     nearest = slack.flatten(1).sort(dim=1).values[..., None, None]
     lowered = (torch.zeros_like(better), slack == nearest[:, 1], slack == nearest[:, 0], better)
-    for lr, steps in ((0.01, 500), (0.0001, 5000)):
+    lowered = [torch.where(chosen & better, own - 0.1, near_scores) for chosen in lowered]
+    for lr, steps in ((0.01, 500), (0.001, 5000)):
         saved[lead, lr] = [
-            hold_on_ray(
-                lead,
-                near_keys,
-                torch.where(chosen & better, own - 0.1, near_scores),
-                near_alpha,
-                near_p,
-                lr=lr,
-                steps=steps,
-            )
-            for chosen in lowered
+            hold_on_ray(lead, near_keys, scores, near_alpha, near_p, lr=lr, steps=steps) for scores in lowered
         ]
-    for lr in (0.01, 0.0001) if lead == 10 else (0.0001,):
+    for lr in (0.01, 0.001) if lead == 10 else (0.001,):
         cells = "".join(f"{held_here.mean():8.1f}" for held_here in saved[lead, lr])
-        print(f"from lead {lead:4d}, steps of {lr:6}                           {cells}")
-    assert saved[lead, 0.0001][3].all()  # both remedies together: every one
+        print(f"from lead {lead:4d}, steps of {lr:5}                            {cells}")
+    narrow.append(theta[lost[lead]][saved[lead, 0.001][0]] < 0.57)
+    left = torch.as_tensor(~saved[lead, 0.001][3])  # by both remedies together
+    last = (part[left] for part in (near_keys, lowered[3], near_alpha, near_p))
+    assert left.double().mean() < 0.1
+    assert theta[lost[lead]][left].max() < 0.057
+    assert hold_on_ray(lead, *last, lr=0.0001, steps=50_000).all()
 assert saved[10, 0.01][2].mean() > 0.8
 assert saved[10, 0.01][1].mean() < 0.05
-assert saved[1000, 0.0001][0].mean() > 0.75
-assert saved[1000, 0.0001][2].all()
-narrow = theta[lost[1000]][saved[1000, 0.0001][0]] < 0.57
-print(f"theta of those that shorter steps alone save there: below 0.57 degrees in {narrow.mean():.1f}")
+assert saved[10, 0.001][0].mean() < 0.1
+assert 0.7 < saved[1000, 0.001][0].mean() < 0.8
+narrow = np.concatenate(narrow)
+print(f"theta of those that shorter steps alone save: below 0.57 degrees in {narrow.mean():.1f}")
 assert narrow.mean() > 0.8
 
 # %% [markdown]
@@ -1030,13 +1033,13 @@ assert narrow.mean() > 0.8
 # And rivals are the cause of most losses. With the nearest better token lowered eight in ten of those lost
 # from lead 10 hold; with the second nearest one lowered hardly any.
 #
-# The other cause is steps that are too long. Shorter ones alone save three in ten of those lost from lead
-# 10, and eight in ten of the few lost from lead 1000. Nine in ten of these have **narrow cones**, $\theta$
-# below 0.57 degrees, and by so much a step of 0.01 can turn a $p$ of length 1.
+# The other cause is steps that are too long. Ten times shorter ones alone save fewer than one in ten of those
+# lost from lead 10, but three in four of the few lost from lead 1000. Nine in ten of these have **narrow
+# cones**, $\theta$ below 0.57 degrees, and by so much a step of 0.01 can turn a $p$ of length 1.
 #
-# Both remedies together save every one, from either lead. So shorter steps are the cure for narrow cones
-# (narrower ones than these need still shorter steps), a longer start is the cure for rivals, and no loss is
-# left that needs a third.
+# Both remedies together leave a few, all with $\theta$ below 0.057 degrees: for them a step of 0.001 is too
+# long, too, and steps of 0.0001 save every one. So shorter steps are the cure for narrow cones, a longer
+# start is the cure for rivals, and no loss is left that needs a third.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.7 How often is the winner global?
@@ -1244,15 +1247,26 @@ assert [round(table[d]["tight"], 1) for d in (2, 20)] == [1.9, 6.8]
 # would not be lost from lead 10?
 
 # %%
-ratio = []
+ratio, angle = [], []
 for d, row in table.items():
     v = torch.randn(20, 200, 1, 1, d, generator=generator, dtype=torch.float64)
     y = torch.randint(0, 2, (20, 200, 3, 1), generator=generator).double() * 2 - 1
-    ratio.append(row["expected"] / mean_winners(row["seen"], y * (v * row["tokens"].keys).sum(dim=-1)))
-    print(f"d = {d:2d}: expected {ratio[-1]:.2f} times as many local winners as with y and v redrawn")
+    own, keys_of = row["seen"], row["tokens"].keys
+    ratio.append(row["expected"] / mean_winners(own, y * (v * keys_of).sum(dim=-1)))
+    every = keys_of[:, None].expand(*own["logits"].shape, d)
+    ahead = torch.take_along_dim(every, own["alpha"][..., None, None], dim=-2) - every
+    ahead = torch.nn.functional.normalize(ahead, dim=-1)[own["feasible"]]
+    tight = geometry.support_tokens(own["logits"], own["alpha"])[own["feasible"]]
+    pairs = (tight[..., None] & tight[..., None, :]).triu(diagonal=1)
+    angle.append((ahead @ ahead.mT)[pairs].clamp(-1, 1).arccos().rad2deg().mean().item())
+    print(
+        f"d = {d:2d}: expected {ratio[-1]:.2f} times as many local winners as with y and v redrawn; ", end=""
+    )
+    print(f"angle of two tight comparisons, on average {angle[-1]:.0f} degrees")
 assert 1.15 < max(ratio) == ratio[0] < 1.2, again.format("07.1")
 assert min(ratio) > 1.05, again.format("07.1")
 assert max(ratio[3:]) < 1.1, again.format("07.1")
+assert [round(degrees) for degrees in angle] == [135, 76, 69, 65, 62]
 
 # the two choices of section 7.4 that hold from lead 10 and are not locally optimal, in units of plain keys
 two = np.flatnonzero(odd)[still]
@@ -1265,8 +1279,8 @@ assert settled.all()
 
 # %% [markdown]
 # Too high by nearly a fifth in the plane, by a tenth or less from $d = 10$ on: in many dimensions the
-# comparisons of independent tokens come nearer to 60 degrees, where exercise 07.1 is right. And the two
-# choices rest at finite minima.
+# comparisons of independent tokens come nearer to 60 degrees, where exercise 07.1 is right (135 in the plane,
+# 62 for $d = 20$). And the two choices rest at finite minima.
 #
 # **Late selection.** A choice that is *not* locally optimal can look stable for as long as you like. Keys
 # $(0, 0)$, $(-1, 0)$, $(-1, -1)$ with scores $0.5, 0, 1$, and token 1 selected: its comparisons are $a_2 =
@@ -1434,7 +1448,7 @@ progress("07")
 #
 # - Of $T^n$ choices some are feasible, and few of these **locally optimal**: better than their support
 #   tokens. Tested one by one, from lead 1000, 99 percent of 4,338 local winners held, the others with shorter
-#   steps or without their rival; no other choice held for good.
+#   steps, without rivals, or both; no other choice held for good.
 # - The reason is one sum: far out only support tokens exert a force, in proportion to the difference of
 #   scores. SVM weights are nonnegative, so for keys in general position one better support token is enough
 #   to undo a choice, whatever the first step says; where the weights are not unique, others may make up for
