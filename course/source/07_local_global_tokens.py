@@ -1009,7 +1009,7 @@ for lead in (10, 1000):
         saved[lead, lr] = [
             hold_on_ray(lead, near_keys, scores, near_alpha, near_p, lr=lr, steps=steps) for scores in lowered
         ]
-    for lr in (0.01, 0.001) if lead == 10 else (0.001,):
+    for lr in (0.01, 0.001) if lead == 10 else ():
         cells = "".join(f"{held_here.mean():8.1f}" for held_here in saved[lead, lr])
         print(f"from lead {lead:4d}, steps of {lr:5}                            {cells}")
     narrow.append(theta[lost[lead]][saved[lead, 0.001][0]] < 0.57)
@@ -1021,7 +1021,9 @@ for lead in (10, 1000):
 assert saved[10, 0.01][2].mean() > 0.8
 assert saved[10, 0.01][1].mean() < 0.05
 assert saved[10, 0.001][0].mean() < 0.1
-assert 0.7 < saved[1000, 0.001][0].mean() < 0.8
+some = saved[1000, 0.001][0].mean()
+print(f"from lead 1000, steps of 0.001 alone: between 0.7 and 0.8 of the lost hold: {0.7 < some < 0.8}")
+assert 0.7 < some < 0.8
 narrow = np.concatenate(narrow)
 print(f"theta of those that shorter steps alone save: below 0.57 degrees in {narrow.mean():.1f}")
 assert narrow.mean() > 0.8
