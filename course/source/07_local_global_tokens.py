@@ -954,7 +954,10 @@ assert 0.985 < far[wins].mean() < 0.99
 
 # %%
 def danger(lead, keys, scores, selected, p_mm):
-    """The largest danger from a better token: keys (n, T, d), scores (n, T), selected (n,), p_mm (d,)."""
+    """The largest danger from a better token, from one or several leads.
+
+    lead (...), keys (n, T, d), scores (n, T), selected (n,), p_mm (d,) -> (...,)
+    """
     (n, T), own = scores.shape, np.take_along_axis(scores, selected[:, None], axis=1)  # (n, 1)
     other = np.arange(T) != selected[:, None]
     rows = (keys[np.arange(n), selected][:, None] - keys)[other]
@@ -962,14 +965,16 @@ def danger(lead, keys, scores, selected, p_mm):
     slack = rows @ p_mm - 1
     tight = slack < 1e-4
     A, better = rows[tight], ~tight & (pull < 0)
-    lam = np.linalg.lstsq(A.T, p_mm)[0]
+    inverse = np.linalg.pinv(A)
+    lam = p_mm @ inverse
     shift = np.log(pull[tight] / lam)
     log_C = lam @ shift / lam.sum()  # since the offset is orthogonal to p_mm
-    offset = np.linalg.lstsq(A, shift - log_C)[0]
+    offset = inverse @ (shift - log_C)
     rows, pull, slack = rows[better], -pull[better], slack[better]
-    beside = rows - (A.T @ np.linalg.lstsq(A.T, rows.T)[0]).T
+    beside = rows - rows @ inverse @ A
     width = (beside**2).sum(axis=1) + slack * (1 + slack) / (p_mm @ p_mm)
-    return (pull * np.exp(-lead * slack - rows @ offset - log_C) * width / slack).max(initial=0)
+    fall = np.exp(-np.multiply.outer(lead, slack) - rows @ offset - log_C)
+    return (pull * fall * width / slack).max(axis=-1, initial=0)
 
 
 a2, a3, ratio = (part[0] for part in problems)  # with three tokens
@@ -982,9 +987,10 @@ winners = [part[wins] for part in eight]
 theta = cone(winners[0], winners[2], winners[3]).numpy()
 print("lost, of the local winners with a danger of   less than 1/3        1/3 to 3     more than 3")
 lost, share = {}, {}
-for lead in (10, 1000):
+each_winner = zip(*(part.numpy() for part in winners), strict=True)
+risks = np.array([danger(np.array([10, 1000]), *one) for one in each_winner])
+for lead, risk in zip((10, 1000), risks.T, strict=True):
     lost[lead] = ~hold_on_ray(lead, *winners)
-    risk = np.array([danger(lead, *(part.numpy() for part in row)) for row in zip(*winners, strict=True)])
     level = np.digitize(risk, [1 / 3, 3])
     share[lead] = [lost[lead][level == k].mean() for k in range(3)]
     cells = "".join(f"{f'{share[lead][k]:.0%} of {(level == k).sum()}':>16s}" for k in range(3))
