@@ -14,6 +14,7 @@ from mini_attn import datasets, svm
 LOOKS = (0, 10, 20, 40, 80, 160, 240, 320, 400)  # steps at which the heads are looked at
 SEEN, ASKED, PRICE = 200, 10, 1.0  # sequences in the statistics; in the SVMs; price of their slack
 EARLY = 80  # the step from which the future is predicted
+ONWARD = (400, 4000)  # the last step of the ten runs, and ten times as many
 
 
 def digits(runs, seed):
@@ -221,6 +222,66 @@ def transformers(tokens, decay, *, trials, seed):
     return found | {"favourites": words.astype("U20")}
 
 
+def one_question(real):
+    """In place of the softmax: all positions of a sequence ask the same, their mean."""
+    asks = real[:, None, :, :, None].float()
+
+    def softmax(h, _):
+        mean = (h.clamp_min(-1e4) * asks).sum(3, keepdim=True) / asks.sum(3, keepdim=True)
+        return mean.softmax(-1).expand_as(h)
+
+    return softmax
+
+
+def even(h, _):
+    """In place of the softmax: all real tokens alike."""
+    return torch.zeros_like(h).masked_fill(h.isinf(), -torch.inf).softmax(-1)
+
+
+def right_with(P, X, real, y, instead):
+    """The share of right answers, (runs,), with something else in place of some layers' softmax."""
+    x = net.embed(P, X)
+    for k in (0, 1):
+        x = net.layer(P, k, x, real, softmax=instead.get(k, torch.softmax))
+    mean = (net.norm(x) * real[..., None]).sum(2) / real.sum(2, keepdim=True)
+    return ((mean @ P["read"]).argmax(-1) == y).float().mean(1)
+
+
+def onward(tokens, *, trials, seed):
+    """The transformers of `transformers` at the end of its steps and ten times as far: (runs, 2, ...)."""
+    train, valid, says, vocabulary = (digits if tokens == "digits" else sentences)(trials, seed=seed % 10_000)
+    X, real, y = train
+    size = {"inputs": X.shape[-1]} if vocabulary is None else {"vocabulary": len(vocabulary[0])}
+    P = net.begin(trials, X.shape[2], int(y.max()) + 1, **size, seed=seed)
+    kept, seen = {}, {}
+
+    def look(step):
+        if step not in (0, EARLY, *ONWARD):
+            return
+        kept[step] = {name: weights.detach().clone() for name, weights in P.items()}
+        if step not in ONWARD:
+            return
+        now = compared(kept[step], kept[0], kept[EARLY], X[:, :ASKED], real[:, :ASKED], seed)
+        now = {name: now[name] for name in ("own", "never trained", "length")}
+        keep, alike = [], one_question(valid[1])
+        with torch.no_grad():
+            net.forward(P, X[:, :SEEN], real[:, :SEEN], keep)
+            now["entropy"] = torch.stack([sharpness(s, real[:, :SEEN])[0] for _, s in keep], 1)
+            now["train"] = right_with(P, *train, {})
+            now["valid"] = right_with(P, *valid, {})
+            now |= {f"alike {k + 1}": right_with(P, *valid, {k: alike}) for k in (0, 1)}
+            now["even 2"] = right_with(P, *valid, {1: even})
+        some = (part[:, :SEEN] for part in (X, real, y, says))
+        now["best"] = winners({k: w.clone().requires_grad_() for k, w in kept[step].items()}, *some, seed)[
+            "best"
+        ]
+        for name, value in now.items():
+            seen.setdefault(name.replace(" ", "_"), []).append(value.detach().float())
+
+    net.learn(P, X, real, y, ONWARD[-1], 64, seed=seed, look=look)
+    return {name: torch.stack(values, 1) for name, values in seen.items()}
+
+
 MEASURED = [
     Measured(
         "18.heads",
@@ -231,6 +292,15 @@ MEASURED = [
         batch=5,
         paired=("decay",),
         minutes=6,
+    ),
+    Measured(
+        "18.onward",
+        "The same without decay, ten times as many steps, and with one question for all positions.",
+        onward,
+        {"tokens": ["digits", "sentences"]},
+        trials=5,
+        batch=5,
+        minutes=8,
     ),
     Measured(
         "18.apart",

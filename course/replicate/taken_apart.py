@@ -133,8 +133,15 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
     }
 
 
-def best_wins(setting, *, trials, seed, steps=300):
-    """How often the last layer of `taken_apart` selects the token with the best score, (trials,)."""
+def at_the_end(setting, *, trials, seed, steps=300):
+    """What the last layer of `taken_apart` has come to, (trials,) each.
+
+    Returns:
+        best: how often it selects the token with the best score, that is, the one to which more attention
+            would lower the loss most.
+        loss: the mean loss. sharp: with 10^4 times the logits, so that each choice is one token.
+        alone: of the best token of each sentence, read alone (without a residual, all attention on it).
+    """
     has = ingredients(setting)
     X, y, E = few_sentences(trials, seed % 10_000)
     P = {**net.simple(has, trials, 32, 8, seed), "embed": E}
@@ -143,13 +150,26 @@ def best_wins(setting, *, trials, seed, steps=300):
     for name in trained:
         P[name].requires_grad_()
     descend(P, trained, lambda: net.outputs(P, net.embed(P, X), has), y, has, steps, lambda step: None)
+
+    def losses(P, keep=None):
+        return softplus(-y * net.outputs(P, net.embed(P, X), has, keep))
+
     keep = []
-    loss = softplus(-y * net.outputs(P, net.embed(P, X), has, keep)).sum()
+    loss = losses(P, keep)
     _, attention = keep[-1]
-    (slope,) = torch.autograd.grad(loss, attention)
+    (slope,) = torch.autograd.grad(loss.sum(), attention)
     asking = slice(None) if "every token asks" in has else slice(-1, None)
-    best = slope.argmin(-1)  # more attention to it lowers the loss most
-    return (best == attention.argmax(-1))[:, 0, :, asking].double().mean((1, 2))
+    wins = (slope.argmin(-1) == attention.argmax(-1))[:, 0, :, asking]
+    with torch.no_grad():
+        x = net.embed(P, X)
+        sharp = losses(P | {name: 1e4 * w for name, w in P.items() if name[0] in "WK"})
+        alone = torch.stack([y * net.outputs(P, x[:, :, [t]], has) for t in range(x.shape[2])], -1)
+    return {
+        "best": wins.double().mean((1, 2)),
+        "loss": loss.detach().mean(-1),
+        "sharp": sharp.mean(-1),
+        "alone": softplus(-alone.amax(-1)).mean(-1),
+    }
 
 
 def ingredients(setting):

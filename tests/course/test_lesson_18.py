@@ -35,6 +35,26 @@ def test_the_transformer_is_the_stored_sweeps(lesson):
     assert not mine[0][1][0, :, :, 4].any()  # nobody looks at padding
 
 
+def test_one_question_for_all_is_the_stored_one(lesson):
+    P, batched = weights(lesson)
+    x = torch.rand(3, 5, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    full, keep = torch.ones(3, 5, dtype=torch.bool), []
+    _, s, _ = lesson["attend"](P, 1, x, full, shared=True)
+    for real in (full, REAL):
+        net.layer(batched, 1, x[None], real[None], keep, softmax=stored.one_question(real[None]))
+    (_, same), (_, padded) = keep
+    torch.testing.assert_close(s.swapaxes(0, 1), same[0])
+    assert not padded[0, :, 0, :, 4].any()  # nobody looks at padding, and
+    other = torch.cat([x[:, :4], 9 * x[:, 4:]], 1)  # what asks there does not count
+    net.layer(batched, 1, other[None], REAL[None], keep, softmax=stored.one_question(REAL[None]))
+    torch.testing.assert_close(keep[-1][1][0, :, 0], padded[0, :, 0])
+
+
+def test_even_attention_leaves_padding_out():
+    h = torch.randn(2, 3).masked_fill(torch.tensor([False, False, True]), -torch.inf)
+    torch.testing.assert_close(stored.even(h, -1), torch.tensor([[0.5, 0.5, 0.0]]).expand(2, 3))
+
+
 def test_the_shapes_of_the_start_are_the_stored_ones(lesson):
     P, _ = weights(lesson)
     batched = net.begin(1, 5, 4, inputs=3)

@@ -5,7 +5,7 @@ fixed embeddings and head goes to the Att-SVM of real words (Tarzanagh et al. 20
 same tokens does not; a norm before the head takes the direction down to that control, and so do moving
 embeddings when every token asks; in a trained two-layer transformer the SVM of a head's own selection has a
 cosine well above those of random tokens and of another head, and below that of a matrix that nobody trained;
-attention sharpens while the data are fitted.
+attention sharpens while the data are fitted. Under a norm before the head mixtures are better than tokens.
 """
 
 import numpy as np
@@ -160,5 +160,19 @@ def test_in_long_sequences_the_control_falls_below_one_half():
     ("setting", "wins"), [("base", True), ("+ every token asks", True), ("+ norm before the head", False)]
 )
 def test_the_best_token_wins_in_most_choices_where_the_theory_holds(setting, wins):
-    found = taken_apart.best_wins(setting, trials=3, seed=81)
+    found = taken_apart.at_the_end(setting, trials=3, seed=81)["best"]
     assert ((found > 0.5) == wins).all()
+
+
+def test_under_the_norm_a_mixture_beats_each_token_and_an_mlp_wins_the_loss(monkeypatch):
+    few = taken_apart.few_sentences
+    monkeypatch.setattr(taken_apart, "few_sentences", lambda runs, seed: few(runs, seed, n=10, T=11))
+    plain, normed, mlp = (
+        taken_apart.at_the_end(setting, trials=3, seed=82)
+        for setting in ("base", "+ norm before the head", "+ residual and MLP")
+    )
+    torch.testing.assert_close(plain["loss"], plain["sharp"], atol=1e-4, rtol=0)
+    assert (plain["loss"] >= plain["alone"] - 1e-9).all()  # a weighted mean of values is no better
+    assert (normed["loss"] < normed["alone"] - 1e-3).all()
+    assert (normed["loss"] < normed["sharp"] - 1e-3).all()
+    assert (mlp["loss"] < 1e-50).all()
