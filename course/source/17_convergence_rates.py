@@ -1076,9 +1076,9 @@ for low, high in itertools.pairwise((0, 1, 1.5, 2, 3, math.inf)):
 assert 0.85 < middles[1] < 0.95 > 0.75 > middles[2] > 0.65 > 0.58 > middles[3] > 0.45 > middles[4] > 0.3
 
 # %% [markdown]
-# Where $1/\hat\mu \le \eta^*$ each step divides the excess by $e$, in every run. Beyond, the longer the step,
-# the less: between two and three times $\eta^*$ half is lost. On $p$ the median is nearly four times
-# $\eta^*$.
+# Where $1/\hat\mu \le \eta^*$ each step in the end divides the excess by $e$, in every run. Beyond, the
+# longer the step, the less: between two and three times $\eta^*$ half is lost. On $p$ the median is nearly
+# four times $\eta^*$.
 #
 # **Long plain steps.** For linear models Wu, Bartlett, Telgarsky and Yu (2024) show that plain descent may
 # take very long steps: the loss oscillates at first, for about $\eta$ steps, and then is

@@ -410,7 +410,7 @@ print(f"points lost with one question for all: in layer 1 more than 5: {lost[0,]
 print(f"points lost with even attention in layer 2: more than 10: {lost['even'] > 0.1}")
 far = onward.sel(tokens="digits")
 points = [100 * (far.valid - far[name]).values[:, 1] for name in ("alike_1", "alike_2", "even_2")]
-print("five runs of 4,000 steps:", ", ".join(f"{p.min():.1f} to {p.max():.1f}" for p in points))
+print("five runs, 4,000 steps:", ", ".join(f"{p.min():.1f} to {p.max():.1f}" for p in points))
 assert points[0].min() > 7
 assert abs(points[1]).max() < 1
 assert points[2].min() > 30
@@ -907,7 +907,7 @@ assert 0.735 < min(linked[s] for s in still) < max(linked[s] for s in still) < 0
 # may be chance ($p = 0.18$). **So to fail it is no evidence against the theory.** The SVM of a moment belongs
 # to the choices of that moment, and many of them change later: in the six settings with fixed tokens and a
 # linear head, the lead of the SVM over the straight line goes with the share of choices that are settled
-# (correlation 0.74 to 0.93 over ten data sets).
+# (correlation 0.74 to 0.93 over these ten data sets; over ten others it may be 0.4).
 #
 # What do norm and MLP do? Both make the head *nonlinear* (lesson 13): what is read is no longer a weighted
 # mean of values. **Predict:** is a mixture of tokens then better than any one of them, or only as good?
@@ -1054,22 +1054,14 @@ for tokens in ("digits", "sentences"):
 # %% [markdown]
 # ## Questions
 #
-# **1.** With how many rows would the tautology of section 18.5 be weaker?
-# <details><summary>Answer</summary>
-#
-# For a $W$ from elsewhere with few: section 18.5 has about 0.25 with 56 rows for 256 entries. For one that is
-# made of the tokens hardly: it lies in the span of the rows, and keeps what the law gives, 0.58 for 8 tokens.
-# There a cosine near 1 means something; one of 0.5 does not.
-# </details>
-#
-# **2.** Somebody trains one model, tests its 144 heads, and reports $p < 10^{-20}$. What is wrong?
+# **1.** Somebody trains one model, tests its 144 heads, and reports $p < 10^{-20}$. What is wrong?
 # <details><summary>Answer</summary>
 #
 # Heads of one model share data, start and each other's residual stream. There is one independent run. The
 # $p$-value is about 144 heads of *this* model, not about transformers.
 # </details>
 #
-# **3.** Does the lesson refute the theorem of lesson 06 or 10?
+# **2.** Does the lesson refute the theorem of lesson 06 or 10?
 # <details><summary>Answer</summary>
 #
 # No. Wherever its conditions hold, it is exact (the base of section 18.6). What is refuted is the sentence
