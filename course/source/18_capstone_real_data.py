@@ -419,7 +419,7 @@ assert abs(lost[1,]) < 0.01
 assert lost["even"] > 0.1
 
 # %% [markdown]
-# In layer 1 it costs more than 5 points (7 in each of five longer runs), in layer 2 less than one. Yet
+# In layer 1 it costs more than 5 points (7 in each of five long runs), in layer 2 less than one. Yet
 # layer 2 is needed: with *even* attention there more than 10 (30) points are lost. So what is selected
 # matters, and not who asks: such heads are the *prompt* attention of lesson 06, with a $p = W \bar a$ for
 # each digit.
@@ -845,8 +845,8 @@ show(
 #   times as many steps in 5. A *residual and an MLP*: above it in all ten, but nothing is decided.
 #
 # On top of each other they reach the control with "every token asks": before any norm or MLP, and with two
-# thirds of the choices made. After that, three of four movements mostly undo
-# the start (cosine to $-W_0$ near 0.5; with decay 1.0), and $W - W_0$ says nothing: hence $W$.
+# thirds of the choices made. After that, three of four movements mostly undo the start (cosine to $-W_0$ near
+# 0.5; with decay 1.0), and $W - W_0$ says nothing: hence $W$.
 
 # %%
 nuclear = float(apart.sel(setting="+ K and Q").nuclear.median())
@@ -927,9 +927,9 @@ for setting, counts in wanted.items():
 
 # %% [markdown]
 # Under the norm a mixture is *better*: the loss lies below that of the best token of each sentence, and rises
-# if attention is made sharp. So $W$ has a best length, and never decides. With an MLP and a residual nothing
-# forbids a decision, but nothing asks for one: the loss is won while attention is still spread (the column
-# "largest"). Without a selection there is no SVM of a selection.
+# if attention is made sharp. So a longer $W$ would cost. With an MLP and a residual nothing forbids a
+# decision, but nothing asks for one: the loss is won while attention is still spread (the column "largest").
+# Without a selection there is no SVM of a selection.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Weight decay *(optional)*
