@@ -1,4 +1,4 @@
-"""What lesson 11 measured at length: the published figure, small starts, runs in log time, ranks."""
+"""What lesson 11 measured at length: the published figure, runs in log time, ranks, runs at rest."""
 
 from __future__ import annotations
 
@@ -69,25 +69,6 @@ def figure(size: str, variant: str, *, trials: int, seed: int) -> dict[str, Tens
     return {name: torch.stack(values, -1).float() for name, values in found.items()}
 
 
-def starts(size: str, scale: float, *, trials: int, seed: int) -> dict[str, Tensor]:
-    """Descent alone, log-scaled, K and Q normalised apart, from torch's start times `scale`; (trials, 3)."""
-    n, T, d = SIZES[size]
-    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
-    model = models.FactoredAttention(d, d, trials=trials)
-    with torch.no_grad():
-        model.K.copy_(scale * start(d, d, trials, seed)[0])
-        model.Q.copy_(scale * start(d, d, trials, seed)[1])
-    groups = [{"params": [model.K]}, {"params": [model.Q]}]
-    optimizer = optim.NormalizedGD(groups, lr=0.1 if scale >= 0.1 else 0.02, batch_dims=1)
-    at = [2000, 8000, 20_000]
-    path = train.fit(
-        model, tokens, optimizer, at[-1], record={"W": lambda model: model.W}, every=at, progress=False
-    )
-    path = path["W"][1:]
-    cosines = torch.stack([compared(W, tokens)[0] for W in path], -1)
-    return {"nuclear": cosines.float(), "norm": torch.linalg.matrix_norm(path, "fro").T.float()}
-
-
 LEADS = (20.0, 100.0, 200.0)  # to here the steps are resolved
 NORMS = tuple(10.0**k for k in range(2, 15, 2))  # from here on every step is half a percent
 
@@ -120,6 +101,7 @@ def log_time(start: float, m: int, *, trials: int, seed: int) -> dict[str, Tenso
         found[f"length_{name}"] = lengths.T
         spectrum = torch.linalg.svdvals(path)
         found[f"rank_{name}"] = (spectrum > 0.01 * spectrum[..., :1]).sum(-1).T
+    found["goal"] = torch.linalg.svdvals(rows[-1][1].value)  # of the SVM of the tokens at the end
     found = {name: values.float() for name, values in found.items()}
     found["reached"] = early.reached[-1] & late.reached[-1]
     return found
@@ -244,16 +226,6 @@ MEASURED = [
         batch=20,
         paired=("variant",),
         minutes=4,
-    ),
-    Measured(
-        "11.starts",
-        "nuclear cosine of (K, Q) trained without a ridge, from three sizes of the start",
-        starts,
-        {"size": list(SIZES), "scale": [1.0, 0.1, 0.01]},
-        trials=20,
-        batch=20,
-        paired=("scale",),
-        minutes=3,
     ),
     Measured(
         "11.log_time",
