@@ -1,7 +1,7 @@
 """Lesson 12: which runs end at the best tokens, over sizes, numbers of sequences, starts and schedules.
 
-python -m course replicate --fresh 12.shares 12.choices 12.wide 12.orthogonal 12.crowded 12.load 12.tokens \
-    12.starts
+python -m course replicate --fresh 12.shares 12.choices 12.wide 12.rivals 12.orthogonal 12.crowded 12.load \
+    12.tokens 12.starts
 """
 
 from __future__ import annotations
@@ -132,6 +132,16 @@ def wide(kind, d, *, trials, seed):
     }
 
 
+RIVALS = ((4, 3), (2, 6))  # n, T: 81 and 36 choices
+
+
+def rivals(kind, size, d, *, trials, seed):
+    """As `wide`, at two other sizes: the run, its rivals, and whether the best choice is possible."""
+    tokens = compressed(data.random_tokens(*RIVALS[size], d, trials=trials, seed=seed))
+    code = words(descend(attend(kind, tokens.keys.shape[-1], trials), tokens, steps=600), tokens)
+    return {"code": code, "wrong": wrong_winners(kind, tokens)[0], "possible": possible(kind, tokens)}
+
+
 def orthonormal(rows):
     """The nearest set of orthonormal rows, (..., k, d), k <= d."""
     U, _, V = torch.linalg.svd(rows, full_matrices=False)
@@ -225,6 +235,16 @@ MEASURED = [
         what="All 64 choices of n = 3, T = 4 as d grows to 512, beside the run.",
         trial=wide,
         grid={"kind": ["p", "W"], "d": [4, 8, 16, 32, 64, 128, 256, 512]},
+        trials=500,
+        batch=100,
+        paired=("kind",),
+        minutes=2,
+    ),
+    Measured(
+        id="12.rivals",
+        what="The same runs and their rivals at n, T = 4, 3 and 2, 6.",
+        trial=rivals,
+        grid={"kind": ["p", "W"], "size": [0, 1], "d": [4, 8, 16, 32, 64]},
         trials=500,
         batch=100,
         paired=("kind",),

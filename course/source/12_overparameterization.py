@@ -59,7 +59,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # course (`course/replicate/lesson_12.py`); below we compute some of them again.
 
 # %%
-names = ("shares", "choices", "wide", "orthogonal", "crowded", "load", "tokens", "starts")
+names = ("shares", "choices", "wide", "rivals", "orthogonal", "crowded", "load", "tokens", "starts")
 stored = {name: measured(f"12.{name}") for name in names}
 found = {name: one.load() for name, one in stored.items()}
 shares = found["shares"]
@@ -969,13 +969,13 @@ show(
 
 
 # %%
-def trend_in(won, power, group):
-    """Trend of a share with log2 d within groups of alike problems, in standard deviations (Armitage)."""
-    above, variance = 0.0, 0.0
+def rise(won, doublings, group):
+    """What a share gains per doubling of d within groups of alike problems, and its standard error."""
+    gain = variance = size = 0.0
     for name in np.unique(group):
-        y, x = won[group == name], power[group == name] - power[group == name].mean()
-        above, variance = above + (y - y.mean()) @ x, variance + y.var() * (x @ x)
-    return above / np.sqrt(variance)
+        y, x = won[group == name], doublings[group == name] - doublings[group == name].mean()
+        gain, variance, size = gain + (y - y.mean()) @ x, variance + y.var() * (x @ x), size + x @ x
+    return gain / size, np.sqrt(variance) / size
 
 
 groups = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4 - 6": (4, 6), "7 or more": (7, 64)}
@@ -984,47 +984,53 @@ for kind, last in (("p", 5), ("W", 3)):
     rivals, won, can = part.wrong.values, part.code.values == 2, part.possible.values.astype(bool)
     print(f"{kind}, best choice possible: global, of the problems with that many rivals")
     print("rivals   " + "".join(f"{f'd = {d}':>16s}" for d in part.d.values))
-    counts, alike = {}, np.zeros(rivals.shape)  # alike: each problem gets the chance of its group, at all d
+    counts = {}
     for name, (low, high) in groups.items():
         these = can & (rivals >= low) & (rivals <= high)
-        alike[these] = won[these].mean()
         counts[name] = (won & these).sum(axis=1), these.sum(axis=1)
         row = zip(*counts[name], strict=True)
         cells = (f"{f'{a} of {b}':>11s} {f'{a / b:.2f}' if b else '':4s}" for a, b in row)
         print(f"{name:9s}" + "".join(cells))
     has = rivals > 0
-    pooled, predicted_share, mean = (np.average(a, axis=1, weights=has) for a in (won, alike, rivals))
+    pooled, mean = (np.average(a, axis=1, weights=has) for a in (won, rivals))
     print("best choice impossible:", (has & ~can).sum(axis=1), "  mean number of rivals:", mean.round(1))
-    print("all problems with a rival:", pooled.round(2), "  by their groups:", predicted_share.round(2))
-    assert np.abs(pooled - predicted_share).max() < 0.06
+    print("all problems with a rival:", pooled.round(2))
     one = np.divide(*counts["1"])
-    assert np.ptp(one) < 0.06 < 0.12 < np.ptp(pooled)  # along a row nothing, pooled a rise
-    power = np.broadcast_to(np.log2(part.d.values)[:, None], won.shape)[has]
-    trend = [trend_in(won[has], power, of[has]) for of in (has, np.where(can, rivals, -1))]
-    print(f"trend with d, in standard deviations: pooled {trend[0]:.1f}, at equal rivals {trend[1]:.1f}")
-    assert trend[0] > 3 > 2.5 > abs(trend[1])
+    assert np.ptp(one) < 0.06 < 0.12 < np.ptp(pooled)  # along a row little, pooled a rise
     if kind == "p":
-        assert np.ptp(predicted_share) > 0.4
         one, many = (np.sum(counts[name], axis=1) for name in ("1", "4 - 6"))
         assert one[0] / one[1] - many[0] / many[1] > 0.35  # down a column it falls
-        chances = [0.89**k - won[can & (rivals == k)].mean() for k in range(1, 7)]
-        assert np.abs(chances).max() < 0.09
         assert ((has & ~can).sum(axis=1)[0], has.sum(axis=1)[0]) == (125, 423)
 
+print("share gained per doubling of d:  all with a rival  at equal rivals (standard error)  no rival: global")
+elsewhere, alone = found["rivals"], np.zeros(2, dtype=int)
+for kind, last, low, high in (("p", 64, 0.105, 0.175), ("W", 16, 0.03, 0.1)):
+    for n, T, part in ((3, 4, wide_runs), (4, 3, elsewhere.isel(size=0)), (2, 6, elsewhere.isel(size=1))):
+        part = part.sel(kind=kind, d=slice(4, last)).transpose("d", "trial")
+        rivals, won, can = part.wrong.values, part.code.values == 2, part.possible.values.astype(bool)
+        has, free = rivals > 0, can & (rivals == 0)
+        doublings = np.broadcast_to(np.log2(part.d.values)[:, None], won.shape)[has]
+        pooled, equal = (rise(won[has], doublings, of[has]) for of in (has, np.where(can, rivals, -1)))
+        alone += (won & free).sum(), free.sum()
+        print(f"{kind}, n = {n}, T = {T}: {pooled[0]:19.3f} {equal[0]:16.3f} ({equal[1]:.3f})", end="")
+        print(f"{(won & free).sum():26d} of {free.sum()}")
+        assert abs(equal[0]) < 0.025 < low < pooled[0] < high
+assert alone.tolist() == [6685, 6687]
+
 # %% [markdown]
-# Down a column the share falls; along a row there is no trend. With one rival nine runs of $p$ in ten are
-# global at *every* $d$, with four to six about half. A chance that depends on the group alone, and is 0 where
-# the best choice is impossible (125 of $p$'s 423 problems at $d = 4$), reproduces the rise. What is left of
-# $W$'s rise is within chance. As a rule of thumb $k$ rivals leave $p$ a chance of $0.89^k$: each catches one
-# run in nine.
+# Down a column the share falls; along a row it hardly changes. With one rival nine runs of $p$ in ten are
+# global at *every* $d$, with four to six about half; where the best choice is impossible (125 of $p$'s 423
+# problems at $d = 4$), none. At three sizes a doubling of $d$ gains .11 to .17 for $p$, but at equal rivals
+# .02 at most. $W$ gains .03 to .10, and at equal rivals about .02.
 #
 # So dimensions help in two ways: they make the best choice **possible**, and they **remove rivals**. Those
 # that remain are escaped hardly more easily.
 #
-# Without a rival all runs were global: a *sufficient* condition, which holds in the limit. In high dimension
-# random vectors are nearly orthogonal, and then every row of every choice is tight: a choice with all other
-# tokens as support tokens must beat them all, so only the best one is locally optimal. (Over points this is
-# the proliferation of support vectors.) In the limit no SVM is needed:
+# Without a rival all but two of 6,687 runs were global after 600 steps. (These two are at a choice that is
+# not locally optimal, which by lesson 07 cannot last.) In high dimension that is the rule: random vectors are
+# nearly orthogonal, and then every row of every choice is tight. A choice with all other tokens as support
+# tokens must beat them all, so only the best one is locally optimal. (Over points this is the proliferation
+# of support vectors.) In the limit no SVM is needed:
 #
 # > **Proposition.** Let the tokens of each sequence be orthogonal, of one length > 0, the queries $z_i \ne
 # > 0$ orthogonal (so $d \ge \max(n, T)$), and each best score unique. Then gradient descent on $W$ from
@@ -1179,7 +1185,7 @@ assert (stopped < (begun.code == 2).sel(schedule="growing", beta=100.0).mean("tr
 # | random choice possible, $p$; $W$, $d \ge n$ | exact law of 12.3 | within 0.085, 400 a point |
 # | the same, $W$, $d < n$ | exact for $T = 2$, else heuristic | within 0.03, 2,000 a point |
 # | first gradient favours | global | all but 38 of 4,899 ($p$), 11 of 8,359 ($W$) |
-# | equal number of rivals | no trend with $d$ | $-1.0$ deviations for $p$, 1.4 for $W$; pooled 11.8, 3.5 |
+# | equal number of rivals | a doubling of $d$ gains nothing | at most .023; for all problems .03 to .17 |
 # | orthogonal tokens and queries | global for $d \ge \max(n, T)$ | 1,500 of 1,500 |
 # | equal load and $T$ | equal error a sequence, $p$ and $W$ | within 0.03 where $n > d$ for $W$ |
 
@@ -1218,7 +1224,7 @@ progress("12")
 # - **Possible**: for every choice as many numbers as rows are needed, for a random one about $\nu_T$ a
 #   sequence; for $W$ each sequence has to be possible alone, too.
 # - **Found**: possible is not enough. Runs are lost to other local winners. More dimensions leave fewer
-#   of them; those that remain are escaped hardly more easily. None left is sufficient, not necessary.
+#   of them; those that remain are escaped hardly more easily. None left was enough, not needed.
 # - **In all sequences at once** only if the numbers outgrow the sequences.
 #
 # ## Further reading
