@@ -6,6 +6,7 @@ At the optimum the bounds are equal and lambda lives on the support vectors; a p
 a solution has a ray.
 """
 
+import numpy as np
 import pytest
 import torch
 
@@ -108,3 +109,35 @@ def test_the_latest_weights_become_good_below_the_longest_step_only(factor, sett
     excess = (latest @ A).norm(dim=(-2, -1)) / mu - 1
     assert (excess < 0.005).all() if settles else (excess > 0.05).all()
     assert ((total @ A).norm(dim=(-2, -1)) / total.sum((-2, -1)) / mu - 1 < 0.02).all()
+
+
+@pytest.mark.parametrize("others", [[[2.2, 0.1], [2.0, 1.5]], [[1.7, 0.5], [1.5, 1.5]]])
+def test_two_things_hold_up_the_bound_of_the_gradients_weights(others):
+    """B^2 = mu^2 (1 + beyond)^2 + across^2: beyond = sum_i q_i (a_i.w_hat - 1), across is a part of a_bar.
+
+    On gradient flow, beyond ~ t^-(next - 1) and across ~ t^-C, C = sum lam_i c_i^2 (lesson 01): so B - mu
+    falls like t^-min(2C, next - 1), not always like the square of what the gradient's margin is short of.
+    Two support vectors with C = 0.8 and next = 2.3 or 2.2, from t = 10^9 to 10^12.
+    """
+    A = np.array([[1.5, -0.5], [0.3, 0.7], *others])
+    w_hat, mu, C = np.ones(2), np.sqrt(0.5), 0.8
+    following = (A[2:] @ w_hat).min()
+
+    def slope(w, log_t):
+        return np.exp(log_t - np.logaddexp(0, A @ w)) @ A / len(A)
+
+    w, h, found = np.zeros(2), 0.01, {}
+    for step in range(round((3 + 12) * np.log(10) / h)):
+        log_t = -3 * np.log(10) + step * h
+        w = w + h * slope(w + h / 2 * slope(w, log_t), log_t + h / 2)
+        pull = np.exp(-np.logaddexp(0, A @ w))
+        q = pull / pull.sum()
+        a_bar = q @ A
+        found[step] = q[2:] @ (A[2:] @ w_hat - 1), abs(a_bar @ [-mu, mu]), np.linalg.norm(a_bar)
+        beyond, across, B = found[step]
+        assert abs(mu**2 * (1 + beyond) ** 2 + across**2 - B**2) < 1e-12 * B**2
+    early, late = (np.array(found[round((3 + k) * np.log(10) / h) - 1]) for k in (9, 12))
+    powers = np.log10(early[:2] / late[:2]) / 3
+    np.testing.assert_allclose(powers, [following - 1, C], rtol=0.02)
+    assert late[0] > late[1] ** 2  # in the end the points beyond the edge hold B up, not the square
+    assert following - 1 < 2 * C
