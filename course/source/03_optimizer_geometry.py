@@ -768,7 +768,7 @@ for run in (3, 4, 5):
     print(f"eta = {ETA[run]:5}: after 1, 3 and 5 real memories", *(f"{one:.1f}" for one in after[run]))
     assert np.allclose(after[run], [35.2, 39.5, 41.2], atol=0.9), again("03.5")
 both = [adam_step(eta, mu_inf, 0.9, 0.95)[0] for eta in (0.05, 1.0)]
-assert both[0] < both[1] < 1.03 * both[0], again("03.5")
+assert 1.02 < both[1] / both[0] < 1.025, again("03.5")
 assert np.isclose(memories[6], 332_437, rtol=1e-3), again("03.5")
 
 # %% [markdown]
@@ -777,15 +777,16 @@ assert np.isclose(memories[6], 332_437, rtol=1e-3), again("03.5")
 # between, like our $w_2$, balance as in sign descent is assumed.) Steps are nearly full while $\eta
 # \hat\mu_\infty$ is far below $1 - \beta_2$. At the other end the root of $1 - \beta_2 e^{2\nu}$ is nearly
 # zero, so $\nu \approx (1 - \beta_2)/2$: steps of $(1-\beta_2)/(2\hat\mu_\infty)$, *whatever $\eta$ is*: with
-# twenty times the $\eta$, from 0.05 to 1, three percent longer.
+# twenty times the $\eta$, from 0.05 to 1, two percent longer.
 #
 # What $\eta$ changes there is the memory: not 20 steps but 858, 3,351, 7,506. On that clock the runs move
 # alike, though one memory is nine times the other: turned towards $\ell_2$ after one memory, back within two
 # degrees of $\ell_\infty$ after five. (Other points keep other times: of ten in five dimensions, three sets
 # were 2 to 5 percent of the margin short after 14 memories, and there after 60.) So the last run is not
 # elsewhere, it is early: 40,000 steps are an eighth of its memory. (Followed further it had 33.7, 38.9 and
-# 41.2 degrees after 1, 3 and 5 of them.) *With $\beta_1 \le \beta_2$ the memory delays the limit and does
-# not change it; $\varepsilon$ does: section 3.7.*
+# 41.2 degrees after 1, 3 and 5 of them.) *With $\beta_1 \le \beta_2$ and steps $\eta_{\mathrm{eff}}$ that
+# sign descent could take, the memory delays the limit and does not change it; $\varepsilon$ does: section
+# 3.7.*
 
 # %%
 limits = {
@@ -1114,7 +1115,8 @@ show(
 # %% [markdown]
 # The margin is $\sum_k \sigma_k f_k / \max_k f_k$, with $f_k$ read off the wave at $\sigma_k / \lVert M
 # \rVert_F$: right to half a percent in all ten problems. (That half percent is the length of the run: after
-# 6,000 steps the law is right to 0.04 percent.) The polar factor has all $f_k = 1$ and meets the bound.
+# 6,000 steps the law is right to less than 0.1 percent.) The polar factor has all $f_k = 1$ and meets the
+# bound.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.7 Where it breaks *(optional)*
@@ -1209,12 +1211,12 @@ show(
 # %%
 ray = best[2.0][0] / np.linalg.norm(best[2.0][0])  # the direction of l_2
 across = np.array([-ray[1], ray[0]])
-early, end = paths["epsilon = 1e-8"][[7999, 39_999]]
+early, end = paths["epsilon = 1e-8"][[19_999, 59_999]]
 grown = (A @ end).min() - (A @ early).min()
-print(f"epsilon = 1e-8, from step 8,000 to 40,000: the offset goes from {across @ early:.2f}", end=" ")
-print(f"to {across @ end:.2f}; the least a_i.w grows by {grown:.2f}, log t by {np.log(5):.2f}")
-assert 0.94 < (across @ end) / (across @ early) < 1
-assert np.isclose(grown, np.log(5), rtol=0.1)
+print(f"epsilon = 1e-8, from step 20,000 to 60,000: the offset goes from {across @ early:.2f}", end=" ")
+print(f"to {across @ end:.2f}; the least a_i.w grows by {grown:.2f}, log t by {np.log(3):.2f}")
+assert 0.98 < (across @ end) / (across @ early) < 1
+assert np.isclose(grown, np.log(3), rtol=0.035)
 
 # %% [markdown]
 # So the angle falls to that of $\ell_2$ like $1 / \log t$.
@@ -1266,14 +1268,15 @@ print("twelve points, steps of 20, 100 and 1,000: largest gap", f"{gap(twelve, A
 assert not stuck[0].any()
 assert stuck[1].sum() <= 2
 assert 5 <= stuck[2].sum() <= 15
+assert (gap(end[2] - half[2], sets, mu) > 0.15).sum() == 3
 assert stuck[4].sum() > 35
 assert safe.max() < 0.05
 assert gap(twelve, A[None], mu_inf).max() < 1e-3
 
 # %% [markdown]
-# No length suits all sets. The longest good step is far longer than a safe one, by a factor that differs from
-# set to set. As a rule of thumb keep $\eta\, a_{\max}$ well below 1: at 1 a quarter of the sets are stuck,
-# some of them at gaps of 0.15; at 0.3, at least eight times what is safe, none is (of 80 other sets, two).
+# The longest good step is far longer than a safe one, by a factor that differs from set to set. As a rule of
+# thumb keep $\eta\, a_{\max}$ well below 1: at 1 a quarter of the sets are stuck, three of them at gaps above
+# 0.15; at 0.3, at least eight times what is safe, none is (of the next 80 sets, three).
 # Shrinking steps get through whenever $\sum \eta_\tau^2 / \sum \eta_\tau \to 0$ while $\sum \eta_\tau =
 # \infty$: that is the theorem.
 
@@ -1363,7 +1366,7 @@ progress("03")
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative. The weights are how hard they pull.
 # - Steps of $\mathrm{share} \cdot \hat\mu / a_{\max}^2$ are safe. Longer ones did well with $\eta\, a_{\max}$
 #   well below 1, and can get stuck above.
-# - Adam with $\varepsilon = 0$, $\beta_1 \le \beta_2$ and short steps ends as sign descent with steps
+# - Adam with $\varepsilon = 0$, $\beta_1 \le \beta_2$ and short real steps ends as sign descent with steps
 #   $\eta_{\mathrm{eff}}$. Its real memory delays the limit, $\varepsilon$ changes it.
 # - Muon's polynomial leaves its waves in $W$: the margin is $\sum_k \sigma_k f_k / \max_k f_k$. With an
 #   iteration that converges, nothing is lost.

@@ -310,6 +310,32 @@ def test_adams_real_step_and_that_memory_does_not_change_the_limit(eta, beta1, b
     assert (least / mu).min() > 0.99
 
 
+def test_a_long_memory_only_delays_adam_if_its_real_step_is_short():
+    """Six of the lesson's forty sets, epsilon = 0: beta_2 = 0.8 makes real steps of eta_eff a_max > 0.44.
+
+    There the second half of 16,000 steps is short of the l_inf margin by 1.4 to 7 percent, as sign descent
+    may be with steps so long; beta_2 = 0.95, whose steps are a quarter as long, reaches it to 0.3 percent.
+    """
+    A = []
+    for seed in (6, 8, 27, 31, 33, 38):
+        rng = np.random.default_rng(seed)
+        axis, drawn = rng.normal(size=5), rng.normal(size=(10, 5))
+        A.append(drawn * np.sign(drawn @ axis)[:, None] + 0.3 * axis / np.linalg.norm(axis))
+    A = np.array(A)
+    ones = torch.ones(10, dtype=torch.float64)
+    mu = np.array([float(largest(data.PointData(torch.tensor(one), ones), np.inf).margin) for one in A])
+    a_max = np.abs(A).sum(-1).max(-1)
+
+    def short(eta, beta1, beta2, steps):
+        half, end = adam_runs(A, eta, beta1, beta2, steps)
+        grown = end - half
+        return 1 - (grown[:, None, :] @ A.mT)[:, 0].min(-1) / np.abs(grown).max(-1) / mu
+
+    assert min(late_step(0.2, m, 0.0, 0.8) * a for m, a in zip(mu, a_max, strict=True)) > 0.44
+    assert short(0.2, 0.0, 0.8, 16_000).min() > 0.01
+    assert short(0.05, 0.9, 0.95, 40_000).max() < 0.005
+
+
 @pytest.mark.parametrize(
     "A",
     [
