@@ -741,7 +741,7 @@ assert np.allclose([curve[-1] for curve in gd[4:]], [8.90, 4.38, 14.86], atol=0.
 assert abs(ngd[2][times["NGD"].index(100)]) < 1e-12
 assert ngd[4][-1] < 1.001 * ngd[5][-1] < 0.06 * ngd[6][-1]
 q = softmax(-np.logaddexp(0, A @ runs["GD"][0][-1]))
-assert 0.59 < q @ (A @ w_hat - 1) / gd[3][-1] < 0.61  # beyond the edge: three fifths of the excess of B
+assert 0.6 < q @ (A @ w_hat - 1) / gd[3][-1] < 0.62  # beyond the edge: three fifths of the excess of B
 
 print("           1 - margin over mu_hat     angle of w: by part 3   by the")
 print("     steps   of w      of a_bar             alone          better route   true")
@@ -894,12 +894,8 @@ rows = [(name, 5000, ratios[k].clip(min=1), w[:, k], spent[:, k]) for k, name in
 rows.append(("GD, step size 1", 30_000, np.ones(30), plain, plain_spent))
 w_hats = best.value.numpy()
 
-print(
-    "thirty draws, d = 10               B / mu_hat, median      gap, percent     angle, median, proved (true)"
-)
-print(
-    "                     steps     law   latest   total       median   worst      of w            of a_bar"
-)
+print("medians of thirty draws, d = 10         B / mu_hat         gap,         angle, proved (true)")
+print("                     steps     law  latest   total   percent     of w              of a_bar")
 shown = {}
 for name, t, law, iterates, given in rows:
     mu_w, mu_a, latest, a_bar = certify(iterates[-1], draws)
@@ -913,16 +909,10 @@ for name, t, law, iterates, given in rows:
     shrinks = np.median((totals[0] - mu) / (totals[-1] - mu))
     shown[name] = latest / mu / law, shrinks, gap, np.median(true), np.median(of_bar, axis=1), ahead
     digits = (3, 1) if law.max() == 1 else (0, 0)  # jumps take rounding along
-    worst = f"{gap.max():.3f}" if law.max() == 1 else "below 2"
-    bounds_in_row = [np.median(one) for one in (law, latest / mu, totals[-1] / mu)]
-    print(
-        f"{name:20} {t:6,} {bounds_in_row[0]:7.2f} {bounds_in_row[1]:8.2f} {bounds_in_row[2]:7.2f}", end=" "
-    )
-    print(
-        f"{np.median(gap):12.{digits[0]}f} {worst:>7} {np.median(proved):8.{digits[1]}f}",
-        end=" ",
-    )
-    print(f"({np.median(true):4.1f}) {np.median(of_bar[0]):8.1f} ({np.median(of_bar[1]):5.1f})")
+    over = [f"{np.median(one):7.2f}" for one in (law, latest / mu, totals[-1] / mu)]
+    print(f"{name:20} {t:6,}", *over, f"{np.median(gap):9.{digits[0]}f}", end=" ")
+    print(f"{np.median(proved):8.{digits[1]}f} ({np.median(true):4.1f})", end=" ")
+    print(f"{np.median(of_bar[0]):10.1f} ({np.median(of_bar[1]):4.1f})")
     assert (proved >= true - 1e-5).all()
     assert (of_bar[0] >= of_bar[1] - 1e-5).all()
 for k, what in enumerate(("has the larger margin", "separates")):
@@ -933,9 +923,8 @@ assert np.abs(shown["1.2"][0] - 1).max() < 0.07
 assert np.abs(shown["2"][0] - 1).max() < 0.15
 assert 0.8 < np.median(shown["steps of 0.5"][0]) < 0.93
 assert all(4.6 < shown[name][1] < 5.2 for name in lengths)
-assert (
-    shown["0.9 of the longest"][2].max() < 0.4 < 0.8 < min(np.median(shown[name][2]) for name in lengths[1:])
-)
+assert np.median(shown["0.9 of the longest"][2]) < 0.1 < 0.25 < shown["0.9 of the longest"][2].max() < 0.35
+assert min(np.median(shown[name][2]) for name in lengths[1:]) > 0.8
 assert max(shown[name][2].max() for name in lengths) < 2
 assert max(shown[name][3] for name in lengths) < 0.5
 assert 9 < np.median(shown["GD, step size 1"][2]) < 11
