@@ -1198,7 +1198,7 @@ for i, k in np.argwhere(crowd.y.numpy() < 0):
     flat[i, k] = np.maximum(s @ inner, 0).sum() < 1e-9
     valley[i, k] = not flat[i, k] and (s > 1e-9).sum() > 1
     single[i, k] = (inner < 0).all(axis=1).any()  # f = 0 at a token
-valley, everywhere = valley.any(axis=1), flat.all(axis=1)
+mixture, valley, everywhere = valley, valley.any(axis=1), flat.all(axis=1)
 tied = (flat & ~single).any(axis=1) & ~valley & ~everywhere
 free = ~valley & ~everywhere & ~tied
 assert (valley.astype(int) + everywhere + tied + free == 1).all()
@@ -1212,16 +1212,25 @@ for name, chosen in (
         f"d = 4, {name:36s}: {marched[chosen].sum():2d} of {chosen.sum():2d} march, "
         f"median length {np.median(far_out[chosen]):.0f}"
     )
+gone = mixture & (bent.attention(crowd).detach().amax(-1) > 0.999).numpy()  # one token has all
+gone, there = ([int(one[which].sum()) for which in (marched, ~marched)] for one in (gone, mixture))
+print(
+    f"valleys left for a token: {gone[0]} of {there[0]} in runs that march, {gone[1]} of {there[1]} elsewhere"
+)
+assert gone == [1, 0]
+assert there[0] == 1
 assert marched[valley].mean() < 0.1
 assert not marched[everywhere].any()
 assert 0.3 < marched[tied].mean() < 0.8
 assert marched[free].mean() > 0.85
 
 # %% [markdown]
-# **A run marches where nothing has to be held.** One valley holds the whole run back. A sequence that is flat
-# only at mixtures has shares that may wander within a range, but not leave it: some of these runs march, and
-# less far. Where all sequences are flat, $f = 0$ ends every gradient, and the run stops. The rest march.
-# (On four other draws: 12 of 342, 0 of 17, 74 of 123, 111 of 118. The exceptions we have not traced.)
+# **A run marches where nothing has to be held.** One valley holds the whole run back, as long as descent is
+# in it: the one run that marches has dropped a token of its mixture, and its sequence has ended on a single
+# token (on three other draws five of six such runs). A sequence that is flat only at mixtures has shares that
+# may wander within a range, but not leave it: some of these runs march, and less far. Where all sequences are
+# flat, $f = 0$ ends every gradient, and the run stops. The rest march. (On four other draws: 12 of 342, 0 of
+# 17, 74 of 123, 111 of 118. The other exceptions we have not traced.)
 
 # %% [markdown]
 # ### Local mixtures, and rounding
