@@ -503,8 +503,8 @@ for i, eta in enumerate(etas):
 # From 0 with $\eta = 1$ the lead is within 0.06 of the formula at the end, and $j\,(1 - f)$ is near
 # $1/\|k_1\|^2 = 0.99$. The start is forgotten slowly. With $x = s_2/s_3$ the gradient is
 # $s_3\, ((1 + 0.1x)\, k_1 - 0.1x\, k_2)$: a step that adds $1.01 + 0.111x$ to the lead takes only
-# $0.1 + 0.11x$ from token 2's logit, about a seventh as much. So its share of $1 - f$ falls from 6.9% at 1,000 steps
-# to 4.2% at 30,000.
+# $0.1 + 0.11x$ from token 2's logit, about a seventh as much. So its share of $1 - f$ falls from 6.9% at
+# 1,000 steps to 4.2% at 30,000.
 #
 # The second table counts all 100 runs. Where token 1 wins, most are within 0.1 of the formula and none is
 # behind: whatever else acts adds to the lead, token 2's push, or a first step with $\eta = 100$ that does in
