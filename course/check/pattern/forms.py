@@ -142,8 +142,10 @@ def form(evidence: Evidence) -> str | None:
     if not _usable(evidence, failing):
         return None
     flipped = _complement(evidence)
-    if flipped:
-        return flipped
+    if flipped or all(
+        evidence.right[index].dtype.kind == "b" and not evidence.right[index].ndim for index in failing
+    ):
+        return flipped  # a wrong yes is always the opposite of the right answer
     for words, take in FORMS:
         if evidence.holds(lambda index, take=take: applied(take, evidence.right[index])):
             return f"your answer is {words}"

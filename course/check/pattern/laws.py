@@ -23,6 +23,11 @@ KINDS: list[tuple[str, Callable]] = [
 ]
 
 
+def fits(evidence: Evidence) -> bool:
+    """Whether some wrong answer has the shape of the right one."""
+    return any(_of_one_shape(evidence.right[index], evidence.given[index]) for index in evidence.failing())
+
+
 def ignored(evidence: Evidence) -> list[str]:
     """The inputs whose values do not count in the learner's answer, though they count in the right one."""
     return [name for place, name in enumerate(evidence.names) if _is_ignored(evidence, place)]
@@ -76,7 +81,7 @@ def law(evidence: Evidence) -> str | None:
     """A change of an input to which the right answer always answers in one way, the learner's in another."""
     if all(value is None or value.dtype.kind in "bui" for value in evidence.right):
         return None
-    if not any(_of_one_shape(evidence.right[index], evidence.given[index]) for index in evidence.failing()):
+    if not fits(evidence):
         return None  # the shape is what is wrong
     weaker = None
     for words, make in _laws(evidence):

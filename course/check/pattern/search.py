@@ -23,7 +23,7 @@ from course.check.pattern.evidence import Evidence, OutOfTime
 from course.check.pattern.factors import factor, proportional
 from course.check.pattern.forms import exchanged_values, form
 from course.check.pattern.inputs import of_inputs
-from course.check.pattern.laws import ignored, law
+from course.check.pattern.laws import fits, ignored, law
 from course.check.pattern.places import constant, entries, near, one_sided
 from course.check.pattern.special import special
 from course.check.pattern.within import within
@@ -127,7 +127,7 @@ def _explanation(spec: Exercise, evidence: Evidence) -> str | None:
     found = of_inputs(evidence)
     if found:
         return found
-    left_out = ignored(evidence)
+    left_out = ignored(evidence) if fits(evidence) else []
     found = change(evidence, left_out) if len(left_out) < 2 else None
     if len(left_out) == len(evidence.names):
         found = "your answer does not depend on the values of the inputs"
