@@ -207,12 +207,14 @@ BESIDE = Exercise(
     reference=_beside_ray,
     cases=lambda rng: [
         (np.zeros(2), 0.1),
-        *(
-            (rng.uniform(-1.5, 1.5, size=2), float(rng.uniform(*b)))
-            for b in ((0.2, 0.4), (0.5, 0.9), (1.5, 2.5))
-        ),
+        *((rng.uniform(-1.5, 1.5, size=2), float(rng.uniform(*b))) for b in ((0.2, 0.4), (0.5, 0.9))),
+        (rng.uniform(0.4, 1.5, size=2), float(rng.uniform(1.5, 2.5))),  # this one ends on the right
     ],
     misconceptions=known(
+        lambda p, b: abs(_beside_ray(p, b)),
+        "Paths end on either side of the ray: keep the sign, negative on the left.",
+        lambda p, b: -abs(_beside_ray(p, b)),
+        "Paths end on either side of the ray: one that ends on its right has a positive distance.",
         lambda p, b: -_beside_ray(p, b),
         "The sign is the other way round: count the distance positive on the side of (1, b).",
         _beside_by(lambda x, y, e, b: x + b * y),

@@ -115,6 +115,7 @@ ANSWERS = {
         "wrong": [
             lambda p, b: np.hypot(*p),
             lambda p, b: abs(beside_by_walking(p, b)),
+            lambda p, b: -abs(beside_by_walking(p, b)),
             lambda p, b: beside_by_walking(p, 2 * b),
             lambda p, b: beside_by_walking(p[::-1] + 0.1, b),
             lambda p, b: beside_by_walking(p, b) * np.hypot(1, b),
