@@ -154,6 +154,10 @@ CEILING = Exercise(
         "A sign: for y = -1 the plane falls along the gradient of f, so it rises by grad f . (xbar - x_t).",
         _ceiling_by(tangent=lambda m, X, V: ((m - X) @ _gradient(m, V)).min()),
         "You took the lowest corner of the plane. Its largest value on the hull is a ceiling.",
+        _ceiling_by(
+            height=lambda m, X, V: _head(m, V), tangent=lambda m, X, V: ((X - m) @ _gradient(m, V)).max()
+        ),
+        "That is the tangent plane of f. For y = -1 the ceiling is on y f = -f: both terms change sign.",
         _ceiling_by(tangent=lambda m, X, V: ((m - X) @ _gradient(m, V)).sum()),
         "The plane is largest at one corner: take the maximum over the tokens, not the sum.",
         lambda s, X, V, y: _ceiling(s, X, V, y) if y > 0 else _ceiling(s[s > 0], X[s > 0], V, y),

@@ -395,6 +395,8 @@ ADAM = Exercise(
         "That is sign descent's. Adam's memories hold older, larger gradients: how do they change the step?",
         lambda eta, mu, beta_1, beta_2: -math.log(beta_2) / 2,
         "That is the limit for long steps. For shorter ones solve b = eta mu ratio(b).",
+        _adam_by(lambda b, b1, b2: 1 / max(_ratio(b, b1, b2), 1e-9)),
+        "The constant is upside down: the mean of the gradients over the root of that of their squares.",
         lambda eta, mu, beta_1, beta_2: min(eta * mu, -math.log(beta_2) / 2),
         "Both limits are right, and in between the two join smoothly: solve b = eta mu ratio(b).",
         _adam_by(lambda b, b1, b2: math.sqrt(max((1 - b2 * math.exp(2 * b)) / (1 - b2), 0.0))),
@@ -436,7 +438,8 @@ ADAM = Exercise(
         _adam_by(ratio=lambda b, beta_1, beta_2: _ratio(-b, beta_1, beta_2), top=lambda beta_1, beta_2: 10.0),
         "Gradients fall, so older ones are larger: the series has the ratio beta_1 e^b, not beta_1 e^(-b).",
         lambda eta, mu, beta_1, beta_2: eta * mu * _ratio(eta * mu, beta_1, beta_2),
-        "That is one step of the solution: b stands on both sides. Halve an interval.",
+        "b stands on both sides: putting it in on the right, once or often, need not solve that. Halve an "
+        "interval.",
         _adam_by(ratio=_both_rooted),
         "The root is over the second memory alone.",
     ),

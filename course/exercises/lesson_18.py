@@ -366,6 +366,12 @@ def _one_side(trained, control, seen):
     return float((means.mean(axis=1) >= seen(units.mean()) - 1e-12).mean())
 
 
+def _by_medians(trained, control):
+    units = (trained - control).mean(axis=1)
+    medians = np.median(np.array(list(product([1, -1], repeat=len(units)))) * units, axis=1)
+    return float((np.abs(medians) >= abs(np.median(units)) - 1e-12).mean())
+
+
 def _flip_cases(rng):
     cases = [
         (np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])),  # a mean difference of 0
@@ -444,6 +450,8 @@ FLIP = Exercise(
         "That is the smallest p there is. Average the heads' differences with their signs, not their sizes.",
         _flip_by(unit=lambda D: np.sign(D.mean(axis=1))),
         "How large the differences are counts, not only their signs.",
+        _by_medians,
+        "A pattern is judged by the mean of the runs' differences, not by their median.",
         _flip_by(unit=lambda D: np.sign(D.mean(axis=1)) * rankdata(np.abs(D.mean(axis=1)))),
         "Ranks forget how much larger one difference is than another.",
         _one_changed,

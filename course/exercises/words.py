@@ -241,7 +241,10 @@ MISTAKES = (
     _consistent_by(query=lambda row, alpha: row[-1]),
     "The query is the first word of the sequence.",
     _consistent_by(query=lambda row, alpha: row[alpha]),
-    "Sequences meet where they share the query, the first word; you grouped them by the selected word.",
+    "You find only a word that has to beat itself. Sequences with the same query, the first word, meet as "
+    "well (those with the same selected word need not): together their arrows can form a loop.",
+    lambda words, selected: consistent(words, selected - 1) and bool(np.all(selected)),
+    "Do not subtract 1: `selected` counts positions from 0.",
     lambda words, selected: consistent(words, (selected - 1) % words.shape[1]),
     "`selected` counts positions from 0.",
     _one_pass,
