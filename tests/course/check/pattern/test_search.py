@@ -188,3 +188,14 @@ def test_a_function_may_catch_even_the_end_of_time():
         return "done"
 
     assert within(0.1, stubborn) in ("done", None)
+
+
+def test_a_wrong_yes_is_not_called_the_opposite_of_the_right_answer(told):
+    cases = lambda rng: [(rng.standard_normal(), rng.standard_normal()) for _ in range(60)]  # noqa: E731
+    found = told(lambda a, b: bool(a > 0), lambda a, b: bool(a + b > 0), cases=cases)
+    assert found is None or "1 minus" not in found
+
+
+def test_of_an_answer_with_a_wrong_shape_no_input_is_blamed(told):
+    found = told(lambda w, X, y: X @ w > 0, lambda w, X, y: np.r_[X.sum(0), X[0]] > 0)
+    assert found is None or "stays the same" not in found
