@@ -520,6 +520,8 @@ UNTRAINED = Exercise(
         "Padding must not ask: leave its positions k out.",
         _untrained_by(pairs=lambda real: real[:, :, None] & np.ones_like(real)[:, None]),
         "Padding must not be looked at: leave its tokens t out.",
+        _untrained_by(pairs=lambda real: np.tril(real[:, :, None] & real[:, None])),
+        "Not causal: a position sees all real tokens. `k` before `t` is the order of the indices of `c`.",
         lambda c, X, real: _untrained(c, X, real) / len(X),
         "Add up over the sequences; no mean.",
         _untrained_by(
