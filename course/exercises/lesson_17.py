@@ -333,6 +333,8 @@ FINAL = Exercise(
         "The error that fades most slowly decides, so the exponent nearest to 0.",
         lambda a, rho: -_final(a, rho),
         "The angle falls: the exponent is negative.",
+        lambda a, rho: max(0.0, a + (2 - rho) * (1 + a), (2 - rho) * (1 + a)) - (1 + a),
+        "j^(1 + a) is the length of the dual variable. R is that of W: its power is 1 / (rho - 1) of that.",
         lambda a, rho: -min(1.0, 1 + a, (1 + a) * (rho - 1)),
         "W is the dual variable to the power 1 / (rho - 1), not rho - 1.",
         lambda a, rho: -min(1.0, a, a / (rho - 1)),
