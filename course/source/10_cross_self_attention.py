@@ -556,7 +556,7 @@ def parts(W, W_mm):
 
 at = [10, 30, 100, 200, 300, 500, 1000, 2000, 10_000]
 started = {}
-print("after 1,000 growing steps    |W_perp|   |r|   the bound is so much of the error")
+print("after 1,000 growing steps    |W_perp|   |r|   bound / error")
 for size in (0, 10, 100):
     model = models.CrossAttention(10, trials=30, init=size * direction)
     W = fit(model, small, steps=10_000, every=at, schedule=train.growing)["W"][1:]  # (9, 30, 10, 10)
@@ -802,7 +802,7 @@ assert local.all()
 assert (geometry.outcome(model.attention(some), some) != "undecided").all()
 
 # %% [markdown]
-# Here local optimality tells them apart, and attention does not: the eight that were slow to
+# In these 18 runs local optimality tells them apart, and attention does not: the eight that were slow to
 # decide keep their choice, the ten others leave it, decided or not. A saturated softmax may *look* settled
 # and still cross over: the forces are tiny, but normalised steps do not shrink with them. (Plain ones do.)
 #
@@ -901,7 +901,7 @@ check("10.4", symmetric_part)
 # So $W = b\,(I - ee^\top) + b_v\,ee^\top$ with $e = v / \lVert v \rVert$: attend to yourself, and along $v$
 # more (or less) than across. For the first step the two numbers follow from the sorted scores of one
 # sequence, $\gamma_{1} \ge \dots \ge \gamma_{T}$ (what is across $v$ averages to zero between different
-# tokens), with the loss's slope $|\ell'|$ at $\bar\gamma$:
+# tokens), with the loss's slope $|\ell'|$ at their mean $\bar\gamma$ and $\lVert v \rVert = 1$:
 #
 # $$\frac{b_v}{b} = (d - 1)\; \frac{\mathbb{E}\; |\ell'|\, \gamma_1 \sum_t (\gamma_t - \bar\gamma)\,\gamma_t}
 # {\mathbb{E}\; |\ell'|\, (\gamma_1 - \bar\gamma)(1 - \gamma_1^2)} .$$
@@ -939,8 +939,8 @@ queries = {
     "independent": lambda tokens: tokens,
 }
 agreed, seen, ratios, in_form, to_identity = {}, {}, {}, {}, {}
-print("10 trials                new sequences that select token 1 |  b_v / b      |  SVM: cosine to")
-print("                  step 1   step 500    SVM (training: 500)  |  step 1   SVM |   form     I")
+print("10 trials                new sequences that select token 1 |  b_v / b      |   cosine to form, I")
+print("                  step 1   step 500    SVM (training: 500)  |  step 1   SVM |   step 1       SVM")
 for n in (2, 6, 20, 80):
     for name, query in queries.items():
         if name == "turned" and n != 6:
@@ -968,15 +968,16 @@ for n in (2, 6, 20, 80):
         print(f"n = {n:2d}, {name:11s}{row}  ({seen[name, n, 500]:8.2f})", end="")
         if name == "own token":
             ratios[n] = [along_over_across(Ws[key], tokens.v) for key in (1, "SVM")]
-            W, v = solution.value, tokens.v
-            pairs = zip(W.numpy(), v.numpy(), strict=True)
-            form = torch.tensor(np.array([symmetric_part(*pair) for pair in pairs], dtype=float))
-            in_form[n] = float(geometry.cosine(W, form).mean())
-            to_identity[n] = float(geometry.cosine(W, torch.eye(10, dtype=W.dtype).expand_as(W)).mean())
-            print(
-                f"      |{ratios[n][0]:8.1f}{ratios[n][1]:6.1f} |{in_form[n]:7.2f}{to_identity[n]:6.2f}",
-                end="",
-            )
+            print(f"      |{ratios[n][0]:8.1f}{ratios[n][1]:6.1f} |", end="")
+            for key in (1, "SVM"):
+                W = Ws[key].detach()
+                pairs = zip(W.numpy(), tokens.v.numpy(), strict=True)
+                form = torch.tensor(np.array([symmetric_part(*pair) for pair in pairs], dtype=float))
+                in_form[n, key] = float(geometry.cosine(W, form).mean())
+                to_identity[n, key] = float(
+                    geometry.cosine(W, torch.eye(10, dtype=W.dtype).expand_as(W)).mean()
+                )
+                print(f"{in_form[n, key]:7.2f}{to_identity[n, key]:5.2f}", end="")
         print()
         if name == "independent":
             assert all(abs(agreed[name, n, key] - 1 / 8) < 0.02 for key in Ws)
@@ -989,9 +990,12 @@ print(f"b_v / b of the first step: n = 1,000 {along_over_across(model.W, large.v
 print(f"predicted for infinitely many sequences {first_ratio:.1f}")
 assert abs(along_over_across(model.W, large.v) / first_ratio - 1) < 0.03
 assert max(abs(ratio / first_ratio - 1) for ratio, _ in ratios.values()) < 0.25
-assert 2 < ratios[80][1] < ratios[20][1] < ratios[6][1] < 3.4
-assert in_form[20] > to_identity[20] + 0.03, again.format("10.4")
-assert in_form[2] < in_form[6] < in_form[20] < in_form[80] < 0.95, again.format("10.4")
+assert all(1.9 < ratio < 3.4 for _, ratio in ratios.values())
+assert ratios[80][1] < 2.3
+for key, least in ((1, 0.95), ("SVM", 0.85)):
+    assert in_form[2, key] < in_form[6, key] < in_form[20, key] < in_form[80, key], again.format("10.4")
+    assert in_form[80, key] > least, again.format("10.4")
+assert all(in_form[n, 1] > 1.4 * to_identity[n, 1] for n in (2, 6, 20, 80)), again.format("10.4")
 assert agreed["own token", 80, 1] > 0.8
 assert agreed["own token", 20, "SVM"] > 0.88
 assert agreed["own token", 80, "SVM"] > 0.97
@@ -1022,9 +1026,10 @@ show(
 # query: how many new ones select their token 1.
 
 # %% [markdown]
-# - **The first step teaches most of it**, with $b_v/b$ near 9, as the formula says. The max margin adds a
+# - **The first step teaches most of it**, in the symmetric form, with $b_v/b$ near the formula's 9. The max
+#   margin adds a
 #   little at $n = 2$ (.31 to .38), more in between, and nearly all of what is left at $n = 80$ (.87 to .99).
-# - **The SVM looks across**: its $b_v/b$ falls from 3 to 2 in this table (where to: section 10.11).
+# - **The SVM looks across**: its $b_v/b$ is 2 to 3, near 2 at $n = 80$ (where to: section 10.11).
 # - **The turned query** does exactly as well as the own token. An independent one stays at one in eight,
 #   whatever its training sequences do (at $n = 80$ no $W$ serves all).
 
@@ -1171,8 +1176,7 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 
 # %% [markdown]
 # The law holds in all ten contests: shared attention to within 0.01, and where one word takes all, the growth
-# comes to 2.3 the sooner, the farther $\log(n_1/n_2)$ is from the ends of the interval; at an end it is
-# near 1.5. In the last but two and in the last, eight sequences of twelve lose.
+# is 1.9 to 2.3 by now, near 1.5 with $\log(n_1/n_2)$ at an end of the interval.
 #
 # So $W$ has a finite part, which shares attention between contradictory words, and a part that goes to
 # infinity and decides what is left. Lesson 13 meets such a pair again, and lesson 16 finds it wherever
@@ -1342,6 +1346,10 @@ assert best_tokens[-1] == best_tokens[-2] == 13
 higher = int((branch.loss[0] < followed.loss[-1] - 1e-4).sum())
 print(f"loss of the followed branch strictly higher at R = 1000: {higher} of {few}")
 assert higher == few - 13
+same = geometry.cosine(branch["W"][0], followed["W"][-1]) > 1 - 1e-6
+print(f"their W is the same, to a cosine of 1 - 1e-6: {int(same.sum())} of {few}")
+assert same.sum() == 13
+
 
 # %% [markdown]
 # Each branch converges to an Att-SVM, that of its own tokens. In 13 of the 20 problems they are one branch.
@@ -1351,7 +1359,7 @@ assert higher == few - 13
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.11 What endless data leave of W *(optional)*
 #
-# In section 10.6 the SVM's $b_v/b$ fell as $n$ grew. Where to? Directions of $W_{\mathrm{mm}}$ for more and
+# In section 10.6 the SVM's $b_v/b$ came to 2. Where does it end? Directions of $W_{\mathrm{mm}}$ for more and
 # more sequences come to a $W$ that puts the best token $x$ first, or ties, in *every* sequence that can be
 # drawn: also before a token $x - \delta$ close by with a score just below, that is with $\delta$ small,
 # across $x$, and $y\, v \cdot \delta > 0$. Then $\delta^\top W x \ge 0$ for all such $\delta$, so the part of
