@@ -1030,8 +1030,8 @@ show(
 #   margin adds a
 #   little at $n = 2$ (.31 to .38), more in between, and nearly all of what is left at $n = 80$ (.87 to .99).
 # - **The SVM looks across**: its $b_v/b$ is 2 to 3, near 2 at $n = 80$ (where to: section 10.11).
-# - **The turned query** does exactly as well as the own token. An independent one stays at one in eight,
-#   whatever its training sequences do (at $n = 80$ no $W$ serves all).
+# - **The turned query** does exactly as well as the own token. An independent one stays at one in eight
+#   (at $n = 80$ no $W$ serves all).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Where it breaks: one query, two answers *(optional)*
