@@ -92,15 +92,14 @@ def followed(d, *, trials, seed):
     ``F``: by how much the lead over the better support token falls short of 1 at the SVM of all other
     comparisons; ``assumed``: the same if the other support tokens stay tight. ``lead``, ``excess``: after
     2,000 growing steps; ``lost``: the lead when it is lost. NaN for choices that are locally optimal.
-    After 20,000 more steps of the full gradient, ``one``: the better support token has replaced the selected
-    one, and no other has changed; ``local``: the choice is locally optimal.
+    ``local``: whether growing steps taken on to the 10,000th come to a choice that is locally optimal.
     """
     tokens = data.random_tokens(SEQUENCES, LENGTH, d, trials=trials, seed=seed)
     p = follow(tokens, [2000], schedule=train.growing)[-1]
     odd = torch.where(~state(tokens, p)[0])[0].tolist()
     names = ("F", "assumed", "lead", "excess", "lost")
     out = {name: np.full(trials, np.nan, np.float32) for name in names}
-    out |= {name: np.zeros(trials, bool) for name in ("one", "local")}
+    out["local"] = np.zeros(trials, bool)
     for trial in odd:
         part = data.TokenData(*(x[[trial]] for x in (tokens.X, tokens.z, tokens.y, tokens.v, tokens.keys)))
         selected = geometry.selected_tokens(
@@ -119,18 +118,11 @@ def followed(d, *, trials, seed):
         assumed = np.linalg.pinv(others) @ np.ones(len(others))
         lead = np.delete(path @ A.T, row, axis=1).min(axis=1)
         excess = path @ A[row] - lead
-        after = follow(part, [20_000], weights=torch.tensor(path[-1:]))[-1]
-        now = geometry.selected_tokens(models.PromptAttention(d, trials=1, init=after).attention(part))[
-            0
-        ].numpy()
-        i, t = np.argwhere(np.arange(LENGTH) != selected[:, None])[row]
-        swapped = np.where(np.arange(SEQUENCES) == i, t, selected)
         out["F"][trial], out["assumed"][trial] = 1 - A[row] @ without, 1 - A[row] @ assumed
         out["lead"][trial], out["excess"][trial] = lead[0], excess[0]
         if lost:
             out["lost"][trial] = lead.max()
-        out["one"][trial] = (now == swapped).all()
-        out["local"][trial] = state(part, after)[0][0]
+        out["local"][trial] = state(part, follow(part, [10_000], schedule=train.growing)[-1])[0][0]
     return out
 
 
