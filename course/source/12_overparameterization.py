@@ -820,8 +820,8 @@ assert (counted[2, 1:] == 0).all()
 
 # %% [markdown]
 # From $R = 300$ none of the 502 is lost here, from 30 one, from 0 three. **Far** is sufficient while the loss
-# does not grow. With our growing steps it may, and still none of the 810 far starts (322 at $R = 30$, 488 at 300) is lost. It
-# is not necessary: at $R = 0$ none is far and 499 win.
+# does not grow. With our growing steps it may, and still none of the 810 far starts (322 at $R = 30$, 488 at
+# 300) is lost. It is not necessary: at $R = 0$ none is far and 499 win.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.6 When all others score alike *(optional)*
