@@ -225,3 +225,15 @@ def test_the_hump_at_twenty_by_twenty(lesson):
     pair = (np.multiply.outer([0.1, 1e-6], part) for part in gaussian)
     drawn = lesson["cosine"](lesson["follow"](*pair, Y, [4])[0][0], best)
     assert (drawn[0] > drawn[1] + 0.05).all()
+
+
+def test_rank_is_a_part_of_the_lead_of_greed(lesson):
+    """On 200 other surveys W_nuc, cut to rank two, makes up about half of the lead of a small start."""
+    truths, Y = lesson["tables"](range(2000, 2200))
+    best, filled, truncated = lesson["solve"](Y)[1].value.numpy(), lesson["filled"], lesson["truncated"]
+    greedy = lesson["follow"](*lesson["begin"](1e-8, Y), Y, [4])[0][0]
+    uncut = filled(best, truths, Y).mean()
+    gained = filled(truncated(best, 2), truths, Y).mean() - uncut
+    lead = filled(greedy, truths, Y).mean() - uncut
+    assert 0.4 < gained / lead < 0.75
+    assert abs(filled(truncated(greedy, 2), truths, Y).mean() - uncut - lead) < 0.1
