@@ -921,8 +921,8 @@ show(
 # dotted: five percent.
 
 # %% [markdown]
-# **What decides is the newcomer's share when the answers are
-# right.** If it is tiny the run stalls at rank two (unless rank two is the solution: on surveys 101 and 102,
+# **What decides is the newcomer's share when the answers are right.** If it is tiny the run stalls at rank
+# two (unless rank two is a solution: on surveys 101, 102, 112,
 # where $c \to 1$ and there is nothing to wait for). If it is a percent or more, as from $10^{-8}$ on four
 # surveys and from $10^{-3}$ on 13, the third direction goes on growing *though no answer is wrong*. Where
 # the forecast is below five percent it holds within a factor of three here, always too high: on all of these
