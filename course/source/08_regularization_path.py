@@ -596,7 +596,7 @@ for R in (10, 30, 100, 300, 1000):
     share[R] = (excess / all_weights.amin(-1)).max().item()
 late = np.log(errors[1000] / errors[300]) / np.log(1000 / 300)
 print(f"slope of log(1 - cosine) against log R, from R = 300 to 1000: {late:.1f}")
-print(f"R = 30: a lower point leaves each loser less than {share[30]:.0e} of attention")
+print(f"R = 30: a lower point leaves each loser less than {share[30]:.1e} of attention")
 leads = (all_rows @ unit[..., None])[..., 0]
 slack = torch.where(to_best[2] > 0, torch.inf, leads - 1).amin(dim=-1)  # of the nearest that is not tight
 for name, which in (("wrong", ~right[30]), ("right", right[30])):
@@ -1058,7 +1058,7 @@ caught = (alarm[:, which] & (ahead > 0.85) & (ahead < 1)).any(axis=0).sum()
 early, false = ((alarm[:, which] & (ahead < 0.85)).any(axis=0).sum(), alarm[:, ~falls].any(axis=0).sum())
 within = (end < fine[-1]).sum()
 print(f"alarms from R = {fine[0]:.2f} to {fine[-1]:.1f}: before {caught} of {within} falls, ", end="")
-print(f"too early in {early}; in {false} of the {(~falls).sum()} problems without one")
+print(f"too early in {early}; in {false} of the {(~falls).sum()} other problems")
 assert by_draw(falls | jumped).sum() == 102
 assert (caught, early, within) == (26, 0, 26), again.format("08.2")
 assert 0.36 < false / (false + caught) < 0.48, again.format("08.2")
