@@ -221,7 +221,7 @@ assert at_step["GD"] > 10 * at_step["growing"]
 #
 # the exponential loss of lesson 01 with a weight $c_{it}$ for each comparison. Its pull is $\sum c_{it}\,
 # e^{-\langle A_{it}, W\rangle} A_{it}$. If the direction of $W$ converges to that of $W_{\mathrm{mm}} =
-# \sum \lambda_{it} A_{it}$, the pull ends up parallel to it, too. Write $W = R\,\hat W + r$ with $\hat W =
+# \sum \lambda_{it} A_{it}$ and no step zigzags, the pull ends up parallel to it, too. Write $W = R\,\hat W + r$ with $\hat W =
 # W_{\mathrm{mm}}/\lVert W_{\mathrm{mm}}\rVert$ and $r$ across it. The tight rows have equal leads along
 # $\hat W$, so their weights agree if
 #
@@ -323,7 +323,7 @@ print(f"   the angle where another lead is less than 1 longer at 400: {near:.1%}
 assert near > 0.02 > 0.005 > away
 
 # %% [markdown]
-# The prediction has no free parameter. In the span of the tight rows all twenty runs settle on it, and of a
+# The prediction has no free parameter. In the span of the tight rows all twenty runs come to it, and of a
 # hundred others half are foretold to 2%, three quarters to 6%. A few are far off: the nearer another
 # comparison is to being tight, the longer it goes on to pull, also outside of the span.
 #
@@ -578,8 +578,8 @@ assert -1.05 < decade["sqrt(j)"][-1] < -0.9 < decade["sqrt(j)"][0] < -0.7
 assert abs(decade["0.1 j"][-1] + 1) < 0.05 < decade["0.1 j"][0] + 1 < 0.5
 
 # %% [markdown]
-# Both rules come to $-1$ *from above*. While steps outgrow $\eta^*$, the zigzag grows faster than they do
-# (from about .7 of a step to 2, as we saw), and less of each goes along the SVM, so the angle falls more
+# Both rules come to $-1$ *from above*. While steps outgrow $\eta^*$, the zigzag grows faster than they do,
+# and less of each goes along the SVM, so the angle falls more
 # slowly than $1/j$. Growing steps begin near $-3/2$, pass $-1$ and come back to it: where those of
 # $0.1\sqrt j$ have an exponent of $-1$, they are only passing through.
 #
@@ -654,7 +654,7 @@ assert (abs(ratio - 1) < 0.05).all(), again.format("17.3")
 # Law 2 leaves a way out. The zigzag has the length of the *present* step, but $R$ is the sum of *all*
 # steps. So let the steps grow, and bring them below $\eta^*$ at the end: the zigzag goes, $R$ stays. With
 # $J$ steps in all, let them be $0.1\,j$ for the first 30%, then fall to $0.5$. Their sum is of order $J^2$,
-# and law 1 is all that is left:
+# and law 1 is what is left (with $j^a$ the same count gives $J^{-1-a}$):
 #
 # $$\theta \approx \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{R} \sim J^{-2}.$$
 #
@@ -679,9 +679,11 @@ assert (final[:, [2, 3]].median(0).values < torch.tensor([0.5, 0.25]) * growing[
 
 R = torch.stack([parts(W)[0] for W in both], -1)
 across = (law.value.flatten(1).square().sum(1) + parts(both[0])[2].square().sum(1)).sqrt()  # of r and r_0
-ratio = (final * R / across[:, None]).median(0).values
+law_1 = final * R / across[:, None]
+ratio, failed = law_1.median(0).values, (law_1 > 1.3).sum(0).tolist()
 slopes = [rates.slope(horizons[ends].double(), final[:, ends]).median() for ends in ([0, 2], [1, 3])]
 print("angle over law 1, with r_0 as after the run of 300, median:", ratio.numpy().round(2))
+print(f"more than 1.3 in {failed} of 20 problems, at most", law_1.max(0).values.numpy().round(1))
 print(f"exponent in J: {slopes[0]:.1f} from 300 to 3,000, {slopes[1]:.1f} from 1,000 to 10,000")
 total = torch.tensor([sum(up_and_down(j, J) for j in range(1, J + 1)) for J in horizons.tolist()])
 share = (R / (speed[:, None] * total)).median(0).values
@@ -693,7 +695,8 @@ assert (abs(share - torch.tensor([2.9, 1.73, 1.23, 1.06])) < torch.tensor([0.1, 
 
 # %% [markdown]
 # Less than half the angle of growing steps at 3,000, a sixth at 10,000. Law 1 gives it to 5% in the median,
-# with the memory of the first steps: it does not grow with $J$. The exponent is $R$'s. It is not yet $-2$,
+# with the memory of the first steps; in a few problems long zigzags let other rows pull.
+# The exponent is $R$'s. It is not yet $-2$,
 # since the longer the steps, the more of each a zigzag takes. But that has an end: far above $\eta^*$ the
 # share that goes along the SVM is the constant of exercise 17.3. The sum of the steps goes as $J^2$, and $R$
 # is 2.9, 1.73, 1.23 and 1.06 times that share of it: by $J = 10{,}000$ the factor is used up, and what is
@@ -1115,12 +1118,12 @@ for eta in (1.0, 30.0, 1e5):
 
 assert all(counts[eta][0] == 20 for eta in counts)
 assert counts[1.0][2] == counts[30.0][2] == 0
-assert counts[1e5][3] > 5
+assert 7 < counts[1e5][3] < 14
 
 # %% [markdown]
 # For logistic regression the longer the better. In attention, steps of $10^5$ jump to where the softmax is
 # saturated, on whatever tokens the first step put ahead. There the gradient is 0, also where the choice is
-# not even locally optimal: more than half of these runs do not leave in a million steps. The convexity of the
+# not even locally optimal: half of these runs do not leave in a million steps. The convexity of the
 # linear model is what brings its runs back.
 
 # %% [markdown]
@@ -1152,7 +1155,7 @@ assert (now > 60 * before).all()
 # %% [markdown]
 # **Muon** replaces the polar factor by a polynomial (lesson 03). At equal length, its margin is far behind
 # that of spectral descent. And torch's default divides by at least $10^{-7}$, which stops its clock; with
-# gradients scaled up it goes on, in the same direction.
+# gradients scaled up it goes on.
 
 
 # %%
@@ -1258,7 +1261,7 @@ assert tally == [12, 8, 4]
 # | GD's clock | read from NGD | right to 1% where it can be walked; $10^{80}$ steps to one degree |
 # | Polyak | step $1/\hat\mu$, loss over $e$ | all runs with $1/\hat\mu \le \eta^*$; others less |
 # | longest step | $\eta^*$ | settles at $.97\,\eta^*$, zigzags at $1.03\,\eta^*$, 20 of 20 |
-# | steps that only grow | end at $1/j$ at best | come to $-1$ from above; $\sqrt j$ falls faster before |
+# | steps that only grow | end at $1/j$ at best | come to $-1$ from above; $0.1\sqrt j$ falls faster before |
 # | **up, then down** | law 1, towards $J^{-2}$ | within 5% in the median; $J^{-1.8}$ up to 10,000 |
 # | memory in the dual | exercise 17.4: $-.5$, not $-1$ | $-.5$ in $j$ and in $R$, to .03 |
 # | speed of a zigzag | exercise 17.3 | within 5%, 20 of 20 |
