@@ -286,7 +286,7 @@ ANGLE = Exercise(
         "You did not use the weights that were given.",
         _least_of_w,
         "On the way by a_bar you took mu(w) for the lower bound of mu_hat, or the smaller of the two "
-        "margins. The larger of mu(w) and mu(a_bar) is the better bound.",
+        "margins. Part 3 for a_bar needs a_bar's own.",
         lambda w, lam, A: _route_of(np.linalg.norm(w) * _margin(w, A), w, lam, A),
         "mu(w) is the least a_i.w divided by ||w||: the length of w must not matter.",
     ),

@@ -111,6 +111,29 @@ def test_the_latest_weights_become_good_below_the_longest_step_only(factor, sett
     assert ((total @ A).norm(dim=(-2, -1)) / total.sum((-2, -1)) / mu - 1 < 0.02).all()
 
 
+@pytest.mark.parametrize("high", [0.5, 0.2, 0.05])
+@pytest.mark.parametrize("apart", [0.6, 2.0, 6.0])
+def test_how_far_the_bound_rises_beyond_the_longest_step_depends_on_the_two_points(high, apart):
+    """Two points at height 1, `apart` apart, best weights high and 1 - high. Beyond eta* the bound is
+    eta / eta* = B v (logit(high + x) - logit(high - x)) / 2x, B^2 = 1 + (apart x)^2: near eta*, the part
+    1 / (1 + 2 (1 - 3v) / (3 h v)) of the excess, v = high (1 - high), h = v apart^2."""
+    v = high * (1 - high)
+    A = np.array([[1, (1 - high) * apart], [1, -high * apart]])
+    ratios = np.array([1.002, 1.05, 1.2])
+    w = np.tile([0.0, (np.log(high / (1 - high)) + 0.3) / apart], (3, 1))
+    for _ in range(8000):
+        q = 1 / (1 + np.exp(w @ (A[0] - A[1])))
+        a_bar = q[:, None] * A[0] + (1 - q[:, None]) * A[1]
+        B = np.linalg.norm(a_bar, axis=1)
+        w = w + (ratios * 2 / (v * apart**2) / B)[:, None] * a_bar
+    x = np.abs(q - high)
+    ahead, behind = (np.log((high + side) / (1 - high - side)) for side in (x, -x))
+    np.testing.assert_allclose(B * v * (ahead - behind) / (2 * x), ratios, rtol=1e-6)
+    part = 1 / (1 + 2 * (1 - 3 * v) / (3 * v**2 * apart**2))
+    assert (B[0] - 1) / 0.002 == pytest.approx(part, rel=0.01)
+    assert part < 0.96  # not all of it
+
+
 @pytest.mark.parametrize("others", [[[2.2, 0.1], [2.0, 1.5]], [[1.7, 0.5], [1.5, 1.5]]])
 def test_two_things_hold_up_the_bound_of_the_gradients_weights(others):
     """B^2 = mu^2 (1 + beyond)^2 + across^2: beyond = sum_i q_i (a_i.w_hat - 1), across is a part of a_bar.
