@@ -18,7 +18,7 @@
 # - say what a ridge of one machine epsilon does to a training run, tell rest from a cycle, and predict the
 #   step size that decides;
 # - read from a stalled run how fast it leaves its stall, trial by trial;
-# - say before running how near a run with few columns can come;
+# - bound, from a run's tokens, how near it can come with few columns;
 # - bound a rank by counting, and distrust one that was read off with a threshold.
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
@@ -332,10 +332,10 @@ assert once.min() > 0.1
 assert (twice < 0.03 * once).all()
 
 # %% [markdown]
-# It is *not* at rest. Every step moves the pair by its full length, and the next one takes it back, but for a
-# last drift of a few percent: the run is in a **cycle of period two**. At even steps one sees it always on
+# It is *not* at rest. Every step moves the pair by its full length, and the next one takes it back, but for
+# a last drift of a few percent: the run is in a **cycle of period two**. At even steps one sees it always on
 # the same side. A step has length $\eta\, \lVert g \rVert / (\lVert g \rVert + \varepsilon)$, near $\eta =
-# 0.1$ as soon as the gradient is longer than $\varepsilon$: too long for this valley.
+# 0.1$ where, as here, the gradient is more than $5 \varepsilon$ long: too long for this valley.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.1: Rest or cycle?
@@ -414,22 +414,24 @@ def predict(KQ, lam, eps):
 later = descend(smaller, 1, 1, 0.005, EPS)[0]
 rests = (downhill(smaller, EPS) * downhill(later, EPS)).sum(axis=(0, 2, 3)) > 0
 eta_star, expected = predict(at_rest, weights(at_rest, EPS), EPS)
-ratio = (
-    np.linalg.norm(downhill(public, EPS), axis=(-2, -1)).max(axis=0) / expected
-)  # of the longer of the two
+gradients = np.linalg.norm(downhill(public, EPS), axis=(-2, -1))  # K's and Q's
+ratio = np.sqrt((gradients**2).mean(axis=0)) / expected
 print(f"eta* from {eta_star.min():.4f} to {eta_star.max():.4f}; at rest with steps of 0.005:", end=" ")
 print(f"{rests.sum()} of {trials}, predicted {(eta_star > 0.005).sum()}")
-print(f"gradient in the cycle, measured / predicted: {ratio.min():.2f} to {ratio.max():.2f}")
+print(f"gradients in the cycle, root mean square / predicted: {ratio.min():.2f} to {ratio.max():.2f}")
 assert (rests == (eta_star > 0.005)).all(), again.format("11.1")
 assert rests.sum() == 10
-assert (abs(ratio - 1) < 0.2).all(), again.format("11.1")
+assert ((ratio > 0.8) & (ratio < 0.96)).all(), again.format("11.1")
+assert gradients.min() > 5 * EPS
 assert 1 / eta_star.max() > 80
 
 # %% [markdown]
-# The step decides, and the curvature at rest says which step is small enough, run by run. (The size of the
-# cycle it tells to a sixth only.) The cosine is the same in the cycle and at rest, for the cycle goes around
-# a point of rest. So the published *number* is that of a KKT point of the loss with its ridge, and the
-# published *run* is not at rest there.
+# The step decides, and the curvature at rest says which step is small enough, run by run. The cycle's size
+# it only bounds: as $K$ and $Q$ are normalised apart, the exercise's number is the most that the root mean
+# square of their gradients can be in a quadratic valley (one of them alone may be longer). Here it is 6 to
+# 18 percent less. The cosine is the same in the cycle and at rest, for the cycle goes around a point of
+# rest. So the published *number* is that of a KKT point of the loss with its ridge, and the published *run*
+# is not at rest there.
 #
 # Which KKT point? In three of our twelve problems not that of the best tokens. The cosine .997 compares each
 # run with the SVM of the tokens *that it selected*. Against that of the best tokens (stored, `11.rest`; 40
@@ -579,7 +581,7 @@ routes = {
     "ball, from small": paths.regularization_path(
         models.FactoredAttention(**small), few, [40.0, *radii], tol=1e-3
     ),
-    "ball, from best": paths.regularization_path(warm, few, radii, tol=1e-3),
+    "ball, from best": paths.regularization_path(warm, few, radii, tol=1e-5),
 }
 floor = torch.nn.functional.softplus(-few.scores.amax(-1)).mean(-1).numpy()
 ends = {}
@@ -618,8 +620,7 @@ assert min(own.min() for _, _, own, _ in ends.values()) > 0.998
 # follow in small steps from two starts, $K$ and $Q$ with entries from $N(0, \beta^2)$, the same three
 # problems. As in lesson 04, no step turns the pair by more than two percent of its length or moves a lead by
 # more than 0.4, and the run is asked where it is when its smallest lead reaches 10, 20 and so on. That is
-# `flow.follow`. (A smallest lead of 100 means that the losing attention is $10^{-43}$; descent with a
-# constant step would take $10^{43}$ steps.)
+# `flow.follow`. (At a smallest lead of 100 the losing attention is $10^{-43}$.)
 
 # %%
 leads = [5.0, 10.0, 20.0, 50.0, 100.0, 200.0]
@@ -655,9 +656,11 @@ roads |= {
     for beta, KQ in runs.items()
 }
 distance, lengths = roads["ball, from best"]
-power = np.log(distance[1] / distance[0]) / np.log(lengths[1] / lengths[0])
-print("1 - cosine along the theorem's road: the nuclear norm to the power", *(f"{p:.0f}" for p in power))
-assert ((power > -2.2) & (power < -1.4)).all()
+power = np.diff(np.log(distance), axis=0) / np.diff(np.log(lengths), axis=0)
+print("1 - cosine along the theorem's road: the nuclear norm to the power")
+for one, two, row in zip(radii[:-1], radii[1:], power, strict=True):
+    print(f"    from {one:.0f} to {two:.0f}:", *(f"{p:.1f}" for p in row))
+assert ((power > -2.05) & (power < -1.65)).all()
 for name, (distance, lengths) in roads.items():
     print(f"{name:24} nuclear norm {np.median(lengths[-1]):6.0f}, least cosine {1 - distance[-1].max():.4f}")
 
@@ -687,8 +690,8 @@ show(
 # %% [markdown]
 # Along a path the leads differ from those of a multiple of $W_{\mathrm{nuc}}$ by bounded terms (exercise
 # 11.2 has them), so if every tight comparison has $\lambda_{it} > 0$ the angle falls like one over the norm
-# and $1 - \cos$ like its square. At the lengths we reach the power is between 1.4 and 2.2. Descent falls
-# more slowly. Why?
+# and $1 - \cos$ like its square. At the lengths we reach the powers are 1.7 to 2.0. Descent falls more
+# slowly. Why?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 Why descent lags
@@ -952,9 +955,9 @@ widgets.sliders(
 # most runs that never come below the dotted line?
 
 # %% [markdown]
-# With ten columns, 148 of 160 runs are at .99 or above; twelve are not, the least at .80, eleven of them
-# from the two smallest starts. With three columns, 133. With two, 35. So far out most runs have left their
-# stalls, some have not, and with two columns most never seem to. Never? That can be said *before* running.
+# With ten columns, 148 of 160 runs are at .99 or above; of the other twelve, the least at .80, eleven come
+# from the two smallest starts. With three, 133; with two, 35. So most runs have left their stalls, some have
+# not, and with two columns most never seem to. Never? Their tokens tell.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.4: The ceiling
@@ -967,8 +970,7 @@ widgets.sliders(
 #
 # <details><summary>Hint</summary>
 #
-# $\lVert W_{\mathrm{nuc}} - X \rVert_F^2$ over all $X$ of rank at most $m$ is least where? The best multiple
-# of a direction leaves $1 - \cos^2$.
+# Give each direction its best multiple. How far from $W_{\mathrm{nuc}}$ does it end?
 # </details>
 
 
@@ -986,32 +988,33 @@ def ceiling(W_nuc, m):
 check("11.4", ceiling)
 
 # %%
-print("160 runs each:   arrived   barred: ceiling below .99 (within .02 of it)   neither (still rising)")
+print("160 runs each: arrived (rank above m)   barred: ceiling below .99 (within .02)   neither (rising)")
 account = {}
 for m in (10, 3, 2):
     cell = long.sel(m=m)
     ends, before = cell.cosine_late.values[..., -1].ravel(), cell.cosine_late.values[..., -3].ravel()
     goals = cell.goal.values.reshape(-1, d)  # the singular values of each run's own W_nuc
     limits = np.array([ceiling(np.diag(goal), m) for goal in goals])
-    barred = limits < 0.99
-    neither = (ends < 0.99) & ~barred
+    higher = (goals > 1e-3 * goals[:, :1]).sum(axis=1) > m  # ranks of W_nuc
+    arrived, barred = ends >= 0.99, limits < 0.99
+    neither = ~arrived & ~barred
     rising = neither & (ends > before + 0.002)  # by so much in the last four decades of the norm
     near = barred & (ends > limits - 0.02)
-    account[m] = [int(one.sum()) for one in (ends >= 0.99, barred, near, neither, rising)]
-    print("m = {:2}:{:17}{:10} ({}){:38} ({})".format(m, *account[m]))
+    account[m] = [int(one.sum()) for one in (arrived, arrived & higher, barred, near, neither, rising)]
+    print("m = {:2}:{:14} ({:2}){:22} ({}){:30} ({})".format(m, *account[m]))
     assert (ends < limits + 1e-4).all(), again.format("11.4")
-found = {10: [148, 0, 0, 12, 11], 3: [133, 8, 2, 19, 13], 2: [35, 108, 7, 17, 1]}
+found = {10: [148, 0, 0, 0, 12, 11], 3: [133, 8, 8, 2, 19, 13], 2: [35, 22, 108, 7, 17, 1]}
 assert account == found, again.format("11.4")
 worst = ends[neither].argmin()
 print(f"m = 2, neither, the least: cosine {ends[neither][worst]:.2f}, ceiling {limits[neither][worst]:.3f}")
 assert ends[neither][worst] < 0.31
 
 # %% [markdown]
-# Where $W_{\mathrm{nuc}}$ has a rank above $m$, no run arrives, ever; the ceiling says how near one may come.
-# This accounts for every run. With *two* columns most that did not arrive are barred, and few of these come
-# near their ceiling: that only says what is possible. With *three* few are barred. Most of the others still
-# rise, as do all but one of the twelve with *ten*: they are late. But with two columns some stand still that
-# are not barred, one at .30: with no column to spare, there are worse points to stop at.
+# Where the ceiling is below .99 no run arrives, ever. A rank of $W_{\mathrm{nuc}}$ above $m$ alone bars none:
+# 22 of the 35 that arrived with *two* columns have one. Most of the others are barred, but only 7 of these
+# 108 come near their ceiling: it bounds, and does not predict. With *three* few are barred. Most of the
+# others still rise, as do all but one of the twelve with *ten*: they are late. But with two columns some
+# stand still that are not barred, one at .30: with no column to spare, there are worse points to stop at.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the ridge does to a stall
@@ -1029,8 +1032,8 @@ for ridge in (0.0, EPS):
     assert (own.min() > 0.985) == (ridge > 0)
 
 # %% [markdown]
-# With the ridge the stalls are over after 4,000 steps, without it they are not. That, too, is in the
-# published figure: not only the noise is gone, the stall is.
+# With the ridge the stalls are over after 4,000 steps, without it they are not. So the published figure lacks
+# the stall, too.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 How many ranks has the solution? *(optional)*
@@ -1051,8 +1054,9 @@ for ridge in (0.0, EPS):
 # ★★★ · 15 minutes
 #
 # From this (Barvinok 1995, Pataki 1998): if there are more unknowns in a symmetric $H'$ than tight
-# comparisons, some $H' \ne 0$ leaves all their leads and hence (why?) the cost alone, and one can go along
-# it until the rank falls. Count the tight comparisons, and return the largest rank for which there are *not*
+# comparisons, some $H' \ne 0$ leaves all their leads and hence (why?) the cost alone: $W$ is not the only
+# solution. One can go along $H'$ until the rank falls, or until one more comparison is tight, and count
+# again. Count the tight comparisons, and return the largest rank for which there are *not*
 # more unknowns than that. Count also what lesson 10 knows: the rank is at most $\min(n, d)$. You are given
 # all leads at $W$ (the least is 1 but for rounding and the solver); those up to `tol` above the least are
 # tight.
@@ -1177,7 +1181,7 @@ show(
 # A threshold on $W$ sees what the solver left: stopped at a gap of $10^{-3}$, our own gives a mean rank of
 # 12.4 of 15, like the published 13.9 (whose solver we do not know); at $10^{-7}$ it gives 4.65, as the
 # certificate does. No certified rank is above 7 in the 1,102 feasible problems: the nuclear SVM has a *low*
-# rank, within what the count allows.
+# rank.
 #
 # The published ranks start at 1 for $d = 1$. There every problem of ours is infeasible, as are 62% to 100% at
 # $d = 2$ (proved, by Farkas weights as in lesson 02): there is no matrix to have a rank.
@@ -1191,15 +1195,16 @@ show(
 # | a ridge makes the figure | near $W_{\mathrm{nuc}}$ at once | .997, .996; exact without: .985, .985 |
 # | the public run is not at rest | $\eta^* = 2 \varepsilon / h$ below .1 | residual above .2 in 12 of 12 |
 # | which run rests at $\eta = .005$ | $\eta^* > .005$: 10 | the same 10 |
-# | gradient in the cycle | $\eta h / 2 - \varepsilon$ | within 20 percent |
+# | gradients in the cycle | mean square below $(\eta h / 2 - \varepsilon)^2$ | root .82 to .94 of it |
 # | $\eta^*$ from the tokens | $1 / \lVert \sum \lambda_{it} a_{it} a_{it}^\top \rVert$ | .95 to 1.15 of it |
 # | float32's $\varepsilon$ | $\eta^* \lVert W \rVert_*$ stays | within 15 percent |
 # | it selects the best tokens | | 31, 39 and 16 of 40; own 9 of 12 |
 # | the length at rest | above $\sum \lambda_{it} \Delta_{it}$ | by at most one percent in 12 of 12 |
 # | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .045 in 139 runs, 97% below |
 # | with ten columns | ceiling 1 | 148 of 160 at .99; least .80 |
-# | with three, two | own ceiling | 133, 35 of 160; 8 and 108 of 160 barred |
-# | nuclear ranks are low | $r (r + 1) / 2 \le N$ | at most 7 in 1,102 problems; 498 infeasible |
+# | with three, two | none if own ceiling is below .99 | 133, 35 of 160; 8 and 108 of 160 barred |
+# | a bound on the rank | $r (r + 1) / 2 \le N$ | in all of 100 problems |
+# | nuclear ranks are low | | at most 7 in 1,102 problems; 498 infeasible |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
@@ -1215,8 +1220,9 @@ show(
 # <details><summary>2. A run stands still at cosine .94, its S has c = 1.6, and m = d. Has it
 # converged?</summary>
 #
-# No. A newcomer's share grows at most about like $\sigma_1^{0.6}$: to be ten times as large it
-# needs a norm at least 46 times as large, and a loss whose number of digits is 46 times as large. It stands
+# No. If $S$ keeps its shape (we tested that over one doubling of the norm), a newcomer's share grows like the
+# norm to the power 0.6: to be ten times as large it needs a norm 46 times as large, or more, and leads as
+# much longer. The loss is above its limit by about $e^{-\text{lead}}$: 46 times as many zeros. It stands
 # still for those who look at steps.
 # </details>
 #
@@ -1252,7 +1258,7 @@ progress("11")
 # - Without the ridge, descent stalls near KKT points of too low a rank; $c = \lVert S \rVert_{\mathrm{op}}$
 #   predicts, a little too high, how fast each newcomer grows. Very small starts lag.
 # - In log time most runs with enough columns come to .99 and above, some have not. With fewer columns than
-#   $W_{\mathrm{nuc}}$ has ranks, none can, and the **ceiling** says how near.
+#   $W_{\mathrm{nuc}}$ has ranks, the **ceiling** bounds how near one can come.
 # - The rank is bounded by the tight comparisons; a threshold on $W$ measures the solver.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
