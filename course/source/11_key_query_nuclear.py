@@ -690,8 +690,8 @@ show(
 # %% [markdown]
 # Along a path the leads differ from those of a multiple of $W_{\mathrm{nuc}}$ by bounded terms (exercise
 # 11.2 has them), so if every tight comparison has $\lambda_{it} > 0$ the angle falls like one over the norm
-# and $1 - \cos$ like its square. At the lengths we reach the powers are 1.7 to 2.0. Descent falls more
-# slowly. Why?
+# and $1 - \cos$ like its square. At the lengths we reach the powers are 1.7 to 2.0 in these problems.
+# Descent falls more slowly. Why?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 Why descent lags
