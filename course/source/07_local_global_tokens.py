@@ -291,10 +291,10 @@ assert round(360 * (1 / 2 - law)) == 86
 # ## 7.3 One step far out
 #
 # Put $p$ on the ray of one choice, $p = R\, \hat p$ with $\hat p = p_{\mathrm{mm}} / \|p_{\mathrm{mm}}\|$
-# and $R$ large. Lesson 06 wrote the negative gradient of one sequence as a sum of forces along $k_\alpha
-# - k_t$ with strengths $c_t \approx (\gamma_\alpha - \gamma_t)\, e^{-p \cdot (k_\alpha - k_t)}$. On the
-# ray all support tokens have the *same* exponential, and every other token a smaller one. As $R \to
-# \infty$ only
+# and $R$ large, so that its **lead** over each support token is $\Delta_0 = R / \|p_{\mathrm{mm}}\|$. Lesson
+# 06 wrote the negative gradient of one sequence as a sum of forces along $k_\alpha - k_t$ with strengths
+# $c_t \approx (\gamma_\alpha - \gamma_t)\, e^{-p \cdot (k_\alpha - k_t)}$. On the ray all support tokens
+# have the *same* exponential, and every other token a smaller one. As $R \to \infty$ only
 #
 # $$-\nabla L \;\propto\; \sum_{t\ \text{support token}} (\gamma_\alpha - \gamma_t)\, (k_\alpha - k_t)$$
 #
@@ -569,8 +569,8 @@ assert still.sum() == 2
 # growing length $0.02 \sqrt{j}$) three of them lose their tokens, two do not: section 7.8 says where they
 # have got to.
 #
-# So "far enough" is part of the statement. (Other problems say the same: section 7.6.) Two questions are
-# left: how wide are the basins, and how far is far?
+# So "far enough" is part of the statement. (Section 7.6 has more problems.) How wide are the basins, and how
+# far is far?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.5 Cones and basins
@@ -734,12 +734,12 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Starts that hold token 1, 3 or 5 (coloured), by angle to the Att-SVM direction (positive:
-# turned to the left) and by length ($\Delta_0\, \|p_{\mathrm{mm}}\|$). Solid: the edges of exercise 07.4.
-# Dashed: the cone in which the token is ahead, $\pm\theta$.
+# turned to the left) and by the lead $\Delta_0$ that a start of this length has on the ray. Solid: the edges
+# of exercise 07.4. Dashed: the cone in which the token is ahead, $\pm\theta$.
 
 # %% [markdown]
 # Each basin is more than twice as wide as the cone in which its token is ahead, and the three share out all
-# 360 degrees. (The theorem's cone is some part of it.) Near the origin the edges bend.
+# 360 degrees. (The cone of the theorem is some part of the basin.) Near the origin the edges bend.
 
 # %% [markdown]
 # **Try it.** The map of Figure 1, from near and from afar, with the predicted edges. First predict: how do
@@ -919,30 +919,25 @@ strange = np.flatnonzero(far & ~wins)
 print(f"of {(~wins).sum()} other choices {len(strange)}")
 few = [part[strange] for part in eight]
 longer = hold_on_ray(1000, *few, lr=0.001, steps=50_000)  # ten times as far, in steps ten times shorter
-few_logits = (few[0] @ few[3][:, None, :, None])[..., 0]
-strict = geometry.locally_optimal(few[1], few_logits, few[2], tol=2e-5).numpy()
-print(
-    "after 50,000 steps of 0.001:",
-    longer.sum(),
-    " locally optimal, if 1 + 0.00002 is not tight:",
-    strict.sum(),
-)
+print("after 50,000 steps of 0.001:", longer.sum())
 assert (len(strange), longer.sum()) == (2, 1)
-assert (longer == strict).all()
+strict = geometry.locally_optimal(few[1], (few[0] @ few[3][:, None, :, None])[..., 0], few[2], tol=2e-5)
+assert (longer == strict.numpy()).all()  # it is locally optimal, if 1 + 0.00002 is not tight
 assert 0.985 < far[wins].mean() < 0.99
 
 # %% [markdown]
-# They agree: 99 percent of 4,338 local winners hold, and two of 20,705 other choices, neither against the
-# definition. One loses its tokens when the run goes on, in shorter steps. The other *is* a local winner: it
-# has a better token so nearly tight that our test, which allows for $10^{-4}$, took it for a support token.
+# They agree: 99 percent of 4,338 local winners hold, and two of 20,705 other choices. One of these loses its
+# tokens when the run goes on; the other has a better token so nearly tight that our test, which allows for
+# $10^{-4}$, took it for a support token.
 
 # %% [markdown]
 # Now the losses. There are more support tokens and more sequences than in the exercise. Two things change.
 # The run does not stay on the ray: it settles beside it, at an offset $\tilde p$ where the forces of the
-# support tokens have the proportions of the SVM's weights. Without the common factor $e^{-\Delta_0}$ their
-# strengths are $c_t = |\ell'|\, (\gamma_\alpha - \gamma_t)\, e^{-\tilde p \cdot a_t} = C \lambda_t$. And
-# where a better token $b$ pushes against the support tokens, they answer; only $a_b^\perp$, the part of its
-# comparison $a_b$ that is orthogonal to all tight comparisons, lets it catch up. So we call
+# support tokens have the proportions of the SVM's weights. Without the common factor $e^{-\Delta_0}$ (in
+# section 7.3 it was part of $c_t$) their strengths are $c_t = |\ell'|\, (\gamma_\alpha - \gamma_t)\,
+# e^{-\tilde p \cdot a_t} = C \lambda_t$. And where a better token $b$ pushes against the support tokens,
+# they answer; only $a_b^\perp$, the part of its comparison $a_b$ that is orthogonal to all tight
+# comparisons, lets it catch up. So we call
 #
 # $$\text{danger} = \frac{c_b}{C\; \text{slack}}\ \Bigl( \|a_b^\perp\|^2 + \frac{\text{slack}\, (1 +
 # \text{slack})}{\|p_{\mathrm{mm}}\|^2} \Bigr), \qquad c_b = |\ell'|\, (\gamma_b - \gamma_\alpha)\,
@@ -999,40 +994,46 @@ assert share[10][0] < 0.02
 assert 0.4 < share[10][1] < 0.65
 assert share[10][2] > 0.95
 
-# two remedies: lower better tokens (as a control: not the nearest but the second nearest), and shorter steps,
-# more of them, so that all go equally far
-print("share of the lost that hold if the better tokens lowered are   none  second  nearest  all")
-saved, narrow = {}, []
-for lead in (10, 1000):
-    near_keys, near_scores, near_alpha, near_p = (part[lost[lead]] for part in winners)
-    own = near_scores.gather(-1, near_alpha[..., None])
-    better, logits = near_scores > own, (near_keys @ near_p[:, None, :, None])[..., 0]
-    slack = torch.where(better, geometry.margins(logits, near_alpha), torch.inf)
-    nearest = slack.flatten(1).sort(dim=1).values[..., None, None]
-    lowered = (torch.zeros_like(better), slack == nearest[:, 1], slack == nearest[:, 0], better)
-    lowered = [torch.where(chosen & better, own - 0.1, near_scores) for chosen in lowered]
-    for lr, steps in ((0.01, 500), (0.001, 5000)):
-        saved[lead, lr] = [
-            hold_on_ray(lead, near_keys, scores, near_alpha, near_p, lr=lr, steps=steps) for scores in lowered
-        ]
-    for lr in (0.01, 0.001) if lead == 10 else ():
-        cells = "".join(f"{held_here.mean():8.1f}" for held_here in saved[lead, lr])
-        print(f"from lead {lead:4d}, steps of {lr:5}                            {cells}")
-    narrow.append(theta[lost[lead]][saved[lead, 0.001][0]] < 0.57)
-    left = torch.as_tensor(~saved[lead, 0.001][3])  # by both remedies together
-    last = (part[left] for part in (near_keys, lowered[3], near_alpha, near_p))
-    assert left.double().mean() < 0.1
-    assert theta[lost[lead]][left].max() < 0.057
-    assert hold_on_ray(lead, *last, lr=0.0001, steps=50_000).all()
-assert saved[10, 0.01][2].mean() > 0.8
-assert saved[10, 0.01][1].mean() < 0.05
-assert saved[10, 0.001][0].mean() < 0.1
-some = saved[1000, 0.001][0].mean()
-print(f"from lead 1000, steps of 0.001 alone: between 0.7 and 0.8 of the lost hold: {0.7 < some < 0.8}")
-assert 0.7 < some < 0.8
-narrow = np.concatenate(narrow)
-print(f"theta of those that shorter steps alone save: below 0.57 degrees in {narrow.mean():.1f}")
+# are rivals the cause? lower better tokens (as a control: not the nearest but the second nearest)
+near_keys, near_scores, near_alpha, near_p = (part[lost[10]] for part in winners)
+own = near_scores.gather(-1, near_alpha[..., None])
+better, logits = near_scores > own, (near_keys @ near_p[:, None, :, None])[..., 0]
+slack = torch.where(better, geometry.margins(logits, near_alpha), torch.inf)
+nearest = slack.flatten(1).sort(dim=1).values[..., None, None]
+saved = [
+    hold_on_ray(10, near_keys, torch.where(at & better, own - 0.1, near_scores), near_alpha, near_p).mean()
+    for at in (slack == nearest[:, 1], slack == nearest[:, 0])
+]
+print("from lead 10, share of the lost that hold with the second nearest better token lowered", end=" ")
+print(f"{saved[0]:.1f}, with the nearest {saved[1]:.1f}")
+assert saved[0] < 0.05
+assert saved[1] > 0.8
+
+# shorter steps from the same lead, more of them, so that all go equally far
+eased = {
+    lead: hold_on_ray(lead, *(part[lost[lead]] for part in winners), lr=0.001, steps=5000) for lead in lost
+}
+few, most = (eased[lead].mean() for lead in (10, 1000))
+narrow = np.concatenate([theta[lost[lead]][eased[lead]] < 0.57 for lead in lost])
+print(f"steps of 0.001 alone: from lead 10 fewer than 0.1 hold: {few < 0.1},", end=" ")
+print(f"from lead 1000 0.7 to 0.8: {0.7 < most < 0.8}; theta below 0.57 degrees in {narrow.mean():.1f}")
+assert few < 0.1
+assert 0.7 < most < 0.8
 assert narrow.mean() > 0.8
+
+# a longer start and shorter steps, for all that were lost from lead 10 or 1000
+left = np.flatnonzero(lost[10] | lost[1000])
+print(f"about {round(len(left), -1)} lost; from lead 100,000, still lost with", end=" ")
+counts, under = [], (60, 10, 1)
+for lr, bound in zip((0.01, 0.001, 0.0001), under, strict=True):
+    here = [part[left] for part in winners]
+    left = left[~hold_on_ray(1e5, *here, lr=lr, steps=round(5 / lr))]
+    counts.append(len(left))
+    print(f"steps of {lr:g}: under {bound}", end="; ")
+print()
+assert 20 < counts[0] < 60
+assert 0 < counts[1] < 10
+assert counts[2] == 0
 
 # %% [markdown]
 # The estimate is a good one: of the winners in little danger one in a hundred is lost from lead 10, of those
@@ -1045,9 +1046,8 @@ assert narrow.mean() > 0.8
 # lost from lead 10, but three in four of the few lost from lead 1000. Nine in ten of these have **narrow
 # cones**, $\theta$ below 0.57 degrees, and by so much a step of 0.01 can turn a $p$ of length 1.
 #
-# Both remedies together leave a few, all with $\theta$ below 0.057 degrees: for them a step of 0.001 is too
-# long, too, and steps of 0.0001 save every one. So shorter steps are the cure for narrow cones, a longer
-# start is the cure for rivals, and no loss is left that needs a third.
+# A longer start and shorter steps are cure enough for all: from lead 100,000, steps of 0.01 still lose some
+# of the roughly 390, steps of 0.001 a handful, and steps of 0.0001 not one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.7 How often is the winner global?
@@ -1103,7 +1103,7 @@ def drawn(d, seeds=(11, 12, 13, 14, 15), each=40):
 
 
 def classify(p, keys, scores, seen):
-    """One of five classes for each run, as a dict of masks (runs,)."""
+    """One of four classes for each run, as a dict of masks (runs,)."""
     selected = torch.einsum("rntd,rd->rnt", keys, p).argmax(dim=-1)
     same = (seen["alpha"] == selected[:, None]).all(dim=-1)
     local, best = ((same & seen[name]).any(dim=1) for name in ("locally optimal", "global"))
@@ -1207,12 +1207,14 @@ words = np.concatenate([row["word"][row["finite minimum"].numpy()] for row in ta
 print(f"finite minima: length {lengths.min():.1f} to {lengths.max():.1f}; geometry.outcome says", end=" ")
 print({str(word): int((words == word).sum()) for word in np.unique(words)})
 rows = table.values()
+with_best = [int((row["finite minimum"] & row["possible"]).sum()) for row in rows]
+print("of these, where the global choice is feasible:", *with_best)
 shares = [(row["global"].double(), 1 / row["winners"], row["winners"], row["possible"]) for row in rows]
 reached, chance, rivals = np.array([[part[at].mean() for part in parts] for *parts, at in shares]).T
 print("where the global choice is possible:   " + "".join(f"  d = {d:2d}" for d in dimensions))
 for name, part in (("runs that reach it", reached), ("1 / winners", chance), ("winners", rivals)):
     print(f"{name:>38s} " + "".join(f"{number:8.2f}" for number in part))
-assert (len(cosines), len(lengths)) == (924, 66)
+assert (len(cosines), len(lengths), with_best) == (924, 66, [0, 1, 0, 0, 0])
 assert changed < 7
 assert cosines.min() > 0.999
 assert np.allclose(reached, [0.95, 0.69, 0.66, 0.76, 0.89], atol=0.01)
@@ -1228,15 +1230,14 @@ assert [round(table[d]["tight"], 1) for d in (2, 20)] == [1.9, 6.8]
 # is too high here, too (section 7.2 says why, section 7.8 by how much).
 #
 # **At a winner.** 924 of 1,000 runs. After ten times as many steps three of these have moved on to another
-# choice: a selection is not always the last. All 924 are along an Att-SVM direction by then, with a cosine of
-# at least 0.999 here; elsewhere a slow one may still be turning.
+# choice: a selection is not always the last. By then all 924 have a cosine of at least 0.999 with an Att-SVM
+# direction. (Not always: from seeds 31 to 35 one of 200 for $d = 20$ has 0.893.)
 #
-# **Finite minima.** A matter of low dimension: 62 of 200 in the plane, four for $d = 4$, none beyond. At
-# most of them attention is still soft; `geometry.outcome`, which later lessons use, calls a run *undecided*
-# if some sequence gives no token more than 0.99. But some lie as far out as $\|p\| = 97$, and nine are
-# decided: the word for these is *local*, decided but not global. It makes no claim about limits, and neither
-# does an attention of 0.99. The two choices of section 7.4 that would not be lost rest at finite minima, too
-# (section 7.8).
+# **Finite minima.** 62 of 200 in the plane, four for $d = 4$, none beyond: with one exception where the best
+# tokens cannot be selected together. At most of them attention is still soft; `geometry.outcome`, which
+# later lessons use, calls a run *undecided* if some sequence gives no token more than 0.99. But some lie as
+# far out as $\|p\| = 97$, and nine are decided. `outcome` calls these *local*, which means only decided and
+# not global, and claims nothing about limits. (More in section 7.8.)
 #
 # **Not yet.** After ten times as many steps four of the ten have reached the global choice, one another
 # winner, three a finite minimum, and two are still on their way: section 7.8 shows how slow that can be.
@@ -1250,30 +1251,30 @@ assert [round(table[d]["tight"], 1) for d in (2, 20)] == [1.9, 6.8]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.8 Where it breaks *(optional)*
 #
-# **Two loose ends.** By how much is the expectation of exercise 07.1 too high? One draw of $y$ and $v$ is too
-# few to say; we draw twenty for the keys of section 7.7. And where are the two choices of section 7.4 that
-# would not be lost from lead 10?
+# **Two loose ends.** By how much is the expectation of exercise 07.1 too high? We draw $y$ and $v$ sixty
+# times for the keys of section 7.7, once with a common $v$ and once with one for each sequence. And where
+# are the two choices of section 7.4 that would not be lost from lead 10?
 
 # %%
-ratio, angle = [], []
+ratio, apart, angle = [], [], []
 for d, row in table.items():
-    v = torch.randn(20, 200, 1, 1, d, generator=generator, dtype=torch.float64)
-    y = torch.randint(0, 2, (20, 200, 3, 1), generator=generator).double() * 2 - 1
+    v = torch.randn(60, 200, 1, 1, d, generator=generator, dtype=torch.float64)
+    y = torch.randint(0, 2, (60, 200, 3, 1), generator=generator).double() * 2 - 1
+    each = torch.randn(60, 200, 3, 1, d, generator=generator, dtype=torch.float64)
     own, keys_of = row["seen"], row["tokens"].keys
-    ratio.append(row["expected"] / mean_winners(own, y * (v * keys_of).sum(dim=-1)))
+    for part, maps in ((ratio, v), (apart, each)):
+        part.append(row["expected"] / mean_winners(own, y * (maps * keys_of).sum(dim=-1)))
     every = keys_of[:, None].expand(*own["logits"].shape, d)
     ahead = torch.take_along_dim(every, own["alpha"][..., None, None], dim=-2) - every
     ahead = torch.nn.functional.normalize(ahead, dim=-1)[own["feasible"]]
     tight = geometry.support_tokens(own["logits"], own["alpha"])[own["feasible"]]
     pairs = (tight[..., None] & tight[..., None, :]).triu(diagonal=1)
     angle.append((ahead @ ahead.mT)[pairs].clamp(-1, 1).arccos().rad2deg().mean().item())
-    print(
-        f"d = {d:2d}: expected {ratio[-1]:.2f} times as many local winners as with y and v redrawn; ", end=""
-    )
+    print(f"d = {d:2d}: expected / counted {ratio[-1]:.2f}, with a v each {apart[-1]:.2f};", end=" ")
     print(f"angle of two tight comparisons, on average {angle[-1]:.0f} degrees")
-assert 1.15 < max(ratio) == ratio[0] < 1.2, again.format("07.1")
-assert min(ratio) > 1.05, again.format("07.1")
-assert max(ratio[3:]) < 1.1, again.format("07.1")
+assert np.allclose(ratio, [1.18, 1.14, 1.12, 1.09, 1.07], atol=0.02), again.format("07.1")
+assert (np.diff(ratio) < 0).all(), again.format("07.1")
+assert np.abs(np.subtract(apart, ratio)).max() < 0.05, again.format("07.1")
 assert [round(degrees) for degrees in angle] == [135, 76, 69, 65, 62]
 
 # the two choices of section 7.4 that hold from lead 10 and are not locally optimal, in units of plain keys
@@ -1285,10 +1286,24 @@ settled = finite_minimum(rest, keys[two], scores[two])
 print("the two of section 7.4: at a finite minimum", *settled.tolist())
 assert settled.all()
 
+# the finite minima of section 7.7 that are decided: what did they select?
+decided, optimal, separable = 0, 0, 0
+for row in table.values():
+    at = row["finite minimum"] & torch.as_tensor(row["word"] != "undecided")
+    ahead = torch.einsum("rntd,rd->rnt", row["tokens"].keys, row["p"]).argmax(dim=-1)
+    same = (row["seen"]["alpha"] == ahead[:, None]).all(dim=-1) & at[:, None]
+    decided += int(same.sum())
+    separable += int(row["seen"]["feasible"][same].sum())
+    optimal += int(row["seen"]["locally optimal"][same].sum())
+print(f"decided at a finite minimum: {decided}, choice feasible: {separable}, locally optimal: {optimal}")
+assert (decided, separable, optimal) == (9, 9, 0)
+
 # %% [markdown]
-# Too high by nearly a fifth in the plane, by a tenth or less from $d = 10$ on: in many dimensions the
-# comparisons of independent tokens come nearer to 60 degrees, where exercise 07.1 is right (135 in the plane,
-# 62 for $d = 20$). And the two choices rest at finite minima.
+# Too high by nearly a fifth in the plane, by less than a tenth from $d = 10$ on. That the sequences share
+# one $v$ changes it by less than 0.05. Excess and angle fall together: in many dimensions the comparisons of
+# independent tokens come nearer to 60 degrees, where $1 / (k + 1)$ is right for two of them. And the two
+# choices rest at finite minima; so do the nine decided runs of section 7.7, all with choices that are
+# feasible and not locally optimal.
 #
 # **Late selection.** A choice that is *not* locally optimal can look stable for as long as you like. Keys
 # $(0, 0)$, $(-1, 0)$, $(-1, -1)$ with scores $0.5, 0, 1$, and token 1 selected: its comparisons are $a_2 =
@@ -1455,8 +1470,8 @@ progress("07")
 # ## Summary
 #
 # - Of $T^n$ choices some are feasible, and few of these **locally optimal**: better than their support
-#   tokens. Tested one by one, from lead 1000, 99 percent of 4,338 local winners held, the others with shorter
-#   steps, without rivals, or both; no other choice held for good.
+#   tokens. Tested one by one, from lead 1000, 99 percent of 4,338 local winners held, the others from further
+#   out, with shorter steps, or both; no other choice held for good.
 # - The reason is one sum: far out only support tokens exert a force, in proportion to the difference of
 #   scores. SVM weights are nonnegative, so for keys in general position one better support token is enough
 #   to undo a choice, whatever the first step says; where the weights are not unique, others may make up for
