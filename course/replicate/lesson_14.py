@@ -125,6 +125,21 @@ def misses(n, mask, d, *, trials, seed):
     return {name: one.to(torch.int16) for name, one in numbers.items()} | {"global": best}
 
 
+def half(n, d, *, trials, seed):
+    """As ``misses``, where half of the positions see all T = 5 tokens and the others only themselves."""
+    tokens = positions(n, 5, d, "full", trials=trials, seed=seed)
+    turn = torch.rand(trials, 5 * n, generator=torch.Generator().manual_seed(seed + 3)).argsort(-1)
+    asks = (
+        turn < (5 * n + torch.arange(trials)[:, None] % 2) // 2
+    )  # if 5 n is odd, one more in each other trial
+    itself = torch.eye(5, dtype=torch.bool).repeat(n, 1)
+    tokens = dataclasses.replace(tokens, mask=asks[..., None] | itself)
+    ((attention, _),) = attention_after(tokens, 500)
+    missed = geometry.selected_tokens(attention) != tokens.optimal
+    best = geometry.outcome(attention, tokens) == "global"
+    return {"missed": missed.sum(-1).to(torch.int16), "global": best}
+
+
 MEASURED = [
     Measured(
         "14.feasible",
@@ -168,6 +183,15 @@ MEASURED = [
         batch=120,
         paired=("mask",),
         minutes=3,
+    ),
+    Measured(
+        "14.half",
+        "Positions that miss their best token when only half of them ask.",
+        half,
+        {"n": [3], "d": [6, 8, 12, 20]},
+        trials=480,
+        batch=120,
+        minutes=1,
     ),
     Measured(
         "14.crowding",

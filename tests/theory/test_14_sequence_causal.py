@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_14 import attention_after, positions, random_choice
+from course.replicate.lesson_14 import attention_after, half, positions, random_choice
 from mini_attn import data, geometry, models, optim, svm, train
 
 _, squared_norm, pooled, separable_share, falls_for_padding = (
@@ -237,7 +237,7 @@ def test_undecided_runs_are_late():
 
 
 def test_each_position_misses_more_often_in_a_larger_batch():
-    """T = 4, d = 10: a share of misses at n = 8 more than twice that of n = 1, so no independent failures."""
+    """T = 4, d = 10: a share of misses at n = 8 more than twice that of n = 1: sequences feel each other."""
     share = {}
     for n, trials in ((1, 240), (8, 40)):
         tokens = positions(n, 4, 10, "full", trials=trials, seed=85)
@@ -302,4 +302,6 @@ def test_the_same_number_of_comparisons_is_about_as_good_as_a_causal_mask():
         ((attention, _),) = attention_after(tokens, 400)
         found[mask] = int((geometry.outcome(attention, tokens) == "global").sum())
     assert abs(found["three"] - found["causal"]) < 20
-    assert min(found["three"], found["causal"]) > found["full"] + 25
+    found["half"] = int(half(3, 14, trials=120, seed=87)["global"].sum())
+    assert abs(found["half"] - found["causal"]) < 20
+    assert min(found["three"], found["half"], found["causal"]) > found["full"] + 25
