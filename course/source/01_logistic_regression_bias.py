@@ -97,7 +97,7 @@ assert max(loss(50 * w, X, y) for w in separating.values()) < 1e-8
 # Derive $\nabla L(w)$ and write it in NumPy. With $\ell(u) = \log(1 + e^{-u})$, each point enters with a
 # weight $|\ell'(u_i)|$. The $u_i$ may be large, of either sign: no entry of the answer may become `inf` or
 # `nan`, and a weight of $10^{-300}$ should keep its digits. (NumPy's warning of an overflow is harmless where
-# the answer is right.) Which points pull hardest?
+# the answer is right.)
 #
 # <details><summary>Hint: the derivative of one term</summary>
 #
@@ -1222,8 +1222,8 @@ margin_widget(X, y)
 #    direction of the SVM and not across. With a single support vector in the plane nothing restores the part
 #    across, so what the deleted point would have pushed is missing for good.</details>
 # 4. A run has E = 0.07. How many steps until it is ten times nearer to its line? A hundred times?
-#    <details><summary>Answer</summary>10<sup>1/0.07</sup> = 10<sup>14</sup> times as many; squared,
-#    10<sup>29</sup>. No loss curve shows it.</details>
+#    <details><summary>Answer</summary>10<sup>1/0.07</sup> = 10<sup>14.3</sup> times as many; squared,
+#    10<sup>28.6</sup>. No loss curve shows it.</details>
 
 # %%
 progress("01")
@@ -1236,8 +1236,8 @@ progress("01")
 # - $L \approx 1 / (\eta \hat\mu^2 t)$, $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of $\log t$, and, if
 #   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$. At $t =
 #   10^5$ this holds to 0.4 percent on our points, and loss and slope to 18 percent on a hundred random sets.
-# - In the plane the distance from the line dies like $t^{-E}$, $E = \min(C, \text{next} - 1, 1)$, $C = \sum_i
-#   \lambda_i c_i^2$. Normalised steps settle for $\eta < 2 / (\hat\mu C)$.
+# - In the plane the distance from the line dies like $t^{-E}$, $E = \min(C, \text{next} - 1, 1)$ where both
+#   pushes act, $C = \sum_i \lambda_i c_i^2$. Normalised steps settle for $\eta < 2 / (\hat\mu C)$.
 # - The direction needs exponentially many plain steps; normalised ones, once on the line, $\lVert r \rVert /
 #   (\eta\, \theta)$ for an angle $\theta$.
 # - Start and repetitions move the path, not the limit. If every direction gets some point wrong, there is a

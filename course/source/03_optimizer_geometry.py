@@ -7,7 +7,7 @@
 #
 # **Train the same model on the same points with another optimiser. Where does it go now?**
 #
-# Whoever takes the steepest step *in some norm*, short enough, maximises the margin *in that norm*:
+# Whoever takes the steepest step *in some norm*, in steps that shrink, maximises the margin *in that norm*:
 # coordinate, sign and spectral descent do, and gradient descent is the Euclidean case. Mirror descent reaches
 # the same margins by another way. Adam, with short steps and $\beta_1 \le \beta_2$, ends with sign descent,
 # sooner or later, unless its $\varepsilon$ gets in between. And Muon, built to be spectral descent, gives a
@@ -695,10 +695,10 @@ assert degrees(by_adam[-1, 6]) < 31
 # %% [markdown]
 # With $\beta_1 = \beta_2 = \varepsilon = 0$ the step is $g_j / \sqrt{g_j^2}$: *Adam without memory is sign
 # descent*. With memory and $\varepsilon = 0$ the first five runs arrive at the same place, though they
-# remember 20 to 100 steps and their $\eta$ differ by a factor of 20. (It is proved for $\beta_1 \le \beta_2$
-# and step sizes that tend to zero: Zhang, Zou & Cao 2024; for several classes, with a gap of about
-# $t^{-1/3}$, Fan et al. 2025.) The sixth lags a degree behind. The last is nearer to $\ell_2$: has it
-# another limit?
+# remember 20 to 100 steps and their $\eta$ differ by a factor of 20. (It is proved for
+# $\beta_1 \le \beta_2$, a condition of the proof, and step sizes that tend to zero: Zhang, Zou & Cao 2024;
+# for several classes, with a gap of about $t^{-1/3}$, Fan et al. 2025.) The sixth lags a degree behind. The
+# last is nearer to $\ell_2$: has it another limit?
 #
 # The steps are not $\eta$ long. The gradient shrinks, so both means hold older gradients that were
 # *larger* than the present one. The root of the mean square feels it most. How long are Adam's steps?
@@ -1206,7 +1206,7 @@ show(
 #
 # With $\varepsilon$ there is no way back. And with torch's defaults, both together, the gradient meets
 # $\varepsilon$ long before the memory has faded. From there on it is lesson 01: the least $a_i \cdot w$ grows
-# like $\log t$ along the $\ell_2$ direction, and the offset across stays what it was.
+# like $\log t$ along the $\ell_2$ direction, and the offset across hardly changes any more.
 
 # %%
 ray = best[2.0][0] / np.linalg.norm(best[2.0][0])  # the direction of l_2
@@ -1359,9 +1359,10 @@ progress("03")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Steepest descent with short or shrinking steps maximises the margin in its own norm, because the slope of
-#   the loss is a bound on that margin. For $1 < \rho < \infty$ the debt, margin missing times norm, settles
-#   at $\sum_i \lambda_i \log(\lambda_{\max} / \lambda_i)$, with the shares $\lambda_i$ of the worst points.
+# - Steepest descent with shrinking steps maximises the margin in its own norm, because the slope of the loss
+#   is a bound on that margin; constant steps are proved to lose at most $\frac12 \eta\, a_{\max}^2$ of it.
+#   For $1 < \rho < \infty$ the debt, margin missing times norm, settles at
+#   $\sum_i \lambda_i \log(\lambda_{\max} / \lambda_i)$, with the shares $\lambda_i$ of the worst points.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative. The weights are how hard they pull.
 # - Steps of $\mathrm{share} \cdot \hat\mu / a_{\max}^2$ are safe. Longer ones did well with $\eta\, a_{\max}$
