@@ -314,7 +314,7 @@ MEASURED = [
     ),
     Measured(
         "18.longer",
-        "Ingredients that left attention undecided, with ten times as many steps.",
+        "Ingredients that left attention undecided, with 1,000 or 3,000 steps.",
         longer,
         {"setting": LONGER},
         trials=10,

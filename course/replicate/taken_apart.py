@@ -1,4 +1,6 @@
-"""One attention layer on real words, from a setting where the theory holds to all of a transformer."""
+"""One attention layer on real words: a setting where the theory holds, and what a transformer adds to it."""
+
+import math
 
 import torch
 from torch.nn.functional import softplus
@@ -29,18 +31,38 @@ def few_sentences(runs, seed, n=16, T=8, d=32):
     return written.ids[rows], 2.0 * texts.y[rows] - 1, embeddings / embeddings.norm(dim=-1, keepdim=True)
 
 
-def descend(P, trained, f, y, has, steps, look):
-    """Growing normalised steps, each weight on its own, or Adam; `look(step)` before each step and last."""
+def log_loss(u):
+    """log of the mean loss over the margins u (runs, n), also where the loss itself underflows."""
+    far = u > 30  # there log(softplus(-u)) = -u, to the last bit
+    each = torch.where(far, -u, softplus(-u.masked_fill(far, 0.0)).log())
+    return each.logsumexp(-1) - math.log(u.shape[-1])
+
+
+def descend(P, X, trained, y, has, steps, look):
+    """Growing normalised steps, each weight on its own, or Adam; `look(step)` before each step and last.
+
+    A normalised step goes along the slope of log L. That is the slope of L over L, but does not vanish with
+    it: L rounds to 0 where all margins exceed 745, and there every weight would stand still. Nor do slopes
+    of W vanish with a decided attention: in one layer they are taken through a log-scaled softmax.
+    """
     decay = float("weight decay" in has)
     adam = torch.optim.AdamW([P[name] for name in trained], lr=3e-3, weight_decay=decay)
+    grow = {"embeddings learn", "residual and MLP"} & {*has}  # tokens or values: attention decides fully
+    scaled = [name for name in trained if name[0] in "WKQ"] if grow and "second layer" not in has else []
+    exact = [name for name in trained if name not in scaled]
+
+    def slopes(names, batch_dims=None):
+        u = y * net.outputs(P, net.embed(P, X), has, batch_dims=batch_dims)
+        loss = softplus(-u).mean(-1).sum() if "Adam" in has else log_loss(u).sum()
+        return zip(names, torch.autograd.grad(loss, [P[name] for name in names]), strict=True)
+
     for step in range(steps + 1):
         look(step)
         if step == steps:
             return
-        loss = softplus(-y * f()).mean(-1).sum()
-        slopes = torch.autograd.grad(loss, [P[name] for name in trained])
+        found = [*slopes(exact), *(slopes(scaled, 1) if scaled else ())]
         with torch.no_grad():
-            for name, slope in zip(trained, slopes, strict=True):
+            for name, slope in found:
                 w = P[name]
                 if "Adam" in has:
                     w.grad = slope
@@ -48,10 +70,12 @@ def descend(P, trained, f, y, has, steps, look):
                 w.mul_(1 - 0.01 * decay)
                 flat = slope.flatten(1)
                 largest = flat.abs().amax(1, keepdim=True)
+                # tokens that coincide at the start give layer 2 a slope of exactly 0; later, none is cut
+                assert step == 0 or (largest > 1e-280).all(), f"{name} stands still from step {step} on"
                 unit = flat / largest.clamp_min(1e-290)
                 unit = unit / unit.norm(dim=1, keepdim=True).clamp_min(1e-9)
                 length = (0.02 * w.flatten(1).norm(dim=1, keepdim=True)).clamp_min(0.1)
-                w -= (length * unit * (largest > 1e-280)).view_as(w)
+                w -= (length * unit).view_as(w)
             if "Adam" in has:
                 adam.step()
 
@@ -68,12 +92,12 @@ def hard(a, asks, selected):
 
 
 def taken_apart(setting, *, trials, seed, steps=300, early=30):
-    """One attention layer on 16 sentences; "+ x": with an ingredient; "to x": with all up to this one.
+    """One attention layer on 16 sentences; "+ x": with an ingredient.
 
     Of the last layer: the cosine of its movement, and of W, with the hard-margin SVM of what it selects, at
     its own inputs; the same for a random movement, made of its tokens; the margin of W over the largest; how
     the movement after the step `early` agrees with the SVM of that step, and which choices were settled by
-    then; how much of the movement leads back over the start; the least distance of two tokens.
+    then; the least distance of two tokens.
     """
     has = ingredients(setting)
     X, y, E = few_sentences(trials, seed % 10_000)
@@ -95,7 +119,7 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
             a, attention = keep[k]
             kept[step] = net.matrix(P, k)[:, 0].detach().clone(), a, attention[:, 0], y * f
 
-    descend(P, trained, lambda: net.outputs(P, net.embed(P, X), has), y, has, steps, look)
+    descend(P, X, trained, y, has, steps, look)
     (W_0, *_), (W_early, a_early, s_early, _), (W, a, s, u) = (kept[step] for step in (0, early, steps))
     asking = slice(None) if "every token asks" in has else slice(-1, None)
     selected, moved = s.argmax(-1)[:, :, asking], W - W_0
@@ -126,7 +150,6 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
         "length": W.norm(dim=(-2, -1)).float(),
         "whole": cosine(W, fitted.value).float(),
         "whole_never_trained": cosine(W_0 + R, fitted_random).float(),
-        "back": cosine(moved, -W_0).float(),
         "settled": (s_early.argmax(-1)[:, :, asking] == selected).double().mean((1, 2)).float(),
         "closest": apart.amin((1, 2, 3)).float(),
         "feasible": fitted.status == "optimal",
@@ -139,7 +162,8 @@ def at_the_end(setting, *, trials, seed, steps=300):
     Returns:
         best: how often it selects the token with the best score, that is, the one to which more attention
             would lower the loss most.
-        loss: the mean loss. sharp: with 10^4 times the logits, so that each choice is one token.
+        decided: the share of choices with an attention above 0.99.
+        loss: log of the mean loss. sharp: with 10^4 times the logits, so that each choice is one token.
         alone: of the best token of each sentence, read alone (without a residual, all attention on it).
     """
     has = ingredients(setting)
@@ -149,49 +173,40 @@ def at_the_end(setting, *, trials, seed, steps=300):
     trained = [name for name in P if learns.get(name, True)]
     for name in trained:
         P[name].requires_grad_()
-    descend(P, trained, lambda: net.outputs(P, net.embed(P, X), has), y, has, steps, lambda step: None)
+    descend(P, X, trained, y, has, steps, lambda step: None)
 
-    def losses(P, keep=None):
-        return softplus(-y * net.outputs(P, net.embed(P, X), has, keep))
+    def margins(P, x, keep=None):
+        return y * net.outputs(P, x, has, keep)
 
-    keep = []
-    loss = losses(P, keep)
+    keep, x = [], net.embed(P, X)
+    u = margins(P, x, keep)
     _, attention = keep[-1]
-    (slope,) = torch.autograd.grad(loss.sum(), attention)
+    (slope,) = torch.autograd.grad(u.sum(), attention)
     asking = slice(None) if "every token asks" in has else slice(-1, None)
-    wins = (slope.argmin(-1) == attention.argmax(-1))[:, 0, :, asking]
+    wins = (slope.argmax(-1) == attention.argmax(-1))[:, 0, :, asking]
     with torch.no_grad():
-        x = net.embed(P, X)
-        sharp = losses(P | {name: 1e4 * w for name, w in P.items() if name[0] in "WK"})
-        alone = torch.stack([y * net.outputs(P, x[:, :, [t]], has) for t in range(x.shape[2])], -1)
+        sharp = margins(P | {name: 1e4 * w for name, w in P.items() if name[0] in "WK"}, x)
+        alone = torch.stack([margins(P, x[:, :, [t]]) for t in range(x.shape[2])], -1)
     return {
         "best": wins.double().mean((1, 2)),
-        "loss": loss.detach().mean(-1),
-        "sharp": sharp.mean(-1),
-        "alone": softplus(-alone.amax(-1)).mean(-1),
+        "decided": (attention[:, 0, :, asking].amax(-1) > 0.99).double().mean((1, 2)).detach(),
+        "loss": log_loss(u.detach()),
+        "sharp": log_loss(sharp),
+        "alone": log_loss(alone.amax(-1)),
     }
 
 
 def ingredients(setting):
-    """What is added to the plain layer: () for "base", ("x", "z") for "+ x, z", all up to x for "to x"."""
-    if setting == "base":
-        return ()
-    kind, names = setting.split(" ", 1)
-    if kind == "+":
-        return tuple(names.split(", "))
-    return net.INGREDIENTS[: net.INGREDIENTS.index(names) + 1]
+    """What is added to the plain layer: () for "base", ("x", "z") for "+ x, z"."""
+    return () if setting == "base" else tuple(setting.removeprefix("+ ").split(", "))
 
 
 PAIR = "+ embeddings learn, every token asks"
-SETTINGS = [
-    "base",
-    *(f"+ {name}" for name in net.INGREDIENTS),
-    PAIR,
-    *(f"to {name}" for name in net.INGREDIENTS[1:]),
-]
-LONGER = ["+ Adam", PAIR, "+ norm before the head", "+ residual and MLP"]
+SETTINGS = ["base", *(f"+ {name}" for name in net.INGREDIENTS), PAIR]
+LONGER = ["+ Adam", "+ norm before the head", "+ residual and MLP"]
 
 
 def longer(setting, *, trials, seed):
-    """Ten times as many steps."""
-    return taken_apart(setting, trials=trials, seed=seed, steps=3000)
+    """Ten times as many steps; or, with an MLP, those until nearly all choices are made."""
+    steps = 1000 if setting == "+ residual and MLP" else 3000
+    return taken_apart(setting, trials=trials, seed=seed, steps=steps)

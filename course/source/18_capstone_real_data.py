@@ -735,9 +735,10 @@ for n in (1, 8, 64):
     assert other < 0.32 if n == 1 else other > 0.93 if n == 64 else 0.5 < other < 0.75
 
 # %% [markdown]
-# So 16 tokens give 0.47 for nothing: nearly all of the trained head's 0.5. Many rows pin down whatever $W$
-# selected. Few do not; but a $W$ made of the tokens is a sum of multiples of
-# the rows, as the SVM's solution is, and keeps what the law gives: 0.58 for 8 tokens.
+# So 16 orthonormal tokens give 0.47 for nothing. The law is a toy of the control: real tokens, not
+# orthonormal, give 0.61. Many rows pin down whatever $W$ selected. Few do not; but a $W$ made of the tokens
+# is a sum of multiples of the rows, as the SVM's solution is, and keeps what the law gives: 0.58 for 8
+# tokens.
 #
 # What would be evidence? Theory makes a stronger claim: $W$ is on its way *to* the SVM of what it selects.
 # Then the SVM at an early step could say where $W$ goes **from there**, better than a straight line does.
@@ -759,10 +760,9 @@ for tokens in ("digits", "sentences"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 Taken apart
 #
-# In its own setting the theory is right. We walk from there to here: one layer, 16
-# sentences of 8 words, random fixed embeddings, the last word asks, a fixed head reads the mixture, 300
-# growing normalised steps on $W$ from 0. Then an ingredient of a transformer is added, alone, or on top of
-# those before it.
+# In its own setting the theory is right: one layer, 16 sentences of 8 words, random fixed embeddings, the
+# last word asks, a fixed head reads the mixture, 300 growing normalised steps on $W$ from 0, along the slope
+# of $\log L$. Then one ingredient of a transformer is added.
 #
 # **Predict before you run on.** Order from harmless to fatal: the head learns too; keys and queries;
 # embeddings learn; Adam; every token asks; a norm before the head; residual, MLP; a second layer; decay.
@@ -781,72 +781,69 @@ def medians(sweep):
     return {str(s): {name: float(m[name].sel(setting=s)) for name in m.data_vars} for s in m.setting.values}
 
 
-apart = measured("18.apart").load()
-above, sets = (apart.whole > apart.whole_never_trained).sum("trial"), apart.feasible.sum("trial")
-path = medians(apart)
-print("\nten data sets each, medians          cosine  nobody      sets with W-W_0 to")
-print("                                       of W trained above an SVM    SVM -W_0 largest decided     |W|")
-for setting, m in path.items():
-    back = "" if np.isnan(m["back"]) else f"{m['back']:.2f}"
-    counts = int(above.sel(setting=setting)), int(sets.sel(setting=setting))
-    c, largest, decided, length = (m[name] for name in ("cosine", "largest", "decided", "length"))
-    print(f"{setting:38s} {m['whole']:5.2f} {m['whole_never_trained']:6.2f} {counts[0]:6d} {counts[1]:6d}"
-          f" {c:6.2f} {back:>5} {largest:7.2f} {decided:7.2f} {length:7.2g}")  # fmt: skip
-    assert counts[1] == (4 if setting == "+ second layer" else 10)
+apart, longer = (measured(f"18.{name}").load() for name in ("apart", "longer"))
+path, later, luck = medians(apart), medians(longer), {}
+print("\nten data sets each, medians           cosine  nobody     sets       p  with")
+print("                                        of W trained  above          an SVM largest decided    |W|")
+for sweep, when in ((apart, ""), (longer, "longer ")):
+    for setting, m in medians(sweep).items():
+        cell = sweep.sel(setting=setting)
+        lead, sets = (cell.whole - cell.whole_never_trained).dropna("trial").values, int(cell.feasible.sum())
+        luck[when + setting] = p = flip_test(lead[:, None], np.zeros((len(lead), 1)))
+        print(f"{when + setting:39s} {m['whole']:5.2f} {m['whole_never_trained']:6.2f} {(lead > 0).sum():6d}"
+              f" {p:8.3f} {sets:6d} {m['largest']:7.2f} {m['decided']:7.2f} {m['length']:6.2g}")  # fmt: skip
+        assert sets == (4 if setting == "+ second layer" else 10)
 assert path["base"]["whole"] > 0.995
 
+# %% [markdown]
+# *Largest*: the mean of a choice's largest attention. *Decided*: the share of choices where it is above
+# 0.99. *Longer*: 3,000 steps; with the MLP 1,000, when its choices are made.
+
 # %% jupyter={"source_hidden": true}
-lists = {kind: ["base", *(name for name in path if name[0] == kind)] for kind in "+t"}
-lists["t"].insert(1, "+ head learns")
+PAIR = "+ embeddings learn, every token asks"
 looks = (("whole", BLUE, "o", 0.12, "trained"), ("whole_never_trained", "0.4", "x", -0.12, "nobody trained"))
-spread = apart[["whole", "whole_never_trained"]].quantile([0.0, 0.5, 1.0], dim="trial")
-fig, axes = plt.subplots(1, 2, figsize=(10, 4.8), sharex=True)
-for ax, kind, title in zip(axes, "+t", ("one ingredient alone", "added one after the other"), strict=True):
-    names = lists[kind]
+fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharex=True)
+for ax, sweep, title in zip(axes, (apart, longer), ("300 steps", "1,000 (MLP) or 3,000 steps"), strict=True):
+    names = sweep.setting.values.tolist()
     for what, color, marker, shift, label in looks:
-        low, middle, high = spread[what].sel(setting=names).values
+        low, middle, high = sweep[what].quantile([0.0, 0.5, 1.0], dim="trial").values
         ax.errorbar(middle, np.arange(len(names)) + shift, xerr=[middle - low, high - middle], fmt=marker,
                     color=color, label=label)  # fmt: skip
-    told = {
-        "+ second layer": "second layer (4 sets)",
-        "+ embeddings learn, every token asks": "embeddings, every token",
-    }
-    ax.set_yticks(range(len(names)), [told.get(name, name.split(" ", 1)[-1]) for name in names], fontsize=10)
+    told = {"+ second layer": "second layer (4 sets)", PAIR: "embeddings, every token"}
+    ax.set_yticks(range(len(names)), [told.get(name, name.removeprefix("+ ")) for name in names], fontsize=10)
     ax.set(title=title, xlabel="cosine to the SVM of its selection", xlim=(-0.05, 1.05))
     ax.axvline(0, color="0.5", linewidth=1)
     ax.invert_yaxis()
-axes[1].legend(loc="lower right", fontsize=10)
+axes[1].legend(loc="lower left", fontsize=10)
 show(
     fig,
-    alt="Two lists of ingredients with the cosine to the SVM, trained and nobody trained. Alone: from 1 for "
-    "the base down to the level of the control for the norm before the head, and for moving embeddings with "
-    "every token asking. Added one after the other the cosine falls step by step to that of the control.",
+    alt="Two lists of ingredients with the cosine to the SVM, trained and nobody trained. After 300 steps: "
+    "from 1 for the base down to the level of the control for the norm before the head, and for moving "
+    "embeddings with every token asking. Later, Adam and the MLP stay above the control, the norm does not.",
 )
 
 # %% [markdown]
 # **Figure 4.** Cosine of the last layer's $W$ to the hard-margin SVM of what it selects: medians and ranges
-# of ten data sets (second layer alone: of the four where there is such an SVM). Crosses: the start and a
+# of ten data sets (second layer: of the four where there is such an SVM). Crosses: the start and a
 # random movement of the same length, made of the same tokens.
 
 # %% [markdown]
-# Alone:
-#
 # - *The head learns*, *every token asks*, *weight decay*: nearly nothing in the direction. But decay bounds
 #   the length.
 # - *Keys and queries* change the geometry, not the claim: the cosine to the *nuclear* SVM is higher, as
 #   lesson 11 lets us expect.
-# - *Embeddings* move while $W$ is being learned, and $W$ stays shorter: anything from 0.39 to 1.00. If every
-#   token asks, too, **the cosine is above the control in 5 data sets of 10**, though the choices are made.
-#   (While tokens move, rounding grows: on another processor these medians were 0.88 for 0.85, 0.37 for 0.47.)
-# - *Adam* decides late: with ten times as many steps all have, and the cosine is higher.
+# - *Embeddings* move while $W$ is being learned: anything from 0.41 to 1.00. If every token asks, too, the
+#   choices are made, but **the cosine cannot be told from the control** ($p = 0.50$).
+# - *Adam* and *a residual and an MLP* decide late. **They only delay:** in the end nearly all choices are
+#   made. $W$ is above the control in ten of ten, with 0.84 and 0.74.
 # - *A second layer* of bare attention: positions that select the same token in layer 1 become the same token
 #   of layer 2. If the selected one is among these, there is no $W$.
-# - *A norm before the head*: **the cosine is within 0.03 of the control**, above it in 8 data sets, after ten
-#   times as many steps in 5. A *residual and an MLP*: above it in all ten, but nothing is decided.
+# - *A norm before the head*: few choices are made, ever, and **the cosine cannot be told from the control**
+#   ($p = 0.28$; after 3,000 steps 0.78).
 #
-# On top of each other they reach the control with "every token asks": before any norm or MLP, and with two
-# thirds of the choices made. After that, three of four movements mostly undo the start (cosine to $-W_0$ near
-# 0.5; with decay 1.0), and $W - W_0$ says nothing: hence $W$.
+# **Even a measurement needs a control.** We first followed the slope of $L$ and set steps to 0 below
+# $10^{-280}$. Under the MLP all weights soon stood still, for thousands of steps, and we read it as "an MLP
+# decides nothing". Where nothing changes, ask first whether anything moves.
 
 # %%
 nuclear = float(apart.sel(setting="+ K and Q").nuclear.median())
@@ -854,52 +851,38 @@ print(f"keys and queries: cosine to the nuclear SVM {nuclear:.2f}, "
       f"to the Frobenius one {path['+ K and Q']['whole']:.2f}")  # fmt: skip
 assert nuclear > path["+ K and Q"]["whole"] + 0.1
 assert min(path[name]["whole"] for name in ("+ head learns", "+ every token asks", "+ weight decay")) > 0.97
-assert max(path[f"+ {name}"]["length"] for name in ("weight decay", "embeddings learn")) < 50
 some = apart.sel(setting="+ embeddings learn").whole
 together = int((apart.sel(setting="+ second layer").closest < 1e-6).sum())
 print(f"second layer: tokens coincide in {together} of 10 data sets")
-assert (0.38 < some.min() < 0.4, some.max() > 0.99, together) == (True, True, 10)
-longer = measured("18.longer").load()
-for setting, then in medians(longer).items():
-    cell, m = longer.sel(setting=setting), path[setting]
-    counts = int(above.sel(setting=setting)), int((cell.whole > cell.whole_never_trained).sum())
-    print(f"3,000 steps {setting:36s} {then['whole']:.2f}, nobody {then['whole_never_trained']:.2f}, above"
-          f" {counts[1]:2d} of 10, decided {then['decided']:.2f}")  # fmt: skip
-    wanted = {"+ Adam": (10, 10), "+ residual and MLP": (10, 10), "+ norm before the head": (8, 5)}
-    assert counts == wanted.get(setting, (5, 5))
-    before, after = m["decided"], then["decided"]
-    if setting == "+ Adam":
-        assert before < 0.1 < 0.9 < after
-        assert then["whole"] > m["whole"] + 0.04
-    else:
-        assert max(before, after) < 0.1 or min(before, after) > 0.95
-norm_alone = path["+ norm before the head"]
-assert abs(norm_alone["whole"] - norm_alone["whole_never_trained"]) < 0.03
-for setting in lists["t"][5:]:  # from "to every token asks" on
-    assert int(above.sel(setting=setting)) <= 5
-    assert abs(path[setting]["whole"] - path[setting]["whole_never_trained"]) < 0.1
-undone = ("norm before the head", "residual and MLP", "weight decay")
-assert min(path[f"to {name}"]["back"] for name in undone) > 0.45
-assert 0.6 < path["to every token asks"]["decided"] < 0.7
+assert (0.4 < some.min() < 0.42, some.max() > 0.99, together) == (True, True, 10)
+assert (path[PAIR]["decided"] > 0.95, abs(luck[PAIR] - 0.504) < 0.001) == (True, True), again.format("18.5")
+for setting, cosine in (("+ Adam", 0.84), ("+ residual and MLP", 0.74)):
+    assert path[setting]["decided"] < 0.1 < 0.95 < later[setting]["decided"]
+    assert luck[setting] == luck["longer " + setting] == 2 / 1024
+    assert abs(later[setting]["whole"] - cosine) < 0.005
+normed = "+ norm before the head"
+assert abs(luck[normed] - 0.281) + abs(luck["longer " + normed] - 0.779) < 0.002
+assert max(path[normed]["decided"], later[normed]["decided"]) < 0.1
+assert path["+ weight decay"]["length"] < 50
 
 # %% [markdown]
 # **And the test of section 18.5?** Here is how the SVM of step 30 foresees the rest of the way, and how many
-# choices of step 30 are the last ones.
+# choices are *settled*: at step 30 the token is that of step 300.
 
 # %%
 ahead = apart.future - apart.momentum
 print("                                      cosine  foreseen better      p  settled  correlation of the two")
 chance, linked = {}, {}
-for setting in lists["+"]:
+for setting in path:
     m, cell, lead = path[setting], apart.sel(setting=setting), ahead.sel(setting=setting).values
     chance[setting] = flip_test(lead[:, None], np.zeros((10, 1)))
     linked[setting] = np.corrcoef(cell.settled.values, lead)[0, 1]
     print(f"{setting:38s} {m['whole']:5.2f} {(lead > 0).sum():10d} of 10 {chance[setting]:6.3f}"
           f" {m['settled']:8.0%} {linked[setting]:12.2f}")  # fmt: skip
 assert (ahead > 0).sum("trial").sel(setting=["base", "+ every token asks"]).values.tolist() == [7, 0]
-assert abs(chance["base"] - 0.178) < 0.001, again.format("18.5")
+assert abs(chance["base"] - 0.178) + abs(chance["+ weight decay"] - 0.012) < 0.001, again.format("18.5")
 still = ["base", "+ head learns", "+ K and Q", "+ Adam", "+ every token asks", "+ weight decay"]
-assert 0.735 < min(linked[s] for s in still) < max(linked[s] for s in still) < 0.935
+assert 0.715 < min(linked[s] for s in still) < max(linked[s] for s in still) < 0.935
 
 # %% [markdown]
 # The test is failed in ten of ten by a layer in which *every token asks*, as by the transformer, and yet that
@@ -907,29 +890,30 @@ assert 0.735 < min(linked[s] for s in still) < max(linked[s] for s in still) < 0
 # may be chance ($p = 0.18$). **So to fail it is no evidence against the theory.** The SVM of a moment belongs
 # to the choices of that moment, and many of them change later: in the six settings with fixed tokens and a
 # linear head, the lead of the SVM over the straight line goes with the share of choices that are settled
-# (correlation 0.74 to 0.93 over these ten data sets; over ten others it may be 0.4).
+# (correlation 0.72 to 0.93 over these ten data sets; over ten others it may be 0.4). Nor is to pass it
+# evidence: with decay it is passed ($p = 0.012$), yet the base ends nearer to its SVM.
 #
 # What do norm and MLP do? Both make the head *nonlinear* (lesson 13): what is read is no longer a weighted
 # mean of values. **Predict:** is a mixture of tokens then better than any one of them, or only as good?
 
 # %%
 print("five fresh data sets each: in how many")
-print("                        best token wins   loss below that of    sharp attention   loss below")
-print("                        in over half      best token alone      raises it         1e-100")
-wanted = {"base": [5, 0, 0, 0], "+ norm before the head": [0, 5, 5, 0], "+ residual and MLP": [0, 0, 5]}
+print("                         best token wins   loss below that of    sharp attention")
+print("                         in over half      best token alone      lowers   raises it")
+wanted = {"base": [5, 0, 0, 0], "+ norm before the head": [0, 5, 0, 5], "+ residual and MLP": [5, None, 5, 0]}
 for setting, counts in wanted.items():
     end = at_the_end(setting, trials=5, seed=1)
-    loss, alone, sharp = end["loss"], end["alone"], end["sharp"]
-    wins = [end["best"] > 0.5] * (len(counts) - 3)  # under the MLP the scores are too small to be compared
-    found = [int(x.sum()) for x in (*wins, loss < alone - 1e-4, sharp > loss + 1e-4, loss < 1e-100)]
-    print(f"{setting:24s}{found[0] if wins else '':8} {found[-3]:19d} {found[-2]:19d} {found[-1]:14d}")
-    assert found == counts
+    more, less = end["sharp"] - end["loss"], end["loss"] - end["alone"]  # of logs
+    found = [int(x.sum()) for x in (end["best"] > 0.5, less < -1e-3, more < -1e-3, more > 1e-3)]
+    print("{:24s} {:8d} {:19d} {:16d} {:8d}".format(setting, *found))
+    assert all(count in (None, one) for count, one in zip(counts, found, strict=True))
+assert (end["loss"] < -745).all()  # of the MLP: L itself would round to 0
 
 # %% [markdown]
 # Under the norm a mixture is *better*: the loss lies below that of the best token of each sentence, and rises
-# if attention is made sharp. So a longer $W$ would cost. With an MLP and a residual nothing forbids a
-# decision, but nothing asks for one: the loss is won while attention is still spread (the column "largest").
-# Without a selection there is no SVM of a selection.
+# if attention is made sharp. So a longer $W$ would cost. With an MLP and a residual it pays: after 300 steps
+# the best token leads in most choices, and sharp attention would lower the loss. **A norm forbids the
+# decision; an MLP puts it off.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Weight decay *(optional)*
@@ -953,7 +937,7 @@ for tokens in ("digits", "sentences"):
     assert abs(decayed[3] - decayed[4]) < 0.06
 
 # %% [markdown]
-# With decay the norm is a third or less, and attention stays more even. $W - W_0$ is a bad question again:
+# With decay the norm is a third or less, and attention stays more even. $W - W_0$ is a bad question here:
 # decay erases $W_0$. $W$ itself is what is left of the learning, and its cosine is that of a matrix that
 # nobody trained.
 
@@ -1049,7 +1033,7 @@ for tokens in ("digits", "sentences"):
 # | the SVM of step 80 says where $W$ goes | better than a straight line | no; but neither at cosine 0.98 |
 # | one linear layer, tokens that stand still | cosine 1 | above 0.995 (median of ten) |
 # | keys and queries | nuclear geometry | cosine to the nuclear SVM 0.93, to the Frobenius one 0.71 |
-# | what breaks it | the nonlinear head | norm: mixtures win; MLP: no decision; moving tokens that all ask |
+# | what breaks it | the nonlinear head | norm: mixtures win; an MLP only delays; moving tokens that all ask |
 
 # %% [markdown]
 # ## Questions
@@ -1083,8 +1067,9 @@ progress("18")
 #   claim needs a rival that has all but the cause.
 # - Try a test where the answer is known. Ours is failed by a layer whose cosine is 0.98.
 # - Taken apart, the theory is exact in its setting. Many queries and weight decay leave the direction alone;
-#   factors and Adam change geometry or pace. **Moving tokens that all ask, or a norm before the head, bring
-#   the cosine down to the control.** Under the norm mixtures are better than any token.
+#   factors and Adam change geometry or pace, and an MLP only delays. **With moving tokens that all ask, or a
+#   norm before the head, the cosine cannot be told from the control.** Under the norm mixtures are better
+#   than any token.
 #
 # ## Further reading
 #

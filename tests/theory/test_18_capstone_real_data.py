@@ -3,9 +3,10 @@
 No theorem here, but measurements, on other seeds and sizes than the lesson's: one linear attention layer with
 fixed embeddings and head goes to the Att-SVM of real words (Tarzanagh et al. 2023), a random W made of the
 same tokens does not; a norm before the head takes the direction down to that control, and so do moving
-embeddings when every token asks; in a trained two-layer transformer the SVM of a head's own selection has a
-cosine well above those of random tokens and of another head, and below that of a matrix that nobody trained;
-attention sharpens while the data are fitted. Under a norm before the head mixtures are better than tokens.
+embeddings when every token asks; an MLP only delays the decision. In a trained two-layer transformer the SVM
+of a head's own selection has a cosine well above those of random tokens and of another head, and below that
+of a matrix that nobody trained; attention sharpens while the data are fitted. Under a norm before the head
+mixtures are better than tokens.
 """
 
 import numpy as np
@@ -46,10 +47,25 @@ def test_what_brings_it_down_to_the_control(setting):
     assert (found["decided"] > 0.9).all() if setting == taken_apart.PAIR else found["largest"].median() < 0.8
 
 
-def test_an_mlp_stays_above_the_control_and_decides_nothing():
-    found = stored.taken_apart("+ residual and MLP", trials=2, seed=79)
-    assert (found["whole"] > found["whole_never_trained"] + 0.05).all()
-    assert (found["decided"] < 0.1).all()
+def test_an_mlp_only_delays_the_decision():
+    """A loss that underflows stops every weight; its log does not."""
+    early, late = (
+        taken_apart.taken_apart("+ residual and MLP", trials=2, seed=79, steps=steps) for steps in (300, 1000)
+    )
+    assert (early["decided"] < 0.3).all()
+    assert (late["decided"] > 0.75).all()
+    assert (late["length"] > 10 * early["length"]).all()
+    for found in (early, late):
+        assert (found["whole"] > found["whole_never_trained"] + 0.05).all()
+
+
+def test_the_log_of_the_loss_and_its_slope_survive_the_loss():
+    u = torch.tensor([[-40.0, 0.5, 31.0], [2000.0, 2001.0, 1999.0]], dtype=torch.float64, requires_grad=True)
+    log = taken_apart.log_loss(u)
+    torch.testing.assert_close(log[0], torch.nn.functional.softplus(-u[0]).mean().log())
+    assert torch.nn.functional.softplus(-u[1]).mean() == 0
+    (slope,) = torch.autograd.grad(log.sum(), u)
+    torch.testing.assert_close(slope[1], -torch.softmax(-u[1].detach(), 0))
 
 
 def test_the_test_of_the_future_is_failed_by_a_layer_that_goes_to_its_svm():
@@ -57,13 +73,6 @@ def test_the_test_of_the_future_is_failed_by_a_layer_that_goes_to_its_svm():
     assert (found["whole"] > 0.95).all()
     assert (found["future"] < found["momentum"] - 0.05).all()
     assert (found["settled"] < 0.7).all()
-
-
-def test_under_the_norm_the_movement_leads_back_over_the_start():
-    found = stored.taken_apart("to norm before the head", trials=2, seed=79)
-    assert (found["back"] > 0.1).all()
-    assert found["back"].median() > 0.3
-    assert (found["whole"] > found["cosine"] + 0.05).all()
 
 
 def test_keys_and_queries_go_nearer_to_the_nuclear_svm():
@@ -164,15 +173,16 @@ def test_the_best_token_wins_in_most_choices_where_the_theory_holds(setting, win
     assert ((found > 0.5) == wins).all()
 
 
-def test_under_the_norm_a_mixture_beats_each_token_and_an_mlp_wins_the_loss(monkeypatch):
+def test_under_the_norm_a_mixture_beats_each_token_and_an_mlp_gains_by_a_decision(monkeypatch):
     few = taken_apart.few_sentences
     monkeypatch.setattr(taken_apart, "few_sentences", lambda runs, seed: few(runs, seed, n=10, T=11))
     plain, normed, mlp = (
         taken_apart.at_the_end(setting, trials=3, seed=82)
         for setting in ("base", "+ norm before the head", "+ residual and MLP")
     )
-    torch.testing.assert_close(plain["loss"], plain["sharp"], atol=1e-4, rtol=0)
-    assert (plain["loss"] >= plain["alone"] - 1e-9).all()  # a weighted mean of values is no better
-    assert (normed["loss"] < normed["alone"] - 1e-3).all()
-    assert (normed["loss"] < normed["sharp"] - 1e-3).all()
-    assert (mlp["loss"] < 1e-50).all()
+    torch.testing.assert_close(plain["loss"], plain["sharp"], atol=2e-4, rtol=0)
+    assert (plain["loss"] >= plain["alone"] - 1e-8).all()  # a weighted mean of values is no better
+    assert (normed["loss"] < normed["alone"] - 2e-3).all()
+    assert (normed["loss"] < normed["sharp"] - 2e-3).all()
+    assert (mlp["sharp"] < mlp["loss"] - 1).all()
+    assert (mlp["best"] > 0.6).all()
