@@ -134,15 +134,11 @@ def simple(has, runs, d, columns, seed):
     return P
 
 
-def outputs(P, x, has, keep=None, batch_dims=None):
-    """Outputs f (runs, n), of the mean over all positions that ask, or of the last one.
-
-    With batch_dims = 1 the slopes of keys, queries and W are right up to a factor in each run, and survive
-    decided attention: see :func:`mini_attn.softmax.softmax`. For one layer only, and not for other weights.
-    """
+def outputs(P, x, has, keep=None):
+    """Outputs f (runs, n), of the mean over all positions that ask, or of the last one."""
     real = torch.ones(x.shape[:3], dtype=torch.bool)
     for k in range(1 + ("second layer" in has)):
-        softmax = lambda h, _: exact_softmax(h, batch_dims)  # noqa: E731
+        softmax = lambda h, _: exact_softmax(h)  # noqa: E731
         x = layer(P, k, x, real, keep, "norm before the head" in has, softmax)
     x = norm(x) / math.sqrt(x.shape[-1]) if "norm before the head" in has else x
     asks = slice(None) if "every token asks" in has else slice(-1, None)

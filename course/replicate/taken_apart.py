@@ -7,6 +7,7 @@ from torch.nn.functional import softplus
 
 from course.replicate import small_transformer as net
 from mini_attn import datasets, svm
+from mini_attn.softmax import softmax
 
 
 def cosine(A, B):
@@ -38,6 +39,17 @@ def log_loss(u):
     return each.logsumexp(-1) - math.log(u.shape[-1])
 
 
+def outputs_for_slopes(P, X, has):
+    """`net.outputs` of one layer without norm, with slopes of W, keys and queries that survive saturation.
+
+    They are right up to a factor in each run, see :func:`mini_attn.softmax.softmax`; those of others are not.
+    """
+    real = torch.ones(X.shape[:3], dtype=torch.bool)
+    x = net.layer(P, 0, net.embed(P, X), real, None, False, lambda h, _: softmax(h, batch_dims=1))
+    asks = slice(None) if "every token asks" in has else slice(-1, None)
+    return (x[:, :, asks] @ P["read"][:, None]).squeeze(-1).mean(-1)
+
+
 def descend(P, X, trained, y, has, steps, look):
     """Growing normalised steps, each weight on its own, or Adam; `look(step)` before each step and last.
 
@@ -47,12 +59,12 @@ def descend(P, X, trained, y, has, steps, look):
     """
     decay = float("weight decay" in has)
     adam = torch.optim.AdamW([P[name] for name in trained], lr=3e-3, weight_decay=decay)
-    grow = {"embeddings learn", "residual and MLP"} & {*has}  # tokens or values: attention decides fully
-    scaled = [name for name in trained if name[0] in "WKQ"] if grow and "second layer" not in has else []
+    grow = {*has} in ({"embeddings learn"}, {"embeddings learn", "every token asks"}, {"residual and MLP"})
+    scaled = [name for name in trained if name[0] in "WKQ"] if grow else []  # there attention saturates
     exact = [name for name in trained if name not in scaled]
 
-    def slopes(names, batch_dims=None):
-        u = y * net.outputs(P, net.embed(P, X), has, batch_dims=batch_dims)
+    def slopes(names, f):
+        u = y * f
         loss = softplus(-u).mean(-1).sum() if "Adam" in has else log_loss(u).sum()
         return zip(names, torch.autograd.grad(loss, [P[name] for name in names]), strict=True)
 
@@ -60,7 +72,8 @@ def descend(P, X, trained, y, has, steps, look):
         look(step)
         if step == steps:
             return
-        found = [*slopes(exact), *(slopes(scaled, 1) if scaled else ())]
+        found = [*slopes(exact, net.outputs(P, net.embed(P, X), has))]
+        found += slopes(scaled, outputs_for_slopes(P, X, has)) if scaled else []
         with torch.no_grad():
             for name, slope in found:
                 w = P[name]
