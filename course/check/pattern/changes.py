@@ -30,10 +30,7 @@ ANY: dict[str, Callable] = {  # of numbers and of arrays; {} is the input's name
     "{} / 10": lambda x: x / 10,
     "10 * {}": lambda x: 10 * x,
 }
-POSITIVE = (
-    "log({})",
-    "sqrt({})",
-)  # meant by nobody where the input may be negative: log of labels that are all 1
+POSITIVE = ("log({})", "sqrt({})")  # nobody means these where the input may be negative
 VECTORS: dict[str, Callable] = {
     "{}[::-1]": lambda x: x[::-1],
     "{} sorted": lambda x: np.sort(x, axis=-1),
