@@ -7,12 +7,14 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from threading import Event
 
 import torch
 
 SMALL = 2**17  # entries of a tensor up to which one thread is fastest, and that fit a core's cache
-LARGE = 2**20  # entries enough for torch's work on them to outweigh its calls, which threads take by turns
+LARGE = 2**22  # entries enough for torch's work on them to outweigh its calls, which threads take by turns
+PROC = Path("/proc")
 
 
 @contextmanager
@@ -24,6 +26,18 @@ def one_thread():
         yield before
     finally:
         torch.set_num_threads(before)
+
+
+def free_threads(entries: int, threads: int) -> int:
+    """How many of so many threads torch should compute a tensor of so many entries on: one for each SMALL of
+    them, less those whose cores other work holds; one where the system does not say (it does on Linux).
+    """
+    try:
+        running = int((PROC / "loadavg").read_text().split()[3].split("/")[0])
+        own = sum(") R " in task.read_text() for task in PROC.glob("self/task/*/stat"))  # torch's wait awake
+    except (OSError, ValueError, IndexError):
+        return 1
+    return max(1, min(threads - max(0, running - own), entries // SMALL))
 
 
 def blocks(count: int, entries: int, room: int = SMALL) -> list[slice]:

@@ -36,7 +36,7 @@ from mini_attn.svm.solution import (
     violation,
 )
 from mini_attn.svm.units import Units, to_units
-from mini_attn.threads import blocks, each, one_thread
+from mini_attn.threads import blocks, each, free_threads, one_thread
 
 
 def _solve_exact(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -51,8 +51,9 @@ METHODS = {
     "cvxpy": solve_cvxpy,
 }
 EUCLIDEAN = ("large", "nnls")
-BLOCK = 2**21  # entries that the Newton matrices of a block of problems may have; an eighth in other norms,
-# whose problems take eight times as long
+BLOCK = 2**22  # entries that the Newton matrices of a block of problems may have; a quarter in other norms,
+# whose problems take more time and memory
+SIMPLE = 2**7  # side of a linear system that is solved alike, to the last bit, on any number of threads
 PATIENT = 2**18  # entries of the rows of a large problem that cvxpy is left with; it takes seconds for these
 DENSE = 2000  # rows of a large problem whose Gram matrix may be factorised as a whole, in seconds
 REPAIRS = 2  # of one method's answer
@@ -76,8 +77,8 @@ def solve(
     unit size by powers of two, which changes none of their bits. What a method misses by little is repaired,
     and where terms cancel, small problems are judged in rational arithmetic: "optimal" is true of each row up
     to tol, and of the sign of each margin, and "infeasible" of the very numbers that were given. Small
-    problems are solved in blocks that fit a core's cache, as many at once as torch may use threads, each on
-    one.
+    problems are solved in blocks, as many at once as torch may use threads, each on one; a single block on
+    several only if no other work runs. The number of threads changes no digit.
 
     Args:
         problem: with leading batch dimensions or none.
@@ -116,8 +117,10 @@ def solve(
     small = work <= BLOCK and rows.device.type == "cpu"
     with one_thread() if small else nullcontext() as threads:
         units = to_units(problem)
-        room = BLOCK if norm == "fro" else BLOCK // 8
+        room = BLOCK if norm == "fro" else BLOCK // 4
         cut = blocks(len(units.unit.a), work, room) if small else [slice(None)]
+        if len(cut) == 1 and threads and max(rows.shape[-2], rows.shape[-1] * columns) <= SIMPLE:
+            torch.set_num_threads(free_threads(len(units.unit.a) * work, threads))
         parts = each(lambda piece: _answers(units[piece], norm, methods, tol), cut, threads or 1)
         solution = _solution(problem, units, _joined(parts), norm, tol, start)
     return solution.raise_for_status() if throw else solution

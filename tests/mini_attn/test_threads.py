@@ -6,7 +6,7 @@ import torch
 
 from mini_attn import data, losses, models, optim, paths, svm, train
 from mini_attn.steps import taker
-from mini_attn.threads import LARGE, SMALL, blocks, each, one_thread
+from mini_attn.threads import LARGE, SMALL, blocks, each, free_threads, one_thread
 
 
 @pytest.fixture
@@ -202,4 +202,45 @@ def test_problems_of_blocks_are_solved_as_alone(norm, two_threads, monkeypatch):
     assert (cut.status == whole.status).all()
     solved = torch.as_tensor(whole.status == "optimal")
     torch.testing.assert_close(cut.objective[solved], whole.objective[solved], rtol=1e-6, atol=0)
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize(
+    ("load", "entries", "threads", "free"),
+    [
+        ("0.00 0.00 0.00 1/90 7", SMALL, 8, 1),
+        ("0.00 0.00 0.00 1/90 7", 3 * SMALL, 8, 3),
+        ("0.00 0.00 0.00 1/90 7", 100 * SMALL, 8, 8),
+        ("9.00 9.00 9.00 4/90 7", 100 * SMALL, 8, 5),  # three cores are taken
+        ("9.00 9.00 9.00 4/90 7", 100 * SMALL, 2, 1),
+        ("0.00 0.00 0.00 1/90 7", 0, 8, 1),
+        ("", 100 * SMALL, 8, 1),  # not told
+        (None, 100 * SMALL, 8, 1),
+    ],
+)
+def test_torch_gets_the_threads_that_other_work_leaves(load, entries, threads, free, tmp_path, monkeypatch):
+    if load is not None:
+        (tmp_path / "loadavg").write_text(load)
+    for k, state in enumerate("RS"):
+        task = tmp_path / "self" / "task" / str(k)
+        task.mkdir(parents=True)
+        (task / "stat").write_text(f"{k} (python) {state} 1 1")
+    monkeypatch.setattr("mini_attn.threads.PROC", tmp_path)
+    assert free_threads(entries, threads) == free
+
+
+@pytest.mark.parametrize("norm", ["fro", "nuc", "spectral", 1, 1.5, float("inf")])
+@pytest.mark.parametrize("size", [(6, 8, 10), (3, 5, 4), (30, 5, 11), (40, 3, 4)])
+def test_other_work_does_not_change_a_bit_of_a_solution(size, norm, two_threads, monkeypatch):
+    """Whether it runs decides how many threads solve a block."""
+    tokens = data.random_tokens(*size, trials=60, seed=2)
+    problem = svm.attention_problem(tokens.X, tokens.z, tokens.optimal)
+    solutions = []
+    for threads in (1, 2):
+        monkeypatch.setattr("mini_attn.svm.dispatch.free_threads", lambda *_, threads=threads: threads)
+        solutions.append(svm.solve(problem, norm=norm, throw=False))
+    one, two = solutions
+    assert (one.status == two.status).all()
+    for name in ("value", "dual", "gap", "objective"):
+        assert torch.equal(getattr(one, name).nan_to_num(), getattr(two, name).nan_to_num()), name
     assert torch.get_num_threads() == 2
