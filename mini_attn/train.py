@@ -18,7 +18,9 @@ from mini_attn.models import joint_trials
 from mini_attn.optim import TrialOptimizer
 from mini_attn.softmax import softmax as stable_softmax
 from mini_attn.steps import in_blocks, taker
-from mini_attn.threads import SMALL, each, one_thread
+from mini_attn.threads import SMALL, each, free_threads, one_thread
+
+ALIKE = 2**14  # entries of a matrix whose products torch computes alike, to the last bit, on any threads
 
 
 def _record_steps(steps: int, every: int | Sequence[int] | None) -> list[int]:
@@ -111,8 +113,10 @@ def fit(
     than torch's, and to the same digits on every processor. Torch takes all others.
 
     Threads and blocks choose themselves. Small tensors are computed on one thread, whatever torch is set to,
-    and many trials in blocks, as many at once as torch may use threads; the number of threads changes no
-    digit. Between two records a block does not wait for the others.
+    and many trials in blocks, as many at once as torch may use threads; a single block takes those that other
+    work leaves. The number of threads changes no digit, unless one sequence has more than 2^14 numbers:
+    there torch's own splits its sums, and takes all threads it is given. Between two records a block does
+    not wait for the others.
 
     Args:
         model: maps the data to outputs f, (*trials, n); its parameters are changed in place.
@@ -201,7 +205,7 @@ def fit(
                     factors = [step_factor(schedule, step) for step in range(done + 1, target + 1)]
                 for *_, block in cut:
                     _follow(block, optimizer)
-                _advance(parts, factors, bar)
+                _advance(parts, factors, bar, data.X.shape[-2:].numel() <= ALIKE)
                 done = target
                 with torch.no_grad():
                     with one_thread() if data.entries <= SMALL else nullcontext():
@@ -244,8 +248,8 @@ def step_factor(schedule: Callable[[int], float], step: int) -> float:
     return factor
 
 
-def _advance(parts: list[tuple], factors: list[float | None], bar: tqdm):
-    """Take one step with each factor of the step lengths, in every block of trials."""
+def _advance(parts: list[tuple], factors: list[float | None], bar: tqdm, alike: bool):
+    """Take one step with each factor of the step lengths, in every block of trials; alike on any threads?"""
     before, taken, halt, caller = bar.n, [0] * len(parts), Event(), get_ident()
 
     def show():
@@ -262,13 +266,14 @@ def _advance(parts: list[tuple], factors: list[float | None], bar: tqdm):
             if get_ident() == caller:
                 show()
 
+    largest = max(entries for *_, entries in parts)
     with one_thread() as threads:
-        apart = 1 < threads <= len(parts) or max(entries for *_, entries in parts) <= SMALL
-        if apart:
+        if 1 < threads <= len(parts) or largest <= SMALL:
             each(advance, range(len(parts)), threads, show, halt)
-    if not apart:  # of large tensors torch's own threads make more
-        for k in range(len(parts)):
-            advance(k)
+        else:  # of large tensors torch's own threads make more
+            torch.set_num_threads(free_threads(largest, threads) if alike else threads)
+            for k in range(len(parts)):
+                advance(k)
     show()
 
 

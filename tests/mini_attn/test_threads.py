@@ -229,6 +229,26 @@ def test_torch_gets_the_threads_that_other_work_leaves(load, entries, threads, f
     assert free_threads(entries, threads) == free
 
 
+@pytest.mark.parametrize(
+    ("n", "T", "d", "trials", "free"),
+    [(6, 8, 10, 400, True), (2, 128, 128, 16, True), (20, 20, 600, 2, True), (2, 256, 128, 16, False)],
+)
+def test_other_work_does_not_change_a_bit_of_a_step(n, T, d, trials, free, two_threads, monkeypatch):
+    """Whether it runs decides how many threads a block of large tensors is given, if they compute alike."""
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=5)
+    found, asked = [], []
+    for threads in (1, 2):
+        monkeypatch.setattr(
+            "mini_attn.train.free_threads", lambda *_, threads=threads: asked.append(threads) or threads
+        )
+        model = models.CrossAttention(d, trials=trials)
+        optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
+        train.fit(model, tokens, optimizer, 8, progress=False, every=8, ridge=1e-9)
+        found.append(model.W.detach())
+    assert torch.equal(*found)
+    assert set(asked) == ({1, 2} if free else set())
+
+
 @pytest.mark.parametrize("norm", ["fro", "nuc", "spectral", 1, 1.5, float("inf")])
 @pytest.mark.parametrize("size", [(6, 8, 10), (3, 5, 4), (30, 5, 11), (40, 3, 4)])
 def test_other_work_does_not_change_a_bit_of_a_solution(size, norm, two_threads, monkeypatch):
