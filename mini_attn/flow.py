@@ -1,6 +1,5 @@
 """Gradient flow of keys and queries, followed in log time, and the forces that drive it."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +11,7 @@ from mini_attn.data import TokenData
 from mini_attn.gradients import closed_form, contractions
 from mini_attn.models import CrossAttention, FactoredAttention, joint_trials
 from mini_attn.softmax import contrast, logit_gradient, tokens_first, winners
-from mini_attn.threads import SMALL, one_thread
+from mini_attn.threads import threads_for
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def follow(
     levels_first = levels.reshape(-1, *(1,) * lead)
     reached = torch.zeros(len(levels), *model.trials, dtype=torch.bool, device=K.device)
     best, step = None, 0
-    with one_thread() if data.entries <= SMALL else nullcontext():
+    with threads_for(data):
         while True:
             zQ = data.z @ Q
             h = compare(zQ @ K.mT)  # (T, *trials, n)

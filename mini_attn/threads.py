@@ -14,6 +14,7 @@ import torch
 
 SMALL = 2**17  # entries of a tensor up to which one thread is fastest, and that fit a core's cache
 LARGE = 2**22  # entries enough for torch's work on them to outweigh its calls, which threads take by turns
+ALIKE = 2**14  # entries of a matrix whose products are alike, to the last bit, on any number of threads
 PROC = Path("/proc")
 
 
@@ -28,10 +29,23 @@ def one_thread():
         torch.set_num_threads(before)
 
 
-def free_threads(entries: int, threads: int) -> int:
-    """How many of so many threads torch should compute a tensor of so many entries on: one for each SMALL of
+@contextmanager
+def threads_for(data):
+    """Let torch compute on the data, in one piece, on as many of its threads as pay, and reset it after."""
+    with one_thread() as threads:
+        torch.set_num_threads(free_threads(data.entries, threads, data.X.shape[-2:].numel()))
+        yield
+
+
+def free_threads(entries: int, threads: int, matrix: int) -> int:
+    """How many of so many threads torch should compute tensors of so many entries on: one for each SMALL of
     them, less those whose cores other work holds; one where the system does not say (it does on Linux).
+    Where digits hang on their number, in products of matrices of more entries than ALIKE, it is all or one.
     """
+    if entries <= SMALL:
+        return 1
+    if matrix > ALIKE:
+        return threads
     try:
         running = int((PROC / "loadavg").read_text().split()[3].split("/")[0])
         own = sum(") R " in task.read_text() for task in PROC.glob("self/task/*/stat"))  # torch's wait awake

@@ -1,7 +1,6 @@
 """What a path holds, and how the weights of a model are moved along it, in blocks of trials."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -14,7 +13,7 @@ from mini_attn.data import PointData, TokenData
 from mini_attn.gradients import Evaluation, closed_form
 from mini_attn.models import CrossAttention, FactoredAttention, joint_trials, trial_blocks, trials_apart
 from mini_attn.optim import _normalise
-from mini_attn.threads import SMALL, each, one_thread
+from mini_attn.threads import each, one_thread, threads_for
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def in_blocks(follow: Callable, model: nn.Module, data: PointData | TokenData) -
     cut = trial_blocks(model, data)
     with torch.no_grad():
         if len(cut) == 1:
-            with one_thread() if data.entries <= SMALL else nullcontext():
+            with threads_for(data):
                 return follow(model, data)
         with one_thread() as threads:
             paths = each(

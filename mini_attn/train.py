@@ -1,7 +1,6 @@
 """One training loop for every model, all trials at once."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from inspect import signature
 from numbers import Integral, Real
 from threading import Event, get_ident
@@ -18,9 +17,7 @@ from mini_attn.models import joint_trials
 from mini_attn.optim import TrialOptimizer
 from mini_attn.softmax import softmax as stable_softmax
 from mini_attn.steps import in_blocks, taker
-from mini_attn.threads import SMALL, each, free_threads, one_thread
-
-ALIKE = 2**14  # entries of a matrix whose products torch computes alike, to the last bit, on any threads
+from mini_attn.threads import SMALL, each, free_threads, one_thread, threads_for
 
 
 def _record_steps(steps: int, every: int | Sequence[int] | None) -> list[int]:
@@ -205,10 +202,10 @@ def fit(
                     factors = [step_factor(schedule, step) for step in range(done + 1, target + 1)]
                 for *_, block in cut:
                     _follow(block, optimizer)
-                _advance(parts, factors, bar, data.X.shape[-2:].numel() <= ALIKE)
+                _advance(parts, factors, bar, data.X.shape[-2:].numel())
                 done = target
                 with torch.no_grad():
-                    with one_thread() if data.entries <= SMALL else nullcontext():
+                    with threads_for(data):
                         margins = data.y * model(data)
                         row = {name: of(margins) for name, of in own.items()}
                     for name, of in (record or {}).items():
@@ -248,8 +245,8 @@ def step_factor(schedule: Callable[[int], float], step: int) -> float:
     return factor
 
 
-def _advance(parts: list[tuple], factors: list[float | None], bar: tqdm, alike: bool):
-    """Take one step with each factor of the step lengths, in every block of trials; alike on any threads?"""
+def _advance(parts: list[tuple], factors: list[float | None], bar: tqdm, matrix: int):
+    """Take one step with each factor of the step lengths, in every block of trials."""
     before, taken, halt, caller = bar.n, [0] * len(parts), Event(), get_ident()
 
     def show():
@@ -271,7 +268,7 @@ def _advance(parts: list[tuple], factors: list[float | None], bar: tqdm, alike: 
         if 1 < threads <= len(parts) or largest <= SMALL:
             each(advance, range(len(parts)), threads, show, halt)
         else:  # of large tensors torch's own threads make more
-            torch.set_num_threads(free_threads(largest, threads) if alike else threads)
+            torch.set_num_threads(free_threads(largest, threads, matrix))
             for k in range(len(parts)):
                 advance(k)
     show()

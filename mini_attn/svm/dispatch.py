@@ -36,7 +36,7 @@ from mini_attn.svm.solution import (
     violation,
 )
 from mini_attn.svm.units import Units, to_units
-from mini_attn.threads import blocks, each, free_threads, one_thread
+from mini_attn.threads import ALIKE, blocks, each, free_threads, one_thread
 
 
 def _solve_exact(problem: HardMarginProblem, norm: Norm, tol: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -53,7 +53,6 @@ METHODS = {
 EUCLIDEAN = ("large", "nnls")
 BLOCK = 2**22  # entries that the Newton matrices of a block of problems may have; a quarter in other norms,
 # whose problems take more time and memory
-SIMPLE = 2**7  # side of a linear system that is solved alike, to the last bit, on any number of threads
 PATIENT = 2**18  # entries of the rows of a large problem that cvxpy is left with; it takes seconds for these
 DENSE = 2000  # rows of a large problem whose Gram matrix may be factorised as a whole, in seconds
 REPAIRS = 2  # of one method's answer
@@ -119,8 +118,9 @@ def solve(
         units = to_units(problem)
         room = BLOCK if norm == "fro" else BLOCK // 4
         cut = blocks(len(units.unit.a), work, room) if small else [slice(None)]
-        if len(cut) == 1 and threads and max(rows.shape[-2], rows.shape[-1] * columns) <= SIMPLE:
-            torch.set_num_threads(free_threads(len(units.unit.a) * work, threads))
+        system = max(rows.shape[-2], rows.shape[-1] * columns) ** 2
+        if len(cut) == 1 and threads and system <= ALIKE:
+            torch.set_num_threads(free_threads(len(units.unit.a) * work, threads, system))
         parts = each(lambda piece: _answers(units[piece], norm, methods, tol), cut, threads or 1)
         solution = _solution(problem, units, _joined(parts), norm, tol, start)
     return solution.raise_for_status() if throw else solution

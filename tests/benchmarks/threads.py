@@ -49,7 +49,9 @@ def _setting(name):
             for room in ("steps", "tracing"):
                 stack.enter_context(patch(f"mini_attn.{room}.trial_blocks", lambda *_: [slice(None)]))
             for room in ("train", "tracing"):
-                stack.enter_context(patch(f"mini_attn.{room}.SMALL", 2**62 if alone else 0))
+                stack.enter_context(patch(f"mini_attn.{room}.threads_for", nullcontext))
+            stack.enter_context(patch("mini_attn.train.SMALL", 2**62 if alone else 0))
+            stack.enter_context(patch("mini_attn.train.free_threads", lambda _, threads, __: threads))
             if not alone:
                 stack.enter_context(patch("mini_attn.svm.dispatch.one_thread", nullcontext))
         try:

@@ -6,7 +6,7 @@ import torch
 
 from mini_attn import data, losses, models, optim, paths, svm, train
 from mini_attn.steps import taker
-from mini_attn.threads import LARGE, SMALL, blocks, each, free_threads, one_thread
+from mini_attn.threads import ALIKE, LARGE, SMALL, blocks, each, free_threads, one_thread
 
 
 @pytest.fixture
@@ -226,7 +226,8 @@ def test_torch_gets_the_threads_that_other_work_leaves(load, entries, threads, f
         task.mkdir(parents=True)
         (task / "stat").write_text(f"{k} (python) {state} 1 1")
     monkeypatch.setattr("mini_attn.threads.PROC", tmp_path)
-    assert free_threads(entries, threads) == free
+    assert free_threads(entries, threads, ALIKE) == free
+    assert free_threads(entries, threads, ALIKE + 1) == (threads if entries > SMALL else 1)
 
 
 @pytest.mark.parametrize(
@@ -238,15 +239,18 @@ def test_other_work_does_not_change_a_bit_of_a_step(n, T, d, trials, free, two_t
     tokens = data.random_tokens(n, T, d, trials=trials, seed=5)
     found, asked = [], []
     for threads in (1, 2):
-        monkeypatch.setattr(
-            "mini_attn.train.free_threads", lambda *_, threads=threads: asked.append(threads) or threads
-        )
+
+        def given(entries, available, matrix, threads=threads):
+            asked.append(available if matrix > ALIKE else threads)
+            return asked[-1]
+
+        monkeypatch.setattr("mini_attn.train.free_threads", given)
         model = models.CrossAttention(d, trials=trials)
         optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
         train.fit(model, tokens, optimizer, 8, progress=False, every=8, ridge=1e-9)
         found.append(model.W.detach())
     assert torch.equal(*found)
-    assert set(asked) == ({1, 2} if free else set())
+    assert set(asked) == ({1, 2} if free else {2})
 
 
 @pytest.mark.parametrize("norm", ["fro", "nuc", "spectral", 1, 1.5, float("inf")])
