@@ -18,6 +18,22 @@ def two_threads():
 
 
 @pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine of this load, on which one thread of ours runs and another sleeps."""
+
+    def set_up(load: str | None):
+        if load is not None:
+            (tmp_path / "loadavg").write_text(load)
+        for k, state in enumerate("RS"):
+            task = tmp_path / "self" / "task" / str(k)
+            task.mkdir(parents=True)
+            (task / "stat").write_text(f"{k} (python) {state} 1 1")
+        monkeypatch.setattr("mini_attn.threads.PROC", tmp_path)
+
+    return set_up
+
+
+@pytest.fixture
 def small_blocks(monkeypatch):
     """Torch's own steps, too, in blocks of a few hundred trials."""
     monkeypatch.setattr("mini_attn.steps.LARGE", SMALL)
@@ -122,8 +138,9 @@ def test_compiled_steps_are_cut_to_the_cache_and_others_hardly(room, kind, ridge
 
 
 @pytest.mark.parametrize(("trials", "threads"), [(10, 1), (700, 2)])
-def test_small_data_are_evaluated_on_one_thread(trials, threads, two_threads):
+def test_small_data_are_evaluated_on_one_thread(trials, threads, two_threads, machine):
     """Beside other work the second thread keeps the first waiting: a fifth of a short training."""
+    machine("0.00 0.00 0.00 1/90 7")
     seen = set()
 
     def value(margins):
@@ -218,14 +235,8 @@ def test_problems_of_blocks_are_solved_as_alone(norm, two_threads, monkeypatch):
         (None, 100 * SMALL, 8, 1),
     ],
 )
-def test_torch_gets_the_threads_that_other_work_leaves(load, entries, threads, free, tmp_path, monkeypatch):
-    if load is not None:
-        (tmp_path / "loadavg").write_text(load)
-    for k, state in enumerate("RS"):
-        task = tmp_path / "self" / "task" / str(k)
-        task.mkdir(parents=True)
-        (task / "stat").write_text(f"{k} (python) {state} 1 1")
-    monkeypatch.setattr("mini_attn.threads.PROC", tmp_path)
+def test_torch_gets_the_threads_that_other_work_leaves(load, entries, threads, free, machine):
+    machine(load)
     assert free_threads(entries, threads, ALIKE) == free
     assert free_threads(entries, threads, ALIKE + 1) == (threads if entries > SMALL else 1)
 
