@@ -109,7 +109,7 @@ def _newcomer_by(
 
 
 def newcomer(K, Q, S, growth):
-    """nu = ||K' xi + Q' zeta||^2 now, and after the pair's square has grown `growth`-fold: nu growth^c."""
+    """||K' xi + Q' zeta||^2 now, and after the pair's square has grown `growth`-fold: growth^c times that."""
     return _newcomer_by()(K, Q, S, growth)
 
 
@@ -138,11 +138,11 @@ NEWCOMER = Exercise(
     cases=_newcomer_cases,
     misconceptions=known(
         _newcomer_by(power=lambda S: 2 * np.linalg.svd(S)[1][0]),
-        "The square of the pair grows at the rate 2b and nu at 2bc: their ratio is c, not 2c.",
+        "The square of the pair grows at the rate 2b and the newcomer's at 2bc: their ratio is c, not 2c.",
         _newcomer_by(power=lambda S: np.linalg.svd(S)[1][0] / 2),
-        "nu is a square: it grows at the rate 2bc, while the pair's square has 2b. The power is c, not c/2.",
+        "The size is a square: it grows at the rate 2bc, the pair's square at 2b. The power is c, not c/2.",
         _newcomer_by(power=lambda S: np.linalg.svd(S)[1][0] - 1),
-        "c - 1 is the power of the share. nu itself grows like the power c.",
+        "c - 1 is the power of the share. The newcomer itself grows like the power c.",
         _newcomer_by(power=lambda S: np.linalg.norm(S)),
         "You took the Frobenius norm of S for c. It is the largest singular value.",
         _newcomer_by(power=lambda S: np.abs(np.linalg.eigvals(S)).max()),
@@ -156,7 +156,7 @@ NEWCOMER = Exercise(
         _newcomer_by(project=lambda xi, zeta, K, Q: ((xi @ K) ** 2).sum() + ((zeta @ Q) ** 2).sum()),
         "Add the two vectors first, then square: the two parts alone follow no single power.",
         _newcomer_by(project=lambda xi, zeta, K, Q: np.linalg.norm(xi @ K + zeta @ Q)),
-        "nu is the squared length.",
+        "The newcomer's size is the squared length.",
         _newcomer_by(project=lambda xi, zeta, K, Q: ((xi @ K) ** 2).sum()),
         "That is K's part alone. Q belongs to it.",
         _newcomer_by(vectors=lambda left, right: (left[:, -1], right[-1])),
@@ -169,7 +169,7 @@ NEWCOMER = Exercise(
             project=lambda xi, zeta, K, Q: np.linalg.norm(xi @ K + zeta @ Q),
             grown=lambda now, growth, c: now * growth ** (c / 2),
         ),
-        "That is the length of the newcomer, now and then. nu is its square.",
+        "That is the length of the newcomer, now and then. Its size is the square.",
         _newcomer_by(grown=lambda now, growth, c: now * growth * c),
         "The ratio of two rates is a power: growth^c, not c times growth.",
         _newcomer_by(grown=lambda now, growth, c: now * np.exp(c * growth)),
@@ -189,81 +189,7 @@ NEWCOMER = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 11.4 the ceiling
-def ceiling(W_nuc, m):
-    """sqrt of the share of the m largest singular values in ||W_nuc||_F^2 (Eckart and Young)."""
-    return _ceiling_by()(W_nuc, m)
-
-
-def _ceiling_by(
-    value=lambda s, m: np.sqrt((s[:m] ** 2).sum() / (s**2).sum()),
-    spectrum=lambda W: np.linalg.svd(W)[1],
-):
-    return lambda W_nuc, m: value(spectrum(W_nuc), m)
-
-
-def _ceiling_cases(rng):
-    """Ranks above, at and below m; one column; more columns than dimensions."""
-    cases = []
-    for d, rank, m in ((4, 4, 2), (5, 3, 2), (5, 4, 1), (6, 5, 3), (4, 2, 3), (3, 3, 5)):
-        s = rng.uniform(0.3, 2, size=rank)
-        cases.append((orthogonal(rng, d)[:, :rank] * s @ orthogonal(rng, d)[:, :rank].T, m))
-    return cases
-
-
-CEILING = Exercise(
-    id="11.4",
-    title="The ceiling",
-    points=3,
-    minutes=10,
-    difficulty=3,
-    reference=ceiling,
-    cases=_ceiling_cases,
-    misconceptions=known(
-        _ceiling_by(value=lambda s, m: s[:m].sum() / s.sum()),
-        "That is the share of the nuclear norm. A cosine is measured in the Frobenius norm.",
-        _ceiling_by(value=lambda s, m: (s[:m] ** 2).sum() / (s**2).sum()),
-        "That is the squared cosine.",
-        _ceiling_by(value=lambda s, m: np.sqrt(s[:m].sum() / s.sum())),
-        "Singular values enter by their squares.",
-        _ceiling_by(value=lambda s, m: np.sqrt((s[m:] ** 2).sum() / (s**2).sum())),
-        "That is what rank m leaves out: the sine.",
-        _ceiling_by(value=lambda s, m: np.sqrt((s[: m + 1] ** 2).sum() / (s**2).sum())),
-        "One singular value too many: m columns give rank m at most.",
-        _ceiling_by(value=lambda s, m: np.sqrt((s[: m - 1] ** 2).sum() / (s**2).sum())),
-        "One singular value too few: m columns give rank m.",
-        _ceiling_by(value=lambda s, m: np.sqrt((s[-m:] ** 2).sum() / (s**2).sum())),
-        "You kept the smallest ones. The best matrix of rank m keeps the largest.",
-        _ceiling_by(value=lambda s, m: np.sqrt(min(m, len(s)) / len(s))),
-        "All directions do not weigh the same: use the singular values of this W.",
-        _ceiling_by(spectrum=lambda W: np.sort(np.abs(np.linalg.eigvals(W)))[::-1]),
-        "W is not symmetric: take singular values, not eigenvalues.",
-        _ceiling_by(value=lambda s, m: float((s > 1e-9 * s[0]).sum() <= m)),
-        "You said whether it can arrive. How near can it come otherwise?",
-        lambda W_nuc, m: np.linalg.norm(W_nuc[:, :m]) / np.linalg.norm(W_nuc),
-        "You kept the first columns of W. K Q' has m columns in its factors, and any directions.",
-        _ceiling_by(value=lambda s, m: (s[:m] ** 2).sum() / (s[:m].sum() * s.sum())),
-        "The cosine of W with its best matrix of rank m: both norms are Frobenius norms.",
-        _ceiling_by(value=lambda s, m: np.sqrt((s[:m] ** 2).sum())),
-        "That is the length of the part of rank m. A cosine does not grow with W: divide by ||W||_F.",
-        _ceiling_by(value=lambda s, m: 1 - np.sqrt((s[m:] ** 2).sum() / (s**2).sum())),
-        "1 minus the sine is not the cosine: sqrt(1 - sine^2).",
-        _ceiling_by(value=lambda s, m: 1 - (s[m:] ** 2).sum() / (s**2).sum() / 2),
-        "That is the first term of a series, good for a small angle only. Pythagoras is exact.",
-        _ceiling_by(value=lambda s, m: np.sqrt(s[0] ** 2 / (s**2).sum())),
-        "That is one column's ceiling: m columns reach m directions.",
-        _ceiling_by(
-            value=lambda s, m: np.sqrt((s[:m] ** 2).sum() / (s**2).sum()),
-            spectrum=lambda W: np.sort(np.linalg.norm(W, axis=0))[::-1],
-        ),
-        "You kept the longest columns of W. K Q' may take any directions: singular values.",
-        _ceiling_by(value=lambda s, m: 1.0 if m >= len(s) else s[m - 1] / s[0]),
-        "That is one singular value over the largest. Compare the lengths of two matrices: sums of squares.",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 11.5 how large can the rank be
+# --------------------------------------------------------------------------- 11.4 how large can the rank be
 def rank_limit(leads, d, tol):
     """The largest r with r (r + 1) / 2 <= the number of tight comparisons, and at most min(n, d)."""
     return _limit_by()(leads, d, tol)
@@ -310,7 +236,7 @@ def _limit_cases(rng):
 
 
 LIMIT = Exercise(
-    id="11.5",
+    id="11.4",
     title="How large can the rank be?",
     points=3,
     minutes=15,
@@ -362,4 +288,4 @@ LIMIT = Exercise(
     ),
 )
 
-EXERCISES = [REST_OR_CYCLE, REST, NEWCOMER, CEILING, LIMIT]
+EXERCISES = [REST_OR_CYCLE, REST, NEWCOMER, LIMIT]

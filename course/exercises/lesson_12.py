@@ -66,64 +66,7 @@ ENOUGH = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 12.2 a W for any choice
-def _picked(X, alpha):
-    return X[np.arange(len(X)), alpha]  # (n, d)
-
-
-def _shortest(X, z, alpha):
-    return _picked(X, alpha).T @ np.linalg.pinv(z).T
-
-
-def _selector_cases(rng):
-    cases = []
-    for n, T, d in ((2, 3, 3), (3, 4, 3), (3, 5, 6), (1, 4, 5)):
-        X, z = rng.normal(size=(n, T, d)), rng.normal(size=(n, d)) * 2
-        cases.append((X / np.linalg.norm(X, axis=-1, keepdims=True), z, rng.integers(1, T, size=n)))
-    X, z, alpha = cases[2]
-    near = z[0] + 0.01 * rng.normal(size=z.shape[1])  # nearly parallel queries are independent too
-    cases.append((X, np.stack([z[0], near, z[2]]), alpha))
-    return cases
-
-
-SELECTOR = Exercise(
-    id="12.2",
-    title="Write down a W for any choice",
-    points=3,
-    minutes=8,
-    difficulty=2,
-    reference=_shortest,
-    cases=_selector_cases,
-    compare=Compare(rtol=1e-6),
-    misconceptions=known(
-        lambda X, z, alpha: _picked(X, alpha).T @ z,
-        "That would be right for orthonormal queries. In general use the pseudoinverse of z.",
-        lambda X, z, alpha: _shortest(X, z, alpha).T,
-        "That is the transpose: W z_i, not W^T z_i, is to be the selected token.",
-        lambda X, z, alpha: _shortest(X, z, np.zeros_like(alpha)),
-        "You selected the first token of each sequence, whatever alpha says.",
-        lambda X, z, alpha: _picked(X, alpha).T @ (z / (z**2).sum(axis=1, keepdims=True)),
-        "Dividing by ||z_i||^2 makes each query right on its own; the others disturb it: pseudoinverse.",
-        lambda X, z, alpha: -_shortest(X, z, alpha),
-        "The sign: W z_i has to point to the selected token.",
-        lambda X, z, alpha: (_picked(X, alpha) - X.mean(axis=1)).T @ np.linalg.pinv(z).T,
-        "Asked for is W z_i = x_i,alpha_i, without subtracting the mean token.",
-        lambda X, z, alpha: X.sum(axis=1).T @ np.linalg.pinv(z).T,
-        "You used all tokens of a sequence. Take the selected one.",
-        lambda X, z, alpha: 2 * _shortest(X, z, alpha),
-        "W z_i is to equal the selected token, not a multiple of it.",
-        lambda X, z, alpha: _picked(X, alpha).T @ np.linalg.pinv(z[::-1]).T,
-        "Query i belongs to sequence i: you exchanged their order.",
-        lambda X, z, alpha: _picked(X, alpha).T @ np.linalg.pinv(z, rcond=0.1).T,
-        "You dropped small singular values. Nearly parallel queries are independent too: keep all of them.",
-        lambda X, z, alpha: (np.linalg.pinv(z) @ X[:, alpha]).T,
-        "X[:, alpha] takes all these places from every sequence. One from each is "
-        "X[np.arange(len(X)), alpha].",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 12.3 the probability
+# --------------------------------------------------------------------------- 12.2 the probability
 def _sums(share, n):
     total = np.ones(1)
     for _ in range(n):
@@ -171,7 +114,7 @@ def _everywhere(**changes):
 
 
 def _even_and_odd(rng, T):
-    """A distribution of m in which even and odd numbers come with probability one half each."""
+    """A distribution of j in which even and odd numbers come with probability one half each."""
     weight = rng.uniform(0.5, 1.5, size=T)
     weight[0::2] /= 2 * weight[0::2].sum()
     weight[1::2] /= 2 * weight[1::2].sum()
@@ -188,10 +131,10 @@ def _law_cases(rng):
 
 
 LAW = Exercise(
-    id="12.3",
+    id="12.2",
     title="How often is a random choice possible?",
     points=4,
-    minutes=12,
+    minutes=15,
     difficulty=3,
     reference=_probability,
     cases=_law_cases,
@@ -203,7 +146,7 @@ LAW = Exercise(
         _joined(lambda alone, guess: alone * guess),
         "The two reasons to fail are not independent: a product counts some failures twice.",
         _joined(lambda alone, guess: guess),
-        "A sequence cannot use up more than its d numbers w_i: what is possible beyond d, put at m' = d.",
+        "A sequence cannot use up more than its d numbers w_i: what is possible beyond d, put at j' = d.",
         _joined(lambda alone, guess: guess, always=True),
         "A sequence cannot use up more than its d numbers w_i, not for d >= n either: cut share at d.",
         _law(cut=lambda share, d: share),
@@ -214,14 +157,14 @@ LAW = Exercise(
         _law(numbers=lambda n, d: d),
         "W has d^2 numbers, not d.",
         _law(cut=lambda share, d: np.append(_cut(share, d)[:d], 1 - _cut(share, d)[:d].sum())),
-        "You counted sequences that are impossible alone among m' = d. They make the choice impossible: the "
+        "You counted sequences that are impossible alone among j' = d. They make the choice impossible: the "
         "q_k add up to P_alone, not to 1.",
         _law(cut=lambda share, d: np.append(share, np.zeros(d))[:d]),
         "A possible sequence can have its nearest point at w = 0 too: q_d is missing.",
         _law(cut=lambda share, d: np.append(share, np.zeros(d))[:d] / share[:d].sum()),
-        "Nothing is to be rescaled: below d the q_k are P(m = k) itself. The rest of P_alone is q_d.",
+        "Nothing is to be rescaled: below d the q_k are P(j = k) itself. The rest of P_alone is q_d.",
         _law(cut=lambda share, d: _cut(share, d) / _formula(share, d)),
-        "You took each sequence as possible: P(possible and m' = k) adds up to P_alone, not to 1.",
+        "You took each sequence as possible: P(possible and j' = k) adds up to P_alone, not to 1.",
         lambda share, n, d, kind: _formula(share, d) ** n if kind == "p" else _probability(share, n, d, kind),
         "With p all sequences share d numbers: the power would need numbers of their own.",
         lambda share, n, d, kind: 1.0 if kind == "W" and d >= n else _probability(share, n, d, kind),
@@ -233,7 +176,7 @@ LAW = Exercise(
         _law(formula=functools.partial(_formula, factor=1.0)),
         "The factor 2 is missing in the last sum.",
         _law(formula=functools.partial(_formula, step=1, factor=1.0)),
-        "That is P(M < D), near the answer but not equal to it: every other term, twice.",
+        "That is P(J < D), near the answer but not equal to it: every other term, twice.",
         _law(formula=functools.partial(_formula, start=0)),
         "The sum begins at D - 1, not at D.",
         _law(formula=functools.partial(_formula, start=-2)),
@@ -244,79 +187,7 @@ LAW = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 12.4 Wilson's band
-def _band(k, m, z):
-    centre, half = k + z**2 / 2, z * math.sqrt(k * (m - k) / m + z**2 / 4)
-    return (centre - half) / (m + z**2), (centre + half) / (m + z**2)
-
-
-def _band_by(centre=lambda k, z: k + z**2 / 2, inside=lambda k, m, z: k * (m - k) / m + z**2 / 4, below=None):
-    def answer(k, m, z):
-        size = m + z**2 if below is None else below(m, z)
-        half = z * math.sqrt(max(inside(k, m, z), 0))
-        return (centre(k, z) - half) / size, (centre(k, z) + half) / size
-
-    return answer
-
-
-BAND = Exercise(
-    id="12.4",
-    title="Shares that a count does not refute",
-    points=3,
-    minutes=8,
-    difficulty=2,
-    reference=_band,
-    cases=lambda rng: [
-        (8, 10, 2.0),
-        (0, 10, 1.96),
-        (20, 20, 1.96),
-        *(
-            (int(rng.integers(2, 12)), int(rng.integers(15, 40)), float(rng.uniform(1.5, 2.6)))
-            for _ in range(4)
-        ),
-    ],
-    compare=Compare(rtol=1e-6),
-    misconceptions=known(
-        lambda k, m, z: _band(k, m, z) if 0 < k < m else (k / m, k / m),
-        "At k = 0 and at k = m one end is k / m, but the band has a width there too: the same formula holds.",
-        lambda k, m, z: (
-            k / m - z * math.sqrt(k / m * (1 - k / m) / m),
-            k / m + z * math.sqrt(k / m * (1 - k / m) / m),
-        ),
-        "You put the measured share under the root: at k = 0 that band has no width. The variance is of q, "
-        "which you solve for.",
-        lambda k, m, z: (
-            max(0, k / m - z * math.sqrt(k / m * (1 - k / m) / m)),
-            min(1, k / m + z * math.sqrt(k / m * (1 - k / m) / m)),
-        ),
-        "You put the measured share under the root, and cut at 0 and 1. The variance is of q, which you "
-        "solve for; then nothing has to be cut.",
-        lambda k, m, z: (_band(k, m, z)[1], _band(k, m, z)[0]),
-        "The two ends are exchanged: return (low, high).",
-        _band_by(below=lambda m, z: m),
-        "The square of (k/m - q) has a q^2 too: collect all of them before you divide, m + z^2.",
-        _band_by(inside=lambda k, m, z: (k + z**2 / 2) * (1 - (k + z**2 / 2) / (m + z**2))),
-        "Right middle, but a band around it with the middle's own variance: solve the quadratic instead.",
-        _band_by(centre=lambda k, z: k),
-        "The middle of the band is not k/m: the term z^2 q on the right moves it towards one half.",
-        _band_by(inside=lambda k, m, z: k * (m - k) / m),
-        "A term z^2 / 4 is missing under the root; it is what is left at k = 0.",
-        lambda k, m, z: tuple(m * end for end in _band(k, m, z)),
-        "Return shares, between 0 and 1, not counts.",
-        _band_by(inside=lambda k, m, z: k * (m - k) + z**2 / 4),
-        "Divide k (m - k) by m.",
-        _band_by(centre=lambda k, z: k + z**2),
-        "The middle is at k + z^2 / 2: half of the linear coefficient.",
-        _band_by(inside=lambda k, m, z: k * (m - k) / m + z**2),
-        "Under the root stands z^2 / 4.",
-        lambda k, m, z: _band(k, m, 1.96),
-        "Use the z that is given.",
-    ),
-    withheld=("mini_attn.sweep.shares.wilson",),
-)
-
-
-# --------------------------------------------------------------------------- 12.5 how low is safe
+# --------------------------------------------------------------------------- 12.3 how low is safe
 def _loss(u):
     return np.logaddexp(0, -u)
 
@@ -360,7 +231,7 @@ def _level_cases(rng):
 
 
 SAFE = Exercise(
-    id="12.5",
+    id="12.3",
     title="How low is safe?",
     points=3,
     minutes=10,
@@ -406,4 +277,118 @@ SAFE = Exercise(
     ),
 )
 
-EXERCISES = [ENOUGH, SELECTOR, LAW, BAND, SAFE]
+
+# --------------------------------------------------------------------------- 12.4 at equal rivals
+def _slope(x, y):
+    """Of the line through the means."""
+    x, y = x - x.mean(), y - y.mean()
+    return float(x @ y / (x @ x))
+
+
+def _left(a, group):
+    """Less the mean of its group."""
+    _, of = np.unique(group, return_inverse=True)
+    return a - (np.bincount(of, a) / np.bincount(of))[of]
+
+
+def _within(x, y, group):
+    x, y = _left(x, group), _left(y, group)
+    return float(x @ y / (x @ x))
+
+
+def _mean_of_slopes(weight):
+    """The slope of each group by itself, and their mean."""
+
+    def within(x, y, group):
+        slopes, weights = [], []
+        for name in np.unique(group):
+            of = group == name
+            if np.ptp(x[of]) > 0:
+                slopes.append(_slope(x[of], y[of]))
+                weights.append(weight(of.sum()))
+        return float(np.average(slopes, weights=weights))
+
+    return within
+
+
+def _gains_by(scale=np.log2, all_=lambda x, y, group: _slope(x, y), within=_within):
+    def answer(won, d, rivals):
+        x, y = scale(np.asarray(d, dtype=float)), np.asarray(won, dtype=float)
+        return all_(x, y, rivals), within(x, y, rivals)
+
+    return answer
+
+
+_gains = _gains_by()
+
+
+def _by_columns(columns):
+    """The coefficient of the first of some columns, by least squares."""
+    return lambda x, y, group: float(np.linalg.lstsq(np.column_stack(columns(x, group)), y, rcond=None)[0][0])
+
+
+def _gains_cases(rng):
+    """Fewer rivals in larger d, fewer wins with more rivals; one number occurs once, one at one d only."""
+    cases = []
+    for runs, slope in ((24, 0.0), (30, 0.12), (40, -0.15), (50, 0.05)):
+        d = 2 ** rng.integers(2, 6, size=runs)
+        d[:4] = 4, 8, 16, 32
+        rivals = np.clip(rng.poisson(16 / d) + rng.integers(1, 3, size=runs), 1, 6)
+        rivals[4], rivals[5:7], d[5:7] = 9, 12, 4
+        chance = np.clip(1.05 - 0.13 * rivals + slope * (np.log2(d) - 3), 0.05, 0.95)
+        won = (rng.random(runs) < chance).astype(int)
+        won[:2], won[4:7] = (0, 1), (1, 0, 1)
+        order = rng.permutation(runs)
+        cases.append((won[order], d[order], rivals[order]))
+    return cases
+
+
+GAINS = Exercise(
+    id="12.4",
+    title="At equal rivals",
+    points=3,
+    minutes=10,
+    difficulty=2,
+    reference=_gains,
+    cases=_gains_cases,
+    compare=Compare(rtol=1e-6),
+    misconceptions=known(
+        lambda won, d, rivals: _gains(won, d, rivals)[::-1],
+        "Return b, of all runs, first, then b' at equal rivals.",
+        _gains_by(scale=lambda d: d),
+        "The line is in log2 d: asked for is the gain per doubling.",
+        _gains_by(scale=np.log),
+        "That is the gain per factor e. Per doubling take log2 d.",
+        _gains_by(within=_mean_of_slopes(lambda size: 1)),
+        "That is the mean of the groups' own slopes. One slope for all groups counts each group with the "
+        "spread of its log2 d.",
+        _gains_by(within=_mean_of_slopes(lambda size: size)),
+        "You weighted the groups' slopes with their sizes. One slope for all groups counts each with the "
+        "spread of its log2 d: a group at a single d says nothing.",
+        _gains_by(within=_by_columns(lambda x, group: (x, np.ones(len(x)), group))),
+        "You let the share fall along a line in the number of rivals. Each number has its own intercept.",
+        _gains_by(within=lambda x, y, group: float((x - x.mean()) @ _left(y, group) / np.var(x) / len(x))),
+        "You took group means from one of the two only. The denominator is what is left of log2 d inside the "
+        "groups, not all of its spread.",
+        _gains_by(within=lambda x, y, group: _slope(x, y) - _within(x, y, group)),
+        "That is b - b', what the change of the mix explains. Asked for is b', what is left at equal rivals.",
+        _gains_by(within=lambda x, y, group: _slope(x[group == 1], y[group == 1])),
+        "You took the runs with one rival alone. All numbers of rivals share the one slope b'.",
+        _gains_by(
+            within=_by_columns(lambda x, group: (x, *(group == name for name in np.unique(group)[1:])))
+        ),
+        "One group has no intercept: each number of rivals needs one.",
+        _gains_by(all_=_by_columns(lambda x, group: (x,))),
+        "b's line has an intercept, too: it need not go through the origin.",
+        _gains_by(
+            within=lambda x, y, group: float(_left(x, group) @ _left(y, group) / (y @ _left(y, group)))
+        ),
+        "You divided by the spread of `won`: that is a line for log2 d, given `won`.",
+        _gains_by(all_=lambda x, y, group: float(np.corrcoef(x, y)[0, 1])),
+        "That is a correlation. The slope is in shares per doubling: divide by the spread of log2 d alone.",
+        _gains_by(within=lambda x, y, group: _slope(x, y)),
+        "You returned b twice: for b' every number of rivals has an intercept of its own.",
+    ),
+)
+
+EXERCISES = [ENOUGH, LAW, SAFE, GAINS]

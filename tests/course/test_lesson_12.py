@@ -6,15 +6,23 @@ import torch
 
 from course import exercises
 from course.replicate import lesson_12 as runs
-from mini_attn import data, models, svm
-from mini_attn.sweep import wilson
+from mini_attn import data, models
 
-enough, selector, probability, band, safe_level = (spec.reference for spec in exercises.exercises("12"))
+_, probability, _, gains = (spec.reference for spec in exercises.exercises("12"))
 
 
-def test_the_band_is_wilsons():
-    for k, m in ((0, 5), (3, 7), (20, 20), (140, 500)):
-        np.testing.assert_allclose(band(k, m, 1.959963984540054), wilson(k, m), atol=1e-12)
+def test_the_gains_tell_the_mix_from_the_escape():
+    """Rivals alone decide: all of the rise is the mix's. Then d alone decides, at any number of rivals."""
+    rng = np.random.default_rng(0)
+    d = 2 ** rng.integers(2, 7, size=20_000)
+    rivals = np.clip(rng.poisson(16 / d), 0, 6)
+    for chance, pooled, equal in (
+        (1 - 0.15 * rivals, (0.05, 0.2), (-0.01, 0.01)),
+        (0.1 * np.log2(d), (0.09, 0.11), (0.09, 0.11)),
+    ):
+        found = gains((rng.random(len(d)) < chance).astype(int), d, rivals)
+        assert pooled[0] < found[0] < pooled[1]
+        assert equal[0] < found[1] < equal[1]
 
 
 def test_the_first_leads_are_those_of_the_formula():
@@ -25,16 +33,6 @@ def test_the_first_leads_are_those_of_the_formula():
     ahead = h.gather(-1, tokens.optimal[..., None]) - h
     ours = ahead.scatter(-1, tokens.optimal[..., None], torch.inf).amin(-1)
     torch.testing.assert_close(ours, runs.first_leads("W", tokens), atol=1e-13, rtol=0)
-
-
-def test_the_selector_is_the_shortest_and_separates():
-    tokens = data.random_tokens(3, 5, 4, seed=2)
-    alpha = np.array([4, 0, 2])
-    W = selector(tokens.X.numpy(), tokens.z.numpy(), alpha)
-    np.testing.assert_allclose(tokens.z.numpy() @ W.T, tokens.X.numpy()[np.arange(3), alpha])
-    assert np.linalg.matrix_rank(W) == 3
-    leads = svm.attention_problem(tokens.X, tokens.z, torch.as_tensor(alpha)).forward(torch.as_tensor(W))
-    assert (leads > 0).all()
 
 
 def test_two_tokens_are_covers_count():

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import nnls
 
 from course import exercises
 from course.replicate import lesson_12 as runs
 from mini_attn import data, geometry, svm
 from mini_attn.sweep import wilson
 
-enough, _, probability, _, safe_level = (spec.reference for spec in exercises.exercises("12"))
+enough, probability, safe_level, _ = (spec.reference for spec in exercises.exercises("12"))
 
 
 def gaussian(n, T, d, trials, seed):
@@ -48,6 +49,15 @@ def test_rows_are_independent_exactly_from_the_counted_dimension_on(n, T):
 def test_even_and_odd_numbers_are_equally_likely():
     for T in (2, 3, 5, 9):
         assert abs(distribution(T)[0::2].sum() - 0.5) < 0.006
+
+
+def test_in_few_dimensions_a_sequence_uses_up_as_much_as_in_many_below_their_number():
+    """The nearest point is w + A'u, and u > 0 where a row is tight."""
+    generator, tight = np.random.default_rng(5), np.zeros(4)
+    for _ in range(4000):
+        x, w = generator.normal(size=(7, 3)), generator.normal(size=3)
+        tight[(nnls((x[0] - x[1:]).T, -w)[0] > 0).sum()] += 1 / 4000
+    assert np.abs(tight[:3] - distribution(7)[:3]).max() < 0.025
 
 
 @pytest.mark.parametrize(
@@ -144,29 +154,18 @@ def test_the_safe_level_is_reached():
     np.testing.assert_allclose(min(costs), safe_level(scores), rtol=1e-9)
 
 
-def test_a_lost_run_with_equal_scores_ends_at_the_svm_of_the_right_sequences_alone():
-    tokens = data.random_tokens(5, 3, 9, trials=150, seed=23)
-    scores = torch.zeros_like(tokens.scores).scatter(-1, tokens.optimal[..., None], 1.0)
-    X, v = torch.zeros_like(tokens.X), torch.zeros_like(tokens.v)
-    X[..., 0], v[..., 0] = scores, 1
-    tied = data.TokenData(X=X, z=tokens.z, y=torch.ones_like(tokens.y), v=v, keys=tokens.X)
-    model = runs.attend("p", 9, 150)
-    attention = runs.descend(model, tied, 1500)
-    chosen = geometry.selected_tokens(attention)
-    wrong = chosen != tied.optimal
-    lost = (wrong.any(1) & (attention.amax(-1) > 0.99).all(1)).nonzero()[:, 0]
-    cosine = []
-    for k in lost.tolist():
-        p = model.p.detach()[k].numpy()
-        limits = [
-            svm.solve(svm.token_problem(tokens.X[k][which], chosen[k][which])).value
-            for which in (~wrong[k], torch.ones(5, dtype=torch.bool))
-        ]
-        cosine.append([p @ q / np.linalg.norm(p) / np.linalg.norm(q) for q in map(np.asarray, limits)])
-    alone, together = np.transpose(cosine)
-    assert len(alone) > 8
-    assert alone.min() > 0.998
-    assert np.median(together) < 0.995
+def test_equal_scores_are_enough_for_one_sequence_only():
+    for n, d, every in ((1, 4, True), (5, 9, False)):
+        tokens = data.random_tokens(n, 3, d, trials=150, seed=23)
+        X, v = torch.zeros_like(tokens.X), torch.zeros_like(tokens.v)
+        X[..., 0].scatter_(-1, tokens.optimal[..., None], 1.0)
+        v[..., 0] = 1
+        tied = data.TokenData(X=X, z=tokens.z, y=torch.ones_like(tokens.y), v=v, keys=tokens.X)
+        can = runs.possible("p", tied)
+        code = runs.words(runs.descend(runs.attend("p", d, 150), tied, 1500), tied)
+        assert can.sum() > 60
+        assert (code[can] == runs.GLOBAL).all() == every
+        assert (code[can] == runs.LOCAL).any() != every
 
 
 def test_favoured_and_far_is_global():

@@ -104,22 +104,6 @@ def cycle_by_plain_descent(h, eta, eps):
     return 2 / np.max(h), max(eta * np.max(h) / 2 - 1, 0)
 
 
-def ceiling_by_truncation(W_nuc, m):
-    W = torch.as_tensor(W_nuc)
-    vectors = torch.linalg.eigh(W.T @ W)[1]
-    best = W @ vectors[:, -m:] @ vectors[:, -m:].T
-    return (best * W).sum() / (best.norm() * W.norm())
-
-
-def ceiling_of_one(W_nuc, m):
-    return np.linalg.norm(W_nuc, 2) / np.linalg.norm(W_nuc)
-
-
-def ceiling_as_a_distance(W_nuc, m):
-    s = np.linalg.svd(W_nuc, compute_uv=False)
-    return 1 - np.sqrt((s[m:] ** 2).sum() / (s**2).sum())
-
-
 def limit_by_formula(leads, d, tol):
     N = np.count_nonzero(leads - leads.min() <= tol)
     return min(int((np.sqrt(8 * N + 1) - 1) / 2 + 1e-9), *leads.shape[:1], d)
@@ -168,15 +152,6 @@ ANSWERS = {
         "wrong": [newcomer_of_columns, newcomer_in_log, newcomer_with_rows],
     },
     "11.4": {
-        "also_right": ceiling_by_truncation,
-        "wrong": [
-            ceiling_of_one,
-            ceiling_as_a_distance,
-            lambda W_nuc, m: 1.0,
-            lambda W_nuc, m: ceiling_by_truncation(W_nuc, min(m, len(W_nuc) - 1)),
-        ],
-    },
-    "11.5": {
         "also_right": limit_by_formula,
         "wrong": [
             limit_rounded,

@@ -13,26 +13,6 @@ def enough_by_trying(n, T):
     return d
 
 
-def selector_by_lstsq(X, z, alpha):
-    S = np.stack([tokens[a] for tokens, a in zip(X, alpha, strict=True)])
-    return np.linalg.lstsq(z, S, rcond=None)[0].T
-
-
-def selector_in_torch(X, z, alpha):
-    S = torch.as_tensor(np.take_along_axis(X, alpha[:, None, None], axis=1)[:, 0])
-    return S.T @ torch.linalg.pinv(torch.as_tensor(z)).T
-
-
-def selector_by_ridge(X, z, alpha, ridge):
-    return np.linalg.solve(z.T @ z + ridge * np.eye(z.shape[1]), z.T @ X[range(len(X)), alpha]).T
-
-
-def selector_with_noise_across(X, z, alpha):
-    """A W that selects as asked, but a longer one: something is added across the queries."""
-    W, d = selector_by_lstsq(X, z, alpha), z.shape[1]
-    return W + np.ones((d, d)) @ (np.eye(d) - np.linalg.pinv(z) @ z) + 1e-3
-
-
 def probability_by_enumeration(share, n, d, kind):
     """All combinations of how much the sequences use up, one by one; even and odd are alike."""
     q = [*share[:d], *[0.0] * (d - len(share))]
@@ -92,14 +72,6 @@ def every_other_unbounded(total, D):
     return 2 * sum(total[k] for k in range(D - 1, -1, -2))
 
 
-def band_by_roots(k, m, z):
-    return tuple(np.sort(np.roots([1 + z**2 / m, -2 * k / m - z**2 / m, (k / m) ** 2]).real))
-
-
-def band_of(change):
-    return lambda k, m, z: band_by_roots(*change(k, m, z))
-
-
 def level_by_trying(scores, ways=((0.5, 0.5),)):
     """The cheapest way to have one best token caught up, sequence by sequence and token by token."""
     scores = torch.as_tensor(np.array(scores))
@@ -112,6 +84,31 @@ def level_by_trying(scores, ways=((0.5, 0.5),)):
             u[i] = mine * best[i] + other * others
             levels.append(cost(u).mean(0).min())
     return float(min(levels))
+
+
+def gains_by_columns(won, d, rivals):
+    """Least squares with a column of zeros and ones for each number of rivals."""
+    x, slopes = np.log2(d), []
+    for group in (np.zeros(len(x)), rivals):
+        columns = np.column_stack([x, *(group == name for name in np.unique(group))])
+        slopes.append(np.linalg.lstsq(columns, np.asarray(won, float), rcond=None)[0][0])
+    return torch.tensor(slopes)
+
+
+def gains_from_ends(won, d, rivals):
+    """Largest d against smallest, in all and as the mean over the numbers of rivals that both have."""
+    few, many = d == d.min(), d == d.max()
+    doublings = np.log2(d.max() / d.min())
+    both = [r for r in np.unique(rivals) if (few & (rivals == r)).any() and (many & (rivals == r)).any()]
+    steps = [won[many & (rivals == r)].mean() - won[few & (rivals == r)].mean() for r in both]
+    return (won[many].mean() - won[few].mean()) / doublings, np.mean(steps or [0.0]) / doublings
+
+
+def gains_by_mixing(won, d, rivals):
+    """Each run reweighted so that every number of rivals counts the same."""
+    weight = 1 / np.array([(rivals == r).sum() for r in rivals])
+    x = np.log2(d) - np.average(np.log2(d), weights=weight)
+    return gains_by_columns(won, d, rivals)[0], (weight * x * won).sum() / (weight * x**2).sum()
 
 
 ANSWERS = {
@@ -136,25 +133,6 @@ ANSWERS = {
         ],
     },
     "12.2": {
-        "also_right": selector_in_torch,
-        "wrong": [
-            selector_with_noise_across,
-            lambda X, z, alpha: selector_by_lstsq(X, z, alpha - 1),
-            lambda X, z, alpha: selector_by_lstsq(X, z / np.linalg.norm(z, axis=1, keepdims=True), alpha),
-            lambda X, z, alpha: selector_by_lstsq(X[:1], z[:1], alpha[:1]) * len(X),
-            lambda X, z, alpha: selector_by_lstsq(X, z + 0.01, alpha),
-            lambda X, z, alpha: selector_by_ridge(X, z, alpha, 0.1),
-            lambda X, z, alpha: (
-                selector_by_lstsq(X, z, alpha) / np.linalg.norm(selector_by_lstsq(X, z, alpha))
-            ),
-            lambda X, z, alpha: np.abs(selector_by_lstsq(X, z, alpha)),
-            lambda X, z, alpha: selector_by_ridge(X, z, alpha, 1e-6),
-            lambda X, z, alpha: (np.linalg.pinv(z, rcond=0.1) @ X[range(len(X)), alpha]).T,
-            lambda X, z, alpha: (np.linalg.pinv(z, rcond=0.05) @ X[range(len(X)), alpha]).T,
-            lambda X, z, alpha: (np.linalg.pinv(z, rcond=0.01) @ X[range(len(X)), alpha]).T,
-        ],
-    },
-    "12.3": {
         "also_right": probability_by_enumeration,
         "wrong": [
             lambda share, n, d, kind: 1 - probability_by_enumeration(share, n, d, kind),
@@ -184,22 +162,7 @@ ANSWERS = {
             ),
         ],
     },
-    "12.4": {
-        "also_right": band_by_roots,
-        "wrong": [
-            band_of(lambda k, m, z: (m - k, m, z)),
-            band_of(lambda k, m, z: (k, m, 2 * z)),
-            band_of(lambda k, m, z: (k, m, z**0.5)),
-            band_of(lambda k, m, z: (k, m - 1, z)),
-            band_of(lambda k, m, z: (k, m + 1, z)),
-            lambda k, m, z: (k / m - z / (2 * m**0.5), k / m + z / (2 * m**0.5)),
-            lambda k, m, z: (max(0, k / m - z * (k * (m - k) / m**3) ** 0.5), band_by_roots(k, m, z)[1]),
-            lambda k, m, z: band_by_roots(k + 1, m + 2, z),
-            lambda k, m, z: tuple(np.clip(k / m + z * np.sqrt(k * (m - k) / m**3) * np.array([-1, 1]), 0, 1)),
-            lambda k, m, z: band_by_roots(k, m, z)[1] - band_by_roots(k, m, z)[0],
-        ],
-    },
-    "12.5": {
+    "12.3": {
         "also_right": level_by_trying,
         "wrong": [
             lambda scores: level_by_trying(scores, ways=((0.75, 0.25),)),
@@ -217,6 +180,23 @@ ANSWERS = {
             lambda scores: np.log(2.0),
             lambda scores: np.array([level_by_trying(row[None]) for row in scores]),
             lambda scores: min(level_by_trying(row[None]) for row in scores),
+        ],
+    },
+    "12.4": {
+        "also_right": gains_by_columns,
+        "wrong": [
+            lambda won, d, rivals: gains_by_columns(won, d, np.minimum(rivals, 6)),
+            lambda won, d, rivals: gains_by_columns(won, d, d),
+            lambda won, d, rivals: gains_by_columns(rivals, d, won),
+            lambda won, d, rivals: gains_by_columns(won, np.log2(d), rivals),
+            lambda won, d, rivals: gains_by_columns(won[rivals > 1], d[rivals > 1], rivals[rivals > 1]),
+            lambda won, d, rivals: gains_by_columns(1 - won, d, rivals),
+            lambda won, d, rivals: (gains_by_columns(won, d, rivals)[0],) * 2,
+            lambda won, d, rivals: (gains_by_columns(won, d, rivals)[0], 0.0),
+            lambda won, d, rivals: np.subtract(*gains_by_columns(won, d, rivals)),
+            lambda won, d, rivals: tuple(2 * np.array(gains_by_columns(won, d, rivals))),
+            gains_from_ends,
+            gains_by_mixing,
         ],
     },
 }

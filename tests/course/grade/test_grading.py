@@ -150,7 +150,7 @@ def test_the_seed_decides_the_inputs_of_each_exercise_alone():
     assert repr(grading._inputs("a", one)) == drawn[0]
 
 
-@pytest.mark.parametrize("id", ["10.5", "11.5", "12.1", "14.4"])
+@pytest.mark.parametrize("id", ["10.5", "11.4", "12.1", "14.4"])
 def test_answers_told_by_counting_calls_earn_nothing(id):
     """Drawn in one order, the answers to these follow each other alike for (nearly) every seed."""
     (spec,) = [spec for spec in exercises.exercises(id[:2]) if spec.id == id]
@@ -165,7 +165,7 @@ def test_answers_told_by_counting_calls_earn_nothing(id):
 
 
 def test_answers_told_by_shapes_earn_nothing():
-    (spec,) = [spec for spec in exercises.exercises("11") if spec.id == "11.5"]
+    (spec,) = [spec for spec in exercises.exercises("11") if spec.id == "11.4"]
     told = collections.defaultdict(set)
     for leads, d, _ in spec.draw(PUBLIC_SEED):
         told[leads.shape, d] |= {min(len(leads), d), spec.reference(leads, d, 1e-3)}
