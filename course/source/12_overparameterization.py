@@ -399,7 +399,7 @@ left.plot(d_line, rows_alone, ":", color=BLACK, label="9 rows, Cover")
 for ax, name in ((left, "$p$"), (right, "$W$")):
     ax.set(xlabel="dimension $d$", title=name)
     ax.legend(loc="lower right")
-right.set(xlim=(1.85, 6.3), xticks=range(2, 7))
+right.set(xlim=(1.85, 5.3), xticks=range(2, 6))
 left.set(ylabel="share possible", ylim=(-0.03, 1.05))
 show(
     fig,
