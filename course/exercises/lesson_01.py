@@ -171,106 +171,6 @@ MARGIN = [
 # 01.3
 
 
-def best_direction(X, y, angles):
-    """The unit vector (cos a, sin a), among the given angles, with the largest margin, shape (2,)."""
-    units = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    return units[(y * (units @ X.T)).min(axis=1).argmax()]
-
-
-def best_cases(rng):
-    """The fixed ones: every point counts; the best angle is the first, and points left; it is the last of an
-    arc where all margins are positive; and every margin is far below zero."""
-    circle = np.linspace(0, 2 * np.pi, 400)[:-1]
-    pair = np.array([1.0, -1.0])
-    fixed = [
-        (np.array([[0.5, -1.0], [3.0, 1.5], [-3.0, -0.5], [1.5, -0.5]]), np.tile(pair, 2), circle),
-        (np.array([[-1.0, 0.0], [1.0, 1.0]]), pair, np.array([3.3, 1.0, 0.3])),
-        (np.array([[1.0, 0.0], [-1.0, 0.5]]), pair, np.array([0.9, 0.5, 0.0])),
-        (30 * np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1]]), np.ones(4), np.array([0.0, 0.8, 1.6])),
-    ]
-    cases = [(np.array([[1.0, 0.2], [0.5, -2.0]]), np.array([1.0, -1.0]), np.linspace(0, 2 * np.pi, 9)[:-1])]
-    for n in (5, 10, 20):
-        X, y = separable(rng, n, 2)
-        cases.append((X, y, circle))
-    X = rng.normal(size=(3, 2))  # a point and its opposite with the same label: every margin is negative
-    X = np.vstack([X, -X[0] * rng.uniform(0.6, 1.4), -X[1] * rng.uniform(0.6, 1.4)])
-    cases.append((X, np.ones(5), rng.permutation(np.linspace(0, 2 * np.pi, 101)[:-1])))
-    return [*cases, *fixed]
-
-
-def _pick(score, choose=np.argmax):
-    def wrong(X, y, angles):
-        units = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-        return units[choose(score(units @ X.T, y))]
-
-    return wrong
-
-
-def _best_above_zero(X, y, angles):
-    best = best_direction(X, y, angles)
-    return best if margin(best, X, y) > 0 else None
-
-
-def _best_angle(X, y, angles):
-    best = best_direction(X, y, angles)
-    return angles[np.argmax(np.cos(angles) * best[0] + np.sin(angles) * best[1])]
-
-
-BEST = [
-    Misconception(
-        _pick(lambda U, y: (y * U).mean(axis=1)),
-        "This has the largest mean distance. Take the minimum over points, then the maximum over angles.",
-    ),
-    Misconception(
-        _pick(lambda U, y: np.abs(U).min(axis=1)),
-        "This line keeps away from all points, but need not separate them: multiply by y, take no absolute "
-        "values.",
-    ),
-    Misconception(
-        _pick(lambda U, y: U.min(axis=1)),
-        "You left the labels out: with y_i = -1, u.x_i should be far below zero. Multiply by y first.",
-    ),
-    Misconception(
-        _pick(lambda U, y: (y * U).min(axis=0)),
-        "You took the minimum over angles. In `units @ X.T` a row is an angle: minimise along axis=1.",
-    ),
-    Misconception(
-        _pick(lambda U, y: (y * U).min(axis=1), np.argmin),
-        "This direction has the smallest margin of all: it is the worst. Use argmax over angles.",
-    ),
-    Misconception(
-        _pick(lambda U, y: np.abs((y * U).min(axis=1))),
-        "A margin far below zero is the worst, not the best: take no absolute value of it.",
-    ),
-    Misconception(
-        _best_above_zero,
-        "On this input no direction has a positive margin; the best is the largest, a negative one: "
-        "start the search at -infinity, not at 0.",
-    ),
-    Misconception(_best_angle, "This is the best angle; return the unit vector (cos, sin) of that angle."),
-    Misconception(
-        lambda X, y, angles: margin(best_direction(X, y, angles), X, y),
-        "This is the largest margin itself; return the direction that has it (argmax in place of max).",
-    ),
-    Misconception(
-        lambda X, y, angles: best_direction(X, y, np.radians(angles)),
-        "The angles are in radians already; converted once more, they cover only a few degrees.",
-    ),
-    Misconception(
-        lambda X, y, angles: best_direction(X, y, angles) * (margin(best_direction(X, y, angles), X, y) > 0),
-        "You return zeros where no direction has a positive margin. The best is then the least negative one: "
-        "start the search at -infinity, not at 0.",
-    ),
-    Misconception(
-        lambda X, y, angles: best_direction(X, y, np.pi / 2 - angles),
-        "The unit vector at the angle phi is (cos phi, sin phi), in this order.",
-    ),
-]
-
-
-# 01.4
-
-
 def predict(t, eta, mu):
     """Loss after t steps of length eta, and the slope of ||w|| in log t, for data of margin mu."""
     return 1 / (eta * mu**2 * t), 1 / mu
@@ -324,7 +224,7 @@ PREDICT = [
 ]
 
 
-# 01.5
+# 01.4
 
 
 def creep(rows, lam, copies):
@@ -441,7 +341,7 @@ CREEP = [
 ]
 
 
-# 01.6
+# 01.5
 
 
 def speeds(rows, lam, others):
@@ -597,11 +497,10 @@ LATER = ("mini_attn.rates.remainder",)  # of lesson 17: it knows both answers
 EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("01.1", "The gradient", 2, 7, 1, logistic_gradient, gradient_cases, EXACT, GRADIENT),
     Exercise("01.2", "The margin", 1, 5, 1, margin, margin_cases, misconceptions=MARGIN),
-    Exercise("01.3", "The best of many directions", 2, 7, 2, best_direction, best_cases, misconceptions=BEST),
-    Exercise("01.4", "Two predictions", 3, 13, 3, predict, predict_cases, EXACT, PREDICT),
-    Exercise("01.5", "Copies and creep", 2, 9, 2, creep, creep_cases, misconceptions=CREEP, withheld=LATER),
+    Exercise("01.3", "Two predictions", 3, 13, 3, predict, predict_cases, EXACT, PREDICT),
+    Exercise("01.4", "Copies and creep", 2, 9, 2, creep, creep_cases, misconceptions=CREEP, withheld=LATER),
     Exercise(
-        "01.6",
+        "01.5",
         "The slowest of three",
         3,
         14,

@@ -139,22 +139,6 @@ def test_the_line_is_approached_with_the_least_exponent(random_sets):
     assert (following - 1 > C).sum() >= 3
 
 
-@pytest.mark.parametrize(("seed", "late"), [(8, 100), (61, 80)])
-def test_the_lessons_late_sets_take_the_exponent_in_the_end(seed, late):
-    """Two of its sets miss E where it stops reading: a second point is nearly as close as the next."""
-    points = data.separable_points(20, seed=seed)
-    A = (points.y[:, None] * points.X).numpy()
-    w_hat = svm.solve(svm.label_problem(points.X, points.y)).value.numpy()
-    u = A @ w_hat
-    rows, across = A[u < 1 + 1e-6], np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
-    lam = np.linalg.solve(rows.T, w_hat)
-    least = min(lam @ (rows @ across) ** 2, np.sort(u)[2] - 1)
-    line = np.linalg.solve(rows, -np.log(20 * lam)) @ across
-    s = np.abs(flow(A, np.zeros(2), [30, 40, late, late + 10], h=0.05) @ across - line)
-    assert abs(np.log10(s[2] / s[3]) / 10 / least - 1) < 0.06
-    assert abs(np.log10(s[0] / s[1]) / 10 / least - 1) > 0.2
-
-
 def test_no_exponent_is_above_one():
     """C = 3 and no other point: the logistic loss is not the exponential one, which costs 1/t."""
     rows = np.array([[1.0, 1.0], [1.0, -3.0]])
@@ -174,40 +158,3 @@ def test_one_support_vector_keeps_the_start_and_two_forget_it(random_sets):
     assert (apart[:, alone] > 0.02).all()
     assert (apart[1, alone] > 0.8 * apart[0, alone]).all()
     assert apart[1, pairs & (C > 0.3)].max() < 1e-4
-
-
-def test_a_support_vector_without_weight_lets_the_remainder_grow_like_log_log_t():
-    b = flow(np.array([[1.0, 0.0], [1.0, 1.0]]), np.zeros(2), [8, 16, 32, 64])[:, 1]
-    growth = np.diff(b) / np.log(2)
-    assert (np.abs(growth - 1) < [0.08, 0.06, 0.04]).all()
-
-
-@pytest.mark.parametrize("power", [2, 4])
-def test_a_power_tail_ends_elsewhere(random_sets, power):
-    """|l'(u)| ~ u^-k: the direction with the least sum of u^(1-k), not that of the largest margin."""
-    A, w_hat, *_ = random_sets
-    turn = np.linspace(0, 2 * np.pi, 7201)
-    units = np.stack([np.cos(turn), np.sin(turn)])
-    u = A @ units
-    cost = np.where((u > 0).all(axis=1), (np.abs(u) ** (1.0 - power)).sum(axis=1), np.inf)
-    best = units.T[cost.argmin(axis=1)]
-    w = np.zeros((60, 2))
-    for _ in range(4000):
-        weights = (1 + np.logaddexp(0, (A @ w[..., None])[..., 0])) ** -float(power)
-        pull = (weights[:, None] @ A)[:, 0]
-        w += 0.3 * pull / np.linalg.norm(pull, axis=1, keepdims=True)
-
-    def degrees(a, b):
-        cosine = (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
-        return np.degrees(np.arccos(np.minimum(cosine, 1)))
-
-    assert np.median(degrees(w, best)) < 0.2
-    assert np.median(degrees(w, w_hat)) > 3
-
-
-def test_a_support_vector_that_pulls_alone_sets_the_loss_until_the_other_wakes():
-    """From far out over point 1: L = 1 / (eta ||a_2||^2 t), later 1 / (eta mu^2 t), as for any start."""
-    A = np.array([[1.5, -0.5], [0.3, 0.7]])  # the SVM is (1, 1)
-    w = flow(A, np.array([26.0, 3.0]), [9, 60])
-    ratios = np.logaddexp(0, -(w @ A.T)).mean(axis=1) * 0.5 * 10.0 ** np.array([9, 60])
-    np.testing.assert_allclose(ratios, [0.5 / 0.58, 1], atol=3e-3)

@@ -69,17 +69,6 @@ def margin_by_loop(w, X, y):
     )
 
 
-def direction_by_loop(X, y, angles):
-    best, best_margin = None, -np.inf
-    points = list(zip(X.tolist(), y.tolist(), strict=True))
-    for angle in angles.tolist():
-        u = [math.cos(angle), math.sin(angle)]
-        worst = min(label * (u[0] * x[0] + u[1] * x[1]) for x, label in points)
-        if worst > best_margin:
-            best, best_margin = u, worst
-    return best
-
-
 def margin_from(start):
     """A search for the minimum that begins at a number."""
     return lambda w, X, y: min(start, margin_by_loop(w, X, y))
@@ -89,26 +78,6 @@ def margin_of_both(w, X, y):
     """Cannot do without points of either label."""
     s = X @ w / np.linalg.norm(w)
     return min(s[y > 0].min(), (-s[y < 0]).min())
-
-
-def direction_above(start):
-    """A search for the maximum that begins at a number."""
-
-    def search(X, y, angles):
-        best = direction_by_loop(X, y, angles)
-        return best if margin_by_loop(best, X, y) > start else None
-
-    return search
-
-
-def direction_by_points(chosen):
-    """Looks at the points that chosen(y) picks only."""
-    return lambda X, y, angles: direction_by_loop(X[chosen(y)], y[chosen(y)], angles)
-
-
-def direction_of_the_mean(X, y, angles):
-    mean = (y[:, None] * X).mean(axis=0)
-    return mean / np.linalg.norm(mean)
 
 
 def creep_in_the_plane(rows, lam, copies):
@@ -204,24 +173,6 @@ ANSWERS = {
         ],
     },
     "01.3": {
-        "also_right": direction_by_loop,
-        "wrong": [
-            direction_of_the_mean,
-            lambda X, y, angles: direction_by_loop(X, y, angles[::2]),
-            lambda X, y, angles: np.array([np.cos(angles[0]), np.sin(angles[0])]),
-            lambda X, y, angles: direction_by_loop(X, y, angles[:-1]),
-            lambda X, y, angles: direction_by_loop(X, y, angles[1:]),
-            lambda X, y, angles: direction_by_loop(X, y, angles % np.pi),
-            lambda X, y, angles: direction_by_loop(X, y, angles[np.cos(angles) >= 0]),
-            direction_above(-1.0),
-            direction_above(-10.0),
-            direction_by_points(lambda y: y > 0 if (y > 0).any() else y < 0),
-            direction_by_points(lambda y: y < 0 if (y < 0).any() else y > 0),
-            direction_by_points(lambda y: np.arange(len(y)) > 0),
-            direction_by_points(lambda y: np.arange(len(y)) < len(y) - 1),
-        ],
-    },
-    "01.4": {
         "also_right": lambda t, eta, mu: [mu**-2.0 / (t * eta), mu**-1.0],
         "wrong": [
             lambda t, eta, mu: (1 / (eta * mu**2 * t) ** 0.5, 1 / mu),
@@ -230,7 +181,7 @@ ANSWERS = {
             lambda t, eta, mu: (1 // (eta * mu**2 * t), 1 / mu),
         ],
     },
-    "01.5": {
+    "01.4": {
         "also_right": creep_in_the_plane,
         "wrong": [
             lambda rows, lam, copies: creep_in_the_plane(rows, lam, 1 / copies),
@@ -247,7 +198,7 @@ ANSWERS = {
             ),
         ],
     },
-    "01.6": {
+    "01.5": {
         "also_right": speeds_by_trial,
         "wrong": [
             speeds_with(0),
