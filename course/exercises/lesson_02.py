@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from course.check.specification import Compare, Exercise, known
-from course.exercises.points import hopeless, separable
+from course.exercises.points import separable
 
 SOLVERS = ("mini_attn.svm.dispatch.solve", "mini_attn.svm.rational.shortest")
 
@@ -143,21 +143,12 @@ def _bound(lam, A):
     return np.linalg.norm(lam @ A) / lam.sum()
 
 
-def _without_signs(w, lam, A):
-    mu_w, mu_a = _margin(w, A), _margin(lam @ A, A)
-    between = _routes(w, lam, A)[1]
-    return min(_angle(mu_w / _bound(lam, A)), between + _angle(mu_a / _bound(lam, A)))
-
-
-def _routes(w, lam, A, total=None, angle=_angle):
-    """The two proved angles, 180 where there is no proof, and what they are made of."""
+def _routes(w, lam, A, total=None):
+    """What part 3 proves for w, the angle between w and a_bar, and what part 3 proves for a_bar."""
     a_bar = lam @ A / (total or lam.sum())
     B = np.linalg.norm(a_bar)
-    mu_w, mu_a = _margin(w, A), _margin(a_bar, A)
-    between = angle(w @ a_bar / np.linalg.norm(w) / B)
-    direct = _angle(mu_w / B) if mu_w >= 0 else 180.0
-    last = _angle(mu_a / B) if mu_a >= 0 else 180.0
-    return direct, between, last
+    between = _angle(w @ a_bar / np.linalg.norm(w) / B)
+    return _angle(_margin(w, A) / B), between, _angle(_margin(a_bar, A) / B)
 
 
 def _proved_angle(w, lam, A):
@@ -165,51 +156,16 @@ def _proved_angle(w, lam, A):
     return min(direct, between + last)
 
 
-def _unclipped(cosine):
-    with np.errstate(invalid="ignore"):
-        return np.degrees(np.arccos(cosine))
-
-
-def _unclipped_angle(w, lam, A):
-    direct, between, last = _routes(w, lam, A, angle=_unclipped)
-    return np.minimum(direct, between + last)
-
-
 def _unnormalised(w, lam, A):
     direct, between, last = _routes(w, lam, A, total=1.0)
     return min(direct, between + last)
 
 
-def _over_one(v, parallel=None):
-    """Whether the cosine of two parallel vectors, in four ways of writing it, comes out above 1."""
-    u = v if parallel is None else parallel
-    p, q = np.linalg.norm(u), np.linalg.norm(v)
-    return min(u @ v / p / q, u @ v / q / p, u @ v / (p * q), (u / p) @ (v / q)) > 1
-
-
-def _along_a_bar(rng):
-    """w is lam @ A, and rounding makes the cosine of the angle between them more than 1."""
-    while True:
-        A = _signed(rng, int(rng.integers(4, 9)), 2)
-        q_hat = _solve(A)[1]
-        for _ in range(50):
-            lam = 3 * (q_hat + rng.choice([0.02, 0.1, 0.6]) * rng.uniform(size=len(A)))
-            w = lam @ A
-            above = _over_one(w) and _over_one(w / lam.sum()) and _over_one(w, w / lam.sum())
-            if above and np.isnan(_unclipped_angle(w, lam, A)) and 5 < _routes(w, lam, A)[0] < 85:
-                return w, lam, A
-
-
 def _angle_cases(rng):
-    """The direct route is better; the other one is; only the other one, and both are as short as they look;
-    only the direct one; only the other one, though mu(w) / B, negative, would have promised less; and w is
-    lam @ A itself, so that the two routes are the same."""
+    """Both separate. By turns the direct route is better, and the one by way of a_bar."""
     wanted = [
-        lambda direct, between, last: direct + 3 < between + last and 3 < last < direct < 85,
-        lambda direct, between, last: between > 3 and last > 3 and between + last + 3 < direct < 90,
-        lambda direct, between, last: direct == 180 and between + last < 85 and min(between, last) > 3,
-        lambda direct, between, last: last == 180 and 5 < direct < 85,
-        lambda direct, between, last: direct == 180 and between + last < 180,
+        lambda direct, between, last: between > 3 and direct > 3 and direct + 3 < last < 80,
+        lambda direct, between, last: between > 3 and last > 3 and between + last + 3 < direct < 80,
     ]
     cases = []
     while len(cases) < 5:
@@ -218,54 +174,31 @@ def _angle_cases(rng):
         for _ in range(30):
             shift = rng.normal(size=len(w_hat)) * rng.choice([0.1, 0.3, 1.0]) * np.linalg.norm(w_hat)
             lam = 3 * (q_hat + rng.choice([0.02, 0.1, 0.6]) * rng.uniform(size=len(A)))
-            if len(cases) == 4:  # far off, with good weights: 10 degrees more than arccos(mu / B) says
-                shift = 3 * np.linalg.norm(w_hat) * shift / np.linalg.norm(shift)
-                lam = 3 * (q_hat + 0.05 * rng.uniform(size=len(A)))
-                between, last = _routes(w_hat + shift, lam, A)[1:]
-                if between + last < 10 + _angle(_margin(w_hat + shift, A) / _bound(lam, A)):
-                    continue
-            if wanted[len(cases)](*_routes(w_hat + shift, lam, A)):
+            if wanted[len(cases) % 2](*_routes(w_hat + shift, lam, A)):
                 cases.append((rng.uniform(2, 5) * (w_hat + shift), lam, A))
                 break
-    return [*cases, _along_a_bar(rng)]
+    return cases
 
 
-def _route_of(mu_w, w, lam, A):
-    """The smaller angle if mu(w) is what is given; no help from a_bar's margin where it is less."""
+def _of_length(w, lam, A):
+    """The answer with the least a_i.w for mu(w)."""
     _, between, last = _routes(w, lam, A)
-    direct = _angle(mu_w / _bound(lam, A)) if mu_w >= 0 else 180.0
-    return min(direct, between + min(last, direct))
-
-
-def _least_of_w(w, lam, A):
-    """The answer with mu(w) for the lower bound of mu_hat on both ways."""
-    direct, between, _ = _routes(w, lam, A)
-    return min(direct, between + _angle(_margin(w, A) / _bound(lam, A)))
+    return min(_angle((A @ w).min() / _bound(lam, A)), between + last)
 
 
 ANGLE = Exercise(
     id="02.2",
     title="The smallest angle you can prove",
     points=2,
-    minutes=8,
+    minutes=7,
     difficulty=2,
     reference=_proved_angle,
     withheld=SOLVERS,
     cases=_angle_cases,
     compare=Compare(rtol=1e-5, atol=1e-5),
     misconceptions=known(
-        _without_signs,
-        "A negative mu(w) proves nothing by part 3: below zero, mu / B is more than mu / mu_hat. Use a route "
-        "only if its direction separates.",
-        _unclipped_angle,
-        "Right unless w and a_bar are parallel: then rounding may make the cosine 1.0000000000000002, and "
-        "arccos is nan. Use np.clip(cosine, -1, 1).",
         _unnormalised,
         "Your weights do not add up to one: a_bar is lam @ A / lam.sum(), and its length is the bound B.",
-        lambda w, lam, A: 180.0 if _margin(w, A) < 0 else _proved_angle(w, lam, A),
-        "You gave up where w does not separate. There a_bar does: go by way of it.",
-        lambda w, lam, A: min(_proved_angle(w, lam, A), 90.0),
-        "Nothing proves 90 degrees: a w that does not separate may be farther from w_hat.",
         lambda w, lam, A: abs(_routes(w, lam, A)[1] - _routes(w, lam, A)[2]),
         "You subtracted the angles. By the triangle inequality the way by a_bar is at most their *sum*.",
         lambda w, lam, A: _routes(w, lam, A)[0],
@@ -284,10 +217,7 @@ ANGLE = Exercise(
         "You took the larger angle. Both proofs hold, so the smaller one does.",
         lambda w, lam, A: _proved_angle(w, np.ones(len(A)), A),
         "You did not use the weights that were given.",
-        _least_of_w,
-        "On the way by a_bar you took mu(w) for the lower bound of mu_hat, or the smaller of the two "
-        "margins. Part 3 for a_bar needs a_bar's own.",
-        lambda w, lam, A: _route_of(np.linalg.norm(w) * _margin(w, A), w, lam, A),
+        _of_length,
         "mu(w) is the least a_i.w divided by ||w||: the length of w must not matter.",
     ),
 )
@@ -467,106 +397,6 @@ FACTOR = Exercise(
 # 02.5
 
 
-def _largest_margin(A):
-    lam, _ = _nnls(A)
-    margin = np.linalg.norm(lam @ A) / lam.sum()
-    return margin if margin > 1e-12 * np.linalg.norm(A, axis=1).max() else 0.0
-
-
-def _from_residual(A, formula=lambda res: res / np.sqrt(1 - res**2)):
-    with np.errstate(all="ignore"):
-        return formula(_nnls(A)[1])
-
-
-def _from_sum(A):
-    with np.errstate(all="ignore"):
-        return np.sqrt(1 / _nnls(A)[0].sum() - 1)
-
-
-def _margin_of_weights(A):
-    w = _nnls(A)[0] @ A
-    with np.errstate(all="ignore"):  # w may be an exact zero
-        return _margin(w, A)
-
-
-def _margin_cases(rng):
-    plain = [_signed(rng, n, d) for n, d in ((6, 2), (8, 3), (7, 2), (6, 3))]
-    lost = [y[:, None] * X for X, y in (hopeless(rng, 6, 2), hopeless(rng, 7, 4), hopeless(rng, 8, 3))]
-    thin = _far_aside(rng, 7e-10, rng.uniform(0.3, 1.0, size=3))
-    none = 1e4 * _far_aside(rng, 6e-13, rng.uniform(0.005, 0.015, size=8))  # by the rule of 1e-12
-    cases = plain[0], plain[1], *lost[:2], 1e8 * plain[2], 1e-8 * plain[3], thin, 1e10 * lost[2], none
-    return [(A,) for A in cases]
-
-
-def _far_aside(rng, ahead, others):
-    """Two points far to either side and only a little ahead, which is the margin; others well ahead.
-
-    Along the axes: a rotation would leave an error of 1e-16 in `ahead`.
-    """
-    aside = [*rng.uniform(1.0, 1.5, size=2) * [1, -1], *others * rng.uniform(-1, 1, size=len(others))]
-    return np.stack([[ahead, ahead, *others], aside], axis=1)[:, rng.permutation(2)] * rng.choice([-1, 1], 2)
-
-
-def _scaled(A, margin):
-    """An answer from nnls on points of length 1 at most: margin(weights, points, residual)."""
-    longest = np.linalg.norm(A, axis=1).max()
-    value = margin(_nnls(A / longest)[0], A / longest, _nnls(A / longest)[1])
-    return 0.0 if value < 1e-12 else longest * value
-
-
-NNLS = Exercise(
-    id="02.5",
-    title="One call decides",
-    points=2,
-    minutes=8,
-    difficulty=2,
-    reference=_largest_margin,
-    withheld=SOLVERS,
-    cases=_margin_cases,
-    compare=Compare(rtol=1e-6, atol=0),
-    misconceptions=known(
-        lambda A: _nnls(A)[1],
-        "That is the residual. It is mu / sqrt(1 + mu^2); or take the length of the nearest point.",
-        _from_residual,
-        "Right for points of moderate size. For long ones res rounds to 1, and 1 - res^2 has no digits left: "
-        "use the weights.",
-        _from_sum,
-        "Right for points of moderate size. For short ones the sum of the weights rounds to 1: use their "
-        "proportions.",
-        lambda A: _from_residual(A, lambda res: np.sqrt(res / (1 - res))),
-        "nnls returns the length res, not its square: insert res^2, not res, into your formula.",
-        lambda A: _from_residual(A, lambda res: res**2 / (1 - res**2)),
-        "You returned the square of the margin.",
-        _margin_of_weights,
-        "Right where the points can be separated. Elsewhere lam @ A is zero up to rounding and its direction "
-        "is noise: use its length.",
-        lambda A: np.linalg.norm(_nnls(A)[0] @ A),
-        "The sum of the weights is not one, because missing it was only charged for: divide by lam.sum().",
-        lambda A: _largest_margin(A) * (_largest_margin(A) > 1e-6 * np.linalg.norm(A, axis=1).max()),
-        "You called a margin zero that is only small. Rounding is what is below 1e-12 of the longest point.",
-        lambda A: np.linalg.norm(_nnls(A)[0] @ A) / _nnls(A)[0].sum(),
-        "Where the hull contains the origin you return what rounding left: return 0 up to 1e-12 times the "
-        "longest point.",
-        lambda A: _largest_margin(A) * (_largest_margin(A) > 1e-6),
-        "You return 0 where only the points, or the margin, are small. For short points Lambda rounds to 1 "
-        "and res is small, too: use the proportions of the weights, and compare with the longest point.",
-        lambda A: 0.0,
-        "Always 0: without the row of ones, or with a target of zeros, lam = 0 leaves nothing over.",
-        lambda A: _scaled(A, lambda lam, B, res: res),
-        "That is the residual, of points divided by the longest. It is mu / sqrt(1 + mu^2) of those points; "
-        "or take the length of the nearest point.",
-        lambda A: _scaled(A, lambda lam, B, res: np.linalg.norm(lam @ B)),
-        "The points are scaled well, but the weights are not: they do not add up to one, so divide by "
-        "lam.sum().",
-        lambda A: _largest_margin(A) / np.linalg.norm(A, axis=1).max(),
-        "You divided the points by the longest, and did not multiply the margin by it in the end.",
-    ),
-)
-
-
-# 02.6
-
-
 def _distances(A):
     """How far each point is from the cone of the others."""
     return np.array([nnls(np.delete(A, i, axis=0).T, A[i])[1] for i in range(len(A))])
@@ -632,7 +462,7 @@ def _flip_cases(rng):
 
 
 FLIP = Exercise(
-    id="02.6",
+    id="02.5",
     title="Who can change sides?",
     points=2,
     minutes=8,
@@ -664,4 +494,4 @@ FLIP = Exercise(
     ),
 )
 
-EXERCISES = [TWO_POINTS, ANGLE, WORTH, FACTOR, NNLS, FLIP]
+EXERCISES = [TWO_POINTS, ANGLE, WORTH, FACTOR, FLIP]

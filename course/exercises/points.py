@@ -21,10 +21,3 @@ def half_plane(rng, n):
     y = rng.choice([-1.0, 1.0], size=n)
     y[:2] = 1.0, -1.0
     return np.outer(y * rng.uniform(0.4, 2.0, n), u) + np.outer(rng.uniform(0.4, 2.0, n), h), y
-
-
-def hopeless(rng, n, d):
-    """Points that no direction separates: two signed points are opposite to each other."""
-    X, y = separable(rng, n, d)
-    X[1] = -y[0] * y[1] * X[0] * rng.uniform(0.5, 2.0)
-    return X, y
