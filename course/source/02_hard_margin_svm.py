@@ -9,8 +9,7 @@
 #
 # With a second set of numbers, one weight per point. Any weights prove a bound; the right weights prove the
 # exact answer. And you need not look for them: gradient descent on the logistic loss computes weights at
-# every step. All later lessons measure their runs against SVMs, and this is how they know that these are
-# right.
+# every step. Later lessons measure their runs against SVMs, and this is how they know that these are right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **You will be able to**
@@ -513,7 +512,7 @@ for seed, name in enumerate(names):
     end = min([*np.flatnonzero(gaps_drawn[:, seed] < 1e-12), 600])
     right.semilogy(np.arange(1, end + 1), gaps_drawn[:end, seed], color=COLORS[name], label=f"seed {seed}")
     ahead = np.arange(last_change[seed] + 1, end)
-    height = 4 * gaps_drawn[last_change[seed], seed] * predicted[seed] ** (ahead - last_change[seed] - 1)
+    height = 4 * gaps_drawn[end - 1, seed] / predicted[seed] ** (end - ahead)
     right.semilogy(ahead, height, color=COLORS[name], linestyle="--", linewidth=1.2)
 right.set(xlabel="sweeps", xlim=(0, 600), ylim=(1e-12, 2), title="40 points, $d = 6$, six draws")
 right.legend(fontsize=9, ncol=3, loc="upper right")
