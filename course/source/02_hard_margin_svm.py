@@ -680,7 +680,7 @@ for name, ax in zip(curves, axes, strict=False):
 axes[0].set(ylabel="relative distance")
 axes[0].legend(loc="lower left", fontsize=10)
 for name, colour in (("GD", "blue"), ("NGD", "vermillion")):
-    t, *_, better, true, direct = curves[name]
+    t, *_, direct, better, true = curves[name]
     axes[2].loglog(t, direct, color=COLORS[colour], linestyle="-")
     axes[2].loglog(t, better, color=COLORS[colour], linestyle="--")
     axes[2].loglog(t, true, color=COLORS[colour], linestyle=":", linewidth=3)
