@@ -6,9 +6,7 @@ and 0 outside. Measured (and argued in the lesson): for a ratio omega = ||v|| / 
 max(0, 1 - kappa (u_i - 1)), where kappa is such that kappa ||v_mm|| = omega ||p(kappa)||. So the relaxed
 limit needs a head that grows fast enough: omega beyond a border that the signed outputs outside S set. A
 slower head has the softened limit, also where p is pulled the other way. A sequence whose side 0 is tight
-keeps soft attention, with the signed output u_min + lead. Where its other token clears the label margin, a
-fast head decides for that one; its push still counts until the head is faster by a further factor.
-A slow head can be trapped with sequences 1 and 3 lost, or with sequence 2 lost: below a border in omega.
+keeps soft attention, with the signed output u_min + lead. From some starts a slow head is trapped.
 """
 
 import pytest
@@ -89,28 +87,6 @@ def test_random_problems_follow_the_count_of_exponents(seed):
     assert (cosine > geometry.cosine(model.p.detach(), tight))[spare].double().mean() > 0.8
 
 
-def test_trials_that_are_late_arrive_in_longer_runs():
-    """The lesson's two with cosine < .95 after 3,000 steps of .1: above .99 after 6,000 of .3."""
-    both = data.random_tokens(n=4, T=4, d=6, trials=40, seed=2)
-    for ratio, late in ((0.125, 12), (1.0, 18)):
-        tokens = data.TokenData(*(getattr(both, part)[[late]] for part in "Xzyv"))
-        cosines = []
-        for steps, lr in ((3000, 0.1), (6000, 0.3)):
-            model = trained(tokens, ratio, steps=steps, lr=lr)
-            selected = geometry.selected_tokens(model.attention(tokens))
-            lead = model.logits(tokens).topk(2).values.diff(dim=-1).abs().squeeze(-1)
-            x = tokens.X.gather(-2, selected[..., None, None].expand(1, 4, 1, 6)).squeeze(-2)
-            v_mm = svm.solve(svm.label_problem(x, tokens.y)).value
-            u = tokens.y * (x @ v_mm[..., None]).squeeze(-1)
-            least = lead.where(u < 1 + 1e-4, torch.inf).amin(-1, keepdim=True)
-            kappa = model.head.v.detach().norm() / v_mm.norm() / least
-            sides = (1 - kappa * (u - 1)).clamp(min=0).detach()
-            p = svm.solve(svm.token_problem(tokens.keys, selected, sides)).value
-            cosines.append(geometry.cosine(model.p.detach(), p).item())
-        assert cosines[0] < 0.95
-        assert cosines[1] > 0.99
-
-
 def test_plain_descent_leaves_the_prompt_behind():
     """The lead grows as 2 log ||v||: slope within 0.1 between norms 6 and 9 of the head (lift 0)."""
     tokens = data.toy_joint(0.0)
@@ -141,11 +117,11 @@ def test_relaxed_means_faster_than_the_border(lift):
     assert (slow[1] / slow[0]).arctan().rad2deg() > 2
 
 
-def pulled(c, g=0.5):
-    """The toy with third tokens (0, c) and (-g, 1 + c)."""
+def pulled(c):
+    """The toy with third tokens (0, c) and (-1/2, 1 + c)."""
     tokens = data.toy_joint(0.0)
     X = tokens.X.clone()
-    X[2] = torch.tensor([[0, c], [-g, 1 + c]])
+    X[2] = torch.tensor([[0, c], [-0.5, 1 + c]])
     return data.TokenData(X=X, z=tokens.z, y=tokens.y, v=tokens.v)
 
 
@@ -179,58 +155,3 @@ def test_a_tight_zero_leaves_attention_soft(c, ratio):
     history = train.fit(model, tokens, optimizer, 100, record=record, every=1, progress=False)
     assert abs(history["s"].mean() - history["foreseen"].mean()) < 0.03
     assert 0.1 < history["s"].mean() < 0.95
-
-
-def test_a_sequence_that_no_label_margin_holds_turns_away():
-    """Where the worse token has the signed output 1.5, p maximises the lead of the two others: 0 degrees."""
-    tokens = pulled(1.5)
-    model = trained(tokens, 4.0, steps=600, lr=0.1)
-    assert geometry.selected_tokens(model.attention(tokens)).tolist() == [1, 1, 0]
-    assert (model.p[1] / model.p[0]).abs() < 1e-3
-
-
-@pytest.mark.parametrize("g", [0.3, 0.7])
-@pytest.mark.parametrize("c", [1.3, 2.0])
-@pytest.mark.parametrize("share", [0.3, 0.8])
-def test_between_staying_soft_and_turning_away_two_forces_balance(c, g, share):
-    """p is at the arccos of (c - 1) ||v|| / ||p|| / (1 - g) within .3 degrees.
-
-    It is arctan(g) = 16.7 or 35 degrees with soft attention and 0 when free; the softened SVM for the choice
-    that was made has p below 0. `share` says where omega lies between these two.
-    """
-    low = (1 + g * g) ** -0.5
-    tokens = pulled(c, g)
-    model = trained(tokens, (low + share * (1 - low)) * (1 - g) / (c - 1), steps=3000, lr=0.1)
-    p, v = model.p.detach(), model.head.v.detach()
-    cosine = (c - 1) * v.norm() / p.norm() / (1 - g)
-    assert geometry.selected_tokens(model.attention(tokens)).tolist() == [1, 1, 0]
-    assert low < cosine < 0.999
-    assert abs(torch.atan2(p[1], p[0]).rad2deg() - cosine.arccos().rad2deg()) < 0.3
-
-
-@pytest.mark.parametrize("lost", ["1 and 3", "2"])
-@pytest.mark.parametrize(("lift", "factor"), [(0.3, 1.0), (0.75, 1.6), (1.5, 0.7)])
-def test_a_trap_opens_at_its_border(lost, lift, factor):
-    """Of 60 starts of length 5, 15% below the border some are lost, 30% above none. The second token of
-    sequence 2 is multiplied by a factor f. Borders of omega:
-
-    1 and 3 lost: 1/f where the lift is at least 1/2; below, sequence 3 pulls p back already from
-        (1/f - r) / sqrt(1 + r^2) on, r = (1/2 - lift) / (1/2 + lift).
-    2 lost: f for lifts above 1/2; below, no such trap lasts.
-    """
-    toy, trials = data.toy_joint(lift), 60
-    X = toy.X.clone()
-    X[1] *= factor
-    tokens = data.TokenData(*(part.expand(trials, *part.shape) for part in (X, toy.z, toy.y, toy.v)))
-    starts = torch.randn(2, trials, 2, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
-    starts *= 5 / starts.norm(dim=-1, keepdim=True)
-    r = max(0.0, (0.5 - lift) / (0.5 + lift))
-    border = (1 / factor - r) / (1 + r * r) ** 0.5 if lost == "1 and 3" else factor
-    caught = []
-    for ratio in (0.85 * border, 1.3 * border):
-        model = trained(tokens, ratio, steps=3000, lr=0.1, v=starts[0], p=starts[1])
-        kept = model.attention(tokens)[..., 1]
-        ends = [0, 1, 0] if lost == "1 and 3" else [1, 0, 1]
-        caught.append(((kept - torch.tensor(ends)).abs() < 0.05).all(-1).sum().item())
-    assert caught[1] == 0
-    assert (caught[0] >= 2) == (lost == "1 and 3" or lift > 0.5)

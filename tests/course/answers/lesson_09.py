@@ -66,21 +66,6 @@ def outside_first_or_last(u, leads, place):
     return max(0, quotients[place]) if outside.any() else 0.0
 
 
-def turned_by_regimes(c, g, ratio, norm=None):
-    """Soft up to the border of exercise 09.4, s = 0, free from (1 - g) / (c - 1) on, by bisection between."""
-    norm = np.hypot(1, g) / (1 - g) if norm is None else norm  # of p_rel = (1, g) / (1 - g)
-    if 1 + 1 / (ratio * norm) - c > 0:
-        return float(np.rad2deg(np.arctan2(g, 1)))
-    if ratio * (c - 1) >= 1 - g:
-        return 0
-    low, high = 0.0, np.pi / 2
-    for _ in range(60):
-        angle = (low + high) / 2
-        late = c * ratio + g * np.cos(angle) - np.sin(angle) < ratio + np.cos(angle) - np.sin(angle)
-        low, high = (angle, high) if late else (low, angle)
-    return float(np.rad2deg(low))
-
-
 ANSWERS = {
     "09.1": {
         "also_right": lift_by_halving,
@@ -161,23 +146,6 @@ ANSWERS = {
             lambda better, worse, ratio, v_norm, p_norm: float(
                 np.clip((1 + v_norm / (ratio * p_norm)) * (1 - worse) / (better - worse), 0, 1)
             ),
-        ],
-    },
-    "09.5": {
-        "also_right": turned_by_regimes,
-        "wrong": [
-            lambda c, g, ratio: turned_by_regimes(c, 0.5, ratio),
-            lambda c, g, ratio: turned_by_regimes(c, g, 1.0),
-            lambda c, g, ratio: turned_by_regimes(c, g, 1 / ratio),
-            lambda c, g, ratio: turned_by_regimes(1.5, g, ratio),
-            lambda c, g, ratio: -turned_by_regimes(c, g, ratio),
-            lambda c, g, ratio: 90 - turned_by_regimes(c, g, ratio),
-            lambda c, g, ratio: float(np.degrees(np.arctan(g))),
-            lambda c, g, ratio: 0.0,
-            lambda c, g, ratio: turned_by_regimes(c, g, ratio, norm=1.0),
-            lambda c, g, ratio: turned_by_regimes(c, g, ratio, norm=(1 - g) / np.hypot(1, g)),
-            lambda c, g, ratio: float(np.degrees(np.arctan(g) * max(0.0, 1 - (c - 1) * ratio / (1 - g)))),
-            lambda c, g, ratio: float(np.round(turned_by_regimes(c, g, ratio))),
         ],
     },
 }
