@@ -26,7 +26,7 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the direction of $v$),
 # [lesson 02](02_hard_margin_svm.ipynb) (support vectors), [lesson 05](05_softmax_attention.ipynb) and
 # [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens), and
-# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 80 minutes, four exercises.
+# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 75 minutes, four exercises.
 
 # %%
 import ipywidgets
@@ -586,7 +586,9 @@ fig, ax = plt.subplots(figsize=(6.5, 3.4))
 for (name, (_, _, color)), marker in zip(laws.items(), "osDv", strict=True):
     ax.plot(R, found[name][:, 1], marker=marker, color=color, label=name)
     ax.axhline(predicted[name], color=color, linestyle="--", linewidth=1.3)
-ax.set(xlabel="radius $R$ of $p$", ylabel="angle of the best $p$ (degrees)", xlim=(2.5, 24.5))
+ax.set(
+    xlabel="radius $R$ of $p$", ylabel="angle of the best $p$ (degrees)", xlim=(2.5, 24.5), ylim=(-0.8, 19)
+)
 ax.plot([], [], "--", color=BLACK, linewidth=1.3, label="softened SVM")
 ax.legend(loc="upper right", ncol=2)
 show(
@@ -650,7 +652,9 @@ for name in runs:
     for step in (1000, 10_000):
         print(f"{name:5s} {step:6d}", end="")
         for k in (0, 1):
-            print(f" {R_v[name][step, k]:8.1f} {lead[name][step, k]:6.2f} {angle[name][step, k]:9.1f}", end="  ")
+            print(
+                f" {R_v[name][step, k]:8.1f} {lead[name][step, k]:6.2f} {angle[name][step, k]:9.1f}", end="  "
+            )
         print()
 growth = np.log(R_v["pair"][10_000] / R_v["pair"][1000])
 slope = (lead["pair"][10_000] - lead["pair"][1000]) / growth
@@ -819,18 +823,19 @@ for k in range(5):
     print(f"{c[k]:3.1f} {ratio[k]:7.1f} {lengths[k]:13.2f} {law:47.2f} {kept[k]:10.2f}")
     assert abs(kept[k] - law) < 0.03, again.format("09.4")
     assert lengths[k] > 0.99 * ratio[k]
-assert abs(kept[[1, 2, 3]] - 0.5).min() > 0.05
+assert kept[1] > 0.6  # without Delta the law would say 0.5 here
+assert kept[3] > 0.15  # and 0 here
 
 # %% [markdown]
 # - *Slow head.* There is no balance, and the sequence decides for its better token.
 # - *Faster.* Attention stays soft, for as long as we train. The steps of $p$ then cancel in part, so that
 #   $\|v\|/\|p\|$ comes to lie above $\omega$; the attention follows the ratio of the moment.
-# - *Faster still, with $c > 1$.* The worse token clears the label margin too, and wins. Moving all weight to it
-#   costs nothing: the condition of the theorem outside $\mathcal S$ fails.
+# - *Faster still, with $c > 1$.* The worse token clears the label margin too, and wins. Moving all weight to
+#   it costs nothing: the condition of the theorem outside $\mathcal S$ fails.
 #
 # **Starts that are caught.** Descent need not start at zero. The paper's code starts at $v = (-1, 0)$, $p =
-# (0, -1)$. With a slow head, the head is still wrong when the prompt has already made up its mind. We try this
-# start, and then random ones.
+# (0, -1)$. A slow head is still wrong when the prompt has already made up its mind. We try this start, and
+# then random ones.
 
 # %%
 X, y = toy(0.5)
@@ -843,26 +848,29 @@ for k, ratio in enumerate((0.25, 1.0)):
 assert np.allclose(s[..., 1], [[0, 1, 0], [1, 1, 1]], atol=1e-3)
 assert np.allclose(losses, [2 / 3 * np.log(2), 0], atol=1e-3)
 
-ratios = np.array([1 / 8, 1 / 2, 2.0])
+ratios = np.array([1 / 8, 1 / 2, 1.25])
 foretold = np.array([degrees(softened_svm(X, output_of_v_mm[0.5], ratio)) for ratio in ratios])
-print("100 random starts of length   omega   all decide, furthest off   1 and 3 lost   other")
+print("100 random starts  of length   omega   all decide   furthest off (degrees)   1 and 3 lost")
 for length in (1.0, 10.0):
     start = length * unit(np.random.default_rng(0).normal(size=(2, 100, 2)))
     v, p = (np.tile(one, (3, 1)) for one in start)
-    p = descend(X, y, np.repeat(ratios, 100), 5000, v, p, every=5000)[1][-1].reshape(3, 100, 2)
+    p = descend(X, y, np.repeat(ratios, 100), 4000, v, p, lr=0.3, every=4000)[1][-1].reshape(3, 100, 2)
     kept = attention(p, X)[..., 1]  # (3, 100, 3)
     right, lost = (abs(kept - end).max(axis=-1) < 0.01 for end in ([1, 1, 1], [0, 1, 0]))
     off = np.where(right, abs(degrees(p) - foretold[:, None]), 0).max(axis=1)
     for k in range(3):
-        other = 100 - right[k].sum() - lost[k].sum()
-        print(f"{length:27.0f} {ratios[k]:7.3f} {right[k].sum():12d} {off[k]:9.1f} deg {lost[k].sum():13d} {other:7d}")
-    assert (off < 1).all(), again.format("09.2")
-    assert lost[0].sum() > lost[1].sum() > lost[2].sum() == 0
+        print(f"{length:28.0f} {ratios[k]:7.3f} {right[k].sum():12d} {off[k]:24.2f} {lost[k].sum():14d}")
+    assert (right ^ lost).all()
+    assert (off < 0.3).all(), again.format("09.2")
+    assert lost[0].sum() > 33
+    assert lost[1].sum() > 5
+    assert lost[2].sum() == 0
 
 # %% [markdown]
 # From the paper's start, with a slow head, two sequences look at the origin, where no head can classify them:
-# a loss of $\log 2$ each. Of random starts with $\omega = \frac18$ a good many end there. All others arrive
-# at the softened SVM of section 9.4. The theorem is about minimisers, and says nothing about this.
+# a loss of $\log 2$ each. Of random starts with $\omega = \frac18$ a third ends there or more, and of
+# $\omega = \frac12$ some. All others arrive at the softened SVM of section 9.4. The theorem is about
+# minimisers, and says nothing about this.
 #
 # Why does a fast head escape? Write $x_i$ for the better token of sequence $i$. A trapped head sees $x_2$
 # alone, and its force dies like $e^{-\|x_2\| \|v\|}$. The attention left on $x_1$ is at least
@@ -904,7 +912,8 @@ progress("09")
 #
 # - Trained together, $v$ goes to the **label SVM** of the selected tokens, and $p$ to an **Att-SVM** whose
 #   right-hand sides the head decides: 1 for its support sequences, less for the others.
-# - How much less depends on $\|v\|/\|p\|$: tight at 0, softened in between, and *relaxed* from a **border** on.
+# - How much less depends on $\|v\|/\|p\|$: tight at 0, softened in between, and *relaxed* from a **border**
+#   on.
 # - The regularisation path obeys the same count, so the order of its two limits matters: head first, relaxed;
 #   prompt first, tight.
 # - Plain descent lets the head run ahead: the lead grows like $2 \log \|v\|$.
