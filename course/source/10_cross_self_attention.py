@@ -669,10 +669,10 @@ show(
 # those of the tokens that each trial has selected in the end.
 
 # %% [markdown]
-# **$W$ goes to the Frobenius SVM.** With growing steps each of these 100 trials has a cosine above 0.999 and a
-# locally optimal choice. The paper's constant steps are nearly there. Plain ones become short so quickly that 2,000
-# of them do not come as far, and some trials still hold a choice that is not locally optimal: to these the
-# theorem promises nothing.
+# **$W$ goes to the Frobenius SVM.** With growing steps each of these 100 trials has a cosine above 0.999, and
+# a locally optimal choice. The paper's constant steps are nearly there. Plain ones become short so quickly
+# that 2,000 of them do not come as far. Some of their trials still hold a choice that is not locally optimal,
+# to which the theorem promises nothing.
 #
 # **$W$ does not go to the nuclear SVM.** The second curve levels off at the cosine between the two
 # *solutions*, within .01 in each of these trials.
@@ -836,8 +836,8 @@ show(
 # query: how many new ones select their token 1. Means of 10 trials, bars from least to most.
 
 # %% [markdown]
-# - **The first step teaches most of it** (more than 60% of what the SVM gains over chance, at each $n$), and in
-#   the symmetric form: the more sequences, the nearer.
+# - **The first step teaches most of it**, more than 60% of what the SVM gains over chance at each $n$. It does
+#   so in the symmetric form: the more sequences, the nearer.
 # - **The SVM has the form too**, nearly, but with far less weight along $v$.
 # - **The turned query** does as well as the own token.
 
