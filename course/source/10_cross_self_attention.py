@@ -836,8 +836,8 @@ show(
 # query: how many new ones select their token 1. Means of 10 trials, bars from least to most.
 
 # %% [markdown]
-# - **The first step teaches most of it**, more than 60% of what the SVM gains over chance at each $n$. It does
-#   so in the symmetric form: the more sequences, the nearer.
+# - **The first step teaches most of it**, more than 60% of what the SVM gains over chance at each $n$. It
+#   does so in the symmetric form: the more sequences, the nearer.
 # - **The SVM has the form too**, nearly, but with far less weight along $v$.
 # - **The turned query** does as well as the own token.
 
