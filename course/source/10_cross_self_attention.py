@@ -507,7 +507,7 @@ direction /= direction.flatten(1).norm(dim=1)[:, None, None]
 at = [10, 30, 100, 300, 1000, 3000, 10_000]
 started = {}
 print("growing steps, 30 trials, medians     1 - cosine to W_mm (and the least that exercise 10.3 allows)")
-print("                                      after 1,000 steps        after 10,000")
+print("                                      after 1,000 steps       after 3,000")
 for size in (0, 10, 100):
     model = models.CrossAttention(10, trials=30, init=size * direction)
     W = fit(model, small, steps=10_000, every=at, schedule=train.growing)["W"][1:]  # (7, 30, 10, 10)
@@ -519,7 +519,7 @@ for size in (0, 10, 100):
     bound = [[best_cosine(*one, R) for *one, R in zip(*problems, row, strict=True)] for row in lengths]
     bound = 1 - np.array(bound, dtype=float)
     started[size] = error, bound
-    median = [f"{np.median(error[k]):9.1e} ({np.median(bound[k]):7.1e})" for k in (4, 6)]
+    median = [f"{np.median(error[k]):.0e} ({np.median(bound[k]):.0e})" for k in (4, 5)]
     print(f"start of norm {size:3d} {median[0]:>39s} {median[1]:>23s}")
     assert (error > bound - 1e-9).all(), again.format("10.3")
     assert (np.median(error[6]) < 0.2 * np.median(error[4])).all()
