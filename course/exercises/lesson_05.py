@@ -4,9 +4,6 @@ import numpy as np
 import torch
 
 from course.check.specification import Compare, Exercise, known
-from mini_attn import losses
-from mini_attn.data import TokenData
-from mini_attn.models import PromptAttention
 from mini_attn.softmax import softmax
 
 
@@ -18,80 +15,6 @@ def _np_softmax(h):
 # 05.1
 
 
-def _softmax(h, temperature=1.0):
-    return softmax(torch.as_tensor(h) / temperature).numpy()
-
-
-def _softmax_with(shift=lambda z: z.max(-1, keepdims=True), total=lambda e: e.sum(-1, keepdims=True)):
-    def answer(h, temperature=1.0):
-        with np.errstate(all="ignore"):  # some of these overflow: that is the point of them
-            z = h / temperature
-            e = np.exp(z - shift(z))
-            return e / total(e)
-
-    return answer
-
-
-SOFTMAX = Exercise(
-    id="05.1",
-    title="Softmax with a temperature",
-    points=1,
-    minutes=6,
-    difficulty=1,
-    reference=_softmax,
-    withheld=("mini_attn.softmax.softmax", "mini_attn.softmax.textbook_softmax"),
-    cases=lambda rng: [
-        (rng.normal(size=4), 1.0),
-        (rng.normal(size=5), 0.25),
-        (rng.normal(size=(2, 3, 4)), 2.0),
-        (np.array([1000.0, 999.0, -1000.0]), 1.0),
-        (np.array([-1000.0, -2000.0]), 1000.0),
-        (np.array([[1000.0, 999.0], [-1000.0, -999.0]]), 0.5),
-        (np.array([1000.0, -1000.0]), 1.0),
-    ],
-    misconceptions=known(
-        _softmax_with(shift=lambda z: 0.0),
-        "Right for moderate logits, but exp overflows or underflows for logits near +-1000. Subtract the "
-        "largest logit of each sequence first: it cancels in the ratio.",
-        _softmax_with(shift=lambda z: z.max()),
-        "You subtracted the largest logit of the whole array: in a row far below it every exp is 0. Each "
-        "row needs its own maximum, over the last axis.",
-        _softmax_with(shift=lambda z: z.max(), total=lambda e: e.sum()),
-        "You normalised over the whole array. Each row is a sequence: use the last axis, with keepdims=True.",
-        _softmax_with(shift=lambda z: z.max(0), total=lambda e: e.sum(0)),
-        "You normalised along the first axis. A sequence runs along the last: axis=-1, with keepdims=True.",
-        lambda h, temperature: (
-            np.exp(h / temperature - h.max(-1, keepdims=True))
-            / np.exp(h / temperature - h.max(-1, keepdims=True)).sum(-1, keepdims=True)
-        ),
-        "The exponent is h / temperature: subtract the largest h / temperature, not the largest h.",
-        lambda h, temperature: (
-            _np_softmax(h) ** (1 / temperature) / (_np_softmax(h) ** (1 / temperature)).sum(-1, keepdims=True)
-        ),
-        "Right on paper, but a weight that underflows to 0 at temperature 1 stays 0 at any other. Divide the "
-        "logits by the temperature first.",
-        lambda h, temperature: _np_softmax(h * temperature),
-        "You multiplied by the temperature. Logits are divided by it: a low temperature sharpens.",
-        lambda h, temperature: _np_softmax(h),
-        "The temperature does nothing in your function: divide the logits by it.",
-        _softmax_with(shift=lambda z: z.mean(-1, keepdims=True)),
-        "Shift by the largest logit, not by the mean: 1000 and -1000 have the mean 0, and exp overflows.",
-        _softmax_with(shift=lambda z: z - np.clip(z, -700, 700)),
-        "Clipping changes the answer: logits of 1000 and 999 become equal. Shift by the largest instead.",
-        _softmax_with(shift=lambda z: z - np.minimum(z, 700)),
-        "Clipping changes the answer: logits of 1000 and 999 become equal. Shift by the largest; then no "
-        "exponent is above 0.",
-        _softmax_with(
-            shift=lambda z: z - np.minimum(z, 700), total=lambda e: e.sum(-1, keepdims=True) + 1e-9
-        ),
-        "A small constant in the denominator hides the overflow and breaks the answer: for logits near "
-        "-1000 the weights no longer sum to one. Shift by the largest logit and no constant is needed.",
-    ),
-)
-
-# 05.2
-
-
 def _output_gradient(h, g):
     h = torch.as_tensor(h, dtype=torch.float64).requires_grad_()
     (softmax(h) * torch.as_tensor(g, dtype=torch.float64)).sum().backward()
@@ -99,7 +22,7 @@ def _output_gradient(h, g):
 
 
 GRADIENT = Exercise(
-    id="05.2",
+    id="05.1",
     title="The gradient in the logits",
     points=2,
     minutes=8,
@@ -126,93 +49,79 @@ GRADIENT = Exercise(
     ),
 )
 
-# 05.3
+# 05.2
 
 
-def _prompt_gradient(p, X, keys, y, v):
-    X, keys, y, v = (torch.as_tensor(a, dtype=torch.float64) for a in (X, keys, y, v))
-    tokens = TokenData(X=X, z=X[..., 0, :], y=y, v=v, keys=keys)
-    model = PromptAttention(d=X.shape[-1], init=torch.tensor(p, dtype=torch.float64))
-    losses.get("logistic")(y * model(tokens)).mean().backward()
-    return model.p.grad.numpy()
+def _unit(p):
+    return p / np.linalg.norm(p)
 
 
-def _prompt_with(
-    slope=lambda y, f: -y / (1 + np.exp(y * f)),
-    tokens_for_keys=False,
-    values=lambda X, keys, v: X @ v,
-    weights=_np_softmax,
-    centred=True,
+def _lengthening(p, keys, g):
+    return float(_output_gradient(keys @ p, g) @ keys @ _unit(p))
+
+
+def _lengthening_with(
+    weights=lambda p, keys: _np_softmax(keys @ p), bracket=lambda s, g: s * (g - s @ g), speeds=lambda h: h
 ):
-    def answer(p, X, keys, y, v):
-        s, g = weights(keys @ p), values(X, keys, v)
-        f = (s * g).sum(axis=-1)
-        slopes = s * (g - f[:, None]) if centred else s * g
-        return np.einsum("n,nt,ntd->d", slope(y, f), slopes, X if tokens_for_keys else keys) / len(y)
+    def answer(p, keys, g):
+        return float(bracket(weights(p, keys), g) @ speeds(keys @ _unit(p)))
 
     return answer
 
 
-def _prompt_cases(rng):
-    """Both labels from the first input on: with one label alone, a lost label looks like a wrong sign."""
-    return [
-        (
-            rng.normal(size=d),
-            rng.normal(size=(n, T, d)),
-            rng.normal(size=(n, T, d)),
-            np.where(np.arange(n) % 2, -1.0, 1.0),
-            rng.normal(size=d),
-        )
-        for n, T, d in ((2, 3, 2), (5, 3, 2), (5, 6, 4))
-    ]
+def _lengthening_cases(rng):
+    """The toy to the left, where the best token leads and f falls; then random keys, p not of length one."""
+    cases = [(np.array([-0.5, 0.0]), np.array([[-0.1, 1.0], [1, 0], [0, 0]]), np.array([1, 0.9, 0.0]))]
+    for T, d in ((3, 2), (4, 3), (6, 2)):
+        p = rng.uniform(1.5, 3) * _unit(rng.normal(size=d))
+        cases.append((p, rng.normal(size=(T, d)), rng.normal(size=T)))
+    return cases
 
 
-def _from_tokens(p, X, keys, y, v):
-    """The gradient with the logits of the tokens."""
-    s, g = _np_softmax(X @ p), X @ v
-    f = (s * g).sum(axis=-1)
-    return np.einsum("n,nt,ntd->d", -y / (1 + np.exp(y * f)), s * (g - f[:, None]), keys) / len(y)
-
-
-PROMPT = Exercise(
-    id="05.3",
-    title="The gradient of the loss in p",
-    points=3,
+LENGTHENING = Exercise(
+    id="05.2",
+    title="Does a longer p help?",
+    points=2,
     minutes=10,
     difficulty=2,
-    reference=_prompt_gradient,
-    cases=_prompt_cases,
+    reference=_lengthening,
+    cases=_lengthening_cases,
     misconceptions=known(
-        _prompt_with(tokens_for_keys=True),
-        "p meets the sequence only through the keys: the chain rule ends with the keys, K^T, not with X^T.",
-        _prompt_with(lambda y, f: -1 / (1 + np.exp(y * f))),
-        "A label got lost: d/df of l(y f) is y l'(y f). Your sequences with y = -1 push the wrong way.",
-        _prompt_with(lambda y, f: y / (1 + np.exp(y * f))),
-        "The sign is reversed: the loss falls as its argument grows, l'(u) = -1 / (1 + exp(u)).",
-        _prompt_with(lambda y, f: -y / (1 + np.exp(f))),
-        "The slope of the loss is l'(y f), not l'(f): the label stands inside the loss as well.",
-        lambda p, X, keys, y, v: _prompt_gradient(p, X, keys, y, v) * len(y),
-        "This is n times too large: the loss is the mean over the n sequences.",
-        _prompt_with(lambda y, f: -y / (1 + np.exp(-y * f))),
-        "The sign in the exponent is reversed: l'(u) = -1 / (1 + exp(+u)), small where u is large.",
-        _prompt_with(lambda y, f: -1 / (1 + np.exp(f))),
-        "No label appears. The loss is l(y f): y stands in l'(y f), and once more as the factor before it.",
-        _prompt_with(centred=False),
-        "The gradient of f in the logits is s_t (g_t - f), as in exercise 05.2, not s_t g_t.",
-        _prompt_with(weights=lambda h: _np_softmax(h.T).T),
-        "Your softmax runs over the sequences. Each sequence has its own: over the last axis of keys @ p.",
-        _prompt_with(values=lambda X, keys, v: keys @ v),
-        "The values are v . x_t, of the tokens X, not of the keys.",
-        _prompt_with(lambda y, f: -y),
-        "The factor l'(y f) is missing; with -1 in its place you have the gradient of the linear loss.",
-        lambda p, X, keys, y, v: _from_tokens(p, X, keys, y, v),
-        "The logits are keys @ p. The tokens X give the values only.",
-        _prompt_with(slope=lambda y, f: -y * np.exp(-y * f)),
-        "That is the slope of the exponential loss. The logistic loss has l'(u) = -1 / (1 + exp(u)).",
+        lambda p, keys, g: _lengthening(p, keys, g) * np.linalg.norm(p),
+        "That is p . grad f. Per unit of length a logit grows by k_t . p / ||p||: divide by the length of p.",
+        lambda p, keys, g: _lengthening(p, keys, g) / np.linalg.norm(p),
+        "You divided by the length of p twice: a logit grows by k_t . p / ||p|| per unit of length.",
+        _lengthening_with(weights=lambda p, keys: np.full(len(keys), 1 / len(keys))),
+        "Your weights are all 1 / T: that is the slope at p = 0. Take the attention at p.",
+        _lengthening_with(weights=lambda p, keys: _np_softmax(keys @ _unit(p))),
+        "You took the attention at p / ||p||. The direction alone is not enough: take it at p.",
+        _lengthening_with(bracket=lambda s, g: s * g),
+        "The gradient of f in the logits is s_t (g_t - f), as in exercise 05.1, not s_t g_t.",
+        _lengthening_with(bracket=lambda s, g: g - s @ g),
+        "The gradient in the logits has the factor s_t before the bracket: exercise 05.1.",
+        _lengthening_with(bracket=lambda s, g: s * (g - g.mean())),
+        "You compared the values with their plain mean. Compare them with the layer's own output f.",
+        lambda p, keys, g: float(np.linalg.norm(_output_gradient(keys @ p, g) @ keys)),
+        "That is the length of the gradient: how f grows if p moves along the gradient. Here p moves along "
+        "itself.",
+        lambda p, keys, g: _output_gradient(keys @ p, g) @ keys,
+        "That is the gradient in p, a vector. How fast does f grow along the direction of p?",
+        lambda p, keys, g: float(_output_gradient(keys @ p, g).sum()),
+        "The entries of the gradient in the logits sum to 0. Each counts as fast as its logit grows.",
+        lambda p, keys, g: -_lengthening(p, keys, g),
+        "The sign is reversed: f grows where the tokens whose logits grow are worth more than f.",
+        lambda p, keys, g: abs(_lengthening(p, keys, g)),
+        "Keep the sign: f may fall as p gets longer, even where the best token leads.",
+        _lengthening_with(speeds=lambda h: np.where(h == h.max(), h, 0)),
+        "You let the winner's logit grow alone. All logits change with the length of p.",
+        _lengthening_with(speeds=np.abs),
+        "A logit may fall as p gets longer: k_t . p / ||p||, with its sign.",
+        lambda p, keys, g: float(_output_gradient(keys @ p, g) @ (keys @ p)) / float(p @ p),
+        "You divided by the length of p twice: a logit grows by k_t . p / ||p|| per unit of length.",
     ),
 )
 
-# 05.4
+# 05.3
 
 
 def _crawl_with(
@@ -245,10 +154,10 @@ def _crawl_cases(rng):
 
 
 CRAWL = Exercise(
-    id="05.4",
+    id="05.3",
     title="Who sets the pace?",
     points=2,
-    minutes=10,
+    minutes=12,
     difficulty=2,
     reference=_crawl_with(),
     cases=_crawl_cases,
@@ -286,7 +195,7 @@ CRAWL = Exercise(
     ),
 )
 
-# 05.5
+# 05.4
 
 
 def _textbook(h, g):
@@ -332,7 +241,7 @@ def _winner_turned(h, g):
 
 
 CURE = Exercise(
-    id="05.5",
+    id="05.4",
     title="Cure the cancellation",
     points=2,
     minutes=8,
@@ -367,7 +276,7 @@ CURE = Exercise(
     ),
 )
 
-# 05.6
+# 05.5
 
 
 def _on_segment(b, c):
@@ -432,7 +341,7 @@ def _broken_by_the_shorter(keys):
 
 
 BROKEN = Exercise(
-    id="05.6",
+    id="05.5",
     title="Where the broken run goes",
     points=4,
     minutes=20,
@@ -471,4 +380,4 @@ BROKEN = Exercise(
     ),
 )
 
-EXERCISES = [SOFTMAX, GRADIENT, PROMPT, CRAWL, CURE, BROKEN]
+EXERCISES = [GRADIENT, LENGTHENING, CRAWL, CURE, BROKEN]

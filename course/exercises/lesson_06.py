@@ -182,78 +182,7 @@ RIVALS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 06.3 how far beside the ray
-def _beside_by(formula, norm=lambda b: np.sqrt(1 + b**2)):
-    """An answer: formula(p1, p2, exp(p1), b) over the norm."""
-
-    def answer(p, b):
-        return float(formula(p[0], p[1], np.exp(p[0]), b) / norm(b))
-
-    return answer
-
-
-def _exact(x, y, e, b):
-    return x + b * y - np.log(1 + (1 + b) * e / b) / (1 + b)
-
-
-_beside_ray = _beside_by(_exact)
-
-BESIDE = Exercise(
-    id="06.3",
-    title="How far beside the ray?",
-    points=3,
-    minutes=15,
-    difficulty=3,
-    reference=_beside_ray,
-    cases=lambda rng: [
-        (np.zeros(2), 0.1),
-        *((rng.uniform(-1.5, 1.5, size=2), float(rng.uniform(*b))) for b in ((0.2, 0.4), (0.5, 0.9))),
-        (rng.uniform(0.4, 1.5, size=2), float(rng.uniform(1.5, 2.5))),  # this one ends on the right
-    ],
-    misconceptions=known(
-        lambda p, b: abs(_beside_ray(p, b)),
-        "Paths end on either side of the ray: keep the sign, negative on the left.",
-        lambda p, b: -abs(_beside_ray(p, b)),
-        "Paths end on either side of the ray: one that ends on its right has a positive distance.",
-        lambda p, b: -_beside_ray(p, b),
-        "The sign is the other way round: count the distance positive on the side of (1, b).",
-        _beside_by(lambda x, y, e, b: x + b * y),
-        "That is the distance at the start. On its way the path moves sideways: the pair (1, 2) pushes along "
-        "(-1 - b, 1), which is not parallel to the ray.",
-        _beside_by(lambda x, y, e, b: x + b * y - np.log(b + (1 + b) * e) / (1 + b)),
-        "The conserved expression is right, its limit is not yet used: at the end the logarithm is log b.",
-        _beside_by(_exact, lambda b: 1),
-        "Divide by the length of (1, b): p_1 + b p_2 is the distance times sqrt(1 + b^2).",
-        lambda p, b: _beside_ray(p, 0.1),
-        "You took b = 0.1, the toy's: use the argument b.",
-        lambda p, b: _beside_ray(np.zeros(2), b),
-        "That is the distance for a path from 0: the start p matters for ever.",
-        _beside_by(lambda x, y, e, b: x - b * y - np.log(1 + (1 + b) * e / b) / (1 + b)),
-        "Mind the sign of b p_2: the distance to the right of the ray is along (1, b), p_1 + b p_2.",
-        _beside_by(_exact, lambda b: 1 + b**2),
-        "Divide by the length of (1, b), which is sqrt(1 + b^2), not by its square.",
-        _beside_by(lambda x, y, e, b: x + b * y - np.log(1 + (1 + b) * e / b)),
-        "The integral has a factor 1 / (1 + b) before the logarithm.",
-        _beside_by(lambda x, y, e, b: x + b * y + np.log(1 + (1 + b) * e / b) / (1 + b)),
-        "The path moves to the left of where it started: mind the sign before the logarithm.",
-        _beside_by(lambda x, y, e, b: x + b * y - np.log(1 + (1 + b) / (b * e)) / (1 + b)),
-        "The pair (1, 2) is weighed by s_2 : s_3 = exp(+p_1), since h_2 = p_1 and h_3 = 0.",
-        _beside_by(lambda x, y, e, b: x + b * y - np.log(1 + (1 + b) * np.exp(y) / b) / (1 + b)),
-        "The logit of token 2, whose key is (1, 0), is p_1, not p_2.",
-        _beside_by(lambda x, y, e, b: x / b + y - np.log(1 + (1 + b) * e / b) / (b * (1 + b))),
-        "p_2 + p_1 / b has the right limit, but it is sqrt(1 + b^2) / b times the distance.",
-        _beside_by(lambda x, y, e, b: x + b * y - np.log(b * (b + (1 + b) * e)) / (1 + b)),
-        "The expression is conserved: at the end p_1 + b p_2 - log(b) / (1 + b) is what it was at the start, "
-        "so log(b) / (1 + b) is added to it.",
-        _beside_by(lambda x, y, e, b: x + b * y - np.log(b + (1 + b) * e) / (1 + b) + np.log(b)),
-        "At the end, too, the logarithm is divided by 1 + b: add log(b) / (1 + b).",
-        _beside_by(lambda x, y, e, b: x + b * y - np.log(1 + e / b) / (1 + b)),
-        "In the logarithm e^p_1 has the factor 1 + b: the pair (1, 2) pushes along (-1 - b, 1).",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 06.4 the border
+# --------------------------------------------------------------------------- 06.3 the border
 def _border_by(formula):
     """An answer: formula(p1, b, D, B), D and B the differences of scores of tokens 1 and 2, 2 and 3."""
 
@@ -266,10 +195,10 @@ def _border_by(formula):
 _border = _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / (D * (1 + b + b**2))))
 
 BORDER = Exercise(
-    id="06.4",
+    id="06.3",
     title="Where is the border?",
-    points=2,
-    minutes=15,
+    points=4,
+    minutes=20,
     difficulty=3,
     reference=_border,
     cases=lambda rng: [
@@ -321,75 +250,62 @@ BORDER = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 06.5 the slow loss
-def _falls_short(A, row):
-    rest = np.delete(A, row, axis=0)
-    return float(1 - A[row] @ np.linalg.pinv(rest) @ np.ones(len(rest)))
+# --------------------------------------------------------------------------- 06.4 by chance
+def _by_chance(m):
+    return float(np.prod(1 / (1 + m)))
 
 
-def _weights(A):
-    return np.linalg.solve(A @ A.T, np.ones(len(A)))
-
-
-def _tight_rows(rng, m, d, place):
-    """Comparisons, all tight at their SVM, also without one; its weight has that place (0: the least)."""
-    while True:
-        axis = np.ones(d) / np.sqrt(d)
-        A = axis * rng.uniform(0.8, 1.4, size=(m, 1)) + 0.8 * rng.normal(size=(m, d))
-        lam = _weights(A)
-        k, F = int(lam.argsort()[place]), [_falls_short(A, row) for row in range(m)]
-        if (
-            lam.min() > 0.02
-            and _weights(np.delete(A, k, axis=0)).min() > 0
-            and 0.02 < F[k] < 0.4
-            and (min(F) < 0.9 * F[k] if place else True)
-        ):
-            return A, k
-
-
-SLOW = Exercise(
-    id="06.5",
-    title="How slowly does it lose?",
-    points=1,
-    minutes=10,
+CHANCE = Exercise(
+    id="06.4",
+    title="By chance?",
+    points=2,
+    minutes=6,
     difficulty=2,
-    reference=_falls_short,
+    reference=_by_chance,
     cases=lambda rng: [
-        (np.array([[1.0, 0.0], [0.9, -1.0]]), 1),
-        *(_tight_rows(rng, *size) for size in ((3, 3, 0), (3, 5, 1), (4, 4, 0), (4, 6, 1))),
+        (np.array([2]),),
+        (np.array([1, 3, 0]),),
+        (rng.permutation([0, 0, 1, 2, 4]),),
+        (rng.integers(1, 5, size=4),),
+        (rng.permutation([2, 5, 3]),),
     ],
     misconceptions=known(
-        lambda A, k: 1 - _falls_short(A, k),
-        "That is the lead itself. F is what it lacks of 1.",
-        lambda A, k: -_falls_short(A, k),
-        "The sign is the other way round: F = 1 - lead, and the lead without that row is below 1.",
-        lambda A, k: _weights(A)[k],
-        "You returned the row's weight. It is still to be multiplied by the squared length of that part of "
-        "the row that is orthogonal to the other rows.",
-        lambda A, k: _weights(A)[k] * A[k] @ A[k],
-        "Only the part of the row that is *orthogonal to the other rows* is taken out: they keep their leads "
-        "of 1.",
-        lambda A, k: 1 - A[k] @ np.linalg.pinv(A) @ np.ones(len(A)),
-        "You left the row in the SVM, where its lead is exactly 1.",
-        lambda A, k: np.sqrt(max(_falls_short(A, k) * _weights(A)[k], 0)),
-        "That is the weight times the length of the orthogonal part; the square of the length is needed.",
-        lambda A, k: _weights(A)[k] / _weights(A).sum(),
-        "That is the weight's share of the sum: a small share means a small F, but it is not F.",
-        lambda A, k: _falls_short(A, 0) if k else _falls_short(A, len(A) - 1),
-        "You left out another row. It is the row with number `row` whose pull is not felt.",
-        lambda A, k: 1 - A[k] @ np.delete(A, k, axis=0).mean(axis=0),
-        "The mean of the other rows is not their SVM: solve a . p = 1 for all of them, with the shortest p.",
+        lambda m: 0.5 ** m.sum(),
+        "You gave each support token a chance of one half of its own. Those of one sequence have the same "
+        "rival: if it has beaten one, it is probably good, and beats the next one more easily.",
+        lambda m: 1 / (1 + m.sum()),
+        "You let one token compete with all support tokens. Each sequence has a selected token of its own.",
+        lambda m: np.prod(1 / np.maximum(m, 1)),
+        "The selected token is one of the competitors, too: among 1 + m tokens each is the best equally often.",
+        lambda m: 1 - np.prod(1 / (1 + m)),
+        "That is the probability that the choice is *not* locally optimal.",
+        lambda m: np.mean(1 / (1 + m)),
+        "You averaged over the sequences. All of them have to pass: multiply.",
+        lambda m: np.prod(m / (1 + m)),
+        "m / (1 + m) is the chance that some support token is better. You want the chance that none is.",
+        lambda m: np.min(1 / (1 + m)),
+        "You took the hardest sequence alone. All of them have to pass: multiply.",
+        lambda m: 0.5 ** np.count_nonzero(m),
+        "A sequence with two support tokens passes less often than one with one: the number counts.",
+        lambda m: np.prod(1 / np.array([float(np.prod(np.arange(1, k + 2))) for k in m])),
+        "1 / (1 + m)! is the chance of one certain order. The order among the support tokens does not matter.",
+        lambda m: (1 / (1 + m.mean())) ** len(m),
+        "The mean number of support tokens is not enough: take each sequence with its own.",
+        lambda m: 1 / (1 + m),
+        "You returned one chance for each sequence. All of them have to pass: multiply.",
+        lambda m: np.prod(1 / (2 + m)),
+        "Without any support token a sequence passes for certain: 1 / (1 + 0).",
     ),
 )
 
 
-EXERCISES = [PUSHES, RIVALS, BESIDE, BORDER, SLOW]
+EXERCISES = [PUSHES, RIVALS, BORDER, CHANCE]
 
 
-# --------------------------------------------------------------------------- 06.6 in words
+# --------------------------------------------------------------------------- 06.5 in words
 
 EVERY_START = Written(
-    id="06.6",
+    id="06.5",
     title="Every start, several sequences",
     points=4,
     minutes=12,

@@ -21,7 +21,7 @@
 # - bound the rank of the solution by counting, and say what too few columns cost.
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
-# 06](06_attention_as_svm.ipynb) (forces between tokens, and the logarithms of section 5.9), [lesson
+# 06](06_attention_as_svm.ipynb) (forces between tokens, and the logarithms of section 5.7), [lesson
 # 08](08_regularization_path.ipynb) (minimisers on growing balls) and [lesson
 # 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 85 minutes, four exercises.
 

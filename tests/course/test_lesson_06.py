@@ -61,14 +61,3 @@ def test_local_optimality_is_the_librarys(seed, lesson):
         torch.tensor(scores), torch.tensor(keys) @ p_mm, torch.tensor(selected)
     )
     assert lesson["beats_support"](keys, scores, selected, p_mm.numpy()).all() == library
-
-
-def test_the_lessons_run_far_out_is_that_of_the_full_gradient(lesson):
-    """One sequence: the points of `run_on` lie on the path of `descend`."""
-    toy, scores = np.array([[0.05, 1], [1, 0], [0, 0]]), np.array([1.0, 0.9, 0.0])
-    rows = lesson["comparisons"](toy[None], np.array([1]))
-    start = np.array([15.0, -6.0])
-    points = lesson["run_on"](rows, np.array([-0.1, 0.9]), start, 0)
-    path = lesson["descend"](start, toy, scores, 40_000, lr=0.01)
-    for point in points[:: max(1, len(points) // 20)]:
-        assert np.linalg.norm(path - point, axis=1).min() < 0.05

@@ -4,62 +4,8 @@ import numpy as np
 import torch
 
 
-def softmax_in_torch(h, temperature=1.0):
-    return torch.softmax(torch.as_tensor(h) / temperature, dim=-1)
-
-
-def softmax_over_maximum(h, temperature=1.0):
-    return np.exp((h - h.max(axis=-1, keepdims=True)) / temperature)
-
-
-def softmax_first_axis(h, temperature=1.0):
-    e = np.exp((h - h.max(axis=0)) / temperature)
-    return e / e.sum(axis=0)
-
-
-def softmax_from_mean(h, temperature=1.0):
-    with np.errstate(all="ignore"):
-        e = np.exp((h - h.mean(axis=-1, keepdims=True)) / temperature)
-        return e / e.sum(axis=-1, keepdims=True)
-
-
-def softmax_clipped(h, temperature=1.0):
-    e = np.exp(np.clip(h / temperature, -600, 600))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-def softmax_hard(h, temperature=1.0):
-    return (h == h.max(axis=-1, keepdims=True)).astype(float)
-
-
-def softmax_axis_one(h, temperature=1.0):
-    axis = min(1, h.ndim - 1)
-    e = np.exp((h - h.max(axis=axis, keepdims=True)) / temperature)
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-def softmax_row_by_row(h, temperature=1.0):
-    """Rows of a matrix, no more axes."""
-    if h.ndim == 1:
-        return softmax_in_torch(h, temperature).numpy()
-    e = np.stack([np.exp((row - row.max()) / temperature) for row in h])
-    return np.stack([row / row.sum() for row in e])
-
-
-def softmax_transposed(h, temperature=1.0):
-    e = np.exp((h - h.max(axis=-1, keepdims=True)) / temperature)
-    return (e.T / e.sum(axis=-1)).T
-
-
-def softmax_to_a_power(h, temperature=1.0):
-    e = np.exp(h - h.max(axis=-1, keepdims=True)) ** (1 / temperature)
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-def softmax_less_maximum(h, temperature=1.0):
-    with np.errstate(all="ignore"):
-        e = np.exp(h / temperature - h.max(axis=-1, keepdims=True))
-        return e / e.sum(axis=-1, keepdims=True)
+def softmax_in_torch(h):
+    return torch.softmax(torch.as_tensor(h), dim=-1)
 
 
 def jacobian_product(h, g):
@@ -80,43 +26,51 @@ def unnormalised(h, g):
     return np.exp(h) * (g - g @ np.exp(h) / np.exp(h).sum())
 
 
-def prompt_by_autograd(p, X, keys, y, v):
-    p = torch.tensor(p, requires_grad=True)
-    X, keys, y, v = map(torch.as_tensor, (X, keys, y, v))
-    f = (torch.softmax(keys @ p, -1) * (X @ v)).sum(-1)
-    return torch.autograd.grad(torch.nn.functional.softplus(-y * f).mean(), p)[0]
+def output(p, keys, g):
+    return float(softmax_in_torch(keys @ p).numpy() @ g)
 
 
-def prompt_loop(p, X, keys, y, v):
-    total = np.zeros_like(p)
-    for i in range(len(y)):
-        s = softmax_in_torch(keys[i] @ p).numpy()
-        f = s @ X[i] @ v
-        total -= y[i] / (1 + np.exp(y[i] * f)) * keys[i].T @ (s * (X[i] @ v - f))
-    return list(total / len(y))
+def lengthening_by_autograd(p, keys, g):
+    R = torch.tensor(float(np.linalg.norm(p)), dtype=torch.float64, requires_grad=True)
+    u = torch.as_tensor(p) / np.linalg.norm(p)
+    (torch.softmax(torch.as_tensor(keys) @ (R * u), dim=0) @ torch.as_tensor(g)).backward()
+    return R.grad
 
 
-def prompt_mean_inside(p, X, keys, y, v):
-    """One loss of the mean margin, in place of the mean of the losses."""
-    p = torch.tensor(p, requires_grad=True)
-    X, keys, y, v = map(torch.as_tensor, (X, keys, y, v))
-    f = (torch.softmax(keys @ p, -1) * (X @ v)).sum(-1)
-    return torch.autograd.grad(torch.nn.functional.softplus(-(y * f).mean()), p)[0]
+def lengthening_as_covariance(p, keys, g):
+    s, speed = softmax_in_torch(keys @ p).numpy(), keys @ p / np.linalg.norm(p)
+    return s @ (speed * g) - (s @ speed) * (s @ g)
 
 
-def prompt_wrong_tail(p, X, keys, y, v):
-    """sigma(+Yf) in place of sigma(-Yf)."""
-    total = np.zeros_like(p)
-    for i in range(len(y)):
-        s = softmax_in_torch(keys[i] @ p).numpy()
-        f = s @ X[i] @ v
-        total -= y[i] / (1 + np.exp(-y[i] * f)) * keys[i].T @ (s * (X[i] @ v - f))
-    return total / len(y)
+def lengthening_plain_covariance(p, keys, g):
+    return np.cov(keys @ p / np.linalg.norm(p), g)[0, 1]
 
 
-def prompt_per_token(p, X, keys, y, v):
-    """Keys not summed over the tokens: the wrong shape."""
-    return keys.mean(axis=0)
+def lengthening_to_the_next_unit(p, keys, g):
+    """What one unit of length changes, in place of the derivative."""
+    return output(p + p / np.linalg.norm(p), keys, g) - output(p, keys, g)
+
+
+def lengthening_average(p, keys, g):
+    return (output(p, keys, g) - g.mean()) / np.linalg.norm(p)
+
+
+def lengthening_winners_share(p, keys, g):
+    """How fast the winner's own attention grows."""
+    h = keys @ p
+    return lengthening_as_covariance(p, keys, (h == h.max()).astype(float))
+
+
+def lengthening_correlation(p, keys, g):
+    s, speed = softmax_in_torch(keys @ p).numpy(), keys @ p / np.linalg.norm(p)
+    spread = np.sqrt(s @ (speed - s @ speed) ** 2 * (s @ (g - s @ g) ** 2))
+    return lengthening_as_covariance(p, keys, g) / spread
+
+
+def lengthening_saturated(p, keys, g):
+    """Only the winner and its nearest rival."""
+    two = np.argsort(keys @ p)[-2:]
+    return lengthening_as_covariance(p, keys[two], g[two])
 
 
 def crawl_from_zero(keys, g, eta, j):
@@ -300,29 +254,21 @@ def broken_point(keys):
 
 ANSWERS = {
     "05.1": {
-        "also_right": softmax_in_torch,
-        "wrong": [
-            softmax_over_maximum,
-            softmax_first_axis,
-            softmax_hard,
-            softmax_from_mean,
-            softmax_clipped,
-            softmax_axis_one,
-            softmax_row_by_row,
-            softmax_transposed,
-            softmax_to_a_power,
-            softmax_less_maximum,
-        ],
-    },
-    "05.2": {
         "also_right": jacobian_product,
         "wrong": [jacobian_with_plus, sign_reversed, unnormalised],
     },
-    "05.3": {
-        "also_right": prompt_loop,
-        "wrong": [prompt_mean_inside, prompt_wrong_tail, prompt_per_token],
+    "05.2": {
+        "also_right": lengthening_by_autograd,
+        "wrong": [
+            lengthening_plain_covariance,
+            lengthening_to_the_next_unit,
+            lengthening_average,
+            lengthening_winners_share,
+            lengthening_correlation,
+            lengthening_saturated,
+        ],
     },
-    "05.4": {
+    "05.3": {
         "also_right": crawl_from_zero,
         "wrong": [
             crawl_margin,
@@ -338,7 +284,7 @@ ANSWERS = {
             crawl_unless(lambda value, best: value >= best - 1e-3),
         ],
     },
-    "05.5": {
+    "05.4": {
         "also_right": pairwise,
         "wrong": [
             textbook_with_eps,
@@ -349,7 +295,7 @@ ANSWERS = {
             winner_from_losers,
         ],
     },
-    "05.6": {
+    "05.5": {
         "also_right": broken_by_cases,
         "wrong": [
             broken_not_unit,

@@ -1,7 +1,5 @@
 """Answers to lesson 06's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
-import functools
-
 import numpy as np
 
 
@@ -11,17 +9,6 @@ def pushes_in_torch(p, keys, scores, selected):
     p, keys, scores = map(torch.as_tensor, (p, keys, scores))
     s = torch.softmax(keys @ p, dim=0)
     return s[selected] * s * (scores[selected] - scores)
-
-
-nodes = functools.cache(np.polynomial.legendre.leggauss)
-
-
-def beside_by_walking(p, b):
-    """By quadrature: sum up the steps across the ray, which die out like exp(p_1)."""
-    x, weights = nodes(400)
-    e = np.exp(p[0]) * (x + 1) / 2  # exp(p_1) falls from its start to 0
-    across = -1 / (b + (1 + b) * e)  # d(p_1 + b p_2) / d(exp p_1) = -across
-    return (p[0] + b * p[1] + np.exp(p[0]) / 2 * weights @ across) / np.hypot(1, b)
 
 
 def leads_by_nnls(a, b):
@@ -67,10 +54,15 @@ def border_by_bisection(p1, b, scores):
     return b * p1 - excess
 
 
-def falls_short_by_weights(A, k):
-    """lambda_k times the squared length of a_k's part orthogonal to the other rows: lambda_k / inv(G)_kk."""
-    inverse = np.linalg.inv(A @ A.T)
-    return inverse[k].sum() / inverse[k, k]
+def by_chance_counted(m):
+    """Among all positions of the selected token's score in each sequence, the share of the best one."""
+    from fractions import Fraction
+
+    passes = Fraction(1)
+    for rivals in m:
+        positions = range(int(rivals) + 1)  # how many rivals score higher
+        passes *= Fraction(sum(better == 0 for better in positions), len(positions))
+    return float(passes)
 
 
 ANSWERS = {
@@ -111,20 +103,6 @@ ANSWERS = {
         ],
     },
     "06.3": {
-        "also_right": beside_by_walking,
-        "wrong": [
-            lambda p, b: np.hypot(*p),
-            lambda p, b: abs(beside_by_walking(p, b)),
-            lambda p, b: -abs(beside_by_walking(p, b)),
-            lambda p, b: beside_by_walking(p, 2 * b),
-            lambda p, b: beside_by_walking(p[::-1] + 0.1, b),
-            lambda p, b: beside_by_walking(p, b) * np.hypot(1, b),
-            lambda p, b: beside_by_walking(0 * p, b),
-            lambda p, b: beside_by_walking(p, 0.1),
-            lambda p, b: (p[0] + b * p[1]) / np.hypot(1, b) - np.log(12) / 1.1 / np.hypot(1, b),
-        ],
-    },
-    "06.4": {
         "also_right": border_by_bisection,
         "wrong": [
             lambda p1, b, scores: b * p1,
@@ -142,22 +120,20 @@ ANSWERS = {
             lambda p1, b, scores: border_by_bisection(p1, b, scores) + np.log(b),
         ],
     },
-    "06.5": {
-        "also_right": falls_short_by_weights,
+    "06.4": {
+        "also_right": by_chance_counted,
         "wrong": [
-            lambda A, k: 1 - falls_short_by_weights(A, k),
-            lambda A, k: falls_short_by_weights(A, (k + 1) % len(A)),
-            lambda A, k: falls_short_by_weights(A, 0 if k else 1),
-            lambda A, k: falls_short_by_weights(A, k) ** 2,
-            lambda A, k: falls_short_by_weights(A / np.linalg.norm(A, axis=1, keepdims=True), k),
-            lambda A, k: falls_short_by_weights(A, k) / np.linalg.norm(A[k]),
-            lambda A, k: np.linalg.inv(A @ A.T)[k].sum(),
-            lambda A, k: 1 / np.linalg.inv(A @ A.T)[k, k],
-            lambda A, k: np.linalg.inv(A @ A.T)[k].sum() * A[k] @ A[k],
-            lambda A, k: 0.0,
-            lambda A, k: falls_short_by_weights(A, np.linalg.solve(A @ A.T, np.ones(len(A))).argmin()),
-            lambda A, k: min(falls_short_by_weights(A, row) for row in range(len(A))),
-            lambda A, k: falls_short_by_weights(A, k) / (1 - falls_short_by_weights(A, k)),
+            lambda m: 0.5 ** np.sum(m),
+            lambda m: 1 / (1 + np.sum(m)),
+            lambda m: by_chance_counted(np.sort(m)[:-1]),
+            lambda m: by_chance_counted(m[:1]),
+            lambda m: by_chance_counted(m[m > 0] - 1),
+            lambda m: 1 - by_chance_counted(m),
+            lambda m: np.prod(0.5 ** (m > 0)),
+            lambda m: by_chance_counted(np.full(len(m), round(m.mean()))),
+            lambda m: by_chance_counted(m) ** (1 / len(m)),
+            lambda m: np.prod(np.where(m > 1, 0.5**m, 1 / (1 + m))),
+            lambda m: 8.0 ** -len(m),
         ],
     },
 }

@@ -66,12 +66,12 @@ def test_the_guide_works(walls, tmp_path, follow, hand_in):
     with api.Gradebook(
         f"sqlite:///{folder / 'gradebook.db'}", "mini_attn"
     ) as book:  # step 4, in the formgrader
-        mark = book.find_grade("written-06-6", NAME, "lesson_06", "student01")
+        mark = book.find_grade("written-06-5", NAME, "lesson_06", "student01")
         mark.manual_score, mark.needs_manual_grade = 3, False
         book.db.commit()
     follow(final)
     after = scores(folder / "scores.csv")
-    assert after["student01"]["06.6"] == "3"
+    assert after["student01"]["06.5"] == "3"
     assert [row["to_mark"] for row in after.values()] == ["0", "0"]
     assert "3 of 4 points" in (folder / "feedback" / "student01.html").read_text(encoding="utf-8")
     follow(export)

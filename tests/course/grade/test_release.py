@@ -56,7 +56,7 @@ def hand_in(lesson, tmp_path_factory):
 
 
 def answer_cell(cells):
-    return next(n for n, cell in enumerate(cells) if cell.metadata.get("exercise") == "06.6")
+    return next(n for n, cell in enumerate(cells) if cell.metadata.get("exercise") == "06.5")
 
 
 def cell_with(cells, text):
@@ -79,7 +79,7 @@ def test_assignment_is_what_nbgrader_expects(made, lesson):
             assert (check.metadata.nbgrader.grade, check.metadata.nbgrader.locked) == (True, True)
             assert check.metadata.nbgrader.points == spec.points
             assert answer.metadata.nbgrader.locked is False
-        proof = cells["written-06-6"].metadata.nbgrader
+        proof = cells["written-06-5"].metadata.nbgrader
         assert (proof.grade, proof.solution, proof.locked, proof.points) == (True, True, False, 4)
     with api.Gradebook(f"sqlite:///{made / 'gradebook.db'}", gradebook.COURSE) as book:
         assert book.find_assignment("lesson_06").max_score == 14
@@ -93,7 +93,7 @@ def test_students_get_no_solutions(made, lesson):
         assert json.dumps(text)[1:-1] not in handed_out
     assert "Writes the gradient" not in handed_out  # nor the rubric
     cells = graded(read(made / "release" / NAME))
-    assert cells["written-06-6"].source == ANSWER
+    assert cells["written-06-5"].source == ANSWER
     for cell in cells.values():
         assert cell.metadata.nbgrader.checksum == compute_checksum(cell)
 
@@ -240,7 +240,7 @@ def move_the_cell(cells):
     ],
 )
 def test_written_answers_are_found(lesson, hand_in, change, answer):
-    assert written.answers(lesson, hand_in(change)) == {"06.6": answer}
+    assert written.answers(lesson, hand_in(change)) == {"06.5": answer}
 
 
 def test_people_mark_the_students_work(lesson, hand_in, tmp_path):
@@ -264,9 +264,9 @@ def test_people_mark_the_students_work(lesson, hand_in, tmp_path):
     assert cells["answer-06-2"].source.endswith("return 2")
     assert cells["answer-06-4"].source.endswith("return 4")
     assert cells["answer-06-3"].source == "# 06.3: nothing was found"
-    assert cells["written-06-6"].source == "Feasible, so $a< b$."
-    place = notebook.cells.index(cells["written-06-6"])
-    assert notebook.cells[place - 1].source.startswith("**Rubric for 06.6** (4 points)\n\n- 1: Writes")
+    assert cells["written-06-5"].source == "Feasible, so $a< b$."
+    place = notebook.cells.index(cells["written-06-5"])
+    assert notebook.cells[place - 1].source.startswith("**Rubric for 06.5** (4 points)\n\n- 1: Writes")
     assert notebook.cells[-2].source.startswith("## Other cells")
     assert notebook.cells[-1].source == "def helper():\n    return 'mine'"
     assert not any(cell.get("outputs") for cell in notebook.cells)
@@ -277,7 +277,7 @@ def test_a_submission_that_cannot_be_read(lesson, tmp_path):
     (broken,) = submission.find(tmp_path, lesson)
     cells = graded(read(release.autograded(lesson, broken, tmp_path)))
     assert cells["answer-06-1"].source == "# 06.1: nothing was found"
-    assert cells["written-06-6"].source == "*No answer.*"
+    assert cells["written-06-5"].source == "*No answer.*"
 
 
 LINKS = r"""
@@ -304,7 +304,7 @@ def test_no_address_formula_or_diagram_of_a_student_is_a_link(lesson, hand_in, t
         cells[answer_cell(cells)].source = LINKS
 
     notebook = read(release.autograded(lesson, hand_in(work), tmp_path))
-    answer = graded(notebook)["written-06-6"]
+    answer = graded(notebook)["written-06-5"]
     notebook.cells = [answer]
     page, _ = HTMLExporter().from_notebook_node(notebook)
     page = page[page.index("<main") :]
