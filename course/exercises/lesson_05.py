@@ -116,8 +116,6 @@ LENGTHENING = Exercise(
         "You let the winner's logit grow alone. All logits change with the length of p.",
         _lengthening_with(speeds=np.abs),
         "A logit may fall as p gets longer: k_t . p / ||p||, with its sign.",
-        lambda p, keys, g: float(_output_gradient(keys @ p, g) @ (keys @ p)) / float(p @ p),
-        "You divided by the length of p twice: a logit grows by k_t . p / ||p|| per unit of length.",
     ),
 )
 
