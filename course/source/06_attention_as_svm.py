@@ -8,7 +8,7 @@
 #
 # Lesson 01 asked the same of a linear classifier. Its answer, the hard-margin SVM, comes back here with
 # tokens in the place of points: the keys give a direction for each token that could win. The scores decide
-# which of these directions can hold, and the start decides among those. All later lessons build on this.
+# which of these directions can hold, and the start decides among those. Most later lessons build on this.
 
 # %% [markdown]
 # **After this lesson you can**
