@@ -140,93 +140,7 @@ STEP = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 07.3 how good may it be?
-def _harmless_by(balance, total=lambda own, second, third: own + second + third):
-    """An answer: total(own score, c_2, c_3), both at p_2 = balance(tau2, tau3, c_2, c_3 at p_2 = 0)."""
-
-    def answer(tau2, tau3, scores):
-        second, third = scores[0] - scores[1], scores[0] - scores[2]
-        p2 = balance(tau2, tau3, second, third)
-        return float(total(scores[0], second * np.exp(-tau2 * p2), third * np.exp(tau3 * p2)))
-
-    return answer
-
-
-def _balance(tau2, tau3, second, third):
-    return np.log(tau2 * second / (tau3 * third)) / (tau2 + tau3)
-
-
-def _harmless_cases(rng):
-    """In the first case p_2 < 0, in the second p_2 > 0; then the worse token has the smaller tau."""
-    cases = []
-    for taus, gaps in ((1, 1), (-1, -1), (1, -1), (-1, 1)):
-        tau2, tau3 = [rng.uniform(0.3, 0.8), rng.uniform(1.2, 2)][::taus]
-        own = rng.uniform(0.3, 0.7)
-        worse = own - np.array([rng.uniform(0.1, 0.3), rng.uniform(0.5, 1)])[::gaps]
-        cases.append((float(tau2), float(tau3), np.array([own, *worse])))
-    return cases
-
-
-def _same_side(tau2, tau3, scores):
-    """The answer with token 3 on the side of token 2 in the sum."""
-    second, third = scores[0] - scores[1], scores[0] - scores[2]
-    p2 = _balance(tau2, tau3, second, third)
-    return float(scores[0] + second * np.exp(-tau2 * p2) + third * np.exp(-tau3 * p2))
-
-
-HARMLESS = Exercise(
-    id="07.3",
-    title="A better support token that does no harm",
-    points=3,
-    minutes=12,
-    difficulty=3,
-    reference=_harmless_by(_balance),
-    cases=_harmless_cases,
-    misconceptions=known(
-        lambda tau2, tau3, scores: float(scores[0]),
-        "That would be so in general position. Here tokens 2 and 3 push forward too and can make up for it.",
-        _harmless_by(lambda *args: 0.0),
-        "On the ray itself, p_2 = 0, the forces across it do not balance: find the p_2 at which they do.",
-        _harmless_by(_balance, lambda own, second, third: second + third),
-        "You returned gamma_4 - gamma_1. Add the score of token 1.",
-        _harmless_by(lambda tau2, tau3, second, third: -_balance(tau2, tau3, second, third)),
-        "p_2 has the wrong sign: where p_2 grows, token 2, with comparison (1, tau_2), falls further behind, "
-        "and its force is weaker.",
-        _harmless_by(lambda tau2, tau3, second, third: np.log(second / third) / (tau2 + tau3)),
-        "The forces across the ray are tau_2 c_2 and -tau_3 c_3: these factors come before the exponentials.",
-        _harmless_by(lambda tau2, tau3, second, third: np.log(tau2 / tau3) / (tau2 + tau3)),
-        "The forces are in proportion to gamma_1 - gamma_2 and gamma_1 - gamma_3 too.",
-        _harmless_by(lambda tau2, tau3, second, third: np.log(a * second / (b * third))),
-        "tau_2 c_2 = tau_3 c_3 gives exp((tau_2 + tau_3) p_2) = ...: divide the logarithm by tau_2 + tau_3.",
-        _harmless_by(
-            lambda tau2, tau3, second, third: np.log(tau3 * second / (tau2 * third)) / (tau2 + tau3)
-        ),
-        "Across the ray token 2 pushes with tau_2 c_2, token 3 with tau_3 c_3: you exchanged the two.",
-        _harmless_by(_balance, lambda own, second, third: own + max(second, third)),
-        "Both tokens push forward: add c_2 and c_3.",
-        _harmless_by(_balance, lambda own, second, third: own + (second + third) / 2),
-        "The total force has the sum of c_2 and c_3, not their mean.",
-        _harmless_by(_balance, lambda own, second, third: own - second - third),
-        "c_2 + c_3 + c_4 > 0 with c_4 = gamma_1 - gamma_4: token 4 may be better than token 1 by c_2 + c_3.",
-        lambda tau2, tau3, scores: float(
-            scores[0] + 2 * np.sqrt((scores[0] - scores[1]) * (scores[0] - scores[2]))
-        ),
-        "That is right where tau_2 = tau_3. Otherwise the forces across the ray balance at unlike "
-        "c_2 and c_3.",
-        _harmless_by(lambda t2, t3, second, third: _balance(t2, t3, second, third) * (t2 + t3) / (t2 - t3)),
-        "In the balance e^(-tau_2 p_2) is set against e^(+tau_3 p_2): the exponents add up to (tau_2 + "
-        "tau_3) p_2.",
-        _harmless_by(lambda t2, t3, second, third: _balance(t2, t3, second, third) * (t2 + t3)),
-        "The balance says exp((tau_2 + tau_3) p_2) = ...: divide the logarithm by tau_2 + tau_3.",
-        _harmless_by(_balance, lambda own, second, third: own + second),
-        "Tokens 2 and 3 both push forward: c_2 + c_3 stands against token 4.",
-        _same_side,
-        "Where p_2 grows, token 2 falls behind and token 3 comes nearer: c_3 has e^(+tau_3 p_2).",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 07.4 where basins end
+# --------------------------------------------------------------------------- 07.3 where basins end
 def _valleys(keys, scores, alpha):
     """The corners where the scores stop falling, before and after alpha."""
     found = []
@@ -356,7 +270,7 @@ def _ahead_as(keys, alpha, edge):
 
 
 EDGES = Exercise(
-    id="07.4",
+    id="07.3",
     title="Where basins end",
     points=4,
     minutes=12,
@@ -407,7 +321,7 @@ EDGES = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 07.5 how far is far?
+# --------------------------------------------------------------------------- 07.4 how far is far?
 def _lead_by(push=None, per=None):
     """An answer: log(ratio times push) / per, both of a2, a3."""
     push = push or (lambda a2, a3: (a3 - a2) @ a3 / ((a3 - a2) @ a2))
@@ -426,7 +340,7 @@ def _lead_cases(rng):
 
 
 LEAD = Exercise(
-    id="07.5",
+    id="07.4",
     title="How far is far?",
     points=4,
     minutes=12,
@@ -468,4 +382,4 @@ LEAD = Exercise(
 )
 
 
-EXERCISES = [WINNERS, STEP, HARMLESS, EDGES, LEAD]
+EXERCISES = [WINNERS, STEP, EDGES, LEAD]

@@ -21,7 +21,7 @@
 # - say what a ReLU's kinks, local mixtures and rounding do to all this.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson 07](07_local_global_tokens.ipynb)
-# (local winners), [lesson 08](08_regularization_path.ipynb) (paths; its last section has the first mixture)
+# (local winners), [lesson 08](08_regularization_path.ipynb) (paths; section 8.7 has the first mixture)
 # and [lesson 10](10_cross_self_attention.ipynb) ($W$ and its Att-SVM). About 90 minutes, five exercises.
 
 # %%

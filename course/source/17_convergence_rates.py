@@ -232,7 +232,7 @@ assert at_step["GD"] > 10 * at_step["growing"]
 # The remainder $r$ does not grow. So in the span of the tight rows the angle is $\lVert r\rVert / R$: the
 # exponent is $-1$ *in the length*, and the constant follows from the SVM. But the rows need not span all
 # matrices. Outside of their span something else is left: what the first steps put there, when all comparisons
-# still pulled. Later nothing pulls there, so it stays. Call it the **memory** $r_0$ (section 8.7 met it).
+# still pulled. Later nothing pulls there, so it stays. Call it the **memory** $r_0$ (section 8.6 met it).
 
 # %% [markdown]
 # ### Exercise 17.1: The weights to come

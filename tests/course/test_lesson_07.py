@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from course import exercises
 from mini_attn import data, models, optim, svm, train
-
-*_, critical_lead = (spec.reference for spec in exercises.exercises("07"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -44,29 +41,6 @@ def test_enumeration_solves_each_choice_as_if_it_were_alone(lesson):
     assert (found["global"].sum(dim=1) <= 1).all()
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_first_step_far_out_is_the_librarys(seed, lesson):
-    rng = np.random.default_rng(seed)
-    keys, scores = rng.normal(size=(5, 3)), rng.uniform(size=5)
-    alpha = int((keys @ rng.normal(size=3)).argmax())
-    tokens = data.TokenData(
-        X=torch.tensor(scores)[None, :, None] * torch.eye(3, dtype=torch.float64)[0],
-        z=torch.ones(1, 3, dtype=torch.float64),
-        y=torch.ones(1, dtype=torch.float64),
-        v=torch.eye(3, dtype=torch.float64)[0],
-        keys=torch.tensor(keys)[None],
-    )
-    p_mm = svm.solve(svm.token_problem(tokens.keys, torch.tensor([alpha])), throw=False).value
-    margins = (keys[alpha] - keys) @ p_mm.numpy()
-    beyond = np.sort(margins[~np.isclose(margins, 1, atol=1e-6)])[1:]  # the first is alpha's own, 0
-    far = 40 / (beyond[0] - 1) if len(beyond) else 100.0
-    start = far * p_mm
-    model = models.PromptAttention(3, init=start)
-    train.fit(model, tokens, optim.NormalizedGD(model.parameters(), lr=far), 1, progress=False)
-    step = (model.p.detach() - start).numpy() / far
-    np.testing.assert_allclose(lesson["first_step"](keys, scores, alpha, p_mm.numpy()), step, atol=1e-5)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_the_cone_is_the_widest_in_which_the_choice_is_ahead(seed, lesson):
     rng = np.random.default_rng(seed)
@@ -82,18 +56,6 @@ def test_the_cone_is_the_widest_in_which_the_choice_is_ahead(seed, lesson):
         p = np.cos(angle) * p_mm / np.linalg.norm(p_mm) + np.sin(angle) * across
         share = ((p @ keys.swapaxes(-1, -2)).argmax(axis=-1) == selected[:, None]).all(axis=0).mean()
         assert share == 1 if ahead == 1 else share < 1
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_with_three_tokens_the_danger_is_one_at_the_critical_lead(seed, lesson):
-    rng = np.random.default_rng(seed)
-    a2, across = np.linalg.qr(rng.normal(size=(3, 2)))[0].T * rng.uniform(0.5, 1.5, size=(2, 1))
-    a3, ratio = 1.3 * a2 + across, rng.uniform(1, 3)
-    keys, scores = np.stack([0 * a2, -a2, -a3])[None], np.array([[0.2, -0.1, 0.2 + 0.3 * ratio]])
-    lead = critical_lead(a2, a3, ratio)
-    p_mm = a2 / (a2 @ a2)
-    assert lesson["danger"](lead, keys, scores, np.array([0]), p_mm) == pytest.approx(1, rel=1e-9)
-    assert lesson["danger"](2 * lead, keys, scores, np.array([0]), p_mm) < 1
 
 
 def test_newtons_method_finds_the_minimum_it_starts_beside_and_none_on_the_way_to_infinity(lesson):

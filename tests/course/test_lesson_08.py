@@ -8,9 +8,7 @@ from course import exercises
 from mini_attn import data, models, optim, svm, train
 from mini_attn.paths import regularization_path
 
-first_turn, curvature, offset, jump_radius, mixture_point = (
-    spec.reference for spec in exercises.exercises("08")
-)
+first_turn, curvature, offset, _ = (spec.reference for spec in exercises.exercises("08"))
 
 
 def problem(lesson, seed, T=4):
@@ -102,12 +100,3 @@ def test_the_offset_is_where_the_library_goes(lesson):
         p = regularization_path(model, one, [R], tol=1e-8)["p"][0].numpy()
         sideways = p - (p @ p_mm) * p_mm
     np.testing.assert_allclose(sideways, r, atol=0.02)
-
-
-def test_a_mixture_has_the_attention_that_was_asked_for(lesson):
-    keys, share = np.array([[0.2, 1.0], [1.1, 0.3], [-0.5, -0.4]]), np.array([0.35, 0.65])
-    p = mixture_point(keys, share, 30.0)
-    tokens = lesson["tokens_of"](keys, np.zeros(3))
-    attention = models.PromptAttention(2, init=p).attention(tokens)[0].detach()
-    np.testing.assert_allclose(attention, [0.35, 0.65, 0], atol=1e-8)
-    assert np.linalg.norm(p) == pytest.approx(30)

@@ -131,35 +131,6 @@ def test_a_support_token_without_weight_lets_go_exponentially_late(q):
     assert geometry.selected_tokens(model.attention(tokens)).item() == 2
 
 
-@pytest.mark.parametrize(("a", "b", "scores"), [(1.0, 1.0, (0.5, 0.0, 0.0)), (0.4, 1.7, (0.4, -0.3, 0.1))])
-@pytest.mark.parametrize(("factor", "holds"), [(0.95, True), (1.05, False)])
-def test_where_weights_are_not_unique_a_better_support_token_may_do_no_harm(a, b, scores, factor, holds):
-    """Keys (0,0), (-1,-a), (-1,b), (-1,0): token 1 holds while the forces at their balance point forward."""
-    own, second, third = scores[0], scores[0] - scores[1], scores[0] - scores[2]
-    p2 = math.log(a * second / (b * third)) / (a + b)
-    limit = second * math.exp(-a * p2) + third * math.exp(b * p2)
-    e1 = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    keys = torch.tensor([[0, 0], [-1, -a], [-1, b], [-1, 0]], dtype=torch.float64)
-    gamma = torch.tensor([*scores, own + factor * limit], dtype=torch.float64)
-    tokens = data.TokenData((gamma[:, None] * e1)[None], e1[None], e1[:1], e1, keys[None])
-    start = torch.tensor([[6.0, 0.0], [10.0, 1.5], [10.0, -1.5]], dtype=torch.float64)
-    model = descend(tokens, start, steps=3000, lr=0.1)
-    assert ((geometry.selected_tokens(model.attention(tokens))[:, 0] == 0) == holds).all()
-
-
-def test_on_the_ray_itself_selection_is_not_late():
-    """Keys (0,0), (-1,0), (-1,-1), scores .5, 0, 1, from (R, 0): lost in a time proportional to R."""
-    e1 = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    keys = torch.tensor([[0.0, 0.0], [-1.0, 0.0], [-1.0, -1.0]], dtype=torch.float64)
-    scores = torch.tensor([0.5, 0.0, 1.0], dtype=torch.float64)
-    tokens = data.TokenData((scores[:, None] * e1)[None], e1[None], e1[:1], e1, keys[None])
-    for R in (15.0, 45.0):
-        start = torch.tensor([[R, 0.0]], dtype=torch.float64)
-        for steps, selected in ((6 * R, 0), (8 * R, 2)):
-            model = descend(tokens, start, steps=int(steps), lr=0.1)
-            assert geometry.selected_tokens(model.attention(tokens)).item() == selected
-
-
 @pytest.mark.parametrize("d", [4, 8])
 def test_scores_that_know_nothing_of_the_keys_have_as_many_local_winners_as_expected(d):
     """The mean over scores of the number of local winners is sum over choices of prod_i 1 / (|S_i| + 1)."""
@@ -224,35 +195,3 @@ def test_basins_meet_where_the_neighbours_of_a_worse_corner_tie(scores, valley, 
     start = torch.stack([tie + math.radians(angle) * towards for angle in (0.1, -0.1)])
     model = descend(tokens, start, steps=2000, lr=0.01)
     assert geometry.selected_tokens(model.attention(tokens))[:, 0].tolist() == list(winners)
-
-
-@pytest.mark.parametrize("R", [60.0, 300.0])
-def test_a_choice_that_is_not_locally_optimal_may_hold_from_one_side(R):
-    """Keys (0,0), (-1,-1), (-1,1), (-1,2), scores .5, 0, 0, .54: held from (R, p_2) iff p_2 is below a root.
-
-    Forces across the ray: (e^-p_2 - e^p_2) / 2 + .08 e^(2 p_2), with roots e^p_2 = 1.10183 and 6.08098.
-    """
-    e1 = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    keys = torch.tensor([[0.0, 0.0], [-1.0, -1.0], [-1.0, 1.0], [-1.0, 2.0]], dtype=torch.float64)
-    scores = torch.tensor([0.5, 0.0, 0.0, 0.54], dtype=torch.float64)
-    tokens = data.TokenData((scores[:, None] * e1)[None], e1[None], e1[:1], e1, keys[None])
-    stable, edge = math.log(1.10183), math.log(6.08098)
-    for root in (stable, edge):
-        across = (math.exp(-root) - math.exp(root)) / 2 + 0.08 * math.exp(2 * root)
-        assert across == pytest.approx(0, abs=1e-3)
-    start = torch.tensor([[R, -1.0], [R, edge - 0.1], [R, edge + 0.1], [R, edge + 1]], dtype=torch.float64)
-    model = descend(tokens, start, steps=1500, lr=0.1)
-    assert geometry.selected_tokens(model.attention(tokens))[:, 0].tolist() == [0, 0, 3, 3]
-    assert (model.p[:2, 1] - stable).abs().max() < 0.06
-
-
-def test_a_selected_winner_may_still_be_turning_after_15_000_steps():
-    """Section 7.7: of the runs of seed 34 one has a cosine of 0.893 with its Att-SVM, the others 0.9999."""
-    tokens = data.random_tokens(n=3, T=4, d=20, trials=40, seed=34)
-    start = torch.randn(40, 20, generator=torch.Generator().manual_seed(34), dtype=torch.float64)
-    model = descend(tokens, start, 15_000, lr=0.1)
-    selected = geometry.selected_tokens(model.attention(tokens))
-    p_mm = svm.solve(svm.token_problem(tokens.keys, selected)).value
-    cosine = geometry.cosine(model.p.detach(), p_mm).sort().values
-    assert cosine[0].item() == pytest.approx(0.893, abs=0.005)
-    assert cosine[1] > 0.9999

@@ -25,17 +25,6 @@ def scores_from_two_tries(a2, a3, own, second):
     return own - at / (beyond - at)
 
 
-def harmless_by_bisection(tau2, tau3, scores):
-    """The p_2 at which the forces across the ray cancel, by bisection."""
-    second, third = scores[0] - scores[1], scores[0] - scores[2]
-    low, high = -50.0, 50.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        upward = tau2 * second * np.exp(-tau2 * middle) > tau3 * third * np.exp(tau3 * middle)
-        low, high = (middle, high) if upward else (low, middle)
-    return scores[0] + second * np.exp(-tau2 * low) + third * np.exp(tau3 * low)
-
-
 def edges_by_the_pull(keys, scores, alpha):
     """On a fine grid of directions: where the token that descent climbs to changes, then bisected."""
     m = len(keys)
@@ -107,17 +96,6 @@ def edges_by_angle(start, step):
     return answer
 
 
-def harmless_at(p2_from):
-    """The right score but at p_2 = p2_from(the right one)."""
-
-    def answer(tau2, tau3, scores):
-        second, third = scores[0] - scores[1], scores[0] - scores[2]
-        p2 = p2_from(np.log(tau2 * second / (tau3 * third)) / (tau2 + tau3))
-        return scores[0] + second * np.exp(-tau2 * p2) + third * np.exp(tau3 * p2)
-
-    return answer
-
-
 ANSWERS = {
     "07.1": {
         "also_right": winners_in_a_loop,
@@ -140,18 +118,6 @@ ANSWERS = {
         ],
     },
     "07.3": {
-        "also_right": harmless_by_bisection,
-        "wrong": [
-            lambda tau2, tau3, scores: harmless_by_bisection(tau3, tau2, scores),
-            lambda tau2, tau3, scores: harmless_by_bisection(tau2, tau3, scores[[0, 2, 1]]),
-            lambda tau2, tau3, scores: 3 * scores[0],
-            harmless_at(abs),
-            harmless_at(lambda p2: max(0.0, p2)),
-            harmless_at(lambda p2: min(0.0, p2)),
-            lambda tau2, tau3, scores: 2 * scores[0] - scores[1:].min(),
-        ],
-    },
-    "07.4": {
         "also_right": edges_by_the_pull,
         "wrong": [
             turned(0.05),
@@ -164,7 +130,7 @@ ANSWERS = {
             lambda keys, scores, alpha: edges_by_the_pull(keys, scores, int(scores.argmax())),
         ],
     },
-    "07.5": {
+    "07.4": {
         "also_right": lead_by_bisection,
         "wrong": [
             lambda a2, a3, ratio: lead_by_bisection(a2, a3, 1 / ratio),

@@ -56,58 +56,6 @@ def jump_by_bisection(length, scores):
     return lead * length
 
 
-def mixture_by_equations(keys, share, R):
-    """Solve the quadratic equation for the length along one side, and take the root away from token 3."""
-    (a, b), c = keys[0] - keys[1], np.log(share[0]) - np.log(share[1])
-    candidates = []
-    for sign in (-1, 1):
-        root = sign * np.sqrt((a * a + b * b) * R * R - c * c)
-        candidates.append(
-            np.array([(c * a - b * root) / (a * a + b * b), (c * b + a * root) / (a * a + b * b)])
-        )
-    return max(candidates, key=lambda p: p @ (keys[0] - keys[2]))
-
-
-def side_by_the_whole(first):
-    def answer(keys, share, R):
-        (a, b), c = keys[0] - keys[1], np.log(share[0]) - np.log(share[1])
-        root = first * np.sqrt((a * a + b * b) * R * R - c * c)
-        p = np.array([(c * a - b * root) / (a * a + b * b), (c * b + a * root) / (a * a + b * b)])
-        other = np.array([(c * a + b * root) / (a * a + b * b), (c * b - a * root) / (a * a + b * b)])
-        return p if p @ (keys[0] - keys[2]) > 0 else other
-
-    return answer
-
-
-def mixture_on_the_side(product):
-    """The root whose part across k_1 - k_2, a unit vector, makes `product(across, keys)` positive."""
-
-    def answer(keys, share, R):
-        e, c = keys[0] - keys[1], np.log(share[0]) - np.log(share[1])
-        across = np.array([-e[1], e[0]]) / np.linalg.norm(e)
-        across = across if product(across, keys) > 0 else -across
-        return c * e / (e @ e) + np.sqrt(R * R - c * c / (e @ e)) * across
-
-    return answer
-
-
-def mixture_by_one_coordinate(k):
-    """One coordinate put in terms of the other by a division by e[k], then a quadratic equation."""
-
-    def answer(keys, share, R):
-        e, c = keys[0] - keys[1], np.log(share[0] / share[1])
-        ratio, level = e[1 - k] / e[k], c / e[k]
-        candidates = []
-        for root in np.roots([1 + ratio**2, -2 * level * ratio, level**2 - R**2]).real:
-            p = np.empty(2)
-            p[1 - k], p[k] = root, level - ratio * root
-            candidates.append(p)
-        across = [(p - (p @ e) / (e @ e) * e) @ (keys[0] - keys[2]) for p in candidates]
-        return candidates[int(np.argmax(across))]
-
-    return answer
-
-
 ANSWERS = {
     "08.1": {
         "also_right": turns_from_one_system,
@@ -169,29 +117,6 @@ ANSWERS = {
             lambda length, scores: jump_by_bisection(length, np.r_[scores[:2], scores[2:].max()]) + 0.05,
             lambda length, scores: jump_by_bisection(length, np.r_[scores[:2], np.unique(scores[2:])]),
             lambda length, scores: jump_by_bisection(length, np.sort(scores)[::-1]),
-        ],
-    },
-    "08.5": {
-        "also_right": mixture_by_equations,
-        "wrong": [
-            lambda keys, share, R: -mixture_by_equations(keys, share, R),
-            side_by_the_whole(1),
-            side_by_the_whole(-1),
-            mixture_on_the_side(lambda across, keys: across @ keys[0]),
-            mixture_on_the_side(lambda across, keys: -across @ keys[0]),
-            mixture_on_the_side(lambda across, keys: across @ (keys[0] + keys[1])),
-            mixture_on_the_side(lambda across, keys: across @ keys[2]),
-            mixture_on_the_side(lambda across, keys: -across @ keys[2]),
-            *(
-                mixture_on_the_side(lambda across, keys, k=k, sign=sign: sign * across[k])
-                for k in (0, 1)
-                for sign in (1, -1)
-            ),
-            mixture_by_one_coordinate(0),
-            mixture_by_one_coordinate(1),
-            lambda keys, share, R: mixture_by_equations(keys, np.sort(share)[::-1], R),
-            lambda keys, share, R: mixture_by_equations(keys, share, 2 * R),
-            lambda keys, share, R: mixture_by_equations(keys[[0, 2, 1]], share, R),
         ],
     },
 }
