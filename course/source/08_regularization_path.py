@@ -822,6 +822,7 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Descent from 0 and $p(R)$ at equal length: the angle and the distance between them.
+# (At the dip descent crosses the path.)
 
 # %% [markdown]
 # The angles are small at both ends (below 3 degrees); in between descent lags by up to 20 degrees. The
@@ -872,7 +873,7 @@ assert abs(few[k] - 1.84) < 0.01
 assert (np.diff(smallest[k:]) > 0).all()
 
 # %% [markdown]
-# The best $p$ has a *finite* length, near 1.84, and in any larger ball $p(R)$ stays there, inside.
+# The best $p$ has a *finite* length, near 1.84, and in larger balls $p(R)$ stays there, inside.
 #
 # **A mixture beats each token alone.** A nonlinear head $f(\bar x)$ reads the mixture $\bar x = \sum_t s_t
 # x_t$. Take $f(\bar x) = -\|\bar x - \bar x_*\|^2$, best at $\bar x_* = 0.7\, x_1 + 0.3\, x_2$. Now $p$ has
@@ -958,15 +959,14 @@ print(f"{len(turned)} turns beyond 20 degrees; {falls.sum()} stay as sharp in st
 
 # %% [markdown]
 # **No warning of a jump.** Where $p(R)$ has just left, the curvature of the followed path is mostly near
-# $\nu$, and below half of that in 4 of 42 problems only. A jump compares two places, and the curvature knows
-# of one.
+# $\nu$, and below half of that in 4 of 42 problems only (in 2 of the 138 that $p(R)$ never leaves). A jump
+# compares two places, and the curvature knows of one.
 #
 # **A warning of an end.** 13 of the 15 sharp turns stay as sharp in smaller steps. There a valley closes: its
 # minimum meets a saddle, and the followed path *falls* into another valley.
 #
-# Let $R_*$ be the radius of the end, and $\tau$ the way across
-# from the place where they meet. To leading order the slope is $b\, \tau^2 - b'\, (R_* - R)$ with $b, b' >
-# 0$: for $R < R_*$ it vanishes at two $\tau$ of opposite sign, the minimum and the saddle, for $R > R_*$
+# Let $R_*$ be the radius of the end, and $\tau$ the way across from the place where they meet. To leading
+# order the slope is $b\, \tau^2 - b'\, (R_* - R)$ with $b, b' > 0$: for $R < R_*$ it vanishes at two $\tau$ of opposite sign, the minimum and the saddle, for $R > R_*$
 # nowhere. The curvature is the derivative of the slope, $2 b\, \tau$: **at the minimum it falls like
 # $\sqrt{R_* - R}$**, its square on a straight line.
 
@@ -994,6 +994,7 @@ onto = regularization_path(models.PromptAttention(d, 1, init=begin), alone, abou
 above = onto.loss[:, 0] - inwards(onto["p"][-1], alone, about)[:, 0]
 print(f"one fall: just before its end the other valley is lower by {above[about < 0.995][-1]:.4f}")
 assert (above[(about > 0.9) & (about < 0.995)] > 1e-3).all()
+assert above.min() < -1e-4  # before, the followed branch was the lower one
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8))
@@ -1006,13 +1007,14 @@ right.set(xlabel="left of $R_*$ (percent)", ylabel="square of the curvature\n(1 
 right.legend(loc="upper left")
 show(
     fig,
-    alt="Left, the loss of one followed branch above that of the valley it falls into: it grows up to the "
-    "end of the branch, then it is 0. Right, the squared curvature of all falls against what is left of R: "
-    "close to a straight line through 0.",
+    alt="Left, the loss of one followed branch less that of the valley it falls into: negative near 0.8, it "
+    "crosses 0 and grows up to the end of the branch, then it is 0. Right, the squared curvature of all "
+    "falls against what is left of R: close to a straight line through 0 for all but one.",
 )
 
 # %% [markdown]
 # **Figure 4.** Left: one fall; how much higher the followed branch lies than the valley that it falls into.
+# At the crossing of 0 the other valley becomes the better one; at 0.8 it ends.
 # Right: the squared curvature on the last 8 percent of the 13 branches that end.
 
 # %% [markdown]
