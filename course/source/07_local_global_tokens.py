@@ -816,7 +816,7 @@ assert (short.sum(), len(last_one), last_one.all()) == (3, 1, True)
 assert np.array_equal(short, narrow.numpy() > 0.057)  # so far a step of 0.001 can turn a p of length 1
 
 # %% [markdown]
-# **A better token that is nearly tight** is the cause of nearly all losses from lead 10: once it is made
+# **A better token that is nearly tight** is the cause of most losses from lead 10: once it is made
 # worse, 41 of 45 hold, and with the second nearest made worse only one.
 #
 # The four lost from lead 1000 have another cause, **narrow cones**. A step of 0.01 can turn a $p$ of length 1

@@ -966,9 +966,9 @@ print(f"{len(turned)} turns beyond 20 degrees; {falls.sum()} stay as sharp in st
 # minimum meets a saddle, and the followed path *falls* into another valley.
 #
 # Let $R_*$ be the radius of the end, and $\tau$ the way across from the place where they meet. To leading
-# order the slope is $b\, \tau^2 - b'\, (R_* - R)$ with $b, b' > 0$: for $R < R_*$ it vanishes at two $\tau$ of opposite sign, the minimum and the saddle, for $R > R_*$
-# nowhere. The curvature is the derivative of the slope, $2 b\, \tau$: **at the minimum it falls like
-# $\sqrt{R_* - R}$**, its square on a straight line.
+# order the slope is $b\, \tau^2 - b'\, (R_* - R)$ with $b, b' > 0$: for $R < R_*$ it vanishes at two $\tau$
+# of opposite sign, the minimum and the saddle, for $R > R_*$ nowhere. The curvature is the derivative of the
+# slope, $2 b\, \tau$: **at the minimum it falls like $\sqrt{R_* - R}$**, its square on a straight line.
 
 # %%
 which, end, p = turned[falls], R[falls], chain["p"][(before - 1).clamp(min=0), turned][falls]
