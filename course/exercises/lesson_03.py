@@ -312,120 +312,6 @@ SAFE = known(
 # 03.4
 
 
-def pulls(w_hat, A, rho):
-    """(shares, debt): the weights, (k,), with which the k worst points, rows of A (k, d), make w_hat best in
-    l_rho, divided by their sum; and sum_i lam_i log(lam_max / lam_i), which the margin times the norm lacks.
-    """
-    return _with_debt(_shares(w_hat, A, rho))
-
-
-def _shares(w_hat, A, rho):
-    lam = np.linalg.lstsq(A.T, np.sign(w_hat) * np.abs(w_hat) ** (rho - 1), rcond=None)[0]
-    return lam / lam.sum()
-
-
-def _with_debt(lam):
-    with np.errstate(all="ignore"):
-        return lam, (lam * np.log(lam.max() / lam)).sum()
-
-
-def pull_cases(rng):
-    """Directions of any length and both signs; shares far from equal; as many points as entries, or fewer."""
-    cases = [(np.array([2.0, 1.0]), np.array([[1.7, 1.0], [1.8, 0.8]]), 2.0)]
-    for rho, k, d in (
-        (3.0, 3, 3),
-        (1.5, 2, 2),
-        (rng.uniform(1.2, 1.8), 4, 4),
-        (rng.uniform(2.5, 4), 3, 3),
-        (rng.uniform(2.5, 4), 2, 4),
-    ):
-        w = rng.uniform(0.4, 2, d) * rng.choice([-1.0, 1.0], d)
-        w[:2] = -abs(w[0]), abs(w[1])
-        S = np.sign(w) * np.abs(w) ** (rho - 1)
-        lam = rng.permutation(np.arange(1.0, k + 1)) + rng.uniform(0, 0.5, k)
-        across = rng.normal(size=(k, d))
-        across -= np.outer(across @ w, w) / (w @ w)
-        across -= lam @ across / lam.sum()  # so that the weighted sum has no part across w
-        cases.append((rng.uniform(0.5, 3) * w, S / (S @ w) + across, rho))
-    return cases
-
-
-def _pulled(into=lambda w, rho: np.sign(w) * np.abs(w) ** (rho - 1), solve=None, share=None):
-    """The answer with other shares, and the debt that they would make."""
-
-    def wrong(w_hat, A, rho):
-        with np.errstate(all="ignore"):
-            S = into(w_hat, rho)
-            solved = solve(A, S) if solve else np.linalg.lstsq(A.T, S, rcond=None)[0]
-            return _with_debt(share(solved) if share else solved / solved.sum())
-
-    return wrong
-
-
-def _owed(debt):
-    """The right shares with another debt, debt(shares)."""
-
-    def wrong(w_hat, A, rho):
-        lam = _shares(w_hat, A, rho)
-        return lam, debt(lam)
-
-    return wrong
-
-
-def _entropy(lam):
-    return -(lam * np.log(lam)).sum()
-
-
-PULLS = known(
-    lambda w_hat, A, rho: pulls(w_hat, A, rho)[::-1],
-    "Return the shares first, then the debt.",
-    _pulled(share=lambda lam: lam),
-    "The shares are right up to a factor: divide by their sum.",
-    _pulled(share=lambda lam: lam / np.linalg.norm(lam)),
-    "The shares are right up to a factor: divide by the sum, not by the length.",
-    _pulled(share=lambda lam: lam / lam.max()),
-    "The shares are right up to a factor: divide by the sum, not by the largest.",
-    _pulled(into=lambda w, rho: w),
-    "These are the shares of lesson 02, for rho = 2. Worst points add up to grad psi(w), not to w.",
-    _pulled(into=lambda w, rho: np.sign(w) * np.abs(w) ** (1 / (rho - 1))),
-    "You took the mirror map backwards: worst points add up to sign(w) |w|^(rho - 1).",
-    _pulled(into=lambda w, rho: np.sign(w) * np.abs(w) ** rho),
-    "The power is rho - 1, not rho.",
-    _pulled(into=lambda w, rho: np.abs(w) ** (rho - 1)),
-    "The signs of w are lost: grad psi(w) has those of w.",
-    lambda w_hat, A, rho: _with_debt(np.full(len(A), 1 / len(A))),
-    "Worst points have equal a_i . w_hat, but they need not pull equally.",
-    _pulled(solve=lambda A, S: A @ S),
-    "These are products a_i . S. Solve for the weights with which the a_i add up to S.",
-    _pulled(share=lambda lam: np.abs(lam) ** 2 / (lam @ lam)),
-    "Do not square the weights.",
-    _owed(lambda lam: 0.0),
-    "The shares are right. The outputs of w_hat are equal, those of w_t are not: q_i would be equal.",
-    _owed(lambda lam: -np.log(lam.max())),
-    "The shares are right. Outputs are -log(lam_i) up to a constant: take their average less the least.",
-    _owed(_entropy),
-    "The shares are right. -log(lam_i) is a_i . w up to a constant: count it from the least of them.",
-    _owed(lambda lam: np.log(len(lam))),
-    "The shares are right. That is more than the debt can be; it depends on the shares.",
-    _owed(lambda lam: np.log(len(lam)) - _entropy(lam)),
-    "The shares are right. You compare with equal shares; compare with the worst output, of share lam_max.",
-    _owed(lambda lam: np.log(lam.max() / lam).mean()),
-    "The shares are right. These are outputs above the least, but their average is to have weights lam_i.",
-    _owed(lambda lam: np.log(lam.max() / lam).sum()),
-    "The shares are right. These are the outputs above the least; take their average with the weights lam_i.",
-    _owed(lambda lam: np.log(lam.max() / lam).max()),
-    "The shares are right. That is how far the outputs spread; take their average with the weights lam_i.",
-    _owed(lambda lam: (lam * np.log(lam / lam.max())).sum()),
-    "The shares are right, and the debt but for its sign: what is missing is counted as positive.",
-    _owed(lambda lam: (lam * np.log(lam / lam.min())).sum()),
-    "The shares are right. A point with a larger share has the *smaller* a_i . w: q_i falls with it.",
-    _owed(lambda lam: (lam * np.log2(lam.max() / lam)).sum()),
-    "The shares are right, and the debt but for the logarithm: the natural one, np.log.",
-)
-
-# 03.5
-
-
 def adam_step(eta, mu_hat, beta1, beta2):
     """(step, memory): length of Adam's steps late in training, epsilon = 0, the root of
     step / eta = (1 - beta1) / (1 - beta1 e^nu) sqrt((1 - beta2 e^(2 nu)) / (1 - beta2)),  nu = step mu_hat,
@@ -550,7 +436,7 @@ REAL_STEP = known(
     "large.",
 )
 
-# 03.6
+# 03.5
 
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
 
@@ -643,10 +529,9 @@ MUON = known(
 EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("03.1", "The steepest step", 2, 5, 2, steepest_step, step_cases, misconceptions=STEEPEST),
     Exercise("03.2", "Best for which norms?", 3, 8, 3, best_orders, order_cases, misconceptions=ORDERS),
-    Exercise("03.3", "Steps that cannot fail", 3, 10, 3, safe_steps, safe_cases, misconceptions=SAFE),
-    Exercise("03.4", "Who pulls, and what is owed?", 3, 10, 3, pulls, pull_cases, misconceptions=PULLS),
-    Exercise("03.5", "Adam's real step", 3, 12, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
+    Exercise("03.3", "Steps that cannot fail", 3, 8, 2, safe_steps, safe_cases, misconceptions=SAFE),
+    Exercise("03.4", "Adam's real step", 3, 12, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
     Exercise(
-        "03.6", "The margin that Muon gives away", 3, 8, 3, muon_margin, muon_cases, misconceptions=MUON
+        "03.5", "The margin that Muon gives away", 3, 8, 3, muon_margin, muon_cases, misconceptions=MUON
     ),
 ]

@@ -9,61 +9,69 @@ def _singular(W):
     return np.linalg.svd(W, compute_uv=False)
 
 
-def _factor_step(U, V, M, eta):
-    return U + eta * M @ V, V + eta * M.T @ U
+def speed(U, V, M):
+    """The speed of U V^T under gradient flow on both factors, shape (d1, d2): U' = M V, V' = M^T U."""
+    return M @ V @ V.T + U @ U.T @ M
 
 
-def _one_after_the_other(U, V, M, eta):
-    U = U + eta * M @ V
-    return U, V + eta * M.T @ U
+def _speed_with(first=lambda U, V, M: M @ V @ V.T, second=lambda U, V, M: U @ U.T @ M):
+    """The answer with the part that U's motion makes, or that of V's, replaced."""
+    return lambda U, V, M: first(U, V, M) + second(U, V, M)
 
 
-def _changing(U, V, M, eta):
-    """Steps in place: the inputs change, and V sees the new U."""
-    U += eta * M @ V
-    V += eta * M.T @ U
-    return U, V
+def _speed_cases(rng):
+    """One entry of M is zero, a blank. The shown input has three sizes to tell apart; where they agree, a
+    lost transpose gives numbers.
+    """
+    cases = []
+    for a, b, m in ((3, 2, 4), (2, 2, 2), (3, 3, 2), (3, 3, 3)):
+        M = rng.normal(size=(a, b))
+        M[0, -1] = 0
+        cases.append((rng.normal(size=(a, m)), rng.normal(size=(b, m)), M))
+    return cases
 
 
-STEP = Exercise(
+SPEED = Exercise(
     id="04.1",
-    title="One step for two factors",
-    points=1,
-    minutes=5,
-    difficulty=1,
-    reference=_factor_step,
-    cases=lambda rng: [
-        # the shown input has three sizes to tell apart; where they agree, a lost transpose gives numbers
-        *(
-            (rng.normal(size=(a, m)), rng.normal(size=(b, m)), rng.normal(size=(a, b)), eta)
-            for a, b, m, eta in ((3, 2, 4, 0.3), (2, 2, 2, 0.5), (3, 3, 2, 0.1))
-        )
-    ],
+    title="How a product moves",
+    points=2,
+    minutes=6,
+    difficulty=2,
+    reference=speed,
+    cases=_speed_cases,
     misconceptions=known(
-        _one_after_the_other,
-        "V's step used the new U. Both gradients belong to the old pair: compute both, then move.",
-        _changing,
-        "`+=` changes the inputs themselves, and V's step then sees the new U. Write U + ..., V + ...",
-        lambda U, V, M, eta: (U - eta * M @ V, V - eta * M.T @ U),
-        "You went uphill: M is the negative gradient already, so add its step.",
-        lambda U, V, M, eta: (U + eta * M @ V, V + eta * M @ U),
-        "For V the pull is transposed: <M, U D^T> = <M^T U, D>.",
-        lambda U, V, M, eta: (U + eta * M @ U, V + eta * M.T @ V),
-        "Each factor is pulled by the other one: U moves along M V, V along M^T U.",
-        lambda U, V, M, eta: _factor_step(U, V, M, eta / 2),
-        "You took half a step: the derivative of <M, U V^T> in U is M V, with no 1/2.",
-        lambda U, V, M, eta: (U + M @ V, V + M.T @ U),
-        "The step size is missing: multiply by eta.",
-        lambda U, V, M, eta: _factor_step(U, V, M, eta)[::-1],
-        "Return U first, then V.",
-        lambda U, V, M, eta: (eta * M @ V, eta * M.T @ U),
-        "These are the steps alone. Add them to the old U and V.",
-        lambda U, V, M, eta: (U + eta * M @ V, V),
-        "V has not moved. Both factors take a step: V's is eta M^T U.",
-        lambda U, V, M, eta: (U + eta * M @ V.T, V + eta * M.T @ U.T),
-        "W has V transposed, its gradient has not: -dL/dU = M V.",
-        lambda U, V, M, eta: (U + eta * M @ V) @ (V + eta * M.T @ U).T,
-        "That is the product after the step. Return the pair: U, then V.",
+        lambda U, V, M: M,
+        "That is the speed of entries that are trained themselves. Here U and V move: find their speeds.",
+        lambda U, V, M: -speed(U, V, M),
+        "Uphill: M is the negative gradient already.",
+        lambda U, V, M: speed(U, V, M) / 2,
+        "Half of it: the derivative of <M, U V^T> in U is M V, with no 1/2.",
+        lambda U, V, M: 2 * speed(U, V, M),
+        "Twice too much: each factor moves once.",
+        _speed_with(second=lambda U, V, M: 0.0),
+        "That is what the motion of U does. V moves too: by the product rule there are two terms.",
+        _speed_with(first=lambda U, V, M: 0.0),
+        "That is what the motion of V does. U moves too: by the product rule there are two terms.",
+        lambda U, V, M: M @ V @ V.T - U @ U.T @ M,
+        "Both motions help: add the two terms.",
+        lambda U, V, M: (M @ V) @ (M.T @ U).T,
+        "That is the product of the two speeds. The product rule has U' V^T + U V'^T.",
+        lambda U, V, M: speed(U, V, M) + M @ V @ U.T @ M,
+        "That is a step of size one, with the product of both moves in it. For tiny steps it drops out.",
+        _speed_with(second=lambda U, V, M: U @ U.T @ M.T),
+        "V moves with M^T U, so V'^T = U^T M: the second M is not transposed.",
+        lambda U, V, M: V @ V.T @ M + M @ U @ U.T,
+        "The factors are exchanged: M V V^T mixes columns (films), U U^T M mixes rows (people).",
+        lambda U, V, M: M @ U @ V.T + U @ V.T @ M,
+        "Each factor is pulled by the other one: U moves with M V, V with M^T U.",
+        _speed_with(first=lambda U, V, M: M @ V @ U.T),
+        "U' is M V. In the product U V^T it is multiplied by V^T, not by U^T.",
+        _speed_with(first=lambda U, V, M: M @ V.T @ V),
+        "It is V V^T, films by films: U' = M V, times V^T.",
+        lambda U, V, M: (M @ V, M.T @ U),
+        "These are the speeds of U and V. Return that of their product, one matrix.",
+        lambda U, V, M: speed(U, V, M) * (M != 0),
+        "Blanks move too: M is zero there, M V V^T is not.",
     ),
 )
 
@@ -142,256 +150,6 @@ BLANK = Exercise(
 )
 
 
-def _charges(U, V, eps_U, eps_V):
-    price = np.sqrt(eps_U * eps_V)
-    lengths = np.linalg.norm(U, axis=0) @ np.linalg.norm(V, axis=0)
-    return price * lengths, price * _singular(U @ V.T).sum(), np.sqrt(eps_V / eps_U)
-
-
-def _charges_with(position, value):
-    """The right three numbers but one: `value(U, V, eps_U, eps_V)` stands at `position`."""
-
-    def wrong(*given):
-        answer = list(_charges(*given))
-        answer[position] = value(*given)
-        return tuple(answer)
-
-    return wrong
-
-
-def _charges_at(price):
-    """Both charges at another price of the norm, price(eps_U, eps_V)."""
-
-    def wrong(U, V, eps_U, eps_V):
-        first, second, ratio = _charges(U, V, eps_U, eps_V)
-        scale = price(eps_U, eps_V) / np.sqrt(eps_U * eps_V)
-        return scale * first, scale * second, ratio
-
-    return wrong
-
-
-def _as_it_is(U, V, eps_U, eps_V):
-    return (eps_U * (U**2).sum() + eps_V * (V**2).sum()) / 2
-
-
-def _divided(U, V, eps_U, eps_V):
-    """The charge after rescaling by the best tau_k: right, unless a column is zero."""
-    with np.errstate(all="ignore"):
-        tau = np.sqrt(np.linalg.norm(V, axis=0) / np.linalg.norm(U, axis=0)) * (eps_V / eps_U) ** 0.25
-        return _as_it_is(U * tau, V / tau, eps_U, eps_V)
-
-
-def _lengths_of_rows(U):
-    return np.linalg.norm(U, axis=1)
-
-
-def _pairs(rng):
-    """In the third pair a column of V is zero, in the last one of U; the penalties differ by 2 to 10."""
-    sizes = (3, 3, 2), (4, 3, 2), (2, 3, 4), (4, 4, 3)
-    pairs = [[rng.normal(size=(a, m)), 2 * rng.normal(size=(b, m))] for a, b, m in sizes]
-    pairs[2][1][:, 0] = 0
-    pairs[-1][0][:, 1] = 0
-    for k, pair in enumerate(pairs):
-        eps = rng.uniform(0.1, 0.5)
-        pair.extend([eps, eps * rng.uniform(2, 10)][:: 1 if k % 2 else -1])
-    return [tuple(pair) for pair in pairs]
-
-
-CHARGES = Exercise(
-    id="04.3",
-    title="Unequal penalties",
-    points=2,
-    minutes=7,
-    difficulty=2,
-    reference=_charges,
-    cases=_pairs,
-    misconceptions=known(
-        lambda *given: tuple(_charges(*given)[k] for k in (1, 0, 2)),
-        "Your first and second number are swapped: first rescaled columns, then the cheapest pair of all.",
-        _charges_with(0, lambda *given: _charges(*given)[1]),
-        "Rescaled columns keep their directions, and may miss the cheapest pair. Add up what each costs.",
-        _charges_at(lambda a, b: (a + b) / 2),
-        "The mean of the penalties is what equal lengths are charged. Be shorter on the dear side.",
-        _charges_at(min),
-        "Not the smaller penalty: shortening the dear factor lengthens the cheap one. Minimise over tau.",
-        _charges_at(lambda a, b: a * b),
-        "The minimum of (a x + b / x) / 2 is the root of a b.",
-        _charges_at(lambda a, b: 2 * np.sqrt(a * b)),
-        "Twice too much: the charge has a factor 1/2 in front, and the two terms are equal at the minimum.",
-        _charges_at(lambda a, b: 1.0),
-        "Those are the charges without the penalties. They are not 1 here: minimise with them.",
-        _charges_with(0, _as_it_is),
-        "Your first number is the charge of the pair as it is. Rescale each column by its best tau_k.",
-        _charges_with(0, lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U) * np.linalg.norm(V)),
-        "Your first number rescales U and V as a whole, one tau for all. Each column has its own tau_k.",
-        _charges_with(0, _divided),
-        "Right, unless a column is zero: then tau_k divides by zero. The minimum can be written without it.",
-        _charges_with(0, lambda U, V, a, b: np.sqrt(a * b) * (_lengths_of_rows(U) @ _lengths_of_rows(V))),
-        "You took lengths of rows (axis=1). The columns need axis=0.",
-        _charges_with(1, lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U @ V.T)),
-        "Second number: that is the product's Frobenius norm. The theorem says nuclear norm.",
-        _charges_with(1, lambda U, V, a, b: np.sqrt(a * b) * _singular(U @ V.T)[0]),
-        "Second number: that is the largest singular value of the product. Take the sum of all.",
-        _charges_with(1, lambda U, V, a, b: (a * _singular(U).sum() + b * _singular(V).sum()) / 2),
-        "Second number: take singular values of the product U V^T, not of the factors.",
-        _charges_with(2, lambda U, V, a, b: np.sqrt(a / b)),
-        "Your ratio is upside down: the factor with the larger penalty is the shorter one.",
-        _charges_with(2, lambda U, V, a, b: b / a),
-        "At the minimum eps_U ||U||^2 = eps_V ||V||^2: the lengths themselves are in the ratio of the roots.",
-        _charges_with(2, lambda U, V, a, b: 1.0),
-        "Equal lengths are cheapest for equal penalties only: equal are the two terms of the charge.",
-        _charges_with(2, lambda U, V, a, b: np.linalg.norm(U) / np.linalg.norm(V)),
-        "That is the ratio in the given pair. In a pair of lowest charge it depends on the penalties alone.",
-    ),
-)
-
-
-def _face(lam, A):
-    """r, and what each A_i with positive weight sees of an r x r matrix H: (n, r, r)."""
-    left, values, right = np.linalg.svd(np.tensordot(lam, A, 1))
-    r = int((values > 0.9999).sum())
-    return r, left[:, :r].T @ A[lam > 0] @ right[:r].T
-
-
-def _symmetric(seen):
-    return ((seen + seen.transpose(0, 2, 1)) / 2).reshape(len(seen), -1)
-
-
-def _rank(equations):
-    return int(np.linalg.matrix_rank(equations, tol=1e-4))
-
-
-def freedom(lam, A):
-    """(r, dimension of the symmetric H with <A_i, Xi H Z'> = 0 for all i of positive weight).
-
-    r singular values of S = sum_i lambda_i A_i are 1; their vectors are the columns of Xi and Z.
-    """
-    r, seen = _face(lam, A)
-    return r, r * (r + 1) // 2 - _rank(_symmetric(seen))
-
-
-def _freedom_with(unknowns=lambda r: r * (r + 1) // 2, rank=lambda seen: _rank(_symmetric(seen))):
-    """The answer with the number of unknowns, or that of the equations, replaced."""
-
-    def wrong(lam, A):
-        r, seen = _face(lam, A)
-        return r, unknowns(r) - rank(seen)
-
-    return wrong
-
-
-def _counted(threshold):
-    """The answer with another reading of r."""
-
-    def wrong(lam, A):
-        left, values, right = np.linalg.svd(np.tensordot(lam, A, 1))
-        r = int((values > threshold).sum())
-        seen = left[:, :r].T @ A[lam > 0] @ right[:r].T
-        return r, r * (r + 1) // 2 - _rank(_symmetric(seen))
-
-    return wrong
-
-
-def _with_idle(lam, A):
-    """The answer with the rows of weight zero among the equations."""
-    left, values, right = np.linalg.svd(np.tensordot(lam, A, 1))
-    r = int((values > 0.9999).sum())
-    return r, r * (r + 1) // 2 - _rank(_symmetric(left[:, :r].T @ A @ right[:r].T))
-
-
-def _solved(rng, shape, r, rows, idle, twin=None):
-    """lam, A of a solution W = Xi H Z': S has r values 1, the next above 0.99, `idle` rows have no weight.
-
-    One weight is small, and all is known to seven digits, as from a solver. With `twin`, the second row
-    differs from the first in what no symmetric H notices, and by a symmetric matrix of this length.
-    """
-    d1, d2 = shape
-    k = min(shape)
-    left, right = (
-        np.linalg.qr(rng.normal(size=(d1, d1)))[0][:, :k],
-        np.linalg.qr(rng.normal(size=(d2, d2)))[0],
-    )
-    values = np.array([*np.ones(r), *rng.uniform(0.6, 0.97, size=k - r)])
-    values[r : r + 1] = rng.uniform(0.992, 0.999)
-    right = right[:, :k]
-    root = rng.normal(size=(r, r))
-    H = root @ root.T + np.eye(r)
-    W = left[:, :r] @ H @ right[:, :r].T
-    A = rng.normal(size=(rows + idle, d1, d2))
-    outputs = np.tensordot(A, W)
-    A = np.sign(outputs)[:, None, None] * A
-    A[np.abs(outputs) < 0.5] += W / (W**2).sum()
-    A /= np.tensordot(A, W)[:, None, None]
-    if twin is not None:
-        change = np.zeros((r, r))
-        change[0, 1], change[1, 0] = rng.uniform(0.5, 1) * np.array([1, -1])
-        noticed = rng.normal(size=(r, r))
-        noticed += noticed.T
-        noticed -= (noticed * H).sum() / (H**2).sum() * H
-        change += twin * noticed / np.linalg.norm(noticed)
-        A[1] = A[0] + left[:, :r] @ change @ right[:, :r].T
-    A[rows:] *= rng.uniform(1.2, 2, size=(idle, 1, 1))
-    lam = np.zeros(rows + idle)
-    lam[:rows] = rng.uniform(0.5, 1.5, size=rows)
-    lam[0] /= 2000
-    lam *= np.trace(H) / lam.sum()
-    S = left * values @ right.T
-    A[rows - 1] = (S - np.tensordot(lam[: rows - 1], A[: rows - 1], 1)) / lam[rows - 1]
-    A += 1e-7 * rng.uniform(-1, 1, size=A.shape)
-    order = rng.permutation(rows + idle)
-    return lam[order], A[order]
-
-
-def _faces(rng):
-    """Unique and not; rows without weight that would settle it, or not; more rows than unknowns; dependent
-    rows, and almost dependent ones.
-    """
-    return [
-        _solved(rng, (3, 3), 2, 2, 2),
-        _solved(rng, (4, 3), 2, 3, 1),
-        _solved(rng, (4, 4), 3, 4, 1, twin=0.006),
-        _solved(rng, (3, 5), 3, 11, 0),
-        _solved(rng, (4, 4), 2, 3, 2, twin=0.0),
-        _solved(rng, (5, 4), 3, 6, 1, twin=0.0),
-    ]
-
-
-FREEDOM = Exercise(
-    id="04.4",
-    title="How free is H?",
-    points=3,
-    minutes=12,
-    difficulty=3,
-    reference=freedom,
-    cases=_faces,
-    misconceptions=known(
-        lambda lam, A: (_face(lam, A)[0], 0),
-        "By your count H is never free. The equations may be fewer than the unknowns, or dependent.",
-        _with_idle,
-        "Where lambda_i = 0, <A_i, W> may be larger than 1: that is no equation. Keep those with lam > 0.",
-        _freedom_with(unknowns=lambda r: r**2),
-        "H is symmetric: it has r (r + 1) / 2 free entries, not r^2.",
-        _freedom_with(unknowns=lambda r: r * (r - 1) // 2),
-        "A symmetric H has r (r + 1) / 2 free entries: its diagonal counts.",
-        _freedom_with(rank=lambda seen: _rank(seen.reshape(len(seen), -1))),
-        "Take the symmetric part of each Xi^T A_i Z: equations that differ elsewhere are the same for H.",
-        _freedom_with(lambda r: r**2, lambda seen: _rank(seen.reshape(len(seen), -1))),
-        "You let H be any matrix. It is symmetric: fewer unknowns, symmetric parts of the equations.",
-        _freedom_with(rank=len),
-        "You counted the equations. Only independent ones take a freedom away: take their rank.",
-        _freedom_with(rank=lambda seen: min(len(seen), seen.shape[1] * (seen.shape[1] + 1) // 2)),
-        "That is max(0, unknowns - equations), as if no two equations said the same of H. Take the rank, "
-        "with tol=1e-4, of the symmetric parts of Xi^T A_i Z, where Z = right[:r].T (svd returns Z^T).",
-        _counted(0.5),
-        "r is not the rank of S: it counts the singular values that are 1.",
-        lambda lam, A: (_face(lam, A)[0], _rank(_symmetric(_face(lam, A)[1]))),
-        "That is the number of independent equations. Subtract it from the number of unknowns.",
-        lambda lam, A: freedom(lam, A)[::-1],
-        "Return r first.",
-    ),
-)
-
-
 def _race(M, beta, eta, t):
     """(values, share): the singular values after t steps, and sigma_2 / sigma_1 when sigma_1 = 1.
 
@@ -452,7 +210,7 @@ def _at_whole_step(rho, beta, eta, whole):
 
 
 RACE = Exercise(
-    id="04.5",
+    id="04.3",
     title="The start of the race",
     points=3,
     minutes=10,
@@ -524,13 +282,13 @@ RACE = Exercise(
 )
 
 
-def wait(W, M, u, now, then, eta, eps):
-    """(c, k, steps): the power, and when the newcomer's share has grown from `now` to `then`.
+def wait(W, M, u, now, then):
+    """(c, k): the power, and the digits of the loss when the newcomer's share has grown from `now` to `then`.
 
     M = b S, and S is scaled so that <S, W> = ||W||_*, as at a KKT point; c = ||S||_op > 1. The share grows
-    like sigma_1^(c - 1), the digits of the loss like sigma_1; with decay by 1 + 2 eta eps (c - 1) a step.
+    like sigma_1^(c - 1), the digits of the loss like sigma_1.
     """
-    return _wait_with()(W, M, u, now, then, eta, eps)
+    return _wait_with()(W, M, u, now, then)
 
 
 def _scaled(W, M):
@@ -541,17 +299,13 @@ def _digits(c, u, growth):
     return u.min() / np.log(10) * growth ** (1 / (c - 1))
 
 
-def _steps(c, rate, growth):
-    return np.log(growth) / (2 * rate * (c - 1))
+def _wait_with(power=_scaled, digits=_digits):
+    """The answer, with power(W, M) or digits(c, u, then / now) replaced."""
 
-
-def _wait_with(power=_scaled, digits=_digits, steps=_steps):
-    """The answer, with power(W, M), digits(c, u, then / now) or steps(c, eta eps, then / now) replaced."""
-
-    def answer(W, M, u, now, then, eta, eps):
+    def answer(W, M, u, now, then):
         with np.errstate(all="ignore"):
             c = power(W, M)
-            return c, digits(c, u, then / now), steps(c, eta * eps, then / now)
+            return c, digits(c, u, then / now)
 
     return answer
 
@@ -579,17 +333,15 @@ def _wait_cases(rng):
         now, then = 10.0 ** rng.uniform(-4, -2.5), rng.uniform(0.05, 0.3)
         if len(cases) == 4:  # few digits, and not a whole number of them
             then = now * (rng.uniform(18.2, 18.6) * np.log(10) / u.min()) ** (max(others) - 1)
-        cases.append(
-            (W, left * values @ right.T, u, now, then, rng.uniform(0.3, 0.8), 10.0 ** rng.uniform(-3.5, -3))
-        )
+        cases.append((W, left * values @ right.T, u, now, then))
     return cases
 
 
 WAIT = Exercise(
-    id="04.6",
-    title="Two waits",
+    id="04.4",
+    title="What is missing, and for how long?",
     points=3,
-    minutes=20,
+    minutes=12,
     difficulty=3,
     reference=wait,
     cases=_wait_cases,
@@ -619,29 +371,19 @@ WAIT = Exercise(
         "The loss is set by the smallest u_i, not by the mean.",
         _wait_with(digits=lambda c, u, growth: u.max() / np.log(10) * growth ** (1 / (c - 1))),
         "The loss is set by the smallest u_i, not by the largest.",
-        lambda W, M, u, now, then, eta, eps: _wait_with(lambda W, M: _singular(M)[0] / eps)(
-            W, M, u, now, then, eta, eps
-        ),
-        "M is eps S only in part 3, with the live directions at rest. Here M = b S: find b from <S, W>.",
         _wait_with(digits=lambda c, u, growth: u.min() / np.log(10) + np.log10(growth) / (c - 1)),
         "The digits are multiplied, not added to: u grows in proportion to sigma_1, and the loss is e^-u.",
         _wait_with(digits=lambda c, u, growth: growth ** (1 / (c - 1))),
         "That is the factor by which sigma_1, and the digits, must grow. Multiply today's digits by it.",
-        _wait_with(steps=lambda c, rate, growth: np.log(growth) / (rate * (c - 1))),
-        "Twice too long: both factors grow by 1 + eta eps (c - 1), and the share is a product.",
-        _wait_with(steps=lambda c, rate, growth: np.log(growth) / (2 * rate * c)),
-        "The decay shortens the newcomer too: it grows by eta eps c from the pull, less eta eps.",
-        _wait_with(steps=lambda c, rate, growth: growth ** (1 / (c - 1)) / (2 * rate)),
-        "With decay the live directions rest, and the newcomer grows exponentially in t: take a logarithm.",
-        _wait_with(steps=lambda c, rate, growth: np.log10(growth) / (2 * rate * (c - 1))),
-        "e-folds want the natural logarithm: (1 + x)^t is about e^(x t).",
-        lambda W, M, u, now, then, eta, eps: wait(W, M, u, now, then, 1.0, eps),
-        "The step size is missing in the steps: one step moves by eta times the decay.",
-        lambda *given: tuple(wait(*given)[k] for k in (0, 2, 1)),
-        "Your second and third number are swapped: first digits of the loss, then steps with decay.",
+        lambda *given: wait(*given)[::-1],
+        "Return c first, then the digits.",
+        lambda W, M, u, now, then: (1 / _scaled(W, M), wait(W, M, u, now, then)[1]),
+        "That is the share of the margin that is proved, 1 / c. Return c.",
+        _wait_with(digits=lambda c, u, growth: _digits(c, u, 1 / growth)),
+        "The share grows from now to then: sigma_1 grows by (then / now)^(1 / (c - 1)), not the inverse.",
         _wait_with(digits=lambda c, u, growth: _digits(c, u, growth) - u.min() / np.log(10)),
         "These are the digits that are still to come. The loss has some already: 10^-k is what it is then.",
     ),
 )
 
-EXERCISES = [STEP, BLANK, CHARGES, FREEDOM, RACE, WAIT]
+EXERCISES = [SPEED, BLANK, RACE, WAIT]

@@ -87,7 +87,7 @@ X, z, y, v = (part.numpy() for part in (tokens.X, tokens.z, tokens.y, tokens.v))
 d, trials = 10, len(X)
 
 # %% [markdown]
-# With $W = K Q^\top$, lesson 04 (exercise 04.1) gives the steps: $K$ moves along $M Q$ and $Q$ along $M^\top
+# With $W = K Q^\top$, lesson 04 (section 4.1) gives the steps: $K$ moves along $M Q$ and $Q$ along $M^\top
 # K$. As in the paper's code, each is normalised by itself and every step has length 0.1. $K$ and $Q$ have $m
 # = d$ columns, so that every $W$ is within reach, and start where torch starts an `nn.Linear`. $W$ itself
 # starts from zero.

@@ -850,7 +850,7 @@ for name in flat:
 
 # %% [markdown]
 # The gaps of short steps keep their clocks, within .07 in the median. One thing is new, one is lesson 03's
-# (3.7):
+# (3.3):
 #
 # - **The angle is slower than the gap**, by up to a factor of two in the exponent. These norms have balls
 #   with flat sides, on which the margin hardly changes while the direction does. The bound
@@ -871,7 +871,7 @@ assert beyond > 1.3
 # Adam with $\varepsilon = 0$ divides a running mean of the gradient by the root of a running mean of its
 # square: $\bar g \leftarrow \beta_1 \bar g + (1-\beta_1) g$, $\overline{g^2} \leftarrow \beta_2
 # \overline{g^2} + (1 - \beta_2) g^2$. But at rate $\hat\mu$ per unit of length the gradient *falls*, by a
-# factor $e^{-b}$ a step (exercise 03.5 had it for a linear classifier). What then?
+# factor $e^{-b}$ a step (exercise 03.4 had it for a linear classifier). What then?
 
 # %% [markdown]
 # ### Exercise 17.5: Adam's speed limit

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 from course import exercises
 from mini_attn import losses, svm
 
-factor_step, best_blank, charges, freedom, race, wait = (spec.reference for spec in exercises.exercises("04"))
+speed, best_blank, race, wait = (spec.reference for spec in exercises.exercises("04"))
 
 
 def rows(seed, n=7, d1=4, d2=3):
@@ -65,8 +65,7 @@ def test_follow_follows_the_flow(lesson):
     truth, known = lesson["survey"](3, d=4)
     A, Y = lesson["features"](truth, known), truth * known
     starts = [0.1, 1e-3]
-    (found,), (steps,) = lesson["follow"](*lesson["begin"](starts, Y), Y, [3])
-    assert (steps > 50).all()
+    (found,) = lesson["follow"](*lesson["begin"](starts, Y), Y, [3])
 
     def flow(_, pair):
         U, V = pair.reshape(2, 4, 4)
@@ -99,42 +98,28 @@ def test_the_best_blank_is_the_best(seed):
 
 
 def stalled_pair(seed):
-    """A case of 04.6 of rank two, with its factors: the two live columns, and a newcomer in the third."""
-    W, M, u, now, then, eta, eps = next(
-        case for case in exercises.find("04.6").draw(seed) if case[0].shape == (4, 4)
-    )
+    """A case of 04.4 of rank two, with its factors: the two live columns, and a newcomer in the third."""
+    W, M, u, now, then = next(case for case in exercises.find("04.4").draw(seed) if case[0].shape == (4, 4))
     p, s, qt = np.linalg.svd(W)
     assert (s[2:] < 1e-12).all()
     xi, _, zeta = np.linalg.svd(M)
     newcomer = np.sqrt(now * s[0])
     U = np.column_stack([p[:, :2] * np.sqrt(s[:2]), newcomer * xi[:, 0]])
     V = np.column_stack([qt[:2].T * np.sqrt(s[:2]), newcomer * zeta[0]])
-    return (W, M, u, now, then, eta, eps), U, V
+    return (W, M, u, now, then), U, V
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_wait_for_digits_is_what_two_factors_do(seed):
     """Descent on two factors with the constant pull M, in small steps, from W and a newcomer beside it."""
     case, U, V = stalled_pair(seed)
-    W, M, u, _, then, *_ = case
-    c, digits, _ = wait(*case)
+    W, M, u, _, then = case
+    c, digits = wait(*case)
     while np.linalg.norm(U[:, 2]) ** 2 < then * (top := np.linalg.norm(U[:, :2] @ V[:, :2].T, 2)):
-        U, V = factor_step(U, V, M, 0.002 / np.linalg.norm(M, 2))
+        eta = 0.002 / np.linalg.norm(M, 2)
+        U, V = U + eta * M @ V, V + eta * M.T @ U
     assert u.min() / np.log(10) * top / np.linalg.norm(W, 2) == pytest.approx(digits, rel=0.03)
     assert c > 1
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_wait_with_decay_is_what_two_factors_do(seed):
-    """Steps with decay eps, and the pull eps S that lets the live columns rest."""
-    case, U, V = stalled_pair(seed)
-    W, M, _, _, then, eta, eps = case
-    pull = eps * M * np.linalg.norm(W, "nuc") / (M * W).sum()
-    steps = 0
-    while np.linalg.norm(U[:, 2]) ** 2 < then * np.linalg.norm(W, 2):
-        U, V, steps = U + eta * (pull @ V - eps * U), V + eta * (pull.T @ U - eps * V), steps + 1
-    assert steps == pytest.approx(wait(*case)[2], rel=3e-3, abs=1)
-    np.testing.assert_allclose(U[:, :2] @ V[:, :2].T, W, atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -148,59 +133,35 @@ def test_the_certificate_is_the_librarys(seed, lesson):
     assert np.linalg.norm(solution.value.numpy(), "nuc") == pytest.approx(solution.objective.item(), rel=1e-6)
 
 
-@pytest.mark.parametrize(("seed", "least", "most"), [(105, 0.02, 0.04), (112, 0.03, 0.06)])
-def test_where_directions_are_free_there_are_other_solutions(seed, least, most, lesson):
-    """Along each free direction of H, W may move by that share of its length, and costs the same."""
-    truth, known = lesson["survey"](seed)
-    Y = truth * known
-    _, solution, lam = lesson["solve"](Y)
-    W, weights = solution.value.numpy(), np.where(lam > 1e-6 * lam.max(), lam, 0)[known]
-    A = lesson["features"](truth, known)
-    r, free = freedom(weights, A)
-    left, _, right = np.linalg.svd(np.tensordot(weights, A, 1))
-    basis = np.array(
-        [np.outer(e, f) + np.outer(f, e) for k, e in enumerate(np.eye(r)) for f in np.eye(r)[: k + 1]]
-    )
-    moves = left[:, :r] @ basis @ right[:r]
-    seen = np.tensordot(A[weights > 0], moves, axes=([1, 2], [1, 2]))
-    directions = np.linalg.svd(seen)[2][-free:]
-    lengths = []
-    for weight in np.random.default_rng(0).normal(size=(400, free)):
-        move = np.tensordot(weight @ directions, moves, 1)
-        move /= np.linalg.norm(move)
-        sizes = np.linspace(0, 0.1, 41)[1:, None, None] * np.linalg.norm(W)
-        others = W + sizes * move
-        fine = (np.where(known, Y * others, 1).min((1, 2)) > 1 - 1e-5) & (
-            np.linalg.norm(others, "nuc", axis=(1, 2)) < np.linalg.norm(W, "nuc") * (1 + 1e-6)
-        )
-        lengths.append(0.1 * fine.sum() / 40)
-    assert least <= max(lengths) <= most
+def freedom(lam, A):
+    """How many independent symmetric H leave <A_i, Xi H Z'> as it is wherever lam_i > 0.
+
+    Every solution of (N) is Xi H Z' with the singular vectors of S = sum_i lam_i A_i whose value is the
+    largest, so zero proves that there is one only.
+    """
+    left, values, right = np.linalg.svd(np.tensordot(lam, A, 1))
+    r = (values > 0.9999 * values[0]).sum()
+    seen = left[:, :r].T @ A[lam > 1e-6 * lam.max()] @ right[:r].T
+    equations = (seen + seen.transpose(0, 2, 1)).reshape(-1, r * r)
+    return r * (r + 1) // 2 - np.linalg.matrix_rank(equations, tol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(3, 4, 4), (5, 4, 3)])
-def test_unequal_penalties_charge_their_geometric_mean(shape):
-    """Against descent on the charge over all pairs of the same product, (U G, V G^-T)."""
-    d1, d2, m = shape
-    rng = np.random.default_rng(m)
-    U, V = torch.tensor(rng.normal(size=(d1, m))), torch.tensor(rng.normal(size=(d2, m)))
-    G = torch.eye(m, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([G], max_iter=500, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+def test_two_surveys_are_left_out_because_they_have_more_solutions(lesson):
+    _, Y = lesson["tables"](range(100, 122))
+    lams = lesson["solve"](Y)[2]
+    free = []
+    for lam, table in zip(lams, Y, strict=True):
+        lam = lam[table != 0] / np.linalg.norm(lam * table, 2)
+        free.append(freedom(lam, lesson["features"](table, table != 0)))
+    assert [100 + k for k in np.flatnonzero(free)] == [105, 112]
 
-    def charge():
-        return (0.3 * (U @ G).square().sum() + 2 * (V @ torch.linalg.inv(G).mT).square().sum()) / 2
 
-    def closure():
-        optimizer.zero_grad()
-        value = charge()
-        value.backward()
-        return value
-
-    optimizer.step(closure)
-    rescaled, least, ratio = charges(U.numpy(), V.numpy(), 0.3, 2.0)
-    assert least * (1 - 1e-9) <= charge().item() <= least * 1.001
-    assert least < 0.99 * rescaled
-    found = torch.linalg.norm(U @ G) / torch.linalg.norm(V @ torch.linalg.inv(G).mT)
-    assert found.item() == pytest.approx(ratio, rel=0.02)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_speed_is_that_of_a_tiny_step(seed):
+    rng = np.random.default_rng(seed)
+    U, V, M = rng.normal(size=(4, 3)), rng.normal(size=(5, 3)), rng.normal(size=(4, 5))
+    moved = (U + 1e-7 * M @ V) @ (V + 1e-7 * M.T @ U).T
+    np.testing.assert_allclose((moved - U @ V.T) / 1e-7, speed(U, V, M), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("steps", [1, 4, 30])
@@ -208,30 +169,30 @@ def test_the_race_is_run_by_the_lessons_step(steps):
     M = np.random.default_rng(steps).normal(size=(4, 4)) / 10
     U, V = 0.3 * np.eye(4), np.zeros((4, 4))
     for _ in range(steps):
-        U, V = factor_step(U, V, M, 0.5)
+        U, V = U + 0.5 * M @ V, V + 0.5 * M.T @ U
     np.testing.assert_allclose(np.linalg.svd(U @ V.T)[1], race(M, 0.3, 0.5, steps)[0], rtol=1e-9)
 
 
 def test_the_hump_at_twenty_by_twenty(lesson):
     """Five surveys of another size, and Gaussian factors: the middle beats the small starts on each."""
     _, Y = lesson["tables"](range(5), d=20)
-    best = lesson["solve"](Y)[1].value.numpy()
+    best = lesson["solve"](Y)[0]
     starts = [0.3, 0.01, 1e-6]
-    identity = lesson["cosine"](lesson["follow"](*lesson["begin"](starts, Y), Y, [4])[0][0], best)
+    identity = lesson["cosine"](lesson["follow"](*lesson["begin"](starts, Y), Y, [4])[0], best)
     assert (identity[0] > 0.97).all()
     assert (identity[0] > identity[1] + 0.02).all()
     assert (identity[1] > identity[2] + 0.04).all()
     gaussian = np.random.default_rng(1).normal(size=(2, *Y.shape)) / np.sqrt(20)
     pair = (np.multiply.outer([0.1, 1e-6], part) for part in gaussian)
-    drawn = lesson["cosine"](lesson["follow"](*pair, Y, [4])[0][0], best)
+    drawn = lesson["cosine"](lesson["follow"](*pair, Y, [4])[0], best)
     assert (drawn[0] > drawn[1] + 0.05).all()
 
 
 def test_rank_is_a_part_of_the_lead_of_greed(lesson):
     """On 200 other surveys W_nuc, cut to rank two, makes up about half of the lead of a small start."""
     truths, Y = lesson["tables"](range(2000, 2200))
-    best, filled, truncated = lesson["solve"](Y)[1].value.numpy(), lesson["filled"], lesson["truncated"]
-    greedy = lesson["follow"](*lesson["begin"](1e-8, Y), Y, [4])[0][0]
+    best, filled, truncated = lesson["solve"](Y)[0], lesson["filled"], lesson["truncated"]
+    greedy = lesson["follow"](*lesson["begin"](1e-8, Y), Y, [4])[0]
     uncut = filled(best, truths, Y).mean()
     gained = filled(truncated(best, 2), truths, Y).mean() - uncut
     lead = filled(greedy, truths, Y).mean() - uncut

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from scipy.optimize import bisect, linprog, minimize, nnls
+from scipy.optimize import bisect, linprog, minimize
 
 
 def step_by_search(g, rho):
@@ -116,19 +116,6 @@ def safe_unlike(mu_hat, a_max, n, share):
     """Gives the first term a third."""
     eta = 2 / 3 * share * mu_hat / a_max**2
     return eta, 1.5 * np.log(n) / (eta * share * mu_hat)
-
-
-def pulls_by_nnls(w_hat, A, rho):
-    """The debt from outputs -log q_i: their average with the weights q_i, less the least."""
-    S = np.sign(w_hat) * np.abs(w_hat) ** (rho - 1)
-    lam = nnls(A.T, S / np.linalg.norm(S), maxiter=1000)[0]
-    outputs = -np.log(lam)
-    return torch.tensor(lam / lam.sum()), (lam / lam.sum()) @ outputs - min(outputs)
-
-
-def pulls_where(change):
-    """change(shares, debt, A) in place of the answer."""
-    return lambda w_hat, A, rho: change(*(np.array(one) for one in pulls_by_nnls(w_hat, A, rho)), A)
 
 
 def bisected(equation, halvings=200):
@@ -248,25 +235,6 @@ ANSWERS = {
     },
     "03.3": {"also_right": safe_by_search, "wrong": [safe_halves, safe_whole, safe_unlike]},
     "03.4": {
-        "also_right": pulls_by_nnls,
-        "wrong": [
-            lambda w_hat, A, rho: pulls_by_nnls(w_hat, A / np.linalg.norm(A, axis=1, keepdims=True), rho),
-            lambda w_hat, A, rho: pulls_by_nnls(w_hat, A, rho / (rho - 1)),
-            lambda w_hat, A, rho: pulls_by_nnls(w_hat, A, rho + 1),
-            lambda w_hat, A, rho: pulls_by_nnls(w_hat, A, 2),
-            pulls_where(lambda lam, debt, A: (lam[::-1], debt)),
-            pulls_where(lambda lam, debt, A: (lam[:-1], debt)),
-            pulls_where(lambda lam, debt, A: lam),
-            pulls_where(lambda lam, debt, A: (np.eye(len(A))[0], 0.0)),
-            pulls_where(lambda lam, debt, A: (lam, -np.log(lam.max()))),
-            pulls_where(lambda lam, debt, A: (lam, np.log(len(A)) + np.log(lam.max()))),
-            pulls_where(lambda lam, debt, A: (lam, np.log(10))),
-            pulls_where(lambda lam, debt, A: (lam, debt * (1 + 1e-3))),
-            pulls_where(lambda lam, debt, A: (lam, lam @ (lam.max() - lam))),
-            pulls_where(lambda lam, debt, A: (lam, np.log(lam.max() / lam)[lam.argmin()] * lam.min())),
-        ],
-    },
-    "03.5": {
         "also_right": step_by_bisection,
         "wrong": [
             bisected(by_sums, halvings=26),
@@ -287,7 +255,7 @@ ANSWERS = {
             real_step(lambda step, memory, eta, mu, b1, b2: (step, 1 / (1 - b2) * eta / step)),
         ],
     },
-    "03.6": {
+    "03.5": {
         "also_right": margin_of_a_matrix,
         "wrong": [
             margin_with(times=6),

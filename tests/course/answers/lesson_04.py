@@ -4,22 +4,27 @@ import numpy as np
 import torch
 
 
-def step_by_autograd(U, V, M, eta):
-    """Autograd on the linear function that has the pull M: the inner product of M with U V^T."""
+def speed_by_autograd(U, V, M):
+    """Both speeds by autograd, and the change of the product along them by a directional derivative."""
     U, V, M = (torch.tensor(array, requires_grad=array is not M) for array in (U, V, M))
     (M * (U @ V.T)).sum().backward()
-    return U.detach() + eta * U.grad, V.detach() + eta * V.grad
+    return torch.func.jvp(lambda U, V: U @ V.T, (U.detach(), V.detach()), (U.grad, V.grad))[1]
 
 
-def step_on_the_product(U, V, M, eta):
-    W = U @ V.T + eta * M
-    p, s, qt = np.linalg.svd(W, full_matrices=False)
-    return p * np.sqrt(s), qt.T * np.sqrt(s)
+def speed_of_a_step(U, V, M, eta=0.01):
+    """A step that is not short."""
+    return ((U + eta * M @ V) @ (V + eta * M.T @ U).T - U @ V.T) / eta
 
 
-def step_normalised(U, V, M, eta):
+def speed_one_after_the_other(U, V, M):
+    """V's speed from the U that has moved."""
+    moved = U + M @ V
+    return M @ V @ V.T + U @ moved.T @ M
+
+
+def speed_normalised(U, V, M):
     gU, gV = M @ V, M.T @ U
-    return U + eta * gU / np.linalg.norm(gU), V + eta * gV / np.linalg.norm(gV)
+    return gU @ V.T / np.linalg.norm(gU) + U @ gV.T / np.linalg.norm(gV)
 
 
 def blank_by_sides(a, b, e):
@@ -46,114 +51,6 @@ def blank_of_least_square(a, b, e):
 def blank_if(reached):
     """The kink where reached(a, b, e), else the end beside it."""
     return lambda a, b, e: b * e / a if reached(abs(a), abs(b), abs(e)) else float(np.sign(b * e)) * a
-
-
-def charges_by_loop(U, V, eps_U, eps_V):
-    """Column by column, and the cheapest pair built from the singular vectors."""
-    columns = sum((eps_U * (u @ u) * eps_V * (v @ v)) ** 0.5 for u, v in zip(U.T, V.T, strict=True))
-    p, s, qt = np.linalg.svd(U @ V.T, full_matrices=False)
-    tau = (eps_V / eps_U) ** 0.25
-    left, right = p * np.sqrt(s) * tau, qt.T * np.sqrt(s) / tau
-    cheapest = (eps_U * (left**2).sum() + eps_V * (right**2).sum()) / 2
-    return torch.tensor([columns, cheapest, np.linalg.norm(left) / np.linalg.norm(right)])
-
-
-def charges_with(*changes):
-    """The right three numbers, those at the given positions replaced: (position, function)."""
-
-    def wrong(*given):
-        answer = charges_by_loop(*given).tolist()
-        for position, change in changes:
-            answer[position] = change(*given)
-        return answer
-
-    return wrong
-
-
-def charged(U, V, eps_U, eps_V):
-    return (eps_U * (U**2).sum() + eps_V * (V**2).sum()) / 2
-
-
-def charges_balanced(U, V, eps_U, eps_V):
-    """Splits the singular values evenly, as for equal penalties, and charges that."""
-    p, s, qt = np.linalg.svd(U @ V.T, full_matrices=False)
-    return charged(p * np.sqrt(s), qt.T * np.sqrt(s), eps_U, eps_V)
-
-
-def charges_but_zero_columns(U, V, eps_U, eps_V):
-    """Leaves the charge of a column whose partner in V is zero as it is."""
-    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
-    return np.where(v > 0, np.sqrt(eps_U * eps_V) * u * v, eps_U * u**2 / 2).sum()
-
-
-def charges_in_one_piece(U, V, eps_U, eps_V):
-    """The whole of U against the whole of V."""
-    return np.sqrt(eps_U * eps_V) * np.linalg.norm(U) * np.linalg.norm(V)
-
-
-def freedom_by_null_space(lam, A):
-    """Writes out a basis of symmetric matrices, and counts what the equations leave of it."""
-    S = sum(weight * a for weight, a in zip(lam, A, strict=True))
-    left, values, right = np.linalg.svd(S)
-    r = int(np.isclose(values, 1).sum())
-    basis = []
-    for i in range(r):
-        for j in range(i + 1):
-            H = np.zeros((r, r))
-            H[i, j] = H[j, i] = 1
-            basis.append(left[:, :r] @ H @ right[:r])
-    basis = np.array(basis)
-    equations = np.array([(a * basis).sum((1, 2)) for weight, a in zip(lam, A, strict=True) if weight])
-    values = np.linalg.eigvalsh(equations.T @ equations)
-    return torch.tensor(r), int((values < 1e-8).sum())
-
-
-def freedom_with(r=None, free=None):
-    """The right pair with one number replaced by a function of both and the number of weights."""
-
-    def wrong(lam, A):
-        known = int(freedom_by_null_space(lam, A)[0]), freedom_by_null_space(lam, A)[1], (lam > 0).sum()
-        return r(*known) if r else known[0], free(*known) if free else known[1]
-
-    return wrong
-
-
-def freedom_read_as(one=0.9999, positive=0.0, tol=1e-4):
-    """With other limits: of what counts as a singular value of 1, as a weight, as a rank."""
-
-    def wrong(lam, A):
-        left, values, right = np.linalg.svd(np.tensordot(lam, A, 1))
-        r = (values > one).sum()
-        seen = left[:, :r].T @ A[lam > positive] @ right[:r].T
-        equations = (seen + seen.transpose(0, 2, 1)).reshape(-1, r * r)
-        return r, r * (r + 1) // 2 - np.linalg.matrix_rank(equations, tol=tol)
-
-    return wrong
-
-
-def freedom_below_the_diagonal(lam, A):
-    """Reads only the entries on and above the diagonal, without adding those below."""
-    r = int(freedom_by_null_space(lam, A)[0])
-    left, _, right = np.linalg.svd(np.tensordot(lam, A, 1))
-    seen = left[:, :r].T @ A[lam > 0] @ right[:r].T
-    upper = seen[:, *np.triu_indices(r)]
-    return r, r * (r + 1) // 2 - np.linalg.matrix_rank(upper, tol=1e-4)
-
-
-def freedom_of_W(lam, A):
-    """As if W could be any matrix."""
-    rank = np.linalg.matrix_rank(A[lam > 0].reshape((lam > 0).sum(), -1), tol=1e-4)
-    return freedom_by_null_space(lam, A)[0], A[0].size - rank
-
-
-def freedom_on_one_side(lam, A):
-    """Puts the left vectors on both sides."""
-    r = int(freedom_by_null_space(lam, A)[0])
-    left = np.linalg.svd(np.tensordot(lam, A, 1))[0]
-    k = min(A.shape[1:])
-    seen = left[:k, :r].T @ A[lam > 0][:, :k, :k] @ left[:k, :r]
-    rank = np.linalg.matrix_rank((seen + seen.transpose(0, 2, 1)).reshape(-1, r * r), tol=1e-4)
-    return r, r * r - rank
 
 
 def values_by_matrices(M, beta, eta, t):
@@ -216,29 +113,22 @@ def share_by_steps(M, beta, eta):
     return ((1 + eta * s[1]) / (1 + eta * s[0])) ** (2 * t)
 
 
-def wait_by_projection(W, M, u, now, then, eta, eps):
-    """Reads the scale of M off the live directions, one by one; counts the steps one by one too."""
+def wait_by_projection(W, M, u, now, then):
+    """Reads the scale of M off the live directions, one by one."""
     left, s, right = np.linalg.svd(W)
     live = s > 1e-9 * s[0]
     m = np.diag(left.T[: len(s)] @ M @ right[: len(s)].T)[live].mean()
     c = torch.linalg.matrix_norm(torch.as_tensor(M), 2).item() / m
     grown = np.exp(np.log(then / now) / (c - 1))
-    return [
-        c,
-        -np.log10(np.exp(-min(u) * grown)) if min(u) * grown < 600 else min(u) * grown / np.log(10),
-        np.log(then / now) / np.log((1 + eta * eps * (c - 1)) ** 2),
-    ]
+    return [c, -np.log10(np.exp(-min(u) * grown)) if min(u) * grown < 600 else min(u) * grown / np.log(10)]
 
 
-def wait_with(*changes):
-    """The right three numbers, those at the given positions replaced: (position, f(c, u, growth, rate))."""
+def wait_with(digits):
+    """The right power, and other digits: digits(c, u, growth)."""
 
-    def wrong(W, M, u, now, then, eta, eps):
-        answer = wait_by_projection(W, M, u, now, then, eta, eps)
-        c = answer[0]
-        for position, change in changes:
-            answer[position] = change(c, u, then / now, eta * eps)
-        return answer
+    def wrong(W, M, u, now, then):
+        c = wait_by_projection(W, M, u, now, then)[0]
+        return c, digits(c, u, then / now)
 
     return wrong
 
@@ -246,11 +136,35 @@ def wait_with(*changes):
 def wait_of_the_mean(W, M, *rest):
     """Takes the mean of the singular values of M for the live one."""
     s = np.linalg.svd(M)[1]
-    return s[0] / s.mean(), *wait_by_projection(W, M, *rest)[1:]
+    return s[0] / s.mean(), wait_by_projection(W, M, *rest)[1]
+
+
+def wait_of_the_traces(W, M, *rest):
+    """Takes the nuclear norm of M for the scale."""
+    s = np.linalg.svd(M)[1]
+    return s[0] / s.sum(), wait_by_projection(W, M, *rest)[1]
+
+
+def wait_without_scale(W, M, u, now, then):
+    """Finds c from the share: as if the loss had no digits yet."""
+    c = wait_by_projection(W, M, u, now, then)[0]
+    return c, (then / now) ** (1 / (c - 1)) / np.log(10)
 
 
 ANSWERS = {
-    "04.1": {"also_right": step_by_autograd, "wrong": [step_on_the_product, step_normalised]},
+    "04.1": {
+        "also_right": speed_by_autograd,
+        "wrong": [
+            speed_of_a_step,
+            speed_one_after_the_other,
+            speed_normalised,
+            lambda U, V, M: M @ V @ V.T + M @ U @ U.T if U.shape == V.shape else M,
+            lambda U, V, M: (U @ V.T) @ M.T @ (U @ V.T),
+            lambda U, V, M: U @ V.T + M,
+            lambda U, V, M: M @ V @ V.T + U @ U.T @ np.sign(M),
+            lambda U, V, M: np.where(M == 0, 0, speed_by_autograd(U, V, M)),
+        ],
+    },
     "04.2": {
         "also_right": blank_by_sides,
         "wrong": [
@@ -271,35 +185,6 @@ ANSWERS = {
         ],
     },
     "04.3": {
-        "also_right": charges_by_loop,
-        "wrong": [
-            charges_with((0, charged), (1, charged)),
-            charges_with((1, charges_balanced)),
-            charges_with((0, charges_but_zero_columns)),
-            charges_with((0, charges_in_one_piece), (1, charges_in_one_piece)),
-            charges_with((2, lambda U, V, a, b: (b / a) ** 0.25)),
-            charges_with((2, lambda U, V, a, b: np.sqrt(a * b))),
-            charges_with((1, lambda U, V, a, b: np.sqrt(a * b) * np.trace((U @ V.T)[: len(V), : len(U)]))),
-            lambda U, V, a, b: (*charges_by_loop(U, V, 1.0, 1.0)[:2], np.sqrt(b / a)),
-        ],
-    },
-    "04.4": {
-        "also_right": freedom_by_null_space,
-        "wrong": [
-            freedom_below_the_diagonal,
-            freedom_of_W,
-            freedom_on_one_side,
-            freedom_with(free=lambda r, free, n: free > 0),
-            freedom_with(free=lambda r, free, n: r - n),
-            freedom_with(free=lambda r, free, n: max(0, r * (r + 1) // 2 - n)),
-            freedom_with(r=lambda r, free, n: r - free),
-            freedom_with(r=lambda r, free, n: r * (r + 1) // 2),
-            *(freedom_read_as(one=one) for one in (0.9, 0.95, 0.99, 1 - 1e-13)),
-            *(freedom_read_as(positive=positive) for positive in (0.01, 0.05, 0.1)),
-            *(freedom_read_as(tol=tol) for tol in (None, 1e-12, 0.01, 0.1)),
-        ],
-    },
-    "04.5": {
         "also_right": race_with(),
         "wrong": [
             race_with(race_exponential),
@@ -315,21 +200,18 @@ ANSWERS = {
             lambda M, beta, eta, t: values_by_matrices(M, beta, eta, t),
         ],
     },
-    "04.6": {
+    "04.4": {
         "also_right": wait_by_projection,
         "wrong": [
             wait_of_the_mean,
-            wait_with((1, lambda c, u, growth, rate: u.min() / np.log(10) * growth)),
-            wait_with((1, lambda c, u, growth, rate: u.max() / np.log(10) * growth ** (1 / (c - 1)))),
-            wait_with((1, lambda c, u, growth, rate: np.exp(-u.min() * growth ** (1 / (c - 1))))),
-            wait_with((1, lambda c, u, growth, rate: u.min() / np.log(10) * growth ** (1 / (2 * (c - 1))))),
-            wait_with(
-                (1, lambda c, u, growth, rate: np.ceil(u.min() / np.log(10) * growth ** (1 / (c - 1))))
-            ),
-            wait_with((2, lambda c, u, growth, rate: np.log(growth) / (2 * rate))),
-            wait_with((2, lambda c, u, growth, rate: np.log(growth) / np.log(1 + rate * c) / 2)),
-            wait_with((2, lambda c, u, growth, rate: growth / (2 * rate * (c - 1)))),
-            wait_with((2, lambda c, u, growth, rate: -np.log(growth) / (2 * rate * (c - 1)))),
+            wait_of_the_traces,
+            wait_without_scale,
+            wait_with(lambda c, u, growth: u.min() / np.log(10) * growth),
+            wait_with(lambda c, u, growth: u.max() / np.log(10) * growth ** (1 / (c - 1))),
+            wait_with(lambda c, u, growth: np.exp(-u.min() * growth ** (1 / (c - 1)))),
+            wait_with(lambda c, u, growth: u.min() / np.log(10) * growth ** (1 / (2 * (c - 1)))),
+            wait_with(lambda c, u, growth: np.ceil(u.min() / np.log(10) * growth ** (1 / (c - 1)))),
+            wait_with(lambda c, u, growth: u.min() / np.log(10) * growth ** (1 / (c + 1))),
         ],
     },
 }
