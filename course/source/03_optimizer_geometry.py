@@ -662,14 +662,15 @@ assert np.allclose(length[:2], real[:2], rtol=0.004), again("03.4")
 assert (real[:2] < 0.86 * ETA[:2]).all(), again("03.4")  # the rival: full steps
 
 # %% [markdown]
-# For the two runs that have arrived the step is right to half a percent. It explains the limit: equal steps in
-# all coordinates of full size are *sign descent with a shorter step*. (Not a proof: that the coordinates
+# For the two runs that have arrived the step is right to half a percent. It explains the limit: equal steps
+# in all coordinates of full size are *sign descent with a shorter step*. (Not a proof: that the coordinates
 # between, like our $w_2$, balance as in sign descent is assumed.)
 #
-# With a large $\eta$ the steps hardly depend on it any more, and the memory grows instead: not 20 steps but
-# 858 and 7,506. On that clock the two runs move alike: turned towards $\ell_2$ after one memory, back within
-# two degrees of $\ell_\infty$ after five. By the same clock the last run is not elsewhere, it is early:
-# 40,000 steps are an eighth of its memory. *The memory delays the limit and does not change it.*
+# With a large $\eta$ the steps hardly depend on it any more, and the memory grows instead: not to the
+# familiar $1/(1 - \beta_2) = 20$ steps but to 858 and 7,506. On that clock the two runs move alike: turned
+# towards $\ell_2$ after one memory, back within two degrees of $\ell_\infty$ after five. By the same clock the
+# last run is not elsewhere, it is early: 40,000 steps are an eighth of its memory. *In our runs the memory
+# delays the limit and does not change it.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
