@@ -428,7 +428,11 @@ def solve(Y, norm="nuc"):
     a = (Y[..., None] * np.eye(size)[:, None, :]).reshape(*Y.shape[:-2], size**2, size)
     b = np.broadcast_to(np.tile(np.eye(size), (size, 1)), a.shape).copy()
     least = np.abs(Y).reshape(a.shape[:-1])
-    solution = svm.solve(svm.HardMarginProblem(*map(torch.tensor, (a, b, least))), norm=norm)
+    problem = svm.HardMarginProblem(*map(torch.tensor, (a, b, least)))
+    solution = svm.solve(problem, norm=norm)
+    if norm == "nuc":
+        ranks = torch.linalg.matrix_rank(solution.value, tol=1e-6)
+        assert (ranks <= svm.certified_rank(problem, solution)).all()  # section 4.6 says why
     return solution.value.numpy(), solution.margin.numpy(), solution.dual.numpy().reshape(Y.shape)
 
 
