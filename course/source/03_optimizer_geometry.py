@@ -383,7 +383,7 @@ for corner, pair in (([2.0, 1.0], A[[1, 2]]), ([12.0, 11.0], A[[0, 1]])):
 assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
 
 # %% [markdown]
-# So one direction may be best for many norms. A classifier's direction does not tell which optimiser made it.
+# So a classifier's direction does not tell which optimiser made it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # > **Theorem.** *Let $\lVert \cdot \rVert$ be any norm, $\hat\mu > 0$ the largest margin in it, and
@@ -461,9 +461,8 @@ for rho, dual in ((1.0, np.inf), (2.0, 2), (np.inf, 1)):
 assert np.allclose(ten_percent[np.inf], [0.0073, 2686], rtol=0.02), again("03.3")
 
 # %% [markdown]
-# The promise is kept with much to spare: it holds for any points of that size. Of our steps of 1 in section
-# 3.2 the theorem says nothing, since $\frac12 a_{\max}^2 > \hat\mu$ in all three norms. They went well here.
-# [Lesson 17](17_convergence_rates.ipynb) meets long sign steps that do not.
+# Of our steps of 1 in section 3.2 the theorem says nothing, since $\frac12 a_{\max}^2 > \hat\mu$ in all three
+# norms. They went well. [Lesson 17](17_convergence_rates.ipynb) meets long sign steps that do not.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
