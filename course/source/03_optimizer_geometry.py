@@ -668,8 +668,8 @@ assert (real[:2] < 0.86 * ETA[:2]).all(), again("03.4")  # the rival: full steps
 # With a large $\eta$ the steps hardly depend on it any more, and the memory grows instead: not to the
 # familiar $1/(1 - \beta_2) = 20$ steps but to 858 and 7,506. On that clock the two runs move alike: turned
 # towards $\ell_2$ after one memory, back within two degrees of $\ell_\infty$ after five. By the same clock
-# the last run is not elsewhere, it is early: 40,000 steps are an eighth of its memory. *In our runs the memory
-# delays the limit and does not change it.*
+# the last run is not elsewhere, it is early: 40,000 steps are an eighth of its memory. *In our runs the
+# memory delays the limit and does not change it.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
