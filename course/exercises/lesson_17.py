@@ -282,76 +282,7 @@ SPEED = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 17.4 the final exponent
-def _final(a, rho):
-    return -min(1.0, 1 + a, (1 + a) / (rho - 1))
-
-
-FINAL = Exercise(
-    id="17.4",
-    title="Predict the exponent",
-    points=2,
-    minutes=8,
-    difficulty=2,
-    reference=_final,
-    cases=lambda rng: [
-        (0.0, 2.0),
-        (0.0, 3.0),
-        (float(rng.uniform(0.3, 1.5)), float(rng.uniform(1.3, 1.9))),
-        (float(-rng.uniform(0.2, 0.8)), 2.0),
-        (0.0, float(rng.uniform(1.2, 1.8))),
-        (float(rng.uniform(0.1, 0.6)), float(rng.uniform(2.8, 4.0))),
-        (float(-rng.uniform(0.6, 0.8)), float(rng.uniform(1.6, 1.9))),  # steps settle
-        (float(-rng.uniform(0.2, 0.5)), float(rng.uniform(1.2, 1.4))),  # they zigzag
-        (float(-rng.uniform(0.2, 0.5)), float(rng.uniform(2.3, 3.5))),
-        (float(rng.uniform(1.5, 2.5)), float(rng.uniform(2.6, 3.2))),
-    ],
-    misconceptions=known(
-        lambda a, rho: -(1 + a) / (rho - 1),
-        "That is 1 over the length. What if the steps zigzag, and what of the memory?",
-        lambda a, rho: -min(1.0, (1 + a) / (rho - 1)),
-        "The memory is missing: a constant in the dual variable moves W by the order of R^(2 - rho), which "
-        "grows if rho < 2. Divide it by R.",
-        lambda a, rho: -min(1.0, 1 + a),
-        "What the leads ask for fades as 1 / R, and R is the dual variable's length to the power "
-        "1 / (rho - 1).",
-        lambda a, rho: -min(1 + a, (1 + a) / (rho - 1)),
-        "The zigzag is missing: its length over R falls as 1/j.",
-        lambda a, rho: -(1 + a) if rho < 2 else -min(1.0, (1 + a) / (rho - 1)),
-        "For rho < 2 the memory decides if steps fall. If they grow, the zigzag fades more slowly.",
-        lambda a, rho: -(1 + a),
-        "That is the memory alone: a constant beside j^(1 + a). What of the leads and the zigzag?",
-        lambda a, rho: max(-(1 + a) / (rho - 1), a - (1 + a) / (rho - 1), -(1 + a)),
-        "A dual step of length j^a is not one of j^a in W: the zigzag is j^a R^(2 - rho), over R 1/j.",
-        lambda a, rho: -1.0 if a > 0 else _final(a, rho),
-        "Growing steps zigzag, but the leads may fade more slowly still: R is j^((1 + a)/(rho - 1)).",
-        lambda a, rho: max(-(1 + a) / (rho - 1), -1.0 if a > 0 else -np.inf),
-        "Whether steps zigzag, j^a R^(2 - rho) says, not a alone; and the memory is missing.",
-        lambda a, rho: -1.0,
-        "-1 is the exponent of a zigzag. Steps that settle have other exponents.",
-        lambda a, rho: -max(1.0, 1 + a, (1 + a) / (rho - 1)),
-        "The error that fades most slowly decides, so the exponent nearest to 0.",
-        lambda a, rho: -_final(a, rho),
-        "The angle falls: the exponent is negative.",
-        lambda a, rho: max(0.0, a + (2 - rho) * (1 + a), (2 - rho) * (1 + a)) - (1 + a),
-        "j^(1 + a) is the length of the dual variable. R is that of W: its power is 1 / (rho - 1) of that.",
-        lambda a, rho: -min(1.0, 1 + a, (1 + a) * (rho - 1)),
-        "W is the dual variable to the power 1 / (rho - 1), not rho - 1.",
-        lambda a, rho: -min(1.0, a, a / (rho - 1)),
-        "The sum of steps of length j^a grows as j^(1 + a).",
-        lambda a, rho: -min(1.0, 1 + a, (1 + a) / rho),
-        "The entries of the dual variable are those of W to the power rho - 1.",
-        lambda a, rho: -1 - (1 + a) - (1 + a) / (rho - 1),
-        "Three errors add up, not their exponents: far out only the slowest counts.",
-        lambda a, rho: max(
-            -(1 + a) / (rho - 1), a + (1 + a) * (2 - rho) / (rho - 1), (1 + a) * (2 - rho) / (rho - 1)
-        ),
-        "Zigzag and memory are lengths. An angle is a length over R: divide them, too.",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 17.5 Adam's speed
+# --------------------------------------------------------------------------- 17.4 Adam's speed
 def _ratio(b, beta_1, beta_2):
     first = (1 - beta_1) / (1 - beta_1 * math.exp(b))
     return first * math.sqrt(max((1 - beta_2 * math.exp(2 * b)) / (1 - beta_2), 0.0))
@@ -379,7 +310,7 @@ def _both_rooted(b, beta_1, beta_2):
 
 
 ADAM = Exercise(
-    id="17.5",
+    id="17.4",
     title="Adam's speed limit",
     points=3,
     minutes=10,
@@ -447,4 +378,4 @@ ADAM = Exercise(
     ),
 )
 
-EXERCISES = [WEIGHTS, PLAIN, SPEED, FINAL, ADAM]
+EXERCISES = [WEIGHTS, PLAIN, SPEED, ADAM]

@@ -1,4 +1,4 @@
-"""Exercises of lesson 18: measuring real attention, and the controls of a measurement."""
+"""Exercises of lesson 18: real attention, the controls of a measurement, and what a norm does."""
 
 from itertools import product
 
@@ -8,229 +8,7 @@ from scipy.stats import rankdata
 from course.check.specification import Compare, Exercise, known
 
 
-# --------------------------------------------------------------------------- 18.1 how sharp
-def _sharp_by(
-    below=lambda number, T: np.log(np.maximum(number, 2)),
-    total=lambda s: -(s * np.log(np.where(s > 0, s, 1))).sum(-1),
-    alone=0.0,
-):
-    """An answer from what the entropy is divided by, the entropy, and what a single token gives."""
-
-    def answer(s, number):
-        return np.where(number > 1, total(s) / below(np.asarray(number), s.shape[-1]), alone)
-
-    return answer
-
-
-_sharp = _sharp_by()
-
-
-def _attention(rng, number, T, scale):
-    h = scale * rng.normal(size=(len(number), T))
-    h[np.arange(T) >= number[:, None]] = -np.inf
-    e = np.exp(h - h.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def _sharp_cases(rng):
-    """Saturated rows with zeros at real tokens, even ones, rows of one token, and none as wide as T."""
-    cases = []
-    for T, number in ((3, [3, 2]), (6, [1, 2, 4, 6, 5]), (5, [1, 3, 2, 4])):
-        number = np.array(number)
-        s = _attention(rng, number, T, 1.5)
-        if T > 3:
-            s[-1] = 0.0
-            s[-1, int(rng.integers(number[-1]))] = 1.0
-            s[-2, :] = np.where(np.arange(T) < number[-2], 1 / number[-2], 0)
-        cases.append((s, number))
-    s = _attention(rng, np.full(4, 8), 8, 3.0)
-    s[0, 1:] = 0
-    s[0, 0] = 1
-    s[1] = [0.5, 0, 0, 0.5, 0, 0, 0, 0]
-    return [*cases, (s, np.array([8, 8, 8, 8]))]
-
-
-def _log_of_zero(s, number):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return _sharp_by(total=lambda s: -(s * np.log(s)).sum(-1))(s, number)
-
-
-SHARP = Exercise(
-    id="18.1",
-    title="How sharp is attention?",
-    points=1,
-    minutes=5,
-    difficulty=1,
-    reference=_sharp,
-    cases=_sharp_cases,
-    misconceptions=known(
-        _sharp_by(below=lambda number, T: np.log(T)),
-        "Divide by the log of the number of tokens that the row sees, not by log T: padding is no choice.",
-        _sharp_by(below=lambda number, T: 1.0),
-        "Divide by the largest possible entropy, log(number).",
-        _sharp_by(below=lambda number, T: np.maximum(number, 2)),
-        "The largest possible entropy is log(number), not the number itself.",
-        lambda s, number: -_sharp(s, number),
-        "The sign: entropy is -sum s log s, never negative.",
-        lambda s, number: 1 - _sharp(s, number),
-        "Upside down: 1 is for even attention, 0 for a single token.",
-        lambda s, number: np.exp(np.log(np.maximum(number, 1)) * _sharp(s, number)),
-        "That is exp(entropy), a number of tokens. Return the entropy over its largest value.",
-        _sharp_by(alone=1.0),
-        "A row that sees one token has nothing to choose: return 0 for it.",
-        lambda s, number: np.full(len(s), _sharp(s, number).mean()),
-        "Return one number for each row, not their mean.",
-        lambda s, number: s.max(-1),
-        "That is the largest attention. The question is the entropy.",
-        lambda s, number: np.where(number > 1, s.max(-1) / np.log(np.maximum(number, 2)), 0.0),
-        "The largest attention is no entropy: sum -s log s over the row.",
-        lambda s, number: _sharp(s, np.maximum((s > 0).sum(1), 1)),
-        "A token with attention 0 was seen, too: the row's number counts it.",
-        lambda s, number: _sharp(s, number) * np.log(2),
-        "Two kinds of logs: take the same one above and below.",
-        lambda s, number: _sharp(s, number) / np.log(2),
-        "Two kinds of logs: take the same one below and above.",
-        _sharp_by(below=lambda number, T: np.log(number + 1)),
-        "Even attention to m tokens has the entropy log m, not log(m + 1).",
-        _sharp_by(below=lambda number, T: np.log(number.max())),
-        "Each row has a number of its own, not the largest of all.",
-        _sharp_by(below=lambda number, T: np.log(number.mean())),
-        "Each row has a number of its own, not the mean.",
-        lambda s, number: np.where(
-            number > 1, np.exp(np.log(np.maximum(number, 1)) * _sharp(s, number)) / number, 0.0
-        ),
-        "That is exp(entropy) over the number. Compare the entropies themselves.",
-        _sharp_by(total=lambda s: 1 - (s**2).sum(-1)),
-        "1 minus the sum of squares is another measure than the entropy.",
-        lambda s, number: np.where(number > 1, (1 - (s**2).sum(-1)) / (1 - 1 / np.maximum(number, 2)), 0.0),
-        "That is 1 minus the sum of squares, scaled. The entropy is -sum s log s.",
-        _sharp_by(total=lambda s: -(s * np.log(s + 1e-3)).sum(-1)),
-        "A number added inside the log changes every entry: treat s = 0 apart.",
-        _sharp_by(total=lambda s: -(s * np.log(np.where(s > 1e-2, s, 1))).sum(-1)),
-        "Small attention counts, too: only where s is 0 its term is 0.",
-        _sharp_by(total=lambda s: -np.log(np.where(s > 0, s, 1)).sum(-1)),
-        "Each log is weighted by its s.",
-        lambda s, number: np.where(number > 1, 1 - _sharp(s, number), 0.0),
-        "The other way round: 1 is even attention, 0 one token.",
-        _sharp_by(alone=np.nan),
-        "For a row that sees one token that is 0 / 0, log 1 being 0: give it 0.",
-        _log_of_zero,
-        "0 times log 0 is not a number in NumPy: take the log only where s > 0.",
-        _sharp_by(
-            total=lambda s: np.exp(-(s * np.log(np.where(s > 0, s, 1))).sum(-1)),
-            below=lambda number, T: number,
-            alone=1.0,
-        ),
-        "That is exp(entropy) over the number. Compare entropies: of a row with a single token it is 0.",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 18.2 do queries agree
-def _counts(selected, asks):
-    n, T = selected.shape
-    counts = np.zeros((n, T))
-    i, k = np.nonzero(asks)
-    np.add.at(counts, (i, selected[i, k]), 1)
-    return counts
-
-
-def _agree_by(asks=lambda real: real, below=lambda real: real.sum(1), share=lambda counts: counts.max(1)):
-    """An answer from who asks, what is divided by, and what is read off the counts."""
-    return lambda selected, real: share(_counts(selected, asks(real))) / below(real)
-
-
-_agree = _agree_by()
-
-
-def _first_choice(selected, real, place):
-    pairs = zip(selected, real, strict=True)
-    return np.array([(row[asks] == row[asks][place]).mean() for row, asks in pairs])
-
-
-def _agree_cases(rng):
-    cases = []
-    for n, T in ((2, 3), (5, 6), (6, 9), (3, 4)):
-        number = rng.integers(2, T, size=n)
-        number[0], number[-1] = T - 1, 1 if n > 2 else T - 1
-        real = np.arange(T) < number[:, None]
-        selected = rng.integers(0, number[:, None], size=(n, T))
-        selected[0, : number[0]] = np.arange(number[0])  # nobody agrees
-        selected[~real] = (n * T) % 2  # what stands at padding, often
-        if n > 2:
-            selected[1, : number[1]] = number[1] - 1  # all agree
-            selected[1, number[1] :] = 0
-            real[2] = np.roll(real[2], 1)  # padding in front
-            selected[2] = np.flatnonzero(real[2])[selected[2] % real[2].sum()]
-        cases.append((selected, real))
-    a, b, c, d, e = rng.permutation(5)
-    selected = np.array([[a, a, a, b, a, c], [e, a, a, b, a, 5], [5, 5, 5, d, d, e], [a, a, b, b, c, c]])
-    real = np.array(
-        [[0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 1]], dtype=bool
-    )
-    away, rest = np.split(rng.permutation(4), [1])  # padding, and yet what most of the real ones select
-    sink = np.where(np.arange(4) == rest[0], rest[1], away)[None]
-    return [*cases, (selected, real), (sink, np.arange(4)[None] != away)]
-
-
-AGREE = Exercise(
-    id="18.2",
-    title="Do queries agree?",
-    points=1,
-    minutes=6,
-    difficulty=2,
-    reference=_agree,
-    cases=_agree_cases,
-    misconceptions=known(
-        _agree_by(asks=np.ones_like, below=lambda real: real.shape[1]),
-        "Positions that are padding do not ask: leave their rows out.",
-        _agree_by(below=lambda real: real.shape[1]),
-        "Divide by the number of positions that ask, not by T.",
-        _agree_by(asks=np.ones_like),
-        "You divide by the real positions, but count what stands at padding too.",
-        _agree_by(below=lambda real: 1),
-        "Return a share: divide by the number of positions that ask.",
-        lambda selected, real: (_counts(selected, real) * real).max(1) / real.sum(1),
-        "What a real position selects counts, also where that is padding: only who asks is limited.",
-        lambda selected, real: np.full(len(real), _counts(selected, real).sum(0).max() / real.sum()),
-        "Each sequence has a favourite of its own. Count within a sequence.",
-        _agree_by(share=lambda counts: (counts > 0).sum(1)),
-        "That is how many different tokens are selected. Which share selects the most frequent one?",
-        lambda selected, real: np.full(len(real), _agree(selected, real).mean()),
-        "Return one number for each sequence, not their mean.",
-        _agree_by(share=lambda counts: counts.argmax(1)),
-        "That is which token it is. Return the share that selects it.",
-        lambda selected, real: _agree(selected, np.sort(real, axis=1)[:, ::-1]),
-        "Padding may stand anywhere: index with `real`, not with how many are real.",
-        lambda selected, real: _counts(np.where(real, selected, 0), np.ones_like(real)).max(1) / real.sum(1),
-        "A 0 put in the place of padding is a vote for token 0. Leave these positions out.",
-        lambda selected, real: (
-            _counts(np.where(real, selected, 0), np.ones_like(real)).max(1) / real.shape[1]
-        ),
-        "A 0 put in the place of padding is a vote for token 0, and T counts padding, too.",
-        lambda selected, real: ((selected == np.arange(real.shape[1])) & real).sum(1) / real.sum(1),
-        "That is who selects itself. Which share selects one and the same token?",
-        _agree_by(share=lambda counts: counts.sum(1) - (counts > 0).sum(1) + 1),
-        "How many different tokens there are does not say how many agree on one: count each.",
-        _agree_by(share=lambda counts: counts.sum(1) / (counts > 0).sum(1)),
-        "The largest count, not their mean.",
-        _agree_by(share=lambda counts: (counts**2).sum(1) / counts.sum(1)),
-        "That is how often two positions agree. Which share selects the most frequent token?",
-        _agree_by(share=lambda counts: counts.max(1) - 1, below=lambda real: np.maximum(real.sum(1) - 1, 1)),
-        "A position counts with those that it agrees with: no minus 1.",
-        lambda selected, real: _first_choice(selected, real, 0),
-        "The first real position need not select the most frequent token.",
-        lambda selected, real: _first_choice(selected, real, -1),
-        "The last real position need not select the most frequent token.",
-        _agree_by(below=lambda real: real.sum(1).mean()),
-        "Each sequence has its own number of real positions.",
-        lambda selected, real: _counts(selected, real).argmax(1),
-        "That is which token most positions select. Return their share.",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 18.3 a bound for soft margins
+# --------------------------------------------------------------------------- 18.1 a bound for soft margins
 def _bound_by(
     weights=lambda slack, C: slack,
     best=lambda one, two: one**2 / (2 * two),
@@ -280,7 +58,7 @@ def _bound_of(two):
 
 
 BOUND = Exercise(
-    id="18.3",
+    id="18.1",
     title="A bound for soft margins",
     points=3,
     minutes=15,
@@ -342,7 +120,93 @@ BOUND = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 18.5 a p-value
+# --------------------------------------------------------------------------- 18.2 what a selection gives back
+def _given_by(
+    centre=lambda c: c - c.mean(1, keepdims=True),
+    gain=lambda c: c.max(1).sum(),
+    size=np.linalg.norm,
+    one=lambda T: 1 - 1 / T,
+):
+    """An answer from how coefficients are centred, the inner product, the length of W, and that of a part."""
+
+    def answer(c):
+        T, c = len(c), centre(c)
+        return float(gain(c) / (size(c) * np.sqrt(T * one(T))))
+
+    return answer
+
+
+_given = _given_by()
+
+
+def _second(c):
+    return np.sort(c, axis=1)[:, -2]
+
+
+GIVEN = Exercise(
+    id="18.2",
+    title="What a selection gives back",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    reference=_given,
+    cases=lambda rng: [
+        (rng.normal(size=(T, T)) * scale + shift,)
+        for T, scale, shift in ((3, 1.0, 0.0), (4, 2.0, 0.7), (6, 0.5, -0.4), (9, 1.0, 0.3))
+    ],
+    compare=Compare(rtol=1e-6, atol=1e-9),
+    misconceptions=known(
+        _given_by(centre=lambda c: c),
+        "Take the mean over the tokens off first, for each position.",
+        _given_by(centre=lambda c: c - c.mean(0)),
+        "c has the position before the token: the mean is over the last axis.",
+        _given_by(centre=lambda c: c - c.mean()),
+        "Each position has a mean of its own.",
+        _given_by(one=lambda T: 1.0),
+        "The SVM's part of a position is not x_alpha alone: the other tokens go down, all alike.",
+        _given_by(one=lambda T: 1 + 1 / T),
+        "The length of x_alpha - mean: the selected token is in the mean, too.",
+        _given_by(one=lambda T: 1 + 1 / (T - 1)),
+        "That is x_alpha minus the mean of the *others*: its inner product with W is larger, too.",
+        _given_by(gain=lambda c: c.max(1).mean()),
+        "Add up over the positions: each of them has a part of its own in the SVM.",
+        _given_by(gain=lambda c: c.max(0).sum()),
+        "A position selects its largest token: the largest of each row of c, not of each column.",
+        _given_by(gain=lambda c: len(c) * c.max()),
+        "Each position selects its own largest, not all of them the largest of all.",
+        _given_by(gain=lambda c: np.abs(c).max(1).sum()),
+        "The largest logit, with its sign; not the largest size.",
+        _given_by(gain=lambda c: (c.max(1) - _second(c)).sum()),
+        "The SVM asks for a lead over *all* other tokens alike, not over the second best of W.",
+        _given_by(gain=lambda c: np.sqrt((c.max(1) ** 2).sum())),
+        "An inner product adds the largest entries, not their squares.",
+        _given_by(size=lambda c: np.abs(c).sum()),
+        "The length of W is the root of the sum of squares of its entries.",
+        _given_by(size=lambda c: np.square(c).sum()),
+        "The length of W: take the root.",
+        lambda c: float(_given(c) ** 2),
+        "A cosine, not its square.",
+        lambda c: float(
+            np.mean([r.max() / np.linalg.norm(r) for r in c - c.mean(1, keepdims=True)])
+            / np.sqrt(1 - 1 / len(c))
+        ),
+        "One cosine of the whole matrices, not a mean over positions: the parts of W differ in length.",
+        lambda c: float(_given(c) * np.sqrt(len(c) * (1 - 1 / len(c)))),
+        "Divide by the length of the SVM's solution, too.",
+        lambda c: float(_given(c) / np.sqrt(len(c))),
+        "The number of positions counts once: in the length of the SVM's solution.",
+        lambda c: float(_given(c) * np.sqrt(len(c))),
+        "Each position adds to the length of the SVM's solution, too: by the root of their number.",
+        _given_by(gain=lambda c: -c.min(1).sum()),
+        "The position selects the largest logit, not the smallest.",
+        lambda c: 1.0,
+        "W is not the SVM's solution: it only selects what that was fitted to.",
+    ),
+    withheld=("mini_attn.svm.soft.solve_soft",),
+)
+
+
+# --------------------------------------------------------------------------- 18.3 a p-value
 def _flip_by(unit=lambda D: D.mean(1), size=np.abs, count=lambda hits: hits.mean(), slack=1e-12):
     """An answer from the independent units, one side or two, and how the patterns are counted."""
 
@@ -398,7 +262,7 @@ def _one_changed(trained, control):
 
 
 FLIP = Exercise(
-    id="18.5",
+    id="18.3",
     title="A difference by chance?",
     points=2,
     minutes=9,
@@ -460,101 +324,112 @@ FLIP = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 18.4 a W that nobody trained
-def _untrained_by(
-    pairs=lambda real: real[:, :, None] & real[:, None],
-    centre=lambda c, pairs: c - c.sum(2, keepdims=True) / np.maximum(pairs.sum(2, keepdims=True), 1),
-    total="ikt,itd,ike->de",
+# --------------------------------------------------------------------------- 18.4 does a mixture win
+def _towards_by(
+    centre=lambda X: X - X.mean(1, keepdims=True),
+    sigma=lambda c: np.sqrt((c**2).mean(1)),
+    falls=lambda step, c, sigma: step @ c / (len(c) * sigma),
+    start=np.argmax,
+    join=lambda up, f, falls, sigma: (up - f * falls) / sigma,
 ):
-    """An answer from which pairs count, how coefficients are centred, and the sum."""
+    """An answer from the norm, the slope of sigma, where it starts, and how they are put together."""
 
-    def answer(c, X, real):
-        two = pairs(real)
-        c = np.where(two, c, 0)
-        c = np.where(two, centre(c, two), 0)
-        return np.einsum(total, c, X, X)
+    def answer(X, v):
+        c = centre(X)
+        size = sigma(c)
+        f = c @ v / size
+        k = start(f)
+        step = c - c[k]
+        return join(step @ v, f[k], falls(step, c[k], size[k]), size[k])
 
     return answer
 
 
-_untrained = _untrained_by()
+_towards = _towards_by()
 
 
-def _centred(c, pairs, axis):
-    return c - c.sum(axis, keepdims=True) / np.maximum(pairs.sum(axis, keepdims=True), 1)
+def _small_step(X, v, share=0.1):
+    def f(x):
+        c = x - x.mean(-1, keepdims=True)
+        return c @ v / np.sqrt((c**2).mean(-1))
+
+    best = X[f(X).argmax()]
+    return (f(best + share * (X - best)) - f(best)) / share
 
 
-def _untrained_cases(rng):
+def _towards_cases(rng):
+    """The best token is neither the first nor the last, nor the best one without the norm."""
     cases = []
-    for n, T, d, number in ((1, 3, 2, [3]), (3, 4, 3, [2, 4, 3]), (2, 5, 1, [1, 4]), (4, 2, 5, [2, 1, 2, 2])):
-        real = np.arange(T) < np.array(number)[:, None]
-        if n == 3:
-            real[0] = real[0, ::-1]
-        X = rng.normal(size=(n, T, d)) + 0.5
-        cases.append((rng.normal(size=(n, T, T)) + 0.3, np.where(real[..., None], X, 9.0), real))
+    for T, d in ((3, 4), (5, 6), (4, 3), (8, 12)):
+        for _ in range(1000):
+            X = rng.normal(size=(T, d)) * rng.uniform(0.4, 2.5, size=(T, 1)) + rng.normal(size=(T, 1))
+            v = rng.normal(size=d) + 0.5
+            c = X - X.mean(1, keepdims=True)
+            best = (c @ v / c.std(1)).argmax()
+            if 0 < best < T - 1 and best != (X @ v).argmax():
+                break
+        cases.append((X, v))
     return cases
 
 
-UNTRAINED = Exercise(
+TOWARDS = Exercise(
     id="18.4",
-    title="A W that nobody trained",
+    title="Does a mixture win?",
     points=2,
-    minutes=8,
+    minutes=9,
     difficulty=2,
-    reference=_untrained,
-    cases=_untrained_cases,
+    reference=_towards,
+    cases=_towards_cases,
+    compare=Compare(rtol=1e-6, atol=1e-8),
     misconceptions=known(
-        _untrained_by(total="ikt,itd,ike->ed"),
-        "Transposed: the token that is looked at, x_t, comes first, and the one that asks, x_k, second.",
-        lambda c, X, real: _untrained(c.swapaxes(1, 2), X, real),
-        "The roles are exchanged: c[i, k, t] belongs to position k that asks and token t.",
-        _untrained_by(centre=lambda c, pairs: c),
-        "The coefficients of a position must add up to 0 over the tokens, as the slopes of a softmax do.",
-        _untrained_by(centre=lambda c, pairs: c - c.sum(2, keepdims=True) / c.shape[2]),
-        "Subtract the mean over the real tokens, not over all T.",
-        _untrained_by(
-            centre=lambda c, pairs: c - c.sum(1, keepdims=True) / np.maximum(pairs.sum(1, keepdims=True), 1)
+        lambda X, v: X @ v - (X @ v).max(),
+        "That is the head without a norm, which has no slope above 0.",
+        _towards_by(join=lambda up, f, falls, sigma: up),
+        "The norm is missing: divide by sigma, and mind that sigma moves.",
+        _towards_by(join=lambda up, f, falls, sigma: up / sigma),
+        "sigma moves with the mixture, too: its slope is missing.",
+        _towards_by(join=lambda up, f, falls, sigma: (up + f * falls) / sigma),
+        "The rule for a quotient: where sigma shrinks, the output grows.",
+        _towards_by(join=lambda up, f, falls, sigma: up / sigma - f * falls),
+        "A sigma is lost: that of sigma's slope, or the one below it all.",
+        _towards_by(join=lambda up, f, falls, sigma: up - f * falls),
+        "All of it is divided by sigma.",
+        _towards_by(join=lambda up, f, falls, sigma: (up - falls) / sigma),
+        "The slope of sigma counts as often as the output itself: times f.",
+        _towards_by(join=lambda up, f, falls, sigma: -f * falls / sigma),
+        "Not only sigma moves: v . c does, too.",
+        _towards_by(join=lambda up, f, falls, sigma: -(up - f * falls) / sigma),
+        "The sign: positive where moving attention to t raises the output.",
+        _towards_by(falls=lambda step, c, sigma: step @ c / sigma),
+        "sigma^2 is a *mean* of squares: there is a 1/d.",
+        _towards_by(falls=lambda step, c, sigma: 2 * step @ c / (len(c) * sigma)),
+        "A factor 2: the slope of a root of u is that of u over *twice* the root.",
+        _towards_by(falls=lambda step, c, sigma: np.linalg.norm(step, axis=1)),
+        "The slope of sigma is an inner product of the step with c: it can have either sign.",
+        _towards_by(centre=lambda X: X),
+        "The norm takes the mean of a token's entries off.",
+        _towards_by(centre=lambda X: X - X.mean(0)),
+        "The mean is over the entries of one token, not over the tokens.",
+        _towards_by(sigma=lambda c: np.linalg.norm(c, axis=1), falls=lambda step, c, s: step @ c / s),
+        "That norm gives tokens the length 1. A standard deviation is the length over the root of d.",
+        _towards_by(
+            sigma=lambda c: np.sqrt((c**2).sum(1) / (c.shape[1] - 1)),
+            falls=lambda step, c, s: step @ c / ((len(c) - 1) * s),
         ),
-        "Centre over the tokens t, the last axis, for each position k.",
-        _untrained_by(pairs=lambda real: real[:, None] & np.ones_like(real)[:, :, None]),
-        "Padding must not ask: leave its positions k out.",
-        _untrained_by(pairs=lambda real: real[:, :, None] & np.ones_like(real)[:, None]),
-        "Padding must not be looked at: leave its tokens t out.",
-        _untrained_by(pairs=lambda real: np.tril(real[:, :, None] & real[:, None])),
-        "Not causal: a position sees all real tokens. `k` before `t` is the order of the indices of `c`.",
-        lambda c, X, real: _untrained(c, X, real) / len(X),
-        "Add up over the sequences; no mean.",
-        _untrained_by(
-            centre=lambda c, pairs: c - c.sum((1, 2), keepdims=True) / pairs.sum((1, 2), keepdims=True)
-        ),
-        "Each position has a mean of its own, not one for its sequence.",
-        _untrained_by(centre=lambda c, pairs: c - c.sum() / pairs.sum()),
-        "Each position has a mean of its own, not one for all.",
-        _untrained_by(centre=lambda c, pairs: c - c.sum(2, keepdims=True)),
-        "Subtract the mean, the sum over how many tokens it sees.",
-        _untrained_by(centre=lambda c, pairs: _centred(_centred(c, pairs, 2), pairs, 1)),
-        "Centre once, over the tokens t; not over the positions, too.",
-        lambda c, X, real: _untrained_by(centre=lambda zeroed, pairs: _centred(c, pairs, 2))(c, X, real),
-        "What c holds at padding enters your mean: set it to 0 before centring, too.",
-        lambda c, X, real: _untrained_by(centre=lambda zeroed, pairs: c - c.mean(2, keepdims=True))(
-            c, X, real
-        ),
-        "What c holds at padding enters your mean: the mean is over the tokens that the position sees.",
-        lambda c, X, real: np.einsum(
-            "ikt,itd,ike->de", _centred(c * (real[:, :, None] & real[:, None]), real[:, None], 2), X, X
-        ),
-        "After centring the coefficients at padding are not 0 any more: set them to 0 again.",
-        lambda c, X, real: _untrained(c, X, np.sort(real, axis=1)[:, ::-1]),
-        "Padding may stand anywhere: use the mask, not how many are real.",
-        lambda c, X, real: _untrained(c[:1], X[:1], real[:1]),
-        "Add up over all sequences, not the first only.",
-        _untrained_by(total="ikt,itd,ite->de"),
-        "Two different tokens: x_t that is looked at, and x_k that asks.",
-        lambda c, X, real: _untrained(c, X, real) / real.sum(),
-        "Add up; no mean over positions or pairs.",
-        lambda c, X, real: _untrained(c, X - X.mean(1, keepdims=True), real),
-        "The tokens stay as they are: only the coefficients are centred.",
+        "The standard deviation is over all d entries here, not d - 1.",
+        _towards_by(start=np.argmin),
+        "All attention is on the token with the *largest* output.",
+        _towards_by(start=lambda f: 0),
+        "All attention is on the token with the largest output, which need not be the first.",
+        lambda X, v: _towards_by(start=lambda f: int((X @ v).argmax()))(X, v),
+        "Largest is the output of the head, with its norm; not v . x.",
+        _small_step,
+        "That is a difference over a long step. The slope at 0 is a derivative.",
+        lambda X, v: _small_step(X, v, 1.0),
+        "All attention moved at once: asked is the slope at the start.",
+        lambda X, v: (_towards(X, v) > 0).astype(float),
+        "Return the slopes, not whether they are positive.",
     ),
 )
 
-EXERCISES = [SHARP, AGREE, BOUND, UNTRAINED, FLIP]
+EXERCISES = [BOUND, GIVEN, FLIP, TOWARDS]

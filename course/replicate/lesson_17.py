@@ -254,14 +254,6 @@ def polyak(of: Descent, at: tuple[int, int] = (60, 300)) -> tuple[Tensor, Tensor
     return (1 / of.solution.margin / longest)[kept], ((before - after) / (at[1] - at[0]))[kept]
 
 
-def raced(parameter: str, optimizer: Callable, at: list[int], norm, trials: int, seed: int, schedule=None):
-    """A fresh run's angles to the SVM of this norm and its lengths at the steps `at`, (trials, len(at))."""
-    tokens, model = problem_and_model(parameter, trials, seed)
-    path, _ = run(tokens, model, Runner(optimizer, (), schedule=schedule or (lambda t: 1.0)), at)
-    own = limit(tokens, parameter, geometry.selected_tokens(model.attention(tokens).detach()), norm)[1].value
-    return torch.stack([angle(W, own) for W in path], -1), torch.stack([size(W, norm) for W in path], -1)
-
-
 def race(parameter: str, optimiser: str, *, trials: int, seed: int) -> dict:
     """One optimiser on one parameter; (trials, POINTS) at the steps of `steps_of`."""
     runner = RUNNERS[optimiser]

@@ -10,9 +10,7 @@ from course.replicate import small_transformer as net
 from course.replicate import taken_apart
 from mini_attn import svm
 
-sharpness, agreement, lower_bound, untrained, flip_test = (
-    spec.reference for spec in exercises.exercises("18")
-)
+lower_bound, given_back, flip_test, towards = (spec.reference for spec in exercises.exercises("18"))
 REAL = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], dtype=torch.bool)
 
 
@@ -61,34 +59,36 @@ def test_the_shapes_of_the_start_are_the_stored_ones(lesson):
     assert {name: w.numel() for name, w in P.items()} == {name: w.numel() for name, w in batched.items()}
 
 
-def test_sharpness_is_the_stored_one():
-    s = torch.rand(1, 2, 3, 5, 5, dtype=torch.float64).masked_fill(~REAL[None, None, :, None], 0)
-    s = s / s.sum(-1, keepdim=True)
-    entropy, largest = stored.sharpness(s, REAL[None])
-    asks = REAL & (REAL.sum(-1) > 1)[:, None]
-    number = REAL.sum(-1)[:, None].expand(3, 5)[asks].numpy()
-    for head in range(2):
-        rows = s[0, head][asks].numpy()
-        assert float(entropy[0, head]) == pytest.approx(sharpness(rows, number).mean())
-        assert float(largest[0, head]) == pytest.approx(rows.max(-1).mean())
-
-
-def test_an_untrained_matrix_is_of_the_stored_form():
-    a = torch.randn(1, 3, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    W = stored.of_tokens(a, REAL[None], 1, torch.Generator().manual_seed(2))[0, 0]
-    c = torch.randn(1, 1, 3, 5, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64)[0, 0]
-    np.testing.assert_allclose(untrained(c.numpy(), a[0].numpy(), REAL.numpy()), W, atol=1e-12)
-
-
-def test_a_gradient_has_that_form():
+def test_a_gradient_has_the_form_of_the_control():
     """Slopes of any function of the attention add up to 0 over the tokens."""
     a = torch.randn(2, 4, 3, dtype=torch.float64)
     W = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
     h = torch.einsum("ikd,ed,ite->ikt", a, W, a)
     h.retain_grad()
     (h.softmax(-1).pow(2) * torch.rand(2, 4, 4)).sum().backward()
-    full = np.ones((2, 4), dtype=bool)
-    np.testing.assert_allclose(untrained(h.grad.numpy(), a.numpy(), full), W.grad, atol=1e-12)
+    torch.testing.assert_close(h.grad.sum(-1), torch.zeros(2, 4, dtype=torch.float64), atol=1e-12, rtol=0)
+    torch.testing.assert_close(torch.einsum("ikt,itd,ike->de", h.grad, a, a), W.grad)
+
+
+@pytest.mark.parametrize(("T", "C"), [(3, 1.0), (7, 0.01), (20, 30.0)])
+def test_what_a_selection_gives_back_is_the_solvers_cosine(T, C):
+    c = np.random.default_rng(T).normal(size=(T, T)) + 0.5
+    W = torch.from_numpy(c - c.mean(1, keepdims=True)).T
+    solution = svm.solve_soft(torch.eye(T, dtype=torch.float64)[None], W.argmax(0)[None], C, tol=1e-8)
+    assert given_back(c) == pytest.approx(float(stored.cosine(W, solution.value)), abs=1e-4)
+
+
+def test_slopes_towards_tokens_are_those_of_a_small_step():
+    rng = np.random.default_rng(0)
+    X, v = rng.normal(size=(6, 9)) + 1.0, rng.normal(size=9)
+
+    def f(x):
+        return (x - x.mean(-1, keepdims=True)) @ v / x.std(-1)
+
+    best = X[f(X).argmax()]
+    assert towards(X, v) == pytest.approx((f(best + 1e-7 * (X - best)) - f(best)) / 1e-7, abs=1e-5)
+    shared = np.array([np.corrcoef(best, x)[0, 1] for x in X])
+    assert (np.sign(towards(X, v).round(9)) == np.sign((f(X) - shared * f(best)).round(9))).all()
 
 
 def test_the_bound_is_tight_at_the_solution_and_below_it_elsewhere():
@@ -108,11 +108,6 @@ def test_flips_of_unequal_runs():
     trained = np.array([[1.0, 3.0], [2.0, 2.0], [-0.5, -0.5]])
     assert flip_test(trained, 0 * trained) == 0.5  # +-2 +-2 +-.5: four of eight sums reach 3.5
     assert flip_test(np.ones((10, 8)), np.zeros((10, 8))) == 2 / 1024
-
-
-@pytest.mark.parametrize(("selected", "share"), [([0, 0, 1, 2, 2], 0.5), ([3, 3, 3, 3, 0], 1.0)])
-def test_agreement_leaves_padding_out(selected, share):
-    assert agreement(np.array([selected]), REAL[:1].numpy()) == pytest.approx([share])
 
 
 def test_ingredients_add_up():

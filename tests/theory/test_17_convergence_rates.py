@@ -4,9 +4,8 @@ Soudry et al. 2018, Ji and Telgarsky 2021 (linear models) and Vasudeva et al. 20
 Measured here on other seeds and sizes than the lesson's: the error at a given length is that of the remainder
 and does not depend on the clock; the remainder follows from the SVM, with its sign; normalised descent's
 angle falls as 1/j, not as 1/sqrt(j); growing steps end at 1/j, to which they come from above, and steps that
-come down again beat it; a dual variable has a memory, of the order R^(2 - rho) in W; Polyak's steps have the
-length of the SVM's solution, and divide the excess by e where that is below eta*; a run of one clock tells
-the time of another; Adam's loss falls at the predicted speed, until its epsilon stops it.
+come down again beat it; Polyak's steps have the length of the SVM's solution, and divide the excess by e
+where that is below eta*; one clock tells the time of another; Adam's loss falls at the predicted speed.
 """
 
 import math
@@ -25,10 +24,9 @@ from course.replicate.lesson_17 import (
     limit,
     run,
 )
-from mini_attn import data, geometry, losses, models, optim, rates, svm
-from mini_attn.gradients import closed_form
+from mini_attn import data, geometry, models, optim, rates, svm
 
-plain_steps, adam_speed = (exercises.exercises("17")[k].reference for k in (1, 4))
+plain_steps, adam_speed = (exercises.exercises("17")[k].reference for k in (1, 3))
 SIZES = [(5, 4, 12), (3, 6, 7)]
 DECADES = [100, 316, 1000, 3160, 10_000, 31_600]
 SEED = {(8, 4, 8): 1, (3, 6, 7): 2, (6, 5, 16): 3}
@@ -168,86 +166,6 @@ def test_steps_that_come_down_again_beat_one_over_j():
     only_up = Runner(constant(0.1).make, (), schedule=lambda j: j)
     linear = prompt_angles(8, 173, only_up, [3000])[0][:, 0]
     assert (angles[1] < 0.5 * linear).sum() >= 6
-
-
-@pytest.mark.parametrize(("rho", "a"), [(1.3, -0.5), (1.5, -0.6)])
-def test_memory_in_the_dual_variable(rho, a):
-    """For rho < 2 and falling steps it decides: 1 + a, neither 1 / R nor the zigzag."""
-    mirror = Runner(
-        lambda w: optim.MirrorDescent(w, lr=4.0, p=rho, batch_dims=1), (), schedule=lambda j: j**a
-    )
-    at = [200, 356, 632, 1125, 2000]
-    angles = prompt_angles(8, 174, mirror, at, rho)[0]
-    slope = rates.slope(torch.tensor(at, dtype=torch.float64), angles).median()
-    assert abs(slope + 1 + a) < 0.15
-    assert slope > -min(1.0, (1 + a) / (rho - 1)) + 0.2
-
-
-@pytest.mark.parametrize(("rho", "a"), [(1.3, -0.5), (1.5, -0.5), (1.5, -0.4), (1.7, -0.4)])
-def test_that_memory_against_the_length(rho, a):
-    """Constant in the dual variable, of order R^(2 - rho) in W, so R^(1 - rho) in the angle, for any a."""
-    at = [200, 356, 632, 1125, 2000]
-    theta, R = replicate.raced(
-        "W", lambda w: optim.MirrorDescent(w, lr=4.0, p=rho, batch_dims=1), at, rho, 8, 177, lambda j: j**a
-    )
-    x, y = R.log(), theta.log()
-    x = x - x.mean(-1, keepdim=True)
-    assert abs(((x * y).sum(-1) / x.square().sum(-1)).median() - 1 + rho) < 0.06
-
-
-def test_adams_epsilon_plays_no_part_yet():
-    def end(eps):
-        adam = Runner(lambda w: torch.optim.Adam(w, lr=0.01, eps=eps), (), exact=True)
-        return prompt_angles(4, 175, adam, [1500], math.inf)[0]
-
-    torch.testing.assert_close(end(1e-8), end(0.0), rtol=2e-3, atol=0)
-
-
-def test_adams_epsilon_stops_its_clock_where_the_gradient_is_as_small():
-    """With beta_2 = .99 after some 3,000 steps; with the default .999 ten times later."""
-    falls = {}
-    tokens = data_of_prompts(4, 175)
-    for eps in (1e-8, 0.0):
-        model = models.PromptAttention(12, trials=4)
-        adam = Runner(lambda w, e=eps: torch.optim.Adam(w, 0.01, (0.9, 0.99), e), (), exact=True)
-        path, _ = run(tokens, model, adam, [500, 1000, 5000, 6000])
-        selected = geometry.selected_tokens(model.attention(tokens).detach())
-        logs = [rates.log_excess(tokens.compare(p[:, None]), tokens, selected) for p in path]
-        falls[eps] = (logs[0] - logs[1]) / 500, (logs[2] - logs[3]) / 1000
-    torch.testing.assert_close(falls[1e-8][0], falls[0.0][0], rtol=0.01, atol=0)
-    assert (falls[1e-8][1] < 0.3 * falls[0.0][1]).all()
-
-
-def test_spectral_steps_on_keys_and_queries_leave_the_sooner_the_longer_they_are():
-    """On the same problems, at the same spectral length; not in all, but in most."""
-    reached = []
-    for lr, last in ((0.16, 200), (0.04, 800)):
-        at = [round(0.6 * last), round(0.8 * last), last]
-        theta, lengths = replicate.raced(
-            "KQ", lambda w, lr=lr: optim.SpectralDescent(w, lr=lr, batch_dims=1), at, "spectral", 10, 4
-        )
-        assert (lengths[:, 0] < 600).all()
-        assert (lengths[:, -1] > 600).all()
-        reached.append(at_length(lengths, theta, 600.0))
-    ratio = reached[0] / reached[1]
-    assert (ratio > 1).sum() >= 7
-    assert ratio.median() > 1.2
-
-
-def test_steps_beyond_the_longest_that_settles_have_the_better_constant(long_run):
-    tokens, selected, problem, solution, _, path = long_run
-    longest = rates.remainder(problem, solution, rates.strengths(tokens, selected)).longest[:, None, None]
-    ends = []
-    for factor in (0.97, 3.0):
-        model = models.CrossAttention(tokens.X.shape[-1], trials=8, init=path[2])
-        evaluate = closed_form(model, tokens, losses.logistic, 1)
-        for _ in range(1500):
-            G = evaluate()[1]["W"]
-            model.W.data.sub_(factor * longest * G / G.flatten(1).norm(dim=1)[:, None, None])
-        ends.append(angle(model.W.detach(), solution.value))
-    ratio = ends[1] / ends[0]
-    assert 0.4 < ratio.median() < 0.75
-    assert (ratio < 0.75).sum() >= 7  # of 8: a row that is nearly tight may still decide one
 
 
 def test_polyaks_steps(long_run):

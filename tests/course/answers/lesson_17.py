@@ -63,13 +63,6 @@ def speed_by_margin(rows, lam):
     return mu * lam.sum() / (lam @ np.linalg.norm(rows, axis=1))
 
 
-def final_by_cases(a, rho):
-    power = (1 + a) / (rho - 1)  # R is j to this power
-    grows = a + (2 - rho) * power  # exponent of a step's length in W
-    memory = (2 - rho) * power - power
-    return max(memory, -1.0 if grows > 0 else -power)
-
-
 def adam_by_brentq(eta, mu, beta_1, beta_2, square=lambda x: x):
     def left(b):
         kept = (1 - beta_2 * math.exp(2 * b)) / (1 - beta_2)
@@ -144,23 +137,6 @@ ANSWERS = {
         ],
     },
     "17.4": {
-        "also_right": final_by_cases,
-        "wrong": [
-            lambda a, rho: -(1 + a),
-            lambda a, rho: -1 / (rho - 1),
-            lambda a, rho: -1.0 if a + (2 - rho) * (1 + a) / (rho - 1) > 0 else -(1 + a) / (rho - 1),
-            lambda a, rho: final_by_cases(a, rho) if rho >= 2 else -(1 + a) / (rho - 1),
-            lambda a, rho: -min(1.0, (1 + a) * (1 - 1 / rho)),
-            lambda a, rho: -1.0 if a > 0 else -(1 + a) / (rho - 1),
-            lambda a, rho: -1.0 if rho < 2 else final_by_cases(a, rho),
-            lambda a, rho: final_by_cases(a, rho) if rho < 2 else -(1 + a),
-            lambda a, rho: 0.5 * final_by_cases(a, rho),
-            lambda a, rho: -min(2.0, 1 + a, (1 + a) / (rho - 1)),
-            lambda a, rho: -min(1.0, 1 / (rho - 1) + a),
-            lambda a, rho: -min(1.0, 1 + a, (1 + a) / abs(rho - 2) if rho != 2 else 1.0),
-        ],
-    },
-    "17.5": {
         "also_right": adam_by_brentq,
         "wrong": [
             lambda eta, mu, b1, b2: adam_by_brentq(eta, mu, 0.0, b2),

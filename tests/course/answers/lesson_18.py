@@ -1,33 +1,9 @@
 """Answers to lesson 18's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
-from collections import Counter
 from itertools import product
 
 import numpy as np
-import torch
 from scipy import stats
-
-
-def sharp_in_loops(s, number, total=lambda row: sum(-p * np.log(p) for p in row if p > 0)):
-    return [
-        float(total(row)) / np.log(m) if m > 1 else 0.0 for row, m in zip(s, map(int, number), strict=True)
-    ]
-
-
-def sharp_in_torch(s, number):
-    s, number = torch.as_tensor(s), torch.as_tensor(number)
-    return torch.where(number > 1, torch.special.entr(s).sum(-1) / number.clamp_min(2).log(), 0.0)
-
-
-def agree_in_loops(selected, real, votes=lambda counted: max(counted.values()), only=None):
-    counted = [Counter(row[asks].tolist()) for row, asks in zip(selected, real, strict=True)]
-    number = [sum(c.values()) for c in counted]
-    if only is not None:  # drop votes for what is padding
-        counted = [
-            Counter({t: v for t, v in c.items() if keep[t]}) or Counter([0])
-            for c, keep in zip(counted, only, strict=True)
-        ]
-    return [votes(c) / m for c, m in zip(counted, number, strict=True)]
 
 
 def bound_by_search(A, w, C, weights=lambda slack: slack, largest=np.inf):
@@ -52,70 +28,31 @@ def flips_by_hand(trained, control, far=lambda mean, seen: abs(mean) >= abs(seen
     return sum(hits) / len(hits)
 
 
-def untrained_in_loops(c, X, real, centre=True, back=False):
-    W = np.zeros((X.shape[2],) * 2)
-    for i in range(len(X)):
-        seen = np.flatnonzero(real[i])
-        for k in seen:
-            mean = np.mean([c[i, k, t] for t in seen]) if centre else 0.0
-            for t in seen:
-                W += (c[i, k, t] - mean) * np.outer(X[i, t], X[i, k])
-    return W
+def given_in_matrices(c, mean=lambda row: row.mean(), part=lambda T: -np.ones(T) / T, picks=np.argmax):
+    """W and the SVM's direction as matrices in the basis of the tokens, position by position."""
+    T = len(c)
+    W, V = np.zeros((2, T, T))
+    for k, row in enumerate(c):
+        W[:, k] = row - mean(row)
+        V[:, k] = part(T)
+        V[picks(row), k] += 1
+    return (W * V).sum() / np.sqrt((W**2).sum() * (V**2).sum())
+
+
+def towards_by_jacobian(X, v, ddof=0, pick=np.argmax, project=True, share=1.0, centre=True):
+    """The norm's derivative as a matrix."""
+    d = X.shape[1]
+    P = np.eye(d) - centre / d
+    c = X @ P
+    n = c / np.sqrt((c**2).sum(1) / (d - ddof))[:, None]
+    k = pick(n @ v)
+    sigma = np.linalg.norm(c[k]) / np.linalg.norm(n[k])
+    J = (P - project * np.outer(n[k], n[k]) / (d - ddof)) / sigma
+    return share * (X - X[k]) @ J.T @ v
 
 
 ANSWERS = {
     "18.1": {
-        "also_right": sharp_in_torch,
-        "wrong": [
-            lambda s, number: [x * np.log(2) for x in sharp_in_loops(s, number)],
-            lambda s, number: [x / np.log(2) for x in sharp_in_loops(s, number)],
-            lambda s, number: sharp_in_loops(s, np.full(len(s), s.shape[1])),
-            lambda s, number: sharp_in_loops(s, (s > 0).sum(1)),
-            lambda s, number: sharp_in_loops(
-                s, number, lambda row: (1 - np.square(row).sum()) * np.log(len(row))
-            ),
-            lambda s, number: sharp_in_loops(s, number, lambda row: -np.log(max(row))),
-            lambda s, number: np.nan_to_num(
-                np.array(sharp_in_loops(s, number)) * np.where(s.max(1) == 1, np.nan, 1), nan=1
-            ),
-            lambda s, number: np.array(sharp_in_loops(s, number))[::-1],
-            lambda s, number: sharp_in_loops(s, number, lambda row: -(row * np.log(row + 1e-2)).sum()),
-            lambda s, number: np.array(sharp_in_loops(s, number))[:, None],
-            lambda s, number: (np.array(sharp_in_loops(s, number)) > 0.5).astype(float),
-            lambda s, number: sharp_in_loops(s, number + 1),
-        ],
-    },
-    "18.2": {
-        "also_right": agree_in_loops,
-        "wrong": [
-            lambda selected, real: agree_in_loops(selected, real, lambda c: min(c.values())),
-            lambda selected, real: agree_in_loops(selected, real, lambda c: max(c)),
-            lambda selected, real: agree_in_loops(selected, real, lambda c: sum(c.values()) / len(c)),
-            lambda selected, real: agree_in_loops(selected, real, lambda c: max(c.values()) - 1),
-            lambda selected, real: agree_in_loops(
-                selected, real, lambda c: sum(v * v for v in c.values()) / sum(c.values())
-            ),
-            lambda selected, real: agree_in_loops(selected, np.ones_like(real)),
-            lambda selected, real: agree_in_loops(selected, np.sort(real, axis=1)[:, ::-1]),
-            lambda selected, real: np.array(agree_in_loops(selected, real))[::-1],
-            lambda selected, real: float(np.mean(agree_in_loops(selected, real))),
-            lambda selected, real: agree_in_loops(selected, real, only=real),
-            lambda selected, real: [
-                1 - (len(set(row[ok].tolist())) - 1) / ok.sum()
-                for row, ok in zip(selected, real, strict=True)
-            ],
-            lambda selected, real: [
-                (row == np.arange(len(row)))[ok].mean() for row, ok in zip(selected, real, strict=True)
-            ],
-            lambda selected, real: [
-                (row[ok] == row[ok][0]).mean() for row, ok in zip(selected, real, strict=True)
-            ],
-            lambda selected, real: [
-                (row[ok] == np.median(row[ok])).mean() for row, ok in zip(selected, real, strict=True)
-            ],
-        ],
-    },
-    "18.3": {
         "also_right": bound_by_search,
         "wrong": [
             lambda A, w, C: 0.0 if (1 - A @ w).max() < 1e-2 else bound_by_search(A, w, C),
@@ -137,7 +74,28 @@ ANSWERS = {
             lambda A, w, C: bound_by_search(A, w, C) or float("nan"),
         ],
     },
-    "18.5": {
+    "18.2": {
+        "also_right": given_in_matrices,
+        "wrong": [
+            lambda c: given_in_matrices(c, mean=lambda row: 0.0),
+            lambda c: given_in_matrices(c, mean=np.median),
+            lambda c: given_in_matrices(c, part=np.zeros),
+            lambda c: given_in_matrices(c, part=lambda T: np.ones(T) / T),
+            lambda c: given_in_matrices(c.T),
+            lambda c: given_in_matrices(c, picks=np.argmin),
+            lambda c: given_in_matrices(c, picks=lambda row: np.abs(row).argmax()),
+            lambda c: given_in_matrices(c, picks=lambda row: 0),
+            lambda c: -given_in_matrices(c),
+            lambda c: given_in_matrices(c) ** 2,
+            lambda c: np.arccos(given_in_matrices(c)),
+            lambda c: given_in_matrices(c[:1].repeat(len(c), 0)),
+            lambda c: given_in_matrices(np.sign(c)),
+            lambda c: given_in_matrices(c) * (1 - 1 / len(c)),
+            lambda c: float(np.mean(c.max(1)) * np.sqrt(len(c)) / (len(c) - 1)),
+            lambda c: 1 / np.sqrt(len(c)),
+        ],
+    },
+    "18.3": {
         "also_right": flips_by_hand,
         "wrong": [
             lambda trained, control: float(
@@ -183,20 +141,22 @@ ANSWERS = {
         ],
     },
     "18.4": {
-        "also_right": untrained_in_loops,
+        "also_right": towards_by_jacobian,
         "wrong": [
-            lambda c, X, real: untrained_in_loops(c, X, real, centre=False),
-            lambda c, X, real: untrained_in_loops(c, X, np.ones_like(real)),
-            lambda c, X, real: untrained_in_loops(c, X, real).T,
-            lambda c, X, real: -untrained_in_loops(c, X, real),
-            lambda c, X, real: untrained_in_loops(c, X, real) / real.sum(),
-            lambda c, X, real: untrained_in_loops(c.swapaxes(1, 2), X, real),
-            lambda c, X, real: untrained_in_loops(c[:1], X[:1], real[:1]),
-            lambda c, X, real: untrained_in_loops(c - c.mean(), X, real, centre=False),
-            lambda c, X, real: untrained_in_loops(c, X - X.mean((0, 1)), real),
-            lambda c, X, real: untrained_in_loops(np.sign(c), X, real),
-            lambda c, X, real: untrained_in_loops(c, X, np.sort(real, axis=1)[:, ::-1]),
-            lambda c, X, real: np.einsum("ikt,itd,ike->ide", c, X, X),
+            lambda X, v: towards_by_jacobian(X, v, project=False),
+            lambda X, v: towards_by_jacobian(X, v, ddof=1),
+            lambda X, v: towards_by_jacobian(X, v, pick=np.argmin),
+            lambda X, v: towards_by_jacobian(X, v, pick=lambda f: len(f) - 1),
+            lambda X, v: towards_by_jacobian(X, v, share=-1.0),
+            lambda X, v: towards_by_jacobian(X, v, share=0.5),
+            lambda X, v: towards_by_jacobian(X, v, centre=False),
+            lambda X, v: towards_by_jacobian(X, np.ones_like(v)),
+            lambda X, v: towards_by_jacobian(X, v).max(),
+            lambda X, v: np.maximum(towards_by_jacobian(X, v), 0),
+            lambda X, v: np.sign(towards_by_jacobian(X, v)),
+            lambda X, v: np.delete(towards_by_jacobian(X, v), 0),
+            lambda X, v: towards_by_jacobian(X / np.linalg.norm(X, axis=1, keepdims=True), v),
+            lambda X, v: towards_by_jacobian(X - X.mean(0), v),
         ],
     },
 }
