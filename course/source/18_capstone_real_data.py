@@ -2,7 +2,7 @@
 # # 18 · Capstone: real tokens
 #
 # So far tokens were random, but for one section of lesson 15. There was one layer, and training had no end.
-# Here is a small transformer with all that belongs to one: two layers, four heads each, an MLP, residual
+# Here is a small transformer with all that belongs to one: two layers of four heads, MLPs, residual
 # connections, normalisation, Adam. It learns to read handwritten digits, and to memorise 2,000 sentences of
 # film reviews.
 #
@@ -447,9 +447,9 @@ assert value * (1 + 1e-9) > lower_bound(A, w, 1.0) > 0.999 * value, again.format
 # - the selection of the **untrained** $W_0$ on the same tokens: is it something learned?
 # - a $W$ that **nobody trained**, of the same length, made of the same tokens, with its own selection.
 #
-# For the last one: whatever the loss, the gradient in $W$ has the form $\sum_{i,k,t} c_{ikt}\, x_{it}
-# x_{ik}^\top$ with $\sum_t c_{ikt} = 0$ for each position, since the slopes of a softmax add up to 0. So we
-# draw $c$ at random.
+# For the last one we draw $c$ at random: whatever the loss, the gradient in $W$ has the form
+# $\sum_{i,k,t} c_{ikt}\, x_{it} x_{ik}^\top$ with $\sum_t c_{ikt} = 0$, since the slopes of a softmax add up
+# to 0.
 #
 # **Predict first:** the trained head's cosine to its SVM is about 0.5. What is that of a random sum of this
 # form: near 0, about 0.25, or 0.5 and above?
@@ -523,13 +523,12 @@ for T in (4, 8, 16, 32):
 
 # %% [markdown]
 # So 16 orthonormal tokens give 0.47 for nothing. With $m_T$ the mean of the largest of $T$ normal numbers,
-# the exercise gives about $m_T \sqrt T/(T - 1)$. The inner product only sees that each position selected its
-# *largest* coefficient: **what selects is found again in its selection.** Real tokens are not orthonormal,
-# and give 0.6.
+# the exercise gives about $m_T \sqrt T/(T - 1)$. **What selects is found again in its selection.** Real
+# tokens are not orthonormal, and give 0.6.
 #
-# Is the difference to the trained heads chance? One run has eight heads, but these share their data and
-# their layers: they are not eight experiments. The **runs** have starts of their own. If trained and control
-# were alike, each run's difference could as well have had the other sign.
+# Is the difference to the trained heads chance? Eight heads of one run share data and layers: they are not
+# eight experiments. The **runs** have starts of their own. If trained and control were alike, each run's
+# difference could as well have had the other sign.
 
 # %% [markdown]
 # ### Exercise 18.3: A difference by chance?
@@ -625,8 +624,8 @@ show(
 # runs say so, and ten runs can have no smaller $p$. They have starts of their own, but share about 60% of
 # their digits.
 #
-# What would be evidence? Theory makes a stronger claim: $W$ is on its way *to* the SVM of what it selects.
-# Then the SVM at an early step could say where $W$ goes **from there**, better than a straight line does.
+# What would be evidence? If $W$ is on its way *to* the SVM of what it selects, the SVM at an early step
+# should say where $W$ goes **from there**, better than a straight line does.
 
 # %%
 print("movement after step 80, cosine to:   SVM of step 80   movement up to step 80      p")
@@ -753,10 +752,9 @@ for setting in ("base", "+ every token asks"):
     assert abs(p - {"base": 0.178, "+ every token asks": 2 / 1024}[setting]) < 0.001, again.format("18.3")
 
 # %% [markdown]
-# The test is failed in ten of ten by a layer in which *every token asks*, as by the transformer, and yet
-# that layer arrives at a cosine of 0.98. Even the base, where the theory is exact, is ahead in only 7 of 10,
-# which may be chance. **So to fail it is no evidence against the theory.** Try a test where the answer is
-# known.
+# The layer in which *every token asks* fails in ten of ten, as the transformer does, and yet it arrives at a
+# cosine of 0.98. Even the base is ahead in only 7 of 10, which may be chance. **So to fail this test is no
+# evidence against the theory.** Try a test where the answer is known.
 #
 # What does the norm do? It makes the head *nonlinear* (lesson 13): what is read is no longer a weighted mean
 # of values. **Predict:** is a mixture of tokens then better than any one of them, or only as good?
@@ -827,13 +825,14 @@ for setting, counts in wanted.items():
     assert found == counts
 
 # %% [markdown]
-# Under a norm the slope has the sign of $f_t - \rho f_\alpha$, where $\rho$ is the correlation of the two
-# tokens' entries: a good token that has little in common with the best one helps. Mixing shrinks what they
-# do not share, and the norm scales the rest up again.
+# In all but a few sentences some mixture beats the best token. Why? The slope has the sign of $f_t - \rho
+# f_\alpha$, where $\rho$ is the correlation of the two tokens' entries: a good token that has little in
+# common with the best one helps. Mixing shrinks what they do not share, and the norm scales the rest up
+# again.
 #
-# So under the norm a mixture is *better*: the loss lies below that of the best token of each sentence, and
-# rises if attention is made sharp. A longer $W$ would cost. With an MLP and a residual sharp attention would
-# lower the loss. **A norm forbids the decision; an MLP puts it off.**
+# After training, too: under the norm the loss lies below that of the best tokens, and rises if attention is
+# made sharp. With an MLP and a residual sharp attention lowers it. **A norm forbids the decision; an MLP
+# puts it off.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Your project
@@ -848,7 +847,7 @@ for setting, counts in wanted.items():
 # | 4 | a measurement that would come out otherwise if the answer were another one |
 # | 5 | a control that has everything but the claimed cause, and the claim set against it |
 # | 3 | uncertainty over independent runs; every run accounted for |
-# | 3 | ten times longer, five other seeds, one other size; what moved is said |
+# | 3 | ten times longer, five other seeds, one other size |
 # | 2 | an answer in two sentences that promises no more than was shown |
 #
 # <details><summary>Three directions</summary>
@@ -863,10 +862,8 @@ for setting, counts in wanted.items():
 # </details>
 # <details><summary>Open problems that the papers themselves leave, informally</summary>
 #
-# Several heads trained together; several layers, whose inputs move; nonlinear heads: which tokens stay, and
-# convergence of the finite part; convergence to *some* locally optimal direction from every start, without
-# conditions on it; rates in finite time beyond special cases; keys and queries without a ridge (lesson 11
-# shows stalls that no theorem excludes).
+# Several heads trained together; several layers, whose inputs move; nonlinear heads: which tokens stay;
+# convergence from every start; rates in finite time beyond special cases; keys and queries without a ridge.
 #
 # </details>
 
@@ -906,16 +903,14 @@ progress("18")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A small transformer's attention becomes sharper **while** it fits the data, and all but stops half-way,
-#   for ten times as many steps. The theory's sparsity comes after the fit, from a norm that grows for ever.
-# - The token with the best score wins in about one choice of ten.
+# - A small transformer's attention becomes sharper **while** it fits the data, and all but stops half-way.
+#   The theory's sparsity comes after the fit. The token with the best score wins in about one choice of ten.
 # - The SVM over a head's own selection has a cosine of about 0.5 to its movement. **A random matrix made of
 #   the same tokens has more**: what selects is found again in its selection. A claim needs a rival that has
 #   all but the cause, and a test has to be tried where the answer is known.
 # - Taken apart, the theory is exact in its setting. Most ingredients leave the direction alone, change the
-#   geometry, or delay. **With moving tokens that all ask, or a
-#   norm before the head, the cosine cannot be told from the control.** Under the norm mixtures are better
-#   than any token.
+#   geometry, or delay. **With moving tokens that all ask, or a norm before the head, the cosine cannot be
+#   told from the control.** Under the norm mixtures are better than any token.
 # - **The limits:** two data sets, one size of transformer, ten runs that share data; 16 sentences and, with
 #   moving tokens, 300 steps in the part that takes it apart.
 #
