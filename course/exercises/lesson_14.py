@@ -6,84 +6,80 @@ from course.check.specification import Exercise, known
 from course.exercises.pooled import POOLED
 
 
-# --------------------------------------------------------------------------- 14.1 who sees whom
-def _visible_by(
-    real=lambda lengths, T: np.arange(T) < np.asarray(lengths)[:, None],
-    half=lambda T: np.tril(np.ones((T, T), dtype=bool)),
-    asks=True,
-    seen=True,
-):
-    """An answer from who is real, which half causal attention keeps, and which ends of a pair are checked."""
-
-    def answer(lengths, T, causal):
-        own = real(lengths, T)
-        sees = np.ones((len(own), T, T), dtype=bool)
-        if asks:
-            sees = sees & own[:, :, None]
-        if seen:
-            sees = sees & own[:, None, :]
-        return sees & half(T) if causal else sees
-
-    return answer
+# --------------------------------------------------------------------------- 14.1 whose output moves
+def _own(sees):
+    return np.broadcast_to(np.eye(sees.shape[-1], dtype=bool), sees.shape)
 
 
-_visible = _visible_by()
+def _number(sees):
+    return sees.sum(axis=-1, keepdims=True)
 
 
-def _visible_cases(rng):
-    return [
-        (np.array([3, 2]), 3, False),
-        (rng.permutation([1, 2, 3, 4]), 4, True),
-        (np.r_[5, rng.integers(2, 5, size=2)], 5, True),
-        (rng.permutation([4, 1, 2]), 4, False),
-        (np.array([1, 2]), 4, False),  # nobody is as long as T
-        (np.array([2]), 3, True),
-    ]
+def _moves(sees):
+    return sees | (_own(sees) & (_number(sees) > 1))
 
 
-VISIBLE = Exercise(
+def _visible(lengths, T):
+    """A causal mask with padding at the end."""
+    real = np.arange(T) < np.asarray(lengths)[:, None]
+    return real[:, :, None] & real[:, None, :] & np.tri(T, dtype=bool)
+
+
+def _moves_cases(rng):
+    """Two usual masks, and random ones with a row of each kind: nothing, one token, itself alone, others only."""
+    cases = [(np.tri(3, dtype=bool)[None],), (_visible(rng.permutation([2, 4, 5]), 5),)]
+    for n, T in ((1, 6), (2, 7), (3, 8)):
+        sees = rng.random((n, T, T)) < rng.uniform(0.3, 0.5)
+        for own in sees:
+            nothing, one, itself, others, two = rng.permutation(T)[:5]
+            own[[nothing, one, itself, others, two]] = False
+            own[one, others] = own[itself, itself] = True
+            own[others, [one, two, nothing]] = True
+            own[two, [nothing, itself]] = True
+        cases.append((sees,))
+    return cases
+
+
+MOVES = Exercise(
     id="14.1",
-    title="Who sees whom",
+    title="Whose output moves?",
     points=1,
     minutes=5,
     difficulty=1,
-    reference=_visible,
-    cases=_visible_cases,
+    reference=_moves,
+    cases=_moves_cases,
     misconceptions=known(
-        _visible_by(asks=False),
-        "Padding must see nothing: the rows k of padding have to be False, too.",
-        _visible_by(seen=False),
-        "Padding is seen: the columns t of padding have to be False, too.",
-        lambda lengths, T, causal: (
-            _visible_by(asks=False)(lengths, T, causal) | _visible_by(seen=False)(lengths, T, causal)
-        ),
-        "Both ends of a pair have to be real: `&`, not `|`.",
-        _visible_by(half=lambda T: np.triu(np.ones((T, T), dtype=bool))),
-        "The other half: causal means that position k sees t <= k, the lower triangle.",
-        _visible_by(half=lambda T: np.tril(np.ones((T, T), dtype=bool), -1)),
-        "A position sees itself, too: keep the diagonal.",
-        _visible_by(real=lambda lengths, T: np.arange(T) <= np.asarray(lengths)[:, None]),
-        "One too many: of a sequence of length m the tokens 0, ..., m - 1 are real.",
-        _visible_by(real=lambda lengths, T: np.arange(T)[::-1] < np.asarray(lengths)[:, None]),
-        "The first tokens of a sequence are real, and the padding stands at its end.",
-        lambda lengths, T, causal: _visible(lengths, T, True),
-        "Look at `causal`: when it is False, a position sees the tokens after it, too.",
-        lambda lengths, T, causal: _visible(lengths, T, False),
-        "Look at `causal`: when it is True, a position sees no token after it.",
-        lambda lengths, T, causal: ~_visible(lengths, T, causal),
-        "The other way round: True where a position sees a token.",
-        lambda lengths, T, causal: _visible(np.full(len(lengths), T), T, causal),
-        "Look at `lengths`: padding is seen by nobody, and sees nothing.",
-        lambda lengths, T, causal: _visible(np.full(len(lengths), lengths[0]), T, causal),
-        "Each sequence has its own length.",
-        lambda lengths, T, causal: _visible(lengths, T, causal) | np.eye(T, dtype=bool),
-        "Padding sees nothing, not even itself.",
-        _visible_by(half=lambda T: np.tri(T, k=1, dtype=bool)),
-        "One token too many: position k sees up to t = k, itself, not the next one.",
-        lambda lengths, T, causal: np.where(_visible(lengths, T, causal), 0.0, -np.inf),
-        "That is what one adds to the logits. Return the mask itself: True where a position sees a token.",
+        lambda sees: sees,
+        "A token also stands in the logits as the query of its own position, seen or not.",
+        lambda sees: sees | _own(sees),
+        "The query changes something only where there is a choice: with one visible token s = 1 whatever it "
+        "is, with none the output stays 0.",
+        lambda sees: sees | (_own(sees) & (_number(sees) > 0)),
+        "With one visible token s = 1, whatever the query.",
+        lambda sees: sees & (_number(sees) > 1),
+        "Where one token alone is seen, s = 1 stays, but the output is its value v.x, which changes. And where "
+        "several are seen, the query matters, too.",
+        lambda sees: _moves(sees) & (_number(sees) > 1),
+        "With one visible token s = 1 stays, but the output is v.x of that token: it moves when the token does.",
+        lambda sees: _moves(sees).swapaxes(-1, -2),
+        "Row k is the position whose output it is, column t the token that changes.",
+        lambda sees: sees & ~_own(sees) | (_own(sees) & (_number(sees) > 1)),
+        "A position that sees itself alone has the output v.x_k, which moves with the token.",
+        lambda sees: _own(sees) & (_number(sees) > 1),
+        "That is the query's part. The tokens that are seen are keys and values: with them the output moves.",
+        lambda sees: sees | (sees.astype(int) @ sees.astype(int) > 0),
+        "There is one layer: what a visible token itself sees does not enter.",
+        lambda sees: sees | sees.swapaxes(-1, -2),
+        "To be seen by a token is not to see it: position k's output needs what k sees, and its own query.",
+        lambda sees: ~_moves(sees),
+        "The other way round: True where the output moves.",
+        lambda sees: np.repeat(sees.any(axis=-1, keepdims=True), sees.shape[-1], axis=-1),
+        "A hidden token has the attention 0, exactly, and moves nothing.",
+        lambda sees: sees | (_own(sees) & (_number(sees) > 2)),
+        "Two visible tokens are enough for a choice: the query decides between them.",
+        lambda sees: _moves(sees | _own(sees)),
+        "Not every mask lets a position see itself: take the mask as it is.",
     ),
-    withheld=("mini_attn.data.every_position",),
 )
 
 
@@ -104,7 +100,7 @@ _price = _price_by(lambda m: 1 - 1 / m)
 
 def _masks(rng):
     """The smallest that tells, a causal one with padding, and random ones that show no two the same."""
-    causal = _visible(rng.permutation([2, 4, 6]), 6, True)
+    causal = _visible(rng.permutation([2, 4, 6]), 6)
     cases = [(np.ones((1, 2, 2), dtype=bool),), (causal,)]
     for n, T in ((2, 5), (3, 7), (4, 6), (1, 8)):
         sees = rng.random((n, T, T)) < rng.uniform(0.35, 0.75)
@@ -172,85 +168,70 @@ PRICE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 14.4 the share of best choices
-def _separable(T, d):
-    count = np.full(d, 2)
-    for _ in range(T - 1):
-        count = count + np.r_[0, count[:-1]]
-    return count[-1] / 2.0**T
+# --------------------------------------------------------------------------- 14.4 how much a batch may grow
+def _batch_by(count=lambda seen: np.sum(np.asarray(seen) - 1), power=2.0, of=lambda n, ratio, grown: n * ratio * grown):
+    """An answer from what a sequence adds, and how the room grows with the dimension."""
+    return lambda n, d, seen, d2, seen2: of(n, count(seen) / count(seen2), (d2 / d) ** power)
 
 
-def _table(T, d, more):
-    """The share from another recursion, with S(1, d) = S(T, 1) = 2."""
-    S = np.full((T + 1, d + 1), 2.0)
-    for t in range(2, T + 1):
-        for k in range(2, d + 1):
-            S[t, k] = more(S, t, k)
-    return S[T, d] / 2.0**T
+_batch = _batch_by()
 
 
-def _binomial(N):
-    row = np.ones(1)
-    for _ in range(N):
-        row = np.convolve(row, [1, 1])
-    return row
+def _batch_cases(rng):
+    """Full, causal, a window, and positions without a choice; both dimensions up and down."""
+    cases = [(4, 10, np.array([5, 5, 5, 5, 5]), 20, np.array([5, 5, 5, 5, 5]))]
+    for T, up in ((4, 3), (6, 0.4), (7, 1.7)):
+        d = int(rng.integers(20, 40))
+        seen, seen2 = rng.integers(1, T + 1, size=(2, T))
+        seen[0], seen2[0] = 1, T
+        seen[1], seen2[1] = T, 2
+        seen[2], seen2[2] = 2, T - 1
+        cases.append((int(rng.integers(8, 30)), d, seen, int(up * d), seen2))
+    return cases
 
 
-SHARE = Exercise(
+BATCH = Exercise(
     id="14.4",
-    title="How often can the best be chosen?",
+    title="How much may a batch grow?",
     points=2,
     minutes=8,
     difficulty=2,
-    reference=_separable,
-    cases=lambda rng: [
-        (3, 2),
-        (4, 1),
-        (int(rng.integers(5, 9)), 2),
-        (int(rng.integers(7, 10)), int(rng.integers(3, 5))),
-        (int(rng.integers(3, 6)), int(rng.integers(6, 8))),
-        (6, 3),
-        (4, 4),
-        (1, 2),
-        (int(rng.integers(20, 40)), int(rng.integers(5, 10))),  # 100 pairs and more: no table holds them
-        (int(rng.integers(35, 50)), int(rng.integers(17, 24))),
-        (30, 5),
-        (40, 20),
-    ],
+    reference=_batch,
+    cases=_batch_cases,
     misconceptions=known(
-        lambda T, d: 2.0**T * _separable(T, d),
-        "That is the number of labellings that can be separated. Divide by all, 2^T.",
-        lambda T, d: _separable(T, d + 1),
-        "One dimension too many. Is your plane one through the origin?",
-        lambda T, d: _separable(T + 1, d),
-        "One point too many: S(1, d) and S(T, 1) are 2, so T - 1 points are added (binomials of T - 1).",
-        lambda T, d: _separable(T, d - 1) if d > 1 else 0.0,
-        "One dimension too few: S(T, 1) is 2, not 0.",
-        lambda T, d: float(d >= T),
-        "Only 0 and 1? From d = T on every labelling can be separated; below, some still can. Divide with /.",
-        lambda T, d: min(1.0, d / T),
-        "Not in proportion to d: use S(T + 1, d) = S(T, d) + S(T, d - 1).",
-        lambda T, d: _binomial(T - 1)[d - 1 if d <= T else T - 1] / 2.0 ** (T - 1),
-        "Only the last term: S(T, d) adds both ways of going on, from S(T - 1, d) and from S(T - 1, d - 1).",
-        lambda T, d: _separable(T, d) / 2,
-        "A factor 2: S(1, d) = 2, one point can have both labels.",
-        lambda T, d: 2 * _separable(T, d),
-        "Twice too large: T points have 2^T labellings, and S(1, d) = 2 counts both of one point.",
-        lambda T, d: 1 - _separable(T, d),
-        "That is the share that cannot be separated.",
-        lambda T, d: 2 * _separable(T + 1, d),
-        "Binomials of T - 1, not of T: the first point is S(1, d) = 2, and T - 1 are added.",
-        lambda T, d: _table(T, d, lambda S, t, k: S[t - 1, k] + S[t, k - 1]),
-        "Both terms have one point less: S(T, d) = S(T - 1, d) + S(T - 1, d - 1).",
-        lambda T, d: _table(T, d, lambda S, t, k: 2 * S[t - 1, k - 1]),
-        "Not every old labelling can be continued in both ways: only S(T - 1, d - 1) of them.",
-        lambda T, d: _table(T, d, lambda S, t, k: S[t - 1, k] + 2),
-        "Two more for each point is right in the plane, d = 2, only.",
-        lambda T, d: _separable(d, T) * 2.0 ** (d - T),
-        "T and d are exchanged.",
-        lambda T, d: _table(T, d, lambda S, t, k: 2 * S[t - 1, k] - S[t - 1, k - 1]),
-        "Each old labelling goes on in one way, and S(T - 1, d - 1) of them in a second one: add, do "
-        "not subtract.",
+        _batch_by(power=1.0),
+        "Two cosines, of keys and of queries, each about 1 / sqrt(d): their product is about 1 / d, and what C "
+        "of those add up to is about sqrt(C) / d.",
+        _batch_by(power=4.0),
+        "sqrt(C) / d stays the same if C grows like d^2, not d^4: each cosine is 1 / sqrt(d), not 1 / d.",
+        _batch_by(power=0.5),
+        "sqrt(C) / d stays the same if C grows like d^2.",
+        _batch_by(power=0.0),
+        "In more dimensions random directions are closer to orthogonal: the room grows with d2.",
+        _batch_by(power=-2.0),
+        "The other way round: more dimensions leave more room.",
+        _batch_by(count=lambda seen: np.sum(np.asarray(seen))),
+        "A position that sees m tokens makes m - 1 comparisons: the selected one is not compared with itself.",
+        _batch_by(count=lambda seen: 1.0 * len(seen)),
+        "Not positions count but comparisons: m - 1 for a position that sees m tokens.",
+        _batch_by(count=lambda seen: 1.0 * np.sum(np.asarray(seen) > 1)),
+        "A position that sees many tokens makes many comparisons: m - 1 each.",
+        _batch_by(count=lambda seen: np.sum(1 - 1 / np.asarray(seen))),
+        "That is what a position pays in norm. In the way are its m - 1 comparisons.",
+        _batch_by(of=lambda n, ratio, grown: n / ratio * grown),
+        "The two masks are exchanged: sequences that compare more need more room each.",
+        _batch_by(count=lambda seen: np.sum(np.asarray(seen) - 1) ** 0.5),
+        "The batch's comparisons together: their number is n times that of a sequence, with no root.",
+        _batch_by(count=lambda seen: np.sum(np.asarray(seen) - 1.0) ** 2),
+        "Signs are random: C of them add up to sqrt(C), not to C.",
+        _batch_by(of=lambda n, ratio, grown: ratio * grown),
+        "That is by how much the batch may grow: times n.",
+        _batch_by(count=lambda seen: np.sum(np.asarray(seen) * (np.asarray(seen) - 1) / 2)),
+        "Only the selected token is compared with each other one: m - 1, not all pairs.",
+        _batch_by(count=lambda seen: 1.0),
+        "The masks count: comparisons, not sequences, are in each other's way.",
+        _batch_by(of=lambda n, ratio, grown: np.floor(n * ratio * grown)),
+        "Not rounded, please.",
     ),
 )
 
@@ -302,7 +283,7 @@ def _padding_cases(rng):
         y[0, 1:], y[3, 2:], y[5, 3:] = y[0, 0], -1, 1
         order = rng.permutation(7)
         cases.append((values[order], y[order], lengths[order]))
-    values, y = np.full((5, 6), np.inf), np.ones((5, 6))  # nobody is as long as T
+    values, y = np.full((5, 6), 50.0), np.ones((5, 6))  # nobody is as long as T
     values[:, ::2] *= -1
     values[:2, 0] = -0.005, 0.005
     values[2, :2], y[2, :2] = -np.abs(rng.normal(size=2)) - 0.1, (1, -1)
@@ -365,4 +346,4 @@ FALLS = Exercise(
     ),
 )
 
-EXERCISES = [VISIBLE, PRICE, POOLED, SHARE, FALLS]
+EXERCISES = [MOVES, PRICE, POOLED, BATCH, FALLS]

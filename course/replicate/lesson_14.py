@@ -8,8 +8,6 @@ import torch
 from course.replicate.stored import Measured
 from mini_attn import data, geometry, models, optim, svm, train
 
-WORDS = ("global", "local", "undecided", "infeasible")  # in the order of the numbers in "outcome"
-
 
 def positions(n, T, d, mask, *, trials, seed):
     """Random tokens in which every position asks, with a fair label of its own.
@@ -63,28 +61,6 @@ def attention_after(tokens, *steps):
     options = {"record": record, "every": every, "schedule": train.growing, "progress": False}
     history = train.fit(model, tokens, optimizer, steps[-1], **options)
     return [(history["s"][every.index(step)], history["W"][every.index(step)]) for step in steps]
-
-
-def outcomes(mask, d, *, trials, seed):
-    """What 1,000 growing normalised steps from W = 0 come to, for n = 3 and T = 5."""
-    tokens = positions(3, 5, d, mask, trials=trials, seed=seed)
-    model = models.CrossAttention(d, trials=trials)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
-    train.fit(model, tokens, optimizer, 1000, every=1000, schedule=train.growing, progress=False)
-    attention = model.attention(tokens).detach()
-    selected = geometry.selected_tokens(attention)
-    solution = svm.solve(svm.sequence_problem(tokens, selected), throw=False)
-    best = svm.solve(svm.sequence_problem(tokens, tokens.optimal), throw=False)
-    words = geometry.outcome(attention, tokens, feasible=solution.status == "optimal")
-    rank = tokens.scores.argsort(-1, descending=True).argsort(-1).gather(-1, selected[..., None])[..., 0]
-    bits = 2 ** torch.arange(rank.shape[-1])  # one number a trial: bit j is the position in row j
-    return {
-        "outcome": np.array([WORDS.index(word) for word in words], dtype=np.int8),
-        "best_feasible": best.status == "optimal",
-        "cosine": geometry.cosine(model.W.detach(), solution.value).numpy().astype(np.float32),
-        "missed": ((rank > 0) * bits).sum(-1).to(torch.int32),  # the positions without their best token
-        "second": ((rank == 1) * bits).sum(-1).to(torch.int32),  # those that selected their second best
-    }
 
 
 def late(mask, d, *, trials, seed):
@@ -150,19 +126,6 @@ MEASURED = [
         batch=60,
         paired=("mask",),
         minutes=2,
-    ),
-    Measured(
-        "14.outcomes",
-        "Global, local or undecided, for five masks over d, and which token each position selected.",
-        outcomes,
-        {
-            "mask": ["full", "causal", "shuffled", "no runner-up", "no other one"],
-            "d": [3, 4, 6, 8, 12, 20],
-        },
-        trials=240,
-        batch=60,
-        paired=("mask",),
-        minutes=5,
     ),
     Measured(
         "14.late",

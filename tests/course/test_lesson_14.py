@@ -1,5 +1,6 @@
 """What lesson 14 builds from scratch agrees with `mini_attn`."""
 
+import dataclasses
 from math import comb
 
 import numpy as np
@@ -10,9 +11,7 @@ from course import exercises
 from mini_attn import data, losses, models, svm
 from mini_attn.gradients import closed_form
 
-visible, squared_norm, pooled, separable_share, falls_for_padding = (
-    spec.reference for spec in exercises.exercises("14")
-)
+moves, squared_norm, pooled, batch, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
 LENGTHS = torch.tensor([3, 5, 1])
 
 
@@ -24,26 +23,35 @@ def tokens_of(causal, seed=0, ragged=True):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_mask_is_the_librarys(causal):
+def test_the_mask_is_the_librarys(causal, lesson):
     expected = tokens_of(causal).mask.unflatten(0, (3, 5)).numpy()
-    np.testing.assert_array_equal(visible(LENGTHS.numpy(), 5, causal), expected)
+    np.testing.assert_array_equal(lesson["visible"](LENGTHS.numpy(), 5, causal), expected)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 20.0])
-def test_attention_and_gradient_are_the_librarys(causal, scale, lesson):
+def test_attention_and_outputs_are_the_librarys(causal, scale, lesson):
     tokens = tokens_of(causal)
     W = scale * torch.randn(4, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     model = models.CrossAttention(4, init=W)
-    sees = visible(LENGTHS.numpy(), 5, causal)
-    X, y = tokens.X.numpy(), tokens.y.unflatten(0, (3, 5)).numpy()
-    gradient = closed_form(model, tokens, losses.logistic)()[1]["W"]
-    arrays = (W.numpy(), X, y, tokens.v.numpy(), sees)
-    np.testing.assert_allclose(lesson["gradient"](*arrays), gradient, rtol=1e-8, atol=1e-300)
+    sees = lesson["visible"](LENGTHS.numpy(), 5, causal)
+    X = tokens.X.numpy()
     s = lesson["attention"](np.einsum("itd,de,ike->ikt", X, W.numpy(), X), sees)
     expected = model.attention(tokens).detach().unflatten(0, (3, 5)).numpy()
     np.testing.assert_allclose(s[sees.any(-1)], expected[sees.any(-1)], rtol=1e-10)
     assert not s[~sees.any(-1)].any()
+    f = np.einsum("ikt,it->ik", expected, X @ tokens.v.numpy()) * sees.any(-1)
+    np.testing.assert_allclose(lesson["outputs"](W.numpy(), X, tokens.v.numpy(), sees), f, atol=1e-12)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_moves_no_output_moves_no_gradient(causal):
+    tokens = tokens_of(causal)
+    hidden = ~(torch.arange(5) < LENGTHS[:, None])[..., None]
+    other = dataclasses.replace(tokens, X=torch.where(hidden, torch.full_like(tokens.X, 7.0), tokens.X))
+    model = models.CrossAttention(4, init=torch.eye(4, dtype=torch.float64))
+    first, second = (closed_form(model, one, losses.logistic)()[1]["W"] for one in (tokens, other))
+    np.testing.assert_allclose(first, second, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -52,7 +60,7 @@ def test_the_price_of_a_mask_is_the_librarys_squared_norm(causal):
     mask = torch.arange(5) < LENGTHS[:, None]
     tokens = data.every_position(X, torch.ones(3, 5).double(), X.sum((0, 1)), causal, mask)
     found = svm.solve(svm.sequence_problem(tokens, tokens.optimal)).value.norm() ** 2
-    assert squared_norm(visible(LENGTHS.numpy(), 5, causal)) == pytest.approx(float(found), abs=1e-6)
+    assert squared_norm(tokens.mask.unflatten(0, (3, 5)).numpy()) == pytest.approx(float(found), abs=1e-6)
 
 
 def test_pooled_tokens_are_the_tight_rows_of_the_nearest_point():
@@ -76,7 +84,19 @@ def test_with_two_tokens_the_kinematic_formula_is_covers(lesson):
         for D in (1, 4, 9):
             cover = sum(comb(N - 1, k) for k in range(D)) / 2 ** (N - 1)
             assert lesson["predicted_share"]([2] * N, D) == pytest.approx(cover, abs=1e-12)
-            assert separable_share(N, D) == pytest.approx(cover, abs=1e-12)
+
+
+@pytest.mark.parametrize(("d", "d2"), [(30, 60), (50, 35)])
+def test_a_batch_that_may_grow_reaches_a_logit_as_much_as_before(d, d2):
+    """Random comparisons of other sequences, each a step of its own: the spread of what reaches one logit."""
+    rng, spread = np.random.default_rng(d), []
+    seen, seen2 = np.array([5, 5, 5]), np.array([1, 2, 3])
+    for dim, n, own in ((d, 40, seen), (d2, batch(40, d, seen, d2, seen2), seen2)):
+        count = round(n * (own - 1).sum())
+        keys, queries = (rng.normal(size=(400, count, dim)) / dim**0.5 for _ in range(2))
+        signs = rng.choice([-1, 1], size=(400, count))
+        spread.append((keys[..., 0] * queries[..., 0] * signs).sum(-1).std() * 1.0)
+    assert spread[1] == pytest.approx(spread[0], rel=0.15)
 
 
 def test_who_falls_for_the_padding_is_where_zeros_have_the_best_score():

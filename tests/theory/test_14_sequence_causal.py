@@ -4,12 +4,10 @@ Tarzanagh et al. 2023, informally: descent on W goes in direction to the SVM wit
 (x_{i alpha_ik} - x_it)^T W x_ik >= 1 for each t != alpha_ik that position k sees. Measured here, on other
 seeds and sizes than the lesson's: rows have rank min(d^2, rows), few sequences excepted; a random choice is
 feasible with the probability of the kinematic formula, d^2 degrees of freedom against those that its
-positions use up (Cover's count where T = 2); the best choice of one sequence is feasible if and only if its
-labels are separable; norms of the positions' own W add up in squares in high dimension, and there, with full
-attention, ||W||^2 is n (T - 1) / (1 - (T - 1) / d)^2; causal masks select the best tokens no more often than
-random masks that show as many; in high dimension the runner-up decides; how often positions miss is told by
-the comparisons over d^2; undecided runs decide later, and decided ones change tokens where their choice is
-not locally optimal; padding without a mask wins where all scores are negative, and costs the others a row.
+positions use up (Cover's count where T = 2); norms of the positions' own W add up in squares in high
+dimension; causal masks select the best tokens no more often than random masks that show as many; how often
+positions miss is told by the comparisons over d^2; undecided runs decide later, and decided ones change
+tokens where their choice is not locally optimal; padding without a mask wins where all scores are negative.
 """
 
 import dataclasses
@@ -23,9 +21,7 @@ from course import exercises
 from course.replicate.lesson_14 import attention_after, half, positions, random_choice
 from mini_attn import data, geometry, models, optim, svm, train
 
-_, squared_norm, pooled, separable_share, falls_for_padding = (
-    spec.reference for spec in exercises.exercises("14")
-)
+_, squared_norm, pooled, batch, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
 
 
 def trained(tokens, steps):
@@ -61,14 +57,6 @@ def test_rank_of_the_rows(n, T, mask):
         assert int(torch.linalg.matrix_rank(rows, rtol=1e-9)) == expected, d
 
 
-@pytest.mark.parametrize(("T", "d", "less"), [(7, 11, 9), (8, 12, 24), (8, 13, 9), (8, 14, 0)])
-def test_three_long_sequences_lose_ranks_too(T, d, less):
-    tokens = positions(3, T, d, "full", trials=1, seed=83)
-    problem = svm.sequence_problem(tokens, tokens.optimal)
-    rows = (problem.a[..., None] * problem.b[..., None, :]).flatten(-2)[0]
-    assert int(torch.linalg.matrix_rank(rows, rtol=1e-9)) == 3 * T * (T - 1) - less
-
-
 @pytest.mark.parametrize(
     ("n", "T", "mask", "d"),
     [(2, 6, "full", 4), (2, 6, "causal", 3), (4, 4, "full", 4), (5, 4, "shuffled", 4)],
@@ -95,17 +83,8 @@ def test_two_tokens_are_covers_count(n, d, mask):
     tokens = positions(n, 2, d, mask, trials=600, seed=74)
     problem = svm.sequence_problem(tokens, random_choice(tokens, 74))
     share = (svm.solve(problem, throw=False).status == "optimal").mean()
-    assert abs(share - separable_share(n if mask == "causal" else 2 * n, d * d)) < 0.06
-
-
-@pytest.mark.parametrize(("T", "d"), [(6, 3), (7, 4)])
-def test_the_best_choice_of_one_sequence_is_feasible_where_its_labels_are_separable(T, d):
-    tokens = positions(1, T, d, "full", trials=200, seed=75)
-    best = svm.solve(svm.sequence_problem(tokens, tokens.optimal), throw=False).status == "optimal"
-    labels = svm.solve(svm.label_problem(tokens.X[:, 0], tokens.y), throw=False).status == "optimal"
-    np.testing.assert_array_equal(best, labels)
-    assert abs(best.mean() - separable_share(T, d)) < 0.1
-    assert 0 < best.sum() < 200
+    rows = n if mask == "causal" else 2 * n
+    assert abs(share - sum(comb(rows - 1, k) for k in range(d * d)) / 2 ** (rows - 1)) < 0.06
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -133,33 +112,6 @@ def test_squared_norms_of_the_positions_add_up():
     assert abs(medians[1] - 1) < 0.04
 
 
-def squared_norms(n, T, d, trials):
-    """Mean |W|^2 over n (T - 1) / (1 - (T - 1) / d)^2: the shortest W with all rows tight, and the SVM's."""
-    tokens = positions(n, T, d, "full", trials=trials, seed=88)
-    problem = svm.sequence_problem(tokens, tokens.optimal)
-    G = (problem.a @ problem.a.mT) * (problem.b @ problem.b.mT)
-    tight = torch.linalg.solve(G, torch.ones_like(G[..., :1])).sum((-2, -1)).mean()
-    slack = svm.solve(problem).value.flatten(1).norm(dim=1).square().mean()
-    return [float(one) / (n * (T - 1)) * (1 - (T - 1) / d) ** 2 for one in (tight, slack)]
-
-
-@pytest.mark.parametrize(("n", "T", "d", "trials"), [(3, 4, 60, 100), (3, 6, 90, 60), (1, 6, 30, 300)])
-def test_two_factors_of_the_squared_norm(n, T, d, trials):
-    """Within 6% with all rows tight, and with slack ones in high dimension."""
-    tight, slack = squared_norms(n, T, d, trials)
-    assert abs(tight - 1) < 0.06
-    assert tight * (1 - (T - 1) / d) < 1 - 0.03  # not one factor
-    assert abs(slack - 1) < 0.06 or n == 1
-    assert slack <= tight
-
-
-def test_slack_rows_and_other_sequences_correct_the_factors_in_opposite_directions():
-    (alone, short), (three, luck) = (squared_norms(n, 7, 18, 150) for n in (1, 3))
-    assert short < 0.88 < alone < 1.15
-    assert three > 1.5
-    assert 0.85 < luck < 1.05
-
-
 @pytest.mark.parametrize("mask", ["full", "causal", "three", "no runner-up"])
 def test_with_orthonormal_tokens_the_mask_alone_tells_the_norm(mask):
     tokens = positions(2, 6, 12, mask, trials=1, seed=89)
@@ -171,18 +123,14 @@ def test_with_orthonormal_tokens_the_mask_alone_tells_the_norm(mask):
         assert squared_norm(sees.bool().numpy()) == pytest.approx(found, abs=1e-6)
 
 
-def test_not_the_order_but_the_runner_up_makes_causal_runs_global():
-    """n = 2, T = 6, d = 24, 240 problems: causal and shuffled within 20 runs, full 25 behind both; the
-    runner-up hidden, fewer than .6 of the positions miss that do with another token hidden."""
-    found, missed = {}, {}
-    for mask in ("full", "causal", "shuffled", "no runner-up", "no other one"):
+def test_not_the_order_makes_causal_runs_global():
+    """n = 2, T = 6, d = 24, 240 problems: causal and shuffled within 20 runs, full 25 behind both."""
+    found = {}
+    for mask in ("full", "causal", "shuffled"):
         tokens = positions(2, 6, 24, mask, trials=240, seed=78)
-        attention = trained(tokens, 300).attention(tokens)
-        found[mask] = (geometry.outcome(attention, tokens) == "global").sum()
-        missed[mask] = int((geometry.selected_tokens(attention) != tokens.optimal).sum())
+        found[mask] = (geometry.outcome(trained(tokens, 300).attention(tokens), tokens) == "global").sum()
     assert abs(found["causal"] - found["shuffled"]) < 20
     assert min(found["causal"], found["shuffled"]) > found["full"] + 25
-    assert missed["no runner-up"] < 0.6 * missed["no other one"]
 
 
 def test_a_decided_run_is_never_infeasible():
@@ -248,6 +196,7 @@ def test_each_position_misses_more_often_in_a_larger_batch():
 
 def test_twice_the_dimension_carries_four_times_the_batch():
     """T = 4: shares of misses at one load within 25% of each other; at one batch, 1.6 times and more."""
+    assert batch(2, 6, np.full(4, 4), 12, np.full(4, 4)) == 8
     share = {}
     for n, d, trials in ((2, 6, 240), (8, 12, 120), (8, 6, 60)):
         tokens = positions(n, 4, d, "full", trials=trials, seed=90)
@@ -272,27 +221,12 @@ def test_decided_runs_move_where_their_choice_is_not_locally_optimal():
     assert (moved & ~lasts).sum() > 0.5 * (decided & ~lasts).sum()
 
 
-def test_the_price_of_padding_for_those_who_do_not_fall():
-    """Two sequences of 1 to 5 orthonormal tokens, filled up to 6: 1 for each instead of 1 - 1/m, m for who
-    falls."""
-    ends = torch.tensor([3, 5])
-    X = torch.where((torch.arange(6) < ends[:, None])[..., None], torch.eye(12).double().reshape(2, 6, 12), 0)
-    mask = (torch.arange(6) <= ends[:, None])[:, None] & (torch.arange(6) < ends[:, None])[..., None]
-    tokens = data.every_position(X, torch.ones(2, 6).double(), X.sum((0, 1)))
-    tokens = dataclasses.replace(tokens, mask=mask.flatten(0, 1))
-    choice = torch.tensor([[0, 2, 3, 0, 0, 0], [1, 5, 5, 0, 3, 0]])  # 3 and 5 are padding
-    found = float(svm.solve(svm.sequence_problem(tokens, choice.flatten())).value.norm()) ** 2
-    assert found == pytest.approx(1 + 1 + 3 + 1 + 5 + 5 + 1 + 1, abs=1e-6)
-
-
 def test_the_cost_of_a_long_context_grows_like_its_logarithm():
-    """nu_m between 0.6 and 2 ln 2 more for each doubling, where rows double."""
+    """nu_m between 0.6 and 1.2 more for each doubling, where rows double."""
     draws = np.random.default_rng(86)
     nu = [pooled(draws.normal(size=(600_000 // m, m))).mean() for m in (24, 48, 96, 192)]
     assert (np.diff(nu) > 0.6).all()
-    assert (np.diff(nu) < 2 * np.log(2)).all()
-    normal, uniform = (pooled(draw(size=(200_000, 5))).mean() for draw in (draws.normal, draws.random))
-    assert uniform - normal > 0.02  # the targets' distribution matters
+    assert (np.diff(nu) < 1.2).all()
 
 
 def test_the_same_number_of_comparisons_is_about_as_good_as_a_causal_mask():

@@ -1,18 +1,27 @@
 """Answers to lesson 14's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
-from math import comb
-
 import numpy as np
 import torch
 
 
-def visible_in_loops(lengths, T, causal):
-    return torch.tensor(
-        [
-            [[k < m and t < m and (t <= k or not causal) for t in range(T)] for k in range(T)]
-            for m in map(int, lengths)
-        ]
-    )
+def moves_by_trying(sees, same_query=False, same_values=False, seed=0):
+    """Change one token after another, and look."""
+    rng = np.random.default_rng(seed)
+    n, T, _ = sees.shape
+    X, W, v = rng.normal(size=(n, T, 9)), rng.normal(size=(9, 9)) / 9, rng.normal(size=9)
+
+    def outputs(keys, queries, values):
+        weights = np.exp(np.einsum("itd,de,ike->ikt", keys, W, queries)) * sees
+        total = weights.sum(-1)
+        return (weights * (values @ v)[:, None]).sum(-1) / np.where(total > 0, total, 1)
+
+    found = np.zeros(sees.shape, dtype=bool)
+    for t in range(T):
+        new = X.copy()
+        new[:, t] = rng.normal(size=(n, 9))
+        moved = outputs(new, X if same_query else new, X if same_values else new) - outputs(X, X, X)
+        found[:, :, t] = abs(moved) > 1e-9
+    return torch.tensor(found)
 
 
 def price_by_least_squares(sees, scale=1.0, one_too_many=False):
@@ -49,16 +58,10 @@ def pooled_in_one_pass(g):
     return (g[:, 1:] > mean[:, None]).sum(1)
 
 
-def share_by_sum(T, d):
-    return sum(comb(T - 1, k) for k in range(d)) / 2 ** (T - 1)
-
-
-def falls_by_products(values, y, lengths):
-    """Padding is taken out by multiplication, which leaves NaN where it is infinite."""
-    real = np.arange(values.shape[1]) < np.asarray(lengths)[:, None]
-    with np.errstate(invalid="ignore"):
-        scores = y[..., None] * (values * real - 1e3 * ~real)[:, None] * real[:, None] - 1e3 * ~real[:, None]
-        return real & ~real.all(axis=1, keepdims=True) & (scores.max(axis=-1) < 0)
+def batch_by_noise(n, d, seen, d2, seen2, cosine=-0.5, cosines=2):
+    """Solve sqrt(C) times the product of cosines = the same as before."""
+    noise = (n * sum(m - 1 for m in seen)) ** 0.5 * (d**cosine) ** cosines
+    return (noise / (d2**cosine) ** cosines) ** 2 / sum(m - 1 for m in seen2)
 
 
 def falls_in_loops(values, y, lengths, below=0.0):
@@ -71,18 +74,18 @@ def falls_in_loops(values, y, lengths, below=0.0):
 
 ANSWERS = {
     "14.1": {
-        "also_right": visible_in_loops,
+        "also_right": moves_by_trying,
         "wrong": [
-            lambda lengths, T, causal: visible_in_loops(lengths, T, causal).numpy().swapaxes(1, 2),
-            lambda lengths, T, causal: np.ones((len(lengths), T, T), dtype=bool),
-            lambda lengths, T, causal: visible_in_loops([T] * len(lengths), T, causal),
-            lambda lengths, T, causal: visible_in_loops(lengths, T, causal)[0],
-            lambda lengths, T, causal: visible_in_loops(np.sort(lengths), T, causal),
-            lambda lengths, T, causal: visible_in_loops(np.sort(lengths)[::-1], T, causal),
-            lambda lengths, T, causal: visible_in_loops(np.maximum(lengths - 1, 1), T, causal),
-            lambda lengths, T, causal: visible_in_loops(lengths, max(lengths), causal),
-            lambda lengths, T, causal: visible_in_loops(lengths, T, causal).squeeze(0),
-            lambda lengths, T, causal: visible_in_loops(lengths, T, causal).numpy().squeeze(),
+            lambda sees: moves_by_trying(sees, same_query=True),
+            lambda sees: moves_by_trying(sees, same_values=True),
+            lambda sees: moves_by_trying(sees).numpy().swapaxes(1, 2),
+            lambda sees: np.ones_like(sees),
+            lambda sees: moves_by_trying(sees)[:1],
+            lambda sees: moves_by_trying(sees & np.tri(sees.shape[-1], dtype=bool)),
+            lambda sees: moves_by_trying(sees & ~np.eye(sees.shape[-1], dtype=bool)),
+            lambda sees: moves_by_trying(sees).any(axis=1),
+            lambda sees: moves_by_trying(sees) & ~np.eye(sees.shape[-1], dtype=bool),
+            lambda sees: sees.astype(float) + np.eye(sees.shape[-1]),
         ],
     },
     "14.2": {
@@ -124,22 +127,19 @@ ANSWERS = {
         ],
     },
     "14.4": {
-        "also_right": share_by_sum,
+        "also_right": batch_by_noise,
         "wrong": [
-            lambda T, d: 1.0,
-            lambda T, d: 1 - share_by_sum(T, d),
-            lambda T, d: 0.5 if 2 * d <= T else 1.0,
-            lambda T, d: share_by_sum(T, d) ** 2,
-            lambda T, d: share_by_sum(d, T),
-            lambda T, d: sum(comb(T - 1, k) for k in range(d)) / 2**T,
-            lambda T, d: share_by_sum(T, d) if d < T else 0.0,
-            lambda T, d: share_by_sum(T, d - 1) if d == T else share_by_sum(T, d),
-            lambda T, d: 0.5 if T == 1 else share_by_sum(T, d),
-            lambda T, d: share_by_sum(min(T, 12), d),
-            lambda T, d: share_by_sum(T, d) if T < 12 or (T, d) in {(30, 5), (40, 20)} else 0.5,
-            lambda T, d: share_by_sum(T, min(d, 4)),
-            lambda T, d: round(share_by_sum(T, d), 4),
-            lambda T, d: float(np.array(sum(comb(T - 1, k) for k in range(d)) % 2**31) / 2 ** (T - 1)),
+            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen, d2, seen2, cosines=1),
+            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen, d2, seen2, cosines=4),
+            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen, d2, seen2, cosine=-0.25),
+            lambda n, d, seen, d2, seen2: batch_by_noise(n, d2, seen, d, seen2),
+            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen2, d2, seen),
+            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen, d2, seen),
+            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen + 1, d2, seen2 + 1),
+            lambda n, d, seen, d2, seen2: round(batch_by_noise(n, d, seen, d2, seen2)),
+            lambda n, d, seen, d2, seen2: n,
+            lambda n, d, seen, d2, seen2: n * (d2 / d) ** 2,
+            lambda n, d, seen, d2, seen2: batch_by_noise(n, d, [max(seen)] * 9, d2, [max(seen2)] * 9),
         ],
     },
     "14.5": {
@@ -155,7 +155,7 @@ ANSWERS = {
                 falls_in_loops(np.c_[values, values], np.c_[y, y], lengths)[:, : values.shape[1]]
                 & (lengths < max(lengths))[:, None]
             ),
-            lambda values, y, lengths: falls_by_products(values, y, lengths),
+            lambda values, y, lengths: falls_in_loops(values, np.repeat(y[:, -1:], y.shape[1], axis=1), lengths),
             lambda values, y, lengths: falls_in_loops(values + 0.01 * y[:, :1], y, lengths),
             lambda values, y, lengths: falls_in_loops(values, y, lengths, -0.01),
             lambda values, y, lengths: falls_in_loops(values, y, lengths, 0.01),

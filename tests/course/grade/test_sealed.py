@@ -161,7 +161,7 @@ def test_each_lesson_has_the_functions_of_its_own_sweeps_that_it_shows(library):
 # what once answered an exercise by another name; each must fail before it looks at its arguments
 THIEVES = {
     "12": "sweep.wilson(1, 2)",
-    "14": "data.every_position(1, 2, 3)",
+    "14": "svm.sequence_problem(1, 2)",
     "13": "svm.rational.shortest(1, 2, 3)",
 }
 
@@ -180,7 +180,7 @@ def test_every_library_loads_and_what_is_withheld_says_so(library, tmp_path):
     names = [
         *two,
         "mini_attn.sweep.shares.wilson",
-        "mini_attn.data.every_position",
+        "mini_attn.svm.sequence.sequence_problem",
         "mini_attn.svm.rational.shortest",
     ]
     says = "is withheld while this lesson is graded: write it yourself"
