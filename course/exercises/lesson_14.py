@@ -26,7 +26,7 @@ def _visible(lengths, T):
 
 
 def _moves_cases(rng):
-    """Two usual masks, and random ones with a row of each kind: nothing, one token, itself alone, others only."""
+    """Two usual masks, and random ones with rows that see nothing, one token, themselves, others only."""
     cases = [(np.tri(3, dtype=bool)[None],), (_visible(rng.permutation([2, 4, 5]), 5),)]
     for n, T in ((1, 6), (2, 7), (3, 8)):
         sees = rng.random((n, T, T)) < rng.uniform(0.3, 0.5)
@@ -57,10 +57,10 @@ MOVES = Exercise(
         lambda sees: sees | (_own(sees) & (_number(sees) > 0)),
         "With one visible token s = 1, whatever the query.",
         lambda sees: sees & (_number(sees) > 1),
-        "Where one token alone is seen, s = 1 stays, but the output is its value v.x, which changes. And where "
+        "Where one token alone is seen, s = 1 stays, but the output is its value v.x, which changes. Where "
         "several are seen, the query matters, too.",
         lambda sees: _moves(sees) & (_number(sees) > 1),
-        "With one visible token s = 1 stays, but the output is v.x of that token: it moves when the token does.",
+        "With one visible token s = 1 stays, but the output is v.x of that token and moves with it.",
         lambda sees: _moves(sees).swapaxes(-1, -2),
         "Row k is the position whose output it is, column t the token that changes.",
         lambda sees: sees & ~_own(sees) | (_own(sees) & (_number(sees) > 1)),
@@ -169,7 +169,9 @@ PRICE = Exercise(
 
 
 # --------------------------------------------------------------------------- 14.4 how much a batch may grow
-def _batch_by(count=lambda seen: np.sum(np.asarray(seen) - 1), power=2.0, of=lambda n, ratio, grown: n * ratio * grown):
+def _batch_by(
+    count=lambda seen: np.sum(np.asarray(seen) - 1), power=2.0, of=lambda n, ratio, grown: n * ratio * grown
+):
     """An answer from what a sequence adds, and how the room grows with the dimension."""
     return lambda n, d, seen, d2, seen2: of(n, count(seen) / count(seen2), (d2 / d) ** power)
 
@@ -200,8 +202,8 @@ BATCH = Exercise(
     cases=_batch_cases,
     misconceptions=known(
         _batch_by(power=1.0),
-        "Two cosines, of keys and of queries, each about 1 / sqrt(d): their product is about 1 / d, and what C "
-        "of those add up to is about sqrt(C) / d.",
+        "Two cosines, of keys and of queries, each about 1 / sqrt(d): their product is about 1 / d, and C of "
+        "those add up to about sqrt(C) / d.",
         _batch_by(power=4.0),
         "sqrt(C) / d stays the same if C grows like d^2, not d^4: each cosine is 1 / sqrt(d), not 1 / d.",
         _batch_by(power=0.5),
@@ -211,7 +213,7 @@ BATCH = Exercise(
         _batch_by(power=-2.0),
         "The other way round: more dimensions leave more room.",
         _batch_by(count=lambda seen: np.sum(np.asarray(seen))),
-        "A position that sees m tokens makes m - 1 comparisons: the selected one is not compared with itself.",
+        "A position that sees m tokens makes m - 1 comparisons: the selected one with each of the others.",
         _batch_by(count=lambda seen: 1.0 * len(seen)),
         "Not positions count but comparisons: m - 1 for a position that sees m tokens.",
         _batch_by(count=lambda seen: 1.0 * np.sum(np.asarray(seen) > 1)),

@@ -155,7 +155,9 @@ ANSWERS = {
                 falls_in_loops(np.c_[values, values], np.c_[y, y], lengths)[:, : values.shape[1]]
                 & (lengths < max(lengths))[:, None]
             ),
-            lambda values, y, lengths: falls_in_loops(values, np.repeat(y[:, -1:], y.shape[1], axis=1), lengths),
+            lambda values, y, lengths: falls_in_loops(
+                values, np.repeat(y[:, -1:], y.shape[1], axis=1), lengths
+            ),
             lambda values, y, lengths: falls_in_loops(values + 0.01 * y[:, :1], y, lengths),
             lambda values, y, lengths: falls_in_loops(values, y, lengths, -0.01),
             lambda values, y, lengths: falls_in_loops(values, y, lengths, 0.01),
