@@ -77,8 +77,6 @@ MOVES = Exercise(
         "A hidden token has the attention 0, exactly, and moves nothing.",
         lambda sees: sees | (_own(sees) & (_number(sees) > 2)),
         "Two visible tokens are enough for a choice: the query decides between them.",
-        lambda sees: _moves(sees | _own(sees)),
-        "Not every mask lets a position see itself: take the mask as it is.",
     ),
 )
 
@@ -215,7 +213,7 @@ BATCH = Exercise(
         _batch_by(count=lambda seen: np.sum(np.asarray(seen))),
         "A position that sees m tokens makes m - 1 comparisons: the selected one with each of the others.",
         _batch_by(count=lambda seen: 1.0 * len(seen)),
-        "Not positions count but comparisons: m - 1 for a position that sees m tokens.",
+        "Not sequences or positions count but comparisons: m - 1 for a position that sees m tokens.",
         _batch_by(count=lambda seen: 1.0 * np.sum(np.asarray(seen) > 1)),
         "A position that sees many tokens makes many comparisons: m - 1 each.",
         _batch_by(count=lambda seen: np.sum(1 - 1 / np.asarray(seen))),
@@ -230,8 +228,6 @@ BATCH = Exercise(
         "That is by how much the batch may grow: times n.",
         _batch_by(count=lambda seen: np.sum(np.asarray(seen) * (np.asarray(seen) - 1) / 2)),
         "Only the selected token is compared with each other one: m - 1, not all pairs.",
-        _batch_by(count=lambda seen: 1.0),
-        "The masks count: comparisons, not sequences, are in each other's way.",
         _batch_by(of=lambda n, ratio, grown: np.floor(n * ratio * grown)),
         "Not rounded, please.",
     ),
