@@ -9,7 +9,7 @@ CURVES = {
 }
 WHY = (
     "our chosen runs spread over decades, and in more than half some sequence has f = 0, where nothing fixes "
-    "the shares; without those a few runs still make the mean, so it cannot judge the published one"
+    "the shares; a few runs make the mean, so it cannot judge the published one"
 )
 DIFFERS = {("full", d): WHY for d in (4, 6, 8, 10)} | {("direction", d): WHY for d in (4, 8, 10)}
 
