@@ -38,9 +38,11 @@ def threads_for(data):
 
 
 def free_threads(entries: int, threads: int, matrix: int) -> int:
-    """How many of so many threads torch should compute tensors of so many entries on: one for each SMALL of
-    them, less those whose cores other work holds; one where the system does not say (it does on Linux).
-    Where digits hang on their number, in products of matrices of more entries than ALIKE, it is all or one.
+    """How many of so many threads torch should compute tensors of so many entries on.
+
+    Two and more for SMALL entries and more, of the threads whose cores no other work holds; one where the
+    system does not say (it does on Linux). Where digits hang on their number, in products of matrices of more
+    entries than ALIKE, all.
     """
     if entries <= SMALL:
         return 1
@@ -51,7 +53,7 @@ def free_threads(entries: int, threads: int, matrix: int) -> int:
         own = sum(") R " in task.read_text() for task in PROC.glob("self/task/*/stat"))  # torch's wait awake
     except (OSError, ValueError, IndexError):
         return 1
-    return max(1, min(threads - max(0, running - own), entries // SMALL))
+    return max(1, min(threads - max(0, running - own), 1 + entries // SMALL))
 
 
 def blocks(count: int, entries: int, room: int = SMALL) -> list[slice]:

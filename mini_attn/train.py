@@ -210,10 +210,11 @@ def fit(
                         row = {name: of(margins) for name, of in own.items()}
                     for name, of in (record or {}).items():
                         row[name] = torch.as_tensor(of(model)).detach().clone()
-                    _check_record(model, row, kept[0][1] if kept else row, done)
                     _give_back(optimizer, base)
-                    kept.append((done, row))
-                    state = len(kept), copied(model.state_dict()), copied(optimizer.state_dict())
+                    with threads_for(data):
+                        _check_record(model, row, kept[0][1] if kept else row, done)
+                        kept.append((done, row))
+                        state = len(kept), copied(model.state_dict()), copied(optimizer.state_dict())
                     if stop is not None and torch.as_tensor(stop(model)).all():
                         break
         return so_far()

@@ -72,7 +72,7 @@ def _path(tokens):
 
 
 def _work(quick):
-    """What is timed: its name, the sizes of its data, how many trials, and a function of the data."""
+    """What is timed: its name, the sizes of its data, how many trials, and a function of what is given."""
     usual, large = {"n": 6, "T": 8, "d": 10}, {"n": 16, "T": 32, "d": 64}
     for kind in LR:
         for trials in (1,) if quick else (1, 10, 100, 400, 10_000):
@@ -88,26 +88,26 @@ def _work(quick):
         yield "path of W", usual, trials, 1, _path
     for norm in ("fro", "nuc"):
         for trials in (1,) if quick else (1, 10, 100, 1000):
-            yield f"SVM, {norm}", usual, trials, 1, partial(_solve, norm=norm)
+            yield f"SVM, {norm}", usual, trials, 1, partial(svm.solve, norm=norm, throw=False)
 
 
-def _solve(tokens, norm):
-    problem = svm.attention_problem(tokens.X, tokens.z, tokens.optimal)
-    svm.solve(problem, norm=norm, throw=False)
+def _given(name, tokens):
+    """What the timed function is given."""
+    return svm.attention_problem(tokens.X, tokens.z, tokens.optimal) if name.startswith("SVM") else tokens
 
 
 def threads(quick):
     repeats, rows = 1 if quick else 5, []
     for busy in (1,) if quick else (0, os.cpu_count()):
         for name, sizes, trials, steps, function in _work(quick):
-            tokens = data.random_tokens(**sizes, trials=trials, seed=0)
+            given = _given(name, data.random_tokens(**sizes, trials=trials, seed=0))
             times = {setting: [] for setting in ("chosen", *BY_HAND)}
-            function(tokens)  # what is loaded once
+            function(given)  # what is loaded once
             with _beside(busy):
                 for _ in range(repeats):
                     for setting, taken in times.items():
                         with _setting(setting):
-                            taken.append(seconds(function, tokens)[0] / steps)
+                            taken.append(seconds(function, given)[0] / steps)
             best = min(BY_HAND, key=lambda setting: median(times[setting]))
             row = {"work": name, "busy": busy, "trials": trials}
             row["chosen_us_a_trial"] = 1e6 * median(times["chosen"]) / trials

@@ -226,7 +226,8 @@ def test_problems_of_blocks_are_solved_as_alone(norm, two_threads, monkeypatch):
     ("load", "entries", "threads", "free"),
     [
         ("0.00 0.00 0.00 1/90 7", SMALL, 8, 1),
-        ("0.00 0.00 0.00 1/90 7", 3 * SMALL, 8, 3),
+        ("0.00 0.00 0.00 1/90 7", SMALL + 1, 8, 2),
+        ("0.00 0.00 0.00 1/90 7", 3 * SMALL, 8, 4),
         ("0.00 0.00 0.00 1/90 7", 100 * SMALL, 8, 8),
         ("9.00 9.00 9.00 4/90 7", 100 * SMALL, 8, 5),  # three cores are taken
         ("9.00 9.00 9.00 4/90 7", 100 * SMALL, 2, 1),
