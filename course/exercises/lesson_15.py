@@ -111,106 +111,137 @@ BOUNDS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 15.2 the directional divergence
-def _divergence_by(
-    norm=lambda rho: rho,
-    power=lambda rho: rho - 1,
-    factor=lambda rho: 1.0,
-    swap=False,
-    unit=(True, True),
-    sign=True,
-    short=None,
+# --------------------------------------------------------------------------- 15.2 how far, without the goal
+def _distance_by(
+    primal=lambda rho: rho,
+    dual=lambda rho: rho / (rho - 1),
+    seen=lambda S, rho: S,
+    finish=lambda held: 1 - held,
 ):
-    """An answer from the norms, the power of the mirror map, and which of the two is the centre."""
+    """An answer from the norms of W and S, what W is compared with, and what is made of the result."""
 
-    def answer(a, b, rho):
-        if swap:
-            a, b = b, a
-        a, b = (w / np.linalg.norm(w, norm(rho)) if one else w for w, one in zip((a, b), unit, strict=True))
-        slope = _power(b, power(rho)) if sign else np.abs(b) ** power(rho)
-        if short is not None:  # what is left where two terms cancel
-            return float(short - slope @ a)
-        psi = [np.sum(np.abs(w) ** rho) / rho for w in (a, b)]
-        return float(factor(rho) * (psi[0] - psi[1] - slope @ (a - b)))
+    def answer(W, A, lam, rho):
+        S = seen(lam @ A, rho)
+        long = [1.0 if p(rho) is None else np.linalg.norm(w, p(rho)) for w, p in ((S, dual), (W, primal))]
+        return float(finish(S @ W / long[0] / long[1]))
 
     return answer
 
 
-_divergence = _divergence_by()
+_distance = _distance_by()
 
 
-def _divergence_cases(rng):
-    a = rng.normal(size=4)
-    return [
-        (np.array([3.0, -1.0]), np.array([1.0, 2.0]), 3.0),
-        (a, 2.5 * a, 1.5),
-        (a, -0.3 * a, 2.5),
-        (rng.normal(size=5), rng.normal(size=5) * [7, 0, 7, 7, 7], float(rng.uniform(1.2, 1.8))),
-        (
-            20 * rng.normal(size=6),
-            rng.normal(size=6) * np.array([1, 0, 1, 0, 1, 1]),
-            float(rng.uniform(2.3, 4.0)),
-        ),
-        (np.array([-2.0]), np.array([5.0]), 1.7),
+def _goal(A, lam, rho):
+    """The SVM's solution up to its length."""
+    return _power(lam @ A, 1 / (rho - 1))
+
+
+def _distance_swapped(W, A, lam, rho):
+    b, a = W / np.linalg.norm(W, rho), _goal(A, lam, rho)
+    return float(1 - _power(b, rho - 1) @ a / np.linalg.norm(a, rho))
+
+
+def _lacking(average):
+    """1 less some average of the leads of W over the largest margin."""
+
+    def answer(W, A, lam, rho):
+        largest = np.linalg.norm(lam @ A, rho / (rho - 1)) / lam.sum()
+        return float(1 - average(A @ W / np.linalg.norm(W, rho), lam) / largest)
+
+    return answer
+
+
+def _distance_case(rng, N, support, others, rho, near):
+    """Comparisons whose SVM is known: it holds `support` of them tight, with weights, and `others` not."""
+    S = rng.choice([-1.0, 1.0], size=N) * rng.uniform(0.3, 1.5, size=N)
+    goal = _power(S, 1 / (rho - 1))
+    goal /= np.abs(goal).max()
+    lam = rng.uniform(0.3, 2.0, size=support)
+    A = rng.normal(size=(support + others, N))
+    wants = np.r_[np.ones(support), rng.uniform(1.5, 3.0, size=others)]
+    A += ((wants - A @ goal) / (goal @ goal))[:, None] * goal
+    A[support - 1] = (lam.sum() / (S @ goal) * S - lam[:-1] @ A[: support - 1]) / lam[-1]
+    order = rng.permutation(support + others)
+    W = goal + near * rng.normal(size=N)
+    return rng.uniform(2, 9) * W, A[order], (rng.uniform(2, 5) * np.r_[lam, np.zeros(others)])[order], rho
+
+
+def _distance_cases(rng):
+    cases = [
+        (np.array([2.0, 1.0]), np.array([[3.0, 4.0]]), np.array([1.0]), 2.0),
+        (np.array([0.0, -5.0]), np.array([[1.0, -2.0]]), np.array([3.0]), 3.0),
     ]
+    for how in ((5, 3, 2, 1.5, 0.5), (6, 4, 2, 3.0, 0.6), (4, 2, 3, 1.3, 0.4), (5, 3, 1, 4.0, 1.5)):
+        while True:
+            case = _distance_case(rng, *how)
+            right = _distance(*case)
+            if min(abs(rival.wrong(*case) - right) for rival in _DISTANCE_RIVALS) > 1e-3:
+                break
+        cases.append(case)
+    return cases
 
 
-_unit_divergence = _divergence_by(unit=(False, False))
+_DISTANCE_RIVALS = known(
+    _distance_swapped,
+    "The tangent plane touches at W_rho, the second argument: the slope is that of W_rho, not of W.",
+    _distance_by(dual=lambda rho: rho),
+    "The slope lives on the dual side: its norm has the exponent rho / (rho - 1).",
+    _distance_by(dual=lambda rho: 2.0, primal=lambda rho: 2.0),
+    "Euclidean norms belong to rho = 2: here W has the l_rho norm and S the dual one.",
+    _distance_by(dual=lambda rho: 2.0),
+    "S is measured in its own norm, the dual one, rho / (rho - 1).",
+    _distance_by(primal=lambda rho: 2.0),
+    "W is divided by its l_rho norm, not by the Euclidean one.",
+    _distance_by(primal=lambda rho: rho / (rho - 1)),
+    "W is divided by its l_rho norm; the dual exponent belongs to S.",
+    _distance_by(primal=lambda rho: None),
+    "Of the directions: W may have any length, divide it by its l_rho norm.",
+    _distance_by(dual=lambda rho: None),
+    "lam is given up to a factor: divide S by its dual norm.",
+    _distance_by(seen=lambda S, rho: _power(S, 1 / (rho - 1)), dual=lambda rho: rho),
+    "The slope of psi at W_rho is S, not W_rho itself: undo the mirror image.",
+    _distance_by(seen=lambda S, rho: _power(S, 1 / (rho - 1)), dual=lambda rho: 2.0, primal=lambda rho: 2.0),
+    "1 - cosine to W_rho is the divergence at rho = 2 only.",
+    _distance_by(seen=lambda S, rho: _power(S, rho - 1)),
+    "S is the mirror image already: the slope of psi at W_rho is along S, no further power.",
+    _distance_by(seen=lambda S, rho: np.abs(S)),
+    "The slope keeps the signs of S.",
+    _distance_by(finish=lambda held: held),
+    "That is <slope at W_rho, W>. The divergence is what it lacks to 1.",
+    _distance_by(finish=lambda held: (1 - held) / (2 * held) if held else np.inf),
+    "No further division: both directions have l_rho norm 1, and two terms cancel.",
+    _lacking(lambda leads, lam: leads.min()),
+    "That is what the margin lacks, the smallest lead. The divergence is linear in W: it averages leads.",
+    _lacking(lambda leads, lam: leads.mean()),
+    "Not all comparisons count alike: S weighs them by lam.",
+    _lacking(lambda leads, lam: leads[lam > 0].mean()),
+    "The support comparisons count by their weights lam, not alike.",
+    lambda W, A, lam, rho: float(1 - lam @ A @ W / lam.sum() / np.linalg.norm(W, rho)),
+    "The sum of lam is not the dual norm of S: a mean lead has to be set against the largest margin.",
+    lambda W, A, lam, rho: _distance(W, A, np.ones_like(lam), rho),
+    "The weights lam are part of S: S is the sum of lam_j A_j.",
+)
 
-
-DIVERGENCE = Exercise(
+DISTANCE = Exercise(
     id="15.2",
-    title="The directional divergence",
+    title="How far, without the goal",
     points=2,
-    minutes=8,
+    minutes=10,
     difficulty=2,
-    reference=_divergence,
-    cases=_divergence_cases,
-    misconceptions=known(
-        _divergence_by(swap=True),
-        "The tangent plane touches at b: the slope is that of the *second* argument.",
-        _divergence_by(unit=(False, False)),
-        "Of the directions: divide both by their l_rho norm first.",
-        _divergence_by(norm=lambda rho: 2.0),
-        "Divide by the l_rho norm, not by the Euclidean one.",
-        _divergence_by(factor=lambda rho: rho),
-        "psi has the factor 1/rho, so its gradient has none.",
-        _divergence_by(sign=False),
-        "The gradient of |w|^rho / rho has w's sign: sign(w) |w|^(rho - 1).",
-        _divergence_by(power=lambda rho: 1 / (rho - 1)),
-        "The slope is the mirror map, the power rho - 1, not its inverse.",
-        lambda a, b, rho: float(1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b)),
-        "1 - cosine is the divergence at rho = 2 only.",
-        _divergence_by(short=1.0, unit=(False, False)),
-        "Two terms cancel for vectors of l_rho norm 1: divide both first.",
-        _divergence_by(short=1.0, unit=(True, False)),
-        "b is divided by its norm, too, before its slope is taken.",
-        _divergence_by(short=1.0, unit=(False, True)),
-        "a is divided by its norm, too.",
-        _divergence_by(short=1.0, norm=lambda rho: 2.0),
-        "Two terms cancel if the l_rho norms are 1. You divide by the Euclidean ones.",
-        _divergence_by(short=1.0, power=lambda rho: 1.0),
-        "The slope at b is its mirror image, sign(b) |b|^(rho - 1), not b itself.",
-        _divergence_by(short=1.0, power=lambda rho: 1 / (rho - 1)),
-        "The inverse of the mirror map: the slope of psi at b is the power rho - 1.",
-        _divergence_by(short=1.0, power=lambda rho: rho),
-        "The slope of |w|^rho / rho is a power lower: rho - 1.",
-        _divergence_by(short=0.0),
-        "A term is missing: <slope at b, b> is 1 for a b of norm 1.",
-        lambda a, b, rho: 1 - _divergence(a, b, rho),
-        "That is <slope at b, a>. The divergence is what it lacks to 1.",
-        lambda a, b, rho: _divergence(a, b, rho) / rho,
-        "psi has a factor 1/rho, but its slope has none, and the slope is all that is left.",
-        lambda a, b, rho: _divergence(a, b, rho) - 1 + 1 / rho,
-        "psi(a) and psi(b) are both 1/rho and cancel. What is left of the third term is <slope at b, b> = 1.",
-        lambda a, b, rho: (_divergence(a, b, rho) + _divergence(b, a, rho)) / 2,
-        "The divergence is not symmetric, and need not be made so.",
-        _divergence_by(norm=lambda rho: rho / (rho - 1)),
-        "Both are divided by their l_rho norm. The dual exponent belongs to gradients.",
-        lambda a, b, rho: _unit_divergence(a / (np.abs(a) ** rho).sum(), b / (np.abs(b) ** rho).sum(), rho),
-        "A norm has a root: (sum |w|^rho)^(1/rho). Without it the parts have not length 1.",
-    ),
-    withheld=("mini_attn.geometry.bregman",),
+    reference=_distance,
+    cases=_distance_cases,
+    misconceptions=[
+        *_DISTANCE_RIVALS,
+        *known(
+            lambda W, A, lam, rho: _distance(W, A, lam, rho) / rho,
+            "psi has a factor 1/rho, but its slope has none, and the slope is all that is left.",
+            lambda W, A, lam, rho: _distance(W, A, lam, rho) * rho,
+            "psi has the factor 1/rho, so its slope has none: nothing is left to multiply.",
+            lambda W, A, lam, rho: _distance(W, A, lam, rho) - 1 + 1 / rho,
+            "psi of both is 1/rho, and these cancel. What is left is <slope at b, b> = 1.",
+        ),
+    ],
+    withheld=("mini_attn.geometry.bregman", "mini_attn.svm.dispatch.solve"),
 )
 
 
@@ -540,4 +571,4 @@ QUOTED = Exercise(
     ],
 )
 
-EXERCISES = [BOUNDS, DIVERGENCE, VISIBLE, HELD, QUOTED]
+EXERCISES = [BOUNDS, DISTANCE, VISIBLE, HELD, QUOTED]

@@ -8,7 +8,7 @@ from course import exercises
 from course.replicate import classifier
 from mini_attn import data, geometry, models, optim, svm, train
 
-bounds, divergence, visible, held, quoted = (spec.reference for spec in exercises.exercises("15"))
+bounds, distance, visible, held, quoted = (spec.reference for spec in exercises.exercises("15"))
 
 
 def test_the_gradient_is_the_librarys_up_to_its_length(lesson):
@@ -44,9 +44,18 @@ def test_bounds_of_the_solvers_weights_close(rho):
     assert upper == pytest.approx(float(solution.objective), rel=1e-5)
 
 
-def test_divergence_and_visible_entries():
-    a, b = np.random.default_rng(0).normal(size=(2, 9))
-    assert divergence(a, b, 2.5) == pytest.approx(float(geometry.bregman(*map(torch.tensor, (a, b)), p=2.5)))
+@pytest.mark.parametrize("rho", [1.4, 2.0, 3.5])
+def test_the_distance_is_the_librarys_divergence_from_the_svm(rho):
+    tokens = data.random_tokens(3, 4, 6, seed=6)
+    problem = svm.token_problem(tokens.X, tokens.optimal)
+    solution = svm.solve(problem, norm=rho)
+    W = solution.value + torch.randn(6, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    found = distance(W.numpy(), problem.a.numpy(), solution.dual.numpy(), rho)
+    assert found == pytest.approx(float(geometry.bregman(W, solution.value, p=rho, batch_dims=0)), abs=1e-5)
+
+
+def test_visible_entries():
+    b = np.random.default_rng(0).normal(size=9)
     W = np.sign(b) * np.abs(b) ** 2
     assert visible(b, 1.5, 0.1) == (np.abs(W) >= 0.1 * np.abs(W).max()).sum()
 

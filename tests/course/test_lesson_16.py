@@ -6,8 +6,7 @@ import torch
 
 from course import exercises
 from course.replicate.lesson_16 import finite_part, general, pull
-from mini_attn import geometry, svm
-from mini_attn.next_token import NextTokenTransformer
+from mini_attn import svm
 from mini_attn.vocabulary import NextTokens, next_tokens, priorities, same_component
 
 levels, slope, outvoted, room, finite_lead = (spec.reference for spec in exercises.exercises("16"))
@@ -38,12 +37,10 @@ def test_the_slope_is_the_svms_margin():
     assert slope([4, 2, 3], 0.2) == pytest.approx(-0.2 / float(solution.objective))
 
 
-def test_the_longest_step_is_that_of_a_chain(lesson):
+def test_chains_ask_for_their_levels(lesson):
     data = lesson["chains"]([4, 2, 6], V=9)
-    one = NextTokens(*(part[None] for part in lesson["parts"](data)))
-    solution, longest = lesson["longest_step"](one)
+    solution = svm.solve(svm.order_problem(data.embeddings, priorities(data)))
     assert float(solution.objective) == pytest.approx(-1 / slope([4, 2, 6], 1.0))
-    assert float(longest) == pytest.approx(2 * float(solution.objective) / 15)  # 6 * 5 / 2
 
 
 def test_outvoted_until_the_votes_are_even():
@@ -75,15 +72,6 @@ def test_the_finite_lead_is_the_librarys_finite_part():
     assert rest < 1e-12
     lead = finite_lead(won, copies_a, 6 - copies_a)
     assert float(W[0, 0, 1] - W[0, 1, 1]) == pytest.approx(lead, abs=1e-9)
-
-
-def test_attention_gradient_is_the_librarys(lesson):
-    data, _ = next_tokens(8, 4, 6, d=5, seed=5)
-    rng = np.random.default_rng(0)
-    W_ov, W_kq = rng.normal(size=(6, 5)), rng.normal(size=(5, 5))
-    mine = lesson["attention_gradient"](W_kq, W_ov, data.X.numpy(), data.target.numpy())
-    ours = NextTokenTransformer(6, 5, W_ov=W_ov, W_kq=W_kq).gradients(data)["W_kq"]
-    assert geometry.cosine(torch.from_numpy(mine), ours, batch_dims=0) > 1 - 1e-12
 
 
 def test_the_pull_of_general_data_is_autograds():

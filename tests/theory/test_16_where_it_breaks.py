@@ -1,10 +1,8 @@
 """Lesson 16. Next-token prediction: the laws of what breaks, on other seeds and sizes than the lesson's.
 
-Derived there: steps above eta* = 2 |W_kq| / lambda_max(Lambda), with the Laplacian of the SVM's
-multipliers, bounce and lose slope; a sequence that attention gets wrong is heard as far behind as room(c,
-V) = log(1 + 2 (e^c - 1) / V). Measured: both stages at once learn the same if the collocation is shown;
-undecided sequences are answered as the heights say, unless two are level; in fewer dimensions than tokens
-an order may be out of reach; W_fin is right on the tied rows.
+Derived there: a sequence that attention gets wrong is heard as far behind as room(c, V) = log(1 + 2 (e^c - 1)
+/ V). Measured: both stages at once learn the same if the collocation is shown; undecided sequences are
+answered as the heights say, unless two are level; W_fin is right on the tied rows.
 """
 
 import numpy as np
@@ -20,48 +18,6 @@ from mini_attn.vocabulary import NextTokens, closure, next_tokens, priorities
 def unit_values(following):
     V = following.shape[-1]
     return torch.eye(V, dtype=torch.float64)[following].mT - 1 / V
-
-
-@pytest.mark.parametrize(("V", "lengths", "factor"), [(15, [8], 0.9), (15, [8], 1.1), (12, [5, 3, 3], 0.9)])
-def test_steps_bounce_above_a_length(V, lengths, factor):
-    draw, rows = np.random.default_rng(5), []
-    for q, m in enumerate(lengths):
-        chain = np.append(draw.permutation(np.delete(np.arange(V), q))[: m - 1], q)
-        rows += [[chain[k], chain[k + 1], q] for k in range(m - 1)]
-    tokens, following = torch.tensor(np.array(rows)), (torch.arange(V) + 1) % V
-    data = NextTokens(torch.eye(V, dtype=torch.float64), following, tokens, following[tokens[:, 0]])
-    norm = sum(m * (m**2 - 1) / 12 for m in lengths) ** 0.5
-    longest = 2 * norm / (max(lengths) * (max(lengths) - 1) / 2)
-    model = NextTokenTransformer(V, V, W_ov=8 * unit_values(following))
-    eta = factor * longest
-    line = descend(model, data, 300, lr=eta, record=lambda model: model.log_excess(data), every=150)
-    ratio = float(line[2] - line[1]) / 150 * norm / -eta
-    assert abs(ratio - 1) < 0.01 if factor < 1 else ratio < 0.96
-
-
-@pytest.mark.parametrize(("factor", "least", "most"), [(0.9, 0.99, 1.01), (1.1, 0.85, 0.97)])
-def test_the_multipliers_tell_the_longest_step_of_any_data(factor, least, most):
-    """Ten data sets of 30 sequences of 4 tokens from 12 under 5 queries."""
-    data, _ = next_tokens(30, 4, 12, queries=5, trials=10, seed=60)
-    asked = priorities(data)
-    solution = svm.solve(svm.order_problem(data.embeddings, asked))
-    weights = torch.zeros(asked.shape, dtype=torch.float64)
-    for trial, (order, dual) in enumerate(zip(asked, solution.dual, strict=True)):
-        weights[trial][order] = dual[: order.sum()]
-    weights = weights + weights.mT
-    graph = torch.diag_embed(weights.sum(-1)) - weights
-    eta = factor * 2 / torch.linalg.eigvalsh(graph)[..., -1].amax(-1)
-    model = NextTokenTransformer(12, 12, 10, 8 * unit_values(data.following))
-    notes = []
-    for j in range(301):
-        if j in (180, 300):
-            notes.append(model.log_excess(data).detach())
-        G = model.gradients(data, ["W_kq"])["W_kq"]
-        with torch.no_grad():
-            model.W_kq -= (eta / G.flatten(1).norm(dim=1))[:, None, None] * G
-    ratio = (notes[1] - notes[0]) / 120 * solution.objective / -eta
-    assert (ratio > least).all()
-    assert (ratio < most).all()
 
 
 @pytest.mark.parametrize(("V", "beta", "gamma"), [(12, 1.2, 0.5), (8, 1.3, 0.6), (15, 2.5, 12.0)])
@@ -133,13 +89,6 @@ def test_heights_answer_what_the_order_leaves_open(order):
     assert (answered == says)[~level].all()
     right = answered == new.target
     assert right[open_ & level].double().mean() < right[open_ & ~level].double().mean() - 0.1
-
-
-def test_an_order_may_be_out_of_reach_in_fewer_dimensions_than_tokens():
-    for d, least, most in ((6, 0, 2), (16, 8, 8)):
-        data, _ = next_tokens(50, 5, 16, d=d, queries=8, trials=8, seed=63)
-        solution = svm.solve(svm.order_problem(data.embeddings, priorities(data)), throw=False)
-        assert least <= (solution.status == "optimal").sum() <= most
 
 
 def test_the_finite_part_is_seen_on_the_tied_rows():

@@ -1,10 +1,7 @@
 """Answers to lesson 15's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
 import numpy as np
-import torch
 from scipy.optimize import minimize_scalar
-
-from mini_attn import geometry
 
 
 def signed_power(x, c):
@@ -19,15 +16,17 @@ def bounds_by_entries(A, lam, rho, scale=lambda leads: min(leads), dual=lambda r
     return sum(lam) / sum(abs(s) ** dual(rho) for s in S) ** (1 / dual(rho)), upper
 
 
-def divergence_by_library(a, b, rho):
-    return geometry.bregman(torch.as_tensor(np.asarray(a)), torch.as_tensor(np.asarray(b)), p=rho)
-
-
-def divergence_by_definition(a, b, rho, unit=lambda w, rho: (np.abs(w) ** rho).sum() ** (1 / rho), psi=None):
-    a, b = a / unit(a, rho), b / unit(b, rho)
-    psi = psi or (lambda w: (np.abs(w) ** rho).sum() / rho)
-    slope = b * np.abs(b) ** np.where(b == 0, 0, rho - 2) if rho < 2 else b * np.abs(b) ** (rho - 2)
-    return psi(a) - psi(b) - slope @ (a - b)
+def distance_by_definition(
+    W, A, lam, rho, unit=lambda w, rho: (np.abs(w) ** rho).sum() ** (1 / rho), swap=False, goal=None
+):
+    """D of the directions by its three terms, with W_rho as the mirror image of S."""
+    S = sum(one * row for one, row in zip(lam, A, strict=True))
+    b = signed_power(S / np.abs(S).max(), 1 / (rho - 1)) if goal is None else goal(S)
+    a, b = W / unit(W, rho), b / unit(b, rho)
+    if swap:
+        a, b = b, a
+    psi = [(np.abs(w) ** rho).sum() / rho for w in (a, b)]
+    return psi[0] - psi[1] - signed_power(b, rho - 1) @ (a - b)
 
 
 def visible_by_weights(S, rho, share):
@@ -100,27 +99,27 @@ ANSWERS = {
         ],
     },
     "15.2": {
-        "also_right": divergence_by_library,
+        "also_right": distance_by_definition,
         "wrong": [
-            lambda a, b, rho: divergence_by_definition(b, a, rho),
-            lambda a, b, rho: divergence_by_definition(a, b, rho, unit=lambda w, rho: np.linalg.norm(w)),
-            lambda a, b, rho: divergence_by_definition(
-                a, b, rho, unit=lambda w, rho: (np.abs(w) ** rho).sum()
+            lambda W, A, lam, rho: distance_by_definition(W, A, lam, rho, swap=True),
+            lambda W, A, lam, rho: distance_by_definition(W, A, lam, rho, unit=lambda w, rho: (w @ w) ** 0.5),
+            lambda W, A, lam, rho: distance_by_definition(W, A, lam, rho, unit=lambda w, rho: 1.0),
+            lambda W, A, lam, rho: distance_by_definition(
+                W, A, lam, rho, unit=lambda w, rho: (np.abs(w) ** rho).sum()
             ),
-            lambda a, b, rho: divergence_by_definition(a, b, rho, unit=lambda w, rho: np.abs(w).max()),
-            lambda a, b, rho: divergence_by_definition(a, b, rho, unit=lambda w, rho: 1.0),
-            lambda a, b, rho: rho * divergence_by_definition(a, b, rho),
-            lambda a, b, rho: divergence_by_definition(a, b, rho / (rho - 1)),
-            lambda a, b, rho: divergence_by_definition(np.abs(a), np.abs(b), rho),
-            lambda a, b, rho: (divergence_by_definition(a, b, rho) + divergence_by_definition(b, a, rho)) / 2,
-            lambda a, b, rho: divergence_by_definition(a, b, rho) ** 0.5,
-            lambda a, b, rho: (
-                1
-                - (a / np.linalg.norm(a, rho))
-                @ (  # 0 times infinity
-                    np.array(b) * np.abs(b) ** (rho - 2) / np.linalg.norm(b, rho) ** (rho - 1)
-                )
+            lambda W, A, lam, rho: distance_by_definition(W, A, lam, rho, goal=lambda S: S),
+            lambda W, A, lam, rho: distance_by_definition(W, A, lam, rho / (rho - 1)),
+            lambda W, A, lam, rho: distance_by_definition(W, A, np.ones(len(A)), rho),
+            lambda W, A, lam, rho: distance_by_definition(W, A, lam**2, rho),
+            lambda W, A, lam, rho: distance_by_definition(W, A, lam, rho) * rho,
+            lambda W, A, lam, rho: max(distance_by_definition(W, A, lam, rho), 0) ** 0.5,
+            lambda W, A, lam, rho: 1 - distance_by_definition(W, A, lam, rho),
+            lambda W, A, lam, rho: (
+                (distance_by_definition(W, A, lam, rho) + distance_by_definition(W, A, lam, rho, swap=True))
+                / 2
             ),
+            lambda W, A, lam, rho: distance_by_definition(W, np.abs(A), lam, rho),
+            lambda W, A, lam, rho: distance_by_definition(W, A, lam, 2.0),
         ],
     },
     "15.3": {
