@@ -686,6 +686,7 @@ widgets.sliders(
 #
 # All start from zero and take 2,000 normalised steps, which grow: step $j$ has length $0.1 \sqrt{j}$.
 # Selected tokens are read at the end, their SVMs solved, and each path compared with its own solution.
+# *Decided*: each sequence gives one token more than 99%.
 
 # %% [markdown]
 # ### Exercise 06.4: By chance?
@@ -774,12 +775,16 @@ def run(Model, tokens, steps=2000):
 
 
 print("100 trials   decided   cosine above .995   locally optimal   globally optimal   global feasible")
+table = {}
 for d, tokens in drawn.items():
     for name, Model in (("p", Prompt), ("W", Cross)):
         found = run(Model, tokens)
-        close = (found["cosine"] > 0.995).sum()
-        counts = [found[key].sum().item() for key in ("decided", "local", "global", "possible")]
-        print(f"{name}, d = {d:2} {counts[0]:12} {close:17} {counts[1]:17} {counts[2]:18} {counts[3]:17}")
+        found["close"] = found["cosine"] > 0.995
+        counts = [found[key].sum().item() for key in ("decided", "close", "local", "global", "possible")]
+        print(f"{name}, d = {d:2} {counts[0]:12} {counts[1]:17} {counts[2]:17} {counts[3]:18} {counts[4]:17}")
+        table[name, d] = counts
+assert (table["p", 10], table["W", 10]) == ([100, 100, 100, 7, 53], [100, 100, 100, 71, 100])
+assert (table["p", 3][2], table["W", 3][2]) == (80, 92)
 
 stored = measured("06.choices").load()  # (d, trial, after 100, 300, 1,000 and 2,000 steps)
 print("\n6,000 stored runs of p, after 2,000 steps")
@@ -845,17 +850,19 @@ longer = measured("06.trained_on").load().sel(d=3, steps=100_000)  # on with sho
 share = longer.share.values  # of the way walked in the last 1,000 steps; NaN where it was locally optimal
 rests, moved = (share < 0.01).sum(), ((share > 0.05) & longer.local.values).sum()
 print(
-    f"stored, d = 3: of {np.isfinite(share).sum()} choices, after 100,000 steps of 0.1, {rests} stand ",
+    f"stored, d = 3, 600 runs: of {np.isfinite(share).sum()} choices, after 100,000 steps of 0.1, {rests} ",
     end="",
 )
-print(f"still and {moved} have become locally optimal")
+print(f"stand still and {moved} have become locally optimal")
 assert (odd.sum(), followed["local"].values[odd].sum()) == (11, 11)
 assert (rests, moved, np.isfinite(share).sum()) == (97, 32, 133)
 
 # %% [markdown]
 # In ten dimensions all eleven exceptions had given way by step 10,000. Neither a budget of 2,000 steps nor
 # the cosine can tell such a run from one that has arrived: all eleven stood above 0.995. The criterion can.
-# In three dimensions most exceptions come to rest, at a finite $p$ where the six sequences' pulls cancel.
+# In three dimensions most exceptions come to rest, at a finite $p$ where the six sequences' pulls cancel: 97
+# of the 133 among 600 other runs, trained on with short steps, end their last 1,000 steps within 1% of that
+# way from where they began them.
 # The theorem promises something only near a locally optimal choice.
 #
 # **No direction singles the token out.** Put the best token between two others: keys $(-1, 0)$, $(0,
