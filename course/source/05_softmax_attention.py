@@ -949,7 +949,7 @@ looks = {
     (-5.0, 5.0): ("green", "-", "$c = (-5, 5)$"),
 }
 for name, (color, line, label) in looks.items():
-    ax.plot(*runs[name][::5].T, line, color=plots.COLORS[color], label=label)
+    ax.plot(*runs[name].T, line, color=plots.COLORS[color], label=label)
 ax.set(xlim=(-150, 60), ylim=(0, 120), xlabel="$p_1$", ylabel="$p_2$", aspect="equal")
 ax.legend(loc="upper left")
 show(
