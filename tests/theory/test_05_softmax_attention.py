@@ -122,6 +122,37 @@ def test_with_the_winners_key_at_the_origin_the_error_pushes_nowhere(seed):
     assert np.median(np.linalg.norm(broken - true, axis=1)) > 5
 
 
+@pytest.mark.parametrize(("T", "d", "seed"), [(5, 6, 1), (12, 9, 2)])
+def test_the_lost_entry_alone_turns_a_run_round_and_put_back_it_cures(T, d, seed):
+    rng = np.random.default_rng(seed)
+    keys, g = rng.normal(size=(40, T, d)) / math.sqrt(d), rng.uniform(0, 1, (40, T))
+
+    def one_entry(function, replace):
+        def hooked(h):
+            winner = torch.nn.functional.one_hot(h.detach().argmax(-1), T).bool()
+            lead = -h.detach().topk(2).values.diff(dim=-1)
+            h.register_hook(lambda slopes: replace(slopes, winner, lead))
+            return function(h)
+
+        return hooked
+
+    zeroed = one_entry(softmax.softmax, lambda s, winner, lead: s.where(~winner | (lead < 36.7), 0))
+    put_back = one_entry(
+        softmax.textbook_softmax, lambda s, winner, _: s.where(~winner, -s.where(~winner, 0).sum(-1, True))
+    )
+
+    cured = run(keys, g, softmax.softmax, np.zeros((40, d)), 1000)
+
+    def turned(function):
+        """The cosine to the cured run after 1,000 steps, (trials,)."""
+        p = run(keys, g, function, np.zeros((40, d)), 1000)
+        return (p * cured).sum(-1) / np.linalg.norm(p, axis=-1) / np.linalg.norm(cured, axis=-1)
+
+    assert np.median(turned(zeroed)) < 0.95
+    assert np.median(turned(softmax.textbook_softmax)) < 0.95
+    assert turned(put_back).min() > 0.9999
+
+
 @pytest.mark.parametrize("d", [3, 6])
 def test_the_broken_run_goes_where_a_winner_at_the_origin_would(d):
     rng = np.random.default_rng(d)
