@@ -282,10 +282,10 @@ assert np.allclose(w_hat, [1, 1], atol=1e-3), "see exercise 01.2"
 #
 # Why the SVM? Suppose only that the direction of $w_t$ converges, to some $\hat v$ with a positive margin.
 # (The hard part of the proof.) Then every $u_i$ grows, $|\ell'(u_i)| \approx e^{-u_i}$, and the points
-# nearest in the direction $\hat v$ dominate the gradient, exponentially. So late steps are positive
-# combinations of the $y_i x_i$ of *those* points, and $w_t$ is the sum of its steps: **the limit direction is
-# a positive combination of its own nearest points.** Lesson 02 shows that only the SVM's direction is that
-# (the KKT conditions).
+# nearest in the direction $\hat v$ dominate the gradient, exponentially. So late steps are
+# combinations of the $y_i x_i$ of *those* points, with weights $\ge 0$, and $w_t$ is the sum of its steps:
+# **the limit direction is such a combination of its own nearest points.** Lesson 02 shows that only the SVM's
+# direction is that (the KKT conditions).
 #
 # With $\log(1 + e^{-u_i}) \approx e^{-u_i}$ too,
 #
@@ -707,7 +707,7 @@ for i, k in enumerate(pairs):
     exponent[i], longest[i] = speeds(rows_k, lam_k, others)
     places[i] = np.log(100_000) * w_hats[k] + offset(rows_k, lam_k, 0.5, 20)
 
-before, end = flow(A, np.zeros((100, 2)), [4, 5], 0.5, h=0.05)
+before, end, *later = flow(A, np.zeros((100, 2)), [4, 5, 10, 20, 40, 80], 0.5, h=0.05)
 foreseen_loss, foreseen_slope = predict(100_000, 0.5, 1 / np.linalg.norm(w_hats, axis=1))
 length = np.linalg.norm(end, axis=1)
 growth = (length - np.linalg.norm(before, axis=1)) / np.log(10)
@@ -721,43 +721,69 @@ print(f"position of {len(pairs)} sets {place_miss.min():.1e} to {place_miss.max(
 assert np.allclose([loss_miss.max(), slope_miss.max()], [0.175, 0.146], atol=1e-3)
 assert place_miss.min() < 2e-3 < 8.5 < place_miss.max() < 9, "see exercise 01.5"
 
+# %% [markdown]
+# Loss and slope need no line, and miss by up to 18 percent. The position misses by 0.1 percent to nine times
+# its length. Is it $E$ that tells which, and does the distance from the line fall like $t^{-E}$?
+
+# %%
+unit_hats = w_hats[pairs] / np.linalg.norm(w_hats[pairs], axis=1)[:, None]
+across = np.stack([-unit_hats[:, 1], unit_hats[:, 0]], axis=1)
+from_line = np.abs(((np.array([end, *later])[:, pairs] - places) * across).sum(axis=2)).clip(1e-99)
+rates = -np.diff(np.log10(from_line), axis=0) / np.diff([5, 10, 20, 40, 80])[:, None]
+latest = np.maximum((from_line[1:] > 1e-9).sum(axis=0) - 1, 0)  # beyond, only rounding is left
+measured = rates[latest, np.arange(len(pairs))]
+C = 2 * np.linalg.norm(w_hats[pairs], axis=1) / longest
+following = np.where(held, np.inf, (A @ w_hats[..., None])[..., 0]).min(axis=1)[pairs]  # "next"
+good = [np.abs(measured / v - 1) < 0.15 for v in (exponent, C, following - 1)]
+rank = np.corrcoef(exponent.argsort().argsort(), place_miss.argsort().argsort())[0, 1]
+print(
+    f"of {len(pairs)} sets: measured exponent within 15 percent of E, C, next - 1 in",
+    *(v.sum() for v in good),
+)
+print("E of the sets where it is not:", *np.sort(exponent[~good[0]]).round(3))
+print(
+    f"rank correlation of the miss in position with E: {rank:.2f}; E is below 0.8 in {(exponent < E).sum()}"
+)
+assert [v.sum() for v in good] == [60, 21, 41], "see exercise 01.5"
+assert rank < -0.9, "see exercise 01.5"
+
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(6.4, 3.3))
-ax.loglog(exponent, place_miss, "o", color=COLORS["blue"], markersize=5, markerfacecolor="white")
-ax.set(xlabel="$E$", ylabel="miss in position / length")
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.3))
+dots = {"color": COLORS["blue"], "markersize": 5, "markerfacecolor": "white", "linestyle": "", "marker": "o"}
+left.loglog(exponent, measured, **dots)
+left.loglog([3e-5, 1.5], [3e-5, 1.5], color=COLORS["black"], linestyle="--")
+left.set(xlabel="$E$", ylabel="exponent, measured")
+right.loglog(exponent, place_miss, **dots)
+right.set(xlabel="$E$", ylabel="miss in position / length")
 show(
     fig,
-    alt="68 dots on logarithmic axes: the miss in position falls from about 10 times the length, where E is "
-    "tiny, to about a thousandth where E is near 1.",
+    alt="Two panels of 68 dots on logarithmic axes. Left: measured exponents against E, on the diagonal but "
+    "for a few at the lower end. Right: the miss in position falls from about 10 times the length, where E "
+    "is tiny, to about a thousandth where E is near 1.",
 )
 
 # %% [markdown]
-# **Figure 5.** By how much the predicted position misses at $t = 10^5$, against $E$: one dot for each of the
-# 68 random sets with two support vectors.
+# **Figure 5.** The 68 random sets with two support vectors. Left: the exponent with which the flow comes to
+# its line, measured until the distance is $10^{-9}$ or $t = 10^{80}$, against $E$. Right: by how much the
+# predicted position misses at $t = 10^5$.
 
 # %% [markdown]
-# Loss and slope miss by up to 18 percent, the position by 0.1 percent to nine times its length, and $E$ tells
-# which: predictions are limits, and $E$ says when they hold. And the longest normalised step? We scale the
-# points of each set so that it is 1.
+# The exponent is $E$ in 60 sets, $C$ alone in 21 and $\text{next} - 1$ alone in 41. Six of the other eight
+# have $E < 0.04$: their power is not yet in sight. So predictions are limits, and $E$ says when they hold: in
+# all but one of these sets it is below our twelve points' 0.8.
+#
+# And the longest normalised step? We scale the points of each set so that it is 1.
 
 # %%
-C = 2 * np.linalg.norm(w_hats[pairs], axis=1) / longest
-slower, by_next = (exponent < E).sum(), (exponent < C - 1e-9).sum()
-rank = np.corrcoef(exponent.argsort().argsort(), place_miss.argsort().argsort())[0, 1]
-print(f"E is below {E:.1f} in {slower} of {len(pairs)} sets; the next point decides in {by_next}, else C")
-print(f"rank correlation of the miss in position with E: {rank:.2f}")
 scaled = containers.PointData(torch.tensor(longest)[:, None, None] * many.X[pairs], many.y[pairs])
 for size in (0.95, 1.05):
     model = models.LinearClassifier(d=2, trials=len(pairs))
     optimizer = optim.NormalizedGD(model.parameters(), lr=size, batch_dims=1)
     keep = {"record": {"w": lambda m: m.w}, "every": [1999, 2000]}
     run = train.fit(model, scaled, optimizer, steps=2000, progress=False, **keep)["w"].numpy()
-    jump = ((run[-1] - run[-2]) * np.stack([-w_hats[pairs, 1], w_hats[pairs, 0]], axis=1)).sum(axis=1)
-    settled = (np.abs(jump) < 1e-4 * np.linalg.norm(w_hats[pairs], axis=1)).sum()
+    settled = (np.abs(((run[-1] - run[-2]) * across).sum(axis=1)) < 1e-4).sum()
     print(f"steps of {size} of the longest settle in {settled} of {len(pairs)} sets")
     assert settled == (68 if size < 1 else 0), "see exercise 01.5"
-assert rank < -0.9, "see exercise 01.5"
-assert [slower, by_next] == [67, 43], "see exercise 01.5"
 
 # %% [markdown]
 # The longest step is right in each set.
@@ -765,7 +791,8 @@ assert [slower, by_next] == [67, 43], "see exercise 01.5"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.9 Where it breaks, and where it does not
 #
-# Change one thing at a time: points that no line separates, points that repeat, another start.
+# Change one thing at a time: points that no line separates, points that repeat, another start, another loss,
+# and a support vector without weight.
 
 # %%
 steps = geometric(10_000, 21)
@@ -847,6 +874,30 @@ show(
 #
 # **(c) Another start.** All three paths end on one line, but a far start is forgotten slowly: from $(8, -3)$
 # the run is still 4 away from the line at $t = 10^4$, and 0.2 at $10^8$.
+#
+# **(d) A power tail.** What chooses the SVM is the tail $e^{-u}$: a point that is ahead by a constant loses
+# all its weight. Let the slopes $|\ell'(u)|$ fall like $u^{-3}$ instead. Then *every* point keeps a share in
+# proportion to $u_i^{-3}$, and $w$ should grow along the unit vector with the least $\sum_i u_i^{-2}$: there
+# the combination of all points with these shares is parallel to $w$.
+#
+# **(e) A support vector without weight.** Let the $y_i x_i$ be $(1, 0)$ and $(1, 1)$. Then $\hat w = (1, 0)$
+# is the first of them, so $\lambda_2 = 0$, and no $\tilde w$ solves section 1.5. Put $w = (\log t + a,\ b)$
+# into the flow: $db / d\log t = \frac{\eta}{n} e^{-a} e^{-b}$, and $\frac{\eta}{n} e^{-a} \to 1$ as $b$
+# grows. So $b \approx \log\log t$. The theorem says "almost all" because of such sets.
+
+# %%
+power, units = np.zeros(2), np.stack([np.cos(turn), np.sin(turn)], axis=1)
+for _ in range(4000):  # normalised steps, with the slopes (1 + log(1 + e^u))^-3
+    pull = (1 + np.logaddexp(0, signed @ power)) ** -3.0 @ signed
+    power += 0.3 * pull / np.linalg.norm(pull)
+u = units @ signed.T
+power_best = units[np.where((u > 0).all(axis=1), (np.abs(u) ** -2).sum(axis=1), np.inf).argmin()]
+print(f"(d) power tail: {angle(power):.1f} degrees from w_hat, predicted {angle(power_best):.1f}")
+tower = np.array([8, 16, 32, 64])
+b = flow(np.array([[1.0, 0.0], [1.0, 1.0]]), np.zeros(2), tower, 1.0)[:, 1]
+print("(e) b less log log t, at t = 10^8 to 10^64:", (b - np.log(tower * np.log(10))).round(2))
+assert abs(angle(power) - angle(power_best)) < 0.1
+assert angle(power_best) > 14
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.10 Move a point *(optional)*
@@ -918,6 +969,18 @@ def margin_widget(X, y):
     )
 
 
+# %% slideshow={"slide_type": "skip"} jupyter={"source_hidden": true}
+fig = margin_figure(X, y, x1=0.6, x2=1.0)
+show(
+    fig,
+    alt="Left: the ringed point now lies at (0.6, 1.0), and the widest strip turned with it. Right: the "
+    "direction of w approaches the dashed direction of largest margin.",
+)
+
+# %% [markdown]
+# **Figure 7.** The ringed point at $(0.6, 1.0)$. Left: the line of descent after 3,000 steps from zero, and
+# the widest strip. Right: the direction of $w_t$.
+
 # %% tags=["nbval-ignore-output", "widget"]
 margin_widget(X, y)
 
@@ -949,13 +1012,14 @@ progress("01")
 #   direction of the hard-margin SVM.
 # - $L \approx 1 / (\eta \hat\mu^2 t)$, $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of $\log t$, and, if
 #   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$.
-# - In the plane the distance from the line dies like $t^{-E}$, $E = \min(C, \text{next} - 1, 1)$ where both
-#   pushes act. Where $E$ is small the predicted position is worthless at $t = 10^5$; loss and slope were
-#   within 18 percent on a hundred random sets.
-# - One degree needs exponentially many plain steps. Normalised steps of length $\eta$ need $\lVert r \rVert /
-#   (\eta\, \theta)$ for an angle $\theta$, once on the line, and settle there for $\eta < 2 / (\hat\mu C)$.
-# - Start and repetitions move the path, not the limit. If every direction gets some point wrong, there is a
-#   finite minimiser instead.
+# - In the plane, with two support vectors, the distance from the line dies like $t^{-E}$, $E = \min(C,
+#   \text{next} - 1, 1)$ where both pushes act. Where $E$ is small the predicted position is worthless at $t =
+#   10^5$; loss and slope were within 18 percent on a hundred random sets.
+# - For an angle $\theta$ plain descent needs a number of steps that is exponential in $1/\theta$. Normalised
+#   steps of length $\eta$ need $\lVert r \rVert / (\eta\, \theta)$, once on the line, and settle there for
+#   $\eta < 2 / (\hat\mu C)$.
+# - Start and repetitions move the path, not the limit; a power tail has another limit. If every direction
+#   gets some point wrong, there is a finite minimiser instead.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

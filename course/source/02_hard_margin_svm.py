@@ -8,8 +8,9 @@
 # **You hold the points and a direction, nothing else. How do you *prove* how good the direction is?**
 #
 # With a second set of numbers, one weight per point. Any weights prove a bound; the right weights prove the
-# exact answer. And you need not look for them: gradient descent on the logistic loss computes weights at
-# every step. Later lessons measure their runs against SVMs, and this is how they know that these are right.
+# exact answer. Gradient descent on the logistic loss computes such weights at every step; how much they
+# prove, we shall measure. Later lessons measure their runs against SVMs, and this is how they know that these
+# are right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **You will be able to**
@@ -27,16 +28,18 @@
 from fractions import Fraction
 
 import cvxpy as cp
+import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from scipy.optimize import nnls
 from scipy.spatial import ConvexHull
 from scipy.special import softmax
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
-from mini_attn import plots, svm
+from mini_attn import plots, svm, widgets
 from mini_attn.plots import COLORS
 
 plots.style()
@@ -344,7 +347,7 @@ assert np.allclose(lam_hat * (A @ w_hat - 1), 0, atol=1e-4)
 assert np.allclose(lam_hat[support], [1 / 3, 5 / 3], atol=1e-4)
 
 # %% [markdown]
-# Two points carry all the weight, in the proportion $1 : 5$ that we met above.  What are the two worth?
+# Two points carry all the weight, in the proportion $1 : 5$ that met above. What are the two worth?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.3: What a point is worth
@@ -499,6 +502,7 @@ print(f"last sweep at which a point gained or lost its weight: {last_change.min(
 print(f"factors {predicted.min():.2f} to {predicted.max():.2f}, measured from there on within", end=" ")
 print(f"{miss.max():.3f}; in {(miss < 0.01).sum()} of 30 within 0.01")
 assert miss.max() < 0.04, "see exercise 02.4"
+assert (miss < 0.01).sum() > 20, "see exercise 02.4"
 
 # %% slideshow={"slide_type": "fragment"} jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.7), width_ratios=[1, 1.5])
@@ -530,7 +534,7 @@ show(
 
 # %% [markdown]
 # Two phases. First the solver finds out *which* points carry weight. Then the gap falls along a straight
-# line, and the support foretells its slope.
+# line, and the support foretells its factor: within 0.01 on most of these draws, within 0.04 on all.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.6 The dual as nonnegative least squares
@@ -645,7 +649,7 @@ times = {
 }
 runs = {"GD": descend(A, 1.0, times["GD"]), "NGD": descend(A, 0.5, times["NGD"], normalised=True)}
 curves = {}
-print("           1 - margin over mu_hat     angle of w: by part 3   by the")
+print("           proved gap 1 - mu / B      angle of w: by part 3   by the")
 print("     steps   of w      of a_bar             alone          better route   true")
 for name, (iterates, _) in runs.items():
     t, (mu_w, mu_a, B, _) = np.array(times[name]), certify(iterates, A)
@@ -655,12 +659,15 @@ for name, (iterates, _) in runs.items():
     assert (np.maximum(mu_w, mu_a) <= mu_hat * (1 + 1e-12)).all()
     assert (mu_hat * (1 - 1e-12) <= B).all()
     assert (better >= true - 1e-5).all()
+    gap_w, gap_a = 1 - mu_w / B, 1 - mu_a / B
     for k in np.flatnonzero((t == t[-1]) | (t == t[-1] // 10)):
-        _, short_w, short_a, *_ = (values[k] for values in curves[name])
-        tiny = f"{short_a:.1e}" if short_a > 1e-12 else "below 1e-12"
-        print(f"{name:3} {t[k]:7,}   {short_w:.1e}   {tiny:12} {direct[k]:12.2f}", end=" ")
+        tiny = f"{gap_a[k]:.1e}" if gap_a[k] > 1e-12 else "below 1e-12"
+        print(f"{name:3} {t[k]:7,}   {gap_w[k]:.1e}   {tiny:12} {direct[k]:12.2f}", end=" ")
         print(f"{better[k]:17.3f} {true[k]:10.3f}")
-assert np.allclose([curve[-1] for curve in curves["GD"][1:3]], [0.0334, 0.0030], atol=1e-4)
+    if name == "GD":
+        assert np.allclose([gap_w[-1], gap_a[-1]], [0.0334, 0.0030], atol=1e-4)
+    else:
+        assert gap_a[t >= 100].max() < 1e-12
 assert np.allclose([curve[-1] for curve in curves["GD"][4:]], [14.86, 8.90, 4.38], atol=0.01)
 assert curves["NGD"][5][-1] < 1.001 * curves["NGD"][6][-1] < 0.06 * curves["NGD"][4][-1]
 
@@ -732,8 +739,8 @@ assert 7.5 < gaps_of[1] < 8.5
 assert gaps_of[0.5] > 30 > 0.3 > gaps_of[0.05]
 
 # %% [markdown]
-# No proof is wrong, but here most say less. After 30,000 steps GD has a gap of eight percent, and proves 25
-# degrees where 3.3 are true. By lesson 01 the share of a point beyond the edge fades like
+# No proof is wrong, but GD's are weaker here. After 30,000 steps its gap is eight percent in the median, and
+# it proves 25 degrees where 3.3 are true. By lesson 01 the share of a point beyond the edge fades like
 # $t^{1 - a_i \cdot \hat w}$, which is slow where $a_i \cdot \hat w$ is little above 1.
 #
 # With steps of 0.5 NGD is right within 0.1 degrees in the median, and proves 51. Its steps are too long for
@@ -815,6 +822,82 @@ assert total == [0, 0]
 # In floating point a sum near zero proves nothing: weights with $B = 10^{-9}$ would look the same. But the
 # points are decimals, so the ray consists of fractions, and its sum is zero without a tolerance. *That* is
 # a proof.
+#
+# **Try it.** What does a thirteenth point do to the strip?
+
+
+# %%
+def with_point(extra, label):
+    """Signed points, best weights and largest margin (0: none) when the point extra is added."""
+    A13 = np.vstack([A, label * np.asarray(extra)])
+    q = best_weights(A13)
+    return A13, q, upper_bound(q, A13)
+
+
+for place in ([0, 0.5], [-1.5, 0]):
+    _, q, widest = with_point(place, 1.0)
+    print(f"star at {place}: largest margin {widest:.3f}, weight on points", *np.flatnonzero(q > 1e-9) + 1)
+assert np.isclose(with_point([0.3, 0.3], 1.0)[2], np.hypot(0.3, 0.3))  # for the question below the sliders
+
+
+# %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
+def draw_with(extra, label, ax):
+    """The SVM of our points and one more (star); the area of a ring shows the point's weight q_i."""
+    A13, q, widest = with_point(extra, label)
+    X13 = np.vstack([X, extra])
+    plots.points(X, y, ax, size=40)
+    if widest > 1e-9:
+        plots.boundary(q @ A13, ax, margin=widest)
+    ax.set_title(rf"$\hat\mu$ = {widest:.3f}" if widest > 1e-9 else "no separator")
+    color = COLORS["blue"] if label > 0 else COLORS["vermillion"]
+    ax.scatter(*extra, marker="*", s=260, color=color, edgecolor="white", zorder=5)
+    held = np.flatnonzero(q > 1e-9)
+    ax.scatter(*X13[held].T, s=60 + 700 * q[held], facecolor="none", edgecolor=COLORS["black"], zorder=4)
+    for i in held:
+        away = 0.4 * np.sqrt(60 + 700 * q[i]) + 1  # beside the ring
+        ax.annotate(str(i + 1), X13[i], xytext=(away, away), textcoords="offset points", fontsize=11)
+    ax.set(xlim=(-4.3, 4.3), ylim=(-4.3, 4.3))
+
+
+fig, axes = plt.subplots(1, 2, figsize=(8.4, 4))
+for place, ax in zip(([0, 0.5], [-1.5, 0]), axes, strict=True):
+    draw_with(place, 1.0, ax)
+show(
+    fig,
+    alt="Two panels with the twelve points and a star, number 13. Star inside the strip: the strip turns and "
+    "narrows, and the star carries a large ring. Star among the other class: no separating line, three "
+    "ringed points.",
+)
+
+# %% [markdown]
+# **Figure 4.** A new point of label $+1$ (star); a ring's area grows with the point's weight $q_i$. Left:
+# inside the strip it becomes a support vector. Right: among the other class it leaves no separator, and the
+# ringed points carry a Farkas ray.
+
+
+# %% tags=["nbval-ignore-output", "widget"]
+def with_star(first, second, label):
+    figure = Figure(figsize=(5, 5), layout="none")
+    draw_with(np.array([first, second]), label, figure.add_axes((0.14, 0.12, 0.82, 0.8)))
+    return figure
+
+
+widgets.sliders(
+    with_star,
+    alt="The twelve points, the star, and the widest strip, or the points that prove that there is none.",
+    first=ipywidgets.FloatSlider(value=0.0, min=-4, max=4, step=0.1, description="star, x₁"),
+    second=ipywidgets.FloatSlider(value=0.5, min=-4, max=4, step=0.1, description="star, x₂"),
+    label=ipywidgets.ToggleButtons(options=[("label +1", 1.0), ("label -1", -1.0)]),
+)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Move the star. Where does it take *all* the weight? What does its distance from the origin say then?
+#
+# <details><summary>Answer</summary>
+#
+# Where its signed point is itself the nearest point of the hull, at (0.3, 0.3) for example. Then $\hat w$
+# points to the star, and its distance from the origin is the largest margin.
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 02.5: Who can change sides?
@@ -880,9 +963,11 @@ print(f"GD after 600 steps: norm {np.linalg.norm(late):.2f}, B below 1e-9: {B_la
 assert B_late < 1e-9
 
 # %% [markdown]
-# The origin lies inside the hull, so for every $w$ some $a_i \cdot w$ is negative, and $L$ grows in every
-# direction: now it has a minimiser. There the gradient is zero, $\sum_i |\ell'(u_i)|\, a_i = 0$ with positive
-# weights: *the logistic optimum is a Farkas ray*.
+# The three points of the ray have positive weight and span the plane, so the origin lies *inside* the hull.
+# For every $w$ some $a_i \cdot w$ is negative, and $L$ grows in every direction: now it has a minimiser.
+# There the gradient is zero, $\sum_i |\ell'(u_i)|\, a_i = 0$ with positive weights: *the logistic optimum is
+# a Farkas ray*. The run itself, at a $B$ that is small but positive, has only proved that no margin exceeds
+# it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
