@@ -768,8 +768,8 @@ show(
 # predicted position misses at $t = 10^5$.
 
 # %% [markdown]
-# The exponent is $E$ in 60 sets, $C$ alone in 21 and $\text{next} - 1$ alone in 41. Six of the other eight
-# have $E < 0.04$: their power is not yet in sight. So predictions are limits, and $E$ says when they hold: in
+# The exponent is $E$ in 60 of 68 sets, but $C$ in only 21 and $\text{next} - 1$ in only 41. Six of the other
+# eight have $E < 0.04$: their power is not yet in sight. So predictions are limits, and $E$ says when they hold: in
 # all but one of these sets it is below our twelve points' 0.8.
 #
 # And the longest normalised step? We scale the points of each set so that it is 1.
