@@ -282,10 +282,10 @@ assert np.allclose(w_hat, [1, 1], atol=1e-3), "see exercise 01.2"
 #
 # Why the SVM? Suppose only that the direction of $w_t$ converges, to some $\hat v$ with a positive margin.
 # (The hard part of the proof.) Then every $u_i$ grows, $|\ell'(u_i)| \approx e^{-u_i}$, and the points
-# nearest in the direction $\hat v$ dominate the gradient, exponentially. So late steps are
-# combinations of the $y_i x_i$ of *those* points, with weights $\ge 0$, and $w_t$ is the sum of its steps:
-# **the limit direction is such a combination of its own nearest points.** Lesson 02 shows that only the SVM's
-# direction is that (the KKT conditions).
+# nearest in the direction $\hat v$ dominate the gradient, exponentially. So late steps are combinations of
+# the $y_i x_i$ of *those* points, with weights $\ge 0$, and $w_t$ is the sum of its steps: **the limit
+# direction is such a combination of its own nearest points.** Lesson 02 shows that only the SVM's direction is
+# that (the KKT conditions).
 #
 # With $\log(1 + e^{-u_i}) \approx e^{-u_i}$ too,
 #
@@ -534,8 +534,7 @@ show(
 # For small steps both follow the same curve, along which $dw$ is parallel to $-\nabla L$; only the speed
 # along it differs. After $t$ steps of length $\eta$ the norm is about $\eta t$ instead of
 # $\lVert \hat w \rVert \log t$, so the angle, once the run is on its line, is about $\lVert r \rVert / (\eta
-# t)$ in radians. One degree is 0.01745: with $\eta = 0.5$ it should take $0.948 / (0.5 \cdot 0.01745) = 109$
-# steps, and took 110.
+# t)$ in radians. With $\eta = 0.5$ one degree should take 109 steps, and took 110.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.7 The way to the line
@@ -769,8 +768,8 @@ show(
 
 # %% [markdown]
 # The exponent is $E$ in 60 of 68 sets, but $C$ in only 21 and $\text{next} - 1$ in only 41. Six of the other
-# eight have $E < 0.04$: their power is not yet in sight. So predictions are limits, and $E$ says when they hold: in
-# all but one of these sets it is below our twelve points' 0.8.
+# eight have $E < 0.04$: their power is not yet in sight. So predictions are limits, and $E$ says when they
+# hold. In all but one of these sets it is below our twelve points' 0.8.
 #
 # And the longest normalised step? We scale the points of each set so that it is 1.
 
@@ -973,13 +972,13 @@ def margin_widget(X, y):
 fig = margin_figure(X, y, x1=0.6, x2=1.0)
 show(
     fig,
-    alt="Left: the ringed point now lies at (0.6, 1.0), and the widest strip turned with it. Right: the "
-    "direction of w approaches the dashed direction of largest margin.",
+    alt="Left: the ringed point, now at (0.6, 1.0), lies beyond the widest strip, which two other points "
+    "hold. Right: the direction of w approaches the dashed direction of largest margin.",
 )
 
 # %% [markdown]
 # **Figure 7.** The ringed point at $(0.6, 1.0)$. Left: the line of descent after 3,000 steps from zero, and
-# the widest strip. Right: the direction of $w_t$.
+# the widest strip, which two other points hold. Right: the direction of $w_t$.
 
 # %% tags=["nbval-ignore-output", "widget"]
 margin_widget(X, y)
