@@ -284,8 +284,8 @@ assert np.allclose(w_hat, [1, 1], atol=1e-3), "see exercise 01.2"
 # (The hard part of the proof.) Then every $u_i$ grows, $|\ell'(u_i)| \approx e^{-u_i}$, and the points
 # nearest in the direction $\hat v$ dominate the gradient, exponentially. So late steps are combinations of
 # the $y_i x_i$ of *those* points, with weights $\ge 0$, and $w_t$ is the sum of its steps: **the limit
-# direction is such a combination of its own nearest points.** Lesson 02 shows that only the SVM's direction is
-# that (the KKT conditions).
+# direction is such a combination of its own nearest points.** Lesson 02 shows that only the SVM's direction
+# is that (the KKT conditions).
 #
 # With $\log(1 + e^{-u_i}) \approx e^{-u_i}$ too,
 #
