@@ -150,6 +150,110 @@ BLANK = Exercise(
 )
 
 
+def _charges(U, V, eps_U, eps_V):
+    price = np.sqrt(eps_U * eps_V)
+    lengths = np.linalg.norm(U, axis=0) @ np.linalg.norm(V, axis=0)
+    return price * lengths, price * _singular(U @ V.T).sum(), np.sqrt(eps_V / eps_U)
+
+
+def _charges_with(position, value):
+    """The right three numbers but one: `value(U, V, eps_U, eps_V)` stands at `position`."""
+
+    def wrong(*given):
+        answer = list(_charges(*given))
+        answer[position] = value(*given)
+        return tuple(answer)
+
+    return wrong
+
+
+def _charges_at(price):
+    """Both charges at another price of the norm, price(eps_U, eps_V)."""
+
+    def wrong(U, V, eps_U, eps_V):
+        first, second, ratio = _charges(U, V, eps_U, eps_V)
+        scale = price(eps_U, eps_V) / np.sqrt(eps_U * eps_V)
+        return scale * first, scale * second, ratio
+
+    return wrong
+
+
+def _as_it_is(U, V, eps_U, eps_V):
+    return (eps_U * (U**2).sum() + eps_V * (V**2).sum()) / 2
+
+
+def _divided(U, V, eps_U, eps_V):
+    """The charge after rescaling by the best tau_k: right, unless a column is zero."""
+    with np.errstate(all="ignore"):
+        tau = np.sqrt(np.linalg.norm(V, axis=0) / np.linalg.norm(U, axis=0)) * (eps_V / eps_U) ** 0.25
+        return _as_it_is(U * tau, V / tau, eps_U, eps_V)
+
+
+def _lengths_of_rows(U):
+    return np.linalg.norm(U, axis=1)
+
+
+def _pairs(rng):
+    """In the third pair a column of V is zero, in the last one of U; the penalties differ by 2 to 10."""
+    sizes = (3, 3, 2), (4, 3, 2), (2, 3, 4), (4, 4, 3)
+    pairs = [[rng.normal(size=(a, m)), 2 * rng.normal(size=(b, m))] for a, b, m in sizes]
+    pairs[2][1][:, 0] = 0
+    pairs[-1][0][:, 1] = 0
+    for k, pair in enumerate(pairs):
+        eps = rng.uniform(0.1, 0.5)
+        pair.extend([eps, eps * rng.uniform(2, 10)][:: 1 if k % 2 else -1])
+    return [tuple(pair) for pair in pairs]
+
+
+CHARGES = Exercise(
+    id="04.3",
+    title="Unequal penalties",
+    points=2,
+    minutes=7,
+    difficulty=2,
+    reference=_charges,
+    cases=_pairs,
+    misconceptions=known(
+        lambda *given: tuple(_charges(*given)[k] for k in (1, 0, 2)),
+        "Your first and second number are swapped: first rescaled columns, then the cheapest pair of all.",
+        _charges_with(0, lambda *given: _charges(*given)[1]),
+        "Rescaled columns keep their directions, and may miss the cheapest pair. Add up what each costs.",
+        _charges_at(lambda a, b: (a + b) / 2),
+        "The mean of the penalties is what equal lengths are charged. Be shorter on the dear side.",
+        _charges_at(min),
+        "Not the smaller penalty: shortening the dear factor lengthens the cheap one. Minimise over tau.",
+        _charges_at(lambda a, b: a * b),
+        "The minimum of (a x + b / x) / 2 is the root of a b.",
+        _charges_at(lambda a, b: 2 * np.sqrt(a * b)),
+        "Twice too much: the charge has a factor 1/2 in front, and the two terms are equal at the minimum.",
+        _charges_at(lambda a, b: 1.0),
+        "Those are the charges without the penalties. They are not 1 here: minimise with them.",
+        _charges_with(0, _as_it_is),
+        "Your first number is the charge of the pair as it is. Rescale each column by its best tau_k.",
+        _charges_with(0, lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U) * np.linalg.norm(V)),
+        "Your first number rescales U and V as a whole, one tau for all. Each column has its own tau_k.",
+        _charges_with(0, _divided),
+        "Right, unless a column is zero: then tau_k divides by zero. The minimum can be written without it.",
+        _charges_with(0, lambda U, V, a, b: np.sqrt(a * b) * (_lengths_of_rows(U) @ _lengths_of_rows(V))),
+        "You took lengths of rows (axis=1). The columns need axis=0.",
+        _charges_with(1, lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U @ V.T)),
+        "Second number: that is the product's Frobenius norm. The theorem says nuclear norm.",
+        _charges_with(1, lambda U, V, a, b: np.sqrt(a * b) * _singular(U @ V.T)[0]),
+        "Second number: that is the largest singular value of the product. Take the sum of all.",
+        _charges_with(1, lambda U, V, a, b: (a * _singular(U).sum() + b * _singular(V).sum()) / 2),
+        "Second number: take singular values of the product U V^T, not of the factors.",
+        _charges_with(2, lambda U, V, a, b: np.sqrt(a / b)),
+        "Your ratio is upside down: the factor with the larger penalty is the shorter one.",
+        _charges_with(2, lambda U, V, a, b: b / a),
+        "At the minimum eps_U ||U||^2 = eps_V ||V||^2: the lengths themselves are in the ratio of the roots.",
+        _charges_with(2, lambda U, V, a, b: 1.0),
+        "Equal lengths are cheapest for equal penalties only: equal are the two terms of the charge.",
+        _charges_with(2, lambda U, V, a, b: np.linalg.norm(U) / np.linalg.norm(V)),
+        "That is the ratio in the given pair. In a pair of lowest charge it depends on the penalties alone.",
+    ),
+)
+
+
 def _race(M, beta, eta, t):
     """(values, share): the singular values after t steps, and sigma_2 / sigma_1 when sigma_1 = 1.
 
@@ -210,7 +314,7 @@ def _at_whole_step(rho, beta, eta, whole):
 
 
 RACE = Exercise(
-    id="04.3",
+    id="04.4",
     title="The start of the race",
     points=3,
     minutes=10,
@@ -338,7 +442,7 @@ def _wait_cases(rng):
 
 
 WAIT = Exercise(
-    id="04.4",
+    id="04.5",
     title="What is missing, and for how long?",
     points=3,
     minutes=12,
@@ -386,4 +490,4 @@ WAIT = Exercise(
     ),
 )
 
-EXERCISES = [SPEED, BLANK, RACE, WAIT]
+EXERCISES = [SPEED, BLANK, CHARGES, RACE, WAIT]

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 from course import exercises
 from mini_attn import losses, svm
 
-speed, best_blank, race, wait = (spec.reference for spec in exercises.exercises("04"))
+speed, best_blank, charges, race, wait = (spec.reference for spec in exercises.exercises("04"))
 
 
 def rows(seed, n=7, d1=4, d2=3):
@@ -98,8 +98,8 @@ def test_the_best_blank_is_the_best(seed):
 
 
 def stalled_pair(seed):
-    """A case of 04.4 of rank two, with its factors: the two live columns, and a newcomer in the third."""
-    W, M, u, now, then = next(case for case in exercises.find("04.4").draw(seed) if case[0].shape == (4, 4))
+    """A case of 04.5 of rank two, with its factors: the two live columns, and a newcomer in the third."""
+    W, M, u, now, then = next(case for case in exercises.find("04.5").draw(seed) if case[0].shape == (4, 4))
     p, s, qt = np.linalg.svd(W)
     assert (s[2:] < 1e-12).all()
     xi, _, zeta = np.linalg.svd(M)
@@ -164,6 +164,32 @@ def test_the_speed_is_that_of_a_tiny_step(seed):
     np.testing.assert_allclose((moved - U @ V.T) / 1e-7, speed(U, V, M), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(3, 4, 4), (5, 4, 3)])
+def test_unequal_penalties_charge_their_geometric_mean(shape):
+    """Against descent on the charge over all pairs of the same product, (U G, V G^-T)."""
+    d1, d2, m = shape
+    rng = np.random.default_rng(m)
+    U, V = torch.tensor(rng.normal(size=(d1, m))), torch.tensor(rng.normal(size=(d2, m)))
+    G = torch.eye(m, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([G], max_iter=500, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+
+    def charge():
+        return (0.3 * (U @ G).square().sum() + 2 * (V @ torch.linalg.inv(G).mT).square().sum()) / 2
+
+    def closure():
+        optimizer.zero_grad()
+        value = charge()
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    rescaled, least, ratio = charges(U.numpy(), V.numpy(), 0.3, 2.0)
+    assert least * (1 - 1e-9) <= charge().item() <= least * 1.001
+    assert least < 0.99 * rescaled
+    found = torch.linalg.norm(U @ G) / torch.linalg.norm(V @ torch.linalg.inv(G).mT)
+    assert found.item() == pytest.approx(ratio, rel=0.02)
+
+
 @pytest.mark.parametrize("steps", [1, 4, 30])
 def test_the_race_is_run_by_the_lessons_step(steps):
     M = np.random.default_rng(steps).normal(size=(4, 4)) / 10
@@ -198,3 +224,35 @@ def test_rank_is_a_part_of_the_lead_of_greed(lesson):
     lead = filled(greedy, truths, Y).mean() - uncut
     assert 0.4 < gained / lead < 0.75
     assert abs(filled(truncated(greedy, 2), truths, Y).mean() - uncut - lead) < 0.1
+
+
+def free_directions(lam, A):
+    """The W = Xi H Z' (free, d1, d2), H symmetric, to which no A_i of positive weight objects.
+
+    S = sum_i lam_i A_i has singular values 1 with vectors Xi, Z, where all solutions live.
+    """
+    left, values, right = np.linalg.svd(np.tensordot(lam, A, 1))
+    r = int((values > 0.9999 * values[0]).sum())
+    pairs = [(i, j) for i in range(r) for j in range(i + 1)]
+    moves = np.array([np.outer(left[:, i], right[j]) + np.outer(left[:, j], right[i]) for i, j in pairs])
+    seen = np.tensordot(A[lam > 0], moves, axes=([1, 2], [1, 2]))
+    return np.tensordot(np.linalg.svd(seen)[2][np.linalg.matrix_rank(seen, tol=1e-4) :], moves, 1)
+
+
+@pytest.mark.parametrize("first", [100, 111])
+def test_two_of_the_lessons_surveys_have_several_solutions_and_the_others_one(first, lesson):
+    """Of 100 to 121: along a free direction W moves, and costs the same, by more than a percent."""
+    seeds = range(first, first + 11)
+    _, Ys = lesson["tables"](seeds)
+    for seed, Y, W, lam in zip(seeds, Ys, *(lesson["solve"](Ys)[k] for k in (0, 2)), strict=True):
+        A, known = lesson["features"](np.sign(Y), Y != 0), Y != 0
+        directions = free_directions(np.where(lam > 1e-6 * lam.max(), lam, 0)[known], A)
+        assert (len(directions) > 0) == (seed in (105, 112))
+        assert (seed in lesson["SURVEYS"]) == (len(directions) == 0)
+        moved = []
+        for mix in np.random.default_rng(0).normal(size=(100, len(directions))):
+            move = np.tensordot(mix, directions, 1)
+            other = W + 0.01 * np.linalg.norm(W) * move / np.linalg.norm(move) if len(mix) else W
+            cost = np.linalg.norm(other, "nuc") / np.linalg.norm(W, "nuc")
+            moved.append(np.where(known, Y * other, 1).min() > 1 - 1e-5 and cost < 1 + 1e-6)
+        assert any(moved)

@@ -53,6 +53,49 @@ def blank_if(reached):
     return lambda a, b, e: b * e / a if reached(abs(a), abs(b), abs(e)) else float(np.sign(b * e)) * a
 
 
+def charges_by_loop(U, V, eps_U, eps_V):
+    """Column by column, and the cheapest pair built from the singular vectors."""
+    columns = sum((eps_U * (u @ u) * eps_V * (v @ v)) ** 0.5 for u, v in zip(U.T, V.T, strict=True))
+    p, s, qt = np.linalg.svd(U @ V.T, full_matrices=False)
+    tau = (eps_V / eps_U) ** 0.25
+    left, right = p * np.sqrt(s) * tau, qt.T * np.sqrt(s) / tau
+    cheapest = (eps_U * (left**2).sum() + eps_V * (right**2).sum()) / 2
+    return torch.tensor([columns, cheapest, np.linalg.norm(left) / np.linalg.norm(right)])
+
+
+def charges_with(*changes):
+    """The right three numbers, those at the given positions replaced: (position, function)."""
+
+    def wrong(*given):
+        answer = charges_by_loop(*given).tolist()
+        for position, change in changes:
+            answer[position] = change(*given)
+        return answer
+
+    return wrong
+
+
+def charged(U, V, eps_U, eps_V):
+    return (eps_U * (U**2).sum() + eps_V * (V**2).sum()) / 2
+
+
+def charges_balanced(U, V, eps_U, eps_V):
+    """Splits the singular values evenly, as for equal penalties, and charges that."""
+    p, s, qt = np.linalg.svd(U @ V.T, full_matrices=False)
+    return charged(p * np.sqrt(s), qt.T * np.sqrt(s), eps_U, eps_V)
+
+
+def charges_but_zero_columns(U, V, eps_U, eps_V):
+    """Leaves the charge of a column whose partner in V is zero as it is."""
+    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
+    return np.where(v > 0, np.sqrt(eps_U * eps_V) * u * v, eps_U * u**2 / 2).sum()
+
+
+def charges_in_one_piece(U, V, eps_U, eps_V):
+    """The whole of U against the whole of V."""
+    return np.sqrt(eps_U * eps_V) * np.linalg.norm(U) * np.linalg.norm(V)
+
+
 def values_by_matrices(M, beta, eta, t):
     """Descent on the matrices themselves."""
     U, V = beta * np.eye(len(M)), np.zeros_like(M)
@@ -185,6 +228,19 @@ ANSWERS = {
         ],
     },
     "04.3": {
+        "also_right": charges_by_loop,
+        "wrong": [
+            charges_with((0, charged), (1, charged)),
+            charges_with((1, charges_balanced)),
+            charges_with((0, charges_but_zero_columns)),
+            charges_with((0, charges_in_one_piece), (1, charges_in_one_piece)),
+            charges_with((2, lambda U, V, a, b: (b / a) ** 0.25)),
+            charges_with((2, lambda U, V, a, b: np.sqrt(a * b))),
+            charges_with((1, lambda U, V, a, b: np.sqrt(a * b) * np.trace((U @ V.T)[: len(V), : len(U)]))),
+            lambda U, V, a, b: (*charges_by_loop(U, V, 1.0, 1.0)[:2], np.sqrt(b / a)),
+        ],
+    },
+    "04.4": {
         "also_right": race_with(),
         "wrong": [
             race_with(race_exponential),
@@ -200,7 +256,7 @@ ANSWERS = {
             lambda M, beta, eta, t: values_by_matrices(M, beta, eta, t),
         ],
     },
-    "04.4": {
+    "04.5": {
         "also_right": wait_by_projection,
         "wrong": [
             wait_of_the_mean,
