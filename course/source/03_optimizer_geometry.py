@@ -1106,6 +1106,7 @@ progress("03")
 #
 # - Steepest descent with shrinking steps maximises the margin in its own norm, because the slope of the loss
 #   is a bound on that margin. Constant steps are proved to lose at most $\frac12 \eta\, a_{\max}^2$ of it.
+#   Long ones can get stuck.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late, Adam with $\varepsilon = 0$ and $\beta_1 \le \beta_2$ is sign descent with steps
