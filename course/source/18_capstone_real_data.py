@@ -740,7 +740,7 @@ show(
 #   are made. $W$ is then above the control in ten of ten, but with 0.84 and 0.74 not at this SVM.
 # - *Embeddings* move while $W$ is being learned: anything from 0.41 to 1.00, above the control in eight of
 #   ten. If every token asks, too, **the cosine cannot be told from the control** ($p = 0.50$). Both were
-#   followed for 300 steps only: soon after, slopes underflow.
+#   followed for 300 steps only.
 # - *A norm before the head*: few choices are made, also in 3,000 steps, and **the cosine cannot be told from
 #   the control** ($p = 0.28$, then 0.78).
 # - *A second layer* of bare attention: positions that select the same token in layer 1 become the same token
