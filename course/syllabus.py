@@ -155,7 +155,7 @@ LESSONS = [
         "Cross- and self-attention",
         "The matrix W is a p for other keys; its rank counts the queries, and plain descent keeps what a "
         "start has outside their span. Where queries carry the answer, W learns a rule for new sequences.",
-        ("02", "05", "06", "07"),
+        ("02", "05", "06", "07", "08"),
     ),
     Lesson(
         "III",

@@ -216,6 +216,21 @@ def rest(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
     return {name: torch.stack(values, -1) for name, values in found.items()}
 
 
+def columns(start: float, m: int, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """Where flows with m columns are at norms to 1e15, as in `log_time`, at another size."""
+    n, T, d = REST_SIZES["more"]
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    model = models.FactoredAttention(d, m, trials=trials, scale=start, seed=seed)
+    early = flow.follow(model, tokens, LEADS)
+    late = flow.follow(model, tokens, [10.0 * x for x in NORMS], turn=0.005, move=torch.inf, max_steps=16_000)
+    rows = [compared(W, tokens) for W in late.W]
+    return {
+        "cosine": torch.stack([row[0] for row in rows], -1).float(),
+        "goal": torch.linalg.svdvals(rows[-1][1].value).float(),  # of the SVM of the tokens at the end
+        "reached": early.reached[-1] & late.reached[-1],
+    }
+
+
 MEASURED = [
     Measured(
         "11.figure",
@@ -264,5 +279,15 @@ MEASURED = [
         trials=40,
         batch=20,
         minutes=2,
+    ),
+    Measured(
+        "11.columns",
+        "gradient flow of (K, Q) to norm 1e15 at another size (n, T, d = 10, 6, 8): where few columns end",
+        columns,
+        {"start": [1.0, 0.1, 0.01, 0.001], "m": [2, 3, 8]},
+        trials=40,
+        batch=20,
+        paired=("start", "m"),
+        minutes=1,
     ),
 ]
