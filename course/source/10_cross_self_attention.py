@@ -84,7 +84,7 @@ for T, tokens in plane.items():
     path = fit(model, tokens, every=every)["W"]  # (records, 2, 2)
     selected = geometry.selected_tokens(model.attention(tokens))
     W_mm = att_svm(tokens, selected).value
-    pair = models.FactoredAttention(d=2, m=2, scale=0.3)
+    pair = models.FactoredAttention(d=2, m=2, scale=0.3)  # W = K Q^T, lesson 11's method
     factored = fit(pair, tokens, every=every)["W"]
     trained[T] = path, selected, W_mm, factored
     alike = geometry.cosine(model.W, W_mm, batch_dims=0)
