@@ -949,6 +949,6 @@ progress("11")
 #
 # **New in the library:** [`models.FactoredAttention`](../mini_attn/models.py),
 # [`flow.follow`](../mini_attn/flow.py), [`flow.forces`](../mini_attn/flow.py),
-# [`flow.Flow`](../mini_attn/flow.py), `train.fit(ridge=)`.
+# [`flow.Flow`](../mini_attn/flow.py), [`paths.ridge_path`](../mini_attn/paths.py), `train.fit(ridge=)`.
 #
 # **Next:** [lesson 12](12_overparameterization.ipynb) asks when the selected tokens are the best ones.
