@@ -1,7 +1,7 @@
-"""Lesson 12: which runs end at the best tokens, over sizes and numbers of sequences.
+"""Lesson 12: which runs end at the best tokens, over sizes, numbers of sequences, starts and schedules.
 
 python -m course replicate --fresh 12.shares 12.choices 12.wide 12.rivals 12.orthogonal 12.crowded 12.load \
-    12.tokens
+    12.tokens 12.starts
 """
 
 from __future__ import annotations
@@ -190,6 +190,26 @@ def per_sequence(kind, T, size, *, trials, seed):
     return {"right": right.double().mean(dim=-1).float()}
 
 
+SCHEDULES = {
+    "growing": (0.1, train.growing, 600),
+    "constant": (0.1, None, 1500),
+    "short": (0.02, train.growing, 1500),
+}
+
+
+def starts(kind, beta, schedule, *, trials, seed):
+    """n = T = 4: the same data and direction of the start, its length beta, three step schedules."""
+    d = {"p": 12, "W": 6}[kind]
+    tokens = data.random_tokens(4, 4, d, trials=trials, seed=seed)
+    shape = (trials, d) if kind == "p" else (trials, d, d)
+    init = torch.randn(shape, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)
+    init = beta * init / init.flatten(1).norm(dim=1).reshape(trials, *[1] * (len(shape) - 1))
+    lr, how, steps = SCHEDULES[schedule]
+    attention = descend(attend(kind, d, trials, init=init), tokens, steps, lr, how)
+    chosen = geometry.selected_tokens(attention) @ (4 ** torch.arange(4))
+    return {"code": words(attention, tokens), "chosen": chosen}
+
+
 MEASURED = [
     Measured(
         id="12.shares",
@@ -266,5 +286,15 @@ MEASURED = [
         trials=200,
         batch=100,
         minutes=0.7,
+    ),
+    Measured(
+        id="12.starts",
+        what="Start length and step schedule on the same data and start directions, n = T = 4.",
+        trial=starts,
+        grid={"kind": ["p", "W"], "beta": [0.0, 0.1, 1.0, 10.0, 100.0], "schedule": list(SCHEDULES)},
+        trials=500,
+        batch=100,
+        paired=("beta", "schedule"),
+        minutes=3,
     ),
 ]
