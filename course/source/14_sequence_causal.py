@@ -23,21 +23,23 @@
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
 # [lesson 07](07_local_global_tokens.ipynb) (global and local choices),
 # [lesson 10](10_cross_self_attention.ipynb)
-# (the matrix $W$), and [lesson 12](12_overparameterization.ipynb) (feasibility). About 80 minutes, five
+# (the matrix $W$), and [lesson 12](12_overparameterization.ipynb) (feasibility). About 85 minutes, five
 # exercises.
 
 # %%
 import dataclasses
 from math import comb
 
+import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from mini_attn import data, geometry, models, optim, plots, svm, train
+from mini_attn import data, geometry, models, optim, plots, svm, train, widgets
 from mini_attn.sweep import wilson
 
 plots.style()
@@ -203,10 +205,10 @@ with np.errstate(invalid="ignore"):
 
 # %% [markdown]
 # **A hidden token changes nothing, not even the last digit**, with padding of size 1,000 and whatever $W$. So
-# its gradient is 0 too, and causal self-attention on $n$ sequences is lesson 10 with $nT$ sequences of
-# lengths 1 to $T$ and the query $z = x_{ik}$. No new theory of training is needed. (With NaN for padding it
-# would change all: $0 \cdot \mathrm{NaN}$ is NaN, a classic bug. The library puts zeros there first.) The
-# library stores the tokens once: `data.every_position(X, y, v, causal=..., mask=...)`.
+# no gradient comes from it either, and causal self-attention on $n$ sequences is lesson 10 with $nT$
+# sequences of lengths 1 to $T$ and the query $z = x_{ik}$. No new theory of training is needed. (With NaN for
+# padding it would change all: $0 \cdot \mathrm{NaN}$ is NaN, a classic bug. The library puts zeros there
+# first.) The library stores the tokens once: `data.every_position(X, y, v, causal=..., mask=...)`.
 #
 # The first position of a causal sequence sees itself alone: $s = 1$ whatever $W$. It counts in the loss and
 # pulls at nothing.
@@ -333,9 +335,9 @@ for name, causal in (("full", False), ("causal", True)):
 
 # %% [markdown]
 # **With orthonormal tokens nobody is in another's way.** A position adds $a\, x_{ik}^\top$, where $a$ is
-# $x_\alpha$ less the mean of the $m$ tokens, and the squared norms add up. With full attention
-# $\lVert W\rVert^2 = n(T-1)$, $T$ times as much as for one position a sequence: the margin is smaller by
-# $\sqrt T$. Random unit tokens are not quite orthogonal. How much more do they pay?
+# $x_\alpha$ less the mean of the $m$ tokens, and the squared norms add up. With full attention $\lVert
+# W\rVert^2 = n(T-1)$, $T$ times as much as for one position a sequence: the margin is smaller by $\sqrt T$.
+# Random unit tokens are not quite orthogonal. How much more do they pay, here for their best tokens?
 
 
 # %%
@@ -362,22 +364,22 @@ assert 1 < ratio[320] < 1.05
 # differences $x_{i\alpha} - x_{it}$ span the same space.)
 
 # %%
-print("n = 3, T = 5: rank of the rows")
-dims = range(4, 11)
-for causal, count in ((False, 60), (True, 30)):
-    ranks = []
+print("n = 3: rank of the rows")
+for T, causal, dims in ((5, False, range(4, 11)), (5, True, range(4, 11)), (7, False, [11])):
+    ranks, count = [], 3 * T * (T - 1) // (1 + causal)
     for d in dims:
-        problem = svm.sequence_problem(tokens := sequences(3, 5, d, 1, 7, causal), tokens.optimal)
+        problem = svm.sequence_problem(tokens := sequences(3, T, d, 1, 7, causal), tokens.optimal)
         rows = (problem.a[..., None] * problem.b[..., None, :]).flatten(-2)[0]
         rows = rows if problem.mask is None else rows[problem.mask[0]]
         ranks.append(int(torch.linalg.matrix_rank(rows, rtol=1e-9)))
-    print(f"{'causal' if causal else 'full':6s}, {count} rows, d = {dims[0]} to {dims[-1]}: {ranks}")
-    assert ranks == [min(d * d, count) for d in dims]
+    print(f"T = {T}, {'causal' if causal else 'full':6s}, {count:3d} rows, d = {[*dims]}: {ranks}")
+    assert ranks == ([117] if T == 7 else [min(d * d, count) for d in dims])
 
 # %% [markdown]
-# Here the rank is the smaller of $d^2$ and the number of rows. So *every* choice is feasible from $d = 8$ on
-# ($64 \ge 60$), when causal from $d = 6$ on. That is enough, not necessary: a choice uses up fewer numbers
-# than it has rows. How many?
+# At $T = 5$ the rank is the smaller of $d^2$ and the number of rows. So *every* choice is feasible from $d =
+# 8$ on ($64 \ge 60$), when causal from $d = 6$ on. (Look, do not only count: in the last line 126 rows have
+# 121 entries to share, and yet the rank is 117.) That is enough, not necessary: a choice uses up fewer
+# numbers than it has rows. How many?
 #
 # **One is always feasible**: each token selects itself. With unit tokens $W = I$ gives the leads
 # $1 - x_{it} \cdot x_{ik} > 0$, in any dimension. So feasibility is about *which* choice; let us draw one
@@ -528,6 +530,62 @@ show(
 # Degrees of freedom predict where the shares rise, within a few hundredths at most points, by 0.12 at the
 # worst one stored. To count each row as half a number, as if rows were independent, is wrong by up to 0.96.
 # A causal mask uses up $3.7\,n$ where full attention takes $6.5\,n$.
+#
+# **Try it.** Predict first: by how much must $d$ grow when $n$ grows fourfold? What does a window save,
+# positions that see at most $m = 2$ tokens?
+
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
+def chances(n, m):
+    """The prediction over d for n sequences of 5 tokens of which a position sees at most m."""
+    figure = Figure(figsize=(7, 3.5), layout="none")  # constrained layout would draw twice
+    ax = figure.add_axes((0.11, 0.17, 0.86, 0.72))
+    dims = np.arange(1, 13)
+    for label, seen, color, marker in (
+        ("full", 5 * [m], ORANGE, "s"),
+        ("causal", [min(k, m) for k in range(1, 6)], BLUE, "o"),
+    ):
+        uses = n * sum(nu[k] for k in seen)
+        ax.plot(dims, [predicted_share(n * seen, k * k) for k in dims], color=color, marker=marker,
+                label=f"{label}: {uses:.1f} degrees of freedom")  # fmt: skip
+    ax.set(xlabel="dimension $d$", ylabel="predicted share", ylim=(-0.05, 1.05), xticks=dims)
+    ax.set_title(f"n = {n}, T = 5, at most {m} tokens seen", fontsize=12)
+    ax.legend(loc="lower right", fontsize=10)
+    return figure
+
+
+widgets.sliders(
+    chances,
+    alt="Predicted share of feasible random choices against the dimension, full and causal.",
+    n=ipywidgets.IntSlider(value=3, min=1, max=20, description="n"),
+    m=ipywidgets.IntSlider(value=5, min=2, max=5, description="m"),
+)
+
+# %% [markdown]
+# **Where it fails.** The tokens of this lesson have length 1, and normal targets know nothing of that. With
+# ten tokens a sequence it shows:
+
+# %%
+chances_of_10 = pooled(np.random.default_rng(10).normal(size=(100_000, 10)))
+chances_of_10 = {10: np.bincount(chances_of_10, minlength=10) / 100_000}
+unit = data.random_tokens(2, 10, 6, trials=100, seed=2)
+generator = torch.Generator().manual_seed(2)
+choice = torch.randint(0, 10, (100, 20), generator=generator)
+normal = torch.randn(unit.X.shape, generator=generator, dtype=torch.float64)
+made = {}
+for name, X in (("length 1", unit.X), ("normal", normal)):
+    tokens = data.every_position(X, torch.ones(100, 2, 10).double(), unit.v)
+    status = svm.solve(svm.sequence_problem(tokens, choice), throw=False).status
+    made[name] = (status == "optimal").mean()
+    print(f"n = 2, T = 10, d = 6, {name:8s}: share of random choices that are feasible {made[name]:.2f}")
+expected = predicted_share(20 * [10], 36, chances_of_10)
+print(f"predicted {expected:.2f}")
+assert made["length 1"] > expected + 0.05, again.format("14.3")
+assert abs(made["normal"] - expected) < 0.08, again.format("14.3")
+
+# %% [markdown]
+# For normal tokens the count is right. Unit ones can do more than it says: each is a corner of the hull of
+# its sequence. (With a single short sequence it errs the other way, above: 0.83 of choices for 0.90.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.6 Why causal models are more often global
@@ -542,7 +600,7 @@ show(
 # - **half**: half of the positions see all five tokens, the others only themselves. Who asks has all to
 #   choose from.
 #
-# **Predict before you run on**: which of the four have about the same share of global runs?
+# **Predict before you run on**: which of the three come near the causal share of global runs?
 
 # %%
 controls = measured("14.controls")
@@ -824,9 +882,9 @@ assert cosine.min() > 0.99
 # | claim | prediction | measurement |
 # |:---|:---|:---|
 # | a hidden token moves no output | 0 | 0, to the last digit |
-# | $W$ goes to the SAtt-SVM of a choice that can last | cosine 1 | above 0.98 in 720 runs, $d = 20$ |
+# | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 in 720 runs, $d = 20$ |
 # | orthonormal tokens: squared norm | $\sum (1 - 1/m)$, for every choice | to 6 digits |
-# | a random choice uses up $\nu_m$ a position | kinematic formula | within 0.12 (a coin a row: 0.96) |
+# | a random choice uses up $\nu_m$ a position | kinematic formula | within 0.12 (coins: 0.96), $T \le 5$ |
 # | causal is more often global | half of the comparisons | three other ways to halve them: within 11 points |
 # | order helps | causal above shuffled | refuted: 1 to 3 points below |
 # | sequences do not feel each other | third power of one alone, 0.60 | refuted: 0.29 |
@@ -871,7 +929,7 @@ progress("14")
 #   $m$. Random tokens cost more, in high dimension little.
 # - A position that sees $m$ tokens uses up $\nu_m$ = 0.5, 0.83, 1.09, 1.29, ... of the $d^2$ degrees of
 #   freedom. Random choices are feasible up to about $\sum \nu = d^2$; where the rows are independent, every
-#   choice is.
+#   choice is. Long sequences of unit tokens can do more.
 # - **Causal** runs are more often global because they have fewer comparisons: other ways to halve them do
 #   about as well, and order does not help. How often a position misses depends mainly on the **load**, the
 #   comparisons of the batch over $d^2$.

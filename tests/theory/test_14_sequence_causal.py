@@ -78,6 +78,25 @@ def test_random_choices_follow_the_kinematic_formula(n, T, mask, d):
     assert abs(share - sum(comb(rows - 1, k) for k in range(d * d)) / 2 ** (rows - 1)) > 0.2
 
 
+def test_long_sequences_of_unit_tokens_can_do_more_than_the_formula_says_normal_ones_as_much():
+    n, T, d, trials = 2, 8, 5, 200
+    used = np.bincount(pooled(np.random.default_rng(8).normal(size=(200_000, T))), minlength=T) / 200_000
+    number = np.ones(1)
+    for _ in range(n * T):
+        number = np.convolve(number, used)
+    expected = 1 - 2 * number[d * d + 1 :: 2].sum()
+    normal = torch.randn(trials, n, T, d, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
+    choice = torch.randint(0, T, (trials, n * T), generator=torch.Generator().manual_seed(9))
+    shares = []
+    for X in (normal / normal.norm(dim=-1, keepdim=True), normal):
+        tokens = data.every_position(X, torch.ones(trials, n, T).double(), X[:, 0, 0])
+        status = svm.solve(svm.sequence_problem(tokens, choice), throw=False).status
+        shares.append((status == "optimal").mean())
+    unit, plain = shares
+    assert unit > expected + 0.04
+    assert abs(plain - expected) < 0.06
+
+
 @pytest.mark.parametrize(("n", "d", "mask"), [(9, 2, "causal"), (5, 2, "full"), (9, 3, "full")])
 def test_two_tokens_are_covers_count(n, d, mask):
     tokens = positions(n, 2, d, mask, trials=600, seed=74)
