@@ -584,7 +584,7 @@ assert made["length 1"] > expected + 0.05, again.format("14.3")
 assert abs(made["normal"] - expected) < 0.08, again.format("14.3")
 
 # %% [markdown]
-# The count is right here for normal tokens. Unit ones can do more than it says: each is a corner of the hull of
+# The count is right here for normal tokens. Unit ones do more than it says: each is a corner of the hull of
 # its sequence. (With a single short sequence it errs the other way, above: 0.83 of choices for 0.90.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
