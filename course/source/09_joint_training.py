@@ -548,8 +548,8 @@ widgets.sliders(
 # %%
 def minimiser(X, y, R_v, R):
     """Angles (degrees) of the best v and p with ||v|| = R_v and ||p|| = R."""
-    centre, reach = np.array([np.pi / 2, 0.25]), 1.2
-    for _ in range(14):
+    centre, reach = np.zeros(2), np.pi  # all angles at first
+    for _ in range(16):
         a, b = centre[:, None] + reach * np.linspace(-1, 1, 25)
         v, p = (radius * np.stack([np.cos(w), np.sin(w)], axis=-1) for radius, w in ((R_v, a), (R, b)))
         u = y * np.einsum("bit,itd,ad->abi", attention(p, X), X, v)
@@ -666,7 +666,8 @@ for k in (0, 1):
 gain = lead["plain"][10_000] - lead["plain"][1000]
 assert (gain < 0.7).all()
 assert angle["pair"][-1, 1] < 0.001
-assert 13.97 > angle["pair"][-1, 0] > angle["plain"][-1, 0]
+missing = (degrees(np.array([4, 1])) - angle["pair"][:, 0]) * np.linalg.norm(runs["pair"][1][:, 0], axis=-1)
+assert abs(missing[10_000] / missing[3000] - 1) < 0.03
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.5, 3.6))
@@ -697,8 +698,8 @@ show(
 # prompt almost nothing to do.
 #
 # With lift $\frac12$ the angle falls to 0, the relaxed SVM: slowly for plain steps, to a thousandth of a
-# degree on the pair's path. With lift 0 tight and relaxed SVM are one, at 14.0 degrees, and both runs are on
-# their way.
+# degree on the pair's path. With lift 0 tight and relaxed SVM are one, at 14.0 degrees; the pair has come to
+# 12.9, and what is missing shrinks like $1/\|p\|$ (lesson 06).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Problems at random
@@ -735,7 +736,8 @@ assert tell - tight - relaxed > 0.4 * tell
 # %% [markdown]
 # **The count of exponents holds.** The faster the head, the fewer trials follow the tight SVM, and the more
 # the relaxed one. At $\omega = 1$ more than four in ten follow neither. The softened one, computed from
-# $\omega$, is right in nearly all.
+# $\omega$, is right in nearly all. (With the fast head, $\omega = 8$, about three trials in ten keep a
+# sequence undecided; section 9.8 has the smallest case of that.)
 #
 # **The choice of tokens is another matter.** The theorem speaks of the choice with the largest label margin.
 # We tried all 256 choices in each trial, and asked whether any $p$ selects the best of them.
@@ -826,8 +828,19 @@ for k in range(5):
 assert kept[1] > 0.6  # without Delta the law would say 0.5 here
 assert kept[3] > 0.15  # and 0 here
 
+slow = np.array([1 / 8, 1 / 4, 1 / 2])
+ends = degrees(descend(pulled(0.5), y, slow, 5000, every=5000)[1][-1])
+tight = degrees(token_svm(pulled(0.5), np.ones(3)))
+print(f"slow heads, c = 0.5 (tight SVM: {tight:.1f} degrees)")
+for ratio, end in zip(slow, ends, strict=True):
+    softened = degrees(softened_svm(pulled(0.5), np.array([1, 1, 1.5]), ratio))
+    print(f"omega {ratio:5.3f}: softened SVM {softened:.1f} degrees, p at {end:.1f}")
+    assert abs(end - softened) < 0.05 < 1 < tight - softened, again.format("09.2")
+
 # %% [markdown]
-# - *Slow head.* There is no balance, and the sequence decides for its better token.
+# - *Slow head.* There is no balance, and the sequence decides for its better token. Then $p$ goes to the
+#   *softened* SVM of section 9.4, not to the tight one: for $\omega = \frac18$ to 35.4 degrees and not to
+#   36.9.
 # - *Faster.* Attention stays soft, for as long as we train. The steps of $p$ then cancel in part, so that
 #   $\|v\|/\|p\|$ comes to lie above $\omega$; the attention follows the ratio of the moment.
 # - *Faster still, with $c > 1$.* The worse token clears the label margin too, and wins. Moving all weight to
@@ -848,34 +861,36 @@ for k, ratio in enumerate((0.25, 1.0)):
 assert np.allclose(s[..., 1], [[0, 1, 0], [1, 1, 1]], atol=1e-3)
 assert np.allclose(losses, [2 / 3 * np.log(2), 0], atol=1e-3)
 
-ratios = np.array([1 / 8, 1 / 2, 1.25])
+ratios = np.array([1 / 8, 1 / 2, 0.9, 1.1])
 foretold = np.array([degrees(softened_svm(X, output_of_v_mm[0.5], ratio)) for ratio in ratios])
 print("100 random starts  of length   omega   all decide   furthest off (degrees)   1 and 3 lost")
 for length in (1.0, 10.0):
     start = length * unit(np.random.default_rng(0).normal(size=(2, 100, 2)))
-    v, p = (np.tile(one, (3, 1)) for one in start)
-    p = descend(X, y, np.repeat(ratios, 100), 4000, v, p, lr=0.3, every=4000)[1][-1].reshape(3, 100, 2)
-    kept = attention(p, X)[..., 1]  # (3, 100, 3)
+    v, p = (np.tile(one, (4, 1)) for one in start)
+    p = descend(X, y, np.repeat(ratios, 100), 4000, v, p, lr=0.3, every=4000)[1][-1].reshape(4, 100, 2)
+    kept = attention(p, X)[..., 1]  # (4, 100, 3)
     right, lost = (abs(kept - end).max(axis=-1) < 0.01 for end in ([1, 1, 1], [0, 1, 0]))
     off = np.where(right, abs(degrees(p) - foretold[:, None]), 0).max(axis=1)
-    for k in range(3):
+    for k in range(4):
         print(f"{length:28.0f} {ratios[k]:7.3f} {right[k].sum():12d} {off[k]:24.2f} {lost[k].sum():14d}")
     assert (right ^ lost).all()
-    assert (off < 0.3).all(), again.format("09.2")
+    assert (off < 0.4).all(), again.format("09.2")
     assert lost[0].sum() > 33
     assert lost[1].sum() > 5
-    assert lost[2].sum() == 0
+    assert lost[3].sum() == 0
+    assert lost[2].sum() == {1: 0, 10: 20}[length]
 
 # %% [markdown]
 # From the paper's start, with a slow head, two sequences look at the origin, where no head can classify them:
-# a loss of $\log 2$ each. Of random starts with $\omega = \frac18$ a third ends there or more, and of
-# $\omega = \frac12$ some. All others arrive at the softened SVM of section 9.4. The theorem is about
+# a loss of $\log 2$ each. Of random starts with $\omega = \frac18$ a third ends there or more; from length
+# 10, where the prompt has made up its mind before the first step, even with $\omega = 0.9$ one in five. With
+# $\omega = 1.1$ none does. All others arrive at the softened SVM of section 9.4. The theorem is about
 # minimisers, and says nothing about this.
 #
 # Why does a fast head escape? Write $x_i$ for the better token of sequence $i$. A trapped head sees $x_2$
 # alone, and its force dies like $e^{-\|x_2\| \|v\|}$. The attention left on $x_1$ is at least
 # $e^{-\|x_1\| \|p\|}$. Here the two tokens are equally long, so for $\omega > 1$ the head's own force dies
-# first, and what is left of $x_1$ turns it round.
+# first, and what is left of $x_1$ turns it round: the border lies between the last two rows.
 
 # %% [markdown]
 # ## Questions
