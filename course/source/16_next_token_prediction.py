@@ -464,7 +464,7 @@ def by_the_heights(new):
 
 print("20 x 200 new         decided         undecided, one highest   undecided, level at the top")
 print("sequences of       all   right      all   as heights say                all")
-opposed = []
+opposed, sums = [], np.zeros(2, int)  # decided; undecided with one highest
 for T in (2, 3, 5, 8):
     new, _ = next_tokens(200, T, 20, queries=10, trials=20, seed=50 + T, rank=rank, like=data)
     said, level = by_the_heights(new)
@@ -475,6 +475,7 @@ for T in (2, 3, 5, 8):
         f"{T} tokens {int(sure.sum()):13d} {int(right[sure].sum()):7d} {int(clear.sum()):8d} "
         f"{int(same.sum()):16d} {int((~sure & level).sum()):18d}"
     )
+    sums += int(sure.sum()), int(clear.sum())
     assert right[sure].all()
     assert sure.sum() > 50
     assert same.all()
@@ -485,6 +486,7 @@ for T in (2, 3, 5, 8):
 opposed = torch.cat(opposed)
 print(f"decided, but the answer contradicts the order: {len(opposed)}, of these right: {int(opposed.sum())}")
 assert len(opposed) > 1000
+assert sums.tolist() == [2023, 9564]
 assert not opposed.any()
 
 # %% [markdown]
@@ -952,11 +954,11 @@ assert abs(W_dir[0, 0, 2] - W_dir[0, 1, 2]) < 1e-9
 assert min(b - q, b - d) > 3
 
 # %% [markdown]
-# Tokens a and b beat each other, and their logits stay a finite distance apart; the query and d are beaten by
-# both, and fall behind for ever. The paper measures on random data: $n = 6$ sequences of $T = 4$ tokens from
-# six, $d = 8$, 4,000 normalised steps of length 0.01, and reports correlations from .976 to .993 with the
-# predicted direction. We stored the same for 400 data sets (how the paper drew its embeddings we do not know;
-# ours are uniform on the sphere).
+# Tokens a and b beat each other, and their logits stay a finite distance apart. The query is beaten by both
+# and d by b, so by a too: they fall behind for ever. The paper measures on random data: $n = 6$ sequences of
+# $T = 4$ tokens from six, $d = 8$, 4,000 normalised steps of length 0.01, and reports correlations from .976
+# to .993 with the predicted direction. We stored the same for 400 data sets (how the paper drew its
+# embeddings we do not know; ours are uniform on the sphere).
 #
 # Does such a correlation test $W_{\mathrm{fin}}$? Put $-W_{\mathrm{fin}}$ in its place, as a control. And
 # test it where it can be seen: on the rows of pairs within a component $W_{\mathrm{dir}}$ is 0, so there $W$
@@ -981,6 +983,50 @@ assert late.W_fin.median() < late.W.median() / 20
 # Both lie within the published range: the correlation does not test $W_{\mathrm{fin}}$, which is short beside
 # $W$. On the tied rows it is seen, and right within 4% in each data set.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **One layer as a Markov chain.** As a probability of what comes next, the output of this section is, with
+# $k_a$ copies of a read so far and q the last token,
+#
+# $$P(\text{next} = a) = \frac{k_a P_{qa}}{\sum_b k_b P_{qb}}, \qquad
+# P_{qa} = \frac{e^{x_a^\top W x_q}}{\sum_b e^{x_b^\top W x_q}} :$$
+#
+# a Markov chain with the transitions $P$, *reweighted by its context* (Ildiz and others, 2024). Let it write:
+# each token drawn is appended, and is the next query. While nearly all tokens are a, a b comes
+# after an a with the probability $\frac{k_b}{k_a} \frac{P_{ab}}{P_{aa}}$, and after it an a again, nearly
+# surely. So $dk_b/k_b = (P_{ab}/P_{aa})\, dk_a/k_a$: $k_b$ grows as the power $P_{ab}/P_{aa}$ of the number
+# of tokens. **Predict**: with $P_{ab} < P_{aa}$, what becomes of the *share* of b?
+
+
+# %%
+def write(P, length, rng, texts=300):
+    """The copies of b among the first length / 10 and among all tokens, (2, texts): from one a and one b."""
+    counts, q, seen = np.ones((texts, 2)), rng.integers(2, size=texts), []
+    for j in range(1, length + 1):
+        weights = counts * P[q]
+        q = (rng.random(texts) * weights.sum(1) > weights[:, 0]).astype(int)
+        counts[np.arange(texts), q] += 1
+        if j in (length // 10, length):
+            seen.append(counts[:, 1].copy())
+    return np.array(seen)
+
+
+for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.45]])):
+    copies_b = write(P, 10_000, np.random.default_rng(1))
+    few = copies_b[:, copies_b[1] < 2000]  # a is ahead, by four to one
+    power = np.log(few[1] / few[0]).mean() / np.log(10)
+    chain, shares = P[0, 1] / (P[0, 1] + P[1, 0]), np.median(copies_b, axis=1) / [1000, 10_000]
+    print(f"share of b: Markov chain {chain:.2f}; median of 300 texts {shares[0]:.3f}, then {shares[1]:.3f}")
+    law = P[0, 1] / P[0, 0]
+    print(f"    a far ahead in {few.shape[1]}; there the copies of b: power {power:.2f}, law {law:.2f}")
+    assert abs(power - law) < 0.04
+    assert few.shape[1] > 280
+    assert shares[1] < 0.5 * shares[0] < 0.1 * chain
+
+# %% [markdown]
+# It dies out, where the chain would write b three times in ten, for ever: what has been written is more
+# likely to be written again. Ildiz and others prove a collapse of this kind, and see in it why language
+# models repeat themselves.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.9 Claim, prediction, measurement
 #
@@ -992,10 +1038,12 @@ assert late.W_fin.median() < late.W.median() / 20
 # | the excess falls linearly | slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$ | within 1% in 24 runs |
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
-# | outvoted by copies | until step 120.0, 132.7, 136.0, 118.1 | until 121, 133, 138, 119 |
+# | outvoted by copies | until step 120.0, 132.7, 136.0, 118.1 | right from 121, 133, 138, 119 |
 # | a wrong sequence is heard | room $\log(1 + 2(e^c - 1)/V)$ | within .05 logits for 21 pairs |
 # | both stages at once | as well, with the collocation | training, attention, collocation all right |
 # | two optimal tokens | one takes nearly all, a smaller SVM | cosine to it above .998, in 20 data sets |
+# | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
+# | a layer that writes | copies of b: power $P_{ab}/P_{aa}$ of the tokens | two powers within .04 |
 
 # %% [markdown]
 # ## Questions
@@ -1041,9 +1089,10 @@ progress("16")
 #   $\log(1 + 2(e^c - 1)/V)$ farther behind than a right one. Without the collocation's data something else is
 #   learned; with them both stages may run at once. Of two optimal tokens nearly always one wins.
 #
-# All of it is one layer, without noise, and mostly unit vectors: real sentences contradict each other
-# (section
-# 16.8).
+# - Data that contradict themselves leave a finite part within each component; between components it is the
+#   SVM again. As a writer the layer is a Markov chain that its own context reweights, and repeats itself.
+#
+# All of it is one layer, and mostly unit vectors.
 #
 # ## Further reading
 #
@@ -1052,8 +1101,8 @@ progress("16")
 # - Y. Li, Y. Huang, M. E. Ildiz, A. S. Rawat, S. Oymak, *Mechanics of Next Token Prediction with
 #   Self-Attention* (2024, arXiv 2403.08081): components, and the two parts.
 # - M. E. Ildiz, Y. Huang, Y. Li, A. S. Rawat, S. Oymak, *From Self-Attention to Markov Models: Unveiling the
-#   Dynamics of Generative Transformers* (ICML 2024, arXiv 2402.13512): the layer of section 16.8 as a Markov
-#   chain, and why it repeats itself when it reads its own output.
+#   Dynamics of Generative Transformers* (ICML 2024, arXiv 2402.13512): the layer of section 16.8 as a
+#   Markov chain, and why it repeats itself.
 #
 # The slope, the room of a short first stage, and the race of two optimal tokens are this lesson's own
 # measurements.

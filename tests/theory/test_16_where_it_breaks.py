@@ -98,3 +98,22 @@ def test_the_finite_part_is_seen_on_the_tied_rows():
     assert finite.sum() > 4
     assert (found["inside"][finite] < 0.06 * found["W_fin"][finite]).all()
     assert abs(found["both"] - found["minus"])[finite].mean() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("P", "seed"), [([[0.68, 0.32], [0.68, 0.32]], 7), ([[0.72, 0.28], [0.55, 0.45]], 8)]
+)
+def test_a_layer_that_reads_itself_forgets_the_token_behind(P, seed):
+    """The copies of b grow as the power P_ab / P_aa; a Markov chain's grow as the tokens do."""
+    rng, P = np.random.default_rng(seed), np.array(P)
+    counts, q, seen = np.ones((400, 2)), rng.integers(2, size=400), []
+    for j in range(1, 10_001):
+        weights = counts * P[q]
+        q = (rng.random(400) * weights.sum(1) > weights[:, 0]).astype(int)
+        counts[np.arange(400), q] += 1
+        if j in (1000, 10_000):
+            seen.append(counts.copy())
+    ahead = seen[1][:, 0] > 4 * seen[1][:, 1]
+    assert ahead.mean() > 0.9
+    power = np.log10(seen[1][ahead, 1] / seen[0][ahead, 1]).mean()
+    assert abs(power - P[0, 1] / P[0, 0]) < 0.05
