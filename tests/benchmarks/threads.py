@@ -97,7 +97,7 @@ def _given(name, tokens):
 
 
 def threads(quick):
-    repeats, rows = 1 if quick else 5, []
+    repeats, rows = 1 if quick else 3, []
     for busy in (1,) if quick else (0, os.cpu_count()):
         for name, sizes, trials, steps, function in _work(quick):
             given = _given(name, data.random_tokens(**sizes, trials=trials, seed=0))
