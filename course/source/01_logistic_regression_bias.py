@@ -9,14 +9,14 @@
 #
 # Attention chooses tokens in the same way (lesson 06); here the choice can be drawn, derived and measured.
 # The answer in short: descent turns to the line with the widest margin. Its loss falls like $1/t$, but the
-# angle that is left only like $1/\log t$. Both can be computed from the few points nearest to the line, with
-# nothing fitted.
+# angle that is left only like $1/\log t$. In the limit the loss follows from the width of the margin alone,
+# and the angle from the few points nearest to the line, where they span the space: nothing is fitted.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **You will be able to**
 #
 # - run gradient descent on the logistic loss and say where its direction ends;
-# - predict its loss, its norm and its very position after $t$ steps;
+# - predict, for large $t$, its loss, the slope of its norm and, in most cases, its very position;
 # - explain why one degree of accuracy costs about $10^{18}$ plain steps, and 17 well-chosen normalised ones;
 # - derive how fast a run gets where you predict, and how long a normalised step may be.
 #
@@ -294,7 +294,8 @@ assert np.allclose(w_hat, [1, 1], atol=1e-3), "see exercise 01.2"
 # \mathcal S = \text{the support vectors}.$$
 #
 # Treat $t$ as continuous, $dw/dt = -\eta \nabla L$, and suppose that not only $w$ but also its steps turn
-# into the direction of $\hat w$, as section 1.7 will show. Nothing else is needed.
+# into the direction of $\hat w$, as section 1.7 will show for two support vectors in the plane. Nothing else
+# is needed.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 01.3: Two predictions
@@ -471,10 +472,9 @@ assert 8.7 < log10_steps(angle(W[-1]) / 2) < 8.9, "see exercise 01.4"
 assert np.allclose(lam, [1 / 3, 5 / 3]), "see exercise 01.2"
 
 # %% [markdown]
-# After 100,000 steps 4.4 degrees are left, and getting down to one takes about $10^{18}$ steps. The loss, at
-# $2 \cdot 10^{-5}$, gives no hint of it. Copies in proportion to the $\lambda_i$, here one and five, would
-# leave nothing: then all the $y_i x_i \cdot \tilde w$ are equal, and $\tilde w$ is parallel to $\hat w$.
-# Section 1.9 tries it.
+# After 100,000 steps 4.4 degrees are left, and getting down to one takes about $10^{18}$ steps. Copies in
+# proportion to the $\lambda_i$, here one and five, would leave nothing: then all the $y_i x_i \cdot \tilde
+# w$ are equal, and $\tilde w$ is parallel to $\hat w$. Section 1.9 tries it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.6 The same path with longer steps
@@ -534,7 +534,7 @@ show(
 # For small steps both follow the same curve, along which $dw$ is parallel to $-\nabla L$; only the speed
 # along it differs. After $t$ steps of length $\eta$ the norm is about $\eta t$ instead of
 # $\lVert \hat w \rVert \log t$, so the angle, once the run is on its line, is about $\lVert r \rVert / (\eta
-# t)$ in radians. With $\eta = 0.5$ one degree should take 109 steps, and took 110.
+# t)$ in radians.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.7 The way to the line
@@ -544,7 +544,8 @@ show(
 # Let $w_t$ be off the line by a small displacement across $\hat w$: in the plane, a number $s$. Write $c_i$
 # for the part of $y_i x_i$ across $\hat w$. On the line each support vector adds $\frac{\lambda_i}{t}\, y_i
 # x_i$ to $dw/dt$, and the parts across cancel, $\sum_i \lambda_i c_i = 0$. Off it, each $e^{-u_i}$ is
-# multiplied by $e^{-c_i s}$. This pulls the run back.
+# multiplied by $e^{-c_i s}$. This pulls the run back. (A displacement along $\hat w$ multiplies all of them
+# alike, and the parts across still cancel.)
 #
 # Two things push it off again. The **next** point, with the least $y_i x_i \cdot \hat w$ after the support
 # vectors' 1, pulls too: its $e^{-u_i}$ is in proportion to $t^{-\text{next}}$. And the true weights $1/(1 +
@@ -599,7 +600,10 @@ check("01.5", speeds)
 #
 # $$s \;\sim\; t^{-E}, \qquad E = \min(C,\ \text{next} - 1,\ 1) .$$
 #
-# For our twelve points $C = 0.8$ and next $= 2.3$, so $E = C$. To watch $t^{-E}$ we need many decades of $t$.
+# (Where $C$ equals the lesser of the other two, there is a factor $\log t$ besides.)
+#
+# For our twelve points $C = 0.8$ and next $= 2.3$, so $E = C$. For the three signed points $(1, 2)$, $(1,
+# -1)$ and $(4, 0)$, $C = 2$ and next $= 4$, so $E = 1$. To watch $t^{-E}$ we need many decades of $t$.
 # Everything happens in $\log t$, so let us follow the flow there: descent with infinitely small steps, on the
 # clock of the plain ones.
 
@@ -634,12 +638,17 @@ s = (far - w_tilde) @ [unit[1], -unit[0]]
 exponents = -np.diff(np.log10(np.abs(s[:4]))) / np.diff(decades[:4])
 print(f"the distance from the line falls like t^-E, E = {E:.3f}; measured exponents {exponents.round(2)}")
 print(f"angle left at t = 10^17.9: {angle(far[-1]):.2f} degrees")
-move = -logistic_gradient(W[-1], X, y)
-print(f"descent at t = 100,000: w is {angle(W[-1]):.2f} degrees off, its step {angle(move):.2f}")
+moves = angle(np.array([-logistic_gradient(W[times.index(t)], X, y) for t in (1000, 10_000, 100_000)]))
+print("descent at t = 10^3, 10^4, 10^5: the step is", *moves.round(2), f"degrees off, w {angle(W[-1]):.2f}")
+three, third = np.array([[1.0, 2.0], [1.0, -1.0], [4.0, 0.0]]), np.array([1, 2]) / 3  # w_hat = (1, 0)
+ends = flow(three, np.zeros(2), [2, 3, 4, 5, 6], 1.0)[:, 1] - offset(three[:2], third, 1.0, 3)[1]
+ones = -np.diff(np.log10(np.abs(ends)))
+print(f"three points: E = {speeds(three[:2], third, three[2:])[0]:.0f}, measured {ones.round(2)}")
 assert np.linalg.norm(far[0] - W[-1]) < 5e-4  # flow and descent
 assert np.allclose(exponents, [0.78, 0.79, 0.8], atol=0.01), "see exercise 01.5"
 assert abs(angle(far[-1]) - 1) < 0.005, "see exercise 01.4"
-assert 0.08 < angle(move) < 0.09, "see exercise 01.1"
+assert np.allclose(moves, [2.0, 0.47, 0.086], rtol=0.01), "see exercise 01.1"
+assert np.allclose(ones, 1, atol=0.02), "see exercise 01.5"
 
 # %% [markdown]
 # The exponent is right, and so are the $10^{18}$ steps. And as $s$ dies like a power of $t$, **the step turns
@@ -651,7 +660,7 @@ assert 0.08 < angle(move) < 0.09, "see exercise 01.1"
 # %%
 print("   eta   settles   steps until below 1 degree for good   ||r|| / (eta theta)")
 needed = {}
-for length in (0.5, 2, 3.5, 3.6, 4, 10, 100, 10_000):
+for length in (0.5, 2, 3, 3.5, 3.6, 4, 10, 100, 10_000):
     path = descend(lambda w, s=length: normalized_step(w, X, y, s), np.zeros(2), range(1, 1001))
     needed[length] = 2 + int(np.flatnonzero(angle(path) >= 1)[-1])
     settles = np.abs((path[-1] - path[-2]) @ [unit[1], -unit[0]]) < 1e-6
@@ -727,10 +736,16 @@ assert place_miss.min() < 2e-3 < 8.5 < place_miss.max() < 9, "see exercise 01.5"
 # %%
 unit_hats = w_hats[pairs] / np.linalg.norm(w_hats[pairs], axis=1)[:, None]
 across = np.stack([-unit_hats[:, 1], unit_hats[:, 0]], axis=1)
-from_line = np.abs(((np.array([end, *later])[:, pairs] - places) * across).sum(axis=2)).clip(1e-99)
-rates = -np.diff(np.log10(from_line), axis=0) / np.diff([5, 10, 20, 40, 80])[:, None]
-latest = np.maximum((from_line[1:] > 1e-9).sum(axis=0) - 1, 0)  # beyond, only rounding is left
-measured = rates[latest, np.arange(len(pairs))]
+
+
+def fall(path, decades, which):
+    """The last exponents of the distances from the lines of `which`: below 1e-9, only rounding is left."""
+    off = np.abs(((np.array(path) - places[which]) * across[which]).sum(axis=2)).clip(1e-99)
+    rates = -np.diff(np.log10(off), axis=0) / np.diff(decades)[:, None]
+    return rates[np.maximum((off[1:] > 1e-9).sum(axis=0) - 1, 0), np.arange(off.shape[1])]
+
+
+measured = fall(np.array([end, *later])[:, pairs], [5, 10, 20, 40, 80], slice(None))
 C = 2 * np.linalg.norm(w_hats[pairs], axis=1) / longest
 following = np.where(held, np.inf, (A @ w_hats[..., None])[..., 0]).min(axis=1)[pairs]  # "next"
 good = [np.abs(measured / v - 1) < 0.15 for v in (exponent, C, following - 1)]
@@ -739,11 +754,13 @@ print(
     f"of {len(pairs)} sets: measured exponent within 15 percent of E, C, next - 1 in",
     *(v.sum() for v in good),
 )
-print("E of the sets where it is not:", *np.sort(exponent[~good[0]]).round(3))
-print(
-    f"rank correlation of the miss in position with E: {rank:.2f}; E is below 0.8 in {(exponent < E).sum()}"
-)
+slow = np.flatnonzero(~good[0])[exponent[~good[0]].argsort()]
+decades = 80 * 2 ** np.arange(5)  # to t = 10^1280, for these alone
+slower = fall(flow(A[pairs[slow]], np.zeros((len(slow), 2)), decades, 0.5, h=0.2), decades, slow)
+print("E where it is not:", *exponent[slow].round(5), "  measured to t = 10^1280:", *slower[:6].round(4))
+print(f"rank correlation of the miss in position with E: {rank:.2f}")
 assert [v.sum() for v in good] == [60, 21, 41], "see exercise 01.5"
+assert np.abs(slower[1:6] / exponent[slow[1:6]] - 1).max() < 0.03, "see exercise 01.5"
 assert rank < -0.9, "see exercise 01.5"
 
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
@@ -767,9 +784,10 @@ show(
 # predicted position misses at $t = 10^5$.
 
 # %% [markdown]
-# The exponent is $E$ in 60 of 68 sets, but $C$ in only 21 and $\text{next} - 1$ in only 41. Six of the other
-# eight have $E < 0.04$: their power is not yet in sight. So predictions are limits, and $E$ says when they
-# hold. In all but one of these sets it is below our twelve points' 0.8.
+# The exponent is within 15 percent of $E$ in 60 of 68 sets, but of $C$ in only 21 and of $\text{next} - 1$ in
+# only 41. Six of the other eight have $E < 0.04$; followed to $t = 10^{1280}$, five of these come within 3
+# percent, and only one, with $E = 7 \cdot 10^{-5}$, stays out of sight. So predictions are limits,
+# and $E$ says when they hold.
 #
 # And the longest normalised step? We scale the points of each set so that it is 1.
 
@@ -910,7 +928,7 @@ assert angle(power_best) > 14
 #    <details><summary>Answer</summary>At (0.3, -0.7), for instance, it mirrors the other support vector. Both
 #    pull equally, so the offset is parallel to the SVM vector, and nothing is left to turn.</details>
 # 3. make the data impossible to separate, and watch the norm in the title.
-#    <details><summary>Answer</summary>At (-1, 0) the disc lies among the squares. The norm stays at 2.4: the
+#    <details><summary>Answer</summary>At (-1, 0) the disc lies among the squares. The norm settles: the
 #    loss now has a minimiser.</details>
 
 
@@ -998,8 +1016,8 @@ margin_widget(X, y)
 #    <details><summary>Answer</summary>The limit does not. The path does at first; in the end only through n
 #    in the offset, which moves it along the direction of the SVM and not across.</details>
 # 4. A run has E = 0.07. How many steps until it is ten times nearer to its line?
-#    <details><summary>Answer</summary>10<sup>1/0.07</sup> = 10<sup>14.3</sup> times as many. No loss curve
-#    shows it.</details>
+#    <details><summary>Answer</summary>10<sup>1/0.07</sup> = 10<sup>14.3</sup> times as many. The loss
+#    hardly tells.</details>
 
 # %%
 progress("01")
@@ -1014,9 +1032,9 @@ progress("01")
 # - In the plane, with two support vectors, the distance from the line dies like $t^{-E}$, $E = \min(C,
 #   \text{next} - 1, 1)$ where both pushes act. Where $E$ is small the predicted position is worthless at $t =
 #   10^5$; loss and slope were within 18 percent on a hundred random sets.
-# - For an angle $\theta$ plain descent needs a number of steps that is exponential in $1/\theta$. Normalised
-#   steps of length $\eta$ need $\lVert r \rVert / (\eta\, \theta)$, once on the line, and settle there for
-#   $\eta < 2 / (\hat\mu C)$.
+# - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$.
+#   Normalised steps of length $\eta$ need $\lVert r \rVert / (\eta\, \theta)$, once on the line, and settle
+#   there for $\eta < 2 / (\hat\mu C)$.
 # - Start and repetitions move the path, not the limit; a power tail has another limit. If every direction
 #   gets some point wrong, there is a finite minimiser instead.
 

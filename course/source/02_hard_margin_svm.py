@@ -286,9 +286,9 @@ def proved_angle(w, lam, A):
     ### BEGIN SOLUTION
     a_bar = lam @ A / lam.sum()
     B = np.linalg.norm(a_bar)
-    direct = np.arccos(margin(w, A) / B)
-    around = np.arccos(w @ a_bar / np.linalg.norm(w) / B) + np.arccos(margin(a_bar, A) / B)
-    return np.degrees(min(direct, around))
+    cosines = np.array([margin(w, A), w @ a_bar / np.linalg.norm(w), margin(a_bar, A)]) / B
+    direct, to_a_bar, from_a_bar = np.degrees(np.arccos(np.minimum(1, cosines)))  # rounding may exceed 1
+    return min(direct, to_a_bar + from_a_bar)
     ### END SOLUTION
 
 
@@ -411,13 +411,13 @@ def dual_ascent(A, sweeps):
 few = np.arange(1, 7)
 gaps = [1 - margin(lam @ A, A) / upper_bound(lam, A) for lam in (dual_ascent(A, k) for k in few)]
 print(f"gap after 6 sweeps {gaps[5]:.0e}; ratio from sweep 3 to 4: 1/{gaps[2] / gaps[3]:.1f}")
-assert abs(gaps[2] / gaps[3] / 145 - 1) < 1e-3
+assert np.allclose(np.divide(gaps[2:4], gaps[3:5]), 145, rtol=1e-3)
 assert 3.5e-13 < gaps[5] < 4.5e-13
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The solver carries its own certificate, and on our points the gap falls by a factor of 145 with each sweep.
-# Why 145? An update without clipping projects $w$ onto the line $a_i \cdot w = 1$. Once only points 1 and 7
-# have weight, a sweep goes from one line to the other and back, towards their crossing $\hat w$. Each
+# The solver carries its own certificate, and on our points the gap soon falls by a factor of 145 with each
+# sweep. Why 145? An update without clipping projects $w$ onto the line $a_i \cdot w = 1$. Once only points 1
+# and 7 have weight, a sweep goes from one line to the other and back, towards their crossing $\hat w$. Each
 # projection multiplies the distance of $w$ from $\hat w$ by $\lvert \cos \varphi \rvert$, where $\varphi$ is
 # the angle between $a_1$ and $a_7$. The gap falls in proportion to this distance, so
 #
@@ -497,12 +497,12 @@ for k, start in enumerate(last_change):
     end = min([*np.flatnonzero(gaps_drawn[:, k] < 1e-10), 599])  # beyond, rounding
     measured[k] = (gaps_drawn[end, k] / gaps_drawn[start, k]) ** (1 / (end - start))
     predicted[k] = sweep_factor(draws[k][lam[k] > 0])
-miss = np.abs(measured - predicted)
+miss = np.abs(np.log(measured) / np.log(predicted) - 1)
 print(f"last sweep at which a point gained or lost its weight: {last_change.min()} to {last_change.max()}")
-print(f"factors {predicted.min():.2f} to {predicted.max():.2f}, measured from there on within", end=" ")
-print(f"{miss.max():.3f}; in {(miss < 0.01).sum()} of 30 within 0.01")
-assert miss.max() < 0.04, "see exercise 02.4"
-assert (miss < 0.01).sum() > 20, "see exercise 02.4"
+print(f"factors {predicted.min():.2f} to {predicted.max():.2f}; measured from there on, their logarithms are")
+print(f"within 5 percent in {(miss < 0.05).sum()} of 30, beyond 10 for seeds", *np.flatnonzero(miss > 0.1))
+assert [(miss < 0.05).sum(), (miss < 0.1).sum()] == [25, 28], "see exercise 02.4"
+assert np.allclose(miss[[5, 24]], [0.151, 0.166], atol=0.003), "see exercise 02.4"
 
 # %% slideshow={"slide_type": "fragment"} jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.7), width_ratios=[1, 1.5])
@@ -524,7 +524,7 @@ show(
     fig,
     alt="Gap against sweeps in two panels with logarithmic vertical axes. Left: for our points it falls "
     "along the predicted straight line to 4e-13 in six sweeps. Right: six larger problems; each stays flat "
-    "for a while, and then falls along a straight line, parallel to the dashed one of its predicted factor.",
+    "for a while, and then falls along a line that straightens, parallel to the predicted, dashed one.",
 )
 
 # %% [markdown]
@@ -533,8 +533,9 @@ show(
 # its support is right.
 
 # %% [markdown]
-# Two phases. First the solver finds out *which* points carry weight. Then the gap falls along a straight
-# line, and the support foretells its factor: within 0.01 on most of these draws, within 0.04 on all.
+# Two phases. First the solver finds out *which* points carry weight. Then, after a transient, the gap falls
+# along a straight line, and the support foretells its factor. Its logarithm is right
+# within 5 percent on 25 of the 30 draws, and within 10 on all but two, seeds 5 and 24 (15 and 17 percent).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.6 The dual as nonnegative least squares
@@ -707,9 +708,8 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Left and middle: how far the margin of the iterate, the margin of its gradient and the upper
-# bound are from $\hat\mu$. What is below $10^{-13}$ is not drawn; the cusps are where the gradient passes
-# through the direction of $\hat w$. Right: the angle of the iterate: proved, which needs no solver, and true,
-# which does.
+# bound are from $\hat\mu$. What is below $10^{-13}$ is not drawn. Right: the angle of the iterate: proved,
+# which needs no solver, and true, which does.
 
 # %% [markdown]
 # That answers the question of this lesson, and here the gradient is the better classifier. After 100,000
@@ -723,12 +723,14 @@ show(
 
 # %%
 best = svm.solve(svm.label_problem(torch.tensor(draws), torch.ones(30, 40, dtype=torch.float64)))
-w_hats = best.value.numpy()
+w_hats, mu = best.value.numpy(), best.margin.numpy()
 print("thirty draws, medians         steps   gap in percent   angle of w: proved   true   gradient better")
 gaps_of = {}
 for step, t in ((1, 30_000), (0.5, 3000), (0.05, 3000)):
     (w,), _ = descend(draws, step, [t], normalised=step < 1)
-    mu_w, mu_a, B, _ = certify(w, draws)
+    mu_w, mu_a, B, a_bar = certify(w, draws)
+    if step == 1:
+        parts = np.array([(a_bar * w_hats).sum(-1), B / mu, 2 - np.maximum(mu_w, mu_a) / mu]) - 1
     (_, better), true = proved(w, draws), between(w, w_hats)
     gaps_of[step], *medians = (np.median(v) for v in (100 * (1 - np.maximum(mu_w, mu_a) / B), better, true))
     name = f"NGD, steps of {step}" if step < 1 else "GD, step size 1"
@@ -737,11 +739,16 @@ for step, t in ((1, 30_000), (0.5, 3000), (0.05, 3000)):
     assert (better >= true - 1e-5).all(), "see exercise 02.2"
 assert 7.5 < gaps_of[1] < 8.5
 assert gaps_of[0.5] > 30 > 0.3 > gaps_of[0.05]
+halves = 100 * np.median(parts, axis=1)
+print("GD: sum of q_i (a_i . w_hat - 1), B / mu_hat - 1, lack in margin:", *halves.round(1), "percent")
+assert np.abs(halves - 3.9).max() < 0.1
 
 # %% [markdown]
 # No proof is wrong, but GD's are weaker here. After 30,000 steps its gap is eight percent in the median, and
-# it proves 25 degrees where 3.3 are true. By lesson 01 the share of a point beyond the edge fades like
-# $t^{1 - a_i \cdot \hat w}$, which is slow where $a_i \cdot \hat w$ is little above 1.
+# it proves 25 degrees where 3.3 are true. By Cauchy-Schwarz, $B \ge \bar a \cdot \hat w / \lVert \hat w
+# \rVert$, so $B / \hat\mu - 1 \ge \sum_i q_i\, (a_i \cdot \hat w - 1)$: what the points beyond the edge add
+# by their weight. Half of the gap is this, 3.9 percent in the median; the other half is what the better of
+# $w_t$ and $\bar a_t$ lacks in margin.
 #
 # With steps of 0.5 NGD is right within 0.1 degrees in the median, and proves 51. Its steps are too long for
 # the weights (section 2.8): with steps of 0.05 the gap is 0.2 percent.
@@ -769,7 +776,7 @@ assert gaps_of[0.5] > 30 > 0.3 > gaps_of[0.05]
 
 
 # %%
-mu, q = best.margin.numpy(), (best.dual / best.dual.sum(-1, keepdim=True)).numpy()
+q = (best.dual / best.dual.sum(-1, keepdim=True)).numpy()
 across = draws - np.einsum("knd,kd->kn", draws, w_hats)[..., None] * (w_hats * mu[:, None] ** 2)[:, None]
 longest = 2 * mu / np.linalg.eigvalsh(np.einsum("kn,knd,kne->kde", q, across, across))[:, -1]
 print(f"longest steps {longest.min():.2f} to {longest.max():.2f}, below 0.5 in {(longest < 0.5).sum()} draws")
@@ -785,8 +792,8 @@ assert latest[0].max() < 0.001 < 0.1 < latest[1:].min()
 assert (np.abs(np.median(total[0] / total[1], axis=1) - 5) < 0.15).all()
 
 # %% [markdown]
-# Below $\eta^*$ the latest weights are right; beyond, they stay wrong. All weights together do not care:
-# five times the steps, a fifth of the excess, at any of these lengths.
+# At 0.9 of $\eta^*$ the latest weights are right; at 1.2 and 2 they stay wrong. All weights together do not
+# care: five times the steps, a fifth of the excess, at any of these lengths.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.9 Where it breaks
@@ -811,7 +818,7 @@ print("label of point 8 flipped: points", *bearing + 1, "with weights", *ray[bea
 answer = svm.solve(svm.label_problem(torch.as_tensor(X), torch.as_tensor(y_bad)), throw=False)
 print("mini_attn.svm.solve:", answer.status, "zero sum:", np.allclose(answer.dual.numpy() @ A_bad, 0))
 
-exact = [Fraction(17, 70), Fraction(71, 140), Fraction(1, 4)]
+exact = [Fraction(q).limit_denominator(1000) for q in ray[bearing]]
 points = [[Fraction(str(entry)) for entry in A_bad[i]] for i in bearing]
 total = [sum(q * point[k] for q, point in zip(exact, points, strict=True)) for k in range(2)]
 print("in fractions:", *exact, "and the sum is exactly", *total)
@@ -819,9 +826,9 @@ assert np.allclose(ray[bearing], [float(q) for q in exact])
 assert total == [0, 0]
 
 # %% [markdown]
-# In floating point a sum near zero proves nothing: weights with $B = 10^{-9}$ would look the same. But the
-# points are decimals, so the ray consists of fractions, and its sum is zero without a tolerance. *That* is
-# a proof.
+# In floating point a sum near zero, say $B = 10^{-9}$, proves only that no margin exceeds it, not that there
+# is no separator. But the points are decimals, so the ray consists of fractions, and its sum is zero without
+# a tolerance. *That* is a proof.
 #
 # **Try it.** What does a thirteenth point do to the strip?
 
@@ -948,10 +955,10 @@ assert 20 < u[2] / u.min() < 22
 # %% [markdown]
 # A point is stuck if it lies in the cone of the others, $\{\sum_{j \ne i} \lambda_j a_j,\ \lambda \ge 0\}$.
 # Did you guess the support vectors? With our twelve points that is right, by luck. A cone knows no lengths:
-# stretch each $a_i$ as you like, and the same points can change sides, while the support vectors change. In
-# the plane the cone is a wedge, and a point that is alone on one of its two edges can. Point 3 moved to $(33,
-# -12)$, twenty times farther from the line than any support vector, can; point 1, on the edge of the strip,
-# no longer can.
+# stretch each $a_i$ as you like, and the same points can change sides, while the support vectors may change.
+# In the plane the cone is a wedge, and a point that is alone on one of its two edges can. Point 3 moved to
+# $(33, -12)$, twenty times farther from the line than any support vector, can; point 1, on the edge of the
+# strip, no longer can.
 
 # %% [markdown]
 # **And descent?** It does not know that there is no separator. Let it run with point 8 flipped.
@@ -1008,9 +1015,8 @@ progress("02")
 #   $\bar a$. Together they prove $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$, where $w$ separates.
 # - The points with weight are support vectors, and a point is worth its weight (where $\lambda$ is unique).
 #   Coordinate ascent finds them; from then on the Gram matrix of the support foretells its pace.
-# - The weights in the logistic gradient are such weights. Normalised steps prove most, if they are shorter
-#   than $\eta^* = 2\hat\mu / h$. Beyond, the latest weights stay wrong, and all weights together still prove
-#   $\hat\mu$, like $1/t$.
+# - The weights in the logistic gradient are such weights. On our runs normalised steps, if short enough,
+#   prove most in a given number of steps; with longer ones the direction comes right and the weights do not.
 # - Where nothing separates and the origin is inside the hull, the logistic optimum is the proof.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
