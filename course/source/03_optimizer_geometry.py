@@ -10,9 +10,9 @@
 # It matters because hardly anyone trains attention with plain gradient descent. They use Adam, and lately
 # Muon.
 #
-# The answer in short: whoever takes the steepest step *in some norm* maximises the margin *in that norm*.
-# Late in training Adam is such an optimiser, unless its $\varepsilon$ gets in between. Muon nearly is one,
-# and what it gives away can be predicted.
+# The answer in short: whoever takes the steepest step *in some norm* maximises the margin *in that norm*, if
+# the steps are short enough. Late in training Adam is such an optimiser, unless its $\varepsilon$ gets in
+# between. Muon nearly is one, and what it gives away can be predicted.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **You will be able to**
@@ -331,7 +331,8 @@ for rho, path in constant.items():
 # proportional to $\mathrm{sign}(w_j)\, |w_j|^{\rho-1}$: exercise 03.1, read backwards. So $w$ is best in
 # $\ell_\rho$ if *that vector is a sum of its worst points, with weights that are not negative*. And only
 # then: these are the KKT conditions of lesson 02 in another norm. (At $\rho = 1$ they hold as they stand if
-# no entry of $w$ is zero.)
+# no entry of $w$ is zero. At $\rho = \infty$ the sum must vanish off the largest $|w_j|$, and have no sign
+# against $w_j$ on them.)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.2: Best for which norms?
@@ -499,9 +500,10 @@ assert stuck[4] > 35
 assert safe.max() < 0.05, again("03.3")
 
 # %% [markdown]
-# So steps may be longer than those of the theorem, by a factor that differs from set to set, but not any
-# length: where several coordinates turn, a long step pushes all of them at once. Keep $\eta\, a_{\max}$ well
-# below 1. [Lesson 17](17_convergence_rates.ipynb) meets the same in attention.
+# So steps may be longer than those of the theorem (for one percent these are ten times shorter still), by a
+# factor that differs from set to set, but not any length. A likely reason: where several coordinates turn, a
+# long step pushes all of them at once. Keep $\eta\, a_{\max}$ well below 1.
+# [Lesson 17](17_convergence_rates.ipynb) meets the same in attention.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
@@ -713,15 +715,15 @@ assert (real[:2] < 0.86 * ETA[:2]).all(), again("03.4")  # the rival: full steps
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
 #
-# Adam divides by $\sqrt{\overline{g^2}} + \varepsilon$. Once the gradient is below $\varepsilon$ the
-# denominator is a constant. What remains is gradient descent with momentum, and its limit is that of $\ell_2$
+# Adam divides by $\sqrt{\overline{g^2}} + \varepsilon$. Once the root is far below $\varepsilon$ the
+# denominator is nearly constant. What remains is gradient descent with momentum, with the limit of $\ell_2$
 # (Wang et al. 2022): the least $a_i \cdot w$ grows like $\log t$ along the direction of $\ell_2$, and the
 # offset across hardly changes any more.
 
 # %%
 ray = best[2.0][0] / np.linalg.norm(best[2.0][0])  # the direction of l_2
 across = np.array([-ray[1], ray[0]])
-print("epsilon = 1e-8:  gradient below it from step   degrees at 1,000, 20,000 and 40,000   offset then")
+print("epsilon = 1e-8:  e^-min u below it from step   degrees at 1,000, 20,000 and 40,000   offset then")
 for run in (4, 5):
     least = (by_adam[:, run] @ A.T).min(axis=1)
     below = (least > np.log(1e8)).argmax() + 1
@@ -740,10 +742,10 @@ assert below == 31_579
 assert round(memory, -3) == 649_000, again("03.4")
 
 # %% [markdown]
-# So the angle falls towards that of $\ell_2$ like $1 / \log t$. (The offset of the second run grows until
-# $\varepsilon$ takes over there too.) With torch's defaults, $\beta_2 = 0.999$ and
-# $\varepsilon = 10^{-8}$, the gradient meets $\varepsilon$ at step 31,579, long before the memory of 649,000
-# steps has faded. Such a run does not see $\ell_\infty$ again.
+# So the angle of the first run falls towards that of $\ell_2$ like $1 / \log t$. In the second, with torch's
+# $\beta_2 = 0.999$ and $\varepsilon = 10^{-8}$ but our $\eta$, $e^{-\min_i u_i}$ meets $\varepsilon$ only at
+# step 31,579, so its offset still grows; but that is long before its memory of 649,000 steps has faded. Such
+# a run does not see $\ell_\infty$ again.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -773,6 +775,7 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Where Adam goes. Solid: without $\varepsilon$, $\beta_2 = 0.95$. Dashed: with $\varepsilon$.
+# Dash-dotted: with $\varepsilon$ and $\beta_2 = 0.999$.
 
 # %% [markdown]
 # All optimisers so far, on one picture:
@@ -812,10 +815,11 @@ show(
 
 # %% [markdown]
 # **Figure 4.** One data set, six optimisers. Curves: the ball of each norm, grown until it touches. Dashed:
-# the direction of largest margin in that norm. Markers: where each optimiser ended, scaled to the boundary.
+# the direction of largest margin in that norm. Markers: where each optimiser ended, scaled to the boundary;
+# Adam is the run with $\eta = 0.005$ and $\varepsilon = 0$.
 
 # %% [markdown]
-# Everyone is within half a degree of the direction of its norm.
+# All six are within half a degree of the direction of their norm.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.6 Matrices: the spectral step and Muon
@@ -938,8 +942,8 @@ def ahead(W):
 # The loss is the mean of the cross-entropies $\log \sum_c e^{(W x_i)_c} - (W x_i)_{y_i}$. Its gradient is a
 # sum over the pairs with weights, as before. We divide it by its total weight, so that it keeps its
 # direction but never fades. Muon's step is taken not from $G_t$ but from a running mean, $\bar G_t = 0.95\,
-# \bar G_{t-1} + 0.05\, G_t$, mixed with the gradient once more: from $-M_t$ with $M_t = -(0.05\, G_t + 0.95\,
-# \bar G_t)$ (*Nesterov's momentum*). Late, $M_t$ too is a sum of pairs with weights that add up to one. So it
+# \bar G_{t-1} + 0.05\, G_t$, mixed with the gradient once more: from $-M_t = 0.05\, G_t + 0.95\, \bar G_t$
+# (*Nesterov's momentum*). Late, $M_t$ too is a sum of pairs with weights that add up to one. So it
 # certifies: no spectral margin is above $B = \lVert M_t \rVert_*$.
 
 
@@ -1061,13 +1065,13 @@ ax.set(xlabel=r"$\sigma_k(M) / ||M||_F$", ylabel="relative to the largest", ylim
 ax.legend(loc="lower right")
 show(
     fig,
-    alt="The wavy curve of Muon's polynomial, and on it nine squares, the singular values of the trained W "
-    "over those of the mean gradient.",
+    alt="The wavy curve of Muon's polynomial, and on it nine squares, the entries of the trained W along the "
+    "singular vectors of the mean gradient.",
 )
 
 # %% [markdown]
-# **Figure 6.** The first problem: the singular values of $W$ after 1,500 steps, over those of $M$ after 500,
-# lie on the polynomial's waves.
+# **Figure 6.** The first problem: the entries of $W$ after 1,500 steps along the singular vectors of
+# $M$ after 500, over its singular values, lie on the polynomial's waves.
 
 # %% [markdown]
 # The margin is $\sum_k \sigma_k f_k / \max_k f_k$, with $f_k$ read off the wave at $\sigma_k / \lVert M
@@ -1105,8 +1109,8 @@ progress("03")
 # ## Summary
 #
 # - Steepest descent with shrinking steps maximises the margin in its own norm, because the slope of the loss
-#   is a bound on that margin. Constant steps are proved to lose at most $\frac12 \eta\, a_{\max}^2$ of it.
-#   Long ones can get stuck.
+#   is a bound on that margin. Constant steps are proved to lose at most $\frac12 \eta\, a_{\max}^2$ of it
+#   in the long run. Long ones can get stuck.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late, Adam with $\varepsilon = 0$ and $\beta_1 \le \beta_2$ is sign descent with steps
