@@ -10,10 +10,10 @@
 #
 # **The question: gradient descent and the best $p$ of each length, do they go to the same place?**
 #
-# If they did, we could say where training ends without following it. The answer in three sentences. The path
-# tends to the Att-SVM of the *best* tokens, where descent may end at any local winner. On its way there it
-# may jump to other tokens, and a program that follows it does not notice. Where descent chooses the best
-# tokens too, it ends up parallel to the path.
+# If they did, we could say where training ends without following it. The answer in three sentences. If the
+# best tokens can be selected together, the path tends to their Att-SVM, where descent may end at any local
+# winner. On its way there it may jump to other tokens, and a program that follows it does not notice. Where
+# descent chooses the best tokens too, it ends up parallel to the path.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -208,8 +208,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.2 Small radii
 #
-# Near 0, $L(p) \approx L(0) + g \cdot p$ with $g = \nabla L(0)$, and the best $p$ of length $R$ is $-R\, g
-# / \|g\|$. So **the path starts in the direction of descent's first step**, if $g \ne 0$.
+# Near 0, $L(p) \approx L(0) + g \cdot p$ with $g = \nabla L(0)$, and to first order the best $p$ of length
+# $R$ is $-R\, g / \|g\|$. So **the path starts in the direction of descent's first step**, if $g \ne 0$.
 #
 # The next term shows the first difference: both turn away from $-\hat g$, where $\hat g = g/\|g\|$, but not
 # equally fast. How fast is decided by $g$ and by $H$, the matrix of second derivatives at 0.
@@ -331,6 +331,7 @@ for k, (name, p) in enumerate((("path", path), ("descent", model.p.detach()))):
 # all trials at once. It **follows**: each radius starts from the solution at the radius before.
 #
 # Projected steps stop where $-\nabla L(p) = \nu\, p$ with $\nu > 0$: the gradient points straight inwards.
+# (Or inside the ball, where $\nabla L = 0$: section 8.7.)
 # (The library's *residual* is about the angle between $-\nabla L$ and $p$.) A saddle of the sphere, where $L$
 # falls in some directions and rises in others, meets that condition too. So one would like to look at the
 # second order.
@@ -405,7 +406,8 @@ assert (library.residual <= 1e-6).all()
 # >
 # > $$\frac{p(R)}{R} \;\to\; \frac{p_{\mathrm{mm}}(\mathrm{opt})}{\|p_{\mathrm{mm}}(\mathrm{opt})\|}.$$
 # >
-# > The same holds for $W$ with the Frobenius norm (Tarzanagh, Li, Thrampoulidis and Oymak, 2023).
+# > The same holds for an attention matrix $W$ (lesson 10) with the Frobenius norm (Tarzanagh, Li,
+# > Thrampoulidis and Oymak, 2023).
 #
 # There is one limit, and it is the *global* one of lesson 07. Let $L_*$ be the mean of
 # $\ell(\gamma_{i\,\mathrm{opt}_i})$, which no $p$ can beat. If attention is nearly on the best tokens,
@@ -553,7 +555,7 @@ assert far > 2 * near
 # %% [markdown]
 # The angle falls like $\|r\|/R$, and the vector $r$ is right: to within 5% in 161 of 180 problems at $R =
 # 1000$. But the law is late: at $R = 30$, where a loser's attention is already near $e^{-30}$, it is right in
-# 11 only. It is latest where a constraint is nearly tight.
+# 11 only. Where it is late, a constraint tends to be nearly tight.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.5 The path can jump
@@ -702,6 +704,12 @@ show(
 # **Try it.** The shortfall round the circle (a row of Figure 2's map), with $p(R)$ and descent from 0 at
 # equal length. Near which radius do the two valleys change places, and what does the valley of token 2 look
 # like there: does anything in it announce the jump?
+#
+# <details><summary>Answer</summary>
+#
+# Near $R = 6$, the dashed line of Figure 2. Nothing: it is a valley before and after, only no longer the
+# deeper one.
+# </details>
 
 
 # %% tags=["nbval-ignore-output", "widget"] jupyter={"source_hidden": true}
@@ -776,11 +784,12 @@ for name, yes in (
 assert walk[-1].norm(dim=-1).min() > 250
 assert (jumped | last).all()  # every followed path that ends elsewhere has been left
 assert by_draw(jumped).tolist() == [8, 20, 14]
+assert [int((~yes).sum()) for yes in (descent, last)] == [26, 34]
 
 # %% [markdown]
-# In every draw $p(R)$ leaves the branch on which it began: in 42 of 180 problems, at the least (we do not
-# see a third branch). Each followed path that ends off the best tokens has been left. Descent from 0 does
-# about as badly as following.
+# In every draw $p(R)$ leaves the branch on which it began: in 42 of 180 problems, as far as our follower has
+# converged (and a third branch we would not see). Each followed path that ends off the best tokens has been
+# left. Descent from 0 ends off them less often than following: in 26 problems, against 34.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 Descent against the path
@@ -1029,8 +1038,8 @@ show(
 
 # %% [markdown]
 # **Figure 4.** Left: one fall; how much higher the followed branch lies than the valley that it falls into.
-# At the crossing of 0 the other valley becomes the better one; at 0.8 it ends.
-# Right: the squared curvature on the last 8 percent of the 13 branches that end.
+# At the crossing of 0 the other valley becomes the better one; going inwards, that other valley itself ends
+# near $0.8\, R_*$. Right: the squared curvature on the last 8 percent of the 13 branches that end.
 
 # %% [markdown]
 # The power that we measure grows from 0.41 to 0.49 on the way to the end. A line through the squares at two
@@ -1075,11 +1084,11 @@ progress("08")
 #   $(H \hat g)_\perp/\|g\|$ per unit of $R$.
 # - Its direction tends to the **global** Att-SVM, if feasible. It tends to run parallel to its ray, beside it
 #   by a vector $r$ that the SVM's own weights $\lambda_j$ predict, at large $R$ only.
-# - **The path is global; descent may be local.** $p(R)$ left the branch on which it began in at least 42 of
-#   our 180 problems, and what follows it does not notice: a jump compares two places. A curvature that falls
-#   to 0 announces the end of a branch, and that comes after the jump.
-# - Where descent finds the same tokens it ends up parallel to the path, apart mostly by what the early steps
-#   left outside the span of the support vectors.
+# - **The path is global; descent may be local.** As far as we can see, $p(R)$ left the branch on which it
+#   began in 42 of our 180 problems, and what follows it does not notice: a jump compares two places. A
+#   curvature that falls to 0 announces the end of a branch, and that comes after the jump.
+# - Where descent finds the same tokens it ends up parallel to the path, apart mostly by what other tokens,
+#   early on or nearly tight, left outside the span of the support vectors.
 # - Mixtures and infeasible best tokens end the simple story: a finite part, or a finite $p$.
 #
 # ## Further reading
