@@ -334,7 +334,7 @@ KEPT = Exercise(
         _kept_by(excess=lambda ratio, v, p: p / (ratio * v)),
         "The norms are exchanged: Delta = ||p|| / ||p_rel|| has the norm of p_rel below.",
         _kept_by(excess=lambda ratio, v, p: ratio * v / p),
-        "omega is ||v|| / ||p||: a faster head leaves the smaller lead, so divide by it.",
+        "The ratio is ||v|| / ||p||: a faster head leaves the smaller lead, so divide by it.",
         _kept_by(excess=lambda ratio, v, p: 1 / (ratio * p)),
         "The norm of v_mm is missing: u_min = ||v|| / ||v_mm||. In the toy it was 1.",
         _kept_by(excess=lambda ratio, v, p: v * p / ratio),
