@@ -248,9 +248,10 @@ assert single["gelu", 4.0, 1.0] > 0.97
 assert single["gelu", 4.0, -1.0] < 0.15
 
 # %% [markdown]
-# **What decides is the curvature that the tokens reach.** Nearly linear heads mostly keep one token. Where
-# gelu bends it keeps one for label $+1$ and mixes for $-1$. tanh mixes most where it is saturated: its
-# curvature sits in the steps between plateaus.
+# **This fits the curvature that the tokens reach.** Nearly linear heads mostly keep one token. Where gelu
+# bends it keeps one for label $+1$ and mixes for $-1$. tanh mixes most where it is saturated: its curvature
+# sits in the steps between plateaus. (There these are the best attentions *found*: $y f$ has several local
+# maxima, and in some sequences a fine grid finds a better one.)
 
 # %% [markdown]
 # ### Exercise 13.2: A ceiling for all mixtures
@@ -391,7 +392,7 @@ p_fin, p_dir = W_fin[:, 0], W_dir[:, 0]  # z = (1, 0): p = W z is the first colu
 print(f"best mixture {s_best}, p_fin {p_fin}, p_dir {p_dir}")
 for R in (2, 5, 10, 20):
     p = best_on_circle(R)
-    c = np.sqrt(R**2 - p_fin @ p_fin) / np.linalg.norm(p_dir)  # p_fin and p_dir are perpendicular here
+    c = np.sqrt(R**2 - p_fin @ p_fin) / np.linalg.norm(p_dir)  # p_fin and p_dir are perpendicular
     distance = np.linalg.norm(p - p_fin - c * p_dir)
     print(f"R = {R:2d}: p(R) {p}, p_fin + c p_dir {p_fin + c * p_dir}, apart {distance:.4f}")
 assert distance < 1e-3, again.format("13.3")
@@ -702,8 +703,8 @@ assert (grown < 1.1).all(), again.format("13.5")
 assert abs(np.median(grown) - 1) < 0.05, again.format("13.5")
 
 # %% [markdown]
-# Here descent keeps other tokens than the path in one run of 24. Where the sets agree the clock is 2% short
-# in the median, 18% in the worst run.
+# Here descent keeps other tokens than the path in one run of 24. In the runs that mix and keep the same
+# tokens the clock is 2% short in the median, 18% in the worst run.
 #
 # Its constant needs $D$, the loss above its limit at lead 0, read far out. There rounding hides that loss, so
 # `mixtures.mixture_path` solves two problems apart: the shares on their face, then the leads, with the
@@ -725,7 +726,8 @@ assert np.quantile(np.abs(lag[both]), 0.75) < 0.15, again.format("13.4")
 # The constant comes out too, in most runs.
 #
 # Now a ReLU head with the same $V$. Its $N$ comes from a path with $\mathrm{gelu}(256\, V x)$, read as above
-# (`read` does it in one call).
+# (`read` does it in one call); we assume that descent keeps the same
+# tokens.
 
 # %%
 nearly = heads.MLPHead(6, 6, TRIALS, "gelu", 256.0, init=mlp.V)
@@ -801,7 +803,8 @@ assert lengths[1] > 2.5 * lengths[0]
 #
 # $$c_{it}\, s_{ia}\; e^{-(x_{ia} - x_{it})^\top (W_{\mathrm{fin}} + r) z_i} \;\propto\; \lambda_{it} ,$$
 #
-# the multipliers of the SVM. This is lesson 08's law for $r$, with a price on each token.
+# the multipliers of the SVM (not the eigenvalues of section 13.4). This is lesson 08's law for $r$, with a
+# price on each token.
 
 # %%
 first = shares_kept.gt(0).to(torch.int8).argmax(-1, keepdim=True)
@@ -990,7 +993,8 @@ assert parts[1] > 0.85  # d = 10
 
 # %% [markdown]
 # At $d = 10$ more than nine of ten sequences with label $-1$ end at a kink; at $d = 4$ half of them have a
-# flat bottom. The limit is none the worse for a kink: $s$ is as definite as before.
+# flat bottom. The best $s$ is as definite as before, but the box of section 13.3, which asks for curvature,
+# does not cover it.
 
 # %% [markdown]
 # ## 13.8 Claims, predictions, measurements
@@ -1002,7 +1006,7 @@ assert parts[1] > 0.85  # d = 10
 # | its length, to 12,000 steps | grows by $N \log (j/j_0)$ | .98 of it in the median |
 # | at a kink, steps a fifth as long | trail by $N \log 5 = 1.61\, N$ | 1.7 $N$ in the median |
 # | $r$ | forces $\propto$ multipliers of the SVM | within .02 |
-# | the distance with $r$, $R = 16$ | smaller, at every head and $d$ | medians 2 to 10 times |
+# | $r$, read at $R = 2048$, brings $R = 16$ closer | none | medians 2 to 10 times, every head and $d$ |
 # | ReLU mixture of $m$ tokens | $m - 1$ units at their kink | all that are not flat |
 
 # %% [markdown]

@@ -591,8 +591,8 @@ assert made["scaled"] > made["normal"] + 0.05
 
 # %% [markdown]
 # For normal tokens the count is right within its error (100 choices: 0.04). Unit ones do more than it says,
-# and so do the normal ones once they are scaled to length 1: here it is the lengths. (With a single short sequence
-# the count errs the other way, above: 0.83 of choices for 0.90.)
+# and so do the normal ones once they are scaled to length 1: here it is the lengths. (With a single short
+# sequence the count errs the other way, above: 0.83 of choices for 0.90.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.6 Why causal models are more often global
