@@ -220,11 +220,11 @@ for i in rows:
     print(f"{i + 1:8d} {measured[i, best[i]]:35.3f} {total[i]:11.3f} {alone[i]:18.3f}")
 assert np.abs(measured - predicted).max() < 1e-9, again.format("10.1")
 assert alone.min() > 0 > total[3]
-assert 0.5 < np.abs(total - alone).mean() / alone.mean() < 1
+assert 0.565 < np.abs(total - alone).mean() / alone.mean() < 0.575
 
 # %% [markdown]
-# By itself each of the six raises its best token. What the others add is more than half as large, up or
-# down: in sequence 4 they turn the sign.
+# By itself each of the six raises its best token. On average what the others add is more than half as large
+# (57%), up or down: in sequence 4 they turn the sign.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.3 The Att-SVM for W
@@ -558,8 +558,8 @@ show(
 # length $0.1 \sqrt j$, as in lesson 06.
 
 # %% [markdown]
-# After 1,000 steps a start of norm 100 makes more than 90% of the error by what it left behind; the rest is
-# inside the span. But $R$ grows, and the direction converges all the same.
+# After 1,000 steps a start of norm 100 makes, in the median, more than 90% of the error by what it left
+# behind; the rest is inside the span. But $R$ grows, and the direction converges all the same.
 #
 # **Ask a new question**: a query $z$ orthogonal to the six that were trained. How far does $W z$ move from a
 # start of norm 10? Predict it for weight decay: every step shrinks $W$ by one part in a thousand.
@@ -669,28 +669,31 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** The published curve with bands: mean, and bars for the middle 80%, of 100 trials. The SVMs are
-# those of the tokens that each trial has selected in the end.
+# **Figure 4.** Our rerun of the published experiment, with bands: mean, and bars for the middle 80%, of 100
+# trials. The SVMs are those of the tokens that each trial has selected in the end.
 
 # %% [markdown]
 # **$W$ goes to the Frobenius SVM.** With growing steps each of these 100 trials has a cosine above 0.999, and
 # a locally optimal choice. The paper's constant steps are nearly there. Plain ones become short so quickly
-# that 2,000 of them do not come as far. Some of their trials still hold a choice that is not locally optimal,
-# to which the theorem promises nothing.
+# that 2,000 of them do not come as far. Some of their trials, and one with the paper's steps, still hold a
+# choice that is not locally optimal, to which the theorem promises nothing.
 #
 # **$W$ does not go to the nuclear SVM.** The second curve levels off at the cosine between the two
 # *solutions*, within .01 in each of these trials.
 #
 # **And the regularisation path?** By lesson 08 the direction of the best $W$ of norm $R$ tends to that of
 # $W_{\mathrm{mm}}$ of the *best* tokens. A program that follows a minimiser from a small radius may stay on a
-# branch that is best no more. So we follow one from $R = 3$, and start one far out, on the ray of that
-# $W_{\mathrm{mm}}$. Beside them descent, in the same 20 problems.
+# branch that is best no more. So we follow one from $R = 3$, and start one far out, at a direction turned
+# away from that $W_{\mathrm{mm}}$, where the loss no longer sees the turn. Beside them descent, in the same
+# 20 problems.
 
 # %%
 few, R = data.TokenData(*(getattr(cross, part)[:20] for part in "Xzyv")), 1000.0
 W_opt = att_svm(few, few.optimal).value
-ray = models.CrossAttention(10, trials=20, init=R * W_opt / W_opt.flatten(1).norm(dim=1)[:, None, None])
-branch = paths.regularization_path(ray, few, [R])
+turned_away = W_opt / W_opt.flatten(1).norm(dim=1)[:, None, None] + 0.3 * direction[:20]  # of norm 1 both
+turned_away *= R / turned_away.flatten(1).norm(dim=1)[:, None, None]
+begun = geometry.cosine(turned_away, W_opt)
+branch = paths.regularization_path(models.CrossAttention(10, trials=20, init=turned_away), few, [R])
 model = models.CrossAttention(10, trials=20)
 followed = paths.regularization_path(model, few, [3.0, 10.0, 30.0, 100.0, 300.0, R])
 chosen = geometry.selected_tokens(few.compare(few.z @ followed["W"][-1].mT))
@@ -699,20 +702,24 @@ alike = geometry.cosine(branch["W"][0], W_opt).min()
 floor = torch.nn.functional.softplus(-few.scores.amax(-1)).mean(-1)  # no W has a smaller loss
 best = (chosen == few.optimal).all(-1)
 by_descent = (curves["growing"]["selected"][:20] == few.optimal).all(-1)
-print(f"from the ray:   least cosine to the best tokens' SVM {alike:.4f}; loss at its floor in 20 of 20")
+print(
+    f"from far out:   cosine to the best tokens' SVM at first {begun.max():.2f} at most, in the end", end=" "
+)
+print(f"{alike:.4f} or more; loss at its floor in 20 of 20")
 print(
     f"from small R:   least cosine to its own tokens' SVM {own:.4f}; loss at its floor in {best.sum()} of 20"
 )
 print(f"descent: the best tokens in {by_descent.sum()} of 20")
-assert min(own, alike) > 0.9999
+assert min(own, alike) > 0.9999 > 0.98 > begun.max()
 assert (int(best.sum()), int(by_descent.sum())) == (13, 15)
 assert (branch.loss[0] - floor).abs().max() < 1e-9
 assert torch.equal((followed.loss[-1] - floor).abs() < 1e-9, best)
 assert (followed.loss[-1] - floor)[~best].min() > 1e-4
 
 # %% [markdown]
-# Each road ends at an Att-SVM, that of its own tokens. The road from the ray is the path itself far out,
-# for no $W$ has a smaller loss. The *path* is global; whoever follows it, or descends, need not be.
+# Each road ends at an Att-SVM, that of its own tokens. From far out it comes back to $W_{\mathrm{mm}}$; the
+# floor certifies its tokens, not its direction. The *path* is global; whoever follows it, or descends, need
+# not be.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.6 When the query is one of the tokens
@@ -774,8 +781,9 @@ def symmetric_part(W, v):
 check("10.4", symmetric_part)
 
 # %% [markdown]
-# So $W = b\,(I - ee^\top) + b_v\,ee^\top$ with $e = v / \lVert v \rVert$: attend to yourself, and along $v$
-# more (or less) than across. Finite data have the symmetry only nearly: we measure.
+# (Across $v$, reflections kill the entries off the diagonal, permutations make those on it equal.) So $W =
+# b\,(I - ee^\top) + b_v\,ee^\top$ with $e = v / \lVert v \rVert$: attend to yourself, and along $v$ more (or
+# less) than across. Finite data have the symmetry only nearly: we measure.
 #
 # We train on $n$ sequences whose best token comes first and is the query. New sequences have random tokens,
 # the head plays no part in them, and the question is how many select their token 1.
@@ -804,7 +812,7 @@ def in_form(W, v):
 
 
 new = data.random_tokens(n=500, T=8, d=10, trials=10, seed=4)
-share, form = {}, {}
+share, form, apart = {}, {}, {}
 print("10 trials          new sequences that select token 1   step 1: cosine to          SVM: cosine to")
 print(
     "                   step 1   step 500    SVM            form     I   b_v / b       form     I   b_v / b"
@@ -825,6 +833,13 @@ for n in (2, 6, 20, 80):
         form[n, key] = in_form(Ws[key], tokens.v)
         print("{:14.2f}{:7.2f}{:8.1f}".format(*form[n, key]), end="")
     print()
+    pairs = zip(Ws[1].numpy(), tokens.v.numpy(), strict=True)
+    part = torch.tensor(np.array([symmetric_part(*pair) for pair in pairs], dtype=float))
+    parts = [models.CrossAttention(10, trials=10, init=W) for W in (part, Ws[1] - part)]
+    apart[n] = [(one.logits(self_attention(new)).argmax(-1) == 0).double().mean().item() for one in parts]
+print("step 1, its form alone:", *(f"{a:.2f}" for a, _ in apart.values()), end="; the rest of W alone: ")
+print(*(f"{b:.2f}" for _, b in apart.values()))
+assert all(a > 0.85 and abs(b - 1 / 8) < 0.04 for a, b in apart.values()), again.format("10.4")
 for key, least in ((1, 0.95), ("SVM", 0.85)):
     assert form[2, key][0] < form[6, key][0] < form[20, key][0] < form[80, key][0], again.format("10.4")
     assert form[80, key][0] > least, again.format("10.4")
@@ -865,7 +880,8 @@ show(
 
 # %% [markdown]
 # - **The first step teaches most of it**, more than 60% of what the SVM gains over chance at each $n$. It
-#   does so in the symmetric form: the more sequences, the nearer.
+#   does so by the part of $W$ in the symmetric form. Alone, that part selects token 1 in more than 85%
+#   already at $n = 2$; the rest alone is at chance. With $n$ it grows to be nearly all of $W$.
 # - **The SVM has the form too**, nearly, but with far less weight along $v$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1004,11 +1020,11 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | margin of two queries | distance times $\cos$ or $\sin \frac\varphi2$ | SVM exactly, descent within 3% |
-# | rank | independent queries that carry weight | at most that, and attained, in four families |
-# | start of norm 100 | bound of exercise 10.3 | over 90% of the error after 1,000 steps |
+# | rank | distinct queries, at most $d$ | never exceeded, and attained, in four families |
+# | start of norm 100 | bound of exercise 10.3 | over 90% of the error (median) after 1,000 steps |
 # | direction of $W$ | Frobenius SVM | above .999 in 100 of 100 |
 # | its cosine to the nuclear SVM | that of the solutions, .853 | within .01 in 100 of 100 |
-# | path | $W_{\mathrm{mm}}$ of the best tokens | 20 of 20 from its ray, 13 from small $R$ |
+# | path | $W_{\mathrm{mm}}$ of the best tokens | 20 of 20 from far out, turned away; 13 from small $R$ |
 # | $W$ after one step, $n = 80$ | $b\,(I - ee^\top) + b_v\,ee^\top$, not $bI$ | cosines .96 and .57 |
 # | contradiction | shared for $\log(n_1/n_2)$ inside $(g_2, g_1)$, else taken | 4 of 4, 3 of 3 |
 
@@ -1027,14 +1043,14 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 # rank of $W_{\mathrm{mm}}$ be? And that of a $W$ trained from the start of `torch.nn.Linear`?
 # <details><summary>Answer</summary>
 #
-# At most 12. Trained from that start by plain gradient steps, $W$ has rank 64 at each step (a change of
-# rank 12, and what the start left behind), although its direction tends to one of rank 12.
+# At most 12. Trained from that start by plain gradient steps, $W$ almost surely has rank 64 at each step (a
+# change of rank 12, and what the start left behind), although its direction tends to one of rank 12.
 # </details>
 #
 # **3.** $W$ is antisymmetric, $W^\top = -W$. What is the logit of the query itself in self-attention?
 # <details><summary>Answer</summary>
 #
-# $x^\top W x = 0$. Only the symmetric part counts.
+# $x^\top W x = 0$. To its own logit, only the symmetric part of $W$ counts.
 # </details>
 #
 # **4.** In self-attention a sequence stands in the data twice, with opposite labels. Is the choice of the
@@ -1057,8 +1073,9 @@ progress("10")
 #   independent queries that carry weight. What a start has outside the span stays, under gradient steps.
 # - Independent queries make every choice feasible that each sequence can make by itself. Equal ones can
 #   contradict each other, and then no $d$ helps.
-# - Where queries carry the answer, by being it or by a fixed turn, $W$ learns a rule for new sequences:
-#   nearly $b\,(I - ee^\top) + b_v\,ee^\top$ with $e$ along $v$.
+# - Where queries carry the answer, by being it or by a fixed turn, $W$ learns a rule for new sequences: its
+#   part $b\,(I - ee^\top) + b_v\,ee^\top$, $e$ along $v$, which grows with $n$. After one step, that part
+#   alone knows the rule.
 #
 # ## Further reading
 #
