@@ -705,7 +705,7 @@ by_descent = (curves["growing"]["selected"][:20] == few.optimal).all(-1)
 print(
     f"from far out:   cosine to the best tokens' SVM at first {begun.max():.2f} at most, in the end", end=" "
 )
-print(f"{alike:.4f} or more; loss at its floor in 20 of 20")
+print(f"at least {alike:.4f}; loss at its floor in 20 of 20")
 print(
     f"from small R:   least cosine to its own tokens' SVM {own:.4f}; loss at its floor in {best.sum()} of 20"
 )
