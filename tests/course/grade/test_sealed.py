@@ -64,7 +64,6 @@ def test_what_the_exercises_withhold_exists(tmp_path):
 
 
 HELPERS = {
-    "05": "_Softmax _TextbookSoftmax",
     "06": "_tight _visible_others _winner_minus_others",
 }
 
@@ -160,7 +159,6 @@ def test_each_lesson_has_the_functions_of_its_own_sweeps_that_it_shows(library):
 
 # what once answered an exercise by another name; each must fail before it looks at its arguments
 THIEVES = {
-    "12": "sweep.wilson(1, 2)",
     "14": "svm.sequence_problem(1, 2)",
     "13": "svm.rational.shortest(1, 2, 3)",
 }
@@ -179,7 +177,6 @@ def test_every_library_loads_and_what_is_withheld_says_so(library, tmp_path):
     assert done.returncode == 0, done.stderr
     names = [
         *two,
-        "mini_attn.sweep.shares.wilson",
         "mini_attn.svm.sequence.sequence_problem",
         "mini_attn.svm.rational.shortest",
     ]
