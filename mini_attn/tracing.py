@@ -31,7 +31,7 @@ class Path:
             path, see :func:`ridge_path`.
         ridges: lambda, (ridges,), on a ridge path; else None.
 
-    Introduced in lesson 08.
+    Introduced in lesson 08; ``ridges`` in lesson 11.
     """
 
     radii: Tensor
