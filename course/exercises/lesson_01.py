@@ -1,6 +1,7 @@
 """Exercises of lesson 01: logistic regression chooses a margin."""
 
 import numpy as np
+from scipy.optimize import nnls
 
 from course.check.specification import Compare, Exercise, Misconception
 
@@ -103,67 +104,143 @@ GRADIENT = [
 # 01.2
 
 
-def margin(w, X, y):
-    """Geometric margin min_i y_i w.x_i / ||w||, a number."""
-    return (y * (X @ w)).min() / np.linalg.norm(w)
+def _limit(A):
+    """The angle of the largest margin of signed points A (m, 2): that of their hull's nearest point."""
+    lam, _ = nnls(np.vstack([A.T, np.ones(len(A))]), [0.0, 0.0, 1.0])
+    return np.arctan2(*(lam @ A)[::-1])
 
 
-def margin_cases(rng):
-    cases = [(np.array([3.0, 4.0]), np.array([[2.0, 1.0], [1.0, -2.0]]), np.array([1.0, -1.0]))]
-    for n, d in [(6, 2), (9, 3)]:
-        X, y = separable(rng, n, d)
-        cases.append((rng.uniform(2, 5) * rng.normal(size=d), X, y))
-    X, y = separable(rng, 7, 2)
-    cases.append((rng.normal(size=2), X, rng.permutation(y)))  # on the wrong side: a negative margin
-    far = np.array([[200.0, 100.0], [300.0, 50.0]])  # one label is missing, and all points are far away
-    cases += ((np.array([3.0, 4.0]), label * far, np.full(2, label)) for label in (1.0, -1.0))
-    long = rng.uniform(3, 9)  # one point is wrong, and the farthest of all is right
-    return [*cases, (np.array([1.0, 2.0]), np.array([[0.5, -1.0], [-long, -long]]), np.array([1.0, -1.0]))]
+def _apart(angle, other):
+    """Degrees between two angles, the shorter way round."""
+    return np.degrees(np.abs((angle - other + np.pi) % (2 * np.pi) - np.pi))
 
 
-def _farthest_if_any_is_wrong(w, X, y):
-    least = margin(w, X, y)
-    return least if least > 0 else -np.abs(X @ w).max() / np.linalg.norm(w)
+def turns(X, y):
+    """Degrees by which the direction of largest margin turns when point i is deleted: (n,), for X (n, 2)."""
+    return _turns(_limit)(X, y)
 
 
-MARGIN = [
+def _turns(limit, signs=lambda y: y):
+    """The same with another limit(A) of the signed points, or other signs."""
+
+    def answer(X, y):
+        A = signs(y)[:, None] * X
+        return _apart(np.array([limit(np.delete(A, i, axis=0)) for i in range(len(A))]), limit(A))
+
+    return answer
+
+
+def turns_cases(rng):
+    """Two points turn the limit, by more than three degrees, one of them by more than 20; no two alike.
+
+    None is near to the edge of the strip without being on it, nor are the margins of two directions alike.
+    """
+    cases = []
+    while len(cases) < 4:
+        X, y = separable(rng, (5, 7, 8, 10)[len(cases)], 2)
+        right = np.sort(turns(X, y))
+        if (
+            right[-3] < 1e-6
+            and 3 < right[-2] < right[-1] - 5
+            and 20 < right[-1] < 170
+            and abs(y.sum()) < len(y) - 2
+            and all(np.abs(rival(X, y) - turns(X, y)).max() > 1 for rival in RIVALS)
+        ):
+            cases.append((X, y))
+    return cases
+
+
+def _run(A):
+    """The angle of w after 300 steps of plain descent from 0."""
+    w = np.zeros(2)
+    for _ in range(300):
+        w = w + np.exp(-np.logaddexp(0, A @ w)) @ A / len(A)
+    return np.arctan2(*w[::-1])
+
+
+def _by_search(score):
+    """The angle with the largest score(u), for the u_i (n, angles) of all directions."""
+    fine = np.radians(np.arange(0, 360, 0.25))
+    units = np.stack([np.cos(fine), np.sin(fine)])
+    return lambda A: fine[score(A @ units, A).argmax()]
+
+
+def _only_holders(X, y):
+    """1 where the limit turns, else 0."""
+    return (turns(X, y) > 0.3).astype(float)
+
+
+def _shares(X, y):
+    """The turn shared among the points by their weights in the nearest point of the hull."""
+    A = y[:, None] * X
+    lam, _ = nnls(np.vstack([A.T, np.ones(len(A))]), [0.0, 0.0, 1.0])
+    return turns(X, y).max() * lam / lam.max()
+
+
+mean_turns = _turns(lambda A: np.arctan2(*A.mean(axis=0)[::-1]))
+descent_turns = _turns(_run)
+cosine_turns = _turns(_by_search(lambda u, A: (u / np.linalg.norm(A, axis=1)[:, None]).min(axis=0)))
+either_side = _turns(_by_search(lambda u, A: np.abs(u).min(axis=0)))
+unlabelled = _turns(_limit, signs=np.ones_like)
+RIVALS = [mean_turns, cosine_turns, _only_holders, either_side, unlabelled]
+
+TURNS = [
     Misconception(
-        lambda w, X, y: (y * (X @ w)).min(),
-        "This doubles when w doubles, though the line stays where it is. A distance is divided by ||w||.",
+        descent_turns,
+        "You descended and took the direction that came out. It creeps, like 1/log t, and is still degrees "
+        "from its limit. The theorem names the limit: the largest margin of the points that are left.",
     ),
     Misconception(
-        lambda w, X, y: np.abs(X @ w).min() / np.linalg.norm(w),
-        "You measured how far the nearest point is from the line, on whichever side. The label says which "
-        "side is right: a point on the wrong side has a negative margin.",
+        mean_turns,
+        "You took the direction of the mean of the y_i x_i. The limit is that of the largest margin, which "
+        "the nearest points alone decide.",
     ),
     Misconception(
-        _farthest_if_any_is_wrong,
-        "You took the farthest point of all. The worst is the farthest on the wrong side.",
+        cosine_turns,
+        "You divided by the lengths of the points: that is an angle from the line, not a distance. The "
+        "margin is min_i y_i w.x_i / ||w||.",
     ),
     Misconception(
-        lambda w, X, y: (X @ w).min() / np.linalg.norm(w),
+        lambda X, y: np.zeros(len(y)),
+        "You say that no deletion turns the limit. Without a point of the strip's edge the strip can widen, "
+        "and turns.",
+    ),
+    Misconception(
+        _only_holders,
+        "You found who turns the limit. By how many degrees?",
+    ),
+    Misconception(
+        lambda X, y: np.radians(turns(X, y)),
+        "The right turns, in radians: np.degrees.",
+    ),
+    Misconception(
+        lambda X, y: np.sort(turns(X, y)),
+        "The right turns, in another order: entry i is for point i deleted.",
+    ),
+    Misconception(
+        either_side,
+        "You measured distances on whichever side of the line. The label says which is right: y_i w.x_i.",
+    ),
+    Misconception(
+        unlabelled,
         "The labels are missing: with y_i = -1, a point is on the right side when w.x_i is negative.",
     ),
     Misconception(
-        lambda w, X, y: (y * (X @ w)).mean() / np.linalg.norm(w),
-        "You averaged over the points. The margin is the distance of the worst point: take the minimum.",
+        _turns(lambda A: _limit(A[np.argsort(np.linalg.norm(A, axis=1))[:2]])),
+        "You took the two points nearest to the origin for the support vectors. They are those nearest to "
+        "the line.",
     ),
     Misconception(
-        lambda w, X, y: (y * (X @ w)).min() / (w @ w),
-        "You divided by ||w||^2; the distance of x from the line is |w.x| / ||w||.",
+        lambda X, y: np.array(
+            [_apart(_limit(np.delete(y[:, None] * X, i, axis=0)), 0.0) for i in range(len(y))]
+        ),
+        "These are the angles of the limits from the w_1 axis. By how much does each differ from the limit "
+        "of all points?",
     ),
     Misconception(
-        lambda w, X, y: (y * (X @ w) / np.linalg.norm(X, axis=1)).min(),
-        "You divided by the lengths of the points; the distance of x from the line is |w.x| / ||w||.",
-    ),
-    Misconception(
-        lambda w, X, y: min(y * (X @ w), key=abs) / np.linalg.norm(w),
-        "You took the point nearest to the line. The worst is the least with its sign: the farthest on the "
-        "wrong side, if any is there.",
-    ),
-    Misconception(
-        lambda w, X, y: (y * (X @ w)).max() / np.linalg.norm(w),
-        "That is the distance of the best point. The margin is that of the worst: take the minimum.",
+        _shares,
+        "You shared out the turn by weight. How far the limit turns depends on who holds the strip next: "
+        "search again without the point.",
     ),
 ]
 
@@ -496,7 +573,18 @@ EXACT = Compare(atol=0)  # tiny weights have digits that count, and a tiny loss 
 LATER = ("mini_attn.rates.remainder",)  # of lesson 17: it knows both answers
 EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("01.1", "The gradient", 2, 7, 1, logistic_gradient, gradient_cases, EXACT, GRADIENT),
-    Exercise("01.2", "The margin", 1, 5, 1, margin, margin_cases, misconceptions=MARGIN),
+    Exercise(
+        "01.2",
+        "A point is deleted",
+        2,
+        6,
+        2,
+        turns,
+        turns_cases,
+        compare=Compare(rtol=0, atol=0.34),
+        misconceptions=TURNS,
+        withheld=("mini_attn.svm.dispatch.solve", "mini_attn.svm.rational.shortest"),
+    ),
     Exercise("01.3", "Two predictions", 3, 13, 3, predict, predict_cases, EXACT, PREDICT),
     Exercise("01.4", "Copies and creep", 2, 9, 2, creep, creep_cases, misconceptions=CREEP, withheld=LATER),
     Exercise(

@@ -226,53 +226,94 @@ ANGLE = Exercise(
 # 02.3
 
 
-def _worth(w, lam, y):
-    return np.outer(lam / lam.sum() * y, w / np.linalg.norm(w))
+def _after_move(mu_hat, q, apart, r):
+    """With w = cos w_hat + sin e, e along a - b: (a - b).w = r, and q (a.w - r) + (1 - q) b.w = mu cos - q "
+    "r."""
+    turned = np.sqrt(1 - (r / apart) ** 2)
+    return mu_hat * turned - q * r, mu_hat * turned + q * r
 
 
-def _worth_cases(rng):
-    cases = []
-    while len(cases) < 4:
-        n, d = ((6, 2), (8, 3), (9, 4), (7, 2))[len(cases)]
-        X, y = separable(rng, n, d)
-        w, q = _solve(y[:, None] * X)
-        carry = np.sort(q[q > 1e-9])
-        if (
-            len(carry) > 1
-            and carry[-1] - carry[0] > 0.1
-            and abs(np.linalg.norm(w) - 1) > 0.1
-            and (y[q > 0.1] < 0).any()
-        ):
-            cases.append((w, q * (w @ w), y))
+def _move_cases(rng):
+    """Both points keep weight: tan(turn) < the lesser share times apart / mu_hat. A margin is left."""
+    cases = [(1.0, 0.75, 2.0, 0.4)]
+    while len(cases) < 5:
+        mu_hat, q = rng.uniform(0.4, 2), rng.choice([rng.uniform(0.2, 0.4), rng.uniform(0.6, 0.8)])
+        apart = mu_hat * rng.uniform(1.5, 4)
+        sine = rng.uniform(0.25, 0.6)
+        turned = np.sqrt(1 - sine**2)
+        kept = sine / turned < 0.9 * min(q, 1 - q) * apart / mu_hat  # by both points, some weight
+        if kept and mu_hat * turned > 1.1 * q * sine * apart:
+            cases.append((mu_hat, q, apart, sine * apart))
     return cases
 
 
-WORTH = Exercise(
+def _move(turned=lambda sine: np.sqrt(1 - sine**2), worth=lambda q, r: q * r):
+    """The answer with the cosine of the turn, or what the move adds, replaced."""
+
+    def answer(mu_hat, q, apart, r):
+        cosine, added = turned(r / apart), worth(q, r)
+        return mu_hat * cosine - added, mu_hat * cosine + added
+
+    return answer
+
+
+def _along_old(mu_hat, q, apart, r):
+    """a moved along w_hat, back and forth: the distance of the origin from the line through a and b."""
+    shrunk = np.sqrt(1 + (r / apart) ** 2)
+    return (mu_hat - q * r) / shrunk, (mu_hat + q * r) / shrunk
+
+
+def _shrunk(mu_hat, q, apart, r):
+    turned = np.sqrt(1 - (r / apart) ** 2)
+    return (mu_hat - q * r) * turned, (mu_hat + q * r) * turned
+
+
+MOVE = Exercise(
     id="02.3",
-    title="What a point is worth",
-    points=2,
-    minutes=8,
-    difficulty=2,
-    reference=_worth,
-    cases=_worth_cases,
+    title="A move of length r",
+    points=3,
+    minutes=10,
+    difficulty=3,
+    reference=_after_move,
+    cases=_move_cases,
+    withheld=SOLVERS,
     misconceptions=known(
-        lambda w, lam, y: np.outer(lam * y, w / np.linalg.norm(w)),
-        "Your weights do not add up to one: in the hull the point has the weight q_i = lam_i / sum of lam.",
-        lambda w, lam, y: np.outer(lam / lam.sum(), w / np.linalg.norm(w)),
-        "You moved a_i. It is x_i that moves: a_i = y_i x_i.",
-        lambda w, lam, y: np.outer(lam / lam.sum() * y, w),
-        "The gradient of a length is a direction, of length one: divide w by its length.",
-        lambda w, lam, y: np.outer(lam / lam.sum() * y, w / (w @ w)),
-        "You multiplied by the nearest point itself. The gradient of its length is its direction only.",
-        lambda w, lam, y: -np.outer(lam / lam.sum() * y, w / np.linalg.norm(w)),
-        "The sign is wrong: a point that moves away from the other class widens the strip.",
-        lambda w, lam, y: np.outer((lam > 1e-9) * y, w / np.linalg.norm(w)) / (lam > 1e-9).sum(),
-        "You shared the worth equally among the support vectors. It goes by the weights.",
-        lambda w, lam, y: np.outer(lam * y, w),
-        "That is the gradient of |w_hat|^2 / 2 with its sign turned, the price of the constraints. For the "
-        "margin 1 / |w_hat|, use the chain rule.",
-        lambda w, lam, y: np.outer(y, w / np.linalg.norm(w)),
-        "Every point moves your margin alike. Those beyond the edge of the strip are worth nothing.",
+        lambda mu_hat, q, apart, r: _after_move(mu_hat, q, apart, r)[::-1],
+        "The right two numbers; return the least first.",
+        _move(turned=lambda sine: 1.0),
+        "That is the first order, with the strip held. For a move of finite length the best strip turns: by "
+        "which angle?",
+        _along_old,
+        "You moved a along the old w_hat. The strip turns, and the worst move is at right angles to the new "
+        "line.",
+        _shrunk,
+        "You shrink what the move itself brings, too. The move is at right angles to the *new* line: it "
+        "brings q r, whole.",
+        lambda mu_hat, q, apart, r: _after_move(mu_hat, 1 - q, apart, r),
+        "You took the share of b. The point that moves has the share q.",
+        _move(worth=lambda q, r: r),
+        "Your move counts in full. In the average with the weights q and 1 - q, it counts q times.",
+        _move(worth=lambda q, r: r / 2),
+        "You averaged a and b with equal weights. Only with the old ones is the average of a and b along "
+        "w_hat.",
+        _move(turned=lambda sine: 1 / np.sqrt(1 + sine**2)),
+        "You took r / ||a - b|| for the tangent of the turn. (a - b).w = r with ||w|| = 1 makes it the sine.",
+        _move(turned=lambda sine: np.sqrt(1 - sine**2 / 4)),
+        "Your strip turns half as far as it should. Both ends at equal distances: a.w - r = b.w.",
+        _move(turned=lambda sine: 1 - sine**2),
+        "The square root is missing: from the sine of the turn, its cosine is sqrt(1 - sine^2).",
+        _move(turned=lambda sine: 1 - sine**2 / 2),
+        "Right to second order in r. The law is exact: leave the square root as it is.",
+        _move(turned=lambda sine: sine),
+        "You took the sine of the turn for the cosine: for a short move the margin is nearly the old one.",
+        _move(worth=lambda q, r: 0.0),
+        "The strip turns by the right angle. But the move itself counts, too: q r.",
+        lambda mu_hat, q, apart, r: (mu_hat - q * r, _after_move(mu_hat, q, apart, r)[1]),
+        "The greatest is right. The least has the strip turned, too: it is below the first order.",
+        lambda mu_hat, q, apart, r: (_after_move(mu_hat, q, apart, r)[0], mu_hat + q * r),
+        "The least is right. The greatest has the strip turned, too: it is below the first order.",
+        lambda mu_hat, q, apart, r: (mu_hat - r, mu_hat + r),
+        "So far the margin moves if *all* points move by r. Here one does, with the share q.",
     ),
 )
 
@@ -494,4 +535,4 @@ FLIP = Exercise(
     ),
 )
 
-EXERCISES = [TWO_POINTS, ANGLE, WORTH, FACTOR, FLIP]
+EXERCISES = [TWO_POINTS, ANGLE, MOVE, FACTOR, FLIP]

@@ -231,87 +231,6 @@ ORDERS = known(
 # 03.3
 
 
-def safe_steps(mu_hat, a_max, n, share):
-    """(eta, t): constant steps with margin (1 - share) mu_hat guaranteed, of the fewest-steps length.
-
-    The loss of margin is a_max^2 eta / 2 + log(n) / (eta t) <= share mu_hat; t is least where each term is
-    half of it, at eta = share mu_hat / a_max^2.
-    """
-    return share * mu_hat / a_max**2, 2 * np.log(n) * (a_max / (share * mu_hat)) ** 2
-
-
-def safe_cases(rng):
-    cases = [(2.0, 6.0, 10, 0.1)]
-    for _ in range(4):
-        mu_hat = rng.uniform(0.3, 3)
-        cases.append(
-            (mu_hat, mu_hat * rng.uniform(1.5, 6), int(rng.integers(5, 300)), rng.uniform(0.02, 0.4))
-        )
-    return cases
-
-
-def _safe(eta=None, t=None):
-    """The answer with the length, eta(mu_hat, a_max, n, share), or the number of steps replaced."""
-
-    def wrong(mu_hat, a_max, n, share):
-        right = safe_steps(mu_hat, a_max, n, share)
-        with np.errstate(all="ignore"):
-            return (
-                eta(mu_hat, a_max, n, share) if eta else right[0],
-                t(mu_hat, a_max, n, share) if t else right[1],
-            )
-
-    return wrong
-
-
-SAFE = known(
-    lambda mu_hat, a_max, n, share: safe_steps(mu_hat, a_max, n, share)[::-1],
-    "Return the length first, then the number of steps.",
-    lambda mu_hat, a_max, n, share: safe_steps(1.0, a_max, n, share),
-    "The share is one of mu_hat: the loss of margin may be share * mu_hat.",
-    lambda mu_hat, a_max, n, share: safe_steps(mu_hat, a_max, n, 1 - share),
-    "The share is what may be lost of the margin, not what is kept: take share, not 1 - share.",
-    _safe(
-        lambda mu, a, n, e: 2 * e * mu / a**2,
-        lambda mu, a, n, e: np.inf,
-    ),
-    "With that length the first term uses up the whole loss of margin, and no number of steps is enough.",
-    _safe(lambda mu, a, n, e: 2 * e * mu / a**2),
-    "With that length the first term alone uses up the whole loss of margin. Share it between both terms.",
-    _safe(t=lambda mu, a, n, e: np.log(n) * (a / (e * mu)) ** 2),
-    "With your length the first term spends half of the loss of margin: log(n)/(eta t) may be the rest.",
-    _safe(t=lambda mu, a, n, e: 4 * np.log(n) * (a / (e * mu)) ** 2),
-    "Your length is right, but half as many steps do: solve a^2 eta/2 + log(n)/(eta t) = share mu_hat.",
-    _safe(lambda mu, a, n, e: e * mu / a, lambda mu, a, n, e: 2 * np.log(n) * a / (e * mu) ** 2),
-    "a_max enters squared: the theorem has a_max^2 eta / 2.",
-    _safe(
-        lambda mu, a, n, e: e * mu / (2 * a**2), lambda mu, a, n, e: 8 / 3 * np.log(n) * (a / (e * mu)) ** 2
-    ),
-    "That is enough, but a longer step needs fewer: minimise t over eta.",
-    _safe(
-        lambda mu, a, n, e: np.sqrt(2 * np.log(n)) / a,
-        lambda mu, a, n, e: 2 * np.log(n) * (a / (e * mu)) ** 2,
-    ),
-    "The number of steps is right. The best length for t steps is sqrt(2 log(n) / t) / a_max.",
-    _safe(t=lambda mu, a, n, e: 2 * n * (a / (e * mu)) ** 2),
-    "In the theorem stands log n, not n.",
-    _safe(t=lambda mu, a, n, e: 2 * np.log10(n) * (a / (e * mu)) ** 2),
-    "The logarithm is the natural one: np.log.",
-    _safe(t=lambda mu, a, n, e: np.ceil(2 * np.log(n) * (a / (e * mu)) ** 2)),
-    "Return t as it comes, not rounded up.",
-    _safe(t=lambda mu, a, n, e: 2 * np.log(n) * a**2 / (e * mu)),
-    "The length is right. Put it in: the number of steps has (share mu_hat)^2 below.",
-    _safe(t=lambda mu, a, n, e: 2 * np.log(n) * a / (e * mu) ** 2),
-    "The length is right. Put it in: the number of steps has a_max^2 above.",
-    _safe(lambda mu, a, n, e: mu / a**2),
-    "The number of steps is right. The length for it is share mu_hat / a_max^2: the share is missing.",
-    _safe(lambda mu, a, n, e: e * mu / (2 * a**2), lambda mu, a, n, e: 4 * np.log(n) * (a / (e * mu)) ** 2),
-    "The factor 1/2 in a_max^2 eta / 2 is missing.",
-)
-
-# 03.4
-
-
 def adam_step(eta, mu_hat, beta1, beta2):
     """(step, memory): length of Adam's steps late in training, epsilon = 0, the root of
     step / eta = (1 - beta1) / (1 - beta1 e^nu) sqrt((1 - beta2 e^(2 nu)) / (1 - beta2)),  nu = step mu_hat,
@@ -436,6 +355,90 @@ REAL_STEP = known(
     "large.",
 )
 
+# 03.4
+
+
+def takeover(eta_eff, memory, mu_hat, eps):
+    """(step, log10 of the largest eps): e^-(nu step) = eps with nu = eta_eff mu_hat; e^-(5 memory nu)."""
+    nu = eta_eff * mu_hat
+    return -np.log(eps) / nu, -5 * memory * nu / np.log(10)
+
+
+def takeover_cases(rng):
+    """eps above and below what five memories need; the second needs one below what floats can hold."""
+    cases = [(0.004, 35.0, 2.5, 1e-8), (2e-4, 649_000.0, 2.5, 1e-8)]
+    for _ in range(3):
+        cases.append(
+            (
+                10 ** rng.uniform(-4, -1.5),
+                10 ** rng.uniform(2, 4),
+                rng.choice([rng.uniform(0.3, 0.7), rng.uniform(1.5, 3)]),
+                10 ** rng.uniform(-15, -5),
+            )
+        )
+    return cases
+
+
+def _taken(step=None, needed=None):
+    """The right two numbers, one of them replaced: step(nu, memory, eps, eta), needed(nu, memory, eps, "
+    "eta)."""
+
+    def answer(eta_eff, memory, mu_hat, eps):
+        right, nu = takeover(eta_eff, memory, mu_hat, eps), eta_eff * mu_hat
+        return (
+            step(nu, memory, eps, eta_eff) if step else right[0],
+            needed(nu, memory, eps, eta_eff) if needed else right[1],
+        )
+
+    return answer
+
+
+TEN = np.log(10)
+TAKEOVER = known(
+    lambda *inputs: takeover(*inputs)[::-1],
+    "The right two numbers; return the step first.",
+    lambda eta_eff, memory, mu_hat, eps: takeover(eta_eff, memory, 1.0, eps),
+    "The margin is missing: the worst a_i.w grows by eta_eff mu_hat a step, so the gradient falls by "
+    "e^-that.",
+    _taken(step=lambda nu, memory, eps, eta: -np.log(eps) / eta),
+    "The second is right. The gradient falls by e^-(eta_eff mu_hat) a step: the margin is missing.",
+    _taken(step=lambda nu, memory, eps, eta: -np.log10(eps) / nu),
+    "The second is right. e^-(nu t) = eps asks for the natural logarithm of eps.",
+    _taken(step=lambda nu, memory, eps, eta: -np.log(eps) / (2 * nu)),
+    "The second is right. The mean square falls by e^(-2 nu) a step, but it is its root that is compared "
+    "with eps.",
+    _taken(step=lambda nu, memory, eps, eta: -2 * np.log(eps) / nu),
+    "The second is right. The root is compared with eps: it falls like e^-(nu t), as the gradient does.",
+    _taken(step=lambda nu, memory, eps, eta: np.log(eps) / nu),
+    "The second is right. The first has the wrong sign: log(eps) is negative.",
+    _taken(step=lambda nu, memory, eps, eta: 1 / (nu * eps)),
+    "The second is right. The gradient falls exponentially in the step, not like 1 / t.",
+    _taken(step=lambda nu, memory, eps, eta: -np.log(eps) * memory),
+    "The second is right. Memory says how fast old squares fade in units of the present one; the root itself "
+    "falls as the gradient does, by e^-nu a step.",
+    _taken(step=lambda nu, memory, eps, eta: 5 * memory),
+    "The second is right. The first is about the eps that is given.",
+    _taken(step=lambda nu, memory, eps, eta: -np.log(eps) / nu + 5 * memory),
+    "The second is right. The root falls from the first step on, whatever the memory.",
+    _taken(needed=lambda nu, memory, eps, eta: -5 * memory * nu),
+    "The step is right. The second is a natural logarithm: divide by log 10.",
+    _taken(needed=lambda nu, memory, eps, eta: 5 * memory * nu / TEN),
+    "The step is right. In five memories the root falls: the logarithm is negative.",
+    _taken(needed=lambda nu, memory, eps, eta: -memory * nu / TEN),
+    "The step is right. That leaves one memory; five are asked for.",
+    _taken(needed=lambda nu, memory, eps, eta: -10 * memory * nu / TEN),
+    "The step is right. The squares fall by e^(-2 nu) a step, their root by e^-nu.",
+    _taken(needed=lambda nu, memory, eps, eta: np.exp(-5 * memory * nu)),
+    "The step is right. Return the logarithm of that number: the number itself may be too small to hold.",
+    _taken(needed=lambda nu, memory, eps, eta: -5 * memory * eta / TEN),
+    "The step is right. In the second the margin is missing: nu = eta_eff mu_hat.",
+    _taken(needed=lambda nu, memory, eps, eta: np.log10(eps) * 5 * memory),
+    "The step is right. The second does not depend on the eps that is given.",
+    _taken(needed=lambda nu, memory, eps, eta: -5 / TEN),
+    "The step is right. In a memory an old square falls to 1/e in units of the present one. The root itself "
+    "falls by e^-nu a step, for 5 memory steps.",
+)
+
 # 03.5
 
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
@@ -529,8 +532,8 @@ MUON = known(
 EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("03.1", "The steepest step", 2, 5, 2, steepest_step, step_cases, misconceptions=STEEPEST),
     Exercise("03.2", "Best for which norms?", 3, 8, 3, best_orders, order_cases, misconceptions=ORDERS),
-    Exercise("03.3", "Steps that cannot fail", 3, 8, 2, safe_steps, safe_cases, misconceptions=SAFE),
-    Exercise("03.4", "Adam's real step", 3, 12, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
+    Exercise("03.3", "Adam's real step", 3, 12, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
+    Exercise("03.4", "When epsilon takes over", 3, 8, 2, takeover, takeover_cases, misconceptions=TAKEOVER),
     Exercise(
         "03.5", "The margin that Muon gives away", 3, 8, 3, muon_margin, muon_cases, misconceptions=MUON
     ),

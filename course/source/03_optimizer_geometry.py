@@ -2,13 +2,10 @@
 # # 03 · The optimiser picks the norm
 #
 # Gradient descent ends at the direction of largest margin, and a margin is a distance
-# ([lesson 01](01_logistic_regression_bias.ipynb)). But who said that distances are Euclidean? The loss did
-# not: it knows nothing but the numbers $u_i = y_i\, w \cdot x_i$. The data did not either.
+# ([lesson 01](01_logistic_regression_bias.ipynb)). But who said that distances are Euclidean? The loss knows
+# nothing but the numbers $u_i = y_i\, w \cdot x_i$.
 #
 # **Train the same model on the same points with another optimiser. Where does it go now?**
-#
-# It matters because hardly anyone trains attention with plain gradient descent. They use Adam, and lately
-# Muon.
 #
 # The answer in short: whoever takes the steepest step *in some norm* maximises the margin *in that norm*, if
 # the steps are short enough. Late in training Adam is such an optimiser, unless its $\varepsilon$ gets in
@@ -20,7 +17,7 @@
 # - derive the steepest step in any norm, and name the optimiser that takes it;
 # - prove that its margin tends to the largest margin in that norm, and say which steps are safe;
 # - tell for which norms a given direction is best;
-# - derive how long Adam's steps really are, and say what its memory and its $\varepsilon$ do to its limit;
+# - derive how long Adam's steps really are, and predict when its $\varepsilon$ takes over;
 # - predict the margin that Muon's shortcut costs.
 #
 # **You need** lessons 01 and 02, linear algebra with the singular value decomposition, and NumPy. About
@@ -155,13 +152,11 @@ show(
 # on the first axis, the circle in direction $(2, 1)$, the square in direction $(12, 11)$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Three norms, three lines. On the left, too, each line is the farthest from the points, where distances from
-# a line of $\ell_\rho$ are measured in the *dual* norm, $\ell_{\rho^*}$ of section 3.2.
+# Three norms, three lines. Why is the line of $\ell_1$ vertical? For $w = (1, 0)$ one point is worst, $(1.7,
+# 1.0)$, and its first entry is the larger. Length spent on the second axis would lift that point by 1.0
+# instead of 1.7.
 #
-# Why is the line of $\ell_1$ vertical? For $w = (1, 0)$ one point is worst, $(1.7, 1.0)$, and its first entry
-# is the larger. Length spent on the second axis would lift that point by 1.0 instead of 1.7.
-#
-# Now we let optimisers loose on these points. None of them is told which margin to maximise.
+# Now we let optimisers loose on these points.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.2 The steepest step
@@ -179,8 +174,8 @@ show(
 # $$g \cdot \delta \ge -\lVert g \rVert_{\rho^*} \lVert \delta \rVert_\rho , \qquad
 # \frac1\rho + \frac1{\rho^*} = 1 ,$$
 #
-# which is an equality for some $\delta$, and you will find it. So the dual of $\ell_\rho$ is
-# $\ell_{\rho^*}$: $\ell_2$ is its own dual, and $\ell_1$ and $\ell_\infty$ are each other's.
+# an equality for some $\delta$, which you will find. So the dual of $\ell_\rho$ is $\ell_{\rho^*}$: $\ell_2$
+# is its own dual, and $\ell_1$ and $\ell_\infty$ are each other's.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.1: The steepest step
@@ -244,20 +239,18 @@ show(
 
 # %% [markdown]
 # **Figure 2.** The steepest step (arrow) ends where the lowest level line of $g \cdot \delta$ still touches
-# the unit ball; here $g = (-1.5, -0.7)$, and lower is to the upper right. (Thin lines: $g \cdot \delta$ is
-# $0.5$, $0$ and $-0.5$ times $\lVert g \rVert_*$.)
+# the unit ball; here $g = (-1.5, -0.7)$, and lower is to the upper right.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The three steps belong to three old friends. Along one coordinate at a time: **coordinate descent**. Along
-# $-g$: **normalised gradient descent** (NGD) from lesson 01. By the same length in every coordinate: **sign
-# descent**. We run all three, with the exponential loss
+# Along one coordinate at a time: **coordinate descent**. Along $-g$: **normalised gradient descent** (NGD)
+# from lesson 01. By the same length in every coordinate: **sign descent**. We run all three, with the
+# exponential loss
 #
 # $$L(w) = \frac1n \sum_{i=1}^n e^{-a_i \cdot w} , \qquad
 # -\frac{\nabla L(w)}{L(w)} = \sum_i q_i\, a_i , \qquad
 # q_i = \frac{e^{-a_i \cdot w}}{n\, L(w)} .$$
 #
-# (Where all points are right by far, the logistic loss is nearly the same: lesson 01.) Normalised
-# steps only need the direction of the gradient, so we divide by $L$ and nothing underflows.
+# Normalised steps only need the direction of the gradient, so we divide by $L$ and nothing underflows.
 
 
 # %%
@@ -286,12 +279,11 @@ for rho, path in constant.items():
     angles = [f"{degrees(path[t - 1]):5.1f}" for t in (10, 100, 10_000)]
     print(f"rho = {rho:3}: after 10, 100 and 10,000 steps", *angles)
     assert abs(degrees(path[-1]) - degrees(best[rho][0])) < 0.1, again("03.1")
-assert np.array_equal(constant[1.0][[1, 2, -1]], [[2, 0], [2, 1], [9999, 1]]), again("03.1")
+assert np.array_equal(constant[1.0][-1], [9999, 1]), again("03.1")
 
 # %% [markdown]
-# Same loss, points and start: three limits, each that of its norm, within a tenth of a degree.
-# Coordinate descent starts at its limit, takes one step along the second axis, its third, and never leaves
-# the first again: its limit is *sparse*. That is what the corner of the diamond does.
+# Three limits, each that of its norm, within a tenth of a degree. That of coordinate descent is *sparse*: a
+# corner of the diamond.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.3 The proof
@@ -304,8 +296,7 @@ assert np.array_equal(constant[1.0][[1, 2, -1]], [[2, 0], [2, 1], [9999, 1]]), a
 #
 # first because a minimum is at most any average, then by the definition of the dual norm.
 #
-# Any weights will do, good ones prove more. As in lesson 02 descent supplies them: the weights that it gave
-# the points, here added up over all its steps.
+# As in lesson 02 descent supplies weights: those that it gave the points, here added up over all its steps.
 
 
 # %%
@@ -421,54 +412,21 @@ assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
 #
 # Which norm it is, we used nowhere. The optimiser puts the norm in, at the word *steepest*.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 03.3: Steps that cannot fail
-#
-# ★★☆ · 8 minutes
-#
-# Someone wants $\mu(w_t) \ge (1 - \mathrm{share})\, \hat\mu$, guaranteed by the theorem, from steps of one
-# *constant* length. Which length needs the fewest steps, and how many? Return $\eta$ and $t$; $t$ need not be
-# a whole number.
-#
-# <details><summary>Hint</summary>
-#
-# With constant steps the theorem's loss of margin has two terms: one grows with $\eta$, one falls with $\eta
-# t$. For a given $\eta$, how many steps are enough? Then choose $\eta$.
-# </details>
-
-
-# %%
-@exercise("03.3")
-def safe_steps(mu_hat, a_max, n, share):
-    """(eta, t): the constant length that needs fewest steps for margin (1 - share) mu_hat; how many."""
-    ### BEGIN SOLUTION
-    return share * mu_hat / a_max**2, 2 * np.log(n) * (a_max / (share * mu_hat)) ** 2
-    ### END SOLUTION
-
-
-# %%
-check("03.3", safe_steps)
-
-# %%
-ten_percent = {}
-for rho, dual in ((1.0, np.inf), (2.0, 2), (np.inf, 1)):
-    a_max = np.linalg.norm(A, dual, axis=1).max()
-    eta, t = ten_percent[rho] = safe_steps(best[rho][1], a_max, len(A), 0.1)
-    path = descend(A, steepest(rho), np.full(int(np.ceil(t)), eta))
-    reached = certify(path[-1], np.ones(12), A, rho)[0] / best[rho][1]
-    print(f"rho = {rho:3}: eta = {eta:.4f}, {t:5.0f} steps: promised 0.900, reached {reached:.3f}")
-    assert 0.9 <= reached <= 1 + 1e-9, again("03.1 or 03.3")
-    assert a_max**2 / 2 > 2 * best[rho][1], again("03.3")  # what the theorem says of steps of 1
-assert np.allclose(ten_percent[np.inf], [0.0073, 2686], rtol=0.02), again("03.3")
-
 # %% [markdown]
-# Of our steps of 1 in section 3.2 the theorem says nothing, since $\frac12 a_{\max}^2 > \hat\mu$ in all three
-# norms, and yet they went well. Do long steps always? Sign descent on 40 other sets, of ten points in five
-# dimensions. With steps of $\eta = s / a_{\max}$ no $a_i \cdot w$ changes by more than $s$ in a step. We call
-# a run *stuck* if its second half, taken by itself, lacks more than one percent of the largest margin.
-
+# With steps of one length $\eta$ the theorem's loss of margin is $\frac12 \eta\, a_{\max}^2 + \log n / (\eta
+# t)$. Half of a given share of $\hat\mu$ is the first term's for $\eta = \mathrm{share} \cdot \hat\mu /
+# a_{\max}^2$, and the second term's after enough steps. Such steps are safe. Our steps of 1 are not: in all
+# three norms $\frac12 a_{\max}^2 > \hat\mu$. Yet they went well. Do long steps always?
+#
+# Sign descent on 40 other sets, of ten points in five dimensions. With steps of $\eta = s / a_{\max}$ no $a_i
+# \cdot w$ changes by more than $s$ in a step. We call a run *stuck* if its second half, taken by itself,
+# lacks more than one percent of the largest margin.
 
 # %%
+for rho, dual in ((1.0, np.inf), (2.0, 2), (np.inf, 1)):
+    assert np.linalg.norm(A, dual, axis=1).max() ** 2 / 2 > best[rho][1]
+
+
 def ten_points(seed):
     """Ten signed points in five dimensions, separated by a random direction."""
     rng = np.random.default_rng(seed)
@@ -490,34 +448,32 @@ for t in range(8000):
 moved = w - half
 reached = (sets @ moved[..., None])[..., 0].min(axis=-1) / np.abs(moved).max(axis=-1).clip(1e-9) / mu
 stuck = (reached < 0.99).sum(axis=1)
-safe = a_max * [safe_steps(*both, 10, 0.1)[0] for both in zip(mu, a_max, strict=True)]
+safe = 0.1 * mu / a_max
 for s, count in zip(scaled, stuck, strict=True):
     print(f"s = {s:4}: {count:2} of 40 runs are stuck")
-print(f"the theorem's steps, for a share of 0.1, have s from {safe.min():.3f} to {safe.max():.3f}")
+print(f"the safe steps for a share of 0.1 have s from {safe.min():.3f} to {safe.max():.3f}")
 assert stuck[0] == 0
 assert 5 <= stuck[2] <= 15
 assert stuck[4] > 35
-assert safe.max() < 0.05, again("03.3")
+assert safe.max() < 0.05
 
 # %% [markdown]
-# So steps may be longer than those of the theorem (for one percent these are ten times shorter still), by a
-# factor that differs from set to set, but not any length. A likely reason: where several coordinates turn, a
-# long step pushes all of them at once. Keep $\eta\, a_{\max}$ well below 1.
-# [Lesson 17](17_convergence_rates.ipynb) meets the same in attention.
+# So steps may be longer than the safe ones, by a factor that differs from set to set, but not any length.
+# Keep $\eta\, a_{\max}$ well below 1. [Lesson 17](17_convergence_rates.ipynb) meets the same in attention.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
 #
-# Here is another way to the same margins, for the norms between. It returns with attention in lesson 15.
-# **Mirror descent** keeps a function $\psi$ and takes its step not in $w$ but in $S = \nabla \psi(w)$:
+# Here is another way to the same margins, for the norms between. **Mirror descent** keeps a function $\psi$
+# and takes its step not in $w$ but in $S = \nabla \psi(w)$:
 #
 # $$\nabla \psi(w_{t+1}) = \nabla \psi(w_t) - \eta\, \frac{g_t}{\lVert g_t \rVert_{\rho^*}} , \qquad
 # \psi(w) = \frac1\rho \sum_j |w_j|^\rho , \qquad \nabla \psi(w)_j = \mathrm{sign}(w_j)\, |w_j|^{\rho-1} .$$
 #
-# For $\rho = 2$ it is NGD. For other $\rho$ its single steps are not steepest. Why should it find the
-# $\ell_\rho$ margin? Gradients add up in $S$, and each is a sum of signed points: $S_t = \sum_i \lambda_i
-# a_i$ with $\lambda_i \ge 0$. Suppose that late only the worst points still get weight. Then $\nabla\psi(w)$
-# is a sum of worst points, exactly what section 3.3 asks of the best $w$.
+# For $\rho = 2$ it is NGD. Why should it find the $\ell_\rho$ margin? Gradients add up in $S$, and each is a
+# sum of signed points: $S_t = \sum_i \lambda_i a_i$ with $\lambda_i \ge 0$. Suppose that late only the worst
+# points still get weight. Then $\nabla\psi(w)$ is a sum of worst points, exactly what section 3.3 asks of the
+# best $w$.
 #
 # > **Theorem** (Sun et al. 2022; stated informally). *On separable data, mirror descent with this $\psi$,
 # > $1 < \rho < \infty$, and small enough steps $\eta\, g_t$ (not normalised) converges in direction to the
@@ -543,13 +499,11 @@ for rho, path in mirror.items():
     assert np.isclose(size, 10_000 ** (1 / (rho - 1)), rtol=0.01)
 
 # %% [markdown]
-# Both limits are those of their norms, though our steps are normalised and not small. $\lVert S
-# \rVert_{\rho^*}$ grows by about $\eta$ a step, and it is $\lVert w \rVert_\rho^{\rho-1}$. So $w$ grows as
-# $(\eta t)^{1/(\rho-1)}$: as $t^2$ for $\rho = 1.5$, but as $\sqrt t$ for $\rho = 3$, and that run still has
-# half a degree to go.
+# Both limits are those of their norms. For $\rho = 3$ the length grows only as $\sqrt t$, and that run still
+# has half a degree to go.
 #
-# Turn the norm yourself. The cross marks where the ball of $\ell_\rho$ touches the region, the dots are
-# iterates of mirror descent up to step 300, later ones larger. Where does the cross leave the corner in
+# Turn the norm yourself. Cross: where the ball of $\ell_\rho$ touches the region. Dots: iterates of mirror
+# descent up to step 300, later ones larger. Where does the cross leave the corner in
 # direction $(2, 1)$? Exercise 03.2 told you.
 
 
@@ -617,9 +571,9 @@ def adam(A, steps, eta, beta2=0.95, eps=0.0, beta1=0.9):
     return path
 
 
-ETA = np.array([0.005, 0.05, 0.15, 1.0, 0.005, 0.005])
-BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.999])
-EPS = np.array([0, 0, 0, 0, 1e-8, 1e-8])
+ETA = np.array([0.005, 0.05, 0.15, 1.0, 0.005, 0.005, 0.05, 0.05, 0.001])
+BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.999, 0.95, 0.95, 0.999])
+EPS = np.array([0, 0, 0, 0, 1e-8, 1e-8, 1e-8, 1e-50, 1e-8])
 by_adam = adam(A, 40_000, ETA, BETA2, EPS)
 angles = degrees(by_adam)
 print(f"l_2 has {degrees(best[2.0][0]):.1f} degrees, l_inf {degrees(best[np.inf][0]):.1f}")
@@ -631,15 +585,15 @@ assert 41 < angles[-1, 2] < 42
 assert angles[-1, 3] < 31
 
 # %% [markdown]
-# The first two runs end at the limit of sign descent. (This is proved for $\beta_1 \le \beta_2$ and step
-# sizes that tend to zero: Zhang, Zou & Cao 2024.) The third lags a degree behind, and the last is nearer to
+# The first two runs end at the limit of sign descent, as is proved for $\beta_1 \le \beta_2$ and step sizes
+# that tend to zero (Zhang, Zou & Cao 2024). The third lags a degree behind, and the last is nearer to
 # $\ell_2$. Has it another limit, or is it late?
 #
 # The steps are not $\eta$ long. The gradient shrinks, so both means hold older gradients that were
 # *larger* than the present one. The root of the mean square feels it most. How long are Adam's steps?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 03.4: Adam's real step
+# ### Exercise 03.3: Adam's real step
 #
 # ★★★ · 12 minutes
 #
@@ -670,7 +624,7 @@ assert angles[-1, 3] < 31
 
 
 # %%
-@exercise("03.4")
+@exercise("03.3")
 def adam_step(eta, mu_hat, beta1, beta2):
     """(eta_eff, real memory), late in training; mu_hat is the largest margin in l_inf."""
     ### BEGIN SOLUTION
@@ -686,7 +640,7 @@ def adam_step(eta, mu_hat, beta1, beta2):
 
 
 # %%
-check("03.4", adam_step)
+check("03.3", adam_step)
 
 # %%
 mu_inf = best[np.inf][1]
@@ -697,55 +651,110 @@ for run in range(4):
     print(f"{ETA[run]:<5} {length[run]:16.5f} {real[run]:11.5f} {memories[run]:13,.0f}  ", end="")
     at = [round(k * memories[run]) - 1 for k in (1, 3, 5)] if run in (1, 2) else []
     print(*(f"{angle:6.1f}" for angle in angles[at, run]))
-    assert np.allclose(angles[at, run], [35.2, 39.5, 41.2][: len(at)], atol=0.9), again("03.4")
-assert np.allclose(length[:2], real[:2], rtol=0.004), again("03.4")
-assert (real[:2] < 0.86 * ETA[:2]).all(), again("03.4")  # the rival: full steps
+    assert np.allclose(angles[at, run], [35.2, 39.5, 41.2][: len(at)], atol=0.9), again("03.3")
+assert np.allclose(length[:2], real[:2], rtol=0.004), again("03.3")
+assert (real[:2] < 0.86 * ETA[:2]).all(), again("03.3")  # the rival: full steps
 
 # %% [markdown]
-# For the two runs that have arrived the step is right to half a percent. It explains the limit: equal steps
-# in all coordinates of full size are *sign descent with a shorter step*. (Not a proof: that the coordinates
-# between, like our $w_2$, balance as in sign descent is assumed.)
+# For the two runs that have arrived the step is right to half a percent. Equal steps in all coordinates of
+# full size are *sign descent with a shorter step*. (Not a proof: that the coordinates between, like our
+# $w_2$, balance as in sign descent is assumed.)
 #
-# With a large $\eta$ the steps hardly depend on it any more, and the memory grows instead: not to the
-# familiar $1/(1 - \beta_2) = 20$ steps but to 858 and 7,506. On that clock the two runs move alike: turned
-# towards $\ell_2$ after one memory, back within two degrees of $\ell_\infty$ after five. By the same clock
-# the last run is early: 40,000 steps are an eighth of its memory. *In the runs that we can follow to the end
-# memory delays the limit and does not change it.*
+# With a large $\eta$ the memory grows: not to the familiar $1/(1 - \beta_2) = 20$ steps but to 858 and 7,506.
+# On that clock the two runs move alike: turned towards $\ell_2$ after one memory, back within two degrees of
+# $\ell_\infty$ after five. By the same clock the last run is early: 40,000 steps are an eighth of its memory.
+# *In the runs that we can follow to the end memory delays the limit and does not change it.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
 #
 # Adam divides by $\sqrt{\overline{g^2}} + \varepsilon$. Once the root is far below $\varepsilon$ the
 # denominator is nearly constant. What remains is gradient descent with momentum, with the limit of $\ell_2$
-# (Wang et al. 2022): the least $a_i \cdot w$ grows like $\log t$ along the direction of $\ell_2$, and the
-# offset across hardly changes any more.
+# (Wang et al. 2022). When is that, and does Adam see $\ell_\infty$ before?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercise 03.4: When epsilon takes over
+#
+# ★★☆ · 8 minutes
+#
+# Epsilon *takes over* when both roots $\sqrt{\overline{g^2}}$ have fallen below it for good. Predict, from
+# the two numbers of exercise 03.3 and $\hat\mu_\infty$:
+#
+# - the step at which it does, up to what does not grow with $\log(1/\varepsilon)$;
+# - $\log_{10}$ of the largest $\varepsilon$ that lets five real memories pass first.
+#
+# Until then let each step be that of $\varepsilon = 0$, and count the gradient at the start as 1.
+#
+# <details><summary>Hint</summary>
+#
+# By which factor does the gradient shrink in a step, and what is the root of the mean square, compared with
+# the gradient? The second number may be one that no computer holds: compute its logarithm.
+# </details>
+
 
 # %%
+@exercise("03.4")
+def takeover(eta_eff, memory, mu_hat, eps):
+    """(step at which eps takes over, log10 of the largest eps that leaves five memories): two numbers."""
+    ### BEGIN SOLUTION
+    nu = eta_eff * mu_hat
+    return -np.log(eps) / nu, -5 * memory * nu / np.log(10)
+    ### END SOLUTION
+
+
+# %%
+check("03.4", takeover)
+
+
+# %%
+def taken_over(run):
+    """The step from which on both roots of the mean square are below epsilon."""
+    w = np.vstack([np.zeros(2), by_adam[:-1, run]])
+    squares = (np.exp(-w @ A.T) @ A / len(A)) ** 2
+    mean, last = 0.0, 0
+    for t, square in enumerate(squares, start=1):
+        mean = BETA2[run] * mean + (1 - BETA2[run]) * square
+        if mean.max() > EPS[run] ** 2 * (1 - BETA2[run] ** t):
+            last = t
+    return last + 1
+
+
+print(
+    "eta     beta2    epsilon   takes over: predicted   measured   degrees then, at 40,000   epsilon needed"
+)
+then, needs = [], []
+for run in range(4, 9):
+    eta_eff, memory = adam_step(ETA[run], mu_inf, 0.9, BETA2[run])
+    step, needed = takeover(eta_eff, memory, mu_inf, EPS[run])
+    seen = taken_over(run)
+    print(f"{ETA[run]:<7} {BETA2[run]:<8} {EPS[run]:<9} {step:21,.0f} {seen:10,}", end=" ")
+    print(f"{angles[seen - 1, run]:14.1f} {angles[-1, run]:10.1f} {f'10^{needed:.1f}':>16}")
+    then, needs = [*then, angles[seen - 1, run]], [*needs, needed]
+    assert abs(seen / step - 1) < 0.05, again("03.4")
+    assert abs(seen * ETA[run] * mu_inf / -np.log(EPS[run]) - 1) > 0.2  # the rival: full steps
+assert np.allclose(then[2:4], [33.3, 40.9], atol=0.2)
+assert np.round(needs[1::3]).tolist() == [-704, -29], again("03.4")
+
 ray = best[2.0][0] / np.linalg.norm(best[2.0][0])  # the direction of l_2
-across = np.array([-ray[1], ray[0]])
-print("epsilon = 1e-8:  e^-min u below it from step   degrees at 1,000, 20,000 and 40,000   offset then")
-for run in (4, 5):
-    least = (by_adam[:, run] @ A.T).min(axis=1)
-    below = (least > np.log(1e8)).argmax() + 1
-    at = np.array([1000, 20_000, 40_000]) - 1
-    offset = by_adam[at, run] @ across
-    print(f"beta2 = {BETA2[run]:<6} {below:29,} ", *(f"{a:11.1f}" for a in angles[at, run]), end="   ")
-    print(*(f"{one:.3f}" for one in offset))
-    if run == 4:
-        grown = least[-1] - least[19_999]
-        print(f"    from step 20,000 on the least a_i.w grows by {grown:.2f}, log t by {np.log(2):.2f}")
-        assert 0.98 < offset[2] / offset[1] < 1
-        assert np.isclose(grown, np.log(2), rtol=0.05)
-memory = adam_step(0.005, mu_inf, 0.9, 0.999)[1]
-print(f"real memory at beta2 = 0.999: {memory:,.0f} steps")
-assert below == 31_579
-assert round(memory, -3) == 649_000, again("03.4")
+least, offset = (by_adam[:, 4] @ A.T).min(axis=1), by_adam[:, 4] @ [-ray[1], ray[0]]
+grown, moved = least[-1] - least[19_999], offset[-1] / offset[19_999]
+print(
+    f"first run, from step 20,000 on: the least a_i.w grows by {grown:.2f}, log t by {np.log(2):.2f};",
+    end=" ",
+)
+print(f"the offset across l_2 grows by the factor {moved:.3f}")
+assert np.isclose(grown, np.log(2), rtol=0.05)
+assert 0.98 < moved < 1
 
 # %% [markdown]
-# So the angle of the first run falls towards that of $\ell_2$ like $1 / \log t$. In the second, with torch's
-# $\beta_2 = 0.999$ and $\varepsilon = 10^{-8}$ but our $\eta$, $e^{-\min_i u_i}$ meets $\varepsilon$ only at
-# step 31,579, so its offset still grows; but that is long before its memory of 649,000 steps has faded. Such
-# a run does not see $\ell_\infty$ again.
+# The step $\log(1/\varepsilon) / \nu$ is right within five percent in all five runs. And $\ell_\infty$? With
+# $\eta = 0.05$ and $\varepsilon = 10^{-8}$ the run is taken over at 33 degrees, and is nearer to $\ell_2$
+# after 40,000 steps; with $\varepsilon = 10^{-50}$, below what five memories need, it comes within two
+# degrees of $\ell_\infty$ first. With torch's $\beta_2 = 0.999$ and its own $\eta = 0.001$ that would take an
+# $\varepsilon$ of $10^{-29}$, and with $\eta = 0.005$ one of $10^{-704}$, which is no floating-point number.
+#
+# Afterwards, in the first run, the least $a_i \cdot w$ grows like $\log t$ and the offset across $\ell_2$
+# hardly changes, so the angle falls towards that of $\ell_2$ like $1/\log t$.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -814,17 +823,17 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** One data set, six optimisers. Curves: the ball of each norm, grown until it touches. Dashed:
-# the direction of largest margin in that norm. Markers: where each optimiser ended, scaled to the boundary;
-# Adam is the run with $\eta = 0.005$ and $\varepsilon = 0$.
+# **Figure 4.** One data set, six optimisers. Dashed: the direction of largest margin in each norm. Markers:
+# where each optimiser ended, scaled to the boundary; Adam is the run with $\eta = 0.005$ and $\varepsilon =
+# 0$.
 
 # %% [markdown]
-# All six are within half a degree of the direction of their norm.
+# All six are within half a degree.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.6 Matrices: the spectral step and Muon
 #
-# The weights of a network are matrices, and matrices have norms of their own. Every matrix can be written
+# The weights of a network are matrices. Every matrix can be written
 # $G = \sum_k \sigma_k\, \xi_k \zeta_k^\top$ with orthonormal $\xi_k$, orthonormal $\zeta_k$ and **singular
 # values** $\sigma_1 \ge \sigma_2 \ge \dots \ge 0$. The **spectral norm** $\lVert G \rVert_{\mathrm{op}}$ is
 # the largest of them: how much $G$ can stretch a vector. What is its steepest step? Let $G$ be the
@@ -833,7 +842,7 @@ show(
 # $$\langle G, \delta \rangle = \sum_k \sigma_k\, \xi_k^\top \delta\, \zeta_k \ge -\sum_k \sigma_k ,$$
 #
 # where $\langle G, \delta \rangle = \sum_{jl} G_{jl} \delta_{jl}$. The dual norm is the sum of the singular
-# values, the **nuclear norm** (lesson 04). Singular values are here what entries were for $\ell_\infty$.
+# values, the **nuclear norm** (lesson 04).
 #
 # Equality needs $\xi_k^\top \delta\, \zeta_k = -1$ wherever $\sigma_k > 0$: the steepest step lifts all
 # singular values to one. Where $\sigma_k = 0$ there is no slope, and it rests.
@@ -895,8 +904,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** What Muon makes of a singular value. Its coefficients were chosen to lift small values fast,
-# at the price of waves around one.
+# **Figure 5.** What Muon makes of a singular value.
 
 # %% [markdown]
 # What do the waves cost?
@@ -993,9 +1001,8 @@ assert (margin(by_polar) / bound).min() > 0.99
 assert 0.85 < (margin(by_muon) / bound).min() < 0.87 < 0.97 < (margin(by_muon) / bound).max() < 0.985
 
 # %% [markdown]
-# All three runs have the same momentum. With the exact polar factor it reaches the largest spectral margin,
-# to one percent. Muon, which is meant to approximate it, gets 86 to 98 percent. So the momentum is not at
-# fault: the polynomial is.
+# With the exact polar factor, and the same momentum, the largest spectral margin is reached to one percent.
+# Muon gets 86 to 98 percent. So the momentum is not at fault: the polynomial is.
 #
 # A low singular value of $W$ costs only in a direction that *carries slope*. How much?
 
@@ -1081,21 +1088,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# <details><summary>1. Where does the proof use that steps and margin are measured in the same norm?</summary>
-#
-# Twice. The slope of the loss along the steepest step is the dual norm $\lVert \sum_i q_i a_i \rVert_*$,
-# which the same norm's $\hat\mu$ bounds from below; and $\lVert w_t \rVert \le \sum_\tau \eta_\tau$ needs
-# steps of length one in the norm that divides the margin.
-# </details>
-#
-# <details><summary>2. You rotate all points by 30 degrees. Whose classifier turns along?</summary>
-#
-# Circles do not mind: NGD's classifier turns by 30 degrees. Diamonds and squares do: coordinate descent,
-# sign descent, Adam and mirror descent with $\rho \ne 2$ depend on the axes. Spectral descent on a matrix
-# does not: rotations leave singular values alone.
-# </details>
-#
-# <details><summary>3. No direction separates the points. What does sign descent do?</summary>
+# <details><summary>No direction separates the points. What does sign descent do?</summary>
 #
 # Steps of fixed length never stop. If the loss has a minimiser, it wanders around it. It may have none, as
 # $e^{-w_1} + e^{w_1} + e^{-w_2}$: from $w_1 = 0.2$, say, $w_1$ keeps changing sign (only from 0 it never
@@ -1114,7 +1107,8 @@ progress("03")
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late, Adam with $\varepsilon = 0$ and $\beta_1 \le \beta_2$ is sign descent with steps
-#   $\eta_{\mathrm{eff}}$, if these are short. Its memory delays the limit, $\varepsilon$ changes it.
+#   $\eta_{\mathrm{eff}}$, if these are short. Its memory delays the limit, $\varepsilon$ changes it, from
+#   step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on.
 # - Muon's polynomial leaves its waves in $W$: the margin is $\sum_k \sigma_k f_k / \max_k f_k$.
 #
 # | optimiser | norm of its margin | what a step moves |
@@ -1125,9 +1119,6 @@ progress("03")
 # | sign descent; Adam with $\varepsilon = 0$, late | $\ell_\infty$ | all coordinates by the same |
 # | spectral descent | spectral | all singular directions by the same |
 # | Muon | spectral, less what the waves cost | singular directions by 0.68 to 1.20 |
-#
-# What is proved is the theorem of 3.3. What we say of Adam and Muon rests on an assumption each (equal steps,
-# a direction that has settled) and on the runs that agree with it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
@@ -1153,5 +1144,4 @@ progress("03")
 # [`optim.SpectralDescent`](../mini_attn/optim.py), [`optim.MirrorDescent`](../mini_attn/optim.py).
 #
 # **Next:** [lesson 04](04_matrix_factorization.ipynb) leaves the optimiser alone and factors the weights
-# instead. That brings in a norm too: the nuclear one, the dual of the spectral norm you have just met. In
-# lesson 15, mirror descent returns inside attention.
+# instead. That brings in the nuclear norm, the dual of the spectral one.

@@ -239,12 +239,12 @@ def test_lesson_01_opens_runs_and_answers(page, server, lessons):
     assert page.locator(".jp-Dialog, .Toastify__toast").count() == 0  # no news, no questions
     move_slider_and_see_the_picture_change(page)
 
-    functional = "return (y * (X @ w)).min()"
-    wrong = answer(page, "01.2", "todo()", functional)
-    assert "✗ 01.2" in wrong
-    assert any(known.message in " ".join(wrong.split()) for known in exercises.find("01.2").misconceptions)
-    right = answer(page, "01.2", functional, functional + " / np.linalg.norm(w)")
-    assert "✓ 01.2" in right
+    upside_down = "return 1 / (eta * mu**2 * t), mu"
+    wrong = answer(page, "01.3", "todo()", upside_down)
+    assert "✗ 01.3" in wrong
+    assert any(known.message in " ".join(wrong.split()) for known in exercises.find("01.3").misconceptions)
+    right = answer(page, "01.3", upside_down, "return 1 / (eta * mu**2 * t), 1 / mu")
+    assert "✓ 01.3" in right
     assert "✗" not in right
 
 

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from course import exercises
 from course.make.build import ROOT
-from mini_attn import data, models, optim, svm, train
+from mini_attn import data, geometry, models, optim, svm, train
 
-gradient, margin, predict, creep, speeds = (spec.reference for spec in exercises.exercises("01"))
+gradient, turns, predict, creep, speeds = (spec.reference for spec in exercises.exercises("01"))
 
 
 @pytest.fixture(params=range(3))
@@ -22,13 +22,24 @@ def points(request):
     return data.separable_points(n=10, seed=request.param)
 
 
-def test_the_best_of_many_angles_is_the_librarys_svm(points):
+def test_the_best_of_many_angles_is_the_librarys_svm(points, lesson):
     X, y = points.X.numpy(), points.y.numpy()
     solution = svm.solve(svm.label_problem(points.X, points.y))
     turn = np.radians(np.arange(0, 360, 0.02))
-    best = max(np.transpose([np.cos(turn), np.sin(turn)]), key=lambda w: margin(w, X, y))
+    best = max(np.transpose([np.cos(turn), np.sin(turn)]), key=lambda w: lesson["margin"](w, X, y))
     np.testing.assert_allclose(best, solution.value / solution.value.norm(), atol=2e-4)
-    np.testing.assert_allclose(margin(best, X, y), solution.margin, rtol=1e-3)
+    np.testing.assert_allclose(lesson["margin"](best, X, y), solution.margin, rtol=1e-3)
+
+
+def test_the_limit_turns_as_the_librarys_svm_does(points):
+    """Only where a support vector is deleted."""
+    whole, n = svm.solve(svm.label_problem(points.X, points.y)), len(points.y)
+    fewer = torch.tensor([[k for k in range(n) if k != i] for i in range(n)])
+    without = svm.solve(svm.label_problem(points.X[fewer], points.y[fewer]))
+    turned = torch.rad2deg(torch.arccos(geometry.cosine(without.value, whole.value.expand(n, 2)).clip(-1, 1)))
+    found = turns(points.X.numpy(), points.y.numpy())
+    np.testing.assert_allclose(found, turned, atol=1e-2)
+    assert (found[whole.dual.numpy() < 1e-9] < 1e-6).all()
 
 
 @pytest.mark.parametrize("normalized", [False, True])

@@ -7,7 +7,7 @@ import torch
 from course import exercises
 from mini_attn import svm
 
-two_points, proved_angle, worth, sweep_factor, can_flip = (
+two_points, proved_angle, after_move, sweep_factor, can_flip = (
     spec.reference for spec in exercises.exercises("02")
 )
 
@@ -48,12 +48,21 @@ def test_a_proved_angle_is_at_least_the_true_one(signed):
     assert proved_angle(w_hat, library(signed).dual.numpy(), signed) < 1e-3
 
 
-def test_the_worth_of_a_point_is_the_margins_gradient(signed):
-    solution, y = library(signed), np.resize([1.0, -1.0], 12)
-    promised = worth(solution.value.numpy(), solution.dual.numpy(), y)
-    nudge = 1e-5 * np.random.default_rng(1).normal(size=signed.shape)
-    ahead, behind = (library(signed + sign * y[:, None] * nudge).margin.item() for sign in (1, -1))
-    assert ahead - behind == pytest.approx(2 * (nudge * promised).sum(), rel=1e-4)
+@pytest.mark.parametrize("q", [0.2, 0.5, 0.7])
+def test_a_move_changes_the_margin_within_the_bounds_and_reaches_both(q):
+    """Two support vectors in three dimensions, moves of any direction; a third point stays far away."""
+    a, b = np.array([0.8, 2 * (1 - q), 0.0]), np.array([0.8, -2 * q, 0.0])
+    least, greatest = after_move(0.8, q, 2.0, 0.25)
+    ways = np.random.default_rng(3).normal(size=(400, 3))
+    flat = np.linspace(0, 2 * np.pi, 400)
+    ways = np.concatenate([ways, np.stack([np.cos(flat), np.sin(flat), 0 * flat], axis=1)])
+    moved = a + 0.25 * ways / np.linalg.norm(ways, axis=1, keepdims=True)
+    sets = np.stack([moved, np.tile(b, (800, 1)), np.tile([5.0, 0.0, 0.1], (800, 1))], axis=1)
+    ones = torch.ones(800, 3, dtype=torch.float64)
+    margins = svm.solve(svm.label_problem(torch.tensor(sets), ones)).margin.numpy()
+    assert (margins > least - 1e-9).all()
+    assert (margins < greatest + 1e-9).all()
+    np.testing.assert_allclose([margins.min(), margins.max()], [least, greatest], atol=1e-4)
 
 
 @pytest.mark.parametrize("turn", [0.5, 0.8, 1.1])

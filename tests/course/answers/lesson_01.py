@@ -58,26 +58,53 @@ def gradient_cut(limit):
     return wrong
 
 
-def margin_by_loop(w, X, y):
-    length = math.sqrt(sum(float(c) ** 2 for c in w))
-    return (
-        min(
-            float(label) * sum(float(a) * float(b) for a, b in zip(w, x, strict=True))
-            for x, label in zip(X, y, strict=True)
-        )
-        / length
-    )
+def limit_by_pairs(A):
+    """The angle of the largest margin: each point alone and each pair of points may hold the strip."""
+    best = -np.inf, None
+    for i in range(len(A)):
+        for k in range(i + 1):
+            w = A[i] if i == k else np.array([A[i, 1] - A[k, 1], A[k, 0] - A[i, 0]])
+            w = w * np.sign(w @ A[i])
+            best = max(best, ((A @ w).min() / math.hypot(*w), math.atan2(w[1], w[0])))
+    return best[1]
 
 
-def margin_from(start):
-    """A search for the minimum that begins at a number."""
-    return lambda w, X, y: min(start, margin_by_loop(w, X, y))
+def turns_by_pairs(X, y, limit=limit_by_pairs, shorter=True):
+    A, found = y[:, None] * X, []
+    for i in range(len(A)):
+        turn = abs(limit(np.delete(A, i, axis=0)) - limit(A))
+        found.append(math.degrees(min(turn, 2 * math.pi - turn) if shorter else turn))
+    return found
 
 
-def margin_of_both(w, X, y):
-    """Cannot do without points of either label."""
-    s = X @ w / np.linalg.norm(w)
-    return min(s[y > 0].min(), (-s[y < 0]).min())
+def turns_with(limit):
+    return lambda X, y: turns_by_pairs(X, y, limit)
+
+
+def limit_after(steps):
+    """Normalised steps, but few."""
+
+    def limit(A):
+        w = np.zeros(2)
+        for _ in range(steps):
+            g = np.exp(-np.logaddexp(0, A @ w)) @ A
+            w = w + g / np.linalg.norm(g)
+        return math.atan2(w[1], w[0])
+
+    return limit
+
+
+def limit_of_the_nearest(A):
+    nearest = A[np.linalg.norm(A, axis=1).argmin()]
+    return math.atan2(nearest[1], nearest[0])
+
+
+def turns_by_flipping(X, y):
+    """Turns the label of point i round, and finds the best of the margins below zero."""
+    return [
+        abs(limit_by_pairs(np.where(np.arange(len(y))[:, None] == i, -1, 1) * y[:, None] * X))
+        for i in range(len(y))
+    ]
 
 
 def creep_in_the_plane(rows, lam, copies):
@@ -159,17 +186,20 @@ ANSWERS = {
         ],
     },
     "01.2": {
-        "also_right": margin_by_loop,
+        "also_right": turns_by_pairs,
         "wrong": [
-            lambda w, X, y: (y * (X @ w)).max() / np.linalg.norm(w),
-            lambda w, X, y: y * (X @ w) / np.linalg.norm(w),
-            lambda w, X, y: (y * (X @ w).min()).min() / np.linalg.norm(w),
-            margin_from(1.0),
-            margin_from(100.0),
-            margin_of_both,
-            lambda w, X, y: min((y * (X @ w)).tolist(), key=abs) / np.linalg.norm(w),
-            lambda w, X, y: (y * (X @ w))[np.linalg.norm(X, axis=1).argmin()] / np.linalg.norm(w),
-            lambda w, X, y: (y * (X @ w))[np.abs(X @ w).argmax()] / np.linalg.norm(w),
+            turns_with(limit_after(20)),
+            turns_with(limit_of_the_nearest),
+            turns_with(lambda A: math.atan2(*A[np.linalg.norm(A, axis=1).argmin()])),
+            turns_with(lambda A: math.atan2(*np.median(A, axis=0)[::-1])),
+            turns_with(lambda A: math.atan2(*np.linalg.lstsq(A, np.ones(len(A)), rcond=None)[0][::-1])),
+            turns_by_flipping,
+            lambda X, y: max(turns_by_pairs(X, y)),
+            lambda X, y: np.array(turns_by_pairs(X, y)) / 2,
+            lambda X, y: 180 - np.array(turns_by_pairs(X, y)),
+            lambda X, y: np.cumsum(turns_by_pairs(X, y)),
+            lambda X, y: np.cos(np.radians(turns_by_pairs(X, y))),
+            lambda X, y: np.array(turns_by_pairs(X, y)) > 1,
         ],
     },
     "01.3": {

@@ -83,20 +83,27 @@ def angle_averaged(w, lam, A):
     return (first + second) / 2
 
 
-def worth_by_loop(w, lam, y):
-    length, total = float(np.sqrt(w @ w)), float(sum(lam))
-    return [
-        [label * price / total * entry / length for entry in w] for label, price in zip(y, lam, strict=True)
-    ]
+def move_by_search(mu_hat, q, apart, r):
+    """Every direction of the move tried, in the plane of a, b and w_hat: the margins of the pairs."""
+    a, b = np.array([mu_hat, (1 - q) * apart]), np.array([mu_hat, -q * apart])
+    ends = []
+    for sign in (1, -1):
+        angles = np.linspace(0, 2 * np.pi, 2000)
+        for _ in range(8):  # finer and finer
+            moved = a + r * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+            along = moved - b
+            share = np.clip(-(along @ b) / (along**2).sum(axis=1), 0, 1)
+            distance = np.linalg.norm(b + share[:, None] * along, axis=1)
+            k = (sign * distance).argmin()
+            width = angles[1] - angles[0]
+            angles = np.linspace(angles[k] - width, angles[k] + width, 2001)
+        ends.append(distance[k])
+    return torch.tensor(ends)
 
 
-def worth_transposed(w, lam, y):
-    return np.outer(w / np.linalg.norm(w), lam / lam.sum() * y)
-
-
-def worth_squared(w, lam, y):
-    q = lam / lam.sum()
-    return np.outer(q**2 * y, w / np.linalg.norm(w))
+def move_where(change):
+    """change(least, greatest, mu_hat, q, apart, r) of the right answer."""
+    return lambda *inputs: change(*move_by_search(*inputs).tolist(), *inputs)
 
 
 def factor_of_projections_in_the_span(A):
@@ -191,7 +198,22 @@ ANSWERS = {
             angle_averaged,
         ],
     },
-    "02.3": {"also_right": worth_by_loop, "wrong": [worth_transposed, worth_squared]},
+    "02.3": {
+        "also_right": move_by_search,
+        "wrong": [
+            move_where(lambda least, greatest, *rest: least),
+            move_where(lambda least, greatest, mu, q, apart, r: (least - mu, greatest - mu)),
+            move_where(lambda least, greatest, mu, q, apart, r: (1 / greatest, 1 / least)),
+            move_where(lambda least, greatest, mu, q, apart, r: (2 * mu - greatest, greatest)),
+            move_where(lambda least, greatest, mu, q, apart, r: (least, 2 * mu - least)),
+            lambda mu, q, apart, r: (mu * (1 - r / apart) - q * r, mu * (1 - r / apart) + q * r),
+            lambda mu, q, apart, r: (np.sqrt(mu**2 - r**2) - q * r, np.sqrt(mu**2 - r**2) + q * r),
+            lambda mu, q, apart, r: (mu * np.cos(r / apart) - q * r, mu * np.cos(r / apart) + q * r),
+            lambda mu, q, apart, r: (np.hypot(mu, q * apart) - r, np.hypot(mu, q * apart) + r),
+            lambda mu, q, apart, r: (mu - q**2 * r, mu + q**2 * r),
+            lambda mu, q, apart, r: (mu * (1 - q * r / apart), mu * (1 + q * r / apart)),
+        ],
+    },
     "02.4": {
         "also_right": factor_of_projections_in_the_span,
         "wrong": [

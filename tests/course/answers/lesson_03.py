@@ -1,5 +1,7 @@
 """Lesson 03: a second right answer for each exercise, and more wrong ones."""
 
+import math
+
 import numpy as np
 import torch
 from scipy.optimize import bisect, linprog, minimize
@@ -89,33 +91,20 @@ def orders_of(given):
     return wrong
 
 
-def safe_by_search(mu_hat, a_max, n, share):
-    """Tries lengths, finer and finer: the steps for each are what makes the guarantee an equality."""
-    low, high = 0.0, 2 * share * mu_hat / a_max**2
-    for _ in range(40):
-        eta = np.linspace(low, high, 102)[1:-1]
-        steps = np.log(n) / eta / (share * mu_hat - a_max**2 * eta / 2)
-        k = steps.argmin()
-        low, high = eta[max(k - 1, 0)], eta[min(k + 1, 99)]
-    return [(low + high) / 2, torch.tensor(steps[k])]
+def takeover_step_by_step(eta_eff, memory, mu_hat, eps):
+    """In powers of two: after how many halvings of the root, and how long each takes."""
+    halving = math.log(2) / (eta_eff * mu_hat)
+    return [math.log2(1 / eps) * halving, torch.tensor(-5 * memory / halving * math.log10(2))]
 
 
-def safe_halves(mu_hat, a_max, n, share):
-    """Splits the loss of margin in halves, but forgets the 1/2 of the first term."""
-    eta = share * mu_hat / 2 / a_max**2
-    return eta, 2 * np.log(n) / (eta * share * mu_hat)
+def took(step=lambda step, *rest: step, needed=lambda needed, *rest: needed):
+    """The right two numbers, each passed through a function of it and the inputs."""
 
+    def wrong(*inputs):
+        right = takeover_step_by_step(*inputs)
+        return step(right[0], *inputs), needed(float(right[1]), *inputs)
 
-def safe_whole(mu_hat, a_max, n, share):
-    """Gives each term the whole loss of margin."""
-    eta = 2 * share * mu_hat / a_max**2
-    return eta, np.log(n) / (eta * share * mu_hat)
-
-
-def safe_unlike(mu_hat, a_max, n, share):
-    """Gives the first term a third."""
-    eta = 2 / 3 * share * mu_hat / a_max**2
-    return eta, 1.5 * np.log(n) / (eta * share * mu_hat)
+    return wrong
 
 
 def bisected(equation, halvings=200):
@@ -233,8 +222,7 @@ ANSWERS = {
             lambda w, a, b: orders_by_bisection(w, a / np.linalg.norm(a), a + b),
         ],
     },
-    "03.3": {"also_right": safe_by_search, "wrong": [safe_halves, safe_whole, safe_unlike]},
-    "03.4": {
+    "03.3": {
         "also_right": step_by_bisection,
         "wrong": [
             bisected(by_sums, halvings=26),
@@ -253,6 +241,23 @@ ANSWERS = {
             real_step(lambda step, memory, *inputs: (step, np.ceil(memory))),
             real_step(lambda step, memory, eta, mu, b1, b2: (step, 1 / (step * mu))),
             real_step(lambda step, memory, eta, mu, b1, b2: (step, 1 / (1 - b2) * eta / step)),
+        ],
+    },
+    "03.4": {
+        "also_right": takeover_step_by_step,
+        "wrong": [
+            lambda *inputs: takeover_step_by_step(*inputs)[0],
+            took(step=lambda step, eta, memory, mu, eps: step + memory),
+            took(step=lambda step, eta, memory, mu, eps: min(step, memory)),
+            took(step=lambda step, *rest: np.ceil(step)),
+            took(step=lambda step, eta, memory, mu, eps: step * mu**2),
+            took(needed=lambda needed, eta, memory, mu, eps: max(needed, -308.0)),
+            took(needed=lambda needed, eta, memory, mu, eps: np.log10(eps)),
+            took(needed=lambda needed, *rest: needed - 1),
+            took(needed=lambda needed, eta, memory, mu, eps: needed * np.log2(10)),
+            took(needed=lambda needed, eta, memory, mu, eps: np.log10(1 - 5 / memory)),
+            took(lambda step, *rest: step * 1.01, lambda needed, *rest: needed * 1.01),
+            lambda eta, memory, mu, eps: (1 / eps / eta / mu, -5 * memory * eta * mu),
         ],
     },
     "03.5": {

@@ -149,7 +149,9 @@ def test_where_the_learner_left_off():
 def test_in_a_terminal(mine, capsys):
     progress.remember("01.1", "solved")
     assert progress.main(["01", "--in", str(mine)]) == 0
-    assert re.match(r"Lesson 01: 1 of \d exercises solved; next: 01.2 The margin.", capsys.readouterr().out)
+    assert re.match(
+        r"Lesson 01: 1 of \d exercises solved; next: 01.2 A point is deleted.", capsys.readouterr().out
+    )
     assert progress.main(["--in", str(mine)]) == 0
     out = capsys.readouterr().out
     assert re.match(r"1 of \d+ exercises solved\n  00  Start here", out)
