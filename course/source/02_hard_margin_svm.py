@@ -344,8 +344,8 @@ assert np.allclose(lam_hat[support], [1 / 3, 5 / 3], atol=1e-4)
 #
 # Two signed points, $a$ and $b$, carry all the weight; $a$ has the share $q$. Now $a$ moves by the length
 # $r$, in whichever direction, and the other points stay. Predict the least and the greatest value that the
-# largest margin can have then. Assume that $a$ and $b$ both keep some
-# weight, that no other point gets any, and that some direction still separates.
+# largest margin can have then. Assume that $a$ and $b$ both keep some weight, that no
+# other point gets any, and that some direction still separates.
 #
 # <details><summary>Hint: for one line</summary>
 #
@@ -587,8 +587,8 @@ for r in (0.1, 0.2, 0.3):
     assert np.allclose([min(margins), max(margins)], both, atol=1e-5), "see exercise 02.3"
 
 # %% [markdown]
-# A move costs at worst $qr$ and a little more, and gains at best $qr$ less a little: either way the strip has
-# to turn by the angle with sine $r / \lVert a - b \rVert$.
+# Either way the strip has to turn, by the angle with sine $r / \lVert a - b \rVert$. So a move costs at worst
+# more than $qr$, and gains at best less.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.7 Gradient descent certifies itself

@@ -414,9 +414,10 @@ assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
 
 # %% [markdown]
 # With steps of one length $\eta$ the theorem's loss of margin is $\frac12 \eta\, a_{\max}^2 + \log n / (\eta
-# t)$. Half of a given share of $\hat\mu$ is the first term's for $\eta = \mathrm{share} \cdot \hat\mu /
-# a_{\max}^2$, and the second term's after enough steps. Such steps are safe. Our steps of 1 are not: in all
-# three norms $\frac12 a_{\max}^2 > \hat\mu$. Yet they went well. Do long steps always?
+# t)$. To lose at most a share of $\hat\mu$, take $\eta = \mathrm{share} \cdot \hat\mu / a_{\max}^2$: the
+# first term is half of it, and after enough steps the second is less than the other half. Such steps are
+# *safe*. Of our steps of 1 the theorem says nothing, since $\frac12 a_{\max}^2 > \hat\mu$ in all three norms,
+# and yet they went well. Do long steps always?
 #
 # Sign descent on 40 other sets, of ten points in five dimensions. With steps of $\eta = s / a_{\max}$ no $a_i
 # \cdot w$ changes by more than $s$ in a step. We call a run *stuck* if its second half, taken by itself,
@@ -750,8 +751,9 @@ assert 0.98 < moved < 1
 # The step $\log(1/\varepsilon) / \nu$ is right within five percent in all five runs. And $\ell_\infty$? With
 # $\eta = 0.05$ and $\varepsilon = 10^{-8}$ the run is taken over at 33 degrees, and is nearer to $\ell_2$
 # after 40,000 steps; with $\varepsilon = 10^{-50}$, below what five memories need, it comes within two
-# degrees of $\ell_\infty$ first. With torch's $\beta_2 = 0.999$ and its own $\eta = 0.001$ that would take an
-# $\varepsilon$ of $10^{-29}$, and with $\eta = 0.005$ one of $10^{-704}$, which is no floating-point number.
+# degrees of $\ell_\infty$ first. By that rule, with torch's $\beta_2 = 0.999$ and its own $\eta = 0.001$ that
+# would take an $\varepsilon$ of $10^{-29}$, and with $\eta = 0.005$ one of $10^{-704}$, which is no
+# floating-point number.
 #
 # Afterwards, in the first run, the least $a_i \cdot w$ grows like $\log t$ and the offset across $\ell_2$
 # hardly changes, so the angle falls towards that of $\ell_2$ like $1/\log t$.
@@ -828,7 +830,7 @@ show(
 # 0$.
 
 # %% [markdown]
-# All six are within half a degree.
+# All six are within half a degree of the direction of their norm.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.6 Matrices: the spectral step and Muon
