@@ -254,134 +254,117 @@ CHARGES = Exercise(
 )
 
 
-def _race(M, beta, eta, t):
-    """(values, share): the singular values after t steps, and sigma_2 / sigma_1 when sigma_1 = 1.
+def _growth_with(
+    rates=lambda U, V, M: _rates(U, V, M),
+    share=lambda first, second, now, factor: now * factor ** (second / first - 1),
+):
+    """(rate of sigma_1, of sigma_2, share): the answer, with the rates or the share replaced."""
 
-    Without what shrinks sigma_k = beta^2 / 4 (1 + eta rho_k)^(2t), so the share is (beta / 2)^(2 - 2 slower),
-    slower = log(1 + eta rho_2) / log(1 + eta rho_1).
-    """
-    rho = _singular(M)
-    values = beta**2 / 4 * ((1 + eta * rho) ** (2 * t) - (1 - eta * rho) ** (2 * t))
-    return values, (beta / 2) ** (2 - 2 * _slower(rho, eta))
+    def answer(U, V, M, factor):
+        with np.errstate(all="ignore"):
+            first, second = rates(U, V, M)[:2]
+            sigma = _singular(U @ V.T)
+            return first, second, share(first, second, sigma[1] / sigma[0], factor)
 
-
-def _slower(rho, eta):
-    return np.log1p(eta * rho[1]) / np.log1p(eta * rho[0])
-
-
-def _race_with(formula):
-    """The answer with other values: formula(rho, beta, eta, t)."""
-    return lambda M, beta, eta, t: (formula(_singular(M), beta, eta, t), _race(M, beta, eta, t)[1])
+    return answer
 
 
-def _share_with(formula):
-    """The answer with another share: formula(rho, beta, eta)."""
-    return lambda M, beta, eta, t: (_race(M, beta, eta, t)[0], formula(_singular(M), beta, eta))
+def _along(matrix, W):
+    """xi_k^T matrix zeta_k with the singular vectors of W, that of the largest singular value first."""
+    xi, _, zeta = np.linalg.svd(W, full_matrices=False)
+    return np.einsum("ak,ab,kb->k", xi, matrix, zeta)
 
 
-def _loop_race(spectrum=_singular, stale=True, extra=0):
-    """The race step by step; the right answer with the defaults."""
-
-    def run(M, beta, eta, t):
-        rho = spectrum(M)
-        a, b = beta * np.ones_like(rho), np.zeros_like(rho)
-        for _ in range(t + extra):
-            new = a + eta * rho * b
-            a, b = new, b + eta * rho * (a if stale else new)
-        return a * b, _race(M, beta, eta, t)[1]
-
-    return run
+def _rates(U, V, M):
+    """sigma_k' / sigma_k with sigma_k' = xi_k^T W' zeta_k: vectors of length one turn, and add nothing."""
+    return _along(speed(U, V, M), U @ V.T) / _singular(U @ V.T)
 
 
-def _race_cases(rng):
-    """No t below 3, where wrong formulas coincide; one triangular M, so that its eigenvalues are real.
-
-    In the last, fixed, one eta sigma is beyond 1, and one zero.
-    """
-    sizes = (2, 0.7, 0.4, 3), (3, 0.3, 0.5, 4), (3, 1.5, 0.3, 5), (4, 0.1, 0.2, 12)
-    cases = [(rng.normal(size=(d, d)), beta, eta, t) for d, beta, eta, t in sizes]
-    far = np.array([[0.0, 4.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    return [*cases[:2], (np.triu(cases[2][0]), *cases[2][1:]), cases[3], (far, 1.0, 0.5, 3)]
+def _rates_of_untransposed(U, V, M):
+    """Takes the rows of the left vectors for the vectors."""
+    xi, sigma, zeta = np.linalg.svd(U @ V.T, full_matrices=False)
+    return np.einsum("ka,ab,kb->k", xi[: len(sigma)], speed(U, V, M)[: xi.shape[1]], zeta) / sigma
 
 
-def _eigenvalues(M):
-    return np.sort(np.abs(np.linalg.eigvals(M)))[::-1]
+def _growth_cases(rng):
+    """Unbalanced factors; sigma_2 gains, falls behind, shrinks. The first rate is positive, none near 0."""
+    kinds = (
+        ((2, 2, 2), lambda first, second: 0.2 < second < 0.7 * first),
+        ((3, 4, 3), lambda first, second: 1.4 * first < second),
+        ((4, 3, 2), lambda first, second: second < -0.3),
+        ((3, 3, 4), lambda first, second: 0.2 < second < 0.7 * first),
+    )
+    cases = []
+    for (a, b, m), wanted in kinds:
+        while True:
+            U, V, M = rng.normal(size=(a, m)), rng.normal(size=(b, m)), rng.normal(size=(a, b))
+            sigma, (first, second) = _singular(U @ V.T), _rates(U, V, M)[:2]
+            if 0.5 < first < 4 and wanted(first, second) and 0.15 * sigma[0] < sigma[1] < 0.7 * sigma[0]:
+                break
+        cases.append((U, V, M, rng.uniform(1.5, 4)))
+    return cases
 
 
-def _at_whole_step(rho, beta, eta, whole):
-    """The share, at a moment made whole."""
-    return beta**2 / 4 * (1 + eta * rho[1]) ** (2 * whole(np.log(2 / beta) / np.log1p(eta * rho[0])))
-
-
-RACE = Exercise(
+GROWTH = Exercise(
     id="04.4",
-    title="The start of the race",
+    title="Who grows, and how fast?",
     points=3,
     minutes=10,
     difficulty=2,
-    reference=_race,
-    cases=_race_cases,
-    compare=Compare(rtol=1e-6, atol=1e-12),
+    reference=_growth_with(),
+    cases=_growth_cases,
+    compare=Compare(rtol=1e-3),
     misconceptions=known(
-        _race_with(lambda s, b, e, t: b**2 * e * s * t),
-        (
-            "That is additive growth, as for descent on the entries. Each factor feeds the other: the sum "
-            "a + b is multiplied by 1 + eta sigma at each step."
+        _growth_with(rates=lambda U, V, M: 2 * _along(M, U @ V.T)),
+        "Twice the pull along W's vectors is right for balanced factors, U^T U = V^T V. These are not: put "
+        "the speed of W between the vectors.",
+        _growth_with(rates=lambda U, V, M: _along(M, U @ V.T) / _singular(U @ V.T)),
+        "That is how it would be if the entries of W were trained. Here W moves with the speed of exercise "
+        "04.1, not with M.",
+        _growth_with(rates=lambda U, V, M: _along(M, U @ V.T)),
+        "That is the pull along W's vectors. W moves with the speed of exercise 04.1; divide by sigma_k.",
+        _growth_with(rates=lambda U, V, M: 2 * _singular(M)),
+        "These rates belong to the start, where W has the singular vectors of the pull. Later they are not "
+        "the same: take the vectors of W.",
+        _growth_with(rates=lambda U, V, M: _along(speed(U, V, M), U @ V.T)),
+        "These are the sigma_k'. A rate is relative: divide by sigma_k.",
+        _growth_with(rates=lambda U, V, M: _singular(speed(U, V, M)) / _singular(U @ V.T)),
+        "The singular values of the speed are not the speeds of the singular values: the speed has its own "
+        "vectors. Put it between those of W.",
+        _growth_with(rates=lambda U, V, M: _along(M @ V @ V.T, U @ V.T) / _singular(U @ V.T)),
+        "That is what the motion of U does. V moves too: exercise 04.1.",
+        _growth_with(rates=lambda U, V, M: _along(U @ U.T @ M, U @ V.T) / _singular(U @ V.T)),
+        "That is what the motion of V does. U moves too: exercise 04.1.",
+        _growth_with(rates=lambda U, V, M: _along(speed(U, V, M), M) / _singular(U @ V.T)),
+        "You took the singular vectors of the pull. The singular values of W are asked for: take its own.",
+        _growth_with(rates=_rates_of_untransposed),
+        "The vectors xi_k are the columns of what np.linalg.svd returns first, not its rows.",
+        _growth_with(rates=lambda U, V, M: 2 * _rates(U, V, M)),
+        "Twice too much: that is how fast the squares of the singular values grow.",
+        _growth_with(rates=lambda U, V, M: np.abs(_rates(U, V, M))),
+        "A singular value may also shrink: its rate has a sign.",
+        lambda U, V, M, factor: (lambda a, b, c: (b, a, c))(*_growth_with()(U, V, M, factor)),
+        "Your two rates are exchanged: first that of the largest singular value.",
+        _growth_with(share=lambda first, second, now, factor: now * factor ** (second / first)),
+        "The rates are right. For the share: sigma_1 below the bar has grown, too, by the factor.",
+        _growth_with(share=lambda first, second, now, factor: factor ** (second / first - 1)),
+        "The rates are right. That is what the share is multiplied by: take it times the share now.",
+        _growth_with(share=lambda first, second, now, factor: now * factor ** (second - first)),
+        "The rates are right. How long does sigma_1 take for the factor? log(factor) divided by its rate.",
+        _growth_with(share=lambda first, second, now, factor: now * np.exp((second - first) * factor)),
+        "The rates are right. The factor is not a time: sigma_1 takes the time log(factor) / rate for it.",
+        _growth_with(share=lambda first, second, now, factor: now * factor ** (first / second - 1)),
+        "The rates are right. In the exponent of the share they are upside down.",
+        _growth_with(share=lambda first, second, now, factor: now * factor ** (1 - second / first)),
+        "The rates are right. The sign of the share's exponent is turned: it falls if sigma_2 is the slower.",
+        _growth_with(share=lambda first, second, now, factor: factor ** (1 - second / first) / now),
+        "The rates are right, the share is upside down: sigma_2 / sigma_1.",
+        _growth_with(share=lambda first, second, now, factor: now),
+        "The rates are right. The share is the one now; asked is the later one.",
+        _growth_with(
+            share=lambda first, second, now, factor: now * (1 + second / first * (factor - 1)) / factor
         ),
-        _race_with(lambda s, b, e, t: b**2 / 4 * (1 + e * s) ** (2 * t)),
-        "The difference a - b shrinks, but is not zero (it starts at beta): subtract (a - b)^2.",
-        _race_with(lambda s, b, e, t: b**2 / 4 * ((1 + e * s) ** (2 * t) + (1 - e * s) ** (2 * t))),
-        "4ab = (a + b)^2 - (a - b)^2, with a minus: W starts at zero.",
-        _race_with(lambda s, b, e, t: b**2 * ((1 + e * s) ** (2 * t) - (1 - e * s) ** (2 * t))),
-        "(a + b)^2 - (a - b)^2 is 4ab: divide by 4.",
-        _race_with(lambda s, b, e, t: b**2 / 2 * ((1 + e * s) ** (2 * t) - (1 - e * s) ** (2 * t))),
-        "(a + b)^2 - (a - b)^2 is 4ab, not 2ab: divide by 4.",
-        _race_with(lambda s, b, e, t: b**2 / 4 * ((1 + e * s) ** t - (1 - e * s) ** t)),
-        "The sum and the difference enter squared: the exponents are 2t.",
-        _race_with(lambda s, b, e, t: b / 4 * ((1 + e * s) ** (2 * t) - (1 - e * s) ** (2 * t))),
-        "Both a_k and b_k are proportional to beta, and W has their products: square beta.",
-        _race_with(lambda s, b, e, t: b / 2 * ((1 + e * s) ** t - (1 - e * s) ** t)),
-        "These are the b_k, the singular values of V. Those of W are the products a_k b_k.",
-        _race_with(lambda s, b, e, t: b**2 * (1 + e * s) ** (2 * t)),
-        "W starts at zero, and this at beta^2: 4ab is (a + b)^2 less the shrinking (a - b)^2. If you started "
-        "both factors at beta: V starts at zero.",
-        _race_with(lambda s, b, e, t: b**2 / 2 * np.sinh(2 * e * s * t)),
-        "That is the limit of small steps. With steps of size eta, use powers of 1 + eta sigma.",
-        lambda M, beta, eta, t: (_race(M, beta, eta, t)[0][::-1], _race(M, beta, eta, t)[1]),
-        "Right values, in increasing order. Return them in decreasing order, largest first.",
-        _loop_race(stale=False),
-        "In your loop b sees the new a. Keep the old pair until both are computed.",
-        _loop_race(spectrum=_eigenvalues),
-        "You used eigenvalues of M. It is not symmetric: its singular values run the race.",
-        _loop_race(extra=-1),
-        "You took one step too few: after t steps, both factors have moved t times.",
-        _loop_race(extra=1),
-        "You took one step too many: at t = 0 nothing has moved yet.",
-        _share_with(lambda s, b, e: s[1] / s[0]),
-        "The values are right. Your share is that of additive growth. At sigma_1 = 1 it is exponential.",
-        _share_with(lambda s, b, e: b ** (2 - 2 * _slower(s, e))),
-        "The values are right. For the share: late, sigma_k is beta^2 / 4 times a power; the 4 counts.",
-        _share_with(lambda s, b, e: (b / 2) ** (1 - _slower(s, e))),
-        "The values are right. The share is the root of what it should be: with two factors, powers are 2t.",
-        _share_with(lambda s, b, e: (b / 2) ** (2 - 2 * s[1] / s[0])),
-        "The values are right. Your share is that of small steps: rates are log(1 + eta sigma), not sigma.",
-        _share_with(lambda s, b, e: (b / 2) ** (2 * _slower(s, e) - 2)),
-        "The values are right, the share is upside down: sigma_2 / sigma_1 is below 1.",
-        _share_with(lambda s, b, e: np.log(4 / b**2) / (2 * np.log1p(e * s[0]))),
-        "The values are right. The second number is the step at which sigma_1 = 1. Put it into sigma_2.",
-        lambda M, beta, eta, t: (_race(M, beta, eta, t)[0], np.divide(*_race(M, beta, eta, t)[0][[1, 0]])),
-        "The values are right. That is their share after t steps; asked is the one at sigma_1 = 1.",
-        lambda M, beta, eta, t: (
-            _race(M, beta, eta, t)[0],
-            beta**2 / 4 * (1 + eta * _singular(M)[1]) ** (2 * t),
-        ),
-        "The values are right. For the share, not t steps are meant, but the moment at which sigma_1 is 1.",
-        _share_with(lambda rho, beta, eta: _at_whole_step(rho, beta, eta, np.ceil)),
-        "The values are right. The moment at which sigma_1 is 1 need not be a whole number of steps: do not "
-        "round.",
-        _share_with(lambda rho, beta, eta: _at_whole_step(rho, beta, eta, np.round)),
-        "The values are right. The moment at which sigma_1 = 1 is not a whole number of steps: leave it as "
-        "it is.",
+        "The rates are right. At a constant rate sigma_2 grows exponentially, not by equal amounts.",
     ),
 )
 
@@ -490,4 +473,4 @@ WAIT = Exercise(
     ),
 )
 
-EXERCISES = [SPEED, BLANK, CHARGES, RACE, WAIT]
+EXERCISES = [SPEED, BLANK, CHARGES, GROWTH, WAIT]

@@ -123,7 +123,7 @@ show(
 
 # %% [markdown]
 # With $p = 0$ every token gets a third and $f = 0.63$ is the plain mean. At $\|p\| = 16$ token 1 holds
-# 99.4% and $f$ is its value, 1.00. Attention is a *soft selection*.
+# 99.4%. Attention is a *soft selection*.
 #
 # (The papers write $f(X) = v^\top X^\top \mathrm{softmax}(K p)$. Row $t$ of $X$ is the token $x_t$, the
 # linear head $v$ reads its value $g_t = v \cdot x_t$, and row $t$ of $K$ is its key.)
@@ -275,8 +275,8 @@ assert outputs[2] < 0.58 < 0.62 < outputs[0]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Turn it yourself
 #
-# Turn $p$ with the first slider, lengthen it with the second. Watch which token wins, how the attention
-# hardens, and what becomes of the gradient $\nabla_h f$. Its bars are drawn relative to the largest one.
+# Turn $p$ with the first slider, lengthen it with the second, and watch what becomes of the gradient
+# $\nabla_h f$. Its bars are drawn relative to the largest one.
 
 
 # %%
@@ -352,12 +352,10 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.4 Saturation: the gradient dies at least as fast as the choice hardens
 #
-# Fix a direction and let $R = \|p\|$ grow. The winner is $\alpha = \arg\max_t k_t \cdot p$. What counts is
-# how far it is ahead of its nearest rival, per unit of length:
+# Fix a direction and let $R = \|p\|$ grow. The winner is $\alpha = \arg\max_t k_t \cdot p$. How far it is
+# ahead of its nearest rival, per unit of length, is the **margin** of the direction:
 #
-# $$\mu(p) = \min_{t \neq \alpha} \frac{(k_\alpha - k_t) \cdot p}{\|p\|},$$
-#
-# the **margin** of the direction, a property of the direction alone.
+# $$\mu(p) = \min_{t \neq \alpha} \frac{(k_\alpha - k_t) \cdot p}{\|p\|}.$$
 #
 # > **Proposition (a softmax saturates exponentially).** Let $p$ have norm $R$ and margin $\mu(p) > 0$ (so one
 # > token alone wins). Then
@@ -370,10 +368,9 @@ widgets.sliders(
 # > entries of $\nabla_h f$ sum to zero, $\nabla_p f = \sum_{t \neq \alpha} \partial_t f (k_t - k_\alpha)$.
 # > Here $|\partial_t f| = s_t |g_t - f| \le s_t (\max g - \min g)$; add again. ∎
 #
-# How long must $p$ be for $1 - s_\alpha \le 10^{-6}$? The bound guarantees it from $R = \log(2 \cdot 10^6) /
+# How long must $p$ be for $1 - s_1 \le 10^{-6}$? The bound guarantees it from $R = \log(2 \cdot 10^6) /
 # \mu(p)$ on. *By the bound the cheapest direction is that of largest margin*, and finding it is a support
-# vector machine: lesson 06. In our toy it is $k_1$ itself, with margin $\|k_1\| = 1.005$, as token 3, at the
-# origin, is the nearest rival.
+# vector machine: lesson 06. In our toy it is $k_1$ itself, with margin $\|k_1\| = 1.005$.
 
 # %%
 k1 = K[0]
@@ -439,10 +436,8 @@ assert abs(path[-1] @ k1 - predicted[-1]) < 0.06 < 0.5 < predicted[0] - 1.7
 assert abs(times[-1] * (1 - s[-1] @ g) - 1 / length_k1**2) < 0.02
 
 # %% [markdown]
-# At the end the lead is within 0.06 of the formula, and $j\,(1 - f)$ is near $1/\|k_1\|^2 = 0.99$.
-#
-# This is lesson 01 again: a loss that falls as one over the number of steps, a norm that grows as its
-# logarithm. There the tail of the *loss* was exponential; here it is the tail of the *softmax*.
+# At the end the lead is within 0.06 of the formula, and $j\,(1 - f)$ is near $1/\|k_1\|^2 = 0.99$. This is
+# lesson 01 again: there the tail of the *loss* was exponential; here it is the tail of the *softmax*.
 
 # %% [markdown]
 # ### Exercise 05.3: Who sets the pace?
@@ -647,14 +642,12 @@ assert entries[0] == entries[1] == 0
 assert abs(entries[2] / true + 1) < 0.1  # the wrong sign
 
 # %% [markdown]
-# At a lead of 10 the two agree. At a lead of 40 the textbook gradient of the *losers* is right to twelve
-# digits, and that of the *winner* is zero. It should be minus the sum of the others. Torch's own softmax
-# shares the flaw. In `bfloat16`, with 8 binary digits, the winner's entry even has the wrong sign at a lead
-# of 10.
+# At a lead of 40 the textbook gradient of the *losers* is right to twelve digits, and that of the *winner* is
+# zero. It should be minus the sum of the others. Torch's own softmax shares the flaw. In `bfloat16`, with 8
+# binary digits, the winner's entry even has the wrong sign at a lead of 10.
 #
-# The culprit is the bracket $g_\alpha - f$. At saturation $f \approx g_\alpha$, and the two agree to all the
-# digits a float has. The subtraction is exact: it lays bare what the rounding of $f$ had already lost. This
-# is **catastrophic cancellation**, and it has a law.
+# The culprit is the bracket $g_\alpha - f$. At saturation $f \approx g_\alpha$, and the subtraction lays bare
+# what the rounding of $f$ had already lost. This is **catastrophic cancellation**, and it has a law.
 #
 # The computed $f$ is a float. Next to $g_\alpha$ floats lie $2^{-53} |g_\alpha|$ apart, or up to twice as far
 # (in double precision; $2^{-53} \approx 1.1 \times 10^{-16}$). So the computed bracket comes in whole
@@ -670,11 +663,10 @@ assert abs(entries[2] / true + 1) < 0.1  # the wrong sign
 # > **How sharp is the wall?** Call the bracket *failed* where its relative error exceeds one half. The first
 # > failure comes at most $\log 4T$ before $\Delta^*$, the last good entry at most $\log \frac32$ after.
 # >
-# > *Proof.* Let $q \ge 2^{-53} |g_\alpha|$ be the grain, and so far out that no power of 2, where grains
-# > double, lies between $f$ and $g_\alpha$. *After:* if $|b| < \frac23 q$, then 0 is off by all of $b$, and
-# > any other multiple of $q$ by more than half of $|b|$. *Before:* $2T$ roundings go into $f$ (two sums of $T
-# > - 1$, one division, one product; the losers' are smaller by $e^{-\Delta}$), to first order of $2^{-53}
-# > |g_\alpha|$ each, together less than $\frac12 |b|$ while $|b| > 4T \cdot 2^{-53} |g_\alpha|$. ∎
+# > *Proof.* Let $q$ be the grain near $g_\alpha$, and so far out that no power of 2, where grains double, is
+# > between $f$ and $g_\alpha$. *After:* if $|b| < \frac23 q$, then 0 is off by all of $b$, and any other
+# > multiple of $q$ by more than half of $|b|$. *Before:* the $2T$ roundings on the way to $f$ add up to less
+# > than $\frac12 |b|$ while $|b| > 4T \cdot 2^{-53} |g_\alpha|$. ∎
 #
 # **Predict**, for one rival: where is the wall for values $(1, 0)$; $(1, 0.999)$; $(1001, 1000)$?
 #
@@ -726,9 +718,8 @@ assert [round(wall(np.array(v)), 1) for v in ([1, 0], [1, 0.999], [1001, 1000])]
 assert round(wall(np.array([1, 0]), 24), 1) == 16.6
 
 # %% [markdown]
-# For values of 1 and 0.999 the entry first fails at 29.6 and is last good at 30.2, but it is exactly 0 only
-# from 36.7 on. In between it is *noise*: whole grains, where the truth is about one grain or a fraction of
-# one.
+# For values of 1 and 0.999 the entry first fails at 29.6, but is exactly 0 only from 36.7 on. In between it
+# is *noise*: whole grains, where the truth is about one grain or a fraction of one.
 #
 # ### Exercise 05.4: Cure the cancellation
 #
@@ -766,11 +757,9 @@ def careful_gradient(h, g):
 check("05.4", careful_gradient)
 
 # %% [markdown]
-# There are two good ways. *Pairwise*: $\partial_t f = \sum_\tau s_t s_\tau (g_t - g_\tau)$, which subtracts
-# values before it averages. It costs $T^2$. *Anchored at the winner*: subtract $g_\alpha$ from every value
-# first, then use the old formula: for values $(0, -1)$ the wall is nowhere. The
-# library's `softmax` does the second in its `backward`, so autograd gets it right wherever it is used; its
-# `textbook_softmax` keeps the flaw.
+# *Anchored at the winner*, the old formula is right: for values $(0, -1)$ the wall is nowhere. The library's
+# `softmax` does this in its `backward`, so autograd gets it right wherever it is used; its `textbook_softmax`
+# keeps the flaw.
 
 
 # %%
@@ -935,9 +924,21 @@ for name, slopes in (("textbook", textbook), ("entry zeroed", entry_zeroed), ("p
 # > **Rule.** A gradient that will be normalised must be accurate *relative to itself*. Agreement with
 # > autograd to $10^{-15}$, as in section 5.3, does not show that.
 #
-# Plain descent with short steps does not reach the wall in double precision: by section 5.4 that takes about
-# $2^{53} / \eta$ steps. In single precision it is $2^{24} / \eta$, in `bfloat16` $2^8 / \eta$. What rescales
-# a small gradient gets there.
+# **Plain descent meets the wall, too**, where floats are short. *Predict*: two tokens, $d = 1$, keys $(1,
+# 0)$, values $(1, 0)$, steps $\eta$. At which step is the winner's entry lost, in `float32` and in
+# `bfloat16`? What does the run do then? And with the keys $(0, -1)$?
+#
+# <details><summary>Answer</summary>
+#
+# By section 5.4 $e^{\Delta}$ grows by $\eta$ a step, and by section 5.6 the entry is lost at $e^{\Delta^*} =
+# 2^{24}$ or $2^8$: after about $2^{24} / \eta$ or $2^8 / \eta$ steps. Then the run stands still: only the
+# winner's entry moves it, as the other key is 0. With the keys shifted it goes on.
+#
+# </details>
+
+# %%
+PLAIN
+
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4.2))
@@ -968,12 +969,11 @@ show(
 # %% [markdown]
 # ### One more wall: underflow
 #
-# The cured gradient is accurate while $e^{-\Delta}$ is an ordinary number. From $e^{-104}$ on in single and
-# $e^{-746}$ in double precision there is only 0, and $\nabla_h f = 0$. Normalised descent does not care about
-# the length of the gradient. So take out a common factor *before* it can underflow: compute $\log s_t$, an
-# ordinary number like $-2000$, and subtract the largest one among the losers before the exponential. The
-# library's softmax does so when it is told by `batch_dims` which leading dimensions are independent runs (all
-# sequences of a run share one factor), and `train.fit` tells it whenever the optimiser normalises.
+# From $e^{-104}$ on in single and $e^{-746}$ in double precision there is only 0, and $\nabla_h f = 0$.
+# Normalised descent does not care about the length of the gradient. So take out a common factor *before* it
+# can underflow: compute $\log s_t$, an ordinary number like $-2000$, and subtract the largest one among the
+# losers before the exponential. The library's softmax does so when `train.fit` tells it that the optimiser
+# normalises.
 
 
 # %%
@@ -1083,19 +1083,7 @@ for d in (4, 2):
 #
 # Answer before you unfold.
 #
-# **1.** A token has the best value of all, and its logit is 30 below the winner's. How much does the
-# gradient push it?
-#
-# <details><summary>Answer</summary>
-#
-# By $s_t (g_t - f)$ with $s_t \approx e^{-30} \approx 10^{-13}$. Beside a loser of lower value that is only
-# 10 behind, that is next to nothing, and descent can stay with the second-best token. If it is itself the
-# nearest rival by far enough, normalised descent can follow it. A worse token only just behind it may push
-# harder, as its value differs more (lesson 06 finds the border).
-#
-# </details>
-#
-# **2.** Two keys are equal, $k_1 = k_2$. Does the softmax saturate as $\|p\| \to \infty$?
+# **1.** Two keys are equal, $k_1 = k_2$. Does the softmax saturate as $\|p\| \to \infty$?
 #
 # <details><summary>Answer</summary>
 #
@@ -1104,7 +1092,7 @@ for d in (4, 2):
 #
 # </details>
 #
-# **3.** Your attention gradient agrees with autograd to $10^{-16}$ in every entry. Is it safe to normalise?
+# **2.** Your attention gradient agrees with autograd to $10^{-16}$ in every entry. Is it safe to normalise?
 #
 # <details><summary>Answer</summary>
 #
@@ -1113,7 +1101,7 @@ for d in (4, 2):
 #
 # </details>
 #
-# **4.** Why does the textbook run on the toy keep $f = 1$ while its direction goes wrong?
+# **3.** Why does the textbook run on the toy keep $f = 1$ while its direction goes wrong?
 #
 # <details><summary>Answer</summary>
 #

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 from course import exercises
 from mini_attn import losses, svm
 
-speed, best_blank, charges, race, wait = (spec.reference for spec in exercises.exercises("04"))
+speed, best_blank, charges, growth, wait = (spec.reference for spec in exercises.exercises("04"))
 
 
 def rows(seed, n=7, d1=4, d2=3):
@@ -191,12 +191,34 @@ def test_unequal_penalties_charge_their_geometric_mean(shape):
 
 
 @pytest.mark.parametrize("steps", [1, 4, 30])
-def test_the_race_is_run_by_the_lessons_step(steps):
+def test_the_race_is_run_by_the_lessons_step(steps, lesson):
     M = np.random.default_rng(steps).normal(size=(4, 4)) / 10
     U, V = 0.3 * np.eye(4), np.zeros((4, 4))
     for _ in range(steps):
         U, V = U + 0.5 * M @ V, V + 0.5 * M.T @ U
-    np.testing.assert_allclose(np.linalg.svd(U @ V.T)[1], race(M, 0.3, 0.5, steps)[0], rtol=1e-9)
+    np.testing.assert_allclose(np.linalg.svd(U @ V.T)[1], lesson["race"](M, 0.3, 0.5, steps), rtol=1e-9)
+
+
+@pytest.mark.parametrize("d", [10, 14])
+def test_the_second_singular_value_slows_down_as_forecast(d, lesson):
+    """Other surveys: twice what the pull holds along it, which falls when the first arrives."""
+    slower = []
+    for seed in range(300, 310):
+        truth, known = lesson["survey"](seed, d)
+        A, start = lesson["features"](truth, known), 1e-3 * np.eye(d)
+        pairs = lesson["descend"](start, 0 * start, A, 1.0, range(40, 400))
+        sizes = np.linalg.svd([U @ V.T for U, V in pairs], compute_uv=False)
+        when = np.argmax(sizes[:, 0] > 3)
+        rates = []
+        for k in (0, when):
+            (U, V), (one, then) = pairs[k], sizes[[k, k + 3], 1]
+            M = lesson["pull"](U @ V.T, A)
+            rates.append(growth(U, V, M, 1.0)[1])
+            assert np.log(then / one) / 3 == pytest.approx(rates[-1], rel=0.06)
+        xi, _, zeta = np.linalg.svd(U @ V.T)
+        assert 2 * xi[:, 1] @ M @ zeta[1] == pytest.approx(rates[-1], rel=0.02)
+        slower.append(rates[1] < 0.95 * rates[0])
+    assert sum(slower) >= 9
 
 
 def test_the_hump_at_twenty_by_twenty(lesson):
@@ -212,18 +234,6 @@ def test_the_hump_at_twenty_by_twenty(lesson):
     pair = (np.multiply.outer([0.1, 1e-6], part) for part in gaussian)
     drawn = lesson["cosine"](lesson["follow"](*pair, Y, [4])[0], best)
     assert (drawn[0] > drawn[1] + 0.05).all()
-
-
-def test_rank_is_a_part_of_the_lead_of_greed(lesson):
-    """On 200 other surveys W_nuc, cut to rank two, makes up about half of the lead of a small start."""
-    truths, Y = lesson["tables"](range(2000, 2200))
-    best, filled, truncated = lesson["solve"](Y)[0], lesson["filled"], lesson["truncated"]
-    greedy = lesson["follow"](*lesson["begin"](1e-8, Y), Y, [4])[0]
-    uncut = filled(best, truths, Y).mean()
-    gained = filled(truncated(best, 2), truths, Y).mean() - uncut
-    lead = filled(greedy, truths, Y).mean() - uncut
-    assert 0.4 < gained / lead < 0.75
-    assert abs(filled(truncated(greedy, 2), truths, Y).mean() - uncut - lead) < 0.1
 
 
 def free_directions(lam, A):

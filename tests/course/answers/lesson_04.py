@@ -96,64 +96,56 @@ def charges_in_one_piece(U, V, eps_U, eps_V):
     return np.sqrt(eps_U * eps_V) * np.linalg.norm(U) * np.linalg.norm(V)
 
 
-def values_by_matrices(M, beta, eta, t):
-    """Descent on the matrices themselves."""
-    U, V = beta * np.eye(len(M)), np.zeros_like(M)
-    for _ in range(t):
-        U, V = U + eta * M @ V, V + eta * M.T @ U
-    return torch.linalg.svdvals(torch.as_tensor(U @ V.T))
+def growth_by_autograd(U, V, M, factor):
+    """The derivative of log sigma along both factors' speeds."""
+    U, V, M = (torch.tensor(array) for array in (U, V, M))
+    sigma, rates = torch.func.jvp(lambda U, V: torch.linalg.svdvals(U @ V.T).log(), (U, V), (M @ V, M.T @ U))
+    time = np.log(factor) / rates[0]
+    return [rates[0], rates[1], torch.exp(sigma[1] - sigma[0] + (rates[1] - rates[0]) * time)]
 
 
-def race_exponential(M, beta, eta, t):
-    rho = np.linalg.svd(M, compute_uv=False)
-    return beta**2 * np.exp(2 * eta * rho * t)
+def growth_with(rates=lambda *given: growth_by_autograd(*given, 2.0)[:2], share=None):
+    """Other rates, or another share: share(first, second, sigma, factor)."""
+
+    def wrong(U, V, M, factor):
+        first, second = map(float, rates(U, V, M))
+        sigma = np.linalg.svd(U @ V.T)[1]
+        right = sigma[1] / sigma[0] * factor ** (second / first - 1)
+        return first, second, share(first, second, sigma, factor) if share else right
+
+    return wrong
 
 
-def race_of_one_factor(M, beta, eta, t):
-    rho = np.linalg.svd(M, compute_uv=False)
-    return beta**2 * ((1 + eta * rho) ** t - 1)
+def rates_of_a_step(U, V, M):
+    """Over one step of size one."""
+    before, after = np.linalg.svd(U @ V.T)[1], np.linalg.svd((U + M @ V) @ (V + M.T @ U).T)[1]
+    return np.log(after / before)[:2]
 
 
-def race_halved_once(M, beta, eta, t):
-    rho = np.linalg.svd(M, compute_uv=False)
-    return beta**2 / 2 * ((1 + eta * rho) ** (2 * t) - (1 - eta * rho) ** (2 * t))
+def rates_of_first_order(U, V, M):
+    """W moved by its whole speed, then compared."""
+    moved = U @ V.T + M @ V @ V.T + U @ U.T @ M
+    return (np.linalg.svd(moved)[1] / np.linalg.svd(U @ V.T)[1] - 1)[:2]
 
 
-def race_by_logarithms(M, beta, eta, t):
-    """Takes the logarithm of 1 - x, which may be negative."""
-    x = eta * np.linalg.svd(M, compute_uv=False)
-    return beta**2 / 4 * (np.exp(2 * t * np.log(1 + x)) - np.exp(2 * t * np.log(1 - x)))
+def rates_in_order_of_rates(U, V, M):
+    return sorted(map(float, growth_by_autograd(U, V, M, 2.0)[:2]))
 
 
-def race_clipped(M, beta, eta, t):
-    """Lets the difference rest at zero once it would change its sign."""
-    x = eta * np.linalg.svd(M, compute_uv=False)
-    return beta**2 / 4 * ((1 + x) ** (2 * t) - np.maximum(1 - x, 0) ** (2 * t))
+def rates_of_entries_by_autograd(U, V, M):
+    """The entries of W for what moves."""
+    W, M = torch.tensor(U @ V.T), torch.tensor(M)
+    return torch.func.jvp(lambda W: torch.linalg.svdvals(W).log(), (W,), (M,))[1][:2]
 
 
-def race_of_the_live(M, beta, eta, t):
-    """Leaves zeros out."""
-    values = values_by_matrices(M, beta, eta, t)
-    return values[values > 1e-12]
+def rates_of_the_factors(U, V, M):
+    """Adds the rates of the factors' own singular values."""
+    one = [np.linalg.svd(a + 1e-6 * b)[1][:2] for a, b in ((U, M @ V), (V, M.T @ U))]
+    return sum((new / np.linalg.svd(a)[1][:2] - 1) / 1e-6 for new, a in zip(one, (U, V), strict=True))
 
 
-def share_at_arrival(M, beta, eta):
-    """The moment when the first is 1, without what shrinks; the second then."""
-    s = np.linalg.svd(M, compute_uv=False)
-    moment = np.log(4 / beta**2) / np.log1p(eta * s[0]) / 2
-    return beta**2 / 4 * (1 + eta * s[1]) ** (2 * moment)
-
-
-def race_with(values=values_by_matrices, share=share_at_arrival):
-    return lambda M, beta, eta, t: [values(M, beta, eta, t), share(M, beta, eta)]
-
-
-def share_by_steps(M, beta, eta):
-    """In whole steps, as a loop would find it."""
-    s, t = np.linalg.svd(M, compute_uv=False), 0
-    while beta**2 / 4 * (1 + eta * s[0]) ** (2 * t) < 1:
-        t += 1
-    return ((1 + eta * s[1]) / (1 + eta * s[0])) ** (2 * t)
+def rates_of_unit_pull(U, V, M):
+    return np.array([float(r) for r in growth_by_autograd(U, V, M, 2.0)[:2]]) / np.linalg.norm(M, 2)
 
 
 def wait_by_projection(W, M, u, now, then):
@@ -241,19 +233,20 @@ ANSWERS = {
         ],
     },
     "04.4": {
-        "also_right": race_with(),
+        "also_right": growth_by_autograd,
         "wrong": [
-            race_with(race_exponential),
-            race_with(race_of_one_factor),
-            race_with(race_halved_once),
-            race_with(race_by_logarithms),
-            race_with(race_clipped),
-            race_with(race_of_the_live),
-            race_with(share=share_by_steps),
-            race_with(share=lambda M, beta, eta: share_at_arrival(M, beta / 2, eta)),
-            race_with(share=lambda M, beta, eta: share_at_arrival(M, beta, eta) / beta**2 * 4),
-            race_with(share=lambda M, beta, eta: share_at_arrival(M.T @ M, beta, eta)),
-            lambda M, beta, eta, t: values_by_matrices(M, beta, eta, t),
+            growth_with(rates_of_a_step),
+            growth_with(rates_of_first_order),
+            growth_with(rates_in_order_of_rates),
+            growth_with(rates_of_entries_by_autograd),
+            growth_with(rates_of_the_factors),
+            growth_with(rates_of_unit_pull),
+            growth_with(share=lambda first, second, sigma, factor: sigma[1] / sigma[0] * factor),
+            growth_with(share=lambda first, second, sigma, factor: second / first * factor),
+            growth_with(share=lambda first, second, sigma, factor: sigma[1] * factor ** (second / first - 1)),
+            growth_with(share=lambda first, second, sigma, factor: second * sigma[1] / first / sigma[0]),
+            growth_with(share=lambda first, second, sigma, factor: factor * first / (factor * second)),
+            lambda U, V, M, factor: growth_by_autograd(U, V, M, factor)[:2],
         ],
     },
     "04.5": {
