@@ -523,8 +523,8 @@ show(
 # evaluates a whole grid of $p$, and one `backward` gives the gradient at each of them.
 
 # %%
-axis = np.linspace(-10, 16, 131)
-model = at(np.stack(np.meshgrid(axis, axis), axis=-1))  # (131, 131, 2): a layer for each p of the grid
+axis = np.linspace(-10, 18, 141)
+model = at(np.stack(np.meshgrid(axis, axis), axis=-1))  # (141, 141, 2): a layer for each p of the grid
 L = -model(tokens)[..., 0]
 L.sum().backward()
 size = model.p.grad.norm(dim=-1).numpy()
@@ -557,13 +557,13 @@ filled = right.contourf(axis, axis, np.log10(size), levels=np.arange(-5, 0.1), c
 fig.colorbar(filled, ax=right, label=r"$\log_{10} \|\nabla L(p)\|$", shrink=0.85)
 right.set_title("steep only along the borders")
 for ax in (left, right):
-    for x, y in (([0, 15], [0, 16.5]), ([0, -10], [0, -1]), ([0, 0], [0, -10])):  # where two logits tie
+    for x, y in (([0, 17], [0, 18.7]), ([0, -10], [0, -1]), ([0, 0], [0, -10])):  # where two logits tie
         ax.plot(x, y, "--", color=plots.COLORS["black"], linewidth=1.2)
-    for spot, token in zip(((-2, 12.6), (9.6, -8.2), (-8.8, -8.4)), (1, 2, 3), strict=True):
+    for spot, token in zip(((-2, 12.6), (11, -8.2), (-8.8, -8.4)), (1, 2, 3), strict=True):
         ax.text(
             *spot, f"token {token}", fontsize=13, bbox={"facecolor": "white", "edgecolor": "none", "pad": 2}
         )
-    ax.set(xlim=(-10, 16), ylim=(-10, 16), xlabel="$p_1$", ylabel="$p_2$", aspect="equal")
+    ax.set(xlim=(-10, 18), ylim=(-10, 18), xlabel="$p_1$", ylabel="$p_2$", aspect="equal")
 show(
     fig,
     alt="Left: the loss over the plane of p. Three flat sectors meet near the origin: the upper one, of "
@@ -1008,7 +1008,7 @@ assert end @ k1 > 199
 assert cosine(end) > 0.9999
 
 # %% [markdown]
-# The cured run stops dead where $e^{-104}$ underflows. In logarithms it goes on.
+# In logarithms the run goes on where $e^{-104}$ underflows.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.8 Where the broken run goes *(optional)*
@@ -1139,6 +1139,8 @@ progress("05")
 #   and values, and the $1/\sqrt{d}$ in the logits, which is a temperature.
 # - Tarzanagh, Li, Zhang, Oymak (2023), *Max-margin token selection in attention mechanism*, arXiv 2306.13596:
 #   the model of this lesson, and our toy.
+# - Blanchard, Higham, Higham (2021), *Accurately computing the log-sum-exp and softmax functions*, IMA
+#   Journal of Numerical Analysis, arXiv 1909.03469: rounding errors of the forward pass.
 # - Dao (2023), *FlashAttention-2*, arXiv 2307.08691: the backward pass of practice, with $f$ of section 5.3
 #   as `rowsum(dO * O)` computed from the rounded output.
 # - Qiu, Yao (2025), *Why low-precision transformer training fails: an analysis on flash attention*, arXiv
