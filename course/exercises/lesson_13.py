@@ -275,60 +275,13 @@ PARTS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.4 the clock, its constant
-def _clock(j, N, D, lam):
-    return np.log(2 * D * j / (lam * N**2))
-
-
-CLOCK = Exercise(
-    id="13.4",
-    title="The clock with its constant",
-    points=3,
-    minutes=7,
-    difficulty=2,
-    reference=_clock,
-    cases=lambda rng: [
-        (j, rng.uniform(2.2, 4), rng.uniform(3, 9), rng.uniform(least, 0.3))
-        for j, least in ((1000.0, 0.02), (4000.0, 0.02), (300.0, 0.2))  # in the last one a 1 more shows
-    ],
-    misconceptions=known(
-        lambda j, N, D, lam: np.log(2 * D * j / (lam * N)),
-        "Two factors 1/N: one from the slope, (D/N) e^(-c), one because the lead is the length over N.",
-        lambda j, N, D, lam: np.log(2 * D * j / lam),
-        "The N^2 inside the logarithm is missing: the slope is (D/N) e^(-c), and c is the length over N.",
-        lambda j, N, D, lam: np.log(D * j / (lam * N**2)),
-        "A factor 2: at the edge of stability eta / |G| = 2 / lambda_max.",
-        lambda j, N, D, lam: np.log(D * j * lam / (2 * N**2)),
-        "eta / |G| is 2 / lambda_max, not lambda_max / 2: a steeper valley makes shorter steps along.",
-        lambda j, N, D, lam: N * np.log(2 * D * j / (lam * N**2)),
-        "That is the length, c N. The lead c is the logarithm itself.",
-        lambda j, N, D, lam: N * np.log(2 * D * j / (lam * N)),
-        "c grows by the length over N: one more factor 1/N inside the logarithm, none before it.",
-        lambda j, N, D, lam: np.log(2 * D * j / (lam * N**2)) / N,
-        "The logarithm is c already: no factor before it.",
-        lambda j, N, D, lam: np.log10(2 * D * j / (lam * N**2)),
-        "The logarithm is the natural one: np.log.",
-        lambda j, N, D, lam: 2 * D * j / (lam * N**2),
-        "Each step gains less than the one before, by e^(-c): that number is e^c.",
-        lambda j, N, D, lam: np.log(j),
-        "That leaves out the constant, which D, lam and N decide.",
-        lambda j, N, D, lam: np.log(2 * D * j * lam / N**2),
-        "lam belongs below: eta / |G| is 2 / lambda_max, so a steeper valley makes shorter steps along.",
-        lambda j, N, D, lam: np.log(2 * D * j * N**2 / lam),
-        "The N^2 belongs below: both factors are 1/N.",
-        lambda j, N, D, lam: np.log(1 + 2 * D * j / (lam * N**2)),
-        "The constant of integration, your 1 inside the logarithm, was to be left away.",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 13.5 two clocks
+# --------------------------------------------------------------------------- 13.4 two clocks
 def _farther(eta1, j1, eta2, j2, N):
     return N * np.log(j2 / j1), N * np.log(eta2 * j2 / (eta1 * j1))
 
 
 FARTHER = Exercise(
-    id="13.5",
+    id="13.4",
     title="Predict two clocks",
     points=4,
     minutes=8,
@@ -370,4 +323,57 @@ FARTHER = Exercise(
     ),
 )
 
-EXERCISES = [MIXES, CEILING, PARTS, CLOCK, FARTHER]
+
+# --------------------------------------------------------------------------- 13.5 what dropped tokens keep
+def _left_by(weight):
+    """Parts in proportion to a weight, with sum 1."""
+
+    def answer(lam, cost):
+        q = weight(lam, cost)
+        return q / np.sum(q)
+
+    return answer
+
+
+LEFT = Exercise(
+    id="13.5",
+    title="What the dropped tokens keep",
+    points=3,
+    minutes=8,
+    difficulty=2,
+    reference=_left_by(lambda lam, cost: lam / cost),
+    cases=lambda rng: [
+        (rng.uniform(0.1, 3, size=m) * size, rng.uniform(0.02, 0.9, size=m))
+        for m, size in ((3, 1.0), (5, 4.0), (8, 0.5))
+    ],
+    misconceptions=known(
+        _left_by(lambda lam, cost: lam),
+        "That is how hard each token pushes. The push is its cost times its attention.",
+        _left_by(lambda lam, cost: 1 / cost),
+        "So all would push alike. W_dir says how hard each has to: in proportion to its multiplier.",
+        _left_by(lambda lam, cost: lam * cost),
+        "A dear token needs less attention to push as hard: divide by the cost.",
+        _left_by(lambda lam, cost: cost / lam),
+        "Upside down: cost times attention is in proportion to lambda, so attention to lambda / cost.",
+        _left_by(lambda lam, cost: cost),
+        "A dear token is pushed out harder, and keeps less. And what does the sum of the rows have to be?",
+        _left_by(lambda lam, cost: np.ones_like(cost)),
+        "All leads in W_dir are 1, but a bounded part comes on top, and moves each token by a factor.",
+        _left_by(lambda lam, cost: 1 / (lam * cost)),
+        "A larger multiplier means a harder push, so more attention: lambda belongs above.",
+        lambda lam, cost: lam / cost,
+        "In proportion, yes. Divide by the sum, so that the parts add up to 1.",
+        _left_by(lambda lam, cost: np.exp(lam / cost - np.max(lam / cost))),
+        "Attention itself, not its logarithm, is in proportion to lambda / cost.",
+        _left_by(lambda lam, cost: np.exp(-cost)),
+        "The loss is linear in the attention that is left: compare gradients, c s for each row, with lambda.",
+        _left_by(lambda lam, cost: np.exp(-lam)),
+        "The multipliers are no leads: all support tokens have the lead 1. They are the weights of the rows.",
+        _left_by(lambda lam, cost: (lam / cost) ** 0.5),
+        "The gradient of s is s itself times the row: no square root.",
+        lambda lam, cost: np.log(lam / cost) - np.mean(np.log(lam / cost)),
+        "That is what r does to the logits. The parts of attention are lambda / cost, divided by their sum.",
+    ),
+)
+
+EXERCISES = [MIXES, CEILING, PARTS, FARTHER, LEFT]

@@ -1,9 +1,9 @@
 """Exercises of lesson 14: sequences and causal masks."""
 
 import numpy as np
+from scipy.spatial import ConvexHull
 
 from course.check.specification import Exercise, known
-from course.exercises.pooled import POOLED
 
 
 # --------------------------------------------------------------------------- 14.1 whose output moves
@@ -163,6 +163,96 @@ PRICE = Exercise(
         "mini_attn.svm.problem.token_problem",
         "mini_attn.svm.problem.attention_problem",
     ),
+)
+
+
+# --------------------------------------------------------------------------- 14.3 without the count
+def _corners(points):
+    return len(ConvexHull(points).vertices)
+
+
+def _possible_by(count=_corners, over=np.prod, seen=lambda X, row: X[row]):
+    """An answer from how many tokens a position can select, of those that it sees."""
+
+    def answer(X, sees):
+        each = [seen(X, row) for row in sees]
+        return float(over([count(points) / len(points) for points in each]))
+
+    return answer
+
+
+_possible = _possible_by()
+
+
+def _to_themselves(points):
+    """Tokens that win where W sends the query to the token itself."""
+    G = points @ points.T
+    return int((G.max(axis=0) <= G.diagonal()).sum())
+
+
+def _with_the_origin(points):
+    """Tokens that can have a positive logit above all others: corners of the hull with 0 added, less 0."""
+    return int((ConvexHull(np.vstack([points, 0 * points[:1]])).vertices < len(points)).sum())
+
+
+def _possible_cases(rng):
+    """Full sight, then partial; inner tokens, and no two of the known ways agree."""
+    cases = []
+    for T, d, A in ((7, 2, 1), (9, 2, 2), (12, 3, 3), (10, 3, 2)):
+        while True:
+            X = rng.normal(size=(T, d)) + 1.5 * rng.normal(size=d) * (A > 1)
+            sees = np.ones((A, T), dtype=bool)
+            if A > 1:
+                for row in sees:
+                    row[rng.permutation(T)[: rng.integers(1, T - d - 2)]] = False
+            right, others = _possible(X, sees), [one.wrong(X, sees) for one in POSSIBLE_WRONG]
+            apart = [abs(other - right) > 0.01 for other in others]
+            if right < 0.9 and (A == 1 or all(apart)):
+                break
+        cases.append((X, sees))
+    return cases
+
+
+POSSIBLE_WRONG = known(
+    _possible_by(count=len),
+    "A token inside the hull of those that are seen is never ahead of all of them, whatever W x_k is.",
+    _possible_by(seen=lambda X, row: X),
+    "A position compares only what it sees: a token may be a corner among these, and not among all.",
+    _possible_by(over=np.mean),
+    "The positions choose independently: shares multiply.",
+    _possible_by(over=np.min),
+    "Each position must get its own token: shares multiply, the least one is not enough.",
+    _possible_by(over=np.max),
+    "All positions must get their tokens, not only one of them: shares multiply.",
+    _possible_by(over=lambda shares: shares[0]),
+    "All positions that ask must get their tokens, not only the first: shares multiply.",
+    _possible_by(count=_to_themselves),
+    "W x_k need not be the token itself: in some other direction a shorter corner may still be ahead.",
+    _possible_by(count=_with_the_origin),
+    "A logit need not be positive, only larger than the others: the origin is no token.",
+    _possible_by(count=lambda points: 1),
+    "Not only the longest: each corner is ahead in some direction, and W x_k may be any vector.",
+    lambda X, sees: float(np.prod([_corners(X[row]) for row in sees])),
+    "That is the number of choices. Divide by the number of all choices.",
+    lambda X, sees: float(np.prod([_corners(X[row]) / len(X) for row in sees])),
+    "There are as many choices as tokens that a position sees: divide by their number, not by T.",
+    lambda X, sees: 1 - _possible(X, sees),
+    "That is the share of choices that no W can make.",
+    _possible_by(count=lambda points: min(len(points), points.shape[1] + 1)),
+    "A hull in d dimensions may have more than d + 1 corners: count them.",
+    _possible_by(over=np.sum),
+    "Shares of independent choices multiply.",
+)
+
+POSSIBLE = Exercise(
+    id="14.3",
+    title="Without the count",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    reference=_possible,
+    cases=_possible_cases,
+    misconceptions=POSSIBLE_WRONG,
 )
 
 
@@ -344,4 +434,4 @@ FALLS = Exercise(
     ),
 )
 
-EXERCISES = [MOVES, PRICE, POOLED, BATCH, FALLS]
+EXERCISES = [MOVES, PRICE, POSSIBLE, BATCH, FALLS]

@@ -7,7 +7,7 @@ import torch
 from course import exercises
 from mini_attn import data, heads, mixtures, svm
 
-mixes, ceiling, both_parts, clock, farther = (spec.reference for spec in exercises.exercises("13"))
+mixes, ceiling, both_parts, farther, left_over = (spec.reference for spec in exercises.exercises("13"))
 
 
 def one(seed, T=3, d=4, y=-1.0, scale=0.3):
@@ -72,8 +72,29 @@ def test_the_clocks_are_those_of_a_valley_that_is_stepped_through(eta):
             a, b = a - eta * across / size, b + eta * downhill / size
             at[j] = b
         if smooth:
-            assert b / N == pytest.approx(clock(60_000, N, D, lam), abs=0.05)
+            assert b / N == pytest.approx(np.log(2 * D * 60_000 / (lam * N**2)), abs=0.05)
         grown = farther(eta, 20_000, eta, 60_000, N)[0 if smooth else 1]
         assert at[60_000] - at[20_000] == pytest.approx(grown, abs=0.1)
         if not smooth:  # |G| = 1
             assert b == pytest.approx(N * np.log(eta * D * 60_000 / N**2), abs=0.3)
+
+
+def test_what_dropped_tokens_keep_is_what_the_path_far_out_leaves_them():
+    """On the path to R = 4096 attention left on the support tokens is in proportion to lambda / cost."""
+    drawn = data.random_tokens(2, 3, 5, seed=3)
+    drawn = data.TokenData(drawn.X, drawn.z, -torch.ones(2).double(), drawn.v)
+    head = heads.MLPHead(5, 5, activation="gelu", scale=4.0, seed=3)
+    s = mixtures.best_mixture(head, drawn)
+    assert ((s > 0).sum(-1) == 2).any()
+    solution = svm.solve(svm.mixture_problem(drawn.X, drawn.z, s > 0))
+    first = (s > 0).to(torch.int8).argmax(-1, keepdim=True)
+    others = torch.ones_like(s, dtype=torch.bool).scatter(-1, first, False)
+    lam = torch.zeros_like(s)
+    lam[others] = solution.dual.flatten()
+    W = mixtures.mixture_path(head, drawn, s, [16, 256, 4096])["W"][-1]
+    log_s = torch.einsum("ntd,de,ne->nt", drawn.X, W, drawn.z).log_softmax(-1)
+    on = (lam > 1e-6) & (s == 0)
+    assert on.sum() > 1
+    found = (log_s[on] - log_s[on].max()).exp()
+    predicted = left_over(lam[on].numpy(), mixtures.costs(head, drawn, s)[on].numpy())
+    np.testing.assert_allclose(found / found.sum(), predicted, rtol=0.02)

@@ -11,7 +11,9 @@ from course import exercises
 from mini_attn import data, losses, models, svm
 from mini_attn.gradients import closed_form
 
-moves, squared_norm, pooled, batch, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
+moves, squared_norm, possible, batch, falls_for_padding = (
+    spec.reference for spec in exercises.exercises("14")
+)
 LENGTHS = torch.tensor([3, 5, 1])
 
 
@@ -63,19 +65,43 @@ def test_the_price_of_a_mask_is_the_librarys_squared_norm(causal):
     assert squared_norm(tokens.mask.unflatten(0, (3, 5)).numpy()) == pytest.approx(float(found), abs=1e-6)
 
 
-def test_pooled_tokens_are_the_tight_rows_of_the_nearest_point():
+def test_pooled_tokens_are_the_tight_rows_of_the_nearest_point(lesson):
     """min ||h - g||^2 with h_1 >= h_t, by its dual: nonnegative least squares."""
     from scipy.optimize import nnls
 
     g = np.random.default_rng(0).normal(size=(200, 6))
     rows = np.concatenate([np.ones((5, 1)), -np.eye(5)], axis=1)  # h_1 - h_t
     weights = np.array([nnls(rows.T, -one)[0] for one in g])
-    np.testing.assert_array_equal(pooled(g), (weights > 1e-10).sum(axis=1))
+    np.testing.assert_array_equal(lesson["pooled"](g), (weights > 1e-10).sum(axis=1))
 
 
 @pytest.mark.parametrize(("m", "nu"), [(2, 0.5), (3, 5 / 6)])
-def test_degrees_of_freedom_of_two_and_three_tokens(m, nu):
-    assert pooled(np.random.default_rng(1).normal(size=(200_000, m))).mean() == pytest.approx(nu, abs=0.005)
+def test_degrees_of_freedom_of_two_and_three_tokens(m, nu, lesson):
+    assert lesson["pooled"](np.random.default_rng(1).normal(size=(200_000, m))).mean() == pytest.approx(
+        nu, abs=0.005
+    )
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_with_independent_queries_the_possible_choices_are_those_the_svm_can_make(d):
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(9, d))
+    sees = np.ones((2, 9), dtype=bool)
+    sees[1, rng.integers(9)] = False
+    choices = [(a, b) for a in range(9) for b in np.flatnonzero(sees[1])]
+    mask = np.zeros((9, 9), dtype=bool)  # the other positions see one token, and ask nothing
+    mask[:2], mask[2:, 0] = sees, True
+    tokens = data.every_position(
+        torch.tensor(X)[None].expand(len(choices), 1, 9, d),
+        torch.ones(len(choices), 1, 9).double(),
+        torch.zeros(len(choices), d).double(),
+    )
+    tokens = dataclasses.replace(tokens, mask=torch.tensor(mask).expand(len(choices), 9, 9))
+    selected = torch.zeros(len(choices), 9, dtype=torch.int64)
+    selected[:, :2] = torch.tensor(choices)
+    status = svm.solve(svm.sequence_problem(tokens, selected), throw=False).status
+    assert 0 < possible(X, sees) < 1
+    assert possible(X, sees) == pytest.approx((status == "optimal").mean(), abs=1e-12)
 
 
 def test_with_two_tokens_the_kinematic_formula_is_covers(lesson):

@@ -21,7 +21,14 @@ from course import exercises
 from course.replicate.lesson_14 import attention_after, half, positions, random_choice
 from mini_attn import data, geometry, models, optim, svm, train
 
-_, squared_norm, pooled, batch, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
+_, squared_norm, _, batch, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
+
+
+def pooled(targets):
+    """How many tokens end tied with the first, the selected one."""
+    others = -np.sort(-targets[:, 1:], axis=1)
+    sums = np.cumsum(np.concatenate([targets[:, :1], others], axis=1), axis=1)[:, :-1]
+    return np.cumprod(others > sums / np.arange(1, targets.shape[1]), axis=1).sum(axis=1)
 
 
 def trained(tokens, steps):
@@ -78,7 +85,7 @@ def test_random_choices_follow_the_kinematic_formula(n, T, mask, d):
     assert abs(share - sum(comb(rows - 1, k) for k in range(d * d)) / 2 ** (rows - 1)) > 0.2
 
 
-def test_long_sequences_of_unit_tokens_can_do_more_than_the_formula_says_normal_ones_as_much():
+def test_with_long_sequences_unit_tokens_do_more_than_the_formula_says_uneven_ones_less():
     n, T, d, trials = 2, 8, 5, 200
     used = np.bincount(pooled(np.random.default_rng(8).normal(size=(200_000, T))), minlength=T) / 200_000
     number = np.ones(1)
@@ -88,13 +95,17 @@ def test_long_sequences_of_unit_tokens_can_do_more_than_the_formula_says_normal_
     normal = torch.randn(trials, n, T, d, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
     choice = torch.randint(0, T, (trials, n * T), generator=torch.Generator().manual_seed(9))
     shares = []
-    for X in (normal / normal.norm(dim=-1, keepdim=True), normal):
+    unit = normal / normal.norm(dim=-1, keepdim=True)
+    short = torch.ones(T, 1, dtype=torch.float64)
+    short[1::2] = 0.25
+    for X in (unit, normal, short * unit):
         tokens = data.every_position(X, torch.ones(trials, n, T).double(), X[:, 0, 0])
         status = svm.solve(svm.sequence_problem(tokens, choice), throw=False).status
         shares.append((status == "optimal").mean())
-    unit, plain = shares
+    unit, plain, uneven = shares
     assert unit > expected + 0.04
     assert abs(plain - expected) < 0.06
+    assert uneven < expected - 0.05
 
 
 @pytest.mark.parametrize(("n", "d", "mask"), [(9, 2, "causal"), (5, 2, "full"), (9, 3, "full")])

@@ -106,20 +106,6 @@ ANSWERS = {
         ],
     },
     "13.4": {
-        "also_right": lambda j, N, D, lam: np.log(j) + np.log(D) - np.log(lam / 2) - 2 * np.log(N),
-        "wrong": [
-            lambda j, N, D, lam: 0.0,
-            lambda j, N, D, lam: np.log(2 * D * j / (lam * N**3)),
-            lambda j, N, D, lam: np.log(2 * D * j / (lam**2 * N**2)),
-            lambda j, N, D, lam: np.log(4 * D * j / (lam * N**2)),
-            lambda j, N, D, lam: np.log(2 * j / (lam * N**2)),
-            lambda j, N, D, lam: np.log(D * j / N**2),
-            lambda j, N, D, lam: np.log(2 * D * j / (lam * N**2) + 1000),
-            lambda j, N, D, lam: np.sqrt(2 * D * j / (lam * N**2)),
-            lambda j, N, D, lam: 2 * np.log(2 * D * j / (lam * N**2)),
-        ],
-    },
-    "13.5": {
         "also_right": lambda e1, j1, e2, j2, N: [
             N * (np.log(j2) - np.log(j1)),
             N * (np.log(e2 * j2) - np.log(e1 * j1)),
@@ -134,6 +120,25 @@ ANSWERS = {
             lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log(j2 / j1) + e2 - e1),
             lambda e1, j1, e2, j2, N: (N * np.log(j2) / np.log(j1), N * np.log(e2 * j2) / np.log(e1 * j1)),
             lambda e1, j1, e2, j2, N: (N * np.log(j2 - j1 + 1e4), N * np.log(e2 * j2 / (e1 * j1))),
+        ],
+    },
+    "13.5": {
+        "also_right": lambda lam, cost: torch.softmax(torch.tensor(np.log(lam) - np.log(cost)), 0),
+        "wrong": [
+            lambda lam, cost: np.zeros(len(lam)),
+            lambda lam, cost: np.full(len(lam), 1 / len(lam)),
+            lambda lam, cost: lam / lam.sum() / cost,
+            lambda lam, cost: (lam / lam.sum() + (1 / cost) / (1 / cost).sum()) / 2,
+            lambda lam, cost: (lam / lam.sum()) / (cost / cost.sum()),
+            lambda lam, cost: lam / cost / np.max(lam / cost),
+            lambda lam, cost: lam / cost / np.linalg.norm(lam / cost),
+            lambda lam, cost: lam / cost**2 / np.sum(lam / cost**2),
+            lambda lam, cost: lam**2 / cost / np.sum(lam**2 / cost),
+            lambda lam, cost: np.exp(-cost) * lam / np.sum(np.exp(-cost) * lam),
+            lambda lam, cost: lam / (1 + cost) / np.sum(lam / (1 + cost)),
+            lambda lam, cost: np.sort(lam / cost) / np.sum(lam / cost),
+            lambda lam, cost: lam * (1 - cost) / np.sum(lam * (1 - cost)),
+            lambda lam, cost: 1 - lam / cost / np.sum(lam / cost),
         ],
     },
 }

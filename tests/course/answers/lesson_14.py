@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from scipy.optimize import nnls
 
 
 def moves_by_trying(sees, same_query=False, same_values=False, seed=0):
@@ -37,25 +38,18 @@ def price_by_least_squares(sees, scale=1.0, one_too_many=False):
     return total
 
 
-def pooled_from_above(g, passes=100, slack=0.0):
-    """Begin with all others tied, and let go those below the mean, until none is."""
-    counts = []
-    for first, *others in np.asarray(g, dtype=float):
-        kept = others
-        for _ in range(passes):
-            mean = (first + sum(kept)) / (1 + len(kept))
-            still = [other for other in kept if other > mean + slack]
-            if len(still) == len(kept):
-                break
-            kept = still
-        counts.append(len(kept))
-    return counts
-
-
-def pooled_in_one_pass(g):
-    ahead = g[:, 1:] > g[:, :1]
-    mean = (g[:, 0] + (g[:, 1:] * ahead).sum(1)) / (1 + ahead.sum(1))
-    return (g[:, 1:] > mean[:, None]).sum(1)
+def possible_by_least_squares(X, sees, extra=0.0, shift=None):
+    """A token is no corner if it is a mixture of the others: nonnegative least squares."""
+    share = 1.0
+    for row in sees:
+        points = X[row] if shift is None else shift(X[row])
+        inside = 0
+        for t in range(len(points)):
+            others = np.delete(points, t, axis=0)
+            A = np.vstack([others.T, np.ones(len(others))])
+            inside += nnls(A, np.append(points[t], 1.0))[1] < 1e-9 + extra
+        share *= 1 - inside / len(points)
+    return share
 
 
 def batch_by_noise(n, d, seen, d2, seen2, cosine=-0.5, cosines=2):
@@ -109,21 +103,23 @@ ANSWERS = {
         ],
     },
     "14.3": {
-        "also_right": pooled_from_above,
+        "also_right": possible_by_least_squares,
         "wrong": [
-            pooled_in_one_pass,
-            lambda g: np.zeros(len(g)),
-            lambda g: np.array(pooled_from_above(g))[::-1],
-            lambda g: np.array(pooled_from_above(g[:, ::-1])),
-            lambda g: np.minimum(pooled_from_above(g), 2),
-            lambda g: np.minimum(pooled_from_above(g), 4),
-            lambda g: np.minimum(pooled_from_above(g), 5),
-            lambda g: pooled_from_above(g, passes=2),
-            lambda g: pooled_from_above(g, passes=3),
-            lambda g: pooled_from_above(g, slack=0.01),
-            lambda g: pooled_from_above(g, slack=-0.01),
-            lambda g: (g[:, 1:] > np.median(g, axis=1, keepdims=True)).sum(1),
-            lambda g: np.minimum((g[:, 1:] > g[:, :1]).sum(1), 1 + (g[:, 1:] > g[:, :1] + 1).sum(1)),
+            lambda X, sees: 1.0,
+            lambda X, sees: 0.0,
+            lambda X, sees: 0.5 ** len(sees),
+            lambda X, sees: possible_by_least_squares(X, sees[:1]),
+            lambda X, sees: possible_by_least_squares(X, sees[::-1][:1]),
+            lambda X, sees: possible_by_least_squares(X, sees | True),
+            lambda X, sees: possible_by_least_squares(X, sees.any(axis=0, keepdims=True)),
+            lambda X, sees: possible_by_least_squares(
+                X, sees, shift=lambda P: P / np.linalg.norm(P, axis=1)[:, None]
+            ),
+            lambda X, sees: possible_by_least_squares(X, sees, shift=lambda P: P[:, :1]),
+            lambda X, sees: possible_by_least_squares(X, sees) ** 2,
+            lambda X, sees: possible_by_least_squares(X, sees) ** (1 / (1 + len(sees))),
+            lambda X, sees: min(1.0, X.shape[1] ** 2 / (sees.sum() - len(sees))),
+            lambda X, sees: round(possible_by_least_squares(X, sees), 1),
         ],
     },
     "14.4": {
