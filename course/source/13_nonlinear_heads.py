@@ -719,7 +719,7 @@ for lr, steps in ((0.02, 1000), (0.05, 2000)):
 # $$W_{\mathrm{dir}} = \sum_{it} \lambda_{it}\, (x_{ia} - x_{it})\, z_i^\top + \dots ,$$
 #
 # with the multipliers $\lambda_{it} \ge 0$ of the SVM's support tokens (not the eigenvalues of section 13.4),
-# $a$ a kept token of sequence $i$, and dots for the equality rows, along which nothing can move.
+# $a$ a kept token of sequence $i$, and dots for the equality rows.
 
 # %% [markdown]
 # ### Exercise 13.5: What the dropped tokens keep
@@ -848,7 +848,7 @@ for R in (16, 32):
 assert lengths[1] > 2.5 * lengths[0]
 
 # %% [markdown]
-# The whole limit is predicted, and the remainder is its larger correction.
+# Once the kept tokens are known, the whole limit is predicted, and $r$ is its larger correction.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.7 Other heads, and the published curves *(optional)*
