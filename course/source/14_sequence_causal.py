@@ -569,7 +569,8 @@ check("14.3", possible)
 # %% [markdown]
 # **Predict before you run on.** Tokens are drawn from a normal distribution (*normal*), then scaled to length
 # 1 (*unit*), then every second one is scaled to a quarter (*uneven*). For which of the three is the count
-# right, where too low and where too high?
+# right, where too low and where too high? (Positions with independent queries are counted one by one, each
+# with $d$ numbers, as in lesson 12.)
 
 # %%
 of_ten = np.bincount(pooled(np.random.default_rng(10).normal(size=(100_000, 10))), minlength=10) / 100_000
@@ -611,7 +612,7 @@ assert made["unit"][1] > made["normal"][1] + 0.06
 
 # %% [markdown]
 # **It fails where the lengths say so.** With independent queries $W$ sends each position where it likes, and
-# what can be selected are the corners of the hull. Normal tokens have as many as the count allows. Tokens of
+# what can be selected are the corners of the hull. Normal tokens have as many as the count says. Tokens of
 # one length are all corners: every choice is possible, however long the sequence. Short tokens among long
 # ones tend to lie inside.
 #
