@@ -128,69 +128,97 @@ WEIGHTS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 17.2 another clock
-def _log_sum(x):
-    return np.logaddexp.reduce(x)
+# --------------------------------------------------------------------------- 17.2 a clock of one's own
+def _clock_by(
+    first=lambda R, log_g, mu, eta, a: eta * math.exp(a * log_g),
+    inside=lambda a, mu: a * mu,
+    outside=lambda a, mu: a * mu,
+    grown=np.log1p,
+    start=lambda R: R,
+):
+    """An answer from the first step, the rate at which steps shrink, and the function of their number."""
+
+    def answer(R, log_g, mu, eta, a, steps):
+        if a == 0:
+            return start(R) + first(R, log_g, mu, eta, a) * steps
+        return float(start(R) + grown(inside(a, mu) * first(R, log_g, mu, eta, a) * steps) / outside(a, mu))
+
+    return answer
 
 
-def _plain(lengths, log_g, eta):
-    return float(_log_sum(np.log(lengths / eta) - log_g) / np.log(10))
+_clock = _clock_by()
 
 
-def _plain_cases(rng):
-    steps = int(rng.integers(50, 70))  # long enough for 20 a step to overflow, also over the first
-    uneven = rng.uniform(0.2, 3.0, size=steps) * np.exp(rng.normal(size=steps))
+def _clock_cases(rng):
+    def one(a, steps, log_g=None):
+        log_g = float(rng.uniform(-9, -4)) if log_g is None else log_g
+        mu, eta = rng.uniform(0.15, 0.45), rng.choice([rng.uniform(0.2, 0.6), rng.uniform(1.7, 4.0)])
+        return float(rng.uniform(5, 30)), log_g, float(mu), float(eta), a, steps
+
     return [
-        (np.array([0.5, 0.25]), np.array([0.0, -1.0]), 1.0),
-        (uneven, -np.cumsum(rng.uniform(0.0, 0.3, size=steps)), float(rng.uniform(0.2, 0.6))),
-        (uneven[:12], rng.normal(size=12) - 2.0, float(rng.uniform(2.0, 5.0))),
-        (np.linspace(0.4, 2.5, steps), -900.0 - 20.0 * np.arange(steps), float(rng.uniform(2.0, 9.0))),
+        (8.0, -4.0, 0.25, 0.5, 1.0, 1000),
+        one(0.5, int(rng.integers(200, 900))),
+        one(0.0, 400),
+        one(float(rng.uniform(0.2, 0.4)), 20),
+        one(float(rng.uniform(0.6, 0.8)), 100_000),
+        one(1.0, 10**80, log_g=float(rng.uniform(-60, -40))),
     ]
 
 
-PLAIN = Exercise(
+CLOCK = Exercise(
     id="17.2",
-    title="Another optimiser's clock",
+    title="A clock of your own",
     points=2,
-    minutes=6,
+    minutes=8,
     difficulty=2,
-    reference=_plain,
-    cases=_plain_cases,
-    compare=Compare(rtol=1e-7, atol=1e-9),
+    reference=_clock,
+    cases=_clock_cases,
+    compare=Compare(rtol=1e-6, atol=0.0),
     misconceptions=known(
-        lambda lengths, log_g, eta: float(np.log10(np.sum(lengths / eta * np.exp(-log_g)))),
-        "e^2000 is infinite in float64, and so may be what a shift by the first term leaves. Add in logs: "
-        "np.logaddexp.reduce shifts by the largest.",
-        lambda lengths, log_g, eta: _plain(lengths, log_g, eta) * np.log(10),
-        "That is the natural logarithm: divide by log 10.",
-        lambda lengths, log_g, eta: _plain(lengths, log_g, 1 / eta),
-        "A plain step covers eta ||G||: the larger eta, the fewer steps.",
-        lambda lengths, log_g, eta: _plain(lengths, -log_g, eta),
-        "A plain step covers eta ||G||: the smaller the gradient, the more steps.",
-        lambda lengths, log_g, eta: _plain(np.ones_like(lengths), log_g, eta),
-        "The steps of the run have lengths of their own.",
-        lambda lengths, log_g, eta: float(np.max(np.log(lengths / eta) - log_g) / np.log(10)),
-        "The largest term is most of it, not all: add the terms.",
-        lambda lengths, log_g, eta: float((np.log(lengths.sum() / eta) - log_g[-1]) / np.log(10)),
-        "The gradient shrinks along the way: each piece has its own number of steps.",
-        lambda lengths, log_g, eta: float((np.log(lengths.sum() / eta) - log_g[0]) / np.log(10)),
-        "The gradient at the start is not that of later steps: each piece has its own number of steps.",
-        lambda lengths, log_g, eta: float((np.log(lengths.sum() / eta) - log_g.mean()) / np.log(10)),
-        "A mean of log ||G|| hides where most of the steps are: each piece has its own number of them.",
-        lambda lengths, log_g, eta: (
-            _plain(lengths, log_g, eta) - float((np.log(lengths / eta) - log_g).max() / np.log(10))
-        ),
-        "The largest term, taken out before the sum, has to be put back after it.",
-        lambda lengths, log_g, eta: _plain(lengths[:-1], log_g[:-1], eta),
-        "The last step counts, too: log_g holds the gradient where each one began.",
-        lambda lengths, log_g, eta: _plain(lengths, log_g, 1.0),
+        lambda R, log_g, mu, eta, a, steps: float(R + eta * math.exp(a * log_g) * steps),
+        "The gradient falls on the way, and with it the steps, unless a = 0.",
+        _clock_by(inside=lambda a, mu: mu, outside=lambda a, mu: mu),
+        "The length of a step falls as e^(-a mu R): a slows that down.",
+        _clock_by(inside=lambda a, mu: mu),
+        "One a is missing: that in front of the number of steps, from the integral of e^(a mu R).",
+        _clock_by(outside=lambda a, mu: mu),
+        "One a is missing: that in front of R, when you solve for it.",
+        _clock_by(inside=lambda a, mu: 1.0, outside=lambda a, mu: a),
+        "The gradient falls by e^(-mu) for a unit of length: mu is missing.",
+        _clock_by(inside=lambda a, mu: a),
+        "One mu is missing: that in front of the number of steps, from the integral of e^(a mu R).",
+        _clock_by(outside=lambda a, mu: a),
+        "One mu is missing: that in front of R, when you solve for it.",
+        _clock_by(inside=lambda a, mu: a / mu, outside=lambda a, mu: a / mu),
+        "mu is the rate at which log ||G|| falls with R; 1/mu is the length of the SVM's solution.",
+        _clock_by(first=lambda R, log_g, mu, eta, a: eta * math.exp(log_g)),
+        "The first step has the length eta ||G||^a.",
+        _clock_by(first=lambda R, log_g, mu, eta, a: (eta * math.exp(log_g)) ** a),
+        "A step has the length eta ||G||^a, not (eta ||G||)^a.",
+        _clock_by(first=lambda R, log_g, mu, eta, a: math.exp(a * log_g)),
         "eta counts.",
-        lambda lengths, log_g, eta: float(np.sum(np.log(lengths / eta) - log_g) / np.log(10)),
-        "Steps add up, not their logarithms.",
-        lambda lengths, log_g, eta: _plain(lengths, log_g, eta) - float(np.log10(len(lengths))),
-        "That is the mean number of plain steps to a step of the run: all of them are asked for.",
-        lambda lengths, log_g, eta: _plain(lengths, log_g * np.log(10), eta),
-        "log_g is a natural logarithm: ||G|| is e to that power.",
+        _clock_by(first=lambda R, log_g, mu, eta, a: eta * math.exp(-a * mu * R)),
+        "||G|| is e^(-mu R) but for a constant: where the run stands, log_g says what it is.",
+        _clock_by(first=lambda R, log_g, mu, eta, a: eta * math.exp(-a * log_g)),
+        "||G||^a is e^(a log_g).",
+        _clock_by(first=lambda R, log_g, mu, eta, a: eta * abs(log_g) ** a),
+        "log_g is the logarithm of ||G||.",
+        _clock_by(grown=lambda x: np.log(x)),
+        "That is the clock in the long run. After 0 steps the length is R: there is a 1 in the logarithm.",
+        _clock_by(grown=lambda x: np.log10(1 + x)),
+        "The natural logarithm.",
+        _clock_by(start=lambda R: 0.0),
+        "That is how much the length grows. Return the length.",
+        lambda R, log_g, mu, eta, a, steps: np.nan if a == 0 else _clock(R, log_g, mu, eta, a, steps),
+        "For a = 0 that is 0 / 0. There the steps all have the length eta.",
+        lambda R, log_g, mu, eta, a, steps: _clock(R, log_g, mu, eta, 1.0, steps),
+        "That is plain descent, a = 1.",
+        lambda R, log_g, mu, eta, a, steps: _clock(R, log_g, mu, eta, 1 - a, steps),
+        "a = 1 is plain descent, a = 0 has steps of one length.",
+        lambda R, log_g, mu, eta, a, steps: R + eta * steps,
+        "That is NGD, a = 0.",
+        _clock_by(inside=lambda a, mu: (1 - a) * mu if a < 1 else 0.0),
+        "The length of a step falls as e^(-a mu R).",
     ),
 )
 
@@ -378,4 +406,4 @@ ADAM = Exercise(
     ),
 )
 
-EXERCISES = [WEIGHTS, PLAIN, SPEED, ADAM]
+EXERCISES = [WEIGHTS, CLOCK, SPEED, ADAM]

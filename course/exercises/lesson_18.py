@@ -1,9 +1,6 @@
 """Exercises of lesson 18: real attention, the controls of a measurement, and what a norm does."""
 
-from itertools import product
-
 import numpy as np
-from scipy.stats import rankdata
 
 from course.check.specification import Compare, Exercise, known
 
@@ -206,120 +203,152 @@ GIVEN = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 18.3 a p-value
-def _flip_by(unit=lambda D: D.mean(1), size=np.abs, count=lambda hits: hits.mean(), slack=1e-12):
-    """An answer from the independent units, one side or two, and how the patterns are counted."""
+# --------------------------------------------------------------------------- 18.3 a rival that moves alike
+def _pairs(K, Q, R, far):
+    """K' = R Q and Q' = R^T K: a linear flow with a symmetric matrix."""
+    d, m = K.shape
+    rates, U = np.linalg.eigh(np.block([[np.zeros((d, d)), R], [R.T, np.zeros((d, d))]]))
+    begin = U.T @ np.vstack([K, Q])
 
-    def answer(trained, control):
-        units = np.asarray(unit(trained - control), dtype=float)
-        signs = np.array(list(product([1, -1], repeat=len(units))))
-        means = size((signs * units).mean(1))
-        seen = size(units.mean())
-        return float(count(means > seen if slack is None else means >= seen - slack))
+    def moved(t):
+        both = U @ (np.exp(rates * t)[:, None] * begin)
+        return (both[:d] @ both[d:].T - K @ Q.T) / np.sqrt(m)
+
+    low, high = 0.0, 1.0
+    while np.linalg.norm(moved(high)) < far:
+        high *= 2
+    for _ in range(60):
+        t = (low + high) / 2
+        low, high = (t, high) if np.linalg.norm(moved(t)) < far else (low, t)
+    return moved(high)
+
+
+def _flow_by(
+    slopes=lambda K, Q, R: (R @ Q, R.T @ K),
+    moved=lambda K, Q, K_0, Q_0: (K @ Q.T - K_0 @ Q_0.T) / np.sqrt(K.shape[1]),
+    reached=lambda K, Q, K_0, Q_0, M: np.linalg.norm(M),
+    steps=50,
+):
+    """Midpoint steps along other slopes, until something else has reached `far`."""
+
+    def answer(K, Q, R, far):
+        K_0, Q_0, so_far, M = K, Q, 0.0, moved(K, Q, K, Q)
+        size, h = 1e-3 / (1e-9 + np.hypot(*map(np.linalg.norm, slopes(K, Q, R)))), None
+        for _ in range(20 * steps):
+            a, b = slopes(K, Q, R)
+            h = size if h is None else h
+            a, b = slopes(K + h / 2 * a, Q + h / 2 * b, R)
+            K_next, Q_next = K + h * a, Q + h * b
+            M_next = moved(K_next, Q_next, K_0, Q_0)
+            here = reached(K_next, Q_next, K_0, Q_0, M_next)
+            if here >= far:
+                share = (far - so_far) / (here - so_far)
+                return M + share * (M_next - M)
+            pace = max(abs(here - so_far) / h, 1e-3)
+            K, Q, M, so_far, h = K_next, Q_next, M_next, here, far / steps / pace
+        return M
 
     return answer
 
 
-_flip = _flip_by()
+def _unit(x):
+    return x / np.linalg.norm(x)
 
 
-def _one_side(trained, control, seen):
-    """The share of patterns whose mean, with its sign, reaches the observed one or its size."""
-    units = (trained - control).mean(axis=1)
-    means = np.array(list(product([1, -1], repeat=len(units)))) * units
-    return float((means.mean(axis=1) >= seen(units.mean()) - 1e-12).mean())
+def _one_step(K, Q, R, far):
+    """The movement of a single step, of the length that moves W by `far`."""
+    first, second = R @ Q @ Q.T + K @ K.T @ R, R @ Q @ K.T @ R
+    low, high = 0.0, 1e3
+    for _ in range(60):
+        h = (low + high) / 2
+        moved = (h * first + h * h * second) / np.sqrt(K.shape[1])
+        low, high = (h, high) if np.linalg.norm(moved) < far else (low, h)
+    return moved
 
 
-def _by_medians(trained, control):
-    units = (trained - control).mean(axis=1)
-    medians = np.median(np.array(list(product([1, -1], repeat=len(units)))) * units, axis=1)
-    return float((np.abs(medians) >= abs(np.median(units)) - 1e-12).mean())
+def _whole(K, Q, R, far):
+    return _pairs(K, Q, R, far) + K @ Q.T / np.sqrt(K.shape[1])
 
 
-def _flip_cases(rng):
+def _pairs_cases(rng):
+    """Far enough that K and Q change on the way; one column first, then two and three, K and Q unequal."""
     cases = [
-        (np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])),  # a mean difference of 0
-        (np.ones((2, 2)), np.ones((2, 2))),  # no difference at all
-        # ranks would give .875, medians of the heads .125
-        (np.array([[-10.0, 15, 25], [-21, 4, 14], [-22, 3, 13], [-23, 2, 12]]), np.zeros((4, 3))),
+        (np.array([[1.0], [0.0]]), np.array([[0.5], [-1.0]]), np.array([[0.6, 0.0], [-0.64, 0.48]]), 3.0)
     ]
-    for runs, heads, shift in ((3, 2, 1.0), (6, 4, 0.4), (8, 3, -0.3), (5, 1, 0.2), (1, 4, 1.0)):
-        common = rng.normal(size=(runs, 1))
-        trained = common + 0.3 * rng.normal(size=(runs, heads)) + shift
-        cases.append((trained, rng.normal(size=(runs, heads)) * 0.5))
-    control = np.round(rng.normal(size=(7, 2)), 1)
-    cases.append((control + rng.choice([-0.5, 0.5], size=(7, 1)), control))  # all differences of one size
-    for unit in (0.3, 0.7, 0.3, 0.7):  # ties that are hurt by rounding
-        signed = rng.permutation([-1, 2, -3, 4, -5, 6, -7])[:, None]
-        cases.append((unit * signed, np.zeros((7, 1))))
-    return [*cases, (rng.uniform(0.5, 1) * np.array([[1.0], [1e-9]]), np.zeros((2, 1)))]  # nearly ties
+    for d, m in ((4, 2), (5, 3), (6, 2)):
+        K, Q = rng.normal(size=(2, d, m))
+        K = K * rng.uniform(1.5, 2.0)
+        R = _unit(rng.normal(size=(d, d)))
+        cases.append((K, Q, R, float(rng.uniform(2.0, 3.0) * np.linalg.norm(K @ Q.T) / np.sqrt(m))))
+    return cases
 
 
-def _one_changed(trained, control):
-    units = (trained - control).mean(axis=1)
-    signs = np.vstack([np.ones(len(units)), 1 - 2 * np.eye(len(units))])
-    return float((np.abs((signs * units).mean(axis=1)) >= np.abs(units.mean()) - 1e-12).mean())
-
-
-FLIP = Exercise(
+PAIRS = Exercise(
     id="18.3",
-    title="A difference by chance?",
-    points=2,
-    minutes=9,
-    difficulty=2,
-    reference=_flip,
-    cases=_flip_cases,
+    title="A rival that moves as training does",
+    points=3,
+    minutes=11,
+    difficulty=3,
+    reference=_pairs,
+    cases=_pairs_cases,
+    compare=Compare(rtol=1e-2, atol=0),
     misconceptions=known(
-        _flip_by(size=lambda x: x),
-        "One side only: a difference as large with the other sign counts, too. Compare absolute values.",
-        _flip_by(slack=-1e-12),
-        "At least as large: the observed pattern itself counts, and so do ties.",
-        _flip_by(slack=0.0),
-        "Sums that tie come out a last digit apart: let 1e-12 be a tie.",
-        _flip_by(slack=1e-8),
-        "Ties are differences below 1e-12; your tolerance is wider.",
-        _flip_by(count=lambda hits: hits.sum()),
-        "Return a share: divide by the number of sign patterns.",
-        _flip_by(count=lambda hits: 1 - hits.mean()),
-        "The other share: a small p says that few patterns reach the observed difference.",
-        _flip_by(count=lambda hits: (hits.sum() + 1) / (len(hits) + 1)),
-        "All patterns are tried, the observed one among them: do not add 1. (That is for random draws.)",
-        _flip_by(unit=lambda D: D[:, 0]),
-        "Average over the heads of a run.",
-        _flip_by(unit=lambda D: D.mean(0)),
-        "The independent units are the runs, axis 0. Average over the heads, axis 1.",
-        _flip_by(slack=None),
-        "At least as large: the observed pattern itself counts, and so do ties, up to 1e-12.",
-        lambda trained, control: _one_side(trained, control, np.abs),
-        "The patterns' means need absolute values, too: compare size with size.",
-        lambda trained, control: _one_side(-trained, -control, lambda mean: mean),
-        "One side only, the lower one: take absolute values.",
-        _flip_by(count=lambda hits: hits.mean() / 2),
-        "Both sides count: do not halve.",
-        _flip_by(count=lambda hits: 2 * hits.mean()),
-        "With absolute values both sides are counted already: do not double.",
-        lambda trained, control: 2 * _one_side(trained, control, lambda mean: mean),
-        "Twice one side can exceed 1. Count the patterns by absolute value.",
-        lambda trained, control: 2 * _one_side(trained, control, np.abs),
-        "Twice one side counts a mean of 0 double. Count the patterns by absolute value.",
-        _flip_by(count=lambda hits: (hits.sum() - 1) / len(hits)),
-        "The observed pattern is one of all: count it.",
-        _flip_by(count=lambda hits: (hits.sum() - 1) / (len(hits) - 1)),
-        "The observed pattern is one of all: leave it in, above and below.",
-        _flip_by(unit=lambda D: np.median(D, axis=1)),
-        "The mean over a run's heads, not the median.",
-        _flip_by(unit=lambda D: D.max(axis=1)),
-        "The mean over a run's heads, not the largest.",
-        _flip_by(unit=lambda D: np.abs(D).mean(axis=1)),
-        "That is the smallest p there is. Average the heads' differences with their signs, not their sizes.",
-        _flip_by(unit=lambda D: np.sign(D.mean(axis=1))),
-        "How large the differences are counts, not only their signs.",
-        _by_medians,
-        "A pattern is judged by the mean of the runs' differences, not by their median.",
-        _flip_by(unit=lambda D: np.sign(D.mean(axis=1)) * rankdata(np.abs(D.mean(axis=1)))),
-        "Ranks forget how much larger one difference is than another.",
-        _one_changed,
-        "All 2^runs patterns, not only those in which one sign differs.",
+        lambda K, Q, R, far: far * R,
+        "That is a free W. K and Q move, and W follows them.",
+        lambda K, Q, R, far: far * _unit(R @ Q @ Q.T + K @ K.T @ R),
+        "That is the direction at the start. K and Q change on the way, and with them where W goes.",
+        _one_step,
+        "That is one long step of K and Q. Take many short ones, with new slopes at each.",
+        _flow_by(slopes=lambda K, Q, R: (R @ Q, 0 * Q)),
+        "Q moves, too.",
+        _flow_by(slopes=lambda K, Q, R: (0 * K, R.T @ K)),
+        "K moves, too.",
+        _flow_by(slopes=lambda K, Q, R: (R.T @ Q, R @ K)),
+        "R is the wrong way round: <R, dK Q^T> = <R Q, dK>, and <R, K dQ^T> = <R^T K, dQ>.",
+        _flow_by(slopes=lambda K, Q, R: (R @ Q, R @ K)),
+        "For Q it is the transpose: <R, K dQ^T> = <R^T K, dQ>.",
+        _flow_by(slopes=lambda K, Q, R: (R.T @ Q, R.T @ K)),
+        "For K it is R itself: <R, dK Q^T> = <R Q, dK>.",
+        _flow_by(slopes=lambda K, Q, R: (R @ K, R.T @ Q)),
+        "The slope in K has Q in it, and the other way round.",
+        _flow_by(slopes=lambda K, Q, R: (-R @ Q, -R.T @ K)),
+        "The slope of the loss is -R, and descent goes against it: along +R.",
+        _flow_by(slopes=lambda K, Q, R: (R @ Q, -R.T @ K)),
+        "Both go along R: check the sign of Q's slope.",
+        _flow_by(slopes=lambda K, Q, R: (_unit(R @ Q), _unit(R.T @ K))),
+        "Each slope has a length of its own: do not normalise them apart.",
+        _flow_by(slopes=lambda K, Q, R: ((R + R.T) @ Q / 2, (R + R.T) @ K / 2)),
+        "R is not symmetric: K goes along R Q, Q along R^T K.",
+        lambda K, Q, R, far: _pairs(K, Q, R, far / np.sqrt(K.shape[1])),
+        "W has a factor 1/sqrt(m), once.",
+        lambda K, Q, R, far: np.sqrt(K.shape[1]) * _pairs(K, Q, R, far),
+        "W = K Q^T / sqrt(m): what you return lacks the root.",
+        _flow_by(moved=lambda K, Q, K_0, Q_0: K @ Q.T - K_0 @ Q_0.T),
+        "W = K Q^T / sqrt(m): the root is missing.",
+        _whole,
+        "That is W itself at the end. Return how it has moved: take W_0 off.",
+        lambda K, Q, R, far: _unit(_pairs(K, Q, R, far)),
+        "That has the length 1: W has moved by `far`.",
+        lambda K, Q, R, far: far * _unit(_whole(K, Q, R, far)),
+        "The movement is W - W_0, not a multiple of W.",
+        _flow_by(
+            reached=lambda K, Q, K_0, Q_0, M: np.hypot(np.linalg.norm(K - K_0), np.linalg.norm(Q - Q_0))
+        ),
+        "`far` is how far W has moved, not K and Q.",
+        _flow_by(
+            reached=lambda K, Q, K_0, Q_0, M: (
+                (np.linalg.norm(K @ Q.T) - np.linalg.norm(K_0 @ Q_0.T)) / np.sqrt(K.shape[1])
+            )
+        ),
+        "`far` is the length of W - W_0, not by how much W has become longer.",
+        _flow_by(reached=lambda K, Q, K_0, Q_0, M: np.linalg.norm(K @ Q.T) / np.sqrt(K.shape[1])),
+        "`far` is the length of W - W_0, not that of W.",
+        _flow_by(reached=lambda K, Q, K_0, Q_0, M: np.linalg.norm(M, 2)),
+        "The Frobenius norm of W - W_0, not its largest singular value.",
+        lambda K, Q, R, far: far * _unit(K @ K.T @ R @ Q @ Q.T),
+        "The columns of K may leave their span: R Q does not lie in it. dW = dK Q^T + K dQ^T is a sum.",
+        lambda K, Q, R, far: _pairs(K, Q, R, far).T,
+        "That is its transpose: W = K Q^T, not Q K^T.",
     ),
 )
 
@@ -432,4 +461,4 @@ TOWARDS = Exercise(
     ),
 )
 
-EXERCISES = [BOUND, GIVEN, FLIP, TOWARDS]
+EXERCISES = [BOUND, GIVEN, PAIRS, TOWARDS]

@@ -282,6 +282,69 @@ def onward(tokens, *, trials, seed):
     return {name: torch.stack(values, 1) for name, values in seen.items()}
 
 
+def moved_by_slopes(K, Q, R, far):
+    """How far W = K Q^T / sqrt(m) gets when K and Q flow along R, until it has moved by `far`.
+
+    K' = R Q and Q' = R^T K is linear, with a symmetric matrix: its eigenvectors solve it.
+
+    Args:
+        K, Q: (..., d, m). R: (..., d, d), of length one. far: (...,).
+    """
+    d, m = K.shape[-2:]
+    B = torch.zeros(*R.shape[:-2], 2 * d, 2 * d, dtype=R.dtype)
+    B[..., :d, d:], B[..., d:, :d] = R, R.mT
+    rates, U = torch.linalg.eigh(B)
+    begin = U.mT @ torch.cat([K, Q], -2)
+
+    def moved(t):
+        both = U @ ((rates * t[..., None]).exp()[..., None] * begin)
+        return (both[..., :d, :] @ both[..., d:, :].mT - K @ Q.mT) / math.sqrt(m)
+
+    low, high = torch.zeros_like(far), torch.ones_like(far)
+    while (short := moved(high).norm(dim=(-2, -1)) < far).any():
+        high = torch.where(short, 2 * high, high)
+    for _ in range(50):
+        t = (low + high) / 2
+        short = moved(t).norm(dim=(-2, -1)) < far
+        low, high = torch.where(short, t, low), torch.where(short, high, t)
+    return moved(high)
+
+
+def rivals(tokens, decay, *, trials, seed):
+    """Movements from where the decay alone would have taken each head, and two that nobody trained.
+
+    AdamW multiplies each weight by 1 - lr decay before a step. What that leaves of K and Q after all steps is
+    the start; how far W has got from it, two rivals move along random slopes of their own tokens: a free W,
+    and keys and queries. The cosine of each to the SVM of what it selects.
+    """
+    train, _, _, vocabulary = (digits if tokens == "digits" else sentences)(trials, seed=seed % 10_000)
+    X, real, y = train
+    size = {"inputs": X.shape[-1]} if vocabulary is None else {"vocabulary": len(vocabulary[0])}
+    P = net.begin(trials, X.shape[2], int(y.max()) + 1, **size, seed=seed)
+    first = {name: weights.detach().clone() for name, weights in P.items()}
+    net.learn(P, X, real, y, LOOKS[-1], 64, decay=decay, seed=seed)
+    left, generator = (1 - 3e-3 * decay) ** LOOKS[-1], torch.Generator().manual_seed(seed)
+    some, asked = X[:, :ASKED], real[:, :ASKED]
+    found = {name: [] for name in ("own", "free", "pairs", "moved")}
+    for k, a in enumerate(reads(P, some, asked)):
+        start = {name: left * first[name].double() for name in (f"K{k}", f"Q{k}")}
+        W_0 = centred(start, k)
+        moved = centred(P, k) - W_0
+        far = moved.norm(dim=(-2, -1))
+        R, other = (of_tokens(a, asked, moved.shape[1], generator) for _ in range(2))
+        R, other = (r / r.norm(dim=(-2, -1), keepdim=True) for r in (R, other))
+        K, Q = (w - w.mean(-2, keepdim=True) for w in start.values())
+        for name, M in (
+            ("own", moved),
+            ("free", far[..., None, None] * R),
+            ("pairs", moved_by_slopes(K, Q, other, far)),
+        ):
+            found[name].append(cosine(M, soft_svm(a, asked, choice(W_0 + M, a, asked))))
+        found["moved"].append(far)
+    right = right_with(P, *train, {}).detach()
+    return {name: torch.stack(parts, 1).float() for name, parts in found.items()} | {"train": right}
+
+
 MEASURED = [
     Measured(
         "18.heads",
@@ -292,6 +355,16 @@ MEASURED = [
         batch=5,
         paired=("decay",),
         minutes=6,
+    ),
+    Measured(
+        "18.rivals",
+        "The same, with and without decay: each head's SVM against a free W and keys and queries untrained.",
+        rivals,
+        {"tokens": ["digits", "sentences"], "decay": [0.0, 1.0]},
+        trials=10,
+        batch=5,
+        paired=("decay",),
+        minutes=5,
     ),
     Measured(
         "18.onward",

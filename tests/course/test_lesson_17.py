@@ -11,9 +11,7 @@ from course.replicate.lesson_17 import RUNNERS, at_length, problem_and_model, ru
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
 
-weights_to_come, plain_steps, zigzag_speed, adam_speed = (
-    spec.reference for spec in exercises.exercises("17")
-)
+weights_to_come, clock, zigzag_speed, adam_speed = (spec.reference for spec in exercises.exercises("17"))
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +52,13 @@ def test_pull_is_the_librarys_gradient(lesson):
         torch.testing.assert_close(log_length.exp(), grads["W"].flatten(1).norm(dim=1), rtol=1e-9, atol=0)
 
 
-def test_plain_steps_cover_the_same_path():
-    """In closed form: ||G|| = e^-R, steps of length h, so log10 of sum_k h e^(kh) / eta."""
-    h, log_g = np.full(3000, 0.5), -0.5 * np.arange(3000)
-    said = plain_steps(h, log_g, 2.0)
-    assert said == pytest.approx((0.5 * 2999 + math.log(0.25 / (1 - math.exp(-0.5)))) / math.log(10))
+@pytest.mark.parametrize("a", [0.0, 0.1, 0.5, 1.0])
+def test_a_clock_counts_short_steps(a):
+    """On the curve itself, ||G|| = e^(-mu (R - R_0)), step by step."""
+    R, mu, eta = 5.0, 0.3, 0.01
+    for _ in range(20_000):
+        R += eta * math.exp(-3 * a - a * mu * (R - 5))
+    assert clock(5.0, -3.0, mu, eta, a, 20_000) == pytest.approx(R, rel=2e-4)
 
 
 @pytest.mark.parametrize("beta_2", [0.95, 0.99])

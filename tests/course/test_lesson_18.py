@@ -10,7 +10,7 @@ from course.replicate import small_transformer as net
 from course.replicate import taken_apart
 from mini_attn import svm
 
-lower_bound, given_back, flip_test, towards = (spec.reference for spec in exercises.exercises("18"))
+lower_bound, given_back, moved_by_pairs, towards = (spec.reference for spec in exercises.exercises("18"))
 REAL = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], dtype=torch.bool)
 
 
@@ -104,10 +104,23 @@ def test_the_bound_is_tight_at_the_solution_and_below_it_elsewhere():
         assert lower_bound(A, w + shift, 2.0) <= float(solution.objective) * (1 + 1e-9)
 
 
-def test_flips_of_unequal_runs():
+def test_flips_of_unequal_runs(lesson):
+    flip_test = lesson["flip_test"]
     trained = np.array([[1.0, 3.0], [2.0, 2.0], [-0.5, -0.5]])
     assert flip_test(trained, 0 * trained) == 0.5  # +-2 +-2 +-.5: four of eight sums reach 3.5
     assert flip_test(np.ones((10, 8)), np.zeros((10, 8))) == 2 / 1024
+
+
+def test_the_rival_of_keys_and_queries_is_the_stored_one():
+    generator = torch.Generator().manual_seed(0)
+    K, Q = torch.randn(2, 2, 3, 6, 2, generator=generator, dtype=torch.float64)
+    R = torch.randn(2, 3, 6, 6, generator=generator, dtype=torch.float64)
+    R, far = R / R.norm(dim=(-2, -1), keepdim=True), torch.rand(2, 3, generator=generator).double() + 0.5
+    moved = stored.moved_by_slopes(K, Q, R, far)
+    torch.testing.assert_close(moved.norm(dim=(-2, -1)), far)
+    for i, j in np.ndindex(2, 3):
+        mine = moved_by_pairs(K[i, j].numpy(), Q[i, j].numpy(), R[i, j].numpy(), float(far[i, j]))
+        np.testing.assert_allclose(mine, moved[i, j], atol=1e-6)
 
 
 def test_ingredients_add_up():

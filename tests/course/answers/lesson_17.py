@@ -5,7 +5,6 @@ import math
 import numpy as np
 import torch
 from scipy.optimize import brentq
-from scipy.special import logsumexp
 
 from mini_attn import rates, svm
 
@@ -49,13 +48,21 @@ def weights_by(remainder, memory=None):
     return answer
 
 
-def plain_by_first(lengths, log_g, eta):
-    v = np.log(lengths / eta) - log_g
-    return (v[0] + np.log(np.exp(v - v[0]).sum())) / math.log(10)
+def clock_in_logs(R, log_g, mu, eta, a, steps, add=0.0):
+    """By the number of steps, in logs, from where e^(a mu rho) would have begun."""
+    if a == 0:
+        return R + eta * steps
+    before = -a * log_g - math.log(a * mu * eta)  # log of the steps that would have led here
+    return R + (np.logaddexp(before, math.log(steps) + add) - before) / (a * mu)
 
 
-def plain_by_scipy(lengths, log_g, eta):
-    return logsumexp(np.log(lengths) - log_g - math.log(eta)) / math.log(10)
+def clock_step_by_step(R, log_g, mu, eta, a, steps, most=100):
+    """The steps themselves, or fewer and longer ones."""
+    each = max(1, steps // most)
+    for _ in range(min(steps, most)):
+        step = each * eta * math.exp(a * log_g)
+        R, log_g = R + step, log_g - mu * step
+    return R
 
 
 def speed_by_margin(rows, lam):
@@ -108,18 +115,21 @@ ANSWERS = {
         ],
     },
     "17.2": {
-        "also_right": plain_by_scipy,
+        "also_right": clock_in_logs,
         "wrong": [
-            plain_by_first,
-            lambda lengths, log_g, eta: plain_by_scipy(lengths, log_g, eta) + math.log10(eta),
-            lambda lengths, log_g, eta: plain_by_scipy(lengths[:-1], log_g[:-1], eta),
-            lambda lengths, log_g, eta: plain_by_scipy(lengths, np.roll(log_g, 1), eta),
-            lambda lengths, log_g, eta: 10 ** plain_by_scipy(lengths, np.maximum(log_g, -200), eta),
-            lambda lengths, log_g, eta: plain_by_scipy(lengths, log_g * math.log(10), eta),
-            lambda lengths, log_g, eta: plain_by_scipy(lengths**2, log_g, eta),
-            lambda lengths, log_g, eta: plain_by_scipy(lengths, log_g, eta) - math.log10(len(lengths)),
-            lambda lengths, log_g, eta: plain_by_scipy(lengths, 2 * log_g, eta),
-            lambda lengths, log_g, eta: (math.log(lengths.sum() / eta) - log_g.mean()) / math.log(10),
+            clock_step_by_step,
+            lambda *given: clock_in_logs(*given, add=1.0),
+            lambda *given: clock_in_logs(*given) - given[0],
+            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g, 1 / mu, eta, a, steps),
+            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g, mu, eta, a**2, steps),
+            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g, mu, 1.0, a, steps),
+            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g, mu, eta, a, 2 * steps),
+            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, -mu * R, mu, eta, a, steps),
+            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, 0.0, mu, eta, a, steps),
+            lambda R, log_g, mu, eta, a, steps: math.log(steps) / (max(a, 1e-9) * mu),
+            lambda R, log_g, mu, eta, a, steps: R + math.log(steps) / mu,
+            lambda R, log_g, mu, eta, a, steps: R * clock_in_logs(0.0, log_g, mu, eta, a, steps),
+            lambda R, log_g, mu, eta, a, steps: R + eta * math.exp(a * log_g) * steps ** (1 - a),
         ],
     },
     "17.3": {

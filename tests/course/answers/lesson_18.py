@@ -1,9 +1,6 @@
 """Answers to lesson 18's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
-from itertools import product
-
 import numpy as np
-from scipy import stats
 
 
 def bound_by_search(A, w, C, weights=lambda slack: slack, largest=np.inf):
@@ -21,11 +18,18 @@ def bound_by_search(A, w, C, weights=lambda slack: slack, largest=np.inf):
     return -(b**2) / (4 * a) if -b / (2 * a) <= largest else value(largest)
 
 
-def flips_by_hand(trained, control, far=lambda mean, seen: abs(mean) >= abs(seen) - 1e-12):
-    units = (np.asarray(trained) - np.asarray(control)).mean(axis=1)
-    seen = units.mean()
-    hits = [far(np.dot(signs, units) / len(units), seen) for signs in product((-1, 1), repeat=len(units))]
-    return sum(hits) / len(hits)
+def pairs_in_steps(K, Q, R, far, steps=60, pull=(1.0, 1.0), scale=None, turns=False):
+    """Short steps, as a learner would take them; or K and Q by turns, each for half of the way."""
+    W_0, scale = K @ Q.T, 1 / np.sqrt(K.shape[1]) if scale is None else scale
+    moved = np.zeros_like(R)
+    while (gone := np.linalg.norm(moved)) < far * (1 - 1e-9):
+        first = gone < far / 2
+        a, b = (pull[0], pull[1]) if not turns else (float(first), float(not first))
+        slope_K, slope_Q = a * R @ Q, b * R.T @ K
+        h = far / steps / (scale * np.linalg.norm(slope_K @ Q.T + K @ slope_Q.T))
+        K, Q = K + h * slope_K, Q + h * slope_Q
+        moved = scale * (K @ Q.T - W_0)
+    return moved
 
 
 def given_in_matrices(c, mean=lambda row: row.mean(), part=lambda T: -np.ones(T) / T, picks=np.argmax):
@@ -96,48 +100,30 @@ ANSWERS = {
         ],
     },
     "18.3": {
-        "also_right": flips_by_hand,
+        "also_right": lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, steps=1500),
         "wrong": [
-            lambda trained, control: float(
-                stats.wilcoxon(trained.mean(1), control.mean(1)).pvalue if (trained != control).any() else 1.0
-            ),
-            lambda trained, control: flips_by_hand(
-                trained, control, lambda mean, seen: abs(mean / seen if seen else np.nan) >= 1 - 1e-9
-            ),
-            lambda trained, control: flips_by_hand(trained, control, lambda mean, seen: mean >= seen - 1e-12),
-            lambda trained, control: flips_by_hand(
-                trained, control, lambda mean, seen: abs(mean) > abs(seen) + 1e-12
-            ),
-            lambda trained, control: flips_by_hand(
-                trained, control, lambda mean, seen: abs(mean) <= abs(seen) + 1e-12
-            ),
-            lambda trained, control: flips_by_hand(
-                trained, control, lambda mean, seen: abs(mean) >= abs(seen)
-            ),
-            lambda trained, control: flips_by_hand(
-                trained, control, lambda mean, seen: abs(mean) >= abs(seen) - 1e-4
-            ),
-            lambda trained, control: flips_by_hand(
-                trained,
-                control,
-                lambda mean, seen: abs(mean) >= abs(seen) or np.isclose(abs(mean), abs(seen)),
-            ),
-            lambda trained, control: flips_by_hand(trained.T, control.T),
-            lambda trained, control: flips_by_hand(trained, 0 * control),
-            lambda trained, control: flips_by_hand(np.sort(trained, 0), np.sort(-control, 0)),
-            lambda trained, control: flips_by_hand((trained - control).reshape(-1, 1)[:10], np.zeros((1, 1))),
-            lambda trained, control: flips_by_hand(np.sign(trained - control), 0 * control),
-            lambda trained, control: flips_by_hand(
-                np.median(trained - control, axis=1)[:, None], np.zeros((len(trained), 1))
-            ),
-            lambda trained, control: flips_by_hand(trained, control) / 2,
-            lambda trained, control: 2 * flips_by_hand(trained, control),
-            lambda trained, control: 0.5 ** len(trained),
-            lambda trained, control: float((trained <= control).mean()),
-            lambda trained, control: flips_by_hand(
-                *(part[(trained != control).any(1)] for part in (trained, control))
-            ),
-            lambda trained, control: flips_by_hand(trained[1:], control[1:]) if len(trained) > 1 else 1.0,
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, steps=8),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, steps=1),
+            lambda K, Q, R, far: pairs_in_steps(Q, K, R, far),
+            lambda K, Q, R, far: pairs_in_steps(Q, K, R.T, far),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R.T, far),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, -R, far),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, turns=True),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, pull=(1.0, 0.0)),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, pull=(0.0, 1.0)),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, pull=(1.0, 0.5)),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, 2 * far),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far**2),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far * np.sqrt(K.shape[1]), scale=1.0),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, scale=1 / K.shape[1]),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, scale=1.0),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far) + K @ Q.T / np.sqrt(K.shape[1]),
+            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far) / far,
+            lambda K, Q, R, far: -pairs_in_steps(K, Q, R, far),
+            lambda K, Q, R, far: far * R / np.abs(R).sum(),
+            lambda K, Q, R, far: far * (K @ Q.T) / np.linalg.norm(K @ Q.T),
+            lambda K, Q, R, far: (R @ Q @ Q.T + K @ K.T @ R) / np.sqrt(K.shape[1]),
+            lambda K, Q, R, far: far * R @ Q @ Q.T / np.linalg.norm(R @ Q @ Q.T),
         ],
     },
     "18.4": {
