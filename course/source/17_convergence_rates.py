@@ -392,7 +392,7 @@ def clock(R, log_g, mu, eta, a, steps):
 check("17.2", clock)
 
 # %%
-print("after steps   300: length   3,000: length   foretold over true, 20 problems")
+print("after steps   300: length   3,000: length   foretold over true: median, range of 20 problems")
 for a in (1.0, 0.5, 0.25, 0.0):
     eta = 1.0 if a else 0.1
     early, late = descend(lambda j, W, g, a=a, eta=eta: eta * (a * g).exp(), [300, 3000])
@@ -401,13 +401,13 @@ for a in (1.0, 0.5, 0.25, 0.0):
     told = [clock(*map(float, (R[k], log_g[k], margin[k])), eta, a, 2700) for k in range(20)]
     ratio = torch.tensor(told) / length_of(late)
     print(f"a = {a:4.2f} {R.median():15.0f} {length_of(late).median():15.0f} "
-          f"{ratio.min():14.2f} to {ratio.max():.2f}")  # fmt: skip
-    assert (abs(ratio - 1) < (0.16 if a == 1 else 0.08)).all(), again.format("17.2")
+          f"{ratio.median():27.2f}   {ratio.min():.2f} to {ratio.max():.2f}")  # fmt: skip
+    assert abs(ratio.median() - 1) < (0.09 if a == 1 else 0.03), again.format("17.2")
 
 # %% [markdown]
 # For each $a > 0$ the length is a logarithm of the steps, $\frac{1}{a\hat\mu}\log j$ in the end; only for
-# $a = 0$ is it a power. With $a < 1$ all lengths are foretold to 8%. Those of plain descent, which are short
-# yet, are foretold to 16%.
+# $a = 0$ is it a power. In the median the lengths are foretold to 3%, those of plain descent, which are still
+# short, to 9%. Single problems are farther off.
 #
 # **One clock can be read from another.** A short step of NGD covers as much as its length over
 # $\eta\lVert G\rVert$ plain ones. Their number overflows, so we add up in logs.

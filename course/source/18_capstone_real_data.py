@@ -601,9 +601,8 @@ assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.forma
 # %% [markdown]
 # They have about what the trained ones have. Is that so in ten runs, and on sentences? Eight heads of one run
 # share data and layers: they are not eight experiments, so we average over them. If trained and control were
-# alike, each run's difference could as well have had the other sign.
-# The share of all $2^{10}$ patterns of signs whose mean is at least as far from 0 as the observed one is a
-# permutation $p$-value.
+# alike, each run's difference could as well have had the other sign. The share of all $2^{10}$ patterns of
+# signs whose mean is at least as far from 0 as the observed one is a permutation $p$-value.
 #
 # **Weight decay** multiplies $K$ and $Q$ by a number below 1 at each step; a decay of 1 leaves 0.09 of $W_0$
 # after 400. So we take all movements from *there*, those of the rivals, too.
