@@ -93,24 +93,40 @@ REST = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 11.3 the newcomer
-def _newcomer_by(
-    project=lambda xi, zeta, K, Q: ((xi @ K + zeta @ Q) ** 2).sum(),
-    power=lambda S: np.linalg.svd(S)[1][0],
+# --------------------------------------------------------------------------- 11.3 how long is the stall
+def _root(share, c, goal):
+    """The factor by which the norm grows until the share is the goal."""
+    return 1.0 if share >= goal else (goal / share) ** (1 / (c - 1)) if c > 1 else np.inf
+
+
+def _but(law):
+    """A factor by another law, and the right one where the newcomer is there already, or never."""
+    return lambda share, c, goal: law(share, c, goal) if share < goal and c > 1 else _root(share, c, goal)
+
+
+def _stall_by(
+    size=lambda a, b, K, Q: ((a @ K + b @ Q) ** 2).sum(),
+    pull=lambda S: np.linalg.svd(S)[1][0],
     vectors=lambda left, right: (left[:, 0], right[0]),
-    grown=lambda now, growth, c: now * growth**c,
+    whole=None,
+    factor=_root,
 ):
-    def answer(K, Q, S, growth):
+    """An answer from the size of a direction, c, the missing direction, what it is a share of, and a law."""
+
+    def answer(K, Q, S, goal):
         left, _, right = np.linalg.svd(S)
-        now = project(*vectors(left, right), K, Q)
-        return now, grown(now, growth, power(S))
+        u, _, w = np.linalg.svd(K @ Q.T)
+        first = size(u[:, 0], w[0], K, Q) if whole is None else whole(K, Q)
+        share = size(*vectors(left, right), K, Q) / first
+        with np.errstate(all="ignore"):
+            return share, factor(share, pull(S), goal)
 
     return answer
 
 
-def newcomer(K, Q, S, growth):
-    """||K' xi + Q' zeta||^2 now, and after the pair's square has grown `growth`-fold: growth^c times that."""
-    return _newcomer_by()(K, Q, S, growth)
+def stall(K, Q, S, goal):
+    """The newcomer's share of the first direction, and the factor of the norm until that is `goal`."""
+    return _stall_by()(K, Q, S, goal)
 
 
 def orthogonal(rng, d):
@@ -118,73 +134,104 @@ def orthogonal(rng, d):
     return np.linalg.qr(rng.normal(size=(d, d)))[0]
 
 
-def _newcomer_cases(rng):
-    """S square and of no symmetry, with leading singular values apart; a newcomer in rotated columns."""
+def _stall_cases(rng):
+    """S of no symmetry; a newcomer that is small in K and Q; once it never grows up, once it is there."""
     cases = []
-    for d, m, growth in ((2, 2, 2.0), (3, 2, 1.7), (4, 4, 3.0), (5, 3, 0.6)):
-        s = np.concatenate([[rng.uniform(1.6, 2.4)], rng.uniform(0.3, 1.3, size=d - 1)])
-        S = orthogonal(rng, d) * np.sort(s)[::-1] @ orthogonal(rng, d).T
-        cases.append((rng.normal(size=(d, m)), rng.normal(size=(d, m)), S, growth))
+    for d, m, c, grow in (
+        (2, 2, 2.2, 9.0),
+        (3, 2, 1.5, 4.0),
+        (4, 4, 3.1, 30.0),
+        (5, 3, 0.8, 5.0),
+        (4, 3, 1.7, 0.6),
+    ):
+        c = rng.uniform(0.95, 1.05) * c
+        s = np.r_[c, np.sort(rng.uniform(0.3, min(1.3, 0.9 * c), size=d - 1))[::-1]]
+        left, right = orthogonal(rng, d), orthogonal(rng, d)
+        K, Q = rng.normal(size=(2, d, m))
+        K = K - 0.8 * np.outer(left[:, 0], left[:, 0] @ K)
+        Q = Q - 0.7 * np.outer(right[:, 0], right[:, 0] @ Q)
+        S = left * s @ right.T
+        cases.append((K, Q, S, grow * rng.uniform(0.9, 1.1) * stall(K, Q, S, 1.0)[0]))
     return cases
 
 
-NEWCOMER = Exercise(
+STALL = Exercise(
     id="11.3",
-    title="What will it grow to?",
-    points=2,
+    title="How long does the stall last?",
+    points=3,
     minutes=10,
     difficulty=2,
-    reference=newcomer,
-    cases=_newcomer_cases,
+    reference=stall,
+    cases=_stall_cases,
     misconceptions=known(
-        _newcomer_by(power=lambda S: 2 * np.linalg.svd(S)[1][0]),
-        "The square of the pair grows at the rate 2b and the newcomer's at 2bc: their ratio is c, not 2c.",
-        _newcomer_by(power=lambda S: np.linalg.svd(S)[1][0] / 2),
-        "The size is a square: it grows at the rate 2bc, the pair's square at 2b. The power is c, not c/2.",
-        _newcomer_by(power=lambda S: np.linalg.svd(S)[1][0] - 1),
-        "c - 1 is the power of the share. The newcomer itself grows like the power c.",
-        _newcomer_by(power=lambda S: np.linalg.norm(S)),
+        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** (1 / c))),
+        "The first direction grows too, like the norm. The share grows like the norm to the power c - 1.",
+        _stall_by(factor=lambda share, c, goal: max((goal / share) ** (1 / c), 1.0)),
+        "The first direction grows too: the share grows like the norm^(c - 1), or shrinks.",
+        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** (c - 1))),
+        "Solve share * factor^(c - 1) = goal for the factor: a root of goal / share, not a power of it.",
+        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** c)),
+        "Solve share * factor^(c - 1) = goal for the factor: the exponent is 1 / (c - 1).",
+        _stall_by(factor=_but(lambda share, c, goal: goal / share)),
+        "That would do if the share grew like the norm itself. It grows like the norm to the power c - 1.",
+        _stall_by(factor=lambda share, c, goal: max(goal / share, 1.0)),
+        "That is how much the share has to grow. It grows like the norm to the power c - 1.",
+        _stall_by(factor=_but(lambda share, c, goal: np.log(goal / share) / (c - 1))),
+        "That is the logarithm of the factor.",
+        _stall_by(factor=lambda share, c, goal: np.log(goal / share) / (c - 1)),
+        "That is the logarithm of the factor; and it is no number where the share never grows, or is there.",
+        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** (0.5 / (c - 1)))),
+        "||K||^2 + ||Q||^2 is 2 ||W||_*, not its square: no square root.",
+        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** (2 / (c - 1)))),
+        "The size is a square, and so is ||K||^2 + ||Q||^2 = 2 ||W||_*: no factor 2 in the exponent.",
+        _stall_by(factor=_but(lambda share, c, goal: (share / goal) ** (1 / (c - 1)))),
+        "The share has to grow, so the norm grows by more than 1. Turn the fraction over.",
+        _stall_by(factor=_but(lambda share, c, goal: share ** (-1 / (c - 1)))),
+        "That is when the newcomer is as large as the first direction. Asked for is a share of `goal`.",
+        _stall_by(factor=lambda share, c, goal: (goal / share) ** (1 / (c - 1))),
+        "With c < 1 the share shrinks, and the factor is np.inf; where it is at its goal already, it is 1.",
+        _stall_by(factor=lambda share, c, goal: 1.0 if share >= goal else (goal / share) ** (1 / (c - 1))),
+        "With c < 1 the share shrinks: it never comes to the goal, the factor is np.inf.",
+        _stall_by(factor=lambda share, c, goal: (goal / share) ** (1 / (c - 1)) if c > 1 else np.inf),
+        "A share that is at its goal already need not grow: the factor is 1.",
+        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** (1 / (c - 1)) - 1)),
+        "A factor is asked for: do not subtract 1.",
+        _stall_by(pull=np.linalg.norm),
         "You took the Frobenius norm of S for c. It is the largest singular value.",
-        _newcomer_by(power=lambda S: np.abs(np.linalg.eigvals(S)).max()),
+        _stall_by(pull=lambda S: np.abs(np.linalg.eigvals(S)).max()),
         "S is not symmetric: its largest singular value is not the size of its largest eigenvalue.",
-        _newcomer_by(project=lambda xi, zeta, K, Q: ((xi @ K - zeta @ Q) ** 2).sum()),
+        _stall_by(pull=lambda S: np.linalg.svd(S)[1][:2] @ [1, -1] + 1),
+        "The first direction of W is pulled by 1, not by the second singular value of S: the power is c - 1.",
+        _stall_by(pull=lambda S: np.divide(*np.linalg.svd(S)[1][:2])),
+        "The first direction of W is pulled by 1, not by the second singular value: c is not their ratio.",
+        _stall_by(size=lambda a, b, K, Q: ((a @ K - b @ Q) ** 2).sum()),
         "The difference decays. The sum of xi'K and zeta'Q is what grows.",
-        _newcomer_by(project=lambda xi, zeta, K, Q: ((zeta @ K + xi @ Q) ** 2).sum()),
-        "xi and zeta are exchanged: the left vector belongs to K, the right one to Q.",
-        _newcomer_by(project=lambda xi, zeta, K, Q: xi @ K @ Q.T @ zeta),
+        _stall_by(size=lambda a, b, K, Q: ((b @ K + a @ Q) ** 2).sum()),
+        "The left vectors belong to K, the right ones to Q: you exchanged them.",
+        _stall_by(size=lambda a, b, K, Q: abs(a @ K @ Q.T @ b)),
         "xi'W zeta mixes a growing and a decaying part. Take the sum xi'K + zeta'Q, and its squared length.",
-        _newcomer_by(project=lambda xi, zeta, K, Q: ((xi @ K) ** 2).sum() + ((zeta @ Q) ** 2).sum()),
+        _stall_by(size=lambda a, b, K, Q: ((a @ K) ** 2).sum() + ((b @ Q) ** 2).sum()),
         "Add the two vectors first, then square: the two parts alone follow no single power.",
-        _newcomer_by(project=lambda xi, zeta, K, Q: np.linalg.norm(xi @ K + zeta @ Q)),
-        "The newcomer's size is the squared length.",
-        _newcomer_by(project=lambda xi, zeta, K, Q: ((xi @ K) ** 2).sum()),
+        _stall_by(size=lambda a, b, K, Q: np.linalg.norm(a @ K + b @ Q)),
+        "The size is the squared length.",
+        _stall_by(size=lambda a, b, K, Q: ((a @ K) ** 2).sum()),
         "That is K's part alone. Q belongs to it.",
-        _newcomer_by(vectors=lambda left, right: (left[:, -1], right[-1])),
+        _stall_by(whole=lambda K, Q: (K**2).sum() + (Q**2).sum()),
+        "That is the share of the whole pair. Asked for is the share of W's first direction.",
+        _stall_by(whole=lambda K, Q: 4 * np.linalg.svd(K @ Q.T)[1][0]),
+        "4 sigma_1 is the first direction's size in a balanced pair only. Use one formula for both sizes.",
+        _stall_by(whole=lambda K, Q: np.linalg.svd(K @ Q.T)[1][0]),
+        "Divide a size by a size: the first direction's is ||K'u + Q'w||^2 with the first singular vectors.",
+        _stall_by(whole=lambda K, Q: 1.0),
+        "That is the newcomer's size. Its share is that over the size of W's first direction.",
+        _stall_by(vectors=lambda left, right: (left[:, -1], right[-1])),
         "These are the vectors of the smallest singular value. The newcomer comes along the largest.",
-        _newcomer_by(vectors=lambda left, right: (left[:, 0], right[:, 0])),
+        _stall_by(vectors=lambda left, right: (left[:, 0], right[:, 0])),
         "np.linalg.svd returns the right vectors as rows: zeta is the first row of its third result.",
-        _newcomer_by(vectors=lambda left, right: (left[0], right[0])),
+        _stall_by(vectors=lambda left, right: (left[0], right[0])),
         "np.linalg.svd returns the left vectors as columns: xi is the first column of its first result.",
-        _newcomer_by(
-            project=lambda xi, zeta, K, Q: np.linalg.norm(xi @ K + zeta @ Q),
-            grown=lambda now, growth, c: now * growth ** (c / 2),
-        ),
-        "That is the length of the newcomer, now and then. Its size is the square.",
-        _newcomer_by(grown=lambda now, growth, c: now * growth * c),
-        "The ratio of two rates is a power: growth^c, not c times growth.",
-        _newcomer_by(grown=lambda now, growth, c: now * np.exp(c * growth)),
-        "`growth` is a factor, no time: what grows c times as fast grows by growth^c.",
-        lambda K, Q, S, growth: (
-            newcomer(K, Q, S, 1)[0],
-            newcomer(K, Q, S, growth ** (((K**2).sum() + (Q**2).sum()) / 2 / (S * (K @ Q.T)).sum()))[1],
-        ),
-        "Take the pair as balanced: ||K||^2 + ||Q||^2 = 2 ||W||_* = 2 <S, W>, and the power is c alone.",
-        _newcomer_by(power=lambda S: np.linalg.svd(S)[1][0] / np.linalg.svd(S)[1].sum()),
-        "S has its size already: c is its largest singular value, divided by nothing.",
-        _newcomer_by(grown=lambda now, growth, c: now * growth),
-        "You let the newcomer grow like the pair. Its power is c.",
-        lambda K, Q, S, growth: newcomer(K, Q, S, growth)[::-1],
-        "Return the size now first, then the one later.",
+        lambda K, Q, S, goal: stall(K, Q, S, goal)[::-1],
+        "Return the share first, then the factor.",
     ),
 )
 
@@ -288,4 +335,4 @@ LIMIT = Exercise(
     ),
 )
 
-EXERCISES = [REST_OR_CYCLE, REST, NEWCOMER, LIMIT]
+EXERCISES = [REST_OR_CYCLE, REST, STALL, LIMIT]

@@ -9,15 +9,15 @@
 # it really show?**
 #
 # They head for another SVM, that of the nuclear norm. On the way they stall, and one matrix, read from the
-# run's own forces, says how fast they leave. The published figure shows no stall, because of a number as
-# small as a rounding error.
+# run's own forces, foretells how soon the stall can end. The published figure shows no stall, because of a
+# number as small as a rounding error.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
 # - state the Att-SVM that belongs to $(K, Q)$ and tell it from that of $W$ by measurement;
 # - say what a ridge of one rounding error does to a run, and tell rest from a cycle;
-# - read from a stalled run how fast it leaves its stall;
+# - read from a stalled run how soon its stall can end;
 # - bound the rank of the solution by counting, and say what too few columns cost.
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
@@ -206,10 +206,9 @@ show(
 # > pairs of cost at most $R$. As $R \to \infty$, the distance of $K Q^\top / R$ to the set of normalised
 # > solutions of that SVM, taken over matrices of rank at most $m$, tends to 0.*
 #
-# It is about *global* minimisers and the *best* tokens. Of descent, and of the tokens that descent selects,
-# it says nothing. For these the paper shows a figure: the mean cosine of $(K, Q)$ with $W_{\mathrm{nuc}}$, of
-# the tokens that the run selected, rises to .997 within 2,000 steps. Our run of section 11.1 made the same
-# steps and has less. Who is right?
+# It is about *global* minimisers and the *best* tokens. For descent, and the tokens that descent selects, the
+# paper shows a figure: the mean cosine of $(K, Q)$ with their $W_{\mathrm{nuc}}$ rises to .997 within 2,000
+# steps. Our run of section 11.1 made the same steps and has less. Who is right?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.3 The published figure, and what makes it
@@ -247,13 +246,12 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
 
 # %% [markdown]
 # - *A ridge*: .996 to .997, whichever gradient is used, with or without $\varepsilon$ in the norm.
-# - *Exact, nothing added*: .985 after 2,000 steps. Descent alone comes near, and its least run is at .88.
+# - *Exact, nothing added*: .985 after 2,000 steps. Its least run is at .88.
 # - *Exact, and $\varepsilon$ in the norm*: the gradient is soon shorter than $\varepsilon$, and the run
-#   freezes where it happens to be, near .94.
+#   freezes near .94.
 # - *Textbook, no ridge*: the gradient loses the winner's part (lesson 05), and the direction is lost.
 #
-# So the published number belongs to the ridge. It brings descent from .985 to .997, and it hides two faults
-# of the code.
+# So the published number belongs to the ridge.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the ridge holds
@@ -376,12 +374,11 @@ assert ((ratio > 0.8) & (ratio < 0.96)).all(), again.format("11.1")
 assert 2 / eta_star.max() > 40 * 4  # the curvature over eps, and what the sum leaves out
 
 # %% [markdown]
-# The step decides, and the curvature at rest says run by run which step is small enough. The cycle's size
-# comes out 6 to 18 percent too large (root mean square of the two gradients; they are normalised apart, the
-# exercise has one). The cosine is the same in the cycle and at rest. So the published *number* is that of a
-# KKT point of the loss with its ridge, and the published *run* cycles around it.
+# The curvature at rest says run by run which step is small enough. (The cycle's gradients are 6 to 18 percent
+# smaller than predicted: the exercise has one gradient to normalise, the run two.) The cosine is the same in
+# the cycle and at rest.
 #
-# Which KKT point? In three of our twelve problems not that of the best tokens. The cosine .997 compares each
+# In three of our twelve problems the run rests at other tokens than the best. The cosine .997 compares each
 # run with the SVM of the tokens *that it selected*. Against that of the best tokens (stored, 40 problems of
 # each of three sizes):
 
@@ -404,9 +401,9 @@ assert np.nanmean(resting.sel(size="published").to_best.values[:, 0]) < 0.93
 # ### Descent, vanishing ridge and path, side by side
 #
 # The theorem's minimisers one can follow, as the ridge vanishes or as the ball grows. From a small start, do
-# they stay the global ones? There is a certificate: no $W$ has a loss below $\frac1n \sum_i
-# \ell(\gamma_{i\,\mathrm{opt}_i})$, its **floor**, and one that selects another token somewhere stays above
-# it by a fixed amount. So a third road starts far out, at $20\, W_{\mathrm{nuc}}$ of the best tokens.
+# they stay the global ones? No $W$ has a loss below $\frac1n \sum_i \ell(\gamma_{i\,\mathrm{opt}_i})$, its
+# **floor**, and one that selects another token somewhere stays above it by a fixed amount. So a third road
+# starts far out, at $20\, W_{\mathrm{nuc}}$ of the best tokens.
 
 # %%
 few = tokens.block(slice(0, 3))
@@ -445,9 +442,7 @@ assert ends["balls, from far"][2].min() > 0.998
 # %% [markdown]
 # Each minimiser is at the nuclear SVM of its *own* tokens, and nearer at norm 600 than descent at 20,000. The
 # last road has the theorem's tokens, and goes to their SVM. From a small start the ridge leaves that road in
-# two of the three problems, the balls in one, for stationary points with other tokens, of which the theorem
-# says nothing. So the ridge of the public code need not lead to its limit: the figure shows what a ridge does
-# to the tokens that descent chose.
+# two of the three problems, the balls in one, for other tokens, of which the theorem says nothing.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How long is W at rest?
@@ -509,8 +504,8 @@ assert ((predicted / lengths > 0.99) & (predicted / lengths < 1)).all(), again.f
 assert lengths.max() > 1.2 * lengths.min()
 
 # %% [markdown]
-# Of the run only its tokens were used, and the prediction is right to one percent in all twelve problems.
-# The mean lead is 31 to 33: a ridge so small that no loss shows it stops training there.
+# The prediction is right to one percent in all twelve problems. The mean lead is 31 to 33: a ridge so small
+# that no loss shows it stops training there.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 Why descent lags
@@ -556,11 +551,12 @@ def forces(W):
     return M * (np.linalg.norm(W, "nuc", axis=(-2, -1)) / (M * W).sum(axis=(-2, -1)))[..., None, None]
 
 
-run = flow.follow(models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1), tokens, [100.0, 200.0])
-(K, K2), (Q, Q2) = run.K.numpy(), run.Q.numpy()  # at lead 100 and 200
-S = forces(K[None] @ np.swapaxes(Q[None], -1, -2))[0]
+small = {beta: models.FactoredAttention(d, d, trials=trials, scale=beta, seed=1) for beta in (0.001, 0.01)}
+at_100 = {beta: flow.follow(model, tokens, [100.0]) for beta, model in small.items()}
+W = at_100[0.001].W[0].numpy()
+S = forces(W)
 print("start 0.001, at lead 100, four problems: singular values of W / sigma_1, and of S")
-for one, of_S in zip(run.W[0, :4], S, strict=False):
+for one, of_S in zip(W[:4], S, strict=False):
     sizes = np.linalg.svd(one, compute_uv=False)[:4]
     print("   ", *(f"{value:.3f}" for value in sizes / sizes[0]), end="      ")
     print(*(f"{value:.2f}" for value in np.linalg.svd(of_S, compute_uv=False)[:4]))
@@ -578,114 +574,140 @@ for one, of_S in zip(run.W[0, :4], S, strict=False):
 # $$(\xi^\top K)' = b\, c\; \zeta^\top Q, \qquad (\zeta^\top Q)' = b\, c\; \xi^\top K, \qquad
 # \left( \lVert K \rVert_F^2 + \lVert Q \rVert_F^2 \right)' = 4 b\, \langle S, W \rangle .$$
 #
-# One combination of the first two grows at a rate that nothing else enters. The third says how fast the
-# whole pair grows; once $K$ and $Q$ are balanced, $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2 \lVert W
-# \rVert_*$.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 11.3: What will it grow to?
-#
-# ★★☆ · 10 minutes
-#
-# Return the size of the newcomer, $\lVert K^\top \xi + Q^\top \zeta \rVert^2$, now, and what it will be when
-# $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2$ is `growth` times as large as now, if $S$ keeps its shape and
-# the pair is balanced. You are given the pair and $S$. **Predict** before you run on: from lead 100 to lead
-# 200 the pair's square about doubles. By how much does a newcomer with $c = 2$ gain on the others? And if $S$
-# does change while the newcomer enters, which way is the prediction off?
-#
-# <details><summary>Hint</summary>
-#
-# Add the first two equations. How fast does the logarithm of each size grow?
-# </details>
-
+# The sum of the first two grows at the rate $b c$, so the newcomer's **size** $\lVert K^\top \xi + Q^\top
+# \zeta \rVert^2$ at $2 b c$; once $K$ and $Q$ are balanced, $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2
+# \lVert W \rVert_*$ at $2 b$. Divide: the newcomer grows like the norm of $W$ *to the power $c$*. Does it,
+# while the lead goes from 100 to 200 and $S$ changes as it likes?
 
 # %%
-@exercise("11.3")
-def newcomer(K, Q, S, growth):
-    """The newcomer's size (now, then): two numbers, for K and Q (d, m), S (d, d) and the factor growth."""
-    ### BEGIN SOLUTION
-    left, singular, right = np.linalg.svd(S)
-    now = ((left[:, 0] @ K + right[0] @ Q) ** 2).sum()
-    return now, now * growth ** singular[0]
-    ### END SOLUTION
-
-
-# %%
-check("11.3", newcomer)
-
-# %% [markdown]
-# Now trial by trial, from lead 100 to lead 200. The prediction uses $S$ at lead 100 alone.
-
-# %%
-rows = []
-for i in range(trials):
-    left, singular, right = np.linalg.svd(S[i])
-    growth = ((K2[i] ** 2).sum() + (Q2[i] ** 2).sum()) / ((K[i] ** 2).sum() + (Q[i] ** 2).sum())
-    now, then = newcomer(K[i], Q[i], S[i], growth)
-    found = ((left[:, 0] @ K2[i] + right[0] @ Q2[i]) ** 2).sum()
-    rows.append((singular[0], *(np.log(value / now) / np.log(growth) for value in (then, found))))
-c, power, grown = np.array(rows).T
-error = np.abs(grown - power)[c > 1.15]
-print(f"here: {error.size} of {trials} runs have c > 1.15; power measured - predicted:", end=" ")
-print(f"median size {np.median(error):.2f}")
-assert error.size >= 8, again.format("11.3")
-assert np.median(error) < 0.12, again.format("11.3")
-c, grown = full.c.values, full.measured.values
+c, grown = full.c.values, full.measured.values  # c at lead 100, and the power by which the newcomer grew
 off = (grown - c)[c > 1.15]
-print(f"stored: {off.size} of {c.size} runs; median size {np.median(np.abs(off)):.3f},", end=" ")
-print(f"below 0.1 in {(np.abs(off) < 0.1).sum()}, largest {np.abs(off).max():.2f}, negative in", end=" ")
-print(f"{(off < 0).mean():.0%}; if shares stood still (power 1): {np.median(grown[c > 1.15] - 1):.3f}")
-assert (off.size, (np.abs(off) < 0.1).sum()) == (139, 107)
+print(f"{off.size} of {c.size} runs have c > 1.15: power measured - c has median size", end=" ")
+print(f"{np.median(np.abs(off)):.3f}, and is negative in {(off < 0).mean():.0%};", end=" ")
+print(f"if shares stood still (power 1): {np.median(grown[c > 1.15] - 1):.3f}")
+assert off.size == 139
 assert np.median(np.abs(off)) < 0.05 < 0.2 * np.median(grown[c > 1.15] - 1)
 assert (off < 0).mean() > 0.95
 late = [np.median(np.abs(g - f)[f > 1.15]) for f, g in zip(c, grown, strict=True)]
 print("median size by start, beta from 1 to .001:", ", ".join(f"{one:.3f}" for one in late))
 assert late[0] < 0.03 < late[1] < 0.04 < late[2] < 0.07 < late[3] < 0.1
-mean_pull = full.power.values  # the newcomer's singular value in S, mean of leads 100 and 200
-falls, better = (mean_pull < c)[c > 1.15], np.abs(grown - mean_pull)[c > 1.15]
-print(f"its pull is less at lead 200 in {falls.mean():.0%}; with the mean of both: {np.median(better):.3f}")
-assert falls.mean() > 0.98
-assert np.median(better) < 0.015
+
+# %% [markdown]
+# It does (Figure 2, left), with a median error of .02 from $\beta = 1$ to .09 from $\beta = .001$, and nearly
+# always a little *less*.
+#
+# The directions that live in $W$ have the singular value 1 in $S$: they grow like the norm itself. So the
+# newcomer's **share**, its size over that of the first direction of $W$, grows like the norm to the power
+# $c - 1$. Let the stall be over when the newcomer has *half of the share that it has in* $W_{\mathrm{nuc}}$.
+# When is that?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercise 11.3: How long does the stall last?
+#
+# ★★☆ · 10 minutes
+#
+# **Predict** before you run on. Return the newcomer's share now, and the factor by which $\lVert W \rVert_*$
+# must grow until the share is `goal`, if $S$ keeps its shape: 1 if it is there already, `np.inf` if it never
+# gets there. The size of a direction with the left and right unit vectors $a$, $b$ is $\lVert K^\top a +
+# Q^\top b \rVert^2$; for the first direction of $W$ take its first singular vectors. $c$ does not stay, it
+# falls while the newcomer enters. Which way will your factor be off?
+#
+# <details><summary>Hint</summary>
+#
+# What is the share when the norm is $g$ times as large?
+# </details>
+
+
+# %%
+@exercise("11.3")
+def stall(K, Q, S, goal):
+    """(share, factor): two numbers, for K and Q (d, m), S (d, d) and the share goal > 0."""
+    ### BEGIN SOLUTION
+    sizes = []
+    for matrix in (S, K @ Q.T):
+        left, _, right = np.linalg.svd(matrix)
+        sizes.append(((left[:, 0] @ K + right[0] @ Q) ** 2).sum())
+    share, c = sizes[0] / sizes[1], np.linalg.norm(S, 2)
+    if share >= goal:
+        return share, 1.0
+    return share, (goal / share) ** (1 / (c - 1)) if c > 1 else np.inf
+    ### END SOLUTION
+
+
+# %%
+check("11.3", stall)
+
+# %% [markdown]
+# Now run on, to leads of $10^8$. In log time we let `flow.follow` with `move=inf` make every step half a
+# percent of the pair's length. (Such steps overshoot, and the direction zigzags by about as much.)
+
+# %%
+foretold, ended = [], []
+for beta, first in at_100.items():
+    late = flow.follow(small[beta], tokens, [100.0 * 2**k for k in range(1, 21)], turn=0.005, move=torch.inf)
+    K, Q = torch.cat([first.K, late.K]).numpy(), torch.cat([first.Q, late.Q]).numpy()  # (21, trials, d, d)
+    W = K @ np.swapaxes(Q, -1, -2)
+    S, sigma = forces(W[:1])[0], np.linalg.norm(W, 2, axis=(-2, -1))
+    ahead = np.log((K**2 + Q**2).sum(axis=(-2, -1)))  # log of the norm, but for a constant
+    W_nuc = compared(torch.tensor(W[0]), tokens)[1].value.numpy()
+    for i in range(trials):
+        left, singular, right = np.linalg.svd(S[i])
+        share = ((left[:, 0] @ K[:, i] + right[0] @ Q[:, i]) ** 2).sum(axis=-1) / (4 * sigma[:, i])
+        goal = abs(left[:, 0] @ W_nuc[i] @ right[0]) / np.linalg.norm(W_nuc[i], 2) / 2
+        factor = float(stall(K[0, i], Q[0, i], S[i], goal)[1])
+        if singular[0] > 1.15 and factor > 1:
+            there = (share >= goal).argmax()  # 0: not yet
+            foretold.append(factor)
+            span = slice(there - 1, there + 1)
+            when = np.interp(goal, share[span], ahead[span, i]) if there else np.inf
+            ended.append(np.exp(when - ahead[0, i]))
+foretold, ended = np.array(foretold), np.array(ended)
+over = np.isfinite(ended)
+late_by = np.log(ended[over]) / np.log(foretold[over])
+alike = np.corrcoef(np.log(ended[over]), np.log(foretold[over]))[0, 1]
+print(f"{over.size} runs have c > 1.15 and a newcomer below half: in {over.sum()} the stall is over by 10^8,")
+print(
+    f"earlier than foretold in {(late_by < 1).sum()}; median factor foretold {np.median(foretold):.0f},",
+    end="",
+)
+print(f" measured about {np.median(ended):.0e}; logarithms: correlation {alike:.1f}")
+assert (over.size, over.sum()) == (17, 14), again.format("11.3")
+assert late_by.min() > 1.05, again.format("11.3")
+assert 10 < np.median(foretold) < 12 < 40 < np.median(ended) < 60, again.format("11.3")
+assert alike > 0.8, again.format("11.3")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(4.2, 3.5))
+fig, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(8.4, 3.5))
 for beta, color, marker in zip((1.0, 0.1, 0.01, 0.001), (BLACK, BLUE, GREEN, ORANGE), "os^D", strict=True):
-    cell = full.sel(start=beta)
-    ax.plot(cell.c, cell.measured, marker, color=color, markersize=5, label=rf"$\beta = {beta:g}$", alpha=0.8)
-ax.plot([0.9, 3], [0.9, 3], color=BLACK, linewidth=1)
-ax.set(xlabel="power predicted: $c$ at lead 100", ylabel="power measured", xlim=(0.9, 2.9), ylim=(0.5, 2.9))
-ax.legend()
+    cell, label = full.sel(start=beta), rf"$\beta = {beta:g}$"
+    left_ax.plot(cell.c, cell.measured, marker, color=color, markersize=5, label=label, alpha=0.8)
+left_ax.plot([0.9, 3], [0.9, 3], color=BLACK, linewidth=1)
+left_ax.set(xlabel="power predicted: $c$ at lead 100", ylabel="power measured")
+left_ax.set(xlim=(0.9, 2.9), ylim=(0.5, 2.9))
+left_ax.legend()
+right_ax.loglog(foretold[over], ended[over], "o", color=BLUE, label="stall over")
+right_ax.loglog(foretold[~over], np.full((~over).sum(), 1e6), "^", color=ORANGE, label="not yet")
+right_ax.loglog([1, 1e5], [1, 1e5], color=BLACK, linewidth=1)
+right_ax.set(xlabel="factor of the norm foretold", ylabel="factor measured", xlim=(1, 1e5), ylim=(1, 3e6))
+right_ax.legend(loc="lower right")
 show(
     fig,
-    alt="Measured against predicted powers for 160 runs from four starts: nearly all points lie on the "
-    "diagonal or a little below it, one far below, from 1 to 2.6, with larger powers for smaller starts.",
+    alt="Left, measured against predicted powers for 160 runs from four starts: nearly all points lie on the "
+    "diagonal or a little below it, one far below, from 1 to 2.6, with larger powers for smaller starts. "
+    "Right, measured against foretold factors, both logarithmic: all points lie above the diagonal and rise "
+    "with it; three triangles at the top have not ended.",
 )
 
 # %% [markdown]
-# **Figure 2.** The newcomer's growth from lead 100 to 200: predicted at lead 100, and measured, in 40
-# problems from each of four starts, with ten columns.
+# **Figure 2.** Left: the newcomer's growth from lead 100 to 200, predicted at lead 100 and measured, in 40
+# problems from each of four starts. Right: by what factor the norm grows until the stall is over, foretold at
+# lead 100 and measured, for our twelve problems from $\beta = .01$ and .001.
 
 # %% [markdown]
-# The prediction's median error is .02 from $\beta = 1$ and rises to .09 from $\beta = .001$. It errs to one
-# side: in 97% of the 139 runs the newcomer grew *less*, mostly by little. While it enters, it takes over
-# comparisons that pulled along it, and its pull falls: the mean of both leads' is right to .012.
-#
-# A newcomer with $c = 2$ grows fourfold while the others double: its share doubles when the norm doubles. And
-# the norm is the logarithm of time. That is the stall. And a smaller start has a smaller newcomer (the last
-# column above).
-#
-# Lesson 04 ended with a cure, a little weight decay. A hundredth of torch's start, 4,000 exact steps of
-# length .1, without and with the ridge of the published code:
-
-# %%
-for ridge in (0.0, EPS):
-    own = compared(torch.tensor(product(descend(0.01 * KQ0, 4000, every=4000, ridge=ridge)[0])), tokens)[0]
-    above = "above" if own.min() > 0.985 else "below"
-    print(f"ridge {ridge:.1e}: mean cosine {own.mean():.3f}, least {own.min():.2f}, {above} .985")
-    assert (own.min() > 0.985) == (ridge > 0)
-
-# %% [markdown]
-# With the ridge the stalls are over, without it they are not. So this is what the published figure hides.
+# Here no stall is over earlier than foretold, and in the median it takes about 50 times the norm where 11
+# were foretold: the factor is a *bound*, as $c$ falls. But a stall that is foretold to be long is long. And
+# the norm is the logarithm of time. A smaller start has a smaller newcomer (the last column of the table
+# above), and so a longer stall.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 How many columns does it take?
@@ -777,12 +799,10 @@ assert bool(infeasible.sel(d=1).all())
 # solver left: stopped at a gap of $10^{-3}$, our own gives 12.4 of 15, like the published 13.9 (whose solver
 # we do not know). And where the published ranks start at 1, at $d = 1$, all our problems are proved
 # infeasible (Farkas weights, lesson 02): tokens there are $\pm 1$, so in some sequence another one equals the
-# best, and its comparison reads $0 \ge 1$. There is no matrix to have a rank.
+# best, and its comparison reads $0 \ge 1$.
 #
-# So a few columns may do. In log time we let `flow.follow` with `move=inf` make every step half a percent of
-# the pair's length, up to a smallest lead of $10^{15}$, with $m = 10$, 3 and 2 columns. (Such steps
-# overshoot, and the direction zigzags by about as much.) Each run is compared with the nuclear SVM of its own
-# tokens.
+# So a few columns may do. In log time, up to a smallest lead of $10^{15}$, with $m = 10$, 3 and 2 columns,
+# each run is compared with the nuclear SVM of its own tokens.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 3, figsize=(8.8, 3.1), sharey=True)
@@ -840,42 +860,30 @@ widgets.sliders(
 # $$\sqrt{\frac{\sigma_1^2 + \dots + \sigma_m^2}{\sigma_1^2 + \dots + \sigma_d^2}} ,$$
 #
 # with the singular values $\sigma_k$ of $W_{\mathrm{nuc}}$ (Eckart and Young). **Predict** before you run on:
-# with two columns most runs do not come to .99. Does the ceiling bar most of them? And how near to it do they
-# come?
+# with two columns most runs do not come to .99. Does the ceiling bar them?
 
 # %%
-print(
-    "of 160 runs at lead 10^15 (n, T, d):  at .99   barred: ceiling below .99 (within .02)   neither (rising)"
-)
-account = {}
+print("of 160 runs at lead 10^15 (n, T, d):  at .99   barred: ceiling below .99   neither")
+account = []
 for size, name in (("6, 8, 10", "11.log_time"), ("10, 6, 8", "11.columns")):
     swept = measured(name).load()
     path = swept.get("cosine_late", swept.get("cosine"))  # with W_nuc of the run's own tokens
     for m in swept.m.values[::-1]:
-        ends, before = (path.sel(m=m).values[..., k].ravel() for k in (-1, -3))
+        ends = path.sel(m=m).values[..., -1].ravel()
         goals = swept.goal.sel(m=m).values.reshape(160, -1) ** 2  # squared singular values of that W_nuc
         ceiling = np.sqrt(goals[:, :m].sum(axis=1) / goals.sum(axis=1))
         arrived, barred = ends >= 0.99, ceiling < 0.99
-        neither = ~arrived & ~barred
-        rising = neither & (ends > before + 0.002)  # by so much in the last four decades of the lead
-        near = barred & (ends > ceiling - 0.02)
-        account[size, m] = [int(one.sum()) for one in (arrived, barred, near, neither, rising)]
-        print("{:9}, m = {:2}:{:24} {:20} ({}){:27} ({})".format(size, m, *account[size, m]))
+        account.append([int(one.sum()) for one in (arrived, barred, ~arrived & ~barred)])
+        print("{:9}, m = {:2}:{:24} {:26} {:9}".format(size, m, *account[-1]))
         assert (ends < ceiling + 1e-4).all()
-    least = neither.nonzero()[0][ends[neither].argmin()]
-    print(f"    m = 2, neither, the least: cosine {ends[least]:.2f}, ceiling {ceiling[least]:.3f}")
-    assert ends[least] < ceiling[least] - 0.2
 assert int((~swept.reached).sum()) == 29
-first, other = list(account.values())[:3], list(account.values())[3:]
-assert first == [[148, 0, 0, 12, 11], [133, 8, 2, 19, 13], [35, 108, 7, 17, 1]]
-assert other == [[149, 0, 0, 11, 6], [87, 29, 2, 44, 19], [3, 142, 3, 15, 1]]
+assert account[:3] == [[148, 0, 12], [133, 8, 19], [35, 108, 17]]
+assert account[3:] == [[149, 0, 11], [87, 29, 44], [3, 142, 15]]
 
 # %% [markdown]
-# With $d$ columns nearly all runs have arrived, and most of the others still rise: they are late. With
-# *three* it depends on the size: the more directions, the more runs are barred, or stand still. With *two*
-# most are barred, but few come near their ceiling: it bounds, and does not predict. And some stand still far
-# below theirs: why, we did not test. (Of the 480 runs of the second size 29 were stopped before their lead
-# came to $10^{15}$.)
+# With $d$ columns nearly all runs have arrived, with *three* it depends on the size, and with *two* most are
+# barred. But the ceiling only bounds: some runs are neither barred nor there. (Of the 480
+# runs of the second size 29 were stopped before their lead came to $10^{15}$.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 Claims and measurements
@@ -888,6 +896,7 @@ assert other == [[149, 0, 0, 11, 6], [87, 29, 2, 44, 19], [3, 142, 3, 15, 1]]
 # | which run rests at $\eta = .005$ | $\eta^* > .005$: 10 | the same 10 |
 # | the length at rest | $\sum \lambda_{it} \Delta_{it}$ | to one percent in 12 of 12 |
 # | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start, 97% below |
+# | when a stall is over | not before the factor of exercise 11.3 | earlier in 0 of 17 |
 # | a bound on the rank | $r (r + 1) / 2 \le N$ | in all of 60 problems |
 # | with $d$, three, two columns | none above its ceiling | at .99: 148, 133, 35 of 160; 149, 87, 3 |
 
@@ -927,13 +936,12 @@ progress("11")
 # - The published .997 is a **ridge** of one rounding error at work; exact descent without it has .985. The
 #   public run cycles around a KKT point; steps below $2 \varepsilon / h$ rest there.
 # - Without the ridge, descent stalls with directions missing; $c = \lVert S \rVert_{\mathrm{op}}$
-#   predicts, a little too high, how fast each newcomer grows. Very small starts lag.
+#   predicts, a little too high, how fast each newcomer grows, and so how soon the stall can end.
 # - $W_{\mathrm{nuc}}$ has a low rank. With columns to spare most runs arrive, in log time; with two, most are
 #   barred by their **ceiling**.
 #
-# What we measured are random tokens of two or three sizes, the newcomer's law and small starts of one. The
-# law of the newcomer, the length at rest and the cycle are short arguments and measurements of this lesson,
-# not theorems.
+# What we measured are random tokens of two or three sizes. The law of the newcomer, the length at rest and
+# the cycle are short arguments and measurements of this lesson, not theorems.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from course.exercises.lesson_11 import REST, REST_OR_CYCLE
+from course.exercises.lesson_11 import REST, REST_OR_CYCLE, STALL
 from course.replicate.lesson_11 import EPS, compared, gradient, kkt, public_descent, start, stepped
 from mini_attn import data, flow, geometry, models, optim, svm, train
 from mini_attn.softmax import softmax
@@ -106,6 +106,33 @@ def test_the_forces_predict_the_newcomers_growth(size, scale):
     error = (measured - predicted)[stalled].abs()
     assert error.median() < 0.06
     assert error.median() < 0.25 * (measured[stalled] - 1).abs().median()
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.001])
+def test_a_stall_does_not_end_before_its_time(scale):
+    """The rivals: the factor says nothing of the end, or is the end itself (it comes later)."""
+    size = (5, 6, 9)
+    tokens = problems(size)
+    model = models.FactoredAttention(size[2], size[2], trials=10, scale=scale, seed=3)
+    first = flow.follow(model, tokens, [100.0])
+    levels = [100.0 * 2**k for k in range(1, 17)]
+    late = flow.follow(model, tokens, levels, turn=0.005, move=torch.inf, max_steps=6000)
+    K, Q = torch.cat([first.K, late.K]).numpy(), torch.cat([first.Q, late.Q]).numpy()
+    S = flow.forces(first.W[0], tokens).numpy()
+    W_nuc = compared(first.W[0], tokens)[1].value.numpy()
+    foretold, measured = [], []
+    for i in range(10):
+        left, c, right = np.linalg.svd(S[i])
+        goal = abs(left[:, 0] @ W_nuc[i] @ right[0]) / np.linalg.norm(W_nuc[i], 2) / 2
+        shares = [STALL.reference(*pair, S[i], goal) for pair in zip(K[:, i], Q[:, i], strict=True)]
+        there = np.array([share for share, _ in shares]) >= goal
+        if c[0] > 1.15 and not there[0]:
+            norm = (K[:, i] ** 2 + Q[:, i] ** 2).sum(axis=(-2, -1))
+            foretold.append(shares[0][1])
+            measured.append(norm[there.argmax()] / norm[0] if there.any() else np.inf)
+    assert len(foretold) >= 6
+    assert (np.array(measured) >= 0.95 * np.array(foretold)).mean() > 0.85
+    assert np.median(measured) > 1.5 * np.median(foretold)
 
 
 def test_with_free_columns_a_stall_ends_and_with_two_it_does_not():

@@ -1,5 +1,7 @@
 """Answers to lesson 11's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
+import math
+
 import numpy as np
 import torch
 
@@ -45,38 +47,37 @@ def rest_of_positive_differences(lam, slope, difference, eps):
         return np.where(keep, lam * np.log(forces / (2 * eps * lam)), 0).sum()
 
 
-def newcomer_by_torch(K, Q, S, growth):
+def stall_by_torch(K, Q, S, goal):
     K, Q, S = map(torch.as_tensor, (K, Q, S))
-    left, singular, right = torch.linalg.svd(S)
-    part = K.T @ left[:, 0] + Q.T @ right[0]
-    return (part @ part).item(), ((part @ part) * torch.exp(singular[0] * np.log(growth))).item()
+    sizes = []
+    for matrix in (S, K @ Q.T):
+        left, _, right = torch.linalg.svd(matrix)
+        part = K.T @ left[:, 0] + Q.T @ right[0]
+        sizes.append((part @ part).item())
+    share, c = sizes[0] / sizes[1], torch.linalg.matrix_norm(S, 2).item()
+    if share >= goal:
+        return [share, 1]
+    return [share, math.inf if c <= 1 else math.exp(math.log(goal / share) / (c - 1))]
 
 
-def newcomer_by_power(K, Q, S, growth):
-    """Power iteration on the stacked pair's generator."""
-    H = np.block([[np.zeros_like(S), S], [S.T, np.zeros_like(S)]])
-    values, vectors = np.linalg.eigh(H)
-    part = np.sqrt(2) * vectors[:, -1] @ np.concatenate([K, Q])
-    return [part @ part, part @ part * growth ** values[-1]]
-
-
-def newcomer_of_columns(K, Q, S, growth):
+def stall_of(k, K, Q, S, goal, join=lambda a, b: a + b, picked=lambda left, right: (left[:, 0], right[0])):
+    """Another share: of the k-th direction of W, with other joined or picked vectors."""
     left, s, right = np.linalg.svd(S)
-    now = np.linalg.norm(left[:, 0] @ K) + np.linalg.norm(right[0] @ Q)
-    return now**2, now**2 * growth ** s[0]
+    u, _, w = np.linalg.svd(K @ Q.T)
+    pairs = (picked(left, right), (u[:, k], w[k]))
+    one, other = (np.square(join(a @ K, b @ Q)).sum() for a, b in pairs)
+    share = one / other
+    return share, 1.0 if share >= goal else (goal / share) ** (1 / (s[0] - 1)) if s[0] > 1 else np.inf
 
 
-def newcomer_in_log(K, Q, S, growth):
-    left, s, right = np.linalg.svd(S)
-    now = ((left[:, 0] @ K + right[0] @ Q) ** 2).sum()
-    return now, now * np.exp(s[0] * growth)
+def stall_then(change):
+    """The right share, and a changed factor."""
 
+    def answer(K, Q, S, goal):
+        share, factor = stall_by_torch(K, Q, S, goal)
+        return share, change(share, factor, np.linalg.norm(S, 2), goal)
 
-def newcomer_with_rows(K, Q, S, growth):
-    """Takes rows of numpy's left factor and columns of its right one."""
-    left, s, right = np.linalg.svd(S)
-    now = ((left[0] @ K + right[:, 0] @ Q) ** 2).sum()
-    return now, now * growth ** s[0]
+    return answer
 
 
 def cycle_by_running(h, eta, eps):
@@ -148,8 +149,24 @@ ANSWERS = {
         ],
     },
     "11.3": {
-        "also_right": newcomer_by_torch,
-        "wrong": [newcomer_of_columns, newcomer_in_log, newcomer_with_rows],
+        "also_right": stall_by_torch,
+        "wrong": [
+            lambda *args: stall_of(1, *args),
+            lambda *args: stall_of(0, *args, join=lambda a, b: np.linalg.norm(a) + np.linalg.norm(b)),
+            lambda *args: stall_of(0, *args, join=lambda a, b: a),
+            lambda *args: stall_of(0, *args, picked=lambda left, right: (left[0], right[:, 0])),
+            lambda *args: stall_of(0, *args, picked=lambda left, right: (left[:, 1], right[1])),
+            stall_then(lambda share, factor, c, goal: 1.0),
+            stall_then(lambda share, factor, c, goal: c),
+            stall_then(lambda share, factor, c, goal: np.exp(c * goal / share)),
+            stall_then(lambda share, factor, c, goal: factor / 2),
+            stall_then(lambda share, factor, c, goal: min(factor, 1e3)),
+            stall_then(lambda share, factor, c, goal: factor * goal),
+            stall_then(lambda share, factor, c, goal: 1 + (goal - share) / (c - 1)),
+            lambda K, Q, S, goal: stall_by_torch(Q, K, S, goal),
+            lambda K, Q, S, goal: stall_by_torch(K, Q, S.T, goal),
+            lambda K, Q, S, goal: stall_by_torch(K, Q, S, 1.0),
+        ],
     },
     "11.4": {
         "also_right": limit_by_formula,
