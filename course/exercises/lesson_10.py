@@ -402,4 +402,101 @@ WORDS = Exercise(
     misconceptions=known(*words.MISTAKES),
 )
 
-EXERCISES = [FIRST, PRICE, START, AXIS, WORDS]
+
+# --------------------------------------------------------------------------- 10.6 who wins the contest
+def _contest_by(
+    wish=lambda n_1, n_2: np.log(n_1 / n_2),
+    shared=lambda f, g_1, g_2: np.log((f - g_2) / (g_1 - f)),
+    above=np.inf,
+    below=-np.inf,
+):
+    """An answer from the output that the sequences would settle on, and what they do inside and outside."""
+
+    def answer(n_1, n_2, g_1, g_2):
+        f = wish(n_1, n_2)
+        with np.errstate(all="ignore"):
+            return above if f >= g_1 else below if f <= g_2 else shared(f, g_1, g_2)
+
+    return answer
+
+
+def contest_end(n_1, n_2, g_1, g_2):
+    """The limit of h_1 - h_2: where f = log(n_1 / n_2), if g_2 < f < g_1."""
+    return _contest_by()(n_1, n_2, g_1, g_2)
+
+
+def _contest_cases(rng):
+    """Shared, with values of both signs and of one; then both ends, each with either majority."""
+    cases = []
+    for n_1, n_2, high, low in ((3, 1, 0.6, 0.7), (2, 5, 0.8, 0.5), (5, 2, 0.3, 0.5), (4, 3, 0.9, 0.2)):
+        n_1, n_2, f = 2 * n_1, 2 * n_2, np.log(n_1 / n_2)
+        stretch = rng.uniform(1, 1.5, size=2)
+        cases.append((n_1, n_2, f + high * stretch[0], f - low * stretch[1]))
+    for n_1, n_2, nearer, farther in (
+        (9, 3, -0.3, -1.5),
+        (8, 4, 1.6, 0.3),
+        (3, 7, -0.2, -1.1),
+        (2, 6, 2, 0.4),
+    ):
+        f, shift = np.log(n_1 / n_2), rng.uniform(0.9, 1.1, size=2)
+        cases.append((n_1, n_2, f + nearer * shift[0], f + farther * shift[1]))
+    return cases
+
+
+CONTEST = Exercise(
+    id="10.6",
+    title="Who wins the contest?",
+    points=2,
+    minutes=10,
+    difficulty=2,
+    reference=contest_end,
+    cases=_contest_cases,
+    misconceptions=known(
+        lambda n_1, n_2, g_1, g_2: np.inf if n_1 > n_2 else -np.inf,
+        "The majority need not take all: once f is large enough its own loss is flat, and the others pull.",
+        lambda n_1, n_2, g_1, g_2: np.log(n_1 / n_2),
+        "That is the output f that they would settle on. Find the attention that makes it, and its logits.",
+        lambda n_1, n_2, g_1, g_2: np.clip(np.log(n_1 / n_2), g_2, g_1),
+        "That is the output f in the end. Find the logits that make it: f = g_1 s_1 + g_2 s_2.",
+        _contest_by(shared=lambda f, g_1, g_2: f),
+        "Inside that is the output f. Find the logits that make it: f = g_1 s_1 + g_2 s_2.",
+        _contest_by(shared=lambda f, g_1, g_2: (f - g_2) / (g_1 - g_2)),
+        "That is the attention s_1. Its logit leads by log(s_1 / s_2).",
+        _contest_by(shared=lambda f, g_1, g_2: (f - g_2) / (g_1 - g_2), above=1.0, below=0.0),
+        "That is the attention s_1, also outside. The lead log(s_1 / s_2) is asked, infinite at 0 and 1.",
+        _contest_by(shared=lambda f, g_1, g_2: np.log((f - g_2) / (g_1 - g_2))),
+        "That is log s_1. The lead over word 2 is log(s_1 / s_2).",
+        _contest_by(shared=lambda f, g_1, g_2: (f - g_2) / (g_1 - f)),
+        "That is s_1 / s_2. The logits differ by its logarithm.",
+        _contest_by(shared=lambda f, g_1, g_2: np.log((g_1 - f) / (f - g_2)), above=-np.inf, below=np.inf),
+        "The sign: that is h_2 - h_1.",
+        _contest_by(wish=lambda n_1, n_2: np.log(n_2 / n_1)),
+        "The first group wants f large: n_1 l'(f) = n_2 l'(-f) at f = log(n_1 / n_2).",
+        _contest_by(wish=lambda n_1, n_2: n_1 / n_2),
+        "l'(-f) / l'(f) is e^f, so f is the logarithm of n_1 / n_2.",
+        _contest_by(wish=lambda n_1, n_2: (n_1 - n_2) / (n_1 + n_2)),
+        "A squared loss would settle at the mean label. The logistic one settles at log(n_1 / n_2).",
+        _contest_by(wish=lambda n_1, n_2: n_1 / (n_1 + n_2)),
+        "That is the share of the first group. The loss is least at f = log(n_1 / n_2).",
+        _contest_by(wish=lambda n_1, n_2: np.log(n_1 / (n_1 + n_2))),
+        "Compare the two groups with each other: log(n_1 / n_2).",
+        _contest_by(wish=lambda n_1, n_2: np.log(n_1 / n_2) / 2),
+        "That is the exponential loss. The logistic one has l'(-f) / l'(f) = e^f: no factor 1/2.",
+        _contest_by(above=0.0, below=0.0),
+        "Outside the values one word takes all: the lead grows without bound.",
+        _contest_by(below=np.inf),
+        "Below g_2 every output is too large: word 2 takes all.",
+        _contest_by(above=-np.inf),
+        "Above g_1 no output is large enough: word 1 takes all.",
+        _contest_by(above=-np.inf, below=np.inf),
+        "The wrong word wins: if even g_1 is too small, all attention goes to word 1.",
+        lambda n_1, n_2, g_1, g_2: np.log((np.log(n_1 / n_2) - g_2) / (g_1 - np.log(n_1 / n_2)) + 0j).real,
+        "f has to lie between g_2 and g_1: outside one word takes all.",
+        lambda n_1, n_2, g_1, g_2: np.log(n_1 / n_2) / (g_1 - g_2),
+        "h_1 - h_2 is no multiple of f: f = g_1 s_1 + g_2 s_2 with s_1 = sigmoid(h_1 - h_2).",
+        lambda n_1, n_2, g_1, g_2: g_1 - g_2,
+        "The values alone do not say how many want which word.",
+    ),
+)
+
+EXERCISES = [FIRST, PRICE, START, AXIS, WORDS, CONTEST]

@@ -17,7 +17,7 @@
 #
 # - turn the statements about $p$ into statements about $W$, and compute its SVM from inner products alone;
 # - write $W_{\mathrm{mm}}$ as a sum of outer products, and read its rank off it;
-# - say what a start leaves behind in $W$, and which optimisers move it;
+# - say what a start leaves behind in $W$;
 # - say what a conflict between two sequences costs, and decide from words alone whether it is beyond any
 #   price;
 # - derive from a symmetry of the data which form $W$ takes in self-attention.
@@ -25,7 +25,8 @@
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (nonnegative least squares),
 # [lesson 05](05_softmax_attention.ipynb) (the gradient), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM),
 # [lesson 07](07_local_global_tokens.ipynb) (local optimality) and [lesson
-# 08](08_regularization_path.ipynb) (the path). About 90 minutes, five exercises.
+# 08](08_regularization_path.ipynb) (the path). About 90 minutes with five exercises, and 15 more for the
+# optional section 10.8, which holds a sixth.
 
 # %%
 import dataclasses
@@ -244,17 +245,16 @@ assert 0.565 < np.abs(total - alone).mean() / alone.mean() < 0.575
 # > \rVert_F$ to infinity and $W / \lVert W \rVert_F$ to $W_{\mathrm{mm}} / \lVert W_{\mathrm{mm}}
 # > \rVert_F$.
 #
-# Most runs below are not those of the theorem: they take *normalised* steps, often of growing length, from
+# The runs below are not those of the theorem: they take *normalised* steps, often of growing length, from
 # zero. That they end where it says is a measurement. The norm is Frobenius' because gradient descent measures
-# $W$ as a long vector (lesson 03; lesson 11 trains $K$ and $Q$ instead of their product, and finds another
-# norm).
+# $W$ as a long vector (lesson 03).
 #
 # There are $n(T - 1)$ comparisons of $d^2$ entries each. Lesson 02's dual never needs the entries, only the
 # inner products between comparisons, and these are two kernels, multiplied:
 #
 # $$\langle a z^\top, a' z'^\top \rangle = \sum_{jk} a_j z_k a'_j z'_k = (a \cdot a')\,(z \cdot z') .$$
 #
-# How alike the answers, times how alike the questions. The weights need no $d \times d$ matrix.
+# How alike the answers, times how alike the questions.
 
 
 # %%
@@ -480,16 +480,10 @@ for n, T, d, distinct in ((6, 8, 10, 6), (12, 2, 6, 12), (14, 3, 8, 14), (6, 8, 
 # $W_{\mathrm{mm}}$ lies in the span. Return the largest cosine to $W_{\mathrm{mm}}$ that this matrix can
 # have. (Rows that span a space may be dependent; `np.linalg.pinv` and `np.linalg.lstsq` do not mind.)
 #
-# <details><summary>Hint 1</summary>
+# <details><summary>Hint</summary>
 #
 # A picture with three vectors helps: where you are, its part in the span, and its part across. Which of their
 # lengths do you know, whatever training did?
-# </details>
-#
-# <details><summary>Hint 2</summary>
-#
-# The part across has the length that it had in $W_0$, and $R$ is the hypotenuse. The largest cosine is
-# reached if all the rest points along $W_{\mathrm{mm}}$.
 # </details>
 
 
@@ -559,34 +553,7 @@ show(
 
 # %% [markdown]
 # After 1,000 steps a start of norm 100 makes, in the median, more than 90% of the error by what it left
-# behind; the rest is inside the span. But $R$ grows, and the direction converges all the same.
-#
-# **Ask a new question**: a query $z$ orthogonal to the six that were trained. How far does $W z$ move from a
-# start of norm 10? Predict it for weight decay: every step shrinks $W$ by one part in a thousand.
-
-# %%
-trio = data.TokenData(*(getattr(small, part)[:10] for part in "Xzyv"))
-new, W_0 = torch.linalg.svd(trio.z)[2][:, -1], 10 * direction[:10]  # new is orthogonal to all six queries
-optimizers = {
-    "momentum 0.9": lambda W: torch.optim.SGD(W, lr=1.0, momentum=0.9),
-    "weight decay 0.001": lambda W: torch.optim.SGD(W, lr=1.0, weight_decay=1e-3),
-    "Adam": lambda W: torch.optim.Adam(W, lr=0.05),
-}
-moved = {}
-for name, optimizer in optimizers.items():
-    model = models.CrossAttention(10, trials=10, init=W_0)
-    train.fit(model, trio, optimizer(model.parameters()), steps=200, progress=False)
-    moved[name] = ((model.W.detach() - W_0) @ new[..., None]).norm(dim=(1, 2))
-    print(
-        f"200 steps, 10 trials, {name:18s}: W z moves by {moved[name].min():.1f} to {moved[name].max():.1f}"
-    )
-shrunk = (1 - 0.999**200) * (W_0 @ new[..., None]).norm(dim=(1, 2))
-assert torch.allclose(moved["weight decay 0.001"], shrunk, atol=1e-9)
-assert moved["momentum 0.9"].max() < 1e-9 < 1 < moved["Adam"].min()
-
-# %% [markdown]
-# Gradients, and sums of them, leave this $W z$ as the start made it. Weight decay forgets it like $0.999^j$.
-# Adam divides each entry of the gradient by its own size, which leaves the span.
+# behind. But $R$ grows, and the direction converges all the same.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.5 The paper's data
@@ -594,8 +561,8 @@ assert moved["momentum 0.9"].max() < 1e-9 < 1 < moved["Adam"].min()
 # Now the setting of the paper's public code: $n = 6$, $T = 8$, $d = 10$, all vectors uniform on the unit
 # sphere, 2,000 normalised steps of length 0.1 from the start that `torch.nn.Linear` would draw. Its figure
 # compares the trained $W$ with the Frobenius SVM (a mean cosine of about .99) and with the SVM of the
-# *nuclear* norm (lesson 04), about .86. We train 100 trials like this, and again from zero with growing steps
-# and with plain ones, $\eta$ times the gradient.
+# *nuclear* norm (lesson 04), about .86. We train 100 trials like this, and again from zero with growing
+# steps.
 
 # %%
 TRIALS = 100
@@ -603,16 +570,12 @@ cross = data.random_tokens(n=6, T=8, d=10, trials=TRIALS, seed=2)
 record_at = [1, 3, 10, 30, 60, 100, 200, 400, 700, 1000, 1400, 2000]
 
 
-def compare(tokens, start=None, schedule=None, norms=("fro",)):
+def compare(tokens, start=None, schedule=None):
     """Train all trials; cosines of W to the SVMs of its tokens, (records, trials), and what it selected."""
     model = models.CrossAttention(10, trials=TRIALS, init=start)
-    if schedule == "plain":
-        sgd, record = torch.optim.SGD(model.parameters(), lr=100.0), {"W": lambda m: m.W}
-        W = train.fit(model, tokens, sgd, 2000, record=record, every=record_at, progress=False)["W"][1:]
-    else:
-        W = fit(model, tokens, every=record_at, schedule=schedule)["W"][1:]
+    W = fit(model, tokens, every=record_at, schedule=schedule)["W"][1:]
     selected = geometry.selected_tokens(model.attention(tokens).detach())
-    limits = {norm: att_svm(tokens, selected, norm) for norm in norms}
+    limits = {norm: att_svm(tokens, selected, norm) for norm in ("fro", "nuc")}
     assert all((limit.status == "optimal").all() and (limit.gap < 1e-6).all() for limit in limits.values())
     logits = models.CrossAttention(10, trials=TRIALS, init=limits["fro"].value).logits(tokens)
     return {
@@ -626,15 +589,13 @@ def compare(tokens, start=None, schedule=None, norms=("fro",)):
 draw = torch.rand(TRIALS, 10, 10, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 torch_start = (2 * draw - 1) / 10**0.5  # torch.nn.Linear: uniform between -1/sqrt(d) and 1/sqrt(d)
 curves = {
-    "the paper's": compare(cross, start=torch_start, norms=("fro", "nuc")),
-    "growing": compare(cross, schedule=train.growing, norms=("fro", "nuc")),
-    "plain": compare(cross, schedule="plain"),
+    "the paper's": compare(cross, start=torch_start),
+    "growing": compare(cross, schedule=train.growing),
 }
 print("100 trials    cosine to Frobenius: mean   least   to nuclear: mean   choice locally optimal")
 for name, found in curves.items():
-    fro = found["fro"][-1]
-    nuclear = f"{found['nuc'][-1].mean():.3f}" if "nuc" in found else "-"
-    print(f"{name:12s} {fro.mean():26.3f} {fro.min():7.3f} {nuclear:>18s} {found['local'].sum():24d}")
+    fro, nuclear = found["fro"][-1], found["nuc"][-1].mean()
+    print(f"{name:12s} {fro.mean():26.3f} {fro.min():7.3f} {nuclear:18.3f} {found['local'].sum():24d}")
 assert curves["the paper's"]["fro"][-1].mean() > 0.995
 assert 0.84 < curves["the paper's"]["nuc"][-1].mean() < 0.88
 assert curves["growing"]["fro"][-1].min() > 0.999
@@ -674,9 +635,7 @@ show(
 
 # %% [markdown]
 # **$W$ goes to the Frobenius SVM.** With growing steps each of these 100 trials has a cosine above 0.999, and
-# a locally optimal choice. The paper's constant steps are nearly there. Plain ones become short so quickly
-# that 2,000 of them do not come as far. Some of their trials, and one with the paper's steps, still hold a
-# choice that is not locally optimal, to which the theorem promises nothing.
+# a locally optimal choice. The paper's constant steps are nearly there.
 #
 # **$W$ does not go to the nuclear SVM.** The second curve levels off at the cosine between the two
 # *solutions*, within .01 in each of these trials.
@@ -684,8 +643,7 @@ show(
 # **And the regularisation path?** By lesson 08 the direction of the best $W$ of norm $R$ tends to that of
 # $W_{\mathrm{mm}}$ of the *best* tokens. A program that follows a minimiser from a small radius may stay on a
 # branch that is best no more. So we follow one from $R = 3$, and start one far out, at a direction turned
-# away from that $W_{\mathrm{mm}}$, where the loss no longer sees the turn. Beside them descent, in the same
-# 20 problems.
+# away from that $W_{\mathrm{mm}}$. Beside them descent, in the same 20 problems.
 
 # %%
 few, R = data.TokenData(*(getattr(cross, part)[:20] for part in "Xzyv")), 1000.0
@@ -734,10 +692,10 @@ assert (followed.loss[-1] - floor)[~best].min() > 1e-4
 #
 # $$x_{i1}^\top W x_{i1} - x_{it}^\top W x_{i1} = b\,(1 - x_{it} \cdot x_{i1}) > 0 .$$
 #
-# It is not its being a token that helps, but that **the query carries the answer**. Let $z_i = \Omega
-# x_{i1}$ with a fixed orthogonal matrix $\Omega$: a query from outside. Then $W \Omega^\top$ does for it
-# what $W$ did, at the same norm, and descent takes the same path. A query that is drawn independently of its
-# sequence cannot say which token is the first: there a new one selects it one time in $T$.
+# It is not its being a token that helps, but that **the query carries the answer**: for $z_i = \Omega
+# x_{i1}$, with a fixed orthogonal $\Omega$, the matrix $W \Omega^\top$ does what $W$ did. A query that is
+# drawn independently of its sequence cannot say which token is the first: there a new one selects it one time
+# in $T$.
 #
 # **Is it $bI$ that is learned?** Training data know one more direction: tokens are sorted by score, and so
 # by $v \cdot x$. Turn all tokens by an orthogonal $\Omega$ that leaves $v$ alone: scores stay, and the
@@ -962,16 +920,38 @@ assert min(verdicts[True, True], verdicts[False, False]) > 20
 # Take four words and one common query. $n_1$ sequences $(1, 2, 3)$ have the label $+1$, $n_2$ sequences
 # $(1, 2, 4)$ have the label $-1$. Words 1 and 2 have the values $g_1 > g_2$: the first group wants word 1,
 # the second word 2. Words 3 and 4 have values $-6$ and $+6$, the worst for their groups. All agree that
-# these lose. Once they have, every sequence has the same output $f = g_1 s_1 + g_2 s_2$, and what is left is
+# these lose. Once they have, every sequence has the same output $f = g_1 s_1 + g_2 s_2$.
+
+# %% [markdown]
+# ### Exercise 10.6: Who wins the contest?
 #
-# $$n_1\, \ell(f) + n_2\, \ell(-f), \qquad\text{with derivative zero where}\qquad f = \log(n_1 / n_2) .$$
+# ★★☆ · 10 minutes
 #
-# But $f$ has to lie between $g_2$ and $g_1$. So there is an **interval law**:
+# *Predict before you measure.* Return what descent on the logistic loss makes of $h_1 - h_2$ in the end, once
+# words 3 and 4 have no attention: a number, `np.inf` if word 1 takes all, or `-np.inf` if word 2 does. Does
+# the majority always get its word?
 #
-# - if $g_2 < \log(n_1/n_2) < g_1$, attention is *shared*: $s_1 = (f - g_2)/(g_1 - g_2)$, and $h_1 - h_2 =
-#   \log(s_1/s_2)$ is finite, while the lead over the losers goes to infinity;
-# - if $\log(n_1/n_2) > g_1$, no attention is large enough, and word 1 takes all; if it is below $g_2$, word
-#   2 does, even where only the *minority* wants it.
+# <details><summary>Hint</summary>
+#
+# Which $f$ would the $n_1 + n_2$ sequences settle on, if it could be anything? Between which values can it
+# be?
+# </details>
+
+
+# %%
+@exercise("10.6")
+def contest_end(n_1, n_2, g_1, g_2):
+    """Return the limit of h_1 - h_2, for n_1, n_2 > 0 sequences and the values g_1 > g_2."""
+    ### BEGIN SOLUTION
+    f = np.log(n_1 / n_2)  # n_1 l'(f) = n_2 l'(-f)
+    if f >= g_1:
+        return np.inf
+    return np.log((f - g_2) / (g_1 - f)) if f > g_2 else -np.inf
+    ### END SOLUTION
+
+
+# %%
+check("10.6", contest_end)
 
 
 # %%
@@ -997,22 +977,22 @@ cases += [(9, 3, 1, -1), (8, 4, 0.6, -0.6), (8, 4, 3, 1)]  # one takes all
 print("n_1 : n_2    values   log(n_1/n_2)   h_1 - h_2: predicted   after 500 steps   5,000")
 for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
     n_1, n_2, g_1, g_2 = case
-    f = np.log(n_1 / n_2)
-    shared = g_2 < f < g_1
-    foreseen = np.log((f - g_2) / (g_1 - f)) if shared else np.inf if f > g_1 else -np.inf
+    foreseen = float(contest_end(*case))
     apart, ahead = (h[:, 0] - h[:, 1]).numpy(), (h[:, 0] - h[:, 2]).numpy()
-    print(f"{n_1:3d} : {n_2} {g_1:5.1f}, {g_2:4.1f}{f:14.2f}{foreseen:24.2f}{apart[0]:18.2f}{apart[1]:8.2f}")
-    if shared:
-        assert abs(apart[1] - foreseen) < 0.01
+    print(f"{n_1:3d} : {n_2} {g_1:5.1f}, {g_2:4.1f}{np.log(n_1 / n_2):14.2f}{foreseen:24.2f}", end="")
+    print(f"{apart[0]:18.2f}{apart[1]:8.2f}")
+    if np.isfinite(foreseen):
+        assert abs(apart[1] - foreseen) < 0.01, again.format("10.6")
         assert ahead[1] - ahead[0] > 2
     else:
-        assert abs(apart[1]) - abs(apart[0]) > 1.8
-        assert np.sign(apart[1]) == np.sign(foreseen)
+        assert abs(apart[1]) - abs(apart[0]) > 1.8, again.format("10.6")
+        assert np.sign(apart[1]) == np.sign(foreseen), again.format("10.6")
 
 # %% [markdown]
-# So $W$ has a finite part, which shares attention between contradictory words, and a part that goes to
-# infinity and decides what is left. Lesson 13 meets such a pair again, and lesson 16 finds it wherever
-# words follow each other in loops.
+# If $\log(n_1/n_2)$ lies between the values, attention is *shared*: $h_1 - h_2$ stays finite, while the lead
+# over the losers grows. Otherwise one word takes all, in the last row word 2, which only a third of the
+# sequences want. So $W$ has a finite part and a part that goes to infinity. Lesson 13 meets such a pair
+# again, and lesson 16 finds it wherever words follow each other in loops.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.9 Claims and measurements

@@ -207,6 +207,28 @@ def symmetry_by_projection(W, v):
     return (rows @ np.linalg.lstsq(rows, W.ravel(), rcond=None)[0]).reshape(W.shape)
 
 
+def contest_by_descent(n_1, n_2, g_1, g_2):
+    """Bisects the slope of the loss in h = h_1 - h_2."""
+
+    def slope(h):
+        f = g_2 + (g_1 - g_2) / (1 + np.exp(-h))
+        return n_2 / (1 + np.exp(-f)) - n_1 / (1 + np.exp(f))
+
+    low, high = -60.0, 60.0
+    if slope(high) < 0 or slope(low) > 0:
+        return np.inf if slope(high) < 0 else -np.inf
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return low
+
+
+def contest_clipped(n_1, n_2, g_1, g_2):
+    """Large numbers for infinity."""
+    s = np.clip((np.log(n_1 / n_2) - g_2) / (g_1 - g_2), 1e-12, 1 - 1e-12)
+    return np.log(s / (1 - s))
+
+
 ANSWERS = {
     "10.1": {
         "also_right": first_by_outer_products,
@@ -302,6 +324,21 @@ ANSWERS = {
             keeps_first,
             between_positions,
             visited_once,
+        ],
+    },
+    "10.6": {
+        "also_right": contest_by_descent,
+        "wrong": [
+            contest_clipped,
+            lambda n_1, n_2, g_1, g_2: contest_by_descent(n_2, n_1, g_1, g_2),
+            lambda n_1, n_2, g_1, g_2: contest_by_descent(n_1, n_2, -g_2, -g_1),
+            lambda n_1, n_2, g_1, g_2: contest_by_descent(n_1**2, n_2**2, g_1, g_2),
+            lambda n_1, n_2, g_1, g_2: contest_by_descent(n_1, n_2, 6, -6),
+            lambda n_1, n_2, g_1, g_2: contest_by_descent(1, 1, g_1, g_2),
+            lambda n_1, n_2, g_1, g_2: np.exp(contest_by_descent(n_1, n_2, g_1, g_2)),
+            lambda n_1, n_2, g_1, g_2: 2 * contest_by_descent(n_1, n_2, g_1, g_2),
+            lambda n_1, n_2, g_1, g_2: contest_by_descent(n_1, n_2, g_1, g_2) if n_1 > n_2 else -np.inf,
+            lambda n_1, n_2, g_1, g_2: max(contest_by_descent(n_1, n_2, g_1, g_2), 0.0),
         ],
     },
 }
