@@ -245,7 +245,7 @@ assert 0.565 < np.abs(total - alone).mean() / alone.mean() < 0.575
 # > \rVert_F$ to infinity and $W / \lVert W \rVert_F$ to $W_{\mathrm{mm}} / \lVert W_{\mathrm{mm}}
 # > \rVert_F$.
 #
-# The runs below are not those of the theorem: they take *normalised* steps, often of growing length, from
+# Most runs below are not those of the theorem: they take *normalised* steps, often of growing length, from
 # zero. That they end where it says is a measurement. The norm is Frobenius' because gradient descent measures
 # $W$ as a long vector (lesson 03).
 #

@@ -23,7 +23,7 @@
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
 # 06](06_attention_as_svm.ipynb) (forces between tokens, and the logarithms of section 5.7), [lesson
 # 08](08_regularization_path.ipynb) (minimisers on growing balls) and [lesson
-# 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 90 minutes, four exercises.
+# 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 85 minutes, four exercises.
 
 # %%
 import ipywidgets
@@ -339,9 +339,9 @@ check("11.1", rest_or_cycle)
 # %% [markdown]
 # Now the runs. Their curvatures need no second derivatives. The force of a comparison falls by a factor $e$
 # per unit of its lead: its stiffness is its force. With the lead's gradient in $(K, Q)$, $a_{it} = (A_{it} Q,
-# A_{it}^\top K)$, the Hessian at rest is the sum of $\text{force}_{it}\, a_{it} a_{it}^\top$. We let each run come to rest with steps of 0.003, and
-# predict which of them a step of 0.005 lets rest. (In a cycle, however small, each gradient points against
-# the one before.)
+# A_{it}^\top K)$, the Hessian at rest is nearly the sum of $\text{force}_{it}\, a_{it} a_{it}^\top$. We let
+# each run come to rest with steps of 0.003, and predict which of them a step of 0.005 lets rest. (In a cycle,
+# however small, each gradient points against the one before.)
 
 # %%
 eta = np.array([0.003, 0.005])[:, None, None, None]

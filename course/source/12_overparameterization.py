@@ -680,7 +680,7 @@ assert same.min() > 0.98
 # ## 12.6 Why dimensions help
 #
 # Call another local winner a **rival**. For $n = 3$, $T = 4$ all 64 choices can be tried. Let $d$ grow to
-# 512. (For $d > nT$ we first rotate into the span of the tokens: only inner products count.)
+# 512.
 
 # %%
 table = {}
@@ -809,7 +809,7 @@ assert alone.tolist() == [6685, 6687]
 #
 # So dimensions help in two ways: they make the best choice **possible**, and they **remove rivals**. Those
 # that remain are escaped hardly more easily with $d$, for random data. Without a rival all but two of 6,687
-# runs were global after 600 steps. (These two chose otherwise; without a rival no such choice can last.)
+# runs were global after 600 steps.
 #
 # Why do rivals go? In high dimension random vectors are nearly orthogonal, and then every row of every choice
 # is tight. A choice with all other tokens as support tokens must beat them all, so only the best one is
