@@ -97,53 +97,89 @@ LIFT = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 09.2 in between
-def _sides(u, kappa):
-    return np.maximum(0, 1 - kappa * (u - 1))
+# --------------------------------------------------------------------------- 09.2 the angle before training
+def _angle_by(
+    along=lambda b: 0.5, up=lambda b: 2 + b, head=lambda b, ratio: ratio * b, least=0.0, turn=np.degrees
+):
+    """The angle at which along cos - up sin = head; wrong in one of the three, or in what is made of it."""
+
+    def answer(lift, ratio):
+        A, B, C = along(lift), up(lift), head(lift, ratio)
+        angle = np.arccos(np.clip(C / np.hypot(A, B), -1, 1)) - np.arctan2(B, A)
+        return float(max(least, turn(angle)))
+
+    return answer
 
 
-def _side_cases(rng):
-    cases = []
-    for n, kappa in ((5, 0.8), (4, 0.5), (6, 1.7)):
-        u = 1 + np.r_[0, 0.3 / kappa, 1.6 / kappa, rng.uniform(0.1, 2.5, size=n - 3) / kappa]
-        cases.append((rng.permutation(u), kappa))
-    return cases
+_angle_answer = _angle_by()
 
 
-SIDES = Exercise(
+def _angle(lift, ratio):
+    return _angle_answer(lift, ratio)
+
+
+def _angle_of(p_1, p_2):
+    return float(max(0.0, np.degrees(np.arctan2(p_2, p_1))))
+
+
+def _angle_cases(rng):
+    """Three lifts between tight and relaxed, a head beyond the border, and no lift."""
+    ranges = (
+        ((0.4, 0.6), (0.12, 0.18)),
+        ((0.9, 1.4), (0.1, 0.14)),
+        ((0.2, 0.3), (0.8, 1.2)),
+        ((0.8, 1.2), (1.2, 2)),
+        ((0, 0), (0.1, 0.3)),
+    )
+    return [(rng.uniform(*lift), rng.uniform(*ratio)) for lift, ratio in ranges]
+
+
+ANGLE = Exercise(
     id="09.2",
-    title="Between tight and relaxed",
-    points=2,
-    minutes=6,
-    difficulty=2,
-    reference=_sides,
-    cases=_side_cases,
+    title="The angle before training",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    reference=_angle,
+    cases=_angle_cases,
     misconceptions=known(
-        lambda u, kappa: 1 - kappa * (u - 1),
-        "No right-hand side is below 0: a sequence that turned away from its token would be the worst.",
-        lambda u, kappa: np.maximum(0, 1 - kappa * u),
-        "Only the part of u beyond 1 helps: a support vector, u = 1, keeps its 1.",
-        lambda u, kappa: np.maximum(0, 1 - (u - 1) / kappa),
-        "A larger kappa means a longer head, which frees the sequences sooner: multiply u - 1 by kappa.",
-        lambda u, kappa: np.maximum(0, 1 - (u - 1)),
-        "kappa is missing. For kappa = 0 every right-hand side is 1, the tight problem.",
-        lambda u, kappa: np.maximum(0, 1 - min(kappa, 1) * (u - 1)),
-        "kappa may be larger than 1, when the head is long: take it as it is.",
-        lambda u, kappa: np.exp(-kappa * (u - 1)),
-        "That is the weight of the force. The right-hand side compares exponents: 1 - kappa (u - 1).",
-        lambda u, kappa: 1 + kappa * (u - 1),
-        "The other way round: a sequence whose u is larger needs less of a lead, not more.",
-        lambda u, kappa: np.maximum(0, u - kappa * (u - 1)),
-        "Start from 1, not from u: the exponents are kappa u + side outside S and kappa + 1 in S.",
-        lambda u, kappa: np.maximum(0, 1 / u),
-        "The exponents add: kappa u + side >= kappa + 1. Solve this for the side.",
-        lambda u, kappa: np.ones_like(u),
-        "Every side you return is 1: that is the tight problem. A sequence with u above 1 needs less.",
-        lambda u, kappa: np.maximum(0, 1 + kappa - u),
-        "u is the output at v_mm; at v = u_min v_mm it is u_min times as large, so kappa multiplies u too.",
-        lambda u, kappa: np.isclose(u, 1).astype(float),
-        "Every side you return is 0 or 1, as in the limit of large kappa. In between it can be 0.3: do not "
-        "round, and keep it a float.",
+        _angle_by(head=lambda b, ratio: 0.0),
+        "That is the tight SVM: only the leads are equal. The exponents are signed output plus lead, and "
+        "sequence 3 has the output (1 + b) ||v||.",
+        lambda lift, ratio: 0.0,
+        "0 degrees is the relaxed SVM, for fast heads. Behind a slower one sequence 3 pushes too.",
+        _angle_by(head=lambda b, ratio: ratio * (1 + b)),
+        "Sequence 2 has a signed output as well, ||v||: only the difference, b ||v||, is left.",
+        _angle_by(head=lambda b, ratio: ratio * (2 + b)),
+        "The label of sequence 2 is -1, and its signed output y v.x is +||v||.",
+        _angle_by(head=lambda b, ratio: b / ratio),
+        "The ratio is upside down: ||v|| = ratio ||p||, and b ||v|| lifts the exponent of sequence 3.",
+        _angle_by(head=lambda b, ratio: -ratio * b),
+        "The sign of the head's part is turned: a larger output means a weaker force, so sequence 3 turns p "
+        "up by less.",
+        _angle_by(least=-np.inf),
+        "Where the balance lies below 0 degrees there is none: sequence 3 has stopped pushing, and p is on "
+        "the ray of the relaxed SVM.",
+        _angle_by(up=lambda b: 2.0),
+        "The lift raises the lead of sequence 3 too: its token is (1/2, 1 + b).",
+        _angle_by(up=lambda b: b),
+        "Above the axis the smaller lead of S is that of sequence 2, cos - sin.",
+        _angle_by(up=lambda b: 1 + b),
+        "The lead of sequence 2 is cos - sin, not cos: its token is (1, -1).",
+        _angle_by(turn=lambda angle: angle),
+        "Return degrees, not radians.",
+        lambda lift, ratio: _angle_of(2 - (ratio - 1) * lift, 1 / 2 - ratio * lift),
+        "You took the smallest lead of S for the length of p. The lead is ||p|| (cos - sin).",
+        lambda lift, ratio: _angle_of(2 + lift, 1 / 2 - ratio * lift),
+        "When you divide by cos, the head's part is divided too. Write A cos - B sin as one cosine instead.",
+        lambda lift, ratio: float(max(0.0, np.degrees((1 / 2 - ratio * lift) / (2 + lift)))),
+        "sin x = x and cos x = 1 hold for small angles only. Write A cos - B sin as one cosine.",
+        lambda lift, ratio: 90.0 - _angle_answer(lift, ratio),
+        "That is the angle to the second axis. Count from the first.",
+        lambda lift, ratio: (
+            max(0.0, 1 - 2 * lift * ratio) * _angle_by(head=lambda b, ratio: 0.0)(lift, ratio)
+        ),
+        "The ends are right, but the angle does not fall on a straight line between them: solve the balance.",
     ),
 )
 
@@ -347,4 +383,4 @@ KEPT = Exercise(
 )
 
 
-EXERCISES = [LIFT, SIDES, BORDER, KEPT]
+EXERCISES = [LIFT, ANGLE, BORDER, KEPT]

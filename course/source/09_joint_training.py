@@ -9,10 +9,8 @@
 #
 # The head goes to an SVM over sequences, attention to an SVM over tokens. But a sequence that the head
 # classifies with room to spare may ask less of attention than the others. How much less is decided by a
-# race: how fast the head grows, compared with the attention.
-#
-# So the direction of $p$ tells you about the data *and* about two learning rates; the attention itself does
-# so only where it stays soft (section 9.8). This lesson says which part is which.
+# race: how fast the head grows, compared with the attention. So the direction of $p$ tells you about the data
+# *and* about two learning rates.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -26,7 +24,7 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the direction of $v$),
 # [lesson 02](02_hard_margin_svm.ipynb) (support vectors), [lesson 05](05_softmax_attention.ipynb) and
 # [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens), and
-# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 75 minutes, four exercises.
+# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 80 minutes, four exercises.
 
 # %%
 import ipywidgets
@@ -84,8 +82,8 @@ def attention(p, X):
 # $$-\nabla_v L = \frac1n \sum_i |\ell'(u_i)|\, y_i\, \bar x_i, \qquad -\nabla_p L
 # = \frac1n \sum_i |\ell'(u_i)|\, s_{i1} s_{i2}\, (\gamma_{i2} - \gamma_{i1})\, (x_{i2} - x_{i1}) .$$
 #
-# Signed outputs will grow to thousands, and $|\ell'|$ falls below the smallest float. A normalised step needs
-# only a direction, so the code keeps the logarithm of the largest factor apart. It takes $B$ runs at once.
+# Far out $|\ell'|$ falls below the smallest float. A normalised step needs only a direction, so the code
+# keeps the logarithm of the largest factor apart. It takes $B$ runs at once.
 
 
 # %%
@@ -107,8 +105,7 @@ def forces(v, p, X, y):
 
 # %% [markdown]
 # We take normalised steps, for each of the two by itself: $p$ moves by $0.1$, $v$ by $0.1\,\omega$. The
-# **ratio** $\omega$ says how much faster the head grows. Both start at zero. (There all scores are 0, and
-# with them the gradient in $p$; so $v$ takes the first step alone.)
+# **ratio** $\omega$ says how much faster the head grows. Both start at zero.
 #
 # **Predict before you run on.** Does $\omega$ change where $p$ goes? For both lifts?
 
@@ -195,12 +192,11 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Paths of $p$ for three ratios of the head's step to the prompt's. Above they lie on each other
-# (hence the widths). Dashed: rays that we computed without training.
+# (hence the widths). Dashed: rays that we computed without training (section 9.3).
 
 # %% [markdown]
 # In all six runs the head goes up, and all attention ends on the second tokens. Above, $p$ goes the same way
-# too. Below it does not: the head's *speed* decides the prompt's *direction*. With the fastest head $p$
-# behaves as if the third sequence did not exist.
+# too. Below it does not: the head's *speed* decides the prompt's *direction*.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.2 The head's SVM
@@ -295,9 +291,9 @@ for _ in range(3):
 # (\gamma_{i\alpha_i} - \gamma_{it})\; a_{it}, \qquad
 # |\ell'(u_i)| \approx e^{-u_i}, \quad s_{it} \approx e^{-p \cdot a_{it}} .$$
 #
-# With a fixed head $|\ell'(u_i)|$ was a bounded factor, and we dropped it. Now $v$ grows, and $e^{-u_i}$ is
-# exponentially small. Sequences outside $\mathcal S$ have the larger signed outputs. So **if the head grows
-# fast enough** their forces die first, and they stop pushing $p$.
+# With a fixed head $|\ell'(u_i)|$ was a bounded factor, and we dropped it. Now $v$ grows, and sequences
+# outside $\mathcal S$ have the larger signed outputs. So **if the head grows fast enough** their forces die
+# first, and they stop pushing $p$.
 #
 # > **Relaxed Att-SVM** for the choice $\alpha$ and the support sequences $\mathcal S$
 # >
@@ -306,8 +302,8 @@ for _ in range(3):
 # > \qquad \text{for every } i,\; t \ne \alpha_i .$$
 #
 # Why 0, and not nothing at all? If $p$ turned *away* from $\alpha_i$, sequence $i$ would be left with a token
-# that is worse for its label. Its signed output would become the smallest, its slope the largest, and its
-# force would turn $p$ back. (Section 9.8 shows where this fails.)
+# that is worse for its label, and if that made its signed output the smallest, its force would turn $p$ back.
+# (Section 9.8 shows where this fails.)
 #
 # The Att-SVM of lesson 06, with 1 everywhere, we now call *tight*.
 
@@ -337,64 +333,107 @@ assert (halves[0.0, "tight"], halves[0.5, "relaxed"]) == (0.9444, 0.5)
 # ## 9.4 Two radii, one ratio
 #
 # "Its forces die first" is a race between exponentials: $e^{-u_i}$ with the growing $v$, against $e^{-p \cdot
-# a_{it}}$ with the growing $p$. Let us keep score, with three numbers:
+# a_{it}}$ with the growing $p$. The force of a comparison is about $e$ to the minus $u_i + p \cdot a_{it}$.
+# Call this its exponent: **a small exponent is a strong force**.
 #
-# - $u_{\min}$, the smallest signed output, so that $v = u_{\min}\, v_{\mathrm{mm}}$;
-# - $\Delta$, the smallest lead $p \cdot a_{it}$ of the *support* sequences;
-# - $u_i^* = y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} \ge 1$, the signed outputs of $v_{\mathrm{mm}}$.
+# Can one comparison stay much stronger than the others? Not for long: it would dominate the growth of $p$,
+# and so raise its own lead until it is no stronger than they are. And a weaker one, exponentially small
+# beside them, does not push at all. So **those that push in the long run have equal exponents**, up to a
+# bounded difference.
 #
-# The force of a comparison is about $e$ to the minus $u_{\min}\, u_i^* + p \cdot a_{it}$. Call this its
-# exponent: **a small exponent is a strong force**. The strongest ones of $\mathcal S$ have $u_{\min} +
-# \Delta$.
-#
-# Can a comparison outside $\mathcal S$ be stronger? Not for long: it would dominate the growth of $p$, and so
-# raise its own lead until it is no stronger than the others. And a weaker one, exponentially small beside
-# them, does not push at all.
+# That is enough to foretell Figure 1 before any training.
 
 # %% [markdown]
-# ### Exercise 09.2: Between tight and relaxed
+# ### Exercise 09.2: The angle before training
 #
-# ★★☆ · 6 minutes
+# ★★★ · 12 minutes
 #
-# Turn this into an SVM for $p/\Delta$. Return one right-hand side for each sequence: the smallest
-# $\frac{p}{\Delta} \cdot a_{it}$ with which its comparisons are no stronger than those of $\mathcal S$, for
-# given $u_i^*$ (`u`) and $\kappa = u_{\min}/\Delta$; and 0 where that is negative (section 9.3).
+# The toy has the lift $b \ge 0$ (`lift`), and the head grows $\omega > 0$ times as fast as the prompt
+# (`ratio`). Far out $v$ has the direction of $v_{\mathrm{mm}} = (0, 1)$, both walk straight on, and so
+# $\|v\| = \omega\, \|p\|$. Predict the angle of $p$ above the first axis, in degrees. It is never below the
+# ray of the relaxed SVM.
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint 1</summary>
 #
-# "No stronger" is an inequality between two exponents. Solve it for the lead. Test: a support sequence must
-# get 1.
+# The angle lies between the two dashed rays of Figure 1. Which two comparisons push $p$ there, one up and one
+# down? Write their exponents for $p = \|p\|\, (\cos \theta, \sin \theta)$.
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Set the exponents of sequences 2 and 3 equal, and divide by $\|p\|$. What is left has the form $A \cos
+# \theta - B \sin \theta = C$; write its left side as one cosine. Tests: without a lift $\tan \theta =
+# \frac14$ whatever the ratio is, and a very fast head has 0 degrees.
 # </details>
 
 
 # %%
 @exercise("09.2")
-def softened_sides(u, kappa):
-    """Return one right-hand side per sequence, (n,), for signed outputs u (n,) >= 1 and kappa >= 0."""
+def prompt_angle(lift, ratio):
+    """Return the angle of p in degrees, a float, for lift >= 0 and ratio > 0."""
     ### BEGIN SOLUTION
-    return np.maximum(0, 1 - kappa * (u - 1))
+    A, B = 0.5, 2 + lift  # lead of sequence 2 less that of 3: cos - sin - (cos / 2 + (1 + lift) sin)
+    angle = np.arccos(min(1.0, ratio * lift / np.hypot(A, B))) - np.arctan2(B, A)
+    return max(0.0, np.degrees(angle))
     ### END SOLUTION
 
 
 # %%
-check("09.2", softened_sides)
+check("09.2", prompt_angle)
+
+# %%
+X, y = toy(0.5)
+ratios = np.array([0.125, 0.25, 0.5, 1.0, 2.0])
+path_v, path_p = descend(X, y, ratios, steps=10_000, every=100)
+angles = degrees(path_p[[3, 10, 100]])  # after 300, 1,000, 10,000 steps
+exponents = y * (path_v[-1] @ X[:, 1].T) + path_p[-1] @ X[:, 1].T  # signed output plus lead, (5, 3)
+surplus = exponents[:, 2] - exponents[:, :2].min(axis=1)
+print("        angle of p   measured after           exponent of sequence 3,")
+print("ratio     foretold    300  1,000  10,000      less the smallest of S")
+for k in range(5):
+    foretold = prompt_angle(0.5, ratios[k])
+    measured_angles = "{:7.2f}{:7.2f}{:8.2f}".format(*abs(angles[:, k]))
+    print(f"{ratios[k]:5.3f} {foretold:12.2f}{measured_angles} {surplus[k]:18.1f}")
+    assert abs(angles[1, k] - foretold) < 0.3, again.format("09.2")
+    assert abs(angles[2, k] - foretold) < 0.04, again.format("09.2")
+assert (abs(surplus[:4]) < 1.5).all()
+assert surplus[4] > 400
 
 # %% [markdown]
-# These are the **softened** right-hand sides, 1 in $\mathcal S$ and less outside. Comparisons with equality
-# push, the others do not: those are the conditions of an SVM once more. Call its solution $p(\kappa)$. At
-# $\kappa = 0$ it is tight, for large $\kappa$ relaxed.
+# Measured angles come within a third of a degree of the prediction after 1,000 steps, and within 0.04 degrees
+# after 10,000. The last column shows who pushes: up to the ratio 1 the third sequence's exponent stays near
+# the others', at 2 its force is smaller by a factor of about $e^{500}$.
 #
-# Which $\kappa$ belongs to a run? From $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\,
-# p(\kappa)$,
+# **Any data.** Three numbers keep the score:
+#
+# - $u_{\min}$, the smallest signed output, so that $v \approx u_{\min}\, v_{\mathrm{mm}}$;
+# - $\Delta$, the smallest lead $p \cdot a_{it}$ of the *support* sequences;
+# - $u_i^* = y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} \ge 1$, the signed outputs of $v_{\mathrm{mm}}$.
+#
+# No comparison is stronger than those of $\mathcal S$ if $u_{\min}\, u_i^* + p \cdot a_{it} \ge u_{\min} +
+# \Delta$ for all. Divide by $\Delta$, and let no side be below 0 (section 9.3):
+#
+# > **Softened Att-SVM**, for $\kappa = u_{\min}/\Delta$
+# >
+# > $$\min_p \|p\| \quad \text{subject to} \quad p \cdot (x_{i\alpha_i} - x_{it}) \ge
+# > \max\big(0,\; 1 - \kappa\, (u_i^* - 1)\big) \qquad \text{for every } i,\; t \ne \alpha_i .$$
+#
+# Comparisons with equality push, the others do not: those are the conditions of an SVM once more. Call its
+# solution $p(\kappa)$. At $\kappa = 0$ it is tight, for large $\kappa$ relaxed. Which $\kappa$ belongs to a
+# run? From $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\, p(\kappa)$,
 #
 # $$\frac{\|v\|}{\|p\|} \approx \kappa\, \frac{\|v_{\mathrm{mm}}\|}{\|p(\kappa)\|} .$$
 #
 # The right side grows with $\kappa$, since the solution gets shorter as its constraints are softened. So each
-# ratio of lengths has one $\kappa$. While $v$ and $p$ walk straight on, the ratio of lengths is the ratio
-# $\omega$ of the steps.
+# ratio of lengths has one $\kappa$.
 
 
 # %%
+def softened_sides(u, kappa):
+    """The right-hand sides, (n,), for signed outputs u (n,) of v_mm."""
+    return np.maximum(0, 1 - kappa * (u - 1))
+
+
 def softened_svm(X, u, ratio):
     """p(kappa) with kappa = ratio ||p(kappa)||: the length by false position; ||v_mm|| = 1 in the toy."""
     length = longest = np.linalg.norm(token_svm(X, softened_sides(u, 0.0)))
@@ -405,39 +444,18 @@ def softened_svm(X, u, ratio):
     return p
 
 
-X, y = toy(0.5)
-ratios = np.array([0.125, 0.25, 0.5, 1.0, 2.0])
-foretold = np.array([degrees(softened_svm(X, output_of_v_mm[0.5], ratio)) for ratio in ratios])
-path_v, path_p = descend(X, y, ratios, steps=10_000, every=100)
-angles = degrees(path_p[[3, 10, 100]])  # after 300, 1,000, 10,000 steps
-exponents = y * (path_v[-1] @ X[:, 1].T) + path_p[-1] @ X[:, 1].T  # signed output plus lead, (5, 3)
-surplus = exponents[:, 2] - exponents[:, :2].min(axis=1)
-print("        angle of p   measured after           exponent of sequence 3,")
-print("ratio     foretold    300  1,000  10,000      less the smallest of S")
-for k in range(5):
-    measured_angles = "{:7.2f}{:7.2f}{:8.2f}".format(*abs(angles[:, k]))
-    print(f"{ratios[k]:5.3f} {foretold[k]:12.2f}{measured_angles} {surplus[k]:18.1f}")
-assert (abs(angles[1] - foretold) < 0.3).all(), again.format("09.2")
-assert (abs(angles[2] - foretold) < 0.04).all(), again.format("09.2")
-assert (abs(surplus[:4]) < 1.5).all()
-assert surplus[4] > 400
-
-# %% [markdown]
-# Measured angles come within a third of a degree of the prediction after 1,000 steps, and within 0.04 degrees
-# after 10,000. The fan of Figure 1 is the path from the tight SVM to the relaxed one, and the ratio of two
-# step lengths picks the point on it.
-#
-# The last column shows who pushes. Below the border, which is 1 here (exercise 09.3), the third sequence's
-# exponent is within about 0.7 of the others': it pushes too, and its constraint is tight. At the border it is
-# 1.3 larger, and at 2 its force is smaller by a factor of about $e^{500}$.
+u = output_of_v_mm[0.5]
+solved = np.array([degrees(softened_svm(X, u, ratio)) for ratio in ratios])
+print("softened SVM, degrees:", *(f"{angle:.2f}" for angle in abs(solved)))
+assert np.allclose(solved, [prompt_angle(0.5, ratio) for ratio in ratios], atol=0.01), again.format("09.2")
 
 # %% [markdown]
 # ### Exercise 09.3: How fast is fast enough?
 #
 # ★★★ · 10 minutes
 #
-# From some ratio on, $p(\kappa)$ is the relaxed solution $p_{\mathrm{rel}}$ itself. Return the smallest
-# such $\omega$, the **border**. You are given the signed outputs $u_i^*$, the smallest lead
+# From some ratio $\|v\|/\|p\|$ on, $p(\kappa)$ is the relaxed solution $p_{\mathrm{rel}}$ itself. Return the
+# smallest one, the **border**. You are given the signed outputs $u_i^*$, the smallest lead
 # $p_{\mathrm{rel}} \cdot a_{it}$ of each sequence, and the norms of $v_{\mathrm{mm}}$ and
 # $p_{\mathrm{rel}}$. If $p_{\mathrm{rel}}$ solves the tight problem too, the border is 0.
 #
@@ -481,8 +499,7 @@ for k, lift in enumerate(lifts):
 
 # %% [markdown]
 # **Relaxed therefore means: the head grows fast enough.** How fast depends on how far the others lie beyond
-# the label margin. In the toy $p_{\mathrm{rel}} = (1, 0)$ gives sequence 3 the lead $\frac12$, so the border
-# is $\frac{1}{2b}$: a head as fast as the prompt for lift $\frac12$, 2.5 times as fast for lift 0.2.
+# the label margin: in the toy the border is $\frac{1}{2b}$, which is 1 for lift $\frac12$.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -543,8 +560,8 @@ widgets.sliders(
 #
 # If both grow together, the count of exponents says that $R_v/R$ decides: relaxed above the border,
 # softened below. In the plane we can look, without any descent. Where all outputs and leads are positive, a
-# longer $v$ and a longer $p$ both lower the loss, so the minimiser uses up both budgets. It is a pair of
-# angles then, and a grid that is refined again and again finds it.
+# longer $v$ and a longer $p$ both lower the loss, so the minimiser uses up both budgets: it is a pair of
+# angles, and a grid that is refined again and again finds it.
 
 
 # %%
@@ -580,8 +597,8 @@ for name, (law, ratio, _) in laws.items():
     print(f"{name:19s} {abs(of_p[0]):7.2f} {abs(of_p[1]):8.2f} {abs(of_p[2]):8.2f} {predicted[name]:14.2f}")
     off = abs(of_p - predicted[name])
     assert abs(of_v[2] - 90) < 1
-    assert off[2] < 1, again.format("09.2")
-    assert off[2] < 0.05 or 0.4 < off[2] / off[1] < 0.6, again.format("09.2")
+    assert off[2] < 1
+    assert off[2] < 0.05 or off[2] < 0.6 * off[1]
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.5, 3.4))
@@ -606,11 +623,9 @@ show(
 
 # %% [markdown]
 # The minimiser obeys the same count as descent. If $R_v$ stays bounded it heads for the *tight* SVM: then
-# $e^{-u_i}$ is a bounded factor, as in lesson 06. For $R_v = R/4$ it ends in between, and above the border,
-# which is 1 for this lift, at the relaxed one. What is still missing at $R = 24$ is less than a degree, and
-# halves as $R$ doubles.
-#
-# So "both radii to infinity" alone decides nothing, unless the relaxed and the tight SVM agree.
+# $e^{-u_i}$ is a bounded factor, as in lesson 06. For $R_v = R/4$ it ends in between, and above the border at
+# the relaxed one. So "both radii to infinity" alone decides nothing, unless the relaxed and the tight SVM
+# agree.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Plain gradient descent
@@ -622,8 +637,7 @@ show(
 # $$\frac{d\Delta}{dR_v} \;\propto\; R_v\, e^{-\Delta} \qquad\text{so that}\qquad
 # \Delta \approx 2 \log R_v + \text{const} .$$
 #
-# By lesson 01 $R_v$ itself grows like $\log j$. So the prompt crawls, far behind the head: $\omega = \infty$,
-# and the relaxed SVM is in charge.
+# So the prompt falls far behind the head, $\|v\|/\|p\| \to \infty$, and the relaxed SVM is in charge.
 #
 # Plain steps hardly move on this scale. So we add a run that normalises the gradient of the *pair* $(v, p)$:
 # nearly the same path, with a faster clock (lesson 06).
@@ -668,8 +682,6 @@ for k in (0, 1):
 gain = lead["plain"][10_000] - lead["plain"][1000]
 assert (gain < 0.7).all()
 assert angle["pair"][-1, 1] < 0.001
-missing = (degrees(np.array([4, 1])) - angle["pair"][:, 0]) * np.linalg.norm(runs["pair"][1][:, 0], axis=-1)
-assert abs(missing[10_000] / missing[3000] - 1) < 0.03
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.5, 3.6))
@@ -696,51 +708,60 @@ show(
 # %% [markdown]
 # At the same $\|v\|$ the leads of the two runs differ by less than 0.03, and far out the slope is 2 within
 # half a percent. From step 1,000 to 10,000 of plain descent the lead gains less than 0.7; with a fixed head
-# it would gain $\log 10 = 2.3$ (lesson 06). A trained head explains the labels by itself, and leaves the
-# prompt little to gain.
-#
-# With lift $\frac12$ the angle falls to 0, the relaxed SVM: slowly for plain steps, to a thousandth of a
-# degree on the pair's path. With lift 0 tight and relaxed SVM are one, at 14.0 degrees; the pair has come to
-# 12.9, and what is missing shrinks like $1/\|p\|$ (lesson 06).
+# it would gain $\log 10 = 2.3$ (lesson 06). With lift $\frac12$ the angle falls to 0, the relaxed SVM: slowly
+# for plain steps, to a thousandth of a degree on the pair's path.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Problems at random
 #
-# Now $n = 4$ random sequences of $T = 4$ tokens in $d = 6$ dimensions, 360 trials, from zero. We look which
-# tokens each trial has selected in the end. From these follow $v_{\mathrm{mm}}$, $\mathcal S$, and all three
-# SVMs for $p$; the softened one gets its $\kappa$ from $\omega$ alone. All this was computed beforehand, by
-# [`course/replicate/lesson_09.py`](../course/replicate/lesson_09.py).
+# Now $n = 4$ random sequences of $T = 4$ tokens in $d = 6$ dimensions, 360 trials, from zero. At the end we
+# look which token has most attention in each sequence. From these follow $v_{\mathrm{mm}}$, $\mathcal S$, and
+# all three SVMs for $p$; the softened one gets its $\kappa$ from $\omega$ alone. All this was computed
+# beforehand, by [`course/replicate/lesson_09.py`](../course/replicate/lesson_09.py).
 #
-# A trial is **decided** if every sequence has at least 0.99 of its attention on one token. It can **tell**
-# the SVMs apart if the tight and the relaxed solution have a cosine below 0.99.
+# Each run is one of four kinds. It is **decided** if every sequence has at least 0.99 of its attention on one
+# token; then the tight and the relaxed SVM either *differ*, with a cosine below 0.99, or can hardly be told
+# apart. If it is undecided, that is either outside $\mathcal S$ only or not.
 
 # %%
 joint = measured("09.joint").load()
-print("360 trials:             decided, and                 p's cosine above .995 to")
-print("omega   steps   decided   can tell   label SVM: v's above .99   tight   relaxed   softened")
-right = {}
-for steps in joint.steps.values:
-    for ratio in joint.ratio.values:
-        trials = joint.sel(ratio=ratio, steps=steps)
-        tell = ~trials.soft & trials.apart
-        count = [int((trials[name] > 0.995)[tell].sum()) for name in ("tight", "relaxed", "softened")]
-        right[ratio, steps] = np.array([int(tell.sum()), *count])
-        print(f"{ratio:5.3f} {steps:7d} {(~trials.soft).sum():9d} {tell.sum():10d}", end="")
-        print(f"{(trials.v > 0.99).sum():27d} {count[0]:7d} {count[1]:9d} {count[2]:10d}")
-        assert (trials.v > 0.99).sum() > 340
-for steps in joint.steps.values:
-    all_of, _, _, softened = sum(right[ratio, steps] for ratio in joint.ratio.values)
-    print(f"after {steps} steps, at all ratios: softened in {softened} of {all_of}")
-    assert softened > {3000: 0.96, 30_000: 0.98}[steps] * all_of
-tell, tight, relaxed, _ = right[1.0, 30_000]
-assert tell - tight - relaxed > 0.4 * tell
+kinds = ("decided, SVMs differ", "decided, SVMs alike", "undecided outside S", "undecided in S")
+names = ("tight", "relaxed", "softened")
+print("after 30,000 steps                  median angle of p to the SVM      softened SVM")
+print("omega   kind                  runs    tight  relaxed  softened   within 1 degree")
+counts, medians = {}, {}
+for ratio in joint.ratio.values:
+    trials = joint.sel(ratio=ratio, steps=30_000)
+    soft, inside, apart = (trials[name].values for name in ("soft", "soft_in_S", "apart"))
+    angles = {name: np.degrees(np.arccos(np.clip(trials[name].values, -1, 1))) for name in names}
+    for kind, those in zip(kinds, (~soft & apart, ~soft & ~apart, soft & ~inside, inside), strict=True):
+        counts[ratio, kind] = [int(those.sum()), int((angles["softened"][those] < 1).sum())]
+        if not those.any():
+            continue
+        medians[ratio, kind] = [np.median(angles[name][those]) for name in names]
+        print(f"{ratio:5.3f}   {kind:20s} {those.sum():5d} ", end="")
+        print(*(f"{median:8.2f}" for median in medians[ratio, kind]), f"{counts[ratio, kind][1]:15d}")
+early = joint.where(joint.apart & ~joint.soft).sel(steps=3000).softened
+early = [np.degrees(np.arccos(early.sel(ratio=ratio).median().item())) for ratio in joint.ratio.values]
+print("decided, SVMs differ, after 3,000 steps: to the softened", *(f"{median:.2f}" for median in early))
+total = sum(np.array(list(counts.values())))
+assert total[0] == 3 * 360
+for kind, (runs, close) in zip(kinds[:2], ((459, 449), (510, 502)), strict=True):
+    assert sum(np.array([counts[ratio, kind] for ratio in joint.ratio.values])).tolist() == [runs, close]
+assert counts[8.0, kinds[2]] == [90, 73]
+for ratio, median in zip(joint.ratio.values, early, strict=True):
+    assert 8 < median / medians[ratio, kinds[0]][2] < 11
 
 # %% [markdown]
-# **The count of exponents holds to within 6 degrees**, a cosine of 0.995. The faster the head, the fewer
-# trials follow the tight SVM, and the more the relaxed one. At $\omega = 1$ more than four in ten follow
-# neither. The softened one, computed from $\omega$, is right in nearly all. (With the fast head, $\omega =
-# 8$, about three trials in ten keep a sequence undecided; these may be cases of section 9.8, which we have
-# not checked. Nor have we followed up the trials with $v$ below .99, fewer than 20 in each row.)
+# **The count of exponents holds.** Of 459 decided runs that can tell, 449 are within a degree of the softened
+# SVM, with a median of 0.1 degrees, which falls tenfold from 3,000 steps to 30,000. The other two SVMs are
+# degrees away: with the slow head the relaxed one, with the fast head both, since even $\omega = 8$ is not
+# beyond the border of every trial.
+#
+# With the fast head 101 runs are undecided, most of them outside $\mathcal S$ only. There $p$ is within a
+# degree of the softened SVM in 73 of 90 all the same: section 9.8 has the smallest case. Where a sequence of
+# $\mathcal S$ is undecided no SVM here predicts $p$. (10 and 8 decided runs are more than a degree off, by up
+# to 43; why, this table does not show.)
 #
 # **The choice of tokens is another matter.** The theorem speaks of the choice with the largest label margin.
 # We tried all 256 choices in each trial, and asked whether any $p$ selects the best of them.
@@ -754,8 +775,7 @@ assert not (has_best & ~possible).any()
 assert 1 / 7 < has_best.sum() / possible.sum() < 1 / 6
 
 # %% [markdown]
-# In most trials descent goes to the SVMs of its *own* choice, not of the best one. Which one that
-# is, we have not asked; in lesson 08, too, the path was global and descent might be local.
+# In most trials descent goes to the SVMs of its *own* choice, not of the best one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.8 Where it breaks
@@ -838,21 +858,19 @@ print(f"slow heads, c = 0.5 (tight SVM: {tight:.1f} degrees)")
 for ratio, end in zip(slow, ends, strict=True):
     softened = degrees(softened_svm(pulled(0.5), np.array([1, 1, 1.5]), ratio))
     print(f"omega {ratio:5.3f}: softened SVM {softened:.1f} degrees, p at {end:.1f}")
-    assert abs(end - softened) < 0.05 < 1 < tight - softened, again.format("09.2")
+    assert abs(end - softened) < 0.05 < 1 < tight - softened
 
 # %% [markdown]
 # - *Slow head.* There is no balance, and the sequence decides for its better token. Then $p$ goes to the
 #   *softened* SVM of section 9.4, not to the tight one: for $\omega = \frac18$ to 35.4 degrees and not to
 #   36.9.
 # - *Faster.* Attention stays soft, for as long as we train. The steps of $p$ then cancel in part, so that
-#   $\|v\|/\|p\|$ comes to lie above $\omega$; the attention follows the ratio of the moment: 09.4 is a law in
-#   a *measured* ratio.
+#   $\|v\|/\|p\|$ comes to lie above $\omega$: 09.4 is a law in a *measured* ratio.
 # - *Faster still, with $c > 1$.* The worse token clears the label margin too, and wins. Moving all weight to
 #   it costs nothing: the condition of the theorem outside $\mathcal S$ fails.
 #
 # **Starts that are caught.** Descent need not start at zero. The paper's code starts at $v = (-1, 0)$, $p =
-# (0, -1)$. A slow head is still wrong when the prompt has already made up its mind. We try this start, and
-# then random ones.
+# (0, -1)$. We try this start, and then random ones.
 
 # %%
 X, y = toy(0.5)
@@ -867,35 +885,31 @@ assert np.allclose(losses, [2 / 3 * np.log(2), 0], atol=1e-3)
 
 ratios = np.array([1 / 8, 1 / 2, 0.9, 1.1])
 foretold = np.array([degrees(softened_svm(X, output_of_v_mm[0.5], ratio)) for ratio in ratios])
-print("100 random starts  of length   omega   all decide   furthest off (degrees)   1 and 3 lost")
-for length in (1.0, 10.0):
-    start = length * unit(np.random.default_rng(0).normal(size=(2, 100, 2)))
-    v, p = (np.tile(one, (4, 1)) for one in start)
-    p = descend(X, y, np.repeat(ratios, 100), 4000, v, p, lr=0.3, every=4000)[1][-1].reshape(4, 100, 2)
-    kept = attention(p, X)[..., 1]  # (4, 100, 3)
-    right, lost = (abs(kept - end).max(axis=-1) < 0.01 for end in ([1, 1, 1], [0, 1, 0]))
-    off = np.where(right, abs(degrees(p) - foretold[:, None]), 0).max(axis=1)
-    for k in range(4):
-        print(f"{length:28.0f} {ratios[k]:7.3f} {right[k].sum():12d} {off[k]:24.2f} {lost[k].sum():14d}")
-    assert (right ^ lost).all()
-    assert (off < 0.4).all(), again.format("09.2")
-    assert lost[0].sum() > 33
-    assert lost[1].sum() > 5
-    assert lost[3].sum() == 0
-    assert lost[2].sum() == {1: 0, 10: 20}[length]
+v, p = 10 * unit(np.random.default_rng(0).normal(size=(2, 100, 2)))
+v, p = (np.tile(one, (4, 1)) for one in (v, p))
+p = descend(X, y, np.repeat(ratios, 100), 4000, v, p, lr=0.3, every=4000)[1][-1].reshape(4, 100, 2)
+kept = attention(p, X)[..., 1]  # (4, 100, 3)
+right, lost = (abs(kept - end).max(axis=-1) < 0.01 for end in ([1, 1, 1], [0, 1, 0]))
+off = np.where(right, abs(degrees(p) - foretold[:, None]), 0).max(axis=1)
+print("100 random starts: omega   all decide   furthest off (degrees)   1 and 3 lost")
+for k in range(4):
+    print(f"{ratios[k]:24.3f} {right[k].sum():12d} {off[k]:24.2f} {lost[k].sum():14d}")
+assert (right ^ lost).all()
+assert (off < 0.4).all()
+assert lost[0].sum() > 33
+assert lost[1].sum() > 5
+assert (lost[2].sum(), lost[3].sum()) == (20, 0)
 
 # %% [markdown]
 # From the paper's start, with a slow head, two sequences look at the origin, where no head can classify them:
-# a loss of $\log 2$ each. Of random starts with $\omega = \frac18$ a third ends there or more; from length
-# 10, where the prompt has made up its mind before the first step, even with $\omega = 0.9$ one in five. With
-# $\omega = 1.1$ none does. All others arrive at the softened SVM of section 9.4. The theorem is about
-# minimisers, and says nothing about this.
+# a loss of $\log 2$ each. Of random starts of length 10 with $\omega = \frac18$ a third ends there or more,
+# with $\omega = 0.9$ one in five, with 1.1 none. All others arrive at the softened SVM of section 9.4. The
+# theorem is about minimisers, and says nothing about this.
 #
 # Why does a fast head escape? Write $x_i$ for the better token of sequence $i$. A trapped head sees $x_2$
 # alone, and its force dies like $e^{-\|x_2\| \|v\|}$. The attention left on $x_1$ is at least
 # half of $e^{-\|x_1\| \|p\|}$. Here the two tokens are equally long, so for $\omega > 1$ the head's own force
-# dies first, and what is left of $x_1$ turns it round. (Below 1 the argument is silent; that a slower head
-# may be caught the table shows.)
+# dies first, and what is left of $x_1$ turns it round. (Below 1 the argument is silent.)
 
 # %% [markdown]
 # ## Questions
@@ -940,8 +954,7 @@ progress("09")
 # - It breaks where a right-hand side 0 is tight (attention stays soft), and from starts where a slow head is
 #   caught.
 #
-# The softened SVM and the count of exponents are a short argument and measurements, in one toy and in random
-# problems of one size; they are not a theorem.
+# The softened SVM and the count of exponents are a short argument and measurements, not a theorem.
 #
 # ## Further reading
 #

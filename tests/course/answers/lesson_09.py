@@ -66,6 +66,21 @@ def outside_first_or_last(u, leads, place):
     return max(0, quotients[place]) if outside.any() else 0.0
 
 
+def angle_of_the_largest_exponent(lift, ratio, tokens=None, outputs=None):
+    """The angle in degrees at which the smallest signed output plus lead is largest, by thirds."""
+    tokens = np.array(tokens or [(1, 1), (1, -1), (0.5, 1 + lift)])
+    outputs = np.array(outputs or (1, 1, 1 + lift))
+
+    def least(angle):
+        return (tokens @ (np.cos(angle), np.sin(angle)) + ratio * outputs).min()
+
+    low, high = -0.7, 1.5
+    for _ in range(200):
+        one, two = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (one, high) if least(one) < least(two) else (low, two)
+    return float(np.degrees(low))
+
+
 ANSWERS = {
     "09.1": {
         "also_right": lift_by_halving,
@@ -83,18 +98,21 @@ ANSWERS = {
         ],
     },
     "09.2": {
-        "also_right": sides_by_where,
+        "also_right": angle_of_the_largest_exponent,
         "wrong": [
-            lambda u, kappa: np.ones_like(u),
-            lambda u, kappa: np.maximum(0, 1 + kappa - u),
-            lambda u, kappa: np.clip(1 - kappa * (u - 1), 0.5, 1),
-            lambda u, kappa: np.maximum(0, 1 - kappa * (u - 1)).sum(),
-            lambda u, kappa: np.maximum(0, 1 - kappa * (u - 1)).astype(int),
-            lambda u, kappa: np.maximum(0, 1 - kappa * (u - u.mean())),
-            lambda u, kappa: np.maximum(0, 1 - kappa * np.log(u)),
-            lambda u, kappa: np.maximum(0, 1 - kappa * (u**2 - 1)),
-            lambda u, kappa: np.abs(1 - kappa * (u - 1)),
-            lambda u, kappa: np.sort(sides_by_where(u, kappa).numpy()),
+            lambda lift, ratio: angle_of_the_largest_exponent(lift, 0.0),
+            lambda lift, ratio: angle_of_the_largest_exponent(
+                lift, ratio, tokens=[(1, 1), (1, -1), (0.5, 1)]
+            ),
+            lambda lift, ratio: angle_of_the_largest_exponent(lift, ratio, outputs=(1, 1, lift)),
+            lambda lift, ratio: angle_of_the_largest_exponent(lift, ratio, outputs=(1, -1, 1 + lift)),
+            lambda lift, ratio: angle_of_the_largest_exponent(lift, ratio**2),
+            lambda lift, ratio: angle_of_the_largest_exponent(lift, 1 / ratio),
+            lambda lift, ratio: np.radians(angle_of_the_largest_exponent(lift, ratio)),
+            lambda lift, ratio: angle_of_the_largest_exponent(lift, ratio) / (1 + lift),
+            lambda lift, ratio: round(angle_of_the_largest_exponent(lift, ratio)),
+            lambda lift, ratio: np.degrees(np.arctan(1 / 5)),
+            lambda lift, ratio: np.degrees(np.arctan2(1, 4)) if lift == 0 else 0.0,
         ],
     },
     "09.3": {
