@@ -265,78 +265,111 @@ OFFSET = Exercise(
 
 
 # --------------------------------------------------------------------------- 08.4 predict the jump
-def _jump_by(odds=lambda a, b, c: (a - c).sum() / (a - b) - len(c), radius=lambda size, lead: size * lead):
-    """An answer from e^lead, a function of the scores, and the radius that a lead asks for."""
-    return lambda length, scores: radius(length, np.log(odds(scores[0], scores[1], scores[2:])))
+def _short(top, own, others, lead, share=lambda e, m: 1 / (e + m)):
+    """Gamma of a token with the score own, at this lead over its support tokens' scores others."""
+    return top - own + share(np.exp(lead), len(others)) * (own - others).sum()
+
+
+def _settled(top, own, others, lead):
+    return top - own + 0 * lead
+
+
+def _of_some(pick):
+    return lambda top, own, others, lead: _short(top, own, np.atleast_1d(pick(others)), lead)
+
+
+def _with(share):
+    return lambda *args: _short(*args, share=share)
+
+
+def _jump_by(best=_short, rival=None, leads=lambda R, a, b: (R / a, R / b), radius=lambda R, a, b: R):
+    """An answer: the largest R at which the two shortfalls are equal, by steps from outside and halving."""
+    rival = rival or best
+
+    def answer(lengths, scores, own, others):
+        a, b = lengths
+
+        def ahead(R):
+            one, two = leads(R, a, b)
+            return best(scores[0], scores[0], own, one) - rival(scores[0], scores[1], others, two)
+
+        R = np.linspace(0, 40 * max(a, b, 1), 2001)
+        k = np.nonzero(ahead(R) > 0)[0].max(initial=0)
+        low, high = R[k], R[min(k + 1, len(R) - 1)]
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if ahead(middle) > 0 else (low, middle)
+        return float(radius(low, a, b))
+
+    return answer
 
 
 _jump_answer = _jump_by()
 
 
-def _jump_radius(length, scores):
-    return _jump_answer(length, scores)
+def _jump_radius(lengths, scores, own, others):
+    return _jump_answer(lengths, scores, own, others)
 
 
 def _jump_cases(rng):
-    """One to three support tokens; best scores other than 1; early and late jumps.
+    """One to three support tokens each; best scores other than 1; the rival's branch far from settled.
 
-    In the second case both support tokens have the same score, in the last one is better than the rival.
+    Drawn from the leads at the jump, which give the rival's score: so a jump there is.
     """
     cases = []
-    for lead, gaps in ((2.2, [1]), (0.9, [1.5, 1.5]), (4.0, [1, 1.8, 2.6]), (1.6, [0.25, 2.5])):
-        best = rng.uniform(1.2, 2.0)
-        worse = best - rng.uniform(0.6, 1.0) * rng.permutation(gaps)
-        second = best - (best - worse).sum() / (len(gaps) + np.exp(lead * rng.uniform(0.9, 1.1)))
-        cases.append((rng.uniform(1.5, 4.0), np.array([best, second, *worse])))
+    for one, two in (([1], [1.2]), ([1.5, 1.9], [1]), ([1], [0.6, 0.8]), ([1, 1.8, 2.6], [1.6, 2.2])):
+        best, a, b = rng.uniform(1.2, 2.0), rng.uniform(1.2, 1.6), rng.uniform(3.1, 3.6)
+        one, two = (rng.uniform(0.7, 0.9) * rng.permutation(gaps) for gaps in (one, two))
+        s_1, s_2 = 1 / (np.exp(a) + len(one)), 1 / (np.exp(b) + len(two))
+        rival = best - (s_1 * one.sum() - s_2 * two.sum()) / (1 - len(two) * s_2)
+        length = rng.uniform(1.5, 4.0)
+        cases.append((np.array([length, length * a / b]), np.array([best, rival]), best - one, best - two))
     return cases
 
 
 JUMP = Exercise(
     id="08.4",
     title="Predict the jump",
-    points=2,
-    minutes=10,
-    difficulty=2,
+    points=3,
+    minutes=12,
+    difficulty=3,
     reference=_jump_radius,
     cases=_jump_cases,
     misconceptions=known(
-        _jump_by(lambda a, b, c: (a - c).sum() / (a - b)),
+        _jump_by(rival=_settled),
+        "You let the rival's branch have its limit. At this radius its support tokens keep attention, too.",
+        _jump_by(rival=lambda top, own, others, lead: _short(own, own, others, lead)),
+        "Both shortfalls are counted from the best score: the rival's own attention costs gamma_1 - gamma_2.",
+        _jump_by(
+            rival=lambda top, own, others, lead: (
+                top - own + (top - others).sum() / (np.exp(lead) + len(others))
+            )
+        ),
+        "What the rival's support tokens hold, the rival has not: its own share is 1 - m s_t.",
+        _jump_by(_with(lambda e, m: 1 / e)),
         "You took s_t = e^-lead. The softmax divides by 1 + m e^-lead, with m support tokens.",
-        _jump_by(lambda a, b, c: (a - c).sum() / (a - b) - 1),
+        _jump_by(_with(lambda e, m: 1 / (e + 1))),
         "There may be several support tokens: with m of them s_t = 1 / (m + e^lead), not 1 / (1 + e^lead).",
-        _jump_by(lambda a, b, c: (a - c).sum() / (a - b) + len(c)),
-        "The number of support tokens belongs on the other side: e^lead is the ratio minus it.",
-        _jump_by(lambda a, b, c: (a - c[0]) / (a - b) - 1),
-        "You counted one support token. Each of them costs its s_t (gamma_1 - gamma_t).",
-        _jump_by(lambda a, b, c: (a - c.mean()) / (a - b) - 1),
+        _jump_by(_with(lambda e, m: 1 / (e + m + 1))),
+        "On its ray only a token and its support tokens share attention: the other branch's token has none.",
+        _jump_by(_of_some(lambda others: others[0])),
+        "You counted one support token a branch. Each of them costs its s_t (gamma_1 - gamma_t).",
+        _jump_by(_of_some(np.mean)),
         "You took the mean of the support tokens as one token. Each has its own s_t.",
-        _jump_by(lambda a, b, c: (a - c.min()) / (a - b) - 1),
-        "You took the worst support token alone. Each of them has its share s_t and costs s_t (gamma_1 - "
-        "gamma_t).",
-        _jump_by(lambda a, b, c: (a - c).sum() / (a - b) - len(c) - 1),
-        "You gave the rival a share of the softmax. On this branch it is beaten: only token 1 and the "
-        "support tokens count.",
-        lambda length, scores: _jump_answer(length, np.append(scores[0], -np.sort(-scores[1:]))),
-        "You took the best of the others for the rival. The rival is scores[1], even where a support token "
-        "is better.",
-        _jump_by(radius=lambda length, lead: lead / length),
-        "R buys the lead R / ||p_mm||, so the lead has to be multiplied by ||p_mm||.",
-        _jump_by(radius=lambda length, lead: lead),
-        "That is the lead over the support tokens. The radius is the lead times ||p_mm||.",
-        _jump_by(radius=lambda length, lead: -length * lead),
-        "The sign is wrong: s_t falls as the lead grows, so e^lead is the large number.",
-        _jump_by(radius=lambda length, lead: length * np.exp(lead)),
-        "You left out the logarithm: e^lead, not the lead, comes out of the equation.",
-        _jump_by(lambda a, b, c: len(c) / (a - b) - len(c)),
-        "The shortfall on the branch of token 1 is the sum of s_t (gamma_1 - gamma_t), not of s_t alone.",
-        _jump_by(lambda a, b, c: (a - b) / (a - c).sum()),
-        "Your ratio is upside down, and it lacks the support tokens' own part of the softmax.",
-        _jump_by(lambda a, b, c: (b - c).sum() / (a - c).sum()),
-        "Compare the two shortfalls: gamma_1 - gamma_2 and the sum of s_t (gamma_1 - gamma_t).",
-        _jump_by(lambda a, b, c: (a - c).mean() / (a - b) - len(c)),
-        "The shortfall is a sum over the support tokens, not a mean: each has its s_t.",
-        _jump_by(lambda a, b, c: (b - c).sum() / (a - b) - len(c)),
-        "Both shortfalls are counted from the best score: gamma_1 - gamma_t, not gamma_2 - gamma_t.",
+        _jump_by(_of_some(np.min)),
+        "You took the worst support token alone. Each of them has its share s_t.",
+        _jump_by(leads=lambda R, a, b: (R / a, R / a)),
+        "The same R buys the rival another lead: R over the rival's own ||p_mm||.",
+        _jump_by(leads=lambda R, a, b: (R / b, R / a)),
+        "The lengths are exchanged: lengths[0] belongs to the best token.",
+        _jump_by(leads=lambda R, a, b: (R * a, R * b)),
+        "R buys the lead R / ||p_mm||: a longer p_mm is a harder token.",
+        _jump_by(leads=lambda R, a, b: (R, R)),
+        "That takes the radius for the lead. It is R / ||p_mm||.",
+        _jump_by(radius=lambda R, a, b: R / a),
+        "That is the lead of the best token at the jump. The radius is the lead times its ||p_mm||.",
+        lambda lengths, scores, own, others: _jump_answer(lengths, scores, others, own),
+        "The support tokens are exchanged: `own` are those of the best token.",
     ),
 )
 

@@ -55,8 +55,7 @@ again = "exercise {} is not right yet: see what its check says"
 #
 # $$\Gamma(p) = \gamma_{\max} - \sum_t s_t\, \gamma_t = \sum_t s_t\, (\gamma_{\max} - \gamma_t),$$
 #
-# what attention loses by not being all on the best token; $\gamma_{\max}$ is the best score. (The second form
-# has no difference of nearly equal numbers, and stays exact far out.)
+# what attention loses by not being all on the best token; $\gamma_{\max}$ is the best score.
 
 
 # %%
@@ -74,8 +73,8 @@ def shortfall(p, keys, scores):
 
 # %% [markdown]
 # In the plane there is no need to descend. All $p$ of length $R$ form a circle: we try 720 angles, and then
-# zoom in around the best. (The definition allows the whole disc. But the smallest shortfall of a circle
-# falls when $R$ grows here, as the next figure's cell asserts, so no smaller circle holds a better $p$.)
+# zoom in around the best. (The definition allows the whole disc; the next figure's cell asserts that no
+# smaller circle holds a better $p$.)
 
 
 # %%
@@ -198,8 +197,8 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Left: the shortfall by angle and length, shaded on each circle from its smallest value (0,
-# white) to its largest (1). Solid: $p(R)$; dashed: descent from 0; dotted: from $(0, -1.5)$. Thin black: the
-# Att-SVM directions of lesson 06. Right: the same in the $p$-plane.
+# white) to its largest (1). Thin black: the Att-SVM directions of lesson 06. Right: the same in the
+# $p$-plane.
 
 # %% [markdown]
 # Descent from 0 and the path leave and end in the same direction. In between they differ, by 16 degrees at $R
@@ -259,9 +258,8 @@ check("08.1", first_turn)
 # </details>
 #
 # **At first the path turns twice as fast.** Descent carries with it what it did when it knew less; the path
-# decides anew at each length. Is that so? In the toy we measure angles. In 100 random problems, three
-# sequences of four tokens in ten dimensions, we compare whole vectors, with what the library finds at $R =
-# 0.01$.
+# decides anew at each length. In the toy we measure angles. In 100 random problems, three sequences of four
+# tokens in ten dimensions, we compare whole vectors, with what the library finds at $R = 0.01$.
 
 
 # %%
@@ -331,10 +329,9 @@ for k, (name, p) in enumerate((("path", path), ("descent", model.p.detach()))):
 # all trials at once. It **follows**: each radius starts from the solution at the radius before.
 #
 # Projected steps stop where $-\nabla L(p) = \nu\, p$ with $\nu > 0$: the gradient points straight inwards.
-# (Or inside the ball, where $\nabla L = 0$: section 8.7.)
-# (The library's *residual* is about the angle between $-\nabla L$ and $p$.) A saddle of the sphere, where $L$
-# falls in some directions and rises in others, meets that condition too. So one would like to look at the
-# second order.
+# (Or inside the ball, where $\nabla L = 0$: section 8.7.) The library's *residual* is about the angle between
+# $-\nabla L$ and $p$. A saddle of the sphere, where $L$ falls in some directions and rises in others, meets
+# that condition too.
 
 # %% [markdown]
 # ### Exercise 08.2: Is it a minimum on the sphere?
@@ -369,8 +366,8 @@ check("08.2", curvature)
 
 # %% [markdown]
 # The second derivative is $e^\top H\, e + \nu$: the sphere helps with $\nu$, so a negative $H$ may do, and a
-# positive definite one is more than enough. In the plane we can see whether it is right, by the difference of
-# three values on the circle.
+# positive definite one is more than enough. In the plane the difference of three values on the circle shows
+# whether it is right.
 
 # %%
 few = np.array([0.3, 1, 3, 10])
@@ -481,9 +478,6 @@ check("08.3", offset)
 # $\hat p$ is one, so $r$ is one too.
 # </details>
 #
-# At finite $R$ this leaves out constraints that are tight up to a small slack: they still pull, with $e^{-R
-# \cdot \text{slack}}$.
-#
 # The measurement: three draws of 60 random problems, $n = 3$, $T = 4$, $d = 10$. We scale the keys of each
 # problem so that $\|p_{\mathrm{mm}}\| = 1$; then $R$ is the lead that a path of this length can afford. The
 # library starts at $10\, \hat p$, which knows nothing of $r$; each further radius starts at $R\, \hat p$ plus
@@ -547,15 +541,20 @@ assert abs(lengths[1000] / r.norm(dim=-1).median() - 1) < 0.02, again.format("08
 assert (miss[30].median() > 0.25, miss[1000].median() < 0.01) == (True, True), again.format("08.3")
 assert ((miss[30] < 0.05).sum(), (miss[1000] < 0.05).sum()) == (11, 161), again.format("08.3")
 slack = torch.where(on, torch.inf, (rows @ unit[..., None])[..., 0] - 1).amin(-1)  # nearest to being tight
-right = miss[100] < 0.05
-near, far = (100 * slack[which].median().item() for which in (~right, right))
-print(f"R = 100, median of R * smallest slack: {far:.1f} where r is right to 5%, {near:.1f} elsewhere")
-assert far > 2 * near
+least = torch.where(on, lam, torch.inf).amin(-1)  # of a support vector that counts least
+late, tight, faint = miss[1000] > 0.05, 1000 * slack < 8, least < 0.003
+print(f"R = 1000, off by more than 5% in {late.sum()}: R * slack below 8 in {(late & tight).sum()}, ", end="")
+print(f"else a lambda below 0.003 in {(late & ~tight & faint).sum()}; ", end="")
+print(f"either of these where r is right: {(~late & (tight | faint)).sum()}")
+counts = late.sum(), (late & tight).sum(), (late & ~tight & faint).sum(), (~late & (tight | faint)).sum()
+assert counts == (19, 8, 10, 0), again.format("08.3")
 
 # %% [markdown]
 # The angle falls like $\|r\|/R$, and the vector $r$ is right: to within 5% in 161 of 180 problems at $R =
 # 1000$. But the law is late: at $R = 30$, where a loser's attention is already near $e^{-30}$, it is right in
-# 11 only. Where it is late, a constraint tends to be nearly tight.
+# 11 only. Where it is late the problem is nearly another one. Of the 19 that are still off at $R = 1000$, 8
+# have a constraint that misses being tight by less than $8/R$ and still pulls, and 10 others a support vector
+# with $\lambda_j < 0.003$, which hardly counts; of the 161 none is like that.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.5 The path can jump
@@ -585,36 +584,41 @@ for R in (0.5, 2, 5, 8, 20):
 # %% [markdown]
 # ### Exercise 08.4: Predict the jump
 #
-# ★★☆ · 10 minutes
+# ★★★ · 12 minutes
 #
 # On one branch attention goes to a rival token, on the other to the best one. Predict at which radius $p(R)$
-# changes from the first to the second. You get $\|p_{\mathrm{mm}}\|$ of the best token and the scores: the
-# best, $\gamma_1$; that of the rival, $\gamma_2$; then those of one or several support tokens of the best
-# one, among which the rival is not.
+# changes from the first to the second.
 #
-# Take from each branch what counts far out. The branch of the rival has come to its limit. On that of the
-# best token let $p$ be on its ray, and attention be shared by the best token and its support tokens alone.
+# On each branch let $p$ be on the Att-SVM ray of its token, and let attention be shared by that token and its
+# support tokens alone. You get $\|p_{\mathrm{mm}}\|$ of both tokens (the best one's first), their scores, and
+# the scores of the support tokens of each. The equation has no solution in closed form, so find it
+# numerically. (Near $R = 0$ nothing is on a ray; if two radii solve the equation, the larger one counts.)
 #
 # <details><summary>Hint 1</summary>
 #
-# Which is lower is a question about two shortfalls. What is the limit of the first? Which lead over its
-# support tokens does $R$ buy on the ray?
+# Which is lower is a question about two shortfalls, both counted from the same $\gamma_{\max}$. Which lead
+# over its support tokens does $R$ buy on the ray of a token?
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Call the lead $\Delta$. How large is $s_t$ of one support token if there are $m$ of them? Each costs its own
-# $\gamma_1 - \gamma_t$.
+# At the lead $\Delta$, how large is $s_t$ of one support token if there are $m$ of them, and what is left for
+# the token itself? For a *given* shortfall of the rival the best token's radius follows in closed form. Begin
+# with the rival's limit, and improve.
 # </details>
 
 
 # %%
 @exercise("08.4")
-def jump_radius(length, scores):
-    """Return R of the jump to token 1; length = ||p_mm||, scores (2 + support,): best, rival, support."""
+def jump_radius(lengths, scores, own, others):
+    """Return R of the jump; lengths, scores (2,): best, rival; own, others: their support tokens' scores."""
     ### BEGIN SOLUTION
-    lost = (scores[0] - scores[2:]).sum()  # Gamma = lost * s_t, with s_t = 1 / (e^lead + support)
-    return length * np.log(lost / (scores[0] - scores[1]) - len(scores[2:]))
+    R = np.inf  # the rival's branch in its limit: then improve
+    for _ in range(200):
+        s = 1 / (np.exp(R / lengths[1]) + len(others))  # of each support token of the rival
+        short = (1 - len(others) * s) * (scores[0] - scores[1]) + s * (scores[0] - others).sum()
+        R = lengths[0] * np.log((scores[0] - own).sum() / short - len(own))
+    return R
     ### END SOLUTION
 
 
@@ -630,23 +634,25 @@ def turns(path):
     return np.degrees(2 * np.arcsin(np.minimum(half, 1)))
 
 
-length = svm.solve(svm.token_problem(weak_toy.keys, torch.tensor([0]))).objective.item()
-predicted_jump = jump_radius(length, spread)
+each = (svm.solve(svm.token_problem(weak_toy.keys, torch.tensor([t]))) for t in (0, 1))
+lengths = np.array([solution.objective.item() for solution in each])
+worst = np.array([0.0])  # the score of token 3, the support token of both
+predicted_jump = jump_radius(lengths, spread[:2], worst, worst)
 print("score of token 2   jump predicted   found   turn (degrees)")
 for second in (0.99, 0.9, 0.8):
     scores = np.array([1, second, 0])
-    foreseen = float(jump_radius(length, scores))
+    foreseen = float(jump_radius(lengths, scores[:2], worst, worst))
     close = foreseen * np.linspace(0.8, 1.1, 301)
     steps = turns(search(weak, scores, close))
     turn, before = steps.max(), steps.argmax()
     print(f"{second:16g} {foreseen:16.2f} {close[before]:7.2f} {turn:16.0f}")
-    late_by = foreseen / close[before] - 1
-    assert 0 < late_by < {0.99: 0.005, 0.9: 0.02, 0.8: 0.12}[second], again.format("08.4")
+    assert abs(foreseen / close[before] - 1) < {0.99: 0.001, 0.9: 0.002, 0.8: 0.02}[second], again.format(
+        "08.4"
+    )
     assert abs(turn - 146) < 2
 
 # %% [markdown]
-# The smaller the advantage of the best token, the later the path notices it. The prediction leaves out that
-# token 2's branch needs some length to settle; so it is a little late, most for the earliest jump.
+# The smaller the advantage of the best token, the later the path notices it.
 
 # %%
 starts = circle(np.linspace(0, 2 * np.pi, 12, endpoint=False) + 0.1, 1.0)  # 12 directions
@@ -702,13 +708,12 @@ show(
 
 # %% [markdown]
 # **Try it.** The shortfall round the circle (a row of Figure 2's map), with $p(R)$ and descent from 0 at
-# equal length. Near which radius do the two valleys change places, and what does the valley of token 2 look
-# like there: does anything in it announce the jump?
+# equal length. Near which radius do the two valleys change places, and does anything in the valley of token 2
+# announce it?
 #
 # <details><summary>Answer</summary>
 #
-# Near $R = 6$, the dashed line of Figure 2. Nothing: it is a valley before and after, only no longer the
-# deeper one.
+# Near $R = 6$. Nothing: it is a valley before and after, only no longer the deeper one.
 # </details>
 
 
@@ -739,8 +744,11 @@ widgets.sliders(round_the_circle, alt=picture, R=R)
 #
 # The 180 problems of section 8.4 again. One branch we follow from 0 outwards. The other comes from the
 # theorem: from $R\,\hat p$ at $R = 12$, near which $p(R)$ is when $R$ is large, we follow it *inwards*.
-# Where the second is lower than the first, $p(R)$ has left the branch on which it began. And descent from
-# 0, for comparison.
+# Where the second is lower than the first, $p(R)$ has left the branch on which it began.
+#
+# Two doubts remain. The follower may not have reached the bottom of its branch: at the first radius where it
+# is beaten we let it converge to a residual of $10^{-6}$, and compare again. And there may be a third branch:
+# at two radii we start anew from ten random directions.
 
 
 # %%
@@ -753,6 +761,12 @@ def on_best(p):
 def by_draw(yes):
     """In how many trials of each draw, (3,)."""
     return yes.reshape(3, 60).sum(dim=1).numpy()
+
+
+def at_own_radius(which, R):
+    """These trials, keys times R (trials,): what happens at R happens at radius 1, each trial at its own."""
+    scaled = many.keys[which] * R[:, None, None, None]
+    return data.TokenData(*(part[which] for part in fields(many)[:-1]), scaled)
 
 
 def inwards(p, tokens, radii):
@@ -769,7 +783,9 @@ def inwards(p, tokens, radii):
 radii = np.geomspace(0.3, 100, 36)
 chain = regularization_path(models.PromptAttention(d, trials), many, radii, tol=1e-4, max_steps=200)
 near = (radii < 12).sum()  # from there the second branch goes inwards
-left_at = inwards(unit, many, radii[:near]) - chain.loss[:near] < -1e-6  # (radii, trials): p(R) has left
+inner = inwards(unit, many, radii[:near])
+left_at = inner - chain.loss[:near] < -1e-6  # (radii, trials): p(R) has left
+assert chain.residual[:near].max() <= 1e-4
 model = models.PromptAttention(d, trials)
 optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
 walk = train.fit(model, many, optimizer, 3500, record={"p": lambda m: m.p}, every=20, progress=False)["p"]
@@ -786,10 +802,38 @@ assert (jumped | last).all()  # every followed path that ends elsewhere has been
 assert by_draw(jumped).tolist() == [8, 20, 14]
 assert [int((~yes).sum()) for yes in (descent, last)] == [26, 34]
 
+away = left_at.int().argmax(dim=0)[jumped]  # the first of our radii where p(R) is elsewhere
+model = models.PromptAttention(d, len(away), init=chain["p"][away, jumped] / torch.tensor(radii)[away, None])
+bottom = regularization_path(model, at_own_radius(jumped, torch.tensor(radii)[away]), [1.0])
+beaten = bottom.loss[0] - inner[away, jumped]
+print(f"converged to a residual of 1e-6: still above in {(beaten > 1e-5).sum()} of {len(away)}")
+assert (beaten > 2e-5).all()
+assert bottom.residual.max() <= 1e-6
+
+starts = torch.nn.functional.normalize(
+    torch.randn(10 * trials, d, generator=torch.Generator().manual_seed(0)), dim=1
+)
+tenfold = data.TokenData(*(part.repeat(10, *[1] * (part.ndim - 1)) for part in fields(many)))
+outside, third = torch.zeros_like(jumped), torch.zeros_like(jumped)
+for k in (np.abs(radii - 3).argmin(), np.abs(radii - 6).argmin()):
+    model = models.PromptAttention(d, 10 * trials, init=radii[k] * starts.double())
+    fresh = regularization_path(model, tenfold, [radii[k]], tol=1e-4, max_steps=300).loss[0]
+    lowest = fresh.reshape(10, trials).amin(dim=0)
+    outside |= lowest < chain.loss[k] - 1e-6
+    third |= lowest < torch.minimum(chain.loss[k], inner[k]) - 1e-6
+print(
+    f"new starts beat the followed path in {outside.sum()}, {(outside & ~jumped).sum()} of them others; ",
+    end="",
+)
+print(f"a third branch is the lowest in {third.sum()}")
+assert bool((outside <= jumped).all())
+assert (third.sum(), outside.sum()) == (2, 33)
+
 # %% [markdown]
-# In every draw $p(R)$ leaves the branch on which it began: in 42 of 180 problems, as far as our follower has
-# converged (and a third branch we would not see). Each followed path that ends off the best tokens has been
-# left. Descent from 0 ends off them less often than following: in 26 problems, against 34.
+# In every draw $p(R)$ leaves the branch on which it began: in 42 of 180 problems. Each of the 42 is beaten at
+# the bottom of its branch, too, and new starts add no 43rd; in two they find a third branch lower than both.
+# Each followed path that ends off the best tokens has been left. Descent from 0 ends off them less often than
+# following: in 26 problems, against 34.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 Descent against the path
@@ -844,11 +888,10 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Descent from 0 and $p(R)$ at equal length: the angle and the distance between them.
-# (At the dip descent crosses the path.)
 
 # %% [markdown]
-# The angles are small at both ends (below 3 degrees); in between descent lags by up to 20 degrees. The
-# hexagon's distance falls like $1/R$. The toy's settles, at 0.16.
+# The angles are small at both ends; in between descent lags by up to 20 degrees. The hexagon's distance falls
+# like $1/R$. The toy's settles, at 0.16.
 #
 # Now the random problems in which descent finds the best tokens: how far apart are the parts of descent's
 # $p$ and of $p(R)$ across the ray, and how much of that lies in the span of the support vectors?
@@ -877,7 +920,7 @@ assert 2.5 < span[100] / span[300] < 3.5
 
 # %% [markdown]
 # As predicted: nearly all of the distance is orthogonal to the support vectors, and the rest falls like
-# $1/R$. The distance is not small: nearly as large as $r$ itself.
+# $1/R$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.7 Where it breaks
@@ -922,22 +965,14 @@ assert abs(degrees(p) - level) < 0.4
 # The *direction* tends to one with $p \cdot (k_1 - k_2) = 0$. But on the way a finite vector is added to it,
 # and that vector decides the attention: direction alone no longer tells what the model does. Lesson 13 is
 # about this.
-#
-# | situation | what $p(R)$ does | how you notice |
-# |---|---|---|
-# | a worse token is easier to reach | may jump at a finite $R$ | start anew at large $R$ |
-# | weak keys or a nearly tight constraint | converges late | $R/\lVert p_{\mathrm{mm}}\rVert$, slack |
-# | a mixture beats each token | runs off, $p \cdot (k_1 - k_2)$ stays | ratios $s_1/s_2$ settle |
-# | best token inside the hull of the others | may stop at a finite length | $\lVert p(R) \rVert < R$ |
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.8 Could a follower notice? *(optional)*
 #
-# Does the curvature of exercise 08.2 announce that $p(R)$ has left? And what are the sharp turns that some
-# followed paths make? We measure the curvature in units of $\nu$: on the followed path at the first radius
-# where $p(R)$ is elsewhere, and for comparison where it never is. And where the followed path turns by more
-# than 20 degrees between two radii, we go through that step again in ever smaller ones: a smooth turn
-# shrinks with the step.
+# Does the curvature of exercise 08.2 announce that $p(R)$ has left? We measure it in units of $\nu$ on the
+# followed path, at the first radius where $p(R)$ is elsewhere, and for comparison where it never is. And what
+# are the sharp turns that some followed paths make? Where one turns by more than 20 degrees between two
+# radii, we go through that step again in ever smaller ones: a smooth turn shrinks with the step.
 
 
 # %%
@@ -949,13 +984,6 @@ def relative_curvature(p, keys, scores):
     return np.array([curvature(*one) for one in each]) / nu.numpy()
 
 
-def at_own_radius(which, R):
-    """These trials, keys times R (trials,): what happens at R happens at radius 1, each trial at its own."""
-    scaled = many.keys[which] * R[:, None, None, None]
-    return data.TokenData(*(part[which] for part in fields(many)[:-1]), scaled)
-
-
-away = left_at.int().argmax(dim=0)[jumped]  # the first of our radii where p(R) is elsewhere
 usual = away.median()
 stiff = relative_curvature(chain["p"][away, jumped], many.keys[jumped], many.scores[jumped])
 calm = relative_curvature(chain["p"][usual, ~jumped], many.keys[~jumped], many.scores[~jumped])
@@ -1010,42 +1038,25 @@ print(f"the line through its squares at 4% and 2% meets 0 within 1% of R in {(ab
 assert (len(turned), falls.sum(), (abs(miss) < 0.01).sum()) == (15, 13, 12), again.format("08.2")
 assert np.abs(powers - [0.41, 0.45, 0.49]).max() < 0.01, again.format("08.2")
 
-one = [1]  # one fall, and the valley it leads to, followed inwards
-alone = at_own_radius(which[one], end[one])
-about = np.linspace(0.75, 1.08, 34)
-begin = chain["p"][(before - 1).clamp(min=0), turned][falls][one]
-onto = regularization_path(models.PromptAttention(d, 1, init=begin), alone, about, tol=1e-5)
-above = onto.loss[:, 0] - inwards(onto["p"][-1], alone, about)[:, 0]
-print(f"one fall: just before its end the other valley is lower by {above[about < 0.995][-1]:.4f}")
-assert (above[(about > 0.9) & (about < 0.995)] > 1e-3).all()
-assert above.min() < -1e-4  # before, the followed branch was the lower one
-
 # %% jupyter={"source_hidden": true}
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8))
-left.plot(about, above, ".-", color=BLACK)
-left.axvline(1, color=GREY, linewidth=1)
-left.set(xlabel="$R / R_*$", ylabel="loss on the followed branch,\nless that of the other valley")
-right.plot(100 * lefts, squares / squares[0], "o-", color=PATH, linewidth=0.8, markersize=4, alpha=0.6)
-right.plot([0, 8], [0, 1], "--", color=BLACK, linewidth=1.5, label="a straight line to 0")
-right.set(xlabel="left of $R_*$ (percent)", ylabel="square of the curvature\n(1 at 8 percent)")
-right.legend(loc="upper left")
+fig, ax = plt.subplots(figsize=(6, 3.6))
+ax.plot(100 * lefts, squares / squares[0], "o-", color=PATH, linewidth=0.8, markersize=4, alpha=0.6)
+ax.plot([0, 8], [0, 1], "--", color=BLACK, linewidth=1.5, label="a straight line to 0")
+ax.set(xlabel="left of $R_*$ (percent)", ylabel="square of the curvature\n(1 at 8 percent)")
+ax.legend(loc="upper left")
 show(
     fig,
-    alt="Left, the loss of one followed branch less that of the valley it falls into: negative near 0.8, it "
-    "crosses 0 and grows up to the end of the branch, then it is 0. Right, the squared curvature of all "
-    "falls against what is left of R: close to a straight line through 0 for all but one.",
+    alt="The squared curvature of all falls against what is left of R: close to a straight line through 0 "
+    "for all but one.",
 )
 
 # %% [markdown]
-# **Figure 4.** Left: one fall; how much higher the followed branch lies than the valley that it falls into.
-# At the crossing of 0 the other valley becomes the better one; going inwards, that other valley itself ends
-# near $0.8\, R_*$. Right: the squared curvature on the last 8 percent of the 13 branches that end.
+# **Figure 4.** The squared curvature on the last 8 percent of the 13 branches that end.
 
 # %% [markdown]
-# The power that we measure grows from 0.41 to 0.49 on the way to the end. A line through the squares at two
-# radii, 4% and 2% before it, gives $R_*$ to within 1% in 12 of the 13. But this warning is too late: a fall
-# leads down and the loss is continuous, so the other valley was lower before (Figure 4, left). If the branch
-# was $p(R)$ once, **$p(R)$ has left before the fall**.
+# The power that we measure grows from 0.41 to 0.49 on the way to the end. But this warning is too late: a
+# fall leads down and the loss is continuous, so the other valley was lower before. If the branch was $p(R)$
+# once, **$p(R)$ has left before the fall**.
 
 # %% [markdown]
 # ## Questions
@@ -1084,9 +1095,8 @@ progress("08")
 #   $(H \hat g)_\perp/\|g\|$ per unit of $R$.
 # - Its direction tends to the **global** Att-SVM, if feasible. It tends to run parallel to its ray, beside it
 #   by a vector $r$ that the SVM's own weights $\lambda_j$ predict, at large $R$ only.
-# - **The path is global; descent may be local.** As far as we can see, $p(R)$ left the branch on which it
-#   began in 42 of our 180 problems, and what follows it does not notice: a jump compares two places. A
-#   curvature that falls to 0 announces the end of a branch, and that comes after the jump.
+# - **The path is global; descent may be local.** $p(R)$ left the branch on which it
+#   began in 42 of our 180 problems, and what follows it does not notice: a jump compares two places.
 # - Where descent finds the same tokens it ends up parallel to the path, apart mostly by what other tokens,
 #   early on or nearly tight, left outside the span of the support vectors.
 # - Mixtures and infeasible best tokens end the simple story: a finite part, or a finite $p$.

@@ -45,15 +45,34 @@ def offset_by_elimination(rows, weights, lam):
     return rows.T @ np.linalg.solve(conditions, np.r_[b[1:] - b[0], 0.0])
 
 
-def jump_by_bisection(length, scores):
-    """The lead at which the branch of token 1 falls short by as much as the rival's, by halving."""
-    best, rival, worse = scores[0], scores[1], scores[2:]
-    low, high = 0.0, 100.0
-    for _ in range(100):
-        lead = (low + high) / 2
-        s = np.exp(-lead) / (1 + len(worse) * np.exp(-lead))
-        low, high = (lead, high) if (s * (best - worse)).sum() > best - rival else (low, lead)
-    return lead * length
+def jump_by_rounds(lengths, scores, own, others, rounds=300):
+    """R by insertion: where the best token comes down to the rival's shortfall at the radius before."""
+    (a, b), (best, rival) = lengths, scores
+    R = np.inf
+    for _ in range(rounds):
+        s = np.full(len(others), 1 / (np.exp(R / b) + len(others)))
+        short = (1 - s.sum()) * (best - rival) + s @ (best - others)
+        R = a * np.log((best - own).sum() / short - len(own))
+    return R
+
+
+def jump_by_halving(lengths, scores, own, others):
+    """The largest R at which the shortfalls are equal, by steps inwards and halving."""
+
+    def ahead(R):
+        shorts = []
+        for length, score, support in zip(lengths, scores, (own, others), strict=True):
+            s = 1 / (np.exp(R / length) + len(support))
+            shorts.append(scores[0] - score + (score - support).sum() * s)
+        return shorts[0] - shorts[1]
+
+    R = np.linspace(50 * max(lengths), 0, 20_001)
+    k = np.argmax(ahead(R) > 0)
+    low, high = R[k], R[k - 1]
+    for _ in range(60):
+        R = (low + high) / 2
+        low, high = (R, high) if ahead(R) > 0 else (low, R)
+    return low
 
 
 ANSWERS = {
@@ -101,22 +120,23 @@ ANSWERS = {
         ],
     },
     "08.4": {
-        "also_right": jump_by_bisection,
+        "also_right": jump_by_halving,
         "wrong": [
-            lambda length, scores: jump_by_bisection(length, scores[:3]),
-            lambda length, scores: jump_by_bisection(length, np.r_[scores, scores[0]]),
-            lambda length, scores: jump_by_bisection(length, scores / scores[0]) + 1,
-            lambda length, scores: jump_by_bisection(length, scores) / length**2,
-            lambda length, scores: (
-                length * np.log(len(scores[2:]) * (scores[0] / (scores[0] - scores[1]) - 1))
+            lambda lengths, scores, own, others: jump_by_rounds(lengths, scores, own, others, rounds=1),
+            lambda lengths, scores, own, others: jump_by_rounds(lengths, scores, own, others, rounds=2),
+            lambda lengths, scores, own, others: jump_by_rounds(lengths[::-1], scores, own, others),
+            lambda lengths, scores, own, others: jump_by_rounds(lengths / lengths[0], scores, own, others),
+            lambda lengths, scores, own, others: jump_by_rounds(lengths, scores, own[:1], others[:1]),
+            lambda lengths, scores, own, others: jump_by_rounds(
+                lengths, scores, np.r_[own, scores[1]], others
             ),
-            lambda length, scores: (
-                length * np.log((scores[0] - scores.min()) / (scores[0] - scores[1]) - 1) + 0.1
+            lambda lengths, scores, own, others: jump_by_rounds(
+                lengths, scores, own, np.r_[others, scores[0]]
             ),
-            lambda length, scores: jump_by_bisection(1.0, scores) * np.sqrt(length),
-            lambda length, scores: jump_by_bisection(length, np.r_[scores[:2], scores[2:].max()]) + 0.05,
-            lambda length, scores: jump_by_bisection(length, np.r_[scores[:2], np.unique(scores[2:])]),
-            lambda length, scores: jump_by_bisection(length, np.sort(scores)[::-1]),
+            lambda lengths, scores, own, others: jump_by_rounds(lengths, scores, own, own),
+            lambda lengths, scores, own, others: 2 * jump_by_rounds(lengths, scores, own, others),
+            lambda lengths, scores, own, others: lengths[0] * np.log(1 / (scores[0] - scores[1])),
+            lambda lengths, scores, own, others: lengths[0] * np.log(1 / (scores[0] - scores[1]) - 1),
         ],
     },
 }
