@@ -14,7 +14,7 @@ WINNERS = Exercise(
     id="07.1",
     title="How many local winners to expect",
     points=2,
-    minutes=8,
+    minutes=6,
     difficulty=2,
     reference=_expected_winners,
     cases=lambda rng: [
@@ -59,83 +59,126 @@ WINNERS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 07.2 what the first step says
-def _thresholds(hold=0.0, longer=-1.0, lead=None):
-    """An answer: own score plus (own - second) times hold, longer and lead(a2, a3)."""
-    lead = lead or (lambda a2, a3: a2 @ a3 / (a3 @ a3))
+# --------------------------------------------------------------------------- 07.2 the first step, and the end
+def _first_and_last(a2, a3, own, second, third):
+    weights = (a3 @ (a3 - a2)) / (a2 @ (a2 - a3))  # of p_mm, those of tokens 2 and 3
+    better = own - second
+    return np.array(
+        [own + better, own + better * (a2 @ a3) / (a3 @ a3), np.log((own - third) / better * weights)]
+    )
 
-    def answer(a2, a3, own, second):
-        better = own - second
-        return np.array([own + hold * better, own - longer * better, own + lead(a2, a3) * better])
+
+def _with(place, number):
+    """The answer with another number at one place, a function of the inputs."""
+
+    def answer(a2, a3, own, second, third):
+        numbers = _first_and_last(a2, a3, own, second, third)
+        numbers[place] = number(a2, a3, own, second, third)
+        return numbers
 
     return answer
 
 
-def _reordered(*order):
-    return lambda *args: _thresholds()(*args)[list(order)]
+def _ahead_by(quotient):
+    return _with(1, lambda a2, a3, own, second, third: own + (own - second) * quotient(a2, a3))
 
 
-def _step_cases(rng):
-    """Two comparisons of unlike length at an obtuse angle, two at an acute one, and one of each in space."""
-    cases = []
-    for d, low, high in ((2, 100, 150), (2, 35, 75), (3, 100, 150), (4, 35, 75)):
-        frame = np.linalg.qr(rng.normal(size=(d, d)))[0]
-        angle, lengths = np.radians(rng.uniform(low, high)), rng.permutation([rng.uniform(0.5, 0.8), 1.3])
-        a2, a3 = lengths[0] * frame[0], lengths[1] * (np.cos(angle) * frame[0] + np.sin(angle) * frame[1])
-        own = rng.uniform(0.3, 0.8)
-        cases.append((a2, a3, float(own), float(own - rng.uniform(0.2, 0.9))))
-    return cases
+def _weights(a2, a3):
+    return (a3 @ (a3 - a2)) / (a2 @ (a2 - a3))
 
 
-def _second_as(second_score):
-    """The answer with another second score."""
-    return lambda a2, a3, own, second: (
-        _thresholds()(a2, a3, own, second) * [1, 0, 1] + np.array([0, second_score(own, second), 0])
+def _behind_by(number):
+    """The answer with number(weights of the SVM, differences of scores) in the third place."""
+    return _with(
+        2,
+        lambda a2, a3, own, second, third: number(_weights(a2, a3), (own - third) / (own - second)),
     )
 
 
-def _thresholds_with_lengths(a2, a3, own, second):
-    return _second_as(lambda own, second: own + (own - second) * (a2 @ a2) / (a3 @ a3))(a2, a3, own, second)
+def _reordered(*order):
+    return lambda *args: _first_and_last(*args)[list(order)]
+
+
+def _step_cases(rng):
+    """Two comparisons of unlike length at an obtuse angle, two at an acute one; token 3 worse than 2 in one.
+
+    Both weights of the SVM are positive: the longer comparison's part along the shorter is the shorter one.
+    """
+    cases = []
+    for d, low, high, worse in (
+        (2, 100, 150, (0.03, 0.2)),
+        (2, 55, 75, (0.03, 0.2)),
+        (3, 100, 150, (1.1, 1.4)),
+        (4, 55, 75, (0.05, 0.25)),
+    ):
+        frame = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        angle, lengths = np.radians(rng.uniform(low, high)), rng.permutation([rng.uniform(0.7, 0.8), 1.1])
+        a2, a3 = lengths[0] * frame[0], lengths[1] * (np.cos(angle) * frame[0] + np.sin(angle) * frame[1])
+        own = rng.uniform(0.3, 0.8)
+        second, third = own - rng.uniform(0.35, 0.9), own - rng.uniform(*worse)
+        cases.append((a2, a3, float(own), float(second), float(third)))
+    return cases
 
 
 STEP = Exercise(
     id="07.2",
-    title="What the first step says",
+    title="What the first step says, and how it ends",
     points=3,
-    minutes=8,
-    difficulty=2,
-    reference=lambda a2, a3, own, second: _thresholds()(a2, a3, own, second),
+    minutes=12,
+    difficulty=3,
+    reference=_first_and_last,
     cases=_step_cases,
     misconceptions=known(
-        lambda a2, a3, own, second: np.full(3, own),
-        "Only the first changes at gamma_1. For the others take the products of the step with p_mm and a3.",
-        _thresholds(hold=-1.0),
-        "Token 1 has to beat each of its support tokens: gamma_3 < gamma_1, whatever gamma_2 is.",
-        _thresholds(longer=0.0),
+        _with(0, lambda a2, a3, own, second, third: own),
         "p still gets longer when token 3 is a little better than token 1: token 2 pushes along p_mm too.",
-        _thresholds(longer=1.0),
+        _with(0, lambda a2, a3, own, second, third: second),
         "p gets longer while (gamma_1 - gamma_2) + (gamma_1 - gamma_3) > 0: mind the sign.",
-        _thresholds(lead=lambda a2, a3: -(a2 @ a3) / (a3 @ a3)),
+        _with(0, lambda a2, a3, own, second, third: own + second),
+        "The sign of the second score: p gets longer while (gamma_1 - gamma_2) + (gamma_1 - gamma_3) > 0, "
+        "which gamma_3 = 2 gamma_1 - gamma_2 ends.",
+        _with(0, lambda a2, a3, own, second, third: own + (own - second) * (a2 @ a2) / (a3 @ a3)),
+        "The first is about p_mm, on which both comparisons have the product 1: the lengths of a2 and a3 do "
+        "not count.",
+        _ahead_by(lambda a2, a3: 0.0),
+        "At gamma_1 only the force of token 3 changes its sign. Token 2's force changes that lead as well, "
+        "by a2.a3.",
+        _ahead_by(lambda a2, a3: -(a2 @ a3) / (a3 @ a3)),
         "The lead over token 3 grows while (gamma_1 - gamma_2) a2.a3 + (gamma_1 - gamma_3) a3.a3 > 0: mind "
         "the sign.",
-        _thresholds(lead=lambda a2, a3: a2 @ a3 / (a2 @ a2)),
+        _ahead_by(lambda a2, a3: a2 @ a3 / (a2 @ a2)),
         "Token 3's own push changes its lead by (gamma_1 - gamma_3) a3.a3: divide by a3.a3, not by a2.a2.",
-        _thresholds(lead=lambda a2, a3: a2 @ a3 / np.sqrt((a2 @ a2) * (a3 @ a3))),
+        _ahead_by(lambda a2, a3: a2 @ a3 / np.sqrt((a2 @ a2) * (a3 @ a3))),
         "That is the cosine of the angle. The comparisons have lengths, too.",
-        _thresholds(lead=lambda a2, a3: a2 @ a3),
+        _ahead_by(lambda a2, a3: a2 @ a3),
         "Token 3's own push changes its lead by (gamma_1 - gamma_3) a3.a3: divide by a3.a3.",
         _reordered(1, 0, 2),
-        "You swapped the first two: first the score up to which token 1 is locally optimal.",
-        _reordered(0, 2, 1),
-        "You swapped the last two: second comes the length of p, third the lead over token 3.",
-        lambda *args: _thresholds()(*args) - args[2],
-        "These are differences to gamma_1. Return scores.",
-        _second_as(lambda own, second: own + second),
-        "The sign of the second: p gets longer while (gamma_1 - gamma_2) + (gamma_1 - gamma_3) > 0, which "
-        "gamma_3 = 2 gamma_1 - gamma_2 ends.",
-        _thresholds_with_lengths,
-        "The second is about p_mm, on which both comparisons have the product 1: the lengths of a2 and a3 do "
-        "not count.",
+        "You swapped the first two: first comes the length of p, then the lead over token 3.",
+        lambda *args: _first_and_last(*args) - np.array([1, 1, 0]) * args[2],
+        "The first two are differences to gamma_1. Return scores.",
+        _behind_by(lambda weights, better: -np.log(better * weights)),
+        "The third is the lead over token 3 minus that over token 2; you have it the other way round.",
+        _behind_by(lambda weights, better: np.log(better)),
+        "You made both strengths equal in the end. Their proportion has to be that of the weights of p_mm.",
+        _behind_by(lambda weights, better: np.log(better / weights)),
+        "You have the weights of p_mm the wrong way round: the strength of token 2 is to that of token 3 as "
+        "a3.(a3 - a2) to a2.(a2 - a3).",
+        _behind_by(lambda weights, better: np.log(weights)),
+        "The strengths contain the differences of scores too, not the exponentials alone.",
+        _behind_by(lambda weights, better: np.log(weights / better)),
+        "You have the differences of scores the wrong way round: token 3, if it is nearly as good, has to be "
+        "less far behind than token 2.",
+        _behind_by(lambda weights, better: 0.0),
+        "Both comparisons are tight in p_mm, but p ends beside the ray. On it the strengths are in the "
+        "proportion of the differences of scores, not of the weights of p_mm.",
+        _behind_by(lambda weights, better: better * weights),
+        "That is e to the difference of the leads. Take the logarithm.",
+        _behind_by(lambda weights, better: np.log10(better * weights)),
+        "The strengths are powers of e: np.log, not np.log10.",
+        _with(
+            2,
+            lambda a2, a3, own, second, third: np.log((own - third) / (own - second) * (a3 @ a3) / (a2 @ a2)),
+        ),
+        "The weights of p_mm are as a3.a3 to a2.a2 only if a2 and a3 are orthogonal: ask a2.p_mm = a3.p_mm.",
     ),
 )
 

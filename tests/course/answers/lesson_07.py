@@ -13,16 +13,21 @@ def winners_in_a_loop(tight):
     return total
 
 
-def scores_from_two_tries(a2, a3, own, second):
-    """Each of the three numbers is linear in the score of token 3: its zero, from two scores."""
+def first_by_tries_and_last_by_bisection(a2, a3, own, second, third):
+    """Two numbers linear in the score of token 3: their zeros, from two scores; the third by bisection."""
 
-    def signs(third):
-        step = (own - second) * a2 + (own - third) * a3
+    def signs(score):
+        step = (own - second) * a2 + (own - score) * a3
         p_mm = np.linalg.pinv(np.stack([a2, a3])) @ np.ones(2)
-        return np.array([own - third, step @ p_mm, step @ a3])
+        return np.array([step @ p_mm, step @ a3])
 
     at, beyond = signs(own), signs(own + 1)
-    return own - at / (beyond - at)
+    low, high = -40.0, 40.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        force = (own - second) * a2 + (own - third) * np.exp(-middle) * a3
+        low, high = (middle, high) if force @ (a3 - a2) > 0 else (low, middle)
+    return np.array([*(own - at / (beyond - at)), low])
 
 
 def edges_by_the_pull(keys, scores, alpha):
@@ -108,13 +113,36 @@ ANSWERS = {
         ],
     },
     "07.2": {
-        "also_right": scores_from_two_tries,
+        "also_right": first_by_tries_and_last_by_bisection,
         "wrong": [
-            lambda a2, a3, own, second: scores_from_two_tries(a3, a2, own, second),
-            lambda a2, a3, own, second: np.array([own, 2 * own - second, own]),
-            lambda a2, a3, own, second: np.array([own, (own + second) / 2, own]),
-            lambda a2, a3, own, second: np.array([second, 2 * own - second, 2 * second - own]),
-            lambda a2, a3, own, second: np.sort(scores_from_two_tries(a2, a3, own, second)),
+            lambda a2, a3, own, second, third: first_by_tries_and_last_by_bisection(
+                a3, a2, own, second, third
+            ),
+            lambda a2, a3, own, second, third: first_by_tries_and_last_by_bisection(
+                a2, a3, own, third, second
+            ),
+            lambda a2, a3, own, second, third: np.array([2 * own - second, own, 0.0]),
+            lambda a2, a3, own, second, third: np.array([(own + second) / 2, own, np.nan]),
+            lambda a2, a3, own, second, third: first_by_tries_and_last_by_bisection(
+                a2, a3, own, second, third
+            )[:2],
+            lambda a2, a3, own, second, third: np.sort(
+                first_by_tries_and_last_by_bisection(a2, a3, own, second, third)
+            ),
+            lambda a2, a3, own, second, third: first_by_tries_and_last_by_bisection(
+                a2 / np.linalg.norm(a2), a3 / np.linalg.norm(a3), own, second, third
+            ),
+            lambda a2, a3, own, second, third: (
+                first_by_tries_and_last_by_bisection(a2, a3, own, second, third)
+                - [0, 0, np.log((own - third) / (own - second))]
+            ),
+            lambda a2, a3, own, second, third: (
+                first_by_tries_and_last_by_bisection(a2, a3, own, second, third) * [1, 1, -1]
+            ),
+            lambda a2, a3, own, second, third: (
+                first_by_tries_and_last_by_bisection(a2, a3, own, second, third)
+                - [0, 0, np.log(np.linalg.norm(a2) / np.linalg.norm(a3))]
+            ),
         ],
     },
     "07.3": {
