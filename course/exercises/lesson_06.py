@@ -250,56 +250,96 @@ BORDER = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 06.4 by chance
-def _by_chance(m):
-    return float(np.prod(1 / (1 + m)))
+# --------------------------------------------------------------------------- 06.4 a forbidden choice
+def _way(F, ratio, excess, end=None, pull=None, C=None):
+    """The integral of dp_1 / dE = (1 - pull x) / (F + C x) from `end` to the excess, x = ratio exp(-E)."""
+    pull = 1 - F if pull is None else pull
+    C = 1 - F + F**2 if C is None else C
+    end = np.log((1 - F) * ratio) if end is None else end
+
+    def integral(E):
+        x = ratio * np.exp(-E)
+        return (np.log(F * np.exp(E) + C * ratio) / F) + (pull / C) * np.log(F + C * x)
+
+    return float(integral(excess) - integral(end))
 
 
-CHANCE = Exercise(
+def _gained_by(way):
+    """An answer: way(F, ratio of the differences of scores, E_0)."""
+    return lambda F, scores, excess: float(way(F, (scores[0] - scores[1]) / (scores[1] - scores[2]), excess))
+
+
+def _gained(F, scores, excess):
+    return _gained_by(_way)(F, scores, excess)
+
+
+HOLDS = Exercise(
     id="06.4",
-    title="By chance?",
-    points=2,
-    minutes=6,
-    difficulty=2,
-    reference=_by_chance,
+    title="How long a forbidden choice holds",
+    points=4,
+    minutes=15,
+    difficulty=3,
+    reference=_gained,
     cases=lambda rng: [
-        (np.array([2]),),
-        (np.array([1, 3, 0]),),
-        (rng.permutation([0, 0, 1, 2, 4]),),
-        (rng.integers(1, 5, size=4),),
-        (rng.permutation([2, 5, 3]),),
+        (
+            float(rng.uniform(*F)),
+            np.array([1, 1 - ratio * below, 1 - ratio * below - below]) + rng.uniform(-1, 1),
+            float(rng.uniform(6, 8)),
+        )
+        for F, ratio, below in (
+            ((0.02, 0.05), rng.uniform(0.1, 0.3), 0.9),
+            ((0.1, 0.2), rng.uniform(2, 4), 0.2),
+            ((0.3, 0.5), rng.uniform(0.2, 0.4), 0.7),
+            ((0.5, 0.7), rng.uniform(2, 4), 0.3),
+        )
     ],
     misconceptions=known(
-        lambda m: 0.5 ** m.sum(),
-        "You gave each support token a chance of one half of its own. Those of one sequence have the same "
-        "rival: if it has beaten one, it is probably good, and beats the next one more easily.",
-        lambda m: 1 / (1 + m.sum()),
-        "You let one token compete with all support tokens. Each sequence has a selected token of its own.",
-        lambda m: np.prod(1 / np.maximum(m, 1)),
-        "The selected token competes, too: among 1 + m tokens each is the best equally often.",
-        lambda m: 1 - np.prod(1 / (1 + m)),
-        "That is the probability that the choice is *not* locally optimal.",
-        lambda m: np.mean(1 / (1 + m)),
-        "You averaged over the sequences. All of them have to pass: multiply.",
-        lambda m: np.prod(m / (1 + m)),
-        "m / (1 + m) is the chance that some support token is better. You want the chance that none is.",
-        lambda m: np.min(1 / (1 + m)),
-        "You took the hardest sequence alone. All of them have to pass: multiply.",
-        lambda m: 0.5 ** np.count_nonzero(m),
-        "A sequence with two support tokens passes less often than one with one: the number counts.",
-        lambda m: np.prod(1 / np.array([float(np.prod(np.arange(1, k + 2))) for k in m])),
-        "1 / (1 + m)! is the chance of one certain order. The order of the support tokens does not matter.",
-        lambda m: (1 / (1 + m.mean())) ** len(m),
-        "The mean number of support tokens is not enough: take each sequence with its own.",
-        lambda m: 1 / (1 + m),
-        "You returned one chance for each sequence. All of them have to pass: multiply.",
-        lambda m: np.prod(1 / (2 + m)),
-        "Without any support token a sequence passes for certain: 1 / (1 + 0).",
+        _gained_by(lambda F, r, E: np.log(1 + F * np.exp(E) / (1 - F + F**2) / r) / F),
+        "You let p_1 grow by one unit all the time. The pair (2, 1) holds it back too, by (1 - F) times its "
+        "own strength, until it turns.",
+        _gained_by(lambda F, r, E: (E - np.log((1 - F + F**2) * r / F)) / F),
+        "That is where both terms of dE are equal, reached as if only F counted. Integrate dp_1 / dE, up to "
+        "where p_1 stands still.",
+        _gained_by(lambda F, r, E: E / F),
+        "That is the way if E fell by F a unit until it is 0. The pull of token 1 hastens its fall, and p_1 "
+        "turns at another E.",
+        _gained_by(lambda F, r, E: (E - np.log((1 - F) * r)) / F),
+        "The end is right. On the way there E falls faster than by F a unit: C exp(-E) is added.",
+        _gained_by(lambda F, r, E: _way(F, r, E, end=0.0)),
+        "p_1 stands still where the pairs (2, 3) and (2, 1) move it alike, not at E = 0.",
+        _gained_by(lambda F, r, E: _way(F, r, E, pull=0.0)),
+        "The end is right. But on the way the pair (2, 1) moves p_1 back, by (1 - F) times its strength.",
+        _gained_by(lambda F, r, E: _way(F, r, E, C=1.0)),
+        "The pair (2, 1) pushes along (-(1 - F), 1): E = -F p_1 - p_2 changes by F (1 - F) - 1, not by -1.",
+        _gained_by(lambda F, r, E: _way(F, r, E, C=1 + F + F**2)),
+        "Mind the sign: b is -F, so C contains 1 - F + F^2.",
+        _gained_by(lambda F, r, E: _way(F, r, E, C=1 - F)),
+        "E = -F p_1 - p_2, and the pair (2, 1) changes p_2 as well: by its whole strength.",
+        _gained_by(lambda F, r, E: _way(F, 1 / r, E)),
+        "You have the two differences of scores the wrong way round: the pair (2, 1) has gamma_1 - gamma_2.",
+        _gained_by(lambda F, r, E: _way(F, r / (1 + r), E)),
+        "The pair (2, 3) has gamma_2 - gamma_3; gamma_1 - gamma_3 belongs to the pair (1, 3), whose force is "
+        "negligible here.",
+        _gained_by(lambda F, r, E: _way(F, r + 1, E)),
+        "The pair (2, 1) has gamma_1 - gamma_2; gamma_1 - gamma_3 belongs to the pair (1, 3), whose force is "
+        "negligible here.",
+        _gained_by(lambda F, r, E: _way(F, 1.0, E)),
+        "Each pair pushes in proportion to its difference of scores, too.",
+        _gained_by(lambda F, r, E: _way(F, r, E, pull=1.0, end=np.log(r))),
+        "The pair (2, 1) pushes along (-(1 - F), 1): it changes p_1 by 1 - F times its strength, not by all "
+        "of it.",
+        _gained_by(lambda F, r, E: _way(F, r, E, end=np.log(r))),
+        "p_1 stands still where (1 - F) (gamma_1 - gamma_2) exp(-E) = gamma_2 - gamma_3: the factor 1 - F "
+        "counts.",
+        _gained_by(lambda F, r, E: -_way(F, r, E)),
+        "The sign: E falls while p_1 grows. Integrate from the lower E to E_0.",
+        _gained_by(lambda F, r, E: E - np.log((1 - F) * r)),
+        "That is by how much E falls until p_1 turns. Integrate dp_1 / dE.",
     ),
 )
 
 
-EXERCISES = [PUSHES, RIVALS, BORDER, CHANCE]
+EXERCISES = [PUSHES, RIVALS, BORDER, HOLDS]
 
 
 # --------------------------------------------------------------------------- 06.5 in words

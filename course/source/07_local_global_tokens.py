@@ -9,9 +9,9 @@
 # It matters because a run that has settled on the wrong tokens hardly ever comes back, however long one
 # trains.
 # The answer in three sentences. Far out training stays only at *local winners*, and one inequality for each
-# support token says which choices these are. Which of them a run reaches is decided by its start: the
-# borders between their basins are lines that can be computed. From a random start, and where the best tokens
-# can be selected together, about two runs in three or more select them; we account for the others.
+# support token says which choices these are. Which of them a run reaches is decided by its start: in the
+# plane the borders between their basins can be computed. From a random start, and where the best tokens can
+# be selected together, about two runs in three or more select them; we account for the others.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -381,20 +381,9 @@ assert ahead < gamma[2] < longer, again.format("07.2")
 # > the direction of its Att-SVM, then $\alpha$ is locally optimal, ties aside.
 
 # %% [markdown]
-# The theorem says nothing about *how wide* the cone is, nor how far out it begins; and it is about small
-# constant steps, where our runs take normalised ones. Hence the tests of the next sections.
-#
-# <details><summary>Why only local winners: the proof in short</summary>
-#
-# Random keys are in general position with probability one. If the direction tends to $p_{\mathrm{mm}}$, the
-# tokens that are no support tokens end up exponentially weaker. So $p$ is, to leading order, a sum of the
-# support vectors $k_{i\alpha_i} - k_{it}$, weighted by the forces that they have exerted.
-#
-# The force of token $t$ is proportional to $s_t (f - \gamma_t)$, where $f$ is the output of the sequence, and
-# $f \to \gamma_{i\alpha_i}$. So a support token that scores higher than $\alpha_i$ pulls backward from some
-# step on. What it did before is bounded, so its share of a $p$ that grows without limit is not positive. But
-# $p_{\mathrm{mm}}$ asks for a positive one, and linear independence leaves no other way to write it.
-# </details>
+# Exercise 07.2 is the reason for the last part, for one sequence with two support tokens. The theorem says
+# nothing about *how wide* the cone is, nor how far out it begins; and it is about small constant steps, where
+# our runs take normalised ones. Hence the tests of the next sections.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.4 Every choice, tested
@@ -1022,8 +1011,8 @@ assert [round(table[d]["tight"], 1) for d in (2, 20)] == [1.9, 6.8]
 # %% [markdown]
 # **How many winners?** Exercise 07.1's sum explains why the number rises and then falls. More dimensions make
 # more choices feasible, which adds terms to the sum; and more constraints tight, two in the plane and almost
-# seven in 20 dimensions, which makes each term smaller. Counted there are about a tenth fewer, as in section
-# 7.2.
+# seven in 20 dimensions, which makes each term smaller. Counted there are about a tenth fewer in these
+# problems, whose scores know of the keys.
 #
 # **At a winner** are 924 of 1,000 runs. We trained on with 3,000 growing steps: then the cosine of each with
 # an Att-SVM direction is above 0.99. (Three have moved on to another choice: a selection is not always the

@@ -1,5 +1,7 @@
 """Answers to lesson 06's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
+from itertools import pairwise
+
 import numpy as np
 
 
@@ -54,15 +56,22 @@ def border_by_bisection(p1, b, scores):
     return b * p1 - excess
 
 
-def by_chance_counted(m):
-    """Among all positions of the selected token's score in each sequence, the share of the best one."""
-    from fractions import Fraction
+def gained_by_quadrature(F, scores, excess):
+    """The integral of dp_1 / dE, from where p_1 stands still, over pieces of the interval."""
+    from scipy.integrate import quad
 
-    passes = Fraction(1)
-    for rivals in m:
-        positions = range(int(rivals) + 1)  # how many rivals score higher
-        passes *= Fraction(sum(better == 0 for better in positions), len(positions))
-    return float(passes)
+    push, pull = scores[1] - scores[2], scores[0] - scores[1]
+
+    def velocity(E):
+        return push * np.array([1, 0]) + pull * np.exp(-E) * np.array([F - 1, 1])
+
+    low = np.log((1 - F) * pull / push)
+
+    def slope(E):
+        return velocity(E)[0] / (velocity(E) @ [F, 1])
+
+    ends = np.linspace(low, excess, 9)
+    return sum(quad(slope, *piece, epsrel=1e-10)[0] for piece in pairwise(ends))
 
 
 ANSWERS = {
@@ -121,19 +130,20 @@ ANSWERS = {
         ],
     },
     "06.4": {
-        "also_right": by_chance_counted,
+        "also_right": gained_by_quadrature,
         "wrong": [
-            lambda m: 0.5 ** np.sum(m),
-            lambda m: 1 / (1 + np.sum(m)),
-            lambda m: by_chance_counted(np.sort(m)[:-1]),
-            lambda m: by_chance_counted(m[:1]),
-            lambda m: by_chance_counted(m[m > 0] - 1),
-            lambda m: 1 - by_chance_counted(m),
-            lambda m: np.prod(0.5 ** (m > 0)),
-            lambda m: by_chance_counted(np.full(len(m), round(m.mean()))),
-            lambda m: by_chance_counted(m) ** (1 / len(m)),
-            lambda m: np.prod(np.where(m > 1, 0.5**m, 1 / (1 + m))),
-            lambda m: 8.0 ** -len(m),
+            lambda F, scores, excess: excess / F,
+            lambda F, scores, excess: gained_by_quadrature(F, scores[::-1], excess),
+            lambda F, scores, excess: gained_by_quadrature(F, np.array([1, 0.9, 0]), excess),
+            lambda F, scores, excess: 1.02 * gained_by_quadrature(F, scores, excess),
+            lambda F, scores, excess: gained_by_quadrature(F, scores, excess) / 2,
+            lambda F, scores, excess: gained_by_quadrature(F, scores, excess) + 1,
+            lambda F, scores, excess: gained_by_quadrature(1 - F, scores, excess),
+            lambda F, scores, excess: F * gained_by_quadrature(F, scores, excess),
+            lambda F, scores, excess: gained_by_quadrature(F, scores, excess + F),
+            lambda F, scores, excess: np.exp(excess) / F,
+            lambda F, scores, excess: excess - np.log(1 / F),
+            lambda F, scores, excess: round(gained_by_quadrature(F, scores, excess)),
         ],
     },
 }
