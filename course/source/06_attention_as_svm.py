@@ -919,7 +919,7 @@ draw_paths(ax, tied_path, tied, window=(-10, 150, -70, 90))
 ax.text(55, -62, "Att-SVM, token 1", fontsize=11)
 ax.text(2, 80, "Att-SVM,\ntoken 2", fontsize=11, va="top")
 ax.text(60, -12, "token 1 without the tie", fontsize=11)
-ax.text(30, 28, "token 2 without the tie", fontsize=11, rotation=36.9, rotation_mode="anchor")
+ax.text(14, 25, "token 2 without the tie", fontsize=11, rotation=36.9, rotation_mode="anchor")
 show(
     fig,
     alt="Six paths in the p-plane for tied scores, out to a norm of 150. They run along two dashed rays, the "
