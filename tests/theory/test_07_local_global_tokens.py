@@ -116,6 +116,29 @@ def test_one_better_support_token_undoes_a_choice(score, winner):
     assert geometry.selected_tokens(model.attention(tokens)).item() == winner
 
 
+@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_leads_over_two_support_tokens_settle_where_the_forces_have_the_svms_proportion(d, seed):
+    """Comparisons a, b; scores 1, g, h: lead b - lead a -> log (1 - h) b.(b - a) / (1 - g) a.(a - b)."""
+    generator = torch.Generator().manual_seed(seed)
+    a, b = torch.randn(2, 200, d, generator=generator, dtype=torch.float64)
+    a, b = a / a.norm(dim=-1, keepdim=True), 1.2 * b / b.norm(dim=-1, keepdim=True)
+    both = (a * b).sum(-1).abs() < 0.7  # then both weights are positive
+    a, b = a[both], b[both]
+    scores = torch.cat([torch.ones(len(a), 1), torch.rand(len(a), 2, generator=generator) * 0.95], dim=1)
+    p_mm = torch.linalg.pinv(torch.stack([a, b], dim=1)).sum(-1)
+    X = torch.zeros(len(a), 1, 3, d, dtype=torch.float64)
+    X[:, 0, :, 0] = scores
+    e1 = torch.eye(d, dtype=torch.float64)[0].expand(len(a), d)
+    keys = torch.stack([0 * a, -a, -b], dim=1)[:, None]
+    tokens = data.TokenData(X, e1[:, None], torch.ones(len(a), 1).double(), e1, keys)
+    p = descend(tokens, 15 * p_mm, steps=3000, lr=0.02).p.detach()
+    weights = (b * (b - a)).sum(-1) / (a * (a - b)).sum(-1)
+    settled = ((1 - scores[:, 2]) / (1 - scores[:, 1]) * weights).log()
+    assert len(a) > 60
+    torch.testing.assert_close((p * (b - a)).sum(-1), settled.double(), atol=0.01, rtol=0)
+
+
 @pytest.mark.parametrize("q", [2.5, 3.5])
 def test_a_support_token_without_weight_lets_go_exponentially_late(q):
     """Keys (0,0), (-1,0), (-1,-1), scores .5, 0, 1, from (5, q): p_1 turns at 5 + e^q - q - 1, within 0.4."""
