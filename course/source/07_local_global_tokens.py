@@ -6,8 +6,8 @@
 #
 # **The question: which choices can training make, and which does it make?**
 #
-# It matters because a run that has settled on the wrong tokens hardly ever comes back, however long one
-# trains.
+# It matters because a run that has settled on the wrong tokens seldom comes back.
+#
 # The answer in three sentences. Far out training stays only at *local winners*, and one inequality for each
 # support token says which choices these are. Which of them a run reaches is decided by its start: in the
 # plane the borders between their basins can be computed. From a random start, and where the best tokens can
@@ -357,7 +357,7 @@ for k, bound in enumerate((longer, ahead, gamma[2])):  # each changes at its own
 assert ahead < gamma[2] < longer, again.format("07.2")
 
 # %% [markdown]
-# The first step tells neither way. With token 4 between your second score and 0.8 it *lowers* the lead over
+# The first step does not tell. With token 4 between your second score and 0.8 it *lowers* the lead over
 # token 4, and token 3 stays all the same. Between 0.8 and your first score it makes $p$ *longer*, and token 3
 # is lost.
 #

@@ -82,7 +82,7 @@ def test_assignment_is_what_nbgrader_expects(made, lesson):
         proof = cells["written-06-5"].metadata.nbgrader
         assert (proof.grade, proof.solution, proof.locked, proof.points) == (True, True, False, 4)
     with api.Gradebook(f"sqlite:///{made / 'gradebook.db'}", gradebook.COURSE) as book:
-        assert book.find_assignment("lesson_06").max_score == 14
+        assert book.find_assignment("lesson_06").max_score == 16
         assert book.find_notebook("06_attention_as_svm", "lesson_06").max_written_score == 4
 
 

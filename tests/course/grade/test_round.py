@@ -139,7 +139,7 @@ def test_a_round_with_fifteen_students(walls, tmp_path, answers, monkeypatch):
     assert scores == {name: float(row["total"]) for name, row in after.items()}
     page = (autumn / "feedback" / "student01.html").read_text(encoding="utf-8")
     assert "Which assumption gives the sign?" in page
-    assert f"<strong>{after['student01']['total']} of 14 points</strong>" in page
+    assert f"<strong>{after['student01']['total']} of 16 points</strong>" in page
     for number in range(15):
         student = f"student{number:02}"
         assert (autumn / "feedback" / f"{student}.html").is_file()
