@@ -9,109 +9,7 @@ def _power(x, c):
     return np.sign(x) * np.abs(x) ** c
 
 
-# --------------------------------------------------------------------------- 15.1 a certificate
-def _bounds_by(
-    mirror=lambda rho: 1 / (rho - 1),
-    dual=lambda rho: rho / (rho - 1),
-    primal=lambda rho: rho,
-    worth=lambda lam: lam.sum(),
-    least=np.min,
-    signs=np.sign,
-    refuse=True,
-):
-    """An answer from the exponents it uses, what it divides, and which lead it scales by."""
-
-    def answer(A, lam, rho):
-        S = lam @ A
-        W = signs(S) * np.abs(S) ** mirror(rho)
-        lead = least(A @ W)
-        upper = np.linalg.norm(W, primal(rho)) / lead if lead > 0 or not refuse else np.inf
-        return float(worth(lam) / np.linalg.norm(S, dual(rho))), float(upper)
-
-    return answer
-
-
-_bounds = _bounds_by()
-
-
-def _bound_cases(rng):
-    """Rows around one direction, so that most mirror images are feasible; the last one is not."""
-    cases = [
-        (np.array([[3.0, 4.0]]), np.array([2.0]), 2.0),
-        (np.array([[-0.5], [-2.0]]), np.array([1.0, 3.0]), 3.0),
-        (np.array([[1.0, 1.0], [1.0, -0.5]]), np.array([2.0, 0.0]), 1.5),  # the least lead has no weight
-        (np.eye(2), np.array([0.01, 0.01]), 1.1),  # leads of 1e-20
-        (np.eye(2), np.array([1.0, 0.0]), 2.0),  # a lead of 0
-    ]
-    for rows, N, rho, scale in ((3, 4, 1.5, 1.0), (5, 3, 3.0, 20.0), (4, 6, 1.2, 0.05), (6, 2, 4.0, 1.0)):
-        centre = rng.choice([-1.0, 1.0], size=N) * rng.uniform(0.5, 1.5, size=N)
-        while True:
-            A = centre + 0.4 * rng.normal(size=(rows, N))
-            lam = rng.uniform(0.1, 2.0, size=rows) * (np.arange(rows) != 1)
-            leads = A @ _power(lam @ A, 1 / (rho - 1))
-            if leads.min() > 0.05 * leads.max() and abs(leads[1] - leads.min()) > 0:
-                break
-        cases.append((scale * A, lam / scale, rho))
-    a = rng.normal(size=3)
-    cases.append((np.stack([a, -0.5 * a + 0.1 * rng.normal(size=3)]), np.array([2.0, 1.0]), 2.5))
-    return cases
-
-
-BOUNDS = Exercise(
-    id="15.1",
-    title="A certificate",
-    points=2,
-    minutes=10,
-    difficulty=2,
-    reference=_bounds,
-    cases=_bound_cases,
-    misconceptions=known(
-        _bounds_by(dual=lambda rho: rho),
-        "Hölder pairs the norm of W with the *dual* norm of S: exponent rho / (rho - 1).",
-        _bounds_by(mirror=lambda rho: rho - 1),
-        "The mirror image goes from S to W: the power 1 / (rho - 1), the inverse of the mirror map.",
-        _bounds_by(primal=lambda rho: 2.0),
-        "The length of W is its l_rho norm.",
-        _bounds_by(mirror=lambda rho: 1.0),
-        "W is the mirror image of S, the power 1 / (rho - 1), not S itself.",
-        _bounds_by(signs=np.ones_like),
-        "The mirror image keeps the signs of S.",
-        _bounds_by(dual=lambda rho: 2.0),
-        "The norm of S is the dual one, rho / (rho - 1): Euclidean only where rho = 2.",
-        _bounds_by(primal=lambda rho: rho / (rho - 1)),
-        "S is measured in the dual norm, W in l_rho.",
-        _bounds_by(dual=lambda rho: 2.0, mirror=lambda rho: 1.0, primal=lambda rho: 2.0),
-        "That is the certificate of the Euclidean SVM: norms and mirror image depend on rho.",
-        _bounds_by(least=np.mean),
-        "Every lead has to reach 1, not their mean.",
-        _bounds_by(least=lambda leads: np.abs(leads).min()),
-        "A negative lead stays negative at any scale: no absolute value, upper is np.inf.",
-        _bounds_by(least=lambda leads: np.sign(leads.min())),
-        "Scale W until its smallest lead is 1: divide its length by that lead.",
-        lambda A, lam, rho: (1 / _bounds(A, lam, rho)[0], _bounds(A, lam, rho)[1]),
-        "Upside down: lower is sum(lam) over the norm of S.",
-        _bounds_by(worth=lambda lam: 1.0),
-        "Divide sum(lam) by the norm of S: the length of lam must not matter.",
-        _bounds_by(least=np.max),
-        "Every lead has to reach 1: scale by the *smallest*.",
-        _bounds_by(refuse=False),
-        "Where some lead is not positive no scaling makes W feasible: upper is np.inf.",
-        lambda A, lam, rho: (_bounds(A, lam, rho)[0], _bounds(A[lam > 0], lam[lam > 0], rho)[1]),
-        "Every lead has to reach 1, also that of a comparison without weight.",
-        lambda A, lam, rho: _bounds(A, lam, rho)[::-1],
-        "The order: (lower, upper).",
-        lambda A, lam, rho: (float(lam.sum()), _bounds(A, lam, rho)[1]),
-        "The length of lambda must not matter: divide its sum by the dual norm of S.",
-    ),
-    withheld=(
-        "mini_attn.svm.dispatch.solve",
-        "mini_attn.svm.rational.shortest",
-        "mini_attn.svm.solution.certify",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 15.2 how far, without the goal
+# --------------------------------------------------------------------------- 15.1 how far, without the goal
 def _distance_by(
     primal=lambda rho: rho,
     dual=lambda rho: rho / (rho - 1),
@@ -223,7 +121,7 @@ _DISTANCE_RIVALS = known(
 )
 
 DISTANCE = Exercise(
-    id="15.2",
+    id="15.1",
     title="How far, without the goal",
     points=2,
     minutes=10,
@@ -245,88 +143,93 @@ DISTANCE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 15.3 visible entries
-def _visible_by(power=lambda rho: rho - 1, top=np.max, strict=False):
-    def answer(S, rho, share):
-        size = np.abs(S)
-        return int((size >= share ** power(rho) * top(size)).sum())
+# --------------------------------------------------------------------------- 15.2 how short is short?
+def _short_by(
+    length=lambda norm, rho: norm ** (rho - 1),
+    power=lambda rho: rho - 1,
+    gains=lambda factor: factor - 1,
+    count=lambda S, eta, rho, share: S / eta,
+):
+    """An answer from how long S is, what a longer W makes of it, and how many steps lead there."""
+
+    def answer(norm, rho, share):
+        S = length(norm, rho)
+        eta = S * gains((1 + share) ** power(rho))
+        return float(eta), float(count(S, eta, rho, share))
 
     return answer
 
 
-_visible = _visible_by()
+_short = _short_by()
 
 
-def _visible_cases(rng):
-    """Arrays in which each rival counts otherwise, and no entry is near the threshold."""
-    cases = [(np.array([1.0, -0.7, 0.5, 0.0]), 1.1, 0.01), (np.array([[0.5, -1.0], [0.02, -0.3]]), 1.5, 0.1)]
-    for shape, rho, share in (((6, 6), 1.2, 0.02), ((5, 4), 2.6, 0.3), ((40,), 1.5, 0.1), ((1, 1), 3.0, 0.5)):
-        while True:
-            S = rng.normal(size=shape) * 10 ** rng.uniform(-2, 2)
-            ratio = np.abs(S) / np.abs(S).max()
-            right = _visible(S, rho, share)
-            rivals = [rival.wrong(S, rho, share) for rival in _VISIBLE_RIVALS]
-            clear = np.abs(np.log(ratio / share ** (rho - 1))).min() > 1e-3
-            if clear and (S.size == 1 or (-S.min() > S.max() and all(right != one for one in rivals))):
-                break
-        cases.append((S, rho, share))
+def _first_order(norm, rho, share):
+    S = norm ** (rho - 1)
+    return S * (rho - 1) * share, 1 / ((rho - 1) * share)
+
+
+def _short_cases(rng):
+    cases = [(2.0, 3.0, 1.0), (3.4, 2.0, 0.1)]
+    for low, high in ((1.05, 1.3), (1.4, 1.8), (2.5, 4.0)):
+        cases.append(tuple(float(rng.uniform(*one)) for one in ((3, 20), (low, high), (0.2, 0.6))))
+    cases.append((float(rng.uniform(0.2, 0.6)), float(rng.uniform(1.1, 1.4)), float(rng.uniform(0.02, 0.1))))
     return cases
 
 
-_VISIBLE_RIVALS = known(
-    _visible_by(power=lambda rho: 1.0),
-    "The share is that of W's entries. |W| is the power 1 / (rho - 1) of |S|, so ask S for another share.",
-    lambda S, rho, share: int((np.abs(S) >= share ** (rho - 1) * S.max()).sum()),
-    "The largest in *absolute value* sets the threshold.",
-    _visible_by(power=lambda rho: 1 / (rho - 1)),
-    "The wrong way round: |W| >= share max|W| means |S| >= share^(rho - 1) max|S|.",
-    lambda S, rho, share: int(
-        (_power(S, 1 / (rho - 1)) >= share * np.abs(_power(S, 1 / (rho - 1))).max()).sum()
+SHORT = Exercise(
+    id="15.2",
+    title="How short is short?",
+    points=2,
+    minutes=9,
+    difficulty=2,
+    reference=_short,
+    cases=_short_cases,
+    misconceptions=known(
+        lambda norm, rho, share: (share * norm, 1 / share),
+        "A step is one of S, the mirror map of W: first find how long S is.",
+        _first_order,
+        "That is right for a small share only: the power rho - 1 of 1 + share is not 1 + (rho - 1) share.",
+        _short_by(length=lambda norm, rho: norm),
+        "The dual norm of S is the power rho - 1 of the norm of W.",
+        _short_by(length=lambda norm, rho: norm ** (1 / (rho - 1))),
+        "The dual norm of S is the power rho - 1 of the norm of W, not 1 / (rho - 1).",
+        _short_by(length=lambda norm, rho: norm**rho),
+        "The dual norm of S is the power rho - 1 of W's: psi has the power rho, its slope one less.",
+        _short_by(length=lambda norm, rho: norm ** (rho / (rho - 1))),
+        "The exponent rho / (rho - 1) is that of S's norm. How long is S when W is `norm` long?",
+        _short_by(power=lambda rho: 1.0),
+        "W may get 1 + share times as long; S is a power of it, so it gets another factor longer.",
+        _short_by(power=lambda rho: 1 / (rho - 1)),
+        "The wrong way round: a longer W by 1 + share is a longer S by the power rho - 1 of that.",
+        _short_by(power=lambda rho: rho),
+        "S is the power rho - 1 of W, not rho.",
+        _short_by(gains=lambda factor: factor, count=lambda S, eta, rho, share: S / eta),
+        "That is how long S is after the step. The step is the difference.",
+        _short_by(length=lambda norm, rho: 1.0),
+        "A step of this length would be right for an S of length 1. Here S is as long as `norm` says.",
+        _short_by(count=lambda S, eta, rho, share: 1 / share),
+        "Steps add up in S, not in W: how many of them make S as long as it is?",
+        _short_by(count=lambda S, eta, rho, share: 1 + S / eta),
+        "The steps that lead to this length, without the next one.",
+        _short_by(count=lambda S, eta, rho, share: float(np.ceil(S / eta - 1e-9))),
+        "Do not round the number of steps.",
+        _short_by(count=lambda S, eta, rho, share: S ** (1 / (rho - 1)) / eta),
+        "Steps add up in S: divide its length by eta, not that of W.",
+        _short_by(count=lambda S, eta, rho, share: np.log(S) / np.log1p(share)),
+        "Steps of one length add up; they do not multiply.",
+        _short_by(count=lambda S, eta, rho, share: 1 / eta),
+        "How many steps of eta make S as long as it is? Not 1, its own length.",
+        lambda norm, rho, share: _short(norm, rho, share)[::-1],
+        "The order: (eta, steps).",
+        _short_by(gains=lambda factor: 1 - 1 / factor),
+        "That is the step *before*, which ends at `norm`. The step from there may be longer.",
+        lambda norm, rho, share: _short(norm, rho, share - 1) if share > 1 else (0.0, np.inf),
+        "`share` is what is added: W gets 1 + share times as long.",
     ),
-    "Negative entries are visible, too: take absolute values.",
-    lambda S, rho, share: S.size - _visible(S, rho, share),
-    "That is the number of those that one cannot see.",
-    lambda S, rho, share: int((np.abs(_power(S, 1 / (rho - 1))) >= share).sum()),
-    "The threshold is relative: `share` times the largest entry of W.",
-)
-
-VISIBLE = Exercise(
-    id="15.3",
-    title="Visible entries",
-    points=1,
-    minutes=5,
-    difficulty=1,
-    reference=_visible,
-    cases=_visible_cases,
-    misconceptions=[
-        *_VISIBLE_RIVALS,
-        *known(
-            lambda S, rho, share: int((share ** (rho - 1) * S.max() <= S).sum()),
-            "Take absolute values, of the entries and of the largest.",
-            _visible_by(power=lambda rho: rho),
-            "|W| is the power 1 / (rho - 1) of |S|: the share for S is share^(rho - 1).",
-            _visible_by(power=lambda rho: 1 / rho),
-            "The exponent of the mirror map is rho - 1, not rho nor its inverse.",
-            _visible_by(power=lambda rho: rho / (rho - 1)),
-            "Not the dual exponent: the mirror map is the power rho - 1.",
-            _visible_by(top=lambda size: size.max(-1, keepdims=True)),
-            "The largest of all entries, not of each row.",
-            _visible_by(top=lambda size: size.max(0)),
-            "The largest of all entries, not of each column.",
-            _visible_by(top=np.linalg.norm),
-            "A share of the largest entry, not of the norm.",
-            _visible_by(top=np.sum),
-            "A share of the largest entry, not of the sum.",
-            lambda S, rho, share: _visible(S, rho, share) / S.size,
-            "Return how many, a whole number, not which part of all.",
-            lambda S, rho, share: _visible(S, rho, share) - 1,
-            "The largest entry is visible, too.",
-        ),
-    ],
 )
 
 
-# --------------------------------------------------------------------------- 15.4 held in which norm?
+# --------------------------------------------------------------------------- 15.3 held in which norm?
 def _held_by(
     power=lambda rho: 1 / (rho - 1), than=lambda p, a, b: (p * b).sum(1) > (p * a).sum(1), by=lambda a, b: a
 ):
@@ -356,7 +259,7 @@ def _held_cases(rng):
 
 
 HELD = Exercise(
-    id="15.4",
+    id="15.3",
     title="Held in which norm?",
     points=3,
     minutes=12,
@@ -415,160 +318,78 @@ HELD = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 15.5 three ways to quote
-def _quoted_by(honest=None, peeked=None, last=None):
-    """An answer from its three parts, each a function of validation and test."""
-
-    def by_validation(validation, test):
-        pick = validation.reshape(len(test), -1).argmax(axis=1)
-        return test.reshape(len(test), -1)[np.arange(len(test)), pick].mean()
-
-    def by_test(validation, test):
-        return test.reshape(len(test), -1).max(axis=1).mean()
-
-    def at_last(validation, test):
-        return test[np.arange(len(test)), validation[:, :, -1].argmax(axis=1), -1].mean()
-
-    parts = (honest or by_validation, peeked or by_test, last or at_last)
-    return lambda validation, test: tuple(float(part(validation, test)) for part in parts)
+# --------------------------------------------------------------------------- 15.4 splits that overlap
+def _error_by(factor=lambda J, r: 1 / J + r / (1 - r), ddof=1, root=np.sqrt):
+    """An answer from what the sample variance is multiplied by."""
+    return lambda difference, r: float(root(np.var(difference, ddof=ddof) * factor(len(difference), r)))
 
 
-_quoted = _quoted_by()
+_error = _error_by()
 
 
-def _quoted_cases(rng):
-    cases = [(np.array([[[0.5, 0.5004]]]), np.array([[[0.1, 0.9]]]))]  # near, but no tie
-    for splits, steps, epochs in ((2, 2, 2), (5, 3, 4), (4, 1, 6), (6, 4, 3)):
-        while True:  # few examples, so that there are ties, and no two of the three coincide
-            validation = rng.integers(3, 9, size=(splits, steps, epochs)) / 10
-            test = rng.integers(20, 80, size=(splits, steps, epochs)) / 100
-            ties = (validation == validation.max(axis=(1, 2), keepdims=True)).sum(axis=(1, 2))
-            right = _quoted(validation, test)
-            apart = all(rival.wrong(validation, test) != right for rival in _QUOTED_RIVALS)
-            apart &= _quoted_by(last=_last_ties)(validation, test) != right
-            apart &= _epochs_first(validation, test) != right[0]
-            if ties.max() > 1 and len(set(right)) == 3 and (apart or min(steps, epochs) < 3):
-                break
-        cases.append((validation, test))
+def _error_cases(rng):
+    cases = [(np.array([1.0, 3.0]), 0.5), (np.array([-2.0, 0.0, 2.0, 4.0]), 0.25)]
+    cases += [(np.array([0.5, 1.5, 4.0]), 0.0)]
+    for J, low, high in ((5, 0.1, 0.3), (20, 0.2, 0.4), (8, 0.6, 0.9)):
+        cases.append(
+            (rng.normal(size=J) * 10 ** rng.uniform(-1, 1) + rng.normal(), float(rng.uniform(low, high)))
+        )
     return cases
 
 
-def _reversed_ties(validation, test):
-    flat = validation.reshape(len(test), -1)[:, ::-1]
-    pick = flat.shape[1] - 1 - flat.argmax(axis=1)
-    return test.reshape(len(test), -1)[np.arange(len(test)), pick].mean()
-
-
-def _last_ties(validation, test):
-    pick = validation.shape[1] - 1 - validation[:, ::-1, -1].argmax(axis=1)
-    return test[np.arange(len(test)), pick, -1].mean()
-
-
-def _paired(choose):
-    """Test accuracies at the chosen (step sizes, epochs), one of each for every split."""
-    return lambda validation, test: test[(np.arange(len(test)), *choose(validation, test))].mean()
-
-
-def _best_epoch(size):
-    """The epoch that is best on validation, of a step size that is chosen first."""
-
-    def choose(validation, test):
-        k = size(validation)
-        return k, validation[np.arange(len(test)), k].argmax(axis=1)
-
-    return _paired(choose)
-
-
-def _epochs_first(validation, test):
-    return _quoted(validation.swapaxes(1, 2), test.swapaxes(1, 2))[0]
-
-
-def _same_for_all(validation, test):
-    return test.mean(axis=0).ravel()[validation.mean(axis=0).argmax()]
-
-
-_QUOTED_RIVALS = known(
-    lambda validation, test: _quoted(validation, test)[::-1],
-    "The order: chosen on validation, chosen on the test part, last epoch.",
-    _quoted_by(honest=lambda validation, test: validation.max(axis=(1, 2)).mean()),
-    "Choose on validation, but quote the *test* accuracy of what was chosen.",
-    _quoted_by(honest=_reversed_ties),
-    "Among equals on validation take the first, not the last.",
-    _quoted_by(honest=_same_for_all),
-    "Each split chooses for itself, before the mean is taken.",
-    _quoted_by(peeked=lambda validation, test: test.mean(axis=0).max()),
-    "The best of each split, then the mean: not the best of the means.",
-    _quoted_by(last=lambda validation, test: test[:, :, -1].max(axis=1).mean()),
-    "At the last epoch, too, the step size is chosen on validation.",
-    _quoted_by(
-        last=lambda validation, test: test[
-            np.arange(len(test)), validation.max(axis=2).argmax(axis=1), -1
-        ].mean()
-    ),
-    "For the last epoch take the step size that is best on validation *at the last epoch*.",
-    _quoted_by(last=lambda validation, test: test[:, :, -1].mean()),
-    "For the last epoch a step size has to be chosen, not averaged over.",
-)
-
-QUOTED = Exercise(
-    id="15.5",
-    title="Three ways to quote a result",
-    points=2,
-    minutes=8,
-    difficulty=2,
-    reference=_quoted,
-    cases=_quoted_cases,
-    misconceptions=[
-        *_QUOTED_RIVALS,
-        *known(
-            _quoted_by(_same_for_all, lambda v, t: t.mean(axis=0).max()),
-            "Each split chooses for itself, in all three: do not average over the splits before you choose.",
-            _quoted_by(last=_last_ties),
-            "At the last epoch, too: among equal step sizes take the first.",
-            _quoted_by(honest=_epochs_first),
-            "Among equals the first in the order of step sizes, then of epochs: not the earliest epoch.",
-            _quoted_by(last=lambda v, t: t[:, v[:, :, -1].mean(axis=0).argmax(), -1].mean()),
-            "At the last epoch, too, each split chooses its own step size.",
-            _quoted_by(
-                _same_for_all,
-                lambda v, t: t.mean(axis=0).max(),
-                lambda v, t: t[:, v[:, :, -1].mean(axis=0).argmax(), -1].mean(),
-            ),
-            "Choose within each split, and take the mean over the splits last.",
-            _quoted_by(last=lambda v, t: t[np.arange(len(t)), v[:, :, -1].argmax(1)].max(1).mean()),
-            "The third is the accuracy *at the last epoch* of the chosen step size.",
-            _quoted_by(last=_paired(lambda v, t: (v.mean(axis=2).argmax(1), -1))),
-            "The third chooses by the last epoch on validation, not by the mean over epochs.",
-            _quoted_by(last=lambda v, t: v[:, :, -1].max(axis=1).mean()),
-            "The third is a test accuracy, too.",
-            _quoted_by(
-                peeked=lambda v, t: v.reshape(len(t), -1)[
-                    np.arange(len(t)), t.reshape(len(t), -1).argmax(1)
-                ].mean()
-            ),
-            "The second is the test accuracy of what the test part chose.",
-            _quoted_by(peeked=lambda v, t: t[:, :, -1].max(axis=1).mean()),
-            "The second chooses among all epochs, not the last ones only.",
-            _quoted_by(peeked=lambda v, t: t[np.arange(len(t)), v.max(axis=2).argmax(1)].max(1).mean()),
-            "The second chooses the step size on the test part, too.",
-            _quoted_by(peeked=lambda v, t: t.max()),
-            "The second is a mean over splits, each with a best of its own.",
-            _quoted_by(honest=_paired(lambda v, t: (v.max(axis=2).argmax(1), -1))),
-            "The first chooses the epoch, too, not the step size only.",
-            _quoted_by(honest=_best_epoch(lambda v: v[:, :, -1].argmax(axis=1))),
-            "Step size and epoch are chosen together, as a pair, not the size at the last epoch first.",
-            _quoted_by(honest=_best_epoch(lambda v: v.mean(axis=2).argmax(axis=1))),
-            "Step size and epoch are chosen together, as a pair, not the size by its mean first.",
-            _quoted_by(honest=_paired(lambda v, t: (v.mean(axis=2).argmax(1), v.mean(axis=1).argmax(1)))),
-            "Step size and epoch are chosen together: the best pair, not the best of each.",
-            lambda validation, test: tuple(_quoted(validation, test)[k] for k in (1, 0, 2)),
-            "The order: first what validation chooses, then what the test part chooses.",
-            lambda validation, test: _quoted(test, validation),
-            "The other way round: validation chooses, and the test accuracy is quoted.",
-            lambda validation, test: tuple(100 * one for one in _quoted(validation, test)),
-            "Return accuracies as they are given, not in percent.",
+ERROR = Exercise(
+    id="15.4",
+    title="Splits that overlap",
+    points=3,
+    minutes=12,
+    difficulty=3,
+    reference=_error,
+    cases=_error_cases,
+    misconceptions=known(
+        _error_by(lambda J, r: 1 / J),
+        "That is for independent splits. With a correlation r the variance of the mean does not fall below "
+        "r times that of one.",
+        _error_by(lambda J, r: 1 / J + r * (1 - 1 / J)),
+        "Right, if the sample variance were the variance. But it does not see what all splits share: its "
+        "expectation is 1 - r times that.",
+        _error_by(lambda J, r: 1 / J / (1 - r)),
+        "The sample variance is corrected, not yet the variance of the mean: add up all covariances.",
+        _error_by(lambda J, r: 1 / J + r),
+        "Of the J^2 covariances J are variances, and J^2 - J have the factor r; and the sample variance is "
+        "1 - r times the variance, on average.",
+        _error_by(lambda J, r: 1 / J + r / (1 + r)),
+        "The sample variance has the expectation (1 - r) times the variance, not 1 + r.",
+        _error_by(lambda J, r: r / (1 - r)),
+        "The share of each split's own chance is missing, 1 / J.",
+        _error_by(lambda J, r: 1 / J + (1 - 1 / J) * r / (1 - r)),
+        "Add up again: 1 / J + (1 - 1 / J) r is over 1 - r, all of it.",
+        _error_by(lambda J, r: (1 / J + r) / (1 - r)),
+        "Of the J^2 covariances only J^2 - J have the factor r: the other J are variances.",
+        _error_by(lambda J, r: 1 + r / (1 - r)),
+        "That is the variance of one split. The mean is over J of them.",
+        _error_by(lambda J, r: (1 / J + r / (1 - r)) / J),
+        "The mean's variance is the whole factor: 1 / J is in it already.",
+        _error_by(lambda J, r: (1 + (J - 1) * r) / (1 - r)),
+        "The sum of all covariances is divided by J^2, not by J.",
+        _error_by(lambda J, r: 1 / J + (r / (1 - r)) ** 2),
+        "Covariances count once, not squared.",
+        _error_by(lambda J, r: 1 / (J * (1 - r)) + r / (1 - r)),
+        "The factor 1 - r is counted twice: (1 - r) / J + r, over 1 - r.",
+        _error_by(ddof=0),
+        "The sample variance divides by J - 1: with J it is too small on average.",
+        _error_by(root=lambda x: x),
+        "That is the variance. Return its square root, a standard error.",
+        _error_by(root=lambda x: 1.96 * np.sqrt(x)),
+        "The standard error itself, not half of an interval.",
+        lambda difference, r: float(np.abs(np.mean(difference)) / _error(difference, r)),
+        "That is how many standard errors the mean is away from 0. Return the standard error.",
+        lambda difference, r: float(
+            np.std(difference, ddof=1) * (len(difference) ** -0.5 + (r / (1 - r)) ** 0.5)
         ),
-    ],
+        "Variances add up, not standard errors.",
+        lambda difference, r: float(np.sqrt(np.mean(difference**2) * (1 / len(difference) + r / (1 - r)))),
+        "The sample variance is about the mean of the differences, not about 0.",
+    ),
 )
 
-EXERCISES = [BOUNDS, DISTANCE, VISIBLE, HELD, QUOTED]
+EXERCISES = [DISTANCE, SHORT, HELD, ERROR]

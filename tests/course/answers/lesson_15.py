@@ -8,14 +8,6 @@ def signed_power(x, c):
     return np.copysign(np.abs(x) ** c, x)
 
 
-def bounds_by_entries(A, lam, rho, scale=lambda leads: min(leads), dual=lambda rho: 1 / (1 - 1 / rho)):
-    S = [sum(lam[j] * A[j][k] for j in range(len(A))) for k in range(A.shape[1])]
-    W = [np.sign(s) * abs(s) ** (1 / (rho - 1)) for s in S]
-    smallest = scale([sum(x * w for x, w in zip(row, W, strict=True)) for row in A])
-    upper = sum(abs(w / smallest) ** rho for w in W) ** (1 / rho) if smallest > 0 else float("inf")
-    return sum(lam) / sum(abs(s) ** dual(rho) for s in S) ** (1 / dual(rho)), upper
-
-
 def distance_by_definition(
     W, A, lam, rho, unit=lambda w, rho: (np.abs(w) ** rho).sum() ** (1 / rho), swap=False, goal=None
 ):
@@ -29,9 +21,11 @@ def distance_by_definition(
     return psi[0] - psi[1] - signed_power(b, rho - 1) @ (a - b)
 
 
-def visible_by_weights(S, rho, share):
-    W = np.abs(S / np.abs(S).max()) ** (1 / (rho - 1))
-    return sum(1 for w in W.ravel() if w >= share)
+def short_by_mirror(norm, rho, share, grown=lambda W, share: (1 + share) * W, weigh=None):
+    """From a W of one entry, whose mirror image is S: no formula but the map."""
+    mirror = (lambda w: w ** (rho - 1)) if weigh is None else weigh(rho)
+    eta = mirror(grown(norm, share)) - mirror(norm)
+    return [eta, (mirror(norm) - mirror(0.0)) / eta]
 
 
 def held_by_search(a, b, rho):
@@ -51,54 +45,16 @@ def held_by_search(a, b, rho):
     return np.array(found)
 
 
-def quoted_in_loops(validation, test, better=lambda new, old: new > old):
-    rows = []
-    for val, tst in zip(validation, test, strict=True):
-        best, top, final = (-1.0, 0.0), 0.0, (-1.0, 0.0)
-        for k in range(len(val)):
-            for e in range(len(val[k])):
-                if better(val[k][e], best[0]):
-                    best = (val[k][e], tst[k][e])
-                top = max(top, tst[k][e])
-            if better(val[k][-1], final[0]):
-                final = (val[k][-1], tst[k][-1])
-        rows.append((best[1], top, final[1]))
-    return [float(np.mean(column)) for column in zip(*rows, strict=True)]
+def error_by_covariances(difference, r, shared=lambda r: 1 - r, ddof=1):
+    """The variance of one, from the sample; then all J^2 covariances, one by one."""
+    J = len(difference)
+    mean = sum(difference) / J
+    variance = sum((x - mean) ** 2 for x in difference) / (J - ddof) / shared(r)
+    return (sum(variance if j == k else r * variance for j in range(J) for k in range(J)) / J**2) ** 0.5
 
 
 ANSWERS = {
     "15.1": {
-        "also_right": bounds_by_entries,
-        "wrong": [
-            lambda A, lam, rho: (
-                bounds_by_entries(A, lam, rho)[0],
-                np.inf
-                if (A @ signed_power(lam @ A, 1 / (rho - 1))).min() <= 1e-6
-                else bounds_by_entries(A, lam, rho)[1],
-            ),
-            lambda A, lam, rho: bounds_by_entries(A, lam, rho, scale=lambda u: 1 / (1 / float(min(u)))),
-            lambda A, lam, rho: bounds_by_entries(A, lam, rho, dual=lambda rho: rho),
-            lambda A, lam, rho: bounds_by_entries(A, lam, rho, scale=max),
-            lambda A, lam, rho: bounds_by_entries(
-                A, lam, rho, scale=lambda leads: sorted(leads)[len(leads) // 2]
-            ),
-            lambda A, lam, rho: bounds_by_entries(A, lam, rho, scale=lambda leads: 1.0),
-            lambda A, lam, rho: bounds_by_entries(A, np.ones_like(lam), rho),
-            lambda A, lam, rho: bounds_by_entries(A, lam / lam.sum(), 2.0),
-            lambda A, lam, rho: (bounds_by_entries(A, lam, rho)[0], bounds_by_entries(A, lam, rho)[0]),
-            lambda A, lam, rho: [1 / x if x else np.inf for x in bounds_by_entries(A, lam, rho)],
-            lambda A, lam, rho: (
-                bounds_by_entries(A, lam, rho)[0] * lam.sum(),
-                bounds_by_entries(A, lam, rho)[1],
-            ),
-            lambda A, lam, rho: bounds_by_entries(np.abs(A), lam, rho),
-            lambda A, lam, rho: (
-                bounds_by_entries(A, lam, rho)[0],
-                bounds_by_entries(A[lam > 0], lam[lam > 0], rho)[1],
-            ),
-        ],
-    },
-    "15.2": {
         "also_right": distance_by_definition,
         "wrong": [
             lambda W, A, lam, rho: distance_by_definition(W, A, lam, rho, swap=True),
@@ -122,22 +78,29 @@ ANSWERS = {
             lambda W, A, lam, rho: distance_by_definition(W, A, lam, 2.0),
         ],
     },
-    "15.3": {
-        "also_right": visible_by_weights,
+    "15.2": {
+        "also_right": short_by_mirror,
         "wrong": [
-            lambda S, rho, share: visible_by_weights(S, rho / (rho - 1), share),
-            lambda S, rho, share: visible_by_weights(S, 2.0, share),
-            lambda S, rho, share: visible_by_weights(np.maximum(S, 0), rho, share),
-            lambda S, rho, share: visible_by_weights(S, rho, share**2),
-            lambda S, rho, share: visible_by_weights(S, rho, 1 - share),
-            lambda S, rho, share: visible_by_weights(S, rho, share) - 1,
-            lambda S, rho, share: len(S),
-            lambda S, rho, share: sum(abs(x) >= share ** (rho - 1) * S.max() for x in S.ravel()),
-            lambda S, rho, share: int((S != 0).sum()),
-            lambda S, rho, share: visible_by_weights(S, rho, share) / np.size(S),
+            lambda norm, rho, share: (share * norm ** (rho - 1), 1 / share),
+            lambda norm, rho, share: short_by_mirror(norm, 2.0, share),
+            lambda norm, rho, share: short_by_mirror(norm, rho / (rho - 1), share),
+            lambda norm, rho, share: short_by_mirror(norm, rho, share, lambda W, share: W + share),
+            lambda norm, rho, share: short_by_mirror(1.0, rho, share),
+            lambda norm, rho, share: short_by_mirror(
+                norm, rho, share, weigh=lambda rho: lambda w: w**rho / rho
+            ),
+            lambda norm, rho, share: short_by_mirror(norm, rho, share, lambda W, share: W / (1 - share / 2)),
+            lambda norm, rho, share: [short_by_mirror(norm, rho, share)[0], norm / share],
+            lambda norm, rho, share: [short_by_mirror(norm, rho, share)[0], 1 / ((rho - 1) * share)],
+            lambda norm, rho, share: [
+                short_by_mirror(norm, rho, share)[0] ** (1 / (rho - 1)),
+                short_by_mirror(norm, rho, share)[1],
+            ],
+            lambda norm, rho, share: (share, norm),
+            lambda norm, rho, share: [one / (rho - 1) for one in short_by_mirror(norm, rho, share)],
         ],
     },
-    "15.4": {
+    "15.3": {
         "also_right": held_by_search,
         "wrong": [
             lambda a, b, rho: held_by_search(b, a, rho),
@@ -153,28 +116,21 @@ ANSWERS = {
             lambda a, b, rho: (a * np.abs(a) ** ((2 - rho) / (rho - 1)) * (b - a)).sum(axis=1) > 0,
         ],
     },
-    "15.5": {
-        "also_right": quoted_in_loops,
+    "15.4": {
+        "also_right": error_by_covariances,
         "wrong": [
-            lambda validation, test: quoted_in_loops(validation, test, lambda new, old: new > old + 1e-3),
-            lambda validation, test: quoted_in_loops(test, validation),
-            lambda validation, test: quoted_in_loops(validation, test, lambda new, old: new >= old),
-            lambda validation, test: quoted_in_loops(validation[:1], test[:1]),
-            lambda validation, test: quoted_in_loops(validation.mean(0)[None], test.mean(0)[None]),
-            lambda validation, test: quoted_in_loops(test, test),
-            lambda validation, test: [x * 100 for x in quoted_in_loops(validation, test)],
-            lambda validation, test: quoted_in_loops(validation[..., ::-1], test[..., ::-1]),
-            lambda validation, test: (
-                [
-                    *quoted_in_loops(validation, test)[:2],
-                    float(test[..., -1].max(1).mean()),
-                ]
-            ),
-            lambda validation, test: [float(test.mean())] * 3,
-            lambda validation, test: [
-                *quoted_in_loops(validation, test)[:2],
-                quoted_in_loops(validation, test, lambda new, old: new >= old)[2],
-            ],
+            lambda difference, r: error_by_covariances(difference, 0.0),
+            lambda difference, r: error_by_covariances(difference, r, lambda r: 1.0),
+            lambda difference, r: error_by_covariances(difference, r, lambda r: 1 + r),
+            lambda difference, r: error_by_covariances(difference, r, ddof=0),
+            lambda difference, r: error_by_covariances(difference, r**2),
+            lambda difference, r: error_by_covariances(difference, 1 - r) if 0 < r < 1 else np.nan,
+            lambda difference, r: error_by_covariances(difference, r) ** 2,
+            lambda difference, r: 2 * error_by_covariances(difference, r),
+            lambda difference, r: np.std(difference, ddof=1) / (len(difference) * (1 - r)) ** 0.5,
+            lambda difference, r: np.std(difference, ddof=1) * (r + 1 / len(difference)) ** 0.5,
+            lambda difference, r: abs(np.mean(difference)),
+            lambda difference, r: np.std(difference) * ((1 + len(difference) * r) / len(difference)) ** 0.5,
         ],
     },
 }
