@@ -373,8 +373,6 @@ ERROR = Exercise(
         "The sum of all covariances is divided by J^2, not by J.",
         _error_by(lambda J, r: 1 / J + (r / (1 - r)) ** 2),
         "Covariances count once, not squared.",
-        _error_by(lambda J, r: 1 / (J * (1 - r)) + r / (1 - r)),
-        "The factor 1 - r is counted twice: (1 - r) / J + r, over 1 - r.",
         _error_by(ddof=0),
         "The sample variance divides by J - 1: with J it is too small on average.",
         _error_by(root=lambda x: x),
