@@ -178,134 +178,118 @@ SLOPE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 16.3 outvoted
-def _until_by(
-    copies=lambda k: np.log(k[1:] / k[0]),
-    leads=lambda h: h[1:] - h[0],
-    pace=lambda heights, norm, eta: eta * (heights[0] - heights[1:]) / norm,
-    choose=np.max,
-    least=0.0,
+# --------------------------------------------------------------------------- 16.3 who wins a tie?
+def _tie_by(
+    weigh=lambda copies, queries: queries / copies, gather=None, votes=lambda N, new: N * new, last=True
 ):
-    """Steps until token 0 is ahead of each other one: from the votes that it lacks, and their pace."""
+    """Shares from what each sequence adds to its token, and what the new copies make of it."""
 
-    def answer(copies_, logits, heights, norm, eta):
-        k, h, heights = (np.asarray(part, dtype=float) for part in (copies_, logits, heights))
-        return float(max(least, choose((copies(k) + leads(h)) / pace(heights, norm, eta))))
-
-    return answer
-
-
-_until = _until_by()
-
-
-def _all_others(copies, logits, heights, norm, eta):
-    """Until token 0 has more than half of all attention."""
-    k, h, heights = (np.asarray(part, dtype=float) for part in (copies, logits, heights))
-    low, high = 0.0, 1e6
-    for _ in range(80):
-        j = (low + high) / 2
-        share = np.log(k) + h + eta * j * heights / norm
-        low, high = (j, high) if share[0] < np.logaddexp.reduce(share[1:]) else (low, j)
-    return high
-
-
-def _last(most):
-    """The token that holds `most`, alone, in place of the one that takes longest."""
-
-    def answer(copies, logits, heights, norm, eta):
-        one = 1 + most(*(np.asarray(part, dtype=float)[1:] for part in (copies, logits, heights)))
-        return _until(*(np.asarray(part)[[0, one]] for part in (copies, logits, heights)), norm, eta)
+    def answer(which, copies, queries, new):
+        which, copies, queries, new = (np.asarray(part) for part in (which, copies, queries, new))
+        N = np.bincount(which, weights=weigh(copies * 1.0, queries * 1.0) + 0 * which, minlength=len(new))
+        if gather is not None:
+            N = gather(N, which, copies, queries, len(new))
+        found = votes(N, new)
+        return found / found.sum() if last else found
 
     return answer
 
 
-_UNTIL_RIVALS = known(
-    _until_by(choose=np.min),
-    "Token 0 has to be ahead of *each* other one: the last one counts.",
-    _until_by(choose=np.sum),
-    "The votes against each other token are won at the same time, in the same steps.",
-    _until_by(choose=np.mean),
-    "Not the mean over the others: the last one counts.",
-    _last(lambda k, h, heights: int(k.argmax())),
-    "The token of most copies need not be the last to be overtaken: logits and heights count, too.",
-    _last(lambda k, h, heights: int(heights.argmax())),
-    "The second highest token need not be the last to be overtaken: copies and logits count, too.",
-    _last(lambda k, h, heights: int((np.log(k) + h).argmax())),
-    "Who is ahead by most now need not be the last to be overtaken: a token far below is left sooner.",
-    _until_by(copies=lambda k: np.log(k[1:])),
-    "Token 0 has copies, too: they vote for it.",
-    _until_by(copies=lambda k: np.log(k[0] / k[1:])),
-    "Copies of another token vote against token 0, its own vote for it: log(k_t / k_0), not log(k_0 / k_t).",
-    _until_by(copies=lambda k: 0 * k[1:]),
-    "Copies add up their attention: k of them are worth log k logits.",
-    _until_by(copies=lambda k: k[1:] - k[0]),
-    "k copies multiply e^logit by k: they are worth log k logits.",
-    _until_by(copies=lambda k: np.log2(k[1:] / k[0])),
-    "The softmax takes e to the logit: the natural log.",
-    _until_by(leads=lambda h: 0 * h[1:]),
-    "Training does not begin now: there are logits already.",
-    _until_by(leads=lambda h: h[0] - h[1:]),
-    "A logit of token 0 that is ahead already shortens the time.",
-    _until_by(leads=lambda h: h[1:]),
-    "Token 0's own logit counts: only differences do.",
-    _until_by(pace=lambda heights, norm, eta: eta * (heights[0] - heights[1:])),
-    "A step is eta long: along W_hat it goes eta / |W_hat| of it.",
-    _until_by(pace=lambda heights, norm, eta: eta * (heights[0] - heights[1:]) / norm**2),
-    "Divide by the norm once: a step adds eta W_hat / |W_hat|.",
-    _until_by(pace=lambda heights, norm, eta: eta * (heights[0] - heights[1:]) * norm),
-    "The longer W_hat, the smaller a part of it one step is.",
-    _until_by(pace=lambda heights, norm, eta: eta / norm + 0 * heights[1:]),
-    "A lead grows with the difference of the two heights, which may be more than 1.",
-    _until_by(pace=lambda heights, norm, eta: eta * heights[0] / norm + 0 * heights[1:]),
-    "The others move, too: the difference of heights counts.",
-    _until_by(pace=lambda heights, norm, eta: (heights[0] - heights[1:]) / norm),
-    "A step is eta long, not 1.",
-    _all_others,
-    "More than each other token, not more than all of them together: each speaks for an answer of its own.",
-    lambda copies, logits, heights, norm, eta: float(np.ceil(_until(copies, logits, heights, norm, eta))),
-    "Do not round: return the number of steps as the formula gives it.",
-)
-
-_UNTIL_MORE = known(
-    lambda copies, logits, heights, norm, eta: _until(copies[:2], logits[:2], heights[:2], norm, eta),
-    "All others have to be overtaken, not only the token that stands next in the list.",
-    _until_by(least=-np.inf),
-    "If token 0 is ahead already it takes no steps: 0, not fewer.",
-)
+_tie = _tie_by()
 
 
-def _until_cases(rng):
+def _count(which, m):
+    return np.bincount(which, minlength=m)
+
+
+def _tie_cases(rng):
     cases = [
-        (np.array([1, 20]), np.array([0.0, 0.0]), np.array([0.5, -0.5]), 2.0, 0.1),
-        (np.array([2, 3, 1]), np.array([4.0, 1.0, -1.0]), np.array([1.0, 0.0, -1.0]), 2.5, 0.2),  # ahead
+        ([0, 1], [1, 2], [1, 1], [1, 1]),
+        ([0, 0, 1], [1, 1, 1], [1, 2, 1], [1, 2]),
+        ([1, 0, 2, 1], [2, 1, 1, 3], [1, 1, 4, 2], [2, 0, 1]),
     ]
-    for m in (5, 6):
+    for m, n in ((3, 8), (4, 11), (2, 6)):
         while True:
-            case = (
-                np.r_[rng.integers(2, 5), rng.integers(5, 400, size=m - 1)],
-                rng.normal(size=m) * 2,
-                np.r_[rng.uniform(1.4, 2.0), rng.uniform(-2.0, 0.9, size=m - 1)],
-                float(rng.uniform(2.5, 6.0)),
-                float(rng.uniform(0.05, 0.4)),
-            )
-            right, first = _until(*case), _until(*(part[:2] for part in case[:3]), *case[3:])
-            others = [first, *(rival.wrong(*case) for rival in _UNTIL_RIVALS[:-1])]
-            singles = sorted(others[4:7])  # most copies, second highest, ahead by most now
-            if min(abs(np.array(others) - right)) > 0.01 * right and min(np.diff(singles)) > 0:
+            which = rng.permutation(np.r_[np.arange(m), rng.integers(m, size=n - m)])
+            copies, queries = rng.integers(1, 5, n), rng.integers(1, 6, n)
+            new = rng.permutation(np.r_[rng.integers(1, 5, m - 1), 2])
+            case = (which, copies, queries, new)
+            right = _tie(*case)
+            if (
+                min(np.abs(one.wrong(*case) - right).max() for one in _TIE_RIVALS) > 0.02
+                and len(set(new)) > 1
+            ):
                 break
         cases.append(case)
-    return cases
+    return [tuple(np.array(part) for part in case) for case in cases]
 
 
-OUTVOTED = Exercise(
+_TIE_RIVALS = known(
+    _tie_by(weigh=lambda copies, queries: 1.0 + 0 * copies),
+    "A sequence does not just count: it pulls by the attention that it lacks, queries / copies of it.",
+    lambda which, copies, queries, new: new / new.sum(),
+    "Level heights do not mean equal logits: a finite lead is left, and the training sequences set it.",
+    lambda which, copies, queries, new: (new > 0) / (new > 0).sum(),
+    "Level heights do not mean equal attention: copies count, and so does a finite lead.",
+    _tie_by(weigh=lambda copies, queries: queries * copies),
+    "More copies of a token give its attention away sooner: they make the pull of the sequence weaker.",
+    _tie_by(weigh=lambda copies, queries: 1 / copies),
+    "The query's copies share the attention that is lacking: each adds to the pull.",
+    _tie_by(weigh=lambda copies, queries: queries),
+    "With more copies of its token a sequence lacks less: divide by them.",
+    _tie_by(weigh=lambda copies, queries: copies),
+    "A sequence pulls by the attention that it lacks, queries / copies of it, not by its copies.",
+    _tie_by(weigh=lambda copies, queries: copies / queries),
+    "Upside down: what a sequence lacks is the query's attention, queries / copies of its token's.",
+    _tie_by(
+        gather=lambda N, which, copies, queries, m: (
+            np.bincount(which, queries, m) / np.bincount(which, copies, m)
+        )
+    ),
+    "Each sequence has a softmax of its own: add up the ratios, do not divide the sums.",
+    _tie_by(gather=lambda N, which, copies, queries, m: N / _count(which, m)),
+    "Each sequence pulls: two alike pull twice as hard. Add them up, no mean.",
+    _tie_by(votes=lambda N, new: new / N),
+    "The other way round: a token that many sequences pull up is ahead until all pulls are equal.",
+    _tie_by(votes=lambda N, new: N),
+    "The new sentence has copies, too: each of them gets attention.",
+    _tie_by(votes=lambda N, new: N * (new > 0)),
+    "How many copies the new sentence has counts, not only which tokens.",
+    _tie_by(votes=lambda N, new: np.sqrt(N) * new),
+    "N e^-h is alike for all tokens: e^h is in proportion to N, not to its root.",
+    _tie_by(votes=lambda N, new: new * np.exp(N - N.max())),
+    "The logit is log N, not N: a softmax of it gives N back.",
+    _tie_by(votes=lambda N, new: np.log1p(N) * new),
+    "Attention is e to the logit: N times the copies, no log.",
+    _tie_by(votes=lambda N, new: (new * N == (new * N).max()) * 1.0),
+    "The lead is finite: none takes all.",
+)
+
+TIE = Exercise(
     id="16.3",
-    title="Outvoted, but not for ever",
-    points=2,
-    minutes=9,
-    difficulty=2,
-    reference=lambda copies, logits, heights, norm, eta: _until(copies, logits, heights, norm, eta),
-    cases=_until_cases,
-    misconceptions=[*_UNTIL_RIVALS, *_UNTIL_MORE],
+    title="Who wins a tie?",
+    points=3,
+    minutes=11,
+    difficulty=3,
+    reference=_tie,
+    cases=_tie_cases,
+    misconceptions=[
+        *_TIE_RIVALS,
+        *known(
+            _tie_by(last=False),
+            "Shares of attention: divide by their sum.",
+            _tie_by(votes=lambda N, new: N + new),
+            "The copies multiply e^h: they are not added to it.",
+            _tie_by(votes=lambda N, new: N**2 * new),
+            "N counts once: the pulls are alike when N e^-h is.",
+            _tie_by(weigh=lambda copies, queries: queries / (copies + queries)),
+            "That is at the start, with equal logits. Late, the query gets little beside its token.",
+            _tie_by(votes=lambda N, new: N * new**2),
+            "Copies of a token add up their attention: they count once.",
+            _tie_by(weigh=lambda copies, queries: (queries / copies) ** 2),
+            "A sequence pulls by what it lacks, not by the square of that.",
+        ),
+    ],
 )
 
 
@@ -503,4 +487,4 @@ LEAD = Exercise(
     withheld=("course.replicate.lesson_16.finite_part",),
 )
 
-EXERCISES = [LEVELS, SLOPE, OUTVOTED, ROOM, LEAD]
+EXERCISES = [LEVELS, SLOPE, TIE, ROOM, LEAD]

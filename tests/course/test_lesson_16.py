@@ -9,7 +9,7 @@ from course.replicate.lesson_16 import finite_part, general, pull
 from mini_attn import svm
 from mini_attn.vocabulary import NextTokens, next_tokens, priorities, same_component
 
-levels, slope, outvoted, room, finite_lead = (spec.reference for spec in exercises.exercises("16"))
+levels, slope, tie, room, finite_lead = (spec.reference for spec in exercises.exercises("16"))
 
 
 @pytest.mark.parametrize("sizes", [[1, 2, 3], [4, 1, 1, 2], [1, 6]])
@@ -43,12 +43,13 @@ def test_chains_ask_for_their_levels(lesson):
     assert float(solution.objective) == pytest.approx(-1 / slope([4, 2, 6], 1.0))
 
 
-def test_outvoted_until_the_votes_are_even():
-    copies, logits = np.array([2, 50, 7]), np.array([0.3, 0.1, -0.4])
-    heights, norm, eta = np.array([1.0, 0.2, -1.2]), 1.7, 0.3
-    steps = outvoted(copies, logits, heights, norm, eta)
-    votes = copies * np.exp(logits + steps * eta * heights / norm)
-    assert votes[0] == pytest.approx(votes[1:].max())
+def test_a_tie_pulls_all_level_tokens_alike():
+    which, copies = np.array([0, 1, 1, 2, 0]), np.array([1, 2, 1, 1, 3])
+    queries, new = np.array([2, 1, 3, 1, 4]), np.array([1, 3, 2])
+    e_h = tie(which, copies, queries, new) / new
+    pulls = np.zeros(3)
+    np.add.at(pulls, which, queries / copies / e_h[which])
+    assert pulls == pytest.approx(pulls[[0, 0, 0]])
 
 
 @pytest.mark.parametrize(("c", "V"), [(0.7, 5), (3.0, 12)])

@@ -26,16 +26,16 @@ def slope_by_solver(lengths, eta):
     return torch.tensor(-eta / math.sqrt(squares))
 
 
-def until_by_bisection(copies, logits, heights, norm, eta, ahead=lambda votes: votes[0] >= votes[1:].max()):
-    low, high = 0.0, 1e6
-    copies, logits, heights = (np.asarray(part, dtype=float) for part in (copies, logits, heights))
-    if ahead(np.log(copies) + logits):
-        return 0.0
-    for _ in range(100):
-        j = (low + high) / 2
-        late = ahead(np.log(copies) + logits + j * eta * heights / norm)
-        low, high = (low, j) if late else (j, high)
-    return high
+def tie_by_rounds(which, copies, queries, new, lacks=lambda k, r: r / k, rounds=200, rate=0.5):
+    """Logits that move until the tokens are pulled alike, each by what its sequences lack."""
+    h = np.zeros(len(new))
+    for _ in range(rounds):
+        pull = np.zeros(len(new))
+        for token, k, r in zip(which, copies, queries, strict=True):
+            pull[token] += lacks(k, r) * math.exp(-h[token])
+        h += rate * (np.log(pull) - np.log(pull).mean())
+    votes = [k * math.exp(one) for k, one in zip(new, h, strict=True)]
+    return [vote / sum(votes) for vote in votes]
 
 
 def room_by_models(c, V, own=0, other=1):
@@ -106,37 +106,30 @@ ANSWERS = {
         ],
     },
     "16.3": {
-        "also_right": until_by_bisection,
+        "also_right": tie_by_rounds,
         "wrong": [
-            lambda copies, logits, heights, norm, eta: 0.0,
-            lambda copies, logits, heights, norm, eta: norm / eta,
-            lambda copies, logits, heights, norm, eta: math.log(max(copies) / copies[0]) * norm / eta,
-            lambda copies, logits, heights, norm, eta: until_by_bisection(
-                np.ones(len(copies)), logits, heights, norm, eta
+            lambda which, copies, queries, new: np.ones(len(new)) / len(new),
+            lambda which, copies, queries, new: tie_by_rounds(which, copies, queries, np.ones(len(new))),
+            lambda which, copies, queries, new: tie_by_rounds(which, queries, copies, new),
+            lambda which, copies, queries, new: tie_by_rounds(which, copies, queries, new, lambda k, r: 1),
+            lambda which, copies, queries, new: tie_by_rounds(which, copies, queries, new, lambda k, r: r),
+            lambda which, copies, queries, new: tie_by_rounds(
+                which, copies, queries, new, lambda k, r: 1 / k
             ),
-            lambda copies, logits, heights, norm, eta: until_by_bisection(
-                copies, 0 * logits, heights, norm, eta
+            lambda which, copies, queries, new: tie_by_rounds(
+                which, copies, queries, new, lambda k, r: r / (k + r)
             ),
-            lambda copies, logits, heights, norm, eta: until_by_bisection(
-                copies, logits, heights, norm, eta, lambda votes: votes[0] >= votes[1:].min()
+            lambda which, copies, queries, new: tie_by_rounds(
+                which, copies, queries, new, lambda k, r: math.log(1 + r / k)
             ),
-            lambda copies, logits, heights, norm, eta: until_by_bisection(
-                copies, logits, heights, norm, eta, lambda votes: votes[0] >= votes[1:].mean()
+            lambda which, copies, queries, new: tie_by_rounds(which, copies, queries, new, rounds=1),
+            lambda which, copies, queries, new: np.bincount(which, minlength=len(new)) / len(which),
+            lambda which, copies, queries, new: tie_by_rounds(
+                which, copies, queries, new, lambda k, r: -(-r // k)
             ),
-            lambda copies, logits, heights, norm, eta: until_by_bisection(
-                copies[:2], logits[:2], heights[:2], norm, eta
-            ),
-            lambda copies, logits, heights, norm, eta: until_by_bisection(copies, logits, heights, 1.0, eta),
-            lambda copies, logits, heights, norm, eta: until_by_bisection(copies, logits, heights, norm, 1.0),
-            lambda copies, logits, heights, norm, eta: until_by_bisection(
-                copies, -np.asarray(logits), heights, norm, eta
-            ),
-            lambda copies, logits, heights, norm, eta: math.floor(
-                until_by_bisection(copies, logits, heights, norm, eta)
-            ),
-            lambda copies, logits, heights, norm, eta: until_by_bisection(
-                copies, logits, heights / np.abs(heights).max(), norm, eta
-            ),
+            lambda which, copies, queries, new: np.eye(len(new))[
+                np.argmax(tie_by_rounds(which, copies, queries, new))
+            ],
         ],
     },
     "16.4": {
