@@ -15,6 +15,8 @@ from training import LR, _model
 
 from mini_attn import data, models, optim, paths, svm, train
 
+ROW = 8.0  # seconds for a row of the table, whose settings are timed by turns: three to nine times each
+ONE = 0.1  # seconds for one timing, of several calls where they are short: beside other work, one may wait
 BY_HAND = ("1 thread", "all threads", "1 thread, one block", "all threads, one block")
 
 
@@ -96,18 +98,26 @@ def _given(name, tokens):
     return svm.attention_problem(tokens.X, tokens.z, tokens.optimal) if name.startswith("SVM") else tokens
 
 
+def _several(function, given, calls):
+    for _ in range(calls):
+        function(given)
+
+
 def threads(quick):
-    repeats, rows = 1 if quick else 3, []
+    rows = []
     for busy in (1,) if quick else (0, os.cpu_count()):
         for name, sizes, trials, steps, function in _work(quick):
             given = _given(name, data.random_tokens(**sizes, trials=trials, seed=0))
             times = {setting: [] for setting in ("chosen", *BY_HAND)}
             function(given)  # what is loaded once
             with _beside(busy):
+                first = seconds(function, given)[0]
+                calls = 1 if quick else max(1, round(ONE / first))
+                repeats = 1 if quick else min(max(3, round(ROW / (first * calls * len(times)))), 9)
                 for _ in range(repeats):
                     for setting, taken in times.items():
                         with _setting(setting):
-                            taken.append(seconds(function, given)[0] / steps)
+                            taken.append(seconds(_several, function, given, calls)[0] / calls / steps)
             best = min(BY_HAND, key=lambda setting: median(times[setting]))
             row = {"work": name, "busy": busy, "trials": trials}
             row["chosen_us_a_trial"] = 1e6 * median(times["chosen"]) / trials
