@@ -35,15 +35,16 @@ def steps(notebooks: list[str]) -> dict[str, list[str]]:
     strict = ["--nbval", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg", "--nbval-current-env"]
     patient = ["--nbval-cell-timeout", "120"]
     # The browser's driver leaves an event loop running in its process; other tests start one of their own.
+    own = [*PYTEST, "-p", "no:nbval"]  # which takes two seconds to load, in each worker
     notebook = [*PYTEST, *strict, *patient, "-n", str(max(1, few // 2)), "--dist", "loadscope"]
     processor = {"lessons": OLD_PROCESSOR if os.environ.get("MINI_ATTN_OLD_PROCESSOR") else []}
     return {
-        "tests": [*PYTEST, "tests", "--ignore=tests/browser", "-n", str(2 * few), "--dist", "worksteal"],
-        "browser": [*PYTEST, "tests/browser"],
+        "tests": [*own, "tests", "--ignore=tests/browser", "-n", str(2 * few + 2), "--dist", "worksteal"],
+        "browser": [*own, "tests/browser"],
     } | {
-        folder: [*processor.get(folder, []), *notebook, *own]
+        folder: [*processor.get(folder, []), *notebook, *paths]
         for folder in NOTEBOOKS
-        if (own := [path for path in notebooks if Path(path).parts[0] == folder])
+        if (paths := [path for path in notebooks if Path(path).parts[0] == folder])
     }
 
 

@@ -269,7 +269,7 @@ def test_other_work_does_not_change_a_bit_of_a_step(n, T, d, trials, free, two_t
 @pytest.mark.parametrize("size", [(6, 8, 10), (3, 5, 4), (30, 5, 11), (40, 3, 4)])
 def test_other_work_does_not_change_a_bit_of_a_solution(size, norm, two_threads, monkeypatch):
     """Whether it runs decides how many threads solve a block."""
-    tokens = data.random_tokens(*size, trials=60, seed=2)
+    tokens = data.random_tokens(*size, trials=20, seed=2)
     problem = svm.attention_problem(tokens.X, tokens.z, tokens.optimal)
     solutions = []
     for threads in (1, 2):
