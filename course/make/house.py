@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import pairwise
 
 from nbformat import NotebookNode
 
@@ -30,6 +31,18 @@ def style_problems(cells: list[NotebookNode], lesson: str) -> list[str]:
         if cell.cell_type != "markdown":
             continue
         text = re.sub(r"```.*?```|`[^`]*`", "", cell.source, flags=re.S)
+        for before, line in pairwise(text.splitlines()):
+            item = re.match(r"\d+[.)] ", before) or before.endswith(":")
+            if re.match(r"(>|[-+*] |1[.)] )", line) and re.match(r"\w|[(*$\[](?! )", before) and not item:
+                problems.append(
+                    f"{where(position, cell)} has the line '{line[:40]}' within a paragraph: Markdown takes "
+                    "it for a list or a quotation; break the line elsewhere, or leave one blank before it"
+                )
+            if re.search(r"\w-$", before) and line[:1].isalnum():
+                problems.append(
+                    f"{where(position, cell)} breaks a line after '{before.split()[-1]}': that prints a "
+                    "space behind the hyphen"
+                )
         for found in re.finditer(r"\b[Ll]essons?\s+\d\b(?!\d)|(?<=[a-z,] )Lesson \d\d", text):
             problems.append(
                 f"{where(position, cell)} says '{' '.join(found[0].split())}': lessons are 'lesson 06'"

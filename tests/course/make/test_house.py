@@ -17,6 +17,13 @@ In lesson 02 it was so; Lesson 02 told why. See [lesson 02](02.ipynb), `lesson 2
 
 Do it.
 
+1. One point,
+   and more of it.
+2. Another.
+
+> A box, and in it
+> - a point.
+
 ### Exercise 06.2: Say
 
 ★★★ · 12 minutes · in words
@@ -49,6 +56,10 @@ def test_sound_style():
         ("In lesson 02", "In lessons 2", "says 'lessons 2'"),
         ("In lesson 02", "As in Lesson 02", "says 'Lesson 02'"),
         ("[lesson 02]", "[02]", "has the link [02]: a link needs words, 'lesson 02'"),
+        ("Do it.", "The length is\n1. Every", "has the line '1. Every' within a paragraph"),
+        ("Do it.", "It is $x$\n> 3.", "has the line '> 3.' within a paragraph"),
+        ("Do it.", "**Note.** It is\n- 3.", "has the line '- 3.' within a paragraph"),
+        ("Do it.", "The Att-\nSVM", "breaks a line after 'Att-'"),
         ("★★☆ ·", "★★ ·", "under the heading of exercise 06.1 stands '★★ · 6 minutes'"),
         ("★★☆ · 6 minutes", "*★★☆ · 6 minutes.* Do", "exercise 06.1 stands '*★★☆ · 6 minutes.* Do'"),
         ("★★★ · 12 minutes · in words", "★★★ · 12 min", "exercise 06.2 stands '★★★ · 12 min'"),
