@@ -21,8 +21,8 @@
 # - find your way through the course, and back to where you left it;
 # - say whether you know enough to begin.
 #
-# **You need** nothing but Python. About 30 minutes, five exercises, which tell you what the other lessons
-# take for granted.
+# **You need** a little Python. About 30 minutes, five exercises, which show what the other lessons take for
+# granted.
 
 # %% [markdown]
 # ## 0.1 How a notebook works
@@ -67,11 +67,18 @@ progress()
 # and nowhere else; delete it, and the course forgets what you have solved. `make learn` opens the lesson
 # where you left off. In any notebook `progress("06")` says what is left of lesson 06, and in a terminal
 # `python -m course progress` shows this table.
+#
+# The story in four sentences. Part I (lessons 01 to 04) is about straight lines: where descent goes, how to
+# prove it, and how the optimiser and the way the weights are factored change it. Part II (05 to 09) puts one
+# softmax between the weights and the loss, and finds the same machine over tokens. Part III (10 to 14) makes
+# transformers of it, one ingredient at a time: queries, keys, nonlinear heads, every position asking. Part IV
+# (15 to 18) changes the optimiser, the task and the data, and ends where the theory does.
 
 # %% [markdown]
 # ## 0.3 Do you know enough to begin?
 #
-# The course builds on a first year of linear algebra and calculus, and on some NumPy. These five questions
+# The course builds on a first year of linear algebra and calculus, and on some NumPy. (The lessons also show
+# some PyTorch, to be read; exercises ask for NumPy unless they say otherwise.) These five questions
 # are typical of what the lessons use without a word. Work them as you will work all exercises: replace
 # `todo()` by your own code, run the cell, then run the check below it. A check tries your function on several
 # inputs and says what went wrong on the first that fails. Open the hint if you are stuck.
@@ -181,7 +188,7 @@ assert abs(measured - predicted) < 1e-6, "see exercise 00.3"
 # ★★☆ · 4 minutes
 #
 # Of all vectors $w$ of length one, find the one for which $A w$ is longest. How long is
-# it? (Chapter 4: the singular value decomposition. Lesson 01 names it once, lessons 03 and 04 live on it.)
+# it? (Chapter 4: the singular value decomposition. Lessons 03 and 04 take it for granted.)
 #
 # <details><summary>Hint</summary>
 #
@@ -265,6 +272,25 @@ assert np.linalg.norm(gradient(path[-1], A, b)) < 1e-9, "see exercise 00.5"
 progress("00")
 
 # %% [markdown]
+# Every lesson explains its symbols where they first appear, and each has one meaning throughout the course.
+# When you have been away for a while, come back to this list.
+#
+# <details><summary>The symbols that return in most lessons</summary>
+#
+# - $x_i$, $y_i = \pm 1$: points and their labels (01). $w$: weights of a line. $L$: the loss. $\eta$: the size
+#   of a step.
+# - $u_i$: the signed output, label times output; where it is large, the example is well predicted (01).
+# - $\mu$: a margin, the least $u_i$ over the length of the weights; $\hat\mu$: the largest (01).
+# - $\lambda_i$: how hard a constraint of the SVM presses (01); $q_i$: the same, scaled to the sum one (02).
+# - $x_{it}$: token $t$ of sequence $i$; $k_{it}$: its key; $T$: how many a sequence has (05).
+# - $h_{it}$, $s_{it}$: logit and attention of a token; $v$: the head that reads the mixture of tokens (05).
+# - $\gamma_{it} = y_i\, v \cdot x_{it}$: the score of a token, how much it helps (06).
+# - $\alpha_i$: the selected token; $a_{it} = k_{i\alpha_i} - k_{it}$: its comparison with token $t$ (05, 06).
+# - $p$: the attention vector; $p_{\mathrm{mm}}$: its SVM over tokens, the Att-SVM (05, 06).
+# - $z_i$: the query; $W$: the attention matrix; $W_{\mathrm{mm}}$: its Att-SVM (06, 10).
+# - $R$: a length, or the radius of a ball that holds the weights (05).
+# </details>
+#
 # **Next:** [lesson 01](01_logistic_regression_bias.ipynb) begins with the left half of the picture, and a
 # question: many lines separate the two clouds equally well in the eyes of logistic regression. Which one does
 # it choose?
