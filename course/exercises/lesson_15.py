@@ -139,7 +139,11 @@ DISTANCE = Exercise(
             "psi of both is 1/rho, and these cancel. What is left is <slope at b, b> = 1.",
         ),
     ],
-    withheld=("mini_attn.geometry.bregman", "mini_attn.svm.dispatch.solve"),
+    withheld=(
+        "mini_attn.geometry.bregman",
+        "mini_attn.svm.dispatch.solve",
+        "mini_attn.svm.rational.shortest",
+    ),
 )
 
 
@@ -312,6 +316,7 @@ HELD = Exercise(
     ),
     withheld=(
         "mini_attn.svm.dispatch.solve",
+        "mini_attn.svm.rational.shortest",
         "mini_attn.geometry.locally_optimal",
         "mini_attn.geometry.support_tokens",
     ),
