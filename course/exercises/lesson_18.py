@@ -204,10 +204,10 @@ GIVEN = Exercise(
 
 
 # --------------------------------------------------------------------------- 18.3 a rival that moves alike
-def _pairs(K, Q, R, far):
-    """K' = R Q and Q' = R^T K: a linear flow with a symmetric matrix."""
+def _pairs(K, Q, M, far):
+    """K' = M Q and Q' = M^T K: a linear flow with a symmetric matrix."""
     d, m = K.shape
-    rates, U = np.linalg.eigh(np.block([[np.zeros((d, d)), R], [R.T, np.zeros((d, d))]]))
+    rates, U = np.linalg.eigh(np.block([[np.zeros((d, d)), M], [M.T, np.zeros((d, d))]]))
     begin = U.T @ np.vstack([K, Q])
 
     def moved(t):
@@ -224,29 +224,29 @@ def _pairs(K, Q, R, far):
 
 
 def _flow_by(
-    slopes=lambda K, Q, R: (R @ Q, R.T @ K),
+    slopes=lambda K, Q, M: (M @ Q, M.T @ K),
     moved=lambda K, Q, K_0, Q_0: (K @ Q.T - K_0 @ Q_0.T) / np.sqrt(K.shape[1]),
-    reached=lambda K, Q, K_0, Q_0, M: np.linalg.norm(M),
-    steps=50,
+    reached=lambda K, Q, K_0, Q_0, gone: np.linalg.norm(gone),
+    steps=25,
 ):
     """Midpoint steps along other slopes, until something else has reached `far`."""
 
-    def answer(K, Q, R, far):
-        K_0, Q_0, so_far, M = K, Q, 0.0, moved(K, Q, K, Q)
-        size, h = 1e-3 / (1e-9 + np.hypot(*map(np.linalg.norm, slopes(K, Q, R)))), None
+    def answer(K, Q, M, far):
+        K_0, Q_0, so_far, gone = K, Q, 0.0, moved(K, Q, K, Q)
+        size, h = 1e-3 / (1e-9 + np.hypot(*map(np.linalg.norm, slopes(K, Q, M)))), None
         for _ in range(20 * steps):
-            a, b = slopes(K, Q, R)
+            a, b = slopes(K, Q, M)
             h = size if h is None else h
-            a, b = slopes(K + h / 2 * a, Q + h / 2 * b, R)
+            a, b = slopes(K + h / 2 * a, Q + h / 2 * b, M)
             K_next, Q_next = K + h * a, Q + h * b
-            M_next = moved(K_next, Q_next, K_0, Q_0)
-            here = reached(K_next, Q_next, K_0, Q_0, M_next)
+            gone_next = moved(K_next, Q_next, K_0, Q_0)
+            here = reached(K_next, Q_next, K_0, Q_0, gone_next)
             if here >= far:
                 share = (far - so_far) / (here - so_far)
-                return M + share * (M_next - M)
+                return gone + share * (gone_next - gone)
             pace = max(abs(here - so_far) / h, 1e-3)
-            K, Q, M, so_far, h = K_next, Q_next, M_next, here, far / steps / pace
-        return M
+            K, Q, gone, so_far, h = K_next, Q_next, gone_next, here, far / steps / pace
+        return gone
 
     return answer
 
@@ -255,9 +255,9 @@ def _unit(x):
     return x / np.linalg.norm(x)
 
 
-def _one_step(K, Q, R, far):
+def _one_step(K, Q, M, far):
     """The movement of a single step, of the length that moves W by `far`."""
-    first, second = R @ Q @ Q.T + K @ K.T @ R, R @ Q @ K.T @ R
+    first, second = M @ Q @ Q.T + K @ K.T @ M, M @ Q @ K.T @ M
     low, high = 0.0, 1e3
     for _ in range(60):
         h = (low + high) / 2
@@ -266,8 +266,8 @@ def _one_step(K, Q, R, far):
     return moved
 
 
-def _whole(K, Q, R, far):
-    return _pairs(K, Q, R, far) + K @ Q.T / np.sqrt(K.shape[1])
+def _whole(K, Q, M, far):
+    return _pairs(K, Q, M, far) + K @ Q.T / np.sqrt(K.shape[1])
 
 
 def _pairs_cases(rng):
@@ -278,8 +278,8 @@ def _pairs_cases(rng):
     for d, m in ((4, 2), (5, 3), (6, 2)):
         K, Q = rng.normal(size=(2, d, m))
         K = K * rng.uniform(1.5, 2.0)
-        R = _unit(rng.normal(size=(d, d)))
-        cases.append((K, Q, R, float(rng.uniform(2.0, 3.0) * np.linalg.norm(K @ Q.T) / np.sqrt(m))))
+        M = _unit(rng.normal(size=(d, d)))
+        cases.append((K, Q, M, float(rng.uniform(2.0, 3.0) * np.linalg.norm(K @ Q.T) / np.sqrt(m))))
     return cases
 
 
@@ -293,61 +293,61 @@ PAIRS = Exercise(
     cases=_pairs_cases,
     compare=Compare(rtol=1e-2, atol=0),
     misconceptions=known(
-        lambda K, Q, R, far: far * R,
+        lambda K, Q, M, far: far * M,
         "That is a free W. K and Q move, and W follows them.",
-        lambda K, Q, R, far: far * _unit(R @ Q @ Q.T + K @ K.T @ R),
+        lambda K, Q, M, far: far * _unit(M @ Q @ Q.T + K @ K.T @ M),
         "That is the direction at the start. K and Q change on the way, and with them where W goes.",
         _one_step,
         "That is one long step of K and Q. Take many short ones, with new slopes at each.",
-        _flow_by(slopes=lambda K, Q, R: (R @ Q, 0 * Q)),
+        _flow_by(slopes=lambda K, Q, M: (M @ Q, 0 * Q)),
         "Q moves, too.",
-        _flow_by(slopes=lambda K, Q, R: (0 * K, R.T @ K)),
+        _flow_by(slopes=lambda K, Q, M: (0 * K, M.T @ K)),
         "K moves, too.",
-        _flow_by(slopes=lambda K, Q, R: (R.T @ Q, R @ K)),
-        "R is the wrong way round: <R, dK Q^T> = <R Q, dK>, and <R, K dQ^T> = <R^T K, dQ>.",
-        _flow_by(slopes=lambda K, Q, R: (R @ Q, R @ K)),
-        "For Q it is the transpose: <R, K dQ^T> = <R^T K, dQ>.",
-        _flow_by(slopes=lambda K, Q, R: (R.T @ Q, R.T @ K)),
-        "For K it is R itself: <R, dK Q^T> = <R Q, dK>.",
-        _flow_by(slopes=lambda K, Q, R: (R @ K, R.T @ Q)),
+        _flow_by(slopes=lambda K, Q, M: (M.T @ Q, M @ K)),
+        "M is the wrong way round: <M, dK Q^T> = <M Q, dK>, and <M, K dQ^T> = <M^T K, dQ>.",
+        _flow_by(slopes=lambda K, Q, M: (M @ Q, M @ K)),
+        "For Q it is the transpose: <M, K dQ^T> = <M^T K, dQ>.",
+        _flow_by(slopes=lambda K, Q, M: (M.T @ Q, M.T @ K)),
+        "For K it is M itself: <M, dK Q^T> = <M Q, dK>.",
+        _flow_by(slopes=lambda K, Q, M: (M @ K, M.T @ Q)),
         "The slope in K has Q in it, and the other way round.",
-        _flow_by(slopes=lambda K, Q, R: (-R @ Q, -R.T @ K)),
-        "The slope of the loss is -R, and descent goes against it: along +R.",
-        _flow_by(slopes=lambda K, Q, R: (R @ Q, -R.T @ K)),
-        "Both go along R: check the sign of Q's slope.",
-        _flow_by(slopes=lambda K, Q, R: (_unit(R @ Q), _unit(R.T @ K))),
+        _flow_by(slopes=lambda K, Q, M: (-M @ Q, -M.T @ K)),
+        "M is the pull, minus the slope of the loss: descent goes along +M.",
+        _flow_by(slopes=lambda K, Q, M: (M @ Q, -M.T @ K)),
+        "Both go along M: check the sign of Q's slope.",
+        _flow_by(slopes=lambda K, Q, M: (_unit(M @ Q), _unit(M.T @ K))),
         "Each slope has a length of its own: do not normalise them apart.",
-        _flow_by(slopes=lambda K, Q, R: ((R + R.T) @ Q / 2, (R + R.T) @ K / 2)),
-        "R is not symmetric: K goes along R Q, Q along R^T K.",
-        lambda K, Q, R, far: _pairs(K, Q, R, far / np.sqrt(K.shape[1])),
+        _flow_by(slopes=lambda K, Q, M: ((M + M.T) @ Q / 2, (M + M.T) @ K / 2)),
+        "M is not symmetric: K goes along M Q, Q along M^T K.",
+        lambda K, Q, M, far: _pairs(K, Q, M, far / np.sqrt(K.shape[1])),
         "W has a factor 1/sqrt(m), once.",
-        lambda K, Q, R, far: np.sqrt(K.shape[1]) * _pairs(K, Q, R, far),
+        lambda K, Q, M, far: np.sqrt(K.shape[1]) * _pairs(K, Q, M, far),
         "W = K Q^T / sqrt(m): what you return lacks the root.",
         _flow_by(moved=lambda K, Q, K_0, Q_0: K @ Q.T - K_0 @ Q_0.T),
         "W = K Q^T / sqrt(m): the root is missing.",
         _whole,
         "That is W itself at the end. Return how it has moved: take W_0 off.",
-        lambda K, Q, R, far: _unit(_pairs(K, Q, R, far)),
+        lambda K, Q, M, far: _unit(_pairs(K, Q, M, far)),
         "That has the length 1: W has moved by `far`.",
-        lambda K, Q, R, far: far * _unit(_whole(K, Q, R, far)),
+        lambda K, Q, M, far: far * _unit(_whole(K, Q, M, far)),
         "The movement is W - W_0, not a multiple of W.",
         _flow_by(
-            reached=lambda K, Q, K_0, Q_0, M: np.hypot(np.linalg.norm(K - K_0), np.linalg.norm(Q - Q_0))
+            reached=lambda K, Q, K_0, Q_0, gone: np.hypot(np.linalg.norm(K - K_0), np.linalg.norm(Q - Q_0))
         ),
         "`far` is how far W has moved, not K and Q.",
         _flow_by(
-            reached=lambda K, Q, K_0, Q_0, M: (
+            reached=lambda K, Q, K_0, Q_0, gone: (
                 (np.linalg.norm(K @ Q.T) - np.linalg.norm(K_0 @ Q_0.T)) / np.sqrt(K.shape[1])
             )
         ),
         "`far` is the length of W - W_0, not by how much W has become longer.",
-        _flow_by(reached=lambda K, Q, K_0, Q_0, M: np.linalg.norm(K @ Q.T) / np.sqrt(K.shape[1])),
+        _flow_by(reached=lambda K, Q, K_0, Q_0, gone: np.linalg.norm(K @ Q.T) / np.sqrt(K.shape[1])),
         "`far` is the length of W - W_0, not that of W.",
-        _flow_by(reached=lambda K, Q, K_0, Q_0, M: np.linalg.norm(M, 2)),
+        _flow_by(reached=lambda K, Q, K_0, Q_0, gone: np.linalg.norm(gone, 2)),
         "The Frobenius norm of W - W_0, not its largest singular value.",
-        lambda K, Q, R, far: far * _unit(K @ K.T @ R @ Q @ Q.T),
-        "The columns of K may leave their span: R Q does not lie in it. dW = dK Q^T + K dQ^T is a sum.",
-        lambda K, Q, R, far: _pairs(K, Q, R, far).T,
+        lambda K, Q, M, far: far * _unit(K @ K.T @ M @ Q @ Q.T),
+        "The columns of K may leave their span: M Q does not lie in it. dW = dK Q^T + K dQ^T is a sum.",
+        lambda K, Q, M, far: _pairs(K, Q, M, far).T,
         "That is its transpose: W = K Q^T, not Q K^T.",
     ),
 )

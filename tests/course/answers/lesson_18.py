@@ -18,14 +18,14 @@ def bound_by_search(A, w, C, weights=lambda slack: slack, largest=np.inf):
     return -(b**2) / (4 * a) if -b / (2 * a) <= largest else value(largest)
 
 
-def pairs_in_steps(K, Q, R, far, steps=60, pull=(1.0, 1.0), scale=None, turns=False):
+def pairs_in_steps(K, Q, M, far, steps=60, pull=(1.0, 1.0), scale=None, turns=False):
     """Short steps, as a learner would take them; or K and Q by turns, each for half of the way."""
     W_0, scale = K @ Q.T, 1 / np.sqrt(K.shape[1]) if scale is None else scale
-    moved = np.zeros_like(R)
+    moved = np.zeros_like(M)
     while (gone := np.linalg.norm(moved)) < far * (1 - 1e-9):
         first = gone < far / 2
         a, b = (pull[0], pull[1]) if not turns else (float(first), float(not first))
-        slope_K, slope_Q = a * R @ Q, b * R.T @ K
+        slope_K, slope_Q = a * M @ Q, b * M.T @ K
         h = far / steps / (scale * np.linalg.norm(slope_K @ Q.T + K @ slope_Q.T))
         K, Q = K + h * slope_K, Q + h * slope_Q
         moved = scale * (K @ Q.T - W_0)
@@ -100,30 +100,30 @@ ANSWERS = {
         ],
     },
     "18.3": {
-        "also_right": lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, steps=1500),
+        "also_right": lambda K, Q, M, far: pairs_in_steps(K, Q, M, far, steps=250),
         "wrong": [
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, steps=8),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, steps=1),
-            lambda K, Q, R, far: pairs_in_steps(Q, K, R, far),
-            lambda K, Q, R, far: pairs_in_steps(Q, K, R.T, far),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R.T, far),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, -R, far),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, turns=True),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, pull=(1.0, 0.0)),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, pull=(0.0, 1.0)),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, pull=(1.0, 0.5)),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, 2 * far),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far**2),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far * np.sqrt(K.shape[1]), scale=1.0),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, scale=1 / K.shape[1]),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far, scale=1.0),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far) + K @ Q.T / np.sqrt(K.shape[1]),
-            lambda K, Q, R, far: pairs_in_steps(K, Q, R, far) / far,
-            lambda K, Q, R, far: -pairs_in_steps(K, Q, R, far),
-            lambda K, Q, R, far: far * R / np.abs(R).sum(),
-            lambda K, Q, R, far: far * (K @ Q.T) / np.linalg.norm(K @ Q.T),
-            lambda K, Q, R, far: (R @ Q @ Q.T + K @ K.T @ R) / np.sqrt(K.shape[1]),
-            lambda K, Q, R, far: far * R @ Q @ Q.T / np.linalg.norm(R @ Q @ Q.T),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far, steps=8),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far, steps=1),
+            lambda K, Q, M, far: pairs_in_steps(Q, K, M, far),
+            lambda K, Q, M, far: pairs_in_steps(Q, K, M.T, far),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M.T, far),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, -M, far),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far, turns=True),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far, pull=(1.0, 0.0)),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far, pull=(0.0, 1.0)),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far, pull=(1.0, 0.5)),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, 2 * far),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far**2),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far * np.sqrt(K.shape[1]), scale=1.0),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far, scale=1 / K.shape[1]),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far, scale=1.0),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far) + K @ Q.T / np.sqrt(K.shape[1]),
+            lambda K, Q, M, far: pairs_in_steps(K, Q, M, far) / far,
+            lambda K, Q, M, far: -pairs_in_steps(K, Q, M, far),
+            lambda K, Q, M, far: far * M / np.abs(M).sum(),
+            lambda K, Q, M, far: far * (K @ Q.T) / np.linalg.norm(K @ Q.T),
+            lambda K, Q, M, far: (M @ Q @ Q.T + K @ K.T @ M) / np.sqrt(K.shape[1]),
+            lambda K, Q, M, far: far * M @ Q @ Q.T / np.linalg.norm(M @ Q @ Q.T),
         ],
     },
     "18.4": {
