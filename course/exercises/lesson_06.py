@@ -250,7 +250,7 @@ BORDER = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 06.4 a forbidden choice
+# --------------------------------------------------------------------------- 06.4 a choice that cannot last
 def _way(F, ratio, excess, end=None, pull=None, C=None):
     """The integral of dp_1 / dE = (1 - pull x) / (F + C x) from `end` to the excess, x = ratio exp(-E)."""
     pull = 1 - F if pull is None else pull
@@ -275,7 +275,7 @@ def _gained(F, scores, excess):
 
 HOLDS = Exercise(
     id="06.4",
-    title="How long a forbidden choice holds",
+    title="How long a choice that cannot last holds",
     points=4,
     minutes=15,
     difficulty=3,

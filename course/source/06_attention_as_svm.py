@@ -21,8 +21,8 @@
 # - name the situations in which the prediction fails.
 #
 # **You need** lesson 01 (margin, direction, $\log t$), lesson 02 (hard-margin SVM, nonnegative least squares)
-# and lesson 05 (softmax attention and its gradient). Reckon with 90 minutes for four exercises, and with 20
-# more for the optional section 6.7, which holds a written question.
+# and lesson 05 (softmax attention and its gradient). About 90 minutes with four exercises, and 20 more for
+# the optional section 6.7, which holds a fifth, in words.
 
 # %%
 import ipywidgets
@@ -303,6 +303,8 @@ def att_svm(keys, selected):
     lam, distance = nnls(np.vstack([A.T, np.ones(len(A))]), np.r_[np.zeros(A.shape[1]), 1.0])
     if distance < 1e-9:
         raise ValueError("infeasible: no p prefers the selected tokens to all others")
+    # A.T lam is c a_hat with c = lam.sum(), and this c minimises ||c a_hat||^2 + (1 - c)^2: so
+    # 1 - c = c ||a_hat||^2, and what is returned is a_hat / ||a_hat||^2
     return A.T @ lam / (1 - lam.sum())
 
 
@@ -334,12 +336,12 @@ assert np.allclose(local_p, rays[1])
 # two leads $p_{\mathrm{mm}} \cdot a$ and $p_{\mathrm{mm}} \cdot b$, in this order. You need no solver: which
 # of the two constraints are tight?
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint 1</summary>
 #
 # What is $p_{\mathrm{mm}}$ with the comparison $a$ alone, and with $b$ alone? Which of the two is longer?
 # </details>
 #
-# <details><summary>Second hint</summary>
+# <details><summary>Hint 2</summary>
 #
 # Begin with the rival that asks for the longer $p$. When does that $p$ satisfy the other constraint, too?
 # </details>
@@ -411,7 +413,7 @@ fixed = descend(starts, keys, equal, 1000, lr=0.1)[1:]
 length = np.linalg.norm(global_p)
 beside = fixed[-1] @ [1, 0.1] / np.sqrt(1.01)
 print("start p_2                      ", starts[:, 1])
-print("distance beside ray 1, foreseen", beside_ray(starts).round(2))
+print("distance beside ray 1, predicted", beside_ray(starts).round(2))
 print("after 1,000 normalised steps   ", beside.round(2))
 
 rate = 10 * 0.1 * 1.01 / (1 + np.exp(1))  # eta (gamma_1 - gamma_3) ||k_1||^2 |l'(1)|
@@ -526,8 +528,7 @@ for scores in (equal, spread):
 #
 # The global half is fact 1: with equal lower scores every force is one with the best token, and has a
 # positive part along $p_{\mathrm{mm}}$. (Exercise 06.5 proves $\|p\| \to \infty$ from this. With several
-# sequences the direction may converge elsewhere: lesson 12 has runs in which three carry the fourth to a
-# worse token.)
+# sequences a run need not come there: lesson 12 counts such runs.)
 #
 # Fact 2 is explained as well. The only support token of token 2 is token 3. On the left it ties with token 2
 # and exerts no force, so token 1's weak pull is the only one left. Making token 3 worse gives token 2
@@ -548,12 +549,12 @@ for scores in (equal, spread):
 # Look at the **excess** $E$: the lead of token 2 over token 1 minus its lead over token 3. How does it change
 # along the path, and when does it stand still?
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint 1</summary>
 #
 # Two pairs are left, $(2, 3)$ and $(2, 1)$. In which proportion do they push? Express it by $E$.
 # </details>
 #
-# <details><summary>Second hint</summary>
+# <details><summary>Hint 2</summary>
 #
 # The pair $(2, 3)$ pushes along $(1, 0)$ with $s_2 s_3 (\gamma_2 - \gamma_3)$, the pair $(2, 1)$ along $(-1 -
 # b, 1)$ with $s_2 s_1 (\gamma_1 - \gamma_2)$. By how much does each of them change $E = b p_1 - p_2$?
@@ -677,10 +678,10 @@ widgets.sliders(
 #
 # $$dE \;\propto\; -F - C\, e^{-E} \;<\; 0,$$
 #
-# so the excess falls wherever one starts, and token 2 is lost. When?
+# so there the excess falls from every start, and token 2 is lost. When?
 
 # %% [markdown]
-# ### Exercise 06.4: How long a forbidden choice holds
+# ### Exercise 06.4: How long a choice that cannot last holds
 #
 # ★★★ · 15 minutes
 #
@@ -691,13 +692,13 @@ widgets.sliders(
 #
 # Before you compute: which counts for more, a ten times smaller $\gamma_1 - \gamma_2$, or half the $F$?
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint 1</summary>
 #
 # By how much does each of the pairs $(2, 3)$ and $(2, 1)$ change $p_1$, and by how much $E$? The quotient
 # $dp_1 / dE$ contains nothing but $E$.
 # </details>
 #
-# <details><summary>Second hint</summary>
+# <details><summary>Hint 2</summary>
 #
 # At which $E$ does $p_1$ stand still? Integrate from there to $E_0$.
 # </details>
@@ -746,8 +747,8 @@ for short, three in (
 
 # %% [markdown]
 # Each unit of the lead costs $F$ units of the excess, until what is left is near $\log(C / F)$ and the pull
-# of token 1 sets in. So a forbidden choice holds the longer, the smaller $F$ is; the scores count only
-# through a logarithm.
+# of token 1 sets in. From a large excess such a choice holds the longer, the smaller $F$ is; a ten times
+# smaller $\gamma_1 - \gamma_2$ only adds about $\log(10) / F$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.6 Random problems
@@ -757,7 +758,8 @@ for short, three in (
 # six sequences, 42 comparisons. As a look ahead to lesson 10 we also train a matrix $W$ on the same data,
 # with a *query* $z_i$ in each sequence and logits $h_{it} = x_{it}^\top W z_i$. Then the comparisons are the
 # 42 matrices $(x_{i\alpha_i} - x_{it})\, z_i^\top$, in $d^2$ dimensions. And 6,000 more runs of $p$ for each
-# $d$ are stored with the course.
+# $d$ are stored with the course, as they take too long here; `python -m course replicate` in a terminal lists
+# such results, and with `--fresh` computes them anew.
 #
 # All start from zero and take 2,000 normalised steps, which grow, to reach norms of 6,000 in place of 200:
 # step $j$ has length $0.1 \sqrt{j}$. Selected tokens are read at the end, their SVMs solved, and each path
@@ -857,7 +859,7 @@ for d in (10, 3):
 # dimensions: 92. The optional section 6.7 follows the others.
 #
 # **Globally optimal** is another matter: in ten dimensions 7 of 100 for $p$, although the global choice is
-# feasible in 53. For $W$ it always is, and 71 runs end there.
+# feasible in 53. For $W$ it is feasible in all 100, and 71 runs end there.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.7 Where it breaks *(optional)*
@@ -887,11 +889,12 @@ assert (odd.sum(), followed["local"].values[odd].sum()) == (11, 11)
 assert (rests, moved, np.isfinite(share).sum()) == (97, 32, 133)
 
 # %% [markdown]
-# In ten dimensions all eleven exceptions had given way by step 10,000. Neither a budget of 2,000 steps nor
-# the cosine can tell such a run from one that has arrived: all eleven stood above 0.995. The criterion can.
-# In three dimensions most exceptions come to rest: 97 of the 133 among 600 other runs, trained on with short
-# steps, end their last 1,000 steps within 1% of that way from where they began them. The theorem promises
-# something only near a locally optimal choice.
+# In ten dimensions all eleven exceptions had given way by step 10,000. The cosine could not tell them from
+# runs that had arrived, for all eleven stood above 0.995; the criterion could.
+#
+# In three dimensions most exceptions come to rest. Among 600 other runs there are 133. Trained on with short
+# steps, 97 of them get nowhere: their last 1,000 steps take them less than 1% as far as 1,000 steps could.
+# The theorem promises nothing here: these choices are not locally optimal.
 #
 # **Tied scores.** Keys $(1, 0)$, $(0.8, 0.6)$, $(0, 0)$ with scores $1, 1, 0$. The comparison between tokens
 # 1 and 2 exerts no force, but the Att-SVM contains it. Each tied token is a support token of the other, so
@@ -1030,20 +1033,23 @@ progress("06")
 # - In random problems with $d = 10$, 5,989 of 6,000 choices of $p$ were locally optimal after 2,000 steps,
 #   and the other eleven had given way by step 10,000. In three dimensions nearly a quarter was not, and
 #   mostly $p$ comes to rest there.
-# - It breaks where a support token scores higher, where a token cannot be put ahead, and where scores tie.
+# - It can break where a support token scores higher, where a token cannot be put ahead, and where scores tie.
 #
 # ## Further reading
 #
-# D. A. Tarzanagh, Y. Li, X. Zhang, S. Oymak, *Max-Margin Token Selection in Attention Mechanism* (NeurIPS
-# 2023, arXiv 2306.13596): the theorem and the toy. D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak,
-# *Transformers as Support Vector Machines* (2023, arXiv 2308.16898): the same for $W$ and for keys and
-# queries. B. Vasudeva, P. Deora, C. Thrampoulidis, *Implicit Bias and Fast Convergence Rates for
-# Self-attention* (2024, arXiv 2402.05738): normalised steps, with rates. D. Soudry and others, *The Implicit
-# Bias of Gradient Descent on Separable Data* (JMLR 2018, arXiv 1710.10345): the linear result underneath.
+# - D. A. Tarzanagh, Y. Li, X. Zhang, S. Oymak, *Max-Margin Token Selection in Attention Mechanism* (NeurIPS
+#   2023, arXiv:2306.13596): the theorem and the toy.
+# - D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak, *Transformers as Support Vector Machines* (2023,
+#   arXiv:2308.16898): the same for $W$ and for keys and queries.
+# - B. Vasudeva, P. Deora, C. Thrampoulidis, *Implicit Bias and Fast Convergence Rates for Self-attention*
+#   (2024, arXiv:2402.05738): normalised steps, with rates.
+# - D. Soudry and others, *The Implicit Bias of Gradient Descent on Separable Data* (JMLR 2018,
+#   arXiv:1710.10345): the linear result underneath.
 #
 # **New in the library:** [`geometry.selected_tokens`](../mini_attn/geometry.py),
 # [`geometry.locally_optimal`](../mini_attn/geometry.py), [`models.CrossAttention`](../mini_attn/models.py),
 # [`svm.token_problem`](../mini_attn/svm/problem.py),
 # [`svm.attention_problem`](../mini_attn/svm/problem.py), [`train.growing`](../mini_attn/train.py).
 #
-# **Next:** [lesson 07](07_local_global_tokens.ipynb): cones, basins, and when local optima disappear.
+# **Next:** [lesson 07](07_local_global_tokens.ipynb) asks which choices can hold, and from how wide a set of
+# starts each is reached.
