@@ -2,17 +2,17 @@
 # # 03 · The optimiser picks the norm
 #
 # Gradient descent ends at the direction of largest margin, and a margin is a distance
-# ([lesson 01](01_logistic_regression_bias.ipynb)). But who said that distances are Euclidean? The loss knows
+# ([lesson 01](01_logistic_regression_bias.ipynb)). But why should distances be Euclidean? The loss contains
 # nothing but the numbers $u_i = y_i\, w \cdot x_i$.
 #
-# **Train the same model on the same points with another optimiser. Where does it go now?**
+# **The question: train the same model on the same points with another optimiser; where does it go now?**
 #
 # The answer in short: whoever takes the steepest step *in some norm* maximises the margin *in that norm*, if
 # the steps are short enough. Late in training Adam is such an optimiser, unless its $\varepsilon$ gets in
 # between. Muon nearly is one, and what it gives away can be predicted.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **You will be able to**
+# **After this lesson you can**
 #
 # - derive the steepest step in any norm, and name the optimiser that takes it;
 # - prove that its margin tends to the largest margin in that norm, and say which steps are safe;
@@ -156,7 +156,7 @@ show(
 # 1.0)$, and its first entry is the larger. Length spent on the second axis would lift that point by 1.0
 # instead of 1.7.
 #
-# Now we let optimisers loose on these points.
+# Now we run optimisers on these points.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.2 The steepest step
@@ -477,8 +477,8 @@ assert safe.max() < 0.05
 # best $w$.
 #
 # > **Theorem** (Sun et al. 2022; stated informally). *On separable data, mirror descent with this $\psi$,
-# > $1 < \rho < \infty$, and small enough steps $\eta\, g_t$ (not normalised) converges in direction to the
-# > max-margin direction in $\ell_\rho$.*
+# > $1 < \rho < \infty$, and small enough steps $\eta\, g_t$ (not normalised) converges in direction to that
+# > of largest margin in $\ell_\rho$.*
 
 
 # %%
@@ -503,9 +503,9 @@ for rho, path in mirror.items():
 # Both limits are those of their norms. For $\rho = 3$ the length grows only as $\sqrt t$, and that run still
 # has half a degree to go.
 #
-# Turn the norm yourself. Cross: where the ball of $\ell_\rho$ touches the region. Dots: iterates of mirror
-# descent up to step 300, later ones larger. Where does the cross leave the corner in
-# direction $(2, 1)$? Exercise 03.2 told you.
+# Turn the norm yourself. The cross marks where the ball of $\ell_\rho$ touches the region; the dots are
+# iterates of mirror descent up to step 300, later ones larger. At which $\rho$ does the cross leave the
+# corner in direction $(2, 1)$? Compare with exercise 03.2.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -652,7 +652,7 @@ for run in range(4):
     print(f"{ETA[run]:<5} {length[run]:16.5f} {real[run]:11.5f} {memories[run]:13,.0f}  ", end="")
     at = [round(k * memories[run]) - 1 for k in (1, 3, 5)] if run in (1, 2) else []
     print(*(f"{angle:6.1f}" for angle in angles[at, run]))
-    assert np.allclose(angles[at, run], [35.2, 39.5, 41.2][: len(at)], atol=0.9), again("03.3")
+    assert np.allclose(angles[at, run], [34.9, 39.4, 41.15][: len(at)], atol=0.5), again("03.3")
 assert np.allclose(length[:2], real[:2], rtol=0.004), again("03.3")
 assert (real[:2] < 0.86 * ETA[:2]).all(), again("03.3")  # the rival: full steps
 
@@ -1090,11 +1090,13 @@ show(
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# <details><summary>No direction separates the points. What does sign descent do?</summary>
+# **1.** No direction separates the points. What does sign descent do?
 #
-# Steps of fixed length never stop. If the loss has a minimiser, it wanders around it. It may have none, as
-# $e^{-w_1} + e^{w_1} + e^{-w_2}$: from $w_1 = 0.2$, say, $w_1$ keeps changing sign (only from 0 it never
-# moves), and $w_2$ grows at full pace. No margin is positive, and the theorem says nothing.
+# <details><summary>Answer</summary>
+#
+# Steps of fixed length do not fade. If the loss has a minimiser, they wander around it. It may have none, as
+# $e^{-w_1} + e^{w_1} + e^{-w_2}$: there $w_1$ changes sign again and again, or rests if it meets 0 exactly,
+# and $w_2$ grows at full pace. No margin is positive, and the theorem says nothing.
 # </details>
 
 # %%
@@ -1108,10 +1110,11 @@ progress("03")
 #   in the long run. Long ones can get stuck.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
-# - Late, Adam with $\varepsilon = 0$ and $\beta_1 \le \beta_2$ is sign descent with steps
-#   $\eta_{\mathrm{eff}}$, if these are short. Its memory delays the limit, $\varepsilon$ changes it, from
+# - Late, Adam with $\varepsilon = 0$ and $\beta_1 \le \beta_2$ went like sign descent with steps
+#   $\eta_{\mathrm{eff}}$, where these are short. Its memory delayed the limit; $\varepsilon$ changes it, from
 #   step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on.
-# - Muon's polynomial leaves its waves in $W$: the margin is $\sum_k \sigma_k f_k / \max_k f_k$.
+# - Muon's polynomial leaves its waves in $W$: where $M$ keeps its direction, the margin is
+#   $\sum_k \sigma_k f_k / \max_k f_k$.
 #
 # | optimiser | norm of its margin | what a step moves |
 # |:---|:---|:---|
