@@ -51,21 +51,22 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 #
 # One sequence, three tokens in the plane. Every attention $s$ is a point of their triangle, $\bar x =
 # \sum_t s_t x_t$: a token at each corner, mixtures of two on the edges. The head has two hidden units and
-# the smooth activation $\phi(u) = \mathrm{gelu}(4u)$, where $\mathrm{gelu}(u) = u\, P(\text{a normal
-# number} \le u)$ is a ReLU with a rounded corner that dips a little below 0 before it rises.
+# the smooth activation $\phi = \mathrm{gelu}(4\,\cdot)$. The gelu of a number is that number times the
+# probability that a normal one is smaller: a ReLU with a rounded corner that dips a little below 0 before it
+# rises.
 
 
 # %%
 def head(x, V):
     """f(x) = sum_k gelu(4 V_k.x) for points x (..., d): (...)."""
-    u = 4 * x @ V.T
-    return (u * ndtr(u)).sum(axis=-1)
+    inner = 4 * x @ V.T
+    return (inner * ndtr(inner)).sum(axis=-1)
 
 
 def gradient(x, V):
     """Its gradient, (..., d)."""
-    u = 4 * x @ V.T
-    return 4 * (ndtr(u) + u * np.exp(-(u**2) / 2) / np.sqrt(2 * np.pi)) @ V
+    inner = 4 * x @ V.T
+    return 4 * (ndtr(inner) + inner * np.exp(-(inner**2) / 2) / np.sqrt(2 * np.pi)) @ V
 
 
 def mixtures_of(T, parts=100):
@@ -168,7 +169,7 @@ widgets.sliders(
 #
 # <details><summary>Hint</summary>
 #
-# Along $u$ a function changes at the rate $\nabla f \cdot u$. Which $u$ leads inwards from $x_b$, and which
+# Along $e$ a function changes at the rate $\nabla f \cdot e$. Which $e$ leads inwards from $x_b$, and which
 # from $x_a$? Of two arrays (N, d), `(P * Q).sum(axis=1)` is the row by row product.
 # </details>
 
@@ -222,7 +223,7 @@ for d in (6, 2):
 #
 # A sum of convex functions of linear ones is convex: a ReLU head always, a gelu head where all
 # $|4 V_k \cdot x| \le \sqrt 2$. Beyond, gelu bends down a little, which leaves room for the few pairs with
-# $y = +1$ at $d = 2$. For a concave $f$ labels change places.
+# $y = +1$ at $d = 2$.
 
 # %% [markdown]
 # **Which heads mix?** tanh is convex below 0 and concave above, and $f$ with $-V$ is $-f$, so for random $V$
@@ -286,21 +287,21 @@ check("13.2", ceiling)
 # %%
 V_small = V / 2.1  # now |4 V_k.x| < sqrt 2 at all three tokens: f is convex on the triangle
 assert (np.abs(4 * x @ V_small.T) < np.sqrt(2)).all()
-on_grid = grid[head(grid @ x, V_small).argmin()]
-for name, s in (("a third each", np.full(3, 1 / 3)), ("the best of the grid", on_grid)):
-    top = float(ceiling(s, x, V_small, -1))
-    print(f"y = -1, {name:20s}: y f = {-head(s @ x, V_small):.4f}, no mixture above {top:.4f}")
-    assert top >= -head(on_grid @ x, V_small), again.format("13.2")
-gap = top + head(on_grid @ x, V_small)
-assert 0 <= gap < 0.05, again.format("13.2")
+grids = {f"best in steps of 1 / {parts}": mixtures_of(3, parts) for parts in (10, 100, 1000)}
+candidates = {name: s[head(s @ x, V_small).argmin()] for name, s in grids.items()}
+for name, s in {"a third each": np.full(3, 1 / 3), **candidates}.items():
+    floor, top = -head(s @ x, V_small), float(ceiling(s, x, V_small, -1))
+    print(f"y = -1, {name:25s}: y f = {floor:.4f}, no mixture above {top:.4f}")
+    assert top >= -head(candidates["best in steps of 1 / 1000"] @ x, V_small), again.format("13.2")
+assert top - floor < 0.001, again.format("13.2")
 
 # %% [markdown]
 # At the best mixture floor and ceiling meet: **all kept tokens have the same slope $y \nabla f(\bar x) \cdot
 # x_t$, and no other token a larger one.** What a little weight on another token costs,
 #
-# $$c_t = |\ell'(u)|\; y\, \nabla f(\bar x) \cdot (\bar x - x_t) \ge 0 ,$$
+# $$c_t = |\ell'(u)|\; y\, \nabla f(\bar x) \cdot (\bar x - x_t) \ge 0 , \qquad u = y f(\bar x),$$
 #
-# will be the force that pushes it out.
+# with the loss $\ell(u)$, will be the force that pushes it out.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.3 Where $W$ goes
@@ -311,7 +312,8 @@ assert 0 <= gap < 0.05, again.format("13.2")
 #
 # > **The limit with several tokens kept** (Tarzanagh, Li, Thrampoulidis and Oymak, 2023; informal, in our
 # > words). Let $O_i$ be the tokens that sequence $i$ keeps, with shares $s_{it}$. Far out
-# > $W \approx W_{\mathrm{fin}} + c\; W_{\mathrm{dir}}$, $c \to \infty$, with
+# > $W \approx W_{\mathrm{fin}} + c\; W_{\mathrm{dir}}$ with a scale $c \to \infty$ (not one of the costs),
+# > where
 # >
 # > $$W_{\mathrm{dir}} = \arg\min_W \|W\|_F \quad \text{s.t.} \quad (x_{ia} - x_{ib})^\top W z_i = 0, \qquad
 # > (x_{ia} - x_{it})^\top W z_i \ge 1 \qquad (a, b \in O_i,\ t \notin O_i),$$
@@ -319,10 +321,10 @@ assert 0 <= gap < 0.05, again.format("13.2")
 # > $$W_{\mathrm{fin}} = \arg\min_W \|W\|_F \quad \text{s.t.} \quad (x_{ia} - x_{ib})^\top W z_i = \log
 # > s_{ia} - \log s_{ib} \qquad (a, b \in O_i).$$
 # >
-# > We take it for one branch of the path of best $W$ of length $R$, where: this SVM has a solution; $s_i$
-# > is a strict maximum of $y_i f$ on its face (the mixtures of $O_i$), with negative curvature; a little
-# > weight on a support token of $W_{\mathrm{dir}}$ costs something; and the kept sets no longer change as
-# > $R$ grows. One problem may have several such branches.
+# > We take it for one branch of the path of best $W$ of length $R$, where: both problems have a solution;
+# > $s_i$ is a strict maximum of $y_i f$ on its face (the mixtures of $O_i$), with negative curvature; a
+# > little weight on a support token of $W_{\mathrm{dir}}$ costs something; and the kept sets no longer change
+# > as $R$ grows. One problem may have several such branches.
 #
 # Here $\approx$ hides a bounded remainder $r$, as in lesson 08; section 13.6 predicts it. With one token kept
 # in each sequence $W_{\mathrm{fin}} = 0$, and $W_{\mathrm{dir}}$ is lesson 10's Att-SVM.
@@ -493,8 +495,8 @@ def steepness(W, n=3):
 
     def loss(W, X, z, y, V):
         s = torch.softmax(torch.einsum("ntd,de,ne->nt", X, W, z), -1)
-        u = 4 * torch.einsum("nt,ntd,kd->nk", s, X, V)
-        f = (u * torch.special.ndtr(u)).sum(-1)
+        inner = 4 * torch.einsum("nt,ntd,kd->nk", s, X, V)
+        f = (inner * torch.special.ndtr(inner)).sum(-1)
         return torch.nn.functional.softplus(-y * f).mean()
 
     given = (W, tokens.X, tokens.z, tokens.y, mlp.V)
@@ -609,7 +611,7 @@ print(
 )
 tight = (~kept & (leads < 1 + 1e-6)).sum()
 print(f"{tight} of the {(~kept).sum()} dropped tokens are support tokens, with lead 1")
-assert np.abs(rates[kept]).max() < 0.05
+assert np.abs(rates[kept]).max() < 0.005
 assert rates[~kept].min() > 0.9
 assert np.abs(rates - leads).max() < 0.2
 assert np.median(np.abs(rates - leads)[~kept]) < 0.02
@@ -661,10 +663,10 @@ fell = (behind(late, first) - behind(h[-1], first)) / (found - norm[-1])[:, None
 kept_descent, _ = mixtures.kept_tokens(tokens.X, tokens.z, torch.tensor(fell))
 same = (kept_descent.numpy() == kept).all(axis=(-1, -2))
 print(f"descent keeps the path's tokens in {same.sum()} of {TRIALS} runs")
-foreseen = np.array([farther(0.1, 4000, 0.1, 12_000, size)[0] for size in N])
+expected = np.array([farther(0.1, 4000, 0.1, 12_000, size)[0] for size in N])
 both = several & same
-grown = ((found - norm[-1]) / foreseen)[both]
-print(f"{both.sum()} of these mix: their growth to 12,000 steps, of what was foreseen: median", end=" ")
+grown = ((found - norm[-1]) / expected)[both]
+print(f"{both.sum()} of these mix: their growth to 12,000 steps, of what was predicted: median", end=" ")
 print(f"{np.median(grown):.2f}, least {grown.min():.2f}, most {grown.max():.2f}")
 assert 21 <= same.sum() < TRIALS
 assert (grown > 0.75).all(), again.format("13.4")
@@ -672,8 +674,8 @@ assert (grown < 1.1).all(), again.format("13.4")
 assert abs(np.median(grown) - 1) < 0.05, again.format("13.4")
 
 # %% [markdown]
-# Here descent keeps other tokens than the path in one run of 24. In the runs that mix and keep the same
-# tokens the clock is 2% short in the median, 18% in the worst run.
+# Here descent keeps other tokens than the path in one run of 24; with other draws of the data it was up to
+# five. In the runs that mix and keep the same tokens the clock is 2% short in the median, 18% in the worst.
 #
 # Now a ReLU head with the same $V$. Its $N$ comes from a path with $\mathrm{gelu}(256\, V x)$, read as above
 # (`read` does it in one call); we assume that descent keeps the same tokens.
@@ -787,9 +789,9 @@ assert min(median["lambda"], median["1 / cost"]) > 1.5
 
 # %% [markdown]
 # So these parts say what $W_{\mathrm{fin}} + r$ adds to the leads: up to one constant a run,
-# $\log (c_{it}\, s_{ia} / \lambda_{it})$ for each support token, and for kept tokens $r$ adds nothing. The
-# shortest matrix with such leads, less its part along $W_{\mathrm{dir}}$, is $r$: exercise 08.3, with a price
-# on each token.
+# $\log (c_{it}\, s_{ia} / \lambda_{it})$ for each support token, and for kept tokens $r$ adds nothing. Of all
+# matrices that do so only the shortest is a sum of these tokens' rows, as the $W$ of the path is far out. As
+# in exercise 08.3, less its part along $W_{\mathrm{dir}}$ it is $r$.
 #
 # To test it, `mixtures.mixture_path` follows the path to $R = 204{,}800$. There rounding would hide the loss;
 # it solves for the shares, then for the leads, with the logarithm of the loss.
@@ -863,7 +865,7 @@ runs = measured("13.runs").load()
 names = {"gelu": "gelu(4 V x)", "tanh": "tanh(4 V x)", "relu": "nearly ReLU"}
 accepted = runs.accepted.sum("trial")
 print("accepted of 200:", *(f"{name} {accepted.sel(kind=kind).values}" for kind, name in names.items()))
-assert (accepted.sel(kind=["gelu", "tanh"]) >= 190).all()
+assert (accepted.sel(kind=["gelu", "tanh"]) >= 195).all()
 factor, middle = {}, {}
 print("d = 4, 6, 8, 10:         runs of 200      with r, times closer    with W_fin     farther with r")
 for R in (16, 32):
@@ -930,8 +932,8 @@ show(
 # %% [markdown]
 # The paper draws three means of $1 -$ correlation with $W$: of $W_{\mathrm{fin}} + c\, W_{\mathrm{dir}}$, of
 # $W_{\mathrm{dir}}$ alone, and of the SVM of one token a sequence, after 2,001 steps with a ReLU. We repeat
-# it to the letter: 1,000 trials for each $d$, and its rule to choose among them (no attention between
-# $10^{-6}$ and $10^{-3}$, some below).
+# it with 1,000 trials for each $d$, and its rule to choose among them (no attention between $10^{-6}$ and
+# $10^{-3}$, some below).
 
 # %%
 PUBLISHED = {
@@ -979,7 +981,7 @@ assert (np.delete(ratio, 11) < 0.95).all()
 # few runs make the mean (of the full prediction 5 to 60 times the median). The rule itself takes 24% of the
 # runs at $d = 4$ and 2% at $d = 10$, where we accepted over 97% of those with smooth heads.
 #
-# **At equal length** the full prediction can be judged. On our paths it is farther from $W$ than the
+# **At a fixed length** the full prediction can be judged. On our paths it is farther from $W$ than the
 # published one at $R = 16$, in 11 of 12 cells, and closer at $R = 32$ among those that arrive, or level. It
 # is right in the limit, and the limit is far.
 
@@ -1012,23 +1014,24 @@ for d in kinks.d.values:
     print(f"{d:18d} {parts[0]:9.0%} {parts[1]:9.0%} {parts[2]:6.0%}  {right.sum():8d} of {right.size}")
     assert right.all()
     assert (q.kept.values[~minus] == 1).all()
-assert parts[1] > 0.85  # d = 10
+    assert d != 4 or abs(parts[2] - 0.5) < 0.05
+assert parts[1] > 0.9  # d = 10
 
 # %% [markdown]
 # At $d = 10$ more than nine of ten sequences with label $-1$ end at a kink; at $d = 4$ half of them have a
 # flat bottom. The box of section 13.3, which asks for curvature, covers neither.
 
 # %% [markdown]
-# ## 13.9 Claims, predictions, measurements
+# ## 13.9 Claims and measurements
 #
 # | claim | prediction | measured |
 # |---|---|---|
-# | rates $\times N$ of kept and dropped tokens | 0; the SVM's leads | at most .00; within .14 |
+# | rates $\times N$ of kept and dropped tokens | 0; the SVM's leads | below .005; within .14 |
 # | a smooth bounce | $(\eta/\lVert G \rVert)\, \lambda_{\max}/2 = 1$ | 1.00 in the median |
 # | its length, to 12,000 steps | grows by $N \log 3$ | .98 of it in the median |
 # | at a kink, steps a fifth as long | trail by $N \log 5 = 1.61\, N$ | 1.7 $N$ in the median |
 # | attention left on support tokens | parts $\propto \lambda_{it} / c_{it}$ | off 1.09-fold in the median |
-# | $r$ | from these parts | within .2% of it at $R = 204{,}800$ |
+# | $r$ | from these parts | .01% off in the median, at $R = 204{,}800$ |
 # | ReLU mixture of $m$ tokens | $m - 1$ units at their kink | all that are not flat |
 
 # %% [markdown]
@@ -1062,8 +1065,8 @@ progress("13")
 # - The loss is a valley. **Normalised descent bounces** at the edge of stability, and the length grows like
 #   $N \log j$; at a kink like $N \log(\eta j)$. Newton steps arrive.
 # - Read what is kept from **rates**, not from the attention: times $N$ they tend to 0 or to 1 and more.
-# - Limits: the limit is known for one branch of the path, and a run may be on another. Of three published
-#   curves ours repeat one.
+# - Limits: the limit is known for one branch of the path, and a run may be on another. Of the three
+#   published curves we could repeat one.
 #
 # ## Further reading
 #

@@ -6,9 +6,9 @@
 #
 # **The question: where does training go when every position asks and one W has to answer them all?**
 #
-# To one SVM over all positions; a mask only says which rows it has. How many answers one $W$ has room for can
-# be counted beforehand. And when training misses the best answers, that is mostly a matter of crowding: how
-# many comparisons a batch makes for each entry of $W$.
+# It goes to one SVM over all positions; a mask only says which rows that has. How many answers one $W$ has
+# room for can be counted beforehand. And when training misses the best answers, that is mostly a matter of
+# crowding: how many comparisons a batch makes for each entry of $W$.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -213,13 +213,13 @@ for name, sees in {
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.3 The SVM of all positions
 #
-# > **SAtt-SVM** (after Tarzanagh, Li, Thrampoulidis and Oymak, 2023). For a choice $\alpha$ of one visible
-# > token per position,
+# > **SAtt-SVM**, S for sequence (after Tarzanagh, Li, Thrampoulidis and Oymak, 2023). For a choice $\alpha$
+# > of one visible token per position,
 # >
 # > $$W_{\mathrm{mm}}(\alpha) = \arg\min_W \lVert W\rVert_F \quad\text{subject to}\quad
 # > (x_{i\alpha_{ik}} - x_{it})^\top W x_{ik} \ge 1 \quad
 # > \text{for each } i, k \text{ and each } t \ne \alpha_{ik} \text{ that } k \text{ sees.}$$
-#
+# >
 # > This is a definition. Informally: a run that ends with one token per position, $\alpha$, goes in
 # > direction to $W_{\mathrm{mm}}(\alpha)$, if $\alpha$ can last (section 14.7). What the paper proves asks
 # > for more: a start near that direction and a locally optimal choice, or conditions on the first gradient
@@ -373,9 +373,11 @@ for T, causal, dims in ((5, False, range(4, 11)), (5, True, range(4, 11)), (7, F
 
 # %% [markdown]
 # At $T = 5$ the rank is the smaller of $d^2$ and the number of rows. So *every* choice is feasible from $d =
-# 8$ on ($64 \ge 60$), when causal from $d = 6$ on. (Look, do not only count: in the last line 126 rows have
-# 121 entries to share, and yet the rank is 117.) That is enough, not necessary: a choice uses up fewer
-# numbers than it has rows. How many?
+# 8$ on ($64 \ge 60$), when causal from $d = 6$ on. (A count can mislead: in the last line 126 rows have
+# 121 entries to share, and yet the rank is 117. The differences of two sequences span 6 dimensions each
+# and share $6 + 6 - 11 = 1$, their queries span 7 each and share 3. So each of the three pairs has
+# $1 \cdot 3$ dimensions of rows in common, and $126 - 9 = 117$.) That is enough, not necessary: a choice uses
+# up fewer numbers (degrees of freedom) than it has rows. How many?
 #
 # **One is always feasible**: each token selects itself. With unit tokens $W = I$ gives the leads
 # $1 - x_{it} \cdot x_{ik} > 0$, in any dimension. So feasibility is about *which* choice; let us draw one
@@ -545,7 +547,7 @@ widgets.sliders(
 #
 # <details><summary>Hint</summary>
 #
-# Which vectors can $W x_1, \dots, W x_A$ be? And which tokens are the farthest ones in some direction $u$?
+# Which vectors can $W x_1, \dots, W x_A$ be? And which tokens are the farthest ones in some direction?
 # </details>
 #
 # <details><summary>Hint: how to count</summary>
@@ -663,8 +665,8 @@ assert abs(again_now - controls.load().sel(n=3, mask="three", d=8)["global"].val
 # **Crowding.** So comparisons are in each other's way. How much? Take a step along the pull of one
 # comparison, in which position $k$ of sequence $i$ prefers token $t$. It moves the logit $h_{ikt}$ by
 # $(x_{it}\cdot x_{it})(x_{ik}\cdot x_{ik}) = 1$, for tokens have length 1. A step along a comparison of
-# another sequence $j$, of position $l$ about token $u$, moves the same logit by
-# $(x_{it}\cdot x_{ju})(x_{ik}\cdot x_{jl})$, two cosines between random unit vectors.
+# another sequence $j$, of position $k'$ about token $t'$, moves the same logit by
+# $(x_{it}\cdot x_{jt'})(x_{ik}\cdot x_{jk'})$, two cosines between random unit vectors.
 
 # %% [markdown]
 # ### Exercise 14.4: How much may a batch grow?
@@ -697,8 +699,9 @@ def batch(n, d, seen, d2, seen2):
 check("14.4", batch)
 
 # %% [markdown]
-# So what counts should be the **load** $C/d^2$, the comparisons of the batch for each entry of $W$. Measure
-# how often a position that sees all five tokens misses its best, for batches of 1, 3, 6 or 12 sequences.
+# So what counts should be the **load** of section 12.7, here $C/d^2$, the comparisons of the batch for each
+# entry of $W$. Measure how often a position that sees all five tokens misses its best, for batches of 1, 3, 6
+# or 12 sequences.
 
 # %%
 crowd = measured("14.crowding").load()  # 240 runs a cell
@@ -885,9 +888,9 @@ many, long, fallen = padded(2, 8000, 11)
 print("share that attends to padding: measured; by exercise 14.5 in 24,000 sequences; 2 to the power -m")
 for m in range(1, 5):
     share = float(on_padding[asks & (length == m)].double().mean())
-    foreseen = float(fallen[many.mask.any(-1) & (long == m)].double().mean())
-    print(f"sequences of {m} tokens: {share:.2f}   {foreseen:.3f}   {0.5**m:.3f}")
-    assert abs(foreseen - 0.5**m) < 0.015, again.format("14.5")
+    expected = float(fallen[many.mask.any(-1) & (long == m)].double().mean())
+    print(f"sequences of {m} tokens: {share:.2f}   {expected:.3f}   {0.5**m:.3f}")
+    assert abs(expected - 0.5**m) < 0.015, again.format("14.5")
 
 rows_on_padding = torch.arange(5) <= length[..., None]  # the SVM needs one of the equal padding tokens
 mixed = dataclasses.replace(wrong, mask=wrong.mask & rows_on_padding)
@@ -904,9 +907,9 @@ assert cosine.min() > 0.99
 # label, all must be of the wrong one. No error message says so; the test of exercise 14.1 would.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 14.8 Claim, prediction, measurement
+# ## 14.8 Claims and measurements
 #
-# | claim | prediction | measurement |
+# | claim | prediction | measured |
 # |:---|:---|:---|
 # | a hidden token moves no output | 0 | 0, to the last digit |
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 in 720 runs, $d = 20$ |
@@ -932,9 +935,9 @@ assert cosine.min() > 0.99
 # one?
 # <details><summary>Answer</summary>
 #
-# A random one: hardly. More than half of the 4,096 positions see 64 tokens or more, and use up at least
-# $\nu_{64} = 4.2$ degrees of freedom each, together over 8,600. $W$ has 4,096. So not any one either, though
-# one always can be made: "look at yourself".
+# A random one: by the count, hardly. More than half of the 4,096 positions see 64 tokens or more, and use up
+# at least $\nu_{64} = 4.2$ degrees of freedom each, together over 8,600. $W$ has 4,096. So not any one
+# either, though one always can be made: "look at yourself".
 # </details>
 #
 # **3.** You train that batch all the same. Name three ways to halve its load.
@@ -980,5 +983,5 @@ progress("14")
 # [`svm.sequence_problem`](../mini_attn/svm/sequence.py); and `mask=` of the data and the SVMs, `lengths=`
 # of random tokens.
 #
-# **Next:** [lesson 15](15_mirror_descent_attention.ipynb): other geometries. What mirror descent does to
-# attention.
+# **Next:** [lesson 15](15_mirror_descent_attention.ipynb) asks what mirror descent, an optimiser of other
+# geometries, does to attention.

@@ -53,7 +53,7 @@ def test_descent_goes_to_the_svm_of_all_positions(n, T, d, mask):
 @pytest.mark.parametrize(("n", "T"), [(1, 6), (2, 4), (2, 7), (3, 4), (4, 5), (6, 3)])
 @pytest.mark.parametrize("mask", ["full", "causal"])
 def test_rank_of_the_rows(n, T, mask):
-    """min(d^2, rows); two sequences with full attention share a subspace while d < 2 (T - 1)."""
+    """min(d^2, rows), less what two sequences with full attention share while d < 2 (T - 1)."""
     for d in range(max(2, T - 1), 2 * T + 1):
         tokens = positions(n, T, d, mask, trials=1, seed=72)
         problem = svm.sequence_problem(tokens, tokens.optimal)
@@ -62,6 +62,16 @@ def test_rank_of_the_rows(n, T, mask):
         shared = max(0, 2 * T - d) * max(0, 2 * T - 2 - d) if (n, mask) == (2, "full") else 0
         expected = min(d * d, len(rows) - shared)
         assert int(torch.linalg.matrix_rank(rows, rtol=1e-9)) == expected, d
+
+
+@pytest.mark.parametrize(("T", "d"), [(8, 13), (9, 15)])
+def test_each_of_three_pairs_of_sequences_shares_its_part_of_the_rows(T, d):
+    tokens = positions(3, T, d, "full", trials=1, seed=73)
+    problem = svm.sequence_problem(tokens, tokens.optimal)
+    rows = (problem.a[..., None] * problem.b[..., None, :]).flatten(-2)[0]
+    expected = 3 * T * (T - 1) - 3 * (2 * T - 2 - d) * (2 * T - d)
+    assert expected < d * d
+    assert int(torch.linalg.matrix_rank(rows, rtol=1e-9)) == expected
 
 
 @pytest.mark.parametrize(
