@@ -72,7 +72,9 @@ def gradient(x, V):
 def mixtures_of(T, parts=100):
     """All attentions of T = 3 tokens in steps of 1 / parts, (N, 3)."""
     assert T == 3
-    return np.array([[a, b, parts - a - b] for a in range(parts + 1) for b in range(parts + 1 - a)]) / parts
+    two = np.indices((parts + 1, parts + 1)).reshape(2, -1).T
+    two = two[two.sum(axis=1) <= parts]
+    return np.column_stack([two, parts - two.sum(axis=1)]) / parts
 
 
 x = np.array([[1.0, 0.2], [-0.5, 0.9], [-0.4, -0.9]])
