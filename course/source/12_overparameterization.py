@@ -158,11 +158,12 @@ check("12.1", enough)
 # it is far lower: 100 sequences of two tokens need 10 dimensions, not 100. For $p$, with its $d$ numbers, the
 # same count gives $d \ge n\,(T - 1)$.
 #
-# That "nothing else forbids it" is a claim about determinants. A determinant is a polynomial in the data:
-# if it is not zero for *one* data set, it is not zero for almost all. If $T - 1$ divides $d$, here is one:
-# queries and differences are basis vectors, and all rows are different matrices with a single 1. For other
-# $d$ one random data set settles its size. We try all sizes up to $d = 5$, and up to $d = 9$ those at the
-# edge. Beyond, it is a conjecture.
+# *Why nothing else forbids it.* A determinant is a polynomial in the data: if it is not zero for *one* data
+# set, it is not zero for almost all. So one data set of each size will do. Take queries of which any $d$ are
+# independent, and deal out $e_1, \dots, e_d, e_1, \dots$ in turn, like cards, as the differences: $T - 1$ to
+# each sequence, all distinct, as $T - 1 \le d$. With $n\,(T - 1) \le d^2$ rows no $e_k$ is dealt to more
+# than $d$ sequences. The row $e_k z_i^\top$ is $z_i$ in line $k$ of a matrix of zeros. Rows of the SVM with
+# different $k$ fill different lines, and those with the same $k$ have independent queries. $\square$
 
 
 # %%
@@ -181,13 +182,17 @@ def gaussian(n, T, d, trials, seed):
 
 sizes = [(n, T, d) for d in range(1, 6) for T in range(2, d + 2) for n in range(1, d * d // (T - 1) + 2)]
 sizes += [(d * d // (T - 1) + k, T, d) for d in range(6, 10) for T in range(2, d + 2) for k in (0, 1)]
-as_counted = 0
+as_counted = np.zeros(2, dtype=int)
 for n, T, d in sizes:
     X, z = gaussian(n, T, d, 1, seed=n)
-    rank = torch.linalg.matrix_rank(rows_of_W(X, z, torch.zeros(1, n, dtype=torch.int64))[0], rtol=1e-9)
-    as_counted += rank.item() == min(n * (T - 1), d * d)
-print(f"rank as counted: {as_counted} of {len(sizes)} sizes up to d = 9")
-assert as_counted == len(sizes) == 187
+    dealt = torch.zeros_like(X)  # token 1 is zero, the differences to the others are cards
+    dealt[0, :, 1:] = -torch.eye(d, dtype=X.dtype)[torch.arange(n * (T - 1)) % d].reshape(n, T - 1, d)
+    for k, tokens in enumerate((X, dealt)):
+        rows = rows_of_W(tokens, z, torch.zeros(1, n, dtype=torch.int64))[0]
+        as_counted[k] += torch.linalg.matrix_rank(rows, rtol=1e-9).item() == min(n * (T - 1), d * d)
+print("rank as counted: random data {}, dealt data {} of".format(*as_counted), len(sizes), "sizes")
+assert (as_counted == 187).all()
+assert len(sizes) == 187
 assert enough(100, 2) == 10, again.format("12.1")
 
 
@@ -803,9 +808,9 @@ for kind, last, low, high in (("p", 64, 0.105, 0.175), ("W", 16, 0.03, 0.1)):
 assert alone.tolist() == [6685, 6687]
 
 # %% [markdown]
-# Down a column the share falls. Along a row it gains little: with one rival nine runs of $p$ in ten are
-# global at *every* $d$. At all three sizes a doubling of $d$ gains .11 to .17 for $p$ and .03 to .10 for $W$,
-# but at equal rivals .023 at most. (Two standard errors leave room for .04 and for .08.)
+# Down a column the share falls, with one exception. Along a row it gains little: with one rival nine runs of
+# $p$ in ten are global at *every* $d$. At all three sizes a doubling of $d$ gains .11 to .17 for $p$ and .03
+# to .10 for $W$, but at equal rivals .023 at most. (Two standard errors leave room for .04 and for .08.)
 #
 # So dimensions help in two ways: they make the best choice **possible**, and they **remove rivals**. Those
 # that remain are escaped hardly more easily with $d$, for random data. Without a rival all but two of 6,687
@@ -902,7 +907,7 @@ assert (more[:, 3] > 2.5 * more[:, 0]).all()  # not the load alone
 #
 # | claim | prediction | measured |
 # |---|---|---|
-# | every choice possible, $W$ | $d \ge T - 1$, $d^2 \ge n (T - 1)$ | all 187 ranks, $d \le 9$ |
+# | every choice possible, $W$ | $d \ge T - 1$, $d^2 \ge n (T - 1)$ | proved; all of 187 ranks |
 # | random choice possible | exact law for $p$ and $d \ge n$ | within 0.06, 400 a point |
 # | the same, $W$, $d < n$ | the law as a heuristic | within 0.03 |
 # | first gradient favours | global | all but 38 of 4,899 ($p$), 11 of 8,359 ($W$) |
@@ -916,7 +921,7 @@ assert (more[:, 3] > 2.5 * more[:, 0]).all()  # not the load alone
 # **1.** 900 sequences of 10 tokens. From which $d$ is every choice possible for $W$? For $p$?
 # <details><summary>Answer</summary>
 #
-# 8,100 rows: $d \ge 90$ for $W$ ($90^2 = 8{,}100$, and 9 divides 90; the theorem asks for 900), 8,100 for
+# 8,100 rows: $d \ge 90$ for $W$ ($90^2 = 8{,}100$; the theorem asks for 900), 8,100 for
 # $p$.
 # </details>
 #
