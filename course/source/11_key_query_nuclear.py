@@ -183,7 +183,7 @@ show(
 # values (black to pale: first to sixth).
 
 # %% [markdown]
-# Same data, same loss, same attention, two directions. $W$ goes to the Frobenius SVM, $(K, Q)$ towards the
+# $W$ goes to the Frobenius SVM, $(K, Q)$ towards the
 # nuclear one. *Towards*: the rest of the lesson is about that word.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -370,7 +370,7 @@ print(f"gradients in the cycle of 0.1, measured / predicted: {ratio.min():.2f} t
 assert (rests == (eta_star > 0.005)).all(), again.format("11.1")
 assert rests.sum() == 10
 assert ((ratio > 0.8) & (ratio < 0.96)).all(), again.format("11.1")
-assert 2 / eta_star.max() > 40 * 4  # the curvature over eps, and what the sum leaves out
+assert 2 / eta_star.max() > 40 * 4  # the sum leaves out what ridge and product add: at most 4 eps
 
 # %% [markdown]
 # The curvature at rest says run by run which step is small enough. (The cycle's gradients are 6 to 18 percent
@@ -402,16 +402,18 @@ assert np.nanmean(resting.sel(size="published").to_best.values[:, 0]) < 0.93
 # The theorem's minimisers one can follow, as the ridge vanishes or as the ball grows. From a small start, do
 # they stay the global ones? No $W$ has a loss below $\frac1n \sum_i \ell(\gamma_{i\,\mathrm{opt}_i})$, its
 # **floor**, and one that selects another token somewhere stays above it by a fixed amount. So a third road
-# starts far out, at $20\, W_{\mathrm{nuc}}$ of the best tokens.
+# starts far out, at $20\, W_{\mathrm{nuc}}$ of the best tokens, turned away.
 
 # %%
 few = tokens.block(slice(0, 3))
 best_svm = svm.solve(svm.attention_problem(few.X, few.z, few.optimal), norm="nuc").value
 small, smaller_ball, far = (models.FactoredAttention(d, d, trials=3, scale=1e-3) for _ in range(3))
-left, singular, right = torch.linalg.svd(20 * best_svm)
+turn = torch.randn(3, d, d, generator=torch.Generator().manual_seed(0)).double()
+left, singular, right = torch.linalg.svd(20 * (best_svm + 0.45 * best_svm.norm() / turn.norm() * turn))
 with torch.no_grad():
     far.K.copy_(left * singular.sqrt()[:, None])
     far.Q.copy_(right.mT * singular.sqrt()[:, None])
+begun = geometry.cosine(far.W.detach(), best_svm)
 radii = [100.0, 250.0, 600.0]
 roads = {
     "descent": torch.tensor(factored[-1, :3]),
@@ -419,9 +421,8 @@ roads = {
     "balls": paths.regularization_path(smaller_ball, few, [40.0, *radii], tol=1e-3)["W"][-1],
     "balls, from far": paths.regularization_path(far, few, radii, tol=1e-5)["W"][-1],
 }
-print(
-    "three problems   nuclear norm         loss above floor         best tokens to own SVM           best's"
-)
+print("from far out, at first: cosine to the best tokens' SVM", *(f"{x:.2f}" for x in begun))
+print("three problems   nuclear norm         loss above floor        best tokens   own SVM          best's")
 ends = {}
 for name, end in roads.items():
     own, _, h = compared(end, few)
@@ -430,18 +431,18 @@ for name, end in roads.items():
     hits = (geometry.selected_tokens(h) == few.optimal).sum(-1)
     ends[name] = hits.tolist(), own, geometry.cosine(end, best_svm)
     print(f"{name:16}", *(f"{x:.0e}" for x in torch.linalg.matrix_norm(end, "nuc")), end="  ")
-    print(*(f"{abs(x):7.4f}" for x in above), "  ", *hits.tolist(), "of 6  ", end="")
+    print(*(f"{abs(x):7.4f}" for x in above), "  ", *hits.tolist(), "of 6    ", end="")
     print(*(f"{x:.3f}" for x in own), "  ", *(f"{x:.2f}" for x in ends[name][2]))
     assert name == "descent" or own.min() > 0.998
 assert ends["descent"][1].min() < 0.995
 assert [ends[name][0] for name in ("ridge", "balls", "balls, from far")] == [[5, 6, 5], [5, 6, 6], [6, 6, 6]]
 assert above.abs().max() < 1e-4
-assert ends["balls, from far"][2].min() > 0.998
+assert ends["balls, from far"][2].min() > 0.998 > 0.95 > begun.max()
 
 # %% [markdown]
 # Each minimiser is at the nuclear SVM of its *own* tokens, and nearer at norm 600 than descent at 20,000. The
-# last road has the theorem's tokens, and goes to their SVM. From a small start the ridge leaves that road in
-# two of the three problems, the balls in one, for other tokens, of which the theorem says nothing.
+# last road has the theorem's tokens, and comes back to their SVM. From a small start the ridge leaves that
+# road in two of the three problems, the balls in one, for other tokens, of which the theorem says nothing.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How long is W at rest?
@@ -595,7 +596,7 @@ assert late[0] < 0.03 < late[1] < 0.04 < late[2] < 0.07 < late[3] < 0.1
 # It does (Figure 2, left), with a median error of .02 from $\beta = 1$ to .09 from $\beta = .001$, and nearly
 # always a little *less*.
 #
-# The directions that live in $W$ have the singular value 1 in $S$: they grow like the norm itself. So the
+# The directions that live in $W$ have nearly the singular value 1 in $S$: they grow like the norm. So the
 # newcomer's **share**, its size over that of the first direction of $W$, grows like the norm to the power
 # $c - 1$. Let the stall be over when the newcomer has *half of the share that it has in* $W_{\mathrm{nuc}}$.
 # When is that?
@@ -608,8 +609,8 @@ assert late[0] < 0.03 < late[1] < 0.04 < late[2] < 0.07 < late[3] < 0.1
 # **Predict** before you run on. Return the newcomer's share now, and the factor by which $\lVert W \rVert_*$
 # must grow until the share is `goal`, if $S$ keeps its shape: 1 if it is there already, `np.inf` if it never
 # gets there. The size of a direction with the left and right unit vectors $a$, $b$ is $\lVert K^\top a +
-# Q^\top b \rVert^2$; for the first direction of $W$ take its first singular vectors. $c$ does not stay, it
-# falls while the newcomer enters. Which way will your factor be off?
+# Q^\top b \rVert^2$; for the first direction of $W$ take its first singular vectors. Mostly $c$ falls while
+# the newcomer enters. Which way will your factor be off?
 #
 # <details><summary>Hint</summary>
 #
@@ -638,7 +639,7 @@ check("11.3", stall)
 
 # %% [markdown]
 # Now run on, to leads of $10^8$. In log time we let `flow.follow` with `move=inf` make every step half a
-# percent of the pair's length. (Such steps overshoot, and the direction zigzags by about as much.)
+# percent of the pair's length.
 
 # %%
 foretold, ended = [], []
@@ -660,6 +661,7 @@ for beta, first in at_100.items():
             span = slice(there - 1, there + 1)
             when = np.interp(goal, share[span], ahead[span, i]) if there else np.inf
             ended.append(np.exp(when - ahead[0, i]))
+            assert ended[-1] < np.inf or np.exp(ahead[-1, i] - ahead[0, i]) > factor, again.format("11.3")
 foretold, ended = np.array(foretold), np.array(ended)
 over = np.isfinite(ended)
 late_by = np.log(ended[over]) / np.log(foretold[over])
@@ -703,19 +705,19 @@ show(
 # lead 100 and measured, for our twelve problems from $\beta = .01$ and .001.
 
 # %% [markdown]
-# Here no stall is over earlier than foretold, and in the median it takes about 50 times the norm where 11
-# were foretold: the factor is a *bound*, as $c$ falls. But a stall that is foretold to be long is long. And
-# the norm is the logarithm of time. A smaller start has a smaller newcomer (the last column of the table
-# above), and so a longer stall.
+# Here no stall is over earlier than foretold (on other draws a few are, by a little), and in the median it
+# takes about 50 times the norm where 11 were foretold, as mostly $c$ falls. But a stall that is foretold to
+# be long is long. And the norm is the logarithm of time. A smaller start has a smaller newcomer (the last
+# column of the table above), and so a longer stall.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 How many columns does it take?
 #
 # A newcomer needs a column of $K$ and $Q$. So how many directions has $W_{\mathrm{nuc}}$? The paper has a
 # figure of this, too: the number of singular values above $10^{-7}$. For $n = d = 15$, $T = 5$ we read 13.9
-# of 15. Is the nuclear solution of nearly full rank after all?
+# of 15: nearly full rank?
 #
-# Count. Let $W$ be a solution of rank $r$, in balanced factors $K$ and $Q$ of $r$ columns, and let $N$
+# Let $W$ be a solution of rank $r$, in balanced factors $K$ and $Q$ of $r$ columns, and let $N$
 # comparisons be tight. Turn the columns a little, $K \to K (I + \delta H)$ and $Q \to Q (I + \delta H)$ with
 # a symmetric $H$. With $H' = 2 H + \delta H^2$, $W$ moves along a line, $W + \delta K H' Q^\top$. The cost
 # and the tight leads are linear in $H'$.
@@ -772,7 +774,7 @@ for n, T, dim in ((15, 5, 15), (15, 5, 30), (5, 15, 10)):
     rank = svm.certified_rank(problem, found).numpy()
     print(f"{n:2}, {T:2}, {dim:2} {tight.min():9d} to {tight.max()}", end="")
     print(f"{limit.min():12d} to {limit.max()} {rank.min():10d} to {rank.max()}")
-    assert (rank <= limit).all(), again.format("11.4")
+    assert (rank < limit).all(), again.format("11.4")
     assert (limit < min(n, dim)).any() or n == 5, again.format("11.4")
 
 ranks = measured("11.ranks").load()  # 40 problems in each of the paper's 40 cells
@@ -794,9 +796,9 @@ assert (int(ranks.certified.max()), int(solved.sum()), int(infeasible.sum())) ==
 assert bool(infeasible.sel(d=1).all())
 
 # %% [markdown]
-# The nuclear SVM has a *low* rank, at most the count and mostly below. A threshold on $W$ sees what the
-# solver left: stopped at a gap of $10^{-3}$, our own gives 12.4 of 15, like the published 13.9 (whose solver
-# we do not know). And where the published ranks start at 1, at $d = 1$, all our problems are proved
+# The nuclear SVM has a *low* rank, in each of the 60 problems below the count. A threshold on $W$ sees what
+# the solver left: stopped at a gap of $10^{-3}$, our own gives 12.4 of 15, like the published 13.9 (whose
+# solver we do not know). And where the published ranks start at 1, at $d = 1$, all our problems are proved
 # infeasible (Farkas weights, lesson 02): tokens there are $\pm 1$, so in some sequence another one equals the
 # best, and its comparison reads $0 \ge 1$.
 #
@@ -894,7 +896,7 @@ assert account[3:] == [[149, 0, 11], [87, 29, 44], [3, 142, 15]]
 # | the public run is not at rest | $\eta^* = 2 \varepsilon / h$ below .1 | residual above .2 in 12 of 12 |
 # | the length at rest | $\sum \lambda_{it} \Delta_{it}$ | to one percent in 12 of 12 |
 # | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start, 97% below |
-# | when a stall is over | not before the factor of exercise 11.3 | earlier in 0 of 17 |
+# | when a stall is over | hardly before the factor of exercise 11.3 | earlier in 0 of 17 |
 # | a bound on the rank | $r (r + 1) / 2 \le N$ | in all of 60 problems |
 # | with $d$, three, two columns | none above its ceiling | at .99: 148, 133, 35 of 160; 149, 87, 3 |
 
@@ -911,9 +913,8 @@ assert account[3:] == [[149, 0, 11], [87, 29, 44], [3, 142, 15]]
 # <details><summary>2. A run stands still at cosine .94, its S has c = 1.6, and m = d. Has it
 # converged?</summary>
 #
-# No. If $S$ keeps its shape (we tested that over one doubling of the norm), a newcomer's share grows like the
-# norm to the power 0.6: to be ten times as large it needs a norm 46 times as large, or more, and leads as
-# much longer. It stands still for those who look at steps.
+# No. If $S$ keeps its shape, a newcomer's share grows like the norm to the power 0.6: to be ten times as
+# large it needs a norm 46 times as large, or more. It stands still for those who look at steps.
 # </details>
 
 # %%

@@ -108,10 +108,9 @@ def test_the_forces_predict_the_newcomers_growth(size, scale):
     assert error.median() < 0.25 * (measured[stalled] - 1).abs().median()
 
 
-@pytest.mark.parametrize("scale", [0.01, 0.001])
-def test_a_stall_does_not_end_before_its_time(scale):
+@pytest.mark.parametrize(("size", "scale"), [((5, 6, 9), 0.01), ((5, 6, 9), 0.001), ((10, 6, 8), 0.01)])
+def test_a_stall_hardly_ends_before_its_time(size, scale):
     """The rivals: the factor says nothing of the end, or is the end itself (it comes later)."""
-    size = (5, 6, 9)
     tokens = problems(size)
     model = models.FactoredAttention(size[2], size[2], trials=10, scale=scale, seed=3)
     first = flow.follow(model, tokens, [100.0])
@@ -125,14 +124,17 @@ def test_a_stall_does_not_end_before_its_time(scale):
         left, c, right = np.linalg.svd(S[i])
         goal = abs(left[:, 0] @ W_nuc[i] @ right[0]) / np.linalg.norm(W_nuc[i], 2) / 2
         shares = [STALL.reference(*pair, S[i], goal) for pair in zip(K[:, i], Q[:, i], strict=True)]
-        there = np.array([share for share, _ in shares]) >= goal
-        if c[0] > 1.15 and not there[0]:
-            norm = (K[:, i] ** 2 + Q[:, i] ** 2).sum(axis=(-2, -1))
+        share = np.array([share for share, _ in shares])
+        if c[0] > 1.15 and share[0] < goal:
+            norm = np.log((K[:, i] ** 2 + Q[:, i] ** 2).sum(axis=(-2, -1)))
+            k = (share >= goal).argmax()
+            end = np.interp(goal, share[k - 1 : k + 1], norm[k - 1 : k + 1]) if k else np.inf
             foretold.append(shares[0][1])
-            measured.append(norm[there.argmax()] / norm[0] if there.any() else np.inf)
+            measured.append(np.exp(end - norm[0]))
     assert len(foretold) >= 6
-    assert (np.array(measured) >= 0.95 * np.array(foretold)).mean() > 0.85
-    assert np.median(measured) > 1.5 * np.median(foretold)
+    assert (np.array(measured) >= 0.75 * np.array(foretold)).all()
+    assert (np.array(measured) >= np.array(foretold)).mean() > 0.65
+    assert np.median(np.array(measured) / foretold) > 1.3
 
 
 def test_with_free_columns_a_stall_ends_and_with_two_it_does_not():
