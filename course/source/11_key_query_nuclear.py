@@ -1,15 +1,14 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 11 · Keys, queries and the nuclear norm
 #
-# A transformer does not train the matrix $W$ of lesson 10. It trains keys $K$ and queries $Q$, and only
-# their product $W = K Q^\top$ meets the data. The attention that can be reached is the same. The road is
-# not.
+# A transformer does not train the matrix $W$ of lesson 10. It trains two: $K$ makes a key $K^\top x_t$ of
+# each token, $Q$ makes $Q^\top z$ of the query, and only $W = K Q^\top$ meets the data. The same attention
+# can be reached, but descent takes another road.
 #
-# **The question: where do keys and queries go, when do they get there, and what did the published figure of
-# it really show?**
+# **The question: where do $K$ and $Q$ go, when do they get there, and what does the published figure show?**
 #
 # They head for another SVM, that of the nuclear norm. On the way they stall, and one matrix, read from the
-# run's own forces, foretells how soon the stall can end. The published figure shows no stall, because of a
+# run's own forces, predicts how soon the stall can end. The published figure shows no stall, because of a
 # number as small as a rounding error.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -510,7 +509,7 @@ assert lengths.max() > 1.2 * lengths.min()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 Why descent lags
 #
-# Now without any ridge. Folklore has it that a small start leads descent to the nuclear norm. We follow the
+# Now without any ridge. A small start, it is said, leads descent to the nuclear norm. We follow the
 # flow from starts $K$ and $Q$ with entries from $N(0, \beta^2)$ and compare runs at equal smallest lead. (As
 # in lesson 04, no step turns the pair by more than two percent of its length or moves a lead by more than
 # 0.4: that is `flow.follow`. Stored: `11.log_time`, 40 problems from each start, ten columns.)
@@ -668,7 +667,7 @@ late_by = np.log(ended[over]) / np.log(foretold[over])
 alike = np.corrcoef(np.log(ended[over]), np.log(foretold[over]))[0, 1]
 print(f"{over.size} runs have c > 1.15 and a newcomer below half: in {over.sum()} the stall is over by 10^8,")
 print(
-    f"earlier than foretold in {(late_by < 1).sum()}; median factor foretold {np.median(foretold):.0f},",
+    f"earlier than predicted in {(late_by < 1).sum()}; median factor predicted {np.median(foretold):.0f},",
     end="",
 )
 print(f" measured about {np.median(ended):.0e}; logarithms: correlation {alike:.1f}")
@@ -689,25 +688,25 @@ left_ax.legend()
 right_ax.loglog(foretold[over], ended[over], "o", color=BLUE, label="stall over")
 right_ax.loglog(foretold[~over], np.full((~over).sum(), 1e6), "^", color=ORANGE, label="not yet")
 right_ax.loglog([0.8, 1e5], [0.8, 1e5], color=BLACK, linewidth=1)
-right_ax.set(xlabel="factor of the norm foretold", ylabel="factor measured", xlim=(0.8, 1e5), ylim=(0.8, 3e6))
+right_ax.set(xlabel="factor of the norm, predicted", ylabel="measured", xlim=(0.8, 1e5), ylim=(0.8, 3e6))
 right_ax.legend(loc="lower right")
 show(
     fig,
     alt="Left, measured against predicted powers for 160 runs from four starts: nearly all points lie on the "
     "diagonal or a little below it, one far below, from 1 to 2.6, with larger powers for smaller starts. "
-    "Right, measured against foretold factors, both logarithmic: all points lie above the diagonal and rise "
+    "Right, measured against predicted factors, both logarithmic: all points lie above the diagonal and rise "
     "with it; three triangles at the top have not ended.",
 )
 
 # %% [markdown]
 # **Figure 2.** Left: the newcomer's growth from lead 100 to 200, predicted at lead 100 and measured, in 40
-# problems from each of four starts. Right: by what factor the norm grows until the stall is over, foretold at
-# lead 100 and measured, for our twelve problems from $\beta = .01$ and .001.
+# problems from each of four starts. Right: by what factor the norm grows until the stall is over, predicted
+# at lead 100 and measured, for our twelve problems from $\beta = .01$ and .001.
 
 # %% [markdown]
-# Here no stall is over earlier than foretold (on other draws a few are, by a little), and in the median it
-# takes about 50 times the norm where 11 were foretold, as mostly $c$ falls. But a stall that is foretold to
-# be long is long. And the norm is the logarithm of time. A smaller start has a smaller newcomer (the last
+# Here no stall is over earlier than predicted (on other draws a few are, by a little), and in the median it
+# takes about 50 times the norm where 11 were predicted, as mostly $c$ falls. But a stall predicted to be long
+# is long. And the norm is the logarithm of time. A smaller start has a smaller newcomer (the last
 # column of the table above), and so a longer stall.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -934,23 +933,23 @@ progress("11")
 # - $W_{\mathrm{nuc}}$ has a low rank. With columns to spare most runs arrive, in log time; with two, most are
 #   barred by their **ceiling**.
 #
-# What we measured are random tokens of two or three sizes. The law of the newcomer, the length at rest and
+# All measurements are on random tokens of two or three sizes. The law of the newcomer, the length at rest and
 # the cycle are short arguments and measurements of this lesson, not theorems.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
 #
 # - D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak. *Transformers as support vector machines.* 2023,
-#   arXiv:2308.16898. The nuclear Att-SVM and both figures of this lesson.
+#   arXiv 2308.16898. The nuclear Att-SVM and both figures of this lesson.
 # - H. Sheen, S. Chen, T. Wang, H. H. Zhou. *Implicit regularization of gradient flow on one-layer softmax
-#   attention.* 2024, arXiv:2403.08699. Gradient flow on $(K, Q)$ with exponential loss, from aligned starts.
+#   attention.* 2024, arXiv 2403.08699. Gradient flow on $(K, Q)$ with exponential loss, from aligned starts.
 # - F. Boncoraglio, V. Erba, E. Troiani, F. Krzakala, L. Zdeborová. *Inductive bias and spectral properties
-#   of single-head attention in high dimensions.* 2025, arXiv:2509.24914. Weight decay, where it ends,
+#   of single-head attention in high dimensions.* 2025, arXiv 2509.24914. Weight decay, where it ends,
 #   sharply.
 # - E. Boix-Adserà, E. Littwin, E. Abbe, S. Bengio, J. Susskind. *Transformers learn through gradual rank
-#   increase.* 2023, arXiv:2306.07042. One direction after the other.
+#   increase.* 2023, arXiv 2306.07042. One direction after the other.
 # - K. Lyu, J. Li. *Gradient descent maximizes the margin of homogeneous neural networks.* ICLR 2020,
-#   arXiv:1906.05890: why limits of such flows are KKT points (for linear models of the product).
+#   arXiv 1906.05890: why limits of such flows are KKT points (for linear models of the product).
 # - G. Pataki. *On the rank of extreme matrices in semidefinite programs and the multiplicity of optimal
 #   eigenvalues.* Mathematics of Operations Research 23, 1998: the count of exercise 11.4.
 #

@@ -7,9 +7,9 @@
 #
 # **The question: how many dimensions are enough, for what, and is it really the dimensions?**
 #
-# Three answers are hidden in it: when a choice is *possible*, when the best one is *found*, and when it is
-# found in *all* sequences at once. The first is a count. The second hangs on how many other winners there
-# are. The third asks that dimensions outgrow the data.
+# There are three questions in it: when is a choice *possible*, when is the best one *found*, and when is it
+# found in *all* sequences at once? A count answers the first. The second depends on how many other local
+# winners there are. The third needs dimensions that outgrow the data.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -110,8 +110,7 @@ assert (across.sel(d=24) > across.sel(d=4)).all()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.2 Possible for every choice
 #
-# A choice $\alpha$ that no $p$ or $W$ separates cannot be selected. The second paper of Tarzanagh and others
-# says when that does not happen:
+# A choice $\alpha$ that no $p$ or $W$ separates cannot be selected. When can every choice be separated?
 #
 # > **Theorem** (Tarzanagh, Li, Thrampoulidis, Oymak, 2023). If $d \ge \max(T - 1, n)$, then for almost all
 # > tokens and queries the Att-SVM for $W$ is feasible for *every* choice $\alpha$.
@@ -660,10 +659,10 @@ for kind, d in (("W", 6), ("p", 12)):
 # %% [markdown]
 # No far start is lost. Far is not necessary: at $R = 0$ none is far, and nearly all favoured runs win.
 #
-# **The start and the schedule.** So far $p$ and $W$ started at zero, and the $j$-th step was $0.1 \sqrt j$
-# long. On the same data ($n = T = 4$, $d = 12$ for $p$, 6 for $W$), constant steps of 0.1, or growing ones
-# five times shorter, choose the same tokens in at least 98 of 100 runs, up to random starts of length $\beta
-# = 1$. A longer start decides by itself: from $\beta = 10$ on shares fall.
+# **The start and the schedule.** So far $p$ and $W$ started at zero, and steps grew like 0.1 times the root
+# of their number (lesson 06). On the same data ($n = T = 4$, $d = 12$ for $p$, 6 for $W$), constant steps
+# of 0.1, or growing ones five times shorter, choose the same tokens in at least 98 of 100 runs, up to
+# random starts of length $\beta = 1$. A longer start decides by itself: from $\beta = 10$ on shares fall.
 
 # %%
 begun = found["starts"]  # 500 runs a number
@@ -684,8 +683,8 @@ assert same.min() > 0.98
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.6 Why dimensions help
 #
-# Call another local winner a **rival**. For $n = 3$, $T = 4$ all 64 choices can be tried. Let $d$ grow to
-# 512.
+# Call another local winner a **rival** (a choice; in lessons 05 to 08 rivals were tokens). All 64 choices
+# can be tried for $n = 3$, $T = 4$. Let $d$ grow to 512.
 
 # %%
 table = {}
