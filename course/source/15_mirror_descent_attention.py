@@ -9,9 +9,9 @@
 # **The question: what does another geometry change: where $W$ points, which tokens it selects, or how well
 # it does on data it has not seen?**
 #
-# Where $W$ points has a clean answer, an SVM in another norm. Which tokens it selects hangs on more than the
-# norm, and who mixes the two finds distances two to three times as large. For new data we need twenty splits
-# and some discipline, and then see no gain.
+# Where $W$ points has a clean answer, an SVM in another norm. Which tokens it selects depends on more than
+# the norm; if one does not keep the two apart, distances come out two to three times as large. For new data
+# we need twenty splits and some discipline, and then see no gain.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -180,10 +180,10 @@ for rho in (1.1, 3.0):
 # normalised, and our runs start at 0: they lie outside the theorem, so we measure.
 
 # %% [markdown]
-# **A certificate.** Any weights $\lambda \ge 0$, with $S = \sum_j \lambda_j A_j$, bound the length of
-# $W_\rho$ from both sides. A feasible $W$ has $\sum_j \lambda_j \le \langle S, W\rangle \le \lVert
-# S\rVert_{\rho^*} \lVert W\rVert_\rho$ (Hölder). And the mirror image of $S$, divided by its smallest lead,
-# is feasible.
+# **A certificate.** Number the comparisons by $j$ (elsewhere $j$ counts steps). Any weights $\lambda \ge
+# 0$, with $S = \sum_j \lambda_j A_j$, bound the length of $W_\rho$ from both sides. A feasible $W$ has
+# $\sum_j \lambda_j \le \langle S, W\rangle \le \lVert S\rVert_{\rho^*} \lVert W\rVert_\rho$ (Hölder). And
+# the mirror image of $S$, divided by its smallest lead, is feasible.
 
 # %%
 each, others = np.nonzero(np.arange(8) != selected[2.0][:, None])
@@ -363,8 +363,8 @@ show(
 # others have arrived at a constant.
 
 # %% [markdown]
-# So the 0.005 is haste, and the distance to the other SVMs is real: each run goes to the SVM of its own norm
-# and to no other, as fast as foreseen.
+# So the 0.005 only says that the run was stopped early, while the distance to the other SVMs is real: each
+# run goes to the SVM of its own norm and to no other, as fast as foreseen.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.7 How short is short?
@@ -498,13 +498,13 @@ twice = data.TokenData(*(torch.cat([getattr(one, part) for one in (many, turned)
 LONG = {1.1: 4, 1.75: 20, 2.0: 30, 3.0: 60}  # in steps that make W as long as its SVM
 
 
-def descend(tokens, rho, share, W_0=None):
+def descend(tokens, rho, share, W_0=None, longer=1):
     """The model after growing steps, which add `share` when W is as long as its SVM, and its tokens."""
     eta, number = shortness(norms[rho], rho, share)
     reach = 1.5 * number  # as many growing steps, the last of length eta
     model = models.CrossAttention(tokens.X.shape[-1], trials=tokens.trials[0], init=W_0)
     optimizer = optim.MirrorDescent(model.parameters(), lr=eta / reach**0.5, p=rho, batch_dims=1)
-    steps = round(LONG[rho] * reach)
+    steps = round(longer * LONG[rho] * reach)
     train.fit(model, tokens, optimizer, steps, every=steps, schedule=train.growing, progress=False)
     attention = model.requires_grad_(False).attention(tokens)
     assert (attention.amax(-1) > 0.9).double().mean() > 0.99  # settled
@@ -521,12 +521,12 @@ def equal(one, other):
 
 
 print("visible share of W:            the same tokens, of 60             these: cosine of W to")
-print("         turned  turned back    turned or not, .1 and .03 added   the one without the turn")
-runs, plain = {}, {}
+print("         turned  turned back    turned or not, .1 and .05 added   the one without the turn")
+runs, plain, HOW = {}, {}, {0.1: 1, 0.05: 1.25}  # the control: steps half as long, a path 1.4 times as long
 for rho in (1.1, 2.0, 3.0):
     both = {}
-    for share in (0.1, 0.03):
-        model, chosen = descend(twice, rho, share)
+    for share, longer in HOW.items():
+        model, chosen = descend(twice, rho, share, longer=longer)
         runs[rho, share], there = chosen.split(60)
         both[share] = equal(runs[rho, share], there)
         if share == 0.1:
@@ -556,20 +556,21 @@ for rho in (1.1, 2.0, 3.0):
 # need not be in another, since the support tokens are others. *Path*: both choices could be held by both,
 # but the early steps led to different ones. And a third, which says nothing of the norm: *coarse steps*.
 #
-# How often do runs select as $\rho = 2$ does, from a common start? Each count stands beside its control, the
-# same with shorter steps. The last rows are the published setting of section 15.5, $z = x_1$ and normal
-# $W_0$.
+# How often do runs select as $\rho = 2$ does, from a common start? Each count stands beside its control:
+# steps half as long, and a longer path. The last rows are the published setting of section 15.5, $z = x_1$
+# and normal $W_0$.
 
 # %%
 first = dataclasses.replace(many, z=many.X[..., 0, :].contiguous())
 draw = torch.randn(2, 60, 10, 10, generator=torch.Generator().manual_seed(6)).double()
-for share in (0.1, 0.03):
-    runs[1.75, share] = descend(many, 1.75, share)[1]
-    for rho in (2.0, 3.0):
-        runs["one", rho, share] = descend(first, rho, share, draw[0])[1]
-    runs["two", 3.0, share] = descend(first, 3.0, share, draw[1])[1]
+again_first = data.TokenData(*(torch.cat([getattr(first, part)] * 2) for part in "Xzyv"))
+for share, longer in HOW.items():
+    runs[1.75, share] = descend(many, 1.75, share, longer=longer)[1]
+    runs["one", 2.0, share] = descend(first, 2.0, share, draw[0], longer)[1]
+    both = descend(again_first, 3.0, share, draw.flatten(0, 1), longer)[1]
+    runs["one", 3.0, share], runs["two", 3.0, share] = both.split(60)
 print("the same tokens, of 60 data sets             as rho = 2, both with     as itself,")
-print("                                   steps of       0.1     0.03     0.1 and 0.03")
+print("                                   steps of       0.1     0.05     0.1 and 0.05")
 for begin, rho, key in (
     ("from 0", 2.0, (2.0,)),
     ("from 0", 1.1, (1.1,)),
@@ -579,18 +580,19 @@ for begin, rho, key in (
     ("each from its own W_0", 3.0, ("two", 3.0)),
 ):
     rival = (2.0,) if begin == "from 0" else ("one", 2.0)
-    as_2 = [equal(runs[*key, share], runs[*rival, share]) for share in (0.1, 0.03)]
-    itself = equal(runs[*key, 0.1], runs[*key, 0.03])
+    as_2 = [equal(runs[*key, share], runs[*rival, share]) for share in HOW]
+    itself = equal(runs[*key, 0.1], runs[*key, 0.05])
     print(f"{begin:23s} rho = {rho:4.2f} {as_2[0]:20d} {as_2[1]:8d} {itself:16d}")
-    assert itself >= 58
-    assert abs(as_2[0] - as_2[1]) <= 2
+    assert itself >= 56
+    assert abs(as_2[0] - as_2[1]) <= 3
     if rho == 1.1:
         assert 24 <= min(as_2) <= max(as_2) <= 33
 
 # %% [markdown]
-# The shorter steps move at most two choices of 60, and no count by more than two. So the counts tell of the
-# norm: $\rho = 1.75$ selects as 2 does on nine data sets of ten, 3 on seven or eight, 1.1 on half. They tell
-# of the start, too: with one of its own for each $\rho$, 3 agrees with 2 on half.
+# The control moves at most four choices of 60, and no count by more than three. So the counts tell of the
+# norm: $\rho = 1.75$ selects as 2 does on about nine data sets of ten, 3 on seven or eight, 1.1 on half (of
+# 60 data sets a share is known to an eighth, at best). They tell of the start, too: with one of its own for
+# each $\rho$, 3 agrees with 2 on half.
 #
 # Geometry or path? When can a choice be *held*? Take the simplest case.
 
@@ -667,9 +669,9 @@ assert np.sum(outcomes, axis=0).tolist() == [233, 1, 0, 6]
 assert sum(outcomes[-1][2:]) == 0
 
 # %% [markdown]
-# **Geometry decides what is possible**: all but one of the 234 choices that are locally optimal in the new
-# norm were held, none of the other 6. **The path decides among the possible**: at $\rho = 3$ every choice of
-# $\rho = 2$ can be held, and yet it chose differently on nearly one data set of five.
+# **Geometry decides what is possible** here: all but one of the 234 choices that are locally optimal in the
+# new norm were held, none of the other 6. **The path decides among the possible**: at $\rho = 3$ every
+# choice of $\rho = 2$ can be held, and yet it chose differently on one data set in six.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **The head too.** Train $v$ and $W$ together, both by mirror steps in $\ell_\rho$, each normalised by
@@ -862,8 +864,8 @@ for name in REAL:
 
 # %% [markdown]
 # **Here $\rho = 1.1$ is not seen to be better.** Against $\rho = 2$ it is behind on both data sets, by 1.4
-# and 0.9 points. Both corrected intervals reach above 0, so it is not shown to be worse either; the naive
-# ones would have said so.
+# and 0.9 points. Both corrected intervals reach above 0, so it is not shown to be worse either; by the
+# naive ones it would be.
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
@@ -917,12 +919,12 @@ if IMDB_FOLDER:
 # layer and two data sets say nothing.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 15.11 Claim, prediction, measurement
+# ## 15.11 Claims and measurements
 #
-# | claim | prediction | measurement |
+# | claim | prediction | measured |
 # |:---|:---|:---|
 # | $\lVert W\rVert_\rho$ grows | path length to the power $1/(\rho - 1)$ | exponents within 5% |
-# | a run goes to its own SVM | $\lVert S\rVert$ to the power $-2\min(1, 1/(\rho-1))$ | for 1.75, 2, 3 |
+# | a run goes to its own SVM | divergence: power $-2\min(1, 1/(\rho-1))$ of $j$ | within .1 for 1.75, 2, 3 |
 # | the published 0.18 and 0.21 | geometry | for the same tokens 0.05 and 0.09; met with others |
 # | sparsity | normal $S$: 9 of 100 entries at 1.1 | refuted: 31; the top of $S$ is flat |
 # | sparse whatever the coordinates | $W$ turns along | refuted for 1.1 |
@@ -980,4 +982,5 @@ progress("15")
 # [`datasets.imdb`](../mini_attn/datasets.py), [`datasets.words`](../mini_attn/datasets.py),
 # [`datasets.split`](../mini_attn/datasets.py).
 #
-# **Next:** [lesson 16](16_next_token_prediction.ipynb): next-token prediction.
+# **Next:** [lesson 16](16_next_token_prediction.ipynb) leaves the labels $\pm 1$: the answer is the next
+# token, and two matrices have to be learned.
