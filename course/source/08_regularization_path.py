@@ -329,7 +329,7 @@ for k, (name, p) in enumerate((("path", path), ("descent", model.p.detach()))):
 # all trials at once. It **follows**: each radius starts from the solution at the radius before.
 #
 # Projected steps stop where $-\nabla L(p) = \nu\, p$ with $\nu > 0$: the gradient points straight inwards.
-# (Or inside the ball, where $\nabla L = 0$: section 8.7.) The library's *residual* is about the angle between
+# (Or inside the ball, where $\nabla L = 0$: section 8.7.) The library's *residual* measures the angle between
 # $-\nabla L$ and $p$. A saddle of the sphere, where $L$ falls in some directions and rises in others, meets
 # that condition too.
 
@@ -515,7 +515,8 @@ def across(p, unit):
 draws = [fields(unit_problems(60, seed)[0]) for seed in (1, 2, 3)]
 many = data.TokenData(*(torch.cat(parts) for parts in zip(*draws, strict=True)))
 best = many.scores.amax(dim=-1, keepdim=True)
-solution, rows = (of(svm.token_problem(many.keys, many.optimal)) for of in (svm.solve, lambda q: q.a))
+problem = svm.token_problem(many.keys, many.optimal)
+solution, rows = svm.solve(problem), problem.a
 unit, lam = solution.value, solution.dual  # p_hat (trials, d) and lambda_j (trials, 9)
 weights = ((best - many.scores) / (1 + best.exp()))[many.scores < best].reshape(lam.shape)  # n w_j
 on = lam > 1e-6  # the support vectors
@@ -550,11 +551,12 @@ counts = late.sum(), (late & tight).sum(), (late & ~tight & faint).sum(), (~late
 assert counts == (19, 8, 10, 0), again.format("08.3")
 
 # %% [markdown]
-# The angle falls like $\|r\|/R$, and the vector $r$ is right: to within 5% in 161 of 180 problems at $R =
-# 1000$. But the law is late: at $R = 30$, where a loser's attention is already near $e^{-30}$, it is right in
-# 11 only. Where it is late the problem is nearly another one. Of the 19 that are still off at $R = 1000$, 8
-# have a constraint that misses being tight by less than $8/R$ and still pulls, and 10 others a support vector
-# with $\lambda_j < 0.003$, which hardly counts; of the 161 none is like that.
+# The angle falls like $\|r\|/R$, and the vector $r$ is right: to within 5% in 161 of 180 problems at
+# $R = 1000$. But the law is late: at $R = 30$, where a loser's attention is already near $e^{-30}$, it is
+# right in 11 only. It leaves out two things. A constraint that is nearly tight still pulls: of the 19
+# problems that are off at $R = 1000$, 8 have one that misses being tight by less than $8/R$. And $r$ is a
+# part of $p$, whose weight on $a_j$ is $R \lambda_j$ plus that of $r$: 10 others have a $\lambda_j$ below
+# $3/R$. Of the 161 none is like that.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.5 The path can jump
