@@ -41,7 +41,8 @@ def joint(ratio, steps, *, trials, seed):
 
     "apart": tight and relaxed SVM differ, cosine below .99. "soft": a sequence with less than .99 of its
     attention on every token; "soft_in_S": one of those is in S. "choice": the selected tokens as one number.
-    "best": they have the largest label margin of all choices; "possible": some p selects such a choice.
+    "way": ||p|| over the length of all steps. "best": they have the largest label margin of all choices;
+    "possible": some p selects such a choice.
     """
     tokens = data.random_tokens(n=N, T=T, d=D, trials=trials, seed=seed)
     model = train_both(tokens, ratio, steps)
@@ -67,6 +68,7 @@ def joint(ratio, steps, *, trials, seed):
     return {
         **{name: geometry.cosine(model.p, limit).float() for name, limit in limits.items()},
         "v": geometry.cosine(model.head.v, v_mm).float(),
+        "way": (model.p.norm(dim=-1) / (0.1 * steps)).float(),
         "apart": geometry.cosine(limits["tight"], limits["relaxed"]) < 0.99,
         "soft": soft.any(-1),
         "soft_in_S": (soft & S).any(-1),
