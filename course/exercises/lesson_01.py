@@ -1,7 +1,6 @@
 """Exercises of lesson 01: logistic regression chooses a margin."""
 
 import numpy as np
-from scipy.optimize import nnls
 
 from course.check.specification import Compare, Exercise, Misconception
 
@@ -104,10 +103,21 @@ GRADIENT = [
 # 01.2
 
 
+def _nearest(A):
+    """The weights (m,) of the point nearest to 0 in the hull of A (m, 2), if 0 is outside: on some edge."""
+    i, j = np.triu_indices(len(A))
+    edge = A[j] - A[i]
+    share = -(A[i] * edge).sum(axis=1) / np.maximum((edge * edge).sum(axis=1), np.finfo(float).tiny)
+    share = np.clip(share, 0, 1)
+    weights = np.zeros((len(i), len(A)))
+    weights[np.arange(len(i)), i] = 1 - share
+    weights[np.arange(len(i)), j] += share
+    return weights[np.linalg.norm(weights @ A, axis=1).argmin()]
+
+
 def _limit(A):
     """The angle of the largest margin of signed points A (m, 2): that of their hull's nearest point."""
-    lam, _ = nnls(np.vstack([A.T, np.ones(len(A))]), [0.0, 0.0, 1.0])
-    return np.arctan2(*(lam @ A)[::-1])
+    return np.arctan2(*(_nearest(A) @ A)[::-1])
 
 
 def _apart(angle, other):
@@ -146,8 +156,18 @@ def turns_cases(rng):
             and abs(y.sum()) < len(y) - 2
             and all(np.abs(rival(X, y) - turns(X, y)).max() > 1 for rival in RIVALS)
         ):
-            cases.append((X, y))
+            cases.append((_turned(X, y, np.pi * (len(cases) % 2)) if len(cases) < 2 else X, y))
     return cases
+
+
+def _turned(X, y, middle):
+    """The points turned so that the largest turn has this angle in its middle: where angles jump."""
+    A = y[:, None] * X
+    i = turns(X, y).argmax()
+    old = (np.delete(A, i, axis=0), A)
+    units = [(np.cos(angle), np.sin(angle)) for angle in map(_limit, old)]
+    by = middle - np.arctan2(*np.sum(units, axis=0)[::-1])
+    return X @ np.array([[np.cos(by), np.sin(by)], [-np.sin(by), np.cos(by)]])
 
 
 def _run(A):
@@ -170,10 +190,16 @@ def _only_holders(X, y):
     return (turns(X, y) > 0.3).astype(float)
 
 
+def _unwrapped(X, y):
+    """The differences of the angles, as arctan2 gives them."""
+    A = y[:, None] * X
+    return np.degrees(np.abs([_limit(np.delete(A, i, axis=0)) - _limit(A) for i in range(len(A))]))
+
+
 def _shares(X, y):
     """The turn shared among the points by their weights in the nearest point of the hull."""
     A = y[:, None] * X
-    lam, _ = nnls(np.vstack([A.T, np.ones(len(A))]), [0.0, 0.0, 1.0])
+    lam = _nearest(A)
     return turns(X, y).max() * lam / lam.max()
 
 
@@ -208,6 +234,11 @@ TURNS = [
     Misconception(
         _only_holders,
         "You found who turns the limit. By how many degrees?",
+    ),
+    Misconception(
+        _unwrapped,
+        "Two angles on either side of the half-turn, such as 170 and -170 degrees, are 20 degrees apart: go "
+        "the shorter way round.",
     ),
     Misconception(
         lambda X, y: np.radians(turns(X, y)),

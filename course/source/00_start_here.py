@@ -277,8 +277,8 @@ progress("00")
 #
 # <details><summary>The symbols that return in most lessons</summary>
 #
-# - $x_i$, $y_i = \pm 1$: points and their labels (01). $w$: weights of a line. $L$: the loss. $\eta$: the size
-#   of a step.
+# - $x_i$, $y_i = \pm 1$: points and their labels (01). $w$: weights of a line. $L$: the loss. $\eta$: the
+#   size of a step.
 # - $u_i$: the signed output, label times output; where it is large, the example is well predicted (01).
 # - $\mu$: a margin, the least $u_i$ over the length of the weights; $\hat\mu$: the largest (01).
 # - $\lambda_i$: how hard a constraint of the SVM presses (01); $q_i$: the same, scaled to the sum one (02).
