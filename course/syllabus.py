@@ -109,7 +109,7 @@ LESSONS = [
         "Factored weights and the nuclear norm",
         "Train two factors instead of their product: descent is greedy in rank, stalls, and one matrix says "
         "for how long.",
-        ("01", "02"),
+        ("01", "02", "03"),
     ),
     Lesson(
         "II",
@@ -155,7 +155,7 @@ LESSONS = [
         "Cross- and self-attention",
         "The matrix W is a p for other keys; its rank counts the queries, and plain descent keeps what a "
         "start has outside their span. Where queries carry the answer, W learns a rule for new sequences.",
-        ("02", "05", "06", "07", "08"),
+        ("02", "04", "05", "06", "07", "08"),
     ),
     Lesson(
         "III",

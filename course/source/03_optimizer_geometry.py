@@ -684,7 +684,8 @@ assert (real[:2] < 0.86 * ETA[:2]).all(), again("03.3")  # the rival: full steps
 # - the step at which it does, up to what does not grow with $\log(1/\varepsilon)$;
 # - $\log_{10}$ of the largest $\varepsilon$ that lets five real memories pass first.
 #
-# Until then let each step be that of $\varepsilon = 0$, and count the gradient at the start as 1.
+# Until then let each step be that of $\varepsilon = 0$, and count the gradient at the start as 1. Leave out
+# what multiplies the roots by a constant, in both numbers.
 #
 # <details><summary>Hint</summary>
 #
