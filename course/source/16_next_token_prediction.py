@@ -10,7 +10,7 @@
 #
 # Each goes to an SVM of its own. The first says what follows what. The second orders the vocabulary, by
 # heights that the data alone fix. So we know beforehand what a trained model will say of nearly three in
-# four of our sentences that it never saw, and where it will be wrong.
+# four of our sentences that it never saw, and that it is wrong where the answer contradicts the order.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -541,10 +541,10 @@ assert still.double().mean() > 0.7
 assert 0.08 < by_log_2.double().mean() < 0.15
 
 # %% [markdown]
-# In 2,598 of the 4,413 level sentences the logits are equal, so copies alone speak. With some of the
-# compared ones about half of all end in a tie: two answers are equally probable. Of the leads left most
-# have settled at a *finite* value. Some grow by $\log 2$ when $W$ is twice as long: the token behind loses
-# its share as $1/\lVert W\rVert$. (The rest are on the way.) What fixes a finite lead?
+# In 2,598 of the 4,413 level sentences attention's logits are equal, so copies alone speak. With some of the
+# compared ones about half of all end in a tie: two answers equally probable. Of the leads of compared
+# tokens most stand still at a *finite* value. Some grow by $\log 2$ when $W$ is twice as long: the token
+# behind loses its share as $1/\lVert W\rVert$. (The rest do neither.) What fixes a finite lead?
 
 # %% [markdown]
 # ### Exercise 16.3: Who wins a tie?
@@ -817,7 +817,7 @@ show(
 # vectors and Gaussian embeddings. (Bars: Wilson intervals; the dotted lines only join the points.)
 
 # %% [markdown]
-# Up to $c = 2$ the room is at most half a logit, and a larger $c$ buys little. From 4 on each unit of $c$
+# With 20 tokens the room is below half a logit up to $c = 2$. From 4 on each unit of $c$
 # is nearly a unit of room. With unit vectors, too, some are trapped at small $c$, probably because tokens
 # meet in several sequences of a query. (The law is for unit vectors' values: for Gaussian embeddings it is
 # a guide only.)
@@ -883,8 +883,8 @@ assert facts["both, no collocation"][4] < 0.95
 
 # %% [markdown]
 # Both at once with the collocation learns what two stages learn: **what was missing is the data.** With
-# Gaussian embeddings, too, but for a few sequences in 3 of 20 data sets, still on a wrong token. (Some get
-# free much later.) Two stages with $c = 8$ trapped none of these; both at once begin at $c = 0$. Without
+# Gaussian embeddings, too, but for a few sequences in 3 of 20 data sets, still on a wrong token. Two stages
+# with $c = 8$ trapped none of these; both at once begin at $c = 0$. Without
 # the collocation the sequences can be explained in several ways, for which token of a sentence speaks for
 # its answer is not written in it; attention then rests on others in part. And what follows a token that was
 # never behind an answer the sequences do not say: that share of the vocabulary bounds the column
@@ -1082,7 +1082,7 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # **3.** Why is $L_\infty$ not 0, and what would make it 0?
 # <details><summary>Answer</summary>
 #
-# Attention can do no better than choose the right token; the head then gives the answer
+# Attention can do no better than choose the right token; the answer's probability is then
 # $1/(1 + (V - 1)e^{-c})$. Only a longer $W_{\mathrm{ov}}$, a larger $c$, brings it to 0.
 # </details>
 

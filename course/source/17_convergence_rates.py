@@ -1,10 +1,9 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 17 · How fast?
 #
-# Plain descent, normalised steps, growing steps, Polyak's, Adam with a shorter memory: all of them turn
-# towards the direction of an SVM, and the number of steps they need to one degree goes, in
-# the median, from hundreds to about $10^{80}$. Whoever picks an
-# optimiser picks such a factor.
+# Plain descent, normalised steps, growing steps, Polyak's: all of them turn towards the direction of an
+# SVM, and the number of steps they need to one degree goes, in the median, from hundreds to about
+# $10^{80}$. Whoever picks an optimiser picks such a factor.
 #
 # **The question: how many steps does an optimiser need to turn into the direction of its SVM, and why so
 # many?**
@@ -209,7 +208,7 @@ assert at_step["GD"] > 10 * at_step["growing"]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.2 One curve: the error at a given length
 #
-# **Why one curve.** The direction of the step depends on $W$ alone. With steps that are not too long, all
+# **Why one curve.** The direction of the step depends on $W$ alone. If their steps are short enough, all
 # four follow the same path through the space of matrices, at different speeds.
 #
 # **Why $1/\lVert W\rVert$.** Let the softmax have chosen the tokens $\alpha$. With
@@ -325,7 +324,7 @@ print(f"   the angle where another lead is less than 1 longer at 400: {near:.1%}
 assert near > 0.02 > 0.005 > away
 
 # %% [markdown]
-# The prediction has no free parameter. In the span of the tight rows all twenty runs come to it. Of a
+# The prediction has no free parameter. In the span of the tight rows all twenty runs come near it. Of a
 # hundred others half are predicted to 2%, three quarters to 6%. A few are far off: where another comparison
 # is nearly tight, it goes on to pull, also outside of the span.
 #
@@ -576,9 +575,9 @@ for low, high in ((0, 1), (1, 2), (2, math.inf)):
     assert group.median() < (1.01, 0.95, 0.6)[low]
 
 # %% [markdown]
-# Where $1/\hat\mu \le \eta^*$, each step divides the excess by $e$, in every run; beyond, by less. Now steps
-# that grow: exponents from decade to decade, for steps of $0.1\sqrt j$, of $\sqrt j$, which pass $\eta^*$ a
-# hundred times sooner, and of $0.1\,j$.
+# Where $1/\hat\mu \le \eta^*$, each step divides the excess by $e$, in every run; beyond, in the median by
+# less. Now steps that grow: exponents from decade to decade, for steps of $0.1\sqrt j$, of $\sqrt j$, which
+# pass $\eta^*$ a hundred times sooner, and of $0.1\,j$.
 
 # %%
 marks = [round(10 ** (k / 4)) for k in range(8, 19)]  # 100 to 31,623
@@ -790,9 +789,9 @@ assert (exponent("p", "sign, long") > -0.5).sum() >= 36
 # %% [markdown]
 # The gaps of short steps keep their clocks, to .07 in the median. And:
 #
-# - **The angle is slower than the gap**, in the median by less than a factor of two in the exponent; single
-#   runs by more. (The balls of these norms have flat sides, along which a direction can turn at
-#   little cost in margin.)
+# - **The angle is slower than the gap**, in the median by less than a factor of two in the exponent.
+#   (Perhaps because the balls of these norms have flat sides, along which a direction can turn at little
+#   cost in margin.)
 # - **Long steps miss the limit** (steps of 0.3): in all runs on $W$, as in lesson 03.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -800,8 +799,8 @@ assert (exponent("p", "sign, long") > -0.5).sum() >= 36
 #
 # Adam with $\varepsilon = 0$ divides a running mean of the gradient by the root of a running mean of its
 # square: $\bar g \leftarrow \beta_1 \bar g + (1-\beta_1) g$, $\overline{g^2} \leftarrow \beta_2
-# \overline{g^2} + (1 - \beta_2) g^2$. But at rate $\hat\mu$ per unit of length the gradient *falls*, by a
-# factor $e^{-b}$ a step. What then?
+# \overline{g^2} + (1 - \beta_2) g^2$. But the gradient *falls*, by a factor $e^{-b}$ a step. What then?
+# ($\hat\mu$ is now the margin of sign descent's SVM.)
 
 # %% [markdown]
 # ### Exercise 17.4: Adam's speed limit
@@ -870,9 +869,9 @@ for name, beta_2 in (("Adam, .95", 0.95), ("Adam", 0.999)):
 # %% [markdown]
 # With $\beta_2 = .95$ the prediction holds within two percent: Adam has sign descent's exponents, at seven
 # tenths of its speed. With the default $\beta_2 = .999$ the loss falls, in the long run, by no more than a
-# factor $\sqrt{.999}$ a step: **the memory of the larger gradients brakes it**, to about a fiftieth
-# of what $\eta$ asks for. With the default
-# $\beta_2$ (but $\eta = .01$ and $\varepsilon = 0$) the angle hardly improves in 10,000 steps.
+# factor $\sqrt{.999}$ a step (so far $b$ is a tenth above its prediction): **the memory of the larger
+# gradients brakes it**, to about a fiftieth of what $\eta$ asks for. The angle hardly improves in 10,000
+# steps (with $\eta = .01$ and the default $\varepsilon$).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.7 All runs in one table *(optional)*
@@ -886,9 +885,9 @@ for name, beta_2 in (("Adam, .95", 0.95), ("Adam", 0.999)):
 # we follow them for 3,000 steps only, against the nuclear SVM (lesson 11). For other norms we know no limit.
 #
 # *Stated* are upper bounds for linear models (L) or attention (A). *Predicted*: two numbers are the gap's
-# exponent and half of it, between which $W$'s medians lay above: no law says so, and only $p$ tests it. Where
-# $(K, Q)$ have no exponent, the table has the angle to the nearest of the nuclear, Frobenius, spectral and
-# maximum norm's SVMs.
+# exponent and half of it. $W$'s medians lay between them in 17.6; no law says so, and only $p$ tests it.
+# Where $(K, Q)$ have no exponent, the table has the angle to the nearest of the nuclear, Frobenius, spectral
+# and maximum norm's SVMs.
 
 # %%
 said = dict.fromkeys(("GD", "NGD", "growing", "linear", "Polyak", "mirror 1.5"), (-1.0, -1.0))
@@ -935,14 +934,14 @@ print(f"W at 30: gap of spectral descent {gaps['spectral']:.2f}, of Muon {gaps['
 assert gaps["Muon"] > 1.5 * gaps["spectral"]
 
 # %% [markdown]
-# What is predicted is there to 0.1, but for two, and these are on their way (17.5): $0.1\sqrt j$ falls faster
-# before it passes $\eta^*$, and $\rho = 1.5$ is still above $-1$, as $0.1\,j$ was. Muon's polynomial is not
-# the polar factor: at equal length its gap is more than half as large again.
+# What is predicted is there to 0.1, but for two, which we think are on their way (17.5): $0.1\sqrt j$ falls
+# faster before it passes $\eta^*$, and $\rho = 1.5$ is still above $-1$, as $0.1\,j$ was. Muon's polynomial
+# is not the polar factor: at equal length its gap is more than half as large again.
 #
 # On $(K, Q)$ it is one curve again: at equal length plain, normalised and growing steps are equally far off,
 # to 6% in the quartiles; Polyak's are farther, as on $W$ (of the runs that end at $L_\infty$). But
-# this curve is not $1/R$: exponents are $-0.3$ to $-0.5$, though $R$ grows as $j^2$ and $j^3$. Lesson 11 says
-# what comes in late. Where the other norms go on $(K, Q)$ we do not know.
+# this curve is not $1/R$: exponents are $-0.3$ to $-0.5$, though $R$ grows as $j^2$ and $j^3$.
+# Where the other norms go on $(K, Q)$ we do not know.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.8 Claims and measurements
@@ -952,7 +951,7 @@ assert gaps["Muon"] > 1.5 * gaps["spectral"]
 # | one curve | equal angles at equal length | to 1% in the quartiles; Polyak's 7 to 17% higher |
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 problems to 2%, three quarters to 6% |
 # | GD's clock | read from NGD | right to 1% where it can be walked; $10^{80}$ steps to one degree |
-# | Polyak | the excess over $e$ | all runs with $1/\hat\mu \le \eta^*$; others less |
+# | Polyak | the excess over $e$ | all runs with $1/\hat\mu \le \eta^*$; others less, in the median |
 # | longest step | $\eta^*$ | settles at $.97\,\eta^*$, zigzags at $1.03\,\eta^*$, 20 of 20 |
 # | steps that only grow | $1/j$ at best | come to $-1$ from above; $0.1\sqrt j$ falls faster before |
 # | speed of a zigzag | exercise 17.3 | within 5%, 20 of 20 |

@@ -11,7 +11,7 @@
 #
 # An SVM over a head's own tokens points where the head's weights have moved with a cosine of one half, where
 # chance gives 0.03. That looks like a success. A control says that it is none. Then we take the transformer
-# apart, and find two ingredients that end the theory.
+# apart, and find which ingredients end the theory.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -324,7 +324,7 @@ assert lost["even"] > 0.1
 # %% [markdown]
 # In layer 1 it costs more than 5 points, in layer 2 less than one. Yet with *even* attention in layer 2 more
 # than 10 points are lost. (So it is in all five long runs.) Its attention is needed, and who asks is not: all
-# positions can share one question, the digit's own. That is the *cross*-attention of lesson 10, with one
+# positions can share one question. That is the *cross*-attention of lesson 10, with one
 # query for a sequence.
 #
 # **The token with the best score seldom wins:** in 7% of the choices of layer 1, about as by chance, and in
@@ -606,7 +606,7 @@ assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.forma
 # signs whose mean is at least as far from 0 as the observed one is a permutation $p$-value.
 #
 # **Weight decay** multiplies $K$ and $Q$ by a number below 1 at each step; a decay of 1 leaves 0.09 of $W_0$
-# after 400. So we take all movements from *there*, those of the rivals, too.
+# after 400. So we take all movements from *there*, the rivals', too.
 
 
 # %%
@@ -678,7 +678,7 @@ show(
 
 # %% [markdown]
 # The selection matters (random tokens give 0), it is this head's own (another head's gives 0), and most of
-# it is learned (what the untrained $W_0$ selects gives 0.16 and 0.20). But keys and queries that nobody
+# it came with the movement (what $W_0$ selects gives 0.16 and 0.20). But keys and queries that nobody
 # trained have as much on digits ($p = 0.60$), and *more* on sentences, in ten of ten runs. **So the cosine of
 # 0.5 is no evidence that training goes to an SVM.**
 #
@@ -789,7 +789,7 @@ assert abs(luck[normed] - 0.281) + abs(luck["longer " + normed] - 0.779) < 0.002
 assert max(path[normed]["decided"], later[normed]["decided"]) < 0.1
 
 # %% [markdown]
-# So the control is not too strict: where the theory holds, it passes in ten of ten.
+# So this control is not too strict: where the theory holds, it passes in ten of ten.
 #
 # What does the norm do? It makes the head *nonlinear* (lesson 13): what is read is no longer a weighted mean
 # of values. **Predict:** is a mixture of tokens then better than any one of them, or only as good?
@@ -804,7 +804,7 @@ assert max(path[normed]["decided"], later[normed]["decided"]) < 0.1
 # $\varepsilon$ of it to token $t$: return the slope of $f$ at $\varepsilon = 0$ for each token, (T,). `X` is
 # (T, d), `v` is (d,).
 #
-# (Without the norm the slope would be $v\cdot x_t - v \cdot x_\alpha$, never positive.)
+# (Without the norm the slope is $v\cdot x_t - v \cdot x_\alpha$: at the best token never positive.)
 #
 # <details><summary>Hint 1</summary>
 #
@@ -869,7 +869,7 @@ for setting, counts in wanted.items():
 # the best one helps.
 #
 # After training, too: under the norm the loss lies below that of the best tokens, and rises if attention is
-# made sharp. With an MLP and a residual sharp attention lowers it: **an MLP puts the decision off.**
+# made sharp. With an MLP and a residual sharp attention lowers it: **these put the decision off.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Your project
@@ -943,7 +943,7 @@ for tokens in ("digits", "sentences"):
 # | its own SVM predicts $W - W_0$ | cosine above nobody's | 0.50, nobody's 0.50; sentences 0.48, 0.53 |
 # | the same with weight decay | above nobody's | 0.64, nobody's 0.61; sentences 0.54, 0.59 |
 # | one linear layer, tokens that stand still | cosine 1 | above 0.995 (median of ten) |
-# | what breaks it | the nonlinear head | norm: mixtures win; an MLP delays; moving tokens that all ask |
+# | what breaks it | the nonlinear head | norm: mixtures win; moving tokens that all ask |
 
 # %% [markdown]
 # ## Questions
@@ -967,9 +967,8 @@ progress("18")
 #   nobody trained**: what selects is found again in its selection. A claim needs a rival that has all but the
 #   cause, and moves as training does.
 # - Taken apart, the theory holds in its setting. Most ingredients leave the direction nearly alone, turn it,
-#   or delay the decision.
-# - **The limits:** two data sets, one size of transformer, ten runs that share data; 16 sentences in the
-#   part that takes it apart.
+#   or delay the decision. A norm before the head ends it, as do moving tokens that all ask.
+# - **The limits:** two data sets, one size of transformer, ten runs that share data; 16 sentences in 18.6.
 #
 # ## Further reading
 #
