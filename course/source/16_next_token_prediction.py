@@ -593,7 +593,7 @@ for new in ([1, 1, 1], [1, 2, 4]):
     assert np.abs(shares / shares.sum() - foreseen).max() < 0.005, again.format("16.3")
 
 # %% [markdown]
-# So the model counts. A level token gets its copies now, times the sum, over the sequences in which it was
+# So the model counts. Such a token gets its copies now, times the sum, over the sequences in which it was
 # optimal, of q's copies over its own. The direction of $W$ forgets how often a sequence occurred.
 # Level tokens remember it.
 
@@ -1055,7 +1055,7 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # | the excess falls linearly | slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$ | within 1% in 24 runs |
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
-# | level tokens | what their sequences lacked, times copies | shares within .005 |
+# | level tokens (16.3) | what their sequences lacked, times copies | shares within .005 |
 # | a wrong sequence is heard | room $\log(1 + 2(e^c - 1)/V)$ | within .05 logits for 21 pairs |
 # | both stages at once | as well, with the collocation | unit vectors all right; Gaussian 17 of 20 sets |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
