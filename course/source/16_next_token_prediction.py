@@ -887,7 +887,7 @@ assert facts["both, no collocation"][4] < 0.95
 # with $c = 8$ trapped none of these; both at once begin at $c = 0$. Without
 # the collocation the sequences can be explained in several ways, for which token of a sentence speaks for
 # its answer is not written in it; attention then rests on others in part. And what follows a token that was
-# never behind an answer the sequences do not say: that share of the vocabulary bounds the column
+# never behind an answer the sequences do not say: the share of the others bounds the column
 # "collocation".
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1055,7 +1055,7 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # | the excess falls linearly | slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$ | within 1% in 24 runs |
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
-# | level tokens (16.3) | what their sequences lacked, times copies | shares within .005 |
+# | level tokens (exercise 16.3) | what their sequences lacked, times copies | shares within .005 |
 # | a wrong sequence is heard | room $\log(1 + 2(e^c - 1)/V)$ | within .05 logits for 21 pairs |
 # | both stages at once | as well, with the collocation | unit vectors all right; Gaussian 17 of 20 sets |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
