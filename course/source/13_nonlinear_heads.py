@@ -486,7 +486,7 @@ show(
 # **How far does it bounce?** A normalised step of length $\eta$ is a plain step of size $\eta / \|G\|$. On a
 # quadratic bottom with Hessian $H$ it multiplies the part along eigenvector $k$ by
 # $1 - (\eta/\|G\|)\, \lambda_k$. While $\eta/\|G\|$ is above $2/\lambda_{\max}$ the steepest part grows, so
-# $\|G\|$ grows; below, all parts shrink. It settles where that factor is $-1$, at the *edge of stability*:
+# $\|G\|$ grows; below, all parts shrink. It can rest only where that factor is $-1$, the *edge of stability*:
 #
 # $$\frac{\eta}{\|G\|} \cdot \frac{\lambda_{\max}(H)}{2} = 1 .$$
 
@@ -676,8 +676,8 @@ assert (grown < 1.1).all(), again.format("13.4")
 assert abs(np.median(grown) - 1) < 0.05, again.format("13.4")
 
 # %% [markdown]
-# Here descent keeps other tokens than the path in one run of 24; with other draws of the data it was up to
-# five. In the runs that mix and keep the same tokens the clock is 2% short in the median, 18% in the worst.
+# With this draw of the data descent keeps other tokens than the path in one run of 24. In the runs that mix
+# and keep the same tokens the clock is 2% short in the median, 18% in the worst.
 #
 # Now a ReLU head with the same $V$. Its $N$ comes from a path with $\mathrm{gelu}(256\, V x)$, read as above
 # (`read` does it in one call); we assume that descent keeps the same tokens.
@@ -793,7 +793,7 @@ assert min(median["lambda"], median["1 / cost"]) > 1.5
 # So these parts say what $W_{\mathrm{fin}} + r$ adds to the leads: up to one constant a run,
 # $\log (c_{it}\, s_{ia} / \lambda_{it})$ for each support token, and for kept tokens $r$ adds nothing. Of all
 # matrices that do so only the shortest is a sum of these tokens' rows, as the $W$ of the path is far out. As
-# in exercise 08.3, less its part along $W_{\mathrm{dir}}$ it is $r$.
+# in exercise 08.3, less its part along $W_{\mathrm{dir}}$ it is $W_{\mathrm{fin}} + r$.
 #
 # To test it, `mixtures.mixture_path` follows the path to $R = 204{,}800$. There rounding would hide the loss;
 # it solves for the shares, then for the leads, with the logarithm of the loss.
@@ -859,8 +859,8 @@ assert lengths[1] > 2.5 * lengths[0]
 #
 # Is $r$ the largest correction for every head and $d$? A sweep, stored with the course, has 200 trials in
 # each cell, for three heads: our gelu, $\tanh(4 V x)$, and nearly a ReLU, $\mathrm{gelu}(256\, V x)$ with the
-# linear loss. ($r$ is read at $R = 2048$ there.) A run is *accepted* if its path arrives at $R = 16$ and the
-# SVM predicts all its rates within $\frac12$; it counts at $R$ if it arrives there.
+# linear loss. (There $r$ is measured, at $R = 2048$.) A run is *accepted* if its path arrives at $R = 16$ and
+# the SVM predicts all its rates within $\frac12$; it counts at $R$ if it arrives there.
 
 # %%
 runs = measured("13.runs").load()
@@ -984,7 +984,7 @@ assert (np.delete(ratio, 11) < 0.95).all()
 # runs at $d = 4$ and 2% at $d = 10$, where we accepted over 97% of those with smooth heads.
 #
 # **At a fixed length** the full prediction can be judged. On our paths it is farther from $W$ than the
-# published one at $R = 16$, in 11 of 12 cells, and closer at $R = 32$ among those that arrive, or level. It
+# published one at $R = 16$ in 11 of 12 cells, and at $R = 32$, of those that arrive, closer in 11 of 12. It
 # is right in the limit, and the limit is far.
 
 # %% [markdown] slideshow={"slide_type": "slide"}

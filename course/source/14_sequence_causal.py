@@ -205,7 +205,7 @@ for name, sees in {
     assert (found == moves(sees)).all(), again.format("14.1")
 
 # %% [markdown]
-# **A hidden token changes nothing, not even the last digit**, with padding of size 1,000 and whatever $W$. So
+# **A token hidden from another position changes nothing there, not even the last digit**, whatever $W$. So
 # no gradient comes from it either, and causal self-attention on $n$ sequences is lesson 10 with $nT$
 # sequences of lengths 1 to $T$ and the query $z = x_{ik}$. No new theory of training is needed. The library
 # stores the tokens once: `data.every_position(X, y, v, causal=..., mask=...)`.
@@ -618,8 +618,8 @@ assert made["unit"][1] > made["normal"][1] + 0.06
 # one length are all corners: every choice is possible, however long the sequence. Short tokens among long
 # ones tend to lie inside.
 #
-# When all twenty positions ask, the exercise no longer applies, but the count errs to the same sides. (For
-# one short sequence of unit tokens it erred to the other, above: 0.83 of the choices for 0.90 at $d = 3$.)
+# When all twenty positions ask, the exercise no longer applies, but the order is the same. (For one short
+# sequence of unit tokens the count was too high, above: 0.83 of the choices for 0.90 at $d = 3$.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.6 Why causal models are more often global
@@ -627,7 +627,7 @@ assert made["unit"][1] > made["normal"][1] + 0.06
 # Feasible is not the same as found. Descent went to the best tokens of all positions less often with full
 # attention than with a causal mask. It may be that a batch makes half as many comparisons; or that a position
 # has fewer tokens to choose from; or the *order*, a curriculum from short to long. Masks can tell, all with
-# coins for labels, and with as many comparisons as when causal:
+# coins for labels, and on average as many comparisons as when causal:
 #
 # - **shuffled**: the $k$-th position sees $k$ random tokens. No order;
 # - **three**: each position sees three random tokens. None sees few;
@@ -782,8 +782,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.7 Where it breaks
 #
-# **Small d.** At small $d$ many runs are undecided after 1,000 steps: the largest attention of some position
-# is below 0.99. Are they stuck, or late? And those that are decided, are they so for good?
+# **Small d.** At small $d$, with three sequences of five, many runs are undecided after 1,000 steps: the
+# largest attention of some position is below 0.99. Are they stuck, or late? And are decided ones so for good?
 #
 # **Predict before you run on** which decided runs will change tokens. Lesson 07 knows: along
 # $W_{\mathrm{mm}}(\alpha)$ a selected token is worn away by those that are tight with it, for these keep the
@@ -911,7 +911,7 @@ assert cosine.min() > 0.99
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | a hidden token moves no output | 0 | 0, to the last digit |
+# | a token moves no other position that it is hidden from | 0 | 0, to the last digit |
 # | $W$ goes to the SAtt-SVM of its choice | cosine 1 | above 0.98 in 720 runs, $d = 20$ |
 # | orthonormal tokens: squared norm | $\sum (1 - 1/m)$, for every choice | to 6 digits |
 # | a random choice uses up $\nu_m$ a position | kinematic formula | within 0.12 (coins: 0.96), $T \le 5$ |
@@ -953,13 +953,13 @@ progress("14")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 # - With every position a query, training goes to the **SAtt-SVM**: one set of rows for each position, over
-#   the tokens that it sees. A **mask** is exact: what is hidden moves nothing.
+#   the tokens that it sees. A **mask** is exact: a hidden token moves no other position.
 # - All positions share $W$. With orthonormal tokens squared norms add up, $1 - 1/m$ for a position that sees
 #   $m$. Random tokens cost more, in high dimension little.
 # - A position that sees $m$ tokens uses up $\nu_m$ = 0.5, 0.83, 1.09, 1.29, ... of the $d^2$ degrees of
 #   freedom. Random choices are feasible up to about $\sum \nu = d^2$; where the rows are independent, every
 #   choice is. The count is for normal tokens; with ten a sequence unit ones can do more, uneven ones less.
-# - **Causal** runs are more often global because they have fewer comparisons: other ways to halve them do
+# - **Causal** runs are more often global mostly because comparisons are fewer: other ways to halve them do
 #   about as well, and order does not help. How often a position misses depends mainly on the **load**, the
 #   comparisons of the batch over $d^2$.
 # - A decided run is, in all runs here, final where its choice is **locally optimal**. Undecided ones are

@@ -181,9 +181,9 @@ for rho in (1.1, 3.0):
 
 # %% [markdown]
 # **A certificate.** Number the comparisons by $j$ (elsewhere $j$ counts steps). Any weights $\lambda \ge
-# 0$, with $S = \sum_j \lambda_j A_j$, bound the length of $W_\rho$ from both sides. A feasible $W$ has
+# 0$, with $S = \sum_j \lambda_j A_j$, may bound the length of $W_\rho$ from both sides. A feasible $W$ has
 # $\sum_j \lambda_j \le \langle S, W\rangle \le \lVert S\rVert_{\rho^*} \lVert W\rVert_\rho$ (Hölder). And
-# the mirror image of $S$, divided by its smallest lead, is feasible.
+# the mirror image of $S$, divided by its smallest lead, is feasible if that is positive.
 
 # %%
 each, others = np.nonzero(np.arange(8) != selected[2.0][:, None])
@@ -315,10 +315,11 @@ assert table["three", "theirs"][1] / table["three", "own"][1] > 3
 # ## 15.6 Ten times longer
 #
 # Is 0.005 where it ends, or is the run just not done? And how fast does it fall? The first steps pull at
-# comparisons that do not matter later, and nothing takes that back: $S$ is a line and a remainder that it
-# keeps, a share $1/\lVert S\rVert$. So is $W$ (lesson 01): late, the tight leads differ by a constant only,
-# a share $1/\lVert W\rVert = \lVert S\rVert^{-1/(\rho-1)}$. The divergence is of second order in the larger
-# share, and steps add up. So we expect its power in $j$ to be $-2\min(1, 1/(\rho-1))$.
+# comparisons that do not matter later, and nothing takes that back: $S$ is a line and a fixed remainder, a
+# share $1/\lVert S\rVert$ of it. $W$ has one, too (lesson 01): late, the tight leads differ by a constant
+# only, a share $1/\lVert W\rVert = \lVert S\rVert^{-1/(\rho-1)}$. The divergence is of second order in the
+# larger share, and $\lVert S\rVert$ grows like $j$. So we expect its power in $j$ to be
+# $-2\min(1, 1/(\rho-1))$.
 #
 # The same runs, from a tenth of the published steps to ten times as many:
 
@@ -424,7 +425,7 @@ for rho, norm in norms.items():
     assert (coarse > 1) if rho == 1.1 else (coarse < 0.05)
 
 # %% [markdown]
-# For $\rho = 1.1$ a step of 0.1 more than doubles $W$ just when attention decides; for the others it adds at
+# For $\rho = 1.1$ a step of 0.1 can more than double $W$ just when attention decides; for others it adds at
 # most 5%. From here on steps grow ($\eta\sqrt j$), and we name them by the share that they add when $W$ is as
 # long as the SVM of the first data set.
 
@@ -589,10 +590,10 @@ for begin, rho, key in (
         assert 24 <= min(as_2) <= max(as_2) <= 33
 
 # %% [markdown]
-# The control moves at most four choices of 60, and no count by more than three. So the counts tell of the
-# norm: $\rho = 1.75$ selects as 2 does on about nine data sets of ten, 3 on seven or eight, 1.1 on half (of
-# 60 data sets a share is known to an eighth, at best). They tell of the start, too: with one of its own for
-# each $\rho$, 3 agrees with 2 on half.
+# The control moves at most four choices of 60, and no count by more than three. So coarse steps do not
+# make them: $\rho = 1.75$ selects as 2 does on about nine data sets of ten, 3 on seven to nine, 1.1 on half
+# (of 60 data sets a share is known to an eighth, at worst). They tell of the start, too: with one of its
+# own for each $\rho$, 3 agrees with 2 on half.
 #
 # Geometry or path? When can a choice be *held*? Take the simplest case.
 
