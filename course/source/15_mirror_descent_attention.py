@@ -318,8 +318,8 @@ assert table["three", "theirs"][1] / table["three", "own"][1] > 3
 # comparisons that do not matter later, and nothing takes that back: $S$ is a line and a fixed remainder, a
 # share $1/\lVert S\rVert$ of it. $W$ has one, too (lesson 01): late, the tight leads differ by a constant
 # only, a share $1/\lVert W\rVert = \lVert S\rVert^{-1/(\rho-1)}$. The divergence is of second order in the
-# larger share, and $\lVert S\rVert$ grows like $j$. So we expect its power in $j$ to be
-# $-2\min(1, 1/(\rho-1))$.
+# larger share, and $\lVert S\rVert$ grows like $j$. So the divergence should fall with the power
+# $-2\min(1, 1/(\rho-1))$ of $j$.
 #
 # The same runs, from a tenth of the published steps to ten times as many:
 
