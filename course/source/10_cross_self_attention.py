@@ -646,8 +646,8 @@ show(
 # and a locally optimal choice. The paper's constant steps are nearly there: the one choice that is not
 # locally optimal is left within 2,000 more.
 #
-# **$W$ does not go to the nuclear SVM.** The second curve levels off at the cosine between the two
-# *solutions*, within .01 in each of these trials.
+# **$W$ does not go to the nuclear SVM.** With growing steps its cosine levels off at that between the
+# two *solutions*, within .01 in each trial.
 #
 # **And the regularisation path?** By lesson 08 the direction of the best $W$ of norm $R$ tends to that of
 # $W_{\mathrm{mm}}$ of the *best* tokens. A program that follows a minimiser from a small radius may stay on a
@@ -707,7 +707,7 @@ assert (followed.loss[-1] - floor)[~best].min() > 1e-4
 # in $T$.
 #
 # **Is it $bI$ that is learned?** Training data know one more direction: tokens are sorted by score, and so
-# by $v \cdot x$. Turn all tokens by an orthogonal $\Omega$ that leaves $v$ alone: scores stay, and the
+# by $y_i\, v \cdot x$. Turn all tokens by an orthogonal $\Omega$ that leaves $v$ alone: scores stay, and the
 # turned data are as likely as the old ones. So the loss, averaged over all data, has $L(\Omega^\top W
 # \Omega) = L(W)$, and descent on it from zero stays among the matrices with $\Omega^\top W \Omega = W$ for
 # all such $\Omega$.
@@ -849,7 +849,7 @@ show(
 # - **The first step teaches much of it**, here more than 60% of what the SVM gains over chance at each $n$.
 #   It does so by the part of $W$ in the symmetric form. Alone, that part selects token 1 in more than 85%
 #   already at $n = 2$; the rest alone is at chance. With $n$ it grows to be nearly all of $W$.
-# - **The SVM has the form too**, nearly, but with far less weight along $v$.
+# - **The SVM comes to the form too** as $n$ grows, with far less weight along $v$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Where it breaks: one query, two answers
@@ -1064,7 +1064,7 @@ progress("10")
 #   contradict each other, and then no $d$ helps.
 # - Where queries carry the answer, by being it or by a fixed turn, $W$ learns a rule for new sequences: its
 #   part $b\,(I - ee^\top) + b_v\,ee^\top$, $e$ along $v$, which grows with $n$. After one step, that part
-#   alone knows the rule.
+#   alone is mostly right.
 #
 # ## Further reading
 #

@@ -372,7 +372,7 @@ assert ((ratio > 0.8) & (ratio < 0.96)).all(), again.format("11.1")
 assert 2 / eta_star.max() > 40 * 4  # the sum leaves out what ridge and product add: at most 4 eps
 
 # %% [markdown]
-# The curvature at rest says run by run which step is small enough. (The cycle's gradients are 6 to 18 percent
+# The curvature at rest says run by run if 0.005 is small enough. (The cycle's gradients are 6 to 18 percent
 # smaller than predicted: the exercise has one gradient to normalise, the run two.) The cosine is the same in
 # the cycle and at rest.
 #
@@ -608,8 +608,8 @@ assert late[0] < 0.03 < late[1] < 0.04 < late[2] < 0.07 < late[3] < 0.1
 # **Predict** before you run on. Return the newcomer's share now, and the factor by which $\lVert W \rVert_*$
 # must grow until the share is `goal`, if $S$ keeps its shape: 1 if it is there already, `np.inf` if it never
 # gets there. The size of a direction with the left and right unit vectors $a$, $b$ is $\lVert K^\top a +
-# Q^\top b \rVert^2$; for the first direction of $W$ take its first singular vectors. Mostly $c$ falls while
-# the newcomer enters. Which way will your factor be off?
+# Q^\top b \rVert^2$; for the first direction of $W$ take its first singular vectors. Suppose $c$ falls while
+# the newcomer enters: which way will your factor be off?
 #
 # <details><summary>Hint</summary>
 #
@@ -705,9 +705,9 @@ show(
 
 # %% [markdown]
 # Here no stall is over earlier than predicted (on other draws a few are, by a little), and in the median it
-# takes about 50 times the norm where 11 were predicted, as mostly $c$ falls. But a stall predicted to be long
-# is long. And the norm is the logarithm of time. A smaller start has a smaller newcomer (the last
-# column of the table above), and so a longer stall.
+# takes about 50 times the norm where 11 were predicted: growth falls behind the power $c$. But a stall
+# predicted to be long is long. And the norm grows like the logarithm of time. A smaller start has a smaller
+# newcomer (the last column of the table above), and so a longer stall.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 How many columns does it take?
@@ -727,8 +727,8 @@ show(
 # ★★★ · 15 minutes
 #
 # If there are more unknowns in a symmetric $H'$ than tight comparisons, some $H' \ne 0$ leaves all their
-# leads, and hence (why?) the cost: $W$ is not the only solution. One can go along $H'$ until the rank falls,
-# or until one more comparison is tight, and count again. Return the largest rank at which this argument
+# leads, and hence (by $K = S Q$) the cost: $W$ is not the only solution. One can go along $H'$ until the rank
+# falls, or until one more comparison is tight, and count again. Return the largest rank at which this argument
 # stops (Barvinok 1995, Pataki 1998). Count also what lesson 10 knows: the rank is at most $\min(n, d)$. You
 # are given all leads at $W$ (the least is 1 but for the solver's error); those up to `tol` above the least
 # are tight.
@@ -906,7 +906,7 @@ assert account[3:] == [[149, 0, 11], [87, 29, 44], [3, 142, 15]]
 # 1.2e-7. What changes?</summary>
 #
 # The ridge is $2^{29}$ times stronger, so rest is at a shorter $W$ (exercise 11.2), farther from
-# $W_{\mathrm{nuc}}$: all leads are shorter by $29 \log 2 \approx 20$.
+# $W_{\mathrm{nuc}}$: tight leads are shorter by about $29 \log 2 \approx 20$.
 # </details>
 #
 # <details><summary>2. A run stands still at cosine .94, its S has c = 1.6, and m = d. Has it
@@ -933,8 +933,8 @@ progress("11")
 # - $W_{\mathrm{nuc}}$ has a low rank. With columns to spare most runs arrive, in log time; with two, most are
 #   barred by their **ceiling**.
 #
-# All measurements are on random tokens of two or three sizes. The law of the newcomer, the length at rest and
-# the cycle are short arguments and measurements of this lesson, not theorems.
+# But for the ranks, all is measured on random tokens of two or three sizes. The law of the newcomer, the
+# length at rest and the cycle are short arguments and measurements of this lesson, not theorems.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

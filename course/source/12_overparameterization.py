@@ -421,7 +421,7 @@ show(
 # where both bind, 0.54 for $n = 5$, $T = 8$, $d = 3$, where the law and the count have 0.42.
 #
 # Compare the two thresholds. *Every* choice needs as many numbers as there are rows, $T - 1$ a sequence; a
-# *random* one about $\nu_T$ a sequence, and doubling $T$ from 2 to 16 adds 0.59, 0.67 and 0.75 to that.
+# *random* one about $\nu_T$ a sequence, and each doubling of $T$ from 2 to 16 adds 0.59, 0.67, 0.75.
 #
 # **Try it.** The probability for $p$ and $W$, with marks where *every* choice is possible. Predict: you
 # double $T$. Which moves more, the curve or its mark?
@@ -584,7 +584,7 @@ for kind, n, d, low, high in (("p", 1, 3, 400, 400), ("p", 4, 12, 370, 385), ("W
 #
 # **The first gradient** costs nothing and explains 54 and 71% of the global runs here, 42 and 43% in the
 # sweep, but it fails in a few. It is the *first* step only: a lead that is barely positive can be lost while
-# logits are small. How far must a run be, that its leads are safe?
+# logits are small. When are all leads safe?
 #
 # ### Exercise 12.3: How low is safe?
 #
@@ -662,7 +662,7 @@ for kind, d in (("W", 6), ("p", 12)):
 # **The start and the schedule.** So far $p$ and $W$ started at zero, and steps grew like 0.1 times the root
 # of their number (lesson 06). On the same data ($n = T = 4$, $d = 12$ for $p$, 6 for $W$), constant steps
 # of 0.1, or growing ones five times shorter, choose the same tokens in at least 98 of 100 runs, up to
-# random starts of length $\beta = 1$. A longer start decides by itself: from $\beta = 10$ on shares fall.
+# random starts of length $\beta = 1$. From $\beta = 10$ on shares fall, at 100 most with constant steps.
 
 # %%
 begun = found["starts"]  # 500 runs a number
@@ -835,7 +835,7 @@ assert alone.tolist() == [6685, 6687]
 # so the gain per unit of step stays above a positive constant, and the steps would add up. $\square$
 # </details>
 #
-# A decisive experiment: at a *fixed*, low dimension, make tokens orthogonal, or queries, or both.
+# A test: at a *fixed*, low dimension, make tokens orthogonal, or queries, or both.
 
 # %%
 crossed = {}
@@ -894,8 +894,8 @@ assert (more[:, 3] > 2.5 * more[:, 0]).all()  # not the load alone
 
 # %% [markdown]
 # For $p$ with $n = d/2$ the share of *sequences* that find their best token hardly falls from $d = 12$ on;
-# but all $n$ do so with a chance of roughly that to the power $n$, which falls towards zero. $W$ with $n =
-# d^2/8$ does the same. With $n = d$, $W$ gets ever better.
+# but all $n$ do so with a chance of roughly that to the power $n$, which falls. $W$ with $n = d^2/8$
+# does the same. With $n = d$, $W$ gets better up to $d = 24$.
 #
 # So compare at equal **load**, rows against numbers: $n(T - 1)/d$ for $p$, $n(T - 1)/d^2$ for $W$. At $T = 3$
 # the load orders the errors a sequence, whatever the size and for both models. (At load 1 they grow with
@@ -951,7 +951,7 @@ progress("12")
 # - **Found**: possible is not enough. Runs are lost to other local winners. More dimensions leave fewer of
 #   them; those that remain are escaped hardly more easily with $d$. That rests on three sizes of random
 #   tokens.
-# - **In all sequences at once** only if the numbers outgrow the sequences.
+# - **In all sequences at once**: more and more runs, if the numbers outgrow the sequences.
 #
 # ## Further reading
 #
