@@ -728,8 +728,8 @@ show(
 #
 # If there are more unknowns in a symmetric $H'$ than tight comparisons, some $H' \ne 0$ leaves all their
 # leads, and hence (by $K = S Q$) the cost: $W$ is not the only solution. One can go along $H'$ until the rank
-# falls, or until one more comparison is tight, and count again. Return the largest rank at which this argument
-# stops (Barvinok 1995, Pataki 1998). Count also what lesson 10 knows: the rank is at most $\min(n, d)$. You
+# falls, or until one more comparison is tight, and count again. Return the largest rank at which this
+# argument stops (Barvinok 1995, Pataki 1998). Count also what lesson 10 knows: the rank is at most $\min(n, d)$. You
 # are given all leads at $W$ (the least is 1 but for the solver's error); those up to `tol` above the least
 # are tight.
 #
@@ -927,7 +927,7 @@ progress("11")
 #   $W$, for the Frobenius one. In 9 of 40 problems of the published size these are not all the best ones,
 #   which are the theorem's.
 # - The published .997 is a **ridge** of one rounding error at work; exact descent without it has .985. The
-#   public run cycles around a KKT point; steps below $2 \varepsilon / h$ rest there.
+#   public run cycles; steps below $2 \varepsilon / h$ rest, at a KKT point.
 # - Without the ridge, descent stalls with directions missing; $c = \lVert S \rVert_{\mathrm{op}}$
 #   predicts, a little too high, how fast each newcomer grows, and so how soon the stall can end.
 # - $W_{\mathrm{nuc}}$ has a low rank. With columns to spare most runs arrive, in log time; with two, most are
