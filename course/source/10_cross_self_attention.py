@@ -847,8 +847,9 @@ show(
 
 # %% [markdown]
 # - **The first step teaches much of it**, here more than 60% of what the SVM gains over chance at each $n$.
-#   It does so by the part of $W$ in the symmetric form. Alone, that part selects token 1 in more than 85%
-#   already at $n = 2$ ($bI$ would in all); the rest alone is at chance. With $n$ it grows to be nearly all of $W$.
+#   It does so by the part of $W$ in the symmetric form. Alone, the rest is at chance, and that part
+#   selects token 1 in more than 85% already at $n = 2$ ($bI$: in all). With $n$ it grows to nearly all
+#   of $W$.
 # - **The SVM comes to the form too** as $n$ grows, with far less weight along $v$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}

@@ -704,10 +704,10 @@ show(
 # at lead 100 and measured, for our twelve problems from $\beta = .01$ and .001.
 
 # %% [markdown]
-# Here no stall is over earlier than predicted (on other draws a few are, by a little), and in the median it
+# Here no stall is over earlier than predicted (on other draws a few are, a little), and in the median it
 # takes about 50 times the norm where 11 were predicted: growth falls behind the power $c$. But a stall
-# predicted to be long is long. And the norm grows like the logarithm of time. A smaller start has a smaller
-# newcomer (the last column of the table above), and so a longer stall.
+# predicted to be long is long. The norm grows like the logarithm of time. A smaller start has a smaller
+# newcomer (last column of the table above), and so a longer stall.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 How many columns does it take?
@@ -729,7 +729,7 @@ show(
 # If there are more unknowns in a symmetric $H'$ than tight comparisons, some $H' \ne 0$ leaves all their
 # leads, and hence (by $K = S Q$) the cost: $W$ is not the only solution. One can go along $H'$ until the rank
 # falls, or until one more comparison is tight, and count again. Return the largest rank at which this
-# argument stops (Barvinok 1995, Pataki 1998). Count also what lesson 10 knows: the rank is at most $\min(n, d)$. You
+# argument stops (Barvinok 1995, Pataki 1998). Count also what lesson 10 knows: at most $\min(n, d)$. You
 # are given all leads at $W$ (the least is 1 but for the solver's error); those up to `tol` above the least
 # are tight.
 #
@@ -906,7 +906,7 @@ assert account[3:] == [[149, 0, 11], [87, 29, 44], [3, 142, 15]]
 # 1.2e-7. What changes?</summary>
 #
 # The ridge is $2^{29}$ times stronger, so rest is at a shorter $W$ (exercise 11.2), farther from
-# $W_{\mathrm{nuc}}$: tight leads are shorter by about $29 \log 2 \approx 20$.
+# $W_{\mathrm{nuc}}$: tight leads are shorter by $29 \log 2 \approx 20$.
 # </details>
 #
 # <details><summary>2. A run stands still at cosine .94, its S has c = 1.6, and m = d. Has it
@@ -933,7 +933,7 @@ progress("11")
 # - $W_{\mathrm{nuc}}$ has a low rank. With columns to spare most runs arrive, in log time; with two, most are
 #   barred by their **ceiling**.
 #
-# But for the ranks, all is measured on random tokens of two or three sizes. The law of the newcomer, the
+# But for ranks, all is measured on random tokens of two or three sizes. The law of the newcomer, the
 # length at rest and the cycle are short arguments and measurements of this lesson, not theorems.
 
 # %% [markdown] slideshow={"slide_type": "skip"}

@@ -895,7 +895,7 @@ assert (more[:, 3] > 2.5 * more[:, 0]).all()  # not the load alone
 # %% [markdown]
 # For $p$ with $n = d/2$ the share of *sequences* that find their best token hardly falls from $d = 12$ on;
 # but all $n$ do so with a chance of roughly that to the power $n$, which falls. $W$ with $n = d^2/8$
-# does the same. With $n = d$, $W$ gets better up to $d = 24$.
+# does the same. With $n = d$, $W$ gets better.
 #
 # So compare at equal **load**, rows against numbers: $n(T - 1)/d$ for $p$, $n(T - 1)/d^2$ for $W$. At $T = 3$
 # the load orders the errors a sequence, whatever the size and for both models. (At load 1 they grow with
