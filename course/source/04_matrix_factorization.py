@@ -250,13 +250,13 @@ assert np.allclose([by_factors.mean(), by_one.mean(), by_two.mean()], [81.6, 73.
 assert 5 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(len(ahead)) < 12
 
 # %% [markdown]
-# So 48 of 53, 91 percent, was luck. But descent on factors is better than either rival. *Why* do factors
-# bring about a low rank, *which* table do they choose, and do they get there?
+# So 48 of 53, 91 percent, was partly luck. But on average descent on factors beats either rival. *Why* do
+# factors bring about a low rank, *which* table do they choose, and do they get there?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.2 Another idea of small
 #
-# As in lesson 03 (section 3.6) write $W = \sum_k \sigma_k\, \xi_k \zeta_k^\top$ with its **singular values**
+# As in lesson 03 write $W = \sum_k \sigma_k\, \xi_k \zeta_k^\top$ with its **singular values**
 # $\sigma_1 \ge \sigma_2 \ge \dots \ge 0$ and orthonormal $\xi_k$ and $\zeta_k$. The number of $\sigma_k$
 # above zero is the rank. Three norms of a matrix are norms of this list:
 #
@@ -281,7 +281,7 @@ assert 5 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(len(ahead)) < 12
 # ★★☆ · 8 minutes
 #
 # Which $w$ makes the nuclear norm smallest? Here $a \ne 0$; $b$ and $e$ are any numbers. A formula is wanted,
-# correct to many digits, not a search. Before you begin, guess: is it always the $w$ that makes the rank one?
+# correct to many digits, not a search. Guess: is it always the $w$ that makes the rank one?
 #
 # <details><summary>Hint</summary>
 #
@@ -381,7 +381,7 @@ show(
 #
 # ★★☆ · 7 minutes
 #
-# Keys and queries often get different weight decay. Let a pair be charged $\frac12 (\varepsilon_U \lVert U
+# Keys and queries may get different weight decay. Let a pair be charged $\frac12 (\varepsilon_U \lVert U
 # \rVert_F^2 + \varepsilon_V \lVert V \rVert_F^2)$, with both numbers positive. Which norm of $W$ is this
 # now? Guess before you derive: the mean of the two penalties, the smaller one, ...? For given $U$, $V$ and
 # penalties return
@@ -431,7 +431,7 @@ check("04.3", charges)
 # \min_W\ \lVert W \rVert_* \ \text{ s.t. } \langle A_i, W \rangle \ge 1 , \tag{N}$$
 #
 # if $m$ is at least the rank of a solution on the right. On the left the problem is not convex; on the right
-# it is. Its solution is $W_{\mathrm{nuc}}$; with the Frobenius norm, as in lesson 02, it is
+# it is. A solution of it is $W_{\mathrm{nuc}}$; with the Frobenius norm, as in lesson 02, it is
 # $W_{\mathrm{fro}}$. The **nuclear margin** of a matrix, and the largest one, are
 #
 # $$\mu(W) = \min_i \frac{\langle A_i, W \rangle}{\lVert W \rVert_*}, \qquad
@@ -571,8 +571,8 @@ def growth(U, V, M, factor):
 check("04.4", growth)
 
 # %% [markdown]
-# While the rates stay, $\sigma_2$ is proportional to $\sigma_1$ to the power of their ratio. This law comes
-# back in section 4.6. First the rates on our run, and the law for three starts, when $\sigma_1$ reaches 1.
+# While the rates stay, $\sigma_2$ is proportional to $\sigma_1$ to the power of their ratio. First the rates
+# on our run, and this law for three starts, when $\sigma_1$ reaches 1.
 
 
 # %%
@@ -635,15 +635,15 @@ show(
 # **Figure 3.** Descent on the factors from $\beta = 0.001$, step size 1, and `race` (dashed).
 
 # %% [markdown]
-# A small start does more than delay: the share of the second, when the first arrives, is a *power* of
-# $\beta$.
+# The share of the second, when the first arrives, goes like a *power* of $\beta$, about
+# $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$.
 #
 # Then $\sigma_2$ slows down, and your formula says why. Our factors are *balanced*: $U^\top U = V^\top V$, up
 # to $\beta^2$. Then $U U^\top$ and $V V^\top$ have $W$'s own singular vectors and values, and the rate of
 # $\sigma_k$ is $2\, \xi_k^\top M \zeta_k$: what the pull still holds along that direction. The answers that
-# the first direction has got right pull less and less, and the pull turns to what is still wrong. **Descent
-# on factors is greedy**: directions arrive one after the other, and what the last ones left wrong bends the
-# next.
+# the first direction has got right pull less and less, and the pull turns to what is still wrong. **From a
+# small start, descent on factors is greedy**: directions arrive one after the other, and what the last ones
+# left wrong bends the next.
 #
 # With two directions nothing is left wrong. In the last 1,400 steps the third has gone from 0.8 to 1.4
 # percent of the first, and the cosine to $W_{\mathrm{nuc}}$ has stayed at 0.94. Is this run merely slow?
@@ -669,7 +669,8 @@ show(
 # $$\frac{\mu(W)}{\hat\mu} \ge \frac{1}{\lVert S \rVert_{\mathrm{op}}} .$$
 #
 # - **If $\lVert S \rVert_{\mathrm{op}} = 1$**, the point is a solution of (N), proved. (The columns of $U = S
-#   S^\top U$ lie where singular values of $S$ are 1. `svm.certified_rank` counts these: no more is the rank.)
+#   S^\top U$ lie where singular values of $S$ are 1: the rank is at most their number,
+#   `svm.certified_rank`.)
 # - **If $c = \lVert S \rVert_{\mathrm{op}} > 1$**, the factor $1/c$ is all that is proved, and the leading
 #   direction of $S$ is missing from $W$. The theorem allows a run to end here. Will it?
 
@@ -824,16 +825,16 @@ show(
 # falls a little on the way.
 #
 # How long is a digit of the loss, with constant steps? Ten times the steps give little more than one, as in
-# lesson 01. **Where the newcomer is tiny when the answers are right, descent with constant steps does not
-# reach $W_{\mathrm{nuc}}$ in any number of steps that can be run.**
+# lesson 01. **Where the newcomer is as tiny as here when the answers are right, descent with constant steps
+# does not reach $W_{\mathrm{nuc}}$ in any number of steps that can be run.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 Three regimes
 #
 # Are larger starts better? Only up to a point. Put a large $U = \beta I$ and $V = 0$ into your `speed`: at
-# first $W$ moves along $\beta^2 M$, like descent on the entries. So it goes to $W_{\mathrm{fro}}$ until the
-# factors have outgrown their start. We turn the dial on twenty other surveys, from $U = \beta I$ and from
-# Gaussian $U$ and $V$. (105 and 112 are left out: on them (N) has more than one solution.)
+# first $W$ moves along $\beta^2 M$, like descent on the entries. So it goes towards $W_{\mathrm{fro}}$
+# until the factors have outgrown their start. We turn the dial on twenty other surveys, from $U = \beta I$
+# and from Gaussian $U$ and $V$. (105 and 112 are left out: on them (N) has more than one solution.)
 
 # %%
 SURVEYS = [seed for seed in range(100, 122) if seed not in (105, 112)]
@@ -889,7 +890,7 @@ show(
 # Gaussian factors at one; means over twenty surveys.
 
 # %% [markdown]
-# The start is a dial with *three* ends:
+# The start is a dial with *three* regimes:
 #
 # | start | descent goes towards | for how long |
 # |:---|:---|:---|
@@ -900,9 +901,9 @@ show(
 # (The last row: the newcomer's share when $\sigma_1$ arrives is a power of $\beta$, by section 4.5.
 # $\sigma_1$, which grows like $\log t$, has to make up for it by a power of its own, by exercise 04.5.)
 #
-# Is our survey typical? From $10^{-8}$, at a loss of $10^{-30}$, $c$ is between 1.7 and 2.8 on eighteen of
-# the twenty: they have stalled, and their newcomers grow about like $\sigma_1^2$. On the other two $c$ is
-# nearly 1, and little is missing.
+# From $10^{-8}$, at a loss of $10^{-30}$, $c$ is between 1.7 and 2.8 on eighteen of the twenty: they have
+# stalled, and by the law their newcomers grow about like $\sigma_1^2$. On the other two $c$ is nearly 1, and
+# little is missing.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -1005,7 +1006,7 @@ progress("04")
 #   along each one's direction says how fast.
 # - A direction that is tiny when all answers are right stalls. $S$ says how good the stall is (at a KKT point
 #   at least $1/c$ of the largest margin, $c = \lVert S \rVert_{\mathrm{op}}$) and how it ends: the next
-#   singular value grows like $\sigma_1^c$. With constant steps the wait is longer than any run.
+#   singular value grows like $\sigma_1^c$. With constant steps the wait was longer than any run of ours.
 # - On average $W_{\mathrm{nuc}}$ is nearest from a start of middle size. A penalty reached it from all our
 #   starts, up to what $\varepsilon$ costs.
 

@@ -479,8 +479,8 @@ assert close.all(), "exercise 05.3 is not right yet: see what its check says"
 assert nearest[:6].max() < 0.7 < 0.9 < nearest[6:].min() < nearest[6:].max() < 1.05
 
 # %% [markdown]
-# So the margin bounds the pace from above only. A rival of the winner's own value hardly pulls, however near
-# it is: the nearest rival *of lower value* sets the pace.
+# So, for $d = 1$, the margin bounds the pace from above only. A rival of the winner's own value hardly pulls,
+# however near it is: the nearest rival *of lower value* sets the pace.
 
 # %% slideshow={"slide_type": "subslide"}
 radii = np.linspace(0.5, 30, 60)
@@ -581,8 +581,8 @@ show(
 # on a logarithmic scale. Dashed: two logits tie; each sector is named after the token that wins in it.
 
 # %% [markdown]
-# Each sector of the plane is where one token wins, and far out the loss is minus that token's value: $-1$,
-# $-0.9$ and $0$.
+# Each sector of the plane is where one token wins. Far inside it the loss is close to minus that token's
+# value: $-1$, $-0.9$ and $0$.
 #
 # **The landscape is not convex.** $L$ stays between $-1$ and $0$ everywhere. A convex function on the whole
 # plane that is bounded above must be constant: if it rose anywhere along a line, it would go on rising at
@@ -596,8 +596,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.6 The formula that fails
 #
-# Normalised descent divides the gradient by its norm. It will amplify whatever is there, so $\nabla_h f$ must
-# be right *relative to its own size*, however small. Is it?
+# Normalised descent divides the gradient by its norm, so $\nabla_h f$ must be right *relative to its own
+# size*, however small. Is it?
 #
 # Call $\Delta_t = h_\alpha - h_t$ the **lead** of the winner over token $t$, and the smallest one $\Delta$:
 # in the notation of section 5.4, $\Delta = \mu(p) R$. The judge is Python's `decimal`, with as many digits as
@@ -643,8 +643,8 @@ assert abs(entries[2] / true + 1) < 0.1  # the wrong sign
 # The computed $f$ is a float. Next to $g_\alpha$ floats lie $2^{-53} |g_\alpha|$ apart, or up to twice as far
 # (in double precision; $2^{-53} \approx 1.1 \times 10^{-16}$). So the computed bracket comes in whole
 # *grains* of that size. The true bracket is $b = \sum_{t \neq \alpha} s_t (g_\alpha - g_t)$, and once it is
-# smaller than a grain, the computed one cannot be right. If all rivals trail by $\Delta$, then $b \approx
-# e^{-\Delta} \sum_t (g_\alpha - g_t)$, and it has shrunk to a grain at the **wall**
+# smaller than a grain, the computed one can be close only by luck. If all rivals trail by $\Delta$, then $b
+# \approx e^{-\Delta} \sum_t (g_\alpha - g_t)$, and it has shrunk to a grain at the **wall**
 #
 # $$\Delta^* = 53 \log 2 + \log \frac{\left|\sum_t (g_\alpha - g_t)\right|}{|g_\alpha|}, \qquad
 #   53 \log 2 = 36.7.$$
@@ -940,9 +940,9 @@ show(
 # %% [markdown]
 # ### Plain descent meets it, too
 #
-# Where floats are short, one need not normalise. *Predict*: two tokens, $d = 1$, keys $(1, 0)$, values $(1,
-# 0)$, plain steps of $\eta$. After how many steps is the winner's entry 0 in `float32`, and in `bfloat16`?
-# What does the run do then? And with the keys $(0, -1)$?
+# Where floats are short, one meets the wall without normalising. *Predict*: two tokens, $d = 1$, keys $(1,
+# 0)$, values $(1, 0)$, plain steps of $\eta$. After how many steps is the winner's entry 0 in `float32`, and
+# in `bfloat16`? What does the run do then? And with the keys $(0, -1)$?
 #
 # <details><summary>Answer</summary>
 #
@@ -1097,8 +1097,6 @@ assert left <= 1, wrong
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Questions
 #
-# Answer before you unfold.
-#
 # **1.** Two keys are equal, $k_1 = k_2$. Does the softmax saturate as $\|p\| \to \infty$?
 #
 # <details><summary>Answer</summary>
@@ -1132,7 +1130,7 @@ progress("05")
 # - The landscape is bounded and hence not convex; more than one token can attract, and the sector of the
 #   start does not decide.
 # - The winner's entry of the textbook gradient is lost near the wall $53 \log 2 + \log(|\sum_t (g_\alpha -
-#   g_t)| / |g_\alpha|)$, where all rivals trail alike: in short floats plain descent meets it, too. That one
+#   g_t)| / |g_\alpha|)$, if all rivals trail alike. In short floats plain descent meets it, too. That one
 #   entry is the failure. Measure the values, or the keys, from the winner's.
 
 # %% [markdown]

@@ -7,8 +7,8 @@
 # **The question: which token does the attention end up looking at, and in which direction does $p$ run off?**
 #
 # Lesson 01 asked the same of a linear classifier. Its answer, the hard-margin SVM, comes back here with
-# tokens in the place of points: the keys give a direction for each token that could win. The scores decide
-# which of these directions can hold, and the start decides among those.
+# tokens in the place of points: the keys give a direction for each token that could win. Keys and scores
+# decide which of these directions can hold, and the start decides among those.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -239,9 +239,9 @@ check("06.1", pushes)
 #
 # Now $\sum_t c_t\, a_t$ is a gradient that we know from lesson 01: that of the exponential loss of
 # a *linear classifier* $p$ whose data points are the comparisons $a_t$, all with label $+1$, counted with
-# weights $\gamma_\alpha - \gamma_t$. We also know where it leads. As long as the weights are positive and
-# some $p$ has all leads positive, the values of the weights do not matter: the norm diverges, and the
-# direction tends to the hard-margin SVM of the points $a_t$. (Negative weights: section 6.5.)
+# weights $\gamma_\alpha - \gamma_t$. As long as the weights are positive and some $p$ has all leads
+# positive, the values of the weights do not matter: the norm diverges, and the direction tends to the
+# hard-margin SVM of the points $a_t$. (Negative weights: section 6.5.)
 #
 # Follow the lowest orange path of Figure 1, where token 2 wins. The strengths $c_t$, at four moments:
 
@@ -323,8 +323,8 @@ assert np.allclose(local_p, rays[1])
 # %% [markdown]
 # The paper's code prints the same two objectives, 0.49505 and 0.50000. These are the dashed rays of Figure 1:
 # fact 3 is made plausible. (Section 6.2 assumed that $\alpha$ wins and all leads grow; section 6.5 has a
-# theorem.) Training never saw an SVM, and the SVM never saw a score: keys decide *the direction* for each
-# $\alpha$; scores and start decide *which* $\alpha$.
+# theorem.) Training never saw an SVM, and the SVM never saw a score: keys alone give *the direction* for
+# each $\alpha$; scores and start enter only into *which* $\alpha$.
 
 # %% [markdown]
 # ### Exercise 06.2: Two rivals
@@ -492,8 +492,8 @@ show(
 # tokens, with $\lambda_{it} \ge 0$. Descent builds $p$ from the same vectors, and gives $a_{it}$ a weight of
 # the sign of $\gamma_{i\alpha_i} - \gamma_{it}$. If a support token scores higher, its weight comes out
 # negative where the SVM asks for a positive one, and $p$ is pulled off the ray. If it scores lower it pushes
-# $p$ along, and a better token further behind is forgotten, exponentially. (Lesson 07 makes this precise, and
-# finds where $\lambda_{it} = 0$ spoils it.)
+# $p$ along, and a better token far enough behind is forgotten, exponentially. (Lesson 07 makes this precise,
+# and finds where $\lambda_{it} = 0$ spoils it.)
 
 
 # %%
@@ -851,7 +851,7 @@ for d in (10, 3):
 # **In ten dimensions the prediction holds.** All 200 runs decide, each points along the Att-SVM of its tokens
 # with a cosine above 0.995, and each choice is locally optimal, where chance gives one in a hundred for $p$
 # and less than one in a thousand for $W$. Of the 6,000 stored choices of $p$ it is all but eleven. (Neither
-# section 6.4 nor the theorem covers these runs: steps that long overshoot. That the direction converges all
+# section 6.4 nor the theorem covers these runs, whose steps are long. That the directions come so near all
 # the same is measured, not derived.)
 #
 # **In three dimensions there is less room** for six sequences. Some runs are still undecided, and of the
@@ -894,7 +894,6 @@ assert (rests, moved, np.isfinite(share).sum()) == (97, 32, 133)
 #
 # In three dimensions most exceptions come to rest. Among 600 other runs there are 133. Trained on with short
 # steps, 97 of them get nowhere: their last 1,000 steps take them less than 1% as far as 1,000 steps could.
-# The theorem promises nothing here: these choices are not locally optimal.
 #
 # **Tied scores.** Keys $(1, 0)$, $(0.8, 0.6)$, $(0, 0)$ with scores $1, 1, 0$. The comparison between tokens
 # 1 and 2 exerts no force, but the Att-SVM contains it. Each tied token is a support token of the other, so
@@ -1027,12 +1026,12 @@ progress("06")
 #   $k_\alpha - k_t$. So where a choice holds, $\|p\| \to \infty$ and $p$ turns to the **Att-SVM** of the
 #   selected tokens: like $\|p_{\mathrm{mm}}\| \log j$ in $j$ steps of plain descent, in proportion to $j$
 #   under normalised descent, along the same path as long as steps are small.
-# - Keys give the direction of each candidate; scores decide which candidates can hold. A choice holds if it
-#   is **locally optimal**: it has to beat its support tokens, not everybody. Which one is reached depends on
-#   the start.
+# - Keys give the direction of each candidate; with the scores they decide which can hold. A choice can hold
+#   if it is **locally optimal**: it has to beat its support tokens, not everybody. Which one is reached
+#   depends on the start.
 # - In random problems with $d = 10$, 5,989 of 6,000 choices of $p$ were locally optimal after 2,000 steps,
-#   and the other eleven had given way by step 10,000. In three dimensions nearly a quarter was not, and
-#   mostly $p$ comes to rest there.
+#   and the other eleven had given way by step 10,000. In three dimensions nearly a quarter was not; of
+#   133 such choices trained on, 97 came to rest.
 # - It can break where a support token scores higher, where a token cannot be put ahead, and where scores tie.
 #
 # ## Further reading
