@@ -294,8 +294,9 @@ assert np.flatnonzero(foretold > 0.3).tolist() == [0, 6], "see exercise 01.2"
 #
 # Why the SVM? Suppose only that the direction of $w_t$ converges, to some $\hat v$ with a positive margin.
 # (The hard part of the proof.) Then every $u_i$ grows, $|\ell'(u_i)| \approx e^{-u_i}$, and the points
-# nearest in the direction $\hat v$ dominate the gradient, exponentially. So late steps are combinations of
-# the $y_i x_i$ of *those* points, with weights $\ge 0$, and $w_t$ is the sum of its steps: **the limit
+# nearest in the direction $\hat v$ dominate the gradient, exponentially. So late steps are nearly
+# combinations
+# of the $y_i x_i$ of *those* points, with weights $\ge 0$, and $w_t$ is the sum of its steps: **the limit
 # direction is such a combination of its own nearest points.** Lesson 02 shows that only the SVM's direction
 # is that (the KKT conditions).
 #
@@ -586,7 +587,7 @@ assert np.abs(seen - foretold).max() < 0.3, "see exercise 01.2"
 #
 # <details><summary>Hint: a push</summary>
 #
-# What is in proportion to $t^{-b}$ in $ds/dt$, is so to $t^{1-b}$ in $ds / d\log t$. Solve $ds / d\log t =
+# A term like $t^{-b}$ in $ds/dt$ is one like $t^{1-b}$ in $ds / d\log t$. Solve $ds / d\log t =
 # -C s + t^{-k}$: which powers of $t$ does $s$ contain, and which is left in the end?
 # </details>
 #
@@ -688,8 +689,9 @@ assert [needed[length] for length in (0.5, 3.5, 4, 100, 10_000)] == [110, 17, 21
 
 # %% [markdown]
 # The quickest steps are about as long as the longest that settles. Beyond it the run jumps to and fro across
-# the line. Its *direction* still tends to $\hat w$, because $s$ stays bounded while the norm grows in
-# proportion to $t$. But the jumps cost steps: 56 of length 100, and as many of 10,000. And the weights
+# the line. Each step far off pulls back, so $s$ stays bounded while the norm grows in proportion to $t$: the
+# *direction* still tends to $\hat w$. But the jumps cost steps: 56 of length 100, and as many of 10,000.
+# And the weights
 # $e^{-u_i}$ never get right: lesson 02 needs them for a proof.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -717,7 +719,7 @@ for name in ("GD", "NGD"):
 
 # %% [markdown]
 # Do the predictions hold here as well? We follow the flow to $t = 10^5$, and compare loss and slope in all
-# hundred sets, the position in the 68 with two support vectors.
+# hundred sets, the position in the 68 with two support vectors (one does not span the plane).
 
 # %%
 w_hats, A = solution.value.numpy(), (many.y[..., None] * many.X).numpy()
@@ -1017,11 +1019,11 @@ progress("01")
 # - $L \approx 1 / (\eta \hat\mu^2 t)$, $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of $\log t$, and, if
 #   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$.
 # - In the plane, with two support vectors, the distance from the line dies like $t^{-E}$, $E = \min(C,
-#   \text{next} - 1, 1)$ where both pushes act. Where $E$ is small the predicted position is worthless at $t =
-#   10^5$.
+#   \text{next} - 1, 1)$ where both pushes act, and normalised steps settle on it for $\eta < 2 / (\hat\mu
+#   C)$.
+#   Where $E$ is small the predicted position is worthless at $t = 10^5$.
 # - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$.
-#   Normalised steps of length $\eta$ need $\lVert r \rVert / (\eta\, \theta)$, once on the line, and settle
-#   there for $\eta < 2 / (\hat\mu C)$.
+#   Normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$, once on the line.
 # - Start and repetitions move the path, not the limit; a power tail has another limit. If every direction
 #   gets some point wrong, there is a finite minimiser instead.
 
@@ -1032,8 +1034,8 @@ progress("01")
 #   separable data.* JMLR 19 (2018), arXiv 1710.10345. The theorem of this lesson; its Theorem 4 is the
 #   offset.
 # - J. Wu, V. Braverman, J. D. Lee. *Implicit bias of gradient descent for logistic regression at the edge of
-#   stability.* NeurIPS 2023, arXiv 2305.11788. Any constant step; our $C$ is a curvature there. J. Wu, P.
-#   Bartlett, M. Telgarsky, B. Yu. *Large stepsize gradient descent for logistic loss.* COLT 2024, arXiv
+#   stability.* NeurIPS 2023, arXiv 2305.11788. Any constant step. J. Wu, P. Bartlett, M. Telgarsky, B. Yu.
+#   *Large stepsize gradient descent for logistic loss.* COLT 2024, arXiv
 #   2402.15926. What long steps gain.
 # - M. S. Nacson et al. *Convergence of gradient descent on separable data.* AISTATS 2019, arXiv 1803.01905,
 #   and Z. Ji, M. Telgarsky. *Characterizing the implicit bias via a primal-dual analysis.* ALT 2021, arXiv

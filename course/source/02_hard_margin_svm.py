@@ -605,7 +605,8 @@ for r in (0.1, 0.2, 0.3):
 # B(q) = \lVert \bar a \rVert ,$$
 #
 # and each step of descent comes with an upper bound on the margin of *every* direction, and with two
-# directions to put under it: the iterate $w_t$ and its gradient $\bar a_t$. There is reason to expect good
+# directions to put under it: the iterate $w_t$ and its gradient, turned round and scaled, $\bar a_t$. We
+# expect good
 # weights: $|\ell'(u)| \approx e^{-u}$ for large $u$, so as $w$ grows, the points beyond the strip lose their
 # weight to those on its edge.
 #
@@ -784,7 +785,7 @@ for factor, excess in zip(factors, latest, strict=True):
 assert latest[0].max() < 0.001 < 0.1 < latest[1:].min()
 
 # %% [markdown]
-# At 0.9 of $\eta^*$ the weights are right after 5,000 steps, in each draw; at 1.2 and 2 they are wrong in
+# At 0.9 of $\eta^*$ the bound is right after 5,000 steps, in each draw; at 1.2 and 2 it is far off in
 # each. In the plane, with two support vectors, $\eta^*$ is the $2 / (\hat\mu C)$ of lesson 01: there
 # $\lambda_i = \hat q_i / \hat\mu^2$, so $C = h / \hat\mu^2$.
 
@@ -824,8 +825,8 @@ assert not (exact @ whole).any()
 #
 # $$\det(b, c)\, a + \det(c, a)\, b + \det(a, b)\, c = 0 ,$$
 #
-# and ours, times ten, are whole numbers. Their three determinants have one sign: up to it they are the ray,
-# and that the sum vanishes is settled without rounding. *That* is a proof.
+# and ours, times ten, are whole numbers. Their three determinants have one sign: up to a factor they are the
+# ray, and that the sum vanishes is settled without rounding. *That* is a proof.
 #
 # **Try it.** What does a thirteenth point do to the strip?
 
@@ -990,7 +991,8 @@ progress("02")
 # - A direction gives a lower bound $\mu(w)$, weights give an upper bound $B(\lambda)$ and a second direction
 #   $\bar a$. Together they prove $\cos(w, \hat w) \ge \mu(w) / B(\lambda)$, where $w$ separates.
 # - The points with weight are support vectors, and to first order a point's move is worth its weight (where
-#   $\lambda$ is unique). Coordinate ascent finds them; from then on the Gram matrix of the support predicts
+#   $\lambda$ is unique). Coordinate ascent finds them; in the long run the Gram matrix of the support
+#   predicts
 #   its pace.
 # - The weights in the logistic gradient are such weights. On our thirty draws short normalised steps proved
 #   most; with longer ones the direction came right and the weights did not.

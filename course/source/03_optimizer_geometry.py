@@ -8,7 +8,7 @@
 # **The question: train the same model on the same points with another optimiser; where does it go now?**
 #
 # The answer in short: whoever takes the steepest step *in some norm* maximises the margin *in that norm*, if
-# the steps are short enough. Late in training Adam is such an optimiser, unless its $\varepsilon$ gets in
+# the steps are short enough. Late, with short steps, Adam behaves like one, unless its $\varepsilon$ gets in
 # between. Muon nearly is one, and what it gives away can be predicted.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -459,7 +459,7 @@ assert stuck[4] > 35
 assert safe.max() < 0.05
 
 # %% [markdown]
-# So steps may be longer than the safe ones, by a factor that differs from set to set, but not any length.
+# So steps may be longer than the safe ones, but not of any length.
 # Keep $\eta\, a_{\max}$ well below 1. [Lesson 17](17_convergence_rates.ipynb) meets the same in attention.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -500,7 +500,8 @@ for rho, path in mirror.items():
     assert np.isclose(size, 10_000 ** (1 / (rho - 1)), rtol=0.01)
 
 # %% [markdown]
-# Both limits are those of their norms. For $\rho = 3$ the length grows only as $\sqrt t$, and that run still
+# Both runs head for the direction of their norm. For $\rho = 3$ the length grows only as $\sqrt t$, and
+# that run still
 # has half a degree to go.
 #
 # Turn the norm yourself. The cross marks where the ball of $\ell_\rho$ touches the region; the dots are
@@ -756,8 +757,8 @@ assert 0.98 < moved < 1
 # would take an $\varepsilon$ of $10^{-29}$, and with $\eta = 0.005$ one of $10^{-704}$, which is no
 # floating-point number.
 #
-# Afterwards, in the first run, the least $a_i \cdot w$ grows like $\log t$ and the offset across $\ell_2$
-# hardly changes, so the angle falls towards that of $\ell_2$ like $1/\log t$.
+# In the first run, while $t$ doubles at the end, the least $a_i \cdot w$ grows like $\log t$ and the offset
+# across $\ell_2$ hardly changes. If this goes on, the angle falls towards that of $\ell_2$ like $1/\log t$.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -848,7 +849,7 @@ show(
 # values, the **nuclear norm** (lesson 04).
 #
 # Equality needs $\xi_k^\top \delta\, \zeta_k = -1$ wherever $\sigma_k > 0$: the steepest step lifts all
-# singular values to one. Where $\sigma_k = 0$ there is no slope, and it rests.
+# positive singular values to one. Where $\sigma_k = 0$ there is no slope, and we let it rest.
 
 
 # %%
@@ -954,8 +955,9 @@ def ahead(W):
 # sum over the pairs with weights, as before. We divide it by its total weight, so that it keeps its
 # direction but never fades. Muon's step is taken not from $G_t$ but from a running mean, $\bar G_t = 0.95\,
 # \bar G_{t-1} + 0.05\, G_t$, mixed with the gradient once more: from $-M_t = 0.05\, G_t + 0.95\, \bar G_t$
-# (*Nesterov's momentum*). Late, $M_t$ too is a sum of pairs with weights that add up to one. So it
-# certifies: no spectral margin is above $B = \lVert M_t \rVert_*$.
+# (*Nesterov's momentum*). Late, $M_t$ too is a sum of pairs with weights that add up to one. So,
+# though the theorem covers neither this loss nor momentum, it certifies: no spectral margin is above
+# $B = \lVert M_t \rVert_*$.
 
 
 # %%
@@ -1007,7 +1009,7 @@ assert 0.85 < (margin(by_muon) / bound).min() < 0.87 < 0.97 < (margin(by_muon) /
 # With the exact polar factor, and the same momentum, the largest spectral margin is reached to one percent.
 # Muon gets 86 to 98 percent. So the momentum is not at fault: the polynomial is.
 #
-# A low singular value of $W$ costs only in a direction that *carries slope*. How much?
+# How much margin does it cost?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.5: The margin that Muon gives away
