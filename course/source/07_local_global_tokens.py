@@ -716,8 +716,8 @@ assert (basin_map(0.75, 2.0) != basin_map(0.3, 2.0)).sum() > 100
 # ## 7.6 How far is far?
 #
 # Why are local winners lost from lead 10? One suspect is a better token that is *nearly* a support token,
-# its lead at $p_{\mathrm{mm}}$ being $1 + \text{slack}$. At the start its pull is weaker than a support
-# token's by a factor $e^{-\Delta_0\,\cdot\,\text{slack}}$ only. The smallest case can be solved.
+# with a lead $1 + \text{slack}$ at $p_{\mathrm{mm}}$. Scores aside, its pull is at first weaker than a
+# support token's by a factor $e^{-\Delta_0\,\cdot\,\text{slack}}$ only. The smallest case can be solved.
 
 # %% [markdown]
 # ### Exercise 07.4: How far is far?

@@ -73,8 +73,8 @@ def shortfall(p, keys, scores):
 
 # %% [markdown]
 # In the plane there is no need to descend. All $p$ of length $R$ form a circle: we try 720 angles, and then
-# zoom in around the best. (The definition allows the whole disc; the next figure's cell asserts that no
-# smaller circle holds a better $p$.)
+# zoom in around the best. (The definition allows the whole disc; the next table's cell asserts that, for
+# its toy, smaller circles hold no better $p$.)
 
 
 # %%
@@ -554,9 +554,9 @@ assert counts == (19, 8, 10, 0), again.format("08.3")
 # The angle falls like $\|r\|/R$, and the vector $r$ is right: to within 5% in 161 of 180 problems at
 # $R = 1000$. But the law is late: at $R = 30$, where a loser's attention is already near $e^{-30}$, it is
 # right in 11 only. It leaves out two things. A constraint that is nearly tight still pulls: of the 19
-# problems that are off at $R = 1000$, 8 have one that misses being tight by less than $8/R$. And $r$ is a
-# part of $p$, whose weight on $a_j$ is $R \lambda_j$ plus that of $r$: 10 others have a $\lambda_j$ below
-# $3/R$. Of the 161 none is like that.
+# problems off at $R = 1000$, 8 have one that misses being tight by less than $8/R$. And $r$ is a part of
+# $p$, whose weight on $a_j$ is $R \lambda_j$ plus that of $r$: 10 others have a $\lambda_j$ below $3/R$. One
+# has neither, nor has any of the 161.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.5 The path can jump
@@ -833,9 +833,9 @@ assert third.any()
 
 # %% [markdown]
 # In every draw $p(R)$ leaves the branch on which it began: in 42 of 180 problems. Each of the 42 is beaten at
-# the bottom of its branch, too, and new starts add no 43rd; here and there they find a third branch, lower
-# than both. Each followed path that ends off the best tokens has been left. Descent from 0 ends off them less
-# often than following: in 26 problems, against 34.
+# the bottom of its branch, too. New starts, at two radii, add no 43rd, but somewhere find a third branch,
+# lower than both. Each followed path that ends off the best tokens has been left. Descent from 0 ends off
+# them less often than following: in 26 problems, against 34.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 Descent against the path
@@ -921,8 +921,8 @@ for R in (100, 300):
 assert 2.5 < span[100] / span[300] < 3.5
 
 # %% [markdown]
-# As predicted: nearly all of the distance is orthogonal to the support vectors, and the rest falls like
-# $1/R$.
+# As predicted: nearly all of the distance is orthogonal to the support vectors, and the rest falls to
+# about a third from $R = 100$ to 300, as $1/R$ does.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.7 Where it breaks

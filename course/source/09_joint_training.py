@@ -336,7 +336,7 @@ assert (halves[0.0, "tight"], halves[0.5, "relaxed"]) == (0.9444, 0.5)
 # a_{it}}$ with the growing $p$. The force of a comparison is about $e$ to the minus $u_i + p \cdot a_{it}$.
 # Call this its exponent: **a small exponent is a strong force**.
 #
-# Can one comparison stay much stronger than the others? Not for long: it would dominate the growth of $p$,
+# Can one comparison stay much stronger than the others? Hardly: it would dominate the growth of $p$,
 # and so raise its own lead until it is no stronger than they are. And a weaker one, exponentially small
 # beside them, does not push at all. So **those that push in the long run have equal exponents**, up to a
 # bounded difference.
@@ -711,8 +711,8 @@ show(
 # %% [markdown]
 # Far out the slope is 2 within half a percent, and plain descent runs along the same curve. From step 1,000
 # to 10,000 its lead gains less than 0.7; with a fixed head it would gain $\log 10 = 2.3$ (lesson 06). With
-# lift $\frac12$ the angle falls to 0, the relaxed SVM: slowly for plain steps, to a thousandth of a degree on
-# the pair's path.
+# lift $\frac12$ the angle falls towards 0, the relaxed SVM: slowly for plain steps, to a thousandth of a
+# degree on the pair's path.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Problems at random
@@ -779,8 +779,8 @@ for ratio, median in zip(joint.ratio.values, early, strict=True):
 # degree of the softened SVM in 73 all the same. Section 9.8 has the smallest such case.
 #
 # Of the 18 decided runs that are farther off, 12 have changed their choice since step 3,000 (of the other 951
-# only six), and are still turning. Three more have come down from 18 degrees or more to within 1.4. In the
-# last three the steps of $p$ cancel: $p$ is short, and the count of exponents is about a long one.
+# only six). Three more have come down from 18 degrees or more to within 1.4. In the last three the steps of
+# $p$ cancel: it is shorter than a twentieth of its way, and the count of exponents is about a long one.
 #
 # **The choice of tokens is another matter.** The theorem speaks of the choice with the largest label margin.
 # We tried all 256 choices in each trial, and asked whether any $p$ selects the best of them.
@@ -921,9 +921,9 @@ assert (lost[2].sum(), lost[3].sum()) == (20, 0)
 
 # %% [markdown]
 # From the paper's start, with a slow head, two sequences look at the origin, where no head can classify them:
-# a loss of $\log 2$ each. Of random starts of length 10 more than a third end there with $\omega = \frac18$,
-# one in five with 0.9, none with 1.1. All others arrive at the softened SVM of section 9.4. The
-# theorem is about minimisers, and says nothing about this.
+# a loss of $\log 2$ each. Of 100 random starts of length 10 more than a third end there with
+# $\omega = \frac18$, one in five with 0.9, none with 1.1. All others arrive at the softened SVM of section
+# 9.4. The theorem is about minimisers, and says nothing about this.
 
 # %% [markdown]
 # ## Questions
