@@ -234,8 +234,7 @@ ANGLE = Exercise(
 
 
 def _after_move(mu_hat, q, apart, r):
-    """With w = cos w_hat + sin e, e along a - b: (a - b).w = r, and q (a.w - r) + (1 - q) b.w = mu cos - q "
-    "r."""
+    """With w = cos w_hat + sin e, e along a - b: (a - b).w = r; q (a.w - r) + (1 - q) b.w = mu cos - q r."""
     turned = np.sqrt(1 - (r / apart) ** 2)
     return mu_hat * turned - q * r, mu_hat * turned + q * r
 

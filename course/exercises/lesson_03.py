@@ -380,8 +380,7 @@ def takeover_cases(rng):
 
 
 def _taken(step=None, needed=None):
-    """The right two numbers, one of them replaced: step(nu, memory, eps, eta), needed(nu, memory, eps, "
-    "eta)."""
+    """The right two numbers, one of them replaced by a function of (nu, memory, eps, eta)."""
 
     def answer(eta_eff, memory, mu_hat, eps):
         right, nu = takeover(eta_eff, memory, mu_hat, eps), eta_eff * mu_hat
