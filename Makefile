@@ -14,7 +14,7 @@ help:
 	@echo "make grade   grade submissions: make grade ARGS=\"SUBMISSIONS --lesson 06 --seed-file FILE --out DIR\""
 	@echo "make release make a lesson's assignment for nbgrader: make release ARGS=\"06 --out DIR\""
 	@echo "make build   rebuild lessons/ and solutions/ from course/source; one of them: make build ARGS=05"
-	@echo "make bench   measure solvers and training (about ten minutes; a GPU is found): make bench ARGS=--quick"
+	@echo "make bench   measure solvers and training (about half an hour; a GPU is found): make bench ARGS=--quick"
 	@echo "make lint    check the style of the code"
 	@echo "make clean   delete .venv and all caches; my-lessons/ stays"
 

@@ -72,8 +72,11 @@ def test_the_folders_are_there():
 
 
 def test_the_speeds_are_those_that_the_benchmark_saved():
-    results = json.loads((ROOT / "tests/benchmarks/results/amd-epyc-1-threads.json").read_text())
+    results = json.loads(
+        (ROOT / "tests/benchmarks/results/intel-r-xeon-r-processor-1-threads.json").read_text()
+    )
     sections = {name: section["rows"] for name, section in results["sections"].items()}
+    cpu = results["machine"]["cpu"].replace("(R)", "").removesuffix(" Processor")
     svms = [
         (row["ours_ms"], row["baseline_ms"], row)
         for row in (sections["frobenius"][0], sections["nuclear"][0])
@@ -82,7 +85,7 @@ def test_the_speeds_are_those_that_the_benchmark_saved():
     expected = [
         [
             f"{ours:.2g} ms",
-            f"{theirs:.2g} ms" if theirs < 1000 else f"{theirs / 1000:.2g} s",
+            f"{theirs:.2g} ms" if theirs < 100 else f"{theirs / 1000:.2g} s",
             row["times_faster"],
         ]
         for ours, theirs, row in svms + whole
@@ -100,7 +103,7 @@ def test_the_speeds_are_those_that_the_benchmark_saved():
         f"{million['rows'] / 1e6:.2f} million constraints, the last takes {million['seconds']:.0f} s"
         in README
     )
-    assert f"{results['machine']['cpu']}, one thread" in README
+    assert f"({cpu}, one thread;" in README
     assert results["machine"]["threads"] == 1
     hard = sections["torture"][-1]
     assert (hard["wrong"], hard["crashed"]) == (0, 0)

@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--date", default=None, help="to write into the results, for example 2026-01-31")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for every library alike")
+    parser.add_argument("--threads", type=int, default=1, help="for all libraries; section threads takes all")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does everything run?")
     parser.add_argument("--only", nargs="*", default=None, help="sections by name")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for the JSON")

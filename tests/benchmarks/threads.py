@@ -15,7 +15,8 @@ from training import LR, _model
 
 from mini_attn import data, models, optim, paths, svm, train
 
-ROW = 8.0  # seconds for a row of the table, whose settings are timed by turns: three to nine times each
+ROW = 8.0  # seconds for a row of the table, whose settings are timed by turns: three times each,
+MOST = 9  # up to nine, and beside other work always nine: there the median of five was a matter of luck
 ONE = 0.1  # seconds for one timing, of several calls where they are short: beside other work, one may wait
 BY_HAND = ("1 thread", "all threads", "1 thread, one block", "all threads, one block")
 
@@ -104,6 +105,15 @@ def _several(function, given, calls):
 
 
 def threads(quick):
+    before = torch.get_num_threads()
+    torch.set_num_threads(os.cpu_count())
+    try:
+        return _rows(quick)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _rows(quick):
     rows = []
     for busy in (1,) if quick else (0, os.cpu_count()):
         for name, sizes, trials, steps, function in _work(quick):
@@ -113,7 +123,8 @@ def threads(quick):
             with _beside(busy):
                 first = seconds(function, given)[0]
                 calls = 1 if quick else max(1, round(ONE / first))
-                repeats = 1 if quick else min(max(3, round(ROW / (first * calls * len(times)))), 9)
+                fit = MOST if busy else round(ROW / (first * calls * len(times)))
+                repeats = 1 if quick else min(max(3, fit), MOST)
                 for _ in range(repeats):
                     for setting, taken in times.items():
                         with _setting(setting):

@@ -118,7 +118,7 @@ def schedules(quick):
 def growth(quick):
     """Time of a step and of a Frobenius and a nuclear solve, and the memory they need."""
     base = {"trials": 10 if quick else 100, "n": 6, "T": 8, "d": 10}
-    series = [[dict(base, trials=k) for k in ((1, 10) if quick else (1, 10, 100, 1000, 10_000))]]
+    series = [[dict(base, trials=k) for k in ((1, 10) if quick else (1, 10, 100, 400, 1000, 10_000))]]
     for name in ("n", "T", "d"):
         series.append([dict(base, **{name: base[name] * 2**k}) for k in range(1, 2 if quick else 5)])
     rows = []
