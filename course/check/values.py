@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+DOUBLE = np.dtype(np.float64)
+
 
 def as_array(value: Any) -> np.ndarray | None:
     """A number, list, numpy array or torch tensor as a numpy array of numbers; None for anything else."""
@@ -57,7 +59,9 @@ def in_single(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return any(map(in_single, value))
     dtype = getattr(value, "dtype", None)
-    return dtype is not None and str(dtype).removeprefix("torch.") in ("float32", "float16", "bfloat16")
+    if dtype is None or dtype is DOUBLE:
+        return False
+    return str(dtype).removeprefix("torch.") in ("float32", "float16", "bfloat16")
 
 
 def _with_type(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -77,6 +81,8 @@ def unchanged(before: Any, after: Any) -> bool:
     """Whether an input is still what it was, looking into tuples, lists, dictionaries and dataclasses."""
     if type(before) is not type(after):
         return False
+    if isinstance(before, int | float | str):
+        return before == after or before != before  # NaN is not
     if dataclasses.is_dataclass(before) and not isinstance(before, type):
         names = [field.name for field in dataclasses.fields(before)]
         return all(unchanged(getattr(before, name), getattr(after, name)) for name in names)
@@ -85,7 +91,7 @@ def unchanged(before: Any, after: Any) -> bool:
     array = as_array(before)
     if array is not None:
         now = as_array(after)
-        return now is not None and np.array_equal(array, now, equal_nan=True)
+        return now is not None and (np.array_equal(array, now) or np.array_equal(array, now, equal_nan=True))
     if isinstance(before, list | tuple):
         return len(before) == len(after) and all(map(unchanged, before, after))
-    return not isinstance(before, str) or before == after
+    return True
