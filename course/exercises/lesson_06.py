@@ -1,6 +1,9 @@
 """Exercises of lesson 06: attention is an SVM over tokens."""
 
+import warnings
+
 import numpy as np
+from scipy.integrate import quad
 
 from course.check.specification import Exercise, Written, known
 
@@ -269,6 +272,21 @@ def _gained_by(way):
     return lambda F, scores, excess: float(way(F, (scores[0] - scores[1]) / (scores[1] - scores[2]), excess))
 
 
+def _inverted(end):
+    """An answer: dE / dp_1, in place of dp_1 / dE, by quadrature from end(F, ratio) to the excess."""
+
+    def way(F, ratio, excess):
+        def quotient(E):
+            x = ratio * np.exp(-E)
+            return (F + (1 - F + F**2) * x) / (1 - (1 - F) * x)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return quad(quotient, end(F, ratio), excess)[0]
+
+    return _gained_by(way)
+
+
 def _gained(F, scores, excess):
     return _gained_by(_way)(F, scores, excess)
 
@@ -331,6 +349,20 @@ HOLDS = Exercise(
         _gained_by(lambda F, r, E: _way(F, r, E, end=np.log(r))),
         "p_1 stands still where (1 - F) (gamma_1 - gamma_2) exp(-E) = gamma_2 - gamma_3: the factor 1 - F "
         "counts.",
+        _gained_by(lambda F, r, E: _way(F, r, E, end=np.log((1 + F) * r), pull=1 + F, C=1 - F - F**2)),
+        "You have 1 + F for 1 - F. The pair (2, 1) pushes along k_1 - k_2 = (F, 1) - (1, 0): it changes p_1 "
+        "by -(1 - F) times its strength.",
+        _gained_by(lambda F, r, E: _way(F, r, E, end=np.log((1 + F) * r), pull=1 + F)),
+        "You have 1 + F for 1 - F in p_1, on the way and at its end: k_1 - k_2 = (F, 1) - (1, 0) changes p_1 "
+        "by -(1 - F).",
+        _gained_by(lambda F, r, E: _way(F, r, E, end=np.log((1 + F) * r), pull=1 + F, C=1 + F + F**2)),
+        "You took F for b. Here b is -F: 1 - F for 1 + F, and C contains 1 - F + F^2.",
+        _inverted(lambda F, r: np.log((1 - F) * r)),
+        "You integrate dE / dp_1, which has no bound at the turn. What is wanted is the growth of p_1: "
+        "integrate the inverse, dp_1 / dE.",
+        _inverted(lambda F, r: np.log((1 - F + F**2) * r / F)),
+        "You integrate dE / dp_1. What is wanted is the growth of p_1: integrate the inverse, dp_1 / dE, and "
+        "from where p_1 stands still.",
         _gained_by(lambda F, r, E: -_way(F, r, E)),
         "The sign: E falls while p_1 grows. Integrate from the lower E to E_0.",
         _gained_by(lambda F, r, E: E - np.log((1 - F) * r)),

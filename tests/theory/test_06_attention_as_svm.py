@@ -127,9 +127,9 @@ def test_a_choice_with_a_better_support_token_is_lost_at_a_lead_that_a_law_gives
     start = torch.tensor([[6.0, -8], [6, -9], [10, -9]], dtype=torch.float64)
     E = -F * start[:, 0] - start[:, 1]
     model = models.PromptAttention(2, trials=3, init=start)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.05, batch_dims=1)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
     record = {"p": lambda m: m.p}
-    path = train.fit(model, tokens, optimizer, int(180 / F), record=record, every=5, progress=False)["p"]
+    path = train.fit(model, tokens, optimizer, int(90 / F), record=record, every=5, progress=False)["p"]
     gained = path[:, :, 0].amax(dim=0) - start[:, 0]
     turn = ((1 - F) * (F + C * (-E).exp())).log() * (1 - F) / (1 - F + F**2)
     in_full = ((F * E.exp() + C) / r).log() / F + turn
@@ -149,3 +149,52 @@ def test_a_best_token_that_cannot_be_ahead_does_not_keep_attention_soft():
     selected = trained(model, tokens, steps=1000)
     assert (selected == 1).all()
     assert (model.p.detach().norm(dim=-1) > 1000).all()
+
+
+def pushes(tokens, p):
+    """The length of -grad L over the sum of its pairs' lengths: 0 if they cancel, (trials,)."""
+    log_s = models.PromptAttention(p.shape[-1], trials=len(p), init=p).logits(tokens).detach().log_softmax(-1)
+    better = (tokens.scores[..., :, None] - tokens.scores[..., None, :]).clamp(min=0)
+    log_pair = (log_s[..., :, None] + log_s[..., None, :]).where(better > 0, -torch.inf)
+    log_pair = log_pair - log_pair.amax((-3, -2, -1), keepdim=True)
+    steep = torch.sigmoid(-(log_s.exp() * tokens.scores).sum(-1))
+    one = (steep[..., None, None] * log_pair.exp() * better)[..., None] * (
+        tokens.keys[..., :, None, :] - tokens.keys[..., None, :, :]
+    )
+    return one.sum((-4, -3, -2)).norm(dim=-1) / one.norm(dim=-1).sum((-3, -2, -1))
+
+
+@pytest.mark.parametrize(("n", "T", "seed"), [(6, 8, 31), (5, 6, 32)])
+def test_with_little_room_p_rests_where_pushes_cancel_unless_its_choice_is_locally_optimal(n, T, seed):
+    tokens = data.random_tokens(n, T, 3, trials=TRIALS, seed=seed)
+    model = models.PromptAttention(3, trials=TRIALS)
+    trained(model, tokens, steps=2000)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=4.5, batch_dims=1)
+    train.fit(model, tokens, optimizer, 20_000, progress=False, schedule=lambda j: 0.999**j)
+    p, selected = model.p.detach(), geometry.selected_tokens(model.attention(tokens))
+    p_mm = svm.solve(svm.token_problem(tokens.keys, selected), throw=False).value
+    logits = models.PromptAttention(3, trials=TRIALS, init=p_mm).logits(tokens).detach()
+    local, left = geometry.locally_optimal(tokens.scores, logits, selected), pushes(tokens, p)
+    own = tokens.keys.gather(-2, selected[..., None, None].expand(-1, -1, 1, 3))
+    longest = (own - tokens.keys).norm(dim=-1).amax((-1, -2))
+    rests = left < 1e-7
+    assert (left > 1 / (p_mm.norm(dim=-1) * longest))[local & ~rests].all()
+    assert (local & ~rests).sum() > 0.6 * TRIALS
+    assert (rests & ~local).sum() >= 3
+    assert (~rests & ~local).sum() < 0.1 * TRIALS
+
+
+@pytest.mark.parametrize("half", [0.3, 0.7])
+def test_two_sequences_hold_p_between_them_where_the_shorter_comparison_takes_over(half):
+    """Keys 1, 0 with scores 1, 0 push right, keys `half`, 0 with scores 0, 1 push left, and longer."""
+    keys = torch.tensor([[[1.0], [0]], [[half], [0]]], dtype=torch.float64)
+    X = torch.tensor([[[1.0], [0]], [[0], [1]]], dtype=torch.float64)  # scores, as v = y = 1
+    one = torch.ones(1, dtype=torch.float64)
+    tokens = data.TokenData(X, X[:, 0], one.expand(2), one, keys)
+    model = models.PromptAttention(1, trials=3, init=torch.tensor([[0.0], [20], [-20]], dtype=torch.float64))
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.5, batch_dims=1)
+    train.fit(model, tokens, optimizer, 3000, progress=False, schedule=lambda j: 0.99**j)
+    first, second, third = model.p.detach()[:, 0].tolist()
+    assert first == pytest.approx(second, abs=1e-4)
+    assert 0.1 < first < 15
+    assert third < -40

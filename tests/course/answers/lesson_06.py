@@ -1,5 +1,6 @@
 """Answers to lesson 06's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -74,6 +75,25 @@ def gained_by_quadrature(F, scores, excess):
     return sum(quad(slope, *piece, epsrel=1e-10)[0] for piece in pairwise(ends))
 
 
+def gained_with(pull, inverted=False):
+    """From velocities, with the pair (2, 1) along another vector; or with the quotient upside down."""
+
+    def answer(F, scores, excess):
+        from scipy.integrate import quad
+
+        strength = (scores[0] - scores[1]) / (scores[1] - scores[2])
+
+        def slope(E):
+            dp = np.array([1, 0]) + strength * np.exp(-E) * pull(F)
+            return (dp @ [F, 1]) / dp[0] if inverted else dp[0] / (dp @ [F, 1])
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return quad(slope, np.log(-pull(F)[0] * strength), excess)[0]
+
+    return answer
+
+
 ANSWERS = {
     "06.1": {
         "also_right": pushes_in_torch,
@@ -144,6 +164,8 @@ ANSWERS = {
             lambda F, scores, excess: np.exp(excess) / F,
             lambda F, scores, excess: excess - np.log(1 / F),
             lambda F, scores, excess: round(gained_by_quadrature(F, scores, excess)),
+            gained_with(lambda F: np.array([-1 - F, 1])),
+            gained_with(lambda F: np.array([F - 1, 1]), inverted=True),
         ],
     },
 }
