@@ -8,8 +8,8 @@
 #
 # What is trained is a vector $p$: its direction says which token is chosen, its length how firmly. The
 # gradient dies at least as fast as the choice hardens, so to get far one has to divide by its length. Then
-# its last digits matter, and the usual formula (that of `torch.softmax`, too) has lost them: you will predict
-# where, see what it does to a run, and repair it in one line.
+# its last digits matter, and the usual formula, `torch.softmax` included, has lost them. You will predict
+# where, and repair it in one line.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -121,12 +121,12 @@ show(
 # in that direction, and the output $f$. Direction decides *which* token wins, length decides *how firmly*.
 
 # %% [markdown]
-# With $p = 0$ every token gets a third and $f = 0.63$ is the plain mean. At $\|p\| = 16$ token 1 holds
-# 99.4%. Attention is a *soft selection*.
+# With $p = 0$ every token gets a third and $f = 0.63$ is the plain mean. At $\|p\| = 16$ token 1 holds 99.4%:
+# a *soft selection*.
 #
-# (The papers write $f(X) = v^\top X^\top \mathrm{softmax}(K p)$. Row $t$ of $X$ is the token $x_t$, the
-# linear head $v$ reads its value $g_t = v \cdot x_t$, and row $t$ of $K$ is its key. They call $p$ the
-# **prompt**. In section 4.8 and from lesson 10 on $K$ is a matrix of weights that makes keys.)
+# (The papers write $f(X) = v^\top X^\top \mathrm{softmax}(K p)$: row $t$ of $X$ is the token $x_t$, of value
+# $g_t = v \cdot x_t$, and row $t$ of $K$ its key. They call $p$ the **prompt**. In section 4.8 and from
+# lesson 10 on $K$ is a matrix of weights that makes keys.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.2 Softmax and its temperature
@@ -134,10 +134,9 @@ show(
 # **Only differences count.** Add the same number to every logit, and its exponential cancels. So we may
 # subtract the largest logit first, and no exponential overflows.
 #
-# **A temperature sets the firmness.** $\mathrm{softmax}(h / \chi)$ with temperature $\chi > 0$ tends to the
-# uniform average as $\chi \to \infty$, and puts everything on the largest logit, if there is one alone, as
-# $\chi \to 0$. Since $h = K p$, *the length of $p$ is an inverse temperature*: doubling $\|p\|$ halves
-# $\chi$.
+# **A temperature sets the firmness.** As the temperature $\chi > 0$ falls, $\mathrm{softmax}(h / \chi)$ goes
+# from the uniform average to the largest logit alone. Since $h = K p$, *the length of $p$ is an inverse
+# temperature*: doubling $\|p\|$ halves $\chi$.
 
 
 # %%
@@ -196,9 +195,8 @@ check("05.1", output_gradient)
 #
 # $$\partial_t f = s_t\,(g_t - f).$$
 #
-# A token's logit should rise exactly when its value beats *what the layer returns now*. How strongly is
-# proportional to the attention it already has: a token that nobody looks at has no say. And the entries sum
-# to zero, because shifting all logits together changes nothing.
+# A token's logit should rise exactly when its value beats *what the layer returns now*, in proportion to the
+# attention it already has. And the entries sum to zero, because shifting all logits together changes nothing.
 #
 # From the logits to $p$ is one more step of the chain rule, $h = K p$, so $\nabla_p f = K^\top \nabla_h f$.
 # Training minimises the mean loss over $n$ sequences with labels $y_i = \pm 1$, with the logistic loss
@@ -207,7 +205,7 @@ check("05.1", output_gradient)
 # $$L(p) = \frac1n \sum_{i=1}^n \ell\,(y_i\, f_i), \qquad
 #   \nabla L(p) = \frac1n \sum_{i=1}^n y_i\, \ell'(y_i\, f_i)\, K_i^\top \nabla_h f_i .$$
 #
-# Autograd gives a second opinion, through the library's `PromptAttention`, on eight random sequences.
+# Autograd gives a second opinion, on eight random sequences.
 
 # %%
 several = data.random_tokens(n=8, T=6, d=5, seed=1)
@@ -264,7 +262,7 @@ assert np.sign(along).tolist() == [-1, -1, 1, 1, 1, 1], (
 assert outputs[2] < 0.58 < 0.62 < outputs[0]
 
 # %% [markdown]
-# No: $f$ first falls, to 0.57. You have found
+# No: $f$ first falls. You have found
 #
 # $$\frac{df}{dR} = \frac1R \sum_t s_t\, (g_t - f)\, h_t,$$
 #
@@ -274,8 +272,7 @@ assert outputs[2] < 0.58 < 0.62 < outputs[0]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Turn it yourself
 #
-# Turn $p$ with the first slider, lengthen it with the second, and watch what becomes of the gradient
-# $\nabla_h f$. Its bars are drawn relative to the largest one.
+# Turn and lengthen $p$, and watch the gradient $\nabla_h f$, drawn relative to its largest entry.
 
 
 # %%
@@ -387,9 +384,9 @@ assert round(np.degrees(np.arctan2(*k1[::-1])), 1) == 95.7
 # Take the linear loss $\ell(u) = -u$, so that descent on $L = -f$ is ascent on $f$. Late in the run mostly
 # one rival matters, token 3: token 2 costs only 0.1 in value and trails by more. Leave it out. Then the
 # gradient is $\partial_1 f k_1 + \partial_3 f k_3 \approx s_3\, k_1$, since $k_3 = 0$ and $\partial_1 f = s_1
-# (1 - f) \approx s_3$. With step $\eta$, the lead $h_1 - h_3 = k_1 \cdot p$ grows by $\eta \|k_1\|^2 e^{-(h_1
-# - h_3)}$ a step. So $e^{h_1 - h_3}$ grows by $\eta \|k_1\|^2$ a step (while steps are small), and after many
-# steps $j$ (lesson 01 wrote $t$; here that is a token)
+# (1 - f) \approx s_3$. With step $\eta$, the lead $h_1 - h_3 = k_1 \cdot p$ grows by
+# $\eta \|k_1\|^2 e^{-(h_1 - h_3)}$ a step. So $e^{h_1 - h_3}$ grows by $\eta \|k_1\|^2$ a step (while steps
+# are small), and after many steps $j$
 #
 # $$k_1 \cdot p \approx \log\left(\eta \|k_1\|^2\, j\right), \qquad
 #   1 - f \approx \frac{1}{\eta \|k_1\|^2\, j}.$$
@@ -430,8 +427,7 @@ assert abs(path[-1] @ k1 - predicted[-1]) < 0.06 < 0.5 < predicted[0] - 1.7
 assert abs(times[-1] * (1 - s[-1] @ g) - 1 / length_k1**2) < 0.02
 
 # %% [markdown]
-# At the end the lead is within 0.06 of the formula, and $j\,(1 - f)$ is near $1/\|k_1\|^2 = 0.99$. This is
-# lesson 01 again: there the tail of the *loss* was exponential; here it is the tail of the *softmax*.
+# This is lesson 01 again: there the tail of the *loss* was exponential; here it is the tail of the *softmax*.
 
 # %% [markdown]
 # ### Exercise 05.3: Who sets the pace?
@@ -515,13 +511,12 @@ show(
 # $j$ steps from $p = 0$ (dots), and $\log(\|k_1\|^2 j)$ (dashed), a law for late times.
 #
 # The cure for crawling is that of lesson 01: divide the gradient by its norm, and take steps of fixed length.
-# That sends us down the left panel of Figure 3, to gradients of $10^{-13}$ and far below.
+# That sends us down the left panel of Figure 3, to $10^{-13}$ and far below.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.5 The landscape
 #
-# With $d = 2$ we can look at all of $L(p) = -f$ at once. The layer takes leading dimensions, so one call
-# evaluates a whole grid of $p$, and one `backward` gives the gradient at each of them.
+# With $d = 2$ we can look at all of $L(p) = -f$ at once: one call evaluates a whole grid of $p$.
 
 # %%
 axis = np.linspace(-10, 18, 141)
@@ -577,21 +572,20 @@ show(
 
 # %% [markdown]
 # **Figure 4.** Left: the loss over $p$, and three runs of normalised descent, from $(2, -5)$ (disc), $(2, 0)$
-# (diamond) and $(-5, -5)$ (square). Colours are finest near $-1$ and $-0.9$. Right: the size of the gradient
-# on a logarithmic scale. Dashed: two logits tie; each sector is named after the token that wins in it.
+# (diamond) and $(-5, -5)$ (square). Right: the size of the gradient. Dashed: two logits tie; each sector is
+# named after the token that wins in it.
 
 # %% [markdown]
 # Each sector of the plane is where one token wins. Far inside it the loss is close to minus that token's
 # value: $-1$, $-0.9$ and $0$.
 #
-# **The landscape is not convex.** $L$ stays between $-1$ and $0$ everywhere. A convex function on the whole
-# plane that is bounded above must be constant: if it rose anywhere along a line, it would go on rising at
-# least as fast, past every bound.
+# **The landscape is not convex.** $L$ stays between $-1$ and $0$. A convex function on the whole plane that
+# rises anywhere along a line goes on rising at least as fast, past every bound.
 #
 # **And it matters.** The run from $(-5, -5)$ ends at $f = 1$; the one from $(2, -5)$ at $f = 0.9$, with token
 # 2, and not in a local minimum: $f$ rises to the end. There are two ways to infinity, and both attract. The
-# sector of the start does not decide: the run from $(2, 0)$ starts in token 2's sector too, turns, and leaves
-# it. Which tokens attract, and from where, is the question of lessons 06 and 07.
+# sector of the start does not decide: the run from $(2, 0)$ starts in token 2's sector too, and leaves it.
+# Which tokens attract, and from where, is the question of lessons 06 and 07.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.6 The formula that fails
@@ -640,20 +634,19 @@ assert abs(entries[2] / true + 1) < 0.1  # the wrong sign
 # The culprit is the bracket $g_\alpha - f$. At saturation $f \approx g_\alpha$, and the subtraction lays bare
 # what the rounding of $f$ had already lost. This is **catastrophic cancellation**, and it has a law.
 #
-# The computed $f$ is a float. Next to $g_\alpha$ floats lie $2^{-53} |g_\alpha|$ apart, or up to twice as far
-# (in double precision; $2^{-53} \approx 1.1 \times 10^{-16}$). So the computed bracket comes in whole
-# *grains* of that size. The true bracket is $b = \sum_{t \neq \alpha} s_t (g_\alpha - g_t)$, and once it is
-# smaller than a grain, the computed one can be close only by luck. If all rivals trail by $\Delta$, then $b
-# \approx e^{-\Delta} \sum_t (g_\alpha - g_t)$, and it has shrunk to a grain at the **wall**
+# The computed $f$ is a float, and floats next to $g_\alpha$ lie a **grain** apart: about $2^{-53} |g_\alpha|$
+# in double precision, where $2^{-53} \approx 1.1 \times 10^{-16}$. So the computed bracket is a whole number
+# of grains. The true one is $b = \sum_{t \neq \alpha} s_t (g_\alpha - g_t)$. If all rivals trail by $\Delta$,
+# then $b \approx e^{-\Delta} \sum_t (g_\alpha - g_t)$, and it has shrunk to a grain at the **wall**
 #
 # $$\Delta^* = 53 \log 2 + \log \frac{\left|\sum_t (g_\alpha - g_t)\right|}{|g_\alpha|}, \qquad
 #   53 \log 2 = 36.7.$$
 #
 # Single precision has 24 in place of 53, and $24 \log 2 = 16.6$.
 #
-# Call the bracket *failed* where its relative error exceeds one half. In the 300 random sets below the first
-# failure comes at most $\log 4T$ before $\Delta^*$ ($2T$ roundings go into $f$), the last good entry at most
-# $\log \frac32$ after.
+# Call the bracket *failed* where it is off by more than half. In the 300 random sets below the first failure
+# comes at most $\log 4T$ before the wall (roundings of $f$ add up), and the last good entry at most $\log
+# \frac32$ after it.
 #
 # **Predict**, for one rival: where is the wall for values $(1, 0)$; $(1, 0.999)$; $(1001, 1000)$?
 #
@@ -706,7 +699,7 @@ assert round(wall(np.array([1, 0]), 24), 1) == 16.6
 
 # %% [markdown]
 # For values of 1 and 0.999 the entry first fails at 29.6, but is exactly 0 only from 36.7 on. In between it
-# is *noise*: whole grains, where the truth is about one grain or a fraction of one.
+# is *noise*, whole grains.
 #
 # ### Exercise 05.4: Cure the cancellation
 #
@@ -792,10 +785,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** The toy along $k_1$: relative error of $\nabla_h f$, the sum of all entries' errors over the
-# sum of their sizes. Solid: textbook, wide in single precision; in the end at 1/2, as the winner's entry,
-# half of the sum, is gone. Dotted: cured, errors below $10^{-17}$ drawn there. Dashed: $2^{-54} e^{\Delta}$
-# in double and $2^{-25} e^{\Delta}$ in single precision.
+# **Figure 5.** The toy along $k_1$: the sum of all entries' errors over the sum of their sizes. Solid:
+# textbook, in the end at 1/2, as the winner's entry, half of the sum, is gone. Dotted: cured. Dashed:
+# $2^{-54} e^{\Delta}$ in double and $2^{-25} e^{\Delta}$ in single precision.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.7 What the error does to training
@@ -810,8 +802,7 @@ show(
 # zero. But the push becomes $\xi\,(k_\alpha + c)$.
 #
 # **Predict**, before you run the next cell. The toy's textbook run by normalised descent finds the direction
-# $k_1$ (lesson 06 shows that this is the limit) and then loses it. Name a $c$ for which the error $\xi$ does
-# no harm.
+# $k_1$ (lesson 06 shows that this is the limit) and then loses it. Name a $c$ for which $\xi$ does no harm.
 #
 # <details><summary>Answer</summary>
 #
@@ -864,14 +855,13 @@ assert 0.97 < cosine(moved[-1, 3]) < 0.99
 np.testing.assert_allclose((moved[99, 0] - moved[49, 0]) / 500, [-0.2, 0], atol=1e-9)
 
 # %% [markdown]
-# At step 150 all four look finished. Then the one with $c = -k_1$ goes on as if nothing had happened, and the
-# others leave the answer they had found, by little or by much. The toy itself ($c = 0$) walks straight to the
-# left: token 1's entry is 0 and so is token 3's key, so token 2 steers alone. From step 200 on $f = 1$ to
-# fifteen digits in all four: the loss will not tell us.
+# At step 150 all four look finished. Then only the one with $c = -k_1$ goes on as if nothing had happened.
+# The toy itself ($c = 0$) walks straight to the left: token 1's entry is 0 and so is token 3's key, so token
+# 2 steers alone. From step 200 on $f = 1$ to fifteen digits in all four: the loss will not tell us.
 #
 # **Amplified noise, or the lost entry?** Two more runs tell. One has the cured gradient, without noise, but
 # its winner's entry is set to 0 from a lead of 36.7 on. The other has the textbook gradient, but its winner's
-# entry is put back: minus the sum of the losers'. *Predict both*, on the toy and on random problems.
+# entry put back: minus the sum of the losers'. *Predict both.*
 
 
 # %%
@@ -906,7 +896,7 @@ for name, slopes in (("textbook", textbook), ("entry zeroed", entry_zeroed), ("p
     print(f"{kept:13}")
 
 # %% [markdown]
-# The *lost entry alone* does the harm, without any noise; put back, it cures, in all hundred.
+# The *lost entry alone* does the harm, without any noise. Put back, it cures all hundred.
 #
 # > **Rule.** A gradient that will be normalised must be accurate *relative to itself*. Agreement with
 # > autograd to $10^{-15}$, as in section 5.3, does not show that.
@@ -938,57 +928,69 @@ show(
 # shifted by $c$, and with the cured gradient. Dotted: the lead over token 3 is 36.7.
 
 # %% [markdown]
-# ### Plain descent meets it, too
+# ### A head of real size
 #
-# Where floats are short, one meets the wall without normalising. *Predict*: two tokens, $d = 1$, keys $(1,
-# 0)$, values $(1, 0)$, plain steps of $\eta$. After how many steps is the winner's entry 0 in `float32`, and
-# in `bfloat16`? What does the run do then? And with the keys $(0, -1)$?
+# Now 32 heads of a size that transformers have: 1,024 tokens, keys and values of width 64. A head compares
+# its keys with a **query** $q$, its $p$: $h_t = k_t \cdot q / 8$. Its output is a vector
+# $o = \sum_t s_t v_t$, and where the loss pulls on it with a vector $w$, our $g_t$ is $w \cdot v_t$, and
+# $f = w \cdot o$. We take torch's fused attention in `bfloat16`. Its backward pass computes $f$ from the
+# output as stored, with 8 binary digits.
+#
+# Let $q$ grow along one token's key. **Predict**: which share do the rivals keep when the winner's entry is
+# lost? And can our cures help a kernel that we cannot change?
 #
 # <details><summary>Answer</summary>
 #
-# By section 5.4 $e^{\Delta}$ grows by $\eta$ a step; by section 5.6 the entry is lost about where it is
-# $2^{24}$ or $2^8$: after $2^{24} / \eta$ or $2^8 / \eta$ steps, within a factor of two. Then the run stands
-# still, as only the winner's entry moves it: the other key is 0. With the keys shifted it goes on.
+# The bracket is the rivals' share $1 - s_\alpha$ times a difference of values, the grain $2^{-8}$ of a value.
+# So the entry is lost where the share is about $2^{-8}$, 0.4%. And both help: they only change what the
+# kernel is given.
 #
 # </details>
 
 
 # %%
-def plain(dtype, eta, lead, steps):
-    """(steps, 2): lead and winner's entry of plain ascent, keys (1, 0) and (0, -1); p is in float64."""
-    keys = torch.tensor([[1.0, 0], [0, -1]], dtype=torch.float64)  # a row for each choice
-    values, p, kept = torch.tensor([1.0, 0], dtype=dtype), torch.full((2,), lead, dtype=torch.float64), []
-    for _ in range(steps):
-        s = torch.softmax((keys * p[:, None]).to(dtype), -1)
-        slopes = (s * (values - (s * values).sum(-1, keepdim=True))).double()
-        p = p + eta * (slopes * keys).sum(-1)
-        kept.append(torch.stack([p, slopes[:, 0]]))
-    return torch.stack(kept).numpy().swapaxes(0, 1)
+def in_query(q, keys, values, w, dtype):
+    """The gradient of f = w.o in the query, (heads, width), by torch's fused attention."""
+    q, keys, values, w = (x.to(dtype)[None] for x in (q, keys, values, w))
+    o = torch.nn.functional.scaled_dot_product_attention(q.requires_grad_(), keys, values)
+    return torch.autograd.grad(o, q, w)[0].double()[0, :, 0]
 
 
-print("arithmetic       eta   entry 0 after   lead after 4,000 steps: keys (1, 0)   (0, -1)   5.4's law")
-for dtype, bits, eta, lead in ((torch.float32, 24, 1e4, 12.0), (torch.bfloat16, 8, 1.0, 0.0)):
-    reached, entries = plain(dtype, eta, lead, 4000)
-    lost = 4000 - np.argmax(entries[::-1, 0] != 0)
-    ratio, law = lost * eta / 2**bits, np.log(np.exp(lead) + 4000 * eta)
-    print(f"{dtype!s:14} {eta:6.0f}  {ratio:.1f} 2^{bits:<2} / eta", end="")
-    print("{:38.1f}{:10.1f}{:12.1f}".format(*reached[-1], law))
-    assert 0.5 < ratio < 2
-    assert reached[-1, 0] == reached[lost + 1, 0] < (bits + 1) * np.log(2) + 0.01
-    assert abs(reached[-1, 1] - law) < 0.02
+generator = torch.Generator().manual_seed(5)
+keys, values = (torch.randn(32, 1024, 64, generator=generator).bfloat16().double() for _ in "kv")
+w = torch.randn(32, 1, 64, generator=generator).bfloat16().double()
+first, worth = keys[:, :1], (values @ w.mT)[..., 0]  # the first token wins; g, (heads, T)
+print("                                  cosine to the exact gradient, median (least)")
+print("rivals' share   entry lost in     as it is    values from the winner's   keys from the winner's")
+for lead in (8, 11, 14, 17, 20):
+    q = (8 * lead * first / (first**2).sum(-1, keepdim=True)).bfloat16().double()  # the first logit: lead
+    s = torch.softmax(q @ keys.mT / 8, -1)[:, 0]
+    entry = s[:, 0] * (s * (worth[:, :1] - worth)).sum(-1)
+    truth = in_query(q, keys, values, w, torch.float64)
+    moved = (keys, values), (keys, values - values[:, :1]), (keys - first, values)
+    got = torch.stack([in_query(q, *pair, w, torch.bfloat16) for pair in moved])
+    xi = ((got[0] - truth) * first[:, 0]).sum(-1) / (first[:, 0] ** 2).sum(-1) * 8  # the error along the key
+    share = (xi.abs() > entry.abs() / 2).double().mean()  # of heads whose entry is off by more than half
+    lost = "few" if share < 0.2 else "nearly all" if share > 0.9 else "some"
+    cosines = torch.cosine_similarity(got, truth, dim=-1)  # (3, heads)
+    print(f"{float((1 - s[:, 0]).median()):13.0e}{lost:>16}", end="")
+    print(*(f"{float(c.median()):13.1f} ({float(c.min()):.1f})" for c in cosines))
+    assert cosines[1:].min() > 0.99
+    assert lost == {8: "few", 11: "few", 14: "some", 17: "nearly all", 20: "nearly all"}[lead]
+assert cosines[0].median() < 0
 
 # %% [markdown]
-# In `bfloat16` a few hundred steps of one are enough. (The first run begins at a lead of 12, to save steps.)
-# In double precision plain descent with short steps would need about $2^{53} / \eta$.
+# At 0.4% some heads have lost the entry; at 0.04% nearly all, and the gradient points nowhere near the true
+# one. Nobody normalised: here a *plain* step goes wrong, too. Both cures work with the same kernel. (A layer
+# has many queries, each with a winner of its own: there the cure belongs inside.)
 
 # %% [markdown]
 # ### One more wall: underflow
 #
 # From $e^{-104}$ on in single and $e^{-746}$ in double precision there is only 0, and $\nabla_h f = 0$.
-# Normalised descent does not care about the length of the gradient. So take out a common factor *before* it
-# can underflow: compute $\log s_t$, an ordinary number like $-2000$, and subtract the largest one among the
-# losers before the exponential. The library's softmax does so when `train.fit` tells it that the optimiser
-# normalises.
+# Normalised descent does not care about the gradient's length. So take out a common factor *before* it can
+# underflow: compute $\log s_t$, an ordinary number like $-2000$, and subtract the largest among the losers
+# before the exponential. The library's softmax does so when the optimiser normalises.
 
 
 # %%
@@ -997,15 +999,15 @@ def cured_only(logits, batch_dims=None):
     return library_softmax(logits)
 
 
-print("float32, 1,000 normalised steps of 0.2 from p = 0")
+print("float32, 600 normalised steps of 0.2 from p = 0")
 for name, softmax_of in (("cured", cured_only), ("cured, and in logs", library_softmax)):
     model, toy = PromptAttention(d=2, dtype=torch.float32), tokens.to(dtype=torch.float32)
     descent = optim.NormalizedGD(model.parameters(), lr=0.2)
-    train.fit(model, toy, descent, 1000, "linear", progress=False, softmax=softmax_of)
+    train.fit(model, toy, descent, 600, "linear", progress=False, softmax=softmax_of)
     end = model.p.detach().double().numpy()
     print(f"{name:20} lead {end @ k1:4.0f}, cosine to k_1 {cosine(end):.3f}")
     assert (end @ k1 < 105) == (softmax_of is cured_only)
-assert end @ k1 > 199
+assert end @ k1 > 119
 assert cosine(end) > 0.9999
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1130,8 +1132,8 @@ progress("05")
 # - The landscape is bounded and hence not convex; more than one token can attract, and the sector of the
 #   start does not decide.
 # - The winner's entry of the textbook gradient is lost near the wall $53 \log 2 + \log(|\sum_t (g_\alpha -
-#   g_t)| / |g_\alpha|)$, if all rivals trail alike. In short floats plain descent meets it, too. That one
-#   entry is the failure. Measure the values, or the keys, from the winner's.
+#   g_t)| / |g_\alpha|)$, if all rivals trail alike; in a fused kernel in `bfloat16` where they keep about
+#   $2^{-8}$. That one entry is the failure. Measure the values, or the keys, from the winner's.
 
 # %% [markdown]
 # ## Further reading
