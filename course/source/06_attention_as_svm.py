@@ -665,8 +665,8 @@ widgets.sliders(
 )
 
 # %% [markdown]
-# A *better* support token breaks all this: then the choice is lost from every start far out, though it may
-# take long. The optional section 6.7 says how long.
+# Were token 1, which is better, a *support* token of token 2, then token 2 would be lost from every start far
+# out, though late. The optional section 6.7 derives how late.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.6 Random problems
@@ -737,8 +737,9 @@ assert counts[3][2] < 20
 # %% [markdown]
 # ### A place to rest
 #
-# Along the ray of a locally optimal choice pushes cannot cancel: far out each has a positive part along
-# $p_{\mathrm{mm}}$. Elsewhere they can. The smallest case has $d = 1$ and two sequences of two tokens:
+# Along the ray of a locally optimal choice pushes cannot cancel: far out each that still counts has a
+# positive part along $p_{\mathrm{mm}}$. Elsewhere they can. The smallest case has $d = 1$ and two sequences
+# of two tokens:
 #
 # | sequence | keys | scores | pushes $p$ | for large $p$ in proportion to |
 # |---|---|---|---|---|
