@@ -195,8 +195,14 @@ def _with_the_origin(points):
     return int((ConvexHull(np.vstack([points, 0 * points[:1]])).vertices < len(points)).sum())
 
 
+def _along_the_axes(points):
+    """Tokens that have the largest or the smallest of some coordinate."""
+    return len({*points.argmax(axis=0), *points.argmin(axis=0)})
+
+
 def _possible_cases(rng):
-    """Full sight, then partial; inner tokens, and no two of the known ways agree."""
+    """Full sight, then partial; inner tokens, and no two of the known ways agree (in the plane a polygon has
+    as many edges as corners)."""
     cases = []
     for T, d, A in ((7, 2, 1), (9, 2, 2), (12, 3, 3), (10, 3, 2)):
         while True:
@@ -205,7 +211,7 @@ def _possible_cases(rng):
             if A > 1:
                 for row in sees:
                     row[rng.permutation(T)[: rng.integers(1, T - d - 2)]] = False
-            right, others = _possible(X, sees), [one.wrong(X, sees) for one in POSSIBLE_WRONG]
+            right, others = _possible(X, sees), [one.wrong(X, sees) for one in POSSIBLE_WRONG[d < 3 :]]
             apart = [abs(other - right) > 0.01 for other in others]
             if right < 0.9 and (A == 1 or all(apart)):
                 break
@@ -214,8 +220,13 @@ def _possible_cases(rng):
 
 
 POSSIBLE_WRONG = known(
+    _possible_by(count=lambda points: len(ConvexHull(points).simplices)),
+    "That counts the facets of the hull, its flat sides. A token that can be ahead is a corner: vertices.",
+    _possible_by(count=_along_the_axes),
+    "W x_k may be any vector, not only along an axis: each corner of the hull is ahead in some direction.",
     _possible_by(count=len),
-    "A token inside the hull of those that are seen is never ahead of all of them, whatever W x_k is.",
+    "A token inside the hull of those that are seen is never ahead of all of them, whatever W x_k is. Leave "
+    "the tokens as long as they are: scaled to length 1 all would be corners.",
     _possible_by(seen=lambda X, row: X),
     "A position compares only what it sees: a token may be a corner among these, and not among all.",
     _possible_by(over=np.mean),

@@ -36,6 +36,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import Wedge
 from scipy.spatial import ConvexHull
 
 from course.exercise import check, exercise, progress, todo
@@ -221,7 +222,7 @@ for name, sees in {
 # > \text{for each } i, k \text{ and each } t \ne \alpha_{ik} \text{ that } k \text{ sees.}$$
 # >
 # > This is a definition. Informally: a run that ends with one token per position, $\alpha$, goes in
-# > direction to $W_{\mathrm{mm}}(\alpha)$, if $\alpha$ can last (section 14.7). What the paper proves asks
+# > direction to $W_{\mathrm{mm}}(\alpha)$, if $\alpha$ can last (section 14.8). What the paper proves asks
 # > for more: a start near that direction and a locally optimal choice, or conditions on the first gradient
 # > (lesson 12).
 
@@ -276,7 +277,7 @@ assert max(shares["ragged"], shares["causal"]) < shares["both"]
 # %% [markdown]
 # In each of the 720 runs the direction of $W$ has a cosine above 0.98 to the SAtt-SVM for the tokens it
 # selected. What differs is *which* tokens are selected: the best ones everywhere ("global") least often with
-# full attention, most often when the mask is causal and sequences are ragged. Section 14.6 finds out why.
+# full attention, most often when the mask is causal and sequences are ragged. Section 14.7 finds out why.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.4 What it costs that all share one W
@@ -360,24 +361,21 @@ assert 1 < ratio[320] < 1.05
 # differences $x_{i\alpha} - x_{it}$ span the same space.)
 
 # %%
-print("n = 3: rank of the rows")
-for T, causal, dims in ((5, False, range(4, 11)), (5, True, range(4, 11)), (7, False, [11])):
-    ranks, count = [], 3 * T * (T - 1) // (1 + causal)
+print("n = 3, T = 5: rank of the rows")
+for causal in (False, True):
+    ranks, count, dims = [], 60 // (1 + causal), range(4, 11)
     for d in dims:
-        problem = svm.sequence_problem(tokens := sequences(3, T, d, 1, 7, causal), tokens.optimal)
+        problem = svm.sequence_problem(tokens := sequences(3, 5, d, 1, 7, causal), tokens.optimal)
         rows = (problem.a[..., None] * problem.b[..., None, :]).flatten(-2)[0]
         rows = rows if problem.mask is None else rows[problem.mask[0]]
         ranks.append(int(torch.linalg.matrix_rank(rows, rtol=1e-9)))
-    print(f"T = {T}, {'causal' if causal else 'full':6s}, {count:3d} rows, d = {[*dims]}: {ranks}")
-    assert ranks == ([117] if T == 7 else [min(d * d, count) for d in dims])
+    print(f"{'causal' if causal else 'full':6s}, {count} rows, d = {[*dims]}: {ranks}")
+    assert ranks == [min(d * d, count) for d in dims]
 
 # %% [markdown]
-# At $T = 5$ the rank is the smaller of $d^2$ and the number of rows. So *every* choice is feasible from $d =
-# 8$ on ($64 \ge 60$), when causal from $d = 6$ on. (A count can mislead: in the last line 126 rows have
-# 121 entries to share, and yet the rank is 117. The differences of two sequences span 6 dimensions each
-# and share $6 + 6 - 11 = 1$, their queries span 7 each and share 3. So each of the three pairs has
-# $1 \cdot 3$ dimensions of rows in common, and $126 - 9 = 117$.) That is enough, not necessary: a choice uses
-# up fewer numbers (degrees of freedom) than it has rows. How many?
+# Here the rank is the smaller of $d^2$ and the number of rows. So *every* choice is feasible from $d = 8$ on
+# ($64 \ge 60$), when causal from $d = 6$ on. That is enough, not necessary: a choice uses up fewer numbers
+# (degrees of freedom) than it has rows. How many?
 #
 # **One is always feasible**: each token selects itself. With unit tokens $W = I$ gives the leads
 # $1 - x_{it} \cdot x_{ik} > 0$, in any dimension. So feasibility is about *which* choice; let us draw one
@@ -386,10 +384,63 @@ for T, causal, dims in ((5, False, range(4, 11)), (5, True, range(4, 11)), (7, F
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a choice uses up
 #
-# [Lesson 12](12_overparameterization.ipynb) (section 12.3) counted it, with one query a sequence. Here
-# positions see different numbers $m$ of tokens. Draw independent normal targets for the logits of a position,
-# and go to the nearest logits in which no token is ahead of the selected one. Each token that ends tied with
-# it uses up one number.
+# Section 12.3 counted it, with one query a sequence. Here positions see different numbers $m$ of tokens. Take
+# the logits of a position as independent $N(0, 1)$ numbers, the target, and move as little as possible to
+# where no token is ahead of the selected one. Each token that ends tied with it uses up one number.
+#
+# **For $m = 3$ one can draw it.** A constant added to all three logits changes nothing, so a target is a
+# point of a plane, and all directions are equally likely. The selected token is ahead in one third of the
+# plane, as each token is in its own third. So this is a **cone** of 120 degrees. On each of its two **faces**
+# another token is tied, at the **tip** both are.
+#
+# **Predict before you read on**: with what chance is the nearest point inside, on a face, at the tip?
+
+
+# %% jupyter={"source_hidden": true}
+def nearest_in_cone(target):
+    """The nearest point where token 1 is ahead, in the plane of figure 2: 60 degrees to each side."""
+    side = np.sign(target[0]) or 1.0
+    face = np.array([side * np.sqrt(3) / 2, 0.5])
+    if target @ np.array([-side / 2, np.sqrt(3) / 2]) >= 0:  # inside
+        return target
+    return max(target @ face, 0.0) * face
+
+
+fig, ax = plt.subplots(figsize=(5.6, 4.4))
+for start, end, color, text, where in (
+    (30, 150, BLUE, "none tied", (0, 1.12)),
+    (-60, 30, ORANGE, "token 3 tied", (1.08, -0.2)),
+    (150, 240, ORANGE, "token 2 tied", (-1.08, -0.2)),
+    (240, 300, GREEN, "both tied", (0, -1.2)),
+):
+    ax.add_patch(Wedge((0, 0), 1.55, start, end, facecolor=color, alpha=0.16, edgecolor="none"))
+    ax.text(*where, text, ha="center", va="center", fontsize=11)
+for angle in (30, 150):
+    ax.plot([0, 1.55 * np.cos(np.radians(angle))], [0, 1.55 * np.sin(np.radians(angle))], color=BLACK)
+for radius, angle in ((0.75, 75), (0.8, 5), (0.95, -35), (0.75, 185), (0.6, 285)):
+    target = radius * np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+    ax.plot(*target, "o", color=BLACK, markersize=5)
+    ax.annotate("", nearest_in_cone(target), target, arrowprops={"arrowstyle": "->", "color": BLACK})
+ax.spines[:].set_visible(False)
+ax.set(xticks=[], yticks=[], xlim=(-1.75, 1.75), ylim=(-1.6, 1.6), aspect="equal")
+show(
+    fig,
+    alt="A disc cut into four sectors. The upper one, of 120 degrees, is the cone. From points in the two "
+    "sectors of 90 degrees beside it arrows lead at right angles to its faces, from the sector of 60 degrees "
+    "below to its tip.",
+)
+
+# %% [markdown]
+# **Figure 2.** The logits of three tokens, up to a constant; token 1 is selected. Arrows: from a target to
+# the nearest point of the cone.
+
+# %% [markdown]
+# Arrows to a face meet it at a right angle, so on either side 90 degrees of targets end on a face; 60 degrees
+# are left for the tip. A position that sees three tokens has two rows, but on average uses up only
+#
+# $$\nu_3 = \tfrac13 \cdot 0 + \tfrac12 \cdot 1 + \tfrac16 \cdot 2 = \tfrac56 .$$
+#
+# For more tokens we draw targets and count.
 
 
 # %%
@@ -400,10 +451,13 @@ def pooled(targets):
     return np.cumprod(others > sums / np.arange(1, targets.shape[1]), axis=1).sum(axis=1)
 
 
-share_of, nu = {1: np.ones(1)}, {1: 0.0}
+share_of, nu = {1: np.ones(1), 2: np.array([1, 1]) / 2, 3: np.array([2, 3, 1]) / 6}, {1: 0.0}
 for m in range(2, 6):
     used = pooled(np.random.default_rng(100 + m).normal(size=(400_000, m)))
-    share_of[m], nu[m] = np.bincount(used, minlength=m) / len(used), used.mean()
+    found = np.bincount(used, minlength=m) / len(used)
+    assert m > 3 or np.abs(found - share_of[m]).max() < 0.003
+    share_of.setdefault(m, found)
+    nu[m] = share_of[m] @ np.arange(m)
     print(f"a position that sees {m} tokens: {m - 1} rows, uses up {nu[m]:.2f} degrees of freedom")
 assert np.allclose(list(nu.values()), [0, 0.5, 5 / 6, 1.0874, 1.2947], atol=0.005)
 at = (8, 16, 32, 64, 128, 256)
@@ -413,8 +467,7 @@ assert (np.diff(far) > 0.6).all()
 assert (np.diff(far) < 1.2).all()
 
 # %% [markdown]
-# A position that sees $m$ tokens has $m - 1$ rows but uses up only $\nu_m$ numbers on average. Long contexts
-# are cheap: from 8 to 256 a doubling of $m$ adds 0.7 to 1.1.
+# Long contexts are cheap: from 8 to 256 a doubling of $m$ adds 0.7 to 1.1.
 #
 # By the kinematic formula (the theorem of section 12.3) about half of the random choices are feasible where
 #
@@ -490,7 +543,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Shares of random choices that one $W$ can make, with Wilson's 95% intervals (300 trials a
+# **Figure 3.** Shares of random choices that one $W$ can make, with Wilson's 95% intervals (300 trials a
 # point, $T = 5$; computed beforehand, a part of them again just now). Dashes: the prediction. Dotted: where
 # $d^2$ reaches the number of rows (for $n = 6$, full, beyond the picture).
 
@@ -529,8 +582,8 @@ widgets.sliders(
     m=ipywidgets.IntSlider(value=5, min=2, max=5, description="m"),
 )
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Where must the count fail?
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 14.6 Where must the count fail? *(optional)*
 #
 # The count knows how many tokens there are, but not which. So there should be tokens for which it is wrong.
 # Find them where we can do without it: in one sequence, of which only a few positions ask.
@@ -618,11 +671,10 @@ assert made["unit"][1] > made["normal"][1] + 0.06
 # one length are all corners: every choice is possible, however long the sequence. Short tokens among long
 # ones tend to lie inside.
 #
-# When all twenty positions ask, the exercise no longer applies, but the order is the same. (For one short
-# sequence of unit tokens the count was too high, above: 0.83 of the choices for 0.90 at $d = 3$.)
+# When all twenty positions ask, the exercise no longer applies, but the order is the same.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 14.6 Why causal models are more often global
+# ## 14.7 Why causal models are more often global
 #
 # Feasible is not the same as found. Descent went to the best tokens of all positions less often with full
 # attention than with a causal mask. It may be that a batch makes half as many comparisons; or that a position
@@ -767,7 +819,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Left: shares of global runs. Right: how often a position that sees all five tokens misses its
+# **Figure 4.** Left: shares of global runs. Right: how often a position that sees all five tokens misses its
 # best, against the load of batches of 1, 3, 6 or 12 sequences. Both with Wilson's 95% intervals (480 and 240
 # runs), computed beforehand.
 
@@ -777,10 +829,10 @@ show(
 # large, and a causal mask halves the load.
 #
 # This holds for batches of three sequences or more (a lone one crowds only itself, which the argument leaves
-# out), five tokens and runs of 500 steps. Above load 1 causal positions miss a little more.
+# out), five tokens and runs of 500 steps.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 14.7 Where it breaks
+# ## 14.8 Where it breaks
 #
 # **Small d.** At small $d$, with three sequences of five, many runs are undecided after 1,000 steps: the
 # largest attention of some position is below 0.99. Are they stuck, or late? And are decided ones so for good?
@@ -907,7 +959,7 @@ assert cosine.min() > 0.99
 # label, all must be of the wrong one. No error message says so; the test of exercise 14.1 would.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 14.8 Claims and measurements
+# ## 14.9 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
@@ -977,7 +1029,7 @@ progress("14")
 #   Programs with Random Data* (2014, arXiv 1303.6672): degrees of freedom of cones, and the kinematic
 #   formula.
 #
-# That the formula fits attention, and the experiments of section 14.6, are this lesson's own measurements.
+# That the formula fits attention, and the experiments of section 14.7, are this lesson's own measurements.
 #
 # **New in the library:** [`data.every_position`](../mini_attn/data.py),
 # [`svm.sequence_problem`](../mini_attn/svm/sequence.py); and `mask=` of the data and the SVMs, `lengths=`

@@ -98,3 +98,27 @@ def test_what_dropped_tokens_keep_is_what_the_path_far_out_leaves_them():
     found = (log_s[on] - log_s[on].max()).exp()
     predicted = left_over(lam[on].numpy(), mixtures.costs(head, drawn, s)[on].numpy())
     np.testing.assert_allclose(found / found.sum(), predicted, rtol=0.02)
+
+
+def test_the_remainder_of_one_sequence_in_the_plane_lies_along_the_difference_of_the_dropped_tokens():
+    """One token kept, two support tokens: r = log(l1 c2 / (l2 c1)) (x1 - x2) / |x1 - x2|^2, far out."""
+    rng, tried = np.random.default_rng(5), 0
+    z = torch.tensor([[1.0, 0.0]]).double()
+    while tried < 5:
+        X, V = rng.normal(size=(3, 2)), rng.normal(size=(3, 2)) / 2
+        head = heads.MLPHead(2, 3, activation="gelu", scale=4.0, init=torch.tensor(V))
+        f, slope, _ = head.linearised(torch.tensor(X))
+        best = int(f.argmax())
+        rows = X[best] - np.delete(X, best, axis=0)
+        p_dir = np.linalg.solve(rows, [1.0, 1.0])
+        lam, cost = np.linalg.solve(rows.T, p_dir), rows @ slope[best].numpy()
+        if min(lam) < 0.05 or min(cost) < 0.05:
+            continue
+        tried += 1
+        parts, across = left_over(lam, cost), rows[1] - rows[0]  # x_1 - x_2
+        r = np.log(parts[0] / parts[1]) * across / (across @ across)
+        drawn = data.TokenData(torch.tensor(X)[None], z, torch.ones(1).double(), torch.zeros(2).double())
+        s = torch.eye(3).double()[None, best]
+        p = mixtures.mixture_path(head, drawn, s, [16, 256, 4096, 65_536])["W"][-1][:, 0].numpy()
+        np.testing.assert_allclose(p - (p @ p_dir) / (p_dir @ p_dir) * p_dir, r, atol=1e-3)
+        assert np.linalg.norm(r) > 0.01

@@ -15,9 +15,8 @@ def _slopes(x, V):
 
 
 def mixes_by_autograd(Xa, Xb, V, y):
-    to_a = [float(y * g @ (a - b)) for g, a, b in zip(_slopes(Xb, V), Xa, Xb, strict=True)]
-    to_b = [float(y * g @ (b - a)) for g, a, b in zip(_slopes(Xa, V), Xa, Xb, strict=True)]
-    return [a > 0 and b > 0 for a, b in zip(to_a, to_b, strict=True)]
+    to_a, to_b = (y * (_slopes(end, V) * (other - end)).sum(1) for end, other in ((Xb, Xa), (Xa, Xb)))
+    return [bool(a > 0 and b > 0) for a, b in zip(to_a, to_b, strict=True)]
 
 
 def mixes_by_search(Xa, Xb, V, y, share=1e-4):

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 from scipy.optimize import nnls
+from scipy.spatial import ConvexHull
 
 
 def moves_by_trying(sees, same_query=False, same_values=False, seed=0):
@@ -116,6 +117,8 @@ ANSWERS = {
                 X, sees, shift=lambda P: P / np.linalg.norm(P, axis=1)[:, None]
             ),
             lambda X, sees: possible_by_least_squares(X, sees, shift=lambda P: P[:, :1]),
+            lambda X, sees: np.prod([len(ConvexHull(X[row]).equations) / row.sum() for row in sees]),
+            lambda X, sees: np.prod([len(np.unique(X[row].argmax(axis=0))) / row.sum() for row in sees]),
             lambda X, sees: possible_by_least_squares(X, sees) ** 2,
             lambda X, sees: possible_by_least_squares(X, sees) ** (1 / (1 + len(sees))),
             lambda X, sees: min(1.0, X.shape[1] ** 2 / (sees.sum() - len(sees))),
