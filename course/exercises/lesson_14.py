@@ -211,9 +211,9 @@ def _possible_cases(rng):
             if A > 1:
                 for row in sees:
                     row[rng.permutation(T)[: rng.integers(1, T - d - 2)]] = False
-            right, others = _possible(X, sees), [one.wrong(X, sees) for one in POSSIBLE_WRONG[d < 3 :]]
-            apart = [abs(other - right) > 0.01 for other in others]
-            if right < 0.9 and (A == 1 or all(apart)):
+            right = _possible(X, sees)
+            others = (one.wrong(X, sees) for one in POSSIBLE_WRONG[d < 3 :])
+            if right < 0.9 and (A == 1 or all(abs(other - right) > 0.01 for other in others)):
                 break
         cases.append((X, sees))
     return cases

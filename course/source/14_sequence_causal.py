@@ -24,7 +24,7 @@
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
 # [lesson 07](07_local_global_tokens.ipynb) (global and local choices),
 # [lesson 10](10_cross_self_attention.ipynb)
-# (the matrix $W$), and [lesson 12](12_overparameterization.ipynb) (feasibility). About 85 minutes, five
+# (the matrix $W$), and [lesson 12](12_overparameterization.ipynb) (feasibility). About 70 minutes, five
 # exercises.
 
 # %%
@@ -409,9 +409,9 @@ def nearest_in_cone(target):
 fig, ax = plt.subplots(figsize=(5.6, 4.4))
 for start, end, color, text, where in (
     (30, 150, BLUE, "none tied", (0, 1.12)),
-    (-60, 30, ORANGE, "token 3 tied", (1.08, -0.2)),
-    (150, 240, ORANGE, "token 2 tied", (-1.08, -0.2)),
-    (240, 300, GREEN, "both tied", (0, -1.2)),
+    (-60, 30, ORANGE, "token 3 tied", (1.12, -0.2)),
+    (150, 240, ORANGE, "token 2 tied", (-0.98, -0.55)),
+    (240, 300, "white", "both tied", (0, -1.2)),
 ):
     ax.add_patch(Wedge((0, 0), 1.55, start, end, facecolor=color, alpha=0.16, edgecolor="none"))
     ax.text(*where, text, ha="center", va="center", fontsize=11)

@@ -247,18 +247,22 @@ def test_twice_the_dimension_carries_four_times_the_batch():
 
 
 def test_decided_runs_move_where_their_choice_is_not_locally_optimal():
-    """T = 4, d = 3, 200 runs, 800 and 8,000 steps: of those that change tokens, most could not last; of the
-    others, at most 2% change."""
+    """T = 4, d = 3, 800 and 8,000 steps, of 200 runs those that cannot last and 80 that can: most of those
+    change tokens, of these at most 2%."""
     tokens = positions(3, 4, 3, "full", trials=200, seed=91)
-    (early, _), (then, _) = attention_after(tokens, 800, 8000)
-    before, after = map(geometry.selected_tokens, (early, then))
+    ((early, _),) = attention_after(tokens, 800)
+    before = geometry.selected_tokens(early)
     W = svm.solve(svm.sequence_problem(tokens, before), throw=False).value
-    lasts = geometry.locally_optimal(tokens.scores, tokens.compare(tokens.z @ W.mT), before).numpy()
-    decided = geometry.outcome(early, tokens) != "undecided"
-    moved = decided & (before != after).any(-1).numpy()
+    lasts = geometry.locally_optimal(tokens.scores, tokens.compare(tokens.z @ W.mT), before)
+    decided = torch.as_tensor(geometry.outcome(early, tokens) != "undecided")
+    go_on = torch.cat([(decided & ~lasts).nonzero()[:, 0], (decided & lasts).nonzero()[:80, 0]])
+    those = {name: getattr(tokens, name)[go_on] for name in "Xzyv"}
+    ((then, _),) = attention_after(dataclasses.replace(tokens, **those), 8000)
+    moved, lasts = (geometry.selected_tokens(then) != before[go_on]).any(-1), lasts[go_on]
+    assert (~lasts).sum() >= 4
     assert (moved & ~lasts).sum() >= 3
-    assert (moved & lasts).sum() <= 0.02 * (decided & lasts).sum()
-    assert (moved & ~lasts).sum() > 0.5 * (decided & ~lasts).sum()
+    assert (moved & lasts).sum() <= 0.02 * lasts.sum()
+    assert (moved & ~lasts).sum() > 0.5 * (~lasts).sum()
 
 
 def test_the_cost_of_a_long_context_grows_like_its_logarithm():
