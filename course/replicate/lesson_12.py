@@ -1,7 +1,7 @@
 """Lesson 12: which runs end at the best tokens, over sizes, numbers of sequences, starts and schedules.
 
-python -m course replicate --fresh 12.shares 12.choices 12.wide 12.rivals 12.orthogonal 12.crowded 12.load \
-    12.tokens 12.starts
+python -m course replicate --fresh 12.shares 12.choices 12.wide 12.rivals 12.orthogonal \
+    12.nearest 12.crowded 12.load 12.tokens 12.starts
 """
 
 from __future__ import annotations
@@ -158,6 +158,32 @@ def orthogonal(which, *, trials, seed):
     return {"code": code, "wrong": wrong_winners("W", tokens)[0]}
 
 
+def nearest(which, *, trials, seed):
+    """The problems of `orthogonal`: is -grad L(0) nearer to the W of the best choice than to every rival's?
+
+    Returns the difference of the cosines, best less rival: infinite where there is no rival, minus infinity
+    where the best choice is impossible.
+    """
+    tokens = data.random_tokens(3, 4, 4, trials=trials, seed=seed)
+    keys = orthonormal(tokens.X) if which in ("tokens", "both") else tokens.X
+    z = orthonormal(tokens.z) if which in ("queries", "both") else tokens.z
+    tokens = data.TokenData(X=tokens.X, z=z, y=tokens.y, v=tokens.v, keys=keys)
+    choice = torch.cartesian_prod(*[torch.arange(4)] * 3)  # (64, 3)
+    alpha = choice.expand(trials, *choice.shape)
+    X, Z = keys[:, None].expand(*alpha.shape, 4, 4), z[:, None].expand(*alpha.shape, 4)
+    solution = svm.solve(svm.attention_problem(X, Z, alpha), throw=False)
+    logits = (X @ (Z @ solution.value.mT)[..., None])[..., 0]
+    feasible = torch.as_tensor(solution.status == "optimal")
+    local = geometry.locally_optimal(tokens.scores[:, None].expand_as(logits), logits, alpha) & feasible
+    best = (alpha == tokens.optimal[:, None]).all(dim=-1)
+    model = attend("W", 4, trials)
+    losses.logistic(tokens.y * model(tokens)).sum().backward()
+    downhill, W = -model.W.grad.flatten(1)[:, None], solution.value.flatten(2)
+    cosine = torch.nn.functional.cosine_similarity(downhill, W, dim=-1)
+    towards = [cosine.masked_fill(~of, -torch.inf).amax(dim=1) for of in (best & feasible, local & ~best)]
+    return {"ahead": torch.where(towards[0].isinf(), -torch.inf, towards[0] - towards[1]).float()}
+
+
 RULES = {"p, n = d/2": ("p", 1 / 2, 1), "W, n = d": ("W", 1, 1), "W, n = d^2/8": ("W", 1 / 8, 2)}
 
 
@@ -254,6 +280,16 @@ MEASURED = [
         id="12.orthogonal",
         what="W at n = 3, T = d = 4 with the same scores: tokens, queries or both made orthogonal.",
         trial=orthogonal,
+        grid={"which": ["nothing", "queries", "tokens", "both"]},
+        trials=1500,
+        batch=100,
+        paired=("which",),
+        minutes=1,
+    ),
+    Measured(
+        id="12.nearest",
+        what="The same problems: how much nearer the first gradient is to the best choice than to any rival.",
+        trial=nearest,
         grid={"which": ["nothing", "queries", "tokens", "both"]},
         trials=1500,
         batch=100,

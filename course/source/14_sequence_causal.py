@@ -751,7 +751,7 @@ def batch(n, d, seen, d2, seen2):
 check("14.4", batch)
 
 # %% [markdown]
-# So what counts should be the **load** of section 12.7, here $C/d^2$, the comparisons of the batch for each
+# So what counts should be the **load** of section 12.8, here $C/d^2$, the comparisons of the batch for each
 # entry of $W$. Measure how often a position that sees all five tokens misses its best, for batches of 1, 3, 6
 # or 12 sequences.
 
