@@ -1,5 +1,7 @@
 """Lesson 12's claims on other seeds and sizes than the lesson's."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -27,6 +29,7 @@ def used_up(T, draws=100_000, seed=8):
     return (others > means[:, :-1]).sum(axis=1)
 
 
+@functools.cache
 def distribution(T):
     return np.bincount(used_up(T), minlength=T) / 100_000
 
@@ -113,6 +116,18 @@ def test_orthogonal_queries_free_the_sequences_and_orthogonal_tokens_do_not():
     each = [one[one > 0].double().mean() for one in rivals]
     assert each[1] < each[0] - 0.5  # orthogonal queries leave those fewer, too
     assert each[2] > each[1] + 0.5
+
+
+def test_with_orthogonal_tokens_the_first_gradient_is_nearer_to_a_rival_more_often():
+    """Of the problems with a rival: the best choice is nearest in fewer, and where it is, it is found."""
+    share = {}
+    for which in ("queries", "nothing", "tokens"):
+        ahead = runs.nearest(which, trials=250, seed=63)["ahead"]
+        won = runs.orthogonal(which, trials=250, seed=63)["code"] == runs.GLOBAL
+        near, has = ahead > 0, torch.isfinite(ahead)
+        assert won[has & near].double().mean() > won[has & ~near].double().mean() + 0.15
+        share[which] = near[has].double().mean()
+    assert share["queries"] > share["nothing"] + 0.03 > share["tokens"] + 0.06
 
 
 def test_rivals_are_escaped_by_their_number_whatever_the_dimension():
