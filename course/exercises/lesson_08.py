@@ -282,8 +282,10 @@ def _with(share):
     return lambda *args: _short(*args, share=share)
 
 
-def _jump_by(best=_short, rival=None, leads=lambda R, a, b: (R / a, R / b), radius=lambda R, a, b: R):
-    """An answer: the largest R at which the two shortfalls are equal, by steps from outside and halving."""
+def _jump_by(
+    best=_short, rival=None, leads=lambda R, a, b: (R / a, R / b), radius=lambda R, a, b: R, smaller=False
+):
+    """An answer: the largest (or smallest) R at which the two shortfalls are equal, by steps and halving."""
     rival = rival or best
 
     def answer(lengths, scores, own, others):
@@ -294,11 +296,12 @@ def _jump_by(best=_short, rival=None, leads=lambda R, a, b: (R / a, R / b), radi
             return best(scores[0], scores[0], own, one) - rival(scores[0], scores[1], others, two)
 
         R = np.linspace(0, 40 * max(a, b, 1), 2001)
-        k = np.nonzero(ahead(R) > 0)[0].max(initial=0)
+        above = ahead(R) > 0
+        k = int(above[1:].argmax()) if smaller and not above[0] else np.nonzero(above)[0].max(initial=0)
         low, high = R[k], R[min(k + 1, len(R) - 1)]
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (middle, high) if ahead(middle) > 0 else (low, middle)
+            low, high = (middle, high) if (ahead(middle) > 0) == above[k] else (low, middle)
         return float(radius(low, a, b))
 
     return answer
@@ -338,6 +341,9 @@ JUMP = Exercise(
     misconceptions=known(
         _jump_by(rival=_settled),
         "You let the rival's branch have its limit. At this radius its support tokens keep attention, too.",
+        _jump_by(smaller=True),
+        "That is the smaller of two radii that solve the equation. Near R = 0 nothing is on a ray: take the "
+        "larger one, coming from large R.",
         _jump_by(rival=lambda top, own, others, lead: _short(own, own, others, lead)),
         "Both shortfalls are counted from the best score: the rival's own attention costs gamma_1 - gamma_2.",
         _jump_by(

@@ -56,8 +56,8 @@ def jump_by_rounds(lengths, scores, own, others, rounds=300):
     return R
 
 
-def jump_by_halving(lengths, scores, own, others):
-    """The largest R at which the shortfalls are equal, by steps inwards and halving."""
+def rival_ahead_by(lengths, scores, own, others):
+    """The best token's shortfall less the rival's, a function of R."""
 
     def ahead(R):
         shorts = []
@@ -66,6 +66,19 @@ def jump_by_halving(lengths, scores, own, others):
             shorts.append(scores[0] - score + (score - support).sum() * s)
         return shorts[0] - shorts[1]
 
+    return ahead
+
+
+def jump_from_zero(lengths, scores, own, others):
+    """Wrong: the first R, from 0 on, at which the order of the shortfalls changes."""
+    R = np.linspace(0, 50 * max(lengths), 20_001)
+    order = rival_ahead_by(lengths, scores, own, others)(R) > 0
+    return R[np.argmax(order != order[0])]
+
+
+def jump_by_halving(lengths, scores, own, others):
+    """The largest R at which the shortfalls are equal, by steps inwards and halving."""
+    ahead = rival_ahead_by(lengths, scores, own, others)
     R = np.linspace(50 * max(lengths), 0, 20_001)
     k = np.argmax(ahead(R) > 0)
     low, high = R[k], R[k - 1]
@@ -135,6 +148,7 @@ ANSWERS = {
             ),
             lambda lengths, scores, own, others: jump_by_rounds(lengths, scores, own, own),
             lambda lengths, scores, own, others: 2 * jump_by_rounds(lengths, scores, own, others),
+            jump_from_zero,
             lambda lengths, scores, own, others: lengths[0] * np.log(1 / (scores[0] - scores[1])),
             lambda lengths, scores, own, others: lengths[0] * np.log(1 / (scores[0] - scores[1]) - 1),
         ],
