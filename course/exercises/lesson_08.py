@@ -295,11 +295,11 @@ def _jump_by(
             one, two = leads(R, a, b)
             return best(scores[0], scores[0], own, one) - rival(scores[0], scores[1], others, two)
 
-        R = np.linspace(0, 40 * max(a, b, 1), 2001)
+        R = np.linspace(0, 40 * max(a, b, 1), 801)
         above = ahead(R) > 0
         k = int(above[1:].argmax()) if smaller and not above[0] else np.nonzero(above)[0].max(initial=0)
         low, high = R[k], R[min(k + 1, len(R) - 1)]
-        for _ in range(60):
+        for _ in range(44):
             middle = (low + high) / 2
             low, high = (middle, high) if (ahead(middle) > 0) == above[k] else (low, middle)
         return float(radius(low, a, b))

@@ -45,7 +45,7 @@ def offset_by_elimination(rows, weights, lam):
     return rows.T @ np.linalg.solve(conditions, np.r_[b[1:] - b[0], 0.0])
 
 
-def jump_by_rounds(lengths, scores, own, others, rounds=300):
+def jump_by_rounds(lengths, scores, own, others, rounds=80):
     """R by insertion: where the best token comes down to the rival's shortfall at the radius before."""
     (a, b), (best, rival) = lengths, scores
     R = np.inf
@@ -71,7 +71,7 @@ def rival_ahead_by(lengths, scores, own, others):
 
 def jump_from_zero(lengths, scores, own, others):
     """Wrong: the first R, from 0 on, at which the order of the shortfalls changes."""
-    R = np.linspace(0, 50 * max(lengths), 20_001)
+    R = np.linspace(0, 50 * max(lengths), 4001)
     order = rival_ahead_by(lengths, scores, own, others)(R) > 0
     return R[np.argmax(order != order[0])]
 
@@ -79,10 +79,10 @@ def jump_from_zero(lengths, scores, own, others):
 def jump_by_halving(lengths, scores, own, others):
     """The largest R at which the shortfalls are equal, by steps inwards and halving."""
     ahead = rival_ahead_by(lengths, scores, own, others)
-    R = np.linspace(50 * max(lengths), 0, 20_001)
+    R = np.linspace(50 * max(lengths), 0, 4001)
     k = np.argmax(ahead(R) > 0)
     low, high = R[k], R[k - 1]
-    for _ in range(60):
+    for _ in range(44):
         R = (low + high) / 2
         low, high = (R, high) if ahead(R) > 0 else (low, R)
     return low
