@@ -428,9 +428,9 @@ assert ((from_afar & winner).sum(), (from_afar & ~winner).sum(), len(winner)) ==
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.5 Where basins end
 #
-# From which starts is a choice reached? While its tokens are ahead, surely. But a neighbour that is ahead may
-# be no winner, and lose again. So the basin, all starts that end at a winner, is wider. Look at Figure 1
-# again: what are the borders between the three regions?
+# From which starts is a choice reached? Not only from those where its tokens are ahead: a neighbour that is
+# ahead may be no winner, and lose again. Look at Figure 1 again: what are the borders between the three
+# basins?
 
 # %% [markdown]
 # ### Exercise 07.3: Where basins end
@@ -522,8 +522,8 @@ assert np.array_equal(ends_there, inside.numpy()), again.format("07.3")
 # %% [markdown]
 # ## 7.6 How far is far?
 #
-# Why are local winners lost from lead 10? One suspect is a better token that is *nearly* a support token,
-# with a lead $1 + \text{slack}$ at $p_{\mathrm{mm}}$. Scores aside, its pull is at first weaker than a
+# From lead 10, 45 of the 527 local winners are lost. One suspect is a better token that is *nearly* a support
+# token, with a lead $1 + \text{slack}$ at $p_{\mathrm{mm}}$. Scores aside, its pull is at first weaker than a
 # support token's by a factor $e^{-\Delta_0\,\cdot\,\text{slack}}$ only. The smallest case can be solved.
 
 # %% [markdown]
@@ -612,11 +612,11 @@ for d in (2, 3, 6):
 # token 3 pulls more weakly is therefore necessary, but not enough.
 
 # %% [markdown]
-# **Many sequences, many support tokens.** Far out the forces of the support tokens add up to one along
-# $p_{\mathrm{mm}}$ (section 7.3). So take them for a single support token, with the comparison $a_2 =
-# p_{\mathrm{mm}} / \|p_{\mathrm{mm}}\|^2$ and the sum of their strengths, and each better token for token
-# 3. Then your function predicts from which lead each local winner of section 7.4 holds: the largest of its
-# better tokens' critical leads.
+# **Many sequences, many support tokens.** Where a choice holds, the forces of its support tokens come to
+# point along $p_{\mathrm{mm}}$ (section 7.3). So take them for a single support token, with the comparison
+# $a_2 = p_{\mathrm{mm}} / \|p_{\mathrm{mm}}\|^2$ and the sum of their strengths; each better token plays token 3.
+# Then your function predicts from which lead each local winner of section 7.4 holds: the largest of its better
+# tokens' critical leads.
 
 
 # %%
