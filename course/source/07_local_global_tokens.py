@@ -614,9 +614,9 @@ for d in (2, 3, 6):
 # %% [markdown]
 # **Many sequences, many support tokens.** Where a choice holds, the forces of its support tokens come to
 # point along $p_{\mathrm{mm}}$ (section 7.3). So take them for a single support token, with the comparison
-# $a_2 = p_{\mathrm{mm}} / \|p_{\mathrm{mm}}\|^2$ and the sum of their strengths; each better token plays token 3.
-# Then your function predicts from which lead each local winner of section 7.4 holds: the largest of its better
-# tokens' critical leads.
+# $a_2 = p_{\mathrm{mm}} / \|p_{\mathrm{mm}}\|^2$ and the sum of their strengths; each better token plays
+# token 3. Then your function predicts from which lead each local winner of section 7.4 holds: the largest of
+# its better tokens' critical leads.
 
 
 # %%
