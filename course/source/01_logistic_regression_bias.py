@@ -7,10 +7,9 @@
 #
 # **The question: which line does gradient descent choose, and how long does it take?**
 #
-# Attention chooses tokens in the same way (lesson 06); here the choice can be drawn, derived and measured.
-# The answer in short: descent turns to the line with the widest margin. Its loss falls like $1/t$, but the
-# angle that is left only like $1/\log t$. In the limit the loss follows from the step size and the width of
-# the margin, the angle from the few points nearest to the line, where they span the space: nothing is fitted.
+# Attention chooses tokens in the same way (lesson 06). The answer in short: descent turns to the line
+# with the widest margin. Its loss falls like $1/t$, but the angle that is left only like $1/\log t$. You will
+# predict both with nothing fitted, and see where the predictions end.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -21,7 +20,7 @@
 # - derive how fast a run gets where you predict, and how long a normalised step may be.
 #
 # **You need** linear algebra, calculus and NumPy. Section 1.8 reads a little PyTorch; you write none. About
-# 85 minutes without the optional section 1.10; five exercises. An unsolved exercise runs on with the
+# 80 minutes without the optional sections 1.9 and 1.10; five exercises. An unsolved exercise runs on with the
 # reference; a wrong one does not: repair it before you go on, or the `assert`s below will fail.
 
 # %%
@@ -174,8 +173,7 @@ assert np.allclose(np.diff(np.log10([loss(w, X, y) for w in decades])), -1, atol
 #
 # $$\mu(w) = \min_i \frac{y_i\, w \cdot x_i}{\lVert w \rVert} .$$
 #
-# Lesson 02 finds the direction of largest margin by convex optimisation, with a proof that it is the best. In
-# the plane we can afford to try them all.
+# Lesson 02 computes the direction of largest margin, with a proof. In the plane we can try them all.
 
 
 # %%
@@ -246,8 +244,8 @@ assert eta < bound
 assert np.allclose(w_hat, [1, 1], atol=1e-3)
 
 # %% [markdown]
-# You can verify it by hand: $\hat w = (1, 1)$ and $\hat\mu = 1/\sqrt 2$. The two points with $u_i = 1$,
-# here points 1 and 7, $(1.5, -0.5)$ and $(-0.3, -0.7)$, hold the strip; they are the **support vectors**.
+# So $\hat w = (1, 1)$. The two points with $u_i = 1$, points 1 and 7, $(1.5, -0.5)$ and $(-0.3, -0.7)$, hold
+# the strip; they are the **support vectors**.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 01.2: A point is deleted
@@ -255,8 +253,7 @@ assert np.allclose(w_hat, [1, 1], atol=1e-3)
 # ★★☆ · 6 minutes
 #
 # Delete point $i$ and descend again. By how many degrees does the limit of the direction turn? Predict it for
-# each $i$, without a step of descent, to a third of a degree. The points lie in the plane, and some direction
-# separates them.
+# each $i$, without a step of descent, to a third of a degree.
 #
 # <details><summary>Hint</summary>
 #
@@ -292,13 +289,11 @@ assert np.flatnonzero(foretold > 0.3).tolist() == [0, 6], "see exercise 01.2"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.4 How fast, with nothing fitted
 #
-# Why the SVM? Suppose only that the direction of $w_t$ converges, to some $\hat v$ with a positive margin.
-# (The hard part of the proof.) Then every $u_i$ grows, $|\ell'(u_i)| \approx e^{-u_i}$, and the points
-# nearest in the direction $\hat v$ dominate the gradient, exponentially. So late steps are nearly
-# combinations
-# of the $y_i x_i$ of *those* points, with weights $\ge 0$, and $w_t$ is the sum of its steps: **the limit
-# direction is such a combination of its own nearest points.** Lesson 02 shows that only the SVM's direction
-# is that (the KKT conditions).
+# Why the SVM? Suppose that the direction of $w_t$ converges, to some $\hat v$ with a positive margin. Then
+# every $u_i$ grows, $|\ell'(u_i)| \approx e^{-u_i}$, and the points nearest in the direction $\hat v$
+# dominate the gradient, exponentially. So late steps are nearly combinations of the $y_i x_i$ of *those*
+# points, with weights $\ge 0$, and they outweigh the early ones: **the limit direction is such a combination
+# of its own nearest points.** Lesson 02 shows that only the SVM's direction is that (the KKT conditions).
 #
 # With $\log(1 + e^{-u_i}) \approx e^{-u_i}$ too,
 #
@@ -306,8 +301,8 @@ assert np.flatnonzero(foretold > 0.3).tolist() == [0, 6], "see exercise 01.2"
 # -\nabla L \approx \frac{1}{n} \sum_{i \in \mathcal S} e^{-u_i}\, y_i x_i, \qquad
 # \mathcal S = \text{the support vectors}.$$
 #
-# Treat $t$ as continuous, $dw/dt = -\eta \nabla L$, and suppose that not only $w$ but also its steps turn
-# into the direction of $\hat w$, as section 1.7 will show for two support vectors in the plane.
+# Treat $t$ as continuous, $dw/dt = -\eta \nabla L$, and suppose that the steps, too, turn into the direction
+# of $\hat w$ (section 1.7 shows when).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 01.3: Two predictions
@@ -315,7 +310,7 @@ assert np.flatnonzero(foretold > 0.3).tolist() == [0, 6], "see exercise 01.2"
 # ★★★ · 13 minutes
 #
 # Derive, for large $t$, the loss after $t$ steps and the slope of $\lVert w \rVert$ against $\log t$; return
-# both. They contain $\eta$, $\hat\mu$ and $t$ alone: not the number of points, nor their positions.
+# both. They contain $\eta$, $\hat\mu$ and $t$ alone.
 #
 # <details><summary>Hint: the length of the gradient</summary>
 #
@@ -423,7 +418,7 @@ assert np.linalg.norm(W[-1] - predicted) < min(0.005, 1e-3 * norms[-1]), "see ex
 assert round(angle(W[-1]), 1) == 4.4
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The position is right within 0.005, under 0.1 percent of its length. Let $r$ be the part of $\tilde w$
+# The position is right within 0.1 percent of its length. Let $r$ be the part of $\tilde w$
 # across $\hat w$. The component of $\tilde w$ along $\hat w$ is $\hat w \cdot \tilde w / \lVert \hat w
 # \rVert$, so the angle $\theta_t$ that is left obeys
 #
@@ -538,8 +533,7 @@ show(
 
 # %% [markdown]
 # **Figure 4.** Left: the plane of weights. Both descents end on one line (grey) parallel to $\hat w$
-# (dashed), at distance $\lVert r \rVert$. Right: the angle left over, measured (dots) and predicted (dashed),
-# each by its own law.
+# (dashed), at distance $\lVert r \rVert$. Right: the angle left over, measured (dots) and predicted (dashed).
 
 # %%
 seen = np.zeros(n)
@@ -563,24 +557,29 @@ assert np.abs(seen - foretold).max() < 0.3, "see exercise 01.2"
 # Let $w_t$ be off the line by a small displacement across $\hat w$: in the plane, a number $s$. Write $c_i$
 # for the part of $y_i x_i$ across $\hat w$. On the line each support vector adds $\frac{\lambda_i}{t}\, y_i
 # x_i$ to $dw/dt$, and the parts across cancel, $\sum_i \lambda_i c_i = 0$. Off it, each $e^{-u_i}$ is
-# multiplied by $e^{-c_i s}$. This pulls the run back. (A displacement along $\hat w$ multiplies all of them
-# alike, and the parts across still cancel.)
+# multiplied by $e^{-c_i s}$. Now they do not cancel, and this **pulls** the run back. (A displacement along
+# $\hat w$ multiplies all of them alike, and the parts across still cancel.)
 #
-# Two things push it off again. The **next** point, with the least $y_i x_i \cdot \hat w$ after the support
-# vectors' 1, pulls too: its $e^{-u_i}$ is in proportion to $t^{-\text{next}}$. And the true weights $1/(1 +
-# e^{u_i})$ fall short of $e^{-u_i}$ by about $e^{-2 u_i}$, which is in proportion to $t^{-2}$.
+# Two **pushes** move it off again, and fade. The *next* point, with the least $y_i x_i \cdot \hat w$ after
+# the support vectors' 1, adds its own gradient: its $e^{-u_i}$ is in proportion to $t^{-\text{next}}$. And
+# the true weights $1/(1 + e^{u_i})$ fall short of $e^{-u_i}$ by about $e^{-2 u_i}$, which is in proportion to
+# $t^{-2}$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 01.5: The slowest of three
 #
 # ★★★ · 14 minutes
 #
-# For small $s$, return two numbers: the exponent $E$ with which *plain* descent, as a flow $dw/dt = -\eta
-# \nabla L$, comes to its line, $s \sim t^{-E}$, when both pushes are there; and the length $\eta$ beyond
-# which a *normalised* step, far out where no push is left, returns a small $s$ as a larger one. You get the
-# two support vectors $y_i x_i$ as `rows`, their $\lambda_i$, and all other $y_i x_i$ as `others`.
+# For small $s$, return two numbers.
 #
-# <details><summary>Hint: the pull back</summary>
+# - $E$: *plain* descent, as a flow $dw/dt = -\eta \nabla L$, comes to its line like $s \sim t^{-E}$. Find
+#   this exponent when the pull and both pushes act.
+# - The longest step: far out, where no push is left, a *normalised* step of length $\eta$ turns $s$ into a
+#   smaller number (in size) only if $\eta$ is below this.
+#
+# You get the two support vectors $y_i x_i$ as `rows`, their $\lambda_i$, and all other $y_i x_i$ as `others`.
+#
+# <details><summary>Hint: the pull</summary>
 #
 # Expand $e^{-c_i s}$ to first order. What is $ds / d\log t$ without the pushes?
 # </details>
@@ -593,7 +592,7 @@ assert np.abs(seen - foretold).max() < 0.3, "see exercise 01.2"
 #
 # <details><summary>Hint: the step</summary>
 #
-# The same pull back, divided by the length of the whole. On the line, how long is $\sum_i \lambda_i\, y_i
+# The same pull, divided by the length of the whole. On the line, how long is $\sum_i \lambda_i\, y_i
 # x_i$? The step multiplies $s$ by a factor: overshooting is harmless down to the factor $-1$.
 # </details>
 
@@ -684,15 +683,15 @@ for length in (0.5, 2, 3, 3.5, 3.6, 4, 100, 10_000):
     print(f"{length:6}   {settles!s:7} {needed[length]:20} {r / length / np.radians(1):29.1f}")
     assert settles == (length < limit), "see exercise 01.5"
     assert 0.75 < np.linalg.norm(path[-1]) / (1000 * length) < 1.001
+    assert settles or np.abs((path - w_tilde) @ [unit[1], -unit[0]]).max() < length
 print(f"predicted: steps settle up to {limit:.2f}")
 assert [needed[length] for length in (0.5, 3.5, 4, 100, 10_000)] == [110, 17, 21, 56, 56]
 
 # %% [markdown]
-# The quickest steps are about as long as the longest that settles. Beyond it the run jumps to and fro across
-# the line. Each step far off pulls back, so $s$ stays bounded while the norm grows in proportion to $t$: the
-# *direction* still tends to $\hat w$. But the jumps cost steps: 56 of length 100, and as many of 10,000.
-# And the weights
-# $e^{-u_i}$ never get right: lesson 02 needs them for a proof.
+# The quickest steps are about as long as the longest that settles. Longer ones jump to and fro across the
+# line, never farther from it than a step. The norm grows in proportion to $t$ all the same, so the direction
+# still tends to $\hat w$, only later. But the weights $e^{-u_i}$ never get right: lesson 02 needs them for a
+# proof.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.8 The same on data that nobody chose
@@ -713,13 +712,12 @@ for name in ("GD", "NGD"):
         optimizer = optim.NormalizedGD(model.parameters(), lr=0.5, batch_dims=1)  # a norm for each trial
     train.fit(model, many, optimizer, steps=1000, progress=False)
     left_over = torch.rad2deg(torch.arccos(geometry.cosine(model.w.detach(), solution.value))).numpy()
-    print(f"{name:>3}, 1000 steps: {np.median(left_over):.1f} degrees from the SVM in the median, ", end="")
-    print(f"at most {left_over.max():.1f}")
+    print(f"{name}, 1000 steps: {np.median(left_over):.1f} degrees left, median; most {left_over.max():.1f}")
     assert (np.median(left_over) > 6) if name == "GD" else (left_over.max() < 2)
 
 # %% [markdown]
-# Do the predictions hold here as well? We follow the flow to $t = 10^5$, and compare loss and slope in all
-# hundred sets, the position in the 68 with two support vectors (one does not span the plane).
+# We follow the flow to $t = 10^5$, and compare loss and slope in all hundred sets, the position in the 68
+# with two support vectors (one does not span the plane).
 
 # %%
 w_hats, A = solution.value.numpy(), (many.y[..., None] * many.X).numpy()
@@ -748,37 +746,56 @@ assert place_miss.min() < 2e-3 < 8.5 < place_miss.max() < 9, "see exercise 01.5"
 # %% [markdown]
 # Loss and slope miss by up to 18 percent, the position by 0.1 percent to nine times its length. Does $E$ tell
 # where the position is good? Each run goes on to $t = 10^{80}$, and we measure the exponent with which it
-# comes to its line, in the last interval that shows more than rounding.
+# comes to its line. Runs that do not yet show $E$ go on to $10^{1280}$.
 
 # %%
-across = np.stack([-w_hats[pairs, 1], w_hats[pairs, 0]], axis=1)
+across = np.stack([-w_hats[:, 1], w_hats[:, 0]], axis=1)
 across /= np.linalg.norm(across, axis=1, keepdims=True)
-off = np.abs(((np.array([end, *later])[:, pairs] - places) * across).sum(axis=2)).clip(1e-99)
-rates = -np.diff(np.log10(off), axis=0) / np.diff([5, 10, 20, 40, 80])[:, None]
-last = np.maximum((off[1:] > 1e-9).sum(axis=0) - 1, 0)
-measured = rates[last, np.arange(len(pairs))]
+
+
+def exponents(ends, decades, chosen):
+    """The exponents with which these pairs come to their lines, over the last interval above rounding."""
+    off = np.abs(((ends - places[chosen]) * across[pairs[chosen]]).sum(axis=2)).clip(1e-99)
+    falls = -np.diff(np.log10(off), axis=0) / np.diff(decades)[:, None]
+    return falls[np.maximum((off[1:] > 2e-11).sum(axis=0) - 1, 0), np.arange(len(chosen))]
+
+
+measured = exponents(np.array([end, *later])[:, pairs], [5, 10, 20, 40, 80], np.arange(len(pairs)))
 C = 2 * np.linalg.norm(w_hats[pairs], axis=1) / longest
 following = np.where(held, np.inf, u_hats).min(axis=1)[pairs]  # "next"
-good = [np.abs(measured / v - 1) < 0.15 for v in (exponent, C, following - 1)]
-print("measured exponent within 15 percent of E, C, next - 1 in", *(v.sum() for v in good), "sets")
+good, by_C, by_next = (np.abs(measured / v - 1) < 0.15 for v in (exponent, C, following - 1))
+print(f"within 15 percent of E: {good.sum()} (of C: {by_C.sum()}, of next - 1: {by_next.sum()})")
+late, decades = np.flatnonzero(~good), [80, 160, 320, 640, 1280]
+slow = flow(A[pairs[late]], np.zeros((len(late), 2)), decades, 0.5, h=0.5)
+measured[late] = exponents(slow, decades, late)
+good = np.abs(measured / exponent - 1) < 0.15
+print("so by 10^1280 only, for E =", *np.sort(exponent[late][good[late]]).round(3))
+for k in np.flatnonzero(~good):
+    off = (np.array(later[2:])[:, pairs[k]] - places[k]) @ across[pairs[k]]
+    print(f"not so: set {pairs[k]}, E = {exponent[k]:.1g}, off {off[0]:.1e} at 10^40, {off[1]:.1e} at 10^80")
+push = u_hats[8].argsort()[2:4]  # after the support vectors
+print("set 8, next points: u =", *u_hats[8, push].round(2), "and across", *(A[8, push] @ across[8]).round(1))
 rank = np.corrcoef(exponent.argsort().argsort(), place_miss.argsort().argsort())[0, 1]
 print(f"rank correlation of the miss in position with E: {rank:.2f}")
-assert [v.sum() for v in good] == [60, 21, 41], "see exercise 01.5"
-assert (exponent[~good[0]] < 0.04).sum() == 6, "see exercise 01.5"
+assert pairs[~good].tolist() == [8, 95], "see exercise 01.5"
+assert [len(late), by_C.sum(), by_next.sum()] == [7, 22, 42], "see exercise 01.5"
 assert rank < -0.9, "see exercise 01.5"
 
-# %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
+# %% slideshow={"slide_type": "fragment"} jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.3))
 dots = {"color": COLORS["blue"], "markersize": 5, "markerfacecolor": "white", "linestyle": "", "marker": "o"}
 left.loglog(exponent, measured, **dots)
 left.loglog([3e-5, 1.5], [3e-5, 1.5], color=COLORS["black"], linestyle="--")
+for k in np.flatnonzero(~good):
+    spot = exponent[k], measured[k]
+    left.annotate(f"set {pairs[k]}", spot, xytext=(8, -4), textcoords="offset points", fontsize=11)
 left.set(xlabel="$E$", ylabel="exponent, measured")
 right.loglog(exponent, place_miss, **dots)
 right.set(xlabel="$E$", ylabel="miss in position / length")
 show(
     fig,
     alt="Two panels of 68 dots on logarithmic axes. Left: measured exponents against E, on the diagonal but "
-    "for a few at the lower end. Right: the miss in position falls from about 10 times the length, where E "
+    "for sets 8 and 95. Right: the miss in position falls from about 10 times the length, where E "
     "is tiny, to about a thousandth where E is near 1.",
 )
 
@@ -787,37 +804,41 @@ show(
 # its line, against $E$. Right: by how much the predicted position misses at $t = 10^5$.
 
 # %% [markdown]
-# The exponent is within 15 percent of $E$ in 60 of 68 sets (of $C$ in only 21, of $\text{next} - 1$ in only
-# 41); of the other eight, six have $E < 0.04$. And the larger $E$, the smaller as a rule the miss: the
-# prediction is a limit, and $E$ tells how far the position can be trusted.
+# In 61 of the 68 sets the exponent is $E$, within 15 percent, by $t = 10^{80}$; in five, with $E$ from 0.007
+# to 0.031, it is so later. Two are left. Set 95, whose $E$ is tiny, is still 89 from its line at $10^{80}$.
+# Set 8 crosses its line on the way: its next two points push from either side, with nearly the same power of
+# $t$.
 #
-# And the longest normalised step of exercise 01.5? We scale the points of each set so that it is 1.
+# The larger $E$, the smaller as a rule the miss: $E$ tells how far the position can be trusted.
+#
+# And the 32 sets with *one* support vector? It has no part across, so nothing pulls back, and no line is
+# singled out. We start all runs again, from $(8, -3)$.
 
 # %%
-scaled = containers.PointData(torch.tensor(longest)[:, None, None] * many.X[pairs], many.y[pairs])
-for size in (0.95, 1.05):
-    model = models.LinearClassifier(d=2, trials=len(pairs))
-    optimizer = optim.NormalizedGD(model.parameters(), lr=size, batch_dims=1)
-    keep = {"record": {"w": lambda m: m.w}, "every": [1999, 2000]}
-    run = train.fit(model, scaled, optimizer, steps=2000, progress=False, **keep)["w"].numpy()
-    settled = (np.abs(((run[-1] - run[-2]) * across).sum(axis=1)) < 1e-4).sum()
-    print(f"steps of {size} of the longest settle in {settled} of {len(pairs)} sets")
-    assert settled == (68 if size < 1 else 0), "see exercise 01.5"
+elsewhere = flow(A, np.tile([8.0, -3.0], (100, 1)), [80], 0.5, h=0.2)[0]
+apart = np.abs(((elsewhere - later[-1]) * across).sum(axis=1))
+alone = np.delete(apart, pairs)
+print(
+    f"two support vectors: {(apart[pairs] < 0.01).sum()} of {len(pairs)} runs end within 0.01 of the old ones"
+)
+print(f"one: all {len(alone)} end {alone.min():.2f} to {alone.max():.1f} from the old ones")
+assert exponent[apart[pairs] >= 0.01].max() < 0.01 < 0.2 < alone.min()
 
 # %% [markdown]
-# The longest step is right within five percent in each set.
+# With two, all runs but two with $E < 0.01$ have forgotten their start. With one, each start keeps a line of
+# its own: of these 32 the direction is predicted, the position is not.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 1.9 Where it breaks, and where it does not
+# ## 1.9 Where it breaks, and where it does not *(optional)*
 #
 # Change one thing at a time.
 
 # %%
 steps = geometric(10_000, 21)
-starts = {"(0, 0)": (0, 0), "(-5, -5)": (-5, -5), "(8, -3)": (8, -3)}
+starts = {"(0, 0)": (0, 0), "(-5, -5)": (-5, -5)}
 
 X_mixed, y_mixed = np.vstack([X, [1.0, 1.0]]), np.append(y, -1.0)  # a square among the discs
-mixed = [gradient_descent(X_mixed, y_mixed, starts[name], steps) for name in ("(0, 0)", "(-5, -5)")]
+mixed = [gradient_descent(X_mixed, y_mixed, start, steps) for start in starts.values()]
 print("(a) not separable, two starts: w =", mixed[0][-1].round(3), "and", mixed[1][-1].round(3))
 
 
@@ -826,7 +847,8 @@ def repeated(point, copies):
     X_more = np.vstack([X, X[[point] * (copies - 1)]])
     y_more = np.append(y, y[[point] * (copies - 1)])
     shared = np.where(np.isclose(rows, y[point] * X[point]).all(axis=1), lam / copies, lam)
-    return gradient_descent(X_more, y_more, np.zeros(2), steps), offset(rows, shared, eta, len(y_more))
+    path = W[: len(steps)] if copies == 1 else gradient_descent(X_more, y_more, np.zeros(2), steps)
+    return path, offset(rows, shared, eta, len(y_more))
 
 
 repeats = {
@@ -837,23 +859,15 @@ repeats = {
 for name, (path, _) in repeats.items():
     print(f"(b) {name}: {angle(path[-1]):.2f} degrees left")
 
-late = np.linspace(0, 12, 25)
-from_starts = flow(signed, list(starts.values()), late, eta)  # (25, 3, 2)
-lags = np.abs((from_starts - w_tilde) @ [unit[1], -unit[0]])
-for name, distances in zip(starts, lags[[8, 16, 24]].T, strict=True):
-    print(f"(c) from {name}, off the line at t = 10^4, 10^8, 10^12:", *(f"{one:.4f}" for one in distances))
-
 # the numbers in the text below Figure 6
 assert np.allclose([path[-1] for path in mixed], [2.1, -1.7], atol=0.05), "see exercise 01.1"
 degrees = [round(float(angle(path[-1])), 2) for path, _ in repeats.values()]
 assert degrees == [6.01, 0.06, 11.77], "see exercise 01.1"
-assert np.allclose(lags[[8, 16, 24], 2], [3.967, 0.206, 0.0002], atol=1e-3)
-assert lags[24].max() < 2e-4
 
 # %% slideshow={"slide_type": "subslide"} jupyter={"source_hidden": true}
-fig, (left, middle, right) = plt.subplots(1, 3, figsize=(9.8, 3.4))
+fig, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4))
 left.semilogx(steps, norms[: len(steps)], color="black", linestyle="--", label="separable")
-for path, start in zip(mixed, starts, strict=False):
+for path, start in zip(mixed, starts, strict=True):
     left.semilogx(steps, np.linalg.norm(path, axis=1), label=f"from {start}")
 left.set(xlabel="step $t$", ylabel="norm $||w_t||$", title="(a) not separable", ylim=(0, 9.5))
 left.legend()
@@ -861,25 +875,20 @@ for (name, (path, shift)), marker in zip(repeats.items(), "osD", strict=True):
     later = angle(np.log(steps)[:, None] * w_hat + shift)
     later = np.where(later > 1e-6, later, np.nan)  # zero has no place on a logarithmic axis
     hollow = {"marker": marker, "markerfacecolor": "white"}
-    plots.convergence(steps, angle(path), later, middle, 100, label=name, markersize=4, **hollow)
+    plots.convergence(steps, angle(path), later, right, 100, label=name, markersize=4, **hollow)
 ticks = [0.1, 1, 10]
-middle.set(yscale="log", ylim=(0.03, 90), yticks=ticks, yticklabels=ticks)
-middle.set(ylabel=r"angle to $\hat w$ (degrees)", title="(b) repeated points")
-middle.legend(loc="lower left", borderaxespad=0, fontsize=9)
-whole = {f"from {name}": from_starts[:, k] for k, name in enumerate(starts)}
-plots.weights(whole, w_hat, w_tilde, 30, right, linestyle="-")
-right.set(title=r"(c) another start, $t$ to $10^{12}$", xlim=(-6, 28), ylim=(-6, 28))
-right.legend(fontsize=9)
+right.set(yscale="log", ylim=(0.03, 90), yticks=ticks, yticklabels=ticks)
+right.set(ylabel=r"angle to $\hat w$ (degrees)", title="(b) repeated points")
+right.legend(loc="lower left", borderaxespad=0, fontsize=9)
 show(
     fig,
-    alt="Three panels. Without separability the norm levels off. Repeated points change the angle's fall. "
-    "Paths from three starts end on one line.",
+    alt="Two panels. Without separability the norm levels off. Repeated points change the angle's fall.",
 )
 
 # %% [markdown]
 # **Figure 6.** (a) The norm, on our points and with one more at $(1, 1)$, labelled $-1$. (b) The angle when a
 # support vector is repeated: measured (markers), predicted by the offset (dashed; zero for five copies of
-# $(-0.3, -0.7)$, and not drawn). (c) The flow from three starts, two dots a decade.
+# $(-0.3, -0.7)$, and not drawn).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **(a) Points that no line separates.** Now going far is costly in every direction, $L$ has a finite
@@ -889,18 +898,18 @@ show(
 # -0.7)$ 0.06 degrees are left after 10,000 steps, against 6.0 with each point once; five of $(1.5, -0.5)$
 # leave 11.8.
 #
-# **(c) Another start.** All three paths end on one line, but a far start is forgotten slowly: from $(8, -3)$
-# the run is still 4 away from the line at $t = 10^4$, and 0.2 at $10^8$.
-#
-# **(d) A power tail.** What chooses the SVM is the tail $e^{-u}$. Let the slopes $|\ell'(u)|$ fall like
+# **(c) A power tail.** What chooses the SVM is the tail $e^{-u}$. Let the slopes $|\ell'(u)|$ fall like
 # $u^{-3}$ instead. Then *every* point keeps a share in proportion to $u_i^{-3}$, and $w$ should grow along
 # the unit vector with the least $\sum_i u_i^{-2}$: there the combination with these shares is parallel to
 # $w$.
 #
-# **(e) A support vector without weight.** Let the $y_i x_i$ be $(1, 0)$ and $(1, 1)$. Then $\hat w = (1, 0)$
+# **(d) A support vector without weight.** Let the $y_i x_i$ be $(1, 0)$ and $(1, 1)$. Then $\hat w = (1, 0)$
 # is the first of them, so $\lambda_2 = 0$, and no $\tilde w$ solves section 1.5. Put $w = (\log t + a,\ b)$
 # into the flow: $db / d\log t = \frac{\eta}{n} e^{-a} e^{-b}$, and $\frac{\eta}{n} e^{-a} \to 1$ as $b$
 # grows. So $b \approx \log\log t$. The theorem says "almost all" because of such sets.
+#
+# **(e) The longest step of exercise 01.5, in all 68 sets.** We scale the points of each set so that it is 1.
+# It is right within five percent in each.
 
 # %%
 power, units = np.zeros(2), np.stack([np.cos(turn), np.sin(turn)], axis=1)
@@ -909,12 +918,23 @@ for _ in range(4000):  # normalised steps, with the slopes (1 + log(1 + e^u))^-3
     power += 0.3 * pull / np.linalg.norm(pull)
 u = units @ signed.T
 power_best = units[np.where((u > 0).all(axis=1), (np.abs(u) ** -2).sum(axis=1), np.inf).argmin()]
-print(f"(d) power tail: {angle(power):.1f} degrees from w_hat, predicted {angle(power_best):.1f}")
+print(f"(c) power tail: {angle(power):.1f} degrees from w_hat, predicted {angle(power_best):.1f}")
 tower = np.array([8, 16, 32, 64])
 b = flow(np.array([[1.0, 0.0], [1.0, 1.0]]), np.zeros(2), tower, 1.0)[:, 1]
-print("(e) b less log log t, at t = 10^8 to 10^64:", (b - np.log(tower * np.log(10))).round(2))
+print("(d) b less log log t, at t = 10^8 to 10^64:", (b - np.log(tower * np.log(10))).round(2))
 assert abs(angle(power) - angle(power_best)) < 0.1
 assert angle(power_best) > 14
+
+# %%
+scaled = containers.PointData(torch.tensor(longest)[:, None, None] * many.X[pairs], many.y[pairs])
+for size in (0.95, 1.05):
+    model = models.LinearClassifier(d=2, trials=len(pairs))
+    optimizer = optim.NormalizedGD(model.parameters(), lr=size, batch_dims=1)
+    keep = {"record": {"w": lambda m: m.w}, "every": [1999, 2000]}
+    run = train.fit(model, scaled, optimizer, steps=2000, progress=False, **keep)["w"].numpy()
+    settled = (np.abs(((run[-1] - run[-2]) * across[pairs]).sum(axis=1)) < 1e-4).sum()
+    print(f"(e) steps of {size} of the longest settle in {settled} of {len(pairs)} sets")
+    assert settled == (68 if size < 1 else 0), "see exercise 01.5"
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.10 Move a point *(optional)*
@@ -1015,17 +1035,15 @@ progress("01")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - On separable data gradient descent leaves for infinity in the direction of the hard-margin SVM.
+# - On separable data gradient descent leaves for infinity in the direction of the hard-margin SVM, whatever
+#   the start.
 # - $L \approx 1 / (\eta \hat\mu^2 t)$, $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of $\log t$, and, if
 #   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$.
 # - In the plane, with two support vectors, the distance from the line dies like $t^{-E}$, $E = \min(C,
-#   \text{next} - 1, 1)$ where both pushes act, and normalised steps settle on it for $\eta < 2 / (\hat\mu
-#   C)$.
-#   Where $E$ is small the predicted position is worthless at $t = 10^5$.
+#   \text{next} - 1, 1)$ where both pushes act. Where $E$ is small the predicted position is worthless at
+#   $t = 10^5$. Normalised steps settle on the line for $\eta < 2 / (\hat\mu C)$.
 # - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$.
 #   Normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$, once on the line.
-# - Start and repetitions move the path, not the limit; a power tail has another limit. If every direction
-#   gets some point wrong, there is a finite minimiser instead.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
