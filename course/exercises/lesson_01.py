@@ -126,8 +126,15 @@ def _apart(angle, other):
 
 
 def turns(X, y):
-    """Degrees by which the direction of largest margin turns when point i is deleted: (n,), for X (n, 2)."""
-    return _turns(_limit)(X, y)
+    """Degrees by which the direction of largest margin turns when point i is deleted: (n,), for X (n, 2).
+
+    Only a point with weight in the nearest point of the hull can turn it.
+    """
+    A = y[:, None] * X
+    weights = _nearest(A)
+    before = np.arctan2(*(weights @ A)[::-1])
+    turned = [_limit(np.delete(A, i, axis=0)) if weights[i] else before for i in range(len(A))]
+    return _apart(np.array(turned), before)
 
 
 def _turns(limit, signs=lambda y: y):
@@ -148,12 +155,13 @@ def turns_cases(rng):
     cases = []
     while len(cases) < 4:
         X, y = separable(rng, (5, 7, 8, 10)[len(cases)], 2)
+        if abs(y.sum()) >= len(y) - 2:
+            continue
         right = np.sort(turns(X, y))
         if (
             right[-3] < 1e-6
             and 3 < right[-2] < right[-1] - 5
             and 20 < right[-1] < 170
-            and abs(y.sum()) < len(y) - 2
             and all(np.abs(rival(X, y) - turns(X, y)).max() > 1 for rival in RIVALS)
         ):
             cases.append((_turned(X, y, np.pi * (len(cases) % 2)) if len(cases) < 2 else X, y))
@@ -170,12 +178,15 @@ def _turned(X, y, middle):
     return X @ np.array([[np.cos(by), np.sin(by)], [-np.sin(by), np.cos(by)]])
 
 
-def _run(A):
-    """The angle of w after 300 steps of plain descent from 0."""
-    w = np.zeros(2)
+def descent_turns(X, y):
+    """The turns of w after 300 steps of plain descent from 0: all points, and each deletion, at once."""
+    A, n = y[:, None] * X, len(y)
+    kept = np.vstack([1 - np.eye(n), np.ones(n)])
+    w = np.zeros((n + 1, 2))
     for _ in range(300):
-        w = w + np.exp(-np.logaddexp(0, A @ w)) @ A / len(A)
-    return np.arctan2(*w[::-1])
+        w = w + kept / kept.sum(axis=1, keepdims=True) * np.exp(-np.logaddexp(0, w @ A.T)) @ A
+    angles = np.arctan2(w[:, 1], w[:, 0])
+    return _apart(angles[:-1], angles[-1])
 
 
 def _by_search(score):
@@ -204,7 +215,6 @@ def _shares(X, y):
 
 
 mean_turns = _turns(lambda A: np.arctan2(*A.mean(axis=0)[::-1]))
-descent_turns = _turns(_run)
 cosine_turns = _turns(_by_search(lambda u, A: (u / np.linalg.norm(A, axis=1)[:, None]).min(axis=0)))
 either_side = _turns(_by_search(lambda u, A: np.abs(u).min(axis=0)))
 unlabelled = _turns(_limit, signs=np.ones_like)

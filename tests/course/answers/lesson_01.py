@@ -71,8 +71,9 @@ def limit_by_pairs(A):
 
 def turns_by_pairs(X, y, limit=limit_by_pairs, shorter=True):
     A, found = y[:, None] * X, []
+    whole = limit(A)
     for i in range(len(A)):
-        turn = abs(limit(np.delete(A, i, axis=0)) - limit(A))
+        turn = abs(limit(np.delete(A, i, axis=0)) - whole)
         found.append(math.degrees(min(turn, 2 * math.pi - turn) if shorter else turn))
     return found
 
