@@ -787,8 +787,8 @@ dots = {"color": COLORS["blue"], "markersize": 5, "markerfacecolor": "white", "l
 left.loglog(exponent, measured, **dots)
 left.loglog([3e-5, 1.5], [3e-5, 1.5], color=COLORS["black"], linestyle="--")
 for k in np.flatnonzero(~good):
-    spot = exponent[k], measured[k]
-    left.annotate(f"set {pairs[k]}", spot, xytext=(8, -4), textcoords="offset points", fontsize=11)
+    spot, away = (exponent[k], measured[k]), (-14, 9) if measured[k] > exponent[k] else (8, -9)
+    left.annotate(f"set {pairs[k]}", spot, xytext=away, textcoords="offset points", fontsize=11)
 left.set(xlabel="$E$", ylabel="exponent, measured")
 right.loglog(exponent, place_miss, **dots)
 right.set(xlabel="$E$", ylabel="miss in position / length")
