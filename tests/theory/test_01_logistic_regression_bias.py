@@ -36,28 +36,35 @@ def solution(batch):
     return svm.solve(svm.label_problem(batch.X, batch.y))
 
 
-@pytest.fixture(scope="module", params=[0.0, 2.0], ids=["from zero", "from elsewhere"])
-def history(request, batch):
-    start = request.param * torch.tensor([1.0, -1.0], dtype=torch.float64)
-    model = models.LinearClassifier(2, trials=len(batch.y), init=start)
+@pytest.fixture(scope="module")
+def both(batch):
+    """One run of all problems from zero, and of all from elsewhere."""
+    twice = data.PointData(torch.cat([batch.X, batch.X]), torch.cat([batch.y, batch.y]))
+    start = torch.zeros(len(twice.y), 2, dtype=torch.float64)
+    start[len(batch.y) :] = 2.0 * torch.tensor([1.0, -1.0])
+    model = models.LinearClassifier(2, trials=len(twice.y), init=start)
     smoothness = torch.linalg.matrix_norm(batch.X, ord=2).square().max() / (4 * 12)
     optimizer = torch.optim.SGD(model.parameters(), lr=float(1 / smoothness))
     record = {"w": lambda m: m.w}
-    return train.fit(model, batch, optimizer, STEPS[-1], record=record, every=STEPS, progress=False)
+    return train.fit(model, twice, optimizer, STEPS[-1], record=record, every=STEPS, progress=False)
 
 
-def at(history, name):
-    return history[name][[history.steps.tolist().index(step) for step in STEPS]]
+@pytest.fixture(params=[0, 1], ids=["from zero", "from elsewhere"])
+def history(request, both, batch):
+    """What was recorded after STEPS, of the problems from one start."""
+    kept = [both.steps.tolist().index(step) for step in STEPS]
+    half = slice(request.param * len(batch.y), (request.param + 1) * len(batch.y))
+    return {name: both[name][kept][:, half] for name in ("loss", "w")}
 
 
 def test_the_loss_falls_as_one_over_t(history):
-    loss = at(history, "loss")
+    loss = history["loss"]
     slope = (loss[2] / loss[1]).log10()
     torch.testing.assert_close(slope, -torch.ones_like(slope), rtol=0, atol=0.15)
 
 
 def test_each_decade_adds_the_solution_times_log_10(history, solution):
-    w = at(history, "w")
+    w = history["w"]
     error = [(w[k + 1] - w[k]) / np.log(10) - solution.value for k in (0, 1)]
     size = [e.norm(dim=-1) / solution.objective for e in error]
     assert size[1].median() < 0.2
@@ -66,7 +73,7 @@ def test_each_decade_adds_the_solution_times_log_10(history, solution):
 
 def test_the_offset_grows_slower_and_slower(history, solution):
     """Bounded: each further decade adds less to w_t - w_hat log t, and less than to w_t."""
-    w = at(history, "w")
+    w = history["w"]
     logs = torch.tensor(STEPS, dtype=torch.float64).log()[:, None, None]
     offset = (w - solution.value * logs).diff(dim=0).norm(dim=-1)
     assert (offset[1] < 0.6 * offset[0]).float().mean() > 0.9
