@@ -362,6 +362,10 @@ ERROR = Exercise(
         _error_by(lambda J, r: 1 / J + r),
         "Of the J^2 covariances J are variances, and J^2 - J have the factor r; and the sample variance is "
         "1 - r times the variance, on average.",
+        _error_by(lambda J, r: (1 / J + (1 - 1 / J) * r) * (1 - r)),
+        "On the wrong side: the sample variance is 1 - r times the variance, on average, so divide by 1 - r.",
+        _error_by(lambda J, r: (1 + (J - 1) * r / 2) / (1 - r) / J),
+        "Each pair of splits is twice among the J^2 covariances, as (j, k) and as (k, j).",
         _error_by(lambda J, r: 1 / J + r / (1 + r)),
         "The sample variance has the expectation (1 - r) times the variance, not 1 + r.",
         _error_by(lambda J, r: r / (1 - r)),

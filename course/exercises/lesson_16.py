@@ -1,6 +1,7 @@
 """Exercises of lesson 16: next-token prediction."""
 
 import numpy as np
+from scipy.optimize import brentq
 
 from course.check.specification import Exercise, known
 
@@ -228,9 +229,9 @@ _TIE_RIVALS = known(
     _tie_by(weigh=lambda copies, queries: 1.0 + 0 * copies),
     "A sequence does not just count: it pulls by the attention that it lacks, queries / copies of it.",
     lambda which, copies, queries, new: new / new.sum(),
-    "Level heights do not mean equal logits: a finite lead is left, and the training sequences set it.",
+    "Level heights do not mean equal logits: a finite edge is left, and the training sequences set it.",
     lambda which, copies, queries, new: (new > 0) / (new > 0).sum(),
-    "Level heights do not mean equal attention: copies count, and so does a finite lead.",
+    "Level heights do not mean equal attention: copies count, and so does a finite edge.",
     _tie_by(weigh=lambda copies, queries: queries * copies),
     "More copies of a token give its attention away sooner: they make the pull of the sequence weaker.",
     _tie_by(weigh=lambda copies, queries: 1 / copies),
@@ -262,7 +263,7 @@ _TIE_RIVALS = known(
     _tie_by(votes=lambda N, new: np.log1p(N) * new),
     "Attention is e to the logit: N times the copies, no log.",
     _tie_by(votes=lambda N, new: (new * N == (new * N).max()) * 1.0),
-    "The lead is finite: none takes all.",
+    "The edge is finite: none takes all.",
 )
 
 TIE = Exercise(
@@ -324,7 +325,7 @@ ROOM = Exercise(
     ],
     misconceptions=known(
         lambda c, V: c,
-        "Not the lead itself: take the ratio of the two pulls.",
+        "Not the confidence itself: take the ratio of the two pulls.",
         _room_by(lambda q, V: (V - 1) * q, lambda q, V: 1 + (V - 2) * q),
         "The loser's value is not 0: it is -c pi_u, where u is what follows the loser.",
         lambda c, V: float(np.exp(_room(c, V))),
@@ -359,7 +360,7 @@ ROOM = Exercise(
         lambda c, V: 2 * _room(c, V),
         "Attention enters each pull once, as e^-distance.",
         lambda c, V: float(max(0.0, c - np.log(V / 2))),
-        "That is where it tends for a large lead c. Keep what is small there.",
+        "That is where it tends for a large confidence c. Keep what is small there.",
         lambda c, V: float(c * (2 - 2 * np.exp(-c)) / (1 + (V - 1) * np.exp(-c))),
         "That is by how much the values differ. Pulls are values times e^-Delta: set the pulls equal, "
         "take the log.",
@@ -367,16 +368,16 @@ ROOM = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 16.5 the finite lead
+# --------------------------------------------------------------------------- 16.5 the finite edge
 def _root(force):
-    low, high = -60.0, 60.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if force(middle) > 0 else (low, middle)
-    return (low + high) / 2
+    """Where force, which falls, is 0 between -60 and 60; the end that is nearer where it is not."""
+    ends = force(-60.0), force(60.0)
+    if ends[0] <= 0 or ends[1] >= 0:
+        return -60.0 if ends[0] <= 0 else 60.0
+    return brentq(force, -60.0, 60.0, xtol=1e-13)
 
 
-def _lead_by(share=lambda h, a, b: a / (a + b * np.exp(-h)), wins=lambda won: won):
+def _edge_by(share=lambda h, a, b: a / (a + b * np.exp(-h)), wins=lambda won: won):
     """The h where the attention on a, summed over sequences, is as much as a's answers."""
 
     def answer(won, copies_a, copies_b):
@@ -386,55 +387,55 @@ def _lead_by(share=lambda h, a, b: a / (a + b * np.exp(-h)), wins=lambda won: wo
     return answer
 
 
-_lead = _lead_by()
+_edge = _edge_by()
 
 
 def _odds(won, both=slice(None)):
     return np.log(won[both].sum() / (~won[both]).sum())
 
 
-def _lead_cases(rng):
+def _edge_cases(rng):
     cases = [
         ([True, True, False, True], [1, 1, 1, 1], [1, 1, 1, 1]),
         ([True, False], [2, 2], [1, 1]),
         ([True, False, False, True, False], [3, 1, 2, 1, 0], [1, 2, 1, 0, 2]),  # three of five are contested
         ([True, False], [1, 3], [20, 40]),
-        ([True, False], [1, 1], [50_000, 200_000]),  # a lead above 10
+        ([True, False], [1, 1], [50_000, 200_000]),  # an edge above 10
     ]
     cases = [tuple(np.array(part) for part in case) for case in cases]
     for n in (6, 9):
         while True:
             won, a, b = rng.random(n) < 0.4, rng.integers(1, 5, n), rng.integers(1, 4, n)
             a[:2], b[:2] = (1, 4), (3, 1)  # so that copies differ
-            right = _lead(won, a, b)
+            right = _edge(won, a, b)
             if 1 < won.sum() < n - 1 and all(
-                abs(rival.wrong(won, a, b) - right) > 0.05 for rival in _LEAD_RIVALS
+                abs(rival.wrong(won, a, b) - right) > 0.05 for rival in _EDGE_RIVALS
             ):
                 break
         cases.append((won, a, b))
     return cases
 
 
-_LEAD_RIVALS = known(
+_EDGE_RIVALS = known(
     lambda won, a, b: float(_odds(won)),
     "Copies share a logit and add up their attention: two copies need a logit that is log 2 lower.",
-    lambda won, a, b: -_lead(won, a, b),
+    lambda won, a, b: -_edge(won, a, b),
     "The sign: a's logit minus b's.",
-    lambda won, a, b: abs(_lead(won, a, b)),
-    "The lead is negative where b wins: no absolute value.",
-    lambda won, a, b: _lead(won, b, a),
+    lambda won, a, b: abs(_edge(won, a, b)),
+    "The edge is negative where b wins: no absolute value.",
+    lambda won, a, b: _edge(won, b, a),
     "The copies' places: the attention on a is k_a e^h / (k_a e^h + k_b).",
     lambda won, a, b: float(_odds(won) - np.log(a.sum() / max(b.sum(), 1))),
     "Copies may not be pooled: each sequence has a softmax of its own. Sum the attention over sequences.",
     lambda won, a, b: float(_odds(won) - np.log(a / np.maximum(b, 0.5)).mean()),
     "The mean of log-ratios is not the minimiser: sum the attention on a over sequences, and compare.",
-    _lead_by(wins=lambda won: 0.5 + 0 * won),
+    _edge_by(wins=lambda won: 0.5 + 0 * won),
     "How often each is the answer counts: the attention on a sums to the number of its answers.",
-    lambda won, a, b: float(np.exp(np.clip(_lead(won, a, b), -20, 20))),
+    lambda won, a, b: float(np.exp(np.clip(_edge(won, a, b), -20, 20))),
     "That is the ratio of the attention on one copy of each. The difference of logits is its log.",
-    lambda won, a, b: float(1 / (1 + np.exp(-_lead(won, a, b)))),
+    lambda won, a, b: float(1 / (1 + np.exp(-_edge(won, a, b)))),
     "That is an attention, between 0 and 1. Return the difference of logits that gives it.",
-    lambda won, a, b: _lead(won, a, b) / np.log(2),
+    lambda won, a, b: _edge(won, a, b) / np.log(2),
     "A logit is in natural logs, as the softmax is.",
     lambda won, a, b: float((won - a / (a + b)).sum()),
     "That is the slope of the loss at h = 0. Go to where it is 0.",
@@ -442,18 +443,18 @@ _LEAD_RIVALS = known(
     "Neither may take all: a logit far ahead has a boundless loss in sequences that the other answers.",
 )
 
-LEAD = Exercise(
+EDGE = Exercise(
     id="16.5",
-    title="A finite lead",
+    title="A finite edge",
     points=3,
     minutes=11,
     difficulty=3,
-    reference=_lead,
-    cases=_lead_cases,
+    reference=_edge,
+    cases=_edge_cases,
     misconceptions=[
-        *_LEAD_RIVALS,
+        *_EDGE_RIVALS,
         *known(
-            lambda won, a, b: _lead(~won, a, b),
+            lambda won, a, b: _edge(~won, a, b),
             "The attention on *a* sums to the number of a's answers, where won is True.",
             lambda won, a, b: float((won - a / (a + b)).sum() / (a * b / (a + b) ** 2).sum()),
             "That is one Newton step from 0. Repeat until the sum is right.",
@@ -472,19 +473,19 @@ LEAD = Exercise(
                 lambda h: won.mean() - (a / (a + b * np.exp(-h)))[(a > 0) & (b > 0)].mean()
             ),
             "Who lacks a token is left out of both, wins and attention, or of neither.",
-            lambda won, a, b: float(np.clip(_lead(won, a, b), -10, 10)),
-            "The lead can lie beyond your interval: widen it until the sum changes sign.",
-            lambda won, a, b: float(np.clip(_lead(won, a, b), -5, 5)),
+            lambda won, a, b: float(np.clip(_edge(won, a, b), -10, 10)),
+            "The edge can lie beyond your interval: widen it until the sum changes sign.",
+            lambda won, a, b: float(np.clip(_edge(won, a, b), -5, 5)),
             "The interval is too narrow: copies can differ by any factor.",
-            lambda won, a, b: max(_lead(won, a, b), 0.0),
-            "The lead can be negative: start the interval below 0.",
-            lambda won, a, b: _lead(won, np.minimum(a, 1), np.minimum(b, 1)),
+            lambda won, a, b: max(_edge(won, a, b), 0.0),
+            "The edge can be negative: start the interval below 0.",
+            lambda won, a, b: _edge(won, np.minimum(a, 1), np.minimum(b, 1)),
             "How many copies there are counts, not only whether there are any.",
-            lambda won, a, b: float(np.clip(_lead(won, a, b), -1, 1)),
-            "Your interval is too narrow: the lead can be above 10.",
+            lambda won, a, b: float(np.clip(_edge(won, a, b), -1, 1)),
+            "Your interval is too narrow: the edge can be above 10.",
         ),
     ],
     withheld=("course.replicate.lesson_16.finite_part",),
 )
 
-EXERCISES = [LEVELS, SLOPE, TIE, ROOM, LEAD]
+EXERCISES = [LEVELS, SLOPE, TIE, ROOM, EDGE]

@@ -9,7 +9,7 @@ from course.replicate.lesson_16 import finite_part, general, pull
 from mini_attn import svm
 from mini_attn.vocabulary import NextTokens, next_tokens, priorities, same_component
 
-levels, slope, tie, room, finite_lead = (spec.reference for spec in exercises.exercises("16"))
+levels, slope, tie, room, finite_edge = (spec.reference for spec in exercises.exercises("16"))
 
 
 @pytest.mark.parametrize("sizes", [[1, 2, 3], [4, 1, 1, 2], [1, 6]])
@@ -65,14 +65,14 @@ def test_the_room_is_the_ratio_of_the_gradients(c, V):
     assert float((pulls[1] / pulls[0]).log()) == pytest.approx(room(c, V), abs=1e-3)
 
 
-def test_the_finite_lead_is_the_librarys_finite_part():
+def test_the_finite_edge_is_the_librarys_finite_part():
     E = torch.eye(3, dtype=torch.float64)[None]
     copies_a, won = np.array([2, 1, 3, 1, 4, 2, 1]), np.array([True, True, False, True, True, False, True])
     tokens = torch.tensor([[[0] * a + [1] * (6 - a) for a in copies_a]])  # the query is b, the token 1
     W, rest = finite_part(NextTokens(E, torch.arange(3)[None], tokens, torch.tensor(~won).long()[None]))
     assert rest < 1e-12
-    lead = finite_lead(won, copies_a, 6 - copies_a)
-    assert float(W[0, 0, 1] - W[0, 1, 1]) == pytest.approx(lead, abs=1e-9)
+    edge = finite_edge(won, copies_a, 6 - copies_a)
+    assert float(W[0, 0, 1] - W[0, 1, 1]) == pytest.approx(edge, abs=1e-9)
 
 
 def test_the_pull_of_general_data_is_autograds():

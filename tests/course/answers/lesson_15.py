@@ -122,6 +122,7 @@ ANSWERS = {
             lambda difference, r: error_by_covariances(difference, 0.0),
             lambda difference, r: error_by_covariances(difference, r, lambda r: 1.0),
             lambda difference, r: error_by_covariances(difference, r, lambda r: 1 + r),
+            lambda difference, r: error_by_covariances(difference, r, lambda r: 1 / (1 - r)),
             lambda difference, r: error_by_covariances(difference, r, ddof=0),
             lambda difference, r: error_by_covariances(difference, r**2),
             lambda difference, r: error_by_covariances(difference, 1 - r) if 0 < r < 1 else np.nan,

@@ -5,17 +5,16 @@ import math
 import numpy as np
 import torch
 
-from mini_attn import svm
 
-
-def levels_by_solver(sizes):
-    """The SVM of levels, each token above each of the next level."""
+def levels_by_least_norm(sizes):
+    """The shortest heights of all tokens that stand 1 apart from level to level: no formula for the mean."""
+    starts = np.cumsum(np.append(0, sizes))
     level = np.repeat(np.arange(len(sizes)), sizes)
-    above = torch.zeros(*3 * (len(level),), dtype=torch.bool)
-    above[0] = torch.as_tensor(level[:, None] + 1 == level)
-    E = torch.eye(len(level), dtype=torch.float64)
-    W = svm.solve(svm.order_problem(E, above)).value
-    return [float(W[np.flatnonzero(level == one)[0], 0]) for one in range(len(sizes))]
+    first = np.eye(len(level))[starts[:-1]]
+    inside = [np.eye(len(level))[one] - first[level[one]] for one in range(len(level)) if one not in starts]
+    rows = np.vstack([first[:-1] - first[1:], *inside])
+    wants = np.append(np.ones(len(sizes) - 1), np.zeros(len(inside)))
+    return np.linalg.lstsq(rows, wants, rcond=None)[0][starts[:-1]].tolist()
 
 
 def slope_by_solver(lengths, eta):
@@ -26,14 +25,13 @@ def slope_by_solver(lengths, eta):
     return torch.tensor(-eta / math.sqrt(squares))
 
 
-def tie_by_rounds(which, copies, queries, new, lacks=lambda k, r: r / k, rounds=200, rate=0.5):
+def tie_by_rounds(which, copies, queries, new, lacks=lambda k, r: r / k, rounds=60, rate=0.5):
     """Logits that move until the tokens are pulled alike, each by what its sequences lack."""
-    h = np.zeros(len(new))
+    h, own = np.zeros(len(new)), np.eye(len(new))[:, which]
+    lack = lacks(copies, queries) * np.ones(len(which))
     for _ in range(rounds):
-        pull = np.zeros(len(new))
-        for token, k, r in zip(which, copies, queries, strict=True):
-            pull[token] += lacks(k, r) * math.exp(-h[token])
-        h += rate * (np.log(pull) - np.log(pull).mean())
+        pull = np.log(own @ (lack * np.exp(-h)[which]))
+        h = h + rate * (pull - pull.mean())
     votes = [k * math.exp(one) for k, one in zip(new, h, strict=True)]
     return [vote / sum(votes) for vote in votes]
 
@@ -51,44 +49,35 @@ def room_by_models(c, V, own=0, other=1):
     return math.log(pulls[1] / pulls[0])
 
 
-def lead_by_newton(won, copies_a, copies_b, rounds=300, longest=0.5):
-    won, a, b = (torch.as_tensor(np.asarray(part)).double() for part in (won, copies_a, copies_b))
-    ratio, h = torch.log(a / b), torch.zeros((), dtype=torch.float64)
-    for _ in range(rounds):  # damped: the curvature may be tiny
-        share = torch.sigmoid(h + ratio)
-        step = ((won - share).sum() / (share * (1 - share)).sum()).clamp(-longest, longest)
-        h = h + step
-        if abs(step) < 1e-15:
-            break
-    return h
-
-
-def lead_by_steps(won, copies_a, copies_b, rate=0.1, steps=4000):
-    h = 0.0
-    for _ in range(steps):
-        share = copies_a / (copies_a + copies_b * math.exp(-h))
-        step = rate * float((won - share).sum())
-        h += step
-        if abs(step) < 1e-14:
+def edge_by_newton(won, copies_a, copies_b, rounds=300, longest=0.5):
+    """Damped, for the curvature may be tiny."""
+    won, held = np.asarray(won).sum(), np.asarray(copies_a) * np.asarray(copies_b) > 0
+    always = (np.asarray(copies_b) == 0).sum()
+    ratio, h = np.log(copies_b[held] / copies_a[held]), 0.0
+    for _ in range(rounds):
+        share = 1 / (1 + np.exp(ratio - h))
+        step = (won - always - share.sum()) / (share * (1 - share)).sum()
+        h += min(max(step, -longest), longest)
+        if abs(step) < 1e-12:
             break
     return h
 
 
 ANSWERS = {
     "16.1": {
-        "also_right": levels_by_solver,
+        "also_right": levels_by_least_norm,
         "wrong": [
             lambda sizes: np.arange(len(sizes))[::-1],
             lambda sizes: np.zeros(len(sizes)),
-            lambda sizes: levels_by_solver(np.ones(len(sizes), dtype=int)),
-            lambda sizes: levels_by_solver(sizes)[::-1],
+            lambda sizes: levels_by_least_norm(np.ones(len(sizes), dtype=int)),
+            lambda sizes: levels_by_least_norm(sizes)[::-1],
             lambda sizes: [0.5 - k for k in range(len(sizes))],
-            lambda sizes: np.array(levels_by_solver(sizes)) * len(sizes),
-            lambda sizes: np.array(levels_by_solver(sizes)) - levels_by_solver(sizes)[1],
+            lambda sizes: np.array(levels_by_least_norm(sizes)) * len(sizes),
+            lambda sizes: np.array(levels_by_least_norm(sizes)) - levels_by_least_norm(sizes)[1],
             lambda sizes: (np.asarray(sizes).sum() - np.cumsum(sizes)) / np.asarray(sizes).sum(),
             lambda sizes: sum((k + 1) * n for k, n in enumerate(sizes)) / sum(sizes) - np.arange(len(sizes)),
             lambda sizes: np.array([1.0 / n for n in sizes]) - np.mean([1.0 / n for n in sizes]),
-            lambda sizes: levels_by_solver([1, sum(sizes) - 1]),
+            lambda sizes: levels_by_least_norm([1, sum(sizes) - 1]),
         ],
     },
     "16.2": {
@@ -120,7 +109,7 @@ ANSWERS = {
                 which, copies, queries, new, lambda k, r: r / (k + r)
             ),
             lambda which, copies, queries, new: tie_by_rounds(
-                which, copies, queries, new, lambda k, r: math.log(1 + r / k)
+                which, copies, queries, new, lambda k, r: np.log(1 + r / k)
             ),
             lambda which, copies, queries, new: tie_by_rounds(which, copies, queries, new, rounds=1),
             lambda which, copies, queries, new: np.bincount(which, minlength=len(new)) / len(which),
@@ -149,22 +138,22 @@ ANSWERS = {
         ],
     },
     "16.5": {
-        "also_right": lead_by_newton,
+        "also_right": edge_by_newton,
         "wrong": [
-            lambda won, a, b: lead_by_newton(won, a, b).clamp(-10, 10),
-            lambda won, a, b: lead_by_newton(won, a, b, rounds=5, longest=np.inf),
+            lambda won, a, b: min(max(edge_by_newton(won, a, b), -10), 10),
+            lambda won, a, b: edge_by_newton(won, a, b, rounds=5, longest=np.inf),
             lambda won, a, b: 0.0,
             lambda won, a, b: float(
                 np.log(won.sum() / (~won).sum()) - np.log(np.maximum(a, 1) / np.maximum(b, 1)).mean()
             ),
-            lambda won, a, b: 2 * lead_by_steps(won, a, b),
-            lambda won, a, b: lead_by_steps(~won, a, b),
-            lambda won, a, b: lead_by_steps(won, b, a),
-            lambda won, a, b: abs(lead_by_steps(won, a, b)),
-            lambda won, a, b: lead_by_steps(won, a, b, steps=1),
-            lambda won, a, b: lead_by_steps(won, a**2, b**2),
-            lambda won, a, b: lead_by_steps(won, a + 1, b + 1),
-            lambda won, a, b: 1 / (1 + math.exp(-lead_by_steps(won, a, b))),
+            lambda won, a, b: 2 * edge_by_newton(won, a, b),
+            lambda won, a, b: edge_by_newton(~won, a, b),
+            lambda won, a, b: edge_by_newton(won, b, a),
+            lambda won, a, b: abs(edge_by_newton(won, a, b)),
+            lambda won, a, b: 0.1 * float((won - a / (a + b)).sum()),
+            lambda won, a, b: edge_by_newton(won, a**2, b**2),
+            lambda won, a, b: edge_by_newton(won, a + 1, b + 1),
+            lambda won, a, b: 1 / (1 + math.exp(-edge_by_newton(won, a, b))),
             lambda won, a, b: float((won * 2 - 1).sum()),
         ],
     },
