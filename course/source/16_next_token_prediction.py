@@ -168,8 +168,9 @@ assert not order[1, 4]
 # These are Figure 1's heights, though no sentence says B > E. The solution keeps that distance unasked.
 #
 # For more data give the tokens a rank under each query, draw sequences, and let the token of highest rank say
-# what comes next: `next_tokens` of the library. As in the paper of Huang, Liang and Yang we take $|\mathcal V| = d = 20$ and unit vectors as embeddings, or Gaussian ones, which are not
-# orthogonal. We write $V$ for $|\mathcal V|$.
+# what comes next: `next_tokens` of the library. As in the paper of Huang, Liang and Yang we take
+# $|\mathcal V| = d = 20$ and unit vectors as embeddings, or Gaussian ones, which are not orthogonal. We write
+# $V$ for $|\mathcal V|$.
 
 # %%
 data, rank = next_tokens(40, 5, 20, queries=10, trials=20, seed=3)  # 20 data sets of 40 sequences of 5 tokens
@@ -255,10 +256,10 @@ assert (stages["Gaussian"][1][2] > 0.998).all()
 # y_i}$ in its attention. The gradient in the logits is lesson 05's, with these values.
 #
 # Let $W_{\mathrm{ov}} = c\, \hat W_{\mathrm{ov}}$ with unit vectors. Then the value is $c\,(1 - \pi_{i y_i})$
-# for an optimal token, and $-c\,\pi_{iu}$ for one that is followed by another token $u$. So optimal tokens have
-# the highest value, whatever attention does. Attention gains until it rests on them, and then $L$ is $L_\infty
-# = \log(1 + (V - 1)e^{-c})$. We call $c$ the **confidence**: by so much the logit of the right next token
-# exceeds the others once attention is right. Stage one sets it, by how long it runs.
+# for an optimal token, and $-c\,\pi_{iu}$ for one that is followed by another token $u$. So optimal tokens
+# have the highest value, whatever attention does. Attention gains until it rests on them, and then $L$ is
+# $L_\infty = \log(1 + (V - 1)e^{-c})$. We call $c$ the **confidence**: by so much the logit of the right next
+# token exceeds the others once attention is right. Stage one sets it, by how long it runs.
 #
 # > **Stage two** (informally, after Huang, Liang and Yang, 2024). Let the data be realisable, with one
 # > optimal token a sequence or copies of one; the embeddings linearly independent, so that the constraints
@@ -620,7 +621,9 @@ widgets.sliders(
     look,
     alt="Bars: heights of six tokens under the query F. Beside them the attention of four sentences as blue "
     "cells with letters, and the probability of the right answer.",
-    confidence=ipywidgets.SelectionSlider(options=(0.5, 2.0, 8.0), value=8.0, description="confidence", **looks),
+    confidence=ipywidgets.SelectionSlider(
+        options=(0.5, 2.0, 8.0), value=8.0, description="confidence", **looks
+    ),
     step=ipywidgets.SelectionSlider(options=at, value=100, description="step", **looks),
 )
 
@@ -638,8 +641,8 @@ widgets.sliders(
 # Compare two sequences, with unit vectors and confidence $c$. In the *right* one attention rests on the
 # optimal token, and a loser's logit is $\Delta_1$ behind. In the *wrong* one it rests on a loser, and the
 # optimal token's logit is $\Delta_2$ behind. Each pulls at $W_{\mathrm{kq}}$. If the $\Delta$ are large, its
-# pull is nearly the factor $e^{-\Delta_1}$ or $e^{-\Delta_2}$, times the difference of the two tokens' values,
-# $g_{\mathrm{opt}} - g_{\mathrm{loser}}$.
+# pull is nearly the factor $e^{-\Delta_1}$ or $e^{-\Delta_2}$, times the difference of the two tokens'
+# values, $g_{\mathrm{opt}} - g_{\mathrm{loser}}$.
 
 # %%
 behind = torch.linspace(0, 8, 33, dtype=torch.float64)  # Delta_1 of the right one, Delta_2 of the wrong one
@@ -650,8 +653,12 @@ start[0, :, 1, 0], start[1, :, 1, 0] = behind, -behind
 model = NextTokenTransformer(20, 20, (2, 33), 3.0 * value_matrix(follow.numpy()), start)
 loss = -model(lone).log_softmax(-1)[..., follow[1]].sum()
 log_pull = torch.autograd.grad(loss, model.W_kq)[0].norm(dim=(-2, -1)).log()
-seen_room = float(log_pull[1, -1] - log_pull[0, -1])  # both fall with slope -1 there: as far as they are apart
-print(f"V = 20, c = 3: the wrong sequence pulls as hard as the right one {seen_room:.2f} logits farther behind")
+seen_room = float(
+    log_pull[1, -1] - log_pull[0, -1]
+)  # both fall with slope -1 there: as far as they are apart
+print(
+    f"V = 20, c = 3: the wrong sequence pulls as hard as the right one {seen_room:.2f} logits farther behind"
+)
 assert abs((log_pull[:, -1] - log_pull[:, -5]) + 1).max() < 0.01
 
 # %% jupyter={"source_hidden": true}
@@ -684,16 +691,15 @@ show(
 #
 # ★★★ · 10 minutes
 #
-# A wrong sequence pulls as hard as a right one if $\Delta_2 - \Delta_1$ is the **room** of the confidence $c$.
-# Derive it, from section 16.4's values. $c \ge 0$; the loser is followed by another token than the optimal
-# one.
+# A wrong sequence pulls as hard as a right one if $\Delta_2 - \Delta_1$ is the **room** of the confidence
+# $c$. Derive it, from section 16.4's values. $c \ge 0$; the loser is followed by another token than the
+# optimal one.
 #
 # <details><summary>Hint</summary>
 #
 # The difference of values is $c\,(1 - \pi_y + \pi_u)$, if u follows the loser. Write $\pi_y$ and $\pi_u$ for
-# both sequences: what follows the token attended to has a logit $c$ above the $V - 1$ others. Then set the two
-# pulls equal.
-# </details>
+# both sequences: what follows the token attended to has a logit $c$ above the $V - 1$ others. Then set the
+# two pulls equal. </details>
 
 
 # %%
@@ -719,8 +725,8 @@ check("16.4", room)
 # grows as $c - \log(V/2)$.
 #
 # **Test it** with two sequences that get into each other's way: (a, q), which is right, and (o, q), which is
-# wrong. We choose the tokens as seen from q: $x_a = x_q + e_1$, and $x_o = x_q - \beta e_1 + \gamma e_2$ with two
-# numbers, $\beta > 1$ and $\gamma$.
+# wrong. We choose the tokens as seen from q: $x_a = x_q + e_1$, and $x_o = x_q - \beta e_1 + \gamma e_2$ with
+# two numbers, $\beta > 1$ and $\gamma$.
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.4, 3))
@@ -758,15 +764,15 @@ show(
 # $\Delta_1$ times how far right it stands. Each sequence pulls $W$ along its own arrow.
 
 # %% [markdown]
-# So o starts $\Delta_2 = \beta \Delta_1$ behind. The first sequence moves a ahead, with the pull $F_1 =
-# e^{-\Delta_1}$, and thereby moves o back, $\beta$ times as fast. The second pulls o towards q and beyond, with
-# $F_2 = e^{\text{room} - \Delta_2}$. Follow both: $\text{room} - (\Delta_2 - \Delta_1)$ grows if $F_2/F_1 >
-# (\beta - 1)/(\beta(\beta - 1) + \gamma^2)$, and then ever faster. So o gets free if
+# So o starts $\Delta_2 = \beta \Delta_1$ behind. The first sequence moves a ahead, with the pull
+# $F_1 = e^{-\Delta_1}$, and thereby moves o back, $\beta$ times as fast. The second pulls o towards q and
+# beyond, with $F_2 = e^{\text{room} - \Delta_2}$. Follow both: $\text{room} - (\Delta_2 - \Delta_1)$ grows if
+# $F_2/F_1 > (\beta - 1)/(\beta(\beta - 1) + \gamma^2)$, and then ever faster. So o gets free if
 #
 # $$(\beta - 1)\,\Delta_1 < \text{room}(c, V) + \log\bigl(\beta + \gamma^2/(\beta - 1)\bigr).$$
 #
-# We start at many $\Delta_1$, and find the largest from which o gets free. Less the last term this is the room.
-# Two sizes of the vocabulary, two geometries.
+# We start at many $\Delta_1$, and find the largest from which o gets free. Less the last term this is the
+# room. Two sizes of the vocabulary, two geometries.
 
 # %%
 confidences, beside = np.array([0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 0.04 * np.arange(-5, 9) + 0.02
@@ -784,7 +790,9 @@ for V, beta, gamma in cases:
     one = np.linalg.solve(pair.numpy(), value_matrix(follow.numpy()).T).T  # W_ov x_a as with e_a
     start = torch.zeros(tried.size, V, V, dtype=torch.float64)
     start[:, 1, 0] = torch.tensor(delta.ravel())
-    model = NextTokenTransformer(V, V, tried.size, np.repeat(confidences, len(beside))[:, None, None] * one, start)
+    model = NextTokenTransformer(
+        V, V, tried.size, np.repeat(confidences, len(beside))[:, None, None] * one, start
+    )
     descend(model, each, 250, schedule=train.growing)
     freed = (model.attention(each).detach()[..., 0] > 0.5).all(-1).view(len(confidences), -1).numpy()
     assert freed[:, 0].all()
@@ -803,8 +811,7 @@ for V, beta, gamma in cases:
     assert np.abs(off).max() < 0.05, again.format("16.4")
 
 # %% [markdown]
-# The law holds within .05 logits, in 21 pairs. (All starts have $\Delta_1 > 3.5$: nearer ones are not yet
-# decided.) Now data sets drawn at random.
+# The law holds within .05 logits, in 21 pairs. Now data sets drawn at random.
 
 # %%
 stored = measured("16.trapped").load()
@@ -837,10 +844,9 @@ assert caught < 0.95
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Both at once.** What if $W_{\mathrm{ov}}$ and $W_{\mathrm{kq}}$ train together, from 0, on the sequences
-# alone? That changes two things: the order of the stages, and the data, since the collocation is not shown
-# any more. So we run a control: both at once, with the collocation among the sequences, as 20 more,
-# $(a, a, a, a, a)$ with the answer next(a). All with unit vectors. **Predict** which of the two is like two
-# stages.
+# alone? Then two things change: the stages, and the data, for the collocation is not shown any more. The
+# control has both at once, and the collocation as 20 more sequences $(a, a, a, a, a)$ with the answer
+# next(a). All with unit vectors. **Predict** which of the two is like two stages.
 
 
 # %%
@@ -863,9 +869,7 @@ for name, model in models.items():
     ]
     cosine = geometry.cosine(model.W_kq, ladder).median()
     facts[name] = [float(share) for share in (right[0], attends, *right[1:], cosine)]
-    print(
-        f"{name:21s} {right[0]:8.1f} {attends:10.1f} {right[1]:12.1f} {right[2]:5.1f} {cosine:16.1f}"
-    )
+    print(f"{name:21s} {right[0]:8.1f} {attends:10.1f} {right[1]:12.1f} {right[2]:5.1f} {cosine:16.1f}")
 print(f"tokens whose next token is the answer of some sequence: {asked.mean():.2f}")
 assert facts["two stages"][:3] == facts["both, collocation"][:3] == [1, 1, 1]
 assert facts["both, collocation"][4] > 0.97
@@ -878,9 +882,9 @@ assert facts["both, no collocation"][4] < 0.95
 
 # %% [markdown]
 # Both at once with the collocation learns what two stages learn: **what was missing is the data.** Without
-# the collocation the sequences can be explained in several ways, for which token of a sentence speaks for
-# its answer is not written in it; attention then rests on others in part. And what follows a token that was
-# never behind an answer the sequences do not say.
+# it the sequences can be explained in several ways: which token of a sentence speaks for its answer is not
+# written in it. So attention rests on others in part. And of a token that was never behind an answer nothing
+# says what follows it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.8 Data that contradict themselves *(optional)*
@@ -1039,7 +1043,6 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # |:---|:---|:---|
 # | $W_{\mathrm{ov}}$ goes to the collocation's SVM | one step with unit vectors | 20 of 20 data sets |
 # | $W_{\mathrm{kq}}$ goes to the order's SVM | the data's relations | least cosine of 40 data sets .995 |
-# | | not the whole rank | median cosine .66 and .51 |
 # | the excess falls linearly | slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$ | within 1% in 24 runs |
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
@@ -1091,9 +1094,8 @@ progress("16")
 # - Stage one sets the **confidence** $c$. If it is small, stage two can be trapped: a wrong sentence pulls as
 #   hard as a right one up to the **room** $\log(1 + 2(e^c - 1)/V)$ farther behind. Without the collocation's
 #   data something else is learned; with them, and unit vectors, both stages may run at once.
-# - Data that contradict themselves leave a finite part within each component; between components it is the
-#   SVM again. As a writer the layer is a Markov chain that its own context reweights: if $P_{ab} < P_{aa}$,
-#   the share of a rare b dies out after many a, and the layer repeats itself.
+# - (Optional.) Data that contradict themselves leave a finite part within each component; between components
+#   it is the SVM again. A layer that writes repeats itself, if $P_{ab} < P_{aa}$.
 #
 # All of it is one layer, and mostly unit vectors.
 #
