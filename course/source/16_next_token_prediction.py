@@ -262,8 +262,8 @@ assert (stages["Gaussian"][1][2] > 0.998).all()
 # token exceeds the others once attention is right. Stage one sets it, by how long it runs.
 #
 # > **Stage two** (informally, after Huang, Liang and Yang, 2024). Let the data be realisable, with one
-# > optimal token a sequence or copies of one; the embeddings linearly independent, so that the constraints
-# > can be met; $W_{\mathrm{kq}}$ start at 0, and stage one have been long enough. Then the direction of
+# > optimal token a sequence or copies of one; the embeddings linearly independent;
+# > $W_{\mathrm{kq}}$ start at 0, and stage one have been long enough. Then the direction of
 # > $W_{\mathrm{kq}}$ tends to that of
 # >
 # > $$\hat W_{\mathrm{kq}} = \arg\min_W \lVert W\rVert_F \quad\text{subject to}\quad
@@ -672,7 +672,7 @@ ax.annotate(
     xytext=(float(behind[18]), level_of_both),
     arrowprops={"arrowstyle": "<->", "color": BLACK, "shrinkA": 0, "shrinkB": 0, "lw": 1.5},
 )
-ax.text(float(behind[18]) + seen_room / 2, level_of_both - 0.9, "room", ha="center")
+ax.text(float(behind[18]) + seen_room + 0.2, level_of_both, "room", va="center")
 ax.set(xlabel=r"the token behind: $\Delta_1$ or $\Delta_2$ (logits)", ylabel="log of the pull")
 ax.legend()
 show(
@@ -738,7 +738,7 @@ for name, (x, y), color, style in (("a", (1, 0), BLUE, "-"), ("o", (-2, 1.2), OR
         arrowprops={"arrowstyle": "-|>", "color": color, "linestyle": style, "lw": 2, "shrinkA": 8},
     )
     ax.plot(x, y, "o", color=color, markersize=9)
-    ax.text(x, y + 0.16, f"${name}$", ha="center", color=color)
+    ax.text(x, y + 0.16, f"${name}$", ha="center")
 ax.plot(0, 0, "o", color=BLACK, markersize=9)
 ax.text(0, 0.16, "$q$", ha="center")
 for x, text in ((-2, r"$-\Delta_2 = -\beta\Delta_1$"), (0, "0"), (1, r"$\Delta_1$")):
@@ -772,7 +772,7 @@ show(
 # $$(\beta - 1)\,\Delta_1 < \text{room}(c, V) + \log\bigl(\beta + \gamma^2/(\beta - 1)\bigr).$$
 #
 # We start at many $\Delta_1$, and find the largest from which o gets free. Less the last term this is the
-# room. Two sizes of the vocabulary, two geometries.
+# room.
 
 # %%
 confidences, beside = np.array([0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 0.04 * np.arange(-5, 9) + 0.02
@@ -801,6 +801,7 @@ for V, beta, gamma in cases:
     last = freed.sum(1) - 1
     rooms[V, beta, gamma] = tried[np.arange(len(confidences)), last] + 0.02  # between freed and not
     assert delta[np.arange(len(confidences)), last].min() > 3.5  # decided
+assert abs(room(3.0, 20) - seen_room) < 0.01, again.format("16.4")  # Figure 3
 law = {V: np.array([room(c, V) for c in confidences]) for V in (6, 20)}
 print("confidence c".rjust(44) + "".join(f"{c:6.1f}" for c in confidences))
 for V, beta, gamma in cases:
@@ -1050,7 +1051,6 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # | a wrong sequence is heard | room $\log(1 + 2(e^c - 1)/V)$ | within .05 logits for 21 pairs |
 # | both stages at once | as well, with the collocation | all right on 20 data sets |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
-# | a layer that writes | copies of b: power $P_{ab}/P_{aa}$ of the tokens | two powers within .04 |
 
 # %% [markdown]
 # ## Questions
@@ -1086,7 +1086,7 @@ progress("16")
 # - Next-token data contain a **collocation**, what follows what, and under each query a **partial order**,
 #   whom to look at. Each is a hard-margin SVM; the second one gives each token a **height**.
 # - Stage one learns the first: with unit vectors in a single step. Stage two learns the second, from the
-#   relations alone; what follows from them comes free.
+#   relations alone.
 # - $\log(L - L_\infty)$ falls with the slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$, for steps too short
 #   to bounce.
 # - If training satisfied all rows, the model is right wherever the order decides, once $W_{\mathrm{kq}}$ is
