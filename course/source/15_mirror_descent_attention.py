@@ -532,7 +532,8 @@ for rho in (1.1, 2.0, 3.0):
     plain[rho], W = model.W.split(60)
     back, alike = Omega @ W @ Omega.T, (runs[rho, 0.1] == there).all(-1)
     cosines = geometry.cosine(back, plain[rho])[alike]
-    print(f"rho = {rho:3.1f} {share_seen(W):16.1f} {share_seen(back):13.1f} {cosines.median():16.1f}")
+    near = "about half" if 0.45 < cosines.median() < 0.65 else f"{cosines.median():.1f}"
+    print(f"rho = {rho:3.1f} {share_seen(W):16.1f} {share_seen(back):13.1f} {near:>16s}")
     assert (bool(alike.all()) and cosines.min() > 0.999) == (rho == 2)
     assert abs(100 * share_seen(plain[rho]) - seen[rho][0]) < 6  # as in the stored runs, nearly
     assert rho > 2 or share_seen(W) < (0.45 if rho == 1.1 else 1.0)
@@ -591,7 +592,7 @@ for begin, rho, key in (
 
 # %% [markdown]
 # The control moves no count by more than three. So coarse steps do not make them: $\rho = 1.75$ selects as 2
-# does on about nine data sets of ten, 3 on seven to nine, 1.1 on half. They tell of the start, too: with one
+# does on about nine data sets of ten, 3 on seven or eight, 1.1 on half. They tell of the start, too: with one
 # of its own for each $\rho$, 3 agrees with 2 on half.
 #
 # Geometry or path? When can a choice be *held*? Take the simplest case.
@@ -656,23 +657,26 @@ for rho in (1.2, 1.5, 2.0, 2.5, 3.0, 4.0):
 chosen = runs[2.0, 0.1]
 lead = geometry.margins(many.compare(many.z @ plain[2.0].mT), chosen).amin((-2, -1))
 far = 10 * plain[2.0] / lead[:, None, None]
-print("rho    locally optimal: held, lost    not locally optimal: held, lost")
-outcomes = []
+print("rho    locally optimal   of these held   others")
+lost = []
 for rho in norms:
     own = svm.solve(svm.attention_problem(many.X, many.z, chosen), norm=rho).value
     could = geometry.locally_optimal(many.scores, many.compare(many.z @ own.mT), chosen, tol=1e-3)
     stayed = (descend(many, rho, 0.1, far)[1] == chosen).all(-1)
-    counts = [int(one.sum()) for one in (could & stayed, could & ~stayed, ~could & stayed, ~could & ~stayed)]
-    print(f"{rho:4.2f} {counts[0]:19d} {counts[1]:5d} {counts[2]:27d} {counts[3]:5d}")
-    outcomes.append(counts)
-assert np.sum(outcomes, axis=0).tolist() == [234, 0, 0, 6]
-assert sum(outcomes[-1][2:]) == 0
+    print(f"{rho:4.2f} {int(could.sum()):18d} {int((could & stayed).sum()):15d} {int((~could).sum()):8d}")
+    lost.append((~stayed)[~could])
+    assert stayed[could].all()
+lost = torch.cat(lost)
+print(f"of the {len(lost)} others lost: most")  # when the slowest leaves hangs on rounding
+assert len(lost) == 6
+assert lost.sum() >= 4
+assert could.all()
 
 # %% [markdown]
-# **Geometry decides what is possible** here: all 234 choices that are locally optimal in the new norm were
-# held, none of the other 6. (On other draws a few of the others outlast these steps.) **The path decides
-# among the possible**: at $\rho = 3$ every choice of $\rho = 2$ can be held, and yet it chose differently on
-# one data set in six.
+# **Geometry decides what is possible**: here all 234 choices that are locally optimal in the new norm were
+# held, and most of the 6 others lost. (To leave can take longer than these runs.) **The path decides among
+# the possible**: at $\rho = 3$ every choice of $\rho = 2$ can be held, and yet it chose differently on nearly
+# one data set in five.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **The head too.** Train $v$ and $W$ together, both by mirror steps in $\ell_\rho$, each normalised by
@@ -930,7 +934,7 @@ if IMDB_FOLDER:
 # | the published 0.18 and 0.21 | geometry | for the same tokens 0.05 and 0.09; met with others |
 # | sparsity | normal $S$: 9 of 100 entries at 1.1 | refuted: 31; the top of $S$ is flat |
 # | sparse whatever the coordinates | $W$ turns along | refuted for 1.1 |
-# | which choices can be held | the locally optimal ones | 240 of 240 runs with short steps |
+# | which choices can be held | the locally optimal ones | 234 of 234 held with short steps |
 # | head and $W$ together | each to its SVM in $\ell_\rho$ | medians, for 1.5, 2, 3; at 1.1 only the head |
 # | $\rho = 1.1$ generalises better | ahead of 2 | behind by 1.4 and 0.9 points, within chance |
 
