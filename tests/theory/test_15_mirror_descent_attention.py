@@ -145,7 +145,7 @@ def test_with_short_steps_the_norm_decides_the_joint_toy():
         model = models.PromptAttention(2, trials=1, head=heads.LinearHead(2, trials=1))
         groups = [{"params": [model.p]}, {"params": [model.head.v]}]
         optimizer = optim.MirrorDescent(groups, lr=0.01, p=rho, batch_dims=1)
-        train.fit(model, pair, optimizer, 1500, every=1500, schedule=train.growing, progress=False)
+        train.fit(model, pair, optimizer, 700, every=700, schedule=train.growing, progress=False)
         attention = model.requires_grad_(False).attention(pair)[0, 0]
         assert attention.max() > 0.99
         ends.append(int(attention.argmax()))

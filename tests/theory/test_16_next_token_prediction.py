@@ -84,7 +84,7 @@ def test_a_small_lead_traps_attention():
     """Gaussian embeddings, 20 data sets: lead .25 traps some sequence in most of them, lead 16 in few."""
     free = []
     for lead in (0.25, 16.0):
-        data, model = trained(60, 5, 20, 8, lead, 300, trials=20, seed=45)
+        data, model = trained(60, 5, 20, 8, lead, 200, trials=20, seed=45)
         right = (model.attention(data) * data.optimal).sum(-1) > 0.5
         free.append(int(right.all(-1).sum()))
     assert free[0] < 8
@@ -123,7 +123,7 @@ def test_of_two_optimal_tokens_one_wins():
 
 
 def test_cycles_leave_a_finite_part():
-    late, early = (cycles(steps, trials=40, seed=47) for steps in (3000, 750))
+    late, early = (cycles(steps, trials=40, seed=47) for steps in (2000, 500))
     loops = late["cyclic"].numpy()
     assert 5 < loops.sum() < 35
     assert late["both"][loops].mean() > 0.97
