@@ -408,6 +408,20 @@ TAKEOVER = known(
     "with eps.",
     _taken(step=lambda nu, memory, eps, eta: -2 * np.log(eps) / nu),
     "The second is right. The root is compared with eps: it falls like e^-(nu t), as the gradient does.",
+    _taken(
+        step=lambda nu, memory, eps, eta: -np.log(eps) / (2 * nu),
+        needed=lambda nu, memory, eps, eta: -10 * memory * nu / TEN,
+    ),
+    "Both compare eps with the mean square, which falls by e^(-2 nu) a step. Adam adds eps to its root, which "
+    "falls by e^-nu.",
+    _taken(
+        step=lambda nu, memory, eps, eta: -2 * np.log(eps) / nu,
+        needed=lambda nu, memory, eps, eta: -2.5 * memory * nu / TEN,
+    ),
+    "Both compare eps^2 with the root. Compare eps itself: the root falls by e^-nu a step, as the gradient "
+    "does.",
+    _taken(needed=lambda nu, memory, eps, eta: -2.5 * memory * nu / TEN),
+    "The step is right. The second is half of it: the root, not its root, falls by e^-nu a step.",
     _taken(step=lambda nu, memory, eps, eta: np.log(eps) / nu),
     "The second is right. The first has the wrong sign: log(eps) is negative.",
     _taken(step=lambda nu, memory, eps, eta: 1 / (nu * eps)),

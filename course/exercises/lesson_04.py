@@ -255,16 +255,14 @@ CHARGES = Exercise(
 
 
 def _growth_with(
-    rates=lambda U, V, M: _rates(U, V, M),
-    share=lambda first, second, now, factor: now * factor ** (second / first - 1),
+    rates=lambda U, V, M: _rates(U, V, M), power=lambda first, second: 2 - 2 * second / first
 ):
-    """(rate of sigma_1, of sigma_2, share): the answer, with the rates or the share replaced."""
+    """(rate of sigma_1, of sigma_2, q): the answer, with the rates or the power replaced."""
 
-    def answer(U, V, M, factor):
+    def answer(U, V, M):
         with np.errstate(all="ignore"):
             first, second = rates(U, V, M)[:2]
-            sigma = _singular(U @ V.T)
-            return first, second, share(first, second, sigma[1] / sigma[0], factor)
+            return first, second, power(first, second)
 
     return answer
 
@@ -301,7 +299,7 @@ def _growth_cases(rng):
             sigma, (first, second) = _singular(U @ V.T), _rates(U, V, M)[:2]
             if 0.5 < first < 4 and wanted(first, second) and 0.15 * sigma[0] < sigma[1] < 0.7 * sigma[0]:
                 break
-        cases.append((U, V, M, rng.uniform(1.5, 4)))
+        cases.append((U, V, M))
     return cases
 
 
@@ -343,28 +341,33 @@ GROWTH = Exercise(
         "Twice too much: that is how fast the squares of the singular values grow.",
         _growth_with(rates=lambda U, V, M: np.abs(_rates(U, V, M))),
         "A singular value may also shrink: its rate has a sign.",
-        lambda U, V, M, factor: (lambda a, b, c: (b, a, c))(*_growth_with()(U, V, M, factor)),
+        lambda U, V, M: (lambda a, b, c: (b, a, c))(*_growth_with()(U, V, M)),
         "Your two rates are exchanged: first that of the largest singular value.",
-        _growth_with(share=lambda first, second, now, factor: now * factor ** (second / first)),
-        "The rates are right. For the share: sigma_1 below the bar has grown, too, by the factor.",
-        _growth_with(share=lambda first, second, now, factor: factor ** (second / first - 1)),
-        "The rates are right. That is what the share is multiplied by: take it times the share now.",
-        _growth_with(share=lambda first, second, now, factor: now * factor ** (second - first)),
-        "The rates are right. How long does sigma_1 take for the factor? log(factor) divided by its rate.",
-        _growth_with(share=lambda first, second, now, factor: now * np.exp((second - first) * factor)),
-        "The rates are right. The factor is not a time: sigma_1 takes the time log(factor) / rate for it.",
-        _growth_with(share=lambda first, second, now, factor: now * factor ** (first / second - 1)),
-        "The rates are right. In the exponent of the share they are upside down.",
-        _growth_with(share=lambda first, second, now, factor: now * factor ** (1 - second / first)),
-        "The rates are right. The sign of the share's exponent is turned: it falls if sigma_2 is the slower.",
-        _growth_with(share=lambda first, second, now, factor: factor ** (1 - second / first) / now),
-        "The rates are right, the share is upside down: sigma_2 / sigma_1.",
-        _growth_with(share=lambda first, second, now, factor: now),
-        "The rates are right. The share is the one now; asked is the later one.",
-        _growth_with(
-            share=lambda first, second, now, factor: now * (1 + second / first * (factor - 1)) / factor
-        ),
-        "The rates are right. At a constant rate sigma_2 grows exponentially, not by equal amounts.",
+        _growth_with(power=lambda first, second: 1 - second / first),
+        "The rates are right. That is the power of the size at the start, beta^2 / 4. Which power of beta?",
+        _growth_with(power=lambda first, second: 2 * second / first),
+        "The rates are right. sigma_2 grows by the power r = sigma_2' sigma_1 / (sigma_1' sigma_2) of what "
+        "sigma_1 grows by, from beta^2 / 4 on: its own start counts, too.",
+        _growth_with(power=lambda first, second: -2 * second / first),
+        "The rates are right. That is by which power of beta sigma_2 has grown. It started at beta^2 / 4.",
+        _growth_with(power=lambda first, second: second / first),
+        "The rates are right. That is the power of sigma_1 with which sigma_2 grows. Asked is that of beta.",
+        _growth_with(power=lambda first, second: 2 * second / first - 2),
+        "The rates are right. The sign of the power is turned: if sigma_2 is slower, a smaller start leaves "
+        "it a smaller share.",
+        _growth_with(power=lambda first, second: second / first - 1),
+        "The rates are right. That is the power of sigma_1 with which the share grows. Asked is that of beta: "
+        "by which factor does sigma_1 grow from beta^2 / 4?",
+        _growth_with(power=lambda first, second: 2 - 2 * first / second),
+        "The rates are right. In the power they are upside down.",
+        _growth_with(power=lambda first, second: 2 * (first - second)),
+        "The rates are right. How long does sigma_1 take? The log of its growth, divided by its rate.",
+        _growth_with(power=lambda first, second: 4 - 4 * second / first),
+        "The rates are right. The power is twice too large: beta^2 / 4 has beta squared, once.",
+        _growth_with(power=lambda first, second: 2 - second / first),
+        "The rates are right. sigma_2 starts with beta squared, and so does sigma_1.",
+        _growth_with(power=lambda first, second: 2.0),
+        "The rates are right. The share starts at one. While sigma_1 grows, sigma_2 grows as well.",
     ),
 )
 

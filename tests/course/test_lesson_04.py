@@ -213,7 +213,7 @@ def test_the_second_singular_value_slows_down_as_forecast(d, lesson):
         for k in (0, when):
             (U, V), (one, then) = pairs[k], sizes[[k, k + 3], 1]
             M = lesson["pull"](U @ V.T, A)
-            rates.append(growth(U, V, M, 1.0)[1])
+            rates.append(growth(U, V, M)[1])
             assert np.log(then / one) / 3 == pytest.approx(rates[-1], rel=0.06)
         xi, _, zeta = np.linalg.svd(U @ V.T)
         assert 2 * xi[:, 1] @ M @ zeta[1] == pytest.approx(rates[-1], rel=0.02)

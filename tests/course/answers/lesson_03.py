@@ -258,6 +258,7 @@ ANSWERS = {
             took(needed=lambda needed, eta, memory, mu, eps: np.log10(1 - 5 / memory)),
             took(lambda step, *rest: step * 1.01, lambda needed, *rest: needed * 1.01),
             lambda eta, memory, mu, eps: (1 / eps / eta / mu, -5 * memory * eta * mu),
+            took(lambda step, *rest: step / 2, lambda needed, *rest: 2 * needed),  # the square against eps
         ],
     },
     "03.5": {

@@ -96,22 +96,20 @@ def charges_in_one_piece(U, V, eps_U, eps_V):
     return np.sqrt(eps_U * eps_V) * np.linalg.norm(U) * np.linalg.norm(V)
 
 
-def growth_by_autograd(U, V, M, factor):
-    """The derivative of log sigma along both factors' speeds."""
+def growth_by_autograd(U, V, M):
+    """The derivative of log sigma along both factors' speeds, and two starts that are a factor apart."""
     U, V, M = (torch.tensor(array) for array in (U, V, M))
-    sigma, rates = torch.func.jvp(lambda U, V: torch.linalg.svdvals(U @ V.T).log(), (U, V), (M @ V, M.T @ U))
-    time = np.log(factor) / rates[0]
-    return [rates[0], rates[1], torch.exp(sigma[1] - sigma[0] + (rates[1] - rates[0]) * time)]
+    _, rates = torch.func.jvp(lambda U, V: torch.linalg.svdvals(U @ V.T).log(), (U, V), (M @ V, M.T @ U))
+    shares = [(rates[1] - rates[0]) * np.log(4 / beta**2) / rates[0] for beta in (1e-3, 1e-4)]
+    return [rates[0], rates[1], (shares[0] - shares[1]) / np.log(10)]
 
 
-def growth_with(rates=lambda *given: growth_by_autograd(*given, 2.0)[:2], share=None):
-    """Other rates, or another share: share(first, second, sigma, factor)."""
+def growth_with(rates=lambda *given: growth_by_autograd(*given)[:2], power=None):
+    """Other rates, or another power: power(first, second)."""
 
-    def wrong(U, V, M, factor):
+    def wrong(U, V, M):
         first, second = map(float, rates(U, V, M))
-        sigma = np.linalg.svd(U @ V.T)[1]
-        right = sigma[1] / sigma[0] * factor ** (second / first - 1)
-        return first, second, share(first, second, sigma, factor) if share else right
+        return first, second, power(first, second) if power else 2 - 2 * second / first
 
     return wrong
 
@@ -129,7 +127,7 @@ def rates_of_first_order(U, V, M):
 
 
 def rates_in_order_of_rates(U, V, M):
-    return sorted(map(float, growth_by_autograd(U, V, M, 2.0)[:2]))
+    return sorted(map(float, growth_by_autograd(U, V, M)[:2]))
 
 
 def rates_of_entries_by_autograd(U, V, M):
@@ -145,7 +143,7 @@ def rates_of_the_factors(U, V, M):
 
 
 def rates_of_unit_pull(U, V, M):
-    return np.array([float(r) for r in growth_by_autograd(U, V, M, 2.0)[:2]]) / np.linalg.norm(M, 2)
+    return np.array([float(r) for r in growth_by_autograd(U, V, M)[:2]]) / np.linalg.norm(M, 2)
 
 
 def wait_by_projection(W, M, u, now, then):
@@ -241,12 +239,12 @@ ANSWERS = {
             growth_with(rates_of_entries_by_autograd),
             growth_with(rates_of_the_factors),
             growth_with(rates_of_unit_pull),
-            growth_with(share=lambda first, second, sigma, factor: sigma[1] / sigma[0] * factor),
-            growth_with(share=lambda first, second, sigma, factor: second / first * factor),
-            growth_with(share=lambda first, second, sigma, factor: sigma[1] * factor ** (second / first - 1)),
-            growth_with(share=lambda first, second, sigma, factor: second * sigma[1] / first / sigma[0]),
-            growth_with(share=lambda first, second, sigma, factor: factor * first / (factor * second)),
-            lambda U, V, M, factor: growth_by_autograd(U, V, M, factor)[:2],
+            growth_with(power=lambda first, second: 2 / (1 - second / first)),
+            growth_with(power=lambda first, second: (1 - second / first) / 2),
+            growth_with(power=lambda first, second: 2 * abs(1 - second / first)),
+            growth_with(power=lambda first, second: 2 + 2 * second / first),
+            growth_with(power=lambda first, second: 1 - 2 * second / first),
+            lambda U, V, M: growth_by_autograd(U, V, M)[:2],
         ],
     },
     "04.5": {
