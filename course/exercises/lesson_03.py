@@ -412,8 +412,8 @@ TAKEOVER = known(
         step=lambda nu, memory, eps, eta: -np.log(eps) / (2 * nu),
         needed=lambda nu, memory, eps, eta: -10 * memory * nu / TEN,
     ),
-    "Both compare eps with the mean square, which falls by e^(-2 nu) a step. Adam adds eps to its root, which "
-    "falls by e^-nu.",
+    "Both compare eps with the mean square, which falls by e^(-2 nu) a step. Adam adds eps to its root, "
+    "which falls by e^-nu.",
     _taken(
         step=lambda nu, memory, eps, eta: -2 * np.log(eps) / nu,
         needed=lambda nu, memory, eps, eta: -2.5 * memory * nu / TEN,

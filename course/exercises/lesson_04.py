@@ -254,9 +254,7 @@ CHARGES = Exercise(
 )
 
 
-def _growth_with(
-    rates=lambda U, V, M: _rates(U, V, M), power=lambda first, second: 2 - 2 * second / first
-):
+def _growth_with(rates=lambda U, V, M: _rates(U, V, M), power=lambda first, second: 2 - 2 * second / first):
     """(rate of sigma_1, of sigma_2, q): the answer, with the rates or the power replaced."""
 
     def answer(U, V, M):
@@ -346,18 +344,17 @@ GROWTH = Exercise(
         _growth_with(power=lambda first, second: 1 - second / first),
         "The rates are right. That is the power of the size at the start, beta^2 / 4. Which power of beta?",
         _growth_with(power=lambda first, second: 2 * second / first),
-        "The rates are right. sigma_2 grows by the power r = sigma_2' sigma_1 / (sigma_1' sigma_2) of what "
-        "sigma_1 grows by, from beta^2 / 4 on: its own start counts, too.",
+        "The rates are right. sigma_2 grows by beta^(-2r), r the ratio of the rates, from beta^2 / 4 on.",
         _growth_with(power=lambda first, second: -2 * second / first),
-        "The rates are right. That is by which power of beta sigma_2 has grown. It started at beta^2 / 4.",
+        "The rates are right. That is the power by which sigma_2 has grown. It started at beta^2 / 4.",
         _growth_with(power=lambda first, second: second / first),
         "The rates are right. That is the power of sigma_1 with which sigma_2 grows. Asked is that of beta.",
         _growth_with(power=lambda first, second: 2 * second / first - 2),
         "The rates are right. The sign of the power is turned: if sigma_2 is slower, a smaller start leaves "
         "it a smaller share.",
         _growth_with(power=lambda first, second: second / first - 1),
-        "The rates are right. That is the power of sigma_1 with which the share grows. Asked is that of beta: "
-        "by which factor does sigma_1 grow from beta^2 / 4?",
+        "The rates are right. That is the power of sigma_1 with which the share grows. Asked is that of "
+        "beta: by which factor does sigma_1 grow from beta^2 / 4?",
         _growth_with(power=lambda first, second: 2 - 2 * first / second),
         "The rates are right. In the power they are upside down.",
         _growth_with(power=lambda first, second: 2 * (first - second)),

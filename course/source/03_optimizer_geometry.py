@@ -778,7 +778,8 @@ fig.legend(loc="outside right center", fontsize=10)
 show(
     fig,
     alt="The direction of Adam against steps. Without epsilon the smallest steps stay near the line of l "
-    "infinity; larger ones turn towards that of l 2 and climb back, the largest ten times as late. With epsilon a run leaves l infinity for good near step 2,000; with beta2 0.999 it falls to 31 degrees "
+    "infinity; larger ones turn towards that of l 2 and climb back, the largest about ten times as late. "
+    "With epsilon a run leaves l infinity for good near step 2,000; with beta2 0.999 it falls to 31 degrees "
     "and stays there.",
 )
 
@@ -866,12 +867,12 @@ assert same(spectral_step(G), [[-0.6, -0.8, 0], [0, 0, -1]])
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.7 Muon *(optional)*
 #
-# The opposite of the spectral step, $P = \sum_k \xi_k \zeta_k^\top$ over $\sigma_k > 0$, is the **polar factor** of
-# $G$ (the literature writes $U V^\top$). A singular value decomposition at every step is expensive on large matrices.
-# **Muon** (Jordan et al. 2024) does without. $G G^\top G$ has $\sigma_k^3$ in place of $\sigma_k$: matrix
-# products act on the singular values alone. Muon starts from $Z = G / \lVert G \rVert_F$, with the Frobenius
-# norm $\lVert G \rVert_F = (\sum_{jl} G_{jl}^2)^{1/2}$, so that all singular values are at most 1. Then it
-# iterates five times
+# The opposite of the spectral step, $P = \sum_k \xi_k \zeta_k^\top$ over $\sigma_k > 0$, is the **polar
+# factor** of $G$ (the literature writes $U V^\top$). A singular value decomposition at every step is
+# expensive. **Muon** (Jordan et al. 2024) does without. $G G^\top G$ has $\sigma_k^3$ in place of $\sigma_k$:
+# matrix products act on the singular values alone. Muon starts from $Z = G / \lVert G \rVert_F$, with the
+# Frobenius norm $\lVert G \rVert_F = (\sum_{jl} G_{jl}^2)^{1/2}$, so that all singular values are at most 1.
+# Then it iterates five times
 #
 # $$Z \leftarrow 3.4445\, Z - 4.7750\, (Z Z^\top) Z + 2.0315\, (Z Z^\top)^2 Z .$$
 
