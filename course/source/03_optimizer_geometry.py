@@ -441,9 +441,9 @@ sets = np.array([ten_points(seed) for seed in range(40)])
 problem = svm.HardMarginProblem(torch.tensor(sets), None, torch.ones(40, 10, dtype=torch.float64))
 mu = svm.solve(problem, norm=np.inf, tol=1e-6).margin.numpy()
 a_max = np.abs(sets).sum(axis=-1).max(axis=-1)
-scaled = np.array([0.1, 0.3, 1, 3, 10])
+scaled = np.array([0.1, 0.3, 1, 3])
 eta = (scaled / a_max[:, None])[..., None]  # (sets, runs, 1)
-w, kept = np.zeros((40, 5, 5)), {}
+w, kept = np.zeros((40, 4, 5)), {}
 for t in range(1, 32_001):
     u = w @ sets.mT
     w = w + eta * np.sign(np.exp(u.min(axis=-1, keepdims=True) - u) @ sets)
@@ -460,11 +460,11 @@ def lack(t):
 short = {t: (lack(t) > 1e-3).sum(axis=0) for t in (2000, 8000, 32_000)}
 safe = 0.1 * mu / a_max
 print("runs, of 40, whose second half lacks more than a thousandth")
-print("      after 2,000    8,000   32,000 steps")
+print("     after 2,000    8,000   32,000 steps")
 for s, *counts in zip(scaled, *short.values(), strict=True):
-    print(f"s = {s:4}", *(f"{count:8}" for count in counts))
+    print(f"s = {s:3}", *(f"{count:8}" for count in counts))
 print(f"the safe steps for a share of 0.1 have s from {safe.min():.3f} to {safe.max():.3f}")
-assert list(short[32_000]) == [0, 4, 14, 27, 39]
+assert list(short[32_000]) == [0, 4, 14, 27]
 last = lack(32_000)
 assert not ((last > 6e-4) & (last < 1.2e-3)).any()  # two kinds, and nothing between them
 assert np.median((last / lack(8000))[last > 1e-3]) > 0.95
@@ -997,8 +997,8 @@ def margin(W):
     return -ahead(W).max(axis=(1, 2)) / np.linalg.norm(W, 2, axis=(1, 2))
 
 
-((by_ngd, _),) = train_matrices(frobenius_step, [600])
-((by_polar, proof),) = train_matrices(spectral_step, [600])
+((by_ngd, _),) = train_matrices(frobenius_step, [400])
+((by_polar, proof),) = train_matrices(spectral_step, [400])
 (_, early), (by_muon, _) = train_matrices(lambda G: -orthogonalise(G), [500, 1500])
 bound = np.linalg.norm(proof, "nuc", axis=(1, 2))
 print("spectral margin over its bound, ten problems")
@@ -1119,7 +1119,7 @@ progress("03")
 # - Late, Adam with $\varepsilon = 0$ and $\beta_1 \le \beta_2$ went like sign descent with steps
 #   $\eta_{\mathrm{eff}}$, where these are short. Its memory delayed the limit; $\varepsilon$ changes it, from
 #   step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on.
-# - Muon's polynomial leaves its waves in $W$: where $M$ keeps its direction, the margin is
+# - Muon's polynomial (section 3.7) leaves its waves in $W$: where $M$ keeps its direction, the margin is
 #   $\sum_k \sigma_k f_k / \max_k f_k$.
 #
 # | optimiser | norm of its margin | what a step moves |

@@ -96,14 +96,14 @@ def test_the_guarantee_holds(seed):
 def test_adam_without_epsilon_tends_to_the_max_norm_margin(seed):
     """Adam with epsilon = 0 and eta mu_hat < log(1/beta2)/2 reaches the l_inf margin (Zhang, Zou & Cao 2024).
 
-    Measured: at least 0.97 of it after 5,000 steps; with epsilon = 0.1 less of it, by 0.001 or more.
+    Measured: at least 0.97 of it after 2,500 steps; with epsilon = 0.1 less of it, by 0.001 or more.
     """
     points = signed_points(seed)
 
     def adam(eps):
-        return lambda w: torch.optim.Adam(w, lr=0.01, betas=(0.9, 0.95), eps=eps)
+        return lambda w: torch.optim.Adam(w, lr=0.02, betas=(0.9, 0.95), eps=eps)
 
-    exact, blurred = (share(points, trained(points, adam(eps), 5000), np.inf) for eps in (0.0, 0.1))
+    exact, blurred = (share(points, trained(points, adam(eps), 2500), np.inf) for eps in (0.0, 0.1))
     assert exact > 0.97
     assert exact > blurred + 0.001
 
@@ -148,8 +148,8 @@ def lifted(P, coefficients, times):
 def test_muons_margin_is_read_off_its_polynomial():
     """mu(W) = sum sigma_k f_k / max f for the singular values sigma of the mean gradient, f = Muon's waves.
 
-    Rank-one comparisons, eight seeds, 2,000 steps of 0.05. Measured: within 0.014 of the prediction in each
-    seed, 0.002 in the median. The rival, all f alike, is off by more than 0.02 in all; one that
+    Rank-one comparisons, eight seeds, 1,200 steps of 0.05. Within 0.03 of the prediction in each
+    seed, 0.008 in the median. The rival, all f alike, is off by more than 0.02 in all; one that
     converges has 0.98 or more of the bound in every seed.
     """
     drawn = [np.random.default_rng(seed) for seed in range(8)]
@@ -157,7 +157,7 @@ def test_muons_margin_is_read_off_its_polynomial():
 
     def run(coefficients, times):
         W, mean = torch.zeros(8, 4, 8, dtype=torch.float64), 0.0
-        for _ in range(2000):
+        for _ in range(1200):
             u = torch.einsum("snj,sjl,snl->sn", a, W, b)
             mean = 0.95 * mean + 0.05 * torch.einsum("sn,snj,snl->sjl", (-u).softmax(-1), a, b)
             W = W + 0.05 * lifted(mean, coefficients, times)
@@ -185,19 +185,20 @@ def late_step(eta, mu, beta1, beta2):
     return low
 
 
-def adam_runs(A, eta, beta1, beta2, steps):
-    """w halfway and at the end of Adam with epsilon = 0, on sets A (sets, n, d) of signed points."""
+def adam_runs(A, eta, beta1, beta2, times):
+    """The w after each of the increasing times of Adam, epsilon = 0, on sets A (sets, n, d) of points."""
     w, mean, square, least = np.zeros((len(A), 1, A.shape[-1])), 0.0, 0.0, 0.0
-    for t in range(1, steps + 1):
+    kept = []
+    for t in range(1, times[-1] + 1):
         u = w @ A.mT
         grown, least = np.exp(u.min(-1, keepdims=True) - least), u.min(-1, keepdims=True)
         g = np.exp(least - u) @ A
         mean = beta1 * grown * mean + (1 - beta1) * g
         square = beta2 * grown**2 * square + (1 - beta2) * g**2
         w = w + eta * mean / (1 - beta1**t) / np.sqrt(square / (1 - beta2**t))
-        if t == steps // 2:
-            half = w
-    return half[:, 0], w[:, 0]
+        if t in times:
+            kept.append(w[:, 0])
+    return kept
 
 
 @pytest.mark.parametrize(("eta", "beta1", "beta2"), [(0.01, 0.9, 0.99), (0.05, 0.5, 0.95), (0.1, 0.0, 0.9)])
@@ -210,7 +211,7 @@ def test_adams_real_step_and_that_memory_does_not_change_the_limit(eta, beta1, b
     sets = [signed_points(seed) for seed in range(8)]
     A = np.array([points.X.numpy() * points.y.numpy()[:, None] for points in sets])
     mu = np.array([float(largest(points, np.inf).margin) for points in sets])
-    half, end = adam_runs(A, eta, beta1, beta2, 16_000)
+    half, end = adam_runs(A, eta, beta1, beta2, [8000, 16_000])
     length = (np.abs(end).max(-1) - np.abs(half).max(-1)) / 8000
     wanted = np.array([late_step(eta, one, beta1, beta2) for one in mu])
     np.testing.assert_allclose(length, wanted, rtol=0.01)
@@ -236,7 +237,7 @@ def test_a_long_memory_only_delays_adam_if_its_real_step_is_short():
     a_max = np.abs(A).sum(-1).max(-1)
 
     def short(eta, beta1, beta2, steps):
-        half, end = adam_runs(A, eta, beta1, beta2, steps)
+        half, end = adam_runs(A, eta, beta1, beta2, [steps // 2, steps])
         grown = end - half
         return 1 - (grown[:, None, :] @ A.mT)[:, 0].min(-1) / np.abs(grown).max(-1) / mu
 
@@ -265,13 +266,13 @@ def test_adams_real_memory_is_its_clock(A):
     assert 3.5 < memories[1] / memories[0] < 4
 
     def shares(eta, times):
-        ends = [adam_runs(A[None], eta, 0.9, 0.95, round(t))[1][0] for t in times]
-        return np.array([(A @ w).min() / np.abs(w).max() / mu for w in ends])
+        ends = adam_runs(A[None], eta, 0.9, 0.95, [round(t) for t in times])
+        return np.array([(A @ w[0]).min() / np.abs(w).max() / mu for w in ends])
 
-    slow = shares(0.1, [3 * memories[1], 5 * memories[1], 3 * memories[0]])
+    slow = shares(0.1, [3 * memories[0], 3 * memories[1], 5 * memories[1]])
     fast = shares(0.05, [3 * memories[0], 5 * memories[0]])
-    np.testing.assert_allclose(slow[:2], fast, atol=0.006)
-    assert abs(slow[2] - fast[0]) > 0.02
+    np.testing.assert_allclose(slow[1:], fast, atol=0.006)
+    assert abs(slow[0] - fast[0]) > 0.02
 
 
 def test_long_memory_makes_the_step_size_drop_out():
