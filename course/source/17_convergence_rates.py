@@ -17,7 +17,7 @@
 # - compute from an SVM alone the constant in front of a rate;
 # - read from one short run how long plain descent would take, be it $10^{80}$ steps;
 # - say why steps that only grow end no faster than $1/j$, and find better ones;
-# - predict by which factor Adam's loss falls each step, and what its default $\beta_2$ does to it;
+# - predict by which factor Adam's loss falls each step, and say why its default $\beta_2$ brakes it;
 # - fit an exponent honestly: over a decade at least, with an interval over data sets.
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the remainder, the longest step), [lesson
@@ -406,7 +406,7 @@ for a in (1.0, 0.5, 0.25, 0.0):
 # %% [markdown]
 # For each $a > 0$ the length is a logarithm of the steps, $\frac{1}{a\hat\mu}\log j$ in the end; only for
 # $a = 0$ is it a power. In the median the lengths are predicted to 3%, those of plain descent, still short,
-# to 9%. Single problems are farther off.
+# to 9%.
 #
 # **One clock can be read from another.** A short step of NGD covers as much as its length over
 # $\eta\lVert G\rVert$ plain ones. Their number overflows, so we add up in logs.
@@ -491,14 +491,13 @@ for parameter in ("p", "W"):
 
 # %% [markdown]
 # Plain descent, NGD and Polyak's steps have the exponent $-1$ of law 1, each in its own clock, to within
-# 0.06. The intervals tell how far the median of forty other problems would be off, not how far the last
-# decade still is from the limit; so some of them leave out $-1$.
+# 0.06. (An interval speaks of other problems, not of later decades: some leave out $-1$.)
 #
 # **NGD beats its stated rate.** Proved for self-attention is, as we read Vasudeva, Deora and Thrampoulidis
-# (2024), an angle of order $j^{-1/2}$, up to logarithms. A proof that bounds the *gap* of the margin first
-# (lesson 02), here $1 - \mu(W)/\hat\mu$ with the smallest lead over $\lVert W\rVert$ as $\mu(W)$, loses the
-# rest: since $\hat W$ is a multiple of a mixture of the rows, $\cos\theta \ge 1 - \text{gap}$, so a gap of
-# $1/j$ promises an angle of $\sqrt{2\,\text{gap}}$ only. Here both are of order $1/j$.
+# (2024), an angle of order $j^{-1/2}$, up to logarithms. Such a proof bounds the *gap* of the margin first
+# (lesson 02), here $1 - \mu(W)/\hat\mu$ with the smallest lead over $\lVert W\rVert$ as $\mu(W)$. Then
+# $\cos\theta \ge 1 - \text{gap}$, so a gap of $1/j$ promises an angle of $\sqrt{2\,\text{gap}}$, of order
+# $j^{-1/2}$. Here both are of order $1/j$.
 
 # %%
 print("last record     median of gap   of theta   of theta over its bound sqrt(2 gap)")
@@ -597,8 +596,7 @@ assert abs(decade["0.1 j"][-1] + 1) < 0.05 < decade["0.1 j"][0] + 1 < 0.5
 
 # %% [markdown]
 # Steps of $0.1\,j$ and of $\sqrt j$ come to $-1$ *from above*. Steps of $0.1\sqrt j$ pass $\eta^*$ only after
-# some 500 steps. They begin at $-1.4$, near $-3/2$, and at $-1$ they should only pass through: they are where
-# $\sqrt j$ was a hundred times sooner.
+# some 500 steps: they begin near $-3/2$ and at $-1$ only pass through.
 
 # %% [markdown]
 # ### Exercise 17.3: How fast a zigzag gets on
@@ -756,8 +754,8 @@ widgets.sliders(
 )
 
 # %% [markdown]
-# **Try it** (Figure 2 without sliders): steps of $\eta\,j^a$ on one problem. Which choice is best after 1,000
-# steps, and is it as good as the star, which went up and down? Dotted: where steps pass $\eta^*$.
+# **Try it** (Figure 2 without sliders): steps of $\eta\,j^a$ on one problem. Is the best choice as good as
+# the star, which went up and down? Dotted: where steps pass $\eta^*$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.6 Other norms, other curves
@@ -766,9 +764,9 @@ widgets.sliders(
 # each against the SVM of *its* norm, and its own length.
 #
 # **Sign descent** goes to the SVM of the maximum norm, **spectral descent** to that of the spectral norm.
-# Fan, Schmidt and Thrampoulidis (2025) bound the gap of the margin for such methods, on linear models, by
-# $O(\log j/\sqrt j)$ with steps $\eta/\sqrt j$. These have $R \approx 2\eta\sqrt j$, so we expect
-# $j^{-1/2}$, without the logarithm; and $j^{-1}$ for short steps of one length.
+# For steps $\eta/\sqrt j$ Fan, Schmidt and Thrampoulidis (2025) bound the gap of the margin, on linear
+# models, by $O(\log j/\sqrt j)$. Here $R \approx 2\eta\sqrt j$, so we expect $j^{-1/2}$; and $j^{-1}$ for
+# short steps of one length.
 
 # %%
 expected = {"sign": -1.0, "spectral": -1.0, "sign, decaying": -0.5, "spectral, decaying": -0.5}
@@ -787,20 +785,98 @@ assert (of("W", "sign, long", "angle")[:, -1] > 0.2).all()
 assert (exponent("p", "sign, long") > -0.5).sum() >= 36
 
 # %% [markdown]
-# The gaps of short steps keep their clocks, to .07 in the median. And:
-#
-# - **The angle is slower than the gap**, in the median by less than a factor of two in the exponent.
-#   (Perhaps because the balls of these norms have flat sides, along which a direction can turn at little
-#   cost in margin.)
-# - **Long steps miss the limit** (steps of 0.3): in all runs on $W$, as in lesson 03.
+# The gaps of short steps keep their clocks, to .07 in the median. **The angle is slower than the gap**, in
+# the median by less than a factor of two in the exponent. And **long steps miss the limit** (steps of 0.3):
+# in all runs on $W$, as in lesson 03.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Adam
 #
-# Adam with $\varepsilon = 0$ divides a running mean of the gradient by the root of a running mean of its
-# square: $\bar g \leftarrow \beta_1 \bar g + (1-\beta_1) g$, $\overline{g^2} \leftarrow \beta_2
-# \overline{g^2} + (1 - \beta_2) g^2$. But the gradient *falls*, by a factor $e^{-b}$ a step. What then?
-# ($\hat\mu$ is now the margin of sign descent's SVM.)
+# Adam divides a running mean of the gradient by the root of a running mean of its square:
+#
+# $$\bar g \leftarrow \beta_1 \bar g + (1-\beta_1)\, g, \qquad \overline{g^2} \leftarrow \beta_2
+# \overline{g^2} + (1 - \beta_2)\, g^2, \qquad \text{step} = \eta\, \bar g \big/ \sqrt{\overline{g^2}}.$$
+#
+# (Here $\varepsilon = 0$; means that begin at 0 are divided by $1 - \beta^j$.) If the gradient stayed as it
+# is, this would be sign descent. But it *falls*, and the divisor remembers when it was larger: it falls by
+# $\sqrt{\beta_2}$ a step **at the fastest**. What does that do? We run Adam with two $\beta_2$, with
+# $\beta_1 = .9$ and $\eta = .01$.
+
+# %%
+looks = [30, 100, 300, 1000, 3000]
+beta_2 = torch.tensor([0.95, 0.999], dtype=torch.float64).repeat_interleave(20)[:, None, None]
+twice = data.TokenData(*(torch.cat([part, part]) for part in (tokens.X, tokens.z, tokens.y, tokens.v)))
+W = mean = square = torch.zeros(40, d, d, dtype=torch.float64)
+sizes, path, divisors = [], [], []
+for j in range(1, looks[-1] + 1):
+    direction, log_length = pull(W, twice)
+    g = log_length.exp()[:, None, None] * direction
+    mean = 0.9 * mean + 0.1 * g
+    square = beta_2 * square + (1 - beta_2) * g**2
+    divisor = (square / (1 - beta_2**j)).sqrt()
+    W = W + 0.01 * mean / (1 - 0.9**j) / divisor
+    sizes.append(torch.stack([length_of(g), length_of(divisor)]))
+    if j in looks:
+        path.append(W)
+        divisors.append(divisor)
+wins = svm.attention_problem(twice.X, twice.z, chosen(W, twice))
+to_sign = [angle(W, svm.solve(wins, norm=math.inf).value) for W in path]
+
+# %% [markdown]
+# **A divisor $D$ that stands still is a metric.** A step then adds $-G_{ab}/D_{ab}$ to the entry $W_{ab}$,
+# so to $\sqrt{D_{ab}}\,W_{ab}$ it adds minus that entry's own gradient. These entries descend plainly. They
+# go to the SVM with the smallest $\sum D_{ab} W_{ab}^2$. We solve that too, with the last divisor.
+
+# %%
+root = divisors[-1].sqrt() / divisors[-1].flatten(1).amax(1)[:, None, None].sqrt()
+rows = wins.a[..., :, None] * wins.b[..., None, :] / root[:, None]  # in the entries sqrt(D) W
+scaled = svm.HardMarginProblem(rows.flatten(-2), None, torch.ones_like(rows[..., 0, 0]))
+metric = svm.solve(scaled).value.view_as(root) / root
+to_metric = [angle(W, metric) for W in path]
+alike_to_last = geometry.cosine(divisors[2], divisors[-1])[20:].median()
+print("beta_2   angle after 3,000 steps, median: to the SVM of sign descent   of the metric")
+ends = {}
+for name, some in ((".95", slice(20)), (".999", slice(20, 40))):
+    ends[name] = [float(to[-1][some].median()) for to in (to_sign, to_metric)]
+    print(f"{name:8s} {ends[name][0]:59.2f} {ends[name][1]:15.2f}")
+print(f".999: cosine of the divisors at steps 300 and 3,000, median {alike_to_last:.4f}")
+assert ends[".95"][0] < 0.2
+assert np.allclose(ends[".999"], [0.63, 0.31], atol=0.006)
+assert (to_metric[-1][20:] < 0.8 * to_sign[-1][20:]).all()
+assert alike_to_last > 0.9995
+
+# %% jupyter={"source_hidden": true}
+fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
+sizes = torch.stack(sizes).numpy()  # (steps, gradient and divisor, runs)
+for run, name, color in ((0, ".95", BLUE), (20, ".999", ORANGE)):
+    left.semilogy(sizes[:, 0, run], color=color, label=rf"gradient, $\beta_2 = {name}$")
+    left.semilogy(sizes[:, 1, run], color=color, linestyle="--", label="its divisor")
+    some = slice(run, run + 20)
+    right.loglog(looks, [to[some].median() for to in to_sign], color=color, marker="o",
+                 label=rf"$\beta_2 = {name}$: sign descent's SVM")  # fmt: skip
+right.loglog(looks, [to[20:].median() for to in to_metric], color=ORANGE, marker="s", linestyle="--",
+             label=r"$\beta_2 = .999$: the metric's SVM")  # fmt: skip
+left.set(xlabel="step $j$", ylabel="length, one problem", ylim=(1e-8, 3))
+right.set(xlabel="step $j$", ylabel="angle to an SVM, median (radians)", ylim=(0.09, 1.4))
+left.legend(fontsize=9, loc="lower right")
+right.legend(fontsize=9, loc="lower left")
+right.set_yticks([0.1, 0.2, 0.4, 0.6, 1.0], ["0.1", "0.2", "0.4", "0.6", "1"])
+right.minorticks_off()
+show(
+    fig,
+    alt="Left: lengths of the gradient and of Adam's divisor. With beta_2 = .95 both fall steeply, side by "
+    "side. With .999 the divisor falls slowly, and the gradient stays far below it. Right: the angle to sign "
+    "descent's SVM falls for .95 and stays near 0.6 for .999, whose angle to the metric's SVM falls on.",
+)
+
+# %% [markdown]
+# **Figure 3.** Two $\beta_2$. Left: the gradient and its divisor; the closer they are, the longer the steps.
+# Right: where they go.
+#
+# With $\beta_2 = .95$ the divisor keeps up with the gradient, and Adam goes where sign descent goes. With the
+# default $.999$ it is **slow**: the divisor cannot fall faster, the gradient drops away from it, and steps
+# become short. And it goes **elsewhere**: its divisor is still the first gradients (from step 300 on its
+# shape hardly changes), and Adam turns to the SVM of *their* metric. How slow?
 
 # %% [markdown]
 # ### Exercise 17.4: Adam's speed limit
@@ -808,10 +884,10 @@ assert (exponent("p", "sign, long") > -0.5).sum() >= 36
 # ★★★ · 10 minutes
 #
 # An entry of the gradient is $g_j = \pm e^{-bj}$. After many steps $\bar g_j/\sqrt{\overline{g^2}_j}$ is a
-# constant times its sign. Find the constant as a function of $b$, as long as both memories forget faster than
-# the gradient falls: $\beta_1 e^b < 1$ and $\beta_2 e^{2b} < 1$. Steps $\eta$ times as long let the loss
-# fall by $e^{-b}$ a step, with $b = \eta\,\hat\mu$ times the constant. Return this $b$, to a relative
-# $10^{-6}$.
+# constant times its sign. Find the constant as a function of $b$, as long as both means forget faster than
+# the gradient falls: $\beta_1 e^b < 1$ and $\beta_2 e^{2b} < 1$. With $\hat\mu$, now the margin of sign
+# descent's SVM, a step of $\eta$ times the constant lets the logarithm of the loss fall by $\eta\,\hat\mu$
+# times the constant; and that is $b$ again. Return this $b$, to a relative $10^{-6}$.
 #
 # <details><summary>Hint: the constant</summary>
 #
@@ -847,17 +923,18 @@ check("17.4", adam_speed)
 # %%
 limit = -math.log(0.999) / 2
 print(f"no b above {limit:.4f} for beta_2 = .999, however long the steps")
-at, mu = steps_of("W", "Adam"), of("W", "Adam", "margin")
-for name, beta_2 in (("Adam, .95", 0.95), ("Adam", 0.999)):
+at = np.array(steps_of("W", "Adam"))
+s = np.sqrt(0.999 ** -at.astype(float) - 1)
+for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
     fall, theta = of("W", name, "log_excess"), of("W", name, "angle")[:, -1].median()
     b = (fall[:, 6] - fall[:, -1]) / (at[-1] - at[6])
-    said = torch.tensor([adam_speed(0.01, float(m), 0.9, beta_2) for m in of("W", name, "margin")])
+    said = torch.tensor([adam_speed(0.01, float(m), 0.9, beta) for m in of("W", name, "margin")])
     ratio, wish = (b / said).nanquantile(three), (said / (0.01 * of("W", name, "margin"))).median()
     power = rates.interval(exponent("W", name))[0]
     print(f"{name:10s} b over its prediction, median and quartiles: {ratio.numpy().round(2)}")
     print(f"{'':10s} the prediction over eta mu_hat: {wish:.2f}")
     print(f"{'':10s} angle at step 10,000: {theta:.2f}, its exponent {power:.2f}")
-    if beta_2 == 0.95:
+    if beta == 0.95:
         assert (abs(ratio - 1) < 0.02).all(), again.format("17.4")
         assert -0.95 < power < -0.8
         assert abs(rates.interval(exponent("W", name, "gap"))[0] + 1) < 0.06
@@ -865,16 +942,25 @@ for name, beta_2 in (("Adam, .95", 0.95), ("Adam", 0.999)):
         assert 0.015 < wish < 0.03
         assert 0.1 < abs(ratio[0] - 1) + 0.01 < 0.12
         assert power > -0.1
+        first = np.diff(np.log(s - np.arctan(s)))  # while the divisor holds the first gradients only
+        for k in (4, 6):
+            assert abs((fall[:, k] - fall[:, k + 2]).median() / first[k : k + 2].sum() - 1) < 0.011
 
 # %% [markdown]
 # With $\beta_2 = .95$ the prediction holds within two percent: Adam has sign descent's exponents, at seven
-# tenths of its speed. With the default $\beta_2 = .999$ the loss falls, in the long run, by no more than a
-# factor $\sqrt{.999}$ a step (so far $b$ is a tenth above its prediction): **the memory of the larger
-# gradients brakes it**, to about a fiftieth of what $\eta$ asks for. The angle hardly improves in 10,000
-# steps (with $\eta = .01$ and the default $\varepsilon$).
+# tenths of its speed. With the default $.999$ steps are a fiftieth as long as $\eta$ asks for, and **longer
+# ones would not help: the divisor sets the clock.** The angle to sign descent's SVM hardly improves in 10,000
+# steps.
+#
+# <details><summary>Why is $b$ still a tenth above its prediction?</summary>
+#
+# With the first gradients alone in it, the divisor is in proportion to $1/s$ with
+# $s = \sqrt{\beta_2^{-j} - 1}$, and the excess to $1/(s - \arctan s)$. That is right to 1% in the median,
+# from step 1,000 on.
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 17.7 All runs in one table *(optional)*
+# ## 17.7 All runs in one picture *(optional)*
 #
 # Two families are left. **Mirror descent** (lesson 15) adds its steps up in the entries of $W$ to the power
 # $\rho - 1$, so $R \sim j^{1/(\rho - 1)}$. For $\rho = 3$ law 1 gives $j^{-1/2}$. For $\rho = 1.5$ steps of
@@ -883,43 +969,35 @@ for name, beta_2 in (("Adam, .95", 0.95), ("Adam", 0.999)):
 #
 # **Keys and queries** multiply: with steps of length $\eta$ they grow as $j$, and $W = KQ^\top$ as $j^2$. So
 # we follow them for 3,000 steps only, against the nuclear SVM (lesson 11). For other norms we know no limit.
-#
-# *Stated* are upper bounds for linear models (L) or attention (A). *Predicted*: two numbers are the gap's
-# exponent and half of it. $W$'s medians lay between them in 17.6; no law says so, and only $p$ tests it.
-# Where $(K, Q)$ have no exponent, the table has the angle to the nearest of the nuclear, Frobenius, spectral
-# and maximum norm's SVMs.
 
 # %%
 said = dict.fromkeys(("GD", "NGD", "growing", "linear", "Polyak", "mirror 1.5"), (-1.0, -1.0))
 said |= {"mirror 3": (-0.5, -0.5), **{name: (power, power / 2) for name, power in expected.items()}}
 said["Adam, .95"] = (-1.0, -0.5)
-stated = {"GD": "-1 (L)", "NGD": "-1/2 (A)"} | dict.fromkeys(list(expected)[2:], "gap -1/2 (L)")
 same = (of("KQ", "Polyak", "selected") == of("KQ", "NGD", "selected")).all(-1)  # those that end at L_inf
-late, factors, text = set(), {}, "{:5.2f} ({:5.2f} to {:5.2f})".format
-print(
-    "exponent of the angle  stated        predicted     p                      W                      (K, Q)"
-)
-for name in map(str, stored["W"].optimiser.values):
-    row, (low, high) = ["", "", ""], said.get(name, (math.nan, math.nan))
-    for k, parameter in enumerate(("p", "W")):
+names, found = list(map(str, stored["W"].optimiser.values)), {}
+for name in names:
+    for parameter in ("p", "W"):
         if name in stored[parameter].optimiser:
-            found = rates.interval(exponent(parameter, name))
-            row[k] = text(*found)
-            if found[0] < low - 0.1 or found[0] > high + 0.1:
-                late.add(name)
+            found[name, parameter] = rates.interval(exponent(parameter, name))
     if name in ("NGD", "growing", "Polyak"):
         kept = same if name == "Polyak" else slice(None)
         steps = torch.tensor(steps_of("KQ", name)[4:], dtype=torch.float64)
-        factors[name] = rates.interval(rates.slope(steps, of("KQ", name, "angle")[kept, 4:]))
-        row[2] = text(*factors[name])
-    elif name in stored["KQ"].optimiser:
-        row[2] = f"nearest at {of('KQ', name, 'nearest')[:, -1].median():.2f}"
-    power = "" if math.isnan(low) else f"{low:.1f}" if low == high else f"{low:.1f} to {high:.2f}"
-    label = "GD, in log j" if name == "GD" else name
-    print(f"{label:22s} {stated.get(name, ''):13s} {power:13s} {row[0]:22s} {row[1]:22s} {row[2]}")
+        found[name, "(K, Q)"] = rates.interval(rates.slope(steps, of("KQ", name, "angle")[kept, 4:]))
+late = {
+    name for (name, q), (power, *_) in found.items()
+    if q != "(K, Q)" and name in said and not said[name][0] - 0.1 <= power <= said[name][1] + 0.1
+}  # fmt: skip
 print("farther than 0.1 from what is predicted:", ", ".join(sorted(late)))
 assert late == {"growing", "mirror 1.5"}
-assert all(-0.55 < found[0] < -0.2 for found in factors.values())
+assert all(-0.55 < power < -0.2 for (_, q), (power, *_) in found.items() if q == "(K, Q)")
+assert max(abs(found["mirror 3", q][0] + at) for q, at in (("p", 0.45), ("W", 0.46))) < 0.006
+nearest = [float(of("KQ", str(name), "nearest")[:, -1].median()) for name in stored["KQ"].optimiser.values
+           if (name, "(K, Q)") not in found]  # fmt: skip
+print(
+    f"(K, Q), the others: angle to the nearest of four SVMs, medians {min(nearest):.2f} to {max(nearest):.2f}"
+)
+assert min(nearest) > 0.1
 
 print("\nat equal length          (K, Q): angle over NGD's, median and quartiles")
 for name, length in (("GD", 40.0), ("growing", 1000.0), ("growing", 30_000.0), ("Polyak", 1000.0)):
@@ -933,7 +1011,36 @@ gaps = {
 print(f"W at 30: gap of spectral descent {gaps['spectral']:.2f}, of Muon {gaps['Muon']:.2f}")
 assert gaps["Muon"] > 1.5 * gaps["spectral"]
 
+# %% jupyter={"source_hidden": true}
+fig, ax = plt.subplots(figsize=(8.4, 6))
+for row, name in enumerate(names):
+    if name in said:
+        low, high = said[name]
+        ax.plot([low - 0.02, high + 0.02], [row, row], color="0.85", linewidth=11, solid_capstyle="butt",
+                label=None if row else "predicted")  # fmt: skip
+marks = (("p", BLACK, "o", -0.22), ("W", BLUE, "s", 0.0), ("(K, Q)", ORANGE, "^", 0.22))
+for q, color, marker, shift in marks:
+    rows = [row for row, name in enumerate(names) if (name, q) in found]
+    middle, low, high = np.array([found[names[row], q] for row in rows]).T
+    ax.errorbar(middle, np.array(rows) + shift, xerr=[middle - low, high - middle], fmt=marker, color=color,
+                markersize=5, label=f"${q}$")  # fmt: skip
+for row, power in ((0, -1.0), (1, -0.5)):
+    ax.plot([power, power], [row - 0.4, row + 0.4], color="#882255", linewidth=2,
+            label=None if row else "stated")  # fmt: skip
+ax.set_yticks(range(len(names)), ["GD, in $\\log j$", *names[1:]], fontsize=10)
+ax.set(xlabel="exponent of the angle, last decade", ylim=(len(names) - 0.5, -0.6))
+ax.legend(loc="lower left", fontsize=10)
+show(
+    fig,
+    alt="A list of sixteen optimisers with the fitted exponents of the angle, on p, W and (K, Q), and grey "
+    "bars where they are predicted. Those of plain, normalised and Polyak's steps on p and W are at -1, "
+    "growing steps below it, mirror descent with rho = 1.5 above it; on (K, Q) all lie from -0.5 to -0.2.",
+)
+
 # %% [markdown]
+# **Figure 4.** Exponents, with 95% intervals. Grey: predicted; for other norms from the gap's exponent to
+# half of it, as on $W$ in 17.6 (no law says so, and only $p$ tests it). Purple: stated for the angle.
+#
 # What is predicted is there to 0.1, but for two, which we think are on their way (17.5): $0.1\sqrt j$ falls
 # faster before it passes $\eta^*$, and $\rho = 1.5$ is still above $-1$, as $0.1\,j$ was. Muon's polynomial
 # is not the polar factor: at equal length its gap is more than half as large again.
@@ -950,14 +1057,12 @@ assert gaps["Muon"] > 1.5 * gaps["spectral"]
 # |:---|:---|:---|
 # | one curve | equal angles at equal length | to 1% in the quartiles; Polyak's 7 to 17% higher |
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 problems to 2%, three quarters to 6% |
-# | GD's clock | read from NGD | right to 1% where it can be walked; $10^{80}$ steps to one degree |
 # | Polyak | the excess over $e$ | all runs with $1/\hat\mu \le \eta^*$; others less, in the median |
-# | longest step | $\eta^*$ | settles at $.97\,\eta^*$, zigzags at $1.03\,\eta^*$, 20 of 20 |
 # | steps that only grow | $1/j$ at best | come to $-1$ from above; $0.1\sqrt j$ falls faster before |
 # | speed of a zigzag | exercise 17.3 | within 5%, 20 of 20 |
-# | NGD; mirror, $\rho = 3$ | $-1$ (stated: $-\frac12$); $-\frac12$ | $-1.00$, $-.97$; $-.45$, $-.46$ |
 # | **up, then down** | law 1, towards $J^{-2}$ | within 5% in the median; $J^{-1.8}$ up to 10,000 |
-# | Adam | exercise 17.4 | within 2% for $\beta_2 = .95$; default: a fiftieth of $\eta\hat\mu$ |
+# | Adam, $\beta_2 = .95$ | exercise 17.4 | within 2% |
+# | Adam, $\beta_2 = .999$ | to the SVM of a metric | .31 off it, .63 off sign descent's, at step 3,000 |
 
 # %% [markdown]
 # ## Questions
@@ -980,11 +1085,10 @@ progress("17")
 #   r_0\rVert^2}/R$. The SVM and the scores give $r$, the first steps leave $r_0$.
 # - **Many clocks:** $R$ is $\log j/\hat\mu$, $\eta j$, $\frac23\eta j^{3/2}$ or $j/\hat\mu$. Curve and clock
 #   multiplied give the rate, and NGD is faster than the stated $j^{-1/2}$.
-# - **Too long:** beyond $\eta^*$ a run zigzags by its present step. Steps that only grow end no faster than
-#   $1/j$. Steps that grow and come down keep $R$ and lose the zigzag: $J^{-1.8}$ from 1,000 to 10,000, on the
-#   way to $J^{-2}$.
-# - **Other norms have other SVMs:** there the gap keeps its clock and the angle lags. Adam's memory brakes
-#   it.
+# - **Too long:** beyond $\eta^*$ a run zigzags by its present step, and steps that only grow end no faster
+#   than $1/j$. Steps that grow and come down keep $R$ and lose the zigzag: towards $J^{-2}$.
+# - **Other norms have other SVMs:** there the gap keeps its clock and the angle lags. Adam is as fast as its
+#   divisor forgets; one that hardly forgets is a metric, with an SVM of its own.
 # - **The limits:** law 1 speaks of tight rows alone; where another row is nearly tight, single runs are far
 #   off.
 #

@@ -577,9 +577,10 @@ def moved_by_pairs(K, Q, M, far):
     W_0, root = K @ Q.T, np.sqrt(K.shape[1])
     moved = 0 * M
     while np.linalg.norm(moved) < far:
-        speed = np.linalg.norm(M @ Q @ Q.T + K @ K.T @ M) / root
+        dK, dQ = M @ Q, M.T @ K
+        speed = np.linalg.norm(dK @ Q.T + K @ dQ.T) / root
         h = far / (300 * speed)
-        K, Q = K + h * M @ Q, Q + h * M.T @ K
+        K, Q = K + h * dK, Q + h * dQ
         moved = (K @ Q.T - W_0) / root
     return moved
     ### END SOLUTION

@@ -3,16 +3,7 @@
 import math
 
 import numpy as np
-import torch
 from scipy.optimize import brentq
-
-from mini_attn import rates, svm
-
-
-def remainder_by_library(rows, lam, c):
-    A = torch.as_tensor(np.asarray(rows))
-    problem = svm.HardMarginProblem(A, None, torch.ones(len(A), dtype=A.dtype))
-    return rates.remainder(problem, svm.solve(problem), torch.as_tensor(c)).value
 
 
 def remainder_by_kkt(rows, lam, c, log=np.log, right=lambda c, lam: c / lam):
@@ -97,9 +88,7 @@ ANSWERS = {
             weights_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, c, log=lambda x: x - 1)),
             weights_by(lambda rows, lam, c: remainder_by_kkt(rows, lam, c, right=lambda c, lam: c * lam)),
             weights_by(
-                lambda rows, lam, c: (
-                    remainder_by_library(rows, lam, c) / remainder_by_library(rows, lam, c).norm()
-                )
+                lambda rows, lam, c: (r := remainder_by_kkt(rows, lam, c)) / np.linalg.norm(r)  # of length 1
             ),
             weights_by(lambda rows, lam, c: np.linalg.lstsq(rows, np.log(c / lam), rcond=None)[0]),
             weights_by(lambda rows, lam, c: np.log(c / lam) @ rows),
@@ -126,6 +115,11 @@ ANSWERS = {
             lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g, mu, eta, a, 2 * steps),
             lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, -mu * R, mu, eta, a, steps),
             lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, 0.0, mu, eta, a, steps),
+            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g + mu * R, mu, eta, a, steps),
+            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g - mu * R, mu, eta, a, steps),
+            lambda R, log_g, mu, eta, a, steps: (
+                R + (eta * steps if a == 0 else math.log1p(eta * math.exp(a * log_g) * steps))
+            ),
             lambda R, log_g, mu, eta, a, steps: math.log(steps) / (max(a, 1e-9) * mu),
             lambda R, log_g, mu, eta, a, steps: R + math.log(steps) / mu,
             lambda R, log_g, mu, eta, a, steps: R * clock_in_logs(0.0, log_g, mu, eta, a, steps),
