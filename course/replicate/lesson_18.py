@@ -8,7 +8,15 @@ from torch.nn.functional import cross_entropy
 
 from course.replicate import small_transformer as net
 from course.replicate.stored import Measured
-from course.replicate.taken_apart import LONGER, SETTINGS, cosine, longer, taken_apart
+from course.replicate.taken_apart import (
+    LONGER,
+    SETTINGS,
+    cosine,
+    descend,
+    few_sentences,
+    longer,
+    taken_apart,
+)
 from mini_attn import datasets, svm
 
 LOOKS = (0, 10, 20, 40, 80, 160, 240, 320, 400)  # steps at which the heads are looked at
@@ -343,6 +351,35 @@ def rivals(tokens, decay, *, trials, seed):
         found["moved"].append(far)
     right = right_with(P, *train, {}).detach()
     return {name: torch.stack(parts, 1).float() for name, parts in found.items()} | {"train": right}
+
+
+def in_the_base(*, trials, seed, steps=300, price=PRICE):
+    """`rivals` where the theory is known to hold: one linear layer on sentences, in which every token asks.
+
+    Keys and queries alone are trained. The cosine of their movement, and of the two that nobody trained, to
+    the soft-margin SVM of what it selects: (trials,) each.
+    """
+    has = ("K and Q", "every token asks")
+    X, y, E = few_sentences(trials, seed % 10_000)
+    P = {**net.simple(has, trials, 32, 8, seed), "embed": E}
+    first = {name: P[name].clone() for name in ("K0", "Q0")}
+    for name in first:
+        P[name].requires_grad_()
+    descend(P, X, list(first), y, has, steps, lambda step: None)
+    a, W_0 = net.embed(P, X), net.matrix(first, 0)
+    real, moved = torch.ones(X.shape, dtype=torch.bool), net.matrix(P, 0).detach() - W_0
+    far, generator = moved.norm(dim=(-2, -1)), torch.Generator().manual_seed(seed)
+    R, other = (of_tokens(a, real, 1, generator) for _ in range(2))
+    R, other = (r / r.norm(dim=(-2, -1), keepdim=True) for r in (R, other))
+    movements = {
+        "own": moved,
+        "free": far[..., None, None] * R,
+        "pairs": moved_by_slopes(first["K0"], first["Q0"], other, far),
+    }
+    return {
+        name: cosine(M, svm.solve_soft(a[:, None], choice(W_0 + M, a, real), price).value)[:, 0]
+        for name, M in movements.items()
+    }
 
 
 MEASURED = [

@@ -1091,7 +1091,8 @@ progress("17")
 #   divisor forgets; one that hardly forgets is a metric, with an SVM of its own.
 # - **The limits:** law 1 speaks of tight rows alone; where another row is nearly tight, single runs are far
 #   off.
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
 #
 # - B. Vasudeva, P. Deora, C. Thrampoulidis, *Implicit Bias and Fast Convergence Rates for Self-attention*
