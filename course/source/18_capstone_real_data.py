@@ -104,8 +104,8 @@ def begin(inputs, T, classes, seed, d=32, heads=4):
 
 
 # %% [markdown]
-# We train one now, 250 steps of Adam on batches of 32 digits, and keep what its heads do on the way. (Ten runs, and sentences, are
-# from a stored sweep.)
+# We train one now, 250 steps of Adam on batches of 32 digits, and keep what its heads do on the way. (Ten
+# runs, and sentences, are from a stored sweep.)
 
 # %%
 pictures = datasets.digits()

@@ -241,3 +241,34 @@ def test_adams_speed_on_attention():
         assert abs(ratio.median() - 1) < 0.1
         assert beta_2 > 0.95 or (abs(ratio - 1) < 0.05).all()  # a long memory takes longer to settle
         assert (b < slower * 0.01 * mu).all()
+
+
+@pytest.mark.parametrize("size", [(4, 6, 12), (5, 7, 8)], ids=str)
+def test_a_divisor_that_hardly_forgets_is_a_metric(size):
+    """With beta_2 = .999 Adam turns to the SVM of the first gradients' metric, not to sign descent's."""
+    n, T, d = size
+    tokens = data.random_tokens(n, T, d, trials=6, seed=177)
+    model = models.CrossAttention(d, trials=6)
+    made = []
+
+    def adam(weights):
+        made.append(torch.optim.Adam(weights, lr=0.01, betas=(0.9, 0.999), eps=0.0))
+        return made[0]
+
+    path, _ = run(tokens, model, Runner(adam, (), exact=True), [300, 3000])
+    selected = geometry.selected_tokens(model.attention(tokens).detach())
+    problem = svm.attention_problem(tokens.X, tokens.z, selected)
+    (square,) = (state["exp_avg_sq"] for state in made[0].state.values())
+    root = (square.sqrt() / square.sqrt().flatten(1).amax(1)[:, None, None]).sqrt()
+    rows = problem.a[..., :, None] * problem.b[..., None, :] / root[:, None]
+    scaled = svm.HardMarginProblem(rows.flatten(-2), None, torch.ones_like(rows[..., 0, 0]))
+    metric = svm.solve(scaled).value.view_as(root) / root
+    to_metric = torch.stack([angle(W, metric) for W in path], -1)
+    to_sign = angle(path[-1], svm.solve(problem, norm=math.inf).value)
+    assert (to_metric[:, 1] < 0.75 * to_sign).all()
+    assert (to_metric[:, 1] < 0.75 * to_metric[:, 0]).all()
+    assert to_sign.median() > 0.45
+    # with the first gradients alone in the divisor the excess would be 1 / (s - arctan s)
+    logs = [rates.log_excess(tokens.compare(tokens.z @ W.mT), tokens, selected) for W in path]
+    s = torch.tensor([0.999**-300, 0.999**-3000]).sub(1).sqrt()
+    assert abs((logs[0] - logs[1]).median() / (s - s.arctan()).log().diff() - 1) < 0.15

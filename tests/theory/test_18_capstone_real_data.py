@@ -19,10 +19,18 @@ from mini_attn import svm
 
 @pytest.fixture(scope="module")
 def digits():
-    """Two runs, 240 steps."""
+    """Two runs, 240 steps; and what they were compared with: their weights, at last and at first."""
+    given, compared = [], stored.compared
+
+    def spy(*those):
+        given.extend(those)
+        return compared(*those)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored, "LOOKS", (0, 40, 80, 160, 240))
-        return stored.transformers("digits", 0.0, trials=2, seed=4711)
+        patch.setattr(stored, "compared", spy)
+        found = stored.transformers("digits", 0.0, trials=2, seed=4711)
+    return found | {"compared": given}
 
 
 def test_one_linear_layer_goes_to_its_svm_and_a_random_matrix_does_not():
@@ -44,6 +52,20 @@ def test_what_brings_it_down_to_the_control(setting):
     found = stored.taken_apart(setting, trials=3, seed=79)
     assert found["whole"].median() < found["whole_never_trained"].median() + 0.12
     assert (found["decided"] > 0.9).all() if setting == taken_apart.PAIR else found["largest"].median() < 0.8
+
+
+def test_the_control_of_keys_and_queries_is_passed_where_the_theory_holds(monkeypatch):
+    few = taken_apart.few_sentences
+    monkeypatch.setattr(stored, "few_sentences", lambda runs, seed: few(runs, seed, n=10, T=11))
+    found = stored.in_the_base(trials=3, seed=83)
+    assert (found["own"] > found["pairs"] + 0.08).all()
+    assert (found["own"] > found["free"]).all()
+
+
+def test_a_residual_alone_delays_nothing():
+    found = taken_apart.residual_alone(trials=2, seed=79)
+    assert (found["decided"] > 0.85).all()
+    assert (found["whole"] > 0.85).all()
 
 
 def test_an_mlp_only_delays_the_decision():
@@ -89,11 +111,22 @@ def test_a_heads_own_svm_against_its_controls(digits):
     assert (digits["future"].mean((1, 2)) < digits["momentum"].mean((1, 2))).all()
 
 
-def test_the_control_is_ahead_at_another_price(monkeypatch):
-    monkeypatch.setattr(stored, "LOOKS", (0, 80, 240))
-    monkeypatch.setattr(stored, "PRICE", 30.0)
-    found = stored.transformers("digits", 0.0, trials=2, seed=4712)
-    assert (found["never_trained"].mean((1, 2)) > found["own"].mean((1, 2)) + 0.03).all()
+def test_the_control_is_ahead_at_another_price(digits):
+    last, first, _, X, real, seed = digits["compared"]
+    own, nobody, generator = [], [], torch.Generator().manual_seed(seed)
+    for k, a in enumerate(stored.reads(last, X, real)):
+        W, W_0 = (stored.centred(P, k) for P in (last, first))
+        R = stored.of_tokens(a, real, W.shape[1], generator)
+        R = R * ((W - W_0).norm(dim=(-2, -1)) / R.norm(dim=(-2, -1)))[..., None, None]
+        for found, moved in ((own, W - W_0), (nobody, R)):
+            fitted = svm.solve_soft(*spread(a, stored.choice(W_0 + moved, a, real)), 30.0)
+            found.append(stored.cosine(moved, fitted.value).mean(1))
+    assert (torch.stack(nobody).mean(0) > torch.stack(own).mean(0) + 0.03).all()
+
+
+def spread(a, selected):
+    """The tokens once for each head, and what each head selects."""
+    return a[:, None].expand(-1, selected.shape[1], *a.shape[1:]), selected
 
 
 def test_attention_sharpens_while_the_data_are_fitted(digits):
