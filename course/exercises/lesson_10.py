@@ -190,123 +190,7 @@ PRICE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 10.3 what the start leaves
-def _differences(X, z):
-    a = X[:, 1:] - X[:, :1]
-    return (a[..., :, None] * z[:, None, None, :]).reshape(-1, X.shape[-1] ** 2)
-
-
-def _kept(W_0, rows):
-    return W_0.ravel() - np.linalg.pinv(rows) @ (rows @ W_0.ravel())
-
-
-def _best_cosine_by(rows=_differences, kept=_kept, final=lambda part, R: np.sqrt(1 - part @ part / R**2)):
-    return lambda W_0, X, z, R: final(np.ravel(kept(W_0, rows(X, z))), R)
-
-
-_best_cosine = _best_cosine_by()
-
-
-def _off_each(W_0, rows):
-    """Subtracts the projection on each row from W_0, as if the rows were orthogonal."""
-    w = W_0.ravel().copy()
-    for row in rows:
-        w = w - (row @ W_0.ravel()) / (row @ row) * row
-    return w
-
-
-def _off_normal(W_0, rows):
-    """The projection by the normal equations, as if no row depended on others."""
-    return W_0.ravel() - rows.T @ np.linalg.solve(rows @ rows.T, rows @ W_0.ravel())
-
-
-def _off_basis(W_0, rows):
-    """QR gives as many orthonormal columns as there are rows, also where these are dependent."""
-    basis = np.linalg.qr(rows.T)[0]
-    return W_0.ravel() - basis @ (basis.T @ W_0.ravel())
-
-
-def _two_sided(W_0, X, z):
-    """What is left of W_0 when rows and columns are projected apart."""
-    a = (X[:, 1:] - X[:, :1]).reshape(-1, len(W_0))
-    return W_0 - np.linalg.pinv(a) @ a @ W_0 @ np.linalg.pinv(z) @ z
-
-
-def _start_cases(rng):
-    """Few comparisons; queries that fill the space; more tokens than dimensions; something repeated."""
-    cases = []
-    for n, T, d, kind in ((2, 3, 3, ""), (4, 2, 3, ""), (2, 6, 3, ""), (3, 3, 4, "repeated"), (3, 2, 4, "")):
-        X, z = rng.normal(size=(n, T, d)), rng.normal(size=(n, d))
-        if kind:
-            z[1] = 2 * z[0]
-            X[1, 1:] = X[1, 0] + (X[0, 1:] - X[0, 0])  # the same comparisons: dependent rows
-            X[2, 2] = X[2, 0]  # equal tokens: a row of zeros
-        W_0 = rng.normal(size=(d, d))
-        part = _kept(W_0, _differences(X, z))
-        W_0 *= rng.uniform(1, 2) / np.linalg.norm(part)  # the part that stays is 1 to 2 long
-        cases.append((W_0, X, z, max(1.05 * np.linalg.norm(W_0), 2) * rng.uniform(1.1, 1.5)))
-    return cases
-
-
-START = Exercise(
-    id="10.3",
-    title="What the start leaves behind",
-    points=2,
-    minutes=10,
-    difficulty=2,
-    reference=_best_cosine,
-    cases=_start_cases,
-    misconceptions=known(
-        _best_cosine_by(kept=lambda W_0, rows: np.linalg.pinv(rows) @ (rows @ W_0.ravel())),
-        "That uses the part inside the span. What stays is the other part: W_0 minus its projection.",
-        _best_cosine_by(kept=lambda W_0, rows: W_0),
-        "Not all of W_0 stays: training moves its part inside the span. Subtract the projection.",
-        lambda W_0, X, z, R: np.sqrt(1 - np.linalg.norm(W_0 - W_0 @ np.linalg.pinv(z) @ z) ** 2 / R**2),
-        "You removed everything that acts on the queries. Of W z, only the part along differences of tokens "
-        "is trained: span the rows (x_t - x_1) z^T.",
-        _best_cosine_by(
-            rows=lambda X, z: (X[..., :, None] * z[:, None, None, :]).reshape(-1, X.shape[-1] ** 2)
-        ),
-        "The rows are built from tokens. Only differences of tokens of one sequence count: softmax ignores "
-        "what all logits of a sequence have in common.",
-        _best_cosine_by(
-            rows=lambda X, z: ((X[:, 1:] - X[:, :1])[..., None, :] * z[:, None, :, None]).reshape(
-                -1, X.shape[-1] ** 2
-            )
-        ),
-        "Transposed: tokens on the left, x z^T, as in the gradient.",
-        _best_cosine_by(kept=_off_each),
-        "The rows are not orthogonal to each other: subtract the projection on their span, by np.linalg.pinv "
-        "or lstsq, not row by row.",
-        _best_cosine_by(kept=_off_normal),
-        "The rows may be dependent, and then rows rows^T has no inverse: np.linalg.pinv or lstsq do without.",
-        _best_cosine_by(kept=_off_basis),
-        "The rows may be dependent, and then QR returns directions outside their span: use np.linalg.pinv or "
-        "lstsq.",
-        _best_cosine_by(final=lambda part, R: 1 - part @ part / R**2),
-        "That is the cosine squared. Pythagoras: the part in the span has length sqrt(R^2 - kept^2).",
-        _best_cosine_by(final=lambda part, R: np.linalg.norm(part) / R),
-        "That is the sine of the angle between W and the span.",
-        _best_cosine_by(final=lambda part, R: np.sqrt(part @ part) / R - 1),
-        "A cosine of a W that has come far is near 1: sqrt(1 - kept^2 / R^2).",
-        _best_cosine_by(final=lambda part, R: R / np.sqrt(R**2 + part @ part)),
-        "R is the norm of all of W, the part that stays included: it is the hypotenuse.",
-        _best_cosine_by(final=lambda part, R: 1 - np.sqrt(part @ part) / R),
-        "1 minus the sine is not the cosine: sqrt(1 - sine^2).",
-        _best_cosine_by(final=lambda part, R: 1 - part @ part / (2 * R**2)),
-        "That is the first term of a series, good for a small angle only. Pythagoras is exact.",
-        _best_cosine_by(final=lambda part, R: 1 - np.sqrt(1 - part @ part / R**2)),
-        "The cosine is asked, not 1 minus the cosine.",
-        lambda W_0, X, z, R: _best_cosine(W_0, X, z, np.linalg.norm(W_0)),
-        "Training has taken W from the norm of W_0 to the norm R: divide what stays by R.",
-        lambda W_0, X, z, R: np.sqrt(1 - np.linalg.norm(_two_sided(W_0, X, z)) ** 2 / R**2),
-        "The span holds (x_t - x_1) z^T of one sequence at a time, not every difference with every query: "
-        "projecting the two sides of W_0 apart takes too much away.",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 10.4 what symmetry leaves
+# --------------------------------------------------------------------------- 10.3 what symmetry leaves
 def _axis_by(
     c=lambda W, v: v @ W @ v / (v @ v),
     b=lambda W, c: (np.trace(W) - c) / (len(W) - 1),
@@ -348,7 +232,7 @@ def _axis_cases(rng):
 
 
 AXIS = Exercise(
-    id="10.4",
+    id="10.3",
     title="What symmetry leaves of W",
     points=3,
     minutes=10,
@@ -390,6 +274,107 @@ AXIS = Exercise(
 )
 
 
+# --------------------------------------------------------------------------- 10.4 along v and across
+def _form_by(
+    slope=lambda scores: _slope(scores.mean(axis=1)),
+    taste=lambda scores: scores[:, 0] - scores.mean(axis=1),  # of token 1, the only one that counts across
+    left=lambda best: 1 - best**2,  # squared length of token 1 across v
+    share=lambda T: 1 / T,
+    others=lambda d: d - 1,
+    spread=lambda scores: scores.var(axis=1),
+    query=lambda best: best,
+    mean=lambda slope, part: (slope * part).mean(),
+):
+    """b and b_v from their parts."""
+
+    def answer(scores, d):
+        best, slopes = scores[:, 0], slope(scores)
+        across = taste(scores) * left(best) * share(scores.shape[1])
+        return mean(slopes, across) / others(d), mean(slopes, spread(scores) * query(best))
+
+    return answer
+
+
+first_form = _form_by()
+
+
+def _all_across(scores, d):
+    """As if each token had the same part across v as the query."""
+    lost = np.sqrt(1 - scores**2) * np.sqrt(1 - scores[:, :1] ** 2)
+    pull = (_centred(scores) * lost).mean(axis=1)
+    return (_slope(scores.mean(axis=1)) * pull).mean() / (d - 1), first_form(scores, d)[1]
+
+
+def _form_cases(rng):
+    """Means of both signs, so that slopes differ; few tokens and dimensions, and many."""
+    cases = []
+    for N, T, d in ((30, 2, 3), (40, 4, 5), (50, 3, 12), (40, 6, 2)):
+        scores = rng.uniform(-0.35, 0.35, size=(N, T)) + rng.uniform(-0.6, 0.6, size=(N, 1))
+        cases.append((-np.sort(-scores, axis=1), d))
+    return cases
+
+
+FORM = Exercise(
+    id="10.4",
+    title="Along v and across",
+    points=3,
+    minutes=10,
+    difficulty=2,
+    reference=first_form,
+    cases=_form_cases,
+    misconceptions=known(
+        lambda scores, d: first_form(scores, d)[::-1],
+        "Return b, across v, first, and then b_v.",
+        lambda scores, d: tuple(-part for part in first_form(scores, d)),
+        "The sign: the step goes down the gradient, so that good tokens come up.",
+        _form_by(others=lambda d: d),
+        "There are d - 1 directions across v, not d.",
+        _form_by(others=lambda d: 1),
+        "That is the trace across v, (d - 1) b.",
+        _form_by(left=lambda best: 1),
+        "Of the query's squared length, 1, the part along v does not count across: 1 - gamma_1^2 is left.",
+        _form_by(left=lambda best: np.sqrt(1 - best**2)),
+        "The query stands on both sides: its squared length across v counts, 1 - gamma_1^2.",
+        _form_by(share=lambda T: 1),
+        "At W = 0 every token has the attention 1/T: across v one term of T is left, over T.",
+        _form_by(share=lambda T: 1 / T**2),
+        "One factor 1/T, not two: it is the attention of token 1 at W = 0.",
+        _form_by(taste=lambda scores: scores[:, 0]),
+        "Token 1 is pulled with its score minus the mean score: the mean is missing in b.",
+        _all_across,
+        "Across v only token 1 counts: the parts of the other tokens point anywhere, and are 0 on average.",
+        _form_by(spread=lambda scores: (scores[:, 0] - scores.mean(axis=1)) * scores[:, 0] / scores.shape[1]),
+        "Along v every token counts, not only the query: their scores are given, not independent of it.",
+        _form_by(spread=lambda scores: scores.var(axis=1) * scores.shape[1]),
+        "The attention 1/T is missing in b_v: a mean over the tokens, not a sum.",
+        _form_by(spread=lambda scores: scores.var(axis=1, ddof=1)),
+        "The attention at W = 0 is 1/T, not 1/(T - 1).",
+        _form_by(spread=lambda scores: (scores**2).mean(axis=1)),
+        "A token is pulled with its score minus the mean score u: (gamma_t - u) gamma_t.",
+        _form_by(query=lambda best: 1),
+        "The query stands on the right: along v it has gamma_1.",
+        _form_by(query=lambda best: best**2),
+        "The query stands on the right once: one factor gamma_1, not two.",
+        _form_by(query=lambda best: np.abs(best)),
+        "gamma_1 may be negative, even if it is the best: no absolute value.",
+        _form_by(slope=lambda scores: np.ones(len(scores))),
+        "The slope of the loss is missing: |l'(u)| = 1 / (1 + exp(u)).",
+        _form_by(slope=lambda scores: np.full(len(scores), 0.5)),
+        "|l'(u)| is 1/2 at u = 0 only. u is the mean score of the sequence.",
+        _form_by(slope=lambda scores: _slope(-scores.mean(axis=1))),
+        "Wrong sign in the exponent: |l'(u)| = 1 / (1 + exp(u)).",
+        _form_by(slope=lambda scores: np.exp(-scores.mean(axis=1))),
+        "That is the slope of the exponential loss. The logistic one has 1 / (1 + exp(u)).",
+        _form_by(slope=lambda scores: _slope(scores[:, 0])),
+        "u is the mean of the scores: at W = 0 token 1 has no more attention than any other.",
+        _form_by(mean=lambda slope, part: slope.mean() * part.mean()),
+        "The slope depends on the same scores: the mean of the product, not the product of the means.",
+        _form_by(mean=lambda slope, part: (slope * part).sum()),
+        "An expectation: the mean over the sequences, not their sum.",
+    ),
+)
+
+
 # --------------------------------------------------------------------------- 10.5 words that contradict
 WORDS = Exercise(
     id="10.5",
@@ -425,8 +410,21 @@ def contest_end(n_1, n_2, g_1, g_2):
     return _contest_by()(n_1, n_2, g_1, g_2)
 
 
+def _unclamped(n_1, n_2, g_1, g_2):
+    """The formula of the inside everywhere: no number outside."""
+    f = np.log(n_1 / n_2)
+    with np.errstate(all="ignore"):
+        return np.log(np.divide(f - g_2, g_1 - f))
+
+
+def _at_the_end(n_1, n_2, g_1, g_2):
+    """Right but where f is one of the values: 0 there."""
+    f = np.log(n_1 / n_2)
+    return 0.0 if f in (g_1, g_2) else contest_end(n_1, n_2, g_1, g_2)
+
+
 def _contest_cases(rng):
-    """Shared, with values of both signs and of one; then both ends, each with either majority."""
+    """Shared, with values of both signs and of one; both ends, with either majority; just at each end."""
     cases = []
     for n_1, n_2, high, low in ((3, 1, 0.6, 0.7), (2, 5, 0.8, 0.5), (5, 2, 0.3, 0.5), (4, 3, 0.9, 0.2)):
         n_1, n_2, f = 2 * n_1, 2 * n_2, np.log(n_1 / n_2)
@@ -440,7 +438,8 @@ def _contest_cases(rng):
     ):
         f, shift = np.log(n_1 / n_2), rng.uniform(0.9, 1.1, size=2)
         cases.append((n_1, n_2, f + nearer * shift[0], f + farther * shift[1]))
-    return cases
+    ends = rng.uniform(0.5, 1.5, size=2)
+    return [*cases, (5, 5, 0.0, -ends[0]), (6, 6, ends[1], 0.0)]
 
 
 CONTEST = Exercise(
@@ -492,6 +491,11 @@ CONTEST = Exercise(
         "The wrong word wins: if even g_1 is too small, all attention goes to word 1.",
         lambda n_1, n_2, g_1, g_2: np.log((np.log(n_1 / n_2) - g_2) / (g_1 - np.log(n_1 / n_2)) + 0j).real,
         "f has to lie between g_2 and g_1: outside one word takes all.",
+        _unclamped,
+        "Outside the values there is no such logarithm: f comes as near to log(n_1 / n_2) as it can, and one "
+        "word takes all.",
+        _at_the_end,
+        "If f has to be a value itself, the other word's attention has to vanish: the lead has no limit.",
         lambda n_1, n_2, g_1, g_2: np.log(n_1 / n_2) / (g_1 - g_2),
         "h_1 - h_2 is no multiple of f: f = g_1 s_1 + g_2 s_2 with s_1 = sigmoid(h_1 - h_2).",
         lambda n_1, n_2, g_1, g_2: g_1 - g_2,
@@ -499,4 +503,4 @@ CONTEST = Exercise(
     ),
 )
 
-EXERCISES = [FIRST, PRICE, START, AXIS, WORDS, CONTEST]
+EXERCISES = [FIRST, PRICE, AXIS, FORM, WORDS, CONTEST]

@@ -7,7 +7,7 @@ import torch
 from course import exercises
 from mini_attn import data, geometry, models, optim, svm, train
 
-first_logits, price, best_cosine, symmetric_part, consistent, contest_end = (
+first_logits, price, symmetric_part, first_form, consistent, contest_end = (
     spec.reference for spec in exercises.exercises("10")
 )
 
@@ -51,7 +51,7 @@ def test_the_price_is_the_svms(angle, agree):
     assert price(distance, angle, agree) == pytest.approx(float(solution.objective), rel=1e-6)
 
 
-def test_no_matrix_in_reach_of_training_has_a_larger_cosine():
+def test_no_matrix_in_reach_of_training_has_a_larger_cosine(lesson):
     """Any W = W_0 + span of length R: the bound holds, and a W along W_mm comes close to it."""
     tokens = data.random_tokens(n=3, T=3, d=4, seed=8)
     W_mm = svm.solve(svm.attention_problem(tokens.X, tokens.z, tokens.optimal)).value
@@ -62,6 +62,7 @@ def test_no_matrix_in_reach_of_training_has_a_larger_cosine():
     R = float(model.W.detach().norm())
     assert torch.equal(geometry.selected_tokens(model.attention(tokens)), tokens.optimal)
     reached = float(geometry.cosine(model.W.detach(), W_mm, batch_dims=0))
+    best_cosine = lesson["best_cosine"]
     bound = best_cosine(W_0.numpy(), tokens.X.numpy(), tokens.z.numpy(), R)
     assert 0 <= bound - reached < 0.5 * (1 - bound)
     assert best_cosine(W_0.numpy(), tokens.X.numpy(), tokens.z.numpy(), 200.0) < 0.9
@@ -95,3 +96,21 @@ def test_the_average_over_rotations_about_v_is_what_the_formula_says(d):
     np.testing.assert_allclose(omega[0] @ v, v, atol=1e-12)
     np.testing.assert_allclose(omega[0].T @ answer @ omega[0], answer, atol=1e-12)
     np.testing.assert_allclose(np.mean(omega.transpose(0, 2, 1) @ W @ omega, axis=0), answer, atol=0.05)
+
+
+@pytest.mark.parametrize(("T", "d"), [(5, 6), (3, 9)])
+def test_the_first_step_on_many_sequences_has_the_two_numbers(T, d):
+    """60,000 sequences, their best token first; the rival, the same weight along v and across."""
+    raw = data.random_tokens(n=60_000, T=T, d=d, seed=9)
+    order = raw.scores.argsort(dim=-1, descending=True)[..., None].expand_as(raw.X)
+    X = raw.X.gather(-2, order)
+    tokens = data.TokenData(X=X, z=X[:, 0].contiguous(), y=raw.y, v=raw.v)
+    model = models.CrossAttention(d)
+    train.fit(model, tokens, torch.optim.SGD(model.parameters(), lr=1.0), steps=1, progress=False)
+    W, v = model.W.detach(), raw.v
+    along = float(v @ W @ v)
+    across = (float(W.trace()) - along) / (d - 1)
+    b, b_v = first_form(tokens.scores.numpy(), d)
+    assert along == pytest.approx(b_v, rel=1e-6)
+    assert across == pytest.approx(b, rel=0.04)
+    assert b_v > 1.5 * b

@@ -45,24 +45,6 @@ def price_by_projection(distance, angle, agree):
     return float(1 / (distance * np.linalg.norm(first + share * way)))
 
 
-def cosine_by_lstsq(W_0, X, z, R):
-    rows = []
-    for tokens, query in zip(X, z, strict=True):
-        rows += [np.outer(x - y, query).ravel() for x in tokens for y in tokens]
-    A = np.array(rows).T
-    inside = A @ np.linalg.lstsq(A, W_0.ravel(), rcond=None)[0]
-    kept = np.linalg.norm(W_0.ravel() - inside)
-    return float(np.cos(np.arcsin(kept / R)))
-
-
-def cosine_by_qr(W_0, X, z, R):
-    """Right only where the rows are independent."""
-    a = (X[:, 1:] - X[:, :1])[..., :, None] * z[:, None, None, :]
-    basis = np.linalg.qr(a.reshape(-1, W_0.size).T)[0]
-    kept = W_0.ravel() - basis @ (basis.T @ W_0.ravel())
-    return np.sqrt(1 - min(1, kept @ kept / R**2))
-
-
 def words_by_search(words, selected):
     """Depth first: no word reaches itself along the arrows of one query."""
     for query in set(words[:, 0].tolist()):
@@ -207,6 +189,24 @@ def symmetry_by_projection(W, v):
     return (rows @ np.linalg.lstsq(rows, W.ravel(), rcond=None)[0]).reshape(W.shape)
 
 
+def form_by_drawing(scores, d):
+    """Builds one matrix a sequence from tokens that have these scores, and nothing in common across v."""
+    first = second = 0.0
+    for row in np.asarray(scores):
+        T = len(row)
+        X = np.zeros((T, T + 1))  # v, and a direction of its own for each token
+        X[:, 0], X[np.arange(T), 1 + np.arange(T)] = row, np.sqrt(np.maximum(1 - row**2, 0))
+        u = row.mean()
+        W = (
+            sum((gamma - u) * np.outer(x, X[0]) for gamma, x in zip(row, X, strict=True))
+            / T
+            / (1 + np.exp(u))
+        )
+        first += (np.trace(W) - W[0, 0]) / (d - 1) / len(scores)
+        second += W[0, 0] / len(scores)
+    return [first, second]
+
+
 def contest_by_descent(n_1, n_2, g_1, g_2):
     """Bisects the slope of the loss in h = h_1 - h_2."""
 
@@ -215,12 +215,19 @@ def contest_by_descent(n_1, n_2, g_1, g_2):
         return n_2 / (1 + np.exp(-f)) - n_1 / (1 + np.exp(f))
 
     low, high = -60.0, 60.0
-    if slope(high) < 0 or slope(low) > 0:
-        return np.inf if slope(high) < 0 else -np.inf
+    if slope(high) <= 1e-12 or slope(low) >= -1e-12:
+        return np.inf if slope(high) <= 1e-12 else -np.inf
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if slope(middle) < 0 else (low, middle)
     return low
+
+
+def contest_unclamped(n_1, n_2, g_1, g_2):
+    """Forgets that f may lie outside."""
+    f = np.log(n_1 / n_2)
+    with np.errstate(all="ignore"):
+        return np.log(np.float64(f - g_2)) - np.log(np.float64(g_1 - f))
 
 
 def contest_clipped(n_1, n_2, g_1, g_2):
@@ -267,23 +274,6 @@ ANSWERS = {
         ],
     },
     "10.3": {
-        "also_right": cosine_by_lstsq,
-        "wrong": [
-            cosine_by_qr,
-            lambda W_0, X, z, R: cosine_by_lstsq(W_0.T, X, z, R),
-            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X, X[:, 0], R),
-            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X[:, :2], z, 1.001 * R),
-            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X, z, 2 * R),
-            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X[:1], z[:1], 9 * R),
-            lambda W_0, X, z, R: cosine_by_lstsq(W_0 / np.linalg.norm(W_0), X, z, R),
-            lambda W_0, X, z, R: -cosine_by_lstsq(W_0, X, z, R),
-            lambda W_0, X, z, R: 1.0,
-            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X, z, R) ** 4,
-            lambda W_0, X, z, R: np.sqrt(max(0, 1 - R * (1 - cosine_by_lstsq(W_0, X, z, R) ** 2))),
-            lambda W_0, X, z, R: cosine_by_lstsq(W_0, X - X.mean(axis=(0, 1)), X[:, 1], R),
-        ],
-    },
-    "10.4": {
         "also_right": symmetry_by_projection,
         "wrong": [
             lambda W, v: symmetry_by_basis(W, np.eye(len(v))[0]),
@@ -299,6 +289,24 @@ ANSWERS = {
             lambda W, v: W[0, 0] * np.eye(len(v)),
             lambda W, v: symmetry_by_basis(W, v) - np.trace(W) / len(v) * np.eye(len(v)),
             lambda W, v: np.median(np.diag(W)) * np.eye(len(v)) + (v @ W @ v) * np.outer(v, v) / (v @ v) ** 2,
+        ],
+    },
+    "10.4": {
+        "also_right": form_by_drawing,
+        "wrong": [
+            lambda scores, d: form_by_drawing(scores[:1], d),
+            lambda scores, d: form_by_drawing(scores[:, ::-1], d),
+            lambda scores, d: form_by_drawing(scores[:, :2], d),
+            lambda scores, d: form_by_drawing(scores, d + 1),
+            lambda scores, d: form_by_drawing(2 * scores, d),
+            lambda scores, d: form_by_drawing(-scores, d),
+            lambda scores, d: form_by_drawing(scores - scores.mean(), d),
+            lambda scores, d: form_by_drawing(scores - scores.mean(axis=1, keepdims=True), d),
+            lambda scores, d: form_by_drawing(scores.mean(axis=0, keepdims=True), d),
+            lambda scores, d: [form_by_drawing(scores, d)[1]] * 2,
+            lambda scores, d: [form_by_drawing(scores, d)[0]] * 2,
+            lambda scores, d: form_by_drawing(scores, d)[1] / form_by_drawing(scores, d)[0],
+            lambda scores, d: (sum(form_by_drawing(scores, d)) / d, form_by_drawing(scores, d)[1]),
         ],
     },
     "10.5": {
@@ -330,6 +338,11 @@ ANSWERS = {
         "also_right": contest_by_descent,
         "wrong": [
             contest_clipped,
+            contest_unclamped,
+            lambda n_1, n_2, g_1, g_2: 0.0 if n_1 == n_2 else contest_by_descent(n_1, n_2, g_1, g_2),
+            lambda n_1, n_2, g_1, g_2: (
+                np.log(1e16) if n_1 == n_2 and g_1 == 0 else contest_by_descent(n_1, n_2, g_1, g_2)
+            ),
             lambda n_1, n_2, g_1, g_2: contest_by_descent(n_2, n_1, g_1, g_2),
             lambda n_1, n_2, g_1, g_2: contest_by_descent(n_1, n_2, -g_2, -g_1),
             lambda n_1, n_2, g_1, g_2: contest_by_descent(n_1**2, n_2**2, g_1, g_2),
