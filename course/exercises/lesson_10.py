@@ -308,7 +308,7 @@ def _all_across(scores, d):
 def _form_cases(rng):
     """Means of both signs, so that slopes differ; few tokens and dimensions, and many."""
     cases = []
-    for N, T, d in ((30, 2, 3), (40, 4, 5), (50, 3, 12), (40, 6, 2)):
+    for N, T, d in ((6, 2, 3), (9, 4, 5), (12, 3, 12), (8, 6, 2)):
         scores = rng.uniform(-0.35, 0.35, size=(N, T)) + rng.uniform(-0.6, 0.6, size=(N, 1))
         cases.append((-np.sort(-scores, axis=1), d))
     return cases

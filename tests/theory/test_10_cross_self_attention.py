@@ -220,3 +220,18 @@ def test_a_contradiction_is_shared_inside_the_interval_of_the_values(first, seco
     else:
         assert (apart[1] > 0) == (f >= high)
         assert 1.7 < apart[1].abs() - apart[0].abs() < 2.5
+
+
+@pytest.mark.parametrize(("T", "d", "ratio"), [(5, 7, 6.0), (9, 6, 9.0), (4, 12, 30.0)])
+def test_the_ratio_along_v_says_how_many_new_sequences_select_their_query(T, d, ratio):
+    """E F(cos)^(T - 1); the rival, all of them, as with bI."""
+    new = with_own_queries(data.random_tokens(20_000, T, d, seed=61))
+    e = new.v / new.v.norm()
+    W = torch.eye(d, dtype=torch.float64) + (ratio - 1) * e[:, None] * e
+    share = (models.CrossAttention(d, init=W).logits(new).argmax(-1) == 0).double().mean().item()
+    coordinates = new.X[:, 1, 0].sort().values.numpy()
+    g = coordinates**2
+    cosine = (1 - g + ratio * g) / np.sqrt(1 - g + ratio**2 * g)
+    predicted = ((np.searchsorted(coordinates, cosine) / len(g)) ** (T - 1)).mean()
+    assert abs(share - predicted) < 0.012
+    assert predicted < 0.97

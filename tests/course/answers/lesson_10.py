@@ -190,21 +190,15 @@ def symmetry_by_projection(W, v):
 
 
 def form_by_drawing(scores, d):
-    """Builds one matrix a sequence from tokens that have these scores, and nothing in common across v."""
-    first = second = 0.0
-    for row in np.asarray(scores):
-        T = len(row)
-        X = np.zeros((T, T + 1))  # v, and a direction of its own for each token
-        X[:, 0], X[np.arange(T), 1 + np.arange(T)] = row, np.sqrt(np.maximum(1 - row**2, 0))
-        u = row.mean()
-        W = (
-            sum((gamma - u) * np.outer(x, X[0]) for gamma, x in zip(row, X, strict=True))
-            / T
-            / (1 + np.exp(u))
-        )
-        first += (np.trace(W) - W[0, 0]) / (d - 1) / len(scores)
-        second += W[0, 0] / len(scores)
-    return [first, second]
+    """One step on tokens that have these scores, and nothing in common across v."""
+    scores = np.asarray(scores)
+    N, T = scores.shape
+    X = np.zeros((N, T, T + 1))  # v, and a direction of its own for each token
+    X[:, :, 0] = scores
+    X[:, np.arange(T), 1 + np.arange(T)] = np.sqrt(np.maximum(1 - scores**2, 0))
+    u = scores.mean(axis=1, keepdims=True)
+    W = np.einsum("nt,nta,nb->ab", (scores - u) / (1 + np.exp(u)), X, X[:, 0]) / (N * T)
+    return [(np.trace(W) - W[0, 0]) / (d - 1), W[0, 0]]
 
 
 def contest_by_descent(n_1, n_2, g_1, g_2):
