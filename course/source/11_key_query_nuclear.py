@@ -747,11 +747,10 @@ show(
 # from the integral of $c - 1$, against measured.
 
 # %% [markdown]
-# From $c$ at lead 100 the norm should grow by a factor of 11 in the median. It grows by about 50. The
-# integral says why: $c$ falls while newcomers enter, and with it the pace. With the $c$ of each moment the
-# law holds. Its sum has the growth of the share to .1 in the logarithm in the median run, and on other draws
-# to .1 or .2. (Single runs miss by more, here one by 1.4.) What is missing is a law for $c$ itself: we can
-# read it off a run, not predict how it falls.
+# From $c$ at lead 100 the norm should grow by a factor of 11 in the median. It grows by about 50, because $c$
+# falls on the way. With the $c$ of each moment the law holds: the sum has the growth of the share to .1 in
+# the logarithm in the median run, and on other draws to .1 or .2. (Single runs miss by more, here one by
+# 1.4.) What is missing is a law for $c$ itself: we can read it off a run, not predict how it falls.
 #
 # A smaller start has a smaller newcomer (last column of the table above), and so a longer stall. And the norm
 # grows like the logarithm of time.
