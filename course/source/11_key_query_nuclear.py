@@ -714,6 +714,7 @@ assert abs(np.median(summed - grown)) < 0.1 < 0.7 < np.median(by_one - grown)
 assert abs(summed - grown).max() < 1.6
 assert 0.8 < ratios[0] < 1.25, again.format("11.3")
 assert ratios[1] < 0.35
+assert np.isfinite(by_sum[over]).sum() == 11
 assert np.median(c_mean) < np.median(first_c[stalled]) - 0.15
 assert 10 < np.exp(np.median(foretold)) < 12 < 40 < np.exp(np.median(ended)) < 60, again.format("11.3")
 
@@ -744,7 +745,8 @@ show(
 # **Figure 2.** Left: the newcomer's growth from lead 100 to 200, predicted at lead 100 and measured, in 40
 # problems from each of four starts. Right: by what factor the norm grows until the stall is over, in fourteen
 # runs of our twelve problems from $\beta = .01$ and .001: predicted from $c$ at lead 100 (exercise 11.3) and
-# from the integral of $c - 1$, against measured.
+# from the integral of $c - 1$, against measured. (Three have no circle: where our run ends, their sum is
+# short of its goal.)
 
 # %% [markdown]
 # From $c$ at lead 100 the norm should grow by a factor of 11 in the median. It grows by about 50, because $c$
