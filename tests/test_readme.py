@@ -1,6 +1,7 @@
 """What README.md shows works as it stands there."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -105,6 +106,12 @@ def test_the_speeds_are_those_that_the_benchmark_saved():
     )
     assert f"({cpu}, one thread;" in README
     assert results["machine"]["threads"] == 1
+    choices = [row["chosen_by_best"] for row in sections["threads"]]
+    assert f"in {len(choices)} cases from 1 to 10,000 trials" in README
+    assert f"within {math.ceil(100 * max(choices)) - 100}% of the best of four settings by hand" in README
+    usual = {row["trials"]: row for row in sections["growth"] if (row["n"], row["T"], row["d"]) == (6, 8, 10)}
+    ratios = [usual[10_000][key] / usual[400][key] / 25 for key in ("W_step_us", "KQ_step_us")]
+    assert "{:.2f} (W) and {:.2f} (K, Q) times one among 400".format(*ratios) in README
     hard = sections["torture"][-1]
     assert (hard["wrong"], hard["crashed"]) == (0, 0)
     assert f"Of {hard['problems']:,} problems made to be hard" in README
