@@ -114,7 +114,7 @@ def test_a_run_that_began_on_the_cpu_goes_on_elsewhere(device, name):
 
 @pytest.mark.parametrize("name", ["prompt", "W", "(K, Q)"])
 @pytest.mark.parametrize(
-    ("follow", "along"), [(paths.regularization_path, [2.0, 3.0]), (paths.ridge_path, [1e-1, 5e-2])]
+    ("follow", "along"), [(paths.regularization_path, [1.0, 1.5]), (paths.ridge_path, [0.5, 0.3])]
 )
 def test_paths(device, name, follow, along):
     def end(place):
