@@ -547,11 +547,11 @@ show(
 
 # %% [markdown]
 # First the solver finds out *which* points carry weight. Then the error is a sum, one term for each
-# eigenvalue of $M$. While the faster terms last, the logarithm of the factor is off by up to 33 percent
-# (seeds 5 and 24). In the second half it is right within one percent in all 24 draws whose largest
-# eigenvalue is real. A complex pair, in the other six, also turns the error, in 42 to 139 sweeps once
-# round. The gap depends on where the error points, and over less than a turn the logarithm is off by up to
-# 20 percent.
+# eigenvalue of $M$. While the faster terms last (long, where they are only a little faster), the logarithm
+# of the factor is off by up to 33 percent (seeds 5 and 24). In the second half it is right within one
+# percent in these 24 draws whose largest eigenvalue is real. A complex pair, in the other six, also turns
+# the error, in 42 to 139 sweeps once round. The gap depends on where the error points, and over less than a
+# turn the logarithm is off by up to 20 percent.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.6 The dual as nonnegative least squares
