@@ -472,8 +472,8 @@ assert safe.max() < 0.05
 
 # %% [markdown]
 # The slow leave the list, the stuck stay, and after 32,000 steps nothing is left between them. At $s = 0.1$,
-# above the safe steps, all forty were slow; from $s = 0.3$ on some are stuck. The proof covers the safe ones
-# alone. [Lesson 17](17_convergence_rates.ipynb) meets the same in attention.
+# above the safe steps, none of these forty is stuck; from $s = 0.3$ on some are. The proof covers the safe
+# ones alone. [Lesson 17](17_convergence_rates.ipynb) meets the same in attention.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
@@ -514,8 +514,7 @@ for rho, path in mirror.items():
 
 # %% [markdown]
 # Both runs head for the direction of their norm. For $\rho = 3$ the length grows only as $\sqrt t$, and
-# that run still
-# has half a degree to go.
+# that run still has half a degree to go.
 #
 # Turn the norm yourself. The cross marks where the ball of $\ell_\rho$ touches the region; the dots are
 # iterates of mirror descent up to step 300, later ones larger. At which $\rho$ does the cross leave the
@@ -672,7 +671,8 @@ assert (real < 0.86 * ETA[:3]).all(), again("03.3")  # the rival: full steps
 assert abs(angles[-1, 1] - degrees(best[np.inf][0])) < 0.1
 
 # %% [markdown]
-# The steps of the first two runs are predicted to half a percent. Equal steps in all coordinates of full
+# The steps of the first two runs are predicted to half a percent, that of the third, which is only five
+# memories old, to two. Equal steps in all coordinates of full
 # size are *sign descent with a shorter step*. (Not a proof: that the coordinates between, like our $w_2$,
 # balance as in sign descent is assumed.)
 #
@@ -756,7 +756,6 @@ assert np.round(needs[1::3]).tolist() == [-704, -29], again("03.4")
 # degrees of $\ell_\infty$ first. By that rule, with torch's $\beta_2 = 0.999$ and its own $\eta = 0.001$ that
 # would take an $\varepsilon$ of $10^{-29}$, and with $\eta = 0.005$ one of $10^{-704}$, which is no
 # floating-point number.
-#
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -861,8 +860,8 @@ G = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 2.0]])  # singular values 5 and 2
 assert same(spectral_step(G), [[-0.6, -0.8, 0], [0, 0, -1]])
 
 # %% [markdown]
-# The theorem of 3.3 holds for any norm, so this **spectral descent** maximises the margin in the spectral
-# norm. It treats all singular directions alike, as sign descent treats coordinates.
+# The theorem of 3.3 holds for any norm. So with steps that shrink this **spectral descent** maximises the
+# margin in the spectral norm. It treats all singular directions alike, as sign descent treats coordinates.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.7 Muon *(optional)*

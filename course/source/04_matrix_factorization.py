@@ -243,8 +243,8 @@ assert np.allclose([by_factors.mean(), by_one.mean(), by_two.mean()], [81.6, 73.
 assert 5 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(len(ahead)) < 12
 
 # %% [markdown]
-# On average descent on factors beats either rival. *Why* do factors bring about a low rank, *which* table do
-# they choose, and do they get there?
+# Our survey was a lucky one, but on average descent on factors beats either rival. *Why* do factors bring
+# about a low rank, *which* table do they choose, and do they get there?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.2 Another idea of small
@@ -629,8 +629,8 @@ show(
 # the first direction has got right pull less and less, and the pull turns to what is still wrong. **From a
 # small start, descent on factors is greedy**: directions arrive one after the other.
 #
-# With two directions nothing is left wrong. In the last 1,400 steps the third has hardly grown, and the
-# cosine to $W_{\mathrm{nuc}}$ has stayed at 0.94. Is this run merely slow?
+# With two directions nothing is left wrong. After 1,400 more steps the third is still about a hundredth of
+# the first, and the cosine to $W_{\mathrm{nuc}}$ still 0.94. Is this run merely slow?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.6 The stall
@@ -774,12 +774,13 @@ powers_of_start = q_new / (c - 1), np.diff(np.log10(waits))
 for name, (one, other) in zip(("q / (c - 1)", "measured"), powers_of_start, strict=True):
     print(f"digits grow like the start to the power -{one:.2f}, -{other:.2f}   {name}")
 ((U, V),) = descend(*pairs[-1], A, 1.0, [18_000])
-print("start 1e-03: after 2,000 and 20,000 plain steps the loss is", end=" ")
-print(*(f"{np.logaddexp(0, -outputs(W, A)).mean():.1e}" for W in (path[-1], U @ V.T)))
+losses = [np.logaddexp(0, -outputs(W, A)).mean() for W in (path[-1], U @ V.T)]
+print("start 1e-03: loss {:.1e} after 2,000 plain steps, {:.1e} after 20,000".format(*losses))
 assert np.allclose(np.sort(grown / grown[0]), np.sort(powers), rtol=0.03)
 assert np.allclose(waits, [11, 70, 455], rtol=0.05)
 assert 0.74 < min(np.divide(forecasts, waits)) < max(np.divide(forecasts, waits)) < 1.01, "see exercise 04.5"
 assert np.allclose(*powers_of_start, rtol=0.05)
+assert 1.1 < np.log10(losses[0] / losses[1]) < 1.3
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.6, 3.2))
@@ -806,24 +807,25 @@ show(
 # $S$ predicts. The digits forecast are right to a quarter.
 #
 # **The wait against the start.** Two powers meet. When all answers are right, the newcomer's share is a power
-# of the start, $\beta^q$, as in section 4.5; here it has waited for two others, and $q$ is read off at a loss
-# of $10^{-10}$. To make up for it, the digits $k$ must grow by the power $1/(c - 1)$ of what is missing:
+# of the start, $\beta^q$, as in section 4.5 (we read $q$ off at a loss of $10^{-10}$). From then on the share
+# grows like $k^{c - 1}$. So it takes
 #
-# $$k \propto \beta^{-q / (c - 1)} .$$
+# $$k \propto \beta^{-q / (c - 1)}$$
 #
-# On our survey a tenth of the start takes 6.5 times the digits. And with constant steps, as in lesson 01, one
-# digit more takes nearly ten times the *steps*: from $\beta = 10^{-4}$ this wait is longer than any run of
-# ours could be.
+# digits until it is 5 percent: on our survey 6.5 times as many from a tenth of the start. (Where $c$ falls on
+# the way, the wait grows faster.) And with constant steps ten times the *steps* give little more than one
+# digit, as in lesson 01: from $\beta = 10^{-4}$ no run of ours could wait so long.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 Three regimes
 #
 # Are larger starts better? Only up to a point. Put a large $U = \beta I$ and $V = 0$ into your `speed`: at
 # first $W$ moves along $\beta^2 M$, like descent on the entries. So it goes towards $W_{\mathrm{fro}}$
-# until the factors have outgrown their start. We turn the dial on twenty other surveys.
+# until the factors have outgrown their start. We turn the dial on the next twenty surveys. (Where (N) has
+# several solutions, $W_{\mathrm{nuc}}$ is one of them.)
 
 # %%
-truths, Ys = tables(range(158, 178))
+truths, Ys = tables(range(1200, 1220))
 W_nucs = solve(Ys)[0]
 betas = np.array([1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 1, 3, 30])
 dial = np.stack([follow(*begin(beta, Ys), Ys, [4, 30]) for beta in betas], axis=1)
@@ -836,12 +838,11 @@ nearer = (to_nuc[0, 5] > to_nuc[0, 0]).sum()
 print(f"at 1e-4, 0.1 is nearer than 1e-8 on {nearer} of 20")
 c = np.sort(spectrum(dial[1, 0], Ys)[:, 0])
 print("from 1e-8, at 1e-30: c is", *(f"{value:.2f}" for value in c))
-assert np.allclose(to_nuc[0].mean(axis=1)[[0, 3, 5, 6, 9]], [0.929, 0.957, 0.982, 0.984, 0.805], atol=2e-3)
+assert np.allclose(to_nuc[0].mean(axis=1)[[0, 3, 5, 6, 9]], [0.906, 0.950, 0.980, 0.982, 0.811], atol=2e-3)
 assert (np.diff(to_nuc.mean(axis=2)[:, :6]) > 0).all()
 assert (to_nuc[1, 5:7] > to_nuc[0, 5:7]).all()  # on each survey
-assert nearer == 19
-assert c[1] < 1.3 < 1.5 < c[2]
-assert 1.9 < np.median(c) < 2 < c[-1] < 2.7
+assert nearer == 20
+assert 1.1 < c[0] < c[3] < 1.6 < 1.7 < c[4]
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.8, 3.8))
@@ -874,10 +875,10 @@ show(
 # |:---|:---|:---|
 # | large, with $V = 0$ | $W_{\mathrm{fro}}$, like entries | until the factors have outgrown $\beta$ |
 # | middle: 0.1 to 0.3 at $d = 10$ | close to $W_{\mathrm{nuc}}$ | nearer at $10^{-30}$ than at $10^{-4}$ |
-# | small | what was not tiny when the answers were right | until $k \propto \beta^{-q/(c - 1)}$ digits |
+# | small | what was not tiny when the answers were right | digits that grow like $\beta^{-q/(c - 1)}$ |
 #
-# From $10^{-8}$, at a loss of $10^{-30}$, $c$ is above 1.5 on eighteen of the twenty: much is missing. On the
-# other two $c$ is below 1.3.
+# From $10^{-8}$, at a loss of $10^{-30}$, $c$ is above 1.1 on all twenty, and above 1.7 on sixteen: by the
+# law what is missing there grows, for now, like $\sigma_1^{1.7}$ or faster.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -920,15 +921,21 @@ for t in range(15_000):
     U, V = U + eta * (M @ V - decay * U), V + eta * (M.mT @ U - decay * V)
 W = U @ V.mT
 away = np.linalg.norm(W - W[1], axis=(-2, -1)) / np.linalg.norm(W[1], axis=(-2, -1))
-print(f"with a penalty: farthest from the run from 0.1 {100 * away.max():.2f} percent;", end=" ")
+agree = (away < 1e-3).all(axis=0).sum()
+print(
+    f"with a penalty: all within 0.1 percent on {agree} of 20 surveys, at most {100 * away.max():.1f};",
+    end=" ",
+)
 print(f"mean cosine to W_nuc {cosine(W, W_nucs).mean():.3f}")
-assert away.max() < 1e-3
+assert agree == 19
+assert away.max() < 0.007
 assert cosine(W, W_nucs).min() > 0.98
-assert spectrum(W, Ys)[..., 0].max() < 1.001  # nothing is missing
+assert spectrum(W, Ys)[..., 0].max() < 1.003  # nothing is missing
 
 # %% [markdown]
-# All three starts, from $10^{-8}$ to 10, end at the same table on every survey, near $W_{\mathrm{nuc}}$,
-# though not on it: $\varepsilon$ is not zero. The start no longer matters.
+# All three starts, from $10^{-8}$ to 10, end near the same table, on nineteen surveys within 0.1 percent; on
+# the last one they are still on their way. It is near $W_{\mathrm{nuc}}$, though not there: $\varepsilon$ is
+# not zero. On these surveys the start no longer matters.
 #
 # **The nuclear norm is what a penalty prefers, low rank is what greed prefers.** That is what a product knows
 # and its entries do not. For our surveys greed was the better guess (4.4).
@@ -977,9 +984,9 @@ progress("04")
 #   along each one's direction says how fast.
 # - A direction that is tiny when all answers are right stalls. At a KKT point $S$ proves $1/c$ of the largest
 #   margin, $c = \lVert S \rVert_{\mathrm{op}}$, and what is missing grows like $\sigma_1^c$. A smaller start
-#   waits longer, by a power of $1/\beta$.
-# - On average $W_{\mathrm{nuc}}$ is nearest from a start of middle size. With a penalty the start did not
-#   matter.
+#   waits longer: on our survey by a power of $1/\beta$ that $S$ and the share give.
+# - On twenty surveys $W_{\mathrm{nuc}}$ was on average nearest from a start of middle size. With a penalty
+#   the start did not matter there.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

@@ -146,32 +146,36 @@ def freedom(lam, A):
     return r * (r + 1) // 2 - np.linalg.matrix_rank(equations, tol=1e-4)
 
 
-def test_the_twenty_surveys_have_one_solution_each(lesson):
-    """Of 100 to 119, which the lesson does not use, two have more: 105 and 112."""
-    _, Y = lesson["tables"]([*range(158, 178), *range(100, 120)])
+def test_eighteen_of_the_twenty_surveys_have_one_solution(lesson):
+    """Of 1200 to 1219, which the lesson did not choose, two have more."""
+    _, Y = lesson["tables"](range(1200, 1220))
     lams = lesson["solve"](Y)[2]
     free = []
     for lam, table in zip(lams, Y, strict=True):
         lam = lam[table != 0] / np.linalg.norm(lam * table, 2)
         free.append(freedom(lam, lesson["features"](table, table != 0)))
-    assert np.flatnonzero(free).tolist() == [25, 32]
+    assert np.count_nonzero(free) == 2
 
 
 def test_the_wait_goes_like_a_power_of_the_start(lesson):
     """Other surveys: digits to a share of 5 percent, like beta^(-q / (c - 1)), with q from shares at 1e-10.
 
-    The rival, powers of q alone, of a share that grows like sigma_1, is off by more on each.
+    Within 12 percent where c stays; on the last two c falls on the way, and the wait grows faster. The rival,
+    powers of q alone, of a share that grows like sigma_1, is off by more on each.
     """
-    _, Y = lesson["tables"]([140, 155, 156])
+    _, Y = lesson["tables"]([140, 155, 156, 1203, 1209])
     digits = np.array([10, 30, 60, 120, 240, 480])
     runs = lesson["follow"](*lesson["begin"]([1e-4, 1e-5], Y), Y, digits)
     c = lesson["spectrum"](runs[1, 1], Y)[:, 0]
     sizes = np.linalg.svd(runs, compute_uv=False)
-    for survey, rank in enumerate((2, 3, 2)):
+    for survey, rank in enumerate((2, 3, 2, 3, 3)):
         shares = sizes[:, :, survey, rank] / sizes[:, :, survey, 0]
         first, second = (np.interp(np.log(0.05), np.log(share), np.log(digits)) for share in shares.T)
         q = np.log(shares[0, 0] / shares[0, 1])
-        assert second - first == pytest.approx(q / (c[survey] - 1), rel=0.12)
+        if survey < 3:
+            assert second - first == pytest.approx(q / (c[survey] - 1), rel=0.12)
+        else:
+            assert 1.05 < (second - first) * (c[survey] - 1) / q < 2.5
         assert abs(q / c[survey] - (second - first)) > 0.25 * (second - first)
 
 
