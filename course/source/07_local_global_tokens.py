@@ -608,15 +608,15 @@ for d in (2, 3, 6):
 #
 # $$\Delta_0 \;>\; \frac{\log(C \cdot \mathrm{ratio})}{\text{slack}},$$
 #
-# with a $C > 1$ that the two comparisons set. At $C = 1$ the two tokens would pull alike at the start. That
-# token 3 pulls more weakly is therefore necessary, but not enough.
+# with a $C > 1$ that the two comparisons set. Without $C$ this would be the lead at which both tokens pull
+# alike. So that token 3 pulls more weakly at the start is necessary, but not enough.
 
 # %% [markdown]
 # **Many sequences, many support tokens.** Where a choice holds, the forces of its support tokens come to
 # point along $p_{\mathrm{mm}}$ (section 7.3). So take them for a single support token, with the comparison
-# $a_2 = p_{\mathrm{mm}} / \|p_{\mathrm{mm}}\|^2$ and the sum of their strengths; each better token plays
-# token 3. Then your function predicts from which lead each local winner of section 7.4 holds: the largest of
-# its better tokens' critical leads.
+# $a_2 = p_{\mathrm{mm}} / \|p_{\mathrm{mm}}\|^2$ and the sum of their strengths (differences of scores, each
+# times the slope $|\ell'|$ of its sequence); each better token plays token 3. Then your function predicts from
+# which lead each local winner of section 7.4 holds: the largest of its better tokens' critical leads.
 
 
 # %%
@@ -1143,9 +1143,9 @@ for fourth in (1.47, 1.53):
 # length 0.1. Name two explanations.
 # <details><summary>Answer</summary>
 #
-# The start was so far out that 100 units of path are too short to come back. Or the better support token
-# carries no weight in the SVM (section 7.10): then selection is late, exponentially in the distance from the
-# ray.
+# The start was so far out that 100 units of path are too short to come back. Or the keys are not in general
+# position, and the better support token carries no weight in the SVM: off the ray a choice may then hold for
+# a path that is exponentially long in the distance from it (section 7.10 has such a case).
 # </details>
 
 # %%

@@ -11,7 +11,7 @@
 # **The question: gradient descent and the best $p$ of each length, do they go to the same place?**
 #
 # The answer in three sentences. If the best tokens can be selected together, the path tends to their Att-SVM,
-# where descent may end at any local winner. On its way there it may jump to other tokens, and a program that
+# while descent may end at any local winner. On its way there it may jump to other tokens, and a program that
 # follows it does not notice. Where descent chooses the best tokens too, it ends up parallel to the path.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -72,8 +72,8 @@ def shortfall(p, keys, scores):
 
 # %% [markdown]
 # In the plane there is no need to descend. All $p$ of length $R$ form a circle: we try 720 angles, and then
-# zoom in around the best. (The definition allows the whole disc, but
-# here smaller circles hold no better $p$: the next table's cell asserts it.)
+# zoom in around the best. (The definition allows the whole disc, but here smaller circles hold no better
+# $p$: the next table's cell asserts it.)
 
 # %%
 keys = np.array([[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]])  # the toy of lesson 06
@@ -251,7 +251,7 @@ check("08.1", first_turn)
 # </details>
 #
 # **At first the path turns twice as fast.** Descent carries with it what it did when it knew less; the path
-# decides anew at each length. In the toy we measure angles.
+# decides anew at each length. We measure both angles in the toy.
 
 
 # %%
@@ -816,7 +816,7 @@ assert counts == (19, 8, 10, 0), again.format("08.3")
 
 # %% [markdown]
 # Of the 19 problems off at $R = 1000$, 8 have a constraint that misses being tight by less than $8/R$, and 10
-# others a $\lambda_j$ below $3/R$. One has neither, nor has any of the 161.
+# others a $\lambda_j$ below $3/R$. Only one has neither; and none of the 161 has either.
 #
 # **Descent against the path.** In the random problems in which descent finds the best tokens, how far apart
 # are descent and path across the ray, and how much of that lies in the span of the support vectors?
@@ -1002,8 +1002,8 @@ progress("08")
 # - $p(R)$, the best $p$ of length $R$, starts along descent's first step and at first turns twice as fast.
 # - Its direction tends to the **global** Att-SVM, if that is feasible. Far out it runs parallel to its ray,
 #   beside it by a vector $r$ that the SVM's own weights $\lambda_j$ predict.
-# - **The path is global; descent may be local.** $p(R)$ left the branch on which it began in 42 of our 180
-#   problems, and what follows it does not notice: a jump compares two places.
+# - **The path is global; descent may be local.** $p(R)$ left the branch on which it began in at least 42 of
+#   our 180 problems, and what follows it does not notice: a jump compares two places.
 # - Where descent finds the same tokens it ends up parallel to the path, apart mostly by what other tokens
 #   left outside the span of the support vectors.
 # - Where a mixture is best, $p(R)$ has a finite part beside its direction, and that part decides the
