@@ -816,7 +816,8 @@ assert counts == (19, 8, 10, 0), again.format("08.3")
 
 # %% [markdown]
 # Of the 19 problems off at $R = 1000$, 8 have a constraint that misses being tight by less than $8/R$, and 10
-# others a $\lambda_j$ below $3/R$. Only one has neither; and none of the 161 has either.
+# others a $\lambda_j$ below $3/R$. Only one has neither; none of the 161 has either. (Both bounds were chosen
+# by looking at these problems: they describe, and are no test.)
 #
 # **Descent against the path.** In the random problems in which descent finds the best tokens, how far apart
 # are descent and path across the ray, and how much of that lies in the span of the support vectors?
@@ -958,9 +959,9 @@ print(f"{len(turned)} turns beyond 20 degrees; {falls.sum()} stay as sharp in st
 assert (len(turned), falls.sum()) == (15, 13)
 
 # %% [markdown]
-# **Hardly a warning of a jump.** Where $p(R)$ has just left, the curvature of the followed path is mostly
-# near $\nu$, and below half of that in 4 of 42 problems only (in 2 of the 138 that $p(R)$ never leaves): nine
-# in ten jumps come without it. A jump compares two places, and the curvature knows of one.
+# **Hardly a warning of a jump.** Where $p(R)$ has just left, the curvature of the followed path is below
+# $\nu/2$ in 4 of 42 problems only (in 2 of the 138 that $p(R)$ never leaves): most jumps come without that
+# sign. A jump compares two places, and the curvature knows of one.
 #
 # **Sharp turns.** 13 of the 15 stay as sharp in smaller steps: there the branch ends, and the followed path
 # *falls* into another valley. A fall leads down, and the loss of the branch was continuous, so the other
