@@ -96,6 +96,7 @@ for T, tokens in plane.items():
     assert torch.equal(selected, tokens.optimal)
     assert torch.equal(selected, geometry.selected_tokens(pair.attention(tokens)))
     assert min(alike, nuclear[0]) > 0.998 > 0.91 > nuclear[1]
+    assert torch.linalg.matrix_rank(W_nuc, rtol=0.01) == (1 if T == 3 else 2)
 
 
 # %% jupyter={"source_hidden": true}
@@ -668,7 +669,7 @@ assert (followed.loss[-1] - floor)[~best].min() > 1e-4
 # ## 10.6 When the query is one of the tokens
 #
 # In **self-attention** the query is a token of its own sequence, say the first, $z_i = x_{i1}$. Nothing in
-# sections 10.2 to 10.4 asked where $z$ comes from, so all of it holds. What is new is what $W$ can learn.
+# sections 10.2 and 10.3 asked where $z$ comes from, so all of it holds. What is new is what $W$ can learn.
 #
 # Suppose **the query is the best token** in each of $n$ training sequences. Self-attention can learn one
 # rule for all, *attend to yourself*: with $W = bI$, $b > 0$, every token of length one puts itself before
@@ -798,6 +799,9 @@ print(f"endless data, first step: b_v / b = {b_v / b:.1f};", end=" ")
 print(f"new sequences that select token 1: {foreseen_share(b_v / b):.2f}")
 
 # %% [markdown]
+# Why nine and not one? Along $v$ the forces of all tokens add up. Across it those of the others cancel, and
+# the query's own is shared by $d - 1$ directions.
+#
 # Finite data have the symmetry only nearly. We train on $n$ sequences whose best token comes first and is the
 # query. New sequences have random tokens, the head plays no part in them, and the question is how many select
 # their token 1.
@@ -862,7 +866,7 @@ model = models.CrossAttention(10, trials=10)
 fit(model, self_attention(best_first(data.random_tokens(n=2000, T=8, d=10, trials=10, seed=3))), steps=1)
 large = (model.logits(self_attention(new)).argmax(-1) == 0).double().mean().item()
 print(f"n = 2000, step 1, all of W: {large:.2f}")
-assert abs(large - foreseen_share(b_v / b)) < 0.01
+assert abs(large - foreseen_share(b_v / b)) < 0.01, again.format("10.4")
 assert all(abs(apart[n][0] - form[n, 1][3]) < 0.01 for n in apart), again.format("10.3")
 assert all(a > 0.85 and abs(b - 1 / 8) < 0.04 for a, b in apart.values()), again.format("10.3")
 for key, least in ((1, 0.95), ("SVM", 0.85)):
@@ -906,7 +910,8 @@ show(
 # %% [markdown]
 # - **The first step teaches much of it**, here more than 60% of what the SVM gains over chance at each $n$.
 #   The part of $W$ in the symmetric form does it; the rest is at chance. Alone, that part selects as many as
-#   its $b_v / b$ predicts, to .01: .86 to .92, not all, for it weighs $v$ nine times as much as the rest.
+#   its $b_v / b$ predicts, to .01: .86 to .92, not all, for it weighs $v$ nine to eleven times
+#   as much as the rest.
 #   With $n$ it grows to all of $W$: after one step on 2,000 sequences $W$ selects the .91 of endless data.
 # - **The SVM comes to the form too** as $n$ grows, with far less weight along $v$.
 
@@ -1093,7 +1098,8 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 # <details><summary>Answer</summary>
 #
 # At most 12. Trained from that start by plain gradient steps, $W$ almost surely has rank 64 at each step (a
-# change of rank 12, and what the start left behind), although its direction tends to one of rank 12.
+# change of rank 12, and what the start left behind: section 10.4), although its direction tends to one of
+# rank 12.
 # </details>
 #
 # **3.** $W$ is antisymmetric, $W^\top = -W$. What is the logit of the query itself in self-attention?
@@ -1119,7 +1125,8 @@ progress("10")
 # - $W$ is a $p$ for the keys $x_{it} z_i^\top$: gradient, Att-SVM and theorem carry over, with their
 #   conditions.
 # - $W_{\mathrm{mm}} = \sum_i \bar a_i z_i^\top$. Its rank is at most $\min(n, d)$, and at most the number of
-#   independent queries that carry weight. What a start has outside the span stays, under gradient steps.
+#   independent queries that carry weight. (Under gradient steps, what a start has outside
+#   the span stays: 10.4.)
 # - Independent queries make every choice feasible that each sequence can make by itself. Equal ones can
 #   contradict each other, and then no $d$ helps.
 # - Where queries carry the answer, by being it or by a fixed turn, $W$ learns a rule for new sequences: its
