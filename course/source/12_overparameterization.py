@@ -16,7 +16,7 @@
 #
 # - say for which $n, T, d$ every choice of tokens is possible, and prove it by counting;
 # - derive the probability that a random choice is possible;
-# - check three sufficient conditions for a global run, and say what each of them lacks;
+# - check three conditions that are said to make a run global, and say what each of them lacks;
 # - tell what dimensions do from what comes with them.
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, local winners) and the matrix $W$
@@ -294,19 +294,26 @@ assert np.allclose(np.diff([nu[T] for T in (2, 4, 8, 16)]), [0.59, 0.67, 0.75], 
 # the largest or the smallest of the three, $P_{\mathrm{alone}} = \frac23$. Then a random $w$ has the right
 # sign half of the time, and nothing is tied down: $j' = 0$. Otherwise the nearest point is the *tip* of the
 # cone, $w = 0$: the one number is used up, $j' = 1$. A token in the middle has only the tip, and is
-# impossible. The cell counts, beside $P(j = k)$ for three tokens in many dimensions.
+# impossible. The cell counts, beside the theorem for one sequence ($J = j$, $D = d$) and $P(j = k)$ for three
+# tokens in many dimensions.
 
 # %%
+def theorem(J, D):
+    """The probability of the theorem, for J with J[k] = P(J = k), in D dimensions."""
+    return 2 * sum(J[k] for k in range(D - 1, -1, -2) if k < len(J))
+
+
 rng = np.random.default_rng(0)
 line, w = rng.normal(size=(40_000, 3)), rng.normal(size=(40_000, 1))
 side = np.sign(line[:, :1] - line[:, 1:])  # of the comparisons of token 1
 alone = side[:, 0] == side[:, 1]
 right_sign = (side * w > 0).all(axis=1)
 used = [right_sign.mean(), (alone & ~right_sign).mean()]
-print(f"d = 1: possible alone {alone.mean():.2f}, of all with j' = 0: {used[0]:.2f}, j' = 1: {used[1]:.2f}")
+print(f"d = 1: possible alone {alone.mean():.2f} (theorem: {theorem(share[3], 1):.2f})", end=", ")
+print(f"with j' = 0: {used[0]:.2f}, with j' = 1: {used[1]:.2f}")
 print("many dimensions, P(j = 0, 1, 2):", share[3].round(2))
 assert np.abs(np.array([*used, alone.mean()]) - [1 / 3, 1 / 3, 2 / 3]).max() < 0.01
-assert np.allclose(share[3], [1 / 3, 1 / 2, 1 / 6])
+assert np.allclose([*share[3], theorem(share[3], 1)], [1 / 3, 1 / 2, 1 / 6, 2 / 3])
 
 # %% [markdown]
 # So $j' = 0$ has the old chance, $\frac13$, and what is left of $P_{\mathrm{alone}} = \frac23$ is at the tip.
@@ -324,17 +331,18 @@ assert np.allclose(share[3], [1 / 3, 1 / 2, 1 / 6])
 #
 # Given `share`, with `share[k]` $= P(j = k)$ for one sequence of Gaussian tokens ($k = 0 \dots T - 1$),
 # return the probability that a random choice is possible, for `kind` "p" or "W" and any $d \ge 1$ ($T$ may be
-# above or below $d$). Write $q_k$ for the probability that one sequence is possible alone *and* uses up $j' =
-# k$ numbers, $k = 0 \dots d$. What is $P_{\mathrm{alone}}$ in general?
+# above or below $d$). Three steps: the probability $q_k$ that one sequence is possible alone *and* uses up
+# $j' = k$ numbers, $k = 0 \dots d$; the sum over $n$ sequences (`np.convolve`); and `theorem`, with the right
+# $D$.
 #
 # <details><summary>Hint</summary>
 #
-# `np.convolve` gives the distribution of a sum.
+# `theorem` gives $P_{\mathrm{alone}}$, too. What do the $q_k$ add up to?
 # </details>
 #
-# <details><summary>Hint: one sequence</summary>
+# <details><summary>Hint: how many dimensions</summary>
 #
-# The theorem with $n = 1$ and $D = d$ gives $P_{\mathrm{alone}}$. With $p$ all $w_i$ are equal.
+# With $p$ all $w_i$ are equal. With $W$ they are $W z_i$: how many of the $z_i$ are independent?
 # </details>
 
 
@@ -344,13 +352,12 @@ def probability(share, n, d, kind):
     """Return P(a random choice is possible), for share (T,), n sequences, dimension d and kind "p" or "W"."""
     ### BEGIN SOLUTION
     q = np.append(share, np.zeros(d))[:d]  # below d as before
-    alone = 2 * q[::-2].sum()
-    q = np.append(q, alone - q.sum())  # the rest of the possible ones, at w = 0
+    q = np.append(q, theorem(share, d) - q.sum())  # the rest of the possible ones, at w = 0
     total = np.ones(1)
     for _ in range(n):
         total = np.convolve(total, q)
     D = d if kind == "p" else d * min(n, d)  # dimensions of all (w_1 ... w_n)
-    return 2 * total[:D][::-2].sum()
+    return theorem(total, D)
     ### END SOLUTION
 
 
@@ -705,7 +712,7 @@ for kind in ("p", "W"):
         print(f"{part.d.values[k]:5d}" + "".join(f"{values[k]:10.2f}" for values in table[kind].values()))
     assert (np.diff(table[kind]["no rival"]) >= 0).all()
     assert table[kind]["global"][-1] == table[kind]["no rival"][-1] == 1
-    assert table[kind]["favoured"][-1] < 0.95
+    assert abs(table[kind]["favoured"][-1] - {"p": 0.77, "W": 0.92}[kind]) < 0.005
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(7.4, 3.1), sharey=True)
@@ -734,8 +741,8 @@ show(
 # **Figure 4.** $n = 3$, $T = 4$, 500 data sets a point. Most runs are global well before the rivals are gone.
 
 # %% [markdown]
-# **It is not that the first gradient favours the best tokens.** At $d = 512$ it still does not in more than
-# one run in twenty, and all runs are global.
+# **It is not that the first gradient favours the best tokens.** At $d = 512$ it still does not in 23 of 100
+# runs of $p$ and 8 of $W$, and all runs are global.
 #
 # **It is the rivals.** Their number falls. Are those that remain also *escaped* more easily? Of $p$'s
 # problems with a rival more are global in more dimensions. But the mix changes, too: five rivals a problem at
@@ -847,7 +854,7 @@ assert alone.tolist() == [6685, 6687]
 # $W_{\mathrm{mm}}$ of the best choice (has it a larger cosine to it than to that of any rival)?
 
 # %%
-crossed, nearest = {}, measured("12.nearest").load()
+crossed, explained, nearest = {}, {}, measured("12.nearest").load()
 print("W, n = 3, T = 4, d = 4, the same scores, 1,500 data sets: global of the problems")
 print("orthogonal       all      with a rival (rivals each)   best is nearest    a rival is nearest")
 for which in found["orthogonal"].which.values:
@@ -864,23 +871,26 @@ for which in found["orthogonal"].which.values:
     crossed[which] = won.sum(), has.sum(), near.sum() / has.sum(), won[has].mean()
     if which == "nothing":
         rates = won[near].mean(), won[has & ~near].mean()
-    else:  # what the rates of random data and the new share of near ones would give, less all of random data
-        explained = crossed[which][2] * rates[0] + (1 - crossed[which][2]) * rates[1] - crossed["nothing"][3]
-        assert 0.4 < explained / (crossed[which][3] - crossed["nothing"][3]) < 0.6  # about half of the change
-    assert won[near].mean() > won[has & ~near].mean() + 0.25
+    else:  # the two rates of random data, at the new share of problems in which the best choice is nearest
+        mixed = crossed[which][2] * rates[0] + (1 - crossed[which][2]) * rates[1] - crossed["nothing"][3]
+        explained[which] = mixed / (crossed[which][3] - crossed["nothing"][3])
+        assert 0.4 < explained[which] < 0.6
+    assert won[near].mean() > 0.9 > 0.7 > won[has & ~near].mean()
+print("of the change with a rival, where they lie explains:", *(f"{k} {v:.0%}" for k, v in explained.items()))
 assert crossed["queries"][0] > crossed["nothing"][0] + 90 > crossed["tokens"][0] + 120
 assert max(crossed[which][1] for which in ("queries", "tokens")) < 0.85 * crossed["nothing"][1]
-assert np.allclose(
-    [crossed[which][2] for which in ("queries", "nothing", "tokens")], [0.81, 0.69, 0.55], atol=0.005
-)
+both = np.array([crossed[which][2:] for which in ("queries", "nothing", "tokens")])
+assert np.allclose(both, [[0.81, 0.93], [0.69, 0.82], [0.55, 0.69]], atol=0.005)
 
 # %% [markdown]
 # Both orthogonal: no rival, and every run is global. Orthogonal queries alone save most of the lost runs:
 # fewer problems have a rival, and those have fewer.
 #
-# Orthogonal *tokens* alone do worse than random ones, although fewer problems have a rival. Where the rivals
-# lie explains about half of that: the best choice is nearest in 55% of these problems, in 69% of the random
-# ones (and in 81% with orthogonal queries). Nearest, it wins nine times in ten or more; else far less often.
+# Orthogonal *tokens* alone do worse than random ones, although fewer problems have a rival: of those that do
+# 69% are global, of the random ones 82%. It matters where the rivals lie. Where the best choice is nearest,
+# it wins nine times in ten or more, else at most seven in ten; and it is nearest in 55% of these problems, in
+# 69% of the random ones (and in 81% with orthogonal queries). These shares, with the two rates of random
+# data, would make half of the change. The other half we cannot explain.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.8 All sequences at once
@@ -898,7 +908,7 @@ for rule in runs.RULES:
     print("  ".join(f"{a:.3f}" for a in right))
     kind, factor, power = runs.RULES[rule]
     n = np.round(factor * crowd.d.values**power)
-    assert np.abs(won[rule] - right**n).max() < 0.15  # roughly as if sequences failed independently
+    assert np.abs(won[rule] - right**n).max() < 0.05  # as if sequences failed independently
 assert 0.32 < won["p, n = d/2"][-1] < 0.34 < 0.85 < won["p, n = d/2"][0]
 assert 0.44 < won["W, n = d^2/8"][-1] < 0.46 < 0.95 < won["W, n = d^2/8"][0]
 assert won["W, n = d"][-1] > won["W, n = d"][0] + 0.05

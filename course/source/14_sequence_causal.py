@@ -15,8 +15,8 @@
 #
 # - say what a mask takes out of the output, the loss and the SVM, and find a leak;
 # - predict $\lVert W_{\mathrm{mm}}\rVert$ from the mask alone, where tokens are orthonormal;
-# - predict, before solving anything, at which dimension one $W$ can make a random choice of tokens, and for
-#   which tokens this prediction fails;
+# - predict, before solving anything, at which dimension one $W$ can make a random choice of tokens (optional:
+#   and for which tokens this prediction fails);
 # - predict by how much a batch may grow if the dimension doubles;
 # - tell a decided run that will stay from one that may move, and which positions fall for the padding when
 #   its mask is forgotten.
@@ -415,6 +415,7 @@ for start, end, color, text, where in (
 ):
     ax.add_patch(Wedge((0, 0), 1.55, start, end, facecolor=color, alpha=0.16, edgecolor="none"))
     ax.text(*where, text, ha="center", va="center", fontsize=11)
+ax.add_patch(plt.Circle((0, 0), 1.55, fill=False, color=BLACK, linewidth=0.6))
 for angle in (30, 150):
     ax.plot([0, 1.55 * np.cos(np.radians(angle))], [0, 1.55 * np.sin(np.radians(angle))], color=BLACK)
 for radius, angle in ((0.75, 75), (0.8, 5), (0.95, -35), (0.75, 185), (0.6, 285)):
@@ -667,9 +668,9 @@ assert made["unit"][1] > made["normal"][1] + 0.06
 
 # %% [markdown]
 # **It fails where the lengths say so.** With independent queries $W$ sends each position where it likes, and
-# what can be selected are the corners of the hull. Normal tokens have as many as the count says. Tokens of
-# one length are all corners: every choice is possible, however long the sequence. Short tokens among long
-# ones tend to lie inside.
+# what can be selected are the corners of the hull. Normal tokens have on average as many as the count says.
+# Tokens of one length are all corners: every choice is possible, however long the sequence. Short tokens among
+# long ones tend to lie inside.
 #
 # When all twenty positions ask, the exercise no longer applies, but the order is the same.
 
@@ -712,7 +713,7 @@ assert abs(again_now - controls.load().sel(n=3, mask="three", d=8)["global"].val
 # %% [markdown]
 # **The number of comparisons explains most of it**, at this size. Three other ways to halve it come within 11
 # points of a hundred of causal, above or below it, from $d = 8$ on within 5, where full attention is 24 to 46
-# behind. **Order** does not help: shuffled is 1 to 3 points ahead, little more than chance.
+# behind. **Order** does not help: shuffled is 1 to 3 points ahead, no more than chance explains.
 #
 # **Crowding.** So comparisons are in each other's way. How much? Take a step along the pull of one
 # comparison, in which position $k$ of sequence $i$ prefers token $t$. It moves the logit $h_{ikt}$ by
