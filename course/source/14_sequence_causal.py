@@ -669,8 +669,8 @@ assert made["unit"][1] > made["normal"][1] + 0.06
 # %% [markdown]
 # **It fails where the lengths say so.** With independent queries $W$ sends each position where it likes, and
 # what can be selected are the corners of the hull. Normal tokens have on average as many as the count says.
-# Tokens of one length are all corners: every choice is possible, however long the sequence. Short tokens among
-# long ones tend to lie inside.
+# Tokens of one length are all corners: every choice is possible, however long the sequence. Short tokens
+# among long ones tend to lie inside.
 #
 # When all twenty positions ask, the exercise no longer applies, but the order is the same.
 
@@ -713,7 +713,7 @@ assert abs(again_now - controls.load().sel(n=3, mask="three", d=8)["global"].val
 # %% [markdown]
 # **The number of comparisons explains most of it**, at this size. Three other ways to halve it come within 11
 # points of a hundred of causal, above or below it, from $d = 8$ on within 5, where full attention is 24 to 46
-# behind. **Order** does not help: shuffled is 1 to 3 points ahead, no more than chance explains.
+# behind. **Order** does not help: shuffled is even 1 to 3 points ahead.
 #
 # **Crowding.** So comparisons are in each other's way. How much? Take a step along the pull of one
 # comparison, in which position $k$ of sequence $i$ prefers token $t$. It moves the logit $h_{ikt}$ by
