@@ -983,7 +983,7 @@ assert cosines[0].median() < 0
 
 # %% [markdown]
 # At 0.4% some heads have lost the entry; at 0.04% nearly all, and the gradient points nowhere near the true
-# one. From 0.4% on, $\xi$ is within 2% what an $f$ taken from the stored output makes it. Nobody normalised:
+# one. At 0.4% and below, $\xi$ is to 2% the error of an $f$ taken from the stored output. Nobody normalised:
 # here a *plain* step goes wrong, too. Both cures work with the same kernel. (A layer has many queries, each
 # with a winner of its own: there the cure belongs inside the kernel.)
 

@@ -179,7 +179,7 @@ def test_a_fused_kernel_in_short_floats_loses_the_winners_entry_where_rivals_kee
     def in_query(q, keys, values, dtype):
         q, keys, values, slope = (x.to(dtype)[None] for x in (q, keys, values, w))
         o = torch.nn.functional.scaled_dot_product_attention(q.requires_grad_(), keys, values)
-        return torch.autograd.grad(o, q, slope)[0].double()[0, :, 0]
+        return torch.autograd.grad(o, q, slope)[0].double()[0, :, 0], o.detach().double()[0, :, 0]
 
     for rivals, least, most in ((2.0**-4, 0, 0.2), (2.0**-8, 0.1, 0.9), (2.0**-12, 0.9, 1)):
         lead = torch.full((24, 1, 1), math.log(T / rivals), dtype=torch.float64)
@@ -189,12 +189,15 @@ def test_a_fused_kernel_in_short_floats_loses_the_winners_entry_where_rivals_kee
             lead = lead + 0.7 * ((1 - s[..., :1]) / rivals).clamp(min=1e-3).log()
         s, g = s[:, 0], (values @ w.mT)[..., 0]
         entry = s[:, 0] * (s * (g[:, :1] - g)).sum(-1)
-        truth = in_query(q, keys, values, torch.float64)
-        error = in_query(q, keys, values, torch.bfloat16) - truth
+        truth, _ = in_query(q, keys, values, torch.float64)
+        found, stored = in_query(q, keys, values, torch.bfloat16)
+        error = found - truth
         along = (error * first[:, 0]).sum(-1) / (first[:, 0] ** 2).sum(-1) * root
         assert least <= (along.abs() > entry.abs() / 2).double().mean() <= most
+        expected = s[:, 0] * (g[:, 0] - (w[:, 0] * stored).sum(-1)) - entry  # with f from the stored output
+        assert rivals > 0.01 or (expected - along).norm() < 0.04 * along.norm()
         for moved in ((keys, values - values[:, :1]), (keys - first, values)):
-            cured = in_query(q, *moved, torch.bfloat16)
+            cured, _ = in_query(q, *moved, torch.bfloat16)
             assert torch.cosine_similarity(cured, truth, dim=-1).min() > 0.99
 
 
