@@ -257,7 +257,7 @@ assert (stages["Gaussian"][1][2] > 0.998).all()
 #
 # Let $W_{\mathrm{ov}} = c\, \hat W_{\mathrm{ov}}$ with unit vectors. Then the value is $c\,(1 - \pi_{i y_i})$
 # for an optimal token, and $-c\,\pi_{iu}$ for one that is followed by another token $u$. So optimal tokens
-# have the highest value, whatever attention does. Attention gains until it rests on them, and then $L$ is
+# have the highest value, whatever attention does. Attention that moves to them lowers $L$, down to
 # $L_\infty = \log(1 + (V - 1)e^{-c})$. We call $c$ the **confidence**: by so much the logit of the right next
 # token exceeds the others once attention is right. Stage one sets it, by how long it runs.
 #
@@ -683,8 +683,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** The pull of a sequence (a, q) on $W_{\mathrm{kq}}$, for $V = 20$ and $c = 3$. As long as the
-# wrong one is less than the room farther behind, it pulls harder.
+# **Figure 3.** The pull of a sequence (a, q) on $W_{\mathrm{kq}}$, for $V = 20$ and $c = 3$. Where both
+# lines are straight, the wrong one pulls harder as long as it is less than the room farther behind.
 
 # %% [markdown]
 # ### Exercise 16.4: How far behind is still heard?
@@ -761,7 +761,8 @@ show(
 
 # %% [markdown]
 # **Figure 4.** The three tokens, seen from q. At the start $W = \Delta_1\, e_1 x_q^\top$: a token's logit is
-# $\Delta_1$ times how far right it stands. Each sequence pulls $W$ along its own arrow.
+# $\Delta_1$ times how far right it stands. Each sequence pulls $W$ along its own arrow:
+# the right one along the solid, the wrong one along the dashed.
 
 # %% [markdown]
 # So o starts $\Delta_2 = \beta \Delta_1$ behind. The first sequence moves a ahead, with the pull
@@ -812,7 +813,7 @@ for V, beta, gamma in cases:
     assert np.abs(off).max() < 0.05, again.format("16.4")
 
 # %% [markdown]
-# The law holds within .05 logits, in 21 pairs. Now data sets drawn at random.
+# The law holds within .05 logits, in 21 pairs (all with $\Delta_1 > 3.5$). Now data sets drawn at random.
 
 # %%
 stored = measured("16.trapped").load()
@@ -1043,7 +1044,7 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | $W_{\mathrm{ov}}$ goes to the collocation's SVM | one step with unit vectors | 20 of 20 data sets |
-# | $W_{\mathrm{kq}}$ goes to the order's SVM | the data's relations | least cosine of 40 data sets .995 |
+# | $W_{\mathrm{kq}}$ goes to the order's SVM | the data's relations | least cosine of 40 runs .995 |
 # | the excess falls linearly | slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$ | within 1% in 24 runs |
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
