@@ -968,7 +968,8 @@ progress("15")
 # - The norm decides which choices can be held. Which of these a run selects, its path decides. To tell them
 #   from coarse steps, shorten the steps. A head that learns goes to the $\ell_\rho$ SVM too.
 # - (Optional.) On digits and film sentences, with grids of equal size (some too narrow) and chosen on
-#   validation, $\rho = 1.1$ is not seen to be better. Splits overlap, so intervals are far wider than they seem.
+#   validation, $\rho = 1.1$ is not seen to be better. Splits overlap, so intervals are far wider than they
+#   seem.
 #
 # The theorem is about small *plain* steps near the goal; ours are normalised (but for real data), and start
 # far away.
