@@ -13,7 +13,6 @@ from course.replicate.taken_apart import (
     SETTINGS,
     cosine,
     descend,
-    few_sentences,
     longer,
     taken_apart,
 )
@@ -353,33 +352,46 @@ def rivals(tokens, decay, *, trials, seed):
     return {name: torch.stack(parts, 1).float() for name, parts in found.items()} | {"train": right}
 
 
-def in_the_base(*, trials, seed, steps=300, price=PRICE):
+def in_the_base(sentences, *, seed, looks=(300,), price=PRICE):
     """`rivals` where the theory is known to hold: one linear layer on sentences, in which every token asks.
 
     Keys and queries alone are trained. The cosine of their movement, and of the two that nobody trained, to
-    the soft-margin SVM of what it selects: (trials,) each.
+    the soft-margin SVM of what it selects, and how far all moved, over the length of W at the start:
+    (looks, trials) each.
+
+    Args:
+        sentences: from `few_sentences`. looks: the steps at which to compare, increasing.
     """
     has = ("K and Q", "every token asks")
-    X, y, E = few_sentences(trials, seed % 10_000)
-    P = {**net.simple(has, trials, 32, 8, seed), "embed": E}
+    X, y, E = sentences
+    P = {**net.simple(has, len(X), E.shape[-1], 8, seed), "embed": E}
     first = {name: P[name].clone() for name in ("K0", "Q0")}
     for name in first:
         P[name].requires_grad_()
-    descend(P, X, list(first), y, has, steps, lambda step: None)
+    kept = {}
+
+    def look(step):
+        if step in looks:
+            kept[step] = net.matrix(P, 0).detach().clone()
+
+    descend(P, X, list(first), y, has, looks[-1], look)
     a, W_0 = net.embed(P, X), net.matrix(first, 0)
-    real, moved = torch.ones(X.shape, dtype=torch.bool), net.matrix(P, 0).detach() - W_0
-    far, generator = moved.norm(dim=(-2, -1)), torch.Generator().manual_seed(seed)
+    real, generator = torch.ones(X.shape, dtype=torch.bool), torch.Generator().manual_seed(seed)
     R, other = (of_tokens(a, real, 1, generator) for _ in range(2))
     R, other = (r / r.norm(dim=(-2, -1), keepdim=True) for r in (R, other))
-    movements = {
-        "own": moved,
-        "free": far[..., None, None] * R,
-        "pairs": moved_by_slopes(first["K0"], first["Q0"], other, far),
-    }
-    return {
-        name: cosine(M, svm.solve_soft(a[:, None], choice(W_0 + M, a, real), price).value)[:, 0]
-        for name, M in movements.items()
-    }
+    found = {name: [] for name in ("own", "free", "pairs", "moved")}
+    for step in looks:
+        moved = kept[step] - W_0
+        far = moved.norm(dim=(-2, -1))
+        found["moved"].append(far[:, 0] / W_0.norm(dim=(-2, -1))[:, 0])
+        for name, M in (
+            ("own", moved),
+            ("free", far[..., None, None] * R),
+            ("pairs", moved_by_slopes(first["K0"], first["Q0"], other, far)),
+        ):
+            solution = svm.solve_soft(a[:, None], choice(W_0 + M, a, real), price)
+            found[name].append(cosine(M, solution.value)[:, 0])
+    return {name: torch.stack(parts) for name, parts in found.items()}
 
 
 MEASURED = [

@@ -169,8 +169,11 @@ def taken_apart(setting, *, trials, seed, steps=300, early=30):
     }
 
 
-def at_the_end(setting, *, trials, seed, steps=300):
+def at_the_end(setting, sentences, *, seed, steps=300):
     """What the last layer of `taken_apart` has come to, (trials,) each.
+
+    Args:
+        sentences: from `few_sentences`.
 
     Returns:
         best: how often it selects the token with the best score, that is, the one to which more attention
@@ -179,9 +182,8 @@ def at_the_end(setting, *, trials, seed, steps=300):
         loss: log of the mean loss. sharp: with 10^4 times the logits, so that each choice is one token.
         alone: of the best token of each sentence, read alone (without a residual, all attention on it).
     """
-    has = ingredients(setting)
-    X, y, E = few_sentences(trials, seed % 10_000)
-    P = {**net.simple(has, trials, 32, 8, seed), "embed": E}
+    has, (X, y, E) = ingredients(setting), sentences
+    P = {**net.simple(has, len(X), E.shape[-1], 8, seed), "embed": E.clone()}
     learns = {"read": "head learns" in has, "embed": "embeddings learn" in has}
     trained = [name for name in P if learns.get(name, True)]
     for name in trained:
@@ -209,15 +211,18 @@ def at_the_end(setting, *, trials, seed, steps=300):
     }
 
 
-def residual_alone(*, trials, seed, steps=300):
+def residual_alone(sentences, *, seed, steps=300):
     """The setting "+ residual and MLP" without the MLP, which writes nothing: values and W learn.
+
+    Args:
+        sentences: from `few_sentences`.
 
     Returns:
         decided, whole: as in `taken_apart`, (trials,) each.
     """
     has = ("residual and MLP",)
-    X, y, E = few_sentences(trials, seed % 10_000)
-    P = {**net.simple(has, trials, 32, 8, seed), "embed": E}
+    X, y, E = sentences
+    P = {**net.simple(has, len(X), E.shape[-1], 8, seed), "embed": E}
     P["D0"] = torch.zeros_like(P["D0"])
     trained = ["W0", "V0"]
     for name in trained:
