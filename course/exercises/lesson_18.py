@@ -292,6 +292,7 @@ PAIRS = Exercise(
     reference=_pairs,
     cases=_pairs_cases,
     compare=Compare(rtol=1e-2, atol=0),
+    withheld=("course.replicate.lesson_18.moved_by_slopes",),
     misconceptions=known(
         lambda K, Q, M, far: far * M,
         "That is a free W. K and Q move, and W follows them.",

@@ -706,7 +706,8 @@ assert (base["own"][2] > base["free"][2] + 0.04).all()
 # %% [markdown]
 # Even where the theory holds, keys and queries that have moved as little as a transformer's are not ahead of
 # nobody's. A thousand lengths away they pass: 0.7 against 0.5, in five of five. So the control is not too
-# strict. But it does not refute the theory, which speaks of late weights: **a transformer stops long before.**
+# strict. But it does not refute the theory, which speaks of late weights: **a transformer stops long
+# before.**
 #
 # Now we add one ingredient of a transformer at a time.
 #
