@@ -23,7 +23,7 @@
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
 # [lesson 11](11_key_query_nuclear.ipynb) (keys and queries),
 # [lesson 13](13_nonlinear_heads.ipynb) (nonlinear heads) and
-# [lesson 14](14_sequence_causal.ipynb) (every position a query). About 85 minutes, four
+# [lesson 14](14_sequence_causal.ipynb) (every position a query). About 90 minutes, four
 # exercises.
 
 # %%
@@ -705,9 +705,8 @@ assert (base["own"][2] > base["free"][2] + 0.04).all()
 
 # %% [markdown]
 # Even where the theory holds, keys and queries that have moved as little as a transformer's are not ahead of
-# nobody's. A thousand lengths away they pass: 0.7 against 0.5, in five of five. So the control is not too
-# strict. But it does not refute the theory, which speaks of late weights: **a transformer stops long
-# before.**
+# nobody's. A thousand lengths away they pass: 0.7 against 0.5, in five of five. So the control can be passed,
+# but only late; and the theory speaks of late weights. **A transformer stops long before.**
 #
 # Now we add one ingredient of a transformer at a time.
 #
