@@ -104,11 +104,14 @@ class NextTokenTransformer(nn.Module):
         if "W_kq" not in of:
             return pulls
 
-        # values of the tokens g_t, against the winner's: 0 for copies of it, exactly
+        # values of the tokens, g_t = -x_t . W_ov^T blame, against the winner's: a difference within what
+        # rounding does to it is a tie, or tokens with the same next one would drift apart
         winner = log_s.argmax(-1, keepdim=True)
-        ahead = X - X.gather(-2, winner[..., None].expand(*winner.shape, X.shape[-1]))
-        ahead = -(ahead @ (blame @ self.W_ov)[..., None])[..., 0]  # (..., n, T), g_t - g_winner
-        loses = ahead != 0
+        apart = X - X.gather(-2, winner[..., None].expand(*winner.shape, X.shape[-1]))
+        ahead = -(apart @ (blame @ self.W_ov)[..., None])[..., 0]  # (..., n, T), g_t - g_winner
+        largest = self.W_ov.abs().amax(-2)[..., None, :, None]  # sum |blame| = 2
+        size = (apart.abs() @ largest)[..., 0]
+        loses = ahead.abs() > 2 * sum(self.W_ov.shape[-2:]) * torch.finfo(size.dtype).eps * size
         log_weight = (log_s + log_missing[..., None]).masked_fill(~loses, -torch.inf)
         top = log_weight.flatten(-2).amax(-1)
         top = torch.where(top.isfinite(), top, 0.0)

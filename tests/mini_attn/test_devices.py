@@ -114,16 +114,16 @@ def test_a_run_that_began_on_the_cpu_goes_on_elsewhere(device, name):
 
 @pytest.mark.parametrize("name", ["prompt", "W", "(K, Q)"])
 @pytest.mark.parametrize(
-    ("follow", "along"), [(paths.regularization_path, [1.0, 1.5]), (paths.ridge_path, [0.5, 0.3])]
+    ("follow", "along"), [(paths.regularization_path, [1.0, 1.1]), (paths.ridge_path, [0.5, 0.45])]
 )
 def test_paths(device, name, follow, along):
     def end(place):
-        return follow(MODELS[name]().to(place), tokens.to(place), along, tol=1e-5)
+        return follow(MODELS[name]().to(place), tokens.to(place), along, tol=1e-4)
 
     here, there = end(CPU), end(device)
     for key in here.values:
         if key != "residual":
-            assert_same(there[key], here[key], device, rtol=1e-5, atol=1e-5)
+            assert_same(there[key], here[key], device, rtol=1e-4, atol=1e-4)
 
 
 def problems(device, dtype=torch.float64):

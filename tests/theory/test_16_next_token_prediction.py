@@ -117,7 +117,7 @@ def test_of_two_optimal_tokens_one_wins():
     assert gap[shares].max() < 1e-6  # who shares is level in the SVM of the chosen
     assert gap[others & ~shares].min() > 0.01
     cosine = geometry.cosine(model.W_kq, own)
-    assert cosine.median() > 0.99
+    assert cosine.min() > 0.999
     assert (cosine > geometry.cosine(model.W_kq, all_pairs)).all()
     assert geometry.cosine(model.W_kq, all_pairs).median() < 0.97
 
