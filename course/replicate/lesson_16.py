@@ -1,4 +1,4 @@
-"""Lesson 16 at length: which lead of W_ov keeps attention from being trapped, and data with cycles."""
+"""Lesson 16 at length: edges of level tokens, which lead of W_ov keeps attention free, data with cycles."""
 
 import numpy as np
 import torch
@@ -28,6 +28,42 @@ def trapped(d, lead, *, trials, seed):
         "wrong": (right < 0.5).sum(-1).to(torch.int16),
         "cosine": geometry.cosine(model.W_kq, solution.value).numpy().astype(np.float32),
         "mistakes": (model.predicted(data) != data.target).sum(-1).to(torch.int16),
+    }
+
+
+def edges(n, steps, *, trials, seed):
+    """By how much the edges of level tokens grow, in log 2, while W_kq doubles its length, from unit vectors.
+
+    Each step makes the excess loss e^-.04 times as large. Counted are pairs of tokens that relations under a
+    query name and that stand level there: "still", "once" and "more" are those within .1 of 0, of 1, and of a
+    larger whole number; "level" is all of them.
+    """
+    data, _ = vocabulary.next_tokens(n, 5, V, None, 10, None, trials, seed)
+    above = vocabulary.priorities(data)
+    W_ov = svm.solve(svm.next_problem(data.embeddings, data.following)).value
+    solution = svm.solve(svm.order_problem(data.embeddings, above))
+    W = torch.zeros_like(solution.value)
+    for step in range(steps):
+        if step == steps // 2:
+            before = W.clone()
+        model = next_token.NextTokenTransformer(V, V, trials, 8.0 * W_ov, W)
+        G = model.gradients(data, ["W_kq"])["W_kq"]
+        W = W - 0.04 * (solution.objective / G.flatten(1).norm(dim=1))[:, None, None] * G
+    heights, named = solution.value.mT, above.any(-1) | above.any(-2)  # [trial, q, a]
+    level = (heights[..., :, None] - heights[..., None, :]).abs() < 0.02
+    level &= (named[..., :, None] & named[..., None, :]).triu(1)
+    moved = (W - before).mT / np.log(2)
+    moved = (moved[..., :, None] - moved[..., None, :]).abs()
+    whole = ((moved - moved.round()).abs() < 0.1) & level
+
+    def count(pairs):
+        return pairs.flatten(1).sum(1).to(torch.int16)
+
+    return {
+        "level": count(level),
+        "still": count(whole & (moved < 0.5)),
+        "once": count(whole & (moved > 0.5) & (moved < 1.5)),
+        "more": count(whole & (moved > 1.5)),
     }
 
 
@@ -137,6 +173,16 @@ MEASURED = [
         batch=10,
         paired=("d", "lead"),
         minutes=1,
+    ),
+    Measured(
+        "16.edges",
+        "Growth of the edges of level tokens while W_kq doubles its length.",
+        edges,
+        {"n": [40, 60], "steps": [1000, 4000, 16000]},
+        trials=20,
+        batch=10,
+        paired=("steps",),
+        minutes=3,
     ),
     Measured(
         "16.cycles",
