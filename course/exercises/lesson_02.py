@@ -126,6 +126,8 @@ TWO_POINTS = Exercise(
         "constraint first.",
         _one_alone,
         "You made only the shorter point's constraint tight. Look at the other one: is it kept?",
+        lambda a, b: a / (a @ a) if a @ b >= a @ a else b / (b @ b),
+        "a alone, else b alone: a third case is missing, both tight.",
         _nearest,
         "That is the nearest point of the segment. Its direction is right, but w has the length 1 / margin.",
         lambda a, b: _nearest(a, b) / np.linalg.norm(_nearest(a, b)),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from scipy.optimize import minimize, nnls
+from scipy.optimize import linprog, minimize, nnls
 
 
 def two_points_by_slsqp(a, b):
@@ -139,14 +139,14 @@ def factor_least_eigenvalue(A):
     return 1 - sizes[0] / sizes[-1]
 
 
-def flip_by_separating_again(A):
-    """Each flip tried: does the hull of the new points, all of length 1, keep away from the origin?"""
+def flip_by_linear_programs(A):
+    """Each flip tried, from the other side of Gordan's theorem: is there a w that separates?"""
     found = []
     for i in range(len(A)):
         turned = A / np.linalg.norm(A, axis=1, keepdims=True)
         turned[i] *= -1
-        lam, _ = nnls(np.vstack([turned.T, np.ones(len(A))]), np.append(np.zeros(A.shape[1]), 1.0))
-        found.append(np.linalg.norm(lam @ turned) > 1e-9 * lam.sum())
+        answer = linprog(np.zeros(A.shape[1]), A_ub=-turned, b_ub=-np.ones(len(A)), bounds=(None, None))
+        found.append(answer.status == 0)
     return found
 
 
@@ -225,7 +225,7 @@ ANSWERS = {
         ],
     },
     "02.5": {
-        "also_right": flip_by_separating_again,
+        "also_right": flip_by_linear_programs,
         "wrong": [
             flip_shortest,
             flip_widest_pair,
