@@ -137,6 +137,8 @@ DISTANCE = Exercise(
             "psi has the factor 1/rho, so its slope has none: nothing is left to multiply.",
             lambda W, A, lam, rho: _distance(W, A, lam, rho) - 1 + 1 / rho,
             "psi of both is 1/rho, and these cancel. What is left is <slope at b, b> = 1.",
+            _distance_by(seen=lambda S, rho: _power(S, (rho - 1) ** 2)),
+            "W_rho is the power 1 / (rho - 1) of S; rho - 1 is the way from W to S.",
         ),
     ],
     withheld=(
@@ -203,6 +205,8 @@ SHORT = Exercise(
         "The exponent rho / (rho - 1) is that of S's norm. How long is S when W is `norm` long?",
         _short_by(power=lambda rho: 1.0),
         "W may get 1 + share times as long; S is a power of it, so it gets another factor longer.",
+        lambda norm, rho, share: ((norm * share) ** (rho - 1), share ** (1 - rho)),
+        "That is the mirror map of what W gains. Take it of W before and after: the step is the difference.",
         _short_by(power=lambda rho: 1 / (rho - 1)),
         "The wrong way round: a longer W by 1 + share is a longer S by the power rho - 1 of that.",
         _short_by(power=lambda rho: rho),

@@ -92,6 +92,24 @@ def longer(rho, *, trials, seed):
     }
 
 
+def farther(rho, *, trials, seed):
+    """Runs of growing steps, on a longer path: how the divergence from their own SVM falls.
+
+    Returns:
+        divergence (trials, 2) after 4,000 and 8,000 steps, from the SVM of the tokens selected at the end;
+        moved (trials,): whether other tokens were selected after 4,000.
+    """
+    tokens = data.random_tokens(6, 8, 10, trials=trials, seed=seed)
+    how = {"schedule": train.growing, "record": {"W": lambda model: model.W}, "every": [4000, 8000]}
+    model, history = descended(tokens, rho, 8000, start(trials, 10, seed + 1), **how)
+    selected, Ws = kept(tokens, model), history["W"][1:]
+    own = solution(tokens, selected, rho)
+    return {
+        "divergence": torch.stack([geometry.bregman(W, own, rho) for W in Ws], -1).float(),
+        "moved": (tokens.compare(tokens.z @ Ws[0].mT).argmax(-1) != selected).any(-1),
+    }
+
+
 def digest(selected: Tensor) -> np.ndarray:
     return selected.to(torch.int8).numpy()
 
@@ -214,6 +232,16 @@ MEASURED = [
         batch=10,
         paired=("rho",),
         minutes=2,
+    ),
+    Measured(
+        "15.farther",
+        "Two more exponents on a longer path: the power of the divergence.",
+        farther,
+        {"rho": [2.5, 4.0]},
+        trials=20,
+        batch=20,
+        paired=("rho",),
+        minutes=0.5,
     ),
     Measured(
         "15.selection",

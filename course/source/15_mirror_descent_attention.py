@@ -29,6 +29,7 @@
 
 # %%
 import dataclasses
+import itertools
 
 import ipywidgets
 import matplotlib.pyplot as plt
@@ -199,10 +200,19 @@ for rho, path in paths.items():
     print(f"rho = {rho:3.1f} {lower:29.4f} {upper:9.4f} {run:21.2f}")
     assert 0 <= upper / lower - 1 < 1e-4
     assert run < (1.1 if rho > 2 else 1.02) * upper
+    alone = np.linalg.norm(lam @ A, rho / (rho - 1)) / (lam @ np.linalg.norm(A, rho / (rho - 1), axis=1))
+    if rho == 1.1:
+        print(f"||S|| over the length of all steps, if each pulls at one comparison: {alone:.2f}")
+        assert abs(np.linalg.norm(path[-1].ravel(), rho) ** 0.1 / travelled[-1] / alone - 1) < 0.03
 
 # %% [markdown]
 # The solver's weights close the gap. And the run of 2,000 steps, scaled to a smallest lead of 1, is nearly
 # as short.
+#
+# They also explain the 0.20 of section 15.2. At $\rho = 1.1$ a late step makes $W$ so much longer that the
+# next gradient belongs to one comparison alone, the one furthest behind. Steps of lengths in proportion to
+# $\lambda_j \lVert A_j\rVert_{\rho^*}$, each along one $A_j$, sum to $S$, and cancel in part. At $\rho = 3$
+# all comparisons pull at once, along $S$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.4 How near? A divergence
@@ -262,19 +272,23 @@ check("15.1", distance)
 
 # %%
 print("after 200 steps, rho   divergence   1 - margin / largest   1 - cosine")
-for rho, path in paths.items():
-    W, W_rho = path[200].ravel(), limits[rho].value.numpy().ravel()
+for j, (rho, path) in itertools.product((200, 2000), paths.items()):
+    W, W_rho = path[j].ravel(), limits[rho].value.numpy().ravel()
     D = distance(W, A, limits[rho].dual.numpy(), rho)
     margin = (A @ W).min() / np.linalg.norm(W, rho) * np.linalg.norm(W_rho, rho)  # over the largest
     cosine = W @ W_rho / np.linalg.norm(W) / np.linalg.norm(W_rho)
-    print(f"{rho:20.1f} {D:12.4f} {1 - margin:22.3f} {1 - cosine:12.4f}")
+    if j == 200:
+        print(f"{rho:20.1f} {D:12.4f} {1 - margin:22.3f} {1 - cosine:12.4f}")
     pair = torch.tensor(W), torch.tensor(W_rho)
     assert abs(D - geometry.bregman(*pair, rho, batch_dims=0)) < 1e-5, again.format("15.1")
-    assert 1 - margin > 8 * D, again.format("15.1")
-    assert (abs(D - (1 - cosine)) < 1e-5) == (rho == 2), again.format("15.1")
+    assert 1 - margin > (8 if j == 200 else 25) * D, again.format("15.1")
+    assert j > 200 or (abs(D - (1 - cosine)) < 1e-5) == (rho == 2), again.format("15.1")
+print("after 2,000 steps the second of these is more than 25 times the first, for each rho")
 
 # %% [markdown]
-# Eight times as much and more: a small divergence need not mean a small loss of margin.
+# Eight times as much and more, and the nearer the goal, the more: an error in the direction takes its own
+# size from the smallest lead, but only its square from the average. A small divergence need not mean a
+# small loss of margin.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.5 The published figure
@@ -327,32 +341,39 @@ assert table["three", "theirs"][1] / table["three", "own"][1] > 3
 # The larger of the two shares decides, and the divergence is of second order in it. So it should fall with
 # the power $-2\min(1, 1/(\rho-1))$ of $j$.
 #
-# The same runs, from a tenth of the published steps to ten times as many:
+# The same runs, from a tenth of the published steps to ten times as many. Two more exponents, 2.5 and 4, tell
+# this law from others with $-2$ at 2 and $-1$ at 3, such as $\rho - 4$. Their steps grow (8,000 of
+# $0.1\sqrt j$), to go farther: there the power is that of the path's length.
 
 # %%
-longer = measured("15.longer").load()
+longer, farther = (measured(f"15.{name}").load() for name in ("longer", "farther"))
 stages = np.array([0.1, 0.3, 1, 3, 10])
 curves = {}
-print("from 3 to 10 times the published steps   same tokens from 1 on   power of the divergence   predicted")
-for k, rho in enumerate(RHOS):
-    cell = longer.sel(rho=rho)
-    settled = ~cell.moved.values[:, 2:].any(axis=1)
-    curves[rho] = cell.divergence.values[settled].mean(axis=0)  # (stages, SVMs)
-    power_law = np.log(curves[rho][-1, k] / curves[rho][-2, k]) / np.log(10 / 3)
+print("power of the divergence, median      predicted   measured   data sets that kept their tokens")
+for rho in (*RHOS, 2.5, 4.0):
     predicted = -2 * min(1, 1 / (rho - 1))
-    print(f"rho = {rho:4.2f} {settled.sum():42d} of 20 {power_law:25.1f} {predicted:10.1f}")
-    assert abs(power_law - predicted) < 0.1
-    assert (np.diff(curves[rho][:, k]) < 0).all()
-    assert np.delete(curves[rho][-1], k).min() > 0.006 > 4 * curves[rho][-1, k]
+    if rho in RHOS:  # from 3 to 10 times the published steps
+        cell, k, path_longer = longer.sel(rho=rho), RHOS.index(rho), 10 / 3
+        settled = ~cell.moved.values[:, 2:].any(axis=1)
+        kept = cell.divergence.values[settled]  # (data sets, stages, SVMs)
+        curves[rho], ends = kept.mean(axis=0), kept[:, 3:, k]
+        assert (np.diff(curves[rho][:, k]) < 0).all()
+        assert np.delete(curves[rho][-1], k).min() > 0.006 > 4 * curves[rho][-1, k]
+    else:  # from 4,000 to 8,000 growing steps
+        cell, path_longer = farther.sel(rho=rho), 2**1.5
+        settled = ~cell.moved.values
+        ends = cell.divergence.values[settled]
+    power_law = np.median(np.log(ends[:, 1] / ends[:, 0])) / np.log(path_longer)
+    print(f"rho = {rho:4.2f} {predicted:36.2f} {power_law:10.2f} {settled.sum():13d} of 20")
+    assert abs(power_law - predicted) < 0.06
+    assert rho in (2, 3) or abs(power_law - (rho - 4)) > 0.1  # a rival
     assert settled.sum() >= 18
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True)
-for ax, (rho, curve) in zip(axes, curves.items(), strict=True):
-    for k, (color, marker, style) in enumerate(((BLUE, "o", "-"), (GREEN, "s", "--"), (ORANGE, "^", ":"))):
-        ax.loglog(
-            stages, curve[:, k], style, marker=marker, color=color, label=rf"SVM of $\rho$ = {RHOS[k]:g}"
-        )
+for ax, rho in zip(axes, RHOS, strict=True):
+    for k, (color, style) in enumerate(((BLUE, "o-"), (GREEN, "s--"), (ORANGE, "^:"))):
+        ax.loglog(stages, curves[rho][:, k], style, color=color, label=rf"SVM of $\rho$ = {RHOS[k]:g}")
     ax.set(title=rf"run with $\rho$ = {rho:g}", xticks=stages, xticklabels=["0.1", "0.3", "1", "3", "10"])
     ax.minorticks_off()
 axes[0].set_ylabel("mean divergence")
@@ -415,7 +436,7 @@ check("15.2", shortness)
 # short, and for which is it long?
 
 # %%
-print("rho    eta for a tenth   such steps   measured, at most   a step of 0.1 adds")
+print("rho    eta for a tenth   such steps   the next one adds   a step of 0.1 at most")
 norms = {rho: float(svm.solve(problem, norm=rho).objective) for rho in (1.1, 1.75, 2.0, 3.0)}
 for rho, norm in norms.items():
     eta, number = shortness(norm, rho, 0.1)
@@ -425,7 +446,7 @@ for rho, norm in norms.items():
         length.append(np.linalg.norm(W.ravel(), rho))
     added = length[-1] / length[-2] - 1  # by the first step from a W as long as its SVM
     coarse = (1 + 0.1 / norm ** (rho - 1)) ** (1 / (rho - 1)) - 1
-    print(f"{rho:4.2f} {eta:16.3f} {number:12.1f} {added:19.2f} {coarse:20.2f}")
+    print(f"{rho:4.2f} {eta:16.3f} {number:12.1f} {added:19.2f} {coarse:23.2f}")
     assert 0.03 < added < 0.1 + 1e-9, again.format("15.2")
     assert len(length) - 2 >= number, again.format("15.2")
     assert (coarse > 1) if rho == 1.1 else (coarse < 0.05)
@@ -592,9 +613,9 @@ for begin, rho, key in (
         assert 24 <= min(as_2) <= max(as_2) <= 33
 
 # %% [markdown]
-# The control moves no count by more than three. So coarse steps do not make them: $\rho = 1.75$ selects as 2
-# does on about nine data sets of ten, 3 on seven or eight, 1.1 on half. They tell of the start, too: with one
-# of its own for each $\rho$, 3 agrees with 2 on half.
+# The control moves no count by more than three. So coarse steps do not make them: from 0, $\rho = 1.75$
+# selects as 2 does on about nine data sets of ten, 3 on eight, 1.1 on half. They tell of the start, too: from
+# one $W_0$, 3 agrees with 2 on seven of ten; from one of its own for each $\rho$, on half.
 #
 # Geometry or path? When can a choice be *held*? Take the simplest case.
 
@@ -649,9 +670,49 @@ for rho in (1.2, 1.5, 2.0, 2.5, 3.0, 4.0):
     print(f"{rho:3.1f}   {'held' if says else 'lost':9s}   {kept_share:.2f}")
     assert (kept_share > 0.99) == says, again.format("15.3")
     assert (kept_share < 0.01) == (not says), again.format("15.3")
+border = 1 + np.log(2) / np.log(1.7)  # (p_2 / p_1)^(rho - 1) = 1/2, and p.(b - a) = 1.7 p_2 - p_1 = 0
+assert abs(border - 2.31) < 0.005
+assert [bool(held(a, b, rho)[0]) for rho in (2.3, 2.32)] == [False, True], again.format("15.3")
 
 # %% [markdown]
-# The geometry can decide, then. Does it, in the random data? Take the $\rho = 2$ runs from 0, scale each to a
+# The geometry can decide, then. Why does it hold the token for large $\rho$ only?
+
+# %% jupyter={"source_hidden": true}
+fig, ax = plt.subplots(figsize=(5.6, 4.6))
+x = np.linspace(0, 0.62, 400)
+ax.fill_between(x, np.maximum((1 - x) / 2.7, 0), 0.5, color=GREEN, alpha=0.15, linewidth=0)
+ax.text(0.41, 0.44, r"$p \cdot b \geq 1$", color=BLACK)
+ax.plot(x, 1 - 2 * x, color=BLACK, linewidth=1.6)
+ax.text(0.27, 0.475, r"$p \cdot a = 1$", color=BLACK)
+for rho, color, style in ((1.2, ORANGE, ":"), (2.0, BLUE, "--"), (4.0, GREEN, "-")):
+    p = power(a[0], 1 / (rho - 1))
+    p /= p @ a[0]
+    radius, angle = np.linalg.norm(p, rho), np.linspace(0, np.pi / 2, 400)
+    ball = np.abs(np.stack([np.cos(angle), np.sin(angle)])) ** (2 / rho) * radius
+    ax.plot(*ball, style, color=color, linewidth=1.2, label=rf"of one length in $\ell_{{{rho:g}}}$")
+for rho in (1.2, 1.5, 2.0, 2.5, 3.0, 4.0):
+    p = power(a[0], 1 / (rho - 1))
+    p /= p @ a[0]
+    ax.plot(*p, "o" if held(a, b, rho)[0] else "X", color=BLACK, markersize=7, zorder=3)
+    ax.annotate(f"{rho:g}", p, xytext=(7, 1), textcoords="offset points")
+ax.set(xlim=(0, 0.62), ylim=(0, 0.5), xlabel="$p_1$", ylabel="$p_2$", aspect="equal")
+ax.legend(loc="lower left")
+show(
+    fig,
+    alt="The plane of p. On the line p.a = 1 six marks climb from the first axis as rho grows from 1.2 to 4; "
+    "three curves of equal length touch the line there. Crosses for 1.2, 1.5 and 2 lie below the shaded half "
+    "plane where p.b is at least 1, discs for 2.5, 3 and 4 in it.",
+)
+
+# %% [markdown]
+# **Figure 3.** Where the curve of one length touches the line $p \cdot a = 1$, there is the shortest $p$ of
+# that norm. Disc: held, in the shaded half plane; cross: lost.
+
+# %% [markdown]
+# A small $\rho$ spends its length on the largest entry of $a$, the first, and there $b$ leads by little. The
+# border is where $(p_2/p_1)^{\rho-1} = \frac12$ meets $p \cdot a = p \cdot b$, at $\rho = 2.31$.
+#
+# Does geometry decide in the random data? Take the $\rho = 2$ runs from 0, scale each to a
 # smallest lead of 10, and go on from there in another norm, with steps that add 0.1.
 
 # %%
@@ -678,65 +739,6 @@ assert could.all()
 # held, and most of the 6 others lost. (To leave can take longer than these runs.) **The path decides among
 # the possible**: at $\rho = 3$ every choice of $\rho = 2$ can be held, and yet it chose differently on nearly
 # one data set in five.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# **The head too.** Train $v$ and $W$ together, both by mirror steps in $\ell_\rho$, each normalised by
-# itself. By lesson 09 the head should go to *its* SVM over the selected tokens, now in $\ell_\rho$; and where
-# all sequences are support vectors of it, $W$ to its own. With a head that learns, the scores move too, and
-# selection is delicate. The paper shows a toy whose first sequence ends on $(1, 0)$ for $\rho$ = 1.75 and 2,
-# on $(0, 0)$ for 3. We do not have its tokens; a search found ours. **Predict**: does the length of the steps
-# matter?
-
-
-# %%
-def joint(tokens, rho, eta, steps):
-    """The model after growing mirror steps on W and v together, both from 0."""
-    d, trials = tokens.X.shape[-1], tokens.trials[0]
-    model = models.CrossAttention(d, trials=trials, head=heads.LinearHead(d, trials=trials))
-    groups = [{"params": [model.W]}, {"params": [model.head.v]}]
-    optimizer = optim.MirrorDescent(groups, lr=eta, p=rho, batch_dims=1)
-    train.fit(model, tokens, optimizer, steps, every=steps, schedule=train.growing, progress=False)
-    return model.requires_grad_(False)
-
-
-together = data.random_tokens(4, 3, 12, trials=40, seed=7)
-print("40 data sets, median divergences: v from its SVM   all sequences support v in   there W from its SVM")
-for rho in (1.1, 1.5, 2.0, 3.0):
-    model = joint(together, rho, 0.1, 800 if rho < 1.5 else 400)  # the first arrives later
-    chosen = geometry.selected_tokens(model.attention(together))
-    points = together.X.gather(2, chosen[..., None, None].expand(-1, -1, 1, 12))[:, :, 0]
-    v_rho, v_2 = (svm.solve(svm.label_problem(points, together.y), norm=one).value for one in (rho, 2.0))
-    every = (together.y * (points @ v_rho[..., None])[..., 0] < 1 + 1e-3).all(-1)
-    own = svm.solve(svm.attention_problem(together.X, together.z, chosen), norm=rho).value
-    D_v, rival = (geometry.bregman(model.head.v, one, rho).median() for one in (v_rho, v_2))
-    D_W = geometry.bregman(model.W, own, rho)[every].median()
-    sizes = ["below .002" if one < 0.002 else "above .01" for one in (D_v, D_W)]
-    count = f"about {10 * round(int(every.sum()) / 10)}"  # at 1.1 which tokens win hangs on rounding
-    print(f"rho = {rho:3.1f} {sizes[0]:>41s} {count:>28s} {sizes[1]:>22s}")
-    assert D_v < 1e-3
-    assert rho == 2 or rival > 0.02
-    assert (D_W < 2e-3) if rho > 1.1 else (D_W > 0.01)
-    assert rho == 1.1 or every.sum() > 20
-
-corners = torch.tensor([[[[1, 0], [0, 0]], [[2, -1], [1.5, 1]]]]).double()  # labels +1, -1; z = (1, 0)
-pair = data.TokenData(
-    X=corners, z=corners[:, [0, 0], 0], y=torch.tensor([[1.0, -1.0]]).double(), v=torch.zeros(1, 2).double()
-)
-print("the toy ends on, for rho =  1.75    2       3")
-ends = {}
-for eta, steps in ((0.3, 50), (0.1, 300), (0.03, 230), (0.01, 480)):
-    last = [joint(pair, rho, eta, steps).attention(pair)[0, 0] for rho in (1.75, 2.0, 3.0)]
-    assert min(float(one.max()) for one in last) > 0.99
-    ends[eta] = ["(1, 0)" if one[0] > 0.5 else "(0, 0)" for one in last]
-    print(f"growing steps of {eta:4.2f}:      ", *(f"{token:7s}" for token in ends[eta]))
-assert ends[0.3] == ["(0, 0)"] * 3
-assert ends[0.1] == ["(0, 0)", "(0, 0)", "(1, 0)"]
-assert ends[0.03] == ends[0.01] == ["(1, 0)", "(1, 0)", "(0, 0)"]
-
-# %% [markdown]
-# From 1.5 on the head goes to its SVM, in the median, and $W$ to its own on the about 30 of 40 data sets
-# where all sequences support the head. With 1.1 only the head has arrived by then. With short steps the toy
-# flips as the paper's does; steps of 0.1 turn the flip round, and steps of 0.3 hide it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.10 Real data *(optional)*
@@ -894,7 +896,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Differences in test accuracy, chosen on validation: dots the 20 splits (shifted sideways),
+# **Figure 4.** Differences in test accuracy, chosen on validation: dots the 20 splits (shifted sideways),
 # diamonds the mean with its corrected 95% interval.
 
 # %% [markdown]
@@ -926,17 +928,79 @@ if IMDB_FOLDER:
 # layer and two data sets say nothing.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 15.11 Claims and measurements
+# ## 15.11 The head too *(optional)*
+#
+# Train $v$ and $W$ together, both by mirror steps in $\ell_\rho$, each normalised by itself. By lesson 09 the
+# head should go to *its* SVM over the selected tokens, now in $\ell_\rho$; and where all sequences are
+# support vectors of it, $W$ to its own.
+
+
+# %%
+def joint(tokens, rho, eta, steps):
+    """The model after growing mirror steps on W and v together, both from 0."""
+    d, trials = tokens.X.shape[-1], tokens.trials[0]
+    model = models.CrossAttention(d, trials=trials, head=heads.LinearHead(d, trials=trials))
+    groups = [{"params": [model.W]}, {"params": [model.head.v]}]
+    optimizer = optim.MirrorDescent(groups, lr=eta, p=rho, batch_dims=1)
+    train.fit(model, tokens, optimizer, steps, every=steps, schedule=train.growing, progress=False)
+    return model.requires_grad_(False)
+
+
+together = data.random_tokens(4, 3, 12, trials=40, seed=7)
+print("40 data sets, median divergences   v from its SVM   from that of 2   W from its SVM, if all support")
+for rho in (1.5, 2.0, 3.0):
+    model = joint(together, rho, 0.1, 400)
+    chosen = geometry.selected_tokens(model.attention(together))
+    points = together.X.gather(2, chosen[..., None, None].expand(-1, -1, 1, 12))[:, :, 0]
+    v_rho, v_2 = (svm.solve(svm.label_problem(points, together.y), norm=one).value for one in (rho, 2.0))
+    every = (together.y * (points @ v_rho[..., None])[..., 0] < 1 + 1e-3).all(-1)
+    own = svm.solve(svm.attention_problem(together.X, together.z, chosen), norm=rho).value
+    D_v, rival = (float(geometry.bregman(model.head.v, one, rho).median()) for one in (v_rho, v_2))
+    D_W = float(geometry.bregman(model.W, own, rho)[every].median())
+    print(f"rho = {rho:3.1f} {D_v:40.3f} {rival:16.2f} {D_W:16.3f} ({every.sum()} sets)")
+    assert D_v < 1e-3
+    assert rho == 2 or rival > 0.02
+    assert D_W < 2e-3
+    assert every.sum() > 20
+
+# %% [markdown]
+# The head goes to the SVM of its own norm, in the median, and $W$ to its own where all sequences support the
+# head. (We leave out $\rho = 1.1$, where rounding decides which tokens win.)
+#
+# With a head that learns the scores move too, and selection is delicate. The paper shows a toy whose first
+# sequence ends on $(1, 0)$ for $\rho$ = 1.75 and 2, on $(0, 0)$ for 3. We do not have its tokens; a search
+# found ours. **Predict**: does the length of the steps matter?
+
+# %%
+corners = torch.tensor([[[[1, 0], [0, 0]], [[2, -1], [1.5, 1]]]]).double()  # labels +1, -1; z = (1, 0)
+pair = data.TokenData(
+    X=corners, z=corners[:, [0, 0], 0], y=torch.tensor([[1.0, -1.0]]).double(), v=torch.zeros(1, 2).double()
+)
+print("the toy ends on, for rho =  1.75    2       3")
+ends = {}
+for eta, steps in ((0.1, 300), (0.03, 230), (0.01, 480)):
+    last = [joint(pair, rho, eta, steps).attention(pair)[0, 0] for rho in (1.75, 2.0, 3.0)]
+    assert min(float(one.max()) for one in last) > 0.99
+    ends[eta] = ["(1, 0)" if one[0] > 0.5 else "(0, 0)" for one in last]
+    print(f"growing steps of {eta:4.2f}:      ", *(f"{token:7s}" for token in ends[eta]))
+assert ends[0.1] == ["(0, 0)", "(0, 0)", "(1, 0)"]
+assert ends[0.03] == ends[0.01] == ["(1, 0)", "(1, 0)", "(0, 0)"]
+
+# %% [markdown]
+# With short steps the toy flips as the paper's does; steps of 0.1 turn the flip round.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 15.12 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | $\lVert W\rVert_\rho$ grows | path length to the power $1/(\rho - 1)$ | exponents within 5% |
-# | a run goes to its own SVM | divergence: power $-2\min(1, 1/(\rho-1))$ of $j$ | within .1 for 1.75, 2, 3 |
+# | a run goes to its own SVM | divergence: power $-2\min(1, 1/(\rho-1))$ | medians within 0.06, five $\rho$ |
 # | the published 0.18 and 0.21 | geometry | for the same tokens 0.05 and 0.09; met with others |
 # | sparsity | normal $S$: 9 of 100 entries at 1.1 | refuted: 31; the top of $S$ is flat |
 # | sparse whatever the coordinates | $W$ turns along | refuted for 1.1 |
 # | which choices can be held | the locally optimal ones | 174 of 174 held with short steps |
-# | head and $W$ together | each to its SVM in $\ell_\rho$ | medians, for 1.5, 2, 3; at 1.1 only the head |
+# | (optional) head and $W$ together | each to its SVM in $\ell_\rho$ | medians, for 1.5, 2, 3 |
 # | (optional) $\rho = 1.1$ generalises better | ahead of 2 | behind by 1.4 and 0.9 points, within chance |
 
 # %% [markdown]
@@ -966,7 +1030,7 @@ progress("15")
 # - Small $\rho$ means a sparse $W$, because $W$ is the power $1/(\rho - 1)$ of $S$ (the flat top of $S$
 #   makes it less so); and only in the given coordinates.
 # - The norm decides which choices can be held. Which of these a run selects, its path decides. To tell them
-#   from coarse steps, shorten the steps. A head that learns goes to the $\ell_\rho$ SVM too.
+#   from coarse steps, shorten the steps.
 # - (Optional.) On digits and film sentences, with grids of equal size (some too narrow) and chosen on
 #   validation, $\rho = 1.1$ is not seen to be better. Splits overlap, so intervals are far wider than they
 #   seem.
