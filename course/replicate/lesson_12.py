@@ -1,7 +1,7 @@
 """Lesson 12: which runs end at the best tokens, over sizes, numbers of sequences, starts and schedules.
 
 python -m course replicate --fresh 12.shares 12.choices 12.wide 12.rivals 12.orthogonal \
-    12.nearest 12.crowded 12.load 12.tokens 12.starts
+    12.escape 12.nearest 12.crowded 12.load 12.tokens 12.starts
 """
 
 from __future__ import annotations
@@ -132,11 +132,11 @@ def wide(kind, d, *, trials, seed):
     }
 
 
-RIVALS = ((4, 3), (2, 6))  # n, T: 81 and 36 choices
+RIVALS = ((4, 3), (2, 6), (3, 4))  # n, T: 81, 36 and 64 choices
 
 
 def rivals(kind, size, d, *, trials, seed):
-    """As `wide`, at two other sizes: the run, its rivals, and whether the best choice is possible."""
+    """As `wide`, at other sizes too: the run, its rivals, and whether the best choice is possible."""
     tokens = compressed(data.random_tokens(*RIVALS[size], d, trials=trials, seed=seed))
     code = words(descend(attend(kind, tokens.keys.shape[-1], trials), tokens, steps=600), tokens)
     return {"code": code, "wrong": wrong_winners(kind, tokens)[0], "possible": possible(kind, tokens)}
@@ -274,6 +274,15 @@ MEASURED = [
         trials=500,
         batch=100,
         paired=("kind",),
+        minutes=2,
+    ),
+    Measured(
+        id="12.escape",
+        what="W only, four times the runs: few of its problems have a rival.",
+        trial=rivals,
+        grid={"kind": ["W"], "size": [0, 1, 2], "d": [4, 8, 16]},
+        trials=2000,
+        batch=100,
         minutes=2,
     ),
     Measured(
