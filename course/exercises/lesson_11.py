@@ -124,6 +124,12 @@ def _stall_by(
     return answer
 
 
+def _along_columns(K, Q):
+    """The size along the first columns of both results of the SVD of W: the right one is a row."""
+    u, _, w = np.linalg.svd(K @ Q.T)
+    return ((u[:, 0] @ K + w[:, 0] @ Q) ** 2).sum()
+
+
 def stall(K, Q, S, goal):
     """The newcomer's share of the first direction, and the factor of the norm until that is `goal`."""
     return _stall_by()(K, Q, S, goal)
@@ -228,6 +234,8 @@ STALL = Exercise(
         "These are the vectors of the smallest singular value. The newcomer comes along the largest.",
         _stall_by(vectors=lambda left, right: (left[:, 0], right[:, 0])),
         "np.linalg.svd returns the right vectors as rows: zeta is the first row of its third result.",
+        _stall_by(vectors=lambda left, right: (left[:, 0], right[:, 0]), whole=_along_columns),
+        "np.linalg.svd returns the right vectors as rows: take the first row, for S and for W.",
         _stall_by(vectors=lambda left, right: (left[0], right[0])),
         "np.linalg.svd returns the left vectors as columns: xi is the first column of its first result.",
         lambda K, Q, S, goal: stall(K, Q, S, goal)[::-1],
