@@ -201,10 +201,20 @@ def _only_holders(X, y):
     return (turns(X, y) > 0.3).astype(float)
 
 
-def _unwrapped(X, y):
-    """The differences of the angles, as arctan2 gives them."""
+def _unwrapped(X, y, around=np.inf):
+    """The differences of the angles, as arctan2 gives them, or counted from 0 to once around."""
     A = y[:, None] * X
-    return np.degrees(np.abs([_limit(np.delete(A, i, axis=0)) - _limit(A) for i in range(len(A))]))
+    limits = [_limit(np.delete(A, i, axis=0)) for i in range(len(A))] + [_limit(A)]
+    if np.isfinite(around):
+        limits = np.mod(limits, around)
+    return np.degrees(np.abs(np.array(limits[:-1]) - limits[-1]))
+
+
+def _signed(X, y):
+    """The turns, negative where the limit turns clockwise."""
+    A = y[:, None] * X
+    turned = [_limit(np.delete(A, i, axis=0)) - _limit(A) for i in range(len(A))]
+    return np.degrees((np.array(turned) + np.pi) % (2 * np.pi) - np.pi)
 
 
 def _shares(X, y):
@@ -249,6 +259,15 @@ TURNS = [
         _unwrapped,
         "Two angles on either side of the half-turn, such as 170 and -170 degrees, are 20 degrees apart: go "
         "the shorter way round.",
+    ),
+    Misconception(
+        lambda X, y: _unwrapped(X, y, around=2 * np.pi),
+        "Two angles on either side of the search's end, such as 359 and 1 degrees, are 2 degrees apart: go "
+        "the shorter way round.",
+    ),
+    Misconception(
+        _signed,
+        "The right turns, with a sign. By how many degrees, whichever way?",
     ),
     Misconception(
         lambda X, y: np.radians(turns(X, y)),
