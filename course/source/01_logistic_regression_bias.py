@@ -677,17 +677,20 @@ assert np.isclose((signed[~in_S] @ w_hat).min(), 2.3)  # "next"
 
 # %%
 print("   eta   settles   steps until below 1 degree for good   ||r|| / (eta theta)")
-needed = {}
+needed, stands = {}, {}
 for length in (0.5, 2, 3, 3.5, 3.6, 4, 100, 10_000):
     path = descend(lambda w, s=length: normalized_step(w, X, y, s), np.zeros(2), range(1, 1001))
     needed[length] = 2 + int(np.flatnonzero(angle(path) >= 1)[-1])
-    settles = np.abs((path[-1] - path[-2]) @ [unit[1], -unit[0]]) < 1e-6
+    stands[length] = (path - w_tilde) @ [-unit[1], unit[0]]
+    settles = np.abs(stands[length][-1] - stands[length][-2]) < 1e-6
     print(f"{length:6}   {settles!s:7} {needed[length]:20} {r / length / np.radians(1):29.1f}")
     assert settles == (length < limit), "see exercise 01.5"
     assert 0.75 < np.linalg.norm(path[-1]) / (1000 * length) < 1.001
-    assert settles or np.abs((path - w_tilde) @ [unit[1], -unit[0]]).max() < length
+    assert settles or np.abs(stands[length]).max() < length
 print(f"predicted: steps settle up to {limit:.2f}")
 assert [needed[length] for length in (0.5, 3.5, 4, 100, 10_000)] == [110, 17, 21, 56, 56]
+factors = [stands[length][29] / stands[length][28] for length in (0.5, 3)]  # of s, in the thirtieth step
+assert np.allclose(factors, [1 - 2 * length / limit for length in (0.5, 3)], atol=0.02), "see exercise 01.5"
 
 # %% [markdown]
 # The quickest steps are about as long as the longest that settles.
@@ -703,13 +706,8 @@ left.set(xlabel="time $t$ of the flow", ylabel="distance from the line", ylim=(1
 left.set(xticks=[1e2, 1e4, 1e6, 1e8, 1e10], yticks=[1e-9, 1e-6, 1e-3, 1])
 left.legend(fontsize=10, loc="upper right")
 for size, color, style in ((4, "vermillion", "s-"), (3, "blue", "o-"), (0.5, "green", "^-")):
-    path = descend(lambda w, size=size: normalized_step(w, X, y, size), np.zeros(2), range(1, 31))
-    off = (path - w_tilde) @ [-unit[1], unit[0]]
-    if size < limit:
-        assert np.isclose(off[-1] / off[-2], 1 - 2 * size / limit, atol=0.02), "see exercise 01.5"
-    right.plot(
-        range(1, 31), off, style, color=COLORS[color], markersize=4, linewidth=1, label=rf"$\eta$ = {size}"
-    )
+    spots = {"color": COLORS[color], "markersize": 4, "linewidth": 1, "label": rf"$\eta$ = {size}"}
+    right.plot(range(1, 31), stands[size][:30], style, **spots)
 right.axhline(0, color=COLORS["black"], linestyle="--", linewidth=1)
 right.set(xlabel="normalised step", ylabel="place across the line", ylim=(-1.8, 0.8))
 right.legend(fontsize=10, loc="lower right", ncols=3)
