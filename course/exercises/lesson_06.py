@@ -156,6 +156,15 @@ RIVALS = Exercise(
         _at(lambda a, b: _shorter(a, b) / (_shorter(a, b) @ _shorter(a, b))),
         "You stop at the SVM of the rival that asks for the longer p. Where it is ahead of the other by less "
         "than 1, it breaks that constraint, and both become tight.",
+        _at(lambda a, b: a / (a @ a)),
+        "You took the SVM of the comparison a alone. Which of the two asks for the longer p, and does that p "
+        "satisfy the other constraint, too?",
+        _at(lambda a, b: b / (b @ b)),
+        "You took the SVM of the comparison b alone. Which of the two asks for the longer p, and does that p "
+        "satisfy the other constraint, too?",
+        _at(lambda a, b: (a + b) / min((a + b) @ a, (a + b) @ b)),
+        "p_mm is a mixture of the comparisons, but not in equal parts: a rival that is far enough behind has "
+        "no part in it.",
         lambda a, b: _leads_of_two(a, b)[::-1],
         "The right numbers in the wrong order: the shorter comparison is the one that is surely tight.",
         _at(lambda a, b: max((a, b), key=lambda c: c @ c) / max(a @ a, b @ b)),
@@ -232,6 +241,11 @@ BORDER = Exercise(
         "The pair (2, 1) pushes along (-1 - b, 1): E = b p_1 - p_2 falls by b (1 + b) + 1, not by 1.",
         _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / (D * (1 + b)))),
         "Along (-1 - b, 1) both p_1 and p_2 change: E = b p_1 - p_2 falls by b (1 + b) + 1.",
+        _border_by(lambda p1, b, D, B: b * p1 + np.log(b * B / (D * ((1 + b) ** 2 + 1)))),
+        "That is how the pair (2, 1) changes the lead over token 1, by (1 + b)^2 + 1. From E the lead over "
+        "token 3 is subtracted: E = b p_1 - p_2.",
+        _border_by(lambda p1, b, D, B: b * p1 + np.log(B / (D * (1 + b)))),
+        "That is where p_1 stands still. On the border E = b p_1 - p_2 stands still.",
         _border_by(lambda p1, b, D, B: b * p1 + np.log(b / (1 + b + b**2))),
         "Each pair pushes in proportion to its difference of scores, too.",
         _border_by(lambda p1, b, D, B: b * p1 + np.log(b * D / (B * (1 + b + b**2)))),
@@ -318,6 +332,9 @@ HOLDS = Exercise(
         _gained_by(lambda F, r, E: (E - np.log((1 - F + F**2) * r / F)) / F),
         "That is where both terms of dE are equal, reached as if only F counted. Integrate dp_1 / dE, up to "
         "where p_1 stands still.",
+        _gained_by(lambda F, r, E: _way(F, r, E, end=np.log((1 - F + F**2) * r / F))),
+        "You end where both terms of dE are equal. p_1 goes on growing until it stands still itself: where "
+        "the pairs (2, 3) and (2, 1) move it alike.",
         _gained_by(lambda F, r, E: E / F),
         "That is the way if E fell by F a unit until it is 0. The pull of token 1 hastens its fall, and p_1 "
         "turns at another E.",

@@ -117,7 +117,7 @@ rays = np.array([[-0.1, 1.0], [1.0, 0.0]])  # section 6.3 says where these come 
 def draw_rays(ax, rays, style="--"):
     """Rays from the origin, beyond the picture."""
     for ray in rays:
-        end = 100 * ray / np.linalg.norm(ray)
+        end = 400 * ray / np.linalg.norm(ray)
         ax.plot([0, end[0]], [0, end[1]], style, color=BLACK, linewidth=1.5, zorder=1)
 
 
@@ -594,8 +594,10 @@ for b, three in families:
 # excess grows, and token 1 is forgotten; below, it falls, and token 2 is lost. Starts only 0.02 beside the
 # line go where it says, in all eighteen pairs.
 #
-# So far out token 2's region has an edge parallel to $(1, b)$ for *every* $\gamma_3 < \gamma_2$. $\gamma_3$
-# shifts it; at 0.9 the logarithm is infinite, and the region is gone.
+# So far out token 2's region has an edge parallel to $(1, b)$ for *every* $\gamma_3 < \gamma_2$. The
+# theorem's two conditions can be read off. *Close enough in direction*: from ray 2 up to the slope $b$.
+# *Far enough*: on ray 2 itself, beyond $p_1 = \log(C / b) / b$, which $\gamma_3$ decides. At
+# $\gamma_3 = 0.9$ it is infinite, and the region is gone.
 
 
 # %%
@@ -609,8 +611,12 @@ for third in third_scores:
     lines.append(np.array([border(p1, 0.1, three) for p1 in grid]))  # rows of plane: p_2
     right = grid > 2
     agree = (second_wins[-1] == (plane[..., 1] < lines[-1]))[:, right].mean()
-    print(f"score {third}: the line is right for {agree:.3f} of the starts with p_1 > 2")
+    enough = -border(0.0, 0.1, three) / 0.1  # where the line meets ray 2
+    ends = descend(np.array([[enough - 1, 0], [enough + 1, 0]]), keys, three, steps=1500, lr=0.2)[-1]
+    print(f"score {third}: the line is right for {agree:.3f} of the starts with p_1 > 2; ", end="")
+    print(f"on ray 2 far enough is p_1 > {enough:.0f}")
     assert agree > 0.98, again.format("06.3")
+    assert attention(ends, keys).argmax(axis=-1).tolist() == [0, 1], again.format("06.3")
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.7), sharey=True)
@@ -663,10 +669,6 @@ widgets.sliders(
         value=0.0, min=0, max=0.99, step=0.01, description="score of token 3", **wide
     ),
 )
-
-# %% [markdown]
-# Were token 1, which is better, a *support* token of token 2, then token 2 would be lost from every start far
-# out, though late. The optional section 6.7 derives how late.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.6 Random problems
