@@ -72,7 +72,8 @@ LIFT = Exercise(
         "Right where a lift is needed and helps. A sequence that is outside as it stands needs 0; one that e "
         "takes further back is never free, np.inf.",
         lambda *args: max(0.0, _lift_by(free=None, never=None)(*args)),
-        "Right where a lift helps. Where e takes a token short of the margin further back: np.inf.",
+        "Right where a lift is needed and helps. Outside as it stands, a sequence needs 0, wherever e leads; "
+        "short of the margin and taken further back it is never free, np.inf.",
         _lift_by(lambda u, gain, v, e: -u / gain, lambda u: u >= 0),
         "That lift takes the token across the line of v_rest. In S it is until its signed output is 1.",
         lambda x, e, y, v_rest: _lift(x, e, y, v_rest / np.linalg.norm(v_rest)),
