@@ -190,6 +190,29 @@ def test_w_turns_to_what_commutes_with_all_rotations_about_v_not_to_the_identity
     assert geometry.cosine(first, torch.eye(d, dtype=torch.float64).expand_as(first)).mean() < 0.85
 
 
+@pytest.mark.parametrize(("T", "d", "seed"), [(5, 7, 62), (8, 10, 63), (4, 20, 64)])
+def test_the_form_comes_with_the_root_of_one_plus_kappa_over_n(T, d, seed):
+    """The first step, kappa from 20,000 others: 1 / sqrt(1 + kappa / n); refused without the root."""
+
+    def split(tokens):
+        """b, b_v and the squared norms of the first step of each sequence or of all of them."""
+        u = tokens.scores.mean(-1, keepdim=True)
+        pull = (((tokens.scores - u) / T / (1 + u.exp()))[..., None] * tokens.X).sum(-2)
+        W = pull.mT @ tokens.X[..., 0, :] / pull.shape[-2]
+        e = tokens.v / tokens.v.norm(dim=-1, keepdim=True)
+        along = (e[..., None, :] @ W @ e[..., None]).squeeze((-2, -1))
+        across = (W.diagonal(dim1=-2, dim2=-1).sum(-1) - along) / (d - 1)
+        return (d - 1) * across**2 + along**2, (W**2).sum((-2, -1)), (pull**2).sum(-1).mean(-1)
+
+    form, _, single = split(best_first(data.random_tokens(20_000, T, d, seed=5)))
+    kappa = float(single / form) - 1
+    for n in (6, 20, 80):
+        form, whole, _ = split(best_first(data.random_tokens(n, T, d, trials=60, seed=seed)))
+        cosine = float((form / whole).sqrt().mean())
+        assert abs(cosine - (1 + kappa / n) ** -0.5) < 0.05
+        assert abs(cosine - 1 / (1 + kappa / n)) > 0.03
+
+
 @pytest.mark.parametrize(
     ("first", "second", "high", "low"),
     [
