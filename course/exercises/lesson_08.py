@@ -252,6 +252,8 @@ OFFSET = Exercise(
         "The ray is p_mm = lam @ rows. The mean of the rows points elsewhere: each counts with its lambda.",
         lambda rows, weights, lam: lam @ rows,
         "That is p_mm itself, the direction of the ray. The offset is perpendicular to it.",
+        lambda rows, weights, lam: _offset(rows, weights, lam) / np.linalg.norm(_offset(rows, weights, lam)),
+        "That is the direction of r. Return r itself, with its length.",
         lambda rows, weights, lam: np.linalg.norm(_offset(rows, weights, lam)),
         "That is the length of r. Return the vector.",
         lambda rows, weights, lam: (
@@ -341,6 +343,11 @@ JUMP = Exercise(
     misconceptions=known(
         _jump_by(rival=_settled),
         "You let the rival's branch have its limit. At this radius its support tokens keep attention, too.",
+        lambda lengths, scores, own, others: (
+            lengths[0] * np.log((scores[0] - own).sum() / (scores[0] - scores[1]))
+        ),
+        "That takes the rival at its limit, and s_t = e^-lead. It is where to begin: at this radius both "
+        "branches share attention with their support tokens.",
         _jump_by(smaller=True),
         "That is the smaller of two radii that solve the equation. Near R = 0 nothing is on a ray: take the "
         "larger one, coming from large R.",
