@@ -147,6 +147,8 @@ STEP = Exercise(
         "the sign.",
         _ahead_by(lambda a2, a3: a2 @ a3 / (a2 @ a2)),
         "Token 3's own push changes its lead by (gamma_1 - gamma_3) a3.a3: divide by a3.a3, not by a2.a2.",
+        _ahead_by(lambda a2, a3: a2 @ a2 / (a2 @ a3)),
+        "That is the lead over token 2. For the lead over token 3 multiply the step with a3.",
         _ahead_by(lambda a2, a3: a2 @ a3 / np.sqrt((a2 @ a2) * (a3 @ a3))),
         "That is the cosine of the angle. The comparisons have lengths, too.",
         _ahead_by(lambda a2, a3: a2 @ a3),
@@ -302,6 +304,12 @@ def _edge_cases(rng):
     return cases
 
 
+def _ahead_as_corner(edge, keys, scores, alpha, t, way):
+    """The end of the edge's line at which corner t is ahead of the one before it."""
+    line = edge(keys, scores, alpha, t, way)
+    return line * np.sign(line @ (keys[t] - keys[t - 1]))
+
+
 def _along_the_side(keys, scores, alpha, t, way):
     step = keys[t - 1] - keys[(t + 1) % len(keys)]
     return step / np.linalg.norm(step)
@@ -325,6 +333,12 @@ EDGES = Exercise(
         _edges_by(_winners_tie),
         "That is where two winners tie. p falls to the one or the other earlier: at the corner that is worse "
         "than both its neighbours, and only they pull there.",
+        _edges_by(lambda *args: _ahead_as_corner(_winners_tie, *args)),
+        "There alpha and the next winner tie. Which of them p comes to is decided earlier: at the corner "
+        "that is worse than both its neighbours, where these two tie.",
+        _edges_by(lambda *args: _ahead_as_corner(_to_the_valley, *args)),
+        "There the last corner gets ahead, or stops to be. It keeps nothing: the edge is where its two "
+        "neighbours tie.",
         _edges_by(_while_ahead),
         "That is where alpha stops being ahead. The neighbour that is ahead beyond is worse: p comes back.",
         _edges_by(_first_corner),
@@ -417,6 +431,8 @@ LEAD = Exercise(
         "The slack is no value of x: token 3 falls further behind while (a2 - x a3).(a3 - a2) > 0.",
         lambda a2, a3, ratio: _lead_by()(a2, a3, ratio) * float(a2 @ a3 / (a2 @ a2)),
         "That is the lead over token 3. Return the one over token 2, Delta_0.",
+        lambda a2, a3, ratio: _lead_by()(a2, a3, 1 / ratio),
+        "The ratio is upside down: the better token 3 is, the further out one has to start.",
         lambda a2, a3, ratio: _lead_by()(a2, a3, 1.0),
         "You left out the ratio: x = ratio exp(-Delta_0 slack) starts at the ratio, not at 1.",
         _lead_by(per=lambda a2, a3: a2 @ a3 / (a3 @ a3) - 1),
