@@ -712,9 +712,15 @@ for ax, values, expected in zip(axes, ((1, 0), (1, 0.999)), ({0}, {0, 1, 2}), st
     ax.plot(around, computed, color=plots.COLORS["vermillion"], linewidth=1.2, label="computed")
     ax.plot(around, b, "--", color=plots.COLORS["black"], label="true, $b$")
     ax.axvline(wall(np.array(values)), color="0.5", linestyle=":")
-    ax.set(ylim=(-0.5, 8.5), xlabel=r"lead $\Delta$", title=f"values {values[0]} and {values[1]}")
+    ax.set(
+        ylim=(-0.5, 8.5),
+        xlabel=r"lead $\Delta$",
+        xticks=np.arange(28, 45, 4),
+        xlim=around[[0, -1]],
+        title=f"values {values[0]} and {values[1]}",
+    )
     assert set(computed[around > wall(np.array(values)) + 0.1]) <= expected
-axes[0].set_ylabel(r"bracket $g_\alpha - f$, in grains")
+axes[0].set(ylabel="in grains", yticks=[0, 2, 4, 6, 8])
 axes[0].legend()
 show(
     fig,
@@ -725,7 +731,7 @@ show(
 
 # %% [markdown]
 # **Figure 5.** The computed bracket comes in whole grains. Dotted: the wall. Right of it there is nothing
-# left for $(1, 0)$, and for $(1, 0.999)$, long after, *noise*: 0, 1 or 2 grains.
+# left for $(1, 0)$, and for $(1, 0.999)$, long after, *noise*: grains where there are none.
 
 # %% [markdown]
 # ### Exercise 05.4: Cure the cancellation
