@@ -157,26 +157,20 @@ def test_eighteen_of_the_twenty_surveys_have_one_solution(lesson):
     assert np.count_nonzero(free) == 2
 
 
-def test_the_wait_goes_like_a_power_of_the_start(lesson):
-    """Other surveys: digits to a share of 5 percent, like beta^(-q / (c - 1)), with q from shares at 1e-10.
+@pytest.mark.parametrize(("seed", "d", "decay"), [(1, 10, 1e-3), (3, 10, 1e-3), (7, 10, 3e-3), (2, 14, 1e-3)])
+def test_under_a_penalty_a_newcomer_grows_at_a_constant_rate(seed, d, decay, lesson):
+    """Other surveys, along the leading direction of S: 2 (c - 1) decay within 5 percent.
 
-    Within 12 percent where c stays; on the last two c falls on the way, and the wait grows faster. The rival,
-    powers of q alone, of a share that grows like sigma_1, is off by more on each.
+    The rival, 2 c decay, is off by more than twice.
     """
-    _, Y = lesson["tables"]([140, 155, 156, 1203, 1209])
-    digits = np.array([10, 30, 60, 120, 240, 480])
-    runs = lesson["follow"](*lesson["begin"]([1e-4, 1e-5], Y), Y, digits)
-    c = lesson["spectrum"](runs[1, 1], Y)[:, 0]
-    sizes = np.linalg.svd(runs, compute_uv=False)
-    for survey, rank in enumerate((2, 3, 2, 3, 3)):
-        shares = sizes[:, :, survey, rank] / sizes[:, :, survey, 0]
-        first, second = (np.interp(np.log(0.05), np.log(share), np.log(digits)) for share in shares.T)
-        q = np.log(shares[0, 0] / shares[0, 1])
-        if survey < 3:
-            assert second - first == pytest.approx(q / (c[survey] - 1), rel=0.12)
-        else:
-            assert 1.05 < (second - first) * (c[survey] - 1) / q < 2.5
-        assert abs(q / c[survey] - (second - first)) > 0.25 * (second - first)
+    truth, known = lesson["survey"](seed, d)
+    Y = truth * known
+    early, late = lesson["penalised"]([1e-8], Y, decay, np.full(1510, 4.0), [1500, 1510])[:, 0]
+    left, _, right = np.linalg.svd(lesson["far"](early, Y)[0])
+    one, then = (left[:, 0] @ W @ right[0] for W in (early, late))
+    c = lesson["spectrum"](early, Y)[0]
+    assert 0 < one < 0.01 * np.linalg.norm(early, 2)
+    assert np.log(then / one) / 40 == pytest.approx(2 * (c - 1) * decay, rel=0.05)
 
 
 @pytest.mark.parametrize("seed", range(3))
