@@ -5,6 +5,8 @@ import torch
 
 from mini_attn import svm
 
+MEASURED = []  # plain functions: no sweep is stored
+
 
 def solve(Y, norm="nuc"):
     """Of tables Y (..., d, d): the solution in a norm, largest margin, lam, and what its rank is at most."""
