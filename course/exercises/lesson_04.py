@@ -273,7 +273,7 @@ def _along(matrix, W):
 
 def _rates(U, V, M):
     """sigma_k' / sigma_k with sigma_k' = xi_k^T W' zeta_k: vectors of length one turn, and add nothing."""
-    return _along(speed(U, V, M), U @ V.T) / _singular(U @ V.T)
+    return _along(speed(U, V, M), U @ V.T)[:2] / _singular(U @ V.T)[:2]  # a third of two columns is 0
 
 
 def _rates_of_untransposed(U, V, M):

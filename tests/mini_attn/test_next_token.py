@@ -5,7 +5,7 @@ import torch
 
 from mini_attn import geometry, svm
 from mini_attn.next_token import NextTokenTransformer, collocation, descend
-from mini_attn.vocabulary import NextTokens, next_tokens
+from mini_attn.vocabulary import NextTokens, next_tokens, priorities
 
 
 def randn(*shape, seed):
@@ -47,6 +47,18 @@ def test_gradients_survive_saturation():
     assert (pull.flatten(1).norm(dim=1) > 1e-6).all()
     exact = torch.autograd.grad(loss(model, data).sum(), [model.W_kq])[0]
     assert exact.abs().max() < 1e-12
+
+
+def test_tokens_that_only_rounding_sets_apart_stay_level():
+    """Other processors add in another order. Far out, a value's last digit outweighs every real pull."""
+    data, _ = next_tokens(40, 4, 16, queries=8, targets=6, trials=5, seed=46)
+    W_ov = 8 * (torch.eye(16, dtype=torch.float64)[data.following].mT - 1 / 16)
+    W_kq = 100 * svm.solve(svm.order_problem(data.embeddings, priorities(data))).value
+    rounded = W_ov * (1 + torch.finfo(W_ov.dtype).eps * randn(*W_ov.shape, seed=4))
+    exact, ours = (
+        NextTokenTransformer(16, 16, 5, W_ov=W, W_kq=W_kq).gradients(data)["W_kq"] for W in (W_ov, rounded)
+    )
+    assert (geometry.cosine(ours, exact) > 1 - 1e-9).all()
 
 
 def test_the_excess_is_the_difference_of_losses():
