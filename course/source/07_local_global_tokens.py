@@ -248,7 +248,7 @@ assert winners.double().mean() < 0.85 * expected(found), again.format("07.1")
 
 # %% [markdown]
 # The rule of $1 / (k + 1)$ is right for scores that know nothing of the keys. Here they do: keys are the
-# tokens, and $\gamma_{it} = y_i\, v \cdot x_{it}$ is linear in them. Then fewer choices win.
+# tokens, and $\gamma_{it} = y_i\, v \cdot x_{it}$ is linear in them, and fewer choices win.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.3 Why: the sign of each weight
@@ -678,8 +678,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.7 How often is the winner global?
 #
-# From here on the start is not ours to choose: it is random, and near the origin. For five values of $d$ we
-# take 200 random problems with $n = 3$, $T = 4$, and solve the SVMs of all 64 choices of each.
+# From here on the start is random, near the origin. For five values of $d$ we take 200 random problems with
+# $n = 3$, $T = 4$, and solve the SVMs of all 64 choices of each.
 #
 # Each run takes 1,500 normalised steps, all of length 0.1. There are four classes.
 #
@@ -823,9 +823,9 @@ assert [round(table[d]["tight"], 1) for d in (2, 20)] == [1.9, 6.8]
 # **The others.** At a winner are 924 of 1,000 runs. Finite minima, 66, are found in low dimension; in all but
 # one of these problems the best tokens cannot be selected together. Ten runs are not there yet (section 7.9).
 #
-# **How many winners?** Exercise 07.1's sum explains why the number rises and then falls. More dimensions make
-# more choices feasible, which adds terms to the sum; and more constraints tight, two in the plane and almost
-# seven in 20 dimensions, which makes each term smaller.
+# **How many winners?** Exercise 07.1's sum (column *blind*) explains why the number rises and then falls.
+# More dimensions make more choices feasible, which adds terms to the sum; and more of the nine constraints
+# tight, two in the plane and almost seven in 20 dimensions, which makes terms smaller.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.8 Basins near the origin *(optional)*
@@ -1060,8 +1060,8 @@ print(f"{'were every winner as likely':57s}", *(f"{share:.2f}" for share in alik
 
 # %% [markdown]
 # **The start makes the difference.** Near the origin all tokens have attention, and the force weighs all
-# their scores. Far out only the tokens that are ahead, or nearly, count: there the global winner is hardly
-# likelier than any other.
+# their scores. Far out only the tokens that are ahead, or nearly, count: there the share is
+# within 0.1 of equal chances.
 #
 # **Where the runs of section 7.7 ended.** We train all with 3,000 growing steps more, and the ten that were
 # not there yet with ten times as many steps.
@@ -1187,8 +1187,9 @@ progress("07")
 #   from lead 1000, 523 of 527 local winners held, and none of 2,592 other choices.
 # - In the limit only support tokens push. Where a choice holds, the forces end in the proportion of the SVM's
 #   weights. These are positive for keys in general position, so one better support token undoes a choice.
-# - Far out, **basins** end where the two neighbours of a worse token tie (a law of the plane). **How far is
-#   far** depends on better tokens that are nearly tight: the lead has to exceed a logarithm over the slack.
+# - Far out, **basins** end where the two neighbours of a token worse than both tie (a law of the plane).
+#   **How far is far** depends on better tokens that are nearly tight: the lead must exceed a logarithm over
+#   the slack.
 # - From random starts near the origin 924 of 1,000 runs reached a local winner. Where the global choice was
 #   possible, 66 to 95 percent reached it.
 # - All this was measured on small random problems. It does not cover runs that end at a finite minimum, nor
