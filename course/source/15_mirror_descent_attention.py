@@ -3,7 +3,7 @@
 #
 # Gradient descent measures weights with the Euclidean norm, and so it ends at a Euclidean SVM. Lesson 03 had
 # an optimiser with a dial, **mirror descent**: with an exponent $\rho$ it ends at the $\ell_\rho$ SVM. For
-# attention its authors report sparser weights and better accuracy on real text when $\rho = 1.1$. If so, one
+# attention a paper reports sparser weights and better accuracy on real text when $\rho = 1.1$. If so, one
 # number in the optimiser buys both.
 #
 # **The question: what does another geometry change: where $W$ points, or which tokens it selects?** And does
@@ -286,8 +286,8 @@ for j, (rho, path) in itertools.product((200, 2000), paths.items()):
 print("after 2,000 steps the second of these is more than 25 times the first, for each rho")
 
 # %% [markdown]
-# Eight times as much and more, and the nearer the goal, the more: an error in the direction takes its own
-# size from the smallest lead, but only its square from the average. A small divergence need not mean a
+# More than eight times as much, and later more than 25 times: an error in the direction takes its own size
+# from the smallest lead, but only its square from the average. A small divergence need not mean a
 # small loss of margin.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -735,10 +735,10 @@ assert lost.sum() >= 4
 assert could.all()
 
 # %% [markdown]
-# **Geometry decides what is possible**: here all 174 choices that are locally optimal in the new norm were
-# held, and most of the 6 others lost. (To leave can take longer than these runs.) **The path decides among
-# the possible**: at $\rho = 3$ every choice of $\rho = 2$ can be held, and yet it chose differently on nearly
-# one data set in five.
+# **Geometry decides what is possible**: all 174 choices that are locally optimal in the new norm were held,
+# and most of the 6 others lost. (To leave can take longer.) **The path decides among the possible**: of the
+# 60 choices of $\rho = 2$ all can be held at 3, and 55 at 1.1. Yet 3 chose differently on nearly one data
+# set in five, 1.1 on half.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.10 Real data *(optional)*
@@ -965,7 +965,7 @@ for rho in (1.5, 2.0, 3.0):
 
 # %% [markdown]
 # The head goes to the SVM of its own norm, in the median, and $W$ to its own where all sequences support the
-# head. (We leave out $\rho = 1.1$, where rounding decides which tokens win.)
+# head. (We leave out $\rho = 1.1$.)
 #
 # With a head that learns the scores move too, and selection is delicate. The paper shows a toy whose first
 # sequence ends on $(1, 0)$ for $\rho$ = 1.75 and 2, on $(0, 0)$ for 3. We do not have its tokens; a search
@@ -999,7 +999,7 @@ assert ends[0.03] == ends[0.01] == ["(1, 0)", "(1, 0)", "(0, 0)"]
 # | the published 0.18 and 0.21 | geometry | for the same tokens 0.05 and 0.09; met with others |
 # | sparsity | normal $S$: 9 of 100 entries at 1.1 | refuted: 31; the top of $S$ is flat |
 # | sparse whatever the coordinates | $W$ turns along | refuted for 1.1 |
-# | which choices can be held | the locally optimal ones | 174 of 174 held with short steps |
+# | which choices can be held | the locally optimal ones | 174 of 174 held, most of 6 others lost |
 # | (optional) head and $W$ together | each to its SVM in $\ell_\rho$ | medians, for 1.5, 2, 3 |
 # | (optional) $\rho = 1.1$ generalises better | ahead of 2 | behind by 1.4 and 0.9 points, within chance |
 
@@ -1031,7 +1031,7 @@ progress("15")
 #   makes it less so); and only in the given coordinates.
 # - The norm decides which choices can be held. Which of these a run selects, its path decides. To tell them
 #   from coarse steps, shorten the steps.
-# - (Optional.) On digits and film sentences, with grids of equal size (some too narrow) and chosen on
+# - (Optional.) On digits and film sentences, with grids of equal size (some perhaps too narrow) and chosen on
 #   validation, $\rho = 1.1$ is not seen to be better. Splits overlap, so intervals are far wider than they
 #   seem.
 #
