@@ -15,7 +15,7 @@
 # **After this lesson you can**
 #
 # - run gradient descent on the logistic loss and say where its direction ends;
-# - predict, for large $t$, its loss, the slope of its norm and, in most cases, its very position;
+# - predict, for large $t$, its loss, the slope of its norm and, in most cases, the line it ends on;
 # - explain why one degree of accuracy costs about $10^{18}$ plain steps, and 17 well-chosen normalised ones;
 # - derive how fast a run gets where you predict, and how long a normalised step may be.
 #
@@ -418,7 +418,7 @@ assert np.linalg.norm(W[-1] - predicted) < min(0.005, 1e-3 * norms[-1]), "see ex
 assert round(angle(W[-1]), 1) == 4.4
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The position is right within 0.1 percent of its length. Let $r$ be the part of $\tilde w$
+# Here the position is right within 0.1 percent of its length. Let $r$ be the part of $\tilde w$
 # across $\hat w$. The component of $\tilde w$ along $\hat w$ is $\hat w \cdot \tilde w / \lVert \hat w
 # \rVert$, so the angle $\theta_t$ that is left obeys
 #
@@ -693,7 +693,7 @@ factors = [stands[length][29] / stands[length][28] for length in (0.5, 3)]  # of
 assert np.allclose(factors, [1 - 2 * length / limit for length in (0.5, 3)], atol=0.02), "see exercise 01.5"
 
 # %% [markdown]
-# The quickest steps are about as long as the longest that settles.
+# Here the quickest step is near the longest that settles.
 
 # %% slideshow={"slide_type": "fragment"} jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.3), width_ratios=[1, 1.2])
@@ -798,8 +798,8 @@ show(
 
 # %% [markdown]
 # Loss and slope miss by up to 18 percent, the position by 0.1 percent to nine times its length. The larger
-# $E$, the smaller as a rule the miss: $E$ tells how far the position can be trusted. (Section 1.10 measures
-# the exponents themselves.)
+# $E$, the smaller as a rule the miss: a large $E$ lets you trust the position. (Section 1.10 measures the
+# exponents.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.9 Where it breaks
@@ -1023,7 +1023,7 @@ progress("01")
 # - $L \approx 1 / (\eta \hat\mu^2 t)$, $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of $\log t$, and, if
 #   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$.
 # - In the plane, with two support vectors, the distance from the line dies like $t^{-E}$, $E = \min(C,
-#   \text{next} - 1, 1)$ where both pushes act. Where $E$ is small the predicted position is worthless at
+#   \text{next} - 1, 1)$ where both pushes act. Where $E$ is small the predicted position may be worthless at
 #   $t = 10^5$. Normalised steps settle on the line for $\eta < 2 / (\hat\mu C)$.
 # - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$.
 #   Normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$, once on the line.
