@@ -650,9 +650,9 @@ show(
 
 # %% [markdown]
 # **Several starts do not help a program that follows**: at small radii the circle has a single valley, in
-# which all twelve meet, and then they stay together. To find the other branch one has to start anew at larger
-# radii. What `regularization_path` returns is a branch; "the path" is the global minimiser. In at least 42 of
-# the 180 problems of section 8.4 they part (section 8.8).
+# which all twelve meet, and then they stay together. New starts at larger radii do find the other branch. What
+# `regularization_path` returns is a branch; "the path" is the global minimiser. In at least 42 of the 180
+# problems of section 8.4 they part (section 8.8).
 
 # %% [markdown]
 # **Try it.** The shortfall round the circle (a row of Figure 2's map), with $p(R)$ and descent from 0 at
@@ -837,8 +837,8 @@ assert right[1000] == [161, 172, 180], again.format("08.3")
 
 # %% [markdown]
 # The causes are these two, and no third. With all constraints the condition gives $p(R)$ in every problem, to
-# within 2%, from $R = 30$ on. Of the 19 that $r$ misses at $R = 1000$, its own weight repairs 11; in the last
-# eight a constraint is nearly tight.
+# within 2%, from $R = 30$ on. Of the 19 that $r$ misses at $R = 1000$, its own weight repairs 11; the last
+# eight need the other constraints too.
 #
 # **Descent against the path.** In the random problems in which descent finds the best tokens, how far apart
 # are descent and path across the ray, and how much of that lies in the span of the support vectors?
@@ -877,8 +877,8 @@ for R in (100, 300):
 assert 2.5 < span[100] / span[300] < 3.5
 
 # %% [markdown]
-# As predicted: nearly all of the distance is orthogonal to the support vectors, and the rest falls to
-# about a third from $R = 100$ to 300, as $1/R$ does.
+# As predicted, in the median: nearly all of the distance is orthogonal to the support vectors, and the rest
+# falls to about a third, as $1/R$ does.
 #
 # **How often does the path jump?** One branch we follow from 0 outwards. The other comes from the theorem:
 # from $R\,\hat p$ at $R = 12$ we follow it *inwards*. Where the second is lower than the first, $p(R)$ has
