@@ -658,13 +658,13 @@ assert abs(again_now - controls.load().sel(n=3, mask="three", d=8)["global"].val
 
 # %% [markdown]
 # **The number of comparisons explains most of it**, at this size. Three other ways to halve it come within 11
-# points of a hundred of causal, above or below it, from $d = 8$ on within 5, where full attention is 24 to 46
-# behind. **Order** does not help: shuffled is not behind.
+# points of a hundred of causal, from $d = 8$ on within 5, where full attention is 24 to 46 behind. **Order**
+# does not help: shuffled is not behind.
 #
-# **Crowding.** So comparisons are in each other's way. How much? Take a step along the pull of one
-# comparison, in which position $k$ of sequence $i$ prefers token $t$. It moves the logit $h_{ikt}$ by
-# $(x_{it}\cdot x_{it})(x_{ik}\cdot x_{ik}) = 1$, for tokens have length 1. A step along a comparison of
-# another sequence $j$, of position $k'$ about token $t'$, moves the same logit by
+# **Crowding.** Fewer comparisons leave fewer chances to miss. Are they also in each other's way? Take a step
+# along the pull of one comparison, in which position $k$ of sequence $i$ prefers token $t$. It moves the
+# logit $h_{ikt}$ by $(x_{it}\cdot x_{it})(x_{ik}\cdot x_{ik}) = 1$, for tokens have length 1. A step along a
+# comparison of another sequence $j$, of position $k'$ about token $t'$, moves the same logit by
 # $(x_{it}\cdot x_{jt'})(x_{ik}\cdot x_{jk'})$, two cosines between random unit vectors.
 
 # %% [markdown]
@@ -699,8 +699,8 @@ check("14.4", batch)
 
 # %% [markdown]
 # So what counts should be the **load** of section 12.8, here $C/d^2$, the comparisons of the batch for each
-# entry of $W$. Measure how often a position that sees all five tokens misses its best, for batches of 1, 3, 6
-# or 12 sequences.
+# entry of $W$. To leave the number of chances out, measure how often *one* position that sees all five tokens
+# misses its best, for batches of 1, 3, 6 or 12 sequences.
 
 # %%
 crowd = measured("14.crowding").load()  # 240 runs a cell
@@ -768,17 +768,16 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Left: shares of global runs. Right: how often a position that sees all five tokens misses its
-# best, against the load of batches of 1, 3, 6 or 12 sequences. Both with Wilson's 95% intervals (480 and 240
-# runs), computed beforehand.
+# best, against the load. Both with Wilson's 95% intervals (480 and 240 runs), computed beforehand.
 
 # %% [markdown]
 # **Nearly one curve.** At each of the six loads that come about in several ways, by other $d$, batch or
-# mask, the shares differ by at most 16% from their mean. That is most of it, not all: at a load of 3.33 the
-# difference, 28% with full attention and 33% when causal, is beyond chance. So if $d$ doubles, a batch may
-# be *four* times as large, and a causal mask halves the load.
+# mask, the shares differ by at most 16% from their mean. That is most, not all: at a load of 3.33 the
+# difference, 28% with full attention and 33% when causal, is beyond chance. (The argument takes comparisons
+# as independent; one position's share a query.) So if $d$ doubles, a batch may be *four* times as large.
 #
-# This holds for batches of three sequences or more (a lone one crowds only itself, which the argument leaves
-# out), five tokens and runs of 500 steps.
+# This holds for batches of three sequences or more (a lone one crowds only itself, which the argument omits),
+# five tokens and runs of 500 steps.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.8 Where it breaks
