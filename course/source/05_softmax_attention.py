@@ -382,9 +382,9 @@ assert round(np.degrees(np.arctan2(*k1[::-1])), 1) == 95.7
 # ### What plain gradient descent makes of it
 #
 # Take the linear loss $\ell(u) = -u$, so that descent on $L = -f$ is ascent on $f$. Late in the run mostly
-# one rival matters, token 3: token 2 costs only 0.1 in value and trails by more. Leave it out. Then the
-# gradient is $\partial_1 f k_1 + \partial_3 f k_3 \approx s_3\, k_1$, since $k_3 = 0$ and $\partial_1 f = s_1
-# (1 - f) \approx s_3$. With step $\eta$, the **lead** $h_1 - h_3 = k_1 \cdot p$ grows by
+# one rival matters, token 3: token 2 costs only 0.1 in value and trails, slowly, by ever more. Leave it out.
+# Then the gradient is $\partial_1 f k_1 + \partial_3 f k_3 \approx s_3\, k_1$, since $k_3 = 0$ and
+# $\partial_1 f = s_1 (1 - f) \approx s_3$. With step $\eta$, the **lead** $h_1 - h_3 = k_1 \cdot p$ grows by
 # $\eta \|k_1\|^2 e^{-(h_1 - h_3)}$ a step. So $e^{h_1 - h_3}$ grows by $\eta \|k_1\|^2$ a step (while steps
 # are small), and after many steps $j$
 #
@@ -582,8 +582,7 @@ show(
 # named after the token that wins in it.
 
 # %% [markdown]
-# Each sector of the plane is where one token wins. Far inside it the loss is close to minus that token's
-# value: $-1$, $-0.9$ and $0$.
+# Far inside a sector the loss is close to minus its token's value: $-1$, $-0.9$ and $0$.
 #
 # **The landscape is not convex.** $L$ stays between $-1$ and $0$. A convex function on the whole plane that
 # rises anywhere along a line goes on rising at least as fast, past every bound.
@@ -591,9 +590,10 @@ show(
 # **And it matters.** The run from $(-5, -5)$ ends at $f = 1$; the one from $(2, -5)$ at $f = 0.9$, with token
 # 2, and not in a local minimum: $f$ rises to the end. There are two ways to infinity, and both attract. The
 # sector of the start does not decide: the run from $(2, 0)$ starts in token 2's sector too, and leaves it.
-# There token 3 pushes $p$ off with $s_3 f$, and token 1, which is worth more, draws it with $s_1 (1 - f)$.
-# From $(2, -5)$ this is never a hundredth of that; from $(2, 0)$ it is a fifth at first, then more than a
-# hundredfold, and the path turns. Which tokens attract, and from where: lessons 06 and 07.
+# There, keys measured from the winner's as in the proof, token 3 pushes $p$ off with $s_3 f$, and token 1
+# draws it with $s_1 (1 - f)$. From $(2, -5)$ this is never a hundredth of that; from $(2, 0)$ it is a fifth
+# at first, then more than a hundredfold, and the path turns. Which tokens attract, and from where: lessons 06
+# and 07.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.6 The formula that fails
