@@ -481,7 +481,7 @@ assert np.median((last / lack(8000))[last > 1e-3]) > 0.95
 assert safe.max() < 0.05
 
 # %% [markdown]
-# The slow leave the list, the stuck stay, and after 32,000 steps nothing is left between them. At $s = 0.1$,
+# The slow leave the list, the stuck stay, and after 32,000 steps no lack is near a thousandth. At $s = 0.1$,
 # above the safe steps, none of these forty is stuck; from $s = 0.3$ on some are.
 #
 # **Why?** Put the weights $\hat\lambda$ with $B(\hat\lambda) = \hat\mu$ into the two inequalities above.
@@ -770,8 +770,8 @@ assert np.round(needs[1::3]).tolist() == [-704, -29], again("03.4")
 # The step $\log(1/\varepsilon) / \nu$ is right within five percent in all five runs. And $\ell_\infty$? With
 # $\eta = 0.05$ and $\varepsilon = 10^{-8}$ the run is taken over at 33 degrees, and is nearer to $\ell_2$
 # after 40,000 steps; with $\varepsilon = 10^{-50}$, below what five memories need, it comes within two
-# degrees of $\ell_\infty$ first. By that rule, with torch's $\beta_2 = 0.999$ and its own $\eta = 0.001$ that
-# would take an $\varepsilon$ of $10^{-29}$, and with $\eta = 0.005$ one of $10^{-704}$, which is no
+# degrees of $\ell_\infty$ first. On these points, with torch's $\beta_2 = 0.999$ and its own $\eta = 0.001$
+# that would take an $\varepsilon$ of $10^{-29}$, and with $\eta = 0.005$ one of $10^{-704}$, which is no
 # floating-point number.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
@@ -813,7 +813,7 @@ show(
 # $\varepsilon$ takes over, as predicted.
 
 # %% [markdown]
-# All optimisers so far, on one picture:
+# All optimisers so far:
 
 # %%
 limits = {
@@ -1108,7 +1108,7 @@ show(
 
 # %% [markdown]
 # **Figure 6.** The first problem: the entries of $W$ after 1,500 steps along the singular vectors of
-# $M$ after 500, over its singular values, lie on the polynomial's waves.
+# $M$ after 500, over $M$'s singular values, lie on the polynomial's waves.
 
 # %% [markdown]
 # The margin is $\sum_k \sigma_k f_k / \max_k f_k$, with $f_k$ read off the wave at $\sigma_k / \lVert M
@@ -1139,8 +1139,8 @@ progress("03")
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late, Adam with $\varepsilon = 0$ and $\beta_1 \le \beta_2$ went like sign descent with steps
-#   $\eta_{\mathrm{eff}}$, where these are short. Its memory delayed the limit; $\varepsilon$ changes it, from
-#   step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on.
+#   $\eta_{\mathrm{eff}}$, where these are short. Its memory delayed the limit; $\varepsilon$ turned it
+#   towards $\ell_2$, from step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on.
 # - Muon's polynomial (section 3.7) leaves its waves in $W$: where $M$ keeps its direction, the margin is
 #   $\sum_k \sigma_k f_k / \max_k f_k$.
 #
