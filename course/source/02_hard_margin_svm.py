@@ -9,7 +9,7 @@
 # is?**
 #
 # With a second set of numbers, one weight per point. Any weights prove a bound; the right weights prove the
-# exact answer. Gradient descent on the logistic loss computes such weights at every step.
+# exact answer. Gradient descent on the logistic loss computes weights at every step.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -544,7 +544,7 @@ show(
 # eigenvalue of $M$, and the slowest outlasts the others: where the largest eigenvalue is real, the predicted
 # factor is right to a tenth of a percent in the median, in its logarithm. In six draws (seed 3 in the figure)
 # the largest are a complex pair, which also turns the error. The gap depends on where the error points, so
-# it wavers about the predicted line, here by up to 20 percent.
+# its pace wavers about the predicted one, here by up to 20 percent.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.6 The dual as nonnegative least squares
@@ -735,10 +735,10 @@ show(
 # In the end the gradient is the better classifier here. After 100,000 steps GD's weights prove that the
 # margin of $w_t$ is within 3.4 percent of the largest, and that of $\bar a_t$ within 0.3; 100 steps of NGD
 # prove the latter to twelve digits. The iterate turns like $1/\log t$. The gradient depends only on where
-# $w_t$ is, and that comes to its line like $t^{-0.8}$ (exercise 01.5): over GD's last decade the gap of
-# $\bar a_t$ falls like $t^{-0.75}$.
+# $w_t$ is, and that comes to its line eventually like $t^{-0.8}$ (exercise 01.5): over GD's last decade the
+# gap of $\bar a_t$ falls like $t^{-0.75}$.
 #
-# About the *angle* of $w_t$, part 3 alone is modest: 14.9 degrees where 4.4 are true. By way of the gradient
+# About the *angle* of $w_t$, part 3 alone proves 14.9 degrees where 4.4 are true. By way of the gradient
 # GD proves 8.9 degrees, and NGD the truth. And on the thirty draws?
 
 # %%
@@ -889,8 +889,8 @@ assert B_late < 1e-9
 
 # %% [markdown]
 # The three points of the ray have positive weight and span the plane, so the origin lies *inside* the hull.
-# In every direction some $a_i \cdot w$ is negative, so $L$ grows: now it has a minimiser. There the gradient
-# is zero, $\sum_i |\ell'(u_i)|\, a_i = 0$ with positive weights: *the logistic optimum is a Farkas ray*.
+# In every direction some $a_i \cdot w$ is negative, so $L$ grows: it has a minimiser. There the gradient
+# is zero, $\sum_i |\ell'(u_i)|\, a_i = 0$ with positive weights: *the logistic optimum is a Farkas ray too*.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2.10 Add a point *(optional)*
