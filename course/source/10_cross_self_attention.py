@@ -440,8 +440,8 @@ widgets.sliders(
 #
 # $$\mathrm{rank}\, W_{\mathrm{mm}} \le \min(n, d) .$$
 #
-# More exactly, only sequences that carry weight count (those with $\bar a_i \ne 0$), and only as many as
-# their queries are independent.
+# More exactly, it is at most the number of independent queries among sequences that carry weight (with
+# $\bar a_i \ne 0$). In exercise 10.2 it is less: 1.
 
 # %%
 print("  n   T   d   queries   feasible   rank of W_mm: least, most")
@@ -520,8 +520,8 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Starts of three sizes ($n = 6$, $T = 4$, $d = 10$): medians of 30 trials, and bars from least
-# to most. Dashed: the bound, from the start and $\lVert W_j \rVert_F$ alone. Steps have the length
-# $0.1 \sqrt j$, as in lesson 06.
+# to most. Dashed: the bound. Steps have the length $0.1 \sqrt j$. Curves of norm 0 and 100 are moved
+# sideways by 7%.
 
 # %% [markdown]
 # After 1,000 steps a start of norm 100 makes, in the median, more than 90% of the error by what it left
@@ -654,7 +654,8 @@ assert by_descent.sum() == 15
 assert (branch.loss[0] - floor).abs().max() < 1e-9
 
 # %% [markdown]
-# The path comes back to $W_{\mathrm{mm}}$ of the best tokens. It is global; descent need not be.
+# The search comes back to $W_{\mathrm{mm}}$ of the best tokens. Lesson 08's path is global;
+# descent need not be.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.6 When the query is one of the tokens
@@ -931,9 +932,10 @@ show(
 #   Its part of the form does that; the rest is at chance. Alone, that part selects as many as its $b_v / b$
 #   predicts, to .01, at each $n$; and after one step on 2,000 sequences all of $W$ selects the .91 of endless
 #   data.
-# - **The SVM comes to the form too**, and it also weighs $v$ more than the rest, though only two to three
-#   times. There is a reason: a $W$ of the form gives token 1 the lead $b\,(1 - x_1 \cdot x_t) + (b_v - b)\,
-#   \gamma_1 (\gamma_1 - \gamma_t)$ over token $t$, and the second term helps wherever $\gamma_1 > 0$.
+# - **The SVM comes to the form too**, and it also weighs $v$ more than the rest, two to three times at
+#   these $n$. There is a reason: a $W$ of the form gives token 1 the lead
+#   $b\,(1 - x_1 \cdot x_t) + (b_v - b)\, \gamma_1 (\gamma_1 - \gamma_t)$ over token $t$, and the
+#   second term helps wherever $\gamma_1 > 0$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Where it breaks: one query, two answers *(optional)*
@@ -1083,9 +1085,9 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 
 # %% [markdown]
 # If $\log(n_1/n_2)$ lies between the values, attention is *shared*: $h_1 - h_2$ stays finite, while the lead
-# over the losers grows. Otherwise one word takes all, in the last row word 2, which only a third of the
-# sequences want. So $W$ has a finite part and a part that goes to infinity. Lesson 13 meets such a pair
-# again, and lesson 16 finds it wherever words follow each other in loops.
+# over the losers grows: $W$ has a finite part and a part that goes to infinity. Otherwise one word takes all,
+# in the last row word 2, which only a third of the sequences want. Lesson 13 meets such a pair
+# of parts again, and lesson 16 finds it wherever words follow each other in loops.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.9 Claims and measurements
@@ -1118,8 +1120,8 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 # <details><summary>Answer</summary>
 #
 # At most 12. Trained from that start by plain gradient steps, $W$ almost surely has rank 64 at each step (a
-# change of rank 12, and what the start left behind: section 10.4), although its direction tends to one of
-# rank 12.
+# change of rank at most 12, and what the start left behind: section 10.4), even where its direction tends to
+# that of $W_{\mathrm{mm}}$.
 # </details>
 #
 # **3.** $W$ is antisymmetric, $W^\top = -W$. What is the logit of the query itself in self-attention?
@@ -1145,8 +1147,7 @@ progress("10")
 # - $W$ is a $p$ for the keys $x_{it} z_i^\top$: gradient, Att-SVM and theorem carry over, with their
 #   conditions.
 # - $W_{\mathrm{mm}} = \sum_i \bar a_i z_i^\top$. Its rank is at most $\min(n, d)$, and at most the number of
-#   independent queries that carry weight. (Under gradient steps, what a start has outside
-#   the span stays: 10.4.)
+#   independent queries that carry weight.
 # - Independent queries make every choice feasible that each sequence can make by itself. Equal ones can
 #   contradict each other, and then no $d$ helps.
 # - Where queries carry the answer, by being it or by a fixed turn, $W$ learns a rule for new sequences: its
