@@ -3,13 +3,13 @@
 #
 # Ten people have each seen some of ten films and told us which they liked. Fit a table $W$ to these answers
 # by gradient descent, and it says nothing about the other films. Write the same table as a
-# product $W = U V^\top$, change nothing else, and it fills in the blanks, mostly right.
+# product $W = U V^\top$, start small, and it fills in the blanks, mostly right.
 #
 # **The question: what does a product know that its entries do not?**
 #
 # Attention multiplies two matrices as well, keys and queries, so this is also about what will happen there.
 #
-# The answer in short: short factors mean a small *nuclear norm*, which leans towards low rank. Descent from a
+# Short factors mean a small *nuclear norm*, which leans towards low rank. Descent from a
 # small start is greedier: it brings up one singular value at a time, and may stall. A penalty ends the stall.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -474,7 +474,7 @@ assert -1e-9 <= 1 - lower / upper < 1e-6
 # %% [markdown]
 # $W_{\mathrm{fro}}$ is the table of known answers, zeros and all: the direction of descent on the entries.
 # Our run on the factors is near $W_{\mathrm{nuc}}$, but not there. How well does $W_{\mathrm{nuc}}$ fill the
-# blanks of the 200 surveys of section 4.1?
+# blanks of the 200 surveys of section 4.1? (Where (N) has several solutions, $W_{\mathrm{nuc}}$ is one.)
 
 # %%
 many_nuc = solve(many_Y)[0]
@@ -620,10 +620,11 @@ show(
 # When the first arrives, the share of the second goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$: *the
 # smaller the start, the greedier the run*.
 #
-# Then $\sigma_2$ slows down, and your formula says why. Our factors are *balanced*: $U^\top U = V^\top V$, up
-# to $\beta^2$. Then $U U^\top$ and $V V^\top$ have $W$'s own singular vectors and values, and the rate of
-# $\sigma_k$ is $2\, \xi_k^\top M \zeta_k$: what the pull still holds along that direction. The answers that
-# the first direction has got right pull less and less, and the pull turns to what is still wrong. **From a
+# Then $\sigma_2$ slows down, and your formula says why. Our factors are nearly *balanced*:
+# $U^\top U \approx V^\top V$ (infinitely small steps keep the difference at $\beta^2 I$). Then $U U^\top$ and
+# $V V^\top$ nearly have $W$'s own singular vectors and values, and the rate of $\sigma_k$ is about
+# $2\, \xi_k^\top M \zeta_k$: what the pull still holds along that direction. The answers that the first
+# direction has got right pull less and less, and the pull turns to what is still wrong. **From a
 # small start, descent on factors is greedy**: directions arrive one after the other.
 #
 # With two directions nothing is left wrong. After 1,400 more steps the third is still about a hundredth of
@@ -706,9 +707,9 @@ def wait(W, M, u, now, then):
 check("04.5", wait)
 
 # %% [markdown]
-# To see this we must get very far. The library's `follow` takes steps like yours, so short that they follow
-# the flow: none moves the pair by more than 2 percent of its length, or any $u_i$ by more than about 0.4. It
-# returns $W$ when all $u_i$ first reach $k \log 10$, where the loss is $10^{-k}$ or less.
+# The library's `follow` takes steps like yours, so short that they follow the flow: none moves the pair by
+# more than 2 percent of its length, or any $u_i$ by more than about 0.4. It returns $W$ when all $u_i$ first
+# reach $k \log 10$, where the loss is $10^{-k}$ or less. `begin` makes the starts; `far` gives $M$, scaled.
 
 
 # %%
@@ -762,24 +763,22 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Our survey at losses down to $10^{-500}$. Dashed: the law, from $10^{-10}$ on.
+# **Figure 4.** Our survey, losses down to $10^{-500}$. Dashed: the law, from $10^{-10}$ on. Grey: 5 percent.
 
 # %% [markdown]
 # The two live directions have singular value 1 in $S$, and each of two newcomers grows with the power that
-# $S$ predicts. On our survey $c$ stays near 2, and the digits forecast are right to a quarter. Where the live
+# $S$ predicts. On our survey $c$ is near 2, and the digits forecast are right to a quarter. Where the live
 # pair still turns, $c$ falls on the way, and a forecast comes too early.
 #
 # From a tenth of the start the wait is more than six times as many digits. And with constant steps ten times
-# the *steps* give little more than one digit, as in lesson 01: from $\beta = 10^{-4}$ no run of ours could
-# wait so long.
+# the *steps* give little more than one digit: from $\beta = 10^{-4}$ no run of ours could wait so long.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 Three regimes
 #
 # Are larger starts better? Only up to a point. Put a large $U = \beta I$ and $V = 0$ into your `speed`: at
 # first $W$ moves along $\beta^2 M$, like descent on the entries. So it goes towards $W_{\mathrm{fro}}$
-# until the factors have outgrown their start. We turn the dial on the next twenty surveys. (Where (N) has
-# several solutions, $W_{\mathrm{nuc}}$ is one of them.)
+# until the factors have outgrown their start. We turn the dial on the next twenty surveys.
 
 # %%
 truths, Ys = tables(range(1200, 1220))
@@ -833,7 +832,7 @@ show(
 # leaves out what was tiny when the answers were right.
 #
 # From $10^{-8}$ no run is at its end at a loss of $10^{-30}$: $c$ is above 1.1 on all twenty. And it is lower
-# than at $10^{-10}$ on all, so that a forecast made there would come too early.
+# than at $10^{-10}$ on all: a forecast from there comes too early.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -869,7 +868,8 @@ widgets.sliders(
 #
 # $$2 c\, \varepsilon - 2 \varepsilon = 2 (c - 1)\, \varepsilon ,$$
 #
-# which does not fade. *Predict* the waits from starts of $10^{-4}$, $10^{-6}$ and $10^{-8}$.
+# which does not fade. *Predict*, for starts of $10^{-4}$, $10^{-6}$, $10^{-8}$: do the waits
+# grow by a factor, or by a sum?
 
 
 # %%
@@ -917,8 +917,8 @@ assert cosine(W, W_nucs).min() > 0.98
 assert spectrum(W, Ys)[..., 0].max() < 1.003  # nothing is missing
 
 # %% [markdown]
-# All three starts, from $10^{-8}$ to 10, end near the same table, on nineteen surveys within 0.1 percent; on
-# the last one they are still on their way. It is near $W_{\mathrm{nuc}}$, though not there: $\varepsilon$ is
+# All three starts, from $10^{-8}$ to 10, end near the same table, on nineteen surveys within 0.1 percent, on
+# the last within 0.7. It is near $W_{\mathrm{nuc}}$, though not there: $\varepsilon$ is
 # not zero.
 #
 # **The nuclear norm is what a penalty prefers, low rank is what greed prefers.** That is what a product knows
