@@ -50,15 +50,15 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # ## 17.1 The idea in a picture
 #
 # In this lesson $j$ counts steps ($t$ counts tokens; the papers write $t$). We train the matrix $W$ of
-# lesson 10. Four optimisers step along the same direction, down the gradient $G$, and differ in the length
-# of the step only:
+# lesson 10. Four optimisers step along the same direction, down the gradient $G$, and differ only in the
+# step's length:
 #
 # | optimiser | length of step $j$ |
 # |:---|:---|
 # | plain descent (GD) | $\eta\,\lVert G\rVert$ |
 # | normalised (NGD) | $\eta$ |
 # | growing | $\eta \sqrt j$ |
-# | Polyak's | $(L - L_\infty) / \lVert G\rVert$ |
+# | Polyak's | $(L - L_\infty) / \lVert G\rVert$, at most 20 |
 #
 # ($L_\infty$ is the loss with all attention on the selected tokens.) So from scratch we need the direction
 # and $\log \lVert G\rVert$. In logs: the lesson lives where $\lVert G\rVert$ is $10^{-200}$.
@@ -180,13 +180,13 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** One problem. Left: the angle to the SVM against steps. Middle: the length of $W$ against
-# steps, four clocks; grey, what 17.3 will predict. Right: the angle against the length, one curve.
+# **Figure 1.** One problem. Left: the angle to the SVM against steps. Middle: the length of $W$,
+# four clocks; grey, what 17.3 will predict. Right: angle against length, one curve.
 
 # %% [markdown]
-# Against steps the four have nothing in common. Their lengths grow each in its own way; against the length
-# they are one curve, and it ends as $1/\lVert W\rVert$. (Polyak's stays a little higher: see 17.2.) Now
-# all problems, at equal length and equal steps.
+# Against steps the four differ, as their lengths do; against the length they are one curve, and it ends as
+# $1/\lVert W\rVert$. (Polyak's stays a little higher: see 17.2.) Now all problems, at equal length and equal
+# steps.
 
 # %%
 three = torch.tensor([0.5, 0.25, 0.75], dtype=torch.float64)  # median and quartiles
@@ -342,8 +342,8 @@ assert near > 0.02 > 0.005 > away
 # The memory is as large as $r$. Polyak's long first steps leave more of it than NGD's: their curve is
 # higher.
 #
-# > **Law 1**. Let the direction converge to $\hat W$ with steps that settle (17.5). Let the tight rows be
-# > independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ (where $\alpha$ is locally optimal);
+# > **Law 1** (derived here). Let the direction converge to $\hat W$ with steps that settle (17.5). Let the
+# > tight rows be independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ (where $\alpha$ is locally optimal);
 # > and $r$, $r_0$ not both 0. Then
 # >
 # > $$\tan\theta = \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{R}\,(1 + o(1)):$$
@@ -532,7 +532,7 @@ for parameter in ("p", "W"):
 
 # %% [markdown]
 # **Growing steps** should give $j^{-3/2}$ and give less, **linearly growing** ones $j^{-2}$ and give
-# $j^{-1}$. Something keeps them from their law.
+# $j^{-1}$. Why?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.5 Steps that are too long
@@ -700,7 +700,8 @@ assert -1.85 < slopes[1] < -1.7
 assert (abs(share - torch.tensor([2.9, 1.73, 1.23, 1.06])) < torch.tensor([0.1, 0.04, 0.02, 0.01])).all()
 
 # %% [markdown]
-# Law 1 gives it to 5% in the median, with the memory of the first steps. In a few problems it lies above.
+# In the median law 1 gives it to 5%, with the first steps' memory. In some problems, less than a third, the angle
+# is more than 1.3 times as large.
 #
 # The exponent is not yet $-2$: the longer the steps, the more of each the zigzag takes. But that ends at the
 # constant share of exercise 17.3: $R$ is 2.9 times that share of all steps at first, 1.06 times at the last.
@@ -1073,7 +1074,7 @@ show(
 # half of it, as on $W$ in 17.6 (no law says so, and only $p$ tests it). Purple: stated for the angle.
 # *Long* are steps of 0.3; *linear*, of $0.1\,j$; *Muon, scaled* gets each gradient rescaled.
 #
-# What is predicted is there to 0.1, but for two, which we think are on their way (17.5): $0.1\sqrt j$ falls
+# What is predicted is there to 0.1, but for two, on their way, we think (17.5): $0.1\sqrt j$ falls
 # faster before it passes $\eta^*$, and $\rho = 1.5$ is still above $-1$, as $0.1\,j$ was. Muon's polynomial
 # is not the polar factor: at equal length its gap is more than half as large again.
 #
@@ -1087,10 +1088,10 @@ show(
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | one curve | equal angles at equal length | to 1% in the quartiles; Polyak's 7 to 17% higher |
+# | one curve | equal angles at equal length | to 1% in the quartiles (GD: at length 8); Polyak's 7 to 17% higher |
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 problems to 2%, three quarters to 6% |
 # | Polyak | the excess over $e$ | all runs with $1/\hat\mu \le \eta^*$; others less, in the median |
-# | **up, then down** | law 1, towards $J^{-2}$ | within 5% in the median; $J^{-1.8}$ up to 10,000 |
+# | **up, then down** | law 1, towards $J^{-2}$ | 5% in the median, some over 30%; $J^{-1.8}$ up to 10,000 |
 # | Adam, $\beta_2 = .95$ | exercise 17.4 | within 2% |
 # | Adam, $\beta_2 = .999$ | to the SVM of a metric | .31 off it, .63 off sign descent's, at step 3,000 |
 
