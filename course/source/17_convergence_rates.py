@@ -343,8 +343,8 @@ assert near > 0.02 > 0.005 > away
 # higher.
 #
 # > **Law 1** (derived here). Let the direction converge to $\hat W$ with steps that settle (17.5). Let the
-# > tight rows be independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ (where $\alpha$ is locally optimal);
-# > and $r$, $r_0$ not both 0. Then
+# > tight rows be independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ (where $\alpha$ is locally
+# > optimal); and $r$, $r_0$ not both 0. Then
 # >
 # > $$\tan\theta = \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{R}\,(1 + o(1)):$$
 # >
@@ -700,8 +700,8 @@ assert -1.85 < slopes[1] < -1.7
 assert (abs(share - torch.tensor([2.9, 1.73, 1.23, 1.06])) < torch.tensor([0.1, 0.04, 0.02, 0.01])).all()
 
 # %% [markdown]
-# In the median law 1 gives it to 5%, with the first steps' memory. In some problems, less than a third, the angle
-# is more than 1.3 times as large.
+# In the median law 1 gives it to 5%, with the first steps' memory. In some problems, less than a third, the
+# angle is more than 1.3 times as large.
 #
 # The exponent is not yet $-2$: the longer the steps, the more of each the zigzag takes. But that ends at the
 # constant share of exercise 17.3: $R$ is 2.9 times that share of all steps at first, 1.06 times at the last.
@@ -1088,7 +1088,7 @@ show(
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | one curve | equal angles at equal length | to 1% in the quartiles (GD: at length 8); Polyak's 7 to 17% higher |
+# | one curve | equal angles at equal length | to 1% in the quartiles (GD: at 8); Polyak's 7 to 17% higher |
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 problems to 2%, three quarters to 6% |
 # | Polyak | the excess over $e$ | all runs with $1/\hat\mu \le \eta^*$; others less, in the median |
 # | **up, then down** | law 1, towards $J^{-2}$ | 5% in the median, some over 30%; $J^{-1.8}$ up to 10,000 |

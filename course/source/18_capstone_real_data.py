@@ -258,9 +258,9 @@ show(
 # with the share of training sequences that are answered wrongly. Dotted: where the median run has fitted 99%.
 
 # %% [markdown]
-# Attention does become sharper, in each run and layer. But it happens *while* the data are being fitted, and
-# all but stops then, at a mean of 0.40 to 0.67. Where 400 steps took more than 0.25 off the mean entropy,
-# 3,600 others take 0.02 (digits) and 0.06 (sentences).
+# Attention does become sharper, in each run and layer. But most of it happens *while* the data are being
+# fitted. The first 400 steps take more than 0.25 off the mean entropy and leave 0.40 to 0.67; 3,600 others
+# take 0.02 (digits) and 0.06 (sentences).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 Which tokens win?
@@ -316,8 +316,8 @@ assert (lost[0,] > 0.05, abs(lost[1,]) < 0.01, lost["even"] > 0.1) == (True, Tru
 
 # %% [markdown]
 # In layer 1 it costs more than 5 points, in layer 2 less than one, though *even* attention there costs more
-# than 10; in five long runs as well. Once trained, the model needs that attention, but not who asks: it is
-# the *cross*-attention of lesson 10, with one query for a sequence.
+# than 10; in five long runs as well. Once trained, the model needs that attention, but not who asks: here
+# it is the *cross*-attention of lesson 10, one query for a sequence.
 #
 # **The token with the best score seldom wins:** in 7% of the choices of layer 1 and in 10 to 12% in layer 2,
 # where chance gives 6 to 7%. In the theory's own setting it wins in most (section 18.6).
@@ -594,11 +594,11 @@ assert abs(torch.stack(pairs).mean() - torch.stack(own).mean()) < 0.06, again.fo
 assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.format("18.3")
 
 # %% [markdown]
-# They have about what the trained ones have, though their pull is made of ten digits and judged on ten
-# *others*. Is that so in ten runs, and on sentences? Eight heads of one run share data and layers, so we
-# average over them. If trained and control were alike, each run's difference could as well have had the other
-# sign. The share of all $2^{10}$ patterns of signs whose mean is at least as far from 0 as the observed one
-# is a permutation $p$-value.
+# They have about what the trained ones have, though they follow *one* pull, without Adam, made of ten digits
+# and judged on ten others. Is that so in ten runs, and on sentences? Eight heads of one run share data and
+# layers, so we average over them. If trained and control were alike, each run's difference could as well have
+# had the other sign. The share of all $2^{10}$ patterns of signs whose mean is at least as far from 0 as the
+# observed one is a permutation $p$-value.
 #
 # **Weight decay** multiplies $K$ and $Q$ by a number below 1 at each step; a decay of 1 leaves 0.09 of $W_0$
 # after 400. So we take all movements from *there*, the rivals', too.
@@ -718,11 +718,11 @@ for tokens in ("digits", "sentences"):
 # %% [markdown]
 # Even where the theory holds, keys and queries that have moved as little as a transformer's are not ahead of
 # nobody's. A thousand lengths away they pass: 0.7 against 0.5, in five of five. So the control can be passed,
-# but only late; and the theory speaks of late weights. Does a transformer get there? In ten times as many
-# steps its $W$ becomes longer by less than 15% on average, and the cosine stays. **Far from a thousand
-# lengths, it all but stands still.**
+# but late; the theory speaks of late weights. Does a transformer get there? In ten times as many
+# steps its $W$ becomes longer by less than 15% on average, and the cosine stays. **Near its start,
+# it all but stands still.**
 #
-# Now we add one ingredient of a transformer at a time.
+# Now add one ingredient of a transformer at a time.
 #
 # **Predict before you run on.** Order from harmless to fatal:
 #
@@ -785,12 +785,13 @@ show(
 # **Figure 4.** The same in a picture: medians and ranges. Second layer: the four sets where there is an SVM.
 
 # %% [markdown]
-# From harmless to fatal:
+# In order:
 #
 # - **Nearly nothing:** the head learns, every token asks, weight decay.
 # - **Another direction:** keys and queries. The cosine to the *nuclear* SVM is higher, as in lesson 11.
 # - **A later decision:** Adam, a residual and an MLP. Longer, nearly all choices are made; $W$ is above the
-#   control in ten of ten, but with 0.84 and 0.74 not at this SVM. A residual without MLP does not delay.
+#   control in ten of ten, but with 0.84 and 0.74 not at this SVM, with the MLP
+#   farther than before. A residual without MLP does not delay.
 # - **Any direction:** embeddings, which move while $W$ is being learned. The cosine is anything from 0.41 to
 #   1.00, above the control in eight of ten.
 # - **No lead to be seen:** a norm before the head ($p = 0.28$, longer 0.78; few choices are made), and
@@ -900,7 +901,7 @@ for setting, counts in wanted.items():
 # the best one helps.
 #
 # After training, too: under the norm the loss lies below that of the best tokens, and rises if attention is
-# made sharp. With an MLP (and a residual) sharp attention lowers it: it only **puts the decision off.**
+# made sharp. With an MLP (and a residual) sharp attention lowers it: it **puts the decision off.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Your project *(optional)*
@@ -968,7 +969,7 @@ for tokens in ("digits", "sentences"):
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | attention becomes sparse | entropy 0 | sharper in all runs, but not beyond 0.40 to 0.67 when fitted |
+# | attention becomes sparse | entropy 0 | sharper in all runs, but 0.40 to 0.67 left after 400 steps |
 # | the best token wins | in most choices, as in the base | no: in 7 to 12% |
 # | its own SVM predicts $W - W_0$ | cosine above nobody's | 0.50, nobody's 0.50; sentences 0.48, 0.53 |
 # | the same where theory holds | above nobody's | late: 0.7, nobody's 0.5; one length away: 0.4, 0.4 |
@@ -991,11 +992,11 @@ progress("18")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A small transformer's attention becomes sharper **while** it fits the data, and all but stops half-way.
-#   The token with the best score seldom wins.
+# - A small transformer's attention becomes sharper mostly **while** it fits the data, and stays
+#   far from one token. The token with the best score seldom wins.
 # - The SVM over a head's own selection agrees with its movement. **So it does for keys and queries that
 #   nobody trained**: what selects is found again in its selection. A claim needs a rival that has all but the
-#   cause, and moves as training does.
+#   cause, even keys and queries.
 # - Taken apart, the theory holds in its setting, and passes the control there, but so far out that our
 #   transformers do not get there. Most ingredients leave the direction nearly alone, turn it, or delay the
 #   decision. Under a norm before the head, or with moving tokens that all ask, no lead is seen.
