@@ -7,7 +7,7 @@
 #
 # **The question: how many dimensions are enough, for what, and is it really the dimensions?**
 #
-# There are three questions in it: when is a choice *possible*, when is the best one *found*, and when is it
+# It is three questions: when is a choice *possible*, when is the best one *found*, and when is it
 # found in *all* sequences at once?
 
 # %% [markdown]
@@ -357,7 +357,7 @@ assert np.abs(np.array([*used, theorem(share[3], 1)]) - [1 / 3, 1 / 3, 2 / 3]).m
 
 # %% [markdown]
 # So $j' = 0$ has the old chance, $\frac13$, and what is left of $P_{\mathrm{alone}} = \frac23$ is at the tip.
-# It is like that for every $d$ and $T$: below $d$ nothing changes, the chance of $j' = k < d$ is $P(j = k)$.
+# So for every $d$ and $T$: below $d$ nothing changes, the chance of $j' = k < d$ is $P(j = k)$.
 # The rest of $P_{\mathrm{alone}}$ has $j' = d$. (We do not prove this: it is Crofton's formula, same source.)
 #
 # *All sequences.* How many dimensions has the space of all $(w_1, \dots, w_n)$ that a $W$ can make? If it is
@@ -468,13 +468,13 @@ show(
 
 # %% [markdown]
 # For $p$ and for $W$ with $d \ge n$ the law is exact. For $W$ with $d < n$ it is a heuristic, here within
-# 0.03 of each count.
+# 0.03 of each count. (1.01 stands for 1: the chances are counted.)
 #
-# Compare the two thresholds. *Every* choice needs as many numbers as there are rows, $T - 1$ a sequence; a
+# *Every* choice needs as many numbers as there are rows, $T - 1$ a sequence; a
 # *random* one about $\nu_T$ a sequence, and each doubling of $T$ from 2 to 16 adds 0.6 to 0.8.
 #
-# **Try it.** The probability for $p$ and $W$, with marks where *every* choice is possible. Predict: you
-# double $T$. Which moves more, the curve or its mark?
+# **Try it.** The probability for $p$ and $W$, with marks where *every* choice is possible. You
+# double $T$: which moves more, the curve or its mark?
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
 SHARES = share | {T: chances(T) for T in (6, 7)}
@@ -629,11 +629,11 @@ for kind, n, d, low, high in (("p", 1, 3, 400, 400), ("p", 4, 12, 370, 385), ("W
 # **Equal scores** are enough for one sequence, as the theorem of lesson 06 has it. With four they are not,
 # though no other token has anything to offer.
 #
-# **No other local winner**: every one of these runs is global. That is an observation, not a theorem, and
-# section 12.7 has two exceptions at other sizes.
+# **No other local winner**: every one of these runs is global. An observation, no theorem: section
+# 12.7 has two exceptions at other sizes.
 #
 # **The first gradient** costs nothing and explains 54 and 71% of the global runs here, 42 and 43% in the
-# sweep, but it fails in a few. It is the *first* step only: a lead that is barely positive can be lost.
+# sweep, but it fails in a few. It is only the *first* step: a barely positive lead can be lost.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.6 How low is safe? *(optional)*
@@ -716,7 +716,8 @@ for kind, d in (("W", 6), ("p", 12)):
 # **The start and the schedule.** So far $p$ and $W$ started at zero, and steps grew like 0.1 times the root
 # of their number (lesson 06). On the same data ($n = T = 4$, $d = 12$ for $p$, 6 for $W$), constant steps
 # of 0.1, or growing ones five times shorter, choose the same tokens in at least 98 of 100 runs, up to
-# random starts of length $\beta = 1$. From $\beta = 10$ on shares fall, at 100 most with constant steps.
+# random starts of length $\beta = 1$. From $\beta = 10$ on shares fall, at 100 most with constant steps,
+# whose path is shortest.
 
 # %%
 begun = found["starts"]  # 500 runs a number
@@ -872,10 +873,10 @@ assert alone.tolist() == [15310, 15312]
 # Down a column the share falls, with one exception. Along a row it gains little: with one
 # rival nine runs of $p$ in ten are global at *every* $d$. At all three sizes a doubling of $d$ gains .11 to
 # .17 for $p$, at equal rivals less than a fifth of that. For $W$ it gains .03 to .08, and of that a sixth to
-# a half stays at equal rivals: little, but at two sizes more than two standard errors.
+# a half stays: little, but more than two standard errors at two sizes, for $p$ at one.
 #
-# So dimensions help in two ways: they make the best choice **possible**, and they **remove rivals**. That is
-# nearly all for $p$, and half or more for $W$, which escapes those that remain a little more easily in more
+# So dimensions help in two ways: they make the best choice **possible**, and **remove rivals**. That is
+# nearly all for $p$, and about half or more for $W$, which escapes the others a little more easily in more
 # dimensions. Without a rival all but two of 15,312 runs were global after 600 steps.
 #
 # Why do rivals go? In high dimension random vectors are nearly orthogonal, and then every row of every choice
@@ -927,13 +928,13 @@ assert np.greater(rates["nothing"], rates["tokens"]).all()
 assert np.allclose(both, [[0.81, 0.93], [0.69, 0.82], [0.55, 0.69]], atol=0.005)
 
 # %% [markdown]
-# Both orthogonal: no rival, and every run is global. Orthogonal queries alone save most of the lost runs:
+# Both orthogonal: no rival, every run global. Orthogonal queries alone save most of the lost runs:
 # fewer problems have a rival, and those have fewer.
 #
 # Orthogonal *tokens* alone do worse than random ones, although fewer problems have a rival: of those that do
-# 69% are global, of the random ones 82%. It matters where the rivals lie. Where the best choice is nearest,
-# it wins nine times in ten or more, else far less often; and it is nearest in 55% of these problems, in 69%
-# of the random ones. That is only part of it: in either column they win less often, too.
+# 69% are global, of the random ones 82%. They have slightly more each, and it matters where these lie. Where
+# the best choice is nearest, it wins nine times in ten or more, else far less often; and it is nearest in 55%
+# of these problems, in 69% of the random ones. That is only part: in either column they win less often, too.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.8 All sequences at once
@@ -975,7 +976,7 @@ assert (more[:, 3] > 2.5 * more[:, 0]).all()  # not the load alone
 #
 # So compare at equal **load**, rows against numbers: $n(T - 1)/d$ for $p$, $n(T - 1)/d^2$ for $W$. At $T = 3$
 # the load orders the errors a sequence, whatever the size and for both models. (At load 1 they grow with
-# $T$.) More dimensions help when they outgrow the data, not when both grow alike.
+# $T$.) More dimensions help where $n$ times this error falls, so not at a fixed load.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.9 Claims and measurements
@@ -1027,9 +1028,9 @@ progress("12")
 # - **Possible**: for every choice as many numbers as rows are needed, for a random one about $\nu_T$ a
 #   sequence; for $W$ each sequence has to be possible alone, too.
 # - **Found**: possible is not enough. Runs are lost to other local winners. More dimensions leave fewer of
-#   them; that is nearly all of what they do for $p$, and half or more for $W$. It rests on three sizes of
+#   them; that is nearly all they do for $p$, about half or more for $W$. It rests on three sizes of
 #   random tokens.
-# - **In all sequences at once**: more and more runs, if the numbers outgrow the sequences.
+# - **In all sequences at once**: more and more runs, if $n$ times the error of each falls.
 #
 # ## Further reading
 #
