@@ -9,7 +9,7 @@
 #
 # **The question: which tokens does attention keep when the head is nonlinear, and where does $W$ go then?**
 #
-# The curvature of the head and the label decide between one token and a mixture. $W$ then grows along an SVM
+# The curvature of the head and the label decide whether a mixture can win. $W$ then grows along an SVM
 # that drops the other tokens, beside a bounded part that sets the shares of the kept ones. And normalised
 # descent needs exponentially many steps for it, because it bounces: so a small attention weight alone does
 # not tell whether a token is there to stay or on its way out.
@@ -17,7 +17,7 @@
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
-# - say from the curvature of the head and the label when a mixture wins, and certify that it is the best one;
+# - say from the head's curvature and the label when a mixture can win, and certify that it is the best one;
 # - predict all parts of the limit, $W \approx W_{\mathrm{fin}} + c\, W_{\mathrm{dir}} + r$;
 # - predict how slowly normalised descent gets there, at a smooth head and at a kink;
 # - read the kept tokens from rates, without a threshold on the attention, and have the SVM confirm them.
@@ -129,8 +129,8 @@ show(
 # One head, one sequence, two labels. With $y = +1$ the best attention is all on token 3. With $y = -1$ every
 # single token is classified *wrongly* ($y f < 0$), and 57% of token 2 with 43% of token 3 is right.
 #
-# **Predict before you read on.** Turn the label and the best attention moves from a corner to an edge. What
-# about the head makes the difference? (**Try it**: in the notebook, a slider bends the head more or less.)
+# **Predict before you read on.** What about the head makes the difference? (**Try it**: in the notebook, a
+# slider bends the head more or less.)
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -209,7 +209,7 @@ assert share[1] < 0.0005, again.format("13.1")
 assert 0.5 < share[-1] < 0.9, again.format("13.1")
 
 # %% [markdown]
-# Both slopes point inwards only if $y f$ bends *down* somewhere along the edge. So **curvature decides**.
+# Both slopes point inwards only if $y f$ bends *down* somewhere along the edge. **Curvature must allow it.**
 #
 # > **Proposition.** Let $f$ be convex on the triangle (hull) of the tokens of a sequence.
 # >
@@ -475,8 +475,8 @@ show(
 # proportion to their attention, $D e^{-c}$ with some constant $D$. Its slope, for a unit of *length*, is
 # $(D/N)\, e^{-c}$.
 #
-# **How far does it bounce?** A normalised step of length $\eta$ is a plain step of size $\eta / \|G\|$. On a
-# quadratic bottom with Hessian $H$ it multiplies the part along eigenvector $k$ by
+# **How far does it bounce?** With gradient $G$, a normalised step of length $\eta$ is a plain step of size
+# $\eta / \|G\|$. On a quadratic bottom with Hessian $H$ it multiplies the part along eigenvector $k$ by
 # $1 - (\eta/\|G\|)\, \lambda_k$. If $\eta/\|G\|$ is above $2/\lambda_{\max}$, the steepest part grows, and
 # $\|G\|$ with it; if below, all parts shrink. It can rest only where that factor is $-1$, the *edge of
 # stability*:
@@ -569,9 +569,8 @@ print(f"runs there of {TRIALS}", *(f"{int((one <= 1e-6).sum()):4d}" for one in p
 assert (path.residual[path.radii <= 23] <= 1e-6).all()
 
 # %% [markdown]
-# **Which tokens are kept?** The public code calls a token kept if its attention is above $10^{-3}$, dropped
-# if below $10^{-6}$, and rejects a run with any in between. But a kept token may have little weight, and a
-# dropped one may be slow.
+# The public code calls a token kept if its attention is above $10^{-3}$, dropped if below $10^{-6}$, and
+# rejects a run with any in between. But a kept token may have little weight, and a dropped one may be slow.
 #
 # Look at two radii instead. From one to the other a kept token does not fall behind. A dropped one does, by
 # $\Delta_{it} / N$ for each unit of $R$, where $\Delta_{it} \ge 1$ is its lead in the SVM. So $N$ times this
@@ -640,8 +639,8 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Left: log attention at each run's last radius; dotted, the thresholds $10^{-6}$ and
-# $10^{-3}$ of the public code. Right: the rate of every token against what the SVM of the kept set
-# predicts, many of them at $(0, 0)$ and $(1, 1)$.
+# $10^{-3}$ of the public code; on these paths they separate nearly all, too. Right: the rate of every token
+# against what the SVM of the kept set predicts, many of them at $(0, 0)$ and $(1, 1)$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does descent keep the same tokens, and on time?
@@ -715,8 +714,8 @@ for lr, steps in ((0.02, 1000), (0.05, 2000)):
 #
 # $$W_{\mathrm{dir}} = \sum_{it} \lambda_{it}\, (x_{ia} - x_{it})\, z_i^\top + \dots ,$$
 #
-# with the multipliers $\lambda_{it} \ge 0$ of the SVM's support tokens (not the eigenvalues of section 13.4),
-# $a$ a kept token of sequence $i$, and dots for the equality rows.
+# with the multipliers $\lambda_{it}$, taken to be positive, of the SVM's support tokens (not the eigenvalues
+# of section 13.4), $a$ a kept token of sequence $i$, and dots for the equality rows.
 
 # %% [markdown]
 # ### Exercise 13.5: What the dropped tokens keep
@@ -1101,7 +1100,7 @@ assert parts[1] > 0.9  # d = 10
 # ## Questions
 #
 # **1.** A colleague multiplies $V$ by $-1$ behind the activation, $f = -\sum_k \phi(V_k \cdot \bar x)$,
-# with $\phi$ convex. Which sequences mix now?
+# with $\phi$ convex. Which sequences can mix now?
 # <details><summary>Answer</summary>
 #
 # Those with label $+1$: $y f$ is concave there.
@@ -1121,13 +1120,13 @@ progress("13")
 # ## Summary
 #
 # - A nonlinear head may like a **mixture** better than each token. The curvature of $y f$ decides: convex,
-#   one token; concave, a mixture wherever an edge rises. A tangent plane certifies it.
+#   one token; concave, a mixture where an edge from a best token rises. A tangent plane certifies it.
 # - $W \approx W_{\mathrm{fin}} + c\, W_{\mathrm{dir}} + r$: one part sets the ratios of the kept tokens, an
 #   SVM with equalities drops the rest, and $r$ leaves each support token attention in proportion to
 #   $\lambda_{it} / c_{it}$.
 # - The loss is a valley. **Normalised descent bounces** at the edge of stability, and the length grows like
 #   $N \log j$; at a kink like $N \log(\eta j)$. Newton steps arrive.
-# - Read what is kept from **rates**, not from the attention: times $N$ they tend to 0 or to 1 and more.
+# - Read what is kept from **rates**, which an SVM confirms: times $N$ they tend to 0 or to 1 and more.
 # - Limits: the limit is known for one branch of the path, and a run may be on another. Of the three
 #   published curves we could repeat one.
 #
