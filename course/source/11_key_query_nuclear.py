@@ -259,8 +259,8 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
 # %% [markdown]
 # - *A ridge*: .996 to .997, whichever gradient is used, with or without $\varepsilon$ in the norm.
 # - *Exact, nothing added*: .985 after 2,000 steps. Its least run is at .88.
-# - *Exact, and $\varepsilon$ in the norm*: once the gradient is shorter than $\varepsilon$, steps shrink with it.
-#   From step 500 to 8,000 no $W$ grows by more than 9 percent: the run freezes near .94.
+# - *Exact, and $\varepsilon$ in the norm*: once the gradient is shorter than $\varepsilon$, steps shrink with
+#   it. From step 500 to 8,000 no $W$ grows by more than 9 percent: the run freezes near .94.
 # - *Textbook, no ridge*: the gradient loses the winner's part (lesson 05), and the direction is lost.
 #
 # So the published number belongs to the ridge. **Why?** With a ridge a run can rest, where
@@ -970,7 +970,7 @@ assert account[3:] == [[149, 0, 11], [87, 29, 44], [3, 142, 15]]
 # |:---|:---|:---|
 # | where they head | $W_{\mathrm{nuc}}$; $W$ alone: $W_{\mathrm{fro}}$ | .98, .99; .84 to the other |
 # | a ridge makes the figure | near $W_{\mathrm{nuc}}$ at once | .997; exact without it: .985 |
-# | the public run is not at rest | $\eta^* = 2 \varepsilon / \max_k h_k$ below .1 | residual above .2 in 12 of 12 |
+# | the public run is not at rest | $\eta^* = 2\varepsilon/\max h_k$ below .1 | residual above .2, 12 of 12 |
 # | the length at rest | $\sum \lambda_{it} \Delta_{it}$ | to one percent in 12 of 12 |
 # | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start |
 # | a stalled newcomer's log share | grows by $\int (c - 1)\, d \log \lVert W \rVert_*$ | median miss .1 |

@@ -121,7 +121,7 @@ show(
 # Sequence $i$ has tokens $x_{i1}, \dots, x_{iT}$, the query $z_i = x_{iT}$ and the answer $y_i$, a token.
 # We say $a > b$ **under** $q$ if some sequence with the query $q$ holds $a$ and $b$, next(a) is its answer,
 # and next(b) is not. The data are **realisable** if each sequence holds a token whose next is its answer,
-# and under each query these relations contain no cycle. Then they are a *partial* order: some pairs no
+# and under each query these relations contain no cycle. They imply a *partial* order: some pairs no
 # sequence compared.
 #
 # The **heights** under $q$ are the numbers, one a token, of the least sum of squares for which $a$ stands at
@@ -729,8 +729,8 @@ check("16.4", room)
 # \text{wrong: } c\,\frac{2 + (V - 2)e^{-c}}{1 + (V - 1)e^{-c}}, \qquad
 # \text{room}(c, V) = \log\Bigl(1 + \frac{2\,(e^c - 1)}{V}\Bigr).$$
 #
-# A wrong sequence is heard more. The room is 0 at $c = 0$, below $\log 3$ up to $c = \log V$, and then
-# grows as $c - \log(V/2)$.
+# A wrong sequence is heard more. The room is 0 at $c = 0$, below $\log 3$ up to $c = \log V$, and
+# for large $c$ nearly $c - \log(V/2)$.
 #
 # **Test it** with two sequences that get into each other's way: (a, q), which is right, and (o, q), which is
 # wrong. We choose the tokens as seen from q: $x_a = x_q + e_1$, and $x_o = x_q - \beta e_1 + \gamma e_2$ with
@@ -863,7 +863,7 @@ assert (most[20] > 1).sum() > 10
 # %% [markdown]
 # A larger confidence gives more room, and fewer data sets hold a trapped sequence. Unit vectors need little
 # room. Two of their rows meet only under one query, with $\beta \le 1/2$: no row alone pushes another back
-# faster than itself ahead. Among Gaussian rows some do, also across queries. (For them the law is a guide
+# faster than itself ahead. Among Gaussian rows some do. (For them the law is a guide
 # only: it is for the values of unit vectors.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -907,7 +907,7 @@ assert facts["both, no collocation"][4] < 0.95
 # %% [markdown]
 # Both at once with the collocation learns what two stages learn: **what was missing is the data.** Without
 # it the sequences can be explained in several ways: which token of a sentence speaks for its answer is not
-# written in it. So attention rests on others in part. And of a token that was never behind an answer nothing
+# written in it. Attention rests on others in part. And of a token that was never behind an answer nothing
 # says what follows it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1056,9 +1056,9 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
     assert shares[1] < 0.5 * shares[0] < 0.1 * chain
 
 # %% [markdown]
-# It dies out, where the chain would write b three times in ten, for ever: what has been written is more
-# likely to be written again. (The powers are from the texts where a ended far ahead.) Ildiz and others prove
-# a collapse of this kind, and see in it why language models repeat themselves.
+# In the median text it dies out, where the chain would write b three times in ten: what has been written is
+# more likely to be written again. (The powers are from the texts where a ended far ahead.) Ildiz and others
+# prove a collapse of this kind, and see in it why language models repeat themselves.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.9 Claims and measurements
@@ -1070,7 +1070,7 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # | the excess falls linearly | slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$ | within 1% in 24 runs |
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
-# | level tokens (exercise 16.3) | what their sequences lacked, times copies | shares within .005 |
+# | level tokens (exercise 16.3) | what their sequences lacked, times copies | within .005, one data set |
 # | a wrong sequence is heard | room $\log(1 + 2(e^c - 1)/V)$ | within .05 logits for 21 pairs |
 # | both stages at once | as well, with the collocation | all right on 20 data sets |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
