@@ -457,8 +457,8 @@ def of(parameter, optimiser, what):
     return torch.as_tensor(found.values.astype(float))
 
 
-clock, angle_of = (of("W", "NGD", what).flip(-1) for what in ("clock", "angle"))
-to_degree = at_length(angle_of, clock, np.radians(1)) / math.log(10)  # log10 of the steps
+lengths, angle_of = (of("W", "NGD", what).flip(-1) for what in ("clock", "angle"))
+to_degree = at_length(angle_of, lengths, np.radians(1)) / math.log(10)  # log10 of the steps
 print(
     f"to one degree, 40 problems: GD median 10^{to_degree.median():.0f} steps, least 10^{to_degree.min():.0f}"
 )
@@ -735,7 +735,7 @@ show(
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
-etas, powers, marks = (0.1, 0.5, 2.0), (-0.5, 0.0, 0.5, 1.0), quarter(1000)
+etas, powers, looks = (0.1, 0.5, 2.0), (-0.5, 0.0, 0.5, 1.0), quarter(1000)
 pairs = [(eta, a) for eta in etas for a in powers]
 eta, a = torch.tensor(pairs, dtype=torch.float64).T
 one = data.TokenData(
@@ -744,7 +744,7 @@ one = data.TokenData(
 W, trail = torch.zeros(12, d, d, dtype=torch.float64), []
 for j in range(1, 1001):
     W = W + (eta * j**a)[:, None, None] * pull(W, one)[0]
-    if j in marks:
+    if j in looks:
         trail.append(angle(W, W_mm[:1].expand(12, d, d)))
 trail = dict(zip(pairs, torch.stack(trail, 1).numpy(), strict=True))
 
@@ -754,8 +754,8 @@ def look(eta, a):
     figure = Figure(figsize=(6.6, 3.8), layout="none")
     ax = figure.add_axes((0.13, 0.16, 0.83, 0.76))
     for line in trail.values():
-        ax.loglog(marks, line, color="0.8", linewidth=1)
-    ax.loglog(marks, trail[eta, a], color=BLUE, marker="o", linewidth=2)
+        ax.loglog(looks, line, color="0.8", linewidth=1)
+    ax.loglog(looks, trail[eta, a], color=BLUE, marker="o", linewidth=2)
     when = (float(law.longest[0]) / eta) ** (1 / a) if a > 0 else math.inf
     if 10 <= when <= 1000:
         ax.axvline(when, color=ORANGE, linestyle=":", linewidth=2)
@@ -1050,8 +1050,8 @@ for row, name in enumerate(names):
         low, high = said[name]
         ax.plot([low - 0.02, high + 0.02], [row, row], color="0.85", linewidth=11, solid_capstyle="butt",
                 label=None if row else "predicted")  # fmt: skip
-marks = (("p", BLACK, "o", -0.22), ("W", BLUE, "s", 0.0), ("(K, Q)", ORANGE, "^", 0.22))
-for q, color, marker, shift in marks:
+styles = (("p", BLACK, "o", -0.22), ("W", BLUE, "s", 0.0), ("(K, Q)", ORANGE, "^", 0.22))
+for q, color, marker, shift in styles:
     rows = [row for row, name in enumerate(names) if (name, q) in found]
     middle, low, high = np.array([found[names[row], q] for row in rows]).T
     ax.errorbar(middle, np.array(rows) + shift, xerr=[middle - low, high - middle], fmt=marker, color=color,

@@ -689,8 +689,8 @@ show(
 # there: keys and queries alone are trained, and every word asks.
 
 # %%
-drawn, at = few_sentences(5, seed=1), (10, 100, 300)
-base = in_the_base(drawn, seed=1, looks=at)
+sample, at = few_sentences(5, seed=1), (10, 100, 300)
+base = in_the_base(sample, seed=1, looks=at)
 moved = fair.moved.sel(decay=0.0).mean(("trial", "moved_1")) / float(
     matrices(start, 0).norm(dim=(1, 2)).mean()
 )
@@ -748,7 +748,7 @@ for sweep, found, when in ((apart, path, ""), (longer, later, "longer ")):
         print(f"{when + setting:39s} {m['whole']:5.2f} {m['whole_never_trained']:6.2f} {(lead > 0).sum():6d}"
               f" {p:7.3f} {m['decided']:8.2f}")  # fmt: skip
         assert len(lead) == (4 if setting == "+ second layer" else 10)
-alone = residual_alone(drawn, seed=1)
+alone = residual_alone(sample, seed=1)
 print(f"{'a residual without MLP (five fresh sets)':39s} {alone['whole'].median():5.2f}"
       f"{'':22s}{alone['decided'].median():9.2f}")  # fmt: skip
 assert alone["whole"].min() > 0.9
@@ -868,7 +868,7 @@ def towards(X, v):
 check("18.4", towards)
 
 # %%
-words, y, E = drawn
+words, y, E = sample
 v = np.random.default_rng(0).normal(size=32)
 tokens_of = [(E[run][words[run, i]].numpy(), float(y[run, i]) * v) for run in range(5) for i in range(16)]
 gains = [towards(X, v) for X, v in tokens_of]
@@ -887,7 +887,7 @@ wanted = {
     "+ residual and MLP": [5, "not asked", 5, 0],
 }
 for setting, counts in wanted.items():
-    end = at_the_end(setting, drawn, seed=1)
+    end = at_the_end(setting, sample, seed=1)
     more, less = end["sharp"] - end["loss"], end["loss"] - end["alone"]  # of logs
     found = [int(x.sum()) for x in (end["best"] > 0.5, less < -1e-3, more < -1e-3, more > 1e-3)]
     if counts[1] == "not asked":
