@@ -817,7 +817,7 @@ for V, beta, gamma in cases:
     print(f"V = {V:2d}: the law".rjust(44) + "".join(f"{one:6.2f}" for one in law[V]))
     off = rooms[V, beta, gamma] - law[V]
     name = f"beta = {beta}, gamma = {gamma}: measured, less law"
-    print(name.rjust(44) + "".join(f"{one:6.1f}" for one in off.round(1) + 0.0))
+    print(name.rjust(44) + "".join(f"{one:6.2f}" for one in off.round(2) + 0.0))
     assert np.abs(off).max() < 0.05, again.format("16.4")
 
 # %% [markdown]
