@@ -821,7 +821,8 @@ for V, beta, gamma in cases:
     assert np.abs(off).max() < 0.05, again.format("16.4")
 
 # %% [markdown]
-# The law holds within .05 logits, in 21 pairs (all with $\Delta_1 > 3.5$). Now data sets drawn at random.
+# The law holds within .05 logits, the step of our search, in 21 pairs (all with $\Delta_1 > 3.5$). Now data
+# sets drawn at random.
 
 # %%
 stored = measured("16.trapped").load()
