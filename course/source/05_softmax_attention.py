@@ -21,7 +21,7 @@
 # - recognise catastrophic cancellation in a gradient, predict what it does to a run, and cure it.
 #
 # **You need** lesson 01 (gradient descent, normalised descent, the logistic loss), the chain rule, and
-# NumPy. About 80 minutes with four exercises, and 25 more for the optional section 5.8, which holds a fifth.
+# NumPy. About 85 minutes with four exercises, and 25 more for the optional section 5.8, which holds a fifth.
 
 # %%
 from decimal import Decimal, localcontext

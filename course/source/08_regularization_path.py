@@ -650,9 +650,9 @@ show(
 
 # %% [markdown]
 # **Several starts do not help a program that follows**: at small radii the circle has a single valley, in
-# which all twelve meet, and then they stay together. New starts at larger radii do find the other branch. What
-# `regularization_path` returns is a branch; "the path" is the global minimiser. In at least 42 of the 180
-# problems of section 8.4 they part (section 8.8).
+# which all twelve meet, and then they stay together. New starts at larger radii do find the other branch.
+# What `regularization_path` returns is a branch; "the path" is the global minimiser. In at least 42 of the
+# 180 problems of section 8.4 they part (section 8.8).
 
 # %% [markdown]
 # **Try it.** The shortfall round the circle (a row of Figure 2's map), with $p(R)$ and descent from 0 at

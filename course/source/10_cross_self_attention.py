@@ -651,11 +651,12 @@ for W in (turned_away, branch["W"][0]):
 by_descent = (curves["growing"]["selected"][:20] == few.optimal).all(-1)
 print(f"path: cosine to the best tokens' SVM at first {begun.max():.2f} at most, ", end="")
 print(f"in the end at least {alike:.4f}")
-print(f"      smallest lead, of the largest: {share[0].max():.2f} at most, then {share[1].min():.2f} at least")
+first, last = share[0].max(), share[1].min()
+print(f"      smallest lead, of the largest: {first:.2f} at most, then {last:.2f} at least")
 print(f"descent: the best tokens in {by_descent.sum()} of 20")
 assert alike > 0.9999 > 0.98 > begun.max()
 assert by_descent.sum() == 15
-assert share[0].max() < 0.85 < 0.98 < share[1].min()
+assert first < 0.85 < 0.98 < last
 
 # %% [markdown]
 # The search comes back to $W_{\mathrm{mm}}$ of the best tokens, with the largest smallest lead that its norm
