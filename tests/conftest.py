@@ -2,10 +2,13 @@
 
 import os
 import shutil
+import sys
 
 import pytest
 
 os.environ.setdefault("MPLBACKEND", "agg")  # before anything imports matplotlib; kernels inherit it
+# jsonschema, which nbformat brings, does without this grammar of addresses; it takes seconds to load.
+sys.modules.setdefault("rfc3987_syntax", None)
 
 
 def pytest_collection_modifyitems(items):
