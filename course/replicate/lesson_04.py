@@ -9,15 +9,15 @@ MEASURED = []  # plain functions: no sweep is stored
 
 
 def solve(Y, norm="nuc"):
-    """Of tables Y (..., d, d): the solution in a norm, largest margin, lam, and what its rank is at most."""
+    """Of tables Y (..., d, d): the solution in a norm, largest margin, lam, its problem and solution."""
     size = Y.shape[-1]
     a = (Y[..., None] * np.eye(size)[:, None, :]).reshape(*Y.shape[:-2], size**2, size)
     b = np.broadcast_to(np.tile(np.eye(size), (size, 1)), a.shape).copy()
     least = np.abs(Y).reshape(a.shape[:-1])
     problem = svm.HardMarginProblem(*map(torch.tensor, (a, b, least)))
     solution = svm.solve(problem, norm=norm)
-    rank = svm.certified_rank(problem, solution) if norm == "nuc" else None
-    return solution.value.numpy(), solution.margin.numpy(), solution.dual.numpy().reshape(Y.shape), rank
+    lam = solution.dual.numpy().reshape(Y.shape)
+    return solution.value.numpy(), solution.margin.numpy(), lam, (problem, solution)
 
 
 def begin(starts, Y):

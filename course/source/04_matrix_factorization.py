@@ -458,7 +458,8 @@ def cosine(a, b):
 
 
 Y = truth * known
-W_nuc, largest, lam, most = solve(Y)
+W_nuc, largest, lam, solved = solve(Y)
+most = svm.certified_rank(*solved)
 W_fro = solve(Y, "fro")[0]
 lower, upper = certify(W_nuc, lam[known], A)
 print(f"{'':6}Frobenius norm   nuclear norm   rank   cosine to the run on factors")
