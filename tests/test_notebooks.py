@@ -7,7 +7,9 @@ Their outputs are compared cell by cell by nbval, which `make test` runs beside 
 """
 
 import os
+import re
 import subprocess
+import symtable
 import sys
 
 import nbformat
@@ -15,6 +17,7 @@ import pytest
 
 from course.make.build import ROOT, Folders, stale
 from course.make.lint import house_problems, notebook_problems, source_problems
+from course.make.notebook import from_source
 
 SOURCES = Folders().sources()
 NOTEBOOKS = [target for source in SOURCES for target, _ in Folders().targets(source)]
@@ -29,6 +32,25 @@ def test_every_notebook_is_what_its_source_makes_now():
 def test_source_keeps_the_rules(source):
     assert source_problems(source) == []
     assert not any(house_problems(source).values()), house_problems(source)
+
+
+def _read_in(table):
+    """The global names that the functions of a table read."""
+    inner = [name for part in table.get_children() for name in _read_in(part)]
+    return {*inner, *(s.get_name() for s in table.get_symbols() if s.is_global() and s.is_referenced())}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_no_cell_takes_a_name_that_a_slider_or_an_exercise_above_needs(source):
+    """A slider moved, or an exercise checked once more, after the whole lesson has run."""
+    texts = [cell.source for cell in from_source(source, True).cells if cell.cell_type == "code"]
+    tables = [symtable.symtable(text, "cell", "exec") for text in texts]
+    bound = [{s.get_name() for s in table.get_symbols() if s.is_assigned()} for table in tables]
+    for k, (text, table) in enumerate(zip(texts, tables, strict=True)):
+        needed = set(re.findall(r"@exercise\(.*\)\ndef (\w+)", text))
+        if "widgets." in text:
+            needed |= {name for part in table.get_children() for name in _read_in(part)}
+        assert not needed & set().union(*bound[k + 1 :]), text[:60]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -735,7 +735,7 @@ show(
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
-etas, powers, looks = (0.1, 0.5, 2.0), (-0.5, 0.0, 0.5, 1.0), quarter(1000)
+etas, powers, quarters = (0.1, 0.5, 2.0), (-0.5, 0.0, 0.5, 1.0), quarter(1000)
 pairs = [(eta, a) for eta in etas for a in powers]
 eta, a = torch.tensor(pairs, dtype=torch.float64).T
 one = data.TokenData(
@@ -744,7 +744,7 @@ one = data.TokenData(
 W, trail = torch.zeros(12, d, d, dtype=torch.float64), []
 for j in range(1, 1001):
     W = W + (eta * j**a)[:, None, None] * pull(W, one)[0]
-    if j in looks:
+    if j in quarters:
         trail.append(angle(W, W_mm[:1].expand(12, d, d)))
 trail = dict(zip(pairs, torch.stack(trail, 1).numpy(), strict=True))
 
@@ -754,8 +754,8 @@ def look(eta, a):
     figure = Figure(figsize=(6.6, 3.8), layout="none")
     ax = figure.add_axes((0.13, 0.16, 0.83, 0.76))
     for line in trail.values():
-        ax.loglog(looks, line, color="0.8", linewidth=1)
-    ax.loglog(looks, trail[eta, a], color=BLUE, marker="o", linewidth=2)
+        ax.loglog(quarters, line, color="0.8", linewidth=1)
+    ax.loglog(quarters, trail[eta, a], color=BLUE, marker="o", linewidth=2)
     when = (float(law.longest[0]) / eta) ** (1 / a) if a > 0 else math.inf
     if 10 <= when <= 1000:
         ax.axvline(when, color=ORANGE, linestyle=":", linewidth=2)
