@@ -501,7 +501,7 @@ for R in (10, 30, 100, 300, 1000):
     aside[R] = sideways = across(p, unit)  # what should be r
     lengths[R] = R * (sideways.norm(dim=-1) / R).arcsin().median().item()
     miss[R] = (sideways - r).norm(dim=-1) / r.norm(dim=-1)
-    print(f"{R:5g} {lengths[R]:19.2f} {miss[R].median():30.3f} {(miss[R] < 0.05).sum():13d}")
+    print(f"{R:5g} {lengths[R]:19.2f} {miss[R].median():30.2f} {(miss[R] < 0.05).sum():13d}")
 assert abs(lengths[1000] / r.norm(dim=-1).median() - 1) < 0.02, again.format("08.3")
 assert (miss[30].median() > 0.25, miss[1000].median() < 0.01) == (True, True), again.format("08.3")
 assert ((miss[30] < 0.05).sum(), (miss[1000] < 0.05).sum()) == (11, 161), again.format("08.3")

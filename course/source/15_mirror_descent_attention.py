@@ -606,8 +606,8 @@ for begin, rho, key in (
     rival = (2.0,) if begin == "from 0" else ("one", 2.0)
     as_2 = [equal(runs[*key, share], runs[*rival, share]) for share in (0.1, 0.05)]
     itself = equal(runs[*key, 0.1], runs[*key, 0.05])
-    print(f"{begin:23s} rho = {rho:4.2f} {as_2[0]:20d} {as_2[1]:8d} {itself:16d}")
-    assert itself >= 56
+    print(f"{begin:23s} rho = {rho:4.2f} {as_2[0]:20d} {as_2[1]:8d} {'> 55':>16s}")
+    assert itself > 55
     assert abs(as_2[0] - as_2[1]) <= 3
     if rho == 1.1:
         assert 24 <= min(as_2) <= max(as_2) <= 33
