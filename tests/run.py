@@ -39,7 +39,7 @@ def steps(notebooks: list[str]) -> dict[str, list[str]]:
     notebook = [*PYTEST, *strict, *patient, "-n", str(max(1, few // 2)), "--dist", "loadscope"]
     processor = {"lessons": OLD_PROCESSOR if os.environ.get("MINI_ATTN_OLD_PROCESSOR") else []}
     return {
-        "tests": [*own, "tests", "--ignore=tests/browser", "-n", str(few + 1), "--dist", "worksteal"],
+        "tests": [*own, "tests", "--ignore=tests/browser", "-n", str(2 * few), "--dist", "worksteal"],
         "browser": [*own, "tests/browser"],
     } | {
         folder: [*processor.get(folder, []), *notebook, *paths]

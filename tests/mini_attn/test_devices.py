@@ -118,12 +118,12 @@ def test_a_run_that_began_on_the_cpu_goes_on_elsewhere(device, name):
 )
 def test_paths(device, name, follow, along):
     def end(place):
-        return follow(MODELS[name]().to(place), tokens.to(place), along, tol=1e-4)
+        return follow(MODELS[name]().to(place), tokens.to(place), along, tol=1e-5)
 
     here, there = end(CPU), end(device)
     for key in here.values:
         if key != "residual":
-            assert_same(there[key], here[key], device, rtol=1e-4, atol=1e-4)
+            assert_same(there[key], here[key], device, rtol=1e-4, atol=1e-5)
 
 
 def problems(device, dtype=torch.float64):

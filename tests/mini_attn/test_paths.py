@@ -136,7 +136,7 @@ def full_rank(d, trials):
 def test_no_radius_over_or_underflows(make, radius):
     tokens = benign_tokens(3, 3, 4, trials=4, seed=3)
     near = [1e-9] if radius < 1 else [1e-9, radius]
-    path = regularization_path(make(4, trials=4), tokens, near, max_steps=200)
+    path = regularization_path(make(4, trials=4), tokens, near, max_steps=1000)
     name = "p" if make is models.PromptAttention else "W"
     if radius < 1:  # on so small a ball the loss is linear: all of them have one direction
         tiny = regularization_path(make(4, trials=4), tokens, [radius])

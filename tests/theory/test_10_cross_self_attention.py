@@ -195,7 +195,7 @@ def test_the_form_comes_with_the_root_of_one_plus_kappa_over_n(T, d, seed):
     """The first step, kappa from 20,000 others: 1 / sqrt(1 + kappa / n); refused without the root."""
 
     def split(tokens):
-        """b, b_v and the squared norms of the first step of each sequence or of all of them."""
+        """Squared norms of the first step: of its form, of all of it, of a sequence's own in the mean."""
         u = tokens.scores.mean(-1, keepdim=True)
         pull = (((tokens.scores - u) / T / (1 + u.exp()))[..., None] * tokens.X).sum(-2)
         W = pull.mT @ tokens.X[..., 0, :] / pull.shape[-2]
