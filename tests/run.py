@@ -1,5 +1,9 @@
-"""Run the unit tests, the browser tests and every notebook, and end in one line: what `make test` does."""
+"""Run the unit tests, the browser tests and every notebook, and end in one line: what `make test` does.
 
+With --slow, run only the tests that this leaves out: those marked `slow`, and `tests/theory`.
+"""
+
+import argparse
 import contextlib
 import os
 import subprocess
@@ -25,7 +29,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def steps(notebooks: list[str]) -> dict[str, list[str]]:
+def steps(notebooks: list[str], slow: bool = False) -> dict[str, list[str]]:
     """Return the parts of the run, which run side by side: name -> command.
 
     Many tests wait, for a browser, a sandbox or a time limit; more of them than cores, and the notebooks'
@@ -36,10 +40,14 @@ def steps(notebooks: list[str]) -> dict[str, list[str]]:
     patient = ["--nbval-cell-timeout", "120"]
     # The browser's driver leaves an event loop running in its process; other tests start one of their own.
     own = [*PYTEST, "-p", "no:nbval"]  # which takes two seconds to load, in each worker
+    spread = ["-n", str(2 * few), "--dist", "worksteal"]
+    if slow:
+        return {"slow tests": [*own, "tests", "--ignore=tests/browser", "-m", "slow", *spread]}
+    quick = ["--ignore=tests/browser", "--ignore=tests/theory", "-m", "not slow"]
     notebook = [*PYTEST, *strict, *patient, "-n", str(max(1, few // 2)), "--dist", "loadscope"]
     processor = {"lessons": OLD_PROCESSOR if os.environ.get("MINI_ATTN_OLD_PROCESSOR") else []}
     return {
-        "tests": [*own, "tests", "--ignore=tests/browser", "-n", str(2 * few), "--dist", "worksteal"],
+        "tests": [*own, "tests", *quick, *spread],
         "browser": [*own, "tests/browser"],
     } | {
         folder: [*processor.get(folder, []), *notebook, *paths]
@@ -89,19 +97,22 @@ def count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def verdict(tests: int, notebooks: int, failures: list[str], skipped: list[str]) -> str:
+def verdict(done: list[str], failures: list[str], skipped: list[str]) -> str:
     """Return the last line of the run."""
     if failures:
         shown = ", ".join(failures[:5]) + (f" and {len(failures) - 5} more" if len(failures) > 5 else "")
         return f"Something failed: {shown}. The reasons stand above."
-    line = f"All is well: {count(tests, 'test')} and {count(notebooks, 'notebook')} passed"
+    line = f"All is well: {' and '.join(done)} passed"
     if skipped:
         reasons = "; ".join(f"{skipped.count(reason)}: {reason}" for reason in sorted(set(skipped)))
         line += f", {len(skipped)} skipped ({reasons})"
     return line + "."
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="make test", description=__doc__.partition("\n")[0])
+    parser.add_argument("--slow", action="store_true", help="run the slow tests, and only those")
+    slow = parser.parse_args(arguments).slow
     start = time.monotonic()
     notebooks = [
         str(p.relative_to(ROOT)) for name in NOTEBOOKS for p in sorted((ROOT / name).glob("*.ipynb"))
@@ -118,12 +129,12 @@ def main() -> int:
         )
         if subprocess.call(PREPARE, cwd=ROOT, env=environment):
             failures.append("the course cannot be imported")
-        commands = steps(notebooks)
+        commands = steps(notebooks, slow)
         reports = {step: Path(folder, f"{step}.xml") for step in commands}
         commands = {step: [*command, f"--junitxml={reports[step]}"] for step, command in commands.items()}
         for step, status in side_by_side(commands, folder, environment).items():
             report = reports[step]
-            passed, failed, left_out = read(report) if report.exists() else ([], [], [])
+            passed, failed, not_run = read(report) if report.exists() else ([], [], [])
             own = [path for path in notebooks if Path(path).parts[0] == step]
             paths = {path.replace("/", "."): path for path in own}  # as the report names them
             failures += sorted({paths.get(file, file) if own else name for file, name in failed})
@@ -134,10 +145,12 @@ def main() -> int:
                 failures += [f"{path} was not run" for name, path in paths.items() if name not in seen]
             else:
                 tests += len(passed)
-                skipped += left_out
+                skipped += not_run
     minutes, seconds = divmod(round(time.monotonic() - start), 60)
-    print(f"\nDone in {minutes} min {seconds} s.")
-    print(verdict(tests, len(notebooks), failures, skipped), flush=True)
+    left_out = "" if slow else ", without the slow tests (make test ARGS=--slow)"
+    print(f"\nDone in {minutes} min {seconds} s{left_out}.")
+    done = [count(tests, "slow test")] if slow else [count(tests, "test"), count(len(notebooks), "notebook")]
+    print(verdict(done, failures, skipped), flush=True)
     return 1 if failures else 0
 
 

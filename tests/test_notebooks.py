@@ -60,6 +60,7 @@ def test_stored_notebook_keeps_the_rules(path):
     assert notebook_problems(notebook, f"{path.parent.name}/{path.name}") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("printed", "status"),
     [("2 at 0x7f00aabbccdd in 3.5 ms\n", 0), ("3 at 0x7f00aabbccdd in 3.5 ms\n", 1)],

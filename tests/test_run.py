@@ -1,6 +1,7 @@
 """The last line of `make test` tells the truth."""
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 spec = importlib.util.spec_from_file_location("run", Path(__file__).with_name("run.py"))
 run = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(run)
+
+NOTHING_COLLECTED = 5  # pytest's exit status
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.a" name="test_good"/>
@@ -29,11 +32,14 @@ def test_report_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ((312, 8, [], []), "All is well: 312 tests and 8 notebooks passed."),
-        ((1, 1, [], ["a"]), "All is well: 1 test and 1 notebook passed, 1 skipped (1: a)."),
-        ((3, 2, [], ["b", "a", "b"]), "All is well: 3 tests and 2 notebooks passed, 3 skipped (1: a; 2: b)."),
-        ((3, 2, ["test_x"], []), "Something failed: test_x. The reasons stand above."),
-        ((3, 2, list("abcdefg"), []), "Something failed: a, b, c, d, e and 2 more. The reasons stand above."),
+        ((["312 tests", "8 notebooks"], [], []), "All is well: 312 tests and 8 notebooks passed."),
+        ((["1 slow test"], [], ["a"]), "All is well: 1 slow test passed, 1 skipped (1: a)."),
+        ((["3 tests"], [], ["b", "a", "b"]), "All is well: 3 tests passed, 3 skipped (1: a; 2: b)."),
+        ((["3 tests"], ["test_x"], []), "Something failed: test_x. The reasons stand above."),
+        (
+            (["3 tests"], list("abcdefg"), []),
+            "Something failed: a, b, c, d, e and 2 more. The reasons stand above.",
+        ),
     ],
 )
 def test_last_line(arguments, line):
@@ -55,7 +61,7 @@ def course(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "PYTEST", [sys.executable, str(tmp_path / "fake.py")])
     monkeypatch.setattr(run, "PREPARE", [sys.executable, "-c", ""])
 
-    def outcome(**steps):
+    def outcome(*arguments, **steps):
         good = {
             "unit tests": (0, cases("tests.a::one")),
             "lessons": (0, cases("lessons.01_x.ipynb::Cell 0")),
@@ -63,8 +69,10 @@ def course(tmp_path, monkeypatch):
         commands = {
             step: [*run.PYTEST, str(status), report] for step, (status, report) in {**good, **steps}.items()
         }
-        monkeypatch.setattr(run, "steps", lambda notebooks: commands)
-        return run.main()
+        monkeypatch.setattr(
+            run, "steps", lambda notebooks, slow: {"slow tests": commands["unit tests"]} if slow else commands
+        )
+        return run.main([*arguments])
 
     return outcome
 
@@ -81,7 +89,37 @@ def last_line(capfd) -> str:
 
 def test_all_well(course, capfd):
     assert course() == 0
-    assert last_line(capfd) == "All is well: 1 test and 1 notebook passed."
+    said = capfd.readouterr().out.splitlines()
+    assert said[-1] == "All is well: 1 test and 1 notebook passed."
+    assert said[-2].endswith(", without the slow tests (make test ARGS=--slow).")
+
+
+def test_slow_tests_run_alone(course, capfd):
+    assert course("--slow") == 0
+    said = capfd.readouterr().out.splitlines()
+    assert said[-1] == "All is well: 1 slow test passed."
+    assert "without" not in said[-2]
+
+
+def test_what_is_left_out_is_what_the_slow_run_takes():
+    usual, (slow,) = run.steps([])["tests"], run.steps([], slow=True).values()
+    assert {"--ignore=tests/theory", "not slow"} <= {*usual}
+    assert "slow" in slow
+    assert "--ignore=tests/theory" not in slow
+    theory = next((run.ROOT / "tests" / "theory").glob("test_*.py"))
+    listing = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:nbval",
+        "-qq",
+        "--collect-only",
+        "-m",
+        "not slow",
+        str(theory),
+    ]
+    assert subprocess.run(listing, cwd=run.ROOT, stdout=subprocess.DEVNULL).returncode == NOTHING_COLLECTED
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCH = Path(__file__).with_name("bench.py")
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs_and_saves_what_it_measured(tmp_path):
     done = subprocess.run(
         [sys.executable, BENCH, "--quick", "--threads", "1", "--date", "2026-01-31", "--out", tmp_path],

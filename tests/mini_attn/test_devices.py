@@ -112,6 +112,7 @@ def test_a_run_that_began_on_the_cpu_goes_on_elsewhere(device, name):
     torch.testing.assert_close(history["loss"], expected["loss"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["prompt", "W", "(K, Q)"])
 @pytest.mark.parametrize(
     ("follow", "along"), [(paths.regularization_path, [1.0, 1.1]), (paths.ridge_path, [0.5, 0.45])]
@@ -134,6 +135,7 @@ def problems(device, dtype=torch.float64):
     return svm.attention_problem(X.to(device), z.to(device), selected)  # a selection may stay on the CPU
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("norm", "method"),
     [(norm, "auto") for norm in ("fro", "nuc", "spectral", 1, 1.5, 3, math.inf)]
@@ -152,6 +154,7 @@ def test_solvers(device, norm, method):
         assert_same(*(svm.certified_rank(problems(s.value.device)[:6], s) for s in (there, here)), device)
 
 
+@pytest.mark.slow
 def test_other_problems(device):
     def solve(place):
         X, y = points.X[0].to(place), points.y[0].to(place)

@@ -283,6 +283,7 @@ print("resumed")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent so on POSIX only")
 def test_ctrl_c_keeps_the_run():
     with subprocess.Popen([sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True) as process:

@@ -190,5 +190,6 @@ assert "torch._dynamo" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_nothing_imports_torchs_compiler():
     subprocess.run([sys.executable, "-c", WITHOUT_THE_COMPILER], check=True)

@@ -40,6 +40,7 @@ def test_the_path_of_W_tends_to_the_global_svm_solution():
     torch.testing.assert_close(path["W"][2].flatten(1).norm(dim=1), torch.full((10,), 100.0).double())
 
 
+@pytest.mark.slow
 def test_the_path_of_factors_tends_to_the_nuclear_svm_solution():
     tokens = benign_tokens(3, 3, 4, trials=32, seed=3)
     model = models.FactoredAttention(4, 4, trials=32)
@@ -149,6 +150,7 @@ def test_no_radius_over_or_underflows(make, radius):
     assert (path.residual[-1] > 0.01).all()  # rounding decides which token pulls, and the residual says so
 
 
+@pytest.mark.slow
 def test_a_large_ball_entered_from_its_centre_is_not_called_solved():
     tokens = benign_tokens(3, 4, 16, trials=5, seed=1)
     for dtype, radius in ((torch.float64, 1e300), (torch.float32, 1e20)):
@@ -212,6 +214,7 @@ def test_trials_that_do_not_fit_are_refused_with_a_reason():
         regularization_path(models.PromptAttention(5, trials=2), tokens, [1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [models.PromptAttention, models.CrossAttention, models.FactoredAttention])
 def test_a_trial_that_has_arrived_waits_for_nobody(kind):
     """Each goes as far as the tolerance asks, as if it were alone; with more steps residuals would fall."""

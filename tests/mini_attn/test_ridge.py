@@ -126,6 +126,7 @@ def test_descent_comes_to_rest_where_the_two_gradients_cancel(ridge):
     assert (model.p - low).abs() <= lr
 
 
+@pytest.mark.slow
 def test_a_ridge_of_one_epsilon_makes_the_factors_nuclear():
     """The second paper's own way of training; without the ridge, with its gradient, it leaves the limit."""
     drawn = data.random_tokens(6, 8, 10, trials=6, seed=3)
@@ -192,6 +193,7 @@ def test_a_path_is_stationary_by_autograd(make, ridge):
         assert (apart <= 1e-5 * 2 * ridge * w.flatten(1).norm(dim=1)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "norm"), [(models.CrossAttention, "fro"), (full_rank, "nuc")])
 def test_a_vanishing_ridge_leads_to_the_svm(make, norm):
     path = paths.ridge_path(make(6, trials=3), small, RIDGES)
@@ -255,6 +257,7 @@ def test_ridges_must_decrease_and_fit_the_dtype(ridges):
         paths.ridge_path(models.PromptAttention(6, 3), small, ridges)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [models.CrossAttention, full_rank])
 def test_blocks_of_trials_on_threads_give_the_same_path(make, monkeypatch):
     whole = paths.ridge_path(make(6, trials=3), small, [1e-2, 1e-3])

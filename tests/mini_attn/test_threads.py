@@ -265,6 +265,7 @@ def test_other_work_does_not_change_a_bit_of_a_step(n, T, d, trials, free, two_t
     assert set(asked) == ({1, 2} if free else {2})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["fro", "nuc", "spectral", 1, 1.5, float("inf")])
 @pytest.mark.parametrize(
     ("size", "trials"), [((6, 8, 10), 20), ((3, 5, 4), 20), ((30, 5, 11), 8), ((40, 3, 4), 20)]

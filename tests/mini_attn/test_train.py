@@ -41,6 +41,7 @@ def test_prompt_settles_on_the_svm_solution(n, T, d, seed):
     assert median >= 0.999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "more", "least"), [(torch.float32, 5000, 0.9997), (torch.float64, 20000, 0.9999)]
 )
@@ -73,6 +74,7 @@ def test_growing_steps_reach_the_direction_sooner():
     assert growing < 0.02 * constant
 
 
+@pytest.mark.slow
 def test_the_textbook_gradient_fails_where_ours_does_not():
     cosines = []
     for options in ({}, {"softmax": textbook_softmax}):
@@ -218,6 +220,7 @@ def test_head_and_attention_train_together_in_groups_of_their_own():
     assert (history["loss"][-1] < history["loss"][0]).all()
 
 
+@pytest.mark.slow
 def test_training_follows_the_winners_as_they_change():
     """The closed form remembers the winners from step to step; autograd, reached by a wrapper, does not.
 

@@ -233,6 +233,7 @@ gradebook.record({url!r}, make_lesson([2, 3]), rows, {{student: {{"90.3": "Becau
 """
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_the_gradebook_is_whole(url, lesson, tmp_path):
     gradebook.register(url, lesson)
     code = textwrap.dedent(RECORDER).format(tests=str(Path(__file__).parent), url=url)

@@ -338,6 +338,7 @@ WORKERS = square(
 )
 
 
+@pytest.mark.slow
 def test_hostile_submissions_gain_nothing_and_harm_nobody(hand_in, small, tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))

@@ -50,6 +50,7 @@ def scores(path):
     return {row["student"]: row for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())}
 
 
+@pytest.mark.slow
 def test_the_guide_works(walls, tmp_path, follow, hand_in):
     release, seed, grade, final, export = BLOCKS
     folder = tmp_path / "autumn-06"

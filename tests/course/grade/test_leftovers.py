@@ -70,6 +70,7 @@ def sandboxes(pid):
     return []
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_grader_at_once(start, tmp_path):
     process = start()
     inside, asked = sandboxes(process.pid), time.monotonic()
@@ -95,6 +96,7 @@ def test_a_request_to_end_is_an_interrupt(tmp_path, monkeypatch, capsys):
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_grader_that_was_killed(arguments, start, tmp_path, monkeypatch, capsys):
     process = start()
     inside = sandboxes(process.pid)

@@ -110,6 +110,7 @@ def nbgrader(folder, *arguments):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_nbgrader_releases_an_edited_source_and_never_runs_students_code(made, tmp_path):
     handed_out = {id: cell.source for id, cell in graded(read(made / "release" / NAME)).items()}
     nbgrader(made, "generate_assignment", "lesson_06", "--force")

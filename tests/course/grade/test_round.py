@@ -97,6 +97,7 @@ def mark_by_hand(url, student, points, comment):
         book.db.commit()
 
 
+@pytest.mark.slow
 def test_a_round_with_fifteen_students(walls, tmp_path, answers, monkeypatch):
     lesson, autumn = released.lesson("06"), tmp_path / "autumn"
     release.release("06", autumn)

@@ -93,6 +93,7 @@ def solving():
     return [n for n in exercises.lessons() if "mini_attn.svm.dispatch.solve" in withheld(n)]
 
 
+@pytest.mark.slow
 def test_a_solver_is_withheld_with_its_methods(library):
     lessons = solving()
     assert {"02", "13", "15", "16"} <= {*lessons}
@@ -165,6 +166,7 @@ THIEVES = {
 }
 
 
+@pytest.mark.slow
 def test_every_library_loads_and_what_is_withheld_says_so(library, tmp_path):
     two = ["mini_attn.geometry.cosine", "mini_attn.models.LinearClassifier.forward"]
     seal(tmp_path, two)

@@ -165,6 +165,7 @@ def test_time_that_is_over_starts_no_sandbox(sandbox, cases):
     assert report.problems == {"99.1": TIMEOUT}
 
 
+@pytest.mark.slow
 def test_the_largest_answers_are_compared_in_time():
     lesson, worst = released.lesson("06"), []
     cases = {spec.id: spec.draw(0) for spec in lesson.specs}

@@ -132,6 +132,7 @@ if os.fork() == 0:
 time.sleep(0.5)"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoys", [0, 40])
 def test_memory_that_is_handed_on_is_seen_at_every_look(decoys, used, tmp_path, monkeypatch):
     looks, look = [], counting.usage
@@ -151,6 +152,7 @@ def test_memory_that_is_handed_on_is_seen_at_every_look(decoys, used, tmp_path, 
     assert max(map(max, looks)) < 2**40  # all could be looked at
 
 
+@pytest.mark.slow
 def test_short_lives_are_no_offence(used):
     body = "import subprocess, threading\n" + (
         "def loop():\n    while True: subprocess.run(['true'])\n"

@@ -161,6 +161,7 @@ def test_markers_must_pair_up(folders, text):
         from_source(source(folders, text), solved=False)
 
 
+@pytest.mark.slow
 def test_built_notebooks_are_executed_and_the_same_every_time(folders):
     path, target = folders.sources()[0], folders.lessons / "90_sample.ipynb"
     build(path, target, solved=False)
@@ -204,6 +205,7 @@ def test_what_stops_a_build(folders, cell, words):
         execute(notebook, "here", timeout=60 if "pale" in cell else 2)
 
 
+@pytest.mark.slow
 def test_failed_build_keeps_the_old_notebook(folders, capsys):
     target = folders.lessons / "91_other.ipynb"
     target.parent.mkdir()

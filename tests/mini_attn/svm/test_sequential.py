@@ -40,6 +40,7 @@ def test_ordinary_problems_have_the_answers_that_newton_steps_find(norm, equalit
     assert exact.iterations.max() > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("angle", [1e-6, 1e-8])
 def test_nearly_opposite_rows_are_solved(norm, angle):

@@ -68,6 +68,7 @@ def test_a_high_price_gives_the_hard_margin_and_a_low_one_the_sum_of_all_compari
     assert (geometry.cosine(low.value, hard.value) < 0.99).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 10.0, 1e9])
 def test_any_price_of_any_tokens_is_solved(scale):
     generator = torch.Generator().manual_seed(0)
@@ -159,6 +160,7 @@ def test_token_numbers_may_have_any_integer_dtype():
     )
 
 
+@pytest.mark.slow
 def test_a_price_beyond_rounding_ends_soon_and_says_what_it_proves(monkeypatch):
     gradients = []
     plain = svm.soft._conjugate

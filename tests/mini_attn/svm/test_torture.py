@@ -15,6 +15,7 @@ from torture import NORMS, compare, examine, outcome, unlike
 
 from mini_attn import svm
 
+pytestmark = pytest.mark.slow
 few = settings(derandomize=True, max_examples=40, deadline=None)
 
 

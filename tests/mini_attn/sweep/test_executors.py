@@ -36,6 +36,7 @@ def processes(result):
     return set(result.process.values.ravel().tolist()) - {""}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # loky's, at a death
 def test_processes_give_what_this_one_gives_and_may_die(tmp_path, monkeypatch):
     options = {"grid": {"n": [1, 2, 3]}, "trials": 20, "batch": 5, "progress": False}
@@ -67,6 +68,7 @@ def cluster():
         yield cluster
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_what_this_process_gives_though_a_worker_dies(cluster, tmp_path):
     victim, calls = tmp_path / "victim", tmp_path / "calls"
 
@@ -114,6 +116,7 @@ def test_a_client_serves_as_well_and_is_left_open(cluster):
     assert result.x.notnull().sum() == 5
 
 
+@pytest.mark.slow
 def test_a_cluster_that_goes_away_ends_the_sweep(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "HEARTBEAT", 0.2)
     begun = tmp_path / "begun"

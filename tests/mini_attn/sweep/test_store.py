@@ -277,6 +277,7 @@ for kill in range(20):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs fork")
 def test_twenty_kills_change_no_bit(tmp_path):
     (tmp_path / "experiment.py").write_text(EXPERIMENT)
