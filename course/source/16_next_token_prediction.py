@@ -652,21 +652,24 @@ widgets.sliders(
 # pull is nearly the factor $e^{-\Delta_1}$ or $e^{-\Delta_2}$, times the difference of the two tokens'
 # values, $g_{\mathrm{opt}} - g_{\mathrm{loser}}$.
 
+
 # %%
+def log_pulls(c, V, behind):
+    """log of the pulls on W_kq, (2, k): of the right and the wrong sequence, `behind` (k,) logits each."""
+    follow = (torch.arange(V) + 1) % V
+    pair = torch.tensor([[1, 0]])  # (a, q)
+    lone = NextTokens(torch.eye(V, dtype=torch.float64), follow, pair, follow[[1]])
+    start = torch.zeros(2, len(behind), V, V, dtype=torch.float64)
+    start[0, :, 1, 0], start[1, :, 1, 0] = behind, -behind
+    model = NextTokenTransformer(V, V, (2, len(behind)), c * value_matrix(follow.numpy()), start)
+    loss = -model(lone).log_softmax(-1)[..., follow[1]].sum()
+    return torch.autograd.grad(loss, model.W_kq)[0].norm(dim=(-2, -1)).log()
+
+
 behind = torch.linspace(0, 8, 33, dtype=torch.float64)  # Delta_1 of the right one, Delta_2 of the wrong one
-follow = (torch.arange(20) + 1) % 20
-lone = NextTokens(torch.eye(20, dtype=torch.float64), follow, torch.tensor([[1, 0]]), follow[[1]])  # (a, q)
-start = torch.zeros(2, 33, 20, 20, dtype=torch.float64)
-start[0, :, 1, 0], start[1, :, 1, 0] = behind, -behind
-model = NextTokenTransformer(20, 20, (2, 33), 3.0 * value_matrix(follow.numpy()), start)
-loss = -model(lone).log_softmax(-1)[..., follow[1]].sum()
-log_pull = torch.autograd.grad(loss, model.W_kq)[0].norm(dim=(-2, -1)).log()
-seen_room = float(
-    log_pull[1, -1] - log_pull[0, -1]
-)  # both fall with slope -1 there: as far as they are apart
-print(
-    f"V = 20, c = 3: the wrong sequence pulls as hard as the right one {seen_room:.2f} logits farther behind"
-)
+log_pull = log_pulls(3.0, 20, behind)
+seen_room = float(log_pull[1, -1] - log_pull[0, -1])  # both fall with slope -1: as far as they are apart
+print(f"V = 20, c = 3: the wrong sequence pulls as hard {seen_room:.2f} logits farther behind")
 assert abs((log_pull[:, -1] - log_pull[:, -5]) + 1).max() < 0.01
 
 # %% jupyter={"source_hidden": true}
@@ -732,103 +735,47 @@ check("16.4", room)
 # A wrong sequence is heard more. The room is 0 at $c = 0$, below $\log 3$ up to $c = \log V$, and
 # for large $c$ nearly $c - \log(V/2)$.
 #
-# **Test it** with two sequences that get into each other's way: (a, q), which is right, and (o, q), which is
-# wrong. We choose the tokens as seen from q: $x_a = x_q + e_1$, and $x_o = x_q - \beta e_1 + \gamma e_2$ with
-# two numbers, $\beta > 1$ and $\gamma$.
+# **Test it** on the pulls themselves, 14 logits behind. Two rivals: the room is the confidence $c$ itself, or
+# it is $c - \log(V/2)$ for every $c$.
+
+# %%
+confidences, seen = np.array([0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), {}
+print("confidence c       " + "".join(f"{c:6.1f}" for c in confidences))
+for V in (6, 20):
+    pulled = np.array([log_pulls(c, V, torch.tensor([14.0]).double())[:, 0].numpy() for c in confidences])
+    law, seen[V] = np.array([room(c, V) for c in confidences]), pulled[:, 1] - pulled[:, 0]
+    print(f"V = {V:2d}: the law     " + "".join(f"{one:6.2f}" for one in law))
+    print("        measured    " + "".join(f"{one:6.2f}" for one in seen[V]))
+    assert np.abs(seen[V] - law).max() < 0.001, again.format("16.4")
+    assert (confidences - law > 0.15).all()  # the rivals
+    assert (np.abs(confidences - np.log(V / 2) - law) > 0.15)[confidences < 2.5].all()
+assert abs(room(3.0, 20) - seen_room) < 0.01, again.format("16.4")  # Figure 3
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(6.4, 3))
-for name, (x, y), color, style in (("a", (1, 0), BLUE, "-"), ("o", (-2, 1.2), ORANGE, "--")):
-    ax.annotate(
-        "",
-        xy=(0.93 * x, 0.93 * y),
-        xytext=(0, 0),
-        arrowprops={"arrowstyle": "-|>", "color": color, "linestyle": style, "lw": 2, "shrinkA": 8},
-    )
-    ax.plot(x, y, "o", color=color, markersize=9)
-    ax.text(x, y + 0.16, f"${name}$", ha="center")
-ax.plot(0, 0, "o", color=BLACK, markersize=9)
-ax.text(0, 0.16, "$q$", ha="center")
-for x, text in ((-2, r"$-\Delta_2 = -\beta\Delta_1$"), (0, "0"), (1, r"$\Delta_1$")):
-    ax.axvline(x, color="0.7", linewidth=1, linestyle=":", zorder=0)
-    ax.text(x, -0.62, text, ha="center", va="top")
-ax.set(xlim=(-2.7, 1.7), ylim=(-0.5, 1.6), xticks=[-2, 0, 1], yticks=[0, 1.2])
-ax.set_xticklabels([r"$-\beta$", "0", "1"])
-ax.set_yticklabels(["0", r"$\gamma$"])
-ax.tick_params(axis="x", labeltop=True, top=True, labelbottom=False, bottom=False)
-ax.set_xlabel("logit under $q$ at the start", labelpad=26)
-ax.set_ylabel("$e_2$")
-ax.set_title("$e_1$", fontsize=11)
-ax.grid(False)
+fig, ax = plt.subplots(figsize=(6.4, 3.2))
+fine = np.linspace(0, 6, 121)
+for V, color, marker in ((6, BLUE, "o"), (20, ORANGE, "s")):
+    ax.plot(fine, [room(c, V) for c in fine], color=color)
+    ax.plot(confidences, seen[V], marker, color=color, label=f"$V = {V}$")
+    ax.plot(fine, fine - np.log(V / 2), ":", color=color, linewidth=1.4)
+ax.plot(fine, fine, "--", color=BLACK, linewidth=1.2, label="room $= c$")
+ax.set(xlabel="confidence $c$", ylabel="room (logits)", ylim=(-0.2, 6.2))
+ax.legend(loc="upper left")
 show(
     fig,
-    alt="A plane with the query q at the origin, a at (1, 0) and o at (-beta, gamma), up to the left. An "
-    "arrow leads from q to a and one from q to o. Below, the logits at the start: Delta 1 for a, 0 for q, "
-    "minus beta Delta 1 for o.",
+    alt="The room against the confidence, for six and for twenty tokens: measured points on curves that "
+    "start flat at zero and bend up to straight lines of slope one, below the dashed diagonal.",
 )
 
 # %% [markdown]
-# **Figure 4.** The three tokens, seen from q. At the start $W = \Delta_1\, e_1 x_q^\top$: a token's logit is
-# $\Delta_1$ times how far right it stands. Each sequence pulls $W$ along its own arrow:
-# the right one along the solid, the wrong one along the dashed.
-
-# %% [markdown]
-# So o starts $\Delta_2 = \beta \Delta_1$ behind. The first sequence moves a ahead, with the pull
-# $F_1 = e^{-\Delta_1}$, and thereby moves o back, $\beta$ times as fast. The second pulls o towards q and
-# beyond, with $F_2 = e^{\text{room} - \Delta_2}$. Follow both: $\text{room} - (\Delta_2 - \Delta_1)$ grows if
-# $F_2/F_1 > (\beta - 1)/(\beta(\beta - 1) + \gamma^2)$, and then ever faster. So o gets free if
+# **Figure 4.** The room: measured (points) and by the law (lines). Dashed and dotted: the two rivals. A small
+# confidence buys hardly any room: at $c = 2$ it is 1.1 for $V = 6$ and 0.5 for $V = 20$.
 #
-# $$(\beta - 1)\,\Delta_1 < \text{room}(c, V) + \log\bigl(\beta + \gamma^2/(\beta - 1)\bigr).$$
-#
-# We start at many $\Delta_1$, and find the largest from which o gets free. Less the last term this is the
-# room.
-
-# %%
-confidences, beside = np.array([0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 0.04 * np.arange(-5, 9) + 0.02
-cases = ((6, 1.2, 0.5), (20, 1.2, 0.5), (20, 2.0, 6.0))
-rooms = {}
-for V, beta, gamma in cases:
-    pair = torch.eye(V, dtype=torch.float64)  # x_q = e_0
-    pair[1], pair[2] = pair[0] + pair[1], pair[0] - beta * pair[1] + gamma * pair[2]
-    follow, drawn = (torch.arange(V) + 1) % V, torch.tensor([[1, 0], [2, 0]])
-    tried = np.array([room(c, V) for c in confidences])[:, None] + beside  # rooms, around the law
-    known = np.log(beta + gamma**2 / (beta - 1))  # a constant of this geometry
-    delta = (tried + known) / (beta - 1)
-    each = [part.expand(tried.size, *part.shape) for part in (pair, follow, drawn, follow[drawn[:, 0]])]
-    each = NextTokens(*(part.contiguous() for part in each))
-    one = np.linalg.solve(pair.numpy(), value_matrix(follow.numpy()).T).T  # W_ov x_a as with e_a
-    start = torch.zeros(tried.size, V, V, dtype=torch.float64)
-    start[:, 1, 0] = torch.tensor(delta.ravel())
-    model = NextTokenTransformer(
-        V, V, tried.size, np.repeat(confidences, len(beside))[:, None, None] * one, start
-    )
-    descend(model, each, 250, schedule=train.growing)
-    freed = (model.attention(each).detach()[..., 0] > 0.5).all(-1).view(len(confidences), -1).numpy()
-    assert freed[:, 0].all()
-    assert not freed[:, -1].any()
-    assert (np.diff(freed.astype(int)) <= 0).all()
-    last = freed.sum(1) - 1
-    rooms[V, beta, gamma] = tried[np.arange(len(confidences)), last] + 0.02  # between freed and not
-    assert delta[np.arange(len(confidences)), last].min() > 3.5  # decided
-assert abs(room(3.0, 20) - seen_room) < 0.01, again.format("16.4")  # Figure 3
-law = {V: np.array([room(c, V) for c in confidences]) for V in (6, 20)}
-print("confidence c".rjust(44) + "".join(f"{c:6.1f}" for c in confidences))
-for V, beta, gamma in cases:
-    print(f"V = {V:2d}: the law".rjust(44) + "".join(f"{one:6.2f}" for one in law[V]))
-    off = rooms[V, beta, gamma] - law[V]
-    name = f"beta = {beta}, gamma = {gamma}: measured, less law"
-    print(name.rjust(44) + "".join(f"{one:6.2f}" for one in off.round(2) + 0.0))
-    assert np.abs(off).max() < 0.05, again.format("16.4")
-
-# %% [markdown]
-# The law holds within .05 logits, the step of our search, in 21 pairs (all with $\Delta_1 > 3.5$). Now data
-# sets drawn at random.
+# To be heard is not yet to be freed: other sequences may push the same token back. So look at data sets drawn
+# at random, with the room beside them.
 
 # %%
 stored = measured("16.trapped").load()
-again_now = measured("16.trapped").part(d=[20], lead=[1.0])
-here = stored.sel(d=20, lead=1.0).isel(trial=slice(0, again_now.sizes["trial"]))
-assert (again_now.wrong.squeeze() == here.wrong).mean() > 0.9  # recomputed now: ten of the stored data sets
 trials = stored.sizes["trial"]
 free = (stored.wrong == 0).sum("trial")
 print(f"data sets of {trials} without a trapped sequence, 60 sequences each")
@@ -838,34 +785,21 @@ for d in stored.d.values:
     print(f"{name:12s}" + "".join(f"{int(free.sel(d=d, lead=c)):7d}" for c in stored.lead.values))
     shares = free.sel(d=d).values / trials
     assert shares[-1] > shares[0]
-    assert shares[-1] > 0.85
+    assert shares[-1] > 0.95
 print("room        " + "".join(f"{room(c, 20):7.2f}" for c in stored.lead.values))
-assert (free.sel(d=20, lead=[0.25, 1.0, 2.0]) < 0.3 * trials).all()
+assert (free.sel(d=20, lead=[0.25, 1.0, 2.0]) < 0.15 * trials).all()
+assert (free.sel(d=0) > 0.85 * trials).all()
 assert (stored.cosine.where(stored.wrong == 0).max() > 0.99).all()
 middle = stored.cosine.where(stored.wrong == 0).median().item()
 caught = stored.cosine.where(stored.wrong > 0).median().item()
 print(f"median cosine to the SVM: {middle:.3f} without a trapped sequence, {caught:.2f} with one")
 assert middle > 0.99
 assert caught < 0.95
-most = {}  # the largest beta that a row of a data set has against another
-for d in (None, 20):
-    drawn, _ = next_tokens(60, 5, 20, d=d, queries=10, trials=20, seed=4)
-    found = []
-    for E, pairs in zip(drawn.embeddings, priorities(drawn), strict=True):
-        q, a, b = pairs.nonzero(as_tuple=True)
-        inner = ((E[a] - E[b]) @ (E[a] - E[b]).T) * (E[q] @ E[q].T)
-        found.append(float((-inner / inner.diagonal()[:, None]).max()))
-    most[d] = np.array(found)
-    name = "unit vectors" if d is None else "Gaussian"
-    print(f"{name:13s} the largest beta is above 1 in {(most[d] > 1).sum()} of 20 data sets")
-assert np.abs(most[None] - 0.5).max() < 1e-9
-assert (most[20] > 1).sum() > 10
 
 # %% [markdown]
-# A larger confidence gives more room, and fewer data sets hold a trapped sequence. Unit vectors need little
-# room. Two of their rows meet only under one query, with $\beta \le 1/2$: no row alone pushes another back
-# faster than itself ahead. Among Gaussian rows some do. (For them the law is a guide
-# only: it is for the values of unit vectors.)
+# A larger confidence gives more room, and fewer data sets hold a trapped sequence. But room is not all: up to
+# $c = 2$ few data sets of unit vectors hold one, and nearly all Gaussian ones. The law says who is heard, not
+# who is pushed back harder than that.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Both at once.** What if $W_{\mathrm{ov}}$ and $W_{\mathrm{kq}}$ train together, from 0, on the sequences
@@ -970,7 +904,7 @@ check("16.5", finite_edge)
 
 # %%
 E = torch.eye(4, dtype=torch.float64)[None]
-story = torch.tensor([[0, 0, 1, 2], [0, 0, 1, 2], [0, 0, 1, 2], [1, 3, 0, 2]])  # a a b q three times; b d a q
+story = torch.tensor([[0, 0, 1, 2], [0, 0, 1, 2], [0, 0, 1, 2], [1, 3, 0, 2]])  # a a b q three times; b f a q
 answers = torch.tensor([0, 0, 1, 1])
 circle = NextTokens(E, torch.arange(4)[None], story[None], answers[None])
 graph = priorities(circle)
@@ -979,16 +913,16 @@ W_dir = svm.solve(svm.order_problem(E, graph, graph & same_component(graph))).va
 W = torch.zeros(1, 4, 4, dtype=torch.float64)
 for step in range(5000):
     W = W - 2.0 / (1 + step) ** 0.5 * pull(W, circle)
-a, b, q, d = W[0, :, 2]
+a, b, q, f = W[0, :, 2]
 yours = finite_edge(np.array([True, True, False, False]), np.array([2, 2, 2, 1]), np.array([1, 1, 1, 1]))
-print(f"a - b: {a - b:.2f}, predicted {float(yours):.2f}; b - q: {b - q:.1f}; b - d: {b - d:.1f}")
+print(f"a - b: {a - b:.2f}, predicted {float(yours):.2f}; b - q: {b - q:.1f}; b - f: {b - f:.1f}")
 assert abs(float(yours) - (a - b)) < 0.02, again.format("16.5")
 assert abs((a - b) - (W_fin[0, 0, 2] - W_fin[0, 1, 2])) < 0.02
 assert abs(W_dir[0, 0, 2] - W_dir[0, 1, 2]) < 1e-9
-assert min(b - q, b - d) > 3
+assert min(b - q, b - f) > 3
 
 # %% [markdown]
-# Tokens a and b beat each other, and their edge stays finite. The query is beaten by both and d by b, so by a
+# Tokens a and b beat each other, and their edge stays finite. The query is beaten by both and f by b, so by a
 # too: they fall behind for ever. The paper measures on random data: $n = 6$ sequences of $T = 4$ tokens from
 # six, $d = 8$, 4,000 normalised steps of length 0.01, and reports correlations from .976 to .993 with the
 # predicted direction. We stored the same for 400 data sets (with embeddings uniform on the sphere).
@@ -1072,7 +1006,7 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
 # | level tokens (exercise 16.3) | what their sequences lacked, times copies | within .005, one data set |
-# | a wrong sequence is heard | room $\log(1 + 2(e^c - 1)/V)$ | within .05 logits for 21 pairs |
+# | a wrong sequence is heard | room $\log(1 + 2(e^c - 1)/V)$ | within .001 logits, 14 cases |
 # | both stages at once | as well, with the collocation | all right on 20 data sets |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
 
