@@ -545,7 +545,7 @@ MUON = known(
 EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("03.1", "The steepest step", 2, 5, 2, steepest_step, step_cases, misconceptions=STEEPEST),
     Exercise("03.2", "Best for which norms?", 3, 8, 3, best_orders, order_cases, misconceptions=ORDERS),
-    Exercise("03.3", "Adam's real step", 3, 12, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
+    Exercise("03.3", "Adam's real step", 3, 15, 3, adam_step, adam_cases, misconceptions=REAL_STEP),
     Exercise("03.4", "When epsilon takes over", 3, 8, 2, takeover, takeover_cases, misconceptions=TAKEOVER),
     Exercise(
         "03.5", "The margin that Muon gives away", 3, 8, 3, muon_margin, muon_cases, misconceptions=MUON

@@ -418,79 +418,11 @@ assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
 # t)$. To lose at most a share of $\hat\mu$, take $\eta = \mathrm{share} \cdot \hat\mu / a_{\max}^2$: the
 # first term is half of it, and after enough steps the second is less than the other half. Such steps are
 # *safe*. Of our steps of 1 the theorem says nothing, since $\frac12 a_{\max}^2 > \hat\mu$ in all three norms,
-# and yet they went well. Do long steps always?
-#
-# Sign descent on 40 other sets, of ten points in five dimensions. With steps of $\eta = s / a_{\max}$ no $a_i
-# \cdot w$ changes by more than $s$ in a step. A run may fall short because it is *slow* or because it is
-# *stuck*. To tell, let it go on: take what it has added in its second half, and see what this lacks of the
-# largest margin. A slow run loses its lack as it gets longer, a stuck one keeps it.
+# and yet they went well. (Long steps need not: the optional section 3.8.)
 
 # %%
 for rho, dual in ((1.0, np.inf), (2.0, 2), (np.inf, 1)):
     assert np.linalg.norm(A, dual, axis=1).max() ** 2 / 2 > best[rho][1]
-
-
-def ten_points(seed):
-    """Ten signed points in five dimensions, separated by a random direction."""
-    rng = np.random.default_rng(seed)
-    axis, drawn = rng.normal(size=5), rng.normal(size=(10, 5))
-    return drawn * np.sign(drawn @ axis)[:, None] + 0.3 * axis / np.linalg.norm(axis)
-
-
-sets = np.array([ten_points(seed) for seed in range(40)])
-problem = svm.HardMarginProblem(torch.tensor(sets), None, torch.ones(40, 10, dtype=torch.float64))
-solution = svm.solve(problem, norm=np.inf, tol=1e-6)
-mu = solution.margin.numpy()
-a_max = np.abs(sets).sum(axis=-1).max(axis=-1)
-scaled = np.array([0.1, 0.3, 1, 3])
-eta = (scaled / a_max[:, None])[..., None]  # (sets, runs, 1)
-w, kept = np.zeros((40, 4, 5)), {}
-for t in range(1, 32_001):
-    u = w @ sets.mT
-    w = w + eta * np.sign(np.exp(u.min(axis=-1, keepdims=True) - u) @ sets)
-    if t in (1000, 2000, 4000, 8000, 16_000, 32_000):
-        kept[t] = w
-
-
-def ahead_by(t):
-    """a_i.w of what the second half of t steps added, made one long, over the largest margin."""
-    added = kept[t] - kept[t // 2]
-    return added @ sets.mT / np.abs(added).max(axis=-1, keepdims=True).clip(1e-9) / mu[:, None, None]
-
-
-def lack(t):
-    """The share of the largest margin that the second half of t steps lacks: (sets, runs)."""
-    return 1 - ahead_by(t).min(axis=-1)
-
-
-short = {t: (lack(t) > 1e-3).sum(axis=0) for t in (2000, 8000, 32_000)}
-safe = 0.1 * mu / a_max
-lam = (solution.dual / solution.dual.sum(dim=-1, keepdim=True)).numpy()[:, None]  # B(lam) = mu
-last, second = lack(32_000), 1 - (lam * ahead_by(32_000)).sum(axis=-1)  # what the second inequality loses
-by_second = ((last > 1e-3) & (second > last / 2)).sum(axis=0)
-print("runs, of 40, whose second half lacks more than a thousandth")
-print("     after 2,000    8,000   32,000 steps   more than half of it in the second inequality")
-for s, *counts in zip(scaled, *short.values(), by_second, strict=True):
-    print(f"s = {s:3}", *(f"{count:8}" for count in counts))
-print(f"the safe steps for a share of 0.1 have s from {safe.min():.3f} to {safe.max():.3f}")
-assert list(short[32_000]) == [0, 4, 14, 27]
-assert list(by_second) == [0, 2, 12, 25]
-assert ((second > -1e-6) & (second < last + 1e-6)).all()
-assert not ((last > 6e-4) & (last < 1.2e-3)).any()  # two kinds, and nothing between them
-assert np.median((last / lack(8000))[last > 1e-3]) > 0.95
-assert safe.max() < 0.05
-
-# %% [markdown]
-# The slow leave the list, the stuck stay, and after 32,000 steps no lack is near a thousandth. At $s = 0.1$,
-# above the safe steps, none of these forty is stuck; from $s = 0.3$ on some are.
-#
-# **Why?** Put the weights $\hat\lambda$ with $B(\hat\lambda) = \hat\mu$ into the two inequalities above.
-# What a direction lacks of $\hat\mu$ is what it loses in the first, plus what it loses in the second. In the
-# first a point with weight in $\hat\lambda$ has run ahead of the worst: descent has forgotten it. In the
-# second a coordinate that $\hat w$ has at full size steps *back* at times, as in most stuck runs with long
-# steps. One step can change the ratio of two weights $e^{2s}$ times: 1.2 for $s = 0.1$, and 400 for $s = 3$.
-# Weight jumps from point to point, and signs jump with it. [Lesson 17](17_convergence_rates.ipynb) meets
-# stuck runs in attention.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.4 Mirror descent
@@ -625,7 +557,7 @@ assert 35 < angles[7999, 2] < 36
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.3: Adam's real step
 #
-# ★★★ · 12 minutes
+# ★★★ · 15 minutes
 #
 # Suppose that late in the run, with $\varepsilon = 0$ and $\beta^t$ negligible, every coordinate of full
 # size (those with $|\hat w_j| = \lVert \hat w \rVert_\infty$) moves by the same $\eta_{\mathrm{eff}}$ at
@@ -773,6 +705,36 @@ assert np.round(needs[1::3]).tolist() == [-704, -29], again("03.4")
 # degrees of $\ell_\infty$ first. On these points, with torch's $\beta_2 = 0.999$ and its own $\eta = 0.001$
 # that would take an $\varepsilon$ of $10^{-29}$, and with $\eta = 0.005$ one of $10^{-704}$, which is no
 # floating-point number.
+
+# %% [markdown]
+# **Is $\ell_2$ the limit?** None of these runs comes near it. Taken over, a step is $\eta/\varepsilon$ times
+# the gradient, and fades with it. But short steps follow one curve, whatever their lengths. So we walk on it
+# with strides of our own, from where Adam stood at step 10,000, and count how many of Adam's steps each is
+# worth. On the way we must meet Adam itself, at step 40,000.
+
+# %%
+taken = [3, 5, 6]  # the runs taken over by then
+walk, spent = [by_adam[9_999, taken]], [np.full(3, np.log(10_000))]  # and the logarithm of Adam's steps
+for _ in range(14_000):
+    u = walk[-1] @ A.T
+    least = u.min(axis=1)
+    pull = np.exp(least[:, None] - u) @ A / len(A)
+    slope, stride = np.linalg.norm(pull, axis=1), 5e-4 * np.linalg.norm(walk[-1], axis=1)
+    walk.append(walk[-1] + (stride / slope)[:, None] * pull)
+    spent.append(np.logaddexp(spent[-1], np.log(stride * EPS[taken] / (ETA[taken] * slope)) + least))
+spent, directions = np.array(spent), degrees(np.array(walk))
+meets = np.abs(spent - np.log(40_000)).argmin(axis=0)
+within = (directions < degrees(best[2.0][0]) + 1).argmax(axis=0)
+print("eta    epsilon   at step 40,000: Adam   the walk   within a degree of l_2 at step   walk's end")
+for k, run in enumerate(taken):
+    print(f"{ETA[run]:<6} {EPS[run]:<9} {angles[-1, run]:20.1f} {directions[meets[k], k]:10.1f}", end=" ")
+    print(f"{f'10^{spent[within[k], k] / np.log(10):.0f}':>31} {directions[-1, k]:12.1f}")
+    assert abs(angles[-1, run] - directions[meets[k], k]) < 0.1
+    assert abs(directions[-1, k] - degrees(best[2.0][0])) < 0.1
+
+# %% [markdown]
+# The walk passes through Adam's own last direction, and ends at $\ell_2$. So with $\varepsilon$ the limit is
+# $\ell_2$, and nobody will see it.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
@@ -1115,6 +1077,78 @@ show(
 # \rVert_F$. The forecast is right to two percent. With all $f_k = 1$, as if the polar factor had been taken,
 # it would be more than ten percent too high.
 
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 3.8 When long steps get stuck *(optional)*
+#
+# Sign descent on 40 other sets, of ten points in five dimensions. With steps of $\eta = s / a_{\max}$ no $a_i
+# \cdot w$ changes by more than $s$ in a step. A run may fall short because it is *slow* or because it is
+# *stuck*. To tell, let it go on: take what it has added in its second half, and see what this lacks of the
+# largest margin. A slow run loses its lack as it gets longer, a stuck one keeps it.
+
+
+# %%
+def ten_points(seed):
+    """Ten signed points in five dimensions, separated by a random direction."""
+    rng = np.random.default_rng(seed)
+    axis, drawn = rng.normal(size=5), rng.normal(size=(10, 5))
+    return drawn * np.sign(drawn @ axis)[:, None] + 0.3 * axis / np.linalg.norm(axis)
+
+
+sets = np.array([ten_points(seed) for seed in range(40)])
+problem = svm.HardMarginProblem(torch.tensor(sets), None, torch.ones(40, 10, dtype=torch.float64))
+solution = svm.solve(problem, norm=np.inf, tol=1e-6)
+mu = solution.margin.numpy()
+a_max = np.abs(sets).sum(axis=-1).max(axis=-1)
+scaled = np.array([0.1, 0.3, 1, 3])
+eta = (scaled / a_max[:, None])[..., None]  # (sets, runs, 1)
+w, kept = np.zeros((40, 4, 5)), {}
+for t in range(1, 32_001):
+    u = w @ sets.mT
+    w = w + eta * np.sign(np.exp(u.min(axis=-1, keepdims=True) - u) @ sets)
+    if t in (1000, 2000, 4000, 8000, 16_000, 32_000):
+        kept[t] = w
+
+
+def ahead_by(t):
+    """a_i.w of what the second half of t steps added, made one long, over the largest margin."""
+    added = kept[t] - kept[t // 2]
+    return added @ sets.mT / np.abs(added).max(axis=-1, keepdims=True).clip(1e-9) / mu[:, None, None]
+
+
+def lack(t):
+    """The share of the largest margin that the second half of t steps lacks: (sets, runs)."""
+    return 1 - ahead_by(t).min(axis=-1)
+
+
+short = {t: (lack(t) > 1e-3).sum(axis=0) for t in (2000, 8000, 32_000)}
+safe = 0.1 * mu / a_max
+lam = (solution.dual / solution.dual.sum(dim=-1, keepdim=True)).numpy()[:, None]  # B(lam) = mu
+last, second = lack(32_000), 1 - (lam * ahead_by(32_000)).sum(axis=-1)  # what the second inequality loses
+by_second = ((last > 1e-3) & (second > last / 2)).sum(axis=0)
+print("runs, of 40, whose second half lacks more than a thousandth")
+print("     after 2,000    8,000   32,000 steps   more than half of it in the second inequality")
+for s, *counts in zip(scaled, *short.values(), by_second, strict=True):
+    print(f"s = {s:3}", *(f"{count:8}" for count in counts))
+print(f"the safe steps for a share of 0.1 have s from {safe.min():.3f} to {safe.max():.3f}")
+assert list(short[32_000]) == [0, 4, 14, 27]
+assert list(by_second) == [0, 2, 12, 25]
+assert ((second > -1e-6) & (second < last + 1e-6)).all()
+assert not ((last > 6e-4) & (last < 1.2e-3)).any()  # two kinds, and nothing between them
+assert np.median((last / lack(8000))[last > 1e-3]) > 0.95
+assert safe.max() < 0.05
+
+# %% [markdown]
+# The slow leave the list, the stuck stay, and after 32,000 steps no lack is near a thousandth. At $s = 0.1$,
+# above the safe steps, none of these forty is stuck; from $s = 0.3$ on some are.
+#
+# **Why?** Put the weights $\hat\lambda$ with $B(\hat\lambda) = \hat\mu$ into the two inequalities of section
+# 3.3. What a direction lacks of $\hat\mu$ is what it loses in the first, plus what it loses in the second. In
+# the first a point with weight in $\hat\lambda$ has run ahead of the worst: descent has forgotten it. In the
+# second a coordinate that $\hat w$ has at full size steps *back* at times, as in most stuck runs with long
+# steps. One step can change the ratio of two weights $e^{2s}$ times: 1.2 for $s = 0.1$, and 400 for $s = 3$.
+# Weight jumps from point to point, and signs jump with it. [Lesson 17](17_convergence_rates.ipynb) meets
+# stuck runs in attention.
+
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
@@ -1135,12 +1169,12 @@ progress("03")
 #
 # - Steepest descent with shrinking steps maximises the margin in its own norm, because the slope of the loss
 #   is a bound on that margin. Constant steps are proved to lose at most $\frac12 \eta\, a_{\max}^2$ of it
-#   in the long run. Long ones can get stuck: coordinates of full size step back, or points are forgotten.
+#   in the long run. Long ones can get stuck (section 3.8).
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late, Adam with $\varepsilon = 0$ and $\beta_1 \le \beta_2$ went like sign descent with steps
 #   $\eta_{\mathrm{eff}}$, where these are short. Its memory delayed the limit; $\varepsilon$ turned it
-#   towards $\ell_2$, from step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on.
+#   to $\ell_2$, out of reach, from step $\log(1/\varepsilon) / (\eta_{\mathrm{eff}}\, \hat\mu_\infty)$ on.
 # - Muon's polynomial (section 3.7) leaves its waves in $W$: where $M$ keeps its direction, the margin is
 #   $\sum_k \sigma_k f_k / \max_k f_k$.
 #
