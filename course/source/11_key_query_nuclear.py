@@ -1096,7 +1096,7 @@ progress("11")
 # - Without the ridge, descent stalls with a direction missing. Its share of $W$ grows like the norm to the
 #   power $c - 1$, $c$ being what $S$ has along it. As $c$ falls on the way, stalls outlast their first $c$.
 # - $W_{\mathrm{nuc}}$ has a low rank. With columns to spare most runs arrive, in log time; with two, a
-#   **ceiling** bars most from $W_{\mathrm{nuc}}$, and most end at the shortest $W$ of rank two.
+#   **ceiling** bars most from $W_{\mathrm{nuc}}$, and most of ours end at the shortest $W$ of rank two.
 #
 # But for ranks, all is measured on random tokens of two or three sizes. The law of the newcomer, the
 # length at rest and the cycle are short arguments and measurements of this lesson, not theorems.

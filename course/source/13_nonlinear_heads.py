@@ -689,8 +689,8 @@ show(
 #
 # After 4,000 steps the public rule accepts three runs, and after 12,000 no more. In all others some token has
 # an attention between its thresholds. And ten tokens that fall behind still have more than $10^{-3}$ at
-# 4,000, one of them three times as much as the kept token that has least. **No threshold on the attention
-# separates those that stay from those that leave** (Figure 3, left). **Rates do** (right).
+# 4,000, one of them three times as much as the kept token that has least. **Here no threshold on the
+# attention separates those that stay from those that leave** (Figure 3, left). **Rates do** (right).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 The third part
