@@ -285,7 +285,7 @@ def _pairs_cases(rng):
 
 PAIRS = Exercise(
     id="18.3",
-    title="A rival that moves as training does",
+    title="Keys and queries that nobody trained",
     points=3,
     minutes=11,
     difficulty=3,
