@@ -269,7 +269,9 @@ POSSIBLE = Exercise(
 
 # --------------------------------------------------------------------------- 14.4 how much a batch may grow
 def _batch_by(
-    count=lambda seen: np.sum(np.asarray(seen) - 1), power=2.0, of=lambda n, ratio, grown: n * ratio * grown
+    count=lambda seen: np.sum(1 - 1 / np.asarray(seen)),
+    power=2.0,
+    of=lambda n, ratio, grown: n * ratio * grown,
 ):
     """An answer from what a sequence adds, and how the room grows with the dimension."""
     return lambda n, d, seen, d2, seen2: of(n, count(seen) / count(seen2), (d2 / d) ** power)
@@ -301,34 +303,36 @@ BATCH = Exercise(
     cases=_batch_cases,
     misconceptions=known(
         _batch_by(power=1.0),
-        "Two cosines, of keys and of queries, each about 1 / sqrt(d): their product is about 1 / d, and C of "
-        "those add up to about sqrt(C) / d.",
+        "Two cosines, of keys and of queries, each about 1 / sqrt(d): a term moves a logit by about |a| / d. "
+        "With random signs the squares add up, to sum |a|^2 / d^2.",
         _batch_by(power=4.0),
-        "sqrt(C) / d stays the same if C grows like d^2, not d^4: each cosine is 1 / sqrt(d), not 1 / d.",
+        "sum |a|^2 / d^2 stays the same if the sum grows like d^2, not d^4: a cosine is 1 / sqrt(d).",
         _batch_by(power=0.5),
-        "sqrt(C) / d stays the same if C grows like d^2.",
+        "sum |a|^2 / d^2 stays the same if the sum grows like d^2.",
         _batch_by(power=0.0),
         "In more dimensions random directions are closer to orthogonal: the room grows with d2.",
         _batch_by(power=-2.0),
         "The other way round: more dimensions leave more room.",
+        _batch_by(count=lambda seen: np.sum(np.asarray(seen) - 1)),
+        "Those are the rows, m - 1 a position. But they share one term, a x_ik^T: how long is its a?",
         _batch_by(count=lambda seen: np.sum(np.asarray(seen))),
-        "A position that sees m tokens makes m - 1 comparisons: the selected one with each of the others.",
+        "Not tokens count but terms, one a position: how long is the a of a position that sees m tokens?",
         _batch_by(count=lambda seen: 1.0 * len(seen)),
-        "Not sequences or positions count but comparisons: m - 1 for a position that sees m tokens.",
+        "A position that sees one token has no choice and adds nothing. How long is the a of the others?",
         _batch_by(count=lambda seen: 1.0 * np.sum(np.asarray(seen) > 1)),
-        "A position that sees many tokens makes many comparisons: m - 1 each.",
-        _batch_by(count=lambda seen: np.sum(1 - 1 / np.asarray(seen))),
-        "That is what a position pays in norm. In the way are its m - 1 comparisons.",
+        "Those who choose do not count alike: |a|^2 is 1 - 1/m, a half with two tokens (exercise 14.2).",
         _batch_by(of=lambda n, ratio, grown: n / ratio * grown),
-        "The two masks are exchanged: sequences that compare more need more room each.",
-        _batch_by(count=lambda seen: np.sum(np.asarray(seen) - 1) ** 0.5),
-        "The batch's comparisons together: their number is n times that of a sequence, with no root.",
-        _batch_by(count=lambda seen: np.sum(np.asarray(seen) - 1.0) ** 2),
-        "Signs are random: C of them add up to sqrt(C), not to C.",
+        "The two masks are exchanged: sequences whose terms are longer need more room each.",
+        _batch_by(count=lambda seen: np.sum((1 - 1 / np.asarray(seen)) ** 0.5)),
+        "Signs are random: the terms add up in squares, so |a|^2 counts, not |a|.",
+        _batch_by(count=lambda seen: np.sum(1 - 1 / np.asarray(seen)) ** 0.5),
+        "The batch's terms together: sum |a|^2 is n times that of a sequence, with no root.",
+        _batch_by(count=lambda seen: np.sum(1 - 1 / np.asarray(seen)) ** 2),
+        "Signs are random: terms add up in squares, sum |a|^2, not to the square of the sum.",
+        _batch_by(count=lambda seen: np.sum(1 / np.asarray(seen))),
+        "|a|^2 is 1 - 1/m (exercise 14.2): a is x_alpha less the mean of the m tokens.",
         _batch_by(of=lambda n, ratio, grown: ratio * grown),
         "That is by how much the batch may grow: times n.",
-        _batch_by(count=lambda seen: np.sum(np.asarray(seen) * (np.asarray(seen) - 1) / 2)),
-        "Only the selected token is compared with each other one: m - 1, not all pairs.",
         _batch_by(of=lambda n, ratio, grown: np.floor(n * ratio * grown)),
         "Not rounded, please.",
     ),

@@ -116,6 +116,19 @@ def half(n, d, *, trials, seed):
     return {"missed": missed.sum(-1).to(torch.int16), "global": best}
 
 
+def crowded(n, m, d, *, trials, seed):
+    """How often a position misses its best of T = 8 tokens after 500 steps: the last one of each sequence,
+    which sees all, in a crowd of others that see m random ones."""
+    tokens = positions(n, 8, d, "full", trials=trials, seed=seed)
+    order = torch.rand(trials, n, 8, 8, generator=torch.Generator().manual_seed(seed + 4))
+    sees = order.argsort(-1).argsort(-1) < m
+    sees[:, :, -1] = True
+    tokens = dataclasses.replace(tokens, mask=sees.flatten(-3, -2))
+    ((attention, _),) = attention_after(tokens, 500)
+    missed = geometry.selected_tokens(attention) != tokens.optimal
+    return {"missed": missed[:, 7::8].sum(-1).to(torch.int16)}
+
+
 MEASURED = [
     Measured(
         "14.feasible",
@@ -158,12 +171,13 @@ MEASURED = [
     ),
     Measured(
         "14.crowding",
-        "Positions that miss their best token against the number of sequences in a batch and the dimension.",
-        misses,
-        {"n": [1, 3, 6, 12], "mask": ["full", "causal"], "d": [6, 12, 24]},
+        "Positions that miss their best of all tokens, against how many sequences a batch has and how many "
+        "tokens the other positions see.",
+        crowded,
+        {"n": [5, 8, 20], "m": [2, 3, 8], "d": [8, 16]},
         trials=240,
         batch=60,
-        paired=("mask",),
-        minutes=2,
+        paired=("m",),
+        minutes=3,
     ),
 ]

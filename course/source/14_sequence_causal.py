@@ -7,8 +7,8 @@
 # **The question: where does training go when every position asks and one W has to answer them all?**
 #
 # It goes to one SVM over all positions; a mask only says which rows that has. How many answers one $W$ has
-# room for can be counted beforehand. And when training misses the best answers, that is mostly a matter of
-# crowding: how many comparisons a batch makes for each entry of $W$.
+# room for can be counted beforehand. And when training misses the best answers, that is largely a matter of
+# crowding: how many positions choose for each entry of $W$, whatever the length of the context.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -17,18 +17,19 @@
 # - predict $\lVert W_{\mathrm{mm}}\rVert$ from the mask alone, where tokens are orthonormal;
 # - predict, before solving anything, at which dimension one $W$ can make a random choice of tokens (optional:
 #   and for which tokens this prediction fails);
-# - predict by how much a batch may grow if the dimension doubles;
-# - tell a decided run that will stay from one that may move, and which positions fall for the padding when
-#   its mask is forgotten.
+# - predict by how much a batch may grow if the dimension doubles or each position sees fewer tokens;
+# - tell which positions fall for the padding when its mask is forgotten (optional: and a decided run that
+#   will stay from one that may move).
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
 # [lesson 07](07_local_global_tokens.ipynb) (global and local choices),
 # [lesson 10](10_cross_self_attention.ipynb)
-# (the matrix $W$), and [lesson 12](12_overparameterization.ipynb) (feasibility). About 70 minutes, five
+# (the matrix $W$), and [lesson 12](12_overparameterization.ipynb) (feasibility). About 65 minutes, five
 # exercises.
 
 # %%
 import dataclasses
+from itertools import product
 from math import comb
 
 import ipywidgets
@@ -355,26 +356,7 @@ assert 1 < ratio[320] < 1.05
 #
 # [Lesson 12](12_overparameterization.ipynb) counted: if the queries are linearly independent and
 # $d \ge T - 1$, every choice is feasible. Here there are $nT$ queries, so $d \ge nT$ is enough. It is far
-# more than needed: where the *rows* are independent, any right-hand sides can be met. $W$ has $d^2$
-# entries, and there are $nT(T-1)$ rows. (Their rank is the same for each choice: whatever $\alpha$, the
-# differences $x_{i\alpha} - x_{it}$ span the same space.)
-
-# %%
-print("n = 3, T = 5: rank of the rows")
-for causal in (False, True):
-    ranks, count, dims = [], 60 // (1 + causal), range(4, 11)
-    for d in dims:
-        problem = svm.sequence_problem(tokens := sequences(3, 5, d, 1, 7, causal), tokens.optimal)
-        rows = (problem.a[..., None] * problem.b[..., None, :]).flatten(-2)[0]
-        rows = rows if problem.mask is None else rows[problem.mask[0]]
-        ranks.append(int(torch.linalg.matrix_rank(rows, rtol=1e-9)))
-    print(f"{'causal' if causal else 'full':6s}, {count} rows, d = {[*dims]}: {ranks}")
-    assert ranks == [min(d * d, count) for d in dims]
-
-# %% [markdown]
-# Here the rank is the smaller of $d^2$ and the number of rows. So *every* choice is feasible from $d = 8$ on
-# ($64 \ge 60$), when causal from $d = 6$ on. That is enough, not necessary: a choice uses up fewer numbers
-# (degrees of freedom) than it has rows. How many?
+# more than needed: a choice has to use up only part of the $d^2$ entries of $W$. How many?
 #
 # **One is always feasible**: each token selects itself. With unit tokens $W = I$ gives the leads
 # $1 - x_{it} \cdot x_{ik} > 0$, in any dimension. So feasibility is about *which* choice; let us draw one
@@ -473,25 +455,19 @@ for ax, n in zip(axes, (1, 3, 6), strict=True):
         bars = [share - low, high - share]
         ax.errorbar(found.d.values, share, bars, fmt=marker, color=color, label=mask, fillstyle="none")
         ax.plot(found.d.values, curve, "_", color=color, markersize=16, markeredgewidth=2)
-    rows = [np.sqrt(n * 20), np.sqrt(n * 10)]
-    for place, color in zip(rows, (ORANGE, BLUE), strict=True):
-        ax.axvline(place, color=color, linestyle=":", linewidth=1.5)
     ax.set(title=f"$n = {n}$", xlabel="dimension $d$", xlim=(1.7, 9.3))
 axes[0].set_ylabel("share of feasible choices")
 axes[0].plot([], [], "_", color=BLACK, markersize=16, markeredgewidth=2, label="predicted")
-axes[0].plot([], [], ":", color=BLACK, label="$d^2$ = rows")
 axes[0].legend(loc="lower right", fontsize=10)
 show(
     fig,
     alt="Share of feasible random choices against the dimension, for 1, 3 and 6 sequences. Each rises from 0 "
-    "to 1 within about two dimensions, close to the predictions, causal before full. Dotted lines where d "
-    "squared equals the number of rows lie at or to the right of the dimension where a share reaches 1.",
+    "to 1 within about two dimensions, close to the predictions, causal before full.",
 )
 
 # %% [markdown]
 # **Figure 2.** Shares of random choices that one $W$ can make, with Wilson's 95% intervals (300 trials a
-# point, $T = 5$; computed beforehand, a part of them again just now). Dashes: the prediction. Dotted: where
-# $d^2$ reaches the number of rows (for $n = 6$, full, beyond the picture).
+# point, $T = 5$; computed beforehand, a part of them again just now). Dashes: the prediction.
 
 # %% [markdown]
 # Degrees of freedom predict where the shares rise, within 0.12 at all stored points. To count each row as
@@ -624,63 +600,57 @@ assert made["unit"][1] > made["normal"][1] + 0.06
 # ## 14.7 Why causal models are more often global
 #
 # Feasible is not the same as found. Descent went to the best tokens of all positions less often with full
-# attention than with a causal mask. It may be that a batch makes half as many comparisons; or that a position
-# has fewer tokens to choose from; or the *order*, a curriculum from short to long. Masks can tell, all with
-# coins for labels, and on average as many comparisons as when causal:
+# attention than with a causal mask. Is it the *order*, a curriculum from short to long? Are there fewer
+# *chances* to miss, or are positions in each other's way? Two more masks can tell, with coins for labels:
 #
-# - **shuffled**: the $k$-th position sees $k$ random tokens. No order;
-# - **three**: each position sees three random tokens. None sees few;
-# - **half**: half of the positions see all five tokens, the others only themselves. Who asks has all to
-#   choose from.
+# - **shuffled**: the $k$-th position sees $k$ random tokens. As when causal, without the order;
+# - **half**: half of the positions see all five tokens, the others only themselves and have no choice.
 #
-# **Predict before you run on**: which of the three come near the causal share of global runs?
+# With full attention and with half, those who choose do the same: pick the best of five.
+#
+# **Predict before you run on**: do those in half miss as often as those with full attention?
 
 # %%
-controls = measured("14.controls")
-stored_runs = controls.load().sel(n=3)["global"].sum("trial")
-dims = stored_runs.d.values
-comparisons = {"full": 60, "causal": 30, "shuffled": 30, "three": 30, "half": 30}
-print(f"global runs of 480, n = 3, T = 5; d =           {dims}   points of a hundred above causal")
-half = measured("14.half").load().sel(n=3)["global"].sum("trial")
-global_runs, points = {}, {}
-for mask, count in comparisons.items():
-    global_runs[mask] = (half if mask == "half" else stored_runs.sel(mask=mask)).values
-    points[mask] = (global_runs[mask] - stored_runs.sel(mask="causal").values) / 4.8
-    text = "".join(f"{k:5d}" for k in global_runs[mask])
-    print(f"{mask:9s} {count} comparisons {text:>26s}      {points[mask].round().astype(int)}")
-assert all((np.abs(points[mask]) < [12, 6, 6, 6]).all() for mask in ("shuffled", "three", "half"))
-assert points["full"].min() > -47
-assert points["full"].max() < -24
-assert points["shuffled"].min() > 0.8
-assert points["shuffled"].max() < 3.5
-again_now = controls.part(n=[3], mask=["three"], d=[8])["global"].values.sum()
-assert abs(again_now - controls.load().sel(n=3, mask="three", d=8)["global"].values[:120].sum()) <= 4
+runs = measured("14.controls").load().sel(n=3, mask=["full", "causal", "shuffled"])
+half = measured("14.half").load().sel(n=3)
+dims = runs.d.values
+print(f"n = 3, T = 5, 480 runs each; d =         {dims}")
+globals_ = {mask: runs["global"].sel(mask=mask).mean("trial").values for mask in runs.mask.values}
+globals_["half"] = half["global"].mean("trial").values
+for mask, share in globals_.items():
+    print(f"share of global runs, {mask:9s}    {share.round(2)}")
+missed = [runs.missed.sel(mask="full").mean("trial").values / 15, half.missed.mean("trial").values / 7.5]
+for mask, share in zip(("full", "half"), missed, strict=True):
+    print(f"share of choosing positions that miss, {mask} {share.round(3)}")
+assert (globals_["full"] + 0.2 < np.minimum(globals_["causal"], globals_["half"])).all()
+assert (globals_["shuffled"] - globals_["causal"] > 0).all()
+assert (np.abs(missed[1] / missed[0] - 0.48) < 0.05).all()  # without crowding: 1
+assert globals_["half"][0] > globals_["full"][0] ** 0.5 + 0.2  # half the chances, each missed as often
 
 # %% [markdown]
-# **The number of comparisons explains most of it**, at this size. Three other ways to halve it come within 11
-# points of a hundred of causal, from $d = 8$ on within 5, where full attention is 24 to 46 behind. **Order**
-# does not help: shuffled is not behind.
+# **Order does not help**: shuffled is not behind causal. **Half misses half as often**: a position that picks
+# among five tokens errs about half as often if only half as many choose beside it. So halving the choosers
+# works twice: there are half as many chances to miss, and each is missed half as often.
 #
-# **Crowding.** Fewer comparisons leave fewer chances to miss. Are they also in each other's way? Take a step
-# along the pull of one comparison, in which position $k$ of sequence $i$ prefers token $t$. It moves the
-# logit $h_{ikt}$ by $(x_{it}\cdot x_{it})(x_{ik}\cdot x_{ik}) = 1$, for tokens have length 1. A step along a
-# comparison of another sequence $j$, of position $k'$ about token $t'$, moves the same logit by
-# $(x_{it}\cdot x_{jt'})(x_{ik}\cdot x_{jk'})$, two cosines between random unit vectors.
+# **Crowding.** How is one position in another's way? To hold a lead of 1, a position adds its term $a\,
+# x_{ik}^\top$ to $W$ (section 14.4). The term $a\, x_{jk'}^\top$ of a position $k'$ in another sequence $j$
+# moves the logit $h_{ikt}$ as well, by $(x_{it}\cdot a)(x_{ik}\cdot x_{jk'})$: two products of independent
+# random directions.
 
 # %% [markdown]
 # ### Exercise 14.4: How much may a batch grow?
 #
 # ★★☆ · 8 minutes
 #
-# A batch of `n` sequences trains in dimension `d`; a position $k$ of a sequence sees `seen[k]` tokens. In
-# dimension `d2`, with `seen2`, how many sequences may a batch hold until all its comparisons together move a
-# logit as much as before? Return it as a number, not rounded. (Let the batch be so large that the
-# comparisons of one's own sequence do not count.)
+# A batch of `n` sequences trains in dimension `d`; position $k$ of a sequence sees `seen[k]` tokens. In
+# dimension `d2`, with `seen2`, how many sequences may a batch hold until all their terms together move a
+# logit as much as before? Return it as a number, not rounded. (Tokens have length 1. Let the batch be so
+# large that one's own sequence does not count.)
 #
 # <details><summary>Hint</summary>
 #
-# How large is the cosine of two random unit vectors in $d$ dimensions, typically? And the sum of $C$ such
-# products with random signs? A position that sees $m$ tokens makes $m - 1$ comparisons.
+# How large is the cosine of two random unit vectors in $d$ dimensions, typically? How long is $a$ where a
+# position sees $m$ tokens (exercise 14.2)? And how large is a sum of many products with random signs?
 # </details>
 
 
@@ -689,8 +659,8 @@ assert abs(again_now - controls.load().sel(n=3, mask="three", d=8)["global"].val
 def batch(n, d, seen, d2, seen2):
     """Return how many sequences a batch may hold in d2 dimensions, for seen, seen2 (T,) whole numbers."""
     ### BEGIN SOLUTION
-    load = n * np.sum(np.asarray(seen) - 1) / d**2
-    return load * d2**2 / np.sum(np.asarray(seen2) - 1)
+    load = n * np.sum(1 - 1 / np.asarray(seen)) / d**2  # a term moves a logit by about |a| / d
+    return load * d2**2 / np.sum(1 - 1 / np.asarray(seen2))
     ### END SOLUTION
 
 
@@ -698,89 +668,89 @@ def batch(n, d, seen, d2, seen2):
 check("14.4", batch)
 
 # %% [markdown]
-# So what counts should be the **load** of section 12.8, here $C/d^2$, the comparisons of the batch for each
-# entry of $W$. To leave the number of chances out, measure how often *one* position that sees all five tokens
-# misses its best, for batches of 1, 3, 6 or 12 sequences.
+# So what counts should be the **load**, $\sum (1 - 1/m)/d^2$ over all positions: exercise 14.2's price of the
+# mask for each entry of $W$. A rival is to count comparisons (rows of the SVM), $\sum (m - 1)/d^2$. For long
+# contexts the two are far apart: from $m = 2$ to 8 a position has seven times as many rows, but its load only
+# grows from $\frac12$ to $\frac78$.
+#
+# To leave the number of chances out, watch one position a sequence. It sees all 8 tokens, while each of the
+# other 7 sees $m$ random ones.
+#
+# **Predict before you run on**: 5 sequences with $m = 8$. By which factor may the batch grow with $m = 2$,
+# until the watched position misses as often?
 
 # %%
 crowd = measured("14.crowding").load()  # 240 runs a cell
-whole, part = 5 * [5], [1, 2, 3, 4, 5]  # tokens seen
-by_load = {}
-cells = [(m, int(d), int(n)) for m in ("full", "causal") for d in crowd.d.values for n in crowd.n.values]
-for mask, d, n in cells:
-    cell = crowd.sel(mask=mask, n=n, d=d)
-    fives = 240 * (5 * n if mask == "full" else n)  # positions that see five tokens
-    miss = int((cell.missed if mask == "full" else cell.missed_last).sum())
-    load = batch(n, d, whole if mask == "full" else part, 1, [2])  # of one comparison each, in one dimension
-    by_load.setdefault(round(load, 4), []).append((mask, d, n, miss, fives))
-print("share of the positions with five tokens that miss their best, by load")
-for load, row in sorted(by_load.items()):
-    shares = {(mask, d, n): miss / fives for mask, d, n, miss, fives in row}
-    text = "   ".join(f"{mask} d={d} n={n}: {one:.3f}" for (mask, d, n), one in shares.items())
-    print(f"{load:5.2f}   {text}")
-    mean = np.mean(list(shares.values()))
-    assert max(abs(one / mean - 1) for one in shares.values()) < 0.16, again.format("14.4")
-share = {(mask, d, n): miss / fives for row in by_load.values() for mask, d, n, miss, fives in row}
-several = [row for row in by_load.values() if len(row) > 1]
-assert len(several) == 6, again.format("14.4")
-assert np.allclose([share["full", 6, 6], share["causal", 6, 12]], [0.28, 0.33], atol=0.005)
-assert min(n for row in several for _, _, n, *_ in row) == 3
-assert share["full", 6, 3] > 6 * share["full", 24, 3]  # the same comparisons
-assert share["full", 6, 3] > 2 * share["full", 24, 12]  # the same comparisons / d
+miss = (crowd.missed.mean("trial") / crowd.n).to_series().to_dict()  # by (n, m, d)
+
+
+def loads(n, m, d):
+    """The load, and comparisons over d^2, of n sequences in which 7 positions see m tokens and one sees 8."""
+    return batch(n, d, 7 * [m] + [8], 1, [2]) / 2, n * (7 * (m - 1) + 7) / d**2
+
+
+print("  n  m   d   load   comparisons / d^2   the watched position misses")
+for key in ((5, 8, 8), (8, 2, 8), (20, 2, 8), (20, 8, 16)):
+    load, rows = loads(*key)
+    print("{:3d} {:2d} {:3d}".format(*key), f"  {load:.2f} {rows:12.2f} {miss[key]:22.3f}")
+spread = []  # largest over smallest share, where the load, or the comparisons over d^2, are the same
+for place in (0, 1):
+    groups = {}
+    for key, share in miss.items():
+        groups.setdefault(round(float(loads(*key)[place]), 3), []).append(share)
+    spread.append(sorted(max(group) / min(group) for group in groups.values() if len(group) > 1))
+print("of all 18: largest over smallest share at one load, at most", f"{spread[0][-1]:.2f}", end="; ")
+print(f"at as many comparisons / d^2, up to {spread[1][-1]:.2f}")
+assert [len(one) for one in spread] == [4, 4], again.format("14.4")
+assert spread[0][-1] < 1.17 < 1.59 < spread[1][-1] < 1.61, again.format("14.4")
 
 # %% jupyter={"source_hidden": true}
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
-colors = (ORANGE, BLUE, BLACK, GREEN, plots.COLORS["sky"])
-for mask, color, style in zip(global_runs, colors, ("s-", "o-", "x--", "^-", "d-"), strict=True):
-    low, high = wilson(global_runs[mask], 480)
-    middle = global_runs[mask] / 480
-    left.errorbar(dims, middle, [middle - low, high - middle], fmt=style, color=color, label=mask)
-left.set(xlabel="dimension $d$", ylabel="share of global runs", ylim=(-0.03, 1.03), xticks=dims)
-left.set_title("$n = 3$", fontsize=12)
-left.legend(loc="lower right", fontsize=10)
-for mask, color in (("full", ORANGE), ("causal", BLUE)):
-    for d, marker in ((6, "v"), (12, "o"), (24, "s")):
-        at = [
-            (load, *row[-2:])
-            for load, rows in sorted(by_load.items())
-            for row in rows
-            if row[:2] == (mask, d)
-        ]
-        load, miss, count = map(np.array, zip(*at, strict=True))
-        low, high = wilson(miss, count)
-        bars = [miss / count - low, high - miss / count]
-        right.errorbar(load, miss / count, bars, fmt=marker, color=color, fillstyle="none",
-                       markersize=8, label=f"{mask}, $d = {d}$")  # fmt: skip
-right.set(
-    xscale="log", xlabel="load: comparisons of the batch / $d^2$", ylabel="share of positions that miss"
+fig, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
+for (m, color), (d, marker) in product(
+    zip((2, 3, 8), (GREEN, ORANGE, BLUE), strict=True), ((8, "o"), (16, "s"))
+):
+    keys = sorted(key for key in miss if key[1:] == (m, d))
+    low, high = wilson(
+        np.array([miss[key] * 240 * key[0] for key in keys]), np.array([240 * n for n, *_ in keys])
+    )
+    share = np.array([miss[key] for key in keys])
+    for ax, place in zip(axes, (1, 0), strict=True):
+        where = [loads(*key)[place] for key in keys]
+        fill, label = "full" if d == 8 else "none", f"$m = {m}$, $d = {d}$"
+        bars = [share - low, high - share]
+        ax.errorbar(where, share, bars, fmt=marker, color=color, fillstyle=fill, label=label)
+for ax, name in zip(axes, ("comparisons of the batch / $d^2$", "load $\\sum (1 - 1/m)/d^2$"), strict=True):
+    ax.set(xscale="log", xlabel=name, ylim=(0, None))
+    ax.minorticks_off()
+axes[0].set(
+    xticks=[0.3, 1, 3, 10], xticklabels=["0.3", "1", "3", "10"], ylabel="share of watched positions that miss"
 )
-right.set(xticks=[0.02, 0.1, 0.5, 2, 7], xticklabels=["0.02", "0.1", "0.5", "2", "7"], ylim=(0, None))
-right.minorticks_off()
-right.set_title("five tokens seen", fontsize=12)
-right.legend(loc="upper left", fontsize=10)
+axes[1].set(xticks=[0.1, 0.3, 1, 2], xticklabels=["0.1", "0.3", "1", "2"])
+axes[1].legend(loc="upper left", fontsize=10)
 show(
     fig,
-    alt="Left, the share of global runs rises with the dimension for all masks; causal, shuffled, three "
-    "and half lie close together far above full. Right, the share of positions that miss their best token "
-    "against the load rises from about 1 to 41 percent; points of three dimensions and two masks lie "
-    "nearly on one curve.",
+    alt="Share of misses of the watched position, 11 to 60 percent, in both panels. Against the comparisons "
+    "over d squared the points for m = 2 lie far above those for m = 8; against the load all lie nearly on "
+    "one curve.",
 )
 
 # %% [markdown]
-# **Figure 3.** Left: shares of global runs. Right: how often a position that sees all five tokens misses its
-# best, against the load. Both with Wilson's 95% intervals (480 and 240 runs), computed beforehand.
+# **Figure 3.** How often the watched position misses, against two ways to count the crowd, for 5, 8 and 20
+# sequences. With Wilson's 95% intervals (240 runs a point), computed beforehand.
 
 # %% [markdown]
-# **Nearly one curve.** At each of the six loads that come about in several ways, by other $d$, batch or
-# mask, the shares differ by at most 16% from their mean. That is most, not all: at a load of 3.33 the
-# difference, 28% with full attention and 33% when causal, is beyond chance. (The argument takes comparisons
-# as independent; one position's share a query.) So if $d$ doubles, a batch may be *four* times as large.
+# **The load counts, not the comparisons.** At one load the shares are within a factor of 1.16, whatever
+# $m$, $d$ and the batch; at as many comparisons for each entry they differ by up to 1.6. A position that
+# sees eight tokens crowds less than two that see two: each that chooses adds *one* term, whose squared
+# length is below 1. So with $m = 2$ the batch may grow from 5 sequences to 8, not to 20; and if $d$
+# doubles, it may be *four* times as large.
 #
-# This holds for batches of three sequences or more (a lone one crowds only itself, which the argument omits),
-# five tokens and runs of 500 steps.
+# This holds for five sequences or more (the argument leaves out one's own), eight tokens and runs of 500
+# steps. A causal mask, then, helps in two ways: its early positions have few tokens to be wrong about or no
+# choice at all, and their terms are shorter.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 14.8 Where it breaks
+# ## 14.8 Does a decided run stay? *(optional)*
 #
 # **Small d.** At small $d$, with three sequences of five, many runs are undecided after 1,000 steps: the
 # largest attention of some position is below 0.99. Are they stuck, or late? And are decided ones so for good?
@@ -833,8 +803,8 @@ assert ((cosine > 0.9999).sum(), len(cosine)) == (477, 478)
 # And those that can last go where section 14.3 says: after 40,000 steps the cosine to their SAtt-SVM is above
 # 0.9999 in all but one, which is still at 0.97.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A forgotten mask
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 14.9 A forgotten mask
 #
 # Suppose sequences of 1 to 4 tokens are filled up with zeros to a fixed length of 5, positions that are
 # padding are left out of the loss, but the attention is not told. What does training do?
@@ -918,7 +888,7 @@ assert cosine.min() > 0.99
 # label, all must be of the wrong one. No error message says so; the test of exercise 14.1 would.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 14.9 Claims and measurements
+# ## 14.10 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
@@ -927,8 +897,9 @@ assert cosine.min() > 0.99
 # | orthonormal tokens: squared norm | $\sum (1 - 1/m)$, for every choice | to 6 digits |
 # | a random choice uses up $\nu_m$ a position | kinematic formula | within 0.12 (coins: 0.96), $T \le 5$ |
 # | where it fails, two positions | unit tokens: share 1, not 0.67 | 1.00 |
-# | causal is more often global | half of the comparisons | three other ways to halve them: within 11 points |
-# | crowding: share of misses | by the load $C/d^2$ alone | within 16% of each load's mean, $T = 5$ |
+# | causal is more often global | not by its order | shuffled is not behind |
+# | half as many who choose | each misses less often | about half as often |
+# | how often one position misses | by the load $\sum (1 - 1/m)/d^2$ | one load: a factor of 1.16 |
 # | a decided run keeps its tokens | if locally optimal | 0 of 478 moved; of 24 others 14 |
 # | forgotten padding wins | where all scores are negative | at over 99% of the positions, $d = 20$ |
 
@@ -951,11 +922,11 @@ assert cosine.min() > 0.99
 # either, though one always can be made: "look at yourself".
 # </details>
 #
-# **3.** You train that batch all the same. Name three ways to halve its load.
+# **3.** You train that batch all the same. Name two ways to halve its load. Does a window of 16 tokens?
 # <details><summary>Answer</summary>
 #
-# Half as many sequences; a window, or shorter sequences, with half of the comparisons; or $d$ larger by
-# $\sqrt 2$: the load is $C/d^2$.
+# Half as many sequences, or $d$ larger by $\sqrt 2$. The window hardly helps: $1 - \frac1m$ is
+# $\frac{15}{16}$ for 16 tokens, and never above 1.
 # </details>
 
 # %%
@@ -968,16 +939,13 @@ progress("14")
 # - All positions share $W$. With orthonormal tokens squared norms add up, $1 - 1/m$ for a position that sees
 #   $m$. Random tokens cost more, in high dimension little.
 # - A position that sees $m$ tokens uses up $\nu_m$ = 0.5, 0.83, 1.09, 1.29, ... of the $d^2$ degrees of
-#   freedom. Random choices are feasible up to about $\sum \nu = d^2$; where the rows are independent, every
-#   choice is. The count is for normal tokens; with ten a sequence unit ones can do more, uneven ones less.
-# - **Causal** runs are more often global mostly because comparisons are fewer: other ways to halve them do
-#   about as well, and order does not help. How often a position misses depends mainly on the **load**, the
-#   comparisons of the batch over $d^2$.
-# - A decided run is, in all runs here, final where its choice is **locally optimal**. Undecided ones are
-#   mostly late.
+#   freedom. Random choices are feasible up to about $\sum \nu = d^2$.
+# - **Causal** runs are not more often global because of the order. Where fewer positions choose, there are
+#   fewer chances to miss, and each is missed less often. How often depends mainly on the **load**,
+#   $\sum (1 - 1/m)/d^2$: a position that sees many tokens crowds hardly more than one that sees a few.
 # - **Padding** without a mask is a token with score 0, and wins where all others are worse.
 #
-# Limits: training was measured with at most five random tokens of length 1; the load is an argument about
+# Limits: training was measured with five or eight random tokens of length 1; the load is an argument about
 # sizes, not a theorem.
 #
 # ## Further reading
@@ -990,7 +958,8 @@ progress("14")
 # - Y. M. Baryshnikov, R. A. Vitale, *Regular Simplices and Gaussian Samples* (Discrete & Computational
 #   Geometry 1994): why the hull of normal tokens has as many corners as the count says.
 #
-# That the formula fits attention, and the experiments of section 14.7, are this lesson's own measurements.
+# That the formula fits attention, and the load with its experiments in section 14.7, are this lesson's own
+# measurements.
 #
 # **New in the library:** [`data.every_position`](../mini_attn/data.py),
 # [`svm.sequence_problem`](../mini_attn/svm/sequence.py); and `mask=` of the data and the SVMs, `lengths=`

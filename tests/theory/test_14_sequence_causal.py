@@ -6,8 +6,9 @@ seeds and sizes than the lesson's: rows have rank min(d^2, rows), few sequences 
 feasible with the probability of the kinematic formula, d^2 degrees of freedom against those that its
 positions use up (Cover's count where T = 2); norms of the positions' own W add up in squares in high
 dimension; causal masks select the best tokens no more often than random masks that show as many; how often
-positions miss is told by the comparisons over d^2; undecided runs decide later, and decided ones change
-tokens where their choice is not locally optimal; padding without a mask wins where all scores are negative.
+positions miss is told by the sum of 1 - 1/m over d^2, not by comparisons; undecided runs decide later, and
+decided ones change tokens where their choice is not locally optimal; padding without a mask wins where all
+scores are negative.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_14 import attention_after, half, positions, random_choice
+from course.replicate.lesson_14 import attention_after, crowded, half, positions, random_choice
 from mini_attn import data, geometry, models, optim, svm, train
 
 _, squared_norm, _, batch, falls_for_padding = (spec.reference for spec in exercises.exercises("14"))
@@ -236,7 +237,7 @@ def test_each_position_misses_more_often_in_a_larger_batch():
 
 def test_twice_the_dimension_carries_four_times_the_batch():
     """T = 4: shares of misses at one load within 25% of each other; at one batch, 1.6 times and more."""
-    assert batch(2, 6, np.full(4, 4), 12, np.full(4, 4)) == 8
+    assert batch(2, 6, np.full(4, 4), 12, np.full(4, 4)) == pytest.approx(8)
     share = {}
     for n, d, trials in ((2, 6, 240), (8, 12, 120), (8, 6, 60)):
         tokens = positions(n, 4, d, "full", trials=trials, seed=90)
@@ -244,6 +245,17 @@ def test_twice_the_dimension_carries_four_times_the_batch():
         share[n, d] = float((geometry.selected_tokens(attention) != tokens.optimal).double().mean())
     assert abs(share[8, 12] / share[2, 6] - 1) < 0.25
     assert share[8, 6] > 1.6 * share[8, 12]
+
+
+def test_a_position_that_sees_few_tokens_crowds_nearly_as_much_as_one_that_sees_many():
+    """At one sum of 1 - 1/m, shares of misses within 0.06; at as many comparisons, a third more and above."""
+    share = {
+        (n, m): float(crowded(n, m, 8, trials=trials, seed=92)["missed"].double().mean()) / n
+        for n, m, trials in ((5, 8, 96), (8, 2, 60), (20, 2, 24))
+    }
+    assert batch(5, 8, [8] * 8, 8, [2] * 7 + [8]) == pytest.approx(8)
+    assert abs(share[5, 8] - share[8, 2]) < 0.06
+    assert share[20, 2] > 1.3 * share[5, 8]
 
 
 def test_decided_runs_move_where_their_choice_is_not_locally_optimal():

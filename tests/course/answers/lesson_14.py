@@ -54,9 +54,9 @@ def possible_by_least_squares(X, sees, extra=0.0, shift=None):
 
 
 def batch_by_noise(n, d, seen, d2, seen2, cosine=-0.5, cosines=2):
-    """Solve sqrt(C) times the product of cosines = the same as before."""
-    noise = (n * sum(m - 1 for m in seen)) ** 0.5 * (d**cosine) ** cosines
-    return (noise / (d2**cosine) ** cosines) ** 2 / sum(m - 1 for m in seen2)
+    """Solve the root of the sum of |a|^2, times the product of cosines = the same as before."""
+    noise = (n * sum((m - 1) / m for m in seen)) ** 0.5 * (d**cosine) ** cosines
+    return (noise / (d2**cosine) ** cosines) ** 2 / sum((m - 1) / m for m in seen2)
 
 
 def falls_in_loops(values, y, lengths, below=0.0):
@@ -137,6 +137,7 @@ ANSWERS = {
             lambda n, d, seen, d2, seen2: batch_by_noise(n, d, seen + 1, d2, seen2 + 1),
             lambda n, d, seen, d2, seen2: round(batch_by_noise(n, d, seen, d2, seen2)),
             lambda n, d, seen, d2, seen2: n,
+            lambda n, d, seen, d2, seen2: n * sum(seen - 1) / sum(seen2 - 1) * (d2 / d) ** 2,
             lambda n, d, seen, d2, seen2: n * (d2 / d) ** 2,
             lambda n, d, seen, d2, seen2: batch_by_noise(n, d, [max(seen)] * 9, d2, [max(seen2)] * 9),
         ],
