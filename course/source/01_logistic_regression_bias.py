@@ -15,7 +15,8 @@
 # **After this lesson you can**
 #
 # - run gradient descent on the logistic loss and say where its direction ends;
-# - predict, for large $t$, its loss, the slope of its norm and, in most cases, the line it ends on;
+# - predict, for large $t$, its loss, the slope of its norm and, in most cases, the line it ends on, and from
+#   when on the last can be trusted;
 # - explain why one degree of accuracy costs about $10^{18}$ plain steps, and 17 well-chosen normalised ones;
 # - derive how fast a run gets where you predict, and how long a normalised step may be.
 #
@@ -280,7 +281,7 @@ check("01.2", turns)
 
 # %%
 predicted_turns = turns(X, y)
-print("the limit turns, in degrees:", *predicted_turns.round(1))
+print("the limit turns, in degrees:", *predicted_turns.round().astype(int))
 assert np.flatnonzero(predicted_turns > 0.3).tolist() == [0, 6], "see exercise 01.2"
 
 # %% [markdown]
@@ -321,7 +322,7 @@ assert np.flatnonzero(predicted_turns > 0.3).tolist() == [0, 6], "see exercise 0
 # <details><summary>Hint: two equations</summary>
 #
 # The chain rule gives $dL/dt$. As $w$ and its step are parallel, $d \lVert w \rVert / dt$ is the length of
-# $dw/dt$. A slope $b$ in $\log t$ means $d \lVert w \rVert / dt = b / t$.
+# $dw/dt$. Growth by $g$ per unit of $\log t$ means $d \lVert w \rVert / dt = g / t$.
 # </details>
 
 
@@ -418,9 +419,9 @@ assert np.linalg.norm(W[-1] - predicted) < min(0.005, 1e-3 * norms[-1]), "see ex
 assert round(angle(W[-1]), 1) == 4.4
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Here the position is right within 0.1 percent of its length. Let $r$ be the part of $\tilde w$
-# across $\hat w$. The component of $\tilde w$ along $\hat w$ is $\hat w \cdot \tilde w / \lVert \hat w
-# \rVert$, so the angle $\theta_t$ that is left obeys
+# Here the position is right within 0.1 percent of its length (section 1.8 asks when it is). Let $r$ be the
+# part of $\tilde w$ across $\hat w$. The component of $\tilde w$ along $\hat w$ is $\hat w \cdot \tilde w /
+# \lVert \hat w \rVert$, so the angle $\theta_t$ that is left obeys
 #
 # $$\tan \theta_t = \frac{\lVert r \rVert}{\lVert \hat w \rVert \log t
 # + \hat w \cdot \tilde w / \lVert \hat w \rVert} .$$
@@ -586,7 +587,7 @@ assert np.abs(seen - predicted_turns).max() < 0.3, "see exercise 01.2"
 #
 # <details><summary>Hint: a push</summary>
 #
-# A term like $t^{-b}$ in $ds/dt$ is one like $t^{1-b}$ in $ds / d\log t$. Solve $ds / d\log t =
+# A term like $t^{-k-1}$ in $ds/dt$ is one like $t^{-k}$ in $ds / d\log t$. Solve $ds / d\log t =
 # -C s + t^{-k}$: which powers of $t$ does $s$ contain, and which is left in the end?
 # </details>
 #
@@ -748,81 +749,85 @@ for name in ("GD", "NGD"):
     assert (np.median(left_over) > 6) if name == "GD" else (left_over.max() < 2)
 
 # %% [markdown]
-# We follow the flow to $t = 10^5$, and compare loss and slope in all hundred sets, the position in the 68
-# with two support vectors (one does not span the plane).
+# What holds the direction up is the creep $\lVert r \rVert$, so measure by it: the distance $s$ from the
+# predicted line, over $\lVert r \rVert$, in the 68 sets with two support vectors (one does not span the
+# plane). It falls like $t^{-E}$. If the constant is about 1, a tenth is left at $t = 10^{1/E}$.
+#
+# **Predict before you run on**: the middle one of the 68 sets has $E = 0.14$. From when on will its line be
+# right? And in how many of the 68 at $t = 10^5$?
 
 # %%
 w_hats, A = solution.value.numpy(), (many.y[..., None] * many.X).numpy()
-u_hats = (A @ w_hats[..., None])[..., 0]
-held = u_hats < 1 + 1e-6  # the support vectors
+held = (A @ w_hats[..., None])[..., 0] < 1 + 1e-6  # the support vectors
 pairs = np.flatnonzero(held.sum(axis=1) == 2)
-exponent, longest, places = np.ones(len(pairs)), np.ones(len(pairs)), np.ones((len(pairs), 2))
+across = np.stack([-w_hats[:, 1], w_hats[:, 0]], axis=1) / np.linalg.norm(w_hats, axis=1)[:, None]
+exponent, longest, creeps = np.ones((3, len(pairs)))
 for i, k in enumerate(pairs):
     rows_k, others = A[k, held[k]], A[k, ~held[k]]
     lam_k = np.linalg.solve(rows_k.T, w_hats[k])
     exponent[i], longest[i] = speeds(rows_k, lam_k, others)
-    places[i] = np.log(100_000) * w_hats[k] + offset(rows_k, lam_k, 0.5, 20)
+    creeps[i] = offset(rows_k, lam_k, 0.5, 20) @ across[k]  # r, with a sign
 
-before, end = flow(A, np.zeros((100, 2)), [4, 5], 0.5, h=0.05)
-late_loss, late_slope = predict(100_000, 0.5, 1 / np.linalg.norm(w_hats, axis=1))
-length = np.linalg.norm(end, axis=1)
-growth = (length - np.linalg.norm(before, axis=1)) / np.log(10)
-mean_loss = np.logaddexp(0, -(A @ end[..., None])[..., 0]).mean(axis=1)
-loss_miss, slope_miss = np.abs(mean_loss / late_loss - 1), np.abs(growth / late_slope - 1)
-place_miss = np.linalg.norm(end[pairs] - places, axis=1) / length[pairs]
-print(f"misses at t = 100,000: loss up to {loss_miss.max():.3f}, slope up to {slope_miss.max():.3f};")
-print(
-    f"position, of {len(pairs)} sets, {place_miss.min():.1e} to {place_miss.max():.2f} of its length;",
-    end=" ",
-)
-rank = np.corrcoef(exponent.argsort().argsort(), place_miss.argsort().argsort())[0, 1]
-print(f"rank correlation with E {rank:.2f}")
-assert np.allclose([loss_miss.max(), slope_miss.max()], [0.175, 0.146], atol=1e-3)
-assert place_miss.min() < 2e-3 < 8.5 < place_miss.max() < 9, "see exercise 01.5"
-assert rank < -0.9, "see exercise 01.5"
+powers = [5, 10, 20, 40]
+ends = flow(A[pairs], np.zeros((len(pairs), 2)), powers, 0.5, h=0.1)
+missing = np.abs((ends * across[pairs]).sum(axis=2) / creeps - 1)  # s / ||r||, (powers, sets)
+print("   t     sets with t > 10^(1/E): ... s < ||r|| / 4     other sets: ... s < ||r|| / 4")
+table = []
+for power, miss in zip(powers, missing, strict=True):
+    due = power * exponent > 1
+    table.append([due.sum(), (miss[due] < 0.25).sum(), (~due).sum(), (miss[~due] < 0.25).sum()])
+    print("10^{:<3d} {:22d} {:20d} {:17d} {:20d}".format(power, *table[-1]))
+print(f"E, quartiles of the 68 sets: {np.quantile(exponent, [0.25, 0.5, 0.75]).round(2)}")
+assert table[0][:2] == [30, 23], "see exercise 01.5"
+assert all(due - good <= 2 and 3 * early < rest for due, good, rest, early in table[1:]), "see exercise 01.5"
+assert 3 * table[0][3] < table[0][2], "see exercise 01.5"
+assert round(np.median(exponent), 2) == 0.14, "see exercise 01.5"
 
 # %% slideshow={"slide_type": "fragment"} jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(5.4, 3.2))
-dots = {"color": COLORS["blue"], "markersize": 5, "markerfacecolor": "white", "linestyle": "", "marker": "o"}
-ax.loglog(exponent, place_miss, **dots)
-ax.set(xlabel="$E$", ylabel="miss in position / length")
+fig, ax = plt.subplots(figsize=(6.4, 3.6))
+grid = np.geomspace(1e-4, 1, 200)
+for power, miss, color, marker in ((5, missing[0], "blue", "o"), (20, missing[2], "vermillion", "s")):
+    style = {"color": COLORS[color]}
+    ax.loglog(
+        exponent, miss, marker, markersize=5, markerfacecolor="white", label=f"$t = 10^{{{power}}}$", **style
+    )
+    ax.loglog(grid, 10 ** (-power * grid), "--", linewidth=1.5, **style)
+ax.axvline(0.8, color=COLORS["black"], linestyle=":", linewidth=1.5)
+ax.text(0.75, 20, "twelve points", ha="right", fontsize=10)
+ax.set(xlabel="$E$", ylabel="distance from the line / $||r||$", xlim=(5e-5, 1.2), ylim=(1e-7, 100))
+ax.legend(loc="lower left")
 show(
     fig,
-    alt="68 dots on logarithmic axes: the miss in position falls from about 10 times the length, where E is "
-    "tiny, to about a thousandth where E is near 1.",
+    alt="68 sets on logarithmic axes, at two times. Where E is small the distance from the predicted line is "
+    "as large as r itself; where E is larger it falls away, at the later time from smaller E on, near the "
+    "dashed curves.",
 )
 
 # %% [markdown]
-# **Figure 6.** The 68 random sets with two support vectors: by how much the predicted position misses at
-# $t = 10^5$.
+# **Figure 6.** What is missing of the creep in the 68 sets with two support vectors, at two times. Dashed:
+# $t^{-E}$.
 
 # %% [markdown]
-# Loss and slope miss by up to 18 percent, the position by 0.1 percent to nine times its length. The larger
-# $E$, the smaller as a rule the miss: a large $E$ lets you trust the position. (Section 1.10 measures the
-# exponents.)
+# **The line is right from about $t = 10^{1/E}$ on.** Of the sets past that time a quarter of $\lVert r
+# \rVert$ or less is missing in 23 of 30 at $10^5$, and in all but two at most at $10^{10}$, $10^{20}$ and
+# $10^{40}$; of the sets before it, each time in less than a third. So our twelve points are a good case:
+# the middle set has to wait until $10^7$, and at $10^5$ most sets are not yet where section 1.5 says.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.9 Where it breaks
 #
 # **One support vector.** In the other 32 sets it pulls along $\hat w$ only, and the pull of the other points
 # fades, so no line is singled out. We start all runs again, from $(8, -3)$.
-#
-# **No line separates** our twelve points once a square stands at $(1, 1)$, among the discs. Now going far is
-# costly in every direction, so $L$ has a finite minimiser, and descent stops there.
 
 # %%
-across = np.stack([-w_hats[:, 1], w_hats[:, 0]], axis=1) / np.linalg.norm(w_hats, axis=1)[:, None]
 starts = np.tile([[[0.0, 0.0]], [[8.0, -3.0]]], (1, 100, 1))
 old, new = flow(A, starts, [80], 0.5, h=0.2)[0]
 apart = np.abs(((new - old) * across).sum(axis=1))
 alone = np.delete(apart, pairs)
 print(f"two support vectors: {(apart[pairs] < 0.01).sum()} of {len(pairs)} end within 0.01 of the old ends")
 print(f"one: all {len(alone)} end {alone.min():.2f} to {alone.max():.1f} from the old ends")
-stops = gradient_descent(np.vstack([X, [1.0, 1.0]]), np.append(y, -1.0), np.zeros(2), [3000, 10_000])
-print("no line separates: after 3,000 and 10,000 steps w =", *stops.round(3))
 assert exponent[apart[pairs] >= 0.01].max() < 0.01 < 0.2 < alone.min()
 assert held.sum(axis=1).max() == 2
-assert np.allclose(stops, [2.083, -1.708], atol=1e-3), "see exercise 01.1"
 
 # %% [markdown]
 # By $t = 10^{80}$ the runs with two support vectors have forgotten their start, to 0.01, but for two with
@@ -830,7 +835,7 @@ assert np.allclose(stops, [2.083, -1.708], atol=1e-3), "see exercise 01.1"
 # not.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 1.10 Five more checks *(optional)*
+# ## 1.10 Four more checks *(optional)*
 #
 # **A power tail.** What chooses the SVM is the tail $e^{-u}$. Let the slopes $|\ell'(u)|$ fall like $u^{-3}$
 # instead. Then *every* point keeps a share, in proportion to $u_i^{-3}$, and $w$ should grow along the unit
@@ -845,9 +850,6 @@ assert np.allclose(stops, [2.083, -1.708], atol=1e-3), "see exercise 01.1"
 #
 # **The longest step of exercise 01.5, in all 68 sets.** We scale the points of each set so that it is 1.
 # It is right within five percent in each.
-#
-# **The exponent, in all 68 sets.** Each run goes on to $t = 10^{100}$, and we measure how fast it comes to
-# its line. Runs that do not yet show $E$ go on to $10^{1600}$.
 
 
 # %%
@@ -888,36 +890,6 @@ for size in (0.95, 1.05):
     settled = (np.abs(((run[-1] - run[-2]) * across[pairs]).sum(axis=1)) < 1e-4).sum()
     print(f"steps of {size} of the longest settle in {settled} of {len(pairs)} sets")
     assert settled == (68 if size < 1 else 0), "see exercise 01.5"
-
-
-# %%
-def exponents(ends, decades, chosen):
-    """The exponents with which these pairs come to their lines, over the last interval above rounding."""
-    off = np.abs(((ends - places[chosen]) * across[pairs[chosen]]).sum(axis=2)).clip(1e-99)
-    falls = -np.diff(np.log10(off), axis=0) / np.diff(decades)[:, None]
-    return falls[np.maximum((off[1:] > 2e-11).sum(axis=0) - 1, 0), np.arange(len(chosen))]
-
-
-decades = [5, 10, 20, 40, 80, 100]
-later = flow(A[pairs], np.zeros((len(pairs), 2)), decades, 0.5, h=0.1)
-measured = exponents(later, decades, np.arange(len(pairs)))
-C = 2 * np.linalg.norm(w_hats[pairs], axis=1) / longest
-following = np.where(held, np.inf, u_hats).min(axis=1)[pairs]  # "next"
-good, by_C, by_next = (np.abs(measured / v - 1) < 0.15 for v in (exponent, C, following - 1))
-print(f"within 15 percent of E: {good.sum()} (of C: {by_C.sum()}, of next - 1: {by_next.sum()})")
-late, decades = np.flatnonzero(~good), [100, 200, 400, 800, 1600]
-measured[late] = exponents(flow(A[pairs[late]], np.zeros((len(late), 2)), decades, 0.5, h=0.5), decades, late)
-good = np.abs(measured / exponent - 1) < 0.15
-print("so by 10^1600 only, for E =", *np.sort(exponent[late][good[late]]).round(3))
-(k,) = np.flatnonzero(~good)
-off = abs((later[-1, k] - places[k]) @ across[pairs[k]])
-print(f"not so: set {pairs[k]}, E = {exponent[k]:.1g}, at t = 10^100 still {off:.0f} from its line")
-assert 85 < off < 90, "see exercise 01.5"
-assert [len(late), by_C.sum(), by_next.sum()] == [5, 23, 43], "see exercise 01.5"
-
-# %% [markdown]
-# In 63 of the 68 sets the exponent is $E$, within 15 percent, by $t = 10^{100}$; in four, with $E$ from 0.007
-# to 0.021, it is so later. Only set 95, whose $E$ is tiny, is on the way still.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.11 Move a point *(optional)*
@@ -1006,11 +978,11 @@ margin_widget(X, y)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# **1.** The loss is $2 \cdot 10^{-5}$ and halves with every doubling of $t$. A friend stops here and calls
-# $w / \lVert w \rVert$ converged. What do you say?
+# **1.** You can afford $10^6$ steps, and a data set has $E = 0.1$. Which predictions of this lesson do you
+# trust?
 #
-# <details><summary>Answer</summary>The loss falls like 1/t, the angle only like 1/log t. By the
-# formula of section 1.5, half the angle needs 10<sup>8.8</sup> steps instead of 10<sup>5</sup>.</details>
+# <details><summary>Answer</summary>The limit of the direction. Not yet the line: for that wait until about
+# 10<sup>10</sup>. Normalised steps pass as much of log t in a few dozen steps.</details>
 
 # %%
 progress("01")
@@ -1023,8 +995,9 @@ progress("01")
 # - $L \approx 1 / (\eta \hat\mu^2 t)$, $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of $\log t$, and, if
 #   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$.
 # - In the plane, with two support vectors, the distance from the line dies like $t^{-E}$, $E = \min(C,
-#   \text{next} - 1, 1)$ where both pushes act. Where $E$ is small the predicted position may be worthless at
-#   $t = 10^5$. Normalised steps settle on the line for $\eta < 2 / (\hat\mu C)$.
+#   \text{next} - 1, 1)$ where both pushes act. So the line can be trusted from about $t = 10^{1/E}$ on, in
+#   half of the random sets later than $10^7$. Normalised steps settle on the line for $\eta < 2 / (\hat\mu
+#   C)$.
 # - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$.
 #   Normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$, once on the line.
 
