@@ -21,7 +21,7 @@
 # - recognise catastrophic cancellation in a gradient, predict what it does to a run, and cure it.
 #
 # **You need** lesson 01 (gradient descent, normalised descent, the logistic loss), the chain rule, and
-# NumPy. About 85 minutes with four exercises, and 25 more for the optional section 5.8, which holds a fifth.
+# NumPy. About 80 minutes with four exercises, and 35 more for the optional section 5.8, which holds a fifth.
 
 # %%
 from decimal import Decimal, localcontext
@@ -944,6 +944,7 @@ ax.annotate("wall", (-146, 25), fontsize=11)
 looks = {
     "cured": ("black", "-", "cured"),
     tuple(-k1): ("sky", "--", "$c = -k_1$"),
+    tuple(-K.mean(0)): ("blue", "-.", "$c$ = minus the mean key"),
     (0.0, 0.0): ("vermillion", "-", "$c = 0$"),
     (-5.0, 5.0): ("green", "-", "$c = (-5, 5)$"),
 }
@@ -955,72 +956,13 @@ show(
     fig,
     alt="Paths of p in the plane. All rise along k_1 to a dotted line, the wall. The cured run and the "
     "one with the winner's key at the origin go straight on; with c = 0 the run turns left and walks "
-    "parallel to the axis; with c = (-5, 5) it stays near the wall.",
+    "parallel to the axis; with c = (-5, 5) it stays near the wall; "
+    "with minus the mean key it goes up, right of the cured one.",
 )
 
 # %% [markdown]
 # **Figure 7.** Normalised descent on the toy, step 0.2, from $p = 0$, with the textbook gradient and the keys
 # shifted by $c$, and with the cured gradient. Dotted: the lead over token 3 is 36.7.
-
-# %% [markdown]
-# ### A head of real size
-#
-# Now 32 heads of a size that transformers have: 1,024 tokens, keys and values of width 64. A head compares
-# its keys with a **query** $q$, its $p$: $h_t = k_t \cdot q / 8$. Its output is a vector
-# $o = \sum_t s_t v_t$, and where the loss pulls on it with a vector $w$, our $g_t$ is $w \cdot v_t$, and
-# $f = w \cdot o$. We take torch's fused attention, one program (a *kernel*) for the whole layer, in
-# `bfloat16`. For the gradient it computes $f$ from the output $o$ as stored, with 8 binary digits.
-#
-# Let $q$ grow along one token's key. **Predict**: which share do the rivals keep when the winner's entry is
-# lost? And can our cures help a kernel that we cannot change?
-#
-# <details><summary>Answer</summary>
-#
-# The bracket is the rivals' share $1 - s_\alpha$ times a difference of values, the grain $2^{-8}$ of a value.
-# So the entry is lost where the share is about $2^{-8}$, 0.4%. And both help: they only change what the
-# kernel is given.
-#
-# </details>
-
-
-# %%
-def in_query(q, keys, values, w, dtype):
-    """The gradient of f = w.o in the query, and o as stored, (heads, width), by torch's fused attention."""
-    q, keys, values, w = (x.to(dtype)[None] for x in (q, keys, values, w))
-    o = torch.nn.functional.scaled_dot_product_attention(q.requires_grad_(), keys, values)
-    return torch.autograd.grad(o, q, w)[0].double()[0, :, 0], o.detach().double()[0, :, 0]
-
-
-generator = torch.Generator().manual_seed(5)
-keys, values = (torch.randn(32, 1024, 64, generator=generator).bfloat16().double() for _ in "kv")
-w = torch.randn(32, 1, 64, generator=generator).bfloat16().double()
-first, worth = keys[:, :1], (values @ w.mT)[..., 0]  # the first token wins; g, (heads, T)
-print("                                cosine to the exact gradient: median, and least with either cure")
-print("rivals' share   entry lost in   as it is   values from the winner's   keys from the winner's")
-for lead in (8, 11, 14, 17, 20):
-    q = (8 * lead * first / (first**2).sum(-1, keepdim=True)).bfloat16().double()  # the first logit: lead
-    s = torch.softmax(q @ keys.mT / 8, -1)[:, 0]
-    entry = s[:, 0] * (s * (worth[:, :1] - worth)).sum(-1)
-    truth, _ = in_query(q, keys, values, w, torch.float64)
-    moved = (keys, values), (keys, values - values[:, :1]), (keys - first, values)
-    got, stored = zip(*(in_query(q, *pair, w, torch.bfloat16) for pair in moved), strict=True)
-    xi = ((got[0] - truth) * first[:, 0]).sum(-1) / (first[:, 0] ** 2).sum(-1) * 8  # the error along the key
-    expected = s[:, 0] * (worth[:, 0] - (w[:, 0] * stored[0]).sum(-1)) - entry  # with f from o as stored
-    share = (xi.abs() > entry.abs() / 2).double().mean()  # of heads whose entry is off by more than half
-    lost = "few" if share < 0.2 else "nearly all" if share > 0.9 else "some"
-    cosines = torch.cosine_similarity(torch.stack(got), truth, dim=-1)  # (3, heads)
-    print(f"{float((1 - s[:, 0]).median()):13.0e}{lost:>16}{float(cosines[0].median()):11.1f}", end="")
-    print("{:27.1f}{:25.1f}".format(*cosines[1:].amin(-1).tolist()))
-    assert cosines[1:].min() > 0.99
-    assert lead < 14 or (expected - xi).norm() < 0.02 * xi.norm()
-    assert lead < 17 or cosines[0].median() < -0.1
-    assert lost == {8: "few", 11: "few", 14: "some", 17: "nearly all", 20: "nearly all"}[lead]
-
-# %% [markdown]
-# At 0.4% some heads have lost the entry; at 0.04% nearly all, and the gradient points more backwards than
-# forwards. At 0.4% and below, $\xi$ is to 2% the error of an $f$ taken from the stored output. Nobody
-# normalised: here a *plain* step goes wrong, too. Both cures work with the same kernel. (A layer has many
-# queries, each with a winner of its own: there the cure belongs inside the kernel.)
 
 # %% [markdown]
 # ### One more wall: underflow
@@ -1050,7 +992,7 @@ assert end @ k1 > 119
 assert cosine(end) > 0.9999
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 5.8 Where the broken run goes *(optional)*
+# ## 5.8 Where the broken run goes, and a head of real size *(optional)*
 #
 # ### Exercise 05.5: Where the broken run goes
 #
@@ -1135,6 +1077,66 @@ assert left <= 1, wrong
 # geometry decides. The table counts the exceptions: the argument is for late times. In the plane ten times
 # more steps leave one of seven.
 
+# %% [markdown]
+# ### A head of real size
+#
+# Now 32 heads of a size that transformers have: 1,024 tokens, keys and values of width 64. A head compares
+# its keys with a **query** $q$, its $p$: $h_t = k_t \cdot q / 8$. Its output is a vector
+# $o = \sum_t s_t v_t$, and where the loss pulls on it with a vector $w$, our $g_t$ is $w \cdot v_t$, and
+# $f = w \cdot o$. We take torch's fused attention, one program (a *kernel*) for the whole layer, in
+# `bfloat16`. For the gradient it computes $f$ from the output $o$ as stored, with 8 binary digits.
+#
+# Let $q$ grow along one token's key. **Predict**: which share do the rivals keep when the winner's entry is
+# lost? And can our cures help a kernel that we cannot change?
+#
+# <details><summary>Answer</summary>
+#
+# The bracket is the rivals' share $1 - s_\alpha$ times a difference of values, the grain $2^{-8}$ of a value.
+# So the entry is lost where the share is about $2^{-8}$, 0.4%. And both help: they only change what the
+# kernel is given.
+#
+# </details>
+
+
+# %%
+def in_query(q, keys, values, w, dtype):
+    """The gradient of f = w.o in the query, and o as stored, (heads, width), by torch's fused attention."""
+    q, keys, values, w = (x.to(dtype)[None] for x in (q, keys, values, w))
+    o = torch.nn.functional.scaled_dot_product_attention(q.requires_grad_(), keys, values)
+    return torch.autograd.grad(o, q, w)[0].double()[0, :, 0], o.detach().double()[0, :, 0]
+
+
+generator = torch.Generator().manual_seed(5)
+keys, values = (torch.randn(32, 1024, 64, generator=generator).bfloat16().double() for _ in "kv")
+w = torch.randn(32, 1, 64, generator=generator).bfloat16().double()
+first, worth = keys[:, :1], (values @ w.mT)[..., 0]  # the first token wins; g, (heads, T)
+print("                                cosine to the exact gradient: median, and least with either cure")
+print("rivals' share   entry lost in   as it is   values from the winner's   keys from the winner's")
+for lead in (8, 11, 14, 17, 20):
+    q = (8 * lead * first / (first**2).sum(-1, keepdim=True)).bfloat16().double()  # the first logit: lead
+    s = torch.softmax(q @ keys.mT / 8, -1)[:, 0]
+    entry = s[:, 0] * (s * (worth[:, :1] - worth)).sum(-1)
+    truth, _ = in_query(q, keys, values, w, torch.float64)
+    moved = (keys, values), (keys, values - values[:, :1]), (keys - first, values)
+    got, stored = zip(*(in_query(q, *pair, w, torch.bfloat16) for pair in moved), strict=True)
+    xi = ((got[0] - truth) * first[:, 0]).sum(-1) / (first[:, 0] ** 2).sum(-1) * 8  # the error along the key
+    expected = s[:, 0] * (worth[:, 0] - (w[:, 0] * stored[0]).sum(-1)) - entry  # with f from o as stored
+    share = (xi.abs() > entry.abs() / 2).double().mean()  # of heads whose entry is off by more than half
+    lost = "few" if share < 0.2 else "nearly all" if share > 0.9 else "some"
+    cosines = torch.cosine_similarity(torch.stack(got), truth, dim=-1)  # (3, heads)
+    print(f"{float((1 - s[:, 0]).median()):13.0e}{lost:>16}{float(cosines[0].median()):11.1f}", end="")
+    print("{:27.1f}{:25.1f}".format(*cosines[1:].amin(-1).tolist()))
+    assert cosines[1:].min() > 0.99
+    assert lead < 14 or (expected - xi).norm() < 0.02 * xi.norm()
+    assert lead < 17 or cosines[0].median() < -0.1
+    assert lost == {8: "few", 11: "few", 14: "some", 17: "nearly all", 20: "nearly all"}[lead]
+
+# %% [markdown]
+# At 0.4% some heads have lost the entry; at 0.04% nearly all, and the gradient points more backwards than
+# forwards. At 0.4% and below, $\xi$ is to 2% the error of an $f$ taken from the stored output. Nobody
+# normalised: here a *plain* step goes wrong, too. Both cures work with the same kernel. (A layer has many
+# queries, each with a winner of its own: there the cure belongs inside the kernel.)
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Questions
 #
@@ -1171,8 +1173,8 @@ progress("05")
 # - The landscape is bounded and hence not convex; more than one token can attract, and the sector of the
 #   start does not decide.
 # - The winner's entry of the textbook gradient is lost near the wall $53 \log 2 + \log(|\sum_t (g_\alpha -
-#   g_t)| / |g_\alpha|)$, if all rivals trail alike; in a fused kernel in `bfloat16` where they keep about
-#   $2^{-8}$. That one entry is the failure. Measure the values, or the keys, from the winner's.
+#   g_t)| / |g_\alpha|)$, if all rivals trail alike. That one entry is the failure. Measure the values, or the
+#   keys, from the winner's.
 
 # %% [markdown]
 # ## Further reading
