@@ -808,10 +808,11 @@ show(
 # $t^{-E}$.
 
 # %% [markdown]
-# **The line is right from about $t = 10^{1/E}$ on.** Of the sets past that time a quarter of $\lVert r
-# \rVert$ or less is missing in 23 of 30 at $10^5$, and in all but two at most at $10^{10}$, $10^{20}$ and
-# $10^{40}$; of the sets before it, each time in less than a third. So our twelve points are a good case:
-# the middle set has to wait until $10^7$, and at $10^5$ most sets are not yet where section 1.5 says.
+# **The line is right from about $t = 10^{1/E}$ on.** Of these sets, when past that time, a quarter of $\lVert
+# r \rVert$ or less is missing in 23 of 30 at $10^5$, and in all but two at most at $10^{10}$, $10^{20}$ and
+# $10^{40}$; when before it, each time in less than a third. (On other draws the border is less sharp.) So our
+# twelve points are a good case: the middle set has to wait until $10^7$, and at $10^5$ most sets are not yet
+# where section 1.5 says.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.9 Where it breaks

@@ -16,11 +16,12 @@
 # - explain, one force at a time, why gradient descent tends to its solution;
 # - say how fast $\|p\|$ grows, under plain and under normalised descent;
 # - decide from the data whether attention can stay with a given token, and, on a toy, from where;
-# - say what can hold $p$ at a finite point and, with the optional section 6.7, where the prediction breaks.
+# - with the optional sections 6.7 and 6.8: say what can hold $p$ at a finite point, and where the prediction
+#   breaks.
 #
 # **You need** lesson 01 (margin, direction, $\log t$), lesson 02 (hard-margin SVM, nonnegative least squares)
-# and lesson 05 (softmax attention and its gradient). About 75 minutes with three exercises, and 45 more for
-# the optional section 6.7, which holds two, one of them in words.
+# and lesson 05 (softmax attention and its gradient). About 70 minutes with three exercises, and 45 more for
+# the optional sections 6.7 and 6.8, which hold two, one of them in words.
 
 # %%
 import ipywidgets
@@ -30,6 +31,7 @@ import torch
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from scipy.optimize import nnls
+from scipy.special import expit
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
@@ -733,10 +735,11 @@ assert counts[3][2] < 20
 # each choice is locally optimal, where chance would give one. The best tokens of all six sequences, *globally
 # optimal*, are reached by only 7 runs, although that choice is feasible in 53 problems.
 #
-# **In three dimensions** there is less room, and 20 choices are not locally optimal. What holds them?
+# **In three dimensions** there is less room, and 20 choices are not locally optimal. (Section 6.7 finds out
+# what holds them.)
 
-# %% [markdown]
-# ### A place to rest
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 6.7 A place to rest *(optional)*
 #
 # Along the ray of a locally optimal choice pushes cannot cancel: far out each that still counts has a
 # positive part along $p_{\mathrm{mm}}$. Elsewhere they can. The smallest case has $d = 1$ and two sequences
@@ -750,6 +753,33 @@ assert counts[3][2] < 20
 # At first sequence 1 is the stronger. But its lead grows twice as fast as the other's, so its push dies
 # sooner, and far out on the right sequence 2 pushes back. **Predict** where $p$ goes from 0, from 10 and from
 # $-10$, with steps that shrink.
+
+
+# %%
+def push(p):
+    """To the right less to the left, for numbers p: strengths as in section 6.2, times |l'| and the key."""
+    s_1, s_2 = expit(p), expit(p / 2)  # attention on the keys 1 and 1/2; expit(u) = 1 / (1 + exp(-u))
+    return expit(-s_1) * s_1 * expit(-p) - expit(s_2 - 1) * s_2 * expit(-p / 2) / 2
+
+
+p = np.array([0.0, 10, -10])  # three starts
+for eta in 0.5 * 0.98 ** np.arange(600):
+    p = p + eta * np.sign(push(p))
+print("from 0, 10 and -10 to", p.round(2))
+assert abs(p[0] - p[1]) < 1e-4
+assert p[0].round(1) == 1.5
+assert p[2] < -30
+
+# %% [markdown]
+# From 0 and from 10 $p$ comes to rest at the same point, 1.5, where the two pushes are equal and opposite. On
+# the right no choice can hold: the only support token is that of sequence 2, and it scores higher. On the
+# left it scores lower, and $p$ runs off: $-35$ is how far the steps reach.
+#
+# Is this what holds the 20? Growing steps cannot come to rest, so we go on with shrinking ones. The *share
+# left* is the length of the sum of all pushes (the gradient, up to a factor) over the sum of their lengths: 0
+# if they cancel, 1 if all push one way. With a locally optimal choice it is, far out, at least
+# $1 / (\|p_{\mathrm{mm}}\|\, a_{\max})$, where $a_{\max}$ is the length of the longest comparison: each $a_t$
+# has a part of at least $1 / \|p_{\mathrm{mm}}\|$ along $p_{\mathrm{mm}}$.
 
 
 # %%
@@ -770,27 +800,6 @@ def pushes_of_all(p, keys, scores):
     return pushes.sum(axis=(-4, -3, -2)), np.linalg.norm(pushes, axis=-1).sum(axis=(-3, -2, -1))
 
 
-two_keys, two_scores = np.array([[[1.0], [0]], [[0.5], [0]]]), np.array([[1.0, 0], [0, 1]])
-p = np.array([[0.0], [10], [-10]])  # three starts, d = 1
-for eta in 0.5 * 0.98 ** np.arange(600):
-    p = p + eta * np.sign(pushes_of_all(p, two_keys, two_scores)[0])
-print("from 0, 10 and -10 to", p[:, 0].round(2))
-assert abs(p[0] - p[1]) < 1e-4
-assert p[0].round(1) == 1.5
-assert p[2] < -30
-
-# %% [markdown]
-# From 0 and from 10 $p$ comes to rest at the same point, 1.5, where the two pushes are equal and opposite. On
-# the right no choice can hold: the only support token is that of sequence 2, and it scores higher. On the
-# left it scores lower, and $p$ runs off: $-35$ is how far the steps reach.
-#
-# Is this what holds the 20? Growing steps cannot come to rest, so we go on with shrinking ones. The *share
-# left* is the length of the sum of all pushes (the gradient, up to a factor) over the sum of their lengths: 0
-# if they cancel, 1 if all push one way. With a locally optimal choice it is, far out, at least
-# $1 / (\|p_{\mathrm{mm}}\|\, a_{\max})$, where $a_{\max}$ is the length of the longest comparison: each $a_t$
-# has a part of at least $1 / \|p_{\mathrm{mm}}\|$ along $p_{\mathrm{mm}}$.
-
-# %%
 held = ~found[3]["locally optimal"].numpy()
 tokens, model = drawn[3], ends[3]
 descended(model, tokens, steps=20_000, lr=4.5, schedule=lambda j: 0.999**j)
@@ -830,7 +839,7 @@ assert len(moved_on) == 2
 # do not cancel. So $p$ need not run off: several sequences can hold it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 6.7 Where it breaks *(optional)*
+# ## 6.8 Where it breaks *(optional)*
 #
 # **Longer, and more of them.** 6,000 more runs for each $d$ are stored with the course; `python -m course
 # replicate` in a terminal lists such results, and with `--fresh` computes them anew. The exceptions were
@@ -1077,9 +1086,10 @@ progress("06")
 #   if it is **locally optimal**: it has to beat its support tokens, not everybody. Which one is reached
 #   depends on the start.
 # - In 100 random problems with $d = 10$ all choices of $p$ were locally optimal, with $d = 3$ only 80. Of the
-#   other 20 twelve came to rest at a finite point, where pushes of several sequences cancel.
+#   other 20 twelve came to rest at a finite point, where pushes of several sequences cancel (optional section
+#   6.7).
 # - Far out a choice with a support token of higher score holds only for a time, and where scores tie $p$
-#   tends to another SVM (optional section 6.7).
+#   tends to another SVM (optional section 6.8).
 #
 # ## Further reading
 #

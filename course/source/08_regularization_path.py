@@ -27,13 +27,15 @@
 # [lesson 07](07_local_global_tokens.ipynb) (local and global winners). About 80 minutes, four exercises.
 
 # %%
+import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
-from mini_attn import data, geometry, models, optim, plots, svm, train
+from mini_attn import data, geometry, models, optim, plots, svm, train, widgets
 from mini_attn.paths import regularization_path
 
 plots.style()
@@ -653,6 +655,39 @@ show(
 # which all twelve meet, and then they stay together. New starts at larger radii do find the other branch.
 # What `regularization_path` returns is a branch; "the path" is the global minimiser. In at least 42 of the
 # 180 problems of section 8.4 they part (section 8.8).
+
+# %% [markdown]
+# **Try it.** The shortfall round the circle (a row of Figure 2's map), with $p(R)$ and descent from 0 at
+# equal length. Near which radius do the two valleys change places, and does anything in the valley of token 2
+# announce it?
+#
+# <details><summary>Answer</summary>
+#
+# Near $R = 6$. Nothing: it is a valley before and after, only no longer the deeper one.
+# </details>
+
+
+# %% tags=["nbval-ignore-output", "widget"] jupyter={"source_hidden": true}
+def round_the_circle(R):
+    every = np.linspace(-180, 180, 721)
+    figure = Figure(figsize=(7, 3.5), layout="none")  # constrained layout would draw twice
+    ax = figure.add_axes((0.1, 0.16, 0.87, 0.74))
+    ax.plot(every, shortfall(circle(np.radians(every), R), weak, spread), color=GREY)
+    here = search(weak, spread, np.array([R]))[0]
+    there = at_length(descend(weak, spread, (0, 0), 110, R / 100), R)
+    for p, marker, color, name in ((here, "o", PATH, "$p(R)$"), (there, "s", DESCENT, "descent from 0")):
+        ax.plot(degrees(p), shortfall(p[None], weak, spread), marker, color=color, markersize=10, label=name)
+    ax.set(xlim=(-180, 180), ylim=(-0.03, 1.05), xlabel="angle of $p$ (degrees)", ylabel="shortfall")
+    ax.set_xticks([-180, -90, 0, 90, 180])
+    ax.set_title(f"$R$ = {R:.2f}", fontsize=12, loc="left")
+    figure.legend(loc="upper right", ncol=2)
+    return figure
+
+
+wide = {"style": {"description_width": "130px"}, "layout": ipywidgets.Layout(width="480px")}
+R = ipywidgets.FloatLogSlider(value=4, min=-0.5, max=1.5, step=0.02, description="radius R", **wide)
+picture = "The shortfall round the circle of radius R, with the path's point and descent's."
+widgets.sliders(round_the_circle, alt=picture, R=R)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.6 Descent against the path

@@ -712,24 +712,23 @@ time = torch.tensor([settling(k) for k in range(20)])
 fast, slow = time < 1000, time >= 1000
 right_to = abs(off_law - 1) < 0.01
 print(f"settled within 1,000 steps: law 1 to 1% in {right_to[fast].sum()} of {fast.sum()}")
-print(f"more slowly:                law 1 to 1% in {right_to[slow].sum()} of {slow.sum()}")
+above = (off_law[slow] > 1.05).sum()
+print(f"more slowly: 5% above it or more in {'most' if above >= 3 else above} of {slow.sum()}")
 push = torch.tensor([(lam := tight(problem, solution, c, k)[1]).min() / lam.mean() for k in range(20)])
 print(
     f"smallest lambda over the mean: {push[fast].min():.3f} or more where fast, "
     f"{push[slow].max():.3f} or less where slow"
 )
 assert right_to[fast].all()
-assert off_law[slow].min() > 1.05
+assert above >= 3  # which, and by how much, hangs on rounding: a last digit moves a run that zigzags
 assert push[slow].max() < 0.012 < 0.015 < push[fast].min()
-assert (memory.norm(dim=1) / parts(both[0])[2].norm(dim=1)).max() > 1.3  # than after 300 steps
 
 # %% [markdown]
 # Where the settling time is under 1,000 steps, law 1 is right to 1%, in all fifteen runs. Slower runs need
-# not be there, and of these five none is. A row with a small $\lambda$ makes them slow: the SVM hardly needs
-# its push, so it hardly gets any.
+# not be there, and most of these five are not. A row with a small $\lambda$ makes them slow: the SVM hardly
+# needs its push, so it hardly gets any.
 #
-# The memory is each run's own: long steps can change it, here by more than 30% in some. The exponent is not
-# yet $-2$, as the zigzag takes more of longer steps.
+# The exponent is not yet $-2$, as the zigzag takes more of longer steps.
 
 # %% jupyter={"source_hidden": true}
 fig, (ax, right) = plt.subplots(1, 2, figsize=(12, 4.2))
@@ -758,7 +757,7 @@ show(
     alt="Left: angle against steps for four step rules on W, on logarithmic axes, with a line of slope "
     "minus one. Growing steps fall more steeply than it and are the lowest of the four; stars for the ends "
     "of four runs that go up and down fall more steeply still and end far below all. Right: the angle over "
-    "law 1 against the settling time: one for all fifteen below a thousand steps, above one for the others.",
+    "law 1 against the settling time: one for all fifteen below a thousand steps, above one for most others.",
 )
 
 # %% [markdown]
