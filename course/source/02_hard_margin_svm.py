@@ -717,8 +717,8 @@ show(
 # %% [markdown]
 # In the end the gradient is the better classifier here. After 100,000 steps GD's weights prove that the
 # margin of $w_t$ is within 3.4 percent of the largest, and that of $\bar a_t$ within 0.3; 100 steps of NGD
-# prove the latter to twelve digits. The iterate turns like $1/\log t$. The gradient depends only on where
-# $w_t$ is, and that settles much faster (exercise 01.5).
+# prove the latter to twelve digits. GD turns like $1/\log t$. The gradient feels only the offset of $w_t$
+# across $\hat w$, which settles much faster (exercise 01.5).
 #
 # About the *angle* of $w_t$, part 3 alone proves 14.9 degrees where 4.4 are true. By way of the gradient
 # GD proves 8.9 degrees, and NGD the truth. And on the thirty draws?
@@ -992,7 +992,7 @@ progress("02")
 #   $\lambda$ is unique). Coordinate ascent finds them; in the long run the Gram matrix of the support
 #   predicts its pace.
 # - The logistic gradient has such weights. In the end it is the better classifier if steps are short enough
-#   for the weights: on 27 of our thirty draws with short normalised steps, on 3 with long ones.
+#   for the weights: on 27 of our thirty draws after 3,000 short normalised steps, on 3 after long ones.
 # - Where nothing separates, some weights prove it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}

@@ -833,9 +833,9 @@ assert 45 < shares[0, 0] / shares[0, 1] < 50 < 1700 < shares[0, 0] / shares[0, 2
 
 # %% [markdown]
 # A share 1,800 times smaller waits about six times as long, from step 500 on: no power, a logarithm. (The
-# forecasts on our survey are up to 7 percent early.) Where $c > 1$ the least newcomer ends the rest. Where $c = 1$, $S$
-# proves that $W$ is the minimum, which by the theorem of 4.3 is that of the loss plus $\varepsilon \lVert W
-# \rVert_*$. Do all starts get there? We try twenty new surveys.
+# forecasts on our survey are up to 7 percent early.) Where $c > 1$ the least newcomer ends the rest. Where
+# $c = 1$, $S$ proves that $W$ is the minimum, which by the theorem of 4.3 is that of the loss plus
+# $\varepsilon \lVert W \rVert_*$. Do all starts get there? We try twenty new surveys.
 
 # %%
 _, Ys = tables(range(1200, 1220))
@@ -860,7 +860,7 @@ assert spectrum(W, Ys)[..., 0].max() < 1.003  # nothing is missing
 # not zero.
 #
 # **The nuclear norm is what a penalty prefers, low rank is what greed prefers.** That is what a product knows
-# and its entries do not. For our surveys greed was the better guess (4.4).
+# and its entries do not. On our surveys greed guessed a little better (4.4).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.8 From films to attention
@@ -988,7 +988,7 @@ progress("04")
 # - Descent on factors from a small start is greedy: singular values come up one after the other. The pull
 #   along each one's direction says how fast.
 # - A direction that is tiny when all answers are right stalls. At a KKT point $S$ proves $1/c$ of the largest
-#   margin, $c = \lVert S \rVert_{\mathrm{op}}$, and what is missing grows like $\sigma_1^c$.
+#   margin, $c = \lVert S \rVert_{\mathrm{op}}$, and what is missing grows at first like $\sigma_1^c$.
 # - On twenty surveys $W_{\mathrm{nuc}}$ was on average nearest from a start of middle size. With a penalty
 #   what is missing grows at the rate $2 (c - 1)\, \varepsilon$, and the start did not matter in the end.
 

@@ -7,9 +7,9 @@
 # **The question: what does a softmax choose, and can you still trust its gradient once it has chosen?**
 #
 # What is trained is a vector $p$: its direction says which token is chosen, its length how firmly. The
-# gradient dies at least as fast as the choice hardens, so to get far one has to divide by its length. Then
-# its last digits matter, and the usual formula, `torch.softmax` included, has lost them. You will predict
-# where, and repair it in one line.
+# gradient dies at least as fast as the choice hardens, so to get far one divides by its length. Then its last
+# digits matter, and the usual formula, `torch.softmax` included, has lost them. You will predict where, and
+# repair it in one line.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -640,7 +640,7 @@ assert abs(entries[2] / true + 1) < 0.1  # the wrong sign
 # binary digits, the winner's entry even has the wrong sign at a lead of 10.
 #
 # The culprit is the bracket $g_\alpha - f$. At saturation $f \approx g_\alpha$, and the subtraction lays bare
-# what the rounding of $f$ had already lost. This is **catastrophic cancellation**, and it has a law.
+# what the rounding of $s$ and $f$ had already lost. This is **catastrophic cancellation**, and it has a law.
 #
 # The computed $f$ is a float, and floats next to $g_\alpha$ lie a **grain** apart: about $2^{-53} |g_\alpha|$
 # in double precision, where $2^{-53} \approx 1.1 \times 10^{-16}$. So the computed bracket is a whole number
@@ -931,7 +931,7 @@ for name, slopes in (("textbook", textbook), ("entry zeroed", entry_zeroed), ("p
     print(f"{kept:13}")
 
 # %% [markdown]
-# The *lost entry alone* does the harm, without any noise. Put back, it cures all hundred.
+# The *lost entry* does harm enough, without any noise. Put back, it cures all hundred.
 #
 # > **Rule.** A gradient that will be normalised must be accurate *relative to itself*. Agreement with
 # > autograd to $10^{-15}$, as in section 5.3, does not show that.
@@ -1170,8 +1170,8 @@ progress("05")
 # - At margin $\mu(p)$ and norm $R$, what the rivals keep, and the gradient, are at most of order $e^{-\mu(p)
 #   R}$. Under plain descent the lead grows like the logarithm of the number of steps: the lead on the nearest
 #   rival *of lower value*, if none is better (shown for $d = 1$).
-# - The landscape is bounded and hence not convex; more than one token can attract, and the sector of the
-#   start does not decide.
+# - The landscape is bounded, not constant, hence not convex; more than one token can attract, and the sector
+#   of the start does not decide.
 # - The winner's entry of the textbook gradient is lost near the wall $53 \log 2 + \log(|\sum_t (g_\alpha -
 #   g_t)| / |g_\alpha|)$, if all rivals trail alike. That one entry is the failure. Measure the values, or the
 #   keys, from the winner's.

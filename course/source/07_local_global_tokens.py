@@ -9,8 +9,8 @@
 # The answer in three sentences. Far out training stays only at *local winners*, and one inequality for each
 # support token says which choices these are. Which of them a run reaches is decided by its start: in the
 # plane the borders between their basins can be computed. From a random start near the origin, where the best
-# tokens can be selected together, about two runs in three or more select them; from far out fewer of
-# those at a winner.
+# tokens can be selected together, about two runs in three or more select them; from far out hardly more than
+# if all were alike.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -1172,9 +1172,9 @@ progress("07")
 #   from lead 1000, 523 of 527 local winners held, and none of 2,592 other choices.
 # - In the limit only support tokens push. Where a choice holds, the forces end in the proportion of the SVM's
 #   weights. These are positive for keys in general position, so one better support token undoes a choice.
-# - Far out, **basins** end where the two neighbours of a token worse than both tie (a law of the plane).
-#   **How far is far** depends on better tokens that are nearly tight: the lead must exceed a logarithm over
-#   the slack.
+# - Far out, **basins** end where the two neighbours of a token worse than both tie (in the plane, at obtuse
+#   corners). **How far is far** depends on better tokens that are nearly tight: the lead must exceed a
+#   logarithm over the slack.
 # - From random starts near the origin 924 of 1,000 runs reached a local winner. Where the global choice was
 #   possible, 66 to 95 percent reached it.
 # - All this was measured on small random problems. It does not cover runs that end at a finite minimum, nor

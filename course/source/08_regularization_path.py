@@ -693,9 +693,9 @@ widgets.sliders(round_the_circle, alt=picture, R=R)
 # ## 8.6 Descent against the path
 #
 # Where descent goes to the same tokens as the path, how close do they come? Descent *adds up* the forces
-# $w_j e^{-p \cdot a_j} a_j$ that the path balances. Its sum too must grow along $\hat p = \sum_j \lambda_j
-# a_j$, so $p = R\,\hat p + r'$ where $r'$ meets the same conditions $r' \cdot a_j = \log (w_j/\lambda_j) +
-# \text{const}$ on the support vectors.
+# $w_j e^{-p \cdot a_j} a_j$ that the path balances. Its sum too must grow along $\hat p \propto \sum_j
+# \lambda_j a_j$, so $p = R\,\hat p + r'$ where $r'$ meets the same conditions $r' \cdot a_j = \log
+# (w_j/\lambda_j) + \text{const}$ on the support vectors.
 #
 # But $r'$ need not be a combination of *them*. Orthogonal to all support vectors, descent keeps what other
 # tokens put there while they still pulled. So the distance at equal length should tend to the length of that
@@ -845,9 +845,9 @@ assert right[30][1] > 5 * right[30][0], again.format("08.3")
 assert right[1000] == [161, 172, 180], again.format("08.3")
 
 # %% [markdown]
-# The causes are these two, and no third. With all constraints the condition gives $p(R)$ in every problem, to
-# within 2%, from $R = 30$ on. Of the 19 that $r$ misses at $R = 1000$, its own weight repairs 11; the last
-# eight need the other constraints too.
+# These two are the causes. With all constraints the condition gives $p(R)$ in every problem, to within 2%,
+# from $R = 30$ on. Of the 19 that $r$ misses at $R = 1000$, its own weight repairs 11; the last eight need
+# the other constraints too.
 #
 # **Descent against the path.** By section 8.6 their distance falls to 0 if the support vectors span the
 # space, and stays if they do not. In ten dimensions nine comparisons never span it, in four they may: we draw

@@ -766,9 +766,9 @@ show(
 
 # %% [markdown]
 # **Why nine and not one?** Across $v$ the other tokens point anywhere, and their forces cancel: $b$ is made
-# by token 1 alone. Along $v$ no forces cancel. The bad tokens lie on the other side, so to be pushed away
-# from them is to be pulled to $e$: token 8 adds over .8 of what token 1 does. Token 1 alone would give 3.1,
-# as the best token has more along $v$ than in any other direction. The others make it three times that.
+# by token 1 alone. Along $v$ they add up on average. The bad tokens lie on the other side, so to be pushed
+# away from them is to be pulled to $ye$: token 8 adds over .8 of what token 1 does. Token 1 alone would give
+# 3.1, as the best token has more along $v$ than in any other direction. The others make it three times that.
 #
 # **What does such a rule select in a new sequence**, whose tokens are all random? Let $r = b_v / b$ and
 # $\gamma = e \cdot x_1$. The query $x_1$ becomes $p = W x_1$, at an angle $\theta$ to $x_1$ with
@@ -835,9 +835,8 @@ assert abs(shares[0] - foreseen_share(b_v / b)) < 0.01, again.format("10.4")
 # \mathbb{E} M \rVert_F^2 \big) = \frac\kappa n\, \lVert \mathbb{E} M \rVert_F^2, \qquad \kappa =
 # \frac{\mathbb{E} \lVert M \rVert_F^2}{(d - 1)\, b^2 + b_v^2} - 1 .$$
 #
-# Little of the deviations has the form, which fills only two of $d^2$ directions. So the cosine of $W_1$ to
-# its own part of the form is about $1 / \sqrt{1 + \kappa / n}$: with $n = \kappa$ sequences this part and the
-# rest are about equally long.
+# Little of the deviations has the form. So the cosine of $W_1$ to its own part of the form is about $1 /
+# \sqrt{1 + \kappa / n}$: with $n = \kappa$ sequences this part and the rest are about equally long.
 
 
 # %%
@@ -907,8 +906,8 @@ show(
 # one by the same law, times the cosine of $\mathbb{E} M$ to $I$.
 
 # %% [markdown]
-# - **The form comes with $n$ as foreseen**, by the one number $\kappa = 7.7$: within .1 at $n = 2$, where ten
-#   trials scatter, and .05 beyond. The cosine to $I$ stays below .6.
+# - **The form comes with $n$ as foreseen**, by the one number $\kappa = 7.7$: within .1 at $n = 2$, and .05
+#   beyond. The cosine to $I$ stays below .6.
 # - **The form does the selecting, the rest is at chance.** Alone, it selects as many as its $b_v / b$
 #   predicts, to .01, at each $n$.
 # - **The SVM comes to the form too**, and it also weighs $v$ more than the rest, two to three times at

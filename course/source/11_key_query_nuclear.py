@@ -257,7 +257,7 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
 # - *A ridge*: .996 to .997, whichever gradient is used.
 # - *Exact, nothing added*: .985 after 2,000 steps. Its least run is at .88.
 # - *Exact, and $\varepsilon$ in the norm*: once the gradient is shorter than $\varepsilon$, steps shrink with
-#   it. From step 500 to 8,000 no $W$ grows by more than 9 percent: the run freezes near .94.
+#   it. From step 500 to 8,000 no $W$ grows by more than 9 percent: the run all but stops near .94.
 #
 # So the published number belongs to the ridge. **Why?** With a ridge a run can rest, where
 # both gradients vanish:
@@ -650,12 +650,12 @@ show(
 # %% [markdown]
 # **Figure 2.** Left: the newcomer's growth from lead 100 to 200, predicted at lead 100 and measured, in 40
 # problems from each of four starts. Right: the distance from $W_{\mathrm{nuc}}$ in one of these problems.
-# From the small start the run begins nearer, and stalls.
+# From the small start the run begins nearer, and lags.
 
 # %% [markdown]
-# The directions that live in $W$ grow like the norm (singular value 1). So the newcomer's **share**, its size
-# over that of the first direction of $W$, grows like the norm to the power $c - 1$. Let the stall be over
-# when the newcomer has *half of the share that it has in* $W_{\mathrm{nuc}}$. When is that?
+# The directions that live in $W$ grow about like the norm (singular value near 1). So the newcomer's
+# **share**, its size over that of the first direction of $W$, grows like the norm to the power $c - 1$. Let
+# the stall be over when the newcomer has *half of the share that it has in* $W_{\mathrm{nuc}}$. When is that?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.3: How long does the stall last?
@@ -725,8 +725,8 @@ assert 10 < np.median(factor[stalled]) < 12, again.format("11.3")
 #
 # Let $W$ be a solution of rank $r$, in balanced factors $K$ and $Q$ of $r$ columns, and let $N$ comparisons
 # be tight. Change the columns a little, $K \to K (I + \delta H)$ and $Q \to Q (I + \delta H)$ with a
-# symmetric $H$. With $H' = 2 H + \delta H^2$, $W$ moves along a line, $W + \delta K H' Q^\top$, and each lead
-# changes by $\delta \langle A_{it}, K H' Q^\top \rangle$.
+# symmetric $H$. With $H' = 2 H + \delta H^2$ held fixed, $W$ moves along a line, $W + \delta K H' Q^\top$,
+# and each lead changes by $\delta \langle A_{it}, K H' Q^\top \rangle$.
 #
 # The cost changes by $\frac\delta2 \mathrm{tr}\,(K^\top K + Q^\top Q) H'$. Put in $K = S Q$ and $Q = S^\top
 # K$: both terms are $\mathrm{tr}\, K^\top S Q\, H' = \langle S, K H' Q^\top \rangle$. And $S$ is the sum of
@@ -889,7 +889,7 @@ assert away[2] > 0.9 * away[1] > 0.035
 assert (away_two[1:] < away_two[:2] / 2.5).all()
 
 # %% [markdown]
-# Eight of our twelve runs have: they are at the goal *of rank two*. The median distance from
+# At least eight of our twelve runs have: they are at the goal *of rank two*. The median distance from
 # $W_{\mathrm{nuc}}$ stands at .05, that from this goal falls on. So the flat curves of Figure 3, right, are
 # mostly no stall: they measure a run by a matrix that it cannot reach. (The theorem speaks of *global*
 # minimisers. On some other draws fewer runs arrive.)

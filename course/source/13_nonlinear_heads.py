@@ -517,7 +517,7 @@ assert (np.abs(stability[mixing] - 1) < 0.05).all()
 
 # %% [markdown]
 # So one step gains the length $(\eta/\|G\|) (D/N)\, e^{-c} = \frac{2 D}{\lambda_{\max} N} e^{-c}$: **with a
-# smooth head the step length cancels.**
+# smooth head and short steps, their length cancels.**
 #
 # A ReLU has kinks. Where a mixture sits at one (section 13.8), the slope across jumps from one value to
 # another, and $\|G\|$ stays what it is, however short the steps.
@@ -913,7 +913,7 @@ assert single["gelu", 4.0, -1.0] < 0.15
 # Is $r$ the largest correction for every head and $d$? A sweep, stored with the course, has 200 trials in
 # each cell, for three heads: our gelu, $\tanh(4 V x)$, and nearly a ReLU, $\mathrm{gelu}(256\, V x)$ with the
 # linear loss. (There $r$ is measured, at $R = 2048$.) A run is *accepted* if its path arrives at $R = 16$ and
-# the SVM predicts all its rates within $\frac12$; it counts at $R$ if it arrives there.
+# the SVM predicts all its rates within $\frac12$; it counts at $R$ if it arrives there and its $r$ was found.
 
 # %%
 runs = measured("13.runs").load()

@@ -565,8 +565,8 @@ same = {}
 print("the same tokens, of 60 data sets    as rho = 2   as itself with steps of 0.05")
 for rho, share in ((1.1, 3), (1.1, 1), (1.1, 0.1), (1.75, 0.1), (3.0, 0.1)):
     same[rho, share] = equal(runs[rho, share], runs[2.0, 0.1]), equal(runs[rho, share], runs[rho, 0.05])
-    as_2, as_itself = same[rho, share]
-    print(f"rho = {rho:4.2f}, steps that add {share:<3g} {as_2:12d} {as_itself if as_itself < 56 else '> 55':>12}")
+    as_2, as_itself = (f"{count}" if count < 56 else "> 55" for count in same[rho, share])
+    print(f"rho = {rho:4.2f}, steps that add {share:<3g} {as_2:>12} {as_itself:>12}")
     finer = equal(runs[rho, 0.05], runs[2.0, 0.05])
     assert share > 0.1 or (abs(same[rho, share][0] - finer) <= 3 and same[rho, share][1] > 55)
 assert equal(runs[2.0, 0.1], runs[2.0, 0.05]) > 55

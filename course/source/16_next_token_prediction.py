@@ -769,7 +769,7 @@ show(
 
 # %% [markdown]
 # **Figure 4.** The room: measured (points) and by the law (lines). Dashed and dotted: the two rivals. A small
-# confidence buys hardly any room: at $c = 2$ it is 1.1 for $V = 6$ and 0.5 for $V = 20$.
+# confidence buys little room: at $c = 2$ it is 1.1 for $V = 6$ and 0.5 for $V = 20$.
 #
 # To be heard is not yet to be freed: other sequences may push the same token back. So look at data sets drawn
 # at random, with the room beside them.
@@ -1043,7 +1043,7 @@ progress("16")
 #   to bounce.
 # - If training satisfied all rows, the model is right wherever the order decides, once $W_{\mathrm{kq}}$ is
 #   long. Elsewhere the heights decide, and between level tokens the copies and an **edge**, mostly finite.
-# - Stage one sets the **confidence** $c$. If it is small, stage two can be trapped: a wrong sentence pulls as
+# - Stage one sets the **confidence** $c$. If it is small, stage two can be trapped. A wrong sentence pulls as
 #   hard as a right one up to the **room** $\log(1 + 2(e^c - 1)/V)$ farther behind. Without the collocation's
 #   data something else is learned; with them, and unit vectors, both stages may run at once.
 # - (Optional.) Data that contradict themselves leave a finite part within each component; between components

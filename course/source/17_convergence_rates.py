@@ -1136,13 +1136,13 @@ progress("17")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - **One curve:** for Euclidean steps below $\eta^*$ the angle is $\sqrt{\lVert r\rVert^2 + \lVert
+# - **One curve:** for Euclidean steps below $\eta^*$ the angle ends as $\sqrt{\lVert r\rVert^2 + \lVert
 #   r_0\rVert^2}/R$. The SVM and the scores give $r$, the first steps leave $r_0$.
 # - **Many clocks:** $R$ is $\log j/\hat\mu$, $\eta j$, $\frac23\eta j^{3/2}$ or $j/\hat\mu$. Curve and clock
 #   multiplied give the rate, and NGD is faster than the stated $j^{-1/2}$.
 # - **Too long:** beyond $\eta^*$ a run zigzags by its present step, and steps that only grow end no faster
 #   than $1/j$. Steps that grow and come down keep $R$ and, with time to settle, lose the zigzag.
-# - **Adam** is as fast as its divisor forgets.
+# - **Adam** is never faster than its divisor forgets.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

@@ -261,9 +261,9 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 Which tokens win?
 #
-# In the theory a token wins because it has the best *score*: more attention to it lowers the loss. In a real
-# model the score of token $t$ for position $k$ of a head is $-\partial L/\partial s_{kt}$, which backward
-# hands out for free.
+# In the theory a token wins by a better *score*: more attention to it lowers the loss. In a real model the
+# score of token $t$ for position $k$ of a head is $-\partial L/\partial s_{kt}$, which backward hands out for
+# free.
 
 # %%
 print("ten runs, mean over heads            trained: layer 1, 2    untrained     random token")
@@ -491,8 +491,8 @@ for T in (4, 8, 16, 32):
     assert T != 16 or abs(mine - 0.46) < 0.005, again.format("18.2")
 
 # %% [markdown]
-# So 16 orthonormal tokens give 0.46 for nothing. **What selects is found again in its selection.** Real
-# tokens are not orthonormal, and give 0.6.
+# So 16 orthonormal tokens give almost a half for nothing. **What selects is found again in its selection.**
+# Real tokens are not orthonormal, and give 0.6.
 #
 # But is this rival fair? Training does not move $W$ freely. It moves $K$ and $Q$, and these have 8 columns.
 #
@@ -637,8 +637,8 @@ show(
 # on sentences, in ten of ten runs. **So the cosine of 0.5 is no evidence that training goes to an SVM.**
 #
 # With decay the cosines rise, nobody's too. On digits the trained heads are now ahead by 0.04, on sentences
-# behind by 0.05, each in ten of ten runs. A small $p$ says that a difference is no accident of starts and
-# batches. It does not say that a theory made it: this one promised a lead on both.
+# behind by 0.05, each in ten of ten runs. A small $p$ says that a difference is hardly an accident of starts
+# and batches. It does not say that a theory made it: one for a free $W$ promises both.
 #
 # **Can anything pass this control?** It must let the theory pass where the theory is known to hold: next.
 
@@ -705,7 +705,7 @@ show(
 # nobody's. From about fifty lengths on they are, in five of five; a thousand away it is 0.7 against 0.5.
 # So the control can be passed, but forty times as far out as the transformers are: the theory speaks of late
 # weights. Does a transformer get there? In ten times as many steps its $W$ becomes longer by less than 15% on
-# average, and the cosine stays. **Near its start, it all but stands still.**
+# average, and the cosine stays. **Near its start, its length all but stands still.**
 #
 # Now add one ingredient of a transformer at a time.
 #
