@@ -8,8 +8,8 @@
 # **The question: train the same model on the same points with another optimiser; where does it go now?**
 #
 # The answer in short: whoever takes the steepest step *in some norm* maximises the margin *in that norm*, if
-# the steps are short enough. Adam comes to behave like one, late and with short steps, until its
-# $\varepsilon$ takes over.
+# the steps shrink. Adam comes to behave like one, late and with short steps, until its $\varepsilon$ takes
+# over.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -733,7 +733,7 @@ for k, run in enumerate(taken):
     assert abs(directions[-1, k] - degrees(best[2.0][0])) < 0.1
 
 # %% [markdown]
-# The walk passes through Adam's own last direction, and ends at $\ell_2$. So with $\varepsilon$ the limit is
+# The walk passes through Adam's own last direction, and ends at $\ell_2$. So the limit of these three is
 # $\ell_2$, and nobody will see it.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
@@ -1185,7 +1185,7 @@ progress("03")
 # | normalised GD, GD | $\ell_2$ | along $-g$ |
 # | sign descent; Adam with $\varepsilon = 0$, late | $\ell_\infty$ | all coordinates by the same |
 # | spectral descent | spectral | all singular directions by the same |
-# | Muon | spectral, less what the waves cost | singular directions by 0.68 to 1.20 |
+# | Muon | spectral, less what the waves cost | all but tiny ones by 0.68 to 1.20 |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

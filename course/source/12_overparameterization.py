@@ -737,9 +737,9 @@ show(
 # **It is not that the first gradient favours the best tokens.** At $d = 512$ it still does not in 23 of 100
 # runs of $p$ and 8 of $W$, and all runs are global.
 #
-# **It is the rivals.** Their number falls. Are those that remain also *escaped* more easily? Of $p$'s
-# problems with a rival more are global in more dimensions. But the mix changes, too: five rivals a problem at
-# $d = 4$, 1.3 at $d = 64$. So compare problems with the *same* number of rivals.
+# **Rivals matter.** Their number falls. Are those that remain also *escaped* more easily? Of $p$'s problems
+# with a rival more are global in more dimensions. But the mix changes, too: five rivals a problem at $d = 4$,
+# 1.3 at $d = 64$. So compare problems with the *same* number of rivals.
 
 # %% [markdown]
 # ### Exercise 12.4: At equal rivals
@@ -824,11 +824,11 @@ assert alone.tolist() == [15310, 15312]
 # %% [markdown]
 # Down a column the share falls, with one exception. Along a row it gains little: with one
 # rival nine runs of $p$ in ten are global at *every* $d$. At all three sizes a doubling of $d$ gains .11 to
-# .17 for $p$, at equal rivals less than a fifth of that. For $W$ it gains .03 to .08, and of that a sixth to
-# a half stays: little, but more than two standard errors at two sizes, for $p$ at one.
+# .17 for $p$, at equal rivals little of that. For $W$ it gains .03 to .08, and of that some part stays:
+# little, but more than two standard errors at two sizes, for $p$ at one.
 #
 # So dimensions help in two ways: they make the best choice **possible**, and **remove rivals**. That is
-# nearly all for $p$, and about half or more for $W$, which escapes the others a little more easily in more
+# most of it for $p$, and a good part for $W$, which escapes the others a little more easily in more
 # dimensions. Without a rival all but two of 15,312 runs were global after 600 steps.
 #
 # Why do rivals go? In high dimension random vectors are nearly orthogonal, and then every row of every choice
@@ -924,8 +924,8 @@ assert ends["W, n = d^1.5"][0, 2] > 0.5 > 0.15 > ends["W, n = d^1.5"][1, 2]
 # $$(1 - \varepsilon)^n \approx e^{-n \varepsilon}.$$
 #
 # The last two columns agree within 0.06. So what counts is $n\varepsilon$, the mean number of sequences that
-# fail in a run: it falls only with $n = d$. At equal load $\varepsilon$ levels off, and $n\varepsilon$ grows
-# with $n$; with $n = d^{3/2}$ the error falls, but more slowly than $n$ grows.
+# fail in a run: here only with $n = d$. At equal load $\varepsilon$ levels off, and $n\varepsilon$ grows with
+# $n$; with $n = d^{3/2}$ the error falls, but more slowly than $n$ grows.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.9 Claims and measurements
@@ -977,8 +977,7 @@ progress("12")
 # - **Possible**: for every choice as many numbers as rows are needed, for a random one about $\nu_T$ a
 #   sequence; for $W$ each sequence has to be possible alone, too.
 # - **Found**: possible is not enough. Runs are lost to other local winners. More dimensions leave fewer of
-#   them; that is nearly all they do for $p$, about half or more for $W$. It rests on three sizes of
-#   random tokens.
+#   them; that is most of what they do for $p$, a good part for $W$. It rests on three sizes of random tokens.
 # - **In all sequences at once**: more and more runs, if $n$ times the error of each falls. That the numbers
 #   outgrow the rows is not enough.
 #

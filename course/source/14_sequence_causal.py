@@ -277,7 +277,7 @@ assert max(shares["ragged"], shares["causal"]) < shares["both"]
 # %% [markdown]
 # In each of the 720 runs the direction of $W$ has a cosine above 0.98 to the SAtt-SVM for the tokens it
 # selected. What differs is *which* tokens are selected: the best ones everywhere ("global") least often with
-# full attention, most often when the mask is causal and sequences are ragged. Section 14.7 finds out why.
+# full attention, most often when the mask is causal and sequences are ragged. Section 14.7 asks why.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 14.4 What it costs that all share one W

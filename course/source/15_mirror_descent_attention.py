@@ -17,7 +17,7 @@
 # **After this lesson you can**
 #
 # - take a mirror step for an attention matrix, and say how fast $W$ grows;
-# - say what a divergence from the $\ell_\rho$ SVM means, and how to find it without the SVM;
+# - say what a divergence from the $\ell_\rho$ SVM means, and how to find it from $\lambda$ alone;
 # - say how short a step has to be before a count of selections means anything;
 # - separate *which* tokens are selected from *where* $W$ points, and why $W$ is sparse;
 # - compare optimisers on overlapping splits of real data (optional).
@@ -377,8 +377,8 @@ show(
 #
 # Which tokens does a run select? A count of that tells something of the norm only if shorter steps leave it
 # as it is. And one $\eta$ is not equally short for all $\rho$: it is a length of $S$, while attention depends
-# on $W$. A lead of 1 makes attention $e$ times as large: there it begins to decide. So the length to look at
-# is that of $W_\rho$, the shortest $W$ with such leads.
+# on $W$. At a lead of 1, $e$ times the other's attention, it begins to decide. So the length to look at is
+# that of $W_\rho$, the shortest $W$ with such leads.
 
 # %% [markdown]
 # ### Exercise 15.2: How short is short?
@@ -769,9 +769,9 @@ for name in REAL:
         assert steps[0] + steps[-1] == edges
 
 # %% [markdown]
-# Choosing on the test set gives away about 1.4 points on the digits, and up to 0.7 on the reviews. For
-# $\rho = 3$ the step size chosen is often at an edge of the grid (8 and 10 of 20), for 1.1 on the reviews
-# five times: a wider grid might move these rows.
+# Choosing on the test set adds about 1.4 points on the digits, and up to 0.7 on the reviews. For $\rho = 3$
+# the step size chosen is often at an edge of the grid (8 and 10 of 20), for 1.1 on the reviews five times: a
+# wider grid might move these rows.
 #
 # Is the difference between two $\rho$ larger than chance? Splits of one data set overlap: a test example of
 # one is a training example of others. So their results are alike, and twenty say less than twenty.
@@ -927,8 +927,8 @@ for rho in (1.5, 2.0, 3.0):
     assert every.sum() > 20
 
 # %% [markdown]
-# The head goes to the SVM of its own norm, in the median, and $W$ to its own where all sequences support the
-# head. (We leave out $\rho = 1.1$.)
+# In the median the head goes to its own SVM, and $W$ to its own where all sequences support the head. (We
+# leave out $\rho = 1.1$.)
 #
 # With a head that learns the scores move too, and selection is delicate. The paper shows a toy whose first
 # sequence ends on $(1, 0)$ for $\rho$ = 1.75 and 2, on $(0, 0)$ for 3. We do not have its tokens; a search
