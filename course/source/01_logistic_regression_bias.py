@@ -808,8 +808,8 @@ show(
 # $t^{-E}$.
 
 # %% [markdown]
-# **The line is right from about $t = 10^{1/E}$ on.** Of these sets, when past that time, a quarter of $\lVert
-# r \rVert$ or less is missing in 23 of 30 at $10^5$, and in all but two at most at $10^{10}$, $10^{20}$ and
+# **The line is mostly right past $t = 10^{1/E}$.** Of these sets, when past that time, a quarter of $\lVert r
+# \rVert$ or less is missing in 23 of 30 at $10^5$, and in all but two at most at $10^{10}$, $10^{20}$ and
 # $10^{40}$; when before it, each time in less than a third. (On other draws the border is less sharp.) So our
 # twelve points are a good case: the middle set has to wait until $10^7$, and at $10^5$ most sets are not yet
 # where section 1.5 says.
@@ -996,7 +996,7 @@ progress("01")
 # - $L \approx 1 / (\eta \hat\mu^2 t)$, $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of $\log t$, and, if
 #   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$.
 # - In the plane, with two support vectors, the distance from the line dies like $t^{-E}$, $E = \min(C,
-#   \text{next} - 1, 1)$ where both pushes act. So the line can be trusted from about $t = 10^{1/E}$ on, in
+#   \text{next} - 1, 1)$ where both pushes act. So the line is mostly right from about $t = 10^{1/E}$ on, in
 #   half of the random sets later than $10^7$. Normalised steps settle on the line for $\eta < 2 / (\hat\mu
 #   C)$.
 # - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$.

@@ -642,7 +642,7 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Where normalised descent ends, start by start, for three scores of token 3: at token 1 or, in
-# the darker region at the lower right, at token 2. Dashed: the two Att-SVM directions. Solid: the border of
+# the orange region at the lower right, at token 2. Dashed: the two Att-SVM directions. Solid: the border of
 # exercise 06.3, derived for large $p_1$. (The steep edge on the left is another race: there token 3 holds the
 # attention, and tokens 1 and 2 compete to take it over.)
 
@@ -1088,7 +1088,7 @@ progress("06")
 # - In 100 random problems with $d = 10$ all choices of $p$ were locally optimal, with $d = 3$ only 80. Of the
 #   other 20 twelve came to rest at a finite point, where pushes of several sequences cancel (optional section
 #   6.7).
-# - Far out a choice with a support token of higher score holds only for a time, and where scores tie $p$
+# - On a toy a choice with a support token of higher score holds only for a time, and where scores tie $p$
 #   tends to another SVM (optional section 6.8).
 #
 # ## Further reading

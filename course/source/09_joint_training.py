@@ -646,7 +646,7 @@ show(
 # %% [markdown]
 # The minimiser obeys the same count as descent. If $R_v$ stays bounded it heads for the *tight* SVM, for
 # $R_v = R/4$ to one in between, and above the border to the relaxed one. So "both radii to infinity" alone
-# decides nothing, unless the relaxed and the tight SVM agree.
+# does not fix $p$'s direction, unless the relaxed and the tight SVM agree.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Plain gradient descent
@@ -809,7 +809,7 @@ assert late.softened.where(came).min() > np.cos(np.radians(1.4))
 
 # %% [markdown]
 # **The count of exponents holds.** A slow head leaves $p$ near the tight SVM, a fast one nearer to the
-# relaxed one; the softened SVM is nearest at every $\omega$, with a median of 0.1 degrees (ten times that
+# relaxed one; in the median the softened SVM is nearest at every $\omega$, at 0.1 degrees (ten times that
 # after 3,000 steps). Of these 459 runs 449 are within a degree of it, and 502 of the 510 with SVMs alike.
 #
 # *The undecided ones.* Most have the fast head and are undecided outside $\mathcal S$ only: 91, and in 73 of
