@@ -1,6 +1,6 @@
-"""Run the unit tests, the browser tests and every notebook, and end in one line: what `make test` does.
+"""Run the unit tests, the browser tests and every lesson, and end in one line: what `make test` does.
 
-With --slow, run only the tests that this leaves out: those marked `slow`, and `tests/theory`.
+With --slow, run only what this leaves out: the tests marked `slow`, `tests/theory`, and the solved lessons.
 """
 
 import argparse
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTEST = [sys.executable, "-m", "pytest"]
 # Also compiles, and builds matplotlib's font cache, whose message would otherwise end up in some notebook.
 PREPARE = [sys.executable, "-c", "import course, mini_attn.kernels, matplotlib.font_manager"]
-NOTEBOOKS = "lessons", "solutions"  # folders, and steps of the run
+NOTEBOOKS = "lessons", "solutions"  # folders, and steps of the usual run and of the slow one
 # What a notebook prints must not depend on the processor. With MINI_ATTN_OLD_PROCESSOR set, the lessons are
 # computed as one without AVX would, the solutions, which share all their other cells, as this one does.
 OLD_PROCESSOR = ["env", "ATEN_CPU_CAPABILITY=default", "MKL_CBWR=COMPATIBLE", "OPENBLAS_CORETYPE=Nehalem"]
@@ -32,27 +32,26 @@ def cores() -> int:
 def steps(notebooks: list[str], slow: bool = False) -> dict[str, list[str]]:
     """Return the parts of the run, which run side by side: name -> command.
 
-    Many tests wait, for a browser, a sandbox or a time limit; more of them than cores, and the notebooks'
-    computations, fill the gaps.
+    The solutions have all their cells but the answers in common with the lessons, so the slow run takes them.
+    Many tests wait, for a browser, a sandbox or a time limit: the notebooks' computations fill the gaps.
     """
     few = min(cores(), 4)
     strict = ["--nbval", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg", "--nbval-current-env"]
     patient = ["--nbval-cell-timeout", "120"]
-    # The browser's driver leaves an event loop running in its process; other tests start one of their own.
-    own = [*PYTEST, "-p", "no:nbval"]  # which takes two seconds to load, in each worker
-    spread = ["-n", str(2 * few), "--dist", "worksteal"]
-    if slow:
-        return {"slow tests": [*own, "tests", "--ignore=tests/browser", "-m", "slow", *spread]}
-    quick = ["--ignore=tests/browser", "--ignore=tests/theory", "-m", "not slow"]
-    notebook = [*PYTEST, *strict, *patient, "-n", str(max(1, few // 2)), "--dist", "loadscope"]
+    notebook = [*PYTEST, *strict, *patient, "-n", str(few), "--dist", "loadscope"]
     processor = {"lessons": OLD_PROCESSOR if os.environ.get("MINI_ATTN_OLD_PROCESSOR") else []}
+    folder = NOTEBOOKS[slow]
+    computing = {folder: [*processor.get(folder, []), *notebook, *notebooks]} if notebooks else {}
+    own = [*PYTEST, "-p", "no:nbval"]  # which takes two seconds to load, in each worker
+    spread = ["-n", str(few), "--dist", "worksteal"]
+    if slow:
+        return {"slow tests": [*own, "tests", "--ignore=tests/browser", "-m", "slow", *spread], **computing}
+    quick = ["--ignore=tests/browser", "--ignore=tests/theory", "-m", "not slow"]
     return {
         "tests": [*own, "tests", *quick, *spread],
+        # Its driver leaves an event loop running in the process; other tests start one of their own.
         "browser": [*own, "tests/browser"],
-    } | {
-        folder: [*processor.get(folder, []), *notebook, *paths]
-        for folder in NOTEBOOKS
-        if (paths := [path for path in notebooks if Path(path).parts[0] == folder])
+        **computing,
     }
 
 
@@ -114,10 +113,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--slow", action="store_true", help="run the slow tests, and only those")
     slow = parser.parse_args(arguments).slow
     start = time.monotonic()
-    notebooks = [
-        str(p.relative_to(ROOT)) for name in NOTEBOOKS for p in sorted((ROOT / name).glob("*.ipynb"))
-    ]
-    tests, failures, skipped = 0, [] if notebooks else ["no notebooks in lessons/ and solutions/"], []
+    notebooks = [str(path.relative_to(ROOT)) for path in sorted((ROOT / NOTEBOOKS[slow]).glob("*.ipynb"))]
+    tests, failures, skipped = 0, [] if notebooks else [f"no notebooks in {NOTEBOOKS[slow]}/"], []
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(
             os.environ,
@@ -135,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
         for step, status in side_by_side(commands, folder, environment).items():
             report = reports[step]
             passed, failed, not_run = read(report) if report.exists() else ([], [], [])
-            own = [path for path in notebooks if Path(path).parts[0] == step]
+            own = notebooks if step in NOTEBOOKS else []
             paths = {path.replace("/", "."): path for path in own}  # as the report names them
             failures += sorted({paths.get(file, file) if own else name for file, name in failed})
             if status and not failed:
@@ -147,9 +144,9 @@ def main(arguments: list[str] | None = None) -> int:
                 tests += len(passed)
                 skipped += not_run
     minutes, seconds = divmod(round(time.monotonic() - start), 60)
-    left_out = "" if slow else ", without the slow tests (make test ARGS=--slow)"
+    left_out = "" if slow else ", without the slow tests and the solutions (make test ARGS=--slow)"
     print(f"\nDone in {minutes} min {seconds} s{left_out}.")
-    done = [count(tests, "slow test")] if slow else [count(tests, "test"), count(len(notebooks), "notebook")]
+    done = [count(tests, "slow test" if slow else "test"), count(len(notebooks), "notebook")]
     print(verdict(done, failures, skipped), flush=True)
     return 1 if failures else 0
 

@@ -48,10 +48,11 @@ def test_last_line(arguments, line):
 
 @pytest.fixture
 def course(tmp_path, monkeypatch):
-    """A project with one notebook, where each step writes a given report and exits with a given status."""
+    """A project with one lesson, where each step writes a given report and exits with a given status."""
     monkeypatch.setattr(run, "ROOT", tmp_path)
-    (tmp_path / "lessons").mkdir()
-    (tmp_path / "lessons" / "01_x.ipynb").touch()
+    for folder in run.NOTEBOOKS:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "01_x.ipynb").touch()
     (tmp_path / "fake.py").write_text(
         "import pathlib, sys\n"
         "path = [a.partition('=')[2] for a in sys.argv if a.startswith('--junitxml=')]\n"
@@ -65,13 +66,14 @@ def course(tmp_path, monkeypatch):
         good = {
             "unit tests": (0, cases("tests.a::one")),
             "lessons": (0, cases("lessons.01_x.ipynb::Cell 0")),
+            "slow tests": (0, cases("tests.b::two")),
+            "solutions": (0, cases("solutions.01_x.ipynb::Cell 0")),
         }
         commands = {
             step: [*run.PYTEST, str(status), report] for step, (status, report) in {**good, **steps}.items()
         }
-        monkeypatch.setattr(
-            run, "steps", lambda notebooks, slow: {"slow tests": commands["unit tests"]} if slow else commands
-        )
+        names = {False: ("unit tests", "lessons"), True: ("slow tests", "solutions")}
+        monkeypatch.setattr(run, "steps", lambda _, slow: {name: commands[name] for name in names[slow]})
         return run.main([*arguments])
 
     return outcome
@@ -91,18 +93,20 @@ def test_all_well(course, capfd):
     assert course() == 0
     said = capfd.readouterr().out.splitlines()
     assert said[-1] == "All is well: 1 test and 1 notebook passed."
-    assert said[-2].endswith(", without the slow tests (make test ARGS=--slow).")
+    assert said[-2].endswith(", without the slow tests and the solutions (make test ARGS=--slow).")
 
 
-def test_slow_tests_run_alone(course, capfd):
+def test_slow_tests_and_solutions_run_alone(course, capfd):
     assert course("--slow") == 0
     said = capfd.readouterr().out.splitlines()
-    assert said[-1] == "All is well: 1 slow test passed."
+    assert said[-1] == "All is well: 1 slow test and 1 notebook passed."
     assert "without" not in said[-2]
+    assert course("--slow", solutions=(0, "<testsuite/>")) == 1
+    assert last_line(capfd) == "Something failed: solutions/01_x.ipynb was not run. The reasons stand above."
 
 
 def test_what_is_left_out_is_what_the_slow_run_takes():
-    usual, (slow,) = run.steps([])["tests"], run.steps([], slow=True).values()
+    usual, slow = run.steps([])["tests"], run.steps([], slow=True)["slow tests"]
     assert {"--ignore=tests/theory", "not slow"} <= {*usual}
     assert "slow" in slow
     assert "--ignore=tests/theory" not in slow
@@ -179,13 +183,15 @@ def test_a_course_without_notebooks_is_not_well(course, capfd):
 
 
 def test_every_notebook_is_computed_once_and_an_old_processor_only_when_asked(monkeypatch):
-    notebooks = ["lessons/01_x.ipynb", "lessons/02_y.ipynb", "solutions/01_x.ipynb"]
+    lessons, solutions = ["lessons/01_x.ipynb", "lessons/02_y.ipynb"], ["solutions/01_x.ipynb"]
     monkeypatch.delenv("MINI_ATTN_OLD_PROCESSOR", raising=False)
-    steps = run.steps(notebooks)
-    assert [part for step in run.NOTEBOOKS for part in steps[step] if part.endswith(".ipynb")] == notebooks
-    assert "ATEN_CPU_CAPABILITY=default" not in {part for command in steps.values() for part in command}
+    steps, slow = run.steps(lessons), run.steps(solutions, slow=True)
+    computed = {
+        step: [part for part in command if part.endswith(".ipynb")] for step, command in steps.items()
+    }
+    assert computed == {"tests": [], "browser": [], "lessons": lessons}
+    assert [part for part in slow["solutions"] if part.endswith(".ipynb")] == solutions
     monkeypatch.setenv("MINI_ATTN_OLD_PROCESSOR", "1")
-    old = run.steps(notebooks)
-    assert old["lessons"] == [*run.OLD_PROCESSOR, *steps["lessons"]]
-    assert old | {"lessons": 0} == steps | {"lessons": 0}
+    assert run.steps(lessons) == steps | {"lessons": [*run.OLD_PROCESSOR, *steps["lessons"]]}
+    assert run.steps(solutions, slow=True) == slow
     assert list(run.steps([])) == ["tests", "browser"]
