@@ -241,19 +241,6 @@ def descent(
     return Descent(parameter, tokens, path, selected, problem, solution, c)
 
 
-def polyak(of: Descent, at: tuple[int, int] = (60, 300)) -> tuple[Tensor, Tensor]:
-    """Polyak's steps from 0 to the loss that a descent heads for: their length over the longest that settles,
-    and how much log(L - L_inf) falls each step between the steps `at`, of the runs that select its tokens.
-    """
-    _, model = problem_and_model(of.parameter, len(of.selected), 0)
-    path, _ = run(of.tokens, model, RUNNERS["Polyak"], list(at), of.selected)
-    logits = [_logits(of.tokens, of.parameter, W) for W in path]
-    before, after = (rates.log_excess(h, of.tokens, of.selected) for h in logits)
-    longest = rates.remainder(of.problem, of.solution, of.strengths).longest
-    kept = (geometry.selected_tokens(logits[-1]) == of.selected).all(-1)
-    return (1 / of.solution.margin / longest)[kept], ((before - after) / (at[1] - at[0]))[kept]
-
-
 def race(parameter: str, optimiser: str, *, trials: int, seed: int) -> dict:
     """One optimiser on one parameter; (trials, POINTS) at the steps of `steps_of`."""
     runner = RUNNERS[optimiser]

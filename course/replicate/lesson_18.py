@@ -13,6 +13,8 @@ from course.replicate.taken_apart import (
     SETTINGS,
     cosine,
     descend,
+    few_sentences,
+    hard,
     longer,
     taken_apart,
 )
@@ -22,6 +24,7 @@ LOOKS = (0, 10, 20, 40, 80, 160, 240, 320, 400)  # steps at which the heads are 
 SEEN, ASKED, PRICE = 200, 10, 1.0  # sequences in the statistics; in the SVMs; price of their slack
 EARLY = 80  # the step from which the future is predicted
 ONWARD = (400, 4000)  # the last step of the ten runs, and ten times as many
+ON_THE_WAY = (10, 20, 50, 100, 150, 300)  # steps of the base at which keys and queries are compared
 
 
 def digits(runs, seed):
@@ -352,15 +355,16 @@ def rivals(tokens, decay, *, trials, seed):
     return {name: torch.stack(parts, 1).float() for name, parts in found.items()} | {"train": right}
 
 
-def in_the_base(sentences, *, seed, looks=(300,), price=PRICE):
+def in_the_base(sentences, *, seed, looks=(300,), price=PRICE, nuclear=True):
     """`rivals` where the theory is known to hold: one linear layer on sentences, in which every token asks.
 
     Keys and queries alone are trained. The cosine of their movement, and of the two that nobody trained, to
-    the soft-margin SVM of what it selects, and how far all moved, over the length of W at the start:
-    (looks, trials) each.
+    the soft-margin SVM of what it selects; for keys and queries also to the nuclear SVM, without slack; and
+    how far all moved, over the length of W at the start: (trials, looks) each.
 
     Args:
         sentences: from `few_sentences`. looks: the steps at which to compare, increasing.
+        nuclear: whether to solve the nuclear SVM, too, which takes longer than the rest.
     """
     has = ("K and Q", "every token asks")
     X, y, E = sentences
@@ -380,6 +384,8 @@ def in_the_base(sentences, *, seed, looks=(300,), price=PRICE):
     R, other = (of_tokens(a, real, 1, generator) for _ in range(2))
     R, other = (r / r.norm(dim=(-2, -1), keepdim=True) for r in (R, other))
     found = {name: [] for name in ("own", "free", "pairs", "moved")}
+    if nuclear:
+        found |= {"own_nuclear": [], "pairs_nuclear": []}
     for step in looks:
         moved = kept[step] - W_0
         far = moved.norm(dim=(-2, -1))
@@ -389,9 +395,18 @@ def in_the_base(sentences, *, seed, looks=(300,), price=PRICE):
             ("free", far[..., None, None] * R),
             ("pairs", moved_by_slopes(first["K0"], first["Q0"], other, far)),
         ):
-            solution = svm.solve_soft(a[:, None], choice(W_0 + M, a, real), price)
-            found[name].append(cosine(M, solution.value)[:, 0])
-    return {name: torch.stack(parts) for name, parts in found.items()}
+            selected = choice(W_0 + M, a, real)
+            found[name].append(cosine(M, svm.solve_soft(a[:, None], selected, price).value)[:, 0])
+            if f"{name}_nuclear" in found:
+                W_nuc = svm.solve(hard(a, a, selected[:, 0]), norm="nuc").value
+                found[f"{name}_nuclear"].append(cosine(M[:, 0], W_nuc))
+    return {name: torch.stack(parts, 1) for name, parts in found.items()}
+
+
+def base(d, *, trials, seed):
+    """`in_the_base` on fresh sentences, with embeddings of dimension d: (trials, looks) each."""
+    found = in_the_base(few_sentences(trials, seed % 10_000, d=d), seed=seed, looks=ON_THE_WAY)
+    return {name: value.float() for name, value in found.items()}
 
 
 MEASURED = [
@@ -442,5 +457,14 @@ MEASURED = [
         trials=10,
         batch=10,
         minutes=2,
+    ),
+    Measured(
+        "18.base",
+        "Keys and queries where the theory holds, on the way, against those nobody trained: two norms.",
+        base,
+        {"d": [24, 32]},
+        trials=10,
+        batch=5,
+        minutes=6,
     ),
 ]

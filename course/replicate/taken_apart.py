@@ -211,35 +211,6 @@ def at_the_end(setting, sentences, *, seed, steps=300):
     }
 
 
-def residual_alone(sentences, *, seed, steps=300):
-    """The setting "+ residual and MLP" without the MLP, which writes nothing: values and W learn.
-
-    Args:
-        sentences: from `few_sentences`.
-
-    Returns:
-        decided, whole: as in `taken_apart`, (trials,) each.
-    """
-    has = ("residual and MLP",)
-    X, y, E = sentences
-    P = {**net.simple(has, len(X), E.shape[-1], 8, seed), "embed": E}
-    P["D0"] = torch.zeros_like(P["D0"])
-    trained = ["W0", "V0"]
-    for name in trained:
-        P[name].requires_grad_()
-    descend(P, X, trained, y, has, steps, lambda step: None)
-    keep = []
-    with torch.no_grad():
-        net.outputs(P, net.embed(P, X), has, keep)
-    ((a, attention),) = keep
-    s, asks = attention[:, 0, :, -1:], a[:, :, -1:]
-    fitted = svm.solve(hard(a, asks, s.argmax(-1)), throw=False)
-    return {
-        "decided": (s.amax(-1) > 0.99).double().mean((1, 2)),
-        "whole": cosine(net.matrix(P, 0)[:, 0].detach(), fitted.value),
-    }
-
-
 def ingredients(setting):
     """What is added to the plain layer: () for "base", ("x", "z") for "+ x, z"."""
     return () if setting == "base" else tuple(setting.removeprefix("+ ").split(", "))

@@ -23,7 +23,7 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the remainder, the longest step), [lesson
 # 03](03_optimizer_geometry.ipynb) (norms), [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson
 # 08](08_regularization_path.ipynb) (the offset of a path) and [lesson 11](11_key_query_nuclear.ipynb) (keys
-# and queries, in the optional section only). About 80 minutes, four exercises.
+# and queries, in the optional section only). About 75 minutes, four exercises.
 
 # %%
 import math
@@ -37,7 +37,7 @@ from matplotlib.figure import Figure
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_17 import angle, at_length, descent, polyak, steps_of, tight
+from course.replicate.lesson_17 import angle, at_length, descent, steps_of, tight
 from mini_attn import data, geometry, models, optim, plots, rates, svm, train, widgets
 
 plots.style()
@@ -178,8 +178,8 @@ show(
 
 # %% [markdown]
 # Against steps the four differ, as their lengths do; against the length they are one curve, and it ends as
-# $1/\lVert W\rVert$. (Polyak's stays a little higher: see 17.2.) Now all problems, at equal length and equal
-# steps.
+# $1/\lVert W\rVert$. (Plain descent has only come to length 8, and Polyak's stays a little higher: see 17.2.)
+# Now all problems, at equal length and equal steps.
 
 # %%
 three = torch.tensor([0.5, 0.25, 0.75], dtype=torch.float64)  # median and quartiles
@@ -357,8 +357,8 @@ assert near > 0.02 > 0.005 > away
 # ## 17.3 Many clocks: how the length grows
 #
 # On the curve, the excess is $L - L_\infty \approx$ constant $\cdot\, e^{-\hat\mu R}$ with
-# $\hat\mu = 1/\lVert W_{\mathrm{mm}}\rVert$, so $\lVert G\rVert \approx \hat\mu\,(L - L_\infty)$. Each rule
-# for the step's length gives a clock:
+# $\hat\mu = 1/\lVert W_{\mathrm{mm}}\rVert$, so $\lVert G\rVert \approx \hat\mu\,(L - L_\infty)$. As long as
+# its steps are short enough to settle (17.5), each rule for the step's length gives a clock:
 #
 # | optimiser | a step adds to $R$ | so $R$ is about | and the excess loss |
 # |:---|:---|:---|:---|
@@ -368,7 +368,7 @@ assert near > 0.02 > 0.005 > away
 # | Polyak's | $1/\hat\mu = \lVert W_{\mathrm{mm}}\rVert$ | $j/\hat\mu$ | $e^{-j}$ |
 #
 # Polyak's step needs no $\eta$, but it must know $L_\infty$. It settles by itself on steps as long as the
-# SVM's solution, and each of them *divides the excess by $e$*, unless they are too long (17.5).
+# SVM's solution, and each of them *divides the excess by $e$*.
 #
 # **Predict before you run on:** how many steps would plain descent need to come within one degree?
 
@@ -582,29 +582,15 @@ assert 400 < (law.longest.median() / 0.1) ** 2 < 600  # the step at which 0.1 sq
 # > is of order $\eta_j/\sum_{i \le j}\eta_i$ at least. That is $1/j$ or more as long as step $j$ is the
 # > longest so far: **steps that only grow end no faster than $1/j$.**
 #
-# Polyak's steps, of length $1/\hat\mu$, test the threshold: some are below $\eta^*$, some beyond.
-
-# %%
-over, fall = polyak(others)
-print(f"{100 - len(over)} of 100 runs end on other tokens than those of L_inf, and are left out")
-assert 100 - len(over) == 10
-settle = over <= 1
-print(f"step at most eta*: {settle.sum()} runs, log(L - L_inf) falls by {fall[settle].min():.2f} or more")
-print(f"longer than eta*:  {(~settle).sum()} runs, by {fall[~settle].median():.2f} in the median")
-assert fall[settle].min() > 0.99
-assert fall[~settle].median() < 0.95
-
-# %% [markdown]
-# Where $1/\hat\mu \le \eta^*$, each step divides the excess by $e$, in every run; beyond, in the median by
-# less. Now steps that grow: exponents from decade to decade, for steps of $0.1\sqrt j$, of $\sqrt j$, which
-# pass $\eta^*$ a hundred times sooner, and of $0.1\,j$.
+# Steps that grow pass $\eta^*$ sooner or later. Exponents from decade to decade, for steps of $0.1\sqrt j$
+# and of $0.1\,j$:
 
 # %%
 marks = [round(10 ** (k / 4)) for k in range(8, 19)]  # 100 to 31,623
 ten = data.TokenData(*(part[:10] for part in (tokens.X, tokens.z, tokens.y, tokens.v)))
 decade = {}
 print("exponent to 0.2, median of 10   from 100   316   1,000   3,162 to ten times as many steps")
-growths = {"0.1 sqrt(j)": lambda j: 0.1 * j**0.5, "sqrt(j)": lambda j: j**0.5, "0.1 j": lambda j: 0.1 * j}
+growths = {"0.1 sqrt(j)": lambda j: 0.1 * j**0.5, "0.1 j": lambda j: 0.1 * j}
 for name, rule in growths.items():
     path, x = walk(rule, marks, ten), torch.tensor(marks).double()
     assert (chosen(path[-1], ten) == selected[:10]).all()
@@ -612,12 +598,11 @@ for name, rule in growths.items():
     decade[name] = [float(rates.slope(x[k : k + 5], y[:, k : k + 5]).median()) for k in (0, 2, 4, 6)]
     print(f"{name:24s}  " + "  ".join(f"{round(5 * power) / 5:8.1f}" for power in decade[name]))
 assert decade["0.1 sqrt(j)"][0] < -1.35 < -1.1 < decade["0.1 sqrt(j)"][-1] < -0.9
-assert -1.05 < decade["sqrt(j)"][-1] < -0.9 < decade["sqrt(j)"][0] < -0.7
 assert abs(decade["0.1 j"][-1] + 1) < 0.05 < decade["0.1 j"][0] + 1 < 0.5
 
 # %% [markdown]
-# Steps of $0.1\,j$ and of $\sqrt j$ come to $-1$ *from above*. Steps of $0.1\sqrt j$ pass $\eta^*$ only after
-# some 500 steps: they begin near $-3/2$ and come to $-1$ later.
+# Steps of $0.1\,j$ come to $-1$ *from above*. Steps of $0.1\sqrt j$ pass $\eta^*$ only after some 500 steps:
+# they begin near $-3/2$ and come to $-1$ later.
 
 # %% [markdown]
 # ### Exercise 17.3: How fast a zigzag gets on
@@ -714,21 +699,13 @@ right_to = abs(off_law - 1) < 0.01
 print(f"settled within 1,000 steps: law 1 to 1% in {right_to[fast].sum()} of {fast.sum()}")
 above = (off_law[slow] > 1.05).sum()
 print(f"more slowly: 5% above it or more in {'most' if above >= 3 else above} of {slow.sum()}")
-push = torch.tensor([(lam := tight(problem, solution, c, k)[1]).min() / lam.mean() for k in range(20)])
-print(
-    f"smallest lambda over the mean: {push[fast].min():.3f} or more where fast, "
-    f"{push[slow].max():.3f} or less where slow"
-)
 assert right_to[fast].all()
 assert above >= 3  # which, and by how much, hangs on rounding: a last digit moves a run that zigzags
-assert push[slow].max() < 0.012 < 0.015 < push[fast].min()
 
 # %% [markdown]
 # Where the settling time is under 1,000 steps, law 1 is right to 1%, in all fifteen runs. Slower runs need
-# not be there, and most of these five are not. A row with a small $\lambda$ makes them slow: the SVM hardly
-# needs its push, so it hardly gets any.
-#
-# The exponent is not yet $-2$, as the zigzag takes more of longer steps.
+# not be there, and most of these five are not. The exponent is not yet $-2$, as the zigzag takes more of
+# longer steps.
 
 # %% jupyter={"source_hidden": true}
 fig, (ax, right) = plt.subplots(1, 2, figsize=(12, 4.2))
@@ -1115,7 +1092,7 @@ show(
 # |:---|:---|:---|
 # | one curve | equal angles at equal length | to 1% in the quartiles (GD: at 8); Polyak's 7 to 17% higher |
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 problems to 2%, three quarters to 6% |
-# | Polyak | the excess over $e$ | all runs with $1/\hat\mu \le \eta^*$; others less, in the median |
+# | the longest step | $\eta^* = 2\hat\mu/h$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
 # | **up, then down** | law 1 once settled, towards $J^{-2}$ | 1% in all 15 that settle in 1,000; $J^{-1.8}$ |
 # | Adam, $\beta_2 = .95$ | exercise 17.4 | within 2% |
 
@@ -1138,8 +1115,9 @@ progress("17")
 #
 # - **One curve:** for Euclidean steps below $\eta^*$ the angle ends as $\sqrt{\lVert r\rVert^2 + \lVert
 #   r_0\rVert^2}/R$. The SVM and the scores give $r$, the first steps leave $r_0$.
-# - **Many clocks:** $R$ is $\log j/\hat\mu$, $\eta j$, $\frac23\eta j^{3/2}$ or $j/\hat\mu$. Curve and clock
-#   multiplied give the rate, and NGD is faster than the stated $j^{-1/2}$.
+# - **Many clocks:** while steps stay below $\eta^*$, $R$ is $\log j/\hat\mu$, $\eta j$,
+#   $\frac23\eta j^{3/2}$ or $j/\hat\mu$. Curve and clock multiplied give the rate, and NGD is faster than the
+#   stated $j^{-1/2}$.
 # - **Too long:** beyond $\eta^*$ a run zigzags by its present step, and steps that only grow end no faster
 #   than $1/j$. Steps that grow and come down keep $R$ and, with time to settle, lose the zigzag.
 # - **Adam** is never faster than its divisor forgets.

@@ -203,25 +203,6 @@ def test_polyaks_steps(long_run):
     assert (abs(fall[settles] - 1) < 0.01).all()
 
 
-@pytest.mark.parametrize(("parameter", "shape"), [("W", (8, 4, 8)), ("p", (3, 6, 7)), ("p", (6, 5, 16))])
-def test_polyaks_steps_lose_to_the_zigzag_what_they_are_longer_than_eta_star(parameter, shape, monkeypatch):
-    monkeypatch.setitem(replicate.SIZES, parameter, shape)
-    over, fall = replicate.polyak(replicate.descent(parameter, 40, SEED[shape], 0.1, [1500]))
-    assert len(over) >= 25
-    assert (fall < 1.01).all()
-    assert (over > 1).any()
-    assert (fall[over <= 1] > 0.99).all()
-    for low, high, least, most in (
-        (1, 1.5, 0.7, 0.96),
-        (1.5, 2, 0.55, 0.75),
-        (2, 3, 0.4, 0.6),
-        (3, 20, 0.15, 0.5),
-    ):
-        group = fall[(over > low) & (over <= high)]
-        assert (group > least).all()
-        assert not len(group) or group.median() < most
-
-
 def test_plain_descents_time_is_read_from_normalised_steps():
     tokens = data.random_tokens(4, 5, 9, trials=6, seed=171)
     slow = models.CrossAttention(9, trials=6)

@@ -58,18 +58,16 @@ def test_the_control_of_keys_and_queries_is_passed_late_where_the_theory_holds()
     """Not while W has moved no farther than a transformer's does."""
     sentences = taken_apart.few_sentences(3, 83, n=10, T=11)
     found = stored.in_the_base(sentences, seed=83, looks=(30, 300))
-    (early, late), lead = found["moved"], found["own"] - found["pairs"]
+    (early, late), lead = found["moved"].T, found["own"] - found["pairs"]
     assert (early < 10).all()
     assert (late > 100).all()
-    assert (lead[0] < 0.05).all()
-    assert (lead[1] > 0.08).all()
-    assert (found["own"][1] > found["free"][1]).all()
-
-
-def test_a_residual_alone_delays_nothing():
-    found = taken_apart.residual_alone(taken_apart.few_sentences(2, 79), seed=79)
-    assert (found["decided"] > 0.85).all()
-    assert (found["whole"] > 0.85).all()
+    assert (lead[:, 0] < 0.05).all()
+    assert (lead[:, 1] > 0.08).all()
+    assert (found["own"][:, 1] > found["free"][:, 1]).all()
+    of_their_norm = found["own_nuclear"] - found["pairs_nuclear"]
+    assert (of_their_norm[:, 0] < 0.1).all()
+    assert (of_their_norm[:, 1] > 0.08).all()
+    assert (found["own_nuclear"] > found["own"] + 0.05).all()
 
 
 def test_an_mlp_only_delays_the_decision():
