@@ -6,9 +6,8 @@ seeds and sizes than the lesson's: rows have rank min(d^2, rows), few sequences 
 feasible with the probability of the kinematic formula, d^2 degrees of freedom against those that its
 positions use up (Cover's count where T = 2); norms of the positions' own W add up in squares in high
 dimension; causal masks select the best tokens no more often than random masks that show as many; how often
-positions miss is told by the sum of 1 - 1/m over d^2, not by comparisons; undecided runs decide later, and
-decided ones change tokens where their choice is not locally optimal; padding without a mask wins where all
-scores are negative.
+positions miss is told by the sum of 1 - 1/m over d^2, not by comparisons; padding without a mask wins where
+all scores are negative.
 """
 
 import dataclasses
@@ -216,15 +215,6 @@ def test_late_runs_arrive():
     assert least[1] > 0.9999
 
 
-def test_undecided_runs_are_late():
-    """n = 2, T = 4, d = 3, 100 runs: undecided after 300 steps, most are decided after 3,000."""
-    tokens = positions(2, 4, 3, "full", trials=100, seed=84)
-    (early, _), (then, _) = attention_after(tokens, 300, 3000)
-    before, after = ((geometry.outcome(s, tokens) == "undecided").sum() for s in (early, then))
-    assert before >= 6
-    assert after < 0.5 * before
-
-
 def test_each_position_misses_more_often_in_a_larger_batch():
     """T = 4, d = 10: a share of misses at n = 8 more than twice that of n = 1: sequences feel each other."""
     share = {}
@@ -256,25 +246,6 @@ def test_a_position_that_sees_few_tokens_crowds_nearly_as_much_as_one_that_sees_
     assert batch(5, 8, [8] * 8, 8, [2] * 7 + [8]) == pytest.approx(8)
     assert abs(share[5, 8] - share[8, 2]) < 0.06
     assert share[20, 2] > 1.3 * share[5, 8]
-
-
-def test_decided_runs_move_where_their_choice_is_not_locally_optimal():
-    """T = 4, d = 3, 800 and 8,000 steps, of 200 runs those that cannot last and 80 that can: most of those
-    change tokens, of these at most 2%."""
-    tokens = positions(3, 4, 3, "full", trials=200, seed=91)
-    ((early, _),) = attention_after(tokens, 800)
-    before = geometry.selected_tokens(early)
-    W = svm.solve(svm.sequence_problem(tokens, before), throw=False).value
-    lasts = geometry.locally_optimal(tokens.scores, tokens.compare(tokens.z @ W.mT), before)
-    decided = torch.as_tensor(geometry.outcome(early, tokens) != "undecided")
-    go_on = torch.cat([(decided & ~lasts).nonzero()[:, 0], (decided & lasts).nonzero()[:80, 0]])
-    those = {name: getattr(tokens, name)[go_on] for name in "Xzyv"}
-    ((then, _),) = attention_after(dataclasses.replace(tokens, **those), 8000)
-    moved, lasts = (geometry.selected_tokens(then) != before[go_on]).any(-1), lasts[go_on]
-    assert (~lasts).sum() >= 4
-    assert (moved & ~lasts).sum() >= 3
-    assert (moved & lasts).sum() <= 0.02 * lasts.sum()
-    assert (moved & ~lasts).sum() > 0.5 * (~lasts).sum()
 
 
 def test_the_cost_of_a_long_context_grows_like_its_logarithm():
