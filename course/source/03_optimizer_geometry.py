@@ -15,10 +15,10 @@
 # **After this lesson you can**
 #
 # - derive the steepest step in any norm, and name the optimiser that takes it;
-# - prove that its margin tends to the largest margin in that norm, and say which steps are safe;
+# - prove that its margin tends to the largest margin in that norm, and say what constant steps may lose;
 # - tell for which norms a given direction is best;
-# - tell a run that is stuck from one that is slow;
-# - derive how long Adam's steps really are, and predict when its $\varepsilon$ takes over.
+# - derive how long Adam's steps really are, tell a slow run from a stuck one by it, and predict when its
+#   $\varepsilon$ takes over.
 #
 # **You need** lessons 01 and 02, linear algebra with the singular value decomposition, and NumPy. About
 # 70 minutes with four exercises; the optional section 3.7, on Muon, holds a fifth.
@@ -415,10 +415,8 @@ assert np.isclose(lowest, 10.32, atol=0.01), again("03.2")
 
 # %% [markdown]
 # With steps of one length $\eta$ the theorem's loss of margin is $\frac12 \eta\, a_{\max}^2 + \log n / (\eta
-# t)$. To lose at most a share of $\hat\mu$, take $\eta = \mathrm{share} \cdot \hat\mu / a_{\max}^2$: the
-# first term is half of it, and after enough steps the second is less than the other half. Such steps are
-# *safe*. Of our steps of 1 the theorem says nothing, since $\frac12 a_{\max}^2 > \hat\mu$ in all three norms,
-# and yet they went well. (Long steps need not: the optional section 3.8.)
+# t)$: after many short steps it is small. Of our steps of 1 the theorem says nothing, since $\frac12
+# a_{\max}^2 > \hat\mu$ in all three norms, and yet they went well.
 
 # %%
 for rho, dual in ((1.0, np.inf), (2.0, 2), (np.inf, 1)):
@@ -534,22 +532,22 @@ def adam(A, steps, eta, beta2=0.95, eps=0.0, beta1=0.9):
     return path
 
 
-ETA = np.array([0.005, 0.05, 0.15, 0.005, 0.005, 0.05, 0.05, 0.001])
-BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.999, 0.95, 0.95, 0.999])
-EPS = np.array([0, 0, 0, 1e-8, 1e-8, 1e-8, 1e-50, 1e-8])
-by_adam = adam(A, 40_000, ETA, BETA2, EPS)
+ETA = np.array([0.005, 0.05, 0.1, 0.005, 0.05, 0.05, 0.005])
+BETA2 = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.95, 0.99])
+EPS = np.array([0, 0, 0, 1e-8, 1e-8, 1e-50, 1e-8])
+by_adam = adam(A, 20_000, ETA, BETA2, EPS)
 angles = degrees(by_adam)
 print(f"l_2 has {degrees(best[2.0][0]):.1f} degrees, l_inf {degrees(best[np.inf][0]):.1f}")
 print("Adam without epsilon, beta2 = 0.95:  after 1,000 and 8,000 steps")
 for run in range(3):
     print(f"eta = {ETA[run]:<31} {angles[999, run]:9.1f} {angles[7999, run]:9.1f}")
 assert np.abs(angles[7999, :2] - degrees(best[np.inf][0])).max() < 0.7
-assert 35 < angles[7999, 2] < 36
+assert 38 < angles[7999, 2] < 39
 
 # %% [markdown]
 # The first two runs go to the limit of sign descent, as is proved for $\beta_1 \le \beta_2$ and step sizes
-# that tend to zero (Zhang, Zou & Cao 2024). The third has gained three degrees in 7,000 steps, and seven are
-# missing. Is it stuck, or slow? To tell, we need a clock.
+# that tend to zero (Zhang, Zou & Cao 2024). The third, with steps twice as long as the second, is four
+# degrees short. Is it stuck, or slow? To tell, we need a clock.
 #
 # Adam's steps are not $\eta$ long. The gradient shrinks, so both means hold older gradients that were
 # *larger* than the present one. The root of the mean square feels it most.
@@ -607,35 +605,34 @@ check("03.3", adam_step)
 # %%
 mu_inf = best[np.inf][1]
 real, memories = np.array([adam_step(eta, mu_inf, 0.9, 0.95) for eta in ETA[:3]]).T
-length = (by_adam[-1, :3, 0] - by_adam[19_999, :3, 0]) / 20_000
-print("eta     step, measured   predicted   real memory   degrees after 1, 3 and 5 real memories")
+length = (by_adam[-1, :3, 0] - by_adam[9_999, :3, 0]) / 10_000
+print("eta     step, measured   predicted   real memory   degrees after 1, 3 and 5 memories, and at the end")
 for run in range(3):
     print(f"{ETA[run]:<5} {length[run]:16.5f} {real[run]:11.5f} {memories[run]:13,.0f}  ", end="")
     at = [round(k * memories[run]) - 1 for k in (1, 3, 5)] if run else []
-    print(*(f"{angle:6.1f}" for angle in angles[at, run]))
-    assert np.allclose(angles[at, run], [34.9, 39.4, 41.15][: len(at)], atol=0.5), again("03.3")
-print(f"eta = 0.05 after {40_000 / memories[1]:.0f} memories: {angles[-1, 1]:.1f} degrees")
-assert np.allclose(length[:2], real[:2], rtol=0.004), again("03.3")
+    print(*(f"{angle:6.1f}" for angle in angles[[*at, -1], run]))
+    assert np.allclose(angles[at, run], [35.2, 39.4, 41.2][: len(at)], atol=0.75), again("03.3")
+assert np.allclose(length, real, rtol=0.022), again("03.3")
+assert np.allclose(length[:2], real[:2], rtol=0.005), again("03.3")
 assert (real < 0.86 * ETA[:3]).all(), again("03.3")  # the rival: full steps
-assert abs(angles[-1, 1] - degrees(best[np.inf][0])) < 0.1
+assert (np.abs(angles[-1, :3] - degrees(best[np.inf][0])) < [0.3, 0.1, 0.6]).all()
 
 # %% [markdown]
-# The steps of the first two runs are predicted to half a percent, that of the third, which is only five
-# memories old, to two. Equal steps in all coordinates of full
-# size are *sign descent with a shorter step*. (Not a proof: that the coordinates between, like our $w_2$,
-# balance as in sign descent is assumed.)
+# The steps are predicted to half a percent, those of the third run, which is only six memories old, to two.
+# Equal steps in all coordinates of full size are *sign descent with a shorter step*. (Not a proof: that the
+# coordinates between, like our $w_2$, balance as in sign descent is assumed.)
 #
-# With $\eta$ the memory grows: from 34 steps to 858 and 7,506. That is the clock. After one memory either of
-# the two runs is near 35 degrees, after three at 39, after five within two degrees of $\ell_\infty$. We can
-# follow the faster one on, through 47 memories, and it arrives. So the other was *slow*: what looked like a
-# limit was its first memory.
+# With $\eta$ the memory grows: from 34 steps to 858 and 3,351. That is the clock. After one memory either of
+# the two longer runs is at 35 to 36 degrees, after three at 39, after five within two degrees of
+# $\ell_\infty$. The last one was *slow*: what looked like a limit was its second memory. In the end it is
+# within 0.6 degrees.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Epsilon changes the limit
 #
 # Adam divides by $\sqrt{\overline{g^2}} + \varepsilon$. Once the root is far below $\varepsilon$ the
 # denominator is nearly constant. What remains is gradient descent with momentum, with the limit of $\ell_2$
-# (Wang et al. 2022). When is that, and does Adam see $\ell_\infty$ before?
+# (proved by Wang et al. 2022). When is that, and does Adam see $\ell_\infty$ before?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 03.4: When epsilon takes over
@@ -683,10 +680,10 @@ def taken_over(run):
 
 
 print(
-    "eta     beta2    epsilon   takes over: predicted   measured   degrees then, at 40,000   epsilon needed"
+    "eta     beta2    epsilon   takes over: predicted   measured   degrees then, at 20,000   epsilon needed"
 )
 then, needs, forecast_at = [], [], {}
-for run in range(3, 8):
+for run in range(3, 7):
     eta_eff, memory = adam_step(ETA[run], mu_inf, 0.9, BETA2[run])
     step, needed = takeover(eta_eff, memory, mu_inf, EPS[run])
     seen = taken_over(run)
@@ -695,56 +692,31 @@ for run in range(3, 8):
     then, needs, forecast_at[run] = [*then, angles[seen - 1, run]], [*needs, needed], round(step)
     assert abs(seen / step - 1) < 0.05, again("03.4")
     assert abs(seen * ETA[run] * mu_inf / -np.log(EPS[run]) - 1) > 0.2  # the rival: full steps
-assert np.allclose(then[2:4], [33.3, 40.9], atol=0.2)
-assert np.round(needs[1::3]).tolist() == [-704, -29], again("03.4")
+assert np.allclose(then[1:3], [33.3, 40.9], atol=0.2)
+default, memory = adam_step(0.001, mu_inf, 0.9, 0.999)
+step, needed = takeover(default, memory, mu_inf, 1e-8)
+print(f"torch's own 0.001, 0.999, 1e-8: predicted at {step:,.0f}, epsilon needed 10^{needed:.0f}")
+assert round(needed) == -29, again("03.4")
 
 # %% [markdown]
-# The step $\log(1/\varepsilon) / \nu$ is right within five percent in all five runs. And $\ell_\infty$? With
-# $\eta = 0.05$ and $\varepsilon = 10^{-8}$ the run is taken over at 33 degrees, and is nearer to $\ell_2$
-# after 40,000 steps; with $\varepsilon = 10^{-50}$, below what five memories need, it comes within two
-# degrees of $\ell_\infty$ first. On these points, with torch's $\beta_2 = 0.999$ and its own $\eta = 0.001$
-# that would take an $\varepsilon$ of $10^{-29}$, and with $\eta = 0.005$ one of $10^{-704}$, which is no
-# floating-point number.
+# The step $\log(1/\varepsilon) / \nu$ is right within five percent in all four runs. And $\ell_\infty$? With
+# $\eta = 0.05$ and $\varepsilon = 10^{-8}$ the run is taken over at 33 degrees, and turns back to $\ell_2$;
+# with $\varepsilon = 10^{-50}$, below what five memories need, it comes within two degrees of $\ell_\infty$
+# first. On these points, torch's own $\eta = 0.001$ and $\beta_2 = 0.999$ would need an $\varepsilon$ of
+# $10^{-29}$.
 
 # %% [markdown]
-# **Is $\ell_2$ the limit?** None of these runs comes near it. Taken over, a step is $\eta/\varepsilon$ times
-# the gradient, and fades with it. But short steps follow one curve, whatever their lengths. So we walk on it
-# with strides of our own, from where Adam stood at step 10,000, and count how many of Adam's steps each is
-# worth. On the way we must meet Adam itself, at step 40,000.
-
-# %%
-taken = [3, 5, 6]  # the runs taken over by then
-walk, spent = [by_adam[9_999, taken]], [np.full(3, np.log(10_000))]  # and the logarithm of Adam's steps
-for _ in range(14_000):
-    u = walk[-1] @ A.T
-    least = u.min(axis=1)
-    pull = np.exp(least[:, None] - u) @ A / len(A)
-    slope, stride = np.linalg.norm(pull, axis=1), 5e-4 * np.linalg.norm(walk[-1], axis=1)
-    walk.append(walk[-1] + (stride / slope)[:, None] * pull)
-    spent.append(np.logaddexp(spent[-1], np.log(stride * EPS[taken] / (ETA[taken] * slope)) + least))
-spent, directions = np.array(spent), degrees(np.array(walk))
-meets = np.abs(spent - np.log(40_000)).argmin(axis=0)
-within = (directions < degrees(best[2.0][0]) + 1).argmax(axis=0)
-print("eta    epsilon   at step 40,000: Adam   the walk   within a degree of l_2 at step   walk's end")
-for k, run in enumerate(taken):
-    print(f"{ETA[run]:<6} {EPS[run]:<9} {angles[-1, run]:20.1f} {directions[meets[k], k]:10.1f}", end=" ")
-    print(f"{f'10^{spent[within[k], k] / np.log(10):.0f}':>31} {directions[-1, k]:12.1f}")
-    assert abs(angles[-1, run] - directions[meets[k], k]) < 0.1
-    assert abs(directions[-1, k] - degrees(best[2.0][0])) < 0.1
-
-# %% [markdown]
-# The walk passes through Adam's own last direction, and ends at $\ell_2$. So the limit of these three is
-# $\ell_2$, and nobody will see it.
+# The limit $\ell_2$ is proved, not seen: taken over, a step is $\eta/\varepsilon$ times the gradient,
+# and fades with it. In 20,000 steps none of these runs comes near.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
-at = np.unique(np.geomspace(10, 40_000, 150).astype(int))
+at = np.unique(np.geomspace(10, 20_000, 150).astype(int))
 drawn = (
     (0, r"$\eta = 0.005$", "-", "blue"),
     (1, r"$\eta = 0.05$", "-", "sky"),
-    (2, r"$\eta = 0.15$", "-", "green"),
+    (2, r"$\eta = 0.1$", "-", "green"),
     (3, r"$\eta = 0.005$, $\varepsilon = 10^{-8}$", "--", "orange"),
-    (4, r"the same, $\beta_2 = 0.999$", "-.", "purple"),
 )
 for run, label, line, color in drawn:
     ax.semilogx(at, angles[at - 1, run], line, color=COLORS[color], label=label)
@@ -752,27 +724,26 @@ for run, label, line, color in drawn:
         clock = np.round(np.array([1, 3, 5]) * memories[run]).astype(int)
         ax.plot(clock, angles[clock - 1, run], "o", color=COLORS[color], markersize=6, zorder=3)
         for k, t in zip((1, 3, 5), clock, strict=True):
-            ax.annotate(f"{k}", (t, angles[t - 1, run]), (7, -11), textcoords="offset points", fontsize=10)
+            ax.annotate(f"{k}", (t, angles[t - 1, run]), (4, -15), textcoords="offset points", fontsize=10)
     if run in forecast_at:
         t = forecast_at[run]
         ax.plot(t, angles[t - 1, run], "x", color=COLORS["black"], markersize=8, markeredgewidth=2, zorder=4)
 for rho in (np.inf, 2.0):
     ax.axhline(degrees(best[rho][0]), color=COLORS["grey"], linewidth=1.3)
     ax.text(11, degrees(best[rho][0]) - 0.3, NAMES[rho], va="top")
-ax.set(xlabel="step $t$", ylabel="direction of $w_t$ (degrees)", ylim=(24.5, 46), xlim=(10, 6e4))
+ax.set(xlabel="step $t$", ylabel="direction of $w_t$ (degrees)", ylim=(24.5, 46), xlim=(10, 3e4))
 fig.legend(loc="outside right center", fontsize=10)
 show(
     fig,
     alt="The direction of Adam against steps. Without epsilon the smallest steps stay near the line of l "
-    "infinity; larger ones turn towards that of l 2 and climb back, the largest about ten times as late. "
+    "infinity; larger ones turn towards that of l 2 and climb back, the largest about four times as late. "
     "Dots numbered 1, 3 and 5 on the two stand at nearly the same heights. With epsilon a run leaves l "
-    "infinity for good at a cross near step 1,700; with beta2 0.999 it falls to 31 degrees and stays there.",
+    "infinity for good at a cross near step 1,700.",
 )
 
 # %% [markdown]
 # **Figure 3.** Where Adam goes. Solid: without $\varepsilon$, $\beta_2 = 0.95$. Dashed: with $\varepsilon$.
-# Dash-dotted: with $\varepsilon$ and $\beta_2 = 0.999$. Dots: after 1, 3 and 5 real memories. Crosses: where
-# $\varepsilon$ takes over, as predicted.
+# Dots: after 1, 3 and 5 real memories. Cross: where $\varepsilon$ takes over, as predicted.
 
 # %% [markdown]
 # All optimisers so far:
@@ -846,7 +817,30 @@ assert same(spectral_step(G), [[-0.6, -0.8, 0], [0, 0, -1]])
 
 # %% [markdown]
 # The theorem of 3.3 holds for any norm. So with steps that shrink this **spectral descent** maximises the
-# margin in the spectral norm.
+# margin in the spectral norm. We run it on twelve random signed points $A_i$ of matrix shape, with $\langle
+# A_i, W \rangle$ in place of $a_i \cdot w$. Its weights are the certificate, each times the length of its
+# step.
+
+# %%
+rng = np.random.default_rng(1)
+points, truth = rng.normal(size=(12, 5, 8)), rng.normal(size=(5, 8))
+points *= np.sign((points * truth).sum(axis=(1, 2)))[:, None, None]  # separable
+shares = {}
+for name, step in (("spectral", spectral_step), ("Frobenius", lambda G: -G / np.linalg.norm(G))):
+    W, total = np.zeros((5, 8)), 0.0
+    for eta in 0.3 / np.sqrt(np.arange(1, 2001)):
+        q = weights(np.tensordot(points, W))
+        W, total = W + eta * step(-np.tensordot(q, points, 1)), total + eta * q
+    if name == "spectral":
+        bound = np.linalg.norm(np.tensordot(total, points, 1), "nuc") / total.sum()  # B(lambda)
+    shares[name] = np.tensordot(points, W).min() / np.linalg.norm(W, 2) / bound
+    print(f"{name:9} steps: spectral margin over its bound {shares[name]:.2f}")
+assert shares["spectral"] > 0.98
+assert shares["Frobenius"] < 0.8
+
+# %% [markdown]
+# Spectral steps come within two percent of their own bound. Steps of length one in another norm, Frobenius',
+# stay far below it: there they are not steepest.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3.7 Muon *(optional)*
@@ -915,7 +909,7 @@ show(
 # norm is the spectral one.
 
 # %%
-C, d, per_class, trials = 10, 25, 50, 10
+C, d, per_class, trials = 10, 25, 50, 6
 labels, rows = np.repeat(np.arange(C), per_class), np.arange(C * per_class)
 
 
@@ -972,29 +966,24 @@ def train_matrices(step, steps, momentum=0.95, eta=0.2):
     return kept
 
 
-def frobenius_step(G):
-    return -G / np.linalg.norm(G, axis=(1, 2), keepdims=True)
-
-
 def margin(W):
     """The margin of each W in the spectral norm."""
     return -ahead(W).max(axis=(1, 2)) / np.linalg.norm(W, 2, axis=(1, 2))
 
 
-((by_ngd, _),) = train_matrices(frobenius_step, [400])
 ((by_polar, proof),) = train_matrices(spectral_step, [400])
 (_, early), (by_muon, _) = train_matrices(lambda G: -orthogonalise(G), [500, 1500])
 bound = np.linalg.norm(proof, "nuc", axis=(1, 2))
-print("spectral margin over its bound, ten problems")
-for name, W in (("normalised GD", by_ngd), ("spectral descent", by_polar), ("Muon", by_muon)):
+print("spectral margin over its bound, six problems")
+for name, W in (("spectral descent", by_polar), ("Muon", by_muon)):
     share = margin(W) / bound
     print(f"{name:20} {share.min():.2f} to {share.max():.2f}")
 assert (margin(by_polar) / bound).min() > 0.99
-assert 0.85 < (margin(by_muon) / bound).min() < 0.87 < 0.97 < (margin(by_muon) / bound).max() < 0.985
+assert 0.85 < (margin(by_muon) / bound).min() < 0.87 < 0.94 < (margin(by_muon) / bound).max() < 0.96
 
 # %% [markdown]
 # With the exact polar factor, and the same momentum, the largest spectral margin is reached to one percent.
-# Muon gets 86 to 98 percent. So the momentum is not at fault: the polynomial is.
+# Muon gets 86 to 95 percent. So the momentum is not at fault: the polynomial is.
 #
 # How much margin does it cost?
 
@@ -1053,101 +1042,10 @@ assert np.abs(forecast / measured - 1).max() < 0.025, again("03.5")
 assert (own_bound / measured - 1).min() > 0.1, again("03.5")  # the rival: lifted to one
 assert (own_bound >= bound * (1 - 1e-3)).all(), again("03.5")
 
-# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(5.2, 2.8))
-U, sizes, Vt = np.linalg.svd(early[0])
-at, found = sizes[: C - 1] / np.linalg.norm(sizes), np.diag(U.T @ by_muon[0] @ Vt[:C].T)[: C - 1]
-some = np.geomspace(0.02, 1, 2000)
-ax.semilogx(some, becomes(some) / becomes(at).max(), color=COLORS["black"], linewidth=1.2, label="polynomial")
-ax.semilogx(at, found / found.max(), "s", color=COLORS["orange"], markersize=7, label="$W$")
-ax.set(xlabel=r"$\sigma_k(M) / ||M||_F$", ylabel="relative to the largest", ylim=(0, 1.15))
-ax.legend(loc="lower right")
-show(
-    fig,
-    alt="The wavy curve of Muon's polynomial, and on it nine squares, the entries of the trained W along the "
-    "singular vectors of the mean gradient.",
-)
-
-# %% [markdown]
-# **Figure 6.** The first problem: the entries of $W$ after 1,500 steps along the singular vectors of
-# $M$ after 500, over $M$'s singular values, lie on the polynomial's waves.
-
 # %% [markdown]
 # The margin is $\sum_k \sigma_k f_k / \max_k f_k$, with $f_k$ read off the wave at $\sigma_k / \lVert M
 # \rVert_F$. The forecast is right to two percent. With all $f_k = 1$, as if the polar factor had been taken,
 # it would be more than ten percent too high.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 3.8 When long steps get stuck *(optional)*
-#
-# Sign descent on 40 other sets, of ten points in five dimensions. With steps of $\eta = s / a_{\max}$ no $a_i
-# \cdot w$ changes by more than $s$ in a step. A run may fall short because it is *slow* or because it is
-# *stuck*. To tell, let it go on: take what it has added in its second half, and see what this lacks of the
-# largest margin. A slow run loses its lack as it gets longer, a stuck one keeps it.
-
-
-# %%
-def ten_points(seed):
-    """Ten signed points in five dimensions, separated by a random direction."""
-    rng = np.random.default_rng(seed)
-    axis, drawn = rng.normal(size=5), rng.normal(size=(10, 5))
-    return drawn * np.sign(drawn @ axis)[:, None] + 0.3 * axis / np.linalg.norm(axis)
-
-
-sets = np.array([ten_points(seed) for seed in range(40)])
-problem = svm.HardMarginProblem(torch.tensor(sets), None, torch.ones(40, 10, dtype=torch.float64))
-solution = svm.solve(problem, norm=np.inf, tol=1e-6)
-mu = solution.margin.numpy()
-a_max = np.abs(sets).sum(axis=-1).max(axis=-1)
-scaled = np.array([0.1, 0.3, 1, 3])
-eta = (scaled / a_max[:, None])[..., None]  # (sets, runs, 1)
-w, kept = np.zeros((40, 4, 5)), {}
-for t in range(1, 32_001):
-    u = w @ sets.mT
-    w = w + eta * np.sign(np.exp(u.min(axis=-1, keepdims=True) - u) @ sets)
-    if t in (1000, 2000, 4000, 8000, 16_000, 32_000):
-        kept[t] = w
-
-
-def ahead_by(t):
-    """a_i.w of what the second half of t steps added, made one long, over the largest margin."""
-    added = kept[t] - kept[t // 2]
-    return added @ sets.mT / np.abs(added).max(axis=-1, keepdims=True).clip(1e-9) / mu[:, None, None]
-
-
-def lack(t):
-    """The share of the largest margin that the second half of t steps lacks: (sets, runs)."""
-    return 1 - ahead_by(t).min(axis=-1)
-
-
-short = {t: (lack(t) > 1e-3).sum(axis=0) for t in (2000, 8000, 32_000)}
-safe = 0.1 * mu / a_max
-lam = (solution.dual / solution.dual.sum(dim=-1, keepdim=True)).numpy()[:, None]  # B(lam) = mu
-last, second = lack(32_000), 1 - (lam * ahead_by(32_000)).sum(axis=-1)  # what the second inequality loses
-by_second = ((last > 1e-3) & (second > last / 2)).sum(axis=0)
-print("runs, of 40, whose second half lacks more than a thousandth")
-print("     after 2,000    8,000   32,000 steps   more than half of it in the second inequality")
-for s, *counts in zip(scaled, *short.values(), by_second, strict=True):
-    print(f"s = {s:3}", *(f"{count:8}" for count in counts))
-print(f"the safe steps for a share of 0.1 have s from {safe.min():.3f} to {safe.max():.3f}")
-assert list(short[32_000]) == [0, 4, 14, 27]
-assert list(by_second) == [0, 2, 12, 25]
-assert ((second > -1e-6) & (second < last + 1e-6)).all()
-assert not ((last > 6e-4) & (last < 1.2e-3)).any()  # two kinds, and nothing between them
-assert np.median((last / lack(8000))[last > 1e-3]) > 0.95
-assert safe.max() < 0.05
-
-# %% [markdown]
-# The slow leave the list, the stuck stay, and after 32,000 steps no lack is near a thousandth. At $s = 0.1$,
-# above the safe steps, none of these forty is stuck; from $s = 0.3$ on some are.
-#
-# **Why?** Put the weights $\hat\lambda$ with $B(\hat\lambda) = \hat\mu$ into the two inequalities of section
-# 3.3. What a direction lacks of $\hat\mu$ is what it loses in the first, plus what it loses in the second. In
-# the first a point with weight in $\hat\lambda$ has run ahead of the worst: descent has forgotten it. In the
-# second a coordinate that $\hat w$ has at full size steps *back* at times, as in most stuck runs with long
-# steps. One step can change the ratio of two weights $e^{2s}$ times: 1.2 for $s = 0.1$, and 400 for $s = 3$.
-# Weight jumps from point to point, and signs jump with it. [Lesson 17](17_convergence_rates.ipynb) meets
-# stuck runs in attention.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
@@ -1169,7 +1067,7 @@ progress("03")
 #
 # - Steepest descent with shrinking steps maximises the margin in its own norm, because the slope of the loss
 #   is a bound on that margin. Constant steps are proved to lose at most $\frac12 \eta\, a_{\max}^2$ of it
-#   in the long run. Long ones can get stuck (section 3.8).
+#   in the long run.
 # - A direction is best in $\ell_\rho$, $1 < \rho < \infty$, if its worst points add up to
 #   $\mathrm{sign}(w)\,|w|^{\rho-1}$, with weights that are not negative.
 # - Late, Adam with $\varepsilon = 0$ and $\beta_1 \le \beta_2$ went like sign descent with steps
@@ -1199,8 +1097,6 @@ progress("03")
 # - Zhang, Zou & Cao, *The implicit bias of Adam on separable data* (NeurIPS 2024, arXiv:2406.10650), and
 #   Wang et al., *Does momentum change the implicit regularization on separable data?* (NeurIPS 2022,
 #   arXiv:2110.03891): Adam without and with $\varepsilon$.
-# - Baek, Song & Yun, *Implicit bias of per-sample Adam on separable data* (2025, arXiv:2510.26303): one
-#   sample a step can change the norm, up to $\ell_2$.
 # - Fan, Schmidt & Thrampoulidis, *Implicit bias of spectral descent and Muon on multiclass separable data*
 #   (2025, arXiv:2502.04664): sections 3.6 and 3.7.
 # - Jordan et al., *Muon: an optimizer for hidden layers in neural networks* (2024, kellerjordan.github.io):

@@ -784,8 +784,8 @@ assert long_share > 0.95
 # %% [markdown]
 # - **The first step teaches much of the rule**: up to $n = 80$ it makes more than half of the SVM's gain over
 #   chance, one in eight. On 2,000 sequences it selects the .91 that $b_v / b$ foresees.
-# - **The SVM does better, because its $b_v / b$ is smaller**: 2.1 to 3.1 at these $n$, which foresees nearly all.
-#   What is missing at small $n$ is the form: a $W$ from few sequences has much else in it.
+# - **The SVM does better, because its $b_v / b$ is smaller**: 2.1 to 3.1 at these $n$, which foresees nearly
+#   all. What is missing at small $n$ is the form: a $W$ from few sequences has much else in it.
 # - **Nine is no constant of attention**. With sixteen tokens more bad ones push along $v$, the first step has
 #   21, and selects less than half; the SVM still has less than 3, and still selects nearly all.
 

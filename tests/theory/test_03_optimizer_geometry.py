@@ -221,7 +221,7 @@ def test_adams_real_step_and_that_memory_does_not_change_the_limit(eta, beta1, b
 
 
 def test_a_long_memory_only_delays_adam_if_its_real_step_is_short():
-    """Six of the lesson's forty sets, epsilon = 0: beta_2 = 0.8 makes real steps of eta_eff a_max > 0.44.
+    """Six of forty sets, epsilon = 0: beta_2 = 0.8 makes real steps of eta_eff a_max > 0.44.
 
     There the second half of 16,000 steps is short of the l_inf margin by 1.4 to 7 percent, as sign descent
     may be with steps so long; beta_2 = 0.95, whose steps are a quarter as long, reaches it to 0.3 percent.
