@@ -724,7 +724,8 @@ for run, label, line, color in drawn:
         clock = np.round(np.array([1, 3, 5]) * memories[run]).astype(int)
         ax.plot(clock, angles[clock - 1, run], "o", color=COLORS[color], markersize=6, zorder=3)
         for k, t in zip((1, 3, 5), clock, strict=True):
-            ax.annotate(f"{k}", (t, angles[t - 1, run]), (4, -15), textcoords="offset points", fontsize=10)
+            beside = (-12, 5) if (run, k) == (1, 1) else (4, -15)
+            ax.annotate(f"{k}", (t, angles[t - 1, run]), beside, textcoords="offset points", fontsize=10)
     if run in forecast_at:
         t = forecast_at[run]
         ax.plot(t, angles[t - 1, run], "x", color=COLORS["black"], markersize=8, markeredgewidth=2, zorder=4)
