@@ -23,7 +23,7 @@
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
 # [lesson 07](07_local_global_tokens.ipynb) (global and local choices),
 # [lesson 10](10_cross_self_attention.ipynb)
-# (the matrix $W$), and [lesson 12](12_overparameterization.ipynb) (feasibility). About 60 minutes, five
+# (the matrix $W$), and [lesson 12](12_overparameterization.ipynb) (feasibility). About 65 minutes, five
 # exercises.
 
 # %%
@@ -276,7 +276,7 @@ assert shares["full"] + 20 < shares["causal"]
 # %% [markdown]
 # ### Exercise 14.2: The price of a mask
 #
-# ★★☆ · 8 minutes
+# ★★☆ · 10 minutes
 #
 # All $nT$ tokens are orthonormal. Return $\lVert W_{\mathrm{mm}}\rVert^2$ for a mask `sees`, any mask: a
 # position need not see itself, and one that sees nothing does not ask. No choice $\alpha$ is given. Why is
