@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 
 from course import exercises
 from course.replicate import lesson_12 as runs
-from mini_attn import data, geometry, svm
+from mini_attn import data, svm
 from mini_attn.sweep import wilson
 
 enough, probability, safe_level, _ = (spec.reference for spec in exercises.exercises("12"))
@@ -100,42 +100,6 @@ def test_orthogonal_tokens_and_queries_make_every_run_global(lr):
         assert bool((code == runs.GLOBAL).all()) == every
 
 
-def test_orthogonal_queries_free_the_sequences_and_orthogonal_tokens_do_not():
-    tokens = data.random_tokens(4, 3, 4, trials=200, seed=61)
-    share, rivals = [], []
-    for keys, z in ((0, 0), (0, 1), (1, 0)):
-        X, q = (runs.orthonormal(a) if change else a for a, change in ((tokens.X, keys), (tokens.z, z)))
-        changed = data.TokenData(X=tokens.X, z=q, y=tokens.y, v=tokens.v, keys=X)
-        won = runs.words(runs.descend(runs.attend("W", 4, 200), changed, 400), changed) == runs.GLOBAL
-        rivals.append(runs.wrong_winners("W", changed)[0])
-        share.append(won.double().mean())
-    assert share[1] > share[0] + 0.02
-    assert share[2] < share[0]
-    have = [(one > 0).double().mean() for one in rivals]
-    assert max(have[1:]) < have[0] - 0.05  # both leave fewer problems with a rival
-    each = [one[one > 0].double().mean() for one in rivals]
-    assert each[1] < each[0] - 0.5  # orthogonal queries leave those fewer, too
-    assert each[2] > each[1] + 0.5
-
-
-def test_with_orthogonal_tokens_the_first_gradient_is_nearer_to_a_rival_more_often():
-    """Of the problems with a rival: the best choice is nearest in fewer, and where it is, it is found.
-
-    With the two rates of random data the smaller share makes a third of what is lost.
-    """
-    share, found = {}, {}
-    for which in ("queries", "nothing", "tokens"):
-        ahead = runs.nearest(which, trials=250, seed=63)["ahead"]
-        won = runs.orthogonal(which, trials=250, seed=63)["code"] == runs.GLOBAL
-        near, has = ahead > 0, torch.isfinite(ahead)
-        assert won[has & near].double().mean() > won[has & ~near].double().mean() + 0.15
-        share[which] = near[has].double().mean()
-        found[which] = [won[of].double().mean() for of in (has & near, has & ~near, has)]
-    assert share["queries"] > share["nothing"] + 0.03 > share["tokens"] + 0.06
-    by_place = (share["nothing"] - share["tokens"]) * (found["nothing"][0] - found["nothing"][1])
-    assert 0.2 < by_place / (found["nothing"][2] - found["tokens"][2]) < 0.6
-
-
 def test_rivals_are_escaped_by_their_number_whatever_the_dimension():
     one, pooled, many = [], [], []
     for d in (4, 24):
@@ -175,34 +139,6 @@ def test_the_safe_level_is_reached():
     np.testing.assert_allclose(min(costs), safe_level(scores), rtol=1e-9)
 
 
-def test_equal_scores_are_enough_for_one_sequence_only():
-    for n, d, every in ((1, 4, True), (5, 9, False)):
-        tokens = data.random_tokens(n, 3, d, trials=150, seed=23)
-        X, v = torch.zeros_like(tokens.X), torch.zeros_like(tokens.v)
-        X[..., 0].scatter_(-1, tokens.optimal[..., None], 1.0)
-        v[..., 0] = 1
-        tied = data.TokenData(X=X, z=tokens.z, y=torch.ones_like(tokens.y), v=v, keys=tokens.X)
-        can = runs.possible("p", tied)
-        code = runs.words(runs.descend(runs.attend("p", d, 150), tied, 1500), tied)
-        assert can.sum() > 60
-        assert (code[can] == runs.GLOBAL).all() == every
-        assert (code[can] == runs.LOCAL).any() != every
-
-
-def test_favoured_and_far_is_global():
-    for kind, n, T, d in (("p", 3, 5, 9), ("W", 5, 3, 5)):
-        tokens = data.random_tokens(n, T, d, trials=300, seed=29)
-        favoured = (runs.first_leads(kind, tokens) > 0).all(dim=-1)
-        model = runs.attend(kind, d, 300)
-        torch.nn.functional.softplus(-tokens.y * model(tokens)).mean(-1).sum().backward()
-        step = -next(model.parameters()).grad
-        step = 300 * step / step.flatten(1).norm(dim=1).reshape(-1, *[1] * (step.ndim - 1))
-        code = runs.words(runs.descend(runs.attend(kind, d, 300, init=step), tokens, 600), tokens)
-        assert favoured.sum() > 40
-        assert (code[favoured] == runs.GLOBAL).all()
-        assert (code[~favoured] != runs.GLOBAL).sum() > 20
-
-
 def test_sequences_fail_as_if_independent_when_they_crowd():
     shares = []
     for d in (6, 20):
@@ -224,24 +160,3 @@ def test_random_choices_are_lost_for_want_of_numbers_and_alone_at_once(n, T, d):
     assert value < min(alone, uncut) - 0.03
     if d == 3:  # the smaller of the two is refused
         assert wilson(hits, 400, 0.99)[1] < min(alone, uncut)
-
-
-def test_p_and_W_err_alike_at_the_same_load():
-    error = []
-    for kind, n, d in (("p", 20, 40), ("W", 24, 7), ("W", 12, 7)):
-        tokens = data.random_tokens(n, 3, d, trials=100, seed=51)
-        attention = runs.descend(runs.attend(kind, d, 100), tokens, 300)
-        error.append((geometry.selected_tokens(attention) != tokens.optimal).double().mean())
-    assert abs(error[1] - error[0]) < 0.03
-    assert error[2] < error[0] - 0.03  # half the load
-
-
-def test_the_error_at_a_load_grows_with_T_alike_for_p_and_W():
-    error = []
-    for kind, n, T, d in (("p", 40, 2, 40), ("p", 12, 9, 96), ("W", 24, 7, 12), ("p", 16, 7, 96)):
-        tokens = data.random_tokens(n, T, d, trials=100, seed=52)
-        attention = runs.descend(runs.attend(kind, d, 100), tokens, 300)
-        error.append((geometry.selected_tokens(attention) != tokens.optimal).double().mean())
-    assert error[1] > 2 * error[0]
-    assert error[2] > 2 * error[0]
-    assert abs(error[3] - error[2]) < 0.05
