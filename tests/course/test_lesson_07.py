@@ -39,30 +39,3 @@ def test_enumeration_solves_each_choice_as_if_it_were_alone(lesson):
             if found["feasible"][trial, choice]:
                 np.testing.assert_allclose(found["p_mm"][trial, choice], alone.value, rtol=1e-5)
     assert (found["global"].sum(dim=1) <= 1).all()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_cone_is_the_widest_in_which_the_choice_is_ahead(seed, lesson):
-    rng = np.random.default_rng(seed)
-    keys = rng.normal(size=(2, 4, 3))
-    selected = (keys @ rng.normal(size=3)).argmax(axis=1)
-    p_mm = svm.solve(svm.token_problem(torch.tensor(keys), torch.tensor(selected))).value.numpy()
-    theta = lesson["cone"](*(torch.tensor(part)[None] for part in (keys, selected, p_mm))).item()
-    across = rng.normal(size=(20_000, 3))
-    across -= np.outer(across @ p_mm, p_mm) / (p_mm @ p_mm)
-    across /= np.linalg.norm(across, axis=1, keepdims=True)
-    for factor, ahead in ((0.999, 1.0), (1.05, 0.99)):
-        angle = np.radians(factor * theta)
-        p = np.cos(angle) * p_mm / np.linalg.norm(p_mm) + np.sin(angle) * across
-        share = ((p @ keys.swapaxes(-1, -2)).argmax(axis=-1) == selected[:, None]).all(axis=0).mean()
-        assert share == 1 if ahead == 1 else share < 1
-
-
-def test_newtons_method_finds_the_minimum_it_starts_beside_and_none_on_the_way_to_infinity(lesson):
-    corners = torch.tensor([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]]).double()
-    keys = torch.stack([corners, torch.zeros_like(corners)], dim=1)[None]  # one sequence pulls towards each
-    scores = torch.tensor([1.0, 0.0]).double().expand(1, 3, 2)
-    for p, found in (([0.3, -0.2], True), ([9.0, 0.0], False)):  # the minimum is near 0
-        assert lesson["finite_minimum"](torch.tensor([p]).double(), keys, scores).item() == found
-    for p in ([3.0, 0.1], [300.0, 0.1]):  # a single sequence: to infinity, though the gradient vanishes there
-        assert not lesson["finite_minimum"](torch.tensor([p]).double(), keys[:, :1], scores[:, :1]).any()
