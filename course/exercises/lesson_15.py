@@ -9,7 +9,7 @@ def _power(x, c):
     return np.sign(x) * np.abs(x) ** c
 
 
-# --------------------------------------------------------------------------- 15.1 how far, without the goal
+# ------------------------------------------------------------------ 15.1 how far, from the weights alone
 def _distance_by(
     primal=lambda rho: rho,
     dual=lambda rho: rho / (rho - 1),
@@ -122,7 +122,7 @@ _DISTANCE_RIVALS = known(
 
 DISTANCE = Exercise(
     id="15.1",
-    title="How far, without the goal",
+    title="How far, from the weights alone",
     points=2,
     minutes=10,
     difficulty=2,
