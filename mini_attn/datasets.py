@@ -127,7 +127,6 @@ def imdb(folder, part: str) -> Texts:
         ValueError: another part. FileNotFoundError: a folder is missing or holds no review.
 
     Source: A. Maas and others, "Learning Word Vectors for Sentiment Analysis", ACL 2011.
-    Introduced in lesson 15.
     """
     if part not in ("train", "test"):
         raise ValueError(f"part = {part!r}; expected 'train' or 'test'")

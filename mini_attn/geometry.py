@@ -120,7 +120,7 @@ def margins(
     Raises:
         ValueError: selected tokens that do not exist, or not one for each sequence.
 
-    Introduced in lesson 07.
+    Introduced in lesson 10.
     """
     selected = _indices(selected, logits)[..., None]
     return (logits.gather(-1, selected) - logits).scatter(-1, selected, torch.inf)

@@ -34,6 +34,8 @@ def closed_form(
         None where only autograd knows the way: a model, or a head, that is not this package's. Else
         a function of no arguments returning the margins y_i f_i, (*trials, n), and the gradient of
         (1/n) sum_i l(y_i f_i), summed over trials, by parameter name.
+
+    Introduced in lesson 10.
     """
     kind = type(model)
     if isinstance(model, LinearClassifier) and kind.forward is LinearClassifier.forward:

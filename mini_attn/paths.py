@@ -122,7 +122,6 @@ def ridge_path(
             :func:`regularization_path`.
 
     Source: Tarzanagh et al. 2023, "Transformers as Support Vector Machines", vanishing regularisation.
-    Introduced in lesson 11.
     """
     loss = losses.get(loss)
     ridges = torch.as_tensor(ridges, dtype=torch.float64).flatten()

@@ -162,6 +162,6 @@ def textbook_softmax(
         logits: h, (..., T).
         batch_dims: ignored; here so that it can stand in for :func:`softmax`.
 
-    Introduced in lesson 05, where its failure is measured.
+    Lesson 05 tells how it fails.
     """
     return _TextbookSoftmax.apply(logits)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from nbformat import NotebookNode
 
-WORDS = 130  # a minute, of prose with formulas
-LINES = 15  # a minute, of visible code
+WORDS = 110  # a minute, of prose with formulas, about as fast as careful readers went
+LINES = 12  # a minute, of visible code
 DISPLAYED = 12  # words that a displayed formula takes as long as
 STEP = 5  # minutes are stated in fives
 RANGE = (60, 90)

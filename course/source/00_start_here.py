@@ -21,7 +21,7 @@
 # - find your way through the course, and back to where you left it;
 # - say whether you know enough to begin.
 #
-# **You need** a little Python. About 30 minutes, five exercises, which show what the other lessons take for
+# **You need** a little Python. About 35 minutes, five exercises, which show what the other lessons take for
 # granted.
 
 # %% [markdown]

@@ -21,7 +21,7 @@
 # - derive how fast a run gets where you predict, and how long a normalised step may be.
 #
 # **You need** linear algebra, calculus and NumPy. Section 1.8 reads a little PyTorch; you write none. About
-# 80 minutes without the optional section 1.9; five exercises. An unsolved exercise runs on with
+# 90 minutes without the optional section 1.9; five exercises. An unsolved exercise runs on with
 # the reference; a wrong one does not: repair it before you go on, or the `assert`s below will fail.
 
 # %%

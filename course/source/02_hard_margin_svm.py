@@ -21,7 +21,7 @@
 # - prove that no separating direction exists, where none does.
 #
 # **You need** lesson 01, linear algebra, calculus and NumPy. No duality theory: what we use we prove. About
-# 80 minutes without the optional sections 2.8 and 2.10, five exercises.
+# 85 minutes without the optional sections 2.8 and 2.10, five exercises.
 
 # %%
 import ipywidgets

@@ -21,7 +21,7 @@
 #   $\varepsilon$ takes over.
 #
 # **You need** lessons 01 and 02, linear algebra with the singular value decomposition, and NumPy. About
-# 70 minutes with four exercises; the optional section 3.7, on Muon, holds a fifth.
+# 75 minutes with four exercises; the optional section 3.7, on Muon, holds a fifth.
 
 # %%
 import matplotlib.pyplot as plt

@@ -23,7 +23,7 @@
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (margin, direction, $\log t$),
 # [lesson 02](02_hard_margin_svm.ipynb) (KKT conditions, certificates), and the singular value decomposition
-# ([lesson 03](03_optimizer_geometry.ipynb), section 3.6). About 80 minutes, five exercises.
+# ([lesson 03](03_optimizer_geometry.ipynb), section 3.6). About 90 minutes, five exercises.
 
 # %%
 import ipywidgets

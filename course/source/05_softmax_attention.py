@@ -21,7 +21,7 @@
 # - recognise catastrophic cancellation in a gradient, predict what it does to a run, and cure it.
 #
 # **You need** lesson 01 (gradient descent, normalised descent, the logistic loss), the chain rule, and
-# NumPy. About 75 minutes with four exercises, and 35 more for the optional section 5.8, which holds a fifth.
+# NumPy. About 85 minutes with four exercises, and 35 more for the optional section 5.8, which holds a fifth.
 
 # %%
 from decimal import Decimal, localcontext
@@ -1142,8 +1142,7 @@ progress("05")
 #
 # **New in the library:** [`containers.TokenData`](../mini_attn/containers.py),
 # [`data.random_tokens`](../mini_attn/data.py), [`data.toy_one_sequence`](../mini_attn/data.py),
-# [`models.PromptAttention`](../mini_attn/models.py), [`softmax.softmax`](../mini_attn/softmax.py),
-# [`softmax.textbook_softmax`](../mini_attn/softmax.py).
+# [`models.PromptAttention`](../mini_attn/models.py), [`softmax.softmax`](../mini_attn/softmax.py).
 #
 # **Next:** [lesson 06](06_attention_as_svm.ipynb). You can now follow $p$ as far out as you like. Its
 # direction settles, and a support vector machine knows where.

@@ -20,7 +20,7 @@
 #   breaks.
 #
 # **You need** lesson 01 (margin, direction, $\log t$), lesson 02 (hard-margin SVM, nonnegative least squares)
-# and lesson 05 (softmax attention and its gradient). About 70 minutes with three exercises, and 45 more for
+# and lesson 05 (softmax attention and its gradient). About 80 minutes with three exercises, and 45 more for
 # the optional sections 6.7 and 6.8, which hold two, one of them in words.
 
 # %%

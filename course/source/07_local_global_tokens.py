@@ -22,7 +22,7 @@
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, support tokens) and, from
 # [lesson 02](02_hard_margin_svm.ipynb), that the solution of an SVM is a sum of its constraints with
-# nonnegative weights. About 80 minutes, four exercises.
+# nonnegative weights. About 90 minutes, four exercises.
 
 # %%
 import ipywidgets
@@ -817,8 +817,8 @@ progress("07")
 # Thrampoulidis, S. Oymak, *Transformers as Support Vector Machines* (2023, arXiv 2308.16898): the same for
 # $W$, and large dimension.
 #
-# **New in the library:** [`geometry.margins`](../mini_attn/geometry.py),
-# [`geometry.support_tokens`](../mini_attn/geometry.py), [`geometry.outcome`](../mini_attn/geometry.py).
+# **New in the library:** [`geometry.support_tokens`](../mini_attn/geometry.py),
+# [`geometry.outcome`](../mini_attn/geometry.py).
 #
 # **Next:** [lesson 08](08_regularization_path.ipynb), regularisation paths. Training can end at a local
 # winner; the best $p$ of a given length cannot.

@@ -20,7 +20,7 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the direction of $v$),
 # [lesson 02](02_hard_margin_svm.ipynb) (support vectors), [lesson 05](05_softmax_attention.ipynb) and
 # [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens), and
-# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 75 minutes, four exercises.
+# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 80 minutes, four exercises.
 
 # %%
 import ipywidgets

@@ -25,7 +25,7 @@
 # 04](04_matrix_factorization.ipynb) (the nuclear norm, for one comparison),
 # [lesson 05](05_softmax_attention.ipynb) (the gradient), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM),
 # [lesson 07](07_local_global_tokens.ipynb) (local optimality) and [lesson
-# 08](08_regularization_path.ipynb) (the path). About 75 minutes with four exercises, and 25 more for the
+# 08](08_regularization_path.ipynb) (the path). About 85 minutes with four exercises, and 25 more for the
 # optional sections 10.7 and 10.8, which hold two more.
 
 # %%
@@ -1009,5 +1009,8 @@ progress("10")
 #
 # The conflict laws of sections 10.4 and 10.8 and the two numbers of $W$ in section 10.6 are this lesson's
 # own: short arguments and measurements, not theorems of the papers.
+#
+# **New in the library:** [`geometry.margins`](../mini_attn/geometry.py),
+# [`gradients.closed_form`](../mini_attn/gradients.py).
 #
 # **Next:** [lesson 11](11_key_query_nuclear.ipynb): train $K$ and $Q$, and the norm changes.

@@ -22,7 +22,7 @@
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
 # 06](06_attention_as_svm.ipynb) (forces between tokens, and the logarithms of section 5.7), [lesson
 # 08](08_regularization_path.ipynb) (minimisers on growing balls) and [lesson
-# 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 60 minutes with two exercises, and
+# 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 70 minutes with two exercises, and
 # 40 more for the optional sections 11.4, which holds two more, and 11.7.
 
 # %%
@@ -993,6 +993,6 @@ progress("11")
 #
 # **New in the library:** [`models.FactoredAttention`](../mini_attn/models.py),
 # [`flow.follow`](../mini_attn/flow.py), [`flow.forces`](../mini_attn/flow.py),
-# [`flow.Flow`](../mini_attn/flow.py), [`paths.ridge_path`](../mini_attn/paths.py), `train.fit(ridge=)`.
+# [`flow.Flow`](../mini_attn/flow.py), `train.fit(ridge=)`.
 #
 # **Next:** [lesson 12](12_overparameterization.ipynb) asks when the selected tokens are the best ones.

@@ -20,7 +20,7 @@
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, local winners) and the matrix $W$
 # of [lesson 10](10_cross_self_attention.ipynb). Of [lesson 11](11_key_query_nuclear.ipynb) only this: $W =
-# KQ^\top$ can be trained through its factors. About 70 minutes, four exercises.
+# KQ^\top$ can be trained through its factors. About 80 minutes, four exercises.
 
 # %%
 import ipywidgets

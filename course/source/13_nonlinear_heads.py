@@ -24,7 +24,7 @@
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson 07](07_local_global_tokens.ipynb)
 # (local winners), [lesson 08](08_regularization_path.ipynb) (paths; section 8.7 has the first mixture)
-# and [lesson 10](10_cross_self_attention.ipynb) ($W$ and its Att-SVM). About 75 minutes, five exercises.
+# and [lesson 10](10_cross_self_attention.ipynb) ($W$ and its Att-SVM). About 85 minutes, five exercises.
 
 # %%
 import ipywidgets
@@ -958,8 +958,7 @@ progress("13")
 # **New in the library:** [`heads.MLPHead`](../mini_attn/heads.py),
 # [`newton.newton_path`](../mini_attn/newton.py), [`mixtures.best_mixture`](../mini_attn/mixtures.py),
 # [`mixtures.kept_tokens`](../mini_attn/mixtures.py), [`mixtures.mixture_path`](../mini_attn/mixtures.py),
-# [`mixtures.on_face`](../mini_attn/mixtures.py), [`mixtures.costs`](../mini_attn/mixtures.py),
-# [`svm.ratio_problem`](../mini_attn/svm/mixture.py).
+# [`mixtures.on_face`](../mini_attn/mixtures.py), [`mixtures.costs`](../mini_attn/mixtures.py).
 #
 # **Next:** [lesson 14](14_sequence_causal.ipynb): every position of a sequence asks, and a causal mask hides
 # what is to come.

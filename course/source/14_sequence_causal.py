@@ -23,7 +23,7 @@
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
 # [lesson 07](07_local_global_tokens.ipynb) (global and local choices),
 # [lesson 10](10_cross_self_attention.ipynb)
-# (the matrix $W$), and [lesson 12](12_overparameterization.ipynb) (feasibility). About 65 minutes, five
+# (the matrix $W$), and [lesson 12](12_overparameterization.ipynb) (feasibility). About 70 minutes, five
 # exercises.
 
 # %%

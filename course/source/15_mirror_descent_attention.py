@@ -24,7 +24,7 @@
 #
 # **You need** [lesson 03](03_optimizer_geometry.ipynb) (mirror descent), [lesson
 # 07](07_local_global_tokens.ipynb) (local choices), [lesson 09](09_joint_training.ipynb) (training the head)
-# and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 65 minutes, four exercises, the last
+# and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 75 minutes, four exercises, the last
 # of them in an optional section.
 
 # %%
@@ -867,8 +867,7 @@ progress("15")
 #
 # **New in the library:** [`geometry.bregman`](../mini_attn/geometry.py),
 # [`datasets.digits`](../mini_attn/datasets.py), [`datasets.reviews`](../mini_attn/datasets.py),
-# [`datasets.imdb`](../mini_attn/datasets.py), [`datasets.words`](../mini_attn/datasets.py),
-# [`datasets.split`](../mini_attn/datasets.py).
+# [`datasets.words`](../mini_attn/datasets.py), [`datasets.split`](../mini_attn/datasets.py).
 #
 # **Next:** [lesson 16](16_next_token_prediction.ipynb) leaves the labels $\pm 1$: the answer is the next
 # token, and two matrices have to be learned.

@@ -24,7 +24,7 @@
 #   or its data are missing.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (the SVM), [lesson 07](07_local_global_tokens.ipynb)
-# (local choices) and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 80 minutes, five
+# (local choices) and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 90 minutes, five
 # exercises, the last of them in an optional section.
 
 # %%

@@ -23,7 +23,7 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the remainder, the longest step), [lesson
 # 03](03_optimizer_geometry.ipynb) (norms), [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson
 # 08](08_regularization_path.ipynb) (the offset of a path) and [lesson 11](11_key_query_nuclear.ipynb) (keys
-# and queries, in the optional section only). About 75 minutes, four exercises.
+# and queries, in the optional section only). About 85 minutes, four exercises.
 
 # %%
 import math

@@ -24,7 +24,7 @@
 # [lesson 11](11_key_query_nuclear.ipynb) (keys and queries),
 # [lesson 13](13_nonlinear_heads.ipynb) (nonlinear heads) and
 # [lesson 14](14_sequence_causal.ipynb) (every position a query). About 85 minutes, four
-# exercises.
+# exercises, the last of them in an optional section.
 
 # %%
 import ipywidgets
@@ -282,7 +282,7 @@ for tokens in ("digits", "sentences"):
 # **In layer 2 of the digits most positions look at the same patch.**
 #
 # **The token with the best score seldom wins:** in 7% of the choices of layer 1 and in 10 to 12% in layer 2,
-# where chance gives 6 to 7%. In the theory's own setting it wins in most (section 18.6).
+# where chance gives 6 to 7%. In the theory's own setting it wins in most (section 18.7).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.4 Does an SVM say so?
@@ -778,9 +778,11 @@ assert max(sets[PAIR], sets[normed], sets["longer " + normed]) < 8
 assert abs(path[PAIR]["whole"] - 0.41) + abs(path[normed]["whole"] - 0.51) < 0.01
 assert max(path[normed]["decided"], later[normed]["decided"]) < 0.1
 
-# %% [markdown]
-# What does the norm do? It makes the head *nonlinear* (lesson 13): what is read is no longer a weighted mean
-# of values. **Predict:** is a mixture of tokens then better than any one of them, or only as good?
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.7 What a norm before the head does *(optional)*
+#
+# The norm makes the head *nonlinear* (lesson 13): what is read is no longer a weighted mean of values.
+# **Predict:** is a mixture of tokens then better than any one of them, or only as good?
 
 # %% [markdown]
 # ### Exercise 18.4: Does a mixture win?
@@ -850,7 +852,7 @@ for setting, wanted in {"base": [5, 0, 0], "+ norm before the head": [0, 5, 5]}.
 # rises if attention is made sharp.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.7 Your project *(optional)*
+# ## 18.8 Your project *(optional)*
 #
 # Choose a question whose answer you do not know. Copy the
 # [report template](../course/assets/report-template.md) (`course/assets/report-template.md`), and write your
@@ -911,7 +913,7 @@ for tokens in ("digits", "sentences"):
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.8 Claims and measurements
+# ## 18.9 Claims and measurements
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
@@ -947,7 +949,7 @@ progress("18")
 #   our transformers get. Most ingredients leave the direction nearly alone, turn it, or delay the
 #   decision. Under a norm before the head, or with moving tokens that all ask, no lead is seen.
 # - **The limits:** two data sets, one size of transformer, one price, ten runs that share data; 16 sentences
-#   in 18.6.
+#   in 18.6 and 18.7.
 #
 # **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients are
 # sums over the few comparisons that are still close: so a machine trained for something else solves an SVM.
