@@ -622,9 +622,9 @@ assert (np.abs(angles[-1, :3] - degrees(best[np.inf][0])) < [0.3, 0.1, 0.6]).all
 # Equal steps in all coordinates of full size are *sign descent with a shorter step*. (Not a proof: that the
 # coordinates between, like our $w_2$, balance as in sign descent is assumed.)
 #
-# With $\eta$ the memory grows: from 34 steps to 858 and 3,351. That is the clock. After one memory either of
-# the two longer runs is at 35 to 36 degrees, after three at 39, after five within two degrees of
-# $\ell_\infty$. The last one was *slow*: what looked like a limit was its second memory. In the end it is
+# With $\eta$ the memory grows: from 34 steps to 858 and 3,351. That is one clock. After one memory either of
+# the two longer runs is at 34 to 36 degrees, after three at 39, after five within two degrees of
+# $\ell_\infty$. The last one was *slow*: what looked like a limit was its third memory. In the end it is
 # within 0.6 degrees.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -700,10 +700,10 @@ assert round(needed) == -29, again("03.4")
 
 # %% [markdown]
 # The step $\log(1/\varepsilon) / \nu$ is right within five percent in all four runs. And $\ell_\infty$? With
-# $\eta = 0.05$ and $\varepsilon = 10^{-8}$ the run is taken over at 33 degrees, and turns back to $\ell_2$;
-# with $\varepsilon = 10^{-50}$, below what five memories need, it comes within two degrees of $\ell_\infty$
-# first. On these points, torch's own $\eta = 0.001$ and $\beta_2 = 0.999$ would need an $\varepsilon$ of
-# $10^{-29}$.
+# $\eta = 0.05$ and $\varepsilon = 10^{-8}$ the run is taken over at 33 degrees, and turns back towards
+# $\ell_2$; with $\varepsilon = 10^{-50}$, below what five memories need, it comes within two degrees of
+# $\ell_\infty$ first. On these points, torch's own $\eta = 0.001$ and $\beta_2 = 0.999$ would need an
+# $\varepsilon$ of $10^{-29}$.
 
 # %% [markdown]
 # The limit $\ell_2$ is proved, not seen: taken over, a step is $\eta/\varepsilon$ times the gradient,

@@ -777,7 +777,7 @@ check("05.4", careful_gradient)
 
 # %% [markdown]
 # *Anchored at the winner*, the old formula is right: for values $(0, -1)$ the wall is nowhere. The library's
-# `softmax` does this in its `backward`, so autograd gets it right wherever it is used.
+# `softmax` does this in its `backward`, so autograd gets it right until weights underflow.
 
 # %%
 no_wall, true_zero = brackets(np.array([0.0, -1]), leads)
@@ -1144,5 +1144,5 @@ progress("05")
 # [`data.random_tokens`](../mini_attn/data.py), [`data.toy_one_sequence`](../mini_attn/data.py),
 # [`models.PromptAttention`](../mini_attn/models.py), [`softmax.softmax`](../mini_attn/softmax.py).
 #
-# **Next:** [lesson 06](06_attention_as_svm.ipynb). You can now follow $p$ as far out as you like. Its
+# **Next:** [lesson 06](06_attention_as_svm.ipynb). You can now follow $p$ out to a lead of 700. Its
 # direction settles, and a support vector machine knows where.

@@ -744,9 +744,10 @@ assert list(counts.values()) == [[951, 969], [454, 459]], counts
 assert int((~decided).sel(ratio=8).sum()) == 101
 
 # %% [markdown]
-# **In decided runs the count of exponents holds.** A slow head leaves $p$ near the tight SVM, a fast one
-# nearer to the relaxed one. In 454 of 459 runs neither is nearer than the softened SVM, which is 0.1 degrees
-# away in the median. With the fast head 101 of 360 runs are undecided; section 9.8 has the smallest case.
+# **In nearly all decided runs the count of exponents holds** (951 of 969). A slow head leaves $p$ near the
+# tight SVM, a fast one nearer to the relaxed one. In 454 of 459 runs neither is nearer than the softened SVM,
+# which is 0.1 degrees away in the median. With the fast head 101 of 360 runs are undecided; section 9.8 has
+# one cause.
 #
 # **The choice of tokens is another matter.** The theorem speaks of the choice with the largest label margin,
 # of all 256. Does descent make it?
@@ -836,9 +837,9 @@ assert kept[3] > 0.15  # and 0 here
 
 # %% [markdown]
 # With a slow head there is no balance, and the better token wins. With a faster one attention stays soft, for
-# as long as we train. The steps of $p$ then cancel in part, so that $\|v\|/\|p\|$ comes to lie above
-# $\omega$: 09.4 is a law in a *measured* ratio. With $c > 1$ the worse token clears the label margin too, and
-# can win: the theorem's condition outside $\mathcal S$ forbids this.
+# as long as we train, and falls slowly at most. The steps of $p$ then cancel in part, so that $\|v\|/\|p\|$
+# comes to lie above $\omega$: 09.4 is a law in a *measured* ratio. With $c > 1$ the worse token clears the
+# label margin too, and can win: the theorem's condition outside $\mathcal S$ forbids this.
 
 # %% [markdown]
 # ## Questions

@@ -557,7 +557,7 @@ show(
 #
 # What helps is that **the query carries the answer**: for $z_i = \Omega x_{i1}$, with a fixed orthogonal
 # $\Omega$, the matrix $W \Omega^\top$ does what $W$ did. A query that is drawn independently of its sequence
-# cannot say which token is the first: a new one selects it one time in $T$.
+# cannot say which token is the first: a new one, in random order, selects it one time in $T$.
 #
 # **Is it $bI$ that is learned?** Training data know one more direction: tokens are sorted by score, and so
 # by $y_i\, v \cdot x$. Turn all tokens by an orthogonal $\Omega$ that leaves $v$ alone: scores stay, and the
@@ -784,8 +784,9 @@ assert long_share > 0.95
 # %% [markdown]
 # - **The first step teaches much of the rule**: up to $n = 80$ it makes more than half of the SVM's gain over
 #   chance, one in eight. On 2,000 sequences it selects the .91 that $b_v / b$ foresees.
-# - **The SVM does better, because its $b_v / b$ is smaller**: 2.1 to 3.1 at these $n$, which foresees nearly
-#   all. What is missing at small $n$ is the form: a $W$ from few sequences has much else in it.
+# - **With many sequences the SVM does better because its $b_v / b$ is smaller**: 2.1 to 3.1 at these $n$,
+#   which foresees nearly all. What is missing at small $n$ is the form: a $W$ from few sequences has much
+#   else in it.
 # - **Nine is no constant of attention**. With sixteen tokens more bad ones push along $v$, the first step has
 #   21, and selects less than half; the SVM still has less than 3, and still selects nearly all.
 

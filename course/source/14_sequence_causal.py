@@ -7,8 +7,8 @@
 # **The question: where does training go when every position asks and one W has to answer them all?**
 #
 # It goes to one SVM over all positions; a mask only says which rows that has. How many answers one $W$ has
-# room for can be counted beforehand. And when training misses the best answers, that is largely a matter of
-# crowding: how many positions choose for each entry of $W$, much more than what each of them sees.
+# room for can be counted beforehand. And when training misses the best answers, that is partly a matter of
+# crowding: how many others choose for each entry of $W$, much more than what those others see.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -429,9 +429,9 @@ show(
 # point, $T = 5$; computed beforehand). Dashes: the prediction.
 
 # %% [markdown]
-# Degrees of freedom predict where the shares rise, within 0.12 at all stored points. To count each row as
-# half a number, as if rows were independent, is wrong by up to 0.96. With $T = 5$ a causal mask uses up
-# $3.7\,n$ where full attention takes $6.5\,n$.
+# Degrees of freedom predict where the shares rise, within 0.1 at these 48 points. To count each row as half a
+# number, as if rows were independent, is wrong by up to 0.96. With $T = 5$ a causal mask uses up $3.7\,n$
+# where full attention takes $6.5\,n$.
 #
 # **Try it.** Move $n$ from 3 to 12: the curves rise at about twice the $d$. Then let a position see at most
 # $m = 2$ tokens: full attention comes down from $6.5\,n$ to $2.5\,n$.
@@ -708,7 +708,7 @@ show(
 # three crowds have the load 0.55, and the watched position misses 0.36 to 0.40 in each of them. A position
 # that sees eight tokens crowds less than two that see two: each that chooses adds *one* term, whose squared
 # length is below 1. So with $m = 2$ the batch may grow from 5 sequences to 8, not to 20; and if $d$ doubles,
-# it may be about *four* times as large.
+# it may be three to four times as large.
 #
 # This holds for five sequences or more (the argument leaves out one's own), eight tokens and runs of 500
 # steps. A causal mask, then, helps in two ways: its early positions have few tokens to be wrong about or no

@@ -155,8 +155,8 @@ for rho in (1.1, 3.0):
 # Where does $W$ point? All of $S$ but its start is a sum of gradients, and each gradient is a sum of
 # comparisons $A_{it} = (x_{i\alpha_i} - x_{it})\, z_i^\top$. Their weights have one sign once the selected
 # tokens hold nearly all attention, and score best among those that still matter. Late, only the smallest
-# leads still pull. So $S$ tends to a sum $\sum \lambda_{it} A_{it}$ with $\lambda \ge 0$, over tight
-# comparisons only, and $W$ is its mirror image. These are the KKT conditions of
+# leads still pull. So $S$ tends in direction to a sum $\sum \lambda_{it} A_{it}$ with $\lambda \ge 0$, over
+# tight comparisons only, and $W$ is its mirror image. These are the KKT conditions of
 #
 # $$W_\rho(\alpha) = \arg\min_W \lVert W\rVert_\rho \quad\text{subject to}\quad \langle A_{it}, W\rangle \ge 1
 # \quad\text{for all } i \text{ and } t \ne \alpha_i .$$
@@ -742,7 +742,7 @@ for name, rho in itertools.product(REAL, ORDER):
     assert edge == {"digits": {1.1: 0, 2.0: 1, 3.0: 8}, "reviews": {1.1: 5, 2.0: 1, 3.0: 10}}[name][rho]
 
 # %% [markdown]
-# Choosing on the test set would have shown up to 1.8 points more. (The paper's accuracies on IMDb are those
+# Choosing on the test set would have shown up to 1.5 points more. (The paper's accuracies on IMDb are those
 # of the best epoch on the test set, as its public notebook shows.) For $\rho = 3$ the step size chosen is
 # often at an edge of the grid, for 1.1 on the reviews five times: a wider grid might move these rows.
 #

@@ -519,8 +519,8 @@ for n in edges.n.values:
     assert rest < 0.02 * some.level
 
 # %% [markdown]
-# Late, nine in ten edges stand still at a *finite* value, and most of the others grow by $\log 2$ each time.
-# Those belong to relations without weight in the SVM. Only its own pull moves such an edge, and that is
+# Late, nine in ten edges stand still at a *finite* value, and most of the others grow by $\log 2$. Those
+# belong to relations without weight in the SVM. Only its own pull moves such an edge, and that is
 # $e^{-\text{edge}}$ times the pull of a relation with weight. So $d\,\text{edge}/dj \propto
 # e^{-\text{edge}}$: the edge grows as $\log j$. What fixes a finite edge?
 
@@ -758,8 +758,8 @@ show(
 # silent: it goes on to lower d, until it is heard no more. Each logit there costs about four times the steps.
 # **The room says when, not whether**, for two sequences.
 #
-# In large data several may push one token back, for as long as we train. So look at data sets drawn at random
-# after 400 growing steps, with the room beside them.
+# In large data several may push one token back. So look at data sets drawn at random after 400 growing steps,
+# with the room beside them.
 
 # %%
 stored = measured("16.trapped").load()

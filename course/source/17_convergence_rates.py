@@ -368,7 +368,7 @@ assert near > 0.02 > 0.005 > away
 # | Polyak's | $1/\hat\mu = \lVert W_{\mathrm{mm}}\rVert$ | $j/\hat\mu$ | $e^{-j}$ |
 #
 # Polyak's step needs no $\eta$, but it must know $L_\infty$. It settles by itself on steps as long as the
-# SVM's solution, and each of them *divides the excess by $e$*.
+# SVM's solution. Where those are below $\eta^*$ (17.5), each of them *divides the excess by $e$*.
 #
 # **Predict before you run on:** how many steps would plain descent need to come within one degree?
 
@@ -1120,7 +1120,7 @@ progress("17")
 #   stated $j^{-1/2}$.
 # - **Too long:** beyond $\eta^*$ a run zigzags by its present step, and steps that only grow end no faster
 #   than $1/j$. Steps that grow and come down keep $R$ and, with time to settle, lose the zigzag.
-# - **Adam** is never faster than its divisor forgets.
+# - In the long run **Adam** is no faster than its divisor forgets.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

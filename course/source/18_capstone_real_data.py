@@ -704,8 +704,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** In the base: cosine to the SVM of the own selection, medians and ranges of ten data sets, for
-# two norms. Band: how far the heads of 18.5 have moved.
+# **Figure 4.** Keys and queries, every word asking: cosine to the SVM of the own selection, medians and
+# ranges of ten data sets, for two norms. Band: how far the heads of 18.5 have moved.
 
 # %% [markdown]
 # The theory's judge is the nuclear SVM. **Far out it is right:** a thousand lengths away the cosine is 0.94,
@@ -753,11 +753,11 @@ assert sets["base"] == 10
 # - **Another direction:** keys and queries, which follow the nuclear norm.
 # - **A later decision:** Adam, a residual with an MLP. Longer, nearly all choices are made; $W$ is above the
 #   control in ten of ten, though with 0.84 and 0.74 not at this SVM. (Adam has a norm of its own: lesson 03.)
-# - **Any direction:** embeddings, which move while $W$ is being learned. The cosine is anything from 0.41 to
-#   1.00, above the control in eight of ten.
+# - **Another direction at times:** embeddings, which move while $W$ is being learned. The cosine is anything
+#   from 0.41 to 1.00, above the control in eight of ten.
 # - **No lead to be seen:** a norm before the head, also longer, where few choices are made, and
 #   embeddings that learn while every token asks. That proves no absence: ten sets may
-#   hide a small lead. But the theory said 1, and the medians are 0.51 and 0.41.
+#   hide a small lead. But the base had 1, and the medians are 0.51 and 0.41.
 # - **No SVM:** a second layer of bare attention. Positions that select alike in layer 1 become the same token
 #   of layer 2, and no $W$ separates a selected one from its double. Four sets are left.
 
@@ -945,9 +945,9 @@ progress("18")
 # - The SVM over a head's own selection agrees with its movement. **So it does for keys and queries that
 #   nobody trained**: what selects is found again in its selection. A claim needs a rival that has all but the
 #   cause, even keys and queries.
-# - Taken apart, the theory holds in its setting, and passes the control there, but forty times as far out as
-#   our transformers get. Most ingredients leave the direction nearly alone, turn it, or delay the
-#   decision. Under a norm before the head, or with moving tokens that all ask, no lead is seen.
+# - Taken apart, the theory holds in its setting, and passes the control there, but far beyond where our
+#   transformers get. Most ingredients leave the direction nearly alone, turn it, or delay the decision. Under
+#   a norm before the head, or with moving tokens that all ask, no lead is seen.
 # - **The limits:** two data sets, one size of transformer, one price, ten runs that share data; 16 sentences
 #   in 18.6 and 18.7.
 #
