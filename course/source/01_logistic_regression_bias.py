@@ -162,8 +162,8 @@ assert np.allclose(np.diff(np.linalg.norm(decades, axis=1)), 3.23, atol=0.05), "
 assert np.allclose(np.diff(np.log10([loss(w, X, y) for w in decades])), -1, atol=0.01), "see exercise 01.1"
 
 # %% [markdown]
-# Ten times more steps divide the loss by ten and add about 3.2 to the norm, while the direction turns ever
-# more slowly. Towards what?
+# From 1,000 steps on, ten times more divide the loss by ten and add about 3.2 to the norm, while the
+# direction turns ever more slowly. Towards what?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.3 The line it chooses
@@ -805,10 +805,10 @@ show(
 # $t^{-E}$. At $10^5$ all dots with $E > 0.3$ lie above it: the constant is well above 1.
 
 # %% [markdown]
-# **At $t = 10^{1/E}$ the line is not yet right, at $10^{2/E}$ it is.** Past the first time more than a
-# quarter of $\lVert r \rVert$ is missing in seven of 30 sets at $10^5$: a constant of about ten has to be
-# paid for. Past the second, after twice as many decades, less than a quarter is missing in every set, at all
-# four times. (On other draws in nearly every one.)
+# **At $t = 10^{1/E}$ the line is not yet right, at $10^{2/E}$ it nearly always is.** Past the first time more
+# than a quarter of $\lVert r \rVert$ is missing in seven of 30 sets at $10^5$: a constant of about ten has to
+# be paid for. Past the second, after twice as many decades, less than a quarter is missing in every set here,
+# at all four times. (On other draws in nearly every one.)
 #
 # The middle set, with $E = 0.14$, has to wait until $10^{14}$: our twelve points are a good case. Loss and
 # norm do not wait: at $10^5$ they are right to within 15 percent in all 68 sets.

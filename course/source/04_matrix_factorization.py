@@ -637,8 +637,9 @@ assert 0.3 < greed.mean() / lead.mean() < 0.5  # the rival: all of it
 
 # %% [markdown]
 # The smaller the start, the smaller the third singular value. From 0.001 more blanks are right than from 0.1:
-# the truth has two tastes, so greed helps. But it is worth 0.6 points of the 1.5. Descent from 0.1, the less
-# greedy one, is ahead of $W_{\mathrm{nuc}}$ already: most of the lead is not greed's.
+# the truth has two tastes, so greed helps. A smaller start is worth 0.6 points of the 1.5. Descent from 0.1,
+# the less greedy one, is ahead of $W_{\mathrm{nuc}}$ already: the smaller start does not account for all of
+# it.
 #
 # Back to our survey. With two directions nothing is left wrong. After 1,400 more steps the third is still
 # about a hundredth of the first, and the cosine to $W_{\mathrm{nuc}}$ still 0.94. Is this run merely slow?

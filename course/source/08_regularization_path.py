@@ -11,8 +11,8 @@
 # **The question: gradient descent and the best $p$ of each length, do they go to the same place?**
 #
 # The answer in three sentences. If the best tokens can be selected together, the path tends to their Att-SVM,
-# while descent may end at any local winner. On its way there it may jump to other tokens, and a program that
-# follows it does not notice. Where descent chooses the best tokens too, it ends up parallel to the path.
+# while descent may end at another local winner. On its way there it may jump to other tokens, and a program
+# that follows it does not notice. Where descent chooses the best tokens too, it ends up parallel to the path.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -749,7 +749,8 @@ show(
 # **Figure 3.** Path and descent from 0, by their parts along the ray of token 1 and across it.
 
 # %% [markdown]
-# *The toy.* With one support vector $r = 0$: the path bends into its ray. Descent ends beside it, 0.16 away.
+# *The toy.* With one support vector $r = 0$: the path bends into its ray. Descent ends beside it, about 0.16
+# away (with steps of this length).
 #
 # *The hexagon.* Two support vectors span the plane: path and descent both run into the line that $r$
 # predicts, and the distance between them falls like $1/R$. (Section 8.8 sees both in random problems.)

@@ -686,8 +686,8 @@ show(
 
 # %% [markdown]
 # The share sets out along the forecast and then bends below it, because $c$ falls while the newcomer enters.
-# So all 17 stalls outlast their forecast: the norm should grow by a factor of 11 in the median, and it grows
-# by about 50; in the picture 7, and about 300.
+# So here all 17 stalls outlast their forecast (on other draws most, and by less): the norm should
+# grow by a factor of 11 in the median, and it grows by about 50; in the picture 7, and about 300.
 #
 # What is missing is a law for $c$: we can read it off a run, not predict how it falls.
 
@@ -967,7 +967,8 @@ progress("11")
 # - The published .997 is a **ridge** of one rounding error at work; exact descent without it has .985. The
 #   public run cycles; short enough steps rest, at a KKT point (11.4).
 # - Without the ridge, descent stalls with a direction missing. Its share of $W$ grows like the norm to the
-#   power $c - 1$, $c$ being what $S$ has along it. As $c$ falls on the way, stalls outlast their first $c$.
+#   power $c - 1$, $c$ being what $S$ has along it. As $c$ falls on the way, most stalls outlast their first
+#   $c$.
 # - $W_{\mathrm{nuc}}$ has a low rank. With columns to spare most runs arrive, in log time; with two, a
 #   **ceiling** bars most from $W_{\mathrm{nuc}}$, most of ours end at the shortest $W$ of rank two (11.7).
 #

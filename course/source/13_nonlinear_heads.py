@@ -1,8 +1,8 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 13 · Nonlinear heads
 #
-# So far each sequence ended up with one token. That was the head's doing: with $f = v \cdot \bar x$ a mixture
-# of tokens is worth the mean of their values, never more than the best of them.
+# So far, but for section 8.7, each sequence ended up with one token. That was the head's doing: with $f = v
+# \cdot \bar x$ a mixture of tokens is worth the mean of their values, never more than the best of them.
 #
 # A real layer puts a perceptron behind the attention. It bends the mixture $\bar x = \sum_t s_t x_t$,
 # $f(\bar x) = \sum_k \phi(V_k \cdot \bar x)$, and then a mixture may be worth more than any token in it.
@@ -727,7 +727,7 @@ show(
 # have more than $10^{-3}$ at 2,000, one of them six times as much as the kept token that has least.
 #
 # **Here no threshold on the attention separates those that stay from those that leave** (Figure 3, left).
-# **Rates do** (right).
+# **Rates do** (right, on the path).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 The third part
