@@ -748,8 +748,9 @@ assert np.allclose(seen[1], [0.998, -4.02, 1.6, 51.4, 0.105, 3], rtol=0.01), "se
 assert np.allclose(seen[2], [0.998, 1.0, 1.0, 0.1545, 0.124, 30], rtol=0.01), "see exercise 02.2"
 
 # %% [markdown]
-# With GD the gradient is the better classifier on 25 of the draws, with short steps of NGD on all thirty. In
-# the median GD proves only 25 degrees where 3.3 are true, and these short steps 0.15 where 0.12 are.
+# With GD the gradient is the better classifier on 25 of the draws, so far, with steps of NGD that are short
+# (section 2.8) on all thirty. In the median GD proves only 25 degrees where 3.3 are true, and these short
+# steps 0.15 where 0.12 are.
 #
 # With steps of 0.5 NGD's $w_t$ is as good, but its weights are wrong: in the median $\bar a_t$ gets points
 # wrong, $B$ is 60 percent too large, and 51 degrees are all that is proved. Such steps are too long for the
@@ -982,7 +983,8 @@ progress("02")
 #   $\lambda$ is unique). Coordinate ascent finds them; in the long run the Gram matrix of the support
 #   predicts its pace.
 # - The logistic gradient has such weights. In the end it is the better classifier if steps are short enough
-#   for the weights: on all of our thirty draws with short normalised steps, on 3 with long ones.
+#   for the weights: on all of our thirty draws with short normalised steps, on 3 with long ones (with slow GD
+#   on 25).
 # - Where nothing separates, some weights prove it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}

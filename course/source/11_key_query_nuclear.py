@@ -685,9 +685,9 @@ show(
 # .001$, with its forecast; dotted, the end.
 
 # %% [markdown]
-# The share sets out along the forecast and then bends below it, because $c$ falls while the newcomer enters.
-# So here all 17 stalls outlast their forecast (on other draws most, and by less): the norm should
-# grow by a factor of 11 in the median, and it grows by about 50; in the picture 7, and about 300.
+# The share sets out along the forecast and then bends below it, as $c$ falls (above: from lead 100 to 200).
+# So here all 17 stalls outlast their forecast (on other draws most, and by less): the norm should grow by a
+# factor of 11 in the median, and it grows by about 50; in the picture 7, and about 300.
 #
 # What is missing is a law for $c$: we can read it off a run, not predict how it falls.
 

@@ -11,8 +11,8 @@
 #
 # The curvature of the head and the label decide whether a mixture can win. $W$ then grows along an SVM
 # that drops the other tokens, beside a bounded part that sets the shares of the kept ones. And normalised
-# descent needs exponentially many steps for it, because it bounces: so an attention weight alone does not
-# tell whether a token is there to stay or on its way out.
+# descent needs exponentially many steps for it, because it bounces: long after the start an attention weight
+# alone does not tell whether a token is there to stay or on its way out.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -381,8 +381,8 @@ assert s_best[0] == 0
 # has the same length $\eta$, and goes straight down the loss $-y f$.
 #
 # We compare two heads. One is the smooth head so far. The other has a **kink**: at a point $q = (q_1, q_2)$
-# it is $|q_2 - 0.1| + 0.3\, q_1$, a sum of three ReLUs with biases as long as $q_1 > -1$. Its best mixture
-# lies on the same edge, at $q_2 = 0.1$, so it has the same $p_{\mathrm{dir}}$.
+# it is $|q_2 - 0.1| + 0.3\, q_1$, a sum of three ReLUs with biases, less 0.3, as long as $q_1 > -1$. Its best
+# mixture lies on the same edge, at $q_2 = 0.1$, so it has the same $p_{\mathrm{dir}}$.
 
 
 # %%
