@@ -39,9 +39,8 @@ def steps(notebooks: list[str], slow: bool = False) -> dict[str, list[str]]:
     strict = ["--nbval", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg", "--nbval-current-env"]
     patient = ["--nbval-cell-timeout", "120"]
     notebook = [*PYTEST, *strict, *patient, "-n", str(few), "--dist", "loadscope"]
-    processor = {"lessons": OLD_PROCESSOR if os.environ.get("MINI_ATTN_OLD_PROCESSOR") else []}
-    folder = NOTEBOOKS[slow]
-    computing = {folder: [*processor.get(folder, []), *notebook, *notebooks]} if notebooks else {}
+    processor = OLD_PROCESSOR if os.environ.get("MINI_ATTN_OLD_PROCESSOR") and not slow else []
+    computing = {NOTEBOOKS[slow]: [*processor, *notebook, *notebooks]} if notebooks else {}
     own = [*PYTEST, "-p", "no:nbval"]  # which takes two seconds to load, in each worker
     spread = ["-n", str(few), "--dist", "worksteal"]
     if slow:
@@ -110,7 +109,7 @@ def verdict(done: list[str], failures: list[str], skipped: list[str]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make test", description=__doc__.partition("\n")[0])
-    parser.add_argument("--slow", action="store_true", help="run the slow tests, and only those")
+    parser.add_argument("--slow", action="store_true", help="run only the slow tests and the solutions")
     slow = parser.parse_args(arguments).slow
     start = time.monotonic()
     notebooks = [str(path.relative_to(ROOT)) for path in sorted((ROOT / NOTEBOOKS[slow]).glob("*.ipynb"))]
