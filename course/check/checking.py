@@ -124,17 +124,24 @@ def recognise(
     """
     if any(TOO_COARSE in problem for problem in problems if problem):  # the formula may well be right
         return None
-    found = []
-    for known in spec.misconceptions:
-        wrong = [run(known.wrong, case, spec.parameters) for case in cases]
-        yes_or_no = all(isinstance(outcome.value, bool | np.bool_) for outcome in wrong)
-        agrees = [_same(spec, *pair) for pair in zip(wrong, outcomes, strict=True)]
-        everywhere = all(same for same, problem in zip(agrees, problems, strict=True) if problem or yes_or_no)
-        if everywhere and any(agrees):
-            found.append((sum(agrees), known))
+    tried = list(zip(cases, outcomes, problems, strict=True))
+    tried.sort(key=lambda one: one[2] is None)  # most misconceptions differ on the first input that is wrong
+    found = [(count, known) for known in spec.misconceptions if (count := _agreement(spec, known, tried))]
     found.sort(key=lambda pair: -pair[0])
     more = _further(spec, own) if found and own is not None else []
     return next((known.message for _, known in found if _borne_out(spec, known, more)), None)
+
+
+def _agreement(spec: Exercise, known: Misconception, tried: list[tuple]) -> int:
+    """On how many inputs a misconception gives the learner's answer; 0 if not on all where it has to."""
+    count, yes_or_no = 0, True
+    for case, outcome, problem in tried:
+        wrong = run(known.wrong, case, spec.parameters)
+        same = _same(spec, wrong, outcome)
+        if problem and not same:
+            return 0
+        count, yes_or_no = count + same, yes_or_no and isinstance(wrong.value, bool | np.bool_)
+    return 0 if yes_or_no and count < len(tried) else count
 
 
 def _further(spec: Exercise, own: Callable) -> list[tuple[tuple, Outcome]]:
