@@ -33,7 +33,8 @@ def steps(notebooks: list[str], slow: bool = False) -> dict[str, list[str]]:
     """Return the parts of the run, which run side by side: name -> command.
 
     The solutions have all their cells but the answers in common with the lessons, so the slow run takes them.
-    Many tests wait, for a browser, a sandbox or a time limit: the notebooks' computations fill the gaps.
+    Many tests wait, for a browser, a sandbox or a time limit: one more worker and the notebooks' computations
+    fill the gaps.
     """
     few = min(cores(), 4)
     strict = ["--nbval", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg", "--nbval-current-env"]
@@ -42,7 +43,7 @@ def steps(notebooks: list[str], slow: bool = False) -> dict[str, list[str]]:
     processor = OLD_PROCESSOR if os.environ.get("MINI_ATTN_OLD_PROCESSOR") and not slow else []
     computing = {NOTEBOOKS[slow]: [*processor, *notebook, *notebooks]} if notebooks else {}
     own = [*PYTEST, "-p", "no:nbval"]  # which takes two seconds to load, in each worker
-    spread = ["-n", str(few), "--dist", "worksteal"]
+    spread = ["-n", str(few + 1), "--dist", "worksteal"]
     if slow:
         return {"slow tests": [*own, "tests", "--ignore=tests/browser", "-m", "slow", *spread], **computing}
     quick = ["--ignore=tests/browser", "--ignore=tests/theory", "-m", "not slow"]
@@ -123,6 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
             JUPYTER_CONFIG_DIR=f"{folder}/jupyter",
             JUPYTER_PREFER_ENV_PATH="1",
         )
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # each worker and kernel would compile every module
         if subprocess.call(PREPARE, cwd=ROOT, env=environment):
             failures.append("the course cannot be imported")
         commands = steps(notebooks, slow)

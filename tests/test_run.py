@@ -105,6 +105,7 @@ def test_slow_tests_and_solutions_run_alone(course, capfd):
     assert last_line(capfd) == "Something failed: solutions/01_x.ipynb was not run. The reasons stand above."
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_what_the_slow_run_takes():
     usual, slow = run.steps([])["tests"], run.steps([], slow=True)["slow tests"]
     assert {"--ignore=tests/theory", "not slow"} <= {*usual}

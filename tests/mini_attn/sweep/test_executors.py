@@ -174,6 +174,7 @@ def test_a_call_travels_with_what_its_module_holds_and_the_default_dtype(monkeyp
     assert pickle.loads(pickle.dumps(call)).dtype == torch.float64
 
 
+@pytest.mark.slow
 def test_workers_end_when_their_caller_is_killed(tmp_path):
     """Also in the midst of a batch: nobody is left to wait for it."""
     script = tmp_path / "caller.py"
