@@ -289,11 +289,13 @@ assert np.flatnonzero(predicted_turns > 0.3).tolist() == [0, 6], "see exercise 0
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.4 How fast, with nothing fitted
 #
-# Why the SVM? Suppose that the direction of $w_t$ converges, to some $\hat v$ with a positive margin. Then
+# Why the SVM? The direction of $w_t$ converges (the theorem), say to $\hat v$, with a positive margin. Then
 # every $u_i$ grows, $|\ell'(u_i)| \approx e^{-u_i}$, and the points nearest in the direction $\hat v$
-# dominate the gradient, exponentially. So late steps are nearly combinations of the $y_i x_i$ of *those*
-# points, with weights $\ge 0$, and they outweigh the early ones: **the limit direction is such a combination
-# of its own nearest points.** Lesson 02 shows that only the SVM's direction is that (the KKT conditions).
+# dominate the gradient, exponentially.
+#
+# So late steps are nearly combinations of the $y_i x_i$ of *those* points, with weights $\ge 0$, and they
+# outweigh the early ones: **the limit direction is such a combination of its own nearest points.** Lesson 02
+# shows that only the SVM's direction is that (the KKT conditions).
 #
 # With $\log(1 + e^{-u_i}) \approx e^{-u_i}$ too,
 #
@@ -556,14 +558,16 @@ assert np.abs(seen - predicted_turns).max() < 0.3, "see exercise 01.2"
 #
 # Let $w_t$ be off the line by a small displacement across $\hat w$: in the plane, a number $s$. Write $c_i$
 # for the part of $y_i x_i$ across $\hat w$. On the line each support vector adds $\frac{\lambda_i}{t}\, y_i
-# x_i$ to $dw/dt$, and the parts across cancel, $\sum_i \lambda_i c_i = 0$. Off it, each $e^{-u_i}$ is
-# multiplied by $e^{-c_i s}$. Now they do not cancel, and this **pulls** the run back. (A displacement along
-# $\hat w$ multiplies all of them alike, and the parts across still cancel.)
+# x_i$ to $dw/dt$, and the parts across cancel, $\sum_i \lambda_i c_i = 0$.
+#
+# Off it, each $e^{-u_i}$ is multiplied by $e^{-c_i s}$. Now they do not cancel, and this **pulls** the run
+# back.
 #
 # Two **pushes** move it off again, and fade. The *next* point, with the least $y_i x_i \cdot \hat w$ after
-# the support vectors' 1, adds its own gradient: its $e^{-u_i}$ is in proportion to $t^{-\text{next}}$. And
-# the true weights $1/(1 + e^{u_i})$ fall short of $e^{-u_i}$ by about $e^{-2 u_i}$, which is in proportion to
-# $t^{-2}$.
+# the support vectors' 1, adds its own gradient: its $e^{-u_i}$ is in proportion to $t^{-\text{next}}$.
+#
+# And the true weights $1/(1 + e^{u_i})$ fall short of $e^{-u_i}$ by about $e^{-2 u_i}$, which is in
+# proportion to $t^{-2}$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 01.5: The slowest of three
@@ -645,6 +649,7 @@ def flow(A, w, decades, eta, h=0.02):
     return np.array(kept)
 
 
+# %%
 signed = y[:, None] * X
 E, limit = speeds(rows, lam, signed[~in_S])
 unit, decades = w_hat / np.linalg.norm(w_hat), np.array([*range(2, 11), 17.9])
@@ -713,8 +718,8 @@ show(
 # %% [markdown]
 # Near the line a step multiplies $s$ by $1 - \hat\mu\, C\, \eta$: by 0.72 for $\eta = 0.5$, by $-0.70$ for 3,
 # by less than $-1$ for 4. Steps too long jump to and fro across the line, here never farther from it than a
-# step. The norm grows in proportion to $t$ all the same, so their direction, too, tends to $\hat w$. Here the
-# quickest step is near the longest that settles.
+# step. The norm grows all the same, so their direction, too, tends to $\hat w$. Here the quickest step is
+# near the longest that settles.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.8 The same on data that nobody chose
@@ -738,12 +743,12 @@ for name in ("GD", "NGD"):
 
 # %% [markdown]
 # What holds the direction up is the creep $\lVert r \rVert$, so measure by it: the distance $s$ from the
-# predicted line, over $\lVert r \rVert$, in the 68 sets with two support vectors (with one, no line is
-# singled out). It falls like $t^{-E}$, times a constant. If that were 1, a tenth would be left at $t =
-# 10^{1/E}$.
+# predicted line, over $\lVert r \rVert$, in the 68 sets with two support vectors. (With one, no line is
+# singled out.) It falls like a constant times $t^{-E}$.
 #
-# **Predict before you run on**: is a quarter or less left in all sets that are past this time? If not, after
-# how many times as many decades?
+# Call the line *right* when less than a quarter is left. Were the constant 1, it would be right at $t =
+# 10^{1/E}$, where a tenth is left. **Predict before you run on**: is it right in all sets that are past this
+# time? In those past $10^{2/E}$, after twice as many decades?
 
 # %%
 w_hats, A = solution.value.numpy(), (many.y[..., None] * many.X).numpy()
@@ -760,19 +765,20 @@ for i, k in enumerate(pairs):
 powers = [5, 10, 20, 40]
 ends = flow(A[pairs], np.zeros((len(pairs), 2)), [4, *powers], 0.5, h=0.1)
 missing = np.abs((ends[1:] * across[pairs]).sum(axis=2) / creeps - 1)  # s / ||r||, (powers, sets)
-print("   t    sets past 10^(1/E): right   constant, median   past 10^(2/E): right")
-table = []
+print("   t    past 10^(1/E): sets   right   past 10^(2/E): sets   right")
 for power, miss in zip(powers, missing, strict=True):
-    past, twice = power * exponent > 1, power * exponent > 2
-    table.append([past.sum(), (miss[past] < 0.25).sum(), twice.sum(), (miss[twice] < 0.25).sum()])
-    constant = np.median(miss[past] * 10 ** (power * exponent[past]))
-    shown = *table[-1][:2], constant, *table[-1][2:]
-    print("10^{:<3d} {:17d} {:10d} {:15.0f} {:20d} {:7d}".format(power, *shown))
-    assert table[-1][2] == table[-1][3], "see exercise 01.5"
-assert table[0][:2] == [30, 23], "see exercise 01.5"
+    past, twice, right = power * exponent > 1, power * exponent > 2, miss < 0.25
+    row = past.sum(), (right & past).sum(), twice.sum(), (right & twice).sum()
+    print("10^{:<3d} {:18d} {:7d} {:21d} {:7d}".format(power, *row))
+    assert row[3] >= (0.8 if power == 5 else 0.95) * row[2], "see exercise 01.5"
+    assert power > 5 or row[:2] == (30, 23), "see exercise 01.5"  # the rival: all past 10^(1/E) are right
 assert round(np.median(exponent), 2) == 0.14, "see exercise 01.5"
 print(f"E, median of the 68 sets: {np.median(exponent):.2f}")
 
+# %% [markdown]
+# Loss and norm depend on the margin alone. Do they wait, too?
+
+# %%
 mus, length = 1 / np.linalg.norm(w_hats[pairs], axis=1), np.linalg.norm(ends[:2], axis=2)
 found_loss = np.logaddexp(0, -(A[pairs] @ ends[1][..., None])[..., 0]).mean(axis=1)
 off_loss = np.abs(found_loss / predict(1e5, 0.5, mus)[0] - 1)
@@ -802,16 +808,14 @@ show(
 
 # %% [markdown]
 # **Figure 6.** What is missing of the creep in the 68 sets with two support vectors, at two times. Dashed:
-# $t^{-E}$. At $10^5$ all dots with $E > 0.3$ lie above it: the constant is well above 1.
+# $t^{-E}$.
 
 # %% [markdown]
-# **At $t = 10^{1/E}$ the line is not yet right, at $10^{2/E}$ it nearly always is.** Past the first time more
-# than a quarter of $\lVert r \rVert$ is missing in seven of 30 sets at $10^5$: a constant of about ten has to
-# be paid for. Past the second, after twice as many decades, less than a quarter is missing in every set here,
-# at all four times. (On other draws in nearly every one.)
+# **Past $t = 10^{1/E}$ the line is right in most sets, past $10^{2/E}$ in nearly every one.** Seven of the 30
+# sets past the first time at $10^5$ are not there yet: the constant has to be paid for, too.
 #
 # The middle set, with $E = 0.14$, has to wait until $10^{14}$: our twelve points are a good case. Loss and
-# norm do not wait: at $10^5$ they are right to within 15 percent in all 68 sets.
+# norm do not wait: at $10^5$ they are right to within a quarter in all 68 sets.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.9 Move a point *(optional)*
@@ -909,8 +913,9 @@ progress("01")
 # - $L \approx 1 / (\eta \hat\mu^2 t)$, $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of $\log t$, and, if
 #   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$.
 # - In the plane, with two support vectors, the distance from the line dies like $t^{-E}$, $E = \min(C,
-#   \text{next} - 1, 1)$ where both pushes act. The line can be trusted from about $t = 10^{2/E}$ on, in half
-#   of the random sets later than $10^{14}$. Normalised steps settle on the line for $\eta < 2 / (\hat\mu C)$.
+#   \text{next} - 1, 1)$ where both pushes act. From about $t = 10^{2/E}$ on the line can be trusted in
+#   nearly every random set, in half of ours later than $10^{14}$. Normalised steps settle on the line for
+#   $\eta < 2 / (\hat\mu C)$.
 # - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$.
 #   Normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$, once on the line.
 
