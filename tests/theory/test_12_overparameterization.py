@@ -49,6 +49,25 @@ def test_rows_are_independent_exactly_from_the_counted_dimension_on(n, T):
     assert d < n or n <= T - 1 or n < T
 
 
+@pytest.mark.parametrize(("n", "T", "d", "seed"), [(5, 3, 3, 0), (5, 3, 3, 1), (17, 2, 4, 2)])
+def test_one_row_more_than_numbers_can_be_turned_into_an_impossible_choice_at_any_length(n, T, d, seed):
+    """Also on data nearby; and with another sign of one turned row it is possible again."""
+    X, z = gaussian(n, T, d, 1, seed)
+    X, chosen = X - X[:, :, :1], torch.zeros(1, n, dtype=torch.int64)
+    problem = svm.attention_problem(X, z, chosen)
+    rows = (problem.a[0, :, :, None] * problem.b[0, :, None]).flatten(1)
+    c = torch.linalg.svd(rows.T).Vh[-1]
+    assert len(rows) == d * d + 1
+    assert c.abs().min() > 1e-4
+    turned = X.clone()
+    turned[:, :, 1:] *= c.sign().reshape(1, n, T - 1, 1)
+    assert not status("W", turned, z, chosen).any()
+    near = turned + 1e-6 * torch.randn(turned.shape, generator=torch.Generator().manual_seed(seed))
+    assert not status("W", near, z, chosen).any()
+    turned[:, 0, 1] *= -1
+    assert status("W", turned, z, chosen).all()
+
+
 def test_even_and_odd_numbers_are_equally_likely():
     for T in (2, 3, 5, 9):
         assert abs(distribution(T)[0::2].sum() - 0.5) < 0.006
