@@ -64,9 +64,8 @@ def test_the_lessons_steps_with_a_ridge_are_the_public_ones(lesson):
 def test_the_lessons_forces_are_the_librarys(lesson):
     tokens = data.random_tokens(4, 5, 6, trials=3, seed=5)
     run = flow.follow(models.FactoredAttention(6, 6, trials=3, scale=0.1), tokens, [10.0, 40.0])
-    lesson |= dict(zip("Xzyv", arrays(tokens), strict=True))
     np.testing.assert_allclose(
-        lesson["forces"](run.W.numpy()),
+        lesson["forces"](run.W.numpy(), *arrays(tokens)),
         flow.forces(
             run.W,
             data.TokenData(*(torch.stack([part] * 2) for part in (tokens.X, tokens.z, tokens.y, tokens.v))),
