@@ -20,11 +20,11 @@
 # - predict the slope of the log of the cross-entropy from a norm;
 # - say for a new sentence whether the data decide the answer, what the model says if they do not, and who
 #   wins a tie;
-# - derive how far behind a sentence is still heard, and say what goes wrong when the first stage is too short
-#   or its data are missing.
+# - derive how far behind a sentence is still heard, and say what goes wrong when the first stage is too
+#   short.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (the SVM), [lesson 07](07_local_global_tokens.ipynb)
-# (local choices) and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 90 minutes, five
+# (local choices) and [lesson 10](10_cross_self_attention.ipynb) (the matrix $W$). About 85 minutes, five
 # exercises, the last of them in an optional section.
 
 # %%
@@ -139,8 +139,7 @@ show(
 # <details><summary>Hint</summary>
 #
 # All relations between neighbouring levels are tight: to stand farther apart costs squares. So one number is
-# free, the height $h$ of the first level. Minimise $\sum_l n_l\,(h - l)^2$ over $h$, with $l = 0, 1, \dots$:
-# what does the derivative say of the sum of all tokens' heights?
+# free, the height of the first level. Where the sum of squares is least, what is the sum of all heights?
 # </details>
 
 
@@ -165,7 +164,7 @@ assert np.abs(pencil - heights).max() < 1e-6, again.format("16.1")
 assert not order[1, 4]
 
 # %% [markdown]
-# These are Figure 1's heights, though no sentence says B > E. The solution keeps that distance unasked.
+# These are Figure 1's heights, though no sentence says B > E.
 #
 # For more data give the tokens a rank under each query, draw sequences, and let the token of highest rank say
 # what comes next: `next_tokens` of the library. As in the paper of Huang, Liang and Yang we take
@@ -458,9 +457,10 @@ def by_the_heights(new):
     return new.following.gather(-1, highest[..., 0]), level
 
 
+# %%
 print("20 x 200 new         decided       undecided, one highest         undecided, level at the top")
 print("sequences of       all   right     all   as heights say   right                all")
-opposed, sums = [], np.zeros(2, int)  # decided; undecided with one highest
+sums = np.zeros(2, int)  # decided; undecided with one highest
 for T in (2, 3, 5, 8):
     new, _ = next_tokens(200, T, 20, queries=10, trials=20, seed=50 + T, rank=rank, like=data)
     said, level = by_the_heights(new)
@@ -476,53 +476,79 @@ for T in (2, 3, 5, 8):
     assert sure.sum() > 50
     assert same.all()
     assert 0.24 < (~sure & level).sum() / (~sure).sum() < 0.37
-    against, _ = next_tokens(200, T, 20, queries=10, trials=20, seed=60 + T, rank=1 - rank, like=data)
-    sure, (said, _) = by_the_data(against), by_the_heights(against)
-    said_by = trained["unit vectors"].predicted(against)
-    opposed.append((said_by == against.target)[sure & (said != against.target)])
-opposed = torch.cat(opposed)
-print(f"decided, but the answer contradicts the order: {len(opposed)}, of these right: {int(opposed.sum())}")
-assert len(opposed) > 1000
 assert sums.tolist() == [2023, 9564]
-assert not opposed.any()
 
 # %% [markdown]
 # **Where the data decide, the model is right**, in every sequence, though it saw neither these sequences nor
-# these lengths. All rows hold in training, so what they imply holds, too. For the same reason it is wrong on
-# each new sequence whose answer *contradicts* the order.
+# these lengths. All rows hold in training, so what they imply holds, too: the deciding token gets the largest
+# logit, and nearly all attention once $W_{\mathrm{kq}}$ is long.
 #
 # **Where they do not decide, the heights do**: if one token is highest, the model says what follows it. In a
 # quarter to over a third of the undecided sequences two tokens or more stand level at the top. There the
-# heights say nothing, and what is left to decide is finite:
+# heights say nothing.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Level tokens.** Call the difference of two level tokens' logits the **edge** of one over the other. The
+# heights forbid only an edge that grows like $\lVert W\rVert$. Does it settle?
 #
-# **Level tokens.** Call the difference of two level tokens' logits the **edge** of one over the other. Some
-# level tokens no training sequence compared under this query: their logits never moved, their edge is 0.
-# Others are level by the heights alone, which forbid only an edge that grows like $\lVert W\rVert$. We stored
-# what all edges between compared tokens do while $\lVert W\rVert$ doubles: for 20 other data sets of each of
-# two sizes, with steps as in section 16.5. **Predict**: do edges settle? And does a settled one depend on how
-# *often* sequences occurred?
+# As in lesson 02 the SVM's solution is a sum of tight relations $(x_a - x_b)x_q^\top$, each with a weight of
+# 0 or more. So we sort level tokens by what joins them: a path of relations with weight, or only one that
+# needs tight relations without weight, or neither.
+#
+# **Predict**: which edges still grow late, while $\lVert W\rVert$ doubles?
 
 # %%
-edges = measured("16.edges").load().sum("trial")
-print("sequences   W doubled   level pairs   edges that grow by: 0   log 2   more log 2   none of these")
+half = NextTokens(*(part[:10] for part in parts(data)))  # ten of the data sets
+problem = svm.order_problem(half.embeddings, above[:10])
+solution = svm.solve(problem)
+weight = torch.zeros(10, 20, 20, 20, dtype=torch.float64)  # [trial, q, a, b], of the relation a > b
+weight[above[:10]] = solution.dual[problem.mask]
+higher = solution.value.mT[..., :, None] - solution.value.mT[..., None, :]
+carries, tight = weight > 1e-7, above[:10] & (higher < 1 + 1e-6)
+by_weight = same_component(carries | carries.mT)
+by_tight = same_component(tight | tight.mT)
+compared = ~never[:10, :, :, None] & ~never[:10, :, None]
+level = (higher.abs() < 0.02) & compared.triu(1)
+
+# %%
+model = NextTokenTransformer(20, 20, trials=10, W_ov=confidence * stages["unit vectors"][0].value[:10])
+seen = descend(model, half, 800, lr=2.0, record=lambda model: model.W_kq.detach().clone(), every=400)
+grown = (seen[2] - seen[1]).mT / np.log(2)
+grown = (grown[..., :, None] - grown[..., None, :]).abs()
+kinds = {
+    "relations with weight": level & by_weight,
+    "tight ones without": level & ~by_weight & by_tight,
+    "neither": level & ~by_tight,
+}
+shares = {}
+print("level pairs joined by            edges that grow by: 0   log 2   else")
+for name, pairs in kinds.items():
+    still, once = ((grown[pairs] - by).abs() < 0.1 for by in (0, 1))
+    counts = int(still.sum()), int(once.sum()), int((~still & ~once).sum())
+    shares[name] = np.array(counts) / sum(counts)
+    print(f"{name:24s} {sum(counts):5d} {counts[0]:23d} {counts[1]:7d} {counts[2]:6d}")
+first, second, third = shares.values()
+assert min(first[0], third[0]) > 0.9
+assert first[1] == 0
+assert grown[level & by_weight].max() < 0.9
+assert second[1] > 0.5
+
+# %%
+edges = measured("16.edges").load().sum("trial").isel(steps=-1)  # 20 other data sets of each size
 for n in edges.n.values:
-    for end in edges.steps.values:
-        some = edges.sel(n=n, steps=end)
-        counts = [int(some[name]) for name in ("still", "once", "more")]
-        rest = int(some.level) - sum(counts)
-        print(
-            f"{n:9d}  to step {end:6,d} {int(some.level):11d} {counts[0]:21d} {counts[1]:7d} "
-            f"{counts[2]:12d} {rest:15d}"
-        )
-    assert counts[0] > 0.9 * some.level
-    assert counts[1] > 2 * rest
-    assert rest < 0.02 * some.level
+    some = edges.sel(n=n)
+    still, once = int(some.still) / int(some.level), int(some.once) / int(some.level)
+    print(f"{n} sequences, to step 16,000: of all edges {still:.2f} stand still, {once:.2f} grow by log 2")
+    assert still > 0.9
+    assert still + once > 0.98
 
 # %% [markdown]
-# Late, nine in ten edges stand still at a *finite* value, and most of the others grow by $\log 2$. Those
-# belong to relations without weight in the SVM. Only its own pull moves such an edge, and that is
-# $e^{-\text{edge}}$ times the pull of a relation with weight. So $d\,\text{edge}/dj \propto
-# e^{-\text{edge}}$: the edge grows as $\log j$. What fixes a finite edge?
+# **Relations with weight hold an edge still**, up to the few that are not there yet. What grows by $\log 2$
+# is joined by tight relations *without* weight. Only its own pull moves such an edge, and that is
+# $e^{-\text{edge}}$ times the pull of a relation with weight. So
+# $d\,\text{edge}/dj \propto e^{-\text{edge}}$: the edge grows as $\log j$.
+#
+# So most edges end *finite*. What fixes a finite edge? The simplest case can be solved with a pencil.
 
 # %% [markdown]
 # ### Exercise 16.3: Who wins a tie?
@@ -571,28 +597,24 @@ for new in ([1, 1, 1], [1, 2, 4]):
     assert np.abs(shares / shares.sum() - predicted).max() < 0.005, again.format("16.3")
 
 # %% [markdown]
-# So under such a query the model counts. A token gets its copies in the new sentence, times a number from
-# training: q's copies over its own, summed over the sequences in which it was optimal. The direction of $W$
-# forgets how often a sequence occurred. Level tokens remember it.
+# Under such a query, where level tokens stand above q alone, the model counts (shown here on one data set). A
+# token gets its copies in the new sentence, times a number from training: q's copies over its own, summed
+# over the sequences in which it was optimal. The direction of $W$ forgets how often a sequence occurred.
+# Level tokens remember it.
 
 # %% jupyter={"source_hidden": true}
-pictures = {}
-at = (0, 1, 3, 10, 30, 100, 300)
-for size in (0.5, 2.0, 8.0):
-    small_ov = size * svm.solve(svm.next_problem(small.embeddings, small.following)).value
-    model = NextTokenTransformer(6, 6, W_ov=small_ov)
-    taken = 0
-    for step in at:
-        descend(model, small, step - taken)
-        taken = step
-        pictures[size, step] = (
-            model.W_kq.detach()[:, 5].numpy().copy(),
-            model.attention(small).detach().numpy(),
-            model(small).detach().softmax(-1).gather(-1, small.target[:, None])[:, 0].numpy(),
-        )
+sizes, at = (0.5, 2.0, 8.0), (0, 1, 3, 10, 30, 100, 300)
+small_ov = svm.solve(svm.next_problem(small.embeddings, small.following)).value
+model = NextTokenTransformer(6, 6, 3, torch.tensor(sizes).double()[:, None, None] * small_ov)
+pictures, taken = {}, 0
+for step in at:
+    descend(model, small, step - taken)
+    taken, attention = step, model.attention(small).detach().numpy()
+    correct = model(small).detach().softmax(-1).gather(-1, small.target.expand(3, 4)[..., None])[..., 0]
+    for k, size in enumerate(sizes):
+        pictures[size, step] = model.W_kq[k, :, 5].detach().numpy().copy(), attention[k], correct[k].numpy()
 
-
-for size in (0.5, 2.0, 8.0):
+for size in sizes:
     assert np.abs(pictures[size, 300][1][np.arange(4), [1, 2, 2, 2]] - 1).max() < 0.005
     assert np.abs(pictures[size, 300][2] - 1 / (1 + 5 * np.exp(-size))).max() < 0.002
 
@@ -623,9 +645,7 @@ widgets.sliders(
     look,
     alt="Bars: heights of six tokens under the query F. Beside them the attention of four sentences as blue "
     "cells with letters, and the probability of the right answer.",
-    confidence=ipywidgets.SelectionSlider(
-        options=(0.5, 2.0, 8.0), value=8.0, description="confidence", **looks
-    ),
+    confidence=ipywidgets.SelectionSlider(options=sizes, value=8.0, description="confidence", **looks),
     step=ipywidgets.SelectionSlider(options=at, value=100, description="step", **looks),
 )
 
@@ -691,61 +711,72 @@ check("16.4", room)
 # for large $c$ nearly $c - \log(V/2)$.
 #
 # **What does the room decide?** Let two sequences with the query q oppose each other. The wrong one, (a, q),
-# lifts a and lowers q, on which its attention rests. The right one, (d, q), lifts q and lowers d. So the
+# lifts a and lowers q, on which its attention rests. The right one, (b, q), lifts q and lowers b. So the
 # distance from a to q shrinks if *twice* the wrong pull is more than the right one:
 # $\Delta_2 - \Delta_1 < \text{room}(c, V) + \log 2$.
 #
-# We train such pairs with $\Delta_1 = 8$. Two rivals: in place of the room the confidence $c$ itself, or
-# $c - \log(V/2)$ for every $c$. **Predict**: beyond the border, is the wrong sequence lost for ever?
+# We give such pairs one short step, from $\Delta_1 = 8$ and from $\Delta_1 = 3$. Two rivals: in place of the
+# room the confidence $c$ itself, or $c - \log(V/2)$ for every $c$.
 
 
 # %%
-def two_opposed(c, V, farther):
-    """How far a = 5 is behind q = 0 in 350 steps of .1, (351, k); Delta_2 - Delta_1 = farther (k,), d = 2."""
-    follow, k = (torch.arange(V) + 1) % V, len(farther)
-    tokens = torch.tensor([[5, 0], [2, 0]])
-    pairs = NextTokens(torch.eye(V, dtype=torch.float64), follow, tokens, follow[[5, 0]])
-    start = torch.zeros(k, V, V, dtype=torch.float64)
-    start[:, 5, 0], start[:, 2, 0] = -8 - farther, -8.0
-    model = NextTokenTransformer(V, V, k, c * value_matrix(follow.numpy()), start)
+def two_opposed(c, V, farther, steps, lr, right=8.0):
+    """How far a = 5 is behind q = 0, (steps + 1, k), from Delta_2 = right + farther (k,), Delta_1 = right."""
+    follow = (torch.arange(V) + 1) % V
+    pairs = NextTokens(torch.eye(V).double(), follow, torch.tensor([[5, 0], [2, 0]]), follow[[5, 0]])
+    start = torch.zeros(len(farther), V, V, dtype=torch.float64)
+    start[:, 5, 0], start[:, 2, 0] = -right - farther, -right
+    W_ov = torch.as_tensor(c)[..., None, None] * torch.as_tensor(value_matrix(follow.numpy()))
+    model = NextTokenTransformer(V, V, len(farther), W_ov.expand_as(start), start)
     behind = lambda model: (model.W_kq[:, 0, 0] - model.W_kq[:, 5, 0]).detach()  # noqa: E731
-    return torch.stack(descend(model, pairs, 350, record=behind))
+    return torch.stack(descend(model, pairs, steps, lr=lr, record=behind))
 
 
-farther = torch.arange(-2.0, 8.1, 0.5, dtype=torch.float64)
-opposed, at_once, freed = [(6, 2.0), (20, 1.0), (20, 3.0), (20, 6.0)], {}, {}
-print(" V  c    it shrinks at once up to Delta_2 - Delta_1 =     room + log 2   rivals")
-for V, c in opposed:
-    gap = two_opposed(c, V, farther)
-    at_once[V, c] = (gap[2] - gap[0]).numpy()  # in two steps
-    freed[V, c] = (gap > 0).sum(0).numpy()
-    border, said = np.interp(0, at_once[V, c], farther), room(c, V) + np.log(2)
-    others = c + np.log(2), c - np.log(V / 2) + np.log(2)
-    print(f"{V:2d} {c:2.0f} {border:35.2f} {said:28.2f} {others[0]:10.2f} {others[1]:6.2f}")
-    assert abs(border - said) < 0.12, again.format("16.4")
-    assert abs(border - others[0]) > 0.5
-    assert c == 6 or abs(border - others[1]) > 0.2
-    assert (gap[-1] < 0).all()
-slow = [(steps[-1] - steps[-3]) / (steps[2] - steps[0]) for steps in freed.values()]
-print(f"steps a logit, far beyond the border over far below: {min(slow):.1f} to {max(slow):.1f}")
-assert 3.5 < min(slow) < max(slow) < 4.3
+fine = torch.arange(0.0, 6.0, 0.01, dtype=torch.float64)
+print("        the distance shrinks up to Delta_2 - Delta_1 =")
+print(" V  c    Delta_1 = 8   Delta_1 = 3     room + log 2   rivals")
+for V, c in ((6, 2.0), (20, 1.0), (20, 3.0), (20, 6.0)):
+    change = [two_opposed(c, V, fine, 1, 0.01, right).diff(dim=0)[0].numpy() for right in (8.0, 3.0)]
+    border, early = (np.interp(0, one, fine) for one in change)
+    said, others = room(c, V) + np.log(2), (c + np.log(2), c - np.log(V / 2) + np.log(2))
+    print(f"{V:2d} {c:2.0f} {border:14.2f} {early:13.2f} {said:16.2f} {others[0]:8.2f} {others[1]:5.2f}")
+    assert abs(border - said) < 0.01, again.format("16.4")
+    assert min(abs(border - one) for one in others) > 0.015
+assert said - early > 0.15
+
+# %% [markdown]
+# The border is right to two digits, if the $\Delta$ are large: from $\Delta_1 = 3$ it is off by up to 0.2.
+#
+# **Predict**: beyond the border, is the wrong sequence lost for ever?
+
+# %%
+farther, confidences = torch.arange(-2.0, 8.1, 0.5, dtype=torch.float64), (1.0, 3.0, 6.0)
+c = torch.tensor(confidences).double().repeat_interleave(21)
+gap = two_opposed(c, 20, farther.repeat(3), 350, 0.1).view(351, 3, 21).numpy()
+at_once, freed = gap[1] - gap[0], (gap > 0).sum(0)  # in one step; steps until a leads
+assert (gap[-1] < 0).all()
+below, beyond, delta = freed[:, 2] - freed[:, 0], freed[:, -1] - freed[:, -3], 0.1 / np.sqrt(2)
+print(f"steps for a logit more, at c = 1, 3, 6: far below {below}, by the law {1 / (2 * delta):.1f}")
+print(f"                                      far beyond {beyond}, by the law {4 / (2 * delta):.1f}")
+assert np.abs(below - 1 / (2 * delta)).max() < 1
+assert np.abs(beyond - 4 / (2 * delta)).max() < 1
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.6))
-for (V, c), color, marker in zip(opposed[1:], (BLUE, ORANGE, GREEN), "osD", strict=True):
-    axes[0].plot(farther, at_once[V, c], color=color, marker=marker, markersize=5, label=f"$c = {c:.0f}$")
-    axes[1].plot(farther, freed[V, c], color=color, marker=marker, markersize=5)
+for k, (one, color, marker) in enumerate(zip(confidences, (BLUE, ORANGE, GREEN), "osD", strict=True)):
+    axes[0].plot(farther, at_once[k], color=color, marker=marker, markersize=5, label=f"$c = {one:.0f}$")
+    axes[1].plot(farther, freed[k], color=color, marker=marker, markersize=5)
     for ax in axes:
-        ax.axvline(room(c, V) + np.log(2), color=color, linestyle="--", linewidth=1.2)
+        ax.axvline(room(one, 20) + np.log(2), color=color, linestyle="--", linewidth=1.2)
 axes[0].axhline(0, color="0.5", linewidth=1)
-axes[0].set(ylabel="change of the distance\nin two steps (logits)")
+axes[0].set(ylabel="change of the distance\nin a step (logits)")
 axes[1].set(ylabel="steps until a leads")
 for ax in axes:
     ax.set(xlabel=r"$\Delta_2 - \Delta_1$ (logits)")
 axes[0].legend(loc="lower right")
 show(
     fig,
-    alt="Left: the change of the distance between a and q in two steps against Delta_2 minus Delta_1, for "
+    alt="Left: the change of the distance between a and q in a step against Delta_2 minus Delta_1, for "
     "three confidences: negative, then it crosses zero at a dashed line, then positive. Right: steps until a "
     "leads: straight lines that become four times steeper near the same dashed lines.",
 )
@@ -754,9 +785,13 @@ show(
 # **Figure 3.** $V = 20$. Left: below the dashed border, room $+ \log 2$, the distance shrinks at once, beyond
 # it grows. Right: how long it takes until a leads.
 #
-# In every run the wrong sequence is freed in the end. Beyond the border the right one must first become
-# silent: it goes on to lower d, until it is heard no more. Each logit there costs about four times the steps.
-# **The room says when, not whether**, for two sequences.
+# In every run the wrong sequence is freed in the end: **the room says when, not whether**, for two sequences.
+#
+# Beyond the border the right one must first become silent. A step then lifts q and lowers b, by $\delta$
+# each: $\Delta_2$ grows by $\delta$ and $\Delta_1$ by $2\delta$. So a logit beyond the border costs
+# $1/\delta$ steps of waiting. Meanwhile $\Delta_2$ has grown by another logit, and to walk these two back
+# costs $2/(2\delta)$ steps. Together that is **four times** the $1/(2\delta)$ steps of a logit below the
+# border.
 #
 # In large data several may push one token back. So look at data sets drawn at random after 400 growing steps,
 # with the room beside them.
@@ -788,7 +823,9 @@ assert caught < 0.95
 # not all (it was derived for unit vectors): up to $c = 2$ few data sets of unit vectors hold one, and nearly
 # all Gaussian ones.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 16.8 Other data *(optional)*
+#
 # **Both at once.** What if $W_{\mathrm{ov}}$ and $W_{\mathrm{kq}}$ train together, from 0, on the sequences
 # alone? Then two things change: the stages, and the data, for the collocation is not shown any more. The
 # control has both at once, and the collocation as 20 more sequences $(a, a, a, a, a)$ with the answer
@@ -796,7 +833,8 @@ assert caught < 0.95
 
 
 # %%
-fresh, _ = next_tokens(200, 5, 20, queries=10, trials=20, seed=70, rank=rank, like=data)
+fresh, _ = next_tokens(200, 2, 20, queries=10, trials=20, seed=71, rank=rank, like=data)
+sure = by_the_data(fresh)
 copies = torch.arange(20)[None, :, None].expand(20, 20, 5)
 both_parts = torch.cat([data.tokens, copies], 1), torch.cat([data.target, data.following], 1)
 shown = NextTokens(data.embeddings, data.following, *both_parts)
@@ -809,36 +847,33 @@ facts = {}
 print("right:                training  attention  collocation   new   cosine of W_kq")
 for name, model in models.items():
     model.requires_grad_(False)
-    attends = ((model.attention(data) * data.optimal).sum(-1) > 0.5).double().mean()
-    right = [
-        (model.predicted(part) == part.target).double().mean() for part in (data, collocation(data), fresh)
-    ]
-    cosine = geometry.cosine(model.W_kq, ladder).median()
-    facts[name] = [float(share) for share in (right[0], attends, *right[1:], cosine)]
-    print(f"{name:21s} {right[0]:8.1f} {attends:10.1f} {right[1]:12.1f} {right[2]:5.1f} {cosine:16.1f}")
-print(f"tokens whose next token is the answer of some sequence: {asked.mean():.2f}")
-assert facts["two stages"][:3] == facts["both, collocation"][:3] == [1, 1, 1]
+    answers = [model.predicted(part) == part.target for part in (data, collocation(data), fresh)]
+    answers.insert(1, (model.attention(data) * data.optimal).sum(-1) > 0.5)
+    answers[-1] = answers[-1][sure]
+    facts[name] = [float(one.double().mean()) for one in answers]
+    facts[name].append(float(geometry.cosine(model.W_kq, ladder).median()))
+    print(f"{name:21s} {{:8.2f}} {{:10.2f}} {{:12.2f}} {{:5.2f}} {{:16.2f}}".format(*facts[name]))
+print(f"new: {int(sure.sum())} sentences of two tokens that the data decide; tokens whose next token is the ")
+print(f"answer of some sequence: {asked.mean():.2f}")
+assert facts["two stages"][:4] == facts["both, collocation"][:4] == [1, 1, 1, 1]
 assert facts["both, collocation"][4] > 0.97
-assert abs(facts["both, collocation"][3] - facts["two stages"][3]) < 0.02
-assert facts["both, no collocation"][0] > 0.95
-assert facts["both, no collocation"][1] < 0.95
-assert facts["both, no collocation"][2] < asked.mean() < 0.85
-assert facts["both, no collocation"][3] < facts["two stages"][3] - 0.04
-assert facts["both, no collocation"][4] < 0.95
+lost = facts["both, no collocation"]
+assert lost[0] > 0.99
+assert max(lost[1], lost[3], lost[4]) < 0.92
+assert lost[2] < asked.mean() < 0.85
 
 # %% [markdown]
-# Both at once with the collocation learns what two stages learn: **what was missing is the data.** Without
-# it the sequences can be explained in several ways: which token of a sentence speaks for its answer is not
-# written in it. Attention rests on others in part. And of a token that was never behind an answer nothing
-# says what follows it.
+# Both at once with the collocation learns what two stages learn: **what was missing is the data.** Without it
+# the training sequences are answered, too, but in several ways: which token of a sentence speaks for its
+# answer is not written in it. So one new sentence in nine is wrong that the order decides. And of a token
+# that was never behind an answer nothing says what follows it.
 
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 16.8 Data that contradict themselves *(optional)*
-#
-# (This section builds on [lesson 13](13_nonlinear_heads.ipynb).) Real sentences go on in several ways. One
-# sequence with the query $q$ says $a > b$, another $b > a$: a cycle, and no $W$ puts both ahead. Li and
-# others (2024) take any data, and as the output the attention that each token of the vocabulary gets:
-# $L = \frac1n \sum_i -\log \sum_{t:\, x_{it} = y_i} s_{it}$, which is **convex** in $W$.
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Data that contradict themselves** (this part builds on [lesson 13](13_nonlinear_heads.ipynb)). Real
+# sentences go on in several ways. One sequence with the query $q$ says $a > b$, another $b > a$: a cycle, and
+# no $W$ puts both ahead. Li and others (2024) take any data, and as the output the attention that each token
+# of the vocabulary gets: $L = \frac1n \sum_i -\log \sum_{t:\, x_{it} = y_i} s_{it}$, which is **convex** in
+# $W$.
 #
 # **Predict before you run on.** Two tokens a and b stand against each other under one query. In some
 # sequences a is the answer, in others b. Where does the difference of their logits go?
@@ -993,8 +1028,9 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
 # | level tokens (exercise 16.3) | what their sequences lacked, times copies | within .005, one data set |
-# | a wrong sequence gains at once | up to room $+ \log 2$ | to 0.12 logits, four cases; all freed later |
-# | both stages at once | as well, with the collocation | all right on 20 data sets |
+# | edges that grow by $\log 2$ | not joined by relations with weight | none that is, in ten data sets |
+# | a wrong sequence gains at once | up to room $+ \log 2$ | to 0.01 logits, four cases; all freed later |
+# | both stages at once (16.8) | as well, with the collocation | all right on 20 data sets |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
 
 # %% [markdown]
@@ -1032,10 +1068,10 @@ progress("16")
 #   long. Elsewhere the heights decide, and between level tokens the copies and an **edge**, mostly finite.
 # - Stage one sets the **confidence** $c$. If it is small, stage two can be trapped. A wrong sentence pulls as
 #   hard as a right one up to the **room** $\log(1 + 2(e^c - 1)/V)$ farther behind; it says when two opposed
-#   sequences are both fitted, not whether. Without the collocation's
-#   data something else is learned; with them, and unit vectors, both stages may run at once.
-# - (Optional.) Data that contradict themselves leave a finite part within each component; between components
-#   it is the SVM again. A layer that writes repeats itself, if $P_{ab} < P_{aa}$.
+#   sequences are both fitted, not whether.
+# - (Optional.) Without the collocation's data something else is learned; with them, and unit vectors, both
+#   stages may run at once. Data that contradict themselves leave a finite part within each component; between
+#   components it is the SVM again. A layer that writes repeats itself, if $P_{ab} < P_{aa}$.
 #
 # All of it is one layer, and mostly unit vectors.
 #
