@@ -660,7 +660,8 @@ for name, k in (("24 others", 2), ("these 24", 0)):
     print(f"{np.median(apart):30.2f} {apart.max():7.1f}")
     assert most < 0.26
     assert least > 0.58
-    assert np.median(apart) < 0.05
+    assert np.median(apart) < 0.035
+    assert round(apart.max()) == (1 if k == 0 else 2)
 assert most < 0.06
 assert least > 0.75
 
@@ -721,8 +722,8 @@ left.legend(loc=(0.34, 0.8), fontsize=10, handlelength=1.2)
 show(
     fig,
     alt="Left, histogram of log attention of kept and dropped tokens after 2,000 steps: most dropped ones "
-    "lie between the two thresholds, some beside the kept ones. Right, measured rates against the leads of "
-    "the SVM: kept tokens at zero, others on the diagonal from one on, none near one half.",
+    "lie between the two thresholds, some beside the kept ones. Right, descent's rates against the leads of "
+    "the SVM: kept tokens at zero, others around the diagonal from 0.77 on, none near one half.",
 )
 
 # %% [markdown]
@@ -736,7 +737,7 @@ show(
 #
 # **Here no threshold on the attention separates those that stay from those that leave** (left). **Rates do**
 # (right): descent's leave a gap, from 0.05 to 0.77, and in the 24 other problems from 0.25 to 0.60. They meet
-# the SVM's leads in the median; the slowest tokens are not there yet.
+# the SVM's leads to 0.03 in the median; single tokens are still off by 1 here, by 2 there.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 The third part
