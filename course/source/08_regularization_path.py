@@ -300,7 +300,7 @@ assert np.abs(np.array([a[0], b[0]]) / rates - 1).max() < 0.004, again.format("0
 # **follows**: each radius starts from the solution at the radius before.
 #
 # Projected steps stop where $-\nabla L(p) = \nu\, p$ with $\nu > 0$: downhill is straight outwards. (Or
-# inside the ball, where $\nabla L = 0$: section 8.7.) The library's *residual* measures the angle between
+# inside the ball, where $\nabla L = 0$: section 8.8.) The library's *residual* measures the angle between
 # $-\nabla L$ and $p$. But a saddle of the sphere, where $L$ falls in some directions and rises in others,
 # meets that condition too.
 
@@ -336,7 +336,8 @@ def curvature(p, g, H):
 check("08.2", curvature)
 
 # %% [markdown]
-# The second derivative is $e^\top H\, e + \nu$: the sphere helps with $\nu$, so a negative $H$ may do.
+# The second derivative is $e^\top H\, e + \nu$: the sphere helps with $\nu$, so a negative $H$ may do. That
+# is so below where the last column is less than 1.
 
 # %%
 few = np.array([0.3, 1, 3, 10])
@@ -352,6 +353,7 @@ for k, (R, p) in enumerate(zip(few, there.numpy(), strict=True)):
     print(f"{R:6g} {found:8.2f} {degrees(p):8.2f} {bent / nu:22.2f}")
     assert abs(found - degrees(p)) < 0.01
     assert bent > 0, again.format("08.2")
+    assert (bent < nu) == (R <= 1), again.format("08.2")
 assert (library.residual <= 1e-6).all()
 
 # %% [markdown]
@@ -444,7 +446,7 @@ check("08.3", offset)
 #
 # The measurement: three draws of 60 random problems, $n = 3$, $T = 4$, $d = 10$. We scale the keys of each
 # problem so that $\|p_{\mathrm{mm}}\| = 1$; then $R$ is the lead on the ray. The library starts on the ray,
-# at $R = 10$; each further radius starts with the sideways part that was found before.
+# at $R = 10$, and follows.
 #
 # <details><summary>Is this $p(R)$, or only a branch?</summary>
 #
@@ -652,9 +654,8 @@ show(
 
 # %% [markdown]
 # **Several starts do not help a program that follows**: at small radii the circle has a single valley, in
-# which all twelve meet, and then they stay together. New starts at larger radii do find the other branch.
-# What `regularization_path` returns is a branch; "the path" is the global minimiser. In at least 42 of the
-# 180 problems of section 8.4 they part (section 8.8).
+# which all twelve meet, and then they stay together. New starts at larger radii do find the other branch. In
+# at least 42 of the 180 problems of section 8.4 branch and path part (section 8.8).
 
 # %% [markdown]
 # **Try it.** The shortfall round the circle (a row of Figure 2's map), with $p(R)$ and descent from 0 at
@@ -693,13 +694,19 @@ widgets.sliders(round_the_circle, alt=picture, R=R)
 # ## 8.6 Descent against the path
 #
 # Where descent goes to the same tokens as the path, how close do they come? Descent *adds up* the forces
-# $w_j e^{-p \cdot a_j} a_j$ that the path balances. Its sum too must grow along $\hat p \propto \sum_j
-# \lambda_j a_j$, so $p = R\,\hat p + r'$ where $r'$ meets the same conditions $r' \cdot a_j = \log
-# (w_j/\lambda_j) + \text{const}$ on the support vectors.
+# $w_j e^{-p \cdot a_j} a_j$ that the path balances. If the direction of its steps settles, then along
+# $\hat p \propto \sum_j \lambda_j a_j$. So $p = R\,\hat p + r'$, where $r'$ meets the same conditions
+# $r' \cdot a_j = \log (w_j/\lambda_j) + \text{const}$ on the support vectors.
 #
 # But $r'$ need not be a combination of *them*. Orthogonal to all support vectors, descent keeps what other
 # tokens put there while they still pulled. So the distance at equal length should tend to the length of that
 # part, **and to 0 if the support vectors span the space**.
+#
+# How fast to 0? The path balances $p$ itself, and $r = \sum_j \rho_j a_j$ is a part of it: on $a_j$ the
+# weight is $R \lambda_j + \rho_j$, with the $\lambda_j$ scaled to $\hat p = \sum_j \lambda_j a_j$. That adds
+# $-\log(1 + \rho_j/(R \lambda_j)) \approx -\rho_j/(R \lambda_j)$ to the path's conditions, and nothing to
+# descent's. So **the distance falls as $C/R$**: $C$ is the length of exercise 08.3's vector with
+# $-\rho_j/\lambda_j$ in place of $\log (w_j/\lambda_j)$.
 #
 # Two cases in the plane: the toy, whose token 1 has one support vector, and the hexagon of lesson 07, whose
 # token 1 has two.
@@ -709,25 +716,30 @@ hexagon = np.array([[0.2, 1.1], [1, 0.6], [0.9, -0.5], [0.1, -1.1], [-0.9, -0.6]
 gamma = np.array([1.0, 0.3, 0.8, 0.2, 0.7, 0.1, 0.5])
 cases = {"toy": (keys, spread), "hexagon": (hexagon, gamma)}
 lengths = 2.0 ** np.linspace(-3, 8, 89)
-distance, seen = {}, {}
+distance, seen, C = {}, {}, {}
 print("distance of descent and path at R =", *(f"{R:7g}" for R in (1, 4, 16, 64, 256)))
 for name, (own, scores) in cases.items():
     problem = svm.token_problem(tokens_of(own, scores).keys, torch.tensor([0]))
     solved = svm.solve(problem)
-    p_mm, lam_1, on_1 = solved.value.numpy(), solved.dual.numpy(), solved.dual.numpy() > 1e-6
-    aside_1 = offset(problem.a.numpy()[on_1], (scores[0] - scores[1:])[on_1], lam_1[on_1])
+    unit_1, on_1 = solved.value.numpy() * solved.margin.item(), solved.dual.numpy() > 1e-6
+    a, lam_1 = problem.a.numpy()[on_1], solved.dual.numpy()[on_1]
+    lam_1 = lam_1 / np.linalg.norm(lam_1 @ a)  # now p_hat = sum lam_j a_j
+    aside_1 = np.asarray(offset(a, (scores[0] - scores[1:])[on_1], lam_1))
+    rho = np.linalg.lstsq(a.T, aside_1, rcond=None)[0]
+    C[name] = np.linalg.norm(offset(a, lam_1 * np.exp(-rho / lam_1), lam_1))
     walked, there = descend(own, scores, (0, 0), 5600), search(own, scores, lengths)
     distance[name] = np.linalg.norm(there - [at_length(walked, R) for R in lengths], axis=1)
-    frame = np.array([p_mm, [-p_mm[1], p_mm[0]]]).T / np.linalg.norm(p_mm)  # along the ray, and to its left
+    frame = np.array([unit_1, [-unit_1[1], unit_1[0]]]).T  # along the ray, and to its left
     seen[name] = [points @ frame for points in (there, walked, aside_1)]
     print(f"{name:34s}", *(f"{distance[name][lengths == R][0]:7.3f}" for R in (1, 4, 16, 64, 256)))
+far = (lengths * distance["hexagon"])[[-17, -1]]  # at R = 64 and 256
+print(f"hexagon: R times the distance, at the last two, {far.round(2)}; predicted C {C['hexagon']:.2f}")
+assert np.abs(far / C["hexagon"] - 1).max() < 0.025, again.format("08.3")
 assert abs(distance["toy"][-1] - 0.16) < 0.005
 assert abs(distance["toy"][-1] / distance["toy"][-9] - 1) < 0.01  # R = 128 and 256
 for there, _, beside in seen.values():
     assert abs(there[-1, 1] - beside[1]) < 0.02, again.format("08.3")
 assert abs(seen["hexagon"][2][1]) > 0.35, again.format("08.3")
-power = np.polyfit(np.log(lengths[40:]), np.log(distance["hexagon"][40:]), 1)[0]
-assert -1.2 < power < -0.9
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10.5, 3.6))
@@ -753,25 +765,10 @@ show(
 # away (with steps of this length).
 #
 # *The hexagon.* Two support vectors span the plane: path and descent both run into the line that $r$
-# predicts, and the distance between them falls like $1/R$. (Section 8.8 sees both in random problems.)
+# predicts, and the distance between them falls like $C/R$. (Section 8.8 sees both in random problems.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8.7 Where it breaks
-#
-# **Infeasible best tokens.** Keys $(1, 0)$, $(-0.5, 0.9)$, $(-0.5, -0.8)$ with score 0, and inside their
-# triangle $(0.8, 0.05)$ with score 1. Pushing out in any direction helps some corner.
-
-# %%
-triangle, prize = np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.8], [0.8, 0.05]]), np.array([0.0, 0, 0, 1])
-few = np.linspace(0.04, 8, 200)
-smallest = shortfall(search(triangle, prize, few), triangle, prize)
-k = smallest.argmin()
-print(f"smallest shortfall of a circle: {smallest[k]:.3f} at R = {few[k]:.2f}; {smallest[-1]:.3f} at R = 8")
-assert abs(few[k] - 1.84) < 0.01
-assert (np.diff(smallest[k:]) > 0).all()
-
-# %% [markdown]
-# The best $p$ has a *finite* length, near 1.84, and in larger balls $p(R)$ stays there, inside.
 #
 # **A mixture beats each token alone.** A nonlinear head $f(\bar x)$ reads the mixture $\bar x = \sum_t s_t
 # x_t$. Take $f(\bar x) = -\|\bar x - \bar x_*\|^2$, best at $\bar x_* = 0.7\, x_1 + 0.3\, x_2$. Now $p$ has
@@ -798,8 +795,24 @@ assert abs(degrees(p) - level) < 0.4
 # about this.
 
 # %% [markdown]
-# ## 8.8 Counted in random problems *(optional)*
+# ## 8.8 Infeasible tokens, and counts in random problems *(optional)*
 #
+# **Infeasible best tokens.** Keys $(1, 0)$, $(-0.5, 0.9)$, $(-0.5, -0.8)$ with score 0, and inside their
+# triangle $(0.8, 0.05)$ with score 1. Pushing out in any direction helps some corner.
+
+# %%
+triangle, prize = np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.8], [0.8, 0.05]]), np.array([0.0, 0, 0, 1])
+few = np.linspace(0.04, 8, 200)
+smallest = shortfall(search(triangle, prize, few), triangle, prize)
+k = smallest.argmin()
+print(f"smallest shortfall of a circle: {smallest[k]:.3f} at R = {few[k]:.2f}; {smallest[-1]:.3f} at R = 8")
+assert abs(few[k] - 1.84) < 0.01
+assert (np.diff(smallest[k:]) > 0).all()
+
+# %% [markdown]
+# The best $p$ has a *finite* length, near 1.84, and in larger balls $p(R)$ stays there, inside.
+
+# %% [markdown]
 # **Where $r$ is late.** The law of 8.4 leaves out two things. $r$ is itself a part of $p$, whose weight on
 # $a_j$ is $R \lambda_j$ plus that of $r$; and a constraint that is nearly tight still pulls. Are these the
 # causes? Put them back. At a finite $R$ the forces $w_j e^{-p \cdot a_j} a_j$ must add up to a multiple of
@@ -935,15 +948,7 @@ assert (still > 2e-5).all()
 # is a small residual with a positive curvature: a branch that has been left may keep both.
 # </details>
 #
-# **2.** For which data is $r = 0$ in section 8.4, so that the direction of $p(R)$ approaches its limit
-# faster than $1/R$?
-# <details><summary>Answer</summary>
-#
-# With a single support vector, as token 1 of the toy has ($r$ would be a multiple of it, and perpendicular
-# to it); or if every $w_j / \lambda_j$ is the same.
-# </details>
-#
-# **3.** Descent and the path end at the same token, and at $R = 100$ they are 2 apart. At what distance do
+# **2.** Descent and the path end at the same token, and at $R = 100$ they are 2 apart. At what distance do
 # you expect them at $R = 1000$?
 # <details><summary>Answer</summary>
 #
@@ -957,7 +962,8 @@ progress("08")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - $p(R)$, the best $p$ of length $R$, starts along descent's first step and at first turns twice as fast.
+# - $p(R)$, the best $p$ of length $R$, starts along descent's first step and at first turns twice as fast,
+#   if it turns.
 # - Its direction tends to the **global** Att-SVM, if that is feasible. Far out it runs parallel to its ray,
 #   beside it by a vector $r$ that the SVM's own weights $\lambda_j$ predict.
 # - **The path is global; descent may be local.** $p(R)$ left the branch on which it began in at least 42 of
@@ -965,7 +971,7 @@ progress("08")
 # - Where descent finds the same tokens it ends up parallel to the path, apart mostly by what other tokens
 #   left outside the span of the support vectors.
 # - Where a mixture is best, $p(R)$ has a finite part beside its direction, and that part decides the
-#   attention. Where the best tokens are infeasible, the best $p$ can have a finite length.
+#   attention. Where the best tokens are infeasible, the best $p$ can have a finite length (8.8).
 #
 # ## Further reading
 #
