@@ -58,7 +58,7 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 
 # %%
 tokens = data.random_tokens(6, 8, 10, seed=5)
-STEPS = (0, 1, 200, 1000, 1999, 2000)
+STEPS = (0, 1, 1000, 2000)
 paths, selected = {}, {}
 for rho in (1.1, 2.0, 3.0):
     model = models.CrossAttention(10)  # W_0 = 0
@@ -109,8 +109,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.2 A mirror step
 #
-# Mirror descent keeps a second view of the weights, the **mirror map** of $\psi(W) = \frac1\rho \sum_{jk}
-# |W_{jk}|^\rho$,
+# Mirror descent keeps a second view of the weights, the **mirror map** of $\psi(W) = \frac1\rho \lVert
+# W\rVert_\rho^\rho$,
 #
 # $$S = \nabla\psi(W) = \mathrm{sign}(W)\,|W|^{\rho-1}, \qquad
 # W = \mathrm{sign}(S)\,|S|^{1/(\rho-1)} \quad \text{(entry by entry)},$$
@@ -142,8 +142,6 @@ travelled = 0.1 * np.cumsum(np.arange(2001) ** 0.5)
 for rho in (1.1, 3.0):
     W = paths[rho]
     assert np.allclose(W[1], mirror_step(W[0], model.W.grad.numpy(), 0.1, rho))  # the run's first step
-    step = power(W[2000], rho - 1) - power(W[1999], rho - 1)  # its last, in S
-    assert np.isclose(np.linalg.norm(step.ravel(), rho / (rho - 1)), 0.1 * 2000**0.5)
     grown = np.linalg.norm(W[2000].ravel(), rho) / np.linalg.norm(W[1000].ravel(), rho)
     slope = np.log(grown) / np.log(travelled[2000] / travelled[1000])
     print(f"rho = {rho}: ||W|| grows as the power {slope:.2f} of the path, predicted {1 / (rho - 1):.2f}")
@@ -153,10 +151,11 @@ for rho in (1.1, 3.0):
 # ## 15.3 The SVM in another norm
 #
 # Where does $W$ point? All of $S$ but its start is a sum of gradients, and each gradient is a sum of
-# comparisons $A_{it} = (x_{i\alpha_i} - x_{it})\, z_i^\top$. Their weights have one sign once the selected
-# tokens hold nearly all attention, and score best among those that still matter. Late, only the smallest
-# leads still pull. So $S$ tends in direction to a sum $\sum \lambda_{it} A_{it}$ with $\lambda \ge 0$, over
-# tight comparisons only, and $W$ is its mirror image. These are the KKT conditions of
+# comparisons $A_{it} = (x_{i\alpha_i} - x_{it})\, z_i^\top$. Late, the selected tokens hold nearly all
+# attention. If they also score better than all that still matter, the comparisons' weights have one sign.
+#
+# Only the smallest leads still pull then. So $S$ tends in direction to a sum $\sum \lambda_{it} A_{it}$ with
+# $\lambda \ge 0$, over tight comparisons only, and $W$ is its mirror image. These are the KKT conditions of
 #
 # $$W_\rho(\alpha) = \arg\min_W \lVert W\rVert_\rho \quad\text{subject to}\quad \langle A_{it}, W\rangle \ge 1
 # \quad\text{for all } i \text{ and } t \ne \alpha_i .$$
@@ -170,7 +169,7 @@ for rho in (1.1, 3.0):
 # normalised, and our runs start at 0: they lie outside the theorem, so we measure.
 
 # %% [markdown]
-# **A certificate.** Number the comparisons by $j$ (elsewhere $j$ counts steps). Any weights $\lambda \ge
+# **A certificate.** Number the comparisons by $j$ (elsewhere it counts steps). Any weights $\lambda \ge
 # 0$, with $S = \sum_j \lambda_j A_j$, may bound the length of $W_\rho$ from both sides. A feasible $W$ has
 # $\sum_j \lambda_j \le \langle S, W\rangle \le \lVert S\rVert_{\rho^*} \lVert W\rVert_\rho$ (Hölder). And
 # the mirror image of $S$, divided by its smallest lead, is feasible if that is positive.
@@ -262,9 +261,8 @@ for rho, path in paths.items():
     assert 1 - margin > 25 * D, again.format("15.1")
 
 # %% [markdown]
-# More than 25 times as much: an error in the direction takes its own size
-# from the smallest lead, but only its square from the average. A small divergence need not mean a
-# small loss of margin.
+# More than 25 times as much: an error in the direction takes its own size from the smallest lead, but only
+# its square from the average.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.5 The published figure
@@ -274,38 +272,36 @@ for rho, path in paths.items():
 # SVMs, "of the selected tokens". Its $\rho = 3$ run ends near 0.01 from its own SVM, 0.18 from that of
 # $\rho = 2$ and 0.21 from that of 1.75.
 #
-# But *whose* selected tokens? Those of the run that is measured, or those that the other run selected? And
-# did the runs share $W_0$? **Predict** for which choices it matters.
+# But *whose* selected tokens? Those of the run that is measured, or those that the other run selected? We let
+# each $\rho$ have a start of its own. **Predict**: for which of the three SVMs does it matter?
 
 # %%
-figure = measured("15.published").load().sel(query="first")  # self-attention, z = x_1
+figure = measured("15.published").load().sel(query="first", starts="three")  # self-attention, z = x_1
 RHOS, PAPER = (1.75, 2.0, 3.0), (0.21, 0.18, 0.01)
-print("divergence of the rho = 3 run from the SVM of  rho = 1.75       2       3   same tokens as 2")
-print(f"{'the paper':46s} {PAPER[0]:10.2f} {PAPER[1]:7.2f} {PAPER[2]:7.2f}")
+print("divergence of the rho = 3 run from the SVM of   rho = 1.75     2     3")
+print(f"{'the paper':46s} {PAPER[0]:11.2f} {PAPER[1]:5.2f} {PAPER[2]:5.2f}")
 table = {}
-for starts in ("one", "three"):
-    cell = figure.sel(starts=starts)
-    share = float(cell.alike[:, 2, 1].mean())
-    for whose, text in (("own", "this run's tokens"), ("theirs", "the other run's tokens")):
-        row = table[starts, whose] = cell[whose].values[:, 2].mean(axis=0)  # of run 3, by SVM
-        print(f"{f'{starts} W_0, {text}':46s} {row[0]:10.3f} {row[1]:7.3f} {row[2]:7.3f} {share:18.2f}")
-        assert abs(row[2] - 0.005) < 0.002
-        assert whose == "theirs" or np.allclose(row[:2], (0.09, 0.048), atol=0.002)
-assert np.allclose(table["one", "theirs"][:2], (0.127, 0.076), atol=0.001)
-assert np.abs(table["three", "theirs"] - PAPER).max() < 0.03
-assert table["three", "theirs"][1] / table["three", "own"][1] > 3
+for whose, text in (("own", "this run's tokens"), ("theirs", "the other run's tokens")):
+    row = table[whose] = figure[whose].values[:, 2].mean(axis=0)  # of run 3, by SVM
+    print(f"{text:46s} {row[0]:11.2f} {row[1]:5.2f} {row[2]:5.3f}")
+share = float(figure.alike[:, 2, 1].mean())
+print(f"the runs of rho = 2 and 3 selected the same tokens in {share:.0%} of the data sets")
+assert np.allclose(table["own"], (0.09, 0.049, 0.006), atol=0.002)
+assert round(table["own"][2], 3) == 0.006
+assert np.abs(table["theirs"] - PAPER).max() < 0.03
+assert 2.2 < table["theirs"][0] / table["own"][0] < 3 < table["theirs"][1] / table["own"][1] < 3.4
 
 # %% [markdown]
-# **Like with like, the numbers are 0.09 and 0.05**, means of 100 data sets, whatever the starts. When the SVM
-# belongs to tokens that *another* run selected, they grow by half; with a start of its own for each $\rho$,
-# they double and triple. Only that last case comes near the paper's 0.21 and 0.18. We do not know that it was
-# done so. If it was, half of the runs had selected other tokens, and most of that distance is *selection*,
-# not geometry.
+# **Like with like, the numbers are 0.09 and 0.05**, means of 100 data sets. When the SVM belongs to tokens
+# that *another* run selected, they double and triple, and come near the paper's 0.21 and 0.18.
+#
+# We do not know that it was done so. If it was, half of the runs had selected other tokens, and most of that
+# distance is *selection*, not geometry.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.6 Ten times longer
 #
-# Is 0.005 where it ends, or is the run just not done? And how fast does it fall?
+# Is 0.006 where it ends, or is the run just not done? And how fast does it fall?
 #
 # Look at $S$ first. Steps of one length add up, so $\lVert S\rVert$ grows like $j$. The first steps pull at
 # comparisons that do not matter later, and nothing takes that back: a fixed remainder is left beside a line
@@ -367,7 +363,7 @@ show(
 # others have arrived at a constant.
 
 # %% [markdown]
-# So the 0.005 only says that the run was stopped early, while the distance to the other SVMs is real: each
+# So the 0.006 only says that the run was stopped early, while the distance to the other SVMs is real: each
 # run goes to the SVM of its own norm and to no other, as fast as predicted.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -418,10 +414,7 @@ for rho, norm in norms.items():
     eta, number = shortness(norm, rho, 0.1)
     coarse = (1 + 0.1 / norm ** (rho - 1)) ** (1 / (rho - 1)) - 1
     print(f"{rho:4.2f} {eta:20.3f} {number:14.1f} {coarse:20.2f}")
-    W = limits[rho].value.numpy() if rho in limits else np.eye(10)
-    W = W * norm / np.linalg.norm(W.ravel(), rho)
-    added = np.linalg.norm(mirror_step(W, -power(W, rho - 1), eta, rho).ravel(), rho) / norm - 1
-    assert np.isclose(added, 0.1), again.format("15.2")  # with the worst gradient
+    assert rho != 2 or np.isclose(eta, 0.1 * norm), again.format("15.2")
     assert (coarse > 1) if rho == 1.1 else (coarse < 0.05)
 
 # %% [markdown]
@@ -432,13 +425,13 @@ for rho, norm in norms.items():
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.8 Why the weights are sparse
 #
-# Which entries of $W$ can one see, say those above a hundredth of the largest? $|W_{jk}|$ is the power
-# $1/(\rho-1)$ of $|S_{jk}|$. So for $\rho = 1.1$ those with $|S_{jk}|$ above $0.01^{0.1} = 0.63$ of the
-# largest.
+# Which entries of $W$ can one see, say those above a hundredth of the largest? An entry's size is the power
+# $1/(\rho-1)$ of its size in $S$. So for $\rho = 1.1$ one sees those above $0.01^{0.1} = 0.63$ of the largest
+# in $S$.
 
 # %% [markdown]
 # **Predict before you run on.** $S$ is a sum of many terms, so suppose that its 100 entries are independent
-# normal numbers. How many are visible for each $\rho$? Will the measured number be larger or smaller?
+# normal numbers. How many are visible for each $\rho$?
 
 # %%
 shape = measured("15.shape").load()
@@ -458,9 +451,29 @@ assert abs(seen[3.0][0] - seen[3.0][2]) < 2
 
 # %% [markdown]
 # Fewer entries with a smaller $\rho$: 31 of 100 at 1.1. Yet that is *more* than three times what normal
-# entries predict: too many come near the largest $|S_{jk}|$. The certificate asks for that. Its weights make
-# $\lVert S\rVert_{\rho^*}$ small for a given $\sum\lambda$, and $\rho^* = 11$ counts hardly more than the
-# *largest* entry, so the top of $S$ is flattened. The slider sets $\rho$.
+# entries predict: too many entries of $S$ come near the largest.
+#
+# The certificate asks for that. Its weights make $\lVert S\rVert_{\rho^*}$ small for a given $\sum\lambda$,
+# and $\rho^* = 11$ counts hardly more than the *largest* entry: the top of $S$ is flattened. Or is any sum of
+# these comparisons flat? Give them equal weights, on 20 other data sets, with the tokens of best score.
+
+# %%
+fresh = data.random_tokens(6, 8, 10, trials=20, seed=0)
+best = fresh.scores.argmax(-1)
+weights = svm.solve(svm.attention_problem(fresh.X, fresh.z, best), norm=1.1).dual.numpy()
+counts = []
+for X, z, alpha, lam in zip(fresh.X.numpy(), fresh.z.numpy(), best.numpy(), weights, strict=True):
+    i, t = np.nonzero(np.arange(8) != alpha[:, None])
+    A = np.einsum("rd,re->rde", X[i, alpha[i]] - X[i, t], z[i]).reshape(42, 100)
+    equal_weights = (lam > 1e-3 * lam.max()).astype(float)  # on the same comparisons
+    W = power(np.stack([lam, equal_weights]) @ A, 10)
+    counts.append((np.abs(W) > 0.01 * np.abs(W).max(axis=1, keepdims=True)).sum(axis=1))
+print("visible of 100: SVM's weights {:.0f}, equal weights {:.0f}".format(*np.mean(counts, axis=0)))
+assert np.mean(counts, axis=0)[0] > 30 > 12 > np.mean(counts, axis=0)[1]
+assert np.min(np.array(counts) @ [1, -1]) > 5
+
+# %% [markdown]
+# So it is the weights that flatten $S$. The slider sets $\rho$.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -677,9 +690,11 @@ assert abs(total[2] - 34) < 4
 
 # %% [markdown]
 # **Geometry decides what can be held.** Of some 35 choices that are not locally optimal in the new norm every
-# one was lost; of some 265 that are, nearly all were held. In $\rho = 3$ it takes longer, for there
-# $\lVert W\rVert$ grows only as the root of the path (section 15.2). (The theorem's start is near the *new*
-# SVM, ours near the old.)
+# one was lost in the end. In $\rho = 3$ that took the longer runs: there $\lVert W\rVert$ grows only as the
+# root of the path (section 15.2).
+#
+# Of some 265 that are locally optimal, all but at most eight were held. (The theorem promises more, but for
+# starts near the *new* SVM; ours are near the old.)
 #
 # **The path decides among the possible.** Of the 60 choices of $\rho = 2$ all are locally optimal at 3, and
 # 55 at 1.1. Yet 3 chose differently on nearly one data set in five, 1.1 on half.
@@ -711,10 +726,12 @@ assert (len(sentences.texts), len(shared)) == (12752, 0)
 
 # %% [markdown]
 # The rules, made before looking at any test result: 20 random splits, 60% training, 20% validation, 20%
-# test (no film in two parts); each split serves all $\rho$, with the same start. Each $\rho$ gets the same
-# number of step sizes, around the best one of trial runs on other splits of the same data (a slight leak,
-# as they overlap). Step size *and* epoch are chosen on validation, for each split; beside it stands what
-# choosing both on the *test* part would have shown.
+# test (no film in two parts); each split serves all $\rho$, with the same start. Each $\rho$ gets
+# five step sizes and 30 epochs on digits, three and eight on reviews, around the best size of trial runs on
+# other splits of the same data (a slight leak, as they overlap).
+#
+# Step size *and* epoch are chosen on validation, for each split; beside it stands what choosing both on the
+# *test* part would have shown.
 
 # %%
 REAL = {name: measured(f"15.{name}").load() for name in ("digits", "reviews")}
@@ -738,13 +755,17 @@ for name, rho in itertools.product(REAL, ORDER):
     best = validation.max(axis=2).argmax(axis=1)  # the step size chosen
     edge = int(((best == 0) | (best == validation.shape[1] - 1)).sum())
     print(f"{name:8s} rho = {rho:3.1f} {honest:32.1f} {peeked:16.1f} {edge:16d} of 20")
-    assert 0.1 < peeked - honest < (0.9 if name == "reviews" else 1.8)
+    assert 0.1 < peeked - honest < (0.9 if name == "reviews" else 1.5)
+    assert validation.shape[1:] == ((3, 8) if name == "reviews" else (5, 30))
     assert edge == {"digits": {1.1: 0, 2.0: 1, 3.0: 8}, "reviews": {1.1: 5, 2.0: 1, 3.0: 10}}[name][rho]
 
 # %% [markdown]
 # Choosing on the test set would have shown up to 1.5 points more. (The paper's accuracies on IMDb are those
-# of the best epoch on the test set, as its public notebook shows.) For $\rho = 3$ the step size chosen is
-# often at an edge of the grid, for 1.1 on the reviews five times: a wider grid might move these rows.
+# of the best epoch on the test set, as its public notebook shows.) The gain is larger on digits, where one
+# chooses the best of 150 pairs, than on reviews, of 24.
+#
+# For $\rho = 3$ the step size chosen is often at an edge of the grid, 8 and 10 times of 20: a wider grid
+# might move these rows. (Of the three sizes for reviews two *are* edges.)
 #
 # Is the difference between two $\rho$ larger than chance? Splits of one data set overlap: a test example of
 # one is a training example of others. So their results are alike, and twenty say less than twenty.
@@ -815,8 +836,8 @@ for name, other in itertools.product(REAL, (2.0, 3.0)):
 # | $\lVert W\rVert_\rho$ grows | path length to the power $1/(\rho - 1)$ | exponents within 5% |
 # | a run goes to its SVM | divergence: power $-2\min(1, 1/(\rho-1))$ | within 0.06, five $\rho \ge 1.75$ |
 # | the published 0.18 and 0.21 | geometry | for the same tokens 0.05 and 0.09; met with others |
-# | sparsity | normal $S$: 9 of 100 entries at 1.1 | refuted: 31; the top of $S$ is flat |
-# | which choices can be held | the locally optimal ones | nearly all of 265 held, all of 35 others lost |
+# | sparsity | normal $S$: 9 of 100 entries at 1.1 | refuted: 31; the SVM's weights flatten $S$ |
+# | which choices can be held | the locally optimal ones | of 265 at most 8 lost, of 35 others all |
 # | (optional) $\rho = 1.1$ generalises better | ahead of 2 | behind by 1.4 and 0.9 points, within chance |
 
 # %% [markdown]
@@ -837,10 +858,11 @@ progress("15")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - **$\ell_\rho$-AttGD** steps in $S = \mathrm{sign}(W)|W|^{\rho-1}$; $\lVert W\rVert_\rho$ grows as the path
-#   length to the power $1/(\rho - 1)$.
-# - $W$ goes to the **$\ell_\rho$ Att-SVM** of the tokens it selected. The directional **Bregman divergence**
-#   from it is the margin that the support comparisons lack, on average.
+# - **$\ell_\rho$-AttGD** steps in $S = \mathrm{sign}(W)|W|^{\rho-1}$; $\lVert W\rVert_\rho$ grows at most
+#   as the path length to the power $1/(\rho - 1)$.
+# - $W$ goes to the **$\ell_\rho$ Att-SVM** of the tokens it selected (how fast: measured for $\rho$ from 1.75
+#   to 4). The directional **Bregman divergence** from it is the margin that the support comparisons lack, on
+#   average.
 # - **Compare like with like**, the same tokens: otherwise a divergence between norms may mostly count how
 #   often two runs selected differently.
 # - Small $\rho$ means a sparse $W$, because $W$ is the power $1/(\rho - 1)$ of $S$; the flat top of $S$ makes
@@ -850,9 +872,6 @@ progress("15")
 # - (Optional.) On digits and film sentences, with grids of equal size (some perhaps too narrow) and chosen on
 #   validation, $\rho = 1.1$ is not seen to be better. Splits overlap, so intervals are far wider than they
 #   seem.
-#
-# The theorem is about small *plain* steps near the goal; ours are normalised (but for real data), and start
-# far away.
 #
 # ## Further reading
 #
