@@ -896,7 +896,7 @@ for name, slopes in (("textbook", textbook), ("entry zeroed", entry_zeroed), ("p
 
 # %% [markdown]
 # The *lost entry* does harm enough, without any noise. How much, the keys decide: with many tokens in few
-# dimensions half of the runs hardly turn. Put back, it cures them all.
+# dimensions half of the runs have hardly turned by then. Put back, it cures them all.
 #
 # > **Rule.** A gradient that will be normalised must be accurate *relative to itself*. Agreement with
 # > autograd to $10^{-15}$, as in section 5.3, does not show that.

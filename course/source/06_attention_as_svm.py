@@ -228,9 +228,9 @@ check("06.1", pushes)
 # equal scores does not push.
 #
 # Suppose token $\alpha$ is winning, with the **lead** $\Delta_t = h_\alpha - h_t = p \cdot a_t$ over token
-# $t$, and all leads grow. If a pair of two losers pushes at all, one of them, call it $t$, scores differently
-# from $\alpha$. The losers' attention $s_t s_\tau$ is smaller than that of the pair $(\alpha, t)$ by the
-# factor $e^{-\Delta_\tau}$: their push dies out beside it.
+# $t$, and all leads grow. Two losers $t$ and $\tau$ that push at all do not both tie with $\alpha$: let $t$
+# be one that does not. Their $s_t s_\tau$ is smaller than that of the pair $(\alpha, t)$ by the factor
+# $e^{-\Delta_\tau}$, so their push dies out beside it.
 #
 # What remains are the $T - 1$ pairs $(\alpha, t)$, with strengths
 #
@@ -239,9 +239,10 @@ check("06.1", pushes)
 #
 # Now $\sum_t c_t\, a_t$ is a gradient that we know from lesson 01: that of the exponential loss of
 # a *linear classifier* $p$ whose data points are the comparisons $a_t$, all with label $+1$, counted with
-# weights $\gamma_\alpha - \gamma_t$. As long as the weights are positive and some $p$ has all leads
-# positive, the values of the weights do not matter: the norm diverges, and the direction tends to the
-# hard-margin SVM of the points $a_t$. (Negative weights: section 6.5.)
+# weights $\gamma_\alpha - \gamma_t$.
+#
+# If the weights are positive and some $p$ has all leads positive, the norm diverges, and the direction tends
+# to the hard-margin SVM of the points $a_t$, whatever the weights are. (Negative weights: section 6.5.)
 #
 # Follow the lowest orange path of Figure 1, where token 2 wins. The strengths $c_t$, at four moments:
 
@@ -284,8 +285,7 @@ assert c[2] / -c[0] > 400, again.format("06.1")
 #
 # It puts the selected tokens ahead of all others with the largest margin, $1/\|p_{\mathrm{mm}}\|$ (mm stands
 # for max-margin). If no $p$ satisfies the constraints, the choice $\alpha$ is *infeasible*. Labels are gone;
-# the keys are compared within each sequence only. Lesson 02 solved such problems by nonnegative least
-# squares.
+# the keys are compared within each sequence only.
 
 
 # %%
@@ -320,10 +320,11 @@ assert np.allclose(global_p / global_p[1], rays[0])
 assert np.allclose(local_p, rays[1])
 
 # %% [markdown]
-# The paper's code prints the same two objectives, 0.49505 and 0.50000. These are the dashed rays of Figure 1,
-# which makes fact 3 plausible. (Section 6.5 has a theorem.) Training never saw an SVM, and the SVM never saw
-# a score: keys alone give *the direction* for each $\alpha$; scores and start enter only into *which*
-# $\alpha$.
+# (The paper's code prints the same two.) These are the dashed rays of Figure 1, which makes fact 3 plausible;
+# section 6.5 has a theorem.
+#
+# Training never saw an SVM, and the SVM never saw a score: keys alone give *the direction* for each $\alpha$;
+# scores and start enter only into *which* $\alpha$.
 
 # %% [markdown]
 # ### Exercise 06.2: Two rivals
@@ -406,6 +407,7 @@ def beside_ray(p, b=0.1):
     return (conserved(p, b) + np.log(b) / (1 + b)) / np.sqrt(1 + b**2)
 
 
+# %%
 steps = 20_000
 plain = descend(starts, keys, equal, steps, lr=10, normalise=False)[1:]  # (steps, starts, d)
 fixed = descend(starts, keys, equal, 1000, lr=0.1)[1:]
@@ -470,10 +472,12 @@ show(
 # %% [markdown]
 # Left: near the ray, where token 2 is too far behind to count, each plain step adds
 # $\eta\, |\ell'(1)|\, (\gamma_1 - \gamma_3)\, \|k_1\|^2\, e^{-\Delta}$ to the lead. So $e^\Delta$ grows by
-# the same amount at each step. Right: both methods lie on one curve. So on this toy
-# $p = \Delta\, p_{\mathrm{mm}} + r$ with a remainder $r$ that tends to a vector *across* the ray, of length
-# 2.25 here, and the angle falls like $\|r\| / \|p\|$, whatever the clock. In this course we mostly train with
-# normalised steps: to $\|p\| = 100$ plain ones would need $10^{44}$.
+# the same amount at each step.
+#
+# Right: both methods lie on one curve. So on this toy $p = \Delta\, p_{\mathrm{mm}} + r$ with a remainder $r$
+# that tends to a vector *across* the ray, of length 2.25 here, and the angle falls like $\|r\| / \|p\|$.
+#
+# In this course we mostly train with normalised steps: to $\|p\| = 100$ plain ones would need $10^{44}$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.5 Which token wins?
@@ -489,9 +493,11 @@ show(
 #
 # Why these? Lesson 02 writes the solution as $p_{\mathrm{mm}} = \sum \lambda_{it}\, a_{it}$ over support
 # tokens, with $\lambda_{it} \ge 0$. Descent builds $p$ from the same vectors, and gives $a_{it}$ a weight of
-# the sign of $\gamma_{i\alpha_i} - \gamma_{it}$. If a support token scores higher, its weight comes out
-# negative where the SVM asks for a positive one, and $p$ is pulled off the ray. If it scores lower it pushes
-# $p$ along, and a better token far enough behind is forgotten, exponentially. (Lesson 07 makes this precise.)
+# the sign of $\gamma_{i\alpha_i} - \gamma_{it}$.
+#
+# If a support token scores higher, its weight comes out negative, which the SVM's never is, and $p$ is pulled
+# off the ray. If it scores lower it pushes $p$ along, and a better token far enough behind is forgotten,
+# exponentially. (Lesson 07 makes this precise.)
 
 
 # %%
@@ -524,8 +530,7 @@ for scores in (equal, spread):
 # expect the same; for the growing ones of section 6.6 we measure.
 #
 # The global half is fact 1: with equal lower scores every force is one with the best token, and has a
-# positive part along $p_{\mathrm{mm}}$. (Exercise 06.5 proves $\|p\| \to \infty$ from this, for several
-# sequences, too. But then a run need not end with the best tokens: lesson 12 counts such runs.)
+# positive part along $p_{\mathrm{mm}}$. (Exercise 06.5 proves $\|p\| \to \infty$ from this.)
 #
 # Fact 2 is explained as well. The only support token of token 2 is token 3. On the left it ties with token 2
 # and does not push, so token 1's weak pull is all that is left. Making token 3 worse gives token 2 something
@@ -592,9 +597,10 @@ for b, three in families:
 # C = (1 + b + b^2)\, \frac{\gamma_1 - \gamma_2}{\gamma_2 - \gamma_3} .$$
 #
 # Left alone, the excess grows at the rate $b$, because at the Att-SVM of token 2 token 1 is $1 + b$ behind,
-# not 1: that is the tenth of exercise 06.2. The pull of token 1 works against it. Above $E = \log(C / b)$ the
-# excess grows, and token 1 is forgotten; below, it falls, and token 2 is lost. Starts only 0.02 beside the
-# line go where it says, in all eighteen pairs.
+# not 1: that is the tenth of exercise 06.2. The pull of token 1 works against it.
+#
+# Above $E = \log(C / b)$ the excess grows, and token 1 is forgotten; below, it falls, and token 2 is lost.
+# Starts only 0.02 beside the line go where it says, in all eighteen pairs.
 #
 # So far out token 2's region has an edge parallel to $(1, b)$ for *every* $\gamma_3 < \gamma_2$. The
 # theorem's two conditions can be read off. *Close enough in direction*: from ray 2 up to the slope $b$.
@@ -677,9 +683,10 @@ widgets.sliders(
 #
 # Does training end at locally optimal choices in larger problems, too? We draw 100 problems of $n = 6$
 # sequences with $T = 8$ tokens, all vectors uniform on the unit sphere, keys equal to tokens, labels by a
-# fair coin: once in $d = 10$ dimensions, once in 3. One $p$ has to serve all six sequences. It starts at zero
-# and takes 2,000 normalised steps, which grow to get further: step $j$ has length $0.1 \sqrt{j}$. Then we
-# solve the Att-SVM of the tokens that it has selected.
+# fair coin: once in $d = 10$ dimensions, once in 3.
+#
+# One $p$ has to serve all six sequences. It starts at zero and takes 2,000 normalised steps, which grow: step
+# $j$ has length $0.1 \sqrt{j}$. Then we solve the Att-SVM of the tokens that it has selected.
 #
 # And by chance? If scores were dealt at random, a token with two support tokens would beat them both once in
 # three times, as each of the three is the best equally often. Over the six sequences such factors multiply.
@@ -719,6 +726,7 @@ def print_counts(name, found):
     return list(counts.values())
 
 
+# %%
 drawn = {d: data.random_tokens(n=6, T=8, d=d, trials=100, seed=6) for d in (10, 3)}
 ends, found, counts = {}, {}, {}
 for d, tokens in drawn.items():
