@@ -427,7 +427,7 @@ assert abs(times[-1] * (1 - s[-1] @ g) - 1 / length_k1**2) < 0.02
 # %% [markdown]
 # The 0.06 that remains is token 2's. It fades as $s_2 / s_3 = e^{p_1}$ does, slowly.
 #
-# This is lesson 01 again: there the tail of the *loss* was exponential; here it is the tail of the *softmax*.
+# In lesson 01 the tail of the *loss* was exponential; here it is the tail of the *softmax*.
 
 # %% [markdown]
 # ### Exercise 05.3: Who sets the pace?
@@ -519,7 +519,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.5 The landscape
 #
-# With $d = 2$ we can look at all of $L(p) = -f$ at once: one call evaluates a whole grid of $p$.
+# With $d = 2$ we can look at all of $L(p) = -f$ at once.
 
 # %%
 axis = np.linspace(-10, 18, 141)
@@ -580,8 +580,6 @@ show(
 # named after the token that wins in it.
 
 # %% [markdown]
-# Far inside a sector the loss is close to minus its token's value: $-1$, $-0.9$ and $0$.
-#
 # **The landscape is not convex.** $L$ stays between $-1$ and $0$. A convex function on the whole plane that
 # rises anywhere along a line goes on rising at least as fast, past every bound.
 #
@@ -598,8 +596,7 @@ show(
 # size*, however small. Is it?
 #
 # Call $\Delta_t = h_\alpha - h_t$ the lead of the winner over token $t$, and the smallest one $\Delta$:
-# in the notation of section 5.4, $\Delta = \mu(p) R$. The judge is Python's `decimal`, with as many digits as
-# we ask for.
+# in the notation of section 5.4, $\Delta = \mu(p) R$.
 
 
 # %%

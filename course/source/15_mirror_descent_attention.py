@@ -869,9 +869,8 @@ progress("15")
 #   it less so.
 # - The norm decides which choices can be held. Which of these a run selects, its path decides. To tell them
 #   from coarse steps, shorten the steps.
-# - (Optional.) On digits and film sentences, with grids of equal size (some perhaps too narrow) and chosen on
-#   validation, $\rho = 1.1$ is not seen to be better. Splits overlap, so intervals are far wider than they
-#   seem.
+# - (Optional.) On digits and film sentences $\rho = 1.1$ is not seen to be better. Splits overlap, so
+#   intervals are far wider than they seem.
 #
 # ## Further reading
 #
