@@ -8,9 +8,9 @@
 # **The question: where does gradient descent take the matrix $W$, and does it matter whose token the query
 # is?**
 #
-# $W$ is a $p$, for other keys, so it goes to an SVM that we know. What is new is that the sequences share it:
-# like queries help each other where they agree, and pay where they do not. And where the queries carry the
-# answer, $W$ learns a rule for sequences that it has never seen.
+# $W$ is a $p$, for other keys: the SVM and the theorem carry over, with their conditions. What is new is that
+# the sequences share it: like queries help each other where they agree, and pay where they do not. And where
+# the queries carry the answer, $W$ learns a rule for sequences that it has never seen.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -135,10 +135,6 @@ show(
 # to it, halfway between the selected token and the next. (Of many random draws we show one that is easy to
 # read.)
 
-# %% [markdown]
-# Two vectors $p_1 = W z_1$ and $p_2 = W z_2$, each cutting off one token of its own sequence, and one matrix
-# makes both.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.2 W is a p
 #
@@ -206,11 +202,11 @@ for i in rows:
     print(f"{i + 1:8d} {measured[i, best[i]]:35.3f} {total[i]:11.3f} {alone[i]:18.3f}")
 assert np.abs(measured - predicted).max() < 1e-9, again.format("10.1")
 assert alone.min() > 0 > total[3]
-assert 0.565 < np.abs(total - alone).mean() / alone.mean() < 0.575
+assert np.abs(total - alone).mean() > alone.mean() / 2
 
 # %% [markdown]
-# By itself each of the six raises its best token. On average what the others add is more than half as large
-# (57%), up or down: in sequence 4 they turn the sign.
+# By itself each of the six raises its best token. What the others add, up or down, is in this draw more than
+# half as large on average. In sequence 4 they turn the sign.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.3 The Att-SVM for W
@@ -290,7 +286,9 @@ assert 6 < np.count_nonzero(lam) < 42
 #
 # **Independent queries** lie in between, but they are enough for this: with $z_1, \dots, z_n$ linearly
 # independent, some $W$ makes any $p_1, \dots, p_n$ you like. So a choice is feasible if and only if each
-# sequence *by itself* is. Distinct tokens of length one are never a problem, as $p_i = x_{i\alpha_i}$
+# sequence *by itself* is.
+#
+# Distinct tokens of length one are never a problem, as $p_i = x_{i\alpha_i}$
 # prefers $x_{i\alpha_i}$ to all others. One $p$ for all has only $d$ numbers for $n (T - 1)$ comparisons.
 
 # %%
@@ -379,7 +377,7 @@ for agree in (True, False):
         f"{'agree' if agree else 'conflict':8s}: descent at worst {late.max():.0%} below the largest margin"
     )
     assert np.allclose(measured[agree], predicted, rtol=1e-6), again.format("10.2")
-    assert late.max() < 0.03
+    assert late.max() < 0.025
     assert late.min() > -1e-6
 
 # %% jupyter={"source_hidden": true}
@@ -529,7 +527,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** The published experiment again: means of 100 trials, and bars for the middle 80%. The SVMs are
+# **Figure 3.** The published experiment again: means of 100 trials, and bars for the middle 80%. The SVMs are
 # those of the tokens that each trial has selected in the end.
 
 # %% [markdown]
@@ -539,9 +537,8 @@ show(
 # **$W$ does not go to the nuclear SVM.** With growing steps its cosine levels off at that between the
 # two *solutions*, within .01 in each trial.
 #
-# **To which Frobenius SVM?** By lesson 08 the *best* $W$ of norm $R$ tends in direction to $W_{\mathrm{mm}}$
-# of the best tokens. Descent selects these in all six sequences in fewer than 75 of the 100 trials; in the
-# others it ends at the SVM of its own choice.
+# **To which Frobenius SVM?** The *best* $W$ of norm $R$ tends to that of the best tokens (lesson 08). Descent
+# selects these in fewer than 75 of the 100 trials; in the others it ends at the SVM of its own choice.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.6 When the query is one of the tokens
@@ -556,8 +553,7 @@ show(
 # $$x_{i1}^\top W x_{i1} - x_{it}^\top W x_{i1} = b\,(1 - x_{it} \cdot x_{i1}) > 0 .$$
 #
 # What helps is that **the query carries the answer**: for $z_i = \Omega x_{i1}$, with a fixed orthogonal
-# $\Omega$, the matrix $W \Omega^\top$ does what $W$ did. A query that is drawn independently of its sequence
-# cannot say which token is the first: a new one, in random order, selects it one time in $T$.
+# $\Omega$, the matrix $W \Omega^\top$ does what $W$ did.
 #
 # **Is it $bI$ that is learned?** Training data know one more direction: tokens are sorted by score, and so
 # by $y_i\, v \cdot x$. Turn all tokens by an orthogonal $\Omega$ that leaves $v$ alone: scores stay, and the
@@ -694,7 +690,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 5.** What each token adds to the two numbers of the first step ($T = 8$, $d = 10$, 20,000
+# **Figure 4.** What each token adds to the two numbers of the first step ($T = 8$, $d = 10$, 20,000
 # sequences).
 
 # %% [markdown]
@@ -704,32 +700,40 @@ show(
 # 3.1, as the best token has more along $v$ than in any other direction. The others make it three times that.
 #
 # **What does such a rule select in a new sequence**, whose tokens are all random? Let $r = b_v / b$ and
-# $\gamma = e \cdot x_1$. The query $x_1$ becomes $p = W x_1$, at an angle $\theta$ to $x_1$ with
+# $c = e \cdot x_1$. The query $x_1$ becomes $p = W x_1$, at an angle $\theta$ to $x_1$ with
 #
-# $$\cos\theta = \frac{1 - \gamma^2 + r \gamma^2}{\sqrt{1 - \gamma^2 + r^2 \gamma^2}} .$$
+# $$\cos\theta = \frac{1 - c^2 + r c^2}{\sqrt{1 - c^2 + r^2 c^2}} .$$
 #
 # Token 1 wins if no other token has a larger cosine with $p$. A random token stays below with the probability
 # $F(\cos\theta)$, where $F$ is the distribution function of one coordinate of a random unit vector. So the
 # share of new sequences that select token 1 is the mean of $F(\cos\theta)^{T - 1}$. At $r = 1$ it is 1: there
-# $W = bI$. The larger $r$, the nearer is $p$ to $\pm e$, whatever the query.
+# $W = bI$. The larger $r$, the nearer is $p$ to $\pm e$, for almost every query.
 #
-# We train on $n$ sequences whose best token comes first and is the query. How many new sequences select
-# their token 1, and how many does the $b_v / b$ of $W$ foresee?
+# **Where does descent end, and what does it do better than its first step?** We train on $n$ sequences whose
+# best token comes first and is the query, and ask how many new sequences select their token 1. Then we
+# exchange the ratios: a multiple of $ee^\top$ gives the first step the $b_v / b$ of the SVM, and the SVM that
+# of the first step.
 
 
 # %%
 def foreseen_share(r, T=8, d=10):
-    """The mean of F(cos theta)^(T - 1); F of a coordinate c is a beta distribution, of (1 + c) / 2."""
+    """The mean of F(cos theta)^(T - 1); F of a coordinate is a beta distribution, of half of 1 plus it."""
     half = (d - 1) / 2
-    g = (2 * betaincinv(half, half, np.linspace(0, 1, 2001)[1::2]) - 1) ** 2  # gamma^2, at even quantiles
-    cosine = (1 - g + r * g) / np.sqrt(1 - g + r**2 * g)
+    squared = (2 * betaincinv(half, half, np.linspace(0, 1, 2001)[1::2]) - 1) ** 2  # c^2, at even quantiles
+    cosine = (1 - squared + r * squared) / np.sqrt(1 - squared + r**2 * squared)
     return (betainc(half, half, (1 + cosine) / 2) ** (T - 1)).mean()
 
 
-def ratios(W, v):
-    """b_v / b of each W (trials, d, d), by what exercise 10.3 leaves of it, for heads v (trials, d)."""
-    along = torch.einsum("ti,tij,tj->t", v, W, v) / (v * v).sum(-1)
-    return (W.shape[-1] - 1) * along / (W.diagonal(dim1=-2, dim2=-1).sum(-1) - along)
+def two_numbers(W, e):
+    """b and b_v of each W (trials, d, d), by what exercise 10.3 leaves of it, for unit e (trials, d)."""
+    along = torch.einsum("ti,tij,tj->t", e, W, e)
+    return (W.diagonal(dim1=-2, dim2=-1).sum(-1) - along) / (W.shape[-1] - 1), along
+
+
+def with_ratio(W, r, e):
+    """W (trials, d, d) plus the multiple of e e^T that makes its b_v / b the given r (trials,)."""
+    b, b_v = two_numbers(W, e)
+    return W + torch.einsum("t,ti,tj->tij", r * b - b_v, e, e)
 
 
 def selects_itself(W, tokens):
@@ -740,55 +744,55 @@ def selects_itself(W, tokens):
 
 
 # %%
-def step_and_svm(n, new, steps=1):
-    """10 trials: the shares of new sequences after steps and with the SVM, and the b_v / b of the SVM."""
-    T, d = new.X.shape[-2:]
-    tokens = best_first(data.random_tokens(n=n, T=T, d=d, trials=10, seed=3))
-    model = models.CrossAttention(d, trials=10)
+def trained(tokens, steps):
+    """W (trials, d, d) after this many growing steps from zero."""
+    model = models.CrossAttention(10, trials=10)
     fit(model, tokens, steps=steps, schedule=train.growing, every=steps)
-    step = selects_itself(model.W, new).mean().item()
-    if n > 100:  # endless, nearly: for the first step only
-        return step, None, None
-    W = att_svm(tokens, tokens.optimal).value
-    return step, selects_itself(W, new).mean().item(), ratios(W, tokens.v)
+    return model.W
 
 
 new = data.random_tokens(n=500, T=8, d=10, trials=10, seed=4)
-print("10 trials        1 step   Att-SVM   b_v / b of the SVM, median   foreseen by it")
+print("share of new sequences that select token 1, 10 trials")
+print("        first   with b_v / b    1,000    Att-   with b_v / b     median b_v / b")
+print("   n     step     of the SVM    steps     SVM    of the step    of step,    SVM")
+table = []
 for n in (2, 6, 20, 80):
-    step, share, r = step_and_svm(n, new)
-    by_r = np.mean([foreseen_share(one) for one in r.numpy()])
-    print(f"n = {n:4d} {step:15.2f} {share:9.2f} {r.median():28.1f} {by_r:16.3f}")
-    assert step - 1 / 8 > (share - 1 / 8) / 2
-    assert 1.5 < r.median() < 4
-assert share > 0.98
-assert by_r > 0.99
-step = step_and_svm(2000, new)[0]
-print(f"n = 2000 {step:13.2f}   foreseen by b_v / b = {b_v / b:.1f}: {foreseen_share(b_v / b):.2f}")
-assert abs(step - foreseen_share(b_v / b)) < 0.01, again.format("10.4")
+    tokens = best_first(data.random_tokens(n=n, T=8, d=10, trials=10, seed=3))
+    step, late, svm_W = trained(tokens, 1), trained(tokens, 1000), att_svm(tokens, tokens.optimal).value
+    (b_1, b_v1), (b_svm, b_vsvm) = (two_numbers(W, tokens.v) for W in (step, svm_W))
+    r_1, r = b_v1 / b_1, b_vsvm / b_svm
+    arms = step, with_ratio(step, r, tokens.v), late, svm_W, with_ratio(svm_W, r_1, tokens.v)
+    table.append([selects_itself(W, new).mean().item() for W in arms])
+    print("{:4d}{:9.2f}{:15.2f}{:9.2f}{:8.2f}{:15.2f}".format(n, *table[-1]), end="")
+    print(f"{r_1.median():12.1f}{r.median():7.1f}")
 
-longer = data.random_tokens(n=500, T=16, d=10, trials=10, seed=4)
-long_b, long_b_v = first_form(best_first(data.random_tokens(20_000, 16, 10, seed=5)).scores.numpy(), 10)
-long_r, (long_step, *_) = long_b_v / long_b, step_and_svm(2000, longer)
-_, long_share, r = step_and_svm(80, longer)
-print(
-    f"T = 16: first step {long_step:.2f}, foreseen by {long_r:.0f}: {foreseen_share(long_r, 16):.2f}",
-    end="; ",
-)
-print(f"SVM of n = 80: {long_share:.2f}, its b_v / b = {r.median():.1f}")
-assert abs(long_step - foreseen_share(long_r, 16)) < 0.02, again.format("10.4")
-assert 20 < long_r < 22
-assert r.median() < 3
-assert long_share > 0.95
+# %%
+first, first_exchanged, late_share, svm_share, svm_exchanged = np.array(table).T
+assert (first - 1 / 8 > (svm_share - 1 / 8) / 2).all()
+assert np.abs(late_share - svm_share).max() < 0.03
+assert (first_exchanged < first).tolist() == [True, True, True, False]
+assert first_exchanged[3] - first[3] > (svm_share[3] - first[3]) / 2
+assert (svm_exchanged[2:] < svm_share[2:] - 0.08).all()
+assert geometry.cosine(late, svm_W).min() > 0.999  # n = 80
+assert 1.9 < r.median() < 2.3
+tokens = best_first(data.random_tokens(n=2000, T=8, d=10, trials=10, seed=3))
+endless_step = selects_itself(trained(tokens, 1), new).mean().item()
+foreseen = foreseen_share(b_v / b)
+print(f"n = 2000: first step {endless_step:.2f}; b_v / b = {b_v / b:.1f} foresees {foreseen:.2f}")
+assert abs(endless_step - foreseen) < 0.01, again.format("10.4")
 
 # %% [markdown]
-# - **The first step teaches much of the rule**: up to $n = 80$ it makes more than half of the SVM's gain over
-#   chance, one in eight. On 2,000 sequences it selects the .91 that $b_v / b$ foresees.
-# - **With many sequences the SVM does better because its $b_v / b$ is smaller**: 2.1 to 3.1 at these $n$,
-#   which foresees nearly all. What is missing at small $n$ is the form: a $W$ from few sequences has much
-#   else in it.
-# - **Nine is no constant of attention**. With sixteen tokens more bad ones push along $v$, the first step has
-#   21, and selects less than half; the SVM still has less than 3, and still selects nearly all.
+# **The first step teaches much of the rule**: more than half of the SVM's gain over chance, which is one in
+# eight. On 2,000 sequences it selects the .91 that $b_v / b$ foresees.
+#
+# **Descent ends at the SVM**: after 1,000 growing steps the shares differ by less than .03, and at $n = 80$
+# the cosine is above .999 in each trial.
+#
+# **What the SVM does better is first the form, last the ratio.** At $n = 80$ its smaller $b_v / b$ is most of
+# its lead: it takes the first step from .87 to .95 of .99, and without it the SVM falls to .88.
+#
+# At smaller $n$ the same ratio makes the first step *worse*. There the step lacks the form: a $W$ from few
+# sequences has much else in it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Where it breaks: one query, two answers *(optional)*
@@ -950,12 +954,12 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | margin of two queries | distance times $\cos$ or $\sin \frac\varphi2$ | SVM exactly, descent within 3% |
+# | margin of two queries | distance times $\cos$ or $\sin \frac\varphi2$ | SVM exactly, descent within 2.5% |
 # | rank | distinct queries, at most $d$ | never exceeded, and attained, in three families |
 # | direction of $W$ | Frobenius SVM | above .999 in 100 of 100 |
 # | its cosine to the nuclear SVM | that of the solutions, .853 | within .01 in 100 of 100 |
 # | the first step, endless data | $b_v / b = 9.3$; selects .91 | .91 with $n = 2{,}000$ |
-# | the SVM, $n = 80$ | $b_v / b = 2.1$; selects over .99 | .99 |
+# | its lead, $n = 80$ | exchange $b_v / b$: most of it | .87, exchanged .95; SVM .99 |
 # | contradiction | shared for $\log(n_1/n_2)$ inside $(g_2, g_1)$, else taken | 4 of 4, 3 of 3 |
 
 # %% [markdown]
