@@ -115,6 +115,29 @@ def test_a_misconception_is_named_only_if_further_inputs_bear_it_out():
     assert "Below 1" not in told(lambda x: x if x > 1 else x / 2, spec)
 
 
+def test_two_wrong_answers_to_a_yes_or_no_question_agree_by_themselves():
+    spec = dataclasses.replace(
+        MEAN,
+        reference=lambda x: x > 2,
+        cases=lambda rng: [(1.0,), (3.0,), (5.0,)],
+        misconceptions=[Misconception(lambda x: False, "It can be true.")],
+    )
+    assert told(lambda x: x > 6, spec).endswith("Hint: It can be true.")
+    assert "It can" not in told(lambda x: x > 4, spec)  # wrong on the second input only, where both say no
+
+
+def test_a_misconception_that_differs_on_a_wrong_input_is_tried_no_further():
+    calls = []
+
+    def counted(X, w):
+        calls.append(w)
+        return no_weights(X, w)
+
+    spec = dataclasses.replace(MEAN, misconceptions=[Misconception(counted, "The weights are not used.")])
+    assert "The weights" not in told(not_normalised, spec)
+    assert len(calls) == 1
+
+
 def test_complex_answers_are_recognised_too():
     def rotated(X, w):
         return mean_rows(X, w) * 1j
