@@ -9,8 +9,8 @@
 # It goes to one SVM over all positions; a mask only says which rows that has. How many answers one $W$ has
 # room for can be counted beforehand.
 #
-# And how often does a position miss its best answer? That depends first on how many tokens it sees itself,
-# then on the crowd, that is how many others choose for each entry of $W$, and least on what those others see.
+# And how often does a position miss its best answer? That depends on how many tokens it sees itself and on
+# the crowd, that is how many others choose for each entry of $W$, and less on what those others see.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -421,8 +421,8 @@ show(
 # point, $T = 5$; computed beforehand). Dashes: the prediction.
 
 # %% [markdown]
-# Degrees of freedom predict where the shares rise, within 0.1 at these 48 points. To count each row as half a
-# number, as if rows were independent, is wrong by up to 0.96. With $T = 5$ a causal mask uses up $3.7\,n$
+# Degrees of freedom predict where the shares rise, within 0.1 at these 48 points, most of which lie at 0 or 1.
+# To count each row as half a number, as if rows were independent, is wrong by up to 0.96. With $T = 5$ a causal mask uses up $3.7\,n$
 # where full attention takes $6.5\,n$.
 #
 # **Try it.** Move $n$ from 3 to 12: the curves rise at about twice the $d$. Then let a position see at most
@@ -584,8 +584,8 @@ assert by_m[3] > 4 * by_m[1]  # if the crowd were all: as often
 assert by_m[4] < missed[0][1] - 0.02
 
 # %% [markdown]
-# **What it sees itself matters most.** With four tokens a position misses more than four times as often as
-# with two. To double those who choose only doubles it. One that sees all five still misses less often than
+# **From two tokens to four, its own view matters most.** A position then misses more than four times as
+# often. To double those who choose only doubles it. One that sees all five still misses less often than
 # with full attention: its crowd is smaller.
 #
 # **Crowding.** How is one position in another's way? To hold a lead of 1, a position adds its term $a\,
@@ -724,13 +724,13 @@ show(
 # often, 0.36 to 0.40.
 #
 # So with $m = 2$ the batch may grow from 5 sequences to 8, not to 20: each that chooses adds *one* term.
-# And if $d$ doubles, it may be three to four times as large.
+# At $d = 16$ it may hold nearly 20: with 20 the watched position misses a little more often.
 #
 # This holds for five sequences or more (the argument leaves out one's own), eight tokens and 500 steps. It
 # does not explain all of the first table: *half* at $d = 8$ has the larger load than *full* at $d = 12$, and
 # misses less often.
 #
-# A causal mask, then, helps in three ways, the largest first: its early positions have few tokens to be wrong
+# A causal mask, then, helps in three ways: its early positions have few tokens to be wrong
 # about; the first of each sequence does not choose; and the others' terms are a little shorter.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -855,7 +855,7 @@ progress("14")
 #   freedom. Random choices are feasible up to about $\sum \nu = d^2$.
 # - **Causal** runs are not more often global because of the order. A position misses more often the more
 #   tokens it sees itself, and the more others choose. The others count by the **load**,
-#   $\sum (1 - 1/m)/d^2$, nearly the same whether they see few tokens or many.
+#   $\sum (1 - 1/m)/d^2$, at most twice as much if they see many tokens as if they see two.
 # - **Padding** without a mask is a token with score 0, and wins where all others are worse.
 #
 # Limits: training was measured with five or eight random tokens of length 1, its direction at $d = 20$ after
