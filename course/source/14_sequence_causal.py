@@ -421,9 +421,9 @@ show(
 # point, $T = 5$; computed beforehand). Dashes: the prediction.
 
 # %% [markdown]
-# Degrees of freedom predict where the shares rise, within 0.1 at these 48 points, most of which lie at 0 or 1.
-# To count each row as half a number, as if rows were independent, is wrong by up to 0.96. With $T = 5$ a causal mask uses up $3.7\,n$
-# where full attention takes $6.5\,n$.
+# Degrees of freedom predict where the shares rise, within 0.1 at these 48 points, most of them at 0 or 1.
+# To count each row as half a number, as if rows were independent, is wrong by up to 0.96. With $T = 5$ a
+# causal mask uses up $3.7\,n$ where full attention takes $6.5\,n$.
 #
 # **Try it.** Move $n$ from 3 to 12: the curves rise at about twice the $d$. Then let a position see at most
 # $m = 2$ tokens: full attention comes down from $6.5\,n$ to $2.5\,n$.
