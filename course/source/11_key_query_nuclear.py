@@ -259,8 +259,8 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
 # - *Exact, and $\varepsilon$ in the norm*: once the gradient is shorter than $\varepsilon$, steps shrink with
 #   it. From step 500 to 8,000 no $W$ grows by more than 9 percent: the run all but stops near .94.
 #
-# So the published number belongs to the ridge. **Why?** With a ridge a run can rest, where
-# both gradients vanish:
+# So the published number belongs to the ridge: without it, the same steps have .94. **Why?** With a ridge a
+# run can rest, where both gradients vanish:
 #
 # $$M Q = 2 \varepsilon K, \qquad M^\top K = 2 \varepsilon Q .$$
 #
@@ -322,9 +322,9 @@ assert once.min() > 0.1
 assert (twice < 0.03 * once).all()
 
 # %% [markdown]
-# It is *not* at rest. Every step moves the pair by its full length, and the next one takes it back: the run
-# is in a **cycle of period two**. At even steps one sees it always on the same side. Steps of 0.1 are too
-# long for this valley.
+# It is *not* at rest. Every step moves the pair by most of its full length, and the next one takes it back:
+# the run is in a **cycle of period two**. At even steps one sees it always on the same side. Steps of 0.1 are
+# too long for this valley.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.1: Rest or cycle?
@@ -559,9 +559,9 @@ assert (wrong[:, 1] < 0.02).all()
 assert (wrong[:, 2] > 5 * wrong[:, 0]).all()
 
 # %% [markdown]
-# It does, with a median error of .02 from $\beta = 1$ to .09 from $\beta = .001$ (one run is far off, figure
-# 2). Nearly always the newcomer grows a little *less*, because $c$ falls on the way: with the mean of $c$ at
-# both ends the error is below .02.
+# It does at this size, with a median error of .02 from $\beta = 1$ to .09 from $\beta = .001$ (a few runs
+# are far off, figure 2). Nearly always the newcomer grows a little *less*, because $c$ falls on the way: with
+# the mean of $c$ at both ends the error is below .02.
 
 # %% [markdown]
 # The directions that live in $W$ grow about like the norm (singular value near 1). So the newcomer's
@@ -934,9 +934,9 @@ assert away[2] > 0.9 * away[1] > 0.035
 assert (away_two[1:] < away_two[:2] / 2.5).all()
 
 # %% [markdown]
-# At least eight of our twelve runs have. The median distance from $W_{\mathrm{nuc}}$ stands at .05, that
-# from this goal falls on. So the flat curves of Figure 3, right, need not be stalls: they measure a run by a
-# matrix that it cannot reach.
+# At least eight of our twelve runs have come near this goal (cosine .98). The median distance from
+# $W_{\mathrm{nuc}}$ stands at .05, that from this goal falls on. So the flat curves of Figure 3, right, need
+# not be stalls: they measure a run by a matrix that it cannot reach.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.8 Claims and measurements
@@ -945,8 +945,8 @@ assert (away_two[1:] < away_two[:2] / 2.5).all()
 # |:---|:---|:---|
 # | where they head | $W_{\mathrm{nuc}}$; $W$ alone: $W_{\mathrm{fro}}$ | .98, .99; .84 to the other |
 # | a ridge makes the figure | near $W_{\mathrm{nuc}}$ at once | .997; exact without it: .985 |
-# | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start |
-# | a stall's length, two draws | norm grows 8-, 5-fold if $c$ stays | about 10, 2 times that: $c$ falls |
+# | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start, one size |
+# | a stall's length | forecast of the norm, if $c$ stays | outlasted in nine of ten: the power falls |
 # | a bound on the rank | $r (r + 1) / 2 \le N$ | in all of 60 problems |
 # | columns | none above its ceiling | in all runs |
 
@@ -980,12 +980,14 @@ progress("11")
 #   public run cycles; short enough steps rest, at a KKT point (11.4).
 # - Without the ridge, descent stalls with a direction missing. Its share of $W$ grows like the norm to the
 #   power $c - 1$, $c$ being what $S$ has along it. As the power falls on the way, most stalls outlast the
-#   forecast of their first $c$: twofold on one draw, tenfold on another.
+#   forecast of their first $c$.
 # - $W_{\mathrm{nuc}}$ has a low rank. With columns to spare most runs arrive, in log time; with two, a
-#   **ceiling** bars most from $W_{\mathrm{nuc}}$, most of ours end at the shortest $W$ of rank two (11.7).
+#   **ceiling** bars most from $W_{\mathrm{nuc}}$, most of ours come near the shortest $W$ of rank two that we
+#   found (11.7).
 #
-# But for ranks, all is measured on random tokens of two or three sizes. The law of the newcomer, the
-# length at rest and the cycle are short arguments and measurements of this lesson, not theorems.
+# All is measured on random tokens: the newcomer and its stall, the rest, the cycle and 11.7 at one size, the
+# figure and the columns at two. The law of the newcomer, the length at rest and the cycle are short arguments
+# and measurements of this lesson, not theorems.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
