@@ -618,20 +618,8 @@ show(
 # The answers that the first direction has got right pull less and less, and the pull turns to what is still
 # wrong. **From a small start, descent on factors is greedy**: directions arrive one after the other.
 #
-# Is greed any good? Here are the blanks of the 200 surveys again, from a hundred times larger start, too.
-
-# %%
-less = filled(side_by_side(0.1, many_Y), many_truths, many_Y)
-greed = by_factors - less
-print(f"right from 0.001: {mean(by_factors)} percent, from 0.1: {mean(less)}; ahead by {mean(greed)}")
-assert np.isclose(less.mean(), 81.0, atol=0.1)
-assert 2 < greed.mean() / greed.std(ddof=1) * np.sqrt(200) < 5
-
-# %% [markdown]
-# The smaller start fills in a little more of them, by 0.6 points.
-#
-# Back to our survey. With two directions nothing is left wrong. After 1,400 more steps the third is still
-# about a hundredth of the first, and the cosine to $W_{\mathrm{nuc}}$ still 0.94. Is this run merely slow?
+# With two directions nothing is left wrong. After 1,400 more steps the third is still about a hundredth of
+# the first, and the cosine to $W_{\mathrm{nuc}}$ still 0.94. Is this run merely slow?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.6 The stall
@@ -668,8 +656,8 @@ assert 2 < greed.mean() / greed.std(ddof=1) * np.sqrt(200) < 5
 #
 # $$\boxed{\ \sigma_{\mathrm{new}} \propto \sigma_1^{\,c}\ }$$
 #
-# as long as it stays tiny and the live pair keeps its direction. If $c > 1$ it catches up, however little
-# there is of it. But how soon?
+# as long as it stays tiny and the live pair keeps its direction. If $c > 1$ its share grows meanwhile,
+# however little there is of it. But how soon?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.5: What is missing, and for how long?
@@ -788,12 +776,12 @@ new = (before > 0.01 * before[:, :1]).sum(axis=1)
 power = np.log(after[each, new] / before[each, new]) / np.log(after[:, 0] / before[:, 0])
 print(f"c > 1 in {(c > 1).sum()} of 10: {c.min():.1f} to {c.max():.1f}")
 print(f"power over c: median {np.median(power / c):.1f}, at most {(power / c).max():.2f}")
-assert 0.8 < np.median(power / c) < (power / c).max() < 1.01 < 1.3 < c.min()
-assert power.min() > 1.1  # the rival: like sigma_1 itself, a share that stays
+assert 0.8 < np.median(power / c) < (power / c).max() < 1.02 < 1.1 < c.min()
+assert power.min() > 1.05  # the rival: like sigma_1 itself, a share that stays
 
 # %% [markdown]
-# All ten stall, and no newcomer grows faster than like $\sigma_1^c$: a forecast is the least
-# that these waits take.
+# All ten stall, and newcomers grow about like $\sigma_1^c$ at most: a forecast is about the least that these
+# waits take.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 The cure: a penalty
@@ -837,17 +825,18 @@ waits = np.array([np.interp(0.05, share, looks) for share in shares.T])
 print("start   at step 500: share      c   step of 5 percent: forecast   measured")
 for row in zip(("1e-4", "1e-6", "1e-8"), shares[0], c, forecasts, waits, strict=True):
     print("{} {:19.1e} {:8.2f} {:26.0f} {:10.0f}".format(*row))
-assert np.abs(forecasts / waits - 1).max() < 0.07
 more = waits - 500
+early = 1 - (forecasts - 500) / more
+assert 0.06 < early.min() < early.max() < 0.105
 assert more[1] / more[0] > 3.4 > 1.8 > more[2] / more[1]  # the rival, one factor for each start
 assert 5.9 < more[2] / more[0] < 6.3
 assert 45 < shares[0, 0] / shares[0, 1] < 50 < 1700 < shares[0, 0] / shares[0, 2] < 1800
 
 # %% [markdown]
 # A share 1,800 times smaller waits about six times as long, from step 500 on: no power, a logarithm. (The
-# forecasts are up to 7 percent early, as in 4.6.) Where $c > 1$ the least newcomer ends the rest. Where
-# $c = 1$, $S$ proves that $W$ is the minimum, which by the theorem of 4.3 is that of the loss plus
-# $\varepsilon \lVert W \rVert_*$. Do all starts get there? We try twenty new surveys.
+# forecasts are early, as in 4.6, here by 7 to 10 percent.) Where $c > 1$ even the least newcomer sets the run
+# moving again. Where $c = 1$, $S$ proves that $W$ is the minimum, which by the theorem of 4.3 is that of the
+# loss plus $\varepsilon \lVert W \rVert_*$. Do all starts get there? We try twenty new surveys.
 
 # %%
 _, Ys = tables(range(1200, 1220))
@@ -868,8 +857,7 @@ assert spectrum(W, Ys)[..., 0].max() < 1.003  # nothing is missing
 # the last within 1. It is near $W_{\mathrm{nuc}}$, though not there: $\varepsilon$ is not zero.
 #
 # **The nuclear norm is what a penalty prefers, low rank is what greed prefers.** That is what a product knows
-# and its entries do not. On our surveys a smaller start guessed a little better
-# (4.5).
+# and its entries do not.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.8 From films to attention
@@ -890,9 +878,10 @@ assert spectrum(W, Ys)[..., 0].max() < 1.003  # nothing is missing
 #
 # <details><summary>Answer</summary>
 #
-# A smaller start leaves two singular values and shrinks the rest. More digits bring the rest back, and lift
-# the cosine to $W_{\mathrm{nuc}}$. From a start of 30 the table first stays near that of the entries: with a
-# large $U = \beta I$ and $V = 0$ your `speed` is about $\beta^2 M$.
+# A smaller start leaves two singular values and shrinks the rest. From $10^{-3}$ more digits bring the third
+# back, and lift the cosine to $W_{\mathrm{nuc}}$. From $10^{-6}$ even 30 digits do not: the stall of section
+# 4.6. From a start of 30 the table first stays near that of the entries: with a large $U = \beta I$ and
+# $V = 0$ your `speed` is about $\beta^2 M$.
 # </details>
 
 
@@ -918,6 +907,15 @@ widgets.sliders(
     start=ipywidgets.FloatLogSlider(value=0.1, min=-6, max=1.5, step=0.5, description="start", **wide),
     digits=ipywidgets.IntSlider(value=4, min=1, max=30, description="digits of the loss", **wide),
 )
+
+# %%
+ends = follow(*begin([1e-3, 1e-6], Y), Y, [4, 30])  # what Try it says: (digits, starts, d, d)
+_, sizes, _ = np.linalg.svd(ends)
+thirds, near = sizes[..., 2] / sizes[..., 0], cosine(ends, W_nuc)
+for name, third in zip((4, 30), thirds, strict=True):
+    print(f"sigma_3 / sigma_1 at {name} digits: {third[0]:.4f} from 1e-3, {third[1]:.4f} from 1e-6")
+assert thirds[1, 0] > 0.1 > 0.001 > thirds[1, 1]
+assert (near[1] > near[0]).tolist() == [True, False]
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
