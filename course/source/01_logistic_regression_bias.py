@@ -811,8 +811,8 @@ show(
 # $t^{-E}$.
 
 # %% [markdown]
-# **Past $t = 10^{1/E}$ the line is right in most sets, past $10^{2/E}$ in nearly every one.** Seven of the 30
-# sets past the first time at $10^5$ are not there yet: the constant has to be paid for, too.
+# **Past $t = 10^{1/E}$ the line is right in most of these sets, past $10^{2/E}$ in nearly every one.** Seven
+# of the 30 sets past the first time at $10^5$ are not there yet: the constant has to be paid for, too.
 #
 # The middle set, with $E = 0.14$, has to wait until $10^{14}$: our twelve points are a good case. Loss and
 # norm do not wait: at $10^5$ they are right to within a quarter in all 68 sets.
@@ -897,7 +897,7 @@ margin_widget(X, y)
 #
 # <details><summary>Answer</summary>
 #
-# The limit of the direction; the loss and the slope of the norm, to about 15 percent. Not yet the line: for
+# The limit of the direction; the loss and the slope of the norm, to within a quarter. Not yet the line: for
 # that wait until about $10^{20}$. That is 46 in $\log t$, which normalised steps of 0.5 pass in
 # $46 / (0.5\, \hat\mu)$ steps: 130 at our points' $\hat\mu = 0.71$.
 # </details>
