@@ -425,7 +425,7 @@ assert abs(without[-1] @ k1 - predicted[-1]) < 0.005
 assert abs(times[-1] * (1 - s[-1] @ g) - 1 / length_k1**2) < 0.02
 
 # %% [markdown]
-# The 0.06 that remains is token 2's. It fades as $s_2 / s_3 = e^{p_1}$ does, slowly.
+# The 0.06 that remains is token 2's: without it less than 0.005 does.
 #
 # In lesson 01 the tail of the *loss* was exponential; here it is the tail of the *softmax*.
 
@@ -636,8 +636,8 @@ assert abs(entries[2] / true + 1) < 0.1  # the wrong sign
 # what the rounding of $s$ and $f$ had already lost. This is **catastrophic cancellation**, and it has a law.
 #
 # The computed $f$ is a float, and floats next to $g_\alpha$ lie a **grain** apart: $2^{-53} |g_\alpha|$ in
-# double precision, or up to twice that, where $2^{-53} \approx 1.1 \times 10^{-16}$. So the computed bracket
-# is a whole number of grains.
+# double precision, or up to twice that, where $2^{-53} \approx 1.1 \times 10^{-16}$. So with $f$ near
+# $g_\alpha$ the computed bracket is a whole number of grains.
 #
 # The true bracket is $b = \sum_{t \neq \alpha} s_t (g_\alpha - g_t)$. If all rivals trail by $\Delta$, it is
 # nearly $e^{-\Delta} \sum_t (g_\alpha - g_t)$, and has shrunk to $2^{-53} |g_\alpha|$ at the **wall**
@@ -1025,8 +1025,9 @@ assert left <= 1, wrong
 # Far out the broken gradient is, up to its length, the true gradient of a problem in which the winner's key
 # is the *origin*. That is why $c = -k_1$ was harmless. The run leaves along the direction in which the
 # origin's lead over the losers' keys grows fastest; what becomes of the true winner's lead, the keys'
-# geometry decides. The table counts the exceptions: the argument is for late times. In the plane ten times
-# more steps leave one of seven.
+# geometry decides. The table counts the exceptions: the argument is for late times. (Directions are counted
+# of runs that still move: in the others the losers' weights have underflowed.) In the plane ten times more
+# steps leave one of seven.
 
 # %% [markdown]
 # ### A head of real size
@@ -1089,8 +1090,8 @@ assert predicted == [0, 2, 14, 31, 32]
 # %% [markdown]
 # The heads whose entry is off by more than half are counted for the exact output, rounded; the kernel's own
 # count is within four of it. At 0.4% nearly half of the heads have lost the entry. At 0.04% nearly all have,
-# and the gradient points more backwards than forwards. At 0.4% and below, $\xi$ is to 2% the error of an $f$
-# taken from the stored output.
+# and the median gradient points more backwards than forwards. At 0.4% and below, $\xi$ is to 2% the error of
+# an $f$ taken from the stored output.
 #
 # Nobody normalised: here a *plain* step goes wrong, too. Both cures work with the same kernel. (A layer has
 # many queries, each with a winner of its own: there the cure belongs inside the kernel.)
