@@ -11,7 +11,7 @@
 # **The question: gradient descent and the best $p$ of each length, do they go to the same place?**
 #
 # The answer in three sentences. If the best tokens can be selected together, the path tends to their Att-SVM,
-# while descent may end at another local winner. On its way there it may jump to other tokens, and a program
+# while descent may end at another local winner. On its way the path may jump to other tokens, and a program
 # that follows it does not notice. Where descent chooses the best tokens too, it ends up parallel to the path.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -453,7 +453,7 @@ check("08.3", offset)
 # From $R = 30$ on it is $p(R)$. As $\ell$ is convex, $L - L_* \ge \sum_j w_j s_j$, so any lower point has
 # $s_j \le (L - L_*)/w_j$, with our $L$: below $10^{-9}$ (section 8.8 asserts that). There $L - L_*$ is
 # $\sum_j w_j e^{-p \cdot a_j}$ to nine digits, and the logarithm of that sum is convex: on the ball it has no
-# second minimum.
+# second minimum. So $p(R)$ is there, to some four digits.
 # </details>
 
 
@@ -758,7 +758,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Path and descent from 0, by their parts along the ray of token 1 and across it.
+# **Figure 3.** Path and descent from 0, by their parts along the ray of token 1 and across it (each panel has
+# its own scale).
 
 # %% [markdown]
 # *The toy.* With one support vector $r = 0$: the path bends into its ray. Descent ends beside it, about 0.16
@@ -968,8 +969,8 @@ progress("08")
 #   beside it by a vector $r$ that the SVM's own weights $\lambda_j$ predict.
 # - **The path is global; descent may be local.** $p(R)$ left the branch on which it began in at least 42 of
 #   our 180 problems, and what follows it does not notice: a jump compares two places.
-# - Where descent finds the same tokens it ends up parallel to the path, apart mostly by what other tokens
-#   left outside the span of the support vectors.
+# - Where descent finds the same tokens it ends up parallel to the path: the distance falls like $1/R$ if the
+#   support vectors span the space, else it stays.
 # - Where a mixture is best, $p(R)$ has a finite part beside its direction, and that part decides the
 #   attention. Where the best tokens are infeasible, the best $p$ can have a finite length (8.8).
 #
