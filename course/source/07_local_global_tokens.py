@@ -412,7 +412,6 @@ assert finer.all()
 # %% [markdown]
 # Far enough out, at $\Delta_0 = 1000$, the definition is right 3,115 times out of 3,119. The four local
 # winners that are lost were lost by our long steps: over the same path in shorter ones they hold.
-# So how wide are the basins, and how far is far?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.5 Where basins end
