@@ -458,8 +458,8 @@ def by_the_heights(new):
 
 
 # %%
-print("20 x 200 new         decided       undecided, one highest         undecided, level at the top")
-print("sequences of       all   right     all   as heights say   right                all")
+print("20 x 200 new         decided       undecided, one highest     undecided, level at the top")
+print("sequences of       all   right     all   as heights say               all")
 sums = np.zeros(2, int)  # decided; undecided with one highest
 for T in (2, 3, 5, 8):
     new, _ = next_tokens(200, T, 20, queries=10, trials=20, seed=50 + T, rank=rank, like=data)
@@ -469,7 +469,7 @@ for T in (2, 3, 5, 8):
     same = (answered == said)[clear]
     print(
         f"{T} tokens {int(sure.sum()):13d} {int(right[sure].sum()):7d} {int(clear.sum()):7d} "
-        f"{int(same.sum()):16d} {int(right[clear].sum()):7d} {int((~sure & level).sum()):18d}"
+        f"{int(same.sum()):16d} {int((~sure & level).sum()):17d}"
     )
     sums += int(sure.sum()), int(clear.sum())
     assert right[sure].all()
@@ -509,29 +509,31 @@ by_weight = same_component(carries | carries.mT)
 by_tight = same_component(tight | tight.mT)
 compared = ~never[:10, :, :, None] & ~never[:10, :, None]
 level = (higher.abs() < 0.02) & compared.triu(1)
+slow = svm.solve(svm.order_problem(half.embeddings, tight & ~by_weight, carries)).value.mT
+slow = slow[..., :, None] - slow[..., None, :]  # explained below the table
 
 # %%
 model = NextTokenTransformer(20, 20, trials=10, W_ov=confidence * stages["unit vectors"][0].value[:10])
 seen = descend(model, half, 800, lr=2.0, record=lambda model: model.W_kq.detach().clone(), every=400)
 grown = (seen[2] - seen[1]).mT / np.log(2)
-grown = (grown[..., :, None] - grown[..., None, :]).abs()
+grown = grown[..., :, None] - grown[..., None, :]
 kinds = {
     "relations with weight": level & by_weight,
     "tight ones without": level & ~by_weight & by_tight,
     "neither": level & ~by_tight,
 }
-shares = {}
-print("level pairs joined by            edges that grow by: 0   log 2   else")
+print("level pairs joined by        edges that grow by: 0   log 2   else     second SVM: 0   log 2   else")
 for name, pairs in kinds.items():
-    still, once = ((grown[pairs] - by).abs() < 0.1 for by in (0, 1))
-    counts = int(still.sum()), int(once.sum()), int((~still & ~once).sum())
-    shares[name] = np.array(counts) / sum(counts)
-    print(f"{name:24s} {sum(counts):5d} {counts[0]:23d} {counts[1]:7d} {counts[2]:6d}")
-first, second, third = shares.values()
-assert min(first[0], third[0]) > 0.9
-assert first[1] == 0
-assert grown[level & by_weight].max() < 0.9
-assert second[1] > 0.5
+    row = [int(pairs.sum())]
+    for growth in (grown[pairs].abs(), slow[pairs].abs()):
+        still, once = (abs(growth - by) < 0.1 for by in (0, 1))
+        row += int(still.sum()), int(once.sum()), int((~still & ~once).sum())
+    print("{:24s} {:5d} {:20d} {:7d} {:6d} {:17d} {:7d} {:6d}".format(name, *row))
+    assert row[1] == row[4] == 35 if name == "tight ones without" else row[2] == row[5] == 0
+off = (grown - slow)[level].abs()
+print(f"growth in log 2 less the second SVM's: median {off.median():.2f}, most {off.max():.1f}")
+assert len(off) == 2096
+assert off.max() < 0.3 < 0.9 < grown[level].abs().max()
 
 # %%
 edges = measured("16.edges").load().sum("trial").isel(steps=-1)  # 20 other data sets of each size
@@ -543,10 +545,13 @@ for n in edges.n.values:
     assert still + once > 0.98
 
 # %% [markdown]
-# **Relations with weight hold an edge still**, up to the few that are not there yet. What grows by $\log 2$
-# is joined by tight relations *without* weight. Only its own pull moves such an edge, and that is
-# $e^{-\text{edge}}$ times the pull of a relation with weight. So
-# $d\,\text{edge}/dj \propto e^{-\text{edge}}$: the edge grows as $\log j$.
+# **Relations with weight hold an edge still.** What grows by $\log 2$ is joined by tight relations *without*
+# weight. Only its own pull moves such an edge, and that is $e^{-\text{edge}}$ times the pull of a relation
+# with weight. So $d\,\text{edge}/dj \propto e^{-\text{edge}}$: the edge grows as $\log j$.
+#
+# How far each *token* moves is then a **second SVM**: the shortest growth that adds at least $\log 2$ along
+# each of these relations, and nothing along those with weight. It is right for all 2,096 edges, within
+# $0.3 \log 2$. So 35 edges stand still that weightless relations join: both their tokens move alike.
 #
 # So most edges end *finite*. What fixes a finite edge? The simplest case can be solved with a pencil.
 
@@ -582,22 +587,25 @@ def tie(which, copies, queries, new):
 check("16.3", tie)
 
 # %%
-which, copies, queries = np.array([[0, 0, 0, 1, 1, 2], [1, 1, 2, 3, 1, 1], [3, 3, 2, 1, 3, 3]])
-rows = [[k] * a + [3] * r + [3] * (4 - a - r) for k, a, r in zip(which, copies, queries, strict=True)]
-rows = torch.tensor(rows)[None]
-follow = (torch.arange(8) + 1)[None] % 8
-few = NextTokens(torch.eye(8, dtype=torch.float64)[None], follow, rows, follow[0, torch.tensor(which)][None])
-model = NextTokenTransformer(8, 8, 1, confidence * value_matrix(follow[0].numpy()))
+draw = np.random.default_rng(0)  # five data sets of six sequences of four tokens
+which = draw.permuted(np.c_[np.tile([0, 1, 2], (5, 1)), draw.integers(3, size=(5, 3))], axis=1)
+copies = draw.integers(1, 4, size=(5, 6))  # the other tokens are q, number 3
+rows = torch.tensor(np.where(np.arange(4) < copies[..., None], which[..., None], 3))
+follow = ((torch.arange(8) + 1) % 8).expand(5, 8)
+few = NextTokens(torch.eye(8).double().expand(5, 8, 8), follow, rows, torch.tensor(which + 1))
+model = NextTokenTransformer(
+    8, 8, 5, torch.tensor(confidence * value_matrix(follow[0].numpy())).expand(5, 8, 8)
+)
 descend(model, few, 600)
-h = model.W_kq.detach()[0, :3, 3].numpy()
-for new in ([1, 1, 1], [1, 2, 4]):
-    shares = np.array(new) * np.exp(h - h.max())
-    predicted = tie(which, copies, queries, np.array(new))
-    print("copies", new, "shares of attention", shares / shares.sum(), "predicted", predicted)
-    assert np.abs(shares / shares.sum() - predicted).max() < 0.005, again.format("16.3")
+for k, h in enumerate(model.W_kq.detach()[:, :3, 3].numpy()):
+    for new in ([1, 1, 1], [1, 2, 4]):
+        shares = np.array(new) * np.exp(h - h.max())
+        shares, predicted = shares / shares.sum(), tie(which[k], copies[k], 4 - copies[k], np.array(new))
+        print("copies", new, "shares of attention", shares, "predicted", predicted)
+        assert np.abs(shares - predicted).max() < 0.005, again.format("16.3")
 
 # %% [markdown]
-# Under such a query, where level tokens stand above q alone, the model counts (shown here on one data set). A
+# Under such a query, where level tokens stand above q alone, the model counts (shown here on five data sets). A
 # token gets its copies in the new sentence, times a number from training: q's copies over its own, summed
 # over the sequences in which it was optimal. The direction of $W$ forgets how often a sequence occurred.
 # Level tokens remember it.
@@ -1027,8 +1035,8 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # | the excess falls linearly | slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$ | within 1% in 24 runs |
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
-# | level tokens (exercise 16.3) | what their sequences lacked, times copies | within .005, one data set |
-# | edges that grow by $\log 2$ | not joined by relations with weight | none that is, in ten data sets |
+# | level tokens (exercise 16.3) | what their sequences lacked, times copies | within .005, five data sets |
+# | how edges of level tokens grow | a second SVM | within $0.3 \log 2$, 2,096 edges |
 # | a wrong sequence gains at once | up to room $+ \log 2$ | to 0.01 logits, four cases; all freed later |
 # | both stages at once (16.8) | as well, with the collocation | all right on 20 data sets |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
