@@ -605,8 +605,8 @@ for k, h in enumerate(model.W_kq.detach()[:, :3, 3].numpy()):
         assert np.abs(shares - predicted).max() < 0.005, again.format("16.3")
 
 # %% [markdown]
-# Under such a query, where level tokens stand above q alone, the model counts (shown here on five data sets). A
-# token gets its copies in the new sentence, times a number from training: q's copies over its own, summed
+# Under such a query, where level tokens stand above q alone, the model counts (shown here on five data sets).
+# A token gets its copies in the new sentence, times a number from training: q's copies over its own, summed
 # over the sequences in which it was optimal. The direction of $W$ forgets how often a sequence occurred.
 # Level tokens remember it.
 
