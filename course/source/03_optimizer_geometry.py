@@ -460,7 +460,7 @@ for rho, path in mirror.items():
     assert np.isclose(size, 10_000 ** (1 / (rho - 1)), rtol=0.01)
 
 # %% [markdown]
-# Both runs head for the direction of their norm, though their steps are normalised, unlike the theorem's. For
+# Both runs end near the direction of their norm, though their steps are normalised, unlike the theorem's. For
 # $\rho = 3$ the length grows only as $\sqrt t$, and that run still has half a degree to go.
 #
 # Turn the norm yourself. The cross marks where the ball of $\ell_\rho$ touches the region; the dots are

@@ -610,10 +610,10 @@ show(
 # When the first arrives, the share of the second goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$: *the
 # smaller the start, the greedier the run*.
 #
-# Then $\sigma_2$ slows down, and your formula says why. Our factors are *balanced*, $U^\top U \approx V^\top
-# V$, as printed. (Infinitely small steps keep the difference at $\beta^2 I$.) Then $U U^\top$ and
-# $V V^\top$ nearly have $W$'s own singular vectors and values, and the rate of $\sigma_k$ is about
-# $2\, \xi_k^\top M \zeta_k$: what the pull still holds along that direction.
+# Here $\sigma_2$ slows down, and your formula says how much. Our factors are *balanced*,
+# $U^\top U \approx V^\top V$, as printed. (Infinitely small steps keep the difference at $\beta^2 I$.) Then
+# $U U^\top$ and $V V^\top$ nearly have $W$'s own singular vectors and values, and the rate of $\sigma_k$ is
+# about $2\, \xi_k^\top M \zeta_k$: what the pull still holds along that direction.
 #
 # The answers that the first direction has got right pull less and less, and the pull turns to what is still
 # wrong. **From a small start, descent on factors is greedy**: directions arrive one after the other.
@@ -880,8 +880,7 @@ assert spectrum(W, Ys)[..., 0].max() < 1.003  # nothing is missing
 #
 # A smaller start leaves two singular values and shrinks the rest. From $10^{-3}$ more digits bring the third
 # back, and lift the cosine to $W_{\mathrm{nuc}}$. From $10^{-6}$ even 30 digits do not: the stall of section
-# 4.6. From a start of 30 the table first stays near that of the entries: with a large $U = \beta I$ and
-# $V = 0$ your `speed` is about $\beta^2 M$.
+# 4.6.
 # </details>
 
 

@@ -530,7 +530,7 @@ for scores in (equal, spread):
 # expect the same; for the growing ones of section 6.6 we measure.
 #
 # The global half is fact 1: with equal lower scores every force is one with the best token, and has a
-# positive part along $p_{\mathrm{mm}}$. (Exercise 06.5 proves $\|p\| \to \infty$ from this.)
+# positive part along $p_{\mathrm{mm}}$. (Exercise 06.5 proves $\|p\| \to \infty$, for normalised steps.)
 #
 # Fact 2 is explained as well. The only support token of token 2 is token 3. On the left it ties with token 2
 # and does not push, so token 1's weak pull is all that is left. Making token 3 worse gives token 2 something

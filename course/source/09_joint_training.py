@@ -844,7 +844,7 @@ assert (last > np.array([0.5, 0]) + 0.01).all()  # the limits, without Delta
 assert np.allclose(kept[[0, 3]], [1, 0], atol=0.005)
 
 # %% [markdown]
-# With a slow head there is no balance, and the better token wins. With a faster one attention stays soft for
+# With a slow head there is no balance, and the better token wins. A faster one can leave attention soft for
 # long, but not at one value: the steps of $p$ cancel in part, and $\|v\|/\|p\|$ grows on above $\omega$.
 # Exercise 09.4 is a law in this *measured* ratio. As $\Delta/u_{\min}$ falls, attention falls slowly towards
 # $\max(0, 1 - c)$.

@@ -304,8 +304,8 @@ assert (for_W, for_p) == (10, 0)
 #
 # $$\mathrm{rank}\, W_{\mathrm{mm}} \le \min(n, d) .$$
 #
-# More exactly, it is at most the number of independent queries among sequences that carry weight (with
-# $\bar a_i \ne 0$). In exercise 10.2 below it is less: 1.
+# More exactly, it is at most the number of independent queries among sequences that carry weight
+# (with $\bar a_i \ne 0$).
 
 # %%
 print("  n   T   d   queries   feasible   rank of W_mm: least, most")
@@ -556,10 +556,10 @@ show(
 # $\Omega$, the matrix $W \Omega^\top$ does what $W$ did.
 #
 # **Is it $bI$ that is learned?** Training data know one more direction: tokens are sorted by score, and so
-# by $y_i\, v \cdot x$. Turn all tokens by an orthogonal $\Omega$ that leaves $v$ alone: scores stay, and the
-# turned data are as likely as the old ones. So the loss, averaged over all data, has $L(\Omega^\top W
-# \Omega) = L(W)$, and descent on it from zero stays among the matrices with $\Omega^\top W \Omega = W$ for
-# all such $\Omega$.
+# by $y_i\, v \cdot x$. Turn all tokens by an orthogonal $\Omega$ that leaves $v$ alone: scores stay, and if
+# the law of the tokens has no direction of its own, the turned data are as likely as the old ones. So the
+# loss, averaged over all data, has $L(\Omega^\top W \Omega) = L(W)$, and descent on it from zero stays among
+# the matrices with $\Omega^\top W \Omega = W$ for all such $\Omega$.
 
 # %% [markdown]
 # ### Exercise 10.3: What symmetry leaves of W
@@ -793,7 +793,7 @@ assert abs(endless_step - foreseen) < 0.01, again.format("10.4")
 #
 # **At $n = 80$ the SVM's lead is mostly the ratio, at smaller $n$ the ratio alone does not help.** At
 # $n = 80$ it takes the first step from .87 to .95 of .99, and without it the SVM falls to .88. At smaller $n$
-# it makes the step *worse*: what of $W$ is not of the form is, over $b$, larger in the step than in the SVM.
+# it makes the step *worse*, and at $n = 2$ the step's ratio makes the SVM better.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Where it breaks: one query, two answers *(optional)*

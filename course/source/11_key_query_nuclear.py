@@ -732,9 +732,9 @@ show(
 # If there are more unknowns in a symmetric $H'$ than tight comparisons, some $H' \ne 0$ leaves all their
 # leads as they are, and with them the cost: $W$ is not the only solution. One can go along $H'$ until the
 # rank falls, or until one more comparison is tight, and count again. Return the largest rank at which this
-# argument stops (Barvinok 1995, Pataki 1998). Count also what lesson 10 knows: at most $\min(n, d)$. You
-# are given all leads at $W$ (the least is 1 but for the solver's error); those up to `tol` above the least
-# are tight.
+# argument stops (Barvinok 1995, Pataki 1998). Count also that $W$ lives where $S$ does: its rank is at most
+# $\min(n, d)$. You are given all leads at $W$ (the least is 1 but for the solver's error); those up to `tol`
+# above the least are tight.
 #
 # <details><summary>Hint</summary>
 #
@@ -976,8 +976,8 @@ progress("11")
 #
 # - Trained as $K Q^\top$, attention heads for the **nuclear** Att-SVM of the tokens it selects; trained as
 #   $W$, for the Frobenius one. These tokens need not all be the best ones, which are the theorem's.
-# - The published .997 is a **ridge** of one rounding error at work; exact descent without it has .985. The
-#   public run cycles; short enough steps rest, at a KKT point (11.4).
+# - The published .997 is a **ridge** of one rounding error at work; without it the same steps have .94, exact
+#   ones .985. The public run cycles; short enough steps rest, at a KKT point (11.4).
 # - Without the ridge, descent stalls with a direction missing. Its share of $W$ grows like the norm to the
 #   power $c - 1$, $c$ being what $S$ has along it. As the power falls on the way, most stalls outlast the
 #   forecast of their first $c$.
@@ -997,8 +997,8 @@ progress("11")
 # - H. Sheen, S. Chen, T. Wang, H. H. Zhou. *Implicit regularization of gradient flow on one-layer softmax
 #   attention.* 2024, arXiv 2403.08699. Gradient flow on $(K, Q)$ with exponential loss, from aligned starts.
 # - F. Boncoraglio, V. Erba, E. Troiani, F. Krzakala, L. Zdeborová. *Inductive bias and spectral properties
-#   of single-head attention in high dimensions.* 2025, arXiv 2509.24914. Weight decay, where it ends,
-#   sharply.
+#   of single-head attention in high dimensions.* 2025, arXiv 2509.24914. Where training with weight decay
+#   ends, in sharp formulas.
 # - E. Boix-Adserà, E. Littwin, E. Abbe, S. Bengio, J. Susskind. *Transformers learn through gradual rank
 #   increase.* 2023, arXiv 2306.07042. One direction after the other.
 # - K. Lyu, J. Li. *Gradient descent maximizes the margin of homogeneous neural networks.* ICLR 2020,

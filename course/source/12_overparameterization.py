@@ -448,9 +448,9 @@ show(
 # Cover's count, as if the nine comparisons were independent. It is refused.
 
 # %% [markdown]
-# For $p$, and for $W$ with $d \ge n$ (here the row 2, 5, 2), the law is exact. In the other rows of $W$ it is
-# a heuristic, within 0.03 of each count, or exact: for $T = 2$ the signs of the rows are random, and Wendel's
-# rule needs no more.
+# For $p$, and for $W$ with $d \ge n$ (here the row 2, 5, 2), the law is exact. Among the other rows of $W$ it
+# is a heuristic in three, within 0.03 of each count; for $T = 2$ it is exact: the signs of the rows are
+# random, and Wendel's rule needs no more.
 #
 # *Every* choice needs as many numbers as there are rows, $T - 1$ a sequence; a
 # *random* one about $\nu_T$ a sequence, and each doubling of $T$ from 2 to 16 adds 0.6 to 0.8.
@@ -542,7 +542,7 @@ for kind in ("p", "W"):
 # 12.7 has two exceptions at other sizes.
 #
 # **The first gradient** costs nothing and explains 54 and 71% of the global runs. But one run that it favours
-# is not global. It is only the *first* step: a barely positive lead can be lost.
+# is not global. It is only the *first* step.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.6 How low is safe? *(optional)*

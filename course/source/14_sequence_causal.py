@@ -584,9 +584,9 @@ assert by_m[3] > 4 * by_m[1]  # if the crowd were all: as often
 assert by_m[4] < missed[0][1] - 0.02
 
 # %% [markdown]
-# **From two tokens to four, its own view matters most.** A position then misses more than four times as
-# often. To double those who choose only doubles it. One that sees all five still misses less often than
-# with full attention: its crowd is smaller.
+# **From two tokens to four, its own view matters most.** A position then misses several times as often. To
+# double those who choose only doubles it. One that sees all five still misses less often than with full
+# attention: its crowd is smaller.
 #
 # **Crowding.** How is one position in another's way? To hold a lead of 1, a position adds its term $a\,
 # x_{ik}^\top$ to $W$ (section 14.4). The term $a\, x_{jk'}^\top$ of a position $k'$ in another sequence $j$

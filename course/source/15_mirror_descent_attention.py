@@ -150,7 +150,7 @@ for rho in (1.1, 3.0):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.3 The SVM in another norm
 #
-# Where does $W$ point? All of $S$ but its start is a sum of gradients, and each gradient is a sum of
+# Where does $W$ point? All of $S$ but its start is a sum of scaled gradients, and each gradient is a sum of
 # comparisons $A_{it} = (x_{i\alpha_i} - x_{it})\, z_i^\top$. Late, the selected tokens hold nearly all
 # attention. If they also score better than all that still matter, the comparisons' weights have one sign.
 #
@@ -297,8 +297,8 @@ assert 2.2 < table["theirs"][0] / table["own"][0] < 3 < table["theirs"][1] / tab
 # **Like with like, the numbers are 0.09 and 0.05**, means of 100 data sets. When the SVM belongs to tokens
 # that *another* run selected, they double and triple, and come near the paper's 0.21 and 0.18.
 #
-# We do not know that it was done so. If it was, half of the runs had selected other tokens, and most of that
-# distance is *selection*, not geometry.
+# We do not know that it was done so. If it was, half of the runs had selected other tokens than those of 2,
+# and most of that distance is *selection*, not geometry.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 15.6 Ten times longer

@@ -545,13 +545,13 @@ for n in edges.n.values:
     assert still + once > 0.98
 
 # %% [markdown]
-# **Relations with weight hold an edge still.** What grows by $\log 2$ is joined by tight relations *without*
-# weight. Only its own pull moves such an edge, and that is $e^{-\text{edge}}$ times the pull of a relation
-# with weight. So $d\,\text{edge}/dj \propto e^{-\text{edge}}$: the edge grows as $\log j$.
+# **Relations with weight hold nearly all edges still.** What grows by $\log 2$ is joined by tight relations
+# *without* weight. Only its own pull moves such an edge, and that is $e^{-\text{edge}}$ times the pull of a
+# relation with weight. So $d\,\text{edge}/dj \propto e^{-\text{edge}}$: the edge grows as $\log j$.
 #
 # How far each *token* moves is then a **second SVM**: the shortest growth that adds at least $\log 2$ along
-# each of these relations, and nothing along those with weight. It is right for all 2,096 edges, within
-# $0.3 \log 2$. So 35 edges stand still that weightless relations join: both their tokens move alike.
+# each of these relations, and nothing along those with weight. It sorts all 2,096 edges, within $0.3 \log 2$.
+# So 35 edges stand still that weightless relations join: both their tokens move alike.
 #
 # So most edges end *finite*. What fixes a finite edge? The simplest case can be solved with a pencil.
 
@@ -1032,7 +1032,7 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # |:---|:---|:---|
 # | $W_{\mathrm{ov}}$ goes to the collocation's SVM | one step with unit vectors | 20 of 20 data sets |
 # | $W_{\mathrm{kq}}$ goes to the order's SVM | the data's relations | least cosine of 40 runs .995 |
-# | the excess falls linearly | slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$ | within 1% in 24 runs |
+# | the excess's log falls linearly | slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$ | within 1% in 24 runs |
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
 # | level tokens (exercise 16.3) | what their sequences lacked, times copies | within .005, five data sets |

@@ -181,8 +181,8 @@ show(
 
 # %% [markdown]
 # Against steps the four differ, as their lengths do; against the length they are one curve, and it ends as
-# $1/\lVert W\rVert$. (Plain descent has only come to length 8, and Polyak's stays a little higher: see 17.2.)
-# Now all problems, at equal length.
+# $1/\lVert W\rVert$. (Plain descent has only come to length 11, and Polyak's stays a little higher: see
+# 17.2.) Now all problems, at equal length.
 
 # %%
 three = torch.tensor([0.5, 0.25, 0.75], dtype=torch.float64)  # median and quartiles
@@ -365,8 +365,8 @@ assert near > 0.02 > 0.005 > away
 # | growing | $\eta\sqrt j$ | $\frac23\eta j^{3/2}$ | $e^{-\frac23 \hat\mu\eta j^{3/2}}$ |
 # | Polyak's | $1/\hat\mu = \lVert W_{\mathrm{mm}}\rVert$ | $j/\hat\mu$ | $e^{-j}$ |
 #
-# Polyak's step needs no $\eta$, but it must know $L_\infty$. It settles by itself on steps as long as the
-# SVM's solution. Where those are below $\eta^*$ (17.5), each of them *divides the excess by $e$*.
+# Polyak's step needs no $\eta$, but it must know $L_\infty$. Where the SVM's solution is shorter than
+# $\eta^*$ (17.5), it settles by itself on steps of that length; each *divides the excess by $e$*.
 #
 # **Predict before you run on:** how many steps would plain descent need to come within one degree?
 
@@ -573,7 +573,7 @@ assert 400 < (law.longest.median() / 0.1) ** 2 < 600  # the step at which 0.1 sq
 # The threshold is sharp. Beyond it the run zigzags, by the order of a *step*, and a part of each step is
 # lost to that.
 #
-# **Which clock does that slow down?** Polyak's: it would settle on steps of $1/\hat\mu$.
+# **Which clock does that slow down?** Polyak's, from the start: it would settle on steps of $1/\hat\mu$.
 
 # %%
 W, below = runs["Polyak"], 1 / mu_hat < law.longest
@@ -598,8 +598,8 @@ assert fall[~below & alike].max() < 0.99, "the rival: by 1 in all"
 # > is of order $\eta_j/\sum_{i \le j}\eta_i$ at least. That is $1/j$ or more as long as step $j$ is the
 # > longest so far: **steps that only grow end no faster than $1/j$.**
 #
-# Steps that grow pass $\eta^*$ sooner or later. Exponents from decade to decade, for steps of $0.1\sqrt j$
-# and of $0.1\,j$:
+# Such steps pass $\eta^*$ sooner or later. Exponents from decade to decade, for steps of $0.1\sqrt j$ and of
+# $0.1\,j$:
 
 # %%
 marks = [round(10 ** (k / 4)) for k in range(8, 19)]  # 100 to 31,623
@@ -669,9 +669,9 @@ assert (abs(ratio - 1) < 0.05).all(), again.format("17.3")
 #
 # (All twenty speeds lie just above the prediction: it is for steps that are longer still.)
 #
-# The zigzag is as long as the *present* step, but $R$ is the sum of *all*. So let the steps grow, and bring
-# them below $\eta^*$ at the end: the zigzag goes, $R$ stays. With $J$ steps in all, let them be
-# $0.1\,j$ for the first 30%, then fall to $0.5$. Their sum is of order $J^2$, and law 1 is what is left:
+# The zigzag is as long as the *present* step, but $R$ keeps a part of *all*. So let the steps grow, and bring
+# them below $\eta^*$ at the end: the zigzag goes, $R$ stays. With $J$ steps in all, let them be $0.1\,j$ for
+# the first 30%, then fall to $0.5$. Their sum is of order $J^2$, and law 1 is what is left:
 #
 # $$\theta \approx \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{R} \sim J^{-2}.$$
 #

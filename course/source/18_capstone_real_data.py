@@ -8,8 +8,8 @@
 # **The question: what in a real transformer is a support vector machine, and how would one know?**
 #
 # An SVM over a head's own tokens points where the head's weights have moved with a cosine of one half, where
-# chance gives 0.03. A control says that this is no success. Then we take the transformer apart, and find
-# which ingredients end the theory.
+# random directions have 0.03. A control says that this is no success. Then we take the transformer apart, and
+# find which ingredients end the theory.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -648,9 +648,9 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 Taken apart
 #
-# In its own setting the theory is right: **one linear layer**, 16 sentences of 8 words, random embeddings
-# that stay, and a fixed vector that reads the mixture, *the head* from here on. Steps are normalised, 300 of
-# them, each 2% of the length of what moves (at least 0.1).
+# In its own setting the theory can be tested: **one linear layer**, 16 sentences of 8 words, random
+# embeddings that stay, and a fixed vector that reads the mixture, *the head* from here on. Steps are
+# normalised, 300 of them, each 2% of the length of what moves (at least 0.1).
 #
 # First the control of 18.5 itself, there. Keys and queries alone are trained, from random ones as in 18.1;
 # every word asks. Two SVMs are the judges: 18.4's, and the one that the theory names for keys and queries,
@@ -706,15 +706,15 @@ show(
 
 # %% [markdown]
 # **Figure 4.** One linear layer, keys and queries: cosine to the SVM of the own selection, medians and ranges
-# of ten data sets, for two norms. Band: how far the heads of 18.5 have moved.
+# of ten data sets, for two norms. Band: how far the heads of 18.5 have moved on average.
 
 # %% [markdown]
-# **Far out the theory is right:** a thousand lengths away the cosine to the nuclear SVM is 0.94, and nobody's
-# 0.72. The Frobenius SVM shows the same lead at a lower level. (Both also with $d = 24$.)
+# **Far out training leads:** a thousand lengths away the cosine to the nuclear SVM is 0.94, and nobody's
+# 0.72. The Frobenius SVM shows the same lead, lower. (Both also with $d = 24$.)
 #
-# But keys and queries that have moved as little as a transformer's are not ahead of nobody's, even here. From
-# about fifty lengths on they are: the control can be passed, but far beyond where the transformers are. Do
-# those get there in ten times as many steps?
+# But keys and queries that moved as little as a transformer's are not ahead of nobody's. From about fifty
+# lengths on they are: the control can be passed, but far beyond where the transformers are. Do those get
+# there in ten times as many steps?
 
 # %%
 onward = measured("18.onward").load()
@@ -772,8 +772,8 @@ assert sets["base"] == 10
 # - **No lead to be seen:** a norm before the head, also longer, where few choices are made, and
 #   embeddings that learn while every token asks. That proves no absence: ten sets may
 #   hide a small lead. But the base has a cosine of 1, and the medians are 0.51 and 0.41.
-# - **No SVM:** a second layer of bare attention. Positions that select alike in layer 1 become the same token
-#   of layer 2, and no $W$ separates a selected one from its double. Four sets are left.
+# - **Often no SVM:** a second layer of bare attention. Positions that select alike in layer 1 become the same
+#   token of layer 2, and no $W$ separates a double that is selected. Four sets are left.
 
 # %%
 assert min(path[name]["whole"] for name in ("+ head learns", "+ every token asks", "+ weight decay")) > 0.97
