@@ -107,13 +107,13 @@ ax.set_ylabel("height $x_a^\\top W x_q$, for $q$ = F")
 show(
     fig,
     alt="Six tokens at heights from -0.67 to 1.33, with A highest. Eight arrows lead from a token down to "
-    "one below it in some sentence; seven are drawn in red, as tight, and that from A to F in grey.",
+    "one below it in some sentence; seven are drawn in orange, as tight, and that from A to F in grey.",
 )
 
 # %% [markdown]
 # **Figure 1.** The order that four sentences ask for under the query F, and the heights of least squared
-# length that keep each arrow at least 1 long. Red: tight. No sentence compared A with D or E: that A is above
-# them is implied. Between B and C the data do not decide. They stand level.
+# length that keep each arrow at least 1 long. Orange: tight. No sentence compared A with D or E: that A is
+# above them is implied. Between B and C the data do not decide. They stand level.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.2 What data ask for
@@ -488,72 +488,29 @@ assert sums.tolist() == [2023, 9564]
 # heights say nothing.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Level tokens.** Call the difference of two level tokens' logits the **edge** of one over the other. The
-# heights forbid only an edge that grows like $\lVert W\rVert$. Does it settle?
+# **Level tokens.** The **edge** of one token over another is what its lead in logits has beyond
+# $\lVert W_{\mathrm{kq}}\rVert/\lVert \hat W_{\mathrm{kq}}\rVert$ times the difference of their heights. For
+# level tokens that is the whole lead. The direction forbids only an edge that grows like
+# $\lVert W_{\mathrm{kq}}\rVert$. Smaller ones are free: they and the copies
+# decide between level tokens.
 #
-# As in lesson 02 the SVM's solution is a sum of tight relations $(x_a - x_b)x_q^\top$, each with a weight of
-# 0 or more. So we sort level tokens by what joins them: a path of relations with weight, or only one that
-# needs tight relations without weight, or neither.
-#
-# **Predict**: which edges still grow late, while $\lVert W\rVert$ doubles?
+# **Predict**: while $\lVert W_{\mathrm{kq}}\rVert$ doubles, how many edges of level tokens stand still? On 20
+# other data sets of 40 sequences, and 20 of 60, we followed them to step 16,000 and stored by how much they
+# grew in its second half.
 
 # %%
-half = NextTokens(*(part[:10] for part in parts(data)))  # ten of the data sets
-problem = svm.order_problem(half.embeddings, above[:10])
-solution = svm.solve(problem)
-weight = torch.zeros(10, 20, 20, 20, dtype=torch.float64)  # [trial, q, a, b], of the relation a > b
-weight[above[:10]] = solution.dual[problem.mask]
-higher = solution.value.mT[..., :, None] - solution.value.mT[..., None, :]
-carries, tight = weight > 1e-7, above[:10] & (higher < 1 + 1e-6)
-by_weight = same_component(carries | carries.mT)
-by_tight = same_component(tight | tight.mT)
-compared = ~never[:10, :, :, None] & ~never[:10, :, None]
-level = (higher.abs() < 0.02) & compared.triu(1)
-slow = svm.solve(svm.order_problem(half.embeddings, tight & ~by_weight, carries)).value.mT
-slow = slow[..., :, None] - slow[..., None, :]  # explained below the table
-
-# %%
-model = NextTokenTransformer(20, 20, trials=10, W_ov=confidence * stages["unit vectors"][0].value[:10])
-seen = descend(model, half, 800, lr=2.0, record=lambda model: model.W_kq.detach().clone(), every=400)
-grown = (seen[2] - seen[1]).mT / np.log(2)
-grown = grown[..., :, None] - grown[..., None, :]
-kinds = {
-    "relations with weight": level & by_weight,
-    "tight ones without": level & ~by_weight & by_tight,
-    "neither": level & ~by_tight,
-}
-print("level pairs joined by        edges that grow by: 0   log 2   else     second SVM: 0   log 2   else")
-for name, pairs in kinds.items():
-    row = [int(pairs.sum())]
-    for growth in (grown[pairs].abs(), slow[pairs].abs()):
-        still, once = (abs(growth - by) < 0.1 for by in (0, 1))
-        row += int(still.sum()), int(once.sum()), int((~still & ~once).sum())
-    print("{:24s} {:5d} {:20d} {:7d} {:6d} {:17d} {:7d} {:6d}".format(name, *row))
-    assert row[1] == row[4] == 35 if name == "tight ones without" else row[2] == row[5] == 0
-off = (grown - slow)[level].abs()
-print(f"growth in log 2 less the second SVM's: median {off.median():.2f}, most {off.max():.1f}")
-assert len(off) == 2096
-assert off.max() < 0.3 < 0.9 < grown[level].abs().max()
-
-# %%
-edges = measured("16.edges").load().sum("trial").isel(steps=-1)  # 20 other data sets of each size
+edges = measured("16.edges").load().sum("trial").isel(steps=-1)
 for n in edges.n.values:
     some = edges.sel(n=n)
     still, once = int(some.still) / int(some.level), int(some.once) / int(some.level)
-    print(f"{n} sequences, to step 16,000: of all edges {still:.2f} stand still, {once:.2f} grow by log 2")
-    assert still > 0.9
+    print(f"{n} sequences: of all edges {still:.2f} stand still, {once:.2f} grow by log 2 (within 0.1 log 2)")
+    assert 0.9 < still < 0.95
     assert still + once > 0.98
 
 # %% [markdown]
-# **Relations with weight hold nearly all edges still.** What grows by $\log 2$ is joined by tight relations
-# *without* weight. Only its own pull moves such an edge, and that is $e^{-\text{edge}}$ times the pull of a
-# relation with weight. So $d\,\text{edge}/dj \propto e^{-\text{edge}}$: the edge grows as $\log j$.
-#
-# How far each *token* moves is then a **second SVM**: the shortest growth that adds at least $\log 2$ along
-# each of these relations, and nothing along those with weight. It sorts all 2,096 edges, within $0.3 \log 2$.
-# So 35 edges stand still that weightless relations join: both their tokens move alike.
-#
-# So most edges end *finite*. What fixes a finite edge? The simplest case can be solved with a pencil.
+# More than nine edges in ten stand still: they end *finite*. Which ones grow, and why by $\log 2$, is told at
+# the end of the optional section 16.8. What fixes a finite edge? The simplest case can be solved with a
+# pencil.
 
 # %% [markdown]
 # ### Exercise 16.3: Who wins a tie?
@@ -832,7 +789,7 @@ assert caught < 0.95
 # all Gaussian ones.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 16.8 Other data *(optional)*
+# ## 16.8 Other data, and edges that grow *(optional)*
 #
 # **Both at once.** What if $W_{\mathrm{ov}}$ and $W_{\mathrm{kq}}$ train together, from 0, on the sequences
 # alone? Then two things change: the stages, and the data, for the collocation is not shown any more. The
@@ -952,10 +909,11 @@ assert abs(W_dir[0, 0, 2] - W_dir[0, 1, 2]) < 1e-9
 assert min(b - q, b - f) > 3
 
 # %% [markdown]
-# Tokens a and b beat each other, and their edge stays finite. The query is beaten by both and f by b, so by a
-# too: they fall behind for ever. The paper measures on random data: $n = 6$ sequences of $T = 4$ tokens from
-# six, $d = 8$, 4,000 normalised steps of length 0.01, and reports correlations from .976 to .993 with the
-# predicted direction. We stored the same for 400 data sets (with embeddings uniform on the sphere).
+# Tokens a and b beat each other, are level in $W_{\mathrm{dir}}$, and their edge stays finite. The query is
+# beaten by both and f by b, so by a too: they fall behind for ever. The paper measures on random data: $n =
+# 6$ sequences of $T = 4$ tokens from six, $d = 8$, 4,000 normalised steps of length 0.01, and reports
+# correlations from .976 to .993 with the predicted direction. We stored the same for 400 data sets (with
+# embeddings uniform on the sphere).
 #
 # Does such a correlation test $W_{\mathrm{fin}}$? Put $-W_{\mathrm{fin}}$ in its place, as a control. And
 # test it where it can be seen: on the rows of pairs within a component $W_{\mathrm{dir}}$ is 0, so there $W$
@@ -1025,6 +983,61 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # more likely to be written again. (The powers are from the texts where a ended far ahead.) Ildiz and others
 # prove a collapse of this kind, and see in it why language models repeat themselves.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Edges that grow.** Section 16.6 left some edges of level tokens that grow by $\log 2$ while
+# $\lVert W_{\mathrm{kq}}\rVert$ doubles. As in lesson 02 the SVM's solution is a sum of tight relations
+# $(x_a - x_b)x_q^\top$, each with a weight of 0 or more. If a relation is tight *without* weight, only its
+# own pull moves its edge. Beside the pull of a relation with weight that falls like $e^{-\text{edge}}$. So
+# $d\,\text{edge}/dj \propto e^{-\text{edge}}$: the edge grows as $\log j$.
+#
+# How far each *token* moves while $\lVert W_{\mathrm{kq}}\rVert$ doubles is then a **second SVM**: the
+# shortest growth that adds at least $\log 2$ along each tight relation without weight, and nothing along
+# those with weight. We sort level tokens by what joins them: a path of relations with weight, or only one
+# that needs tight relations without weight, or neither. **Predict**: which edges grow?
+
+# %%
+half = NextTokens(*(part[:10] for part in parts(data)))  # ten of the data sets
+problem = svm.order_problem(half.embeddings, above[:10])
+solution = svm.solve(problem)
+weight = torch.zeros(10, 20, 20, 20, dtype=torch.float64)  # [trial, q, a, b], of the relation a > b
+weight[above[:10]] = solution.dual[problem.mask]
+higher = solution.value.mT[..., :, None] - solution.value.mT[..., None, :]
+carries, tight = weight > 1e-7, above[:10] & (higher < 1 + 1e-6)
+by_weight = same_component(carries | carries.mT)
+by_tight = same_component(tight | tight.mT)
+compared = ~never[:10, :, :, None] & ~never[:10, :, None]
+level = (higher.abs() < 0.02) & compared.triu(1)
+slow = svm.solve(svm.order_problem(half.embeddings, tight & ~by_weight, carries)).value.mT
+slow = slow[..., :, None] - slow[..., None, :]
+
+# %%
+model = NextTokenTransformer(20, 20, trials=10, W_ov=confidence * stages["unit vectors"][0].value[:10])
+seen = descend(model, half, 800, lr=2.0, record=lambda model: model.W_kq.detach().clone(), every=400)
+grown = (seen[2] - seen[1]).mT / np.log(2)
+grown = grown[..., :, None] - grown[..., None, :]
+kinds = {
+    "relations with weight": level & by_weight,
+    "tight ones without": level & ~by_weight & by_tight,
+    "neither": level & ~by_tight,
+}
+print("level pairs joined by        edges that grow by: 0   log 2   else     second SVM: 0   log 2   else")
+for name, pairs in kinds.items():
+    row = [int(pairs.sum())]
+    for growth in (grown[pairs].abs(), slow[pairs].abs()):
+        still, once = (abs(growth - by) < 0.1 for by in (0, 1))
+        row += int(still.sum()), int(once.sum()), int((~still & ~once).sum())
+    print("{:24s} {:5d} {:20d} {:7d} {:6d} {:17d} {:7d} {:6d}".format(name, *row))
+    assert row[1] == row[4] == 35 if name == "tight ones without" else row[2] == row[5] == 0
+off = (grown - slow)[level].abs()
+print(f"growth in log 2 less the second SVM's: median {off.median():.2f}, most {off.max():.1f}")
+assert len(off) == 2096
+assert off.max() < 0.3 < 0.9 < grown[level].abs().max()
+
+# %% [markdown]
+# **Relations with weight hold nearly all edges still.** Those that grow by $\log 2$ are joined by tight
+# relations without weight. The second SVM sorts all 2,096 edges, within $0.3 \log 2$. It finds the 35, too,
+# that weightless relations join and that stand still: both their tokens move alike.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.9 Claims and measurements
 #
@@ -1036,7 +1049,7 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
 # | new sequences, decided by the order | all right | 2,023 of 2,023 |
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
 # | level tokens (exercise 16.3) | what their sequences lacked, times copies | within .005, five data sets |
-# | how edges of level tokens grow | a second SVM | within $0.3 \log 2$, 2,096 edges |
+# | how edges of level tokens grow (16.8) | a second SVM | within $0.3 \log 2$, 2,096 edges |
 # | a wrong sequence gains at once | up to room $+ \log 2$ | to 0.01 logits, four cases; all freed later |
 # | both stages at once (16.8) | as well, with the collocation | all right on 20 data sets |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
@@ -1074,9 +1087,9 @@ progress("16")
 #   to bounce.
 # - If training satisfied all rows, the model is right wherever the order decides, once $W_{\mathrm{kq}}$ is
 #   long. Elsewhere the heights decide, and between level tokens the copies and an **edge**, mostly finite.
-# - Stage one sets the **confidence** $c$. If it is small, stage two can be trapped. A wrong sentence pulls as
-#   hard as a right one up to the **room** $\log(1 + 2(e^c - 1)/V)$ farther behind; it says when two opposed
-#   sequences are both fitted, not whether.
+# - Stage one sets the **confidence** $c$. If it is small, stage two can be trapped. A wrong sentence pulls at
+#   least as hard as a right one up to the **room** $\log(1 + 2(e^c - 1)/V)$ farther behind; it says when
+#   two opposed sequences are both fitted, not whether.
 # - (Optional.) Without the collocation's data something else is learned; with them, and unit vectors, both
 #   stages may run at once. Data that contradict themselves leave a finite part within each component; between
 #   components it is the SVM again. A layer that writes repeats itself, if $P_{ab} < P_{aa}$.
