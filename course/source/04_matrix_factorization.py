@@ -833,8 +833,9 @@ assert 45 < shares[0, 0] / shares[0, 1] < 50 < 1700 < shares[0, 0] / shares[0, 2
 
 # %% [markdown]
 # A share 1,800 times smaller waits about six times as long, from step 500 on: no power, a logarithm. Where
-# $c > 1$ even the least newcomer sets the run moving again. Where $c = 1$, $S$ proves that $W$ is the minimum,
-# which by the theorem of 4.3 is that of the loss plus $\varepsilon \lVert W \rVert_*$. Do all starts get there? We try twenty new surveys.
+# $c > 1$ even the least newcomer sets the run moving again. Where $c = 1$, $S$ proves that $W$ is the
+# minimum, which by the theorem of 4.3 is that of the loss plus $\varepsilon \lVert W \rVert_*$. Do all starts
+# get there? We try twenty new surveys.
 
 # %%
 _, Ys = tables(range(1200, 1220))
