@@ -677,8 +677,8 @@ assert angle["pair"][-1, 1] < 0.001
 # and the three SVMs for $p$; the softened one gets its $\kappa$ from $\omega$ alone. (Stored runs, from
 # [`course/replicate/lesson_09.py`](../course/replicate/lesson_09.py).)
 #
-# A run is **decided** if every sequence has at least 0.99 of its attention on one token. It can *tell* the SVMs
-# apart if the tight and the relaxed one have a cosine below 0.99: more than 8 degrees.
+# A run is **decided** if every sequence has at least 0.99 of its attention on one token. It can *tell* the
+# SVMs apart if the tight and the relaxed one have a cosine below 0.99: more than 8 degrees.
 
 # %%
 joint = measured("09.joint").load()  # 360 trials at 3 ratios, after 3,000 and 30,000 steps
