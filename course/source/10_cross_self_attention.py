@@ -710,8 +710,9 @@ show(
 # $W = bI$. The larger $r$, the nearer is $p$ to $\pm e$, for almost every query.
 #
 # **Where does descent end, and which ratio is best there?** We train on $n$ sequences whose best token comes
-# first and is the query. Then $W$ has a rest outside the form, of squared norm $\lVert W \rVert_F^2 - (d - 1)
-# b^2 - b_v^2$. If it points anywhere, it adds about $1/d$ of that to $\lVert p \rVert^2$, the square of the
+# first and is the query. Then $W$ has a rest outside the form, of squared norm
+# $\lVert W \rVert_F^2 - (d - 1) b^2 - b_v^2$. If it points anywhere, it adds about $1/d$ of that to
+# $\lVert p \rVert^2$, the square of the
 # root in $\cos\theta$ times $b^2$. Differentiate by $r$, with the mean $1/d$ for $c^2$: the cosine is largest
 # about at
 #

@@ -735,7 +735,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Descent; the colors are the path's. Left: log attention after 6,000 steps (at $-20$ all that
+# **Figure 3.** Descent; the colours are the path's. Left: log attention after 6,000 steps (at $-20$ all that
 # have less); dotted, the threshold of the public code. Right: each token's rate from 2,000 to 6,000 steps
 # against its lead in the SVM of the set that descent keeps; dotted, $\frac12$.
 
