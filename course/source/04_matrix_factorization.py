@@ -775,8 +775,8 @@ new = (before > 0.01 * before[:, :1]).sum(axis=1)
 power = np.log(after[each, new] / before[each, new]) / np.log(after[:, 0] / before[:, 0])
 print(f"c > 1 in {(c > 1).sum()} of 10: {c.min():.1f} to {c.max():.1f}")
 print(f"power over c: median {np.median(power / c):.1f}, at most {(power / c).max():.2f}")
-assert 0.8 < np.median(power / c) < (power / c).max() < 1.02 < 1.1 < c.min()
-assert power.min() > 1.05  # the rival: like sigma_1 itself, a share that stays
+assert 0.8 < np.median(power / c) < (power / c).max() < 1.01 < 1.3 < c.min()
+assert power.min() > 1.1  # the rival: like sigma_1 itself, a share that stays
 
 # %% [markdown]
 # All ten stall, and newcomers grow about like $\sigma_1^c$ at most: a forecast is about the least that these

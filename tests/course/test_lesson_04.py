@@ -236,3 +236,12 @@ def test_the_second_singular_value_slows_down_as_forecast(d, lesson):
         assert 2 * xi[:, 1] @ M @ zeta[1] == pytest.approx(rates[-1], rel=0.02)
         slower.append(rates[1] < 0.95 * rates[0])
     assert sum(slower) >= 9
+
+
+@pytest.mark.parametrize(("seeds", "d"), [(range(2000, 2200), 10), (range(4000, 4060), 16)])
+def test_greed_is_less_than_half_of_the_lead(seeds, d, lesson):
+    """On other surveys and at another size, from 0.001: ahead of the start 0.1, which is ahead of W_nuc."""
+    truths, Y = lesson["tables"](seeds, d)
+    tables = lesson["side_by_side"](0.1, Y), lesson["side_by_side"](1e-3, Y), lesson["solve"](Y)[0]
+    large, small, nuclear = (lesson["filled"](W, truths, Y).mean() for W in tables)
+    assert 0.2 < small - large < 0.5 * (small - nuclear)
