@@ -223,7 +223,10 @@ def test_with_free_columns_a_stall_ends_and_with_two_it_does_not():
 
 @pytest.mark.parametrize("size", [(5, 6, 9), (4, 5, 14)])
 def test_the_public_run_cycles_and_rests_at_small_steps(size):
-    """The rivals: it is at rest (residual 0), and it never comes to rest."""
+    """The rivals: it is at rest (residual 0), and it never comes to rest.
+
+    In the cycle the mean of the two S is nearly that of a KKT point.
+    """
     tokens = problems(size)
     run = fast(start(size[2], size[2], 10, seed=4), tokens, 1000, 0.1)
     twice = [fast(run, tokens, k, 0.1) for k in (1, 2)]
@@ -231,6 +234,9 @@ def test_the_public_run_cycles_and_rests_at_small_steps(size):
     assert (moved[0] > 0.1).all()
     assert (moved[1] < 0.05 * moved[0]).all()
     assert (kkt(run, tokens) > 0.2).all()
+    S = torch.stack([flow.forces(KQ[0] @ KQ[1].mT, tokens) for KQ in (run, twice[0])])
+    assert (torch.linalg.matrix_norm(S, 2) > 1.1).all()
+    assert (torch.linalg.matrix_norm(S.mean(0), 2) < 1.06).all()
     rest = fast(run, tokens, 1000, 0.003)
     assert (kkt(rest, tokens) < 0.01).sum() >= 9
     op = torch.linalg.matrix_norm(flow.forces(rest[0] @ rest[1].mT, tokens), 2)
