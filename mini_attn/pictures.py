@@ -30,7 +30,14 @@ def to_html(figure: Figure, alt: str, dpi: int = DPI, crop: bool = True) -> str:
     """
     drawn, stored = io.BytesIO(), io.BytesIO()
     box = "tight" if crop else None
-    figure.savefig(drawn, format="png", dpi=dpi, bbox_inches=box, facecolor="white")  # in dark themes too
+    figure.savefig(
+        drawn,
+        format="png",
+        dpi=dpi,
+        bbox_inches=box,
+        facecolor="white",  # in dark themes too
+        pil_kwargs={"compress_level": 0},  # it is read again at once
+    )
     picture = Image.open(drawn).convert("RGB")
     picture.save(stored, format="WEBP", lossless=True, quality=60, method=4)  # a third of a PNG's bytes
     data = b64encode(stored.getvalue()).decode("ascii")
