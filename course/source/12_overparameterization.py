@@ -34,7 +34,7 @@ from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import lesson_12 as runs
 from course.replicate import measured
-from mini_attn import data, plots, svm, widgets
+from mini_attn import data, geometry, plots, svm, widgets
 from mini_attn.sweep import sweep, wilson
 
 plots.style()
@@ -101,10 +101,12 @@ assert 0.10 < at_24["p"] < 0.18
 assert 0.90 < at_24["W"] < 0.96
 across = is_global.mean("trial")
 assert (across.sel(d=24) > across.sel(d=4)).all()
+assert abs(across.sel(kind="KQ") - across.sel(kind="W")).max() < 0.1
 
 # %% [markdown]
-# From $d = 4$ to 24 more dimensions help, at every $n$ and $T$. But for $n = 8$, $T = 6$ and $d = 24$ six in
-# seven runs of $p$ still miss the best tokens, on data on which $W$ finds them in nine of ten.
+# From $d = 4$ to 24 more dimensions help, at every $n$ and $T$, and $(K, Q)$ stays within 0.1 of $W$. But for
+# $n = 8$, $T = 6$ and $d = 24$ six in seven runs of $p$ still miss the best tokens, on data on which $W$
+# finds them in nine of ten.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.2 Possible for every choice
@@ -203,7 +205,6 @@ for kind, n, T, d, problems, every in (
     print(row, f"{all_of_them:8d} of {problems} problems")
     assert every == (n * (T - 1) <= numbers)
     assert all_of_them == problems if every else all_of_them < (1 if T == 2 else problems - 5)
-    assert kind == "p" or d < n  # beyond the theorem
     assert kind == "p" or (enough(n, T) <= d) == every, again.format("12.1")
 
 # %% [markdown]
@@ -265,7 +266,7 @@ assert (np.abs(np.diff([nu[T] for T in (2, 4, 8, 16)]) - 0.67) < 0.1).all()
 def draw_cone(ax, points, ties, angle, title):
     """Points of a plane by their ties, round a cone that opens to the right."""
     turn = {way: np.exp(1j * way * np.radians(angle / 2)) for way in (1, -1)}
-    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.5}
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
     arrow = {"arrowstyle": "->", "color": BLACK, "linewidth": 1.5}
     for k, color in enumerate((BLUE, ORANGE, GREEN)):
         ax.plot(*points[ties == k].T, ".", color=color, markersize=3, alpha=0.6)
@@ -275,7 +276,8 @@ def draw_cone(ax, points, ties, angle, title):
         wall = 2.6j * way * edge
         ax.plot([0, wall.real], [0, wall.imag], ":", color=BLACK, linewidth=1.5)
         ax.annotate("", (foot.real, foot.imag), (start.real, start.imag), arrowprops=arrow)
-        ax.text(-0.75, 2.05 * way, "$j = 1$, 90°", ha="center", va="center", bbox=box)
+        beyond = start + 0.35j * way  # clear of the arrow
+        ax.text(beyond.real, beyond.imag, "$j = 1$, 90°", ha="center", va="center", bbox=box)
     ax.annotate("", (0, 0), (-1.9, 0.25), arrowprops=arrow)
     ax.text(1.5, 0, f"$j = 0$\n{angle}°", ha="center", va="center", bbox=box)
     ax.text(-2.05, -0.35, f"$j = 2$\n{180 - angle}°", ha="center", va="center", bbox=box)
@@ -492,24 +494,22 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.4 Possible is not found
 #
-# Now all 72,000 runs: how many of them ended at the best tokens, and how many could have?
+# Of all 72,000 runs, how many ended at the best tokens, and how many could have?
 
 # %%
 possible = shares.possible.astype(bool)
-decided = is_global | is_local
 classes = {
     "global": is_global,
     "local, global possible": is_local & possible,
     "local, global impossible": is_local & ~possible,
-    "undecided": ~decided,
+    "undecided": ~(is_global | is_local),
 }
 print(f"{'runs':26s}" + "".join(f"{kind:>8s}" for kind in KINDS))
 for name, of in classes.items():
     print(f"{name:26s}" + "".join(f"{int(of.sel(kind=kind).sum()):8d}" for kind in KINDS))
 assert not (is_global & ~possible).any()
-n, T, d = 8, 6, 8  # d >= n and T - 1: section 12.2's theorem
-least = is_global.sel(kind="W", n=n, T=T, d=d).mean("trial").item()
-print(f"W, n = {n}, T = {T}, d = {d}, every choice possible: share of global runs {least:.2f}")
+least = is_global.sel(kind="W", n=8, T=6, d=8).mean("trial").item()  # d >= n and T - 1: 12.2's theorem
+print(f"W, n = 8, T = 6, d = 8, every choice possible: share of global runs {least:.2f}")
 assert 0.55 < least < 0.65
 
 # %% [markdown]
@@ -606,14 +606,9 @@ columns = {}
 for kind in ("p", "W"):
     part = wide_runs.sel(kind=kind)
     has = {"global": part.code == 2, "no rival": part.wrong == 0, "favoured": part.favoured}
-    has["all tight"] = part.tight == 64  # every row of every choice
     columns[kind] = {name: values.mean("trial").values for name, values in has.items()}
-    for d in (64, 512):
-        at = part.d.values.tolist().index(d)
-        print(f"{kind}, d = {d:3d}:", *(f"{name} {v[at]:.2f}  " for name, v in columns[kind].items()))
-    assert (np.diff(columns[kind]["no rival"]) >= 0).all()
+    print(f"{kind}, d = 512:", *(f"{name} {values[-1]:.2f}  " for name, values in columns[kind].items()))
     assert columns[kind]["global"][-1] == columns[kind]["no rival"][-1] == 1
-    assert (columns[kind]["all tight"][part.d < 65] == 0).all() or kind == "W"  # no reason for p's 0.84
     assert abs(columns[kind]["favoured"][-1] - {"p": 0.77, "W": 0.92}[kind]) < 0.005
 
 # %% jupyter={"source_hidden": true}
@@ -624,7 +619,6 @@ for ax, (kind, shown) in zip(axes, columns.items(), strict=True):
         ("global", BLACK, "o", "global"),
         ("no rival", ORANGE, "s", "no rival"),
         ("favoured", BLUE, "^", "favoured by first gradient"),
-        ("all tight", GREEN, "v", "all rows of all choices tight"),
     ):
         ax.plot(d, shown[key], f"{marker}-", color=color, label=name)
     ax.set(xscale="log", xlabel="dimension $d$", title=f"${kind}$")
@@ -635,8 +629,7 @@ fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", nco
 show(
     fig,
     alt="Shares of data sets against d from 4 to 512, p left, W right. Global rises to one first, then no "
-    "rival; far behind, all rows of all choices tight, at zero until 64 for p and until 8 for W; favoured by "
-    "the first gradient rises slowly and is still below one at 512.",
+    "rival; favoured by the first gradient rises slowly and is still below one at 512.",
 )
 
 # %% [markdown]
@@ -646,10 +639,53 @@ show(
 # **It is not that the first gradient favours the best tokens.** At $d = 512$ it still does not in 23 of 100
 # runs of $p$ and 8 of $W$, and all runs are global.
 #
-# **Do rivals?** Their number falls. Are those that remain also *escaped* more easily? Of $p$'s problems with
-# a rival more are global in more dimensions. But two other things change as well. Some best choices are
-# impossible at $d = 4$: leave those problems out. And the mix changes: problems that have rivals have over
-# four at $d = 4$, 1.3 at $d = 64$. So compare problems with the *same* number of rivals.
+# **Do rivals?** A choice wins locally if it beats its support tokens, $k_i$ in sequence $i$: if all are
+# alike, with the chance $\prod_i 1/(k_i + 1)$. $T^n$ times its mean (0 for impossible choices) estimates the
+# number of local winners, the best choice among them.
+#
+# And $k_i$ are the ties of 12.3, now for a lead of 1 among logits that spread by $|w_i| / \sqrt d$. In more
+# dimensions a smaller spread will do; next to it the lead is larger.
+
+# %%
+sizes = {("p", 3, 4): wide_runs.sel(kind="p", d=slice(4, 64))}
+sizes |= {("p", n, T): found["rivals"].sel(kind="p", size=k) for k, (n, T) in enumerate(runs.RIVALS[:2])}
+sizes |= {("W", n, T): found["escape"].sel(kind="W", size=k) for k, (n, T) in enumerate(runs.RIVALS)}
+
+
+def winners(kind, n, T, d, trials=1000):
+    """The mean k, the mean number of ties at logits of its spread, and the estimated number of winners."""
+    tokens = runs.compressed(data.random_tokens(n, T, d, trials=trials, seed=d + 4))
+    first = torch.zeros(trials, n, dtype=torch.int64)  # tokens are alike, so this choice will do
+    solution = svm.solve(runs.problem(kind, tokens.keys, tokens.z, first), throw=False)
+    w = solution.value[:, None].expand_as(tokens.z) if kind == "p" else tokens.z @ solution.value.mT
+    can = solution.status == "optimal"
+    k = geometry.support_tokens((tokens.keys @ w[..., None])[..., 0], first).sum(-1).numpy()[can]
+    h = np.random.default_rng(d + 4).normal(size=(k.size, T))
+    h[:, 0] -= d**0.5 / w.norm(dim=-1).numpy()[can].ravel()  # the lead
+    return k.mean(), used_up(h).mean(), T**n * (1 / (k + 1)).prod(axis=1).sum() / trials
+
+
+free = np.zeros(2, dtype=int)
+print("         mean k / mean ties, by 12.3 / local winners, estimated / counted: one column a d")
+for (kind, n, T), part in sizes.items():
+    k, ties, estimate = np.transpose([winners(kind, n, T, d) for d in part.d.values.tolist()])
+    counted = (part.wrong + part.possible).mean("trial").values
+    print(kind, (n, T), *(a.round(1) for a in (k, ties, estimate, counted)), sep="  ")
+    assert np.abs(k - ties).max() < 0.25
+    alone = (part.possible.values == 1) & (part.wrong.values == 0)
+    free += alone.sum(), (alone & (part.code.values != 2)).sum()
+    assert (np.abs(estimate / counted - 1.15) < {"p": 0.18, "W": 0.85}[kind]).all()
+print("no rival, best possible: {} runs, not global {}".format(*free))
+assert free.tolist() == [15_312, 2]
+assert round((4 * (share[4] / np.arange(1, 5)).sum()) ** 3) == 12  # n = 3, T = 4, without the lead
+
+# %% [markdown]
+# So more tokens tie, and fewer choices win. For $p$ the estimate is at most a third above the count, for $W$
+# less than twice the count. Ties without the lead would give twelve winners at every $d$ (first row).
+#
+# Are the rivals that remain also *escaped* more easily? Of $p$'s problems with a rival more are global in
+# more dimensions. But some best choices are impossible at $d = 4$: leave those problems out. And problems
+# that have rivals have over four at $d = 4$, 1.3 at $d = 64$. So compare problems with the *same* number.
 
 # %% [markdown]
 # ### Exercise 12.4: At equal rivals
@@ -687,10 +723,9 @@ def gains(won, d, rivals):
 check("12.4", gains)
 
 # %%
-part = wide_runs.sel(kind="p", d=slice(4, 64)).transpose("d", "trial")
+part = sizes["p", 3, 4].transpose("d", "trial")
 rivals, won = np.where(part.possible, part.wrong, 0), part.code.values == 2
-print("p, n = 3, T = 4, best choice possible, d =", *part.d.values)
-print("mean number of rivals, if any: ", np.average(rivals, axis=1, weights=rivals > 0).round(1))
+print("mean number of rivals, if any, d = 4 ... 64:", np.average(rivals, axis=1, weights=rivals > 0).round(1))
 for name, these in (("with a rival  ", rivals > 0), ("with one rival", rivals == 1)):
     global_share = np.average(won, axis=1, weights=these)
     print(f"share of global runs, {name}:", global_share.round(2), "of", these.sum(axis=1))
@@ -698,64 +733,33 @@ assert 0.88 < global_share.min() < global_share.max() < 0.96
 
 # %% [markdown]
 # With one rival about nine runs in ten are global at *every* $d$. Now all numbers of rivals, at three sizes
-# of $n$ and $T$. The first column counts impossible problems too. The *share left* is $b'/b$ without them, in
-# 200 samples drawn from the runs, with repetition.
+# of $n$ and $T$. The *share left* is $b'/b$ in 200 samples drawn from the runs, with repetition.
 
 # %%
-sizes = {("p", 3, 4): wide_runs}
-sizes |= {("p", n, T): found["rivals"].isel(size=k) for k, (n, T) in enumerate(runs.RIVALS[:2])}
-sizes |= {("W", n, T): found["escape"].isel(size=k) for k, (n, T) in enumerate(runs.RIVALS)}
-
-
-def with_rivals(part):
-    """won, d and rivals of all runs with a rival, and which of them have a possible best choice."""
-    d = np.broadcast_to(part.d.values[:, None], part.wrong.shape)
-    has = part.wrong.values > 0
-    won, can = part.code.values[has] == 2, part.possible.values[has].astype(bool)
-    return (won, d[has], part.wrong.values[has]), can
-
-
-# %%
-left, free, draws = {}, np.zeros(2, dtype=int), np.random.default_rng(0)
-print("a doubling of d gains:  with a rival   best possible   at equal rivals   share left, 95%")
-for (kind, n, T), part in sizes.items():
-    part = part.sel(kind=kind, d=slice(4, 64)).transpose("d", "trial")
-    every, can = with_rivals(part)
-    whole, (b, equal) = gains(*every)[0], gains(*(a[can] for a in every))
-    drawn = (draws.choice(np.flatnonzero(can), can.sum()) for _ in range(200))
-    ratios = np.array([gains(*(a[one] for a in every)) for one in drawn])
-    low, high = left[kind, n, T] = np.quantile(ratios[:, 1] / ratios[:, 0], [0.025, 0.975])
-    print(f"{kind} ({n}, {T}) {whole:28.3f} {b:15.3f} {equal:17.3f} {low:11.2f} to {high:.2f}")
-    assert 0.25 < 1 - b / whole < 0.45 if kind == "p" else b == whole  # the share of the impossible
-    alone = part.possible.values.astype(bool) & (part.wrong.values == 0)
-    free += alone.sum(), (alone & (part.code.values != 2)).sum()
-at_p, at_W = (np.array([left[key] for key in left if key[0] == kind]) for kind in "pW")
-assert at_p[:, 1].max() < 0.5, again.format("12.4")  # so most of it is lost at equal rivals
-assert at_W[:, 1].max() > 0.6, again.format("12.4")  # of W that cannot be said
-for low, above in ((at_p[:, 0], [False, False, True]), (at_W[:, 0], [False, True, True])):
-    assert (low > 0).tolist() == above, again.format("12.4")
-print("no rival, best possible: {} runs, not global {}".format(*free))
-assert free.tolist() == [15_312, 2]
+draws = np.random.default_rng(0)
+print("p: a doubling of d gains   at equal rivals   share left, 95%")
+for n, T in ((3, 4), (4, 3), (2, 6)):
+    part = sizes["p", n, T].transpose("d", "trial")
+    has = (part.possible * part.wrong).values > 0
+    every = part.code.values[has] == 2, part.d.values[has.nonzero()[0]], part.wrong.values[has]
+    drawn = [gains(*(a[i] for a in every)) for i in draws.integers(has.sum(), size=(200, has.sum()))]
+    low, high = np.quantile([equal / b for b, equal in drawn], [0.025, 0.975])
+    print("({}, {}) {:17.3f} {:17.3f}".format(n, T, *gains(*every)), f"{low:10.2f} to {high:.2f}")
+    assert high < 0.5, again.format("12.4")  # so most of it is lost at equal rivals
 
 # %% [markdown]
-# For $p$ about a third of the first gain is that of impossible problems (for $W$ there are none from $d = 4$
-# on). Of the rest less than half is left at equal rivals, at all three sizes (at one of them not nothing):
-# most of it goes together with the number of rivals.
-#
-# For $W$ these runs do not say how much is left: at one size a fifth and two thirds are both allowed. But it
-# is not nothing everywhere: at two sizes the interval lies above zero.
+# Less than half is left at equal rivals, at all three sizes: most of the gain goes together with the number
+# of rivals.
 #
 # So dimensions make the best choice **possible**, and they **remove rivals**. Without a rival all but two of
-# 15,312 runs were global. More the comparison does not show: *which* rivals are left may change with $d$,
-# too.
+# 15,312 runs of $p$ and $W$ were global.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.8 In the limit *(optional)*
 #
 # Why do no rivals remain in the limit? Random vectors are nearly orthogonal there, and then every row of
 # every choice is tight. A choice with all other tokens as support tokens must beat them all, so only the best
-# one is locally optimal. But that is the reason in the limit only: at $d = 64$ most of $p$'s rivals are gone,
-# and no data set has all rows tight (figure 4).
+# one is locally optimal.
 #
 # In the limit no SVM is needed:
 #
@@ -824,8 +828,7 @@ assert won[2, 0] > 0.5 > 0.15 > won[2, -1]
 # $$(1 - \varepsilon)^n \approx e^{-n \varepsilon}.$$
 #
 # The last two columns agree within 0.06, before rounding. So what counts is $n\varepsilon$, the mean number
-# of sequences that fail in a run. Of these three rules it falls with $n = d$ only. With $n = d^{3/2}$ the
-# error falls, but more slowly than $n$ grows.
+# of sequences that fail in a run. Of these three rules it falls with $n = d$ only.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.10 Claims and measurements
@@ -834,8 +837,8 @@ assert won[2, 0] > 0.5 > 0.15 > won[2, -1]
 # |---|---|---|
 # | every choice possible, $W$ | $d \ge T - 1$, $d^2 \ge n (T - 1)$ | proved; one row more: never at $T = 2$ |
 # | random choice possible | the law of 12.3 | within 0.06; Cover's count refused |
-# | equal number of rivals | a doubling of $d$ gains nothing | **refused** at 3 of 6 sizes |
-# | the same, for $p$ | most of the gain is gone | less than half left |
+# | local winners of $p$ | $T^n\,\mathbb E \prod_i 1/(k_i + 1)$ | up to a third too high |
+# | $p$, equal number of rivals | most of the gain is gone | less than half left |
 # | orthogonal tokens and queries | global | proved |
 # | all sequences at once | the load decides | **refused** by $n = d^{3/2}$ |
 # | the same | $e^{-n\varepsilon}$ | within 0.06 |
@@ -866,8 +869,8 @@ progress("12")
 #
 # - **Possible**: for every choice as many numbers as rows are needed, for a random one about $\nu_T$ a
 #   sequence; for $W$ each sequence has to be possible alone, too.
-# - **Found**: possible is not enough. Runs are lost to other local winners, and more dimensions leave fewer
-#   of them: for $p$ most of what they do goes with that, for $W$ we cannot say how much (three sizes).
+# - **Found**: possible is not enough. Runs are lost to other local winners. In more dimensions more tokens
+#   tie, which leaves fewer of those: for $p$ most of the gain goes with that.
 # - **In all sequences at once**: more and more runs, if $n$ times the error of each falls. That the numbers
 #   outgrow the rows is not enough.
 
