@@ -591,7 +591,7 @@ p = [flip_test(*pair) for pair in zip(table["own"], table["pairs"], strict=True)
 print(f"p, own against nobody's keys and queries       {p[0]:6.3f} {p[1]:10.3f}")
 by = np.split(table["own"][0] - table["pairs"][0], 2, axis=1)  # layer 1 and 2
 p += [2 * flip_test(of_layer, 0) for of_layer in by]  # doubled, for two tests
-print(f"digits by layer: own minus nobody's {by[0].mean():+.2f} {by[1].mean():+.2f}, 2 p {p[2]:.3f} {p[3]:.3f}")
+print(f"digits by layer, own - nobody's: {by[0].mean():+.2f} {by[1].mean():+.2f}, 2 p {p[2]:.3f} {p[3]:.3f}")
 decayed = [fair.sel(tokens=tokens, decay=1.0) for tokens in ("digits", "sentences")]
 lead = [(cell.own.values - cell.pairs.values).mean((1, 2)) for cell in decayed]
 print(f"with weight decay, own minus nobody's          {lead[0].mean():6.2f} {lead[1].mean():10.2f}")
@@ -711,7 +711,7 @@ show(
 # 0.72. The Frobenius SVM shows the same lead, lower. (Both also with $d = 24$.)
 #
 # But keys and queries that moved as little as a transformer's are not ahead of nobody's. From about fifty
-# lengths on they are: the control can be passed, but far beyond where the transformers are. Do those get
+# lengths on they are: the control can be passed, but by length far beyond the transformers. Do those get
 # there in ten times as many steps?
 
 # %%
