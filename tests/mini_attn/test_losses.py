@@ -113,6 +113,7 @@ def test_losses_can_be_copied(loss):
         torch.testing.assert_close(twin(u), loss(u))
 
 
+@pytest.mark.slow
 def test_losses_can_be_sent_to_other_processes():
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.map(losses.get, NAMED) == list(NAMED)

@@ -67,6 +67,7 @@ def test_factors_bound_the_rank(m):
     torch.testing.assert_close(path["W"], path["K"] @ path["Q"].mT)
 
 
+@pytest.mark.slow
 def test_a_larger_ball_never_has_a_larger_loss():
     """Near saturation one long step can cross into the basin of a worse minimiser."""
     tokens = benign_tokens(3, 3, 4, trials=32, seed=3)
@@ -132,6 +133,7 @@ def full_rank(d, trials):
     return models.FactoredAttention(d, d, trials=trials)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [models.PromptAttention, models.CrossAttention, full_rank])
 @pytest.mark.parametrize("radius", [1e-290, 1e-160, 1e160, 1e300])
 def test_no_radius_over_or_underflows(make, radius):
@@ -161,6 +163,7 @@ def test_a_large_ball_entered_from_its_centre_is_not_called_solved():
         assert ((path.residual[0] > 0.1) | ((length - 1).abs() < 1e-5)).all()
 
 
+@pytest.mark.slow
 def test_float32_carries_small_and_large_radii():
     tokens = benign_tokens(3, 4, 16, trials=5, seed=1).to(torch.float32)
     model = models.PromptAttention(16, trials=5, dtype=torch.float32)

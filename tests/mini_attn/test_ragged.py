@@ -374,6 +374,7 @@ def test_ten_thousand_tokens():
     assert problem.mask.sum() == 9_999 + 2
 
 
+@pytest.mark.slow
 def test_everything_is_the_same_elsewhere(device):
     tokens = ragged(MASK)
     there = tokens.to(device)

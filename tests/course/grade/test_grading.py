@@ -42,6 +42,7 @@ def test_every_lesson_can_be_graded(number):
     assert not any("check(" in code for *_, code in lesson.foundations)
 
 
+@pytest.mark.slow
 def test_moved_renamed_split_and_repeated_answers_count(submit, tmp_path):
     submit("moved", START, TOTAL, SQUARE)
     submit("renamed", START, SQUARE.replace("def square", "def quadrat"), "square = quadrat", TOTAL)

@@ -22,6 +22,7 @@ def through(value):
     return plain.decode(json.loads(json.dumps(plain.encode(value))))
 
 
+@pytest.mark.slow
 @given(VALUES)
 @settings(derandomize=True, max_examples=150, deadline=None)
 def test_plain_values_come_back_as_they_were(value):

@@ -313,6 +313,7 @@ def test_no_address_formula_or_diagram_of_a_student_is_a_link(lesson, hand_in, t
     assert r"$\frac{a}{b} &amp;\le c$" in page  # a formula stays one
 
 
+@pytest.mark.slow
 def test_no_script_of_a_student_runs_in_the_formgrader(lesson, hand_in, tmp_path):
     def work(cells):
         cells[answer_cell(cells)].source = (

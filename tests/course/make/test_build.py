@@ -184,6 +184,7 @@ def test_built_notebooks_are_executed_and_the_same_every_time(folders):
     assert code(notebook)[4].outputs[0].data == {"text/plain": builder.UNTIL_RUN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "words"),
     [

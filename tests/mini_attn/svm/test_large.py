@@ -165,6 +165,7 @@ def test_rows_that_depend_on_each_other_share_their_weight():
     assert solution.gap < 1e-12
 
 
+@pytest.mark.slow
 def test_a_teacher_of_few_dimensions_leaves_a_long_w_and_is_found():
     generator = torch.Generator().manual_seed(0)
     X = torch.randn(1000, 8, 12, generator=generator, dtype=torch.float64)

@@ -237,6 +237,7 @@ def test_batched_agrees_with_cvxpy(norm, n, T, d, seed, rounded):
     torch.testing.assert_close(one.objective, two.objective, rtol=2e-6, atol=0)
 
 
+@pytest.mark.slow
 @few
 @given(**sizes, free=st.integers(0, 2**6))
 def test_equality_rows_agree_with_cvxpy(n, T, d, seed, rounded, free):

@@ -101,6 +101,7 @@ def test_a_cluster_gives_what_this_process_gives_though_a_worker_dies(cluster, t
     assert there.equals(sweep(trial, workers=1, **options))
 
 
+@pytest.mark.slow
 def test_a_client_serves_as_well_and_is_left_open(cluster):
     from distributed import Client
 
