@@ -14,7 +14,7 @@
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
-# - compute from an SVM alone the constant in front of a rate;
+# - compute from an SVM and a run's first steps the constant in front of a rate;
 # - read from one short run how long plain descent would take, if no computer can wait for it;
 # - say why steps that only grow end no faster than $1/j$, and find better ones;
 # - predict by which factor Adam's loss falls each step, and say why its default $\beta_2$ brakes it;
@@ -235,8 +235,7 @@ assert 1.03 < ratio.quantile(three).min() < ratio.quantile(three).max() < 1.25
 # span of the tight rows the angle is $\lVert r\rVert / R$.
 #
 # The rows need not span all matrices. Outside of their span stays what the first few hundred steps put
-# there: later hardly anything pulls there. Call it the run's **memory** $r_0$ (sections 8.6 and 10.4 met
-# it).
+# there: later hardly anything pulls there. Call it the run's **memory** $r_0$.
 
 # %% [markdown]
 # ### Exercise 17.1: The weights to come
@@ -332,18 +331,17 @@ off = abs((across.norm(dim=1) / R).arctan() / (come.norm(dim=1) / R).arctan() - 
 part = off.quantile(torch.tensor([0.5, 0.75, 1.0]).double())
 print("100 others: the angle after 4,000 steps, predicted at 400:")
 print(f"   half to {part[0]:.1%}, three quarters to {part[1]:.0%}, all to {part[2]:.0%}")
-assert part[0] < 0.02 < part[1] < 0.065, again.format("17.1")
+assert part[0] < 0.02 < part[1] < 0.065 < 0.57 < part[2] < 0.59, again.format("17.1")
 near, away = (off[group].median() for group in (others.nearest(early) < 1, others.nearest(early) > 3))
 print(f"   medians where another lead is less than 1 longer: {near:.1%}, over 3 longer: {away:.1%}")
 assert near > 0.02 > 0.005 > away
 
 # %% [markdown]
-# The prediction has no free parameter. Inside, all twenty runs come near $r$. Half of a hundred runs are
-# right to 2%, three quarters to 6%. A few are far off: where another comparison is nearly tight, it goes on
-# to pull, also outside of the span.
+# Inside, all twenty runs come near $r$. Half of a hundred runs are right to 2%, three quarters to 6%. A few
+# are far off: where another comparison is nearly tight, it goes on to pull, also outside of the span.
 #
 # The memory is as large as $r$. Polyak's long first steps leave more of it than NGD's, so their curve is
-# higher. (They zigzag, too: 17.5.)
+# higher.
 #
 # > **Law 1** (derived here). Let the direction converge to $\hat W$ with steps that settle (17.5). Let the
 # > tight rows be independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ (where $\alpha$ is locally
@@ -452,7 +450,7 @@ print(
 assert abs(off - 1).max() < 0.01
 
 # %% [markdown]
-# The reading is right to 1%. Now to one degree.
+# Right to 1%. Now to one degree.
 
 # %%
 stored = {name: measured(f"17.{name}").load() for name in ("p", "W", "KQ")}
@@ -517,10 +515,11 @@ for parameter in ("p", "W"):
     assert abs(fitted[parameter, "Polyak"][0] + 1) < 0.06
     assert -1.4 < fitted[parameter, "growing"][1] < fitted[parameter, "growing"][2] < -1.1
     assert abs(fitted[parameter, "linear"][0] + 1) < 0.1
+assert sum(not low < -1 < high for (_, name), (_, low, high) in fitted.items() if name != "growing") > 5
 
 # %% [markdown]
 # Plain descent and NGD have the exponent $-1$ of law 1, each in its own clock, to within 0.06. So have
-# Polyak's steps, though most of those runs zigzag (17.5).
+# Polyak's steps, though most of those runs zigzag (17.5). Most intervals miss $-1$: a decade is no limit.
 #
 # **NGD beats its stated rate.** Proved for self-attention is, as we read Vasudeva, Deora and Thrampoulidis
 # (2024), an angle of order $j^{-1/2}$, up to logarithms.
@@ -587,7 +586,7 @@ assert abs(fall[below] - 1).max() < 0.01
 assert fall[~below & alike].max() < 0.99, "the rival: by 1 in all"
 
 # %% [markdown]
-# Only in four problems (Figure 1 shows one) each step divides the excess by $e$. In fifteen the clock runs
+# Only in four problems each step divides the excess by $e$. In fifteen the clock runs
 # slow, here at seven tenths of its speed in the median. (One run selects other tokens.) A zigzag of a fixed
 # length over a growing $R$: their exponent is $-1$, too.
 #
@@ -678,7 +677,7 @@ assert (abs(ratio - 1) < 0.05).all(), again.format("17.3")
 # $1 - 0.5\,h_{\min}/\hat\mu$, with the smallest eigenvalue of $H$ that is not 0. It falls by $e$ in
 # $\hat\mu/(0.5\,h_{\min})$ steps: call that the **settling time**. It follows from the SVM alone.
 #
-# **Predict:** twenty runs of 10,000 steps, settling times from 50 to 5,000. Which does law 1 get right?
+# **Predict:** twenty runs of 10,000 steps, settling times from 50 to over 5,000. Which does law 1 get right?
 
 
 # %%
@@ -708,15 +707,16 @@ print(f"exponent in J: {slopes[0]:.1f} from 300 to 3,000, {slopes[1]:.1f} from 1
 assert -1.65 < slopes[0] < -1.5
 assert -1.85 < slopes[1] < -1.7
 
-R, _, memory = parts(both[-1])
-off_law = final[:, -1] * R / (law.value.flatten(1).square().sum(1) + memory.square().sum(1)).sqrt()
+r, R = law.value.flatten(1).norm(dim=1), parts(both[-1])[0]
+own, early = (final[:, -1] * R / torch.hypot(r, parts(both[k])[2].norm(dim=1)) for k in (-1, 1))
 time = torch.tensor([settling(k) for k in range(20)])
-fast, slow = time < 1000, time >= 1000
-right_to = abs(off_law - 1) < 0.01
+assert 50 < time.min() < 55 < 5000 < time.max() < 5500
+fast, right_to = time < 1000, abs(own - 1) < 0.01
+ahead = abs(early[fast] - 1).median()
 print(f"settled within 1,000 steps: law 1 to 1% in {right_to[fast].sum()} of {fast.sum()}")
-above = (off_law[slow] > 1.05).sum()
-print(f"more slowly: 5% above it or more in {'most' if above >= 3 else above} of {slow.sum()}")
+print(f"   with r_0 from the run of 1,000 steps, median error {ahead:.1%}")
 assert right_to[fast].all()
+assert ahead < 0.001 < 0.25 < (final[:, -1] * R / r)[fast].median() - 1  # the rival: r alone
 lengths_J = torch.stack([parts(W)[0] for W in both], -1)
 grew, fell = (rates.slope(horizons[1:].double(), y[fast, 1:]).median() for y in (lengths_J, final))
 assert 1.73 < grew < 1.83
@@ -724,20 +724,19 @@ assert abs(grew + fell) < 0.05
 sums = torch.tensor([sum(up_and_down(j, J) for j in range(1, J + 1)) for J in horizons.tolist()])
 kept = (lengths_J / sums)[fast].median(0).values
 order = rates.slope(horizons[1:].double(), sums[None, 1:].double())[0]
-print(
-    f"the sum of the steps grows as J^{order:.2f}; "
-    f"R keeps {kept[1]:.2f} of it at first, {kept[-1]:.2f} at last"
-)
+print(f"sum of the steps: as J^{order:.2f}; R keeps {kept[1]:.2f} of it at first, {kept[-1]:.2f} at last")
 assert kept[1] > 1.5 * kept[-1] > 1.5 * speed[fast].median()  # the rival: one share for all J
-assert above >= 3  # which, and by how much, hangs on rounding: a last digit moves a run that zigzags
+assert (own[~fast] > 1.05).sum() >= 3  # which, and by how much, a last digit decides: they zigzagged
 
 # %% [markdown]
-# Where the settling time is under 1,000 steps, law 1 is right to 1%, in all fifteen runs. Most of the five
-# slower ones are not there yet. Nor is the exponent at $-2$, in the settled ones either: the longer the
-# steps, the nearer is what $R$ keeps of them to the zigzag's speed. So $R$ grew as $J^{1.8}$ only.
+# Where the settling time is under 1,000 steps, law 1, with the run's own $R$ and $r_0$, is right to 1% in
+# all fifteen runs. And $r_0$ comes early: with that of the run of 1,000 steps, whose first 300 are the same,
+# law 1 is right to 0.1% in the median. Most of the five slower ones are not there yet. Nor is the exponent at
+# $-2$, in the settled ones either: the longer the steps, the nearer is what $R$ keeps of them to the zigzag's
+# speed. So $R$ grew as $J^{1.8}$ only.
 
 # %% jupyter={"source_hidden": true}
-fig, (ax, right) = plt.subplots(1, 2, figsize=(12, 4.2))
+fig, ax = plt.subplots(figsize=(6.6, 4.2))
 for (name, label), (color, marker) in zip(
     {"NGD": "NGD", "growing": r"$0.1\sqrt{j}$", "linear": "$0.1\\,j$", "Polyak": "Polyak"}.items(),
     ((BLUE, "s"), (ORANGE, "^"), (BLACK, "o"), (GREEN, "D")),
@@ -752,24 +751,15 @@ ax.loglog(reach, 3.4 / reach, color="0.4", linestyle="--", linewidth=1.2)
 ax.text(13, 0.36, "$1/j$", color="0.3")
 ax.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$, median (radians)")
 ax.legend()
-for group, color, marker in ((fast, BLUE, "o"), (slow, ORANGE, "s")):
-    right.loglog(time[group], off_law[group], marker, color=color, markersize=7)
-right.axvline(1000, color="0.4", linestyle="--", linewidth=1.2)
-right.set(xlabel="settling time (steps of 0.5)", ylabel="angle over law 1", ylim=(0.9, 12))
-right.set_yticks([1, 2, 5, 10], ["1", "2", "5", "10"])
-right.minorticks_off()
 show(
     fig,
-    alt="Left: angle against steps for four step rules on W, on logarithmic axes, with a line of slope "
-    "minus one. Growing steps fall more steeply than it and are the lowest of the four; stars for the ends "
-    "of four runs that go up and down fall more steeply still and end far below all. Right: the angle over "
-    "law 1 against the settling time: one for all fifteen below a thousand steps, above one for most others.",
+    alt="Angle against steps for four step rules on W, on logarithmic axes, with a line of slope minus one. "
+    "Growing steps fall more steeply than it and are the lowest of the four; stars for the ends of four runs "
+    "that go up and down fall more steeply still and end far below all.",
 )
 
 # %% [markdown]
-# **Figure 2.** Left: medians on $W$, of 40 problems, stars (ends of runs up and down) of 20. Dashed: $1/j$.
-# Right: the twenty runs of 10,000 steps, each by its settling time. Blue: under 1,000; where the five
-# others lie, rounding decides.
+# **Figure 2.** Medians on $W$, of 40 problems, stars (ends of runs up and down) of 20. Dashed: $1/j$.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -968,8 +958,8 @@ for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
 # %% [markdown]
 # With $\beta_2 = .95$ the prediction holds within two percent: Adam has sign descent's exponents, at seven
 # tenths of its speed. With the default $.999$ steps are a fiftieth as long as $\eta$ asks for, and **longer
-# ones would not help: the divisor sets the clock.** The angle to sign descent's SVM hardly improves in 10,000
-# steps.
+# ones would hardly help: the divisor sets the clock.** The angle to sign descent's SVM hardly improves in
+# 10,000 steps.
 #
 # <details><summary>Why is $b$ still a tenth above its prediction, and its limit?</summary>
 #
@@ -1012,16 +1002,16 @@ assert alike_to_last > 0.9995
 # %% [markdown]
 # With $.95$ Adam goes where sign descent goes. (The two SVMs agree there: for $D = |G|$ the metric's is
 # solved by a multiple of $G/D$, the sign of $G$.) With $.999$ its divisor is still the first gradients: from
-# step 300 on its shape hardly changes. So it turns to the SVM of *their* metric, for as long as that lasts.
-# In the long run of exercise 17.4 the latest gradient has the share $1 - \beta_2 e^{2b}$ in the mean of
-# squares, and those before it nearly the same. So later gradients weigh as much as the first after its
+# step 300 on its shape hardly changes. So it is nearest to the SVM of *their* metric, for as long as that
+# lasts. In the long run of exercise 17.4 the latest gradient has the share $1 - \beta_2 e^{2b}$ in the mean
+# of squares, and those before it nearly the same. So later gradients weigh as much as the first after its
 # inverse in steps:
 
 # %%
 for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
     b = torch.tensor([adam_speed(0.01, float(m), 0.9, beta) for m in of("W", name, "margin")]).double()
     reign = float((1 / (1 - beta * (2 * b).exp())).nanmedian())
-    print(f"beta_2 = {beta}: the first gradients rule for some {float(f'{reign:.1g}'):,.0f} steps")
+    print(f"beta_2 = {beta}: the first gradients would rule for some {float(f'{reign:.1g}'):,.0f} steps")
     assert reign < 100 if beta == 0.95 else 1.5e6 < reign < 3.5e6
 
 # %% [markdown]
@@ -1093,7 +1083,7 @@ show(
 # half of it, as on $W$ in 17.6 (no law says so, and only $p$ tests it). Purple: stated for the angle.
 # *Long* are steps of 0.3; *linear*, of $0.1\,j$; *Muon, scaled* gets each gradient rescaled.
 #
-# What we expect is there to 0.1, but for two, on their way, we think (17.5): $0.1\sqrt j$ falls
+# Where grey is, exponents are there to 0.1, but for two, on their way, we think (17.5): $0.1\sqrt j$ falls
 # faster before it passes $\eta^*$, and $\rho = 1.5$ is still above $-1$, as $0.1\,j$ was.
 #
 # On $(K, Q)$ it is one curve again: at equal length plain, normalised and growing steps are equally far off,
@@ -1108,9 +1098,9 @@ show(
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | one curve | equal angles at equal length | to 1% in the quartiles (GD: at 8); Polyak's 7 to 17% higher |
-# | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 problems to 2%, three quarters to 6% |
+# | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 to 2%, all to 58% |
 # | the longest step | $\eta^* = 2\hat\mu/h$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
-# | **up, then down** | law 1 once settled, towards $J^{-2}$ | 1% in all 15 settled; $J^{-1.8}$, as $1/R$ |
+# | **up, then down** | law 1 once settled, towards $J^{-2}$ | 1% in all 15, $R$, $r_0$ read; $J^{-1.8}$ |
 # | Adam, $\beta_2 = .95$ | exercise 17.4 | within 2% |
 
 # %% [markdown]
