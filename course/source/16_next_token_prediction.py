@@ -17,9 +17,9 @@
 #
 # - read from a data set the order of tokens that it asks for under each query;
 # - find with a pencil the heights of tokens that stand in levels, and so the SVM of the value matrix;
-# - predict the slope of the log of the cross-entropy from a norm;
+# - predict the slope of the log of the excess loss from a norm;
 # - say for a new sentence whether the data decide the answer, what the model says if they do not, and who
-#   wins a tie;
+#   wins the simplest ties;
 # - derive how far behind a sentence is still heard, and say what goes wrong when the first stage is too
 #   short.
 #
@@ -111,8 +111,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** The order that four sentences ask for under the query F, and the heights of least squared
-# length that keep each arrow at least 1 long. Orange: tight. No sentence compared A with D or E: that A is
+# **Figure 1.** The order that four sentences ask for under the query F, and the heights of least sum of
+# squares that keep each arrow at least 1 long. Orange: tight. No sentence compared A with D or E: that A is
 # above them is implied. Between B and C the data do not decide. They stand level.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -450,33 +450,31 @@ def by_the_data(new):
 
 
 def by_the_heights(new):
-    """What follows the highest token, (trials, n), and which others are level with it, (trials, n, T)."""
+    """What follows the highest token (trials, n), the top (trials, n, T), if tokens share it (trials, n)."""
     height = of_the_tokens(ladder, new)
     highest = new.tokens.gather(-1, height.argmax(-1, keepdim=True))
-    level = (height > height.amax(-1, keepdim=True) - 0.02) & (new.tokens != highest)
-    return new.following.gather(-1, highest[..., 0]), level
+    top = height > height.amax(-1, keepdim=True) - 0.02
+    return new.following.gather(-1, highest[..., 0]), top, (top & (new.tokens != highest)).any(-1)
 
 
 # %%
 print("20 x 200 new         decided       undecided, one highest     undecided, level at the top")
-print("sequences of       all   right     all   as heights say               all")
-sums = np.zeros(2, int)  # decided; undecided with one highest
+print("sequences of       all   right     all   as heights say       all   none ever compared")
+sums = np.zeros(6, int)
 for T in (2, 3, 5, 8):
     new, _ = next_tokens(200, T, 20, queries=10, trials=20, seed=50 + T, rank=rank, like=data)
-    said, level = by_the_heights(new)
-    answered, sure, level = trained["unit vectors"].predicted(new), by_the_data(new), level.any(-1)
-    right, clear = answered == new.target, ~sure & ~level
+    said, top, level = by_the_heights(new)
+    answered, sure = trained["unit vectors"].predicted(new), by_the_data(new)
+    right, clear, tied = answered == new.target, ~sure & ~level, ~sure & level
     same = (answered == said)[clear]
-    print(
-        f"{T} tokens {int(sure.sum()):13d} {int(right[sure].sum()):7d} {int(clear.sum()):7d} "
-        f"{int(same.sum()):16d} {int((~sure & level).sum()):17d}"
-    )
-    sums += int(sure.sum()), int(clear.sum())
-    assert right[sure].all()
+    idle = tied & ~(of_the_tokens(~never.mT, new) & top).any(-1)
+    row = [int(part.sum()) for part in (sure, right[sure], clear, same, tied, idle)]
+    print("{} tokens {:13d} {:7d} {:7d} {:16d} {:9d} {:20d}".format(T, *row))
+    sums += row
+    assert row[:4:2] == row[1:4:2]  # all right, and all as the heights say
     assert sure.sum() > 50
-    assert same.all()
-    assert 0.24 < (~sure & level).sum() / (~sure).sum() < 0.37
-assert sums.tolist() == [2023, 9564]
+    assert 0.24 < tied.sum() / (~sure).sum() < 0.37
+assert sums.tolist() == [2023, 2023, 9564, 9564, 4413, 2598]
 
 # %% [markdown]
 # **Where the data decide, the model is right**, in every sequence, though it saw neither these sequences nor
@@ -484,8 +482,8 @@ assert sums.tolist() == [2023, 9564]
 # logit, and nearly all attention once $W_{\mathrm{kq}}$ is long.
 #
 # **Where they do not decide, the heights do**: if one token is highest, the model says what follows it. In a
-# quarter to over a third of the undecided sequences two tokens or more stand level at the top. There the
-# heights say nothing.
+# quarter to over a third of the undecided sequences tokens stand level at the top. In 2,598 of these 4,413
+# they were never compared, and never moved: the copies alone decide.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Level tokens.** The **edge** of one token over another is what its lead in logits has beyond
@@ -508,9 +506,8 @@ for n in edges.n.values:
     assert still + once > 0.98
 
 # %% [markdown]
-# More than nine edges in ten stand still: they end *finite*. Which ones grow, and why by $\log 2$, is told at
-# the end of the optional section 16.8. What fixes a finite edge? The simplest case can be solved with a
-# pencil.
+# More than nine edges in ten stand still, to $0.1 \log 2$. Section 16.8 tells which ones grow, and why by
+# $\log 2$. What fixes an edge? The simplest case can be solved with a pencil.
 
 # %% [markdown]
 # ### Exercise 16.3: Who wins a tie?
@@ -560,6 +557,8 @@ for k, h in enumerate(model.W_kq.detach()[:, :3, 3].numpy()):
         shares, predicted = shares / shares.sum(), tie(which[k], copies[k], 4 - copies[k], np.array(new))
         print("copies", new, "shares of attention", shares, "predicted", predicted)
         assert np.abs(shares - predicted).max() < 0.005, again.format("16.3")
+        for rival in (np.array(new), new * np.bincount(which[k])):  # copies alone; times how often
+            assert np.abs(shares - rival / rival.sum()).max() > 0.1
 
 # %% [markdown]
 # Under such a query, where level tokens stand above q alone, the model counts (shown here on five data sets).
@@ -620,7 +619,7 @@ widgets.sliders(
 #
 # <details><summary>Answer</summary>
 #
-# B and C, and D, E and F, each up to a finite edge. At step 300 attention is 1.00 for each $c$. The answer's
+# B and C, and D, E and F, each up to an edge. At step 300 attention is 1.00 for each $c$. The answer's
 # probability is not: $1/(1 + 5e^{-c})$, so .25 and .60 for $c = 0.5$ and 2.
 # </details>
 
@@ -750,7 +749,7 @@ show(
 # **Figure 3.** $V = 20$. Left: below the dashed border, room $+ \log 2$, the distance shrinks at once, beyond
 # it grows. Right: how long it takes until a leads.
 #
-# In every run the wrong sequence is freed in the end: **the room says when, not whether**, for two sequences.
+# In every run the wrong sequence is freed: **the room says when, not whether**, for two sequences.
 #
 # Beyond the border the right one must first become silent. A step then lifts q and lowers b, by $\delta$
 # each: $\Delta_2$ grows by $\delta$ and $\Delta_1$ by $2\delta$. So a logit beyond the border costs
@@ -758,8 +757,8 @@ show(
 # costs $2/(2\delta)$ steps. Together that is **four times** the $1/(2\delta)$ steps of a logit below the
 # border.
 #
-# In large data several may push one token back. So look at data sets drawn at random after 400 growing steps,
-# with the room beside them.
+# In large data several may push one token back. So look at random data sets after 400 growing steps, with the
+# room beside them.
 
 # %%
 stored = measured("16.trapped").load()
@@ -784,9 +783,9 @@ assert middle > 0.99
 assert caught < 0.95
 
 # %% [markdown]
-# A larger confidence gives more room, and fewer data sets hold a sequence that is still trapped. But room is
-# not all (it was derived for unit vectors): up to $c = 2$ few data sets of unit vectors hold one, and nearly
-# all Gaussian ones.
+# A larger confidence gives more room, and fewer data sets hold a sequence still trapped. But room, derived
+# for two sequences and unit vectors, does not explain the table: up to $c = 2$ few data sets of unit vectors
+# hold one, and most Gaussian ones.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.8 Other data, and edges that grow *(optional)*
@@ -931,7 +930,7 @@ print(f"to -W_fin + R W_dir: {loops.minus.mean():.3f}")
 print(f"median length of W {late.W.median():.0f}, of W_fin {late.W_fin.median():.2f}")
 print(f"on the tied rows, |W - W_fin| over |W_fin|: median {off.median():.3f}, most {off.max():.2f}")
 assert 0.976 < loops.minus.mean() < loops.both.mean() < 0.993
-assert off.max() < 0.05
+assert off.max() < 0.04
 assert late.W_fin.median() < late.W.median() / 20
 
 # %% [markdown]
@@ -979,9 +978,9 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
     assert shares[1] < 0.5 * shares[0] < 0.1 * chain
 
 # %% [markdown]
-# In the median text it dies out, where the chain would write b three times in ten: what has been written is
-# more likely to be written again. (The powers are from the texts where a ended far ahead.) Ildiz and others
-# prove a collapse of this kind, and see in it why language models repeat themselves.
+# In the median text this share dies out, where the chain would write b three times in ten: what has been
+# written is more likely to be written again. (The powers are from the texts where a ended far ahead.) Ildiz
+# and others prove a collapse of this kind, and see in it why language models repeat themselves.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Edges that grow.** Section 16.6 left some edges of level tokens that grow by $\log 2$ while
@@ -1050,7 +1049,7 @@ assert off.max() < 0.3 < 0.9 < grown[level].abs().max()
 # | undecided, one highest token | as the heights say | 9,564 of 9,564 |
 # | level tokens (exercise 16.3) | what their sequences lacked, times copies | within .005, five data sets |
 # | how edges of level tokens grow (16.8) | a second SVM | within $0.3 \log 2$, 2,096 edges |
-# | a wrong sequence gains at once | up to room $+ \log 2$ | to 0.01 logits, four cases; all freed later |
+# | a wrong sequence gains at once | up to room $+ \log 2$ | to 0.01 logits, four cases; 63 runs, all freed |
 # | both stages at once (16.8) | as well, with the collocation | all right on 20 data sets |
 # | cycles | $W_{\mathrm{fin}}$ on the tied rows | within 4% in each of 102 data sets |
 
@@ -1086,7 +1085,8 @@ progress("16")
 # - $\log(L - L_\infty)$ falls with the slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$, for steps too short
 #   to bounce.
 # - If training satisfied all rows, the model is right wherever the order decides, once $W_{\mathrm{kq}}$ is
-#   long. Elsewhere the heights decide, and between level tokens the copies and an **edge**, mostly finite.
+#   long. Elsewhere the heights decide, and between level tokens the copies and an **edge**, which mostly
+#   stands still.
 # - Stage one sets the **confidence** $c$. If it is small, stage two can be trapped. A wrong sentence pulls at
 #   least as hard as a right one up to the **room** $\log(1 + 2(e^c - 1)/V)$ farther behind; it says when
 #   two opposed sequences are both fitted, not whether.
