@@ -827,7 +827,7 @@ more = waits - 500
 early = 1 - (forecasts - 500) / more
 assert 0.06 < early.min() < early.max() < 0.105
 assert more[1] / more[0] > 3.4 > 1.8 > more[2] / more[1]  # the rival, one factor for each start
-assert 5.9 < more[2] / more[0] < 6.3
+assert 5.9 < more[2] / more[0] < 6.3 < 6.5 < np.divide(*np.log(shares[0, ::-2] / 0.05)) < 7  # with one c
 assert 45 < shares[0, 0] / shares[0, 1] < 50 < 1700 < shares[0, 0] / shares[0, 2] < 1800
 
 # %% [markdown]
