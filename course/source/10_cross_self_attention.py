@@ -99,7 +99,7 @@ def draw_plane(ax, tokens, selected, W_mm, path=None):
     for i, (color, marker) in enumerate(((BLUE, "o"), (ORANGE, "s"))):
         X, z, alpha = tokens.X[i].numpy(), tokens.z[i].numpy(), int(selected[i])
         others = np.delete(X, alpha, axis=0)
-        ax.plot(*others.T, marker, color=color, markersize=8, markerfacecolor="white", zorder=4)
+        ax.plot(*others.T, marker, color=color, markersize=8, markerfacecolor="none", zorder=4)
         ax.plot(*X[alpha], marker, color=color, markersize=11, zorder=4)
         ax.plot(*(1.26 * z), marker=f"$z_{i + 1}$", color=plots.ink(color), markersize=16)
         if W_mm is None:
@@ -218,7 +218,7 @@ assert 0.565 < np.abs(total - alone).mean() / alone.mean() < 0.575
 # >
 # > $$W_{\mathrm{mm}}(\alpha) = \arg\min_W \lVert W \rVert_F \quad \text{subject to} \quad
 # > (x_{i\alpha_i} - x_{it})^\top W z_i \ge 1 \quad \text{for every } i,\; t \ne \alpha_i .$$
-# >
+#
 # > **Theorem** (lesson 06's, for the keys $\mathrm{vec}(x_{it} z_i^\top)$; Tarzanagh, Li, Thrampoulidis and
 # > Oymak, 2023, state it for $W$; informal). The loss is smooth and strictly decreasing, such as the
 # > logistic one. Let $\alpha$ be locally optimal and its Att-SVM feasible. Small constant gradient steps
@@ -275,7 +275,7 @@ assert library.gap < 1e-8
 assert 6 < np.count_nonzero(lam) < 42
 
 # %% [markdown]
-# The solution is a positive combination of comparisons, with the dual variables $\lambda_{it}$ (`lam`) as
+# The solution is a nonnegative combination of comparisons, with the dual variables $\lambda_{it}$ (`lam`) as
 # weights, and the comparisons of one sequence share their query:
 #
 # $$W_{\mathrm{mm}} = \sum_i \bar a_i\, z_i^\top, \qquad \bar a_i = \sum_{t \ne \alpha_i} \lambda_{it} a_{it},
@@ -516,7 +516,7 @@ for ax, name in zip(axes, ("the paper's", "growing"), strict=True):
         beside = np.array(record_at) * (0.95 if norm == "fro" else 1.05)
         ax.vlines(beside, low, high, color=color, linewidth=4, alpha=0.4)
         ax.plot(beside, cosines.mean(1), line, marker=marker, color=color, label=label)
-    ax.set(xscale="log", xlabel="step", title=f"{name} steps", ylim=(0, 1.02))
+    ax.set(xscale="log", xlabel="step", title=f"{name} steps", ylim=(-0.25, 1.02))
 axes[0].set_ylabel("cosine of $W$ to the SVM")
 axes[1].legend(loc="lower right")
 show(
@@ -712,24 +712,23 @@ show(
 # **Where does descent end, and which ratio is best there?** We train on $n$ sequences whose best token comes
 # first and is the query. Then $W$ has a rest outside the form, of squared norm
 # $\lVert W \rVert_F^2 - (d - 1) b^2 - b_v^2$. If it points anywhere, it adds about $1/d$ of that to
-# $\lVert p \rVert^2$, the square of the
-# root in $\cos\theta$ times $b^2$. Differentiate by $r$, with the mean $1/d$ for $c^2$: the cosine is largest
-# about at
+# $\lVert p \rVert^2$, so $(r_\star - 1)(d - 1)/d$ to what stands under the root in $\cos\theta$, with
 #
-# $$r_\star = \frac{\lVert W \rVert_F^2 - b_v^2}{(d - 1)\, b^2} ,$$
+# $$r_\star = \frac{\lVert W \rVert_F^2 - b_v^2}{(d - 1)\, b^2} .$$
 #
-# which is 1 without a rest. Noise asks for a large ratio, its absence for a small one. To test it we
-# exchange the ratios of the first step and of the SVM, by adding multiples of $ee^\top$. Where $r_\star$ is
-# above both ratios, the larger one should select more; where it is below both, the smaller one.
+# Differentiate by $r$, with the mean $1/d$ for $c^2$: the cosine is largest about at $r = r_\star$,
+# which is 1 without a rest. Noise asks for a large ratio. To test it we exchange the ratios of the first
+# step and of the SVM, by adding multiples of $ee^\top$. Where $r_\star$ is beyond both, the nearer one should
+# select more.
 
 
 # %%
-def foreseen_share(r, T=8, d=10):
-    """The mean of F(cos theta)^(T - 1); F of a coordinate is a beta distribution, of half of 1 plus it."""
-    half = (d - 1) / 2
+def foreseen_share(r, best=1.0, T=8, d=10):
+    """The mean of F(cos theta)^(T - 1), for r and r_*; F is a beta distribution, of half of 1 plus it."""
+    half, r, rest = (d - 1) / 2, np.asarray(r)[..., None], (np.asarray(best)[..., None] - 1) * (d - 1) / d
     squared = (2 * betaincinv(half, half, np.linspace(0, 1, 2001)[1::2]) - 1) ** 2  # c^2, at even quantiles
-    cosine = (1 - squared + r * squared) / np.sqrt(1 - squared + r**2 * squared)
-    return (betainc(half, half, (1 + cosine) / 2) ** (T - 1)).mean()
+    cosine = (1 - squared + r * squared) / np.sqrt(1 - squared + r**2 * squared + rest)
+    return (betainc(half, half, (1 + cosine) / 2) ** (T - 1)).mean(-1)
 
 
 def two_numbers(W, e):
@@ -766,7 +765,7 @@ def trained(tokens, steps):
 
 
 new = data.random_tokens(n=500, T=8, d=10, trials=10, seed=4)
-rows, shares, right, rival, late_gap = [], [], [], [], []
+rows, shares, laws, right, rival, late_gap = [], [], [], [], [], []
 for n in (2, 6, 20, 80):
     tokens = best_first(data.random_tokens(n=n, T=8, d=10, trials=10, seed=3))
     step, late, svm_W = trained(tokens, 1), trained(tokens, 1000), att_svm(tokens, tokens.optimal).value
@@ -780,21 +779,21 @@ for n in (2, 6, 20, 80):
         right.append((nearer == (exchanged > share))[beyond])
         rival.append(((other < own) == (exchanged > share))[beyond])
         shares.append([share.mean().item(), exchanged.mean().item()])
-        medians = [x.median().item() for x in (own, best, other)]
-        rows.append(
-            "{:10s}{:5d}{:9.1f}{:8.2f}{:9.1f}{:11.1f}{:8.2f}".format(
-                name, n, medians[0], shares[-1][0], *medians[1:], shares[-1][1]
-            )
-        )
-print("share of new sequences that select token 1, mean of 10 trials; ratios b_v / b, medians")
-print("W             n    ratio   share     r_*   exchanged   share", *rows[::2], *rows[1::2], sep="\n")
+        laws.append([[foreseen_share(r, root).mean() for r in (own, other)] for root in (best, 1.0)])
+        columns = zip((own, other), shares[-1], laws[-1][0], strict=True)
+        numbers = [x for ratio, *both in columns for x in (ratio.median(), *both)]
+        line = "{:10s}{:5d}{:9.1f}" + 2 * "{:11.1f}{:8.2f}{:10.2f}"
+        rows.append(line.format(name, n, best.median(), *numbers))
+print("share of new sequences that select token 1, mean of 10 trials; medians of r_* and b_v / b")
+print("W             n      r_*" + "      ratio   share  foreseen" * 2, *rows[::2], *rows[1::2], sep="\n")
 right, rival = torch.cat(right), torch.cat(rival)
-print(
-    f"r_* beyond both ratios in {len(right)} trials: the nearer one selects more in {right.sum()}, ", end=""
-)
-print(f"the smaller one in {rival.sum()}")
+print(f"r_* beyond both ratios in {len(right)} of {len(laws) * 10} cases: ", end="")
+print(f"the nearer one selects more in {right.sum()}, the smaller one in {rival.sum()}")
 
 # %%
+miss = np.abs(np.array(laws).transpose(1, 0, 2) - shares)  # with and without the rest, (2, 8, 2)
+assert (miss[0].max(axis=1) < [0.13, 0.08, 0.13, *5 * [0.08]]).all()
+assert miss[1, :2].min() > 0.25
 (first, first_exchanged), (svm_share, svm_exchanged) = np.array(shares).reshape(4, 2, 2).transpose(1, 2, 0)
 assert right.sum() == len(right) == 50
 assert rival.sum() < 30
@@ -819,13 +818,16 @@ assert abs(endless_step - foreseen) < 0.01, again.format("10.4")
 # eight. On 2,000 sequences it selects the .91 that $b_v / b$ foresees. Trained with random queries, which
 # carry nothing, it stays at chance.
 #
-# **Descent comes near the SVM**: after 1,000 growing steps the shares differ by less than .03, and at
+# **Descent comes near the SVM**: after 1,000 growing steps the mean shares differ by less than .03, and at
 # $n = 80$ the cosine is above .999 in each trial.
 #
-# **Noise decides which ratio is better.** In all 50 trials with $r_\star$ beyond both ratios the nearer one
-# selects more. At $n = 2$ all is noise, and both matrices want the large ratio. At $n = 80$ both want the
-# small one: it takes the first step from .87 to .95, most of the way to the SVM's .99, and without it the SVM
-# falls to .88. Where $r_\star$ lies between the two, as for the step at $n = 20$, the law is silent.
+# **Two numbers foresee the share**, $r$ and $r_\star$, within .13, and for the SVM and for the step at
+# $n \ge 20$ within .08. Without the rest, each row at $n = 2$ misses by over .25.
+#
+# **Noise decides which ratio is better.** In all 50 cases, of 80, with $r_\star$ beyond both ratios the
+# nearer one selects more. At $n = 2$ most is noise, and both matrices want the large ratio. At $n = 80$ both
+# want the small one: it takes the first step from .87 to .95, most of the way to the SVM's .99, and without
+# it the SVM falls to .88.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Where it breaks: one query, two answers *(optional)*
@@ -992,7 +994,7 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 # | direction of $W$ | Frobenius SVM | growing steps: above .999 in 100 of 100 |
 # | its cosine to the nuclear SVM | that of the solutions, .853 | within .01 in 100 of 100 |
 # | the first step, endless data | $b_v / b = 9.3$; selects .91 | .91 with $n = 2{,}000$ |
-# | the better ratio $b_v / b$ | the one nearer to $r_\star$, if that is beyond both | 50 of 50 trials |
+# | the better ratio $b_v / b$ | the one nearer to $r_\star$, if that is beyond both | 50 of 50 cases |
 # | contradiction | shared for $\log(n_1/n_2)$ inside $(g_2, g_1)$, else taken | 4 of 4, 3 of 3 |
 
 # %% [markdown]
@@ -1034,9 +1036,9 @@ progress("10")
 #   independent queries that carry weight.
 # - Independent queries make every choice feasible that each sequence can make by itself. Equal ones can
 #   contradict each other, and then no $d$ helps.
-# - Where queries carry the answer, by being it or by a fixed turn, $W$ learns a rule for new sequences: its
-#   part $b\,(I - ee^\top) + b_v\,ee^\top$, $e$ along $v$. Expectations over the data give $b$ and $b_v$ of
-#   the first step, and how often this part is right. All tokens make $b_v$, the query alone makes $b$.
+# - Where the query is the answer, $W$ learns a rule for new sequences, its part $b\,(I - ee^\top) +
+#   b_v\,ee^\top$, $e$ along $v$. Expectations over the data give $b$ and $b_v$ of the first step (all tokens
+#   make $b_v$, the query alone $b$), and how often this part is right.
 #
 # ## Further reading
 #
