@@ -784,8 +784,8 @@ for n in (2, 6, 20, 80):
         numbers = [x for ratio, *both in columns for x in (ratio.median(), *both)]
         line = "{:10s}{:5d}{:9.1f}" + 2 * "{:11.1f}{:8.2f}{:10.2f}"
         rows.append(line.format(name, n, best.median(), *numbers))
-print("share of new sequences that select token 1, mean of 10 trials; medians of r_* and b_v / b")
-print("W             n      r_*" + "      ratio   share  foreseen" * 2, *rows[::2], *rows[1::2], sep="\n")
+print("share of new sequences that select token 1, mean of 10 trials; ratios b_v / b and r_*, medians")
+print("W             n      r_*      ratio   share  foreseen  exchanged   share  foreseen", *rows[::2], *rows[1::2], sep="\n")
 right, rival = torch.cat(right), torch.cat(rival)
 print(f"r_* beyond both ratios in {len(right)} of {len(laws) * 10} cases: ", end="")
 print(f"the nearer one selects more in {right.sum()}, the smaller one in {rival.sum()}")
