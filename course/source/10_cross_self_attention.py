@@ -785,10 +785,10 @@ for n in (2, 6, 20, 80):
         line = "{:10s}{:5d}{:9.1f}" + 2 * "{:11.1f}{:8.2f}{:10.2f}"
         rows.append(line.format(name, n, best.median(), *numbers))
 print("share of new sequences that select token 1, mean of 10 trials; ratios b_v / b and r_*, medians")
-print("W             n      r_*      ratio   share  foreseen  exchanged   share  foreseen", *rows[::2], *rows[1::2], sep="\n")
+print("W             n      r_*      ratio   share  foreseen  exchanged   share  foreseen")
+print(*rows[::2], *rows[1::2], sep="\n")
 right, rival = torch.cat(right), torch.cat(rival)
-print(f"r_* beyond both ratios in {len(right)} of {len(laws) * 10} cases: ", end="")
-print(f"the nearer one selects more in {right.sum()}, the smaller one in {rival.sum()}")
+print(f"r_* beyond both in {len(right)} of 80 cases: the nearer won {right.sum()}, the smaller {rival.sum()}")
 
 # %%
 miss = np.abs(np.array(laws).transpose(1, 0, 2) - shares)  # with and without the rest, (2, 8, 2)
