@@ -95,9 +95,12 @@ def browser():
         chromium.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def page(browser):
-    """A new page; afterwards, every request and websocket of it must have stayed on this machine."""
+    """One page for all tests, as a learner has it: to load JupyterLab anew takes a core over ten seconds.
+
+    Afterwards, every request and websocket of it must have stayed on this machine.
+    """
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
     context.set_default_timeout(60_000)  # the machine may be busy with other tests
     page = context.new_page()
