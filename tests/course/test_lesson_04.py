@@ -238,6 +238,7 @@ def test_the_second_singular_value_slows_down_as_forecast(d, lesson):
     assert sum(slower) >= 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seeds", "d"), [(range(2000, 2200), 10), (range(4000, 4060), 16)])
 def test_greed_is_less_than_half_of_the_lead(seeds, d, lesson):
     """On other surveys and at another size, from 0.001: ahead of the start 0.1, which is ahead of W_nuc."""

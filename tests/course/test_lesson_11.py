@@ -75,6 +75,7 @@ def test_the_lessons_forces_are_the_librarys(lesson):
     )
 
 
+@pytest.mark.slow
 def test_the_public_steps_with_a_ridge_are_the_librarys():
     tokens = data.random_tokens(6, 8, 10, trials=3, seed=3)
     KQ = start(10, 10, 3, seed=1)

@@ -16,6 +16,7 @@ def output(head, drawn, s):
     return drawn.y * head(drawn.mix(s)[..., None, :]).squeeze(-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["gelu", "tanh"])
 def test_no_random_mixture_is_better(activation):
     drawn, head = problem(activation=activation)

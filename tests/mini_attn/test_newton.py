@@ -63,6 +63,7 @@ def test_masks_and_a_linear_head_are_followed():
     torch.testing.assert_close(path["W"], slow["W"], atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_trial_that_does_not_arrive_stays_where_it_was():
     drawn, head = problem(d=6, trials=6, seed=3)
     radii = [1, 2, 4, 6, 8, 11, 16, 22, 32, 45, 64, 90, 128, 256, 1024]

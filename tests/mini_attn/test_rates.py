@@ -92,6 +92,7 @@ def test_steps_settle_on_the_remainder_below_the_longest_and_zigzag_above(chosen
         assert ((off < 0.01) == settles).all()
 
 
+@pytest.mark.slow
 def test_the_speed_of_very_long_steps(chosen):
     tokens, problem, solution = chosen
     c = rates.strengths(tokens, tokens.optimal)

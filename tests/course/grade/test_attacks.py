@@ -158,6 +158,7 @@ VIOLENCE = {
 SHORT = {"loops and swallows interrupts", "loops", "forks", "prints for ever", "a cell that loops"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIOLENCE)
 def test_violence_costs_only_what_it_touches(name, lesson, cases, call, monkeypatch):
     monkeypatch.setattr(sandbox, "GRACE", 2.0)
@@ -234,6 +235,7 @@ def test_there_is_nothing_to_read(call, monkeypatch):
     assert [answer.value for answer in answers] == ["", ""]
 
 
+@pytest.mark.slow
 def test_there_is_nowhere_to_write(call):
     attempt = """
 wrote = []
@@ -314,6 +316,7 @@ def total(x):
 """
 
 
+@pytest.mark.slow
 def test_the_functions_asked_for_are_withheld_and_the_rest_may_be_used(call):
     answers = call(START, STEALING).answers
     for answer in answers["99.1"]:

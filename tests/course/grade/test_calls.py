@@ -203,6 +203,7 @@ return np.concatenate([batch.numpy() for batch in batches])""",
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HONEST)
 def test_what_processes_share_by_honest_means_stays_open(name, call, cases):
     answers = call(START, square(HONEST[name].lstrip())).answers["99.1"]

@@ -57,6 +57,7 @@ def test_moved_renamed_split_and_repeated_answers_count(submit, tmp_path):
     assert any("restored" in note for note in notes(tmp_path, submission.identity("no imports")))
 
 
+@pytest.mark.slow
 def test_a_wrong_first_exercise_does_not_cost_the_second(submit, tmp_path):
     blank = re.sub(r"return .*", "todo()", SQUARE)
     submit("wrong", START, SQUARE.replace("x**2", "2 * x"), TOTAL)
@@ -68,6 +69,7 @@ def test_a_wrong_first_exercise_does_not_cost_the_second(submit, tmp_path):
     assert "It builds on 99.1, for which it was given the solution." in page
 
 
+@pytest.mark.slow
 def test_grading_goes_on_where_it_stopped_and_gives_the_same_marks(submit, tmp_path, monkeypatch):
     submit("ada", START, SQUARE, TOTAL)
     submit("bob", START, SQUARE.replace("x**2", "x"), TOTAL)

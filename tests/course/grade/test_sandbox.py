@@ -103,6 +103,7 @@ def test_no_two_sandboxes_have_one_user(monkeypatch):
         assert again in (first, second)
 
 
+@pytest.mark.slow
 def test_a_lesson_reads_its_stored_sweeps(tmp_path, monkeypatch):
     grid = {"d": [2, 3], "scale": [1.0]}
 

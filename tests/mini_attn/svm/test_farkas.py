@@ -80,6 +80,7 @@ def test_weights_that_are_no_ray_are_absorbed_nowhere():
     assert _exact(problem[0], problem.b[0], problem.r[0], power, t([1.0, 1.0]), everywhere) is None
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=150, deadline=None)
 @given(
     st.lists(st.lists(st.integers(-3, 3), min_size=4, max_size=4), min_size=2, max_size=6),

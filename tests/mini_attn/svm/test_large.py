@@ -60,6 +60,7 @@ def test_low_dimension_with_many_points():
     assert (solution.dual > 0).sum() <= 3
 
 
+@pytest.mark.slow
 def test_a_large_infeasible_problem_is_refuted():
     problem = planted(200, 32, 12)
     a = problem.a.clone()
@@ -90,6 +91,7 @@ def teacher(n, T, d, seed=0):
     return svm.attention_problem(X, z, (X @ (z @ W.T)[..., None]).squeeze(-1).argmax(-1))
 
 
+@pytest.mark.slow
 def test_tokens_of_a_teacher_have_a_large_support():
     problem = teacher(250, 16, 16)
     solution = svm.solve(problem)
@@ -108,6 +110,7 @@ def test_newton_steps_over_rows_and_over_entries_are_the_same():
         torch.testing.assert_close(moves[0], moves[1], rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_newton_steps_over_rows_find_the_support(monkeypatch):
     monkeypatch.setattr(large, "CONJUGATE", 3)  # as if it had been too slow
     monkeypatch.setattr(large, "DIRECT", 0)  # and W too large
