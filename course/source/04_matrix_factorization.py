@@ -242,7 +242,8 @@ assert np.allclose([by_factors.mean(), by_two.mean()], [81.6, 77.7], atol=0.1)
 assert 5 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(len(ahead)) < 12
 
 # %% [markdown]
-# On average factors beat the rival. *Which* table do they choose, and do they get there?
+# On average they beat the rival; our survey is a lucky one. *Which* table do they choose, and do they get
+# there?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.2 Another idea of small
@@ -726,7 +727,7 @@ assert np.allclose(np.sort(grown / grown[0]), np.sort(powers), rtol=0.03)
 # $10^{-10}$.
 
 # %%
-print("start   share of it   loss forecast   measured   c at 1e-10, and in the end")
+print("start   share of it   loss forecast   measured   c at 1e-10, and at 5 percent")
 shares, forecasts, waits = sizes[..., 2] / sizes[..., 0], [], []
 for k, start in enumerate(starts):
     c, forecast = wait(runs[2, k], far(runs[2, k], Y)[0], (Y * runs[2, k])[known], shares[2, k], 0.05)
@@ -778,8 +779,8 @@ assert 0.74 < (power / c).min() < 0.8 < np.median(power / c) < (power / c).max()
 assert power.min() > 1.1  # the rival: like sigma_1 itself, a share that stays
 
 # %% [markdown]
-# All ten stall. No newcomer outgrows $\sigma_1^c$, one has three quarters of that power: a forecast is about
-# the least these waits take.
+# All ten stall. No newcomer outgrows $\sigma_1^c$, but some fall short: a forecast is about the least that
+# these waits take, often far too little.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 The cure: a penalty
@@ -832,9 +833,9 @@ assert 45 < shares[0, 0] / shares[0, 1] < 50 < 1700 < shares[0, 0] / shares[0, 2
 
 # %% [markdown]
 # A share 1,800 times smaller waits about six times as long, from step 500 on (seven, were $c$ the same): no
-# power, a logarithm. Where $c > 1$ even the least newcomer sets the run moving again. Where $c = 1$, $S$
-# proves that $W$ is the minimum, by the theorem of 4.3 that of the loss plus $\varepsilon \lVert W \rVert_*$.
-# Do all starts get there? We try twenty surveys.
+# power, a logarithm. Where $c > 1$ even the least newcomer sets the run moving again. At rest with $c = 1$,
+# by the theorem of 4.3, $S$ proves that $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$. Do all
+# starts get there? We try twenty surveys.
 
 # %%
 _, Ys = tables(range(1200, 1220))
@@ -865,7 +866,7 @@ assert 3 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(len(ahead)) < 6  # rival: 
 
 # %% [markdown]
 # It does not: the start of $10^{-3}$ fills a little more, with fewer directions. **The nuclear norm is what a
-# penalty prefers, low rank is what greed prefers.** Either knows more than the entries.
+# penalty prefers, low rank is what greed prefers, early on.** Either knows more than the entries.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.8 From films to attention
@@ -946,7 +947,7 @@ progress("04")
 # - Descent on factors from a small start is greedy: singular values come up one after the other. The pull
 #   along each one's direction says how fast.
 # - A direction that is tiny when all answers are right stalls. At a KKT point $S$ proves $1/c$ of the largest
-#   margin, $c = \lVert S \rVert_{\mathrm{op}}$, and its leading direction grows at first
+#   margin, $c = \lVert S \rVert_{\mathrm{op}}$, and its leading direction grows at most about
 #   like $\sigma_1^c$.
 # - With a penalty it grows at the rate $2 (c - 1)\, \varepsilon$, and on twenty surveys the start hardly
 #   mattered in the end.

@@ -7,7 +7,7 @@
 # **The question: where do the head and the attention go when they are trained together?**
 #
 # The head goes to an SVM over sequences, attention to an SVM over tokens. But a sequence that the head
-# classifies with room to spare asks less of attention. How much less depends on how fast the head grows: the
+# classifies with room to spare asks less of attention. How much depends on how fast the head grows: the
 # direction of $p$ tells you about the data *and* about two step lengths.
 
 # %% [markdown]
@@ -302,8 +302,8 @@ assert abs(below - 1) < 1e-5 < 1e-3 < above - 1, again.format("09.1")
 # > \qquad \text{for every } i,\; t \ne \alpha_i .$$
 #
 # Why 0, and not nothing at all? If $p$ turned *away* from $\alpha_i$, sequence $i$ would be left with a worse
-# token. Where that one's signed output is the smallest of all, the sequence has in the end the strongest
-# force, which turns $p$ back. (Where it is not, see section 9.8.)
+# token. Where that one's signed output is the smallest of all, a fast head gives the sequence in the end the
+# strongest force, which turns $p$ back. (Where it is not, see section 9.8.)
 #
 # The Att-SVM of lesson 06, with 1 everywhere, we now call *tight*.
 
@@ -338,7 +338,7 @@ for lift in (0.0, 0.5):
 # $$g_{it}\, e^{-E_{it}} = \text{constant} \cdot \lambda_{it} \qquad\text{where}\quad
 # E_{it} = u_i + p \cdot a_{it} .$$
 #
-# All $g_{it} > 0$ grow in proportion to $\|v\|$. So **those that push in the long run have equal
+# The positive $g_{it}$ grow in proportion to $\|v\|$. So **those that push in the long run have equal
 # exponents**, up to a known difference, $\log(g/\lambda)$.
 
 # %% [markdown]
@@ -517,8 +517,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Where $p$ ends: curves, predicted by exercise 09.2; markers, trained. At
-# $\omega = 0$ the tight SVM; from the border on the relaxed one.
+# **Figure 2.** Where $p$ ends: curves, predicted by exercise 09.2; markers, trained. Near $\omega = 0$ the
+# tight SVM; from the border on the relaxed one.
 
 # %% [markdown]
 # **Relaxed therefore means: the head grows fast enough.** How fast depends on how far the others lie beyond
@@ -840,14 +840,14 @@ for step in (2000, 8000):
 assert (1.1 * ratio[1:3] < early_ratio).all()
 assert (1.1 * early_ratio < late_ratio).all()
 assert (early - 0.02 > last).all()
-assert (last > np.array([0.5, 0]) + 0.01).all()  # the limits, without Delta
+assert (last > np.array([0.5, 0]) + 0.01).all()  # lower bounds, without Delta
 assert np.allclose(kept[[0, 3]], [1, 0], atol=0.005)
 
 # %% [markdown]
 # With a slow head there is no balance, and the better token wins. A faster one can leave attention soft for
-# long, but not at one value: the steps of $p$ cancel in part, and $\|v\|/\|p\|$ grows on above $\omega$.
-# Exercise 09.4 is a law in this *measured* ratio. As $\Delta/u_{\min}$ falls, attention falls slowly towards
-# $\max(0, 1 - c)$.
+# long. Here its value sinks: steps of $p$ jump across the balance and cancel in part, so $\|v\|/\|p\|$ grows
+# above $\omega$. Exercise 09.4 is a law in this *measured* ratio. As $\Delta/u_{\min}$ falls, attention falls
+# too, never below $\max(0, 1 - c)$.
 #
 # With $c > 1$ the worse token clears the label margin too, and can win: the theorem's condition outside
 # $\mathcal S$ forbids this.

@@ -25,7 +25,7 @@
 # 04](04_matrix_factorization.ipynb) (the nuclear norm, for one comparison),
 # [lesson 05](05_softmax_attention.ipynb) (the gradient), [lesson 06](06_attention_as_svm.ipynb) (Att-SVM),
 # [lesson 07](07_local_global_tokens.ipynb) (local optimality) and [lesson
-# 08](08_regularization_path.ipynb) (the path). About 85 minutes with four exercises, and 25 more for the
+# 08](08_regularization_path.ipynb) (the path). About 85 minutes with four exercises, and 35 more for the
 # optional sections 10.7 and 10.8, which hold two more.
 
 # %%
@@ -697,7 +697,7 @@ show(
 # **Why nine and not one?** Across $v$ the other tokens point anywhere, and their forces cancel: $b$ is made
 # by token 1 alone. Along $v$ they add up on average. The bad tokens lie on the other side, so to be pushed
 # away from them is to be pulled to $ye$: token 8 adds over .8 of what token 1 does. Token 1 alone would give
-# 3.1, as the best token has more along $v$ than in any other direction. The others make it three times that.
+# 3.1, as the best token has more along $v$ than across, on average. The others make it three times that.
 #
 # **What does such a rule select in a new sequence**, whose tokens are all random? Let $r = b_v / b$ and
 # $c = e \cdot x_1$. The query $x_1$ becomes $p = W x_1$, at an angle $\theta$ to $x_1$ with
@@ -821,8 +821,8 @@ assert abs(endless_step - foreseen) < 0.01, again.format("10.4")
 # **Descent comes near the SVM**: after 1,000 growing steps the mean shares differ by less than .03, and at
 # $n = 80$ the cosine is above .999 in each trial.
 #
-# **Two numbers foresee the share**, $r$ and $r_\star$, within .13, and for the SVM and for the step at
-# $n \ge 20$ within .08. Without the rest, each row at $n = 2$ misses by over .25.
+# **Two numbers foresee the share**, $r$ and $r_\star$, within .08 for the SVM, and for the step at
+# $n \ge 20$; below that too low, by up to .13. Without the rest, each row at $n = 2$ misses by over .25.
 #
 # **Noise decides which ratio is better.** In all 50 cases, of 80, with $r_\star$ beyond both ratios the
 # nearer one selects more. At $n = 2$ most is noise, and both matrices want the large ratio. At $n = 80$ both

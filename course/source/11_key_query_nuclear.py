@@ -8,8 +8,8 @@
 # **The question: where do $K$ and $Q$ go, when do they get there, and what does the published figure show?**
 #
 # They head for another SVM. On the way they stall, and one number, read from the run's own forces, says how
-# fast the missing direction grows. The published figure shows no stall, because of a number as small as a
-# rounding error.
+# fast the missing direction grows at first. The published figure shows no stall, because of a number as small
+# as a rounding error.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -697,8 +697,8 @@ show(
 # norm, its power, is $c$ only at first: over the whole stall it is lower in at least nine of ten runs, and in
 # the second half mostly lower still.
 #
-# So at least nine in ten stalls outlast their forecast. By how much depends on the draw: in the median
-# tenfold on ours, twofold on the other.
+# So at least nine in ten stalls outlast their forecast. By how much depends on the draw: in the median over
+# fivefold on ours, twofold on the other.
 #
 # What is missing is a law for $c$: we can read it off a run, not predict how it falls.
 
@@ -946,7 +946,7 @@ assert (away_two[1:] < away_two[:2] / 2.5).all()
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | where they head | $W_{\mathrm{nuc}}$; $W$ alone: $W_{\mathrm{fro}}$ | .98, .99; .84 to the other |
-# | a ridge makes the figure | near $W_{\mathrm{nuc}}$ at once | .997; without it .94 |
+# | a ridge makes the figure | near $W_{\mathrm{nuc}}$ by step 2,000 | .997; without it .94 |
 # | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start, one size |
 # | a stall's length | forecast of the norm, if $c$ stays | outlasted in nine of ten: the power falls |
 # | a bound on the rank | $r (r + 1) / 2 \le N$ | in all of 60 problems |
@@ -978,8 +978,9 @@ progress("11")
 #
 # - Trained as $K Q^\top$, attention heads for the **nuclear** Att-SVM of the tokens it selects; trained as
 #   $W$, for the Frobenius one. These tokens need not all be the best ones, which are the theorem's.
-# - The published .997 is a **ridge** of one rounding error at work; without it the same steps have .94, exact
-#   ones .985. The public run cycles about a KKT point; short enough steps rest there (11.4).
+# - The published .997 is a **ridge** of one rounding error at work; without it the same steps have .94,
+#   without any $\varepsilon$ .985. The public run cycles about a KKT point; short enough steps rest there
+#   (11.4).
 # - Without the ridge, descent stalls with a direction missing. Its share of $W$ grows like the norm to the
 #   power $c - 1$, $c$ being what $S$ has along it. As the power falls on the way, most stalls outlast the
 #   forecast of their first $c$.

@@ -625,7 +625,7 @@ for ax, (kind, shown) in zip(axes, columns.items(), strict=True):
     ax.set_xticks([4, 16, 64, 256], ["4", "16", "64", "256"])
     ax.minorticks_off()
 axes[0].set(ylabel="share of data sets", ylim=(-0.03, 1.05))
-fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=10)
+fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=10)
 show(
     fig,
     alt="Shares of data sets against d from 4 to 512, p left, W right. Global rises to one first, then no "
@@ -636,8 +636,8 @@ show(
 # **Figure 4.** $n = 3$, $T = 4$, 500 data sets a point. Most runs are global well before the rivals are gone.
 
 # %% [markdown]
-# **It is not that the first gradient favours the best tokens.** At $d = 512$ it still does not in 23 of 100
-# runs of $p$ and 8 of $W$, and all runs are global.
+# **The first gradient need not favour the best tokens.** At $d = 512$ it still does not in 23 of 100 runs of
+# $p$ and 8 of $W$, and all runs are global.
 #
 # **Do rivals?** A choice wins locally if it beats its support tokens, $k_i$ in sequence $i$: if all are
 # alike, with the chance $\prod_i 1/(k_i + 1)$. $T^n$ times its mean (0 for impossible choices) estimates the

@@ -8,9 +8,9 @@
 # **The question: where does each of the two matrices go, and what does a trained model then say about
 # sentences that it never saw?**
 #
-# Each goes to an SVM of its own. The first says what follows what. The second orders the vocabulary, by
-# heights that the data alone fix. So we can predict what a trained model says of nearly three in four of our
-# sentences that it never saw.
+# Each goes to an SVM of its own. The first says what follows what. The second orders the tokens under each
+# query, by heights that the data alone fix. So we can predict what a trained model says of nearly three in
+# four of our sentences that it never saw.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -427,8 +427,8 @@ show(
 # Heights apply to any sequence with that query, of any tokens and length. The data **decide** a new sequence
 # if one of its tokens is above each other one, by a relation or by what relations imply.
 #
-# **Predict before you run on.** Count how often the model, trained on sequences of five tokens, is right on
-# new ones of other lengths: where the data decide, and where they do not. What decides in the second case?
+# **Predict before you run on.** Is the model, trained on sequences of five tokens, right on new ones of other
+# lengths where the data decide? What decides where they do not?
 
 # %%
 ladder = W_hat["unit vectors", "the data's"].value  # column q: the heights under q
@@ -483,7 +483,7 @@ assert sums.tolist() == [2023, 2023, 9564, 9564, 4413, 2598]
 #
 # **Where they do not decide, the heights do**: if one token is highest, the model says what follows it. In a
 # quarter to over a third of the undecided sequences tokens stand level at the top. In 2,598 of these 4,413
-# they were never compared, and never moved: the copies alone decide.
+# they were never compared, and never moved: each copy gets equal attention.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Level tokens.** The **edge** of one token over another is what its lead in logits has beyond
@@ -501,7 +501,7 @@ edges = measured("16.edges").load().sum("trial").isel(steps=-1)
 for n in edges.n.values:
     some = edges.sel(n=n)
     still, once = int(some.still) / int(some.level), int(some.once) / int(some.level)
-    print(f"{n} sequences: of all edges {still:.2f} stand still, {once:.2f} grow by log 2 (within 0.1 log 2)")
+    print(f"{n} sequences: of level edges {still:.2f} stand still, {once:.2f} grow by log 2 (within 0.1 log 2)")
     assert 0.9 < still < 0.95
     assert still + once > 0.98
 
@@ -1034,7 +1034,7 @@ assert off.max() < 0.3 < 0.9 < grown[level].abs().max()
 
 # %% [markdown]
 # **Relations with weight hold nearly all edges still.** Those that grow by $\log 2$ are joined by tight
-# relations without weight. The second SVM sorts all 2,096 edges, within $0.3 \log 2$. It finds the 35, too,
+# relations without weight. The second SVM is right on all 2,096, within $0.3 \log 2$. It finds the 35, too,
 # that weightless relations join and that stand still: both their tokens move alike.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1066,7 +1066,7 @@ assert off.max() < 0.3 < 0.9 < grown[level].abs().max()
 # (Strictly so if their rows carry weight.)
 # </details>
 #
-# **2.** Twice as many sequences with the same relations are added. What changes in the limit?
+# **2.** More sequences with the same relations are added. What changes in the limit?
 # <details><summary>Answer</summary>
 #
 # Not the direction: same rows, same SVM. But level tokens can keep a finite edge, and that counts sequences.
@@ -1085,8 +1085,8 @@ progress("16")
 # - $\log(L - L_\infty)$ falls with the slope $-\eta/\lVert \hat W_{\mathrm{kq}}\rVert$, for steps too short
 #   to bounce.
 # - If training satisfied all rows, the model is right wherever the order decides, once $W_{\mathrm{kq}}$ is
-#   long. Elsewhere the heights decide, and between level tokens the copies and an **edge**, which mostly
-#   stands still.
+#   long. Elsewhere, with unit vectors, the heights decide, and between level tokens the copies and an
+#   **edge**, which mostly stands still.
 # - Stage one sets the **confidence** $c$. If it is small, stage two can be trapped. A wrong sentence pulls at
 #   least as hard as a right one up to the **room** $\log(1 + 2(e^c - 1)/V)$ farther behind; it says when
 #   two opposed sequences are both fitted, not whether.

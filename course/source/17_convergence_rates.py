@@ -210,8 +210,8 @@ assert 1.03 < ratio.quantile(three).min() < ratio.quantile(three).max() < 1.25
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.2 One curve: the error at a given length
 #
-# **Why one curve.** The direction of the step depends on $W$ alone. So with short steps all four follow the
-# same path through the space of matrices, at different speeds.
+# **Why one curve.** The direction of the step depends on $W$ alone. So with short steps all four follow one
+# path from 0 through the space of matrices, at different speeds.
 #
 # **Why $1/\lVert W\rVert$.** Let the softmax have chosen the tokens $\alpha$. With
 # $A_{it} = (x_{i\alpha_i} - x_{it})\, z_i^\top$, what the loss has in excess is a sum over comparisons,
@@ -234,8 +234,8 @@ assert 1.03 < ratio.quantile(three).min() < ratio.quantile(three).max() < 1.25
 # So the remainder $r$ does not grow, and the SVM gives it. (So $R$ is soon the length of $W$, too.) In the
 # span of the tight rows the angle is $\lVert r\rVert / R$.
 #
-# The rows need not span all matrices. Outside of their span stays what the first few hundred steps put
-# there: later hardly anything pulls there. Call it the run's **memory** $r_0$.
+# The rows need not span all matrices. Outside of their span stays what the early steps put there: later
+# hardly anything pulls there. Call it the run's **memory** $r_0$.
 
 # %% [markdown]
 # ### Exercise 17.1: The weights to come
@@ -478,7 +478,7 @@ assert 150 < needed["Polyak"] < needed["growing"] < 600
 
 # %% [markdown]
 # With $\eta = 1$ plain descent needs $10^{80}$ steps, NGD six thousand, growing and Polyak's a few hundred.
-# **Every rate of plain descent below that no computer can reach is measured in this way.**
+# **Every rate of plain descent below that no computer can reach is read in this way.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 The two laws multiplied
@@ -618,7 +618,7 @@ assert abs(decade["0.1 j"][-1] + 1) < 0.05 < decade["0.1 j"][0] + 1 < 0.5
 
 # %% [markdown]
 # Steps of $0.1\,j$ come to $-1$ *from above*. Steps of $0.1\sqrt j$ pass $\eta^*$ only after some 500 steps:
-# they begin near $-3/2$ and come to $-1$ later.
+# they begin near $-1.4$ and come to $-1$ later.
 
 # %% [markdown]
 # ### Exercise 17.3: How fast a zigzag gets on
@@ -956,10 +956,10 @@ for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
             assert abs((fall[:, k] - fall[:, k + 2]).median() / first[k : k + 2].sum() - 1) < 0.011
 
 # %% [markdown]
-# With $\beta_2 = .95$ the prediction holds within two percent: Adam has sign descent's exponents, at seven
-# tenths of its speed. With the default $.999$ steps are a fiftieth as long as $\eta$ asks for, and **longer
-# ones would hardly help: the divisor sets the clock.** The angle to sign descent's SVM hardly improves in
-# 10,000 steps.
+# With $\beta_2 = .95$ the prediction holds within two percent in the quartiles: Adam has sign descent's
+# exponents, at seven tenths of its speed. With the default $.999$ the loss is to fall a fiftieth as fast as
+# $\eta$ asks for, and **longer steps would hardly help: the divisor sets the clock.** The angle to sign
+# descent's SVM hardly improves after step 1,000.
 #
 # <details><summary>Why is $b$ still a tenth above its prediction, and its limit?</summary>
 #
@@ -1101,7 +1101,7 @@ show(
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 to 2%, all to 58% |
 # | the longest step | $\eta^* = 2\hat\mu/h$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
 # | **up, then down** | law 1 once settled, towards $J^{-2}$ | 1% in all 15, $R$, $r_0$ read; $J^{-1.8}$ |
-# | Adam, $\beta_2 = .95$ | exercise 17.4 | within 2% |
+# | Adam, $\beta_2 = .95$ | exercise 17.4 | quartiles within 2% |
 
 # %% [markdown]
 # ## Questions
