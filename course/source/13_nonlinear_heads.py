@@ -933,7 +933,7 @@ assert (flat > 0.5).all()
 # | rates $\times N$ on the path, kept and dropped | 0; the SVM's leads | below .005; within .15 |
 # | the same in descent, divided at $\frac12$, 2 draws | all 288 tokens as the path | all but 2 and 3 |
 # | attention, 6,000 steps, cut at $j^{-1/2}$; at $10^{-3}$ | all; fewer | all but 4 and 2; 11 and 12 |
-# | attention left, last $R$ of the path; 2048 | parts $\propto \lambda_{it} / c_{it}$ | off 1.2-fold; 1.01-fold |
+# | attention left, path; at 2048 | parts $\propto \lambda_{it} / c_{it}$ | off 1.2-fold; 1.01-fold |
 
 # %% [markdown]
 # ## Questions

@@ -501,7 +501,7 @@ edges = measured("16.edges").load().sum("trial").isel(steps=-1)
 for n in edges.n.values:
     some = edges.sel(n=n)
     still, once = int(some.still) / int(some.level), int(some.once) / int(some.level)
-    print(f"{n} sequences: of level edges {still:.2f} stand still, {once:.2f} grow by log 2 (within 0.1 log 2)")
+    print(f"{n} sequences: of level edges {still:.2f} stand still, {once:.2f} grow by log 2, to 0.1 log 2")
     assert 0.9 < still < 0.95
     assert still + once > 0.98
 
