@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import hashlib
 import re
 from pathlib import Path
@@ -42,9 +44,8 @@ def from_source(source: Path, solved: bool) -> NotebookNode:
     Raises:
         ValueError: solution markers that do not pair up.
     """
-    read = jupytext.reads(source.read_text(encoding="utf-8"), fmt="py:percent")
     notebook = nbformat.v4.new_notebook(metadata=METADATA)
-    for position, cell in enumerate(read.cells):
+    for position, cell in enumerate(_cells(source.read_text(encoding="utf-8"))):
         where = f"{source.name}, cell {position}"
         text = cell.source
         if cell.cell_type == "code":
@@ -53,7 +54,8 @@ def from_source(source: Path, solved: bool) -> NotebookNode:
             text = _solutions(text, solved, where, ANSWER)
         if cell.cell_type == "markdown":
             text = formulas_on_one_line(text)
-        metadata = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
+        metadata = copy.deepcopy(cell.metadata)
+        metadata.pop("lines_to_next_cell", None)
         new = {"code": nbformat.v4.new_code_cell, "markdown": nbformat.v4.new_markdown_cell}
         if cell.cell_type not in new or not text.strip():
             raise ValueError(
@@ -63,6 +65,12 @@ def from_source(source: Path, solved: bool) -> NotebookNode:
         identity = hashlib.sha256(f"{source.stem}:{position}".encode()).hexdigest()[:12]
         notebook.cells.append(new[cell.cell_type](text, metadata=metadata, id=identity))
     return notebook
+
+
+@functools.cache
+def _cells(text: str) -> list[NotebookNode]:
+    """The cells of a source, which builder, lint and grader read several times; nobody may change them."""
+    return jupytext.reads(text, fmt="py:percent").cells
 
 
 def is_written(cell: NotebookNode) -> bool:
