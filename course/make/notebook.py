@@ -44,8 +44,13 @@ def from_source(source: Path, solved: bool) -> NotebookNode:
     Raises:
         ValueError: solution markers that do not pair up.
     """
+    return copy.deepcopy(_notebook(source, source.read_text(encoding="utf-8"), solved))
+
+
+@functools.cache  # builder, lint and grader ask several times
+def _notebook(source: Path, content: str, solved: bool) -> NotebookNode:
     notebook = nbformat.v4.new_notebook(metadata=METADATA)
-    for position, cell in enumerate(_cells(source.read_text(encoding="utf-8"))):
+    for position, cell in enumerate(_cells(content)):
         where = f"{source.name}, cell {position}"
         text = cell.source
         if cell.cell_type == "code":
@@ -54,8 +59,7 @@ def from_source(source: Path, solved: bool) -> NotebookNode:
             text = _solutions(text, solved, where, ANSWER)
         if cell.cell_type == "markdown":
             text = formulas_on_one_line(text)
-        metadata = copy.deepcopy(cell.metadata)
-        metadata.pop("lines_to_next_cell", None)
+        metadata = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
         new = {"code": nbformat.v4.new_code_cell, "markdown": nbformat.v4.new_markdown_cell}
         if cell.cell_type not in new or not text.strip():
             raise ValueError(
@@ -68,9 +72,8 @@ def from_source(source: Path, solved: bool) -> NotebookNode:
 
 
 @functools.cache
-def _cells(text: str) -> list[NotebookNode]:
-    """The cells of a source, which builder, lint and grader read several times; nobody may change them."""
-    return jupytext.reads(text, fmt="py:percent").cells
+def _cells(content: str) -> list[NotebookNode]:
+    return jupytext.reads(content, fmt="py:percent").cells
 
 
 def is_written(cell: NotebookNode) -> bool:
