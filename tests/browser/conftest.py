@@ -1,8 +1,10 @@
 """JupyterLab as `make learn` starts it, on new copies of the lessons, and a browser that reaches it alone."""
 
+import contextlib
 import os
 import re
 import shutil
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -68,7 +70,9 @@ def wait_for_url(process: subprocess.Popen, log: Path) -> str:
     while time.monotonic() < deadline and process.poll() is None:
         found = re.search(r"(http://127\.0\.0\.1:\d+/lab\S*)\n", log.read_text())
         if found:
-            return found[1]
+            with contextlib.suppress(ConnectionRefusedError):  # printed before it listens
+                socket.create_connection(("127.0.0.1", urlsplit(found[1]).port)).close()
+                return found[1]
         time.sleep(0.1)
     raise AssertionError(f"JupyterLab did not start:\n{log.read_text()}")
 
