@@ -47,7 +47,7 @@ def from_source(source: Path, solved: bool) -> NotebookNode:
     return copy.deepcopy(_notebook(source, source.read_text(encoding="utf-8"), solved))
 
 
-@functools.cache  # builder, lint and grader ask several times
+@functools.cache  # builder, lint and release ask several times
 def _notebook(source: Path, content: str, solved: bool) -> NotebookNode:
     notebook = nbformat.v4.new_notebook(metadata=METADATA)
     for position, cell in enumerate(_cells(content)):
