@@ -84,6 +84,17 @@ def _look(pid: int, exact: bool) -> tuple[int, int, set[int]]:
             living[process] = _living(process)
         except OSError:
             ended.add(process)
+    memory, files, left, opened, sockets = 0, 0, LISTED, 0, []
+    threads = {process: thread for process, (thread, _) in living.items()}
+    for process, above in _generations(living).items():  # before what takes longer where there are many
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            with (threads[process] / "maps").open("rb") as listed:
+                mappings = listed.read(left + 1)
+            left -= len(mappings)
+            if left < 0:
+                return sys.maxsize, 0, set()
+            memory += (MAPPING + LINK * above) * mappings.count(b"\n")
+            opened += (threads[process] / "fd").stat().st_size  # how many there are, since Linux 6.2
     borrowers = _borrowers(living) if exact else set()
     own = {process: _own(*one, exact) for process, one in living.items()}
     if exact:  # a part of what was seen is counted for those that began; whoever is still there had no others
@@ -95,17 +106,7 @@ def _look(pid: int, exact: bool) -> tuple[int, int, set[int]]:
             if process in still - ended:
                 parent = living[process][1]["PPid"]
                 own[parent] = max(own.get(parent, 0), own.pop(process))
-    memory, files, left, opened, sockets = sum(own.values()), 0, LISTED, 0, []
-    threads = {process: thread for process, (thread, _) in living.items()}
-    for process, above in _generations(living).items():
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            with (threads[process] / "maps").open("rb") as listed:
-                mappings = listed.read(left + 1)
-            left -= len(mappings)
-            if left < 0:
-                return sys.maxsize, 0, set()
-            memory += (MAPPING + LINK * above) * mappings.count(b"\n")
-            opened += (threads[process] / "fd").stat().st_size  # how many there are, since Linux 6.2
+    memory += sum(own.values())
     for thread in list(threads.values())[:1]:
         with contextlib.suppress(OSError):
             sockets = (thread / "net/unix").read_bytes().splitlines()[1:]

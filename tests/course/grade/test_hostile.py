@@ -14,7 +14,7 @@ from course.grade.sandbox import Limits
 
 LIMITS = Limits(
     cell_seconds=6,
-    exercise_seconds=6,
+    exercise_seconds=15,
     total_seconds=90,
     memory_bytes=2**29,
     disk_bytes=2**28,
@@ -183,7 +183,7 @@ ATTACKS = {
         [
             square(
                 "import time\nfor _ in range(10):\n    hoard = mmap.mmap(-1, 2**26)\n"
-                "    hoard[:] = b'x' * 2**26\n    hoard.resize(4096)\ntime.sleep(3)\nreturn x"
+                "    hoard[:] = b'x' * 2**26\n    hoard.resize(4096)\ntime.sleep(10)\nreturn x"
             )
         ],
         REFUSED,
@@ -197,7 +197,7 @@ ATTACKS = {
             square(
                 "import time\n"
                 "hoard = [mmap.mmap(-1, 4096, mmap.MAP_PRIVATE, 1 + n % 2) for n in range(50000)]\n"
-                "forked(61)\ntime.sleep(6)\nreturn x"
+                "forked(61)\ntime.sleep(10)\nreturn x"
             )
         ],
         MEMORY,
@@ -208,7 +208,7 @@ ATTACKS = {
                 "import time\nfor folder in ('/tmp', '/dev/shm'):\n"
                 "    for n in range(4):\n"
                 "        with open(f'{folder}/{n}', 'wb') as f: f.write(bytes(2**26 - 2**20))\n"
-                "hoard = np.ones(2**25)\ntime.sleep(3)\nreturn x"
+                "hoard = np.ones(2**25)\ntime.sleep(10)\nreturn x"
             )
         ],
         MEMORY,
@@ -217,35 +217,35 @@ ATTACKS = {
         [
             square(
                 "import socket, time\nforked(10)\n"
-                "hoard = [socket.socketpair() for _ in range(110)]\ntime.sleep(3)"
+                "hoard = [socket.socketpair() for _ in range(110)]\ntime.sleep(10)"
             )
         ],
         MEMORY,
     ),
     "memory out of sight": (
-        [square("import time\nlibc.prctl(4, 0)\nhoard = np.ones(2**27)\ntime.sleep(3)\nreturn x")],
+        [square("import time\nlibc.prctl(4, 0)\nhoard = np.ones(2**27)\ntime.sleep(10)\nreturn x")],
         MEMORY,
     ),
     "memory behind a name": (
         [
             square(
-                "import threading, time\ndef rest():\n    hoard = np.ones(2**27)\n    time.sleep(3)\n"
+                "import threading, time\ndef rest():\n    hoard = np.ones(2**27)\n    time.sleep(10)\n"
                 "if os.fork() == 0:\n    threading.Thread(target=rest).start()\n"
                 "    libc.prctl(15, b'\\rVmRSS: 1 kB', 0, 0, 0)\n"
-                "    libc.syscall(93 if os.uname().machine == 'aarch64' else 60, 0)\ntime.sleep(3)\nreturn x"
+                "    libc.syscall(93 if os.uname().machine == 'aarch64' else 60, 0)\ntime.sleep(10)\nreturn x"
             )
         ],
         MEMORY,
     ),
     "memory of many": (
-        [square("import time\nforked(8)\nhoard = np.ones(2**24)\ntime.sleep(3)\nreturn x")],
+        [square("import time\nforked(8)\nhoard = np.ones(2**24)\ntime.sleep(10)\nreturn x")],
         MEMORY,
     ),
     "files without number": (
         [
             square(
                 "import time\nfor n in range(5000): open(f'/dev/shm/{n}', 'w').close()\n"
-                "time.sleep(3)\nreturn x"
+                "time.sleep(10)\nreturn x"
             )
         ],
         f"{STOPPED}it made too many files",
@@ -254,8 +254,8 @@ ATTACKS = {
         [
             square(
                 DEEP + "for _ in range(7):\n"
-                "    if os.fork() == 0: hoard = [read() for _ in range(200)]; time.sleep(3); os._exit(0)\n"
-                "time.sleep(3)"
+                "    if os.fork() == 0: hoard = [read() for _ in range(200)]; time.sleep(10); os._exit(0)\n"
+                "time.sleep(10)"
             )
         ],
         MEMORY,
@@ -265,13 +265,13 @@ ATTACKS = {
             square(
                 DEEP + "import socket\nsend, receive = socket.socketpair()\n"
                 "for _ in range(100): socket.send_fds(send, [b'x'], [one := read()]); os.close(one)\n"
-                "for _ in range(500): os.mkdir(name); os.chdir(name)\ntime.sleep(3)"
+                "for _ in range(500): os.mkdir(name); os.chdir(name)\ntime.sleep(10)"
             )
         ],
         MEMORY,
     ),
     "terminals without number": (
-        [square("import time\nhoard = [os.openpty() for _ in range(60)]\ntime.sleep(3)\nreturn x")],
+        [square("import time\nhoard = [os.openpty() for _ in range(60)]\ntime.sleep(10)\nreturn x")],
         f"{STOPPED}it made too many files",
     ),
     "threads without number": (
