@@ -30,6 +30,11 @@ COMMANDS = {  # name: (extras of pyproject.toml, what the environment's Python r
     "bench": (["test"], [os.path.join("tests", "benchmarks", "bench.py")]),
     "ruff": (["test"], ["-m", "ruff"]),
 }
+# What pip does on one core, and for the packages' own tests as well; some files are for other Pythons.
+COMPILE = """import compileall, re, sysconfig
+for folder in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+    compileall.compile_dir(folder, quiet=2, workers=0, rx=re.compile(r"[/\\\\]tests?[/\\\\]"))"""
+
 # What pip says, and what a person should do about it. The first match counts.
 ADVICE = [
     (
@@ -222,9 +227,10 @@ def install(extras):
         say("No NVIDIA driver is to be seen here, and pip's usual torch may bring CUDA along, 8 GB in all.")
         say("Stop with Ctrl-C and add TORCH=cpu to the command for one of 3 GB.")
     target = "." + ("[{}]".format(",".join(extras)) if extras else "")
-    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-compile"]
     run([*pip, "--editable", target])
     run([*pip, "--no-deps", *pyproject()["tool"]["mini_attn"]["data"]])
+    run([PYTHON, "-c", COMPILE])
     run([PYTHON, "-c", "import mini_attn.kernels"])  # compiled now, not when a lesson first trains
     say(f"Installed in {time.monotonic() - start:.0f} s.")
 

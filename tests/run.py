@@ -33,8 +33,8 @@ def steps(notebooks: list[str], slow: bool = False) -> dict[str, list[str]]:
     """Return the parts of the run, which run side by side: name -> command.
 
     The solutions have all their cells but the answers in common with the lessons, so the slow run takes them.
-    Many tests wait, for a browser, a sandbox or a time limit: one more worker and the notebooks' computations
-    fill the gaps.
+    Each worker of pytest would read all tests that its run may have, so on few cores the parts divide them
+    instead; there are more parts than cores since many tests wait, for a browser, a sandbox or a time limit.
     """
     few = min(cores(), 4)
     strict = ["--nbval", "--nbval-sanitize-with", "tests/nbval_sanitize.cfg", "--nbval-current-env"]
@@ -43,12 +43,15 @@ def steps(notebooks: list[str], slow: bool = False) -> dict[str, list[str]]:
     processor = OLD_PROCESSOR if os.environ.get("MINI_ATTN_OLD_PROCESSOR") and not slow else []
     computing = {NOTEBOOKS[slow]: [*processor, *notebook, *notebooks]} if notebooks else {}
     own = [*PYTEST, "-p", "no:nbval"]  # which takes two seconds to load, in each worker
-    spread = ["-n", str(few + 1), "--dist", "worksteal"]
+    spread = ["-n", str(few // 2), "--dist", "worksteal"] if few > 3 else []
+    library = ["tests/mini_attn", "tests/benchmarks"]
+    others = [*library, "tests/theory", "tests/browser"]
+    parts = {"library": library, "course": ["tests", *(f"--ignore={folder}" for folder in others)]}
     if slow:
-        return {"slow tests": [*own, "tests", "--ignore=tests/browser", "-m", "slow", *spread], **computing}
-    quick = ["--ignore=tests/browser", "--ignore=tests/theory", "-m", "not slow"]
+        parts["theory"] = ["tests/theory"]
+        return {name: [*own, *paths, "-m", "slow", *spread] for name, paths in parts.items()} | computing
     return {
-        "tests": [*own, "tests", *quick, *spread],
+        **{name: [*own, *paths, "-m", "not slow", *spread] for name, paths in parts.items()},
         # Its driver leaves an event loop running in the process; other tests start one of their own.
         "browser": [*own, "tests/browser"],
         **computing,

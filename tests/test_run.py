@@ -105,12 +105,28 @@ def test_slow_tests_and_solutions_run_alone(course, capfd):
     assert last_line(capfd) == "Something failed: solutions/01_x.ipynb was not run. The reasons stand above."
 
 
+def test_every_file_of_tests_is_in_one_part_of_each_run_or_left_out():
+    def files(command):
+        ignored = [run.ROOT / part.partition("=")[2] for part in command if part.startswith("--ignore=")]
+        found = [
+            path
+            for part in command
+            if part.startswith("tests")
+            for path in (run.ROOT / part).rglob("test_*.py")
+        ]
+        return [path for path in found if not any(path.is_relative_to(folder) for folder in ignored)]
+
+    every = {*(run.ROOT / "tests").rglob("test_*.py")}
+    for slow, wanted, left_out in ((False, "not slow", "theory"), (True, "slow", "browser")):
+        steps = run.steps([], slow)
+        assert all(wanted in command for step, command in steps.items() if step != "browser")
+        taken = [path for command in steps.values() for path in files(command)]
+        assert len(taken) == len({*taken})
+        assert every - {*taken} == {path for path in every if path.parent.name == left_out}
+
+
 @pytest.mark.slow
 def test_what_is_left_out_is_what_the_slow_run_takes():
-    usual, slow = run.steps([])["tests"], run.steps([], slow=True)["slow tests"]
-    assert {"--ignore=tests/theory", "not slow"} <= {*usual}
-    assert "slow" in slow
-    assert "--ignore=tests/theory" not in slow
     theory = next((run.ROOT / "tests" / "theory").glob("test_*.py"))
     listing = [
         sys.executable,
@@ -190,9 +206,17 @@ def test_every_notebook_is_computed_once_and_an_old_processor_only_when_asked(mo
     computed = {
         step: [part for part in command if part.endswith(".ipynb")] for step, command in steps.items()
     }
-    assert computed == {"tests": [], "browser": [], "lessons": lessons}
+    assert computed == {"library": [], "course": [], "browser": [], "lessons": lessons}
     assert [part for part in slow["solutions"] if part.endswith(".ipynb")] == solutions
     monkeypatch.setenv("MINI_ATTN_OLD_PROCESSOR", "1")
     assert run.steps(lessons) == steps | {"lessons": [*run.OLD_PROCESSOR, *steps["lessons"]]}
     assert run.steps(solutions, slow=True) == slow
-    assert list(run.steps([])) == ["tests", "browser"]
+    assert list(run.steps([])) == ["library", "course", "browser"]
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, None), (2, None), (4, "2"), (64, "2")])
+def test_many_cores_have_several_workers_in_each_part(monkeypatch, cores, workers):
+    monkeypatch.setattr(run, "cores", lambda: cores)
+    for step, command in (run.steps([]) | run.steps([], slow=True)).items():
+        spread = command[command.index("-n") + 1] if "-n" in command else None
+        assert spread == (None if step == "browser" else workers)

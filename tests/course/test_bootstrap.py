@@ -17,7 +17,7 @@ from course import bootstrap
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
 (DATA,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mini_attn"]["data"]
-SETUP = DATA, "import mini_attn.kernels"  # what follows the course itself: a file of data, and compiled code
+SETUP = DATA, bootstrap.COMPILE, "import mini_attn.kernels"  # what follows the course itself: data, and code
 Usage = namedtuple("Usage", "free")
 Folder = namedtuple("Folder", "path venv commands")
 
@@ -114,7 +114,7 @@ def test_torch_without_cuda_comes_before_the_rest(project, monkeypatch):
     assert seen[2][1:4] == ["-m", "uv", "pip"]
     assert "--torch-backend=cpu" in seen[2]
     bootstrap.prepare([])
-    assert len(project.commands) == 6
+    assert len(project.commands) == 7
 
 
 def test_another_torch_is_refused(project, monkeypatch):

@@ -151,7 +151,7 @@ def test_adam_outlives_underflow(lesson):
     np.testing.assert_allclose(last, adam_step(0.015, 3.0, 0.9, 0.9)[0], rtol=2e-3)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_best_orders_are_the_solvers(seed, lesson):
     """Inside the interval the solver of the two points ends at w, outside elsewhere."""
     spec = exercises.exercises("03")[1]

@@ -65,7 +65,9 @@ def test_answers_keep_the_mixture_and_lead_the_rest(norm):
     assert len(set(problem.is_equality.sum(-1).tolist())) > 4  # different numbers side by side
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(
+    "norm", ["fro", "nuc", *(pytest.param(norm, marks=pytest.mark.slow) for norm in NORMS[2:])]
+)
 @few
 @given(
     n=st.integers(1, 3),

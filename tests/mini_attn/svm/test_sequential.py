@@ -30,7 +30,7 @@ def steep(angle, seed=0):
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("equality", [False, True])
+@pytest.mark.parametrize("equality", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_ordinary_problems_have_the_answers_that_newton_steps_find(norm, equality):
     problem = attention(1, equality)
     exact = svm.solve(problem, norm, method="exact", throw=False)

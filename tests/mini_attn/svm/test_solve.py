@@ -226,7 +226,7 @@ def test_euclidean_methods_agree_with_cvxpy(method, n, T, d, seed, rounded):
         torch.testing.assert_close(one.value, two.value, rtol=1e-3, atol=1e-3 * two.objective.item())
 
 
-@pytest.mark.parametrize("norm", NORMS[1:])
+@pytest.mark.parametrize("norm", ["nuc", *(pytest.param(norm, marks=pytest.mark.slow) for norm in NORMS[2:])])
 @few
 @given(**sizes)
 def test_batched_agrees_with_cvxpy(norm, n, T, d, seed, rounded):
