@@ -2,7 +2,7 @@
 # # 09 · Training the head too
 #
 # So far the prediction head $v$ was given, and with it the score of every token: training moved $p$ alone.
-# In a real model $v$ is trained too, together with $p$.
+# In a real model $v$ is trained together with $p$.
 #
 # **The question: where do the head and the attention go when they are trained together?**
 #
@@ -323,7 +323,7 @@ for lift in (0.0, 0.5):
         assert min(np.abs(p_mm - ray).max() for ray in rays[lift]) < 1e-6
 
 # %% [markdown]
-# These are the dashed rays. The relaxed one explains the run with $\omega = 2$, but not the two others.
+# These are the dashed rays. The relaxed one explains the run with $\omega = 2$, not the others.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.4 Two radii, one ratio
@@ -404,8 +404,8 @@ for k, ratio in enumerate(ratios):
     assert abs(surplus[k] - told) < 0.005 if ratio < 1 else surplus[k] > 400, again.format("09.2")
 
 # %% [markdown]
-# The angles are within 0.02 degrees of the prediction, and the exponents differ as predicted. At the ratio 2
-# the third sequence's runs away: its force is over $e^{400}$ times smaller.
+# Angles and exponents are as predicted. At the ratio 2 the third sequence's force is over $e^{400}$ times
+# smaller.
 
 # %% [markdown]
 # **Any data.** Far out $v \approx u_{\min}\, v_{\mathrm{mm}}$, where $u_{\min}$ is the smallest signed
@@ -579,7 +579,7 @@ widgets.sliders(
 # > tends to the tight one.
 #
 # If both grow together, the count of exponents says that $R_v/R$ decides: relaxed above the border, softened
-# below. In the plane we can look. We use up both budgets, and search the two angles that are left.
+# below. In the plane we use up both budgets, and search the two angles that are left.
 
 
 # %%
@@ -629,7 +629,7 @@ for (name, law), ratio in zip(laws.items(), (0.0, 0.25, 2.0), strict=True):
 # \Delta \approx 2 \log R_v + \text{const} .$$
 #
 # So the prompt falls far behind the head, and $p$ should go to the relaxed SVM. Plain steps hardly move on
-# this scale. So we add a run that normalises the gradient of the *pair* $(v, p)$: nearly the same path.
+# this scale: we add a run that normalises the gradient of the *pair* $(v, p)$: nearly the same path.
 
 
 # %%
@@ -673,7 +673,7 @@ assert angle["pair"][-1, 1] < 0.001
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Problems at random
 #
-# Now 360 random problems of $n = 4$ sequences of $T = 4$ tokens in $d = 6$ dimensions, each trained from zero
+# 360 random problems of $n = 4$ sequences of $T = 4$ tokens in $d = 6$ dimensions, each trained from zero
 # at three ratios $\omega$. The tokens with most attention at the end give us $v_{\mathrm{mm}}$, $\mathcal S$,
 # and the three SVMs for $p$; the softened one gets its $\kappa$ from $\omega$ alone. (Stored runs, from
 # [`course/replicate/lesson_09.py`](../course/replicate/lesson_09.py).)
@@ -740,9 +740,6 @@ assert late.v.where(decided).min() > 0.995
 # one and 42 of the relaxed one. Seven of the other 10 had changed a token since step 3,000; three are within
 # 1.4 degrees.
 #
-# At $\omega = \frac18$ all 190 runs are nearer to the tight SVM than to the relaxed one, at $\omega = 8$
-# 59 of 87 to the relaxed one.
-#
 # With the fast head 101 of 360 runs are undecided; in 91 of them all that is soft lies outside $\mathcal S$.
 # Section 9.8 shows one way to stay so.
 #
@@ -750,14 +747,14 @@ assert late.v.where(decided).min() > 0.995
 # of all 256. Does descent make it?
 
 # %%
-possible, has_best = (part.sel(ratio=1.0, steps=3000) for part in (joint.possible, joint.best))
+possible, has_best = (part.sel(ratio=1.0) for part in (late.possible, late.best))
 print(f"the choice with the largest label margin is possible for p in {int(possible.sum())} of 360 trials;")
-print(f"descent with omega = 1 made it by step 3,000 in {int(has_best.sum())}")
+print(f"descent with omega = 1 made it in {int(has_best.sum())}")
 assert not (has_best & ~possible).any()
 assert (int(possible.sum()), int(has_best.sum())) == (304, 49)
 
 # %% [markdown]
-# By then mostly not: descent goes to the SVMs of its *own* choice.
+# Mostly not: descent goes to the SVMs of its *own* choice.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.8 Where it breaks
@@ -820,34 +817,40 @@ y = toy(0.0)[1]
 p_rel = np.linalg.norm(token_svm(pulled(0.5), np.array([1.0, 1, 0])))  # the same for every c
 c, ratio = np.array([(0.5, 0.5), (0.5, 2.0), (1.5, 0.62), (1.5, 1.1)]).T
 X = np.stack([pulled(one) for one in c])
-paths = descend(X, y, ratio, 8000)
+flow = np.array([kept_attention(1 + b, b, omega, 1.0, p_rel) for b, omega in zip(c, ratio, strict=True)])
+runs = {lr: descend(X, y, ratio, steps, lr=lr) for lr, steps in ((0.02, 4500), (0.1, 4000))}
 found = []
-print("  c   omega    step   ||v||/||p||   attention on the better token: from this ratio   measured")
-for step in (2000, 8000):
-    v, p = (path[step - 1000 : step] for path in paths)  # it jumps a little across the balance
+print("  c   omega   step of  steps   ||v||/||p||   attention on the better token: from omega   measured")
+for lr, step in ((0.02, 4500), (0.1, 900), (0.1, 4000)):
+    v, p = (path[step - step // 10 : step] for path in runs[lr])  # it jumps a little across the balance
     lengths = (np.linalg.norm(v, axis=-1) / np.linalg.norm(p, axis=-1)).mean(axis=0)
     kept = attention(p, X)[..., 2, 1].mean(axis=0)
-    found.append((lengths, kept))
+    found.append((lengths[1:3], kept[1:3]))  # of the two that are soft
     for k in range(4):
         law = kept_attention(1 + c[k], c[k], lengths[k], 1.0, p_rel)
-        print(f"{c[k]:3.1f} {ratio[k]:7.2f} {step:7,d} {lengths[k]:13.1f} {law:47.2f} {kept[k]:10.2f}")
+        print(f"{c[k]:3.1f} {ratio[k]:7.2f} {lr:8.2f} {step:7,d} {lengths[k]:11.1f}"
+              f" {flow[k]:44.2f} {kept[k]:10.2f}")  # fmt: skip
         assert abs(kept[k] - law) < 0.03, again.format("09.4")
+    assert np.allclose(kept[[0, 3]], [1, 0], atol=0.005)
+    assert (abs(p[-1, 1:3] @ [-0.5, 1]) < 0.025 * np.linalg.norm(p[-1, 1:3], axis=-1)).all()  # on the ray
 
 # %%
-(early_ratio, early), (late_ratio, last) = (
-    np.array(pair)[:, 1:3] for pair in found
-)  # of the two that are soft
-assert (1.1 * ratio[1:3] < early_ratio).all()
-assert (1.1 * early_ratio < late_ratio).all()
-assert (early - 0.02 > last).all()
+(fine_ratio, fine), (early_ratio, early), (late_ratio, last) = found
+assert (abs(fine - flow[1:3]) < 0.03).all(), again.format("09.4")
+assert (early < flow[1:3] - 0.03).all(), again.format("09.4")
+assert (last < early - 0.02).all()
 assert (last > np.array([0.5, 0]) + 0.01).all()  # lower bounds, without Delta
-assert np.allclose(kept[[0, 3]], [1, 0], atol=0.005)
+assert (fine_ratio < 1.1 * ratio[1:3]).all()
+assert (late_ratio > 1.2 * early_ratio).all()
 
 # %% [markdown]
-# With a slow head there is no balance, and the better token wins. A faster one can leave attention soft for
-# long. Here its value sinks: steps of $p$ jump across the balance and cancel in part, so $\|v\|/\|p\|$ grows
-# above $\omega$. Exercise 09.4 is a law in this *measured* ratio. As $\Delta/u_{\min}$ falls, attention falls
-# too, never below $\max(0, 1 - c)$.
+# With a slow head there is no balance, and the better token wins. A faster one leaves attention soft. In
+# vanishing steps $\|v\|/\|p\|$ would stay $\omega$, and exercise 09.4 gives 0.72 and 0.22: steps of 0.02 are
+# near.
+#
+# The drift is the step's. In time fixed steps, here of 0.1, jump across the balance and cancel in part. So
+# $\|v\|/\|p\|$ grows, $\Delta/u_{\min}$ falls, and attention with it, never below $\max(0, 1 - c)$. In the
+# *measured* ratio the law holds, within 0.03.
 #
 # With $c > 1$ the worse token clears the label margin too, and can win: the theorem's condition outside
 # $\mathcal S$ forbids this.
@@ -855,12 +858,12 @@ assert np.allclose(kept[[0, 3]], [1, 0], atol=0.005)
 # %% [markdown]
 # ## Questions
 #
-# A colleague trains with $\omega = \frac14$, finds $p$ at 8.5 degrees instead of 0, and concludes that
-# the theorem on the relaxed SVM is wrong. What do you say?
+# A colleague trains with lift $\frac12$ and $\omega = \frac14$, finds $p$ at 8.5 degrees instead of 0, and
+# concludes that the theorem on the relaxed SVM is wrong. What do you say?
 # <details><summary>Answer</summary>
 #
-# That its relaxed half lets the head go first, and that this head is slower than the border, 1 for lift
-# $\frac12$. With $R_v = R/4$ the minimiser itself heads for 8.5 degrees (section 9.5).
+# That its relaxed half lets the head go first, and that this head is slower than the border, 1. With
+# $R_v = R/4$ the minimiser itself heads for 8.5 degrees (section 9.5).
 # </details>
 
 # %%
@@ -872,7 +875,7 @@ progress("09")
 # - Trained together, $v$ goes to the **label SVM** of the selected tokens, and, if attention decides, $p$ to
 #   an **Att-SVM** whose right-hand sides the head sets: 1 for its support sequences, at most 1 for the
 #   others.
-# - How much less depends on $\|v\|/\|p\|$: tight at 0, softened in between, and *relaxed* from a **border**
+# - How far below 1 depends on $\|v\|/\|p\|$: tight at 0, softened in between, and *relaxed* from a **border**
 #   on.
 # - The regularisation path obeys the same count: head first, relaxed; prompt first, tight.
 # - Plain descent lets the head run ahead: in the toy the lead grows like $2 \log \|v\|$.
