@@ -126,6 +126,31 @@ def test_the_control_is_ahead_at_another_price(digits):
     assert (torch.stack(nobody).mean(0) > torch.stack(own).mean(0) + 0.03).all()
 
 
+def test_the_nuclear_soft_svm_becomes_the_hard_one_with_its_price():
+    generator = torch.Generator().manual_seed(5)
+    a = torch.nn.functional.normalize(
+        torch.randn(2, 3, 4, 6, generator=generator, dtype=torch.float64), dim=-1
+    )
+    real = torch.ones(a.shape[:3], dtype=torch.bool)
+    selected = stored.choice(torch.randn(2, 1, 6, 6, generator=generator, dtype=torch.float64), a, real)
+    hard = svm.solve(stored.hard(a, a, selected[:, 0]), norm="nuc").value
+    low, high = (stored.cosine(stored.nuclear_svm(a, real, selected, C)[:, 0], hard) for C in (1.0, 300.0))
+    assert (low < 0.98).all()
+    assert (high > 0.999).all()
+    assert (stored.cosine(svm.solve_soft(a[:, None], selected, 300.0).value[:, 0], hard) < 0.97).all()
+    with pytest.raises(ValueError, match="are left after 20 steps"):
+        stored.nuclear_svm(a, real, selected, 300.0, steps=20)
+
+
+def test_padding_does_not_count_in_the_nuclear_soft_svm():
+    generator = torch.Generator().manual_seed(6)
+    a = torch.randn(1, 2, 5, 4, generator=generator, dtype=torch.float64)
+    real = (torch.arange(5) < 4).expand(1, 2, 5)
+    selected = torch.zeros(1, 1, 2, 5, dtype=torch.int64)
+    short = stored.nuclear_svm(a[:, :, :4], real[..., :4], selected[..., :4])
+    torch.testing.assert_close(stored.nuclear_svm(a, real, selected), short)
+
+
 def spread(a, selected):
     """The tokens once for each head, and what each head selects."""
     return a[:, None].expand(-1, selected.shape[1], *a.shape[1:]), selected
