@@ -17,13 +17,14 @@
 # - compute from an SVM and a run's first steps the constant in front of a rate;
 # - read from one short run how long plain descent would take, if no computer can wait for it;
 # - say why steps that only grow end no faster than $1/j$, and find better ones;
-# - predict by which factor Adam's loss falls each step, and say why its default $\beta_2$ brakes it;
-# - fit an exponent honestly: over a decade at least, with an interval over data sets.
+# - judge a fitted exponent: over which decade, with which interval over data sets;
+# - in an optional section: predict how fast Adam's loss falls, and say what its default $\beta_2$ does.
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the remainder, the longest step), [lesson
 # 03](03_optimizer_geometry.ipynb) (norms), [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson
 # 08](08_regularization_path.ipynb) (the offset of a path) and [lesson 11](11_key_query_nuclear.ipynb) (keys
-# and queries, in the optional section only). About 85 minutes, four exercises.
+# and queries, in the optional section only). About 75 minutes, four exercises, the last of them in an
+# optional section.
 
 # %%
 import math
@@ -33,6 +34,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from scipy.integrate import solve_ivp
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
@@ -124,7 +126,8 @@ def quarter(last, decades=2):
 
 # %%
 times = {"GD": quarter(1000), "NGD": quarter(3000), "growing": quarter(400), "Polyak": quarter(200)}
-runs = {"NGD": descend(lambda j, W, g: 0.1, times["NGD"])}
+noted = []  # log||G|| of each step of NGD
+runs = {"NGD": descend(lambda j, W, g: noted.append(g) or 0.1, times["NGD"])}
 selected = chosen(runs["NGD"][-1], tokens)
 rules = {
     "GD": lambda j, W, g: g.exp(),
@@ -182,8 +185,8 @@ show(
 
 # %% [markdown]
 # Against steps the four differ, as their lengths do; against the length they are one curve, and it ends as
-# $1/\lVert W\rVert$. (Plain descent has only come to length 11, and Polyak's stays a little higher: see
-# 17.2.) Now all problems, at equal length.
+# $1/\lVert W\rVert$. (Plain descent has only come to length 11: more in 17.3. Polyak's stays a little
+# higher: see 17.2.) Now all problems, at equal length.
 
 # %%
 three = torch.tensor([0.5, 0.25, 0.75], dtype=torch.float64)  # median and quartiles
@@ -340,8 +343,8 @@ assert near > 0.02 > 0.005 > away
 # Inside, all twenty runs come near $r$. Half of a hundred runs are right to 2%, three quarters to 6%. A few
 # are far off: where another comparison is nearly tight, it goes on to pull, also outside of the span.
 #
-# The memory is as large as $r$. Polyak's long first steps leave more of it than NGD's, so their curve is
-# higher.
+# The memory is as large as $r$. Polyak's long first steps leave more of it than NGD's: one reason why their
+# curve is higher (17.5 has another).
 #
 # > **Law 1** (derived here). Let the direction converge to $\hat W$ with steps that settle (17.5). Let the
 # > tight rows be independent, each with $\lambda_{it} > 0$, and with $c_{it} > 0$ (where $\alpha$ is locally
@@ -411,13 +414,13 @@ def copies(number):
 
 powers = torch.tensor([1.0, 0.5, 0.25, 0.0], dtype=torch.float64).repeat_interleave(20)
 etas, four = torch.where(powers > 0, 1.0, 0.1), copies(4)
-early, late = descend(lambda j, W, g: etas * (powers * g).exp(), [300, 3000], four)
+early, late = descend(lambda j, W, g: etas * (powers * g).exp(), [300, 1500], four)
 margin = svm.solve(svm.attention_problem(four.X, four.z, chosen(late, four))).margin
 R, true = length_of(early), length_of(late)
 runs_of = zip(R, pull(early, four)[1], margin, etas, powers, strict=True)
-told = [clock(*map(float, run), 2700) for run in runs_of]
+told = [clock(*map(float, run), 1200) for run in runs_of]
 ratio = torch.tensor(told) / true
-print("after steps   300: length   3,000: length   predicted over true: median, range of 20 problems")
+print("after steps   300: length   1,500: length   predicted over true: median, range of 20 problems")
 for a in (1.0, 0.5, 0.25, 0.0):
     one = powers == a
     print(f"a = {a:4.2f} {R[one].median():15.0f} {true[one].median():15.0f} "
@@ -431,26 +434,56 @@ for a in (1.0, 0.5, 0.25, 0.0):
 #
 # **One clock can be read from another.** A short step of NGD covers as much as its length over
 # $\eta\lVert G\rVert$ plain ones. Their number overflows, so we add up in logs.
+#
+# The test takes plain descent itself. In the limit of short steps it is a differential equation: over a unit
+# of length $W$ moves by 1 down the gradient, and that takes $1/\lVert G\rVert$ steps with $\eta = 1$. Another
+# integrator follows it from 0. From length 50 on real plain steps follow it, too, with a fixed $\eta$ that
+# makes the first of them 0.3 long.
+
 
 # %%
-W, noted, short = torch.zeros(20, d, d, dtype=torch.float64), [], []
-for _ in range(800):
+def flow(length, state):
+    """By how much W, (d^2,) in each problem, and log j change over a unit of length; flattened."""
+    state = torch.as_tensor(state).view(20, -1)
+    direction, log_length = pull(state[:, :-1].view(20, d, d), tokens)
+    return torch.cat([direction.flatten(1), (-log_length - state[:, -1]).exp()[:, None]], 1).flatten()
+
+
+late = times["NGD"][-5:]
+marks = np.r_[1:30, 0.1 * np.array(late)]
+begin = torch.cat([torch.zeros(20, d * d), torch.full((20, 1), -20.0)], 1).double().flatten()
+state = solve_ivp(flow, (0, marks[-1]), begin, t_eval=marks, rtol=1e-4, atol=1e-6).y.T.copy()
+state = torch.as_tensor(state).view(len(marks), 20, -1)
+path, log_j = state[..., :-1].reshape(-1, 20, d, d), state[..., -1]
+theta = torch.stack([angle(W, W_mm) for W in path])
+for limit, true in ((length_of(path), length_of(runs["GD"][-1])), (theta, angles["GD"][-1])):
+    assert (abs(at_length(log_j.exp().T, limit.T, 1000.0) / true - 1) < 0.01).all()  # after 1,000 steps
+ratio = (angles["NGD"][-5:] / theta[-5:]).quantile(three, 1)
+read = (math.log(0.1) - torch.stack(noted)).logcumsumexp(0)[[j - 1 for j in late]] / math.log(10)
+true = log_j[-5:] / math.log(10)
+print("at lengths", marks[-5:].round())
+print("   angle of NGD over plain descent's, median:", ratio[0].numpy().round(2))
+print("   log10 of the plain steps:", true.median(1).values.numpy().round(), "read from NGD:",
+      read.median(1).values.numpy().round())  # fmt: skip
+assert (abs(ratio - 1) < 0.01).all()
+assert (abs((read - true).quantile(three, 1)) < 0.03).all()
+
+W = path[-4]
+log_eta = math.log(0.3) - pull(W, tokens)[1]
+for _ in range(1000):
     direction, log_length = pull(W, tokens)
-    noted.append(log_length)
-    W = W + 0.025 * direction
-    short.append(length_of(W))
-read = (math.log(0.025) - torch.stack(noted)).logcumsumexp(0)[9::10].T / math.log(10)  # log10 of the steps
-true = length_of(runs["GD"][times["GD"].index(1000)])
-short = torch.stack(short)[9::10].T
-off = np.array([np.interp(3, *one) for one in zip(read, short, strict=True)]) / true.numpy()
-print(
-    f"length after 1,000 plain steps, read from 800 short ones, over the true one: "
-    f"{off.min():.2f} to {off.max():.2f}"
-)
-assert abs(off - 1).max() < 0.01
+    W = W + (log_eta + log_length).exp()[:, None, None] * direction
+end, curve = length_of(W), (length_of(runs["NGD"]).log().T, angles["NGD"].log().T)
+told = torch.tensor([np.interp(*one) for one in zip(end.log(), *curve, strict=True)]).exp()
+ratio = (angle(W, W_mm) / told).quantile(three)
+print(f"real plain steps from {length_of(path[-4]).median():.0f} to {end.median():.0f}: there "
+      f"angle over NGD's, median and quartiles {ratio.numpy().round(2)}")  # fmt: skip
+assert (abs(ratio - 1) < 0.01).all()
+assert (theta[-4] / angle(W, W_mm)).median() > 1.15  # the rival: plain steps turn no more
 
 # %% [markdown]
-# Right to 1%. Now to one degree.
+# From length 30 to 300 NGD has plain descent's angle, to 1% in the quartiles, and its clock. Real plain
+# steps that far out are on the same curve. Now to one degree.
 
 # %%
 stored = {name: measured(f"17.{name}").load() for name in ("p", "W", "KQ")}
@@ -538,8 +571,8 @@ assert sum(not low < -1 < high for (_, name), (_, low, high) in fitted.items() i
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.5 Steps that are too long
 #
-# Lessons 01 and 02 found the longest step $\eta^*$ that settles. Let $W$ be off the remainder by a small
-# $x$. A step multiplies $x$ by $1 - \eta H/\hat\mu$, where $H = \sum_{it} q_{it}\, A_{it}^\perp
+# Lessons 01 and 02 found the longest step $\eta^*$ that settles. Let $W$ be a little off the remainder. A
+# step multiplies this offset by $1 - \eta H/\hat\mu$, where $H = \sum_{it} q_{it}\, A_{it}^\perp
 # A_{it}^{\perp\top}$ is the covariance of the rows' parts across $\hat W$, with $q = \lambda/\sum\lambda$.
 #
 # So $\eta^* = 2\hat\mu/h$ with the largest eigenvalue $h$ of $H$, as in section 2.8. It does not depend on
@@ -590,12 +623,12 @@ assert fall[~below & alike].max() < 0.99, "the rival: by 1 in all"
 # slow, here at seven tenths of its speed in the median. (One run selects other tokens.) A zigzag of a fixed
 # length over a growing $R$: their exponent is $-1$, too.
 #
-# **Steps that grow** zigzag ever farther. Let them be $\eta_j = j^a$ with $a > 0$. The length is of order
-# $j^{1+a}$, the zigzag of order $j^a$, so the angle is of order $1/j$.
+# **Steps that grow** zigzag ever farther. Let them be $\eta_j = \sqrt j$. The length is of order
+# $j^{3/2}$, the zigzag of order $j^{1/2}$, so the angle is of order $1/j$; the same for every power.
 #
 # > **The limit of long steps** (informally; derived here). Let at least two rows be tight: with one there is
 # > nothing to zigzag between. Beyond $\eta^*$ a run zigzags by the order of its *present* step, so the angle
-# > is of order $\eta_j/\sum_{i \le j}\eta_i$ at least. That is $1/j$ or more as long as step $j$ is the
+# > is mostly of order $\eta_j/\sum_{i \le j}\eta_i$ or more. That is $1/j$ or more as long as step $j$ is the
 # > longest so far: **steps that only grow end no faster than $1/j$.**
 #
 # Such steps pass $\eta^*$ sooner or later. Exponents from decade to decade, for steps of $0.1\sqrt j$ and of
@@ -669,12 +702,11 @@ assert (abs(ratio - 1) < 0.05).all(), again.format("17.3")
 #
 # The zigzag is as long as the *present* step, but $R$ keeps a part of *all*. So let the steps grow, and bring
 # them below $\eta^*$ at the end: the zigzag goes, $R$ stays. With $J$ steps in all, let them be $0.1\,j$ for
-# the first 30%, then fall to $0.5$. Their sum is of order $J^2$, and law 1 is what is left:
+# the first 30%, then fall to $0.5$. Law 1 is what is left. Their sum is of order $J^2$: if $R$ kept one share
+# of it for all $J$, the angle would be of order $J^{-2}$.
 #
-# $$\theta \approx \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{R} \sim J^{-2}.$$
-#
-# **If the run has settled.** At the end of the fall, steps of $0.5$ multiply the slowest part of $x$ by
-# $1 - 0.5\,h_{\min}/\hat\mu$, with the smallest eigenvalue of $H$ that is not 0. It falls by $e$ in
+# **If the run has settled.** At the end of the fall, steps of $0.5$ multiply the slowest part of the offset
+# by $1 - 0.5\,h_{\min}/\hat\mu$, with the smallest eigenvalue of $H$ that is not 0. It falls by $e$ in
 # $\hat\mu/(0.5\,h_{\min})$ steps: call that the **settling time**. It follows from the SVM alone.
 #
 # **Predict:** twenty runs of 10,000 steps, settling times from 50 to over 5,000. Which does law 1 get right?
@@ -798,12 +830,12 @@ widgets.sliders(
     alt="Angle against steps for one choice of step lengths, the eleven others in grey, a dotted line where "
     "steps pass the longest that settles, and a star for 1,000 steps up and down.",
     eta=ipywidgets.SelectionSlider(options=etas, value=0.1, description="eta"),
-    a=ipywidgets.SelectionSlider(options=powers, value=0.5, description="power a"),
+    a=ipywidgets.SelectionSlider(options=powers, value=0.5, description="power"),
 )
 
 # %% [markdown]
-# **Try it** (Figure 2 without sliders): steps of $\eta\,j^a$ on one problem. Is the best choice as good as
-# the star, which went up and down? Dotted: where steps pass $\eta^*$.
+# **Try it** (Figure 2 without sliders): steps of $\eta$ times a power of $j$, on one problem. Is the best
+# choice as good as the star, which went up and down? Dotted: where steps pass $\eta^*$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.6 Other norms, other curves *(optional)*
@@ -838,7 +870,7 @@ assert (exponent("p", "sign, long") > -0.5).sum() >= 36
 # in all runs on $W$, as in lesson 03.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 17.7 Adam
+# ## 17.7 Adam *(optional)*
 #
 # Sign descent goes to the SVM of the maximum norm (lesson 03). **Adam** divides a running mean of the
 # gradient by the root of a running mean of its square:
@@ -937,19 +969,23 @@ s = np.sqrt(0.999 ** -at.astype(float) - 1)
 for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
     fall, theta = of("W", name, "log_excess"), of("W", name, "angle")[:, -1].median()
     b = (fall[:, 6] - fall[:, -1]) / (at[-1] - at[6])
-    said = torch.tensor([adam_speed(0.01, float(m), 0.9, beta) for m in of("W", name, "margin")])
-    ratio, wish = (b / said).nanquantile(three), (said / (0.01 * of("W", name, "margin"))).median()
+    margins = of("W", name, "margin")
+    said = torch.tensor([adam_speed(0.01, float(m), 0.9, beta) for m in margins])
+    ratio = (b / said).nanquantile(three)
+    fell, wish = ((speed / (0.01 * margins)).nanmedian() for speed in (b, said))
     power = rates.interval(exponent("W", name))[0]
-    print(f"{name:10s} b over its prediction, median and quartiles: {ratio.numpy().round(2)}")
-    print(f"{'':10s} the prediction over eta mu_hat: {wish:.2f}")
+    print(f"{name:10s} from step {at[6]:,} on, b over eta mu_hat: {fell:.3f}; predicted: {wish:.3f}")
+    print(f"{'':10s} b over its prediction, median and quartiles: {ratio.numpy().round(2)}")
     print(f"{'':10s} angle at step 10,000: {theta:.2f}, its exponent {power:.2f}")
     if beta == 0.95:
         assert (abs(ratio - 1) < 0.02).all(), again.format("17.4")
         assert -0.95 < power < -0.8
         assert abs(rates.interval(exponent("W", name, "gap"))[0] + 1) < 0.06
     else:
-        assert 0.015 < wish < 0.03
-        assert 0.1 < abs(ratio[0] - 1) + 0.01 < 0.12
+        longer = torch.tensor([adam_speed(0.1, float(m), 0.9, beta) for m in margins])
+        assert 0.0205 < wish < 0.022 < 0.0235 < fell < 0.025
+        assert abs(ratio - 1.1).max() < 0.01, "the rival: the law holds by now"
+        assert (longer < 1.01 * said).all()
         assert power > -0.1
         first = np.diff(np.log(s - np.arctan(s)))  # while the divisor holds the first gradients only
         for k in (4, 6):
@@ -957,9 +993,12 @@ for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
 
 # %% [markdown]
 # With $\beta_2 = .95$ the prediction holds within two percent in the quartiles: Adam has sign descent's
-# exponents, at seven tenths of its speed. With the default $.999$ the loss is to fall a fiftieth as fast as
-# $\eta$ asks for, and **longer steps would hardly help: the divisor sets the clock.** The angle to sign
-# descent's SVM hardly improves after step 1,000.
+# exponents, at seven tenths of its speed.
+#
+# With the default $.999$ the law does not hold yet. Measured is that from step 3,162 on the logarithm of the
+# loss falls at .024 of $\eta\hat\mu$ a step, a tenth faster than predicted; and that the angle to sign
+# descent's SVM hardly improves after step 1,000. By the law, ten times longer steps would change the fall by
+# less than 1%: **the divisor sets the clock.**
 #
 # <details><summary>Why is $b$ still a tenth above its prediction, and its limit?</summary>
 #
@@ -972,16 +1011,16 @@ for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.8 Where Adam goes, and all runs in one picture *(optional)*
 #
-# **A divisor $D$ that stands still is a metric.** A step then adds $-\eta\,G_{ab}/D_{ab}$ to the entry
-# $W_{ab}$, so $-\eta\,G_{ab}/\sqrt{D_{ab}}$ to $\sqrt{D_{ab}}\,W_{ab}$: $-\eta$ times the slope in this
-# entry. So these entries descend plainly, and go to the SVM with the smallest $\sum D_{ab} W_{ab}^2$. We
-# solve that too, with the last divisor. A rival: $D = 1$, the Frobenius norm.
+# **A divisor $B$ that stands still is a metric.** A step then adds $-\eta\,G_{kl}/B_{kl}$ to the entry
+# $W_{kl}$, so $-\eta\,G_{kl}/\sqrt{B_{kl}}$ to $\sqrt{B_{kl}}\,W_{kl}$: $-\eta$ times the slope in this
+# entry. So these entries descend plainly, and go to the SVM with the smallest $\sum B_{kl} W_{kl}^2$. We
+# solve that too, with the last divisor. A rival: $B = 1$, the Frobenius norm.
 
 # %%
 wins = svm.attention_problem(twice.X, twice.z, chosen(W, twice))
 to_sign = angle(W, svm.solve(wins, norm=math.inf).value)
 root = divisors[-1].sqrt() / divisors[-1].flatten(1).amax(1)[:, None, None].sqrt()
-rows = wins.a[..., :, None] * wins.b[..., None, :] / root[:, None]  # in the entries sqrt(D) W
+rows = wins.a[..., :, None] * wins.b[..., None, :] / root[:, None]  # in the entries sqrt(B) W
 scaled = svm.HardMarginProblem(rows.flatten(-2), None, torch.ones_like(rows[..., 0, 0]))
 metric = svm.solve(scaled).value.view_as(root) / root
 to_metric = angle(W, metric)
@@ -1000,8 +1039,8 @@ for other in (to_sign, to_rival):
 assert alike_to_last > 0.9995
 
 # %% [markdown]
-# With $.95$ Adam goes where sign descent goes. (The two SVMs agree there: for $D = |G|$ the metric's is
-# solved by a multiple of $G/D$, the sign of $G$.) With $.999$ its divisor is still the first gradients: from
+# With $.95$ Adam goes where sign descent goes. (The two SVMs agree there: for $B = |G|$ the metric's is
+# solved by a multiple of $G/B$, the sign of $G$.) With $.999$ its divisor is still the first gradients: from
 # step 300 on its shape hardly changes. So it is nearest to the SVM of *their* metric, for as long as that
 # lasts. In the long run of exercise 17.4 the latest gradient has the share $1 - \beta_2 e^{2b}$ in the mean
 # of squares, and those before it nearly the same. So later gradients weigh as much as the first after its
@@ -1018,7 +1057,8 @@ for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
 # Two families are left. **Mirror descent** (lesson 15) adds its steps up in the entries of $W$ to the power
 # $\rho - 1$, so $R \sim j^{1/(\rho - 1)}$. For $\rho = 3$ law 1 gives $j^{-1/2}$. For $\rho = 1.5$ steps of
 # one length are growing ones in $W$, like steps of $0.1\,j$, and the limit of long steps gives $j^{-1}$.
-# **Muon** takes a polynomial in place of spectral descent's polar factor (lesson 03).
+# **Muon** takes a polynomial in place of spectral descent's polar factor (lesson 03): we know no law for it,
+# and only measure.
 #
 # **Keys and queries** multiply: with steps of length $\eta$ they grow as $j$, and $W = KQ^\top$ as $j^2$. So
 # we follow them for 3,000 steps only, against the nuclear SVM (lesson 11). For other norms we know no limit.
@@ -1080,7 +1120,8 @@ show(
 
 # %% [markdown]
 # **Figure 4.** Exponents, with 95% intervals. Grey: expected; for other norms from the gap's exponent to
-# half of it, as on $W$ in 17.6 (no law says so, and only $p$ tests it). Purple: stated for the angle.
+# half of it, as on $W$ in 17.6 (no law says so, and only $p$ tests it). Purple: stated for the angle
+# (GD: of linear models).
 # *Long* are steps of 0.3; *linear*, of $0.1\,j$; *Muon, scaled* gets each gradient rescaled.
 #
 # Where grey is, exponents are there to 0.1, but for two, on their way, we think (17.5): $0.1\sqrt j$ falls
@@ -1097,11 +1138,11 @@ show(
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | one curve | equal angles at equal length | to 1% in the quartiles (GD: at 8); Polyak's 7 to 17% higher |
+# | one curve | equal angles at equal length | quartiles to 1% (GD: to 65); Polyak's 7 to 17% higher |
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 to 2%, all to 58% |
 # | the longest step | $\eta^* = 2\hat\mu/h$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
 # | **up, then down** | law 1 once settled, towards $J^{-2}$ | 1% in all 15, $R$, $r_0$ read; $J^{-1.8}$ |
-# | Adam, $\beta_2 = .95$ | exercise 17.4 | quartiles within 2% |
+# | Adam, $\beta_2 = .95$ | exercise 17.4 | quartiles within 2%; $.999$: not there yet |
 
 # %% [markdown]
 # ## Questions
