@@ -10,7 +10,7 @@ help:
 	@echo "make learn   prepare .venv, copy the lessons to my-lessons/, open JupyterLab where you left off"
 	@echo "             make learn TORCH=cpu, the first time: a torch without CUDA (Linux without an NVIDIA GPU)"
 	@echo "             make learn ARGS=\"--no-browser --port=8899\" passes options to JupyterLab"
-	@echo "make test    run the unit tests, the browser tests and every lesson; solutions and slow tests: make test ARGS=--slow"
+	@echo "make test    run the unit tests and every lesson; slow tests, solutions, a browser: make test ARGS=--slow"
 	@echo "make grade   grade submissions: make grade ARGS=\"SUBMISSIONS --lesson 06 --seed-file FILE --out DIR\""
 	@echo "make release make a lesson's assignment for nbgrader: make release ARGS=\"06 --out DIR\""
 	@echo "make build   rebuild lessons/ and solutions/ from course/source; one of them: make build ARGS=05"

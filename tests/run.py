@@ -1,6 +1,7 @@
-"""Run the unit tests, the browser tests and every lesson, and end in one line: what `make test` does.
+"""Run the unit tests and every lesson, and end in one line: what `make test` does.
 
-With --slow, run only what this leaves out: the tests marked `slow`, `tests/theory`, and the solved lessons.
+With --slow, run only what this leaves out: the tests marked `slow`, `tests/theory`, `tests/browser`, and the
+solved lessons.
 """
 
 import argparse
@@ -45,17 +46,17 @@ def steps(notebooks: list[str], slow: bool = False) -> dict[str, list[str]]:
     own = [*PYTEST, "-p", "no:nbval"]  # which takes two seconds to load, in each worker
     spread = ["-n", str(few // 2), "--dist", "worksteal"] if few > 3 else []
     library = ["tests/mini_attn", "tests/benchmarks"]
-    others = [*library, "tests/theory", "tests/browser"]
-    parts = {"library": library, "course": ["tests", *(f"--ignore={folder}" for folder in others)]}
+    grader = ["tests/course/grade"]
+    others = [*library, *grader, "tests/theory", "tests/browser"]
+    rest = ["tests", *(f"--ignore={folder}" for folder in others)]
+    parts = {"course": rest, "library": library, "grader": grader}
     if slow:
         parts["theory"] = ["tests/theory"]
-        return {name: [*own, *paths, "-m", "slow", *spread] for name, paths in parts.items()} | computing
-    return {
-        **{name: [*own, *paths, "-m", "not slow", *spread] for name, paths in parts.items()},
-        # Its driver leaves an event loop running in the process; other tests start one of their own.
-        "browser": [*own, "tests/browser"],
-        **computing,
-    }
+    wanted = ["-m", "slow" if slow else "not slow"]
+    tests = {name: [*own, *paths, *wanted, *spread] for name, paths in parts.items()}
+    # Its driver leaves an event loop running in the process; other tests start one of their own.
+    browser = {"browser": [*own, "tests/browser"]} if slow else {}
+    return tests | browser | computing
 
 
 def side_by_side(commands: dict[str, list[str]], folder: str, environment: dict[str, str]) -> dict[str, int]:
