@@ -34,6 +34,8 @@ COMMANDS = {  # name: (extras of pyproject.toml, what the environment's Python r
 COMPILE = """import compileall, re, sysconfig
 for folder in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
     compileall.compile_dir(folder, quiet=2, workers=0, rx=re.compile(r"[/\\\\]tests?[/\\\\]"))"""
+# Compiled loops and the list of fonts: made now, not when a lesson first trains or draws.
+FIRST = "import mini_attn.kernels, matplotlib.font_manager"
 
 # What pip says, and what a person should do about it. The first match counts.
 ADVICE = [
@@ -231,7 +233,7 @@ def install(extras):
     run([*pip, "--editable", target])
     run([*pip, "--no-deps", *pyproject()["tool"]["mini_attn"]["data"]])
     run([PYTHON, "-c", COMPILE])
-    run([PYTHON, "-c", "import mini_attn.kernels"])  # compiled now, not when a lesson first trains
+    run([PYTHON, "-c", FIRST])
     say(f"Installed in {time.monotonic() - start:.0f} s.")
 
 

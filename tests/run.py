@@ -16,8 +16,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTEST = [sys.executable, "-m", "pytest"]
-# Also compiles, and builds matplotlib's font cache, whose message would otherwise end up in some notebook.
-PREPARE = [sys.executable, "-c", "import course, mini_attn.kernels, matplotlib.font_manager"]
+# Once for all parts; and matplotlib's list of fonts, whose message would otherwise end up in some notebook.
+COMPILE = """import compileall, matplotlib.font_manager
+raise SystemExit(not all([compileall.compile_dir(room, quiet=1) for room in ("course", "mini_attn")]))"""
+PREPARE = [sys.executable, "-c", COMPILE]
 NOTEBOOKS = "lessons", "solutions"  # folders, and steps of the usual run and of the slow one
 # What a notebook prints must not depend on the processor. With MINI_ATTN_OLD_PROCESSOR set, the lessons are
 # computed as one without AVX would, the solutions, which share all their other cells, as this one does.
@@ -130,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # each worker and kernel would compile every module
         if subprocess.call(PREPARE, cwd=ROOT, env=environment):
-            failures.append("the course cannot be imported")
+            failures.append("the course cannot be compiled")
         commands = steps(notebooks, slow)
         reports = {step: Path(folder, f"{step}.xml") for step in commands}
         commands = {step: [*command, f"--junitxml={reports[step]}"] for step, command in commands.items()}

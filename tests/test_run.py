@@ -47,7 +47,12 @@ def test_last_line(arguments, line):
 
 
 @pytest.fixture
-def course(tmp_path, monkeypatch):
+def prepare():
+    return run.PREPARE
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch, prepare):
     """A project with one lesson, where each step writes a given report and exits with a given status."""
     monkeypatch.setattr(run, "ROOT", tmp_path)
     for folder in run.NOTEBOOKS:
@@ -158,10 +163,15 @@ def test_nothing_that_fails_is_passed_over(course, capfd, step, status, report, 
     assert last_line(capfd) == f"Something failed: {said}. The reasons stand above."
 
 
-def test_a_course_that_cannot_be_imported_is_not_well(course, capfd, monkeypatch):
-    monkeypatch.setattr(run, "PREPARE", [sys.executable, "-c", "import no_such_module"])
+def test_a_course_that_cannot_be_compiled_is_not_well(course, capfd, monkeypatch, prepare):
+    monkeypatch.setattr(run, "PREPARE", prepare)
+    for room in ("course", "mini_attn"):
+        (run.ROOT / room).mkdir()
+    assert course() == 0
+    (run.ROOT / "course" / "broken.py").write_text("def\n")
+    capfd.readouterr()
     assert course() == 1
-    assert last_line(capfd) == "Something failed: the course cannot be imported. The reasons stand above."
+    assert last_line(capfd) == "Something failed: the course cannot be compiled. The reasons stand above."
 
 
 WAITING = """

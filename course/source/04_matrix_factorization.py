@@ -644,9 +644,9 @@ show(
 # and the theorem allows a run to end here. Will it?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **The law.** Near a KKT point the pull is $M = b S$, where $b > 0$ fades with the loss. The **live**
-# directions, those of $W$, move with $U' = M V = b U$ and $V' = b V$: their singular values grow at the rate
-# $2b$.
+# **The law.** Far out along a KKT point the pull is $M \approx b S$, where $b > 0$ fades with the loss. The
+# **live** directions, those of $W$, move with $U' = M V = b U$ and $V' = b V$: their singular values grow at
+# the rate $2b$.
 #
 # Now put a **newcomer** into a column of its own, along singular vectors of $S$ with singular value $c$, so
 # small that $S$ stays as it is. Its two factors feed each other like $a_k$, $b_k$ in section 4.5, with
@@ -781,7 +781,7 @@ assert 0.44 < least < 0.46 < 0.69 < middle < 0.71 < 0.95 < most < 1 < 1.3 < c.mi
 assert 26.5 < 10 ** (1 / middle) < 27.5 < 150 < 10 ** (1 / least)
 
 # %% [markdown]
-# In all ten $c > 1$, and no newcomer outgrows $\sigma_1^c$: a forecast is about the least that these waits
+# In all ten $c > 1.3$, and no newcomer outgrows $\sigma_1^c$: a forecast is about the least that these waits
 # take. Where it says ten times the digits, the median power needs 27, the least over 150.
 
 # %% [markdown] slideshow={"slide_type": "slide"}

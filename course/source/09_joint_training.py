@@ -408,8 +408,8 @@ for k, ratio in enumerate(ratios):
 # smaller.
 
 # %% [markdown]
-# **Any data.** Far out $v \approx u_{\min}\, v_{\mathrm{mm}}$, where $u_{\min}$ is the smallest signed
-# output. So the signed output of sequence $i$ is $u_{\min}\, u_i^*$, with
+# **If all $g_{it} > 0$.** Far out $v \approx u_{\min}\, v_{\mathrm{mm}}$, where $u_{\min}$ is the smallest
+# signed output. So the signed output of sequence $i$ is $u_{\min}\, u_i^*$, with
 # $u_i^* = y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} \ge 1$ (and $= 1$ in $\mathcal S$). Let $\Delta$ be the
 # smallest lead $p \cdot a_{it}$ in $\mathcal S$. Then the smallest exponent in $\mathcal S$ is
 # $u_{\min} + \Delta$, and no other is below it if $u_{\min}\, u_i^* + p \cdot a_{it} \ge u_{\min} + \Delta$.
@@ -848,7 +848,7 @@ assert (late_ratio > 1.2 * early_ratio).all()
 # vanishing steps $\|v\|/\|p\|$ would stay $\omega$, and exercise 09.4 gives 0.72 and 0.22: steps of 0.02 are
 # near.
 #
-# The drift is the step's. In time fixed steps, here of 0.1, jump across the balance and cancel in part. So
+# The drift is the step's. In time, fixed steps, here of 0.1, jump across the balance and cancel in part. So
 # $\|v\|/\|p\|$ grows, $\Delta/u_{\min}$ falls, and attention with it, never below $\max(0, 1 - c)$. In the
 # *measured* ratio the law holds, within 0.03.
 #
@@ -872,9 +872,8 @@ progress("09")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Trained together, $v$ goes to the **label SVM** of the selected tokens, and, if attention decides, $p$ to
-#   an **Att-SVM** whose right-hand sides the head sets: 1 for its support sequences, at most 1 for the
-#   others.
+# - Trained together, if attention decides, $v$ goes to the **label SVM** of the selected tokens and $p$ to an
+#   **Att-SVM** whose right-hand sides the head sets: 1 for its support sequences, at most 1 for the others.
 # - How far below 1 depends on $\|v\|/\|p\|$: tight at 0, softened in between, and *relaxed* from a **border**
 #   on.
 # - The regularisation path obeys the same count: head first, relaxed; prompt first, tight.

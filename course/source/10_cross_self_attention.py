@@ -132,10 +132,9 @@ show(
 # %% [markdown]
 # **Figure 1.** Sequence 1 in blue (circles), sequence 2 in orange (squares); the selected token is full.
 # Outside: the queries. Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from $W = 0$, the
-# first one left out.
-# Dashed: the direction of $W_{\mathrm{mm}}\, z_i$, computed without training. Dotted: the line orthogonal
-# to it, halfway between the selected token and the next. (Of many random draws we show one that is easy to
-# read.)
+# start left out. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$, computed without training. Dotted: the
+# line orthogonal to it, halfway between the selected token and the next. (Of many random draws we show one
+# that is easy to read.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.2 W is a p
@@ -831,7 +830,8 @@ for ax, n, row in zip(axes, (2, 80), (0, 3), strict=True):
         for r, y, fill in zip(
             ratios[:, row, k].median(-1).values, means[:, row, k], (color, "white"), strict=True
         ):
-            ax.plot(r, y, marker, color=color, markersize=8, markerfacecolor=fill, zorder=4)
+            size = 6 if fill == "white" else 9  # of marks at one place both are seen
+            ax.plot(r, y, marker, color=color, markersize=size, markerfacecolor=fill, zorder=14 - size)
     ax.set(xscale="log", xlabel="ratio $r = b_v / b$", title=f"$n = {n}$", ylim=(0, 1.05))
     ax.set_xticks([1, 2, 5, 10, 20, 50], [1, 2, 5, 10, 20, 50])
 axes[0].set_ylabel("share that selects token 1")
@@ -839,7 +839,7 @@ axes[0].legend(loc="upper left")
 show(
     fig,
     alt="Share of new sequences against the ratio, for two and for 80 training sequences, a curve for the "
-    "first step and one for the SVM. For two both rise to flat tops beyond both ratios, at dotted lines; for "
+    "first step and one for the SVM. For two both rise to flat tops beyond both ratios; for "
     "80 both fall from tops below both. Full and open marks lie near the curves.",
 )
 
@@ -1046,8 +1046,8 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 # rank of $W_{\mathrm{mm}}$ be? And that of a $W$ trained from the start of `torch.nn.Linear`?
 # <details><summary>Answer</summary>
 #
-# At most 12. Trained from that start by plain gradient steps, $W$ almost surely has rank 64 at each step: a
-# gradient only has queries on the right, so the change has rank at most 12, and the rest of the start stays.
+# At most 12. Trained from that start by plain gradient steps, $W$ almost surely has rank 64 at each step: the
+# change has rank at most 12, and $\det W$ is an analytic function of the start that is not always 0.
 # </details>
 #
 # **3.** In self-attention a sequence stands in the data twice, with opposite labels. Is the choice of the

@@ -486,6 +486,7 @@ assert (theta[-4] / angle(W, W_mm)).median() > 1.15  # the rival: plain steps tu
 # steps that far out are on the same curve. Now to one degree.
 
 # %%
+# computed once for all readers: course/replicate/lesson_17.py has the sizes and the steps
 stored = {name: measured(f"17.{name}").load() for name in ("p", "W", "KQ")}
 
 
@@ -552,7 +553,7 @@ assert sum(not low < -1 < high for (_, name), (_, low, high) in fitted.items() i
 
 # %% [markdown]
 # Plain descent and NGD have the exponent $-1$ of law 1, each in its own clock, to within 0.06. So have
-# Polyak's steps, though most of those runs zigzag (17.5). Most intervals miss $-1$: a decade is no limit.
+# Polyak's steps, though on $W$ most of them zigzag (17.5). Most intervals miss $-1$: a decade is no limit.
 #
 # **NGD beats its stated rate.** Proved for self-attention is, as we read Vasudeva, Deora and Thrampoulidis
 # (2024), an angle of order $j^{-1/2}$, up to logarithms.
@@ -756,7 +757,7 @@ assert abs(grew + fell) < 0.05
 sums = torch.tensor([sum(up_and_down(j, J) for j in range(1, J + 1)) for J in horizons.tolist()])
 kept = (lengths_J / sums)[fast].median(0).values
 order = rates.slope(horizons[1:].double(), sums[None, 1:].double())[0]
-print(f"sum of the steps: as J^{order:.2f}; R keeps {kept[1]:.2f} of it at first, {kept[-1]:.2f} at last")
+print(f"sum of the steps: as J^{order:.2f}; R keeps {kept[1]:.2f} of it at J = 1,000, {kept[-1]:.2f} at last")
 assert kept[1] > 1.5 * kept[-1] > 1.5 * speed[fast].median()  # the rival: one share for all J
 assert (own[~fast] > 1.05).sum() >= 3  # which, and by how much, a last digit decides: they zigzagged
 
@@ -786,7 +787,7 @@ ax.legend()
 show(
     fig,
     alt="Angle against steps for four step rules on W, on logarithmic axes, with a line of slope minus one. "
-    "Growing steps fall more steeply than it and are the lowest of the four; stars for the ends of four runs "
+    "Growing steps fall more steeply than it and end lowest of the four; stars for the ends of four runs "
     "that go up and down fall more steeply still and end far below all.",
 )
 
@@ -1005,7 +1006,7 @@ for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
 # With the first gradients alone in it, the divisor is in proportion to $1/s$ with
 # $s = \sqrt{\beta_2^{-j} - 1}$. So Adam descends plainly, with steps in proportion to $s$. As in 17.3, one
 # over the excess grows as their sum, here as $s - \arctan s$. That is right to 1% in the median, from step
-# 1,000 on, and falls faster than its limit as long as $s$ is not large.
+# 1,000 on, and grows faster than in the limit as long as $s$ is not large.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1055,10 +1056,10 @@ for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
 
 # %% [markdown]
 # Two families are left. **Mirror descent** (lesson 15) adds its steps up in the entries of $W$ to the power
-# $\rho - 1$, so $R \sim j^{1/(\rho - 1)}$. For $\rho = 3$ law 1 gives $j^{-1/2}$. For $\rho = 1.5$ steps of
-# one length are growing ones in $W$, like steps of $0.1\,j$, and the limit of long steps gives $j^{-1}$.
-# **Muon** takes a polynomial in place of spectral descent's polar factor (lesson 03): we know no law for it,
-# and only measure.
+# $\rho - 1$, so $R \sim j^{1/(\rho - 1)}$. For $\rho = 3$ a curve $1/R$ gives $j^{-1/2}$. For $\rho = 1.5$
+# steps of one length are growing ones in $W$, like steps of $0.1\,j$, and the limit of long steps gives
+# $j^{-1}$. **Muon** takes a polynomial in place of spectral descent's polar factor (lesson 03): we know no
+# law for it, and only measure.
 #
 # **Keys and queries** multiply: with steps of length $\eta$ they grow as $j$, and $W = KQ^\top$ as $j^2$. So
 # we follow them for 3,000 steps only, against the nuclear SVM (lesson 11). For other norms we know no limit.
@@ -1130,8 +1131,8 @@ show(
 # On $(K, Q)$ it is one curve again: at equal length plain, normalised and growing steps are equally far off,
 # to 6% in the quartiles; Polyak's are farther, as on $W$ (of the runs that end at $L_\infty$).
 #
-# But this curve is not $1/R$: exponents are $-0.3$ to $-0.5$, though $R$ grows as $j^2$ and $j^3$. Why, we do
-# not know.
+# But this curve is not $1/R$: exponents are $-0.3$ to $-0.5$, though $R$ grows as $j^2$ and $j^3$ (NGD,
+# growing). Why, we do not know.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.9 Claims and measurements

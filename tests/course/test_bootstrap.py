@@ -17,7 +17,7 @@ from course import bootstrap
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
 (DATA,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mini_attn"]["data"]
-SETUP = DATA, bootstrap.COMPILE, "import mini_attn.kernels"  # what follows the course itself: data, and code
+SETUP = DATA, bootstrap.COMPILE, bootstrap.FIRST  # what follows the course itself: data, and code
 Usage = namedtuple("Usage", "free")
 Folder = namedtuple("Folder", "path venv commands")
 

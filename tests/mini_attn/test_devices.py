@@ -71,7 +71,13 @@ def test_training(device, name):
     assert_same(g["log_loss"], h["log_loss"], device)
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("normalised", "mirror", "adam") else pytest.param(name, marks=pytest.mark.slow)
+        for name in OPTIMIZERS
+    ],
+)
 def test_optimisers(device, name):
     here, there = (trained(place, MODELS["W"], OPTIMIZERS[name])[0] for place in (CPU, device))
     assert_same(there.W, here.W, device)

@@ -96,7 +96,9 @@ def _trained(kind: str, trials, steps=12, **arguments):
     return model, history
 
 
-@pytest.mark.parametrize("ridge", [0.0, 1e-3])  # compiled, or torch's steps
+@pytest.mark.parametrize(
+    "ridge", [0.0, pytest.param(1e-3, marks=pytest.mark.slow)]
+)  # compiled, or torch's steps
 @pytest.mark.parametrize("kind", ["W", "KQ", "joint"])
 def test_the_number_of_threads_does_not_change_a_bit(kind, ridge, two_threads, small_blocks):
     model, history = _trained(kind, 700, schedule=train.growing, ridge=ridge)

@@ -87,7 +87,7 @@ def test_equality_rows(norm, method):
 
 
 @pytest.mark.parametrize(("norm", "method"), METHODS)
-@pytest.mark.parametrize("scale", [1e-8, 1e8])
+@pytest.mark.parametrize("scale", [1e-8, pytest.param(1e8, marks=pytest.mark.slow)])
 def test_scale_changes_nothing_but_the_scale(norm, method, scale):
     problem = attention()
     plain = svm.solve(problem, norm=norm, method=method)
