@@ -184,7 +184,12 @@ def nearest(which, *, trials, seed):
     return {"ahead": torch.where(towards[0].isinf(), -torch.inf, towards[0] - towards[1]).float()}
 
 
-RULES = {"p, n = d/2": ("p", 1 / 2, 1), "W, n = d": ("W", 1, 1), "W, n = d^2/8": ("W", 1 / 8, 2)}
+RULES = {
+    "p, n = d/2": ("p", 1 / 2, 1),
+    "W, n = d^2/8": ("W", 1 / 8, 2),
+    "W, n = d": ("W", 1, 1),
+    "W, n = d^1.5": ("W", 1, 1.5),
+}
 
 
 def crowded(rule, d, *, trials, seed):
@@ -307,12 +312,12 @@ MEASURED = [
     ),
     Measured(
         id="12.crowded",
-        what="The number of sequences grows with d: as d/2, d, d^2/8.",
+        what="The number of sequences grows with d: as d/2, d^2/8, d, d^1.5.",
         trial=crowded,
         grid={"rule": list(RULES), "d": [4, 8, 12, 16, 24]},
         trials=500,
         batch=100,
-        minutes=3,
+        minutes=4,
     ),
     Measured(
         id="12.load",
