@@ -226,11 +226,11 @@ for kind, n, T, d, problems, every in (
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.3 Possible for a random choice
 #
-# What of *one* choice of Gaussian tokens, drawn without a look at the data? (The best one is not: 12.4.) A
-# row is then a yes-or-no question with a random answer. If all rows were independent, $N$ questions to $D$
-# numbers, the answer is classical (Cover 1965, Wendel 1962): one half at $N = 2 D$. But the $T - 1$
-# comparisons $x_{i\alpha_i} - x_{it}$ of a sequence share $x_{i\alpha_i}$, and cost less than $T - 1$
-# independent questions. How much less?
+# What of *one* choice of Gaussian tokens, drawn without a look at the data? A row is then a yes-or-no
+# question with a random answer. If all rows were independent, $N$ questions to $D$ numbers, the answer is
+# classical (Cover 1965, Wendel 1962): one half at $N = 2 D$. But the $T - 1$ comparisons $x_{i\alpha_i} -
+# x_{it}$ of a sequence share $x_{i\alpha_i}$, and cost less than $T - 1$ independent questions. How much
+# less?
 #
 # Take the logits of one sequence as $T$ independent $N(0, 1)$ numbers, and move them as little as possible to
 # where $\alpha$ is ahead: to the nearest $h$ with $h_\alpha \ge h_t$ for all $t$. Some of these constraints
@@ -447,7 +447,7 @@ show(
 
 # %% [markdown]
 # **Figure 3.** $p$, $n = 3$, $T = 4$: measured shares (bars: 95%; 400 choices each) and the law. Dotted:
-# Cover's count, as if the nine comparisons were independent. It is refused.
+# Cover's count, as if the nine comparisons were independent: refused.
 
 # %% [markdown]
 # For $p$, and for $W$ with $d \ge n$ (here the row 2, 5, 2), the law is exact. Among the other rows of $W$ it
@@ -498,9 +498,9 @@ widgets.sliders(
 # at any $T$ and $d$: a chance of $2^{1 - n}$ at least. With $W = v w^\top$ the logits are
 # $(w \cdot z_i)\,(v \cdot x_{it})$, so a $w$ with $y_i\, w \cdot z_i > 0$ for all $i$ makes it possible. If
 # $d \ge n$ there is one. Token 1 of each sequence is a random choice: on the same data (one length) it is
-# possible less often at $d = 2$, and about as often at $d = 8$.
+# possible less often at $d = 2$, about as often at $d = 8$.
 #
-# Of all 72,000 runs, how many ended at the best tokens, and how many could have?
+# Of all 72,000 runs, how many ended at the best tokens, how many could have?
 
 # %%
 possible = shares.possible.astype(bool)
@@ -561,8 +561,8 @@ for kind in ("p", "W"):
         assert name[0] == "n" or abs(right / (right + rest) - {"p": 0.54, "W": 0.71}[kind]) < 0.005
 
 # %% [markdown]
-# **No other local winner**: every one of these runs is global. An observation, no theorem: section
-# 12.7 has two exceptions at other sizes.
+# **No other local winner**: every one of these runs is global. No theorem: 12.7 has two exceptions
+# at other sizes.
 #
 # **The first gradient** explains 54 and 71% of the global runs. But one run that it favours is not global: it
 # is only the *first* step.
@@ -773,8 +773,8 @@ for n, T in ((3, 4), (4, 3), (2, 6)):
 # Less than half is left at equal rivals, at all three sizes: most of the gain goes together with the number
 # of rivals.
 #
-# So dimensions make the best choice **possible**, and they **remove rivals**. Where the best choice is
-# possible and has no rival, all but two of 15,312 runs were global.
+# So dimensions make the best choice **possible**, and they **remove rivals**. With the best choice
+# possible and no rival, all but two of 15,312 runs were global.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.8 In the limit *(optional)*
@@ -850,18 +850,18 @@ assert (least[1:] > 1.5 * most[:-1]).all()
 
 # %% [markdown]
 # Not for these. With $n = d^{3/2}$ the numbers outgrow the rows, and each *sequence* does better; yet the
-# share of global runs falls from more than a half to 0.03. It is one sequence against all: if they fail
-# nearly independently, with a chance $\varepsilon$ each, all are right with the chance
+# share of global runs falls from more than a half to 0.03. If sequences fail nearly independently, with a
+# chance $\varepsilon$ each, all are right with the chance
 #
 # $$(1 - \varepsilon)^n \approx e^{-n \varepsilon}.$$
 #
 # The last two columns agree within 0.06. So what counts is $n\varepsilon$, the mean number of sequences that
 # fail in a run. Of these four rules it falls with $n = d$ only.
 #
-# For $\varepsilon$ itself we have no law. At $T = 3$ it rises with the load (last line). At equal load (first
-# six rows) it rises from $d = 4$ to 12, for $p$ to about twice, and changes by less than a quarter from there
-# to 24. With $n = d$ it falls about as the square of the load; with $n = d^{3/2}$ less steeply, and
-# $n\varepsilon$ grows from 0.5 to 3.3.
+# For $\varepsilon$ itself we have no law. It rises with the load (last line) and, at equal load, from $d = 4$
+# to 12, for $p$ to about twice; to 24 it changes by less than a quarter (first six rows). With $n = d$ it
+# falls about as the square of the load; with $n = d^{3/2}$ less steeply, and $n\varepsilon$ grows from 0.5 to
+# 3.3.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.10 Claims and measurements
