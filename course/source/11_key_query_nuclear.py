@@ -289,7 +289,7 @@ assert norm["without"][1] > 20 * norm["without"][0]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 The ridge at rest *(optional)*
 #
-# Is the public run at rest? Two numbers for each of our twelve runs: the **residual**, how much of
+# Is such a run at rest? Two numbers for each of our twelve runs: the **residual**, how much of
 # $2 \varepsilon (K, Q)$ the forces fail to balance, and $\lVert S \rVert_{\mathrm{op}}$, where $S$ is the
 # multiple of $M$ with $\langle S, W \rangle = \lVert W \rVert_*$.
 
@@ -505,10 +505,13 @@ def forces(W, X, z, y, v):
 
 
 draws = tokens, data.random_tokens(n=6, T=8, d=10, trials=12, seed=7)  # ours and twelve more
-both = [np.stack([getattr(drawn, part).numpy() for drawn in draws]) for part in "Xzyv"]
-small = [models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1) for _ in draws]
-at_100 = [flow.follow(model, drawn, [100.0]) for model, drawn in zip(small, draws, strict=True)]
-KQ = np.stack([np.concatenate([getattr(run, name).numpy() for run in at_100]) for name in "KQ"])
+joint = data.TokenData(*(torch.stack([getattr(drawn, part) for drawn in draws]) for part in "Xzyv"))
+both = [getattr(joint, part).numpy() for part in "Xzyv"]
+start = models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1).state_dict()
+small = models.FactoredAttention(d, d, trials=(2, trials))
+small.load_state_dict({name: one.expand(2, trials, d, d) for name, one in start.items()})
+at_100 = flow.follow(small, joint, [100.0])
+KQ = np.concatenate([at_100.K, at_100.Q])
 W, S = product(KQ), forces(product(KQ), *both)  # (2 draws, trials, d, d)
 print(
     "start 0.001, at lead 100: singular values of W / sigma_1, S along these;  c, W / sigma_1 along xi, zeta"
@@ -567,12 +570,13 @@ assert (wrong[:, 2] > 5 * wrong[:, 0]).all()
 # %% [markdown]
 # It does at this size, with a median error of .02 from $\beta = 1$ to .09 from $\beta = .001$. Nearly always
 # the newcomer grows a little *less*, because $c$ falls on the way: with the mean of $c$ at both ends the
-# error is below .02. (In the run farthest off, low in Figure 2, $c$ falls to 0.)
+# median error is below .02. (In the run farthest off, low in Figure 2, $c$ falls to 0.)
 
 # %% [markdown]
 # The directions that live in $W$ grow about like the norm (singular value near 1). So the newcomer's
 # **share**, its size over that of the first direction of $W$, grows like the norm to the power $c - 1$. Let
-# the stall be over when the newcomer has *half of the share that it has in* $W_{\mathrm{nuc}}$. When is that?
+# the stall be over when the newcomer has *half of the share that it has in* $W_{\mathrm{nuc}}$ (in balanced
+# factors). When is that?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.3: How long does the stall last?
@@ -614,7 +618,9 @@ check("11.3", stall)
 left, singular, right = np.linalg.svd(S)
 xi, zeta, first_c = left[..., None, :, 0], right[..., :1, :], singular[..., 0]
 W_nuc = np.stack([compared(torch.tensor(one), of)[1].value.numpy() for one, of in zip(W, draws, strict=True)])
-goal = np.abs(xi @ W_nuc @ np.swapaxes(zeta, -1, -2))[..., 0, 0] / np.linalg.norm(W_nuc, 2, axis=(-2, -1)) / 2
+u, sizes, w = np.linalg.svd(W_nuc)  # balanced factors: u sqrt(sizes), w^T sqrt(sizes); first size: 4 sizes[0]
+alike = (xi @ u + zeta @ np.swapaxes(w, -1, -2))[..., 0, :] ** 2
+goal = (alike * sizes).sum(axis=-1) / (4 * sizes[..., 0]) / 2
 each = [zip(*drawn, strict=True) for drawn in zip(*KQ, S, goal, strict=True)]
 factor = np.array([[float(stall(*one)[1]) for one in runs] for runs in each])
 stalled = (first_c > 1.15) & (factor > 1)
@@ -622,45 +628,52 @@ forecast = [np.median(factor[k][stalled[k]]) for k in range(2)]
 print("stalled: {} and {} of 12 runs; by their c the norm".format(*stalled.sum(axis=1)), end=" ")
 print("must grow by factors of {:.0f} and {:.0f} (medians)".format(*forecast))
 assert stalled.sum(axis=1).tolist() == [10, 11], again.format("11.3")
-assert np.round(forecast).tolist() == [8, 5], again.format("11.3")
+assert np.round(forecast).tolist() == [9, 5], again.format("11.3")
 
 # %% [markdown]
-# So 21 of 24 runs from $\beta = .001$, twelve of our problems and twelve of another draw, are stalled at lead
-# 100 ($c > 1.15$, the newcomer below half of its share). Now run on, in log time: each step is one percent of
-# the pair's length.
+# So 21 of 24 runs from $\beta = .001$, half of the 24 on another draw, are stalled at lead 100 ($c > 1.15$,
+# the share below its goal). Now run on, in log time: each step is one percent of the pair's length. Far out
+# they bounce from side to side, so we run again at half the step.
+
 
 # %%
-log_norm, log_size, log_first = [], [], []
-for step in range(1301):
-    W, size = product(KQ), pair_norm(KQ) ** 2  # size = 2 ||W||_*
-    if step % 2 == 0:
-        log_norm.append(np.log(size))
-        log_size.append(np.log(((xi @ KQ[0] + zeta @ KQ[1]) ** 2).sum(axis=(-2, -1))))
-        log_first.append(np.log(4 * np.linalg.norm(W, 2, axis=(-2, -1))))
-    M, _ = pull(W, *both)
-    g = np.stack([M @ KQ[1], np.swapaxes(M, -1, -2) @ KQ[0]])
-    KQ = KQ + (0.01 * np.sqrt(size) / pair_norm(g))[..., None, None] * g
-log_norm, log_size = np.array(log_norm) - log_norm[0], np.array(log_size)  # (records, 2 draws, trials)
-log_share = log_size - np.array(log_first) - np.log(goal)
+def run_on(KQ, eta):
+    """Logs of the norm's factor, the newcomer's size, its share / goal: (3, records, 2 draws, trials)."""
+    every, before, logs = round(0.02 / eta), pair_norm(KQ), []
+    for step in range(500 * every + 1):
+        W, length = product(KQ), pair_norm(KQ)
+        if step % every == 0:
+            size = ((xi @ KQ[0] + zeta @ KQ[1]) ** 2).sum(axis=(-2, -1))
+            first = 4 * np.linalg.norm(W, 2, axis=(-2, -1))
+            logs.append(np.log([(length / before) ** 2, size, size / first / goal]))
+        M, _ = pull(W, *both)
+        g = np.stack([M @ KQ[1], np.swapaxes(M, -1, -2) @ KQ[0]])
+        KQ = KQ + (eta * length / pair_norm(g))[..., None, None] * g
+    return np.stack(logs, axis=1)
+
+
+coarse, fine = (run_on(KQ, eta)[..., stalled] for eta in (0.01, 0.005))
 
 # %%
-norms, sizes, shares = (one[:, stalled] for one in (log_norm, log_size, log_share))
-draw, run = np.nonzero(stalled)[0], np.arange(stalled.sum())
-over = (shares >= 0).any(axis=0)
-end = np.where(over, (shares >= 0).argmax(axis=0), len(shares) - 1)  # the record of the end, or the last
-half = np.abs(norms - norms[end, run] / 2).argmin(axis=0)
-c, grew = first_c[stalled], np.where(over, np.exp(norms[end, run]), np.inf)
-whole, later = (
-    (sizes[end, run] - sizes[k, run]) / (norms[end, run] - norms[k, run]) for k in (0 * end, half)
-)
-print("medians: c at lead 100, power of the whole stall, of its second half:", end=" ")
-print(*(f"{np.median(one):.1f}" for one in (c, whole, later)))
-times = [np.median(grew[draw == k]) / forecast[k] for k in range(2)]
-print("the norm grows by the forecast factor times about", *(f"{float(f'{one:.1g}'):g}" for one in times))
-assert (whole < c).mean() > 0.9, again.format("11.3")
-assert (later < whole).mean() > 0.8, again.format("11.3")
-assert (grew > factor[stalled]).mean() > 0.9, again.format("11.3")
-assert times[0] > 5 > 2.4 > times[1] > 1.4, again.format("11.3")
+draw, run, c = np.nonzero(stalled)[0], np.arange(stalled.sum()), first_c[stalled]
+grew = []
+for norms, sizes, shares in (coarse, fine):
+    over = (shares >= 0).any(axis=0)
+    end = np.where(over, (shares >= 0).argmax(axis=0), len(shares) - 1)  # the record of the end, or the last
+    grew.append(np.where(over, np.exp(norms[end, run]), np.inf))
+    half = np.abs(norms - norms[end, run] / 2).argmin(axis=0)
+    whole, later = (
+        (sizes[end, run] - sizes[k, run]) / (norms[end, run] - norms[k, run]) for k in (0 * end, half)
+    )
+    times = [np.median(grew[-1][draw == k]) / forecast[k] for k in range(2)]
+    print("the norm grows by the forecast factor times about", *(f"{float(f'{one:.1g}'):g}" for one in times))
+    assert (whole < c).mean() > 0.9, again.format("11.3")
+    assert (later < whole).mean() > 0.8, again.format("11.3")
+    assert (grew[-1] > factor[stalled]).mean() > 0.9, again.format("11.3")
+    assert times[0] > 5 > 2.4 > times[1] > 1.4, again.format("11.3")
+print("medians: c at lead 100, power of the whole stall:", *(f"{np.median(one):.1f}" for one in (c, whole)))
+assert (np.isfinite(grew[0]) == over).all()
+assert (abs(np.log(grew[0][over] / grew[1][over])) < np.log(1.5)).all()
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(8.6, 3.4))
@@ -671,7 +684,8 @@ left_ax.plot([0.9, 3], [0.9, 3], color=BLACK, linewidth=1)
 left_ax.set(xlabel="power predicted: $c$ at lead 100", ylabel="power measured")
 left_ax.set(xlim=(0.9, 2.9), ylim=(0.5, 2.9), title="from lead 100 to 200")
 left_ax.legend(fontsize=9)
-grow, share = np.exp(log_norm[:, 0, 1]), np.exp(log_share[:, 0, 1])
+shown = stalled[0, :1].sum()  # the second problem
+grow, share = np.exp(fine[0, :, shown]), np.exp(fine[2, :, shown])
 right_ax.loglog(grow, share, color=ORANGE, linewidth=2.5, label="measured")
 right_ax.loglog(
     grow, share[0] * grow ** (first_c[0, 1] - 1), "--", color=BLACK, label="slope $c - 1$ of lead 100"
@@ -700,10 +714,9 @@ show(
 # The share sets out along the forecast and then bends below it. The newcomer's power is $c$ only at first:
 # over the whole stall it is lower in at least nine of ten runs, and in the second half mostly lower still.
 #
-# So most stalls outlast the forecast, in these two draws at least nine in ten. By how much depends on the
-# draw: in the median over fivefold on ours, about twofold on the other.
-#
-# What is missing is a law for $c$: we can read it off a run, not predict how it falls.
+# So most stalls outlast the forecast, in these two draws more than eight in ten. By how much depends on the
+# draw: in the median over fivefold on ours, about twofold on the other. The bounce is not why: at half the
+# step the same stalls end, at norms within a factor of 1.5.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 How many columns does it take?
@@ -797,9 +810,6 @@ assert 12.3 < float(cell.loose.mean()) < 12.5
 assert float(cell.tight.mean()) == float(cell.certified.mean()) < 4.7
 assert (int(ranks.certified.max()), int(solved.sum()), int(infeasible.sum())) == (7, 1102, 498)
 assert few[0] == few[1] + few[2] == 200 + few[2]
-pairs = [int(n) * (int(T) - 1) for n, T in (name.split(",") for name in ranks.n_T.values)]
-crowded = np.array(pairs)[:, None, None] > 2 * ranks.d.values[:, None] ** 2
-assert not (infeasible.values & ~crowded).any()
 
 # %% [markdown]
 # The nuclear SVM has a *low* rank, in each of the 60 problems below the count. A threshold on $W$ sees what
@@ -808,7 +818,7 @@ assert not (infeasible.values & ~crowded).any()
 #
 # Where the published ranks start at 1, at $d = 1$, all our problems are proved infeasible (Farkas weights,
 # lesson 02): tokens there are $\pm 1$, so in some sequence another one equals the best, and its comparison
-# reads $0 \ge 1$. (The other 298, $d$ from 2 to 5, have over twice as many comparisons as $W$ has numbers.)
+# reads $0 \ge 1$.
 
 # %% [markdown]
 # So a few columns may do? They have a **ceiling**: no matrix of rank $m$ has a larger cosine with
@@ -836,8 +846,8 @@ for size, name in (("6, 8, 10", "11.log_time"), ("10, 6, 8", "11.columns")):
 assert account == [[148, 0], [133, 8], [35, 108], [149, 0], [87, 29], [3, 142]]
 
 # %% [markdown]
-# With $d$ columns nearly all runs have arrived, with *three* it depends on the size, with *two* most are
-# barred from $W_{\mathrm{nuc}}$ (Figure 3).
+# With $d$ columns nearly all runs have arrived. With *two* most are barred from $W_{\mathrm{nuc}}$ (Figure
+# 3). With *three* it depends on the size, and the ceiling bars only 8 of the 27, and 29 of the 73, that miss.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 3, figsize=(8.8, 3.1), sharey=True)
@@ -888,7 +898,7 @@ widgets.sliders(
 )
 
 # %% [markdown]
-# **Try it** (Figure 3 without sliders): every run by itself. Long flat pieces are stalls.
+# **Try it** (Figure 3 without sliders): every run by itself. Flat pieces: stalls, or a ceiling.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 Where two columns arrive *(optional)*
@@ -953,8 +963,8 @@ assert (away_two[1:] < away_two[:2] / 2.5).all()
 # |:---|:---|:---|
 # | where they head | $W_{\mathrm{nuc}}$; $W$ alone: $W_{\mathrm{fro}}$ | .98, .99; .84 to the other |
 # | a ridge makes the figure | near $W_{\mathrm{nuc}}$ by step 2,000 | .997; without it .94 |
-# | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start, one size |
-# | a stall's length | mostly above the forecast of its first $c$ | in nine of ten, two draws |
+# | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start ($c > 1.15$) |
+# | a stall's length | mostly above the forecast of its first $c$ | over eight of ten, two draws, two steps |
 # | a bound on the rank | $r (r + 1) / 2 \le N$ | in all of 60 problems |
 # | two columns at .99, two sizes | 52 and 18 of 160 at most: ceilings | 35 and 3 |
 
@@ -985,9 +995,9 @@ progress("11")
 # - Trained as $K Q^\top$, attention heads for the **nuclear** Att-SVM of the tokens it selects; trained as
 #   $W$, for the Frobenius one. These tokens need not all be the best ones, which are the theorem's.
 # - The published .997 is a **ridge** of one rounding error at work; without it the same steps have .94,
-#   without any $\varepsilon$ .985. The public run cycles about a KKT point; short enough steps rest there
-#   (11.4).
-# - Without the ridge, descent stalls with a direction missing. Its share of $W$ grows like the norm to the
+#   without any $\varepsilon$ .985. Runs with the ridge cycle about a KKT point; short enough steps rest
+#   there (11.4).
+# - Without the ridge, descent stalls short of a direction, whose share of $W$ grows like the norm to the
 #   power $c - 1$ at first, $c$ being what $S$ has along it. As $c$ falls on the way, most stalls outlast the
 #   forecast of their first $c$.
 # - $W_{\mathrm{nuc}}$ has a low rank. With columns to spare most runs arrive, in log time; with two, a
