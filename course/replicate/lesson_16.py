@@ -31,6 +31,19 @@ def trapped(d, lead, *, trials, seed):
     }
 
 
+def longer(d, lead, *, trials, seed):
+    """Sequences on a wrong token after 400 steps, as in `trapped`, and after 4,000 where there was one."""
+    data, model = trained(60, 5, d or None, 10, lead, 400, trials=trials, seed=seed)
+    wrong = ((model.attention(data) * data.optimal).sum(-1) < 0.5).sum(-1).to(torch.int16)
+    still, k = wrong.clone(), wrong.nonzero()[:, 0]
+    if len(k):
+        some = vocabulary.NextTokens(data.embeddings[k], data.following[k], data.tokens[k], data.target[k])
+        caught = next_token.NextTokenTransformer(V, d or V, len(k), model.W_ov[k], model.W_kq[k])
+        next_token.descend(caught, some, 3600, schedule=lambda step: train.growing(400 + step))
+        still[k] = ((caught.attention(some) * some.optimal).sum(-1) < 0.5).sum(-1).to(torch.int16)
+    return {"wrong": wrong, "still": still}
+
+
 def edges(n, steps, *, trials, seed):
     """By how much the edges of level tokens grow, in log 2, while W_kq doubles its length, from unit vectors.
 
@@ -173,6 +186,17 @@ MEASURED = [
         batch=10,
         paired=("d", "lead"),
         minutes=1,
+    ),
+    Measured(
+        "16.longer",
+        "Of these, how many are there still after ten times as many steps.",
+        longer,
+        {"d": [0, 20], "lead": [0.25, 1.0, 2.0]},
+        trials=30,
+        batch=30,
+        seed=1,
+        paired=("d", "lead"),
+        minutes=2,
     ),
     Measured(
         "16.edges",
