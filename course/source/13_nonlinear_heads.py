@@ -681,7 +681,7 @@ for name, k in (("24 others", 2), ("these 24", 0)):
     grown = (sizes[6000] - sizes[2000])[k] / farther(0.1, 2000, 0.1, 6000, N)[0]
     each, slow[k] = np.sort(grown[mixing]), mixing & (grown < 0.6)
     least, rest = each[:2].round(2), each[[2, -1]].round(2)
-    print(f"{name:9s}, {mixing.sum()} runs {np.median(each):39.2f}    ", least, "  ", rest)
+    print(f"{name:9s}  {mixing.sum()} runs {np.median(each):39.2f}    ", least, "  ", rest)
     assert abs(np.median(each) - 1) < 0.05, again.format("13.4")
     assert each[1] < 0.5 < 0.85 < each[2] < each[-1] < 1.2 or k == 0, again.format("13.4")
 ahead = ((sizes[6000][1] - sizes[6000][0]) / N)[mixing]
