@@ -482,6 +482,31 @@ def base(d, *, trials, seed):
     return {name: value.float() for name, value in found.items()}
 
 
+def as_read(tokens, d, *, trials, seed):
+    """`base` by the soft SVM at a price of 1 for tokens of length 1; and the mean entropy of attention.
+
+    The tokens have the length 1, or sqrt(d) as those that a transformer's heads read.
+    """
+    X, y, E = few_sentences(trials, seed % 10_000, d=d)
+    long = {"of length 1": 1.0, "of length sqrt(d)": math.sqrt(d)}[tokens]
+    sentences = X, y, long * E
+    found = in_the_base(sentences, seed=seed, looks=ON_THE_WAY, price=PRICE / long**4, nuclear=False)
+    has, entropy = ("K and Q", "every token asks"), []
+    P = {**net.simple(has, trials, d, 8, seed), "embed": long * E}
+    for name in ("K0", "Q0"):
+        P[name].requires_grad_()
+
+    def look(step):  # the same steps again
+        if step in ON_THE_WAY:
+            keep = []
+            with torch.no_grad():
+                net.outputs(P, net.embed(P, X), has, keep)
+            entropy.append(sharpness(keep[0][1], torch.ones(X.shape, dtype=torch.bool))[0][:, 0])
+
+    descend(P, X, ["K0", "Q0"], y, has, ON_THE_WAY[-1], look)
+    return {name: value.float() for name, value in (found | {"entropy": torch.stack(entropy, 1)}).items()}
+
+
 MEASURED = [
     Measured(
         "18.heads",
@@ -542,11 +567,21 @@ MEASURED = [
     ),
     Measured(
         "18.base",
-        "Keys and queries where the theory holds, on the way, against those nobody trained: two norms.",
+        "Keys and queries in one linear layer, on the way, against those nobody trained: two norms.",
         base,
         {"d": [24, 32]},
         trials=10,
         batch=5,
         minutes=6,
+    ),
+    Measured(
+        "18.as_read",
+        "The same by the Frobenius SVM, for tokens of length 1 and of a transformer's, with the entropy.",
+        as_read,
+        {"tokens": ["of length 1", "of length sqrt(d)"], "d": [24, 32]},
+        trials=10,
+        batch=5,
+        paired=("tokens",),
+        minutes=3,
     ),
 ]

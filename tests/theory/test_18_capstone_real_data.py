@@ -70,6 +70,16 @@ def test_the_control_of_keys_and_queries_is_passed_late_where_the_theory_holds()
     assert (found["own_nuclear"] > found["own"] + 0.05).all()
 
 
+def test_on_tokens_as_long_as_a_transformers_it_is_passed_at_a_transformers_length():
+    X, y, E = taken_apart.few_sentences(3, 84, n=10, T=11)
+    long = E.shape[-1] ** 0.5 * E
+    found = stored.in_the_base(
+        (X, y, long), seed=84, looks=(20,), price=1 / long.shape[-1] ** 2, nuclear=False
+    )
+    assert (found["moved"] < 2.5).all()
+    assert (found["own"] > found["pairs"]).all()
+
+
 def test_an_mlp_only_delays_the_decision():
     """A loss that underflows stops every weight; its log does not."""
     early, late = (
