@@ -171,6 +171,7 @@ def spent(action, *args):
     return time.process_time() - start
 
 
+@pytest.mark.slow
 def test_margin_widget_answers_a_slider_about_as_fast_as_axes_can_be_drawn(lesson):
     margin_figure, margin_widget = lesson["margin_figure"], lesson["margin_widget"]
     box = margin_widget(*FOUR)

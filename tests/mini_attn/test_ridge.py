@@ -182,7 +182,7 @@ RIDGES = [1e-2, EPS, 1e-300]
 
 
 @pytest.mark.parametrize("make", [models.PromptAttention, models.CrossAttention, full_rank])
-@pytest.mark.parametrize("ridge", [1e-2, EPS])
+@pytest.mark.parametrize("ridge", [pytest.param(1e-2, marks=pytest.mark.slow), EPS])
 def test_a_path_is_stationary_by_autograd(make, ridge):
     model = make(6, trials=3)
     path = paths.ridge_path(model, small, [ridge])

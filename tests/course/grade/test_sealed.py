@@ -52,7 +52,14 @@ for folder in sys.argv[1:]:
 
 
 @pytest.mark.parametrize(
-    "name", ["mini_attn.geometry.cosin", "mini_attn.nothing.f", "numpy.abs", "mini_attn.geometry"]
+    "name",
+    [
+        "mini_attn.geometry.cosin",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("mini_attn.nothing.f", "numpy.abs", "mini_attn.geometry")
+        ),
+    ],
 )
 def test_a_misspelt_name_does_not_pass_for_sealed(name, tmp_path):
     with pytest.raises(ValueError, match=f"{name} is not a function of mini_attn"):

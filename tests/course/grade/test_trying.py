@@ -303,7 +303,14 @@ def test_who_hands_in_later_under_a_name_that_begins_alike_gets_nothing(length, 
     assert (tmp_path / "out" / "students" / f"{first}.json").exists()
 
 
-@pytest.mark.parametrize("old", [None, "M_ller", "M_ller-a7842989", "M_ller-8a2a2a2a"])
+@pytest.mark.parametrize(
+    "old",
+    [
+        None,
+        "M_ller",
+        *(pytest.param(old, marks=pytest.mark.slow) for old in ("M_ller-a7842989", "M_ller-8a2a2a2a")),
+    ],
+)
 def test_a_file_and_a_notebook_of_one_name_are_two(old, fake, kept, tmp_path):
     submissions, students = tmp_path / "submissions", tmp_path / "out" / "students"
     new = submission.identity("Müller")
