@@ -258,3 +258,27 @@ def test_the_ratio_along_v_says_how_many_new_sequences_select_their_query(T, d, 
     predicted = ((np.searchsorted(coordinates, cosine) / len(g)) ** (T - 1)).mean()
     assert abs(share - predicted) < 0.012
     assert predicted < 0.97
+
+
+@pytest.mark.parametrize(("n", "T", "d", "least"), [(3, 5, 7, 0.04), (2, 12, 16, 0.08)])
+def test_the_ratio_that_is_best_comes_from_the_rest(n, T, d, least):
+    """1 + |M|^2 / ((d - 1) b^2) for the SVM, within .02 of a grid's best; the rivals, its own ratio and 1."""
+    tokens = with_own_queries(best_first(data.random_tokens(n, T, d, trials=10, seed=65)))
+    new = with_own_queries(data.random_tokens(2000, T, d, trials=10, seed=66))
+    W = att_svm(tokens, tokens.optimal).value
+    e = tokens.v / tokens.v.norm(dim=-1, keepdim=True)
+    P = e[:, :, None] * e[:, None, :]
+    b_v = (P * W).sum((-2, -1))
+    b = (W.diagonal(dim1=-2, dim2=-1).sum(-1) - b_v) / (d - 1)
+    assert b.min() > 0
+    rest = W - b[:, None, None] * (torch.eye(d, dtype=torch.float64) - P) - b_v[:, None, None] * P
+
+    def share(ratio):
+        changed = W + (ratio * b - b_v)[:, None, None] * P
+        logits = models.CrossAttention(d, trials=10, init=changed).logits(new)
+        return (logits.argmax(-1) == 0).double().mean().item()
+
+    best = share(1 + rest.square().sum((-2, -1)) / ((d - 1) * b**2))
+    assert best > max(map(share, np.geomspace(1, 128, 15))) - 0.02
+    assert best > share(b_v / b) + least
+    assert best > share(torch.ones(10)) + least
