@@ -153,8 +153,8 @@ LESSONS = [
         "III",
         "10",
         "Cross- and self-attention",
-        "The matrix W is a p for other keys; its rank counts the queries, and plain descent keeps what a "
-        "start has outside their span. Where queries carry the answer, W learns a rule for new sequences.",
+        "The matrix W is a p for other keys, and its rank counts the queries. Where queries carry the "
+        "answer, W learns a rule for new sequences.",
         ("02", "04", "05", "06", "07", "08"),
     ),
     Lesson(
