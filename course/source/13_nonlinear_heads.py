@@ -713,7 +713,7 @@ kept, (stays, own, asked, _) = judged[0][2], reads[0]
 errors = stays != kept
 log_s = np.log(softmax(logits(found[6000][0], 0), axis=-1).clip(1e-300))
 bins = np.linspace(-20, 0, 41)
-for flags, color, name in ((kept, BLUE, "kept"), (~kept, ORANGE, "dropped")):
+for flags, color, name in ((kept, BLUE, "path keeps"), (~kept, ORANGE, "path drops")):
     left.hist(np.maximum(log_s[flags], -20), bins=bins, color=color, alpha=0.7, label=name)
     right.plot(asked[flags], own[flags], "o", color=color, markersize=4, alpha=0.7)
 left.axvline(np.log(6000**-0.5), color=BLACK, linestyle=":", linewidth=1)
@@ -727,7 +727,7 @@ right.set(
     xlim=(-0.2, 3),
     ylim=(-0.4, 3),
 )
-left.legend(loc=(0.3, 0.8), fontsize=10, handlelength=1.2, title="on the path", title_fontsize=10)
+left.legend(loc=(0.26, 0.8), fontsize=10, handlelength=1.2)
 show(
     fig,
     alt="Left, histogram of log attention after 6,000 steps: nearly all tokens that the path keeps are right "
@@ -743,8 +743,9 @@ show(
 # %% [markdown]
 # Of 288 tokens 2 and 3 differ from the path by rates, and 4 and 2 by attention cut at $j^{-1/2}$, after 6,000
 # steps. **A fixed cut must wait: ten times lower, ten times later**, for the slowest dropped tokens fall like
-# $j^{-1}$. Its count at 600 steps comes back at 6,000, one column to the right. And it has to lie below every
-# kept share, which nobody told us. $j^{-1/2}$ asks for the clock alone, rates for two lengths of $W$.
+# $j^{-1}$. Its count at 600 steps comes back at 6,000, one column to the right, to a token. And it has to lie
+# below every kept share, which nobody told us. $j^{-1/2}$ asks for the clock alone, rates for two lengths of
+# $W$.
 #
 # The 2 by rates in these 24 are in one run with other tokens: not misread, but kept. Of the 3 in the others,
 # 2 are in the only runs that grew by less than half of $N \log 3$: they have not settled.
@@ -806,7 +807,7 @@ check("13.5", left_over)
 #
 # $$r = \log \frac{\lambda_1\, c_2}{\lambda_2\, c_1} \; \frac{x_1 - x_2}{\lVert x_1 - x_2 \rVert^2} .$$
 #
-# Circles again; and far out the library's `mixtures.mixture_path`, which minimises the sum above.
+# Circles again; and far out the library's `mixtures.mixture_path`, which minimises $\sum c_{it}\, s_{it}$.
 
 # %%
 lead_rows = x[2] - x[:2]  # x_3 - x_1 and x_3 - x_2
