@@ -693,19 +693,19 @@ counts = {}
 for k, name in enumerate(DRAWS):
     truth = judged[k][2]
     errors = reads[k][0] != truth
-    for j in (600, 6000):
+    for j, fixed in ((600, (1e-2, 1e-3)), (6000, (1e-2, 1e-3, 1e-4))):
         s = softmax(logits(found[j][k], k), axis=-1)
-        counts[k, j] = [int(((s > cut) != truth).sum()) for cut in (j**-0.5, 1e-2, 1e-3, 1e-4)]
-        by_rates, (first, *fixed) = errors.sum() if j == 6000 else "", counts[k, j]
-        print(f"{name}, {j:5,} steps {by_rates:16} {first:17}", *(f"{count:8}" for count in fixed))
+        counts[k, j] = [int(((s > cut) != truth).sum()) for cut in (j**-0.5, *fixed)]
+        by_rates, (first, *others) = errors.sum() if j == 6000 else "", counts[k, j]
+        print(f"{name}, {j:5,} steps {by_rates:16} {first:17}", *(f"{count:8}" for count in others))
     assert slow[k].sum() == errors[slow[k]].sum() == (0, 2)[k]
     assert errors.sum() == (2, 3)[k]
     assert k or (errors.any(axis=(1, 2)).sum() == 1) & (s[errors].max() > 0.999)  # one run keeps others
     assert (truth & reads[k][0])[s < 0.01].sum() == 0  # below every kept share
 assert counts[0, 6000] == [4, 4, 11, 39]
 assert counts[1, 6000] == [2, 2, 12, 47]
-assert counts[0, 600][1:3] == [11, 39]
-assert counts[1, 600][1:3] == [12, 48]
+assert counts[0, 600][1:] == [11, 39]
+assert counts[1, 600][1:] == [12, 48]
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.1))
