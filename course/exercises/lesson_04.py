@@ -56,6 +56,8 @@ SPEED = Exercise(
         "Both motions help: add the two terms.",
         lambda U, V, M: (M @ V) @ (M.T @ U).T,
         "That is the product of the two speeds. The product rule has U' V^T + U V'^T.",
+        lambda U, V, M: U @ U.T @ M @ V @ V.T,
+        "One term has V V^T, the other U U^T: the product rule adds them, one factor moving at a time.",
         lambda U, V, M: speed(U, V, M) + M @ V @ U.T @ M,
         "That is a step of size one, with the product of both moves in it. For tiny steps it drops out.",
         _speed_with(second=lambda U, V, M: U @ U.T @ M.T),
@@ -282,6 +284,12 @@ def _rates_of_untransposed(U, V, M):
     return np.einsum("ka,ab,kb->k", xi[: len(sigma)], speed(U, V, M)[: xi.shape[1]], zeta) / sigma
 
 
+def _rates_of_transposed(U, V, M):
+    """Takes the columns of the right vectors, which come transposed, for the vectors."""
+    xi, sigma, zeta = np.linalg.svd(U @ V.T)
+    return np.einsum("ak,ab,bk->k", xi[:, :2], speed(U, V, M), zeta[:, :2]) / sigma[:2]
+
+
 def _growth_cases(rng):
     """Unbalanced factors; sigma_2 gains, falls behind, shrinks. The first rate is positive, none near 0."""
     kinds = (
@@ -335,6 +343,8 @@ GROWTH = Exercise(
         "You took the singular vectors of the pull. The singular values of W are asked for: take its own.",
         _growth_with(rates=_rates_of_untransposed),
         "The vectors xi_k are the columns of what np.linalg.svd returns first, not its rows.",
+        _growth_with(rates=_rates_of_transposed),
+        "The vectors zeta_k are the rows of what np.linalg.svd returns last, not its columns.",
         _growth_with(rates=lambda U, V, M: 2 * _rates(U, V, M)),
         "Twice too much: that is how fast the squares of the singular values grow.",
         _growth_with(rates=lambda U, V, M: np.abs(_rates(U, V, M))),
@@ -372,7 +382,7 @@ GROWTH = Exercise(
 def wait(W, M, u, now, then):
     """(c, k): the power, and the digits of the loss when the newcomer's share has grown from `now` to `then`.
 
-    M = b S, and S is scaled so that <S, W> = ||W||_*, as at a KKT point; c = ||S||_op > 1. The share grows
+    M = nu S, and S is scaled so that <S, W> = ||W||_*, as at a KKT point; c = ||S||_op > 1. The share grows
     like sigma_1^(c - 1), the digits of the loss like sigma_1.
     """
     return _wait_with()(W, M, u, now, then)
@@ -435,7 +445,7 @@ WAIT = Exercise(
     compare=Compare(rtol=3e-3),
     misconceptions=known(
         _wait_with(power=lambda W, M: _singular(M)[0]),
-        "c is the largest singular value of S, and M = b S: find b from <S, W> = ||W||_*.",
+        "c is the largest singular value of S, and M = nu S: find nu from <S, W> = ||W||_*.",
         _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[1]),
         "You divided by the second singular value of M. It may belong to another newcomer: scale by <M, W>.",
         _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[np.linalg.matrix_rank(W, tol=1e-8)]),

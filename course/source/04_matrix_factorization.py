@@ -66,13 +66,12 @@ assert (n, (~known).sum()) == (47, 53)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The model predicts the sign of $x^\top W z$. Here $x$ and $z$ are all zeros and a single one: $x$ says which
-# person, $z$ which film, and $x^\top W z$ is the entry of $W$ in their row and column. In attention they will
-# be tokens and queries.
+# person, $z$ which film, and $x^\top W z$ is the entry of $W$ in their row and column.
 #
 # As in lesson 02 we multiply by the label. Known answer $i$ gives the **signed feature matrix**
 #
 # $$A_i = y_i\, x_i z_i^\top, \qquad
-# u_i = \langle A_i, W \rangle = \sum_{a,b} (A_i)_{ab} W_{ab} = y_i\, x_i^\top W z_i ,$$
+# u_i = \langle A_i, W \rangle = \operatorname{tr}(A_i^\top W) = y_i\, x_i^\top W z_i ,$$
 #
 # and the model is right where $u_i > 0$. The loss is the mean logistic loss of lesson 01,
 # $L(W) = \frac1n \sum_i \ell(u_i)$ with $\ell(u) = \log(1 + e^{-u})$. Its negative gradient is the **pull**
@@ -195,8 +194,7 @@ show(
 
 # %% [markdown]
 # Descent on the entries leaves the unknown answers at exactly zero: the loss does not contain them. Descent
-# on the factors gets 48 of 53 right. Now 200 other surveys, and a rival without training: zeros for the
-# blanks, cut down to the two largest singular values.
+# on the factors gets 48 of 53 right. Now 200 other surveys.
 
 
 # %%
@@ -217,12 +215,6 @@ def mean(values):
     return f"{values.mean():.1f} ± {values.std(ddof=1) / np.sqrt(len(values)):.1f}"
 
 
-def truncated(table, rank):
-    """Tables (..., d, d) with all but the largest singular values set to zero."""
-    left, singular, right = np.linalg.svd(table)
-    return left[..., :rank] * singular[..., None, :rank] @ right[..., :rank, :]
-
-
 def side_by_side(start, Y):
     """W after 2,000 of your steps from U = start I, V = 0, for all surveys at once."""
     (U, V), counts = (part[0] for part in begin([start], Y)), (Y != 0).sum((1, 2))[:, None, None]
@@ -234,16 +226,14 @@ def side_by_side(start, Y):
 
 many_truths, many_Y = tables(range(1000, 1200))
 many_W = side_by_side(beta, many_Y)
-by_factors, by_two = (filled(W, many_truths, many_Y) for W in (many_W, truncated(many_Y, 2)))
-ahead = by_factors - by_two
+by_factors = filled(many_W, many_truths, many_Y)
 print("unknown answers right, in percent, mean over 200 surveys and its standard error:")
-print(f"descent on factors {mean(by_factors)}, two singular values {mean(by_two)}, ahead by {mean(ahead)}")
-assert np.allclose([by_factors.mean(), by_two.mean()], [81.6, 77.7], atol=0.1)
-assert 5 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(len(ahead)) < 12
+print(f"descent on factors {mean(by_factors)}")
+assert np.isclose(by_factors.mean(), 81.6, atol=0.1)
 
 # %% [markdown]
-# On average they beat the rival; our survey is a lucky one. *Which* table do they choose, and do they get
-# there?
+# Four in five on average, where guesses would get half; our survey is a lucky one. *Which* table do the
+# factors choose?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.2 Another idea of small
@@ -254,7 +244,7 @@ assert 5 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(len(ahead)) < 12
 #
 # | norm | | of the singular values |
 # |:---|:---|:---|
-# | Frobenius | $\lVert W \rVert_F = \sqrt{\sum_k \sigma_k^2} = \sqrt{\sum_{ab} W_{ab}^2}$ | their length |
+# | Frobenius | $\lVert W \rVert_F = \sqrt{\sum_k \sigma_k^2} = \sqrt{\langle W, W \rangle}$ | their length |
 # | nuclear | $\lVert W \rVert_* = \sum_k \sigma_k$ | the sum |
 # | spectral | $\lVert W \rVert_{\mathrm{op}} = \sigma_1$ | the largest |
 #
@@ -439,8 +429,7 @@ check("04.3", charges)
 # spectral norm are *dual* to each other, as the Euclidean norm is to itself. Where both ends meet, the
 # rank of $W$ is at most how often $S$ has its largest singular value; `svm.certified_rank` counts that.
 #
-# The library's `svm.solve` takes the norm by name, and each $A_i$ as two vectors, $y_i x_i$ and $z_i$; our
-# `solve` calls it on tables.
+# Our `solve` calls the library's `svm.solve` on tables, with the norm by name.
 
 
 # %%
@@ -609,9 +598,9 @@ show(
 # smaller the start, the greedier the run*.
 #
 # Here $\sigma_2$ slows down, and your formula says how much. Our factors are *balanced*,
-# $U^\top U \approx V^\top V$, as printed. (Infinitely small steps keep the difference at $\beta^2 I$.) Then
-# $U U^\top$ and $V V^\top$ nearly have $W$'s own singular vectors and values, and the rate of $\sigma_k$ is
-# about $2\, \xi_k^\top M \zeta_k$: what the pull still holds along that direction.
+# $U^\top U \approx V^\top V$, as printed. Then $U U^\top$ and $V V^\top$ nearly have $W$'s own singular
+# vectors and values, and the rate of $\sigma_k$ is about $2\, \xi_k^\top M \zeta_k$: what the pull still
+# holds along that direction.
 #
 # The answers that the first direction has got right pull less and less, and the pull turns to what is still
 # wrong. **From a small start, descent on factors is greedy**: directions arrive one after the other.
@@ -632,9 +621,11 @@ show(
 #
 # $$U = S V, \qquad V = S^\top U, \qquad S = \sum_i \lambda_i A_i .$$
 #
-# That problem is not convex, so a KKT point need not be the best. How good is it? Its factors are balanced,
-# $U^\top U = U^\top S V = V^\top V$, so $W W^\top = (U U^\top)^2$ and the cost is $\lVert W \rVert_*$. It is
-# also $\langle U, S V \rangle$, and only answers with $\langle A_i, W \rangle = 1$ have weight, so
+# That problem is not convex, so a KKT point need not be the best. How good is it?
+#
+# Its factors are balanced, $U^\top U = U^\top S V = V^\top V$, so $W W^\top = (U U^\top)^2$ and the cost is
+# $\lVert W \rVert_*$. It is also $\langle U, S V \rangle$. Only answers with $\langle A_i, W \rangle = 1$
+# have weight, so
 #
 # $$\lVert W \rVert_* = \langle S, W \rangle = \sum_i \lambda_i .$$
 #
@@ -644,25 +635,25 @@ show(
 # and the theorem allows a run to end here. Will it?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **The law.** Far out along a KKT point the pull is $M \approx b S$, where $b > 0$ fades with the loss. The
-# **live** directions, those of $W$, move with $U' = M V = b U$ and $V' = b V$: their singular values grow at
-# the rate $2b$.
+# **The law.** When $(U, V)$ nearly has the direction of a KKT point, the pull is $M \approx \nu S$, where
+# $\nu > 0$ fades with the loss. The **live** directions, those of $W$, move with $U' = M V \approx \nu U$
+# and $V' \approx \nu V$: their singular values grow at the rate $2 \nu$.
 #
 # Now put a **newcomer** into a column of its own, along singular vectors of $S$ with singular value $c$, so
 # small that $S$ stays as it is. Its two factors feed each other like $a_k$, $b_k$ in section 4.5, with
-# $b \cdot c$ for $\bar\sigma_k$. So it grows at the rate $2bc$, and whatever $b$ does,
+# $\nu c$ for $\bar\sigma_k$. So it grows at the rate $2 \nu c$, and whatever $\nu$ does,
 #
 # $$\boxed{\ \sigma_{\mathrm{new}} \propto \sigma_1^{\,c}\ }$$
 #
-# as long as its share stays tiny and the live pair keeps its direction. If $c > 1$ its share grows meanwhile,
-# however little there is of it.
+# This needs a tiny share of $\sigma_1$, and a direction that is singular for $W$ as well as for $S$. If
+# $c > 1$ the share grows, however little there is of it: the run does not end here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.5: What is missing, and for how long?
 #
 # ★★★ · 12 minutes
 #
-# A run has stalled, with $c > 1$. You are given its product $W$, the pull $M = b S$ (but not $b$), all the
+# A run has stalled, with $c > 1$. You are given its product $W$, the pull $M = \nu S$ (but not $\nu$), all
 # $u_i$, and the share `now` that the newcomer along the leading direction of $M$ has of $\sigma_1$. When will
 # its share be `then`? Return
 #
@@ -698,7 +689,8 @@ check("04.5", wait)
 # %% [markdown]
 # The library's `follow` takes steps like yours, so short that they follow the flow, and returns $W$ when all
 # $u_i$ first reach $k \log 10$, where the loss is $10^{-k}$ or less. `begin` makes the starts; `far` gives
-# $M$ divided by its largest slope, as $M$ itself would underflow.
+# $M$ divided by its largest slope, as $M$ itself would underflow. When is the third singular value 5 percent
+# of the first? We forecast at a loss of $10^{-10}$.
 
 
 # %%
@@ -710,23 +702,8 @@ def spectrum(W, Y):
 
 
 starts, digits = [1e-4, 1e-5], np.array([4, 7, 10, 14, 20, 30, 45, 70, 100, 150, 200, 300, 400, 500])
-as_far = follow(*begin([beta], Y), Y, [(path[-1] * Y)[known].min() / np.log(10)])[0, 0]
-assert np.linalg.norm(as_far - path[-1]) < 0.03 * np.linalg.norm(path[-1])  # as your 2,000 steps
 runs = follow(*begin(starts, Y), Y, digits)
 sizes = np.linalg.svd(runs, compute_uv=False)
-early, late = np.isin(digits, (30, 300)).nonzero()[0]
-grown = np.log(sizes[late, 1] / sizes[early, 1])[:4]
-powers = spectrum(runs[early, 1], Y)[:4]
-print("start 1e-5, from 1e-30 to 1e-300: powers of sigma_1", *(f"{value:.2f}" for value in grown / grown[0]))
-print("singular values of S at 1e-30                      ", *(f"{value:.2f}" for value in powers))
-assert np.allclose(np.sort(grown / grown[0]), np.sort(powers), rtol=0.03)
-
-# %% [markdown]
-# The two live directions have singular value 1 in $S$, and each of two newcomers grows with the power that
-# $S$ predicts. So when is the third singular value 5 percent of the first? We forecast at a loss of
-# $10^{-10}$.
-
-# %%
 print("start   share of it   loss forecast   measured   c at 1e-10, and at 5 percent")
 shares, forecasts, waits = sizes[..., 2] / sizes[..., 0], [], []
 for k, start in enumerate(starts):
@@ -764,25 +741,32 @@ show(
 # A tenth of the start, and the wait is 455 digits, not 70. Both forecasts are early, by a quarter at most, as
 # $c$ falls while the newcomer grows.
 #
-# Do others stall, too? Ten more surveys, and the first singular value below a hundredth of the largest. By
-# the law its share grows with the power $c - 1$ of $\sigma_1$:
+# Do others stall, too? Ten more surveys. The law is about a direction that $S$ and $W$ share. So we follow
+# the singular value of $W$ whose vectors are nearest to the leading pair $\xi$, $\zeta$ of $S$, and print how
+# near: the *overlap* $|\xi^\top \xi_k| \cdot |\zeta^\top \zeta_k|$, at most 1.
 
 # %%
 _, Ys = tables(range(1200, 1210))
-begun, ended = follow(*begin([1e-5], Ys), Ys, [10, 100])[:, 0]
-before, after = (np.linalg.svd(W, compute_uv=False) for W in (begun, ended))
-c, each = spectrum(begun, Ys)[:, 0], np.arange(10)
-new = (before > 0.01 * before[:, :1]).sum(axis=1)
+begun, ended = follow(*begin([1e-5], Ys), Ys, [100, 300])[:, 0]
+(left, before, right), after = np.linalg.svd(begun), np.linalg.svd(ended, compute_uv=False)
+xi, _, zeta = np.linalg.svd(far(begun, Ys)[0])
+overlap = np.abs(xi[:, None, :, 0] @ left)[:, 0] * np.abs(right @ zeta[:, 0, :, None])[..., 0]
+new, near, each = overlap.argmax(axis=1), overlap.max(axis=1), np.arange(10)
 power = np.log(after[each, new] / before[each, new]) / np.log(after[:, 0] / before[:, 0])
-print(f"c > 1 in {(c > 1).sum()} of 10: {c.min():.1f} to {c.max():.1f}")
-least, middle, most = np.quantile((power - 1) / (c - 1), (0, 0.5, 1))
-print(f"(power - 1) / (c - 1): least {least:.2f}, median {middle:.2f}, most {most:.2f}")
-assert 0.44 < least < 0.46 < 0.69 < middle < 0.71 < 0.95 < most < 1 < 1.3 < c.min()  # rival: 0
-assert 26.5 < 10 ** (1 / middle) < 27.5 < 150 < 10 ** (1 / least)
+c, later = spectrum(begun, Ys)[:, 0], spectrum(ended, Ys)[:, 0]
+print("overlap   c at 1e-100, at 1e-300   power of sigma_1")
+for row in sorted(zip(near, c, later, power, strict=True), reverse=True):
+    print("{:7.2f} {:13.2f} {:10.2f} {:18.2f}".format(*row))
+own = near > 0.9
+assert own.sum() == (before[each, new] < 0.05 * before[:, 0])[own].sum() == 8
+assert ((np.minimum(c, later) - 0.06 < power) & (power < np.maximum(c, later) + 0.06))[own].all()
+assert (power < later - 0.08)[~own].all()
+assert 1.1 < power.min() < 1.19 < c.min() < 1.21 < 1.89 < c.max() < 1.91  # the rival: a power of 1
 
 # %% [markdown]
-# In all ten $c > 1.3$, and no newcomer outgrows $\sigma_1^c$: a forecast is about the least that these waits
-# take. Where it says ten times the digits, the median power needs 27, the least over 150.
+# All ten stall, with $c$ from 1.2 to 1.9. Eight meet the law's condition, with an overlap above 0.9: there
+# the power is between the two values of $c$, to within 0.06. The other two newcomers are slower. Whether
+# every run comes to $c = 1$ in the end, the law does not say.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 The cure: a penalty
@@ -794,15 +778,14 @@ assert 26.5 < 10 ** (1 / middle) < 27.5 < 150 < 10 ** (1 / least)
 #
 # $$2 c\, \varepsilon - 2 \varepsilon = 2 (c - 1)\, \varepsilon ,$$
 #
-# which does not fade: a step of size $\eta$ multiplies it by about $e^{2 (c - 1) \varepsilon \eta}$. So the
-# time until its share has grown from `now` to `then` can be forecast,
+# which does not fade. So in steps of size $\eta$ its share grows from `now` to `then` in about
 #
 # $$\frac{\log(\texttt{then} / \texttt{now})}{2 (c - 1)\, \varepsilon\, \eta} \text{ steps}.$$
 #
 # From $\beta = 10^{-4}$, after 500 steps of size 4 with $\varepsilon = 10^{-3}$, $c$ is 1.7 and the third
 # singular value is 1.4 percent of the first. *Predict* with a pencil: how many steps more until it is 5
-# percent? From starts of $10^{-6}$ and $10^{-8}$ the share is then about 50 and 1,800 times smaller. How much
-# longer are these waits?
+# percent? From a start of $10^{-8}$ the share is then about 1,800 times smaller. How much longer is that
+# wait?
 
 
 # %%
@@ -818,50 +801,47 @@ def penalised(starts, Y, decay, etas, times):
 
 
 decay, looks = 1e-3, range(500, 2501, 10)
-runs = penalised([1e-4, 1e-6, 1e-8], Y, decay, np.full(2500, 4.0), looks)
+runs = penalised([1e-4, 1e-8], Y, decay, np.full(2500, 4.0), looks)
 sizes = np.linalg.svd(runs, compute_uv=False)
 shares, c = sizes[..., 2] / sizes[..., 0], spectrum(runs[0], Y)[:, 0]
 forecasts = 500 + np.log(0.05 / shares[0]) / (2 * (c - 1) * decay * 4)
 waits = np.array([np.interp(0.05, share, looks) for share in shares.T])
 print("start   at step 500: share      c   step of 5 percent: forecast   measured")
-for row in zip(("1e-4", "1e-6", "1e-8"), shares[0], c, forecasts, waits, strict=True):
+for row in zip(("1e-4", "1e-8"), shares[0], c, forecasts, waits, strict=True):
     print("{} {:19.1e} {:8.2f} {:26.0f} {:10.0f}".format(*row))
 more = waits - 500
 early = 1 - (forecasts - 500) / more
 assert 0.06 < early.min() < early.max() < 0.105
-assert more[1] / more[0] > 3.4 > 1.8 > more[2] / more[1]  # the rival, one factor for each start
-assert 5.9 < more[2] / more[0] < 6.3 < 6.5 < np.divide(*np.log(shares[0, ::-2] / 0.05)) < 7  # with one c
-assert 45 < shares[0, 0] / shares[0, 1] < 50 < 1700 < shares[0, 0] / shares[0, 2] < 1800
+assert 5.9 < more[1] / more[0] < 6.3 < 1700 < shares[0, 0] / shares[0, 1] < 1800
 
 # %% [markdown]
-# A share 1,800 times smaller waits about six times as long, from step 500 on (seven, were $c$ the same): no
-# power, a logarithm. Where $c > 1$ even the least newcomer sets the run moving again. At rest with $c = 1$,
-# by the theorem of 4.3, $S$ proves that $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$. Do all
-# starts get there? We try twenty surveys.
+# From step 500 on, a share 1,800 times smaller waits about six times as long: no power, a logarithm. Where
+# $c > 1$ even the least newcomer sets the run moving again.
+#
+# At rest with $c = 1$, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$. The loss is convex, and
+# by section 4.4 no $W'$ has $\langle M, W' \rangle > \varepsilon \lVert W' \rVert_*$, while $W$ has
+# equality. Do all starts get there? We try twenty surveys.
 
 # %%
 _, Ys = tables(range(1200, 1220))
 W_nucs = solve(Ys)[0]
 (W,) = penalised([1e-8, 0.1, 10], Ys, decay, np.repeat([4, 48], [2000, 4400]), [6400])
 away = np.linalg.norm(W - W[1], axis=(-2, -1)) / np.linalg.norm(W[1], axis=(-2, -1))
-agree = (away < 1e-3).all(axis=0).sum()
-print(f"with a penalty: all within 0.1 percent on {agree} of 20 surveys, at most {100 * away.max():.1f}")
-print(f"mean cosine to W_nuc {cosine(W, W_nucs).mean():.3f}")
-assert agree == 19
+print(f"at most {100 * away.max():.1f} percent apart, mean cosine to W_nuc {cosine(W, W_nucs).mean():.3f}")
 assert away.max() < 0.007 < 0.98 < cosine(W, W_nucs).min()
 assert spectrum(W, Ys)[..., 0].max() < 1.003  # nothing is missing
 
 # %% [markdown]
-# All three starts, from $10^{-8}$ to 10, end near the same table, on nineteen surveys within 0.1 percent, on
-# the last within 1. It is near $W_{\mathrm{nuc}}$, though not there: $\varepsilon$ is not zero. Does the
-# best margin fill blanks best? The 200 surveys of section 4.1 again:
+# All three starts, from $10^{-8}$ to 10, end within 1 percent of the same table. It is near
+# $W_{\mathrm{nuc}}$, though not there: $\varepsilon$ is not zero. Does the best margin fill blanks best? The
+# 200 surveys of section 4.1 again:
 
 # %%
 by_nuc = filled(many_nuc := solve(many_Y)[0], many_truths, many_Y)
 ranks = [(s > 0.05 * s[:, :1]).sum(1) for _, s, _ in map(np.linalg.svd, (many_nuc, many_W))]  # above 5%
 ahead, fewer = by_factors - by_nuc, ranks[0] - ranks[1]
-print(f"small start {mean(by_factors)}, W_nuc {mean(by_nuc)}, two singular values {mean(by_two)}")
-print(f"percent right; the small start is ahead by {mean(ahead)}, with {fewer.mean():.1f} fewer directions")
+print(f"percent right: small start {mean(by_factors)}, W_nuc {mean(by_nuc)}")
+print(f"the small start is ahead by {mean(ahead)}, with {fewer.mean():.1f} fewer directions")
 assert fewer.min() == 0 < 0.9 < fewer.mean()
 assert np.isclose(by_nuc.mean(), 80.1, atol=0.1)
 assert 3 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(len(ahead)) < 6  # rival: the best margin is best
@@ -873,10 +853,9 @@ assert 3 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(len(ahead)) < 6  # rival: 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.8 From films to attention
 #
-# Attention compares a token $x_t$ with a query $z$ through $x_t^\top K Q^\top z$: one trained matrix, $K$,
-# makes $K^\top x_t$ of the token, another, $Q$, makes $Q^\top z$ of the query. To keep token $\alpha$ of its
-# sequence (lesson 05 shows how), the comparison of $x_\alpha$ has to win: $(x_\alpha - x_t)^\top K Q^\top z >
-# 0$ for all other $t$. That is $\langle A_i, U V^\top \rangle > 0$ with
+# Attention compares a token $x_t$ with a query $z$ through $x_t^\top K Q^\top z$, with trained $K$ and $Q$.
+# To keep token $\alpha$ of its sequence (lesson 05 shows how), the comparison of $x_\alpha$ has to win:
+# $(x_\alpha - x_t)^\top K Q^\top z > 0$ for all other $t$. That is $\langle A_i, U V^\top \rangle > 0$ with
 #
 # $$A_i = (x_\alpha - x_t)\, z^\top, \qquad U = K, \quad V = Q .$$
 #
@@ -949,8 +928,8 @@ progress("04")
 # - Descent on factors from a small start is greedy: singular values come up one after the other. The pull
 #   along each one's direction says how fast.
 # - A direction that is tiny when all answers are right stalls. At a KKT point $S$ proves $1/c$ of the largest
-#   margin, $c = \lVert S \rVert_{\mathrm{op}}$, and its leading direction grows at most about
-#   like $\sigma_1^c$.
+#   margin, $c = \lVert S \rVert_{\mathrm{op}}$, and a tiny newcomer along its leading direction grows like
+#   $\sigma_1^c$.
 # - With a penalty it grows at the rate $2 (c - 1)\, \varepsilon$, and on twenty surveys the start hardly
 #   mattered in the end.
 

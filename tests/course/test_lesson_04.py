@@ -173,6 +173,26 @@ def test_under_a_penalty_a_newcomer_grows_at_a_constant_rate(seed, d, decay, les
     assert np.log(then / one) / 40 == pytest.approx(2 * (c - 1) * decay, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("seeds", "d", "start"), [(range(1220, 1230), 10, 1e-4), (range(1300, 1310), 14, 1e-5)]
+)
+def test_a_newcomer_of_its_own_grows_with_the_power_of_the_law(seeds, d, start, lesson):
+    """On other surveys: where W has a pair along the leading one of S, with a share below 5 percent."""
+    Y = lesson["tables"](seeds, d)[1]
+    early, late = lesson["follow"](*lesson["begin"]([start], Y), Y, [100, 300])[:, 0]
+    (left, before, right), after = np.linalg.svd(early), np.linalg.svd(late, compute_uv=False)
+    xi, _, zeta = np.linalg.svd(lesson["far"](early, Y)[0])
+    overlap = np.abs(np.einsum("na,nak->nk", xi[:, :, 0], left) * np.einsum("nb,nkb->nk", zeta[:, 0], right))
+    k, surveys = overlap.argmax(axis=1), np.arange(len(Y))
+    own = (overlap.max(axis=1) > 0.9) & (before[surveys, k] < 0.05 * before[:, 0])
+    power = np.log(after[surveys, k] / before[surveys, k]) / np.log(after[:, 0] / before[:, 0])
+    ends = np.stack([lesson["spectrum"](W, Y)[:, 0] for W in (early, late)])
+    assert own.sum() >= 3
+    assert (power > ends.min(axis=0) - 0.06)[own].all()
+    assert (power < ends.max(axis=0) + 0.06)[own].all()
+    assert power[own].min() > 1.1
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_speed_is_that_of_a_tiny_step(seed):
     rng = np.random.default_rng(seed)
