@@ -17,7 +17,7 @@ ENOUGH = Exercise(
     id="12.1",
     title="Enough dimensions for every choice",
     points=2,
-    minutes=8,
+    minutes=10,
     difficulty=2,
     reference=_enough,
     cases=lambda rng: [
@@ -78,39 +78,16 @@ def _formula(total, D, start=-1, step=2, factor=2.0):
     return float(factor * sum(total[k] for k in range(D + start, -1, -step) if k < len(total)))
 
 
-def _cut(share, d):
-    """P(possible alone and k numbers used up), k = 0 ... d."""
-    below = np.append(share, np.zeros(d))[:d]
-    return np.append(below, _formula(share, d) - below.sum())
-
-
-def _law(cut=_cut, numbers=lambda n, d: d * min(n, d), formula=_formula, more=0):
-    """An answer: n sequences (and `more`) that use up `cut` each, of d or of so many numbers."""
+def _law(p=lambda n, d: d, W=lambda n, d: d * d, formula=_formula, total=_sums):
+    """An answer: how many numbers each model has, the formula, and the chances of J."""
 
     def answer(share, n, d, kind):
-        return formula(_sums(cut(share, d), n + more), d if kind == "p" else numbers(n, d))
+        return formula(total(share, n), (p if kind == "p" else W)(n, d))
 
     return answer
 
 
 _probability = _law()
-
-
-def _joined(join, always=False):
-    """An answer for W that joins, for d < n or always, two reasons to fail: too few numbers, one alone."""
-
-    def answer(share, n, d, kind):
-        if kind == "p" or (d >= n and not always):
-            return _probability(share, n, d, kind)
-        return join(_formula(share, d) ** n, _formula(_sums(share, n), d * d))
-
-    return answer
-
-
-def _everywhere(**changes):
-    changed = functools.partial(_formula, **changes)
-    cut = lambda share, d: np.append(_cut(share, d)[:d], changed(share, d) - _cut(share, d)[:d].sum())  # noqa: E731
-    return _law(cut=cut, formula=changed)
 
 
 def _even_and_odd(rng, T):
@@ -122,8 +99,8 @@ def _even_and_odd(rng, T):
 
 
 def _law_cases(rng):
-    sizes = [(6, 4, 3, "W"), (3, 14, 4, "W"), (6, 3, 2, "W"), (4, 2, 1, "W"), (6, 3, 3, "W"), (6, 3, 4, "W")]
-    sizes += [(4, 3, 4, "p"), (6, 1, 4, "p"), (5, 5, 3, "W")]
+    sizes = [(4, 3, 4, "p"), (4, 7, 3, "W"), (3, 6, 2, "W"), (6, 1, 4, "p"), (5, 5, 3, "p"), (5, 8, 4, "W")]
+    sizes += [(4, 2, 4, "W"), (3, 4, 9, "p"), (2, 9, 2, "W")]
     return [
         (np.array([0.5, 0.5]), 3, 1, "p"),
         *((_even_and_odd(rng, T), n, d, kind) for T, n, d, kind in sizes),
@@ -133,56 +110,45 @@ def _law_cases(rng):
 LAW = Exercise(
     id="12.2",
     title="How often is a random choice possible?",
-    points=4,
-    minutes=18,
-    difficulty=3,
+    points=3,
+    minutes=14,
+    difficulty=2,
     reference=_probability,
     cases=_law_cases,
     compare=Compare(rtol=1e-6),
     misconceptions=known(
-        _joined(min),
-        "Each of two reasons to fail, too few numbers and a sequence impossible alone, gives a bound or a "
-        "guess. Both act at once, so their smaller says too much: cut each sequence to its d numbers first.",
-        _joined(lambda alone, guess: alone * guess),
-        "The two reasons to fail are not independent: a product counts some failures twice.",
-        _joined(lambda alone, guess: guess),
-        "A sequence cannot use up more than its d numbers w_i: what is possible beyond d, put at j' = d.",
-        _joined(lambda alone, guess: guess, always=True),
-        "A sequence cannot use up more than its d numbers w_i, not for d >= n either: cut share at d.",
-        _law(cut=lambda share, d: share),
-        "A sequence cannot use up more than its d numbers w_i, for d >= n either: none lends to another.",
-        _joined(lambda alone, guess: alone),
-        "For d < n the vectors w_i = W z_i are not free, they share "
-        "the d^2 numbers of W. Alone, as n d numbers would give it, is a bound only.",
-        _law(numbers=lambda n, d: d),
+        _law(W=lambda n, d: d),
         "W has d^2 numbers, not d.",
-        _law(cut=lambda share, d: np.append(_cut(share, d)[:d], 1 - _cut(share, d)[:d].sum())),
-        "You counted sequences that are impossible alone among j' = d. They make the choice impossible: the "
-        "q_k add up to P_alone, not to 1.",
-        _law(cut=lambda share, d: np.append(share, np.zeros(d))[:d]),
-        "A possible sequence can have its nearest point at w = 0 too: q_d is missing.",
-        _law(cut=lambda share, d: np.append(share, np.zeros(d))[:d] / share[:d].sum()),
-        "Nothing is to be rescaled: below d the q_k are P(j = k) itself. The rest of P_alone is q_d.",
-        _law(cut=lambda share, d: _cut(share, d) / _formula(share, d)),
-        "You took each sequence as possible: P(possible and j' = k) adds up to P_alone, not to 1.",
+        _law(W=lambda n, d: n * d),
+        "The sequences are not each on its own with d numbers of W z_i: for d < n they share the d^2 of W.",
+        _law(p=lambda n, d: d * d, W=lambda n, d: d),
+        "The other way round: p has d numbers, W has d^2.",
+        _law(p=lambda n, d: d * d),
+        "p has d numbers, not d^2.",
+        lambda share, n, d, kind: _formula(share, d if kind == "p" else d * d) ** n,
+        "A power of the chance of one would need numbers of its own for each. All n share one model.",
         lambda share, n, d, kind: _formula(share, d) ** n if kind == "p" else _probability(share, n, d, kind),
         "With p all sequences share d numbers: the power would need numbers of their own.",
-        lambda share, n, d, kind: 1.0 if kind == "W" and d >= n else _probability(share, n, d, kind),
-        "For d >= n the vectors W z_i are free, but a sequence can be impossible alone, with d numbers.",
-        lambda share, n, d, kind: _probability(share, n if kind == "p" or d < n else 1, d, kind),
-        "For d >= n that is one sequence alone. All n have to be possible.",
-        _everywhere(factor=1.0),
-        "The factor 2 is missing.",
+        _law(total=lambda share, n: share),
+        "That is one sequence. J is the sum over all n.",
+        _law(total=lambda share, n: n * share, formula=lambda J, D: min(1.0, _formula(J, D))),
+        "The chances of a sum are not n times those of one: convolve them.",
+        _law(total=lambda share, n: share**n),
+        "That is the chance that all n use up the same number k. J is their sum: convolve.",
+        _law(total=lambda share, n: _sums(np.array([0.5, 0.5]), n * (len(share) - 1))),
+        "That is Cover's count, as if all comparisons were independent. `share` knows what is shared.",
         _law(formula=functools.partial(_formula, factor=1.0)),
-        "The factor 2 is missing in the last sum.",
+        "The factor 2 is missing.",
         _law(formula=functools.partial(_formula, step=1, factor=1.0)),
         "That is P(J < D), near the answer but not equal to it: every other term, twice.",
         _law(formula=functools.partial(_formula, start=0)),
         "The sum begins at D - 1, not at D.",
         _law(formula=functools.partial(_formula, start=-2)),
         "The sum begins at D - 1, not at D - 2.",
-        _law(more=1),
+        _law(total=lambda share, n: _sums(share, n + 1)),
         "One sequence too many: n of them mean n - 1 convolutions, or n that start from [1].",
+        _law(total=lambda share, n: _sums(share, max(1, n - 1))),
+        "One sequence too few: n of them mean n - 1 convolutions, or n that start from [1].",
     ),
 )
 
@@ -242,6 +208,8 @@ SAFE = Exercise(
     misconceptions=known(
         _level(caught=lambda g: _loss(g[:, -2])),
         "When it has just been caught up, a best token still has half of the attention at best.",
+        _level(caught=lambda g: _loss((g[:, -1] + (g.shape[1] - 1) * g[:, -2]) / g.shape[1])),
+        "A best token that is not ahead can have more attention than 1/T: up to a half.",
         _level(caught=lambda g: (_loss(g[:, -1]) + _loss(g[:, -2])) / 2),
         "The attention mixes scores, not losses: it is the loss of the mean score that counts.",
         _level(caught=_tangent),
@@ -347,7 +315,7 @@ GAINS = Exercise(
     id="12.4",
     title="At equal rivals",
     points=3,
-    minutes=12,
+    minutes=15,
     difficulty=2,
     reference=_gains,
     cases=_gains_cases,

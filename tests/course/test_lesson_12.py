@@ -42,6 +42,8 @@ def test_two_tokens_are_covers_count():
     for n, d in ((5, 2), (7, 3), (9, 6), (4, 9)):
         wendel = sum(comb(n - 1, k) for k in range(d)) / 2 ** (n - 1)
         assert probability(half, n, d, "p") == pytest.approx(wendel)
+        wendel = sum(comb(n - 1, k) for k in range(d * d)) / 2 ** (n - 1)
+        assert probability(half, n, d, "W") == pytest.approx(wendel)
 
 
 def test_compressed_problems_train_alike():

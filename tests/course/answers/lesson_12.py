@@ -14,10 +14,8 @@ def enough_by_trying(n, T):
 
 
 def probability_by_enumeration(share, n, d, kind):
-    """All combinations of how much the sequences use up, one by one; even and odd are alike."""
-    q = [*share[:d], *[0.0] * (d - len(share))]
-    q.append(sum(q[(d - 1) % 2 :: 2]) - sum(q[d % 2 :: 2]))
-    return shared(q, n, d if kind == "p" else d * d)
+    """All combinations of how much the sequences use up, one by one."""
+    return shared(share, n, d if kind == "p" else d * d)
 
 
 def shared(share, n, D):
@@ -36,9 +34,7 @@ def probability_by(total, formula):
     """As asked, with a sum of n and a formula of one's own."""
 
     def answer(share, n, d, kind):
-        q = np.append(share, np.zeros(d))[:d]
-        q = np.append(q, 2 * q[::-2].sum() - q.sum())
-        return formula(total(q, n), d if kind == "p" else d * d)
+        return formula(total(share, n), d if kind == "p" else d * d)
 
     return answer
 
@@ -140,17 +136,16 @@ ANSWERS = {
             lambda share, n, d, kind: probability_by_enumeration(share[::-1], n, d, kind),
             lambda share, n, d, kind: probability_by_enumeration(share, n, d + 1, kind),
             lambda share, n, d, kind: shared(share, n, d),
+            lambda share, n, d, kind: shared(share, n, d * d),
             lambda share, n, d, kind: shared(share, n, n * d),
-            lambda share, n, d, kind: shared(share, n, d if kind == "p" else d * d),
-            lambda share, n, d, kind: min(
-                shared(share, n, d if kind == "p" else d * d), shared(share, 1, d) ** n
-            ),
-            lambda share, n, d, kind: shared(share, 1, d) ** n if d >= n else shared(share, n, d * d),
+            lambda share, n, d, kind: shared(share, n, d if kind == "p" else d * n),
+            lambda share, n, d, kind: shared(share, n, d if kind == "p" else d * (len(share) - 1)),
+            lambda share, n, d, kind: shared(share, n, d if kind == "p" else 2 * d),
+            lambda share, n, d, kind: shared(share, 1, d if kind == "p" else d * d) ** n,
             lambda share, n, d, kind: shared(share, n, d) if kind == "p" else shared(share, 1, d) ** n,
             lambda share, n, d, kind: shared(share[:d], n, d if kind == "p" else d * d),
-            lambda share, n, d, kind: shared(
-                [*share[:d], share[d:].sum()], n, d if kind == "p" else d * min(n, d)
-            ),
+            lambda share, n, d, kind: shared(share / share[0], n, d if kind == "p" else d * d),
+            lambda share, n, d, kind: shared([0.5, 0.5], n * (len(share) - 1), d if kind == "p" else d * d),
             lambda share, n, d, kind: float(d >= n * (share * np.arange(len(share))).sum()),
             lambda share, n, d, kind: min(1, d / (n * (len(share) - 1))),
             probability_by(summed_from_two, every_other),
