@@ -476,16 +476,11 @@ def in_the_base(sentences, *, seed, looks=(300,), price=PRICE, nuclear=True):
     return {name: torch.stack(parts, 1) for name, parts in found.items()}
 
 
-def base(d, *, trials, seed):
-    """`in_the_base` on fresh sentences, with embeddings of dimension d: (trials, looks) each."""
-    found = in_the_base(few_sentences(trials, seed % 10_000, d=d), seed=seed, looks=ON_THE_WAY)
-    return {name: value.float() for name, value in found.items()}
-
-
 def as_read(tokens, d, *, trials, seed):
-    """`base` by the soft SVM at a price of 1 for tokens of length 1; and the mean entropy of attention.
+    """`in_the_base` on fresh sentences, by the soft SVM, on the way; and the mean entropy of attention.
 
-    The tokens have the length 1, or sqrt(d) as those that a transformer's heads read.
+    The tokens have the length 1, or sqrt(d) as those that a transformer's heads read; the price is 1 for
+    those of length 1: (trials, looks) each.
     """
     X, y, E = few_sentences(trials, seed % 10_000, d=d)
     long = {"of length 1": 1.0, "of length sqrt(d)": math.sqrt(d)}[tokens]
@@ -505,6 +500,45 @@ def as_read(tokens, d, *, trials, seed):
 
     descend(P, X, ["K0", "Q0"], y, has, ON_THE_WAY[-1], look)
     return {name: value.float() for name, value in (found | {"entropy": torch.stack(entropy, 1)}).items()}
+
+
+def many(n, *, trials, seed):
+    """`as_read` for long tokens, with n sentences to train on: judged on all, and on eight of each label.
+
+    At 20 and at 50 steps: cosines of the movement and of nobody's, made of all n, to the soft SVMs of what
+    they select; the mean entropy; how far all moved, over the length of W at the start: (trials, 2) each.
+    """
+    has, d = ("K and Q", "every token asks"), 32
+    X, y, E = few_sentences(trials, seed % 10_000, n=n, d=d)
+    P = {**net.simple(has, trials, d, 8, seed), "embed": math.sqrt(d) * E}
+    first = {name: P[name].clone() for name in ("K0", "Q0")}
+    for name in first:
+        P[name].requires_grad_()
+    W_0, generator = net.matrix(first, 0), torch.Generator().manual_seed(seed)
+    a, real = net.embed({"embed": E}, X), torch.ones(X.shape, dtype=torch.bool)
+    other = of_tokens(a, real, 1, generator)
+    other = other / other.norm(dim=(-2, -1), keepdim=True)
+    some = torch.arange(n) % (n // 2) < 8
+    found = {name: [] for name in ("own", "pairs", "own_few", "pairs_few", "moved", "entropy")}
+
+    def look(step):
+        if step not in (20, 50):
+            return
+        keep = []
+        with torch.no_grad():
+            net.outputs(P, net.embed(P, X), has, keep)
+        moved = net.matrix(P, 0).detach() - W_0
+        far = moved.norm(dim=(-2, -1))
+        found["moved"].append(far[:, 0] / W_0.norm(dim=(-2, -1))[:, 0])
+        found["entropy"].append(sharpness(keep[0][1], real)[0][:, 0])
+        for name, M in (("own", moved), ("pairs", moved_by_slopes(first["K0"], first["Q0"], other, far))):
+            for kind, judging in (("", slice(None)), ("_few", some)):
+                X_judging, real_judging = a[:, judging], real[:, judging]
+                selected = choice(W_0 + M, X_judging, real_judging)
+                found[name + kind].append(cosine(M, soft_svm(X_judging, real_judging, selected))[:, 0])
+
+    descend(P, X, [*first], y, has, 50, look)
+    return {name: torch.stack(value, 1).float() for name, value in found.items()}
 
 
 MEASURED = [
@@ -566,22 +600,22 @@ MEASURED = [
         minutes=2,
     ),
     Measured(
-        "18.base",
-        "Keys and queries in one linear layer, on the way, against those nobody trained: two norms.",
-        base,
-        {"d": [24, 32]},
-        trials=10,
-        batch=5,
-        minutes=6,
-    ),
-    Measured(
         "18.as_read",
-        "The same by the Frobenius SVM, for tokens of length 1 and of a transformer's, with the entropy.",
+        "Keys and queries of one linear layer, on the way, against nobody's: tokens of two lengths.",
         as_read,
         {"tokens": ["of length 1", "of length sqrt(d)"], "d": [24, 32]},
         trials=10,
         batch=5,
         paired=("tokens",),
+        minutes=3,
+    ),
+    Measured(
+        "18.many",
+        "The same for tokens of a transformer's length, with 16 sentences and with ten times as many.",
+        many,
+        {"n": [16, 160]},
+        trials=10,
+        batch=5,
         minutes=3,
     ),
 ]

@@ -80,6 +80,14 @@ def test_on_tokens_as_long_as_a_transformers_it_is_passed_at_a_transformers_leng
     assert (found["own"] > found["pairs"]).all()
 
 
+def test_with_many_sentences_most_of_the_lead_is_gone():
+    few, many = (stored.many(n, trials=3, seed=85) for n in (16, 100))
+    for kind in ("", "_few"):
+        lead, left = ((found["own" + kind] - found["pairs" + kind])[:, 0].mean() for found in (few, many))
+        assert lead > 0.08
+        assert left < 0.5 * lead
+
+
 def test_an_mlp_only_delays_the_decision():
     """A loss that underflows stops every weight; its log does not."""
     early, late = (
