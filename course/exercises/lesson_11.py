@@ -6,7 +6,7 @@ from course.check.specification import Exercise, known
 from course.exercises.rest import REST_OR_CYCLE
 
 
-# --------------------------------------------------------------------------- 11.2 where it comes to rest
+# --------------------------------------------------------------------------- 11.1 where it comes to rest
 def _length_by(
     force=lambda slope, difference: slope[:, None] * difference / len(slope),
     lead=lambda force, lam, eps: np.log(force / (2 * eps * lam)),
@@ -47,10 +47,10 @@ def _rest_cases(rng):
 
 
 REST = Exercise(
-    id="11.2",
+    id="11.1",
     title="How long is W at rest?",
     points=3,
-    minutes=10,
+    minutes=12,
     difficulty=2,
     reference=_length_at_rest,
     cases=_rest_cases,
@@ -343,4 +343,4 @@ LIMIT = Exercise(
     ),
 )
 
-EXERCISES = [REST_OR_CYCLE, REST, STALL, LIMIT]
+EXERCISES = [REST, REST_OR_CYCLE, STALL, LIMIT]

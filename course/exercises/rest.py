@@ -1,4 +1,4 @@
-"""Exercise 11.1: does descent with a normaliser of gradient norm plus eps come to rest, or cycle?"""
+"""Exercise 11.2: does descent with a normaliser of gradient norm plus eps come to rest, or cycle?"""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def _cases(rng):
 
 
 REST_OR_CYCLE = Exercise(
-    id="11.1",
+    id="11.2",
     title="Rest or cycle?",
     points=2,
     minutes=8,

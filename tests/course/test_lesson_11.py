@@ -10,7 +10,7 @@ from mini_attn import data, flow, losses, models, optim, svm, train
 from mini_attn.gradients import closed_form
 from mini_attn.softmax import softmax
 
-rest_or_cycle, length_at_rest, stall, rank_limit = (spec.reference for spec in exercises.exercises("11"))
+length_at_rest, rest_or_cycle, stall, rank_limit = (spec.reference for spec in exercises.exercises("11"))
 
 
 def arrays(tokens):
@@ -50,7 +50,7 @@ def test_the_lessons_descent_takes_the_librarys_path(lesson):
 
 
 def test_the_lessons_steps_with_a_ridge_are_the_public_ones(lesson):
-    """Two step lengths side by side, as in section 11.3."""
+    """Also with two step lengths side by side."""
     tokens = data.random_tokens(6, 8, 10, trials=3, seed=2)
     KQ = start(10, 10, 3, seed=4)
     lesson |= dict(zip("Xzyv", arrays(tokens), strict=True))

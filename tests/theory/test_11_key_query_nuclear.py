@@ -221,6 +221,27 @@ def test_with_free_columns_a_stall_ends_and_with_two_it_does_not():
     assert two[2] < full[2] - 0.05
 
 
+def test_as_many_columns_as_directions_are_enough():
+    """The rivals: fewer than d columns are too few, and with too few most runs arrive all the same."""
+    size = (5, 6, 9)
+    tokens = problems(size, 40)
+    near, enough = {}, {}
+    for m in (2, 3, 9):
+        model = models.FactoredAttention(9, m, trials=40, scale=1.0, seed=6)
+        flow.follow(model, tokens, [100.0])
+        late = flow.follow(model, tokens, [1e12], turn=0.015, move=torch.inf, max_steps=5000)
+        assert late.reached.all()
+        cosine, solution, _ = compared(late.W[-1], tokens)
+        sizes = torch.linalg.svdvals(solution.value)
+        near[m], enough[m] = cosine >= 0.99, (sizes > 1e-3 * sizes[:, :1]).sum(-1) <= m
+    assert enough[9].all()
+    few = torch.cat([near[m][enough[m]] for m in (2, 3)]).double().mean()
+    assert few > 0.85
+    assert few > near[9].double().mean() - 0.1
+    assert (~enough[2]).sum() > 15
+    assert near[2][~enough[2]].double().mean() < 0.35
+
+
 @pytest.mark.parametrize("size", [(5, 6, 9), (4, 5, 14)])
 def test_the_public_run_cycles_and_rests_at_small_steps(size):
     """The rivals: it is at rest (residual 0), and it never comes to rest.

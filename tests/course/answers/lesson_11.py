@@ -126,15 +126,6 @@ def limit_of_dimensions(leads, d, tol):
 
 ANSWERS = {
     "11.1": {
-        "also_right": cycle_by_running,
-        "wrong": [
-            cycle_with_the_last,
-            cycle_of_the_norm,
-            cycle_by_plain_descent,
-            lambda h, eta, eps: (2 * eps / np.max(h), eta),
-        ],
-    },
-    "11.2": {
         "also_right": rest_by_loop,
         "wrong": [
             rest_with_tokens_for_sequences,
@@ -146,6 +137,15 @@ ANSWERS = {
             ),
             lambda lam, slope, difference, eps: (lam * np.log(1 / eps)).sum(),
             lambda lam, slope, difference, eps: np.log(1 / (2 * eps)),
+        ],
+    },
+    "11.2": {
+        "also_right": cycle_by_running,
+        "wrong": [
+            cycle_with_the_last,
+            cycle_of_the_norm,
+            cycle_by_plain_descent,
+            lambda h, eta, eps: (2 * eps / np.max(h), eta),
         ],
     },
     "11.3": {
