@@ -1,4 +1,4 @@
-"""Lesson 16 at length: edges of level tokens, which lead of W_ov keeps attention free, data with cycles."""
+"""Lesson 16 at length: which lead of W_ov keeps attention free, who stays trapped, data with cycles."""
 
 import numpy as np
 import torch
@@ -44,40 +44,34 @@ def longer(d, lead, *, trials, seed):
     return {"wrong": wrong, "still": still}
 
 
-def edges(n, steps, *, trials, seed):
-    """By how much the edges of level tokens grow, in log 2, while W_kq doubles its length, from unit vectors.
+def above(data, model):
+    """How far wrong sequences' tokens with the attention stand above the optimal ones, the least (trials,).
 
-    Each step makes the excess loss e^-.04 times as large. Counted are pairs of tokens that relations under a
-    query name and that stand level there: "still", "once" and "more" are those within .1 of 0, of 1, and of a
-    larger whole number; "level" is all of them.
+    In the SVM of the other sequences alone, whose margin is 1; losers that share a wrong sequence's attention
+    are level there. inf where no sequence is wrong.
     """
-    data, _ = vocabulary.next_tokens(n, 5, V, None, 10, None, trials, seed)
-    above = vocabulary.priorities(data)
-    W_ov = svm.solve(svm.next_problem(data.embeddings, data.following)).value
-    solution = svm.solve(svm.order_problem(data.embeddings, above))
-    W = torch.zeros_like(solution.value)
-    for step in range(steps):
-        if step == steps // 2:
-            before = W.clone()
-        model = next_token.NextTokenTransformer(V, V, trials, 8.0 * W_ov, W)
-        G = model.gradients(data, ["W_kq"])["W_kq"]
-        W = W - 0.04 * (solution.objective / G.flatten(1).norm(dim=1))[:, None, None] * G
-    heights, named = solution.value.mT, above.any(-1) | above.any(-2)  # [trial, q, a]
-    level = (heights[..., :, None] - heights[..., None, :]).abs() < 0.02
-    level &= (named[..., :, None] & named[..., None, :]).triu(1)
-    moved = (W - before).mT / np.log(2)
-    moved = (moved[..., :, None] - moved[..., None, :]).abs()
-    whole = ((moved - moved.round()).abs() < 0.1) & level
+    s, query = model.attention(data), data.tokens[..., -1]
+    wrong = (s * data.optimal).sum(-1) < 0.5
+    tokens = torch.where(wrong[..., None], query[..., None], data.tokens)  # which asks for nothing
+    target = torch.where(wrong, data.following.gather(-1, query), data.target)
+    others = vocabulary.NextTokens(data.embeddings, data.following, tokens, target)
+    asked = vocabulary.priorities(others)
+    tied = torch.zeros_like(asked)
+    for trial, i in wrong.nonzero().tolist():
+        share = data.tokens[trial, i, s[trial, i] > 0.05]
+        tied[trial, query[trial, i], share[0], share[1:]] = share[0] != share[1:]
+    W = svm.solve(svm.order_problem(data.embeddings, asked, tied)).value
+    h = (data.X @ (data.z @ W.mT)[..., None])[..., 0]
+    height = h.gather(-1, s.argmax(-1, keepdim=True))[..., 0]
+    lead = height - h.masked_fill(~data.optimal, -torch.inf).amax(-1)
+    return lead.masked_fill(~wrong, torch.inf).amin(-1).to(torch.float32)
 
-    def count(pairs):
-        return pairs.flatten(1).sum(1).to(torch.int16)
 
-    return {
-        "level": count(level),
-        "still": count(whole & (moved < 0.5)),
-        "once": count(whole & (moved > 0.5) & (moved < 1.5)),
-        "more": count(whole & (moved > 1.5)),
-    }
+def silent(d, lead, *, trials, seed):
+    """The data sets of `longer` after 400 steps: sequences on a wrong token, and how far it stands above."""
+    data, model = trained(60, 5, d or None, 10, lead, 400, trials=trials, seed=seed)
+    wrong = ((model.attention(data) * data.optimal).sum(-1) < 0.5).sum(-1).to(torch.int16)
+    return {"wrong": wrong, "above": above(data, model)}
 
 
 def general(n, T, tokens, d, *, trials, seed) -> vocabulary.NextTokens:
@@ -199,14 +193,15 @@ MEASURED = [
         minutes=2,
     ),
     Measured(
-        "16.edges",
-        "Growth of the edges of level tokens while W_kq doubles its length.",
-        edges,
-        {"n": [40, 60], "steps": [1000, 4000, 16000]},
-        trials=20,
-        batch=10,
-        paired=("steps",),
-        minutes=3,
+        "16.silent",
+        "Of these, how high the wrong token stands above the right one in the SVM of the other sequences.",
+        silent,
+        {"d": [0], "lead": [0.25, 1.0, 2.0]},
+        trials=30,
+        batch=30,
+        seed=1,
+        paired=("d", "lead"),
+        minutes=0.5,
     ),
     Measured(
         "16.cycles",

@@ -1,15 +1,17 @@
 """Lesson 16. Next-token prediction: the laws of what breaks, on other seeds and sizes than the lesson's.
 
 Derived there: a sequence that attention gets wrong is heard as far behind as room(c, V) = log(1 + 2 (e^c - 1)
-/ V). Measured: both stages at once learn the same if the collocation is shown; undecided sequences are
-answered as the heights say, unless two are level; W_fin is right on the tied rows.
+/ V). If the room is small, a silent one is trapped, or only late, as the token attended to stands more than 1
+above its optimal one, or less, in the SVM of the others. Measured: both stages at once learn the same if the
+collocation is shown; undecided sequences are answered as the heights say, unless two are level; W_fin is
+right on the tied rows.
 """
 
 import numpy as np
 import pytest
 import torch
 
-from course.replicate.lesson_16 import cycles
+from course.replicate.lesson_16 import above, cycles
 from mini_attn import geometry, svm, train
 from mini_attn.next_token import NextTokenTransformer, collocation, descend
 from mini_attn.vocabulary import NextTokens, closure, next_tokens, priorities
@@ -40,6 +42,29 @@ def test_the_room_of_a_lead(V, beta, gamma):
     law = torch.log1p(2 * leads.expm1() / V)
     assert ((room - law).abs() < 0.2).all()
     assert ((room - leads).abs().max() > 1).all()
+
+
+@pytest.mark.parametrize(("sizes", "behind"), [((2, 2), 6.0), ((1, 4), 4.0), ((1, 3, 2), 4.0)])
+def test_who_is_trapped_and_who_is_only_late(sizes, behind):
+    """Tokens in levels and a new one that has to be above the first: their height there decides."""
+    V, lowest, rows = sum(sizes) + 1, sum(sizes) - 1, []  # the query is of the last level, V - 1 the new one
+    level = np.repeat(np.arange(len(sizes)), sizes)
+    for a, b in np.argwhere(level[:, None] + 1 == level):
+        rows.append([a, b, lowest])
+    tokens = torch.tensor(np.array([*rows, [V - 1, 0, lowest]]))
+    following = (torch.arange(V) + 1) % V
+    parts = (torch.eye(V, dtype=torch.float64), following, tokens, following[tokens[:, 0]])
+    data = NextTokens(*(part[None] for part in parts))
+    start = torch.zeros(1, V, V, dtype=torch.float64)
+    start[0, V - 1, lowest] = -behind
+    model = NextTokenTransformer(V, V, 1, W_ov=unit_values(following)[None], W_kq=start)
+    descend(model, data, 50)
+    H = float(above(data, model.requires_grad_(False)))
+    assert pytest.approx(level.mean(), abs=1e-6) == H
+    descend(model, data, 450)
+    attention = float(model.attention(data)[0, -1, 0])
+    assert attention < 1e-6 if H > 1 else attention > 0.9
+    assert (float(above(data, model)) == np.inf) == (H < 1)
 
 
 @pytest.fixture(scope="module")
