@@ -326,8 +326,8 @@ show(
 
 # %% [markdown]
 # The Frobenius norm is smallest at $w = 0$: no opinion. For the grades 2, 1, 1 the nuclear norm is smallest
-# in its kink, where the rank falls to one; for 1, 2, 3 it settles for rank two. **A small nuclear norm leans
-# towards low rank; it is not the same as low rank.**
+# in its kink, where the rank falls to one, as it does whenever $|b e| \le a^2$; for 1, 2, 3 it settles for
+# rank two. **A small nuclear norm leans towards low rank; it is not the same as low rank.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.3 Short factors, small nuclear norm
@@ -597,10 +597,11 @@ show(
 # When the first arrives, the share of the second goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$: *the
 # smaller the start, the greedier the run*.
 #
-# Here $\sigma_2$ slows down, and your formula says how much. Our factors are *balanced*,
-# $U^\top U \approx V^\top V$, as printed. Then $U U^\top$ and $V V^\top$ nearly have $W$'s own singular
+# Here $\sigma_2$ slows down, and your formula says how much. With short steps $U^\top U$ and $V^\top V$ both
+# change by $U^\top M V + V^\top M^\top U$, so they differ by $\beta^2 I$ for ever: our factors are
+# *balanced*, $U^\top U \approx V^\top V$. Then $U U^\top$ and $V V^\top$ nearly have $W$'s own singular
 # vectors and values, and the rate of $\sigma_k$ is about $2\, \xi_k^\top M \zeta_k$: what the pull still
-# holds along that direction.
+# holds there.
 #
 # The answers that the first direction has got right pull less and less, and the pull turns to what is still
 # wrong. **From a small start, descent on factors is greedy**: directions arrive one after the other.
@@ -759,13 +760,13 @@ for row in sorted(zip(near, c, later, power, strict=True), reverse=True):
     print("{:7.2f} {:13.2f} {:10.2f} {:18.2f}".format(*row))
 own = near > 0.9
 assert own.sum() == (before[each, new] < 0.05 * before[:, 0])[own].sum() == 8
-assert ((np.minimum(c, later) - 0.06 < power) & (power < np.maximum(c, later) + 0.06))[own].all()
+assert ((np.minimum(c, later) - 0.06 < power) & (power < np.maximum(c, later) + 0.01))[own].all()
 assert (power < later - 0.08)[~own].all()
 assert 1.1 < power.min() < 1.19 < c.min() < 1.21 < 1.89 < c.max() < 1.91  # the rival: a power of 1
 
 # %% [markdown]
 # All ten stall, with $c$ from 1.2 to 1.9. Eight meet the law's condition, with an overlap above 0.9: there
-# the power is between the two values of $c$, to within 0.06. The other two newcomers are slower. Whether
+# the power is between the two values of $c$, or up to 0.06 below. The other two newcomers are slower. Whether
 # every run comes to $c = 1$ in the end, the law does not say.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -847,8 +848,8 @@ assert np.isclose(by_nuc.mean(), 80.1, atol=0.1)
 assert 3 < ahead.mean() / ahead.std(ddof=1) * np.sqrt(len(ahead)) < 6  # rival: the best margin is best
 
 # %% [markdown]
-# It does not: the start of $10^{-3}$ fills a little more, with fewer directions. **The nuclear norm is what a
-# penalty prefers, low rank is what greed prefers, early on.** Either knows more than the entries.
+# On these it does not: the start of $10^{-3}$ fills a little more, with fewer directions. **The nuclear norm
+# is what a penalty prefers, low rank is what greed prefers, early on.** Either knows more than the entries.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.8 From films to attention
@@ -912,8 +913,8 @@ assert (near[1] > near[0]).tolist() == [True, False]
 # </summary>
 #
 # The $\ell_1$ norm of the diagonal. Each weight is a product of two, $w_k = U_{kk} V_{kk}$: with weight
-# decay the limit is an $\ell_1$-penalised minimum, often sparse; descent alone from a small start brings up
-# one weight at a time, and one still tiny when all answers are right stays so for long.
+# decay, a rest with $c = 1$ is an $\ell_1$-penalised minimum, often sparse; descent alone from a small start
+# brings up one weight at a time, and one still tiny when all answers are right stays so for long.
 # </details>
 
 # %%
@@ -927,9 +928,9 @@ progress("04")
 #   Short factors mean a small nuclear norm, which leans towards low rank.
 # - Descent on factors from a small start is greedy: singular values come up one after the other. The pull
 #   along each one's direction says how fast.
-# - A direction that is tiny when all answers are right stalls. At a KKT point $S$ proves $1/c$ of the largest
-#   margin, $c = \lVert S \rVert_{\mathrm{op}}$, and a tiny newcomer along its leading direction grows like
-#   $\sigma_1^c$.
+# - A direction that is tiny when all answers are right stays so for long. At a KKT point $S$ proves $1/c$ of
+#   the largest margin, $c = \lVert S \rVert_{\mathrm{op}}$, and a tiny newcomer along its leading direction
+#   grows like $\sigma_1^c$.
 # - With a penalty it grows at the rate $2 (c - 1)\, \varepsilon$, and on twenty surveys the start hardly
 #   mattered in the end.
 

@@ -8,7 +8,7 @@
 # **The question: where does gradient descent take the matrix $W$, and what does it learn where the query is
 # itself the answer?**
 #
-# $W$ is a $p$, for other keys. What is new is that the sequences share it: like queries help each other where
+# $W$ is a $p$, for other keys. What is new is how the sequences share it: like queries help each other where
 # they agree, and pay where they do not. And where the queries carry the answer, $W$ learns a rule for
 # sequences that it has never seen.
 
@@ -285,7 +285,7 @@ assert 6 < np.count_nonzero(lam) < 42
 # So what sequence $k$ adds to $p_i$ is weighted by $z_k \cdot z_i$. **Equal queries** share everything: one
 # $p$ for all of them, as in lesson 06. **Orthogonal queries** share only the norm of $W$.
 #
-# **Independent queries**, orthogonal or not, are enough for this: some $W$ makes any $p_1, \dots, p_n$ you
+# **Independent queries**, orthogonal or not, leave every $p_i$ free: some $W$ makes any $p_1, \dots, p_n$ you
 # like. So a choice is feasible if and only if each sequence *by itself* is.
 #
 # Distinct tokens of length one are never a problem, as $p_i = x_{i\alpha_i}$ prefers $x_{i\alpha_i}$ to all
@@ -321,8 +321,8 @@ for n, T, d, distinct in ((6, 8, 10, 6), (14, 3, 8, 14), (6, 8, 10, 2)):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.4 What a conflict costs
 #
-# Between equal and orthogonal queries the sequences share a part of $W$. When does that help, and when does
-# it hurt? Two sequences are enough to see it.
+# Unless queries are orthogonal, the sequences share a part of $W$. When does that help, and when does it
+# hurt? Two sequences are enough to see it.
 
 # %% [markdown]
 # ### Exercise 10.2: The price of a conflict
@@ -403,8 +403,8 @@ show(
 # \rVert_F$ after 3,000 normalised steps.
 
 # %% [markdown]
-# The nearer two questions, the dearer it is to answer them differently. At 0 degrees it is impossible, for
-# *any* $d$.
+# The nearer two questions, the dearer it is to answer them differently; the farther apart, the dearer to
+# answer them alike. At 0 and at 180 degrees that is impossible, for *any* $d$.
 #
 # **Try it.** Three tokens a sequence. Turn the second query through the first one, and see $W_{\mathrm{mm}}$
 # make one $p$ for both, or two. For which token of sequence 2 is there a solution even with equal queries?
@@ -743,7 +743,7 @@ assert foreseen_share(3.1) - measured > 0.05  # the rival: token 1 alone
 assert abs(blind - 1 / 8) < 0.05
 
 # %% [markdown]
-# Trained with random queries, which carry nothing, $W$ stays near chance, one in eight.
+# After a first step with random queries, which carry nothing, $W$ is near chance, one in eight.
 #
 # **With few sequences** $W$ has a rest $M$ besides the form, $W = b\,(I - ee^\top) + b_v\,ee^\top + M$. For a
 # random $x_1$ the mean of $x_1 \cdot p$ is $\mathrm{tr}\,W / d$, and that of $\lVert p \rVert^2$ is
@@ -766,8 +766,8 @@ assert abs(blind - 1 / 8) < 0.05
 # Without a rest $bI$ is best. The larger the rest, the larger the ratio.
 # </details>
 #
-# So $W$ and $v$ alone, without a new sequence, say about which ratio is best. To test it we change nothing
-# but the ratio, by adding a multiple of $ee^\top$.
+# A first step is a mean of $n$ independent matrices, so its $m$ falls like $1/n$, and the constant is one more
+# expectation. Which ratio is best we test by changing nothing else, by adding a multiple of $ee^\top$.
 
 
 # %%
@@ -801,6 +801,11 @@ for n in (2, 6, 20, 80):
         print(f"{n:3d}   {name:10s}{r.median():9.1f}{r_star.median():7.1f}{own:18.2f}{at_star:11.2f}")
 assert geometry.cosine(late, svm_W).min() > 0.999  # n = 80
 r, r_star, own, at_star, curves_r = (torch.stack(part) for part in zip(*found.values(), strict=True))
+single = torch.einsum("nt,ntj->nj", force, endless.X).square().sum(-1).mean()  # a sequence's own, squared
+noise = (single - W_1.square().sum()) / (9 * b**2)
+by_n = torch.tensor([2, 6, 20, 80]) * (r_star[::2] - 1)
+print("n (r_* - 1) of first steps:", *(f"{value:.0f}" for value in by_n), f"  from the 20,000: {noise:.0f}")
+assert (abs(by_n / noise - 1) < 0.2).all()
 short = (curves_r.amax(dim=1) - at_star).max()
 print(f"with r_* at most {short:.2f} below the best of 22 ratios from 1 to 128")
 assert short < 0.02
@@ -840,7 +845,8 @@ show(
 # **Descent comes near the SVM**: after 1,000 growing steps the mean shares differ by less than .03, and at
 # $n = 80$ the cosine is above .999 in each trial.
 #
-# **The rest decides which ratio is best.** With $r_\star$ each row selects as much as with the best common
+# **The rest decides which ratio is best.** Of a first step $n\,(r_\star - 1)$ is nearly constant, as foreseen
+# without training. With $r_\star$ each row selects as much as with the best common
 # ratio, within .02. In the five rows with $r_\star$ above 4, $r = 1$, best without a rest, selects over .08
 # less.
 #
@@ -1056,8 +1062,8 @@ progress("10")
 #   contradict each other, and then no $d$ helps.
 # - Where the query is the answer, $W$ learns a rule for new sequences, its part $b\,(I - ee^\top) +
 #   b_v\,ee^\top$, $e$ along $v$. Expectations over the data give $b$ and $b_v$ of the first step (all tokens
-#   make $b_v$, the query alone $b$), and how often this part is right. The rest that few sequences leave asks
-#   for a larger $b_v / b$.
+#   make $b_v$, the query alone $b$), and how often this part is right. The rest that few sequences leave
+#   raises the best $b_v / b$ above 1.
 #
 # ## Further reading
 #
