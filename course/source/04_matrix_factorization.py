@@ -313,7 +313,7 @@ for (name, values), reach, ax in zip(norms.items(), (3, 7), axes, strict=True):
     a, b, e = surveys[name]
     ax.axvline(b * e / a, color=COLORS["black"], linestyle=":", linewidth=1.6)
     ax.set(title=f"answers {name}", xlabel="the blank, $w$", ylabel="norm of the table")
-axes[0].legend()
+axes[1].legend()
 show(
     fig,
     alt="Two panels with curves against w. Left: the Frobenius norm is a smooth bowl with its minimum at 0, "
