@@ -694,8 +694,7 @@ at_once, freed = gap[1] - gap[0], (gap > 0).sum(0)  # in one step; steps until a
 assert (gap[-1] < 0).all()
 below, beyond = freed[:, 2] - freed[:, 0], freed[:, -1] - freed[:, -3]
 print(f"runs: {freed.size}; wrong sequences left after 350 steps: {int((gap[-1] > 0).sum())}")
-print(f"a logit farther: below the border {below.min()} to {below.max()} steps, ", end="")
-print(f"beyond it {beyond.min()} to {beyond.max()}")
+print(f"a logit farther: {below.max()} steps more below the border, {beyond.min()} beyond it")
 assert (abs(below - 5 * np.sqrt(2)) < 1).all()  # of 0.1, shared by two tokens
 assert (abs(beyond - 20 * np.sqrt(2)) < 1).all()
 
