@@ -118,6 +118,9 @@ def test_the_flow_is_the_limit_of_small_steps(lesson, twelve):
     many = lesson["flow"](np.stack([A, 2 * A]), np.zeros((2, 2)), [1, 2], 1.0)
     np.testing.assert_allclose(many[1, 0], end)
     np.testing.assert_allclose(many[:, 1], lesson["flow"](2 * A, np.zeros(2), [1, 2], 1.0))
+    own = lesson["flow"](np.stack([A, 2 * A]), np.zeros((2, 2)), [[0, 1], [2, 3]], 1.0)
+    np.testing.assert_allclose(own[1, 0], end, atol=1e-4)
+    np.testing.assert_allclose(own[:, 1], lesson["flow"](2 * A, np.zeros(2), [1, 3], 1.0), atol=1e-4)
 
 
 @pytest.fixture(scope="module")

@@ -88,15 +88,18 @@ def test_normalised_descent_is_far_faster(batch, solution):
 
 
 def flow(A, w, decades, h=0.04):
-    """Gradient flow on the mean logistic loss with eta = 1 at t = 10^decade, in midpoint steps of log t."""
+    """Gradient flow on the mean logistic loss with eta = 1 at t = 10^decade, in midpoint steps of log t.
+
+    Each problem may have decades of its own, (len(decades), problems).
+    """
     kept, log_t = [], np.log(0.01)
 
     def slope(w, log_t):
         pull = np.exp(log_t - np.logaddexp(0, (A @ w[..., None])[..., 0]))
         return (pull[..., None, :] @ A)[..., 0, :] / A.shape[-2]
 
-    for end in np.log(10) * np.asarray(decades, dtype=float):
-        count = int(np.ceil((end - log_t) / h))
+    for end in np.log(10) * np.asarray(decades, dtype=float)[..., None]:
+        count = int(np.ceil((end - log_t).max() / h))
         step = (end - log_t) / count
         for _ in range(count):
             w = w + step * slope(w + step / 2 * slope(w, log_t), log_t + step / 2)
@@ -144,6 +147,60 @@ def test_the_line_is_approached_with_the_least_exponent(random_sets):
     assert (np.abs(rates / C - 1) < 0.15).mean() < 0.7
     assert (np.abs(rates / (following - 1) - 1) < 0.15).mean() < 0.9
     assert (following - 1 > C).sum() >= 3
+
+
+def wide_points(n, d, seed):
+    """The library's clouds in d dimensions: rows y_i x_i, at (1.5, 1, 0, ...), 0.4 or more off their line."""
+    centre = np.zeros(d)
+    centre[:2] = 1.5, 1
+    axis = centre / np.linalg.norm(centre)
+    rows = centre + 0.7 * np.random.default_rng(seed).standard_normal((n, d))
+    return rows + (np.maximum(rows @ axis, 0.4) - rows @ axis)[:, None] * axis
+
+
+@pytest.mark.parametrize(("n", "d", "count"), [(10, 2, 150), (40, 2, 150), (20, 3, 250)])
+def test_the_wait_counts_from_the_time_at_which_the_predicted_loss_is_one_over_n(n, d, count):
+    """From w = 0: 10^(1/E) t_0 is enough for most sets, 10^(2/E) t_0 for nearly all; t_0 = n / (eta mu^2).
+
+    Not 10^(1/E), counted from 1: then the constant in s = K ||r|| t^-E grows with E.
+    """
+    A = np.stack([wide_points(n, d, seed) for seed in range(count)])
+    signed = torch.tensor(A)
+    w_hat = svm.solve(svm.label_problem(signed, torch.ones(signed.shape[:2], dtype=signed.dtype))).value
+    kept = []
+    for rows, w in zip(A, w_hat.numpy(), strict=True):
+        u, mu = rows @ w, 1 / np.linalg.norm(w)
+        held = u < 1 + 1e-6
+        if held.sum() != d:
+            continue
+        lam = np.linalg.solve(rows[held].T, w)
+        off_ray = np.eye(d) - np.outer(w, w) * mu**2
+        C = np.linalg.eigvalsh((lam[:, None] * (c := rows[held] @ off_ray)).T @ c)[1]  # 0 along w_hat
+        E = min(C, u[~held].min() - 1, 1)
+        if E > 0.05:
+            kept.append(
+                (
+                    rows,
+                    E,
+                    np.log10(n / mu**2),
+                    off_ray,
+                    off_ray @ np.linalg.solve(rows[held], -np.log(n * lam)),
+                )
+            )
+    A, E, log10_t0, off_ray, r = map(np.array, zip(*kept, strict=True))
+    assert len(E) >= 50
+
+    def left(decades):
+        ends = flow(A, np.zeros((len(A), d)), decades, h=0.1)
+        return np.linalg.norm((off_ray @ ends[..., None])[..., 0] - r, axis=2) / np.linalg.norm(r, axis=1)
+
+    once, twice = left(log10_t0 + np.stack([1 / E, 2 / E]))
+    assert 0.6 < (once < 0.25).mean() < 0.9
+    assert (twice < 0.25).mean() > 0.93
+    early = left(np.stack([1 / E, 2 / E]))[1]
+    grows = [np.polyfit(E, np.log10(x), 1)[0] for x in (twice, early)]
+    assert abs(grows[0]) < 0.6
+    assert grows[1] > 0.9
 
 
 def test_no_exponent_is_above_one():
