@@ -13,7 +13,7 @@
 # The curvature of the head and the label decide whether a mixture can win. $W$ then grows along an SVM
 # that drops the other tokens, beside a bounded part that sets the shares of the kept ones. With a mixture
 # even normalised descent bounces, and needs exponentially many steps for a length of $W$. Which tokens stay
-# is read from rates or from attention: the SVM says where to divide.
+# is read from rates or attention, divided by the SVM.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -293,7 +293,7 @@ assert top - floor < 0.001, again.format("13.2")
 # >
 # > We take it for one branch of the path of these $W$, where: both problems have a solution;
 # > $s_i$ is a strict maximum of $y_i f$ on its face (the mixtures of $O_i$), with negative curvature; a
-# > little weight on a support token of $W_{\mathrm{dir}}$ costs something; the multipliers are unique, and
+# > little weight on a support token (lead 1) costs something; the multipliers are unique, and
 # > positive for support tokens; and the kept sets no longer change as $R$ grows. One problem may have several
 # > such branches. (Below we test the outcome, not each condition.)
 #
@@ -485,8 +485,8 @@ assert np.linalg.norm(walks["smooth"][:, 2], axis=1).max() < 1
 # So one step gains the length $(\eta/\|G\|) (D/N)\, e^{-R/N} = \frac{2 D}{H_{\max} N} e^{-R/N}$, and far out
 # $H_{\max}$ is nearly constant: **with a smooth head and short steps, their length cancels.**
 #
-# *Short* means: the bottom is quadratic over a whole bounce, $\eta/2$ to each side. Steps of 0.8 are too
-# long: that run jumps from wall to wall and never gets beyond $\|p\| = 1$.
+# *Short* means: over a bounce, $\eta/2$ to each side, the bottom is quadratic, or a kink between planes.
+# Steps of 0.8 are too long: the smooth run jumps from wall to wall and never gets beyond $\|p\| = 1$.
 #
 # At a **kink** the slope across jumps from one value to another, and $\|G\|$ stays what it is, however short
 # the steps. Every mixture of a ReLU head that is strictly best sits at one: on a linear piece of $f$ it would
@@ -532,11 +532,11 @@ for k, (name, p) in enumerate(walks.items()):
     print("        farther than 10,000 steps of 0.1", ahead.round(1), "predicted", lead.round(1))
     assert (np.abs(grown[:2] - log_10) < 0.05).all(), again.format("13.4")
     assert (np.abs(ahead - lead)[:2] < 0.2).all(), again.format("13.4")
-    assert (ahead[2] < -4) == (name == "smooth")
+    assert abs(ahead[2] - (-5.9, 1.2)[k]) < 0.2  # too long for both clocks
 
 # %% [markdown]
-# Both clocks are right to a fifth of $N$ for short steps. **Each $N$ of length costs $e$ times as many
-# steps.** A smooth head does not care how short they are; at a kink shorter steps trail.
+# Both clocks are right to a fifth of $N$ for short steps; 0.8 is too long at the kink too, $1.2\, N$ ahead in
+# place of 2.1. **Each $N$ of length costs $e$ times as many steps.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.5 Which tokens are kept?
@@ -598,15 +598,15 @@ for j in range(1, STEPS[-1] + 1):
 # %% [markdown]
 # Which tokens do these runs keep? To judge, we need the path: at each length $R$ a locally best $W$, where
 # the loss falls fastest along $W$ itself. The library's `newton.newton_path` follows it from one radius to
-# the next. Newton steps divide each direction's slope by its own curvature: across the valley they land on
-# the bottom, along it they go on. Far out rounding stops them (`residual` says so); we end each run before.
+# the next, where Newton steps land on the bottom of the valley. Far out rounding stops them
+# (`residual`); we end each run before.
 #
 # From one radius to the next a kept token does not fall behind. A dropped one does, by
 # $\Delta_{it} / N$ for each unit of $R$, where $\Delta_{it} \ge 1$ is its lead in the SVM. So $N$ times this
 # rate tends to 0 or to 1 and more. **We divide at $\frac12$.**
 #
-# But $N$ needs the kept set, and the set needs $N$. So we guess the set, solve the SVM, divide, and solve
-# again until nothing changes. The proof is not that this ends, but that the SVM predicts *every* rate.
+# But $N$ needs the kept set, and the set $N$. So we guess the set, solve the SVM, divide, and solve again
+# until nothing changes. The test is not that this ends, but that the SVM predicts *every* rate.
 
 
 # %%
@@ -653,59 +653,58 @@ assert ((downhill(W_16) * W_16).sum(axis=(-1, -2)) / 16 > 1 - 1e-9).all()  # our
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does descent keep the same tokens, and on time?
 #
-# Read descent's *own* rates, from 2,000 to 6,000 steps, with an SVM of their own, and its clock.
+# Read descent's *own* rates, from 2,000 to 6,000 steps, and its clock.
 
 # %%
-print("descent's rates times N: kept, below   dropped, least   apart from the leads: median, worst")
-reads = [read(found[6000][k], found[2000][k], k) for k in (0, 1)]
-for name, (stays, own, asked, _) in zip(DRAWS, reads, strict=True):
-    most, least, apart = own[stays].max(), own[~stays].min(), abs(own - asked)[~stays]
-    print(f"{name:25s} {math.ceil(10 * most) / 10:10.1f} {least:16.2f}", end=" ")
-    print(f"{np.median(apart):31.2f} {apart.max():6.1f}")
-    assert most < 0.26
-    assert least > 0.58
-    assert np.median(apart) < 0.035
-    assert 0.9 < apart.max() < 2.2
-
-# %%
-print("growth from 2,000 to 6,000 steps, over N log 3, of the runs that mix: median, least three")
-slow = []
-for k, (name, (stays, *_, own_svm)) in enumerate(zip(DRAWS, reads, strict=True)):
-    mixing, N = (stays.sum(axis=-1) > 1).any(axis=-1), own_svm.objective.numpy()
+print("descent's rates times N: kept, |.| to   dropped, least   apart from the leads: median, worst, at rest")
+reads, still = [read(found[6000][k], found[2000][k], k) for k in (0, 1)], []
+for k, (name, (stays, own, asked, own_svm)) in enumerate(zip(DRAWS, reads, strict=True)):
+    rest, apart = (abs(own) * stays).max(axis=(1, 2)) < 0.1, abs(own - asked) * ~stays
+    still.append(rest)
+    print(f"{name:25s} {abs(own[stays]).max():12.1f} {own[~stays].min():15.2f}", end=" ")
+    print(f"{np.median(apart[~stays]):31.2f} {apart.max():6.1f} {apart[rest].max():8.1f}")
+    assert own[stays].max() < 0.26
+    assert own[~stays].min() > 0.58
+    assert np.median(apart[~stays]) < 0.035
+    assert apart[rest].max() < 0.44 < 0.9 < apart[~rest].max() < 2.2
+    assert k or ((asked < 3) & (abs(own - 1.3) < 1.7)).all()  # figure 3 shows all
+    N, mixing = own_svm.objective.numpy(), (stays.sum(axis=-1) > 1).sum(axis=-1)
     grown = (size(found[6000][k]) - size(found[2000][k])) / farther(0.1, 2000, 0.1, 6000, N)[0]
-    each = np.sort(grown[mixing])
-    print(f"{name}: {mixing.sum()} runs {np.median(each):8.2f}   ", each[:3].round(2))
+    each, there = grown[mixing > 0], grown[rest & (mixing > 0)]
+    print(f"    {rest.sum()} runs at rest; growth over N log 3 of runs that mix: ", end="")
+    print(f"median {np.median(each):.2f}, at rest {there.min():.2f} to {there.max():.2f}")
     assert abs(np.median(each) - 1) < 0.05, again.format("13.4")
-    assert 0.85 < each[2] < each[-1] < 1.2, again.format("13.4")
-    assert ((stays.sum(axis=-1) > 1).sum(axis=-1) == 1).any() or k  # question 2
-    slow.append(mixing & (grown < 0.5))
+    assert 0.78 < there.min() < there.max() < 1.05, again.format("13.4")
+    assert each.max() < 1.2, again.format("13.4")
+    assert abs(grown[mixing == 1] - 1).max() < 0.15, again.format("13.4")  # question 2
 
 # %% [markdown]
-# In the median the smooth clock is right.
+# In the median the smooth clock is right. Leads are missed by 1.0 and 2.1 only where shares still move: in
+# the 23 and 20 runs *at rest*, kept tokens' rates within 0.1 of 0, all are met within 0.3 and 0.5.
 #
 # Attention has a $\frac12$ as well. Where a run mixes, $W$ is $N \log j$ and a constant long, so that after
 # $j$ steps a kept token has $j^0$ and a dropped one $j^{-\Delta_{it}}$, up to factors: cut at $j^{-1/2}$. The
-# public code cuts at $10^{-3}$, which is that for a million steps.
+# paper's code cuts at $10^{-3}$.
 
 # %%
-print("of 288 tokens, not as the path:   rates   cut at j^(-1/2)     1e-2     1e-3     1e-4")
-counts = {}
-for k, name in enumerate(DRAWS):
-    truth = judged[k][2]
-    errors = reads[k][0] != truth
+print("of 288, not as the path: rates   at j^(-1/2): kept below, dropped above     1e-2     1e-3     1e-4")
+counts = []
+for k, (name, rest) in enumerate(zip(DRAWS, still, strict=True)):
+    truth, stays = judged[k][2], reads[k][0]
+    errors = stays != truth
     for j, fixed in ((600, (1e-2, 1e-3)), (6000, (1e-2, 1e-3, 1e-4))):
         s = softmax(logits(found[j][k], k), axis=-1)
-        counts[k, j] = [int(((s > cut) != truth).sum()) for cut in (j**-0.5, *fixed)]
-        by_rates, (first, *others) = errors.sum() if j == 6000 else "", counts[k, j]
-        print(f"{name}, {j:5,} steps {by_rates:16} {first:17}", *(f"{count:8}" for count in others))
-    assert slow[k].sum() == errors[slow[k]].sum() == (0, 2)[k]
-    assert errors.sum() == (2, 3)[k]
-    assert k or (errors.any(axis=(1, 2)).sum() == 1) & (s[errors].max() > 0.999)  # one run keeps others
-    assert (truth & reads[k][0])[s < 0.01].sum() == 0  # below every kept share
-assert counts[0, 6000] == [4, 4, 11, 39]
-assert counts[1, 6000] == [2, 2, 12, 47]
-assert counts[0, 600][1:] == [11, 39]
-assert counts[1, 600][1:] == [12, 48]
+        wrong = (s > j**-0.5) != truth
+        below, above, by_rates = wrong & truth, wrong & ~truth, errors.sum() if j == 6000 else ""
+        counts.append([int(((s > cut) != truth).sum()) for cut in fixed])
+        print(f"{name}, {j:5,} steps {by_rates:6} {below.sum():24} {above.sum():14}", end="   ")
+        print(*(f"{count:8}" for count in counts[-1]))
+        assert (below & stays).any() == (j == 600)  # kept shares below the cut
+    assert (errors.sum(), wrong.sum(), errors[rest].sum()) == ((2, 4, 2), (3, 2, 1))[k]
+    assert ((errors & wrong) == errors & rest[:, None, None]).all()  # at rest, both readings agree
+    assert (abs(s[errors & wrong] - 0.5) > 0.499).all()
+    assert not (truth | stays)[wrong & ~errors].any()  # dropped, and late
+assert counts == [[11, 39], [4, 11, 39], [12, 48], [2, 12, 47]]
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.1))
@@ -732,23 +731,24 @@ show(
     fig,
     alt="Left, histogram of log attention after 6,000 steps: nearly all tokens that the path keeps are right "
     "of the cut, nearly all that it drops left of it. Right, descent's rates against the leads of the SVM: "
-    "kept tokens at zero, others around the diagonal from 0.77 on, none near one half.",
+    "kept tokens within 0.3 of zero, others around the diagonal from 0.77 on, none near one half.",
 )
 
 # %% [markdown]
 # **Figure 3.** Descent on these 24; the colours are the path's. Left: log attention after 6,000 steps (at
-# $-20$ all that have less), cut at $j^{-1/2}$. Right: each token's rate against its lead, up to 3, in the SVM
-# of the set that descent keeps, divided at $\frac12$; rings, the errors.
+# $-20$ all that have less), cut at $j^{-1/2}$. Right: each token's rate against its lead in the SVM of the
+# set that descent keeps, divided at $\frac12$; rings, the errors.
 
 # %% [markdown]
 # Of 288 tokens 2 and 3 differ from the path by rates, and 4 and 2 by attention cut at $j^{-1/2}$, after 6,000
-# steps. **A fixed cut must wait: ten times lower, ten times later**, for the slowest dropped tokens fall like
-# $j^{-1}$. Its count at 600 steps comes back at 6,000, one column to the right, to a token. And it has to lie
-# below every kept share, which nobody told us. $j^{-1/2}$ asks for the clock alone, rates for two lengths of
-# $W$.
+# steps. In 2 and 1, at rest, both agree: there descent keeps other tokens, so far. The other 2 by rates are
+# in runs that still move; the other 2 and 1 by attention are dropped, and late.
 #
-# The 2 by rates in these 24 are in one run with other tokens: not misread, but kept. Of the 3 in the others,
-# 2 are in the only runs that grew by less than half of $N \log 3$: they have not settled.
+# **A fixed cut must wait: ten times lower, ten times later**, for the slowest dropped tokens fall like
+# $j^{-1}$: its count at 600 steps comes back at 6,000, one column to the right, within one token. And it
+# never finds a kept share below it. At 600 steps $j^{-1/2}$ errs on both sides: .041 is above some kept
+# shares too. By the clock alone it sinks below each in time: at 6,000, at .013, below all that both keep, and
+# as good as $10^{-2}$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 The third part
@@ -927,8 +927,10 @@ assert (flat > 0.5).all()
 # |---|---|---|
 # | length at a smooth bottom, 2,000 to 6,000 steps | grows by $N \log 3$ | .97 and .98 in the median |
 # | at a kink in the plane, steps a fifth as long | trail by $N \log 5 = 1.61\, N$ | 1.5 $N$ |
+# | 8 times as long, not short | lead by $N \log 8 = 2.08\, N$ | 1.2 $N$ |
 # | rates $\times N$ on the path, kept and dropped | 0; the SVM's leads | below .005; within .15 |
-# | the same in descent, divided at $\frac12$ | all 288 tokens as the path | all but 2 and 3 |
+# | the same in descent, 23 and 20 runs at rest | the same | below .1; within .3 and .5 |
+# | divided at $\frac12$, all runs | 288 tokens as the path | all but 2 and 3 |
 # | attention, 6,000 steps, cut at $j^{-1/2}$ | all | all but 4 and 2 |
 # | cut ten times lower, ten times later | as many errors | 39, 39; 48, 47 |
 # | $r$ in the plane, $y = +1$, $R = 2{,}048$ | $(.208, -.097)$ by $\lambda_{it} / c_{it}$ | within .001 |
@@ -949,7 +951,7 @@ assert (flat > 0.5).all()
 # of $W$ grow with the number of steps?
 # <details><summary>Answer</summary>
 #
-# By $N \log j$, as some runs of section 13.5 show. All share one $W$ and one step length, so a
+# By $N \log j$, as such runs of section 13.5 do. All share one $W$ and one step length, so a
 # single valley makes the whole run bounce.
 # </details>
 
@@ -964,10 +966,10 @@ progress("13")
 # - $W \approx W_{\mathrm{fin}} + \frac RN W_{\mathrm{dir}} + r$: one part sets the ratios of the kept tokens,
 #   an SVM with equalities drops the rest, and $r$ leaves each support token attention in proportion to
 #   $\lambda_{it} / c_{it}$.
-# - **With a mixture, normalised descent bounces** in a valley: its length grows like $N \log j$ if steps are
-#   short, at a kink like $N \log(\eta j)$.
+# - **With a mixture, normalised descent bounces** in a valley: if steps are short, its length grows like
+#   $N \log j$, at a kink like $N \log(\eta j)$.
 # - Read what is kept from **rates**: times $N$ they tend to 0, or to the SVM's leads of 1 and more. Or cut
-#   attention at $j^{-1/2}$; a fixed cut must lie below every kept share, and wait.
+#   attention at $j^{-1/2}$, in time below every kept share; a fixed cut must lie there at once, and wait.
 # - The limit is known for one branch of the path, and a run may be on another.
 
 # %% [markdown]
