@@ -477,7 +477,7 @@ assert (abs((read - true).quantile(three, 1)) < 0.03).all()
 
 # %% [markdown]
 # From length 30 to 300 NGD has plain descent's angle, to 1% in the quartiles, and its clock. And after 1,000
-# steps plain descent itself, with $\eta = 1$, has the flow's length and angle, to 1% in all twenty problems.
+# steps plain descent itself, with $\eta = 1$, has that length and angle, to 1% in all twenty problems.
 #
 # **Predict before you run on:** how many such steps does plain descent need to come within one degree, 1/57
 # of a radian? Take the medians: $\lVert r\rVert = 6.6$, of NGD's memory 7.4, $\hat\mu = .29$. Law 1 says at
@@ -831,7 +831,7 @@ ends = final.median(0).values
 ax.loglog(horizons, ends, "*", color="#882255", ms=13, label="up and down, $J$ steps")
 reach = np.array([10, 1e4])
 ax.loglog(reach, 1.2 / reach, color="0.4", linestyle="--", linewidth=1.2)
-ax.text(13, 0.05, "$1/j$", color="0.3")
+ax.text(14, 0.028, "$1/j$", color="0.3")
 ax.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$, median (radians)")
 ax.legend()
 show(
