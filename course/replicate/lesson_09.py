@@ -78,6 +78,35 @@ def joint(ratio, steps, *, trials, seed):
     }
 
 
+def soft(ratio, steps, *, trials, seed):
+    """The runs of `joint` where just one sequence keeps more than .01 of attention on a second token: "two".
+
+    There "better", "worse" are the two's signed outputs at v_mm, "kept" is the attention on the better one.
+    "lengths": ||v|| / ||p||; "norms": of v_mm over that of the relaxed solution, for the selected tokens.
+    """
+    tokens = data.random_tokens(n=N, T=T, d=D, trials=trials, seed=seed)
+    model = train_both(tokens, ratio, steps)
+    attention = model.attention(tokens)
+    selected = geometry.selected_tokens(attention)
+    x = tokens.X.gather(-2, selected[..., None, None].expand(trials, N, 1, D)).squeeze(-2)
+    v_mm = svm.solve(svm.label_problem(x, tokens.y), throw=False).value
+    outputs = tokens.y[..., None] * (tokens.X @ v_mm[:, None, :, None]).squeeze(-1)  # (trials, N, T)
+    S = outputs.gather(-1, selected[..., None]).squeeze(-1) < 1 + 1e-4
+    relaxed = svm.solve(svm.token_problem(tokens.keys, selected, S.to(x)), throw=False).value
+    heavy = attention > 0.01
+    pair = heavy & (heavy.sum(-1, keepdim=True) == 2)
+    better = outputs.where(pair, -torch.inf).amax((1, 2))
+    on_better = attention.where(pair & (outputs == better[:, None, None]), 0.0)
+    return {
+        "two": heavy.sum((1, 2)) == N + 1,
+        "better": better.float(),
+        "worse": outputs.where(pair, torch.inf).amin((1, 2)).float(),
+        "kept": on_better.sum((1, 2)).float(),
+        "lengths": (model.head.v.norm(dim=-1) / model.p.norm(dim=-1)).float(),
+        "norms": (v_mm.norm(dim=-1) / relaxed.norm(dim=-1)).float(),
+    }
+
+
 MEASURED = [
     Measured(
         "09.joint",
@@ -88,5 +117,15 @@ MEASURED = [
         batch=120,
         paired=("ratio", "steps"),
         minutes=5,
+    ),
+    Measured(
+        "09.soft",
+        "The late runs of 09.joint with the fast head: attention that stays on two tokens, and what sets it.",
+        soft,
+        {"ratio": [8.0], "steps": [30_000]},
+        trials=360,
+        batch=120,
+        paired=("ratio", "steps"),
+        minutes=2,
     ),
 ]

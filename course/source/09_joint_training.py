@@ -2,13 +2,11 @@
 # # 09 · Training the head too
 #
 # So far the prediction head $v$ was given, and with it the score of every token: training moved $p$ alone.
-# In a real model $v$ is trained together with $p$.
 #
 # **The question: where do the head and the attention go when they are trained together?**
 #
 # The head goes to an SVM over sequences, attention to an SVM over tokens. But a sequence that the head
-# classifies with room to spare asks less of attention. How much depends on how fast the head grows: the
-# direction of $p$ tells you about the data *and* about two step lengths.
+# classifies with room to spare asks less of attention. How much depends on how fast the head grows.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -44,9 +42,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # ## 9.1 The idea in a picture
 #
 # There are $n$ sequences of $T$ tokens $x_{it}$, which serve as keys too, with labels $y_i = \pm 1$. The
-# vector $p$, which the paper calls the **prompt**, gives the attention $s_i = \mathrm{softmax}(h_i)$,
-# $h_{it} = x_{it} \cdot p$. Attention mixes the tokens of a sequence into one point, and the head classifies
-# that point:
+# vector $p$, the **prompt**, gives the attention $s_i = \mathrm{softmax}(h_i)$, $h_{it} = x_{it} \cdot p$.
+# Attention mixes the tokens of a sequence into one point, and the head classifies that point:
 #
 # $$L(v, p) = \frac1n \sum_i \ell(u_i), \qquad u_i = y_i\, v \cdot \bar x_i, \qquad
 # \bar x_i = \sum_t s_{it}\, x_{it}, \qquad \ell(u) = \log(1 + e^{-u}).$$
@@ -180,8 +177,8 @@ for ax, lift in zip(axes, (0.0, 0.5), strict=True):
     for ray in rays[lift]:
         draw_ray(ax, ray)
     ax.set(xlim=(-1, 41), ylim=(-1.6, 10.5), ylabel="$p_2$")
-axes[0].set_title("lift $b = 0$: all three sequences hold the head")
-axes[1].set_title(r"lift $b = \frac{1}{2}$: sequence 3 does not")
+axes[0].set_title("lift $b = 0$: all three at the label margin")
+axes[1].set_title(r"lift $b = \frac{1}{2}$: sequence 3 beyond it")
 axes[0].text(26, 4.6, "Att-SVM of all three", fontsize=11)
 axes[1].text(26, 7.4, "Att-SVM of all three", fontsize=11)
 axes[1].text(24, -1.3, "Att-SVM of sequences 1 and 2", fontsize=11)
@@ -231,10 +228,11 @@ for lift in (0.0, 0.5):
     v_mm = label_svm(x, y)
     output_of_v_mm[lift] = y * (x @ v_mm)
     print(f"lift {lift}: v_mm = {v_mm}, signed outputs {output_of_v_mm[lift]}")
-    assert np.allclose(v_mm, [0, 1], atol=1e-6)
+    assert np.allclose([v_mm, label_svm(x[:2], y[:2])], [0, 1], atol=1e-6)  # also without sequence 3
 
 # %% [markdown]
-# All six heads went to $v_{\mathrm{mm}} = (0, 1)$. The lift $\frac12$ takes sequence 3 out of $\mathcal S$.
+# All six heads went to $v_{\mathrm{mm}} = (0, 1)$. Sequences 1 and 2 alone give it: at lift 0 the toy is
+# degenerate, sequence 3 is at the margin, though not needed. The lift $\frac12$ takes it out of $\mathcal S$.
 
 # %% [markdown]
 # ### Exercise 09.1: How far to lift
@@ -268,18 +266,6 @@ def freeing_lift(x, e, y, v_rest):
 
 # %%
 check("09.1", freeing_lift)
-
-# %%
-rng = np.random.default_rng(0)
-y = np.array([1.0, -1, 1, -1, 1, -1])
-x, e = rng.normal(size=(6, 3)), rng.normal(size=3)
-x[:, 2] += 2 * y
-x[0, 2], e[2] = -1, 1
-lift = freeing_lift(x[0], e, y[0], label_svm(x[1:], y[1:]))
-moved = [np.vstack([x[0] + f * lift * e, x[1:]]) for f in (0.99, 1.01)]
-below, above = (float(points[0] @ label_svm(points, y)) for points in moved)
-print(f"lift of the first of six: {lift:.3f}; its output 1% below {below:.3f}, above {above:.3f}")
-assert abs(below - 1) < 1e-5 < 1e-3 < above - 1, again.format("09.1")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.3 Which constraints of p count
@@ -400,10 +386,10 @@ for k, ratio in enumerate(ratios):
     told = np.log(1.5 * lam[0] / lam[1]) if ratio < 1 else np.inf  # g is 1.5 times as large for sequence 3
     print(f"{ratio:5.3f} {predicted:12.2f} {angles[k]:10.2f} {told:14.2f} {surplus[k]:10.2f}")
     assert abs(angles[k] - predicted) < 0.02, again.format("09.2")
-    assert abs(surplus[k] - told) < 0.005 if ratio < 1 else surplus[k] > 400, again.format("09.2")
+    assert abs(surplus[k] - told) < 0.005 if ratio < 1 else abs(surplus[k] - 500) < 1, again.format("09.2")
 
 # %% [markdown]
-# At the ratio 2 the third sequence's force is over $e^{400}$ times smaller.
+# At the ratio 2 the third sequence's force is about $e^{500}$ times smaller.
 
 # %% [markdown]
 # **In general.** Far out $v \approx u_{\min}\, v_{\mathrm{mm}}$, where $u_{\min}$ is the smallest signed
@@ -422,8 +408,8 @@ for k, ratio in enumerate(ratios):
 # > $$\min_p \|p\| \quad \text{subject to} \quad p \cdot (x_{i\alpha_i} - x_{it}) \ge
 # > \max\big(0,\; 1 - \kappa\, (u_i^* - 1)\big) \qquad \text{for every } i,\; t \ne \alpha_i .$$
 # >
-# > *Conditions of the argument:* attention decides, $v$ and $p$ walk straight on in the end, all
-# > $g_{it} > 0$, and no side 0 is met with equality (section 9.8).
+# > *Conditions of the argument:* attention decides, $v$ and $p$ walk straight on without end, $\|v\|/\|p\|$
+# > settles, all $g_{it} > 0$, and no side 0 is met with equality (section 9.8).
 #
 # Call the solution $p(\kappa)$. At $\kappa = 0$ it is tight, for large $\kappa$ relaxed. Which $\kappa$
 # belongs to a run? From $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\, p(\kappa)$,
@@ -471,8 +457,7 @@ assert np.allclose(solved, [prompt_angle(0.5, ratio) for ratio in ratios], atol=
 #
 # <details><summary>Hint 2</summary>
 #
-# All softened constraints. Those of $\mathcal S$ hold anyway (rounding aside, so leave them out). Which of
-# the others is the last to hold as $\kappa$ grows?
+# All softened constraints; those of $\mathcal S$ hold anyway (leave them out: rounding). At which $\kappa$?
 # </details>
 
 
@@ -504,6 +489,7 @@ for k, lift in enumerate(lifts):
     assert ends[k, 4] < 0.01 < 1 < ends[k, 3], again.format("09.3")
     told = [prompt_angle(lift, one) for one in speeds[k]]
     assert np.allclose(ends[k], told, atol=0.05), again.format("09.2")
+    assert np.allclose(told, np.degrees(np.maximum(0, (0.5 - lift * speeds[k]) / (2 + lift))), atol=0.25)
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.5, 3.4))
@@ -520,12 +506,12 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** Where $p$ ends: curves, predicted by exercise 09.2; markers, trained.
+# **Figure 2.** Where $p$ ends: curves, predicted by exercise 09.2; markers, trained. Nearly straight, since
+# a small angle $\theta$ (in radians) is $\theta \approx (\frac12 - b\, \omega)/(2 + b)$.
 
 # %% [markdown]
 # **Relaxed therefore means: the head grows fast enough.** How fast depends on how far the others lie beyond
-# the label margin, and on their leads for $p_{\mathrm{rel}}$: in the toy the border is $\frac{1}{2b}$, which
-# is 1 for lift $\frac12$.
+# the label margin, and on their leads for $p_{\mathrm{rel}}$: in the toy the border is $\frac{1}{2b}$.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -577,14 +563,13 @@ widgets.sliders(
 # >
 # > *Relaxed.* Suppose this for $i \in \mathcal S$ only; outside $\mathcal S$ a little weight costs nothing,
 # > but moving *all* of it to other tokens does. Then $p/\|p\|$ tends to the direction of the *relaxed*
-# > Att-SVM **if the head goes first**: $R_v \to \infty$, then $R \to \infty$. If the prompt goes first, it
-# > tends to the tight one.
+# > Att-SVM **if the head goes first**: $R_v \to \infty$, then $R \to \infty$.
 #
 # In the toy weight taken off goes to the origin, and is lost: lift 0 meets the first condition, lift
 # $\frac12$ the second.
 #
 # If both grow together, the count of exponents says that $R_v/R$ decides: relaxed above the border, softened
-# below. In the plane we use up both budgets, and search the two angles that are left.
+# below, tight in the limit 0. In the plane we use up both budgets, and search the two angles that are left.
 
 
 # %%
@@ -619,16 +604,16 @@ for (name, law), ratio in zip(laws.items(), (0.0, 0.25, 2.0), strict=True):
     assert min((y[:, None] * outputs).min(), leads.min()) > 0  # a shorter v or p is worse there
 
 # %% [markdown]
-# As $R$ grows the minimiser nears what the count predicts, with $R_v/R$ in the place of $\omega$. If $R_v$
-# stays bounded it heads for the *tight* SVM (a degree is left), for $R_v = R/4$ to one in between, and above
-# the border to the relaxed one.
+# As $R$ grows the minimiser nears what the count predicts, with $R_v/R$ in the place of $\omega$: tight for
+# bounded $R_v$ (a degree is left), softened, relaxed.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Plain gradient descent
 #
 # Nobody sets $\omega$ in plain gradient descent. The force on $v$ is $|\ell'|$ times a point of fixed size.
 # That on $p$ is $|\ell'|$ times $s_{it} \approx e^{-\Delta}$, with the smallest lead $\Delta$ in
-# $\mathcal S$, times a difference of scores, which grows in proportion to $R_v = \|v\|$. Divide the two:
+# $\mathcal S$ (section 9.4's, if $\mathcal S$ pushes), times a difference of scores, which grows in
+# proportion to $R_v = \|v\|$. Divide the two:
 #
 # $$\frac{d\Delta}{dR_v} \;\propto\; R_v\, e^{-\Delta} \qquad\text{so that}\qquad
 # \Delta \approx 2 \log R_v + \text{const} .$$
@@ -671,7 +656,7 @@ assert (lead["plain"][1000] - lead["plain"][100] < 0.7).all()
 assert angle["pair"][-1, 1] < 0.001
 
 # %% [markdown]
-# The slope is 2, and plain descent runs along the same curve: from step 1,000 to 10,000 its lead gains less
+# The pair's slope is 2, and plain descent runs along its curve: from step 1,000 to 10,000 its lead gains less
 # than 0.7, where a fixed head would give it $\log 10 = 2.3$ (lesson 06). With lift $\frac12$ the
 # pair's angle falls to 0, the relaxed SVM.
 
@@ -695,6 +680,9 @@ decided = ~late.soft
 tell = decided & late.apart
 groups = {"decided": decided, "decided, SVMs more than 8 degrees apart": tell}
 groups |= {f"of these, within a degree of the {name} one": tell & (angle[name] < 1) for name in names}
+outside = late.soft & ~late.soft_in_S
+groups |= {"undecided, all that is soft outside S": outside}
+groups |= {f"of those, within a degree of the {name} one": outside & (angle[name] < 1) for name in names[:2]}
 counts = {name: group.sum("trial").values for name, group in groups.items()}
 print("of 360 runs a ratio", " " * 25, *(f"omega = {ratio:5.3f}  " for ratio in joint.ratio.values), " all")
 for name, count in counts.items():
@@ -734,31 +722,23 @@ show(
 for ratio in joint.ratio.values:
     tight, relaxed, softened = (shown[name, ratio] for name in names)
     assert softened < 0.11 < 8 * 0.1 < min(tight, relaxed)
-assert [int(count.sum()) for count in counts.values()] == [969, 459, 131, 42, 449]
+assert [int(count.sum()) for count in counts.values()] == [969, 459, 131, 42, 449, 98, 0, 80]
 assert int((beyond & changed).sum()) == int((beyond & (changed | (angle["softened"] > 1.4))).sum()) == 7
-assert [int(part.sel(ratio=8).sum()) for part in (late.soft, late.soft_in_S)] == [101, 10]
+assert [late.soft.sel(ratio=8).sum(), *(count[2] for count in list(counts.values())[5:])] == [101, 91, 0, 76]
+assert angle["tight"].where(outside).sel(ratio=8).min() > 3
 assert late.v.where(decided).min() > 0.995
+assert (late.possible.sel(ratio=1).sum(), late.best.sel(ratio=1).sum()) == (304, 49)
 
 # %% [markdown]
 # **Of the 459 decided runs that can tell, 449 end within a degree of the softened SVM**, 131 of the tight
 # one and 42 of the relaxed one. Seven of the other 10 had changed a token since step 3,000; three are within
 # 1.4 degrees.
 #
-# With the fast head 101 of 360 runs are undecided; in 91 of them all that is soft lies outside $\mathcal S$.
-# Section 9.8 shows one way to stay so.
+# With the fast head 101 of 360 runs are undecided. In 91 of them all that is soft lies outside $\mathcal S$:
+# **76 end within a degree of the relaxed SVM**, none within three of the tight one.
 #
-# **The choice of tokens is another matter.** The theorem speaks of the choice with the largest label margin,
-# of all 256. Does descent make it?
-
-# %%
-possible, has_best = (part.sel(ratio=1.0) for part in (late.possible, late.best))
-print(f"the choice with the largest label margin is possible for p in {int(possible.sum())} of 360 trials;")
-print(f"descent with omega = 1 made it in {int(has_best.sum())}")
-assert not (has_best & ~possible).any()
-assert (int(possible.sum()), int(has_best.sum())) == (304, 49)
-
-# %% [markdown]
-# Mostly not: descent goes to the SVMs of its *own* choice.
+# **The choice is another matter.** The theorem's has the largest label margin of all 256. Some $p$ makes it
+# in 304 of the 360 trials; descent with $\omega = 1$ does in 49.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.8 Where it breaks
@@ -792,8 +772,8 @@ assert (int(possible.sum()), int(has_best.sum())) == (304, 49)
 #
 # <details><summary>Hint 2</summary>
 #
-# $u_{\min} + \Delta$ and $u_3$. Divide by $u_{\min}$, and put in $\Delta/u_{\min}$ in terms of `ratio`
-# and the two norms. An $s$ above 1 says: even all its attention leaves its force the stronger one.
+# Divide both by $u_{\min}$: `ratio` and the two norms give $\Delta/u_{\min}$. An $s$ above 1 says: even all
+# its attention leaves its force the stronger one.
 # </details>
 
 
@@ -824,12 +804,11 @@ p_rel = np.linalg.norm(token_svm(pulled(0.5), np.array([1.0, 1, 0])))  # the sam
 c, ratio = np.array([(0.5, 0.5), (0.5, 2.0), (1.5, 0.62), (1.5, 1.1)]).T
 X = np.stack([pulled(one) for one in c])
 flow = np.array([kept_attention(1 + b, b, omega, 1.0, p_rel) for b, omega in zip(c, ratio, strict=True)])
-runs = {lr: descend(X, y, ratio, steps, lr=lr) for lr, steps in ((0.02, 4250), (0.1, 4000))}
 found = []
 print("                                             attention on the better token")
 print("  c   omega   step of  steps   ||v||/||p||   exercise 09.4   measured")
-for lr, step in ((0.02, 4250), (0.1, 850), (0.1, 4000)):
-    v, p = (path[step - step // 10 : step] for path in runs[lr])  # means over the last tenth
+for lr, step in ((0.02, 4250), (0.1, 850)):
+    v, p = (path[-step // 10 :] for path in descend(X, y, ratio, step, lr=lr))  # means over the last tenth
     lengths = (np.linalg.norm(v, axis=-1) / np.linalg.norm(p, axis=-1)).mean(axis=0)
     kept = attention(p, X)[..., 2, 1].mean(axis=0)
     found.append((lengths[1:3], kept[1:3]))  # of the two that are soft
@@ -846,20 +825,33 @@ for lr, step in ((0.02, 4250), (0.1, 850), (0.1, 4000)):
     assert lr < 0.1 or back.mean() > 0.95  # its steps go back and forth
 
 # %%
-(fine_ratio, fine), (early_ratio, early), (late_ratio, last) = found
+(fine_ratio, fine), (coarse_ratio, coarse) = found
 assert np.allclose(flow, [1, 0.72, 0.22, 0], atol=0.005), again.format("09.4")
-assert ((abs(fine - flow[1:3]) < 0.03) & (early < flow[1:3] - 0.03)).all(), again.format("09.4")
-assert ((last < early - 0.02) & (last > np.array([0.51, 0.01]))).all()  # above the bounds without Delta
-assert ((fine_ratio < 1.1 * ratio[1:3]) & (late_ratio > 1.2 * early_ratio)).all()
+assert ((abs(fine - flow[1:3]) < 0.03) & (coarse < flow[1:3] - 0.03)).all(), again.format("09.4")
+assert ((fine_ratio < 1.1 * ratio[1:3]) & (coarse_ratio > 1.02 * fine_ratio)).all()
 
 # %% [markdown]
 # With a slow head there is no balance, and the better token wins. A faster one leaves attention soft. In
 # vanishing steps $\|v\|/\|p\|$ would stay $\omega$, and the exercise gives 0.72 and 0.22: steps of 0.02 are
 # near.
 #
-# Steps of 0.1 jump back and forth across the balance, and cancel in part. So $\|v\|/\|p\|$ grows,
-# $\Delta/u_{\min}$ falls, and attention with it, never below $\max(0, 1 - c)$. With the *measured* ratio the
-# exercise is right within 0.03.
+# Steps of 0.1 jump back and forth across the balance, and cancel in part. So $\|v\|/\|p\|$ is larger, and
+# attention smaller. With the *measured* ratio the exercise is right within 0.03.
+
+# %%
+pairs = measured("09.soft").load().sel(steps=30_000, ratio=8)  # the runs of section 9.7 with the fast head
+alone = outside.sel(ratio=8) & pairs.two  # just one sequence keeps two tokens
+near = pairs.where(alone & (late.v.sel(ratio=8) > np.cos(np.radians(1))), drop=True)
+law = np.vectorize(kept_attention)
+tries = [law(near.better, near.worse, lengths, near.norms, 1.0) for lengths in (near.lengths, np.inf)]
+right = [int((abs(s - near.kept) < 0.04).sum()) for s in tries]
+print(f"one soft pair: {int(alone.sum())} runs; v within a degree of its SVM: {near.trial.size}; of these")
+print(f"exercise 09.4 is right within 0.04 in {right[0]}, with Delta = 0 in {right[1]}")
+assert [int(alone.sum()), near.trial.size, *right] == [55, 46, 46, 20], again.format("09.4")
+
+# %% [markdown]
+# In 55 of the 91 runs of section 9.7 just one sequence keeps two tokens. **In all 46 with $v$ within a degree
+# of the label SVM the exercise gives its attention** within 0.04; with $\Delta = 0$ in 20.
 #
 # With $c > 1$ the worse token clears the label margin too, and can win: the theorem's condition outside
 # $\mathcal S$ forbids this.
@@ -885,7 +877,7 @@ progress("09")
 #   **Att-SVM** whose right-hand sides the head sets: 1 for its support sequences, at most 1 for the others.
 # - How far below 1 depends on $\|v\|/\|p\|$: tight at 0, softened in between, and *relaxed* from a **border**
 #   on.
-# - The regularisation path obeys the same count: head first, relaxed; prompt first, tight.
+# - The regularisation path obeys the same count: head first, relaxed; head bounded, tight.
 # - Plain descent lets the head run ahead: in the toy the lead grows like $2 \log \|v\|$.
 #
 # The softened SVM and the count of exponents are a short argument and measurements, not a theorem.
