@@ -21,7 +21,7 @@ ROWS = [
     Row(
         "09.tight",
         "max-margin",
-        "toy of head and attention together, all sequences hold the head: half the squared length of p",
+        "toy of head and attention together, all sequences at the label margin: half the squared length of p",
         0.9444,
         5e-5,
         lambda: half_squared(0.0),
@@ -30,7 +30,7 @@ ROWS = [
     Row(
         "09.relaxed",
         "max-margin",
-        "the same, sequence 3 does not hold the head",
+        "the same, sequence 3 beyond the label margin",
         0.5,
         5e-5,
         lambda: half_squared(0.5),
