@@ -766,7 +766,7 @@ assert abs(blind - 1 / 8) < 0.05
 # Without a rest $bI$ is best. The larger the rest, the larger the ratio.
 # </details>
 #
-# A first step is a mean of $n$ independent matrices, so its $m$ falls like $1/n$, and the constant is one more
+# A first step is a mean of $n$ independent matrices, so its $m$ falls like $1/n$; the constant is one more
 # expectation. Which ratio is best we test by changing nothing else, by adding a multiple of $ee^\top$.
 
 
