@@ -82,6 +82,10 @@ CLOSED = {
     "vmsplice": (278, 75),
     "splice": (275, 76),
     "tee": (276, 77),
+    "sendfile": (40, 71),  # to a socket, which then holds whole pages for a byte; programs fall back on write
+    "mbind": (237, 235),  # a policy of a file in memory stays with it, where nobody counts it
+    "set_mempolicy": (238, 237),
+    "set_mempolicy_home_node": (450, 450),
     "io_setup": (206, 0),
     "seccomp": (317, 277),
     "syslog": (103, 116),
@@ -89,7 +93,7 @@ CLOSED = {
 CLONE, CLONE3, SOCKETS = (56, 220), (435, 435), ((41, 198), (53, 199))  # SOCKETS: socket and socketpair
 NEWER = 470  # all processors share these numbers; x32, a second set of numbers for the same calls, is above
 FLOCK, FCNTL, IOCTL, MMAP = (73, 32), (72, 25), (16, 29), (9, 222)
-PRCTL, SETSOCKOPT = (157, 167), (54, 208)
+PRCTL, SETSOCKOPT, CLOSE_RANGE = (157, 167), (54, 208), (436, 436)
 SETRLIMIT, PRLIMIT = (160, 164), (302, 261)
 RLIMIT_CORE = 4  # as `walls.py` sets it
 TIOCSETD = 0x5423  # other programs of the kernel's behind a terminal
@@ -101,6 +105,10 @@ PROGRAMS = (26, 50, 51, 52)  # SO_ATTACH_FILTER, _BPF, _REUSEPORT_CBPF and _REUS
 LOCKS = (5, 6, 7, 36, 37, 38)  # F_GETLK, F_SETLK, F_SETLKW, and the same as F_OFD_*
 SIGNALS = (1024, 1025, 1026, 1035, 1036, 1037, 1038)  # F_*LEASE, F_NOTIFY, F_*_RW_HINT, of a file for all
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEW*: user, mount, process, network, IPC, UTS and cgroup
+CLONE_PARENT = 0x8000  # it would hide who was forked from whom as well
+CLONE_THREAD, CLONE_FILES = 0x10000, 0x400  # a thread with files of its own: `usage.py` sees those of one
+CLOSE_RANGE_UNSHARE = 2  # which makes such a thread
+PR_SET_THP_DISABLE = 41  # as the runner sets it: a huge page stays whole where all but a part is unmapped
 AF_UNIX = 1
 MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above; the kernel's name
@@ -134,11 +142,18 @@ def program() -> bytes:
         if numbers[column] is not None:
             steps += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, ERROR + EPERM)]
     steps += [
-        (EQUAL, 0, 3, CLONE[column]),
+        (EQUAL, 0, 6, CLONE[column]),
         (LOAD, 0, 0, FIRST),
-        (ANY_BIT, 0, 1, NEW_NAMESPACES),
+        (ANY_BIT, 2, 0, NEW_NAMESPACES | CLONE_PARENT),
+        (ANY_BIT, 0, 2, CLONE_THREAD),
+        (ANY_BIT, 1, 0, CLONE_FILES),
         (RETURN, 0, 0, ERROR + EPERM),
-        (LOAD, 0, 0, NUMBER),
+        (RETURN, 0, 0, ALLOW),
+        (EQUAL, 0, 4, CLOSE_RANGE[column]),
+        (LOAD, 0, 0, THIRD),
+        (ANY_BIT, 0, 1, CLOSE_RANGE_UNSHARE),
+        (RETURN, 0, 0, ERROR + EPERM),
+        (RETURN, 0, 0, ALLOW),
         (EQUAL, 0, 1, FLOCK[column]),
         (RETURN, 0, 0, ERROR),  # no error: done
         (EQUAL, 0, 5, MMAP[column]),
@@ -147,6 +162,18 @@ def program() -> bytes:
         (ANY_BIT, 0, 1, MAP_SHARED),
         (RETURN, 0, 0, ERROR + EPERM),
         (RETURN, 0, 0, ALLOW),
+    ]
+    steps += [
+        (EQUAL, 0, 9, PRCTL[column]),  # other calls of it follow below
+        (LOAD, 0, 0, FIRST),
+        (EQUAL, 0, 6, PR_SET_THP_DISABLE),
+        (LOAD, 0, 0, SECOND),
+        (EQUAL, 0, 3, 1),
+        (LOAD, 0, 0, THIRD),
+        (EQUAL, 0, 1, 0),  # else for a part of the memory only
+        (RETURN, 0, 0, ALLOW),
+        (RETURN, 0, 0, ERROR + EPERM),
+        (LOAD, 0, 0, NUMBER),
     ]
     for numbers in SOCKETS:
         steps += [

@@ -9,6 +9,7 @@ the first student cell runs, nothing in this process is to be trusted; the other
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import resource
@@ -19,6 +20,7 @@ import types
 
 import plain
 
+PR_SET_THP_DISABLE = 41
 REPLICATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library", "course", "replicate")
 
 
@@ -198,6 +200,8 @@ def _limit(limits: dict) -> None:
         ("NOFILE", 256),
     ):
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+    if sys.platform == "linux":  # no huge pages: one of which a part is left counts as that part
+        ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, *map(ctypes.c_ulong, (1, 0, 0, 0)))
 
 
 def _prepare_matplotlib(fonts: str | None) -> None:

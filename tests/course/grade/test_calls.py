@@ -131,6 +131,49 @@ def test_memory_that_nobody_could_count_is_closed():
     closed = {*calls.CLOSED.values()}
     assert {(number, number) for number in (444, 445, 446)} <= closed  # landlock's rules
     assert {(213, None), (291, 20)} <= closed  # epoll's watches
+    assert (40, 71) in closed  # sendfile, as it fills sockets
+    assert {(237, 235), (238, 237), (450, 450)} <= closed  # policies of memory
+
+
+def test_no_thread_has_files_of_its_own_and_no_fork_another_parent(call):
+    """What is asked for is impossible besides, so that even a kernel without walls makes no thread."""
+    column, _ = calls.ARCHITECTURES[platform.machine()]
+    body = f"""
+errors = [system_call({calls.CLONE[column]}, flags, 0, 0, 0, 0) for flags in (0x10000, 0x10400, 0x18400)]
+return errors + [system_call(436, 4000, 5000, flags) for flags in (0, 2, 4, 6, 2**32 + 2, 8)]"""
+    errors = call(START, KEYS, square(body)).answers["99.1"][0].value
+    assert errors == [1, errno.EINVAL, 1, 0, 1, 0, 1, 1, errno.EINVAL]  # 1: EPERM
+
+
+def test_no_page_is_huge(call):
+    """Nor can that be undone, or undone for a part of the memory (a flag since Linux 6.18)."""
+    column, _ = calls.ARCHITECTURES[platform.machine()]
+    body = f"""
+asked = ((1, 0), (0, 0), (1, 2), (0, 2), (2**32, 0), (1, 2**32 + 2))
+errors = [system_call({calls.PRCTL[column]}, 41, *numbers, 0, 0) for numbers in asked]
+said = [libc.prctl(42, 0, 0, 0, 0)]
+if os.fork() == 0: os._exit(libc.prctl(42, 0, 0, 0, 0))
+return [*errors, *said, os.waitstatus_to_exitcode(os.wait()[1])]"""
+    assert call(START, KEYS, square(body)).answers["99.1"][0].value == [0, *[errno.EPERM] * 5, 1, 1]
+
+
+def test_files_are_copied_and_threads_and_programs_started(call, cases):
+    body = """
+import shutil, socket, subprocess, threading
+x.tofile("/tmp/x")
+shutil.copyfile("/tmp/x", "/tmp/copy")
+one, other = socket.socketpair()
+with open("/tmp/copy", "rb") as file: one.sendfile(file)
+received = np.frombuffer(other.recv(1000))
+threads = [threading.Thread(target=np.square, args=(received,), kwargs={"out": received.copy()})]
+threads[0].start()
+threads[0].join()
+subprocess.run(["cp", "/tmp/copy", "/tmp/again"], check=True)
+subprocess.run(["true"], check=True, pass_fds=[one.fileno()], start_new_session=True)
+return np.fromfile("/tmp/again") * received"""
+    answers = call(START, square(body)).answers["99.1"]
+    for answer, (x,) in zip(answers, cases["99.1"], strict=True):
+        assert (answer.value, answer.error) == (pytest.approx(x**2), None)
 
 
 HONEST = {
