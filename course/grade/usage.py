@@ -88,13 +88,13 @@ def _look(pid: int, exact: bool) -> tuple[int, int, set[int]]:
     threads = {process: thread for process, (thread, _) in living.items()}
     for process, above in _generations(living).items():  # before what takes longer where there are many
         with contextlib.suppress(OSError):  # it has ended meanwhile
+            opened += _opened(*living[process])
             with (threads[process] / "maps").open("rb") as listed:
                 mappings = listed.read(left + 1)
             left -= len(mappings)
             if left < 0:
                 return sys.maxsize, 0, set()
             memory += (MAPPING + LINK * above) * mappings.count(b"\n")
-            opened += (threads[process] / "fd").stat().st_size  # how many there are, since Linux 6.2
     borrowers = _borrowers(living) if exact else set()
     own = {process: _own(*one, exact) for process, one in living.items()}
     if exact:  # a part of what was seen is counted for those that began; whoever is still there had no others
@@ -119,7 +119,7 @@ def _look(pid: int, exact: bool) -> tuple[int, int, set[int]]:
     memory += FILE * opened
     longest = NAME * files  # all folders, one in another
     if longest * opened > ENOUGH:
-        opened = sum(map(_lists, threads.values()))
+        opened = sum(_lists(*one) for one in living.values())
     memory += longest * (opened + FLYING * bool(sockets))
     for thread in list(threads.values())[:1]:
         with contextlib.suppress(OSError):
@@ -140,14 +140,30 @@ def _generations(living: dict[int, tuple[Path, dict[str, int]]]) -> dict[int, in
     return above
 
 
-def _lists(thread: Path) -> int:
-    """How many of the kernel's own lists a process has open."""
+def _opened(thread: Path, status: dict[str, int]) -> int:
+    """How many files a process has open; for how many it has room, where it keeps an ordinary user out.
+
+    Raises:
+        OSError: it has ended.
+    """
+    folder = thread / "fd"
+    try:
+        return folder.stat().st_size or len(os.listdir(folder))  # the first says it since Linux 6.2
+    except PermissionError:  # it wants no core of its own (prctl)
+        return status["FDSize"]
+
+
+def _lists(thread: Path, status: dict[str, int]) -> int:
+    """How many of the kernel's own lists a process has open; all its files, where it keeps us out."""
     found = 0
-    with contextlib.suppress(OSError):
-        kernels = os.stat(thread / "root/proc").st_dev
-        for file in (thread / "fd").iterdir():
-            with contextlib.suppress(OSError):
-                found += file.stat().st_dev == kernels
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+        try:
+            kernels = os.stat(thread / "root/proc").st_dev
+            for file in (thread / "fd").iterdir():
+                with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+                    found += file.stat().st_dev == kernels
+        except PermissionError:
+            return _opened(thread, status)
     return found
 
 

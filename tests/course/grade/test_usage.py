@@ -215,6 +215,34 @@ def test_lists_with_long_names_are_counted_where_they_are_kept_open(used, monkey
     assert max(used(others)) < 10 * MB
 
 
+def test_a_process_that_may_not_be_looked_into_counts_with_all_its_files(used, monkeypatch):
+    """That is one without a core, and an ordinary user who looks; else its lists alone count, or nothing."""
+    folders = SimpleNamespace(f_frsize=0, f_blocks=0, f_bfree=0, f_files=1000, f_ffree=0)
+    monkeypatch.setattr(counting, "WRITABLE", ("/tmp",))
+    monkeypatch.setattr(counting.os, "statvfs", lambda _: folders)
+    lists = "libc.prctl(4, 0, 0, 0, 0)\nhoard = [os.open('/proc/self/maps', 0) for _ in range(50)]"
+    for seen in used(lists):
+        assert 45 * 1000 * NAME < seen < 60 * 1000 * NAME
+
+
+def test_where_nobody_says_how_many_files_are_open_it_counts_them_or_what_has_room(tmp_path, monkeypatch):
+    def kept_out(*_):
+        raise PermissionError
+
+    (tmp_path / "fd").mkdir()
+    for number in range(3):
+        (tmp_path / "fd" / str(number)).touch()
+    thread = tmp_path, {"FDSize": 64}
+    monkeypatch.setattr(counting.Path, "stat", lambda _: SimpleNamespace(st_size=0))  # before Linux 6.2
+    assert counting._opened(*thread) == 3
+    monkeypatch.setattr(counting.os, "listdir", kept_out)
+    assert counting._opened(*thread) == 64
+    monkeypatch.setattr(counting.os, "stat", kept_out)
+    assert counting._lists(*thread) == 64
+    monkeypatch.setattr(counting.Path, "stat", lambda _: SimpleNamespace(st_size=5))
+    assert (counting._opened(*thread), counting._lists(*thread)) == (5, 5)
+
+
 def test_no_look_takes_longer_for_more_mappings(used, monkeypatch):
     monkeypatch.setattr(counting, "LISTED", MB)
     hoard = "hoard = [mmap.mmap(-1, 2**13, mmap.MAP_PRIVATE, 1 + n % 2) for n in range(5000)]"
