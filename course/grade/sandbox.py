@@ -41,6 +41,7 @@ USERS = range(60706, 61184)  # systemd leaves these unused
 GRACE = 5.0  # seconds between the alarm inside and the kill outside
 COMPARING = 10.0  # seconds for all answers of a submission, which `plain.SIZE` bounds, and for the end
 START = 60.0  # seconds until the first cell, on a busy machine
+EVENTS = 10_000  # of a life: cells, marks and answers are some hundred, and many leave no time for a look
 SHARING = 16  # times its memory, if what processes share counts for each: to count it once takes too long
 
 
@@ -239,7 +240,7 @@ class _Watch:
         self.sandbox, self.limits, self.process, self.listener = sandbox, sandbox.limits, process, listener
         self.end = time.monotonic() + seconds
         self.patience = self._for(START)
-        self.received, self.buffer = 0, b""
+        self.received, self.heard, self.buffer = 0, 0, b""
 
     def until_done(self, request: bytes, inputs: bytes) -> str | None:
         """None when all went to its end, else why it was stopped; the listener knows where."""
@@ -310,7 +311,9 @@ class _Watch:
             return "it ended the program that ran it"
         self.received += len(chunk)
         *lines, self.buffer = (self.buffer + chunk).split(b"\n")
-        if self.received > self.limits.output_bytes or max(map(len, [self.buffer, *lines])) > LINE:
+        self.heard += len(lines)
+        long = max(map(len, [self.buffer, *lines])) > LINE
+        if self.received > self.limits.output_bytes or self.heard > EVENTS or long:
             return "it produced too much output"
         for line in lines:
             before = self.listener.stage, self.listener.place

@@ -90,6 +90,26 @@ def test_what_is_shared_too_often_is_not_counted_once(call, sandbox, monkeypatch
     assert not any(looks)
 
 
+def test_events_without_number_are_a_flood(call):
+    """Each is short, so that all their bytes are no more than honest answers have."""
+    flood = """
+import os
+def send(events):
+    for fd in range(3, 64):
+        try:
+            for _ in range(events // 100): os.write(fd, b'{"event":""}\\n' * 100)
+        except OSError: pass
+def square(x):
+    send(1000)
+    return x
+def total(x):
+    send(20_000)
+    return 3"""
+    report = call(flood)
+    assert [answer.error for answer in report.answers["99.1"]] == [None, None]
+    assert report.problems == {"99.2": "it produced too much output"}
+
+
 def test_no_two_sandboxes_have_one_user(monkeypatch):
     monkeypatch.setattr(walls, "_NUMBERS", itertools.cycle([5, 5, 5, 6]))
     with walls._user() as first, walls._user() as second:
