@@ -1,14 +1,16 @@
 """The system calls that a sandbox does without, as a program for the kernel (seccomp, "classic BPF").
 
-Closed are: keyrings, which all processes of a user share, and keys of encrypted disks; memory that belongs
-to no process, so that nobody can count it (memfd, System V, rules of landlock, watches of epoll, attributes
-of files, a process's own table of futexes, and mappings without a file that a fork shares: their pages
-outlive them where only a part is unmapped); filters like this one, for which the kernel has room once for
-all; filters of sockets, because some kernels hang for good where thousands are freed at once; the kernel's
-log, where a crash leaves a line that all could read, and another limit for what a crash leaves; namespaces
-and mounts; every socket but those between the sandbox's own processes; and doors into the kernel that no
-exercise needs (io_uring, bpf, ptrace, ...), all that are newer than this list included. The caller gets an
-ordinary error; Python, asyncio included, takes poll where there is no epoll.
+Closed are: keyrings, which all processes of a user share, and keys of encrypted disks; memory that belongs to
+no process, so that nobody can count it (memfd, System V, rules of landlock, watches of epoll, attributes of
+files, policies of memory, pages that sendfile leaves in sockets, a process's own table of futexes, and
+mappings without a file that a fork shares: their pages outlive them where only a part is unmapped); threads
+with a table of files of their own, and huge pages, of which a part would keep the whole; filters like this
+one, for which the kernel has room once for all; filters of sockets, because some kernels hang for good where
+thousands are freed at once; the kernel's log, where a crash leaves a line that all could read, and another
+limit for what a crash leaves; namespaces and mounts; every socket but those between the sandbox's own
+processes; and doors into the kernel that no exercise needs (io_uring, bpf, ptrace, ...), all that are newer
+than this list included. The caller gets an ordinary error; Python, asyncio included, takes poll where there
+is no epoll.
 Locks of files do nothing and say that they succeeded: a lock of a file that all sandboxes see, such as Python
 itself, would be a signal from one to another. Nor does a socket get more room than the machine gives to each,
 as programs that ask for more have to expect.
