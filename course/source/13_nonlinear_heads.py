@@ -638,6 +638,10 @@ for k, name in enumerate(DRAWS):
     W_path, before = (path["W"][i, torch.arange(TRIALS)].numpy() for i in (last, last - 1))
     kept, rates, leads, solution = read(W_path, before, k)
     judged.append((path, W_path, kept, leads, solution))
+    library, _ = mixtures.kept_tokens(
+        groups[k][0].X, groups[k][0].z, torch.tensor(rates) / solution.objective[:, None, None]
+    )
+    assert (library.numpy() == kept).all()  # it makes the same loop, from another guess
     apart = np.abs(rates - leads)[~kept]
     print(f"{name:25s} {abs(rates[kept]).max():14.3f} {rates[~kept].min():16.2f}", end=" ")
     print(f"{np.median(apart):31.3f} {apart.max():6.2f}")
@@ -988,7 +992,8 @@ progress("13")
 # **New in the library:** [`heads.MLPHead`](../mini_attn/heads.py),
 # [`newton.newton_path`](../mini_attn/newton.py), [`mixtures.best_mixture`](../mini_attn/mixtures.py),
 # [`mixtures.kept_tokens`](../mini_attn/mixtures.py), [`mixtures.mixture_path`](../mini_attn/mixtures.py),
-# [`mixtures.on_face`](../mini_attn/mixtures.py), [`mixtures.costs`](../mini_attn/mixtures.py).
+# [`mixtures.on_face`](../mini_attn/mixtures.py), [`mixtures.costs`](../mini_attn/mixtures.py),
+# [`svm.mixture_problem`](../mini_attn/svm/mixture.py).
 #
 # **Next:** [lesson 14](14_sequence_causal.ipynb): every position of a sequence asks, and a causal mask hides
 # what is to come.

@@ -1240,7 +1240,7 @@ progress("17")
 # **New in the library:** [`rates.strengths`](../mini_attn/rates.py),
 # [`rates.log_excess`](../mini_attn/rates.py), [`rates.remainder`](../mini_attn/rates.py),
 # [`rates.Remainder`](../mini_attn/rates.py), [`rates.slope`](../mini_attn/rates.py),
-# [`rates.interval`](../mini_attn/rates.py),
-# [`optim.PolyakGD`](../mini_attn/optim.py).
+# [`rates.interval`](../mini_attn/rates.py), [`optim.PolyakGD`](../mini_attn/optim.py),
+# [`sweep.design.batch_seed`](../mini_attn/sweep/design.py).
 #
 # **Next:** [lesson 18](18_capstone_real_data.ipynb): real tokens.

@@ -39,6 +39,8 @@ def mixture_problem(
 
     Source: Tarzanagh, Li, Thrampoulidis, Oymak, "Transformers as support vector machines" (2023), on
         nonlinear heads: the directional component W_dir. Subject of lesson 13.
+
+    Introduced in lesson 13.
     """
     problem, others = _against_the_first(X, z, kept, mask)
     return HardMarginProblem(problem.a, problem.b, torch.where(others, 0.0, problem.r), others, problem.mask)

@@ -128,6 +128,8 @@ def batch_seed(seed: int, cell: Mapping, first: int) -> int:
     """The seed of a batch, below 2^63: a hash of the sweep's seed, the cell's values, and the first trial.
 
     It depends neither on the rest of the grid nor on the parameters' order, and 1 and 1.0 are the same.
+
+    Introduced in lesson 17.
     """
     said = [f"{name}={_canonical(value)}" for name, value in sorted(cell.items())]
     key = hashlib.sha256("\0".join([str(seed), str(first), *said]).encode("utf-8", "surrogatepass"))
