@@ -287,7 +287,7 @@ assert np.flatnonzero(predicted_turns > 0.3).tolist() == [0, 6], "see exercise 0
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.4 How fast, with nothing fitted
 #
-# Why the SVM? The direction of $w_t$ converges (the theorem), say to $\hat v$, with a positive margin. Then
+# Why the SVM? Suppose only that the direction of $w_t$ converges, to a $\hat v$ of positive margin. Then
 # every $u_i$ grows, $|\ell'(u_i)| \approx e^{-u_i}$, and the points nearest in the direction $\hat v$
 # dominate the gradient, exponentially.
 #
@@ -302,7 +302,7 @@ assert np.flatnonzero(predicted_turns > 0.3).tolist() == [0, 6], "see exercise 0
 # \mathcal S = \text{the support vectors}.$$
 #
 # Treat $t$ as continuous, $dw/dt = -\eta \nabla L$, and suppose that the steps, too, turn into the direction
-# of $\hat w$ (section 1.8 shows why they soon nearly do).
+# of $\hat w$ (section 1.8 measures how nearly they soon do).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 01.3: Two predictions
@@ -797,10 +797,10 @@ show(
 # Dotted: a quarter.
 
 # %% [markdown]
-# **Run from $w = 0$, count from $t_0$: after $1/E$ decades the line is right in three sets of four, after
-# $2/E$ in nearly every one,** here in all 59. In $s / \lVert r \rVert = K\, (t/t_0)^{-E}$ the middle $K$ is
-# about 1, even where $E > 0.3$. Counted from 1 it would be ten, and nine sets would be late. The middle set
-# of all, with $E = 0.14$, waits 14 decades.
+# **Run from $w = 0$, count from $t_0$: after $1/E$ decades the line was right in three sets of four, after
+# $2/E$ in all 59.** In $s / \lVert r \rVert = K\, (t/t_0)^{-E}$ the middle $K$ is about 1 where $E > 0.3$.
+# Counted from 1 it would be ten, and nine sets would be late. The middle set of all, with $E = 0.14$, waits
+# 14 decades.
 #
 # Do the loss and the slope of the norm wait, too?
 
@@ -921,7 +921,7 @@ progress("01")
 #   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$.
 # - In the plane, with two support vectors, the distance from the line dies like $t^{-E}$, $E = \min(C,
 #   \text{next} - 1, 1)$ where both pushes act. Run from $w = 0$ and wait $2/E$ decades after $t_0 = n / (\eta
-#   \hat\mu^2)$: the line was right in nearly every random set. Near their line normalised steps settle on it
+#   \hat\mu^2)$: the line was right in each of 59 random sets. Near their line normalised steps settle on it
 #   for $\eta < 2 / (\hat\mu C)$.
 # - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$.
 #   Normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$, once on the line.

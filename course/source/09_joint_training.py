@@ -833,7 +833,7 @@ assert ((fine_ratio < 1.1 * ratio[1:3]) & (coarse_ratio > 1.02 * fine_ratio)).al
 # %% [markdown]
 # With a slow head there is no balance, and the better token wins. A faster one leaves attention soft. In
 # vanishing steps $\|v\|/\|p\|$ would stay $\omega$, and the exercise gives 0.72 and 0.22: steps of 0.02 are
-# near.
+# near at this length.
 #
 # Steps of 0.1 jump back and forth across the balance, and cancel in part. So $\|v\|/\|p\|$ is larger, and
 # attention smaller. With the *measured* ratio the exercise is right within 0.03.
@@ -877,7 +877,7 @@ progress("09")
 #   **Att-SVM** whose right-hand sides the head sets: 1 for its support sequences, at most 1 for the others.
 # - How far below 1 depends on $\|v\|/\|p\|$: tight at 0, softened in between, and *relaxed* from a **border**
 #   on.
-# - The regularisation path obeys the same count: head first, relaxed; head bounded, tight.
+# - The regularisation path obeys the same count: head first, relaxed; head bounded, in the toy tight.
 # - Plain descent lets the head run ahead: in the toy the lead grows like $2 \log \|v\|$.
 #
 # The softened SVM and the count of exponents are a short argument and measurements, not a theorem.

@@ -256,17 +256,17 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
     assert (grown[:, 3] < 1.085 * grown[:, 0]).all()
 
 # %% [markdown]
-# - *A ridge*: .996 to .997, whatever the gradient and its norm.
+# - *A ridge*: .996 to .997 from step 2,000, in all three rows.
 # - *Exact, nothing added*: .985 after 2,000 steps.
 # - *Exact, and $\varepsilon$ in the norm*: once the gradient is shorter than $\varepsilon$, steps shrink with
 #   it. From step 500 to 8,000 no $W$ grows by more than 9 percent: the run all but stops near .94.
 #
-# So the published number belongs to the ridge: without it, the same steps have .94. **Why?** With a ridge a
-# run can rest, where both gradients vanish:
+# So the published number belongs to the ridge: without it, exact steps have .94. **Why?** With a ridge a run
+# can rest, where both gradients vanish:
 #
 # $$M Q = 2 \varepsilon K, \qquad M^\top K = 2 \varepsilon Q .$$
 #
-# These are the KKT conditions of section 11.2, with $S = M / 2 \varepsilon$. Forces fall like
+# These are the two equations of section 11.2, with $S = M / 2 \varepsilon$. Forces fall like
 # $e^{-\text{lead}}$, so leads of some thirty make them as small as that. Then $W$ grows no longer, but a
 # missing direction does: where $S$ has a singular value $c > 1$, the forces are $c$ times what the ridge
 # takes away. In our own twelve problems, from here on with exact gradients:
@@ -414,9 +414,9 @@ assert (mean_op < 1.03).all()
 # %% [markdown]
 # Each step is taken back by the next, a **cycle of period two**. Steps of 0.1 are too long for this valley.
 #
-# Why .997, then? A step depends on its gradient alone, so the two gradients cancel: *on average*, forces
-# balance the ridge. Both sides are the same pair to one percent of its length, so the KKT conditions nearly
-# hold for the mean of the two $S$: its largest singular value is below 1.03.
+# Why .997, then? In an exact cycle the two gradients cancel: *on average*, forces balance the ridge. Both
+# sides are the same pair to one percent of its length, so the KKT conditions nearly hold for the mean of the
+# two $S$: its largest singular value is below 1.03.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.2: Rest or cycle?
@@ -965,7 +965,7 @@ widgets.sliders(
 # | a ridge makes the figure | near $W_{\mathrm{nuc}}$ by step 2,000 | .997; without it .94 |
 # | the norm at rest | from the dual weights of its tokens | to one percent, twelve problems |
 # | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start ($c > 1.15$) |
-# | a bound on the rank of an only solution | $r (r + 1) / 2 \le N$ | both in all of 60 problems |
+# | a bound on the rank of an only solution | $r (r + 1) / 2 \le N$ | held, with one solution, in all 60 |
 # | three columns are enough for three directions | about as $d$ | .99 in 180 of 198; with $d$: 170 of 180 |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -994,9 +994,9 @@ progress("11")
 #
 # - Trained as $K Q^\top$, attention heads for the **nuclear** Att-SVM of the tokens it selects; trained as
 #   $W$, for the Frobenius one. These tokens need not all be the best ones, which are the theorem's.
-# - The published .997 is a **ridge** of one rounding error at work; without it the same steps have .94,
-#   without any $\varepsilon$ .985. Where a run with the ridge rests, the dual weights of its
-#   tokens give its norm, to one percent.
+# - The published .997 is a **ridge** of one rounding error at work; without it exact steps have .94, without
+#   any $\varepsilon$ .985. Where a run with the ridge rests, the dual weights of its tokens give its norm, to
+#   one percent.
 # - Without the ridge, descent stalls short of a direction, whose share of $W$ grows like the norm to the
 #   power $c - 1$ at first, $c$ being what $S$ has along it. As $c$ falls on the way, it grows less than that.
 # - $W_{\mathrm{nuc}}$ has a low rank. Where it has at most three directions, nine in ten runs with three

@@ -22,7 +22,8 @@
 #
 # **You need** [lesson 07](07_local_global_tokens.ipynb) (support tokens, local winners) and the matrix $W$
 # of [lesson 10](10_cross_self_attention.ipynb). Of [lesson 11](11_key_query_nuclear.ipynb) only this: $W =
-# KQ^\top$ can be trained through its factors. About 80 minutes, four exercises.
+# KQ^\top$ can be trained through its factors. About 80 minutes with three exercises; an optional section
+# holds a fourth.
 
 # %%
 import ipywidgets
@@ -431,7 +432,7 @@ show(
 # $W z_i$, and can be impossible alone.
 #
 # For *every* choice $T - 1$ numbers a sequence suffice, if $d \ge T - 1$; for *half* of them about $\nu_T$,
-# and each doubling of $T$ from 2 to 16 adds 0.6 to 0.8.
+# and each doubling of $T$ from 2 to 16 adds 0.6 to 0.75.
 #
 # The law ($W$ from $d = T - 1$), with marks where *every* choice is possible:
 
@@ -638,8 +639,8 @@ show(
 # fewer rivals.
 #
 # **Why more support tokens?** They behave like the ties of 12.3, but the SVM asks for a lead of 1, not 0.
-# With $w_i = p$ or $W z_i$, the logits of a sequence spread by $|w_i| / \sqrt d$. In more dimensions shorter
-# $w_i$ will do: the spread falls, the lead stays 1, and more tokens tie.
+# With $w_i = p$ or $W z_i$, the logits of a sequence spread by $|w_i| / \sqrt d$. In more dimensions $w_i$ is
+# shorter and $\sqrt d$ larger: the spread falls, the lead stays 1, and more tokens tie.
 
 # %%
 sizes = {("p", 3, 4): wide_runs.sel(kind="p", d=slice(4, 64))}
@@ -716,7 +717,7 @@ show(
 # **Figure 5.** $n = 3$, $T = 4$. Dotted: ties without the lead would give twelve winners at every $d$ from 8.
 #
 # Fewer choices win. For $p$ the estimate is at most 1.3 times the count. For $W$ it can give nearly three
-# times the rivals: it shows why they fall, not how many are left.
+# times the rivals: it shows that they fall, not how many are left.
 #
 # Are the rivals that remain also *escaped* more easily? In more dimensions more of $p$'s problems with a
 # rival are global. But they also have fewer rivals: over four at $d = 4$, 1.3 at $d = 64$. So compare those
@@ -903,8 +904,8 @@ progress("12")
 #
 # How many dimensions are enough?
 #
-# - To make every choice **possible**: as many numbers as rows, if $d \ge T - 1$. For half of the random
-#   choices: about $\nu_T$ numbers a sequence.
+# - To make every choice **possible**: as many numbers as rows, if $d \ge T - 1$. For half of the (Gaussian)
+#   random choices: about $\nu_T$ numbers a sequence.
 # - To **find** the best choice: possible is not enough, as runs are lost to rivals. In more dimensions more
 #   tokens tie, and fewer rivals are left.
 # - In **all sequences at once**: $n$ times the error of each has to fall. Up to $d = 24$ a falling load was

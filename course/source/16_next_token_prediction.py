@@ -793,8 +793,8 @@ assert (H > 1.2).sum() == 4
 
 # %% [markdown]
 # Up to $c = 4$ ever fewer data sets hold a wrong sequence. In others, up to $c = 2$, ten times as many steps
-# free none. With unit vectors no $H$ is below 1, as the law asks: four of these 8 are above 1, and four at 1,
-# where it does not tell. With Gaussian ones we only count.
+# free none. With unit vectors four $H$ are above 1, as the law asks, none below; four are 1, where it does
+# not tell. With Gaussian ones we only count.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.8 Other data *(optional)*
@@ -994,9 +994,9 @@ for P in (np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([[0.75, 0.25], [0.55, 0.4
     assert shares[1] < 0.5 * shares[0] < 0.1 * chain
 
 # %% [markdown]
-# In the median text this share dies out, where the chain would write b three times in ten: what has been
-# written is more likely to be written again. (The powers are from the texts where a ended far ahead.) Ildiz
-# and others prove a collapse of this kind, and see in it why language models repeat themselves.
+# In the median text this share falls, where the chain would write b three times in ten: what has been written
+# is more likely to be written again. (The powers are from the texts where a ended far ahead.) Ildiz and
+# others prove a collapse of this kind, and see in it why language models repeat themselves.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.9 Claims and measurements
@@ -1052,7 +1052,7 @@ progress("16")
 #   one (unit vectors).
 # - (Optional.) With the collocation's data, and unit vectors, both stages may run at once. Data that
 #   contradict themselves leave a finite part within each component; between components it is the SVM again. A
-#   layer that writes repeats itself, if $P_{ab} < P_{aa}$.
+#   layer that writes repeats a token far ahead, if $P_{ab} < P_{aa}$.
 #
 # All of it is one layer, and mostly unit vectors.
 #

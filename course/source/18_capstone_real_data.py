@@ -8,8 +8,8 @@
 # **The question: what in a real transformer is a support vector machine, and how would one know?**
 #
 # An SVM over a head's own tokens points where the head's weights have moved with a cosine of one half, where
-# random directions have 0.03. A control says that this is no success. Then we take the transformer apart,
-# one ingredient at a time.
+# random directions have 0.03. A control says that this is no success. Then we add its ingredients to the
+# theory's setting, one at a time.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -103,7 +103,7 @@ def begin(inputs, T, classes, seed, d=32, heads=4):
 
 
 # %% [markdown]
-# We train one now, 250 steps of Adam on batches of 32 digits, and keep what its heads do on the way.
+# We train one now, some 250 steps of Adam on batches of 32 digits, and keep what its heads do on the way.
 
 # %%
 pictures = datasets.digits()
@@ -493,7 +493,7 @@ for T in (4, 8, 16, 32):
 # %% [markdown]
 # So 16 orthonormal tokens give almost a half for nothing. **What selects is found again in its selection.**
 # It falls with $T$ like $\sqrt T\, m/(T - 1)$, with $m$ the mean of the largest of $T$ standard normal
-# numbers. (The 0.6 above: tokens are not orthonormal, ten digits share one $W$, and $W_0$ selects, too.)
+# numbers. (Section 18.5 differs from this in more than $T$.)
 #
 # But training moves not $W$ but $K$ and $Q$, and these have 8 columns.
 #
@@ -639,11 +639,12 @@ show(
 # **Figure 3.** A mark is one run, the mean over the four heads of a layer. Black: the mean and its interval.
 
 # %% [markdown]
-# This head's own selection matters (another head's gives 0), and most of it came with the movement. But
-# nobody's keys and queries are within 0.07 of the trained. On digits these lead by 0.02 in layer 1 and trail
-# by 0.02 in layer 2 (ten other runs agree); with weight decay they lead in both, by 0.03 and 0.04. On
-# sentences they trail, and by lesson 11's norm no lead is seen. Nobody's advantage may hide one. But
-# **most of such a cosine comes without training: it is no evidence that training goes to an SVM.**
+# This head's own selection matters (another head's gives 0), and most of it came with the movement. But by
+# the Frobenius norm nobody's keys and queries are within 0.07 of the trained. On digits these lead by 0.02 in
+# layer 1 and trail by 0.02 in layer 2 (ten other runs agree); with weight decay they lead in both, by 0.03
+# and 0.04. On sentences they trail, and by lesson 11's norm no lead is seen. Nobody's advantage may hide one.
+# But **most of such a cosine comes without training keys and queries: it is no evidence that training goes to
+# an SVM.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 Can the control be passed?
@@ -884,8 +885,8 @@ for setting, wanted in {"base": [5, 0, 0], "+ norm before the head": [0, 5, 5]}.
 #   First, fifty. A good answer says whether its entropy goes to 0, and whether its cosine leaves the control
 #   behind.
 # - **C. Sinks.** In layer 2 of the digits most positions agree. In language models that is often the first
-#   token, which adds next to nothing (Xiao and others, 2023). First, how much does a selected token add? A
-#   good answer trains with a causal mask.
+#   token, which means little (Xiao and others, 2023). First, how much does a selected token add? A good
+#   answer trains with a causal mask.
 
 # %%
 keep = []
@@ -928,7 +929,7 @@ for tokens in ("digits", "sentences"):
 # |:---|:---|:---|
 # | attention becomes sparse | relative entropy 0 | sharper in all runs: means 0.40 to 0.67 |
 # | the best token wins | in most choices, as in the base | no: in 7 to 12% |
-# | its own SVM predicts $W - W_0$ | cosine above nobody's | within 0.07 of it, above or below |
+# | its own SVM predicts $W - W_0$ | cosine above nobody's | within 0.07 of it (Frobenius), above or below |
 # | the same in one linear layer (no theorem) | above nobody's | 0.62, nobody's 0.47; less with more data |
 # | one linear layer, tokens that stand still | cosine 1 | above 0.995 (median of ten) |
 # | the same under a norm; tokens that move and ask | below 1 | 0.51; 0.41: no lead seen |
@@ -949,17 +950,15 @@ progress("18")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A small transformer's attention becomes sharper mostly **while** it fits the data, and stays
-#   far from one token. The token with the best score seldom wins.
+# - A small transformer's attention becomes sharper mostly **while** it fits the data, and at step 400 is far
+#   from one token. The token with the best score seldom wins.
 # - The SVM over a head's own selection agrees with its movement. **So it does for keys and queries that
 #   nobody trained**: what selects is found again in its selection. A claim needs a rival that has all but the
 #   cause.
 # - Taken apart, the theory holds in its setting. Keys and queries of one linear layer pass the control at
-#   about a transformer's length; with ten times the sentences little of the lead is left. Most ingredients
-#   leave the direction nearly alone, turn it, or delay the decision.
-# - **The limits:** two data sets, one size of transformer, one price, ten runs that share
-#   data; 16 sentences in 18.7 and 18.8. Why the heads of 18.5 lead so little, if at all, stays
-#   open.
+#   about a transformer's length; with ten times the sentences little of the lead is left.
+# - **The limits:** two data sets, one size of transformer, one price, ten runs that share data; 16 sentences
+#   in 18.7 and 18.8. Why the heads of 18.5 lead so little, if at all, stays open.
 #
 # **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients are
 # sums over the few comparisons that are still close: so a machine trained for something else solves an SVM.
