@@ -1,7 +1,7 @@
 """Lesson 12: which runs end at the best tokens, over sizes, numbers of sequences, starts and schedules.
 
 python -m course replicate --fresh 12.shares 12.choices 12.wide 12.rivals 12.orthogonal \
-    12.escape 12.nearest 12.crowded 12.load 12.tokens 12.starts
+    12.escape 12.nearest 12.crowded 12.tokens 12.starts
 """
 
 from __future__ import annotations
@@ -201,16 +201,6 @@ def crowded(rule, d, *, trials, seed):
     return {"code": words(attention, tokens), "right": right.double().mean(dim=-1).float()}
 
 
-def load(kind, load, size, *, trials, seed):
-    """T = 3 and load n (T - 1) / numbers: the share of sequences that keep the best token."""
-    d = {"p": (16, 32, 64), "W": (4, 6, 8)}[kind][size]
-    n = round(load * (d if kind == "p" else d * d) / 2)
-    tokens = data.random_tokens(n, 3, d, trials=trials, seed=seed)
-    attention = descend(attend(kind, d, trials), tokens, steps=300)
-    right = geometry.selected_tokens(attention) == tokens.optimal
-    return {"right": right.double().mean(dim=-1).float()}
-
-
 def per_sequence(kind, T, size, *, trials, seed):
     """Load 1 with T tokens a sequence: the share of sequences that keep the best token."""
     d = {"p": (32, 128), "W": (8, 16)}[kind][size]
@@ -318,15 +308,6 @@ MEASURED = [
         trials=500,
         batch=100,
         minutes=4,
-    ),
-    Measured(
-        id="12.load",
-        what="p and W at the same number of comparisons a number, three sizes each.",
-        trial=load,
-        grid={"kind": ["p", "W"], "load": [0.25, 0.5, 1.0, 2.0], "size": [0, 1, 2]},
-        trials=200,
-        batch=100,
-        minutes=1,
     ),
     Measured(
         id="12.tokens",

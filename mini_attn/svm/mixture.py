@@ -38,7 +38,7 @@ def mixture_problem(
         ValueError: if a sequence keeps no token, or one that is masked, or shapes do not agree.
 
     Source: Tarzanagh, Li, Thrampoulidis, Oymak, "Transformers as support vector machines" (2023), on
-        nonlinear heads: the directional component W_dir. Subject of lesson 13.
+        nonlinear heads: the directional component W_dir.
 
     Introduced in lesson 13.
     """
