@@ -400,8 +400,8 @@ for k, ratio in enumerate(ratios):
 #
 # $$\frac{\|v\|}{\|p\|} \approx \kappa\, \frac{\|v_{\mathrm{mm}}\|}{\|p(\kappa)\|} .$$
 #
-# As $\kappa$ grows the constraints weaken, so $\|p(\kappa)\|$ does not grow. The right side does, and each ratio
-# of lengths has one $\kappa$.
+# As $\kappa$ grows the constraints weaken, and $\|p(\kappa)\|$ does not grow. So the right side grows: one
+# $\kappa$ for each ratio of lengths.
 
 
 # %%
@@ -643,7 +643,7 @@ assert angle["pair"][-1, 1] < 0.001
 # $\omega$ alone. (Stored runs, from [`course/replicate/lesson_09.py`](../course/replicate/lesson_09.py).)
 #
 # A run is **decided** if every sequence has at least 0.99 of its attention on one token. We look at decided
-# runs whose tight and relaxed SVM are more than 8 degrees apart (cosine below 0.99).
+# runs whose tight and relaxed SVM are more than 8 degrees apart.
 
 # %%
 joint = measured("09.joint").load()  # 360 trials at 3 ratios, after 3,000 and 30,000 steps
@@ -711,10 +711,11 @@ assert (late.possible.sum("trial") == 304).all()
 # %% [markdown]
 # In 173 of the 459 runs $p$ ends within a degree of the tight or of the relaxed SVM, and of the softened one
 # too: they cannot tell. **Of the 286 others, 276 end within a degree of the softened SVM.** Seven of the ten
-# that are left had changed a token after step 3,000, and six of the other 449.
+# that are left had changed a token after step 3,000, and six of the other 449. In every decided run $v$ is
+# within 6 degrees of the label SVM.
 #
 # **The choice is another matter.** The theorem's has the largest label margin of all 256. Some $p$ makes it
-# in 304 of the 360 trials; descent makes it in 45 to 49 (last line of the table).
+# in 304 of the 360 trials; descent makes it in 45 to 49 (last row of the table).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.8 Where it breaks
@@ -801,8 +802,8 @@ for lr, steps in ((0.01, 13_000), (0.1, 1300)):
 # In steps of 0.01 $\|v\|/\|p\|$ stays near $\omega$. Steps of 0.1 end up jumping back and forth across the
 # balance, and cancel in part: $\|v\|/\|p\|$ rises. With the *measured* ratio the exercise is right again.
 #
-# Now the runs of section 9.7 with the fast head that are not decided. Call a sequence *soft* if no token has
-# 0.99 of its attention.
+# Now section 9.7's undecided runs with the fast head. A sequence is *soft* if no token has 0.99 of its
+# attention.
 
 # %%
 pairs = measured("09.soft").load().sel(steps=30_000, ratio=8)
