@@ -567,7 +567,7 @@ def minimiser(X, y, R_v, R):
 
 
 # %%
-R = np.array([6.0, 12, 24])
+R = np.array([6.0, 12, 24])  # at 48 a float no longer tells 1 - s from 0
 X, y = toy(0.5)
 print("angle of the best p   R = 6   R = 12   R = 24   predicted for infinite radii")
 for name, R_v, ratio in (("R_v = 3", 3 + 0 * R, 0.0), ("R_v = R/4", R / 4, 0.25), ("R_v = 2R", 2 * R, 2.0)):
