@@ -311,7 +311,7 @@ def _room(c, V):
 
 ROOM = Exercise(
     id="16.4",
-    title="How far behind is still heard?",
+    title="How far behind, at the same pull?",
     points=3,
     minutes=10,
     difficulty=3,
@@ -339,12 +339,14 @@ ROOM = Exercise(
         lambda c, V: float(np.log1p(2 * np.expm1(c) / (V - 1))),
         "Count again: V - 1 others lag the leader by c, and in the right sequence one more term is pi_u.",
         lambda c, V: float(np.log1p(2 * np.exp(c) / V)),
-        "At c = 0 all values are equal and nobody is heard more: the room is 0 there.",
+        "At c = 0 all values are equal, and so are the pulls: the room is 0 there.",
         _room_by(lambda q, V: (V - 1) * q / (1 + (V - 1) * q), lambda q, V: 1 + 0 * q),
         "Both pulls have values of both tokens in them: g of the optimal one less g of the loser.",
         _room_by(lambda q, V: V * q, lambda q, V: 2 + (V - 1) * q),
         "In the wrong sequence one token leads, the answer is one of the V - 1 others: 1 + (V - 2) q for "
         "1 - pi_y.",
+        lambda c, V: _room(c, V) + float(np.log(2)),
+        "The pulls themselves are to be equal; that two tokens move, and one counts twice, is another question.",
         lambda c, V: c * _room(c, V),
         "Both pulls hold the factor c: it cancels.",
         lambda c, V: _room(c, V) + float(np.log(max(c, 1e-300))),

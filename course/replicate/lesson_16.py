@@ -19,13 +19,17 @@ def trained(n, T, d, queries, lead, steps, *, trials, seed, targets=None):
     return data, model.requires_grad_(False)
 
 
+def off(data, model):
+    """Which sequences are wrong: under half of their attention is on optimal tokens, (trials, n) bool."""
+    return (model.attention(data) * data.optimal).sum(-1) < 0.5
+
+
 def trapped(d, lead, *, trials, seed):
     """Sequences on a wrong token after 400 steps, for n = 60, T = 5 and 10 queries; d = 0: unit vectors."""
     data, model = trained(60, 5, d or None, 10, lead, 400, trials=trials, seed=seed)
     solution = svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(data)))
-    right = (model.attention(data) * data.optimal).sum(-1)
     return {
-        "wrong": (right < 0.5).sum(-1).to(torch.int16),
+        "wrong": off(data, model).sum(-1).to(torch.int16),
         "cosine": geometry.cosine(model.W_kq, solution.value).numpy().astype(np.float32),
         "mistakes": (model.predicted(data) != data.target).sum(-1).to(torch.int16),
     }
@@ -34,44 +38,53 @@ def trapped(d, lead, *, trials, seed):
 def longer(d, lead, *, trials, seed):
     """Sequences on a wrong token after 400 steps, as in `trapped`, and after 4,000 where there was one."""
     data, model = trained(60, 5, d or None, 10, lead, 400, trials=trials, seed=seed)
-    wrong = ((model.attention(data) * data.optimal).sum(-1) < 0.5).sum(-1).to(torch.int16)
+    wrong = off(data, model).sum(-1).to(torch.int16)
     still, k = wrong.clone(), wrong.nonzero()[:, 0]
     if len(k):
         some = vocabulary.NextTokens(data.embeddings[k], data.following[k], data.tokens[k], data.target[k])
         caught = next_token.NextTokenTransformer(V, d or V, len(k), model.W_ov[k], model.W_kq[k])
         next_token.descend(caught, some, 3600, schedule=lambda step: train.growing(400 + step))
-        still[k] = ((caught.attention(some) * some.optimal).sum(-1) < 0.5).sum(-1).to(torch.int16)
+        still[k] = off(some, caught).sum(-1).to(torch.int16)
     return {"wrong": wrong, "still": still}
 
 
-def above(data, model):
-    """How far wrong sequences' tokens with the attention stand above the optimal ones, the least (trials,).
+def above(data, s, out):
+    """The height H of the loser with most attention minus the optimal token's, the least of `out` (trials,).
 
-    In the SVM of the other sequences alone, whose margin is 1; losers that share a wrong sequence's attention
-    are level there. inf where no sequence is wrong.
+    In the SVM of all sequences but `out`, (trials, n) bool, whose margin is 1; losers that share a sequence's
+    attention s, (trials, n, T), are level there. inf where `out` is empty.
     """
-    s, query = model.attention(data), data.tokens[..., -1]
-    wrong = (s * data.optimal).sum(-1) < 0.5
-    tokens = torch.where(wrong[..., None], query[..., None], data.tokens)  # which asks for nothing
-    target = torch.where(wrong, data.following.gather(-1, query), data.target)
+    query = data.tokens[..., -1]
+    tokens = torch.where(out[..., None], query[..., None], data.tokens)  # which asks for nothing
+    target = torch.where(out, data.following.gather(-1, query), data.target)
     others = vocabulary.NextTokens(data.embeddings, data.following, tokens, target)
     asked = vocabulary.priorities(others)
-    tied = torch.zeros_like(asked)
-    for trial, i in wrong.nonzero().tolist():
-        share = data.tokens[trial, i, s[trial, i] > 0.05]
-        tied[trial, query[trial, i], share[0], share[1:]] = share[0] != share[1:]
+    tied, losers = torch.zeros_like(asked), s * ~data.optimal
+    for trial, i in out.nonzero().tolist():
+        share = data.tokens[trial, i, losers[trial, i] > 0.05]
+        tied[trial, query[trial, i], share[:1], share[1:]] = share[:1] != share[1:]
     W = svm.solve(svm.order_problem(data.embeddings, asked, tied)).value
     h = (data.X @ (data.z @ W.mT)[..., None])[..., 0]
-    height = h.gather(-1, s.argmax(-1, keepdim=True))[..., 0]
+    height = h.gather(-1, losers.argmax(-1, keepdim=True))[..., 0]
     lead = height - h.masked_fill(~data.optimal, -torch.inf).amax(-1)
-    return lead.masked_fill(~wrong, torch.inf).amin(-1).to(torch.float32)
+    return lead.masked_fill(~out, torch.inf).amin(-1).to(torch.float32)
 
 
-def silent(d, lead, *, trials, seed):
-    """The data sets of `longer` after 400 steps: sequences on a wrong token, and how far it stands above."""
-    data, model = trained(60, 5, d or None, 10, lead, 400, trials=trials, seed=seed)
-    wrong = ((model.attention(data) * data.optimal).sum(-1) < 0.5).sum(-1).to(torch.int16)
-    return {"wrong": wrong, "above": above(data, model)}
+def silent(n, lead, *, trials, seed):
+    """H of the wrong sequences after 400 steps, unit vectors, and of a right one, drawn at random.
+
+    For n = 60 the data sets of `longer`. Right ones count if they hold a loser.
+    """
+    data, model = trained(n, 5, None, 10, lead, 400, trials=trials, seed=seed)
+    wrong, s = off(data, model), model.attention(data)
+    chance = torch.rand(trials, n, generator=torch.Generator().manual_seed(seed))
+    drawn = (chance * (~wrong & ~data.optimal.all(-1))).argmax(-1)
+    one = torch.arange(n) == drawn[:, None]
+    return {
+        "wrong": wrong.sum(-1).to(torch.int16),
+        "above": above(data, s, wrong),
+        "above_right": above(data, s, one),
+    }
 
 
 def general(n, T, tokens, d, *, trials, seed) -> vocabulary.NextTokens:
@@ -194,14 +207,14 @@ MEASURED = [
     ),
     Measured(
         "16.silent",
-        "Of these, how high the wrong token stands above the right one in the SVM of the other sequences.",
+        "With unit vectors: how high wrong tokens stand above right ones in the SVM of the other sequences.",
         silent,
-        {"d": [0], "lead": [0.25, 1.0, 2.0]},
+        {"n": [60, 100], "lead": [0.25, 1.0, 2.0]},
         trials=30,
         batch=30,
         seed=1,
-        paired=("d", "lead"),
-        minutes=0.5,
+        paired=("n", "lead"),
+        minutes=1,
     ),
     Measured(
         "16.cycles",

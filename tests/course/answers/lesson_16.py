@@ -126,6 +126,7 @@ ANSWERS = {
         "wrong": [
             lambda c, V: 0.0,
             lambda c, V: max(0.0, c - math.log(V / 2)),
+            lambda c, V: room_by_models(c, V) + math.log(2),
             lambda c, V: math.log(1 + 2 * math.exp(c) / V) - math.log(1 + 2 / V),
             lambda c, V: math.log(1 + (math.exp(c) - 1) / V),
             lambda c, V: math.log(1 + 2 * (math.exp(c) - 1) / (V + 1)),
