@@ -160,7 +160,8 @@ def wide_points(n, d, seed):
 
 @pytest.mark.parametrize(("n", "d", "count"), [(10, 2, 150), (40, 2, 150), (20, 3, 250)])
 def test_the_wait_counts_from_the_time_at_which_the_predicted_loss_is_one_over_n(n, d, count):
-    """From w = 0: 10^(1/E) t_0 is enough for most sets, 10^(2/E) t_0 for nearly all; t_0 = n / (eta mu^2).
+    """From w = 0: 10^(1/E) t_0 is enough for most sets, 10^(2/E) t_0 for nearly all, 10^(3/E) t_0 for all;
+    t_0 = n / (eta mu^2).
 
     Not 10^(1/E), counted from 1: then the constant in s = K ||r|| t^-E grows with E.
     """
@@ -194,9 +195,10 @@ def test_the_wait_counts_from_the_time_at_which_the_predicted_loss_is_one_over_n
         ends = flow(A, np.zeros((len(A), d)), decades, h=0.1)
         return np.linalg.norm((off_ray @ ends[..., None])[..., 0] - r, axis=2) / np.linalg.norm(r, axis=1)
 
-    once, twice = left(log10_t0 + np.stack([1 / E, 2 / E]))
+    once, twice, thrice = left(log10_t0 + np.stack([1 / E, 2 / E, 3 / E]))
     assert 0.6 < (once < 0.25).mean() < 0.9
     assert (twice < 0.25).mean() > 0.93
+    assert (thrice < 0.25).all()
     early = left(np.stack([1 / E, 2 / E]))[1]
     grows = [np.polyfit(E, np.log10(x), 1)[0] for x in (twice, early)]
     assert abs(grows[0]) < 0.6
