@@ -124,6 +124,22 @@ FIRST = Exercise(
             taste=lambda scores: _slope(scores) * _centred(scores), slope=lambda scores: np.ones(len(scores))
         ),
         "The loss of a sequence has one slope, that at u_k, its mean score: not one for each token.",
+        _first_by(mean=lambda X: 1, share=lambda X: 1),
+        "Two factors are missing: 1/n, as L is a mean, and 1/T, the attention of every token at W = 0.",
+        _first_by(taste=lambda scores: scores, slope=lambda scores: np.ones(len(scores))),
+        "Two things: the slope |l'(u_k)| of the loss is missing, and a token pulls with its score minus u_k.",
+        _first_by(mean=lambda X: 1, slope=lambda scores: np.ones(len(scores))),
+        "Two factors are missing: 1/n, as L is a mean, and the slope |l'(u_k)| = 1 / (1 + exp(u_k)).",
+        _first_by(share=lambda X: 1, slope=lambda scores: np.ones(len(scores))),
+        "Two factors are missing: the attention 1/T, and the slope |l'(u_k)| = 1 / (1 + exp(u_k)).",
+        _first_by(mean=lambda X: 1, taste=lambda scores: scores),
+        "Two things: L is a mean, so divide by n, and a token pulls with its score minus the mean score u_k.",
+        _first_by(share=lambda X: 1, taste=lambda scores: scores),
+        "Two things: the attention 1/T is missing, and a token pulls with its score minus the mean u_k.",
+        _first_by(mean=lambda X: 1, final=lambda h: -h),
+        "Two things: the sign, as a step goes down the gradient, and 1/n, as L is a mean.",
+        _first_by(share=lambda X: 1, final=lambda h: -h),
+        "Two things: the sign, as a step goes down the gradient, and 1/T, the attention at W = 0.",
         _same_place,
         "Each token is compared with all tokens of sequence k, not only with the one in its own place.",
     ),
@@ -274,103 +290,108 @@ AXIS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 10.4 along v and across
-def _form_by(
-    slope=lambda scores: _slope(scores.mean(axis=1)),
-    taste=lambda scores: scores[:, 0] - scores.mean(axis=1),  # of token 1, the only one that counts across
-    left=lambda best: 1 - best**2,  # squared length of token 1 across v
-    share=lambda T: 1 / T,
-    others=lambda d: d - 1,
-    spread=lambda scores: scores.var(axis=1),
-    query=lambda best: best,
-    mean=lambda slope, part: (slope * part).mean(),
+# --------------------------------------------------------------------------- 10.4 the ratio that is best
+def _ratio_by(
+    along=lambda W, v: v @ W @ v / (v @ v),
+    across=lambda W, c: (np.trace(W) - c) / (len(W) - 1),
+    rest=lambda W, b, c: (W**2).sum() - (len(W) - 1) * b**2 - c**2,
+    unit=lambda b: b**2,
+    final=lambda m, d: 1 + m / (d - 1),
 ):
-    """b and b_v from their parts."""
+    """1 + m / (d - 1), from its parts."""
 
-    def answer(scores, d):
-        best, slopes = scores[:, 0], slope(scores)
-        across = taste(scores) * left(best) * share(scores.shape[1])
-        return mean(slopes, across) / others(d), mean(slopes, spread(scores) * query(best))
+    def answer(W, v):
+        c = along(W, v)
+        b = across(W, c)
+        return final(rest(W, b, c) / unit(b), len(W))
 
     return answer
 
 
-first_form = _form_by()
+best_ratio = _ratio_by()
 
 
-def _all_across(scores, d):
-    """As if each token had the same part across v as the query."""
-    lost = np.sqrt(1 - scores**2) * np.sqrt(1 - scores[:, :1] ** 2)
-    pull = (_centred(scores) * lost).mean(axis=1)
-    return (_slope(scores.mean(axis=1)) * pull).mean() / (d - 1), first_form(scores, d)[1]
+def _own_ratio(W, v):
+    c = v @ W @ v / (v @ v)
+    return c * (len(W) - 1) / (np.trace(W) - c)
 
 
-def _form_cases(rng):
-    """Means of both signs, so that slopes differ; few tokens and dimensions, and many."""
+def _across(W, v):
+    return (np.trace(W) - v @ W @ v / (v @ v)) / (len(W) - 1)
+
+
+def _spectral_rest(W, v):
+    rest = np.linalg.norm(W - _axis(W, v), 2)
+    return 1 + rest**2 / _across(W, v) ** 2 / (len(W) - 1)
+
+
+def _ratio_cases(rng):
+    """Any W with b > 0, not symmetric; v of any length; the plane too, and a W of the form alone."""
     cases = []
-    for N, T, d in ((6, 2, 3), (9, 4, 5), (12, 3, 12), (8, 6, 2)):
-        scores = rng.uniform(-0.35, 0.35, size=(N, T)) + rng.uniform(-0.6, 0.6, size=(N, 1))
-        cases.append((-np.sort(-scores, axis=1), d))
-    return cases
+    for d in (3, 5, 2, 4):
+        v = rng.uniform(1.5, 3) * rng.normal(size=d)
+        W = rng.normal(size=(d, d))
+        W += (rng.uniform(0.6, 1.4) - _across(W, v)) * np.eye(d)
+        cases.append((W, v))
+    v = rng.normal(size=6)
+    return [*cases, (rng.uniform(0.6, 1.4) * np.eye(6) + rng.uniform(0.3, 0.6) * np.outer(v, v), v)]
 
 
-FORM = Exercise(
+RATIO = Exercise(
     id="10.4",
-    title="Along v and across",
+    title="The ratio that is best",
     points=3,
     minutes=10,
     difficulty=2,
-    reference=first_form,
-    cases=_form_cases,
+    reference=best_ratio,
+    cases=_ratio_cases,
     misconceptions=known(
-        lambda scores, d: first_form(scores, d)[::-1],
-        "Return b, across v, first, and then b_v.",
-        lambda scores, d: tuple(-part for part in first_form(scores, d)),
-        "The sign: the step goes down the gradient, so that good tokens come up.",
-        _form_by(others=lambda d: d),
+        lambda W, v: 1.0,
+        "That is best without a rest, m = 0. A rest is there, and the larger it is, the larger the ratio.",
+        _own_ratio,
+        "That is the ratio W has. The one with the largest cosine is asked: set the derivative by r to zero.",
+        _ratio_by(final=lambda m, d: 1 + m),
+        "The d - 1 directions across v share the rest: divide m by d - 1.",
+        _ratio_by(final=lambda m, d: 1 + m / d),
         "There are d - 1 directions across v, not d.",
-        _form_by(others=lambda d: 1),
-        "That is the trace across v, (d - 1) b.",
-        _form_by(left=lambda best: 1),
-        "Of the query's squared length, 1, the part along v does not count across: 1 - gamma_1^2 is left.",
-        _form_by(left=lambda best: np.sqrt(1 - best**2)),
-        "The query stands on both sides: its squared length across v counts, 1 - gamma_1^2.",
-        _form_by(share=lambda T: 1),
-        "At W = 0 every token has the attention 1/T: across v one term of T is left, over T.",
-        _form_by(share=lambda T: 1 / T**2),
-        "One factor 1/T, not two: it is the attention of token 1 at W = 0.",
-        _form_by(taste=lambda scores: scores[:, 0]),
-        "Token 1 is pulled with its score minus the mean score: the mean is missing in b.",
-        _all_across,
-        "Across v only token 1 counts: the parts of the other tokens point anywhere, and are 0 on average.",
-        _form_by(spread=lambda scores: (scores[:, 0] - scores.mean(axis=1)) * scores[:, 0] / scores.shape[1]),
-        "Along v every token counts, not only the query: their scores are given, not independent of it.",
-        _form_by(spread=lambda scores: scores.var(axis=1) * scores.shape[1]),
-        "The attention 1/T is missing in b_v: a mean over the tokens, not a sum.",
-        _form_by(spread=lambda scores: scores.var(axis=1, ddof=1)),
-        "The attention at W = 0 is 1/T, not 1/(T - 1).",
-        _form_by(spread=lambda scores: (scores**2).mean(axis=1)),
-        "A token is pulled with its score minus the mean score u: (gamma_t - u) gamma_t.",
-        _form_by(query=lambda best: 1),
-        "The query stands on the right: along v it has gamma_1.",
-        _form_by(query=lambda best: best**2),
-        "The query stands on the right once: one factor gamma_1, not two.",
-        _form_by(query=lambda best: np.abs(best)),
-        "gamma_1 may be negative, even if it is the best: no absolute value.",
-        _form_by(slope=lambda scores: np.ones(len(scores))),
-        "The slope of the loss is missing: |l'(u)| = 1 / (1 + exp(u)).",
-        _form_by(slope=lambda scores: np.full(len(scores), 0.5)),
-        "|l'(u)| is 1/2 at u = 0 only. u is the mean score of the sequence.",
-        _form_by(slope=lambda scores: _slope(-scores.mean(axis=1))),
-        "Wrong sign in the exponent: |l'(u)| = 1 / (1 + exp(u)).",
-        _form_by(slope=lambda scores: np.exp(-scores.mean(axis=1))),
-        "That is the slope of the exponential loss. The logistic one has 1 / (1 + exp(u)).",
-        _form_by(slope=lambda scores: _slope(scores[:, 0])),
-        "u is the mean of the scores: at W = 0 token 1 has no more attention than any other.",
-        _form_by(mean=lambda slope, part: slope.mean() * part.mean()),
-        "The slope depends on the same scores: the mean of the product, not the product of the means.",
-        _form_by(mean=lambda slope, part: (slope * part).sum()),
-        "An expectation: the mean over the sequences, not their sum.",
+        _ratio_by(final=lambda m, d: m / (d - 1)),
+        "Without a rest bI is best, r = 1: the 1 is missing.",
+        _ratio_by(final=lambda m, d: 1 - m / (d - 1)),
+        "The sign: a rest asks for a larger ratio.",
+        _ratio_by(final=lambda m, d: 1 / (1 + m / (d - 1))),
+        "The other way round: that is b / b_v.",
+        _ratio_by(final=lambda m, d: m),
+        "That is m. The ratio r with the largest cosine is asked.",
+        _ratio_by(final=lambda m, d: 1 + np.sqrt(m) / (d - 1)),
+        "m holds the squared norm of the rest, not the norm.",
+        _ratio_by(final=lambda m, d: np.sqrt(d - 1 + m)),
+        "The numerator d - 1 + r depends on r too: differentiate the quotient, not its denominator.",
+        _ratio_by(unit=lambda b: 1.0),
+        "m is the squared norm of the rest in units of b: divide by b^2.",
+        _ratio_by(unit=lambda b: b),
+        "m is a ratio of squares: divide by b^2, not by b.",
+        _ratio_by(rest=lambda W, b, c: (W**2).sum()),
+        "The rest M is what the form leaves: take the form's squared norm from that of W.",
+        _ratio_by(rest=lambda W, b, c: (W**2).sum() - b**2 - c**2),
+        "b stands d - 1 times in the form: its squared norm is (d - 1) b^2 + b_v^2.",
+        _ratio_by(rest=lambda W, b, c: (W**2).sum() - (len(W) - 1) * b**2),
+        "The part along v is no rest: take b_v^2 away too.",
+        _ratio_by(rest=lambda W, b, c: (W**2).sum() - c**2),
+        "The part across v is no rest: take (d - 1) b^2 away too.",
+        _ratio_by(rest=lambda W, b, c: ((W - b * np.eye(len(W))) ** 2).sum()),
+        "The rest is what both parts of the form leave, not what bI leaves: along v the form has b_v.",
+        _ratio_by(rest=lambda W, b, c: (((W + W.T) / 2) ** 2).sum() - (len(W) - 1) * b**2 - c**2),
+        "The rest need not be symmetric: the whole of M counts.",
+        _spectral_rest,
+        "The norm is Frobenius': all entries of M count, not its largest singular value alone.",
+        _ratio_by(across=lambda W, c: np.trace(W) / len(W)),
+        "b is the mean of W across v only: take v's own share from the trace, and divide by d - 1.",
+        _ratio_by(across=lambda W, c: (np.trace(W) - c) / len(W)),
+        "There are d - 1 directions across v, not d.",
+        _ratio_by(along=lambda W, v: v @ W @ v),
+        "v need not have length one: along v there is v^T W v / v.v.",
+        lambda W, v: best_ratio(W, v) * _across(W, v),
+        "That is the best b_v. Its ratio to b is asked.",
     ),
 )
 
@@ -503,4 +524,4 @@ CONTEST = Exercise(
     ),
 )
 
-EXERCISES = [FIRST, PRICE, AXIS, FORM, WORDS, CONTEST]
+EXERCISES = [FIRST, PRICE, AXIS, RATIO, WORDS, CONTEST]

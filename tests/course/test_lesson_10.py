@@ -7,7 +7,7 @@ import torch
 from course import exercises
 from mini_attn import data, models, svm, train
 
-first_logits, price, symmetric_part, first_form, consistent, contest_end = (
+first_logits, price, symmetric_part, best_ratio, consistent, contest_end = (
     spec.reference for spec in exercises.exercises("10")
 )
 
@@ -82,7 +82,7 @@ def test_the_average_over_rotations_about_v_is_what_the_formula_says(d):
 
 
 @pytest.mark.parametrize(("T", "d"), [(5, 6), (3, 9)])
-def test_the_first_step_on_many_sequences_has_the_two_numbers(T, d):
+def test_the_first_step_on_many_sequences_has_the_two_numbers(T, d, lesson):
     """60,000 sequences, their best token first; the rival, the same weight along v and across."""
     raw = data.random_tokens(n=60_000, T=T, d=d, seed=9)
     order = raw.scores.argsort(dim=-1, descending=True)[..., None].expand_as(raw.X)
@@ -93,7 +93,27 @@ def test_the_first_step_on_many_sequences_has_the_two_numbers(T, d):
     W, v = model.W.detach(), raw.v
     along = float(v @ W @ v)
     across = (float(W.trace()) - along) / (d - 1)
-    b, b_v = first_form(tokens.scores.numpy(), d)
+    b, b_v = lesson["first_form"](tokens.scores.numpy(), d)
     assert along == pytest.approx(b_v, rel=1e-6)
     assert across == pytest.approx(b, rel=0.04)
     assert b_v > 1.5 * b
+
+
+@pytest.mark.parametrize("d", [2, 5, 9])
+def test_the_best_ratio_has_the_largest_cosine_to_the_identity(d):
+    """Against a grid of 4,001 ratios."""
+    rng = np.random.default_rng(d)
+    W, v = rng.normal(size=(d, d)) + 2 * np.eye(d), rng.normal(size=d)
+    e = v / np.linalg.norm(v)
+    b = (np.trace(W) - e @ W @ e) / (d - 1)
+    assert b > 0
+
+    def cosine(r):
+        changed = W + (r * b - e @ W @ e) * np.outer(e, e)
+        return np.trace(changed) / np.linalg.norm(changed)
+
+    best = best_ratio(W, v)
+    assert best > 1
+    grid = np.linspace(0.1, 10, 4001)
+    assert cosine(best) >= max(map(cosine, grid)) - 1e-12
+    assert grid[0] < best < grid[-1]

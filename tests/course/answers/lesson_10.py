@@ -189,16 +189,12 @@ def symmetry_by_projection(W, v):
     return (rows @ np.linalg.lstsq(rows, W.ravel(), rcond=None)[0]).reshape(W.shape)
 
 
-def form_by_drawing(scores, d):
-    """One step on tokens that have these scores, and nothing in common across v."""
-    scores = np.asarray(scores)
-    N, T = scores.shape
-    X = np.zeros((N, T, T + 1))  # v, and a direction of its own for each token
-    X[:, :, 0] = scores
-    X[:, np.arange(T), 1 + np.arange(T)] = np.sqrt(np.maximum(1 - scores**2, 0))
-    u = scores.mean(axis=1, keepdims=True)
-    W = np.einsum("nt,nta,nb->ab", (scores - u) / (1 + np.exp(u)), X, X[:, 0]) / (N * T)
-    return [(np.trace(W) - W[0, 0]) / (d - 1), W[0, 0]]
+def ratio_by_multiple(W, v):
+    """The multiple t of ee^T for which W + t ee^T has the largest cosine to I; the ratio that this makes."""
+    c = v @ W @ v / (v @ v)
+    others = np.trace(W) - c
+    t = ((W**2).sum() - c * np.trace(W)) / others
+    return (c + t) * (len(v) - 1) / others
 
 
 def contest_by_descent(n_1, n_2, g_1, g_2):
@@ -286,21 +282,22 @@ ANSWERS = {
         ],
     },
     "10.4": {
-        "also_right": form_by_drawing,
+        "also_right": ratio_by_multiple,
         "wrong": [
-            lambda scores, d: form_by_drawing(scores[:1], d),
-            lambda scores, d: form_by_drawing(scores[:, ::-1], d),
-            lambda scores, d: form_by_drawing(scores[:, :2], d),
-            lambda scores, d: form_by_drawing(scores, d + 1),
-            lambda scores, d: form_by_drawing(2 * scores, d),
-            lambda scores, d: form_by_drawing(-scores, d),
-            lambda scores, d: form_by_drawing(scores - scores.mean(), d),
-            lambda scores, d: form_by_drawing(scores - scores.mean(axis=1, keepdims=True), d),
-            lambda scores, d: form_by_drawing(scores.mean(axis=0, keepdims=True), d),
-            lambda scores, d: [form_by_drawing(scores, d)[1]] * 2,
-            lambda scores, d: [form_by_drawing(scores, d)[0]] * 2,
-            lambda scores, d: form_by_drawing(scores, d)[1] / form_by_drawing(scores, d)[0],
-            lambda scores, d: (sum(form_by_drawing(scores, d)) / d, form_by_drawing(scores, d)[1]),
+            lambda W, v: ratio_by_multiple(W, np.eye(len(v))[0]),
+            lambda W, v: ratio_by_multiple(W, W @ v),
+            lambda W, v: ratio_by_multiple((W + W.T) / 2, v),
+            lambda W, v: ratio_by_multiple(np.diag(np.diag(W)), v),
+            lambda W, v: ratio_by_multiple(W[:2, :2], v[:2]),
+            lambda W, v: -ratio_by_multiple(W, v),
+            lambda W, v: ratio_by_multiple(W, v) - 1,
+            lambda W, v: ratio_by_multiple(W, v) ** 2,
+            lambda W, v: np.sqrt(ratio_by_multiple(W, v)),
+            lambda W, v: ratio_by_multiple(W - np.trace(W) / len(v) * np.eye(len(v)), v),
+            lambda W, v: (W**2).sum() / np.trace(W),
+            lambda W, v: ((W**2).sum() - v @ W @ v / (v @ v) * np.trace(W)) / np.trace(W),
+            lambda W, v: np.trace(W) / np.linalg.norm(W),
+            lambda W, v: np.inf,
         ],
     },
     "10.5": {
