@@ -387,7 +387,7 @@ RATIO = Exercise(
         _ratio_by(across=lambda W, c: np.trace(W) / len(W)),
         "b is the mean of W across v only: take v's own share from the trace, and divide by d - 1.",
         _ratio_by(across=lambda W, c: (np.trace(W) - c) / len(W)),
-        "There are d - 1 directions across v, not d.",
+        "In b the trace across v, tr W - b_v, is divided by d - 1, not by d.",
         _ratio_by(along=lambda W, v: v @ W @ v),
         "v need not have length one: along v there is v^T W v / v.v.",
         lambda W, v: best_ratio(W, v) * _across(W, v),

@@ -230,8 +230,6 @@ assert 0.565 < np.abs(total - alone).mean() / alone.mean() < 0.575
 # kernels, multiplied:
 #
 # $$\langle a z^\top, a' z'^\top \rangle = \sum_{jk} a_j z_k a'_j z'_k = (a \cdot a')\,(z \cdot z') .$$
-#
-# How alike the answers, times how alike the questions.
 
 
 # %%
@@ -1026,14 +1024,6 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 # At most 12: it is a sum of outer products with the queries. After descent at least 52: each step is such a
 # sum too, so $Wz$ stays what it was at the start for all $z$ orthogonal to the queries, and these $z$ fill 52
 # dimensions.
-# </details>
-#
-# **3.** In self-attention a sequence stands in the data twice, with opposite labels. Is the choice of the
-# best tokens feasible?
-# <details><summary>Answer</summary>
-#
-# No. Same query, same tokens, and the best token of the one is the worst of the other: the two comparisons
-# between these contradict each other.
 # </details>
 
 # %%
