@@ -1,7 +1,6 @@
-"""Lesson 12: which runs end at the best tokens, over sizes, numbers of sequences, starts and schedules.
+"""Lesson 12: which runs end at the best tokens, over sizes and numbers of sequences.
 
-python -m course replicate --fresh 12.shares 12.choices 12.wide 12.rivals 12.orthogonal \
-    12.escape 12.nearest 12.crowded 12.tokens 12.starts
+python -m course replicate --fresh 12.shares 12.choices 12.wide 12.rivals 12.escape 12.crowded
 """
 
 from __future__ import annotations
@@ -142,48 +141,6 @@ def rivals(kind, size, d, *, trials, seed):
     return {"code": code, "wrong": wrong_winners(kind, tokens)[0], "possible": possible(kind, tokens)}
 
 
-def orthonormal(rows):
-    """The nearest set of orthonormal rows, (..., k, d), k <= d."""
-    U, _, V = torch.linalg.svd(rows, full_matrices=False)
-    return U @ V
-
-
-def orthogonal(which, *, trials, seed):
-    """n = 3, T = d = 4, W: the run and its rivals, with tokens, queries or both made orthogonal."""
-    tokens = data.random_tokens(3, 4, 4, trials=trials, seed=seed)
-    keys = orthonormal(tokens.X) if which in ("tokens", "both") else tokens.X
-    z = orthonormal(tokens.z) if which in ("queries", "both") else tokens.z
-    tokens = data.TokenData(X=tokens.X, z=z, y=tokens.y, v=tokens.v, keys=keys)
-    code = words(descend(attend("W", 4, trials), tokens, steps=400), tokens)
-    return {"code": code, "wrong": wrong_winners("W", tokens)[0]}
-
-
-def nearest(which, *, trials, seed):
-    """The problems of `orthogonal`: is -grad L(0) nearer to the W of the best choice than to every rival's?
-
-    Returns the difference of the cosines, best less rival: infinite where there is no rival, minus infinity
-    where the best choice is impossible.
-    """
-    tokens = data.random_tokens(3, 4, 4, trials=trials, seed=seed)
-    keys = orthonormal(tokens.X) if which in ("tokens", "both") else tokens.X
-    z = orthonormal(tokens.z) if which in ("queries", "both") else tokens.z
-    tokens = data.TokenData(X=tokens.X, z=z, y=tokens.y, v=tokens.v, keys=keys)
-    choice = torch.cartesian_prod(*[torch.arange(4)] * 3)  # (64, 3)
-    alpha = choice.expand(trials, *choice.shape)
-    X, Z = keys[:, None].expand(*alpha.shape, 4, 4), z[:, None].expand(*alpha.shape, 4)
-    solution = svm.solve(svm.attention_problem(X, Z, alpha), throw=False)
-    logits = (X @ (Z @ solution.value.mT)[..., None])[..., 0]
-    feasible = torch.as_tensor(solution.status == "optimal")
-    local = geometry.locally_optimal(tokens.scores[:, None].expand_as(logits), logits, alpha) & feasible
-    best = (alpha == tokens.optimal[:, None]).all(dim=-1)
-    model = attend("W", 4, trials)
-    losses.logistic(tokens.y * model(tokens)).sum().backward()
-    downhill, W = -model.W.grad.flatten(1)[:, None], solution.value.flatten(2)
-    cosine = torch.nn.functional.cosine_similarity(downhill, W, dim=-1)
-    towards = [cosine.masked_fill(~of, -torch.inf).amax(dim=1) for of in (best & feasible, local & ~best)]
-    return {"ahead": torch.where(towards[0].isinf(), -torch.inf, towards[0] - towards[1]).float()}
-
-
 RULES = {
     "p, n = d/2": ("p", 1 / 2, 1),
     "W, n = d^2/8": ("W", 1 / 8, 2),
@@ -199,36 +156,6 @@ def crowded(rule, d, *, trials, seed):
     attention = descend(attend(kind, d, trials), tokens, steps=300)
     right = geometry.selected_tokens(attention) == tokens.optimal
     return {"code": words(attention, tokens), "right": right.double().mean(dim=-1).float()}
-
-
-def per_sequence(kind, T, size, *, trials, seed):
-    """Load 1 with T tokens a sequence: the share of sequences that keep the best token."""
-    d = {"p": (32, 128), "W": (8, 16)}[kind][size]
-    n = (d if kind == "p" else d * d) // (T - 1)
-    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
-    attention = descend(attend(kind, d, trials), tokens, steps=300)
-    right = geometry.selected_tokens(attention) == tokens.optimal
-    return {"right": right.double().mean(dim=-1).float()}
-
-
-SCHEDULES = {
-    "growing": (0.1, train.growing, 600),
-    "constant": (0.1, None, 1500),
-    "short": (0.02, train.growing, 1500),
-}
-
-
-def starts(kind, beta, schedule, *, trials, seed):
-    """n = T = 4: the same data and direction of the start, its length beta, three step schedules."""
-    d = {"p": 12, "W": 6}[kind]
-    tokens = data.random_tokens(4, 4, d, trials=trials, seed=seed)
-    shape = (trials, d) if kind == "p" else (trials, d, d)
-    init = torch.randn(shape, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)
-    init = beta * init / init.flatten(1).norm(dim=1).reshape(trials, *[1] * (len(shape) - 1))
-    lr, how, steps = SCHEDULES[schedule]
-    attention = descend(attend(kind, d, trials, init=init), tokens, steps, lr, how)
-    chosen = geometry.selected_tokens(attention) @ (4 ** torch.arange(4))
-    return {"code": words(attention, tokens), "chosen": chosen}
 
 
 MEASURED = [
@@ -281,26 +208,6 @@ MEASURED = [
         minutes=2,
     ),
     Measured(
-        id="12.orthogonal",
-        what="W at n = 3, T = d = 4 with the same scores: tokens, queries or both made orthogonal.",
-        trial=orthogonal,
-        grid={"which": ["nothing", "queries", "tokens", "both"]},
-        trials=1500,
-        batch=100,
-        paired=("which",),
-        minutes=1,
-    ),
-    Measured(
-        id="12.nearest",
-        what="The same problems: how much nearer the first gradient is to the best choice than to any rival.",
-        trial=nearest,
-        grid={"which": ["nothing", "queries", "tokens", "both"]},
-        trials=1500,
-        batch=100,
-        paired=("which",),
-        minutes=1,
-    ),
-    Measured(
         id="12.crowded",
         what="The number of sequences grows with d: as d/2, d^2/8, d, d^1.5.",
         trial=crowded,
@@ -308,24 +215,5 @@ MEASURED = [
         trials=500,
         batch=100,
         minutes=4,
-    ),
-    Measured(
-        id="12.tokens",
-        what="p and W at load 1, from two to nine tokens a sequence, two sizes each.",
-        trial=per_sequence,
-        grid={"kind": ["p", "W"], "T": [2, 3, 5, 9], "size": [0, 1]},
-        trials=200,
-        batch=100,
-        minutes=0.7,
-    ),
-    Measured(
-        id="12.starts",
-        what="Start length and step schedule on the same data and start directions, n = T = 4.",
-        trial=starts,
-        grid={"kind": ["p", "W"], "beta": [0.0, 0.1, 1.0, 10.0, 100.0], "schedule": list(SCHEDULES)},
-        trials=500,
-        batch=100,
-        paired=("beta", "schedule"),
-        minutes=3,
     ),
 ]

@@ -7,10 +7,8 @@
 #
 # **The question: how many dimensions are enough, for what, and is it really the dimensions?**
 #
-# To make every choice *possible*, a model needs no more numbers than there are comparisons, once each
-# sequence alone has dimensions enough. To *find* the best choice that is not enough: runs are lost to others
-# that can last, and dimensions help by leaving fewer of those. And to be right in *all* sequences at once,
-# the error of each has to fall faster than their number grows.
+# Three answers: to make every choice *possible*, to *find* the best one, and to be right in *all* sequences at
+# once ask for different numbers of dimensions.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -214,8 +212,7 @@ for kind, n, T, d, problems, every in (
 # %% [markdown]
 # One row too many ends it: for two tokens in *every* problem, for $p$ with $T = 3$ in some.
 #
-# For "almost all data" the count is sharp, with any $T$. For tokens of one length less will do: if
-# $d \ge n$, each sequence is on its own, and $p_i = x_{i\alpha_i}$ puts any token of it ahead (lesson 10).
+# For "almost all data" the count is sharp, with any $T$.
 #
 # <details><summary>Why it is sharp</summary>
 #
@@ -234,12 +231,12 @@ for kind, n, T, d, problems, every in (
 # less?
 #
 # Take the logits of one sequence as $T$ independent $N(0, 1)$ numbers, and move them as little as possible to
-# where $\alpha$ is ahead: to the nearest $h$ with $h_\alpha \ge h_t$ for all $t$. Some of these constraints
-# are tight there. Their number $j$ is what the sequence **uses up**: each one ties down one number. Its mean
-# is called $\nu_T$.
+# where $\alpha$ is ahead: to the nearest $h$ with $h_\alpha \ge h_t$ for all $t$. A token with $h_t =
+# h_\alpha$ there is a **tie**. The number $j$ of ties is what the sequence **uses up**: each one ties down
+# one number. Its mean is called $\nu_T$.
 #
 # The tied tokens meet $\alpha$ at their common mean: the highest comes down first, the next only if it is
-# above the mean so far.
+# above the mean so far. If $\alpha$ has 0 and the others 3 and 1, the 3 meets it at 1.5; 1 is below: $j = 1$.
 
 
 # %%
@@ -262,7 +259,7 @@ for T in nu:
     print(f"{T:3d} {T - 1:6d} {(T - 1) / 2:10.1f} {nu[T]:9.1f}")
 assert np.allclose(list(nu.values()), [0.5, 5 / 6, 1.0877, 1.295, 1.7592, 2.5075], atol=0.01)
 assert np.abs(share[3] - [1 / 3, 1 / 2, 1 / 6]).max() < 0.004
-assert (np.abs(np.diff([nu[T] for T in (2, 4, 8, 16)]) - 0.67) < 0.1).all()
+assert used_up(np.array([[0, 3, 1]])) == 1
 
 
 # %% jupyter={"source_hidden": true}
@@ -392,7 +389,7 @@ dimensions = (1, 2, 3, 4, 5, 6)
 counted = np.array([possible_share("p", 3, 4, d, 400, d) for d in dimensions])
 for d, one in zip(dimensions, counted, strict=True):
     measured_and_law("p", 3, 4, d, one)
-for n, T, d in ((12, 4, 4), (11, 3, 3)):
+for n, T, d in ((5, 3, 2), (8, 4, 3), (12, 5, 4), (16, 4, 4), (11, 3, 3)):
     measured_and_law("W", n, T, d, possible_share("W", n, T, d, 400, d))
 stored = {size: found["choices"].possible.sel(size=k).mean().item() for k, size in enumerate(runs.CHOICES)}
 for size in ((8, 2, 2), (20, 2, 3)):  # 2,000 choices each
@@ -426,13 +423,13 @@ show(
 
 # %% [markdown]
 # For $p$ the law is exact, and for $W$ at $T = 2$: the signs of the rows are random there, and Wendel's rule
-# needs no more.
+# needs no more. For $W$ and $T > 2$ we have no proof; it is within 0.06 at all five sizes above
+# with $d \ge T - 1$, three of them with $d = T - 1$ and $n > 2d$.
 #
-# Below $d = T - 1$ the law for $W$ can be far too high (last row): a sequence has only the $d$ numbers
-# $W z_i$, and can be impossible alone.
+# Below $d = T - 1$ it can be far too high (last row): a sequence has only the $d$ numbers $W z_i$, and can be
+# impossible alone.
 #
-# For *every* choice $T - 1$ numbers a sequence suffice, if $d \ge T - 1$; for *half* of them about $\nu_T$,
-# and each doubling of $T$ from 2 to 16 adds 0.6 to 0.75.
+# For *every* choice $T - 1$ numbers a sequence suffice, if $d \ge T - 1$; for *half* of them about $\nu_T$.
 #
 # The law ($W$ from $d = T - 1$), with marks where *every* choice is possible:
 
@@ -505,7 +502,8 @@ assert 0.55 < least < 0.65
 #
 # Two conditions. (i) *The first gradient favours the best tokens*: every best token is ahead at $-\nabla
 # L(0)$. (ii) *There is no other local winner* (no other choice is locally optimal, lesson 07), and the best
-# choice is possible.
+# choice is possible. From here on we leave $(K, Q)$ out: its local winners belong to another SVM, that of the
+# nuclear norm (lesson 11).
 
 # %%
 wide_runs = found["wide"]  # n = 3, T = 4, 64 choices, d = 4 ... 512
@@ -686,15 +684,13 @@ for size, part in sizes.items():
     counted[size] = rivals + can
     ratio, of_rivals = estimated[size] / counted[size], (estimated[size] - can) / rivals
     print(f"{size[0]} {size[1:]} {ratio.min():18.1f} to {ratio.max():.1f} {of_rivals.max():14.1f}")
-    assert (np.abs(ratio - 1.14) < {"p": 0.16, "W": 0.8}[size[0]]).all()
+    assert 0.95 < ratio.min() < ratio.max() < {"p": 4 / 3, "W": 1.9}[size[0]]
     assert of_rivals.max() < {"p": 2, "W": 3}[size[0]]
     assert (np.diff(counted[size]) < 0).all()
     alone = (part.possible.values == 1) & (part.wrong.values == 0)
     free += alone.sum(), (alone & (part.code.values != 2)).sum()
 print("no rival, best possible: {} runs, not global {}".format(*free))
 assert free.tolist() == [15_312, 2]
-assert round((4 * (share[4] / np.arange(1, 5)).sum()) ** 3) == 12  # n = 3, T = 4, without the lead
-assert probability(share[4], 3, 8, "p") > 0.99  # and nearly all choices possible
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(4.8, 2.9))
@@ -702,22 +698,21 @@ for kind, color, marker in (("p", BLUE, "o"), ("W", ORANGE, "s")):
     d = sizes[kind, 3, 4].d.values
     ax.plot(d, estimated[kind, 3, 4], "-", color=color, label=f"${kind}$, estimated")
     ax.plot(d, counted[kind, 3, 4], marker, color=color, label=f"${kind}$, counted")
-ax.plot([8, 64], [12, 12], ":", color=BLACK, label="without the lead")
-ax.set(xscale="log", xlabel="dimension $d$", ylabel="local winners", ylim=(0, 13))
+ax.set(xscale="log", xlabel="dimension $d$", ylabel="local winners", ylim=(0, 6))
 ax.set_xticks([4, 8, 16, 32, 64], ["4", "8", "16", "32", "64"])
 ax.minorticks_off()
 fig.legend(*ax.get_legend_handles_labels(), loc="outside right center")
 show(
     fig,
     alt="Local winners against d from 4 to 64. For p points fall from five to 1.2, the estimate just above. "
-    "For W the estimate falls from 3.5 to 1.3, above points from 2.5 to 1.2. A dotted line stays at twelve.",
+    "For W the estimate falls from 3.5 to 1.3, above points from 2.5 to 1.2.",
 )
 
 # %% [markdown]
-# **Figure 5.** $n = 3$, $T = 4$. Dotted: ties without the lead would give twelve winners at every $d$ from 8.
+# **Figure 5.** $n = 3$, $T = 4$.
 #
-# Fewer choices win. For $p$ the estimate is at most 1.3 times the count. For $W$ it can give nearly three
-# times the rivals: it shows that they fall, not how many are left.
+# Fewer choices win. For $p$ the estimate is less than a third above the count. For $W$ it can give nearly
+# three times the rivals: it shows that they fall, not how many are left.
 #
 # Are the rivals that remain also *escaped* more easily? In more dimensions more of $p$'s problems with a
 # rival are global. But they also have fewer rivals: over four at $d = 4$, 1.3 at $d = 64$. So compare those
@@ -829,6 +824,10 @@ assert (tight.sel(d=512) > 0.99).all()
 # Let the number of sequences grow with $d$, at $T = 3$: as $d/2$ for $p$, as $d^2/8$, $d$ and $d^{3/2}$ for
 # $W$. The **load** is the number of rows for each number of the model: $n(T - 1)/d$ for $p$, $n(T - 1)/d^2$
 # for $W$. For which rules does it fall? **Predict**: do more and more runs become global for exactly these?
+#
+# Call the share $\varepsilon$ of sequences that end elsewhere than at their best token the **error**. If
+# sequences fail independently, all $n$ are right with the chance $(1 - \varepsilon)^n \approx e^{-n
+# \varepsilon}$; $n\varepsilon$ is the mean number that fail in a run.
 
 # %%
 crowd = found["crowded"]  # 500 runs each, of 300 steps
@@ -850,21 +849,15 @@ assert (np.diff(error[3]) < 0).all()  # each sequence alone does better, and yet
 assert won[3, 0] > 0.5 > 0.035 > won[3, -1]
 assert (np.diff((n * error)[3]) > 0.5).all()
 assert (n * error)[3, [0, -1]].round(1).tolist() == [0.5, 3.3]
-assert error[0, -1] > 1.6 * error[0, 0]  # at equal load
 
 # %% [markdown]
 # Only for $n = d$. With $n = d^{3/2}$ the numbers outgrow the rows, and each *sequence* does better; yet the
-# share of global runs falls from more than a half to 0.03. If sequences fail nearly independently, with a
-# chance $\varepsilon$ each, all are right with the chance
+# share of global runs falls from more than a half to 0.03.
 #
-# $$(1 - \varepsilon)^n \approx e^{-n \varepsilon}.$$
+# The last two columns agree within 0.06. So what counts is $n\varepsilon$. Of these four rules it falls with
+# $n = d$ only; with $n = d^{3/2}$ it grows at each of five $d$, from 0.5 to 3.3.
 #
-# The last two columns agree within 0.06. So what counts is $n\varepsilon$, the mean number of sequences that
-# fail in a run. Of these four rules it falls with $n = d$ only; with $n = d^{3/2}$ it grows at each of
-# five $d$, from 0.5 to 3.3.
-#
-# For $\varepsilon$ itself we have no law. The load does not fix it: for $p$ at load 1 it rises from $d = 4$
-# to 24 (first two rows).
+# For $\varepsilon$ itself we have no law.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.10 Claims and measurements
@@ -873,7 +866,7 @@ assert error[0, -1] > 1.6 * error[0, 0]  # at equal load
 # |---|---|---|
 # | every choice possible, $W$ | $d \ge T - 1$, $d^2 \ge n (T - 1)$ | proved; one row more: never at $T = 2$ |
 # | random choice possible | the law of 12.3 | within 0.06; Cover's count refused |
-# | local winners of $p$ | $T^n\,\mathbb E \prod_i 1/(k_i + 1)$ | up to 1.3 times the count |
+# | local winners of $p$ | $T^n\,\mathbb E \prod_i 1/(k_i + 1)$ | estimate less than a third too high |
 # | $p$, equal number of rivals | most of the gain is gone | less than half left |
 # | all sequences at once | the load decides | **not** up to $d = 24$: $n = d^{3/2}$ |
 # | the same | $e^{-n\varepsilon}$ | within 0.06 |
@@ -926,8 +919,6 @@ progress("12")
 #   Programs with Random Data* (2014, arXiv 1303.6672): the formula.
 # - T. M. Cover, *Geometrical and Statistical Properties of Systems of Linear Inequalities* (IEEE Trans.
 #   1965); J. G. Wendel, *A Problem in Geometric Probability* (Math. Scand. 1962).
-# - D. Hsu, V. Muthukumar, J. Xu, *On the Proliferation of Support Vectors in High Dimensions* (2020, arXiv
-#   2009.10670): over points, what makes all rows tight.
 #
 # The count $d^2 \ge n(T - 1)$, the use of the formula for attention, and the reasons in 12.5 to 12.9 are
 # this lesson's own: short arguments and measurements.
