@@ -7,8 +7,8 @@
 #
 # **The question: how many dimensions are enough, for what, and is it really the dimensions?**
 #
-# Three answers: to make every choice *possible*, to *find* the best one, and to be right in *all* sequences at
-# once ask for different numbers of dimensions.
+# To make every choice *possible*, to *find* the best one, to be right in *all* sequences at once: these are
+# three questions, with three answers.
 
 # %% [markdown]
 # **After this lesson you can**
