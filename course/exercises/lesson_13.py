@@ -227,6 +227,14 @@ def _first_two(X, z, s):
         return np.outer(fin, z / (z @ z)), np.outer(free / (free @ free), z / (z @ z))
 
 
+def _from_the_middle(X, z, s, mixture=False):
+    """W_dir along the mean of the kept tokens less the dropped one, as if that left their ratio alone."""
+    a, b = np.flatnonzero(s > 0)
+    (t,) = np.flatnonzero(s == 0)
+    out = (s @ X if mixture else (X[a] + X[b]) / 2) - X[t]
+    return _parts(X, z, s)[0], np.outer(out / (out @ out), z / (z @ z))
+
+
 PARTS = Exercise(
     id="13.3",
     title="Both parts of one sequence",
@@ -269,6 +277,12 @@ PARTS = Exercise(
         "The shortest c with e.c = r is r e / (e.e): divide by the square of the length.",
         _parts_by(ratio=lambda sa, sb: sa - sb),
         "Shares are e to the logits: W_fin asks for log s_a - log s_b, not for s_a - s_b.",
+        _from_the_middle,
+        "The way from the dropped token to the middle of the kept ones also moves their ratio: take out what "
+        "lies along x_a - x_b.",
+        lambda X, z, s: _from_the_middle(X, z, s, mixture=True),
+        "The way from the dropped token to the mixture also moves the kept ratio: take out what lies along "
+        "x_a - x_b.",
         _first_two,
         "The kept tokens are the two with s > 0, wherever they stand, not always the first two.",
     ),
