@@ -101,13 +101,6 @@ def test_the_bound_is_tight_at_the_solution_and_below_it_elsewhere():
         assert lower_bound(A, w + shift, 2.0) <= float(solution.objective) * (1 + 1e-9)
 
 
-def test_flips_of_unequal_runs(lesson):
-    flip_test = lesson["flip_test"]
-    trained = np.array([[1.0, 3.0], [2.0, 2.0], [-0.5, -0.5]])
-    assert flip_test(trained, 0 * trained) == 0.5  # +-2 +-2 +-.5: four of eight sums reach 3.5
-    assert flip_test(np.ones((10, 8)), np.zeros((10, 8))) == 2 / 1024
-
-
 def test_the_rival_of_keys_and_queries_is_the_stored_one():
     generator = torch.Generator().manual_seed(0)
     K, Q = torch.randn(2, 2, 3, 6, 2, generator=generator, dtype=torch.float64)
