@@ -502,10 +502,10 @@ for T in (4, 8, 16, 32):
 # %% [markdown]
 # So 16 orthonormal tokens give almost a half for nothing. **What selects is found again in its selection.**
 # It falls with $T$ like $\sqrt T\, m/(T - 1)$, with $m$ the mean of the largest of $T$ standard normal
-# numbers. (In 18.5 other tokens judge than those that $W$ is made of; that costs little.)
+# numbers. (In 18.5 other tokens judge than those that $W$ is made of.)
 #
-# But training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody trained have more than the free $W$, the trained 0.5, or
-# next to nothing?
+# But training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody
+# trained have more than the free $W$, the trained 0.5, or next to nothing?
 
 # %% [markdown]
 # ### Exercise 18.3: Keys and queries that nobody trained
@@ -594,8 +594,8 @@ for name, words in {
 
 lead = {}
 for decay, words in ((0.0, "no decay"), (1.0, "decay 1")):
-    for norm, name in (("", "Frobenius"), ("_nuclear", "nuclear")):
-        mine, rivals = (by_layer(fair.sel(decay=decay), of + norm) for of in ("own", "pairs"))
+    for judge, name in (("", "Frobenius"), ("_nuclear", "nuclear")):
+        mine, rivals = (by_layer(fair.sel(decay=decay), of + judge) for of in ("own", "pairs"))
         lead[f"{name}, {words}"] = mine - rivals
 reach = {words: 2.262 * d.std(1, ddof=1) / 10**0.5 for words, d in lead.items()}  # half an interval
 mean = np.array([d.mean(1) for d in lead.values()])  # (4 panels, 4 layers)
@@ -622,21 +622,21 @@ axes[0].invert_yaxis()
 fig.supxlabel("cosine, trained minus nobody's keys and queries", fontsize=11)
 show(
     fig,
-    alt="Differences of ten runs, trained minus nobody's, for two layers and two tasks, by two norms, without "
-    "and with weight decay. Without decay all intervals hold 0 or lie below it; with decay layer 2 of the "
-    "digits lies above 0, both layers of the sentences below.",
+    alt="Differences of ten runs, trained minus nobody's, for two layers and two tasks, by two norms, "
+    "without and with weight decay. Without decay all intervals hold 0 or lie below it; with decay layer 2 "
+    "of the digits lies above 0, both layers of the sentences below.",
 )
 
 # %% [markdown]
-# **Figure 3.** Does training lead? A mark is one run, the mean over the four heads of a layer. Black: the mean
-# and its interval.
+# **Figure 3.** Does training lead? A mark is one run, the mean over the four heads of a layer. Black: the
+# mean and its interval.
 
 # %% [markdown]
-# This head's own selection matters: another head's gives 0. But **most of such a cosine comes without training
-# keys and queries: it is no evidence that training goes to an SVM.** Without decay no interval lies above 0,
-# and by the Frobenius norm none reaches beyond 0.04; by the nuclear norm nobody's lead in three of four. With
-# decay training leads in layer 2 of the digits, by 0.08 and 0.06, and trails on sentences. A lead would show
-# that training matters, not why.
+# This head's own selection matters: another head's gives 0. But **most of such a cosine comes without
+# training keys and queries: it is no evidence that training goes to an SVM.** Without decay no interval lies
+# above 0, and by the Frobenius norm none reaches beyond 0.04; by the nuclear norm nobody's lead in three of
+# four. With decay training leads in layer 2 of the digits, by 0.08 and 0.06, and trails on sentences. A lead
+# would show that training matters, not why.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 Can the control be passed?
@@ -646,8 +646,8 @@ show(
 # Every word asks.
 #
 # Only keys and queries learn, from random ones. Each step moves them by 2% of their length, at least by 0.1.
-# The judge is 18.4's SVM, of tokens scaled to length 1 as there; the rival, nobody's keys and queries, made of
-# the same sentences as training. No theorem covers these runs: lesson 11's is about global minimisers.
+# The judge is 18.4's SVM, of tokens scaled to length 1 as there; the rival, nobody's keys and queries, made
+# of the same sentences as training. No theorem covers these runs: lesson 11's is about global minimisers.
 #
 # **Predict:** $W$ has moved as far as in 18.5's heads, about its own first length. Does training lead with 16
 # sentences? With 160?
@@ -899,7 +899,7 @@ for tokens in ("digits", "sentences"):
 # |:---|:---|:---|
 # | attention becomes sparse | relative entropy 0 | sharper in all runs; at step 4,000 means of 0.34 to 0.67 |
 # | the best token wins | in most choices, as in the base | no: in 7 to 12% |
-# | its own SVM predicts $W - W_0$ | cosine above nobody's | of 8 intervals one lies above (decay), three below (Frobenius) |
+# | its own SVM predicts $W - W_0$ | above nobody's | of 8 intervals 1 lies above, 3 below (Frobenius) |
 # | the same in one linear layer (no theorem) | above nobody's | 0.62, nobody's 0.47; less with more data |
 # | one linear layer, tokens that stand still | cosine 1 | above 0.995 (median of ten) |
 # | the same under a norm; tokens that move and ask | below 1 | 0.51; 0.41: no lead seen |
@@ -922,9 +922,9 @@ progress("18")
 #
 # - A small transformer's attention becomes sharper mostly **while** it fits the data, and at step 400, as at
 #   4,000, is far from one token. The token with the best score seldom wins.
-# - On unseen sequences the SVM over a head's own selection agrees with its movement. **So it does for keys and
-#   queries that nobody trained**: what selects is found again in its selection. A claim needs a rival that has
-#   all but the cause.
+# - On unseen sequences the SVM over a head's own selection agrees with its movement. **So it does for keys
+#   and queries that nobody trained**: what selects is found again in its selection. A claim needs a rival
+#   that has all but the cause.
 # - Taken apart, the theory holds in its setting. Keys and queries of one linear layer pass the control at
 #   about a transformer's length; with ten times the sentences little of the lead is left.
 # - **The limits:** two data sets, one size of transformer, one price, ten runs that share data; 16 sentences
