@@ -144,6 +144,18 @@ def test_the_control_is_ahead_at_another_price(digits):
     assert (torch.stack(nobody).mean(0) > torch.stack(own).mean(0) + 0.03).all()
 
 
+def test_on_unseen_digits_nobodys_keys_and_queries_come_as_near_as_the_trained():
+    found = {
+        name: x.mean((1, 2))
+        for name, x in stored.rivals("digits", trials=2, seed=4712).items()
+        if x.dim() > 1
+    }
+    for norm in ("", "_nuclear"):
+        assert (found["pairs" + norm] > found["own" + norm] - 0.08).all()
+    assert (found["own"] > found["start"] + 0.15).all()
+    assert (found["other_head"].abs() < 0.12).all()
+
+
 def test_the_nuclear_soft_svm_becomes_the_hard_one_with_its_price():
     generator = torch.Generator().manual_seed(5)
     a = torch.nn.functional.normalize(
