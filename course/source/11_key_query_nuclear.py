@@ -230,39 +230,44 @@ show(
 # - a **ridge** $\varepsilon (\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$ is added to the loss;
 # - gradients are divided by their norm **plus** $\varepsilon$.
 #
-# And it takes softmax's gradient from torch, the textbook formula that lesson 05 warned of. We take these
-# away one after another, on the same 80 problems and starts (stored with the course).
+# And it takes softmax's gradient from torch, the textbook formula that lesson 05 warned of. Here are
+# all eight combinations, on the same 80 problems and starts (stored with the course).
 
 # %%
 stored, more = measured("11.figure").load(), measured("11.without_eps").load()
-rows = {  # gradient, ridge, eps in the norm
-    "textbook, ridge, eps": (stored, "public code"),
-    "exact,    ridge, eps": (stored, "exact"),
-    "exact,    ridge": (more, "exact, ridge"),
-    "exact,           eps": (stored, "exact, no ridge"),
-    "exact": (more, "exact"),
+rows = {  # gradient and norm: where the runs with and without a ridge are stored
+    "textbook, eps": (stored, "public code", "no ridge"),
+    "textbook": (more, "textbook, ridge", None),
+    "exact, eps": (stored, "exact", "exact, no ridge"),
+    "exact": (more, "exact, ridge", "exact"),
 }
 for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 5, 14")):
-    print(f"{text:22}   step 500    2000    8000   least at 2000    (nuclear cosine, mean of 80)")
-    means = {}
-    for name, (kept, variant) in rows.items():
-        found = kept.nuclear.sel(size=size, variant=variant).values[:, [0, 2, 3]]  # (trials, steps)
-        means[name] = np.nanmean(found, axis=0)
-        print(f"{name:22}   ", "".join(f"{value:8.3f}" for value in [*means[name], np.nanmin(found[:, 1])]))
-    assert all((mean[1:] > 0.9955).all() for name, mean in means.items() if "ridge" in name)
-    assert (abs(means["exact,           eps"] - 0.937) < 0.005).all()
-    assert 0.98 < means["exact"][1] < 0.99
+    print(f"{text}      with a ridge            without     (mean nuclear cosine of 80)")
+    print("         at step    500   2000   8000      500   2000   8000")
+    for name, (kept, *variants) in rows.items():
+        cells = [kept.nuclear.sel(size=size, variant=one) for one in variants if one]
+        if len(cells) == 1:
+            cells.append(stored.nuclear.sel(size=size, variant="no eps at all"))
+        with_ridge, without = (cell.values[:, [0, 2, 3]].mean(axis=0) for cell in cells)
+        print(f"{name:15}", *(f"{value:6.3f}" for value in with_ridge), end="   ")
+        print(*(f"{value:6.3f}" for value in without))
+        assert (with_ridge[1:] > 0.9955).all()
+        assert without[1] < 0.986
+        assert "exact" in name or (without[1] < 0.86 and (np.diff(without) < 0).all())
+        assert name != "exact, eps" or (abs(without - 0.937) < 0.005).all()
+        assert name != "exact" or without[1] > 0.984
     grown = stored.length.sel(size=size, variant="exact, no ridge").values
     assert (grown[:, 3] < 1.085 * grown[:, 0]).all()
 
 # %% [markdown]
-# - *A ridge*: .996 to .997 from step 2,000, in all three rows.
-# - *Exact, nothing added*: .985 after 2,000 steps.
-# - *Exact, and $\varepsilon$ in the norm*: once the gradient is shorter than $\varepsilon$, steps shrink with
-#   it. From step 500 to 8,000 no $W$ grows by more than 9 percent: the run all but stops near .94.
+# - *A ridge*: .996 to .997 from step 2,000, in all four rows.
+# - *No ridge, exact*: .985 after 2,000 steps. With $\varepsilon$ in the norm the steps shrink once the
+#   gradient is shorter than $\varepsilon$; from step 500 to 8,000 no $W$ grows by more than 9 percent, and
+#   the run all but stops near .94.
+# - *No ridge, textbook*: below .86 after 2,000 steps, and falling.
 #
-# So the published number belongs to the ridge: without it, exact steps have .94. **Why?** With a ridge a run
-# can rest, where both gradients vanish:
+# So the published number belongs to the ridge. **Why?** With a ridge a run can
+# rest, where both gradients vanish:
 #
 # $$M Q = 2 \varepsilon K, \qquad M^\top K = 2 \varepsilon Q .$$
 #
@@ -523,17 +528,14 @@ small = models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1)
 at_100 = flow.follow(small, tokens, [100.0])
 KQ = np.concatenate([at_100.K, at_100.Q])
 W, S = product(KQ), forces(product(KQ), X, z, y, v)
-print("start 0.001, at lead 100:  sigma_2 / sigma_1    S along both    c    W / sigma_1 along xi, zeta")
-held = []
-for k, (one, of_S) in enumerate(zip(W[:4], S[:4], strict=True)):
-    u, sizes, w = np.linalg.svd(one)
-    left, values, right = np.linalg.svd(of_S)
-    own, held_there = np.diag(u.T @ of_S @ w.T), abs(left[:, 0] @ one @ right[0]) / sizes[0]
-    held.append([*own[:2], values[0], held_there])
-    print(f"problem {k + 1} {sizes[1] / sizes[0]:28.2f} {own[0]:16.2f} {own[1]:.2f}", end="")
-    print(f"{values[0]:7.2f} {held_there:15.2f}")
-assert abs(np.array(held[1]) - [0.96, 1.08, 2.01, 0.03]).max() < 0.02
-assert (abs(np.array(held)[:, 0] - 0.97) < 0.02).all()
+u, sizes, w = np.linalg.svd(W)
+left, values, right = np.linalg.svd(S)
+own = np.einsum("tik,tij,tkj->tk", u, S, w)  # S along the directions of W
+held = abs((left[:, None, :, 0] @ W @ right[:, 0, :, None])[:, 0, 0]) / sizes[:, 0]
+print("second problem: S along the first two directions of W {:.2f}, {:.2f};".format(*own[1, :2]), end=" ")
+print(f"c = {values[1, 0]:.2f}, where W has {held[1]:.2f} of sigma_1")
+print(f"all twelve: S along the first {own[:, 0].min():.2f} to {own[:, 0].max():.2f}")
+assert abs(np.array([*own[1, :2], values[1, 0], held[1]]) - [0.96, 1.08, 2.01, 0.03]).max() < 0.02
 
 # %% [markdown]
 # In the second problem $S$ has about 1 along the two directions that live in $W$. Along its own first one it
@@ -717,6 +719,8 @@ for norms, sizes, shares in (coarse, fine):
         (sizes[end, run] - sizes[k, run]) / (norms[end, run] - norms[k, run]) for k in (0 * end, half)
     )
     times = [np.median(grew[-1][draw == k]) / forecast[k] for k in range(2)]
+    fewer, less = (whole < c).sum(), (later < whole).sum()
+    print(f"power below c in {fewer} of {len(c)} runs, lower still in the second half in {less};", end=" ")
     print("the norm grows by the forecast factor times about", *(f"{float(f'{one:.1g}'):g}" for one in times))
     assert (whole < c).mean() > 0.9, again.format("11.3")
     assert (later < whole).mean() > 0.8, again.format("11.3")
@@ -728,23 +732,24 @@ assert (abs(np.log(grew[0][over] / grew[1][over])) < np.log(1.5)).all()
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(4.6, 3.2))
-shown = stalled[0, :1].sum()  # the second problem
-grow, share = np.exp(fine[0, :, shown]), np.exp(fine[2, :, shown])
-ax.loglog(grow, share, color=ORANGE, linewidth=2.5, label="measured")
-ax.loglog(grow, share[0] * grow ** (first_c[0, 1] - 1), "--", color=BLACK, label="slope $c - 1$ of lead 100")
+for k, needed in enumerate(np.log(factor[stalled])):
+    way = 1 - fine[2, :, k] / fine[2, 0, k]
+    until = np.argmax(way >= 1) + 1 if (way >= 1).any() else len(way)
+    ax.plot(fine[0, :until, k] / needed, way[:until], color=ORANGE, linewidth=1.2, alpha=0.6)
+ax.plot([], [], color=ORANGE, label="measured, 21 runs")
+ax.plot([0, 1], [0, 1], "--", color=BLACK, label="forecast")
 ax.axhline(1, color=BLACK, linestyle=":", linewidth=1)
-ax.set(xlabel=r"factor of $\Vert W \Vert_*$ since lead 100", ylabel="newcomer's share / goal")
-ax.minorticks_off()
-ax.set(xlim=(1, 1e3), ylim=(0.1, 4), yticks=(0.1, 0.3, 1, 3), yticklabels=(0.1, 0.3, 1, 3))
+ax.set(xlabel="log of the norm's factor / its forecast", ylabel="log share: part of the way", xlim=(0, 4))
 ax.legend(fontsize=9, loc="lower right")
 show(
     fig,
-    alt="The share of a newcomer against the norm, both logarithmic: it leaves along the dashed forecast, "
-    "bends below it, and crosses its goal later.",
+    alt="How much of the way to its goal the log share of the newcomer has made, against the log of the "
+    "norm's factor over the forecast: the dashed forecast goes straight from 0 to 1, and nearly all of the "
+    "21 measured curves bend to the right of it.",
 )
 
 # %% [markdown]
-# **Figure 3.** The stall of the second problem, with its forecast; dotted, where the stall is over.
+# **Figure 3.** The 21 stalls, each until it is over (dotted) or the run ends, with the forecast.
 
 # %% [markdown]
 # The share sets out along the forecast and then bends below it. The newcomer's power is $c$ only at first:
