@@ -745,15 +745,16 @@ ax.legend(fontsize=9, loc="lower right")
 show(
     fig,
     alt="How much of the way to its goal the log share of the newcomer has made, against the log of the "
-    "norm's factor over the forecast: the dashed forecast goes straight from 0 to 1, and nearly all of the "
-    "21 measured curves bend to the right of it.",
+    "norm's factor over the forecast: the dashed forecast goes straight from 0 to 1, and of the 21 "
+    "measured curves 16 come to 1; one goes straight past it and one turns back on the way.",
 )
 
 # %% [markdown]
-# **Figure 3.** The 21 stalls, each until it is over (dotted) or the run ends, with the forecast.
+# **Figure 3.** The 21 stalls, each until it is over (dotted) or the run ends, with the forecast. The straight
+# line past the goal is a stall that one record ends; in the curve that turns back the norm falls for a while.
 
 # %% [markdown]
-# The share sets out along the forecast and then bends below it. The newcomer's power is $c$ only at first:
+# Most shares set out along the forecast and then bend below it. The newcomer's power is $c$ only at first:
 # over the whole stall it is lower in all 21 runs, and in the second half lower still in 20.
 #
 # So most stalls outlast the forecast, in these two draws more than eight in ten. By how much depends on the
