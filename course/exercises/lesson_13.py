@@ -27,78 +27,7 @@ def _convex_head(rng, hidden, d):
     return V * rng.uniform(0.2, 0.34, size=(hidden, 1))
 
 
-# --------------------------------------------------------------------------- 13.1 does a mixture win
-def _mixes_by(
-    near=lambda x, V: _gradient(x, V), sides=(1, -1), combine=np.logical_and, label=lambda y: y, along=None
-):
-    def answer(Xa, Xb, V, y):
-        across = Xa - Xb if along is None else along(Xa, Xb)
-        from_b = sides[0] * label(y) * (near(Xb, V) * across).sum(axis=1)
-        from_a = sides[1] * label(y) * (near(Xa, V) * across).sum(axis=1)
-        return combine(from_a > 0, from_b > 0)
-
-    return answer
-
-
-_mixes = _mixes_by()
-
-
-def _from_the_better(Xa, Xb, V, y):
-    """Whether the end with the larger y f gains."""
-    better = y * _head(Xa, V) > y * _head(Xb, V)
-    ends = (_mixes_by(combine=lambda a, b, own=own: (a, b)[own])(Xa, Xb, V, y) for own in (0, 1))
-    return np.where(better, *ends)
-
-
-def _mixes_cases(rng):
-    """200 pairs each; for y = +1 a head so large that gelu bends down here and there."""
-    cases = []
-    for y, d, size in ((-1.0, 3, 1.0), (1.0, 2, 2.0), (-1.0, 5, 0.8)):
-        while True:  # y = +1: of some pair only the better end gains
-            V = size * rng.normal(size=(d, d)) / d
-            case = _units(rng, 200, d), _units(rng, 200, d) * rng.uniform(0.5, 1.5), V, y
-            if y < 0 or (_from_the_better(*case) & ~_mixes(*case)).any():
-                break
-        cases.append(case)
-    return cases
-
-
-MIXES = Exercise(
-    id="13.1",
-    title="Does a mixture win?",
-    points=1,
-    minutes=5,
-    difficulty=1,
-    reference=_mixes,
-    cases=_mixes_cases,
-    misconceptions=known(
-        _mixes_by(label=lambda y: 1),
-        "The label is missing: what should rise is y f, so a head that falls is good for y = -1.",
-        _mixes_by(label=lambda y: -y),
-        "Both signs are turned: y f should rise, -f with y = -1, by the gradient at the end where you start.",
-        _mixes_by(sides=(1, 1)),
-        "From x_a the way inwards leads towards x_b: its direction is x_b - x_a, the other sign.",
-        _mixes_by(combine=np.logical_or),
-        "One end that gains is not enough: then the other end may be the best point. Both have to gain.",
-        _mixes_by(combine=lambda a, b: b),
-        "You looked from x_b only. From x_a the first step inwards has to gain as well.",
-        _mixes_by(combine=lambda a, b: a),
-        "You looked from x_a only. From x_b the first step inwards has to gain as well.",
-        lambda Xa, Xb, V, y: y * _head((Xa + Xb) / 2, V) > np.maximum(y * _head(Xa, V), y * _head(Xb, V)),
-        "The middle of the edge says nothing sure: the best share may be 90 : 10. Look at the two slopes.",
-        _from_the_better,
-        "The end with the larger y f is not enough: the other one may lose at its first step. Ask both.",
-        lambda Xa, Xb, V, y: (
-            ((_gradient(Xb, V) * Xa).sum(1) * y > 0) & ((_gradient(Xa, V) * Xb).sum(1) * y > 0)
-        ),
-        "The way inwards is a difference of two tokens, x_a - x_b from x_b, not the other token itself.",
-        lambda Xa, Xb, V, y: y * ((_gradient(Xb, V) - _gradient(Xa, V)) * (Xa - Xb)).sum(1) > 0,
-        "Each end has to gain by itself. You added the two rates.",
-    ),
-)
-
-
-# --------------------------------------------------------------------------- 13.2 a ceiling
+# --------------------------------------------------------------------------- 13.1 a ceiling
 def _ceiling_by(
     tangent=lambda middle, X, V: ((middle - X) @ _gradient(middle, V)).max(),
     height=lambda middle, X, V: -_head(middle, V),
@@ -138,7 +67,7 @@ def _ceiling_cases(rng):
 
 
 CEILING = Exercise(
-    id="13.2",
+    id="13.1",
     title="A ceiling for all mixtures",
     points=4,
     minutes=10,
@@ -187,7 +116,7 @@ CEILING = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.3 both parts
+# --------------------------------------------------------------------------- 13.2 both parts
 def _parts_by(
     ratio=lambda sa, sb: np.log(sa / sb),
     free=lambda out, e: out - (out @ e) / (e @ e) * e,
@@ -236,7 +165,7 @@ def _from_the_middle(X, z, s, mixture=False):
 
 
 PARTS = Exercise(
-    id="13.3",
+    id="13.2",
     title="Both parts of one sequence",
     points=3,
     minutes=9,
@@ -289,13 +218,13 @@ PARTS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.4 two clocks
+# --------------------------------------------------------------------------- 13.3 two clocks
 def _farther(eta1, j1, eta2, j2, N):
     return N * np.log(j2 / j1), N * np.log(eta2 * j2 / (eta1 * j1))
 
 
 FARTHER = Exercise(
-    id="13.4",
+    id="13.3",
     title="Predict two clocks",
     points=4,
     minutes=8,
@@ -334,6 +263,96 @@ FARTHER = Exercise(
         "The ReLU run bounces too, across its kink: only what is left of a step goes along.",
         lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log((e2 / e1) ** 2 * j2 / j1)),
         "At a kink |G| does not depend on eta, so that eta counts once, not twice.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 13.4 how long a cut waits
+def _waits_by(power=lambda lead: 1 / lead, drops=lambda s, lead: lead > 0.5, last=np.max, least=1.0):
+    def answer(s, lead, j, cut):
+        dropped = drops(s, lead)
+        if not dropped.any():
+            return float(j)
+        with np.errstate(all="ignore"):
+            return float(j * max(least, last((s[dropped] / cut) ** power(lead[dropped]))))
+
+    return answer
+
+
+_waits = _waits_by()
+
+
+def _most(s, lead):
+    return (lead > 0.5) & (s == s[lead > 0.5].max(initial=0.0))
+
+
+def _slowest(s, lead):
+    return (lead > 0.5) & (lead == lead[lead > 0.5].min(initial=np.inf))
+
+
+def _waits_cases(rng):
+    """Last comes not the largest, not the slowest, the only one above the cut, none: all below, all kept."""
+    cases = []
+    for kind in ("most", "slowest", "one", "below", "kept"):
+        while True:
+            few = {"one": (1e-5, 9e-4), "below": (1e-6, 9e-4)}.get(kind, (0.0015, 0.03))
+            small = rng.uniform(*few, size=0 if kind == "kept" else 3)
+            if kind == "one":
+                small[rng.integers(3)] = rng.uniform(2e-3, 2e-2)
+            share = rng.uniform(0.1, 0.3)
+            s = np.concatenate([np.array([share, 1 - share]) * (1 - small.sum()), small])
+            lead = np.concatenate([np.zeros(2), rng.uniform(1.0, 2.6, size=len(small))])
+            order, j = rng.permutation(len(s)), float(rng.integers(500, 4000))
+            case = s[order], lead[order], j, 1e-3
+            drops = {"most": _most, "slowest": _slowest}.get(kind)
+            if drops is None or _waits_by(drops=drops)(*case) < 0.95 * _waits(*case):
+                break
+        cases.append(case)
+    return cases
+
+
+def _step_by_step(s, lead, j, cut):
+    """As if each token's attention fell by the same factor per step as it does at step j."""
+    dropped = lead > 0.5
+    with np.errstate(all="ignore"):
+        return float(j + np.max(np.append(0.0, np.log(s[dropped] / cut) * j / lead[dropped])))
+
+
+WAITS = Exercise(
+    id="13.4",
+    title="How long must a cut wait?",
+    points=3,
+    minutes=8,
+    difficulty=2,
+    reference=_waits,
+    cases=_waits_cases,
+    misconceptions=known(
+        _waits_by(power=lambda lead: 1.0 + 0 * lead),
+        "Attention does not fall like 1/j for all: a token with the lead Delta falls like j^-Delta.",
+        _waits_by(power=lambda lead: lead),
+        "Upside down: j^-Delta falls by the factor s / cut when j has grown by its 1/Delta-th power.",
+        _waits_by(last=np.min),
+        "That is when the first of them is below the cut. All have to be.",
+        _waits_by(last=np.mean),
+        "Each token has a step of its own, and the last of them counts, not their mean.",
+        _waits_by(least=0.0),
+        "Where all are below the cut at step j already, the answer is j.",
+        _waits_by(power=lambda lead: 1 / lead.min()),
+        "The smallest lead is not every token's: each falls with its own.",
+        _waits_by(drops=_most),
+        "The dropped token with the most attention need not be the last: a smaller one may fall more slowly.",
+        _waits_by(drops=_slowest),
+        "The slowest token need not be the last: it may have little attention now.",
+        _waits_by(drops=lambda s, lead: lead > -1),
+        "Kept tokens have the lead 0, however small their share: it does not fall, so leave them out.",
+        _step_by_step,
+        "It falls like a power of j, not by the same factor a step: the length grows with log j.",
+        lambda s, lead, j, cut: _waits(s, lead, j, cut) / j,
+        "That is the factor by which the steps have to grow: multiply by the j steps so far.",
+        lambda s, lead, j, cut: _waits(s, lead, j, cut) - j,
+        "These are the steps from now on. Count from the start.",
+        lambda s, lead, j, cut: float(np.log(_waits(s, lead, j, cut))),
+        "That is the logarithm of the step.",
     ),
 )
 
@@ -390,4 +409,4 @@ LEFT = Exercise(
     ),
 )
 
-EXERCISES = [MIXES, CEILING, PARTS, FARTHER, LEFT]
+EXERCISES = [CEILING, PARTS, FARTHER, WAITS, LEFT]

@@ -346,7 +346,7 @@ ROOM = Exercise(
         "In the wrong sequence one token leads, the answer is one of the V - 1 others: 1 + (V - 2) q for "
         "1 - pi_y.",
         lambda c, V: _room(c, V) + float(np.log(2)),
-        "The pulls themselves are to be equal; that two tokens move, and one counts twice, is another question.",
+        "The pulls themselves are to be equal: that one of them moves both tokens is another question.",
         lambda c, V: c * _room(c, V),
         "Both pulls hold the factor c: it cancels.",
         lambda c, V: _room(c, V) + float(np.log(max(c, 1e-300))),

@@ -815,9 +815,9 @@ show(
 
 # %% [markdown]
 # **Run from $w = 0$, count from $t_0$: after $1/E$ decades the line was right in three sets of four, after
-# $2/E$ in all 59.** (On another draw one in twenty may be late there: to be safe wait for $3/E$.) Counted from
-# 1, nine would be late at $2/E$. For the middle set of all, with $E = 0.14$, these are 14 decades. The next
-# point decides $E$ in 38 of the 59, the pull in 21; here the rate 1 decides in none.
+# $2/E$ in all 59.** (On another draw one in twenty may be late there: to be safe wait for $3/E$.) Counted
+# from 1, nine would be late at $2/E$. For the middle set of all, with $E = 0.14$, these are 14 decades. The
+# next point decides $E$ in 38 of the 59, the pull in 21; here the rate 1 decides in none.
 #
 # Do the loss and the slope of the norm wait, too?
 
@@ -936,8 +936,8 @@ progress("01")
 #   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$.
 # - In the plane, with two support vectors, the distance from the line dies like $t^{-E}$, $E = \min(C,
 #   \text{next} - 1, 1)$ where both pushes act. Run from $w = 0$ and wait $3/E$ decades after $t_0 = n / (\eta
-#   \hat\mu^2)$: the line was right in each of 59 random sets, in most much earlier. Near their line normalised steps settle on it
-#   for $\eta < 2 / (\hat\mu C)$.
+#   \hat\mu^2)$: the line was right in each of 59 random sets, in most much earlier. Near their line
+#   normalised steps settle on it for $\eta < 2 / (\hat\mu C)$.
 # - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$.
 #   Normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$, once on the line.
 

@@ -726,8 +726,9 @@ show(
 # **Figure 3.** $V = 20$. Left: below the dashed border, room $+ \log 2$, the distance shrinks at once, beyond
 # it grows. Right: how long it takes until a leads.
 #
-# In every run the wrong sequence comes right: **for two sequences the room says when, not whether.** Beyond the
-# border $\Delta_2$ grows at first, until the right one's pull has faded: a logit more takes 28 steps, not 7.
+# In every run the wrong sequence comes right: **for two sequences the room says when, not whether.** Beyond
+# the border $\Delta_2$ grows at first, until the right one's pull has faded: a logit more takes 28 steps, not
+# 7.
 #
 # **Late, or never?** Let several sequences be right, and the room small. While the wrong one hardly pulls,
 # $W_{\mathrm{kq}}$ moves along the SVM of the *others*. Let $H$ be the height there of the token attended to,

@@ -8,25 +8,6 @@ def _gelu_head(x, V):
     return torch.nn.functional.gelu(4 * x @ V.mT).sum(-1)
 
 
-def _slopes(x, V):
-    x = torch.as_tensor(x, dtype=torch.float64).clone().requires_grad_()
-    _gelu_head(x, torch.as_tensor(V, dtype=torch.float64)).sum().backward()
-    return x.grad.numpy()
-
-
-def mixes_by_autograd(Xa, Xb, V, y):
-    to_a, to_b = (y * (_slopes(end, V) * (other - end)).sum(1) for end, other in ((Xb, Xa), (Xa, Xb)))
-    return [bool(a > 0 and b > 0) for a, b in zip(to_a, to_b, strict=True)]
-
-
-def mixes_by_search(Xa, Xb, V, y, share=1e-4):
-    """Whether a little weight helps at either end, by trying it; not exact."""
-    Xa, Xb, V = (torch.as_tensor(A, dtype=torch.float64) for A in (Xa, Xb, V))
-    ends = [y * _gelu_head(A, V) for A in (Xa, Xb)]
-    inner = [y * _gelu_head((1 - share) * A + share * B, V) for A, B in ((Xa, Xb), (Xb, Xa))]
-    return ((inner[0] > ends[0]) & (inner[1] > ends[1])).numpy()
-
-
 def ceiling_by_autograd(s, X, V, y):
     X, V = (torch.as_tensor(A, dtype=torch.float64) for A in (X, V))
     if y == 1:
@@ -59,21 +40,24 @@ def parts_with(fin_s=lambda s: s, dropped_row=1.0, ratio_row=0.0):
     return answer
 
 
+def waits_by_doubling(s, lead, j, cut):
+    """Try later and later steps, then halve the interval."""
+    falls = lambda later: all(  # noqa: E731
+        a * (later / j) ** -power <= cut for a, power in zip(s, lead, strict=True) if power > 0
+    )
+    low, high = j, j
+    if falls(j):
+        return j
+    while not falls(high):
+        low, high = high, 2 * high
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if falls(middle) else (middle, high)
+    return high
+
+
 ANSWERS = {
     "13.1": {
-        "also_right": mixes_by_autograd,
-        "wrong": [
-            lambda Xa, Xb, V, y: np.full(len(Xa), y < 0),
-            lambda Xa, Xb, V, y: ~np.asarray(mixes_by_autograd(Xa, Xb, V, y)),
-            lambda Xa, Xb, V, y: mixes_by_autograd(Xa, Xb, V / 4, y),
-            lambda Xa, Xb, V, y: mixes_by_search(Xa, Xb, V, y, share=0.3),
-            lambda Xa, Xb, V, y: mixes_by_search(Xa, Xb, V, y, share=0.1),
-            lambda Xa, Xb, V, y: mixes_by_autograd(Xa, Xb, V.T, y),
-            lambda Xa, Xb, V, y: np.all(mixes_by_autograd(Xa, Xb, V, y)),
-            lambda Xa, Xb, V, y: mixes_by_autograd(Xa, np.zeros_like(Xb), V, y),
-        ],
-    },
-    "13.2": {
         "also_right": ceiling_by_autograd,
         "wrong": [
             lambda s, X, V, y: y * float(_gelu_head(torch.tensor(X), torch.tensor(V)).amax()),
@@ -88,7 +72,7 @@ ANSWERS = {
             lambda s, X, V, y: ceiling_by_autograd(np.eye(len(s))[np.argmax(s)], X, V, y),
         ],
     },
-    "13.3": {
+    "13.2": {
         "also_right": parts_by_least_squares,
         "wrong": [
             lambda X, z, s: parts_by_least_squares(X, z, s)[0],
@@ -104,7 +88,7 @@ ANSWERS = {
             lambda X, z, s: parts_by_least_squares(X, z / 2, s),
         ],
     },
-    "13.4": {
+    "13.3": {
         "also_right": lambda e1, j1, e2, j2, N: [
             N * (np.log(j2) - np.log(j1)),
             N * (np.log(e2 * j2) - np.log(e1 * j1)),
@@ -119,6 +103,24 @@ ANSWERS = {
             lambda e1, j1, e2, j2, N: (N * np.log(j2 / j1), N * np.log(j2 / j1) + e2 - e1),
             lambda e1, j1, e2, j2, N: (N * np.log(j2) / np.log(j1), N * np.log(e2 * j2) / np.log(e1 * j1)),
             lambda e1, j1, e2, j2, N: (N * np.log(j2 - j1 + 1e4), N * np.log(e2 * j2 / (e1 * j1))),
+        ],
+    },
+    "13.4": {
+        "also_right": waits_by_doubling,
+        "wrong": [
+            lambda s, lead, j, cut: j,
+            lambda s, lead, j, cut: np.inf,
+            lambda s, lead, j, cut: 2 * waits_by_doubling(s, lead, j, cut),
+            lambda s, lead, j, cut: waits_by_doubling(s, lead + 1.0, j, cut),
+            lambda s, lead, j, cut: waits_by_doubling(s, 2 * lead, j, cut),
+            lambda s, lead, j, cut: waits_by_doubling(s, lead, j, cut / 10),
+            lambda s, lead, j, cut: waits_by_doubling(s, lead, j, cut**0.5),
+            lambda s, lead, j, cut: waits_by_doubling(s / s.max(), lead, j, cut),
+            lambda s, lead, j, cut: waits_by_doubling(s, np.where(lead > 0, 1.0, 0.0), j, cut),
+            lambda s, lead, j, cut: waits_by_doubling(s, lead[::-1], j, cut),
+            lambda s, lead, j, cut: (1 / cut) ** (1 / max(lead[lead > 0], default=1.0)),
+            lambda s, lead, j, cut: np.exp(-np.log(cut) / min(lead[lead > 0], default=1.0)),
+            lambda s, lead, j, cut: j + waits_by_doubling(s, lead, j, cut),
         ],
     },
     "13.5": {
