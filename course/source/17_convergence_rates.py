@@ -352,17 +352,26 @@ assert near > 0.02 > 0.005 > away
 # quarters to 6%; had the run frozen, half would be off by over 4%. A few are far off: where another
 # comparison is nearly tight, it goes on to pull, also outside of the span.
 #
-# The memory is as large as $r$. Polyak's long first steps leave more of it than NGD's: one reason why their
-# curve is higher (17.5 has another).
+# The memory is as long as $r$ here. Polyak's long first steps leave more of it than NGD's: one reason why
+# their curve is higher (17.5 has another).
 #
-# > **Law 1** (derived here). Let steps go down the gradient, in the end too short to zigzag (17.5), and let
-# > the direction converge to $\hat W$. Let the tight rows be independent, each with $\lambda_{it} > 0$
-# > and $c_{it} > 0$ (where $\alpha$ is locally optimal); and $r$, $r_0$ not both 0. Then
+# > **Law 1** (derived here). Let all steps go down the gradient, of bounded length, so that the length of $W$
+# > grows without bound, its direction converges to $\hat W$, and the part inside the span converges (no
+# > zigzag: 17.5). Let the tight rows be independent, each with $\lambda_{it} > 0$ and $c_{it} > 0$. Then the
+# > part inside converges to $r$ above, the part outside to some $r_0$, and
 # >
-# > $$\tan\theta = \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{R}\,(1 + o(1)):$$
-# >
-# > $r$ follows from the SVM and the scores, $r_0$ from the first steps. Runs with one $r_0$ share one curve
-# > in the end.
+# > $$R \tan\theta \to \sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}.$$
+#
+# <details><summary>Proof</summary>
+#
+# The direction converges, so the lead of each other comparison is at last longer than the tight ones by
+# $\delta R$ or more, with some $\delta > 0$. So but for a factor $1 + O(e^{-\delta R})$ the pull is that of
+# the tight rows. As the part inside converges, so does the direction of their pull. Had its limit a part
+# across $\hat W$, the steps, whose lengths add up to infinity, would carry the part inside away without end.
+# So the limit is $\hat W$, and as the rows are independent, the part inside tends to $r$. Each step $\eta_j$
+# then adds nearly $\eta_j$ to $R$, and $O(\eta_j e^{-\delta R})$ outside: as steps are bounded, the sum of
+# the latter is finite, and the part outside converges.
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.3 Many clocks: how the length grows
@@ -513,23 +522,30 @@ def steps_to(across, R, log_g, mu):
 
 found = []
 for first in (0, 20):  # the stored problems, in two batches
-    first_steps = descent("W", 20, batch_seed(0, {"parameter": "W"}, first), 0.1, [1000])
-    (W,), mu = first_steps.path, first_steps.solution.margin
+    first_steps = descent("W", 20, batch_seed(0, {"parameter": "W"}, first), 0.1, [1000, 5000])
+    (W, later), mu = first_steps.path, first_steps.solution.margin
     (R, frozen), log_g = first_steps.split(W), pull(W, first_steps.tokens)[1]
     for k in range(20):
         rows, lam, c_k = first_steps.tight(k)
         if c_k.min() > 0 and angle_of[first + k, 0] < np.radians(1):  # as law 1 asks; and it got there
-            come = np.linalg.norm(weights_to_come(rows, lam, c_k, W[k].flatten().numpy(), 0.0))
-            told = [steps_to(part, R[k], log_g[k], mu[k]) for part in (come, frozen[k].norm())]
+            come, hindsight = (
+                np.linalg.norm(weights_to_come(rows, lam, c_k, w[k].flatten().numpy(), 0.0))
+                for w in (W, later)
+            )
+            told = [steps_to(part, R[k], log_g[k], mu[k]) for part in (come, frozen[k].norm(), hindsight)]
             found.append([*told, to_degree[first + k]])
 
 # %%
-told, rival, true = torch.tensor(found).double().T
+told, rival, hindsight, true = torch.tensor(found).double().T
 print(f"log10 of the plain steps to one degree, {len(true)} problems: median {true.median():.0f}")
-for name, one in (("both laws", told), ("the rival: frozen across", rival)):
+tries = {"both laws": told, "the rival: frozen across": rival, "both laws, later memory": hindsight}
+half = []
+for name, one in tries.items():
     off = abs(one / true - 1).quantile(torch.tensor([0.5, 0.75]).double())
     print(f"{name:24s} median {one.median():.0f}; off: half up to {off[0]:.0%}, 3 of 4 to {off[1]:.0%}")
-    assert off[0] > 0.08 if one is rival else off[0] < 0.045, again.format("17.1 or 17.2")
+    half.append(off[0])
+assert half[0] < 0.045, again.format("17.1 or 17.2")
+assert half[2] < 0.01 < 0.08 < half[1], again.format("17.1 or 17.2")
 assert 79.5 < to_degree.median() < 80.5
 assert 75 < told.median() < 77
 assert (told < true).sum() > 26 < (abs(told - true) < abs(rival - true)).sum()
@@ -547,7 +563,10 @@ assert 150 < needed["Polyak"] < needed["growing"] < 600
 # %% [markdown]
 # By hand: $R \approx 57 \cdot 9.9 \approx 570$, and $e^{.29 \cdot 570} \approx 10^{72}$. With all constants
 # the laws say $10^{76}$ in the median. It takes $10^{80}$. Half of the exponents are right to 4%, where a
-# frozen run is 10% off. Most are too small.
+# frozen run is 10% off.
+#
+# Most are too small, because the memory still grows after step 1,000: nearly tight comparisons go on to pull
+# outside of the span (17.2). With the memory of step 5,000, and all else as before, half are right to 1%.
 #
 # NGD needs six thousand steps, growing and Polyak's a few hundred. **Every rate of plain descent below that
 # no computer can reach is read from NGD's clock.**
@@ -618,7 +637,8 @@ assert sum(not low < -1 < high for (_, name), (_, low, high) in fitted.items() i
 # So $\eta^* = 2\hat\mu/h$ with the largest eigenvalue $h$ of $H$, as in section 2.8. It does not depend on
 # $R$: on the curve, gradient and curvature fall alike.
 #
-# We start twenty problems far out, beside the remainder, with steps just below and just above.
+# We start twenty problems at $R = 10^6$, on the remainder but for a random .01 in each direction of the span,
+# with steps just below and just above.
 
 # %%
 start = 1e6 * unit + law.value.flatten(1)
@@ -801,23 +821,17 @@ assert ahead < 0.001 < 0.25 < (final[:, -1] * R / r)[fast].median() - 1  # the r
 # all fifteen runs: the part inside is $r$. And $r_0$ comes early: with that of the run of 1,000 steps,
 # whose first 300 are the same, law 1 is right to 0.1% in the median. Most of the five slower ones are not
 # there yet.
-#
-# Nor is the exponent at $-2$, in the settled ones either. What of the steps does $R$ keep?
 
 # %%
 lengths_J = torch.stack([parts(W)[0] for W in both], -1)
 grew, fell = (rates.slope(horizons[1:].double(), y[fast, 1:]).median() for y in (lengths_J, final))
 assert 1.73 < grew < 1.83
 assert abs(grew + fell) < 0.05
-sums = torch.tensor([sum(up_and_down(j, J) for j in range(1, J + 1)) for J in horizons.tolist()])
-kept = (lengths_J / sums)[fast].median(0).values
-order = rates.slope(horizons[1:].double(), sums[None, 1:].double())[0]
-print(f"sum of the steps: as J^{order:.2f}; R keeps {kept[1]:.2f} of it at J = 1,000, {kept[-1]:.2f} at last")
-assert kept[1] > 1.5 * kept[-1] > 1.5 * speed[fast].median()  # the rival: one share for all J
+print(f"on J, from 1,000: R as J^{grew:.1f}, the angle as J^{fell:.1f}")
 
 # %% [markdown]
-# The longer the steps, the nearer is what $R$ keeps of them to the zigzag's speed. So $R$ grew as $J^{1.8}$
-# only.
+# Nor is the exponent at $-2$, in the settled ones either: $R$ grew as $J^{1.8}$ only, and the angle fell as
+# $J^{-1.8}$.
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.6, 4.2))
@@ -1017,7 +1031,6 @@ check("17.4", adam_speed)
 limit = -math.log(0.999) / 2
 print(f"beta_2 = .999: in the long run no b above {limit:.4f}, however long the steps")
 at = np.array(steps_of("W", "Adam"))
-s = np.sqrt(0.999 ** -at.astype(float) - 1)
 for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
     fall, theta = of("W", name, "log_excess"), of("W", name, "angle")[:, -1].median()
     b = (fall[:, 6] - fall[:, -1]) / (at[-1] - at[6])
@@ -1039,9 +1052,6 @@ for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
         assert abs(ratio - 1.1).max() < 0.01, "the rival: the law holds by now"
         assert (longer < 1.01 * said).all()
         assert power > -0.1
-        first = np.diff(np.log(s - np.arctan(s)))  # while the divisor holds the first gradients only
-        for k in (4, 6):
-            assert abs((fall[:, k] - fall[:, k + 2]).median() / first[k : k + 2].sum() - 1) < 0.011
 
 # %% [markdown]
 # With $\beta_2 = .95$ the prediction holds within two percent in the quartiles: Adam has sign descent's
@@ -1051,14 +1061,6 @@ for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
 # .024 of $\eta\hat\mu$ a step (median; predicted .021), in the quartiles a tenth more than predicted. The
 # angle to sign descent's SVM hardly improves after step 1,000. By the law, steps ten times as long would
 # change the fall by less than 1%: **the divisor sets the clock.**
-#
-# <details><summary>Why is $b$ still a tenth above its prediction, and its limit?</summary>
-#
-# With the first gradients alone in it, the divisor is in proportion to $1/s$ with
-# $s = \sqrt{\beta_2^{-j} - 1}$. So Adam descends plainly, with steps in proportion to $s$. As in 17.3, one
-# over the excess grows as their sum, here as $s - \arctan s$. That is right to 1% in the median, from step
-# 1,000 on, and grows faster than in the limit as long as $s$ is not large.
-# </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.8 Where Adam goes, and all runs in one picture *(optional)*
@@ -1093,19 +1095,8 @@ assert alike_to_last > 0.9995
 # %% [markdown]
 # With $.95$ Adam goes where sign descent goes. (The two SVMs agree there: for $B = |G|$ the metric's is
 # solved by a multiple of $G/B$, the sign of $G$.) With $.999$ its divisor is still the first gradients: from
-# step 300 on its shape hardly changes. So it is nearest to the SVM of *their* metric, for as long as that
-# lasts. In the long run of exercise 17.4 the latest gradient has the share $1 - \beta_2 e^{2b}$ in the mean
-# of squares, and those before it nearly the same. So later gradients weigh as much as the first after its
-# inverse in steps:
-
-# %%
-for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
-    b = torch.tensor([adam_speed(0.01, float(m), 0.9, beta) for m in of("W", name, "margin")]).double()
-    reign = float((1 / (1 - beta * (2 * b).exp())).nanmedian())
-    print(f"beta_2 = {beta}: the first gradients would rule for some {float(f'{reign:.1g}'):,.0f} steps")
-    assert reign < 100 if beta == 0.95 else 1.5e6 < reign < 3.5e6
-
-# %% [markdown]
+# step 300 on its shape hardly changes, and of the three SVMs that of *its* metric is nearest.
+#
 # Two families are left. **Mirror descent** (lesson 15) adds its steps up in the entries of $W$ to the power
 # $\rho - 1$, so $R \sim j^{1/(\rho - 1)}$. For $\rho = 3$ a curve $1/R$ gives $j^{-1/2}$. For $\rho = 1.5$
 # we expect $j^{-1}$, for two reasons: the first steps stay in that power, next to a sum of order $j$; and in
@@ -1187,18 +1178,6 @@ show(
 # But this curve is not $1/R$: exponents are $-0.3$ to $-0.5$, though $R$ grows nearly as $j^2$ (NGD), $j^3$
 # (growing) and $j$ (Polyak's). Why, we do not know.
 
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 17.9 Claims and measurements
-#
-# | claim | prediction | measured |
-# |:---|:---|:---|
-# | one curve | equal angles at equal length | quartiles to 1%; Polyak's 7 to 17% higher |
-# | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 to 2%, a frozen run to 4% |
-# | $10^{80}$ plain steps | both laws, from 1,000 of NGD | half of 38 exponents to 4% |
-# | the longest step | $\eta^* = 2\hat\mu/h$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
-# | **up, then down** | law 1 once settled, towards $J^{-2}$ | 1% in all 15, $R$, $r_0$ read; $J^{-1.8}$ |
-# | Adam, $\beta_2 = .95$ | exercise 17.4 | quartiles within 2%; $.999$: not there yet |
-
 # %% [markdown]
 # ## Questions
 #
@@ -1222,7 +1201,7 @@ progress("17")
 #   $\frac23\eta j^{3/2}$ or $j/\hat\mu$. Curve times clock is the rate; NGD's beats the stated $j^{-1/2}$.
 # - **Too long:** far beyond $\eta^*$ a run zigzags by its present step. Steps that only grow end no faster
 #   than $1/j$. Steps that grow and come down keep $R$ and, with time to settle, lose the zigzag.
-# - In the long run **Adam** is no faster than its divisor forgets.
+# - **Adam** falls as fast as its divisor lets it: with $\beta_2 = .95$ as predicted, to 2%; not yet with $.999$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
