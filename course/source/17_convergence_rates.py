@@ -1201,7 +1201,7 @@ progress("17")
 #   $\frac23\eta j^{3/2}$ or $j/\hat\mu$. Curve times clock is the rate; NGD's beats the stated $j^{-1/2}$.
 # - **Too long:** far beyond $\eta^*$ a run zigzags by its present step. Steps that only grow end no faster
 #   than $1/j$. Steps that grow and come down keep $R$ and, with time to settle, lose the zigzag.
-# - **Adam** falls as fast as its divisor lets it: with $\beta_2 = .95$ as predicted, to 2%; not yet with $.999$.
+# - **Adam** falls as fast as its divisor lets it: with $\beta_2 = .95$ as predicted, to 2%; $.999$ not yet.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
