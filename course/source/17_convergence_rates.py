@@ -537,12 +537,12 @@ for first in (0, 20):  # the stored problems, in two batches
 
 # %%
 told, rival, hindsight, true = torch.tensor(found).double().T
-print(f"log10 of the plain steps to one degree, {len(true)} problems: median {true.median():.0f}")
+print(f"log10 of the plain steps, median: {true.median():.0f}; by both laws: {told.median():.0f}")
 tries = {"both laws": told, "the rival: frozen across": rival, "both laws, later memory": hindsight}
 half = []
 for name, one in tries.items():
     off = abs(one / true - 1).quantile(torch.tensor([0.5, 0.75]).double())
-    print(f"{name:24s} median {one.median():.0f}; off: half up to {off[0]:.0%}, 3 of 4 to {off[1]:.0%}")
+    print(f"{name:24s} off: half up to {off[0]:.1%}, 3 of 4 to {off[1]:.1%}")
     half.append(off[0])
 assert half[0] < 0.045, again.format("17.1 or 17.2")
 assert half[2] < 0.01 < 0.08 < half[1], again.format("17.1 or 17.2")
