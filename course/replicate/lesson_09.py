@@ -107,6 +107,76 @@ def soft(ratio, steps, *, trials, seed):
     }
 
 
+SIZES = {4: (4, 6), 3: (2, 5)}  # T and d of the problems with n sequences
+LOOKS = (300, 3000, 30_000)  # steps
+
+
+def descend_as_one(tokens, lr=0.1):
+    """Steps of length lr down the gradient of the pair (v, p), from zero: p, v, s at LOOKS, by step.
+
+    Gradients are divided by the largest slope of a trial, which underflows.
+    """
+    X, y, kept = tokens.X, tokens.y, {}
+    p = v = torch.zeros_like(X[:, 0, 0])
+    for step in range(1, LOOKS[-1] + 1):
+        h = (X @ p[:, None, :, None])[..., 0]
+        s, scores = h.softmax(-1), y[..., None] * (X @ v[:, None, :, None])[..., 0]
+        u = (s * scores).sum(-1)
+        slope = -torch.nn.functional.softplus(u)
+        slope = (slope - slope.amax(1, keepdim=True)).exp()
+        first = h.argmax(-1, keepdim=True)[..., None].expand(*X.shape[:2], 1, X.shape[-1])
+        on_v = ((slope * y)[..., None] * (s[..., None] * X).sum(-2)).sum(1)
+        push = slope[..., None] * s * (scores - u[..., None])  # adds up to 0 over the tokens
+        on_p = (push[..., None] * (X - X.gather(-2, first))).sum((1, 2))
+        norm = torch.hypot(on_v.norm(dim=1), on_p.norm(dim=1))[:, None]
+        v, p = v + lr * on_v / norm, p + lr * on_p / norm
+        if step in LOOKS:
+            kept[step] = p, v, (X @ p[:, None, :, None])[..., 0].softmax(-1)
+    return kept
+
+
+def pair(n, *, trials, seed):
+    """Random problems, (v, p) trained as one vector: `joint` and `soft` for plain descent, at LOOKS.
+
+    "slope": of the least lead in S on log ||v||, from the second look to the last. "relaxed": cosines of p to
+    the relaxed SVM of the last look's tokens, (trials, looks); "same": these have the largest attention from
+    the second look on. "two", "better", "worse", "kept" as in `soft`.
+    """
+    T, d = SIZES[n]
+    tokens = data.random_tokens(n=n, T=T, d=d, trials=trials, seed=seed)
+    looks = descend_as_one(tokens)
+    p, v, s = (torch.stack(parts) for parts in zip(*looks.values(), strict=True))
+    selected = s[-1].argmax(-1)
+    x = tokens.X.gather(-2, selected[..., None, None].expand(trials, n, 1, d)).squeeze(-2)
+    v_mm = svm.solve(svm.label_problem(x, tokens.y), throw=False).value
+    outputs = tokens.y[..., None] * (tokens.X @ v_mm[:, None, :, None]).squeeze(-1)
+    S = outputs.gather(-1, selected[..., None]).squeeze(-1) < 1 + 1e-4
+    relaxed, tight = (
+        svm.solve(svm.token_problem(tokens.keys, selected, side), throw=False).value
+        for side in (S.to(x), torch.ones_like(x[..., 0]))
+    )
+    h = (tokens.X @ p[:, :, None, :, None])[..., 0]  # (looks, trials, n, T)
+    behind = h.gather(-1, selected[..., None].expand(len(h), trials, n, 1)) - h
+    behind = behind.masked_fill(torch.arange(T) == selected[..., None], torch.inf).amin(-1)
+    lead = behind.masked_fill(~S, torch.inf).amin(-1)
+    soft, heavy = s[-1].amax(-1) < 0.99, s[-1] > 0.01
+    two = heavy & (heavy.sum(-1, keepdim=True) == 2)
+    better = outputs.where(two, -torch.inf).amax((1, 2))
+    return {
+        "slope": ((lead[2] - lead[1]) / (v[2].norm(dim=1) / v[1].norm(dim=1)).log()).float(),
+        "relaxed": geometry.cosine(p, relaxed.expand_as(p), batch_dims=2).mT.float(),
+        "lead": lead.mT.float(),
+        "apart": geometry.cosine(tight, relaxed) < 0.99,
+        "same": (s[1].argmax(-1) == selected).all(-1),
+        "soft": soft.any(-1),
+        "soft_in_S": (soft & S).any(-1),
+        "two": heavy.sum((1, 2)) == n + 1,
+        "better": better.float(),
+        "worse": outputs.where(two, torch.inf).amin((1, 2)).float(),
+        "kept": s[-1].where(two & (outputs == better[:, None, None]), 0.0).sum((1, 2)).float(),
+    }
+
+
 MEASURED = [
     Measured(
         "09.joint",
@@ -127,5 +197,14 @@ MEASURED = [
         batch=120,
         paired=("ratio", "steps"),
         minutes=2,
+    ),
+    Measured(
+        "09.pair",
+        "Head and prompt trained as one vector, near plain descent's path: leads, angles, soft pairs.",
+        pair,
+        {"n": [3, 4]},
+        trials=240,
+        batch=120,
+        minutes=1,
     ),
 ]

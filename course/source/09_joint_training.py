@@ -18,7 +18,7 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the direction of $v$),
 # [lesson 02](02_hard_margin_svm.ipynb) (support vectors), [lesson 05](05_softmax_attention.ipynb) and
 # [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens), and
-# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 80 minutes, four exercises.
+# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 85 minutes, four exercises.
 
 # %%
 import ipywidgets
@@ -593,8 +593,9 @@ for name, R_v, ratio in (("R_v = 3", 3 + 0 * R, 0.0), ("R_v = R/4", R / 4, 0.25)
 # $$\frac{d\Delta}{dR_v} \;\propto\; R_v\, e^{-\Delta} \qquad\text{so that}\qquad
 # \Delta \approx 2 \log R_v + \text{const} .$$
 #
-# So $\|v\|/\|p\|$ passes every border, and $p$ should go to the relaxed SVM. Plain steps hardly move on this
-# scale: we add a run that normalises the gradient of the *pair* $(v, p)$, nearly along the same path.
+# So $\|v\|/\|p\|$ passes every border, and on the toy $p$ should go to the relaxed SVM (random problems: end
+# of section 9.8). Plain steps hardly move on this scale: we add a run that normalises the gradient of the
+# *pair* $(v, p)$, nearly along the same path.
 
 
 # %%
@@ -656,6 +657,8 @@ near = {name: apart_8 & (angle[name] < 1) for name in names}
 neither = apart_8 & ~near["tight"] & ~near["relaxed"]
 groups = {
     "decided": decided,
+    "SVMs at most 8 degrees apart": decided & ~late.apart,
+    "of these, p within a degree of the softened one": decided & ~late.apart & (angle["softened"] < 1),
     "decided, SVMs more than 8 degrees apart": apart_8,
     "of these, p within a degree of the tight one": near["tight"],
     "of these, p within a degree of the relaxed one": near["relaxed"],
@@ -671,8 +674,9 @@ changed = joint.choice.sel(steps=3000) != joint.choice.sel(steps=30_000)
 beyond = neither & ~near["softened"]
 moved = [int((group & changed).sum()) for group in (beyond, apart_8 & ~beyond)]
 print(f"changed a token after step 3,000: {moved[0]} of the last {int(beyond.sum())}, {moved[1]} of the rest")
-of_v = np.degrees(np.arccos(late.v.where(decided).min()))
-print(f"decided: largest angle of v to the label SVM {of_v:.0f} degrees")
+of_v = np.degrees(np.arccos(late.v.clip(max=1))).where(decided)
+medians, most = of_v.median("trial").values, float(of_v.max())
+print("decided, angle of v to the label SVM: medians", medians.round(2), f"degrees, largest {most:.0f}")
 
 # %% jupyter={"source_hidden": true}
 shown = {}
@@ -702,17 +706,18 @@ show(
 
 # %%
 assert all(shown["softened", ratio] < 0.11 for ratio in joint.ratio.values)
-assert [int(count.sum()) for count in counts.values()] == [969, 459, 131, 42, 286, 276, 143]
+assert [int(count.sum()) for count in counts.values()] == [969, 510, 502, 459, 131, 42, 286, 276, 143]
 assert not ((near["tight"] | near["relaxed"]) & ~near["softened"]).any()
 assert moved == [7, 6]
-assert of_v < 6
+assert medians.max() < 0.4
 assert (late.possible.sum("trial") == 304).all()
 
 # %% [markdown]
 # In 173 of the 459 runs $p$ ends within a degree of the tight or of the relaxed SVM, and of the softened one
 # too: they cannot tell. **Of the 286 others, 276 end within a degree of the softened SVM.** Seven of the ten
-# that are left had changed a token after step 3,000, and six of the other 449. In every decided run $v$ is
-# within 6 degrees of the label SVM.
+# that are left had changed a token after step 3,000, and six of the other 449. Where the SVMs are at most 8
+# degrees apart, 502 of 510 are within a degree of it. And $v$ is near the label SVM, in the median to 0.4
+# degrees or less.
 #
 # **The choice is another matter.** The theorem's has the largest label margin of all 256. Some $p$ makes it
 # in 304 of the 360 trials; descent makes it in 45 to 49 (last row of the table).
@@ -806,28 +811,69 @@ for lr, steps in ((0.01, 13_000), (0.1, 1300)):
 # attention.
 
 # %%
-pairs = measured("09.soft").load().sel(steps=30_000, ratio=8)
+late_pairs = measured("09.soft").load().sel(steps=30_000, ratio=8)
 fast, off = late.sel(ratio=8), {name: some.sel(ratio=8) for name, some in angle.items()}
 outside = fast.soft & ~fast.soft_in_S
-close = [int((outside & (off[name] < 1)).sum()) for name in ("relaxed", "tight")]
-print(f"undecided: {int(fast.soft.sum())}; all soft sequences outside S: {int(outside.sum())}; of these")
-print(f"p within a degree of the relaxed SVM: {close[0]}, of the tight one: {close[1]}")
-one = pairs.where(outside & pairs.two, drop=True)  # just one sequence keeps two tokens
+close = [int((outside & (off["relaxed"] < degrees)).sum()) for degrees in (1, 4)]
+print(f"undecided: {int(fast.soft.sum())}; all soft sequences outside S: {int(outside.sum())}; of these p is")
+print(f"within 1 degree of the relaxed SVM in {close[0]}, within 4 in {close[1]}; ", end="")
+print(f"of the tight SVM within 1 in {int((outside & (off['tight'] < 1)).sum())}")
+one = late_pairs.where(outside & late_pairs.two, drop=True)  # just one sequence keeps two tokens
 law = np.vectorize(kept_attention)
-tries = {"the measured ratio": one.lengths, "omega = 8": 8.0, "Delta = 0": np.inf}
+tries = {"measured ||v|| / ||p||": one.lengths, "omega = 8": 8.0, "without end": np.inf}
 right = {}
 for name, r in tries.items():
     s = law(one.better, one.worse, r, one.norms, 1.0)
     right[name] = int((abs(s - one.kept) < 0.04).sum())
 print(f"one soft pair: {one.trial.size}; exercise 09.4 is right within 0.04 with\n   ", right)
-print(f"||v|| / ||p|| at the end: {float(one.lengths.min()):.0f} to {float(one.lengths.max()):.0f}")
-assert [int(fast.soft.sum()), int(outside.sum()), *close] == [101, 91, 76, 0]
+assert [int(fast.soft.sum()), int(outside.sum()), *close] == [101, 91, 76, 84]
+assert not (outside & (off["tight"] < 1)).any()
 assert [one.trial.size, *right.values()] == [55, 49, 34, 22], again.format("09.4")
 
 # %% [markdown]
 # In 91 of the 101 all soft sequences lie outside $\mathcal S$: **76 end within a degree of the relaxed SVM**,
-# none of the tight one. In 55 just one sequence keeps two tokens. **With the measured ratio the exercise is
-# right within 0.04 in 49 of the 55**, with $\omega$ in 34, with $\Delta = 0$ in 22.
+# none of the tight one. In 55 just one sequence keeps two tokens. **With the measured $\|v\|/\|p\|$ the
+# exercise is right within 0.04 in 49 of the 55**, with $\omega$ in 34, with a ratio without end in 22.
+#
+# **Plain descent on random problems.** There the ratio *is* without end. So section 9.6 and the exercise
+# foretell: a lead with the slope 2, and soft pairs that keep $(1 - \text{worse})/(\text{better} -
+# \text{worse})$. **Predict** from section 9.5: after 30,000 steps of the pair, is $p$ at the relaxed SVM?
+
+# %%
+print("240 problems each, 30,000 pair steps of 0.1          n = 3, T = 2   n = 4, T = 4")
+table = {}
+for n in (3, 4):
+    cell = measured("09.pair").load().sel(n=n)
+    outside = cell.soft & ~cell.soft_in_S
+    whole = ~cell.soft_in_S & cell.same  # the tokens have not changed since step 3,000
+    away = np.degrees(np.arccos(cell.relaxed.clip(max=1)))[whole & cell.apart].median("trial").values
+    one = cell.where(outside & cell.two, drop=True)
+    kept = law(one.better, one.worse, np.inf, 1.0, 1.0)
+    near_law, near_mean = (int((abs(x - one.kept) < 0.04).sum()) for x in (kept, one.kept.mean()))
+    table[n] = {
+        "decided": int((~cell.soft).sum()),
+        "soft outside S only": int(outside.sum()),
+        "soft in S": int(cell.soft_in_S.sum()),
+        "lead in S, median slope on log ||v||": f"{cell.slope[whole].median():.1f}",
+        "degrees to relaxed SVM, 300 steps": f"{away[0]:.0f}",
+        "   after 3,000": f"{away[1]:.0f}",
+        "   after 30,000": f"{away[2]:.0f}",
+        "one soft pair": one.trial.size,
+        "   exercise 09.4 right within 0.04": near_law,
+        "   their mean right within 0.04": near_mean,
+    }
+    assert abs(cell.slope[whole].median() - 2) < 0.02
+    assert away[0] > away[1] > away[2] > 5
+for name in table[3]:
+    print(f"{name:50s} {table[3][name]:>14} {table[4][name]:>14}")
+assert [list(table[n].values())[:3] for n in table] == [[190, 47, 3], [131, 97, 12]]
+assert [list(table[n].values())[-3:] for n in table] == [[47, 34, 8], [64, 45, 13]], again.format("09.4")
+
+# %% [markdown]
+# The slope is 2. But $p$ is 6 and 8 degrees away: the lead is only twice the logarithm of $\|v\|$, and the
+# angle falls about like one over the lead. A fifth and two fifths of the problems stay soft outside
+# $\mathcal S$ alone, with the attention of the exercise in 34 of 47 and 45 of 64. **Plain descent heads for
+# the relaxed SVM, very slowly, and often leaves attention soft.**
 
 # %% [markdown]
 # ## Questions
@@ -851,7 +897,8 @@ progress("09")
 # - How far below 1 depends on $\|v\|/\|p\|$: tight at 0, softened in between, and *relaxed* from a **border**
 #   on.
 # - The regularisation path obeys the same count: head first, relaxed; head bounded, in the toy tight.
-# - Plain descent lets the head run ahead: in the toy the lead grows like $2 \log \|v\|$.
+# - Plain descent lets the head run ahead: the lead grows like $2 \log \|v\|$. On random problems $p$ nears
+#   the relaxed SVM slowly, and up to two in five keep soft attention, mostly as forces in balance foretell.
 #
 # The softened SVM and the count of exponents are a short argument and measurements, not a theorem.
 #
