@@ -153,104 +153,83 @@ BLANK = Exercise(
 
 
 def _charges(U, V, eps_U, eps_V):
-    price = np.sqrt(eps_U * eps_V)
-    lengths = np.linalg.norm(U, axis=0) @ np.linalg.norm(V, axis=0)
-    return price * lengths, price * _singular(U @ V.T).sum(), np.sqrt(eps_V / eps_U)
+    return np.sqrt(eps_U * eps_V) * _singular(U @ V.T).sum(), np.sqrt(eps_V / eps_U)
 
 
-def _charges_with(position, value):
-    """The right three numbers but one: `value(U, V, eps_U, eps_V)` stands at `position`."""
+def _charges_with(lowest=None, ratio=None):
+    """The right two numbers but one, which is lowest(U, V, eps_U, eps_V) or ratio(...) instead."""
 
     def wrong(*given):
-        answer = list(_charges(*given))
-        answer[position] = value(*given)
-        return tuple(answer)
+        right = _charges(*given)
+        return lowest(*given) if lowest else right[0], ratio(*given) if ratio else right[1]
 
     return wrong
 
 
-def _charges_at(price):
-    """Both charges at another price of the norm, price(eps_U, eps_V)."""
-
-    def wrong(U, V, eps_U, eps_V):
-        first, second, ratio = _charges(U, V, eps_U, eps_V)
-        scale = price(eps_U, eps_V) / np.sqrt(eps_U * eps_V)
-        return scale * first, scale * second, ratio
-
-    return wrong
+def _priced(price):
+    """The nuclear norm at another price, price(eps_U, eps_V)."""
+    return _charges_with(lowest=lambda U, V, a, b: price(a, b) * _singular(U @ V.T).sum())
 
 
 def _as_it_is(U, V, eps_U, eps_V):
     return (eps_U * (U**2).sum() + eps_V * (V**2).sum()) / 2
 
 
-def _divided(U, V, eps_U, eps_V):
-    """The charge after rescaling by the best tau_k: right, unless a column is zero."""
-    with np.errstate(all="ignore"):
-        tau = np.sqrt(np.linalg.norm(V, axis=0) / np.linalg.norm(U, axis=0)) * (eps_V / eps_U) ** 0.25
-        return _as_it_is(U * tau, V / tau, eps_U, eps_V)
-
-
-def _lengths_of_rows(U):
-    return np.linalg.norm(U, axis=1)
+def _columns(U, V, eps_U, eps_V):
+    """The lowest charge that rescaling U_k by tau_k and V_k by 1 / tau_k can reach."""
+    return np.sqrt(eps_U * eps_V) * (np.linalg.norm(U, axis=0) @ np.linalg.norm(V, axis=0))
 
 
 def _pairs(rng):
-    """In the third pair a column of V is zero, in the last one of U; the penalties differ by 2 to 10."""
-    sizes = (3, 3, 2), (4, 3, 2), (2, 3, 4), (4, 4, 3)
-    pairs = [[rng.normal(size=(a, m)), 2 * rng.normal(size=(b, m))] for a, b, m in sizes]
-    pairs[2][1][:, 0] = 0
-    pairs[-1][0][:, 1] = 0
-    for k, pair in enumerate(pairs):
+    """The penalties differ by 2 to 10, either way round."""
+    cases = []
+    for k, (a, b, m) in enumerate(((3, 3, 2), (4, 3, 2), (2, 3, 4), (4, 4, 3))):
         eps = rng.uniform(0.1, 0.5)
-        pair.extend([eps, eps * rng.uniform(2, 10)][:: 1 if k % 2 else -1])
-    return [tuple(pair) for pair in pairs]
+        penalties = [eps, eps * rng.uniform(2, 10)][:: 1 if k % 2 else -1]
+        cases.append((rng.normal(size=(a, m)), 2 * rng.normal(size=(b, m)), *penalties))
+    return cases
 
 
 CHARGES = Exercise(
     id="04.3",
     title="Unequal penalties",
     points=2,
-    minutes=7,
+    minutes=5,
     difficulty=2,
     reference=_charges,
     cases=_pairs,
     misconceptions=known(
-        lambda *given: tuple(_charges(*given)[k] for k in (1, 0, 2)),
-        "Your first and second number are swapped: first rescaled columns, then the cheapest pair of all.",
-        _charges_with(0, lambda *given: _charges(*given)[1]),
-        "Rescaled columns keep their directions, and may miss the cheapest pair. Add up what each costs.",
-        _charges_at(lambda a, b: (a + b) / 2),
+        lambda *given: _charges(*given)[::-1],
+        "Your two numbers are swapped: first the lowest charge, then the ratio.",
+        _priced(lambda a, b: (a + b) / 2),
         "The mean of the penalties is what equal lengths are charged. Be shorter on the dear side.",
-        _charges_at(min),
-        "Not the smaller penalty: shortening the dear factor lengthens the cheap one. Minimise over tau.",
-        _charges_at(lambda a, b: a * b),
-        "The minimum of (a x + b / x) / 2 is the root of a b.",
-        _charges_at(lambda a, b: 2 * np.sqrt(a * b)),
+        _priced(min),
+        "Not the smaller penalty: shortening the dear factor lengthens the cheap one.",
+        _priced(lambda a, b: a * b),
+        "The new pair has the product sqrt(eps_U) sqrt(eps_V) W: the root of a b.",
+        _priced(lambda a, b: 2 * np.sqrt(a * b)),
         "Twice too much: the charge has a factor 1/2 in front, and the two terms are equal at the minimum.",
-        _charges_at(lambda a, b: 1.0),
-        "Those are the charges without the penalties. They are not 1 here: minimise with them.",
-        _charges_with(0, _as_it_is),
-        "Your first number is the charge of the pair as it is. Rescale each column by its best tau_k.",
-        _charges_with(0, lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U) * np.linalg.norm(V)),
-        "Your first number rescales U and V as a whole, one tau for all. Each column has its own tau_k.",
-        _charges_with(0, _divided),
-        "Right, unless a column is zero: then tau_k divides by zero. The minimum can be written without it.",
-        _charges_with(0, lambda U, V, a, b: np.sqrt(a * b) * (_lengths_of_rows(U) @ _lengths_of_rows(V))),
-        "You took lengths of rows (axis=1). The columns need axis=0.",
-        _charges_with(1, lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U @ V.T)),
-        "Second number: that is the product's Frobenius norm. The theorem says nuclear norm.",
-        _charges_with(1, lambda U, V, a, b: np.sqrt(a * b) * _singular(U @ V.T)[0]),
-        "Second number: that is the largest singular value of the product. Take the sum of all.",
-        _charges_with(1, lambda U, V, a, b: (a * _singular(U).sum() + b * _singular(V).sum()) / 2),
-        "Second number: take singular values of the product U V^T, not of the factors.",
-        _charges_with(2, lambda U, V, a, b: np.sqrt(a / b)),
+        _priced(lambda a, b: 1.0),
+        "That is the nuclear norm, the charge without the penalties. They are not 1 here.",
+        _charges_with(lowest=_as_it_is),
+        "That is the charge of the pair as it is. Other pairs with the same product cost less.",
+        _charges_with(lowest=_columns),
+        "Rescaled columns keep their directions, and may miss the cheapest pair. Use the theorem.",
+        _charges_with(lowest=lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U) * np.linalg.norm(V)),
+        "That rescales U and V as a whole. Other pairs with the same product cost less: use the theorem.",
+        _charges_with(lowest=lambda U, V, a, b: np.sqrt(a * b) * np.linalg.norm(U @ V.T)),
+        "That is the product's Frobenius norm. The theorem says nuclear norm.",
+        _charges_with(lowest=lambda U, V, a, b: np.sqrt(a * b) * _singular(U @ V.T)[0]),
+        "That is the largest singular value of the product. Take the sum of all.",
+        _charges_with(lowest=lambda U, V, a, b: (a * _singular(U).sum() + b * _singular(V).sum()) / 2),
+        "Take singular values of the product U V^T, not of the factors.",
+        _charges_with(ratio=lambda U, V, a, b: np.sqrt(a / b)),
         "Your ratio is upside down: the factor with the larger penalty is the shorter one.",
-        _charges_with(2, lambda U, V, a, b: b / a),
+        _charges_with(ratio=lambda U, V, a, b: b / a),
         "At the minimum eps_U ||U||^2 = eps_V ||V||^2: the lengths themselves are in the ratio of the roots.",
-        _charges_with(2, lambda U, V, a, b: 1.0),
+        _charges_with(ratio=lambda U, V, a, b: 1.0),
         "Equal lengths are cheapest for equal penalties only: equal are the two terms of the charge.",
-        _charges_with(2, lambda U, V, a, b: np.linalg.norm(U) / np.linalg.norm(V)),
+        _charges_with(ratio=lambda U, V, a, b: np.linalg.norm(U) / np.linalg.norm(V)),
         "That is the ratio in the given pair. In a pair of lowest charge it depends on the penalties alone.",
     ),
 )
@@ -313,7 +292,7 @@ GROWTH = Exercise(
     id="04.4",
     title="Who grows, and how fast?",
     points=3,
-    minutes=10,
+    minutes=14,
     difficulty=2,
     reference=_growth_with(),
     cases=_growth_cases,
@@ -379,30 +358,30 @@ GROWTH = Exercise(
 )
 
 
-def wait(W, M, u, now, then):
-    """(c, k): the power, and the digits of the loss when the newcomer's share has grown from `now` to `then`.
+def wait(W, M, now, then):
+    """(c, factor): the power, and by what sigma_1 must grow for the newcomer's share to go from now to then.
 
     M = nu S, and S is scaled so that <S, W> = ||W||_*, as at a KKT point; c = ||S||_op > 1. The share grows
-    like sigma_1^(c - 1), the digits of the loss like sigma_1.
+    like sigma_1^(c - 1).
     """
-    return _wait_with()(W, M, u, now, then)
+    return _wait_with()(W, M, now, then)
 
 
 def _scaled(W, M):
     return _singular(M)[0] * _singular(W).sum() / (M * W).sum()
 
 
-def _digits(c, u, growth):
-    return u.min() / np.log(10) * growth ** (1 / (c - 1))
+def _factor(c, growth):
+    return growth ** (1 / (c - 1))
 
 
-def _wait_with(power=_scaled, digits=_digits):
-    """The answer, with power(W, M) or digits(c, u, then / now) replaced."""
+def _wait_with(power=_scaled, factor=_factor):
+    """The answer, with power(W, M) or factor(c, then / now) replaced."""
 
-    def answer(W, M, u, now, then):
+    def answer(W, M, now, then):
         with np.errstate(all="ignore"):
             c = power(W, M)
-            return c, digits(c, u, then / now)
+            return c, factor(c, then / now)
 
     return answer
 
@@ -426,11 +405,8 @@ def _wait_cases(rng):
         grown = np.array(live) * rng.uniform(0.9, 1.1)
         values = np.array([*np.ones(len(live)), *others]) * rng.uniform(0.02, 0.08)
         W = left[:, : len(live)] * grown @ right[:, : len(live)].T
-        u = rng.permutation([rng.uniform(8, 12), *rng.uniform(13, 40, size=5)])
         now, then = 10.0 ** rng.uniform(-4, -2.5), rng.uniform(0.05, 0.3)
-        if len(cases) == 4:  # few digits, and not a whole number of them
-            then = now * (rng.uniform(18.2, 18.6) * np.log(10) / u.min()) ** (max(others) - 1)
-        cases.append((W, left * values @ right.T, u, now, then))
+        cases.append((W, left * values @ right.T, now, then))
     return cases
 
 
@@ -438,7 +414,7 @@ WAIT = Exercise(
     id="04.5",
     title="What is missing, and for how long?",
     points=3,
-    minutes=12,
+    minutes=15,
     difficulty=3,
     reference=wait,
     cases=_wait_cases,
@@ -458,28 +434,26 @@ WAIT = Exercise(
         "The scale of S comes from the cost, which is the nuclear norm of W, not the Frobenius norm.",
         _wait_with(power=lambda W, M: np.linalg.norm(M) * _singular(W).sum() / (M * W).sum()),
         "c is the largest singular value of S, the spectral norm; you took the Frobenius norm of M.",
-        _wait_with(digits=lambda c, u, growth: u.min() / np.log(10) * growth ** (1 / c)),
+        _wait_with(factor=lambda c, growth: growth ** (1 / c)),
         "The share grows like sigma_1^(c - 1): sigma_1 grows while you wait. The exponent is 1 / (c - 1).",
-        _wait_with(digits=lambda c, u, growth: u.min() / np.log(10) * growth ** (c - 1)),
-        "The power is upside down: solve growth^(c - 1) = then / now for the growth of sigma_1.",
-        _wait_with(digits=lambda c, u, growth: u.min() * growth ** (1 / (c - 1))),
-        "That is the smallest u_i then. The digits of e^-u are u / log 10.",
-        _wait_with(digits=lambda c, u, growth: u.mean() / np.log(10) * growth ** (1 / (c - 1))),
-        "The loss is set by the smallest u_i, not by the mean.",
-        _wait_with(digits=lambda c, u, growth: u.max() / np.log(10) * growth ** (1 / (c - 1))),
-        "The loss is set by the smallest u_i, not by the largest.",
-        _wait_with(digits=lambda c, u, growth: u.min() / np.log(10) + np.log10(growth) / (c - 1)),
-        "The digits are multiplied, not added to: u grows in proportion to sigma_1, and the loss is e^-u.",
-        _wait_with(digits=lambda c, u, growth: growth ** (1 / (c - 1))),
-        "That is the factor by which sigma_1, and the digits, must grow. Multiply today's digits by it.",
+        _wait_with(factor=lambda c, growth: growth ** (c - 1)),
+        "The power is upside down: solve factor^(c - 1) = then / now.",
+        _wait_with(factor=lambda c, growth: growth**c),
+        "That is a power of the share's growth. The newcomer grows like sigma_1^c: solve for sigma_1's.",
+        _wait_with(factor=lambda c, growth: growth),
+        "That is the factor by which the share must grow. By which does sigma_1 grow meanwhile?",
+        _wait_with(factor=lambda c, growth: growth ** (1 / (2 * (c - 1)))),
+        "The rate 2 nu is that of sigma_1 itself, and 2 nu c the newcomer's: the 2 drops out.",
+        _wait_with(factor=lambda c, growth: np.log(growth) / (c - 1)),
+        "That is the logarithm of the factor.",
         lambda *given: wait(*given)[::-1],
-        "Return c first, then the digits.",
-        lambda W, M, u, now, then: (1 / _scaled(W, M), wait(W, M, u, now, then)[1]),
+        "Return c first, then the factor.",
+        lambda W, M, now, then: (1 / _scaled(W, M), wait(W, M, now, then)[1]),
         "That is the share of the margin that is proved, 1 / c. Return c.",
-        _wait_with(digits=lambda c, u, growth: _digits(c, u, 1 / growth)),
+        _wait_with(factor=lambda c, growth: _factor(c, 1 / growth)),
         "The share grows from now to then: sigma_1 grows by (then / now)^(1 / (c - 1)), not the inverse.",
-        _wait_with(digits=lambda c, u, growth: _digits(c, u, growth) - u.min() / np.log(10)),
-        "These are the digits that are still to come. The loss has some already: 10^-k is what it is then.",
+        _wait_with(factor=lambda c, growth: growth * _factor(c, growth)),
+        "That is the newcomer's own growth, factor^c. Asked is that of sigma_1.",
     ),
 )
 

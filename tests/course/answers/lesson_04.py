@@ -53,21 +53,19 @@ def blank_if(reached):
     return lambda a, b, e: b * e / a if reached(abs(a), abs(b), abs(e)) else float(np.sign(b * e)) * a
 
 
-def charges_by_loop(U, V, eps_U, eps_V):
-    """Column by column, and the cheapest pair built from the singular vectors."""
-    columns = sum((eps_U * (u @ u) * eps_V * (v @ v)) ** 0.5 for u, v in zip(U.T, V.T, strict=True))
+def charges_by_building(U, V, eps_U, eps_V):
+    """Builds the cheapest pair from the singular vectors, and charges it."""
     p, s, qt = np.linalg.svd(U @ V.T, full_matrices=False)
     tau = (eps_V / eps_U) ** 0.25
     left, right = p * np.sqrt(s) * tau, qt.T * np.sqrt(s) / tau
-    cheapest = (eps_U * (left**2).sum() + eps_V * (right**2).sum()) / 2
-    return torch.tensor([columns, cheapest, np.linalg.norm(left) / np.linalg.norm(right)])
+    return torch.tensor([charged(left, right, eps_U, eps_V), np.linalg.norm(left) / np.linalg.norm(right)])
 
 
 def charges_with(*changes):
-    """The right three numbers, those at the given positions replaced: (position, function)."""
+    """The right two numbers, those at the given positions replaced: (position, function)."""
 
     def wrong(*given):
-        answer = charges_by_loop(*given).tolist()
+        answer = charges_by_building(*given).tolist()
         for position, change in changes:
             answer[position] = change(*given)
         return answer
@@ -83,17 +81,6 @@ def charges_balanced(U, V, eps_U, eps_V):
     """Splits the singular values evenly, as for equal penalties, and charges that."""
     p, s, qt = np.linalg.svd(U @ V.T, full_matrices=False)
     return charged(p * np.sqrt(s), qt.T * np.sqrt(s), eps_U, eps_V)
-
-
-def charges_but_zero_columns(U, V, eps_U, eps_V):
-    """Leaves the charge of a column whose partner in V is zero as it is."""
-    u, v = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
-    return np.where(v > 0, np.sqrt(eps_U * eps_V) * u * v, eps_U * u**2 / 2).sum()
-
-
-def charges_in_one_piece(U, V, eps_U, eps_V):
-    """The whole of U against the whole of V."""
-    return np.sqrt(eps_U * eps_V) * np.linalg.norm(U) * np.linalg.norm(V)
 
 
 def growth_by_autograd(U, V, M):
@@ -146,22 +133,21 @@ def rates_of_unit_pull(U, V, M):
     return np.array([float(r) for r in growth_by_autograd(U, V, M)[:2]]) / np.linalg.norm(M, 2)
 
 
-def wait_by_projection(W, M, u, now, then):
+def wait_by_projection(W, M, now, then):
     """Reads the scale of M off the live directions, one by one."""
     left, s, right = np.linalg.svd(W)
     live = s > 1e-9 * s[0]
     m = np.diag(left.T[: len(s)] @ M @ right[: len(s)].T)[live].mean()
     c = torch.linalg.matrix_norm(torch.as_tensor(M), 2).item() / m
-    grown = np.exp(np.log(then / now) / (c - 1))
-    return [c, -np.log10(np.exp(-min(u) * grown)) if min(u) * grown < 600 else min(u) * grown / np.log(10)]
+    return [c, np.exp(np.log(then / now) / (c - 1))]
 
 
-def wait_with(digits):
-    """The right power, and other digits: digits(c, u, growth)."""
+def wait_with(factor):
+    """The right power, and another factor: factor(c, growth)."""
 
-    def wrong(W, M, u, now, then):
-        c = wait_by_projection(W, M, u, now, then)[0]
-        return c, digits(c, u, then / now)
+    def wrong(W, M, now, then):
+        c = wait_by_projection(W, M, now, then)[0]
+        return c, factor(c, then / now)
 
     return wrong
 
@@ -176,12 +162,6 @@ def wait_of_the_traces(W, M, *rest):
     """Takes the nuclear norm of M for the scale."""
     s = np.linalg.svd(M)[1]
     return s[0] / s.sum(), wait_by_projection(W, M, *rest)[1]
-
-
-def wait_without_scale(W, M, u, now, then):
-    """Finds c from the share: as if the loss had no digits yet."""
-    c = wait_by_projection(W, M, u, now, then)[0]
-    return c, (then / now) ** (1 / (c - 1)) / np.log(10)
 
 
 ANSWERS = {
@@ -218,16 +198,15 @@ ANSWERS = {
         ],
     },
     "04.3": {
-        "also_right": charges_by_loop,
+        "also_right": charges_by_building,
         "wrong": [
-            charges_with((0, charged), (1, charged)),
-            charges_with((1, charges_balanced)),
-            charges_with((0, charges_but_zero_columns)),
-            charges_with((0, charges_in_one_piece), (1, charges_in_one_piece)),
-            charges_with((2, lambda U, V, a, b: (b / a) ** 0.25)),
-            charges_with((2, lambda U, V, a, b: np.sqrt(a * b))),
-            charges_with((1, lambda U, V, a, b: np.sqrt(a * b) * np.trace((U @ V.T)[: len(V), : len(U)]))),
-            lambda U, V, a, b: (*charges_by_loop(U, V, 1.0, 1.0)[:2], np.sqrt(b / a)),
+            charges_with((0, charged)),
+            charges_with((0, charges_balanced)),
+            charges_with((0, lambda U, V, a, b: max(a, b) * np.linalg.norm(U @ V.T, "nuc"))),
+            charges_with((1, lambda U, V, a, b: (b / a) ** 0.25)),
+            charges_with((1, lambda U, V, a, b: np.sqrt(a * b))),
+            charges_with((0, lambda U, V, a, b: np.sqrt(a * b) * np.trace((U @ V.T)[: len(V), : len(U)]))),
+            lambda U, V, a, b: (charges_by_building(U, V, 1.0, 1.0)[0], np.sqrt(b / a)),
         ],
     },
     "04.4": {
@@ -252,13 +231,11 @@ ANSWERS = {
         "wrong": [
             wait_of_the_mean,
             wait_of_the_traces,
-            wait_without_scale,
-            wait_with(lambda c, u, growth: u.min() / np.log(10) * growth),
-            wait_with(lambda c, u, growth: u.max() / np.log(10) * growth ** (1 / (c - 1))),
-            wait_with(lambda c, u, growth: np.exp(-u.min() * growth ** (1 / (c - 1)))),
-            wait_with(lambda c, u, growth: u.min() / np.log(10) * growth ** (1 / (2 * (c - 1)))),
-            wait_with(lambda c, u, growth: np.ceil(u.min() / np.log(10) * growth ** (1 / (c - 1)))),
-            wait_with(lambda c, u, growth: u.min() / np.log(10) * growth ** (1 / (c + 1))),
+            wait_with(lambda c, growth: growth / c),
+            wait_with(lambda c, growth: growth ** (1 / (c + 1))),
+            wait_with(lambda c, growth: 1 + (growth - 1) / (c - 1)),
+            wait_with(lambda c, growth: np.ceil(growth ** (1 / (c - 1)))),
+            wait_with(lambda c, growth: growth ** (c / (c - 1))),
         ],
     },
 }
