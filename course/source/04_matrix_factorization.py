@@ -7,7 +7,7 @@
 #
 # **The question: what does a product know that its entries do not?**
 #
-# Attention multiplies two matrices as well, keys and queries, so this is also about what will happen there.
+# Attention multiplies two matrices as well, keys and queries.
 #
 # Short factors mean a small *nuclear norm*, which leans towards low rank. Descent from a
 # small start is greedier: it brings up one singular value at a time, and may stall. A penalty ends the stall.
@@ -599,8 +599,8 @@ show(
 # vectors and values, and the rate of $\sigma_k$ is about $2\, \xi_k^\top M \zeta_k$: what the pull still
 # holds there.
 #
-# The answers that the first direction has got right pull less and less, and the pull turns to what is still
-# wrong. **From a small start, descent on factors is greedy**: directions arrive one after the other.
+# The answers that the first direction gets right pull less and less. **From a small start, descent on factors
+# is greedy**: directions arrive one after the other.
 #
 # Then no known answer is left wrong. After 1,400 more steps the third is still about a hundredth of the
 # first, and the cosine to $W_{\mathrm{nuc}}$ still 0.94. Is this run merely slow?
@@ -742,8 +742,9 @@ show(
 
 # %% [markdown]
 # Both forecasts are early, by a quarter at most, as $c$ falls while the newcomer grows. From a tenth of the
-# start the share at ten digits is $10^q$ times smaller, here with $q = 0.8$. So by the law the wait is about
-# $10^{q/(c-1)} \approx 6$ times as long, and it is 6.5 times: no logarithm of the start, but a power.
+# start the share at ten digits is $10^q$ times smaller, with a power $q = 0.8$ as in section 4.5. So by the
+# law the wait goes like a power of the start: it should be $10^{q/(c-1)} \approx 6$ times as long, and is 6.5
+# times.
 #
 # Ten other surveys stall as well, with $c$ from 1.2 to 1.9 (the optional section 4.9). Whether every run
 # comes to $c = 1$ in the end, the law does not say.
@@ -784,13 +785,11 @@ assert 0.06 < early.min() < early.max() < 0.105
 assert 5.9 < more[1] / more[0] < 6.3 < 1700 < shares[0, 0] / shares[0, 1] < 1800
 
 # %% [markdown]
-# From step 500 on, a share 1,800 times smaller waits about six times as long: no power, a logarithm. Where
-# $c > 1$ even the least newcomer sets the run moving again.
+# From step 500 on, a share 1,800 times smaller waits about six times as long: no power, a logarithm.
 #
-# At rest with $c = 1$, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$. For
-# every $W'$ the convex loss has $L(W') \ge L(W) - \langle M, W' - W \rangle$, and $\langle M, W' \rangle \le
-# \varepsilon \lVert W' \rVert_*$ (section 4.4) with equality at $W$. Do all starts get there? We try twenty
-# surveys.
+# At rest with $c = 1$, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: for every $W'$ the convex
+# loss has $L(W') \ge L(W) - \langle M, W' - W \rangle$, and $\langle M, W' \rangle \le \varepsilon \lVert W'
+# \rVert_*$ (section 4.4) with equality at $W$. Do all starts get there? We try twenty surveys.
 
 # %%
 _, Ys = tables(range(1200, 1220))
@@ -932,9 +931,9 @@ progress("04")
 #   along each one's direction says how fast.
 # - A direction that is tiny when all answers are right stays so for long. At a KKT point $S$ proves $1/c$ of
 #   the largest margin, $c = \lVert S \rVert_{\mathrm{op}}$, and a tiny newcomer along its leading direction
-#   grows like $\sigma_1^c$.
-# - With a penalty it grows at the rate $2 (c - 1)\, \varepsilon$, and on twenty surveys the start hardly
-#   mattered in the end.
+#   grows like $\sigma_1^c$: the wait, in digits of the loss, is a power of the start.
+# - With a penalty it grows at the rate $2 (c - 1)\, \varepsilon$: the wait is a logarithm. On twenty surveys
+#   the start hardly mattered in the end.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
