@@ -406,6 +406,8 @@ def _wait_cases(rng):
         values = np.array([*np.ones(len(live)), *others]) * rng.uniform(0.02, 0.08)
         W = left[:, : len(live)] * grown @ right[:, : len(live)].T
         now, then = 10.0 ** rng.uniform(-4, -2.5), rng.uniform(0.05, 0.3)
+        if len(cases) == 4:  # a small factor, not a whole number
+            then = now * rng.uniform(4.2, 4.6) ** (max(others) - 1)
         cases.append((W, left * values @ right.T, now, then))
     return cases
 
