@@ -20,7 +20,7 @@
 # - bound the rank of the solution by counting, and say how many columns are enough.
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
-# 06](06_attention_as_svm.ipynb) (forces between tokens, and the logarithms of section 5.7), [lesson
+# 06](06_attention_as_svm.ipynb) (forces between tokens, in logarithms), [lesson
 # 08](08_regularization_path.ipynb) (minimisers on growing balls) and [lesson
 # 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 70 minutes with two exercises, and
 # 40 more for the optional sections 11.4 and 11.6, with one each.
@@ -186,10 +186,7 @@ show(
 
 # %% [markdown]
 # **Figure 1.** Left: mean cosines over twelve problems. Middle and right: the first problem's singular
-# values (black to pale: first to sixth).
-
-# %% [markdown]
-# $W$ goes to the Frobenius SVM, $(K, Q)$ towards the nuclear one.
+# values (black to pale: first to sixth). $W$ goes to the Frobenius SVM, $(K, Q)$ towards the nuclear one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.2 The SVM of keys and queries
@@ -253,7 +250,7 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
         print(*(f"{value:6.3f}" for value in without))
         assert (with_ridge[1:] > 0.9955).all()
         assert without[1] < 0.986
-        assert "exact" in name or (without[1] < 0.86 and (np.diff(without) < 0).all())
+        assert "exact" in name or without[1] < min(0.9, without[0] - 0.04)
         assert name != "exact, eps" or (abs(without - 0.937) < 0.005).all()
         assert name != "exact" or without[1] > 0.984
     grown = stored.length.sel(size=size, variant="exact, no ridge").values
@@ -263,11 +260,11 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
 # - *A ridge*: .996 to .997 from step 2,000, in all four rows.
 # - *No ridge, exact*: .985 after 2,000 steps. With $\varepsilon$ in the norm the steps shrink once the
 #   gradient is shorter than $\varepsilon$; from step 500 to 8,000 no $W$ grows by more than 9 percent, and
-#   the run all but stops near .94.
-# - *No ridge, textbook*: below .86 after 2,000 steps, and falling.
+#   the mean of these 80 stays at .94.
+# - *No ridge, textbook*: below .9 after 2,000 steps, and lower than after 500.
 #
-# So the published number belongs to the ridge. **Why?** With a ridge a run can
-# rest, where both gradients vanish:
+# So the published number belongs to the ridge. **Why?** With a ridge a run can rest, where both gradients
+# vanish:
 #
 # $$M Q = 2 \varepsilon K, \qquad M^\top K = 2 \varepsilon Q .$$
 #
@@ -296,34 +293,35 @@ assert norm["without"][1] > 20 * norm["without"][0]
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How long is W at rest?
 #
-# With steps of 0.1 the run does not come to rest (11.4). We go on with steps of 0.003, and look at two
-# numbers in each of our twelve problems: the **residual**, how much of $2 \varepsilon (K, Q)$ the forces fail
-# to balance, and $\lVert S \rVert_{\mathrm{op}}$, where $S$ is the multiple of $M$ with $\langle S, W \rangle
-# = \lVert W \rVert_*$.
+# With steps of 0.1 the run does not come to rest (11.4), so we go on with steps of 0.003. Two numbers judge
+# it: the **residual**, how much of $2 \varepsilon (K, Q)$ the forces fail to balance, and $\lVert S
+# \rVert_{\mathrm{op}}$. Here and below $S$ is the pull in units that $W$ sets:
+#
+# $$S = \frac{\lVert W \rVert_*}{\langle M, W \rangle}\, M , \qquad \langle S, W \rangle = \lVert W \rVert_*
+# .$$
 
 
 # %%
-def judge(KQ, name):
-    """Prints what a run with the ridge is: cosine, best tokens, residual, ||S||_op."""
-    W = torch.tensor(product(KQ))
-    own, solution, h = compared(W, tokens)  # cosine to the SVM of W's tokens, that SVM, logits
-    selected = geometry.selected_tokens(h)
-    residual = pair_norm(downhill(KQ, EPS)) / (2 * EPS * pair_norm(KQ))
-    op = torch.linalg.matrix_norm(flow.forces(W, tokens), 2).numpy()
-    best = (selected == tokens.optimal).all(-1).sum().item()
-    print(f"{name}: cosine {own.mean():.3f}, best tokens in {best} of {trials}", end=", ")
-    print(f"residual up to {residual.max():.2f}, ||S||_op {op.min():.2f} to {op.max():.2f}")
-    assert best == 9
-    return residual, op, selected.numpy(), solution
+def forces(W, X, z, y, v):
+    """S = ||W||_* / <M, W> M at each W (..., trials, d, d)."""
+    M, _ = pull(W, X, z, y, v)
+    return M * (np.linalg.norm(W, "nuc", axis=(-2, -1)) / (M * W).sum(axis=(-2, -1)))[..., None, None]
 
 
 public = ridged[-1]
-residual, op, _, _ = judge(public, "steps of 0.1  ")
-assert min(residual.min(), op.min() - 1) > 0.2
 at_rest = descend(public, 2000, 2000, 0.003, EPS)[0]
-residual, op, selected, solution = judge(at_rest, "steps of 0.003")
-assert residual.max() < 0.003
-assert (abs(op - 1) < 0.003).all()
+for name, KQ in (("steps of 0.1  ", public), ("steps of 0.003", at_rest)):
+    W = product(KQ)
+    own, solution, h = compared(torch.tensor(W), tokens)  # cosine to the SVM of W's tokens, that SVM, logits
+    selected = geometry.selected_tokens(h).numpy()
+    residual = pair_norm(downhill(KQ, EPS)) / (2 * EPS * pair_norm(KQ))
+    op = np.linalg.norm(forces(W, X, z, y, v), 2, axis=(-2, -1))
+    best = (selected == tokens.optimal.numpy()).all(axis=-1).sum()
+    print(f"{name}: cosine {own.mean():.3f}, best tokens in {best} of {trials}", end=", ")
+    print(f"residual up to {residual.max():.2f}, ||S||_op {op.min():.2f} to {op.max():.2f}")
+    assert best == 9
+    assert KQ is at_rest or min(residual.min(), op.min() - 1) > 0.2
+assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 
 # %% [markdown]
 # Now it rests: forces and ridge balance, and no direction is missing. (In three of the twelve problems it
@@ -384,22 +382,13 @@ print(f"measured: {lengths.min():.0f} to {lengths.max():.0f}; mean lead (with th
 mean_lead = lengths / lam.sum(axis=(1, 2))
 print(f"{mean_lead.min():.0f} to {mean_lead.max():.0f}")
 print(f"predicted / measured: from {(predicted / lengths).min():.3f} to {(predicted / lengths).max():.3f}")
-assert ((predicted / lengths > 0.99) & (predicted / lengths < 1)).all(), again.format("11.1")
+assert (abs(predicted / lengths - 1) < 0.01).all(), again.format("11.1")
 assert lengths.max() > 1.2 * lengths.min()
 assert 2 * EPS * lengths.max() < 1.2e-13  # what the ridge adds to the loss
 
 # %% [markdown]
-# The prediction is right to one percent in all twelve problems, and never too long. The mean lead is 31 to
-# 33: there a ridge that adds $10^{-13}$ to the loss stops training.
-#
-# <details><summary>Why never too long</summary>
-#
-# Let $\Delta_{it}(\lambda_{it})$ be the lead of the exercise. At rest the weights maximise the concave sum
-# of $\lambda_{it} (1 + \Delta_{it}(\lambda_{it}))$ over $\lVert S \rVert_{\mathrm{op}} \le 1$: its
-# derivatives are the leads $\langle A_{it}, W \rangle$, and no such $S$ has $\langle S, W \rangle$ above
-# $\lVert W \rVert_*$. The dual weights maximise the sum of $\lambda_{it}$ alone, so theirs is no smaller;
-# hence their $\sum_{it} \lambda_{it} \Delta_{it}$, the prediction, is no larger. $\square$
-# </details>
+# The prediction is right to one percent in all twelve problems. The mean lead is 31 to 33: there a ridge that
+# adds $10^{-13}$ to the loss stops training.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 Rest or cycle? *(optional)*
@@ -409,8 +398,8 @@ assert 2 * EPS * lengths.max() < 1.2e-13  # what the ridge adds to the loss
 # %%
 across, back = descend(public, 2, every=1, ridge=EPS)
 once, twice = pair_norm(across - public), pair_norm(back - public)
-mean_S = flow.forces(torch.tensor(np.stack([product(public), product(across)])), tokens).mean(0)
-mean_op = torch.linalg.matrix_norm(mean_S, 2)
+mean_S = sum(forces(product(KQ), X, z, y, v) for KQ in (public, across)) / 2
+mean_op = np.linalg.norm(mean_S, 2, axis=(-2, -1))
 print(f"a step moves it by {once.min():.2f} to {once.max():.2f}, two by at most 3 percent of that", end="; ")
 print("mean S of both sides: ||S||_op below 1.03")
 assert ((once > 0.1) & (once < 0.01 * pair_norm(public)) & (twice < 0.03 * once)).all()
@@ -457,8 +446,8 @@ check("11.2", rest_or_cycle)
 # Now the runs. Their curvatures need no second derivatives. The force of a comparison falls by a factor $e$
 # per unit of its lead: its stiffness is its force. With the lead's gradient in $(K, Q)$, $a_{it} = (A_{it} Q,
 # A_{it}^\top K)$, the Hessian at rest is nearly the sum of $\text{force}_{it}\, a_{it} a_{it}^\top$. From it
-# we predict which runs a step of 0.005 lets rest. (In a cycle, however small, each gradient points against
-# the one before.)
+# we predict $\eta^*$ of each problem, and go on with steps ten percent shorter and longer than that. (In a
+# cycle, however small, each gradient points against the one before.)
 
 # %%
 K, Q = at_rest[:, :, None, None]
@@ -470,19 +459,20 @@ rows = (np.sqrt(force)[..., None, None] * a).reshape(trials, 48, -1)
 curvatures = np.linalg.eigvalsh(rows @ np.swapaxes(rows, 1, 2))  # those of the sum that are not zero
 eta_star, expected = np.array([rest_or_cycle(h[h > 0], 0.1, EPS) for h in curvatures]).T
 
-smaller, later = descend(public, 2001, 1, 0.005, EPS)[-2:]
-rests = (downhill(smaller, EPS) * downhill(later, EPS)).sum(axis=(0, 2, 3)) > 0
+rests = {}
+for part in (0.9, 1.1):
+    before, after = descend(public, 2001, 1, part * eta_star[:, None, None], EPS)[-2:]
+    rests[part] = ((downhill(before, EPS) * downhill(after, EPS)).sum(axis=(0, 2, 3)) > 0).sum()
 ratio = np.sqrt((np.linalg.norm(downhill(public, EPS), axis=(-2, -1)) ** 2).mean(axis=0)) / expected
-print(f"eta* from {eta_star.min():.4f} to {eta_star.max():.4f}; at rest with steps of 0.005:", end=" ")
-print(f"{rests.sum()} of {trials}, predicted {(eta_star > 0.005).sum()}")
+print(f"eta* from {eta_star.min():.4f} to {eta_star.max():.4f}; at rest with steps of 0.9 eta*:", end=" ")
+print(f"{rests[0.9]} of {trials}, of 1.1 eta*: {rests[1.1]}")
 print(f"gradients in the cycle of 0.1, measured / predicted: {ratio.min():.2f} to {ratio.max():.2f}")
-assert (rests == (eta_star > 0.005)).all(), again.format("11.2")
-assert rests.sum() == 10
+assert rests == {0.9: trials, 1.1: 0}, again.format("11.2")
 assert ((ratio > 0.8) & (ratio < 0.96)).all(), again.format("11.2")
 assert 2 / eta_star.max() > 40 * 4  # the sum leaves out what ridge and product add: at most 4 eps
 
 # %% [markdown]
-# The curvature at rest says run by run if 0.005 is small enough.
+# The curvature at rest foretells each run: with 0.9 of its $\eta^*$ it rests, with 1.1 it cycles.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 Why descent lags
@@ -507,23 +497,11 @@ assert all(at[0.001][k] < at[0.01][k] < at[0.1][k] - 0.003 for k in range(3))
 # %% [markdown]
 # From $\beta = 0.1$ down, the smaller start is farther off at each lead, not nearer.
 #
-# What is missing? Ask the run itself. Its pull is a sum of forces along the $A_{it}$, as $S$ is. In units
-# that $W$ sets,
-#
-# $$S = \frac{\lVert W \rVert_*}{\langle M, W \rangle}\, M , \qquad \langle S, W \rangle = \lVert W \rVert_*
-# .$$
-#
-# Let $\xi$, $\zeta$ be its singular vectors with the largest singular value $c = \lVert S
-# \rVert_{\mathrm{op}}$. If $c > 1$, $W$ has too little of this direction: a **newcomer**.
-
+# What is missing? Ask the run itself. Let $\xi$, $\zeta$ be the singular vectors of its $S$ with the largest
+# singular value $c = \lVert S \rVert_{\mathrm{op}}$. If $c > 1$, $W$ has too little of this direction: a
+# **newcomer**.
 
 # %%
-def forces(W, X, z, y, v):
-    """S = ||W||_* / <M, W> M at each W (..., trials, d, d)."""
-    M, _ = pull(W, X, z, y, v)
-    return M * (np.linalg.norm(W, "nuc", axis=(-2, -1)) / (M * W).sum(axis=(-2, -1)))[..., None, None]
-
-
 small = models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1)
 at_100 = flow.follow(small, tokens, [100.0])
 KQ = np.concatenate([at_100.K, at_100.Q])
@@ -563,11 +541,13 @@ c, c_mean, grown = (full[name].values for name in ("c", "power", "measured"))  #
 late, falls = c > 1.15, c_mean < c
 print(f"{late.sum()} of {c.size} runs have c > 1.15; in {falls[late].mean():.0%} of these c falls until 200")
 print("by start    W has of the newcomer    median error of the power, by c at 100, by the mean c, by 1")
-wrong = []
+wrong, held = [], []
 for k, beta in enumerate(full.start.values):
     wrong.append([np.median(abs(grown - said)[k][late[k]]) for said in (c, c_mean, 1)])
-    held = np.median(abs(full.share.values[k]))
-    print(f"  {beta:<6g} {held:14.2f} of sigma_1 {wrong[k][0]:24.3f} {wrong[k][1]:24.3f} {wrong[k][2]:13.2f}")
+    held = np.append(held, np.median(abs(full.share.values[k])))
+    print(
+        f"  {beta:<6g} {held[-1]:14.2f} of sigma_1 {wrong[k][0]:24.3f} {wrong[k][1]:24.3f} {wrong[k][2]:13.2f}"
+    )
 wrong = np.array(wrong)
 goals = full.margin_early.values * full.length_early.values / [20, 100, 200]  # ||W_nuc|| of the tokens then
 change = abs(goals[..., 2] / goals[..., 1] - 1)  # 0 up to a step's length, if the tokens stay
@@ -580,10 +560,12 @@ assert falls[late].mean() > 0.98
 assert (grown < c)[~moved].mean() > 0.98 > 0.5 > (grown < c)[moved].mean()
 assert (wrong[:, 0] < [0.03, 0.04, 0.07, 0.1]).all()
 assert (wrong[:, 1] < 0.02).all()
+assert (abs(held - [0.46, 0.23, 0.10, 0.03]) < 0.01).all()
 assert (wrong[:, 2] > 5 * wrong[:, 0]).all()
 
 # %% [markdown]
-# It does at this size, with a median error of .02 from $\beta = 1$ to .09 from $\beta = .001$. In five runs
+# It does at this size, with a median error of .02 from $\beta = 1$ to .09 from $\beta = .001$. (The smaller
+# the start, the less $W$ has of its newcomer at lead 100: .46 of $\sigma_1$ down to .03.) In five runs
 # from $\beta = 1$ other tokens get selected on the way, and $S$ is a sum of other forces (ringed in Figure
 # 2). Else the newcomer nearly always grows a little *less*, as $c$ falls: by its mean the median error is
 # below .02.
@@ -614,7 +596,7 @@ show(
 
 # %% [markdown]
 # The first direction of $W$ grows about like the norm: along it $S$ had .91 to .98. So the newcomer's
-# **share**, its size over that of the first direction, grows like the norm to the power $c - 1$.
+# **share**, its size over that of the first direction, grows about like the norm to the power $c - 1$.
 # While it is small, the run *stalls*.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -663,7 +645,7 @@ check("11.3", stall)
 # We ask it of our twelve problems and of twelve more, all from $\beta = .001$.
 
 # %%
-draws = tokens, data.random_tokens(n=6, T=8, d=10, trials=12, seed=7)
+draws = tokens, data.random_tokens(n=6, T=8, d=10, trials=12, seed=21)
 small = models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1)
 other = flow.follow(small, draws[1], [100.0])
 both = [np.stack([getattr(drawn, part).numpy() for drawn in draws]) for part in "Xzyv"]
@@ -681,11 +663,11 @@ stalled = (first_c > 1.15) & (factor > 1)
 forecast = [np.median(factor[k][stalled[k]]) for k in range(2)]
 print("stalled: {} and {} of 12 runs; by their c the norm".format(*stalled.sum(axis=1)), end=" ")
 print("must grow by factors of {:.0f} and {:.0f} (medians)".format(*forecast))
-assert stalled.sum(axis=1).tolist() == [10, 11], again.format("11.3")
+assert stalled.sum(axis=1).tolist() == [10, 12], again.format("11.3")
 assert np.round(forecast).tolist() == [9, 5], again.format("11.3")
 
 # %% [markdown]
-# So 21 of the 24 runs are stalled at lead 100 ($c > 1.15$, the share below its goal). Now run on, in log
+# So 22 of the 24 runs are stalled at lead 100 ($c > 1.15$, the share below its goal). Now run on, in log
 # time: each step is one percent of the pair's length. Far out they bounce from side to side, so we run again
 # at half the step.
 
@@ -715,20 +697,25 @@ for norms, sizes, shares in (coarse, fine):
     over = (shares >= 0).any(axis=0)
     end = np.where(over, (shares >= 0).argmax(axis=0), len(shares) - 1)  # the record of the end, or the last
     grew.append(np.where(over, np.exp(norms[end, run]), np.inf))
-    half = np.abs(norms - norms[end, run] / 2).argmin(axis=0)
-    whole, later = (
-        (sizes[end, run] - sizes[k, run]) / (norms[end, run] - norms[k, run]) for k in (0 * end, half)
-    )
-    times = [np.median(grew[-1][draw == k]) / forecast[k] for k in range(2)]
-    fewer, less = (whole < c).sum(), (later < whole).sum()
-    print(f"power below c in {fewer} of {len(c)} runs, lower still in the second half in {less};", end=" ")
-    print("the norm grows by the forecast factor times about", *(f"{float(f'{one:.1g}'):g}" for one in times))
-    assert (whole < c).mean() > 0.9, again.format("11.3")
-    assert (later < whole).mean() > 0.8, again.format("11.3")
-    assert (grew[-1] > factor[stalled]).mean() > 0.9, again.format("11.3")
-    assert times[0] > 5 > 2.4 > times[1] > 1.4, again.format("11.3")
-print("medians: c at lead 100, power of the whole stall:", *(f"{np.median(one):.1f}" for one in (c, whole)))
-assert (np.isfinite(grew[0]) == over).all()
+half = np.abs(norms - norms[end, run] / 2).argmin(axis=0)  # of the finer runs
+whole, later = (
+    (sizes[end, run] - sizes[k, run]) / (norms[end, run] - norms[k, run]) for k in (0 * end, half)
+)
+outlast, times = grew[1] > factor[stalled], [np.median(grew[1][draw == k]) / forecast[k] for k in range(2)]
+print(
+    f"stalls over: {over.sum()} of {len(c)}; longer than forecast: {outlast.sum()}; medians, each draw:",
+    end=" ",
+)
+print(*(f"{float(f'{one:.1g}'):g}" for one in times), "times the forecast factor")
+print(f"power of the whole stall below c: {(whole < c).sum()}, lower still in the second half:", end=" ")
+print(
+    (later < whole).sum(), "(medians of c and power: {:.1f}, {:.1f})".format(np.median(c), np.median(whole))
+)
+assert (whole < c).mean() > 0.9, again.format("11.3")
+assert (later < whole).mean() > 0.8, again.format("11.3")
+assert outlast.mean() > 0.9, again.format("11.3")
+assert min(times) > 5, again.format("11.3")
+assert ((grew[0] < np.inf) == over).all()
 assert (abs(np.log(grew[0][over] / grew[1][over])) < np.log(1.5)).all()
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
@@ -737,29 +724,27 @@ for k, needed in enumerate(np.log(factor[stalled])):
     way = 1 - fine[2, :, k] / fine[2, 0, k]
     until = np.argmax(way >= 1) + 1 if (way >= 1).any() else len(way)
     ax.plot(fine[0, :until, k] / needed, way[:until], color=ORANGE, linewidth=1.2, alpha=0.6)
-ax.plot([], [], color=ORANGE, label="measured, 21 runs")
+ax.plot([], [], color=ORANGE, label="measured, 22 runs")
 ax.plot([0, 1], [0, 1], "--", color=BLACK, label="forecast")
 ax.axhline(1, color=BLACK, linestyle=":", linewidth=1)
-ax.set(xlabel="log of the norm's factor / its forecast", ylabel="log share: part of the way", xlim=(0, 4))
+ax.set(xlabel="log of the norm's factor / its forecast", ylabel="log share: part of the way", xlim=(0, 3.3))
 ax.legend(fontsize=9, loc="lower right")
 show(
     fig,
     alt="How much of the way to its goal the log share of the newcomer has made, against the log of the "
-    "norm's factor over the forecast: the dashed forecast goes straight from 0 to 1, and of the 21 "
-    "measured curves 16 come to 1; one goes straight past it and one turns back on the way.",
+    "norm's factor over the forecast: the dashed forecast goes straight from 0 to 1; the measured curves "
+    "set out along it and bend below it, but for one that goes straight past the goal.",
 )
 
 # %% [markdown]
-# **Figure 3.** The 21 stalls, each until it is over (dotted) or the run ends, with the forecast. The straight
-# line past the goal is a stall that one record ends; in the curve that turns back the norm falls for a while.
+# **Figure 3.** The 22 stalls, each until it is over (dotted) or the run ends, with the forecast. The straight
+# line past the goal is a stall that one record ends.
 
 # %% [markdown]
-# Most shares set out along the forecast and then bend below it. The newcomer's power is $c$ only at first:
-# over the whole stall it is lower in all 21 runs, and in the second half lower still in 20.
-#
-# So most stalls outlast the forecast, in these two draws more than eight in ten. By how much depends on the
-# draw: the median is over five times its forecast on ours, about twice on the other. The bounce is not why:
-# at half the step the same stalls end, at norms within a factor of 1.5.
+# The newcomer's power is $c$ only at first: over the whole stall it is lower in all 22 runs, and lower still
+# in the second half in at least 19. So stalls outlast the forecast, in these two draws at least nine in ten, with
+# medians of more than five times the forecast factor. The bounce is not why: at half the step the same
+# stalls end, at norms within a factor of 1.5.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 How many columns does it take?
@@ -769,19 +754,15 @@ show(
 # of 15: nearly full rank?
 #
 # Let $W$ be a solution of rank $r$, in balanced factors $K$ and $Q$ of $r$ columns, and let $N$ comparisons
-# be tight.
-#
-# Change the columns a little, $K \to K (I + \delta H)$ and $Q \to Q (I + \delta H)$ with a
-# symmetric $H$, chosen for each $\delta$ such that $(I + \delta H)^2 = I + \delta H'$ with a fixed $H'$. Then
-# $W$ moves along a line, $W + \delta K H' Q^\top$, and each lead changes by $\delta \langle A_{it}, K H'
-# Q^\top \rangle$.
-#
-# The cost changes by the sum of $\lambda_{it}$ times the change of the lead, over the tight comparisons.
+# be tight. Replace the factors by $K G$ and $Q G$, where $G^2 = I + \delta H$ with a symmetric $H$ and a
+# small $\delta$. Then $W$ becomes $W + \delta K H Q^\top$, and each lead changes by $\delta \langle A_{it}, K
+# H Q^\top \rangle$. The cost changes by the sum of $\lambda_{it}$ times the change of the lead, over the tight
+# comparisons.
 #
 # <details><summary>Why</summary>
 #
-# The change is $\frac\delta2 \mathrm{tr}\,(K^\top K + Q^\top Q) H'$. Put in $K = S Q$ and $Q = S^\top K$:
-# both terms are $\mathrm{tr}\, K^\top S Q\, H' = \langle S, K H' Q^\top \rangle$. And $S$ is the sum of
+# The change is $\frac\delta2 \mathrm{tr}\,(K^\top K + Q^\top Q) H$. Put in $K = S Q$ and $Q = S^\top K$:
+# both terms are $\mathrm{tr}\, K^\top S Q\, H = \langle S, K H Q^\top \rangle$. And $S$ is the sum of
 # $\lambda_{it} A_{it}$. $\square$
 # </details>
 
@@ -790,7 +771,7 @@ show(
 #
 # ★★★ · 15 minutes
 #
-# If there are more unknowns in a symmetric $H'$ than tight comparisons, some $H' \ne 0$ leaves all their
+# If there are more unknowns in a symmetric $H$ than tight comparisons, some $H \ne 0$ leaves all their
 # leads as they are, and with them the cost: $W$ is not the only solution (Barvinok 1995, Pataki 1998).
 # Suppose that it is the only one. Return the largest rank that the count allows. Count also that $W$ lives
 # where $S$ does: its rank is at most $\min(n, d)$. You are given all leads at $W$ (the least is 1 but for
@@ -820,9 +801,9 @@ check("11.4", rank_limit)
 
 # %% [markdown]
 # Against that count we set `svm.certified_rank` (lesson 04), the number of directions in which $S$ can have
-# singular value 1. And is $W_{\mathrm{nuc}}$ the only solution? Every solution is $U H V^\top$ with these
-# directions and a symmetric $H$, and its comparisons with $\lambda_{it} > 0$ are tight. If they determine
-# $H$, it is.
+# singular value 1. And is $W_{\mathrm{nuc}}$ the only solution? Every solution is $U H V^\top$, where $U$ and
+# $V$ hold these directions and $H$ is symmetric, and its comparisons with $\lambda_{it} > 0$ are tight. If they
+# determine $H$, it is.
 
 
 # %%
@@ -903,7 +884,7 @@ short = account[2, 1:].sum(axis=0) + account[1, 2]  # more directions than colum
 for text, one in (("at most 3, m = 3", three), ("at most 3, m = d", full), ("more than m", short)):
     print("directions {}: {} of {}; of those that miss {} come nearer from 10^11 on".format(text, *one))
 assert [*three, *full] == [180, 198, 16, 170, 180, 9]
-assert [*account[2, 1, :2], *short] == [24, 166, 61, 428, 84]
+assert [*account[2, 1, :2], *short[:2]] == [24, 166, 61, 428]
 
 # %% [markdown]
 # Nearly: where $W_{\mathrm{nuc}}$ has at most three directions, 180 of 198 runs with three columns come to
@@ -911,8 +892,7 @@ assert [*account[2, 1, :2], *short] == [24, 166, 61, 428, 84]
 # Two columns do not do: where it has three directions, 24 of 166 come to .99.
 #
 # In all, 61 of 428 do with fewer columns than directions: these leave less than two percent of
-# $\lVert W_{\mathrm{nuc}} \rVert_F^2$ out, as they must (Eckart and Young 1936). Of the other 367, 283 come
-# no nearer, which is not to say that they have stopped (question 2).
+# $\lVert W_{\mathrm{nuc}} \rVert_F^2$ out, as they must (Eckart and Young 1936).
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 3, figsize=(8.8, 3.1), sharey=True)
@@ -970,7 +950,7 @@ widgets.sliders(
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | where they head | $W_{\mathrm{nuc}}$; $W$ alone: $W_{\mathrm{fro}}$ | .98, .99; .84 to the other |
-# | a ridge makes the figure | near $W_{\mathrm{nuc}}$ by step 2,000 | .997; without it .94 |
+# | a ridge makes the figure | near $W_{\mathrm{nuc}}$ by step 2,000 | .997; without it .985 or less |
 # | the norm at rest | from the dual weights of its tokens | to one percent, twelve problems |
 # | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start ($c > 1.15$) |
 # | a bound on the rank of an only solution | $r (r + 1) / 2 \le N$ | held, with one solution, in all 60 |
