@@ -260,7 +260,7 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
 # - *A ridge*: .996 to .997 from step 2,000, in all four rows.
 # - *No ridge, exact*: .985 after 2,000 steps. With $\varepsilon$ in the norm the steps shrink once the
 #   gradient is shorter than $\varepsilon$; from step 500 to 8,000 no $W$ grows by more than 9 percent, and
-#   the mean of these 80 stays at .94.
+#   the mean of these 80 stays near .94.
 # - *No ridge, textbook*: below .9 after 2,000 steps, and lower than after 500.
 #
 # So the published number belongs to the ridge. **Why?** With a ridge a run can rest, where both gradients
@@ -316,10 +316,10 @@ for name, KQ in (("steps of 0.1  ", public), ("steps of 0.003", at_rest)):
     selected = geometry.selected_tokens(h).numpy()
     residual = pair_norm(downhill(KQ, EPS)) / (2 * EPS * pair_norm(KQ))
     op = np.linalg.norm(forces(W, X, z, y, v), 2, axis=(-2, -1))
-    best = (selected == tokens.optimal.numpy()).all(axis=-1).sum()
-    print(f"{name}: cosine {own.mean():.3f}, best tokens in {best} of {trials}", end=", ")
+    agree = (selected == tokens.optimal.numpy()).all(axis=-1).sum()
+    print(f"{name}: cosine {own.mean():.3f}, best tokens in {agree} of {trials}", end=", ")
     print(f"residual up to {residual.max():.2f}, ||S||_op {op.min():.2f} to {op.max():.2f}")
-    assert best == 9
+    assert agree == 9
     assert KQ is at_rest or min(residual.min(), op.min() - 1) > 0.2
 assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 
@@ -406,11 +406,10 @@ assert ((once > 0.1) & (once < 0.01 * pair_norm(public)) & (twice < 0.03 * once)
 assert (mean_op < 1.03).all()
 
 # %% [markdown]
-# Each step is taken back by the next, a **cycle of period two**.
-#
-# Why .997, then? In an exact cycle the two gradients cancel: *on average*, forces balance the ridge. Both
-# sides are the same pair to one percent of its length, so the KKT conditions nearly hold for the mean of the
-# two $S$: its largest singular value is below 1.03.
+# Each step is taken back by the next, a **cycle of period two**. Why .997, then? In an exact cycle the two
+# gradients cancel: *on average*, forces balance the ridge. Both sides are the same pair to one percent of its
+# length, so the KKT conditions nearly hold for the mean of the two $S$: its largest singular value is below
+# 1.03.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.2: Rest or cycle?
@@ -446,8 +445,9 @@ check("11.2", rest_or_cycle)
 # Now the runs. Their curvatures need no second derivatives. The force of a comparison falls by a factor $e$
 # per unit of its lead: its stiffness is its force. With the lead's gradient in $(K, Q)$, $a_{it} = (A_{it} Q,
 # A_{it}^\top K)$, the Hessian at rest is nearly the sum of $\text{force}_{it}\, a_{it} a_{it}^\top$. From it
-# we predict $\eta^*$ of each problem, and go on with steps ten percent shorter and longer than that. (In a
-# cycle, however small, each gradient points against the one before.)
+# we predict $\eta^*$ of each problem, and go on with steps ten percent shorter and longer than that. By the
+# exercise the gradients (root mean square of the two factors) vanish with the shorter ones, and with the
+# longer ones keep the length $1.1\, \varepsilon - \varepsilon$.
 
 # %%
 K, Q = at_rest[:, :, None, None]
@@ -459,20 +459,27 @@ rows = (np.sqrt(force)[..., None, None] * a).reshape(trials, 48, -1)
 curvatures = np.linalg.eigvalsh(rows @ np.swapaxes(rows, 1, 2))  # those of the sum that are not zero
 eta_star, expected = np.array([rest_or_cycle(h[h > 0], 0.1, EPS) for h in curvatures]).T
 
-rests = {}
-for part in (0.9, 1.1):
-    before, after = descend(public, 2001, 1, part * eta_star[:, None, None], EPS)[-2:]
-    rests[part] = ((downhill(before, EPS) * downhill(after, EPS)).sum(axis=(0, 2, 3)) > 0).sum()
-ratio = np.sqrt((np.linalg.norm(downhill(public, EPS), axis=(-2, -1)) ** 2).mean(axis=0)) / expected
-print(f"eta* from {eta_star.min():.4f} to {eta_star.max():.4f}; at rest with steps of 0.9 eta*:", end=" ")
-print(f"{rests[0.9]} of {trials}, of 1.1 eta*: {rests[1.1]}")
+
+def left(KQ):
+    """Length of the gradients, root mean square of the two factors."""
+    return pair_norm(downhill(KQ, EPS)) / np.sqrt(2)
+
+
+below, above = (
+    left(descend(public, 2000, 2000, part * eta_star[:, None, None], EPS)[0]) / EPS for part in (0.9, 1.1)
+)
+ratio = left(public) / expected
+print(f"eta* from {eta_star.min():.4f} to {eta_star.max():.4f}; gradients over eps, with steps of", end=" ")
+print(f"0.9 eta*: up to {below.max():.2f}; 1.1 eta*: {above.min():.2f} to {above.max():.2f}")
 print(f"gradients in the cycle of 0.1, measured / predicted: {ratio.min():.2f} to {ratio.max():.2f}")
-assert rests == {0.9: trials, 1.1: 0}, again.format("11.2")
+assert (below < 0.03).all(), again.format("11.2")
+assert ((above > 0.08) & (above < 0.12)).all(), again.format("11.2")
 assert ((ratio > 0.8) & (ratio < 0.96)).all(), again.format("11.2")
 assert 2 / eta_star.max() > 40 * 4  # the sum leaves out what ridge and product add: at most 4 eps
 
 # %% [markdown]
-# The curvature at rest foretells each run: with 0.9 of its $\eta^*$ it rests, with 1.1 it cycles.
+# So the curvature at rest foretells each of the twelve runs: with 0.9 of its $\eta^*$ it comes to rest, with
+# 1.1 it cycles.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 Why descent lags
@@ -837,13 +844,12 @@ print(f"one solution only: {only.sum()} of {len(only)}, with our twelve")
 assert only.all()
 
 ranks = measured("11.ranks").load()  # 40 problems in each of the paper's 40 cells
-gaps = {"1e-3": "loose", "1e-5": "middle", "1e-7": "tight"}
 cell = ranks.sel(n_T="15, 5", d=15)
+loose, close, certified = (float(cell[name].mean()) for name in ("loose", "tight", "certified"))
 print("n = d = 15, T = 5, mean rank: singular values above 1e-7, the solver stopped at a relative gap of")
-print("   ", ", ".join(f"{gap}: {float(cell[name].mean()):.2f}" for gap, name in gaps.items()), end="; ")
-print(f"certified: {float(cell.certified.mean()):.2f};  of W_fro: {float(cell.frobenius.mean()):.2f}")
-assert 12.3 < float(cell.loose.mean()) < 12.5
-assert float(cell.tight.mean()) == float(cell.certified.mean()) < 4.7
+print(f"    1e-3: {loose:.2f}, 1e-7: {close:.2f}; certified: {certified:.2f}")
+assert 12.3 < loose < 12.5
+assert close == certified < 4.7
 
 # %% [markdown]
 # The nuclear SVM has a *low* rank, in each of the 60 problems below the count, and one solution, as in our
@@ -978,7 +984,8 @@ progress("11")
 #   weights of its tokens give its norm, to one percent.
 # - Without the ridge, descent stalls short of a direction, whose share of $W$ grows like the norm to the
 #   power $c - 1$ at first, $c$ being what $S$ has along it, and to less as $c$ falls.
-# - $W_{\mathrm{nuc}}$ has a low rank. As many columns are nearly enough; with fewer, few runs arrive.
+# - $W_{\mathrm{nuc}}$ has a low rank. Three columns serve nearly as well as $d$ where it has at most three
+#   directions; with fewer columns than directions, few runs arrive.
 #
 # All is measured on random tokens: the newcomer and its stall, the rest and the cycle at one size, the figure
 # and the columns at two. The newcomer's law, the length at rest and the cycle are arguments and measurements
