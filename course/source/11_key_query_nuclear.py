@@ -216,7 +216,7 @@ show(
 #
 # It is about *global* minimisers and the *best* tokens. For descent, and the tokens that descent selects, the
 # paper shows a figure: the mean cosine of $(K, Q)$ with their $W_{\mathrm{nuc}}$ rises to .997 within 2,000
-# steps. Our run of section 11.1 made the same steps and has less. Who is right?
+# steps. Our run of section 11.1 made the same steps and has less. Why?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.3 The published figure, and what makes it
@@ -263,8 +263,7 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
 #   the mean of these 80 stays near .94.
 # - *No ridge, textbook*: below .9 after 2,000 steps, and lower than after 500.
 #
-# So the published number belongs to the ridge. **Why?** With a ridge a run can rest, where both gradients
-# vanish:
+# So the published number belongs to the ridge. With a ridge a run can rest, where both gradients vanish:
 #
 # $$M Q = 2 \varepsilon K, \qquad M^\top K = 2 \varepsilon Q .$$
 #
@@ -325,8 +324,7 @@ assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 
 # %% [markdown]
 # Now it rests: forces and ridge balance, and no direction is missing. (In three of the twelve problems it
-# selects other tokens than the best, which are the theorem's: .997 is the cosine with the SVM of the tokens
-# *that it selected*.)
+# selects other tokens than the best: .997 is the cosine with the SVM of its own.)
 #
 # The force of each comparison in $M$ is $\frac1n |\ell'(u_i)|\, s_{it}\, (\gamma_{i\alpha_i} -
 # \gamma_{it})$, where $s_{it} \approx e^{-\Delta_{it}}$ falls with the lead $\Delta_{it}$, and $u_i \approx
@@ -460,20 +458,20 @@ curvatures = np.linalg.eigvalsh(rows @ np.swapaxes(rows, 1, 2))  # those of the 
 eta_star, expected = np.array([rest_or_cycle(h[h > 0], 0.1, EPS) for h in curvatures]).T
 
 
-def left(KQ):
+def rms(KQ):
     """Length of the gradients, root mean square of the two factors."""
     return pair_norm(downhill(KQ, EPS)) / np.sqrt(2)
 
 
 below, above = (
-    left(descend(public, 2000, 2000, part * eta_star[:, None, None], EPS)[0]) / EPS for part in (0.9, 1.1)
+    rms(descend(public, 2000, 2000, part * eta_star[:, None, None], EPS)[0]) / EPS for part in (0.9, 1.1)
 )
-ratio = left(public) / expected
+ratio = rms(public) / expected
 print(f"eta* from {eta_star.min():.4f} to {eta_star.max():.4f}; gradients over eps, with steps of", end=" ")
 print(f"0.9 eta*: up to {below.max():.2f}; 1.1 eta*: {above.min():.2f} to {above.max():.2f}")
 print(f"gradients in the cycle of 0.1, measured / predicted: {ratio.min():.2f} to {ratio.max():.2f}")
 assert (below < 0.03).all(), again.format("11.2")
-assert ((above > 0.08) & (above < 0.12)).all(), again.format("11.2")
+assert ((above > 0.07) & (above < 0.13)).all(), again.format("11.2")
 assert ((ratio > 0.8) & (ratio < 0.96)).all(), again.format("11.2")
 assert 2 / eta_star.max() > 40 * 4  # the sum leaves out what ridge and product add: at most 4 eps
 
@@ -947,7 +945,6 @@ widgets.sliders(
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | where they head | $W_{\mathrm{nuc}}$; $W$ alone: $W_{\mathrm{fro}}$ | .98, .99; .84 to the other |
 # | a ridge makes the figure | near $W_{\mathrm{nuc}}$ by step 2,000 | .997; without it .985 or less |
 # | the norm at rest | from the dual weights of its tokens | to one percent, twelve problems |
 # | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start ($c > 1.15$) |
