@@ -396,8 +396,8 @@ assert 2 * EPS * lengths.max() < 1.2e-13  # what the ridge adds to the loss
 # %%
 across, back = descend(public, 2, every=1, ridge=EPS)
 once, twice = pair_norm(across - public), pair_norm(back - public)
-mean_S = sum(forces(product(KQ), X, z, y, v) for KQ in (public, across)) / 2
-mean_op = np.linalg.norm(mean_S, 2, axis=(-2, -1))
+sides = torch.tensor(np.stack([product(public), product(across)]))
+mean_op = torch.linalg.matrix_norm(flow.forces(sides, tokens).mean(0), 2)  # the library's S
 print(f"a step moves it by {once.min():.2f} to {once.max():.2f}, two by at most 3 percent of that", end="; ")
 print("mean S of both sides: ||S||_op below 1.03")
 assert ((once > 0.1) & (once < 0.01 * pair_norm(public)) & (twice < 0.03 * once)).all()
