@@ -48,43 +48,57 @@ def longer(d, lead, *, trials, seed):
     return {"wrong": wrong, "still": still}
 
 
-def above(data, s, out):
-    """The height H of the loser with most attention minus the optimal token's, the least of `out` (trials,).
+def above(data, s, k, i, out):
+    """H, (m,): how far the loser with most attention stands above the optimal token in sequence i of trial k.
 
-    In the SVM of all sequences but `out`, (trials, n) bool, whose margin is 1; losers that share a sequence's
-    attention s, (trials, n, T), are level there. inf where `out` is empty.
+    In the SVM of all sequences of the trial but this one and `out`, (trials, n) bool, whose margin is 1;
+    losers that share the sequence's attention s, (m, T), are level there. k, i (m,): integers.
     """
-    query = data.tokens[..., -1]
-    tokens = torch.where(out[..., None], query[..., None], data.tokens)  # which asks for nothing
-    target = torch.where(out, data.following.gather(-1, query), data.target)
-    others = vocabulary.NextTokens(data.embeddings, data.following, tokens, target)
+    out = out[k]
+    out[torch.arange(len(k)), i] = True
+    E, following, tokens, target = data.embeddings[k], data.following[k], data.tokens[k], data.target[k]
+    query = tokens[..., -1]
+    others = vocabulary.NextTokens(  # in place of those left out, sequences that ask for nothing
+        E,
+        following,
+        torch.where(out[..., None], query[..., None], tokens),
+        torch.where(out, following.gather(-1, query), target),
+    )
     asked = vocabulary.priorities(others)
-    tied, losers = torch.zeros_like(asked), s * ~data.optimal
-    for trial, i in out.nonzero().tolist():
-        share = data.tokens[trial, i, losers[trial, i] > 0.05]
-        tied[trial, query[trial, i], share[:1], share[1:]] = share[:1] != share[1:]
-    W = svm.solve(svm.order_problem(data.embeddings, asked, tied)).value
-    h = (data.X @ (data.z @ W.mT)[..., None])[..., 0]
+    optimal, tied = data.optimal[k, i], torch.zeros_like(asked)
+    losers = s * ~optimal
+    for row, one in enumerate(i.tolist()):
+        share = tokens[row, one, losers[row] > 0.05]
+        tied[row, query[row, one], share[:1], share[1:]] = share[:1] != share[1:]
+    W = svm.solve(svm.order_problem(E, asked, tied)).value
+    h = (data.X[k, i] @ (W @ data.z[k, i][..., None]))[..., 0]
     height = h.gather(-1, losers.argmax(-1, keepdim=True))[..., 0]
-    lead = height - h.masked_fill(~data.optimal, -torch.inf).amax(-1)
-    return lead.masked_fill(~out, torch.inf).amin(-1).to(torch.float32)
+    return height - h.masked_fill(~optimal, -torch.inf).amax(-1)
 
 
 def silent(n, lead, *, trials, seed):
-    """H of the wrong sequences after 400 steps, unit vectors, and of a right one, drawn at random.
+    """H of sequences in which a loser once had over .9 of attention, unit vectors, 400 steps: (trials,) each.
 
-    For n = 60 the data sets of `longer`. Right ones count if they hold a loser.
+    How many ended wrong ("trapped") and how many right ("freed"), with H below, at and above 1.
     """
-    data, model = trained(n, 5, None, 10, lead, 400, trials=trials, seed=seed)
-    wrong, s = off(data, model), model.attention(data)
-    chance = torch.rand(trials, n, generator=torch.Generator().manual_seed(seed))
-    drawn = (chance * (~wrong & ~data.optimal.all(-1))).argmax(-1)
-    one = torch.arange(n) == drawn[:, None]
-    return {
-        "wrong": wrong.sum(-1).to(torch.int16),
-        "above": above(data, s, wrong),
-        "above_right": above(data, s, one),
-    }
+    data, _ = vocabulary.next_tokens(n, 5, V, None, 10, trials=trials, seed=seed)
+    W_ov = svm.solve(svm.next_problem(data.embeddings, data.following)).value
+    model, taken = next_token.NextTokenTransformer(V, V, trials, W_ov=lead * W_ov), 0
+    then, held = torch.zeros(*data.tokens.shape, dtype=W_ov.dtype), torch.zeros(trials, n, dtype=torch.bool)
+    for step in (3, 5, 8, 12, 16, 20, 30, 40, 60, 80, 120, 200, 400):
+        how = {"schedule": lambda j, since=taken: train.growing(since + j)}
+        next_token.descend(model, data, step - taken, **how)
+        taken, s = step, model.attention(data).detach()
+        new = ((s * ~data.optimal).amax(-1) > 0.9) & ~held
+        then, held = torch.where(new[..., None], s, then), held | new
+    wrong, found = off(data, model), {}
+    for name, which, seen in (("trapped", wrong, s), ("freed", held & ~wrong, then)):
+        k, i = which.nonzero().T
+        H = above(data, seen[k, i], k, i, wrong) if len(k) else torch.zeros(0)
+        level = (H - 1).abs() < 1e-3
+        for kind, part in (("below", ~level & (H < 1)), ("at", level), ("above", ~level & (H > 1))):
+            found[f"{name}_{kind}"] = torch.bincount(k[part], minlength=trials).to(torch.int16)
+    return found
 
 
 def general(n, T, tokens, d, *, trials, seed) -> vocabulary.NextTokens:
@@ -196,24 +210,22 @@ MEASURED = [
     ),
     Measured(
         "16.longer",
-        "Of these, how many are there still after ten times as many steps.",
+        "On other data sets: how many of these are there still after ten times as many steps.",
         longer,
         {"d": [0, 20], "lead": [0.25, 1.0, 2.0]},
         trials=30,
         batch=30,
         seed=1,
-        paired=("d", "lead"),
         minutes=2,
     ),
     Measured(
         "16.silent",
-        "With unit vectors: how high wrong tokens stand above right ones in the SVM of the other sequences.",
+        "Sequences once on a wrong token: how high it stands in the SVM of the others, and which come right.",
         silent,
         {"n": [60, 100], "lead": [0.25, 1.0, 2.0]},
-        trials=30,
+        trials=60,
         batch=30,
         seed=1,
-        paired=("n", "lead"),
         minutes=1,
     ),
     Measured(
