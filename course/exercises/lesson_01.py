@@ -482,7 +482,7 @@ CREEP = [
 
 
 def speeds(rows, lam, others):
-    """E = min(C, next - 1, 1), C = sum_i lam_i c_i^2, and the step: off the line
+    """E = min(C, next - 1, 1), C = sum_i lam_i c_i^2, and the step: off the track
     ds / d log t = -C s + k t^(1 - next) + m / t, and one normalised step takes s to (1 - eta mu C) s."""
     w_hat = lam @ rows
     c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
@@ -575,8 +575,8 @@ SPEEDS = [
     ),
     Misconception(
         _speeds(step=lambda C, **_: 2 / C),
-        "E is right. The normalised step is the pull over its length, and the pull on the line is w_hat / t, "
-        "of length 1 / (mu t).",
+        "E is right. The normalised step is the pull over its length, and the pull on the track is w_hat / "
+        "t, of length 1 / (mu t).",
     ),
     Misconception(
         _speeds(step=lambda C, mu, **_: 2 * mu / C),
@@ -590,7 +590,7 @@ SPEEDS = [
     Misconception(
         _speeds(exponent=lambda C, mu, **_: C * mu**2),
         "The step is right. In C, the weights are the lam_i themselves, not divided by their sum: on the "
-        "line support vector i adds lam_i / t times y_i x_i.",
+        "track support vector i adds lam_i / t times y_i x_i.",
     ),
     Misconception(
         _speeds(lambda lam, c, **_: lam @ np.abs(c), lambda lam, c, mu, **_: 2 / (mu * (lam @ np.abs(c)))),
@@ -625,7 +625,7 @@ SPEEDS = [
     ),
     Misconception(
         _speeds(lambda c, **_: c @ c, lambda c, mu, **_: 2 / (mu * (c @ c))),
-        "The lam_i are missing in C: on the line support vector i adds lam_i / t times y_i x_i.",
+        "The lam_i are missing in C: on the track support vector i adds lam_i / t times y_i x_i.",
     ),
 ]
 

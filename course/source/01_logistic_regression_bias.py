@@ -7,15 +7,15 @@
 #
 # **The question: which line does gradient descent choose, and how long does it take?**
 #
-# Attention chooses tokens in the same way (lesson 06). The answer in short: descent turns to the line
+# Lesson 06 asks the same of attention and its tokens. The answer in short: descent turns to the line
 # with the widest margin. Its loss falls like $1/t$, but the angle that is left only like $1/\log t$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
 # - run gradient descent on the logistic loss and say where its direction ends;
-# - predict, for large $t$, its loss, the slope of its norm and, in most cases, the line it ends on, and from
-#   when on the last can be trusted;
+# - predict, from $w = 0$ and for large $t$, its loss, the slope of its norm and, in most cases, the track its
+#   weights end on, and from when on these can be trusted;
 # - explain why one degree of accuracy costs about $10^{18}$ plain steps, and 17 well-chosen normalised ones;
 # - derive how fast a run gets where you predict, and how long a normalised step may be.
 #
@@ -223,12 +223,13 @@ show(
 # > **Theorem** (Soudry, Hoffer, Nacson, Gunasekar & Srebro 2018, Theorems 3 to 5, for the logistic loss).
 # > *Let some $w$ have all $y_i\, w \cdot x_i > 0$, and let $\eta < 8 n / \lVert X \rVert^2$, with
 # > $\lVert X \rVert$ the largest singular value of the matrix of points, so that each step lowers the loss.
-# > From any start $w_0$ the loss is $L(w_t) = O(1/t)$, and*
+# > Then from any start $w_0$*
 # >
 # > $$w_t / \lVert w_t \rVert \;\to\; \hat w / \lVert \hat w \rVert .$$
 # >
 # > *Here $\hat w$ is the shortest $w$ with $y_i\, w \cdot x_i \ge 1$ for all $i$. For almost all data sets,
-# > moreover, $w_t = \hat w \log t + \text{(a bounded vector)}$, so that the direction is $O(1/\log t)$ away.*
+# > moreover, $L(w_t) = O(1/t)$ and $w_t = \hat w \log t + \text{(a bounded vector)}$, so that the direction
+# > is $O(1/\log t)$ away.*
 #
 # The vector $\hat w$ is the **hard-margin support vector machine** (SVM). It is the direction of largest
 # margin, scaled so that the nearest points have $u_i = 1$; therefore $\lVert \hat w \rVert = 1 / \hat\mu$,
@@ -385,7 +386,8 @@ show(
 # $$\lambda_i = \frac{\eta}{n}\, e^{-y_i x_i \cdot \tilde w} \qquad \text{for each } i \in \mathcal S .$$
 #
 # By Theorem 4 of the paper the bounded vector does converge to this $\tilde w$, from every start, if the
-# support vectors with $\lambda_i > 0$ span the space. The logarithm makes the condition linear.
+# support vectors are a basis of the space and all $\lambda_i > 0$. The logarithm makes the condition linear.
+# Call $\hat w \log t + \tilde w$, a straight line in the space of weights, the **track**.
 
 
 # %%
@@ -529,7 +531,7 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Left: the plane of weights. Both descents end on one line (grey) parallel to $\hat w$
+# **Figure 4.** Left: the plane of weights. Both descents end on the track (grey), parallel to $\hat w$
 # (dashed), at distance $\lVert r \rVert$. Right: the angle left over, measured (dots) and predicted (dashed).
 
 # %%
@@ -544,16 +546,16 @@ assert np.abs(seen - predicted_turns).max() < 0.3, "see exercise 01.2"
 # %% [markdown]
 # For small steps both follow the same curve; only the speed along it differs. After $t$ steps of length
 # $\eta$ the norm is about $\eta t$ instead of $\lVert \hat w \rVert \log t$, so the angle, once the run is on
-# its line, is about $\lVert r \rVert / (\eta t)$ in radians.
+# the track, is about $\lVert r \rVert / (\eta t)$ in radians.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 1.7 The way to the line
+# ## 1.7 The way to the track
 #
-# How fast does a run come to its line, and how long may a normalised step be?
+# How fast does a run come to the track, and how long may a normalised step be?
 #
-# Let $w_t$ be off the line by a small displacement across $\hat w$: in the plane, a number $s$. Write $c_i$
-# for the part of $y_i x_i$ across $\hat w$. On the line each support vector adds $\frac{\lambda_i}{t}\, y_i
-# x_i$ to $dw/dt$, and the parts across cancel, $\sum_i \lambda_i c_i = 0$.
+# Let $w_t$ be off the track by a small displacement across $\hat w$: in the plane, a number $s$. Write $c_i$
+# for the part of $y_i x_i$ across $\hat w$, counted the same way. On the track each support vector adds
+# $\frac{\lambda_i}{t}\, y_i x_i$ to $dw/dt$, and the parts across cancel, $\sum_i \lambda_i c_i = 0$.
 #
 # Off it, each $e^{-u_i}$ is multiplied by $e^{-c_i s}$. Now they do not cancel, and this **pulls** the run
 # back.
@@ -571,7 +573,7 @@ assert np.abs(seen - predicted_turns).max() < 0.3, "see exercise 01.2"
 #
 # For small $s$, return two numbers.
 #
-# - $E$: *plain* descent, as a flow $dw/dt = -\eta \nabla L$, comes to its line like $s \sim t^{-E}$. Find
+# - $E$: *plain* descent, as a flow $dw/dt = -\eta \nabla L$, comes to the track like $s \sim t^{-E}$. Find
 #   this exponent when the pull and both pushes act.
 # - The longest step: far out, where no push is left, a *normalised* step of length $\eta$ turns $s$ into a
 #   smaller number (in size) only if $\eta$ is below this.
@@ -591,7 +593,7 @@ assert np.abs(seen - predicted_turns).max() < 0.3, "see exercise 01.2"
 #
 # <details><summary>Hint: the step</summary>
 #
-# The same pull, divided by the length of the whole. On the line, how long is $\sum_i \lambda_i\, y_i
+# The same pull, divided by the length of the whole. On the track, how long is $\sum_i \lambda_i\, y_i
 # x_i$? The step multiplies $s$ by a factor: overshooting is harmless down to the factor $-1$.
 # </details>
 
@@ -614,7 +616,7 @@ check("01.5", speeds)
 # %% [markdown]
 # So $ds / d\log t = -C s + b_1\, t^{-(\text{next} - 1)} + b_2\, t^{-1}$ with $C = \sum_i \lambda_i c_i^2$ and
 # some constants $b_1$ and $b_2$, and $s$ is a sum of multiples of $t^{-C}$ and of these two powers. Where
-# none of the three is zero and no two powers are equal, the slowest decides:
+# none of the three is zero ($b_2$ is for equal $\lambda_i$) and no two powers are equal, the slowest decides:
 #
 # $$s \;\sim\; t^{-E}, \qquad E = \min(C,\ \text{next} - 1,\ 1) .$$
 #
@@ -652,7 +654,7 @@ unit, decades = w_hat / np.linalg.norm(w_hat), np.array([*range(2, 11), 17.9])
 far = flow(signed, np.zeros(2), decades, eta)
 s = np.abs((far - w_tilde) @ [unit[1], -unit[0]])
 exponents = -np.diff(np.log10(s[:-1]))  # of each decade
-print(f"the distance from the line falls like t^-E, E = {E:.3f}; from 10^5 on", exponents[3:].round(2))
+print(f"the distance from the track falls like t^-E, E = {E:.3f}; from 10^5 on", exponents[3:].round(2))
 print(f"angle left at t = 10^17.9: {angle(far[-1]):.2f} degrees")
 moves = angle(np.array([-logistic_gradient(W[times.index(t)], X, y) for t in (1000, 10_000, 100_000)]))
 print("descent at t = 10^3, 10^4, 10^5: the step is", *moves.round(2), f"degrees off, w {angle(W[-1]):.2f}")
@@ -678,22 +680,26 @@ for c_1, c_2, *third in ((1, -0.8, 1.3, 0.5), (2, -1, 3, 0.5)):
     assert abs(fell - E_3) < 0.005, "see exercise 01.5"
 
 # %% [markdown]
-# Now the normalised step. Which comes within one degree first, $\eta = 3.5$ or $\eta = 100$?
+# Now the normalised step. Which comes within one degree first, $\eta = 3.5$ or $\eta = 100$? And which is
+# the first to stay there?
 
 # %%
-print("   eta   settles   steps until below 1 degree for good   ||r|| / (eta theta)")
-needed, stands = {}, {}
+print("   eta   settles   below 1 degree at step   for good from   ||r|| / (eta theta)")
+reached, needed, stands = {}, {}, {}
 for length in (0.5, 3, 3.5, 4, 100):
     path = descend(lambda w, s=length: normalized_step(w, X, y, s), np.zeros(2), range(1, 1001))
+    reached[length] = 1 + int(np.argmax(angle(path) < 1))
     needed[length] = 2 + int(np.flatnonzero(angle(path) >= 1)[-1])
     stands[length] = (path - w_tilde) @ [-unit[1], unit[0]]
     settles = np.abs(stands[length][-1] - stands[length][-2]) < 1e-6
-    print(f"{length:6}   {settles!s:7} {needed[length]:20} {r / length / np.radians(1):29.1f}")
+    counts = f"{reached[length]:23} {needed[length]:15} {r / length / np.radians(1):21.1f}"
+    print(f"{length:6}   {settles!s:7} {counts}")
     assert settles == (length < limit), "see exercise 01.5"
     assert 0.75 < np.linalg.norm(path[-1]) / (1000 * length) < 1.001
     assert settles or np.abs(stands[length]).max() < length
 print(f"predicted: steps settle up to {limit:.2f}")
-assert [needed[length] for length in (0.5, 3.5, 4, 100)] == [110, 17, 21, 56]
+assert [reached[length] for length in (0.5, 3.5, 4, 100)] == [110, 15, 11, 6], "see exercise 01.1"
+assert [needed[length] for length in (0.5, 3.5, 4, 100)] == [110, 17, 21, 56], "see exercise 01.1"
 factors = [stands[length][29] / stands[length][28] for length in (0.5, 3)]  # of s, in the thirtieth step
 assert np.allclose(factors, [1 - 2 * length / limit for length in (0.5, 3)], atol=0.02), "see exercise 01.5"
 
@@ -702,29 +708,30 @@ fig, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.3), width_ratios=[1, 1.2
 t, style = 10.0 ** decades[:-1], {"color": COLORS["blue"]}
 left.loglog(t, s[:-1], "o", markersize=6, label="twelve points, $E = 0.8$", **style)
 left.loglog(t, s[-2] * (t / t[-1]) ** -E, "--", linewidth=1.5, **style)
-left.set(xlabel="time $t$ of the flow", ylabel="distance from the line", ylim=(1e-8, 30))
+left.set(xlabel="time $t$ of the flow", ylabel="distance from the track", ylim=(1e-8, 30))
 left.set(xticks=[1e2, 1e4, 1e6, 1e8, 1e10], yticks=[1e-6, 1e-3, 1])
 left.legend(fontsize=10, loc="upper right")
 for size, color, style in ((4, "vermillion", "s-"), (3, "blue", "o-"), (0.5, "green", "^-")):
     spots = {"color": COLORS[color], "markersize": 4, "linewidth": 1, "label": rf"$\eta$ = {size}"}
     right.plot(range(1, 31), stands[size][:30], style, **spots)
 right.axhline(0, color=COLORS["black"], linestyle="--", linewidth=1)
-right.set(xlabel="normalised step", ylabel="place across the line", ylim=(-1.8, 0.8))
+right.set(xlabel="normalised step", ylabel="$s$", ylim=(-1.8, 0.8))
 right.legend(fontsize=10, loc="lower right", ncols=3)
 show(
     fig,
     alt="Left: from 10^4 on the distance falls along a straight dashed line. Right: steps of "
-    "0.5 end on one side of the line, steps of 3 come to and fro and closer, steps of 4 jump to and fro.",
+    "0.5 end on one side of the track, steps of 3 come to and fro and closer, steps of 4 jump to and fro.",
 )
 
 # %% [markdown]
-# **Figure 5.** Left: the flow's distance from its line (dots) and $t^{-E}$ (dashed, through the last dot).
-# Right: where normalised steps stand across the line (dashed).
+# **Figure 5.** Left: the flow's distance from the track (dots) and $t^{-E}$ (dashed, through the last dot).
+# Right: the place $s$ of normalised steps across the track (dashed).
 
 # %% [markdown]
-# Near the line a step multiplies $s$ by $1 - \hat\mu\, C\, \eta$: by 0.72 for $\eta = 0.5$, by $-0.70$ for 3,
-# by less than $-1$ for 4. Steps too long jump to and fro across the line, here never farther from it than a
-# step. The norm grows all the same, so their direction, too, tends to $\hat w$.
+# Near the track a step multiplies $s$ by $1 - \hat\mu\, C\, \eta$: by 0.72 for $\eta = 0.5$, by $-0.70$ for
+# 3, by less than $-1$ for 4. Steps too long jump to and fro across the track, here never farther from it than
+# a step. So 100 passes within a degree first, and 3.5 stays first. The norm grows all the same, so the
+# direction of long steps, too, tends to $\hat w$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.8 The same on data that nobody chose
@@ -748,59 +755,59 @@ for name in ("GD", "NGD"):
 assert (8 * 20 / torch.linalg.matrix_norm(many.X, 2) ** 2 > 0.5).all()  # the theorem's bound on eta
 
 # %% [markdown]
-# What holds the direction up is the creep $\lVert r \rVert$, so measure by it: the distance $s$ from the
-# predicted line, over $\lVert r \rVert$, in the 68 sets with two support vectors. (With one, no line is
-# singled out.) It falls like $t^{-E}$, but counted from when? On the line $e^{-u_i} = n \lambda_i / (\eta t)$
-# must be small. As $\sum_i \lambda_i = \hat w \cdot \hat w = 1/\hat\mu^2$, they add up to $t_0 / t$ with
-# $t_0 = n / (\eta\, \hat\mu^2)$: count from $t_0$.
+# Take the sets with two support vectors. (One singles out no track.) What is left of $\lVert r \rVert$ falls
+# like $|s| \sim t^{-E}$, but counted from when? On the track $e^{-u_i} = n \lambda_i / (\eta t)$ must be small.
+# As $\sum_i \lambda_i = \hat w \cdot \hat w = 1/\hat\mu^2$, they add up to $t_0 / t$ with $t_0 = n / (\eta\,
+# \hat\mu^2)$: count from $t_0$.
 #
-# Call the line *right* when less than a quarter is left. If $s / \lVert r \rVert$ were $(t/t_0)^{-E}$, a
-# tenth would be left at $t_0\, 10^{1/E}$. **Predict before you run on**: in how many sets is the line right
-# at their own $t_0\, 10^{1/E}$? And at $t_0\, 10^{2/E}$ and $t_0\, 10^{3/E}$?
+# If $|s| / \lVert r \rVert$ were $(t/t_0)^{-E}$, a tenth would be left after $1/E$ decades. Call the track
+# *reached* when less than a quarter is. **Guess before you run on**: in how many sets is it reached after $1/E$
+# of their own decades, $2/E$, $3/E$? In how many do normalised steps settle at 0.9 of your limit, at 1.1?
 
 # %%
 w_hats, A = solution.value.numpy(), (many.y[..., None] * many.X).numpy()
-held = (A @ w_hats[..., None])[..., 0] < 1 + 1e-6  # the support vectors
-pairs = np.flatnonzero(held.sum(axis=1) == 2)
-A, w_hats, held = A[pairs], w_hats[pairs], held[pairs]
 mus = 1 / np.linalg.norm(w_hats, axis=1)
 across = np.stack([-w_hats[:, 1], w_hats[:, 0]], axis=1) * mus[:, None]
-exponent, C, creeps = np.ones((3, len(pairs)))
-for k in range(len(pairs)):
-    rows_k, others = A[k, held[k]], A[k, ~held[k]]
-    lam_k = np.linalg.solve(rows_k.T, w_hats[k])
-    exponent[k], longest = speeds(rows_k, lam_k, others)
-    C[k] = 2 / (mus[k] * longest)
-    creeps[k] = offset(rows_k, lam_k, 0.5, 20) @ across[k]  # r, with a sign
-
 log10_t0 = np.log10(20 / (0.5 * mus**2))
-fast = exponent > 0.02  # the other sets would take over 100 decades
-decades = np.array([[1], [2], [3]]) / exponent[fast]  # each set's own
-print(f"E, median {np.median(exponent):.2f}; the {fast.sum()} sets with E > 0.02:")
-print("                  right after 1/E decades   after 2/E   after 3/E")
-for name, since in (("1", 0), ("t_0", log10_t0[fast])):
-    ends = flow(A[fast], np.zeros((fast.sum(), 2)), since + decades, 0.5, h=0.1)
-    missing = np.abs((ends * across[fast]).sum(axis=2) / creeps[fast] - 1)  # s / ||r||, (3, sets)
-    right = (missing < 0.25).sum(axis=1)
-    print(f"counted from {name:3} {right[0]:25d} {right[1]:11d} {right[2]:11d}")
-    assert tuple(right[:2]) == ((22, 50) if name == "1" else (45, 59)), "see exercise 01.5"
-assert right[2] == 59
-close = np.abs(np.log10(missing[1] / missing[2]) - 1) < 0.25  # measured exponent / E, from 2/E to 3/E
-by_C = np.isclose(exponent, C)[fast]
-for name, of in (("C", by_C), ("next - 1", ~by_C)):
-    print(f"E = {name}: in {of.sum()} sets; measured from 2/E to 3/E, within a quarter in {close[of].sum()}")
-assert (by_C.sum(), close[by_C].sum(), close[~by_C].sum()) == (21, 20, 34), "see exercise 01.5"
-assert round(np.median(exponent), 2) == 0.14, "see exercise 01.5"
-assert exponent[fast].max() < 1  # so that "next - 1" is what decides where C does not
+held = (A @ w_hats[..., None])[..., 0] < 1 + 1e-6  # the support vectors
+kept = []
+for k in np.flatnonzero(held.sum(axis=1) == 2):
+    lam_k = np.linalg.solve(A[k, held[k]].T, w_hats[k])
+    E_k, limit_k = speeds(A[k, held[k]], lam_k, A[k, ~held[k]])
+    kept.append((k, E_k, limit_k, offset(A[k, held[k]], lam_k, 0.5, 20) @ across[k]))  # r, with a sign
+pairs, exponent, limits, creeps = np.transpose([row for row in kept if row[1] > 0.02])
+pairs = pairs.astype(int)
+print(f"{len(kept)} sets with two support vectors, E of median {np.median([row[1] for row in kept]):.2f}")
+
+decades = log10_t0[pairs] + np.arange(0, 3.25, 0.25)[:, None] / exponent  # each set's own
+ends = flow(A[pairs], np.zeros((len(pairs), 2)), decades, 0.5, h=0.1)
+off_track = (ends * across[pairs]).sum(axis=2) / creeps - 1  # s / r
+missing = np.abs(off_track[[4, 8, 12]])
+reached = (missing < 0.25).sum(axis=1)
+print(f"the {len(pairs)} with E > 0.02: reached after 1/E, 2/E and 3/E decades in", *reached)
+close = np.abs(np.log10(missing[1] / missing[2]) - 1) < 0.25
+crosses = (off_track[:-1] * off_track[1:] < 0).any(axis=0)
+print(f"exponent from 2/E to 3/E within a quarter of E: {close.sum()}; s changes sign in", end=" ")
+print(f"{crosses[close].sum()} of these, {crosses[~close].sum()} of the other {(~close).sum()}")
+for part in (0.9, 1.1):
+    last = [
+        descend(lambda w, k=k, s=part * limit_k: normalized_step(w, A[k], 1, s), np.zeros(2), [999, 1000])
+        for k, limit_k in zip(pairs, limits, strict=True)
+    ]
+    settled = np.abs((np.diff(last, axis=1)[:, 0] * across[pairs]).sum(axis=1)) < 1e-3 * limits
+    print(f"normalised steps of {part} of the limit settle in {settled.sum()}")
+    assert settled.all() if part < 1 else not settled.any(), "see exercise 01.5"
+assert [*reached, close.sum(), crosses[~close].sum()] == [45, 59, 59, 54, 4], "see exercise 01.5"
 
 # %% slideshow={"slide_type": "fragment"} jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.4, 3.6))
+ax.plot([exponent, exponent], missing[:2], color=COLORS["grey"], linewidth=0.8)
 for wait, color, marker in ((1, "blue", "o"), (2, "vermillion", "s")):
-    style = {"color": COLORS[color], "markersize": 5, "markerfacecolor": "white"}
-    ax.loglog(exponent[fast], missing[wait - 1], marker, label=f"$t = t_0\\, 10^{{{wait}/E}}$", **style)
+    look = {"color": COLORS[color], "markersize": 5, "markerfacecolor": "white"}
+    ax.loglog(exponent, missing[wait - 1], marker, label=f"$t = t_0\\, 10^{{{wait}/E}}$", **look)
     ax.axhline(10.0**-wait, color=COLORS[color], linestyle="--", linewidth=1.5)
 ax.axhline(0.25, color=COLORS["black"], linestyle=":", linewidth=1.5)
-ax.set(xlabel="$E$", ylabel="distance from the line / $||r||$", xticks=[0.03, 0.1, 0.3, 1])
+ax.set(xlabel="$E$", ylabel=r"$|s|\, /\, ||r||$", xticks=[0.03, 0.1, 0.3, 1])
 ax.set(xticklabels=[0.03, 0.1, 0.3, 1])
 fig.legend(loc="outside upper center", ncols=2)
 show(
@@ -810,34 +817,51 @@ show(
 )
 
 # %% [markdown]
-# **Figure 6.** What is missing of the creep in the 59 sets, each at its own two times. Dashed:
+# **Figure 6.** What is missing of the creep in the 59 sets, each at its own two times, joined. Dashed:
 # $(t/t_0)^{-E}$. Dotted: a quarter.
 
 # %% [markdown]
-# **Run from $w = 0$, count from $t_0$: after $1/E$ decades the line was right in three sets of four, after
-# $2/E$ in all 59.** (On another draw one in twenty may be late there: to be safe wait for $3/E$.) Counted
-# from 1, nine would be late at $2/E$. For the middle set of all, with $E = 0.14$, these are 14 decades. The
-# next point decides $E$ in 38 of the 59, the pull in 21; here the rate 1 decides in none.
+# **From $w = 0$, counted from $t_0$, the track was reached after $1/E$ decades in three sets of four, after
+# $2/E$ in all 59** (nine with still smaller $E$ are left out). For the middle set, with $E = 0.14$, these are
+# 14 decades. Where $s$, a sum of powers, changes sign on the way, it can stray from $t^{-E}$ for a while. The
+# limit for $\eta$ held in every set.
 #
-# Do the loss and the slope of the norm wait, too?
+# Do the loss and the slope of the norm wait as long? They need no track: take all hundred sets. And how long
+# is the start remembered? In
+#
+# $$\frac{dw}{d \log t} = \frac{\eta}{n} \sum_i e^{\log t - u_i}\, y_i x_i , \qquad u_i > 0,$$
+#
+# a point with $u_i$ far above $\log t$ does not pull, and one far below pulls until it no longer is. Far out,
+# then, only comparisons of the $u_i$ with $\log t$ count, and $k w_0$ and $k \log t$ compare alike: **a start
+# twice as far out should be remembered for twice as many decades.**
 
 # %%
-ends = flow(A, np.zeros((len(A), 2)), log10_t0 + np.array([[2], [3]]), 0.5, h=0.1)
-u = (A @ ends[1][..., None])[..., 0]
-steps = (np.exp(-np.logaddexp(0, u))[:, None] @ A)[:, 0]  # times n / eta
-found = np.logaddexp(0, -u).mean(axis=1), np.diff(np.linalg.norm(ends, axis=2), axis=0)[0] / np.log(10)
-off_loss, off_slope = np.abs(np.array(found) / predict(1000 * 10**log10_t0, 0.5, mus) - 1).max(axis=1)
-off_step = np.degrees(np.arccos((steps * w_hats).sum(axis=1) * mus / np.linalg.norm(steps, axis=1))).max()
-right = (np.abs((ends[1] * across).sum(axis=1) / creeps - 1) < 0.25).sum()
-print(f"t = 1000 t_0: the line is right in {right} of 68 sets")
-print(f"at most off: loss {off_loss:.2f}, slope {off_slope:.2f}, step {off_step:.0f} degrees from w_hat")
-assert max(off_loss, off_slope) < 0.2, "see exercise 01.3"
-assert off_step < 8
-assert right < 40, "see exercise 01.4"
+after = np.arange(2, 80)[:, None]  # decades after t_0
+print("start        off by more than a fifth   decades after t_0 until within a fifth for good")
+print("             at 1000 t_0, of 100 sets   the middle set   the last")
+lasts = []
+for far_out in (0, 5, 10, 20, 40):
+    ends = flow(A, np.tile([far_out, -far_out], (100, 1)), log10_t0 + after, 0.5, h=0.1)
+    found_loss = np.logaddexp(0, -(A @ ends[1:, ..., None])[..., 0]).mean(axis=-1)
+    found_slope = np.diff(np.linalg.norm(ends, axis=2), axis=0) / np.log(10)
+    wanted_loss, wanted_slope = predict(10.0 ** (log10_t0 + after[1:]), 0.5, mus)
+    off = np.maximum(np.abs(found_loss / wanted_loss - 1), np.abs(found_slope / wanted_slope - 1)) > 0.2
+    until = 3 + np.where(off.any(axis=0), len(off) - off[::-1].argmax(axis=0), 0)
+    print(f"({far_out}, {-far_out})".ljust(12), f"{off[0].sum():25} {np.median(until):16} {until.max():10}")
+    lasts.append(until.max())
+    if far_out == 0:
+        u = (A @ ends[1, ..., None])[..., 0]
+        steps = (np.exp(-np.logaddexp(0, u))[:, None] @ A)[:, 0]
+        turned = np.degrees(np.arccos((steps * w_hats).sum(axis=1) * mus / np.linalg.norm(steps, axis=1)))
+        print(f"   at 1000 t_0 the step is at most {turned.max():.0f} degrees from w_hat")
+        assert not off.any(), "see exercise 01.3"
+        assert turned.max() < 10
+assert np.allclose(np.divide(lasts[2:], lasts[1:-1]), 2, atol=0.15)
 
 # %% [markdown]
-# They do not: at $1000\, t_0$ both are right to within a fifth in all 68 sets, and the steps are within 8
-# degrees of $\hat w$, as section 1.4 supposes, long before $w_t$ is on its line.
+# From $w = 0$ they do not wait: from $1000\, t_0$ on both are right to within a fifth in all hundred sets, and
+# the steps within ten degrees of $\hat w$, as section 1.4 supposes. From $(5, -5)$ 60 sets are late. Each
+# doubling then about doubles the decades of the last set, and nearly those of the middle one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.9 Move a point *(optional)*
@@ -919,9 +943,9 @@ margin_widget(X, y)
 #
 # <details><summary>Answer</summary>
 #
-# The limit of the direction; the loss and the slope of the norm, to within a fifth, if $t_0$ is at most
-# 1000. Not yet the line: to be safe wait until $10^{30}\, t_0$. From $t_0$ on that is 69 in $\log t$, which
-# normalised steps of 0.5 pass in $69 / (0.5\, \hat\mu)$ steps: 195 at our points' $\hat\mu = 0.71$.
+# The limit of the direction; from $w = 0$, the loss and the slope of the norm, to within about a fifth, if
+# $t_0$ is at most 1000. Not yet the track: to be safe wait until $10^{30}\, t_0$. From $t_0$ on that is 69 in
+# $\log t$, which normalised steps of 0.5 pass in $69 / (0.5\, \hat\mu)$ steps: 195 at our points' $\hat\mu = 0.71$.
 # </details>
 
 # %%
@@ -932,14 +956,15 @@ progress("01")
 #
 # - On separable data gradient descent leaves for infinity in the direction of the hard-margin SVM, whatever
 #   the start.
-# - $L \approx 1 / (\eta \hat\mu^2 t)$, $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of $\log t$, and, if
-#   support vectors with $\lambda_i > 0$ span the space, $w_t$ approaches $\hat w \log t + \tilde w$.
-# - In the plane, with two support vectors, the distance from the line dies like $t^{-E}$, $E = \min(C,
-#   \text{next} - 1, 1)$ where both pushes act. Run from $w = 0$ and wait $3/E$ decades after $t_0 = n / (\eta
-#   \hat\mu^2)$: the line was right in each of 59 random sets, in most much earlier. Near their line
+# - From $w = 0$, $L \approx 1 / (\eta \hat\mu^2 t)$ and $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of
+#   $\log t$: to within about a fifth from $1000\, t_0$ on, $t_0 = n / (\eta \hat\mu^2)$. A start twice as far
+#   out is remembered for about twice as many decades.
+# - If the support vectors are a basis and all $\lambda_i > 0$, $w_t$ approaches the track $\hat w \log t +
+#   \tilde w$: in the plane like $t^{-E}$, $E = \min(C, \text{next} - 1, 1)$, if none of the three powers is
+#   missing. From $w = 0$, $3/E$ decades after $t_0$ each of 59 random sets had reached it. Near the track
 #   normalised steps settle on it for $\eta < 2 / (\hat\mu C)$.
 # - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$.
-#   Normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$, once on the line.
+#   Normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$, once on the track.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
