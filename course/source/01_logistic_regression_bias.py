@@ -21,7 +21,7 @@
 #
 # **You need** linear algebra, calculus and NumPy. Section 1.8 reads a little PyTorch; you write none. About
 # 90 minutes without the optional section 1.9; five exercises. An unsolved exercise runs on with
-# the reference; a wrong one does not: repair it before you go on, or the `assert`s below will fail.
+# the reference; repair a wrong one before you go on.
 
 # %%
 import ipywidgets
@@ -171,7 +171,7 @@ assert np.allclose(np.diff(np.log10([loss(w, X, y) for w in decades])), -1, atol
 #
 # $$\mu(w) = \min_i \frac{y_i\, w \cdot x_i}{\lVert w \rVert} .$$
 #
-# Lesson 02 computes the direction of largest margin, with a proof. In the plane we can try them all.
+# Lesson 02 computes the direction of largest margin. In the plane we can try them all.
 
 
 # %%

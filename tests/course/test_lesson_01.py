@@ -89,7 +89,7 @@ def test_normalised_steps_settle_up_to_the_longest_step_and_not_beyond(seed):
         assert (abs(across[-1] - across[-2]) < 1e-6) == settles
 
 
-def test_copies_move_the_line_as_the_offset_says(lesson):
+def test_copies_move_the_track_as_the_offset_says(lesson):
     """Real weights in the loss, three dimensions: descent ends at the predicted distance from the ray."""
     rows = np.array([[1.0, 1.0, 0.0], [1.0, -0.7, 0.9], [1.0, -0.4, -1.2]])
     lam = np.linalg.solve(rows @ rows.T, np.ones(3))

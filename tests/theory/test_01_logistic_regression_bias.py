@@ -5,7 +5,7 @@ as log t with slope ||w_hat||, and w_t - w_hat log t stays bounded, so that the 
 the hard-margin SVM, at distance O(1 / log t). Measured on data whose other points are well behind the margin:
 points just behind it fade only as t^-(their distance), and hide the limit.
 
-How fast: off its line by s across w_hat, with c_i the part of support vector i across, the flow has
+How fast: off its track by s across w_hat, with c_i the part of support vector i across, the flow has
 ds / d log t = -C s + const t^-(next - 1), C = sum_i lam_i c_i^2; 1 bounds the exponent, where log(1 + e^-u)
 is not e^-u.
 """
