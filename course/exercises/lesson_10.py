@@ -231,6 +231,12 @@ def _blocks(W, v):
     return P @ W @ P + Q @ W @ Q
 
 
+def _keeps_row(W, v):
+    """Keeps all that W answers along v, what it asks across v too."""
+    P = np.outer(v, v) / (v @ v)
+    return P @ W + _axis(W, v) @ (np.eye(len(W)) - P)
+
+
 def _long(W, v):
     """Takes v for a unit vector."""
     P, c = np.outer(v, v), v @ W @ v
@@ -280,6 +286,10 @@ AXIS = Exercise(
         "v need not have length one: divide by v.v.",
         _blocks,
         "Across v, a block that every Omega leaves alone is a multiple of the identity.",
+        _axis_by(b=lambda W, c: np.trace(W) / len(W), form=lambda b, c, P: b * np.eye(len(P)) + c * P),
+        "Two things: b is the mean of W across v only, and it acts across v only: b (I - ee^T).",
+        _keeps_row,
+        "Between v and the directions across it nothing survives: a reflection across v changes its sign.",
         lambda W, v: (W + W.T) / 2,
         "That averages W with its transpose. The average is over the Omega that leave v alone.",
         lambda W, v: W - _axis(W, v),
