@@ -226,8 +226,7 @@ model = models.CrossAttention(10, trials=20, init=10 * start)
 plain, record = torch.optim.SGD(model.parameters(), lr=1.0), {"W": lambda m: m.W}
 W = train.fit(model, near, plain, 10_000, record=record, every=[100, 10_000], progress=False)["W"]
 cosines = torch.stack([geometry.cosine(w, goal) for w in W])  # (3, trials)
-for steps, least in zip((0, 100, 10_000), cosines.amin(dim=1), strict=True):
-    print(f"after {steps:6,d} plain steps: least cosine to W_mm in 20 trials {least:.3f}")
+print("least cosine to W_mm in 20 trials, after 0, 100, 10,000 plain steps:", cosines.amin(dim=1).numpy())
 assert (cosines.diff(dim=0) > 0.005).all()
 
 # %% [markdown]
@@ -793,8 +792,9 @@ for T, d in ((8, 10), (30, 10), (8, 4)):
         for name, W in (("first step", trained(tokens, 1)), ("Att-SVM", solved)):
             b, b_v = two_numbers(W, tokens.v)
             ok = b > 0
-            pairs = zip(W.numpy(), tokens.v.numpy(), strict=True)
-            star = torch.tensor([float(best_ratio(*pair)) for pair in pairs])
+            star = torch.tensor(
+                [float(best_ratio(w, v)) for w, v in zip(W.numpy(), tokens.v.numpy(), strict=True)]
+            )
             ratios = torch.cat([torch.stack([b_v / b, star]), grid[:, None].expand(-1, 10)])
             own, best, *curve = selects_itself(with_ratio(W, ratios, tokens.v), new)[:, ok].mean(1).tolist()
             found[T, d, n, name] = own, best, *curve
@@ -802,9 +802,8 @@ for T, d in ((8, 10), (30, 10), (8, 4)):
             print(f"{star[ok].median():8.1f} {own:17.2f} {curve[0]:7.2f} {best:10.2f}", end="")
             print(f"{max(curve):7.2f} ({grid[np.argmax(curve)]:.1f})")
 gain = {key: best - own for key, (own, best, *_) in found.items()}
-over_1 = {key: best - one for key, (_, best, one, *_) in found.items()}  # the rival, r = 1
 helped = [key for key in found if key[2:] in ((80, "first step"), (2, "Att-SVM"))]
-assert min(min(gain[key], over_1[key]) for key in helped) > 0.01, again.format("10.4")
+assert all(found[key][1] - max(found[key][0], found[key][2]) > 0.01 for key in helped), again.format("10.4")
 assert all(0.07 < gain[key] < 0.34 for key in helped if key[2] == 80)
 assert gain[30, 10, 2, "first step"] < 0.01
 assert 2 < grid[np.argmax(found[8, 10, 80, "first step"][2:])] < 5
