@@ -810,8 +810,8 @@ assert 2 < grid[np.argmax(found[8, 10, 80, "first step"][2:])] < 5
 
 # %% [markdown]
 # **Where it helps.** With $r_\star$ more new sequences select their query than with $W$'s own ratio or with
-# $r = 1$: for the first step on 80 sequences, by .07 to .34 more than as it is, and for the SVM of two, at
-# each of these sizes. The first wants *less* along $v$, the second *more*.
+# $r = 1$: for the first step on 80 sequences, here by .07 to .34 more than as it is, and for the SVM of two,
+# at each of these sizes. The first wants *less* along $v$, the second *more*.
 #
 # **Where it does not.** At $T = 30$ the first step on two sequences gains nothing, and one trial of ten has
 # $b \le 0$. Nor is $r_\star$ the peak of the share: for the first step on 80 sequences, $T = 8$ and $d = 10$,
