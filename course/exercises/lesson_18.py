@@ -5,119 +5,7 @@ import numpy as np
 from course.check.specification import Compare, Exercise, known
 
 
-# --------------------------------------------------------------------------- 18.1 a bound for soft margins
-def _bound_by(
-    weights=lambda slack, C: slack,
-    best=lambda one, two: one**2 / (2 * two),
-    ridge=lambda C: 1 / C,
-    slack=lambda lead: np.maximum(0, 1 - lead),
-):
-    """An answer from the direction of the weights, the best multiple of it, and the term of the slack."""
-
-    def answer(A, w, C):
-        lam = weights(slack(A @ w), C)
-        one = lam.sum()
-        two = (A.T @ lam) @ (A.T @ lam) + lam @ lam * ridge(C)
-        return float(best(one, two)) if one > 0 else 0.0
-
-    return answer
-
-
-_bound = _bound_by()
-
-
-def _bound_cases(rng):
-    """Far from and near the best w, more rows than entries and fewer, contradictions, no slack at all."""
-    cases = []
-    sizes = (3, 2, 1.0, 0.0), (5, 3, 0.5, 0.4), (12, 2, 4.0, 0.3), (2, 4, 0.1, 0.2), (1, 1, 2.0, 0.1)
-    for rows, d, C, scale in sizes:
-        A, w = rng.normal(size=(rows, d)), scale * rng.normal(size=d)
-        if rows > 4:
-            A[1] = -A[0]
-            w -= A[2] * (A[2] @ w - 3) / (A[2] @ A[2])  # row 2 has no slack
-        cases.append((A, w, C))
-    A = rng.normal(size=(3, 5)) + 0.1
-    cases.append((A, np.linalg.lstsq(A, np.array([1.5, 2.0, 1.1]), rcond=None)[0], 1.0))
-    cases.append((np.abs(rng.normal(size=(20, 2))) * [1, 0.01], np.array([0.05, 0.0]), 100.0))
-    a = rng.uniform(0.5, 1.5)
-    cases += [(np.array([[1.0]]), np.array([1 - slack]), 1.0) for slack in (5e-4, 1e-7)]  # .25, at any slack
-    return [*cases, (np.array([[a]]), np.array([0.98 / a]), 0.1)]  # little slack, cheap: the best c is large
-
-
-def _bound_of(two):
-    """An answer from its own coefficient of the square of c."""
-
-    def answer(A, w, C):
-        lam = np.maximum(0, 1 - A @ w)
-        return float(lam.sum() ** 2 / (2 * two(A, lam, C))) if lam.any() else 0.0
-
-    return answer
-
-
-BOUND = Exercise(
-    id="18.1",
-    title="A bound for soft margins",
-    points=3,
-    minutes=15,
-    difficulty=3,
-    reference=_bound,
-    cases=_bound_cases,
-    compare=Compare(rtol=1e-6, atol=0),
-    misconceptions=known(
-        _bound_by(weights=lambda slack, C: C * slack, best=lambda one, two: one - two / 2),
-        "That is the bound of the weights lambda = C xi, c = C. Which c gives the largest?",
-        _bound_by(weights=lambda slack, C: slack, best=lambda one, two: one - two / 2),
-        "That is the bound of c = 1. Which c gives the largest?",
-        _bound_by(best=lambda one, two: min(1, one / two) * one - min(1, one / two) ** 2 * two / 2),
-        "c may be any number from 0 on: do not hold it below 1.",
-        _bound_by(ridge=lambda C: 0.0),
-        "The term of the slack is missing: minimising over xi leaves -lambda^2/(2C) for each row.",
-        _bound_by(best=lambda one, two: one**2 / two),
-        "A factor 2: c one - c^2 two/2 is largest at c = one/two.",
-        _bound_by(best=lambda one, two: one / two),
-        "That is the best c. Return the bound that it gives.",
-        _bound_by(weights=lambda slack, C: (slack > 0).astype(float)),
-        "The weights are in proportion to the slack, not equal.",
-        lambda A, w, C: float(w @ w / 2 + C / 2 * (np.maximum(0, 1 - A @ w) ** 2).sum()),
-        "That is the objective at w: an upper bound on the least one. Return a lower bound.",
-        _bound_by(ridge=lambda C: C),
-        "C is in the wrong place: where slack is expensive, C large, its term lambda^2/(2C) is small.",
-        _bound_by(ridge=lambda C: 1.0),
-        "The price C is forgotten: the term of the slack is lambda^2/(2C).",
-        _bound_by(ridge=lambda C: 1 / (2 * C)),
-        "Half of the slack's term is lost: with lambda = c xi it is c^2 |xi|^2/(2C), beside c^2 |v|^2/2.",
-        _bound_by(ridge=lambda C: 2 / C),
-        "Twice the slack's term: with lambda = c xi it is c^2 |xi|^2/(2C), beside c^2 |v|^2/2.",
-        _bound_by(ridge=lambda C: 1 / C**2),
-        "C counts once: the term of the slack is lambda^2/(2C).",
-        _bound_by(best=lambda one, two: one**2 / (4 * two)),
-        "A factor 2: at c = one/two the parabola c one - c^2 two/2 is one^2/(2 two).",
-        _bound_by(best=lambda one, two: one / (2 * two)),
-        "The sum of the slack is squared: c one with c = one/two.",
-        _bound_by(slack=lambda lead: 1 - lead),
-        "Slack is never negative: a row with a lead above 1 has none.",
-        _bound_by(slack=lambda lead: np.maximum(0, lead - 1)),
-        "Slack is what is missing to 1, not what is above it.",
-        _bound_by(slack=lambda lead: np.maximum(0, -lead)),
-        "The margin is 1: a lead between 0 and 1 has slack, too.",
-        _bound_by(slack=lambda lead: np.maximum(0, 1 - np.abs(lead))),
-        "A negative lead has a slack above 1: no absolute value.",
-        _bound_by(weights=lambda slack, C: slack**2),
-        "The weights are in proportion to the slack, not to its square.",
-        _bound_by(weights=lambda slack, C: C * slack, best=lambda one, two: max(0.0, one - two / 2)),
-        "lambda = C xi is one choice, c = C. Maximise over c instead of cutting off at 0.",
-        _bound_of(lambda A, lam, C: ((A.T * lam) ** 2).sum() + lam @ lam / C),
-        "The length of the sum of all lambda_j a_j, squared, not the sum of their squared lengths.",
-        _bound_of(lambda A, lam, C: (lam @ A) @ (lam @ A) + lam.sum() ** 2 / C),
-        "The last term is the sum of the squares of lambda_j, not the square of their sum.",
-        lambda A, w, C: _bound(A, w, C) if (A @ w < 1).any() else np.nan,
-        "Without slack that is 0 / 0: return 0 then.",
-    ),
-    withheld=("mini_attn.svm.soft.solve_soft",),
-)
-
-
-# --------------------------------------------------------------------------- 18.2 what a selection gives back
+# --------------------------------------------------------------------------- 18.1 what a selection gives back
 def _given_by(
     centre=lambda c: c - c.mean(1, keepdims=True),
     gain=lambda c: c.max(1).sum(),
@@ -141,7 +29,7 @@ def _second(c):
 
 
 GIVEN = Exercise(
-    id="18.2",
+    id="18.1",
     title="What a selection gives back",
     points=3,
     minutes=14,
@@ -203,7 +91,7 @@ GIVEN = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 18.3 a rival that moves alike
+# --------------------------------------------------------------------------- 18.2 a rival that moves alike
 def _pairs(K, Q, M, far):
     """K' = M Q and Q' = M^T K: a linear flow with a symmetric matrix."""
     d, m = K.shape
@@ -284,7 +172,7 @@ def _pairs_cases(rng):
 
 
 PAIRS = Exercise(
-    id="18.3",
+    id="18.2",
     title="Keys and queries that nobody trained",
     points=3,
     minutes=13,
@@ -354,7 +242,7 @@ PAIRS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 18.4 does a mixture win
+# --------------------------------------------------------------------------- 18.3 does a mixture win
 def _towards_by(
     centre=lambda X: X - X.mean(1, keepdims=True),
     sigma=lambda c: np.sqrt((c**2).mean(1)),
@@ -388,7 +276,7 @@ def _small_step(X, v, share=0.1):
 
 
 def _towards_cases(rng):
-    """The best token is neither the first nor the last, nor the best one without the norm."""
+    """The best token is neither the first nor the last, nor the best one without the norm or its sigma."""
     cases = []
     for T, d in ((3, 4), (5, 6), (4, 3), (8, 12)):
         for _ in range(1000):
@@ -396,14 +284,14 @@ def _towards_cases(rng):
             v = rng.normal(size=d) + 0.5
             c = X - X.mean(1, keepdims=True)
             best = (c @ v / c.std(1)).argmax()
-            if 0 < best < T - 1 and best != (X @ v).argmax():
+            if 0 < best < T - 1 and best not in ((X @ v).argmax(), (c @ v).argmax()):
                 break
         cases.append((X, v))
     return cases
 
 
 TOWARDS = Exercise(
-    id="18.4",
+    id="18.3",
     title="Does a mixture win?",
     points=2,
     minutes=9,
@@ -427,7 +315,7 @@ TOWARDS = Exercise(
         _towards_by(join=lambda up, f, falls, sigma: (up - falls) / sigma),
         "The slope of sigma counts as often as the output itself: times f.",
         _towards_by(join=lambda up, f, falls, sigma: -f * falls / sigma),
-        "Not only sigma moves: v . c does, too.",
+        "Not only sigma moves: v . z does, too.",
         _towards_by(join=lambda up, f, falls, sigma: -(up - f * falls) / sigma),
         "The sign: positive where moving attention to t raises the output.",
         _towards_by(falls=lambda step, c, sigma: step @ c / sigma),
@@ -435,7 +323,7 @@ TOWARDS = Exercise(
         _towards_by(falls=lambda step, c, sigma: 2 * step @ c / (len(c) * sigma)),
         "A factor 2: the slope of a root of u is that of u over *twice* the root.",
         _towards_by(falls=lambda step, c, sigma: np.linalg.norm(step, axis=1)),
-        "The slope of sigma is an inner product of the step with c: it can have either sign.",
+        "The slope of sigma is an inner product of the step with z: it can have either sign.",
         _towards_by(centre=lambda X: X),
         "The norm takes the mean of a token's entries off.",
         _towards_by(centre=lambda X: X - X.mean(0)),
@@ -447,12 +335,16 @@ TOWARDS = Exercise(
             falls=lambda step, c, s: step @ c / ((len(c) - 1) * s),
         ),
         "The standard deviation is over all d entries here, not d - 1.",
+        _towards_by(sigma=lambda c: c.std(1, ddof=1)),
+        "The standard deviation is over all d entries here, not d - 1, as in its slope.",
         _towards_by(start=np.argmin),
         "All attention is on the token with the *largest* output.",
         _towards_by(start=lambda f: 0),
         "All attention is on the token with the largest output, which need not be the first.",
         lambda X, v: _towards_by(start=lambda f: int((X @ v).argmax()))(X, v),
         "Largest is the output of the head, with its norm; not v . x.",
+        lambda X, v: _towards_by(start=lambda f: int(((X - X.mean(1, keepdims=True)) @ v).argmax()))(X, v),
+        "Largest is the output of the head, with its sigma; not v . z.",
         _small_step,
         "That is a difference over a long step. The slope at 0 is a derivative.",
         lambda X, v: _small_step(X, v, 1.0),
@@ -462,4 +354,116 @@ TOWARDS = Exercise(
     ),
 )
 
-EXERCISES = [BOUND, GIVEN, PAIRS, TOWARDS]
+
+# --------------------------------------------------------------------------- 18.4 a bound for soft margins
+def _bound_by(
+    weights=lambda slack, C: slack,
+    best=lambda one, two: one**2 / (2 * two),
+    ridge=lambda C: 1 / C,
+    slack=lambda lead: np.maximum(0, 1 - lead),
+):
+    """An answer from the direction of the weights, the best multiple of it, and the term of the slack."""
+
+    def answer(A, w, C):
+        lam = weights(slack(A @ w), C)
+        one = lam.sum()
+        two = (A.T @ lam) @ (A.T @ lam) + lam @ lam * ridge(C)
+        return float(best(one, two)) if one > 0 else 0.0
+
+    return answer
+
+
+_bound = _bound_by()
+
+
+def _bound_cases(rng):
+    """Far from and near the best w, more rows than entries and fewer, contradictions, no slack at all."""
+    cases = []
+    sizes = (3, 2, 1.0, 0.0), (5, 3, 0.5, 0.4), (12, 2, 4.0, 0.3), (2, 4, 0.1, 0.2), (1, 1, 2.0, 0.1)
+    for rows, d, C, scale in sizes:
+        A, w = rng.normal(size=(rows, d)), scale * rng.normal(size=d)
+        if rows > 4:
+            A[1] = -A[0]
+            w -= A[2] * (A[2] @ w - 3) / (A[2] @ A[2])  # row 2 has no slack
+        cases.append((A, w, C))
+    A = rng.normal(size=(3, 5)) + 0.1
+    cases.append((A, np.linalg.lstsq(A, np.array([1.5, 2.0, 1.1]), rcond=None)[0], 1.0))
+    cases.append((np.abs(rng.normal(size=(20, 2))) * [1, 0.01], np.array([0.05, 0.0]), 100.0))
+    a = rng.uniform(0.5, 1.5)
+    cases += [(np.array([[1.0]]), np.array([1 - slack]), 1.0) for slack in (5e-4, 1e-7)]  # .25, at any slack
+    return [*cases, (np.array([[a]]), np.array([0.98 / a]), 0.1)]  # little slack, cheap: the best c is large
+
+
+def _bound_of(two):
+    """An answer from its own coefficient of the square of c."""
+
+    def answer(A, w, C):
+        lam = np.maximum(0, 1 - A @ w)
+        return float(lam.sum() ** 2 / (2 * two(A, lam, C))) if lam.any() else 0.0
+
+    return answer
+
+
+BOUND = Exercise(
+    id="18.4",
+    title="A bound for soft margins",
+    points=3,
+    minutes=15,
+    difficulty=3,
+    reference=_bound,
+    cases=_bound_cases,
+    compare=Compare(rtol=1e-6, atol=0),
+    misconceptions=known(
+        _bound_by(weights=lambda slack, C: C * slack, best=lambda one, two: one - two / 2),
+        "That is the bound of the weights lambda = C xi, r = C. Which r gives the largest?",
+        _bound_by(weights=lambda slack, C: slack, best=lambda one, two: one - two / 2),
+        "That is the bound of r = 1. Which r gives the largest?",
+        _bound_by(best=lambda one, two: min(1, one / two) * one - min(1, one / two) ** 2 * two / 2),
+        "r may be any number from 0 on: do not hold it below 1.",
+        _bound_by(ridge=lambda C: 0.0),
+        "The term of the slack is missing: minimising over xi leaves -lambda^2/(2C) for each row.",
+        _bound_by(best=lambda one, two: one**2 / two),
+        "A factor 2: r one - r^2 two/2 is largest at r = one/two.",
+        _bound_by(best=lambda one, two: one / two),
+        "That is the best r. Return the bound that it gives.",
+        _bound_by(weights=lambda slack, C: (slack > 0).astype(float)),
+        "The weights are in proportion to the slack, not equal.",
+        lambda A, w, C: float(w @ w / 2 + C / 2 * (np.maximum(0, 1 - A @ w) ** 2).sum()),
+        "That is the objective at w: an upper bound on the least one. Return a lower bound.",
+        _bound_by(ridge=lambda C: C),
+        "C is in the wrong place: where slack is expensive, C large, its term lambda^2/(2C) is small.",
+        _bound_by(ridge=lambda C: 1.0),
+        "The price C is forgotten: the term of the slack is lambda^2/(2C).",
+        _bound_by(ridge=lambda C: 1 / (2 * C)),
+        "Half of the slack's term is lost: with lambda = r xi it is r^2 |xi|^2/(2C), beside r^2 |v|^2/2.",
+        _bound_by(ridge=lambda C: 2 / C),
+        "Twice the slack's term: with lambda = r xi it is r^2 |xi|^2/(2C), beside r^2 |v|^2/2.",
+        _bound_by(ridge=lambda C: 1 / C**2),
+        "C counts once: the term of the slack is lambda^2/(2C).",
+        _bound_by(best=lambda one, two: one**2 / (4 * two)),
+        "A factor 2: at r = one/two the parabola r one - r^2 two/2 is one^2/(2 two).",
+        _bound_by(best=lambda one, two: one / (2 * two)),
+        "The sum of the slack is squared: r one with r = one/two.",
+        _bound_by(slack=lambda lead: 1 - lead),
+        "Slack is never negative: a row with a lead above 1 has none.",
+        _bound_by(slack=lambda lead: np.maximum(0, lead - 1)),
+        "Slack is what is missing to 1, not what is above it.",
+        _bound_by(slack=lambda lead: np.maximum(0, -lead)),
+        "The margin is 1: a lead between 0 and 1 has slack, too.",
+        _bound_by(slack=lambda lead: np.maximum(0, 1 - np.abs(lead))),
+        "A negative lead has a slack above 1: no absolute value.",
+        _bound_by(weights=lambda slack, C: slack**2),
+        "The weights are in proportion to the slack, not to its square.",
+        _bound_by(weights=lambda slack, C: C * slack, best=lambda one, two: max(0.0, one - two / 2)),
+        "lambda = C xi is one choice, r = C. Maximise over r instead of cutting off at 0.",
+        _bound_of(lambda A, lam, C: ((A.T * lam) ** 2).sum() + lam @ lam / C),
+        "The length of the sum of all lambda_j a_j, squared, not the sum of their squared lengths.",
+        _bound_of(lambda A, lam, C: (lam @ A) @ (lam @ A) + lam.sum() ** 2 / C),
+        "The last term is the sum of the squares of lambda_j, not the square of their sum.",
+        lambda A, w, C: _bound(A, w, C) if (A @ w < 1).any() else np.nan,
+        "Without slack that is 0 / 0: return 0 then.",
+    ),
+    withheld=("mini_attn.svm.soft.solve_soft",),
+)
+
+EXERCISES = [GIVEN, PAIRS, TOWARDS, BOUND]

@@ -374,13 +374,15 @@ def right(P, X, real, y):
 
 
 def rivals(tokens, decay=0.0, steps=LOOKS[-1], *, trials, seed):
-    """Movements from where the decay alone would have taken each head, and two that nobody trained.
+    """Movements from where the decay alone would have taken each head, and four that nobody trained.
 
     AdamW multiplies each weight by 1 - lr decay before a step. What that leaves of K and Q after all steps is
-    the start; how far W has got from it, two rivals move along random slopes of the tokens of all training
-    sequences: a free W, and keys and queries. Unseen sequences judge, the same for all: the cosine of each
-    movement to the SVM of what it selects in them, and to that of the nuclear norm; of the trained one also
-    to those of another head, and of what the start selects.
+    the start; how far W has got from it, four rivals move. Keys and queries follow random slopes of the
+    tokens of all training sequences, once as the trained network reads them, once as the untrained one does;
+    a free W, those of the trained one; and one W is Gaussian. Unseen sequences judge, the same for all: the
+    cosine of each movement to the SVM of what it selects in them, of some also with four times as many, and
+    to that of the nuclear norm; of the trained one also to those of another head, and of what the start
+    selects.
     """
     train, unseen, _, vocabulary = (digits if tokens == "digits" else sentences)(trials, seed=seed % 10_000)
     X, real, y = train
@@ -389,34 +391,48 @@ def rivals(tokens, decay=0.0, steps=LOOKS[-1], *, trials, seed):
     first = {name: weights.detach().clone() for name, weights in P.items()}
     net.learn(P, X, real, y, steps, 64, decay=decay, seed=seed)
     left, generator = (1 - 3e-3 * decay) ** steps, torch.Generator().manual_seed(seed)
-    asked, keep = unseen[1][:, :ASKED], []
+    few, more = (unseen[1][:, :n] for n in (ASKED, 4 * ASKED))
+    keep, found = [], {}
     with torch.no_grad():
         net.forward(P, X[:, :SEEN], real[:, :SEEN], keep)
-    found = {f"{name}{norm}": [] for name in ("own", "pairs", "free") for norm in ("", "_nuclear")}
-    found |= {name: [] for name in ("start", "other_head", "moved", "entropy")}
-    both = zip(reads(P, X, real), reads(P, unseen[0][:, :ASKED], asked), strict=True)
-    for k, (a, judges) in enumerate(both):
+
+    def add(name, value):
+        found.setdefault(name, []).append(value)
+
+    all_read = zip(
+        reads(P, X, real), reads(first, X, real), reads(P, unseen[0][:, : 4 * ASKED], more), strict=True
+    )
+    for k, (a, a_first, judges) in enumerate(all_read):
         start = {name: left * first[name].double() for name in (f"K{k}", f"Q{k}")}
         W_0 = centred(start, k)
         moved = centred(P, k) - W_0
-        far = moved.norm(dim=(-2, -1))
+        far, heads = moved.norm(dim=(-2, -1)), moved.shape[1]
         K, Q = (w - w.mean(-2, keepdim=True) for w in start.values())
-        R, other = (of_tokens(a, real, moved.shape[1], generator) for _ in range(2))
-        R, other = (M / M.norm(dim=(-2, -1), keepdim=True) for M in (R, other))
-        for name, M in (
-            ("own", moved),
-            ("pairs", moved_by_slopes(K, Q, other, far)),
-            ("free", far[..., None, None] * R),
-        ):
-            selected = choice(W_0 + M, judges, asked)
-            fitted = soft_svm(judges, asked, selected)
-            found[name].append(cosine(M, fitted))
-            found[f"{name}_nuclear"].append(cosine(M, nuclear_svm(judges, asked, selected)))
+        R = of_tokens(a, real, heads, generator)
+        pulls = [of_tokens(x, real, heads, torch.Generator().manual_seed(seed + k)) for x in (a, a_first)]
+        G = torch.randn(moved.shape, generator=generator, dtype=moved.dtype)
+        G = G - G.mean(-1, keepdim=True)
+        G = G - G.mean(-2, keepdim=True)
+        R, G, *pulls = (M / M.norm(dim=(-2, -1), keepdim=True) for M in (R, G, *pulls))
+        final, at_first = (moved_by_slopes(K, Q, M, far) for M in pulls)
+        free, gauss = (far[..., None, None] * M for M in (R, G))
+        for name, M in {
+            "own": moved, "pairs": final, "pairs_start": at_first, "free": free, "gauss": gauss
+        }.items():  # fmt: skip
+            selected = choice(W_0 + M, judges, more)
+            fitted = soft_svm(judges[:, :ASKED], few, selected[:, :, :ASKED])
+            add(name, cosine(M, fitted))
+            if name != "free":
+                add(f"{name}_more", cosine(M, soft_svm(judges, more, selected)))
+            if name in ("own", "pairs", "pairs_start"):
+                W = nuclear_svm(judges[:, :ASKED], few, selected[:, :, :ASKED])
+                add(f"{name}_nuclear", cosine(M, W))
             if name == "own":
-                found["other_head"].append(cosine(M, fitted.roll(1, 1)))
-        found["start"].append(cosine(moved, soft_svm(judges, asked, choice(W_0, judges, asked))))
-        found["moved"].append(far)
-        found["entropy"].append(sharpness(keep[k][1], real[:, :SEEN])[0])
+                add("other_head", cosine(M, fitted.roll(1, 1)))
+        a = judges[:, :ASKED]
+        add("start", cosine(moved, soft_svm(a, few, choice(W_0, a, few))))
+        add("moved", far)
+        add("entropy", sharpness(keep[k][1], real[:, :SEEN])[0])
     found = {name: torch.stack(parts, 1).float() for name, parts in found.items()}
     return found | {"train": right(P, *train).detach(), "valid": right(P, *unseen).detach()}
 
@@ -425,8 +441,8 @@ def in_the_base(sentences, *, seed, looks=(300,), price=PRICE, nuclear=True):
     """`rivals` where the theory is known to hold: one linear layer on sentences, in which every token asks.
 
     Keys and queries alone are trained. The cosine of their movement, and of the two that nobody trained, to
-    the soft-margin SVM of what it selects; for keys and queries also to the nuclear SVM, without slack; and
-    how far all moved, over the length of W at the start: (trials, looks) each.
+    the soft-margin SVM of what it selects; for keys and queries also to the nuclear SVM, without slack; the
+    mean entropy of attention; how far all moved, over the length of W at the start: (trials, looks) each.
 
     Args:
         sentences: from `few_sentences`. looks: the steps at which to compare, increasing.
@@ -438,18 +454,22 @@ def in_the_base(sentences, *, seed, looks=(300,), price=PRICE, nuclear=True):
     first = {name: P[name].clone() for name in ("K0", "Q0")}
     for name in first:
         P[name].requires_grad_()
-    kept = {}
+    real, kept, entropy = torch.ones(X.shape, dtype=torch.bool), {}, []
 
     def look(step):
         if step in looks:
+            keep = []
+            with torch.no_grad():
+                net.outputs(P, net.embed(P, X), has, keep)
+            entropy.append(sharpness(keep[0][1], real)[0][:, 0])
             kept[step] = net.matrix(P, 0).detach().clone()
 
     descend(P, X, list(first), y, has, looks[-1], look)
     a, W_0 = net.embed(P, X), net.matrix(first, 0)
-    real, generator = torch.ones(X.shape, dtype=torch.bool), torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     R, other = (of_tokens(a, real, 1, generator) for _ in range(2))
     R, other = (r / r.norm(dim=(-2, -1), keepdim=True) for r in (R, other))
-    found = {name: [] for name in ("own", "free", "pairs", "moved")}
+    found = {"entropy": entropy} | {name: [] for name in ("own", "free", "pairs", "moved")}
     if nuclear:
         found |= {"own_nuclear": [], "pairs_nuclear": []}
     for step in looks:
@@ -470,29 +490,15 @@ def in_the_base(sentences, *, seed, looks=(300,), price=PRICE, nuclear=True):
 
 
 def as_read(tokens, d, *, trials, seed):
-    """`in_the_base` on fresh sentences, by the soft SVM, on the way; and the mean entropy of attention.
+    """`in_the_base` on fresh sentences, by the soft SVM, on the way: (trials, looks) each.
 
     The tokens have the length 1, or sqrt(d) as those that a transformer's heads read; the price is 1 for
-    those of length 1: (trials, looks) each.
+    those of length 1.
     """
     X, y, E = few_sentences(trials, seed % 10_000, d=d)
     long = {"of length 1": 1.0, "of length sqrt(d)": math.sqrt(d)}[tokens]
-    sentences = X, y, long * E
-    found = in_the_base(sentences, seed=seed, looks=ON_THE_WAY, price=PRICE / long**4, nuclear=False)
-    has, entropy = ("K and Q", "every token asks"), []
-    P = {**net.simple(has, trials, d, 8, seed), "embed": long * E}
-    for name in ("K0", "Q0"):
-        P[name].requires_grad_()
-
-    def look(step):  # the same steps again
-        if step in ON_THE_WAY:
-            keep = []
-            with torch.no_grad():
-                net.outputs(P, net.embed(P, X), has, keep)
-            entropy.append(sharpness(keep[0][1], torch.ones(X.shape, dtype=torch.bool))[0][:, 0])
-
-    descend(P, X, ["K0", "Q0"], y, has, ON_THE_WAY[-1], look)
-    return {name: value.float() for name, value in (found | {"entropy": torch.stack(entropy, 1)}).items()}
+    found = in_the_base((X, y, long * E), seed=seed, looks=ON_THE_WAY, price=PRICE / long**4, nuclear=False)
+    return {name: value.float() for name, value in found.items()}
 
 
 def many(n, *, trials, seed):
@@ -553,7 +559,7 @@ MEASURED = [
         trials=10,
         batch=5,
         paired=("decay",),
-        minutes=4,
+        minutes=7,
     ),
     Measured(
         "18.onward",

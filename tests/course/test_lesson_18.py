@@ -10,7 +10,7 @@ from course.replicate import small_transformer as net
 from course.replicate import taken_apart
 from mini_attn import svm
 
-lower_bound, given_back, moved_by_pairs, towards = (spec.reference for spec in exercises.exercises("18"))
+given_back, moved_by_pairs, towards, lower_bound = (spec.reference for spec in exercises.exercises("18"))
 REAL = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]], dtype=torch.bool)
 
 

@@ -68,28 +68,6 @@ def towards_by_jacobian(X, v, ddof=0, pick=np.argmax, project=True, share=1.0, c
 
 ANSWERS = {
     "18.1": {
-        "also_right": bound_by_search,
-        "wrong": [
-            lambda A, w, C: 0.0 if (1 - A @ w).max() < 1e-2 else bound_by_search(A, w, C),
-            lambda A, w, C: 0.0 if (1 - A @ w).max() < 1e-6 else bound_by_search(A, w, C),
-            lambda A, w, C: bound_by_search(A, w, C, lambda slack: np.where(slack > 1e-3, slack, 0.0)),
-            lambda A, w, C: 0.0,
-            lambda A, w, C: 2 * bound_by_search(A, w, C),
-            lambda A, w, C: bound_by_search(A, w, C, np.square),
-            lambda A, w, C: bound_by_search(A, w, C, np.sqrt),
-            lambda A, w, C: bound_by_search(A, w, 2 * C),
-            lambda A, w, C: bound_by_search(A, w, C / 2),
-            lambda A, w, C: bound_by_search(A, 0 * w, C),
-            lambda A, w, C: bound_by_search(A, -w, C),
-            lambda A, w, C: bound_by_search(A, w, C, lambda slack: slack * (slack == slack.max())),
-            lambda A, w, C: bound_by_search(A, w, C, np.ones_like),
-            lambda A, w, C: bound_by_search(A, w, C, largest=C),
-            lambda A, w, C: bound_by_search(A, w, C, largest=1.0),
-            lambda A, w, C: float(w @ w / 2),
-            lambda A, w, C: bound_by_search(A, w, C) or float("nan"),
-        ],
-    },
-    "18.2": {
         "also_right": given_in_matrices,
         "wrong": [
             lambda c: given_in_matrices(c, mean=lambda row: 0.0),
@@ -110,7 +88,7 @@ ANSWERS = {
             lambda c: 1 / np.sqrt(len(c)),
         ],
     },
-    "18.3": {
+    "18.2": {
         "also_right": pairs_by_midpoints,
         "wrong": [
             lambda K, Q, M, far: pairs_in_steps(K, Q, M, far, steps=8),
@@ -137,7 +115,7 @@ ANSWERS = {
             lambda K, Q, M, far: far * M @ Q @ Q.T / np.linalg.norm(M @ Q @ Q.T),
         ],
     },
-    "18.4": {
+    "18.3": {
         "also_right": towards_by_jacobian,
         "wrong": [
             lambda X, v: towards_by_jacobian(X, v, project=False),
@@ -154,6 +132,28 @@ ANSWERS = {
             lambda X, v: np.delete(towards_by_jacobian(X, v), 0),
             lambda X, v: towards_by_jacobian(X / np.linalg.norm(X, axis=1, keepdims=True), v),
             lambda X, v: towards_by_jacobian(X - X.mean(0), v),
+        ],
+    },
+    "18.4": {
+        "also_right": bound_by_search,
+        "wrong": [
+            lambda A, w, C: 0.0 if (1 - A @ w).max() < 1e-2 else bound_by_search(A, w, C),
+            lambda A, w, C: 0.0 if (1 - A @ w).max() < 1e-6 else bound_by_search(A, w, C),
+            lambda A, w, C: bound_by_search(A, w, C, lambda slack: np.where(slack > 1e-3, slack, 0.0)),
+            lambda A, w, C: 0.0,
+            lambda A, w, C: 2 * bound_by_search(A, w, C),
+            lambda A, w, C: bound_by_search(A, w, C, np.square),
+            lambda A, w, C: bound_by_search(A, w, C, np.sqrt),
+            lambda A, w, C: bound_by_search(A, w, 2 * C),
+            lambda A, w, C: bound_by_search(A, w, C / 2),
+            lambda A, w, C: bound_by_search(A, 0 * w, C),
+            lambda A, w, C: bound_by_search(A, -w, C),
+            lambda A, w, C: bound_by_search(A, w, C, lambda slack: slack * (slack == slack.max())),
+            lambda A, w, C: bound_by_search(A, w, C, np.ones_like),
+            lambda A, w, C: bound_by_search(A, w, C, largest=C),
+            lambda A, w, C: bound_by_search(A, w, C, largest=1.0),
+            lambda A, w, C: float(w @ w / 2),
+            lambda A, w, C: bound_by_search(A, w, C) or float("nan"),
         ],
     },
 }
