@@ -23,7 +23,7 @@
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
 # [lesson 11](11_key_query_nuclear.ipynb) (keys and queries),
 # [lesson 13](13_nonlinear_heads.ipynb) (nonlinear heads) and
-# [lesson 14](14_sequence_causal.ipynb) (every position a query). About 75 minutes with two
+# [lesson 14](14_sequence_causal.ipynb) (every position a query). About 70 minutes with two
 # exercises; two more in optional sections.
 
 # %%
@@ -218,14 +218,12 @@ for tokens in ("digits", "sentences"):
     last = entropy[:, -1].mean(0)
     assert 0.395 < last.min() < last.max() < 0.675
 onward = measured("18.onward").load()  # (tokens, five runs, steps 400 and 4000, layers, heads)
-print("\nMean entropy of layer 1 and 2, five runs: step 400         step 4,000")
-for tokens in ("digits", "sentences"):
-    by_run = onward.entropy.sel(tokens=tokens).values.mean(-1)  # (runs, steps, layers)
-    print("{:41s} {}   {}".format(tokens, *by_run.mean(0)))
-    wanted = {"digits": [0.674, 0.337], "sentences": [0.625, 0.492]}[tokens]
-    assert np.allclose(by_run[:, 1].mean(0), wanted, atol=0.002)
-    falls = (by_run[:, 1] < by_run[:, 0]).sum(0)
-    assert falls.tolist() == {"digits": [0, 5], "sentences": [5, 5]}[tokens]
+print("\nMean entropy of layers 1 and 2, five runs, at step 400 and 4,000")
+by_run = onward.entropy.values.mean(-1)  # (tokens, runs, steps, layers)
+for tokens, (before, after) in zip(onward.tokens.values, by_run.mean(1), strict=True):
+    print(f"{tokens:10s} {before} {after}")
+assert np.allclose(by_run[:, :, 1].mean(1), [[0.674, 0.337], [0.625, 0.492]], atol=0.002)
+assert (by_run[:, :, 1] < by_run[:, :, 0]).sum(1).tolist() == [[0, 5], [5, 5]]
 
 # %% jupyter={"source_hidden": true}
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.9), sharey=True)
@@ -289,7 +287,8 @@ assert 0.065 < later.min() < later.max() < 0.125
 #
 # **The token with the best score at the end seldom wins:** in 7% of the choices of layer 1, where 8% did
 # untrained, and in 10 to 12% in layer 2 (7 to 8%). Chance gives 6 to 7%. After 4,000 steps it wins in 7 to
-# 12%. (All scores are those of a model that has fitted; none was taken before.)
+# 12%. (Scores of a fitted model; none was taken
+# before.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.4 Does an SVM say so?
@@ -382,13 +381,8 @@ def to_its_svm(moved, a, layer):
     return geometry.cosine(moved, svm.solve_soft(a.expand(4, -1, -1, -1), selected, C=1.0).value)
 
 
-def of_nobody(made_of, layer):
-    """Four random movements, of tokens (10, T, d): cosines to the SVMs of what they select in unseen ones."""
-    return to_its_svm(how_far(layer) * random_slopes(made_of), unseen[layer], layer)
-
-
 for layer, a in enumerate(learned):
-    rival.append(of_nobody(a, layer))
+    rival.append(to_its_svm(how_far(layer) * random_slopes(a), unseen[layer], layer))
     print(f"layer {layer + 1}, nobody trained: cosine of W - W_0 to its SVM:", rival[-1].numpy().round(1))
 assert torch.stack(rival).mean() > torch.stack(own).mean()
 
@@ -559,23 +553,21 @@ for name, words in {
     table[name] = by_layer(plain, name).mean(1)
     print(f"{words:30s}{'{:12.2f}{:16.2f}{:18.2f}{:19.2f}'.format(*table[name])}")
 
-mean, ends = {}, {}  # of the leads over both rivals (2, 4), and their intervals (2, 2, 4)
+ends = {}  # of the intervals of the leads over both rivals: (2, 2, 4)
 for decay, words in ((0.0, "no decay"), (1.0, "weight decay 1")):
     for judge in ("", "_more", "_nuclear"):
         cell = fair.sel(decay=decay)
         lead = by_layer(cell, "own" + judge) - [by_layer(cell, n + judge) for n in ("pairs", "pairs_start")]
         half = 2.262 * lead.std(-1, ddof=1) / 10**0.5
-        mean[words, judge] = lead.mean(-1)
         ends[words, judge] = np.array([lead.mean(-1) - half, lead.mean(-1) + half])
 above = {key: (low > 0).astype(int).tolist() for key, (low, _) in ends.items()}
 untrained = [0, 1, 0, 1]  # layer 2 leads that rival
 assert above["no decay", ""] == [[0, 1, 0, 0], untrained]
 assert above["no decay", "_more"] == above["no decay", "_nuclear"] == [[0, 0, 0, 0], untrained]
-assert [above["weight decay 1", judge][0] for judge in ("", "_more")] == [[0, 1, 0, 0], [1, 0, 0, 0]]
-assert np.allclose(mean["no decay", ""][:, [1, 3]], [[0.022, -0.009], [0.069, 0.030]], atol=0.002)
+assert (np.array(above["weight decay 1", ""]) * above["weight decay 1", "_more"]).all(0).sum() == 0
+assert np.allclose(ends["no decay", ""].mean(0)[:, 1::2], [[0.022, -0.009], [0.069, 0.030]], atol=0.002)
 assert ends["no decay", ""][0, 0, 1] < 0.002
 assert ends["no decay", "_more"][1, 0, 1] < 0
-assert (ends["no decay", "_nuclear"][1, :, ::2] < 0).all()
 assert all((table["own" + judge] > table["gauss" + judge] + 0.06).all() for judge in ("", "_more"))
 assert np.abs(table["other_head"]).max() < 0.03 < 0.14 < table["start"].min() < table["start"].max() < 0.24
 
@@ -595,7 +587,7 @@ for ax, words in zip(axes, ("no decay", "weight decay 1"), strict=True):
     ax.set_title(words)
 axes[0].set_yticks(range(4), layers)
 axes[0].invert_yaxis()
-fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=10)
+fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=10)
 fig.supxlabel("cosine, trained minus nobody's keys and queries", fontsize=11)
 show(
     fig,
@@ -609,30 +601,27 @@ show(
 # **Figure 3.** Does training lead? Means of ten runs and their intervals, not corrected for their number.
 
 # %% [markdown]
-# Another head's selection gives 0, and a Gaussian $W$ has less in each layer. But **no lead survives both
-# rivals and both sets of judges.** Without decay layer 1 leads neither rival. Layer 2 leads that of
-# untrained tokens (with ten judges by 0.07 on digits, 0.03 on sentences), not that of trained ones: on
-# digits it is ahead by 0.02 with ten, an interval that ends at 0.00, and behind with forty. With decay
-# layer 2 of the digits leads both with ten only, layer 1 with forty only.
+# Another head's selection gives 0, and a Gaussian $W$ has less in each layer. But **no layer leads both
+# rivals with ten judges and with forty**, with decay or without. Without it layer 1 leads neither. Layer 2
+# leads that of untrained tokens (with ten judges by 0.07 on digits, 0.03 on sentences), not that of trained
+# ones: on digits it is ahead by 0.02 with ten, an interval that ends at 0.00, and behind with forty.
 #
-# Lesson 11's norm, $\frac12\lVert W\rVert_*^2$ in the SVM of ten, says the same of layer 2 without decay;
-# layer 1 trails. So **most of such a cosine comes without training keys and queries: it is no evidence that
-# training goes to an SVM.**
+# By lesson 11's norm, $\frac12\lVert W\rVert_*^2$ in the SVM of ten, no layer without decay leads both
+# either. **Most of such a cosine comes without training keys and queries: it is no evidence that training
+# goes to an SVM.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 Can the control be passed?
 #
 # Now **one linear layer**: it reads sentences of 8 words through a fixed vector, here called *the head* (no
-# attention head). The embeddings are random and stay. Their length is $\sqrt d$, as of what 18.1's heads
-# read; or 1. Every word asks.
+# attention head). The embeddings are random and stay, of length $\sqrt d$, as what 18.1's heads read, or 1.
+# Every word asks.
 #
-# Only keys and queries learn, from random ones. Each step moves them by 2% of their length, at least by 0.1.
-# The judge is 18.4's SVM, of tokens scaled to length 1 as there; the rival, nobody's keys and queries, made
-# of the same sentences as training: here the tokens stand still. No theorem covers these runs: lesson 11's is
-# about global minimisers.
+# Only keys and queries learn, from random ones. Each step moves them by 2% of their length, at least by
+# 0.1. The judge is 18.4's SVM, of tokens scaled to length 1; the rival, nobody's keys and queries, made of
+# the same sentences as training. No theorem covers these runs.
 #
-# **Predict:** $W$ has moved as far as in 18.5's heads, about its own first length. Does training lead with 16
-# sentences? With 160?
+# **Predict:** $W$ has moved about as far as in 18.5's heads. Does training lead with 16 sentences? With 160?
 
 # %%
 few, many = measured("18.as_read").load(), measured("18.many").load().sel(n=160)
@@ -695,13 +684,13 @@ show(
 
 # %% [markdown]
 # **The control can be passed:** with 16 sentences training leads by 0.09 and 0.14 on both sides of a
-# transformer's length. The free $W$ is harder: training is above it in five of ten sets, then in nine.
+# transformer's length. It is above the free $W$ in five of ten sets, then in nine.
 #
-# **Not while attention is even.** With tokens of length 1 it still is at that length, and training does not
-# lead. At both lengths of tokens, and $d = 24$ or 32, training leads in at least nine of ten sets at each
-# recorded look with an entropy below 0.75, and in at most four at each other one (above 0.9).
+# **Not while attention is even,** as it still is there with tokens of length 1. For both lengths, and $d =
+# 24$ or 32, training leads in at least nine of ten sets at each look with an entropy below 0.75, and in at
+# most four at each other look (above 0.9).
 #
-# **With 160 sentences most of the lead is gone**, though attention is sharp: 0.02 and later 0.03, and by 16
+# **With 160 sentences most of the lead is gone**, though attention is sharp: 0.02, later 0.03, and by 16
 # judges both intervals hold 0. Whether their thousand sequences leave 18.5's heads so little **stays
 # open**.
 
@@ -912,9 +901,9 @@ assert value * (1 + 1e-9) > lower_bound(A, w, 1.0) > 0.999 * value, again.format
 #
 # Two directions, each with its first number in the cell below:
 #
-# - **A. A rival of moving tokens.** The trained $W$ was summed up from tokens that moved on meanwhile;
-#   18.5's rivals are made of the last or the first. First, does that matter in layer 2? A good answer mixes
-#   tokens of all steps as Adam does, and says what its rival still lacks or has.
+# - **A. A rival of moving tokens.** The tokens moved on while the trained $W$ was summed up; 18.5's rivals
+#   are made of the last or the first. First, does that matter? A good answer mixes tokens of all steps as
+#   Adam does, and says what its rival still lacks or has.
 # - **B. Sinks.** In layer 2 of the digits most positions agree. In language models that is often the first
 #   token, which means little (Xiao and others, 2023). First, how much does a selected token add? A good
 #   answer trains with a causal mask.
@@ -944,7 +933,7 @@ for tokens in ("digits", "sentences"):
 # |:---|:---|:---|
 # | attention becomes sparse | relative entropy 0 | 0.40 to 0.67 at step 400, 0.34 to 0.67 at 4,000 |
 # | the best token wins | in most choices, as in the base | no: in 7 to 12% |
-# | its own SVM predicts $W - W_0$ | above both of nobody's | in no layer with ten judges and with forty |
+# | its own SVM predicts $W - W_0$ | above both rivals | in no layer with ten and with forty judges |
 # | the same in one linear layer (no theorem) | above nobody's | by 0.14 on 16 sentences, 0.02 on 160 |
 # | one linear layer, tokens that stand still | cosine 1 | above 0.995 (median of ten) |
 # | the same under a norm; tokens that move and ask | below 1 | 0.51; 0.41: no lead seen |
@@ -970,9 +959,8 @@ progress("18")
 # - On unseen sequences the SVM over a head's own selection agrees with its movement. **So it does for keys
 #   and queries that nobody trained**: what selects is found again in its selection. One rival has a part of
 #   the cause, another lacks more than it: keep what survives both.
-# - What *is* an SVM, then? In one linear layer over tokens that stand still, $W$ itself; keys and queries
-#   pass the control there once attention is sharp, with ten times the sentences barely. In the
-#   transformer's heads we have seen none.
+# - What *is* an SVM, then? In one linear layer over tokens that stand still, $W$ itself. In the transformer's
+#   heads we have seen none.
 # - **The limits:** two data sets, one size of transformer, one price, ten runs that share data; 16 sentences
 #   in 18.7 and 18.8.
 #

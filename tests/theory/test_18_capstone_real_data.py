@@ -152,6 +152,9 @@ def test_on_unseen_digits_nobodys_keys_and_queries_come_as_near_as_the_trained()
     }
     for norm in ("", "_nuclear"):
         assert (found["pairs" + norm] > found["own" + norm] - 0.08).all()
+    for judges in ("", "_more"):
+        assert (found["own" + judges] > found["gauss" + judges] + 0.1).all()
+        assert (found["pairs" + judges] > found["pairs_start" + judges]).all()
     assert (found["own"] > found["start"] + 0.15).all()
     assert (found["other_head"].abs() < 0.12).all()
 
