@@ -337,8 +337,8 @@ for layer, a in enumerate(unseen):
 assert 0.42 < torch.stack(own).mean() < 0.55
 
 # %% [markdown]
-# On ten digits that it has never seen, a cosine of about 0.5. So the SVM explains a good part of where a head
-# went? **Stop here, and list what else could give 0.5.**
+# On ten unseen digits, a cosine of about 0.5. So the SVM explains a good part of where a head went? **Stop
+# here, and list what else could give 0.5.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.5 Controls
@@ -601,11 +601,11 @@ show(
 # Another head's selection gives 0, and a Gaussian $W$ has less in each layer. But **no layer leads both
 # rivals with ten judges and with forty**, with decay or without. Without it layer 1 leads neither. Layer 2
 # leads that of untrained tokens (with ten judges by 0.07 on digits, 0.03 on sentences), not that of trained
-# ones: on digits it is ahead by 0.02 with ten, an interval that ends at 0.00, and behind with forty.
+# ones: on digits it is ahead by 0.02 with ten, an interval that ends at 0.00, and behind with forty. Nor
+# does a layer without decay lead both by lesson 11's norm, $\frac12\lVert W\rVert_*^2$ in the SVM of ten.
 #
-# By lesson 11's norm, $\frac12\lVert W\rVert_*^2$ in the SVM of ten, no layer without decay leads both
-# either. **Most of such a cosine comes without training keys and queries: it is no evidence that training
-# goes to an SVM.**
+# **Most of such a cosine comes without training keys and queries: it is no evidence that training goes to
+# an SVM.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.6 Can the control be passed?
@@ -614,9 +614,9 @@ show(
 # attention head). The embeddings are random and stay, of length $\sqrt d$, as what 18.1's heads read, or 1.
 # Every word asks.
 #
-# Only keys and queries learn, from random ones. Each step moves them by 2% of their length, at least by
-# 0.1. The judge is 18.4's SVM, of tokens scaled to length 1; the rival, nobody's keys and queries, made of
-# the same sentences as training. No theorem covers these runs.
+# Only keys and queries learn, by steps of 2% of their length, at least 0.1. The judge is 18.4's SVM, of
+# tokens scaled to length 1; the rival, nobody's keys and queries, made of the same sentences. No theorem
+# covers this.
 #
 # **Predict:** $W$ has moved about as far as in 18.5's heads. Does training lead with 16 sentences? With 160?
 
@@ -676,8 +676,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** One linear layer: cosine to the SVM of the own selection, trained minus nobody's, means of ten
-# data sets and their intervals, at the looks recorded. Band: the heads of 18.5, on average.
+# **Figure 4.** The lead in cosine in one linear layer: means of ten data sets and their intervals. Band:
+# 18.5's heads.
 
 # %% [markdown]
 # **The control can be passed:** with 16 sentences training leads by 0.09 and 0.14 on both sides of a
@@ -806,9 +806,8 @@ print(f"the best token of a sentence, a norm, a random v: some mixture beats it 
 assert sum(slope.max() > 1e-6 for slope in gains) > 70, again.format("18.3")
 
 # %% [markdown]
-# In all but a few sentences some mixture beats the best token. Why? The slope has the sign of $f_t$ minus
-# $f_\alpha$ times the correlation of the two tokens' entries: a good token that has little in common with
-# the best one helps.
+# In all but a few sentences some mixture beats the best token: the slope has the sign of $f_t$ minus
+# $f_\alpha$ times the correlation of the two tokens' entries, so a good token unlike the best one helps.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.9 Is the SVM solved? *(optional)*
@@ -887,7 +886,7 @@ assert value * (1 + 1e-9) > lower_bound(A, w, 1.0) > 0.999 * value, again.format
 # - **A. A rival of moving tokens.** The tokens moved on while the trained $W$ was summed up; 18.5's rivals
 #   are made of the last or the first. First, does that matter? A good answer mixes tokens of all steps as
 #   Adam does, and says what its rival still lacks or has.
-# - **B. Sinks.** In layer 2 of the digits most positions agree. In language models that is often the first
+# - **B. Sinks.** In layer 2 of the digits most positions agree; in language models often on the first
 #   token, which means little (Xiao and others, 2023). First, how much does a selected token add? A good
 #   answer trains with a causal mask.
 
@@ -937,8 +936,8 @@ progress("18")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - In 400 steps a small transformer's attention becomes sharper mostly **while** it fits the data; at step
-#   400, as at 4,000, it is far from one token. The token with the best score seldom wins.
+# - In 400 steps a small transformer's attention becomes sharper mostly **while** it fits the data; after
+#   4,000 it is still far from one token. The token with the best score seldom wins.
 # - On unseen sequences the SVM over a head's own selection agrees with its movement. **So it does for keys
 #   and queries that nobody trained**: what selects is found again in its selection. One rival has a part of
 #   the cause, another lacks more than it: keep what survives both.
