@@ -713,7 +713,9 @@ for k, start in enumerate(starts):
     print(f"{start:.0e} {shares[2, k]:19.4f} {forecasts[k]:24.0f} {waits[k]:10.0f} {c:16.2f} {then:14.2f}")
     assert then < c - 0.1
 assert np.allclose(waits, [70, 455], rtol=0.05)
-assert 0.74 < min(np.divide(forecasts, waits)) < max(np.divide(forecasts, waits)) < 0.9, "see exercise 04.5"
+assert 0.74 < min(np.divide(forecasts, waits)) < max(np.divide(forecasts, waits)) < 0.9, (
+    "see exercise 04.5, where off a KKT point <S, W> = ||W||_* is safest"
+)
 q = np.log10(shares[2, 0] / shares[2, 1])
 longer = waits[1] / waits[0]
 print(f"q = {q:.2f}: the wait should be {10 ** (q / (c - 1)):.1f} times as long, and is {longer:.1f} times")
@@ -741,10 +743,10 @@ show(
 # **Figure 4.** Our survey, losses down to $10^{-500}$. Dashed: the law, from $10^{-10}$ on. Grey: 5 percent.
 
 # %% [markdown]
-# Both forecasts are early, by a quarter at most, as $c$ falls while the newcomer grows. From a tenth of the
-# start the share at ten digits is $10^q$ times smaller, with a power $q = 0.8$ as in section 4.5. So by the
-# law the wait goes like a power of the start: it should be $10^{q/(c-1)} \approx 6$ times as long, and is 6.5
-# times.
+# Both forecasts are early, by a quarter at most, as $c$ falls while the newcomer grows. In digits, the wait
+# goes like a power of the start: from a tenth of it the share at ten digits is $10^q$ times smaller, with $q =
+# 0.8$ read off these two runs, so by the law the wait is $10^{q/(c-1)} \approx 6$ times as long. It is 6.5
+# times. In steps it is hopeless: plain descent takes about $10^k$ of them for $k$ digits.
 #
 # Ten other surveys stall as well, with $c$ from 1.2 to 1.9 (the optional section 4.9). Whether every run
 # comes to $c = 1$ in the end, the law does not say.
