@@ -744,9 +744,9 @@ show(
 
 # %% [markdown]
 # Both forecasts are early, by a quarter at most, as $c$ falls while the newcomer grows. In digits, the wait
-# goes like a power of the start: from a tenth of it the share at ten digits is $10^q$ times smaller, with $q =
-# 0.8$ read off these two runs, so by the law the wait is $10^{q/(c-1)} \approx 6$ times as long. It is 6.5
-# times. In steps it is hopeless: plain descent takes about $10^k$ of them for $k$ digits.
+# goes like a power of the start: from a tenth of it the share at ten digits is $10^q$ times smaller, and by
+# the law the wait is $10^{q/(c-1)} \approx 6$ times as long, with $q = 0.8$ read off these two runs. It is
+# 6.5 times. In steps it is hopeless: plain descent takes about $10^k$ of them for $k$ digits.
 #
 # Ten other surveys stall as well, with $c$ from 1.2 to 1.9 (the optional section 4.9). Whether every run
 # comes to $c = 1$ in the end, the law does not say.
@@ -787,7 +787,7 @@ assert 0.06 < early.min() < early.max() < 0.105
 assert 5.9 < more[1] / more[0] < 6.3 < 1700 < shares[0, 0] / shares[0, 1] < 1800
 
 # %% [markdown]
-# From step 500 on, a share 1,800 times smaller waits about six times as long: no power, a logarithm.
+# From step 500 on, a share 1,800 times smaller waits about six times as long, in steps: a logarithm.
 #
 # At rest with $c = 1$, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: for every $W'$ the convex
 # loss has $L(W') \ge L(W) - \langle M, W' - W \rangle$, and $\langle M, W' \rangle \le \varepsilon \lVert W'

@@ -763,23 +763,24 @@ for name, these in (("with a rival  ", rivals > 0), ("with one rival", rivals ==
 assert 0.88 < global_share.min() < global_share.max() < 0.96
 
 # %% [markdown]
-# With one rival about nine runs in ten are global at *every* $d$. Now all numbers of rivals, at three sizes
-# of $n$ and $T$. The *share left* is $b'/b$ in 200 samples drawn from the runs, with repetition.
+# With one rival about nine runs in ten are global at *every* $d$. Now all numbers of rivals, for $p$ and $W$
+# at three sizes. The *share left* is $b'/b$ in 200 samples drawn from the runs, with repetition.
 
 # %%
 draws = np.random.default_rng(0)
-print("p: a doubling of d gains   at equal rivals   share left, 95%")
-for n, T in ((3, 4), (4, 3), (2, 6)):
-    part = sizes["p", n, T].transpose("d", "trial")
+print("(n, T): a doubling of d gains   at equal rivals   share left, 95%")
+for kind, n, T in sizes:
+    part = sizes[kind, n, T].transpose("d", "trial")
     has = (part.possible * part.wrong).values > 0
     every = part.code.values[has] == 2, part.d.values[has.nonzero()[0]], part.wrong.values[has]
     drawn = [gains(*(a[i] for a in every)) for i in draws.integers(has.sum(), size=(200, has.sum()))]
     low, high = np.quantile([equal / b for b, equal in drawn], [0.025, 0.975])
-    print("({}, {}) {:17.3f} {:17.3f}".format(n, T, *gains(*every)), f"{low:10.2f} to {high:.2f}")
-    assert high < 0.5, again.format("12.4")  # so most of it is lost at equal rivals
+    print("{} ({}, {}) {:20.3f} {:17.3f}".format(kind, n, T, *gains(*every)), f"{low:10.2f} to {high:.2f}")
+    assert high < (0.5 if kind == "p" else 0.75), again.format("12.4")
 
 # %% [markdown]
-# Less than half is left, at all three sizes.
+# For $p$ less than half is left, at all three sizes. For $W$ it may be two thirds at $(2, 6)$, where the gain
+# is small.
 #
 # So dimensions make the best choice **possible**, and they **remove rivals**. With the best choice
 # possible and no rival, all but two of 15,312 runs were global.
@@ -865,9 +866,9 @@ assert (n * error)[3, [0, -1]].round(1).tolist() == [0.5, 3.3]
 # | claim | prediction | measured |
 # |---|---|---|
 # | every choice possible, $W$ | $d \ge T - 1$, $d^2 \ge n (T - 1)$ | proved; one row more: never at $T = 2$ |
-# | random choice possible | the law of 12.3 | within 0.06; Cover's count refused |
+# | random choice of Gaussian tokens possible | the law of 12.3 | within 0.06; Cover's count refused |
 # | local winners of $p$ | $T^n\,\mathbb E \prod_i 1/(k_i + 1)$ | estimate less than a third too high |
-# | $p$, equal number of rivals | most of the gain is gone | less than half left |
+# | equal number of rivals | most of the gain is gone | less than half left for $p$, .69 or less for $W$ |
 # | all sequences at once | the load decides | **not** up to $d = 24$: $n = d^{3/2}$ |
 # | the same | $e^{-n\varepsilon}$ | within 0.06 |
 
@@ -906,7 +907,7 @@ progress("12")
 #
 # Is it really the dimensions? Whether every choice is possible hangs on numbers against rows. What is
 # found hangs on the rivals that are left: for $p$, at an equal number of them, less than half of the gain
-# remains.
+# remains, for $W$ perhaps two thirds.
 
 # %% [markdown]
 # ## Further reading
