@@ -1,9 +1,8 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 13 · Nonlinear heads
 #
-# So far, but for sections 8.7 and 10.8, each sequence ended up with one token. That was the head's doing:
-# with $f = v \cdot \bar x$ a mixture of tokens is worth the mean of their values, never more than the best of
-# them.
+# So far, but for sections 8.7 and 10.8, each sequence ended up with one token: with $f = v \cdot \bar x$ a
+# mixture of tokens is worth the mean of their values, never more than the best of them.
 #
 # A real layer puts a perceptron behind the attention. It bends the mixture $\bar x = \sum_t s_t x_t$,
 # $f(\bar x) = \sum_k \phi(V_k \cdot \bar x)$, and then a mixture may be worth more than any token in it.
@@ -16,14 +15,15 @@
 # - say from the head's curvature and the label when a mixture can win, and certify that it is the best one;
 # - predict both parts of the limit of $W$, the bounded and the growing one, and the remainder;
 # - predict how slowly normalised descent gets there, at a smooth head and at a kink;
-# - read the kept tokens from rates or attention, divided where the SVM says, and count the errors.
+# - read the kept tokens, and tell best from local, another branch from a misreading.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson 07](07_local_global_tokens.ipynb)
-# (local winners), [lesson 08](08_regularization_path.ipynb) (paths; section 8.7 has the first mixture)
+# (local winners), [lesson 08](08_regularization_path.ipynb) (paths; a first mixture)
 # and [lesson 10](10_cross_self_attention.ipynb) ($W$ and its Att-SVM). About 90 minutes with five exercises,
 # and 20 more for the optional section 13.7.
 
 # %%
+import itertools
 import math
 
 import ipywidgets
@@ -92,8 +92,13 @@ def draw_triangle(ax, x, V, y, scale=4.0):
     points = grid @ x
     levels = y * head(points, V * scale / 4)
     low, high = levels.min(), levels.max()
-    shades = plt.get_cmap("Blues")(np.linspace(0.05, 0.75, 12))
-    filled = ax.tricontourf(*points.T, levels, levels=np.linspace(low, high, 13), colors=shades)
+    filled = ax.tricontourf(
+        *points.T,
+        levels,
+        levels=np.linspace(low, high, 13),
+        colors=plt.get_cmap("Blues")(np.linspace(0.05, 0.75, 12)),
+    )
+    ax.tricontour(*points.T, levels, levels=[0], colors=[BLACK], linestyles="dashed", linewidths=1)
     ax.plot(*np.vstack([x, x[:1]]).T, color=BLACK, linewidth=1)
     top = points[levels.argmax()]
     ax.plot(*top, "*", color=ORANGE, markersize=20, markeredgecolor="white")
@@ -117,7 +122,7 @@ show(
 
 # %% [markdown]
 # **Figure 1.** The signed output $y f$ over all mixtures of three tokens: dark is good. Star: the best one.
-# Each panel has its own scale.
+# Dashed: $y f = 0$. Each panel has its own scale.
 
 # %% [markdown]
 # With $y = +1$ the best attention is all on token 3. With $y = -1$ every single token is classified *wrongly*
@@ -174,18 +179,20 @@ def random_pairs(d):
     return Xa, Xb, V / np.linalg.norm(V)
 
 
-pairs = [random_pairs(6) for _ in range(10)]
-share = {y: np.mean([mixes(*pair, y) for pair in pairs]) for y in (1, -1)}
-print(f"20,000 pairs, d = 6: both ends gain in {share[1]:.1%} for y = +1, {share[-1]:.1%} for y = -1")
-assert share[1] < 0.0005
-assert 0.5 < share[-1] < 0.9
+for d in (2, 6):
+    pairs = [random_pairs(d) for _ in range(10)]
+    share = {y: np.mean([mixes(*pair, y) for pair in pairs]) for y in (1, -1)}
+    print(f"10 heads, d = {d}: both ends gain in {share[1]:.1%} for y = +1, {share[-1]:.1%} for y = -1")
+    assert share[1] < (0.02 if d == 2 else 0.001)
+    assert 0.3 < share[-1] < 0.9
 
 # %% [markdown]
 # Both slopes point inwards only if $y f$ bends *down* somewhere along the edge. **Curvature must allow it.**
 #
 # > **Proposition.** Let $f$ be convex on the triangle (hull) of the tokens of a sequence.
 # >
-# > *Label $+1$*: some single token is best: $f(\sum_t s_t x_t) \le \sum_t s_t f(x_t) \le \max_t f(x_t)$.
+# > *Label $+1$*: some single token is best: $f(\sum_t s_t x_t) \le \sum_t s_t f(x_t) \le \max_t f(x_t)$. (If
+# > $f$ is strictly convex and the tokens are its hull's corners, no mixture is as good.)
 # >
 # > *Label $-1$*: $y f = -f$ is concave, so the problem over $s$ has no false maxima. If $f$ is also
 # > differentiable, a mixture is strictly better than every token **if and only if** an edge that leaves a
@@ -195,7 +202,8 @@ assert 0.5 < share[-1] < 0.9
 # lies below its tangent plane there.)
 #
 # A sum of convex functions of linear ones is convex: so a ReLU head is, always, and a gelu head where all
-# $|4 V_k \cdot x| \le \sqrt 2$. Farther out gelu bends down, but little.
+# $|4 V_k \cdot x| \le \sqrt 2$. Farther out gelu bends down, but little: its second derivative is .80 at 0
+# and never below $-.11$.
 
 # %% [markdown]
 # ### Exercise 13.1: A ceiling for all mixtures
@@ -238,6 +246,7 @@ for name, s in {"a third each": np.full(3, 1 / 3), **candidates}.items():
     print(f"y = -1, {name:25s}: y f = {floor:.4f}, no mixture above {top:.4f}")
     assert top >= -head(candidates["best in steps of 1 / 1000"] @ x, V_small), again.format("13.1")
 assert top - floor < 0.001, again.format("13.1")
+assert (np.abs(4 * x[2] @ V.T) > np.sqrt(2)).all()  # of Figure 1's head both units bend down at x_3
 
 # %% [markdown]
 # At the best mixture floor and ceiling meet: **all kept tokens have the same slope $y \nabla f(\bar x) \cdot
@@ -246,6 +255,8 @@ assert top - floor < 0.001, again.format("13.1")
 # $$c_t = |\ell'(u)|\; y\, \nabla f(\bar x) \cdot (\bar x - x_t) \ge 0 , \qquad u = y f(\bar x),$$
 #
 # with the loss $\ell(u)$, will be the force that pushes it out.
+#
+# For Figure 1's own head this proves nothing: $f$ bends down near $x_3$. Its star is the best of the grid.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.3 Where $W$ goes
@@ -254,9 +265,10 @@ assert top - floor < 0.001, again.format("13.1")
 # $(x_a - x_b)^\top W z = \log(s_a/s_b)$, a finite number. To drop token $t$ takes a lead that grows without
 # bound. One matrix does both if it is a sum of two.
 #
-# > **The limit with several tokens kept** (Tarzanagh, Li, Thrampoulidis and Oymak, 2023; informal, in our
-# > words). Let $O_i$ be the tokens that sequence $i$ keeps, with shares $s_{it}$. The best $W$ of length $R$
-# > is, far out, $W \approx W_{\mathrm{fin}} + \frac RN W_{\mathrm{dir}}$ with $N = \|W_{\mathrm{dir}}\|$ and
+# > **The limit with several tokens kept** (informal, after Tarzanagh, Li, Thrampoulidis and Oymak, 2023; the
+# > conditions are ours, and it is measured here, not proved). On one branch of locally best $W$ of length $R$
+# > let $O_i$ be the tokens that sequence $i$ keeps, with shares $s_{it}$. Far out
+# > $W \approx W_{\mathrm{fin}} + \frac RN W_{\mathrm{dir}}$ with $N = \|W_{\mathrm{dir}}\|_F$ and
 # >
 # > $$W_{\mathrm{dir}} = \arg\min_W \|W\|_F \quad \text{s.t.} \quad (x_{ia} - x_{ib})^\top W z_i = 0, \qquad
 # > (x_{ia} - x_{it})^\top W z_i \ge 1 \qquad (a, b \in O_i,\ t \notin O_i),$$
@@ -264,11 +276,10 @@ assert top - floor < 0.001, again.format("13.1")
 # > $$W_{\mathrm{fin}} = \arg\min_W \|W\|_F \quad \text{s.t.} \quad (x_{ia} - x_{ib})^\top W z_i = \log
 # > s_{ia} - \log s_{ib} \qquad (a, b \in O_i).$$
 # >
-# > We take it for one branch of the path of these $W$, where: both problems have a solution;
-# > $s_i$ is a strict maximum of $y_i f$ on its face (the mixtures of $O_i$), with negative curvature; a
-# > little weight on a support token (lead 1) costs something; the multipliers are unique, and
-# > positive for support tokens; and the kept sets no longer change as $R$ grows. One problem may have several
-# > such branches. (Below we test the outcome, not each condition.)
+# > The *lead* of token $t$ is $\Delta_{it} = (x_{ia} - x_{it})^\top W_{\mathrm{dir}} z_i$; *support tokens*
+# > are the dropped ones with lead 1. The conditions: both problems have a solution; $s_i$ is a strict maximum
+# > of $y_i f$ over mixtures of $O_i$, with negative curvature; $c_{it} > 0$ for support tokens; their rows'
+# > multipliers in the SVM are unique and positive; and $O_i$ no longer changes as $R$ grows.
 #
 # Here $\approx$ hides a bounded remainder $r$, as in lesson 08; section 13.6 predicts it. With one
 # token kept in each sequence $W_{\mathrm{fin}} = 0$, and $W_{\mathrm{dir}}$ is lesson 10's Att-SVM.
@@ -345,8 +356,7 @@ assert abs(s_best[1] - 0.57) < 0.01
 assert s_best[0] == 0
 
 # %% [markdown]
-# This tests $p_{\mathrm{fin}}$ alone: of the two numbers in $p$ the ratio of the kept tokens fixes one, and
-# the length the other. Section 13.6 tests the rest in the same plane, with $y = +1$.
+# This tests $p_{\mathrm{fin}}$ alone: the length fixes the rest of $p$. More in section 13.6, with $y = +1$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.4 Descent bounces
@@ -508,8 +518,8 @@ for k, (name, p) in enumerate(walks.items()):
     assert abs(ahead[2] - (-5.9, 1.2)[k]) < 0.2  # too long for both clocks
 
 # %% [markdown]
-# Both clocks are right to a fifth of $N$ for short steps; 0.8 is too long at the kink too, $1.2\, N$ ahead in
-# place of 2.1. **Each $N$ of length costs $e$ times as many steps.**
+# Here both clocks are right to a fifth of $N$ for short steps; 0.8 is too long at the kink too, $1.2\, N$
+# ahead, not 2.1. **Each $N$ of length costs $e$ times as many steps.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.5 Which tokens are kept?
@@ -521,7 +531,7 @@ for k, (name, p) in enumerate(walks.items()):
 
 
 # %%
-TRIALS, STEPS, DRAWS = 24, (2000, 6000), ("these 24", "24 others")
+TRIALS, STEPS, DRAWS = 24, (2000, 6000, 20_000, 60_000), ("these 24", "24 others")
 
 
 def problems(seed):
@@ -563,7 +573,7 @@ def downhill(W):
 
 
 def descend(eta):
-    """W (2, TRIALS, 6, 6) after 2,000 and 6,000 steps of length eta."""
+    """W (2, TRIALS, 6, 6) after some numbers of steps of length eta."""
     W, at = np.zeros((2, TRIALS, 6, 6)), {}
     for j in range(1, STEPS[-1] + 1):
         W = W + eta * downhill(W)
@@ -572,7 +582,7 @@ def descend(eta):
     return at
 
 
-found, shorter = descend(0.1), descend(0.02)
+found = descend(0.1)
 
 # %% [markdown]
 # Which tokens do these runs keep? To judge, we need the path: at each length $R$ a locally best $W$, where
@@ -581,11 +591,11 @@ found, shorter = descend(0.1), descend(0.02)
 # (`residual`); we end each run before.
 #
 # From one radius to the next a kept token does not fall behind. A dropped one does, by
-# $\Delta_{it} / N$ for each unit of $R$, where $\Delta_{it} \ge 1$ is its lead in the SVM. So $N$ times this
+# $\Delta_{it} / N$ for each unit of $R$, with its lead $\Delta_{it} \ge 1$ in the SVM. So $N$ times this
 # rate tends to 0 or to 1 and more. **We divide at $\frac12$.**
 #
 # But $N$ needs the kept set, and the set $N$. So we guess the set, solve the SVM, divide, and solve again
-# until nothing changes. The test is not that this ends, but that the SVM predicts *every* rate.
+# until nothing changes. The test: the SVM predicts *every* rate.
 
 
 # %%
@@ -597,8 +607,8 @@ def read(W, before, k):
         h = logits(W, k)
         return np.take_along_axis(h, winner, axis=-1) - h
 
-    rates = (behind(W) - behind(before)) / (size(W) - size(before))[:, None, None]
-    now = rates < rates.max(axis=(1, 2), keepdims=True) / 10  # the guess: a tenth of the fastest
+    rates = (behind(W) - behind(before)) / (size(W) - size(before)).clip(1e-9)[:, None, None]
+    now = rates <= rates.max(axis=(1, 2), keepdims=True) / 10  # the guess: a tenth of the fastest
     for _ in range(10):
         kept = now
         solution = svm.solve(svm.mixture_problem(groups[k][0].X, groups[k][0].z, torch.tensor(kept)))
@@ -617,65 +627,83 @@ for k, name in enumerate(DRAWS):
     W_path, before = (path["W"][i, torch.arange(TRIALS)].numpy() for i in (last, last - 1))
     kept, rates, leads, solution = read(W_path, before, k)
     judged.append((path, W_path, kept, leads, solution))
-    library, _ = mixtures.kept_tokens(
-        groups[k][0].X, groups[k][0].z, torch.tensor(rates) / solution.objective[:, None, None]
-    )
-    assert (library.numpy() == kept).all()  # it makes the same loop, from another guess
     apart = np.abs(rates - leads)[~kept]
     print(f"{name:25s} {abs(rates[kept]).max():14.3f} {rates[~kept].min():16.2f}", end=" ")
     print(f"{np.median(apart):31.3f} {apart.max():6.2f}")
-    assert (path.residual[path.radii <= 23] <= 1e-6).all()
     assert ((rates < 0.5) == kept).all()  # the loop has ended
     assert abs(rates[kept]).max() < 0.005
     assert rates[~kept].min() > 0.9
     assert apart.max() < 0.15
     assert np.median(apart) < 0.02
-W_16 = np.stack([path["W"][path.radii == 16][0] for path, *_ in judged])
-assert ((downhill(W_16) * W_16).sum(axis=(-1, -2)) / 16 > 1 - 1e-9).all()  # our own slope is along W
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Does descent keep the same tokens, and on time?
+# ### Is descent on time?
 #
 # Read descent's *own* rates, from 2,000 to 6,000 steps, and its clock.
 
 # %%
-print("descent's rates times N: kept, |.| to   dropped, least   apart from the leads: median, worst, at rest")
-reads, still = [read(found[6000][k], found[2000][k], k) for k in (0, 1)], []
-for k, (name, (stays, own, asked, own_svm)) in enumerate(zip(DRAWS, reads, strict=True)):
-    rest, apart = (abs(own) * stays).max(axis=(1, 2)) < 0.1, abs(own - asked) * ~stays
-    still.append(rest)
-    print(f"{name:25s} {abs(own[stays]).max():12.1f} {own[~stays].min():15.2f}", end=" ")
-    print(f"{np.median(apart[~stays]):31.2f} {apart.max():6.1f} {apart[rest].max():8.1f}")
-    assert own[stays].max() < 0.26
-    assert own[~stays].min() > 0.58
-    assert np.median(apart[~stays]) < 0.035
-    assert apart[rest].max() < 0.44 < 0.9 < apart[~rest].max() < 2.2
-    assert k or ((asked < 3) & (abs(own - 1.3) < 1.7)).all()  # figure 3 shows all
+reads = [read(found[6000][k], found[2000][k], k) for k in (0, 1)]
+for k, (name, (stays, _, _, own_svm)) in enumerate(zip(DRAWS, reads, strict=True)):
     N, mixing = own_svm.objective.numpy(), (stays.sum(axis=-1) > 1).sum(axis=-1)
     grown = (size(found[6000][k]) - size(found[2000][k])) / farther(0.1, 2000, 0.1, 6000, N)[0]
-    each, there = grown[mixing > 0], grown[rest & (mixing > 0)]
-    print(f"    {rest.sum()} runs at rest; growth over N log 3 of runs that mix: ", end="")
-    print(f"median {np.median(each):.2f}, at rest {there.min():.2f} to {there.max():.2f}")
-    assert abs(np.median(each) - 1) < 0.05, again.format("13.3")
-    assert 0.78 < there.min() < there.max() < 1.05, again.format("13.3")
-    assert each.max() < 1.2, again.format("13.3")
-    assert abs(grown[mixing == 1] - 1).max() < 0.15, again.format("13.3")  # question 2
-    behind = [((size(found[j][k]) - size(shorter[j][k])) / N)[mixing > 0].max() for j in STEPS]
-    print(f"    steps of 0.02 trail by at most {behind[0]:.2f} N, then {behind[1]:.2f} N; ", end="")
-    print(f"a kink's clock says {farther(0.02, 6000, 0.1, 6000, 1.0)[1]:.2f}")
-    assert behind[1] < 0.16, again.format("13.3")
-    assert behind[1] < behind[0] / 3 < 0.17
+    median = np.median(grown[mixing > 0])
+    print(f"{name}: {(mixing > 0).sum()} runs mix; growth over N log 3: median {median:.2f}")
+    assert abs(median - 1) < 0.05, again.format("13.3")
 
 # %% [markdown]
-# In the median the smooth clock is right. And the step length cancels: steps a fifth as long trail by up to
-# half of $N$ after 2,000, and by at most 0.13 after 6,000, in all 45 runs that mix.
+# In the median of these the smooth clock is right.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One token or several, the best or only local ones?
 #
-# Leads are missed by 1.0 and 2.1 only where shares still move: in
-# the 23 and 20 runs *at rest*, kept tokens' rates within 0.1 of 0, all are met within 0.3 and 0.44.
+# Now the answer, by label. `mixtures.best_mixture` climbs over $s$ from each token and from their mean. A set
+# is *best* if the best end keeps it, else *local*.
+
+# %%
+best = np.stack([mixtures.best_mixture(mlp, tokens).numpy() for tokens, mlp in groups])
+f_best = y * head((best[..., None, :] @ X)[..., 0, :], V_6)
+tops = [ceiling(best[at], X[at], V_6[at[:2]], y[at]) for at in np.ndindex(y.shape)]
+proved = np.abs(4 * X @ np.swapaxes(V_6, -1, -2)[:, :, None]).max(axis=(-1, -2)) < np.sqrt(2)
+print(f"best y f and ceiling meet in all 144 sequences; f is convex for certain in {proved.sum()}")
+assert np.abs(np.reshape(tops, y.shape) - f_best).max() < 1e-6, again.format("13.1")
+by = {"path": np.stack([run[2] for run in judged]), "descent": np.stack([run[0] for run in reads])}
+print("both draws, sequences that keep     1 token     2 tokens     3 tokens     4 tokens")
+said = {1: [(62, 55), (0, 0), (0, 0), (0, 0)], -1: [(7, 5), (43, 41), (27, 27), (5, 5)]}  # on the path
+for (label, on_path), (name, kept) in itertools.product(said.items(), by.items()):
+    many, good = (of[y == label] for of in (kept.sum(axis=-1), ((best > 0) == kept).all(axis=-1)))
+    counts = [((many == m).sum(), (good & (many == m)).sum()) for m in (1, 2, 3, 4)]
+    print(f"y = {label:+d}, {name:10s}", *(f"{number:6} ({b:2} best)" for number, b in counts))
+    assert counts == on_path or (name == "descent" and counts[0] == on_path[0])
+
+# %% [markdown]
+# With $y = +1$ all 62 sequences keep **one token**, as with a convex head; 55 the best one (chance: 1 in 4).
+# With $y = -1$ 75 of 82 **mix** on the path, and 78 keep the best mixture's set. The other 11 of 144 sets are
+# local.
 #
-# Attention has a $\frac12$ as well. Where a run mixes, $W$ is $N \log j$ and a constant long, so that after
-# $j$ steps a kept token has $j^0$ and a dropped one $j^{-\Delta_{it}}$, up to factors: cut at $j^{-1/2}$. The
-# paper's code cuts at $10^{-3}$. When is a fixed cut right?
+# The ceiling proves *best* where $f$ is convex on the hull: for certain in 64 sequences. In the others it is
+# the best of five climbs.
+
+# %%
+differs = (by["path"] != by["descent"]).any(axis=-1)
+W_path = np.stack([W for _, W, *_ in judged])
+shares = [softmax(logits(W), axis=-1) for W in (W_path, found[6000], found[60_000])]
+print("descent keeps another set: shares on the path, after 6,000 and 60,000 steps, and y f of each")
+for at in map(tuple, np.argwhere(differs)):
+    three = np.stack([s[at] for s in shares])
+    values, moved = y[at] * head(three @ X[at], V_6[at[:2]]), np.abs(three[2] - three[0]).max()
+    print(f"y = {y[at]:+.0f}", *three.round(2), values.round(2))
+    assert moved < 0.05 if y[at] < 0 else (moved > 0.99) & (values[2] > values[0] + 0.2)
+assert differs.sum() == 4
+branch = differs & (y > 0)
+
+# %% [markdown]
+# In the first (run 19, from 0, of these 24) descent is on **another branch**: token 4 in place of token 3,
+# with $y f = 1.03$ against .83, neither wrong nor the best, 1.77. The other three were **misread**: after
+# 60,000 steps they have the path's shares to within .05.
+#
+# Attention can be read, too. Where a run mixes, $W$ is $N \log j$ and a constant long, so that a kept token
+# has $j^0$ and a dropped one $j^{-\Delta_{it}}$, up to factors: cut at $j^{-1/2}$. The paper's code cuts at
+# $10^{-3}$. When is a fixed cut right?
 
 # %% [markdown]
 # ### Exercise 13.4: How long must a cut wait?
@@ -683,9 +711,9 @@ for k, (name, (stays, own, asked, own_svm)) in enumerate(zip(DRAWS, reads, stric
 # ★★☆ · 8 minutes
 #
 # After $j$ steps of a run that mixes, one of its sequences has the attention `s` (T,), nearly all of it on
-# kept tokens. Its leads in the SVM are `lead` (T,): 0 for kept tokens, at least 1 for dropped ones. From the
-# factors that it has now, predict after how many steps in all each dropped token has at most `cut`. If they
-# do already, or none is dropped, return $j$.
+# kept tokens. Its leads in the SVM are `lead` (T,): 0 for kept tokens, at least 1 for dropped ones. From now
+# on let each dropped token's attention fall exactly by its power of $j$. Return after how many steps in all
+# every one of them has at most `cut`. If they do already, or none is dropped, return $j$.
 #
 # <details><summary>Hint</summary>
 #
@@ -708,88 +736,73 @@ def waits(s, lead, j, cut):
 check("13.4", waits)
 
 # %%
-print("sequences of mixing runs, if descent agrees with the path: how many hold a dropped token above 1e-3")
+print("dropped tokens with leads above 1.05: waits() from 6,000 steps to their attention after 60,000")
+mixes_there = (by["path"].sum(axis=-1) > 1).any(axis=-1)[..., None, None]
 for k, name in enumerate(DRAWS):
-    (truth, lead), stays = judged[k][2:4], reads[k][0]  # leads of the path's SVM, not read off descent
-    there = (truth.sum(axis=-1) > 1).any(axis=-1)[:, None] & (truth == stays).all(axis=-1)
-    drops, (early, late) = ~truth[there], (softmax(logits(found[j][k], k), axis=-1)[there] for j in STEPS)
-    high, later = (((s > 1e-3) & drops).any(axis=-1) for s in (early, late))
-    when, alike = (
-        np.array([waits(*one, 2000, 1e-3) for one in zip(early, leads, strict=True)])
-        for leads in (lead[there] * drops, 1.0 * drops)
-    )
-    print(f"{name:12s} of {len(high)}: after 2,000 steps {high.sum()}, after 6,000 {later.sum()}, ", end="")
-    print(f"predicted {(when > 6000).sum()}; the last until {when.max():.1g} steps")
-    assert (later == (when > 6000)).all(), again.format("13.4")
-    assert ((when > 6000) == (alike > 6000)).all()
-    assert (len(high), high.sum(), later.sum()) == ((62, 18, 9), (69, 18, 8))[k]
-    assert when.max() > 5e4
+    lead = judged[k][3]  # of the path's SVM, not read off descent
+    on = mixes_there[k] & ~differs[k][..., None] & ~by["path"][k] & (lead > 1.05)
+    early, late = (softmax(logits(found[j][k], k), axis=-1)[on] for j in (6000, 60_000))
+    hits = []
+    for leads in (lead[on], np.ones(on.sum()), np.full(on.sum(), lead[on].mean())):
+        each = [waits(*np.array([[a], [b]]), 6000, c) for a, b, c in zip(early, leads, late, strict=True)]
+        hits.append((np.abs(np.log(np.array(each) / 60_000)) < np.log(1.25)).sum())
+    print(f"{name:12s} of {on.sum()} within a factor 1.25 of 60,000: {hits[0]}; ", end="")
+    print(f"with the lead 1 for all {hits[1]}, with their mean {hits[2]}")
+    assert hits[0] >= 0.8 * on.sum(), again.format("13.4")
+    assert max(hits[1:]) < 0.35 * on.sum(), again.format("13.4")
 
 # %% [markdown]
-# As predicted in each of the 131. With the lead 1 for all tokens the prediction is the same: late are the
-# support tokens, which fall like $j^{-1}$. So the fixed cut is right in the end, but the last waits for ten
-# times as many steps or more. Now count single tokens, by all three readings.
+# Each token has its own power: its lead foresees the wait in 26 of 30 and 26 of 27, one lead for all does
+# not. (Tokens with leads near 1 cannot tell.)
 
 # %%
-s_6000 = [softmax(logits(found[6000][k], k), axis=-1) for k in (0, 1)]
+print("tokens not as on the path, other branch left out: by rates   by j^(-1/2)   by 1e-3")
+for before, j in ((2000, 6000), (20_000, 60_000)):
+    for k, name in enumerate(DRAWS):
+        truth, counted = by["path"][k], mixes_there[k] & ~branch[k][..., None]
+        stays, s = read(found[j][k], found[before][k], k)[0], softmax(logits(found[j][k], k), axis=-1)
+        errors = [((kept != truth) & counted).sum() for kept in (stays, s > j**-0.5, s > 1e-3)]
+        of = f"of {12 * mixes_there[k].sum() - 4 * branch[k].sum()}"
+        print(f"{j:6,} steps, {name:10s} {of:8s} {errors[0]:27} {errors[1]:13} {errors[2]:11}")
+        assert max(errors[:2]) <= 6
+        assert (8 < errors[2] < 14) if j == 6000 else (errors[2] <= 3)
+        assert (truth & counted & (s <= j**-0.5)).sum() <= (j == 6000)  # else the cuts miss late tokens only
 
-# %%
-print("of 288, not as the path: rates   at j^(-1/2): kept below, dropped above   at 1e-3")
-for k, (name, rest) in enumerate(zip(DRAWS, still, strict=True)):
-    truth, stays = judged[k][2], reads[k][0]
-    errors = stays != truth
-    s = s_6000[k]
-    wrong = (s > 6000**-0.5) != truth
-    below, above = wrong & truth, wrong & ~truth
-    fixed = ((s > 1e-3) != truth).sum()
-    print(f"{name:22s} {errors.sum():6} {below.sum():24} {above.sum():14} {fixed:9}")
-    assert fixed == (11, 12)[k]
-    assert not (below & stays).any()  # every share that descent keeps is above the cut
-    assert (errors.sum(), wrong.sum(), errors[rest].sum()) == ((2, 4, 2), (3, 2, 1))[k]
-    assert ((errors & wrong) == errors & rest[:, None, None]).all()  # at rest, both readings agree
-    assert (abs(s[errors & wrong] - 0.5) > 0.499).all()
-    assert not (truth | stays)[wrong & ~errors].any()  # dropped, and late
+# %% [markdown]
+# All three end with few errors; which has fewest depends on draw and time. Cuts err on tokens that are late,
+# $10^{-3}$ most at first. It would also miss a kept share below it; $j^{-1/2}$ sinks below each in time.
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.1))
-kept, (stays, own, asked, _) = judged[0][2], reads[0]
-errors = stays != kept
-log_s = np.log(s_6000[0].clip(1e-300))
-bins = np.linspace(-20, 0, 41)
-for flags, color, name in ((kept, BLUE, "path keeps"), (~kept, ORANGE, "path drops")):
-    left.hist(np.maximum(log_s[flags], -20), bins=bins, color=color, alpha=0.7, label=name)
-    right.plot(asked[flags], own[flags], "o", color=color, markersize=4, alpha=0.7)
-left.axvline(np.log(6000**-0.5), color=BLACK, linestyle=":", linewidth=1)
-right.plot(asked[errors], own[errors], "o", markersize=11, color=BLACK, fillstyle="none")
-right.plot([0, 3], [0, 3], color=BLACK, linewidth=1)
+good, many = ((best > 0) == by["path"]).all(axis=-1), by["path"].sum(axis=-1)
+for label, color, shift in ((1, ORANGE, -0.2), (-1, BLUE, 0.2)):
+    for rows_of, hatch, name in ((y == label, "////", "local"), ((y == label) & good, None, "best")):
+        heights = [(rows_of & (many == m)).sum() for m in (1, 2, 3, 4)]
+        at = np.arange(1, 5) + shift
+        face = color if name == "best" else "white"
+        left.bar(
+            at, heights, 0.38, color=face, edgecolor=color, hatch=hatch, label=f"$y = {label:+d}$, {name}"
+        )
+left.set(xlabel="tokens that the path keeps", ylabel="sequences", xticks=[1, 2, 3, 4])
+left.legend(fontsize=9)
+for flags, color, name in ((by["path"], BLUE, "path keeps"), (~by["path"], ORANGE, "path drops")):
+    points = [(asked[flags[k]], own[flags[k]]) for k, (_, own, asked, _) in enumerate(reads)]
+    right.plot(*np.hstack(points), "o", color=color, markersize=4, alpha=0.6, label=name)
+right.axline((0, 0), slope=1, color=BLACK, linewidth=1)
 right.axhline(0.5, color=BLACK, linestyle=":", linewidth=1)
-left.set(xlabel=r"$\log s_{it}$ of descent, 6,000 steps", ylabel="tokens")
-right.set(
-    xlabel=r"lead $\Delta_{it}$ in the SVM",
-    ylabel=r"rate of descent $\times\, N$",
-    xlim=(-0.2, 3),
-    ylim=(-0.4, 3),
-)
-left.legend(loc=(0.26, 0.8), fontsize=10, handlelength=1.2)
+right.set(xlabel=r"lead $\Delta_{it}$ in the SVM", ylabel=r"rate of descent $\times\, N$")
+right.legend(fontsize=9, loc="upper left")
 show(
     fig,
-    alt="Left, histogram of log attention after 6,000 steps: nearly all tokens that the path keeps are right "
-    "of the cut, nearly all that it drops left of it. Right, descent's rates against the leads of the SVM: "
-    "kept tokens within 0.3 of zero, others around the diagonal from 0.77 on, none near one half.",
+    alt="Left, bars: for the label plus one all sequences keep one token, a few not the best; for minus one "
+    "most keep two or three, nearly all the best set. Right, descent's rates against the SVM's leads: kept "
+    "tokens near zero, most dropped ones near the diagonal from one on.",
 )
 
 # %% [markdown]
-# **Figure 3.** Descent on these 24; the colours are the path's. Left: log attention after 6,000 steps (at
-# $-20$ all that have less), cut at $j^{-1/2}$. Right: each token's rate against its lead in the SVM of the
-# set that descent keeps, divided at $\frac12$; rings, the errors.
-
-# %% [markdown]
-# Of 288 tokens 2 and 3 differ from the path by rates, and 4 and 2 by attention cut at $j^{-1/2}$, after 6,000
-# steps. In 2 and 1, at rest, both agree: there descent keeps other tokens, so far. The other 2 by rates are
-# in runs that still move; the other 2 and 1 by attention are dropped, and late.
-#
-# At $10^{-3}$ 11 and 12 differ, nearly all late; and it never finds a kept share below it. The cut
-# $j^{-1/2}$, at .013 here, sinks below each in time.
+# **Figure 3.** Both draws. Left: how many tokens the path keeps, by label; hatched, sets that are not the
+# best mixture's. Right: each token's rate in descent against its lead in the SVM of the set that descent
+# keeps; the dotted line divides at $\frac12$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 The third part
@@ -848,31 +861,38 @@ check("13.5", left_over)
 #
 # $$r = \log \frac{\lambda_1\, c_2}{\lambda_2\, c_1} \; \frac{x_1 - x_2}{\lVert x_1 - x_2 \rVert^2} .$$
 #
-# Circles again; and far out the library's `mixtures.mixture_path`, which minimises $\sum c_{it}\, s_{it}$.
+# That is the limit. At a finite $R$ the loss falls fastest along $p$, not yet $p_{\mathrm{dir}}$: we take
+# $\lambda$ from $p = \lambda_1 (x_3 - x_1) + \lambda_2 (x_3 - x_2)$, and repeat, as $p$ contains $r$. The
+# test: circles of the true $y f$, which know neither $\lambda$ nor $c$.
 
 # %%
 lead_rows = x[2] - x[:2]  # x_3 - x_1 and x_3 - x_2
 p_dir = np.linalg.solve(lead_rows, [1.0, 1.0])
-lam = np.linalg.solve(lead_rows.T, p_dir)  # p_dir = lam_1 (x_3 - x_1) + lam_2 (x_3 - x_2)
 cost = lead_rows @ gradient(x[2], V)  # without |l'(u)|, which both have
-keep = np.asarray(left_over(lam, cost))
 between = x[0] - x[1]
-r_hand = np.log(keep[0] / keep[1]) * between / (between @ between)
-print(f"p_dir {p_dir}, lambda {lam}, costs {cost}, so r = {r_hand}")
-turned = data.TokenData(sequence.X, sequence.z, -sequence.y, sequence.v)
-farthest = mixtures.mixture_path(own_head, turned, torch.eye(3).double()[None, 2], [16, 128, 2048])["W"][-1]
-for R, p in ((5, best_on_circle(5, 1)), (10, best_on_circle(10, 1)), (2048, farthest[:, 0].numpy())):
+
+
+def remainder(p):
+    """r from the multipliers of p = lam_1 (x_3 - x_1) + lam_2 (x_3 - x_2)."""
+    keep = np.asarray(left_over(np.linalg.solve(lead_rows.T, p), cost))
+    return np.log(keep[0] / keep[1]) * between / (between @ between)
+
+
+limit = remainder(p_dir)
+print(f"p_dir {p_dir}, costs {cost}, r in the limit {limit}")
+for R in (5, 10):
+    r = np.zeros(2)
+    for _ in range(40):
+        r = remainder(r + np.sqrt(R**2 - r @ r) * p_dir / np.linalg.norm(p_dir))
+    p = best_on_circle(R, 1)
     r_found = p - (p @ p_dir) / (p_dir @ p_dir) * p_dir
-    print(f"R = {R:4d}: p(R) {p}, less its part along p_dir {r_found}")
-    assert R != 10 or abs(r_found[0] / r_hand[0] - 0.81) < 0.02, again.format("13.5")
-assert (lam > 0).all()
-assert abs(keep[0] / keep[1] - 1.5) < 0.05, again.format("13.5")
-assert np.abs(r_found - r_hand).max() < 1e-3, again.format("13.5")
+    print(f"R = {R:2d}: r predicted {r}, found {r_found}")
+    assert np.abs(r - r_found).max() < 3e-4, again.format("13.5")
+    assert np.abs(limit - r_found).max() > 0.03, again.format("13.5")
 
 # %% [markdown]
-# Token 1 costs less and has the larger $\lambda$, so it keeps 1.5 times as much attention as token 2. At
-# $R = 10$ a fifth of $r$ is missing: $p$ itself, along which the sum falls fastest, is not yet along
-# $p_{\mathrm{dir}}$.
+# The rule meets the true loss to the third digit; the limit $(.208, -.097)$ is a third off at $R = 5$ and a
+# fifth at 10.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.7 Six dimensions, and the published curves *(optional)*
@@ -913,7 +933,7 @@ for name, rule in rivals.items():
     assert off_by(W_path, rule) > 1.7
 
 # %% [markdown]
-# Both count, the SVM's push on a token and its cost. As in the plane, the rule is met slowly.
+# In these both count, the SVM's push on a token and its cost. As in the plane, the limit is met slowly.
 
 # %% [markdown]
 # ### The published curves
@@ -966,34 +986,24 @@ assert (flat > 0.5).all()
 # | claim | prediction | measured |
 # |---|---|---|
 # | length at a smooth bottom, 2,000 to 6,000 steps | grows by $N \log 3$ | .97 and .98 in the median |
-# | the same, 6,000 steps a fifth as long | trail by 0 | at most 0.13 $N$ |
 # | at a kink in the plane, steps a fifth as long | trail by $N \log 5 = 1.61\, N$ | 1.5 $N$ |
-# | 8 times as long, not short | lead by $N \log 8 = 2.08\, N$ | 1.2 $N$ |
 # | rates $\times N$ on the path, kept and dropped | 0; the SVM's leads | below .005; within .15 |
-# | the same in descent, 23 and 20 runs at rest | the same | below .1; within .3 and .5 |
-# | divided at $\frac12$, all runs | 288 tokens as the path | all but 2 and 3 |
-# | attention, 6,000 steps, cut at $j^{-1/2}$ | all | all but 4 and 2 |
-# | the same, cut at the paper's $10^{-3}$ | all | all but 11 and 12 |
-# | $r$ in the plane, $y = +1$, $R = 2{,}048$ | $(.208, -.097)$ by $\lambda_{it} / c_{it}$ | within .001 |
+# | tokens kept, $y = +1$ | one | in 62 of 62 sequences, 55 the best |
+# | tokens kept, $y = -1$ | a mixture may win | in 75 of 82; best sets in 78 |
+# | descent's set | the path's | in 140 of 144; 3 late, 1 on another branch |
+# | attention's fall, leads above 1.05 | $j^{-\Delta_{it}}$ | 26 of 30, 26 of 27 within 1.25 |
+# | $r$ in the plane, $y = +1$, $R = 5$ and 10 | $(.142, -.066)$, $(.169, -.079)$ | within .0003 |
 #
-# Two numbers: of these 24 problems, and of the others.
+# Two numbers: of these 24 problems, and of the others; the row of $r$, its two parts.
 
 # %% [markdown]
 # ## Questions
 #
-# **1.** A colleague multiplies $V$ by $-1$ behind the activation, $f = -\sum_k \phi(V_k \cdot \bar x)$,
+# A colleague multiplies $V$ by $-1$ behind the activation, $f = -\sum_k \phi(V_k \cdot \bar x)$,
 # with $\phi$ convex. Which sequences can mix now?
 # <details><summary>Answer</summary>
 #
 # Those with label $+1$: $y f$ is concave there.
-# </details>
-#
-# **2.** One sequence of a batch keeps two tokens at a smooth bottom, all others keep one. How does the length
-# of $W$ grow with the number of steps?
-# <details><summary>Answer</summary>
-#
-# By $N \log j$, as such runs of section 13.5 do. All share one $W$ and one step length, so a
-# single valley makes the whole run bounce.
 # </details>
 
 # %%
@@ -1009,22 +1019,19 @@ progress("13")
 #   $\lambda_{it} / c_{it}$.
 # - **With a mixture, normalised descent bounces** in a valley: if steps are short, its length grows like
 #   $N \log j$, at a kink (in the plane) like $N \log(\eta j)$.
-# - Read what is kept from **rates**: times $N$ they tend to 0, or to the SVM's leads of 1 and more. Or cut
-#   attention at $j^{-1/2}$, in time below every kept share.
-# - The limit is known for one branch of the path, and a run may be on another.
+# - Here, **one token** is kept with $y = +1$, in most sequences with $y = -1$ a **mixture**, most often the
+#   best; a path is local, and a run may be on another branch. Rates times $N$ tend to 0 or to the SVM's
+#   leads, attention to a share or to 0 like $j^{-\Delta_{it}}$: a cut must wait for it.
 
 # %% [markdown]
 # ## Further reading
 #
 # - D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak, *Transformers as Support Vector Machines* (2023, arXiv
 #   2308.16898): nonlinear heads, the two parts, the experiment.
-# - P.-A. Absil, R. Mahony, R. Sepulchre, *Optimization Algorithms on Matrix Manifolds* (2008): Newton's
-#   method on a sphere.
 # - J. Cohen, S. Kaur, Y. Li, J. Z. Kolter, A. Talwalkar, *Gradient Descent on Neural Networks Typically
 #   Occurs at the Edge of Stability* (2021, arXiv 2103.00065).
 #
-# The clocks of the bouncing run and the reading by rates are short arguments of this lesson, measured; they
-# are not that paper's.
+# The clocks of the bouncing run and the reading by rates are this lesson's, not that paper's.
 #
 # **New in the library:** [`heads.MLPHead`](../mini_attn/heads.py),
 # [`newton.newton_path`](../mini_attn/newton.py), [`mixtures.best_mixture`](../mini_attn/mixtures.py),
