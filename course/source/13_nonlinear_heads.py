@@ -192,7 +192,7 @@ for d in (2, 6):
 # > **Proposition.** Let $f$ be convex on the triangle (hull) of the tokens of a sequence.
 # >
 # > *Label $+1$*: some single token is best: $f(\sum_t s_t x_t) \le \sum_t s_t f(x_t) \le \max_t f(x_t)$. (If
-# > $f$ is strictly convex and the tokens are its hull's corners, no mixture is as good.)
+# > $f$ is strictly convex, no mixture of distinct tokens is as good.)
 # >
 # > *Label $-1$*: $y f = -f$ is concave, so the problem over $s$ has no false maxima. If $f$ is also
 # > differentiable, a mixture is strictly better than every token **if and only if** an edge that leaves a
@@ -691,10 +691,11 @@ print("descent keeps another set: shares on the path, after 6,000 and 60,000 ste
 for at in map(tuple, np.argwhere(differs)):
     three = np.stack([s[at] for s in shares])
     values, moved = y[at] * head(three @ X[at], V_6[at[:2]]), np.abs(three[2] - three[0]).max()
-    print(f"y = {y[at]:+.0f}", *three.round(2), values.round(2))
+    print(f"y = {y[at]:+.0f}", *three.round(3), values.round(3))
     assert moved < 0.05 if y[at] < 0 else (moved > 0.99) & (values[2] > values[0] + 0.2)
 assert differs.sum() == 4
 branch = differs & (y > 0)
+assert abs(f_best[branch][0] - 1.77) < 0.005
 
 # %% [markdown]
 # In the first (run 19, from 0, of these 24) descent is on **another branch**: token 4 in place of token 3,
@@ -910,6 +911,8 @@ others = np.arange(4) != kept.argmax(axis=-1)[..., None]
 lam = np.zeros_like(cost)
 lam[others] = solution.dual.numpy().ravel()  # the SVM has a row for each token but the first kept one
 support = ~kept & (leads < 1 + 1e-6)
+library, _ = mixtures.kept_tokens(tokens.X, tokens.z, torch.tensor(leads) / solution.objective[:, None, None])
+assert (library.numpy() == kept).all()  # it makes the loop of read(), from another guess
 differences = np.diff(rows[0].reshape(TRIALS, 3, 4, 36), axis=2).reshape(TRIALS, 9, 36)
 assert (np.linalg.matrix_rank(differences) == 9).all()  # so the multipliers are unique
 
@@ -927,6 +930,9 @@ W_16 = path["W"][path.radii == 16][0].numpy()
 near, far = off_by(W_16, left_over), off_by(W_path, left_over)
 print(f"{support.sum()} support tokens, off by a factor: {near:.1f} at R = 16, {far:.1f} at the last radius")
 assert far < 1.3 < near < 1.45, again.format("13.5")
+summed = mixtures.mixture_path(mlp, tokens, shares, [16, 128, 2048])["W"][-1].numpy()
+print(f"where the sum of c s itself is least, R = 2,048: {off_by(summed, left_over):.1f}")
+assert off_by(summed, left_over) < 1.02, again.format("13.5")
 rivals = {"lambda alone": lambda lam, cost: lam, "1 / cost alone": lambda lam, cost: 1 / cost}
 for name, rule in rivals.items():
     print(f"{name:14s} at the last radius {math.floor(10 * off_by(W_path, rule)) / 10} or more")
