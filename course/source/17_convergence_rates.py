@@ -141,7 +141,7 @@ rules = {
 runs |= {name: descend(rule, times[name]) for name, rule in rules.items()}
 problem = svm.attention_problem(tokens.X, tokens.z, selected)
 solution = svm.solve(problem)
-W_mm, mu_hat = solution.value, solution.margin
+W_mm, mu_hat = solution.value, solution.margin  # mu_hat = 1 / ||W_mm||, see 17.3
 angles = {name: torch.stack([angle(W, W_mm) for W in path]) for name, path in runs.items()}
 alike = (
     torch.stack([chosen(runs[name][-1], tokens) == selected for name in ("growing", "Polyak")]).all(-1).all(0)
@@ -284,7 +284,7 @@ check("17.1", weights_to_come)
 
 # %%
 c = rates.strengths(tokens, selected)
-law = rates.remainder(problem, solution, c)
+law = rates.remainder(problem, solution, c)  # r (value), a projector (span), eta* of 17.5, speed of 17.3
 unit = (W_mm / length_of(W_mm)[:, None, None]).flatten(1)
 
 
@@ -293,7 +293,7 @@ def parts(W):
     w = W.flatten(1)
     along = (w * unit).sum(1)
     across = w - along[:, None] * unit
-    inside = (law.span @ across[..., None])[..., 0]  # law.span projects
+    inside = (law.span @ across[..., None])[..., 0]
     return along, inside, across - inside
 
 
@@ -320,6 +320,7 @@ for j, W in zip(quarter(4000), far, strict=True):
             f"{j:6d} {along.median():15.0f} {miss.median():26.3f} {miss.max():25.2f} "
             f"{outside.norm(dim=1).median():17.1f}"
         )
+assert (chosen(far[-1], tokens) == selected).all()
 assert miss.median() < 0.01 < miss.max() < 0.2
 assert (outside.norm(dim=1) > 2).all()
 left = [parts(runs[name][-1])[2].norm(dim=1)[alike].median() for name in ("Polyak", "NGD")]
@@ -348,29 +349,32 @@ print(f"at 400, medians where another lead is less than 1 longer: {near:.1%}, ov
 assert near > 0.02 > 0.005 > away
 
 # %% [markdown]
-# Inside, all twenty runs come near $r$. From step 400 half of a hundred angles are predicted to 2%, three
-# quarters to 6%; had the run frozen, half would be off by over 4%. A few are far off: where another
+# Inside, the twenty runs here come near $r$. From step 400 half of a hundred angles are predicted to 2%,
+# three quarters to 6%; had the run frozen, half would be off by over 4%. A few are far off: where another
 # comparison is nearly tight, it goes on to pull, also outside of the span.
 #
 # The memory is as long as $r$ here. Polyak's long first steps leave more of it than NGD's: one reason why
 # their curve is higher (17.5 has another).
 #
-# > **Law 1** (derived here). Let all steps go down the gradient, of bounded length, so that the length of $W$
-# > grows without bound, its direction converges to $\hat W$, and the part inside the span converges (no
-# > zigzag: 17.5). Let the tight rows be independent, each with $\lambda_{it} > 0$ and $c_{it} > 0$. Then the
-# > part inside converges to $r$ above, the part outside to some $r_0$, and
+# > **Law 1** (the equation for $r$: Soudry and others 2018, Theorem 4, for linear models; derived here: $r_0$
+# > and attention). Let all steps go down the gradient, of bounded length, so that the length of $W$ grows
+# > without bound and its direction converges to $\hat W$. Let the tight rows be independent, each with
+# > $\lambda_{it} > 0$ and $c_{it} > 0$. And, the hard condition, let the part inside the span converge: steps
+# > beyond $\eta^*$ break that (17.5), and for shorter ones we do not prove it. Then the part inside converges
+# > to $r$ above, the part outside to some $r_0$, and
 # >
 # > $$R \tan\theta \to \sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}.$$
 #
 # <details><summary>Proof</summary>
 #
 # The direction converges, so the lead of each other comparison is at last longer than the tight ones by
-# $\delta R$ or more, with some $\delta > 0$. So but for a factor $1 + O(e^{-\delta R})$ the pull is that of
-# the tight rows. As the part inside converges, so does the direction of their pull. Had its limit a part
-# across $\hat W$, the steps, whose lengths add up to infinity, would carry the part inside away without end.
-# So the limit is $\hat W$, and as the rows are independent, the part inside tends to $r$. Each step $\eta_j$
-# then adds nearly $\eta_j$ to $R$, and $O(\eta_j e^{-\delta R})$ outside: as steps are bounded, the sum of
-# the latter is finite, and the part outside converges.
+# $\delta R$ or more, with some $\delta > 0$. And the softmax's normaliser and $\ell'$ change each pull by
+# $O(e^{-\mu R})$, for each $\mu < \hat\mu$. So but for a factor $1 + O(e^{-\delta R})$, with $\delta$ small
+# enough, the pull is that of the tight rows. As the part inside converges, so does the direction of their
+# pull. Had its limit a part across $\hat W$, the steps, whose lengths add up to infinity, would carry the
+# part inside away without end. So the limit is $\hat W$, and as the rows are independent, the part inside
+# tends to $r$. Each step $\eta_j$ then adds nearly $\eta_j$ to $R$, and $O(\eta_j e^{-\delta R})$ outside:
+# as steps are bounded, the sum of the latter is finite, and the part outside converges.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -539,14 +543,21 @@ for first in (0, 20):  # the stored problems, in two batches
 told, rival, hindsight, true = torch.tensor(found).double().T
 print(f"log10 of the plain steps, median: {true.median():.0f}; by both laws: {told.median():.0f}")
 tries = {"both laws": told, "the rival: frozen across": rival, "both laws, later memory": hindsight}
+tries["the rival: 80 for all"] = torch.full_like(true, 80.0)
 half = []
 for name, one in tries.items():
-    off = abs(one / true - 1).quantile(torch.tensor([0.5, 0.75]).double())
-    print(f"{name:24s} off: half up to {off[0]:.1%}, 3 of 4 to {off[1]:.1%}")
+    off, decades = (abs(x).quantile(torch.tensor([0.5, 0.75]).double()) for x in (one / true - 1, one - true))
+    print(f"{name:24s} off: half up to {off[0]:4.1%}, 3 of 4 to {off[1]:.1%}; that is 10^{decades[0]:.1f}, "
+          f"10^{decades[1]:.1f} in the steps")  # fmt: skip
     half.append(off[0])
+    if name == "both laws":
+        assert 2.5 < decades[0] < 3.5
 assert half[0] < 0.045, again.format("17.1 or 17.2")
 assert half[2] < 0.01 < 0.08 < half[1], again.format("17.1 or 17.2")
 assert 79.5 < to_degree.median() < 80.5
+assert 51.5 < to_degree.min() < 52.5
+assert 139.5 < to_degree.max() < 140.5
+assert half[3] > 0.1
 assert 75 < told.median() < 77
 assert (told < true).sum() > 26 < (abs(told - true) < abs(rival - true)).sum()
 assert abs(mu_hat.median() - 0.29) < 0.005
@@ -562,8 +573,10 @@ assert 150 < needed["Polyak"] < needed["growing"] < 600
 
 # %% [markdown]
 # By hand: $R \approx 57 \cdot 9.9 \approx 570$, and $e^{.29 \cdot 570} \approx 10^{72}$. With all constants
-# the laws say $10^{76}$ in the median. It takes $10^{80}$. Half of the exponents are right to 4%, where a
-# frozen run is 10% off.
+# the laws say $10^{76}$ in the median. It takes $10^{80}$, in the forty from $10^{52}$ to $10^{140}$.
+#
+# Half of the *exponents* are right to 4%, where a frozen run is 10% off, and $80$ for all 12%. In the steps
+# themselves, 4% of such an exponent is still a factor of $10^3$.
 #
 # Most are too small, because the memory still grows after step 1,000: nearly tight comparisons go on to pull
 # outside of the span (17.2). With the memory of step 5,000, and all else as before, half are right to 1%.
@@ -578,7 +591,8 @@ assert 150 < needed["Polyak"] < needed["growing"] < 600
 # $\log\theta$ against $\log j$ by least squares over the **last decade** of each run, one slope a problem.
 # We give the median of 40 problems, for the vector $p$ of lesson 06 and for $W$, with its 95% bootstrap
 # interval. For plain descent the decade is one of $\log j$, read from the other clock. (*Growing* are steps
-# of $0.1\sqrt j$, *linear* of $0.1\,j$.)
+# of $0.1\sqrt j$, *linear* of $0.1\,j$. The *gap* of the margin is $1 - \mu(W)/\hat\mu$, with the smallest
+# lead over $\lVert W\rVert$ as $\mu(W)$, see lesson 02.)
 
 
 # %%
@@ -601,9 +615,8 @@ for name in ("GD", "NGD", "NGD, its gap", "Polyak", "growing", "linear"):
     print(f"{name + (' in log j' if name == 'GD' else ''):40s} {text}")
 for parameter in ("p", "W"):
     assert abs(fitted[parameter, "GD"][0] + 1) < 0.06
-    assert abs(fitted[parameter, "NGD"][0] + 1) < 0.06  # stated: -0.5
+    assert abs(fitted[parameter, "NGD"][0] + 1) < 0.06  # a proved bound: -0.5
     assert abs(fitted[parameter, "NGD, its gap"][0] + 1) < 0.08
-    assert (of(parameter, "NGD", "angle").cos() >= 1 - of(parameter, "NGD", "gap") - 1e-6).all()
     assert abs(fitted[parameter, "Polyak"][0] + 1) < 0.06
     assert -1.4 < fitted[parameter, "growing"][1] < fitted[parameter, "growing"][2] < -1.1
     assert abs(fitted[parameter, "linear"][0] + 1) < 0.1
@@ -611,18 +624,12 @@ assert sum(not low < -1 < high for (_, name), (_, low, high) in fitted.items() i
 
 # %% [markdown]
 # Plain descent and NGD have the exponent $-1$ of law 1, each in its own clock, to within 0.06. So have
-# Polyak's steps, though on $W$ most such runs zigzag (17.5). Most intervals miss $-1$: a decade is no limit.
+# Polyak's steps, though on $W$ most of these runs zigzag (17.5). Most intervals miss $-1$: a
+# decade is no limit.
 #
-# **NGD beats its stated rate.** Proved for self-attention is, as we read Vasudeva, Deora and Thrampoulidis
-# (2024), an angle of order $j^{-1/2}$, up to logarithms.
-#
-# <details><summary>Why do proofs stop there?</summary>
-#
-# They bound the *gap* of the margin first (lesson 02), here $1 - \mu(W)/\hat\mu$ with the smallest lead over
-# $\lVert W\rVert$ as $\mu(W)$. Since $\hat W$ is a multiple of a mixture of the rows, $\cos\theta \ge 1 -
-# \text{gap}$. So a gap of $1/j$ promises an angle of $\sqrt{2\,\text{gap}}$, of order $j^{-1/2}$. The table
-# shows both to be of order $1/j$.
-# </details>
+# **An upper bound** is proved: as we read Vasudeva, Deora and Thrampoulidis (2024), the angle of NGD on
+# self-attention is of order $j^{-1/2}$ or less, up to logarithms. On these random problems angle and gap are
+# of order $1/j$.
 #
 # **Growing steps** should give $j^{-3/2}$ and give less, **linearly growing** ones $j^{-2}$ and give
 # $j^{-1}$. Why?
@@ -646,7 +653,7 @@ nudge = torch.randn(start.shape, generator=torch.Generator().manual_seed(0), dty
 start = start + 0.01 * (law.span @ nudge[..., None])[..., 0]
 along = {}
 print("in how many of 20:   off r by .03 steps   by half a step   along by over .9 of a step   by over half")
-for factor in (0.97, 1.03, 10.0, 100.0):
+for factor in (0.97, 1.03, 10.0, 100.0, 1000.0):
     W, worst = start.view(20, d, d), torch.zeros(20, dtype=torch.float64)
     for j in range(700):
         W = W + (factor * law.longest)[:, None, None] * pull(W, tokens)[0]
@@ -658,10 +665,10 @@ for factor in (0.97, 1.03, 10.0, 100.0):
     along[factor] = (now - begin) / 199 / (factor * law.longest)
     counts = [int(yes.sum()) for one, bounds in ((zigzag, (0.03, 0.5)), (along[factor], (0.9, 0.5)))
               for yes in (one > bound for bound in bounds)]  # fmt: skip
-    print("{:6.2f} eta* {:20d} {:16d} {:27d} {:14d}".format(factor, *counts))
+    print("{:7.2f} eta* {:20d} {:16d} {:27d} {:14d}".format(factor, *counts))
     assert zigzag.max() < 0.01 if factor < 1 else zigzag.min() > 0.05
     assert factor < 10 or (zigzag.min() > 0.8 and along[factor].max() < 0.45)
-assert 1 < zigzag.min() < zigzag.max() < 2.5  # of 100 eta*
+assert 1 < zigzag.min() < zigzag.max() < 2.5  # of 1,000 eta*
 print(f"eta* itself: {law.longest.min():.1f} to {law.longest.max():.1f}, median {law.longest.median():.1f}")
 assert 400 < (law.longest.median() / 0.1) ** 2 < 600  # the step at which 0.1 sqrt(j) passes it
 
@@ -669,7 +676,8 @@ assert 400 < (law.longest.median() / 0.1) ** 2 < 600  # the step at which 0.1 sq
 # The threshold is sharp. Beyond it the run zigzags, at first by less than half a step. Far beyond, it is
 # more, and most of each step is lost.
 #
-# **Which clock does that slow down?** Polyak's, from the start: it would settle on steps of $1/\hat\mu$.
+# **Which clock does that slow down?** Polyak's, where $1/\hat\mu > \eta^*$: it would settle on steps of
+# $1/\hat\mu$.
 
 # %%
 W, below = runs["Polyak"], 1 / mu_hat < law.longest
@@ -682,17 +690,18 @@ assert abs(fall[below] - 1).max() < 0.01
 assert fall[~below & alike].max() < 0.99, "the rival: by 1 in all"
 
 # %% [markdown]
-# Only in four problems each step divides the excess by $e$. In fifteen the clock runs
-# slow, here at seven tenths of its speed in the median. (One run selects other tokens.) A zigzag of a fixed
-# length over a growing $R$: their exponent is $-1$, too.
+# Here four problems have $1/\hat\mu < \eta^*$, and there each step divides the excess by $e$. In fifteen the
+# clock runs slow, at seven tenths of its speed in the median. (One run selects other tokens.) How many there
+# are of each depends on the size. A zigzag of a fixed length over a growing $R$: their exponent is $-1$, too.
 #
 # **Steps that grow** zigzag ever farther. Let them be $\eta_j = \sqrt j$. The length is of order
 # $j^{3/2}$, the zigzag of order $j^{1/2}$, so the angle is of order $1/j$; the same for every power.
 #
 # > **The limit of long steps** (informally; derived here). Let at least two rows be tight: with one there
-# > is nothing to zigzag between. Far beyond $\eta^*$ a run zigzags by the order of its *present* step, so
-# > the angle is mostly of order $\eta_j/\sum_{i \le j}\eta_i$ or more. That is $1/j$ or more as long as
-# > step $j$ is the longest so far: **steps that only grow end no faster than $1/j$.**
+# > is nothing to zigzag between. If a run far beyond $\eta^*$ zigzags by the order of its *present* step, its
+# > angle is of order $\eta_j/\sum_{i \le j}\eta_i$. If step $j$ is the longest so far, the sum is at most
+# > $j\,\eta_j$, so that is $1/j$ or more. (Below $\eta^*$ it is by law 1, as $R \le j\,\eta^*$.) So **steps
+# > that only grow end no faster than $1/j$.**
 #
 # Powers of $j$ pass $\eta^*$ sooner or later. Exponents from decade to decade, for steps of $0.1\sqrt j$
 # and of $0.1\,j$:
@@ -756,10 +765,11 @@ check("17.3", zigzag_speed)
 # %%
 speed = torch.tensor([zigzag_speed(*tight(problem, solution, c, k)[:2]) for k in range(20)])
 assert torch.allclose(speed.double(), law.speed, atol=1e-5), again.format("17.3")  # the library's
-ratio = along[100.0] / speed
-print(f"steps of 100 eta*: measured speed over the prediction {ratio.min():.2f} to {ratio.max():.2f}")
+for factor, most in ((100.0, 0.05), (1000.0, 0.02)):
+    ratio = along[factor] / speed
+    print(f"steps of {factor:5,.0f} eta*: speed over the prediction {ratio.min():.2f} to {ratio.max():.2f}")
+    assert (abs(ratio - 1) < most).all(), again.format("17.3")
 print(f"the prediction itself: {speed.min():.2f} to {speed.max():.2f}")
-assert (abs(ratio - 1) < 0.05).all(), again.format("17.3")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.6 Up, then down; other norms *(optional)*
@@ -767,15 +777,16 @@ assert (abs(ratio - 1) < 0.05).all(), again.format("17.3")
 # ### Up, then down
 #
 # The zigzag is as long as the *present* step, but $R$ keeps a part of *all*. So let the steps grow, and bring
-# them below $\eta^*$ at the end: the zigzag goes, $R$ stays. With $J$ steps in all, let them be $0.1\,j$ for
-# the first 30%, then fall to $0.5$. Law 1 is what is left. Their sum is of order $J^2$: if $R$ kept one share
-# of it for all $J$, the angle would be of order $J^{-2}$.
+# them below $\eta^*$ at the end: the zigzag goes, $R$ stays. With $J$ steps in all, let $\eta_j = 0.1\,j$ for
+# the first 30%, then let them fall to $0.5$.
 #
-# **If the run has settled.** At the end of the fall, steps of $0.5$ multiply the slowest part of the offset
-# by $1 - 0.5\,h_{\min}/\hat\mu$, with the smallest eigenvalue of $H$ that is not 0. It falls by $e$ in
-# $\hat\mu/(0.5\,h_{\min})$ steps: call that the **settling time**. It follows from the SVM alone.
+# Most of their sum is of long steps, which get on at the speed $s$ of exercise 17.3. So $R \approx s \sum_j
+# \eta_j$, and when the zigzag is gone, law 1 says
 #
-# **Predict:** twenty runs of 10,000 steps, settling times from 50 to over 5,000. Which does law 1 get right?
+# $$\tan\theta \approx \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{s \sum_j \eta_j},$$
+#
+# of order $J^{-2}$. The SVM gives $r$ and $s$, a run of 1,000 steps $r_0$. **Predict** the angles after
+# 100,000.
 
 
 # %%
@@ -784,54 +795,36 @@ def up_and_down(j, J):
     return 0.1 * j if j <= 0.3 * J else 0.03 * J * ((1 - j / J) / 0.7) ** 4 + 0.5
 
 
-def settling(k):
-    """The settling time of problem k, with steps of 0.5."""
-    rows, lam, _ = tight(problem, solution, c, k)
-    across = rows - np.outer(rows @ unit[k].numpy(), unit[k])
-    h = np.linalg.svd(np.sqrt(lam / lam.sum())[:, None] * across, compute_uv=False) ** 2
-    assert math.isclose(2 * mu_hat[k] / h[0], law.longest[k], rel_tol=1e-6)  # eta* is the library's
-    return mu_hat[k] / (0.5 * h[-2])  # across are k - 1 dimensions, so h[-1] is 0
-
-
-# %%
-horizons = torch.tensor([300, 1000, 3000, 10_000])
-both = [walk(lambda j, J=J: up_and_down(j, J), [J])[0] for J in horizons.tolist()]
-assert (chosen(both[-1], tokens) == selected).all()
+horizons = [1000, 10_000, 100_000]
+both = [walk(lambda j, J=J: up_and_down(j, J), [J])[0] for J in horizons]
+assert all((chosen(W, tokens) == selected).all() for W in both)
 final = torch.stack([angle(W, W_mm) for W in both], -1)  # (20, horizons)
-print("up and down, median angle after", horizons.tolist(), "steps:")
-print(", ".join(f"{theta:.1e}" for theta in final.median(0).values))
-slopes = [rates.slope(horizons[ends].double(), final[:, ends]).median() for ends in ([0, 2], [1, 3])]
-print(f"exponent in J: {slopes[0]:.1f} from 300 to 3,000, {slopes[1]:.1f} from 1,000 to 10,000")
-assert -1.65 < slopes[0] < -1.5
-assert -1.85 < slopes[1] < -1.7
-
-r, R = law.value.flatten(1).norm(dim=1), parts(both[-1])[0]
-own, early = (final[:, -1] * R / torch.hypot(r, parts(both[k])[2].norm(dim=1)) for k in (-1, 1))
-time = torch.tensor([settling(k) for k in range(20)])
-assert 50 < time.min() < 55 < 5000 < time.max() < 5500
-fast, right_to = time < 1000, abs(own - 1) < 0.01
-ahead = abs(early[fast] - 1).median()
-print(f"settled within 1,000 steps: law 1 to 1% in {right_to[fast].sum()} of {fast.sum()}")
-print(f"   with r_0 from the run of 1,000 steps, median error below 0.1%: {bool(ahead < 0.001)}")
-assert right_to[fast].all()
-assert (own[~fast] > 1.05).sum() >= 3  # which, and by how much, a last digit decides: they zigzagged
-assert ahead < 0.001 < 0.25 < (final[:, -1] * R / r)[fast].median() - 1  # the rival: r alone
-# %% [markdown]
-# Where the settling time is under 1,000 steps, law 1, with the run's own $R$ and $r_0$, is right to 1% in
-# all fifteen runs: the part inside is $r$. And $r_0$ comes early: with that of the run of 1,000 steps,
-# whose first 300 are the same, law 1 is right to 0.1% in the median. Most of the five slower ones are not
-# there yet.
-
-# %%
-lengths_J = torch.stack([parts(W)[0] for W in both], -1)
-grew, fell = (rates.slope(horizons[1:].double(), y[fast, 1:]).median() for y in (lengths_J, final))
-assert 1.73 < grew < 1.83
-assert abs(grew + fell) < 0.05
-print(f"on J, from 1,000: R as J^{grew:.1f}, the angle as J^{fell:.1f}")
+R = torch.stack([parts(W)[0] for W in both], -1)
+memories = torch.stack([parts(W)[2].norm(dim=1) for W in both], -1)
+r = law.value.flatten(1).norm(dim=1)
+total = torch.tensor([sum(up_and_down(j, J) for j in range(1, J + 1)) for J in horizons]).double()
+told = speed[:, None] * total  # of R
+print("J         R over its prediction: range   median angle   over its prediction: median")
+for k, J in enumerate(horizons):
+    off = final[:, k].tan() * told[:, k] / torch.hypot(r, memories[:, 0])
+    low, high = (R / told)[:, k].min(), (R / told)[:, k].max()
+    print(f"{J:7,d} {low:22.3f} to {high:.3f} {final[:, k].median():14.1e} {off.median():24.2f}")
+assert 1 < low < high < 1.01, again.format("17.3")
+assert (abs(off - 1) < 0.02).sum() == 18, again.format("17.3")
+own = final[:, -1].tan() * told[:, -1] / torch.hypot(r, memories[:, -1])
+assert (abs(own - 1) < 0.02).sum() == 19  # with the memory of the run itself
+grown = memories[:, -1] / memories[:, 0]
+assert grown.argmax() in torch.nonzero(abs(off - 1) > 0.02)
+assert grown.max() > 5
+slopes = [rates.slope(torch.tensor(horizons[-2:]).double(), y[:, -2:]).median() for y in (R, final)]
+print(f"from 10,000 on: R as J^{slopes[0]:.2f}, the angle as J^{slopes[1]:.2f}")
+assert abs(slopes[0] - 1.975) < 0.02
+assert abs(slopes[1] + 1.975) < 0.02
 
 # %% [markdown]
-# Nor is the exponent at $-2$, in the settled ones either: $R$ grew as $J^{1.8}$ only, and the angle fell as
-# $J^{-1.8}$.
+# After 100,000 steps $R$ is predicted to 1% in all twenty problems here: only the last, short steps get on
+# faster than $s$ says. The angle is predicted to 2% in eighteen. In one of the two
+# others the memory has still grown, more than fivefold; the other has not yet settled on $r$.
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.6, 4.2))
@@ -844,7 +837,7 @@ for (name, label), (color, marker) in zip(
     ax.loglog(steps_of("W", name), line.median(0).values, color=color, marker=marker, label=label)
 ends = final.median(0).values
 ax.loglog(horizons, ends, "*", color="#882255", ms=13, label="up and down, $J$ steps")
-reach = np.array([10, 1e4])
+reach = np.array([10, 1e5])
 ax.loglog(reach, 1.2 / reach, color="0.4", linestyle="--", linewidth=1.2)
 ax.text(14, 0.028, "$1/j$", color="0.3")
 ax.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$, median (radians)")
@@ -885,7 +878,7 @@ def look(eta, a):
     when = (float(law.longest[0]) / eta) ** (1 / a) if a > 0 else math.inf
     if 10 <= when <= 1000:
         ax.axvline(when, color=ORANGE, linestyle=":", linewidth=2)
-    ax.loglog(1000, final[0, 1], "*", color="#882255", markersize=14)
+    ax.loglog(1000, final[0, 0], "*", color="#882255", markersize=14)
     ax.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$ (radians)", ylim=(1e-3, 2))
     ax.set_title(f"steps {eta} $j^{{{a}}}$: {trail[eta, a][-1]:.3f} after 1,000", fontsize=12)
     return figure
@@ -1027,43 +1020,67 @@ def adam_speed(eta, mu, beta_1, beta_2):
 # %%
 check("17.4", adam_speed)
 
+# %% [markdown]
+# **The default needs a clock.** With $\beta_2 = .999$ the gradient soon hardly counts in its own mean of
+# squares: in Figure 3 the divisor is that of the first gradients, forgotten by $\sqrt{\beta_2} =
+# e^{-\lambda}$ a step, and divided by $\sqrt{1 - \beta_2^j}$. So it falls as
+#
+# $$\frac{e^{-\lambda j}}{\sqrt{1 - e^{-2\lambda j}}} = \frac1s, \qquad s = \sqrt{e^{2\lambda j} - 1}, \qquad
+# \lambda = -\tfrac12\log\beta_2 .$$
+#
+# A divisor whose shape stays is plain descent in a metric of its own (17.8), here with the step $\eta s$.
+# There, on the curve, $1/(L - L_\infty)$ grows by a constant times the step (17.3). And as
+# $\mathrm ds/\mathrm dj = \lambda (s^2 + 1)/s$, the sum of the $s$ is about
+# $\int s\,\mathrm dj = (s - \arctan s)/\lambda$. So
+#
+# $$L - L_\infty \;\propto\; \frac{1}{s - \arctan s}.$$
+#
+# No constant is free in how far the logarithm falls from one step to another.
+
 # %%
-limit = -math.log(0.999) / 2
-print(f"beta_2 = .999: in the long run no b above {limit:.4f}, however long the steps")
 at = np.array(steps_of("W", "Adam"))
-for name, beta in (("Adam, .95", 0.95), ("Adam", 0.999)):
-    fall, theta = of("W", name, "log_excess"), of("W", name, "angle")[:, -1].median()
-    b = (fall[:, 6] - fall[:, -1]) / (at[-1] - at[6])
-    margins = of("W", name, "margin")
-    said = torch.tensor([adam_speed(0.01, float(m), 0.9, beta) for m in margins])
-    ratio = (b / said).quantile(three)
-    fell, wish = ((speed / (0.01 * margins)).median() for speed in (b, said))
-    power = rates.interval(exponent("W", name))[0]
-    print(f"{name:10s} from step {at[6]:,} on, b over eta mu_hat: {fell:.3f}; predicted: {wish:.3f}")
-    print(f"{'':10s} b over its prediction, median and quartiles: {ratio.numpy().round(2)}")
-    print(f"{'':10s} angle at step 10,000: {theta:.2f}, its exponent {power:.2f}")
-    if beta == 0.95:
-        assert (abs(ratio - 1) < 0.02).all(), again.format("17.4")
-        assert -0.95 < power < -0.8
-        assert abs(rates.interval(exponent("W", name, "gap"))[0] + 1) < 0.06
-    else:
-        longer = torch.tensor([adam_speed(0.1, float(m), 0.9, beta) for m in margins])
-        assert 0.0205 < wish < 0.022 < 0.0235 < fell < 0.025
-        assert abs(ratio - 1.1).max() < 0.01, "the rival: the law holds by now"
-        assert (longer < 1.01 * said).all()
-        assert power > -0.1
+of_95, margins = of("W", "Adam, .95", "log_excess"), of("W", "Adam, .95", "margin")
+said = torch.tensor([adam_speed(0.01, float(m), 0.9, 0.95) for m in margins])
+b = (of_95[:, 6] - of_95[:, -1]) / (at[-1] - at[6])
+ratio = (b / said).quantile(three)
+power = rates.interval(exponent("W", "Adam, .95"))[0]
+print(f".95, from step {at[6]:,} on: b over eta mu_hat {(b / (0.01 * margins)).median():.2f}, "
+      f"over its prediction {ratio.numpy().round(2)}; exponent of the angle {power:.2f}")  # fmt: skip
+assert (abs(ratio - 1) < 0.02).all(), again.format("17.4")
+assert abs((b / (0.01 * margins)).median() - 0.7) < 0.05
+assert -0.95 < power < -0.8
+assert abs(rates.interval(exponent("W", "Adam, .95", "gap"))[0] + 1) < 0.06
+
+s = np.sqrt(np.exp(-at * math.log(0.999)) - 1)
+clock_of = np.log(s - np.arctan(s))
+print(".999: how far log(L - L_inf) falls over the law's, median and quartiles      within 6%")
+for q in ("W", "p"):
+    fall = of(q, "Adam", "log_excess")
+    for k, m in ((4, 5), (5, 6), (6, 7), (7, 8), (6, 8)):
+        ratio = (fall[:, k] - fall[:, m]) / (clock_of[m] - clock_of[k])
+        print(f"{q:5s} step {at[k]:5,d} to {at[m]:6,d} {'':20s} {ratio.quantile(three).numpy().round(2)} "
+              f"{'':14s} {(abs(ratio - 1) < 0.06).sum()} of 40")  # fmt: skip
+    turning = of(q, "Adam", "to_end")[:, 6] > 0.17  # radians from step 3,162 to the last
+    assert turning.sum() == 5
+    assert (abs(ratio[~turning] - 1) < 0.06).all()
+    assert (ratio[turning] > 1.15).sum() == (5 if q == "W" else 4)
+steady = (clock_of[8] - clock_of[6]) / (at[8] - at[6]) / (-math.log(0.999) / 2)
+print(f"the rival, a fall of lambda a step, says {1 / steady:.3f} of the law's")
+assert 1.1 < steady < 1.104
+assert (of("W", "Adam", "log_excess")[:, 6] - of("W", "Adam", "log_excess")[:, 8]).median() > 3.7
 
 # %% [markdown]
-# With $\beta_2 = .95$ the prediction holds within two percent in the quartiles: Adam has sign descent's
+# With $\beta_2 = .95$ exercise 17.4 is right to two percent in the quartiles: Adam has sign descent's
 # exponents, at seven tenths of its speed.
 #
-# With the default $.999$ the law does not hold yet. From step 3,162 on the logarithm of the loss falls by
-# .024 of $\eta\hat\mu$ a step (median; predicted .021), in the quartiles a tenth more than predicted. The
-# angle to sign descent's SVM hardly improves after step 1,000. By the law, steps ten times as long would
-# change the fall by less than 1%: **the divisor sets the clock.**
+# With the default $.999$, the fall from step 3,162 to 10,000 is the law's to 6% in 35 of 40 problems on $W$
+# and 36 on $p$. On $W$ the five that stray, by 20 to 103%, are those still turning at step 3,162: their
+# weights were over .17 radians from where they end. (On $p$ five turn, and four stray.) The law's own fall is
+# 1.102 times the limit $\lambda$ a step of exercise 17.4. Neither $\eta$ nor $\hat\mu$ is in it:
+# **the divisor sets the clock.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 17.8 Where Adam goes, and all runs in one picture *(optional)*
+# ## 17.8 Where Adam goes *(optional)*
 #
 # **A divisor $B$ that stands still is a metric.** A step then adds $-\eta\,G_{kl}/B_{kl}$ to the entry
 # $W_{kl}$, so $-\eta\,G_{kl}/\sqrt{B_{kl}}$ to $\sqrt{B_{kl}}\,W_{kl}$: $-\eta$ times the slope in this
@@ -1097,86 +1114,19 @@ assert alike_to_last > 0.9995
 # solved by a multiple of $G/B$, the sign of $G$.) With $.999$ its divisor is still the first gradients: from
 # step 300 on its shape hardly changes, and of the three SVMs that of *its* metric is nearest.
 #
-# Two families are left. **Mirror descent** (lesson 15) adds its steps up in the entries of $W$ to the power
-# $\rho - 1$, so $R \sim j^{1/(\rho - 1)}$. For $\rho = 3$ a curve $1/R$ gives $j^{-1/2}$. For $\rho = 1.5$
-# we expect $j^{-1}$, for two reasons: the first steps stay in that power, next to a sum of order $j$; and in
-# $W$ steps of one length grow (17.5). **Muon** takes a polynomial in place of spectral descent's polar factor
-# (lesson 03): we know no law for it, and only measure.
-#
-# **Keys and queries** multiply: with steps of length $\eta$ they grow as $j$, and $W = KQ^\top$ as $j^2$. So
-# we follow them for 3,000 steps only, against the nuclear SVM (lesson 11). For other norms we know no limit.
+# **Keys and queries** with short steps follow one path, too, by the first argument of 17.2. So on $W =
+# KQ^\top$ (lesson 11), at equal length:
 
 # %%
-said = dict.fromkeys(("GD", "NGD", "growing", "linear", "Polyak", "mirror 1.5"), (-1.0, -1.0))
-said |= {"mirror 3": (-0.5, -0.5), **{name: (power, power / 2) for name, power in expected.items()}}
-said["Adam, .95"] = (-1.0, -0.5)
-same = (of("KQ", "Polyak", "selected") == of("KQ", "NGD", "selected")).all(-1)  # those that end at L_inf
-names, found = list(map(str, stored["W"].optimiser.values)), {}
-for name in names:
-    for parameter in ("p", "W"):
-        if name in stored[parameter].optimiser:
-            found[name, parameter] = rates.interval(exponent(parameter, name))
-    if name in ("NGD", "growing", "Polyak"):
-        kept = same if name == "Polyak" else slice(None)
-        steps = torch.tensor(steps_of("KQ", name)[4:], dtype=torch.float64)
-        found[name, "(K, Q)"] = rates.interval(rates.slope(steps, of("KQ", name, "angle")[kept, 4:]))
-        grows = rates.slope(steps, of("KQ", name, "length")[kept, 4:]).median()
-        assert abs(grows / {"NGD": 2, "growing": 3, "Polyak": 1}[name] - 1) < 0.12
-late = {
-    name for (name, q), (power, *_) in found.items()
-    if q != "(K, Q)" and name in said and not said[name][0] - 0.1 <= power <= said[name][1] + 0.1
-}  # fmt: skip
-print("farther than 0.1 from what is expected:", ", ".join(sorted(late)))
-assert late == {"growing", "mirror 1.5"}
-assert all(-0.55 < power < -0.2 for (_, q), (power, *_) in found.items() if q == "(K, Q)")
-assert max(abs(found["mirror 3", q][0] + at) for q, at in (("p", 0.45), ("W", 0.46))) < 0.006
-print("\nat equal length          (K, Q): angle over NGD's, median and quartiles")
-for name, length in (("GD", 40.0), ("growing", 1000.0), ("growing", 30_000.0), ("Polyak", 1000.0)):
+print("(K, Q), the angle over NGD's at equal length: median and quartiles")
+for name, length in (("GD", 40.0), ("growing", 1000.0), ("growing", 30_000.0)):
     theirs, ours = (at_length(of("KQ", n, "length"), of("KQ", n, "angle"), length) for n in (name, "NGD"))
-    ratio = (theirs / ours)[same if name == "Polyak" else slice(None)].quantile(three)
+    ratio = (theirs / ours).quantile(three)
     print(f"{name:10s} {length:8.0f} {'':5s} {ratio.numpy().round(2)}")
-    assert 1.1 < ratio.min() < ratio.max() < 1.6 if name == "Polyak" else (abs(ratio - 1) < 0.06).all()
-
-# %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(8.4, 6))
-for row, name in enumerate(names):
-    if name in said:
-        low, high = said[name]
-        ax.plot([low - 0.02, high + 0.02], [row, row], color="0.85", linewidth=11, solid_capstyle="butt",
-                label=None if row else "expected")  # fmt: skip
-styles = (("p", BLACK, "o", -0.22), ("W", BLUE, "s", 0.0), ("(K, Q)", ORANGE, "^", 0.22))
-for q, color, marker, shift in styles:
-    rows = [row for row, name in enumerate(names) if (name, q) in found]
-    middle, low, high = np.array([found[names[row], q] for row in rows]).T
-    ax.errorbar(middle, np.array(rows) + shift, xerr=[middle - low, high - middle], fmt=marker, color=color,
-                markersize=5, label=f"${q}$")  # fmt: skip
-for row, power in ((0, -1.0), (1, -0.5)):
-    ax.plot([power, power], [row - 0.4, row + 0.1], color="#882255", linewidth=2,
-            label=None if row else "stated")  # fmt: skip
-ax.set_yticks(range(len(names)), ["GD, in $\\log j$", *names[1:]], fontsize=10)
-ax.set(xlabel="exponent of the angle, last decade", ylim=(len(names) - 0.5, -0.6))
-ax.legend(loc="lower left", fontsize=10)
-show(
-    fig,
-    alt="A list of sixteen optimisers with the fitted exponents of the angle, on p, W and (K, Q), and grey "
-    "bars where they are expected. Those of plain, normalised and Polyak's steps on p and W are at -1, "
-    "growing steps below it, mirror descent with rho = 1.5 above it; on (K, Q) all lie from -0.5 to -0.2.",
-)
+    assert (abs(ratio - 1) < 0.06).all()
 
 # %% [markdown]
-# **Figure 4.** Exponents, with 95% intervals. Grey: expected; for other norms from the gap's exponent to
-# half of it, as on $W$ in 17.6 (no law says so, and only $p$ tests it). Purple: stated for the angle
-# (GD: of linear models).
-# *Long* are steps of 0.3; *linear*, of $0.1\,j$; *Muon, scaled* gets each gradient rescaled.
-#
-# Where grey is, exponents are there to 0.1, but for two, on their way, we think (17.5): $0.1\sqrt j$ falls
-# faster before it passes $\eta^*$, and $\rho = 1.5$ is still above $-1$, as $0.1\,j$ was.
-#
-# On $(K, Q)$ it is one curve again: at equal length plain, normalised and growing steps are equally far off,
-# to 6% in the quartiles; Polyak's are farther, as on $W$ (of the runs that end at $L_\infty$).
-#
-# But this curve is not $1/R$: exponents are $-0.3$ to $-0.5$, though $R$ grows nearly as $j^2$ (NGD), $j^3$
-# (growing) and $j$ (Polyak's). Why, we do not know.
+# One curve, to 6% in the quartiles.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.9 Claims and measurements
@@ -1187,8 +1137,9 @@ show(
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 to 2%, a frozen run to 4% |
 # | $10^{80}$ plain steps | both laws, from 1,000 of NGD | half of 38 exponents to 4%; memory of 5,000: 1% |
 # | the longest step | $\eta^* = 2\hat\mu/h$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
-# | **up, then down** | law 1 once settled, towards $J^{-2}$ | 1% in all 15, $R$, $r_0$ read; $J^{-1.8}$ |
-# | Adam, $\beta_2 = .95$ | exercise 17.4 | quartiles within 2%; $.999$: not there yet |
+# | **up, then down** | law 1 at $R = s\sum\eta_j$, 100,000 steps | $R$: 20 of 20 to 1%; angle: 18 to 2% |
+# | Adam, $\beta_2 = .95$ | exercise 17.4 | quartiles within 2% |
+# | Adam, $\beta_2 = .999$ | excess $\propto 1/(s - \arctan s)$ | 35 and 36 of 40 to 6%; others still turn |
 
 # %% [markdown]
 # ## Questions
@@ -1210,10 +1161,10 @@ progress("17")
 # - **One curve:** for Euclidean steps below $\eta^*$ the angle ends as $\sqrt{\lVert r\rVert^2 + \lVert
 #   r_0\rVert^2}/R$. The SVM and the scores give $r$, the first steps leave $r_0$.
 # - **Many clocks:** while steps stay below $\eta^*$, $R$ is $\log j/\hat\mu$, $\eta j$,
-#   $\frac23\eta j^{3/2}$ or $j/\hat\mu$. Curve times clock is the rate; NGD's beats the stated $j^{-1/2}$.
+#   $\frac23\eta j^{3/2}$ or $j/\hat\mu$. Curve times clock is the rate.
 # - **Too long:** far beyond $\eta^*$ a run zigzags by its present step. Steps that only grow end no faster
-#   than $1/j$. Steps that grow and come down keep $R$ and, with time to settle, lose the zigzag.
-# - **Adam** falls as fast as its divisor lets it: with $\beta_2 = .95$ as predicted, to 2%; $.999$ not yet.
+#   than $1/j$. Steps that grow and come down keep $R$ and lose the zigzag: their angle is of order $J^{-2}$.
+# - **Adam** falls as fast as its divisor lets it, for both $\beta_2$ as predicted.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
@@ -1226,8 +1177,8 @@ progress("17")
 # - C. Fan, M. Schmidt, C. Thrampoulidis, *Implicit Bias of Spectral Descent and Muon on Multiclass Separable
 #   Data* (2025, arXiv 2502.04664).
 #
-# The memory's part in the angle, the two laws as a product, up and down, and the zigzag's speed are this
-# lesson's own derivations and measurements.
+# The memory's part in the angle, the two laws as a product, up and down, the zigzag's speed and Adam's $s$
+# are this lesson's own derivations and measurements.
 #
 # **New in the library:** [`rates.strengths`](../mini_attn/rates.py),
 # [`rates.log_excess`](../mini_attn/rates.py), [`rates.remainder`](../mini_attn/rates.py),
