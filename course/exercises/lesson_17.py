@@ -275,7 +275,7 @@ SPEED = Exercise(
     misconceptions=known(
         _speed_by(lambda lam, size: lam),
         "With shares lambda the mean of the *unit* steps is not parallel to the SVM: a long row needs fewer "
-        "or more visits? Solve f_i / ||A_i|| = lambda_i.",
+        "or more visits?",
         _speed_by(lambda lam, size: np.ones_like(lam)),
         "The rows are not followed equally often: the leads have to grow alike.",
         _speed_by(lambda lam, size: lam / size),
@@ -289,8 +289,7 @@ SPEED = Exercise(
         lambda rows, lam: float(_margin(lam, rows) / np.linalg.norm(rows, axis=1).max()),
         "All rows take part, not the longest alone.",
         _speed_by(lambda lam, size: lam, pick=_along),
-        "With shares lambda a long row is visited too seldom: each visit is a step of length 1 only, so "
-        "f_i / ||A_i|| is proportional to lambda_i.",
+        "With shares lambda a long row is visited too seldom: each visit is a step of length 1 only.",
         _speed_by(lambda lam, size: np.ones_like(lam), pick=_along),
         "With equal shares the leads do not grow alike: f_i / ||A_i|| is proportional to lambda_i.",
         lambda rows, lam: 1 / _speed(rows, lam),
