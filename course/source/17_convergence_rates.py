@@ -775,12 +775,12 @@ print(f"the prediction itself: {speed.min():.2f} to {speed.max():.2f}")
 # them below $\eta^*$ at the end: the zigzag goes, $R$ stays. With $J$ steps in all, let $\eta_j = 0.1\,j$ for
 # the first 30%, then let them fall to $0.5$.
 #
-# Most of their sum is of long steps, which get on at the speed $s$ of exercise 17.3. So $R \approx s \sum_j
-# \eta_j$, and when the zigzag is gone, law 1 says
+# Most of their sum is of long steps, which get on at the speed $\kappa$ of exercise 17.3. So $R \approx
+# \kappa \sum_j \eta_j$, and when the zigzag is gone, law 1 says
 #
-# $$\tan\theta \approx \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{s \sum_j \eta_j},$$
+# $$\tan\theta \approx \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{\kappa \sum_j \eta_j},$$
 #
-# of order $J^{-2}$. The SVM gives $r$ and $s$, a run of 1,000 steps $r_0$. **Predict** the angles after
+# of order $J^{-2}$. The SVM gives $r$ and $\kappa$, a run of 1,000 steps $r_0$. **Predict** the angles after
 # 100,000.
 
 
@@ -818,7 +818,7 @@ assert abs(slopes[1] + 1.975) < 0.02
 
 # %% [markdown]
 # After 100,000 steps $R$ is predicted to 1% in all twenty problems here: only the last, short steps get on
-# faster than $s$ says. The angle is predicted to 2% in eighteen. In one of the two
+# faster than $\kappa$ says. The angle is predicted to 2% in eighteen. In one of the two
 # others the memory has still grown, more than fivefold; the other has not yet settled on $r$.
 
 # %% jupyter={"source_hidden": true}
@@ -840,7 +840,7 @@ ax.legend()
 show(
     fig,
     alt="Angle against steps for four step rules on W, on logarithmic axes, with a line of slope minus one. "
-    "Growing steps fall more steeply than it and end lowest of the four; stars for the ends of four runs "
+    "Growing steps fall more steeply than it and end lowest of the four; stars for the ends of three runs "
     "that go up and down fall more steeply still and end far below all.",
 )
 
@@ -1133,7 +1133,7 @@ for name, length in (("GD", 40.0), ("growing", 1000.0), ("growing", 30_000.0)):
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 to 2%, a frozen run to 4% |
 # | $10^{80}$ plain steps | both laws, from 1,000 of NGD | half of 38 exponents to 4%; memory of 5,000: 1% |
 # | the longest step | $\eta^* = 2\hat\mu/h$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
-# | **up, then down** | law 1 at $R = s\sum\eta_j$, 100,000 steps | $R$: 20 of 20 to 1%; angle: 18 to 2% |
+# | **up, then down** | law 1 at $R = \kappa\sum\eta_j$, $J = 10^5$ | $R$: 20 of 20 to 1%; angle: 18 to 2% |
 # | Adam, $\beta_2 = .95$ | exercise 17.4 | quartiles within 2% |
 # | Adam, $\beta_2 = .999$ | excess $\propto 1/(s - \arctan s)$ | 35 and 36 of 40 to 6%; others still turn |
 
