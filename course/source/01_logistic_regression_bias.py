@@ -941,8 +941,8 @@ progress("01")
 #   out is remembered for about twice as many decades.
 # - If the support vectors are a basis and all $\lambda_i > 0$, $w_t$ approaches the track $\hat w \log t +
 #   \tilde w$: in the plane like $t^{-E}$, $E = \min(C, \text{next} - 1, 1)$, if none of the three powers is
-#   missing. From $w = 0$, 59 random sets had reached it $2/E$ decades after $t_0$ (to be safe: $3/E$). Near the
-#   track normalised steps settle on it for $\eta < 2 / (\hat\mu C)$.
+#   missing. From $w = 0$, 59 random sets had reached it $2/E$ decades after $t_0$ (to be safe: $3/E$). Near
+#   the track normalised steps settle on it for $\eta < 2 / (\hat\mu C)$.
 # - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$;
 #   normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$, once on the track.
 
