@@ -706,17 +706,17 @@ sizes, half = fine[1], np.abs(norms - norms[end, run] / 2).argmin(axis=0)  # of 
 whole, later = (
     (sizes[end, run] - sizes[k, run]) / (norms[end, run] - norms[k, run]) for k in (0 * end, half)
 )
-outlast = grew[1] > factor[stalled]
+outlast = np.exp(norms[np.where(over, end - 1, end), run]) > factor[stalled]  # while the stall still lasts
 times = [np.median(grew[1][draw == k]) / forecast[k] for k in range(2)]
 print(
-    f"of {len(c)} stalls {over.sum()} end; {outlast.sum()} are longer than forecast; median factor", end=" "
+    f"of {len(c)} stalls {over.sum()} end; {outlast.sum()} are surely longer than forecast; median", end=" "
 )
 print("{:g} and {:g} times the forecast".format(*(float(f"{one:.1g}") for one in times)))
 print(f"power of the whole stall: below c in {(whole < c).sum()}, in the second half lower still", end=" ")
 print(f"in {(later < whole).sum()} (medians: c {np.median(c):.1f}, power {np.median(whole):.1f})")
 assert (whole < c).all(), again.format("11.3")
 assert (later < whole).mean() > 0.8, again.format("11.3")
-assert outlast.mean() > 0.9, again.format("11.3")
+assert outlast.mean() > 0.85, again.format("11.3")
 assert min(times) > 5, again.format("11.3")
 assert ((grew[0] < np.inf) == over).all()
 assert (abs(np.log(grew[0][over] / grew[1][over])) < np.log(1.5)).all()
@@ -745,9 +745,10 @@ show(
 
 # %% [markdown]
 # The newcomer's power is $c$ only at first: over the whole stall it is lower in all 22 runs, and in more than
-# eight of ten lower still in the second half. So at least nine of ten stalls outlast the forecast. By how
-# much depends on the draw; here the medians are more than five times the forecast factor. The bounce is not
-# why: at half the step the same stalls end, at norms within a factor of 1.5.
+# eight of ten lower still in the second half. So most stalls outlast the forecast, here at least 20 of 22
+# (one ends about when forecast, one is not followed so far). By how much depends on the draw; here the
+# medians are more than five times the forecast factor. The bounce is not why: at half the step the same
+# stalls end, at norms within a factor of 1.5.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 How many columns does it take?
@@ -861,34 +862,40 @@ assert close == certified < 4.7
 
 # %%
 print("n, T, d     columns      runs at .99, where W_nuc has 2, 3, more directions")
-account = np.zeros((3, 3, 2), dtype=int)  # columns: d, 3, 2; directions: 2, 3, more; runs at .99, all
+account = np.zeros(
+    (2, 3, 3, 2), dtype=int
+)  # .99, .999; columns: d, 3, 2; directions: 2, 3, more; runs there, all
 for size, name in (("6, 8, 10", "11.log_time"), ("10, 6, 8", "11.columns")):
     swept = measured(name).load()
     path = swept.get("cosine_late", swept.get("cosine"))  # with W_nuc of the run's own tokens
     for row, m in enumerate(swept.m.values[::-1]):
-        near = path.sel(m=m).values.reshape(160, -1)[:, -2] >= 0.99  # at a smallest lead of 10^13
+        late = path.sel(m=m).values.reshape(160, -1)[:, -2]  # at a smallest lead of 10^13
         goals = swept.goal.sel(m=m).values.reshape(160, -1)  # the singular values of that W_nuc
         directions, same = ((goals > least * goals[:, :1]).sum(axis=1) for least in (1e-3, 1e-4))
         assert (directions == same).all()  # whichever threshold counts them
         groups = np.array([directions == 2, directions == 3, directions > 3])
-        counts = np.array([(groups & one).sum(axis=1) for one in (near, True)]).T
-        account[row] += counts
-        print(f"{size:9}    m = {m:2}  ", *(f"{one[0]:8d} of {one[1]:3d}" for one in counts))
+        counts = [
+            np.array([(groups & one).sum(axis=1) for one in (late >= c, True)]).T for c in (0.99, 0.999)
+        ]
+        account[:, row] += counts
+        print(f"{size:9}    m = {m:2}  ", *(f"{one[0]:8d} of {one[1]:3d}" for one in counts[0]))
         left_out = (goals[:, m:] ** 2).sum(axis=1) / (goals**2).sum(axis=1)
-        assert (left_out[near] < 0.02).all()
-full, three = account[:2, :2].sum(axis=1)  # at most three directions
-short = account[2, 1:].sum(axis=0) + account[1, 2]  # more directions than columns
+        assert (left_out[late >= 0.99] < 0.02).all()
+full, three = (
+    account[:, :2, :2].sum(axis=2).swapaxes(0, 1)
+)  # at most three directions: (at .99, .999; runs, all)
+short = account[:, 2, 1:].sum(axis=1) + account[:, 1, 2]  # more directions than columns
 for text, one in (("at most 3, m = 3", three), ("at most 3, m = d", full), ("more than m", short)):
-    print("directions {}: {} of {}".format(text, *one))
-assert [*three, *full] == [180, 198, 170, 180]
-assert [*account[2, 1], *short] == [24, 166, 61, 428]
+    print(f"directions {text}: {one[0, 0]} of {one[0, 1]} at .99, {one[1, 0]} at .999")
+assert [*three[0], *full[0], *short[0]] == [180, 198, 170, 180, 61, 428]
+assert [three[1, 0], full[1, 0], short[1, 0]] == [132, 137, 14]
 
 # %% [markdown]
 # Nearly: where $W_{\mathrm{nuc}}$ has at most three directions, 180 of 198 runs with three columns come to
-# .99, and 170 of 180 with $d$. Two columns do not do: where it has three directions, 24 of 166 come to .99.
+# .99, and 170 of 180 with $d$. Asked for .999 three columns fall behind: 132, against 137 of fewer with $d$.
 #
-# In all, 61 of 428 do with fewer columns than directions: these leave less than two percent of
-# $\lVert W_{\mathrm{nuc}} \rVert_F^2$ out, as they must (Eckart and Young 1936).
+# In all, 61 of 428 come to .99 with fewer columns than directions: these leave less than two percent of
+# $\lVert W_{\mathrm{nuc}} \rVert_F^2$ out, as they must (Eckart and Young 1936). At .999 14 are left.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 3, figsize=(8.8, 3.1), sharey=True)
@@ -949,7 +956,7 @@ widgets.sliders(
 # | the norm at rest | from the dual weights of its tokens | to one percent, twelve problems |
 # | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start ($c > 1.15$) |
 # | a bound on the rank of an only solution | $r (r + 1) / 2 \le N$ | held, with one solution, in all 60 |
-# | three columns are enough for three directions | about as $d$ | .99 in 180 of 198; with $d$: 170 of 180 |
+# | three columns are enough for three directions | about as $d$ | .99: 91%, $d$: 94%; .999: 67%, $d$: 76% |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
@@ -981,8 +988,8 @@ progress("11")
 #   weights of its tokens give its norm, to one percent.
 # - Without the ridge, descent stalls short of a direction, whose share of $W$ grows like the norm to the
 #   power $c - 1$ at first, $c$ being what $S$ has along it, and to less as $c$ falls.
-# - $W_{\mathrm{nuc}}$ has a low rank. Three columns serve nearly as well as $d$ where it has at most three
-#   directions; with fewer columns than directions, few runs arrive.
+# - $W_{\mathrm{nuc}}$ has a low rank. To .99 three columns serve nearly as well as $d$ where it has at most
+#   three directions; with fewer columns than directions, few runs arrive.
 #
 # All is measured on random tokens: the newcomer and its stall, the rest and the cycle at one size, the figure
 # and the columns at two. The newcomer's law, the length at rest and the cycle are arguments and measurements

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from course.replicate.lesson_16 import above, cycles
+from course.replicate.lesson_16 import above, off, cycles
 from mini_attn import geometry, svm, train
 from mini_attn.next_token import NextTokenTransformer, collocation, descend
 from mini_attn.vocabulary import NextTokens, closure, next_tokens, priorities
@@ -59,12 +59,14 @@ def test_who_is_trapped_and_who_is_only_late(sizes, behind):
     start[0, V - 1, lowest] = -behind
     model = NextTokenTransformer(V, V, 1, W_ov=unit_values(following)[None], W_kq=start)
     descend(model, data, 50)
-    H = float(above(data, model.requires_grad_(False)))
+    attention = model.requires_grad_(False).attention(data)
+    last = torch.tensor([len(tokens) - 1])
+    H = float(above(data, attention[:, -1], torch.tensor([0]), last, off(data, model)))
     assert pytest.approx(level.mean(), abs=1e-6) == H
     descend(model, data, 450)
     attention = float(model.attention(data)[0, -1, 0])
     assert attention < 1e-6 if H > 1 else attention > 0.9
-    assert (float(above(data, model)) == np.inf) == (H < 1)
+    assert bool(off(data, model).any()) == (H > 1)
 
 
 @pytest.fixture(scope="module")
