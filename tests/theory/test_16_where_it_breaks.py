@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from course.replicate.lesson_16 import above, off, cycles
+from course.replicate.lesson_16 import above, cycles, off
 from mini_attn import geometry, svm, train
 from mini_attn.next_token import NextTokenTransformer, collocation, descend
 from mini_attn.vocabulary import NextTokens, closure, next_tokens, priorities
