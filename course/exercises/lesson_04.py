@@ -387,29 +387,36 @@ def _wait_with(power=_scaled, factor=_factor):
 
 
 def _wait_cases(rng):
-    """KKT points: W has the first left and right vectors, M those with 1 and newcomers with other values.
+    """Near KKT points: W has the first left and right vectors, M those with about 1 and newcomers with others.
 
     In most there are several newcomers, so that the ratio of the two largest singular values of M is not c,
-    and live values that differ, so that the norms of W do.
+    and live values that differ, so that the norms of W do. Where two directions are live, the pull along
+    them differs by 8 to 12 percent, either way round: the pull along one of them is not nu.
     """
     cases = []
     for (d1, d2), live, others in (
-        ((3, 3), (5.0, 2.0), (1.5,)),
+        ((3, 3), (5.0, 3.0), (1.5,)),
         ((4, 4), (9.0, 4.0), (2.2, 1.3)),
         ((4, 3), (7.0,), (1.8, 1.4)),
-        ((5, 4), (6.0, 5.5), (2.8, 0.5)),
-        ((3, 5), (20.0, 15.0), (3.1,)),
+        ((5, 4), (6.0, 2.5), (2.8, 0.5)),
+        ((3, 5), (20.0, 12.0), (3.1,)),
     ):
         rank = len(live) + len(others)
         left, right = (np.linalg.qr(rng.normal(size=(k, k)))[0][:, :rank] for k in (d1, d2))
         grown = np.array(live) * rng.uniform(0.9, 1.1)
-        values = np.array([*np.ones(len(live)), *others]) * rng.uniform(0.02, 0.08)
+        near = 1 + rng.uniform(0.04, 0.06) * np.array([1.0, -1.0])[:: 1 if len(cases) % 2 else -1][: len(live)]
+        values = np.array([*near, *others]) * rng.uniform(0.02, 0.08)
         W = left[:, : len(live)] * grown @ right[:, : len(live)].T
         now, then = 10.0 ** rng.uniform(-4, -2.5), rng.uniform(0.05, 0.3)
         if len(cases) == 4:  # a small factor, not a whole number
             then = now * rng.uniform(4.2, 4.6) ** (max(others) - 1)
         cases.append((W, left * values @ right.T, now, then))
     return cases
+
+
+def _live(W, M):
+    """The pull along the live directions, that of the largest singular value of W first."""
+    return _along(M, W)[: np.linalg.matrix_rank(W, tol=1e-8)]
 
 
 WAIT = Exercise(
@@ -424,6 +431,13 @@ WAIT = Exercise(
     misconceptions=known(
         _wait_with(power=lambda W, M: _singular(M)[0]),
         "c is the largest singular value of S, and M = nu S: find nu from <S, W> = ||W||_*.",
+        _wait_with(power=lambda W, M: _singular(M)[0] / _live(W, M)[0]),
+        "You took the pull along xi_1, zeta_1 for nu. Off the KKT point the live directions differ: asked is "
+        "the nu with <M, W> = nu ||W||_*, their mean with the sigma_k for weights.",
+        _wait_with(power=lambda W, M: _singular(M)[0] / _live(W, M).mean()),
+        "You took the plain mean over the live directions for nu. Asked is the nu with <M, W> = nu ||W||_*.",
+        _wait_with(power=lambda W, M: _singular(M)[0] / _live(W, M)[-1]),
+        "You took the pull along the last live direction for nu. Asked is the nu with <M, W> = nu ||W||_*.",
         _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[1]),
         "You divided by the second singular value of M. It may belong to another newcomer: scale by <M, W>.",
         _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[np.linalg.matrix_rank(W, tol=1e-8)]),

@@ -48,3 +48,57 @@ def follow(U, V, Y, digits):
         step = np.minimum(0.02 * size / length, 0.4 / pace)[..., None, None]
         U, V = U + step * gU, V + step * gV
     return kept
+
+
+def side_by_side(U, V, Y, etas, times, decay=0.0):
+    """W after the given numbers of steps of plain descent, of sizes etas, from U, V (..., d, d) on tables Y.
+
+    Args:
+        decay: weight decay on both factors.
+    """
+    kept, counts = [], (Y != 0).sum((-2, -1), keepdims=True)
+    for t, eta in enumerate(etas, 1):
+        M = Y / (1 + np.exp(Y * (U @ V.mT))) / counts
+        U, V = U + eta * (M @ V - decay * U), V + eta * (M.mT @ U - decay * V)
+        if t in times:
+            kept.append(U @ V.mT)
+    return np.array(kept)
+
+
+def truncated(Y, rank):
+    """The tables of that rank nearest to Y (..., d, d), with its largest singular values and no others."""
+    left, sizes, right = np.linalg.svd(Y)
+    return (left[..., :rank] * sizes[..., None, :rank]) @ right[..., :rank, :]
+
+
+def c_of(W, Y):
+    """c, the largest singular value of S: the pull, scaled so that <S, W> = ||W||_*."""
+    M, _ = far(W, Y)
+    largest = np.linalg.norm(M, 2, axis=(-2, -1))
+    return largest * np.linalg.norm(W, "nuc", axis=(-2, -1)) / (M * W).sum((-2, -1))
+
+
+def newcomer(W, Y):
+    """Of the direction of W (d, d) nearest to the leading one of S: its index and the overlap."""
+    (xi, _, zeta), (left, _, right) = np.linalg.svd(far(W, Y)[0]), np.linalg.svd(W)
+    overlaps = np.abs(left.T @ xi[:, 0]) * np.abs(right @ zeta[0])
+    return overlaps.argmax(), overlaps.max()
+
+
+def powers(early, late, Ys):
+    """Between two tables of each survey: overlap (early), gain and c (means of both), power of sigma_1.
+
+    Each is an array (surveys,), for the direction that `newcomer` finds in the early table.
+    """
+    rows = []
+    for *ends, Y in zip(early, late, Ys, strict=True):
+        k, overlap = newcomer(ends[0], Y)
+        gains, logs = [], []
+        for W in ends:
+            left, sizes, right = np.linalg.svd(W)
+            held = np.einsum("ak,ab,kb->k", left, far(W, Y)[0], right)
+            gains.append(held[k] / held[0])
+            logs.append(np.log(sizes[[k, 0]]))
+        new, first = logs[1] - logs[0]
+        rows.append((overlap, np.mean(gains), np.mean([c_of(W, Y) for W in ends]), new / first))
+    return np.transpose(rows)

@@ -165,7 +165,7 @@ def test_under_a_penalty_a_newcomer_grows_at_a_constant_rate(seed, d, decay, les
     """
     truth, known = lesson["survey"](seed, d)
     Y = truth * known
-    early, late = lesson["side_by_side"]([1e-8], Y, np.full(1510, 4.0), [1500, 1510], decay)[:, 0]
+    early, late = lesson["side_by_side"](*lesson["begin"]([1e-8], Y), Y, np.full(1510, 4.0), [1500, 1510], decay)[:, 0]
     left, _, right = np.linalg.svd(lesson["far"](early, Y)[0])
     one, then = (left[:, 0] @ W @ right[0] for W in (early, late))
     c = lesson["c_of"](early, Y)
@@ -264,7 +264,7 @@ def test_the_second_singular_value_slows_down_as_forecast(d, lesson):
 def test_greed_is_less_than_half_of_the_lead(seeds, d, lesson):
     """On other surveys and at another size, from 0.001: ahead of the start 0.1, which is ahead of W_nuc."""
     truths, Y = lesson["tables"](seeds, d)
-    runs = lesson["side_by_side"]([0.1, 1e-3], Y, np.ones(2000), [2000])[0]
+    runs = lesson["side_by_side"](*lesson["begin"]([0.1, 1e-3], Y), Y, np.ones(2000), [2000])[0]
     tables = *runs, lesson["solve"](Y)[0]
     large, small, nuclear = (lesson["filled"](W, truths, Y).mean() for W in tables)
     assert 0.2 < small - large < 0.5 * (small - nuclear)

@@ -134,10 +134,9 @@ def rates_of_unit_pull(U, V, M):
 
 
 def wait_by_projection(W, M, now, then):
-    """Reads the scale of M off the live directions, one by one."""
+    """Reads the scale of M off the live directions, one by one, and weighs them by their size."""
     left, s, right = np.linalg.svd(W)
-    live = s > 1e-9 * s[0]
-    m = np.diag(left.T[: len(s)] @ M @ right[: len(s)].T)[live].mean()
+    m = np.average(np.diag(left.T[: len(s)] @ M @ right[: len(s)].T), weights=s)
     c = torch.linalg.matrix_norm(torch.as_tensor(M), 2).item() / m
     return [c, np.exp(np.log(then / now) / (c - 1))]
 
