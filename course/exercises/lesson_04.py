@@ -387,7 +387,7 @@ def _wait_with(power=_scaled, factor=_factor):
 
 
 def _wait_cases(rng):
-    """Near KKT points: W has the first left and right vectors, M those with about 1 and newcomers with others.
+    """Near KKT points: W has the first left and right vectors, M those with about 1, newcomers with others.
 
     In most there are several newcomers, so that the ratio of the two largest singular values of M is not c,
     and live values that differ, so that the norms of W do. Where two directions are live, the pull along
@@ -404,7 +404,8 @@ def _wait_cases(rng):
         rank = len(live) + len(others)
         left, right = (np.linalg.qr(rng.normal(size=(k, k)))[0][:, :rank] for k in (d1, d2))
         grown = np.array(live) * rng.uniform(0.9, 1.1)
-        near = 1 + rng.uniform(0.04, 0.06) * np.array([1.0, -1.0])[:: 1 if len(cases) % 2 else -1][: len(live)]
+        sign = 1.0 if len(cases) % 2 else -1.0
+        near = 1 + rng.uniform(0.04, 0.06) * np.array([sign, -sign])[: len(live)]
         values = np.array([*near, *others]) * rng.uniform(0.02, 0.08)
         W = left[:, : len(live)] * grown @ right[:, : len(live)].T
         now, then = 10.0 ** rng.uniform(-4, -2.5), rng.uniform(0.05, 0.3)

@@ -165,7 +165,9 @@ def test_under_a_penalty_a_newcomer_grows_at_a_constant_rate(seed, d, decay, les
     """
     truth, known = lesson["survey"](seed, d)
     Y = truth * known
-    early, late = lesson["side_by_side"](*lesson["begin"]([1e-8], Y), Y, np.full(1510, 4.0), [1500, 1510], decay)[:, 0]
+    early, late = lesson["side_by_side"](
+        *lesson["begin"]([1e-8], Y), Y, np.full(1510, 4.0), [1500, 1510], decay
+    )[:, 0]
     left, _, right = np.linalg.svd(lesson["far"](early, Y)[0])
     one, then = (left[:, 0] @ W @ right[0] for W in (early, late))
     c = lesson["c_of"](early, Y)
