@@ -235,17 +235,6 @@ CHARGES = Exercise(
 )
 
 
-def _growth_with(rates=lambda U, V, M: _rates(U, V, M), power=lambda first, second: 2 - 2 * second / first):
-    """(rate of sigma_1, of sigma_2, q): the answer, with the rates or the power replaced."""
-
-    def answer(U, V, M):
-        with np.errstate(all="ignore"):
-            first, second = rates(U, V, M)[:2]
-            return first, second, power(first, second)
-
-    return answer
-
-
 def _along(matrix, W):
     """xi_k^T matrix zeta_k with the singular vectors of W, that of the largest singular value first."""
     xi, _, zeta = np.linalg.svd(W, full_matrices=False)
@@ -255,6 +244,11 @@ def _along(matrix, W):
 def _rates(U, V, M):
     """sigma_k' / sigma_k with sigma_k' = xi_k^T W' zeta_k: vectors of length one turn, and add nothing."""
     return _along(speed(U, V, M), U @ V.T)[:2] / _singular(U @ V.T)[:2]  # a third of two columns is 0
+
+
+def growth(U, V, M):
+    """(rate of sigma_1, rate of sigma_2) of W = U V^T under gradient flow on both factors."""
+    return tuple(_rates(U, V, M))
 
 
 def _rates_of_untransposed(U, V, M):
@@ -292,68 +286,44 @@ GROWTH = Exercise(
     id="04.4",
     title="Who grows, and how fast?",
     points=3,
-    minutes=14,
+    minutes=10,
     difficulty=2,
-    reference=_growth_with(),
+    reference=growth,
     cases=_growth_cases,
     compare=Compare(rtol=1e-3),
     misconceptions=known(
-        _growth_with(rates=lambda U, V, M: 2 * _along(M, U @ V.T)),
+        lambda U, V, M: 2 * _along(M, U @ V.T),
         "Twice the pull along W's vectors is right for balanced factors, U^T U = V^T V. These are not: put "
         "the speed of W between the vectors.",
-        _growth_with(rates=lambda U, V, M: _along(M, U @ V.T) / _singular(U @ V.T)),
+        lambda U, V, M: _along(M, U @ V.T) / _singular(U @ V.T),
         "That is how it would be if the entries of W were trained. Here W moves with the speed of exercise "
         "04.1, not with M.",
-        _growth_with(rates=lambda U, V, M: _along(M, U @ V.T)),
+        lambda U, V, M: _along(M, U @ V.T),
         "That is the pull along W's vectors. W moves with the speed of exercise 04.1; divide by sigma_k.",
-        _growth_with(rates=lambda U, V, M: 2 * _singular(M)),
+        lambda U, V, M: 2 * _singular(M),
         "These rates belong to the start, where W has the singular vectors of the pull. Later they are not "
         "the same: take the vectors of W.",
-        _growth_with(rates=lambda U, V, M: _along(speed(U, V, M), U @ V.T)),
+        lambda U, V, M: _along(speed(U, V, M), U @ V.T),
         "These are the sigma_k'. A rate is relative: divide by sigma_k.",
-        _growth_with(rates=lambda U, V, M: _singular(speed(U, V, M)) / _singular(U @ V.T)),
+        lambda U, V, M: _singular(speed(U, V, M)) / _singular(U @ V.T),
         "The singular values of the speed are not the speeds of the singular values: the speed has its own "
         "vectors. Put it between those of W.",
-        _growth_with(rates=lambda U, V, M: _along(M @ V @ V.T, U @ V.T) / _singular(U @ V.T)),
+        lambda U, V, M: _along(M @ V @ V.T, U @ V.T) / _singular(U @ V.T),
         "That is what the motion of U does. V moves too: exercise 04.1.",
-        _growth_with(rates=lambda U, V, M: _along(U @ U.T @ M, U @ V.T) / _singular(U @ V.T)),
+        lambda U, V, M: _along(U @ U.T @ M, U @ V.T) / _singular(U @ V.T),
         "That is what the motion of V does. U moves too: exercise 04.1.",
-        _growth_with(rates=lambda U, V, M: _along(speed(U, V, M), M) / _singular(U @ V.T)),
+        lambda U, V, M: _along(speed(U, V, M), M) / _singular(U @ V.T),
         "You took the singular vectors of the pull. The singular values of W are asked for: take its own.",
-        _growth_with(rates=_rates_of_untransposed),
+        _rates_of_untransposed,
         "The vectors xi_k are the columns of what np.linalg.svd returns first, not its rows.",
-        _growth_with(rates=_rates_of_transposed),
+        _rates_of_transposed,
         "The vectors zeta_k are the rows of what np.linalg.svd returns last, not its columns.",
-        _growth_with(rates=lambda U, V, M: 2 * _rates(U, V, M)),
+        lambda U, V, M: 2 * _rates(U, V, M),
         "Twice too much: that is how fast the squares of the singular values grow.",
-        _growth_with(rates=lambda U, V, M: np.abs(_rates(U, V, M))),
+        lambda U, V, M: np.abs(_rates(U, V, M)),
         "A singular value may also shrink: its rate has a sign.",
-        lambda U, V, M: (lambda a, b, c: (b, a, c))(*_growth_with()(U, V, M)),
+        lambda U, V, M: _rates(U, V, M)[::-1],
         "Your two rates are exchanged: first that of the largest singular value.",
-        _growth_with(power=lambda first, second: 1 - second / first),
-        "The rates are right. That is the power of the size at the start, beta^2 / 4. Which power of beta?",
-        _growth_with(power=lambda first, second: 2 * second / first),
-        "The rates are right. sigma_2 grows by beta^(-2r), r the ratio of the rates, from beta^2 / 4 on.",
-        _growth_with(power=lambda first, second: -2 * second / first),
-        "The rates are right. That is the power by which sigma_2 has grown. It started at beta^2 / 4.",
-        _growth_with(power=lambda first, second: second / first),
-        "The rates are right. That is the power of sigma_1 with which sigma_2 grows. Asked is that of beta.",
-        _growth_with(power=lambda first, second: 2 * second / first - 2),
-        "The rates are right. The sign of the power is turned: if sigma_2 is slower, a smaller start leaves "
-        "it a smaller share.",
-        _growth_with(power=lambda first, second: second / first - 1),
-        "The rates are right. That is the power of sigma_1 with which the share grows. Asked is that of "
-        "beta: by which factor does sigma_1 grow from beta^2 / 4?",
-        _growth_with(power=lambda first, second: 2 - 2 * first / second),
-        "The rates are right. In the power they are upside down.",
-        _growth_with(power=lambda first, second: 2 * (first - second)),
-        "The rates are right. How long does sigma_1 take? The log of its growth, divided by its rate.",
-        _growth_with(power=lambda first, second: 4 - 4 * second / first),
-        "The rates are right. The power is twice too large: beta^2 / 4 has beta squared, once.",
-        _growth_with(power=lambda first, second: 2 - second / first),
-        "The rates are right. sigma_2 starts with beta squared, and so does sigma_1.",
-        _growth_with(power=lambda first, second: 2.0),
-        "The rates are right. The share starts at one. While sigma_1 grows, sigma_2 grows as well.",
     ),
 )
 

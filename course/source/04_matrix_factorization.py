@@ -236,9 +236,9 @@ assert 3 < (by_factors - scores["known answers cut to rank 2"]).mean() < 5
 # %% [markdown]
 # Four in five on average; our survey is a lucky one. Small random factors in place of $U = \beta I$, $V = 0$
 # do as well. What, then, does a product know? Where the answers are coin flips it gets half, like any guess.
-# And most of its success needs no training: take the known answers with zeros for blanks, keep the two
-# largest singular values, and 78 percent are right. This rival is four points behind, and has to be told the
-# rank. **A product bets on a table of low rank.** *Which* table does it choose?
+# And most of its success needs no training: keep the two largest singular values of the known answers, with
+# zeros for blanks, and 78 percent are right. At this size that is a few points behind, and the rank has to be
+# told. **A product bets on a table of low rank.** *Which* table does it choose?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.2 Another idea of small
@@ -403,9 +403,9 @@ check("04.3", charges)
 # A_i, U V^\top \rangle \ge 1 \qquad = \qquad \min_W\ \lVert W \rVert_* \ \text{ s.t. } \langle A_i, W
 # \rangle \ge 1 , \tag{N}$$
 #
-# if $m$ is at least the rank of a solution on the right. Only the right side is convex. A solution of it is
-# $W_{\mathrm{nuc}}$; with the Frobenius norm it is $W_{\mathrm{fro}}$. The **nuclear margin** of a matrix,
-# and the largest one, are
+# if $m$ is at least the rank of a solution on the right. Only the problem on the right is convex. A solution
+# of it is $W_{\mathrm{nuc}}$; with the Frobenius norm it is $W_{\mathrm{fro}}$. The **nuclear margin** of a
+# matrix, and the largest one, are
 #
 # $$\mu(W) = \min_i \frac{\langle A_i, W \rangle}{\lVert W \rVert_*}, \qquad \hat\mu = \max_{W \ne 0}
 # \mu(W) = \frac{1}{\lVert W_{\mathrm{nuc}} \rVert_*} .$$
@@ -482,15 +482,11 @@ assert -1e-9 <= 1 - lower / upper < 1e-6
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.4: Who grows, and how fast?
 #
-# ★★☆ · 14 minutes
+# ★★☆ · 10 minutes
 #
 # You are given the factors at some moment, and the pull $M$ there. Let $\sigma_1 > \sigma_2 > 0$ be the two
 # largest singular values of $W = U V^\top$, and a prime the change per unit of time, in tiny steps. Return
-#
-# 1. the rate $\sigma_1' / \sigma_1$;
-# 2. the rate $\sigma_2' / \sigma_2$;
-# 3. the power $q$ with which the start decides: let both grow from $\beta^2 / 4$ at these constant rates
-#    until $\sigma_1$ reaches 1. Then the share $\sigma_2 / \sigma_1$ is proportional to $\beta^q$.
+# the rates $\sigma_1' / \sigma_1$ and $\sigma_2' / \sigma_2$.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -499,19 +495,17 @@ assert -1e-9 <= 1 - lower / upper < 1e-6
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# The speed of $W$ is exercise 04.1. For the power: how long does $\sigma_1$ take, and how large is $\sigma_2$
-# then?
+# The speed of $W$ is exercise 04.1.
 # </details>
 
 
 # %%
 @exercise("04.4")
 def growth(U, V, M):
-    """(rate of sigma_1, rate of sigma_2, q): three numbers, for U (d1, m), V (d2, m) and M (d1, d2)."""
+    """(rate of sigma_1, rate of sigma_2): two numbers, for U (d1, m), V (d2, m) and M (d1, d2)."""
     ### BEGIN SOLUTION
     xi, sigma, zeta = np.linalg.svd(U @ V.T)  # the rows of zeta are the vectors
-    first, second = (xi[:, k] @ speed(U, V, M) @ zeta[k] / sigma[k] for k in (0, 1))
-    return first, second, 2 - 2 * second / first
+    return tuple(xi[:, k] @ speed(U, V, M) @ zeta[k] / sigma[k] for k in (0, 1))
     ### END SOLUTION
 
 
@@ -543,18 +537,19 @@ print(f"step 2,000: U^T U and V^T V differ by a share of {unbalanced:.0e}")
 assert unbalanced < 1e-3
 
 # %% [markdown]
-# Then the power, from three starts; and last, how far our run has come.
+# *Predict*: by the formula for $\sigma_k(W_t)$, which power of $\beta$ is the share $\sigma_2 / \sigma_1$
+# when $\sigma_1$ reaches 1? We try three starts. Last, how far our run has come.
 
 # %%
-q, arrived = growth(*pairs[at[100]], pull(path[at[100]], A))[2], []  # W is small at step 100
+bar, arrived = np.linalg.svd(M0, compute_uv=False), []
 for start in (1e-2, 1e-3, 1e-4):
     run = descend(start * np.eye(d), np.zeros((d, d)), A, 0.2, range(1, 1101))
     first, second = np.linalg.svd([U @ V.T for U, V in run], compute_uv=False)[:, :2].T
     arrived.append(np.exp(np.interp(0, np.log(first), np.log(second / first))))
     print(f"start {start:.0e}: at sigma_1 = 1 the share of sigma_2 is {arrived[-1]:.5f}")
-found = -np.diff(np.log10(arrived))
+found, q = -np.diff(np.log10(arrived)), 2 - 2 * bar[1] / bar[0]
 print(f"powers of the start: {found[0]:.2f} and {found[1]:.2f}, predicted {q:.2f}")
-assert np.allclose(found, q, rtol=0.02), "see exercise 04.4"
+assert np.allclose(found, q, rtol=0.02)
 print("step   sigma_3 / sigma_1   known right   cosine to W_nuc")
 for t in (600, 2000):
     share, fits = singular[at[t], 2] / singular[at[t], 0], ((np.sign(path[at[t]]) == truth) & known).sum()
@@ -582,7 +577,8 @@ show(
 # **Figure 3.** Descent on the factors from $\beta = 0.001$, step size 1, and `race` (dashed).
 
 # %% [markdown]
-# When the first arrives, the share of the second goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$: *the
+# When the first arrives, the second has grown from $\beta^2 / 4$ by the factor $(4 / \beta^2)^{\bar\sigma_2 /
+# \bar\sigma_1}$. Its share goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$: *the
 # smaller the start, the greedier the run*. Then $\sigma_2$ slows down, since the answers that the first
 # direction gets right pull less. **Descent on factors from a small start is greedy**: directions arrive one
 # by one.
@@ -720,20 +716,23 @@ show(
 )
 
 # %% [markdown]
-# **Figure 4.** Our survey, losses down to $10^{-500}$. Dashed: the law, from ten digits (squares) on. Grey: 5
-# percent.
+# **Figure 4.** Our survey. Dashed: the law with the $c$ of ten digits (squares). Grey: 5 percent.
 
 # %% [markdown]
 # Both forecasts are early, by a quarter at most, as $c$ falls while the newcomer grows: the law is local. On
 # thirty other surveys we take the direction with the largest overlap, and measure its power, the growth of
-# $\log \sigma_k$ over that of $\log \sigma_1$, from 10 digits to 12 and from 100 to 110. *Predict*: where
-# will it be $c$?
+# $\log \sigma_k$ over that of $\log \sigma_1$, from 10 digits to 12 and from 100 to 110. Then from random
+# factors in place of $\beta I$ and 0, and on larger tables. *Predict*: where will the power be $c$?
 
 # %%
-_, Ys = tables(range(1200, 1230))
-begun = {"1e-5 I": begin([1e-5], Ys), "random": 1e-5 * rng.normal(size=(2, 1, *Ys.shape))}
-print("start       digits   overlap > 0.9   power / c there   power / c elsewhere   power - gain, all")
-for name, pair in begun.items():
+others, large = (tables(range(1200, 1230), size)[1] for size in (10, 16))
+begun = {
+    "10 by 10": (others, begin([1e-5], others)),
+    "  random": (others, 1e-5 * rng.normal(size=(2, 1, *others.shape))),
+    "16 by 16": (large, begin([1e-5], large)),
+}
+print("              digits   overlap > 0.9   power / c there   power / c elsewhere   power - gain, all")
+for name, (Ys, pair) in begun.items():
     tens = follow(*pair, Ys, [10, 12, 100, 110])[:, 0]
     for k, label in ((0, "10 to 12"), (2, "100 to 110")):
         overlap, gain, c, power = powers(*tens[k : k + 2], Ys)
@@ -741,13 +740,14 @@ for name, pair in begun.items():
         print(f"{name} {label:>12} {near.sum():9} of 30", end="")
         print(*(f"{r.min():11.2f} to {r.max():4.2f}" for r in (ratio[near], ratio[~near], off)))
         assert 0.94 < ratio[near].min() < ratio[near].max() < 1.06
-        assert 0.7 < ratio[~near].min() < 0.9 < ratio[~near].max() < 1.06
+        assert 0.72 < ratio[~near].min() < 0.9 < ratio[~near].max() < 1.08
         assert np.abs(off).max() < 0.05
+        assert (near.sum() < 6) if Ys is large else (9 < near.sum() < 21)
 
 # %% [markdown]
-# The power is the gain on all thirty, from both starts. It is within 6 percent of $c$ where the overlap is
-# above 0.9: on fewer than half of the surveys at ten digits, on more than half at a hundred. Elsewhere it
-# is up to a quarter smaller. So $c$ forecasts a wait only with the overlap beside it.
+# The power is the gain on every survey. It is within 6 percent of $c$ where the overlap is above 0.9. That is
+# so on 10 to 18 of 30 surveys, and on few of the larger ones; elsewhere the power may be a quarter smaller.
+# So $c$ forecasts a wait only with the overlap beside it.
 #
 # All this was on the clock of $\sigma_1$, in digits of the loss. What are digits in steps?
 
@@ -795,8 +795,8 @@ assert 0.06 < early.min() < early.max() < 0.105
 assert 5.9 < more[1] / more[0] < 6.3 < 1700 < shares[0, 0] / shares[0, 1] < 1800
 
 # %% [markdown]
-# Again early, by 6 to 10 percent. A share 1,800 times smaller waits about six times as long: a logarithm, and
-# 1,600 steps in place of $10^{70}$ or more.
+# Again early, here by 6 to 10 percent. A share 1,800 times smaller waits about six times as long: a
+# logarithm, and 1,600 steps in place of $10^{70}$ or more.
 #
 # At rest with $c = 1$, $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: for every other table
 # $\tilde W$ the convex loss has $L(\tilde W) \ge L(W) - \langle M, \tilde W - W \rangle$, and $\langle M,
@@ -815,7 +815,7 @@ assert c_of(W, Ys).max() < 1.003  # nothing is missing
 # %% [markdown]
 # All three starts, $U = \beta I$ with $\beta$ from $10^{-8}$ to 10, end within 1 percent of the same table.
 # It is near $W_{\mathrm{nuc}}$, though not there: $\varepsilon$ is not zero. **Early greed prefers low
-# rank, a penalty the nuclear norm.**
+# rank, a penalty the nuclear norm**: two directions and three, on our survey.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.8 From films to attention
@@ -889,10 +889,9 @@ progress("04")
 # ## Summary
 #
 # - $W = U V^\top$ moves along $M V V^\top + U U^\top M$, blanks included. It bets on low rank: on our
-#   surveys it beats a truncated SVD by four points, and on coin flips it gets half.
+#   surveys it beats a truncated SVD by a few points, on coin flips it gets half.
 # - The cheapest way to write $W$ as $U V^\top$ costs the nuclear norm, which leans towards low rank.
-# - Descent on factors from a small start brings up one singular value after the other. The pull along each
-#   one's direction says how fast.
+# - Descent on factors from a small start is greedy: one singular value comes up after the other.
 # - At a KKT point $S$ proves $1/c$ of the largest margin, $c = \lVert S \rVert_{\mathrm{op}}$. A tiny
 #   newcomer grows like a power of $\sigma_1$, and the power is $c$ where it lies along the leading
 #   direction of $S$. In steps this takes for ever.

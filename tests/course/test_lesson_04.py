@@ -103,6 +103,8 @@ def stalled_pair(seed):
     p, s, qt = np.linalg.svd(W)
     assert (s[2:] < 1e-12).all()
     xi, _, zeta = np.linalg.svd(M)
+    held, nu = p[:, :2].T @ M @ qt[:2].T, (M * W).sum() / s.sum()
+    M = M + p[:, :2] @ (nu * np.eye(2) - held) @ qt[:2]  # the KKT point that the case is near
     newcomer = np.sqrt(now * s[0])
     U = np.column_stack([p[:, :2] * np.sqrt(s[:2]), newcomer * xi[:, 0]])
     V = np.column_stack([qt[:2].T * np.sqrt(s[:2]), newcomer * zeta[0]])
