@@ -577,10 +577,10 @@ show(
 # **Figure 3.** Descent on the factors from $\beta = 0.001$, step size 1, and `race` (dashed).
 
 # %% [markdown]
-# When the first arrives, the second has grown by the factor $(4 / \beta^2)^{\bar\sigma_2 / \bar\sigma_1}$, so its
-# share goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$: *the smaller the start, the greedier the run*. Then
-# $\sigma_2$ slows down, since the answers that the first direction gets right pull less. **Descent on factors
-# from a small start is greedy**: directions arrive one by one.
+# When the first arrives, the second has grown by the factor $(4 / \beta^2)^{\bar\sigma_2 / \bar\sigma_1}$,
+# so its share goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$: *the smaller the start, the greedier
+# the run*. Then $\sigma_2$ slows down, since the answers that the first direction gets right pull less.
+# **Descent on factors from a small start is greedy**: directions arrive one by one.
 #
 # With short steps $U^\top U$ and $V^\top V$ both change by $U^\top M V + V^\top M^\top U$, so they differ by
 # $\beta^2 I$ for ever: our factors are *balanced*, $U^\top U \approx V^\top V$. Then $U U^\top$ and
@@ -744,9 +744,9 @@ for name, (Ys, pair) in begun.items():
         assert (near.sum() < 6) if Ys is large else (9 < near.sum() < 21)
 
 # %% [markdown]
-# On all of these surveys the power is the gain, to within 0.05. It is within 6 percent of $c$ where the overlap
-# is above 0.9: on 10 to 18 of the 30 surveys, on fewer of the larger ones. Elsewhere it may be a quarter
-# smaller. So $c$ forecasts a wait only with the overlap beside it.
+# On all of these surveys the power is the gain, to within 0.05. It is within 6 percent of $c$ where the
+# overlap is above 0.9: on 10 to 18 of the 30 surveys, on fewer of the larger ones. Elsewhere it may be a
+# quarter smaller. So $c$ forecasts a wait only with the overlap beside it.
 #
 # All this was on the clock of $\sigma_1$, in digits of the loss. What are digits in steps?
 
