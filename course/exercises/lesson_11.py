@@ -93,46 +93,27 @@ REST = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 11.3 how long is the stall
-def _root(share, c, goal):
-    """The factor by which the norm grows until the share is the goal."""
-    return 1.0 if share >= goal else (goal / share) ** (1 / (c - 1)) if c > 1 else np.inf
-
-
-def _but(law):
-    """A factor by another law, and the right one where the newcomer is there already, or never."""
-    return lambda share, c, goal: law(share, c, goal) if share < goal and c > 1 else _root(share, c, goal)
-
-
-def _stall_by(
-    size=lambda a, b, K, Q: ((a @ K + b @ Q) ** 2).sum(),
-    pull=lambda S: np.linalg.svd(S)[1][0],
-    vectors=lambda left, right: (left[:, 0], right[0]),
-    whole=None,
-    factor=_root,
+# --------------------------------------------------------------------------- 11.2 another ridge
+def _moved_by(
+    t=lambda eps, other: np.log(eps / other),
+    move=lambda W, W_nuc, t: W + t * W_nuc,
+    norm=lambda W, V, W_nuc, t: np.linalg.norm(V, "nuc"),
+    cosine=lambda W, V, W_nuc: (V * W_nuc).sum() / np.linalg.norm(V) / np.linalg.norm(W_nuc),
 ):
-    """An answer from the size of a direction, c, the missing direction, what it is a share of, and a law."""
+    """An answer from how much all leads grow, where W goes then, its norm, and a cosine."""
 
-    def answer(K, Q, S, goal):
-        left, _, right = np.linalg.svd(S)
-        u, _, w = np.linalg.svd(K @ Q.T)
-        first = size(u[:, 0], w[0], K, Q) if whole is None else whole(K, Q)
-        share = size(*vectors(left, right), K, Q) / first
+    def answer(W, W_nuc, eps, other):
+        by = t(eps, other)
         with np.errstate(all="ignore"):
-            return share, factor(share, pull(S), goal)
+            V = move(W, W_nuc, by)
+            return norm(W, V, W_nuc, by), cosine(W, V, W_nuc)
 
     return answer
 
 
-def _along_columns(K, Q):
-    """The size along the first columns of both results of the SVD of W: the right one is a row."""
-    u, _, w = np.linalg.svd(K @ Q.T)
-    return ((u[:, 0] @ K + w[:, 0] @ Q) ** 2).sum()
-
-
-def stall(K, Q, S, goal):
-    """The newcomer's share of the first direction, and the factor of the norm until that is `goal`."""
-    return _stall_by()(K, Q, S, goal)
+def another_ridge(W, W_nuc, eps, other):
+    """The nuclear norm of W at rest with the ridge `other`, and its cosine with W_nuc."""
+    return _moved_by()(W, W_nuc, eps, other)
 
 
 def orthogonal(rng, d):
@@ -140,106 +121,105 @@ def orthogonal(rng, d):
     return np.linalg.qr(rng.normal(size=(d, d)))[0]
 
 
-def _stall_cases(rng):
-    """S of no symmetry; a newcomer that is small in K and Q; once it never grows up, once it is there."""
+def _ridge_cases(rng):
+    """U H V' with positive definite H, also after the move; smaller and larger ridges, no symmetry in W."""
     cases = []
-    for d, m, c, grow in (
-        (2, 2, 2.2, 9.0),
-        (3, 2, 1.5, 4.0),
-        (4, 4, 3.1, 30.0),
-        (5, 3, 0.8, 5.0),
-        (4, 3, 1.7, 0.6),
+    for d, rank, eps, other in (
+        (3, 2, 1e-6, 1e-9),
+        (4, 2, 2.0**-52, 1e-30),
+        (4, 3, 1e-12, 1e-8),
+        (5, 2, 3e-16, 1e-16),
+        (6, 3, 1e-20, 1e-7),
     ):
-        c = rng.uniform(0.95, 1.05) * c
-        s = np.r_[c, np.sort(rng.uniform(0.3, min(1.3, 0.9 * c), size=d - 1))[::-1]]
-        left, right = orthogonal(rng, d), orthogonal(rng, d)
-        K, Q = rng.normal(size=(2, d, m))
-        K = K - 0.8 * np.outer(left[:, 0], left[:, 0] @ K)
-        Q = Q - 0.7 * np.outer(right[:, 0], right[:, 0] @ Q)
-        S = left * s @ right.T
-        cases.append((K, Q, S, grow * rng.uniform(0.9, 1.1) * stall(K, Q, S, 1.0)[0]))
+        left, right = orthogonal(rng, d)[:, :rank], orthogonal(rng, d)[:, :rank]
+        mixed, extra = rng.normal(size=(2, rank, rank))
+        shape = mixed @ mixed.T / rank + 0.5 * np.eye(rank)  # of W_nuc
+        H = rng.uniform(0.9, 1.1) * np.log(1 / eps) * shape + 2 * extra @ extra.T
+        cases.append((left @ H @ right.T, left @ shape @ right.T, eps, other))
     return cases
 
 
-STALL = Exercise(
-    id="11.3",
-    title="How long does the stall last?",
+RIDGE = Exercise(
+    id="11.2",
+    title="Another ridge",
     points=3,
-    minutes=12,
-    difficulty=2,
-    reference=stall,
-    cases=_stall_cases,
+    minutes=15,
+    difficulty=3,
+    reference=another_ridge,
+    cases=_ridge_cases,
     misconceptions=known(
-        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** (1 / c))),
-        "The first direction grows too, like the norm. The share grows like the norm to the power c - 1.",
-        _stall_by(factor=lambda share, c, goal: max((goal / share) ** (1 / c), 1.0)),
-        "The first direction grows too: the share grows like the norm^(c - 1), or shrinks.",
-        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** (c - 1))),
-        "Solve share * factor^(c - 1) = goal for the factor: a root of goal / share, not a power of it.",
-        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** c)),
-        "Solve share * factor^(c - 1) = goal for the factor: the exponent is 1 / (c - 1).",
-        _stall_by(factor=_but(lambda share, c, goal: goal / share)),
-        "That would do if the share grew like the norm itself. It grows like the norm to the power c - 1.",
-        _stall_by(factor=lambda share, c, goal: max(goal / share, 1.0)),
-        "That is how much the share has to grow. It grows like the norm to the power c - 1.",
-        _stall_by(factor=_but(lambda share, c, goal: np.log(goal / share) / (c - 1))),
-        "That is the logarithm of the factor.",
-        _stall_by(factor=lambda share, c, goal: np.log(goal / share) / (c - 1)),
-        "That is the logarithm of the factor; and it is no number where the share never grows, or is there.",
-        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** (0.5 / (c - 1)))),
-        "||K||^2 + ||Q||^2 is 2 ||W||_*, not its square: no square root.",
-        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** (2 / (c - 1)))),
-        "The size is a square, and so is ||K||^2 + ||Q||^2 = 2 ||W||_*: no factor 2 in the exponent.",
-        _stall_by(factor=_but(lambda share, c, goal: (share / goal) ** (1 / (c - 1)))),
-        "The share has to grow, so the norm grows by more than 1. Turn the fraction over.",
-        _stall_by(factor=_but(lambda share, c, goal: share ** (-1 / (c - 1)))),
-        "That is when the newcomer is as large as the first direction. Asked for is a share of `goal`.",
-        _stall_by(factor=lambda share, c, goal: (goal / share) ** (1 / (c - 1))),
-        "With c < 1 the share shrinks, and the factor is np.inf; where it is at its goal already, it is 1.",
-        _stall_by(factor=lambda share, c, goal: 1.0 if share >= goal else (goal / share) ** (1 / (c - 1))),
-        "With c < 1 the share shrinks: it never comes to the goal, the factor is np.inf.",
-        _stall_by(factor=lambda share, c, goal: (goal / share) ** (1 / (c - 1)) if c > 1 else np.inf),
-        "A share that is at its goal already need not grow: the factor is 1.",
-        _stall_by(factor=_but(lambda share, c, goal: (goal / share) ** (1 / (c - 1)) - 1)),
-        "A factor is asked for: do not subtract 1.",
-        _stall_by(pull=np.linalg.norm),
-        "You took the Frobenius norm of S for c. It is the largest singular value.",
-        _stall_by(pull=lambda S: np.abs(np.linalg.eigvals(S)).max()),
-        "S is not symmetric: its largest singular value is not the size of its largest eigenvalue.",
-        _stall_by(pull=lambda S: np.linalg.svd(S)[1][:2] @ [1, -1] + 1),
-        "The first direction of W is pulled by 1, not by the second singular value of S: the power is c - 1.",
-        _stall_by(pull=lambda S: np.divide(*np.linalg.svd(S)[1][:2])),
-        "The first direction of W is pulled by 1, not by the second singular value: c is not their ratio.",
-        _stall_by(size=lambda a, b, K, Q: ((a @ K - b @ Q) ** 2).sum()),
-        "The difference decays. The sum of xi'K and zeta'Q is what grows.",
-        _stall_by(size=lambda a, b, K, Q: ((b @ K + a @ Q) ** 2).sum()),
-        "The left vectors belong to K, the right ones to Q: you exchanged them.",
-        _stall_by(size=lambda a, b, K, Q: abs(a @ K @ Q.T @ b)),
-        "xi'W zeta mixes a growing and a decaying part. Take the sum xi'K + zeta'Q, and its squared length.",
-        _stall_by(size=lambda a, b, K, Q: ((a @ K) ** 2).sum() + ((b @ Q) ** 2).sum()),
-        "Add the two vectors first, then square: the two parts alone follow no single power.",
-        _stall_by(size=lambda a, b, K, Q: np.linalg.norm(a @ K + b @ Q)),
-        "The size is the squared length.",
-        _stall_by(size=lambda a, b, K, Q: ((a @ K) ** 2).sum()),
-        "That is K's part alone. Q belongs to it.",
-        _stall_by(whole=lambda K, Q: (K**2).sum() + (Q**2).sum()),
-        "That is the share of the whole pair. Asked for is the share of W's first direction.",
-        _stall_by(whole=lambda K, Q: 4 * np.linalg.svd(K @ Q.T)[1][0]),
-        "4 sigma_1 is the first direction's size in a balanced pair only. Use one formula for both sizes.",
-        _stall_by(whole=lambda K, Q: np.linalg.svd(K @ Q.T)[1][0]),
-        "Divide a size by a size: the first direction's is ||K'u + Q'w||^2 with the first singular vectors.",
-        _stall_by(whole=lambda K, Q: 1.0),
-        "That is the newcomer's size. Its share is that over the size of W's first direction.",
-        _stall_by(vectors=lambda left, right: (left[:, -1], right[-1])),
-        "These are the vectors of the smallest singular value. The newcomer comes along the largest.",
-        _stall_by(vectors=lambda left, right: (left[:, 0], right[:, 0])),
-        "np.linalg.svd returns the right vectors as rows: zeta is the first row of its third result.",
-        _stall_by(vectors=lambda left, right: (left[:, 0], right[:, 0]), whole=_along_columns),
-        "np.linalg.svd returns the right vectors as rows: take the first row, for S and for W.",
-        _stall_by(vectors=lambda left, right: (left[0], right[0])),
-        "np.linalg.svd returns the left vectors as columns: xi is the first column of its first result.",
-        lambda K, Q, S, goal: stall(K, Q, S, goal)[::-1],
-        "Return the share first, then the factor.",
+        _moved_by(t=lambda eps, other: np.log(other / eps)),
+        "The sign: a smaller ridge means longer leads, so they grow by log(eps / other).",
+        _moved_by(t=lambda eps, other: np.log10(eps / other)),
+        "Leads are natural logarithms: the attention is exp(-lead).",
+        _moved_by(t=lambda eps, other: np.log(eps / other) / np.log(2)),
+        "Leads are natural logarithms: the attention is exp(-lead).",
+        _moved_by(t=lambda eps, other: np.log(eps / (2 * other))),
+        "The factor 2 stands in both ridges and drops out: each lead grows by log(eps / other).",
+        _moved_by(t=lambda eps, other: np.log(2 * eps / other)),
+        "The factor 2 stands in both ridges and drops out: each lead grows by log(eps / other).",
+        _moved_by(t=lambda eps, other: -np.log(other)),
+        "That is how long the leads are, not by how much they grow: log(eps / other).",
+        _moved_by(t=lambda eps, other: -np.log(2 * other)),
+        "That is how long the leads are, not by how much they grow: log(eps / other).",
+        _moved_by(t=lambda eps, other: np.log(other) / np.log(eps) - 1),
+        "The leads grow by a number, log(eps / other), and W_nuc has leads 1: no ratio of logarithms.",
+        _moved_by(t=lambda eps, other: eps / other),
+        "The ridge's ratio stands in a logarithm: each lead is log(F / (2 eps lambda)).",
+        _moved_by(move=lambda W, W_nuc, t: W, norm=lambda W, V, W_nuc, t: np.linalg.norm(W, "nuc")),
+        "That is the rest with eps. With the other ridge all leads change by log(eps / other).",
+        _moved_by(move=lambda W, W_nuc, t: W + t),
+        "You added a number to the entries of W. Add a matrix whose leads are all equal.",
+        _moved_by(move=lambda W, W_nuc, t: W + t * np.eye(len(W))),
+        "The identity's leads are not 1. A matrix whose tight leads are all 1 is among what you are given.",
+        _moved_by(move=lambda W, W_nuc, t: W + t * W / np.linalg.norm(W, "nuc")),
+        "The leads of W are not equal: a longer W changes each by another number. Those of W_nuc are 1.",
+        _moved_by(move=lambda W, W_nuc, t: W + t * W),
+        "The leads of W are not equal: a longer W changes each by another number. Those of W_nuc are 1.",
+        _moved_by(move=lambda W, W_nuc, t: W + t * W_nuc / np.linalg.norm(W_nuc)),
+        "W_nuc itself has leads 1: do not normalise it.",
+        _moved_by(move=lambda W, W_nuc, t: W + t * W_nuc / np.linalg.norm(W_nuc, "nuc")),
+        "W_nuc itself has leads 1: do not normalise it.",
+        _moved_by(move=lambda W, W_nuc, t: W - t * W_nuc),
+        "The sign: with a smaller ridge all leads grow.",
+        _moved_by(move=lambda W, W_nuc, t: t * W_nuc),
+        "What W has beside W_nuc stays: add to W.",
+        _moved_by(norm=lambda W, V, W_nuc, t: np.linalg.norm(V)),
+        "You took the Frobenius norm. The nuclear norm is the sum of the singular values.",
+        _moved_by(norm=lambda W, V, W_nuc, t: np.linalg.norm(V, 2)),
+        "You took the largest singular value. The nuclear norm is the sum of all.",
+        _moved_by(norm=lambda W, V, W_nuc, t: np.trace(V)),
+        "The trace is not the sum of the singular values: W is not symmetric.",
+        _moved_by(norm=lambda W, V, W_nuc, t: np.linalg.norm(W, "nuc") + t),
+        "The leads grow by that number; the norm by as much times the norm of W_nuc.",
+        _moved_by(norm=lambda W, V, W_nuc, t: np.linalg.norm(W, "nuc") - t * np.linalg.norm(W_nuc, "nuc")),
+        "The sign: with a smaller ridge W is longer.",
+        _moved_by(norm=lambda W, V, W_nuc, t: np.linalg.norm(W, "nuc")),
+        "That is the norm with eps. With the other ridge W is longer or shorter.",
+        _moved_by(
+            norm=lambda W, V, W_nuc, t: np.linalg.norm(W, "nuc") + abs(t) * np.linalg.norm(W_nuc, "nuc")
+        ),
+        "With a larger ridge W is shorter.",
+        _moved_by(cosine=lambda W, V, W_nuc: (V * W).sum() / np.linalg.norm(V) / np.linalg.norm(W)),
+        "That is the cosine with the old W. Asked for is that with W_nuc.",
+        _moved_by(cosine=lambda W, V, W_nuc: (W * W_nuc).sum() / np.linalg.norm(W) / np.linalg.norm(W_nuc)),
+        "That is the cosine at the rest with eps. Take that of the moved matrix.",
+        _moved_by(cosine=lambda W, V, W_nuc: (V * W_nuc).sum()),
+        "That is an inner product: divide by both Frobenius norms.",
+        _moved_by(
+            cosine=lambda W, V, W_nuc: (
+                (V * W_nuc).sum() / np.linalg.norm(V, "nuc") / np.linalg.norm(W_nuc, "nuc")
+            )
+        ),
+        "A cosine has the Frobenius norms below.",
+        _moved_by(
+            cosine=lambda W, V, W_nuc: 1 - (V * W_nuc).sum() / np.linalg.norm(V) / np.linalg.norm(W_nuc)
+        ),
+        "Return the cosine, not one minus it.",
+        _moved_by(cosine=lambda W, V, W_nuc: 1.0),
+        "It tends to 1 as the ridge shrinks, and is not 1: what W has beside W_nuc stays.",
+        lambda W, W_nuc, eps, other: another_ridge(W, W_nuc, eps, other)[::-1],
+        "Return the norm first, then the cosine.",
     ),
 )
 
@@ -294,8 +274,8 @@ LIMIT = Exercise(
     id="11.4",
     title="How large can the rank be?",
     points=3,
-    minutes=15,
-    difficulty=3,
+    minutes=8,
+    difficulty=2,
     reference=rank_limit,
     cases=_limit_cases,
     misconceptions=known(
@@ -343,4 +323,4 @@ LIMIT = Exercise(
     ),
 )
 
-EXERCISES = [REST, REST_OR_CYCLE, STALL, LIMIT]
+EXERCISES = [REST, RIDGE, REST_OR_CYCLE, LIMIT]

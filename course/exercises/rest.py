@@ -1,4 +1,4 @@
-"""Exercise 11.2: does descent with a normaliser of gradient norm plus eps come to rest, or cycle?"""
+"""Exercise 11.3: does descent with a normaliser of gradient norm plus eps come to rest, or cycle?"""
 
 import numpy as np
 
@@ -8,14 +8,14 @@ from course.check.specification import Exercise, known
 def _by(
     pick=np.max,
     star=lambda h, eps: 2 * eps / h,
-    size=lambda h, eta, eps: max(eta * h / 2 - eps, 0.0),
+    size=lambda kappa, eta, eps: max(eta * kappa / 2 - eps, 0.0),
 ):
-    return lambda h, eta, eps: (star(pick(h), eps), size(pick(h), eta, eps))
+    return lambda kappa, eta, eps: (star(pick(kappa), eps), size(pick(kappa), eta, eps))
 
 
-def rest_or_cycle(h, eta, eps):
+def rest_or_cycle(kappa, eta, eps):
     """(2 eps / max h, max(eta max h / 2 - eps, 0))."""
-    return _by()(h, eta, eps)
+    return _by()(kappa, eta, eps)
 
 
 def _cases(rng):
@@ -29,7 +29,7 @@ def _cases(rng):
 
 
 REST_OR_CYCLE = Exercise(
-    id="11.2",
+    id="11.3",
     title="Rest or cycle?",
     points=2,
     minutes=8,
@@ -49,29 +49,29 @@ REST_OR_CYCLE = Exercise(
         "You took the first curvature. The sharpest direction may stand anywhere.",
         _by(pick=lambda h: h[-1]),
         "You took the last curvature. The sharpest direction may stand anywhere.",
-        lambda h, eta, eps: (2 * eps / h.max(), max(eta * h.min() / 2 - eps, 0.0)),
+        lambda kappa, eta, eps: (2 * eps / kappa.max(), max(eta * kappa.min() / 2 - eps, 0.0)),
         "The cycle that is asked for runs along the sharpest direction too, not along the flattest.",
-        lambda h, eta, eps: (2 * eps / h.max(), np.linalg.norm(np.maximum(eta * h / 2 - eps, 0))),
+        lambda kappa, eta, eps: (2 * eps / kappa.max(), np.linalg.norm(np.maximum(eta * kappa / 2 - eps, 0))),
         "The cycle that is asked for runs along the sharpest direction alone.",
         _by(star=lambda h, eps: eps / h),
         "Rest is stable while |1 - eta h / eps| < 1: up to 2 eps / h, not eps / h.",
         _by(star=lambda h, eps: 2 / h),
         "That is plain descent's limit. Here the gradient is divided by eps near rest.",
-        _by(size=lambda h, eta, eps: max(eta * h / 2, 0.0)),
+        _by(size=lambda kappa, eta, eps: max(eta * kappa / 2, 0.0)),
         "In the cycle 2 |x| = eta ||g|| / (||g|| + eps): eps is missing.",
-        _by(size=lambda h, eta, eps: max(eta * h - eps, 0.0)),
+        _by(size=lambda kappa, eta, eps: max(eta * kappa - eps, 0.0)),
         "From x to -x is 2 |x|, not |x|: a factor 1/2 is missing.",
-        _by(size=lambda h, eta, eps: eta * h / 2 - eps),
+        _by(size=lambda kappa, eta, eps: eta * kappa / 2 - eps),
         "A norm is not negative: for eta up to eta* there is no cycle, return 0.",
-        _by(size=lambda h, eta, eps: max(eta / 2 - eps / h, 0.0)),
+        _by(size=lambda kappa, eta, eps: max(eta / 2 - eps / kappa, 0.0)),
         "That is |x|. The gradient is h times that.",
-        _by(size=lambda h, eta, eps: max(eta * h / 2 + eps, 0.0)),
+        _by(size=lambda kappa, eta, eps: max(eta * kappa / 2 + eps, 0.0)),
         "The sign of eps: ||g|| + eps = eta h / 2.",
-        _by(size=lambda h, eta, eps: eta if eta > 2 * eps / h else 0.0),
+        _by(size=lambda kappa, eta, eps: eta if eta > 2 * eps / kappa else 0.0),
         "That is about the length of a step. The gradient's norm is asked: ||g|| + eps = eta h / 2.",
-        _by(size=lambda h, eta, eps: max(eta * h / 2 - 2 * eps, 0.0)),
+        _by(size=lambda kappa, eta, eps: max(eta * kappa / 2 - 2 * eps, 0.0)),
         "eps enters once: 2 |x| = eta ||g|| / (||g|| + eps) with ||g|| = h |x|.",
-        lambda h, eta, eps: rest_or_cycle(h, eta, eps)[::-1],
+        lambda kappa, eta, eps: rest_or_cycle(kappa, eta, eps)[::-1],
         "Return eta* first, then the gradient's norm.",
     ),
 )

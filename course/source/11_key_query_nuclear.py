@@ -7,23 +7,23 @@
 #
 # **The question: where do $K$ and $Q$ go, when do they get there, and what does the published figure show?**
 #
-# They head for another SVM. On the way they stall, and one number, read from the run's own forces, says how
-# fast the direction it lacks grows at first. The published figure shows no stall, because of a number as
-# small as a rounding error.
+# They head for another SVM. The published figure shows them almost there, because of a number as small as a
+# rounding error, and we shall predict how far from it they stop. Without that number they stall on the way:
+# their forces say which direction is missing, and how fast it grows at first.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
 # - state the Att-SVM that belongs to $(K, Q)$ and tell it from that of $W$ by measurement;
-# - say what a ridge of one rounding error does to a run, and predict the norm at which it rests;
+# - say what a ridge of one rounding error does to a run, and predict the $W$ at which it rests;
 # - read from a stalled run which direction is missing, and how fast it grows at first;
 # - bound the rank of the solution by counting, and say how many columns are enough.
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
 # 06](06_attention_as_svm.ipynb) (forces between tokens, in logarithms), [lesson
 # 08](08_regularization_path.ipynb) (minimisers on growing balls) and [lesson
-# 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 70 minutes with two exercises, and
-# 40 more for the optional sections 11.4 and 11.6, with one each.
+# 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 85 minutes with three exercises, and
+# 20 more for the optional section 11.4, with one.
 
 # %%
 import ipywidgets
@@ -35,7 +35,7 @@ from matplotlib.figure import Figure
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_11 import compared
+from course.replicate.lesson_11 import compared, start, stepped
 from mini_attn import data, flow, geometry, models, plots, svm, widgets
 from mini_attn.plots import COLORS
 from mini_attn.softmax import softmax
@@ -227,87 +227,70 @@ show(
 # - a **ridge** $\varepsilon (\lVert K \rVert_F^2 + \lVert Q \rVert_F^2)$ is added to the loss;
 # - gradients are divided by their norm **plus** $\varepsilon$.
 #
-# And it takes softmax's gradient from torch, the textbook formula that lesson 05 warned of. Here are
-# all eight combinations, on the same 80 problems and starts (stored with the course).
+# And it takes softmax's gradient from torch, the textbook formula that lesson 05 warned of. We take these
+# parts away, on the same 80 problems and starts (stored with the course).
 
 # %%
 stored, more = measured("11.figure").load(), measured("11.without_eps").load()
 rows = {  # gradient and norm: where the runs with and without a ridge are stored
-    "textbook, eps": (stored, "public code", "no ridge"),
-    "textbook": (more, "textbook, ridge", None),
-    "exact, eps": (stored, "exact", "exact, no ridge"),
-    "exact": (more, "exact, ridge", "exact"),
+    "as published": (stored, "public code", "no ridge"),
+    "exact gradient": (stored, "exact", "exact, no ridge"),
+    "and no eps in norm": (more, "exact, ridge", "exact"),
 }
 for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 5, 14")):
-    print(f"{text}      with a ridge            without     (mean nuclear cosine of 80)")
-    print("         at step    500   2000   8000      500   2000   8000")
+    print(f"{text}     with a ridge    without    (mean nuclear cosine of 80)")
+    print("             at step      500   2000      500   2000")
     for name, (kept, *variants) in rows.items():
-        cells = [kept.nuclear.sel(size=size, variant=one) for one in variants if one]
-        if len(cells) == 1:
-            cells.append(stored.nuclear.sel(size=size, variant="no eps at all"))
-        with_ridge, without = (cell.values[:, [0, 2, 3]].mean(axis=0) for cell in cells)
-        print(f"{name:15}", *(f"{value:6.3f}" for value in with_ridge), end="   ")
-        print(*(f"{value:6.3f}" for value in without))
-        assert (with_ridge[1:] > 0.9955).all()
-        assert without[1] < 0.986
-        assert "exact" in name or without[1] < min(0.9, without[0] - 0.04)
-        assert name != "exact, eps" or (abs(without - 0.937) < 0.005).all()
-        assert name != "exact" or without[1] > 0.984
-    grown = stored.length.sel(size=size, variant="exact, no ridge").values
-    assert (grown[:, 3] < 1.085 * grown[:, 0]).all()
+        means = [kept.nuclear.sel(size=size, variant=one).values.mean(axis=0)[[0, 2]] for one in variants]
+        print(f"  {name:20}", *(f"{value:6.3f}" for value in means[0]), end="   ")
+        print(*(f"{value:6.3f}" for value in means[1]))
+        assert means[0][1] > 0.9955 > 0.986 > means[1][1]
+        assert name == "and no eps in norm" or means[1][1] < 0.95
+        assert name != "and no eps in norm" or means[1][1] > 0.984
 
 # %% [markdown]
-# - *A ridge*: .996 to .997 from step 2,000, in all four rows.
-# - *No ridge, exact*: .985 after 2,000 steps. With $\varepsilon$ in the norm the steps shrink once the
-#   gradient is shorter than $\varepsilon$; from step 500 to 8,000 no $W$ grows by more than 9 percent, and
-#   the mean of these 80 stays near .94.
-# - *No ridge, textbook*: below .9 after 2,000 steps, and lower than after 500.
+# With a ridge the cosine is .996 to .997, whatever else is there. Without it the best row has .985. So the
+# published number belongs to the ridge.
 #
-# So the published number belongs to the ridge. With a ridge a run can rest, where both gradients vanish:
+# What does a ridge on $(K, Q)$ do to $W$? Among all factors of $W$ the smallest have $\lVert K \rVert_F^2 +
+# \lVert Q \rVert_F^2 = 2 \lVert W \rVert_*$ (lesson 04). So the least loss with the ridge is the least value
+# of
+#
+# $$L(W) + 2 \varepsilon \lVert W \rVert_* :$$
+#
+# *a ridge on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$.* With it a run can rest, where both
+# gradients vanish:
 #
 # $$M Q = 2 \varepsilon K, \qquad M^\top K = 2 \varepsilon Q .$$
 #
-# These are the two equations of section 11.2, with $S = M / 2 \varepsilon$. Forces fall like
-# $e^{-\text{lead}}$, so leads of some thirty make them as small as that. Then $W$ grows no longer, but a
-# missing direction does: where $S$ has a singular value $c > 1$, the forces are $c$ times what the ridge
-# takes away. In our own twelve problems, from here on with exact gradients:
-
-# %%
-EPS = 2.0**-52
-ridged = descend(KQ0, 2000, every=200, ridge=EPS)  # (10, 2, trials, d, d)
-ends = {"with the ridge": [product(ridged[0]), product(ridged[-1])], "without": factored[[4, -1]]}
-print("                 mean nuclear norm, cosine to W_nuc: step 200          step 2,000")
-norm, near = {}, {}
-for name, both in ends.items():
-    norm[name] = [np.linalg.norm(W, "nuc", axis=(1, 2)).mean() for W in both]
-    near[name] = [cosine(W, solve(W, "nuc")).mean() for W in both]
-    print(f"{name:16}", *(f"{a:20.3g}, {b:.3f}" for a, b in zip(norm[name], near[name], strict=True)))
-assert abs(norm["with the ridge"][1] / norm["with the ridge"][0] - 1) < 0.03
-assert near["with the ridge"][0] < 0.96 < 0.996 < near["with the ridge"][1]
-assert norm["without"][1] > 20 * norm["without"][0]
-
-# %% [markdown]
-# With the ridge the length of $W$ stands, and .955 becomes .997. Without it $W$ grows on (section 11.5).
+# These are the two equations of section 11.2, with $S = M / 2 \varepsilon$. If also $\lVert S
+# \rVert_{\mathrm{op}} = 1$, then $W$ meets the first-order conditions of the sum above. Forces fall like
+# $e^{-\text{lead}}$: leads of some thirty make them as small as $\varepsilon$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How long is W at rest?
 #
-# With steps of 0.1 the run does not come to rest (11.4), so we go on with steps of 0.003. Two numbers judge
-# it: the **residual**, how much of $2 \varepsilon (K, Q)$ the forces fail to balance, and $\lVert S
-# \rVert_{\mathrm{op}}$. Here and below $S$ is the pull in units that $W$ sets:
+# We train our own twelve problems with the ridge, from here on with exact gradients. With steps of 0.1 they
+# do not come to rest (11.4), so we go on with steps of 0.003. Two numbers judge a run: the **residual**, how
+# much of $2 \varepsilon (K, Q)$ the forces fail to balance, and $\lVert S \rVert_{\mathrm{op}}$. A run that
+# does not rest has an $S$, too, if we measure the pull in units that $W$ sets:
 #
 # $$S = \frac{\lVert W \rVert_*}{\langle M, W \rangle}\, M , \qquad \langle S, W \rangle = \lVert W \rVert_*
 # .$$
-
+#
+# At rest this is $M / 2 \varepsilon$.
 
 # %%
+EPS = 2.0**-52
+
+
 def forces(W, X, z, y, v):
     """S = ||W||_* / <M, W> M at each W (..., trials, d, d)."""
     M, _ = pull(W, X, z, y, v)
     return M * (np.linalg.norm(W, "nuc", axis=(-2, -1)) / (M * W).sum(axis=(-2, -1)))[..., None, None]
 
 
-public = ridged[-1]
+public = descend(KQ0, 2000, 2000, ridge=EPS)[0]
 at_rest = descend(public, 2000, 2000, 0.003, EPS)[0]
 for name, KQ in (("steps of 0.1  ", public), ("steps of 0.003", at_rest)):
     W = product(KQ)
@@ -326,9 +309,12 @@ assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 # Now it rests: forces and ridge balance, and no direction is missing. (In three of the twelve problems it
 # selects other tokens than the best: .997 is the cosine with the SVM of its own.)
 #
-# The force of each comparison in $M$ is $\frac1n |\ell'(u_i)|\, s_{it}\, (\gamma_{i\alpha_i} -
-# \gamma_{it})$, where $s_{it} \approx e^{-\Delta_{it}}$ falls with the lead $\Delta_{it}$, and $u_i \approx
-# \gamma_{i\alpha_i}$. At rest it balances the ridge: that fixes the leads.
+# The force of each comparison in $M$ is $F_{it}\, s_{it}$ with
+#
+# $$F_{it} = \tfrac1n\, |\ell'(u_i)|\, (\gamma_{i\alpha_i} - \gamma_{it}) ,$$
+#
+# where $u_i \approx \gamma_{i\alpha_i}$, and $s_{it} \approx e^{-\Delta_{it}}$ falls with the lead
+# $\Delta_{it} = \langle A_{it}, W \rangle$. At rest the force balances the ridge: that fixes the leads.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.1: How long is W at rest?
@@ -388,6 +374,159 @@ assert 2 * EPS * lengths.max() < 1.2e-13  # what the ridge adds to the loss
 # The prediction is right to one percent in all twelve problems. The mean lead is 31 to 33: there a ridge that
 # adds $10^{-13}$ to the loss stops training.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Why .997, and not 1?
+#
+# In $W_{\mathrm{nuc}}$ all tight leads are 1. At rest leads are not equal: one with a small weight or a
+# large $F_{it}$ is longer. Let $\lambda_{it}$ now be the weights *at rest*, force over $2 \varepsilon$; then
+# the leads are
+#
+# $$\Delta_{it} = \log \frac{F_{it}}{2 \varepsilon\, \lambda_{it}} .$$
+#
+# **At rest $W$ solves the nuclear Att-SVM with the right-hand sides $\Delta_{it}$ in place of 1.** For let
+# $V$ be any matrix with leads at least as long. If no weight is negative, and $\lVert S \rVert_{\mathrm{op}}
+# = 1$,
+#
+# $$\lVert V \rVert_* \ge \langle S, V \rangle = \sum_{it} \lambda_{it} \langle A_{it}, V \rangle \ge
+# \sum_{it} \lambda_{it}\, \Delta_{it} = \langle S, W \rangle = \lVert W \rVert_* .$$
+#
+# To predict $W$ without its run we need only the weights, and the leads have them in a logarithm only,
+# beside $\log 1 / 2 \varepsilon = 35$. So we put the weights of $W_{\mathrm{nuc}}$ into $\Delta$, solve,
+# and do so once more with the weights found. (Where a weight is 0 we put the largest of its problem: the
+# least lead that such a comparison can have.) The rival has right-hand sides 1: $W_{\mathrm{nuc}}$ itself,
+# which says that the cosine is 1.
+
+
+# %%
+def at_rest_by_svm(tokens, selected, lam, eps):
+    """The nuclear SVM with right-hand sides Delta, from the weights lam (trials, n (T - 1)) of W_nuc."""
+    problem = svm.attention_problem(tokens.X, tokens.z, selected)
+    best = tokens.scores.gather(-1, selected[..., None])
+    F = (best - tokens.scores) * torch.sigmoid(-best) / selected.shape[-1]
+    F = F[torch.arange(F.shape[-1]) != selected[..., None]].reshape(lam.shape)
+    for _ in range(2):
+        most = lam.amax(dim=1, keepdim=True)
+        weight = torch.where(lam > 1e-5 * most, lam, most)
+        lead = (F / (2 * eps * weight)).clamp(min=np.e).log()  # at least 1: better tokens have F < 0
+        found = svm.solve(svm.HardMarginProblem(problem.a, problem.b, lead), norm="nuc")
+        lam = found.dual
+    return found.value
+
+
+other = data.random_tokens(n=4, T=5, d=14, trials=12, seed=3)
+KQ = stepped(stepped(start(14, 14, 12, seed=3), other, 2000, 0.1), other, 2000, 0.003)
+print("n, T, d    mean cosine to W_nuc: predicted, measured    1 - cosine of prediction and run (rival)")
+angles = []
+for size, drawn, W in (
+    ("6, 8, 10", tokens, torch.tensor(product(at_rest))),
+    ("4, 5, 14", other, KQ[0] @ KQ[1].mT),
+):
+    own, solution, h = compared(W, drawn)
+    foretold = at_rest_by_svm(drawn, geometry.selected_tokens(h), solution.dual, EPS)
+    said, off = geometry.cosine(foretold, solution.value), 1 - geometry.cosine(foretold, W)
+    print(f"{size:9} {said.mean():24.4f} {own.mean():11.4f}", end=" ")
+    print(f"{off.median():25.4f} ({(1 - own).median():.4f}), less in {(off < 1 - own).sum()} of 12")
+    angles.append((1 - said, 1 - own))
+    assert abs(said.mean() - own.mean()) < 0.0008
+    assert (off < 1 - own).all()
+    assert off.median() < 0.25 * (1 - own).median()
+
+# %% [markdown]
+# **This explains the published .997**: the leads at rest differ, so $W$ solves another SVM than
+# $W_{\mathrm{nuc}}$, near to it since $\log 1 / 2 \varepsilon$ is large. The mean cosine is predicted to
+# .001, and the predicted matrix is nearer to the run than $W_{\mathrm{nuc}}$ in all 24 problems.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercise 11.2: Another ridge
+#
+# ★★★ · 15 minutes
+#
+# A run rests at $W$ with the ridge $\varepsilon$. **Predict** where it would rest with the ridge
+# $\varepsilon'$ (`other`), if the weights $\lambda_{it}$ stayed as they are. Suppose that $W_{\mathrm{nuc}}$
+# has these weights too: then both matrices have the same $S$, and all comparisons with $\lambda_{it} > 0$
+# are tight in $W_{\mathrm{nuc}}$. How do the right-hand sides change? Find a sum of multiples of $W$ and
+# $W_{\mathrm{nuc}}$ that has these leads, and show by the chain of inequalities above that it is a solution.
+# Return the nuclear norm at the new rest, and the cosine with $W_{\mathrm{nuc}}$.
+#
+# <details><summary>Hint: the leads</summary>
+#
+# All leads change by the same number. By which? What are the leads of $W_{\mathrm{nuc}}$?
+# </details>
+#
+# <details><summary>Hint: the norm</summary>
+#
+# $\lVert W \rVert_* = \langle S, W \rangle$, and $\lVert W_{\mathrm{nuc}} \rVert_* = \langle S,
+# W_{\mathrm{nuc}} \rangle$ with the same $S$.
+# </details>
+
+
+# %%
+@exercise("11.2")
+def another_ridge(W, W_nuc, eps, other):
+    """(||.||_*, cosine with W_nuc) at rest with the ridge `other`: two numbers, for W and W_nuc (d, d)."""
+    ### BEGIN SOLUTION
+    V = W + np.log(eps / other) * W_nuc
+    return np.linalg.norm(V, "nuc"), (V * W_nuc).sum() / np.linalg.norm(V) / np.linalg.norm(W_nuc)
+    ### END SOLUTION
+
+
+# %%
+check("11.2", another_ridge)
+
+# %% [markdown]
+# We try it with the square root of $\varepsilon$, $1.5 \cdot 10^{-8}$, and with its square, $5 \cdot
+# 10^{-32}$.
+
+# %%
+resting = [(EPS, lengths, angles[0][1].numpy(), angles[0][1].numpy())]
+for ridge in (EPS**0.5, EPS**2):
+    KQ = descend(descend(KQ0, 6000, 6000, ridge=ridge)[0], 2000, 2000, 0.003, ridge)[0]
+    own, solution, _ = compared(torch.tensor(product(KQ)), tokens)
+    pairs = zip(product(at_rest), solution.value.numpy(), strict=True)
+    length, said = np.array([another_ridge(*pair, EPS, ridge) for pair in pairs]).T
+    ratio = np.linalg.norm(product(KQ), "nuc", axis=(1, 2)) / length
+    print(f"ridge {ridge:.1e}: norm, measured / predicted {ratio.min():.2f} to {ratio.max():.2f};", end=" ")
+    print(f"mean cosine, predicted {said.mean():.4f}, measured {own.mean():.4f}")
+    resting.append((ridge, length, 1 - said, 1 - own.numpy()))
+    assert (abs(ratio - 1) < 0.05).all(), again.format("11.2")
+    assert abs(np.log((1 - said).mean() / (1 - own.numpy()).mean())) < np.log(1.4), again.format("11.2")
+
+# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
+fig, axes = plt.subplots(1, 2, figsize=(8, 3.4))
+for (said, own), color, marker, label in zip(
+    angles, (BLUE, ORANGE), "os", ("(6, 8, 10)", "(4, 5, 14)"), strict=True
+):
+    axes[0].loglog(said, own, marker, color=color, markersize=5, label=label)
+axes[0].plot([2e-4, 2e-2], [2e-4, 2e-2], color=BLACK, linewidth=1)
+axes[0].set(xlabel="1 - cosine, predicted", ylabel="1 - cosine, measured at rest")
+axes[0].legend(title="n, T, d", fontsize=9, title_fontsize=9)
+resting.sort(key=lambda row: -row[0])
+across = [np.log(1 / (2 * row[0])) for row in resting]
+axes[1].loglog(across, [row[3] for row in resting], "-o", color=BLUE, linewidth=0.8, markersize=3, alpha=0.5)
+axes[1].loglog(across, [row[2].mean() for row in resting], "--s", color=BLACK, label="predicted, mean")
+axes[1].plot([], [], "-o", color=BLUE, linewidth=0.8, markersize=3, label="measured, 12 problems")
+axes[1].set(xlabel=r"$\log\, 1 / 2 \varepsilon$", xticks=[20, 40, 70], xticklabels=["20", "40", "70"])
+axes[1].minorticks_off()
+axes[1].legend(fontsize=9)
+show(
+    fig,
+    alt="Left: one minus the cosine at rest, measured against predicted, both logarithmic, for twelve "
+    "problems of each of two sizes: the points scatter about the diagonal, most within a factor of two. "
+    "Right: one minus the cosine of twelve problems against the logarithm of one over twice the ridge, for "
+    "three ridges: all fall, and the predicted mean falls with them.",
+)
+
+# %% [markdown]
+# **Figure 2.** Left: how far from $W_{\mathrm{nuc}}$ each problem rests, by its SVM with right-hand sides
+# $\Delta$ and as measured. Right: the same for three ridges in place of one, predicted from $W$ at the middle
+# one.
+
+# %% [markdown]
+# As the ridge shrinks, $W$ at rest moves along $W_{\mathrm{nuc}}$, by $\log(\varepsilon / \varepsilon')$
+# times that. What is not along it stays, so $1 - \text{cosine}$ falls like $1 / \log^2(1 / \varepsilon)$: to
+# halve the angle one has to *square* the ridge. The weights do change a little: at the larger ridge the
+# prediction is too far from $W_{\mathrm{nuc}}$, at the smaller one too near.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 Rest or cycle? *(optional)*
 #
@@ -399,25 +538,25 @@ once, twice = pair_norm(across - public), pair_norm(back - public)
 sides = torch.tensor(np.stack([product(public), product(across)]))
 mean_op = torch.linalg.matrix_norm(flow.forces(sides, tokens).mean(0), 2)  # the library's S
 print(f"a step moves it by {once.min():.2f} to {once.max():.2f}, two by at most 3 percent of that", end="; ")
-print("mean S of both sides: ||S||_op below 1.03")
+print("mean S of both sides: ||S||_op below 1.04")
 assert ((once > 0.1) & (once < 0.01 * pair_norm(public)) & (twice < 0.03 * once)).all()
-assert (mean_op < 1.03).all()
+assert (mean_op < 1.04).all()
 
 # %% [markdown]
-# Each step is taken back by the next, a **cycle of period two**. Why .997, then? In an exact cycle the two
-# gradients cancel: *on average*, forces balance the ridge. Both sides are the same pair to one percent of its
-# length, so the KKT conditions nearly hold for the mean of the two $S$: its largest singular value is below
-# 1.03.
+# Each step is taken back by the next, a **cycle of period two**. Why has it the cosine of rest, then? In an
+# exact cycle the two gradients cancel: *on average*, forces balance the ridge. Both sides are the same pair
+# to one percent of its length, so the mean of the two $S$ nearly meets the KKT conditions: its largest
+# singular value is below 1.04.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 11.2: Rest or cycle?
+# ### Exercise 11.3: Rest or cycle?
 #
 # ★★☆ · 8 minutes
 #
-# Descent takes steps $x \leftarrow x - \eta\, g / (\lVert g \rVert + \varepsilon)$ on $\frac12 \sum_k h_k
-# x_k^2$, so $g_k = h_k x_k$. **Predict**: return the step size $\eta^*$ above which rest is not stable, and
-# $\lVert g \rVert$ in the cycle of period two along the sharpest direction, for the given $\eta$; 0 if $\eta
-# \le \eta^*$.
+# Descent takes steps $x \leftarrow x - \eta\, g / (\lVert g \rVert + \varepsilon)$ on $\frac12 \sum_k
+# \kappa_k x_k^2$ with the curvatures $\kappa_k$, so $g_k = \kappa_k x_k$. **Predict**: return the step size
+# $\eta^*$ above which rest is not stable, and $\lVert g \rVert$ in the cycle of period two along the sharpest
+# direction, for the given $\eta$; 0 if $\eta \le \eta^*$.
 #
 # <details><summary>Hint</summary>
 #
@@ -427,25 +566,25 @@ assert (mean_op < 1.03).all()
 
 
 # %%
-@exercise("11.2")
-def rest_or_cycle(h, eta, eps):
-    """(eta_star, ||g|| in the cycle): two numbers, for curvatures h (k,) > 0, eta > 0 and eps > 0."""
+@exercise("11.3")
+def rest_or_cycle(kappa, eta, eps):
+    """(eta_star, ||g|| in the cycle): two numbers, for curvatures kappa (k,) > 0, eta > 0 and eps > 0."""
     ### BEGIN SOLUTION
-    sharpest = np.max(h)
+    sharpest = np.max(kappa)
     return 2 * eps / sharpest, max(eta * sharpest / 2 - eps, 0.0)
     ### END SOLUTION
 
 
 # %%
-check("11.2", rest_or_cycle)
+check("11.3", rest_or_cycle)
 
 # %% [markdown]
-# Now the runs. Their curvatures need no second derivatives. The force of a comparison falls by a factor $e$
-# per unit of its lead: its stiffness is its force. With the lead's gradient in $(K, Q)$, $a_{it} = (A_{it} Q,
-# A_{it}^\top K)$, the Hessian at rest is nearly the sum of $\text{force}_{it}\, a_{it} a_{it}^\top$. From it
-# we predict $\eta^*$ of each problem, and go on with steps ten percent shorter and longer than that. By the
-# exercise the gradients (root mean square of the two factors) vanish with the shorter ones, and with the
-# longer ones keep the length $1.1\, \varepsilon - \varepsilon$.
+# Now the runs. Their curvatures need no second derivatives: the force of a comparison falls by a factor $e$
+# per unit of its lead, so its stiffness is its force. With the lead's gradient in $(K, Q)$, $a_{it} = (A_{it}
+# Q, A_{it}^\top K)$, the matrix of second derivatives at rest is nearly the sum of $F_{it}\, s_{it}\, a_{it}
+# a_{it}^\top$. From it we predict $\eta^*$ of each problem, and go on with steps ten percent shorter and
+# longer. By the exercise the gradients (root mean square of the two factors) vanish with the shorter ones,
+# and keep the length $1.1\, \varepsilon - \varepsilon$ with the longer ones.
 
 # %%
 K, Q = at_rest[:, :, None, None]
@@ -470,14 +609,15 @@ ratio = rms(public) / expected
 print(f"eta* from {eta_star.min():.4f} to {eta_star.max():.4f}; gradients over eps, with steps of", end=" ")
 print(f"0.9 eta*: up to {below.max():.2f}; 1.1 eta*: {above.min():.2f} to {above.max():.2f}")
 print(f"gradients in the cycle of 0.1, measured / predicted: {ratio.min():.2f} to {ratio.max():.2f}")
-assert (below < 0.03).all(), again.format("11.2")
-assert ((above > 0.07) & (above < 0.13)).all(), again.format("11.2")
-assert ((ratio > 0.8) & (ratio < 0.96)).all(), again.format("11.2")
+assert (below < 0.06).all(), again.format("11.3")
+assert ((above > 0.07) & (above < 0.13)).all(), again.format("11.3")
+assert ((ratio > 0.75) & (ratio < 1)).all(), again.format("11.3")
 assert 2 / eta_star.max() > 40 * 4  # the sum leaves out what ridge and product add: at most 4 eps
 
 # %% [markdown]
 # So the curvature at rest foretells each of the twelve runs: with 0.9 of its $\eta^*$ it comes to rest, with
-# 1.1 it cycles.
+# 1.1 it cycles. At 0.1, nine times $\eta^*$ and more, the cycle's gradients are shorter than predicted, by 6
+# to 18 percent: there several directions are unstable, and the exercise has one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.5 Why descent lags
@@ -525,8 +665,8 @@ assert 0.9 < own[:, 0].min() < own[:, 0].max() < 0.99
 # In the second problem $S$ has about 1 along the two directions that live in $W$. Along its own first one it
 # has $c = 2.0$, and there $W$ has only .03 of $\sigma_1$: pulled twice as hard, and nearly missing.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The newcomer
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 11.6 How fast a newcomer grows
 #
 # While $S$ keeps its shape, the flow is $K' = b\, S Q$ and $Q' = b\, S^\top K$, where $b > 0$ shrinks with
 # the loss. Project:
@@ -535,28 +675,29 @@ assert 0.9 < own[:, 0].min() < own[:, 0].max() < 0.99
 # \left( \lVert K \rVert_F^2 + \lVert Q \rVert_F^2 \right)' = 4 b\, \langle S, W \rangle .$$
 #
 # The sum of the first two grows at the rate $b c$, so the newcomer's **size** $\lVert K^\top \xi + Q^\top
-# \zeta \rVert^2$ at $2 b c$. Once $K$ and $Q$ are balanced, $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2
-# \lVert W \rVert_*$ grows at $2 b$.
+# \zeta \rVert^2$ at $2 b c$. Once $K$ and $Q$ are balanced, which means $K^\top K = Q^\top Q$ (lesson 04),
+# $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2 \lVert W \rVert_*$, and this grows at $2 b$.
 #
-# Divide: the newcomer grows like the norm of $W$ *to the power $c$*. Does it, while the lead goes from 100 to
-# 200 and $S$ changes as it likes? (We keep $\xi$ and $\zeta$ of lead 100: at 200, $c$ is $\xi^\top S \zeta$.)
+# Divide: the newcomer grows like the norm of $W$ *to the power $c$*, and its share of $W$ like the power
+# $c - 1$. While that share is small, the run *stalls*. This is a law for the start, where $S$ has not changed
+# yet. How far does it carry? We ask it while the lead goes from 100 to 200. The rival is the power 1, a share
+# that stands still.
 
 # %%
 c, c_mean, grown = (full[name].values for name in ("c", "power", "measured"))  # at 100; mean of 100 and 200
 late, falls = c > 1.15, c_mean < c
-print(f"{late.sum()} of {c.size} runs have c > 1.15; in {falls[late].mean():.0%} of these c falls until 200")
-print("by start    W has of the newcomer    median error of the power, by c at 100, by the mean c, by 1")
-wrong, held = [], []
-for k, beta in enumerate(full.start.values):
-    wrong.append([np.median(abs(grown - said)[k][late[k]]) for said in (c, c_mean, 1)])
-    held.append(np.median(abs(full.share.values[k])))
-    print(
-        f"  {beta:<6g} {held[k]:14.2f} of sigma_1 {wrong[k][0]:24.3f} {wrong[k][1]:24.3f} {wrong[k][2]:13.2f}"
-    )
-wrong = np.array(wrong)
 goals = full.margin_early.values * full.length_early.values / [20, 100, 200]  # ||W_nuc|| of the tokens then
 change = abs(goals[..., 2] / goals[..., 1] - 1)  # 0 up to a step's length, if the tokens stay
 moved = change > 0.01
+print(f"{late.sum()} of {c.size} runs have c > 1.15; in {falls[late].mean():.0%} of these c falls until 200")
+print("median error of the power c, and over c - 1;  rival's;  share of sigma_1 at lead 100")
+wrong = []
+for k, beta in enumerate(full.start.values):
+    here, gone = late[k], abs(grown - c)[k][late[k]]
+    held = np.median(abs(full.share.values[k]))
+    wrong.append([np.median(gone), np.median(gone / (c[k] - 1)[here]), np.median(abs(grown - 1)[k][here])])
+    print(f"  beta {beta:<6g} {wrong[k][0]:12.3f} {wrong[k][1]:16.2f} {wrong[k][2]:14.2f} {held:16.2f}")
+wrong = np.array(wrong)
 print(f"other tokens at 200: {moved.sum()} runs; of the rest {(grown < c)[~moved].mean():.0%} below c")
 assert ((change < 0.003) | (change > 0.05)).all()
 assert moved.sum(axis=1).tolist() == [5, 0, 0, 0]
@@ -564,191 +705,34 @@ assert late.sum() == 139
 assert falls[late].mean() > 0.98
 assert (grown < c)[~moved].mean() > 0.98 > 0.5 > (grown < c)[moved].mean()
 assert (wrong[:, 0] < [0.03, 0.04, 0.07, 0.1]).all()
-assert (wrong[:, 1] < 0.02).all()
-assert [round(float(one), 2) for one in held] == [0.46, 0.23, 0.1, 0.03]
+assert (wrong[:, 1] < 0.2).all()
 assert (wrong[:, 2] > 5 * wrong[:, 0]).all()
 
 # %% [markdown]
-# It does at this size, with a median error of .02 from $\beta = 1$ to .09 from $\beta = .001$. (The smaller
-# the start, the less $W$ has of its newcomer at lead 100: .46 of $\sigma_1$ down to .03.) In five runs
-# from $\beta = 1$ other tokens get selected on the way, and $S$ is a sum of other forces (ringed in Figure
-# 2). Else the newcomer nearly always grows a little *less*, as $c$ falls: by its mean the median error is
-# below .02.
+# The power is right to .02 from $\beta = 1$ and to .09 from $\beta = .001$ (medians), which is up to a sixth
+# of what counts for the share, $c - 1$. In five runs from $\beta = 1$ other tokens get selected on the way,
+# and $S$ is a sum of other forces (ringed in Figure 3). Else the newcomer nearly always grows a little *less*
+# than said, as $c$ falls. So the law gives a direction and a first speed. It does not say when a stall ends:
+# for that one would have to know how $c$ falls.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.4), sharey=True)
-for ax, said, xlabel in zip(axes, ("c", "power"), ("$c$ at lead 100", "mean $c$ of both ends"), strict=True):
-    for beta, color, marker in zip(
-        (1.0, 0.1, 0.01, 0.001), (BLACK, BLUE, GREEN, ORANGE), "os^D", strict=True
-    ):
-        cell, label = full.sel(start=beta), rf"$\beta = {beta:g}$"
-        ax.plot(cell[said], cell.measured, marker, color=color, markersize=4, label=label, alpha=0.8)
-    ax.plot(full[said].values[moved], grown[moved], "o", color=BLACK, markerfacecolor="none", markersize=9)
-    ax.plot([0.5, 3], [0.5, 3], color=BLACK, linewidth=1)
-    ax.set(xlabel=xlabel, xlim=(0.5, 2.9), ylim=(0.5, 2.9))
-axes[0].set_ylabel("power measured")
-axes[0].legend(fontsize=9)
+fig, ax = plt.subplots(figsize=(4.2, 3.6))
+for beta, color, marker in zip((1.0, 0.1, 0.01, 0.001), (BLACK, BLUE, GREEN, ORANGE), "os^D", strict=True):
+    cell, label = full.sel(start=beta), rf"$\beta = {beta:g}$"
+    ax.plot(cell.c, cell.measured, marker, color=color, markersize=4, label=label, alpha=0.8)
+ax.plot(c[moved], grown[moved], "o", color=BLACK, markerfacecolor="none", markersize=9)
+ax.plot([0.5, 2.8], [0.5, 2.8], color=BLACK, linewidth=1)
+ax.set(xlabel="$c$ at lead 100", xlim=(0.9, 2.9), ylim=(0.5, 2.6), ylabel="power measured")
+ax.legend(fontsize=9)
 show(
     fig,
-    alt="Measured powers of 160 runs from four starts, up to 2.4. Left, against c at lead 100: all points "
-    "but five ringed ones lie below the diagonal, most a little; one ringed one far below. Right, against "
-    "the mean of c at both ends: nearly all lie on the diagonal, that one too; two ringed ones far above.",
+    alt="Measured powers of 160 runs from four starts, up to 2.4, against c at lead 100: all points but five "
+    "ringed ones lie below the diagonal, most a little; one ringed one far below.",
 )
 
 # %% [markdown]
-# **Figure 2.** The newcomer's growth from lead 100 to 200, in 40 problems from each of four starts, against
-# $c$ at lead 100 (left) and the mean of $c$ at both ends (right). Ringed: the selected tokens change.
-
-# %% [markdown]
-# The first direction of $W$ grows about like the norm: along it $S$ had .91 to .98. So the newcomer's
-# **share**, its size over that of the first direction, grows about like the norm to the power $c - 1$.
-# While it is small, the run *stalls*.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 11.6 How long does a stall last? *(optional)*
-#
-# Let the stall be over when the newcomer has *half of the share that it has in* $W_{\mathrm{nuc}}$ (in
-# balanced factors). When is that?
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 11.3: How long does the stall last?
-#
-# ★★☆ · 12 minutes
-#
-# **Predict** before you run on. Return the newcomer's share now, and the factor by which $\lVert W \rVert_*$
-# must grow until the share is `goal`, if $S$ keeps its shape: 1 if it is there already, `np.inf` if it never
-# gets there. The size of a direction with the left and right unit vectors $a$, $b$ is $\lVert K^\top a +
-# Q^\top b \rVert^2$; for the first direction of $W$ take its first singular vectors. Suppose $c$ falls while
-# the newcomer enters: which way will your factor be off?
-#
-# <details><summary>Hint</summary>
-#
-# What is the share when the norm is $g$ times as large?
-# </details>
-
-
-# %%
-@exercise("11.3")
-def stall(K, Q, S, goal):
-    """(share, factor): two numbers, for K and Q (d, m), S (d, d) and the share goal > 0."""
-    ### BEGIN SOLUTION
-    sizes = []
-    for matrix in (S, K @ Q.T):
-        left, _, right = np.linalg.svd(matrix)
-        sizes.append(((left[:, 0] @ K + right[0] @ Q) ** 2).sum())
-    share, c = sizes[0] / sizes[1], np.linalg.norm(S, 2)
-    if share >= goal:
-        return share, 1.0
-    return share, (goal / share) ** (1 / (c - 1)) if c > 1 else np.inf
-    ### END SOLUTION
-
-
-# %%
-check("11.3", stall)
-
-# %% [markdown]
-# We ask it of our twelve problems and of twelve more, all from $\beta = .001$.
-
-# %%
-draws = tokens, data.random_tokens(n=6, T=8, d=10, trials=12, seed=21)
-small = models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1)
-other = flow.follow(small, draws[1], [100.0])
-both = [np.stack([getattr(drawn, part).numpy() for drawn in draws]) for part in "Xzyv"]
-KQ = np.stack([KQ, np.concatenate([other.K, other.Q])], axis=1)  # (2, 2 draws, trials, d, d)
-W, S = product(KQ), forces(product(KQ), *both)
-left, singular, right = np.linalg.svd(S)
-xi, zeta, first_c = left[..., None, :, 0], right[..., :1, :], singular[..., 0]
-W_nuc = np.stack([compared(torch.tensor(one), of)[1].value.numpy() for one, of in zip(W, draws, strict=True)])
-u, sizes, w = np.linalg.svd(W_nuc)  # balanced factors: u sqrt(sizes), w^T sqrt(sizes); first size: 4 sizes[0]
-alike = (xi @ u + zeta @ np.swapaxes(w, -1, -2))[..., 0, :] ** 2
-goal = (alike * sizes).sum(axis=-1) / (4 * sizes[..., 0]) / 2
-each = [zip(*drawn, strict=True) for drawn in zip(*KQ, S, goal, strict=True)]
-factor = np.array([[float(stall(*one)[1]) for one in runs] for runs in each])
-stalled = (first_c > 1.15) & (factor > 1)
-forecast = [np.median(factor[k][stalled[k]]) for k in range(2)]
-print("stalled: {} and {} of 12 runs; by their c the norm".format(*stalled.sum(axis=1)), end=" ")
-print("must grow by factors of {:.0f} and {:.0f} (medians)".format(*forecast))
-assert stalled.sum(axis=1).tolist() == [10, 12], again.format("11.3")
-assert np.round(forecast).tolist() == [9, 5], again.format("11.3")
-
-# %% [markdown]
-# So 22 of the 24 runs are stalled at lead 100 ($c > 1.15$, the share below its goal). Now run on, in log
-# time: each step is one percent of the pair's length. Far out they bounce from side to side, so we run again
-# at half the step.
-
-
-# %%
-def run_on(KQ, eta):
-    """Logs of the norm's factor, the newcomer's size, its share / goal: (3, records, 2 draws, trials)."""
-    every, before, logs = round(0.02 / eta), pair_norm(KQ), []
-    for step in range(500 * every + 1):
-        W, length = product(KQ), pair_norm(KQ)
-        if step % every == 0:
-            size = ((xi @ KQ[0] + zeta @ KQ[1]) ** 2).sum(axis=(-2, -1))
-            first = 4 * np.linalg.norm(W, 2, axis=(-2, -1))
-            logs.append(np.log([(length / before) ** 2, size, size / first / goal]))
-        M, _ = pull(W, *both)
-        g = np.stack([M @ KQ[1], np.swapaxes(M, -1, -2) @ KQ[0]])
-        KQ = KQ + (eta * length / pair_norm(g))[..., None, None] * g
-    return np.stack(logs, axis=1)
-
-
-coarse, fine = (run_on(KQ, eta)[..., stalled] for eta in (0.01, 0.005))
-
-# %%
-draw, run, c = np.nonzero(stalled)[0], np.arange(stalled.sum()), first_c[stalled]
-grew = []
-for norms, _, shares in (coarse, fine):
-    over = (shares >= 0).any(axis=0)
-    end = np.where(over, (shares >= 0).argmax(axis=0), len(shares) - 1)  # the record of the end, or the last
-    grew.append(np.where(over, np.exp(norms[end, run]), np.inf))
-sizes, half = fine[1], np.abs(norms - norms[end, run] / 2).argmin(axis=0)  # of the finer runs
-whole, later = (
-    (sizes[end, run] - sizes[k, run]) / (norms[end, run] - norms[k, run]) for k in (0 * end, half)
-)
-outlast = np.exp(norms[np.where(over, end - 1, end), run]) > factor[stalled]  # while the stall still lasts
-times = [np.median(grew[1][draw == k]) / forecast[k] for k in range(2)]
-print(
-    f"of {len(c)} stalls {over.sum()} end; {outlast.sum()} are surely longer than forecast; median", end=" "
-)
-print("{:g} and {:g} times the forecast".format(*(float(f"{one:.1g}") for one in times)))
-print(f"power of the whole stall: below c in {(whole < c).sum()}, in the second half lower still", end=" ")
-print(f"in {(later < whole).sum()} (medians: c {np.median(c):.1f}, power {np.median(whole):.1f})")
-assert (whole < c).all(), again.format("11.3")
-assert (later < whole).mean() > 0.8, again.format("11.3")
-assert outlast.mean() > 0.85, again.format("11.3")
-assert min(times) > 5, again.format("11.3")
-assert ((grew[0] < np.inf) == over).all()
-assert (abs(np.log(grew[0][over] / grew[1][over])) < np.log(1.5)).all()
-
-# %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
-fig, ax = plt.subplots(figsize=(4.6, 3.2))
-for k, needed in enumerate(np.log(factor[stalled])):
-    way = 1 - fine[2, :, k] / fine[2, 0, k]
-    until = np.argmax(way >= 1) + 1 if (way >= 1).any() else len(way)
-    ax.plot(fine[0, :until, k] / needed, way[:until], color=ORANGE, linewidth=1.2, alpha=0.6)
-ax.plot([], [], color=ORANGE, label="measured, 22 runs")
-ax.plot([0, 1], [0, 1], "--", color=BLACK, label="forecast")
-ax.axhline(1, color=BLACK, linestyle=":", linewidth=1)
-ax.set(xlabel="log of the norm's factor / its forecast", ylabel="log share: part of the way", xlim=(0, 3.3))
-ax.legend(fontsize=9, loc="lower right")
-show(
-    fig,
-    alt="How much of the way to its goal the log share of the newcomer has made, against the log of the "
-    "norm's factor over the forecast: the dashed forecast goes straight from 0 to 1; the measured curves "
-    "set out along it and bend below it, but for one that goes straight past the goal.",
-)
-
-# %% [markdown]
-# **Figure 3.** The 22 stalls, each until it is over (dotted) or the run ends, with the forecast. The straight
-# line past the goal is a stall that one record ends.
-
-# %% [markdown]
-# The newcomer's power is $c$ only at first: over the whole stall it is lower in all 22 runs, and in more than
-# eight of ten lower still in the second half. So most stalls outlast the forecast, here at least 20 of 22
-# (one ends about when forecast, one is not followed so far). By how much depends on the draw; here the
-# medians are more than five times the forecast factor. The bounce is not why: at half the step the same
-# stalls end, at norms within a factor of 1.5.
+# **Figure 3.** The newcomer's growth from lead 100 to 200, in 40 problems from each of four starts, against
+# $c$ at lead 100. Ringed: the selected tokens change.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 How many columns does it take?
@@ -772,7 +756,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.4: How large can the rank be?
 #
-# ★★★ · 15 minutes
+# ★★☆ · 8 minutes
 #
 # If there are more unknowns in a symmetric $H$ than tight comparisons, some $H \ne 0$ leaves all their
 # leads as they are, and with them the cost: $W$ is not the only solution (Barvinok 1995, Pataki 1998).
@@ -804,9 +788,11 @@ check("11.4", rank_limit)
 
 # %% [markdown]
 # Against that count we set `svm.certified_rank` (lesson 04), the number of directions in which $S$ can have
-# singular value 1. And is $W_{\mathrm{nuc}}$ the only solution? Every solution is $U H V^\top$, where $U$ and
-# $V$ hold these directions and $H$ is symmetric; its comparisons with $\lambda_{it} > 0$ are tight. If they
-# determine $H$, it is.
+# singular value 1. And is $W_{\mathrm{nuc}}$ the only solution? Every solution $W$ has $\langle S, W \rangle
+# = \lVert W \rVert_*$ with the same $S$. So $S$ has singular value 1 along all its directions: $W = U H
+# V^\top$, where the columns of $U$ and $V$ are the singular vectors of $S$ with value 1, and $H$ is
+# symmetric. Its comparisons with $\lambda_{it} > 0$ are tight. If these equations determine $H$, it is the
+# only one.
 
 
 # %%
@@ -851,51 +837,48 @@ assert 12.3 < loose < 12.5
 assert close == certified < 4.7
 
 # %% [markdown]
-# The nuclear SVM has a *low* rank, in each of the 60 problems below the count, and one solution, as in our
-# twelve (for the tokens selected at rest). A threshold on $W$ sees what the solver left: stopped at a gap
-# of $10^{-3}$, our own gives 12.4 of 15, like the published 13.9 (whose solver we do not know).
+# The nuclear SVM has one solution and a *low* rank in each of the 60 problems, and one solution in our
+# twelve (for the tokens selected at rest). The count bounds the rank and does not say why it is as low as
+# that. A threshold on $W$ sees what the solver left: stopped at a gap of $10^{-3}$, our own gives 12.4 of 15,
+# like the published 13.9 (whose solver we do not know).
 
 # %% [markdown]
-# With fewer columns than $W_{\mathrm{nuc}}$ has directions, no pair can reach it. Are as many enough?
-# **Predict**: where it has three directions or fewer, do runs with three columns come to it as often as those
-# with $d$? We follow runs from our four starts in log time, up to a smallest lead of $10^{13}$, at two sizes.
+# With fewer columns than $W_{\mathrm{nuc}}$ has directions, no pair can reach it: the best cosine with $m$
+# columns is that of its $m$ largest singular values (Eckart and Young 1936). Are as many columns as
+# directions enough? **Predict**: where it has three directions or fewer, do runs with three columns come as
+# near to it as those with $d$? We follow runs from our four starts in log time, up to a smallest lead of
+# $10^{13}$, at two sizes.
 
 # %%
-print("n, T, d     columns      runs at .99, where W_nuc has 2, 3, more directions")
-account = np.zeros(
-    (2, 3, 3, 2), dtype=int
-)  # .99, .999; columns: d, 3, 2; directions: 2, 3, more; runs there, all
+short = np.zeros(2, dtype=int)
 for size, name in (("6, 8, 10", "11.log_time"), ("10, 6, 8", "11.columns")):
     swept = measured(name).load()
     path = swept.get("cosine_late", swept.get("cosine"))  # with W_nuc of the run's own tokens
-    for row, m in enumerate(swept.m.values[::-1]):
-        late = path.sel(m=m).values.reshape(160, -1)[:, -2]  # at a smallest lead of 10^13
-        goals = swept.goal.sel(m=m).values.reshape(160, -1)  # the singular values of that W_nuc
-        directions, same = ((goals > least * goals[:, :1]).sum(axis=1) for least in (1e-3, 1e-4))
+    ends, goals, few = {}, {}, {}
+    for m in swept.m.values[::-1]:
+        ends[m] = path.sel(m=m).values.reshape(160, -1)[:, -2]  # at a smallest lead of 10^13
+        goals[m] = swept.goal.sel(m=m).values.reshape(160, -1)  # the singular values of that W_nuc
+        directions, same = ((goals[m] > least * goals[m][:, :1]).sum(axis=1) for least in (1e-3, 1e-4))
         assert (directions == same).all()  # whichever threshold counts them
-        groups = np.array([directions == 2, directions == 3, directions > 3])
-        counts = [
-            np.array([(groups & one).sum(axis=1) for one in (late >= c, True)]).T for c in (0.99, 0.999)
-        ]
-        account[:, row] += counts
-        print(f"{size:9}    m = {m:2}  ", *(f"{one[0]:8d} of {one[1]:3d}" for one in counts[0]))
-        left_out = (goals[:, m:] ** 2).sum(axis=1) / (goals**2).sum(axis=1)
-        assert (left_out[late >= 0.99] < 0.02).all()
-full, three = (
-    account[:, :2, :2].sum(axis=2).swapaxes(0, 1)
-)  # at most three directions: (at .99, .999; runs, all)
-short = account[:, 2, 1:].sum(axis=1) + account[:, 1, 2]  # more directions than columns
-for text, one in (("at most 3, m = 3", three), ("at most 3, m = d", full), ("more than m", short)):
-    print(f"directions {text}: {one[0, 0]} of {one[0, 1]} at .99, {one[1, 0]} at .999")
-assert [*three[0], *full[0], *short[0]] == [180, 198, 170, 180, 61, 428]
-assert [three[1, 0], full[1, 0], short[1, 0]] == [132, 137, 14]
+        few[m] = directions <= 3
+        ceiling = np.sqrt((goals[m][:, :m] ** 2).sum(axis=1) / (goals[m] ** 2).sum(axis=1))
+        assert (ends[m] < ceiling + 1e-4).all()
+        short += [(ends[m] >= 0.999)[directions > m].sum(), (directions > m).sum()]
+    wide = max(ends)
+    print(f"{size}, at most 3 directions, cosine .999:", end=" ")
+    print(*(f"m = {m}: {(ends[m] >= 0.999)[few[m]].sum()} of {few[m].sum()}" for m in (wide, 3)), sep=", ")
+    both = few[3] & few[wide] & (abs(goals[3] - goals[wide]).max(axis=1) < 1e-3)
+    ratio = ((1 - ends[3]) / (1 - ends[wide]).clip(1e-7))[both]
+    print(f"    pairs with the same W_nuc: m = 3 is farther in {(ratio > 1).sum()} of {both.sum()}", end=", ")
+    print(f"median ratio of 1 - cosine {np.median(ratio):.1f}")
+print(f"more directions than columns: {short[0]} of {short[1]} at .999")
 
 # %% [markdown]
-# Nearly: where $W_{\mathrm{nuc}}$ has at most three directions, 180 of 198 runs with three columns come to
-# .99, and 170 of 180 with $d$. Asked for .999 three columns fall behind: 132, against 137 of fewer with $d$.
-#
-# In all, 61 of 428 come to .99 with fewer columns than directions: these leave less than two percent of
-# $\lVert W_{\mathrm{nuc}} \rVert_F^2$ out, as they must (Eckart and Young 1936). At .999 14 are left.
+# They arrive less often. At size (6, 8, 10), 76 of 135 runs with three columns come to .999, and 92 of 128
+# with $d$; of pairs with the same start and the same $W_{\mathrm{nuc}}$ the one with three columns is farther
+# off in three of four. At (10, 6, 8) there is little difference. So three columns are enough to come near to
+# three directions, and they cost something on the way. With fewer columns than directions 14 of 428 come to
+# .999: those in which the left-out singular values are small.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 3, figsize=(8.8, 3.1), sharey=True)
@@ -952,48 +935,49 @@ widgets.sliders(
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | a ridge makes the figure | near $W_{\mathrm{nuc}}$ by step 2,000 | .997; without it .985 or less |
+# | a ridge makes the figure | near $W_{\mathrm{nuc}}$ by step 2,000 | .996 to .997; without it .985 or less |
 # | the norm at rest | from the dual weights of its tokens | to one percent, twelve problems |
+# | the cosine at rest | $W$ solves the SVM with right-hand sides $\Delta_{it}$ | mean to .001, at two sizes |
+# | at another ridge | $W$ moves along $W_{\mathrm{nuc}}$ | mean of 1 - cosine to a factor of 1.4 |
 # | the newcomer grows like the power $c$ | $c$ at lead 100 | median error .02 to .09 by start ($c > 1.15$) |
 # | a bound on the rank of an only solution | $r (r + 1) / 2 \le N$ | held, with one solution, in all 60 |
-# | three columns are enough for three directions | about as $d$ | .99: 91%, $d$: 94%; .999: 67%, $d$: 76% |
+# | three columns do for three directions | as near as $d$ | .999: 56%, $d$: 72%; (10, 6, 8): 89%, 87% |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# <details><summary>1. (After exercise 11.1.) Somebody trains (K, Q) in exact arithmetic with the ridge and
-# the eps of float32, 1.2e-7. What changes?</summary>
+# <details><summary>1. Would weight decay of the usual size, .01, show the same SVM?</summary>
 #
-# The ridge is $2^{29}$ times stronger, so rest is at a shorter $W$: tight leads are shorter by
-# $29 \log 2 \approx 20$.
+# No. Then $\log 1 / 2 \varepsilon$ is 3.9 in place of 35, and $\log F / \lambda$ is about $-3$, since the
+# mean lead is 32. So leads of about one are left, and no token is clearly selected.
 # </details>
 #
 # <details><summary>2. A run stands still at cosine .94, its S has c = 1.6, and m = d. Has it
 # converged?</summary>
 #
-# No. If $S$ keeps its shape, a newcomer's share grows like the norm to the power 0.6: to be ten times as
+# Not if $S$ keeps its shape: a newcomer's share then grows like the norm to the power 0.6. To be ten times as
 # large it needs a norm 46 times as large, or more. It stands still for those who look at steps.
 # </details>
 
 # %%
-assert (round(29 * np.log(2)), round(10 ** (1 / 0.6))) == (20, 46)
+assert (round(np.log(1 / 0.02), 1), round(10 ** (1 / 0.6))) == (3.9, 46)
 progress("11")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Trained as $K Q^\top$, attention heads for the **nuclear** Att-SVM of the tokens it selects; trained as
-#   $W$, for the Frobenius one. These tokens need not all be the best ones, which are the theorem's.
-# - The published .997 is a **ridge** of one rounding error at work. Where a run with it rests, the dual
-#   weights of its tokens give its norm, to one percent.
+# - Trained as $K Q^\top$, attention comes near the **nuclear** Att-SVM of the tokens it selects; trained as
+#   $W$, the Frobenius one. These tokens need not all be the best ones, which are the theorem's.
+# - A **ridge** on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$. The published .997 is a ridge of
+#   one rounding error at work: at rest $W$ solves the nuclear SVM whose right-hand sides are the leads
+#   $\log F_{it} / (2 \varepsilon \lambda_{it})$ in place of 1. This predicts its norm and its cosine.
 # - Without the ridge, descent stalls short of a direction, whose share of $W$ grows like the norm to the
-#   power $c - 1$ at first, $c$ being what $S$ has along it, and to less as $c$ falls.
-# - $W_{\mathrm{nuc}}$ has a low rank. To .99 three columns serve nearly as well as $d$ where it has at most
-#   three directions; with fewer columns than directions, few runs arrive.
+#   power $c - 1$ at first, $c$ being what $S$ has along it, and slower as $c$ falls.
+# - $W_{\mathrm{nuc}}$ has a low rank. Few columns come near to it, if not fewer than it has directions.
 #
-# All is measured on random tokens: the newcomer and its stall, the rest and the cycle at one size, the figure
-# and the columns at two. The newcomer's law, the length at rest and the cycle are arguments and measurements
-# of this lesson, not theorems.
+# All is measured on random tokens: the newcomer at one size, the rest, the figure and the columns at two, the
+# other ridges and the cycle at one. What we say of rest, of cycles and of newcomers are arguments and
+# measurements of this lesson, not theorems.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
@@ -1013,7 +997,6 @@ progress("11")
 #   eigenvalues.* Mathematics of Operations Research 23, 1998: the count of exercise 11.4.
 #
 # **New in the library:** [`models.FactoredAttention`](../mini_attn/models.py),
-# [`flow.follow`](../mini_attn/flow.py), [`flow.forces`](../mini_attn/flow.py),
-# [`flow.Flow`](../mini_attn/flow.py), `train.fit(ridge=)`.
+# [`flow.follow`](../mini_attn/flow.py), [`flow.forces`](../mini_attn/flow.py).
 #
 # **Next:** [lesson 12](12_overparameterization.ipynb) asks when the selected tokens are the best ones.

@@ -47,37 +47,30 @@ def rest_of_positive_differences(lam, slope, difference, eps):
         return np.where(keep, lam * np.log(forces / (2 * eps * lam)), 0).sum()
 
 
-def stall_by_torch(K, Q, S, goal):
-    K, Q, S = map(torch.as_tensor, (K, Q, S))
-    sizes = []
-    for matrix in (S, K @ Q.T):
-        left, _, right = torch.linalg.svd(matrix)
-        part = K.T @ left[:, 0] + Q.T @ right[0]
-        sizes.append((part @ part).item())
-    share, c = sizes[0] / sizes[1], torch.linalg.matrix_norm(S, 2).item()
-    if share >= goal:
-        return [share, 1]
-    return [share, math.inf if c <= 1 else math.exp(math.log(goal / share) / (c - 1))]
+def ridge_by_torch(W, W_nuc, eps, other):
+    """By what is known of both, without the moved matrix."""
+    W, N, t = torch.as_tensor(W), torch.as_tensor(W_nuc), math.log(eps) - math.log(other)
+    norm = torch.linalg.svdvals(W).sum() + t * torch.linalg.svdvals(N).sum()
+    along, own = (W * N).sum(), (N * N).sum()
+    size = ((W * W).sum() + 2 * t * along + t**2 * own).sqrt()
+    return [norm, (along + t * own) / (size * own.sqrt())]
 
 
-def stall_of(k, K, Q, S, goal, join=lambda a, b: a + b, picked=lambda left, right: (left[:, 0], right[0])):
-    """Another share: of the k-th direction of W, with other joined or picked vectors."""
-    left, s, right = np.linalg.svd(S)
-    u, _, w = np.linalg.svd(K @ Q.T)
-    pairs = (picked(left, right), (u[:, k], w[k]))
-    one, other = (np.square(join(a @ K, b @ Q)).sum() for a, b in pairs)
-    share = one / other
-    return share, 1.0 if share >= goal else (goal / share) ** (1 / (s[0] - 1)) if s[0] > 1 else np.inf
+def ridge_then(change):
+    """The right norm, and a changed cosine."""
 
-
-def stall_then(change):
-    """The right share, and a changed factor."""
-
-    def answer(K, Q, S, goal):
-        share, factor = stall_by_torch(K, Q, S, goal)
-        return share, change(share, factor, np.linalg.norm(S, 2), goal)
+    def answer(W, W_nuc, eps, other):
+        norm, cosine = ridge_by_torch(W, W_nuc, eps, other)
+        return norm, change(float(cosine), eps, other)
 
     return answer
+
+
+def ridge_by_scaling(W, W_nuc, eps, other):
+    """The angle shrinks like 1 / log: what holds in the limit only."""
+    cosine = (W * W_nuc).sum() / np.linalg.norm(W) / np.linalg.norm(W_nuc)
+    ratio = np.log(2 * eps) / np.log(2 * other)
+    return np.linalg.norm(W, "nuc") / ratio, 1 - (1 - cosine) * ratio**2
 
 
 def cycle_by_running(h, eta, eps):
@@ -140,32 +133,26 @@ ANSWERS = {
         ],
     },
     "11.2": {
+        "also_right": ridge_by_torch,
+        "wrong": [
+            ridge_by_scaling,
+            ridge_then(lambda cosine, eps, other: cosine**2),
+            ridge_then(lambda cosine, eps, other: np.sqrt(1 - cosine**2)),
+            ridge_then(lambda cosine, eps, other: np.arccos(min(cosine, 1))),
+            lambda W, W_nuc, eps, other: ridge_by_torch(W_nuc, W, eps, other),
+            lambda W, W_nuc, eps, other: ridge_by_torch(W, W_nuc, other, eps),
+            lambda W, W_nuc, eps, other: ridge_by_torch(W, W_nuc, eps, other**2),
+            lambda W, W_nuc, eps, other: ridge_by_torch(W, W_nuc.T, eps, other),
+            lambda W, W_nuc, eps, other: ridge_by_torch(W, 2 * W_nuc, eps, other),
+        ],
+    },
+    "11.3": {
         "also_right": cycle_by_running,
         "wrong": [
             cycle_with_the_last,
             cycle_of_the_norm,
             cycle_by_plain_descent,
             lambda h, eta, eps: (2 * eps / np.max(h), eta),
-        ],
-    },
-    "11.3": {
-        "also_right": stall_by_torch,
-        "wrong": [
-            lambda *args: stall_of(1, *args),
-            lambda *args: stall_of(0, *args, join=lambda a, b: np.linalg.norm(a) + np.linalg.norm(b)),
-            lambda *args: stall_of(0, *args, join=lambda a, b: a),
-            lambda *args: stall_of(0, *args, picked=lambda left, right: (left[0], right[:, 0])),
-            lambda *args: stall_of(0, *args, picked=lambda left, right: (left[:, 1], right[1])),
-            stall_then(lambda share, factor, c, goal: 1.0),
-            stall_then(lambda share, factor, c, goal: c),
-            stall_then(lambda share, factor, c, goal: np.exp(c * goal / share)),
-            stall_then(lambda share, factor, c, goal: factor / 2),
-            stall_then(lambda share, factor, c, goal: min(factor, 1e3)),
-            stall_then(lambda share, factor, c, goal: factor * goal),
-            stall_then(lambda share, factor, c, goal: 1 + (goal - share) / (c - 1)),
-            lambda K, Q, S, goal: stall_by_torch(Q, K, S, goal),
-            lambda K, Q, S, goal: stall_by_torch(K, Q, S.T, goal),
-            lambda K, Q, S, goal: stall_by_torch(K, Q, S, 1.0),
         ],
     },
     "11.4": {
