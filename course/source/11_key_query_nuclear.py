@@ -652,9 +652,9 @@ assert all(at[0.001][k] < at[0.01][k] < at[0.1][k] - 0.003 for k in range(3))
 # \zeta \rVert^2$ at $2 b c$. Once $K$ and $Q$ are balanced, which means $K^\top K = Q^\top Q$ (lesson 04),
 # $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2 \lVert W \rVert_*$, and this grows at $2 b$.
 #
-# So at first the newcomer grows like the norm of $W$ *to the power $c$*, and its **share**, its size over that
-# norm, like the power $c - 1$. While the share is small the run *stalls*. How far does the law carry? We ask
-# it while the lead goes from 100 to 200. The rival is the power 1: a share that stands still.
+# So at first the newcomer grows like the norm of $W$ *to the power $c$*, and its **share**, its size over
+# that norm, like the power $c - 1$. While the share is small the run *stalls*. How far does the law carry? We
+# ask it while the lead goes from 100 to 200. The rival is the power 1: a share that stands still.
 
 # %%
 c, c_mean, grown = (full[name].values for name in ("c", "power", "measured"))  # at 100; mean of 100 and 200
