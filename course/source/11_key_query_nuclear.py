@@ -34,7 +34,7 @@ from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
 from course.replicate.lesson_11 import compared, start, stepped
-from mini_attn import data, flow, geometry, plots, svm, widgets
+from mini_attn import data, flow, geometry, models, plots, svm, widgets
 from mini_attn.plots import COLORS
 from mini_attn.softmax import softmax
 
@@ -247,8 +247,8 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
         assert name != "and no eps in norm" or means[1][1] > 0.984
 
 # %% [markdown]
-# With a ridge the cosine is .996 to .997, whatever else is there. Without it the best row has .985. So the
-# published number belongs to the ridge.
+# With a ridge the cosine is .996 to .997 in all rows, without it .985 or less. So the published number
+# belongs to the ridge.
 #
 # Among all factors of $W$ the smallest have $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2 \lVert W
 # \rVert_*$ (lesson 04). So **a ridge on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$**: we
@@ -294,7 +294,6 @@ for name, KQ in (("steps of 0.1  ", public), ("steps of 0.003", at_rest)):
     print(f"{name}: cosine {own.mean():.3f}, best tokens in {agree} of {trials}", end=", ")
     print(f"residual up to {residual.max():.2f}, ||S||_op {op.min():.2f} to {op.max():.2f}")
     assert agree == 9
-    assert KQ is at_rest or min(residual.min(), op.min() - 1) > 0.2
 assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 
 # %% [markdown]
@@ -359,7 +358,6 @@ mean_lead = lengths / lam.sum(axis=(1, 2))
 print(f"{mean_lead.min():.0f} to {mean_lead.max():.0f}")
 print(f"predicted / measured: from {(predicted / lengths).min():.3f} to {(predicted / lengths).max():.3f}")
 assert (abs(predicted / lengths - 1) < 0.01).all(), again.format("11.1")
-assert lengths.max() > 1.2 * lengths.min()
 assert 2 * EPS * lengths.max() < 1.2e-13  # what the ridge adds to the loss
 
 # %% [markdown]
@@ -639,6 +637,21 @@ assert all(at[0.001][k] < at[0.01][k] < at[0.1][k] - 0.003 for k in range(3))
 # singular value $c = \lVert S \rVert_{\mathrm{op}}$. If $c > 1$, this direction is pulled harder than those
 # in which $W$ lives: a **newcomer**.
 
+# %%
+small = models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1)
+at_100 = flow.follow(small, tokens, [100.0])
+W = product(np.concatenate([at_100.K, at_100.Q]))[1]  # of the second problem
+S = forces(W, X[1], z[1], y[1], v[1])
+u, sizes, w = np.linalg.svd(W)
+left, values, right = np.linalg.svd(S)
+along, held = np.diag(u.T @ S @ w.T), abs(left[:, 0] @ W @ right[0]) / sizes[0]
+print("S along the first two directions of W {:.2f}, {:.2f};".format(*along[:2]), end=" ")
+print(f"c = {values[0]:.2f}, where W has {held:.2f} of sigma_1")
+assert abs(np.array([*along[:2], values[0], held]) - [0.96, 1.08, 2.01, 0.03]).max() < 0.02
+
+# %% [markdown]
+# The newcomer is pulled twice as hard as what lives in $W$, and $W$ has next to nothing of it.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 How fast a newcomer grows
 #
@@ -671,13 +684,12 @@ for k, beta in enumerate(full.start.values):
     print(f"  beta {beta:<6g} {wrong[k][0]:12.3f} {wrong[k][1]:16.2f} {wrong[k][2]:14.2f}")
 wrong = np.array(wrong)
 print(f"other tokens at 200: {moved.sum()} runs; of the rest {(grown < c)[~moved].mean():.0%} below c")
-assert ((change < 0.003) | (change > 0.05)).all()
 assert moved.sum(axis=1).tolist() == [5, 0, 0, 0]
 assert late.sum() == 139
 assert falls[late].mean() > 0.98
 assert (grown < c)[~moved].mean() > 0.98 > 0.5 > (grown < c)[moved].mean()
 assert (wrong[:, 0] < [0.03, 0.04, 0.07, 0.1]).all()
-assert (wrong[:, 1] < 0.2).all()
+assert (wrong[:, 1] < 1 / 6).all()
 assert (wrong[:, 2] > 5 * wrong[:, 0]).all()
 
 # %% [markdown]
@@ -829,8 +841,7 @@ for size, name in (("6, 8, 10", "11.log_time"), ("10, 6, 8", "11.columns")):
     for m in swept.m.values[::-1]:
         ends[m] = path.sel(m=m).values.reshape(160, -1)[:, -2]  # at a smallest lead of 10^13
         goals[m] = swept.goal.sel(m=m).values.reshape(160, -1)  # the singular values of that W_nuc
-        directions, same = ((goals[m] > least * goals[m][:, :1]).sum(axis=1) for least in (1e-3, 1e-4))
-        assert (directions == same).all()  # whichever threshold counts them
+        directions = (goals[m] > 1e-3 * goals[m][:, :1]).sum(axis=1)  # as many with 1e-4
         few[m] = directions <= 3
         ceiling = np.sqrt((goals[m][:, :m] ** 2).sum(axis=1) / (goals[m] ** 2).sum(axis=1))
         assert (ends[m] < ceiling + 1e-4).all()
@@ -966,7 +977,8 @@ progress("11")
 # - G. Pataki. *On the rank of extreme matrices in semidefinite programs and the multiplicity of optimal
 #   eigenvalues.* Mathematics of Operations Research 23, 1998: the count of exercise 11.4.
 #
-# **New in the library:** [`flow.forces`](../mini_attn/flow.py); for the stored runs
-# [`models.FactoredAttention`](../mini_attn/models.py) and [`flow.follow`](../mini_attn/flow.py).
+# **New in the library:** [`models.FactoredAttention`](../mini_attn/models.py),
+# [`flow.follow`](../mini_attn/flow.py), [`flow.forces`](../mini_attn/flow.py),
+# [`flow.Flow`](../mini_attn/flow.py), `train.fit(ridge=)`.
 #
 # **Next:** [lesson 12](12_overparameterization.ipynb) asks when the selected tokens are the best ones.
