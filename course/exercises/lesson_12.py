@@ -1,6 +1,5 @@
 """Exercises of lesson 12: when trained attention is global."""
 
-import functools
 import math
 
 import numpy as np
@@ -66,89 +65,89 @@ ENOUGH = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 12.2 the probability
-def _sums(share, n):
-    total = np.ones(1)
-    for _ in range(n):
-        total = np.convolve(total, share)
-    return total
+# --------------------------------------------------------------------------- 12.2 what a sequence uses up
+def _means(h):
+    """The mean of the first and the highest k others, k = 0 ... T - 1, and these others from the highest."""
+    others = -np.sort(-h[:, 1:], axis=1)
+    return np.cumsum(np.hstack((h[:, :1], others)), axis=1) / np.arange(1, h.shape[1] + 1), others
 
 
-def _formula(total, D, start=-1, step=2, factor=2.0):
-    return float(factor * sum(total[k] for k in range(D + start, -1, -step) if k < len(total)))
+def _used_up(h):
+    mean, others = _means(h)
+    return (others > mean[:, :-1]).sum(axis=1)
 
 
-def _law(p=lambda n, d: d, W=lambda n, d: d * d, formula=_formula, total=_sums):
-    """An answer: how many numbers each model has, the formula, and the chances of J."""
+def _one_by_one(order=lambda row: row, mean=lambda tied: sum(tied) / len(tied), stop=False):
+    """Others join, in some order, if they are above the common place of those tied so far."""
 
-    def answer(share, n, d, kind):
-        return formula(total(share, n), (p if kind == "p" else W)(n, d))
+    def answer(h):
+        counts = []
+        for row in h:
+            tied = [row[0]]
+            for one in order(row[1:]):
+                if one > mean(tied):
+                    tied.append(one)
+                elif stop:
+                    break
+            counts.append(len(tied) - 1)
+        return np.array(counts)
 
     return answer
 
 
-_probability = _law()
+def _above(place):
+    """The others above one place of each row."""
+    return lambda h: (h[:, 1:] > place(h)[:, None]).sum(axis=1)
 
 
-def _even_and_odd(rng, T):
-    """A distribution of j in which even and odd numbers come with probability one half each."""
-    weight = rng.uniform(0.5, 1.5, size=T)
-    weight[0::2] /= 2 * weight[0::2].sum()
-    weight[1::2] /= 2 * weight[1::2].sum()
-    return weight
+def _logits_cases(rng):
+    cases = [(np.array([[0.0, 3.0, 1.0], [0.0, 1.0, 3.0], [0.0, 3.0, 2.0], [0.0, -1.0, -2.0]]),)]
+    for T in (2, 3, 4, 6, 9):
+        while True:  # no logit is so close to a mean that rounding could decide
+            h = rng.normal(size=(40, T))
+            h[::2, 0] -= 1.5
+            mean, others = _means(h)
+            if np.abs(others - mean[:, :-1]).min() > 1e-9:
+                break
+        cases.append((h,))
+    return cases
 
 
-def _law_cases(rng):
-    sizes = [(4, 3, 4, "p"), (4, 7, 3, "W"), (3, 6, 2, "W"), (6, 1, 4, "p"), (5, 5, 3, "p"), (5, 8, 4, "W")]
-    sizes += [(4, 2, 4, "W"), (3, 4, 9, "p"), (2, 9, 2, "W")]
-    return [
-        (np.array([0.5, 0.5]), 3, 1, "p"),
-        *((_even_and_odd(rng, T), n, d, kind) for T, n, d, kind in sizes),
-    ]
-
-
-LAW = Exercise(
+TIES = Exercise(
     id="12.2",
-    title="How often is a random choice possible?",
+    title="What one sequence uses up",
     points=3,
-    minutes=14,
-    difficulty=2,
-    reference=_probability,
-    cases=_law_cases,
-    compare=Compare(rtol=1e-6),
+    minutes=15,
+    difficulty=3,
+    reference=_used_up,
+    cases=_logits_cases,
     misconceptions=known(
-        _law(W=lambda n, d: d),
-        "W has d^2 numbers, not d.",
-        _law(W=lambda n, d: n * d),
-        "The sequences are not each on its own with d numbers of W z_i: for d < n they share the d^2 of W.",
-        _law(p=lambda n, d: d * d, W=lambda n, d: d),
-        "The other way round: p has d numbers, W has d^2.",
-        _law(p=lambda n, d: d * d),
-        "p has d numbers, not d^2.",
-        lambda share, n, d, kind: _formula(share, d if kind == "p" else d * d) ** n,
-        "A power of the chance of one would need numbers of its own for each. All n share one model.",
-        lambda share, n, d, kind: _formula(share, d) ** n if kind == "p" else _probability(share, n, d, kind),
-        "With p all sequences share d numbers: the power would need numbers of their own.",
-        _law(total=lambda share, n: share),
-        "That is one sequence. J is the sum over all n.",
-        _law(total=lambda share, n: n * share, formula=lambda J, D: min(1.0, _formula(J, D))),
-        "The chances of a sum are not n times those of one: convolve them.",
-        _law(total=lambda share, n: share**n),
-        "That is the chance that all n use up the same number k. J is their sum: convolve.",
-        _law(total=lambda share, n: _sums(np.array([0.5, 0.5]), n * (len(share) - 1))),
-        "That is Cover's count, as if all comparisons were independent. `share` knows what is shared.",
-        _law(formula=functools.partial(_formula, factor=1.0)),
-        "The factor 2 is missing.",
-        _law(formula=functools.partial(_formula, step=1, factor=1.0)),
-        "That is P(J < D), near the answer but not equal to it: every other term, twice.",
-        _law(formula=functools.partial(_formula, start=0)),
-        "The sum begins at D - 1, not at D.",
-        _law(formula=functools.partial(_formula, start=-2)),
-        "The sum begins at D - 1, not at D - 2.",
-        _law(total=lambda share, n: _sums(share, n + 1)),
-        "One sequence too many: n of them mean n - 1 convolutions, or n that start from [1].",
-        _law(total=lambda share, n: _sums(share, max(1, n - 1))),
-        "One sequence too few: n of them mean n - 1 convolutions, or n that start from [1].",
+        _above(lambda h: h[:, 0]),
+        "You counted all tokens above the first. Bring the highest down before the others: the first rises "
+        "to meet it, and can pass some.",
+        _above(lambda h: h.mean(axis=1)),
+        "The place where they meet is the mean of the tied ones only, not of all T logits.",
+        _above(lambda h: (h[:, 0] + h[:, 1:].max(axis=1)) / 2),
+        "The first and the highest meet half way, but a third that is tied lifts or lowers that place again.",
+        lambda h: (h[:, 1:] > h[:, :1]).any(axis=1).astype(int),
+        "At most one tie? The second is tied too if it is above the mean of the first and the highest.",
+        _one_by_one(),
+        "You took the tokens as they come. Whether one is tied hangs on the higher ones: sort them first.",
+        _one_by_one(order=lambda row: -np.sort(-row), mean=lambda tied: (tied[0] + tied[-1]) / 2),
+        "The squared moves of all tied tokens count: they meet at the mean of all of them, not half way "
+        "between the first and the last.",
+        lambda h: _used_up(h) + 1,
+        "One too many: the first token is not tied with itself.",
+        lambda h: h.shape[1] - 1 - _used_up(h),
+        "Those are the tokens that stay below. Asked for are the tied ones.",
+        lambda h: np.where((h[:, 1:] > h[:, :1]).any(axis=1), h.shape[1] - 1, 0),
+        "Tokens that are below the place where the others meet stay where they are.",
+        lambda h: _used_up(-h),
+        "The first is to be ahead, with the largest logit: you put it behind all others.",
+        lambda h: _used_up(np.hstack((h[:, -1:], h[:, :-1]))),
+        "The first column is the token that is to be ahead.",
+        lambda h: _used_up(h).mean(),
+        "That is the mean. Asked for is the number of ties of each row.",
     ),
 )
 
@@ -359,4 +358,4 @@ GAINS = Exercise(
     ),
 )
 
-EXERCISES = [ENOUGH, LAW, SAFE, GAINS]
+EXERCISES = [ENOUGH, TIES, SAFE, GAINS]

@@ -141,21 +141,12 @@ def rivals(kind, size, d, *, trials, seed):
     return {"code": code, "wrong": wrong_winners(kind, tokens)[0], "possible": possible(kind, tokens)}
 
 
-RULES = {
-    "p, n = d/2": ("p", 1 / 2, 1),
-    "W, n = d^2/8": ("W", 1 / 8, 2),
-    "W, n = d": ("W", 1, 1),
-    "W, n = d^1.5": ("W", 1, 1.5),
-}
-
-
-def crowded(rule, d, *, trials, seed):
-    """T = 3, more sequences in larger d: the run, and the share of sequences that keep the best."""
-    kind, factor, power = RULES[rule]
-    tokens = data.random_tokens(round(factor * d**power), 3, d, trials=trials, seed=seed)
-    attention = descend(attend(kind, d, trials), tokens, steps=300)
+def crowded(T, power, d, *, trials, seed):
+    """W with d^power sequences: the run, and the share of sequences that end at their best token."""
+    tokens = data.random_tokens(round(d**power), T, d, trials=trials, seed=seed)
+    attention = descend(attend("W", d, trials), tokens, steps=900)
     right = geometry.selected_tokens(attention) == tokens.optimal
-    return {"code": words(attention, tokens), "right": right.double().mean(dim=-1).float()}
+    return {"code": words(attention, tokens), "right": right.double().mean(dim=-1)}
 
 
 MEASURED = [
@@ -209,11 +200,20 @@ MEASURED = [
     ),
     Measured(
         id="12.crowded",
-        what="The number of sequences grows with d: as d/2, d^2/8, d, d^1.5.",
+        what="W on a number of sequences that grows with d: as d, d^1.25, d^1.5.",
         trial=crowded,
-        grid={"rule": list(RULES), "d": [4, 8, 12, 16, 24]},
-        trials=500,
-        batch=100,
-        minutes=4,
+        grid={"T": [3], "power": [1.0, 1.25, 1.5], "d": [4, 8, 16, 32, 64]},
+        trials=300,
+        batch=50,
+        minutes=7,
+    ),
+    Measured(
+        id="12.longer",
+        what="The same with six tokens a sequence, as d and d^1.25.",
+        trial=crowded,
+        grid={"T": [6], "power": [1.0, 1.25], "d": [4, 8, 16, 32, 64]},
+        trials=300,
+        batch=50,
+        minutes=7,
     ),
 ]

@@ -1,14 +1,13 @@
 """What lesson 12 builds from scratch agrees with `mini_attn` and with its stored sweeps' functions."""
 
 import numpy as np
-import pytest
 import torch
 
 from course import exercises
 from course.replicate import lesson_12 as runs
 from mini_attn import data, models
 
-_, probability, _, gains = (spec.reference for spec in exercises.exercises("12"))
+_, used_up, _, gains = (spec.reference for spec in exercises.exercises("12"))
 
 
 def test_the_gains_tell_the_mix_from_the_escape():
@@ -35,15 +34,15 @@ def test_the_first_leads_are_those_of_the_formula():
     torch.testing.assert_close(ours, runs.first_leads("W", tokens), atol=1e-13, rtol=0)
 
 
-def test_two_tokens_are_covers_count():
-    from math import comb
+def test_ties_are_those_of_the_nearest_point():
+    """By a projection that knows nothing of means: least squares with h_1 >= h_t."""
+    from scipy.optimize import nnls
 
-    half = np.array([0.5, 0.5])
-    for n, d in ((5, 2), (7, 3), (9, 6), (4, 9)):
-        wendel = sum(comb(n - 1, k) for k in range(d)) / 2 ** (n - 1)
-        assert probability(half, n, d, "p") == pytest.approx(wendel)
-        wendel = sum(comb(n - 1, k) for k in range(d * d)) / 2 ** (n - 1)
-        assert probability(half, n, d, "W") == pytest.approx(wendel)
+    h = np.random.default_rng(1).normal(size=(200, 5))
+    h[:, 0] -= 1
+    rows = np.hstack((np.ones((4, 1)), -np.eye(4)))  # rows @ h >= 0; the nearest is h + rows.T @ price
+    price = np.array([nnls(rows.T, -one)[0] for one in h])
+    assert ((price > 1e-9).sum(axis=1) == used_up(h)).all()
 
 
 def test_compressed_problems_train_alike():

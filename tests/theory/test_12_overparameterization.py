@@ -11,7 +11,15 @@ from course.replicate import lesson_12 as runs
 from mini_attn import data, svm
 from mini_attn.sweep import wilson
 
-enough, probability, safe_level, _ = (spec.reference for spec in exercises.exercises("12"))
+enough, used_up, safe_level, _ = (spec.reference for spec in exercises.exercises("12"))
+
+
+def probability(share, n, d, kind):
+    """The conic formula for the sum of n independent numbers of ties."""
+    J, D = np.ones(1), d if kind == "p" else d * d
+    for _ in range(n):
+        J = np.convolve(J, share)
+    return 2 * sum(J[k] for k in range(D - 1, -1, -2) if k < len(J))
 
 
 def gaussian(n, T, d, trials, seed):
@@ -20,17 +28,10 @@ def gaussian(n, T, d, trials, seed):
     return draw(n, T, d), draw(n, d)
 
 
-def used_up(T, draws=100_000, seed=8):
-    """How many tokens are tied with the first at the nearest point where it is ahead: by pooling."""
-    g = np.random.default_rng(seed).normal(size=(draws, T))
-    others = -np.sort(-g[:, 1:], axis=1)
-    means = np.cumsum(np.hstack([g[:, :1], others]), axis=1) / np.arange(1, T + 1)
-    return (others > means[:, :-1]).sum(axis=1)
-
-
 @functools.cache
 def distribution(T):
-    return np.bincount(used_up(T), minlength=T) / 100_000
+    h = np.random.default_rng(8).normal(size=(100_000, T))
+    return np.bincount(used_up(h), minlength=T) / 100_000
 
 
 def status(kind, X, z, selected):
@@ -150,14 +151,25 @@ def test_the_safe_level_is_reached():
     np.testing.assert_allclose(min(costs), safe_level(scores), rtol=1e-9)
 
 
-def test_sequences_fail_as_if_independent_when_they_crowd():
-    shares = []
-    for d in (6, 20):
-        found = runs.crowded("p, n = d/2", d, trials=200, seed=33)
-        won, right = (found["code"] == runs.GLOBAL).double().mean(), found["right"].mean()
-        assert abs(won - right ** (d // 2)) < 0.12
-        shares.append(won)
-    assert shares[1] < shares[0] - 0.2
+def test_two_tokens_are_covers_count():
+    from math import comb
+
+    half = np.array([0.5, 0.5])
+    for n, d in ((5, 2), (7, 3), (9, 6), (4, 9)):
+        wendel = sum(comb(n - 1, k) for k in range(d)) / 2 ** (n - 1)
+        assert probability(half, n, d, "p") == pytest.approx(wendel)
+        wendel = sum(comb(n - 1, k) for k in range(d * d)) / 2 ** (n - 1)
+        assert probability(half, n, d, "W") == pytest.approx(wendel)
+
+
+def test_the_number_of_wrong_sequences_grows_at_one_exponent_and_falls_at_another():
+    wrong = {}
+    for power, d in ((1.5, 8), (1.5, 24), (1.25, 12), (1.25, 40)):
+        n, found = round(d**power), runs.crowded(3, power, d, trials=100, seed=33)
+        wrong[power, d] = n * (1 - found["right"].mean().item())
+        assert (found["right"] == 1).double().mean() >= 1 - wrong[power, d] - 1e-9
+    assert wrong[1.5, 24] > wrong[1.5, 8] + 1
+    assert wrong[1.25, 40] < wrong[1.25, 12]
 
 
 @pytest.mark.parametrize(("n", "T", "d"), [(5, 12, 3), (5, 8, 3), (2, 5, 2)])

@@ -13,59 +13,29 @@ def enough_by_trying(n, T):
     return d
 
 
-def probability_by_enumeration(share, n, d, kind):
-    """All combinations of how much the sequences use up, one by one."""
-    return shared(share, n, d if kind == "p" else d * d)
+def ties_by_bisection(h):
+    """The level at which what comes down from above it is as much as the first has to rise."""
+    counts = []
+    for first, *others in h.tolist():
+        low, high = first, max(first, *others)
+        for _ in range(200):
+            level = (low + high) / 2
+            if sum(max(one - level, 0) for one in others) > level - first:
+                low = level
+            else:
+                high = level
+        counts.append(sum(one > high for one in others))
+    return torch.tensor(counts)
 
 
-def shared(share, n, D):
-    """The formula for n sequences that share D numbers."""
-    total = {0: 1.0}
-    for _ in range(n):
-        added = {}
-        for used, chance in total.items():
-            for k, more in enumerate(share):
-                added[used + k] = added.get(used + k, 0.0) + chance * more
-        total = added
-    return 2 * sum(chance for used, chance in total.items() if used < D and (D - 1 - used) % 2 == 0)
-
-
-def probability_by(total, formula):
-    """As asked, with a sum of n and a formula of one's own."""
-
-    def answer(share, n, d, kind):
-        return formula(total(share, n), d if kind == "p" else d * d)
-
-    return answer
-
-
-def summed(share, n):
-    total = np.ones(1)
-    for _ in range(n):
-        total = np.convolve(total, share)
-    return total
-
-
-def summed_from_two(share, n):
-    """Wrong for n = 1."""
-    total = np.convolve(share, share)
-    for _ in range(n - 2):
-        total = np.convolve(total, share)
-    return total
-
-
-def every_other(total, D):
-    return 2 * sum(total[k] for k in range(D - 1, -1, -2) if k < len(total))
-
-
-def every_other_within(total, D):
-    """0, not 1, for large D."""
-    return 2 * total[D - 1 :: -2].sum() if len(total) >= D else 0.0
-
-
-def every_other_unbounded(total, D):
-    """An error for large D."""
-    return 2 * sum(total[k] for k in range(D - 1, -1, -2))
+def ties_by_sets(h, most=99, keep=lambda tied, first: (first + sum(tied)) / (1 + len(tied))):
+    """The first k of the sorted others, with the largest k whose last one is above the mean before it."""
+    counts = []
+    for first, *others in h.tolist():
+        others.sort(reverse=True)
+        fit = [k for k in range(1, len(others) + 1) if others[k - 1] > keep(others[: k - 1], first)]
+        counts.append(min(most, max(fit, default=0)))
+    return np.array(counts)
 
 
 def level_by_trying(scores, ways=((0.5, 0.5),)):
@@ -129,32 +99,24 @@ ANSWERS = {
         ],
     },
     "12.2": {
-        "also_right": probability_by_enumeration,
+        "also_right": ties_by_bisection,
         "wrong": [
-            lambda share, n, d, kind: 1 - probability_by_enumeration(share, n, d, kind),
-            lambda share, n, d, kind: probability_by_enumeration(share, n, d, kind) / 2,
-            lambda share, n, d, kind: probability_by_enumeration(share[::-1], n, d, kind),
-            lambda share, n, d, kind: probability_by_enumeration(share, n, d + 1, kind),
-            lambda share, n, d, kind: shared(share, n, d),
-            lambda share, n, d, kind: shared(share, n, d * d),
-            lambda share, n, d, kind: shared(share, n, n * d),
-            lambda share, n, d, kind: shared(share, n, d if kind == "p" else d * n),
-            lambda share, n, d, kind: shared(share, n, d if kind == "p" else d * (len(share) - 1)),
-            lambda share, n, d, kind: shared(share, n, d if kind == "p" else 2 * d),
-            lambda share, n, d, kind: shared(share, 1, d if kind == "p" else d * d) ** n,
-            lambda share, n, d, kind: shared(share, n, d) if kind == "p" else shared(share, 1, d) ** n,
-            lambda share, n, d, kind: shared(share[:d], n, d if kind == "p" else d * d),
-            lambda share, n, d, kind: shared(share / share[0], n, d if kind == "p" else d * d),
-            lambda share, n, d, kind: shared([0.5, 0.5], n * (len(share) - 1), d if kind == "p" else d * d),
-            lambda share, n, d, kind: float(d >= n * (share * np.arange(len(share))).sum()),
-            lambda share, n, d, kind: min(1, d / (n * (len(share) - 1))),
-            probability_by(summed_from_two, every_other),
-            probability_by(summed, every_other_within),
-            probability_by(summed, every_other_unbounded),
-            probability_by(summed, lambda total, D: every_other(total, D) * (D > 1)),
-            lambda share, n, d, kind: probability_by_enumeration(
-                np.full(len(share), 1 / len(share)), n, d, kind
-            ),
+            lambda h: ties_by_sets(h, most=1),
+            lambda h: ties_by_sets(h, most=2),
+            lambda h: ties_by_sets(h, keep=lambda tied, first: first),
+            lambda h: ties_by_sets(h, keep=lambda tied, first: (first + sum(tied[:1])) / (1 + len(tied[:1]))),
+            lambda h: ties_by_sets(h, keep=lambda tied, first: np.median([first, *tied])),
+            lambda h: ties_by_sets(h, keep=lambda tied, first: sum(tied) / max(1, len(tied))),
+            lambda h: ties_by_sets(h - h.mean(axis=1, keepdims=True), keep=lambda tied, first: 0.0),
+            lambda h: np.maximum(1, ties_by_sets(h)),
+            lambda h: ties_by_sets(h) + 1,
+            lambda h: h.shape[1] - ties_by_sets(h),
+            lambda h: ties_by_sets(h[:, ::-1].copy()),
+            lambda h: ties_by_sets(h).sum(),
+            lambda h: ties_by_sets(h) / (h.shape[1] - 1),
+            lambda h: np.full(len(h), round(ties_by_sets(h).mean())),
+            lambda h: (h[:, 1:] > h.mean(axis=1, keepdims=True)).sum(axis=1),
+            lambda h: (h > 0).sum(axis=1),
         ],
     },
     "12.3": {
