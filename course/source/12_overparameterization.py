@@ -717,8 +717,8 @@ for size, part in sizes.items():
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(4.8, 2.9))
 for kind, color, marker in (("p", BLUE, "o"), ("W", ORANGE, "s")):
-    d, (mean, error) = sizes[kind, 3, 4].d.values, counted[kind, 3, 4]
-    ax.errorbar(d, mean, error, fmt=marker, color=color, label=f"${kind}$, counted")
+    d, (mean, bar) = sizes[kind, 3, 4].d.values, counted[kind, 3, 4]
+    ax.errorbar(d, mean, bar, fmt=marker, color=color, label=f"${kind}$, counted")
 ax.plot(sizes["p", 3, 4].d, estimated["p", 3, 4], "-", color=BLUE, label="$p$, estimated")
 ax.set(xscale="log", xlabel="dimension $d$", ylabel="locally optimal choices", ylim=(0, 6))
 ax.set_xticks([4, 8, 16, 32, 64], ["4", "8", "16", "32", "64"])
@@ -812,7 +812,7 @@ for kind, n, T in sizes:
 # $e^{-n \varepsilon}$.
 
 # %%
-curves = {}  # (T, power): d, the mean number of wrong sequences, its error, and the share of runs without one
+curves = {}  # (T, power): the mean number of wrong sequences, its bar, and the share of runs without one
 for crowd in (found["crowded"], found["longer"]):  # 300 runs each, of 900 steps
     assert (crowd.code == 0).mean() < 0.001  # undecided
     d = crowd.d.values
@@ -820,8 +820,8 @@ for crowd in (found["crowded"], found["longer"]):  # 300 runs each, of 900 steps
         right = crowd.right.sel(T=T, power=power).transpose("d", "trial").values
         n = np.round(d**power)
         wrong = n[:, None] * (1 - right)
-        mean, error = wrong.mean(axis=1), 1.96 * wrong.std(axis=1) / wrong.shape[1] ** 0.5
-        curves[int(T), float(power)] = mean, error, (right > 1 - 1e-9).mean(axis=1)
+        mean, bar = wrong.mean(axis=1), 1.96 * wrong.std(axis=1) / wrong.shape[1] ** 0.5
+        curves[int(T), float(power)] = mean, bar, (right > 1 - 1e-9).mean(axis=1)
         print(f"T = {T}, n = d^{power:<4g}  wrong sequences a run, d = 4 ... 64:", mean.round(2))
         assert (np.diff(mean / n) < 0).all()  # the error of each sequence
         assert (np.diff(n * (T - 1) / d**2) < 0).all()  # the load
@@ -829,19 +829,19 @@ for mean, _, share_right in curves.values():
     assert (share_right >= 1 - mean - 1e-9).all()
     assert np.abs(share_right - np.exp(-mean)).max() < 0.06
 for which in ((3, 1.5), (6, 1.25), (6, 1.0), (3, 1.25), (3, 1.0)):  # three grow, two fall
-    (first, *_, last), error, _ = curves[which]
+    (first, *_, last), bar, _ = curves[which]
     change = last - first if which in ((3, 1.5), (6, 1.25), (6, 1.0)) else first - last
-    assert change > error[0] + error[-1]
+    assert change > bar[0] + bar[-1]
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.9))
 colors = {1.0: (GREEN, "o"), 1.25: (BLUE, "s"), 1.5: (ORANGE, "^")}
-for (T, power), (mean, error, share_right) in curves.items():
+for (T, power), (mean, bar, share_right) in curves.items():
     color, marker = colors[power]
     style = {"color": color, "marker": marker, "markerfacecolor": color if T == 3 else "white"}
     seen = mean > 0
     label = f"$n = d^{{{power:g}}}$, $T = {T}$" if power > 1 else f"$n = d$, $T = {T}$"
-    left.errorbar(d[seen], mean[seen], error[seen], linestyle="-" if T == 3 else "--", label=label, **style)
+    left.errorbar(d[seen], mean[seen], bar[seen], linestyle="-" if T == 3 else "--", label=label, **style)
     right.plot(mean[seen], share_right[seen], linestyle="", **style)
     right.vlines(mean[seen], *wilson(np.round(300 * share_right[seen]), 300), color=color)
 axis = np.geomspace(0.005, 10, 200)
