@@ -1,4 +1,4 @@
-"""Lesson 16 at length: which lead of W_ov keeps attention free, who stays trapped, data with cycles."""
+"""Lesson 16 at length: how long a stage one keeps attention free, and data with cycles."""
 
 import numpy as np
 import torch
@@ -10,95 +10,30 @@ from mini_attn import geometry, next_token, svm, train, vocabulary
 V = 20  # as published
 
 
-def trained(n, T, d, queries, lead, steps, *, trials, seed, targets=None):
-    """Both stages: W_ov from its SVM, `lead` long in units of it, and W_kq from 0 by growing steps."""
-    data, _ = vocabulary.next_tokens(n, T, V, d, queries, targets, trials, seed)
-    W_ov = svm.solve(svm.next_problem(data.embeddings, data.following)).value
-    model = next_token.NextTokenTransformer(V, d or V, trials, W_ov=lead * W_ov)
-    next_token.descend(model, data, steps, schedule=train.growing)
-    return data, model.requires_grad_(False)
-
-
 def off(data, model):
     """Which sequences are wrong: under half of their attention is on optimal tokens, (trials, n) bool."""
     return (model.attention(data) * data.optimal).sum(-1) < 0.5
 
 
-def trapped(d, lead, *, trials, seed):
-    """Sequences on a wrong token after 400 steps, for n = 60, T = 5 and 10 queries; d = 0: unit vectors."""
-    data, model = trained(60, 5, d or None, 10, lead, 400, trials=trials, seed=seed)
+def confidence(W_ov, data):
+    """How far the logit of next(a) is above all others when attention is on a, the least over a, (trials,)."""
+    o, after = W_ov @ data.embeddings.mT, data.following[..., None, :]  # o: (trials, V, tokens)
+    return (o.gather(-2, after)[..., 0, :] - o.scatter(-2, after, -torch.inf).amax(-2)).amin(-1)
+
+
+def stages(d, first, *, trials, seed):
+    """Both stages from 0 by growing steps, `first` and 400, for n = 40, T = 5, 10 queries; d = 0: units."""
+    data, _ = vocabulary.next_tokens(40, 5, V, d or None, 10, trials=trials, seed=seed)
+    model = next_token.NextTokenTransformer(V, d or V, trials)
+    next_token.descend(model, next_token.collocation(data), first, train=["W_ov"], schedule=train.growing)
+    next_token.descend(model, data, 400, schedule=train.growing)
+    model.requires_grad_(False)
     solution = svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(data)))
     return {
         "wrong": off(data, model).sum(-1).to(torch.int16),
+        "confidence": confidence(model.W_ov, data).numpy().astype(np.float32),
         "cosine": geometry.cosine(model.W_kq, solution.value).numpy().astype(np.float32),
-        "mistakes": (model.predicted(data) != data.target).sum(-1).to(torch.int16),
     }
-
-
-def longer(d, lead, *, trials, seed):
-    """Sequences on a wrong token after 400 steps, as in `trapped`, and after 4,000 where there was one."""
-    data, model = trained(60, 5, d or None, 10, lead, 400, trials=trials, seed=seed)
-    wrong = off(data, model).sum(-1).to(torch.int16)
-    still, k = wrong.clone(), wrong.nonzero()[:, 0]
-    if len(k):
-        some = vocabulary.NextTokens(data.embeddings[k], data.following[k], data.tokens[k], data.target[k])
-        caught = next_token.NextTokenTransformer(V, d or V, len(k), model.W_ov[k], model.W_kq[k])
-        next_token.descend(caught, some, 3600, schedule=lambda step: train.growing(400 + step))
-        still[k] = off(some, caught).sum(-1).to(torch.int16)
-    return {"wrong": wrong, "still": still}
-
-
-def above(data, s, k, i, out):
-    """H, (m,): how far the loser with most attention stands above the optimal token in sequence i of trial k.
-
-    In the SVM of all sequences of the trial but this one and `out`, (trials, n) bool, whose margin is 1;
-    losers that share the sequence's attention s, (m, T), are level there. k, i (m,): integers.
-    """
-    out = out[k]
-    out[torch.arange(len(k)), i] = True
-    E, following, tokens, target = data.embeddings[k], data.following[k], data.tokens[k], data.target[k]
-    query = tokens[..., -1]
-    others = vocabulary.NextTokens(  # in place of those left out, sequences that ask for nothing
-        E,
-        following,
-        torch.where(out[..., None], query[..., None], tokens),
-        torch.where(out, following.gather(-1, query), target),
-    )
-    asked = vocabulary.priorities(others)
-    optimal, tied = data.optimal[k, i], torch.zeros_like(asked)
-    losers = s * ~optimal
-    for row, one in enumerate(i.tolist()):
-        share = tokens[row, one, losers[row] > 0.05]
-        tied[row, query[row, one], share[:1], share[1:]] = share[:1] != share[1:]
-    W = svm.solve(svm.order_problem(E, asked, tied)).value
-    h = (data.X[k, i] @ (W @ data.z[k, i][..., None]))[..., 0]
-    height = h.gather(-1, losers.argmax(-1, keepdim=True))[..., 0]
-    return height - h.masked_fill(~optimal, -torch.inf).amax(-1)
-
-
-def silent(n, lead, *, trials, seed):
-    """H of sequences in which a loser once had over .9 of attention, unit vectors, 400 steps: (trials,) each.
-
-    How many ended wrong ("trapped") and how many right ("freed"), with H below, at and above 1.
-    """
-    data, _ = vocabulary.next_tokens(n, 5, V, None, 10, trials=trials, seed=seed)
-    W_ov = svm.solve(svm.next_problem(data.embeddings, data.following)).value
-    model, taken = next_token.NextTokenTransformer(V, V, trials, W_ov=lead * W_ov), 0
-    then, held = torch.zeros(*data.tokens.shape, dtype=W_ov.dtype), torch.zeros(trials, n, dtype=torch.bool)
-    for step in (3, 5, 8, 12, 16, 20, 30, 40, 60, 80, 120, 200, 400):
-        how = {"schedule": lambda j, since=taken: train.growing(since + j)}
-        next_token.descend(model, data, step - taken, **how)
-        taken, s = step, model.attention(data).detach()
-        new = ((s * ~data.optimal).amax(-1) > 0.9) & ~held
-        then, held = torch.where(new[..., None], s, then), held | new
-    wrong, found = off(data, model), {}
-    for name, which, seen in (("trapped", wrong, s), ("freed", held & ~wrong, then)):
-        k, i = which.nonzero().T
-        H = above(data, seen[k, i], k, i, wrong) if len(k) else torch.zeros(0)
-        level = (H - 1).abs() < 1e-3
-        for kind, part in (("below", ~level & (H < 1)), ("at", level), ("above", ~level & (H > 1))):
-            found[f"{name}_{kind}"] = torch.bincount(k[part], minlength=trials).to(torch.int16)
-    return found
 
 
 def general(n, T, tokens, d, *, trials, seed) -> vocabulary.NextTokens:
@@ -199,30 +134,10 @@ def cycles(steps, *, trials, seed):
 
 MEASURED = [
     Measured(
-        "16.trapped",
-        "How many sequences end on a wrong token, against the lead that W_ov gives the right answer.",
-        trapped,
-        {"d": [0, 20], "lead": [0.25, 1.0, 2.0, 4.0, 8.0]},
-        trials=60,
-        batch=10,
-        paired=("d", "lead"),
-        minutes=1,
-    ),
-    Measured(
-        "16.longer",
-        "On other data sets: how many of these are there still after ten times as many steps.",
-        longer,
-        {"d": [0, 20], "lead": [0.25, 1.0, 2.0]},
-        trials=30,
-        batch=30,
-        seed=1,
-        minutes=2,
-    ),
-    Measured(
-        "16.silent",
-        "Sequences once on a wrong token: how high it stands in the SVM of the others, and which come right.",
-        silent,
-        {"n": [60, 100], "lead": [0.25, 1.0, 2.0]},
+        "16.stages",
+        "How many sequences end on a wrong token, against the length of stage one.",
+        stages,
+        {"d": [0, 20], "first": [10, 25, 50, 100, 200, 500]},
         trials=60,
         batch=30,
         seed=1,
