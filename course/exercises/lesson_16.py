@@ -227,7 +227,7 @@ def _tie_cases(rng):
 
 _TIE_RIVALS = known(
     _tie_by(weigh=lambda copies, queries: 1.0 + 0 * copies),
-    "A sequence does not just count: it pulls by the attention that it lacks, queries / copies of it.",
+    "A sequence does not just count: it pulls by the attention that it still lacks. How much is that?",
     lambda which, copies, queries, new: new / new.sum(),
     "Level heights do not mean equal logits: a finite edge is left, and the training sequences set it.",
     lambda which, copies, queries, new: (new > 0) / (new > 0).sum(),
@@ -479,6 +479,8 @@ EDGE = Exercise(
             "The edge can lie beyond your interval: widen it until the sum changes sign.",
             lambda won, a, b: float(np.clip(_edge(won, a, b), -5, 5)),
             "The interval is too narrow: copies can differ by any factor.",
+            lambda won, a, b: float(np.clip(_edge(won, a, b), -3, 3)),
+            "The interval ends at 3: the edge can lie beyond.",
             lambda won, a, b: max(_edge(won, a, b), 0.0),
             "The edge can be negative: start the interval below 0.",
             lambda won, a, b: _edge(won, np.minimum(a, 1), np.minimum(b, 1)),

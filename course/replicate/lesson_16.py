@@ -16,7 +16,7 @@ def off(data, model):
 
 
 def confidence(W_ov, data):
-    """How far the logit of next(a) is above all others when attention is on a, the least over a, (trials,)."""
+    """How far next(a)'s logit is above all others with attention on a, the least over a, (trials,)."""
     o, after = W_ov @ data.embeddings.mT, data.following[..., None, :]  # o: (trials, V, tokens)
     return (o.gather(-2, after)[..., 0, :] - o.scatter(-2, after, -torch.inf).amax(-2)).amin(-1)
 
