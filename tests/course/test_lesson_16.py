@@ -43,6 +43,18 @@ def test_chains_ask_for_their_levels(lesson):
     assert float(solution.objective) == pytest.approx(-1 / slope([4, 2, 6], 1.0))
 
 
+def test_late_pulls_of_a_chain_are_its_duals(lesson):
+    data = lesson["chains"]([5, 2, 4], V=9)
+    data = NextTokens(data.embeddings[None], data.following[None], data.tokens[None], data.target[None])
+    solution = svm.solve(svm.order_problem(data.embeddings, priorities(data)))
+    dual, _, M = lesson["late"](data, solution.value)
+    for q, m in enumerate([5, 2, 4]):
+        pulls = dual[0, q][dual[0, q] > 1e-9].sort().values
+        np.testing.assert_allclose(pulls, sorted(k * (m - k) / 2 for k in range(1, m)), atol=1e-6)
+        assert float(torch.linalg.eigvalsh(M[0, q])[-1]) == pytest.approx(m * (m - 1) / 2, abs=1e-5)
+    assert float(dual.sum()) == pytest.approx(float(solution.objective) ** 2, abs=1e-5)
+
+
 def test_a_tie_pulls_all_level_tokens_alike():
     which, copies = np.array([0, 1, 1, 2, 0]), np.array([1, 2, 1, 1, 3])
     queries, new = np.array([2, 1, 3, 1, 4]), np.array([1, 3, 2])
