@@ -300,108 +300,58 @@ AXIS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 10.4 the ratio that is best
-def _ratio_by(
-    along=lambda W, v: v @ W @ v / (v @ v),
-    across=lambda W, c: (np.trace(W) - c) / (len(W) - 1),
-    rest=lambda W, b, c: (W**2).sum() - (len(W) - 1) * b**2 - c**2,
-    unit=lambda b: b**2,
-    final=lambda m, d: 1 + m / (d - 1),
-):
-    """1 + m / (d - 1), from its parts."""
-
-    def answer(W, v):
-        c = along(W, v)
-        b = across(W, c)
-        return final(rest(W, b, c) / unit(b), len(W))
-
-    return answer
+# --------------------------------------------------------------------------- 10.4 the worst query
+def _cosine(q, r):
+    """The cosine of x to W x, where x has the square q along v."""
+    return (1 - q + r * q) / np.sqrt(1 - q + r**2 * q)
 
 
-best_ratio = _ratio_by()
+def worst_cosine(r):
+    """Kantorovich's inequality, attained where the square along v is 1 / (1 + r)."""
+    return 2 * np.sqrt(r) / (1 + r)
 
 
-def _own_ratio(W, v):
-    c = v @ W @ v / (v @ v)
-    return c * (len(W) - 1) / (np.trace(W) - c)
-
-
-def _across(W, v):
-    return (np.trace(W) - v @ W @ v / (v @ v)) / (len(W) - 1)
-
-
-def _spectral_rest(W, v):
-    rest = np.linalg.norm(W - _axis(W, v), 2)
-    return 1 + rest**2 / _across(W, v) ** 2 / (len(W) - 1)
-
-
-def _ratio_cases(rng):
-    """Any W with b > 0, not symmetric; v of any length; the plane too, and a W of the form alone."""
-    cases = []
-    for d in (3, 5, 2, 4):
-        v = rng.uniform(1.5, 3) * rng.normal(size=d)
-        W = rng.normal(size=(d, d))
-        W += (rng.uniform(0.6, 1.4) - _across(W, v)) * np.eye(d)
-        cases.append((W, v))
-    v = rng.normal(size=6)
-    return [*cases, (rng.uniform(0.6, 1.4) * np.eye(6) + rng.uniform(0.3, 0.6) * np.outer(v, v), v)]
-
-
-RATIO = Exercise(
+WORST = Exercise(
     id="10.4",
-    title="The ratio that is best",
-    points=3,
+    title="The query that fares worst",
+    points=2,
     minutes=10,
     difficulty=2,
-    reference=best_ratio,
-    cases=_ratio_cases,
+    reference=worst_cosine,
+    cases=lambda rng: [(rng.uniform(low, high),) for low, high in ((2, 3), (0.2, 0.4), (9, 12), (1.4, 1.6))],
     misconceptions=known(
-        lambda W, v: 1.0,
-        "That is best without a rest, m = 0. A rest is there, and the larger it is, the larger the ratio.",
-        _own_ratio,
-        "That is the ratio W has. The one with the largest cosine is asked: set the derivative by r to zero.",
-        _ratio_by(final=lambda m, d: 1 + m),
-        "The d - 1 directions across v share the rest: divide m by d - 1.",
-        _ratio_by(final=lambda m, d: 1 + m / d),
-        "There are d - 1 directions across v, not d.",
-        _ratio_by(final=lambda m, d: m / (d - 1)),
-        "Without a rest bI is best, r = 1: the 1 is missing.",
-        _ratio_by(final=lambda m, d: 1 - m / (d - 1)),
-        "The sign: a rest asks for a larger ratio.",
-        _ratio_by(final=lambda m, d: 1 / (1 + m / (d - 1))),
-        "The other way round: that is b / b_v.",
-        _ratio_by(final=lambda m, d: m),
-        "That is m. The ratio r with the largest cosine is asked.",
-        _ratio_by(final=lambda m, d: 1 + np.sqrt(m) / (d - 1)),
-        "m holds the squared norm of the rest, not the norm.",
-        _ratio_by(final=lambda m, d: np.sqrt(d - 1 + m)),
-        "The numerator d - 1 + r depends on r too: differentiate the quotient, not its denominator.",
-        _ratio_by(unit=lambda b: 1.0),
-        "m is the squared norm of the rest in units of b: divide by b^2.",
-        _ratio_by(unit=lambda b: b),
-        "m is a ratio of squares: divide by b^2, not by b.",
-        _ratio_by(rest=lambda W, b, c: (W**2).sum()),
-        "The rest M is what the form leaves: take the form's squared norm from that of W.",
-        _ratio_by(rest=lambda W, b, c: (W**2).sum() - b**2 - c**2),
-        "b stands d - 1 times in the form: its squared norm is (d - 1) b^2 + b_v^2.",
-        _ratio_by(rest=lambda W, b, c: (W**2).sum() - (len(W) - 1) * b**2),
-        "The part along v is no rest: take b_v^2 away too.",
-        _ratio_by(rest=lambda W, b, c: (W**2).sum() - c**2),
-        "The part across v is no rest: take (d - 1) b^2 away too.",
-        _ratio_by(rest=lambda W, b, c: ((W - b * np.eye(len(W))) ** 2).sum()),
-        "The rest is what both parts of the form leave, not what bI leaves: along v the form has b_v.",
-        _ratio_by(rest=lambda W, b, c: (((W + W.T) / 2) ** 2).sum() - (len(W) - 1) * b**2 - c**2),
-        "The rest need not be symmetric: the whole of M counts.",
-        _spectral_rest,
-        "The norm is Frobenius': all entries of M count, not its largest singular value alone.",
-        _ratio_by(across=lambda W, c: np.trace(W) / len(W)),
-        "b is the mean of W across v only: take v's own share from the trace, and divide by d - 1.",
-        _ratio_by(across=lambda W, c: (np.trace(W) - c) / len(W)),
-        "In b the trace across v, tr W - b_v, is divided by d - 1, not by d.",
-        _ratio_by(along=lambda W, v: v @ W @ v),
-        "v need not have length one: along v there is v^T W v / v.v.",
-        lambda W, v: best_ratio(W, v) * _across(W, v),
-        "That is the best b_v. Its ratio to b is asked.",
+        lambda r: 1.0,
+        "That is a query along v or across it, which W does not turn. Those between are turned.",
+        lambda r: 0.0,
+        "A right angle is never reached: x_1 . p = b (1 - q) + b_v q is positive.",
+        lambda r: worst_cosine(r) ** 2,
+        "That is the squared cosine.",
+        lambda r: np.arccos(worst_cosine(r)),
+        "That is the angle. Its cosine is asked.",
+        lambda r: abs(r - 1) / (r + 1),
+        "That is the sine of the angle.",
+        lambda r: 1 / worst_cosine(r),
+        "The other way round: a cosine is at most 1.",
+        lambda r: _cosine(1 / 2, r),
+        "That is the query halfway, q = 1/2. The smallest cosine is elsewhere, unless r = 1: differentiate.",
+        lambda r: _cosine(r / (1 + r), r),
+        "The query is turned most at q = 1 / (1 + r), not at r / (1 + r): across and along v are exchanged.",
+        lambda r: 2 * r / (1 + r),
+        "That is x_1 . p / b for the worst query. Divide by the length of p too, which is sqrt(r) b there.",
+        lambda r: worst_cosine(r) / 2,
+        "A factor 2 is missing: at q = 1 / (1 + r) both terms of x_1 . p, across and along v, are equal.",
+        lambda r: 2 * r / (1 + r**2),
+        "The squares b^2 and b_v^2 stand in |p|^2 only, and b and b_v in x_1 . p: not W twice.",
+        lambda r: min(1.0, np.sqrt(r)),
+        "|p|^2 = b^2 (1 - q) + b_v^2 q: with r squared, not r.",
+        lambda r: min(r, 1 / r),
+        "That is the ratio of the two numbers. How far does W turn a query that has a part of each?",
+        lambda r: 2 / np.sqrt(r),
+        "That is what is left for large r: keep the 1 in 1 + r.",
+        lambda r: 1 / np.sqrt(r),
+        "That is half of what is left for large r. Set the derivative by q to zero.",
+        lambda r: 1 / (1 + r),
+        "That is the q of the worst query. Its cosine is asked.",
     ),
 )
 
@@ -534,4 +484,4 @@ CONTEST = Exercise(
     ),
 )
 
-EXERCISES = [FIRST, PRICE, AXIS, RATIO, WORDS, CONTEST]
+EXERCISES = [FIRST, PRICE, AXIS, WORST, WORDS, CONTEST]

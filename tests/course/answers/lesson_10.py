@@ -189,12 +189,21 @@ def symmetry_by_projection(W, v):
     return (rows @ np.linalg.lstsq(rows, W.ravel(), rcond=None)[0]).reshape(W.shape)
 
 
-def ratio_by_multiple(W, v):
-    """The multiple t of ee^T for which W + t ee^T has the largest cosine to I; the ratio that this makes."""
-    c = v @ W @ v / (v @ v)
-    others = np.trace(W) - c
-    t = ((W**2).sum() - c * np.trace(W)) / others
-    return (c + t) * (len(v) - 1) / others
+def cosine_of(x, r):
+    """Between x and what diag(1, r) makes of it."""
+    p = np.array([1.0, r]) * x
+    return x @ p / np.linalg.norm(x) / np.linalg.norm(p)
+
+
+def worst_by_search(r):
+    """Golden section over the angle of a query to the first of two axes."""
+    low, high = 0.0, np.pi / 2
+    golden = (np.sqrt(5) - 1) / 2
+    for _ in range(100):
+        one, two = high - golden * (high - low), low + golden * (high - low)
+        values = [cosine_of(np.array([np.cos(turn), np.sin(turn)]), r) for turn in (one, two)]
+        low, high = (low, two) if values[0] < values[1] else (one, high)
+    return cosine_of(np.array([np.cos(low), np.sin(low)]), r)
 
 
 def contest_by_descent(n_1, n_2, g_1, g_2):
@@ -282,22 +291,21 @@ ANSWERS = {
         ],
     },
     "10.4": {
-        "also_right": ratio_by_multiple,
+        "also_right": worst_by_search,
         "wrong": [
-            lambda W, v: ratio_by_multiple(W, np.eye(len(v))[0]),
-            lambda W, v: ratio_by_multiple(W, W @ v),
-            lambda W, v: ratio_by_multiple((W + W.T) / 2, v),
-            lambda W, v: ratio_by_multiple(np.diag(np.diag(W)), v),
-            lambda W, v: ratio_by_multiple(W[:2, :2], v[:2]),
-            lambda W, v: -ratio_by_multiple(W, v),
-            lambda W, v: ratio_by_multiple(W, v) - 1,
-            lambda W, v: ratio_by_multiple(W, v) ** 2,
-            lambda W, v: np.sqrt(ratio_by_multiple(W, v)),
-            lambda W, v: ratio_by_multiple(W - np.trace(W) / len(v) * np.eye(len(v)), v),
-            lambda W, v: (W**2).sum() / np.trace(W),
-            lambda W, v: ((W**2).sum() - v @ W @ v / (v @ v) * np.trace(W)) / np.trace(W),
-            lambda W, v: np.trace(W) / np.linalg.norm(W),
-            lambda W, v: np.inf,
+            lambda r: -worst_by_search(r),
+            lambda r: worst_by_search(r**2),
+            lambda r: worst_by_search(np.sqrt(r)),
+            lambda r: worst_by_search(1 + r),
+            lambda r: cosine_of(np.array([1.0, 1.0]), r),
+            lambda r: cosine_of(np.array([1.0, r]), r),
+            lambda r: cosine_of(np.array([1.0, 1 / r]), r),
+            lambda r: np.sqrt(worst_by_search(r)),
+            lambda r: 1 - worst_by_search(r),
+            lambda r: np.sqrt(1 - worst_by_search(r) ** 2),
+            lambda r: np.degrees(np.arccos(worst_by_search(r))),
+            lambda r: r / (1 + r),
+            lambda r: np.sqrt(r),
         ],
     },
     "10.5": {
