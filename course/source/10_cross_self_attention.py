@@ -3,7 +3,7 @@
 #
 # In part II one vector $p$ asked the same question of every sequence. A transformer lets each sequence ask
 # its own: sequence $i$ brings a **query** $z_i$, and a matrix $W$ turns it into the vector that its tokens
-# are compared with. If the query is itself one of the tokens, this is *self-attention*.
+# are compared with. If the query is one of the tokens, this is *self-attention*.
 #
 # **The question: where does gradient descent take the matrix $W$, and what does it learn where the query is
 # itself the answer?**
@@ -250,12 +250,11 @@ assert kept[0].all()
 assert not kept[1].all()
 
 # %% [markdown]
-# The radius matters: with norm 10 all 20 stay with the tokens of $W_{\mathrm{mm}}$ and turn slowly towards
-# it. With norm 1 attention is still soft, and some leave for other tokens. Figures 1 to 3 take normalised
-# steps, from other starts: that they end where the theorem says is a measurement.
+# The radius matters: with norm 10 all 20 stay with the tokens of $W_{\mathrm{mm}}$ and turn slowly, in the
+# mean, towards it. With norm 1 some leave for other tokens. Figures 1 to 3 take normalised steps from other
+# starts: that they end where the theorem says is a measurement.
 #
-# Lesson 02's dual needs only the inner products between the $n(T - 1)$ comparisons, and these are two
-# kernels, multiplied:
+# Lesson 02's dual needs only inner products of comparisons, and these are two kernels, multiplied:
 #
 # $$\langle a z^\top, a' z'^\top \rangle = \sum_{jk} a_j z_k a'_j z'_k = (a \cdot a')\,(z \cdot z') .$$
 
@@ -300,8 +299,7 @@ assert library.gap < 1e-8  # between the solver's primal and dual value
 assert 6 < np.count_nonzero(lam) < 42
 
 # %% [markdown]
-# The solution is a nonnegative combination of comparisons, with the dual variables $\lambda_{it}$ (`lam`) as
-# weights, and the comparisons of one sequence share their query:
+# The solution is a sum of comparisons, weighted by the dual variables $\lambda_{it} \ge 0$ (`lam`):
 #
 # $$W_{\mathrm{mm}} = \sum_i \bar a_i\, z_i^\top, \qquad \bar a_i = \sum_{t \ne \alpha_i} \lambda_{it} a_{it},
 # \qquad p_i = W_{\mathrm{mm}}\, z_i = \sum_k (z_k \cdot z_i)\, \bar a_k .$$
@@ -532,8 +530,7 @@ show(
 # trials have a cosine above .99 to the Frobenius SVM of their own choice of tokens, and all choices are
 # locally optimal. The mean cosine to the nuclear SVM is that between the two solutions.
 #
-# **To which Frobenius SVM?** The *best* $W$ of norm $R$ tends to that of the best tokens (lesson 08). Descent
-# selects these in 60 to 80 of 100 trials; in the others it ends at the SVM of its own choice.
+# **To which choice?** Here 60 to 80 of 100 trials select the best tokens in all their sequences.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.6 When the query is one of the tokens
@@ -544,12 +541,11 @@ show(
 #
 # $$x_{i1}^\top W x_{i1} - x_{it}^\top W x_{i1} = b\,(1 - x_{it} \cdot x_{i1}) > 0 .$$
 #
-# **Is it $bI$ that is learned?** The data know one more direction, since tokens are ranked by $y_i\, v \cdot
-# x$. Turn all tokens by an orthogonal $\Omega$ that leaves $v$ alone. Scores stay, and if the law of the
-# tokens has no direction of its own, the turned data are as likely as the old ones. So the loss averaged
-# over all data, $\bar L$, has $\bar L(\Omega^\top W \Omega) = \bar L(W)$ and $\nabla \bar L(\Omega^\top W
-# \Omega) = \Omega^\top\, \nabla \bar L(W)\, \Omega$. Where $\Omega^\top W \Omega = W$ for all such $\Omega$,
-# the gradient has this property too, and descent from zero keeps it.
+# **Is it $bI$ that is learned?** The data know one more direction, $v$, which ranks the tokens. Turn all
+# tokens by an orthogonal $\Omega$ that leaves $v$ alone: scores stay, and if the law of the tokens has no
+# direction of its own, the turned data are as likely as the old ones. So the loss $\bar L$ averaged over all
+# data has $\bar L(\Omega^\top W \Omega) = \bar L(W)$, and its gradient turns along. Where $\Omega^\top W
+# \Omega = W$ for all such $\Omega$, the gradient has this property too, and descent from zero keeps it.
 
 # %% [markdown]
 # ### Exercise 10.3: What symmetry leaves of W
@@ -615,9 +611,9 @@ check("10.3", symmetric_part)
 # b \approx \frac{\mathbb{E}[\rho]\; \mathbb{E}[\omega_1]}{2T d^{3/2}} , \qquad
 # r \to \frac{\mathbb{E}[\rho^3]}{\mathbb{E}[\rho]} = T .$$
 #
-# (The last step: $\rho^2$ is $\chi^2$ distributed with $T - 1$ degrees of freedom.) In words: along $v$ the
-# pulls of all $T$ tokens add up, also those of bad tokens, which lie on the other side and are pushed away.
-# Across $v$ only the query's own pull is left.
+# (The last step: $\rho^2$ is $\chi^2$ with $k = T - 1$ degrees of freedom, so $\mathbb{E}[\rho^3] = (k + 1)\,
+# \mathbb{E}[\rho]$.) In words: along $v$ the pulls of all $T$ tokens add up, also those of bad tokens, which
+# lie on the other side and are pushed away. Across $v$ only the query's own pull is left.
 
 # %% [markdown]
 # ### Exercise 10.4: The query that fares worst
@@ -657,15 +653,17 @@ check("10.4", worst_cosine)
 # **What does the first step select in a new sequence?** We ask with two kinds of queries: the *best* token,
 # as in training, and a *random* one, for which nothing was trained. With $q = (e \cdot x_1)^2$,
 #
-# $$\cos\theta = \frac{1 - q + r q}{\sqrt{1 - q + r^2 q}} \ge \frac{2 \sqrt r}{1 + r} .$$
+# $$\cos\theta = \frac{1 - q + r q}{\sqrt{1 - q + r^2 q}} \ge \frac{2 \sqrt r}{1 + r} ,$$
+#
+# a bound that is the same for $r$ and $1 / r$.
 #
 # Beside a random query the other tokens are random directions. Each has a smaller cosine with $p$ with the
 # probability $\Phi(\cos\theta)$, where $\Phi$ is the distribution function of one coordinate of a random unit
 # vector. So the share of random queries that select themselves is the mean of $\Phi(\cos\theta)^{T - 1}$.
 #
-# **Tokens against dimension.** For large $T$ and $d$ the largest of the other cosines is about $\sqrt{2 \ln T
-# / d}$, and with $r = T$ the worst query has $\cos\theta \approx 2 / \sqrt T$. So even the worst query stays
-# ahead if $T \ln T < 2d$.
+# **Tokens against dimension.** For large $T$ and $d$ the largest of the other cosines is about
+# $\sqrt{2 \ln T / d}$, and with $r = T$ the worst query has $\cos\theta \approx 2 / \sqrt T$. So even the
+# worst query stays ahead if $T \ln T < 2d$.
 
 
 # %%
@@ -732,15 +730,15 @@ assert all(abs(served[size][0] - 1) < 0.1 for size in ((3, 10), (30, 60)))
 assert all(1.4 < served[size][0] < 1.6 for size in ((8, 4), (30, 10)))
 
 # %% [markdown]
-# The ratio is near $T$ for $(3, 10)$ and $(30, 60)$, and one and a half times $T$ where $d$ is small. The
-# first step serves over 99% of best queries, and of random ones the foreseen share. $T$ alone does not decide
-# it: with 8 and with 30 tokens we see nine in ten served, and half, at different $d$ and the same $T \ln T /
-# (2d)$.
+# The ratio is near $T$ for $(3, 10)$ and $(30, 60)$, and one and a half times $T$ for $(8, 4)$ and $(30,
+# 10)$. The first step serves over 99% of best queries, and of random ones the foreseen share. $T$ alone does
+# not decide it: with 8 and with 30 tokens we see over nine in ten served, and about half, at different $d$
+# and nearly the same $T \ln T / (2d)$.
 
 # %% [markdown]
 # **Where do later steps go?** As $bI$ selects the best tokens of every training set, their Att-SVM is
-# feasible, and by section 10.5 we expect descent to go to $W_{\mathrm{mm}}$, and to *its* ratio. We train on
-# 200 sequences with growing steps, and solve for $W_{\mathrm{mm}}$ without training.
+# feasible, and by section 10.5 we expect $W_{\mathrm{mm}}$, with *its* ratio. We train on 200 sequences with
+# growing steps, and solve for $W_{\mathrm{mm}}$ without training.
 
 
 # %%
@@ -782,19 +780,19 @@ for T, (color, marker, line) in looks.items():
     for ax, name in zip(axes, ("b_v / b", "random"), strict=True):
         *row, limit = runs[T][name]
         ax.plot(STEPS, row, line, marker=marker, color=color, label=f"$T = {T}$")
-        ax.plot(2500, limit, marker, color=color, markersize=9, markerfacecolor="none")
+        ax.plot(6000, limit, marker, color=color, markersize=9, markerfacecolor="none")
 axes[0].set(xscale="log", yscale="log", xlabel="step", ylabel="ratio $b_v / b$", ylim=(1, 60))
 axes[0].set_yticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
-axes[1].set(xscale="log", xlabel="step", ylabel="share of random queries", ylim=(0, 1.05))
+axes[1].set(xscale="log", xlabel="step", ylabel="share of random queries", ylim=(0, 1.08))
 for ax in axes:
-    ax.set_xticks([1, 10, 100, 1000, 2500], ["1", "10", "100", "1,000", "  $W_{\\mathrm{mm}}$"])
+    ax.set_xticks([1, 10, 100, 1000, 6000], ["1", "10", "100", "1,000", "$W_{\\mathrm{mm}}$"])
     ax.minorticks_off()
 axes[0].legend(loc="upper right")
 show(
     fig,
     alt="Two panels against the step, for 3, 8 and 30 tokens. Left: the ratio starts near the number of "
-    "tokens, at 3, 9 and 46, and falls to between 1 and 3, where open markers show that of W_mm. Right: the share of "
-    "random queries that select themselves, from 1, 0.9 and 0.15 at step 1 to nearly 1 at step 100.",
+    "tokens, at 3, 9 and 46, and falls to between 1 and 3, where open markers show that of W_mm. Right: the "
+    "share of random queries that select themselves, from 1, 0.9 and 0.15 to nearly 1 at step 100.",
 )
 
 # %% [markdown]
@@ -802,18 +800,18 @@ show(
 # table. Open markers: $W_{\mathrm{mm}}$, computed without training.
 
 # %% [markdown]
-# **This answers the lesson's question.** The first step makes a rule that is about $T$ times too strong along
-# $v$. Descent mends it: by step 1,000 all 15 trials have a cosine above .999 to $W_{\mathrm{mm}}$, and its
-# ratio, for $T = 30$ no longer 46 but 2.4. The share of random queries rises from .14 to .99. Best queries
-# are served from step 1 on: a test on the law of the training data does not see the difference. Nor is the
-# end $bI$: the mean ratios of $W_{\mathrm{mm}}$ are 1.3, 1.9 and 2.4.
+# **This answers the lesson's question.** The first step makes a rule that is too strong along $v$, here 3, 9
+# and 46 times. Descent mends it: by step 1,000 all 15 trials have a cosine above .999 to $W_{\mathrm{mm}}$,
+# whose mean ratios are 1.3, 1.9 and 2.4, and for $T = 30$ the share of random queries has risen from .14 to
+# .99. Best queries are served from step 1 on: a test on the law of the training data does not see the
+# difference.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Where it breaks: one query, two answers *(optional)*
 #
-# Random queries never coincide. Words do. Let the tokens come from a vocabulary with linearly independent
-# embeddings, and let each sequence ask with its first word. Then two sequences that begin with the same word
-# share a query, and may want different things.
+# Random queries never coincide, but words do. Let tokens come from a vocabulary with linearly independent
+# embeddings, and let each sequence ask with its first word. Two sequences that begin with the same word share
+# a query, and may want different things.
 
 # %% [markdown]
 # ### Exercise 10.5: Do the words contradict each other?
@@ -822,21 +820,19 @@ show(
 #
 # `words[i]` are the numbers of the words of sequence $i$; its query is its first word, and it is to select
 # the word at position `selected[i]` (counted from 0). Embeddings are linearly independent. Is the Att-SVM
-# feasible? Return a bool. (A word may stand in a sequence twice; then its tokens are equal, and neither can
-# be ahead of the other.)
+# feasible? Return a bool. (A word may stand in a sequence twice; then neither token can be ahead.)
 #
 # <details><summary>Hint 1</summary>
 #
-# Fix a query $z$. Each constraint says that one word has to be ahead of another one in the numbers $x^\top W
-# z$. Embeddings are independent, so for each query you may choose these numbers freely, one for each word.
+# Fix a query $z$. Each constraint puts one word ahead of another one in the numbers $x^\top W z$, which you
+# may choose freely, one for each word.
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Draw an arrow from each word to every word that it has to beat. Adding up constraints around a closed loop
-# of arrows gives $0 \ge$ a positive number. Without a loop, the words can be put in order.
-# Python finds loops: for a dictionary from each word to a set of words,
-# `TopologicalSorter(arrows).prepare()` (of the module `graphlib`) raises `CycleError` if there is one.
+# Draw an arrow from each word to every word that it has to beat. Around a closed loop the constraints add up
+# to $0 \ge$ a positive number. Without a loop, the words can be put in order. To find loops: for a dictionary
+# from each word to a set of words, `TopologicalSorter(arrows).prepare()` (of `graphlib`) raises `CycleError`.
 # </details>
 
 
@@ -879,8 +875,8 @@ assert disagree == 0, again.format("10.5")
 assert min(verdicts[True, True], verdicts[False, False]) > 20
 
 # %% [markdown]
-# A loop of arrows is a proof of infeasibility: its rows add up to zero, lesson 02's certificate. No dimension
-# helps, because both answers hang on the same vector $p = Wz$.
+# A loop of arrows proves infeasibility (lesson 02's certificate), in any dimension: both answers hang on the
+# same vector $p = Wz$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # **What does descent do with a contradiction?** Take four words and one common query. $n_1$ sequences $(1,
@@ -978,15 +974,7 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 # %% [markdown]
 # ## Questions
 #
-# **1.** All queries are doubled. What happens to $W_{\mathrm{mm}}$, to $p_i = W_{\mathrm{mm}} z_i$, and to
-# normalised descent with steps of length $\eta$?
-# <details><summary>Answer</summary>
-#
-# $W_{\mathrm{mm}}$ is halved, the $p_i$ stay. Descent takes the path that it took before with steps of length
-# $2\eta$, at half the size.
-# </details>
-#
-# **2.** Your data have $n = 1000$ sequences, $d = 64$, but only 12 different query words. How large can the
+# **1.** Your data have $n = 1000$ sequences, $d = 64$, but only 12 different query words. How large can the
 # rank of $W_{\mathrm{mm}}$ be? Say also a rank that $W$ cannot fall below, by plain gradient steps from an
 # invertible start.
 # <details><summary>Answer</summary>
