@@ -544,8 +544,12 @@ show(
 # **Is it $bI$ that is learned?** The data know one more direction, $v$, which ranks the tokens. Turn all
 # tokens by an orthogonal $\Omega$ that leaves $v$ alone: scores stay, and if the law of the tokens has no
 # direction of its own, the turned data are as likely as the old ones. So the loss $\bar L$ averaged over all
-# data has $\bar L(\Omega^\top W \Omega) = \bar L(W)$, and its gradient turns along. Where $\Omega^\top W
-# \Omega = W$ for all such $\Omega$, the gradient has this property too, and descent from zero keeps it.
+# data and its gradient $G(W)$ have
+#
+# $$\bar L(\Omega^\top W \Omega) = \bar L(W) , \qquad G(\Omega^\top W \Omega) = \Omega^\top\, G(W)\, \Omega .$$
+#
+# Where $\Omega^\top W \Omega = W$ for all such $\Omega$, $G(W)$ has this property too, and descent from zero
+# keeps it.
 
 # %% [markdown]
 # ### Exercise 10.3: What symmetry leaves of W
