@@ -546,7 +546,8 @@ show(
 # direction of its own, the turned data are as likely as the old ones. So the loss $\bar L$ averaged over all
 # data and its gradient $G(W)$ have
 #
-# $$\bar L(\Omega^\top W \Omega) = \bar L(W) , \qquad G(\Omega^\top W \Omega) = \Omega^\top\, G(W)\, \Omega .$$
+# $$\bar L(\Omega^\top W \Omega) = \bar L(W) , \qquad
+# G(\Omega^\top W \Omega) = \Omega^\top\, G(W)\, \Omega .$$
 #
 # Where $\Omega^\top W \Omega = W$ for all such $\Omega$, $G(W)$ has this property too, and descent from zero
 # keeps it.
