@@ -128,20 +128,29 @@ WEIGHTS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 17.2 a clock of one's own
-def _clock_by(
-    first=lambda R, log_g, mu, eta, a: eta * math.exp(a * log_g),
-    inside=lambda a, mu: a * mu,
-    outside=lambda a, mu: a * mu,
-    grown=np.log1p,
-    start=lambda R: R,
-):
-    """An answer from the first step, the rate at which steps shrink, and the function of their number."""
+# --------------------------------------------------------------------------- 17.2 the other clock
+LN10 = math.log(10)
 
-    def answer(R, log_g, mu, eta, a, steps):
-        if a == 0:
-            return start(R) + first(R, log_g, mu, eta, a) * steps
-        return float(start(R) + grown(inside(a, mu) * first(R, log_g, mu, eta, a) * steps) / outside(a, mu))
+
+def _mean_of_both(u):
+    """The log of the mean of e^u over a stretch on which u is linear."""
+    rise = np.abs(np.diff(u))
+    safe = np.where(rise > 1e-12, rise, 1.0)
+    return np.maximum(u[1:], u[:-1]) + np.where(rise > 1e-12, np.log(-np.expm1(-safe) / safe), 0.0)
+
+
+def _clock_by(
+    each=lambda log_g, eta, a: -a * log_g - math.log(eta),
+    mean=_mean_of_both,
+    parts=np.diff,
+    add=lambda logs: np.logaddexp.reduce(logs),
+    unit=LN10,
+):
+    """An answer from the steps in a unit of length, their mean on a stretch, the stretches, and the sum."""
+
+    def answer(way, log_g, eta, a):
+        way, log_g = np.asarray(way, float), np.asarray(log_g, float)
+        return float(add(np.log(parts(way)) + mean(each(log_g, eta, a))) / unit)
 
     return answer
 
@@ -150,83 +159,101 @@ _clock = _clock_by()
 
 
 def _clock_cases(rng):
-    def one(a, steps, log_g=None):
-        log_g = float(rng.uniform(-9, -4)) if log_g is None else log_g
-        mu, eta = rng.uniform(0.15, 0.45), rng.choice([rng.uniform(0.2, 0.6), rng.uniform(1.7, 4.0)])
-        return float(rng.uniform(5, 30)), log_g, float(mu), float(eta), a, steps
+    def one(k, mu, far, a, drop=3.0):
+        way = rng.uniform(1, 4) + np.cumsum(rng.uniform(0.5, 1.5, size=k)) * far / k
+        log_g = -drop - mu * (way - way[0]) + rng.normal(size=k) * 0.05
+        return way, log_g, float(rng.choice([rng.uniform(0.2, 0.6), rng.uniform(1.7, 4.0)])), a
 
     return [
-        (8.0, -4.0, 0.25, 0.5, 1.0, 1000),
-        one(0.5, int(rng.integers(200, 900))),
-        one(0.0, 400),
-        one(float(rng.uniform(0.2, 0.4)), 20),
-        one(float(rng.uniform(0.6, 0.8)), 100_000),
-        one(1.0, 10**80, log_g=float(rng.uniform(-60, -40))),
+        (np.array([5.0, 9.0]), np.array([-3.0, -4.0]), 1.0, 1.0),
+        (np.array([5.0, 9.0, 11.0]), np.array([-3.0, -4.0, -4.0]), 0.5, 1.0),  # one stretch is level
+        one(6, 0.3, 40, 0.5),
+        one(8, 0.3, 30, 0.0),
+        one(5, float(rng.uniform(0.2, 0.4)), 60, float(rng.uniform(0.2, 0.4))),
+        one(30, 0.4, 2600, 1.0),  # beyond 10^308
     ]
+
+
+def _left(u):
+    return u[:-1]
+
+
+def _right(u):
+    return u[1:]
 
 
 CLOCK = Exercise(
     id="17.2",
-    title="A clock of your own",
-    points=2,
-    minutes=10,
-    difficulty=2,
+    title="The other clock",
+    points=3,
+    minutes=15,
+    difficulty=3,
     reference=_clock,
     cases=_clock_cases,
     compare=Compare(rtol=1e-6, atol=0.0),
     misconceptions=known(
-        lambda R, log_g, mu, eta, a, steps: float(R + eta * math.exp(a * log_g) * steps),
-        "The gradient falls on the way, and with it the steps, unless a = 0.",
-        _clock_by(inside=lambda a, mu: mu, outside=lambda a, mu: mu),
-        "The length of a step falls as e^(-a mu R): a slows that down.",
-        _clock_by(inside=lambda a, mu: mu),
-        "One a is missing: that in front of the number of steps, from the integral of e^(a mu R).",
-        _clock_by(outside=lambda a, mu: mu),
-        "One a is missing: that in front of R, when you solve for it.",
-        _clock_by(inside=lambda a, mu: 1.0, outside=lambda a, mu: 1.0),
-        "a and mu are missing: the length of a step falls as e^(-a mu R).",
-        _clock_by(first=lambda R, log_g, mu, eta, a: eta * math.exp(a * (log_g + mu * R))),
-        "log_g is log ||G|| at R, where the run stands. That is what it was at length 0.",
-        _clock_by(first=lambda R, log_g, mu, eta, a: eta * math.exp(a * (log_g - mu * R))),
-        "log_g is log ||G|| at R already: from there on it falls by mu for each unit of *further* length.",
-        _clock_by(inside=lambda a, mu: 1.0, outside=lambda a, mu: a),
-        "The gradient falls by e^(-mu) for a unit of length: mu is missing.",
-        _clock_by(inside=lambda a, mu: a),
-        "One mu is missing: that in front of the number of steps, from the integral of e^(a mu R).",
-        _clock_by(outside=lambda a, mu: a),
-        "One mu is missing: that in front of R, when you solve for it.",
-        _clock_by(inside=lambda a, mu: a / mu, outside=lambda a, mu: a / mu),
-        "mu is the rate at which log ||G|| falls with R; 1/mu is the length of the SVM's solution.",
-        _clock_by(first=lambda R, log_g, mu, eta, a: eta * math.exp(log_g)),
-        "The first step has the length eta ||G||^a.",
-        _clock_by(first=lambda R, log_g, mu, eta, a: (eta * math.exp(log_g)) ** a),
-        "A step has the length eta ||G||^a, not (eta ||G||)^a.",
-        _clock_by(first=lambda R, log_g, mu, eta, a: math.exp(a * log_g)),
+        _clock_by(mean=_left),
+        "That takes the gradient at the start of each stretch. It falls on the way: integrate.",
+        _clock_by(mean=_right),
+        "That takes the gradient at the end of each stretch: too many steps. Integrate.",
+        _clock_by(mean=lambda u: (u[1:] + u[:-1]) / 2),
+        "In the middle of a stretch is not its mean: an exponential is curved. Integrate it.",
+        _clock_by(mean=lambda u: np.logaddexp(u[1:], u[:-1]) - math.log(2)),
+        "The number of steps in a unit of length is an exponential of the way on a stretch, not linear.",
+        _clock_by(unit=1.0),
+        "That is the natural logarithm. Asked is log10.",
+        _clock_by(each=lambda log_g, eta, a: a * log_g + math.log(eta)),
+        "Upside down: a step covers eta ||G||^a, so a unit of length takes 1 / (eta ||G||^a) of them.",
+        _clock_by(each=lambda log_g, eta, a: a * log_g - math.log(eta)),
+        "The smaller the gradient, the more steps.",
+        _clock_by(each=lambda log_g, eta, a: -a * log_g + math.log(eta)),
+        "The larger eta, the fewer steps.",
+        _clock_by(each=lambda log_g, eta, a: -a * log_g),
         "eta counts.",
-        _clock_by(first=lambda R, log_g, mu, eta, a: eta * math.exp(-a * mu * R)),
-        "||G|| is e^(-mu R) but for a constant: where the run stands, log_g says what it is.",
-        _clock_by(first=lambda R, log_g, mu, eta, a: eta * math.exp(-a * log_g)),
-        "||G||^a is e^(a log_g).",
-        _clock_by(first=lambda R, log_g, mu, eta, a: eta * abs(log_g) ** a),
-        "log_g is the logarithm of ||G||.",
-        _clock_by(grown=lambda x: np.log(x)),
-        "That is the clock in the long run. After 0 steps the length is R: there is a 1 in the logarithm.",
-        _clock_by(grown=lambda x: np.log10(1 + x)),
-        "The natural logarithm.",
-        _clock_by(start=lambda R: 0.0),
-        "That is how much the length grows. Return the length.",
-        lambda R, log_g, mu, eta, a, steps: np.nan if a == 0 else _clock(R, log_g, mu, eta, a, steps),
-        "For a = 0 that is 0 / 0. There the steps all have the length eta.",
-        lambda R, log_g, mu, eta, a, steps: _clock(R, log_g, mu, eta, 1.0, steps),
+        _clock_by(each=lambda log_g, eta, a: -log_g - math.log(eta)),
         "That is plain descent, a = 1.",
-        lambda R, log_g, mu, eta, a, steps: _clock(R, log_g, mu, eta, 1 - a, steps),
+        _clock_by(each=lambda log_g, eta, a: -(1 - a) * log_g - math.log(eta)),
         "a = 1 is plain descent, a = 0 has steps of one length.",
-        lambda R, log_g, mu, eta, a, steps: R + eta * steps,
-        "That is NGD, a = 0.",
-        _clock_by(inside=lambda a, mu: (1 - a) * mu if a < 1 else 0.0),
-        "The length of a step falls as e^(-a mu R).",
+        _clock_by(each=lambda log_g, eta, a: -a * (log_g + math.log(eta))),
+        "A step has the length eta ||G||^a, not (eta ||G||)^a.",
+        _clock_by(each=lambda log_g, eta, a: np.zeros_like(log_g) - math.log(eta)),
+        "That is the number of steps of one length.",
+        _clock_by(parts=lambda way: np.ones(len(way) - 1)),
+        "A stretch has the length way[i + 1] - way[i]: that counts.",
+        _clock_by(parts=lambda way: way[1:]),
+        "A stretch has the length way[i + 1] - way[i], not way[i].",
+        _clock_by(add=np.max),
+        "The longest stretch alone is not all of them: add them up.",
+        _clock_by(add=np.sum),
+        "Add up the numbers of steps, not their logarithms.",
+        _clock_by(add=lambda logs: np.log(np.mean(np.exp(logs - logs.max()))) + logs.max()),
+        "Add the stretches up; that is their mean.",
+        lambda way, log_g, eta, a: float(np.exp2(_clock(way, log_g, eta, a) / math.log10(2))),
+        "Return the log10 of the number, which itself may overflow.",
+        lambda way, log_g, eta, a: _clock(np.asarray(way)[[0, -1]], np.asarray(log_g)[[0, -1]], eta, a),
+        "log ||G|| is linear between *neighbouring* places, not from the first to the last.",
+        lambda way, log_g, eta, a: _naive(way, log_g, eta, a),
+        "The number overflows. Add up in logarithms, with np.logaddexp.reduce.",
+        lambda way, log_g, eta, a: _level(way, log_g, eta, a),
+        "Where log ||G|| stays as it is, that is 0 / 0. There all steps have one length.",
+        _clock_by(mean=lambda u: _mean_of_both(u) + np.log(np.maximum(np.abs(np.diff(u)), 1e-300))),
+        "The integral of e^(su) is e^(su) / s: the slope s is missing below.",
     ),
 )
+
+
+def _naive(way, log_g, eta, a):
+    with np.errstate(all="ignore"):
+        logs = np.log(np.diff(way)) + _mean_of_both(-a * np.asarray(log_g) - math.log(eta))
+        return float(np.log10(np.exp(logs).sum()))
+
+
+def _level(way, log_g, eta, a):
+    with np.errstate(all="ignore"):
+        u = -a * np.asarray(log_g) - math.log(eta)
+        rise = np.abs(np.diff(u))
+        logs = np.log(np.diff(way)) + np.maximum(u[1:], u[:-1]) + np.log(-np.expm1(-rise) / rise)
+        return float(np.logaddexp.reduce(logs) / LN10)
 
 
 # --------------------------------------------------------------------------- 17.3 speed of a zigzag

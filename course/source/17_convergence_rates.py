@@ -1,9 +1,9 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 17 · How fast?
 #
-# Plain descent, normalised steps, growing steps, Polyak's: all of them turn towards the direction of an
-# SVM. To come within one degree some need hundreds of steps, and one needs more than any computer can
-# take: how many, you will predict.
+# Plain descent, normalised steps, growing steps and Polyak's all turn towards the direction of an SVM. To
+# come within one degree of it, some need hundreds of steps, and one needs more than any computer can take.
+# You will count them all the same.
 #
 # **The question: how many steps does an optimiser need to turn into the direction of its SVM, and why so
 # many?**
@@ -15,9 +15,8 @@
 # **After this lesson you can**
 #
 # - compute from an SVM and a run's first steps the constant in front of a rate;
-# - predict from one short run how long plain descent would take, if no computer can wait for it;
-# - say why steps that only grow end no faster than $1/j$, if two rows are tight;
-# - judge a fitted exponent: over which decade, with which interval over data sets;
+# - count the steps that plain descent needs, from a short run of another optimiser;
+# - say how long steps may get, and how fast a run gets on beyond that;
 # - in optional sections: find better steps, predict how fast Adam's loss falls, and say what its default
 #   $\beta_2$ does.
 #
@@ -35,7 +34,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from scipy.integrate import solve_ivp
 
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
@@ -67,8 +65,9 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # | growing | $\eta \sqrt j$ |
 # | Polyak's | $(L - L_\infty) / \lVert G\rVert$, at most 20 |
 #
-# ($L_\infty$ is the loss with all attention on the selected tokens; below it we let Polyak's step be 0.1.)
-# So we need the direction and $\log \lVert G\rVert$: the lesson goes far below $\lVert G\rVert = 10^{-200}$.
+# Here $L_\infty$ is the loss with all attention on the tokens that NGD selects: Polyak's steps are told
+# where to go. (Where $L < L_\infty$, we let his step be 0.1.) All four need only the direction of $G$ and
+# $\log \lVert G\rVert$, so we compute these two. The lesson goes far below $\lVert G\rVert = 10^{-200}$.
 
 # %%
 d = 10
@@ -80,7 +79,7 @@ def pull(W, tokens):
     log_s = torch.log_softmax((tokens.X @ (tokens.z @ W.mT)[..., None])[..., 0], -1)
     top = log_s.argmax(-1, keepdim=True)
     best = tokens.scores.gather(-1, top)
-    ahead = best - tokens.scores  # gamma_alpha - gamma_t
+    ahead = best - tokens.scores  # by how much the top token scores more than each
     output = best[..., 0] - (log_s.exp() * ahead).sum(-1)
     strength = log_s - torch.nn.functional.softplus(output)[..., None]  # log of s_t |l'|
     strength = strength.scatter(-1, top, -torch.inf)
@@ -129,9 +128,9 @@ def quarter(last, decades=2):
 
 
 # %%
-times = {"GD": quarter(1000), "NGD": quarter(3000), "growing": quarter(400), "Polyak": quarter(200)}
-noted = []  # log||G|| of each step of NGD
-runs = {"NGD": descend(lambda j, W, g: noted.append(g) or 0.1, times["NGD"])}
+times = {"GD": quarter(10_000), "NGD": quarter(3000), "growing": quarter(400), "Polyak": quarter(200)}
+noted = []  # at each step of NGD: the length of W, and log||G||
+runs = {"NGD": descend(lambda j, W, g: noted.append((length_of(W), g)) or 0.1, times["NGD"])}
 selected = chosen(runs["NGD"][-1], tokens)
 rules = {
     "GD": lambda j, W, g: g.exp(),
@@ -141,17 +140,17 @@ rules = {
 runs |= {name: descend(rule, times[name]) for name, rule in rules.items()}
 problem = svm.attention_problem(tokens.X, tokens.z, selected)
 solution = svm.solve(problem)
-W_mm, mu_hat = solution.value, solution.margin  # mu_hat = 1 / ||W_mm||, see 17.3
+W_mm, mu_hat = solution.value, solution.margin  # the largest margin, 1 / ||W_mm||
 angles = {name: torch.stack([angle(W, W_mm) for W in path]) for name, path in runs.items()}
 alike = (
     torch.stack([chosen(runs[name][-1], tokens) == selected for name in ("growing", "Polyak")]).all(-1).all(0)
 )
 print(f"NGD, growing and Polyak's steps select the same tokens in {int(alike.sum())} of 20 problems")
-shown = int(torch.nonzero(alike)[0])  # in Figure 1
-clocks = {"NGD": lambda j: 0.1 * j, "growing": lambda j: j**1.5 / 15, "Polyak": lambda j: j / mu_hat[shown]}
+shown = 1  # in Figure 1
+assert alike[shown]
+clocks = {"NGD": lambda j: 0.1 * j, "growing": lambda j: j**1.5 / 15}  # predicted, see 17.3
 for name, predicted in clocks.items():
     assert abs(length_of(runs[name][-1])[shown] / predicted(times[name][-1]) - 1) < 0.02
-assert 11 < length_of(runs["GD"][-1])[shown] < 12
 
 
 # %% jupyter={"source_hidden": true}
@@ -183,18 +182,17 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** One problem, of the four where Polyak's clock is exact (17.5). Left: the angle to the SVM
-# against steps. Middle: the length of $W$, four clocks; grey, what 17.3 will predict. Right: angle against
-# length, one curve.
+# **Figure 1.** One problem. Left: the angle to the SVM against steps. Middle: the length of $W$, four
+# clocks; grey, what 17.3 will predict for two of them. Right: angle against length, one curve.
 
 # %% [markdown]
-# Against steps the four differ, as their lengths do; against the length they are one curve, and it ends as
-# $1/\lVert W\rVert$. (Plain descent has only come to length 11: 17.3. Polyak's stays a little higher: 17.2.)
-# Now all problems, at equal length.
+# Against steps the four differ, as their lengths do. Against the length they are one curve, which ends as
+# $1/\lVert W\rVert$; plain descent has not come that far, and Polyak's stays a little higher. Now all
+# problems:
 
 # %%
 three = torch.tensor([0.5, 0.25, 0.75], dtype=torch.float64)  # median and quartiles
-meet = {"GD": 8.0, "growing": 100.0, "Polyak": 100.0}
+meet = {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}
 
 
 def angle_at(name, length):
@@ -249,13 +247,13 @@ assert 1.03 < ratio.quantile(three).min() < ratio.quantile(three).max() < 1.25
 #
 # ★★☆ · 10 minutes
 #
-# A run stands at `w`, (D,), and only its tight rows still pull: `rows`, (k, D) with $k \le D$, the $A_{it}$,
-# flattened and independent, with their weights `lam` and strengths `c`. Predict its weights, (D,), when
-# their part along $\sum \lambda_{it} A_{it}$ has grown to the length `R`.
+# A run stands at `w`, (D,), and only its tight rows still pull: `rows`, (k, D) with $k \le D$, the
+# $A_{it}$, flattened and independent, with their weights `lam` and strengths `c`. Predict its weights,
+# (D,), when their part along $\sum \lambda_{it} A_{it}$ has grown to the length `R`.
 #
 # <details><summary>Hint: the remainder</summary>
 #
-# As the offset of lesson 08; `pinv(rows)` solves in the span of the rows. Which way does a strong
+# As for the offset of lesson 08, `pinv(rows)` solves in the span of the rows. Which way does a strong
 # comparison move $r$? And what of the solution belongs to $R$?
 # </details>
 #
@@ -284,7 +282,11 @@ check("17.1", weights_to_come)
 
 # %%
 c = rates.strengths(tokens, selected)
-law = rates.remainder(problem, solution, c)  # r (value), a projector (span), eta* of 17.5, speed of 17.3
+law = rates.remainder(problem, solution, c)  # r (value), the projector on the rows' span, and more
+for k in range(20):  # what law 1 will ask for
+    rows, lam, c_k = tight(problem, solution, c, k)
+    assert np.linalg.matrix_rank(rows) == len(rows)
+    assert min(lam.min(), c_k.min()) > 0
 unit = (W_mm / length_of(W_mm)[:, None, None]).flatten(1)
 
 
@@ -349,27 +351,28 @@ print(f"at 400, medians where another lead is less than 1 longer: {near:.1%}, ov
 assert near > 0.02 > 0.005 > away
 
 # %% [markdown]
-# Inside, the twenty runs here come near $r$. From step 400 half of a hundred angles are predicted to 2%,
-# three quarters to 6%; had the run frozen, half would be off by over 4%. A few are far off: where another
-# comparison is nearly tight, it goes on to pull, also outside of the span.
-#
-# The memory is as long as $r$ here. Polyak's long first steps leave more of it than NGD's: one reason why
-# their curve is higher (17.5 has another).
+# Inside the span, the twenty runs come near $r$. From step 400, half of a hundred angles are predicted to
+# 2% (1.1 to 2.1% on five other seeds). Had the run frozen, half would be off by over 4%. A few are far off:
+# where another comparison is nearly tight, it goes on to pull, also outside of the span. Polyak's long
+# first steps leave more memory than NGD's: one reason why their curve is higher.
 #
 # > **Law 1** (the equation for $r$: Soudry and others 2018, for linear models; the rest derived here). Let
 # > all steps go down the gradient, of bounded length, so that the length of $W$ grows without bound and its
 # > direction converges to $\hat W$. Let the tight rows be independent, each with $\lambda_{it} > 0$ and
-# > $c_{it} > 0$. And, the hard condition, let the part inside the span converge: steps beyond $\eta^*$ break
-# > that (17.5); for shorter ones we do not prove it. Then it converges to $r$, the part outside to some
+# > $c_{it} > 0$. And, the hard condition, let the part inside the span converge: steps that are too long
+# > break that (17.5); for shorter ones we do not prove it. Then it converges to $r$, the part outside to some
 # > $r_0$, and
 # >
 # > $$R \tan\theta \to \sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}.$$
+#
+# The rows are independent, with $\lambda, c > 0$, in the twenty problems (asserted above). It need not be
+# so: where a tight token scores more than the selected one, its $c$ is negative, and the law says nothing.
 #
 # <details><summary>Proof</summary>
 #
 # The direction converges, so the lead of each other comparison is at last longer than the tight ones by
 # $\delta R$ or more, with some $\delta > 0$. And the softmax's normaliser and $\ell'$ change each pull by
-# $O(e^{-\mu R})$, for each $\mu < \hat\mu$. So but for a factor $1 + O(e^{-\delta R})$, with $\delta$ small
+# $O(e^{-m R})$, for each $m < \hat\mu$. So but for a factor $1 + O(e^{-\delta R})$, with $\delta$ small
 # enough, the pull is that of the tight rows. As the part inside converges, so does the direction of their
 # pull. Had its limit a part across $\hat W$, the steps, whose lengths add up to infinity, would carry the
 # part inside away without end. So the limit is $\hat W$, and as the rows are independent, the part inside
@@ -380,46 +383,61 @@ assert near > 0.02 > 0.005 > away
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.3 Many clocks: how the length grows
 #
-# On the curve, the excess is $L - L_\infty \approx$ constant $\cdot\, e^{-\hat\mu R}$ with
-# $\hat\mu = 1/\lVert W_{\mathrm{mm}}\rVert$, so $\lVert G\rVert \approx \hat\mu\,(L - L_\infty)$. As long as
-# its steps are short enough to settle (17.5), each rule for the step's length gives a clock:
+# On the curve, the excess is $L - L_\infty \approx$ constant $\cdot\, e^{-\hat\mu R}$ with $\hat\mu =
+# 1/\lVert W_{\mathrm{mm}}\rVert$, so $\lVert G\rVert \approx \hat\mu\,(L - L_\infty)$. As long as its steps
+# are short enough, each rule for the step's length gives a clock:
 #
 # | optimiser | a step adds to $R$ | so $R$ is about | and the excess loss |
 # |:---|:---|:---|:---|
 # | GD | $\eta\hat\mu\,(L - L_\infty)$ | $\frac{1}{\hat\mu}\log j$ | $1/(\eta\hat\mu^2 j)$ |
 # | NGD | $\eta$ | $\eta j$ | $e^{-\hat\mu\eta j}$ |
 # | growing | $\eta\sqrt j$ | $\frac23\eta j^{3/2}$ | $e^{-\frac23 \hat\mu\eta j^{3/2}}$ |
-# | Polyak's | $1/\hat\mu = \lVert W_{\mathrm{mm}}\rVert$ | $j/\hat\mu$ | $e^{-j}$ |
 #
-# Polyak's step needs no $\eta$, but it must know $L_\infty$. Where the SVM's solution is shorter than
-# $\eta^*$ (17.5), it settles by itself on steps of that length; each *divides the excess by $e$*.
+# So plain descent needs a number of steps that is exponential in the length, and law 1 asks for a length of
+# $57\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}$ to come within one degree, 1/57 of a radian.
+#
+# **Predict before you count:** how many steps is that, as a power of ten? Take the medians above:
+# $\lVert r\rVert = 6.6$, NGD's memory 7.4, and $\hat\mu = .29$. And if a step had the length
+# $\lVert G\rVert^{1/2}$ in place of $\lVert G\rVert$?
 
 # %% [markdown]
-# ### Exercise 17.2: A clock of your own
+# ### Exercise 17.2: The other clock
 #
-# ★★☆ · 10 minutes
+# ★★★ · 15 minutes
 #
-# Between plain descent and NGD lie steps of the length $\eta\,\lVert G\rVert^a$ with $0 \le a \le 1$. A run
-# stands on the curve; its length is `R`, `log_g` is $\log\lVert G\rVert$, `mu` is $\hat\mu$. Predict its
-# length after `steps` more of these steps. Let them be short, so that an integral counts them, and go along
-# $\hat W$. (`steps` may be beyond any loop, and `a` 0.)
+# Nobody can take so many steps. But a run whose steps do not shrink comes to one degree soon, along the
+# same path. Read from it how many steps of the length $\eta\,\lVert G\rVert^a$ would lead along this path,
+# with $0 \le a \le 1$; so $a = 1$ is plain descent.
 #
-# Before you compute: does $a = \frac12$ make the length grow like a power of the steps?
+# You get places along the path: `way`, (k,), is how far each is from the start of the path, and `log_g`,
+# (k,), is $\log\lVert G\rVert$ there. Between neighbouring places let $\log\lVert G\rVert$ be a linear
+# function of the way. The steps that you count are so short that an integral counts them. Return the
+# $\log_{10}$ of the number of steps from the first place to the last, which may itself be beyond
+# $10^{308}$.
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint: one stretch</summary>
 #
-# What is $\lVert G\rVert$ at the length $R'$, when it is $e^{\mathtt{log\_g}}$ at $R$? One step covers
-# $\eta\lVert G\rVert^a$ there, so how many cover $\mathrm dR'$? Integrate, and solve for the end.
+# Where the gradient is $G$, how many steps does a unit of the way take? Between two places that number is
+# an exponential function of the way. Integrate it. One stretch may be level.
+# </details>
+#
+# <details><summary>Hint: all of them</summary>
+#
+# Keep the logarithm of each stretch's number, and add up with `np.logaddexp.reduce`.
 # </details>
 
 
 # %%
 @exercise("17.2")
-def clock(R, log_g, mu, eta, a, steps):
-    """Return the length, a float, after `steps` steps of the length eta ||G||^a."""
+def clock(way, log_g, eta, a):
+    """Return the log10 of how many steps of eta ||G||^a lead along the path; way, log_g: (k,)."""
     ### BEGIN SOLUTION
-    first = eta * math.exp(a * log_g)
-    return R + (math.log1p(a * mu * first * steps) / (a * mu) if a else first * steps)
+    u = -a * np.asarray(log_g) - math.log(eta)  # log of the steps in a unit of the way
+    rise = np.abs(np.diff(u))
+    level = rise < 1e-12
+    mean = -np.expm1(-rise) / np.where(level, 1, rise)  # of e^u over a stretch, over the larger end
+    steps = np.log(np.diff(way)) + np.maximum(u[1:], u[:-1]) + np.log(np.where(level, 1, mean))
+    return float(np.logaddexp.reduce(steps) / math.log(10))
     ### END SOLUTION
 
 
@@ -427,78 +445,144 @@ def clock(R, log_g, mu, eta, a, steps):
 check("17.2", clock)
 
 
-# %%
-def copies(number):
-    """The problems several times, one copy after the other."""
-    return data.TokenData(*(torch.cat([part] * number) for part in (tokens.X, tokens.z, tokens.y, tokens.v)))
-
-
-powers = torch.tensor([1.0, 0.5, 0.25, 0.0], dtype=torch.float64).repeat_interleave(20)
-etas, four = torch.where(powers > 0, 1.0, 0.1), copies(4)
-early, late = descend(lambda j, W, g: etas * (powers * g).exp(), [300, 1500], four)
-margin = svm.solve(svm.attention_problem(four.X, four.z, chosen(late, four))).margin
-R, true = length_of(early), length_of(late)
-runs_of = zip(R, pull(early, four)[1], margin, etas, powers, strict=True)
-told = [clock(*map(float, run), 1200) for run in runs_of]
-ratio = torch.tensor(told) / true
-print("after steps   300: length   1,500: length   predicted over true: median, range of 20 problems")
-for a in (1.0, 0.5, 0.25, 0.0):
-    one = powers == a
-    print(f"a = {a:4.2f} {R[one].median():15.0f} {true[one].median():15.0f} "
-          f"{ratio[one].median():27.2f}   {ratio[one].min():.2f} to {ratio[one].max():.2f}")  # fmt: skip
-    assert abs(ratio[one].median() - 1) < (0.065 if a == 1 else 0.03), again.format("17.2")
-
 # %% [markdown]
-# For each $a > 0$ the length is a logarithm of the steps, $\frac{1}{a\hat\mu}\log j$ in the end; only for
-# $a = 0$ is it a power. In the median the lengths are predicted to 3%, those of plain descent, still short,
-# to 6%.
-#
-# **One clock can be read from another.** A short step of NGD covers as much as its length over
-# $\eta\lVert G\rVert$ plain ones. Their number overflows, so we add up in logs.
-#
-# The test: in the limit of short steps plain descent is a differential equation. Over a unit of length $W$
-# moves by 1 down the gradient, and that takes $1/\lVert G\rVert$ steps with $\eta = 1$. Another integrator
-# follows it from 0.
-
+# First where we can wait: plain descent's 10,000 steps with $\eta = 1$, read from NGD's run.
 
 # %%
-def flow(length, state):
-    """By how much W, (d^2,) in each problem, and log j change over a unit of length; flattened."""
-    state = torch.as_tensor(state).view(20, -1)
-    direction, log_length = pull(state[:, :-1].view(20, d, d), tokens)
-    return torch.cat([direction.flatten(1), (-log_length - state[:, -1]).exp()[:, None]], 1).flatten()
-
-
-late = times["NGD"][-5:]
-marks = np.r_[1:30, 0.1 * np.array(late)]
-begin = torch.cat([torch.zeros(20, d * d), torch.full((20, 1), -20.0)], 1).double().flatten()
-state = solve_ivp(flow, (0, marks[-1]), begin, t_eval=marks, rtol=1e-4, atol=1e-6).y.T.copy()
-state = torch.as_tensor(state).view(len(marks), 20, -1)
-path, log_j = state[..., :-1].reshape(-1, 20, d, d), state[..., -1]
-theta = torch.stack([angle(W, W_mm) for W in path])
-for limit, true in ((length_of(path), length_of(runs["GD"][-1])), (theta, angles["GD"][-1])):
-    assert (abs(at_length(log_j.exp().T, limit.T, 1000.0) / true - 1) < 0.01).all()  # after 1,000 steps
-ratio = (angles["NGD"][-5:] / theta[-5:]).quantile(three, 1)
-read = (math.log(0.1) - torch.stack(noted)).logcumsumexp(0)[[j - 1 for j in late]] / math.log(10)
-true = log_j[-5:] / math.log(10)
-print("at lengths", marks[-5:].round())
-print("   angle of NGD over plain descent's, median:", ratio[0].numpy().round(2))
-print("   log10 of the plain steps:", true.median(1).values.numpy().round(), "read from NGD:",
-      read.median(1).values.numpy().round())  # fmt: skip
-assert (abs(ratio - 1) < 0.01).all()
-assert (abs((read - true).quantile(three, 1)) < 0.03).all()
+lengths, log_g = (torch.stack(part).numpy() for part in zip(*noted, strict=True))  # (3000, 20)
+way = 0.1 * np.arange(3000)
+counted = []
+for k, length in enumerate(length_of(runs["GD"][-1]).numpy()):
+    end = np.interp(length, lengths[:, k], way)
+    passed = np.append(way[way < end], end)
+    counted.append(10 ** clock(passed, np.interp(passed, way, log_g[:, k]), 1.0, 1.0))
+print(f"10,000 plain steps are read to 2% in {np.sum(abs(np.array(counted) / 10_000 - 1) < 0.02)} of 20")
+assert (abs(np.array(counted) / 10_000 - 1) < 0.02).all(), again.format("17.2")
 
 # %% [markdown]
-# From length 30 to 300 NGD has plain descent's angle, to 1% in the quartiles, and its clock. After 1,000
-# steps plain descent itself, with $\eta = 1$, has that length and angle, to 1% in the twenty problems here.
+# Now where nobody can wait: forty other problems of the same size. We read the plain steps to one degree
+# from two runs. In one, steps grow as $0.1\sqrt j$, for at most 1,000 steps: the prediction. In the other
+# they have the length 0.1, for at most 21,000: the nearest to the truth that we can get. Each run is held
+# against the SVM of the tokens that it selects, and one that does not *reach* one degree is missing.
+
+# %%
+ONE = math.radians(1)
+
+
+def follow(seed, at, growth):
+    """Steps of 0.1 growth(j) on 20 problems: way, (k,), angle and log||G||, (k, 20), at the steps `at`."""
+    run = descent("W", 20, seed, 0.1, at, growth)
+    way = np.cumsum([0.1 * growth(j) for j in range(1, at[-1] + 1)])[np.array(at) - 1]
+    theta = torch.stack([angle(W, run.solution.value) for W in run.path])
+    return way, theta.numpy(), torch.stack([pull(W, run.tokens)[1] for W in run.path]).numpy()
+
+
+def to_one(way, theta, log_g, a=1.0):
+    """log10 of the steps ||G||^a of one problem until it is within one degree; NaN if it never is."""
+    if theta.min() > ONE:
+        return math.nan
+    k = int(
+        np.argmax(theta < ONE)
+    )  # the first place within; exactly one degree is at this part of the stretch
+    part = (1 / ONE - 1 / theta[k - 1]) / (1 / theta[k] - 1 / theta[k - 1])
+    way, log_g = (np.append(x[:k], x[k - 1] + part * (x[k] - x[k - 1])) for x in (way, log_g))
+    return clock(way, log_g, 1.0, a)
+
+
+rules_at = {
+    "short": (lambda j: 1.0, [*range(50, 5000, 50), *range(5000, 21_001, 100)]),
+    "growing": (lambda j: j**0.5, list(range(20, 1001, 4))),
+}
+read, taken, closest = {}, {}, {}
+for name, (growth, at) in rules_at.items():
+    both = [follow(batch_seed(0, {"parameter": "W"}, first), at, growth) for first in (0, 20)]
+    one_by_one = [(way, theta[:, k], log_g[:, k]) for way, theta, log_g in both for k in range(20)]
+    read[name] = np.array([to_one(*problem) for problem in one_by_one])
+    taken[name] = np.array([at[int(np.argmax(theta < ONE))] for _, theta, _ in one_by_one])
+    closest[name] = np.array([theta.min() for _, theta, _ in one_by_one])
+    if name == "growing":
+        rooted = np.array([to_one(*problem, a=0.5) for problem in one_by_one])
+
+# %%
+there = ~np.isnan(read["short"])
+assert (there == ~np.isnan(read["growing"])).all()
+true, said = read["short"][there], read["growing"][there]
+off = abs(said - true)  # in decades
+print(f"within one degree: {there.sum()} of 40; the others come no closer than "
+      f"{np.degrees(closest['short'][~there]).min():.0f} degrees")  # fmt: skip
+print(f"steps taken, median: {np.median(taken['growing'][there]):.0f} growing, "
+      f"{np.median(taken['short'][there]):,.0f} short")  # fmt: skip
+print(f"plain steps: median 10^{np.median(true):.0f}, from 10^{true.min():.0f} to 10^{true.max():.0f}")
+print(
+    f"read from growing steps: off by half a decade or less in {(off < 0.5).sum()}, "
+    f"by up to 2 in {(off < 2).sum()}"
+)
+print(f"steps of ||G||^(1/2), median: 10^{np.median(rooted[there]):.0f}")
+assert there.sum() == 39
+assert (closest["short"][~there] > math.radians(10)).all()
+assert 420 < np.median(taken["growing"][there]) < 445
+assert 5600 < np.median(taken["short"][there]) < 6200
+assert np.allclose([np.median(true), true.min(), true.max()], [82, 57, 296], atol=0.7)
+assert 0.25 < np.median(off) < 0.42, again.format("17.2")
+assert 1.5 < off.max() < 1.9, again.format("17.2")
+assert (said > true - 0.1).all()
+assert abs(np.median(rooted[there]) - 41.5) < 1
+by_hand = 0.29 * 57.3 * math.hypot(6.6, 7.4) / math.log(10)
+assert 71 < by_hand < 72.5
+assert abs(mu_hat.median() - 0.29) < 0.005
+
+# %% jupyter={"source_hidden": true}
+fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4))
+worst = int(np.argmax(off))
+left.plot([50, 300], [50, 300], color="0.75", linewidth=1.5, zorder=0)
+left.plot(true, said, "o", color=BLUE, markersize=6)
+right.axhline(0, color="0.75", linewidth=1.5, zorder=0)
+right.plot(true, said - true, "o", color=BLUE, markersize=6)
+for ax, y in ((left, said), (right, said - true)):
+    ax.plot(true[worst], y[worst], "o", color=ORANGE, markersize=9)
+left.annotate(f"worst: off by {off[worst]:.1f} decades", (true[worst], said[worst]), (130, 75),
+              arrowprops={"arrowstyle": "-", "color": ORANGE})  # fmt: skip
+left.set(
+    xlabel="from steps of 0.1", ylabel="from growing steps", title="log10 of the plain steps to one degree"
+)
+right.set(
+    xlabel="from steps of 0.1",
+    ylabel="difference, in decades",
+    ylim=(-1, 2.4),
+    title="predicted less measured",
+)
+show(
+    fig,
+    alt="Left: the logarithm of the number of plain steps to one degree, read from growing steps, against "
+    "the same read from short steps. Thirty-eight points lie on the diagonal from 57 to 112, one at 296. "
+    "Right: their difference in decades. Most lie between 0 and 1, the worst at 1.7.",
+)
+
+# %% [markdown]
+# **Figure 2.** The plain steps to one degree, for the problems that come there. Left: predicted from
+# growing steps against read from short ones. Right: the difference. The worst is marked.
+
+# %% [markdown]
+# By hand: $R \approx 57 \cdot 9.9 \approx 570$, and $e^{.29 \cdot 570} \approx 10^{72}$. Read problem by
+# problem it is $10^{82}$ in the median, and from $10^{57}$ to $10^{296}$ in the 39 problems that come
+# there. The other one is still turning, and ends fifteen degrees off. Steps of $\lVert G\rVert^{1/2}$ halve
+# the exponent: $10^{42}$.
 #
-# **Predict before you run on:** how many such steps does plain descent need to come within one degree, 1/57
-# of a radian? Take the medians: $\lVert r\rVert = 6.6$, of NGD's memory 7.4, $\hat\mu = .29$. Law 1 says at
-# which $R$ it is there, the table's clock, turned round, after how many steps.
+# **Some 430 growing steps predict it**: half of the exponents to 0.4, all to 1.7. (On sixty fresh problems:
+# half to 0.4, all to 3.3, the worst of them $10^{158}$.) Nearly all are too high, because growing steps are
+# not short: in 17.1 their angle is larger by up to 1% in the quartiles, and one percent of the length is
+# one percent of the exponent.
 #
-# Now with all constants, by your two functions: for 38 of 40 other problems of the same size, from 1,000
-# steps of NGD (the other two break $c > 0$, or never come to one degree). What it takes is read from stored
-# runs, which went on to 10,000.
+# **Every rate of plain descent below that no computer can reach is read from NGD's clock.**
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 17.4 The two laws multiplied
+#
+# Angle against length times length against steps: that is every rate. To measure an exponent we fit
+# $\log\theta$ against $\log j$ by least squares over the **last decade** of each run, one slope a problem.
+# We give the median of 40 problems, for the vector $p$ of lesson 06 and for $W$, with its 95% bootstrap
+# interval. For plain descent the decade is one of $\log j$. (*Growing* are steps of $0.1\sqrt j$, *linear*
+# of $0.1\,j$.)
 
 # %%
 # computed once for all readers: course/replicate/lesson_17.py has the step lengths. W: 6 sequences of 8
@@ -510,88 +594,6 @@ def of(parameter, optimiser, what):
     """What the stored sweep holds of a run: (40,) or (40, records), as a tensor."""
     found = stored[parameter].sel(parameter=parameter, optimiser=optimiser)[what]
     return torch.as_tensor(found.values.astype(float))
-
-
-lengths, angle_of = (of("W", "NGD", what).flip(-1) for what in ("clock", "angle"))
-to_degree = at_length(angle_of, lengths, np.radians(1)) / math.log(10)  # log10 of the steps
-
-
-# %%
-def steps_to(across, R, log_g, mu):
-    """log10 of the plain steps from R until W with this much across it is off by one degree: both laws."""
-    powers = np.arange(300.0)
-    lengths = [clock(float(R), float(log_g), float(mu), 1.0, 1.0, 10.0**power) for power in powers]
-    return np.interp(float(across) / math.tan(math.radians(1)), lengths, powers)
-
-
-found = []
-for first in (0, 20):  # the stored problems, in two batches
-    first_steps = descent("W", 20, batch_seed(0, {"parameter": "W"}, first), 0.1, [1000, 5000])
-    (W, later), mu = first_steps.path, first_steps.solution.margin
-    (R, frozen), log_g = first_steps.split(W), pull(W, first_steps.tokens)[1]
-    for k in range(20):
-        rows, lam, c_k = first_steps.tight(k)
-        if c_k.min() > 0 and angle_of[first + k, 0] < np.radians(1):  # as law 1 asks; and it got there
-            come, hindsight = (
-                np.linalg.norm(weights_to_come(rows, lam, c_k, w[k].flatten().numpy(), 0.0))
-                for w in (W, later)
-            )
-            told = [steps_to(part, R[k], log_g[k], mu[k]) for part in (come, frozen[k].norm(), hindsight)]
-            found.append([*told, to_degree[first + k]])
-
-# %%
-told, rival, hindsight, true = torch.tensor(found).double().T
-print(f"log10 of the plain steps, median: {true.median():.0f}; by both laws: {told.median():.0f}")
-tries = {"both laws": told, "the rival: frozen across": rival, "both laws, later memory": hindsight}
-tries["the rival: 80 for all"] = torch.full_like(true, 80.0)
-half = []
-for name, one in tries.items():
-    off, decades = (abs(x).quantile(torch.tensor([0.5, 0.75]).double()) for x in (one / true - 1, one - true))
-    print(f"{name:24s} off: half up to {off[0]:4.1%}, 3 of 4 to {off[1]:.1%}; that is 10^{decades[0]:.1f}, "
-          f"10^{decades[1]:.1f} in the steps")  # fmt: skip
-    half.append(off[0])
-    if name == "both laws":
-        assert 2.5 < decades[0] < 3.5
-assert half[0] < 0.045, again.format("17.1 or 17.2")
-assert half[2] < 0.01 < 0.08 < half[1], again.format("17.1 or 17.2")
-assert 79.5 < to_degree.median() < 80.5
-assert 51.5 < to_degree.min() < 52.5
-assert 139.5 < to_degree.max() < 140.5
-assert half[3] > 0.1
-assert 75 < told.median() < 77
-assert (told < true).sum() > 26 < (abs(told - true) < abs(rival - true)).sum()
-assert abs(mu_hat.median() - 0.29) < 0.005
-by_hand = 0.29 * 57.3 * math.hypot(6.6, 7.4) / math.log(10)
-assert 71 < by_hand < 72.5
-needed = {}
-for name in ("NGD", "growing", "Polyak"):
-    walked = torch.tensor(steps_of("W", name)).double().flip(-1).expand(40, -1)
-    needed[name] = float(at_length(of("W", name, "angle").flip(-1), walked, np.radians(1)).median())
-print("medians of the others:", ", ".join(f"{name} {steps:,.0f}" for name, steps in needed.items()))
-assert 5500 < needed["NGD"] < 6500
-assert 150 < needed["Polyak"] < needed["growing"] < 600
-
-# %% [markdown]
-# By hand: $R \approx 57 \cdot 9.9 \approx 570$, and $e^{.29 \cdot 570} \approx 10^{72}$. With all constants
-# the laws say $10^{76}$ in the median. It takes $10^{80}$, in the forty from $10^{52}$ to $10^{140}$.
-#
-# Half of the *exponents* are right to 4%, where a frozen run is 10% off, and $80$ for all 12%. In the steps
-# themselves, 4% of such an exponent is still a factor of $10^3$.
-#
-# Most are too small, because the memory still grows after step 1,000: nearly tight comparisons go on to pull
-# outside of the span (17.2). With the memory of step 5,000, and all else as before, half are right to 1%.
-#
-# NGD needs six thousand steps, growing and Polyak's a few hundred. **Every rate of plain descent below that
-# no computer can reach is read from NGD's clock.**
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 17.4 The two laws multiplied
-#
-# Angle against length times length against steps: that is every rate. To measure an exponent we fit
-# $\log\theta$ against $\log j$ by least squares over the **last decade** of each run, one slope a problem.
-# We give the median of 40 problems, for the vector $p$ of lesson 06 and for $W$, with its 95% bootstrap
-# interval. For plain descent the decade is one of $\log j$, read from the other clock. (*Growing* are steps
-# of $0.1\sqrt j$, *linear* of $0.1\,j$.)
 
 
 # %%
@@ -614,7 +616,7 @@ for name in ("GD", "NGD", "Polyak", "growing", "linear"):
     print(f"{name + (' in log j' if name == 'GD' else ''):40s} {text}")
 for parameter in ("p", "W"):
     assert abs(fitted[parameter, "GD"][0] + 1) < 0.06
-    assert abs(fitted[parameter, "NGD"][0] + 1) < 0.06  # a proved bound: -0.5
+    assert abs(fitted[parameter, "NGD"][0] + 1) < 0.06
     assert abs(fitted[parameter, "Polyak"][0] + 1) < 0.06
     assert -1.4 < fitted[parameter, "growing"][1] < fitted[parameter, "growing"][2] < -1.1
     assert abs(fitted[parameter, "linear"][0] + 1) < 0.1
@@ -622,11 +624,9 @@ assert sum(not low < -1 < high for (_, name), (_, low, high) in fitted.items() i
 
 # %% [markdown]
 # Plain descent, NGD and Polyak's steps have the exponent $-1$ of law 1, each in its own clock, to within
-# 0.06. Most intervals miss $-1$: a decade is no limit.
-#
-# **An upper bound** is proved: as we read Vasudeva, Deora and Thrampoulidis (2024), the angle of NGD on
-# self-attention is of order $j^{-1/2}$ or less, up to logarithms. On these random problems it is of order
-# $1/j$.
+# 0.06. Most intervals miss $-1$: a decade is no limit. What is proved is less: as we read Vasudeva, Deora
+# and Thrampoulidis (2024), the angle of NGD on self-attention is of order $j^{-1/2}$ or less, up to
+# logarithms.
 #
 # **Growing steps** should give $j^{-3/2}$ and give less, **linearly growing** ones $j^{-2}$ and give
 # $j^{-1}$. Why?
@@ -634,72 +634,60 @@ assert sum(not low < -1 < high for (_, name), (_, low, high) in fitted.items() i
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.5 Steps that are too long
 #
-# Lessons 01 and 02 found the longest step $\eta^*$ that settles. Let $W$ be a little off the remainder. A
-# step multiplies this offset by $1 - \eta H/\hat\mu$, where $H = \sum_{it} q_{it}\, A_{it}^\perp
-# A_{it}^{\perp\top}$ is the covariance of the rows' parts across $\hat W$, with $q = \lambda/\sum\lambda$.
+# Lessons 01 and 02 found the longest step that settles. Let $W$ be a little off the remainder. A step of
+# length $\eta$ multiplies this offset by $1 - \eta H/\hat\mu$, where
+# $H = \sum_{it} q_{it}\, A_{it}^\perp A_{it}^{\perp\top}$ is the covariance of the rows' parts across
+# $\hat W$, with $q = \lambda/\sum\lambda$. It is below 1 in size if $\eta < \eta^*$ with
 #
-# So $\eta^* = 2\hat\mu/h$ with the largest eigenvalue $h$ of $H$, as in section 2.8, whatever $R$ is.
+# $$\eta^* = 2\hat\mu / h$$
 #
-# We start twenty problems at $R = 10^6$, on the remainder but for a random .01 in each direction of the span,
-# with steps just below and just above.
+# and the largest eigenvalue $h$ of $H$, as in section 2.8. A longer step overshoots: the run **zigzags**.
+#
+# We start the twenty problems at $R = 10^6$, on the remainder but for a random .01 in each direction of the
+# span, with steps just below and just above $\eta^*$, and far above.
 
 # %%
 start = 1e6 * unit + law.value.flatten(1)
 nudge = torch.randn(start.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 start = start + 0.01 * (law.span @ nudge[..., None])[..., 0]
-along = {}
-print("in how many of 20:   off r by .03 steps   by half a step   along by over .9 of a step   by over half")
-for factor in (0.97, 1.03, 10.0, 100.0, 1000.0):
-    W, worst = start.view(20, d, d), torch.zeros(20, dtype=torch.float64)
+
+
+def settle(factor):
+    """Steps of factor times eta*: the most that steps 500 to 700 are off r, over a step's length, (20,),
+    and by how much R grows in a step, over its length, (20,)."""
+    step, W, far_off = factor * law.longest, start.view(20, d, d), torch.zeros(20, dtype=torch.float64)
     for j in range(700):
-        W = W + (factor * law.longest)[:, None, None] * pull(W, tokens)[0]
+        if j == 500:
+            R_500 = parts(W)[0]
+        W = W + step[:, None, None] * pull(W, tokens)[0]
         if j >= 500:
-            now, inside, _ = parts(W)
-            worst = torch.maximum(worst, (inside - law.value.flatten(1)).norm(dim=1))
-            begin = now if j == 500 else begin
-    zigzag = worst / (factor * law.longest)
-    along[factor] = (now - begin) / 199 / (factor * law.longest)
-    counts = [int(yes.sum()) for one, bounds in ((zigzag, (0.03, 0.5)), (along[factor], (0.9, 0.5)))
-              for yes in (one > bound for bound in bounds)]  # fmt: skip
-    print("{:7.2f} eta* {:20d} {:16d} {:27d} {:14d}".format(factor, *counts))
+            R, inside, _ = parts(W)
+            far_off = torch.maximum(far_off, (inside - law.value.flatten(1)).norm(dim=1))
+    return far_off / step, (R - R_500) / 200 / step
+
+
+print("in how many of 20:    off r by over .03 steps   by half a step   R grows by under half a step")
+gets_on = {}
+for factor in (0.97, 1.03, 10.0, 100.0, 1000.0):
+    zigzag, gets_on[factor] = settle(factor)
+    counts = [int(yes.sum()) for yes in (zigzag > 0.03, zigzag > 0.5, gets_on[factor] < 0.5)]
+    print("{:7.2f} eta* {:33d} {:16d} {:31d}".format(factor, *counts))
     assert zigzag.max() < 0.01 if factor < 1 else zigzag.min() > 0.05
-    assert factor < 10 or (zigzag.min() > 0.8 and along[factor].max() < 0.45)
-assert 1 < zigzag.min() < zigzag.max() < 2.5  # of 1,000 eta*
+    assert factor < 10 or (zigzag.min() > 0.8 and gets_on[factor].max() < 0.45)
 print(f"eta* itself: {law.longest.min():.1f} to {law.longest.max():.1f}, median {law.longest.median():.1f}")
 assert 400 < (law.longest.median() / 0.1) ** 2 < 600  # the step at which 0.1 sqrt(j) passes it
+assert (1 / mu_hat < law.longest).sum() == 4
 
 # %% [markdown]
-# The threshold is sharp. Far beyond it the run zigzags by more than half a step, and most of each is lost.
+# The threshold is sharp. Far beyond it the run zigzags by more than half a step, and over half of each step
+# is lost. Polyak's steps are among the long ones: if all of a step went along $\hat W$, its length would be
+# $(L - L_\infty)/\lVert G\rVert \approx 1/\hat\mu$, and that is below $\eta^*$ in four of the twenty
+# problems only. So 17.3 has no clock for them.
 #
-# **Which clock does that slow down?** Polyak's, where $1/\hat\mu > \eta^*$: it would settle on steps of
-# $1/\hat\mu$.
-
-# %%
-W, below = runs["Polyak"], 1 / mu_hat < law.longest
-steps = times["Polyak"][-1] - times["Polyak"][-2]  # from 112 to 200
-fall = (excess(W[-2]) - excess(W[-1])) / steps
-print("1/mu_hat   problems   a step's fall of log(L - L_inf), median")
-for name, some in (("< eta*", below & alike), ("> eta*", ~below & alike)):
-    print(f"{name:8s} {some.sum():10d} {fall[some].median():18.2f}")
-assert abs(fall[below] - 1).max() < 0.01
-assert fall[~below & alike].max() < 0.99, "the rival: by 1 in all"
-
-# %% [markdown]
-# Here four problems have $1/\hat\mu < \eta^*$, and there each step divides the excess by $e$. In fifteen the
-# clock runs slow, by three tenths in the median. (One run selects other tokens.) A zigzag of a fixed length
-# over a growing $R$: their exponent is $-1$, too.
-#
-# **Steps that grow** zigzag ever farther. Let them be $\eta_j = \sqrt j$. The length is of order
-# $j^{3/2}$, the zigzag of order $j^{1/2}$, so the angle is of order $1/j$; the same for every power.
-#
-# > **The limit of long steps** (informally; derived here). Let at least two rows be tight: with one there
-# > is nothing to zigzag between. If a run far beyond $\eta^*$ zigzags by the order of its *present* step, its
-# > angle is of order $\eta_j/\sum_{i \le j}\eta_i$. If step $j$ is the longest so far, the sum is at most
-# > $j\,\eta_j$, so that is $1/j$ or more. (Below $\eta^*$ it is by law 1, as $R \le j\,\eta^*$.) So **steps
-# > that only grow end no faster than $1/j$.**
-#
-# Powers of $j$ pass $\eta^*$ sooner or later. Exponents from decade to decade, for steps of $0.1\sqrt j$
-# and of $0.1\,j$:
+# **Steps that grow** zigzag ever farther. Let $\eta_j = \sqrt j$. The length is of order $j^{3/2}$. If the
+# zigzag has the order of a step, $j^{1/2}$, the angle is of order $1/j$; and the same for every power. (One
+# tight row alone leaves nothing to zigzag between.) That is no proof: the size of the zigzag we only saw
+# above, for steps of one length. So test it, decade by decade:
 
 # %%
 marks = [round(10 ** (k / 4)) for k in range(8, 19)]  # 100 to 31,623
@@ -718,18 +706,18 @@ assert decade["0.1 sqrt(j)"][0] < -1.35 < -1.1 < decade["0.1 sqrt(j)"][-1] < -0.
 assert abs(decade["0.1 j"][-1] + 1) < 0.05 < decade["0.1 j"][0] + 1 < 0.5
 
 # %% [markdown]
-# Steps of $0.1\,j$ come to $-1$ *from above*. Steps of $0.1\sqrt j$ pass $\eta^*$ after some 500 steps: they
-# begin near $-1.4$.
+# Steps of $0.1\,j$ come to $-1$ *from above*. Steps of $0.1\sqrt j$ pass $\eta^*$ after some 500 steps:
+# they begin near $-1.4$ and end near $-1$, too.
 
 # %% [markdown]
 # ### Exercise 17.3: How fast a zigzag gets on
 #
 # ★★★ · 12 minutes
 #
-# With steps much longer than $\eta^*$ only a part of each goes along $\hat W$. Which part? You get the
-# tight rows, (k, D), independent, and their weights `lam`. Each very long step follows one single row, the
-# one that is most behind: it has the direction of that row, and length 1. In the long run all leads grow
-# alike.
+# With steps much longer than $\eta^*$ only a part $\kappa$ of each goes along $\hat W$. Which part? You get
+# the tight rows, (k, D), independent, and their weights `lam`. Each very long step follows one single row,
+# the one that is most behind: it has the direction of that row, and length 1. In the long run all leads
+# grow alike.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -760,7 +748,7 @@ check("17.3", zigzag_speed)
 # %%
 speed = torch.tensor([zigzag_speed(*tight(problem, solution, c, k)[:2]) for k in range(20)])
 assert torch.allclose(speed.double(), law.speed, atol=1e-5), again.format("17.3")  # the library's
-ratio, longer = along[100.0] / speed, along[1000.0] / speed
+ratio, longer = gets_on[100.0] / speed, gets_on[1000.0] / speed
 print(f"steps of 100 eta*: measured speed over the prediction {ratio.min():.2f} to {ratio.max():.2f}")
 print(f"of 1,000 eta*: right to 2% in {(abs(longer - 1) < 0.02).sum()} of 20")
 assert (abs(ratio - 1) < 0.05).all(), again.format("17.3")
@@ -772,17 +760,18 @@ print(f"the prediction itself: {speed.min():.2f} to {speed.max():.2f}")
 #
 # ### Up, then down
 #
-# The zigzag is as long as the *present* step, but $R$ keeps a part of *all*. So let the steps grow, and bring
-# them below $\eta^*$ at the end: the zigzag goes, $R$ stays. With $J$ steps in all, let $\eta_j = 0.1\,j$ for
-# the first 30%, then let them fall to $0.5$.
+# The zigzag is as long as the *present* step, but $R$ keeps a part of *all*. So let the steps grow, and
+# bring them below $\eta^*$ at the end: the zigzag goes, $R$ stays. With $J$ steps in all, let $\eta_j =
+# 0.1\,j$ for the first 30%, then let them fall to $0.5$.
 #
 # Most of their sum is of long steps, which get on at the speed $\kappa$ of exercise 17.3. So $R \approx
 # \kappa \sum_j \eta_j$, and when the zigzag is gone, law 1 says
 #
 # $$\tan\theta \approx \frac{\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}}{\kappa \sum_j \eta_j},$$
 #
-# of order $J^{-2}$. The SVM gives $r$ and $\kappa$, a run of 1,000 steps $r_0$. **Predict** the angles after
-# 100,000.
+# of order $J^{-2}$. The SVM gives $r$ and $\kappa$, a run of 1,000 steps $r_0$. (The shape is ours. The law
+# asks only that long steps make most of the sum, and that the last ones are short.) **Predict** the angles
+# after 100,000.
 
 
 # %%
@@ -831,7 +820,9 @@ for (name, label), (color, marker) in zip(
     ax.loglog(steps_of("W", name), line.median(0).values, color=color, marker=marker, label=label)
 ends = final.median(0).values
 ax.loglog(horizons, ends, "*", color="#882255", ms=13, label="up and down, $J$ steps")
-reach = np.array([10, 1e5])
+reach, up = np.array([10, 1e5]), np.array([3e3, 1e5])
+ax.loglog(up, 1.2e4 * up**-2.0, color="#882255", linestyle=":", linewidth=1.5)
+ax.text(2.2e4, 5e-5, "$1/J^2$", color="#882255")
 ax.loglog(reach, 1.2 / reach, color="0.4", linestyle="--", linewidth=1.2)
 ax.text(14, 0.028, "$1/j$", color="0.3")
 ax.set(xlabel="steps $j$", ylabel="angle to $W_{\\mathrm{mm}}$, median (radians)")
@@ -840,11 +831,11 @@ show(
     fig,
     alt="Angle against steps for four step rules on W, on logarithmic axes, with a line of slope minus one. "
     "Growing steps fall more steeply than it and end lowest of the four; stars for the ends of three runs "
-    "that go up and down fall more steeply still and end far below all.",
+    "that go up and down fall along a line of slope minus two and end far below all.",
 )
 
 # %% [markdown]
-# **Figure 2.** Medians on $W$, of 40 problems, stars (ends of runs up and down) of 20.
+# **Figure 3.** Medians on $W$, of 40 problems, stars (ends of runs up and down) of 20.
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -887,7 +878,7 @@ widgets.sliders(
 )
 
 # %% [markdown]
-# **Try it** (Figure 2 without sliders): steps of $\eta$ times a power of $j$, on one problem. Is the best
+# **Try it** (Figure 3 without sliders): steps of $\eta$ times a power of $j$, on one problem. Is the best
 # choice as good as the star, which went up and down? Dotted: where steps pass $\eta^*$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -898,9 +889,9 @@ widgets.sliders(
 #
 # **Sign descent** goes to the SVM of the maximum norm, **spectral descent** to that of the spectral norm.
 # For steps $\eta/\sqrt j$ Fan, Schmidt and Thrampoulidis (2025) bound the *gap* of the margin on linear
-# models by $O(\log j/\sqrt j)$: it is $1 - \mu(W)/\hat\mu$, with the smallest lead over the length of $W$ as
-# $\mu(W)$. Here $R \approx 2\eta\sqrt j$, so we expect $j^{-1/2}$; and $j^{-1}$ for
-# short steps of one length (0.01 and 0.02).
+# models by $O(\log j/\sqrt j)$: it is $1 - \mu(W)/\hat\mu$, with the smallest lead over the length of $W$
+# as $\mu(W)$. Here $R \approx 2\eta\sqrt j$, so we expect $j^{-1/2}$; and $j^{-1}$ for short steps of one
+# length (0.01 and 0.02).
 
 # %%
 expected = {"sign": -1.0, "spectral": -1.0, "sign, decaying": -0.5, "spectral, decaying": -0.5}
@@ -939,7 +930,7 @@ assert (exponent("p", "sign, long") > -0.5).sum() >= 36
 
 # %%
 beta_2 = torch.tensor([0.95, 0.999], dtype=torch.float64).repeat_interleave(20)[:, None, None]
-twice = copies(2)
+twice = data.TokenData(*(torch.cat([part] * 2) for part in (tokens.X, tokens.z, tokens.y, tokens.v)))
 W = mean = square = torch.zeros(40, d, d, dtype=torch.float64)
 sizes, divisors = [], []
 for j in range(1, 3001):
@@ -958,7 +949,7 @@ fig, ax = plt.subplots(figsize=(6.4, 4))
 sizes = torch.stack(sizes).numpy()  # (steps, gradient and divisor, runs)
 for run, name, color in ((0, ".95", BLUE), (20, ".999", ORANGE)):
     ax.semilogy(sizes[:, 0, run], color=color, label=rf"gradient, $\beta_2 = {name}$")
-    ax.semilogy(sizes[:, 1, run], color=color, linestyle="--", label="its divisor")
+    ax.semilogy(sizes[:, 1, run], color=color, linestyle="--", label=rf"its divisor, $\beta_2 = {name}$")
 ax.set(xlabel="step $j$", ylabel="length, one problem", ylim=(1e-8, 0.3))
 ax.legend(fontsize=9, loc="lower right")
 show(
@@ -968,10 +959,11 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** The gradient and its divisor, for two $\beta_2$. The closer they are, the longer the steps.
+# **Figure 4.** The gradient and its divisor, for two $\beta_2$ (cut at $10^{-8}$). The closer they are, the
+# longer the steps.
 #
-# With $\beta_2 = .95$ the divisor keeps up with the gradient. With the default $.999$ the gradient drops away
-# from it, and steps become short. How short?
+# With $\beta_2 = .95$ the divisor keeps up with the gradient. With the default $.999$ the gradient drops
+# away from it, and steps become short. How short?
 
 # %% [markdown]
 # ### Exercise 17.4: Adam's speed limit
@@ -1017,18 +1009,18 @@ check("17.4", adam_speed)
 
 # %% [markdown]
 # **The default needs a clock.** With $\beta_2 = .999$ the gradient soon hardly counts in its own mean of
-# squares: in Figure 3 the divisor is that of the first gradients, forgotten by $\sqrt{\beta_2} =
-# e^{-\lambda}$ a step, and divided by $\sqrt{1 - \beta_2^j}$. So it falls as
+# squares: in Figure 4 the divisor is that of the first gradients. It forgets them by
+# $\sqrt{\beta_2} = e^{-\nu}$ a step, and is divided by $\sqrt{1 - \beta_2^j}$. So it falls as
 #
-# $$\frac{e^{-\lambda j}}{\sqrt{1 - e^{-2\lambda j}}} = \frac1s, \qquad s = \sqrt{e^{2\lambda j} - 1}, \qquad
-# \lambda = -\tfrac12\log\beta_2 .$$
+# $$\frac{e^{-\nu j}}{\sqrt{1 - e^{-2\nu j}}} = \frac1\chi, \qquad \chi = \sqrt{e^{2\nu j} - 1},
+# \qquad \nu = -\tfrac12\log\beta_2 .$$
 #
-# A divisor whose shape stays is plain descent in a metric of its own (17.8), here with the step $\eta s$.
+# A divisor whose shape stays is plain descent in a metric of its own (17.8), here with the step $\eta\chi$.
 # There, on the curve, $1/(L - L_\infty)$ grows by a constant times the step (17.3). And as
-# $\mathrm ds/\mathrm dj = \lambda (s^2 + 1)/s$, the sum of the $s$ is about
-# $\int s\,\mathrm dj = (s - \arctan s)/\lambda$. So
+# $\mathrm d\chi/\mathrm dj = \nu (\chi^2 + 1)/\chi$, the sum of the $\chi$ is about
+# $\int \chi\,\mathrm dj = (\chi - \arctan \chi)/\nu$. So
 #
-# $$L - L_\infty \;\propto\; \frac{1}{s - \arctan s}.$$
+# $$L - L_\infty \;\propto\; \frac{1}{\chi - \arctan \chi}.$$
 #
 # No constant is free in how far the logarithm falls from one step to another.
 
@@ -1037,17 +1029,19 @@ at = np.array(steps_of("W", "Adam"))
 of_95, margins = of("W", "Adam, .95", "log_excess"), of("W", "Adam, .95", "margin")
 said = torch.tensor([adam_speed(0.01, float(m), 0.9, 0.95) for m in margins])
 b = (of_95[:, 6] - of_95[:, -1]) / (at[-1] - at[6])
-ratio = (b / said).quantile(three)
+each = b / said
+ratio = each.quantile(three)
 power = rates.interval(exponent("W", "Adam, .95"))[0]
 print(f".95, from step {at[6]:,} on: b over eta mu_hat {(b / (0.01 * margins)).median():.2f}, "
       f"over its prediction {ratio.numpy().round(2)}; exponent of the angle {power:.2f}")  # fmt: skip
 assert (abs(ratio - 1) < 0.02).all(), again.format("17.4")
+assert 0.86 < each.min() < each.max() < 1.11
 assert abs((b / (0.01 * margins)).median() - 0.7) < 0.05
 assert -0.95 < power < -0.8
 assert abs(rates.interval(exponent("W", "Adam, .95", "gap"))[0] + 1) < 0.06
 
-s = np.sqrt(np.exp(-at * math.log(0.999)) - 1)
-clock_of = np.log(s - np.arctan(s))
+chi = np.sqrt(np.exp(-at * math.log(0.999)) - 1)
+clock_of = np.log(chi - np.arctan(chi))
 print(".999: how far log(L - L_inf) falls over the law's, median and quartiles      within 6%")
 for q in ("W", "p"):
     fall = of(q, "Adam", "log_excess")
@@ -1055,24 +1049,22 @@ for q in ("W", "p"):
         ratio = (fall[:, k] - fall[:, m]) / (clock_of[m] - clock_of[k])
         print(f"{q:5s} step {at[k]:5,d} to {at[m]:6,d} {'':20s} {ratio.quantile(three).numpy().round(2)} "
               f"{'':14s} {(abs(ratio - 1) < 0.06).sum()} of 40")  # fmt: skip
-    turning = of(q, "Adam", "to_end")[:, 6] > 0.17  # radians from step 3,162 to the last
-    assert turning.sum() == 5
-    assert (abs(ratio[~turning] - 1) < 0.06).all()
-    assert (ratio[turning] > 1.15).sum() == (5 if q == "W" else 4)
+    assert (abs(ratio - 1) < 0.06).sum() == {"W": 35, "p": 36}[q]
+    if q == "W":
+        assert 2 < ratio.max() < 2.06
 steady = (clock_of[8] - clock_of[6]) / (at[8] - at[6]) / (-math.log(0.999) / 2)
-print(f"the rival, a fall of lambda a step, says {1 / steady:.3f} of the law's")
+print(f"a fall of nu a step is {1 / steady:.3f} of the law's")
 assert 1.1 < steady < 1.104
 assert (of("W", "Adam", "log_excess")[:, 6] - of("W", "Adam", "log_excess")[:, 8]).median() > 3.7
 
 # %% [markdown]
-# With $\beta_2 = .95$ exercise 17.4 is right to two percent in the quartiles: Adam has sign descent's
-# exponents, at seven tenths of its speed.
+# With $\beta_2 = .95$ exercise 17.4 is right to two percent in the quartiles (single runs .88 to 1.09 of
+# it): Adam has sign descent's exponents, at seven tenths of its speed.
 #
 # With the default $.999$, the fall from step 3,162 to 10,000 is the law's to 6% in 35 of 40 problems on $W$
-# and 36 on $p$. On $W$ the five that stray, by 20 to 103%, are those still turning at step 3,162: their
-# weights were over .17 radians from where they end. (On $p$ five turn, and four stray.) The law's own fall is
-# 1.102 times the limit $\lambda$ a step of exercise 17.4. Neither $\eta$ nor $\hat\mu$ is in it:
-# **the divisor sets the clock.**
+# and 36 on $p$. The other nine stray farther, on $W$ up to twice the law's fall: it asks for a run that is
+# on its curve by then. The law's own fall is 1.102 times the limit of exercise 17.4, $\nu$ a step. Neither
+# $\eta$ nor $\hat\mu$ is in it: **the divisor sets the clock.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.8 Where Adam goes, and all runs in one picture *(optional)*
@@ -1106,42 +1098,40 @@ assert alike_to_last > 0.9995
 
 # %% [markdown]
 # With $.95$ Adam goes where sign descent goes. (The two SVMs agree there: for $B = |G|$ the metric's is
-# solved by a multiple of $G/B$, the sign of $G$.) With $.999$ its divisor is still the first gradients: from
-# step 300 on its shape hardly changes, and of the three SVMs that of *its* metric is nearest.
+# solved by a multiple of $G/B$, the sign of $G$.) With $.999$ its divisor is still the first gradients:
+# from step 300 on its shape hardly changes, and of the three SVMs that of *its* metric is nearest.
 #
-# Two families are left. **Mirror descent** (lesson 15) adds its steps up in the entries of $W$ to the power
-# $\rho - 1$, so $R \sim j^{1/(\rho - 1)}$. For $\rho = 3$ a curve $1/R$ gives $j^{-1/2}$. For $\rho = 1.5$
-# we expect $j^{-1}$, for two reasons: the first steps stay in that power, next to a sum of order $j$; and in
-# $W$ steps of one length grow (17.5). **Muon** takes a polynomial in place of spectral descent's polar factor
-# (lesson 03): we know no law for it, and only measure.
+# **Mirror descent** (lesson 15) adds its steps up in the entries of $W$ to the power $\rho - 1$, so $R \sim
+# j^{1/(\rho - 1)}$. For $\rho = 3$ a curve $1/R$ gives $j^{-1/2}$; for $\rho = 1.5$ the steps grow, and we
+# expect no more than $j^{-1}$ (17.5). **Muon** takes a polynomial in place of spectral descent's polar
+# factor (lesson 03). **Keys and queries** multiply: with steps of length $\eta$ they grow as $j$, and $W =
+# KQ^\top$ as $j^2$; we follow them for 3,000 steps, against the nuclear SVM (lesson 11).
 #
-# **Keys and queries** multiply: with steps of length $\eta$ they grow as $j$, and $W = KQ^\top$ as $j^2$. So
-# we follow them for 3,000 steps only, against the nuclear SVM (lesson 11). For other norms we know no limit.
+# Now all exponents, where we have a law beside it, and each run's angle to its own SVM after the same 500
+# steps.
 
 # %%
-said = dict.fromkeys(("GD", "NGD", "growing", "linear", "Polyak", "mirror 1.5"), (-1.0, -1.0))
-said |= {"mirror 3": (-0.5, -0.5), **{name: (power, power / 2) for name, power in expected.items()}}
-said["Adam, .95"] = (-1.0, -0.5)
+laws = dict.fromkeys(("GD", "NGD", "growing", "linear", "Polyak", "mirror 1.5"), -1.0) | {"mirror 3": -0.5}
 same = (of("KQ", "Polyak", "selected") == of("KQ", "NGD", "selected")).all(-1)  # those that end at L_inf
-names, found = list(map(str, stored["W"].optimiser.values)), {}
+names, fits, after_500 = list(map(str, stored["W"].optimiser.values)), {}, {}
 for name in names:
     for parameter in ("p", "W"):
         if name in stored[parameter].optimiser:
-            found[name, parameter] = rates.interval(exponent(parameter, name))
+            fits[name, parameter] = rates.interval(exponent(parameter, name))
+    recorded = torch.tensor(steps_of("W", name)).double().expand(40, -1)
+    after_500[name] = float(at_length(recorded, of("W", name, "angle"), 500.0).median())
     if name in ("NGD", "growing", "Polyak"):
         kept = same if name == "Polyak" else slice(None)
         steps = torch.tensor(steps_of("KQ", name)[4:], dtype=torch.float64)
-        found[name, "(K, Q)"] = rates.interval(rates.slope(steps, of("KQ", name, "angle")[kept, 4:]))
+        fits[name, "(K, Q)"] = rates.interval(rates.slope(steps, of("KQ", name, "angle")[kept, 4:]))
         grows = rates.slope(steps, of("KQ", name, "length")[kept, 4:]).median()
         assert abs(grows / {"NGD": 2, "growing": 3, "Polyak": 1}[name] - 1) < 0.12
-late = {
-    name for (name, q), (power, *_) in found.items()
-    if q != "(K, Q)" and name in said and not said[name][0] - 0.1 <= power <= said[name][1] + 0.1
-}  # fmt: skip
-print("farther than 0.1 from what is expected:", ", ".join(sorted(late)))
-assert late == {"growing", "mirror 1.5"}
-assert all(-0.55 < power < -0.2 for (_, q), (power, *_) in found.items() if q == "(K, Q)")
-assert max(abs(found["mirror 3", q][0] + at) for q, at in (("p", 0.45), ("W", 0.46))) < 0.006
+missed = {
+    n for (n, q), (power, *_) in fits.items() if q != "(K, Q)" and abs(power - laws.get(n, power)) > 0.1
+}
+print("on p or W, farther than 0.1 from the law:", ", ".join(sorted(missed)))
+assert missed == {"growing", "mirror 1.5"}
+assert all(-0.55 < power < -0.2 for (_, q), (power, *_) in fits.items() if q == "(K, Q)")
 print("\nat equal length          (K, Q): angle over NGD's, median and quartiles")
 for name, length in (("GD", 40.0), ("growing", 1000.0), ("growing", 30_000.0), ("Polyak", 1000.0)):
     theirs, ours = (at_length(of("KQ", n, "length"), of("KQ", n, "angle"), length) for n in (name, "NGD"))
@@ -1150,44 +1140,47 @@ for name, length in (("GD", 40.0), ("growing", 1000.0), ("growing", 30_000.0), (
     assert 1.1 < ratio.min() < ratio.max() < 1.6 if name == "Polyak" else (abs(ratio - 1) < 0.06).all()
 
 # %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(8.4, 6))
-for row, name in enumerate(names):
-    if name in said:
-        low, high = said[name]
-        ax.plot([low - 0.02, high + 0.02], [row, row], color="0.85", linewidth=11, solid_capstyle="butt",
-                label=None if row else "expected")  # fmt: skip
+fig, (ax, right) = plt.subplots(1, 2, figsize=(10.5, 5.6), sharey=True, width_ratios=(2, 1))
+for name, power in laws.items():
+    row = names.index(name)
+    ax.plot([power, power], [row - 0.42, row + 0.42], color="#882255", linewidth=2,
+            label="law" if name == "GD" else None)  # fmt: skip
 styles = (("p", BLACK, "o", -0.22), ("W", BLUE, "s", 0.0), ("(K, Q)", ORANGE, "^", 0.22))
 for q, color, marker, shift in styles:
-    rows = [row for row, name in enumerate(names) if (name, q) in found]
-    middle, low, high = np.array([found[names[row], q] for row in rows]).T
+    rows = [row for row, name in enumerate(names) if (name, q) in fits]
+    middle, low, high = np.array([fits[names[row], q] for row in rows]).T
     ax.errorbar(middle, np.array(rows) + shift, xerr=[middle - low, high - middle], fmt=marker, color=color,
                 markersize=5, label=f"${q}$")  # fmt: skip
-for row, power in ((0, -1.0), (1, -0.5)):
-    ax.plot([power, power], [row - 0.4, row + 0.1], color="#882255", linewidth=2,
-            label=None if row else "stated")  # fmt: skip
+ax.plot(
+    -0.5, names.index("NGD"), "|", color=GREEN, markersize=16, markeredgewidth=2.5, label="proved bound (NGD)"
+)
+right.semilogx(list(after_500.values()), range(len(names)), "s", color=BLUE, markersize=5)
+right.set(xlabel="median angle on $W$ after 500 steps")
+right.grid(axis="y", color="0.9")
 ax.set_yticks(range(len(names)), ["GD, in $\\log j$", *names[1:]], fontsize=10)
 ax.set(xlabel="exponent of the angle, last decade", ylim=(len(names) - 0.5, -0.6))
-ax.legend(loc="lower left", fontsize=10)
+ax.grid(axis="y", color="0.9")
+ax.legend(loc="lower left", fontsize=9)
 show(
     fig,
-    alt="A list of sixteen optimisers with the fitted exponents of the angle, on p, W and (K, Q), and grey "
-    "bars where they are expected. Those of plain, normalised and Polyak's steps on p and W are at -1, "
-    "growing steps below it, mirror descent with rho = 1.5 above it; on (K, Q) all lie from -0.5 to -0.2.",
+    alt="Left: sixteen optimisers with the fitted exponents of the angle on p, W and (K, Q), and ticks for "
+    "seven laws. Plain, normalised, linear and Polyak's steps on p and W are at -1, growing steps below it, "
+    "mirror descent with rho = 1.5 above it; on (K, Q) all lie from -0.5 to -0.2. Right: the median angle on "
+    "W after 500 steps, from one radian of plain descent to a hundredth of Polyak's steps.",
 )
 
 # %% [markdown]
-# **Figure 4.** Exponents, with 95% intervals. Grey: expected; for other norms from the gap's exponent to
-# half of it, as on $W$ in 17.6 (no law says so, and only $p$ tests it). Purple: stated for the angle
-# (GD: of linear models).
-# *Long* are steps of 0.3; *linear*, of $0.1\,j$; *Muon, scaled* gets each gradient rescaled.
+# **Figure 5.** Left: exponents, with 95% intervals, and ticks where we have a law or a proved bound. Right:
+# the angle at equal steps. *Long* are steps of 0.3; *linear*, of $0.1\,j$; *Muon, scaled* gets each
+# gradient rescaled. Both Adams are held against sign descent's SVM.
 #
-# Where grey is, exponents are there to 0.1, but for two, on their way, we think (17.5): $0.1\sqrt j$ falls
-# faster before it passes $\eta^*$, and $\rho = 1.5$ is still above $-1$, as $0.1\,j$ was.
+# Two optimisers miss their law by more than 0.1. *Growing* steps fall faster while they are below $\eta^*$
+# (17.5). Why $\rho = 1.5$ is still above $-1$, we did not find out. Where there is no tick we know no law
+# for the angle, only for the gap (17.6). Adam's default and long sign steps turn to no SVM of this norm.
 #
-# On $(K, Q)$ it is one curve again: at equal length plain, normalised and growing steps are equally far off,
-# to 6% in the quartiles; Polyak's are farther, as on $W$ (of the runs that end at $L_\infty$).
-#
-# But this curve is not $1/R$: exponents are $-0.3$ to $-0.5$, though $R$ grows nearly as $j^2$ (NGD), $j^3$
+# On $(K, Q)$ it is one curve again: at equal length plain, normalised and growing steps are equally far
+# off, to 6% in the quartiles, and Polyak's farther, as on $W$ (of the runs that end at $L_\infty$). But
+# this curve is not $1/R$: the exponents are $-0.3$ to $-0.5$, though $R$ grows nearly as $j^2$ (NGD), $j^3$
 # (growing) and $j$ (Polyak's). Why, we do not know.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1197,21 +1190,25 @@ show(
 # |:---|:---|:---|
 # | one curve | equal angles at equal length | quartiles to 1%; Polyak's 7 to 17% higher |
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 to 2%, a frozen run to 4% |
-# | $10^{80}$ plain steps | both laws, from 1,000 of NGD | half of 38 exponents to 4%; memory of 5,000: 1% |
+# | **$10^{57}$ to $10^{296}$ steps** | from growing ones | half of 39 to $10^{0.4}$, all to $10^{1.7}$ |
 # | the longest step | $\eta^* = 2\hat\mu/h$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
-# | **up, then down** | $R = \kappa\sum\eta_j$, $J = 10^5$ | $R$ to 1%; angle: at least 16 of 20 to 2% |
+# | how fast a zigzag gets on | $\kappa$ from the SVM | to 2% at $1{,}000\,\eta^*$, 20 of 20 |
+# | up, then down | $R = \kappa\sum\eta_j$, $J = 10^5$ | $R$ to 1%; angle: at least 16 of 20 to 2% |
 # | Adam, $\beta_2 = .95$ | exercise 17.4 | quartiles within 2% |
-# | Adam, $\beta_2 = .999$ | excess $\propto 1/(s - \arctan s)$ | 35 and 36 of 40 to 6%; others still turn |
+# | Adam, $\beta_2 = .999$ | excess $\propto 1/(\chi - \arctan \chi)$ | 35 and 36 of 40 to 6% |
+#
+# **Where it breaks.** One run in forty still turned between tokens. Law 1 needs $c > 0$. Beyond $\eta^*$
+# the curve is left. On $(K, Q)$ there is one curve, but we have no law for it.
 
 # %% [markdown]
 # ## Questions
 #
 # **1.** You fit the exponent of plain descent's angle over steps 1,000 to 10,000 in $j$ and find
-# $-0.2$. Is that a rate?
+# $-0.13$. Is that a rate?
 # <details><summary>Answer</summary>
 #
-# No: $1/\log j$ looks like the power $-1/\log j$ there, which is $-0.14$ to $-0.11$, plus transients. Over
-# the next decade it will be another. Fit against $\log j$, over a decade of it.
+# No: $1/\log j$ looks like the power $-1/\log j$ there, which is $-0.14$ to $-0.11$. Over the next decade
+# it will be another. Fit against $\log j$, over a decade of it.
 # </details>
 
 # %%
@@ -1220,13 +1217,15 @@ progress("17")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - **One curve:** for Euclidean steps below $\eta^*$ the angle ends as $\sqrt{\lVert r\rVert^2 + \lVert
-#   r_0\rVert^2}/R$. The SVM and the scores give $r$, the first steps leave $r_0$.
-# - **Many clocks:** while steps stay below $\eta^*$, $R$ is $\log j/\hat\mu$, $\eta j$,
-#   $\frac23\eta j^{3/2}$ or $j/\hat\mu$. Curve times clock is the rate.
-# - **Too long:** far beyond $\eta^*$ a run zigzags by its present step. Steps that only grow end no faster
-#   than $1/j$. Steps that grow and come down keep $R$ and lose the zigzag: their angle is of order $J^{-2}$.
-# - **Adam** falls as fast as its divisor lets it, for both $\beta_2$ as predicted.
+# - **One curve:** for Euclidean steps below $\eta^*$ the angle ends as
+#   $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$. The SVM and the scores give $r$, the first steps leave
+#   $r_0$.
+# - **Many clocks:** below $\eta^*$, $R$ is $\log j/\hat\mu$ for plain descent, $\eta j$ for NGD and
+#   $\frac23\eta j^{3/2}$ for growing steps. Curve times clock is the rate; one clock is read from another.
+# - **Too long:** far beyond $\eta^*$ a run zigzags by its present step, and gets on at the speed $\kappa$.
+#   Steps of $0.1\,j$ and $0.1\sqrt j$ end as $1/j$. Steps that grow and come down keep $R$ and lose the
+#   zigzag.
+# - **Adam** falls as fast as its divisor lets it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
@@ -1239,8 +1238,8 @@ progress("17")
 # - C. Fan, M. Schmidt, C. Thrampoulidis, *Implicit Bias of Spectral Descent and Muon on Multiclass Separable
 #   Data* (2025, arXiv 2502.04664).
 #
-# The memory's part in the angle, the two laws as a product, up and down, the zigzag's speed and Adam's $s$
-# are this lesson's own derivations and measurements.
+# The memory's part in the angle, the two laws as a product, up and down, the zigzag's speed and Adam's
+# clock are this lesson's own derivations and measurements.
 #
 # **New in the library:** [`rates.strengths`](../mini_attn/rates.py),
 # [`rates.log_excess`](../mini_attn/rates.py), [`rates.remainder`](../mini_attn/rates.py),

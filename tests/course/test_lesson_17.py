@@ -54,11 +54,12 @@ def test_pull_is_the_librarys_gradient(lesson):
 
 @pytest.mark.parametrize("a", [0.0, 0.1, 0.5, 1.0])
 def test_a_clock_counts_short_steps(a):
-    """On the curve itself, ||G|| = e^(-mu (R - R_0)), step by step."""
+    """On the curve itself, ||G|| = e^(-3 - mu (R - 5)), step by step, from three places on it."""
     R, mu, eta = 5.0, 0.3, 0.01
     for _ in range(20_000):
         R += eta * math.exp(-3 * a - a * mu * (R - 5))
-    assert clock(5.0, -3.0, mu, eta, a, 20_000) == pytest.approx(R, rel=2e-4)
+    places = np.array([5.0, 0.7 * 5 + 0.3 * R, R])
+    assert 10 ** clock(places, -3 - mu * (places - 5), eta, a) == pytest.approx(20_000, rel=2e-3)
 
 
 @pytest.mark.parametrize("beta_2", [0.95, 0.99])

@@ -39,21 +39,16 @@ def weights_by(remainder, memory=None):
     return answer
 
 
-def clock_in_logs(R, log_g, mu, eta, a, steps, add=0.0):
-    """By the number of steps, in logs, from where e^(a mu rho) would have begun."""
-    if a == 0:
-        return R + eta * steps
-    before = -a * log_g - math.log(a * mu * eta)  # log of the steps that would have led here
-    return R + (np.logaddexp(before, math.log(steps) + add) - before) / (a * mu)
-
-
-def clock_step_by_step(R, log_g, mu, eta, a, steps, most=100):
-    """The steps themselves, or fewer and longer ones."""
-    each = max(1, steps // most)
-    for _ in range(min(steps, most)):
-        step = each * eta * math.exp(a * log_g)
-        R, log_g = R + step, log_g - mu * step
-    return R
+def clock_by_quadrature(way, log_g, eta, a, panels=400, up=lambda u: -u, plus=0.0):
+    """The steps in each stretch by Simpson's rule, relative to the most that a unit of length takes."""
+    way, u = np.asarray(way, float), up(a * np.asarray(log_g, float) + math.log(eta)) + plus
+    top, share, total = u.max(), np.linspace(0, 1, 2 * panels + 1), 0.0
+    weight = np.ones(2 * panels + 1)
+    weight[1:-1:2], weight[2:-1:2] = 4, 2
+    for k in range(len(way) - 1):
+        height = np.exp((1 - share) * u[k] + share * u[k + 1] - top)
+        total += (way[k + 1] - way[k]) * (weight @ height) / (6 * panels)
+    return (top + math.log(total)) / math.log(10)
 
 
 def speed_by_margin(rows, lam):
@@ -104,26 +99,25 @@ ANSWERS = {
         ],
     },
     "17.2": {
-        "also_right": clock_in_logs,
+        "also_right": clock_by_quadrature,
         "wrong": [
-            clock_step_by_step,
-            lambda *given: clock_in_logs(*given, add=1.0),
-            lambda *given: clock_in_logs(*given) - given[0],
-            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g, 1 / mu, eta, a, steps),
-            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g, mu, eta, a**2, steps),
-            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g, mu, 1.0, a, steps),
-            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g, mu, eta, a, 2 * steps),
-            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, -mu * R, mu, eta, a, steps),
-            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, 0.0, mu, eta, a, steps),
-            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g + mu * R, mu, eta, a, steps),
-            lambda R, log_g, mu, eta, a, steps: clock_in_logs(R, log_g - mu * R, mu, eta, a, steps),
-            lambda R, log_g, mu, eta, a, steps: (
-                R + (eta * steps if a == 0 else math.log1p(eta * math.exp(a * log_g) * steps))
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a, panels=1),
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a, up=lambda u: u),
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a, plus=0.1),
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, 1 / eta, a),
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, 1.0, a),
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, 1.0),
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, 1 - a),
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a**2),
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a) * math.log(10),
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a) / math.log(2),
+            lambda way, log_g, eta, a: (
+                clock_by_quadrature(way[1:], log_g[1:], eta, a) if len(way) > 2 else 0.0
             ),
-            lambda R, log_g, mu, eta, a, steps: math.log(steps) / (max(a, 1e-9) * mu),
-            lambda R, log_g, mu, eta, a, steps: R + math.log(steps) / mu,
-            lambda R, log_g, mu, eta, a, steps: R * clock_in_logs(0.0, log_g, mu, eta, a, steps),
-            lambda R, log_g, mu, eta, a, steps: R + eta * math.exp(a * log_g) * steps ** (1 - a),
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g - log_g[0], eta, a),
+            lambda way, log_g, eta, a: math.log10(len(way)),
+            lambda way, log_g, eta, a: float(-a * log_g[-1] / math.log(10)),
+            lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a) - 1,
         ],
     },
     "17.3": {
