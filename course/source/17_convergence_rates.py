@@ -65,9 +65,9 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # | growing | $\eta \sqrt j$ |
 # | Polyak's | $(L - L_\infty) / \lVert G\rVert$, at most 20 |
 #
-# Here $L_\infty$ is the loss with all attention on the tokens that NGD selects: Polyak's steps are told
-# where to go. (Where $L < L_\infty$, we let his step be 0.1.) All four need only the direction of $G$ and
-# $\log \lVert G\rVert$, so we compute these two. The lesson goes far below $\lVert G\rVert = 10^{-200}$.
+# Here $L_\infty$ is the loss with all attention on the tokens that NGD selects, so Polyak's steps are told
+# where to go. (Where $L < L_\infty$, we let his step be 0.1.) We compute the direction of $G$ and
+# $\log \lVert G\rVert$, since the lesson goes far below $\lVert G\rVert = 10^{-200}$.
 
 # %%
 d = 10
@@ -333,28 +333,27 @@ assert left[0] > 1.05 * left[1]
 
 # %%
 # NGD on 100 problems of the same size; split: R and what is across; tight: rows, lam, c of one problem;
-# nearest: by how much the next lead is longer than the tight ones. The rival: what is across stays as it is
-others = descent("W", trials=100, seed=2, lr=0.5, at=[80, 400, 4000])
-across = others.split(others.path[-1])[1].norm(dim=1)
-print("100 others, the angle after 4,000 steps. Error: half up to, 3 of 4, 9 of 10; rival, half; law nearer")
-for start, W in zip((80, 400), others.path, strict=False):
-    come = [weights_to_come(*others.tight(k), W[k].flatten().numpy(), 0.0) for k in range(100)]
-    come = torch.as_tensor(np.stack(come)).norm(dim=1)
-    off, frozen = (abs(said / across - 1) for said in (come, others.split(W)[1].norm(dim=1)))
-    part, rival = off.quantile(torch.tensor([0.5, 0.75, 0.9]).double()), frozen.median()
-    print(f"predicted at {start:4d} {part[0]:32.1%} {part[1]:7.0%} {part[2]:8.0%} {rival:12.1%} "
-          f"{(off < frozen).sum():11d}")  # fmt: skip
-    assert rival > (1.9 if start == 80 else 2.6) * part[0], again.format("17.1")
+# nearest: by how much the next lead is longer than the tight ones
+others = descent("W", trials=100, seed=2, lr=0.5, at=[400, 4000])
+early, across = others.path[0], others.split(others.path[1])[1].norm(dim=1)
+come = [weights_to_come(*others.tight(k), early[k].flatten().numpy(), 0.0) for k in range(100)]
+come = torch.as_tensor(np.stack(come)).norm(dim=1)
+off, frozen = (abs(said / across - 1) for said in (come, others.split(early)[1].norm(dim=1)))
+part = off.quantile(torch.tensor([0.5, 0.75, 0.9]).double())
+print("the angle after 4,000 steps, predicted at 400, 100 problems")
+print(f"error: half up to {part[0]:.1%}, 3 of 4 to {part[1]:.0%}, 9 of 10 to {part[2]:.0%}")
+print(f"if what is across stayed as it is: half up to {frozen.median():.1%}")
+near, away = (off[group].median() for group in (others.nearest(early) < 1, others.nearest(early) > 3))
+print(f"half, where another lead is less than 1 longer: {near:.1%}, over 3 longer: {away:.1%}")
 assert part[0] < 0.02 < part[1] < 0.065 < part[2] < 0.12, again.format("17.1")
-near, away = (off[group].median() for group in (others.nearest(W) < 1, others.nearest(W) > 3))
-print(f"at 400, medians where another lead is less than 1 longer: {near:.1%}, over 3 longer: {away:.1%}")
+assert frozen.median() > 2.6 * part[0], again.format("17.1")
 assert near > 0.02 > 0.005 > away
 
 # %% [markdown]
 # Inside the span, the twenty runs come near $r$. From step 400, half of a hundred angles are predicted to
-# 2% (1.1 to 2.1% on five other seeds). Had the run frozen, half would be off by over 4%. A few are far off:
-# where another comparison is nearly tight, it goes on to pull, also outside of the span. Polyak's long
-# first steps leave more memory than NGD's: one reason why their curve is higher.
+# 2% (on five other seeds, and ten times longer, to 1.0 to 1.7%); had the run frozen, half would be off by
+# 4%. A few are far off: where another comparison is nearly tight, it goes on to pull, also outside of the
+# span. Polyak's long first steps leave more memory than NGD's.
 #
 # > **Law 1** (the equation for $r$: Soudry and others 2018, for linear models; the rest derived here). Let
 # > all steps go down the gradient, of bounded length, so that the length of $W$ grows without bound and its
@@ -365,8 +364,8 @@ assert near > 0.02 > 0.005 > away
 # >
 # > $$R \tan\theta \to \sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}.$$
 #
-# The rows are independent, with $\lambda, c > 0$, in the twenty problems (asserted above). It need not be
-# so: where a tight token scores more than the selected one, its $c$ is negative, and the law says nothing.
+# The twenty problems meet these conditions on the rows (asserted above). Where a tight token scores more
+# than the selected one, its $c$ is negative, and the law says nothing.
 #
 # <details><summary>Proof</summary>
 #
@@ -405,15 +404,14 @@ assert near > 0.02 > 0.005 > away
 #
 # ★★★ · 15 minutes
 #
-# Nobody can take so many steps. But a run whose steps do not shrink comes to one degree soon, along the
-# same path. Read from it how many steps of the length $\eta\,\lVert G\rVert^a$ would lead along this path,
-# with $0 \le a \le 1$; so $a = 1$ is plain descent.
+# A run whose steps do not shrink comes to one degree soon, along the same path. Read from it how many steps
+# of the length $\eta\,\lVert G\rVert^a$ would lead along this path, with $0 \le a \le 1$; $a = 1$ is plain
+# descent.
 #
-# You get places along the path: `way`, (k,), is how far each is from the start of the path, and `log_g`,
-# (k,), is $\log\lVert G\rVert$ there. Between neighbouring places let $\log\lVert G\rVert$ be a linear
-# function of the way. The steps that you count are so short that an integral counts them. Return the
-# $\log_{10}$ of the number of steps from the first place to the last, which may itself be beyond
-# $10^{308}$.
+# You get places along the path: `way`, (k,), is how far each is from its start, and `log_g`, (k,), is
+# $\log\lVert G\rVert$ there. Between neighbouring places let $\log\lVert G\rVert$ be a linear function of
+# the way. The steps that you count are so short that an integral counts them. Return the $\log_{10}$ of the
+# number of steps from the first place to the last, which may itself be beyond $10^{308}$.
 #
 # <details><summary>Hint: one stretch</summary>
 #
@@ -460,10 +458,11 @@ print(f"10,000 plain steps are read to 2% in {np.sum(abs(np.array(counted) / 10_
 assert (abs(np.array(counted) / 10_000 - 1) < 0.02).all(), again.format("17.2")
 
 # %% [markdown]
-# Now where nobody can wait: forty other problems of the same size. We read the plain steps to one degree
-# from two runs. In one, steps grow as $0.1\sqrt j$, for at most 1,000 steps: the prediction. In the other
-# they have the length 0.1, for at most 21,000: the nearest to the truth that we can get. Each run is held
-# against the SVM of the tokens that it selects, and one that does not *reach* one degree is missing.
+# Now where nobody can wait: forty other problems of the same size. We predict the plain steps to one degree
+# from a run whose steps grow as $0.1\sqrt j$, and measure them on one with steps of 0.1, the nearest to the
+# truth that we can get. (Steps of .025 change it by .05 decades in the median, .4 at most, on twenty.) Each
+# run is held against the SVM of the tokens that it selects. One that does not *reach* one degree is
+# missing.
 
 # %%
 ONE = math.radians(1)
@@ -483,7 +482,7 @@ def to_one(way, theta, log_g, a=1.0):
         return math.nan
     k = int(
         np.argmax(theta < ONE)
-    )  # the first place within; exactly one degree is at this part of the stretch
+    )  # the first place within; between it and the last, the angle goes as 1/way
     part = (1 / ONE - 1 / theta[k - 1]) / (1 / theta[k] - 1 / theta[k - 1])
     way, log_g = (np.append(x[:k], x[k - 1] + part * (x[k] - x[k - 1])) for x in (way, log_g))
     return clock(way, log_g, 1.0, a)
@@ -492,39 +491,41 @@ def to_one(way, theta, log_g, a=1.0):
 rules_at = {
     "short": (lambda j: 1.0, [*range(50, 5000, 50), *range(5000, 21_001, 100)]),
     "growing": (lambda j: j**0.5, list(range(20, 1001, 4))),
+    "a quarter": (lambda j: 0.25 * j**0.5, list(range(20, 2601, 4))),
 }
-read, taken, closest = {}, {}, {}
+read, taken = {}, {}
 for name, (growth, at) in rules_at.items():
     both = [follow(batch_seed(0, {"parameter": "W"}, first), at, growth) for first in (0, 20)]
     one_by_one = [(way, theta[:, k], log_g[:, k]) for way, theta, log_g in both for k in range(20)]
     read[name] = np.array([to_one(*problem) for problem in one_by_one])
     taken[name] = np.array([at[int(np.argmax(theta < ONE))] for _, theta, _ in one_by_one])
-    closest[name] = np.array([theta.min() for _, theta, _ in one_by_one])
     if name == "growing":
         rooted = np.array([to_one(*problem, a=0.5) for problem in one_by_one])
+    if name == "short":
+        ends = np.degrees([theta[-1] for _, theta, _ in one_by_one])
 
 # %%
 there = ~np.isnan(read["short"])
-assert (there == ~np.isnan(read["growing"])).all()
+assert all((there == ~np.isnan(one)).all() for one in read.values())
 true, said = read["short"][there], read["growing"][there]
-off = abs(said - true)  # in decades
-print(f"within one degree: {there.sum()} of 40; the others come no closer than "
-      f"{np.degrees(closest['short'][~there]).min():.0f} degrees")  # fmt: skip
-print(f"steps taken, median: {np.median(taken['growing'][there]):.0f} growing, "
-      f"{np.median(taken['short'][there]):,.0f} short")  # fmt: skip
+off, shorter = abs(said - true), abs(read["a quarter"][there] - true)  # in decades
+print(f"within one degree: {there.sum()} of 40; the other ends at {ends[~there][0]:.0f} degrees")
+print("steps taken, median:", ", ".join(f"{np.median(n[there]):,.0f} {name}" for name, n in taken.items()))
 print(f"plain steps: median 10^{np.median(true):.0f}, from 10^{true.min():.0f} to 10^{true.max():.0f}")
-print(
-    f"read from growing steps: off by half a decade or less in {(off < 0.5).sum()}, "
-    f"by up to 2 in {(off < 2).sum()}"
-)
 print(f"steps of ||G||^(1/2), median: 10^{np.median(rooted[there]):.0f}")
+for name, one in (("growing", off), ("a quarter", shorter)):
+    print(f"read from {name}: off by {np.median(one):.1f} decades in the median, {one.max():.1f} at the most")
 assert there.sum() == 39
-assert (closest["short"][~there] > math.radians(10)).all()
+assert 14 < ends[~there][0] < 16
 assert 420 < np.median(taken["growing"][there]) < 445
 assert 5600 < np.median(taken["short"][there]) < 6200
 assert np.allclose([np.median(true), true.min(), true.max()], [82, 57, 296], atol=0.7)
 assert 0.25 < np.median(off) < 0.42, again.format("17.2")
 assert 1.5 < off.max() < 1.9, again.format("17.2")
+assert np.median(shorter) < 0.13 < shorter.max() < 1.7, again.format("17.2")
+assert (shorter < 0.5).sum() == 38, again.format("17.2")
+assert true[shorter > 0.5] > 290
+assert 1000 < np.median(taken["a quarter"][there]) < 1150
 assert (said > true - 0.1).all()
 assert abs(np.median(rooted[there]) - 41.5) < 1
 by_hand = 0.29 * 57.3 * math.hypot(6.6, 7.4) / math.log(10)
@@ -559,19 +560,18 @@ show(
 )
 
 # %% [markdown]
-# **Figure 2.** The plain steps to one degree, for the problems that come there. Left: predicted from
-# growing steps against read from short ones. Right: the difference. The worst is marked.
+# **Figure 2.** The plain steps to one degree, in 39 problems: predicted from growing steps against read
+# from short ones, and the difference. The worst is marked.
 
 # %% [markdown]
 # By hand: $R \approx 57 \cdot 9.9 \approx 570$, and $e^{.29 \cdot 570} \approx 10^{72}$. Read problem by
 # problem it is $10^{82}$ in the median, and from $10^{57}$ to $10^{296}$ in the 39 problems that come
-# there. The other one is still turning, and ends fifteen degrees off. Steps of $\lVert G\rVert^{1/2}$ halve
-# the exponent: $10^{42}$.
+# there. The other one is still turning to other tokens. Steps of $\lVert G\rVert^{1/2}$ halve the exponent.
 #
-# **Some 430 growing steps predict it**: half of the exponents to 0.4, all to 1.7. (On sixty fresh problems:
-# half to 0.4, all to 3.3, the worst of them $10^{158}$.) Nearly all are too high, because growing steps are
-# not short: in 17.1 their angle is larger by up to 1% in the quartiles, and one percent of the length is
-# one percent of the exponent.
+# **Some 430 growing steps predict it**: half of the exponents to 0.4, all to 1.7. Nearly all are too high,
+# because the steps are not short: with steps a quarter as long, 1,070 of them, half are right to 0.1 and
+# all but the largest to 0.5. On sixty fresh problems the 430 steps predicted half to 0.4, the worst,
+# $10^{158}$, to 3.3.
 #
 # **Every rate of plain descent below that no computer can reach is read from NGD's clock.**
 
@@ -624,9 +624,8 @@ assert sum(not low < -1 < high for (_, name), (_, low, high) in fitted.items() i
 
 # %% [markdown]
 # Plain descent, NGD and Polyak's steps have the exponent $-1$ of law 1, each in its own clock, to within
-# 0.06. Most intervals miss $-1$: a decade is no limit. What is proved is less: as we read Vasudeva, Deora
-# and Thrampoulidis (2024), the angle of NGD on self-attention is of order $j^{-1/2}$ or less, up to
-# logarithms.
+# 0.06. Most intervals miss $-1$: a decade is no limit. Proved is less: as we read Vasudeva, Deora and
+# Thrampoulidis (2024), the angle of NGD is of order $j^{-1/2}$ or less, up to logarithms.
 #
 # **Growing steps** should give $j^{-3/2}$ and give less, **linearly growing** ones $j^{-2}$ and give
 # $j^{-1}$. Why?
@@ -637,7 +636,7 @@ assert sum(not low < -1 < high for (_, name), (_, low, high) in fitted.items() i
 # Lessons 01 and 02 found the longest step that settles. Let $W$ be a little off the remainder. A step of
 # length $\eta$ multiplies this offset by $1 - \eta H/\hat\mu$, where
 # $H = \sum_{it} q_{it}\, A_{it}^\perp A_{it}^{\perp\top}$ is the covariance of the rows' parts across
-# $\hat W$, with $q = \lambda/\sum\lambda$. It is below 1 in size if $\eta < \eta^*$ with
+# $\hat W$, with $q = \lambda/\sum\lambda$. The offset shrinks in the span if $\eta < \eta^*$, with
 #
 # $$\eta^* = 2\hat\mu / h$$
 #
@@ -655,7 +654,8 @@ start = start + 0.01 * (law.span @ nudge[..., None])[..., 0]
 def settle(factor):
     """Steps of factor times eta*: the most that steps 500 to 700 are off r, over a step's length, (20,),
     and by how much R grows in a step, over its length, (20,)."""
-    step, W, far_off = factor * law.longest, start.view(20, d, d), torch.zeros(20, dtype=torch.float64)
+    step = factor * law.longest  # the library's eta*
+    W, far_off = start.view(20, d, d), torch.zeros(20, dtype=torch.float64)
     for j in range(700):
         if j == 500:
             R_500 = parts(W)[0]
@@ -680,14 +680,13 @@ assert (1 / mu_hat < law.longest).sum() == 4
 
 # %% [markdown]
 # The threshold is sharp. Far beyond it the run zigzags by more than half a step, and over half of each step
-# is lost. Polyak's steps are among the long ones: if all of a step went along $\hat W$, its length would be
-# $(L - L_\infty)/\lVert G\rVert \approx 1/\hat\mu$, and that is below $\eta^*$ in four of the twenty
-# problems only. So 17.3 has no clock for them.
+# is lost. Polyak's steps are among the long ones: one along $\hat W$ would have the length $(L -
+# L_\infty)/\lVert G\rVert \approx 1/\hat\mu$, and that is below $\eta^*$ in four of the twenty problems
+# only. So 17.3 has no clock for them.
 #
 # **Steps that grow** zigzag ever farther. Let $\eta_j = \sqrt j$. The length is of order $j^{3/2}$. If the
-# zigzag has the order of a step, $j^{1/2}$, the angle is of order $1/j$; and the same for every power. (One
-# tight row alone leaves nothing to zigzag between.) That is no proof: the size of the zigzag we only saw
-# above, for steps of one length. So test it, decade by decade:
+# zigzag has the order of a step, $j^{1/2}$, the angle is of order $1/j$; and the same for every power. That
+# is no proof: we saw the zigzag only for steps of one length. So test it, decade by decade:
 
 # %%
 marks = [round(10 ** (k / 4)) for k in range(8, 19)]  # 100 to 31,623
@@ -706,8 +705,8 @@ assert decade["0.1 sqrt(j)"][0] < -1.35 < -1.1 < decade["0.1 sqrt(j)"][-1] < -0.
 assert abs(decade["0.1 j"][-1] + 1) < 0.05 < decade["0.1 j"][0] + 1 < 0.5
 
 # %% [markdown]
-# Steps of $0.1\,j$ come to $-1$ *from above*. Steps of $0.1\sqrt j$ pass $\eta^*$ after some 500 steps:
-# they begin near $-1.4$ and end near $-1$, too.
+# Steps of $0.1\,j$ come to $-1$ *from above*. Those of $0.1\sqrt j$ pass $\eta^*$ after some 500 steps, and
+# go from $-1.4$ to $-1$, too.
 
 # %% [markdown]
 # ### Exercise 17.3: How fast a zigzag gets on
@@ -1131,6 +1130,19 @@ missed = {
 }
 print("on p or W, farther than 0.1 from the law:", ", ".join(sorted(missed)))
 assert missed == {"growing", "mirror 1.5"}
+
+model, marks = models.CrossAttention(d, trials=20), quarter(3000, 1)
+mirror = optim.MirrorDescent(model.parameters(), lr=3.0, p=1.5, batch_dims=1)  # in place of lr=0.1
+kept = {"W": lambda model: model.W.detach().clone()}
+path = train.fit(model, tokens, mirror, marks[-1], record=kept, every=marks, progress=False)["W"][
+    -len(marks) :
+]
+path = torch.as_tensor(path)
+goal = svm.solve(svm.attention_problem(tokens.X, tokens.z, chosen(path[-1], tokens)), norm=1.5, throw=False)
+theta = torch.stack([angle(W, goal.value) for W in path], -1)
+power = rates.slope(torch.tensor(marks).double(), theta).median()
+print(f"mirror 1.5 with thirty times the step, 20 problems on W, steps 300 to 3,000: {power:.1f}")
+assert abs(power + 1) < 0.05
 assert all(-0.55 < power < -0.2 for (_, q), (power, *_) in fits.items() if q == "(K, Q)")
 print("\nat equal length          (K, Q): angle over NGD's, median and quartiles")
 for name, length in (("GD", 40.0), ("growing", 1000.0), ("growing", 30_000.0), ("Polyak", 1000.0)):
@@ -1172,11 +1184,13 @@ show(
 # %% [markdown]
 # **Figure 5.** Left: exponents, with 95% intervals, and ticks where we have a law or a proved bound. Right:
 # the angle at equal steps. *Long* are steps of 0.3; *linear*, of $0.1\,j$; *Muon, scaled* gets each
-# gradient rescaled. Both Adams are held against sign descent's SVM.
+# gradient rescaled. Both Adams are held against sign descent's SVM. For GD, $-1$ is stated for linear
+# models.
 #
-# Two optimisers miss their law by more than 0.1. *Growing* steps fall faster while they are below $\eta^*$
-# (17.5). Why $\rho = 1.5$ is still above $-1$, we did not find out. Where there is no tick we know no law
-# for the angle, only for the gap (17.6). Adam's default and long sign steps turn to no SVM of this norm.
+# Two miss their law by more than 0.1, because their runs are short: *growing* steps fall faster while they
+# are below $\eta^*$ (17.5), and $\rho = 1.5$ comes to $-1$ with thirty times the step. Where there is no
+# tick we know no law for the angle, only for the gap (17.6). Two do not turn to the SVM that they are held
+# against: Adam's default goes to its metric's, and long sign steps miss it.
 #
 # On $(K, Q)$ it is one curve again: at equal length plain, normalised and growing steps are equally far
 # off, to 6% in the quartiles, and Polyak's farther, as on $W$ (of the runs that end at $L_\infty$). But
@@ -1197,8 +1211,10 @@ show(
 # | Adam, $\beta_2 = .95$ | exercise 17.4 | quartiles within 2% |
 # | Adam, $\beta_2 = .999$ | excess $\propto 1/(\chi - \arctan \chi)$ | 35 and 36 of 40 to 6% |
 #
-# **Where it breaks.** One run in forty still turned between tokens. Law 1 needs $c > 0$. Beyond $\eta^*$
-# the curve is left. On $(K, Q)$ there is one curve, but we have no law for it.
+# **Where it breaks.** One run in forty still turned between tokens. On 118 problems of three other sizes
+# the prediction was off by up to 3.2 decades, but in one by 12: its first growing steps left another
+# memory. Law 1 needs $c > 0$. Beyond $\eta^*$ the curve is left. On $(K, Q)$ there is one curve, but we
+# have no law.
 
 # %% [markdown]
 # ## Questions
@@ -1218,14 +1234,12 @@ progress("17")
 # ## Summary
 #
 # - **One curve:** for Euclidean steps below $\eta^*$ the angle ends as
-#   $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$. The SVM and the scores give $r$, the first steps leave
-#   $r_0$.
+#   $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$, with $r$ from the SVM and the scores, and $r_0$ from
+#   the first steps.
 # - **Many clocks:** below $\eta^*$, $R$ is $\log j/\hat\mu$ for plain descent, $\eta j$ for NGD and
-#   $\frac23\eta j^{3/2}$ for growing steps. Curve times clock is the rate; one clock is read from another.
+#   $\frac23\eta j^{3/2}$ for growing steps. One clock is read from another.
 # - **Too long:** far beyond $\eta^*$ a run zigzags by its present step, and gets on at the speed $\kappa$.
-#   Steps of $0.1\,j$ and $0.1\sqrt j$ end as $1/j$. Steps that grow and come down keep $R$ and lose the
-#   zigzag.
-# - **Adam** falls as fast as its divisor lets it.
+#   Steps of $0.1\,j$ and $0.1\sqrt j$ end as $1/j$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
