@@ -138,6 +138,9 @@ LN10 = math.log(10)
 LN10 = math.log(10)
 
 
+LN10 = math.log(10)
+
+
 def _mean_of_both(u):
     """The log of the mean of e^u over a stretch on which u is linear."""
     rise = np.abs(np.diff(u))
