@@ -267,92 +267,67 @@ FARTHER = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.4 how long a cut waits
-def _waits_by(power=lambda lead: 1 / lead, drops=lambda s, lead: lead > 0.5, last=np.max, least=1.0):
-    def answer(s, lead, j, cut):
-        dropped = drops(s, lead)
-        if not dropped.any():
-            return float(j)
-        with np.errstate(all="ignore"):
-            return float(j * max(least, last((s[dropped] / cut) ** power(lead[dropped]))))
+# --------------------------------------------------------------------------- 13.4 does it come back
+def _back_by(helps=lambda cost: cost < 0, lasts=lambda lead: np.abs(lead - 1) < 1e-3, both=np.logical_and):
+    def answer(lead, cost):
+        return both(helps(cost), lasts(lead))
 
     return answer
 
 
-_waits = _waits_by()
+_back = _back_by()
 
 
-def _most(s, lead):
-    return (lead > 0.5) & (s == s[lead > 0.5].max(initial=0.0))
-
-
-def _slowest(s, lead):
-    return (lead > 0.5) & (lead == lead[lead > 0.5].min(initial=np.inf))
-
-
-def _waits_cases(rng):
-    """Last comes not the largest, not the slowest, the only one above the cut, none: all below, all kept."""
+def _back_cases(rng):
+    """One comes back and one that helps does not; none of those that help; two do; none helps."""
     cases = []
-    for kind in ("most", "slowest", "one", "below", "kept"):
-        while True:
-            few = {"one": (1e-5, 9e-4), "below": (1e-6, 9e-4)}.get(kind, (0.0015, 0.03))
-            small = rng.uniform(*few, size=0 if kind == "kept" else 3)
-            if kind == "one":
-                small[rng.integers(3)] = rng.uniform(2e-3, 2e-2)
-            share = rng.uniform(0.1, 0.3)
-            s = np.concatenate([np.array([share, 1 - share]) * (1 - small.sum()), small])
-            lead = np.concatenate([np.zeros(2), rng.uniform(1.0, 2.6, size=len(small))])
-            order, j = rng.permutation(len(s)), float(rng.integers(500, 4000))
-            case = s[order], lead[order], j, 1e-3
-            drops = {"most": _most, "slowest": _slowest}.get(kind)
-            if drops is None or _waits_by(drops=drops)(*case) < 0.95 * _waits(*case):
-                break
-        cases.append(case)
+    for pairs in (
+        ((1, -1), (2, -1), (1, 1), (2, 1)),
+        ((2, -1), (1, 1), (2, -1), (1, 1)),
+        ((1, -1), (1, -1), (2, 1), (2, -1)),
+        ((1, 1), (2, 1), (1, 1), (2, 1)),
+    ):
+        drops = np.array(
+            [[1.0 if a == 1 else rng.uniform(1.2, 2.4), b * rng.uniform(0.01, 0.3)] for a, b in pairs]
+        )
+        rows = np.vstack([np.zeros((2, 2)), drops])
+        lead, cost = rows[rng.permutation(len(rows))].T
+        noise = np.where(lead > 1.1, 0.0, rng.uniform(-1e-8, 1e-8, size=len(lead)))
+        cases.append((lead + noise, np.where(lead == 0, rng.uniform(-1e-12, 1e-12, size=len(lead)), cost)))
     return cases
 
 
-def _step_by_step(s, lead, j, cut):
-    """As if each token's attention fell by the same factor per step as it does at step j."""
-    dropped = lead > 0.5
-    with np.errstate(all="ignore"):
-        return float(j + np.max(np.append(0.0, np.log(s[dropped] / cut) * j / lead[dropped])))
-
-
-WAITS = Exercise(
+BACK = Exercise(
     id="13.4",
-    title="How long must a cut wait?",
+    title="Does it come back?",
     points=3,
     minutes=8,
     difficulty=2,
-    reference=_waits,
-    cases=_waits_cases,
+    reference=_back,
+    cases=_back_cases,
     misconceptions=known(
-        _waits_by(power=lambda lead: 1.0 + 0 * lead),
-        "Attention does not fall like 1/j for all: a token with the lead Delta falls like j^-Delta.",
-        _waits_by(power=lambda lead: lead),
-        "Upside down: j^-Delta falls by the factor s / cut when j has grown by its 1/Delta-th power.",
-        _waits_by(last=np.min),
-        "That is when the first of them is below the cut. All have to be.",
-        _waits_by(last=np.mean),
-        "Each token has a step of its own, and the last of them counts, not their mean.",
-        _waits_by(least=0.0),
-        "Where all are below the cut at step j already, the answer is j.",
-        _waits_by(power=lambda lead: 1 / lead.min()),
-        "The smallest lead is not every token's: each falls with its own.",
-        _waits_by(drops=_most),
-        "The dropped token with the most attention need not be the last: a smaller one may fall more slowly.",
-        _waits_by(drops=_slowest),
-        "The slowest token need not be the last: it may have little attention now.",
-        _waits_by(drops=lambda s, lead: lead > -1),
-        "Kept tokens have the lead 0, however small their share: it does not fall, so leave them out.",
-        _step_by_step,
-        "It falls like a power of j, not by the same factor a step: the length grows with log j.",
-        lambda s, lead, j, cut: _waits(s, lead, j, cut) / j,
-        "That is the factor by which the steps have to grow: multiply by the j steps so far.",
-        lambda s, lead, j, cut: _waits(s, lead, j, cut) - j,
-        "These are the steps from now on. Count from the start.",
-        lambda s, lead, j, cut: float(np.log(_waits(s, lead, j, cut))),
-        "That is the logarithm of the step.",
+        _back_by(lasts=lambda lead: lead > 0.5),
+        "Not every token that would help comes back: with a lead above 1 its pull falls faster than those "
+        "of the support tokens, and is soon nothing beside them.",
+        _back_by(lasts=lambda lead: lead > -1),
+        "Not every token that would help comes back: how do the pulls fall? (Kept tokens are there already.)",
+        _back_by(helps=lambda cost: cost > -np.inf),
+        "Support tokens with a positive cost are pushed out. Those that come back raise y f.",
+        _back_by(lasts=lambda lead: lead > 1.1),
+        "Upside down: with a lead above 1 attention, and the pull with it, falls faster than that of the "
+        "support tokens. Theirs lasts.",
+        _back_by(helps=lambda cost: cost > 0),
+        "A sign: a positive cost pushes a token out.",
+        _back_by(lasts=lambda lead: lead < 1.1),
+        "Kept tokens, with the lead 0, are there already. Which dropped ones have a pull that counts?",
+        _back_by(lasts=lambda lead: lead == 1),
+        "The SVM's leads are exact only up to rounding: compare with a tolerance.",
+        _back_by(lasts=lambda lead: lead <= 1),
+        "The SVM's leads are exact only up to rounding, and kept tokens, with the lead 0, are there already.",
+        lambda lead, cost: ~_back(lead, cost),
+        "True for the tokens that come back, False for the others.",
+        lambda lead, cost: _back(lead, cost) | (np.abs(lead) < 0.5),
+        "Kept tokens, with the lead 0, are there already: only dropped ones can come back.",
     ),
 )
 
@@ -409,4 +384,4 @@ LEFT = Exercise(
     ),
 )
 
-EXERCISES = [CEILING, PARTS, FARTHER, WAITS, LEFT]
+EXERCISES = [CEILING, PARTS, FARTHER, BACK, LEFT]

@@ -137,6 +137,55 @@ def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
     return result
 
 
+def downhill(tokens, head, rows: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
+    """Where the mean logistic loss falls fastest, with length 1, however small the gradient is."""
+    h = (rows @ W.flatten(-2)[..., None]).unflatten(-2, tokens.X.shape[-3:-1])[..., 0]
+    first = torch.nn.functional.one_hot(h.argmax(-1), h.shape[-1]).bool()
+    s = h.softmax(-1)
+    x = (s[..., None, :] @ tokens.X)[..., 0, :]
+    f, slope, _ = head.linearised(x)
+    value = tokens.y[..., None] * (tokens.X @ slope[..., None]).squeeze(-1)
+    value = value - value[first].unflatten(0, h.shape[:-1])[..., None]
+    gain = value - (s * value).sum(-1, keepdim=True)
+    log_s = h.log_softmax(-1).masked_fill(first, -torch.inf)
+    s = (log_s - log_s.amax((-1, -2), keepdim=True)).exp()  # of all but the first, to a scale of each run
+    push = torch.sigmoid(-tokens.y * f)[..., None] * s * gain
+    push = push - first * push.sum(-1, keepdim=True)
+    G = (push.flatten(-2)[..., None, :] @ rows).reshape(W.shape)
+    return G / G.norm(dim=(-1, -2), keepdim=True)
+
+
+def branch_runs(d: int, *, trials: int, seed: int) -> dict:
+    """The set that descent keeps after 6,000 and 60,000 steps, beside the path's, and whether it can stay.
+
+    A set is what has attention above j^(-1/2) after j steps. It can stay (the conditions of a branch) where
+    the shares rest on it and each of its dropped tokens with lead 1 has a positive cost.
+    """
+    tokens, head, loss = problem("gelu", d, trials, seed)
+    *_, kept, _, error = read(tokens, head, loss)
+    rows = (tokens.X[..., None] * tokens.z[:, :, None, None]).flatten(-2).flatten(1, 2)
+    W, at, lengths = torch.zeros(trials, d, d, dtype=torch.float64), {}, {}
+    for j in range(1, 60_001):
+        W = W + 0.1 * downhill(tokens, head, rows, W)
+        if j in (2000, 6000, 20_000, 60_000):
+            at[j] = W + 0.05 * downhill(tokens, head, rows, W)
+            lengths[f"length_{j}"] = at[j].norm(dim=(-1, -2)).float()
+    result = {"label": tokens.y.to(torch.int8), "kept": kept, "accepted": error < 0.5, **lengths}
+    for j in (6000, 60_000):
+        s = torch.einsum("bntd,bde,bne->bnt", tokens.X, at[j], tokens.z).softmax(-1)
+        own = s > j**-0.5
+        solution = svm.solve(svm.mixture_problem(tokens.X, tokens.z, own), throw=False)
+        lead = fall(tokens, solution.value, s.argmax(-1, keepdim=True))
+        rest = s * own
+        rest = mixtures.on_face(head, tokens, rest / rest.sum(-1, keepdim=True))
+        cost = mixtures.costs(head, tokens, rest)
+        result |= {f"own_{j}": own, f"s_{j}": s.float(), f"lead_{j}": lead.float(), f"cost_{j}": cost.float()}
+        near, level = (rest - s * own).abs() < 0.02, cost.where(own, 0.0).abs() < 1e-6
+        result[f"rests_{j}"] = (near & level).all(-1)
+        result[f"N_{j}"] = solution.objective.float()
+    return result
+
+
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
     """The published experiment: 2,001 normalised steps with a ReLU, kept is s > 1e-3, and the run's verdict."""  # noqa: E501
     tokens, head, _ = problem("relu", d, trials, seed)
@@ -194,6 +243,15 @@ def least_relu(inner: np.ndarray) -> np.ndarray:
 
 
 MEASURED = [
+    Measured(
+        "13.branches",
+        "The tokens that descent keeps after 6,000 and 60,000 steps, the path's, and whether sets can stay.",
+        branch_runs,
+        {"d": [4, 6, 10]},
+        trials=200,
+        batch=100,
+        minutes=6,
+    ),
     Measured(
         "13.runs",
         "Paths of three heads: tokens kept, three predictions of W, and descent as published.",

@@ -7,7 +7,7 @@
 # A real layer puts a perceptron behind the attention. It bends the mixture $\bar x = \sum_t s_t x_t$,
 # $f(\bar x) = \sum_k \phi(V_k \cdot \bar x)$, and then a mixture may be worth more than any token in it.
 #
-# **The question: which tokens does attention keep when the head is nonlinear, and where does $W$ go then?**
+# **The question: which tokens does attention keep behind such a head, and where does $W$ go then?**
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -15,12 +15,12 @@
 # - say from the head's curvature and the label when a mixture can win, and certify that it is the best one;
 # - predict both parts of the limit of $W$, the bounded and the growing one, and the remainder;
 # - predict how slowly normalised descent gets there, at a smooth head and at a kink;
-# - read the kept tokens, and tell best from local, another branch from a misreading.
+# - read which tokens a path keeps, and say whether a token that descent has lost comes back.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM), [lesson 07](07_local_global_tokens.ipynb)
 # (local winners), [lesson 08](08_regularization_path.ipynb) (paths; a first mixture)
-# and [lesson 10](10_cross_self_attention.ipynb) ($W$ and its Att-SVM). About 90 minutes with five exercises,
-# and 20 more for the optional section 13.7.
+# and [lesson 10](10_cross_self_attention.ipynb) ($W$ and its Att-SVM). About 110 minutes with five exercises,
+# and 10 more for the optional section 13.7.
 
 # %%
 import itertools
@@ -60,14 +60,14 @@ def head(x, V):
     return (inner * ndtr(inner)).sum(axis=-1)
 
 
-def gradient(x, V):
-    """Its gradient, (..., d)."""
+def gradient(x, V, weight=1.0):
+    """Its gradient, (..., d); with output weights, that of sum_k weight_k gelu(4 V_k.x)."""
     inner = 4 * x @ np.swapaxes(V, -1, -2)
-    return 4 * (ndtr(inner) + inner * np.exp(-(inner**2) / 2) / np.sqrt(2 * np.pi)) @ V
+    return 4 * (weight * (ndtr(inner) + inner * np.exp(-(inner**2) / 2) / np.sqrt(2 * np.pi))) @ V
 
 
 def mixtures_of_3(parts=100):
-    """All attentions of 3 tokens in steps of 1 / parts, (N, 3)."""
+    """All attentions of 3 tokens in steps of 1 / parts, (points, 3)."""
     two = np.indices((parts + 1, parts + 1)).reshape(2, -1).T
     two = two[two.sum(axis=1) <= parts]
     return np.column_stack([two, parts - two.sum(axis=1)]) / parts
@@ -111,7 +111,9 @@ def draw_triangle(ax, x, V, y, scale=4.0):
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.2))
 for ax, y in zip(axes, (1, -1), strict=True):
-    bar = fig.colorbar(draw_triangle(ax, x, V, y), ax=ax, shrink=0.9, format="%.1f")
+    filled = draw_triangle(ax, x, V, y)
+    ticks = np.arange(np.ceil(2 * filled.levels[0]), 2 * filled.levels[-1]) / 2
+    bar = fig.colorbar(filled, ax=ax, shrink=0.9, format="%.1f", ticks=ticks)
     bar.set_label("signed output $y f$")
     ax.set_title(f"label $y = {y:+d}$")
 show(
@@ -128,8 +130,8 @@ show(
 # With $y = +1$ the best attention is all on token 3. With $y = -1$ every single token is classified *wrongly*
 # ($y f < 0$), and 57% of token 2 with 43% of token 3 is right.
 #
-# **Predict before you read on.** What about the head makes the difference? (**Try it**: in the notebook, a
-# slider bends the head.)
+# **Predict before you read on.** What about the head makes the difference? Section 13.2 answers. (**Try it**:
+# in the notebook, a slider bends the head.)
 
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output", "widget"]
@@ -164,11 +166,11 @@ widgets.sliders(
 rng = np.random.default_rng(0)
 
 
-def mixes(Xa, Xb, V, y):
-    """Whether the first step inwards raises y f from both ends, (N,), for pairs of tokens Xa, Xb (N, d)."""
+def mixes(Xa, Xb, V, y, weight=1.0):
+    """Whether the first step inwards raises y f from both ends, (pairs,), for tokens Xa, Xb (pairs, d)."""
     across = Xa - Xb
-    from_b = y * (gradient(Xb, V) * across).sum(axis=1)
-    from_a = -y * (gradient(Xa, V) * across).sum(axis=1)
+    from_b = y * (gradient(Xb, V, weight) * across).sum(axis=1)
+    from_a = -y * (gradient(Xa, V, weight) * across).sum(axis=1)
     return (from_a > 0) & (from_b > 0)
 
 
@@ -179,15 +181,23 @@ def random_pairs(d):
     return Xa, Xb, V / np.linalg.norm(V)
 
 
-for d in (2, 6):
-    pairs = [random_pairs(d) for _ in range(10)]
-    share = {y: np.mean([mixes(*pair, y) for pair in pairs]) for y in (1, -1)}
-    print(f"10 heads, d = {d}: both ends gain in {share[1]:.1%} for y = +1, {share[-1]:.1%} for y = -1")
-    assert share[1] < (0.02 if d == 2 else 0.001)
-    assert 0.3 < share[-1] < 0.9
+signs = rng.choice([-1.0, 1.0], size=(10, 6))
+for d, weights in ((2, np.ones((10, 2))), (6, np.ones((10, 6))), (6, signs)):
+    pairs = [(*random_pairs(d), weight) for weight in weights]
+    share = {y: np.mean([mixes(*pair[:3], y, pair[3]) for pair in pairs]) for y in (1, -1)}
+    name = "of both signs" if weights is signs else "all +1"
+    print(f"10 heads, d = {d}, output weights {name:13s}: both ends gain in", end=" ")
+    print(f"{share[1]:5.1%} for y = +1, {share[-1]:5.1%} for y = -1")
+    if weights is signs:
+        assert (0.1 < share[1] < 0.35) and (0.1 < share[-1] < 0.35)
+    else:
+        assert share[1] < (0.02 if d == 2 else 0.001)
+        assert 0.3 < share[-1] < 0.9
 
 # %% [markdown]
-# Both slopes point inwards only if $y f$ bends *down* somewhere along the edge. **Curvature must allow it.**
+# Both slopes point inwards only if $y f$ bends *down* somewhere along the edge. **Curvature must allow it.** And
+# it is the output weights that set its sign: if all are $+1$, as in our $f$, the label decides; if their signs
+# are mixed, both labels mix.
 #
 # > **Proposition.** Let $f$ be convex on the triangle (hull) of the tokens of a sequence.
 # >
@@ -196,14 +206,14 @@ for d in (2, 6):
 # >
 # > *Label $-1$*: $y f = -f$ is concave, so the problem over $s$ has no false maxima. If $f$ is also
 # > differentiable, a mixture is strictly better than every token **if and only if** an edge that leaves a
-# > best token rises there.
+# > best token rises there. (At a kink: its one-sided slope is positive.)
 #
 # (*If* needs no concavity. *Only if*: a concave function whose slopes towards all other corners are at most 0
 # lies below its tangent plane there.)
 #
-# A sum of convex functions of linear ones is convex: so a ReLU head is, always, and a gelu head where all
-# $|4 V_k \cdot x| \le \sqrt 2$. Farther out gelu bends down, but little: its second derivative is .80 at 0
-# and never below $-.11$.
+# A sum of convex functions of linear ones is convex: so a ReLU head with output weights $+1$ is, always, and such
+# a gelu head where all $|4 V_k \cdot x| \le \sqrt 2$. Farther out gelu bends down, but little: its second
+# derivative is .80 at 0 and never below $-.11$.
 
 # %% [markdown]
 # ### Exercise 13.1: A ceiling for all mixtures
@@ -216,8 +226,8 @@ for d in (2, 6):
 #
 # <details><summary>Hint</summary>
 #
-# A concave function lies below each of its tangent planes: $-f(x') \le -f(\bar x) - \nabla f(\bar x) \cdot
-# (x' - \bar x)$. The right side is linear in $x'$: where on the hull of the tokens is it largest?
+# A concave function lies below each of its tangent planes, and a plane is linear: where on the hull of the
+# tokens can it be largest?
 # </details>
 
 
@@ -242,19 +252,19 @@ assert (np.abs(4 * x @ V_small.T) < np.sqrt(2)).all()
 grids = {f"best in steps of 1 / {parts}": mixtures_of_3(parts) for parts in (10, 100, 1000)}
 candidates = {name: s[head(s @ x, V_small).argmin()] for name, s in grids.items()}
 for name, s in {"a third each": np.full(3, 1 / 3), **candidates}.items():
-    floor, top = -head(s @ x, V_small), float(ceiling(s, x, V_small, -1))
-    print(f"y = -1, {name:25s}: y f = {floor:.4f}, no mixture above {top:.4f}")
+    value, top = -head(s @ x, V_small), float(ceiling(s, x, V_small, -1))
+    print(f"y = -1, {name:25s}: y f = {value:.4f}, no mixture above {top:.4f}")
     assert top >= -head(candidates["best in steps of 1 / 1000"] @ x, V_small), again.format("13.1")
-assert top - floor < 0.001, again.format("13.1")
+assert top - value < 0.001, again.format("13.1")
 assert (np.abs(4 * x[2] @ V.T) > np.sqrt(2)).all()  # of Figure 1's head both units bend down at x_3
 
 # %% [markdown]
-# At the best mixture floor and ceiling meet: **all kept tokens have the same slope $y \nabla f(\bar x) \cdot
+# At the best mixture value and ceiling meet: **all kept tokens have the same slope $y \nabla f(\bar x) \cdot
 # x_t$, and no other token a larger one.** What a little weight on another token costs,
 #
 # $$c_t = |\ell'(u)|\; y\, \nabla f(\bar x) \cdot (\bar x - x_t) \ge 0 , \qquad u = y f(\bar x),$$
 #
-# with the loss $\ell(u)$, will be the force that pushes it out.
+# with the loss $\ell(u)$, is its *cost*: it will be the force that pushes the token out.
 #
 # For Figure 1's own head this proves nothing: $f$ bends down near $x_3$. Its star is the best of the grid.
 
@@ -266,8 +276,8 @@ assert (np.abs(4 * x[2] @ V.T) > np.sqrt(2)).all()  # of Figure 1's head both un
 # bound. One matrix does both if it is a sum of two.
 #
 # > **The limit with several tokens kept** (informal, after Tarzanagh, Li, Thrampoulidis and Oymak, 2023; the
-# > conditions are ours, and it is measured here, not proved). On one branch of locally best $W$ of length $R$
-# > let $O_i$ be the tokens that sequence $i$ keeps, with shares $s_{it}$. Far out
+# > conditions are ours, and it is measured here, not proved). Follow a *branch*: locally best $W$ of length $R$
+# > that move continuously as $R$ grows. On it let sequence $i$ keep the tokens $O_i$, with shares $s_{it}$. Far out
 # > $W \approx W_{\mathrm{fin}} + \frac RN W_{\mathrm{dir}}$ with $N = \|W_{\mathrm{dir}}\|_F$ and
 # >
 # > $$W_{\mathrm{dir}} = \arg\min_W \|W\|_F \quad \text{s.t.} \quad (x_{ia} - x_{ib})^\top W z_i = 0, \qquad
@@ -277,12 +287,14 @@ assert (np.abs(4 * x[2] @ V.T) > np.sqrt(2)).all()  # of Figure 1's head both un
 # > s_{ia} - \log s_{ib} \qquad (a, b \in O_i).$$
 # >
 # > The *lead* of token $t$ is $\Delta_{it} = (x_{ia} - x_{it})^\top W_{\mathrm{dir}} z_i$; *support tokens*
-# > are the dropped ones with lead 1. The conditions: both problems have a solution; $s_i$ is a strict maximum
-# > of $y_i f$ over mixtures of $O_i$, with negative curvature; $c_{it} > 0$ for support tokens; their rows'
-# > multipliers in the SVM are unique and positive; and $O_i$ no longer changes as $R$ grows.
+# > are the dropped ones with lead 1. The conditions: some token is dropped; both problems have a solution; $s_i$
+# > is a strict maximum of $y_i f$ over the shares of $O_i$, with negative curvature; $c_{it} > 0$ for support
+# > tokens; their rows' multipliers in the SVM are unique and positive; and $O_i$ no longer changes.
 #
-# Here $\approx$ hides a bounded remainder $r$, as in lesson 08; section 13.6 predicts it. With one
-# token kept in each sequence $W_{\mathrm{fin}} = 0$, and $W_{\mathrm{dir}}$ is lesson 10's Att-SVM.
+# $W_{\mathrm{fin}}$ is a combination of the equality rows $(x_{ia} - x_{ib}) z_i^\top$, and $W_{\mathrm{dir}}$
+# is perpendicular to all of them. Here $\approx$ hides a bounded remainder $r$, as in lesson 08; section 13.6
+# predicts it. With one token kept in each sequence $W_{\mathrm{fin}} = 0$, and $W_{\mathrm{dir}}$ is lesson
+# 10's Att-SVM.
 
 # %% [markdown]
 # ### Exercise 13.2: Both parts of one sequence
@@ -356,13 +368,14 @@ assert abs(s_best[1] - 0.57) < 0.01
 assert s_best[0] == 0
 
 # %% [markdown]
-# This tests $p_{\mathrm{fin}}$ alone: the length fixes the rest of $p$. More in section 13.6, with $y = +1$.
+# This tests $p_{\mathrm{fin}}$ alone: the length fixes the rest of $p$. Section 13.7 tests both parts of $W$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.4 Descent bounces
 #
-# Can descent find this limit? We let it run in the plane, with the label $-1$ and *normalised* steps: each
-# has the same length $\eta$, and goes straight down the loss $-y f$.
+# Can descent find this limit, and how fast does its length grow with the steps: what is its *clock*? We let it
+# run in the plane, with the label $-1$ and *normalised* steps: each has the same length $\eta$, and goes
+# straight down the loss $-y f$. (Of one sequence every decreasing loss has the same downhill direction.)
 #
 # Beside the smooth head we take one with a **kink**: at a point $q = (q_1, q_2)$ it is $|q_2 - 0.1| + 0.3\,
 # q_1$, a sum of three ReLUs with biases, less 0.3, as long as $q_1 > -1$. Its best mixture lies on the same
@@ -408,8 +421,8 @@ above = head(attention(plane.reshape(2, -1), x).T @ x, V).reshape(97, 129) - hea
 levels = np.arange(-4, 0.6, 0.5)
 shades = left.contourf(*plane, np.log10(above.clip(1e-9)), levels=levels, cmap="Blues_r", extend="both")
 fig.colorbar(shades, ax=left, ticks=[-4, -3, -2, -1, 0], label="$\\log_{10}$ of what $y f$ lacks")
-floor = p_fin + np.array([[0.0], [9.0]]) * p_dir
-left.plot(*floor.T, "--", color=BLACK, linewidth=1)
+valley = p_fin + np.array([[0.0], [9.0]]) * p_dir
+left.plot(*valley.T, "--", color=BLACK, linewidth=1)
 walk = walks["smooth"][:, 1]
 left.plot(*walk[:41].T, ".-", color=ORANGE, markersize=3, linewidth=0.8)
 for j in (100, 1000, 10_000):
@@ -434,7 +447,8 @@ show(
 # %% [markdown]
 # **Figure 2.** Left: the smooth head, dark where $y f$ is near its best; dashed, $p_{\mathrm{fin}}$ plus
 # multiples of $p_{\mathrm{dir}}$; the scales differ. A run with steps of 0.1: its first 40, and one each
-# after 100, 1,000 and 10,000. Right: how far runs get, between two steps.
+# after 100, 1,000 and 10,000. Right: how far runs get, between two steps. (The dotted orange curve soon lies
+# under the solid one.)
 
 # %% [markdown]
 # The loss is a **valley**: steep across (the ratios of the kept tokens), nearly flat along
@@ -510,11 +524,11 @@ for k, (name, p) in enumerate(walks.items()):
     at_1000, at_end = (np.linalg.norm(p[j], axis=1) / N_plane for j in (1000, 10_000))
     grown, ahead = at_end - at_1000, at_end - at_end[1]
     log_10 = farther(0.1, 1000, 0.1, 10_000, 1.0)[k]
-    lead = np.array([farther(0.1, 10_000, eta, 10_000, 1.0)[k] for eta in ETA])
+    foreseen = np.array([farther(0.1, 10_000, eta, 10_000, 1.0)[k] for eta in ETA])
     print(f"{name:6s}: gained from 1,000 to 10,000 steps ({log_10:.1f})", grown.round(1))
-    print("        farther than 10,000 steps of 0.1", ahead.round(1), "predicted", lead.round(1))
+    print("        farther than 10,000 steps of 0.1", ahead.round(1), "predicted", foreseen.round(1))
     assert (np.abs(grown[:2] - log_10) < 0.05).all(), again.format("13.3")
-    assert (np.abs(ahead - lead)[:2] < 0.2).all(), again.format("13.3")
+    assert (np.abs(ahead - foreseen)[:2] < 0.2).all(), again.format("13.3")
     assert abs(ahead[2] - (-5.9, 1.2)[k]) < 0.2  # too long for both clocks
 
 # %% [markdown]
@@ -525,13 +539,15 @@ for k, (name, p) in enumerate(walks.items()):
 # ## 13.5 Which tokens are kept?
 #
 # Now the experiment of the paper: $n = 3$ sequences, $T = 4$ tokens of length 1, a query each, random labels
-# (at least one $-1$), and the head fixed, $V$ Gaussian with $\|V\|_F = 1$ and $d$ hidden units. Its code
-# takes a ReLU; we take $\mathrm{gelu}(4 V x)$ and the mean logistic loss, 24 problems side by side, $d = 6$,
-# and 24 others as a check. Steps are normalised, 0.1 long.
+# (at least one $-1$), and the head fixed, $V$ Gaussian with $\|V\|_F = 1$, $d$ hidden units and all output
+# weights $+1$. Its code takes a ReLU; we take $\mathrm{gelu}(4 V x)$ and the mean logistic loss. Here are two
+# draws of 24 problems, $d = 6$, run side by side. (The second is picked, for a picture; section 13.5 ends with
+# 600 problems that nobody picked.) Steps are normalised, 0.1 long.
 
 
 # %%
-TRIALS, STEPS, DRAWS = 24, (2000, 6000, 20_000, 60_000), ("these 24", "24 others")
+TRIALS, DRAWS = 24, ("24 problems", "24 others")
+STEPS = np.unique([*np.geomspace(1, 60_000, 61).astype(int), 6000])
 
 
 def problems(seed):
@@ -542,15 +558,15 @@ def problems(seed):
     return data.TokenData(drawn.X, drawn.z, y, drawn.v), heads.MLPHead(6, 6, TRIALS, "gelu", 4.0, seed=seed)
 
 
-groups = problems(3), problems(4)
+groups = problems(3), problems(31)
 X, z, y = (np.stack([getattr(of, name).numpy() for of, _ in groups]) for name in "Xzy")
 V_6 = np.stack([mlp.V.numpy() for _, mlp in groups])
 rows = (X[..., None] * z[:, :, :, None, None]).reshape(2, TRIALS, 12, 36)  # h_it = <x_it z_i^T, W>
 
 
-def logits(W, k=slice(None)):
-    """x_it^T W z_i, (..., 3, 4), for W (..., 6, 6) of draw k, or of both."""
-    return (rows[k] @ W.reshape(*W.shape[:-2], 36, 1)).reshape(*W.shape[:-2], 3, 4)
+def logits(W):
+    """x_it^T W z_i, (..., 3, 4), for W (..., 2, TRIALS, 6, 6)."""
+    return (rows @ W.reshape(*W.shape[:-2], 36, 1)).reshape(*W.shape[:-2], 3, 4)
 
 
 def size(W):
@@ -564,94 +580,78 @@ def downhill(W):
     h = logits(W)
     s = softmax(h, axis=-1)
     q = (s[..., None, :] @ X)[..., 0, :]
+    first = np.eye(4, dtype=bool)[h.argmax(axis=-1)]
     value = (X @ gradient(q, V_6)[..., None])[..., 0]
-    value -= np.take_along_axis(value, h.argmax(axis=-1)[..., None], axis=-1)  # exact where s is tiny
+    value -= value[first].reshape(2, TRIALS, 3, 1)
     gain = value - (s * value).sum(axis=-1, keepdims=True)
+    log_s = np.where(first, -np.inf, log_softmax(h, axis=-1))  # the others' attention may be below 1e-308:
+    s = np.exp(log_s - log_s.max(axis=(-1, -2), keepdims=True))  # only its ratios within a run count
     push = (y * expit(-y * head(q, V_6)))[..., None] * s * gain  # minus the gradient in the logits
+    push -= first * push.sum(axis=-1, keepdims=True)
     G = (push.reshape(2, TRIALS, 1, 12) @ rows).reshape(W.shape)
-    return G / size(G)[..., None, None].clip(1e-300)
+    return G / size(G)[..., None, None]
 
 
 def descend(eta):
-    """W (2, TRIALS, 6, 6) after some numbers of steps of length eta."""
-    W, at = np.zeros((2, TRIALS, 6, 6)), {}
+    """W after each number of STEPS of length eta, (STEPS, 2, TRIALS, 6, 6)."""
+    W, at = np.zeros((2, TRIALS, 6, 6)), []
     for j in range(1, STEPS[-1] + 1):
         W = W + eta * downhill(W)
         if j in STEPS:
-            at[j] = W + eta / 2 * downhill(W)  # between two steps, so that the bounce cancels
-    return at
+            at.append(W + eta / 2 * downhill(W))  # between two steps, so that the bounce cancels
+    return np.stack(at)
 
 
 found = descend(0.1)
 
 # %% [markdown]
-# Which tokens do these runs keep? To judge, we need the path: at each length $R$ a locally best $W$, where
-# the loss falls fastest along $W$ itself. The library's `newton.newton_path` follows it from one radius to
-# the next, where Newton steps land on the bottom of the valley. Far out rounding stops them
-# (`residual`); we end each run before.
+# To say which tokens such runs keep we first need the path: at each length $R$ a locally best $W$, where the
+# loss falls fastest along $W$ itself. The library's `newton.newton_path` follows it from one radius to the
+# next, where Newton steps land on the bottom of the valley. Far out rounding stops them (`residual`); we end
+# each path before.
 #
 # From one radius to the next a kept token does not fall behind. A dropped one does, by
 # $\Delta_{it} / N$ for each unit of $R$, with its lead $\Delta_{it} \ge 1$ in the SVM. So $N$ times this
 # rate tends to 0 or to 1 and more. **We divide at $\frac12$.**
 #
 # But $N$ needs the kept set, and the set $N$. So we guess the set, solve the SVM, divide, and solve again
-# until nothing changes. The test: the SVM predicts *every* rate.
+# until nothing changes. The test of what we read: the SVM predicts *every* rate.
 
 
 # %%
-def read(W, before, k):
-    """Of draw k, from W `before` to a longer W: kept set, rates times N, leads in its SVM, and the SVM."""
-    winner = logits(W, k).argmax(axis=-1)[..., None]
-
-    def behind(W):
-        h = logits(W, k)
-        return np.take_along_axis(h, winner, axis=-1) - h
-
-    rates = (behind(W) - behind(before)) / (size(W) - size(before)).clip(1e-9)[:, None, None]
-    now = rates <= rates.max(axis=(1, 2), keepdims=True) / 10  # the guess: a tenth of the fastest
-    for _ in range(10):
-        kept = now
-        solution = svm.solve(svm.mixture_problem(groups[k][0].X, groups[k][0].z, torch.tensor(kept)))
-        N = solution.objective.numpy()[:, None, None]  # the length of W_dir
-        now = rates * N < 0.5
-        if (now == kept).all():
-            break
-    return kept, rates * N, behind(solution.value.numpy()), solution
+def behind(W, first, k):
+    """Of draw k, by how much each logit is behind that of the token `first`."""
+    h = (rows[k] @ W.reshape(TRIALS, 36, 1)).reshape(TRIALS, 3, 4)
+    return np.take_along_axis(h, first, axis=-1) - h
 
 
-radii, judged = [0.5, 1, 2, *(4 * 2 ** (k / 4) for k in range(17))], []
+radii, kept, leads, N, W_path = [0.5, 1, 2, *(4 * 2 ** (k / 4) for k in range(17))], [], [], [], []
 print("the path's rates times N: kept, at most   dropped, least   apart from the leads: median, worst")
-for k, name in enumerate(DRAWS):
-    path = newton.newton_path(models.CrossAttention(6, trials=TRIALS, head=groups[k][1]), groups[k][0], radii)
+for k, (tokens, mlp) in enumerate(groups):
+    path = newton.newton_path(models.CrossAttention(6, trials=TRIALS, head=mlp), tokens, radii)
     last = (path.residual <= 1e-6).sum(dim=0) - 1
-    W_path, before = (path["W"][i, torch.arange(TRIALS)].numpy() for i in (last, last - 1))
-    kept, rates, leads, solution = read(W_path, before, k)
-    judged.append((path, W_path, kept, leads, solution))
-    apart = np.abs(rates - leads)[~kept]
-    print(f"{name:25s} {abs(rates[kept]).max():14.3f} {rates[~kept].min():16.2f}", end=" ")
+    W, before = (path["W"][i, torch.arange(TRIALS)].numpy() for i in (last, last - 1))
+    first = logits(np.stack([W, W]))[k].argmax(axis=-1)[..., None]
+    rates = (behind(W, first, k) - behind(before, first, k)) / (size(W) - size(before))[:, None, None]
+    stays = rates <= rates.max(axis=(1, 2), keepdims=True) / 10  # the guess: a tenth of the fastest
+    for _ in range(5):
+        solution = svm.solve(svm.mixture_problem(tokens.X, tokens.z, torch.tensor(stays)))
+        scaled = rates * solution.objective.numpy()[:, None, None]  # times N, the length of W_dir
+        stays, guess = scaled < 0.5, stays
+    lead = behind(solution.value.numpy(), first, k)
+    for grown, new in ((kept, stays), (leads, lead), (N, solution.objective.numpy()), (W_path, W)):
+        grown.append(new)
+    apart = np.abs(scaled - lead)[~stays]
+    print(f"{DRAWS[k]:25s} {abs(scaled[stays]).max():14.3f} {scaled[~stays].min():16.2f}", end=" ")
     print(f"{np.median(apart):31.3f} {apart.max():6.2f}")
-    assert ((rates < 0.5) == kept).all()  # the loop has ended
-    assert abs(rates[kept]).max() < 0.005
-    assert rates[~kept].min() > 0.9
+    assert (stays == guess).all()  # the loop has ended
+    assert abs(scaled[stays]).max() < 0.005
+    assert scaled[~stays].min() > 0.9
     assert apart.max() < 0.15
     assert np.median(apart) < 0.02
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Is descent on time?
-#
-# Read descent's *own* rates, from 2,000 to 6,000 steps, and its clock.
-
-# %%
-reads = [read(found[6000][k], found[2000][k], k) for k in (0, 1)]
-for k, (name, (stays, _, _, own_svm)) in enumerate(zip(DRAWS, reads, strict=True)):
-    N, mixing = own_svm.objective.numpy(), (stays.sum(axis=-1) > 1).sum(axis=-1)
-    grown = (size(found[6000][k]) - size(found[2000][k])) / farther(0.1, 2000, 0.1, 6000, N)[0]
-    median = np.median(grown[mixing > 0])
-    print(f"{name}: {(mixing > 0).sum()} runs mix; growth over N log 3: median {median:.2f}")
-    assert abs(median - 1) < 0.05, again.format("13.3")
-
-# %% [markdown]
-# In the median of these the smooth clock is right.
+kept, leads, N, W_path = (np.stack(each) for each in (kept, leads, N, W_path))
+differences = np.diff(rows.reshape(2, TRIALS, 3, 4, 36), axis=3).reshape(2, TRIALS, 9, 36)
+assert (np.linalg.matrix_rank(differences) == 9).all()  # so the SVMs' multipliers are unique
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One token or several, the best or only local ones?
@@ -662,149 +662,181 @@ for k, (name, (stays, _, _, own_svm)) in enumerate(zip(DRAWS, reads, strict=True
 # %%
 best = np.stack([mixtures.best_mixture(mlp, tokens).numpy() for tokens, mlp in groups])
 f_best = y * head((best[..., None, :] @ X)[..., 0, :], V_6)
-tops = [ceiling(best[at], X[at], V_6[at[:2]], y[at]) for at in np.ndindex(y.shape)]
-proved = np.abs(4 * X @ np.swapaxes(V_6, -1, -2)[:, :, None]).max(axis=(-1, -2)) < np.sqrt(2)
-print(f"best y f and ceiling meet in all 144 sequences; f is convex for certain in {proved.sum()}")
-assert np.abs(np.reshape(tops, y.shape) - f_best).max() < 1e-6, again.format("13.1")
-by = {"path": np.stack([run[2] for run in judged]), "descent": np.stack([run[0] for run in reads])}
-print("both draws, sequences that keep     1 token     2 tokens     3 tokens     4 tokens")
-said = {1: [(62, 55), (0, 0), (0, 0), (0, 0)], -1: [(7, 5), (43, 41), (27, 27), (5, 5)]}  # on the path
-for (label, on_path), (name, kept) in itertools.product(said.items(), by.items()):
-    many, good = (of[y == label] for of in (kept.sum(axis=-1), ((best > 0) == kept).all(axis=-1)))
-    counts = [((many == m).sum(), (good & (many == m)).sum()) for m in (1, 2, 3, 4)]
-    print(f"y = {label:+d}, {name:10s}", *(f"{number:6} ({b:2} best)" for number, b in counts))
-    assert counts == on_path or (name == "descent" and counts[0] == on_path[0])
+tops = np.reshape([ceiling(best[at], X[at], V_6[at[:2]], y[at]) for at in np.ndindex(y.shape)], y.shape)
+convex = np.abs(4 * X @ np.swapaxes(V_6, -1, -2)[:, :, None]).max(axis=(-1, -2)) < np.sqrt(2)
+print(f"f is convex for certain on {convex.sum()} of 144 hulls; there the ceiling proves the best mixture")
+assert np.abs(tops - f_best)[convex].max() < 1e-6, again.format("13.1")
+good, many = ((best > 0) == kept).all(axis=-1), kept.sum(axis=-1)
+print("the path, both draws, keeps        1 token     2 tokens     3 tokens     4 tokens")
+SAID = {1: [], -1: []}
+for label, said in SAID.items():
+    counts = [(((many == m) & (y == label)).sum(), (good & (many == m) & (y == label)).sum()) for m in range(1, 5)]
+    print(f"y = {label:+d}, {(y == label).sum()} sequences: ", *(f"{n:6} ({b:2} best)" for n, b in counts))
+    assert counts == said
 
 # %% [markdown]
-# With $y = +1$ all 62 sequences keep **one token**, as with a convex head; 55 the best one (chance: 1 in 4).
-# With $y = -1$ 75 of 82 **mix** on the path, and 78 keep the best mixture's set. The other 11 of 144 sets are
-# local.
+# The output weights are all $+1$, and so the label splits them: with $y = +1$ all NPLUS sequences keep **one
+# token**, as with a convex head, GPLUS of them the best one (chance: 1 in 4); with $y = -1$ MIX of NMINUS **mix**,
+# and GMINUS keep the best mixture's set. The other LOCAL of 144 sets are local. Where $f$ need not be convex,
+# *best* means the best of five climbs.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### How descent drops the others
 #
-# The ceiling proves *best* where $f$ is convex on the hull: for certain in 64 sequences. In the others it is
-# the best of five climbs.
+# Where a run mixes, $R$ grows like $N \log j$, and a dropped token's attention falls like
+# $e^{-\Delta_{it} R/N}$: like $j^{-\Delta_{it}}$, **a straight line of slope $-\Delta_{it}$** if both axes are
+# logarithmic. A kept token's line ends flat.
+#
+# Where no sequence of a run mixes, there is no valley to bounce in, and it goes straight on: $R = \eta j$. One
+# mixing sequence is enough to slow a run down. All three share $W$, its length and its $N$.
 
 # %%
-differs = (by["path"] != by["descent"]).any(axis=-1)
-W_path = np.stack([W for _, W, *_ in judged])
-shares = [softmax(logits(W), axis=-1) for W in (W_path, found[6000], found[60_000])]
-print("descent keeps another set: shares on the path, after 6,000 and 60,000 steps, and y f of each")
-for at in map(tuple, np.argwhere(differs)):
-    three = np.stack([s[at] for s in shares])
-    values, moved = y[at] * head(three @ X[at], V_6[at[:2]]), np.abs(three[2] - three[0]).max()
-    print(f"y = {y[at]:+.0f}", *three.round(3), values.round(3))
-    assert moved < 0.05 if y[at] < 0 else (moved > 0.99) & (values[2] > values[0] + 0.2)
-assert differs.sum() == 4
-branch = differs & (y > 0)
-assert abs(f_best[branch][0] - 1.77) < 0.005
+mixing, at_60 = (many > 1).any(axis=-1), found[-1]
+at_6 = found[STEPS == 6000][0]
+grown = ((size(at_60) - size(at_6)) / (farther(0.1, 6000, 0.1, 60_000, N)[0]))[mixing]
+print(f"{(~mixing).sum()} runs without a mixture: length after 60,000 steps", size(at_60)[~mixing].round(-1))
+print(f"{mixing.sum()} runs with one: median {np.median(size(at_60)[mixing]):.0f};", end=" ")
+low, middle, high = np.quantile(grown, (0.1, 0.5, 0.9))
+print(f"growth from 6,000 steps over N log 10: median {middle:.2f}, 10% to 90% of them {low:.2f} to {high:.2f}")
+assert (size(at_60)[~mixing] > 5900).all()
+assert np.median(size(at_60)[mixing]) < 30
+assert abs(middle - 1) < 0.05, again.format("13.3")
+
+# %%
+s_60 = softmax(logits(at_60), axis=-1)
+own = s_60 > 60_000**-0.5  # half-way, on logarithmic axes, between j^0 and j^(-1)
+own_leads, own_costs = [], []
+for k, (tokens, mlp) in enumerate(groups):
+    solution = svm.solve(svm.mixture_problem(tokens.X, tokens.z, torch.tensor(own[k])))
+    own_leads.append(behind(solution.value.numpy(), s_60[k].argmax(axis=-1)[..., None], k))
+    rest = s_60[k] * own[k] / (s_60[k] * own[k]).sum(axis=-1, keepdims=True)
+    own_costs.append(mixtures.costs(mlp, tokens, mixtures.on_face(mlp, tokens, torch.tensor(rest))).numpy())
+
+# %% jupyter={"source_hidden": true}
+fig, axes = plt.subplots(1, 3, figsize=(11.4, 3.5))
+axes[0].loglog(STEPS, size(found)[:, mixing], color=BLUE, linewidth=0.7, alpha=0.6)
+axes[0].loglog(STEPS, size(found)[:, ~mixing], color=ORANGE, linewidth=1.5)
+axes[0].plot([], [], color=BLUE, label="some sequence mixes")
+axes[0].plot([], [], color=ORANGE, label="none does")
+axes[0].set(xlabel="steps", ylabel=r"$\|W\|_F$", title="A: lengths of $W$")
+axes[0].legend(fontsize=9)
+attended = softmax(logits(found), axis=-1)
+for ax, (k, run, members), title in zip(
+    axes[1:], ((0, 2, (0, 1, 2)), (1, 9, (2,))), ("B: all tokens of a run", "C: a sequence"), strict=True
+):
+    for i, t in itertools.product(members, range(4)):
+        line, lead, stays = attended[:, k, run, i, t], own_leads[k][run, i, t], own[k, run, i, t]
+        helps = own_costs[k][run, i, t] < -1e-6 and not stays
+        color = BLUE if stays else GREEN if helps else ORANGE
+        ax.loglog(STEPS, line, color=color, linewidth=1.6)
+        if not stays:
+            ax.loglog(STEPS, line[-1] * (STEPS / STEPS[-1]) ** -lead, "--", color=BLACK, linewidth=0.9)
+    ax.set(xlabel="steps", ylabel="attention", ylim=(1e-11, 3), xlim=(1, 6e4), title=title)
+for color, name in ((BLUE, "kept"), (ORANGE, "dropped"), (GREEN, "dropped, would help")):
+    axes[2].plot([], [], color=color, label=name)
+axes[2].plot([], [], "--", color=BLACK, label=r"slope $-\Delta_{it}$")
+axes[2].legend(fontsize=9, loc="lower left")
+show(
+    fig,
+    alt="Three panels on logarithmic axes against the steps. A: the lengths of runs with a mixture bend and are "
+    "about 20 in the end; those without one go up in a straight line to 6,000. B: the attention of a run's "
+    "tokens: kept ones flat, dropped ones fall along dashed straight lines. C: one sequence; its token that "
+    "would help falls fastest of all.",
+)
 
 # %% [markdown]
-# In the first (run 19, from 0, of these 24) descent is on **another branch**: token 4 in place of token 3,
-# with $y f = 1.03$ against .83, neither wrong nor the best, 1.77. The other three were **misread**: after
-# 60,000 steps they have the path's shares to within .05.
+# **Figure 3.** A: lengths of all 48 runs. B: attention in one run of the first draw, whose set is the path's.
+# C: the third sequence of a run of the second draw, whose set is not: the path gives the green token a share of
+# .19, as it raises $y f$. Dashed: slopes from the SVM of the set that descent keeps, through the last point.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Where descent keeps another set
 #
-# Attention can be read, too. Where a run mixes, $W$ is $N \log j$ and a constant long, so that a kept token
-# has $j^0$ and a dropped one $j^{-\Delta_{it}}$, up to factors: cut at $j^{-1/2}$. The paper's code cuts at
-# $10^{-3}$. When is a fixed cut right?
+# After $j$ steps we cut at $j^{-1/2}$, half-way between the flat lines and the slope $-1$. In most sequences the set
+# above the cut is the path's. If it is not, is the run late, or has it settled elsewhere? In panel C a token is
+# dropped that would *help*: its cost $c$ is negative, a little weight on it raises $y f$. Does it come back?
 
 # %% [markdown]
-# ### Exercise 13.4: How long must a cut wait?
+# ### Exercise 13.4: Does it come back?
 #
 # ★★☆ · 8 minutes
 #
-# After $j$ steps of a run that mixes, one of its sequences has the attention `s` (T,), nearly all of it on
-# kept tokens. Its leads in the SVM are `lead` (T,): 0 for kept tokens, at least 1 for dropped ones. From now
-# on let each dropped token's attention fall exactly by its power of $j$. Return after how many steps in all
-# every one of them has at most `cut`. If they do already, or none is dropped, return $j$.
+# A run that mixes keeps a set of tokens, at rest on their shares, and runs along the $W_{\mathrm{dir}}$ of this
+# set. Each dropped token pulls at $W$ in proportion to $|c_{it}|\, s_{it}$: outwards if $c_{it} > 0$, to come back
+# if $c_{it} < 0$. Of one sequence `lead` and `cost` (T,) hold the $\Delta_{it}$ and $c_{it}$ in the SVM of this set;
+# kept tokens have 0 in both, up to rounding. For which tokens is the set not the last word: which come back?
 #
 # <details><summary>Hint</summary>
 #
-# Between $j$ and $j'$ steps the attention of a dropped token changes by the factor $(j'/j)^{-\Delta}$. Each
-# has a step of its own; which one counts?
+# Every pull falls like $j^{-\Delta_{it}}$. Which pulls count in the long run, beside those of the support tokens?
 # </details>
 
 
 # %%
 @exercise("13.4")
-def waits(s, lead, j, cut):
-    """Return the number of steps, a float: attention s and leads (T,) after j steps, and the cut."""
+def comes_back(lead, cost):
+    """Return a bool array, True for the tokens that come back: lead, cost (T,)."""
     ### BEGIN SOLUTION
-    dropped = lead > 0
-    return j * max(1.0, ((s[dropped] / cut) ** (1 / lead[dropped])).max(initial=0.0))
+    return (cost < 0) & (np.abs(lead - 1) < 1e-3)
     ### END SOLUTION
 
 
 # %%
-check("13.4", waits)
+check("13.4", comes_back)
 
 # %%
-print("dropped tokens with leads above 1.05: waits() from 6,000 steps to their attention after 60,000")
-mixes_there = (by["path"].sum(axis=-1) > 1).any(axis=-1)[..., None, None]
-for k, name in enumerate(DRAWS):
-    lead = judged[k][3]  # of the path's SVM, not read off descent
-    on = mixes_there[k] & ~differs[k][..., None] & ~by["path"][k] & (lead > 1.05)
-    early, late = (softmax(logits(found[j][k], k), axis=-1)[on] for j in (6000, 60_000))
-    hits = []
-    for leads in (lead[on], np.ones(on.sum()), np.full(on.sum(), lead[on].mean())):
-        each = [waits(*np.array([[a], [b]]), 6000, c) for a, b, c in zip(early, leads, late, strict=True)]
-        hits.append((np.abs(np.log(np.array(each) / 60_000)) < np.log(1.25)).sum())
-    print(f"{name:12s} of {on.sum()} within a factor 1.25 of 60,000: {hits[0]}; ", end="")
-    print(f"with the lead 1 for all {hits[1]}, with their mean {hits[2]}")
-    assert hits[0] >= 0.8 * on.sum(), again.format("13.4")
-    assert max(hits[1:]) < 0.35 * on.sum(), again.format("13.4")
+lead, cost = own_leads[1][9, 2], own_costs[1][9, 2]
+shares = [softmax(logits(W), axis=-1)[1, 9, 2] for W in (np.stack(W_path), at_60)]
+print("panel C: shares on the path and after 60,000 steps", *np.round(shares, 3), "lead", lead, "cost", cost)
+assert not np.any(comes_back(lead, cost)), again.format("13.4")
+assert lead[3] > 2
+assert cost[3] < 0
 
 # %% [markdown]
-# Each token has its own power: its lead foresees the wait in 26 of 30 and 26 of 27, one lead for all does
-# not. (Tokens with leads near 1 cannot tell.)
+# In the SVM of descent's set the helping token of panel C has the lead 2. Its pull falls like $j^{-2}$, that of the
+# support tokens like $j^{-1}$: after a while nothing calls it back, and the set meets all conditions of the box.
+# Had it the lead 1, its pull would be as strong as theirs, and a multiplier would have to be negative.
+#
+# Now 600 problems that nobody picked, 200 for each $d$: what becomes of helping tokens, and of the sets?
 
 # %%
-print("tokens not as on the path, other branch left out: by rates   by j^(-1/2)   by 1e-3")
-for before, j in ((2000, 6000), (20_000, 60_000)):
-    for k, name in enumerate(DRAWS):
-        truth, counted = by["path"][k], mixes_there[k] & ~branch[k][..., None]
-        stays, s = read(found[j][k], found[before][k], k)[0], softmax(logits(found[j][k], k), axis=-1)
-        errors = [((kept != truth) & counted).sum() for kept in (stays, s > j**-0.5, s > 1e-3)]
-        of = f"of {12 * mixes_there[k].sum() - 4 * branch[k].sum()}"
-        print(f"{j:6,} steps, {name:10s} {of:8s} {errors[0]:27} {errors[1]:13} {errors[2]:11}")
-        assert max(errors[:2]) <= 6
-        assert (8 < errors[2] < 14) if j == 6000 else (errors[2] <= 3)
-        assert (truth & counted & (s <= j**-0.5)).sum() <= (j == 6000)  # else the cuts miss late tokens only
-
-# %% [markdown]
-# All three end with few errors; which has fewest depends on draw and time. Cuts err on tokens that are late,
-# $10^{-3}$ most at first. It would also miss a kept share below it; $j^{-1/2}$ sinks below each in time.
-
-# %% jupyter={"source_hidden": true}
-fig, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.1))
-good, many = ((best > 0) == by["path"]).all(axis=-1), by["path"].sum(axis=-1)
-for label, color, shift in ((1, ORANGE, -0.2), (-1, BLUE, 0.2)):
-    for rows_of, hatch, name in ((y == label, "////", "local"), ((y == label) & good, None, "best")):
-        heights = [(rows_of & (many == m)).sum() for m in (1, 2, 3, 4)]
-        at = np.arange(1, 5) + shift
-        face = color if name == "best" else "white"
-        left.bar(
-            at, heights, 0.38, color=face, edgecolor=color, hatch=hatch, label=f"$y = {label:+d}$, {name}"
-        )
-left.set(xlabel="tokens that the path keeps", ylabel="sequences", xticks=[1, 2, 3, 4])
-left.legend(fontsize=9)
-for flags, color, name in ((by["path"], BLUE, "path keeps"), (~by["path"], ORANGE, "path drops")):
-    points = [(asked[flags[k]], own[flags[k]]) for k, (_, own, asked, _) in enumerate(reads)]
-    right.plot(*np.hstack(points), "o", color=color, markersize=4, alpha=0.6, label=name)
-right.axline((0, 0), slope=1, color=BLACK, linewidth=1)
-right.axhline(0.5, color=BLACK, linestyle=":", linewidth=1)
-right.set(xlabel=r"lead $\Delta_{it}$ in the SVM", ylabel=r"rate of descent $\times\, N$")
-right.legend(fontsize=9, loc="upper left")
-show(
-    fig,
-    alt="Left, bars: for the label plus one all sequences keep one token, a few not the best; for minus one "
-    "most keep two or three, nearly all the best set. Right, descent's rates against the SVM's leads: kept "
-    "tokens near zero, most dropped ones near the diagonal from one on.",
-)
-
-# %% [markdown]
-# **Figure 3.** Both draws. Left: how many tokens the path keeps, by label; hatched, sets that are not the
-# best mixture's. Right: each token's rate in descent against its lead in the SVM of the set that descent
-# keeps; the dotted line divides at $\frac12$.
-
+branches = measured("13.branches").load()
+table = []
+for d in branches.d.values:
+    of = {name: values.values for name, values in branches.sel(d=d).items()}
+    path = of["kept"].astype(bool)
+    runs = of["accepted"].astype(bool) & (path.sum(axis=-1) > 1).any(axis=-1)
+    path, label, rests = path[runs], of["label"][runs], of["rests_60000"][runs].astype(bool)
+    (set_6, s_6, lead_6, cost_6), (set_60, s_60, lead_60, cost_60) = (
+        [of[f"{name}_{j}"][runs] for name in ("own", "s", "lead", "cost")] for j in (6000, 60_000)
+    )
+    set_6, set_60 = set_6.astype(bool), set_60.astype(bool)
+    same = (set_60 == path).all(axis=-1)
+    back = (~set_60 & comes_back(lead_60, cost_60)).any(axis=-1)
+    elsewhere, large = ~same & rests & ~back, ~same & ~rests & ~back
+    helpless = elsewhere & (label < 0) & ~(~set_60 & (cost_60 < 0)).any(axis=-1)
+    helps, less = ~set_6 & (cost_6 < 0), s_60 > s_6 / 10
+    at_1, above = helps & comes_back(lead_6, cost_6), helps & (lead_6 > 1.1)
+    clear = ~set_60 & same.all(axis=-1)[:, None, None] & (lead_60 > 1.05) & (s_60 > 1e-30)
+    power = np.log10(s_6[clear] / s_60[clear])
+    near = [(np.abs(power / guess - 1) < 0.1).sum() for guess in (lead_60[clear], 1, lead_60[clear].mean())]
+    growth = (of["length_60000"] - of["length_6000"])[runs][same.all(axis=-1)]
+    growth = growth / farther(0.1, 6000, 0.1, 60_000, of["N_60000"][runs][same.all(axis=-1)])[0]
+    table.append(
+        [same.size, same.sum(), (elsewhere & (label > 0)).sum(), (elsewhere & (label < 0)).sum()]
+        + [(~same & back).sum(), large.sum(), (at_1 & less).sum(), at_1.sum(), (above & less).sum(), above.sum()]
+        + [near[0], clear.sum(), near[1], near[2]]
+    )
+    print(f"d = {d}: {same.size} sequences of runs that mix; after 60,000 steps {same.sum()} keep the path's set")
+    print("    settled elsewhere, y = +1 and -1:", *table[-1][2:4], end="; ")
+    print(f"late: a token to come back {table[-1][4]}, one to drop {table[-1][5]}")
+    print("    tokens that help, outside after 6,000 steps, fall by less than 10 up to 60,000:", end=" ")
+    print(f"lead 1 {table[-1][6]} of {table[-1][7]}, lead above 1.1 {table[-1][8]} of {table[-1][9]}")
+    print(f"    falls within a tenth of the power lead: {near[0]} of {clear.sum()};", end=" ")
+    print(f"of the power 1 {near[1]}, of the mean lead {near[2]}")
+    print("    growth over N log 10: 10%, median, 90%", np.quantile(growth, (0.1, 0.5, 0.9)).round(2))
+    assert not helpless.any()
+TABLE_ASSERT
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 The third part
 #
@@ -819,8 +851,8 @@ show(
 #
 # $$W_{\mathrm{dir}} = \sum_{it} \lambda_{it}\, (x_{ia} - x_{it})\, z_i^\top + \dots ,$$
 #
-# with the unique multipliers $\lambda_{it}$ of the SVM's support tokens, $a$ a kept
-# token of sequence $i$, and dots for the equality rows.
+# with the unique multipliers $\lambda_{it}$ of the SVM's support tokens, $a$ a kept token of sequence $i$, and
+# dots for the equality rows: along them only the kept shares change, and these are at their best.
 
 # %% [markdown]
 # ### Exercise 13.5: What the dropped tokens keep
@@ -892,115 +924,68 @@ for R in (5, 10):
     assert np.abs(limit - r_found).max() > 0.03, again.format("13.5")
 
 # %% [markdown]
-# The rule meets the true loss to the third digit; the limit $(.208, -.097)$ is a third off at $R = 5$ and a
-# fifth at 10.
+# For this triangle the rule meets the true loss to the third digit; the limit $(.208, -.097)$ is a third off
+# at $R = 5$ and a fifth at 10. What counts is $R/N$, here 8 and 16, as the rule leaves out what is smaller by a
+# factor $e^{-R/N}$: with a longer $p_{\mathrm{dir}}$ the same $R$ is less far out.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 13.7 Six dimensions, and the published curves *(optional)*
+# ## 13.7 The published curves *(optional)*
 #
-# Exercise 13.5 once more, for these 24 problems and the path of section 13.5, which knows neither $\lambda$
-# nor $c$.
+# The paper draws, for $d = 4, 6, 8, 10$, the mean of $1 -$ correlation of $W$ with $W_{\mathrm{fin}}$ plus the
+# best multiple of $W_{\mathrm{dir}}$, after 2,001 steps with a ReLU in chosen runs. We optimise well first: paths
+# as in section 13.5, in 200 problems for each $d$, each to its last good radius. Nothing is chosen by its curve:
+# a run is *accepted* if the SVM of the set that we read foresees each rate times $N$ to within $\frac12$.
 
 # %%
-path, W_path, kept, leads, solution = judged[0]
-tokens, mlp = groups[0]
-s = softmax(logits(W_path, 0), axis=-1) * kept
-shares = mixtures.on_face(mlp, tokens, torch.tensor(s / s.sum(axis=-1, keepdims=True)))  # where R is large
-cost = mixtures.costs(mlp, tokens, shares).numpy()
-others = np.arange(4) != kept.argmax(axis=-1)[..., None]
-lam = np.zeros_like(cost)
-lam[others] = solution.dual.numpy().ravel()  # the SVM has a row for each token but the first kept one
-support = ~kept & (leads < 1 + 1e-6)
-library, _ = mixtures.kept_tokens(tokens.X, tokens.z, torch.tensor(leads) / solution.objective[:, None, None])
-assert (library.numpy() == kept).all()  # it makes the loop of read(), from another guess
-differences = np.diff(rows[0].reshape(TRIALS, 3, 4, 36), axis=2).reshape(TRIALS, 9, 36)
-assert (np.linalg.matrix_rank(differences) == 9).all()  # so the multipliers are unique
-
-
-def off_by(W, rule):
-    """By which factor a rule misses the attention left on a support token, in the median."""
-    factors = []
-    for log_q, on, weight, price in zip(log_softmax(logits(W, 0), axis=-1), support, lam, cost, strict=True):
-        off = log_q[on] - np.log(np.asarray(rule(weight[on], price[on])))
-        factors += [*off - off.mean()]
-    return np.exp(np.median(np.abs(factors)))
-
-
-W_16 = path["W"][path.radii == 16][0].numpy()
-near, far = off_by(W_16, left_over), off_by(W_path, left_over)
-print(f"{support.sum()} support tokens, off by a factor: {near:.1f} at R = 16, {far:.1f} at the last radius")
-assert far < 1.3 < near < 1.45, again.format("13.5")
-summed = mixtures.mixture_path(mlp, tokens, shares, [16, 128, 2048])["W"][-1].numpy()
-print(f"where the sum of c s itself is least, R = 2,048: {off_by(summed, left_over):.1f}")
-assert off_by(summed, left_over) < 1.02, again.format("13.5")
-rivals = {"lambda alone": lambda lam, cost: lam, "1 / cost alone": lambda lam, cost: 1 / cost}
-for name, rule in rivals.items():
-    print(f"{name:14s} at the last radius {math.floor(10 * off_by(W_path, rule)) / 10} or more")
-    assert off_by(W_path, rule) > 1.7
-
-# %% [markdown]
-# In these both count, the SVM's push on a token and its cost. As in the plane, the limit is met slowly.
-
-# %% [markdown]
-# ### The published curves
-#
-# The paper draws three means of $1 -$ correlation with $W$: of $W_{\mathrm{fin}}$ plus the best multiple of
-# $W_{\mathrm{dir}}$, of $W_{\mathrm{dir}}$ alone, and of the SVM of one token a sequence, after 2,001 steps
-# with a ReLU. We repeat it with 1,000 trials for each $d$, and its rule to choose among them (no attention
-# between $10^{-6}$ and $10^{-3}$, some below).
-
-# %%
-PUBLISHED = {
-    "full": [0.034, 0.017, 0.011, 0.006],
-    "direction": [0.07, 0.043, 0.015, 0.009],
-    "one token": [0.155, 0.145, 0.135, 0.12],
-}
+PUBLISHED = np.array([0.034, 0.017, 0.011, 0.006])
+NAMES = {"gelu": "gelu(4 V x)", "tanh": "tanh(4 V x)", "relu": "nearly ReLU"}
+stored = measured("13.runs").load()
+print("d = 4, 6, 8, 10; published:", PUBLISHED)
+for kind, name in NAMES.items():
+    accepted = stored.accepted.sel(kind=kind).astype(bool)
+    apart = stored.at_last.sel(kind=kind).where(accepted)
+    mean = apart.mean("trial").values
+    error = (apart.std("trial") / np.sqrt(accepted.sum("trial"))).values[:, 0]
+    print(f"{name}: accepted", *(f"{share:.0%}" for share in accepted.mean("trial").values), "  both parts", end="")
+    print(*(f" {m:.4f} +- {2 * e:.4f}" for m, e in zip(mean[:, 0], error, strict=True)), end="")
+    print("   W_dir alone", mean[:, 1].round(4), "  one token each", mean[:, 2].round(2))
+    assert (mean[:, 0] + 2 * error < PUBLISHED).all()
+    assert (mean[:, 0] < mean[:, 1]).all()
+    assert (mean[:, 2] > 10 * mean[:, 0]).all()
+    assert kind == "relu" or (accepted.mean("trial") > 0.98).all()
+kinks = measured("13.kinks").load()
+several = (kinks.label < 0).values & ~kinks.flat.astype(bool).values & (kinks.kept > 1).values
+at_kink = (kinks.kinks == kinks.kept - 1).values[several]
+print(f"ReLU, y = -1: {at_kink.sum():,} of {several.sum():,} best mixtures of m tokens have m - 1 units at a kink")
+assert at_kink.all()
 paper = measured("13.published").load()
-public = paper.public.astype(bool)
-count, flat = public.sum("trial").values, paper.flat.where(public).mean("trial").values
-print("d = 4, 6, 8, 10: runs chosen of 1,000", count, "with a sequence where f = 0", end=" ")
-print(*(f"{value:.0%}" for value in flat))
-print("           published                 here, mean +- error" + " " * 33 + "here, median")
-ours = {}
-for k, (curve, said) in enumerate(PUBLISHED.items()):
-    part = paper.apart[..., k].where(public)
-    mean, median = part.mean("trial").values, part.median("trial").values
-    error = part.std("trial").values / np.sqrt(count)
-    ours[curve] = mean / said, mean / median, np.abs(mean - said) / error
-    print(f"{curve:10s}", *(f"{v:.3f}" for v in said), "  ", end="")
-    print(
-        *(f"{m:.3f} +- {e:.3f}" for m, e in zip(mean, error, strict=True)),
-        "  ",
-        *(f"{m:.4f}" for m in median),
-    )
-assert (ours["one token"][2] < 2.5).all()
-for curve in ("full", "direction"):
-    assert (ours[curve][0] > 1.4).all()
-    assert (ours[curve][0] < 8).all()
-assert (ours["full"][1] > 4.5).all()
-assert (ours["full"][1] < 61).all()
+flat = paper.flat.where(paper.public.astype(bool)).mean("trial").values
+print("the paper's own choice of runs: some sequence has f = 0 in", *(f"{share:.0%}" for share in flat))
 assert (flat > 0.5).all()
 
 # %% [markdown]
-# One token's curve is repeated, within twice its error or so. The other two are not, and ours cannot judge
-# them: in more than half of the chosen runs some sequence has $f = 0$, where nothing fixes the shares, and of
-# the full prediction the mean is 5 to 60 times the median.
+# With smooth heads 98% of the runs and more are accepted, with one that is nearly a ReLU 84% to 99%. All twelve
+# bands lie below the published numbers, and in each $W_{\mathrm{fin}}$ makes the mean smaller. One token a
+# sequence is ten times worse or more. (Best mixtures of a ReLU head sit at its kinks, as section 13.4 says.)
+#
+# Our own run of the published recipe repeats its curve of one token, not this one (table in the README). It
+# cannot judge it: in more than half of the chosen runs some sequence has $f = 0$, where nothing fixes the shares.
 
 # %% [markdown]
 # ## 13.8 Claims and measurements
 #
 # | claim | prediction | measured |
 # |---|---|---|
-# | length at a smooth bottom, 2,000 to 6,000 steps | grows by $N \log 3$ | .97 and .98 in the median |
+# | length at a smooth bottom, 6,000 to 60,000 steps | grows by $N \log 10$ | median CLOCK of it, d = 4, 6, 10 |
 # | at a kink in the plane, steps a fifth as long | trail by $N \log 5 = 1.61\, N$ | 1.5 $N$ |
+# | no sequence mixes | $R = \eta j$ | within 1% in NONMIX runs |
 # | rates $\times N$ on the path, kept and dropped | 0; the SVM's leads | below .005; within .15 |
-# | tokens kept, $y = +1$ | one | in 62 of 62 sequences, 55 the best |
-# | tokens kept, $y = -1$ | a mixture may win | in 75 of 82; best sets in 78 |
-# | descent's set | the path's | in 140 of 144; 3 late, 1 on another branch |
-# | attention's fall, leads above 1.05 | $j^{-\Delta_{it}}$ | 26 of 30, 26 of 27 within 1.25 |
+# | tokens kept, all output weights $+1$, $y = +1$ | one | in NPLUS of NPLUS sequences |
+# | the same, $y = -1$ | a mixture may win | in MIX of NMINUS |
+# | attention's fall, leads above 1.05 | $j^{-\Delta_{it}}$ | POWERS |
+# | a helping token, lead 1 | comes back | BACK |
+# | the same, lead above 1.1 | stays out | OUT |
 # | $r$ in the plane, $y = +1$, $R = 5$ and 10 | $(.142, -.066)$, $(.169, -.079)$ | within .0003 |
-#
-# Two numbers: of these 24 problems, and of the others; the row of $r$, its two parts.
 
 # %% [markdown]
 # ## Questions
@@ -1024,10 +1009,10 @@ progress("13")
 #   an SVM with equalities drops the rest, and $r$ leaves each support token attention in proportion to
 #   $\lambda_{it} / c_{it}$.
 # - **With a mixture, normalised descent bounces** in a valley: if steps are short, its length grows like
-#   $N \log j$, at a kink (in the plane) like $N \log(\eta j)$.
-# - Here, **one token** is kept with $y = +1$, in most sequences with $y = -1$ a **mixture**, most often the
-#   best; a path is local, and a run may be on another branch. Rates times $N$ tend to 0 or to the SVM's
-#   leads, attention to a share or to 0 like $j^{-\Delta_{it}}$: a cut must wait for it.
+#   $N \log j$, at a kink (in the plane) like $N \log(\eta j)$, and a dropped token's attention falls like
+#   $j^{-\Delta_{it}}$. Without one it goes straight on, $R = \eta j$.
+# - If all output weights are $+1$, $y = +1$ keeps **one token** and $y = -1$ most often a **mixture**, most often
+#   the best. A token that would help stays out if its lead is clearly above 1, and comes back if it is 1.
 
 # %% [markdown]
 # ## Further reading
@@ -1037,7 +1022,7 @@ progress("13")
 # - J. Cohen, S. Kaur, Y. Li, J. Z. Kolter, A. Talwalkar, *Gradient Descent on Neural Networks Typically
 #   Occurs at the Edge of Stability* (2021, arXiv 2103.00065).
 #
-# The clocks of the bouncing run and the reading by rates are this lesson's, not that paper's.
+# The clocks of the bouncing run and the rule for tokens that come back are this lesson's, not the paper's.
 #
 # **New in the library:** [`heads.MLPHead`](../mini_attn/heads.py),
 # [`newton.newton_path`](../mini_attn/newton.py), [`mixtures.best_mixture`](../mini_attn/mixtures.py),

@@ -40,20 +40,9 @@ def parts_with(fin_s=lambda s: s, dropped_row=1.0, ratio_row=0.0):
     return answer
 
 
-def waits_by_doubling(s, lead, j, cut):
-    """Try later and later steps, then halve the interval."""
-    falls = lambda later: all(  # noqa: E731
-        a * (later / j) ** -power <= cut for a, power in zip(s, lead, strict=True) if power > 0
-    )
-    low, high = j, j
-    if falls(j):
-        return j
-    while not falls(high):
-        low, high = high, 2 * high
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (low, middle) if falls(middle) else (middle, high)
-    return high
+def back_by_loop(lead, cost):
+    """One token after the other, from Python lists."""
+    return [bool(c < 0 and 0.999 < a < 1.001) for a, c in zip(lead.tolist(), cost.tolist(), strict=True)]
 
 
 ANSWERS = {
@@ -106,21 +95,21 @@ ANSWERS = {
         ],
     },
     "13.4": {
-        "also_right": waits_by_doubling,
+        "also_right": back_by_loop,
         "wrong": [
-            lambda s, lead, j, cut: j,
-            lambda s, lead, j, cut: np.inf,
-            lambda s, lead, j, cut: 2 * waits_by_doubling(s, lead, j, cut),
-            lambda s, lead, j, cut: waits_by_doubling(s, lead + 1.0, j, cut),
-            lambda s, lead, j, cut: waits_by_doubling(s, 2 * lead, j, cut),
-            lambda s, lead, j, cut: waits_by_doubling(s, lead, j, cut / 10),
-            lambda s, lead, j, cut: waits_by_doubling(s, lead, j, cut**0.5),
-            lambda s, lead, j, cut: waits_by_doubling(s / s.max(), lead, j, cut),
-            lambda s, lead, j, cut: waits_by_doubling(s, np.where(lead > 0, 1.0, 0.0), j, cut),
-            lambda s, lead, j, cut: waits_by_doubling(s, lead[::-1], j, cut),
-            lambda s, lead, j, cut: (1 / cut) ** (1 / max(lead[lead > 0], default=1.0)),
-            lambda s, lead, j, cut: np.exp(-np.log(cut) / min(lead[lead > 0], default=1.0)),
-            lambda s, lead, j, cut: j + waits_by_doubling(s, lead, j, cut),
+            lambda lead, cost: cost < 0,
+            lambda lead, cost: lead > 0.5,
+            lambda lead, cost: np.zeros(len(lead), dtype=bool),
+            lambda lead, cost: np.ones(len(lead), dtype=bool),
+            lambda lead, cost: (cost < 0) & (lead > 1.1),
+            lambda lead, cost: (cost > 0) & (np.abs(lead - 1) < 1e-3),
+            lambda lead, cost: (cost < 0) & (lead <= 1),
+            lambda lead, cost: (cost < 0) & (lead == 1),
+            lambda lead, cost: np.abs(lead - 1) < 1e-3,
+            lambda lead, cost: (cost < 0) & (lead < 0.5),
+            lambda lead, cost: (cost < -1e-6) & (lead == lead.max()),
+            lambda lead, cost: cost == cost.min(),
+            lambda lead, cost: np.flatnonzero((cost < 0) & (np.abs(lead - 1) < 1e-3)),
         ],
     },
     "13.5": {
