@@ -186,6 +186,52 @@ def branch_runs(d: int, *, trials: int, seed: int) -> dict:
     return result
 
 
+def fates(branches, d: int, comes_back) -> dict:
+    """What the stored "13.branches" say of one d: sets after 60,000 steps, helping tokens, powers, clock.
+
+    Only runs count whose path is read for certain and mixes somewhere.
+
+    Args:
+        branches: the stored sweep.
+        d: one of its dimensions.
+        comes_back: lead, cost -> which tokens come back, the lesson's exercise 13.4.
+    """
+    of = {name: values.values for name, values in branches.sel(d=d).items()}
+    kept = of["kept"] > 0
+    runs = (of["accepted"] > 0) & (kept.sum(-1) > 1).any(-1)
+    of, kept = {name: values[runs] for name, values in of.items()}, kept[runs]
+    (own_6, s_6, lead_6, cost_6, rests_6), (own, s, lead, cost, rests) = (
+        [of[f"{name}_{j}"] for name in ("own", "s", "lead", "cost", "rests")] for j in (6000, 60_000)
+    )
+    same, plus = (own == kept).all(-1), of["label"] > 0
+    back = ((own == 0) & comes_back(lead, cost)).any(-1)
+    settled = ~same & ~back & (rests > 0)
+    largest = np.where((own == 0) & (cost < 0), lead, 0).max(-1)
+
+    changed = (own_6 != own).any(-1)
+    alone = (rests_6 > 0).all(-1, keepdims=True) & (changed.sum(-1, keepdims=True) == changed)
+    helps = (
+        (own_6 == 0) & (cost_6 < 0) & alone[..., None]
+    )  # outside after 6,000 steps, the other sets settled
+    slow = s > s_6 / 10
+    at_1, above = helps & comes_back(lead_6, cost_6), helps & (lead_6 > 1.1)
+
+    known = same.all(-1)
+    clear = (own == 0) & known[:, None, None] & (lead > 1.05) & (s > 1e-30)
+    power, rule = np.log10(s_6[clear] / s[clear]), lead[clear]
+    near = [(np.abs(power / guess - 1) < 0.1).sum() for guess in (rule, 1, rule.mean())]
+    grown = of["length_60000"] - of["length_6000"]
+    return {
+        "sets": [
+            x.sum() for x in (same, settled & plus, settled & ~plus, ~same & back, ~same & ~back & ~settled)
+        ],
+        "held": largest[settled & ~plus],
+        "helping": [x.sum() for x in (at_1 & slow, at_1, above & slow, above)],
+        "powers": [*near, clear.sum()],
+        "clock": grown[known] / (of["N_60000"][known] * np.log(10)),
+    }
+
+
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
     """The published experiment: 2,001 normalised steps with a ReLU, kept is s > 1e-3, and the run's verdict."""  # noqa: E501
     tokens, head, _ = problem("relu", d, trials, seed)
