@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from course.replicate import lesson_13
-from mini_attn import data, heads, mixtures, models, optim, svm, train
+from mini_attn import data, heads, losses, mixtures, models, newton, optim, svm, train
 
 RADII = (0.5, 1.0, 2.0, *(4 * 2 ** (k / 4) for k in range(15)))
 SIZES = [(3, 4, 6, 71), (3, 4, 8, 72), (4, 3, 7, 73)]  # n, T, d, seed; the last size nobody published
@@ -144,3 +144,46 @@ def test_a_relu_mixture_of_m_tokens_has_m_minus_one_units_at_their_kink(T):
         other = rng.dirichlet(np.ones(T), size=200)
         assert np.maximum(s @ inner, 0).sum() <= np.maximum(other @ inner, 0).sum(axis=1).min() + 1e-9
     assert counted > 30
+
+
+def rows_of(drawn):
+    return (drawn.X[..., None] * drawn.z[:, :, None, None]).flatten(-2).flatten(1, 2)
+
+
+@pytest.mark.parametrize("size", [1.0, 10.0, 1e4])
+def test_downhill_has_length_one_and_the_librarys_direction(size):
+    """Also where attention, and with it the gradient, is below the smallest number."""
+    drawn, head = problem(3, 4, 6, 77, trials=10)
+    W = size * torch.randn(10, 6, 6, generator=torch.Generator().manual_seed(0)).double()
+    G = lesson_13.downhill(drawn, head, rows_of(drawn), W)
+    torch.testing.assert_close(G.norm(dim=(-1, -2)), torch.ones(10).double())
+    if size < 100:
+        model = models.CrossAttention(6, trials=10, head=head)
+        h = torch.einsum("bntd,bde,bne->bnt", drawn.X, W, drawn.z)
+        _, slope, _ = newton.logit_derivatives(model, drawn, losses.get("logistic"), h)
+        there = -torch.einsum("bnt,bntd,bne->bde", slope, drawn.X, drawn.z)
+        torch.testing.assert_close(G, there / there.norm(dim=(-1, -2), keepdim=True))
+
+
+def test_a_token_that_would_help_falls_by_its_lead_and_stays_out():
+    """Run 9 of seed 31: cost negative, lead 2 in the SVM of the set that descent keeps."""
+    drawn, head = problem(3, 4, 6, 31, trials=24)
+    y = drawn.y.clone()
+    y[(y > 0).all(dim=1), 0] = -1.0
+    drawn = data.TokenData(drawn.X[9:10], drawn.z[9:10], y[9:10], drawn.v[9:10])
+    head = heads.MLPHead(6, 6, 1, "gelu", 4.0, init=head.V[9:10])
+    rows, W, s = rows_of(drawn), torch.zeros(1, 6, 6).double(), {}
+    for j in range(1, 6001):
+        W = W + 0.1 * lesson_13.downhill(drawn, head, rows, W)
+        if j in (2000, 6000):
+            there = W + 0.05 * lesson_13.downhill(drawn, head, rows, W)
+            s[j] = torch.einsum("bntd,bde,bne->bnt", drawn.X, there, drawn.z).softmax(-1)
+    own = s[6000] > 6000**-0.5
+    solution = svm.solve(svm.mixture_problem(drawn.X, drawn.z, own))
+    lead = lesson_13.fall(drawn, solution.value, s[6000].argmax(-1, keepdim=True))[0, 2, 3].item()
+    cost = mixtures.costs(head, drawn, mixtures.on_face(head, drawn, s[6000] * own))[0, 2, 3].item()
+    assert not own[0, 2, 3]
+    assert lead > 1.5
+    assert cost < -0.1
+    power = (s[2000] / s[6000])[0, 2, 3].log().item() / np.log(3)
+    assert power == pytest.approx(lead, rel=0.1)
