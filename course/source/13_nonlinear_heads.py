@@ -196,8 +196,8 @@ for d, weights in ((2, np.ones((10, 2))), (6, np.ones((10, 6))), (6, signs)):
 
 # %% [markdown]
 # Both slopes point inwards only if $y f$ bends *down* somewhere along the edge. **Curvature must allow
-# it.** And it is the output weights that set its sign: if all are $+1$, as in our $f$, the label decides;
-# if their signs are mixed, both labels mix.
+# it.** The output weights set its sign: if all are $+1$, as in our $f$, the label decides; if signs are
+# mixed, both labels mix.
 #
 # > **Proposition.** Let $f$ be convex on the triangle (hull) of the tokens of a sequence.
 # >
@@ -211,9 +211,9 @@ for d, weights in ((2, np.ones((10, 2))), (6, np.ones((10, 6))), (6, signs)):
 # (*If* needs no concavity. *Only if*: a concave function whose slopes towards all other corners are at most 0
 # lies below its tangent plane there.)
 #
-# A sum of convex functions of linear ones is convex: so a ReLU head with output weights $+1$ is, always,
-# and such a gelu head where all $|4 V_k \cdot x| \le \sqrt 2$. Farther out gelu bends down, but little: its
-# second derivative is .80 at 0 and never below $-.11$.
+# A ReLU head with output weights $+1$ is convex, and so is such a gelu head where all
+# $|4 V_k \cdot x| \le \sqrt 2$. Farther out gelu bends down a little: its second derivative is .80 at 0 and
+# never below $-.11$.
 
 # %% [markdown]
 # ### Exercise 13.1: A ceiling for all mixtures
@@ -277,7 +277,7 @@ assert (np.abs(4 * x[2] @ V.T) > np.sqrt(2)).all()  # of Figure 1's head both un
 #
 # > **The limit with several tokens kept** (informal, after Tarzanagh, Li, Thrampoulidis and Oymak, 2023; the
 # > conditions are ours, and it is measured here, not proved). Follow a *branch*: locally best $W$ of length
-# > $R$ that move continuously as $R$ grows. On it let sequence $i$ keep the tokens $O_i$, with shares $s_{it}$.
+# > $R$ that move continuously as $R$ grows. On it sequence $i$ keeps the tokens $O_i$, with shares $s_{it}$.
 # > Far out $W \approx W_{\mathrm{fin}} + \frac RN W_{\mathrm{dir}}$ with $N = \|W_{\mathrm{dir}}\|_F$ and
 # >
 # > $$W_{\mathrm{dir}} = \arg\min_W \|W\|_F \quad \text{s.t.} \quad (x_{ia} - x_{ib})^\top W z_i = 0, \qquad
@@ -375,7 +375,7 @@ assert s_best[0] == 0
 #
 # Can descent find this limit, and how fast does its length grow with the steps: what is its *clock*? We let
 # it run in the plane, with the label $-1$ and *normalised* steps: each has the same length $\eta$, and goes
-# straight down the loss $-y f$. (Of one sequence every decreasing loss has the same downhill direction.)
+# straight down the loss $-y f$.
 #
 # Beside the smooth head we take one with a **kink**: at a point $q = (q_1, q_2)$ it is $|q_2 - 0.1| + 0.3\,
 # q_1$, a sum of three ReLUs with biases, less 0.3, as long as $q_1 > -1$. Its best mixture lies on the same
@@ -541,8 +541,9 @@ for k, (name, p) in enumerate(walks.items()):
 # Now the experiment of the paper: $n = 3$ sequences, $T = 4$ tokens of length 1, a query each, random
 # labels (at least one $-1$), and the head fixed, $V$ Gaussian with $\|V\|_F = 1$, $d$ hidden units and all
 # output weights $+1$. Its code takes a ReLU; we take $\mathrm{gelu}(4 V x)$ and the mean logistic loss.
-# Here are two draws of 24 problems, $d = 6$. (The second is picked, for a picture; 600 that nobody picked
-# come at the end.) Steps are normalised, 0.1 long.
+# (To normalised steps the loss matters only where it weighs several sequences.) Here are two draws of 24
+# problems, $d = 6$. (The second is picked, for a picture; 600 that nobody picked come at the end.) Steps are
+# 0.1 long.
 
 
 # %%
@@ -609,12 +610,10 @@ found = descend(0.1)
 # library's `newton.newton_path` follows it from one radius to the next: Newton steps land on the bottom of
 # the valley, until rounding stops them far out.
 #
-# From one radius to the next a kept token does not fall behind. A dropped one does, by
-# $\Delta_{it} / N$ for each unit of $R$, with its lead $\Delta_{it} \ge 1$ in the SVM. So $N$ times this
-# rate tends to 0 or to 1 and more. **We divide at $\frac12$.**
-#
-# But $N$ needs the kept set, and the set $N$. So we guess the set, solve the SVM, divide, and solve again
-# until nothing changes. Then the SVM must predict *every* rate.
+# From one radius to the next a kept token does not fall behind. A dropped one does, by $\Delta_{it} / N$
+# for each unit of $R$, with $\Delta_{it} \ge 1$. So $N$ times this rate tends to 0, or to 1 and more: **we
+# divide at $\frac12$.** But $N$ needs the kept set, and the set $N$. We guess the set, solve the SVM,
+# divide, and solve again until nothing changes. Then the SVM must predict *every* rate.
 
 
 # %%
@@ -821,9 +820,7 @@ for d, of in zip(dims, fates, strict=True):
 held = np.concatenate([of["held"] for of in fates])
 print("leads of the tokens that would help, another branch, y = -1:", np.sort(held).round(2))
 sets, helping, powers = (np.sum([of[name] for of in fates], axis=0) for name in ("sets", "helping", "powers"))
-print(
-    f"{powers[3]} falls, within a tenth of the lead {powers[0]}, of 1 {powers[1]}, of the mean lead {powers[2]}"
-)
+print(f"{powers[3]} falls, within a tenth of: the lead {powers[0]}, 1 {powers[1]}, the mean lead {powers[2]}")
 counts = [1640, 15, 8, 18, 14, 31, 31, 1, 35, 677, 29, 197, 714]
 assert [*sets, *helping, *powers] == counts, again.format("13.4")
 assert held.min() > 1.02
@@ -831,17 +828,14 @@ assert held.min() > 1.02
 # %% [markdown]
 # Of 1,695 sequences 1,640 end with the path's set. The other 55 are of three kinds. **Late**: in 18 a token
 # must come back, in 14 one has yet to go. **Another branch**, $y = +1$: 15 have another single token.
-# **Another branch**, $y = -1$: the remaining 8 all lack a token that would help, with a lead above 1. Such
-# shares are a maximum on their own set and only a saddle among all mixtures, and yet runs end there. (The
-# one with the lead 1.03 is not decided after 60,000 steps.) The 4 local sets with $y = -1$ of our two draws
-# are held like this too.
+# **Another branch**, $y = -1$: the remaining 8 all lack a token that would help, with a lead above 1. Their
+# shares are only a saddle among all mixtures, and yet runs end there. (The one with the lead 1.03 is not
+# decided yet.) The 4 local sets with $y = -1$ of our two draws are held like this too.
 #
-# The rule foresees which tokens come back. Of those that help, with the other sets settled, all 31 with the
-# lead 1 fall by less than the factor 10 that $j^{-1}$ would bring, and 1 of 35 with leads above 1.1.
-# Between 1 and 1.1 it takes longer than we look.
-#
-# The powers hold, too: 677 of 714 falls (leads above 1.05) are within a tenth of the token's lead; one
-# power for all, 1 or the mean lead, comes as near in 29 and 197.
+# Of the tokens that help, with the other sets settled, all 31 with the lead 1 fall by less than the factor
+# 10 that $j^{-1}$ would bring, and 1 of 35 with leads above 1.1. And 677 of 714 falls (leads above 1.05)
+# are within a tenth of the token's own power; the power 1, or the mean lead, comes as near in 29 and 197.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.6 The third part *(optional)*
 #
@@ -1017,11 +1011,10 @@ progress("13")
 # - A nonlinear head may like a **mixture** better than each token. The curvature of $y f$ decides: convex,
 #   one token; concave, a mixture where an edge from a best token rises. A tangent plane certifies it.
 # - $W \approx W_{\mathrm{fin}} + \frac RN W_{\mathrm{dir}} + r$: one part sets the ratios of the kept tokens,
-#   an SVM with equalities drops the rest, and $r$ leaves each support token attention in proportion to
-#   $\lambda_{it} / c_{it}$.
-# - **With a mixture, normalised descent bounces** in a valley: if steps are short, its length grows like
-#   $N \log j$, at a kink (in the plane) like $N \log(\eta j)$, and a dropped token's attention falls like
-#   $j^{-\Delta_{it}}$. Without one it goes straight on, $R = \eta j$.
+#   an SVM with equalities drops the rest, and $r$ is bounded.
+# - **With a mixture, normalised descent bounces**: if steps are short, its length grows like $N \log j$, at a
+#   kink (in the plane) like $N \log(\eta j)$, and attention falls like $j^{-\Delta_{it}}$. Without one,
+#   $R = \eta j$.
 # - If all output weights are $+1$, $y = +1$ keeps **one token** and $y = -1$ most often a **mixture**, mostly
 #   the best. A token that would help stays out if its lead is clearly above 1, and comes back if it is 1.
 
