@@ -829,10 +829,10 @@ assert held.min() > 1.02
 # %% [markdown]
 # Of 1,695 sequences 1,640 end with the path's set. The other 55 are of three kinds. **Late**: in 18 a token
 # must come back by our rule, in 14 one has yet to go. **Another branch**, $y = +1$: 15 have another single
-# token. **Another branch**, $y = -1$: the remaining 8 all lack a token that would help, with a lead above
-# 1. Their shares are only a saddle among all mixtures, and yet runs end there. (Below 1.1, in one of the 8,
-# nothing is decided after 60,000 steps.) The 4 local sets with $y = -1$ of our two draws are held like this
-# too.
+# token. **Another branch**, $y = -1$: the remaining 8 all lack a token that would help, and its lead
+# exceeds 1. Their shares are only a saddle among all mixtures, and yet runs end there. (Below 1.1, in one of
+# the 8, nothing is decided after 60,000 steps.) The 4 local sets with $y = -1$ of our two draws are held
+# like this too.
 #
 # Of the tokens that help, with the other sets settled, all 31 with the lead 1 fall by less than the factor
 # 10 that $j^{-1}$ would bring, and 1 of 35 with leads above 1.1. And 677 of 714 falls (leads above 1.05)
