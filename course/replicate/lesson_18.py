@@ -14,7 +14,6 @@ from course.replicate.taken_apart import (
     cosine,
     descend,
     few_sentences,
-    hard,
     longer,
     taken_apart,
 )
@@ -24,7 +23,8 @@ LOOKS = (0, 10, 20, 40, 80, 160, 240, 320, 400)  # steps at which the heads are 
 SEEN, ASKED, PRICE = 200, 10, 1.0  # sequences in the statistics; in the SVMs; price of their slack
 EARLY = 80  # the step from which the future is predicted
 ONWARD = (400, 4000)  # the last step of the ten runs, and ten times as many
-ON_THE_WAY = (10, 20, 50, 100, 150, 300)  # steps of the base at which keys and queries are compared
+ON_THE_WAY = (20, 40, 80, 160, 400)  # steps of one linear layer at which keys and queries are compared
+PRICES = {"": PRICE, "_cheap": 0.01, "_dear": 100.0}
 
 
 def digits(runs, seed):
@@ -368,175 +368,157 @@ def moved_by_slopes(K, Q, R, far):
     return moved(high)
 
 
+def moved_by_adam(K, Q, R, far, felt=lambda W: W, lr=3e-3):
+    """The same where Adam moves K and Q along R; of W only what is `felt` counts."""
+    K_0, Q_0 = K, Q
+    K, Q = K.clone().requires_grad_(), Q.clone().requires_grad_()
+    adam, before, found = torch.optim.Adam([K, Q], lr=lr), torch.zeros_like(R), torch.zeros_like(R)
+    while True:
+        K.grad, Q.grad = (-R @ Q).detach(), (-R.mT @ K).detach()
+        adam.step()
+        with torch.no_grad():
+            moved = felt((K @ Q.mT - K_0 @ Q_0.mT) / math.sqrt(K.shape[-1]))
+        last, now = (x.norm(dim=(-2, -1)) for x in (before, moved))
+        share = ((far - last) / (now - last))[..., None, None]
+        there = ((last < far) & (now >= far))[..., None, None] & (found == 0)
+        found = torch.where(there, before + share * (moved - before), found)
+        if (found != 0).flatten(-2).any(-1).all():
+            return found
+        before = moved
+
+
+def centre(W):
+    """W without what tokens of mean 0 cannot feel."""
+    W = W - W.mean(-1, keepdim=True)
+    return W - W.mean(-2, keepdim=True)
+
+
 def right(P, X, real, y):
     """The share of right answers, (runs,)."""
     return (net.forward(P, X, real).argmax(-1) == y).float().mean(1)
 
 
-def rivals(tokens, decay=0.0, steps=LOOKS[-1], *, trials, seed):
-    """Movements from where the decay alone would have taken each head, and four that nobody trained.
+def against_nobody(moved, W_0, K, Q, pull, judges, felt=lambda W: W, nuclear=(), priced=()):
+    """Cosines of a trained movement, and of two that nobody trained, to the SVMs of what they select.
+
+    Keys and queries flow along the pull, or Adam moves them along it, as far as training has moved W.
+
+    Args:
+        moved, W_0, pull: (runs, heads, d, d). K, Q: (runs, heads, d, m), where the rivals start.
+        judges: name -> (tokens of unit length, which are real), the sequences that are selected from.
+        nuclear, priced: names of judges whose SVMs are also solved in that norm, and at other prices.
+
+    Returns:
+        "own_name", "flow_name", "adam_name": (runs, heads); also with "_nuclear", "_cheap", "_dear".
+    """
+    pull = pull / pull.norm(dim=(-2, -1), keepdim=True)
+    far, found = moved.norm(dim=(-2, -1)), {}
+    flow, adam = moved_by_slopes(K, Q, pull, far), moved_by_adam(K, Q, pull, far, felt)
+    for name, M in (("own", moved), ("flow", flow), ("adam", adam)):
+        for who, (a, real) in judges.items():
+            selected = choice(W_0 + M, a, real)
+            X, mask = (x[:, None].expand(-1, selected.shape[1], *x.shape[1:]) for x in (a, real))
+            for end in PRICES if who in priced else [""]:
+                fitted = svm.solve_soft(X, selected, PRICES[end], mask)
+                assert (fitted.gap < 1e-3).all()
+                found[f"{name}_{who}{end}"] = cosine(M, fitted.value)
+            if who in nuclear:
+                found[f"{name}_{who}_nuclear"] = cosine(M, nuclear_svm(a, real, selected))
+    return found
+
+
+def rivals(tokens, decay=0.0, n=None, steps=LOOKS[-1], *, trials, seed):
+    """Movements from where the decay alone would have taken each head, and those that nobody trained.
 
     AdamW multiplies each weight by 1 - lr decay before a step. What that leaves of K and Q after all steps is
-    the start; how far W has got from it, four rivals move. Keys and queries follow random slopes of the
-    tokens of all training sequences, once as the trained network reads them, once as the untrained one does;
-    a free W, those of the trained one; and one W is Gaussian. Unseen sequences judge, the same for all: the
-    cosine of each movement to the SVM of what it selects in them, of some also with four times as many, and
-    to that of the nuclear norm; of the trained one also to those of another head, and of what the start
-    selects.
+    the start. Two rivals move keys and queries along random slopes of the tokens of all training sequences,
+    as the trained network reads them. Ten sequences judge: of those trained on, or unseen ones. By the
+    unseen also: "start_flow", made of what the untrained network reads; and "other_head", the trained
+    movement by the SVM of what another head selects.
+
+    Args:
+        n: train on so many sequences only, of which ten judge, also at other prices; None, on all.
     """
     train, unseen, _, vocabulary = (digits if tokens == "digits" else sentences)(trials, seed=seed % 10_000)
-    X, real, y = train
+    X, real, y = (part[:, : n or None] for part in train)
     size = {"inputs": X.shape[-1]} if vocabulary is None else {"vocabulary": len(vocabulary[0])}
-    P = net.begin(trials, X.shape[2], int(y.max()) + 1, **size, seed=seed)
+    P = net.begin(trials, X.shape[2], int(train[2].max()) + 1, **size, seed=seed)
     first = {name: weights.detach().clone() for name, weights in P.items()}
-    net.learn(P, X, real, y, steps, 64, decay=decay, seed=seed)
-    left, generator = (1 - 3e-3 * decay) ** steps, torch.Generator().manual_seed(seed)
-    few, more = (unseen[1][:, :n] for n in (ASKED, 4 * ASKED))
-    keep, found = [], {}
+    net.learn(P, X, real, y, steps, min(64, X.shape[1]), decay=decay, seed=seed)
+    left, found = (1 - 3e-3 * decay) ** steps, {}
+    new, new_real = (part[:, :ASKED] for part in unseen[:2])
+    keep = []
     with torch.no_grad():
         net.forward(P, X[:, :SEEN], real[:, :SEEN], keep)
-
-    def add(name, value):
-        found.setdefault(name, []).append(value)
-
-    all_read = zip(
-        reads(P, X, real), reads(first, X, real), reads(P, unseen[0][:, : 4 * ASKED], more), strict=True
-    )
-    for k, (a, a_first, judges) in enumerate(all_read):
+    all_read = zip(reads(P, X, real), reads(first, X, real), reads(P, new, new_real), strict=True)
+    for k, (a, a_first, judge) in enumerate(all_read):
         start = {name: left * first[name].double() for name in (f"K{k}", f"Q{k}")}
         W_0 = centred(start, k)
         moved = centred(P, k) - W_0
         far, heads = moved.norm(dim=(-2, -1)), moved.shape[1]
         K, Q = (w - w.mean(-2, keepdim=True) for w in start.values())
-        R = of_tokens(a, real, heads, generator)
-        pulls = [of_tokens(x, real, heads, torch.Generator().manual_seed(seed + k)) for x in (a, a_first)]
-        G = torch.randn(moved.shape, generator=generator, dtype=moved.dtype)
-        G = G - G.mean(-1, keepdim=True)
-        G = G - G.mean(-2, keepdim=True)
-        R, G, *pulls = (M / M.norm(dim=(-2, -1), keepdim=True) for M in (R, G, *pulls))
-        final, at_first = (moved_by_slopes(K, Q, M, far) for M in pulls)
-        free, gauss = (far[..., None, None] * M for M in (R, G))
-        for name, M in {
-            "own": moved, "pairs": final, "pairs_start": at_first, "free": free, "gauss": gauss
-        }.items():  # fmt: skip
-            selected = choice(W_0 + M, judges, more)
-            fitted = soft_svm(judges[:, :ASKED], few, selected[:, :, :ASKED])
-            add(name, cosine(M, fitted))
-            if name != "free":
-                add(f"{name}_more", cosine(M, soft_svm(judges, more, selected)))
-            if name in ("own", "pairs", "pairs_start"):
-                W = nuclear_svm(judges[:, :ASKED], few, selected[:, :, :ASKED])
-                add(f"{name}_nuclear", cosine(M, W))
-            if name == "own":
-                add("other_head", cosine(M, fitted.roll(1, 1)))
-        a = judges[:, :ASKED]
-        add("start", cosine(moved, soft_svm(a, few, choice(W_0, a, few))))
-        add("moved", far)
-        add("entropy", sharpness(keep[k][1], real[:, :SEEN])[0])
+        draw = [of_tokens(x, real, heads, torch.Generator().manual_seed(seed + k)) for x in (a, a_first)]
+        pull, at_first = (M / M.norm(dim=(-2, -1), keepdim=True) for M in draw)
+        judges = {"seen": (a[:, :ASKED], real[:, :ASKED]), "unseen": (judge, new_real)}
+        extra = {"nuclear": ["unseen"]} if n is None else {"nuclear": ["seen"], "priced": ["seen"]}
+        layer = against_nobody(moved, W_0, K, Q, pull, judges, centre, **extra)
+        M = moved_by_slopes(K, Q, at_first, far)
+        layer["start_flow"] = cosine(M, soft_svm(judge, new_real, choice(W_0 + M, judge, new_real)))
+        another = choice((W_0 + moved).roll(1, 1), judge, new_real)
+        layer["other_head"] = cosine(moved, soft_svm(judge, new_real, another))
+        layer["moved"] = far / centred(first, k).norm(dim=(-2, -1))
+        layer["entropy"] = sharpness(keep[k][1], real[:, :SEEN])[0]
+        for name, value in layer.items():
+            found.setdefault(name, []).append(value)
     found = {name: torch.stack(parts, 1).float() for name, parts in found.items()}
-    return found | {"train": right(P, *train).detach(), "valid": right(P, *unseen).detach()}
+    return found | {"train": right(P, X, real, y).detach(), "valid": right(P, *unseen).detach()}
 
 
-def in_the_base(sentences, *, seed, looks=(300,), price=PRICE, nuclear=True):
-    """`rivals` where the theory is known to hold: one linear layer on sentences, in which every token asks.
+def on_ten(tokens, *, trials, seed):
+    """`rivals` without decay, for transformers that are trained on the ten sequences that judge."""
+    return rivals(tokens, n=ASKED, trials=trials, seed=seed)
 
-    Keys and queries alone are trained. The cosine of their movement, and of the two that nobody trained, to
-    the soft-margin SVM of what it selects; for keys and queries also to the nuclear SVM, without slack; the
-    mean entropy of attention; how far all moved, over the length of W at the start: (trials, looks) each.
 
-    Args:
-        sentences: from `few_sentences`. looks: the steps at which to compare, increasing.
-        nuclear: whether to solve the nuclear SVM, too, which takes longer than the rest.
+def control(n, d=32, *, trials, seed):
+    """`rivals` in one linear layer on n sentences, in which every token asks; Adam trains K and Q alone.
+
+    The embeddings are random, of length sqrt(d), as those that a transformer's heads read. Ten of the n
+    sentences judge, ten others, or all n. On the way: (trials, looks) each.
     """
-    has = ("K and Q", "every token asks")
-    X, y, E = sentences
-    P = {**net.simple(has, len(X), E.shape[-1], 8, seed), "embed": E}
-    first = {name: P[name].clone() for name in ("K0", "Q0")}
-    for name in first:
-        P[name].requires_grad_()
-    real, kept, entropy = torch.ones(X.shape, dtype=torch.bool), {}, []
-
-    def look(step):
-        if step in looks:
-            keep = []
-            with torch.no_grad():
-                net.outputs(P, net.embed(P, X), has, keep)
-            entropy.append(sharpness(keep[0][1], real)[0][:, 0])
-            kept[step] = net.matrix(P, 0).detach().clone()
-
-    descend(P, X, list(first), y, has, looks[-1], look)
-    a, W_0 = net.embed(P, X), net.matrix(first, 0)
-    generator = torch.Generator().manual_seed(seed)
-    R, other = (of_tokens(a, real, 1, generator) for _ in range(2))
-    R, other = (r / r.norm(dim=(-2, -1), keepdim=True) for r in (R, other))
-    found = {"entropy": entropy} | {name: [] for name in ("own", "free", "pairs", "moved")}
-    if nuclear:
-        found |= {"own_nuclear": [], "pairs_nuclear": []}
-    for step in looks:
-        moved = kept[step] - W_0
-        far = moved.norm(dim=(-2, -1))
-        found["moved"].append(far[:, 0] / W_0.norm(dim=(-2, -1))[:, 0])
-        for name, M in (
-            ("own", moved),
-            ("free", far[..., None, None] * R),
-            ("pairs", moved_by_slopes(first["K0"], first["Q0"], other, far)),
-        ):
-            selected = choice(W_0 + M, a, real)
-            found[name].append(cosine(M, svm.solve_soft(a[:, None], selected, price).value)[:, 0])
-            if f"{name}_nuclear" in found:
-                W_nuc = svm.solve(hard(a, a, selected[:, 0]), norm="nuc").value
-                found[f"{name}_nuclear"].append(cosine(M[:, 0], W_nuc))
-    return {name: torch.stack(parts, 1) for name, parts in found.items()}
-
-
-def as_read(tokens, d, *, trials, seed):
-    """`in_the_base` on fresh sentences, by the soft SVM, on the way: (trials, looks) each.
-
-    The tokens have the length 1, or sqrt(d) as those that a transformer's heads read; the price is 1 for
-    those of length 1.
-    """
-    X, y, E = few_sentences(trials, seed % 10_000, d=d)
-    long = {"of length 1": 1.0, "of length sqrt(d)": math.sqrt(d)}[tokens]
-    found = in_the_base((X, y, long * E), seed=seed, looks=ON_THE_WAY, price=PRICE / long**4, nuclear=False)
-    return {name: value.float() for name, value in found.items()}
-
-
-def many(n, *, trials, seed):
-    """`as_read` for long tokens, with n sentences to train on: judged on all, and on eight of each label.
-
-    At 20 and at 50 steps: cosines of the movement and of nobody's, made of all n, to the soft SVMs of what
-    they select; the mean entropy; how far all moved, over the length of W at the start: (trials, 2) each.
-    """
-    has, d = ("K and Q", "every token asks"), 32
-    X, y, E = few_sentences(trials, seed % 10_000, n=n, d=d)
+    has = ("K and Q", "every token asks", "Adam")
+    X, y, E = few_sentences(trials, seed % 10_000, n=n + ASKED, d=d)
+    half = (n + ASKED) // 2
+    fresh = torch.arange(n + ASKED) % half >= n // 2
+    X, new, y = X[:, ~fresh], X[:, fresh], y[:, ~fresh]
+    some = torch.arange(n) % (n // 2) < ASKED // 2
+    tokens = {"unseen": net.embed({"embed": E}, new), "seen": net.embed({"embed": E}, X[:, some])}
+    tokens["all"] = a = net.embed({"embed": E}, X)
+    judges = {who: (x, torch.ones(x.shape[:3], dtype=torch.bool)) for who, x in tokens.items()}
+    real = judges["all"][1]
     P = {**net.simple(has, trials, d, 8, seed), "embed": math.sqrt(d) * E}
     first = {name: P[name].clone() for name in ("K0", "Q0")}
     for name in first:
         P[name].requires_grad_()
-    W_0, generator = net.matrix(first, 0), torch.Generator().manual_seed(seed)
-    a, real = net.embed({"embed": E}, X), torch.ones(X.shape, dtype=torch.bool)
-    other = of_tokens(a, real, 1, generator)
-    other = other / other.norm(dim=(-2, -1), keepdim=True)
-    some = torch.arange(n) % (n // 2) < 8
-    found = {name: [] for name in ("own", "pairs", "own_few", "pairs_few", "moved", "entropy")}
+    W_0, found = net.matrix(first, 0), {}
+    pull = of_tokens(a, real, 1, torch.Generator().manual_seed(seed))
 
     def look(step):
-        if step not in (20, 50):
+        if step not in ON_THE_WAY:
             return
         keep = []
         with torch.no_grad():
-            net.outputs(P, net.embed(P, X), has, keep)
+            f = net.outputs(P, net.embed(P, X), has, keep)
         moved = net.matrix(P, 0).detach() - W_0
-        far = moved.norm(dim=(-2, -1))
-        found["moved"].append(far[:, 0] / W_0.norm(dim=(-2, -1))[:, 0])
-        found["entropy"].append(sharpness(keep[0][1], real)[0][:, 0])
-        for name, M in (("own", moved), ("pairs", moved_by_slopes(first["K0"], first["Q0"], other, far))):
-            for kind, judging in (("", slice(None)), ("_few", some)):
-                X_judging, real_judging = a[:, judging], real[:, judging]
-                selected = choice(W_0 + M, X_judging, real_judging)
-                found[name + kind].append(cosine(M, soft_svm(X_judging, real_judging, selected))[:, 0])
+        now = against_nobody(
+            moved, W_0, first["K0"], first["Q0"], pull, judges, nuclear=["seen", "unseen"], priced=["seen"]
+        )
+        now["moved"] = moved.norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1))
+        now["entropy"] = sharpness(keep[0][1], real)[0]
+        now["train"] = (y * f > 0).double().mean(-1, keepdim=True)
+        for name, value in now.items():
+            found.setdefault(name, []).append(value[:, 0])
 
-    descend(P, X, [*first], y, has, 50, look)
+    descend(P, X, [*first], y, has, ON_THE_WAY[-1], look)
     return {name: torch.stack(value, 1).float() for name, value in found.items()}
 
 
@@ -553,13 +535,22 @@ MEASURED = [
     ),
     Measured(
         "18.rivals",
-        "The same: each head's SVM on unseen sequences, of two norms, and what nobody trained.",
+        "The same: each head's SVM on seen and unseen sequences, of two norms, and what nobody trained.",
         rivals,
         {"tokens": ["digits", "sentences"], "decay": [0.0, 1.0]},
         trials=10,
         batch=5,
         paired=("decay",),
-        minutes=7,
+        minutes=5,
+    ),
+    Measured(
+        "18.ten",
+        "The same for transformers that are trained on ten sequences, which judge.",
+        on_ten,
+        {"tokens": ["digits", "sentences"]},
+        trials=10,
+        batch=5,
+        minutes=4,
     ),
     Measured(
         "18.onward",
@@ -590,22 +581,12 @@ MEASURED = [
         minutes=2,
     ),
     Measured(
-        "18.as_read",
-        "Keys and queries of one linear layer, on the way, against nobody's: tokens of two lengths.",
-        as_read,
-        {"tokens": ["of length 1", "of length sqrt(d)"], "d": [24, 32]},
+        "18.control",
+        "The same in one linear layer, on the way, with ten sentences and with a hundred.",
+        control,
+        {"n": [10, 100]},
         trials=10,
         batch=5,
-        paired=("tokens",),
-        minutes=3,
-    ),
-    Measured(
-        "18.many",
-        "The same for tokens of a transformer's length, with 16 sentences and with ten times as many.",
-        many,
-        {"n": [16, 160]},
-        trials=10,
-        batch=5,
-        minutes=3,
+        minutes=1,
     ),
 ]
