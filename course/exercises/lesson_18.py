@@ -275,6 +275,13 @@ def _small_step(X, v, share=0.1):
     return (f(best + share * (X - best)) - f(best)) / share
 
 
+def _ratio_lost(X, v):
+    z = X - X.mean(1, keepdims=True)
+    z = z / z.std(1, keepdims=True)
+    f = z @ v
+    return f - f.max() * (z @ z[f.argmax()]) / X.shape[1]
+
+
 def _towards_cases(rng):
     """The best token is neither the first nor the last, nor the best one without the norm or its sigma."""
     cases = []
@@ -314,6 +321,8 @@ TOWARDS = Exercise(
         "All of it is divided by sigma.",
         _towards_by(join=lambda up, f, falls, sigma: (up - falls) / sigma),
         "The slope of sigma counts as often as the output itself: times f.",
+        _ratio_lost,
+        "f_t - rho f_alpha, rho the correlation, lacks sigma_t/sigma_alpha: x moves by x_t - x_alpha.",
         _towards_by(join=lambda up, f, falls, sigma: -f * falls / sigma),
         "Not only sigma moves: v . z does, too.",
         _towards_by(join=lambda up, f, falls, sigma: -(up - f * falls) / sigma),
@@ -404,6 +413,12 @@ def _bound_of(two):
     return answer
 
 
+def _length_of_w(A, w, C):
+    slack = np.maximum(0, 1 - A @ w)
+    size = w @ w + slack @ slack / C
+    return float(slack.sum() ** 2 / (2 * size)) if slack.any() else 0.0
+
+
 BOUND = Exercise(
     id="18.4",
     title="A bound for soft margins",
@@ -460,6 +475,8 @@ BOUND = Exercise(
         "The length of the sum of all lambda_j a_j, squared, not the sum of their squared lengths.",
         _bound_of(lambda A, lam, C: (lam @ A) @ (lam @ A) + lam.sum() ** 2 / C),
         "The last term is the sum of the squares of lambda_j, not the square of their sum.",
+        _length_of_w,
+        "|w|^2 is in the place of |sum of lambda_j A_j|^2: the two agree only where w solves the problem.",
         lambda A, w, C: _bound(A, w, C) if (A @ w < 1).any() else np.nan,
         "Without slack that is 0 / 0: return 0 then.",
     ),
