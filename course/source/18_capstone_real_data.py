@@ -23,7 +23,7 @@
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
 # [lesson 11](11_key_query_nuclear.ipynb) (keys and queries),
 # [lesson 13](13_nonlinear_heads.ipynb) (nonlinear heads) and
-# [lesson 14](14_sequence_causal.ipynb) (every position a query). About 70 minutes with two
+# [lesson 14](14_sequence_causal.ipynb) (every position a query). About 75 minutes with two
 # exercises; two more in optional sections.
 
 # %%
@@ -570,7 +570,7 @@ for decay, words in ((0.0, "no decay"), (1.0, "decay 1")):
         cell = thousand.sel(decay=decay)
         clear[decay, judges] = line(f"{words}, {judges.replace('_', ', ')}", cell, judges)
 other = columns(thousand.sel(decay=0.0).other_head.values).mean(1)
-print(f"{'no decay, another head SVM':32s}", *(f"{cosine:+.2f}             " for cosine in other))
+print(f"{'no decay, by another head':32s}", *(f"{cosine:+.2f}             " for cosine in other))
 cases = np.array(list(clear.values()))  # (6 rows, 2 rivals, 4 layers)
 assert (cases[3:, :, 1] == 1).all()
 assert cases[:3, 0, 1].tolist() == [1, 0, 0]
@@ -628,10 +628,9 @@ assert 0.045 < leads(many, "all")[1][:, 4].min() < leads(many, "all")[1].max() <
 # At $C = 0.01$ half of the lead over the flow is left, at $C = 100$ all. By the nuclear norm it leads Adam
 # at each look, the flow from step 160 on.
 #
-# **Not by 18.5's judges.** By ten unseen sentences the same layer leads nobody. Having learned a hundred,
-# it does not lead by ten of these either, and by all hundred by 0.06 at most. So 18.5 has no power: its
-# judges do not see the lead of a layer that has one. They would if the sequences were few and all of them
-# judged.
+# **Not by 18.5's judges.** By ten unseen sentences the same layer leads nobody. Having learned a hundred, it
+# does not lead by ten of these either, and by all hundred by 0.06 at most. So 18.5 has no power: its judges
+# do not see the lead of a layer that has one.
 #
 # So now 18.5's transformers learn ten sequences, without decay. These judge, beside ten unseen ones.
 
@@ -663,9 +662,8 @@ for name, cell in (("linear layer, steps 20 to 400", few), ("transformers on ten
 assert on_ten["seen"].tolist() == [[0, 0, 0, -1], [1, 1, 1, 1]]
 assert (on_ten["seen_cheap"][0, 1], on_ten["seen_nuclear"][0, 1], on_ten["seen_dear"][0, 1]) == (1, 1, 0)
 assert (on_ten["unseen"][1, :2] == 1).all()
-mine, base = leads(ten, "seen")[1], excess(few)[0]
-assert 0.025 < mine[1].min() < mine[1].max() < 0.085
-assert np.allclose(base[:, 0], [0.071, 0.103], atol=0.002)
+assert np.allclose(leads(ten, "seen")[1][1], [0.049, 0.078, 0.056, 0.030], atol=0.002)
+assert np.allclose(excess(few)[0][:, 0], [0.071, 0.103], atol=0.002)
 mean, half = excess(ten)
 assert (mean > half).sum(0).tolist() == [0, 0, 2, 0]
 assert np.allclose(mean[:, 2], [0.040, 0.047], atol=0.002)
@@ -696,7 +694,7 @@ show(
     fig,
     alt="Leads over two rivals against the distance from the start. The linear layer on ten sentences leads "
     "by 0.05 to 0.2 where these judge and by 0 where others do; on a hundred by up to 0.06. The transformers "
-    "on ten sequences, at distances of 0.4 to 0.7, lie at 0 against the flow and at 0.03 to 0.08 against Adam.",
+    "on ten sequences, at distances of 0.4 to 0.7, lie at 0 against the flow, at 0.03 to 0.08 against Adam.",
 )
 
 # %% [markdown]
@@ -709,14 +707,13 @@ show(
 # the same leads over Adam.
 #
 # What marks the linear layer is that seen judges see more of its lead than unseen ones: by 0.07 (flow) and
-# 0.10 (Adam) at step 20, when it has moved as far as these heads. In layer 1 of the sentences this is 0.04
-# and 0.05. In the other three layers it is at most 0.02, and the intervals hold 0. Nor has 18.5's lead with
-# decay this mark; where it comes from stays open.
+# 0.10 (Adam) at step 20, when it has moved about as far as these heads. In layer 1 of the sentences this is
+# 0.04 and 0.05. In the other three layers it is at most 0.02, and the intervals hold 0.
 #
 # **The verdict.** Most of such a cosine comes without training. A layer whose tokens stand still is seen to
 # go towards the SVM of its few sentences. In a transformer's heads that have learned ten sequences in 400
-# steps there is a trace of this, in one layer of four. Of a transformer that has learned a thousand, this
-# test cannot tell.
+# steps there is a trace of this, in one layer of four. Of a transformer that has learned a thousand this test
+# cannot tell; nor does it say where the lead of layer 2 of the digits under weight decay comes from.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
@@ -839,7 +836,8 @@ assert sum(slope.max() > 1e-6 for slope in gains) > 70, again.format("18.3")
 # %% [markdown]
 # > **What a norm does to a mixture.** The slope towards token $t$ is
 # > $\dfrac{\sigma_t}{\sigma_\alpha}\,(f_t - \rho_t f_\alpha)$, with $\rho_t$ the correlation of the entries
-# > of tokens $t$ and $\alpha$. Some mixture beats the best token if $f_t > \rho_t f_\alpha$ for one $t \ne \alpha$.
+# > of tokens $t$ and $\alpha$. Some mixture beats the best token if $f_t > \rho_t f_\alpha$ for one
+# > $t \ne \alpha$.
 #
 # Proof: put $z_t \cdot z_\alpha = d\,\rho_t \sigma_t \sigma_\alpha$ and $v \cdot z_t = \sigma_t f_t$ into
 # exercise 18.3's answer. Random tokens have $\rho_t$ near 0, so that a good second token is enough. Here
@@ -971,8 +969,6 @@ progress("18")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - In 400 steps a small transformer's attention becomes sharper, mostly **while** it fits the data. The token
-#   with the best score seldom wins.
 # - The SVM over a head's own selection agrees with the head's movement. **So it does for keys and queries
 #   that nobody trained**: what selects is found again in its selection.
 # - A control needs a control. Only by the few sequences that it learned is even one linear layer seen to
