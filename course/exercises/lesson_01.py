@@ -189,9 +189,9 @@ def descent_turns(X, y):
     return _apart(angles[:-1], angles[-1])
 
 
-def _by_search(score):
-    """The angle with the largest score(u), for the u_i (n, angles) of all directions."""
-    fine = np.radians(np.arange(0, 360, 0.25))
+def _by_search(score, step=0.25):
+    """The angle with the largest score(u), for the u_i (n, angles) of all directions, in steps of degrees."""
+    fine = np.radians(np.arange(0, 360, step))
     units = np.stack([np.cos(fine), np.sin(fine)])
     return lambda A: fine[score(A @ units, A).argmax()]
 
@@ -235,6 +235,10 @@ TURNS = [
         descent_turns,
         "You descended and took the direction that came out. It creeps, like 1/log t, and is still degrees "
         "from its limit. The theorem names the limit: the largest margin of the points that are left.",
+    ),
+    Misconception(
+        _turns(_by_search(lambda u, A: u.min(axis=0), step=1.0)),
+        "Right to about a degree: you tried directions a degree apart. Try them in steps of 0.1 degree.",
     ),
     Misconception(
         mean_turns,
@@ -308,55 +312,89 @@ TURNS = [
 # 01.3
 
 
-def predict(t, eta, mu):
-    """Loss after t steps of length eta, and the slope of ||w|| in log t, for data of margin mu."""
-    return 1 / (eta * mu**2 * t), 1 / mu
+def bound(t, loss, n, eta, mu):
+    """||grad L|| >= mu L (1 - n L / 2), so 1/L grows at least at the rate eta mu^2 (1 - n loss / 2)^2."""
+    return 1 / (1 / loss + eta * mu**2 * (1 - n * loss / 2) ** 2 * t)
 
 
-def predict_cases(rng):
-    return [
-        (1000, 1.0, 0.5),
-        *[(int(rng.integers(10, 10**4)), rng.uniform(1.3, 3), rng.uniform(0.2, 0.6)) for _ in range(2)],
-        *[(int(rng.integers(10, 10**4)), rng.uniform(0.2, 0.7), rng.uniform(1.3, 2)) for _ in range(2)],
-    ]
+def bound_cases(rng):
+    """n loss from 0.3 to 1.5, so that the correction counts; 1/L grows to 1.5 to 4 times what it was."""
+    cases = [(1000.0, 0.05, 10, 1.0, 0.5)]
+    large, small = (1.3, 3.0), (0.2, 0.7)
+    for n, scale, margin in ((12, large, small), (20, small, large), (7, large, small), (30, small, large)):
+        loss, eta, mu = rng.uniform(0.3, 1.5) / n, rng.uniform(*scale), rng.uniform(*margin)
+        rate = eta * mu**2 * (1 - n * loss / 2) ** 2
+        cases.append((rng.uniform(0.5, 3) / loss / rate, loss, n, eta, mu))
+    return cases
 
 
-PREDICT = [
+def _bound(rate):
+    """The bound with another rate of 1/L: of (loss, n, eta, mu)."""
+    return lambda t, loss, n, eta, mu: 1 / (1 / loss + rate(loss, n, eta, mu) * t)
+
+
+def _rate(loss, n, eta, mu):
+    return eta * mu**2 * (1 - n * loss / 2) ** 2
+
+
+BOUND = [
     Misconception(
-        lambda t, eta, mu: (1 / (eta * mu**2 * t), mu),
-        "The loss is right. The slope is upside down: with your L, d||w||/dt = eta mu L is 1/(mu t).",
+        lambda t, loss, n, eta, mu: 1 / (_rate(loss, n, eta, mu) * t),
+        "The rate of 1/L is right, but 1/L starts from 1/L_1, not from 0: the bound can be lower.",
     ),
     Misconception(
-        lambda t, eta, mu: (1 / (eta * mu**2 * t), 1 / (eta * mu)),
-        "The loss is right. The slope has no eta: in d||w||/dt = eta mu L it cancels against the one in L.",
+        _bound(lambda loss, n, eta, mu: eta * mu**2),
+        "The correction is missing, and without it a run can be above this: the weights are smaller than the "
+        "l_i, by a factor that may be as small as 1 - n L_1 / 2.",
     ),
     Misconception(
-        lambda t, eta, mu: (1 / (eta * mu**2 * t), eta / mu),
-        "The loss is right. The slope has no eta: d||w||/dt = eta mu L, and L has eta below.",
+        lambda t, loss, n, eta, mu: 1 / (eta * mu**2 * t),
+        "That is where the bound tends for large t and small L_1. Here L_1 is given: start 1/L from 1/L_1, "
+        "and keep the factor by which the weights fall short of the l_i.",
     ),
     Misconception(
-        lambda t, eta, mu: (1 / (eta * mu**2 * t), 1 / (mu * t)),
-        "This is d||w||/dt; per unit of log t, multiply by t.",
+        _bound(lambda loss, n, eta, mu: eta * mu**2 * (1 - n * loss / 2)),
+        "The correction enters ||grad L||, and dL/dt has the square of that.",
     ),
     Misconception(
-        lambda t, eta, mu: (1 / (eta * mu * t), 1 / mu),
-        "The slope is right. The loss misses a factor mu: dL/dt = -eta ||grad L||^2 has mu L squared.",
+        _bound(lambda loss, n, eta, mu: eta * mu**2 * (1 - loss / 2) ** 2),
+        "One point may carry the whole loss: l_i can be as large as n L_1, not only L_1.",
     ),
     Misconception(
-        lambda t, eta, mu: (1 / (mu**2 * t), 1 / mu),
-        "The slope is right. The loss misses the step size: with eta, dL / L^2 = -eta mu^2 dt.",
+        _bound(lambda loss, n, eta, mu: eta * mu**2 * (1 - n * loss) ** 2),
+        "The weight is l_i - l_i^2 / 2: the factor is 1 - l_i / 2, at least 1 - n L_1 / 2.",
     ),
     Misconception(
-        lambda t, eta, mu: (1 / mu, 1 / (eta * mu**2 * t)),
-        "Both are right, in the wrong order: return the loss first, then the slope.",
+        _bound(lambda loss, n, eta, mu: eta * mu * (1 - n * loss / 2) ** 2),
+        "A factor mu is missing: ||grad L|| is at least mu times the mean weight, and dL/dt has its square.",
     ),
     Misconception(
-        lambda t, eta, mu: (np.exp(-eta * mu**2 * t), 1 / mu),
-        "You solved dL/dt = -k L. It is -k L^2, for the gradient is squared: separate, dL / L^2 = -k dt.",
+        _bound(lambda loss, n, eta, mu: mu**2 * (1 - n * loss / 2) ** 2),
+        "The step size is missing: dw/dt = -eta grad L, so dL/dt = -eta ||grad L||^2.",
     ),
     Misconception(
-        lambda t, eta, mu: (1 / (eta * mu**2 * t), np.log(t) / mu),
-        "The loss is right. The other is the norm itself; its slope in log t has no log t.",
+        _bound(lambda loss, n, eta, mu: eta**2 * mu**2 * (1 - n * loss / 2) ** 2),
+        "dL/dt is grad L times dw/dt = -eta grad L: that is eta once, not squared.",
+    ),
+    Misconception(
+        _bound(lambda loss, n, eta, mu: eta / mu**2 * (1 - n * loss / 2) ** 2),
+        "mu is upside down: along w_hat / ||w_hat|| every y_i x_i measures at least mu, not 1 / mu.",
+    ),
+    Misconception(
+        _bound(lambda loss, n, eta, mu: eta * mu**2 * (1 - n * loss / 2) ** 2 / n),
+        "L is the mean of the l_i, and the gradient the mean of the pulls: no 1/n is left over.",
+    ),
+    Misconception(
+        lambda t, loss, n, eta, mu: loss * np.exp(-_rate(loss, n, eta, mu) * t),
+        "You solved dL/dt = -k L. It is -k L^2, for the gradient is squared: 1/L grows at the rate k.",
+    ),
+    Misconception(
+        lambda t, loss, n, eta, mu: loss * np.exp(-_rate(loss, n, eta, mu) * loss * t),
+        "You held one L of dL/dt = -k L^2 fixed. Both fall: 1/L grows at the rate k.",
+    ),
+    Misconception(
+        lambda t, loss, n, eta, mu: 1 / loss + _rate(loss, n, eta, mu) * t,
+        "This is the lower bound on 1/L. The bound on L is one over it.",
     ),
 ]
 
@@ -481,16 +519,15 @@ CREEP = [
 # 01.5
 
 
-def speeds(rows, lam, others):
-    """E = min(C, next - 1, 1), C = sum_i lam_i c_i^2, and the step: off the track
-    ds / d log t = -C s + k t^(1 - next) + m / t, and one normalised step takes s to (1 - eta mu C) s."""
+def exponent(rows, lam, others):
+    """E = min(C, next - 1, 1), C = sum_i lam_i c_i^2: off the track
+    ds / d log t = -C s + k t^(1 - next) + m / t."""
     w_hat = lam @ rows
     c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
-    C = lam @ c**2
-    return min(C, (others @ w_hat).min() - 1, 1.0), 2 * np.linalg.norm(w_hat) / C
+    return min(lam @ c**2, (others @ w_hat).min() - 1, 1.0)
 
 
-def speeds_cases(rng):
+def exponent_cases(rng):
     """Two support vectors of a true SVM: rows @ w_hat = 1 with w_hat = lam @ rows and lam > 0, mu not 1. In
     the first two C is the least of the three, in the third and fourth the next point, in the others 1."""
     shown = np.array([[3.3, -1.0], [2.5, 2.0]])
@@ -509,128 +546,97 @@ def speeds_cases(rng):
     return cases
 
 
-def _speeds(exponent=None, step=None, slowest=None):
-    """The right pair with parts replaced: C in the exponent, the step, or how E comes from the three."""
+def _slowest(choose):
+    """An answer from choose(C, following, mu)."""
 
     def answer(rows, lam, others):
         w_hat = lam @ rows
         length = np.linalg.norm(w_hat)
         c = rows @ np.array([-w_hat[1], w_hat[0]]) / length
-        right = {"lam": lam, "c": c, "mu": 1 / length, "C": lam @ c**2, "rows": rows, "unit": w_hat / length}
-        longest = 2 / (right["mu"] * right["C"])
-        C, following = exponent(**right) if exponent else right["C"], (others @ w_hat).min()
-        return (
-            slowest(C, following, right["mu"]) if slowest else min(C, following - 1, 1.0),
-            step(**right, longest=longest) if step else longest,
-        )
+        return choose(lam @ c**2, (others @ w_hat).min(), 1 / length)
 
     return answer
 
 
-SPEEDS = [
+def _pull(power):
+    """The slowest of three, with another C(lam, c, mu)."""
+
+    def answer(rows, lam, others):
+        w_hat = lam @ rows
+        unit = w_hat / np.linalg.norm(w_hat)
+        c = rows @ np.array([-unit[1], unit[0]])
+        C = power(lam=lam, c=c, mu=1 / np.linalg.norm(w_hat))
+        return min(C, (others @ w_hat).min() - 1, 1.0)
+
+    return answer
+
+
+EXPONENT = [
     Misconception(
-        _speeds(slowest=lambda C, following, mu: C),
-        "The step is right, and so is C. But the pushes may last longer than the pull back needs: the "
-        "slowest of the three decides.",
+        _slowest(lambda C, following, mu: C),
+        "C is right. But the pushes may last longer than the pull back needs: the slowest of the three "
+        "decides.",
     ),
     Misconception(
-        _speeds(slowest=lambda C, following, mu: min(C, following - 1)),
-        "The step is right. One push is missing: 1/(1 + e^u) is not e^-u, and their difference dies, "
-        "relative to e^-u, like t^-1.",
+        _slowest(lambda C, following, mu: min(C, following - 1)),
+        "One push is missing: 1/(1 + e^u) is not e^-u. Their difference dies, relative to e^-u, like t^-1.",
     ),
     Misconception(
-        _speeds(slowest=lambda C, following, mu: min(C, 1.0)),
-        "The step is right. One push is missing: that of the next point in `others`, t^-next in ds/dt, so "
-        "t^(1 - next) in ds / d log t.",
+        _slowest(lambda C, following, mu: min(C, 1.0)),
+        "One push is missing: that of the next point in `others`, t^-next in ds/dt, so t^(1 - next) in ds / "
+        "d log t.",
     ),
     Misconception(
-        _speeds(slowest=lambda C, following, mu: min(following - 1, 1.0)),
-        "The step is right. E has the pushes only: the pull back, t^-C, may be the slowest.",
+        _slowest(lambda C, following, mu: min(following - 1, 1.0)),
+        "These are the pushes only: the pull back, t^-C, may be the slowest. If you have a C that is never "
+        "below 1: c_i is the part of a row across w_hat, not along it, nor the whole row.",
     ),
     Misconception(
-        _speeds(slowest=lambda C, following, mu: min(C, following, 2.0)),
-        "The step is right. Pushes like t^-next and t^-2 in ds/dt are t^(1 - next) and t^-1 in ds / d log t.",
+        _slowest(lambda C, following, mu: min(C, following, 2.0)),
+        "Pushes like t^-next and t^-2 in ds/dt are t^(1 - next) and t^-1 in ds / d log t.",
     ),
     Misconception(
-        _speeds(slowest=lambda C, following, mu: max(C, following - 1, 1.0)),
-        "The step is right. Of several powers of t the slowest is left in the end: take the least exponent.",
+        _slowest(lambda C, following, mu: max(C, following - 1, 1.0)),
+        "Of several powers of t the slowest is left in the end: take the least exponent.",
     ),
     Misconception(
-        _speeds(slowest=lambda C, following, mu: C + following),
-        "The step is right. The three do not add up: each is a term of s, and the slowest is left.",
+        _slowest(lambda C, following, mu: C + following),
+        "The three do not add up: each is a term of s, and the slowest is left.",
     ),
     Misconception(
-        _speeds(slowest=lambda C, following, mu: min(C, mu * (following - 1), 1.0)),
-        "The step is right. You measured how far the next point is from the strip. Its pull is e^-u, "
-        "u = others @ w_hat times log t.",
+        _slowest(lambda C, following, mu: min(C, mu * (following - 1), 1.0)),
+        "You measured how far the next point is from the strip. Its pull is e^-u, u = others @ w_hat times "
+        "log t.",
     ),
     Misconception(
-        _speeds(slowest=lambda C, following, mu: -min(C, following - 1, 1.0)),
-        "The step is right. s falls like t^-E: E itself is positive.",
+        _slowest(lambda C, following, mu: -min(C, following - 1, 1.0)),
+        "s falls like t^-E: E itself is positive.",
     ),
     Misconception(
-        _speeds(step=lambda longest, **_: longest / 2),
-        "E is right. The step is half as long as it may be: at the factor 0, s is gone at once, and steps "
-        "up to twice as long still settle, jumping to and fro.",
+        _pull(lambda lam, c, mu, **_: lam @ c**2 * mu**2),
+        "In C, the weights are the lam_i themselves, not divided by their sum: on the track support vector i "
+        "adds lam_i / t times y_i x_i.",
     ),
     Misconception(
-        _speeds(step=lambda C, **_: 2 / C),
-        "E is right. The normalised step is the pull over its length, and the pull on the track is w_hat / "
-        "t, of length 1 / (mu t).",
-    ),
-    Misconception(
-        _speeds(step=lambda C, mu, **_: 2 * mu / C),
-        "E is right. The step is upside down in mu: lam sums to 1 / mu^2, not to 1, and w_hat has the length "
-        "1 / mu.",
-    ),
-    Misconception(
-        _speeds(step=lambda C, mu, **_: 2 / (mu * min(C, 1.0))),
-        "E is right. In the step it is C that counts, whether or not it decides E: no push is left there.",
-    ),
-    Misconception(
-        _speeds(exponent=lambda C, mu, **_: C * mu**2),
-        "The step is right. In C, the weights are the lam_i themselves, not divided by their sum: on the "
-        "track support vector i adds lam_i / t times y_i x_i.",
-    ),
-    Misconception(
-        _speeds(lambda lam, c, **_: lam @ np.abs(c), lambda lam, c, mu, **_: 2 / (mu * (lam @ np.abs(c)))),
+        _pull(lambda lam, c, **_: lam @ np.abs(c)),
         "s enters twice with c_i: in the change of the weight and in the pull. Square it.",
     ),
     Misconception(
-        _speeds(
-            lambda lam, rows, **_: lam @ (rows**2).sum(axis=1),
-            lambda lam, rows, mu, **_: 2 / (mu * (lam @ (rows**2).sum(axis=1))),
-        ),
-        "You squared the whole length of each row. c_i is its part across w_hat alone.",
-    ),
-    Misconception(
-        _speeds(
-            lambda lam, rows, unit, **_: lam @ (rows @ unit) ** 2,
-            lambda lam, rows, unit, mu, **_: 2 / (mu * (lam @ (rows @ unit) ** 2)),
-        ),
-        "You took the part of each row along w_hat, which is mu for all. c_i is the part across.",
-    ),
-    Misconception(
-        _speeds(lambda C, mu, **_: C / mu**2, lambda C, mu, **_: 2 * mu / C),
+        _pull(lambda lam, c, mu, **_: lam @ c**2 / mu**2),
         "Divide the vector across w_hat by its length ||w_hat||: it should have length 1.",
     ),
     Misconception(
-        lambda rows, lam, others: speeds(rows, lam, others)[::-1],
-        "Both are right, in the wrong order: return E first, then the step.",
+        _slowest(lambda C, following, mu: min(C, following - 1, 2.0)),
+        "The weights fall short by a push like t^-2 in ds/dt, which is t^-1 in ds / d log t.",
     ),
     Misconception(
-        _speeds(slowest=lambda C, following, mu: min(C, following - 1, 2.0)),
-        "The step is right. The weights fall short by a push like t^-2 in ds/dt, which is t^-1 in ds / d log "
-        "t.",
-    ),
-    Misconception(
-        _speeds(lambda c, **_: c @ c, lambda c, mu, **_: 2 / (mu * (c @ c))),
+        _pull(lambda c, **_: c @ c),
         "The lam_i are missing in C: on the track support vector i adds lam_i / t times y_i x_i.",
     ),
 ]
 
 EXACT = Compare(atol=0)  # tiny weights have digits that count, and a tiny loss is not 0
-LATER = ("mini_attn.rates.remainder",)  # of lesson 17: it knows both answers
+LATER = ("mini_attn.rates.remainder",)  # of lesson 17: it knows r and C
 EXERCISES = [  # id, title, points, minutes, difficulty
     Exercise("01.1", "The gradient", 2, 7, 1, logistic_gradient, gradient_cases, EXACT, GRADIENT),
     Exercise(
@@ -645,17 +651,17 @@ EXERCISES = [  # id, title, points, minutes, difficulty
         misconceptions=TURNS,
         withheld=("mini_attn.svm.dispatch.solve", "mini_attn.svm.rational.shortest"),
     ),
-    Exercise("01.3", "Two predictions", 3, 14, 3, predict, predict_cases, EXACT, PREDICT),
+    Exercise("01.3", "A bound from every start", 3, 16, 3, bound, bound_cases, EXACT, BOUND),
     Exercise("01.4", "Copies and creep", 2, 9, 2, creep, creep_cases, misconceptions=CREEP, withheld=LATER),
     Exercise(
         "01.5",
         "The slowest of three",
         3,
-        15,
+        13,
         3,
-        speeds,
-        speeds_cases,
-        misconceptions=SPEEDS,
+        exponent,
+        exponent_cases,
+        misconceptions=EXPONENT,
         withheld=LATER,
     ),
 ]

@@ -14,10 +14,9 @@
 # **After this lesson you can**
 #
 # - run gradient descent on the logistic loss and say where its direction ends;
-# - predict, from $w = 0$ and for large $t$, its loss, the slope of its norm and, in most cases, the straight
-#   track its weights end on, and from when on these can be trusted;
-# - explain why one degree of accuracy costs about $10^{18}$ plain steps, and 17 well-chosen normalised ones;
-# - derive how fast a run gets where you predict, and how long a normalised step may be.
+# - bound its loss from every start, by a formula that in the end is nearly met;
+# - predict the straight track on which its weights end, where there is one, and how fast they come there;
+# - explain why one degree of accuracy can cost $10^{18}$ plain steps, and 110 normalised ones.
 #
 # **You need** linear algebra, calculus and NumPy. Section 1.8 reads a little PyTorch; you write none. About
 # 90 minutes without the optional section 1.9; five exercises. An unsolved exercise runs on with
@@ -79,7 +78,7 @@ def loss(w, X, y):
 
 
 for style, w in separating.items():
-    print(f"{style:>6}:", *(f"L({s:2d} w) = {loss(s * w, X, y):.0e}" for s in (1, 10, 50)), sep="   ")
+    print(f"{style:>6}:", *(f"L({k:2d} w) = {loss(k * w, X, y):.0e}" for k in (1, 10, 50)), sep="   ")
 assert max(loss(50 * w, X, y) for w in separating.values()) < 1e-8
 
 # %% [markdown]
@@ -155,9 +154,9 @@ for t in (1, 10, 100, 1000, 10_000, 100_000):
     w = W[times.index(t)]
     degrees = np.degrees(np.arctan2(w[1], w[0]))
     print(f"{t:6d}   {loss(w, X, y):.1e}   {np.linalg.norm(w):4.1f}   {degrees:4.1f} degrees")
-decades = [W[times.index(t)] for t in (1000, 10_000, 100_000)]
-assert np.allclose(np.diff(np.linalg.norm(decades, axis=1)), 3.23, atol=0.05), "see exercise 01.1"
-assert np.allclose(np.diff(np.log10([loss(w, X, y) for w in decades])), -1, atol=0.01), "see exercise 01.1"
+late = [W[times.index(t)] for t in (1000, 10_000, 100_000)]
+assert np.allclose(np.diff(np.linalg.norm(late, axis=1)), 3.23, atol=0.05), "see exercise 01.1"
+assert np.allclose(np.diff(np.log10([loss(w, X, y) for w in late])), -1, atol=0.01), "see exercise 01.1"
 
 # %% [markdown]
 # From 1,000 steps on, ten times more divide the loss by ten and add about 3.2 to the norm, while the
@@ -214,7 +213,7 @@ show(
 
 # %% [markdown]
 # **Figure 2.** Left: the line after 1, 100 and 100,000 steps, and the widest strip free of points. Right: the
-# same run as directions on the unit circle, later steps larger; dashed, the direction of largest margin.
+# same run as directions on the unit circle; dashed, the direction of largest margin.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # Gradient descent heads for the middle of the widest empty strip, which the loss never mentions.
@@ -226,9 +225,9 @@ show(
 # >
 # > $$w_t / \lVert w_t \rVert \;\to\; \hat w / \lVert \hat w \rVert .$$
 # >
-# > *Here $\hat w$ is the shortest $w$ with $y_i\, w \cdot x_i \ge 1$ for all $i$. For almost all data sets,
-# > moreover, $L(w_t) = O(1/t)$ and $w_t = \hat w \log t + \text{(a bounded vector)}$, so that the direction
-# > is $O(1/\log t)$ away.*
+# > *Here $\hat w$ is the shortest $w$ with $y_i\, w \cdot x_i \ge 1$ for all $i$. For all data sets but a
+# > set of measure zero, moreover, $L(w_t) = O(1/t)$ and $w_t = \hat w \log t + \text{(a bounded vector)}$,
+# > so that the direction is $O(1/\log t)$ away.*
 #
 # The vector $\hat w$ is the **hard-margin support vector machine** (SVM). It is the direction of largest
 # margin, scaled so that the nearest points have $u_i = 1$; therefore $\lVert \hat w \rVert = 1 / \hat\mu$,
@@ -256,7 +255,7 @@ assert np.allclose(w_hat, [1, 1], atol=1e-3)
 # <details><summary>Hint</summary>
 #
 # The theorem names the limit, of the rest of the points too. Which points can change it? A search over
-# directions is fine enough; take the shorter way round.
+# directions in steps of 0.1 degree is fine enough; take the shorter way round.
 # </details>
 
 
@@ -288,66 +287,77 @@ assert np.flatnonzero(predicted_turns > 0.3).tolist() == [0, 6], "see exercise 0
 # ## 1.4 How fast, with nothing fitted
 #
 # Why the SVM? Suppose only that the direction of $w_t$ converges, to a $\hat v$ of positive margin. Then
-# every $u_i$ grows, $|\ell'(u_i)| \approx e^{-u_i}$, and the points nearest in the direction $\hat v$
-# dominate the gradient, exponentially.
+# every $u_i$ grows, the weights are nearly $e^{-u_i}$, and the points nearest in the direction $\hat v$
+# dominate the gradient. So late steps are nearly combinations of the $y_i x_i$ of *those* points, with
+# weights $\ge 0$, and they outweigh the early ones: **the limit direction is such a combination of its own
+# nearest points.** Lesson 02 shows that only the SVM's direction is that.
 #
-# So late steps are nearly combinations of the $y_i x_i$ of *those* points, with weights $\ge 0$, and they
-# outweigh the early ones: **the limit direction is such a combination of its own nearest points.** Lesson 02
-# shows that only the SVM's direction is that (the KKT conditions).
-#
-# With $\log(1 + e^{-u_i}) \approx e^{-u_i}$ too,
-#
-# $$L \approx \frac{1}{n} \sum_{i \in \mathcal S} e^{-u_i}, \qquad
-# -\nabla L \approx \frac{1}{n} \sum_{i \in \mathcal S} e^{-u_i}\, y_i x_i, \qquad
-# \mathcal S = \text{the support vectors}.$$
-#
-# Treat $t$ as continuous, $dw/dt = -\eta \nabla L$, and suppose that the steps, too, turn into the direction
-# of $\hat w$ (section 1.7 measures how nearly they soon do).
+# How fast? Let the steps become small and treat $t$ as continuous: the **flow** $dw/dt = -\eta \nabla L$. The
+# mean of the $\ell_i = \ell(u_i)$ is $L$, so no $\ell_i$ exceeds $n L$. And the weight of a point is
+# $1/(1 + e^{u_i}) = 1 - e^{-\ell_i} \ge \ell_i - \ell_i^2 / 2$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercise 01.3: Two predictions
+# ### Exercise 01.3: A bound from every start
 #
-# ★★★ · 14 minutes
+# ★★★ · 16 minutes
 #
-# Derive, for large $t$, the loss after $t$ steps and the slope of $\lVert w \rVert$ against $\log t$; return
-# both. They contain $\eta$, $\hat\mu$ and $t$ alone.
+# At some moment the flow has the loss $L_1 < 2/n$, wherever $w$ is. Derive an upper bound on its loss a time
+# $t$ later, from $t$, $L_1$, $n$, $\eta$ and $\hat\mu$ alone. Of the $\ell_i$ use only the two facts above.
+# As $L$ falls, you may put $n L_1$ for $n L$ in the correction, the factor that tends to 1 with small $L_1$.
 #
 # <details><summary>Hint: the length of the gradient</summary>
 #
-# For each support vector, the component of $y_i x_i$ along $\hat w / \lVert \hat w \rVert$ is $\hat\mu$. What
-# is that component of $-\nabla L$, and how does it compare with $L$?
+# It is at least its component along $\hat w / \lVert \hat w \rVert$, and along that direction every $y_i x_i$
+# measures at least $\hat\mu$. So how does $\lVert \nabla L \rVert$ compare with the mean weight?
 # </details>
 #
-# <details><summary>Hint: two equations</summary>
+# <details><summary>Hint: the mean weight</summary>
 #
-# The chain rule gives $dL/dt$. As $w$ and its step are parallel, $d \lVert w \rVert / dt$ is the length of
-# $dw/dt$. Growth by $g$ per unit of $\log t$ means $d \lVert w \rVert / dt = g / t$.
+# Take out a factor: $\ell_i - \ell_i^2/2 = \ell_i\, (1 - \ell_i / 2)$. How small can the bracket be?
+# </details>
+#
+# <details><summary>Hint: from the gradient to the loss</summary>
+#
+# By the chain rule $dL/dt = -\eta \lVert \nabla L \rVert^2$. What does that say of $d(1/L)/dt$?
 # </details>
 
 
 # %%
 @exercise("01.3")
-def predict(t, eta, mu):
-    """(loss after t steps, slope of the norm in log t): two numbers, for step size eta, largest margin mu."""
+def bound(t, loss, n, eta, mu):
+    """No more than this is the loss a time t after it was `loss`: a number, for largest margin mu."""
     ### BEGIN SOLUTION
-    return 1 / (eta * mu**2 * t), 1 / mu
+    return 1 / (1 / loss + eta * mu**2 * (1 - n * loss / 2) ** 2 * t)
     ### END SOLUTION
 
 
 # %%
-check("01.3", predict)
+check("01.3", bound)
+
+# %% [markdown]
+# The gradient is at least $\hat\mu$ times the mean weight, so it cannot die before the loss: $L$ falls to
+# zero, and $L_1$ may be as small as we like. **From every start, the loss of the flow is in the end at most
+# $1 / (\eta\, \hat\mu^2\, t)$, up to a factor that tends to 1.**
+#
+# The bound is met when the gradient points along $\hat w$ and only support vectors have weight. Late, that is
+# nearly so (section 1.8 asks how late), and $L \approx 1 / (\eta\, \hat\mu^2\, t)$. The norm, by the theorem,
+# grows by $\lVert \hat w \rVert = 1/\hat\mu$ per unit of $\log t$.
 
 # %% slideshow={"slide_type": "subslide"}
 losses = np.array([loss(w, X, y) for w in W])
 norms = np.linalg.norm(W, axis=1)
-predicted_loss = np.array([predict(t, eta, mu)[0] for t in times])
-slope = predict(1, eta, mu)[1]
+for t in (10, 100, 1000):
+    highest = bound(100_000 - t, loss(W[times.index(t)], X, y), n, eta, mu)
+    print(f"loss at t = 100,000, from that at t = {t:4}: at most {highest:.2e}")
+    assert losses[-1] < highest < 1.9 * losses[-1], "see exercise 01.3"
+predicted_loss = 1 / (eta * mu**2 * np.array(times))
+slope = 1 / mu
 line = norms[-1] + slope * (np.log(times) - np.log(times[-1]))
 measured_slope = (norms[-1] - norms[times.index(10_000)]) / np.log(10)
-print(f"loss at t = 100,000: measured {losses[-1]:.3e}, predicted {predicted_loss[-1]:.3e}")
+print(f"    measured: {losses[-1]:.3e}; 1 / (eta mu^2 t) = {predicted_loss[-1]:.3e}")
 print(f"slope of the norm over the last decade: measured {measured_slope:.4f}, predicted {slope:.4f}")
-assert abs(losses[-1] / predicted_loss[-1] - 1) < 1e-3, "see exercise 01.3"
-assert 2.5e-3 < 1 - measured_slope / slope < 4e-3, "see exercise 01.3"
+assert abs(losses[-1] / predicted_loss[-1] - 1) < 1e-3, "see exercise 01.1"
+assert 2.5e-3 < 1 - measured_slope / slope < 4e-3, "see exercise 01.1"
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.1))
@@ -369,9 +379,10 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.5 The creep, located
 #
-# What keeps $w_t$ off the ray is the bounded vector, and we can compute it. At large $t$ put
-# $w_t = \hat w \log t + \tilde w$ with a constant **offset** $\tilde w$. Its speed is $\hat w / t$. A support
-# vector has $y_i x_i \cdot \hat w = 1$, so $e^{-u_i} = e^{-\log t - y_i x_i \cdot \tilde w}$, and
+# The slow turning that is left, the **creep**, comes from the bounded vector, and we can compute it. Put
+# $w_t = \hat w \log t + \tilde w$ with a constant **offset** $\tilde w$. Its speed is $\hat w / t$. Late, the
+# weights are $e^{-u_i}$ and only the set $\mathcal S$ of support vectors counts. They have
+# $y_i x_i \cdot \hat w = 1$, so $e^{-u_i} = e^{-\log t - y_i x_i \cdot \tilde w}$, and
 # $dw/dt = -\eta \nabla L$ becomes
 #
 # $$\frac{\hat w}{t} = \frac{1}{t} \sum_{i \in \mathcal S}
@@ -416,7 +427,7 @@ assert np.linalg.norm(W[-1] - predicted) < min(0.005, 1e-3 * norms[-1]), "see ex
 assert round(angle(W[-1]), 1) == 4.4
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Here the position is right within 0.1 percent of its length (section 1.8 asks when it is). Let $r$ be the
+# Here the position is right within 0.1 percent of its length. Let $r$ be the
 # part of $\tilde w$ across $\hat w$. The component of $\tilde w$ along $\hat w$ is $\hat w \cdot \tilde w /
 # \lVert \hat w \rVert$, so the angle $\theta_t$ that is left obeys
 #
@@ -461,16 +472,16 @@ def creep(rows, lam, copies):
 check("01.4", creep)
 
 # %%
-r = creep(rows, lam, np.ones(2))
+r_length = creep(rows, lam, np.ones(2))
 along = w_tilde @ w_hat / np.linalg.norm(w_hat)
 
 
 def log10_steps(degrees):
     """log10 of the number of steps after which this angle is left."""
-    return (r / np.tan(np.radians(degrees)) - along) / np.linalg.norm(w_hat) / np.log(10)
+    return (r_length / np.tan(np.radians(degrees)) - along) / np.linalg.norm(w_hat) / np.log(10)
 
 
-print(f"||r|| = {r:.3f}; one degree is left after 10^{log10_steps(1):.1f} steps")
+print(f"||r|| = {r_length:.3f}; one degree is left after 10^{log10_steps(1):.1f} steps")
 assert 17.8 < log10_steps(1) < 18, "see exercise 01.4"
 assert 8.7 < log10_steps(angle(W[-1]) / 2) < 8.9, "see exercise 01.4"
 assert np.allclose(lam, [1 / 3, 5 / 3])
@@ -483,7 +494,7 @@ assert np.allclose(lam, [1 / 3, 5 / 3])
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.6 The same path with longer steps
 #
-# Descent is slow because the gradient dies, as $1/t$. So keep its direction and choose the length:
+# Gradient descent (GD) is slow because the gradient dies, as $1/t$. So keep its direction, choose the length:
 # **normalised gradient descent** (NGD) repeats $w_{t+1} = w_t - \eta\, \nabla L(w_t) / \lVert \nabla L(w_t)
 # \rVert$.
 
@@ -502,7 +513,7 @@ ngd_times = geometric(300, 16)
 every_step = descend(lambda w: normalized_step(w, X, y, 0.5), np.zeros(2), range(1, 301))
 V = every_step[np.array(ngd_times) - 1]
 first = 1 + int(np.argmax(angle(every_step) < 1))
-by_theory = round(r / (0.5 * np.radians(1)))
+by_theory = round(r_length / (0.5 * np.radians(1)))
 print(f"NGD comes within one degree at step {first}; ||r|| / (eta theta) = {by_theory}")
 assert [first, by_theory] == [110, 109], "see exercise 01.4"
 
@@ -516,7 +527,7 @@ left.annotate("$r$", across_ray.mean(axis=0), xytext=(4, 4), textcoords="offset 
 left.set(xlim=(0, 10.5), ylim=(-0.5, 10.5), aspect="equal")
 left.legend(fontsize=10)
 plots.convergence(times, angle(W), angle(np.log(times)[:, None] * w_hat + w_tilde), right, 100, label="GD")
-shrinking = np.degrees(r / (0.5 * np.array(ngd_times)))
+shrinking = np.degrees(r_length / (0.5 * np.array(ngd_times)))
 plots.convergence(ngd_times, angle(V), shrinking, right, 6, label="NGD", marker="s")
 right.text(400, 16, r"$\theta_t$ of section 1.5", color=plots.ink("blue"))
 right.text(300, 0.55, r"$||r|| / (\eta\,t)$", color=plots.ink("vermillion"))
@@ -550,32 +561,24 @@ assert np.abs(seen - predicted_turns).max() < 0.3, "see exercise 01.2"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.7 The way to the track
 #
-# How fast does a run come to the track, and how long may a normalised step be?
+# How fast does plain descent come to the track?
 #
 # Let $w_t$ be off the track by a small displacement across $\hat w$: in the plane, a number $s$. Write $c_i$
 # for the part of $y_i x_i$ across $\hat w$, counted the same way. On the track each support vector adds
-# $\frac{\lambda_i}{t}\, y_i x_i$ to $dw/dt$, and the parts across cancel, $\sum_i \lambda_i c_i = 0$.
-#
-# Off it, each $e^{-u_i}$ is multiplied by $e^{-c_i s}$. Now they do not cancel, and this **pulls** the run
-# back.
+# $\frac{\lambda_i}{t}\, y_i x_i$ to $dw/dt$, and the parts across cancel, $\sum_i \lambda_i c_i = 0$. Off it,
+# each $e^{-u_i}$ is multiplied by $e^{-c_i s}$; they no longer cancel, and this **pulls** the run back.
 #
 # Two **pushes** move it off again, and fade. The *next* point, with the least $y_i x_i \cdot \hat w$ after
-# the support vectors' 1, adds its own gradient: its $e^{-u_i}$ is in proportion to $t^{-\text{next}}$.
-#
-# And the true weights $1/(1 + e^{u_i})$ fall short of $e^{-u_i}$ by about $e^{-2 u_i}$, which is in
-# proportion to $t^{-2}$.
+# the support vectors' 1, adds its own gradient: its $e^{-u_i}$ is in proportion to $t^{-\text{next}}$. And
+# the true weights fall short of $e^{-u_i}$ by about $e^{-2 u_i}$, in proportion to $t^{-2}$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 01.5: The slowest of three
 #
-# ★★★ · 15 minutes
+# ★★★ · 13 minutes
 #
-# For small $s$, return two numbers.
-#
-# - $E$: *plain* descent, as a flow $dw/dt = -\eta \nabla L$, comes to the track like $s \sim t^{-E}$. Find
-#   this exponent when the pull and both pushes act.
-# - The longest step: far out, where no push is left, a *normalised* step of length $\eta$ turns $s$ into a
-#   smaller number (in size) only if $\eta$ is below this.
+# For small $s$ the flow comes to the track like $t^{-E}$. Find the exponent $E$ when the pull and both pushes
+# act.
 #
 # You get the two support vectors $y_i x_i$ as `rows`, their $\lambda_i$, and all other $y_i x_i$ as `others`.
 #
@@ -589,33 +592,28 @@ assert np.abs(seen - predicted_turns).max() < 0.3, "see exercise 01.2"
 # A term like $t^{-k-1}$ in $ds/dt$ is one like $t^{-k}$ in $ds / d\log t$. Solve $ds / d\log t =
 # -C s + t^{-k}$: which powers of $t$ does $s$ contain, and which is left in the end?
 # </details>
-#
-# <details><summary>Hint: the step</summary>
-#
-# The same pull, divided by the length of the whole. On the track, how long is $\sum_i \lambda_i\, y_i
-# x_i$? The step multiplies $s$ by a factor: overshooting is harmless down to the factor $-1$.
-# </details>
 
 
 # %%
 @exercise("01.5")
-def speeds(rows, lam, others):
-    """(E, longest step that settles): two numbers, for rows y_i x_i (2, 2), lam (2,), others (m, 2)."""
+def exponent(rows, lam, others):
+    """The exponent E: a number, for rows y_i x_i (2, 2), lam (2,), others (m, 2)."""
     ### BEGIN SOLUTION
     w_hat = lam @ rows
     c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
     C = lam @ c**2
-    return min(C, (others @ w_hat).min() - 1, 1), 2 * np.linalg.norm(w_hat) / C
+    return min(C, (others @ w_hat).min() - 1, 1)
     ### END SOLUTION
 
 
 # %%
-check("01.5", speeds)
+check("01.5", exponent)
 
 # %% [markdown]
 # So $ds / d\log t = -C s + b_1\, t^{-(\text{next} - 1)} + b_2\, t^{-1}$ with $C = \sum_i \lambda_i c_i^2$ and
-# some constants $b_1$ and $b_2$, and $s$ is a sum of multiples of $t^{-C}$ and of these two powers. Where
-# none of the three is zero ($b_2$ is for equal $\lambda_i$) and no two powers are equal, the slowest decides:
+# some constants $b_1$ and $b_2$, and $s$ is a sum of multiples of $t^{-C}$ and of these two powers. (Points
+# farther away than the next add powers that fade sooner than its.) Where none of the three is zero ($b_2$ is
+# for equal $\lambda_i$) and no two powers are equal, the slowest decides:
 #
 # $$s \;\sim\; t^{-E}, \qquad E = \min(C,\ \text{next} - 1,\ 1) .$$
 #
@@ -648,202 +646,150 @@ def flow(A, w, decades, eta, h=0.02):
 
 # %%
 signed = y[:, None] * X
-E, limit = speeds(rows, lam, signed[~in_S])
+E = exponent(rows, lam, signed[~in_S])
 unit, decades = w_hat / np.linalg.norm(w_hat), np.array([*range(2, 11), 17.9])
 far = flow(signed, np.zeros(2), decades, eta)
 s = np.abs((far - w_tilde) @ [unit[1], -unit[0]])
 exponents = -np.diff(np.log10(s[:-1]))  # of each decade
 print(f"the distance from the track falls like t^-E, E = {E:.3f}; from 10^5 on", exponents[3:].round(2))
 print(f"angle left at t = 10^17.9: {angle(far[-1]):.2f} degrees")
-moves = angle(np.array([-logistic_gradient(W[times.index(t)], X, y) for t in (1000, 10_000, 100_000)]))
-print("descent at t = 10^3, 10^4, 10^5: the step is", *moves.round(2), f"degrees off, w {angle(W[-1]):.2f}")
 assert np.linalg.norm(far[3] - W[-1]) < 5e-4  # flow and descent
 assert np.allclose(exponents[3:], 0.79, atol=0.02), "see exercise 01.5"
 assert exponents[-1] > 0.795, "see exercise 01.5"
 assert abs(angle(far[-1]) - 1) < 0.005, "see exercise 01.4"
-assert np.allclose(moves, [2.0, 0.47, 0.086], rtol=0.01), "see exercise 01.1"
 assert np.isclose((signed[~in_S] @ w_hat).min(), 2.3)  # "next"
 
 # %% [markdown]
-# The exponent is right, and so are the $10^{18}$ steps. The step turns into the direction of $\hat w$ like a
-# power of $t$; $w$ itself is held up by $\log t$. With three points each push, too, can be the slowest:
+# The exponent is right, and so are the $10^{18}$ steps. With three points each push, too, can be the slowest:
 
 # %%
+falls = [(E, s[:-1])]
 for c_1, c_2, *third in ((1, -0.8, 1.3, 0.5), (2, -1, 3, 0.5)):
     trio = np.array([[1, c_1], [1, c_2], third])  # y_i x_i, with w_hat = (1, 0)
     lam_3 = np.linalg.solve(trio[:2].T, [1, 0])
-    E_3, _ = speeds(trio[:2], lam_3, trio[2:])
-    s_3 = (flow(trio, np.zeros(2), [8, 9], eta) - offset(trio[:2], lam_3, eta, 3))[:, 1]
-    fell = np.log10(np.abs(s_3[0] / s_3[1]))
+    E_3 = exponent(trio[:2], lam_3, trio[2:])
+    s_3 = np.abs(flow(trio, np.zeros(2), decades[:-1], eta) - offset(trio[:2], lam_3, eta, 3))[:, 1]
+    fell = np.log10(s_3[6] / s_3[7])  # from 10^8 to 10^9
     print(f"C = {-c_1 * c_2:.1f}, next - 1 = {third[0] - 1:.1f}: E = {E_3:.1f}, measured {fell:.2f}")
     assert abs(fell - E_3) < 0.005, "see exercise 01.5"
-
-# %% [markdown]
-# Now the normalised step. Which comes within one degree first, $\eta = 3.5$ or $\eta = 100$? And which is
-# the first to stay there?
-
-# %%
-print("   eta   settles   below 1 degree at step   for good from")
-reached, needed, stands = {}, {}, {}
-for length in (0.5, 3, 3.5, 4, 100):
-    path = descend(lambda w, s=length: normalized_step(w, X, y, s), np.zeros(2), range(1, 1001))
-    reached[length] = 1 + int(np.argmax(angle(path) < 1))
-    needed[length] = 2 + int(np.flatnonzero(angle(path) >= 1)[-1])
-    stands[length] = (path - w_tilde) @ [-unit[1], unit[0]]
-    settles = np.abs(stands[length][-1] - stands[length][-2]) < 1e-6
-    print(f"{length:6}   {settles!s:7} {reached[length]:23} {needed[length]:15}")
-    assert settles == (length < limit), "see exercise 01.5"
-    assert 0.75 < np.linalg.norm(path[-1]) / (1000 * length) < 1.001
-    assert settles or np.abs(stands[length]).max() < length
-print(f"predicted: steps settle up to {limit:.2f}")
-assert [reached[length] for length in (0.5, 3.5, 4, 100)] == [110, 15, 11, 6], "see exercise 01.1"
-assert [needed[length] for length in (0.5, 3.5, 4, 100)] == [110, 17, 21, 56], "see exercise 01.1"
-factors = [stands[length][29] / stands[length][28] for length in (0.5, 3)]  # of s, in the thirtieth step
-assert np.allclose(factors, [1 - 2 * length / limit for length in (0.5, 3)], atol=0.02), "see exercise 01.5"
+    falls.append((E_3, s_3))
 
 # %% slideshow={"slide_type": "fragment"} jupyter={"source_hidden": true}
-fig, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.3), width_ratios=[1, 1.2])
-t, style = 10.0 ** decades[:-1], {"color": COLORS["blue"]}
-left.loglog(t, s[:-1], "o", markersize=6, label="twelve points, $E = 0.8$", **style)
-left.loglog(t, s[-2] * (t / t[-1]) ** -E, "--", linewidth=1.5, **style)
-left.set(xlabel="time $t$ of the flow", ylabel="distance from the track", ylim=(1e-8, 30))
-left.set(xticks=[1e2, 1e4, 1e6, 1e8, 1e10], yticks=[1e-6, 1e-3, 1])
-left.legend(fontsize=10, loc="upper right")
-for size, color, style in ((4, "vermillion", "s-"), (3, "blue", "o-"), (0.5, "green", "^-")):
-    spots = {"color": COLORS[color], "markersize": 4, "linewidth": 1, "label": rf"$\eta$ = {size}"}
-    right.plot(range(1, 31), stands[size][:30], style, **spots)
-right.axhline(0, color=COLORS["black"], linestyle="--", linewidth=1)
-right.set(xlabel="normalised step", ylabel="$s$", ylim=(-1.8, 0.8))
-right.legend(fontsize=10, loc="lower right", ncols=3)
+fig, ax = plt.subplots(figsize=(6.4, 3.5))
+t = 10.0 ** decades[:-1]
+slowest = ("$C$ the least, twelve points", "next $- 1$ the least", "1 the least")
+looks = (("blue", "o"), ("vermillion", "s"), ("green", "^"))
+for (power, fall), name, (color, marker) in zip(falls, slowest, looks, strict=True):
+    ax.loglog(t, fall, marker, color=COLORS[color], markersize=6, label=f"$E$ = {power:.1f}: {name}")
+    ax.loglog(t, fall[-1] * (t / t[-1]) ** -power, "--", color=COLORS[color], linewidth=1.5)
+ax.plot([], [], "--", color=COLORS["black"], linewidth=1.5, label="$t^{-E}$, through the last dot")
+ax.set(xlabel="time $t$ of the flow", ylabel="$|s|$", xticks=[1e2, 1e4, 1e6, 1e8, 1e10], ylim=(1e-11, 30))
+ax.set(yticks=[1e-9, 1e-6, 1e-3, 1])
+ax.legend(fontsize=10, loc="lower left")
 show(
     fig,
-    alt="Left: from 10^4 on the distance falls along a straight dashed line. Right: steps of "
-    "0.5 end on one side of the track, steps of 3 come to and fro and closer, steps of 4 jump to and fro.",
+    alt="Three sets of points: the distance from the track against time, on logarithmic axes. Each ends on a "
+    "straight dashed line, of slopes 0.3, 0.8 and 1.",
 )
 
 # %% [markdown]
-# **Figure 5.** Left: the flow's distance from the track (dots) and $t^{-E}$ (dashed, through the last dot).
-# Right: the place $s$ of normalised steps across the track (dashed).
-
-# %% [markdown]
-# Near the track a step multiplies $s$ by $1 - \hat\mu\, C\, \eta$: by 0.72 for $\eta = 0.5$, by $-0.70$ for
-# 3, by less than $-1$ for 4. Steps too long jump to and fro across the track, here never farther from it than
-# a step. So 100 passes within a degree first, and 3.5 stays first. The norm grows all the same, so the
-# direction of long steps, too, tends to $\hat w$.
+# **Figure 5.** The flow's distance $|s|$ from the track, for three sets of points: each power is the slowest
+# once.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 1.8 The same on data that nobody chose
+# ## 1.8 What holds on other data
 #
-# A hundred random data sets of twenty points, with models, optimisers and the training loop of `mini_attn`.
-# $X$ has shape (100, 20, 2): one call trains all *trials*.
+# `separable_points` draws two clouds, at $\pm (1.5, 1)$, and pushes outwards the points closer than 0.4 to
+# the line across. We take a hundred such sets of twenty points, with models, optimisers and the training
+# loop of `mini_attn`. $X$ has shape (100, 20, 2): one call trains a classifier on each set.
 
 # %%
-sets = [data.separable_points(n=20, seed=seed) for seed in range(100)]
-many = containers.PointData(torch.stack([s.X for s in sets]), torch.stack([s.y for s in sets]))
-solution = svm.solve(svm.label_problem(many.X, many.y))  # w_hat by lesson 02's method, for all sets at once
+sets = [data.separable_points(n=20, seed=seed) for seed in range(200)]
+many = containers.PointData(torch.stack([p.X for p in sets]), torch.stack([p.y for p in sets]))
+w_hats = svm.solve(svm.label_problem(many.X, many.y)).value  # lesson 02's method, for all sets at once
+used = containers.PointData(many.X[:100], many.y[:100])  # the other hundred are for a second look
 for name in ("GD", "NGD"):
     model = models.LinearClassifier(d=2, trials=100)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.5, batch_dims=1)  # a norm for each trial
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.5, batch_dims=1)  # a norm for each set
     if name == "GD":
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    train.fit(model, many, optimizer, steps=1000, progress=False)
-    left_over = torch.rad2deg(torch.arccos(geometry.cosine(model.w.detach(), solution.value))).numpy()
+    train.fit(model, used, optimizer, steps=1000, progress=False)
+    left_over = torch.rad2deg(torch.arccos(geometry.cosine(model.w.detach(), w_hats[:100]))).numpy()
     print(f"{name}, 1000 steps: {np.median(left_over):.1f} degrees left, median; most {left_over.max():.1f}")
     assert (np.median(left_over) > 6) if name == "GD" else (left_over.max() < 2)
-assert (8 * 20 / torch.linalg.matrix_norm(many.X, 2) ** 2 > 0.5).all()  # the theorem's bound on eta
+assert (8 * 20 / torch.linalg.matrix_norm(used.X, 2) ** 2 > 0.5).all()  # the theorem's bound on eta
 
 # %% [markdown]
-# Take the sets with two support vectors (one singles out no track) and $E > 0.02$. There $|s|$ falls like
-# $t^{-E}$, but counted from when? On the track $e^{-u_i} = n \lambda_i / (\eta t)$ must be small. As $\sum_i
-# \lambda_i = \hat w \cdot \hat w = 1/\hat\mu^2$, they add up to $t_0 / t$ with
-# $t_0 = n / (\eta\, \hat\mu^2)$: count from $t_0$.
+# First the loss. The prediction $1 / (\eta\, \hat\mu^2\, t)$ is $1/n$ at $t_0 = n / (\eta\, \hat\mu^2)$, so
+# we count from there. We divide the flow's loss by the prediction: this ratio ends at most at 1.
 #
-# If $|s| / \lVert r \rVert$ were $(t/t_0)^{-E}$, a tenth would be left after $1/E$ decades. Call the track
-# *reached* when less than a quarter is. **Guess before you run on**: in how many sets is it reached after
-# $1/E$ of their own decades, and after $2/E$?
+# **Guess before you run on**: can it stay far below 1, for a start far out? And on plain clouds at
+# $\pm (4, 3)$, where nothing was pushed away?
 
 # %%
-w_hats, A = solution.value.numpy(), (many.y[..., None] * many.X).numpy()
-mus = 1 / np.linalg.norm(w_hats, axis=1)
-log10_t0 = np.log10(20 / (0.5 * mus**2))
-across = np.stack([-w_hats[:, 1], w_hats[:, 0]], axis=1) * mus[:, None]
-held = (A @ w_hats[..., None])[..., 0] < 1 + 1e-6  # the support vectors
-found, settled = [], {0.9: 0, 1.1: 0}
-for k in np.flatnonzero(held.sum(axis=1) == 2):
-    rows_k, others = A[k, held[k]], A[k, ~held[k]]
-    lam_k = np.linalg.solve(rows_k.T, w_hats[k])
-    E_k, top = speeds(rows_k, lam_k, others)
-    if E_k < 0.02:
-        continue  # it would take over 100 decades
-    found.append((k, E_k, offset(rows_k, lam_k, 0.5, 20) @ across[k]))  # r, with a sign
-    for part in settled:
-        path = descend(lambda w, a=A[k], s=part * top: normalized_step(w, a, 1, s), np.zeros(2), [999, 1000])
-        settled[part] += abs((path[1] - path[0]) @ across[k]) < 1e-3 * top
-print(f"of {len(found)} sets, steps of 0.9 and 1.1 of the limit settle in", *settled.values())
-assert [len(found), *settled.values()] == [59, 59, 0], "see exercise 01.5"
+after = np.array([3, 6, 12])  # decades after t_0
 
-pairs, E_pairs, creeps = (np.array(column) for column in zip(*found, strict=True))
-decades = log10_t0[pairs] + np.array([[1], [2], [3]]) / E_pairs  # each set's own
-ends = flow(A[pairs], np.zeros((len(pairs), 2)), decades, 0.5, h=0.1)
-missing = np.abs((ends * across[pairs]).sum(axis=2) / creeps - 1)  # |s| / ||r||, (3, sets)
-reached = (missing < 0.25).sum(axis=1)
-close = (np.abs(np.log10(missing[1] / missing[2]) - 1) < 0.25).sum()
-print("track reached after 1/E, 2/E, 3/E decades in", *reached, "sets; then t^-E to a quarter of E in", close)
-assert [*reached, close] == [45, 59, 59, 54], "see exercise 01.5"
 
-# %% slideshow={"slide_type": "fragment"} jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(6.4, 3.6))
-ax.plot([E_pairs, E_pairs], missing[:2], color=COLORS["grey"], linewidth=0.8)
-for wait, color, marker in ((1, "blue", "o"), (2, "vermillion", "s")):
-    look = {"color": COLORS[color], "markersize": 5, "markerfacecolor": "white"}
-    ax.loglog(E_pairs, missing[wait - 1], marker, label=f"$t = t_0\\, 10^{{{wait}/E}}$", **look)
-    ax.axhline(10.0**-wait, color=COLORS[color], linestyle="--", linewidth=1.5)
-ax.axhline(0.25, color=COLORS["black"], linestyle=":", linewidth=1.5)
-ax.set(xlabel="$E$", ylabel=r"$|s|\, /\, ||r||$", xticks=[0.03, 0.1, 0.3, 1])
-ax.set(xticklabels=[0.03, 0.1, 0.3, 1])
-fig.legend(loc="outside upper center", ncols=2)
-show(
-    fig,
-    alt="59 sets against E, each at two times of its own. At the first they scatter about a dashed line at "
-    "0.1, one in four above a dotted line at a quarter; at the second about 0.01, all below the dotted line.",
-)
+def ratios(A, w):
+    """The flow's loss over 1 / (eta mu^2 t): (3, sets), for y_i x_i in A (sets, n, 2), from the start w."""
+    signed = torch.tensor(A)
+    solved = svm.solve(svm.label_problem(signed, torch.ones_like(signed[..., 0]))).value
+    scale = 0.5 / (solved**2).sum(dim=1).numpy()  # eta mu^2
+    decades = np.log10(A.shape[1] / scale) + after[:, None]
+    ends = flow(A, np.tile(w, (len(A), 1)), decades, 0.5, h=0.1)
+    return np.logaddexp(0, -(A @ ends[..., None])[..., 0]).mean(axis=2) * scale * 10.0**decades
+
+
+A = (many.y[..., None] * many.X).numpy()
+clouds = np.array([4, 3]) + np.random.default_rng(0).normal(size=(100, 20, 2))
+large = np.array([4, 3]) + np.random.default_rng(0).normal(size=(40, 200, 2))
+print("loss / prediction, least to largest     t = 10^3 t_0    10^6 t_0       10^12 t_0")
+for title, signed, start in (
+    ("100 sets", A[:100], (0, 0)),
+    ("100 sets", A[:100], (20, -20)),
+    ("100 sets", A[:100], (20, 20)),
+    ("100 clouds, n = 20", clouds, (0, 0)),
+    ("100 clouds, n = 20", clouds, (20, -20)),
+    ("40 clouds, n = 200", large, (0, 0)),
+):
+    found = ratios(signed, start)
+    least, largest = found.min(axis=1), found.max(axis=1)
+    spans = (f"{low:.2f} to {high:.2f}" for low, high in zip(least, largest, strict=True))
+    print(f"{title:18} from {start!s:10}    ", *spans, sep="   ")
+    assert largest[0] < 1.04
+    assert largest[1:].max() < 1.001
+    if start == (0, 0):
+        assert 0.18 < 1 - least[0] < 0.33
+        assert 0.035 < 1 - least[2] < 0.065
 
 # %% [markdown]
-# **Figure 6.** What is missing of the creep in the 59 sets, each at its own two times, joined. Dashed:
-# $(t/t_0)^{-E}$. Dotted: a quarter.
-
-# %% [markdown]
-# **From $w = 0$, counted from $t_0$, the track was reached after $1/E$ decades in three sets of four, after
-# $2/E$ in all 59.** At $E = 0.1$ these are 20 decades. The exponent was $E$, to a quarter, in 54; where two
-# powers are close, or of opposite sign, it takes longer. The limit for $\eta$ held in every set.
+# In these 540 runs no ratio is above 1.04 at $1000\, t_0$, and none above 1.001 later: the bound holds. But a
+# ratio can be far below 1, for a start far out can have next to no loss to begin with. From $w = 0$, too, the
+# loss is smaller than predicted: at $1000\, t_0$ by 19 to 32 percent in the last set of each row, and at
+# $10^{12}\, t_0$ still by 4 to 6. So trust $1 / (\eta\, \hat\mu^2\, t)$ as an upper bound.
 #
-# The loss and the slope of the norm need no track: take all hundred sets. How long do they remember the
-# start? In $\frac{dw}{d \log t} = \frac{\eta}{n} \sum_i e^{\log t - u_i}\, y_i x_i$, for $u_i > 0$, a point
-# with $u_i$ far above $\log t$ does not pull, and one far below pulls until it no longer is. So far out only
-# comparisons of the $u_i$ with $\log t$ count, and $k w_0$ and $k \log t$ compare alike: **a start twice as
-# far out should be remembered for twice as many decades.**
+# Now the track. Late, to come ten times closer, the flow needs $1/E$ decades. How often is that of any use?
 
 # %%
-after = np.arange(2, 80)[:, None]  # decades after t_0
-wanted_loss, slopes = predict(10.0 ** (log10_t0 + after[1:]), 0.5, mus)
-print("from      off by over a fifth: sets at 1000 t_0, decades for the middle set, for the last")
-lasts = []
-for far_out in (0, 5, 10, 20, 40):
-    ends = flow(A, np.tile([far_out, -far_out], (100, 1)), log10_t0 + after, 0.5, h=0.1)
-    found_loss = np.logaddexp(0, -(A @ ends[1:, ..., None])[..., 0]).mean(axis=-1)
-    found_slope = np.diff(np.linalg.norm(ends, axis=2), axis=0) / np.log(10)
-    off = np.maximum(np.abs(found_loss / wanted_loss - 1), np.abs(found_slope / slopes - 1)) > 0.2
-    until = 3 + np.where(off.any(axis=0), len(off) - off[::-1].argmax(axis=0), 0)
-    print(f"({far_out}, {-far_out})".ljust(9), f"{off[0].sum():4} {np.median(until):6} {until.max():4}")
-    lasts.append((off[0].sum(), np.median(until), until.max()))
-    assert far_out > 0 or not off.any(), "see exercise 01.3"
-assert lasts[1][0] == 60, "see exercise 01.3"
-assert np.allclose(np.divide(lasts[2:], lasts[1:-1])[:, 1:].T, [[1.5, 1.75, 1.86], [2, 2, 2]], atol=0.1)
+held = (A @ w_hats.numpy()[..., None])[..., 0] < 1 + 1e-6  # the support vectors
+for first, counts in ((0, [32, 9, 59]), (100, [33, 5, 62])):
+    E_pairs = []
+    for k in range(first, first + 100):
+        if held[k].sum() == 2:
+            lam_k = np.linalg.solve(A[k, held[k]].T, w_hats[k].numpy())
+            E_pairs.append(exponent(A[k, held[k]], lam_k, A[k, ~held[k]]))
+    E_pairs = np.array(E_pairs)
+    small, more, useful = (E_pairs < 0.02).sum(), (E_pairs >= 0.02).sum(), (E_pairs >= 0.1).sum()
+    print(f"seeds from {first:3}: one support vector {100 - len(E_pairs)};", end=" ")
+    print(f"two: E < 0.02 {small}, E > 0.02 {more}, of these E > 0.1 {useful}")
+    assert [100 - len(E_pairs), small, more] == counts, "see exercise 01.5"
+    assert useful == (43 if first == 0 else 41), "see exercise 01.5"
 
 # %% [markdown]
-# From $w = 0$ both are right to within a fifth in all hundred sets, from $1000\, t_0$ on. From $(5, -5)$ 60
-# sets are late. Each doubling then about doubles the decades of the last set; those of the middle set grow by
-# factors of 1.5, 1.75 and 1.86.
+# $100 = 32 + 9 + 59$. With one support vector $C = 0$: nothing pulls across $\hat w$, and where the run ends
+# there is left to the start and to the other points. With $E < 0.02$, ten times closer takes over fifty
+# decades; of the other 59, sixteen need over ten. **The direction tends to the SVM's in all hundred sets; ten
+# decades bring a run ten times closer to a track in 43 of them, and in 41 of the next hundred.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.9 Move a point *(optional)*
@@ -920,12 +866,13 @@ margin_widget(X, y)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# You can afford $10^6$ steps, and a data set has $E = 0.1$. Which predictions of this lesson do you trust?
+# You can afford $10^6$ steps. A data set has $t_0 = 100$ and $E = 0.1$. What do you know of the loss, and of
+# the direction, at the end?
 #
 # <details><summary>Answer</summary>
 #
-# The limit of the direction; from $w = 0$, the loss and the slope of the norm, to within about a fifth, if
-# $t_0$ is at most 1000. Not yet the track: to be safe wait until $10^{30}\, t_0$.
+# The loss is at most about $1 / (\eta\, \hat\mu^2\, t)$, at $10^4\, t_0$; it may be smaller. The direction is
+# on its way to $\hat w$. The track does not say how far it still is: a factor of ten takes ten decades.
 # </details>
 
 # %%
@@ -936,15 +883,13 @@ progress("01")
 #
 # - On separable data gradient descent leaves for infinity in the direction of the hard-margin SVM, whatever
 #   the start.
-# - From $w = 0$, $L \approx 1 / (\eta \hat\mu^2 t)$ and $\lVert w \rVert$ grows by $1/\hat\mu$ per unit of
-#   $\log t$: to within about a fifth from $1000\, t_0$ on, $t_0 = n / (\eta \hat\mu^2)$. A start twice as far
-#   out is remembered for about twice as many decades.
+# - From every start the flow has $L \le (1 + o(1)) / (\eta\, \hat\mu^2\, t)$. The loss can be smaller: from
+#   $w = 0$ the shortfall dies slowly, and a start far out only makes it larger.
 # - If the support vectors are a basis and all $\lambda_i > 0$, $w_t$ approaches the track $\hat w \log t +
 #   \tilde w$: in the plane like $t^{-E}$, $E = \min(C, \text{next} - 1, 1)$, if none of the three powers is
-#   missing. From $w = 0$, 59 random sets had reached it $2/E$ decades after $t_0$ (to be safe: $3/E$). Near
-#   the track normalised steps settle on it for $\eta < 2 / (\hat\mu C)$.
-# - For an angle $\theta$ plain descent needs, unless $r = 0$, exponentially many steps in $1/\theta$;
-#   normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$, once on the track.
+#   missing and no two are equal. On random data $E$ is often too small for a run to get there.
+# - On the track, unless $r = 0$, plain descent needs exponentially many steps in $1/\theta$ for an angle
+#   $\theta$; small normalised steps of length $\eta$ need about $\lVert r \rVert / (\eta\, \theta)$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading

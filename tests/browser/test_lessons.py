@@ -252,10 +252,10 @@ def test_lesson_01_opens_runs_and_answers(page, server, lessons, mine):
     assert saved != given
     assert handing_out.digest(saved) == handing_out.digest(given)  # run, it still counts as untouched
 
-    upside_down = "return 1 / (eta * mu**2 * t), mu"
+    upside_down = "return 1 / loss + eta * mu**2 * (1 - n * loss / 2) ** 2 * t"
     wrong = answer(page, "01.3", "todo()", upside_down)
     assert "✗ 01.3" in wrong
     assert any(known.message in " ".join(wrong.split()) for known in exercises.find("01.3").misconceptions)
-    right = answer(page, "01.3", upside_down, "return 1 / (eta * mu**2 * t), 1 / mu")
+    right = answer(page, "01.3", upside_down, upside_down.replace("return ", "return 1 / (") + ")")
     assert "✓ 01.3" in right
     assert "✗" not in right

@@ -120,50 +120,52 @@ def creep_in_the_plane(rows, lam, copies):
     return np.linalg.norm(np.linalg.lstsq(across[i] - across[k], logs[i] - logs[k], rcond=None)[0])
 
 
-def speeds_by_trial(rows, lam, others):
-    """From the derivatives, by differences, of the pull and of the normalised pull across w_hat."""
+def bound_by_halving(t, loss, n, eta, mu):
+    """Solves 1/L - 1/loss = k t for L by bisection."""
+    k, low, high = eta * (mu - mu * n * loss / 2) ** 2, 0.0, loss
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 1 / middle - 1 / loss > k * t else (low, middle)
+    return high
+
+
+def bound_with(rate):
+    return lambda t, loss, n, eta, mu: 1 / (1 / loss + rate(n * loss, eta * mu**2) * t)
+
+
+def exponent_by_trial(rows, lam, others):
+    """From the derivative, by differences, of the pull across w_hat."""
     w_hat, h = rows.T @ lam, 1e-3
     across = np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat)
 
-    def slope(pull):
-        return (8 * (pull(h) - pull(-h)) - (pull(2 * h) - pull(-2 * h))) / (12 * h)
+    def pull(s):
+        return (lam * np.exp(-rows @ across * s)) @ (rows @ across)
 
-    def total(s):
-        return (lam * np.exp(-rows @ across * s)) @ rows
-
-    ahead = min(float(point @ w_hat) for point in others)
-    longest = -2 / slope(lambda s: total(s) @ across / np.linalg.norm(total(s)))
-    return [min(-slope(lambda s: total(s) @ across), ahead - 1, 1), longest]
+    slope = (8 * (pull(h) - pull(-h)) - (pull(2 * h) - pull(-2 * h))) / (12 * h)
+    return min(-slope, min(float(point @ w_hat) for point in others) - 1, 1)
 
 
-def speeds_by_q(rows, lam):
-    """C and the longest step, with weights q that sum to one, and mu read off the support vectors."""
+def pull_by_q(rows, lam):
+    """C, with weights q that sum to one, and mu read off the support vectors."""
     q, w_hat = lam / lam.sum(), np.linalg.solve(rows, np.ones(2))
     mu = 1 / np.linalg.norm(w_hat)
-    c = (rows**2).sum(axis=1) - mu**2  # Pythagoras: what is not along is across
-    return (q @ c) / mu**2, 2 * mu / (q @ c)
+    return q @ ((rows**2).sum(axis=1) - mu**2) / mu**2  # Pythagoras: what is not along is across
 
 
-def speeds_with(power):
+def exponent_with(power):
     """The vector across w_hat is divided by this power of its length."""
 
     def wrong(rows, lam, others):
         w_hat = lam @ rows
         c = rows @ np.array([-w_hat[1], w_hat[0]]) / np.linalg.norm(w_hat) ** power
-        C = lam @ c**2
-        return min(C, (others @ w_hat).min() - 1, 1), 2 * np.linalg.norm(w_hat) / C
+        return min(lam @ c**2, (others @ w_hat).min() - 1, 1)
 
     return wrong
 
 
-def _pair(exponent=lambda C: C, step=lambda longest: longest, least=np.min, top=1.0):
-    """The right numbers, each passed through a function; another choice among the others."""
-
-    def wrong(rows, lam, others):
-        C, longest = speeds_by_q(rows, lam)
-        return min(exponent(C), least(others @ (lam @ rows)) - 1, top), step(longest)
-
-    return wrong
+def _slowest(pull=lambda C: C, least=np.min, top=1.0):
+    """The right number, with C passed through a function; another choice among the others."""
+    return lambda rows, lam, others: min(pull(pull_by_q(rows, lam)), least(others @ (lam @ rows)) - 1, top)
 
 
 def gradient_by_sigmoid(w, X, y):
@@ -204,12 +206,18 @@ ANSWERS = {
         ],
     },
     "01.3": {
-        "also_right": lambda t, eta, mu: [mu**-2.0 / (t * eta), mu**-1.0],
+        "also_right": bound_by_halving,
         "wrong": [
-            lambda t, eta, mu: (1 / (eta * mu**2 * t) ** 0.5, 1 / mu),
-            lambda t, eta, mu: 1 / (eta * mu**2 * t),
-            lambda t, eta, mu: (1 / (eta * mu**2 * t), np.log(t) / mu),
-            lambda t, eta, mu: (1 // (eta * mu**2 * t), 1 / mu),
+            bound_with(lambda x, k: k * (1 - x / 4) ** 2),
+            bound_with(lambda x, k: k * (1 - x**2 / 2) ** 2),
+            bound_with(lambda x, k: k * (1 + x / 2) ** 2),
+            bound_with(lambda x, k: k / (1 - x / 2) ** 2),
+            bound_with(lambda x, k: 2 * k * (1 - x / 2) ** 2),
+            bound_with(lambda x, k: k * np.exp(-x)),
+            lambda t, loss, n, eta, mu: loss,
+            lambda t, loss, n, eta, mu: loss - eta * (mu * loss * (1 - n * loss / 2)) ** 2 * t,
+            lambda t, loss, n, eta, mu: (bound_by_halving(t, loss, n, eta, mu), 1 / mu),
+            lambda t, loss, n, eta, mu: bound_by_halving(t, loss, n, eta, mu) ** 0.5,
         ],
     },
     "01.4": {
@@ -230,30 +238,22 @@ ANSWERS = {
         ],
     },
     "01.5": {
-        "also_right": speeds_by_trial,
+        "also_right": exponent_by_trial,
         "wrong": [
-            speeds_with(0),
-            speeds_with(2),
-            _pair(exponent=lambda C: 2 * C),
-            _pair(step=lambda longest: 2 * longest),
-            _pair(exponent=lambda C: C / 2),
-            _pair(exponent=np.sqrt),
-            _pair(least=np.max),
-            _pair(least=np.mean),
-            _pair(least=lambda u: u[0]),
-            _pair(least=lambda u: u[-1]),
-            _pair(top=2.0),
-            _pair(top=0.5),
-            lambda rows, lam, others: (
-                min(speeds_by_q(rows, lam)[0], np.linalg.norm(others, axis=1).min() - 1, 1),
-                speeds_by_q(rows, lam)[1],
-            ),
-            lambda rows, lam, others: (
-                _pair()(rows, lam, others)[0],
-                2 * np.linalg.norm(lam @ rows) / _pair()(rows, lam, others)[0],
-            ),
-            lambda rows, lam, others: _pair()(rows, np.ones(2), others),
-            lambda rows, lam, others: _pair()(rows, lam, others)[0],
+            exponent_with(0),
+            exponent_with(2),
+            _slowest(pull=lambda C: 2 * C),
+            _slowest(pull=lambda C: C / 2),
+            _slowest(pull=np.sqrt),
+            _slowest(least=np.max),
+            _slowest(least=np.mean),
+            _slowest(least=lambda u: u[0]),
+            _slowest(least=lambda u: u[-1]),
+            _slowest(top=2.0),
+            _slowest(top=0.5),
+            lambda rows, lam, others: min(pull_by_q(rows, lam), np.linalg.norm(others, axis=1).min() - 1, 1),
+            lambda rows, lam, others: _slowest()(rows, np.ones(2), others),
+            lambda rows, lam, others: (_slowest()(rows, lam, others), 1.0),
         ],
     },
 }
