@@ -765,7 +765,7 @@ for title, signed, start in (
 # %% [markdown]
 # In these 540 runs no ratio is above 1.04 at $1000\, t_0$, and none above 1.001 later: the bound holds. But a
 # ratio can be far below 1, for a start far out can have next to no loss to begin with. From $w = 0$, too, the
-# loss is smaller than predicted: at $1000\, t_0$ by 19 to 32 percent in the last set of each row, and at
+# loss is smaller than predicted: at $1000\, t_0$ by 19 to 32 percent in the worst set of a row, and at
 # $10^{12}\, t_0$ still by 4 to 6. So trust $1 / (\eta\, \hat\mu^2\, t)$ as an upper bound.
 #
 # Now the track. Late, to come ten times closer, the flow needs $1/E$ decades. How often is that of any use?
