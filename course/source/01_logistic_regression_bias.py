@@ -626,20 +626,22 @@ def flow(A, w, decades, eta, h=0.02):
     """Gradient flow from w at t = 0.01: the weights at t = 10^decade, (len(decades), ..., 2).
 
     The rows of A (..., n, 2) are y_i x_i; leading dimensions are independent runs, each with its own decades
-    if those are (len(decades), ...). Midpoint steps of at most h.
+    if those are (len(decades), ...). Midpoint steps of at most h, in which no u_i changes by more than 1.
     """
 
     def slope(w, log_t):  # dw / d log t; logarithms are added before np.exp, so that nothing underflows
-        pull = np.exp(log_t - np.logaddexp(0, (A @ w[..., None])[..., 0]))
+        pull = np.exp(log_t[..., None] - np.logaddexp(0, (A @ w[..., None])[..., 0]))
         return eta / A.shape[-2] * (pull[..., None, :] @ A)[..., 0, :]
 
-    w, log_t, kept = np.asarray(w, dtype=float), np.log(0.01), []
-    for end in np.log(10) * np.asarray(decades)[..., None]:
-        count = int(np.ceil((end - log_t).max() / h))
-        step = (end - log_t) / count
-        for _ in range(count):
-            w = w + step * slope(w + step / 2 * slope(w, log_t), log_t + step / 2)
-            log_t += step
+    w, kept = np.asarray(w, dtype=float), []
+    log_t = np.full(w.shape[:-1], np.log(0.01))
+    for end in np.log(10) * np.asarray(decades):
+        while (log_t < end).any():
+            now = slope(w, log_t)
+            fastest = np.abs(A @ now[..., None]).max(axis=(-2, -1))
+            step = np.minimum(end - log_t, 1 / np.maximum(1 / h, fastest))
+            w = w + step[..., None] * slope(w + step[..., None] / 2 * now, log_t + step / 2)
+            log_t = log_t + step
         kept.append(w)
     return np.array(kept)
 
@@ -747,7 +749,8 @@ print("loss / prediction, least to largest     t = 10^3 t_0    10^6 t_0       10
 for title, signed, start in (
     ("100 sets", A[:100], (0, 0)),
     ("100 sets", A[:100], (20, -20)),
-    ("100 sets", A[:100], (20, 20)),
+    ("100 sets", A[:100], (20, 10)),
+    ("100 sets", A[:100], (-40, -40)),
     ("100 clouds, n = 20", clouds, (0, 0)),
     ("100 clouds, n = 20", clouds, (20, -20)),
     ("40 clouds, n = 200", large, (0, 0)),
@@ -763,7 +766,7 @@ for title, signed, start in (
         assert 0.035 < 1 - least[2] < 0.065
 
 # %% [markdown]
-# In these 540 runs no ratio is above 1.04 at $1000\, t_0$, and none above 1.001 later: the bound holds. But a
+# In these 640 runs no ratio is above 1.04 at $1000\, t_0$, and none above 1.001 later: the bound holds. But a
 # ratio can be far below 1, for a start far out can have next to no loss to begin with. From $w = 0$, too, the
 # loss is smaller than predicted: at $1000\, t_0$ by 19 to 32 percent in the worst set of a row, and at
 # $10^{12}\, t_0$ still by 4 to 6. So trust $1 / (\eta\, \hat\mu^2\, t)$ as an upper bound.
@@ -788,8 +791,9 @@ for first, counts in ((0, [32, 9, 59]), (100, [33, 5, 62])):
 # %% [markdown]
 # $100 = 32 + 9 + 59$. With one support vector $C = 0$: nothing pulls across $\hat w$, and where the run ends
 # there is left to the start and to the other points. With $E < 0.02$, ten times closer takes over fifty
-# decades; of the other 59, sixteen need over ten. **The direction tends to the SVM's in all hundred sets; ten
-# decades bring a run ten times closer to a track in 43 of them, and in 41 of the next hundred.**
+# decades; of the other 59, sixteen need over ten. **The direction tends to the SVM's in all hundred sets. By
+# their $E$, ten decades or fewer bring a late run ten times closer to a track in 43 of them, and in 41 of the
+# next hundred.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1.9 Move a point *(optional)*
@@ -884,7 +888,7 @@ progress("01")
 # - On separable data gradient descent leaves for infinity in the direction of the hard-margin SVM, whatever
 #   the start.
 # - From every start the flow has $L \le (1 + o(1)) / (\eta\, \hat\mu^2\, t)$. The loss can be smaller: from
-#   $w = 0$ the shortfall dies slowly, and a start far out only makes it larger.
+#   $w = 0$ the shortfall dies slowly, and a start far out can make it large.
 # - If the support vectors are a basis and all $\lambda_i > 0$, $w_t$ approaches the track $\hat w \log t +
 #   \tilde w$: in the plane like $t^{-E}$, $E = \min(C, \text{next} - 1, 1)$, if none of the three powers is
 #   missing and no two are equal. On random data $E$ is often too small for a run to get there.
