@@ -906,8 +906,6 @@ progress("01")
 # - M. S. Nacson et al. *Convergence of gradient descent on separable data.* AISTATS 2019, arXiv 1803.01905,
 #   and Z. Ji, M. Telgarsky. *Characterizing the implicit bias via a primal-dual analysis.* ALT 2021, arXiv
 #   1906.04540. How normalised steps speed it up: the margin within $O(\log t / \sqrt t)$, then $O(1/t)$.
-# - S. Rosset, J. Zhu, T. Hastie. *Margin maximizing loss functions.* NIPS 2003. The same limit by shrinking
-#   the regularisation.
 #
 # **New in the library:** [`containers.PointData`](../mini_attn/containers.py),
 # [`data.separable_points`](../mini_attn/data.py), [`geometry.cosine`](../mini_attn/geometry.py),
