@@ -334,6 +334,8 @@ WORST = Exercise(
         "The other way round: a cosine is at most 1.",
         lambda r: _cosine(1 / 2, r),
         "That is the query halfway, q = 1/2. The smallest cosine is elsewhere, unless r = 1: differentiate.",
+        lambda r: _cosine(min(1, 1 / r), r),
+        "That is the query with q = 1 / r, nearly the worst one for large r: differentiate.",
         lambda r: _cosine(r / (1 + r), r),
         "The query is turned most at q = 1 / (1 + r), not at r / (1 + r): across and along v are exchanged.",
         lambda r: 2 * r / (1 + r),
