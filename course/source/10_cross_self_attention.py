@@ -14,8 +14,7 @@
 # - turn the statements about $p$ into statements about $W$, and compute its SVM from inner products alone;
 # - write $W_{\mathrm{mm}}$ as a sum of outer products, and read its rank off it;
 # - say what a conflict between two sequences costs;
-# - derive from a symmetry of the data which form $W$ takes in self-attention, and how well the first step and
-#   later ones do on new sequences.
+# - derive from a symmetry of the data what $W$ learns in self-attention, and for which queries it works.
 #
 # **You need** [lesson 02](02_hard_margin_svm.ipynb) (nonnegative least squares), [lesson
 # 04](04_matrix_factorization.ipynb) (the nuclear norm, for one comparison),
@@ -128,7 +127,7 @@ show(
 # **Figure 1.** Sequence 1 in blue (circles), sequence 2 in orange (squares); the selected token is full.
 # Outside: the queries. Curves: $W z_i / \lVert W \rVert_F$ along 2,000 normalised steps from $W = 0$, the
 # start left out. Dashed: the direction of $W_{\mathrm{mm}}\, z_i$, computed without training. Dotted: the
-# line orthogonal to it, halfway between the selected token and the next. (One draw of many, easy to read.)
+# line orthogonal to it, halfway between the selected token and the next.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.2 W is a p
@@ -304,11 +303,9 @@ assert 6 < np.count_nonzero(lam) < 42
 # $$W_{\mathrm{mm}} = \sum_i \bar a_i\, z_i^\top, \qquad \bar a_i = \sum_{t \ne \alpha_i} \lambda_{it} a_{it},
 # \qquad p_i = W_{\mathrm{mm}}\, z_i = \sum_k (z_k \cdot z_i)\, \bar a_k .$$
 #
-# **Equal queries** share one $p$, as in lesson 06. **Orthogonal queries** share only the norm of $W$.
-#
-# **Independent queries**, orthogonal or not, leave every $p_i$ free: some $W$ makes any $p_1, \dots, p_n$ you
-# like. So a choice is feasible if and only if each sequence *by itself* is. Distinct tokens of length one
-# always are, as $p_i = x_{i\alpha_i}$ prefers $x_{i\alpha_i}$ to all others.
+# **Equal queries** share one $p$, as in lesson 06. **Independent queries** leave every $p_i$ free. So a
+# choice is feasible if and only if each sequence *by itself* is. Distinct tokens of length one always are, as
+# $p_i = x_{i\alpha_i}$ prefers $x_{i\alpha_i}$ to all others.
 
 # %% [markdown]
 # **The rank.** $W_{\mathrm{mm}} = \sum_i \bar a_i z_i^\top$ is a sum of $n$ matrices of rank one, so its rank
@@ -459,8 +456,7 @@ widgets.sliders(
 # Now the setting of that paper's public code: $n = 6$, $T = 8$, $d = 10$, all vectors uniform on the unit
 # sphere, 2,000 normalised steps of length 0.1 from the start of `torch.nn.Linear`. It compares the trained
 # $W$ with the Frobenius SVM and with the SVM of the *nuclear* norm (lesson 04). We train 100 trials like
-# this, and again from zero with growing steps, of length $0.1 \sqrt{j}$ in step $j$, on the same data and on
-# new ones.
+# this, and again from zero with growing steps, of length $0.1 \sqrt{j}$ in step $j$.
 
 # %%
 TRIALS = 100
@@ -488,7 +484,6 @@ torch_start = (2 * draw - 1) / 10**0.5  # torch.nn.Linear: uniform between -1/sq
 curves = {
     "the paper's": compare(cross, start=torch_start),
     "growing": compare(cross, schedule=train.growing),
-    "new data": compare(data.random_tokens(6, 8, 10, trials=TRIALS, seed=31), schedule=train.growing),
 }
 print("100 trials    cosine to Frobenius: mean   least   to nuclear: mean")
 for name, found in curves.items():
@@ -496,12 +491,11 @@ for name, found in curves.items():
     print(f"{name:12s} {fro.mean():26.3f} {fro.min():7.3f} {nuclear:18.3f}")
 assert curves["the paper's"]["fro"][-1].mean() > 0.995
 assert 0.84 < curves["the paper's"]["nuc"][-1].mean() < 0.88
-for name in ("growing", "new data"):
-    between = geometry.cosine(*(solution.value for solution in curves[name]["svm"].values()))
-    print(f"{name}: cosine between the two SVMs, mean {between.mean():.3f}")
-    assert (curves[name]["fro"][-1] > 0.99).sum() >= 99
-    assert curves[name]["local"].all()
-    assert abs(curves[name]["nuc"][-1].mean() - between.mean()) < 0.01
+between = geometry.cosine(*(solution.value for solution in curves["growing"]["svm"].values()))
+print(f"cosine between the two SVMs of the growing steps, mean {between.mean():.3f}")
+assert (curves["growing"]["fro"][-1] > 0.99).sum() >= 99
+assert curves["growing"]["local"].all()
+assert abs(curves["growing"]["nuc"][-1].mean() - between.mean()) < 0.01
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.5, 3.6))
@@ -524,7 +518,7 @@ show(
 # middle 80%. The SVMs are those of the tokens that each trial has selected in the end.
 
 # %% [markdown]
-# **$W$ goes to the Frobenius SVM, not to the nuclear one.** After 2,000 growing steps at least 99 of each 100
+# **$W$ goes to the Frobenius SVM, not to the nuclear one.** After 2,000 growing steps at least 99 of 100
 # trials have a cosine above .99 to the Frobenius SVM of their own choice of tokens, and all choices are
 # locally optimal. The mean cosine to the nuclear SVM is that between the two solutions.
 
@@ -666,16 +660,15 @@ check("10.4", worst_cosine)
 # vector. So the share of random queries that select themselves is the mean of $F(\cos\theta)^{T - 1}$.
 #
 # **Tokens against dimension.** For large $T$ and $d$ the largest of the other cosines is about $\sqrt{2 \ln T
-# / d}$. Set $r = T$ and $g = \sqrt d\, |e \cdot x_1|$, the size of a standard Gaussian. Then $\sqrt d
-# \cos\theta \approx d / (T g) + g$, and a query stays ahead about if
+# / d}$. With $r = T$ and $g = \sqrt d\, |e \cdot x_1|$, the size of a standard Gaussian, $\sqrt d \cos\theta
+# \approx d / (T g) + g$. So a query stays ahead about if
 #
 # $$\frac{d}{T g} + g > \sqrt{2 \ln T} .$$
 #
-# The *worst* query has $g = \sqrt{d / T}$, where the left side is least, $2 \sqrt{d / T}$: it stays ahead if
-# $T \ln T < 2d$. For a *typical* query $g$ is of order one, and for large $T$ the first term decides: it
-# stays ahead if $g < 1 / c$ with $c = T \sqrt{2 \ln T} / d$. So the *share* hangs on $c$, and falls as $c$
-# grows. This limit comes slowly: at our sizes $c$ is a guide, and the mean of $F(\cos\theta)^{T - 1}$ the
-# prediction.
+# The left side is least, $2 \sqrt{d / T}$, for the *worst* query: even this one stays ahead if $T \ln T <
+# 2d$. For a *typical* query $g$ is of order one, and for large $T$ the first term decides. So the *share*
+# hangs on $c = T \sqrt{2 \ln T} / d$: ahead are those with $g < 1 / c$. At our sizes $c$ is only a guide, and
+# the mean of $F(\cos\theta)^{T - 1}$ the prediction.
 
 
 # %%
@@ -749,16 +742,15 @@ for T, few, middle, most in ((8, 4, 10, 40), (30, 10, 25, 60)):
 assert all(lost[low] < lost[high] + 0.02 for low in lost for high in lost if low < high)
 
 # %% [markdown]
-# With $d$ the ratio falls from one and a half times $T$ to within 10% of it, at 8 and at 30 tokens. The first
-# step serves over 99% of the best queries at all six sizes ($n = 5000$), and of random ones the foreseen
-# share: the larger $c$, the fewer. Among 2,000 queries the form's least cosine is within .02 of exercise
-# 10.4's.
+# With $d$ the ratio falls from one and a half times $T$ to within 10% of it. The first step serves over 99%
+# of best queries at all six sizes ($n = 5000$), and of random ones the foreseen share: the larger $c$, the
+# fewer.
 
 # %% [markdown]
 # **Where do later steps go?** As $bI$ selects the best tokens of every training set, their Att-SVM is
 # feasible, and by section 10.5 we expect $W_{\mathrm{mm}}$, with *its* ratio and *its* rest. We train on 50
-# and on 400 sequences with growing steps, and solve for $W_{\mathrm{mm}}$ without training. Beside the share
-# that $W$ serves stands the share that its form alone, by its ratio, would serve.
+# and on 400 sequences with growing steps. "By the form" is the share that the form alone would serve,
+# foreseen from the ratio.
 
 
 # %%
@@ -831,12 +823,11 @@ show(
 # select themselves. Open markers: $W_{\mathrm{mm}}$, computed without training.
 
 # %% [markdown]
-# **This answers the lesson's question, in two halves.** By step 1,000 all 12 trials have a cosine above .998
-# to $W_{\mathrm{mm}}$, and so its form and its rest.
+# **This answers the lesson's question.** By step 1,000 all 12 trials have a cosine above .998 to
+# $W_{\mathrm{mm}}$.
 #
-# *The form.* The first step makes a rule that is too strong along $v$. Later steps lower its ratio to that of
-# $W_{\mathrm{mm}}$, here between 1 and 4. What is $r > 1$ good for? By the form alone, a best query leads
-# with
+# *The form.* The first step is too strong along $v$. Later steps lower the ratio to that of
+# $W_{\mathrm{mm}}$, here between 1 and 4. What is $r > 1$ good for? By the form, a best query leads with
 #
 # $$(x_1 - x_t)^\top W x_1 = b\,(1 - x_t \cdot x_1) + (b_v - b)\, \gamma_1\, (\gamma_1 - \gamma_t) .$$
 #
@@ -844,10 +835,10 @@ show(
 # first order in $\delta$, and positive for $r > 1$ and $\gamma_1 > 0$.
 #
 # *The rest.* On the first step it is chance, and falls about as $1 / \sqrt n$. But $W_{\mathrm{mm}}$ is a sum
-# over its support tokens, and these are 30 to 90, of 350 as of 11,600. So its rest falls slowly: from about
-# half of the norm at $n = 50$ to about .37 at $n = 400$. Random queries pay for it. For $T = 30$ the form
-# alone would serve over 99% of them. $W_{\mathrm{mm}}$ serves over 97% if it has 400 training sequences, and
-# only 88 to 96% if it has 50: fewer than step 100 did.
+# over its support tokens, and these are 30 to 90, of 350 as of 11,600. So its rest falls slowly, from half of
+# the norm at $n = 50$ to about .37 at $n = 400$, and random queries pay for it. For $T = 30$ the form alone
+# would serve over 99% of them, but $W_{\mathrm{mm}}$ serves over 97% for $n = 400$, and 88 to 96% for $n =
+# 50$: fewer than step 100 did.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10.7 Where it breaks: one query, two answers *(optional)*
@@ -1007,13 +998,10 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | margin of two queries | distance times $\cos$ or $\sin \frac\varphi2$ | SVM exactly, descent within 2.5% |
-# | direction of $W$ | Frobenius SVM of its own choice | above .99 in at least 99 of each 100 trials |
+# | direction of $W$ | Frobenius SVM of its own choice | above .99 in at least 99 of 100 trials |
 # | $b_v / b$ of the first step, $d = 40$ and 60 | $T$ for large $d$ | within 10%, two sizes |
 # | random queries served by it | a mean of $F(\cos\theta)^{T-1}$ | within .035 at six sizes |
-# | the ratio after 1,000 steps, $d = 10$ | that of $W_{\mathrm{mm}}$ | within .15 in 12 of 12 |
 # | random queries, $W_{\mathrm{mm}}$, $T = 30$ | its form: above .99 | $n = 50$: .88 to .96, 400: above .97 |
-# | contradiction | shared for $\log(n_1/n_2)$ inside $(g_2, g_1)$, else taken | 4 of 4, 3 of 3 |
 
 # %% [markdown]
 # ## Questions
@@ -1040,11 +1028,10 @@ progress("10")
 # - Independent queries make every choice feasible that each sequence can make by itself. Equal ones can
 #   contradict each other, and then no $d$ helps.
 # - Where the query is the best token, the first step on endless data makes $W = b\,(I - ee^\top) +
-#   b_v\,ee^\top$, $e$ along $v$, with $b_v / b \to T$ for large $d$. For large $T$ and $d$ the share of random
-#   queries that find themselves falls as $T \sqrt{2 \ln T} / d$ grows.
-# - Later steps go to $W_{\mathrm{mm}}$. At $d = 10$, with 8 or 30 tokens, its ratio is between 1 and 4. Its
-#   rest, which belongs to the training set, has about half of its norm for $n = 50$ and .37 for $n = 400$,
-#   and costs random queries.
+#   b_v\,ee^\top$, $e$ along $v$, with $b_v / b \to T$ for large $d$. For large $T$ and $d$ the share of
+#   random queries that find themselves falls as $T \sqrt{2 \ln T} / d$ grows.
+# - Later steps go to $W_{\mathrm{mm}}$. At $d = 10$, for $T = 8$ and 30, its ratio is between 1 and 4, and
+#   its rest has half of its norm for $n = 50$, and .37 for $n = 400$.
 #
 # ## Further reading
 #
