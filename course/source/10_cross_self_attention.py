@@ -1001,7 +1001,7 @@ for case, h in zip(cases, contest(cases).unbind(dim=1), strict=True):
 # | direction of $W$ | Frobenius SVM of its own choice | above .99 in at least 99 of 100 trials |
 # | $b_v / b$ of the first step, $d = 40$ and 60 | $T$ for large $d$ | within 10%, two sizes |
 # | random queries served by it | a mean of $F(\cos\theta)^{T-1}$ | within .035 at six sizes |
-# | the same, $W_{\mathrm{mm}}$, $T = 30$, $d = 10$ | above .99 by its form | .88 to .96 ($n = 50$), above .97 (400) |
+# | the same, by $W_{\mathrm{mm}}$, $T = 30$, $d = 10$, $n = 50$ | its form: above .99 | .88 to .96 |
 # | contradiction | shared for $\log(n_1/n_2)$ inside $(g_2, g_1)$, else taken | 4 of 4, 3 of 3 |
 
 # %% [markdown]
