@@ -222,103 +222,82 @@ RIDGE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 11.4 how large can the rank be
-def rank_limit(leads, d, tol):
-    """The largest r with r (r + 1) / 2 <= the number of tight comparisons, and at most min(n, d)."""
-    return _limit_by()(leads, d, tol)
+# --------------------------------------------------------------------------- 11.4 how much decay is too much
+def least_decay(X, z, y, v):
+    """The largest singular value of M = -grad L at W = 0: with more decay W = 0 is stable."""
+    return _decay_by()(X, z, y, v)
 
 
-def _limit_by(
-    tight=lambda leads, tol: (leads <= leads.min() + tol).sum(),
-    unknowns=lambda r: r * (r + 1) // 2,
-    cap=lambda leads, d: min(len(leads), d),
+def _decay_by(
+    slope=lambda scores: 1 / (1 + np.exp(scores.mean(axis=1))),
+    ahead=lambda scores: scores - scores.mean(axis=1, keepdims=True),
+    share=lambda n, T: 1 / (n * T),
+    size=lambda M: np.linalg.norm(M, 2),
+    scores_of=lambda X, y, v: y[:, None] * (X @ v),
 ):
-    def answer(leads, d, tol):
-        N = tight(leads, tol)
-        rank = max(r for r in range(leads.size + 2) if unknowns(r) <= N)
-        return int(min(rank, cap(leads, d)))
+    """An answer from |l'(u)|, the differences of scores, what each counts, and how M is measured."""
+
+    def answer(X, z, y, v):
+        scores = scores_of(X, y, v)
+        force = slope(scores)[:, None] * ahead(scores) * share(*scores.shape)
+        return size(np.einsum("nt,ntd,ne->de", force, X, z))
 
     return answer
 
 
-def _limit_cases(rng):
-    """N two and one below, at and above r (r + 1) / 2; limited by n once, and by d once, never by T.
-
-    Shapes do not tell the answers: r is drawn. Leads are a little above 1, tight ones up to 0.9 tol apart; in
-    the second case one more lead is just not tight.
-    """
+def _decay_cases(rng):
+    """Labels of both signs; n, T and d differ; scores are large enough for the slope to matter."""
     cases = []
-    below, at, later, some = rng.integers((3, 3, 6, 0), (7, 7, 8, 2)).tolist()
-    few, low = rng.integers((4, 2), (6, 5)).tolist()
-    for n, T, N, d, tol in (
-        (8, 6, 10, 9, 1e-3),
-        (8, 6, below * (below + 1) // 2 - 1, 9, 0.1),
-        (7, 5, at * (at + 1) // 2, 8, 1e-5),
-        (few, 9, 22, 8, 1e-3),
-        (9, 5, 20, low, 0.01),
-        (10, 4, later * (later + 1) // 2 - 1, 12, 1e-3),
-        (20, 5, 8 + 5 * some, 18, 0.01),
-    ):
-        leads = rng.uniform(1.3, 4, size=n * (T - 1))
-        least, order = rng.uniform(1.02, 1.06), rng.permutation(leads.size)
-        leads[order[:N]] = least + np.linspace(0, 0.9 * tol, N)
-        if tol == 0.1:
-            leads[order[N]] = least + 1.01 * tol
-        cases.append((leads.reshape(n, T - 1), d, tol))
+    for n, T, d, size in ((3, 4, 5, 1.0), (2, 6, 4, 2.0), (6, 3, 4, 1.5), (5, 2, 7, 3.0)):
+        X, z = rng.normal(size=(n, T, d)), rng.normal(size=(n, d))
+        y = rng.permutation(np.where(np.arange(n) % 2, 1.0, -1.0))
+        v = size * rng.normal(size=d) / np.sqrt(d)
+        cases.append((X, z, y, v))
     return cases
 
 
-LIMIT = Exercise(
+DECAY = Exercise(
     id="11.4",
-    title="How large can the rank be?",
+    title="How much decay is too much?",
     points=3,
-    minutes=8,
+    minutes=12,
     difficulty=2,
-    reference=rank_limit,
-    cases=_limit_cases,
+    reference=least_decay,
+    cases=_decay_cases,
     misconceptions=known(
-        _limit_by(unknowns=lambda r: r),
-        "A matrix of rank r has more freedom than r: a symmetric H has r (r + 1) / 2 unknowns.",
-        _limit_by(unknowns=lambda r: r**2),
-        "H is symmetric: r (r + 1) / 2 unknowns, not r^2.",
-        _limit_by(unknowns=lambda r: r * (r - 1) // 2),
-        "One too large: a symmetric matrix has a diagonal too, and its r (r + 1) / 2 unknowns may be as many "
-        "as the tight comparisons, not more.",
-        _limit_by(unknowns=lambda r: r * (r - 1) // 2 + (r > 0)),
-        "Rounded up, or sqrt(2 N) for it: the largest r whose r (r + 1) / 2 is no more than N, exactly.",
-        _limit_by(tight=lambda leads, tol: (leads <= leads.min() + tol).sum() + 1),
-        "The cost is no equation more: where all tight leads stay, it stays by itself.",
-        _limit_by(tight=lambda leads, tol: (leads <= leads.min() * (1 + tol)).sum()),
-        "`tol` is a difference of leads, not a share of the least.",
-        _limit_by(tight=lambda leads, tol: np.isclose(leads, leads.min()).sum()),
-        "Leads up to `tol` above the least are tight: np.isclose has a tolerance of its own.",
-        _limit_by(tight=lambda leads, tol: (leads == leads.min()).sum()),
-        "A solver's leads are equal up to `tol` only.",
-        _limit_by(tight=lambda leads, tol: (leads <= leads.min(axis=1, keepdims=True) + tol).sum()),
-        "The least lead is the least of all, not of each sequence.",
-        _limit_by(cap=lambda leads, d: min(leads.shape[1] + 1, d)),
-        "n is the number of sequences, the rows of `leads`.",
-        _limit_by(unknowns=lambda r: r * (r + 1) // 2 + (r > 0)),
-        "As many unknowns as tight comparisons are still too few to move: <=, not <.",
-        _limit_by(unknowns=lambda r: r * (r + 1)),
-        "Half of that: a symmetric matrix repeats what is off its diagonal.",
-        _limit_by(cap=lambda leads, d: d),
-        "Count n as well: S is a sum of n outer products, and W lives in its directions.",
-        _limit_by(cap=lambda leads, d: len(leads)),
-        "The rank is at most d, too.",
-        _limit_by(cap=lambda leads, d: leads.size),
-        "The rank is at most min(n, d).",
-        _limit_by(tight=lambda leads, tol: leads.size),
-        "You counted all comparisons. Those with room to spare do not hold anything.",
-        _limit_by(tight=lambda leads, tol: (leads <= 1 + tol).sum()),
-        "The solver's least lead is not exactly 1: tight is what lies within tol of the least.",
-        _limit_by(tight=lambda leads, tol: (leads <= leads.min() + tol).any(axis=1).sum()),
-        "You counted sequences. Each tight comparison is an equation.",
-        _limit_by(tight=lambda leads, tol: (leads > leads.min() + tol).sum()),
-        "You counted the comparisons that are not tight.",
-        _limit_by(cap=lambda leads, d: min(leads.shape[1], d)),
-        "n is the number of sequences, the rows of `leads`. Its columns are the T - 1 comparisons of each.",
+        _decay_by(share=lambda n, T: 1 / T),
+        "The loss is the mean over the n sequences: a factor 1/n is missing.",
+        _decay_by(share=lambda n, T: 1 / n),
+        "At W = 0 each token has the attention 1/T.",
+        _decay_by(share=lambda n, T: 1.0),
+        "The factors 1/n (a mean loss) and 1/T (the attention at W = 0) are missing.",
+        _decay_by(size=lambda M: np.linalg.norm(M)),
+        "You took the Frobenius norm. One direction is enough to leave W = 0: take the one pulled hardest.",
+        _decay_by(size=lambda M: np.linalg.norm(M, "nuc")),
+        "You took the nuclear norm of M. Its dual norm is asked for: the largest singular value.",
+        _decay_by(size=lambda M: np.linalg.norm(M, 2) / 2),
+        "That is the ridge's epsilon. The decay w adds w K to the gradient, so w = 2 epsilon.",
+        _decay_by(size=lambda M: 2 * np.linalg.norm(M, 2)),
+        "Twice too large: (K, Q) leaves zero where ||M||_op > 2 epsilon, and w = 2 epsilon.",
+        _decay_by(size=lambda M: np.abs(np.linalg.eigvals(M)).max()),
+        "M is not symmetric: take singular values, not eigenvalues.",
+        _decay_by(slope=lambda scores: np.full(len(scores), 0.5)),
+        "At W = 0 the output is not 0: u_i is the mean score of the sequence.",
+        _decay_by(slope=lambda scores: np.ones(len(scores))),
+        "The slope of the loss, |l'(u_i)|, is missing.",
+        _decay_by(slope=lambda scores: 1 / (1 + np.exp(-scores.mean(axis=1)))),
+        "The sign in the slope: |l'(u)| = 1 / (1 + e^u).",
+        _decay_by(slope=lambda scores: 1 / (1 + np.exp(scores.max(axis=1)))),
+        "That is the slope far out, where the best token has all attention. At W = 0 all tokens share it.",
+        _decay_by(slope=lambda scores: 1 / (1 + np.exp(scores.sum(axis=1)))),
+        "u_i is the mean of the scores, not their sum.",
+        _decay_by(ahead=lambda scores: scores),
+        "Softmax's derivative subtracts the mean score: s_t (gamma_t - sum_r s_r gamma_r).",
+        _decay_by(ahead=lambda scores: scores - scores.max(axis=1, keepdims=True)),
+        "At W = 0 no token is selected: compare each with the mean score, not with the best.",
+        _decay_by(scores_of=lambda X, y, v: X @ v),
+        "The labels are missing: the score is y_i v.x_it.",
     ),
 )
 
-EXERCISES = [REST, RIDGE, REST_OR_CYCLE, LIMIT]
+EXERCISES = [REST, RIDGE, REST_OR_CYCLE, DECAY]

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_11 import EPS, gradient, public_descent, start, stepped
-from mini_attn import data, flow, losses, models, optim, svm, train
+from course.replicate.lesson_11 import EPS, convex_rest, gradient, public_descent, start, stepped
+from mini_attn import data, flow, losses, models, optim, train
 from mini_attn.gradients import closed_form
 from mini_attn.softmax import softmax
 
-length_at_rest, another_ridge, rest_or_cycle, rank_limit = (
+length_at_rest, another_ridge, rest_or_cycle, least_decay = (
     spec.reference for spec in exercises.exercises("11")
 )
 
@@ -115,14 +115,33 @@ def test_no_pair_of_two_columns_is_above_its_ceiling():
     assert (best * W).sum() / np.linalg.norm(best) / np.linalg.norm(W) == pytest.approx(ceiling)
 
 
-def test_the_rank_limit_holds_for_the_librarys_solutions():
-    tokens = data.random_tokens(5, 5, 8, trials=20, seed=0)
-    problem = svm.attention_problem(tokens.X, tokens.z, tokens.optimal)
-    solution = svm.solve(problem, norm="nuc")
-    h = tokens.compare(tokens.z @ solution.value.mT)
-    keep = torch.arange(5) != tokens.optimal[..., None]
-    leads = (h.gather(-1, tokens.optimal[..., None]) - h)[keep].reshape(20, 5, 4).numpy()
-    limits = np.array([rank_limit(one, 8, 1e-4) for one in leads])
-    ranks = svm.certified_rank(problem, solution).numpy()
-    assert (ranks <= limits).all()
-    assert (limits - ranks).min() <= 1  # and it says something
+def test_the_lessons_convex_problem_is_the_stored_one(lesson):
+    """Also against the SVM: the weights found are those of the SVM of their own leads."""
+    tokens = data.random_tokens(4, 5, 6, trials=2, seed=3)
+    A, F = lesson["comparisons"](tokens, tokens.optimal)
+    for a, f in zip(A, F, strict=True):
+        W = lesson["minimum"](a, f, EPS)
+        np.testing.assert_allclose(W, convex_rest(a[f > 0], f[f > 0], EPS), rtol=1e-6, atol=1e-8)
+        leads = np.einsum("mde,de->m", a, W)
+        S = np.einsum("m,mde->de", f * np.exp(-leads) / (2 * EPS), a)
+        assert np.linalg.norm(S, 2) == pytest.approx(1, abs=1e-3)
+        assert (S * W).sum() == pytest.approx(np.linalg.norm(W, "nuc"), rel=1e-3)
+
+
+def test_the_least_decay_is_where_zero_becomes_stable():
+    """By the second derivatives of loss and decay at K = Q = 0."""
+    tokens = data.random_tokens(4, 5, 3, trials=3, seed=8)
+    for one in zip(*arrays(tokens), strict=True):
+        X, z, y, v = map(torch.tensor, one)
+
+        def value(flat, w, X=X, z=z, y=y, v=v):
+            K, Q = flat.view(2, 3, 3)
+            s = torch.softmax(torch.einsum("ntd,de,ne->nt", X, K @ Q.mT, z), -1)
+            loss = torch.nn.functional.softplus(-y * (s * (X @ v)).sum(-1)).mean()
+            return loss + w / 2 * flat.square().sum()
+
+        star = least_decay(*one)
+        for part in (0.9, 1.1):
+            at = torch.zeros(18, dtype=torch.float64)
+            H = torch.autograd.functional.hessian(lambda flat, w=part * star: value(flat, w), at)
+            assert (torch.linalg.eigvalsh(H)[0] > 0) == (part > 1)

@@ -98,23 +98,18 @@ def cycle_by_plain_descent(h, eta, eps):
     return 2 / np.max(h), max(eta * np.max(h) / 2 - 1, 0)
 
 
-def limit_by_formula(leads, d, tol):
-    N = np.count_nonzero(leads - leads.min() <= tol)
-    return min(int((np.sqrt(8 * N + 1) - 1) / 2 + 1e-9), *leads.shape[:1], d)
+def decay_by_gradient(X, z, y, v):
+    """Torch's gradient of the loss at W = 0."""
+    X, z, y, v = (torch.as_tensor(part, dtype=torch.float64) for part in (X, z, y, v))
+    W = torch.zeros(X.shape[-1], z.shape[-1], dtype=torch.float64, requires_grad=True)
+    s = torch.softmax(torch.einsum("ntd,de,ne->nt", X, W, z), -1)
+    loss = torch.nn.functional.softplus(-y * (s * (X @ v)).sum(-1)).mean()
+    return torch.linalg.matrix_norm(torch.autograd.grad(loss, W)[0], 2)
 
 
-def limit_rounded(leads, d, tol):
-    N = (leads <= leads.min() + tol).sum()
-    return min(int(np.ceil((np.sqrt(8 * N + 1) - 1) / 2)), len(leads), d)
-
-
-def limit_by_root(leads, d, tol):
-    N = (leads <= leads.min() + tol).sum()
-    return min(int(np.sqrt(N)), len(leads), d)
-
-
-def limit_of_dimensions(leads, d, tol):
-    return min(len(leads), d)
+def decay_of(change):
+    """The right answer for changed data."""
+    return lambda X, z, y, v: decay_by_gradient(*change(X, z, y, v))
 
 
 ANSWERS = {
@@ -156,16 +151,14 @@ ANSWERS = {
         ],
     },
     "11.4": {
-        "also_right": limit_by_formula,
+        "also_right": decay_by_gradient,
         "wrong": [
-            limit_rounded,
-            limit_by_root,
-            limit_of_dimensions,
-            lambda leads, d, tol: limit_by_formula(leads, d, tol / 2),
-            lambda leads, d, tol: limit_by_formula(leads, d, 2 * tol),
-            lambda leads, d, tol: limit_by_formula(leads, d, 1e-3),
-            lambda leads, d, tol: min(limit_by_formula(leads, d, tol), leads.shape[1] + 1),
-            lambda leads, d, tol: min(limit_by_formula(leads, d, tol), len(leads) - 1),
+            decay_of(lambda X, z, y, v: (X, z / np.linalg.norm(z, axis=1, keepdims=True), y, v)),
+            decay_of(lambda X, z, y, v: (X - X.mean(axis=1, keepdims=True), z, y, v)),
+            decay_of(lambda X, z, y, v: (X, z, -y, v)),
+            lambda X, z, y, v: decay_by_gradient(X, z, y, v) ** 2,
+            lambda X, z, y, v: 1 / decay_by_gradient(X, z, y, v),
+            lambda X, z, y, v: 0.0,
         ],
     },
 }
