@@ -20,7 +20,7 @@
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
 # 06](06_attention_as_svm.ipynb) (forces between tokens, in logarithms), [lesson
 # 08](08_regularization_path.ipynb) (minimisers on growing balls) and [lesson
-# 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 85 minutes with three exercises, and
+# 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 80 minutes with three exercises, and
 # 15 more for the optional section 11.4, with one.
 
 # %%
@@ -35,7 +35,7 @@ from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
 from course.replicate.lesson_11 import compared
-from mini_attn import data, flow, geometry, models, plots, svm, widgets
+from mini_attn import data, flow, geometry, plots, svm, widgets
 from mini_attn.plots import COLORS
 from mini_attn.softmax import softmax
 
@@ -721,21 +721,6 @@ assert all(at[0.001][k] < at[0.01][k] < at[0.1][k] - 0.003 for k in range(3))
 # singular value $c = \lVert S \rVert_{\mathrm{op}}$. If $c > 1$, this direction is pulled harder than those
 # in which $W$ lives: a **newcomer**.
 
-# %%
-small = models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1)
-at_100 = flow.follow(small, tokens, [100.0])
-W = product(np.concatenate([at_100.K, at_100.Q]))[1]  # of the second problem
-S = forces(W, X[1], z[1], y[1], v[1])
-u, sizes, w = np.linalg.svd(W)
-left, values, right = np.linalg.svd(S)
-along, held = np.diag(u.T @ S @ w.T), abs(left[:, 0] @ W @ right[0]) / sizes[0]
-print("S along the first two directions of W {:.2f}, {:.2f};".format(*along[:2]), end=" ")
-print(f"c = {values[0]:.2f}, where W has {held:.2f} of sigma_1")
-assert abs(np.array([*along[:2], values[0], held]) - [0.96, 1.08, 2.01, 0.03]).max() < 0.02
-
-# %% [markdown]
-# The newcomer is pulled twice as hard as what lives in $W$, and $W$ has next to nothing of it.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 How fast a newcomer grows
 #
@@ -829,18 +814,9 @@ print(f"    1e-3: {loose:.2f}, 1e-7: {close:.2f}; certified: {certified:.2f}")
 assert 12.3 < loose < 12.5
 assert close == certified < 4.7
 
-goals = long.goal.sel(m=2).values.reshape(160, -1)  # singular values of the W_nuc of each run's own tokens
-more = (goals > 1e-3 * goals[:, :1]).sum(axis=1) > 2
-ends = {m: long.cosine_late.sel(m=m).values.reshape(160, -1)[:, -2] for m in (10, 2)}  # at lead 10^13
-print(
-    f"two columns, more directions: {(ends[2] >= 0.999)[more].sum()} of {more.sum()} at cosine .999", end="; "
-)
-print(f"ten columns: {(ends[10] >= 0.999).sum()} of 160")
-assert (ends[2] >= 0.999)[more].mean() < 0.1 < 0.4 < (ends[10] >= 0.999).mean()
-
 # %% [markdown]
 # $W_{\mathrm{nuc}}$ has a *low* rank, 4.65 of 15 on average. With fewer columns than directions no pair can
-# reach it. (One of 147 with two columns comes to .999: there the other directions are small.)
+# reach it.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 3, figsize=(8.8, 3.1), sharey=True)
@@ -909,7 +885,7 @@ widgets.sliders(
 # %% [markdown]
 # ### Exercise 11.4: How much decay is too much?
 #
-# ★★☆ · 12 minutes
+# ★★☆ · 10 minutes
 #
 # **Predict** from the tokens the weight decay $w$ above which $K = Q = 0$ is stable, so that whatever starts
 # near it ends there.
@@ -979,7 +955,6 @@ assert zero[0].sum() == 5
 # | $W$ at rest | minimum of $J$ for its tokens | 1 - cosine below .0005, the same 152 |
 # | at a smaller ridge | $W$ moves along $W_{\mathrm{nuc}}$ | mean of 1 - cosine to a factor of 1.4 |
 # | a newcomer grows less than the power $c$ | $c$ at lead 100 | all 155 runs that keep their tokens |
-# | two columns are too few for more directions | not at .999 | 1 of 147 are; ten columns: 104 of 160 |
 # | zero is stable | decay above $\lVert M \rVert_{\mathrm{op}}$ | 36 of 36 runs; from afar 35 of 36 |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
