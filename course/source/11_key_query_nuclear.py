@@ -35,7 +35,7 @@ from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
 from course.replicate.lesson_11 import compared
-from mini_attn import data, flow, geometry, plots, svm, widgets
+from mini_attn import data, flow, geometry, models, plots, svm, widgets
 from mini_attn.plots import COLORS
 from mini_attn.softmax import softmax
 
@@ -326,7 +326,7 @@ assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 # %% [markdown]
 # ### Exercise 11.1: How long is W at rest?
 #
-# ★★☆ · 12 minutes
+# ★★☆ · 10 minutes
 #
 # Predict the nuclear norm of $W$ at rest from nothing of the run but its tokens, as if the weights at rest
 # were the dual weights $\lambda^{\mathrm{nuc}}_{it}$ of the nuclear Att-SVM. You are given these, the slopes
@@ -719,7 +719,19 @@ assert all(at[0.001][k] < at[0.01][k] < at[0.1][k] - 0.003 for k in range(3))
 #
 # What is missing? The run's own $S$ says it. Let $\xi$, $\zeta$ be its singular vectors with the largest
 # singular value $c = \lVert S \rVert_{\mathrm{op}}$. If $c > 1$, this direction is pulled harder than those
-# in which $W$ lives: a **newcomer**.
+# in which $W$ lives: a **newcomer**. We look at one run from a small start.
+
+# %%
+model = models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1)
+W = flow.follow(model, tokens, [100.0]).W[0]  # where the smallest lead is 100
+left, values, right = torch.linalg.svd(flow.forces(W, tokens)[1])  # S of the second problem
+held = abs(left[:, 0] @ W[1] @ right[0]) / torch.linalg.matrix_norm(W[1], 2)
+print(f"c = {values[0]:.2f}; along this direction W has {held:.2f} of its largest singular value")
+assert abs(values[0] - 2.01) < 0.02
+assert abs(held - 0.03) < 0.01
+
+# %% [markdown]
+# The newcomer is pulled twice as hard as what lives in $W$, and $W$ has next to nothing of it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 How fast a newcomer grows
