@@ -236,19 +236,21 @@ rows = {  # gradient and norm: where the runs with and without a ridge are store
     "and no eps in norm": (more, "exact, ridge", "exact"),
 }
 for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 5, 14")):
-    print(f"{text}     with a ridge    without    (mean nuclear cosine of 80)")
-    print("             at step      500   2000      500   2000")
+    print(f"{text}     with a ridge           without      (mean nuclear cosine of 80)")
+    print("             at step      500   2000   8000      500   2000   8000")
     for name, (kept, *variants) in rows.items():
-        means = [kept.nuclear.sel(size=size, variant=one).values.mean(axis=0)[[0, 2]] for one in variants]
+        means = [kept.nuclear.sel(size=size, variant=one).values.mean(axis=0)[[0, 2, 3]] for one in variants]
         print(f"  {name:20}", *(f"{value:6.3f}" for value in means[0]), end="   ")
         print(*(f"{value:6.3f}" for value in means[1]))
         assert means[0][1] > 0.9955 > 0.986 > means[1][1]
         assert name == "and no eps in norm" or means[1][1] < 0.95
-        assert name != "and no eps in norm" or means[1][1] > 0.984
+    assert 0.984 < means[1][1] < means[1][2] < 0.991  # of the last row
 
 # %% [markdown]
-# With a ridge the cosine is .996 to .997 in all rows, without it .985 or less. So the published number
-# belongs to the ridge. (Without one the other parts matter, too: compare the rows.)
+# With a ridge the cosine is .996 to .997 at step 2,000 in all rows, without it .985 or less, and .990 after
+# four times as many steps. So the published number belongs to the ridge. (Without one the other two parts
+# matter as well: an exact gradient ends the fall of the first row, and with no $\varepsilon$ in the norm the
+# second row's steps no longer fade.)
 #
 # Among all factors of $W$ the smallest have $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2 \lVert W \rVert_*$
 # (lesson 04). So **a ridge on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$**. With it a run can
