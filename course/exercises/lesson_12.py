@@ -65,15 +65,71 @@ ENOUGH = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 12.2 what a sequence uses up
+# --------------------------------------------------------------------------- 12.2 tokens of one length
+def _one_length(x, z):
+    return np.linalg.solve(z, x).T
+
+
+def _one_length_cases(rng):
+    """The simplest first; queries of any length, far enough from dependent and from orthogonal."""
+    cases = [(np.eye(2), np.array([[1.0, 0.0], [1.0, 1.0]])), (np.array([[1.0]]), np.array([[2.0]]))]
+    for n in (2, 3, 5):
+        while True:
+            x, z = rng.normal(size=(n, n)), rng.normal(size=(n, n))
+            x /= np.linalg.norm(x, axis=1, keepdims=True)
+            if max(np.linalg.cond(x), np.linalg.cond(z)) < 30:
+                break
+        cases.append((x, z))
+    return cases
+
+
+ONE_LENGTH = Exercise(
+    id="12.2",
+    title="Tokens of one length",
+    points=2,
+    minutes=8,
+    difficulty=2,
+    reference=_one_length,
+    cases=_one_length_cases,
+    misconceptions=known(
+        lambda x, z: np.linalg.solve(z, x),
+        "That is the transpose of W: the logit of token x under query z is x . W z.",
+        lambda x, z: x.T @ z,
+        "The sum of x_i z_i^T gives W z_i = x_i only if the queries are orthonormal: solve for W.",
+        lambda x, z: x.T @ z / len(x),
+        "The mean of x_i z_i^T gives a multiple of x_i, and only if the queries are orthonormal: solve for W.",
+        lambda x, z: x.T @ np.linalg.inv(z),
+        "The z_i are the rows of `z`. As columns they are z.T: it is W z.T that you want to be x.T.",
+        lambda x, z: np.linalg.solve(x, z).T,
+        "You solved W x_i = z_i. The queries go in: W z_i is what the tokens meet.",
+        lambda x, z: np.linalg.solve(x, z),
+        "You solved W x_i = z_i, and transposed. The queries go in: W z_i is what the tokens meet.",
+        lambda x, z: np.linalg.inv(x) @ np.linalg.inv(z.T),
+        "Each selected token has the logit 1, but you made the *other selected* ones 0. Then a unit vector "
+        "that is not among them can have more than 1.",
+        lambda x, z: 2 * _one_length(x, z),
+        "Twice too large: the selected token has the logit 2.",
+        lambda x, z: -_one_length(x, z),
+        "The sign: the selected token has the logit -1.",
+        lambda x, z: _one_length(x, z) / np.linalg.norm(_one_length(x, z)),
+        "The right direction, but the selected tokens are to have the logit 1: do not scale W.",
+        lambda x, z: _one_length(x, z / np.linalg.norm(z, axis=1, keepdims=True)),
+        "The queries have lengths of their own: do not scale them to 1.",
+        lambda x, z: _one_length(x - x.mean(axis=0), z),
+        "Only the sequence's own selected token decides its p: do not subtract a mean over the sequences.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 12.3 what a sequence uses up
 def _means(h):
     """The mean of the first and the highest k others, k = 0 ... T - 1, and these others from the highest."""
     others = -np.sort(-h[:, 1:], axis=1)
     return np.cumsum(np.hstack((h[:, :1], others)), axis=1) / np.arange(1, h.shape[1] + 1), others
 
 
-def _used_up(h):
-    mean, others = _means(h)
+def _used_up(logits):
+    mean, others = _means(logits)
     return (others > mean[:, :-1]).sum(axis=1)
 
 
@@ -114,7 +170,7 @@ def _logits_cases(rng):
 
 
 TIES = Exercise(
-    id="12.2",
+    id="12.3",
     title="What one sequence uses up",
     points=3,
     minutes=14,
@@ -152,7 +208,7 @@ TIES = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 12.3 how low is safe
+# --------------------------------------------------------------------------- 12.4 how low is safe
 def _loss(u):
     return np.logaddexp(0, -u)
 
@@ -184,19 +240,21 @@ def _tangent(g):
 
 def _level_cases(rng):
     cases = [(np.array([[1.0, 0.0]]),), (np.array([[0.0, 2.0, -1.0], [3.0, 0.5, 0.0]]),)]
+    cases.append((np.array([[2.0, 0.0], [1.0, 0.9]]),))  # the first costs less when caught up, but rises more
     for n, T in ((2, 4), (3, 3), (5, 4)):
         while True:  # the narrowest gap is not the cheapest, as its output is not yet large
             scores = 2 * rng.normal(size=(n, T))
             g = np.sort(scores, axis=1)
             gap, rise = g[:, -1] - g[:, -2], _loss((g[:, -1] + g[:, -2]) / 2) - _loss(g[:, -1])
-            if gap.argmin() != rise.argmin() and gap.min() > 0.1:
+            cheapest = _loss((g[:, -1] + g[:, -2]) / 2).argmin()
+            if gap.argmin() != rise.argmin() and gap.min() > 0.1 and (n == 2 or cheapest != rise.argmin()):
                 break
         cases.append((scores,))
     return cases
 
 
 SAFE = Exercise(
-    id="12.3",
+    id="12.4",
     title="How low is safe?",
     points=3,
     minutes=10,
@@ -223,6 +281,9 @@ SAFE = Exercise(
         "One sequence is enough to lose a lead; the others may have all attention on their best tokens.",
         _level(join=lambda rise, g: rise[(g[:, -1] - g[:, -2]).argmin()]),
         "The narrowest gap in score need not be the cheapest in loss: the loss is flat at large outputs.",
+        _level(join=lambda rise, g: rise[_loss((g[:, -1] + g[:, -2]) / 2).argmin()]),
+        "You took the sequence that costs least when it is caught up. What counts is how much *more* it "
+        "costs than with all attention on its best token. Your level can be too high, and then unsafe.",
         _level(join=lambda rise, g: 0.0),
         "That is the infimum of the loss: no run is below it. Add the price of catching one best token up.",
         lambda scores: _safe_level(scores) - _loss(scores.max(axis=1)).mean(),
@@ -244,118 +305,4 @@ SAFE = Exercise(
     ),
 )
 
-
-# --------------------------------------------------------------------------- 12.4 at equal rivals
-def _slope(x, y):
-    """Of the line through the means."""
-    x, y = x - x.mean(), y - y.mean()
-    return float(x @ y / (x @ x))
-
-
-def _left(a, group):
-    """Less the mean of its group."""
-    _, of = np.unique(group, return_inverse=True)
-    return a - (np.bincount(of, a) / np.bincount(of))[of]
-
-
-def _within(x, y, group):
-    x, y = _left(x, group), _left(y, group)
-    return float(x @ y / (x @ x))
-
-
-def _mean_of_slopes(weight):
-    """The slope of each group by itself, and their mean."""
-
-    def within(x, y, group):
-        slopes, weights = [], []
-        for name in np.unique(group):
-            of = group == name
-            if np.ptp(x[of]) > 0:
-                slopes.append(_slope(x[of], y[of]))
-                weights.append(weight(of.sum()))
-        return float(np.average(slopes, weights=weights))
-
-    return within
-
-
-def _gains_by(scale=np.log2, all_=lambda x, y, group: _slope(x, y), within=_within):
-    def answer(won, d, rivals):
-        x, y = scale(np.asarray(d, dtype=float)), np.asarray(won, dtype=float)
-        return all_(x, y, rivals), within(x, y, rivals)
-
-    return answer
-
-
-_gains = _gains_by()
-
-
-def _by_columns(columns):
-    """The coefficient of the first of some columns, by least squares."""
-    return lambda x, y, group: float(np.linalg.lstsq(np.column_stack(columns(x, group)), y, rcond=None)[0][0])
-
-
-def _gains_cases(rng):
-    """Fewer rivals in larger d, fewer wins with more rivals; one number occurs once, one at one d only."""
-    cases = []
-    for runs, slope in ((24, 0.0), (30, 0.12), (40, -0.15), (50, 0.05)):
-        d = 2 ** rng.integers(2, 6, size=runs)
-        d[:4] = 4, 8, 16, 32
-        rivals = np.clip(rng.poisson(16 / d) + rng.integers(1, 3, size=runs), 1, 6)
-        rivals[4], rivals[5:7], d[5:7] = 9, 12, 4
-        chance = np.clip(1.05 - 0.13 * rivals + slope * (np.log2(d) - 3), 0.05, 0.95)
-        won = (rng.random(runs) < chance).astype(int)
-        won[:2], won[4:7] = (0, 1), (1, 0, 1)
-        order = rng.permutation(runs)
-        cases.append((won[order], d[order], rivals[order]))
-    return cases
-
-
-GAINS = Exercise(
-    id="12.4",
-    title="At equal rivals",
-    points=3,
-    minutes=15,
-    difficulty=2,
-    reference=_gains,
-    cases=_gains_cases,
-    compare=Compare(rtol=1e-6),
-    misconceptions=known(
-        lambda won, d, rivals: _gains(won, d, rivals)[::-1],
-        "Return b, of all runs, first, then b' at equal rivals.",
-        _gains_by(scale=lambda d: d),
-        "The line is in log2 d: asked for is the gain per doubling.",
-        _gains_by(scale=np.log),
-        "That is the gain per factor e. Per doubling take log2 d.",
-        _gains_by(within=_mean_of_slopes(lambda size: 1)),
-        "That is the mean of the groups' own slopes. One slope for all groups counts each group with the "
-        "spread of its log2 d.",
-        _gains_by(within=_mean_of_slopes(lambda size: size)),
-        "You weighted the groups' slopes with their sizes. One slope for all groups counts each with the "
-        "spread of its log2 d: a group at a single d says nothing.",
-        _gains_by(within=_by_columns(lambda x, group: (x, np.ones(len(x)), group))),
-        "You let the share fall along a line in the number of rivals. Each number has its own intercept.",
-        _gains_by(within=lambda x, y, group: float((x - x.mean()) @ _left(y, group) / np.var(x) / len(x))),
-        "You took group means from one of the two only. The denominator is what is left of log2 d inside the "
-        "groups, not all of its spread.",
-        _gains_by(within=lambda x, y, group: _slope(x, y) - _within(x, y, group)),
-        "That is b - b', what the change of the mix explains. Asked for is b', what is left at equal rivals.",
-        _gains_by(within=lambda x, y, group: _slope(x[group == 1], y[group == 1])),
-        "You took the runs with one rival alone. All numbers of rivals share the one slope b'.",
-        _gains_by(
-            within=_by_columns(lambda x, group: (x, *(group == name for name in np.unique(group)[1:])))
-        ),
-        "One group has no intercept: each number of rivals needs one.",
-        _gains_by(all_=_by_columns(lambda x, group: (x,))),
-        "b's line has an intercept, too: it need not go through the origin.",
-        _gains_by(
-            within=lambda x, y, group: float(_left(x, group) @ _left(y, group) / (y @ _left(y, group)))
-        ),
-        "You divided by the spread of `won`: that is a line for log2 d, given `won`.",
-        _gains_by(all_=lambda x, y, group: float(np.corrcoef(x, y)[0, 1])),
-        "That is a correlation. The slope is in shares per doubling: divide by the spread of log2 d alone.",
-        _gains_by(within=lambda x, y, group: _slope(x, y)),
-        "You returned b twice: for b' every number of rivals has an intercept of its own.",
-    ),
-)
-
-EXERCISES = [ENOUGH, TIES, SAFE, GAINS]
+EXERCISES = [ENOUGH, ONE_LENGTH, TIES, SAFE]

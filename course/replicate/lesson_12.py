@@ -1,6 +1,7 @@
 """Lesson 12: which runs end at the best tokens, over sizes and numbers of sequences.
 
 python -m course replicate --fresh 12.shares 12.choices 12.wide 12.rivals 12.escape 12.crowded
+python -m course replicate --fresh 12.longer 12.farther
 """
 
 from __future__ import annotations
@@ -215,5 +216,14 @@ MEASURED = [
         trials=300,
         batch=50,
         minutes=7,
+    ),
+    Measured(
+        id="12.farther",
+        what="The same at d = 128, as d.",
+        trial=crowded,
+        grid={"T": [6], "power": [1.0], "d": [128]},
+        trials=300,
+        batch=50,
+        minutes=5,
     ),
 ]

@@ -7,21 +7,23 @@ from course import exercises
 from course.replicate import lesson_12 as runs
 from mini_attn import data, models
 
-_, used_up, _, gains = (spec.reference for spec in exercises.exercises("12"))
+_, one_length, used_up, safe_level = (spec.reference for spec in exercises.exercises("12"))
 
 
-def test_the_gains_tell_the_mix_from_the_escape():
-    """Rivals alone decide: all of the rise is the mix's. Then d alone decides, at any number of rivals."""
+def test_w_of_tokens_of_one_length_makes_the_selected_ones_beat_all_other_unit_vectors():
     rng = np.random.default_rng(0)
-    d = 2 ** rng.integers(2, 7, size=20_000)
-    rivals = np.clip(rng.poisson(16 / d), 0, 6)
-    for chance, pooled, equal in (
-        (1 - 0.15 * rivals, (0.05, 0.2), (-0.01, 0.01)),
-        (0.1 * np.log2(d), (0.09, 0.11), (0.09, 0.11)),
-    ):
-        found = gains((rng.random(len(d)) < chance).astype(int), d, rivals)
-        assert pooled[0] < found[0] < pooled[1]
-        assert equal[0] < found[1] < equal[1]
+    x, z, others = (rng.normal(size=shape) for shape in ((4, 4), (4, 4), (1000, 4)))
+    x, others = (a / np.linalg.norm(a, axis=1, keepdims=True) for a in (x, others))
+    p = z @ one_length(x, z).T
+    np.testing.assert_allclose((p * x).sum(axis=1), 1)
+    assert (others @ p.T < 1).all()
+
+
+def test_the_sequence_that_costs_least_when_caught_up_is_not_the_one_that_is_safe():
+    scores = np.array([[2.0, 0.0], [1.0, 0.9]])
+    loss = lambda u: np.logaddexp(0, -np.array(u)).mean()  # noqa: E731
+    np.testing.assert_allclose(safe_level(scores), loss([2.0, 0.95]))
+    assert safe_level(scores) < loss([1.0, 1.0]) - 0.08
 
 
 def test_the_first_leads_are_those_of_the_formula():

@@ -11,7 +11,7 @@ from course.replicate import lesson_12 as runs
 from mini_attn import data, svm
 from mini_attn.sweep import wilson
 
-enough, used_up, safe_level, _ = (spec.reference for spec in exercises.exercises("12"))
+enough, _, used_up, safe_level = (spec.reference for spec in exercises.exercises("12"))
 
 
 def probability(share, n, d, kind):
@@ -181,3 +181,55 @@ def test_the_law_says_too_much_where_sequences_are_often_impossible_alone(n, T, 
     assert high < probability(share, n, d, "W")
     alone = probability(share, 1, d, "p") ** n
     assert low - 0.005 < alone < high + 0.005 if d >= n else high < alone
+
+
+@pytest.mark.parametrize(("kind", "n", "T", "d"), [("W", 3, 20, 3), ("W", 4, 9, 6), ("p", 1, 30, 2)])
+def test_tokens_of_one_length_make_every_choice_possible_from_as_many_dimensions_as_sequences(kind, n, T, d):
+    X, z = gaussian(n, T, d, 200, seed=23)
+    first = torch.zeros(200, n, dtype=torch.int64)
+    assert status(kind, X / X.norm(dim=-1, keepdim=True), z, first).all()
+    assert status(kind, X, z, first).mean() < 0.9
+
+
+@pytest.mark.parametrize(("n", "T", "d"), [(12, 5, 4), (9, 4, 3), (2, 3, 2)])
+def test_the_count_holds_on_the_sphere_too(n, T, d):
+    d = max(d, enough(n, T))
+    X, z = gaussian(n, T, d, 1, seed=n)
+    X = X / X.norm(dim=-1, keepdim=True)
+    problem = svm.attention_problem(X, z, torch.zeros(1, n, dtype=torch.int64))
+    rows = (problem.a[0, :, :, None] * problem.b[0, :, None]).flatten(1)
+    assert torch.linalg.matrix_rank(rows, rtol=1e-9) == len(rows)
+
+
+def test_below_as_many_dimensions_as_sequences_one_length_is_not_enough():
+    X, z = gaussian(4, 40, 3, 100, seed=5)
+    X = X / X.norm(dim=-1, keepdim=True)
+    assert 0 < status("W", X, z, torch.zeros(100, 4, dtype=torch.int64)).mean() < 0.9
+
+
+@pytest.mark.parametrize(("n", "T", "d"), [(5, 3, 24), (3, 5, 32), (8, 4, 96)])
+def test_spread_and_support_tokens_follow_the_law(n, T, d):
+    """n E delta^2 = d, by bisection, for Gaussian tokens and for tokens of one length."""
+    g = np.random.default_rng(2).normal(size=(20_000, T))
+
+    def at(lead):
+        h = np.column_stack((g[:, 0] - lead, g[:, 1:]))
+        j = used_up(h)
+        ordered = np.hstack((h[:, :1], -np.sort(-h[:, 1:])))
+        tied = np.arange(T) <= j[:, None]
+        mean = (ordered * tied).sum(axis=1) / (j + 1)
+        return (((ordered - mean[:, None]) * tied) ** 2).sum(axis=1).mean(), j.mean()
+
+    low, high = 0.0, 20.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if n * at(middle)[0] < d else (low, middle)
+    X, _ = gaussian(n, T, d, 300, seed=31)
+    for tokens, length in ((X, 1.0), (X / X.norm(dim=-1, keepdim=True), d**-0.5)):
+        solution = svm.solve(svm.token_problem(tokens, torch.zeros(300, n, dtype=torch.int64)), throw=False)
+        assert (solution.status == "optimal").all()
+        spread = float(solution.value.norm(dim=-1).median()) * length
+        assert abs(spread * low - 1) < 0.15
+        logits = (tokens @ solution.value[:, None, :, None])[..., 0]
+        k = ((logits[..., :1] - logits[..., 1:]) < 1 + 1e-6).sum(-1).double().mean()
+        assert abs(k - at(low)[1]) < 0.15
