@@ -170,8 +170,8 @@ LESSONS = [
         "12",
         "Over-parameterisation",
         "How many dimensions make every choice of tokens possible, and when training finds the best one: "
-        "72,000 runs accounted for.",
-        ("07", "10", "11"),
+        "48,000 runs accounted for.",
+        ("07", "10"),
     ),
     Lesson(
         "III",

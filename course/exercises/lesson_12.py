@@ -97,7 +97,7 @@ ONE_LENGTH = Exercise(
         lambda x, z: x.T @ z,
         "The sum of x_i z_i^T gives W z_i = x_i only if the queries are orthonormal: solve for W.",
         lambda x, z: x.T @ z / len(x),
-        "The mean of x_i z_i^T gives a multiple of x_i, and only if the queries are orthonormal: solve for W.",
+        "The mean of x_i z_i^T gives a multiple of x_i, and only for orthonormal queries: solve for W.",
         lambda x, z: x.T @ np.linalg.inv(z),
         "The z_i are the rows of `z`. As columns they are z.T: it is W z.T that you want to be x.T.",
         lambda x, z: np.linalg.solve(x, z).T,

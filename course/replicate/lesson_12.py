@@ -1,7 +1,6 @@
 """Lesson 12: which runs end at the best tokens, over sizes and numbers of sequences.
 
-python -m course replicate --fresh 12.shares 12.choices 12.wide 12.rivals 12.escape 12.crowded
-python -m course replicate --fresh 12.longer 12.farther
+python -m course replicate --fresh 12.shares 12.wide 12.rivals 12.escape
 """
 
 from __future__ import annotations
@@ -104,19 +103,6 @@ def shares(kind, n, T, d, *, trials, seed):
     }
 
 
-CHOICES = ((8, 2, 2), (20, 2, 3), (3, 8, 2), (4, 16, 3))  # n, T, d, all with d < n
-
-
-def choices(size, *, trials, seed):
-    """Gaussian tokens and queries: whether a choice made without a look at them is possible with a W."""
-    n, T, d = CHOICES[size]
-    generator = torch.Generator().manual_seed(seed)
-    X = torch.randn(trials, n, T, d, generator=generator, dtype=torch.float64)
-    z = torch.randn(trials, n, d, generator=generator, dtype=torch.float64)
-    solution = svm.solve(svm.attention_problem(X, z, torch.zeros(trials, n, dtype=torch.int64)), throw=False)
-    return {"possible": torch.as_tensor(solution.status == "optimal")}
-
-
 def wide(kind, d, *, trials, seed):
     """n = 3, T = 4: the run, the first gradient, and all 64 choices."""
     tokens = compressed(data.random_tokens(3, 4, d, trials=trials, seed=seed))
@@ -142,14 +128,6 @@ def rivals(kind, size, d, *, trials, seed):
     return {"code": code, "wrong": wrong_winners(kind, tokens)[0], "possible": possible(kind, tokens)}
 
 
-def crowded(T, power, d, *, trials, seed):
-    """W with d^power sequences: the run, and the share of sequences that end at their best token."""
-    tokens = data.random_tokens(round(d**power), T, d, trials=trials, seed=seed)
-    attention = descend(attend("W", d, trials), tokens, steps=900)
-    right = geometry.selected_tokens(attention) == tokens.optimal
-    return {"code": words(attention, tokens), "right": right.double().mean(dim=-1)}
-
-
 MEASURED = [
     Measured(
         id="12.shares",
@@ -160,15 +138,6 @@ MEASURED = [
         batch=100,
         paired=("kind",),
         minutes=8,
-    ),
-    Measured(
-        id="12.choices",
-        what="How often a random choice is possible for W with fewer dimensions than sequences.",
-        trial=choices,
-        grid={"size": [0, 1, 2, 3]},
-        trials=2000,
-        batch=100,
-        minutes=0.5,
     ),
     Measured(
         id="12.wide",
@@ -198,32 +167,5 @@ MEASURED = [
         trials=2000,
         batch=100,
         minutes=2,
-    ),
-    Measured(
-        id="12.crowded",
-        what="W on a number of sequences that grows with d: as d, d^1.25, d^1.5.",
-        trial=crowded,
-        grid={"T": [3], "power": [1.0, 1.25, 1.5], "d": [4, 8, 16, 32, 64]},
-        trials=300,
-        batch=50,
-        minutes=7,
-    ),
-    Measured(
-        id="12.longer",
-        what="The same with six tokens a sequence, as d and d^1.25.",
-        trial=crowded,
-        grid={"T": [6], "power": [1.0, 1.25], "d": [4, 8, 16, 32, 64]},
-        trials=300,
-        batch=50,
-        minutes=7,
-    ),
-    Measured(
-        id="12.farther",
-        what="The same at d = 128, as d.",
-        trial=crowded,
-        grid={"T": [6], "power": [1.0], "d": [128]},
-        trials=300,
-        batch=50,
-        minutes=5,
     ),
 ]

@@ -162,16 +162,6 @@ def test_two_tokens_are_covers_count():
         assert probability(half, n, d, "W") == pytest.approx(wendel)
 
 
-def test_the_number_of_wrong_sequences_grows_at_one_exponent_and_falls_at_another():
-    wrong = {}
-    for power, d in ((1.5, 8), (1.5, 24), (1.25, 12), (1.25, 40)):
-        n, found = round(d**power), runs.crowded(3, power, d, trials=100, seed=33)
-        wrong[power, d] = n * (1 - found["right"].mean().item())
-        assert (found["right"] == 1).double().mean() >= 1 - wrong[power, d] - 1e-9
-    assert wrong[1.5, 24] > wrong[1.5, 8] + 1
-    assert wrong[1.25, 40] < wrong[1.25, 12]
-
-
 @pytest.mark.parametrize(("n", "T", "d"), [(5, 12, 3), (5, 8, 3), (2, 5, 2)])
 def test_the_law_says_too_much_where_sequences_are_often_impossible_alone(n, T, d):
     """W with d < T - 1; for d >= n each sequence is on its own, with d numbers, and that is exact."""
@@ -183,7 +173,7 @@ def test_the_law_says_too_much_where_sequences_are_often_impossible_alone(n, T, 
     assert low - 0.005 < alone < high + 0.005 if d >= n else high < alone
 
 
-@pytest.mark.parametrize(("kind", "n", "T", "d"), [("W", 3, 20, 3), ("W", 4, 9, 6), ("p", 1, 30, 2)])
+@pytest.mark.parametrize(("kind", "n", "T", "d"), [("W", 3, 20, 3), ("W", 4, 12, 4), ("p", 1, 30, 2)])
 def test_tokens_of_one_length_make_every_choice_possible_from_as_many_dimensions_as_sequences(kind, n, T, d):
     X, z = gaussian(n, T, d, 200, seed=23)
     first = torch.zeros(200, n, dtype=torch.int64)
