@@ -50,8 +50,8 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # $\ell(u) = \log(1 + e^{-u})$ and $u_i = \sum_t s_{it} \gamma_{it}$ for the attention $s_i$.
 #
 # We train $p$ and $W$ on the same data, from zero. Step $k = 1, \dots, 600$ goes a length $0.1 \sqrt k$ along
-# $-\nabla L$. A run is **decided** if each sequence gives more than 0.99 of its attention to one token,
-# **global** if to its best one, and otherwise **local**.
+# $-\nabla L$. A run is **decided** if each sequence gives more than 0.99 of its attention to one token. A
+# decided run is **global** if these are the best tokens, **local** if not.
 #
 # This was done for 48 sizes $(n, T, d)$ and 500 data sets each: 48,000 runs. They are stored with the course;
 # a hundred of them we compute again.
@@ -252,7 +252,7 @@ for kind, n, T, d, problems, by_count, by_length in (
     print(f"{kind:6s} {n:3d} {T:2d} {d:2d} {n * (T - 1):6d} {numbers:8d}", end="")
     print(f"{counts[0]:32d} {counts[1]:10d}  of {problems}")
     for count, enough_here in zip(counts, (by_count, by_count or by_length), strict=True):
-        assert count == problems if enough_here else count < 0.9 * problems
+        assert count == problems if enough_here else count < (1 if T in (2, 8) else 0.9 * problems)
     assert kind == "p" or (enough(n, T) <= d) == by_count, again.format("12.1")
     if kind == "W" and T == 8:  # exercise 12.2's W makes the first tokens of one problem win
         queries, tokens = z[0, 0].numpy(), tokens[0, 0].numpy()
@@ -261,9 +261,8 @@ for kind, n, T, d, problems, by_count, by_length in (
 assert enough(100, 2) == 10, again.format("12.1")
 
 # %% [markdown]
-# The rows with $T = 8$ in the plane are possible for every choice on the sphere, and never here for Gaussian
-# tokens. For almost all tokens the count is sharp: with fewer dimensions some choice is impossible on an open
-# set of data.
+# With $T = 8$ in the plane every choice is possible on the sphere, and in none of these problems for Gaussian
+# tokens. For them the count is sharp: in fewer dimensions some choice is impossible on an open set of data.
 #
 # <details><summary>Why it is sharp</summary>
 #
@@ -416,7 +415,7 @@ show(
 # is.
 #
 # **Predict**: three sequences of 20 tokens and $W$ in $d = 3$ dimensions, 57 rows for 9 numbers. The law says
-# 0.62. Are more choices possible, or fewer, for Gaussian tokens? And on the sphere?
+# that six in ten choices are possible. Are there more, or fewer, for Gaussian tokens? And on the sphere?
 
 
 # %%
@@ -562,7 +561,7 @@ assert 0.35 < missed < 0.45
 # We try two conditions.
 #
 # (i) *The first gradient favours the best tokens*: every best token is ahead at $-\nabla L(0)$. In
-# Tarzanagh et al. (2023) this is part of a condition for global convergence.
+# Tarzanagh et al. (2023) this is part of a condition for global convergence. We call the data **favoured**.
 #
 # (ii) *There is no rival, and the best choice is possible.* From here on a **rival** is another choice that
 # is locally optimal (lesson 07; in lessons 05 to 08 rivals were tokens).
@@ -662,7 +661,8 @@ check("12.4", safe_level)
 # \gamma_i')$; elsewhere $u_j \le \gamma_j$; $\ell$ falls. No larger level will do: let sequence $i$ give its
 # two best tokens nearly half of the attention each, all others nearly all of it to their best one. $\square$
 #
-# So a single run can be judged while it goes on, its rivals unknown. At 12.4's last size:
+# So a single run can be judged while it goes on, its rivals unknown. For $W$ at
+# $n = 8$, $T = 6$, $d = 8$:
 
 # %%
 tokens = data.random_tokens(8, 6, 8, trials=100)
@@ -747,13 +747,13 @@ show(
 
 
 # %%
-def moved(logits):
-    """The squared length of the move to the nearest point where the first is ahead, for logits (N, T)."""
+def nearest(logits):
+    """The mean number of ties, and the mean squared move, for logits (N, T)."""
     j = used_up(logits)
     in_order = np.hstack((logits[:, :1], -np.sort(-logits[:, 1:])))
     tied = np.arange(logits.shape[1]) <= j[:, None]
     mean = (in_order * tied).sum(axis=1) / (j + 1)
-    return (((in_order - mean[:, None]) * tied) ** 2).sum(axis=1)
+    return j.mean(), (((in_order - mean[:, None]) * tied) ** 2).sum(axis=1).mean()
 
 
 leads = np.linspace(0, 8, 81)
@@ -761,12 +761,11 @@ leads = np.linspace(0, 8, 81)
 
 def spread_and_ties(n, T, d):
     """The spread at which n E delta^2 = d, and the mean number of ties there."""
-    logits = np.random.default_rng(T).normal(size=(10_000, T))
-    ahead = [np.column_stack((logits[:, 0] - lead, logits[:, 1:])) for lead in leads]
-    squares = [moved(one).mean() for one in ahead]
+    logits = np.random.default_rng(T).normal(size=(20_000, T))
+    ties, squares = np.transpose([nearest(logits - lead * np.eye(T)[0]) for lead in leads])
     assert abs(squares[0] - nu[T]) < 0.05, again.format("12.3")
     lead = np.interp(np.divide(d, n), squares, leads)
-    return 1 / lead, np.interp(lead, leads, [used_up(one).mean() for one in ahead])
+    return 1 / lead, np.interp(lead, leads, ties)
 
 
 def measure(n, T, d, trials=700):
@@ -791,7 +790,7 @@ for (n, T), part in stored.items():
     spread, ties = spread_and_ties(n, T, d)
     s, k = np.transpose([measure(n, T, int(one)) for one in d])
     for row in (0, 2, 4):
-        print(f"{n}  {T} {d[row]:3d} {spread[row]:6.1f} {s[row]:9.1f}", end="")
+        print(f"{n}  {T} {d[row]:3d} {spread[row]:6.2f} {s[row]:9.2f}", end="")
         print(f"{ties[row]:9.1f} {k[row]:9.1f} {counted[row]:20.1f}")
     assert np.abs(spread / s - 1)[1:].max() < 0.2, again.format("12.3")
     assert (spread / s)[0] > 1.5
@@ -802,8 +801,8 @@ for (n, T), part in stored.items():
 
 # %% [markdown]
 # From $d = 8$ on the law gives the spread to within a fifth, and at all 15 sizes the number of support tokens
-# to within 0.2, from $n$, $T$ and $d$ alone. At $d = 4$ its spread is too large: $d$ is close to $n\,\nu_T$,
-# where it runs off to infinity, and we measured feasible choices only.
+# to within 0.2, from $n$, $T$ and $d$ alone. At $d = 4$ its spread is about twice too large: $d$ is close to
+# $n\,\nu_T$, where it runs off to infinity, and we measured feasible choices only.
 #
 # So with more dimensions $p$ gets its lead at a smaller spread, **more tokens tie, and fewer rivals are
 # left**.
@@ -817,7 +816,7 @@ for (n, T), part in stored.items():
 # | the same, tokens of one length | also from $d \ge n$, at any $T$ | proved |
 # | random choice possible, $p$, Gaussian tokens | the law of 12.3 | within 0.06; Cover's count refused |
 # | the same, $T \le d + 1$: $W$, or on the sphere | the law of 12.3 | within 0.08 |
-# | the same, $T > d + 1$ | the law of 12.3 | Gaussian $W$: up to 0.4 too high; sphere: up to 0.4 too low |
+# | the same, $T > d + 1$ | the law of 12.3 | Gaussian $W$: can be 0.4 too high; sphere: 0.4 too low |
 # | favoured by the first gradient | global | not: 32 runs of $p$, 6 of $W$ |
 # | no rival, best choice possible | global | two of 24,037 not; both are after 6,000 steps |
 # | support tokens, $p$, sphere | $n\,\mathbb E\,\delta^2 = d$ | within 0.2 |
@@ -843,8 +842,8 @@ progress("12")
 #
 # - To make **every** choice possible for $W$: as many parameters as rows, if $d \ge T - 1$, for almost all
 #   tokens. For tokens of **one length** $d \ge n$ is enough as well, however long the sequences are.
-# - To make half of the **random** choices possible for $p$ and Gaussian tokens: about $n\,\nu_T$. For $W$, and
-#   on the sphere, the law is close up to $T = d + 1$. Beyond, it can fail on either side.
+# - To make half of the **random** choices possible for $p$ and Gaussian tokens: about $n\,\nu_T$. For $W$,
+#   and on the sphere, the law is close up to $T = d + 1$. Beyond, it can fail on either side.
 # - To **find** the best choice: possible is not enough, as runs are lost to rivals. In more dimensions more
 #   tokens tie, as many as a law says, and fewer rivals are left.
 
