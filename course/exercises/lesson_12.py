@@ -98,6 +98,8 @@ ONE_LENGTH = Exercise(
         "The sum of x_i z_i^T gives W z_i = x_i only if the queries are orthonormal: solve for W.",
         lambda x, z: x.T @ z / len(x),
         "The mean of x_i z_i^T gives a multiple of x_i, and only for orthonormal queries: solve for W.",
+        lambda x, z: x.T @ (z / (z**2).sum(axis=1, keepdims=True)),
+        "Each term gives x_i on its own query, but the others add to it unless the queries are orthogonal.",
         lambda x, z: x.T @ np.linalg.inv(z),
         "The z_i are the rows of `z`. As columns they are z.T: it is W z.T that you want to be x.T.",
         lambda x, z: np.linalg.solve(x, z).T,
@@ -156,6 +158,12 @@ def _above(place):
     return lambda h: (h[:, 1:] > place(h)[:, None]).sum(axis=1)
 
 
+def _from_the_lowest(h):
+    others = np.sort(h[:, 1:])
+    mean = np.cumsum(np.hstack((h[:, :1], others)), axis=1) / np.arange(1, h.shape[1] + 1)
+    return (others > mean[:, :-1]).sum(axis=1)
+
+
 def _logits_cases(rng):
     cases = [(np.array([[0.0, 3.0, 1.0], [0.0, 1.0, 3.0], [0.0, 3.0, 2.0], [0.0, -1.0, -2.0]]),)]
     for T in (2, 3, 4, 6, 9):
@@ -185,6 +193,11 @@ TIES = Exercise(
         "The place where they meet is the mean of the tied ones only, not of all T logits.",
         _above(lambda h: (h[:, 0] + h[:, 1:].max(axis=1)) / 2),
         "The first and the highest meet half way, but a third that is tied lifts or lowers that place again.",
+        _above(lambda h: np.where(h >= h[:, :1], h, 0).sum(axis=1) / (h >= h[:, :1]).sum(axis=1)),
+        "You took the mean of the first and of all tokens above it at once. Some of these may not be tied, and "
+        "must not count: bring the highest down first, then see whether the next one is still above.",
+        _from_the_lowest,
+        "You took the means from the lowest up. Begin with the highest: the first rises to meet it.",
         lambda h: (h[:, 1:] > h[:, :1]).any(axis=1).astype(int),
         "At most one tie? The second is tied too if it is above the mean of the first and the highest.",
         _one_by_one(),
