@@ -194,8 +194,8 @@ TIES = Exercise(
         _above(lambda h: (h[:, 0] + h[:, 1:].max(axis=1)) / 2),
         "The first and the highest meet half way, but a third that is tied lifts or lowers that place again.",
         _above(lambda h: np.where(h >= h[:, :1], h, 0).sum(axis=1) / (h >= h[:, :1]).sum(axis=1)),
-        "You took the mean of the first and of all tokens above it at once. Some of these may not be tied, and "
-        "must not count: bring the highest down first, then see whether the next one is still above.",
+        "You took the mean of the first and of all tokens above it at once. Some of these may not be tied "
+        "and must not count: bring the highest down first, then see whether the next one is still above.",
         _from_the_lowest,
         "You took the means from the lowest up. Begin with the highest: the first rises to meet it.",
         lambda h: (h[:, 1:] > h[:, :1]).any(axis=1).astype(int),
