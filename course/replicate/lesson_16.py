@@ -36,6 +36,71 @@ def stages(d, first, *, trials, seed):
     }
 
 
+def relations(data, kept):
+    """The order that the kept sequences ask for, kept (trials, n) bool; the others are (q, q, ..., q)."""
+    query = data.tokens[..., -1:]
+    tokens = torch.where(kept[..., None], data.tokens, query)
+    target = torch.where(kept, data.target, data.following.gather(-1, query[..., 0]))
+    return vocabulary.priorities(vocabulary.NextTokens(data.embeddings, data.following, tokens, target))
+
+
+def behind(data, W):
+    """By how much the highest loser is above the optimal token under W, in each sequence, (trials, n)."""
+    h = (data.X @ (data.z @ W.mT)[..., None])[..., 0]
+    return h.masked_fill(data.optimal, -torch.inf).amax(-1) - h.masked_fill(~data.optimal, -torch.inf).amax(
+        -1
+    )
+
+
+def _lags(data, kept):
+    """`behind` under the SVM of the kept sequences, and that SVM's W."""
+    W = svm.solve(svm.order_problem(data.embeddings, relations(data, kept))).value
+    return behind(data, W), W
+
+
+def trapped(d, first, *, trials, seed):
+    """The runs of `stages` again, then 1,000 steps of 0.5: which wrong sequences come back?
+
+    "early", "near": wrong after 60 steps of stage two; of these, less than 1 behind under the SVM of the
+    sequences that are not wrong. "near_end": of these wrong in the end. "wrong", "far": wrong after 400; of
+    these 1 or more behind. "end": of "wrong" still so in the end. "dropped": of the first five sequences, each
+    dropped in turn, those 1 or more behind under the SVM of the other 39. "others", "all": cosine of W_kq to
+    the SVM of the sequences that are not wrong in the end, and of all.
+    """
+    data, _ = vocabulary.next_tokens(40, 5, V, d or None, 10, trials=trials, seed=seed)
+    model = next_token.NextTokenTransformer(V, d or V, trials)
+    next_token.descend(model, next_token.collocation(data), first, train=["W_ov"], schedule=train.growing)
+    next_token.descend(model, data, 60, schedule=train.growing)
+    early = off(data, model).detach()
+    near = early & (_lags(data, ~early)[0] < 1 - 1e-6)
+    next_token.descend(model, data, 340, schedule=lambda j: train.growing(j + 60))
+    wrong = off(data, model).detach()
+    far = wrong & (_lags(data, ~wrong)[0] > 1 - 1e-6)
+    next_token.descend(model, data, 1000, lr=0.5)
+    end = off(data, model).detach()
+    dropped = torch.zeros(trials)
+    for i in range(5):
+        kept = torch.arange(40).expand(trials, 40) != i
+        dropped += _lags(data, kept)[0][:, i] > 1 - 1e-6
+    W_all = svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(data))).value
+    counts = {
+        "early": early,
+        "near": near,
+        "near_end": near & end,
+        "wrong": wrong,
+        "far": far,
+        "end": wrong & end,
+        "new": end & ~early,
+    }
+    W = model.W_kq.detach()
+    return {
+        **{name: one.sum(-1).to(torch.int16) for name, one in counts.items()},
+        "dropped": dropped.to(torch.int16),
+        "others": geometry.cosine(W, _lags(data, ~end)[1]).numpy().astype(np.float32),
+        "all": geometry.cosine(W, W_all).numpy().astype(np.float32),
+    }
+
+
 def general(n, T, tokens, d, *, trials, seed) -> vocabulary.NextTokens:
     """Any data: random sequences, and as the answer any of their tokens; unit embeddings, next(c) = c."""
     generator = torch.Generator().manual_seed(seed)
@@ -142,6 +207,16 @@ MEASURED = [
         batch=30,
         seed=1,
         minutes=1,
+    ),
+    Measured(
+        "16.trapped",
+        "Which wrong sequences of the same runs come back, and how far behind the others' SVM has them.",
+        trapped,
+        {"d": [0, 20], "first": [10, 25]},
+        trials=60,
+        batch=30,
+        seed=1,
+        minutes=2,
     ),
     Measured(
         "16.cycles",
