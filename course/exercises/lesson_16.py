@@ -294,79 +294,72 @@ TIE = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 16.4 the room
-def _room_by(right, wrong):
-    """The log of the ratio of two pulls, functions of q = e^-c and V, up to the factor that both share."""
-
-    def answer(c, V):
-        q = np.exp(-c)
-        return float(np.log(wrong(q, V) / right(q, V)))
-
-    return answer
+# --------------------------------------------------------------------------- 16.4 does it come back?
+def _growth(sizes, level):
+    return float(1 - _levels(sizes)[level])
 
 
-def _room(c, V):
-    return float(np.log1p(2 * np.expm1(c) / V))
+def _late_cases(rng):
+    cases = [
+        ([1, 1, 1, 1], 0),  # trapped
+        ([2, 7], 0),
+        ([1, 1, 1], 0),  # exactly 1 behind
+        ([1, 2, 3], 1),
+        ([3, 1, 1, 4, 2], 1),
+    ]
+    while len(cases) < 8:
+        sizes = rng.integers(1, 6, size=rng.integers(3, 6)).tolist()
+        level = int(rng.integers(len(sizes) - 1))
+        if _levels(sizes)[level] > 0.05:
+            cases.append((sizes, level))
+    return [(np.array(sizes), level) for sizes, level in cases]
 
 
-ROOM = Exercise(
+GROWTH = Exercise(
     id="16.4",
-    title="How far behind, at the same pull?",
-    points=3,
-    minutes=10,
-    difficulty=3,
-    reference=_room,
-    cases=lambda rng: [
-        (2.0, 6),
-        (0.0, 5),
-        (float(rng.uniform(0.3, 0.9)), 10),
-        (float(rng.uniform(1.5, 3.5)), 20),
-        (float(rng.uniform(4.0, 7.0)), int(rng.integers(8, 40))),
-    ],
+    title="Does it come back?",
+    points=2,
+    minutes=9,
+    difficulty=2,
+    reference=_growth,
+    cases=_late_cases,
     misconceptions=known(
-        lambda c, V: c,
-        "Not the confidence itself: take the ratio of the two pulls.",
-        _room_by(lambda q, V: (V - 1) * q, lambda q, V: 1 + (V - 2) * q),
-        "The loser's value is not 0: it is -c pi_u, where u is what follows the loser.",
-        lambda c, V: float(np.exp(_room(c, V))),
-        "That is the ratio of the pulls. Distances are logits: return its log.",
-        lambda c, V: -_room(c, V),
-        "The sign: a wrong sequence pulls harder, so it may be farther behind.",
-        lambda c, V: c - float(np.log(V / 2)),
-        "That is the limit for a large c. Keep all terms: at c = 0 there is no room.",
-        lambda c, V: float(np.log1p(np.expm1(c) / V)),
-        "A wrong sequence has 1 - pi_y near 1 *and* pi_u near 1: the sum is near 2.",
-        lambda c, V: float(np.log1p(2 * np.expm1(c) / (V - 1))),
-        "Count again: V - 1 others lag the leader by c, and in the right sequence one more term is pi_u.",
-        lambda c, V: float(np.log1p(2 * np.exp(c) / V)),
-        "At c = 0 all values are equal, and so are the pulls: the room is 0 there.",
-        _room_by(lambda q, V: (V - 1) * q / (1 + (V - 1) * q), lambda q, V: 1 + 0 * q),
-        "Both pulls have values of both tokens in them: g of the optimal one less g of the loser.",
-        _room_by(lambda q, V: V * q, lambda q, V: 2 + (V - 1) * q),
-        "In the wrong sequence one token leads, the answer is one of the V - 1 others: 1 + (V - 2) q for "
-        "1 - pi_y.",
-        lambda c, V: _room(c, V) + float(np.log(2)),
-        "The pulls themselves are to be equal: that one of them moves both tokens is another question.",
-        lambda c, V: c * _room(c, V),
-        "Both pulls hold the factor c: it cancels.",
-        lambda c, V: _room(c, V) + float(np.log(max(c, 1e-300))),
-        "The factor c is in both pulls.",
-        lambda c, V: _room(c, V) / float(np.log(2)),
-        "Attention is e to the logit: the natural log.",
-        lambda c, V: _room_by(lambda q, V: V * q / (1 + (V - 1) * q), lambda q, V: 2 + (V - 2) * q)(c, V),
-        "Both probabilities are divided by the same sum, 1 + (V - 1) e^-c.",
-        _room_by(lambda q, V: (V - 1) * q, lambda q, V: 2 + (V - 2) * q),
-        "In the right sequence, too, u is one of the V - 1 others: add its pi_u to 1 - pi_y.",
-        _room_by(lambda q, V: (V - 2) * q, lambda q, V: 2 + (V - 2) * q),
-        "In the right sequence 1 - pi_y is (V - 1) q over the sum, and pi_u another q.",
-        lambda c, V: 2 * _room(c, V),
-        "Attention enters each pull once, as e^-distance.",
-        lambda c, V: float(max(0.0, c - np.log(V / 2))),
-        "That is where it tends for a large confidence c. Keep what is small there.",
-        lambda c, V: float(c * (2 - 2 * np.exp(-c)) / (1 + (V - 1) * np.exp(-c))),
-        "That is by how much the values differ. Pulls are values times e^-Delta: set the pulls equal, "
-        "take the log.",
+        lambda sizes, level: float(_levels(sizes)[level]),
+        "That is beta. A tight row fades like e^-R: beside it the pull e^(-beta R) grows by 1 - beta.",
+        lambda sizes, level: -_growth(sizes, level),
+        "The sign: the less the optimal token is behind, the sooner its pull outweighs a tight row's.",
+        lambda sizes, level: -float(_levels(sizes)[level]),
+        "That is how its own pull fades. The tight rows fade, too: divide by e^-R.",
+        lambda sizes, level: 1 + float(_levels(sizes)[level]),
+        "The optimal token is behind: its attention falls as R grows.",
+        lambda sizes, level: 1 - float(_levels(sizes)[level] - _levels(sizes)[-1]),
+        "A token that no row holds is not on the lowest level. Where are squares least?",
+        lambda sizes, level: float(1 - (len(sizes) - 1 - level)),
+        "Levels are 1 apart, but the new token is not on the lowest: where are squares least?",
+        lambda sizes, level: float(1 - (len(sizes) - level)),
+        "The new token is not one level below the lowest: no row holds it.",
+        lambda sizes, level: 1 - float(_levels(sizes)[0]),
+        "The loser is on `level`, not always on the highest one.",
+        lambda sizes, level: 1 - float(_levels(sizes)[0] - _levels(sizes)[level]),
+        "Not from the highest level to the loser: from the loser to a token that no row holds.",
+        lambda sizes, level: 1 - float(_levels(np.ones(len(sizes)))[level]),
+        "Large levels weigh more: the heights are those of exercise 16.1.",
+        lambda sizes, level: 1 - float(_levels(np.asarray(sizes)[::-1])[level]),
+        "sizes[0] is the size of the highest level.",
+        lambda sizes, level: 2 * _growth(sizes, level),
+        "The optimal token's attention enters the pull once.",
+        lambda sizes, level: 1 - 2 * float(_levels(sizes)[level]),
+        "The optimal token's attention enters the pull once: e^(-beta R).",
+        lambda sizes, level: float(np.exp(_growth(sizes, level))),
+        "That is the factor for each unit of R. Return its log.",
+        lambda sizes, level: float(_growth(sizes, level) > 0),
+        "Not only whether it comes back: return the rate, 1 - beta.",
+        lambda sizes, level: 1 - float(_levels(np.append(sizes, 1))[level]),
+        "The new token stands in no row of the others: it is no level below them.",
+        lambda sizes, level: 1 - float(_levels(sizes)[level] / np.sqrt((sizes * _levels(sizes) ** 2).sum())),
+        "R multiplies W', whose tight rows lead by 1, not a W' of length 1.",
     ),
+    withheld=("mini_attn.svm.order.order_problem", "course.replicate.lesson_16.behind"),
 )
 
 
@@ -492,4 +485,4 @@ EDGE = Exercise(
     withheld=("course.replicate.lesson_16.finite_part",),
 )
 
-EXERCISES = [LEVELS, SLOPE, TIE, ROOM, EDGE]
+EXERCISES = [LEVELS, SLOPE, TIE, GROWTH, EDGE]

@@ -1,5 +1,8 @@
 """Lesson 16 at length: how long a stage one keeps attention free, and data with cycles."""
 
+import dataclasses
+import itertools
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -8,6 +11,83 @@ from course.replicate.stored import Measured
 from mini_attn import geometry, next_token, svm, train, vocabulary
 
 V = 20  # as published
+
+
+def stack(some):
+    """Data sets of the same shape as the trials of one."""
+    fields = [field.name for field in dataclasses.fields(vocabulary.NextTokens)]
+    return vocabulary.NextTokens(*(torch.stack([getattr(one, name) for one in some]) for name in fields))
+
+
+def weights(data):
+    """w_r as [trial, q, a, b]: k_b / k_a, summed over the sequences that ask for a > b under q."""
+    trials, n, T = data.tokens.shape
+    V, trial = data.embeddings.shape[-1], torch.arange(trials)
+    w = torch.zeros(trials, V, V, V, dtype=torch.float64)
+    for i in range(n):
+        best = data.optimal[:, i]
+        a = data.tokens[trial, i, best.to(torch.int8).argmax(-1)]
+        for t in range(T):  # each copy of a loser counts 1 / k_a
+            w[trial, data.tokens[:, i, -1], a, data.tokens[:, i, t]] += ~best[:, t] / best.sum(-1)
+    return w
+
+
+def dual_variables(data, W_hat):
+    """lambda_r as [trial, q, a, b], W~ as [trial, q, a], and M's blocks [trial, q, a, b], one for each q."""
+    h, unit = W_hat.mT, torch.eye(W_hat.shape[-1])
+    w = weights(data) * (h[..., :, None] - h[..., None, :] < 1 + 1e-5)  # tight rows only
+    edge = torch.zeros_like(h)
+    for _ in range(40):  # Newton's method for W~, with steps of at most 1
+        dual = w * (edge[..., None, :] - edge[..., :, None]).exp()
+        M = torch.diag_embed((dual + dual.mT).sum(-1)) - dual - dual.mT
+        wrong = dual.sum(-1) - dual.sum(-2) - h  # sum of lambda_r r, less W_hat
+        move = torch.linalg.solve(M + 1e-9 * unit, wrong)
+        edge = edge + move / move.abs().amax(-1, keepdim=True).clamp(min=1)
+    assert wrong.abs().max() < 1e-5
+    return dual, edge, M
+
+
+def step_threshold(solution, M):
+    """eta*, (trials,), from the SVM and M."""
+    return 2 * solution.objective / torch.linalg.eigvalsh(M)[..., -1].amax(-1)
+
+
+def at_tokens(table, new):
+    """The entries of a table [trial, q, a] at each sequence's tokens, (trials, n, T)."""
+    return table[torch.arange(len(table))[:, None, None], new.tokens[..., -1:], new.tokens]
+
+
+def at_pairs(table, new):
+    """The entries of a table [trial, q, a, b] at each pair of a sequence's tokens, (trials, n, T, T)."""
+    a, b, q = new.tokens[..., :, None], new.tokens[..., None, :], new.tokens[..., -1, None, None]
+    return table[torch.arange(len(table))[:, None, None, None], q, a, b]
+
+
+def winner(votes, new):
+    """What follows the token with the most votes (trials, n, T), in logs; and its lead over the next."""
+    first = new.tokens.gather(-1, votes.argmax(-1, keepdim=True))
+    rest = votes.masked_fill(new.tokens == first, -torch.inf).amax(-1)
+    return new.following.gather(-1, first[..., 0]), votes.amax(-1) - rest
+
+
+def chains(lengths, V=20):
+    """Under each query q a chain that ends with q: 40 sequences (a_k, a_k+1, q, q, q), or of one token."""
+    draw, rows = np.random.default_rng(1), []
+    for q, m in enumerate(lengths):
+        chain = np.append(draw.permutation(np.delete(np.arange(V), q))[: m - 1], q)
+        rows += [[chain[k], chain[k + 1], q, q, q] for k in range(m - 1)]
+    rows += [[V - 1] * 5] * (40 - len(rows))
+    follow, drawn = (torch.arange(V) + 1) % V, torch.tensor(np.array(rows))
+    return vocabulary.NextTokens(torch.eye(V, dtype=torch.float64), follow, drawn, follow[drawn[:, 0]])
+
+
+def late_sentence(sizes, level, V=20):
+    """Sequences (a, b, q), q = 0, that ask for levels; the last has a new token against one of `level`."""
+    names = np.split(np.arange(sum(sizes))[::-1], np.cumsum(sizes)[:-1])
+    drawn = [[a, b, 0] for high, low in itertools.pairwise(names) for a in high for b in low]
+    drawn += drawn[:1] * (48 - len(drawn)) + [[V - 1, names[level][0], 0]]
+    follow, drawn = (torch.arange(V) + 1) % V, torch.tensor(np.array(drawn))
+    return vocabulary.NextTokens(torch.eye(V, dtype=torch.float64), follow, drawn, follow[drawn[:, 0]])
 
 
 def off(data, model):
@@ -47,9 +127,8 @@ def relations(data, kept):
 def behind(data, W):
     """By how much the highest loser is above the optimal token under W, in each sequence, (trials, n)."""
     h = (data.X @ (data.z @ W.mT)[..., None])[..., 0]
-    return h.masked_fill(data.optimal, -torch.inf).amax(-1) - h.masked_fill(~data.optimal, -torch.inf).amax(
-        -1
-    )
+    loser = h.masked_fill(data.optimal, -torch.inf).amax(-1)
+    return loser - h.masked_fill(~data.optimal, -torch.inf).amax(-1)
 
 
 def _lags(data, kept):
@@ -63,9 +142,9 @@ def trapped(d, first, *, trials, seed):
 
     "early", "near": wrong after 60 steps of stage two; of these, less than 1 behind under the SVM of the
     sequences that are not wrong. "near_end": of these wrong in the end. "wrong", "far": wrong after 400; of
-    these 1 or more behind. "end": of "wrong" still so in the end. "dropped": of the first five sequences, each
-    dropped in turn, those 1 or more behind under the SVM of the other 39. "others", "all": cosine of W_kq to
-    the SVM of the sequences that are not wrong in the end, and of all.
+    these 1 or more behind. "end": of "wrong" still so in the end. "dropped": of the first five sequences,
+    each dropped in turn, those 1 or more behind under the SVM of the other 39. "others", "all": cosine of
+    W_kq to the SVM of the sequences that are not wrong in the end, and of all.
     """
     data, _ = vocabulary.next_tokens(40, 5, V, d or None, 10, trials=trials, seed=seed)
     model = next_token.NextTokenTransformer(V, d or V, trials)

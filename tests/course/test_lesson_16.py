@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_16 import finite_part, general, pull
+from course.replicate.lesson_16 import behind, finite_part, general, pull, relations
 from mini_attn import svm
 from mini_attn.vocabulary import NextTokens, next_tokens, priorities, same_component
 
-levels, slope, tie, room, finite_edge = (spec.reference for spec in exercises.exercises("16"))
+levels, slope, tie, growth, finite_edge = (spec.reference for spec in exercises.exercises("16"))
 
 
 @pytest.mark.parametrize("sizes", [[1, 2, 3], [4, 1, 1, 2], [1, 6]])
@@ -47,7 +47,7 @@ def test_late_pulls_of_a_chain_are_its_duals(lesson):
     data = lesson["chains"]([5, 2, 4], V=9)
     data = NextTokens(data.embeddings[None], data.following[None], data.tokens[None], data.target[None])
     solution = svm.solve(svm.order_problem(data.embeddings, priorities(data)))
-    dual, _, M = lesson["late"](data, solution.value)
+    dual, _, M = lesson["dual_variables"](data, solution.value)
     for q, m in enumerate([5, 2, 4]):
         pulls = dual[0, q][dual[0, q] > 1e-9].sort().values
         np.testing.assert_allclose(pulls, sorted(k * (m - k) / 2 for k in range(1, m)), atol=1e-6)
@@ -64,17 +64,20 @@ def test_a_tie_pulls_all_level_tokens_alike():
     assert pulls == pytest.approx(pulls[[0, 0, 0]])
 
 
-@pytest.mark.parametrize(("c", "V"), [(0.7, 5), (3.0, 12)])
-def test_the_room_is_the_ratio_of_the_gradients(c, V):
-    """Of two sequences (a, q), one almost decided for a and one against it, with unit vectors."""
-    units, following = torch.eye(V, dtype=torch.float64), (torch.arange(V) + 1) % V
-    W_ov, pulls = c * (units[following].mT - 1 / V), []
-    for lead in (12.0, -12.0):
-        W_kq = torch.zeros(V, V, dtype=torch.float64, requires_grad=True)
-        s = (torch.tensor([lead, 0.0], dtype=torch.float64) + units[[1, 0]] @ W_kq @ units[0]).softmax(0)
-        loss = -(W_ov @ (s @ units[[1, 0]])).log_softmax(0)[2]
-        pulls.append(torch.autograd.grad(loss, [W_kq])[0].norm())
-    assert float((pulls[1] / pulls[0]).log()) == pytest.approx(room(c, V), abs=1e-3)
+@pytest.mark.parametrize(("sizes", "level"), [([2, 1, 3], 0), ([1, 4, 2], 1), ([1, 1, 1, 1], 0)])
+def test_the_growth_is_how_far_behind_the_library_finds(sizes, level, lesson):
+    data = lesson["stack"]([lesson["late_sentence"](sizes, level, V=12)])
+    kept = torch.arange(49) < 48
+    W = svm.solve(svm.order_problem(data.embeddings, relations(data, kept))).value
+    assert 1 - float(behind(data, W)[0, -1]) == pytest.approx(growth(sizes, level), abs=1e-6)
+
+
+def test_dropped_sequences_ask_for_nothing():
+    data, _ = next_tokens(6, 4, 7, trials=2, seed=8)
+    kept = torch.tensor([True, True, False, True, False, False]).expand(2, 6)
+    some = [0, 1, 3]
+    left = NextTokens(data.embeddings, data.following, data.tokens[:, some], data.target[:, some])
+    assert torch.equal(relations(data, kept), priorities(left))
 
 
 def test_the_finite_edge_is_the_librarys_finite_part():

@@ -1,18 +1,19 @@
 """Lesson 16. Next-token prediction: the laws of what breaks, on other seeds and sizes than the lesson's.
 
-Derived there: late pulls are dual variables, and set a step threshold; a sequence that attention gets wrong
-is heard as far behind as room(c, V) = log(1 + 2 (e^c - 1) / V). Measured: both stages at once learn the
-same if the collocation is shown; undecided sequences are answered as the heights say, unless two are level;
-W_fin is right on the tied rows.
+Derived there: late pulls are dual variables, and set a step threshold; a wrong sequence comes back if its
+optimal token is less than 1 behind under the SVM of the others, and is lost if more. Measured: undecided
+sequences are answered as the heights say, unless two are level, and as copies say among level tokens never
+seen; W_fin is right on the tied rows.
 """
 
-import numpy as np
+from itertools import pairwise
+
 import pytest
 import torch
 
-from course.replicate.lesson_16 import cycles
+from course.replicate.lesson_16 import behind, cycles, relations
 from mini_attn import geometry, svm, train
-from mini_attn.next_token import NextTokenTransformer, collocation, descend
+from mini_attn.next_token import NextTokenTransformer, descend
 from mini_attn.vocabulary import NextTokens, closure, next_tokens, priorities
 
 
@@ -21,26 +22,33 @@ def unit_values(following):
     return torch.eye(V, dtype=torch.float64)[following].mT - 1 / V
 
 
-@pytest.mark.parametrize(("V", "beta", "gamma"), [(12, 1.2, 0.5), (8, 1.3, 0.6), (15, 2.5, 12.0)])
-def test_the_room_of_a_lead(V, beta, gamma):
-    """Of two sequences the first pushes the second one's optimal token back: how far may it be behind?"""
-    leads, beyond = torch.tensor([0.5, 2.0, 3.5, 5.0], dtype=torch.float64), 0.125 * torch.arange(41)
-    known = np.log(beta + gamma**2 / (beta - 1))
-    E = torch.eye(V, dtype=torch.float64)
-    E[1], E[2] = E[0] + E[1], E[0] - beta * E[1] + gamma * E[2]
-    following, tokens, trials = (torch.arange(V) + 1) % V, torch.tensor([[1, 0], [2, 0]]), 4 * 41
-    parts = (E, following, tokens, following[tokens[:, 0]])
-    data = NextTokens(*(part.expand(trials, *part.shape).contiguous() for part in parts))
-    start = torch.zeros(trials, V, V, dtype=torch.float64)
-    start[:, 1, 0] = (beyond.double().repeat(4) + known) / (beta - 1)
-    W_ov = torch.linalg.solve(E, unit_values(following).mT).mT * leads.repeat_interleave(41)[:, None, None]
-    model = NextTokenTransformer(V, V, trials, W_ov=W_ov, W_kq=start)
-    descend(model, data, 400, schedule=train.growing)
-    freed = (model.attention(data).detach()[..., 0] > 0.5).all(-1).view(4, 41)
-    room = beyond[freed.sum(1) - 1] + 0.0625
-    law = torch.log1p(2 * leads.expm1() / V)
-    assert ((room - law).abs() < 0.2).all()
-    assert ((room - leads).abs().max() > 1).all()
+@pytest.mark.parametrize("c", [1.0, 8.0])
+def test_wrong_sequences_come_back_if_less_than_1_behind(c):
+    """Chains of m tokens under the query 0; a new token against the k-th: behind by (m - 1) / 2 - k."""
+    V, cases = 14, [(m, k) for m in (2, 4, 5, 6, 7) for k in range(m - 1) if (m - 1) / 2 - k not in (0, 1)]
+    cases = [(m, k) for m, k in cases if (m - 1) / 2 > k]
+    rows = torch.zeros(len(cases), 7, 3, dtype=torch.int64)
+    for row, (m, k) in zip(rows, cases, strict=True):
+        chain = [*range(1, m), 0]
+        asked = [[a, b, 0] for a, b in pairwise(chain)]
+        row[:] = torch.tensor([*asked, *[asked[0]] * (7 - m), [V - 1, chain[k], 0]])
+    following, E = (torch.arange(V) + 1) % V, torch.eye(V, dtype=torch.float64)
+    lead = len(cases)
+    data = NextTokens(
+        E.expand(lead, V, V).contiguous(),
+        following.expand(lead, V).contiguous(),
+        rows,
+        following[rows[..., 0]],
+    )
+    kept = torch.arange(7) < 6
+    W = svm.solve(svm.order_problem(data.embeddings, relations(data, kept))).value
+    delta = torch.tensor([(m - 1) / 2 - k for m, k in cases], dtype=torch.float64)
+    assert torch.allclose(behind(data, W)[:, -1], delta, atol=1e-6)
+    model = NextTokenTransformer(V, V, lead, W_ov=c * unit_values(data.following), W_kq=80 * W)
+    descend(model, data, 500, schedule=train.growing)
+    lost = (model.attention(data).detach() * data.optimal).sum(-1) < 0.5
+    assert torch.equal(lost[:, -1], delta > 1)
+    assert not lost[:, :-1].any()
 
 
 @pytest.mark.parametrize("lengths", [[7], [6, 4], [3, 5, 3]])
@@ -90,28 +98,6 @@ def order():
     return data, rank, svm.solve(svm.order_problem(data.embeddings, priorities(data))).value
 
 
-@pytest.mark.parametrize("shown", [True, False])
-def test_both_stages_at_once_need_the_collocation(order, shown):
-    data, _, W_hat = order
-    alone = torch.arange(14)[None, :, None].expand(15, 14, 5)
-    tokens, target = torch.cat([data.tokens, alone], 1), torch.cat([data.target, data.following], 1)
-    both = NextTokens(data.embeddings, data.following, tokens, target) if shown else data
-    model = NextTokenTransformer(14, 14, 15)
-    descend(model, both, 600, train=["W_ov", "W_kq"], schedule=train.growing)
-    model.requires_grad_(False)
-    attends = ((model.attention(data) * data.optimal).sum(-1) > 0.5).double().mean()
-    knows = (model.predicted(collocation(data)) == data.following).double().mean()
-    cosine = geometry.cosine(model.W_kq, W_hat).median()
-    if shown:
-        assert attends == 1
-        assert knows == 1
-        assert cosine > 0.95
-    else:
-        assert attends < 0.97
-        assert knows < 0.9
-        assert cosine < 0.93
-
-
 def test_heights_answer_what_the_order_leaves_open(order):
     data, rank, W_hat = order
     model = NextTokenTransformer(14, 14, 15, W_ov=8 * unit_values(data.following))
@@ -132,6 +118,33 @@ def test_heights_answer_what_the_order_leaves_open(order):
     assert right[open_ & level].double().mean() < right[open_ & ~level].double().mean() - 0.1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "n", "T", "V"), [(11, 40, 5, 20), (13, 80, 5, 20), (14, 60, 8, 30)])
+def test_laws_of_new_sentences_on_other_draws(seed, n, T, V):
+    """After 2,000 steps of 0.01 sqrt(j): heights where one token is highest, copies if none was ever seen."""
+    data, rank = next_tokens(n, T, V, queries=10, trials=10, seed=seed)
+    above, trial = priorities(data), torch.arange(10)[:, None, None]
+    W_hat = svm.solve(svm.order_problem(data.embeddings, above)).value
+    compared = above.any(-1) | above.any(-2)
+    model = NextTokenTransformer(V, V, trials=10, W_ov=8 * unit_values(data.following))
+    descend(model, data, 2000, lr=0.01, schedule=train.growing)
+    for length in (2, 5):
+        new, _ = next_tokens(200, length, V, queries=10, trials=10, seed=50 + length, rank=rank, like=data)
+        query, same = new.tokens[..., -1:], new.tokens[..., :, None] == new.tokens[..., None, :]
+        height = W_hat.mT[trial, query, new.tokens]
+        top = height > height.amax(-1, keepdim=True) - 0.02
+        level = (top[..., :, None] & top[..., None, :] & ~same).any(-1).any(-1)
+        answered = model.predicted(new)
+        highest = new.tokens.gather(-1, height.argmax(-1, keepdim=True))
+        assert (answered == new.following.gather(-1, highest[..., 0]))[~level].all()
+        copies = same.sum(-1).masked_fill(~top, 0)
+        most = new.tokens.gather(-1, copies.argmax(-1, keepdim=True))
+        ahead = copies.amax(-1) > copies.masked_fill(new.tokens == most, 0).amax(-1)
+        strange = level & ahead & (~compared[trial, query, new.tokens] | ~top).all(-1)
+        assert strange.sum() > 10 or length == 2
+        assert (answered == new.following.gather(-1, most[..., 0]))[strange].all()
+
+
 def test_the_finite_part_is_seen_on_the_tied_rows():
     """The cosine cannot tell W_fin from -W_fin; on rows of tied pairs W is W_fin itself."""
     found = cycles(4000, trials=30, seed=64)
@@ -139,17 +152,3 @@ def test_the_finite_part_is_seen_on_the_tied_rows():
     assert finite.sum() > 4
     assert (found["inside"][finite] < 0.06 * found["W_fin"][finite]).all()
     assert abs(found["both"] - found["minus"])[finite].mean() < 0.01
-
-
-def test_a_layer_that_reads_itself_forgets_the_token_behind():
-    """b is the less likely one after both: its mean share falls far below the Markov chain's."""
-    rng, P = np.random.default_rng(7), np.array([[0.7, 0.3], [0.6, 0.4]])
-    counts, q, shares = np.ones((400, 2)), rng.integers(2, size=400), []
-    for j in range(1, 3001):
-        weights = counts * P[q]
-        q = (rng.random(400) * weights.sum(1) > weights[:, 0]).astype(int)
-        counts[np.arange(400), q] += 1
-        if j in (30, 300, 3000):
-            shares.append((counts[:, 1] / counts.sum(1)).mean())
-    assert shares[0] > shares[1] > shares[2]
-    assert shares[2] < 0.5 * P[0, 1] / (P[0, 1] + P[1, 0])

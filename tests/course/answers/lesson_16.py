@@ -36,17 +36,18 @@ def tie_by_rounds(which, copies, queries, new, lacks=lambda k, r: r / k, rounds=
     return [vote / sum(votes) for vote in votes]
 
 
-def room_by_models(c, V, own=0, other=1):
-    """The two differences of values, from probabilities that are written out."""
-    q = np.full(V, -1 / V)
-    pulls = []
-    for read in (own, other):  # attention on the optimal token, whose next is 0, or on one whose next is 1
-        o = c * q
-        o[read] += c
-        pi = np.exp(o - np.logaddexp.reduce(o))
-        blame = np.eye(V)[0] - pi
-        pulls.append(blame @ (np.eye(V)[0] - np.eye(V)[1]))
-    return math.log(pulls[1] / pulls[0])
+def growth_by_least_norm(sizes, level):
+    """From the heights of least norm, of the loser and of a new token, which no row holds."""
+    starts = np.cumsum(np.append(0, sizes))
+    tokens = np.eye(starts[-1] + 1)
+    rows = [
+        tokens[a] - tokens[b]
+        for k in range(len(sizes) - 1)
+        for a in range(starts[k], starts[k + 1])
+        for b in range(starts[k + 1], starts[k + 2])
+    ]
+    h = np.linalg.lstsq(np.array(rows), np.ones(len(rows)), rcond=None)[0]
+    return torch.tensor(1.0 - (h[starts[level]] - h[-1]))
 
 
 def edge_by_newton(won, copies_a, copies_b, rounds=300, longest=0.5):
@@ -122,20 +123,21 @@ ANSWERS = {
         ],
     },
     "16.4": {
-        "also_right": room_by_models,
+        "also_right": growth_by_least_norm,
         "wrong": [
-            lambda c, V: 0.0,
-            lambda c, V: max(0.0, c - math.log(V / 2)),
-            lambda c, V: room_by_models(c, V) + math.log(2),
-            lambda c, V: math.log(1 + 2 * math.exp(c) / V) - math.log(1 + 2 / V),
-            lambda c, V: math.log(1 + (math.exp(c) - 1) / V),
-            lambda c, V: math.log(1 + 2 * (math.exp(c) - 1) / (V + 1)),
-            lambda c, V: math.log(2 + (V - 2) * math.exp(-c)) - math.log(V),
-            lambda c, V: 2 * (math.exp(c) - 1) / V,
-            lambda c, V: c * 2 / V,
-            lambda c, V: math.log(math.exp(c) / V + 1) - math.log(1 / V + 1),
-            lambda c, V: abs(room_by_models(c, V, own=1, other=0)) * c,
-            lambda c, V: math.log((1 + (V - 2) * math.exp(-c)) / ((V - 1) * math.exp(-c))),
+            lambda sizes, level: 0.0,
+            lambda sizes, level: 1.0,
+            lambda sizes, level: float(growth_by_least_norm(sizes, level)) - 1,
+            lambda sizes, level: 1 - float(growth_by_least_norm(sizes, level)),
+            lambda sizes, level: -float(growth_by_least_norm(sizes, level)),
+            lambda sizes, level: float(growth_by_least_norm(sizes, 0)),
+            lambda sizes, level: float(growth_by_least_norm(np.ones(len(sizes), dtype=int), level)),
+            lambda sizes, level: float(growth_by_least_norm(sizes, len(sizes) - 1 - level)),
+            lambda sizes, level: 1.0 - (len(sizes) - 1 - level),
+            lambda sizes, level: 1.0 - level,
+            lambda sizes, level: 2 * float(growth_by_least_norm(sizes, level)),
+            lambda sizes, level: float(growth_by_least_norm(sizes, level)) ** 2,
+            lambda sizes, level: math.exp(-float(growth_by_least_norm(sizes, level))),
         ],
     },
     "16.5": {
