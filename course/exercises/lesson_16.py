@@ -334,8 +334,6 @@ GROWTH = Exercise(
         "The optimal token is behind: its attention falls as R grows.",
         lambda sizes, level: 1 - float(_levels(sizes)[level] - _levels(sizes)[-1]),
         "A token that no row holds is not on the lowest level. Where are squares least?",
-        lambda sizes, level: float(1 - (len(sizes) - 1 - level)),
-        "Levels are 1 apart, but the new token is not on the lowest: where are squares least?",
         lambda sizes, level: float(1 - (len(sizes) - level)),
         "The new token is not one level below the lowest: no row holds it.",
         lambda sizes, level: 1 - float(_levels(sizes)[0]),
