@@ -7,6 +7,9 @@ import numpy as np
 from course.check.specification import Compare, Exercise, known
 
 
+LN10 = math.log(10)
+
+
 # --------------------------------------------------------------------------- 17.1 the weights to come
 def _weights_by(
     target=lambda c, lam: np.log(c / lam),
@@ -128,19 +131,87 @@ WEIGHTS = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 17.2 the other clock
-LN10 = math.log(10)
+# --------------------------------------------------------------------------- 17.2 plain descent's clock
+def _plain_by(
+    scale=lambda rows, lam, c: lam @ np.log(c / lam) / lam.sum(),
+    join=lambda log_s, mu, eta, j: (math.log(eta) + log_s + math.log(j)) / mu,
+):
+    """An answer from log s, and R from it."""
+
+    def answer(rows, lam, c, eta, j):
+        mu = 1 / np.linalg.norm(lam @ rows)
+        return float(join(scale(rows, lam, c), mu, eta, j))
+
+    return answer
 
 
-LN10 = math.log(10)
+_plain = _plain_by()
 
 
-LN10 = math.log(10)
+def _plain_cases(rng):
+    found = [(rows, lam, c) for rows, lam, c, _, _ in _weights_cases(rng)]
+    etas, steps = (1.0, 0.5, 2.0, 0.1, 3.0), (1e4, 1e3, 1e5, 1e6, 1e7)
+    return [(*problem, eta, int(j)) for problem, eta, j in zip(found, etas, steps, strict=True)]
 
 
-LN10 = math.log(10)
+PLAIN = Exercise(
+    id="17.2",
+    title="Plain descent's clock",
+    points=2,
+    minutes=10,
+    difficulty=2,
+    reference=_plain,
+    cases=_plain_cases,
+    misconceptions=known(
+        _plain_by(join=lambda log_s, mu, eta, j: math.log(j) / mu),
+        "That drops eta and s, which are not small: keep the constants in front of the exponential.",
+        _plain_by(join=lambda log_s, mu, eta, j: math.log(eta * j) / mu),
+        "s is missing: the pull is s e^(-mu R) W_mm.",
+        _plain_by(join=lambda log_s, mu, eta, j: (log_s + math.log(j)) / mu),
+        "eta counts.",
+        _plain_by(join=lambda log_s, mu, eta, j: (math.log(eta * j) - log_s) / mu),
+        "Upside down: the stronger the pull, the longer the weights.",
+        _plain_by(scale=lambda rows, lam, c: np.log(c / lam).mean()),
+        "In the plain mean over the rows r does not drop out. With which weights is the sum of <A_i, r> zero?",
+        _plain_by(scale=lambda rows, lam, c: np.log(c / lam)[0]),
+        "The first row alone: there <A_i, r> does not drop out. Take a mean over all rows.",
+        _plain_by(scale=lambda rows, lam, c: np.log(c / lam).max()),
+        "Take a mean over the rows in which <A_i, r> drops out, not the largest.",
+        _plain_by(scale=lambda rows, lam, c: math.log(c.sum() / lam.sum())),
+        "Take the logarithm first: <A_i, r> is in the exponent, and drops out of a mean of logarithms only.",
+        _plain_by(scale=lambda rows, lam, c: np.log(c).mean()),
+        "The pull of a row has to agree with its weight: log(c / lambda), and a mean in which r drops out.",
+        _plain_by(scale=lambda rows, lam, c: lam @ np.log(c) / lam.sum()),
+        "lambda stands in the equation, too: c e^-<A, r> = s lambda.",
+        _plain_by(scale=lambda rows, lam, c: lam @ np.log(c * lam) / lam.sum()),
+        "c e^-<A, r> = s lambda: so s is about c / lambda, not their product.",
+        _plain_by(scale=lambda rows, lam, c: lam @ np.log(c / lam)),
+        "A mean has weights that add up to 1: divide by the sum of lambda.",
+        _plain_by(
+            scale=lambda rows, lam, c: (f := lam * np.linalg.norm(rows, axis=1)) @ np.log(c / lam) / f.sum()
+        ),
+        "Weight the rows by lambda: W_mm is the sum of lambda_i A_i, and r is across it.",
+        _plain_by(join=lambda log_s, mu, eta, j: (math.log(eta * j) + log_s) * mu),
+        "Divide by mu: the pull falls as e^(-mu R).",
+        _plain_by(join=lambda log_s, mu, eta, j: math.log(eta * j) + log_s),
+        "That is mu R. Divide by mu.",
+        _plain_by(join=lambda log_s, mu, eta, j: (math.log(eta * j) + log_s - math.log(mu)) / mu),
+        "Integrating e^(mu R) divides by mu; that cancels the length of W_mm, which is 1 / mu.",
+        _plain_by(join=lambda log_s, mu, eta, j: (math.log(eta * j) + log_s + math.log(mu)) / mu),
+        "The pull has the length s e^(-mu R) ||W_mm||, and ||W_mm|| = 1 / mu cancels the mu of the integral.",
+        _plain_by(join=lambda log_s, mu, eta, j: (math.log(eta * j) + log_s + 2 * math.log(mu)) / mu),
+        "||W_mm|| = 1 / mu, not mu: the two factors mu cancel.",
+        _plain_by(join=lambda log_s, mu, eta, j: (math.log(eta * j) + log_s - 2 * math.log(mu)) / mu),
+        "That is the rate of the loss, not of R: the two factors mu cancel.",
+        _plain_by(join=lambda log_s, mu, eta, j: (math.log10(eta * j) + log_s / LN10) / mu),
+        "Take the natural logarithm.",
+        _plain_by(join=lambda log_s, mu, eta, j: math.exp(log_s) * eta * j / mu),
+        "The pull does not stay as it is: it falls as e^(-mu R). Integrate.",
+    ),
+)
 
 
+# --------------------------------------------------------------------------- 17.3 the other clock
 def _mean_of_both(u):
     """The log of the mean of e^u over a stretch on which u is linear."""
     rise = np.abs(np.diff(u))
@@ -192,7 +263,7 @@ def _right(u):
 
 
 CLOCK = Exercise(
-    id="17.2",
+    id="17.3",
     title="The other clock",
     points=3,
     minutes=15,
@@ -265,7 +336,7 @@ def _level(way, log_g, eta, a):
         return float(np.logaddexp.reduce(logs) / LN10)
 
 
-# --------------------------------------------------------------------------- 17.3 speed of a zigzag
+# --------------------------------------------------------------------------- 17.4 speed of a zigzag
 def _speed_by(share, pick=lambda mean, rows, lam: np.linalg.norm(mean)):
     def answer(rows, lam):
         size = np.linalg.norm(rows, axis=1)
@@ -301,7 +372,7 @@ def _margin(lam, rows):
 
 
 SPEED = Exercise(
-    id="17.3",
+    id="17.4",
     title="How fast a zigzag gets on",
     points=3,
     minutes=12,
@@ -351,7 +422,7 @@ SPEED = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 17.4 Adam's speed
+# --------------------------------------------------------------------------- 17.5 Adam's speed
 def _ratio(b, beta_1, beta_2):
     first = (1 - beta_1) / (1 - beta_1 * math.exp(b))
     return first * math.sqrt(max((1 - beta_2 * math.exp(2 * b)) / (1 - beta_2), 0.0))
@@ -378,8 +449,15 @@ def _both_rooted(b, beta_1, beta_2):
     return math.sqrt(max(first * (1 - beta_2 * math.exp(2 * b)) / (1 - beta_2), 0.0))
 
 
+def _by_rounds(eta, mu, beta_1, beta_2):
+    b = eta * mu
+    for _ in range(200):
+        b = eta * mu * _ratio(min(b, -math.log(beta_1) * 0.999), beta_1, beta_2)
+    return b
+
+
 ADAM = Exercise(
-    id="17.4",
+    id="17.5",
     title="Adam's speed limit",
     points=3,
     minutes=10,
@@ -442,9 +520,11 @@ ADAM = Exercise(
         lambda eta, mu, beta_1, beta_2: eta * mu * _ratio(eta * mu, beta_1, beta_2),
         "b stands on both sides: putting it in on the right, once or often, need not solve that. Halve an "
         "interval.",
+        _by_rounds,
+        "Putting b in on the right again and again can jump between two ends. Halve an interval.",
         _adam_by(ratio=_both_rooted),
         "The root is over the second memory alone.",
     ),
 )
 
-EXERCISES = [WEIGHTS, CLOCK, SPEED, ADAM]
+EXERCISES = [WEIGHTS, PLAIN, CLOCK, SPEED, ADAM]

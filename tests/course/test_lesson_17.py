@@ -11,7 +11,9 @@ from course.replicate.lesson_17 import RUNNERS, at_length, problem_and_model, ru
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
 
-weights_to_come, clock, zigzag_speed, adam_speed = (spec.reference for spec in exercises.exercises("17"))
+weights_to_come, plain_length, clock, zigzag_speed, adam_speed = (
+    spec.reference for spec in exercises.exercises("17")
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,17 @@ def test_pull_is_the_librarys_gradient(lesson):
         direction, log_length = lesson["pull"](W, tokens)
         assert (geometry.cosine(direction, -grads["W"]) > 1 - 1e-9).all()
         torch.testing.assert_close(log_length.exp(), grads["W"].flatten(1).norm(dim=1), rtol=1e-9, atol=0)
+
+
+def test_plain_descents_length_is_measured(tight):
+    """Descent on the tight rows alone, which is the curve, from its start."""
+    rows, lam, c, law = tight
+    w = 4 * lam @ rows / np.linalg.norm(lam @ rows) + law.value.numpy().ravel()
+    told = [plain_length(rows, lam, c, 1.0, 10**power) for power in (4, 5)]
+    for _ in range(100_000):
+        w = w + c * np.exp(-rows @ w) @ rows
+    assert w @ (lam @ rows) / np.linalg.norm(lam @ rows) == pytest.approx(told[1], rel=0.01)
+    assert told[1] - told[0] == pytest.approx(math.log(10) / float(1 / np.linalg.norm(lam @ rows)))
 
 
 @pytest.mark.parametrize("a", [0.0, 0.1, 0.5, 1.0])

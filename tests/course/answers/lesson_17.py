@@ -72,6 +72,13 @@ def adam_by_iterating(eta, mu, beta_1, beta_2, rounds):
     return b
 
 
+def plain_by_integrating(rows, lam, c, eta, j, r=remainder_by_kkt, long=1.0, read=np.mean):
+    """s from each row and the remainder, and the step e^(mu R) dR = eta s ||W_mm|| dj."""
+    s = read(c * np.exp(-rows @ r(rows, lam, c)) / lam)
+    mu = 1 / math.sqrt(lam.sum())
+    return math.log(mu * eta * s / mu * long * j) / mu
+
+
 ANSWERS = {
     "17.1": {
         "also_right": weights_by(remainder_by_kkt),
@@ -99,6 +106,22 @@ ANSWERS = {
         ],
     },
     "17.2": {
+        "also_right": plain_by_integrating,
+        "wrong": [
+            lambda *given: plain_by_integrating(*given, r=lambda rows, lam, c: 0 * rows[0]),
+            lambda *given: plain_by_integrating(
+                *given, r=lambda rows, lam, c: -remainder_by_kkt(rows, lam, c)
+            ),
+            lambda *given: plain_by_integrating(*given, long=2.0),
+            lambda rows, lam, c, eta, j: plain_by_integrating(rows, lam, c, 1.0, j),
+            lambda rows, lam, c, eta, j: plain_by_integrating(rows, lam, c, eta, math.sqrt(j)),
+            lambda rows, lam, c, eta, j: plain_by_integrating(rows, lam, c, eta, j) / math.log(10),
+            lambda rows, lam, c, eta, j: plain_by_integrating(rows, lam, c, eta, j) * lam.sum(),
+            lambda rows, lam, c, eta, j: plain_by_integrating(rows, lam, lam, eta, j),
+            lambda rows, lam, c, eta, j: math.log1p(eta * j) / np.linalg.norm(rows, axis=1).min(),
+        ],
+    },
+    "17.3": {
         "also_right": clock_by_quadrature,
         "wrong": [
             lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a, panels=1),
@@ -120,7 +143,7 @@ ANSWERS = {
             lambda way, log_g, eta, a: clock_by_quadrature(way, log_g, eta, a) - 1,
         ],
     },
-    "17.3": {
+    "17.4": {
         "also_right": speed_by_margin,
         "wrong": [
             lambda rows, lam: speed_by_margin(rows, lam) ** 2,
@@ -134,7 +157,7 @@ ANSWERS = {
             lambda rows, lam: speed_by_margin(rows**2, lam),
         ],
     },
-    "17.4": {
+    "17.5": {
         "also_right": adam_by_brentq,
         "wrong": [
             lambda eta, mu, b1, b2: adam_by_brentq(eta, mu, 0.0, b2),
