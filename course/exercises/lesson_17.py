@@ -6,7 +6,6 @@ import numpy as np
 
 from course.check.specification import Compare, Exercise, known
 
-
 LN10 = math.log(10)
 
 
@@ -172,7 +171,7 @@ PLAIN = Exercise(
         _plain_by(join=lambda log_s, mu, eta, j: (math.log(eta * j) - log_s) / mu),
         "Upside down: the stronger the pull, the longer the weights.",
         _plain_by(scale=lambda rows, lam, c: np.log(c / lam).mean()),
-        "In the plain mean over the rows r does not drop out. With which weights is the sum of <A_i, r> zero?",
+        "In the plain mean over the rows r does not drop out. With which weights is the sum of <A_i, r> 0?",
         _plain_by(scale=lambda rows, lam, c: np.log(c / lam)[0]),
         "The first row alone: there <A_i, r> does not drop out. Take a mean over all rows.",
         _plain_by(scale=lambda rows, lam, c: np.log(c / lam).max()),
