@@ -3,7 +3,6 @@
 #
 # Plain descent, normalised steps, growing steps and Polyak's all turn towards the direction of an SVM. To
 # come within one degree of it, some need hundreds of steps, and one needs more than any computer can take.
-# You will count them all the same.
 #
 # **The question: how many steps does an optimiser need to turn into the direction of its SVM, and why so
 # many?**
@@ -213,13 +212,10 @@ def angle_at(name, length):
 print("equal length   median angle, its ratio to NGD's there: median and quartiles")
 for name, length in meet.items():
     ratio = (angle_at(name, length) / angle_at("NGD", length))[alike]
-    print(
-        f"{name:8s} {length:5.0f} {angle_at(name, length).median():12.2f}    "
-        f"{ratio.quantile(three).numpy().round(2)}"
-    )
+    middle = angle_at(name, length).median()
+    print(f"{name:8s} {length:5.0f} {middle:12.2f}    {ratio.quantile(three).numpy().round(2)}")
     if name != "Polyak":
-        assert (abs(ratio.quantile(three) - 1) < 0.01).all()
-        assert (abs(ratio - 1) < 0.03).all()
+        assert (abs(ratio.quantile(three) - 1) < 0.01).all() and (abs(ratio - 1) < 0.03).all()
 print(f"Polyak's, all: {ratio.min():.1f} to {ratio.max():.1f}")
 assert 1.03 < ratio.quantile(three).min() < ratio.quantile(three).max() < 1.25
 
@@ -311,18 +307,6 @@ def parts(W):
     inside = (law.span @ across[..., None])[..., 0]
     return along, inside, across - inside
 
-
-def walk(rule, at, some=None):
-    """As `descend`, by the library, which compiles its steps; rule(j) is the length of step j."""
-    some = tokens if some is None else some
-    model = models.CrossAttention(d, trials=len(some.y))
-    optimizer = optim.NormalizedGD(model.parameters(), lr=1.0, batch_dims=1)
-    kept = {"W": lambda model: model.W.detach().clone()}
-    path = train.fit(model, some, optimizer, at[-1], record=kept, every=at, schedule=rule, progress=False)
-    return torch.as_tensor(path["W"])[-len(at) :]
-
-
-assert torch.allclose(walk(lambda j: 0.1, times["NGD"]), runs["NGD"], atol=1e-4)  # the same steps
 
 # %%
 _, inside, outside = parts(runs["NGD"][-1])
@@ -466,16 +450,15 @@ assert np.allclose([plain.min(), plain.max()], [-0.42, -0.01], atol=0.01)
 assert abs(log_s.median() / math.log(10) + 1.7) < 0.05, again.format("17.2")
 
 # %% [markdown]
-# So $R = \frac{1}{\hat\mu}\log(\eta s j)$, and after 10,000 steps that is right in the median. Without the
-# constant, $\frac1{\hat\mu}\log j$ is nearly twice too long. Single runs are still off: they are not on their
-# curve yet.
+# So $R = \frac{1}{\hat\mu}\log(\eta s j)$, and after 10,000 steps that is right in the median. Without
+# $\eta s$ it would be nearly twice too long. Single runs are still off: they are not on their curve yet.
 #
 # Plain descent thus needs $j = e^{\hat\mu R}/(\eta s)$ steps for a length $R$. Law 1 asks for a length of
 # $57\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}$ to come within one degree, 1/57 of a radian.
 #
 # **Predict before you count:** how many steps is that, as a power of ten? Take $\eta = 1$ and the medians
 # of the forty problems below: $\lVert r\rVert = 7.4$, the memory of a short run 6.8, $s = 10^{-1.6}$, and
-# $\hat\mu = .317$. And if a step had the length $\lVert G\rVert^{1/2}$ in place of $\lVert G\rVert$?
+# $\hat\mu = .317$.
 
 # %% [markdown]
 # ### Exercise 17.3: The other clock
@@ -536,10 +519,10 @@ print(f"10,000 plain steps are read to 2% in {np.sum(abs(np.array(counted) / 10_
 assert (abs(np.array(counted) / 10_000 - 1) < 0.02).all(), again.format("17.3")
 
 # %% [markdown]
-# Now where nobody can wait: forty other problems of the same size. We read the plain steps to one degree from
-# a run with steps of 0.1, the nearest to the truth that we have, and predict that reading from a run whose
-# steps grow as $0.1\sqrt j$. Beyond the 10,000 steps above nobody has counted them. Each run is held against
-# the SVM of the tokens that it selects. One that does not *reach* one degree is missing.
+# Now where nobody can wait: forty other problems of the same size. We read the plain steps to one degree
+# from a run with steps of 0.1, and predict that reading from a run whose steps grow as $0.1\sqrt j$. (Beyond
+# 10,000 steps nobody has counted them.) Each run is held against the SVM of the tokens that it selects. One
+# that does not reach one degree is missing.
 
 # %%
 ONE, LN10 = math.radians(1), math.log(10)
@@ -554,14 +537,14 @@ def follow(seed, at, growth):
     return way, theta.numpy(), torch.stack([pull(W, run.tokens)[1] for W in run.path]).numpy(), run
 
 
-def to_one(way, theta, log_g, a=1.0):
-    """log10 of the steps ||G||^a of one problem until it is within one degree; NaN if it never is."""
+def to_one(way, theta, log_g):
+    """log10 of the plain steps of one problem until it is within one degree; NaN if it never is."""
     if theta.min() > ONE:
         return math.nan
     k = int(np.argmax(theta < ONE))  # the first place within; up to it from the last, it goes as 1/way
     part = (1 / ONE - 1 / theta[k - 1]) / (1 / theta[k] - 1 / theta[k - 1])
     way, log_g = (np.append(x[:k], x[k - 1] + part * (x[k] - x[k - 1])) for x in (way, log_g))
-    return clock(way, log_g, 1.0, a)
+    return clock(way, log_g, 1.0, 1.0)
 
 
 rules_at = {
@@ -575,8 +558,6 @@ for name, (growth, at) in rules_at.items():
     one_by_one = [(way, theta[:, k], log_g[:, k]) for way, theta, log_g, _ in both for k in range(20)]
     read[name] = np.array([to_one(*problem) for problem in one_by_one])
     taken[name] = np.array([at[int(np.argmax(theta < ONE))] for _, theta, _ in one_by_one])
-    if name == "growing":
-        rooted = np.array([to_one(*problem, a=0.5) for problem in one_by_one])
     if name == "short":
         ends = np.degrees([theta[-1] for _, theta, _ in one_by_one])
         runs_40 = [(both[k // 20][-1], k % 20) for k in range(40)]
@@ -610,7 +591,6 @@ print(f"within one degree: {there.sum()} of 40; the other ends at {ends[~there][
 rounded = {name: 50 * round(np.median(steps[there]) / 50) for name, steps in taken.items()}
 print("steps taken, median to 50:", ", ".join(f"{steps:,} {name}" for name, steps in rounded.items()))
 print(f"plain steps: median 10^{np.median(true):.0f}, from 10^{true.min():.0f} to 10^{true.max():.0f}")
-print(f"steps of ||G||^(1/2), median: 10^{np.median(rooted[there]):.0f}")
 for name, one in (("growing", off), ("a quarter", shorter)):
     print(f"read from {name}: off by {np.median(one):.1f} in the median, under 0.5 in {(one < 0.5).sum()}")
 for name, one in (("length 200", closed[there]), ("one degree", later[there])):
@@ -628,12 +608,9 @@ assert 5600 < np.median(taken["short"][there]) < 6200
 assert np.allclose([np.median(true), true.min(), true.max()], [82, 57, 296], atol=0.7)
 assert 0.25 < np.median(off) < 0.42, again.format("17.3")
 assert 1.5 < off.max() < 1.9, again.format("17.3")
-assert np.median(shorter) < 0.13 < shorter.max() < 1.7, again.format("17.3")
-assert (shorter < 0.5).sum() == 38, again.format("17.3")
-assert true[shorter > 0.5] > 290
+assert np.median(shorter) < 0.13 < np.sort(shorter)[-2] < 0.5 < shorter.max() < 1.7, again.format("17.3")
 assert 1000 < np.median(taken["a quarter"][there]) < 1150
 assert (said > true - 0.1).all()
-assert abs(np.median(rooted[there]) - 41.5) < 1
 middle = np.median(made_of[:, 1:], axis=0)
 print("medians of the 40: mu_hat {:.3f}, ||r|| {:.1f}, memory {:.1f}, s 10^{:.1f}".format(*middle))
 assert np.allclose(middle, [0.317, 7.4, 6.8, -1.6], atol=[0.001, 0.06, 0.06, 0.06]), again.format("17.2")
@@ -664,12 +641,12 @@ show(
 
 # %% [markdown]
 # By hand: $R \approx 57.3 \cdot 10.05 \approx 576$, and $e^{.317 \cdot 576} / 10^{-1.6} \approx 10^{81}$.
-# Short steps read $10^{82}$ in the median, and from $10^{57}$ to $10^{296}$ in the 39 problems that come there. The
-# other one is still fifteen degrees off. Steps of $\lVert G\rVert^{1/2}$ halve the exponent.
+# Short steps read $10^{82}$ in the median, and from $10^{57}$ to $10^{296}$ in the 39 problems that come
+# there. The other one is still fifteen degrees off.
 #
-# Problem by problem the same formula is off by 2 decades in the median, and by more than 4 in a quarter of
-# the problems, if it takes the memory at length 200: that still grows. With the memory that each run holds at
-# one degree, half are right to half a decade. So the SVM gives the number of steps, but for memory to come.
+# *Problem by problem* the formula is off by 2 decades in the median, and by more than 4 in a quarter of the
+# problems, if it takes the memory at length 200: that still grows. With the memory that each run holds at one
+# degree, half are right to half a decade. So the SVM gives the number of steps, but for memory to come.
 #
 # **About 450 growing steps know the memory, too.** They predict half of the exponents to 0.4, and all to 1.7.
 # Nearly all are too high, because the steps are not short: with steps a quarter as long, about 1,050 of them,
@@ -788,25 +765,22 @@ assert (1 / mu_hat < law.longest).sum() == 4
 # have the length $(L - L_\infty)/\lVert G\rVert \approx 1/\hat\mu$, and that is below $\eta^*$ in four of the
 # twenty problems only. So 17.3 has no clock for them.
 #
-# **Steps that grow** zigzag ever farther. Let $\eta_j = \sqrt j$. The length is of order $j^{3/2}$. If the
+# **Steps that grow** zigzag ever farther. With $\eta_j = \sqrt j$ the length is of order $j^{3/2}$. If the
 # zigzag has the order of a step, $j^{1/2}$, the angle is of order $1/j$; and the same for every power. That
-# is no proof: we saw the zigzag only for steps of one length. So test it, decade by decade:
+# is no proof, so we test it, decade by decade:
 
 # %%
 marks = [round(10 ** (k / 4)) for k in range(8, 19)]  # 100 to 31,623
-ten = data.TokenData(*(part[:10] for part in (tokens.X, tokens.z, tokens.y, tokens.v)))
-decade = {}
 # to 0.2: where runs zigzag, rounding decides the next digit
 print("exponent to 0.2, median of 10   from 100   316   1,000   3,162 to ten times as many steps")
-growths = {"0.1 sqrt(j)": lambda j: 0.1 * j**0.5, "0.1 j": lambda j: 0.1 * j}
-for name, rule in growths.items():
-    path, x = walk(rule, marks, ten), torch.tensor(marks).double()
-    assert (chosen(path[-1], ten) == selected[:10]).all()
-    y = torch.stack([angle(W, W_mm[:10]) for W in path], -1)
+decade, x = {}, torch.tensor(marks).double()
+for name, rule in {"0.1 sqrt(j)": lambda j: j**0.5, "0.1 j": lambda j: j}.items():
+    run = descent("W", 10, 3, 0.1, marks, rule)  # ten fresh problems
+    y = torch.stack([angle(W, run.solution.value) for W in run.path], -1)
     decade[name] = [float(rates.slope(x[k : k + 5], y[:, k : k + 5]).median()) for k in (0, 2, 4, 6)]
     print(f"{name:24s}  " + "  ".join(f"{round(5 * power) / 5:8.1f}" for power in decade[name]))
-assert decade["0.1 sqrt(j)"][0] < -1.35 < -1.1 < decade["0.1 sqrt(j)"][-1] < -0.9
-assert abs(decade["0.1 j"][-1] + 1) < 0.05 < decade["0.1 j"][0] + 1 < 0.5
+assert decade["0.1 sqrt(j)"][0] < -1.3 < -1.15 < decade["0.1 sqrt(j)"][-1] < -0.9
+assert abs(decade["0.1 j"][-1] + 1) < 0.1 < decade["0.1 j"][0] + 1 < 0.6
 
 # %% [markdown]
 # Steps of $0.1\,j$ come to $-1$ *from above*. Those of $0.1\sqrt j$ pass $\eta^*$ after some 500 steps, and
