@@ -14,8 +14,7 @@
 # **After this lesson you can**
 #
 # - compute from an SVM and a run's first steps the constants in front of a rate;
-# - say how far plain descent comes in any number of steps, and read from a short run of another optimiser
-#   how many it needs;
+# - say how far plain descent comes, and read from another optimiser's run how many steps it needs;
 # - say how long steps may get;
 # - in optional sections: say how fast a zigzag gets on, and how fast Adam's loss falls.
 #
@@ -215,7 +214,8 @@ for name, length in meet.items():
     middle = angle_at(name, length).median()
     print(f"{name:8s} {length:5.0f} {middle:12.2f}    {ratio.quantile(three).numpy().round(2)}")
     if name != "Polyak":
-        assert (abs(ratio.quantile(three) - 1) < 0.01).all() and (abs(ratio - 1) < 0.03).all()
+        assert max(abs(ratio.quantile(three) - 1)) < 0.01
+        assert max(abs(ratio - 1)) < 0.03
 print(f"Polyak's, all: {ratio.min():.1f} to {ratio.max():.1f}")
 assert 1.03 < ratio.quantile(three).min() < ratio.quantile(three).max() < 1.25
 
@@ -451,7 +451,7 @@ assert abs(log_s.median() / math.log(10) + 1.7) < 0.05, again.format("17.2")
 
 # %% [markdown]
 # So $R = \frac{1}{\hat\mu}\log(\eta s j)$, and after 10,000 steps that is right in the median. Without
-# $\eta s$ it would be nearly twice too long. Single runs are still off: they are not on their curve yet.
+# $\eta s$ it would say nearly twice as much. Single runs are still off: they are not on their curve yet.
 #
 # Plain descent thus needs $j = e^{\hat\mu R}/(\eta s)$ steps for a length $R$. Law 1 asks for a length of
 # $57\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}$ to come within one degree, 1/57 of a radian.
@@ -550,7 +550,6 @@ def to_one(way, theta, log_g):
 rules_at = {
     "short": (lambda j: 1.0, [*range(50, 5000, 50), *range(5000, 21_001, 100)]),
     "growing": (lambda j: j**0.5, list(range(20, 1001, 4))),
-    "a quarter": (lambda j: 0.25 * j**0.5, list(range(20, 2601, 4))),
 }
 read, taken = {}, {}
 for name, (growth, at) in rules_at.items():
@@ -584,55 +583,43 @@ later = np.array(
 
 # %%
 there = ~np.isnan(read["short"])
-assert all((there == ~np.isnan(one)).all() for one in read.values())
+assert (there == ~np.isnan(read["growing"])).all()
 true, said = read["short"][there], read["growing"][there]
-off, shorter = abs(said - true), abs(read["a quarter"][there] - true)  # in decades
+off = abs(said - true)  # in decades
 print(f"within one degree: {there.sum()} of 40; the other ends at {ends[~there][0]:.0f} degrees")
 rounded = {name: 50 * round(np.median(steps[there]) / 50) for name, steps in taken.items()}
 print("steps taken, median to 50:", ", ".join(f"{steps:,} {name}" for name, steps in rounded.items()))
-print(f"plain steps: median 10^{np.median(true):.0f}, from 10^{true.min():.0f} to 10^{true.max():.0f}")
-for name, one in (("growing", off), ("a quarter", shorter)):
-    print(f"read from {name}: off by {np.median(one):.1f} in the median, under 0.5 in {(one < 0.5).sum()}")
+print(f"plain steps, read from short ones: 10^{true.min():.0f} to 10^{true.max():.0f}, "
+      f"median 10^{np.median(true):.0f}")  # fmt: skip
+print(f"predicted from growing ones: off by {np.median(off):.1f} decades in the median")
 for name, one in (("length 200", closed[there]), ("one degree", later[there])):
-    part = np.quantile(abs(one - true), (0.5, 0.75, 1))
-    print(f"closed form, memory at {name}: median 10^{np.median(one):.0f}, off by {part.round(1)}")
-assert abs(np.median(closed[there]) - 79) < 0.7, again.format("17.2")
-assert abs(np.median(later[there]) - 84) < 0.7, again.format("17.2")
-assert part[0] < 0.5, again.format("17.2")
-early = np.quantile(abs(closed[there] - true), (0.5, 0.75))
-assert 1.7 < early[0] < 2.2 < 4 < early[1], again.format("17.2")
-assert there.sum() == 39
-assert 14 < ends[~there][0] < 16
-assert 420 < np.median(taken["growing"][there]) < 445
-assert 5600 < np.median(taken["short"][there]) < 6200
-assert np.allclose([np.median(true), true.min(), true.max()], [82, 57, 296], atol=0.7)
-assert 0.25 < np.median(off) < 0.42, again.format("17.3")
-assert 1.5 < off.max() < 1.9, again.format("17.3")
-assert np.median(shorter) < 0.13 < np.sort(shorter)[-2] < 0.5 < shorter.max() < 1.7, again.format("17.3")
-assert 1000 < np.median(taken["a quarter"][there]) < 1150
-assert (said > true - 0.1).all()
+    part = np.quantile(abs(one - true), (0.5, 0.75))
+    print(f"by the formula, memory at {name}: off by {part[0]:.1f} in the median, 3 of 4 below {part[1]:.1f}")
+    assert 1.7 < part[0] < 2.2 < 4 < part[1] if name == "length 200" else part[0] < 0.5
 middle = np.median(made_of[:, 1:], axis=0)
 print("medians of the 40: mu_hat {:.3f}, ||r|| {:.1f}, memory {:.1f}, s 10^{:.1f}".format(*middle))
 assert np.allclose(middle, [0.317, 7.4, 6.8, -1.6], atol=[0.001, 0.06, 0.06, 0.06]), again.format("17.2")
-by_hand = 0.317 * 57.3 * math.hypot(7.4, 6.8) / LN10 + 1.6
-assert abs(by_hand - 80.8) < 0.5
+assert abs(0.317 * 57.3 * math.hypot(7.4, 6.8) / LN10 + 1.6 - 80.8) < 0.5
+assert there.sum() == 39
+assert 14 < ends[~there][0] < 16
+assert 420 < np.median(taken["growing"][there]) < 470
+assert np.allclose([np.median(true), true.min(), true.max()], [82, 57, 296], atol=0.7)
+assert 0.25 < np.median(off) < 0.42 < 1.5 < off.max() < 1.9, again.format("17.3")
+assert (said > true - 0.1).all()
 
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(7, 4))
 ax.axhline(0, color="0.75", linewidth=1.5, zorder=0)
-ax.semilogx(true, said - true, "o", color=BLUE, markersize=6, label="from growing steps")
-ax.semilogx(true, read["a quarter"][there] - true, "^", color=ORANGE, markersize=5, label="a quarter as long")
+ax.semilogx(true, said - true, "o", color=BLUE, markersize=6)
 ax.set_xticks([60, 80, 100, 150, 200, 300], ["$10^{60}$", "$10^{80}$", "$10^{100}$", "$10^{150}$",
               "$10^{200}$", "$10^{300}$"])  # fmt: skip
 ax.minorticks_off()
 ax.set(xlabel="plain steps to one degree, read from steps of 0.1", ylabel="prediction less reading (decades)",
        ylim=(-0.3, 2.2))  # fmt: skip
-ax.legend(loc="upper left", fontsize=10)
 show(
     fig,
     alt="How many decades the prediction from growing steps is above the reading from short steps, against "
-    "the reading, in 39 problems. Most lie between 0 and 1, one at 1.7; with steps a quarter as long nearly "
-    "all are at 0.",
+    "the reading, in 39 problems. Most lie between 0 and 1, one at 1.7, and the largest, at 10^296, on 0.",
 )
 
 # %% [markdown]
@@ -649,8 +636,7 @@ show(
 # degree, half are right to half a decade. So the SVM gives the number of steps, but for memory to come.
 #
 # **About 450 growing steps know the memory, too.** They predict half of the exponents to 0.4, and all to 1.7.
-# Nearly all are too high, because the steps are not short: with steps a quarter as long, about 1,050 of them,
-# half are right to 0.1 and all but the largest to 0.5.
+# Nearly all predictions are too high.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 17.4 The two laws multiplied
@@ -1163,8 +1149,8 @@ show(
 # | how fast a zigzag gets on | $\kappa$ from the SVM | to 2% at $1{,}000\,\eta^*$, 20 of 20 |
 # | Adam, $\beta_2 = .95$, $\eta = .01$ | exercise 17.5 | $b$ to 2%, 40 of 40 |
 #
-# **Where it breaks.** Where another comparison is nearly tight, the memory goes on to grow, and each
-# prediction from an early step falls short: one run in forty was fifteen degrees off after 21,000 steps. Law
+# **Where it breaks.** Where another comparison is nearly tight, the memory goes on to grow, and a
+# prediction from an early step falls short; one run in forty was fifteen degrees off after 21,000 steps. Law
 # 1 needs $c > 0$. Beyond $\eta^*$ the curve is left. On $(K, Q)$ there is one curve, but we have no law.
 
 # %% [markdown]
