@@ -149,7 +149,7 @@ _plain = _plain_by()
 
 def _plain_cases(rng):
     found = [(rows, lam, c) for rows, lam, c, _, _ in _weights_cases(rng)]
-    etas, steps = (1.0, 0.5, 2.0, 0.1, 3.0), (1e4, 1e3, 1e5, 1e6, 1e7)
+    etas, steps = (1.0, 0.5, 2.0, 0.1, 3.0), (1e5, 1e6, 1e7, 1e8, 1e9)
     return [(*problem, eta, int(j)) for problem, eta, j in zip(found, etas, steps, strict=True)]
 
 
@@ -161,6 +161,7 @@ PLAIN = Exercise(
     difficulty=2,
     reference=_plain,
     cases=_plain_cases,
+    compare=Compare(rtol=1e-3, atol=0.0),  # a run from R = 0, log(1 + eta s j), is right as well
     misconceptions=known(
         _plain_by(join=lambda log_s, mu, eta, j: math.log(j) / mu),
         "That drops eta and s, which are not small: keep the constants in front of the exponential.",
@@ -176,6 +177,8 @@ PLAIN = Exercise(
         "The first row alone: there <A_i, r> does not drop out. Take a mean over all rows.",
         _plain_by(scale=lambda rows, lam, c: np.log(c / lam).max()),
         "Take a mean over the rows in which <A_i, r> drops out, not the largest.",
+        _plain_by(scale=lambda rows, lam, c: math.log((c / lam).mean())),
+        "Take the logarithm first, and then the mean in which <A_i, r> drops out.",
         _plain_by(scale=lambda rows, lam, c: math.log(c.sum() / lam.sum())),
         "Take the logarithm first: <A_i, r> is in the exponent, and drops out of a mean of logarithms only.",
         _plain_by(scale=lambda rows, lam, c: np.log(c).mean()),
@@ -313,6 +316,9 @@ CLOCK = Exercise(
         "log ||G|| is linear between *neighbouring* places, not from the first to the last.",
         lambda way, log_g, eta, a: _naive(way, log_g, eta, a),
         "The number overflows. Add up in logarithms, with np.logaddexp.reduce.",
+        lambda way, log_g, eta, a: _bare(way, log_g, eta, a),
+        "Where log ||G|| stays as it is, that is 0 / 0: there all steps have one length. And large numbers "
+        "overflow: add up in logarithms, with np.logaddexp.reduce.",
         lambda way, log_g, eta, a: _level(way, log_g, eta, a),
         "Where log ||G|| stays as it is, that is 0 / 0. There all steps have one length.",
         _clock_by(mean=lambda u: _mean_of_both(u) + np.log(np.maximum(np.abs(np.diff(u)), 1e-300))),
@@ -325,6 +331,12 @@ def _naive(way, log_g, eta, a):
     with np.errstate(all="ignore"):
         logs = np.log(np.diff(way)) + _mean_of_both(-a * np.asarray(log_g) - math.log(eta))
         return float(np.log10(np.exp(logs).sum()))
+
+
+def _bare(way, log_g, eta, a):
+    with np.errstate(all="ignore"):
+        u = -a * np.asarray(log_g) - math.log(eta)
+        return float(np.log10((np.diff(way) * np.diff(np.exp(u)) / np.diff(u)).sum()))
 
 
 def _level(way, log_g, eta, a):

@@ -21,8 +21,8 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the remainder, the longest step), [lesson
 # 03](03_optimizer_geometry.ipynb) (norms), [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM), [lesson
 # 08](08_regularization_path.ipynb) (the offset of a path) and [lesson 11](11_key_query_nuclear.ipynb) (keys
-# and queries, in 17.8 only). About 80 minutes without the optional sections, four exercises, the last of
-# them in an optional one.
+# and queries, in 17.8 only). About 80 minutes without the optional sections, five exercises, two of
+# them in optional ones.
 
 # %%
 import math
@@ -1038,8 +1038,8 @@ for name, beta_2 in (("Adam, .95", 0.95), ("Adam", 0.999)):
         assert 1e6 < memory < 4e6, again.format("17.5")
 
 # %% [markdown]
-# With $\beta_2 = .95$ exercise 17.5 is right to two percent in all forty problems, and Adam goes where sign
-# descent goes. (One step size, $\eta = .01$.)
+# With $\beta_2 = .95$ exercise 17.5 is right to two percent in all forty problems by then, and Adam goes
+# where sign descent goes. (One step size, $\eta = .01$.)
 #
 # **With the default, ten thousand steps are a transient.** The loss falls at nearly the predicted speed,
 # about $\frac12\log(1/\beta_2)$ a step in 37 of 40: the divisor falls no faster. But the exercise asks for
@@ -1052,8 +1052,8 @@ for name, beta_2 in (("Adam, .95", 0.95), ("Adam", 0.999)):
 # ## 17.8 All runs in one picture *(optional)*
 #
 # **Mirror descent** (lesson 15) adds its steps up in the entries of $W$ to the power $\rho - 1$, so $R \sim
-# j^{1/(\rho - 1)}$. For $\rho = 3$ a curve $1/R$ gives $j^{-1/2}$; for $\rho = 1.5$ the steps grow, and 17.5
-# says that no clock is to be trusted then. **Muon** takes a polynomial in place of spectral descent's polar
+# j^{1/(\rho - 1)}$. For $\rho = 3$ a curve $1/R$ gives $j^{-1/2}$; for $\rho = 1.5$ the steps grow,
+# and we have no law. **Muon** takes a polynomial in place of spectral descent's polar
 # factor (lesson 03). **Keys and queries** multiply: with steps of length $\eta$ they grow as $j$, and $W =
 # KQ^\top$ as $j^2$; we follow them for 3,000 steps, against the nuclear SVM (lesson 11).
 #
@@ -1147,7 +1147,7 @@ show(
 # | $10^{57}$ to $10^{296}$ steps, read | from growing ones | half of 39 to $10^{0.4}$, all to $10^{1.7}$ |
 # | the longest step | $\eta^* = 2\hat\mu/h$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
 # | how fast a zigzag gets on | $\kappa$ from the SVM | to 2% at $1{,}000\,\eta^*$, 20 of 20 |
-# | Adam, $\beta_2 = .95$, $\eta = .01$ | exercise 17.5 | $b$ to 2%, 40 of 40 |
+# | Adam, $\beta_2 = .95$, $\eta = .01$ | exercise 17.5 | $b$ to 2% from step 5,623 on, 40 of 40 |
 #
 # **Where it breaks.** Where another comparison is nearly tight, the memory goes on to grow, and a
 # prediction from an early step falls short; one run in forty was fifteen degrees off after 21,000 steps. Law
@@ -1162,8 +1162,8 @@ show(
 #
 # No. If the angle goes as $1/R$ with $R = \frac1{\hat\mu}\log(\eta s j)$, a fit in $j$ finds the
 # exponent $-1/\log(\eta s j)$: here $-0.34$ at step 1,000 and $-0.19$ at 10,000, and less later. (The fit
-# has the upper end, as the angle still comes to $1/R$. In other problems of the twenty it is $-0.42$ to
-# $-0.01$.) Fit against $\log(\eta s j)$, over a decade of it.
+# comes out at the upper end, since at step 1,000 $R$ is still short of its law; in other problems of the
+# twenty it gives $-0.42$ to $-0.01$.) Fit against $\log(\eta s j)$, over a decade of it.
 # </details>
 #
 # **2.** Two runs of plain descent differ in $\eta$ only, by a factor of ten. By how much do their lengths
@@ -1171,8 +1171,8 @@ show(
 # <details><summary>Answer</summary>
 #
 # $R$ by $\log(10)/\hat\mu$, about 8 here, at each late step: a difference, not a factor. So the ratio of the
-# angles tends to 1. The larger $\eta$ is a tenth of the steps ahead, for ever, as long as its steps are below
-# $\eta^*$.
+# angles tends to 1. The larger $\eta$ takes a tenth of the steps to each length, as long as its steps are
+# below $\eta^*$.
 # </details>
 
 # %%
@@ -1182,12 +1182,12 @@ progress("17")
 # ## Summary
 #
 # - **One curve:** for Euclidean steps below $\eta^*$ the angle ends as
-#   $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$, with $r$ from the SVM and the scores, and $r_0$ from
-#   the first steps.
+#   $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$, with $r$ from the SVM and the scores, and
+#   the memory $r_0$ from the run.
 # - **Many clocks:** below $\eta^*$, $R$ is $\log(\eta s j)/\hat\mu$ for plain descent, $\eta j$ for
 #   NGD and $\frac23\eta j^{3/2}$ for growing steps. One clock is read from another.
-# - **Too long:** far beyond $\eta^*$ a run zigzags by its present step.
-#   Steps of $0.1\,j$ and $0.1\sqrt j$ end as $1/j$.
+# - **Too long:** far beyond $\eta^*$ a run zigzags by its present step. Steps of $0.1\,j$ and
+#   $0.1\sqrt j$ end as $1/j$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
