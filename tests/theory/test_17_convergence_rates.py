@@ -27,7 +27,7 @@ from course.replicate.lesson_17 import (
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
 
-_, count, _, adam_speed = (spec.reference for spec in exercises.exercises("17"))
+_, _, count, _, adam_speed = (spec.reference for spec in exercises.exercises("17"))
 SIZES = [(5, 4, 12), (3, 6, 7)]
 DECADES = [100, 316, 1000, 3160, 10_000, 31_600]
 SEED = {(8, 4, 8): 1, (3, 6, 7): 2, (6, 5, 16): 3}
