@@ -1145,7 +1145,7 @@ show(
 # | one curve | equal angles at equal length | GD, growing: quartiles to 1%; Polyak's steps are too long |
 # | its constant | $r$ from the SVM, $r_0$ from step 400 | half of 100 to 2%, a frozen run to 4% |
 # | plain descent | $R = \frac1{\hat\mu}\log(\eta s j)$ | .94 to 1.03 of it (quartiles); .57 without $s$ |
-# | $10^{57}$ to $10^{296}$ steps, read | from growing ones | half of 39 to $10^{0.4}$; other seeds: worst $10^{50}$ |
+# | $10^{57}$ to $10^{296}$ steps, read | from growing ones | half to $10^{0.4}$; elsewhere one $10^{50}$ |
 # | the longest step | $\eta^* = 2\hat\mu/h$ | settles at .97 of it, zigzags at 1.03, 20 of 20 |
 # | how fast a zigzag gets on | $\kappa$ from the SVM | to 2% at $1{,}000\,\eta^*$, 20 of 20 |
 # | Adam, $\beta_2 = .95$, $\eta = .01$ | exercise 17.5 | $b$ to 2% from step 5,623 on, 40 of 40 |
