@@ -946,6 +946,39 @@ assert tied.W_fin.median() < tied.W.median() / 20
 # There $W$ is $W_{\mathrm{fin}}$, within 4% in each of the 102 data sets where $W_{\mathrm{fin}} \ne 0$. In
 # the direction of all of $W$ it would not be seen: it is short beside $W$.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One layer as a Markov chain (3 minutes)
+#
+# Let the attention that a token gets be the probability that it comes next. With $k_a$ copies of a read so
+# far and q the last token, it is
+#
+# $$P(\text{next} = a) = \frac{k_a P_{qa}}{\sum_b k_b P_{qb}}, \qquad P_{qa} = \frac{e^{x_a^\top W
+# x_q}}{\sum_b e^{x_b^\top W x_q}} :$$
+#
+# a Markov chain with the transitions $P$, *reweighted by its context* (Ildiz and others, 2024). Let it write:
+# each token drawn is appended, and is the next query. Take two tokens, and let b be the less likely one
+# after either: $P_{ab} < P_{aa}$ and $P_{bb} < P_{ba}$. Then b comes with the probability
+# $k_b P_{qb}/(k_a P_{qa} + k_b P_{qb})$, which is less than its share $k_b/(k_a + k_b)$ of the text. So with
+# each token the expected share of b falls. The chain itself would write b with the share
+# $P_{ab}/(P_{ab} + P_{ba})$ in the long run.
+
+# %%
+P, rng, texts = np.array([[0.75, 0.25], [0.55, 0.45]]), np.random.default_rng(1), np.arange(300)
+counts, q = np.ones((300, 2)), rng.integers(2, size=300)  # from one a and one b
+print(f"share of b: Markov chain {P[0, 1] / (P[0, 1] + P[1, 0]):.2f}; mean of 300 texts after", end="")
+for j in range(1, 10_001):
+    weights = counts * P[q]
+    q = (rng.random(300) * weights.sum(1) > weights[:, 0]).astype(int)
+    counts[texts, q] += 1
+    if j in (100, 1000, 10_000):
+        share_b = (counts[:, 1] / counts.sum(1)).mean()
+        print(f"  {j:,} tokens: {share_b:.2f}", end="")
+assert share_b < 0.05
+
+# %% [markdown]
+# What has been written is more likely to be written again. Ildiz and others prove a collapse of this kind,
+# and see in it why language models repeat themselves.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 16.9 Claims and measurements
 #
@@ -993,6 +1026,8 @@ progress("16")
 #   Prediction* (2024, arXiv 2409.17335).
 # - Y. Li, Y. Huang, M. E. Ildiz, A. S. Rawat, S. Oymak, *Mechanics of Next Token Prediction with
 #   Self-Attention* (2024, arXiv 2403.08081).
+# - M. E. Ildiz, Y. Huang, Y. Li, A. S. Rawat, S. Oymak, *From Self-Attention to Markov Models: Unveiling the
+#   Dynamics of Generative Transformers* (ICML 2024, arXiv 2402.13512).
 #
 # The slope, the step threshold, the law of ties and that of traps are this lesson's own derivations. That
 # late pulls are dual variables is lesson 01's argument (Soudry and others, 2018, arXiv 1710.10345).
