@@ -732,11 +732,10 @@ widgets.sliders(
 #
 # A short first stage left some sequences wrong in section 16.4. Which of them come back?
 #
-# Drop the wrong sequences, and let $W'$ be the SVM of the others alone. As in section 16.5, late
-# $W = R W' + \tilde W$, and each tight row of the others pulls by $e^{-R}$ up to a constant. In a wrong
-# sequence attention rests on a loser. Let its optimal token be *behind* that loser by $\beta$ under $W'$. It
-# gets the attention $e^{-\beta R}$, up to a constant, and the pull of the sequence has this factor (lesson
-# 05). So $\beta$ decides:
+# Let $W'$ be the SVM of the others alone. As in section 16.5, late $W = R W' + \tilde W$, and each tight row
+# of the others pulls by $e^{-R}$ up to a constant. In a wrong sequence attention rests on a loser. Let its
+# optimal token be *behind* that loser by $\beta$ under $W'$. It gets the attention $e^{-\beta R}$, up to a
+# constant, and the pull of the sequence has this factor (lesson 05). So $\beta$ decides:
 #
 # $$\text{wrong pull} \,/\, \text{tight pull} \;\approx\; \text{constant} \times e^{(1 - \beta) R}.$$
 #
@@ -813,9 +812,9 @@ assert far[~lost].max() > far[lost].min() + 50
 assert not off(late, model)[:, :-1].any()
 
 # %% [markdown]
-# **The stored runs.** Now without our help: the 240 runs of section 16.4 with 10 or 25
-# steps of stage one, and 1,000 steps more. **Predict:** how far behind are their wrong sequences under the
-# SVM of the others? To compare, we drop sequences at random, one at a time.
+# **The stored runs.** The 240 runs of section 16.4 with 10 or 25 steps of stage one get 1,000 steps more.
+# **Predict:** how far behind are their wrong sequences under the SVM of the others? For comparison we drop
+# sequences at random.
 
 # %%
 traps = measured("16.trapped").load()
@@ -1026,11 +1025,10 @@ progress("16")
 #   Prediction* (2024, arXiv 2409.17335).
 # - Y. Li, Y. Huang, M. E. Ildiz, A. S. Rawat, S. Oymak, *Mechanics of Next Token Prediction with
 #   Self-Attention* (2024, arXiv 2403.08081).
-# - M. E. Ildiz, Y. Huang, Y. Li, A. S. Rawat, S. Oymak, *From Self-Attention to Markov Models: Unveiling the
-#   Dynamics of Generative Transformers* (ICML 2024, arXiv 2402.13512).
+# - M. E. Ildiz and others, *From Self-Attention to Markov Models* (ICML 2024, arXiv 2402.13512).
 #
-# The slope, the step threshold, the law of ties and that of traps are this lesson's own derivations. That
-# late pulls are dual variables is lesson 01's argument (Soudry and others, 2018, arXiv 1710.10345).
+# The laws of slope, step threshold, ties and traps are derived here; late pulls as dual variables, after
+# Soudry and others (2018, arXiv 1710.10345).
 #
 # **New in the library:** [`vocabulary.next_tokens`](../mini_attn/vocabulary.py),
 # [`vocabulary.NextTokens`](../mini_attn/vocabulary.py),
