@@ -567,10 +567,10 @@ assert 0.35 < missed < 0.45
 # more, steps three times as long, steps that do not grow, or a start far from zero?
 
 # %%
-print("global of 200 runs    as in 12.1   steps x 3   constant steps   start 10 away   100 away")
+print("share of 200, global   as in 12.1   steps x 3   constant steps   start 10 away   100 away")
 for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
-    drawn = data.random_tokens(n, T, d, trials=200, seed=0)
-    away = torch.randn(200, *((d, d) if kind == "W" else (d,)), generator=torch.Generator().manual_seed(0))
+    drawn = data.random_tokens(n, T, d, trials=200, seed=6)
+    away = torch.randn(200, *((d, d) if kind == "W" else (d,)), generator=torch.Generator().manual_seed(6))
     away = away.double() / away.flatten(1).norm(dim=1).reshape(200, *[1] * (away.ndim - 1))
     ends = []
     for length, steps, how in (
@@ -582,13 +582,13 @@ for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
     ):
         model = runs.attend(kind, d, 200, init=length * away)
         ends.append(runs.words(runs.descend(model, drawn, steps, **how), drawn))
-    hits = [int((end == runs.GLOBAL).sum()) for end in ends]
-    print(f"{kind} ({n}, {T}, {d})".ljust(24), "{:8d} {:11d} {:16d} {:15d} {:10d}".format(*hits))
+    hits = [(end == runs.GLOBAL).double().mean().item() for end in ends]
+    print(f"{kind} ({n}, {T}, {d})".ljust(24), "{:8.1f} {:11.1f} {:16.1f} {:15.1f} {:10.1f}".format(*hits))
     assert max(int((end != ends[0]).sum()) for end in ends[1:3]) < 8  # the same runs, but for a few
-    assert hits[0] > hits[3] + 15 > hits[4] + 30
+    assert hits[0] > hits[3] + 0.08 > hits[4] + 0.16
 
 # %% [markdown]
-# The steps change next to nothing: the same data sets come out the same, but for less than 8 of 200. A far
+# The steps change next to nothing: the same data sets come out the same, but for fewer than 8 of 200. A far
 # start does: it settles which tokens are ahead before the scores have a say.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
