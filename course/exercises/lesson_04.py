@@ -235,15 +235,15 @@ CHARGES = Exercise(
 )
 
 
-def _along(matrix, W):
-    """xi_k^T matrix zeta_k with the singular vectors of W, that of the largest singular value first."""
+def _along(matrix, W, many=2):
+    """xi_k^T matrix zeta_k with W's first singular vectors, that of the largest singular value first."""
     xi, _, zeta = np.linalg.svd(W, full_matrices=False)
-    return np.einsum("ak,ab,kb->k", xi, matrix, zeta)
+    return np.einsum("ak,ab,kb->k", xi[:, :many], matrix, zeta[:many])
 
 
 def _rates(U, V, M):
     """sigma_k' / sigma_k with sigma_k' = xi_k^T W' zeta_k: vectors of length one turn, and add nothing."""
-    return _along(speed(U, V, M), U @ V.T)[:2] / _singular(U @ V.T)[:2]  # a third of two columns is 0
+    return _along(speed(U, V, M), U @ V.T) / _singular(U @ V.T)[:2]
 
 
 def growth(U, V, M):
@@ -295,24 +295,24 @@ GROWTH = Exercise(
         lambda U, V, M: 2 * _along(M, U @ V.T),
         "Twice the pull along W's vectors is right for balanced factors, U^T U = V^T V. These are not: put "
         "the speed of W between the vectors.",
-        lambda U, V, M: _along(M, U @ V.T) / _singular(U @ V.T),
+        lambda U, V, M: _along(M, U @ V.T) / _singular(U @ V.T)[:2],
         "That is how it would be if the entries of W were trained. Here W moves with the speed of exercise "
         "04.1, not with M.",
         lambda U, V, M: _along(M, U @ V.T),
         "That is the pull along W's vectors. W moves with the speed of exercise 04.1; divide by sigma_k.",
-        lambda U, V, M: 2 * _singular(M),
+        lambda U, V, M: 2 * _singular(M)[:2],
         "These rates belong to the start, where W has the singular vectors of the pull. Later they are not "
         "the same: take the vectors of W.",
         lambda U, V, M: _along(speed(U, V, M), U @ V.T),
         "These are the sigma_k'. A rate is relative: divide by sigma_k.",
-        lambda U, V, M: _singular(speed(U, V, M)) / _singular(U @ V.T),
+        lambda U, V, M: _singular(speed(U, V, M))[:2] / _singular(U @ V.T)[:2],
         "The singular values of the speed are not the speeds of the singular values: the speed has its own "
         "vectors. Put it between those of W.",
-        lambda U, V, M: _along(M @ V @ V.T, U @ V.T) / _singular(U @ V.T),
+        lambda U, V, M: _along(M @ V @ V.T, U @ V.T) / _singular(U @ V.T)[:2],
         "That is what the motion of U does. V moves too: exercise 04.1.",
-        lambda U, V, M: _along(U @ U.T @ M, U @ V.T) / _singular(U @ V.T),
+        lambda U, V, M: _along(U @ U.T @ M, U @ V.T) / _singular(U @ V.T)[:2],
         "That is what the motion of V does. U moves too: exercise 04.1.",
-        lambda U, V, M: _along(speed(U, V, M), M) / _singular(U @ V.T),
+        lambda U, V, M: _along(speed(U, V, M), M) / _singular(U @ V.T)[:2],
         "You took the singular vectors of the pull. The singular values of W are asked for: take its own.",
         _rates_of_untransposed,
         "The vectors xi_k are the columns of what np.linalg.svd returns first, not its rows.",
@@ -328,71 +328,89 @@ GROWTH = Exercise(
 )
 
 
-def wait(W, M, now, then):
-    """(c, factor): the power, and by what sigma_1 must grow for the newcomer's share to go from now to then.
-
-    M = nu S, and S is scaled so that <S, W> = ||W||_*, as at a KKT point; c = ||S||_op > 1. The share grows
-    like sigma_1^(c - 1).
-    """
-    return _wait_with()(W, M, now, then)
+def _leading(M):
+    """The leading pair of M and its largest singular value."""
+    xi, values, zeta = np.linalg.svd(M)
+    return xi[:, 0], zeta[0], values[0]
 
 
-def _scaled(W, M):
-    return _singular(M)[0] * _singular(W).sum() / (M * W).sum()
+def _cost(U, V):
+    return ((U**2).sum() + (V**2).sum()) / 2
+
+
+def _size(U, V, M):
+    xi, zeta, _ = _leading(M)
+    return ((U.T @ xi + V.T @ zeta) ** 2).sum() / 4
+
+
+def _power(U, V, M):
+    return _leading(M)[2] * _cost(U, V) / (M * (U @ V.T)).sum()
 
 
 def _factor(c, growth):
     return growth ** (1 / (c - 1))
 
 
-def _wait_with(power=_scaled, factor=_factor):
-    """The answer, with power(W, M) or factor(c, then / now) replaced."""
+def _wait_with(power=_power, size=_size, cost=_cost, factor=_factor):
+    """The answer, with power(U, V, M), size(U, V, M), cost(U, V) or factor(c, growth of the share) replaced."""
 
-    def answer(W, M, now, then):
+    def answer(U, V, M, then):
         with np.errstate(all="ignore"):
-            c = power(W, M)
-            return c, factor(c, then / now)
+            c = power(U, V, M)
+            return c, factor(c, then * cost(U, V) / size(U, V, M))
 
     return answer
 
 
-def _wait_cases(rng):
-    """Near KKT points: W has the first left and right vectors, M those with about 1, newcomers with others.
+def wait(U, V, M, then):
+    """(c, factor): N = ||U^T xi + V^T zeta||^2 / 4 grows like C^c; the growth of C until N / C is then.
 
-    In most there are several newcomers, so that the ratio of the two largest singular values of M is not c,
-    and live values that differ, so that the norms of W do. Where two directions are live, the pull along
-    them differs by 8 to 12 percent, either way round: the pull along one of them is not nu.
+    With the leading pair of M fixed (U^T xi)' = ||M|| V^T zeta and (V^T zeta)' = ||M|| U^T xi, so
+    N' = 2 ||M|| N, and the cost has C' = 2 <M, W>: c = ||M|| C / <M, W>.
+    """
+    return _wait_with()(U, V, M, then)
+
+
+def _nuclear(U, V):
+    return _singular(U @ V.T).sum()
+
+
+def _live(U, V, M):
+    """The pull along the leading pair of W."""
+    return _along(M, U @ V.T, 1)[0]
+
+
+def _wait_cases(rng):
+    """Factors with a few live directions, somewhat unbalanced, and a little of everything else.
+
+    M has the live directions with values about 1 and newcomers with others, in most cases several, so that
+    the ratio of its two largest singular values is not c.
     """
     cases = []
-    for (d1, d2), live, others in (
-        ((3, 3), (5.0, 3.0), (1.5,)),
-        ((4, 4), (9.0, 4.0), (2.2, 1.3)),
-        ((4, 3), (7.0,), (1.8, 1.4)),
-        ((5, 4), (6.0, 2.5), (2.8, 0.5)),
-        ((3, 5), (20.0, 12.0), (3.1,)),
+    for (d1, d2, m), live, others in (
+        ((3, 3, 3), (5.0, 3.0), (1.6,)),
+        ((4, 4, 5), (9.0, 4.0), (2.6, 1.5)),
+        ((4, 3, 3), (7.0,), (2.0, 1.4)),
+        ((5, 4, 4), (6.0, 2.5), (3.2, 0.5)),
+        ((3, 5, 4), (20.0, 12.0), (3.5,)),
     ):
-        rank = len(live) + len(others)
+        rank, r = len(live) + len(others), len(live)
         left, right = (np.linalg.qr(rng.normal(size=(k, k)))[0][:, :rank] for k in (d1, d2))
-        grown = np.array(live) * rng.uniform(0.9, 1.1)
+        turn, _ = np.linalg.qr(rng.normal(size=(m, m)))
+        grown, tilt = np.array(live) * rng.uniform(0.9, 1.1), rng.uniform(1.25, 1.4)
+        U = left[:, :r] * np.sqrt(grown) * tilt @ turn[:r] + rng.normal(size=(d1, m)) * 0.1
+        V = right[:, :r] * np.sqrt(grown) / tilt @ turn[:r] + rng.normal(size=(d2, m)) * 0.1
         sign = 1.0 if len(cases) % 2 else -1.0
-        near = 1 + rng.uniform(0.04, 0.06) * np.array([sign, -sign])[: len(live)]
-        values = np.array([*near, *others]) * rng.uniform(0.02, 0.08)
-        W = left[:, : len(live)] * grown @ right[:, : len(live)].T
-        now, then = 10.0 ** rng.uniform(-4, -2.5), rng.uniform(0.05, 0.3)
-        if len(cases) == 4:  # a small factor, not a whole number
-            then = now * rng.uniform(4.2, 4.6) ** (max(others) - 1)
-        cases.append((W, left * values @ right.T, now, then))
+        near = 1 + rng.uniform(0.06, 0.1) * np.array([sign, -sign])[:r]
+        M = left * (np.array([*near, *others]) * rng.uniform(0.02, 0.08)) @ right.T
+        share = _size(U, V, M) / _cost(U, V)
+        cases.append((U, V, M, share * rng.uniform(2.2, 6)))
     return cases
-
-
-def _live(W, M):
-    """The pull along the live directions, that of the largest singular value of W first."""
-    return _along(M, W)[: np.linalg.matrix_rank(W, tol=1e-8)]
 
 
 WAIT = Exercise(
     id="04.5",
-    title="What is missing, and for how long?",
+    title="What is missing, and how fast does it grow?",
     points=3,
     minutes=15,
     difficulty=3,
@@ -400,47 +418,58 @@ WAIT = Exercise(
     cases=_wait_cases,
     compare=Compare(rtol=3e-3),
     misconceptions=known(
-        _wait_with(power=lambda W, M: _singular(M)[0]),
-        "c is the largest singular value of S, and M = nu S: find nu from <S, W> = ||W||_*.",
-        _wait_with(power=lambda W, M: _singular(M)[0] / _live(W, M)[0]),
-        "You took the pull along xi_1, zeta_1 for nu. Off the KKT point the live directions differ: asked is "
-        "the nu with <M, W> = nu ||W||_*, their mean with the sigma_k for weights.",
-        _wait_with(power=lambda W, M: _singular(M)[0] / _live(W, M).mean()),
-        "You took the plain mean over the live directions for nu. Asked is the nu with <M, W> = nu ||W||_*.",
-        _wait_with(power=lambda W, M: _singular(M)[0] / _live(W, M)[-1]),
-        "You took the pull along the last live direction for nu. Asked is the nu with <M, W> = nu ||W||_*.",
-        _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[1]),
-        "You divided by the second singular value of M. It may belong to another newcomer: scale by <M, W>.",
-        _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[np.linalg.matrix_rank(W, tol=1e-8)]),
-        "You divided by the wrong singular value of M: the live ones need not come first. Scale by <M, W>.",
-        _wait_with(power=lambda W, M: _singular(M)[0] / _singular(M)[-1]),
-        "You divided by the least singular value of M. Live directions have value 1 in S: scale by <M, W>.",
-        _wait_with(power=lambda W, M: _singular(M)[0] * _singular(W)[0] / (M * W).sum()),
-        "The scale of S comes from the cost, which is the sum of W's singular values, not the largest.",
-        _wait_with(power=lambda W, M: _singular(M)[0] * np.linalg.norm(W) / (M * W).sum()),
-        "The scale of S comes from the cost, which is the nuclear norm of W, not the Frobenius norm.",
-        _wait_with(power=lambda W, M: np.linalg.norm(M) * _singular(W).sum() / (M * W).sum()),
-        "c is the largest singular value of S, the spectral norm; you took the Frobenius norm of M.",
+        _wait_with(power=lambda U, V, M: _leading(M)[2]),
+        "Half the rate of N is the largest singular value of M. A power needs the rate of C beside it.",
+        _wait_with(power=lambda U, V, M: 2 * _leading(M)[2]),
+        "That is the rate of N. The power is this rate over that of C.",
+        _wait_with(power=lambda U, V, M: 2 * _power(U, V, M)),
+        "Twice too large. The cost has a half in front, and two factors that move: C' = 2 <M, W>.",
+        _wait_with(power=lambda U, V, M: _power(U, V, M) / 2),
+        "Half of it: N is a square, so its rate is twice that of the vector U^T xi + V^T zeta.",
+        _wait_with(power=lambda U, V, M: _leading(M)[2] * _nuclear(U, V) / (M * (U @ V.T)).sum()),
+        "You took the nuclear norm of W for the cost. They agree for balanced factors only.",
+        _wait_with(power=lambda U, V, M: _leading(M)[2] / _live(U, V, M)),
+        "You divided by the pull along W's leading pair. Derive the rate of C: all directions count.",
+        _wait_with(power=lambda U, V, M: _leading(M)[2] / _singular(M)[1]),
+        "You divided by the second singular value of M. Derive the rate of C.",
+        _wait_with(power=lambda U, V, M: np.linalg.norm(M) * _cost(U, V) / (M * (U @ V.T)).sum()),
+        "You took the Frobenius norm of M. Along its leading pair M has its largest singular value.",
+        _wait_with(size=lambda U, V, M: 4 * _size(U, V, M)),
+        "The size has a factor 1/4.",
+        _wait_with(size=lambda U, V, M: np.sqrt(_size(U, V, M))),
+        "The size is the square of a length.",
+        _wait_with(size=lambda U, V, M: abs(_leading(M)[0] @ U @ V.T @ _leading(M)[1])),
+        "You took xi^T W zeta for the size. Here it is || U^T xi + V^T zeta ||^2 / 4.",
+        _wait_with(size=lambda U, V, M: _size(U, V, U @ V.T)),
+        "You took the leading pair of W. Take that of M.",
+        _wait_with(size=lambda U, V, M: ((U.T @ _leading(M)[0] - V.T @ _leading(M)[1]) ** 2).sum() / 4),
+        "The difference of the two vectors shrinks. The sum grows.",
+        _wait_with(size=lambda U, V, M: ((U.T @ _leading(M)[0]) ** 2).sum()),
+        "V has a part as well: U^T xi + V^T zeta.",
+        _wait_with(cost=_nuclear),
+        "You took the nuclear norm of W for the cost. They agree for balanced factors only.",
+        _wait_with(cost=lambda U, V: 2 * _cost(U, V)),
+        "The cost has a factor 1/2.",
+        _wait_with(cost=lambda U, V: 1.0),
+        "then is a share: it is N / C that grows to it, not N.",
         _wait_with(factor=lambda c, growth: growth ** (1 / c)),
-        "The share grows like sigma_1^(c - 1): sigma_1 grows while you wait. The exponent is 1 / (c - 1).",
+        "The share grows like C^(c - 1): C grows while you wait. The exponent is 1 / (c - 1).",
         _wait_with(factor=lambda c, growth: growth ** (c - 1)),
-        "The power is upside down: solve factor^(c - 1) = then / now.",
+        "The power is upside down: solve factor^(c - 1) = growth of the share.",
         _wait_with(factor=lambda c, growth: growth**c),
-        "That is a power of the share's growth. The newcomer grows like sigma_1^c: solve for sigma_1's.",
+        "That is a power of the share's growth. N grows like C^c: solve for the growth of C.",
         _wait_with(factor=lambda c, growth: growth),
-        "That is the factor by which the share must grow. By which does sigma_1 grow meanwhile?",
-        _wait_with(factor=lambda c, growth: growth ** (1 / (2 * (c - 1)))),
-        "The rate 2 nu is that of sigma_1 itself, and 2 nu c the newcomer's: the 2 drops out.",
+        "That is the factor by which the share must grow. By which does C grow meanwhile?",
         _wait_with(factor=lambda c, growth: np.log(growth) / (c - 1)),
         "That is the logarithm of the factor.",
+        _wait_with(factor=lambda c, growth: _factor(c, 1 / growth)),
+        "That is the inverse: the share grows up to then.",
+        _wait_with(factor=lambda c, growth: growth * _factor(c, growth)),
+        "That is the growth of N, factor^c. Asked is that of C.",
         lambda *given: wait(*given)[::-1],
         "Return c first, then the factor.",
-        lambda W, M, now, then: (1 / _scaled(W, M), wait(W, M, now, then)[1]),
-        "That is the share of the margin that is proved, 1 / c. Return c.",
-        _wait_with(factor=lambda c, growth: _factor(c, 1 / growth)),
-        "The share grows from now to then: sigma_1 grows by (then / now)^(1 / (c - 1)), not the inverse.",
-        _wait_with(factor=lambda c, growth: growth * _factor(c, growth)),
-        "That is the newcomer's own growth, factor^c. Asked is that of sigma_1.",
+        lambda U, V, M, then: (1 / _power(U, V, M), wait(U, V, M, then)[1]),
+        "That is the rate of C over that of N. Turn it round.",
     ),
 )
 

@@ -34,20 +34,25 @@ def far(W, Y):
 
 
 def follow(U, V, Y, digits):
-    """W when the loss is first below 10^-k, for each k of digits: (digits, ..., d, d)."""
-    kept = np.full((len(digits), *U.shape), np.nan)
+    """U, V and the steps taken when the loss is first below 10^-k, for each k of digits: (digits, ...) each.
+
+    The steps are normalised, so short that they follow the flow.
+    """
+    kept = [np.full((len(digits), *part.shape), np.nan) for part in (U, V)]
+    taken, steps = np.zeros((len(digits), *U.shape[:-2]), int), 0
     levels = np.log(10) * np.reshape(digits, (-1, *[1] * (U.ndim - 2)))
-    while (missing := np.isnan(kept[..., 0, 0])).any():
-        W = U @ V.mT
-        M, least = far(W, Y)
+    while (missing := np.isnan(kept[0][..., 0, 0])).any():
+        M, least = far(U @ V.mT, Y)
         new = missing & (least >= levels)
-        kept[new] = np.broadcast_to(W, kept.shape)[new]
+        taken[new] = steps
+        for all_kept, part in zip(kept, (U, V), strict=True):
+            all_kept[new] = np.broadcast_to(part, all_kept.shape)[new]
         gU, gV = M @ V, M.mT @ U  # as in `descend`, for all runs at once
         pace = np.abs(Y * (gU @ V.mT + U @ gV.mT)).max((-2, -1))
         size, length = (np.sqrt((a**2 + b**2).sum((-2, -1))) for a, b in ((U, V), (gU, gV)))
         step = np.minimum(0.02 * size / length, 0.4 / pace)[..., None, None]
-        U, V = U + step * gU, V + step * gV
-    return kept
+        U, V, steps = U + step * gU, V + step * gV, steps + 1
+    return *kept, taken
 
 
 def side_by_side(U, V, Y, etas, times, decay=0.0):
@@ -72,33 +77,7 @@ def truncated(Y, rank):
 
 
 def c_of(W, Y):
-    """c, the largest singular value of S: the pull, scaled so that <S, W> = ||W||_*."""
+    """c of balanced factors of W: ||M||_op ||W||_* / <M, W>."""
     M, _ = far(W, Y)
     largest = np.linalg.norm(M, 2, axis=(-2, -1))
     return largest * np.linalg.norm(W, "nuc", axis=(-2, -1)) / (M * W).sum((-2, -1))
-
-
-def newcomer(W, Y):
-    """Of the direction of W (d, d) nearest to the leading one of S: its index and the overlap."""
-    (xi, _, zeta), (left, _, right) = np.linalg.svd(far(W, Y)[0]), np.linalg.svd(W)
-    overlaps = np.abs(left.T @ xi[:, 0]) * np.abs(right @ zeta[0])
-    return overlaps.argmax(), overlaps.max()
-
-
-def powers(early, late, Ys):
-    """Between two tables of each survey: overlap (early), gain and c (means of both), power of sigma_1.
-
-    Each is an array (surveys,), for the direction that `newcomer` finds in the early table.
-    """
-    rows = []
-    for *ends, Y in zip(early, late, Ys, strict=True):
-        k, overlap = newcomer(ends[0], Y)
-        gains, logs = [], []
-        for W in ends:
-            left, sizes, right = np.linalg.svd(W)
-            held = np.einsum("ak,ab,kb->k", left, far(W, Y)[0], right)
-            gains.append(held[k] / held[0])
-            logs.append(np.log(sizes[[k, 0]]))
-        new, first = logs[1] - logs[0]
-        rows.append((overlap, np.mean(gains), np.mean([c_of(W, Y) for W in ends]), new / first))
-    return np.transpose(rows)
