@@ -352,7 +352,7 @@ def _factor(c, growth):
 
 
 def _wait_with(power=_power, size=_size, cost=_cost, factor=_factor):
-    """The answer, with power(U, V, M), size(U, V, M), cost(U, V) or factor(c, growth of the share) replaced."""
+    """The answer, with power(U, V, M), size(U, V, M), cost(U, V) or factor(c, share's growth) replaced."""
 
     def answer(U, V, M, then):
         with np.errstate(all="ignore"):
@@ -373,6 +373,10 @@ def wait(U, V, M, then):
 
 def _nuclear(U, V):
     return _singular(U @ V.T).sum()
+
+
+def _power_of_nuclear(U, V, M):
+    return _leading(M)[2] * _nuclear(U, V) / (M * (U @ V.T)).sum()
 
 
 def _live(U, V, M):
@@ -426,8 +430,10 @@ WAIT = Exercise(
         "Twice too large. The cost has a half in front, and two factors that move: C' = 2 <M, W>.",
         _wait_with(power=lambda U, V, M: _power(U, V, M) / 2),
         "Half of it: N is a square, so its rate is twice that of the vector U^T xi + V^T zeta.",
-        _wait_with(power=lambda U, V, M: _leading(M)[2] * _nuclear(U, V) / (M * (U @ V.T)).sum()),
+        _wait_with(power=_power_of_nuclear, cost=_nuclear),
         "You took the nuclear norm of W for the cost. They agree for balanced factors only.",
+        _wait_with(power=_power_of_nuclear),
+        "For c you took the nuclear norm of W, not the cost. They agree for balanced factors only.",
         _wait_with(power=lambda U, V, M: _leading(M)[2] / _live(U, V, M)),
         "You divided by the pull along W's leading pair. Derive the rate of C: all directions count.",
         _wait_with(power=lambda U, V, M: _leading(M)[2] / _singular(M)[1]),
@@ -447,7 +453,7 @@ WAIT = Exercise(
         _wait_with(size=lambda U, V, M: ((U.T @ _leading(M)[0]) ** 2).sum()),
         "V has a part as well: U^T xi + V^T zeta.",
         _wait_with(cost=_nuclear),
-        "You took the nuclear norm of W for the cost. They agree for balanced factors only.",
+        "Your share is N over the nuclear norm of W. Asked is N / C.",
         _wait_with(cost=lambda U, V: 2 * _cost(U, V)),
         "The cost has a factor 1/2.",
         _wait_with(cost=lambda U, V: 1.0),

@@ -192,7 +192,8 @@ show(
 # %% [markdown]
 # Descent on the entries leaves the unknown answers at exactly zero: the loss does not contain them. Descent
 # on the factors gets 48 of 53 right. Now 200 other surveys, with rivals. `begin` gives $U = \beta I$ and
-# $V = 0$ for each survey; `side_by_side` takes the steps of `descend` on all of them; `truncated` keeps the largest singular values of a table (lesson 03).
+# $V = 0$ for each survey; `side_by_side` takes the steps of `descend` on all of them; `truncated` keeps the
+# largest singular values of a table (lesson 03).
 
 
 # %%
@@ -217,12 +218,10 @@ many_truths, many_Y = tables(range(1000, 1200))
 rng, steps = np.random.default_rng(0), (np.ones(2000), [2000])
 coins = np.where(rng.random(many_Y.shape) < 0.5, -1.0, 1.0)
 many_W = side_by_side(*begin([beta], many_Y), many_Y, *steps)[0, 0]
-by_random = side_by_side(*beta * rng.normal(size=(2, *many_Y.shape)), many_Y, *steps)[0]
 by_coins = side_by_side(*begin([beta], many_Y), coins * (many_Y != 0), *steps)[0, 0]
 by_factors = filled(many_W, many_truths, many_Y)
 scores = {
     "descent on factors": by_factors,
-    "the same from random U and V": filled(by_random, many_truths, many_Y),
     "descent on factors, coin flips": filled(by_coins, coins, many_Y),
 }
 for rank in (1, 2, 3):
@@ -230,15 +229,15 @@ for rank in (1, 2, 3):
 print("unknown answers right, in percent, mean over 200 surveys and its standard error:")
 for name, score in scores.items():
     print(f"{name:31} {mean(score)}")
-assert np.allclose([score.mean() for score in scores.values()], [81.7, 81.3, 50, 73.8, 77.8, 70.2], atol=1)
+assert np.allclose([score.mean() for score in scores.values()], [81.7, 50, 73.8, 77.8, 70.2], atol=1)
 assert 3 < (by_factors - scores["known answers cut to rank 2"]).mean() < 5
 
 # %% [markdown]
-# Four in five on average; our survey is a lucky one. Small random factors in place of $U = \beta I$, $V = 0$
-# do as well. What, then, does a product know? Where the answers are coin flips it gets half, like any guess.
-# And most of its success needs no training: keep the two largest singular values of the known answers, with
-# zeros for blanks, and 78 percent are right. At this size that is a few points behind, and the rank has to be
-# told. **A product bets on a table of low rank.** *Which* table does it choose?
+# Four in five on average; our survey is a lucky one. What, then, does a product know? Where the answers are
+# coin flips it gets half, like any guess. And most of its success needs no training: the two largest
+# singular values of the known answers, with zeros for blanks, get 78 percent right. That is four points
+# behind, and the rank has to be told. **A product bets on a table of low rank.** *Which* table does it
+# choose?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.2 Another idea of small
@@ -421,8 +420,9 @@ check("04.3", charges)
 # \sigma_k\, \xi_k^\top S\, \zeta_k \le \lVert S \rVert_{\mathrm{op}} \lVert W \rVert_*$. Where both ends
 # meet, the rank of $W$ is at most how often $S$ has its largest singular value.
 #
-# Our `solve` returns the table, its margin, the weights, and `solved`, for which `svm.certified_rank` counts.
-# The *cosine* of two tables is their inner product over both Frobenius norms.
+# Our `solve` returns the table, its margin, the weights $\lambda_i$, and the solved problem, in which
+# `svm.certified_rank` counts this for us. The *cosine* of two tables is their inner product over both
+# Frobenius norms.
 
 
 # %%
@@ -538,30 +538,30 @@ print(f"step 2,000: U^T U and V^T V differ by a share of {unbalanced:.0e}")
 assert unbalanced < 1e-3
 
 # %% [markdown]
-# *Predict*: by the formula for $\sigma_k(W_t)$, which power of $\beta$ is the share $\sigma_2 / \sigma_1$
+# *Predict*: by the formula for $\sigma_k(W_t)$, which power of $\beta$ is the ratio $\sigma_2 / \sigma_1$
 # when $\sigma_1$ reaches 1? We try two starts on a hundred surveys. Last, how far our own run has come.
 
 # %%
 few = many_Y[:100]
 bar = np.linalg.svd(few / 2 / (few != 0).sum((1, 2), keepdims=True), compute_uv=False)
 arrived = []
-print("start     share of sigma_2 when sigma_1 = 1: lowest tenth below   median   highest tenth above")
+print("start    sigma_2 / sigma_1 at sigma_1 = 1: lowest tenth below   median   highest tenth above")
 for start in (1e-3, 1e-4):
     run = side_by_side(*begin([start], few), few, np.ones(600), range(3, 601, 3))[:, 0]
     logs = np.log(np.linalg.svd(run, compute_uv=False)[..., :2])
     arrived.append([np.interp(0, one[:, 0], one[:, 1] - one[:, 0]) for one in logs.swapaxes(0, 1)])
     low, middle, high = np.quantile(np.exp(arrived[-1]), [0.1, 0.5, 0.9])
-    print(f"{start:.0e} {low:54.4f} {middle:8.3f} {high:21.2f}")
+    print(f"{start:.0e} {low:52.4f} {middle:8.3f} {high:21.2f}")
 found, q = -np.diff(arrived, axis=0)[0] / np.log(10), 2 - 2 * bar[:, 1] / bar[:, 0]
-print(f"power of the start: predicted {q.min():.2f} to {q.max():.2f}, wrong by {abs(found - q).max():.3f} at most")
+print(f"power of the start: {q.min():.2f} to {q.max():.2f}, wrong by at most {abs(found - q).max():.3f}")
 assert abs(found - q).max() < 0.02
 assert np.allclose(np.quantile(np.exp(arrived[0]), [0.5, 0.9]), [0.028, 0.19], rtol=0.05)
 print("step   sigma_3 / sigma_1   known right   cosine to W_nuc")
 for t in (600, 2000):
-    share, fits = singular[at[t], 2] / singular[at[t], 0], ((np.sign(path[at[t]]) == truth) & known).sum()
-    print(f"{t:4} {share:19.3f} {fits:13} {cosine(path[at[t]], W_nuc):17.2f}")
+    third, fits = singular[at[t], 2] / singular[at[t], 0], ((np.sign(path[at[t]]) == truth) & known).sum()
+    print(f"{t:4} {third:19.3f} {fits:13} {cosine(path[at[t]], W_nuc):17.2f}")
     assert fits == 47
-    assert share < 0.015 < 0.935 < cosine(path[at[t]], W_nuc) < 0.945
+    assert third < 0.015 < 0.935 < cosine(path[at[t]], W_nuc) < 0.945
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(5.4, 3.0))
@@ -583,19 +583,19 @@ show(
 # **Figure 3.** Descent on the factors from $\beta = 0.001$, step size 1, and `race` (dashed).
 
 # %% [markdown]
-# When $\sigma_1$ reaches 1, $\sigma_2$ has grown by the factor $(4 / \beta^2)^{\bar\sigma_2 / \bar\sigma_1}$,
-# so its share goes like $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$: *the smaller the start, the greedier
-# the run*. The power is right on all hundred surveys. **Descent on factors from a small start is greedy**: on
-# half of the surveys the second singular value has less than 3 percent of the first when this reaches 1. But
-# where $\bar\sigma_2$ is nearly $\bar\sigma_1$ the two come up together: on one survey in ten it has a fifth.
+# When $\sigma_1$ reaches 1, $\sigma_2$ has grown by the factor
+# $(4 / \beta^2)^{\bar\sigma_2 / \bar\sigma_1}$, so the ratio goes like
+# $\beta^{2 - 2 \bar\sigma_2 / \bar\sigma_1}$: *the smaller the start, the greedier the run*. This power is
+# right on all hundred surveys. **Descent on factors from a small start is greedy**: on half of the surveys
+# $\sigma_2$ is then below 3 percent of $\sigma_1$. But where $\bar\sigma_2$ is nearly $\bar\sigma_1$ both
+# come up together: on one survey in ten $\sigma_2$ has a fifth already. And on ours $\sigma_2$ slows down
+# when $\sigma_1$ levels off, from a rate of .06 to one of .04.
 #
 # With short steps $U^\top U$ and $V^\top V$ both change by $U^\top M V + V^\top M^\top U$, so they differ by
-# $\beta^2 I$ for ever: our factors are *balanced*, $U^\top U \approx V^\top V$. Then $U U^\top$ and
-# $V V^\top$ nearly have $W$'s own singular vectors and values, and as long as $\sigma_k$ is far above
-# $\beta^2$, its rate is about $2\, \xi_k^\top M \zeta_k$: what the pull still holds there.
+# $\beta^2 I$ for ever: our factors are *balanced*, $U^\top U \approx V^\top V$.
 #
-# At step 600 no known answer is left wrong. After 1,400 more steps the third singular value is still about a
-# hundredth of the first, and the cosine to $W_{\mathrm{nuc}}$ still 0.94. Is this run merely slow?
+# At step 600 our run has all known answers right. After 1,400 more steps $\sigma_3$ is still about a
+# hundredth of $\sigma_1$, and the cosine to $W_{\mathrm{nuc}}$ still 0.94. Is it merely slow?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.6 The stall
@@ -627,33 +627,26 @@ show(
 #
 # ★★★ · 15 minutes
 #
-# The pull $M$ has a **leading pair** of unit vectors $\xi$ and $\zeta$, those of its largest singular value.
-# How much of it is in the factors? Call
+# Let the unit vectors $\xi$ and $\zeta$ be the **leading pair** of the pull $M$, the singular vectors of its
+# largest singular value. The factors have of it the **size**
 #
-# $$N = \tfrac14 \lVert U^\top \xi + V^\top \zeta \rVert^2$$
+# $$N = \tfrac14 \lVert U^\top \xi + V^\top \zeta \rVert^2 .$$
 #
-# the **size** of this direction. (If the factors are balanced and $\xi$, $\zeta$ are singular vectors of $W$,
-# then $N$ is their $\sigma_k$.) Let $C$ be the cost of section 4.3, and $N / C$ the **share**.
+# (If the factors are balanced and $\xi$, $\zeta$ are singular vectors of $W$, then $N$ is their $\sigma_k$.)
+# Its **share** is $N / C$, with the cost $C$ of section 4.3. For a while the pull only fades: its direction
+# stays, and with it $\xi$ and $\zeta$. Derive the rates of $N$ and $C$ under gradient flow. Return
 #
-# For a while the pull only fades: it keeps its direction, and so $\xi$ and $\zeta$. Derive the rates at which
-# $N$ and $C$ grow under gradient flow. For given $U$, $V$ and $M$ return
-#
-# 1. the power $c = \frac{d \log N}{d \log C}$ at this moment;
+# 1. the power $c = \frac{d \log N}{d \log C}$ at the given $U$, $V$ and $M$;
 # 2. the factor by which $C$ must grow until the share is `then`, if $c$ stays as it is.
 #
 # <details><summary>Hint 1</summary>
 #
-# How fast do the two short vectors $U^\top \xi$ and $V^\top \zeta$ move? Each is pushed by the other one.
-# What does their sum do?
+# With which speeds do the two vectors $U^\top \xi$ and $V^\top \zeta$ move, and their sum?
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# The derivative of $\frac12 \lVert U \rVert_F^2$ is $\langle U, U' \rangle = \langle U, M V \rangle$. What has
-# this to do with $\langle M, W \rangle$?
-# </details>
-# <details><summary>Hint 3</summary>
-#
-# If $C$ is $f$ times as large, $N$ is $f^c$ times as large. What is the share then?
+# $\frac12 \lVert U \rVert_F^2$ moves with $\langle U, U' \rangle = \langle U, M V \rangle$. What has this to
+# do with $\langle M, W \rangle$? And if $C$ is $f$ times as large, $N$ is $f^c$ times as large.
 # </details>
 
 
@@ -674,32 +667,30 @@ def wait(U, V, M, then):
 check("04.5", wait)
 
 # %% [markdown]
-# **The law.** With $M \zeta = \lVert M \rVert_{\mathrm{op}} \xi$ and
-# $M^\top \xi = \lVert M \rVert_{\mathrm{op}} \zeta$ the flow $U' = M V$, $V' = M^\top U$ gives
+# **The law.** With $s = \lVert M \rVert_{\mathrm{op}}$ we have $M \zeta = s\, \xi$ and
+# $M^\top \xi = s\, \zeta$. So the flow $U' = M V$, $V' = M^\top U$ gives
 #
-# $$(U^\top \xi)' = \lVert M \rVert_{\mathrm{op}}\, V^\top \zeta, \quad
-# (V^\top \zeta)' = \lVert M \rVert_{\mathrm{op}}\, U^\top \xi, \qquad \text{so} \quad
-# N' = 2 \lVert M \rVert_{\mathrm{op}} N \quad \text{and} \quad C' = 2 \langle M, W \rangle .$$
+# $$(U^\top \xi)' = s\, V^\top \zeta, \quad (V^\top \zeta)' = s\, U^\top \xi, \qquad
+# N' = 2 s\, N, \quad C' = 2 \langle M, W \rangle .$$
 #
 # While $M$ keeps its leading pair, therefore,
 #
-# $$\boxed{\ d \log N = c\; d \log C, \qquad
-# c = \frac{\lVert M \rVert_{\mathrm{op}}\, C}{\langle M, W \rangle}\ }$$
+# $$\boxed{\ d \log N = c\; d \log C, \qquad c = \frac{s\, C}{\langle M, W \rangle}\ }$$
 #
 # At a KKT point $M$ is a multiple of $S$ and $\langle S, W \rangle = C$: this is the
-# $c = \lVert S \rVert_{\mathrm{op}}$ of the certificate. One number says how much of the margin may be missing
-# and how fast it is made up: the share grows like the power $c - 1$ of the cost.
+# $c = \lVert S \rVert_{\mathrm{op}}$ of the certificate. The share grows like the power $c - 1$ of the cost.
 #
-# So a run that has $N > 0$ does not end at a KKT point with $c > 1$, if the pull's direction converges too. At
-# the point itself $U = S V$ and $V = S^\top U$ give $U^\top \xi = c\, V^\top \zeta$ and
-# $V^\top \zeta = c\, U^\top \xi$, which is possible for $N = 0$ only; and near it the share grows. It can
-# merely wait there. That is a **stall**.
-#
-# How well does the law hold, when $M$ does turn a little? Here `follow` takes steps so short that they follow
-# the flow, with a pull rescaled by `far` so that it never underflows. It stops at given *digits* $k$ of the
-# loss, $L \approx 10^{-k}$, which at last grow like $C$. From thirty surveys we take $c$ at 10 digits, and the
-# power by which $N$ grows until 11; then from 100 digits to 105. The rival is the power 1, a share that stands
-# still. And how long until the share has doubled? *Predict*: will your factor be early or late?
+# So will a run end at a KKT point with $c > 1$? At the point itself $U = S V$ and $V = S^\top U$ give
+# $U^\top \xi = c\, V^\top \zeta = c^2\, U^\top \xi$, so both are zero and $N = 0$. But near it the share
+# grows: the point repels. A run may wait there for long, a **stall**.
+
+# %% [markdown]
+# How well does the law hold, since $M$ does turn a little? `follow` takes steps so short that they follow
+# the flow, with a pull rescaled by `far` so that it never underflows. It stops at given *digits* of the
+# loss, $k$ digits where $L$ is about $10^{-k}$; far out they grow like $C$. On thirty surveys we take $c$ at
+# 10 digits, and the power by which $N$ grows until 11; then from 100 to 105. The rival is the power 1, a
+# share that stands still. *Predict*: is your forecast of when the share has doubled early or late?
+
 
 # %%
 def logs(U, V, M):
@@ -734,15 +725,15 @@ for name, (Ys, pair) in begun.items():
         if k == 0:
             steady = np.maximum.accumulate(gained)[:, late].T
             waits[name] = 10 * factor[late], [np.interp(np.log(2), s, digits, right=np.inf) for s in steady]
-        assert 0.93 < (power / c).min() < (power / c).max() < 1.02, "see exercise 04.5"
-        assert 0.95 < part < 1
+        assert abs(power / c - 1).max() < (0.1 if k == 0 else 0.03), "see exercise 04.5"
+        assert 0.97 < part < 1
 print("\n           digits at which the share has doubled, median: forecast   measured   later than 105")
 for name, (forecast, found) in waits.items():
     print(f"{name} {np.median(forecast):55.1f} {np.median(found):10.1f}", end="")
     print(f"{np.isinf(found).sum():10} of {len(found)}")
     assert (forecast < found).all(), "see exercise 04.5"
-    assert 0.85 < np.median(forecast / found) < 0.95
-    assert np.isinf(found).sum() < 5
+    assert 0.75 < np.median(forecast / found) < 0.95
+    assert np.isinf(found).sum() < 8
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.4))
@@ -770,9 +761,9 @@ right.set(xlabel="$c$", ylabel="power of $N$, measured", title="thirty surveys, 
 right.legend(fontsize=10)
 show(
     fig,
-    alt="Left: the share against the digits of the loss, on logarithmic axes, for two starts; each rises along "
-    "a dashed line at first, then bends below it. Right: measured powers against c, from 1 to nearly 4: all "
-    "points lie on the diagonal or just below it.",
+    alt="Left: the share against the digits of the loss, on logarithmic axes, for two starts; each rises "
+    "along a dashed line at first, then bends below it. Right: measured powers against c, from 1 to nearly "
+    "4: all points lie on the diagonal or just below it.",
 )
 
 # %% [markdown]
@@ -780,12 +771,10 @@ show(
 # and from 100 to 105 (filled). On the diagonal the law is exact; grey is the rival.
 
 # %% [markdown]
-# From $\beta I$ and 0 as from random factors, and on larger tables, $N$ grows by a power within 7 percent of
-# $c$, at 100 digits within 2 percent. But the pull does turn, and the law is local: your forecast of the
-# doubling is early on all surveys, by a tenth in the median, and on a few the share has not doubled at 105
-# digits.
-#
-# All this was on the clock of the cost, in digits of the loss. What are digits in steps?
+# From $\beta I$ and 0, from random factors, and on larger tables the power of $N$ is within a tenth of $c$,
+# from 100 digits on within 3 percent; of the share's power $c - 1$ half of the runs have 98 percent or more.
+# But the law is local: your forecast of the doubling is early on all surveys, by a tenth to a fifth in the
+# median, and on some the share has not doubled at 105 digits. What are digits in steps?
 
 # %%
 slow = side_by_side(*begin([beta], Y), Y, np.ones(100_000), [1000, 10_000, 100_000])[:, 0]
@@ -795,26 +784,28 @@ print("digits of the loss:    ", "   ".join(f"{-np.log10(loss):.1f}" for loss in
 most = max(steps[-1].max() for steps in taken.values())
 print(f"steps of follow to 105 digits: at most {most:,}")
 assert np.allclose(-np.log10(losses), [2.7, 4.0, 5.1], atol=0.1)
-assert 2500 < most < 4500
+assert 2000 < most < 3000
 
 # %% [markdown]
 # The pull fades with the loss, so with steps of fixed size each further digit takes about ten times as many:
-# nobody sees the share double. The *normalised* steps of lesson 01 do not fade. `follow` takes such steps, and
-# about three thousand of them bring each of these runs to 105 digits. So the stall belongs to the fixed step.
+# to go from 10 digits to 20 takes $10^{10}$ times as many. The *normalised* steps of lesson 01 do not fade.
+# `follow` takes such steps, and fewer than 3,000 of them bring each of these ninety runs to 105 digits. So
+# it is the fixed step that makes the wait endless.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 A penalty, and the blanks
 #
-# Weight decay ends the wait as well: minimise the loss plus $\varepsilon$ times the cost. Now
+# Weight decay ends the wait too: minimise the loss plus $\varepsilon$ times the cost. Now
 # $U' = M V - \varepsilon U$ and $V' = M^\top U - \varepsilon V$, and the two lines of exercise 04.5 give
-# $N' = 2 (\lVert M \rVert_{\mathrm{op}} - \varepsilon) N$. A run can rest only where no direction is pulled
-# harder than $\varepsilon$: where $\lVert M \rVert_{\mathrm{op}} = \varepsilon$, that is $c = 1$.
+# $N' = 2 (s - \varepsilon) N$. Where $W$ rests, the pull along its directions is $\varepsilon$; what is
+# pulled harder grows, at a rate that does not fade. So a run rests for good where $s = \varepsilon$, that is
+# $c = 1$.
 #
-# There $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: for every other table $\tilde W$ the convex
-# loss has $L(\tilde W) \ge L(W) - \langle M, \tilde W - W \rangle$, and $\langle M, \tilde W \rangle \le
-# \varepsilon \lVert \tilde W \rVert_*$ (section 4.4) with equality at $W$. As $\varepsilon$ falls, this
-# minimum nears $W_{\mathrm{nuc}}$. Do all starts get there? *Predict* also: whose blanks are better, those of
-# the short run of section 4.1, or those of the table with the penalty?
+# There $W$ minimises the loss plus $\varepsilon \lVert W \rVert_*$: for every other table $\tilde W$ the
+# convex loss has $L(\tilde W) \ge L(W) - \langle M, \tilde W - W \rangle$, and
+# $\langle M, \tilde W \rangle \le \varepsilon \lVert \tilde W \rVert_*$ (section 4.4) with equality at $W$.
+# As $\varepsilon$ falls, this minimum nears $W_{\mathrm{nuc}}$. Do all starts get there? *Predict* also:
+# whose blanks are better, those of the short run of section 4.1, or those of the table with the penalty?
 
 # %%
 decay, (_, Ys) = 1e-3, tables(range(1200, 1220))
@@ -841,16 +832,15 @@ assert np.allclose(differences, [-0.7, -1.0, -1.5], atol=0.3)
 # %% [markdown]
 # All three starts, $\beta$ from $10^{-8}$ to 10, end within 1 percent of one table, near $W_{\mathrm{nuc}}$.
 # But it fills the blanks *worse* than the short run of section 4.1, by one point of a hundred, three standard
-# errors; $W_{\mathrm{nuc}}$ loses one and a half. Even a larger start costs half a point.
+# errors. $W_{\mathrm{nuc}}$ loses one and a half, and a short run from 0.1 more than half a point.
 #
-# So this answers the opening question. **A product knows low rank, and here it knows it best in a short run
-# from a small start**: such a run stops at two or three directions, as many as our truth has tastes. What
-# comes later, on the way to $W_{\mathrm{nuc}}$, fits the known answers with a larger margin, and the unknown
-# ones a little less well. Where the truth is not of low rank the bet may go the other way.
+# This answers the opening question. **What a product knows is low rank, and here the better bet on low rank
+# is a short run from a small start, not the smallest nuclear norm.** The difference is small, and measured
+# for a truth with two tastes only.
 #
-# What then is the penalty for? Its table depends on $\varepsilon$ and on nothing else, neither start nor steps
-# nor patience, and $\lVert M \rVert_{\mathrm{op}} = \varepsilon$ proves that it is the minimum. One can ask
-# what it is, and lesson 11 does.
+# What then is the penalty for? On all twenty surveys its table depends on $\varepsilon$ alone, not on the
+# start or the steps, and at a rest $s = \varepsilon$ proves that it is a minimum. One can say what it is
+# before any run, as lesson 11 does for attention.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.8 From films to attention
@@ -858,19 +848,17 @@ assert np.allclose(differences, [-0.7, -1.0, -1.5], atol=0.3)
 # Attention compares a token $x_t$ with a query $z$ through $x_t^\top K Q^\top z$, with trained $K$ and $Q$.
 # To keep token $\alpha$ of its sequence, $(x_\alpha - x_t)^\top K Q^\top z > 0$ has to hold for all other
 # $t$ (lesson 05). That is $\langle A_i, U V^\top \rangle > 0$ with $A_i = (x_\alpha - x_t)\, z^\top$,
-# $U = K$ and $V = Q$. Lesson 10 trains $W = K Q^\top$ by its entries and finds the Frobenius norm; lesson 11
-# trains $K$ and $Q$, and meets the stall again.
+# $U = K$ and $V = Q$. Lesson 11 trains $K$ and $Q$, and meets the stall again.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## 4.9 Your own start *(optional)*
 #
-# **Try it.** The start and the digits of the loss are yours. What does a smaller start do at 4 digits, and
-# what does patience do?
+# **Try it.** What does a smaller start do at 4 digits, and what does patience do?
 #
 # <details><summary>Answer</summary>
 #
-# A smaller start leaves two singular values and shrinks the rest. From $10^{-3}$ more digits bring the third
-# back, and lift the cosine to $W_{\mathrm{nuc}}$. From $10^{-6}$ even 30 digits do not: the stall.
+# A smaller start shrinks all but two singular values. From $10^{-3}$ patience brings the third back; from
+# $10^{-6}$ even 30 digits do not: the stall.
 # </details>
 
 
@@ -911,12 +899,9 @@ assert (near[1] > near[0]).tolist() == [True, False]
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# <details><summary>1. Let W, U and V be diagonal. What is the nuclear norm, and what does the lesson say?
-# </summary>
+# <details><summary>1. Let W, U and V be diagonal. What do the nuclear norm and the penalty become?</summary>
 #
-# The $\ell_1$ norm of the diagonal. Each weight is a product of two, $w_k = U_{kk} V_{kk}$: with weight
-# decay, a rest with $c = 1$ is an $\ell_1$-penalised minimum, often sparse; descent alone from a small start
-# brings up one weight at a time, and one still tiny when all answers are right stays so for long.
+# The $\ell_1$ norm of the diagonal, and an $\ell_1$ penalty on it: at rest with $c = 1$ it is often sparse.
 # </details>
 
 # %%
@@ -925,16 +910,14 @@ progress("04")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - $W = U V^\top$ moves along $M V V^\top + U U^\top M$, blanks included. It bets on low rank: on our
-#   surveys it beats a truncated SVD by a few points, on coin flips it gets half.
+# - $W = U V^\top$ moves along $M V V^\top + U U^\top M$, blanks included, and bets on low rank.
 # - The cheapest way to write $W$ as $U V^\top$ costs the nuclear norm, which leans towards low rank.
-# - Descent on factors from a small start is greedy: the smaller the start, the smaller the share of the second
-#   singular value when the first is large.
-# - At a KKT point $S$ proves $1/c$ of the largest margin, $c = \lVert S \rVert_{\mathrm{op}}$. What is missing
-#   has the size $N = \frac14 \lVert U^\top \xi + V^\top \zeta \rVert^2$, and $N$ grows like the power $c$ of the
-#   cost, while the pull keeps its leading pair. With steps of fixed size this takes for ever; normalised steps
-#   or a penalty end the wait.
-# - The end, $W_{\mathrm{nuc}}$, fills the blanks a little worse than a short run from a small start.
+# - Descent on factors is greedy: the smaller the start, the smaller $\sigma_2$ when $\sigma_1$ is 1.
+# - At a KKT point $S$ proves $1/c$ of the largest margin, $c = \lVert S \rVert_{\mathrm{op}}$. The size $N$
+#   of what is missing grows like the power $c$ of the cost while the pull keeps its leading pair. With steps
+#   of fixed size this takes for ever; normalised steps or a penalty end the wait.
+# - On our surveys a short run from a small start fills the blanks a little better than $W_{\mathrm{nuc}}$ and
+#   than the table with the penalty, which in return does not depend on the start.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
@@ -952,9 +935,6 @@ progress("04")
 # - J. Jin, Z. Li, K. Lyu, S. Du, J. Lee. *Understanding incremental learning of gradient descent: a
 #   fine-grained analysis of matrix sensing.* ICML 2023, arXiv:2301.11500. The race, one rank after the
 #   other, proved.
-# - B. Haeffele, R. Vidal. *Global optimality in tensor factorization, deep learning, and beyond.* 2015,
-#   arXiv:1506.07540. Under a penalty a local minimum in which $U$ and $V$ have a column of zeros in common is
-#   global.
 #
 # **New in the library:** [`svm.certified_rank`](../mini_attn/svm/nuclear.py).
 #

@@ -65,7 +65,9 @@ def test_follow_follows_the_flow(lesson):
     truth, known = lesson["survey"](3, d=4)
     A, Y = lesson["features"](truth, known), truth * known
     starts = [0.1, 1e-3]
-    (found,) = lesson["follow"](*lesson["begin"](starts, Y), Y, [3])
+    U, V, taken = lesson["follow"](*lesson["begin"](starts, Y), Y, [3])
+    (found,) = U @ V.mT
+    assert (0 < taken[0, 0] < taken[0, 1]).all()
 
     def flow(_, pair):
         U, V = pair.reshape(2, 4, 4)
@@ -97,31 +99,26 @@ def test_the_best_blank_is_the_best(seed):
     assert all(norm(best) <= norm(c) + 1e-12 for c in best + np.linspace(-3, 3, 601))
 
 
-def stalled_pair(seed):
-    """A case of 04.5 of rank two, with its factors: the two live columns, and a newcomer in the third."""
-    W, M, now, then = next(case for case in exercises.find("04.5").draw(seed) if case[0].shape == (4, 4))
-    p, s, qt = np.linalg.svd(W)
-    assert (s[2:] < 1e-12).all()
-    xi, _, zeta = np.linalg.svd(M)
-    held, nu = p[:, :2].T @ M @ qt[:2].T, (M * W).sum() / s.sum()
-    M = M + p[:, :2] @ (nu * np.eye(2) - held) @ qt[:2]  # the KKT point that the case is near
-    newcomer = np.sqrt(now * s[0])
-    U = np.column_stack([p[:, :2] * np.sqrt(s[:2]), newcomer * xi[:, 0]])
-    V = np.column_stack([qt[:2].T * np.sqrt(s[:2]), newcomer * zeta[0]])
-    return (W, M, now, then), U, V
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_the_wait_is_what_two_factors_do(seed):
-    """Descent on two factors with the constant pull M, in small steps, from W and a newcomer beside it."""
-    case, U, V = stalled_pair(seed)
-    W, M, _, then = case
-    c, factor = wait(*case)
-    while np.linalg.norm(U[:, 2]) ** 2 < then * (top := np.linalg.norm(U[:, :2] @ V[:, :2].T, 2)):
-        eta = 0.002 / np.linalg.norm(M, 2)
-        U, V = U + eta * M @ V, V + eta * M.T @ U
-    assert top / np.linalg.norm(W, 2) == pytest.approx(factor, rel=0.03)
-    assert c > 1
+    """Descent on two factors with the constant pull M, in small steps, from each case of 04.5.
+
+    A short while, in which c stays as it is: N has grown by 1 percent, C by the power 1 / c of this.
+    """
+    for U, V, M, then in exercises.find("04.5").draw(seed):
+        left, _, right = np.linalg.svd(M)
+
+        def sizes(U, V, xi=left[:, 0], zeta=right[0]):
+            return np.log([((U.T @ xi + V.T @ zeta) ** 2).sum() / 4, ((U**2).sum() + (V**2).sum()) / 2])
+
+        c, factor = wait(U, V, M, then)
+        before, eta = sizes(U, V), 1e-5 / np.linalg.norm(M, 2)
+        for _ in range(500):
+            U, V = U + eta * M @ V, V + eta * M.T @ U
+        new, cost = sizes(U, V) - before
+        assert new / cost == pytest.approx(c, rel=0.01)
+        assert (c - 1) * np.log(factor) == pytest.approx(np.log(then) - before[0] + before[1])
+        assert c > 1
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -178,23 +175,40 @@ def test_under_a_penalty_a_newcomer_grows_at_a_constant_rate(seed, d, decay, les
 
 
 @pytest.mark.parametrize(
-    ("seeds", "d", "start"), [(range(1220, 1230), 10, 1e-4), (range(1300, 1310), 14, 1e-5)]
+    ("seeds", "d", "start"),
+    [(range(1230, 1250), 10, 1e-4), (range(1300, 1310), 14, 1e-5), (range(5), 24, 1e-5)],
 )
-def test_a_newcomer_of_its_own_grows_with_the_power_of_the_law(seeds, d, start, lesson):
-    """On other surveys: where W has a pair along the leading one of S, with a share below 5 percent."""
+def test_the_size_grows_with_the_power_of_the_law(seeds, d, start, lesson):
+    """On other surveys, all of them. Measured on 570: 0.89 to 1.004 of c from 10 digits, 0.946 to 1.034 from 100."""
     Y = lesson["tables"](seeds, d)[1]
-    early, late = lesson["follow"](*lesson["begin"]([start], Y), Y, [100, 300])[:, 0]
-    (left, before, right), after = np.linalg.svd(early), np.linalg.svd(late, compute_uv=False)
-    xi, _, zeta = np.linalg.svd(lesson["far"](early, Y)[0])
-    overlap = np.abs(np.einsum("na,nak->nk", xi[:, :, 0], left) * np.einsum("nb,nkb->nk", zeta[:, 0], right))
-    k, surveys = overlap.argmax(axis=1), np.arange(len(Y))
-    own = (overlap.max(axis=1) > 0.9) & (before[surveys, k] < 0.05 * before[:, 0])
-    power = np.log(after[surveys, k] / before[surveys, k]) / np.log(after[:, 0] / before[:, 0])
-    ends = np.stack([lesson["c_of"](W, Y) for W in (early, late)])
-    assert own.sum() >= 3
-    assert (power > ends.min(axis=0) - 0.06)[own].all()
-    assert (power < ends.max(axis=0) + 0.06)[own].all()
-    assert power[own].min() > 1.1
+    U, V, taken = (
+        part[:, 0] for part in lesson["follow"](*lesson["begin"]([start], Y), Y, [10, 11, 100, 105])
+    )
+    assert taken.max() < 5000
+    for k, error in ((0, 0.12), (2, 0.06)):
+        M = lesson["far"](U[k] @ V[k].mT, Y)[0]
+        log_N, log_C = lesson["logs"](U[k : k + 2], V[k : k + 2], M)
+        power = np.diff(log_N, axis=0)[0] / np.diff(log_C, axis=0)[0]
+        c = [wait(*one, 1.0)[0] for one in zip(U[k], V[k], M, strict=True)]
+        np.testing.assert_allclose(power, c, rtol=error)
+        np.testing.assert_allclose(lesson["c_of"](U[k] @ V[k].mT, Y), c, rtol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seeds", "d"), [(range(7000, 7200), 10), (range(7200, 7300), 16)])
+def test_the_penalty_fills_the_blanks_a_little_worse(seeds, d, lesson):
+    """On other surveys and at another size: by 0.5 points and more, W_nuc by more than that."""
+    truths, Y = lesson["tables"](seeds, d)
+    short = lesson["side_by_side"](*lesson["begin"]([1e-3], Y), Y, np.full(2000, d**2 / 100), [2000])[0, 0]
+    etas = np.repeat([4, 48], [500, 2500]) * d**2 / 100
+    eps = 1e-3 * 100 / d**2
+    decayed = lesson["side_by_side"](*lesson["begin"]([0.1], Y), Y, etas, [3000], eps)[0, 0]
+    assert lesson["c_of"](decayed, Y).max() < 1.01
+    short, decayed, nuclear = (
+        lesson["filled"](W, truths, Y) for W in (short, decayed, lesson["solve"](Y)[0])
+    )
+    assert (decayed - short).mean() < -0.5
+    assert (nuclear - decayed).mean() < 0
 
 
 @pytest.mark.parametrize("seed", range(3))

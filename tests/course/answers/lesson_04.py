@@ -122,34 +122,41 @@ def rates_of_unit_pull(U, V, M):
     return np.array([float(r) for r in growth_by_autograd(U, V, M)[:2]]) / np.linalg.norm(M, 2)
 
 
-def wait_by_projection(W, M, now, then):
-    """Reads the scale of M off the live directions, one by one, and weighs them by their size."""
-    left, s, right = np.linalg.svd(W)
-    m = np.average(np.diag(left.T[: len(s)] @ M @ right[: len(s)].T), weights=s)
-    c = torch.linalg.matrix_norm(torch.as_tensor(M), 2).item() / m
-    return [c, np.exp(np.log(then / now) / (c - 1))]
+def wait_by_autograd(U, V, M, then):
+    """Both rates as derivatives of log N and log C along the flow."""
+    U, V, M = (torch.tensor(array) for array in (U, V, M))
+    left, _, right = torch.linalg.svd(M)
+
+    def logs(U, V):
+        size = (U.T @ left[:, 0] + V.T @ right[0]).square().sum() / 4
+        return torch.stack([size.log(), ((U.square().sum() + V.square().sum()) / 2).log()])
+
+    now, (new, cost) = torch.func.jvp(logs, (U, V), (M @ V, M.T @ U))
+    return [new / cost, torch.exp((np.log(then) - now[0] + now[1]) / (new / cost - 1))]
 
 
 def wait_with(factor):
-    """The right power, and another factor: factor(c, growth)."""
+    """The right power, and another factor: factor(c, growth of the share)."""
 
-    def wrong(W, M, now, then):
-        c = wait_by_projection(W, M, now, then)[0]
-        return c, factor(c, then / now)
+    def wrong(U, V, M, then):
+        c, right = map(float, wait_by_autograd(U, V, M, then))
+        return c, factor(c, right ** (c - 1))
 
     return wrong
 
 
-def wait_of_the_mean(W, M, *rest):
-    """Takes the mean of the singular values of M for the live one."""
+def wait_of_the_mean(U, V, M, then):
+    """Takes the mean of the singular values of M for the pull on what lives."""
     s = np.linalg.svd(M)[1]
-    return s[0] / s.mean(), wait_by_projection(W, M, *rest)[1]
+    return s[0] / s.mean(), wait_by_autograd(U, V, M, then)[1]
 
 
-def wait_of_the_traces(W, M, *rest):
-    """Takes the nuclear norm of M for the scale."""
-    s = np.linalg.svd(M)[1]
-    return s[0] / s.sum(), wait_by_projection(W, M, *rest)[1]
+def wait_of_the_rows(U, V, M, then):
+    """Takes the last column of what svd returns for zeta."""
+    left, _, right = np.linalg.svd(M)
+    size = ((U.T @ left[:, 0] + V.T @ right[:, 0]) ** 2).sum() / 4
+    c = float(wait_by_autograd(U, V, M, then)[0])
+    return c, (then * (np.sum(U**2) + np.sum(V**2)) / 2 / size) ** (1 / (c - 1))
 
 
 ANSWERS = {
@@ -210,10 +217,10 @@ ANSWERS = {
         ],
     },
     "04.5": {
-        "also_right": wait_by_projection,
+        "also_right": wait_by_autograd,
         "wrong": [
             wait_of_the_mean,
-            wait_of_the_traces,
+            wait_of_the_rows,
             wait_with(lambda c, growth: growth / c),
             wait_with(lambda c, growth: growth ** (1 / (c + 1))),
             wait_with(lambda c, growth: 1 + (growth - 1) / (c - 1)),
