@@ -375,6 +375,13 @@ def _nuclear(U, V):
     return _singular(U @ V.T).sum()
 
 
+def _size_with(U, V, M, left=1, right=1):
+    """The size, with a row of the left vectors or a column of the right ones where left or right is 0."""
+    xi, _, zeta = np.linalg.svd(M)
+    xi, zeta = xi[:, 0] if left else xi[0], zeta[0] if right else zeta[:, 0]
+    return ((U.T @ xi + V.T @ zeta) ** 2).sum() / 4
+
+
 def _power_of_nuclear(U, V, M):
     return _leading(M)[2] * _nuclear(U, V) / (M * (U @ V.T)).sum()
 
@@ -447,7 +454,16 @@ WAIT = Exercise(
         _wait_with(size=lambda U, V, M: abs(_leading(M)[0] @ U @ V.T @ _leading(M)[1])),
         "You took xi^T W zeta for the size. Here it is || U^T xi + V^T zeta ||^2 / 4.",
         _wait_with(size=lambda U, V, M: _size(U, V, U @ V.T)),
+        "For the size you took the leading pair of W. Take that of M.",
+        _wait_with(
+            power=lambda U, V, M: _live(U, V, M) * _cost(U, V) / (M * (U @ V.T)).sum(),
+            size=lambda U, V, M: _size(U, V, U @ V.T),
+        ),
         "You took the leading pair of W. Take that of M.",
+        _wait_with(size=lambda U, V, M: _size_with(U, V, M, right=0)),
+        "The vector zeta is the first row of what np.linalg.svd returns last, not its first column.",
+        _wait_with(size=lambda U, V, M: _size_with(U, V, M, left=0)),
+        "The vector xi is the first column of what np.linalg.svd returns first, not its first row.",
         _wait_with(size=lambda U, V, M: ((U.T @ _leading(M)[0] - V.T @ _leading(M)[1]) ** 2).sum() / 4),
         "The difference of the two vectors shrinks. The sum grows.",
         _wait_with(size=lambda U, V, M: ((U.T @ _leading(M)[0]) ** 2).sum()),

@@ -233,7 +233,7 @@ assert np.allclose([score.mean() for score in scores.values()], [81.7, 50, 73.8,
 assert 3 < (by_factors - scores["known answers cut to rank 2"]).mean() < 5
 
 # %% [markdown]
-# Four in five on average; our survey is a lucky one. What, then, does a product know? Where the answers are
+# Four in five on average; our survey is a lucky one. Where the answers are
 # coin flips it gets half, like any guess. And most of its success needs no training: the two largest
 # singular values of the known answers, with zeros for blanks, get 78 percent right. That is four points
 # behind, and the rank has to be told. **A product bets on a table of low rank.** *Which* table does it
@@ -477,8 +477,7 @@ assert -1e-9 <= 1 - lower / upper < 1e-6
 # about $2 \bar\sigma_k$ (a **rate** is the derivative of the logarithm). So small differences in
 # $\bar\sigma_k$ become large ones in $W$.
 #
-# *Predict*: once $\sigma_1$ is large, the pull is another one. Does $\sigma_2$ then grow faster than before,
-# or more slowly?
+# *Predict*: once $\sigma_1$ is large, does $\sigma_2$ grow faster than before, or more slowly?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 04.4: Who grows, and how fast?
@@ -611,8 +610,8 @@ show(
 # $$U = S V, \qquad V = S^\top U, \qquad S = \sum_i \lambda_i A_i .$$
 #
 # That problem is not convex, so a KKT point need not be the best. How good is it? Its factors are balanced,
-# $U^\top U = U^\top S V = V^\top V$, so $W W^\top = U V^\top V U^\top = (U U^\top)^2$: the $\sigma_k$ are the
-# eigenvalues of $U U^\top$, with the sum $\lVert U \rVert_F^2 = \langle U, S V \rangle$. As only answers with
+# $U^\top U = U^\top S V = V^\top V$, so $W W^\top = U V^\top V U^\top = (U U^\top)^2$: the sum of the
+# $\sigma_k$ is $\lVert U \rVert_F^2 = \langle U, S V \rangle$. As only answers with
 # $\langle A_i, W \rangle = 1$ have weight,
 #
 # $$\lVert W \rVert_* = \langle S, W \rangle = \sum_i \lambda_i .$$
@@ -772,9 +771,9 @@ show(
 
 # %% [markdown]
 # From $\beta I$ and 0, from random factors, and on larger tables the power of $N$ is within a tenth of $c$,
-# from 100 digits on within 3 percent; of the share's power $c - 1$ half of the runs have 98 percent or more.
-# But the law is local: your forecast of the doubling is early on all surveys, by a tenth to a fifth in the
-# median, and on some the share has not doubled at 105 digits. What are digits in steps?
+# from 100 digits on within 3 percent; the median share gets 97 percent or more of its power $c - 1$. But the
+# law is local: your forecast of the doubling is early on all surveys, by a tenth to a fifth in the median,
+# and on some the share has not doubled at 105 digits. What are digits in steps?
 
 # %%
 slow = side_by_side(*begin([beta], Y), Y, np.ones(100_000), [1000, 10_000, 100_000])[:, 0]
@@ -788,9 +787,8 @@ assert 2000 < most < 3000
 
 # %% [markdown]
 # The pull fades with the loss, so with steps of fixed size each further digit takes about ten times as many:
-# to go from 10 digits to 20 takes $10^{10}$ times as many. The *normalised* steps of lesson 01 do not fade.
-# `follow` takes such steps, and fewer than 3,000 of them bring each of these ninety runs to 105 digits. So
-# it is the fixed step that makes the wait endless.
+# from 10 digits to 20, $10^{10}$ times. *Normalised* steps (lesson 01) do not fade: `follow` takes them, and
+# fewer than 3,000 bring each of these ninety runs to 105 digits. The fixed step makes the wait endless.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.7 A penalty, and the blanks
@@ -832,7 +830,7 @@ assert np.allclose(differences, [-0.7, -1.0, -1.5], atol=0.3)
 # %% [markdown]
 # All three starts, $\beta$ from $10^{-8}$ to 10, end within 1 percent of one table, near $W_{\mathrm{nuc}}$.
 # But it fills the blanks *worse* than the short run of section 4.1, by one point of a hundred, three standard
-# errors. $W_{\mathrm{nuc}}$ loses one and a half, and a short run from 0.1 more than half a point.
+# errors. $W_{\mathrm{nuc}}$ loses one and a half, a short run from 0.1 half a point.
 #
 # This answers the opening question. **What a product knows is low rank, and here the better bet on low rank
 # is a short run from a small start, not the smallest nuclear norm.** The difference is small, and measured
@@ -845,10 +843,9 @@ assert np.allclose(differences, [-0.7, -1.0, -1.5], atol=0.3)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4.8 From films to attention
 #
-# Attention compares a token $x_t$ with a query $z$ through $x_t^\top K Q^\top z$, with trained $K$ and $Q$.
-# To keep token $\alpha$ of its sequence, $(x_\alpha - x_t)^\top K Q^\top z > 0$ has to hold for all other
-# $t$ (lesson 05). That is $\langle A_i, U V^\top \rangle > 0$ with $A_i = (x_\alpha - x_t)\, z^\top$,
-# $U = K$ and $V = Q$. Lesson 11 trains $K$ and $Q$, and meets the stall again.
+# Attention compares a token $x_t$ with a query $z$ through $x_t^\top K Q^\top z$, with trained $K$ and $Q$: a
+# product again. To prefer token $\alpha$ to $t$ is to have $\langle A_i, K Q^\top \rangle > 0$ for
+# $A_i = (x_\alpha - x_t)\, z^\top$. Lesson 11 trains $K$ and $Q$, and meets the stall again.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## 4.9 Your own start *(optional)*
@@ -915,7 +912,7 @@ progress("04")
 # - Descent on factors is greedy: the smaller the start, the smaller $\sigma_2$ when $\sigma_1$ is 1.
 # - At a KKT point $S$ proves $1/c$ of the largest margin, $c = \lVert S \rVert_{\mathrm{op}}$. The size $N$
 #   of what is missing grows like the power $c$ of the cost while the pull keeps its leading pair. With steps
-#   of fixed size this takes for ever; normalised steps or a penalty end the wait.
+#   of fixed size the wait is endless; normalised steps or a penalty end it.
 # - On our surveys a short run from a small start fills the blanks a little better than $W_{\mathrm{nuc}}$ and
 #   than the table with the penalty, which in return does not depend on the start.
 

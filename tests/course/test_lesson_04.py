@@ -179,7 +179,10 @@ def test_under_a_penalty_a_newcomer_grows_at_a_constant_rate(seed, d, decay, les
     [(range(1230, 1250), 10, 1e-4), (range(1300, 1310), 14, 1e-5), (range(5), 24, 1e-5)],
 )
 def test_the_size_grows_with_the_power_of_the_law(seeds, d, start, lesson):
-    """On other surveys, all of them. Measured on 570: 0.89 to 1.004 of c from 10 digits, 0.946 to 1.034 from 100."""
+    """On other surveys, all of them.
+
+    Measured on 570: 0.89 to 1.004 of c from 10 digits, 0.946 to 1.034 from 100.
+    """
     Y = lesson["tables"](seeds, d)[1]
     U, V, taken = (
         part[:, 0] for part in lesson["follow"](*lesson["begin"]([start], Y), Y, [10, 11, 100, 105])
