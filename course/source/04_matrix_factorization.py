@@ -827,8 +827,8 @@ assert differences[2] / 2 < differences[0] < 0
 # %% [markdown]
 # All three starts, $\beta$ from $10^{-8}$ to 10, end within 1 percent of one table, near $W_{\mathrm{nuc}}$.
 # But it fills the blanks *worse* than the short run of section 4.1, by about one point of a hundred, three
-# standard errors; $W_{\mathrm{nuc}}$ loses one and a half. A short run from 0.1 lies between, nearer to the
-# small start: stopping early counts for more than starting small.
+# standard errors; $W_{\mathrm{nuc}}$ loses one and a half. A short run from 0.1 loses less than half of that:
+# stopping early counts for more than starting small.
 #
 # This answers the opening question. **What a product knows is low rank, and here the better bet on it is a
 # short run from a small start, not the smallest nuclear norm.** The difference is small, and measured for a
