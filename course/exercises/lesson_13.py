@@ -267,67 +267,71 @@ FARTHER = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.4 does it come back
-def _back_by(helps=lambda cost: cost < 0, lasts=lambda lead: np.abs(lead - 1) < 1e-3, both=np.logical_and):
-    def answer(lead, cost):
-        return both(helps(cost), lasts(lead))
+# --------------------------------------------------------------------------- 13.4 when does it come back
+def _back(lead, q, j):
+    """The step at which dq / d log j = q (1 - lead + q) has made q infinite."""
+    a = 1 - lead
+    if a + q <= 0:
+        return np.inf
+    return j * np.exp(1 / q) if a == 0 else j * (1 + a / q) ** (1 / a)
+
+
+def _back_if(never, factor):
+    """A wrong rule for the tokens that never come back, or for the factor."""
+
+    def answer(lead, q, j):
+        return np.inf if never(1 - lead, q) else j * factor(1 - lead, q)
 
     return answer
 
 
-_back = _back_by()
+def _blow(a, q):
+    return _back(1 - a, q, 1.0)
 
 
-def _back_cases(rng):
-    """One comes back and one that helps does not; none of those that help; two do; none helps."""
-    cases = []
-    for pairs in (
-        ((1, -1), (2, -1), (1, 1), (2, 1)),
-        ((2, -1), (1, 1), (2, -1), (1, 1)),
-        ((1, -1), (1, -1), (2, 1), (2, -1)),
-        ((1, 1), (2, 1), (1, 1), (2, 1)),
-    ):
-        drops = np.array(
-            [[1.0 if a == 1 else rng.uniform(1.2, 2.4), b * rng.uniform(0.01, 0.3)] for a, b in pairs]
-        )
-        rows = np.vstack([np.zeros((2, 2)), drops])
-        lead, cost = rows[rng.permutation(len(rows))].T
-        noise = np.where(lead > 1.1, 0.0, rng.uniform(-1e-8, 1e-8, size=len(lead)))
-        cases.append((lead + noise, np.where(lead == 0, rng.uniform(-1e-12, 1e-12, size=len(lead)), cost)))
-    return cases
+def _absolute(a, q):
+    return np.exp(1 / q) if a == 0 else np.abs(1 + a / q) ** (1 / a)
+
+
+def _growth(a, q):
+    return (1 / q) ** (1 / a) if a else np.inf
 
 
 BACK = Exercise(
     id="13.4",
-    title="Does it come back?",
-    points=3,
-    minutes=8,
-    difficulty=2,
+    title="When does it come back?",
+    points=4,
+    minutes=12,
+    difficulty=3,
     reference=_back,
-    cases=_back_cases,
+    cases=lambda rng: [
+        (rng.uniform(0.85, 0.95), rng.uniform(0.05, 0.1), 6e4),
+        (rng.uniform(1.2, 1.3), rng.uniform(0.005, 0.02), 6e4),
+        (rng.uniform(1.1, 1.2), rng.uniform(0.3, 0.4), 2000.0),
+        (1.0, rng.uniform(0.15, 0.3), 500.0),
+        (rng.uniform(0.5, 0.6), rng.uniform(0.1, 0.2), 3e4),
+    ],
     misconceptions=known(
-        _back_by(lasts=lambda lead: lead > 0.5),
-        "Not every token that would help comes back: with a lead above 1 its pull falls faster than those "
-        "of the support tokens, and is soon nothing beside them.",
-        _back_by(lasts=lambda lead: lead > -1),
-        "Not every token that would help comes back: how do the pulls fall? (Kept tokens are there already.)",
-        _back_by(helps=lambda cost: cost > -np.inf),
-        "Support tokens with a positive cost are pushed out. Those that come back raise y f.",
-        _back_by(lasts=lambda lead: lead > 1.1),
-        "Upside down: with a lead above 1 attention, and the pull with it, falls faster than that of the "
-        "support tokens. Theirs lasts.",
-        _back_by(helps=lambda cost: cost > 0),
-        "A sign: a positive cost pushes a token out.",
-        _back_by(lasts=lambda lead: lead < 1.1),
-        "Kept tokens, with the lead 0, are there already. Which dropped ones have a pull that counts?",
-        _back_by(lasts=lambda lead: lead == 1),
-        "The SVM's leads are exact only up to rounding: compare with a tolerance.",
-        _back_by(lasts=lambda lead: lead <= 1),
-        "The SVM's leads are exact only up to rounding, and kept tokens, with the lead 0, are there already.",
-        lambda lead, cost: ~_back(lead, cost),
-        "True for the tokens that come back, False for the others.",
-        lambda lead, cost: _back(lead, cost) | (np.abs(lead) < 0.5),
-        "Kept tokens, with the lead 0, are there already: only dropped ones can come back.",
+        _back_if(lambda a, q: a < 0, _blow),
+        "A lead above 1 does not yet mean never: look at the sign of 1 - lead + pull.",
+        _back_if(lambda a, q: a <= 0, _blow),
+        "A lead of 1 or more does not yet mean never: look at the sign of 1 - lead + pull.",
+        _back_if(lambda a, q: a <= 0, _growth),
+        "The pull grows faster than j^(1 - lead), as it speeds itself up: keep its square.",
+        _back_if(lambda a, q: False, _absolute),
+        "Where 1 - lead + pull is not positive the pull shrinks: that token never comes back.",
+        _back_if(lambda a, q: False, lambda a, q: np.exp(1 / q)),
+        "That is the answer for the lead 1 alone. In general 1/pull decays by its own rate, 1 - lead, too.",
+        _back_if(lambda a, q: a + q <= 0, lambda a, q: np.exp(1 / (a + q))),
+        "The rate 1 - lead + pull does not stay what it is at the step j: the pull grows.",
+        lambda lead, q, j: _back(lead, q, 1.0),
+        "That is the factor: multiply by j.",
+        lambda lead, q, j: j + _back(lead, q, 1.0),
+        "log j grows by that logarithm: multiply by j, do not add.",
+        _back_if(lambda a, q: a + q <= 0, lambda a, q: np.log(_blow(a, q))),
+        "That is by how much log j grows: the factor is e to this.",
+        lambda lead, q, j: np.inf if lead > 1 + q or lead == 1 else _back(lead, q, j),
+        "Where the lead is 1 the pull grows by its square: it has an answer, too.",
     ),
 )
 

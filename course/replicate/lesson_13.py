@@ -2,7 +2,9 @@
 
 import numpy as np
 import torch
-from scipy.optimize import linprog
+from scipy.integrate import solve_ivp
+from scipy.optimize import linprog, nnls
+from scipy.special import expit, log_softmax, ndtr, softmax
 
 from course.replicate.stored import Measured
 from mini_attn import data, heads, mixtures, models, newton, optim, svm, train
@@ -155,80 +157,161 @@ def downhill(tokens, head, rows: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
     return G / G.norm(dim=(-1, -2), keepdim=True)
 
 
-def branch_runs(d: int, *, trials: int, seed: int) -> dict:
-    """The set that descent keeps after 6,000 and 60,000 steps, beside the path's, and whether it can stay.
+def descend(tokens, head, eta: float, marks) -> np.ndarray:
+    """W after each number of normalised steps in marks, (marks, trials, d, d), from 0; gelu(4 V x) only.
 
-    A set is what has attention above j^(-1/2) after j steps. It can stay (the conditions of a branch) where
-    the shares rest on it and each of its dropped tokens with lead 1 has a positive cost.
+    Between two steps, so that the bounce cancels. Attention below 1e-308 counts: only its ratios in a run do.
     """
-    tokens, head, loss = problem("gelu", d, trials, seed)
-    *_, kept, _, error = read(tokens, head, loss)
-    rows = (tokens.X[..., None] * tokens.z[:, :, None, None]).flatten(-2).flatten(1, 2)
-    W, at, lengths = torch.zeros(trials, d, d, dtype=torch.float64), {}, {}
-    for j in range(1, 60_001):
-        W = W + 0.1 * downhill(tokens, head, rows, W)
-        if j in (2000, 6000, 20_000, 60_000):
-            at[j] = W + 0.05 * downhill(tokens, head, rows, W)
-            lengths[f"length_{j}"] = at[j].norm(dim=(-1, -2)).float()
-    result = {"label": tokens.y.to(torch.int8), "kept": kept, "accepted": error < 0.5, **lengths}
-    for j in (6000, 60_000):
-        s = torch.einsum("bntd,bde,bne->bnt", tokens.X, at[j], tokens.z).softmax(-1)
-        own = s > j**-0.5
-        solution = svm.solve(svm.mixture_problem(tokens.X, tokens.z, own), throw=False)
-        lead = fall(tokens, solution.value, s.argmax(-1, keepdim=True))
-        rest = s * own
-        rest = mixtures.on_face(head, tokens, rest / rest.sum(-1, keepdim=True))
-        cost = mixtures.costs(head, tokens, rest)
-        result |= {f"own_{j}": own, f"s_{j}": s.float(), f"lead_{j}": lead.float(), f"cost_{j}": cost.float()}
-        near, level = (rest - s * own).abs() < 0.02, cost.where(own, 0.0).abs() < 1e-6
-        result[f"rests_{j}"] = (near & level).all(-1)
-        result[f"N_{j}"] = solution.objective.float()
-    return result
+    X, z, y, V = (A.numpy() for A in (tokens.X, tokens.z, tokens.y, head.V))
+    B, n, t, d = X.shape
+    rows = (X[..., None] * z[:, :, None, None]).reshape(B, n * t, d * d)
+
+    def downhill(W):
+        h = (rows @ W.reshape(B, d * d, 1)).reshape(B, n, t)
+        q = (softmax(h, axis=-1)[..., None, :] @ X)[..., 0, :]
+        first = np.eye(t, dtype=bool)[h.argmax(axis=-1)]
+        f, slope = _head(q, V)
+        value = (X @ slope[..., None])[..., 0]
+        value -= value[first].reshape(B, n, 1)
+        s = softmax(h, axis=-1)
+        gain = value - (s * value).sum(axis=-1, keepdims=True)
+        log_s = np.where(first, -np.inf, log_softmax(h, axis=-1))
+        s = np.exp(log_s - log_s.max(axis=(-1, -2), keepdims=True))
+        push = (y * expit(-y * f))[..., None] * s * gain
+        push -= first * push.sum(axis=-1, keepdims=True)
+        G = (push.reshape(B, 1, n * t) @ rows).reshape(W.shape)
+        return G / np.linalg.norm(G, axis=(1, 2), keepdims=True)
+
+    W, at, marks = np.zeros((B, d, d)), [], set(map(int, marks))
+    for j in range(1, max(marks) + 1):
+        W = W + eta * downhill(W)
+        if j in marks:
+            at.append(W + eta / 2 * downhill(W))
+    return np.stack(at)
 
 
-def fates(branches, d: int, comes_back) -> dict:
-    """What the stored "13.branches" say of one d: sets after 60,000 steps, helping tokens, powers, clock.
+def _head(q, V):
+    """f and its gradient at q (..., d), for f = sum_k gelu(4 V_k.x); q may be complex."""
+    inner = 4 * q @ np.swapaxes(V, -1, -2)
+    normal = ndtr(inner)
+    slope = 4 * (normal + inner * np.exp(-(inner**2) / 2) / np.sqrt(2 * np.pi)) @ V
+    return (inner * normal).sum(axis=-1), slope
 
-    Only runs count whose path is read for certain and mixes somewhere.
 
-    Args:
-        branches: the stored sweep.
-        d: one of its dimensions.
-        comes_back: lead, cost -> which tokens come back, the lesson's exercise 13.4.
+class Flow:
+    """Gradient flow of one run, dW/dt = -gradient of the mean logistic loss, in its logits h = (h_it).
+
+    With the rows x_it z_i^T, K their Gram matrix and push_it = -dL/dh_it, it is dh/dt = K push(h): n T
+    numbers, whatever d. The valley makes it stiff: it is integrated implicitly, in log t.
     """
-    of = {name: values.values for name, values in branches.sel(d=d).items()}
-    kept = of["kept"] > 0
-    runs = (of["accepted"] > 0) & (kept.sum(-1) > 1).any(-1)
-    of, kept = {name: values[runs] for name, values in of.items()}, kept[runs]
-    (own_6, s_6, lead_6, cost_6, rests_6), (own, s, lead, cost, rests) = (
-        [of[f"{name}_{j}"] for name in ("own", "s", "lead", "cost", "rests")] for j in (6000, 60_000)
-    )
-    same, plus = (own == kept).all(-1), of["label"] > 0
-    back = ((own == 0) & comes_back(lead, cost)).any(-1)
-    settled = ~same & ~back & (rests > 0)
-    largest = np.where((own == 0) & (cost < 0), lead, 0).max(-1)
 
-    changed = (own_6 != own).any(-1)
-    alone = (rests_6 > 0).all(-1, keepdims=True) & (changed.sum(-1, keepdims=True) == changed)
-    helps = (
-        (own_6 == 0) & (cost_6 < 0) & alone[..., None]
-    )  # outside after 6,000 steps, the other sets settled
-    slow = s > s_6 / 10
-    at_1, above = helps & comes_back(lead_6, cost_6), helps & (lead_6 > 1.1)
+    def __init__(self, X, z, y, V):
+        self.X, self.y, self.V = X, y, V
+        self.rows = (X[..., None] * z[:, None, None]).reshape(*X.shape[:2], -1)
+        flat = self.rows.reshape(X.shape[0] * X.shape[1], -1)
+        self.K = flat @ flat.T
 
-    known = same.all(-1)
-    clear = (own == 0) & known[:, None, None] & (lead > 1.05) & (s > 1e-30)
-    power, rule = np.log10(s_6[clear] / s[clear]), lead[clear]
-    near = [(np.abs(power / guess - 1) < 0.1).sum() for guess in (rule, 1, rule.mean())]
-    grown = of["length_60000"] - of["length_6000"]
+    def push(self, h):
+        """-dL/dh (..., n, T)."""
+        e = np.exp(h - h.real.max(axis=-1, keepdims=True))
+        s = e / e.sum(axis=-1, keepdims=True)
+        f, slope = _head((s[..., None, :] @ self.X)[..., 0, :], self.V)
+        value = (self.X @ slope[..., None])[..., 0]
+        value = value - np.take_along_axis(value, h.real.argmax(axis=-1)[..., None], axis=-1)
+        gain = value - (s * value).sum(axis=-1, keepdims=True)
+        return (self.y / (1 + np.exp(self.y * f)))[..., None] * s * gain / len(self.y)
+
+    def jacobian(self, h):
+        """Of K push, (nT, nT), from steps of 1e-30 i, exact to rounding."""
+        m = h.size
+        steps = (h.ravel() + 1e-30j * np.eye(m)).reshape(m, *self.X.shape[:2])
+        return self.K @ self.push(steps).imag.reshape(m, m).T / 1e-30
+
+    def steepest(self, h) -> float:
+        """H_max, the largest curvature of the loss in W."""
+        return float(-np.linalg.eigvals(self.jacobian(h)).real.min())
+
+    def __call__(self, h, times):
+        """The logits at each of the times, the first of which is that of h: (times, n, T)."""
+        u = np.log(times)
+        result = solve_ivp(
+            lambda u, g: np.exp(u) * (self.K @ self.push(g.reshape(h.shape)).ravel()),
+            (u[0], u[-1]),
+            h.ravel(),
+            method="BDF",
+            jac=lambda u, g: np.exp(u) * self.jacobian(g.reshape(h.shape)),
+            t_eval=u,
+            rtol=1e-6,
+            atol=1e-6,
+        )
+        if not result.success:
+            raise RuntimeError(result.message)
+        return result.y.T.reshape(-1, *h.shape)
+
+    def free(self, kept, i: int, t: int) -> tuple[float, float]:
+        """Lead of a dropped token in the SVM without its own constraint, and its kappa.
+
+        kappa is the squared length of the part of (x_ia - x_it) z_i^T perpendicular to the rows of kept
+        tokens and of the other support tokens.
+        """
+        equal, leads = [np.zeros(self.rows.shape[-1])], []
+        for k, of in enumerate(kept):
+            a = int(of.argmax())
+            for b in range(len(of)):
+                if b != a and (k, b) != (i, t):
+                    (equal if of[b] else leads).append(self.rows[k, a] - self.rows[k, b])
+        row = self.rows[i, kept[i].argmax()] - self.rows[i, t]
+        equal, leads = np.array(equal), np.array(leads).reshape(-1, len(row))
+
+        def beside(vectors, span):
+            return vectors - vectors @ np.linalg.pinv(span) @ span
+
+        A = beside(leads, equal)  # shortest W with A W >= 1: Lawson and Hanson's reduction to nnls
+        u, _ = nnls(np.vstack([A.T, np.ones(len(A))]), np.r_[np.zeros(len(row)), 1.0])
+        r = np.r_[A.T @ u, u.sum() - 1]
+        W_dir = -r[:-1] / r[-1]
+        across = beside(row, np.vstack([equal, leads[u > 1e-9 * u.max()]]))
+        return float(row @ W_dir), float(across @ across)
+
+
+def return_runs(d: int, *, trials: int, seed: int) -> dict:
+    """Gradient flow from 0 to t = 1e12; at t = 1e6 the dropped tokens that would help, and when each is back.
+
+    Kept is what has attention above t^(-1/2), at t = 1e6 as at 1e5. A token is back when it has that again.
+    """
+    tokens, head, _ = problem("gelu", d, trials, seed)
+    times = np.geomspace(1e-2, 1e12, 701)
+    early, now = 350, 400  # t = 1e5 and 1e6
+    cut = times[:, None, None] ** -0.5
+    shape = (trials, N, T)
+    helps = np.zeros(shape, dtype=bool)
+    lead, pull, power, back = (np.full(shape, np.nan) for _ in range(4))
+    counts, mixes = np.zeros(trials, dtype=bool), np.zeros(trials, dtype=bool)
+    for run in range(trials):
+        flow = Flow(*(A[run].numpy() for A in (tokens.X, tokens.z, tokens.y, head.V)))
+        h = flow(np.zeros((N, T)), times)
+        s = softmax(h, axis=-1)
+        kept = s > cut
+        mixes[run] = (kept[now].sum(-1) > 1).any() and not kept[now].all()
+        counts[run] = mixes[run] and (kept[now] == kept[early]).all()
+        if not counts[run]:
+            continue
+        force = -flow.push(h[now]) / s[now]  # c / n
+        helps[run] = ~kept[now] & (force < -1e-6)
+        for i, t in zip(*np.nonzero(helps[run]), strict=True):
+            lead[run, i, t], kappa = flow.free(kept[now], i, t)
+            pull[run, i, t] = -force[i, t] * s[now, i, t] * kappa * times[now]
+            power[run, i, t] = np.log10(s[early, i, t] / s[now, i, t])
+            above = kept[now:, i, t]
+            back[run, i, t] = times[now + above.argmax()] if above.any() else np.inf
     return {
-        "sets": [
-            x.sum() for x in (same, settled & plus, settled & ~plus, ~same & back, ~same & ~back & ~settled)
-        ],
-        "held": largest[settled & ~plus],
-        "helping": [x.sum() for x in (at_1 & slow, at_1, above & slow, above)],
-        "powers": [*near, clear.sum()],
-        "clock": grown[known] / (of["N_60000"][known] * np.log(10)),
+        "mixes": mixes,
+        "settled": counts,
+        "helps": helps,
+        "lead": lead,
+        "pull": pull,
+        "power": power,
+        "back": back,
     }
 
 
@@ -290,13 +373,13 @@ def least_relu(inner: np.ndarray) -> np.ndarray:
 
 MEASURED = [
     Measured(
-        "13.branches",
-        "The tokens that descent keeps after 6,000 and 60,000 steps, the path's, and whether sets can stay.",
-        branch_runs,
+        "13.returns",
+        "Dropped tokens that would help: lead, pull, and when gradient flow brings them back.",
+        return_runs,
         {"d": [4, 6, 10]},
-        trials=200,
+        trials=400,
         batch=100,
-        minutes=6,
+        minutes=3,
     ),
     Measured(
         "13.runs",

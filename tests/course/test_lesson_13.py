@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import solve_ivp
 
 from course import exercises
-from mini_attn import data, heads, mixtures, svm
+from course.replicate import lesson_13
+from mini_attn import data, heads, losses, mixtures, models, newton, svm
 
-ceiling, both_parts, farther, _, left_over = (spec.reference for spec in exercises.exercises("13"))
+ceiling, both_parts, farther, comes_back, left_over = (spec.reference for spec in exercises.exercises("13"))
 
 
 def one(seed, T=3, d=4, y=-1.0, scale=0.3):
@@ -122,3 +124,64 @@ def test_the_remainder_of_one_sequence_in_the_plane_lies_along_the_difference_of
         p = mixtures.mixture_path(head, drawn, s, [16, 256, 4096, 65_536])["W"][-1][:, 0].numpy()
         np.testing.assert_allclose(p - (p @ p_dir) / (p_dir @ p_dir) * p_dir, r, atol=1e-3)
         assert np.linalg.norm(r) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("lead", "pull"), [(0.7, 0.05), (1.0, 0.2), (1.1, 0.3), (0.0, 0.01), (1.2, 0.1), (3.0, 1.9)]
+)
+def test_a_token_comes_back_when_the_equation_says_so(lead, pull):
+    """1 / pull reaches 0 there, or grows for ever."""
+    when = comes_back(lead, pull, 100.0)
+
+    def inverse(u, w):
+        return -(1 - lead) * w - 1
+
+    end = 20.0 if np.isinf(when) else np.log(when / 100)
+    w = solve_ivp(inverse, (0.0, end), [1 / pull], rtol=1e-10, atol=1e-12).y[0]
+    assert (w[-1] > w[0]) if np.isinf(when) else abs(w[-1]) < 1e-6
+
+
+def run_of(seed, d=5):
+    drawn = data.random_tokens(3, 4, d, trials=1, seed=seed)
+    drawn = data.TokenData(drawn.X, drawn.z, torch.tensor([[1.0, -1.0, -1.0]]).double(), drawn.v)
+    head = heads.MLPHead(d, d, 1, "gelu", 4.0, seed=seed)
+    return drawn, head, lesson_13.Flow(*(A[0].numpy() for A in (drawn.X, drawn.z, drawn.y, head.V)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_flow_has_the_librarys_gradient_and_its_own_jacobian(seed):
+    drawn, head, flow = run_of(seed)
+    h = np.random.default_rng(seed).normal(size=(3, 4))
+    model = models.CrossAttention(5, trials=1, head=head)
+    _, slope, _ = newton.logit_derivatives(model, drawn, losses.get("logistic"), torch.tensor(h)[None])
+    np.testing.assert_allclose(flow.push(h), -slope[0] / 3, atol=1e-12)
+    nudges = 1e-6 * np.eye(12).reshape(12, 3, 4)
+    found = [flow.K @ (flow.push(h + e) - flow.push(h - e)).ravel() / 2e-6 for e in nudges]
+    np.testing.assert_allclose(flow.jacobian(h), np.array(found).T, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_lead_without_its_own_constraint(seed):
+    """The SVM's if that is above 1; if it is 1 in the SVM, at most that."""
+    drawn, _, flow = run_of(seed)
+    kept = np.zeros((3, 4), dtype=bool)
+    kept[:, 0] = kept[1, 1] = True
+    W = svm.solve(svm.mixture_problem(drawn.X, drawn.z, torch.tensor(kept)[None])).value[0].numpy()
+    h = (flow.rows @ W.ravel()).reshape(3, 4)
+    for i, t in zip(*np.nonzero(~kept), strict=True):
+        lead, kappa = flow.free(kept, i, t)
+        assert kappa > 0
+        assert (
+            lead == pytest.approx(h[i, 0] - h[i, t], abs=1e-5) if h[i, 0] - h[i, t] > 1.001 else lead < 1.001
+        )
+
+
+def test_a_step_at_the_edge_is_a_piece_of_flow():
+    """From 3,000 to 12,000 normalised steps attention follows the flow for the time 2 j / H_max."""
+    drawn, head, flow = run_of(1)
+    W = lesson_13.descend(drawn, head, 0.05, [3000, 12_000])[:, 0]
+    early, late = np.einsum("ntm,jm->jnt", flow.rows, W.reshape(2, -1))
+    times = 2 * np.array([3000.0, 12_000.0]) / flow.steepest(early)
+    there = flow(early, times)[-1]
+    gap = (there - there.max(-1, keepdims=True)) - (late - late.max(-1, keepdims=True))
+    assert np.abs(gap).max() < 0.15

@@ -40,9 +40,12 @@ def parts_with(fin_s=lambda s: s, dropped_row=1.0, ratio_row=0.0):
     return answer
 
 
-def back_by_loop(lead, cost):
-    """One token after the other, from Python lists."""
-    return [bool(c < 0 and 0.999 < a < 1.001) for a, c in zip(lead.tolist(), cost.tolist(), strict=True)]
+def back_by_logarithms(lead, q, j):
+    """The logarithms of both sides."""
+    if lead >= 1 + q:
+        return float("inf")
+    a = 1 - lead
+    return float(np.exp(np.log(j) + (1 / q if abs(a) < 1e-12 else np.log1p(a / q) / a)))
 
 
 ANSWERS = {
@@ -95,21 +98,21 @@ ANSWERS = {
         ],
     },
     "13.4": {
-        "also_right": back_by_loop,
+        "also_right": back_by_logarithms,
         "wrong": [
-            lambda lead, cost: cost < 0,
-            lambda lead, cost: lead > 0.5,
-            lambda lead, cost: np.zeros(len(lead), dtype=bool),
-            lambda lead, cost: np.ones(len(lead), dtype=bool),
-            lambda lead, cost: (cost < 0) & (lead > 1.1),
-            lambda lead, cost: (cost > 0) & (np.abs(lead - 1) < 1e-3),
-            lambda lead, cost: (cost < 0) & (lead <= 1),
-            lambda lead, cost: (cost < 0) & (lead == 1),
-            lambda lead, cost: np.abs(lead - 1) < 1e-3,
-            lambda lead, cost: (cost < 0) & (lead < 0.5),
-            lambda lead, cost: (cost < -1e-6) & (lead == lead.max()),
-            lambda lead, cost: cost == cost.min(),
-            lambda lead, cost: np.flatnonzero((cost < 0) & (np.abs(lead - 1) < 1e-3)),
+            lambda lead, q, j: np.inf,
+            lambda lead, q, j: j,
+            lambda lead, q, j: j / q,
+            lambda lead, q, j: np.inf if lead > 1 else back_by_logarithms(lead, q, j),
+            lambda lead, q, j: np.inf if lead >= 1 else back_by_logarithms(lead, q, j),
+            lambda lead, q, j: j * np.exp(1 / q),
+            lambda lead, q, j: np.inf if lead >= 1 + q else j * np.exp(1 / q),
+            lambda lead, q, j: back_by_logarithms(lead, q, 1.0),
+            lambda lead, q, j: np.log(back_by_logarithms(lead, q, j)),
+            lambda lead, q, j: back_by_logarithms(lead, 2 * q, j),
+            lambda lead, q, j: back_by_logarithms(2 - lead, q, j),
+            lambda lead, q, j: np.nan if lead == 1 else back_by_logarithms(lead, q, j),
+            lambda lead, q, j: np.inf if lead >= 1 + q else j * np.exp(1 / (1 - lead + q)),
         ],
     },
     "13.5": {
