@@ -268,12 +268,12 @@ FARTHER = Exercise(
 
 
 # --------------------------------------------------------------------------- 13.4 when does it come back
-def _back(lead, q, j):
-    """The step at which dq / d log j = q (1 - lead + q) has made q infinite."""
+def _back(lead, pull, j):
+    """The step at which d pull / d log j = pull (1 - lead + pull) has made the pull infinite."""
     a = 1 - lead
-    if a + q <= 0:
+    if a + pull <= 0:
         return np.inf
-    return j * np.exp(1 / q) if a == 0 else j * (1 + a / q) ** (1 / a)
+    return j * np.exp(1 / pull) if a == 0 else j * (1 + a / pull) ** (1 / a)
 
 
 def _back_if(never, factor):

@@ -287,8 +287,9 @@ assert (np.abs(4 * x[2] @ V.T) > np.sqrt(2)).all()  # of Figure 1's head both un
 # >
 # > The *lead* of token $t$ is $\Delta_{it} = (x_{ia} - x_{it})^\top W_{\mathrm{dir}} z_i$; *support tokens*
 # > are the dropped ones with lead 1. The conditions: some token is dropped; both problems have a solution;
-# > $s_i$ is a strict maximum of $y_i f$ over the shares of $O_i$, with negative curvature (so no kink); $c_{it} > 0$ for
-# > support tokens; their rows' multipliers in the SVM are unique and positive; and $O_i$ no longer changes.
+# > $s_i$ is a strict maximum of $y_i f$ over the shares of $O_i$, with negative curvature (so no kink);
+# > $c_{it} > 0$ for support tokens; their rows' multipliers in the SVM are unique and positive; and $O_i$
+# > no longer changes.
 #
 # $W_{\mathrm{fin}}$ is a combination of the equality rows $(x_{ia} - x_{ib}) z_i^\top$, and
 # $W_{\mathrm{dir}}$ is perpendicular to all of them. Here $\approx$ hides a bounded remainder $r$, as in
