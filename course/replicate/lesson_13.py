@@ -274,6 +274,33 @@ class Flow:
         return float(row @ W_dir), float(across @ across)
 
 
+def all_pulls(flow: Flow, kept, h, t: float, until: float) -> float:
+    """The time at which d pi_u / d log t = pi_u (1 - sum_v K_uv pi_v) makes a pi infinite, or `until`.
+
+    pi_u = c_u s_u t / n of the dropped tokens u at the time t, and K the Gram matrix of their rows, kept
+    token less dropped one, perpendicular to the rows of the kept tokens.
+    """
+    equal, rows, pi = [np.zeros(flow.rows.shape[-1])], [], []
+    force = -flow.push(h) * t
+    for k, of in enumerate(kept):
+        a = int(of.argmax())
+        for b in set(range(len(of))) - {a}:
+            (equal if of[b] else rows).append(flow.rows[k, a] - flow.rows[k, b])
+            if not of[b]:
+                pi.append(force[k, b])
+    equal, rows = np.array(equal), np.array(rows)
+    rows = rows - rows @ np.linalg.pinv(equal) @ equal
+    K = rows @ rows.T
+
+    def large(u, p):
+        return np.abs(p).max() - 1e3
+
+    large.terminal = True
+    span = (np.log(t), np.log(until))
+    result = solve_ivp(lambda u, p: p * (1 - K @ p), span, pi, "BDF", rtol=1e-8, atol=1e-10, events=large)
+    return float(np.exp(result.t[-1]))
+
+
 def return_runs(d: int, *, trials: int, seed: int) -> dict:
     """Gradient flow from 0 to t = 1e12; at t = 1e6 the dropped tokens that would help, and when each is back.
 
