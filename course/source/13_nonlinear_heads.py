@@ -760,7 +760,7 @@ show(
 #
 # The predicted time is too late by a factor of 10 here, and the box says why: the other tokens do not follow
 # at once. Their pulls have to grow too. Let $\pi_u = \frac{c}{n} s\, t$ for each dropped token $u$ of the run,
-# and $K_{uv}$ the inner products of their rows, perpendicular to those of the kept. Then all pulls together obey
+# and $K_{uv}$ the inner products of their rows, perpendicular to those of the kept. All together obey
 #
 # $$\frac{d \pi_u}{d \log t} = \pi_u \Big(1 - \sum_v K_{uv}\, \pi_v\Big) .$$
 #
@@ -938,7 +938,7 @@ assert (flat > 0.5).all()
 # | rates $\times N$ on the path, $d = 6$ | the SVM's leads, 0 if kept | within .08 |
 # | $y = +1$, all output weights $+1$, $d = 6$ | one token | in 35 of 35 sequences |
 # | $y = -1$, the same | mixes where an edge from the best token rises | 32 of 33; 0 of 4 elsewhere |
-# | attention, 6,000 to 60,000 steps | gradient flow at $t = 2j/H_{\max}$ | within 10% in 22 runs |
+# | attention, $d = 6$, 6,000 to 60,000 steps | gradient flow at $t = 2j/H_{\max}$ | within 10% in 22 runs |
 # | helping tokens, $d = 4, 6, 10$, predicted before $t = 10^{11}$ | return | 22 of 27, 4 with $\Delta > 1$ |
 # | the same, $\Delta > 1 + \beta$ | stay out | 65 of 67 |
 # | $r$ in the plane, $y = +1$, $R = 5$ and 10 | $(.142, -.066)$, $(.169, -.079)$ | within .0003 |
