@@ -759,7 +759,7 @@ show(
 # token is not the last.
 #
 # The predicted time is too late by a factor of 10 here, and the box says why: the other tokens do not follow
-# at once. Their pulls have to grow too. Let $\pi_u = \frac{c}{n} s\, t$ for each dropped token $u$ of the run,
+# at once. Their pulls have to grow too. Let $\pi_u = \frac{c}{n} s\, t$ for each dropped token $u$ of a run,
 # and $K_{uv}$ the inner products of their rows, perpendicular to those of the kept. All together obey
 #
 # $$\frac{d \pi_u}{d \log t} = \pi_u \Big(1 - \sum_v K_{uv}\, \pi_v\Big) .$$
