@@ -34,7 +34,7 @@ from scipy.special import ndtr, softmax
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import lesson_13, measured
-from mini_attn import data, heads, mixtures, plots, svm, widgets
+from mini_attn import data, heads, mixtures, models, newton, plots, svm, widgets
 
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest
@@ -574,6 +574,10 @@ assert apart.max() < 0.15
 assert [(f & (y > 0)).sum() for f in (y > 0, rises, many > 1, good)] == [35, 0, 0, 25]
 assert [(f & (y < 0)).sum() for f in (y < 0, rises, many > 1, good)] == [37, 33, 32, 36]
 assert not ((many > 1) & ~rises).any()
+path = newton.newton_path(models.CrossAttention(6, trials=24, head=mlp), tokens, lesson_13.RADII[:12])
+lags = [lesson_13.fall(tokens, path["W"][k], torch.tensor(kept).byte().argmax(-1, True)) for k in (-2, -1)]
+early = mixtures.kept_tokens(tokens.X, tokens.z, lags[1] - lags[0])[0].numpy()
+assert (early == kept).mean() > 0.9  # the same sets, read at R = 16 already
 
 
 # %% [markdown]
@@ -622,6 +626,9 @@ print(f"flow from 6,000 to 60,000 steps: all attention within 10% of descent's: 
 assert (lengths[-1][~mixing] > 5900).all()
 assert 0.9 < grown.min() < grown.max() < 1.03, again.format("13.3")
 assert max(worst) < 0.1
+shares = torch.tensor(own * s[-1] / (own * s[-1]).sum(axis=-1, keepdims=True))
+cost = mixtures.costs(mlp, tokens, mixtures.on_face(mlp, tokens, shares)).numpy()
+assert max(cost[22, 0, 2], cost[9, 1, 1]) < -0.01
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -890,6 +897,10 @@ for R in (5, 10):
     print(f"R = {R:2d}: r predicted {r}, found {r_found}")
     assert np.abs(r - r_found).max() < 3e-4, again.format("13.5")
     assert np.abs(limit - r_found).max() > 0.03, again.format("13.5")
+turned = data.TokenData(sequence.X, sequence.z, -sequence.y, sequence.v)
+corner = torch.tensor([[0.0, 0.0, 1.0]]).double()  # token 3 alone
+p = mixtures.mixture_path(own_head, turned, corner, [16, 256, 4096, 65_536])["W"][-1][:, 0].numpy()
+assert np.abs(p - (p @ p_dir) / (p_dir @ p_dir) * p_dir - limit).max() < 1e-3, again.format("13.5")
 
 
 # %% [markdown]
