@@ -943,13 +943,13 @@ assert (flat > 0.5).all()
 #
 # | claim | prediction | measured |
 # |---|---|---|
-# | length, $d = 6$, 6,000 to 60,000 steps, 22 mixing runs | grows by $N \log 10$ | .93 to 1.00 of it |
+# | length, the draw of 13.5, 6,000 to 60,000 steps | grows by $N \log 10$ | .93 to 1.00 of it, 22 runs |
 # | at a kink in the plane, steps a fifth as long | trail by $N \log 5 = 1.61\, N$ | 1.5 $N$ |
 # | no sequence mixes | $R = \eta j$ | within 1% in 2 runs |
 # | rates $\times N$ on the path, $d = 6$ | the SVM's leads, 0 if kept | within .08 |
 # | $y = +1$, all output weights $+1$, $d = 6$ | one token | in 35 of 35 sequences |
 # | $y = -1$, the same | mixes where an edge from the best token rises | 32 of 33; 0 of 4 elsewhere |
-# | attention, $d = 6$, 6,000 to 60,000 steps | gradient flow at $t = 2j/H_{\max}$ | within 10% in 22 runs |
+# | attention, the draw of 13.5, the same steps | gradient flow at $t = 2j/H_{\max}$ | within 10% in 22 runs |
 # | helping tokens, $d = 4, 6, 10$, predicted before $t = 10^{11}$ | return | 22 of 27, 4 with $\Delta > 1$ |
 # | the same, $\Delta > 1 + \beta$ | stay out | 65 of 67 |
 # | $r$ in the plane, $y = +1$, $R = 5$ and 10 | $(.142, -.066)$, $(.169, -.079)$ | within .0003 |
