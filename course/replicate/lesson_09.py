@@ -107,7 +107,7 @@ def soft(ratio, steps, *, trials, seed):
     }
 
 
-SIZES = {4: (4, 6), 3: (2, 5)}  # T and d of the problems with n sequences
+SIZES = {3: (2, 5), 4: (4, 6), 6: (3, 9), 8: (3, 12)}  # T and d of the problems with n sequences
 LOOKS = (300, 3000, 30_000)  # steps
 
 
@@ -141,6 +141,9 @@ def pair(n, *, trials, seed):
     "slope": of the least lead in S on log ||v||, from the second look to the last. "relaxed": cosines of p to
     the relaxed SVM of the last look's tokens, (trials, looks); "same": these have the largest attention from
     the second look on. "two", "better", "worse", "kept" as in `soft`.
+
+    "pushing": how many comparisons in S push p, those with a multiplier in both SVMs. "uneven": their largest
+    lead less the smallest, (trials, looks); "off_law": the same after log(g mu / lambda) is taken off.
     """
     T, d = SIZES[n]
     tokens = data.random_tokens(n=n, T=T, d=d, trials=trials, seed=seed)
@@ -148,25 +151,38 @@ def pair(n, *, trials, seed):
     p, v, s = (torch.stack(parts) for parts in zip(*looks.values(), strict=True))
     selected = s[-1].argmax(-1)
     x = tokens.X.gather(-2, selected[..., None, None].expand(trials, n, 1, d)).squeeze(-2)
-    v_mm = svm.solve(svm.label_problem(x, tokens.y), throw=False).value
-    outputs = tokens.y[..., None] * (tokens.X @ v_mm[:, None, :, None]).squeeze(-1)
-    S = outputs.gather(-1, selected[..., None]).squeeze(-1) < 1 + 1e-4
+    label = svm.solve(svm.label_problem(x, tokens.y), throw=False)
+    outputs = tokens.y[..., None] * (tokens.X @ label.value[:, None, :, None]).squeeze(-1)
+    u = outputs.gather(-1, selected[..., None])
+    S = u.squeeze(-1) < 1 + 1e-4
     relaxed, tight = (
-        svm.solve(svm.token_problem(tokens.keys, selected, side), throw=False).value
+        svm.solve(svm.token_problem(tokens.keys, selected, side), throw=False)
         for side in (S.to(x), torch.ones_like(x[..., 0]))
     )
     h = (tokens.X @ p[:, :, None, :, None])[..., 0]  # (looks, trials, n, T)
     behind = h.gather(-1, selected[..., None].expand(len(h), trials, n, 1)) - h
-    behind = behind.masked_fill(torch.arange(T) == selected[..., None], torch.inf).amin(-1)
-    lead = behind.masked_fill(~S, torch.inf).amin(-1)
+    others = torch.arange(T) != selected[..., None]
+    compared = behind[:, others].view(len(h), trials, n, T - 1)
+    lead = compared.amin(-1).masked_fill(~S, torch.inf).amin(-1)
+    g, lam, mu = (u - outputs)[others].view(trials, n, T - 1), relaxed.dual.view(trials, n, T - 1), label.dual
+    push = (S & (mu > 1e-5))[..., None] & (lam > 1e-5) & (g > 0)
+    law = (g * mu[..., None] / lam).log()
+
+    def spread(z):
+        most, least = z.masked_fill(~push, -torch.inf), z.masked_fill(~push, torch.inf)
+        return (most.amax((-2, -1)) - least.amin((-2, -1))).mT.float()
+
     soft, heavy = s[-1].amax(-1) < 0.99, s[-1] > 0.01
     two = heavy & (heavy.sum(-1, keepdim=True) == 2)
     better = outputs.where(two, -torch.inf).amax((1, 2))
     return {
         "slope": ((lead[2] - lead[1]) / (v[2].norm(dim=1) / v[1].norm(dim=1)).log()).float(),
-        "relaxed": geometry.cosine(p, relaxed.expand_as(p), batch_dims=2).mT.float(),
+        "relaxed": geometry.cosine(p, relaxed.value.expand_as(p), batch_dims=2).mT.float(),
         "lead": lead.mT.float(),
-        "apart": geometry.cosine(tight, relaxed) < 0.99,
+        "pushing": push.sum((1, 2)).to(torch.int16),
+        "uneven": spread(compared),
+        "off_law": spread(compared - law),
+        "apart": geometry.cosine(tight.value, relaxed.value) < 0.99,
         "same": (s[1].argmax(-1) == selected).all(-1),
         "soft": soft.any(-1),
         "soft_in_S": (soft & S).any(-1),
@@ -202,9 +218,9 @@ MEASURED = [
         "09.pair",
         "Head and prompt trained as one vector, near plain descent's path: leads, angles, soft pairs.",
         pair,
-        {"n": [3, 4]},
+        {"n": [3, 4, 6, 8]},
         trials=240,
         batch=120,
-        minutes=1,
+        minutes=2,
     ),
 ]

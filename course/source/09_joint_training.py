@@ -12,8 +12,8 @@
 # **After this lesson you can**
 #
 # - say which sequences the attention may neglect, and why;
-# - predict the direction of $p$ from the ratio of two step lengths;
-# - say which of the two runs ahead in plain descent, and where this picture breaks.
+# - predict the direction of $p$ from the tokens that win and the ratio $\|v\|/\|p\|$;
+# - say how far plain descent stays from that direction, and where this picture breaks.
 #
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the direction of $v$),
 # [lesson 02](02_hard_margin_svm.ipynb) (support vectors), [lesson 05](05_softmax_attention.ipynb) and
@@ -96,9 +96,8 @@ def forces(v, p, X, y):
 
 
 # %% [markdown]
-# Both start at zero and take normalised steps: $p$ moves by $0.1$, $v$ by $0.1\,\omega$. The **ratio**
-# $\omega$ says how much faster the head grows. **Predict:** at which lift does $\omega$ change where $p$
-# goes?
+# Both start at zero and take normalised steps: $p$ moves by $0.1$, $v$ by $0.1\,\omega$. We call $\omega$ the
+# **speed** of the head. **Predict:** at which lift does $\omega$ change where $p$ goes?
 
 
 # %%
@@ -114,13 +113,13 @@ def apart(on_v, on_p, log_v, log_p):
 
 
 # %%
-def descend(X, y, ratio, steps, lr=0.1, every=1, rule=apart):
-    """B runs of descent from zero: X (B, n, 2, d) or (n, 2, d), ratio (B,) or a number.
+def descend(X, y, speed, steps, lr=0.1, every=1, rule=apart):
+    """B runs of descent from zero: X (B, n, 2, d) or (n, 2, d), speed (B,) or a number.
 
     Returns the paths of v and p, (1 + steps / every, B, d) each.
     """
-    X, ratio = X.reshape(-1, *X.shape[-3:]), np.reshape(ratio, (-1, 1))
-    B = max(len(X), len(ratio))
+    X, speed = X.reshape(-1, *X.shape[-3:]), np.reshape(speed, (-1, 1))
+    B = max(len(X), len(speed))
     X = np.broadcast_to(X, (B, *X.shape[1:]))
     v, p = np.zeros((2, B, X.shape[-1]))
     path_v, path_p = [], []
@@ -129,7 +128,7 @@ def descend(X, y, ratio, steps, lr=0.1, every=1, rule=apart):
             path_v.append(v)
             path_p.append(p)
         move_v, move_p = rule(*forces(v, p, X, y))
-        v, p = v + ratio * lr * move_v, p + lr * move_p
+        v, p = v + speed * lr * move_v, p + lr * move_p
     return np.array(path_v), np.array(path_p)
 
 
@@ -140,16 +139,16 @@ def degrees(w):
 
 
 # %%
-ratios = (0.25, 0.5, 2.0)
+speeds = (0.25, 0.5, 2.0)
 rays = {0.0: [(4 / 3, 1 / 3)], 0.5: [(1.25, 0.25), (1, 0)]}  # section 9.3 says where these come from
-six = [(lift, ratio) for lift in (0.0, 0.5) for ratio in ratios]
+six = [(lift, speed) for lift in (0.0, 0.5) for speed in speeds]
 X, y = np.stack([toy(lift)[0] for lift, _ in six]), toy(0.0)[1]  # the labels do not depend on the lift
-path_v, path_p = descend(X, y, [ratio for _, ratio in six], steps=1000)
+path_v, path_p = descend(X, y, [speed for _, speed in six], steps=1000)
 kept = attention(path_p[-1], X)[..., 1]  # (6, 3)
-print("lift   ratio   angle of v   angle of p   attention on the second tokens")
-for k, (lift, ratio) in enumerate(six):
+print("lift   speed   angle of v   angle of p   attention on the second tokens")
+for k, (lift, speed) in enumerate(six):
     of_v, of_p = degrees(path_v[-1, k]), degrees(path_p[-1, k])
-    print(f"{lift:4.1f} {ratio:7.2f} {of_v:11.1f} {of_p:12.1f}   {kept[k]}")
+    print(f"{lift:4.1f} {speed:7.2f} {of_v:11.1f} {of_p:12.1f}   {kept[k]}")
     assert abs(of_v - 90) < 0.6
     assert lift > 0 or abs(of_p - degrees(np.array([4, 1]))) < 0.3
 assert (kept > 0.999).all()
@@ -165,12 +164,12 @@ def draw_ray(ax, ray, style="--", label=None):
 
 fig, axes = plt.subplots(2, 1, figsize=(7.0, 4.4), sharex=True)
 for ax, lift in zip(axes, (0.0, 0.5), strict=True):
-    for ratio, color, width in zip(ratios, (BLUE, GREEN, ORANGE), (5, 3, 1.4), strict=True):
+    for speed, color, width in zip(speeds, (BLUE, GREEN, ORANGE), (5, 3, 1.4), strict=True):
         ax.plot(
-            *path_p[:, six.index((lift, ratio))].T,
+            *path_p[:, six.index((lift, speed))].T,
             color=color,
             linewidth=width,
-            label=rf"$\omega = {ratio:g}$",
+            label=rf"$\omega = {speed:g}$",
         )
     for ray in rays[lift]:
         draw_ray(ax, ray)
@@ -184,16 +183,16 @@ axes[0].legend(loc="upper left")
 axes[1].set_xlabel("$p_1$")
 show(
     fig,
-    alt="Two p-planes. Above, lift 0: three paths, one for each ratio, coincide and run parallel to one "
-    "dashed ray. Below, lift one half: the three paths fan out between two dashed rays; for a ratio of 2 "
-    "the path runs along the lower ray, for smaller ratios between the two.",
+    alt="Two p-planes. Above, lift 0: three paths, one for each speed, coincide and run parallel to one "
+    "dashed ray. Below, lift one half: the three paths fan out between two dashed rays; for speed 2 "
+    "the path runs along the lower ray, for smaller speeds between the two.",
 )
 
 # %% [markdown]
-# **Figure 1.** Paths of $p$ for three ratios. Dashed: rays computed without training (section 9.3).
+# **Figure 1.** Paths of $p$ for three speeds. Dashed: rays computed without training (section 9.3).
 #
-# In all six runs the head goes up, and attention ends on the second tokens. Above, the paths lie on each
-# other. Below, the head's *speed* decides the prompt's *direction*.
+# In all six runs the head goes up, and attention ends on the second tokens. Above, the three paths lie on
+# each other, parallel to the ray and beside it. Below, the head's *speed* decides the prompt's *direction*.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.2 The head's SVM
@@ -236,8 +235,8 @@ for lift in (0.0, 0.5):
 #
 # A sequence has the label `y`, and its selected token is lifted from `x` to $x + b\,e$, along any direction
 # `e`. You know `v_rest`, the solution of the label SVM of all *other* sequences. Predict the lift $b \ge 0$
-# up to which the sequence is in $\mathcal S$: 0 if it is outside without any lift, `np.inf` if no lift frees
-# it. (At every lift the sequences are separable.)
+# up to which the sequence is in $\mathcal S$. If it is outside without any lift, return 0, even where a lift
+# would bring it in; if no lift frees it, `np.inf`. (At every lift the sequences are separable.)
 #
 # <details><summary>Hint</summary>
 #
@@ -281,7 +280,8 @@ check("09.1", freeing_lift)
 # > \qquad \text{for every } i,\; t \ne \alpha_i .$$
 #
 # Why 0, and not nothing at all? If $p$ turned *away* from $\alpha_i$, sequence $i$ would be left with a worse
-# token, and its force could become the strongest (section 9.8).
+# token. Unless that token too lies far enough beyond the label margin (section 9.8), the sequence's force
+# would become the strongest, and turn $p$ back.
 #
 # The Att-SVM of lesson 06, with 1 everywhere, we now call *tight*.
 
@@ -301,33 +301,33 @@ for lift in (0.0, 0.5):
         assert min(np.abs(p_mm - ray).max() for ray in rays[lift]) < 1e-6
 
 # %% [markdown]
-# These are the dashed rays. The relaxed one explains $\omega = 2$, not the slower heads.
+# These are the dashed rays. The relaxed one explains speed 2, not the slower heads.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 9.4 Two radii, one ratio
+# ## 9.4 Two lengths, one ratio
 #
-# The force of a comparison is about $e^{-u_i}\, e^{-p \cdot a_{it}}$. Call $u_i + p \cdot a_{it}$ its
-# exponent: **a small exponent is a strong force**.
+# The force of a comparison is about $g_{it}\, e^{-E_{it}}$, with the *exponent*
+# $E_{it} = u_i + p \cdot a_{it}$ and the factor $g_{it} = \gamma_{i\alpha_i} - \gamma_{it}$. **A small
+# exponent is a strong force.**
 #
 # Suppose that $p$ walks straight on, along $\sum \lambda_{it}\, a_{it}$ with $\lambda_{it} \ge 0$ and
 # independent $a_{it}$. Then its steps are in proportion to this sum, so each force is in proportion to its
-# $\lambda_{it}$. With the factor $g_{it} = \gamma_{i\alpha_i} - \gamma_{it}$ of section 9.3,
+# $\lambda_{it}$:
 #
-# $$g_{it}\, e^{-E_{it}} = \text{constant} \cdot \lambda_{it} \qquad\text{where}\quad
-# E_{it} = u_i + p \cdot a_{it} .$$
+# $$g_{it}\, e^{-E_{it}} = \text{constant} \cdot \lambda_{it} , \qquad\text{that is}\qquad
+# E_{it} = \log\frac{g_{it}}{\lambda_{it}} + \text{constant} .$$
 #
-# The positive $g_{it}$ grow in proportion to $\|v\|$. So **those that push in the long run have equal
-# exponents**, up to a known difference, $\log(g/\lambda)$.
+# The positive $g_{it}$ all grow in proportion to $\|v\|$, so the differences between these logarithms stay
+# bounded. Hence **those that push in the long run have equal exponents, up to known differences**.
 
 # %% [markdown]
 # ### Exercise 09.2: The angle before training
 #
-# ★★★ · 12 minutes
+# ★★★ · 15 minutes
 #
-# The toy has the lift $b \ge 0$ (`lift`), and the head grows $\omega > 0$ times as fast as the prompt
-# (`ratio`). Far out $v$ has the direction of $v_{\mathrm{mm}} = (0, 1)$, both walk straight on, and so
-# $\|v\| = \omega\, \|p\|$. Predict the angle of $p$ above the first axis, in degrees. It is never below the
-# ray of the relaxed SVM.
+# The toy has the lift $b \ge 0$ (`lift`). Far out $v$ has the direction of $v_{\mathrm{mm}} = (0, 1)$, both
+# walk straight on, and $\|v\|/\|p\|$, from here on *the ratio*, is $\omega > 0$ (`ratio`). Predict the angle
+# of $p$ above the first axis, in degrees.
 #
 # <details><summary>Hint 1</summary>
 #
@@ -337,9 +337,9 @@ for lift in (0.0, 0.5):
 #
 # <details><summary>Hint 2</summary>
 #
-# Set the exponents of sequences 2 and 3 equal, and divide by $\|p\|$. What is left has the form $A \cos
-# \theta - B \sin \theta = C$; write its left side as one cosine. Tests: without a lift $\tan \theta =
-# \frac14$ whatever the ratio is, and a very fast head has 0 degrees.
+# $A \cos \theta - B \sin \theta$ can be written as one cosine. What if your equation has no solution, or one
+# below the first axis: which comparison has stopped pushing? Test: without a lift $\tan \theta = \frac14$,
+# whatever the ratio is.
 # </details>
 
 
@@ -378,8 +378,9 @@ for k, ratio in enumerate(ratios):
 # %% [markdown]
 # **In general.** Far out $v \approx u_{\min}\, v_{\mathrm{mm}}$, where $u_{\min}$ is the smallest signed
 # output. So the signed output of sequence $i$ is $u_{\min}\, u_i^*$, with
-# $u_i^* = y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} \ge 1$ (and $= 1$ in $\mathcal S$). Call the smallest
-# exponent of all $u_{\min} + \Delta$, and divide by $\Delta$:
+# $u_i^* = y_i\, v_{\mathrm{mm}} \cdot x_{i\alpha_i} \ge 1$ (and $= 1$ in $\mathcal S$). Let $\Delta$ be the
+# smallest exponent of all less $u_{\min}$. (If a comparison in $\mathcal S$ pushes, this is the smallest lead
+# in $\mathcal S$.) Divide by $\Delta$:
 #
 # $$u_{\min}\, u_i^* + p \cdot a_{it} \ge u_{\min} + \Delta \qquad\text{becomes}\qquad
 # \frac{p}{\Delta} \cdot a_{it} \ge 1 - \kappa\, (u_i^* - 1), \quad \kappa = \frac{u_{\min}}{\Delta} .$$
@@ -392,16 +393,18 @@ for k, ratio in enumerate(ratios):
 # > $$\min_p \|p\| \quad \text{subject to} \quad p \cdot (x_{i\alpha_i} - x_{it}) \ge
 # > \max\big(0,\; 1 - \kappa\, (u_i^* - 1)\big) \qquad \text{for every } i,\; t \ne \alpha_i .$$
 # >
-# > *Conditions of the argument:* attention decides, $v$ and $p$ walk straight on without end, $\|v\|/\|p\|$
-# > settles, all $g_{it} > 0$, and no side 0 is met with equality (section 9.8).
+# > *Conditions of the argument:* attention decides, on one fixed choice $\alpha$; $v$ and $p$ walk straight on
+# > without end, and $\|v\|/\|p\|$ settles. The $a_{it}$ that push are independent, with $g_{it} > 0$ and
+# > $\lambda_{it} > 0$; each sequence of $\mathcal S$ has a positive multiplier in the label SVM. No side 0 is
+# > met with equality (section 9.8).
 #
 # Call the solution $p(\kappa)$. At $\kappa = 0$ it is tight, for large $\kappa$ relaxed. Which $\kappa$
 # belongs to a run? From $v \approx u_{\min}\, v_{\mathrm{mm}}$ and $p \approx \Delta\, p(\kappa)$,
 #
 # $$\frac{\|v\|}{\|p\|} \approx \kappa\, \frac{\|v_{\mathrm{mm}}\|}{\|p(\kappa)\|} .$$
 #
-# As $\kappa$ grows the constraints weaken, and $\|p(\kappa)\|$ does not grow. So the right side grows: one
-# $\kappa$ for each ratio of lengths.
+# As $\kappa$ grows the constraints weaken, and $\|p(\kappa)\|$ does not grow. So the right side grows: for a
+# given choice $\alpha$ there is one $\kappa$ for each ratio.
 
 
 # %%
@@ -422,7 +425,7 @@ assert np.allclose(solved, [prompt_angle(0.5, ratio) for ratio in ratios], atol=
 # %% [markdown]
 # ### Exercise 09.3: How fast is fast enough?
 #
-# ★★★ · 10 minutes
+# ★★☆ · 7 minutes
 #
 # From some ratio $\|v\|/\|p\|$ on, $p(\kappa)$ is the relaxed solution $p_{\mathrm{rel}}$ itself. Return the
 # smallest one, the **border**. You are given the signed outputs $u_i^*$, the smallest lead
@@ -477,11 +480,11 @@ for k, (color, marker) in enumerate(zip((BLUE, ORANGE, GREEN), "osD", strict=Tru
     ax.plot(fine, [prompt_angle(lifts[k], one) for one in fine], color=color, linewidth=1.5)
     label = f"lift {lifts[k]:g}, border {edges[k]:.3g}"
     ax.plot(speeds[k], ends[k], marker, color=color, label=label, zorder=4)
-ax.set(xlabel=r"ratio $\omega$", ylabel="angle of $p$ (degrees)", xlim=(0, 4), ylim=(-0.5, 13))
+ax.set(xlabel=r"speed $\omega$", ylabel="angle of $p$ (degrees)", xlim=(0, 4), ylim=(-0.5, 13))
 ax.legend()
 show(
     fig,
-    alt="Angle of p against the ratio for three lifts. Markers lie on curves that fall from the tight SVM, "
+    alt="Angle of p against the speed for three lifts. Markers lie on curves that fall from the tight SVM, "
     "at 10 to 13 degrees, and meet zero at the borders 2.5, 1 and 0.625, where they bend and stay.",
 )
 
@@ -497,11 +500,11 @@ circle = np.linspace(-0.2, 0.6, 8001)
 units = np.stack([np.cos(circle), np.sin(circle)], axis=-1)
 
 
-def one_run(lift, ratio):
-    """The path of p, and the direction with the largest smallest exponent, p.a + ratio (u* - 1)."""
+def one_run(lift, speed):
+    """The path of p, and the direction with the largest smallest exponent, p.a + speed (u* - 1)."""
     X, y = toy(lift)
-    path = descend(X, y, ratio, steps=200, lr=0.2)[1][:, 0]  # longer steps: fast enough to redraw
-    exponents = units @ X[:, 1].T + ratio * np.array([0, 0, lift])
+    path = descend(X, y, speed, steps=200, lr=0.2)[1][:, 0]  # longer steps: fast enough to redraw
+    exponents = units @ X[:, 1].T + speed * np.array([0, 0, lift])
     figure = Figure(figsize=(7, 3.6), layout="none")  # constrained layout would draw twice
     ax = figure.add_axes((0.1, 0.15, 0.87, 0.74))
     ax.plot(*path.T, color=BLUE)
@@ -510,7 +513,7 @@ def one_run(lift, ratio):
         draw_ray(ax, (1, 0), ":", label="relaxed SVM")
     ax.legend(loc="upper left")
     ax.set(xlim=(-1, 41), ylim=(-2, 11), xlabel="$p_1$", ylabel="$p_2$")
-    title = rf"lift {lift:.2f}, $\omega$ = {ratio:.2f}: $p$ at {degrees(path[-1]):.1f} degrees"
+    title = rf"lift {lift:.2f}, $\omega$ = {speed:.2f}: $p$ at {degrees(path[-1]):.1f} degrees"
     ax.set_title(title, fontsize=12)
     return figure
 
@@ -520,8 +523,8 @@ widgets.sliders(
     one_run,
     alt="The path of p in the plane from zero, and the rays of the softened and the relaxed SVM.",
     lift=ipywidgets.FloatSlider(value=0.5, min=0, max=1, step=0.05, description="lift", **looks),
-    ratio=ipywidgets.FloatLogSlider(
-        value=0.5, base=2, min=-3, max=3, step=0.25, readout_format=".3g", description="ratio", **looks
+    speed=ipywidgets.FloatLogSlider(
+        value=0.5, base=2, min=-3, max=3, step=0.25, readout_format=".3g", description="speed", **looks
     ),
 )
 
@@ -546,8 +549,9 @@ widgets.sliders(
 # In the toy weight taken off goes to the origin, and is lost: lift 0 meets the first condition, lift
 # $\frac12$ the second.
 #
-# If both grow together, the count of exponents says that $R_v/R$ takes the place of $\omega$. In the plane we
-# use up both budgets, and search the two angles that are left.
+# We do not prove it, nor follow its limits. We ask what it leaves open: both budgets grow *together*. They are
+# used up, so that $\|v\|/\|p\| = R_v/R$, and the count of exponents makes a prediction. In the plane we search
+# the two angles that are left.
 
 
 # %%
@@ -570,32 +574,55 @@ def minimiser(X, y, R_v, R):
 R = np.array([6.0, 12, 24])  # at 48 a float no longer tells 1 - s from 0
 X, y = toy(0.5)
 print("angle of the best p   R = 6   R = 12   R = 24   predicted for infinite radii")
-for name, R_v, ratio in (("R_v = 3", 3 + 0 * R, 0.0), ("R_v = R/4", R / 4, 0.25), ("R_v = 2R", 2 * R, 2.0)):
+for name, R_v, ratio in (("R_v = R/4", R / 4, 0.25), ("R_v = 2R", 2 * R, 2.0)):
     of_v, of_p = np.array([minimiser(X, y, *radii) for radii in zip(R_v, R, strict=True)]).T
     predicted = degrees(softened_svm(X, output_of_v_mm[0.5], ratio))
     print(f"{name:19s} {abs(of_p[0]):7.1f} {abs(of_p[1]):8.1f} {abs(of_p[2]):8.1f} {abs(predicted):14.1f}")
     off = abs(of_p - predicted)
     assert abs(of_v[2] - 90) < 1
-    assert off[2] < 0.05 or off[2] < min(1, 0.6 * off[1])
+    assert off[2] < 0.05 or off[2] < 0.6 * off[1] < 0.4 * off[0]
     outputs, leads = (X[:, 1] @ np.stack([np.cos(w), np.sin(w)]) for w in np.radians([of_v, of_p]))  # (3, 3)
     assert min((y[:, None] * outputs).min(), leads.min()) > 0  # a shorter v or p is worse there
 
 # %% [markdown]
-# The minimiser nears what the count predicts: tight for bounded $R_v$ (a degree is left), softened, relaxed.
+# At these two ratios the minimiser nears what the count predicts, softened and relaxed. At $R/4$ each doubling
+# of $R$ leaves at most 0.6 of what is missing.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Plain gradient descent
 #
 # Nobody sets $\omega$ in plain gradient descent. The force on $v$ is $|\ell'|$ times a point of fixed size.
-# That on $p$ has two more factors: $s_{it} \approx e^{-\Delta}$, where $\Delta$ is the smallest lead in
-# $\mathcal S$, and a difference of scores, in proportion to $R_v = \|v\|$. Divide the two:
+# That on $p$ has two more factors: $s_{it} \approx e^{-\Delta}$, with the smallest lead $\Delta$ in
+# $\mathcal S$, and a difference of scores, in proportion to $\|v\|$. Divide the two:
 #
-# $$\frac{d\Delta}{dR_v} \;\propto\; R_v\, e^{-\Delta} \qquad\text{so that}\qquad
-# \Delta \approx 2 \log R_v + \text{const} .$$
+# $$\frac{d\Delta}{d\|v\|} \;\propto\; \|v\|\, e^{-\Delta} \qquad\text{so that}\qquad
+# \Delta \approx 2 \log \|v\| + \text{const} .$$
 #
-# So $\|v\|/\|p\|$ passes every border, and on the toy $p$ should go to the relaxed SVM (random problems: end
-# of section 9.8). Plain steps hardly move on this scale: we add a run that normalises the gradient of the
-# *pair* $(v, p)$, nearly along the same path.
+# So $\|v\|/\|p\|$ grows past every border, and $p$ should turn to the relaxed SVM.
+#
+# **How near does it get?** Beyond the border only comparisons in $\mathcal S$ push. Let $\lambda_{it}$ be their
+# multipliers in the relaxed SVM, $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$, and $\mu_i$ those of the label
+# SVM, $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$. Section 9.4 gives $u_i + p \cdot a_{it} =
+# \log(g_{it}/\lambda_{it}) + \text{constant}$. For the head the same argument gives
+# $e^{-u_i} = \text{constant} \cdot \mu_i$, that is, $u_i = -\log \mu_i + \text{constant}$. Subtract:
+#
+# $$p \cdot a_{it} = \Delta + c_{it}, \qquad c_{it} = \log\frac{g_{it}\, \mu_i}{\lambda_{it}} + \text{constant} .$$
+#
+# The $c_{it}$ differ, but do not grow. What other comparisons did to $p$ before they died out does not grow
+# either. So
+#
+# $$p = \Delta\, p_{\mathrm{rel}} + \text{a bounded residual},$$
+#
+# and the angle between $p$ and $p_{\mathrm{rel}}$ falls like $1/\Delta$. In plain descent this is as slow as
+# $1/\log \|v\|$.
+#
+# In the toy with lift $\frac12$ sequences 1 and 2 are mirror images, their $c_{it}$ are equal, and we cannot
+# see the residual. We therefore also train with $(2, -1)$ in place of $(1, -1)$. It leaves
+# $v_{\mathrm{mm}} = (0, 1)$ and $\mathcal S$ as they were. **Predict** from the two SVMs, by hand: which
+# difference of the two leads is left?
+#
+# Plain steps hardly move on this scale. We add a run that normalises the gradient of the *pair* $(v, p)$ and
+# follows nearly the same path.
 
 
 # %%
@@ -610,38 +637,92 @@ def as_a_pair(on_v, on_p, log_v, log_p):
 
 
 # %%
-X, y = np.stack([toy(0.0)[0], toy(0.5)[0]]), toy(0.0)[1]
+X, y = np.stack([toy(0.5)[0], toy(0.5)[0]]), toy(0.5)[1]
+X[1, 1, 1] = 2, -1
+a = X[:, :2, 1]  # the comparisons in S, (2 toys, 2, 2)
+p_rel = np.array([token_svm(x, np.array([1.0, 1, 0])) for x in X])
+lam = np.array([np.linalg.solve(a[k].T, p_rel[k]) for k in (0, 1)])
+mu = np.array([np.linalg.solve((y[:2, None] * a[k]).T, label_svm(X[k, :, 1], y)) for k in (0, 1)])
+c = np.log(mu / lam)  # all g are equal
+c -= c.min(axis=1, keepdims=True)
+print("lambda, mu and c with (2, -1):", lam[1], mu[1], c[1])
+assert np.allclose([*lam[1], *mu[1], *c[1]], [4 / 9, 1 / 9, 2 / 3, 1 / 3, 0, np.log(2)], atol=1e-5)
+
+# %%
 runs = {
     "plain": descend(X, y, 1.0, 10_000, lr=1.0, rule=plainly, every=10),
     "pair": descend(X, y, 1.0, 10_000, lr=0.1, rule=as_a_pair, every=10),
 }
-R_v = {name: np.linalg.norm(v, axis=-1) for name, (v, _) in runs.items()}  # (1,001, 2 lifts)
-lead = {name: np.minimum(p @ [1, 1], p @ [1, -1]) for name, (_, p) in runs.items()}
-angle = {name: abs(degrees(p)) for name, (_, p) in runs.items()}
-print("lift 1/2     step   ||v||    lead  angle of p")
-for name, k in [(name, k) for name in runs for k in (100, 1000)]:
-    print(f"{name:8s} {10 * k:8,d} {R_v[name][k, 1]:7.1f} {lead[name][k, 1]:7.1f} {angle[name][k, 1]:11.1f}")
-growth = np.log(R_v["pair"][1000] / R_v["pair"][100])
-slope = (lead["pair"][1000] - lead["pair"][100]) / growth
-print("pair, slope of the lead over log ||v||, last nine tenths, lifts 0 and 1/2:", slope.round(1))
-assert (abs(slope - 2) < 0.01).all()
+norm_v = {name: np.linalg.norm(v, axis=-1) for name, (v, _) in runs.items()}  # (1,001, 2 toys)
+leads = {name: np.einsum("kbd,bid->kbi", p, a) for name, (_, p) in runs.items()}
+Delta = {name: lead.min(axis=-1) for name, lead in leads.items()}
+off_ray = {name: abs(degrees(p) - degrees(p_rel)) for name, (_, p) in runs.items()}
+print("             step  ||v||/||p||   Delta   difference of leads   angle to p_rel   foretold by c")
+for k, token in enumerate(("(1, -1)", "(2, -1)")):
+    for name, at in [(name, at) for name in runs for at in (100, 1000)]:
+        size = norm_v[name][at, k] / np.linalg.norm(runs[name][1][at, k])
+        told = abs(degrees(np.linalg.solve(a[k], Delta[name][at, k] + c[k])) - degrees(p_rel[k]))
+        gap = leads[name][at, k, 1] - leads[name][at, k, 0]
+        print(f"{token} {name:5s} {10 * at:6d} {size:10.1f} {Delta[name][at, k]:10.1f}", end="")
+        print(f"{gap:17.2f} {off_ray[name][at, k]:18.2f} {told:14.2f}")
+        if name == "pair" and at == 1000:
+            assert abs(gap - c[k, 1]) < 0.005 and abs(off_ray[name][at, k] - told) < 0.01
+slope = (Delta["pair"][1000] - Delta["pair"][100]) / np.log(norm_v["pair"][1000] / norm_v["pair"][100])
+print("pair, slope of Delta over log ||v||, last nine tenths:", slope.round(1))
+assert (abs(slope - 2) < 0.05).all()
 for k in (0, 1):
-    on_pairs_path = np.interp(R_v["plain"][3:, k], R_v["pair"][:, k], lead["pair"][:, k])
-    assert abs(on_pairs_path - lead["plain"][3:, k]).max() < 0.03
-assert (lead["plain"][1000] - lead["plain"][100] < 0.7).all()
-assert angle["pair"][-1, 1] < 0.001
+    on_pairs_path = np.interp(norm_v["plain"][3:, k], norm_v["pair"][:, k], Delta["pair"][:, k])
+    assert abs(on_pairs_path - Delta["plain"][3:, k]).max() < 0.05
+
+# %% jupyter={"source_hidden": true}
+fig, ax = plt.subplots(figsize=(6.5, 3.4))
+for k, (color, token) in enumerate(zip((BLUE, ORANGE), ("$(1, -1)$", "$(2, -1)$"), strict=True)):
+    some = slice(15, None)
+    ax.plot(
+        Delta["pair"][some, k],
+        (off_ray["pair"] * Delta["pair"])[some, k],
+        color=color,
+        linewidth=2.5,
+        label=f"pair, token {token}",
+    )
+    ax.plot(
+        Delta["plain"][15::60, k],
+        (off_ray["plain"] * Delta["plain"])[15::60, k],
+        "os"[k],
+        color=color,
+        markersize=5,
+        label=f"plain, token {token}",
+    )
+shift = np.linalg.solve(a[1], c[1])  # the residual along the pushing comparisons
+across = abs(p_rel[1, 0] * shift[1] - p_rel[1, 1] * shift[0]) / (p_rel[1] @ p_rel[1])
+for height in (0, np.degrees(across)):
+    ax.axhline(height, color=BLACK, linestyle="--", linewidth=1.2, label="foretold" if height else None)
+ax.set(xlabel=r"$\Delta$", ylabel=r"angle to $p_{\mathrm{rel}}$ times $\Delta$", ylim=(-2, 30))
+ax.legend(loc="center right", fontsize=10)
+show(
+    fig,
+    alt="Angle to the relaxed ray times Delta against Delta. With the token (2, -1) the curve of the pair "
+    "levels off at the dashed line near 24 degrees, with (1, -1) it falls to 0. Markers of plain descent lie "
+    "on the early parts of both curves.",
+)
 
 # %% [markdown]
-# The pair's slope is 2, and its angle with lift $\frac12$ falls to 0, the relaxed SVM. Plain descent creeps
-# along the pair's curve: from step 1,000 to 10,000 its lead gains less than 0.7.
+# **Figure 3.** Where the angle falls like $1/\Delta$, angle times $\Delta$ is level. Dashed: foretold from the
+# SVMs.
+#
+# With $(2, -1)$ the leads differ by $\log 2 \approx 0.69$ in the end, as foretold, and the pair is still 1.74
+# degrees from the relaxed ray at a ratio of 98. **The 0 degrees of the symmetric toy, here and in section 9.4,
+# are owed to its symmetry.** Plain descent creeps along the pair's curve. After 10,000 steps its ratio is 2.5,
+# two and a half times the border; with $(1, -1)$ it is at 3.7 degrees, a third of the 11.3 between the relaxed
+# and the tight ray. So for plain runs of this length the limit is no prediction yet.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Problems at random
 #
-# 360 random problems of $n = 4$ sequences of $T = 4$ tokens in $d = 6$ dimensions, each trained from zero
-# at three ratios $\omega$: 30,000 steps, of 0.1 for $p$. The tokens with most attention at the end give us
-# $v_{\mathrm{mm}}$, $\mathcal S$, and the three SVMs for $p$; the softened one gets its $\kappa$ from
-# $\omega$ alone. (Stored runs, from [`course/replicate/lesson_09.py`](../course/replicate/lesson_09.py).)
+# 360 random problems of $n = 4$ sequences of $T = 4$ tokens, uniform on the unit sphere in $d = 6$ dimensions,
+# with labels from a fair coin. Each is trained from zero at three speeds $\omega$: 30,000 steps, of 0.1 for
+# $p$. The choice $\alpha$ is *read off the end of the run*: the tokens with most attention. From it we compute
+# $v_{\mathrm{mm}}$, $\mathcal S$, and the three SVMs for $p$, with $\kappa$ from $\omega$ alone. (Stored runs, from [`course/replicate/lesson_09.py`](../course/replicate/lesson_09.py).)
 #
 # A run is **decided** if every sequence has at least 0.99 of its attention on one token. We look at decided
 # runs whose tight and relaxed SVM are more than 8 degrees apart.
@@ -667,7 +748,7 @@ groups = {
     "tokens with the largest label margin": late.best,
 }
 counts = {name: group.sum("trial").values for name, group in groups.items()}
-print("of 360 runs a ratio", " " * 30, *(f"omega = {ratio:5.3f}  " for ratio in joint.ratio.values), " all")
+print("of 360 runs a speed", " " * 30, *(f"omega = {ratio:5.3f}  " for ratio in joint.ratio.values), " all")
 for name, count in counts.items():
     print(f"{name:49s}", *(f"{some:13d}  " for some in count), f"{count.sum():4d}")
 changed = joint.choice.sel(steps=3000) != joint.choice.sel(steps=30_000)
@@ -689,38 +770,39 @@ for k, (name, color) in enumerate(zip(names, (BLUE, ORANGE, BLACK), strict=True)
         at = middle + 0.1 * np.linspace(-1, 1, len(runs))
         ax.plot(at, runs, ".", color=color, markersize=4, label=label)
         ax.plot(middle + np.array([-0.12, 0.12]), 2 * [shown[name, ratio]], color=color, linewidth=3)
-ax.set(yscale="log", ylabel="angle of $p$ (degrees)", xlabel=r"ratio $\omega$", ylim=(0.02, 200))
+ax.set(yscale="log", ylabel="angle of $p$ (degrees)", xlabel=r"speed $\omega$", ylim=(0.02, 200))
 ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
 ax.set_xticks(range(3), [f"{ratio:g}" for ratio in joint.ratio.values])
 ax.legend(loc="upper center", ncols=3, fontsize=10, markerscale=3)
 show(
     fig,
-    alt="Angles of p to the tight, the relaxed and the softened SVM, a dot a run, for three ratios. Those to "
-    "the tight SVM grow with the ratio from a median of 1 to 13 degrees, those to the relaxed one fall from "
+    alt="Angles of p to the tight, the relaxed and the softened SVM, a dot a run, for three speeds. Those to "
+    "the tight SVM grow with the speed from a median of 1 to 13 degrees, those to the relaxed one fall from "
     "21 to 6, those to the softened one have a median of 0.1 at each.",
 )
 
 # %% [markdown]
-# **Figure 3.** Decided runs whose SVMs differ: the angle of $p$ to each of the three, a dot a run, sorted;
-# bars are medians.
+# **Figure 4.** Decided runs whose SVMs differ: the angle of $p$ to each of the three, a dot a run, sorted;
+# bars are medians. From left to right there are 190, 182 and 87 runs.
 
 # %%
 assert all(shown["softened", ratio] < 0.11 for ratio in joint.ratio.values)
 assert [int(count.sum()) for count in counts.values()] == [969, 510, 502, 459, 131, 42, 286, 276, 143]
 assert not ((near["tight"] | near["relaxed"]) & ~near["softened"]).any()
 assert moved == [7, 6]
-assert medians.max() < 0.4
+assert medians.max() < 0.4 and 5 < most < 7
 assert (late.possible.sum("trial") == 304).all()
 
 # %% [markdown]
 # In 173 of the 459 runs $p$ ends within a degree of the tight or of the relaxed SVM, and of the softened one
 # too: they cannot tell. **Of the 286 others, 276 end within a degree of the softened SVM.** Seven of the ten
 # that are left had changed a token after step 3,000, and six of the other 449. Where the SVMs are at most 8
-# degrees apart, 502 of 510 are within a degree of it. And $v$ is near the label SVM, in the median to 0.4
-# degrees or less.
+# degrees apart, 502 of 510 are within a degree of it. The angle of $v$ to the label SVM has a median of 0.4
+# degrees or less at each speed, and is 6 degrees in the worst run.
 #
 # **The choice is another matter.** The theorem's has the largest label margin of all 256. Some $p$ makes it
-# in 304 of the 360 trials; descent makes it in 45 to 49 (last row of the table).
+# in 304 of the 360 trials; descent makes it in 45 to 49 (last row of the table). **Which tokens win, nothing
+# in this lesson predicts**: we can tell the direction of $p$ only once they are known.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.8 Where it breaks
@@ -733,8 +815,8 @@ assert (late.possible.sum("trial") == 304).all()
 # $u_3 = u_{\min}\,\big(s\,(1 + c) + (1 - s)\, c\big)$. While both its tokens keep weight its lead does not
 # grow, and its force is about $e^{-u_3}$.
 #
-# If the forces balance, $p$ is on the relaxed ray: $\Delta = \|p\|/\|p_{\mathrm{rel}}\|$ and
-# $u_{\min} = \|v\|/\|v_{\mathrm{mm}}\|$. So the attention that is left follows from the ratio of the lengths.
+# If the forces balance, $p$ is near the relaxed ray: $\Delta \approx \|p\|/\|p_{\mathrm{rel}}\|$ and
+# $u_{\min} \approx \|v\|/\|v_{\mathrm{mm}}\|$. So the attention that is left follows from the ratio.
 
 # %% [markdown]
 # ### Exercise 09.4: Attention that stays soft
@@ -742,14 +824,14 @@ assert (late.possible.sum("trial") == 304).all()
 # ★★★ · 10 minutes
 #
 # A sequence outside $\mathcal S$ has two tokens, with the signed outputs `better` > `worse` at
-# $v_{\mathrm{mm}}$. Predict the attention that it keeps on the better one, from the ratio of the lengths
-# $\|v\|/\|p\|$ (`ratio`). If no balance exists, it decides: return 1.0 where the better token wins and 0.0
+# $v_{\mathrm{mm}}$. Predict the attention that it keeps on the better one, from $\|v\|/\|p\|$
+# (`ratio`). If no balance exists, it decides: return 1.0 where the better token wins and 0.0
 # where the worse one does.
 #
 # <details><summary>Hint 1</summary>
 #
-# Forces balance where their exponents are equal. What is the exponent of $\mathcal S$? And that of a sequence
-# whose two tokens both keep weight?
+# Forces balance where their exponents are equal. What is the smallest exponent in $\mathcal S$? And that of a
+# sequence whose two tokens both keep weight?
 # </details>
 #
 # <details><summary>Hint 2</summary>
@@ -814,7 +896,7 @@ for lr, steps in ((0.01, 13_000), (0.1, 1300)):
 late_pairs = measured("09.soft").load().sel(steps=30_000, ratio=8)
 fast, off = late.sel(ratio=8), {name: some.sel(ratio=8) for name, some in angle.items()}
 outside = fast.soft & ~fast.soft_in_S
-close = [int((outside & (off["relaxed"] < degrees)).sum()) for degrees in (1, 4)]
+close = [int((outside & (off["relaxed"] < limit)).sum()) for limit in (1, 4)]
 print(f"undecided: {int(fast.soft.sum())}; all soft sequences outside S: {int(outside.sum())}; of these p is")
 print(f"within 1 degree of the relaxed SVM in {close[0]}, within 4 in {close[1]}; ", end="")
 print(f"of the tight SVM within 1 in {int((outside & (off['tight'] < 1)).sum())}")
@@ -831,7 +913,7 @@ assert not (outside & (off["tight"] < 1)).any()
 assert [one.trial.size, *right.values()] == [55, 49, 34, 22], again.format("09.4")
 
 # %% [markdown]
-# In 91 of the 101 all soft sequences lie outside $\mathcal S$: **76 end within a degree of the relaxed SVM**,
+# In 91 of the 101 undecided runs all soft sequences lie outside $\mathcal S$: **76 end within a degree of the relaxed SVM**,
 # none of the tight one. In 55 just one sequence keeps two tokens. **With the measured $\|v\|/\|p\|$ the
 # exercise is right within 0.04 in 49 of the 55**, with $\omega$ in 34, with a ratio without end in 22.
 #
