@@ -657,19 +657,24 @@ norm_v = {name: np.linalg.norm(v, axis=-1) for name, (v, _) in runs.items()}  # 
 leads = {name: np.einsum("kbd,bid->kbi", p, a) for name, (_, p) in runs.items()}
 Delta = {name: lead.min(axis=-1) for name, lead in leads.items()}
 off_ray = {name: abs(degrees(p) - degrees(p_rel)) for name, (_, p) in runs.items()}
-print("             step  ||v||/||p||   Delta   difference of leads   angle to p_rel   foretold by c")
+print("             step  ||v||/||p||   Delta   leads differ by   angle to p_rel   foretold by c")
 for k, token in enumerate(("(1, -1)", "(2, -1)")):
     for name, at in [(name, at) for name in runs for at in (100, 1000)]:
         size = norm_v[name][at, k] / np.linalg.norm(runs[name][1][at, k])
         told = abs(degrees(np.linalg.solve(a[k], Delta[name][at, k] + c[k])) - degrees(p_rel[k]))
-        gap = leads[name][at, k, 1] - leads[name][at, k, 0]
+        gap = abs(leads[name][at, k, 1] - leads[name][at, k, 0])
         print(f"{token} {name:5s} {10 * at:6d} {size:10.1f} {Delta[name][at, k]:10.1f}", end="")
-        print(f"{gap:17.2f} {off_ray[name][at, k]:18.2f} {told:14.2f}")
+        print(f"{gap:17.2f} {off_ray[name][at, k]:16.2f} {told:14.2f}")
         if name == "pair" and at == 1000:
             assert abs(gap - c[k, 1]) < 0.005 and abs(off_ray[name][at, k] - told) < 0.01
 slope = (Delta["pair"][1000] - Delta["pair"][100]) / np.log(norm_v["pair"][1000] / norm_v["pair"][100])
 print("pair, slope of Delta over log ||v||, last nine tenths:", slope.round(1))
 assert (abs(slope - 2) < 0.05).all()
+residual = np.linalg.solve(a[1], c[1])
+across = p_rel[1, 1] * residual[0] - p_rel[1, 0] * residual[1]
+level = np.degrees(across / (p_rel[1] @ p_rel[1]))  # of angle times Delta
+steps = 10_000 * np.exp((level / 0.5 - Delta["pair"][1000, 1]) / 2)  # to half a degree
+assert abs(level - 23.8) < 0.1 and 2e11 < steps < 3e11
 for k in (0, 1):
     on_pairs_path = np.interp(norm_v["plain"][3:, k], norm_v["pair"][:, k], Delta["pair"][:, k])
     assert abs(on_pairs_path - Delta["plain"][3:, k]).max() < 0.05
@@ -693,9 +698,7 @@ for k, (color, token) in enumerate(zip((BLUE, ORANGE), ("$(1, -1)$", "$(2, -1)$"
         markersize=5,
         label=f"plain, token {token}",
     )
-shift = np.linalg.solve(a[1], c[1])  # the residual along the pushing comparisons
-across = abs(p_rel[1, 0] * shift[1] - p_rel[1, 1] * shift[0]) / (p_rel[1] @ p_rel[1])
-for height in (0, np.degrees(across)):
+for height in (0, level):
     ax.axhline(height, color=BLACK, linestyle="--", linewidth=1.2, label="foretold" if height else None)
 ax.set(xlabel=r"$\Delta$", ylabel=r"angle to $p_{\mathrm{rel}}$ times $\Delta$", ylim=(-2, 30))
 ax.legend(loc="center right", fontsize=10)
@@ -738,8 +741,6 @@ near = {name: apart_8 & (angle[name] < 1) for name in names}
 neither = apart_8 & ~near["tight"] & ~near["relaxed"]
 groups = {
     "decided": decided,
-    "SVMs at most 8 degrees apart": decided & ~late.apart,
-    "of these, p within a degree of the softened one": decided & ~late.apart & (angle["softened"] < 1),
     "decided, SVMs more than 8 degrees apart": apart_8,
     "of these, p within a degree of the tight one": near["tight"],
     "of these, p within a degree of the relaxed one": near["relaxed"],
@@ -787,7 +788,7 @@ show(
 
 # %%
 assert all(shown["softened", ratio] < 0.11 for ratio in joint.ratio.values)
-assert [int(count.sum()) for count in counts.values()] == [969, 510, 502, 459, 131, 42, 286, 276, 143]
+assert [int(count.sum()) for count in counts.values()] == [969, 459, 131, 42, 286, 276, 143]
 assert not ((near["tight"] | near["relaxed"]) & ~near["softened"]).any()
 assert moved == [7, 6]
 assert medians.max() < 0.4 and 5 < most < 7
@@ -796,8 +797,7 @@ assert (late.possible.sum("trial") == 304).all()
 # %% [markdown]
 # In 173 of the 459 runs $p$ ends within a degree of the tight or of the relaxed SVM, and of the softened one
 # too: they cannot tell. **Of the 286 others, 276 end within a degree of the softened SVM.** Seven of the ten
-# that are left had changed a token after step 3,000, and six of the other 449. Where the SVMs are at most 8
-# degrees apart, 502 of 510 are within a degree of it. The angle of $v$ to the label SVM has a median of 0.4
+# that are left had changed a token after step 3,000, and six of the other 449. The angle of $v$ to the label SVM has a median of 0.4
 # degrees or less at each speed, and is 6 degrees in the worst run.
 #
 # **The choice is another matter.** The theorem's has the largest label margin of all 256. Some $p$ makes it
@@ -902,60 +902,82 @@ print(f"within 1 degree of the relaxed SVM in {close[0]}, within 4 in {close[1]}
 print(f"of the tight SVM within 1 in {int((outside & (off['tight'] < 1)).sum())}")
 one = late_pairs.where(outside & late_pairs.two, drop=True)  # just one sequence keeps two tokens
 law = np.vectorize(kept_attention)
-tries = {"measured ||v|| / ||p||": one.lengths, "omega = 8": 8.0, "without end": np.inf}
+tries = {"measured ||v|| / ||p||": one.lengths, "omega = 8": 8.0, "growing without end": np.inf}
 right = {}
 for name, r in tries.items():
     s = law(one.better, one.worse, r, one.norms, 1.0)
     right[name] = int((abs(s - one.kept) < 0.04).sum())
-print(f"one soft pair: {one.trial.size}; exercise 09.4 is right within 0.04 with\n   ", right)
+print(f"one sequence keeps two tokens: {one.trial.size}; exercise 09.4 is right within 0.04 with\n   ", right)
 assert [int(fast.soft.sum()), int(outside.sum()), *close] == [101, 91, 76, 84]
 assert not (outside & (off["tight"] < 1)).any()
 assert [one.trial.size, *right.values()] == [55, 49, 34, 22], again.format("09.4")
 
 # %% [markdown]
-# In 91 of the 101 undecided runs all soft sequences lie outside $\mathcal S$: **76 end within a degree of the relaxed SVM**,
-# none of the tight one. In 55 just one sequence keeps two tokens. **With the measured $\|v\|/\|p\|$ the
-# exercise is right within 0.04 in 49 of the 55**, with $\omega$ in 34, with a ratio without end in 22.
+# In 91 of the 101 undecided runs all soft sequences lie outside $\mathcal S$: **76 end within a degree of the
+# relaxed SVM**, none of the tight one. In 55 just one sequence keeps two tokens. **With the measured $\|v\|/\|p\|$ the
+# exercise is right within 0.04 in 49 of the 55**, with $\omega$ in 34, with a ratio that grows without end in 22.
+# For the other 46 undecided runs we have no law.
 #
-# **Plain descent on random problems.** There the ratio *is* without end. So section 9.6 and the exercise
-# foretell: a lead with the slope 2, and soft pairs that keep $(1 - \text{worse})/(\text{better} -
-# \text{worse})$. **Predict** from section 9.5: after 30,000 steps of the pair, is $p$ at the relaxed SVM?
+# **Plain descent on random problems.** We train the pair $(v, p)$ as in section 9.6, at four sizes, 240 problems
+# each. The ratio grows without end, so a sequence that keeps two tokens should have the attention
+# $(1 - \text{worse})/(\text{better} - \text{worse})$. **Predict:** at step 3,000 $p$ is 8.5 to 12.5 degrees from
+# the relaxed ray (medians at the four sizes). How many are left at step 30,000, where $\Delta$ is about one and
+# a half times as large?
 
 # %%
-print("240 problems each, 30,000 pair steps of 0.1          n = 3, T = 2   n = 4, T = 4")
+stored = measured("09.pair").load()
 table = {}
-for n in (3, 4):
-    cell = measured("09.pair").load().sel(n=n)
+for n in stored.n.values:
+    cell = stored.sel(n=n)
     outside = cell.soft & ~cell.soft_in_S
-    whole = ~cell.soft_in_S & cell.same  # the tokens have not changed since step 3,000
-    away = np.degrees(np.arccos(cell.relaxed.clip(max=1)))[whole & cell.apart].median("trial").values
-    one = cell.where(outside & cell.two, drop=True)
-    kept = law(one.better, one.worse, np.inf, 1.0, 1.0)
-    near_law, near_mean = (int((abs(x - one.kept) < 0.04).sum()) for x in (kept, one.kept.mean()))
-    table[n] = {
+    # tokens unchanged since step 3,000, SVMs more than 8 degrees apart, at least two comparisons push
+    some = cell.sel(trial=~cell.soft_in_S & cell.same & cell.apart & (cell.pushing > 1))
+    away = np.degrees(np.arccos(some.relaxed.clip(max=1))).values
+    told = away[:, 1] * some.lead.values[:, 1] / some.lead.values[:, 2]
+    uneven, off_law = (np.median(spread, axis=0) for spread in (some.uneven, some.off_law))
+    one = cell.sel(trial=outside & cell.two)
+    by_law = law(one.better, one.worse, np.inf, 1.0, 1.0)
+    right = [int((abs(guess - one.kept) < 0.04).sum()) for guess in (by_law, one.kept.mean())]
+    table[int(n)] = {
         "decided": int((~cell.soft).sum()),
-        "soft outside S only": int(outside.sum()),
-        "soft in S": int(cell.soft_in_S.sum()),
-        "lead in S, median slope on log ||v||": f"{cell.slope[whole].median():.1f}",
-        "degrees to relaxed SVM, 300 steps": f"{away[0]:.0f}",
-        "   after 3,000": f"{away[1]:.0f}",
-        "   after 30,000": f"{away[2]:.0f}",
-        "one soft pair": one.trial.size,
-        "   exercise 09.4 right within 0.04": near_law,
-        "   their mean right within 0.04": near_mean,
+        "undecided, all soft sequences outside S": int(outside.sum()),
+        "undecided, a soft sequence in S": int(cell.soft_in_S.sum()),
+        "one soft sequence, with two tokens": one.trial.size,
+        "   exercise 09.4 right within 0.04": right[0],
+        "   their mean right within 0.04": right[1],
+        "runs compared with the relaxed ray": some.trial.size,
+        "   Delta over log ||v||, slope": f"{some.slope.median():.1f}",
+        "   spread of leads, step 30,000": f"{uneven[2]:.1f}",
+        "   spread of leads less c, step 3,000": f"{off_law[1]:.1f}",
+        "   spread of leads less c, step 30,000": f"{off_law[2]:.1f}",
+        "   degrees, step 3,000": f"{np.median(away[:, 1]):.1f}",
+        "   degrees, step 30,000, foretold": f"{np.median(told):.1f}",
+        "   degrees, step 30,000, measured": f"{np.median(away[:, 2]):.1f}",
     }
-    assert abs(cell.slope[whole].median() - 2) < 0.02
-    assert away[0] > away[1] > away[2] > 5
+    assert abs(some.slope.median() - 2) < 0.05
+    assert off_law[2] < 0.6 * off_law[1] and off_law[2] < 0.2 * uneven[2]
+    assert -0.5 < np.median(away[:, 2]) - np.median(told) < 1.3
+    assert 5 < np.median(away[:, 2]) < 9
+print(f"{'n, T, d':42s}   3, 2, 5   4, 4, 6   6, 3, 9  8, 3, 12")
 for name in table[3]:
-    print(f"{name:50s} {table[3][name]:>14} {table[4][name]:>14}")
-assert [list(table[n].values())[:3] for n in table] == [[190, 47, 3], [131, 97, 12]]
-assert [list(table[n].values())[-3:] for n in table] == [[47, 34, 8], [64, 45, 13]], again.format("09.4")
+    print(f"{name:42s}", *(f"{column[name]:>9}" for column in table.values()))
+counted = np.array([list(column.values())[:6] for column in table.values()])
+assert counted[:, :3].tolist() == [[190, 47, 3], [131, 97, 12], [100, 129, 11], [59, 155, 26]]
+assert counted[:, 3:].sum(axis=0).tolist() == [250, 182, 36], again.format("09.4")
 
 # %% [markdown]
-# The slope is 2. But $p$ is 6 and 8 degrees away: the lead is only twice the logarithm of $\|v\|$, and the
-# angle falls about like one over the lead. A fifth and two fifths of the problems stay soft outside
-# $\mathcal S$ alone, with the attention of the exercise in 34 of 47 and 45 of 64. **Plain descent heads for
-# the relaxed SVM, very slowly, and often leaves attention soft.**
+# *The leads.* The spread, largest less smallest, of the leads that push is 0.7 to 3.7. After the $c_{it}$ of
+# section 9.6 are taken off, at most 0.7 of it is left at step 30,000, and that is less than three fifths of
+# what was left at step 3,000.
+#
+# *The angle.* From the angle at step 3,000 the law $1/\Delta$ foretells 5.9 to 7.6 degrees. Measured are 5.4 to
+# 8.7: half a degree less with three sequences, and about a degree more at the larger sizes, where the leads
+# have not settled yet.
+#
+# *The attention.* Undecided after 30,000 steps are 50 of 240 problems with three sequences, then 109, 140, and
+# 181 with eight. So at the larger sizes soft attention is the rule. Exercise 09.4 speaks about 250 of these
+# 480 runs and is right in 182. We have no law for the rest: more soft sequences, three tokens, or a soft
+# sequence in $\mathcal S$.
 
 # %% [markdown]
 # ## Questions
@@ -967,6 +989,15 @@ assert [list(table[n].values())[-3:] for n in table] == [[47, 34, 8], [64, 45, 1
 # Its relaxed half lets the head go first, and this head is slower than the border, 1. With
 # $R_v = R/4$ the minimiser itself heads for 8.5 degrees (section 9.5).
 # </details>
+#
+# With the token $(2, -1)$ the pair is 1.74 degrees from the relaxed ray after 10,000 steps, at
+# $\Delta = 13.5$. After how many steps will it be half a degree away?
+# <details><summary>Answer</summary>
+#
+# The angle times $\Delta$ tends to 23.8, so half a degree needs $\Delta \approx 48$, which is 34 more. As
+# $\Delta \approx 2 \log \|v\|$ and $\|v\|$ grows in proportion to the steps, this takes $e^{17}$ times as many:
+# between $2 \cdot 10^{11}$ and $3 \cdot 10^{11}$.
+# </details>
 
 # %%
 progress("09")
@@ -974,13 +1005,14 @@ progress("09")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Trained together, if attention decides, $v$ goes to the **label SVM** of the selected tokens and $p$ to an
-#   **Att-SVM** whose right-hand sides the head sets: 1 for its support sequences, at most 1 for the others.
-# - How far below 1 depends on $\|v\|/\|p\|$: tight at 0, softened in between, and *relaxed* from a **border**
-#   on.
-# - The regularisation path obeys the same count: head first, relaxed; head bounded, in the toy tight.
-# - Plain descent lets the head run ahead: the lead grows like $2 \log \|v\|$. On random problems $p$ nears
-#   the relaxed SVM slowly, and up to two in five keep soft attention, mostly as forces in balance foretell.
+# - Trained together at a steady ratio $\|v\|/\|p\|$, if attention decides, $v$ goes to the **label SVM** of the
+#   selected tokens and $p$ to an **Att-SVM** whose right-hand sides the head sets: 1 for its support sequences,
+#   at most 1 for the others. Which tokens are selected, we do not predict.
+# - How far below 1 depends on the ratio: tight at 0, softened in between, and *relaxed* from a **border** on.
+# - In plain descent the ratio grows without end, and $p = \Delta\, p_{\mathrm{rel}}$ plus a bounded residual,
+#   with $\Delta \approx 2 \log \|v\|$. So the angle to the relaxed SVM falls only like $1/\Delta$: after 30,000
+#   steps of the pair its medians on our random problems are 5 to 9 degrees.
+# - Attention often stays soft there: in 50, 109, 140 and 181 of 240 problems with 3, 4, 6 and 8 sequences.
 #
 # The softened SVM and the count of exponents are a short argument and measurements, not a theorem.
 #
