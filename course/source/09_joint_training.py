@@ -5,8 +5,8 @@
 #
 # **The question: where do the head and the attention go when they are trained together?**
 #
-# The head goes to an SVM over sequences, attention to an SVM over tokens. But a sequence that the head
-# classifies with room to spare asks less of attention. How much depends on how fast the head grows.
+# The head goes to an SVM over sequences, attention to one over tokens. But a sequence that the head
+# classifies with room to spare asks less of attention. How much less depends on how fast the head grows.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -18,7 +18,7 @@
 # **You need** [lesson 01](01_logistic_regression_bias.ipynb) (the direction of $v$),
 # [lesson 02](02_hard_margin_svm.ipynb) (support vectors), [lesson 05](05_softmax_attention.ipynb) and
 # [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, forces between tokens), and
-# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 85 minutes, four exercises.
+# [lesson 08](08_regularization_path.ipynb) (regularisation paths). About 90 minutes, four exercises.
 
 # %%
 import ipywidgets
@@ -225,8 +225,8 @@ for lift in (0.0, 0.5):
     assert np.allclose([v_mm, label_svm(x[:2], y[:2])], [0, 1], atol=1e-6)  # also without sequence 3
 
 # %% [markdown]
-# All six heads went to $v_{\mathrm{mm}} = (0, 1)$. Sequences 1 and 2 alone give it: at lift 0 the toy is
-# degenerate, sequence 3 is at the margin, though not needed. The lift $\frac12$ takes it out of $\mathcal S$.
+# All six heads went to $v_{\mathrm{mm}} = (0, 1)$. Sequences 1 and 2 alone give it. At lift 0 sequence 3 is
+# at the margin too; the lift $\frac12$ takes it out of $\mathcal S$.
 
 # %% [markdown]
 # ### Exercise 09.1: How far to lift
@@ -280,8 +280,8 @@ check("09.1", freeing_lift)
 # > \qquad \text{for every } i,\; t \ne \alpha_i .$$
 #
 # Why 0, and not nothing at all? If $p$ turned *away* from $\alpha_i$, sequence $i$ would be left with a worse
-# token. Unless that token too lies far enough beyond the label margin (section 9.8), the sequence's force
-# would become the strongest, and turn $p$ back.
+# token. Its force would become the strongest and turn $p$ back, unless that token lies far enough beyond the
+# label margin too (section 9.8).
 #
 # The Att-SVM of lesson 06, with 1 everywhere, we now call *tight*.
 
@@ -301,7 +301,7 @@ for lift in (0.0, 0.5):
         assert min(np.abs(p_mm - ray).max() for ray in rays[lift]) < 1e-6
 
 # %% [markdown]
-# These are the dashed rays. The relaxed one explains speed 2, not the slower heads.
+# These are the dashed rays of Figure 1.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.4 Two lengths, one ratio
@@ -393,8 +393,8 @@ for k, ratio in enumerate(ratios):
 # > $$\min_p \|p\| \quad \text{subject to} \quad p \cdot (x_{i\alpha_i} - x_{it}) \ge
 # > \max\big(0,\; 1 - \kappa\, (u_i^* - 1)\big) \qquad \text{for every } i,\; t \ne \alpha_i .$$
 # >
-# > *Conditions of the argument:* attention decides, on one fixed choice $\alpha$; $v$ and $p$ walk straight on
-# > without end, and $\|v\|/\|p\|$ settles. The $a_{it}$ that push are independent, with $g_{it} > 0$ and
+# > *Conditions of the argument:* attention decides, on one fixed choice $\alpha$; $v$ and $p$ walk straight
+# > on without end, and $\|v\|/\|p\|$ settles. The $a_{it}$ that push are independent, with $g_{it} > 0$ and
 # > $\lambda_{it} > 0$; each sequence of $\mathcal S$ has a positive multiplier in the label SVM. No side 0 is
 # > met with equality (section 9.8).
 #
@@ -531,95 +531,53 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.5 What the theorem says
 #
-# It is about the *regularisation path*, with two growing budgets.
+# It is about the *regularisation path* (lesson 08), with two growing budgets.
 #
 # > **Theorem** (after Tarzanagh, Li, Zhang and Oymak, 2023; informal, in our words). For the logistic loss
 # > let $(v, p)$ minimise $L$ subject to $\|v\| \le R_v$, $\|p\| \le R$, and let $\alpha$ be the choice with
-# > the largest label margin, if it is the only one and its Att-SVM is feasible.
+# > the largest label margin, if it is the only one and its Att-SVM is feasible. Suppose that weight taken off
+# > $\alpha_i$ costs label margin, at least in proportion to the weight, for $i \in \mathcal S$. For the
+# > others a little weight costs nothing, but moving *all* of it to other tokens does.
 # >
-# > *Tight.* Suppose that in every sequence weight taken off $\alpha_i$ costs label margin, at least in
-# > proportion to the weight. Then as $R_v, R \to \infty$, in whatever order, $v/\|v\|$ tends to the direction
-# > of $v_{\mathrm{mm}}(\alpha)$ and $p/\|p\|$ to that of the tight Att-SVM. (The condition puts every
-# > sequence into $\mathcal S$, so here tight and relaxed are one.)
+# > *Relaxed.* If the head goes first, $R_v \to \infty$, then $R \to \infty$, $p/\|p\|$ tends to the direction
+# > of the relaxed Att-SVM.
 # >
-# > *Relaxed.* Suppose this for $i \in \mathcal S$ only; outside $\mathcal S$ a little weight costs nothing,
-# > but moving *all* of it to other tokens does. Then $p/\|p\|$ tends to the direction of the *relaxed*
-# > Att-SVM **if the head goes first**: $R_v \to \infty$, then $R \to \infty$.
+# > *Tight.* If every sequence is in $\mathcal S$, tight and relaxed are one, and the limit is the same for
+# > $R_v, R \to \infty$ in whatever order.
 #
-# In the toy weight taken off goes to the origin, and is lost: lift 0 meets the first condition, lift
-# $\frac12$ the second.
-#
-# We do not prove it, nor follow its limits. We ask what it leaves open: both budgets grow *together*. They are
-# used up, so that $\|v\|/\|p\| = R_v/R$, and the count of exponents makes a prediction. In the plane we search
-# the two angles that are left.
-
-
-# %%
-def minimiser(X, y, R_v, R):
-    """Angles (degrees) of the best v and p with ||v|| = R_v and ||p|| = R."""
-    centre, reach = np.zeros(2), np.pi  # all angles at first
-    for _ in range(16):
-        a, b = centre[:, None] + reach * np.linspace(-1, 1, 25)
-        v, p = (radius * np.stack([np.cos(w), np.sin(w)], axis=-1) for radius, w in ((R_v, a), (R, b)))
-        u = y * np.einsum("bit,itd,ad->abi", attention(p, X), X, v)
-        # log of the loss of each sequence: the loss itself underflows
-        each = np.where(u > 30, -u, np.log(np.logaddexp(0, -np.minimum(u, 30))))
-        total = np.logaddexp.reduce(each, axis=-1)
-        i, k = np.unravel_index(total.argmin(), total.shape)
-        centre, reach = np.array([a[i], b[k]]), reach / 2
-    return np.degrees(centre)
-
-
-# %%
-R = np.array([6.0, 12, 24])  # at 48 a float no longer tells 1 - s from 0
-X, y = toy(0.5)
-print("angle of the best p   R = 6   R = 12   R = 24   predicted for infinite radii")
-for name, R_v, ratio in (("R_v = R/4", R / 4, 0.25), ("R_v = 2R", 2 * R, 2.0)):
-    of_v, of_p = np.array([minimiser(X, y, *radii) for radii in zip(R_v, R, strict=True)]).T
-    predicted = degrees(softened_svm(X, output_of_v_mm[0.5], ratio))
-    print(f"{name:19s} {abs(of_p[0]):7.1f} {abs(of_p[1]):8.1f} {abs(of_p[2]):8.1f} {abs(predicted):14.1f}")
-    off = abs(of_p - predicted)
-    assert abs(of_v[2] - 90) < 1
-    assert off[2] < 0.05 or off[2] < 0.6 * off[1] < 0.4 * off[0]
-    outputs, leads = (X[:, 1] @ np.stack([np.cos(w), np.sin(w)]) for w in np.radians([of_v, of_p]))  # (3, 3)
-    assert min((y[:, None] * outputs).min(), leads.min()) > 0  # a shorter v or p is worse there
-
-# %% [markdown]
-# At these two ratios the minimiser nears what the count predicts, softened and relaxed. At $R/4$ each doubling
-# of $R$ leaves at most 0.6 of what is missing.
+# In the toy weight taken off goes to the origin, and is lost: lift 0 is the tight case, lift $\frac12$ the
+# relaxed one. The theorem is about minimisers; our runs are about descent, where both lengths grow together.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.6 Plain gradient descent
 #
 # Nobody sets $\omega$ in plain gradient descent. The force on $v$ is $|\ell'|$ times a point of fixed size.
-# That on $p$ has two more factors: $s_{it} \approx e^{-\Delta}$, with the smallest lead $\Delta$ in
-# $\mathcal S$, and a difference of scores, in proportion to $\|v\|$. Divide the two:
+# That on $p$ has two more factors: $s_{it} \approx e^{-\Delta}$, and a difference of scores, in proportion to
+# $\|v\|$. Divide the two:
 #
 # $$\frac{d\Delta}{d\|v\|} \;\propto\; \|v\|\, e^{-\Delta} \qquad\text{so that}\qquad
 # \Delta \approx 2 \log \|v\| + \text{const} .$$
 #
-# So $\|v\|/\|p\|$ grows past every border, and $p$ should turn to the relaxed SVM.
-#
-# **How near does it get?** Beyond the border only comparisons in $\mathcal S$ push. Let $\lambda_{it}$ be their
-# multipliers in the relaxed SVM, $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$, and $\mu_i$ those of the label
-# SVM, $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$. Section 9.4 gives $u_i + p \cdot a_{it} =
-# \log(g_{it}/\lambda_{it}) + \text{constant}$. For the head the same argument gives
+# So the ratio grows past every border, and $p$ should turn to the relaxed SVM. **How near does it get?**
+# Beyond the border only comparisons in $\mathcal S$ push. Let $\lambda_{it}$ be their multipliers in the
+# relaxed SVM, $p_{\mathrm{rel}} = \sum \lambda_{it}\, a_{it}$, and $\mu_i$ those of the label SVM,
+# $v_{\mathrm{mm}} = \sum \mu_i\, y_i\, x_{i\alpha_i}$. Section 9.4 gives
+# $u_i + p \cdot a_{it} = \log(g_{it}/\lambda_{it}) + \text{constant}$. For the head the same argument gives
 # $e^{-u_i} = \text{constant} \cdot \mu_i$, that is, $u_i = -\log \mu_i + \text{constant}$. Subtract:
 #
-# $$p \cdot a_{it} = \Delta + c_{it}, \qquad c_{it} = \log\frac{g_{it}\, \mu_i}{\lambda_{it}} + \text{constant} .$$
+# $$p \cdot a_{it} = \Delta + c_{it}, \qquad
+# c_{it} = \log\frac{g_{it}\, \mu_i}{\lambda_{it}} + \text{constant},$$
 #
-# The $c_{it}$ differ, but do not grow. What other comparisons did to $p$ before they died out does not grow
-# either. So
+# with the constant that makes the smallest $c_{it}$ zero. The $c_{it}$ do not grow, and what other comparisons
+# did to $p$ before they died out does not either. So
 #
 # $$p = \Delta\, p_{\mathrm{rel}} + \text{a bounded residual},$$
 #
-# and the angle between $p$ and $p_{\mathrm{rel}}$ falls like $1/\Delta$. In plain descent this is as slow as
-# $1/\log \|v\|$.
+# and the angle between $p$ and $p_{\mathrm{rel}}$ falls like $1/\Delta$: here as slowly as $1/\log \|v\|$.
 #
-# In the toy with lift $\frac12$ sequences 1 and 2 are mirror images, their $c_{it}$ are equal, and we cannot
-# see the residual. We therefore also train with $(2, -1)$ in place of $(1, -1)$. It leaves
-# $v_{\mathrm{mm}} = (0, 1)$ and $\mathcal S$ as they were. **Predict** from the two SVMs, by hand: which
-# difference of the two leads is left?
+# In the toy with lift $\frac12$ sequences 1 and 2 are mirror images, with equal $c_{it}$. We therefore also
+# train with $(2, -1)$ in place of $(1, -1)$; $v_{\mathrm{mm}} = (0, 1)$ and $\mathcal S$ stay as they were.
+# **Predict** from the two SVMs, by hand: by how much will the two leads differ?
 #
 # Plain steps hardly move on this scale. We add a run that normalises the gradient of the *pair* $(v, p)$ and
 # follows nearly the same path.
@@ -666,7 +624,8 @@ for k, token in enumerate(("(1, -1)", "(2, -1)")):
         print(f"{token} {name:5s} {10 * at:6d} {size:10.1f} {Delta[name][at, k]:10.1f}", end="")
         print(f"{gap:17.2f} {off_ray[name][at, k]:16.2f} {told:14.2f}")
         if name == "pair" and at == 1000:
-            assert abs(gap - c[k, 1]) < 0.005 and abs(off_ray[name][at, k] - told) < 0.01
+            assert abs(gap - c[k, 1]) < 0.005
+            assert abs(off_ray[name][at, k] - told) < 0.01
 slope = (Delta["pair"][1000] - Delta["pair"][100]) / np.log(norm_v["pair"][1000] / norm_v["pair"][100])
 print("pair, slope of Delta over log ||v||, last nine tenths:", slope.round(1))
 assert (abs(slope - 2) < 0.05).all()
@@ -674,7 +633,8 @@ residual = np.linalg.solve(a[1], c[1])
 across = p_rel[1, 1] * residual[0] - p_rel[1, 0] * residual[1]
 level = np.degrees(across / (p_rel[1] @ p_rel[1]))  # of angle times Delta
 steps = 10_000 * np.exp((level / 0.5 - Delta["pair"][1000, 1]) / 2)  # to half a degree
-assert abs(level - 23.8) < 0.1 and 2e11 < steps < 3e11
+assert abs(level - 23.8) < 0.1
+assert 2e11 < steps < 3e11
 for k in (0, 1):
     on_pairs_path = np.interp(norm_v["plain"][3:, k], norm_v["pair"][:, k], Delta["pair"][:, k])
     assert abs(on_pairs_path - Delta["plain"][3:, k]).max() < 0.05
@@ -682,7 +642,7 @@ for k in (0, 1):
 # %% jupyter={"source_hidden": true}
 fig, ax = plt.subplots(figsize=(6.5, 3.4))
 for k, (color, token) in enumerate(zip((BLUE, ORANGE), ("$(1, -1)$", "$(2, -1)$"), strict=True)):
-    some = slice(15, None)
+    some = slice(4, None)
     ax.plot(
         Delta["pair"][some, k],
         (off_ray["pair"] * Delta["pair"])[some, k],
@@ -710,22 +670,22 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Where the angle falls like $1/\Delta$, angle times $\Delta$ is level. Dashed: foretold from the
-# SVMs.
+# **Figure 3.** Where the curve is level the angle falls like $1/\Delta$. Dashed: foretold from the two SVMs.
 #
 # With $(2, -1)$ the leads differ by $\log 2 \approx 0.69$ in the end, as foretold, and the pair is still 1.74
-# degrees from the relaxed ray at a ratio of 98. **The 0 degrees of the symmetric toy, here and in section 9.4,
-# are owed to its symmetry.** Plain descent creeps along the pair's curve. After 10,000 steps its ratio is 2.5,
-# two and a half times the border; with $(1, -1)$ it is at 3.7 degrees, a third of the 11.3 between the relaxed
-# and the tight ray. So for plain runs of this length the limit is no prediction yet.
+# degrees from the relaxed ray at a ratio of 98. **The 0 degrees of the symmetric toy, here and in section
+# 9.4, are owed to its symmetry.** Plain descent creeps along the pair's curve. After 10,000 steps its ratio
+# is 2.5, two and a half times the border; yet with $(1, -1)$ it is at 3.7 degrees, where the limit says 0.
+# For plain runs of this length the limit is no prediction yet.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Problems at random
 #
-# 360 random problems of $n = 4$ sequences of $T = 4$ tokens, uniform on the unit sphere in $d = 6$ dimensions,
-# with labels from a fair coin. Each is trained from zero at three speeds $\omega$: 30,000 steps, of 0.1 for
-# $p$. The choice $\alpha$ is *read off the end of the run*: the tokens with most attention. From it we compute
-# $v_{\mathrm{mm}}$, $\mathcal S$, and the three SVMs for $p$, with $\kappa$ from $\omega$ alone. (Stored runs, from [`course/replicate/lesson_09.py`](../course/replicate/lesson_09.py).)
+# 360 random problems of $n = 4$ sequences of $T = 4$ tokens, uniform on the unit sphere in $d = 6$
+# dimensions, with labels from a fair coin. Each is trained from zero at three speeds $\omega$: 30,000 steps,
+# of 0.1 for $p$. The choice $\alpha$ is *read off the end of the run*: the tokens with most attention. From
+# it we compute $v_{\mathrm{mm}}$, $\mathcal S$, and the three SVMs for $p$, with $\kappa$ from $\omega$
+# alone. (Stored runs, from [`course/replicate/lesson_09.py`](../course/replicate/lesson_09.py).)
 #
 # A run is **decided** if every sequence has at least 0.99 of its attention on one token. We look at decided
 # runs whose tight and relaxed SVM are more than 8 degrees apart.
@@ -791,18 +751,19 @@ assert all(shown["softened", ratio] < 0.11 for ratio in joint.ratio.values)
 assert [int(count.sum()) for count in counts.values()] == [969, 459, 131, 42, 286, 276, 143]
 assert not ((near["tight"] | near["relaxed"]) & ~near["softened"]).any()
 assert moved == [7, 6]
-assert medians.max() < 0.4 and 5 < most < 7
+assert medians.max() < 0.4
+assert 5 < most < 7
 assert (late.possible.sum("trial") == 304).all()
 
 # %% [markdown]
-# In 173 of the 459 runs $p$ ends within a degree of the tight or of the relaxed SVM, and of the softened one
-# too: they cannot tell. **Of the 286 others, 276 end within a degree of the softened SVM.** Seven of the ten
-# that are left had changed a token after step 3,000, and six of the other 449. The angle of $v$ to the label SVM has a median of 0.4
-# degrees or less at each speed, and is 6 degrees in the worst run.
+# **Of the 286 runs that end near neither the tight nor the relaxed SVM, 276 end within a degree of the
+# softened one.** Seven of the ten that are left had changed a token after step 3,000, and six of the other
+# 449. The angle of $v$ to the label SVM has a median of 0.4 degrees or less at each speed, and is 6 degrees
+# in the worst run.
 #
 # **The choice is another matter.** The theorem's has the largest label margin of all 256. Some $p$ makes it
-# in 304 of the 360 trials; descent makes it in 45 to 49 (last row of the table). **Which tokens win, nothing
-# in this lesson predicts**: we can tell the direction of $p$ only once they are known.
+# in 304 of the 360 trials; descent makes it in 45 to 49. **Which tokens win, nothing in this lesson
+# predicts.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.8 Where it breaks
@@ -865,32 +826,25 @@ def pulled(c):
 
 y = toy(0.0)[1]
 p_rel = np.linalg.norm(token_svm(pulled(0.5), np.array([1.0, 1, 0])))  # the same for every c
-c, ratio = np.array([(0.5, 0.5), (0.5, 2.0), (1.5, 0.62), (1.5, 1.1)]).T
+c, speed = np.array([(0.5, 0.5), (0.5, 2.0), (1.5, 0.62), (1.5, 1.1)]).T
 X = np.stack([pulled(one) for one in c])
-print("                                      attention on the better token")
-print("  c   omega   step   ||v||/||p||      exercise 09.4   measured")
-for lr, steps in ((0.01, 13_000), (0.1, 1300)):
-    v, p = (path[-steps // 10 :] for path in descend(X, y, ratio, steps, lr=lr))  # means over the last tenth
-    lengths = (np.linalg.norm(v, axis=-1) / np.linalg.norm(p, axis=-1)).mean(axis=0)
-    kept = attention(p, X)[..., 2, 1].mean(axis=0)
-    for k in range(4) if lr < 0.1 else (1, 2):  # the two that stay soft
-        law = kept_attention(1 + c[k], c[k], lengths[k], 1.0, p_rel)
-        print(f"{c[k]:3.1f} {ratio[k]:7.2f} {lr:6.2f} {lengths[k]:13.1f} {law:18.2f} {kept[k]:10.2f}")
-        assert abs(kept[k] - law) < 0.02, again.format("09.4")
-    turns = np.diff(p[:, 1:3] @ [-0.5, 1], axis=0)  # changes of the better token's lead
-    back = (turns[1:] * turns[:-1] < 0).mean(axis=0)
-    assert (back > 0.95).all() if lr == 0.1 else (back == 0).all()
+print("                           attention on the better token")
+print("  c   omega  ||v||/||p||   exercise 09.4   measured")
+v, p = (path[-1300:] for path in descend(X, y, speed, steps=13_000, lr=0.01))  # means over the last tenth
+lengths = (np.linalg.norm(v, axis=-1) / np.linalg.norm(p, axis=-1)).mean(axis=0)
+kept = attention(p, X)[..., 2, 1].mean(axis=0)
+for k in range(4):
+    law = kept_attention(1 + c[k], c[k], lengths[k], 1.0, p_rel)
+    print(f"{c[k]:3.1f} {speed[k]:7.2f} {lengths[k]:9.1f} {law:16.2f} {kept[k]:12.2f}")
+    assert abs(kept[k] - law) < 0.02, again.format("09.4")
 
 # %% [markdown]
 # With a slow head there is no balance, and the better token wins. A faster one leaves attention soft. With
-# $c > 1$ the worse token clears the label margin too, and can win: the theorem's condition outside
-# $\mathcal S$ forbids this.
+# $c > 1$ the worse token clears the label margin too, and can win.
 #
-# In steps of 0.01 $\|v\|/\|p\|$ stays near $\omega$. Steps of 0.1 end up jumping back and forth across the
-# balance, and cancel in part: $\|v\|/\|p\|$ rises. With the *measured* ratio the exercise is right again.
-#
-# Now section 9.7's undecided runs with the fast head. A sequence is *soft* if no token has 0.99 of its
-# attention.
+# The steps here are of 0.01. Those of section 9.7, of 0.1, overshoot the balance and cancel in part, so that
+# $\|v\|/\|p\|$ ends above $\omega$: we insert the measured ratio. Now its undecided runs with the fast head.
+# A sequence is *soft* if no token has 0.99 of its attention.
 
 # %%
 late_pairs = measured("09.soft").load().sel(steps=30_000, ratio=8)
@@ -910,19 +864,20 @@ for name, r in tries.items():
 print(f"one sequence keeps two tokens: {one.trial.size}; exercise 09.4 is right within 0.04 with\n   ", right)
 assert [int(fast.soft.sum()), int(outside.sum()), *close] == [101, 91, 76, 84]
 assert not (outside & (off["tight"] < 1)).any()
+assert (one.lengths > 8).all()
 assert [one.trial.size, *right.values()] == [55, 49, 34, 22], again.format("09.4")
 
 # %% [markdown]
 # In 91 of the 101 undecided runs all soft sequences lie outside $\mathcal S$: **76 end within a degree of the
-# relaxed SVM**, none of the tight one. In 55 just one sequence keeps two tokens. **With the measured $\|v\|/\|p\|$ the
-# exercise is right within 0.04 in 49 of the 55**, with $\omega$ in 34, with a ratio that grows without end in 22.
-# For the other 46 undecided runs we have no law.
+# relaxed SVM**, none of the tight one. In 55 just one sequence keeps two tokens. **With the measured
+# $\|v\|/\|p\|$ the exercise is right within 0.04 in 49 of the 55**, with $\omega$ in 34, with a ratio that
+# grows without end in 22. For the other 46 undecided runs we have no law.
 #
-# **Plain descent on random problems.** We train the pair $(v, p)$ as in section 9.6, at four sizes, 240 problems
-# each. The ratio grows without end, so a sequence that keeps two tokens should have the attention
-# $(1 - \text{worse})/(\text{better} - \text{worse})$. **Predict:** at step 3,000 $p$ is 8.5 to 12.5 degrees from
-# the relaxed ray (medians at the four sizes). How many are left at step 30,000, where $\Delta$ is about one and
-# a half times as large?
+# **Plain descent on random problems.** We train the pair $(v, p)$ as in section 9.6, at four sizes, 240
+# problems each. The ratio grows without end, so a sequence that keeps two tokens should have the attention
+# $(1 - \text{worse})/(\text{better} - \text{worse})$. **Predict:** at step 3,000 $p$ is 8.5 to 12.5 degrees
+# from the relaxed ray (medians at the four sizes). How many are left at step 30,000, where $\Delta$ is about
+# one and a half times as large?
 
 # %%
 stored = measured("09.pair").load()
@@ -946,7 +901,6 @@ for n in stored.n.values:
         "   exercise 09.4 right within 0.04": right[0],
         "   their mean right within 0.04": right[1],
         "runs compared with the relaxed ray": some.trial.size,
-        "   Delta over log ||v||, slope": f"{some.slope.median():.1f}",
         "   spread of leads, step 30,000": f"{uneven[2]:.1f}",
         "   spread of leads less c, step 3,000": f"{off_law[1]:.1f}",
         "   spread of leads less c, step 30,000": f"{off_law[2]:.1f}",
@@ -955,7 +909,8 @@ for n in stored.n.values:
         "   degrees, step 30,000, measured": f"{np.median(away[:, 2]):.1f}",
     }
     assert abs(some.slope.median() - 2) < 0.05
-    assert off_law[2] < 0.6 * off_law[1] and off_law[2] < 0.2 * uneven[2]
+    assert off_law[2] < 0.6 * off_law[1]
+    assert off_law[2] < 0.2 * uneven[2]
     assert -0.5 < np.median(away[:, 2]) - np.median(told) < 1.3
     assert 5 < np.median(away[:, 2]) < 9
 print(f"{'n, T, d':42s}   3, 2, 5   4, 4, 6   6, 3, 9  8, 3, 12")
@@ -966,37 +921,27 @@ assert counted[:, :3].tolist() == [[190, 47, 3], [131, 97, 12], [100, 129, 11], 
 assert counted[:, 3:].sum(axis=0).tolist() == [250, 182, 36], again.format("09.4")
 
 # %% [markdown]
-# *The leads.* The spread, largest less smallest, of the leads that push is 0.7 to 3.7. After the $c_{it}$ of
-# section 9.6 are taken off, at most 0.7 of it is left at step 30,000, and that is less than three fifths of
-# what was left at step 3,000.
+# *The leads* that push differ by 0.7 to 3.7, largest less smallest. Less the $c_{it}$ of section 9.6, at most
+# 0.7 of this is left at step 30,000, and it still shrinks.
 #
-# *The angle.* From the angle at step 3,000 the law $1/\Delta$ foretells 5.9 to 7.6 degrees. Measured are 5.4 to
-# 8.7: half a degree less with three sequences, and about a degree more at the larger sizes, where the leads
-# have not settled yet.
+# *The angle.* The law $1/\Delta$ foretells 5.9 to 7.6 degrees. Measured are 5.4 to 8.7: half a degree less
+# with three sequences, about a degree more at the larger sizes, where the leads have not settled yet.
 #
-# *The attention.* Undecided after 30,000 steps are 50 of 240 problems with three sequences, then 109, 140, and
-# 181 with eight. So at the larger sizes soft attention is the rule. Exercise 09.4 speaks about 250 of these
-# 480 runs and is right in 182. We have no law for the rest: more soft sequences, three tokens, or a soft
-# sequence in $\mathcal S$.
+# *The attention.* Undecided are 50, 109, 140 and 181 of 240 problems with 3, 4, 6 and 8 sequences: at the
+# larger sizes soft attention is the rule. Exercise 09.4 speaks about 250 of these 480 runs, and is right in
+# 182. For the rest we have no law: they have more soft sequences, three tokens, or a soft sequence in
+# $\mathcal S$.
 
 # %% [markdown]
 # ## Questions
-#
-# A colleague trains with lift $\frac12$ and $\omega = \frac14$, finds $p$ at 8.5 degrees instead of 0, and
-# concludes that the theorem on the relaxed SVM is wrong. What do you say?
-# <details><summary>Answer</summary>
-#
-# Its relaxed half lets the head go first, and this head is slower than the border, 1. With
-# $R_v = R/4$ the minimiser itself heads for 8.5 degrees (section 9.5).
-# </details>
 #
 # With the token $(2, -1)$ the pair is 1.74 degrees from the relaxed ray after 10,000 steps, at
 # $\Delta = 13.5$. After how many steps will it be half a degree away?
 # <details><summary>Answer</summary>
 #
 # The angle times $\Delta$ tends to 23.8, so half a degree needs $\Delta \approx 48$, which is 34 more. As
-# $\Delta \approx 2 \log \|v\|$ and $\|v\|$ grows in proportion to the steps, this takes $e^{17}$ times as many:
-# between $2 \cdot 10^{11}$ and $3 \cdot 10^{11}$.
+# $\Delta \approx 2 \log \|v\|$ and $\|v\|$ grows in proportion to the steps, this takes $e^{17}$ times as
+# many: between $2 \cdot 10^{11}$ and $3 \cdot 10^{11}$.
 # </details>
 
 # %%
@@ -1005,16 +950,16 @@ progress("09")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Trained together at a steady ratio $\|v\|/\|p\|$, if attention decides, $v$ goes to the **label SVM** of the
-#   selected tokens and $p$ to an **Att-SVM** whose right-hand sides the head sets: 1 for its support sequences,
-#   at most 1 for the others. Which tokens are selected, we do not predict.
+# - If the ratio $\|v\|/\|p\|$ is steady and attention decides, $v$ goes to the **label SVM** of the selected
+#   tokens and $p$ to an **Att-SVM** with sides 1 for support sequences, at most 1 for the others. Which
+#   tokens are selected, we do not predict.
 # - How far below 1 depends on the ratio: tight at 0, softened in between, and *relaxed* from a **border** on.
 # - In plain descent the ratio grows without end, and $p = \Delta\, p_{\mathrm{rel}}$ plus a bounded residual,
-#   with $\Delta \approx 2 \log \|v\|$. So the angle to the relaxed SVM falls only like $1/\Delta$: after 30,000
-#   steps of the pair its medians on our random problems are 5 to 9 degrees.
-# - Attention often stays soft there: in 50, 109, 140 and 181 of 240 problems with 3, 4, 6 and 8 sequences.
+#   with $\Delta \approx 2 \log \|v\| + \text{const}$. So the angle to the relaxed SVM falls only like
+#   $1/\Delta$. After 30,000 steps of the pair its medians on our random problems are 5 to 9 degrees, and
+#   attention is still soft in 50, 109, 140 and 181 of 240 problems with 3, 4, 6 and 8 sequences.
 #
-# The softened SVM and the count of exponents are a short argument and measurements, not a theorem.
+# The softened SVM and the residual rest on a short argument and on measurements, not on a theorem.
 #
 # ## Further reading
 #

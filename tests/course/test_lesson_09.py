@@ -96,17 +96,3 @@ def test_bisection_finds_the_direction_of_the_largest_smallest_exponent(lift, ra
     best = angle[exponents.min(axis=1).argmax()]
     p = lesson["softened_svm"](X, np.array([1, 1, 1 + lift]), ratio)
     assert np.arctan2(p[1], p[0]) == pytest.approx(best, abs=2e-5)
-
-
-def test_the_lessons_minimiser_beats_its_neighbours(lesson):
-    X, y = lesson["toy"](0.5)
-    a, b = np.radians(lesson["minimiser"](X, y, 3.0, 6.0))
-
-    def loss(a, b):
-        v, p = 3 * np.array([np.cos(a), np.sin(a)]), 6 * np.array([np.cos(b), np.sin(b)])
-        s = lesson["attention"](p, X)
-        return np.logaddexp(0, -y * (s * (X @ v)).sum(axis=1)).mean()
-
-    around = np.linspace(-np.pi, np.pi, 361)
-    assert loss(a, b) <= min(loss(a + da, b + db) for da in around[::6] for db in around[::6]) + 1e-12
-    assert loss(a, b) <= min(loss(a + e, b + f) for e in (-0.01, 0, 0.01) for f in (-0.01, 0, 0.01))
