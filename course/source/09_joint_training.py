@@ -177,7 +177,7 @@ for ax, lift in zip(axes, (0.0, 0.5), strict=True):
 axes[0].set_title("lift $b = 0$: all three at the label margin")
 axes[1].set_title(r"lift $b = \frac{1}{2}$: sequence 3 beyond it")
 axes[0].text(26, 4.6, "Att-SVM of all three", fontsize=11)
-axes[1].text(26, 7.4, "Att-SVM of all three", fontsize=11)
+axes[1].text(22, 8.0, "Att-SVM of all three", fontsize=11)
 axes[1].text(24, -1.3, "Att-SVM of sequences 1 and 2", fontsize=11)
 axes[0].legend(loc="upper left")
 axes[1].set_xlabel("$p_1$")
@@ -691,7 +691,7 @@ show(
 # runs whose tight and relaxed SVM are more than 8 degrees apart.
 
 # %%
-joint = measured("09.joint").load()  # 360 trials at 3 ratios, after 3,000 and 30,000 steps
+joint = measured("09.joint").load()  # 360 trials at 3 speeds, after 3,000 and 30,000 steps
 late = joint.sel(steps=30_000)
 names = ("tight", "relaxed", "softened")
 angle = {name: np.degrees(np.arccos(late[name].clip(max=1))) for name in names}  # of p to each SVM
@@ -927,10 +927,10 @@ assert counted[:, 3:].sum(axis=0).tolist() == [250, 182, 36], again.format("09.4
 # *The angle.* The law $1/\Delta$ foretells 5.9 to 7.6 degrees. Measured are 5.4 to 8.7: half a degree less
 # with three sequences, about a degree more at the larger sizes, where the leads have not settled yet.
 #
-# *The attention.* Undecided are 50, 109, 140 and 181 of 240 problems with 3, 4, 6 and 8 sequences: at the
-# larger sizes soft attention is the rule. Exercise 09.4 speaks about 250 of these 480 runs, and is right in
-# 182. For the rest we have no law: they have more soft sequences, three tokens, or a soft sequence in
-# $\mathcal S$.
+# *The attention.* Undecided are 50, 109, 140 and 181 of 240 problems with 3, 4, 6 and 8 sequences ($T$ and $d$
+# change too): at the larger sizes soft attention is the rule. Exercise 09.4 speaks about 250 of these 480
+# runs, and is right in 182. For the rest we have no law: they have more soft sequences, three tokens, or a
+# soft sequence in $\mathcal S$.
 
 # %% [markdown]
 # ## Questions

@@ -96,3 +96,17 @@ def test_bisection_finds_the_direction_of_the_largest_smallest_exponent(lift, ra
     best = angle[exponents.min(axis=1).argmax()]
     p = lesson["softened_svm"](X, np.array([1, 1, 1 + lift]), ratio)
     assert np.arctan2(p[1], p[0]) == pytest.approx(best, abs=2e-5)
+
+
+@pytest.mark.parametrize("second", [(1.5, -1.0), (1.8, -1.0)])
+def test_the_leads_keep_the_difference_that_the_two_svms_foretell(second, lesson):
+    X, y = lesson["toy"](0.5)
+    X[1, 1] = second
+    a = X[:2, 1]
+    lam = np.linalg.solve(a.T, lesson["token_svm"](X, np.array([1.0, 1, 0])))
+    mu = np.linalg.solve((y[:2, None] * a).T, lesson["label_svm"](X[:, 1], y))
+    told = np.diff(np.log(mu / lam)).item()
+    _, p = lesson["descend"](X, y, 1.0, 3000, rule=lesson["as_a_pair"], every=3000)
+    leads = a @ p[-1, 0]
+    assert abs(told) > 0.1
+    assert leads[1] - leads[0] == pytest.approx(told, abs=0.01)
