@@ -568,8 +568,8 @@ widgets.sliders(
 # $$p \cdot a_{it} = \Delta + c_{it}, \qquad
 # c_{it} = \log\frac{g_{it}\, \mu_i}{\lambda_{it}} + \text{constant},$$
 #
-# with the constant that makes the smallest $c_{it}$ zero. The $c_{it}$ do not grow, and what other comparisons
-# did to $p$ before they died out does not either. So
+# with the constant that makes the smallest $c_{it}$ zero. The $c_{it}$ do not grow, and what other
+# comparisons did to $p$ before they died out does not either. So
 #
 # $$p = \Delta\, p_{\mathrm{rel}} + \text{a bounded residual},$$
 #
@@ -927,8 +927,8 @@ assert counted[:, 3:].sum(axis=0).tolist() == [250, 182, 36], again.format("09.4
 # *The angle.* The law $1/\Delta$ foretells 5.9 to 7.6 degrees. Measured are 5.4 to 8.7: half a degree less
 # with three sequences, about a degree more at the larger sizes, where the leads have not settled yet.
 #
-# *The attention.* Undecided are 50, 109, 140 and 181 of 240 problems with 3, 4, 6 and 8 sequences ($T$ and $d$
-# change too): at the larger sizes soft attention is the rule. Exercise 09.4 speaks about 250 of these 480
+# *The attention.* Undecided are 50, 109, 140 and 181 of 240 problems with 3, 4, 6 and 8 sequences ($T$ and
+# $d$ change too): at the larger sizes soft attention is the rule. Exercise 09.4 speaks about 250 of these 480
 # runs, and is right in 182. For the rest we have no law: they have more soft sequences, three tokens, or a
 # soft sequence in $\mathcal S$.
 
