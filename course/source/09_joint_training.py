@@ -751,7 +751,7 @@ assert (late.possible.sum("trial") == 304).all()
 # %% [markdown]
 # **Of the 286 runs that end near neither the tight nor the relaxed SVM, 276 end within a degree of the
 # softened one.** Seven of the ten that are left had changed a token after step 3,000, and six of the other
-# 449. The angle of $v$ to the label SVM has a median of 0.4 degrees or less at each speed (6 in the worst run).
+# 449. The angle of $v$ to the label SVM has a median of at most 0.4 degrees at each speed (worst run: 6).
 #
 # **The choice is another matter.** The theorem's has the largest label margin of all 256. Some $p$ makes it
 # in 304 of the 360 trials; descent makes it in 45 to 49. **Which tokens win, nothing in this lesson
