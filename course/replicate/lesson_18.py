@@ -398,7 +398,7 @@ def right(P, X, real, y):
     return (net.forward(P, X, real).argmax(-1) == y).float().mean(1)
 
 
-def against_nobody(moved, W_0, K, Q, pull, judges, felt=lambda W: W, nuclear=(), priced=()):
+def against_nobody(moved, W_0, K, Q, pull, judges, felt=lambda W: W):
     """Cosines of a trained movement, and of two that nobody trained, to the SVMs of what they select.
 
     Keys and queries flow along the pull, or Adam moves them along it, as far as training has moved W.
@@ -406,10 +406,9 @@ def against_nobody(moved, W_0, K, Q, pull, judges, felt=lambda W: W, nuclear=(),
     Args:
         moved, W_0, pull: (runs, heads, d, d). K, Q: (runs, heads, d, m), where the rivals start.
         judges: name -> (tokens of unit length, which are real), the sequences that are selected from.
-        nuclear, priced: names of judges whose SVMs are also solved in that norm, and at other prices.
 
     Returns:
-        "own_name", "flow_name", "adam_name": (runs, heads); also with "_nuclear", "_cheap", "_dear".
+        "own_name", "flow_name", "adam_name": (runs, heads); also with "_cheap", "_dear" and "_nuclear".
     """
     pull = pull / pull.norm(dim=(-2, -1), keepdim=True)
     far, found = moved.norm(dim=(-2, -1)), {}
@@ -418,102 +417,76 @@ def against_nobody(moved, W_0, K, Q, pull, judges, felt=lambda W: W, nuclear=(),
         for who, (a, real) in judges.items():
             selected = choice(W_0 + M, a, real)
             X, mask = (x[:, None].expand(-1, selected.shape[1], *x.shape[1:]) for x in (a, real))
-            for end in PRICES if who in priced else [""]:
-                fitted = svm.solve_soft(X, selected, PRICES[end], mask)
+            for end, price in PRICES.items():
+                fitted = svm.solve_soft(X, selected, price, mask)
                 assert (fitted.gap < 1e-3).all()
                 found[f"{name}_{who}{end}"] = cosine(M, fitted.value)
-            if who in nuclear:
-                found[f"{name}_{who}_nuclear"] = cosine(M, nuclear_svm(a, real, selected))
+            found[f"{name}_{who}_nuclear"] = cosine(M, nuclear_svm(a, real, selected))
     return found
 
 
-def rivals(tokens, decay=0.0, n=None, steps=LOOKS[-1], *, trials, seed):
-    """Movements from where the decay alone would have taken each head, and those that nobody trained.
+def on_ten(tokens, *, trials, seed, steps=LOOKS[-1]):
+    """Movements of heads that learned ten sequences, and those that nobody trained.
 
-    AdamW multiplies each weight by 1 - lr decay before a step. What that leaves of K and Q after all steps is
-    the start. Two rivals move keys and queries along random slopes of the tokens of all training sequences,
-    as the trained network reads them. Ten sequences judge: of those trained on, or unseen ones. By the
-    unseen also: "start_flow", made of what the untrained network reads; and "other_head", the trained
-    movement by the SVM of what another head selects.
-
-    Args:
-        n: train on so many sequences only, of which ten judge, also at other prices; None, on all.
+    Two rivals move keys and queries along random slopes of the ten sequences' tokens, as the trained network
+    reads them. These ten judge, or ten unseen ones. By the unseen also "start_flow": a flow made of what the
+    untrained network reads.
     """
     train, unseen, _, vocabulary = (digits if tokens == "digits" else sentences)(trials, seed=seed % 10_000)
-    X, real, y = (part[:, : n or None] for part in train)
+    X, real, y = (part[:, :ASKED] for part in train)
     size = {"inputs": X.shape[-1]} if vocabulary is None else {"vocabulary": len(vocabulary[0])}
     P = net.begin(trials, X.shape[2], int(train[2].max()) + 1, **size, seed=seed)
     first = {name: weights.detach().clone() for name, weights in P.items()}
-    net.learn(P, X, real, y, steps, min(64, X.shape[1]), decay=decay, seed=seed)
-    left, found = (1 - 3e-3 * decay) ** steps, {}
+    net.learn(P, X, real, y, steps, ASKED, seed=seed)
     new, new_real = (part[:, :ASKED] for part in unseen[:2])
-    keep = []
-    with torch.no_grad():
-        net.forward(P, X[:, :SEEN], real[:, :SEEN], keep)
+    found = {}
     all_read = zip(reads(P, X, real), reads(first, X, real), reads(P, new, new_real), strict=True)
     for k, (a, a_first, judge) in enumerate(all_read):
-        start = {name: left * first[name].double() for name in (f"K{k}", f"Q{k}")}
-        W_0 = centred(start, k)
+        W_0 = centred(first, k)
         moved = centred(P, k) - W_0
         far, heads = moved.norm(dim=(-2, -1)), moved.shape[1]
-        K, Q = (w - w.mean(-2, keepdim=True) for w in start.values())
+        K, Q = (w - w.mean(-2, keepdim=True) for w in (first[f"{name}{k}"].double() for name in "KQ"))
         draw = [of_tokens(x, real, heads, torch.Generator().manual_seed(seed + k)) for x in (a, a_first)]
         pull, at_first = (M / M.norm(dim=(-2, -1), keepdim=True) for M in draw)
-        judges = {"seen": (a[:, :ASKED], real[:, :ASKED]), "unseen": (judge, new_real)}
-        extra = {"nuclear": ["unseen"]} if n is None else {"nuclear": ["seen"], "priced": ["seen"]}
-        layer = against_nobody(moved, W_0, K, Q, pull, judges, centre, **extra)
+        judges = {"seen": (a, real), "unseen": (judge, new_real)}
+        layer = against_nobody(moved, W_0, K, Q, pull, judges, centre)
         M = moved_by_slopes(K, Q, at_first, far)
         layer["start_flow"] = cosine(M, soft_svm(judge, new_real, choice(W_0 + M, judge, new_real)))
-        another = choice((W_0 + moved).roll(1, 1), judge, new_real)
-        layer["other_head"] = cosine(moved, soft_svm(judge, new_real, another))
-        layer["moved"] = far / centred(first, k).norm(dim=(-2, -1))
-        layer["entropy"] = sharpness(keep[k][1], real[:, :SEEN])[0]
+        layer["moved"] = far / W_0.norm(dim=(-2, -1))
         for name, value in layer.items():
             found.setdefault(name, []).append(value)
     found = {name: torch.stack(parts, 1).float() for name, parts in found.items()}
     return found | {"train": right(P, X, real, y).detach(), "valid": right(P, *unseen).detach()}
 
 
-def on_ten(tokens, *, trials, seed):
-    """`rivals` without decay, for transformers that are trained on the ten sequences that judge."""
-    return rivals(tokens, n=ASKED, trials=trials, seed=seed)
+def control(d, T, n=ASKED, *, trials, seed):
+    """The same in one linear layer on sentences of T words; every token asks; Adam trains K and Q alone.
 
-
-def control(n, d=32, *, trials, seed):
-    """`rivals` in one linear layer on n sentences, in which every token asks; Adam trains K and Q alone.
-
-    The embeddings are random, of length sqrt(d), as those that a transformer's heads read. Ten of the n
-    sentences judge, ten others, or all n. On the way: (trials, looks) each.
+    The embeddings are random, of length sqrt(d), as those that a transformer's heads read. The n sentences
+    judge, or ten others. On the way: (trials, looks) each.
     """
     has = ("K and Q", "every token asks", "Adam")
-    X, y, E = few_sentences(trials, seed % 10_000, n=n + ASKED, d=d)
+    X, y, E = few_sentences(trials, seed % 10_000, n=n + ASKED, T=T, d=d)
     half = (n + ASKED) // 2
     fresh = torch.arange(n + ASKED) % half >= n // 2
     X, new, y = X[:, ~fresh], X[:, fresh], y[:, ~fresh]
-    some = torch.arange(n) % (n // 2) < ASKED // 2
-    tokens = {"unseen": net.embed({"embed": E}, new), "seen": net.embed({"embed": E}, X[:, some])}
-    tokens["all"] = a = net.embed({"embed": E}, X)
+    tokens = {"seen": net.embed({"embed": E}, X), "unseen": net.embed({"embed": E}, new)}
     judges = {who: (x, torch.ones(x.shape[:3], dtype=torch.bool)) for who, x in tokens.items()}
-    real = judges["all"][1]
     P = {**net.simple(has, trials, d, 8, seed), "embed": math.sqrt(d) * E}
     first = {name: P[name].clone() for name in ("K0", "Q0")}
     for name in first:
         P[name].requires_grad_()
     W_0, found = net.matrix(first, 0), {}
-    pull = of_tokens(a, real, 1, torch.Generator().manual_seed(seed))
+    pull = of_tokens(*judges["seen"], 1, torch.Generator().manual_seed(seed))
 
     def look(step):
         if step not in ON_THE_WAY:
             return
-        keep = []
         with torch.no_grad():
-            f = net.outputs(P, net.embed(P, X), has, keep)
+            f = net.outputs(P, net.embed(P, X), has, [])
         moved = net.matrix(P, 0).detach() - W_0
-        now = against_nobody(
-            moved, W_0, first["K0"], first["Q0"], pull, judges, nuclear=["seen", "unseen"], priced=["seen"]
-        )
+        now = against_nobody(moved, W_0, first["K0"], first["Q0"], pull, judges)
         now["moved"] = moved.norm(dim=(-2, -1)) / W_0.norm(dim=(-2, -1))
-        now["entropy"] = sharpness(keep[0][1], real)[0]
         now["train"] = (y * f > 0).double().mean(-1, keepdim=True)
         for name, value in now.items():
             found.setdefault(name, []).append(value[:, 0])
@@ -534,23 +507,13 @@ MEASURED = [
         minutes=6,
     ),
     Measured(
-        "18.rivals",
-        "The same: each head's SVM on seen and unseen sequences, of two norms, and what nobody trained.",
-        rivals,
-        {"tokens": ["digits", "sentences"], "decay": [0.0, 1.0]},
-        trials=10,
-        batch=5,
-        paired=("decay",),
-        minutes=5,
-    ),
-    Measured(
         "18.ten",
-        "The same for transformers that are trained on ten sequences, which judge.",
+        "The same on ten sequences: SVMs over these and over unseen ones, and what nobody trained.",
         on_ten,
         {"tokens": ["digits", "sentences"]},
         trials=10,
         batch=5,
-        minutes=4,
+        minutes=5,
     ),
     Measured(
         "18.onward",
@@ -582,11 +545,11 @@ MEASURED = [
     ),
     Measured(
         "18.control",
-        "The same in one linear layer, on the way, with ten sentences and with a hundred.",
+        "The same in one linear layer on ten sentences, on the way, at four sizes.",
         control,
-        {"n": [10, 100]},
+        {"d": [16, 32], "T": [8, 16]},
         trials=10,
         batch=5,
-        minutes=1,
+        minutes=4,
     ),
 ]

@@ -1,23 +1,20 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 18 · Capstone: real tokens
 #
-# Here is a small transformer with all that belongs to one: two layers of four heads, MLPs, residual
-# connections, normalisation, Adam. It learns to read handwritten digits, and good from bad in 2,000 sentences
-# of film reviews, these mostly by heart.
+# Here is a small transformer: two layers of four heads, MLPs, residual connections, normalisation, Adam. It
+# learns to read digits, or to tell good film reviews from bad ones.
 #
 # **The question: what in a real transformer is a support vector machine, and how would one know?**
 #
-# We ask an SVM over what a head selects where the head's weights have moved. Then come the controls of its
-# answer, and a control of these controls. At last we add a transformer's ingredients to the theory's setting,
-# one at a time.
+# We ask an SVM where a head's weights have moved, and then what else would give the same answer. At last we
+# add a transformer's ingredients to the theory's setting, one at a time.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
 #
-# - read a transformer of forty lines and look into each of its heads while it trains;
-# - solve a soft-margin attention SVM, and certify the answer (optional);
-# - design the controls of a claim about weights, and check that the controls can tell;
-# - take a setting apart, one ingredient at a time, and find what breaks a theorem;
+# - read a transformer of forty lines and look into its heads while it trains;
+# - design the controls of a claim about weights, and test them on a case that should pass;
+# - find which ingredient of a transformer ends a theorem;
 # - carry out a project of your own.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (the Att-SVM),
@@ -51,11 +48,11 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 # ## 18.1 A transformer, and the idea in a picture
 #
 # A digit of 8 by 8 pixels is cut into 16 patches of 2 by 2: a sequence of $T = 16$ tokens with 4 numbers
-# each. They are embedded in $d = 32$ dimensions, with a vector for their place. An attention head with keys
-# $K$ and queries $Q$ ($32 \times 8$) has the matrix $W = K Q^\top / \sqrt 8$, and position $k$ looks at token
-# $t$ with the logit $a_t^\top W a_k$, where $a$ is what the layer reads: tokens of mean 0 and standard
-# deviation one. The softmax of these logits over $t$ is its attention $s_{kt}$. Every position asks, as in
-# lesson 14; the answer is read from the mean over all positions.
+# each. They are embedded in $d = 32$ dimensions, with a vector for their place. A head with keys $K$ and
+# queries $Q$ ($32 \times 8$) has the matrix $W = K Q^\top / \sqrt 8$. Position $k$ looks at token $t$ with the
+# logit $a_t^\top W a_k$, where $a$ is what the layer reads: tokens of mean 0 and standard deviation one. The
+# softmax over $t$ is its attention $s_{kt}$. Every position asks, as in lesson 14, and the answer is read from
+# the mean over all positions.
 
 
 # %%
@@ -112,7 +109,7 @@ train, valid, _ = datasets.split(pictures, seed=0)
 P = begin(4, 16, 10, seed=0)
 start = {name: w.detach().clone() for name, w in P.items()}
 optimizer = torch.optim.AdamW(P.values(), lr=3e-3, weight_decay=0.0)
-generator, moments, best = torch.Generator().manual_seed(0), {}, []
+generator, moments = torch.Generator().manual_seed(0), {}
 everywhere = torch.ones(len(pictures.y), 16, dtype=torch.bool)
 
 
@@ -123,11 +120,9 @@ def answers(P, rows, keep=None):
 for step in range(251):
     if step in (0, 10, 20, 40, 80, 160, 250):
         keep = []
-        loss = cross_entropy(answers(P, train[:200], keep), pictures.y[train[:200]])
-        slopes = torch.autograd.grad(loss, [s for _, s in keep])  # for 18.3
-        for (_, s), slope in zip(keep, slopes, strict=True):
-            best.append(float((s.argmax(-1) == slope.argmin(-1)).double().mean()))
-        moments[step] = [s[:8].detach().numpy() for _, s in keep]
+        with torch.no_grad():
+            answers(P, train[:8], keep)
+        moments[step] = [s.numpy() for _, s in keep]
     some = train[torch.randint(0, len(train), (32,), generator=generator)]
     loss = cross_entropy(answers(P, some), pictures.y[some])
     optimizer.zero_grad()
@@ -199,9 +194,10 @@ widgets.sliders(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.2 Does attention become sparse, and when?
 #
-# In the theory a fit is no end: the weights grow on without bound, and the softmax saturates. We measure the
+# In the theory the weights grow on without bound after a fit, and the softmax saturates. We measure the
 # entropy $-\sum_t s_{kt} \log s_{kt}$ of each row of attention, over its largest value: 1 is even, 0 is one
-# token.
+# token. Beside the digits we take *sentences*: 2,000 sentences of film reviews, of each the first 16 words,
+# from a vocabulary of 2,000.
 #
 # **Predict before you run on.** Does most of the entropy fall before the training set is fitted (99% right),
 # or after it?
@@ -263,48 +259,20 @@ show(
 # with the share of training sequences that are answered wrongly. Dotted: where the median run has fitted 99%.
 
 # %% [markdown]
-# In 400 steps attention becomes sharper, in each run and layer. More than three quarters of that come by
-# the first look at which 99% are right; so do, of the fall to step 4,000, at least 84% on digits and 60% on
-# sentences. A mean relative entropy of 0.34 to 0.67 is left then: **layer 1 of the digits has become less
-# sharp again, in all five runs.** Of unseen digits 96% are right at step 400, of unseen sentences 59%.
+# Attention becomes sharper, in each run and layer, and more than three quarters of this have come by the first
+# look at which 99% are right. (Looks are up to 80 steps apart: the fit may come a little earlier.) But it does
+# not become sparse: a mean relative entropy of 0.34 to 0.67 is left after 4,000 steps. Of unseen digits 96%
+# are right at step 400, of unseen sentences 59%: these are learned mostly by heart.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.3 Which tokens win?
+# ## 18.3 The SVM of a head
 #
-# The *score* of token $t$ for position $k$ of a head is $-\partial L/\partial s_{kt}$, with the loss $L$:
-# attention to a token with a high score lowers the loss. In the theory scores say which choices can last;
-# no theorem promises that the best token wins.
-#
-# **Predict:** in which share of its choices does a head look most at the token with the best score? At random
-# it would be 6 to 7%.
-
-# %%
-print("The token with the best score wins in     trained: layer 1, 2    untrained     random token")
-for tokens in ("digits", "sentences"):
-    cell = runs.sel(tokens=tokens, decay=0.0)
-    won = [cell[name].values.mean((0, -1)) for name in ("best", "untrained_best", "chance_best")]
-    print(f"{tokens:42s}{won[0]}           {won[1]}   {won[2]}")
-    assert (cell.best.values.mean(-1)[:, 1] > cell.chance_best.values.mean(-1)[:, 1]).all()  # in each run
-    assert (np.abs(won[0] - [0.07, 0.11]) < [0.01, 0.02]).all()
-    assert (np.abs(won[1] - [0.08, 0.075]) < [0.005, 0.01]).all()
-later = onward.best.values[:, :, 1].mean((1, 3))
-assert 0.065 < later.min() < later.max() < 0.125
-print("while the network of 18.1 learned, in less than 18% at each look:", max(best) < 0.18)
-assert 0.04 < min(best) < max(best) < 0.18
-
-# %% [markdown]
-# **It seldom wins:** in 7% of the choices of layer 1, where 8% did untrained, and in 10 to 12% in layer 2 (7
-# to 8%). After 4,000 steps it wins in 7 to 12%, and on the way, in seven looks at the network above, in less
-# than 18%.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.4 Does an SVM say so?
-#
-# Lesson 14's SVM asks for a lead of 1 of each selected token over each other one. A head selects by its
-# largest logit, so a large multiple of its own $W$ meets every row: such a hard-margin SVM exists, but
-# hangs on rows that are nearly ties. So we let rows be missed, at a price. Below, $x = a/\sqrt{32}$ is what
-# a layer reads, scaled to length 1, and $W_0$ the head's matrix before training. The sequences over which
-# the SVM is made are its **judges**: here ten digits, 2,400 rows for the 1,024 entries of $W$.
+# Lesson 14's SVM asks for a margin of 1 of each selected token over each other one. A head selects by its
+# largest logit, so a multiple of its own $W$ meets every row; but such a hard-margin SVM hangs on rows that
+# are nearly ties. So we let rows be missed, at a price. Below, $x = a/\sqrt{32}$ is what a layer reads, scaled
+# to length 1, and $W_0$ the head's matrix before training. The sequences over which the SVM is made are its
+# **judges**: here ten digits. They give 2,400 rows, for the 961 directions of $W$ that tokens of mean 0 can
+# feel.
 #
 # > **The soft-margin attention SVM** (a definition). For selected tokens $\alpha_{ik}$ and a price $C > 0$,
 # >
@@ -312,6 +280,11 @@ assert 0.04 < min(best) < max(best) < 0.18
 # > \xi_{ikt} = \max\bigl(0,\ 1 - (x_{i\alpha_{ik}} - x_{it})^\top W x_{ik}\bigr).$$
 # >
 # > It has one solution, whatever is selected: the first term is strongly convex.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 18.4 Does it say where the head went?
+#
+# We compare it, head by head, with how training has moved $W$.
 
 
 # %%
@@ -342,27 +315,24 @@ for layer, a in enumerate(unseen):
     solution = svm.solve_soft(a.expand(4, -1, -1, -1), selected, C=1.0)
     own.append(geometry.cosine(W - matrices(start, layer), solution.value))
     print(f"layer {layer + 1}: cosine of W - W_0 to the SVM, by head:", own[-1].numpy().round(1))
-    leads = ((a @ W[:, None].mT) @ a.mT).topk(2, -1).values.diff(dim=-1).abs()
-    assert 0 < leads.min() < leads.flatten(1).amin(1).max() < 0.02
+    margins = ((a @ W[:, None].mT) @ a.mT).topk(2, -1).values.diff(dim=-1).abs()
+    assert 0 < margins.min() < margins.flatten(1).amin(1).max() < 0.02
 assert 0.42 < torch.stack(own).mean() < 0.55
 
 # %% [markdown]
-# On ten unseen digits, a cosine of about 0.5. So the SVM explains a good part of where a head went? **Stop
-# here, and list what else could give 0.5.**
+# A cosine of about 0.5, on ten unseen digits. **Stop here, and list what else could give 0.5.**
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.5 Controls
 #
 # The SVM was given the tokens that $W$ selects. Whoever labels points by a plane, and fits an SVM to the
-# labels, gets much of the plane back. So a claim about $W$ needs rivals that lack what the claim is about:
+# labels, gets much of the plane back. So we need a rival that lacks training: a $W$ that **nobody trained**.
+# It moves as far as the trained one (in the Frobenius norm), and is judged by its own selection.
 #
-# - the SVM of what **another head** selects: does *this* head's selection matter?
-# - a $W$ that **nobody trained**: moved as far (in the Frobenius norm), along a random sum over the tokens
-#   that the trained network reads, and judged by its own selection. Does training matter?
-#
-# For the second we draw $c$ at random: whatever the loss, its gradient in $W$ has the form
+# Where does it move? Whatever the loss, its gradient in $W$ has the form
 # $\sum_{i,k,t} c_{ikt}\, x_{it} x_{ik}^\top$ with $\sum_t c_{ikt} = 0$, since the slopes of a softmax add up
-# to 0.
+# to 0. So we take such a sum over the tokens that the trained network reads, with random $c$. Call this rival
+# the **free $W$**.
 #
 # **Predict first:** what is the cosine of such a random sum to its SVM: near 0, about 0.25, or 0.5 and above?
 
@@ -392,9 +362,17 @@ for layer, a in enumerate(learned):
     rival.append(to_its_svm(how_far(layer) * random_slopes(a), unseen[layer], layer))
     print(f"layer {layer + 1}, nobody trained: cosine of W - W_0 to its SVM:", rival[-1].numpy().round(1))
 assert torch.stack(rival).mean() > torch.stack(own).mean()
+for tokens in ("digits", "sentences"):
+    cell = runs.sel(tokens=tokens, decay=0.0)
+    d = cell.never_trained.values.mean(-1) - cell.own.values.mean(-1)  # (ten networks, layers)
+    mean, half = d.mean(0), 2.262 * d.std(0, ddof=1) / 10**0.5  # Student's 95%
+    print(f"{tokens}, ten networks: nobody's less the trained, layers 1 and 2: {mean} +- {half}")
+    assert (d > 0).all()
+    assert (np.abs(mean - 0.1) < 0.015).all()
 
 # %% [markdown]
-# It does *better* than the trained one. How can a matrix that learned nothing agree so well with an SVM?
+# It does *better* than the trained one, and not only here: so it does in each layer of ten networks on each
+# task, by 0.09 to 0.11 in the mean. (There the judges are ten of the sequences that were trained on.) How can a matrix that learned nothing agree so well with an SVM?
 
 # %% [markdown]
 # ### Exercise 18.1: What a selection gives back
@@ -450,13 +428,14 @@ for T in (4, 16, 32):
     assert T < 16 or abs(mine - law) < 0.008, again.format("18.1")
 
 generator = torch.Generator().manual_seed(0)
-for n, d, wanted in ((1, 32, 0.21), (10, 32, 0.6), (40, 32, 0.88), (10, 16, 0.87), (10, 64, 0.33)):
+for n, T, d, wanted in ((1, 16, 32, 0.21), (10, 4, 32, 0.22), (10, 16, 32, 0.6), (40, 16, 32, 0.88),
+                        (10, 16, 16, 0.87), (10, 16, 64, 0.33)):  # fmt: skip
     W = torch.randn(4, d, d, generator=generator, dtype=torch.float64)
-    X = torch.randn(4, n, 16, d, generator=generator, dtype=torch.float64)
+    X = torch.randn(4, n, T, d, generator=generator, dtype=torch.float64)
     X = X / X.norm(dim=-1, keepdim=True)
     selected = ((X @ W.mT[:, None]) @ X.mT).argmax(-1)
     found = geometry.cosine(W, svm.solve_soft(X, selected, C=1.0).value).mean()
-    print(f"a Gaussian W, d = {d}, and {n:2d} sequences of 16 random tokens judge: {found:.1f}")
+    print(f"a Gaussian W, d = {d}, and {n:2d} sequences of {T:2d} random tokens judge: {found:.1f}")
     assert abs(found - wanted) < 0.04
 
 # %% [markdown]
@@ -467,11 +446,13 @@ for n, d, wanted in ((1, 32, 0.21), (10, 32, 0.6), (40, 32, 0.88), (10, 16, 0.87
 #
 # Proof: in exercise 18.1's answer the sum is near $T \mu_T$, and $\lVert W\rVert_F$ near $\sqrt{T(T - 1)}$.
 #
-# **What selects is found again in its selection.** By other tokens, the cosine of a Gaussian $W$ rises with
-# the number of judges and falls with $d$: between 0.2 and 0.9 here. So a cosine alone says nothing.
+# So some of $W$ comes back without any training. How much depends on the setting. For one sequence of
+# orthonormal tokens the cosine falls with $T$, to 0 like $\sqrt{2 \log T/T}$. For random tokens that are not
+# orthogonal it rises with their number, $n$ sequences of $T$, and falls with $d$: from 0.2 to 0.9 here. So a
+# cosine alone says nothing; it needs a rival of the same $n$, $T$ and $d$.
 #
-# But training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody
-# trained have more than the free $W$, the trained 0.5, or next to nothing?
+# Training moves $K$ and $Q$, and these have 8 columns. **Predict:** will keys and queries that nobody trained
+# have more than the free $W$, the trained 0.5, or next to nothing?
 
 # %% [markdown]
 # ### Exercise 18.2: Keys and queries that nobody trained
@@ -491,7 +472,7 @@ for n, d, wanted in ((1, 32, 0.21), (10, 32, 0.6), (40, 32, 0.88), (10, 16, 0.87
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# Many short steps will do: let each move $W$ by at most a three-hundredth of `far`.
+# Many short steps will do. Halve them until the answer stands still.
 # </details>
 
 
@@ -527,201 +508,118 @@ assert abs(torch.stack(pairs).mean() - torch.stack(own).mean()) < 0.06, again.fo
 assert torch.stack(pairs).mean() < torch.stack(rival).mean() - 0.05, again.format("18.2")
 
 # %% [markdown]
-# They have about what the trained have. One difference is left: Adam moved the trained head. So in a second
-# rival Adam moves nobody's keys and queries, along the same pull. Both rivals are made of the tokens as the
-# *trained* network reads them, which favours them.
-#
-# Now ten runs of both tasks, also with a weight decay of 1 ($W_0$ is then what the decay alone leaves) and
-# by lesson 11's norm, $\frac12\lVert W\rVert_*^2$. Ten **unseen** sequences judge, or ten **seen** ones of
-# the thousand and more that were trained on. The heads of a layer share data: their mean counts once. A
-# star marks a lead whose 95% interval is above 0, a "<" one below it (Student's, of ten differences, not
-# corrected for their number). The code:
-# [`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py).
-
-
-# %%
-def columns(values):
-    """(columns, ten runs): for each layer of both tasks the mean over its heads; or for each look."""
-    return (values.mean(-1).swapaxes(1, 2).reshape(4, 10) if values.ndim == 4 else values.T).astype(float)
-
-
-def leads(cell, judges):
-    """Means over ten runs: the trained cosines (columns,), their leads over flow and Adam, half intervals."""
-    own, *rivals = (columns(cell[f"{name}_{judges}"].values) for name in ("own", "flow", "adam"))
-    d = own - np.array(rivals)
-    return own.mean(-1), d.mean(-1), 2.262 * d.std(-1, ddof=1) / 10**0.5
-
-
-def line(words, cell, judges):
-    """Print cosine and leads of each column; return where the leads are clear: -1, 0, 1, (2, columns)."""
-    own, mean, half = leads(cell, judges)
-    clear = np.sign(mean) * (np.abs(mean) > half)
-    parts = zip(own, *mean, *np.array(["<", " ", "*"])[clear.astype(int) + 1], strict=True)
-    print(f"{words:32s}", *(f"{o:.2f} {a:+.2f}{s}{b:+.2f}{z} " for o, a, b, s, z in parts))
-    return clear
-
-
-HEADER = f"{'cosine, leads: flow, Adam':33s}"
-LAYERS = "digits, layer 1    digits, layer 2    sentences, 1       sentences, 2"
-thousand, clear = measured("18.rivals").load(), {}
-print(HEADER + LAYERS)
-for decay, words in ((0.0, "no decay"), (1.0, "decay 1")):
-    for judges in ("unseen", "unseen_nuclear", "seen"):
-        cell = thousand.sel(decay=decay)
-        clear[decay, judges] = line(f"{words}, {judges.replace('_', ', ')}", cell, judges)
-other = columns(thousand.sel(decay=0.0).other_head.values).mean(1)
-print(f"{'no decay, by another head':32s}", *(f"{cosine:+.2f}             " for cosine in other))
-cases = np.array(list(clear.values()))  # (6 rows, 2 rivals, 4 layers)
-assert (cases[3:, :, 1] == 1).all()
-assert cases[:3, 0, 1].tolist() == [1, 0, 0]
-assert (cases[:, 1, 0] == 1).all()
-assert (cases[:, 0, [0, 2]] < [1, 0]).all()
-found = np.array([leads(thousand.sel(decay=1.0), judges)[1][:, 1] for _, judges in list(clear)[3:]])
-assert np.allclose([found.min(0), found.max(0)], [[0.043, 0.060], [0.063, 0.107]], atol=0.002)
-assert np.abs(other).max() < 0.03
-
-# %% [markdown]
-# Another head's SVM gives 0. **With weight decay layer 2 of the digits leads both rivals**, by both kinds of
-# judges and in both norms: the flow by 0.04 to 0.06, Adam by 0.06 to 0.11. Without decay it leads the flow by
-# unseen judges only, by 0.02. Layer 1 of the digits leads Adam in each row, the flow in none; layer 1 of the
-# sentences is behind the flow in each.
-#
-# So most of such a cosine comes without training keys and queries, and one layer of four has more. Does this
-# speak for an SVM, or against it?
+# They have about what the trained have. This rival, the **flow**, differs from training in several ways: its
+# pull is random and constant, its tokens stand still, and no Adam moves it. For the last we add a second
+# rival: **Adam** moves nobody's keys and queries along the same pull, as far as the trained ones.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 18.6 Can these controls be passed?
+# ## 18.6 One number
 #
-# A test that nothing passes says nothing. So we give it a case that should pass. **One linear layer** reads
-# ten sentences of 8 words through a fixed vector, its *readout* (the head of lesson 13). The embeddings are
-# random, of length $\sqrt d$ as what 18.1's heads read, and stay. Every word asks. Adam trains keys and
-# queries alone, in 18.5's steps of 0.003. No theorem covers it. Judges and rivals are made as in 18.5.
+# The *lead* is the trained cosine minus a rival's. If a head moves towards the SVM of the sequences that it
+# learns, these should see more of a lead than unseen ones. So we take one number, the **excess**: the lead by
+# the ten sequences that were learned minus the lead by ten unseen ones. What all sequences of a task share
+# drops out.
 #
-# **Predict:** by which judges does training lead: the ten sentences that it was trained on, ten unseen ones,
-# both? And trained on a hundred, by ten of these?
+# A test needs a case that should pass. **One linear layer** learns ten sentences of $T$ words through a fixed
+# vector, its *readout* (the head of lesson 13). The embeddings are random, of length $\sqrt d$, and stay.
+# Every word asks. Adam trains $K$ and $Q$ alone, of 8 columns. Beside it, 18.1's **transformers** learn ten
+# digits or ten sentences in 400 steps.
+#
+# We judge by the Frobenius norm at three prices, and by lesson 11's norm of keys and queries, the nuclear
+# norm ($\frac12\lVert W\rVert_*^2$ at $C = 1$). With two rivals that makes eight rows. The heads of a layer
+# share their data, so their mean counts once. Intervals are Student's 95%, of ten runs, each by itself. The
+# code: [`course/replicate/lesson_18.py`](../course/replicate/lesson_18.py).
+#
+# **Predict:** in how many of the eight rows is the excess above 0, for the layer and for the transformers?
 
 # %%
-control = measured("18.control").load()
-few, many = control.sel(n=10), control.sel(n=100)
-print(HEADER + "".join(f"step {step:<14d}" for step in (20, 40, 80, 160, 400)))
-passed = {}
-for n, cell, kinds in (
-    (10, few, {"seen": "these ten", "seen_cheap": "these, C = 0.01", "seen_dear": "these, C = 100",
-               "seen_nuclear": "these, nuclear", "unseen": "ten unseen"}),
-    (100, many, {"seen": "ten of them", "all": "all of them", "unseen": "ten unseen"}),
-):  # fmt: skip
-    for judges, words in kinds.items():
-        passed[n, judges] = line(f"{n:3d} sentences, {words}", cell, judges)
-far = {n: np.median(cell.moved.values, 0) for n, cell in ((10, few), (100, many))}
-print("moved, in lengths of W_0, with 10 sentences:", far[10], " with 100:", far[100])
-assert (passed[10, "seen"] + passed[10, "seen_dear"] == 2).all()
-assert (leads(few, "seen")[1].min(0) > [0.05, 0.1, 0.14, 0.17, 0.19]).all()
-assert (leads(few, "seen_cheap")[1][0] < 0.56 * leads(few, "seen")[1][0]).all()
-assert passed[10, "seen_nuclear"].tolist() == [[0, 0, 0, 1, 1], [1, 1, 1, 1, 1]]
-assert all((passed[case] < 1).all() for case in ((10, "unseen"), (100, "seen"), (100, "unseen")))
-assert (passed[100, "all"] == 1).all(0).tolist() == [False, False, True, True, True]
-assert 0.045 < leads(many, "all")[1][:, 4].min() < leads(many, "all")[1].max() < 0.065
-
-# %% [markdown]
-# **They can be passed, by one kind of judges.** By the ten sentences that it learned, the layer leads both
-# rivals at every look: by 0.10 and 0.14 at step 40, where $W$ has moved by one length of $W_0$ (Frobenius).
-# At $C = 0.01$ half of the lead over the flow is left, at $C = 100$ all. By the nuclear norm it leads Adam
-# at each look, the flow from step 160 on.
-#
-# **Not by 18.5's judges.** By ten unseen sentences the same layer leads nobody. Having learned a hundred, it
-# does not lead by ten of these either, and by all hundred by 0.06 at most. So 18.5 has no power: its judges
-# do not see the lead of a layer that has one.
-#
-# So now 18.5's transformers learn ten sequences, without decay. These judge, beside ten unseen ones.
-
-# %%
-ten = measured("18.ten").load()
-print(HEADER + LAYERS)
-on_ten = {judges: line(words, ten, judges) for judges, words in {
-    "seen": "these ten", "seen_cheap": "these, C = 0.01", "seen_dear": "these, C = 100",
-    "seen_nuclear": "these, nuclear", "unseen": "ten unseen"}.items()}  # fmt: skip
-moved = columns(ten.moved.values).mean(-1)
-print("moved, in lengths of W_0:", moved)
+MEASURES = {"": "Frobenius, C = 1", "_cheap": "Frobenius, C = 0.01",
+            "_dear": "Frobenius, C = 100", "_nuclear": "nuclear, C = 1"}  # fmt: skip
 
 
 def excess(cell):
-    """Each lead by seen judges less that by unseen ones: means and half intervals, (2, columns) each."""
-    own, *rivals = (
-        columns(cell[f"{name}_seen"].values) - columns(cell[f"{name}_unseen"].values)
-        for name in ("own", "flow", "adam")
-    )
-    d = own - np.array(rivals)
-    return d.mean(-1), 2.262 * d.std(-1, ddof=1) / 10**0.5
+    """Means and half intervals of eight rows (measures and rivals), (4, 2, columns) each: looks or layers."""
+    found = []
+    for end in MEASURES:
+        own, *rivals = (
+            cell[f"{name}_seen{end}"].values - cell[f"{name}_unseen{end}"].values
+            for name in ("own", "flow", "adam")
+        )
+        found.append(own - np.array(rivals))  # (2, ten runs, looks) or (2, ten runs, layers, heads)
+    d = np.array(found)
+    d = d.mean(-1) if d.ndim == 5 else d
+    return d.mean(2), 2.262 * d.std(2, ddof=1) / 10**0.5
 
 
-print("\nThe lead by seen judges less that by unseen ones")
-for name, cell in (("linear layer, steps 20 to 400", few), ("transformers on ten", ten)):
-    for rival, mean, half in zip(("flow", "Adam"), *excess(cell), strict=True):
-        shown = (f"{m:+.2f} +- {h:.2f}   " for m, h in zip(mean, half, strict=True))
-        print(f"{f'{name}: {rival}':40s}", *shown)
-assert on_ten["seen"].tolist() == [[0, 0, 0, -1], [1, 1, 1, 1]]
-assert (on_ten["seen_cheap"][0, 1], on_ten["seen_nuclear"][0, 1], on_ten["seen_dear"][0, 1]) == (1, 1, 0)
-assert (on_ten["unseen"][1, :2] == 1).all()
-assert np.allclose(leads(ten, "seen")[1][1], [0.049, 0.078, 0.056, 0.030], atol=0.002)
-assert np.allclose(excess(few)[0][:, 0], [0.071, 0.103], atol=0.002)
-mean, half = excess(ten)
-assert (mean > half).sum(0).tolist() == [0, 0, 2, 0]
-assert np.allclose(mean[:, 2], [0.040, 0.047], atol=0.002)
-assert np.abs(mean[:, [0, 1, 3]]).max() < 0.022
-assert 0.37 < moved.min() < far[10][0] < moved.max() < 0.69
+def tell(words, moved, mean, half):
+    """Print the smallest and the largest of the eight; return how many are above 0, and below."""
+    counts = int((mean > half).sum()), int((mean < -half).sum())
+    print(f"{words:32s}{moved:8.2f}{mean.min():+10.2f} to {mean.max():+.2f}{counts[0]:10d}{counts[1]:7d}")
+    return counts
+
+
+control, ten, counts = measured("18.control").load(), measured("18.ten").load(), {}
+print("excess, eight rows                 moved    smallest, largest   above 0   below")
+for d, T in ((32, 8), (32, 16), (16, 8), (16, 16)):
+    cell = control.sel(d=d, T=T)
+    mean, half = excess(cell)
+    for look, step in enumerate((20, 40, 80, 160, 400)):
+        if step in (20, 40, 400):
+            far = float(cell.moved[:, look].mean())
+            words = f"linear layer {d}, {T}: step {step}"
+            counts[d, T, step] = tell(words, far, mean[..., look], half[..., look])
+for tokens in ("digits", "sentences"):
+    cell = ten.sel(tokens=tokens)
+    mean, half = excess(cell)
+    for layer in (0, 1):
+        far = float(cell.moved[:, layer].mean())
+        words = f"transformers, {tokens}, layer {layer + 1}"
+        counts[tokens, layer] = tell(words, far, mean[..., layer], half[..., layer])
 
 # %% jupyter={"source_hidden": true}
-fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True)
-for k, (ax, rival) in enumerate(zip(axes, ("a flow", "Adam"), strict=True)):
-    for n, cell, judges, color, marker, label in (
-        (10, few, "seen", BLUE, "o", "linear layer, 10 sentences: these judge"),
-        (10, few, "unseen", ORANGE, "s", "linear layer, 10 sentences: unseen ones judge"),
-        (100, many, "all", BLACK, "x", "linear layer, 100 sentences: all judge"),
-    ):
-        _, mean, half = leads(cell, judges)
-        ax.errorbar(far[n], mean[k], half[k], color=color, marker=marker, capsize=3, label=label)
-    _, mean, half = leads(ten, "seen")
-    ax.errorbar(
-        moved, mean[k], half[k], color=GREEN, marker="D", capsize=3, linestyle="none",
-        label="transformers, 10 sequences: these judge",
-    )  # fmt: skip
-    ax.axhline(0, color="0.5", linewidth=1)
-    ax.set(xscale="log", title=f"against nobody's, moved by {rival}")
-    ax.set_xlabel("distance from the start, in lengths of $W_0$ (log)")
-axes[0].set_ylabel("trained minus nobody's")
-fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=10)
+fig, axes = plt.subplots(2, 4, figsize=(11, 5.6), sharex=True, sharey=True)
+sizes = (((32, 8), BLUE, "o"), ((32, 16), "#56B4E9", "^"), ((16, 8), ORANGE, "s"), ((16, 16), BLACK, "x"))
+layers = (("digits", 0, "<", "none"), ("digits", 1, "D", GREEN), ("sentences", 0, ">", "none"), ("sentences", 1, "P", GREEN))
+for row, rival in enumerate(("flow", "Adam")):
+    for column, words in enumerate(MEASURES.values()):
+        ax = axes[row, column]
+        for (d, T), color, marker in sizes:
+            cell = control.sel(d=d, T=T)
+            mean, half = (part[column, row] for part in excess(cell))
+            ax.errorbar(cell.moved.values.mean(0), mean, half, color=color, marker=marker, markersize=5,
+                        linewidth=1.2, capsize=2, label=f"linear layer, d = {d}, T = {T}")  # fmt: skip
+        for tokens, layer, marker, fill in layers:
+            cell = ten.sel(tokens=tokens)
+            mean, half = (part[column, row, layer] for part in excess(cell))
+            ax.errorbar(cell.moved.values[:, layer].mean(), mean, half, color=GREEN, marker=marker, markersize=7,
+                        markerfacecolor=fill, linestyle="none", capsize=2,
+                        label=f"transformer, {tokens}, layer {layer + 1}")  # fmt: skip
+        ax.axhline(0, color="0.5", linewidth=1)
+        ax.set(xscale="log")
+        if row == 0:
+            ax.set_title(words, fontsize=11)
+    axes[row, 0].set_ylabel(f"excess over {'the ' * (rival == 'flow')}{rival}")
+fig.supxlabel("distance from the start, in lengths of $W_0$ (log)", fontsize=11)
+fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=9)
 show(
     fig,
-    alt="Leads over two rivals against the distance from the start. The linear layer on ten sentences leads "
-    "by 0.05 to 0.2 where these judge and by 0 where others do; on a hundred by up to 0.06. The transformers "
-    "on ten sequences, at distances of 0.4 to 0.7, lie at 0 against the flow, at 0.03 to 0.08 against Adam.",
+    alt="ALT",
 )
 
 # %% [markdown]
-# **Figure 3.** The lead in cosine over each rival: means of ten runs and their 95% intervals. Diamonds: the
-# two layers of the transformers, on both tasks.
+# **Figure 3.** The excess: the lead by seen judges minus the lead by unseen ones. Means of ten runs and their
+# 95% intervals; the linear layer at steps 20 to 400, the transformers at step 400.
 
 # %% [markdown]
-# By these ten, the heads lead Adam's rival in all four layers, by 0.03 to 0.08, and the flow in none.
-# (Layer 2 of the digits leads it at $C = 0.01$ and by the nuclear norm.) But on digits the unseen ten show
-# the same leads over Adam.
-#
-# What marks the linear layer is that seen judges see more of its lead than unseen ones: by 0.07 (flow) and
-# 0.10 (Adam) at step 20, when it has moved about as far as these heads. In layer 1 of the sentences this is
-# 0.04 and 0.05. In the other three layers it is at most 0.02, and the intervals hold 0.
-#
-# **The verdict.** Most of such a cosine comes without training. A layer whose tokens stand still is seen to
-# go towards the SVM of its few sentences. In a transformer's heads that have learned ten sequences in 400
-# steps there is at most a trace of this. Of a transformer that has learned a thousand this test cannot tell;
-# nor does it say where the lead of layer 2 of the digits under weight decay comes from.
+# VERDICT
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.7 Taken apart
 #
 # Which ingredients turn the direction? The *base* is one linear layer on 16 sentences with embeddings of
 # length 1. The last word asks. $W$ itself is trained, from 0, by 300 steps along the slope, each 2% as long
-# as $W$, and at least 0.1. The judges are the 16 training sentences, and the SVM is lesson 06's, with
-# **hard** margins, for what the trained $W$ selects.
+# as $W$, and at least 0.1. The 16 sentences judge, by lesson 06's SVM (**hard** margins, Frobenius norm) for
+# what the trained $W$ selects.
 #
 # **Predict before you run on.** Order from harmless to fatal:
 #
@@ -729,8 +627,9 @@ show(
 # - keys and queries in place of $W$; Adam (steps of 0.003 an entry); a weight decay of 1% a step;
 # - a norm before the readout; a residual and an MLP.
 #
-# The *free W* is a random sum of 18.5's form over the same tokens, moved as far, beside its own SVM.
-# *Above* are the sets in which the trained $W$ has more. *Longer* means 3,000 steps (1,000 with an MLP).
+# The *free $W$* is 18.5's, here from 0. A *set* is a draw of sentences, embeddings and readout; *above* counts
+# those in which the trained $W$ has the larger cosine. *Decided* is the share of attention rows with an entry
+# above 0.99. *Longer* means 3,000 steps (1,000 with an MLP).
 
 # %%
 apart, longer = (measured(f"18.{name}").load() for name in ("apart", "longer"))
@@ -738,7 +637,7 @@ PAIR = "+ embeddings learn, every token asks"
 path, later, lead_of = {}, {}, {}
 assert np.isfinite(apart.whole.sel(setting="+ second layer")).sum() == 4  # with such an SVM
 apart = apart.drop_sel(setting="+ second layer")
-print("What keeps the direction? Ten sets, medians   cosine of W   free W   sets above")
+print("What keeps the direction? Ten sets, medians   cosine of W   free W   sets above   decided")
 for sweep, found, when in ((apart, path, ""), (longer, later, "longer ")):
     for setting in map(str, sweep.setting.values):
         cell = sweep.sel(setting=setting)
@@ -747,36 +646,42 @@ for sweep, found, when in ((apart, path, ""), (longer, later, "longer ")):
         found[setting] = m = {str(name): float(cell[name].median()) for name in cell.data_vars}
         name = when + setting.replace("head", "readout")
         ahead = int((lead > 0).sum())
-        print(f"{name:44s}{m['whole']:13.2f}{m['whole_never_trained']:9.2f}{ahead:13d}")
+        print(f"{name:44s}{m['whole']:13.2f}{m['whole_never_trained']:9.2f}{ahead:13d}{m['decided']:10.2f}")
 assert path["base"]["whole"] > 0.995
 sets = {setting: int((lead > 0).sum()) for setting, lead in lead_of.items()}
 assert sets["base"] == 10
 
 # %% [markdown]
-# - **Nearly nothing:** the readout learns, every token asks, weight decay.
-# - **Another direction,** above the free $W$ in ten of ten: keys and queries (0.93 to the SVM of the nuclear
-#   norm), Adam, a residual with an MLP (longer 0.84 and 0.74).
+# - **The direction stays:** the readout learns, every token asks, weight decay.
+# - **Another direction,** decided, and above the free $W$ in ten of ten: keys and queries (0.71); longer, Adam
+#   (0.84) and a residual with an MLP (0.74). By lessons 03 and 11 the first two should go to SVMs of other
+#   norms, which this cell does not ask.
 # - **At times another:** embeddings that learn, 0.41 to 1.00; above in eight of ten.
-# - **Undecided:** with a norm before the readout the mean lead is $0.01 \pm 0.03$ (longer $0.01 \pm 0.05$),
-#   and with embeddings that learn while every token asks $0.04 \pm 0.12$. Ten sets cannot tell these from
-#   0.
+# - **Not there yet:** with a norm before the readout attention is hardly decided even after 3,000 steps, and
+#   $W$ has a length of 1.5, where the base has 438 after 300. The lead is $0.01 \pm 0.05$.
+# - **Ten sets cannot tell:** embeddings learn while every token asks. The lead is $0.04 \pm 0.12$.
 #
 # A second layer is left out: for what it selects, the solver finds hard margins in four sets only.
 
-# %%
+# %% jupyter={"source_hidden": true}
 assert min(path[name]["whole"] for name in ("+ head learns", "+ every token asks", "+ weight decay")) > 0.97
 some = apart.sel(setting="+ embeddings learn")
-assert abs(path["+ K and Q"]["nuclear"] - 0.93) < 0.008
+assert abs(path["+ K and Q"]["whole"] - 0.71) < 0.006
+assert path["+ K and Q"]["decided"] == 1
 assert 0.4 < some.whole.min() < 0.42 < 0.99 < some.whole.max()
 assert (sets["+ embeddings learn"], sets["+ K and Q"]) == (8, 10)
 for setting, cosine in (("+ Adam", 0.84), ("+ residual and MLP", 0.74)):
-    assert sets[setting] == sets["longer " + setting] == 10
+    assert sets["longer " + setting] == 10
+    assert later[setting]["decided"] > 0.99
     assert abs(later[setting]["whole"] - cosine) < 0.005
 normed = "+ norm before the head"
-for setting, mean, half in ((normed, 0.013, 0.026), ("longer " + normed, 0.006, 0.045), (PAIR, 0.038, 0.117)):
+assert max(path[normed]["decided"], later[normed]["decided"]) < 0.07
+assert abs(later[normed]["length"] - 1.5) < 0.06
+assert abs(path["base"]["length"] - 438) < 1
+for setting, mean, half in (("longer " + normed, 0.006, 0.045), (PAIR, 0.038, 0.117)):
     d = lead_of[setting]
     assert np.allclose([d.mean(), 2.262 * d.std(ddof=1) / 10**0.5], [mean, half], atol=0.002)
-assert np.allclose([path[normed]["whole"], path[PAIR]["whole"]], [0.51, 0.41], atol=0.005)
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.8 What a norm before the readout does *(optional)*
 #
@@ -809,7 +714,7 @@ assert np.allclose([path[normed]["whole"], path[PAIR]["whole"]], [0.51, 0.41], a
 # %%
 @exercise("18.3")
 def towards(X, v):
-    """Return the slopes (T,) of the normed head's output: X (T, d), v (d,)."""
+    """Return the slopes (T,) of the normed readout: X (T, d), v (d,)."""
     ### BEGIN SOLUTION
     c = X - X.mean(1, keepdims=True)
     sigma = np.sqrt((c**2).mean(1))
@@ -827,26 +732,32 @@ check("18.3", towards)
 # %%
 words, y, E = few_sentences(5, seed=1)
 v = np.random.default_rng(0).normal(size=32)
-tokens_of = [(E[run][words[run, i]].numpy(), float(y[run, i]) * v) for run in range(5) for i in range(16)]
-gains = [towards(X, v) for X, v in tokens_of]
-print(f"the best token of a sentence, a norm, a random v: some mixture beats it in "
-      f"{sum(slope.max() > 1e-6 for slope in gains)} of {len(gains)} sentences")  # fmt: skip
-assert sum(slope.max() > 1e-6 for slope in gains) > 70, again.format("18.3")
+for T in (8, 3):
+    tokens_of = [(E[run][words[run, i, :T]].numpy(), v) for run in range(5) for i in range(16)]
+    wins = sum(towards(X, v).max() > 1e-6 for X, v in tokens_of)
+    law = 80 * (1 - (T + 1) / 2**T)
+    print(f"{T} words of a sentence, a norm, a random v: a mixture wins in {wins} of 80; by the law below {law:.0f}")
+    assert abs(wins - law) < 11, again.format("18.3")
 
 # %% [markdown]
-# > **What a norm does to a mixture.** The slope towards token $t$ is
+# > **What a norm does to a mixture.** Let $\sigma_\alpha, \sigma_t > 0$. The slope towards token $t$ is
 # > $\dfrac{\sigma_t}{\sigma_\alpha}\,(f_t - \rho_t f_\alpha)$, with $\rho_t$ the correlation of the entries
 # > of tokens $t$ and $\alpha$. Some mixture beats the best token if $f_t > \rho_t f_\alpha$ for one
 # > $t \ne \alpha$.
 #
 # Proof: put $z_t \cdot z_\alpha = d\,\rho_t \sigma_t \sigma_\alpha$ and $v \cdot z_t = \sigma_t f_t$ into
-# exercise 18.3's answer. Random tokens have $\rho_t$ near 0, so that a good second token is enough. Here
-# $v$ is random: whether this is what turned 18.7's $W$ under a norm, the cell does not say.
+# exercise 18.3's answer.
+#
+# If $\rho_t = 0$, one other token with $f_t > 0$ is enough. For independent $f_t$ with even odds of either
+# sign there is none with probability $(T + 1)/2^T$: then at most one of the $T$ is positive. So it is the
+# number of tokens that makes mixtures win; at $T = 3$ half of the sentences have none. Here $v$ is random,
+# and nothing is trained: what happens in 18.7's layer is another question.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.9 Is the SVM solved? *(optional)*
 #
-# As in lesson 02, a dual problem certifies an answer: here that of the first head of layer 2, row by row.
+# As in lesson 02, a dual problem certifies an answer: here that of the first head of layer 2. (The solver does
+# the same for each of its answers, and reports the gap.)
 
 # %% [markdown]
 # ### Exercise 18.4: A bound for soft margins
@@ -903,8 +814,8 @@ assert value * (1 + 1e-9) > lower_bound(A, w, 1.0) > 0.999 * value, again.format
 # ## 18.10 Your project *(optional)*
 #
 # Choose a question whose answer you do not know. Copy the
-# [report template](../course/assets/report-template.md) (`course/assets/report-template.md`), and write your
-# prediction into it before the first run. A report earns up to 20 points:
+# [report template](../course/assets/report-template.md), and write your prediction into it before the first
+# run. A report earns up to 20 points:
 #
 # | points | for |
 # |---:|:---|
@@ -917,13 +828,14 @@ assert value * (1 + 1e-9) > lower_bound(A, w, 1.0) > 0.999 * value, again.format
 #
 # Two directions, each with its first number in the cell below:
 #
-# - **A. A rival of moving tokens.** The tokens moved on while the trained $W$ was summed up; 18.5's rivals
+# - **A. A rival of moving tokens.** The tokens moved on while the trained $W$ was summed up; 18.6's rivals
 #   are made of the last ones. Does that matter? A good answer mixes tokens of all steps.
 # - **B. Sinks.** Attention of language models often goes to the first token, which means little (Xiao and
 #   others, 2023). How much does a selected token add here? A good answer trains with a causal mask.
 
 # %%
-flows = [columns(thousand.sel(decay=0.0)[name].values)[1].mean() for name in ("flow_unseen", "start_flow")]
+cell = ten.sel(tokens="digits")
+flows = [cell[name].values[:, 1].mean() for name in ("flow_unseen", "start_flow")]
 print(f"A. layer 2 of the digits, the flow: of the trained network's tokens {flows[0]:.2f}, "
       f"of the untrained one's {flows[1]:.2f}")  # fmt: skip
 
@@ -946,13 +858,11 @@ for tokens in ("digits", "sentences"):
 #
 # | claim | prediction | measured |
 # |:---|:---|:---|
-# | attention becomes sparse | relative entropy 0 | 0.40 to 0.67 at step 400, 0.34 to 0.67 at 4,000 |
-# | the best token wins | no theorem; chance: 6 to 7% | in 7 to 12% of choices |
-# | a layer on ten sequences leads both rivals (no theorem) | by these | by 0.10 and 0.14; by unseen: no |
-# | heads of a transformer on ten sequences do | by these | Adam by 0.03 to 0.08, a flow in no layer |
-# | the same, trained on a thousand and more | both rivals | layer 2 of the digits, with weight decay |
-# | one linear layer, tokens that stand still | cosine 1 | above 0.995 (median of ten) |
-# | the same under a norm; tokens that move and ask | below 1 | lead $0.01 \pm 0.03$; $0.04 \pm 0.12$ |
+# | attention becomes sparse | relative entropy 0 | 0.34 to 0.67 after 4,000 steps |
+# | one linear layer on ten sentences: excess | above 0 | in 29 to 32 of 32 rows at each look from step 40 |
+# | a transformer's heads on ten sequences: excess | above 0 | TENROW |
+# | base: tokens that stand still | cosine 1 | above 0.995 (median of ten) |
+# | the same; embeddings learn, every token asks | below 1 | 0.41; lead over the free $W$ $0.04 \pm 0.12$ |
 
 # %% [markdown]
 # ## Questions
@@ -969,13 +879,12 @@ progress("18")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - The SVM over a head's own selection agrees with the head's movement. **So it does for keys and queries
-#   that nobody trained**: what selects is found again in its selection.
-# - A control needs a control. Only by the few sequences that it learned is even one linear layer seen to
-#   lead. By that test, a transformer's heads show a trace at most.
+# - The SVM over a head's own selection agrees with the head's movement, **and so it does for keys and queries
+#   that nobody trained.** A cosine needs a rival.
+# - A rival needs a case that should pass. SUMTEN
 # - What *is* an SVM, then? In one linear layer over tokens that stand still, $W$ itself.
-# - **The limits:** two data sets, one size of transformer, 400 steps, ten runs that share data, ten or 16
-#   sequences where a layer or a transformer is judged by what it learned.
+# - **The limits:** two data sets, one size of transformer, 400 steps, ten runs that share data, judges of ten or
+#   16 sequences.
 #
 # **The course in four sentences.** Where a loss has no minimum, descent runs off, and its late gradients are
 # sums over the few comparisons that are still close: so a machine trained for something else solves an SVM.
@@ -988,9 +897,8 @@ progress("18")
 #
 # - A. Vaswani and others, *Attention Is All You Need* (2017, arXiv 1706.03762): the transformer.
 # - D. A. Tarzanagh, Y. Li, C. Thrampoulidis, S. Oymak, *Transformers as Support Vector Machines* (2023,
-#   arXiv 2308.16898): the theorems, and in their discussion most of the open problems.
-# - J. Hewitt, P. Liang, *Designing and Interpreting Probes with Control Tasks* (2019, arXiv 1909.03368): the
-#   same trap, for probes of language models.
+#   arXiv 2308.16898): the theorems, and most of the open problems.
+# - J. Hewitt, P. Liang, *Designing and Interpreting Probes with Control Tasks* (2019, arXiv 1909.03368).
 # - G. Xiao and others, *Efficient Streaming Language Models with Attention Sinks* (2023, arXiv 2309.17453).
 #
 # **New in the library:** [`svm.solve_soft`](../mini_attn/svm/soft.py),

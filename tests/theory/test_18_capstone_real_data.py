@@ -7,7 +7,7 @@ embeddings when every token asks; an MLP only delays the decision. In a trained 
 of a head's own selection has a cosine well above those of random tokens and of another head, and below that
 of a matrix that nobody trained; attention sharpens while the data are fitted. Under a norm before the head
 mixtures are better than tokens. Keys and queries of a linear layer lead two rivals that nobody trained by the
-SVM of its few training sentences; by unseen ones, or by a few of many, they do not.
+SVM of its few training sentences, and by more than by unseen ones.
 """
 
 import pytest
@@ -57,10 +57,10 @@ def test_what_brings_it_down_to_the_control(setting):
 
 @pytest.fixture(scope="module")
 def control():
-    """One linear layer on ten sentences and on sixty, of another dimension; seeds of their own."""
+    """One linear layer on twelve sentences, of another dimension; seeds of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored, "ON_THE_WAY", (40, 200))
-        return {n: stored.control(n, d=24, trials=4, seed=84) for n in (10, 60)}
+        return stored.control(24, 8, n=12, trials=4, seed=84)
 
 
 def leads(found, judges):
@@ -72,15 +72,15 @@ def leads(found, judges):
 
 def test_a_layer_leads_nobody_by_the_few_sentences_that_it_was_trained_on(control):
     for judges in ("seen", "seen_cheap", "seen_dear"):
-        found = leads(control[10], judges)
+        found = leads(control, judges)
         assert (found > 0.02).all()
         assert (found[:, 1] > 0.08).all()
-    assert (control[10]["moved"][:, 0] < 2).all()
+    assert (control["moved"][:, 0] < 2).all()
 
 
-def test_by_unseen_sentences_or_by_a_few_of_many_it_does_not(control):
-    assert (leads(control[10], "unseen") < 0.05).all()
-    assert (leads(control[60], "seen")[:, 1] < 0.5 * leads(control[10], "seen")[:, 1]).all()
+def test_they_see_more_of_its_lead_than_unseen_ones(control):
+    for end in ("", "_cheap", "_dear", "_nuclear"):
+        assert (leads(control, f"seen{end}")[:, 1] > leads(control, f"unseen{end}")[:, 1] + 0.02).all()
 
 
 def test_an_mlp_only_delays_the_decision():
@@ -139,18 +139,6 @@ def test_the_control_is_ahead_at_another_price(digits):
     assert (torch.stack(nobody).mean(0) > torch.stack(own).mean(0) + 0.03).all()
 
 
-def test_nobodys_keys_and_queries_come_as_near_as_the_trained():
-    found = {
-        name: x.mean((1, 2))
-        for name, x in stored.rivals("digits", trials=2, seed=4712).items()
-        if x.dim() > 1
-    }
-    for judges in ("unseen", "seen", "unseen_nuclear"):
-        assert (found[f"flow_{judges}"] > found[f"own_{judges}"] - 0.08).all()
-    assert (found["flow_unseen"] > found["start_flow"]).all()
-    assert (found["other_head"].abs() < 0.12).all()
-
-
 def test_adam_moves_nobodys_keys_and_queries_as_far_as_it_should():
     generator = torch.Generator().manual_seed(7)
     K, Q = torch.randn(2, 1, 3, 6, 2, generator=generator, dtype=torch.float64)
@@ -163,13 +151,15 @@ def test_adam_moves_nobodys_keys_and_queries_as_far_as_it_should():
     torch.testing.assert_close(longer, moved, rtol=0, atol=1e-5)
 
 
-def test_transformers_on_ten_sequences_do_not_lead_the_flow_by_as_much_as_the_layer(control):
-    found = stored.on_ten("digits", trials=2, seed=4713)
+def test_transformers_on_ten_sequences_have_less_of_an_excess_than_the_layer(control):
+    found = stored.on_ten("digits", trials=2, seed=4713, steps=300)
     for name in ("own", "flow", "adam"):
-        assert found[f"{name}_seen"].shape == (2, 2, 4)
+        assert found[f"{name}_seen_nuclear"].shape == (2, 2, 4)
     assert (found["train"] == 1).all()
-    lead = (found["own_seen"] - found["flow_seen"]).mean((1, 2))
-    assert (lead < leads(control[10], "seen")[0, 1]).all()
+    assert (found["flow_unseen"].mean() > found["own_unseen"].mean() - 0.08).all()
+    seen, unseen = (found[f"own_{who}"] - found[f"flow_{who}"] for who in ("seen", "unseen"))
+    excess = (leads(control, "seen") - leads(control, "unseen"))[0, 1]
+    assert ((seen - unseen).mean((1, 2)) < excess).all()
 
 
 def test_the_nuclear_soft_svm_becomes_the_hard_one_with_its_price():
