@@ -259,10 +259,9 @@ show(
 # with the share of training sequences that are answered wrongly. Dotted: where the median run has fitted 99%.
 
 # %% [markdown]
-# Attention becomes sharper, in each run and layer, and more than three quarters of this have come by the
-# first look at which 99% are right. (Looks are up to 80 steps apart: the fit may come a little earlier.) But
-# it does not become sparse: a mean relative entropy of 0.34 to 0.67 is left after 4,000 steps. Of unseen
-# digits 96% are right at step 400, of unseen sentences 59%: these are learned mostly by heart.
+# Attention becomes sharper, in each run and layer. More than three quarters of this have come by the first
+# look at which 99% are right. (Looks are up to 80 steps apart: the fit may come a little earlier.) But it
+# does not become sparse: a mean relative entropy of 0.34 to 0.67 is left after 4,000 steps.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.3 The SVM of a head
@@ -331,8 +330,7 @@ assert 0.42 < torch.stack(own).mean() < 0.55
 #
 # Where does it move? Whatever the loss, its gradient in $W$ has the form
 # $\sum_{i,k,t} c_{ikt}\, x_{it} x_{ik}^\top$ with $\sum_t c_{ikt} = 0$, since the slopes of a softmax add up
-# to 0. So we take such a sum over the tokens that the trained network reads, with random $c$. Call this rival
-# the **free $W$**.
+# to 0. The **free $W$** is such a sum over the tokens that the trained network reads, with random $c$.
 #
 # **Predict first:** what is the cosine of such a random sum to its SVM: near 0, about 0.25, or 0.5 and above?
 
@@ -392,13 +390,12 @@ for tokens in ("digits", "sentences"):
 # </details>
 # <details><summary>Hint 2</summary>
 #
-# So the SVM falls apart into $T$ problems, one a position. They differ in the name of the selected token
-# only. In each, all tokens that are not selected are alike.
+# So the SVM falls apart into $T$ problems, one a position, that differ in the name of the selected token
+# only. In each, all other tokens are alike.
 # </details>
 # <details><summary>Hint 3</summary>
 #
-# All that tells the positions apart is the name of the selected token. So their parts of the solution are
-# copies of one vector: which, up to its length?
+# So the positions' parts of the solution are copies of one vector: which, up to its length?
 # </details>
 
 
@@ -633,8 +630,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** The excess: the lead by seen judges minus the lead by unseen ones. Means of ten runs and their
-# 95% intervals; the linear layer at steps 20 to 400, the transformers at step 400.
+# **Figure 3.** The excess, means of ten runs and their 95% intervals: the linear layer at steps 20 to 400,
+# the transformers at step 400.
 
 # %% [markdown]
 # **The linear layer passes.** At step 400 its excess is above 0 in all eight rows, at each of four sizes. At
@@ -782,8 +779,7 @@ for T in (8, 3):
 #
 # If $\rho_t = 0$, one other token with $f_t > 0$ is enough. For independent $f_t$ with even odds of either
 # sign there is none with probability $(T + 1)/2^T$: then at most one of the $T$ is positive. So it is the
-# number of tokens that makes mixtures win; at $T = 3$ half of the sentences have none. Here $v$ is random,
-# and nothing is trained: what happens in 18.7's layer is another question.
+# number of tokens that makes mixtures win. (Here $v$ is random: of 18.7's layer this says nothing.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 18.9 Is the SVM solved? *(optional)*
