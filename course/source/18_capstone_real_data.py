@@ -880,7 +880,7 @@ print(f"layer 2 of the digits, the flow, unseen judges: of the trained network's
 # |:---|:---|:---|
 # | attention becomes sparse | relative entropy 0 | 0.34 to 0.67 after 4,000 steps |
 # | one linear layer on ten sentences: excess | above 0 | in 32 of 32 rows at step 400, four sizes |
-# | a transformer's heads on ten sequences: excess | above 0 | in 6, 3, 0 and 0 of 8 rows, by layer; 0.06 at most |
+# | a transformer's heads on ten: excess | above 0 | in 6, 3, 0 and 0 of 8 rows, by layer; 0.06 at most |
 # | base: tokens that stand still | cosine 1 | above 0.995 (median of ten) |
 # | the same; embeddings learn, every token asks | below 1 | 0.41; lead over the free $W$ $0.04 \pm 0.12$ |
 
