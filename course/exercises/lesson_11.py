@@ -258,7 +258,7 @@ def _decay_cases(rng):
 
 DECAY = Exercise(
     id="11.4",
-    title="How much decay is too much?",
+    title="When is zero stable?",
     points=3,
     minutes=10,
     difficulty=2,

@@ -210,26 +210,94 @@ def convex_rest(A: np.ndarray, F: np.ndarray, eps: float) -> np.ndarray:
     return -2 * within.dual_value[:d, d:]
 
 
-def rest(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
-    """The public steps with exact gradients, 2,000 of length 0.1, as many of 0.003, then 4,000 of 0.0005,
-    against the minimum of the convex problem of the tokens that they select: cosines, norms, ||S||_op."""
-    n, T, d = REST_SIZES[size]
-    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
-    KQ = start(d, d, trials, seed)
-    for lr, steps in ((0.1, 2000), (0.003, 2000), (0.0005, 4000)):
-        KQ = stepped(KQ, tokens, steps, lr)
-    W = KQ[0] @ KQ[1].mT
-    own, solution, h = compared(W, tokens)
+def downhill(KQ: Tensor, X: Tensor, z: Tensor, scores: Tensor) -> Tensor:
+    """Minus `gradient`, written out for X (trials, n T, d), z (trials, n, d) and scores (trials, n, T): without
+    a graph, so that a run can go on until it rests."""
+    XK, zQ = X @ KQ[0], z @ KQ[1]
+    XK = XK.unflatten(1, scores.shape[1:])  # (trials, n, T, m)
+    h = (XK * zQ[:, :, None]).sum(-1)
+    s = torch.softmax(h, -1)
+    best = scores.gather(-1, h.argmax(-1, keepdim=True))
+    ahead = scores - best
+    mean = (s * ahead).sum(-1, keepdim=True)
+    force = s * (ahead - mean) * torch.sigmoid(-best - mean) / h.shape[-2]
+    up_K = X.mT @ (force[..., None] * zQ[:, :, None]).flatten(1, 2)
+    up_Q = z.mT @ (force[..., None] * XK).sum(2)
+    return torch.stack([up_K, up_Q]) - 2 * EPS * KQ
+
+
+def settled(KQ: Tensor, tokens: data.TokenData, steps: int, lr: Tensor | float) -> Tensor:
+    """As `stepped` with the ridge, exact gradients, and a step length for each problem."""
+    X, z, scores = tokens.X.flatten(1, 2), tokens.z, tokens.scores
+    for _ in range(steps):
+        g = downhill(KQ, X, z, scores)
+        KQ = KQ + lr * g / (torch.linalg.matrix_norm(g, keepdim=True) + EPS)
+    return KQ
+
+
+def selection(h: Tensor, tokens: data.TokenData) -> tuple[Tensor, np.ndarray, np.ndarray]:
+    """What h selects, the A_it (trials, n (T - 1), d, d) and the F_it (trials, n (T - 1))."""
     selected = geometry.selected_tokens(h)
     best = tokens.scores.gather(-1, selected[..., None])
-    F = (best - tokens.scores) * torch.sigmoid(-best) / n
-    F = F[torch.arange(T) != selected[..., None]].reshape(trials, -1).numpy()
+    F = (best - tokens.scores) * torch.sigmoid(-best) / h.shape[-2]
+    F = F[torch.arange(h.shape[-1]) != selected[..., None]].reshape(len(h), -1).numpy()
     problem = svm.attention_problem(tokens.X, tokens.z, selected)
-    A = (problem.a[..., :, None] * problem.b[..., None, :]).numpy()
+    return selected, (problem.a[..., :, None] * problem.b[..., None, :]).numpy(), F
+
+
+def longest_stable(KQ: Tensor, tokens: data.TokenData) -> Tensor:
+    """eta* of section 11.4 at each pair, (trials, 1, 1): 2 eps over the largest curvature."""
+    K, Q = KQ.numpy()
+    h = tokens.compare(tokens.z @ (KQ[0] @ KQ[1].mT).mT)
+    _, A, F = selection(h, tokens)
+    found = []
+    for k, q, a, f in zip(K, Q, A, F, strict=True):
+        force = np.maximum(f, 0) * np.exp(-np.einsum("mde,de->m", a, k @ q.T))
+        rows = np.concatenate([a @ q, np.swapaxes(a, 1, 2) @ k], axis=1).reshape(len(a), -1)
+        found.append(2 * EPS / np.linalg.norm(np.sqrt(force)[:, None] * rows, 2) ** 2)
+    return torch.tensor(found)[:, None, None]
+
+
+def attraction(W: np.ndarray, A: np.ndarray, F: np.ndarray) -> float:
+    """The largest rho |F_j| exp(1 - <A_j, W>) over the tokens with F_j < 0, at the minimum W of J: 0 if none.
+
+    rho is by how much the lead of j gives way to a unit of force along it, from the second derivatives of
+    J / 2 eps at the balanced (K, Q) with K Q^T = W.
+    """
+    if not (F < 0).any():
+        return 0.0
+    U, s, Vt = np.linalg.svd(W)
+    K, Q = U * np.sqrt(s), Vt.T * np.sqrt(s)
+    leads = np.einsum("mde,de->m", A, W)
+    a = np.concatenate([A @ Q, np.swapaxes(A, 1, 2) @ K], axis=1).reshape(len(A), -1)
+    lam = np.where(F > 0, F * np.exp(-leads) / (2 * EPS), 0.0)
+    S, d = np.einsum("m,mde->de", lam, A), len(W)
+    S = S / max(1, np.linalg.norm(S, 2))
+    H = (a.T * lam) @ a + np.kron(np.block([[np.eye(d), -S], [-S.T, np.eye(d)]]), np.eye(d))
+    rho = np.einsum("mk,kl,ml->m", a, np.linalg.pinv(H, rcond=1e-6, hermitian=True), a)[F < 0]
+    return float((rho * abs(F[F < 0]) * np.exp(1 - leads[F < 0]) / (2 * EPS)).max())
+
+
+def rest(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """The public steps with exact gradients, 2,000 of length 0.1, as many of 0.003, then 30,000 of nine
+    tenths of eta*, against the minimum of the convex problem of the tokens selected at the end; and whether
+    better tokens could leave the minimum for those selected before the 30,000 stable."""
+    n, T, d = REST_SIZES[size]
+    tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
+    KQ = settled(start(d, d, trials, seed), tokens, 2000, 0.1)
+    KQ = settled(KQ, tokens, 2000, 0.003)
+    before, *problems = selection(tokens.compare(tokens.z @ (KQ[0] @ KQ[1].mT).mT), tokens)
+    first = [(convex_rest(a[f > 0], f[f > 0], EPS), a, f) for a, f in zip(*problems, strict=True)]
+    for _ in range(3):
+        KQ = settled(KQ, tokens, 10_000, 0.9 * longest_stable(KQ, tokens))
+    W = KQ[0] @ KQ[1].mT
+    own, solution, h = compared(W, tokens)
+    selected, A, F = selection(h, tokens)
     there = torch.tensor(np.stack([convex_rest(a[f > 0], f[f > 0], EPS) for a, f in zip(A, F, strict=True)]))
     lam = torch.where(solution.dual > 1e-5 * solution.dual.amax(1, keepdim=True), solution.dual, 0.0).numpy()
     with np.errstate(all="ignore"):
         terms = np.where(lam > 0, lam * np.log(F / (2 * EPS * lam)), 0.0)
+    leads = np.where(F < 0, np.einsum("kmde,kde->km", A, W.numpy()), np.inf)
     found = {
         "own": own,  # cosine of the run with W_nuc
         "said": geometry.cosine(there, solution.value),  # of the prediction with W_nuc
@@ -240,6 +308,9 @@ def rest(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
         "best": (selected == tokens.optimal).sum(-1),
         "residual": kkt(KQ, tokens),
         "op": torch.linalg.matrix_norm(flow.forces(W, tokens), 2),
+        "better": torch.tensor(leads.min(1)),  # the least lead of a token with F < 0; infinite if there is none
+        "attraction": torch.tensor([attraction(*one) for one in first]),  # of the tokens before
+        "left": (selected != before).any(-1),  # it selected others in the meantime
     }
     return {name: values.double() for name, values in found.items()}
 
@@ -305,7 +376,7 @@ MEASURED = [
         rest,
         {"size": list(REST_SIZES)},
         trials=48,
-        batch=12,
+        batch=24,
         minutes=4,
     ),
     Measured(

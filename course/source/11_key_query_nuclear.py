@@ -13,9 +13,9 @@
 # **After this lesson you can**
 #
 # - state the Att-SVM that belongs to $(K, Q)$;
-# - predict the $W$ at which a run with a ridge rests, from its tokens alone;
+# - predict the $W$ at which a run with a ridge rests, from the tokens that it selects;
 # - read from a stalled run which direction is missing, and how fast it grows at first;
-# - say which weight decay is too much.
+# - say from which weight decay on zero is stable.
 #
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
 # 06](06_attention_as_svm.ipynb) (forces between tokens, in logarithms), [lesson
@@ -34,8 +34,8 @@ from matplotlib.figure import Figure
 from course.exercise import check, exercise, progress, todo
 from course.figure import show
 from course.replicate import measured
-from course.replicate.lesson_11 import compared
-from mini_attn import data, flow, geometry, models, plots, svm, widgets
+from course.replicate.lesson_11 import attraction, compared, settled
+from mini_attn import data, flow, geometry, plots, svm, widgets
 from mini_attn.plots import COLORS
 from mini_attn.softmax import softmax
 
@@ -248,9 +248,8 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
 
 # %% [markdown]
 # With a ridge the cosine is .996 to .997 at step 2,000 in all rows, without it .985 or less, and .990 after
-# four times as many steps. So the published number belongs to the ridge. (Without one the other two parts
-# matter as well: an exact gradient ends the fall of the first row, and with no $\varepsilon$ in the norm the
-# second row's steps no longer fade.)
+# four times as many steps. So the published number belongs to the ridge. (Without one the
+# other two parts matter as well.)
 #
 # Among all factors of $W$ the smallest have $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2 \lVert W \rVert_*$
 # (lesson 04). So **a ridge on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$**. With it a run can
@@ -264,9 +263,10 @@ for size, text in (("published", "n, T, d = 6, 8, 10"), ("other", "n, T, d = 4, 
 # ### A run at rest
 #
 # We train our twelve problems with the ridge, from here on with exact gradients. Steps of 0.1 do not come to
-# rest (11.4), so we go on with steps of 0.003. Two numbers judge a run: the **residual**, how much of
-# $2 \varepsilon (K, Q)$ the forces fail to balance, and $\lVert S \rVert_{\mathrm{op}}$. Away from rest we
-# take $S$ in units that $W$ itself sets; at rest this is $M / 2 \varepsilon$ again:
+# rest, so we go on with steps of 0.003. (Rest is stable for steps below an $\eta^*$ that section 11.4
+# predicts, here .0038 or more.) Two numbers judge a run: the **residual**, how much of $2 \varepsilon (K, Q)$
+# the forces fail to balance, and $\lVert S \rVert_{\mathrm{op}}$. Away from rest we take $S$ in
+# units that $W$ itself sets; at rest this is $M / 2 \varepsilon$ again:
 #
 # $$
 # S = \frac{\lVert W \rVert_*}{\langle M, W \rangle}\, M , \qquad
@@ -298,7 +298,7 @@ for name, KQ in (("steps of 0.1  ", public), ("steps of 0.003", at_rest)):
 assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 
 # %% [markdown]
-# Now it rests, and no direction is missing. (In three of the twelve problems it selects other tokens than the
+# Both hold to .003. (In three of the twelve problems it selects other tokens than the
 # best: .997 is the cosine with the SVM of its own.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -312,8 +312,8 @@ assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 # F_{it} = \tfrac1n\, |\ell'(\gamma_{i\alpha_i})|\, (\gamma_{i\alpha_i} - \gamma_{it}) .
 # $$
 #
-# Tokens that score higher than the selected one have $F_{it} < 0$. We leave them out: in our runs their leads
-# come out so long that they hardly matter. What remains is *convex*, a sum of exponentials and a norm:
+# **Better tokens**, those that score higher than the selected one, have $F_{it} < 0$: they pull $W$ towards
+# themselves. For now we leave them out. What remains is *convex*, a sum of exponentials and a norm:
 #
 # $$J(W) = \sum_{it} F_{it}\, e^{-\langle A_{it}, W \rangle} + 2 \varepsilon \lVert W \rVert_* .$$
 #
@@ -323,14 +323,14 @@ assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 # $$F_{it}\, e^{-\Delta_{it}} = 2 \varepsilon\, \lambda_{it} .$$
 #
 # A run at rest with $\lVert S \rVert_{\mathrm{op}} = 1$ meets these conditions. So **it is at the minimum of
-# $J$ for its tokens, wherever it started**, up to what the approximation leaves out.
+# $J$ for the tokens that it selects**, up to what the approximation and the better tokens change.
 
 # %% [markdown]
 # ### Exercise 11.1: How long is W at rest?
 #
 # ★★☆ · 10 minutes
 #
-# Predict the nuclear norm of $W$ at rest from nothing of the run but its tokens, as if the weights at rest
+# Predict the nuclear norm of $W$ at rest from nothing of the run but the tokens it selects, as if the weights at rest
 # were the dual weights $\lambda^{\mathrm{nuc}}_{it}$ of the nuclear Att-SVM. You are given these, the slopes
 # $|\ell'(\gamma_{i\alpha_i})|$, the differences $\gamma_{i\alpha_i} - \gamma_{it}$, and $\varepsilon$. Where
 # $\lambda^{\mathrm{nuc}}_{it} = 0$ (for the selected token always) a comparison does not count, whatever its
@@ -415,8 +415,8 @@ assert 2 * EPS * lengths.max() < 1.2e-13  # what the ridge adds to the loss
 #
 # In $W_{\mathrm{nuc}}$ the leads that count are all 1. At rest they are
 # $\log (F_{it} / 2 \varepsilon \lambda_{it})$: a small weight or a large $F_{it}$ makes a longer one. So $W$
-# has another direction. We maximise $D$ and read $W$ from it, knowing nothing of the run but its tokens. The
-# rival is $W_{\mathrm{nuc}}$.
+# has another direction. We maximise $D$ and read $W$ from it, knowing of the run only which tokens it
+# selects. The rival is $W_{\mathrm{nuc}}$.
 
 
 # %%
@@ -438,6 +438,7 @@ def minimum(A, F, eps):
     within = cp.bmat([[np.eye(d), S], [S.T, np.eye(d)]]) >> 0  # ||S||_op <= 1
     D = cp.sum(cp.entr(lam)) + lam @ (1 + np.log(F / (2 * eps)))  # entr(x) = -x log x
     cp.Problem(cp.Maximize(D), [within]).solve(solver="CLARABEL")
+    # the multiplier's upper right block Y meets log(F / 2 eps lam) = -2 <A, Y>: the leads of W = -2 Y
     return -2 * within.dual_value[:d, d:]
 
 
@@ -449,37 +450,81 @@ off = 1 - cosine(product(at_rest), foretold)
 print(f"mean cosine to W_nuc: predicted {said.mean():.4f}, measured {own.mean():.4f}")
 print(f"1 - cosine of prediction and run: below 1e-4 in {(off < 1e-4).sum()} of 12", end="; ")
 print(f"of W_nuc and run, median: {np.median(1 - own):.4f}")
-leads = np.einsum("imde,ide->im", A, product(at_rest))
-assert leads[F < 0].min() > 35
 assert (abs(np.linalg.norm(foretold, "nuc", axis=(1, 2)) / lengths - 1) < 1e-3).all()
 assert (off < 1e-4).all()
 
 many = measured("11.rest").load()  # 48 problems of each of three sizes, from their own starts
-print("\n           of 48   1 - cosine of prediction and run   1 - cosine to W_nuc, predicted / measured")
-print("n, T, d    at rest     median   largest  (W_nuc)       5% to 95%       all")
-within = 0
+print("\n           of 48    1 - cosine of     1 - cosine to W_nuc:")
+print("n, T, d    at rest  prediction, run   median   predicted / measured")
+small = []
 for size, name in (("published", " 6, 8, 10"), ("other", " 4, 5, 14"), ("more", "10, 6, 8")):
     drawn = many.sel(size=size)
-    resting = drawn.op.values < 1.001
+    resting = drawn.op.values < 1 + 1e-6
     near, own_, said_ = (1 - drawn[key].values[resting] for key in ("near", "own", "said"))
     ratio = said_ / own_
-    print(f"{name} {resting.sum():9d}   below 1e-6 {near.max():10.4f} {np.median(own_):15.4f}", end="   ")
-    print("{1:8.2f} to {2:.2f} {0:8.2f} to {3:.2f}".format(*np.percentile(ratio, [0, 5, 95, 100])))
-    within += (abs(ratio - 1) < 0.06).sum()
-    assert np.median(near) < 1e-6
-    assert near.max() < 5e-4
-    assert (near < own_).all()
+    print(f"{name} {resting.sum():9d}   below 1e-5 {np.median(own_):14.4f}", end="   ")
+    print(f"{ratio.min():8.3f} to {ratio.max():.3f}")
+    assert (near < 1e-5).all()
+    small.append(near < 1e-6)
     short = (drawn.length_by_dual / drawn.length).values[resting]  # exercise 11.1
-    assert 0.99 < short.min() < short.max() < 1
-assert within == 127
+    assert 0.99 < np.nanmin(short) < np.nanmax(short) < 1  # NaN: W_nuc has weight on a better token
+    assert np.isnan(short).sum() == (size == "more")
+small = np.concatenate(small)
+assert (small.size, small.sum()) == (140, 139)
 
 # %% [markdown]
-# **This explains the published .997.** In our twelve problems the prediction *is* the run, up to a cosine of
-# .9999. Of 144 others, of three sizes, 140 are at rest ($\lVert S \rVert_{\mathrm{op}} < 1.001$), and
-# $1 - \text{cosine}$ between run and prediction is below .0005 in each of them. What the cosine to
-# $W_{\mathrm{nuc}}$ lacks of 1 is predicted to six percent in 127 of them. There, too, exercise 11.1 is right
-# to one percent and always too short. (The other four, all at (10, 6, 8), are still on their way
-# after 8,000 steps.)
+# **This explains the published .997, given the tokens.** We take from the run which tokens it selects, and
+# predict the rest. In our twelve problems prediction and run agree up to a cosine of .9999. The stored runs
+# go on for 30,000 steps of $0.9\, \eta^*$: of 144, of three sizes, 140 come to rest, with $\lVert S
+# \rVert_{\mathrm{op}} - 1 < 10^{-6}$. There $1 - \text{cosine}$ between run and prediction is below $10^{-5}$,
+# in 139 below $10^{-6}$, and exercise 11.1 is right to one percent and too short (but for one problem to which
+# it does not apply, as $W_{\mathrm{nuc}}$ has weight on a better token). In the other four a direction is still
+# missing, and the nearer $\lVert S \rVert_{\mathrm{op}}$ comes to 1, the slower it grows (11.6).
+#
+# The published run itself is not at rest, as its steps have length 0.1. In our twelve problems such a run has
+# the same mean cosine, .997, as the one that rests; section 11.4 says what it does.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### When a better token stays unselected
+#
+# At the minimum of $J$ let $f = |F_{it}|\, e^{-\Delta_{it}} / 2 \varepsilon$ be the force towards a better
+# token, in units of $2 \varepsilon$, and $\rho$ by how much its lead $\Delta_{it}$ gives way to a unit of that
+# force, from the second derivatives of $J$ in $(K, Q)$. With the lead shorter by $x$ the force is $f e^x$, so a
+# rest needs $x = \rho f e^x$. As $x e^{-x}$ is at most $1 / e$, at $x = 1$, **the better token stays unselected
+# only if $e \rho f \le 1$**: then there is a rest at $x \le 1$, stable if $x < 1$. (We take $\rho$ as constant,
+# and one better token at a time.) The course's `attraction` returns the largest $e \rho f$ of a problem.
+
+# %%
+force = [attraction(*one) for one in zip(foretold, A, F, strict=True)]
+leads = np.einsum("imde,ide->im", A, product(at_rest))[F < 0]
+print(f"our twelve: {np.count_nonzero(force)} have better tokens; least lead {leads.min():.1f}, all e rho f < 1e-5")
+has = many.attraction.values > 0
+print(f"stored: {has.sum()} of 144 have; least lead {many.better.values[has].min():.1f}", end=", ")
+print(f"largest e rho f {many.attraction.values.max():.2f}; {many.left.values[has].sum():.0f} select others later")
+assert leads.min() > 48 and max(force) < 1e-5
+assert has.sum() == 51 and many.left.values.sum() == 0
+
+drawn = data.random_tokens(6, 8, 10, trials=12, seed=7)  # its first problem
+one = data.TokenData(drawn.X[:1], drawn.z[:1], drawn.y[:1], drawn.v[:1])
+start = np.random.default_rng(7).uniform(-1, 1, size=(2, 12, 10, 10)) / np.sqrt(10)
+KQ = settled(torch.tensor(start)[:, :1], one, 2000, 0.1)
+chosen = geometry.selected_tokens(one.compare(one.z @ (KQ[0] @ KQ[1].mT).mT))
+a, f = (part[0] for part in comparisons(one, chosen))
+expected = minimum(a, f, EPS)
+its = [np.einsum("mde,de->m", a, expected)[f < 0][0]]
+for _ in range(4):
+    KQ = settled(KQ, one, 2000, 0.003)
+    its.append(np.einsum("mde,de->m", a, (KQ[0] @ KQ[1].mT)[0].numpy())[f < 0][0])
+print(f"seed 7: e rho f = {attraction(expected, a, f):.2f}; lead at the minimum of J {its[0]:.1f}", end="; ")
+print("after 2,000, 4,000, 6,000, 8,000 steps", *(f"{lead:.1f}" for lead in its[1:4]), "below 0")
+assert attraction(expected, a, f) > 1.2
+assert its[0] > its[1] > its[2] > its[3] > 33 > 0 > its[4]
+
+# %% [markdown]
+# In every problem of the first two rows $e \rho f$ is below 1, and the runs keep their tokens. The largest, .66,
+# comes with the largest difference of run and prediction in the table above. With seed 7 it is above 1: the run
+# creeps along for 6,000 steps, as if at rest, and then leaves for the better token. Where $J$ is to predict a
+# rest, this has to be tested first.
 
 # %% [markdown]
 # ### Exercise 11.2: Another ridge
@@ -487,7 +532,7 @@ assert within == 127
 # ★★★ · 15 minutes
 #
 # A run rests at $W$ with the ridge $\varepsilon$. **Predict** where it rests with a smaller ridge
-# $\varepsilon'$ (`other`), if the weights $\lambda_{it}$ stay as they are and $W_{\mathrm{nuc}}$ has them,
+# $\varepsilon'$ (`other`), as if the weights $\lambda_{it}$ stay as they are and $W_{\mathrm{nuc}}$ has them,
 # too: both matrices have the same $S$. How do the leads change? Find a matrix with the new ones, and say why
 # it is at rest. Return its nuclear norm and its cosine with $W_{\mathrm{nuc}}$. (The check also tries larger
 # ridges, with matrices for which it is at rest as well.)
@@ -527,9 +572,6 @@ check("11.2", another_ridge)
 # = \langle S, V \rangle \le \lVert V \rVert_* .
 # $$
 #
-# For a larger ridge $t < 0$ and this argument fails: then $V$ must still live, with a positive semidefinite
-# $H$ as in lesson 04, where $S$ has singular value 1.
-#
 # We let the runs go on with the square of $\varepsilon$, $5 \cdot 10^{-32}$, and then with its cube.
 
 # %%
@@ -550,7 +592,11 @@ for ridge in (EPS**2, EPS**3):
     print(f"exercise {moved.mean():.5f}, minimum of J {convex.mean():.5f}, measured {now.mean():.5f}")
     resting.append((ridge, 1 - moved, 1 - convex, 1 - now))
     assert (abs(ratio - 1) < 0.02).all(), again.format("11.2")
-    assert abs(np.log((1 - moved).mean() / (1 - now).mean())) < np.log(1.4), again.format("11.2")
+    lack = 1 - (1 - moved).mean() / (1 - now).mean()
+    assert abs(lack - (0.13 if ridge == EPS**2 else 0.21)) < 0.02, again.format("11.2")
+    assert abs((1 - convex).mean() / (1 - now).mean() - 1) < 0.03
+counts = (lam > 0).sum(axis=(1, 2))
+print(f"comparisons with a weight in W_nuc: {counts.min()} to {counts.max()} of 42")
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.4))
@@ -562,7 +608,7 @@ for size, color, marker, label in zip(
     strict=True,
 ):
     drawn = many.sel(size=size)
-    rests = drawn.op.values < 1.001
+    rests = drawn.op.values < 1 + 1e-6
     axes[0].loglog(
         1 - drawn.said[rests], 1 - drawn.own[rests], marker, color=color, markersize=4, label=label
     )
@@ -603,9 +649,11 @@ show(
 # these.
 
 # %% [markdown]
-# While the selected tokens stay, as in all twelve here, a smaller ridge moves $W$ along $W_{\mathrm{nuc}}$,
-# and what is not along it stays. So $1 - \text{cosine}$ falls nearly like $1 / \log^2(1 / \varepsilon)$: to
-# halve the angle one has to *square* the ridge.
+# The selected tokens stay in all twelve. The premise of the exercise holds only roughly: at rest every
+# comparison with $F_{it} > 0$ has weight, in $W_{\mathrm{nuc}}$ only 13 to 22 of 42 have. So its
+# $1 - \text{cosine}$ is too small, by 13 and by 21 percent, while the minimum of $J$ is right. As the part of
+# $W$ along $W_{\mathrm{nuc}}$ grows like $\log 1 / \varepsilon$, $1 - \text{cosine}$ falls nearly like
+# $1 / \log^2 (1 / \varepsilon)$: to halve the angle one has to *square* the ridge.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 Rest or cycle? *(optional)*
@@ -719,21 +767,10 @@ assert all(at[0.001][k] < at[0.01][k] < at[0.1][k] - 0.003 for k in range(3))
 # %% [markdown]
 # From $\beta = 0.1$ down, the smaller start is farther off at each lead, not nearer.
 #
-# What is missing? The run's own $S$ says it. Let $\xi$, $\zeta$ be its singular vectors with the largest
-# singular value $c = \lVert S \rVert_{\mathrm{op}}$. If $c > 1$, this direction is pulled harder than those
-# in which $W$ lives: a **newcomer**. We look at one run from a small start.
-
-# %%
-model = models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1)
-W = flow.follow(model, tokens, [100.0]).W[0]  # where the smallest lead is 100
-left, values, right = torch.linalg.svd(flow.forces(W, tokens)[1])  # S of the second problem
-held = abs(left[:, 0] @ W[1] @ right[0]) / torch.linalg.matrix_norm(W[1], 2)
-print(f"c = {values[0]:.2f}; along this direction W has {held:.2f} of its largest singular value")
-assert abs(values[0] - 2.01) < 0.02
-assert abs(held - 0.03) < 0.01
-
-# %% [markdown]
-# The newcomer is pulled twice as hard as what lives in $W$, and $W$ has next to nothing of it.
+# What is missing? As in section 4.6 the run's own $S$ says it. Let $\xi$, $\zeta$ be its singular vectors
+# with the largest singular value $c = \lVert S \rVert_{\mathrm{op}}$. If $c > 1$, this direction is pulled
+# harder than those in which $W$ lives. We call it a **newcomer** here whatever $W$ has of it; in lesson 04 its
+# share was tiny.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 How fast a newcomer grows
@@ -751,14 +788,9 @@ assert abs(held - 0.03) < 0.01
 # $K^\top K = Q^\top Q$ (lesson 04), $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2 \lVert W \rVert_*$, and
 # this grows at $2 b$.
 #
-# So at first the newcomer grows like the norm of $W$ *to the power $c$*, and its **share**, its size over
-# that norm, like the power $c - 1$: for ten times the share the norm has to grow by $10^{1 / (c - 1)}$. While
-# the share is small the run *stalls*.
-#
-# **This joins the two halves of the lesson.** With a ridge the same lines have $M = 2 \varepsilon S$ near the
-# norm of rest, and $-2 \varepsilon K$, $-2 \varepsilon Q$ besides: the newcomer's size grows *exponentially
-# in time*, at the rate $4 \varepsilon (c - 1)$, while the norm stands still. Without one, only a longer $W$
-# lets it grow.
+# So while $S$ keeps its shape the newcomer grows like the norm of $W$ *to the power $c$*, and its **share**,
+# its size over that norm, like the power $c - 1$. (Near rest with a ridge $b = 2 \varepsilon$, the norm stands
+# still, and the ridge takes $4 \varepsilon$ from the rate: $4 \varepsilon (c - 1)$ in time.)
 #
 # We ask the law while the lead goes from 100 to 200. The rival is the power 1, a share that stands still.
 
@@ -770,12 +802,14 @@ goals = full.margin_early.values * full.length_early.values / [20, 100, 200]
 change = abs(goals[..., 2] / goals[..., 1] - 1)  # 0 up to a step's length, if the tokens stay
 moved = change > 0.01
 print(f"{late.sum()} of {c.size} runs have c > 1.15; in {falls[late].mean():.0%} of these c falls until 200")
-print("median error of the power c, and over c - 1;  rival's")
+print("median error of the power c, and over c - 1;  rival's;  newcomer in W, over sigma_1 (median)")
 wrong = []
 for k, beta in enumerate(full.start.values):
     here, gone = late[k], abs(grown - c)[k][late[k]]
     wrong.append([np.median(gone), np.median(gone / (c[k] - 1)[here]), np.median(abs(grown - 1)[k][here])])
-    print(f"  beta {beta:<6g} {wrong[k][0]:12.3f} {wrong[k][1]:16.2f} {wrong[k][2]:14.2f}")
+    has = full.share.values[k]
+    print(f"  beta {beta:<6g} {wrong[k][0]:12.3f} {wrong[k][1]:16.2f} {wrong[k][2]:14.2f}", end="")
+    print(f" {np.median(has):20.2f}")
 wrong = np.array(wrong)
 print(f"other tokens at 200: {moved.sum()} runs; of the rest {(grown < c)[~moved].mean():.0%} below c")
 short = ((c - grown) / (c - 1))[late & ~moved]
@@ -793,6 +827,9 @@ assert (wrong[:, 2] > 5 * wrong[:, 0]).all()
 # $\beta = 1$ other tokens get selected on the way, ringed in Figure 3.) At this size the median error is .02
 # to .09, at most a sixth of what counts for the share, $c - 1$; single runs are off by up to 43 percent of
 # it. How long a stall lasts depends on the fall of $c$, for which we have no law.
+#
+# The last column says how new the newcomers are: from the largest start half of them have .46 of $\sigma_1$
+# and more, from the smallest half have .03 at most.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(4.2, 3.6))
@@ -816,21 +853,17 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.7 How many columns does it take?
 #
-# A newcomer needs a column of $K$ and $Q$. So how many directions has $W_{\mathrm{nuc}}$? The paper counts
-# singular values above $10^{-7}$, which depends on where the solver stopped. `svm.certified_rank` (lesson 04)
-# counts the directions in which $S$ can have singular value 1; outside of them $W$ vanishes.
+# A newcomer needs a column of $K$ and $Q$. With fewer columns than $W_{\mathrm{nuc}}$ has directions no pair
+# can reach it. We count its singular values above a thousandth of the first, in the runs with three columns.
 
 # %%
-cell = measured("11.ranks").load().sel(n_T="15, 5", d=15)  # 40 problems
-loose, close, certified = (float(cell[name].mean()) for name in ("loose", "tight", "certified"))
-print("n = d = 15, T = 5, mean rank: singular values above 1e-7, the solver stopped at a relative gap of")
-print(f"    1e-3: {loose:.2f}, 1e-7: {close:.2f}; certified: {certified:.2f}")
-assert 12.3 < loose < 12.5
-assert close == certified < 4.7
-
-# %% [markdown]
-# $W_{\mathrm{nuc}}$ has a *low* rank, 4.65 of 15 on average. With fewer columns than directions no pair can
-# reach it.
+three = long.sel(m=3)
+rank = (three.goal.values > 1e-3 * three.goal.values[..., :1]).sum(axis=-1)
+far = three.cosine_late.values[..., -1] < 0.985
+for k in (2, 3, 4):
+    print(f"rank {k}: {(rank == k).sum():3} of 160 runs, below a cosine of .985 at the end: {far[rank == k].sum()}")
+assert [(rank == k).sum() for k in (2, 3, 4)] == [11, 124, 25]
+assert [far[rank == k].sum() for k in (2, 3, 4)] == [0, 8, 17]
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, axes = plt.subplots(1, 3, figsize=(8.8, 3.1), sharey=True)
@@ -886,8 +919,8 @@ widgets.sliders(
 # ## 11.8 Where it breaks: too much of a ridge
 #
 # Users of torch set a ridge, too: `weight_decay=w` in SGD adds $w K$ to the gradient of $K$ and $w Q$ to that
-# of $Q$, so $w = 2 \varepsilon$. With a usual value, .01, is anything learned? At $K = Q = 0$ all gradients
-# vanish. Near it, to second order,
+# of $Q$, so $w = 2 \varepsilon$. Is anything learned with a decay as large as .01, the default of AdamW
+# (which decays apart from the gradient)? At $K = Q = 0$ all gradients vanish. Near it, to second order,
 #
 # $$
 # L(K Q^\top) + \tfrac w2 \left( \lVert K \rVert_F^2 + \lVert Q \rVert_F^2 \right) \approx L(0)
@@ -897,7 +930,7 @@ widgets.sliders(
 # where $M = -\nabla_W L$ at $W = 0$: all attention is $1 / T$ there.
 
 # %% [markdown]
-# ### Exercise 11.4: How much decay is too much?
+# ### Exercise 11.4: When is zero stable?
 #
 # ★★☆ · 10 minutes
 #
@@ -934,30 +967,33 @@ def least_decay(X, z, y, v):
 check("11.4", least_decay)
 
 # %% [markdown]
-# We train our twelve problems by plain descent with three decays, from our start and from one three times as
-# large.
+# We train our twelve problems by plain descent, each with .95 to 1.2 times its own threshold, from a tenth of
+# our start, from the start itself and from three times it.
 
 # %%
 least = np.array([least_decay(*one) for one in zip(X, z, y, v, strict=True)])
-print(f"predicted: least decay {least.min():.3f} to {least.max():.3f}")
-print("decay    predicted at zero    at zero, from the start    from the start times 3")
-left = {}
-for decay in (0.01, 0.018, 0.02):
-    for factor in (1, 3):
-        KQ = factor * KQ0
-        for _ in range(2000):
-            KQ = KQ + 20 * downhill(KQ, decay / 2)
-        left[decay, factor] = product(KQ)
-    zero = [np.linalg.norm(left[decay, factor], "nuc", axis=(1, 2)) < 0.01 for factor in (1, 3)]
-    said = least < decay
-    print(f"{decay:<6g} {said.sum():12d} {zero[0].sum():22d} {zero[1].sum():26d}")
-    assert (zero[0] == said).all(), again.format("11.4")
-    assert (zero[1] == said).all() or decay == 0.018, again.format("11.4")
-assert zero[0].sum() == 5
+factors, sizes = (0.95, 1.02, 1.1, 1.2), (0.1, 1, 3)
+decays = np.array(factors)[:, None, None, None, None] * least[:, None, None]  # (factors, 1, trials, 1, 1)
+KQ = np.stack([np.stack([size * KQ0 for size in sizes], axis=1)] * len(factors), axis=1)
+usual = KQ0
+for _ in range(2000):
+    KQ = KQ + 20 * downhill(KQ, decays / 2)
+    usual = usual + 20 * downhill(usual, 0.005)  # a decay of .01, for question 1
+rests = np.linalg.norm(product(KQ), "nuc", axis=(-2, -1))
+at_zero = (rests < 0.01).sum(axis=-1)
+print(f"threshold {least.min():.3f} to {least.max():.3f}; at zero, of 12, from the start times 0.1, 1, 3")
+for factor, counts in zip(factors, at_zero, strict=True):
+    print(f"  decay {factor:<4g} of the threshold: ", *(f"{count:3d}" for count in counts))
+assert at_zero[:, 0].tolist() == [0, 12, 12, 12], again.format("11.4")
+assert at_zero[:, 1:].tolist() == [[0, 0], [10, 9], [12, 11], [12, 12]], again.format("11.4")
+elsewhere = rests[1:][rests[1:] > 0.01]
+assert 2.2 < elsewhere.min() < elsewhere.max() < 2.75
 
 # %% [markdown]
-# A decay of .02 leaves 5 of 12 problems with no attention at all, as predicted one by one. The prediction
-# is about the neighbourhood of zero. At .018 one of the two runs that start farther out rests elsewhere.
+# Near zero the threshold is right in all 48 runs. Above it a run that starts farther out may rest at a
+# nuclear norm of 2.3 to 2.7, at 1.02 in three problems, though zero is stable: **hysteresis**. There, as the
+# decay is raised, attention dies only at a second, higher threshold, and as it is lowered again attention
+# comes back at the first. The second one we do not predict; here it is below 1.2 times the first.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.9 Claims and measurements
@@ -965,18 +1001,19 @@ assert zero[0].sum() == 5
 # | claim | prediction | measured |
 # |:---|:---|:---|
 # | a ridge makes the figure | near $W_{\mathrm{nuc}}$ by step 2,000 | .996 to .997; without it .985 or less |
-# | the norm at rest | a lower bound, by $\lambda^{\mathrm{nuc}}$ | low by at most 1%, 152 problems |
-# | $W$ at rest | minimum of $J$ for its tokens | 1 - cosine below .0005, the same 152 |
-# | at a smaller ridge | $W$ moves along $W_{\mathrm{nuc}}$ | mean of 1 - cosine to a factor of 1.4 |
+# | the norm at rest | a lower bound, by $\lambda^{\mathrm{nuc}}$ | low by at most 1%, 151 problems |
+# | $W$ at rest | minimum of $J$ for its tokens | 1 - cosine below .00001, 140 problems |
+# | better tokens stay unselected | $e \rho f < 1$ | 51 of 51 problems; one with 1.26 leaves |
+# | at a smaller ridge | $W$ moves along $W_{\mathrm{nuc}}$ | mean of 1 - cosine 13 and 21% larger |
 # | a newcomer grows less than the power $c$ | $c$ at lead 100 | all 155 runs that keep their tokens |
-# | zero is stable | decay above $\lVert M \rVert_{\mathrm{op}}$ | 36 of 36 runs; from afar 35 of 36 |
+# | zero is stable | decay above $\lVert M \rVert_{\mathrm{op}}$ | 48 of 48 runs from near zero |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# <details><summary>1. Would weight decay of the usual size, .01, show the same SVM?</summary>
+# <details><summary>1. Would a weight decay of .01 show the same SVM?</summary>
 #
-# No. Zero is not stable here: the least decay is .016. But the argument of section 11.3 needs long leads, and
+# No. Zero is not stable here: the least threshold is .016. But the argument of section 11.3 needs long leads, and
 # $\log 1 / w$ is 4.6 in place of 35. The selected token leads the next by .88 on average: no token is clearly
 # selected.
 # </details>
@@ -989,7 +1026,7 @@ assert zero[0].sum() == 5
 # </details>
 
 # %%
-h = np.sort(tokens.compare(tokens.z @ torch.tensor(left[0.01, 1]).mT).numpy())
+h = np.sort(tokens.compare(tokens.z @ torch.tensor(product(usual)).mT).numpy())
 assert round((h[..., -1] - h[..., -2]).mean(), 2) == 0.88
 assert round(np.log(1 / 0.01), 1) == 4.6
 progress("11")
@@ -1000,7 +1037,8 @@ progress("11")
 # - Trained as $K Q^\top$, attention comes near the **nuclear** Att-SVM of the tokens it selects; trained as
 #   $W$, the Frobenius one. These tokens need not be the best ones, which are the theorem's.
 # - A **ridge** on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$. For fixed tokens and long leads
-#   the problem is convex; runs rest at its minimum, which predicts the published .997.
+#   the problem is convex; runs rest at its minimum, which predicts the published .997, unless a better token
+#   pulls them away.
 # - Without the ridge, descent stalls short of a direction whose share of $W$ grows like the norm to at most
 #   the power $c - 1$ at first, $c$ being what $S$ has along it.
 #
