@@ -211,8 +211,8 @@ def convex_rest(A: np.ndarray, F: np.ndarray, eps: float) -> np.ndarray:
 
 
 def downhill(KQ: Tensor, X: Tensor, z: Tensor, scores: Tensor) -> Tensor:
-    """Minus `gradient`, written out for X (trials, n T, d), z (trials, n, d) and scores (trials, n, T): without
-    a graph, so that a run can go on until it rests."""
+    """Minus `gradient`, written out for X (trials, n T, d), z (trials, n, d) and scores (trials, n, T):
+    without a graph, so that a run can go on until it rests."""
     XK, zQ = X @ KQ[0], z @ KQ[1]
     XK = XK.unflatten(1, scores.shape[1:])  # (trials, n, T, m)
     h = (XK * zQ[:, :, None]).sum(-1)
@@ -308,7 +308,7 @@ def rest(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
         "best": (selected == tokens.optimal).sum(-1),
         "residual": kkt(KQ, tokens),
         "op": torch.linalg.matrix_norm(flow.forces(W, tokens), 2),
-        "better": torch.tensor(leads.min(1)),  # the least lead of a token with F < 0; infinite if there is none
+        "better": torch.tensor(leads.min(1)),  # least lead of a token with F < 0, infinite if there is none
         "attraction": torch.tensor([attraction(*one) for one in first]),  # of the tokens before
         "left": (selected != before).any(-1),  # it selected others in the meantime
     }

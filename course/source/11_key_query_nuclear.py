@@ -20,7 +20,7 @@
 # **You need** [lesson 04](04_matrix_factorization.ipynb) (nuclear norm, KKT points, the stall), [lesson
 # 06](06_attention_as_svm.ipynb) (forces between tokens, in logarithms), [lesson
 # 08](08_regularization_path.ipynb) (minimisers on growing balls) and [lesson
-# 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 80 minutes with three exercises, and
+# 10](10_cross_self_attention.ipynb) (the Att-SVM for $W$). About 85 minutes with three exercises, and
 # 15 more for the optional section 11.4, with one.
 
 # %%
@@ -150,10 +150,8 @@ for name, path in (("W", joined), ("(K, Q)", factored)):
     for norm in ("fro", "nuc"):
         curves[name, norm] = cosine(path, solve(path[-1], norm).value.numpy())
         print(f"{name:6} to W_{norm}: mean cosine {curves[name, norm][-1].mean():.2f}")
-assert curves["W", "fro"][-1].mean() > 0.98
-assert curves["(K, Q)", "nuc"][-1].mean() > 0.96
-assert curves["W", "nuc"][-1].mean() < 0.9
-assert curves["(K, Q)", "fro"][-1].mean() < 0.9
+assert min(curves["W", "fro"][-1].mean(), curves["(K, Q)", "nuc"][-1].mean()) > 0.96
+assert max(curves["W", "nuc"][-1].mean(), curves["(K, Q)", "fro"][-1].mean()) < 0.9
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "slide"}
 fig, axes = plt.subplots(1, 3, figsize=(8.8, 3), width_ratios=(1.2, 1, 1))
@@ -293,12 +291,12 @@ for name, KQ in (("steps of 0.1  ", public), ("steps of 0.003", at_rest)):
     op = np.linalg.norm(forces(W, X, z, y, v), 2, axis=(-2, -1))
     agree = (selected == tokens.optimal.numpy()).all(axis=-1).sum()
     print(f"{name}: cosine {own.mean():.3f}, best tokens in {agree} of {trials}", end=", ")
-    print(f"residual up to {residual.max():.2f}, ||S||_op {op.min():.2f} to {op.max():.2f}")
+    print(f"residual up to {residual.max():.1e}, ||S||_op - 1 up to {(op - 1).max():.1e}")
     assert agree == 9
 assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 
 # %% [markdown]
-# Both hold to .003. (In three of the twelve problems it selects other tokens than the
+# Both fall below .003. (In three of the twelve problems it selects other tokens than the
 # best: .997 is the cosine with the SVM of its own.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -330,11 +328,11 @@ assert max(residual.max(), abs(op - 1).max()) < 0.003  # at rest
 #
 # ★★☆ · 10 minutes
 #
-# Predict the nuclear norm of $W$ at rest from nothing of the run but the tokens it selects, as if the weights at rest
-# were the dual weights $\lambda^{\mathrm{nuc}}_{it}$ of the nuclear Att-SVM. You are given these, the slopes
-# $|\ell'(\gamma_{i\alpha_i})|$, the differences $\gamma_{i\alpha_i} - \gamma_{it}$, and $\varepsilon$. Where
-# $\lambda^{\mathrm{nuc}}_{it} = 0$ (for the selected token always) a comparison does not count, whatever its
-# difference. Elsewhere we suppose that differences are positive.
+# Predict the nuclear norm of $W$ at rest from nothing of the run but the tokens it selects, as if the
+# weights at rest were the dual weights $\lambda^{\mathrm{nuc}}_{it}$ of the nuclear Att-SVM. You are given
+# these, the slopes $|\ell'(\gamma_{i\alpha_i})|$, the differences $\gamma_{i\alpha_i} - \gamma_{it}$, and
+# $\varepsilon$. Where $\lambda^{\mathrm{nuc}}_{it} = 0$ (for the selected token always) a comparison does
+# not count, whatever its difference. Elsewhere we suppose that differences are positive.
 #
 # <details><summary>Hint: the leads</summary>
 #
@@ -476,10 +474,11 @@ assert (small.size, small.sum()) == (140, 139)
 # **This explains the published .997, given the tokens.** We take from the run which tokens it selects, and
 # predict the rest. In our twelve problems prediction and run agree up to a cosine of .9999. The stored runs
 # go on for 30,000 steps of $0.9\, \eta^*$: of 144, of three sizes, 140 come to rest, with $\lVert S
-# \rVert_{\mathrm{op}} - 1 < 10^{-6}$. There $1 - \text{cosine}$ between run and prediction is below $10^{-5}$,
-# in 139 below $10^{-6}$, and exercise 11.1 is right to one percent and too short (but for one problem to which
-# it does not apply, as $W_{\mathrm{nuc}}$ has weight on a better token). In the other four a direction is still
-# missing, and the nearer $\lVert S \rVert_{\mathrm{op}}$ comes to 1, the slower it grows (11.6).
+# \rVert_{\mathrm{op}} - 1 < 10^{-6}$. There $1 - \text{cosine}$ between run and prediction is below
+# $10^{-5}$, in 139 below $10^{-6}$, and exercise 11.1 is right to one percent and too short (but for one
+# problem to which it does not apply, as $W_{\mathrm{nuc}}$ has weight on a better token). In the other four
+# a direction is still missing, and the nearer $\lVert S \rVert_{\mathrm{op}}$ comes to 1, the slower it
+# grows (11.6).
 #
 # The published run itself is not at rest, as its steps have length 0.1. In our twelve problems such a run has
 # the same mean cosine, .997, as the one that rests; section 11.4 says what it does.
@@ -488,21 +487,24 @@ assert (small.size, small.sum()) == (140, 139)
 # ### When a better token stays unselected
 #
 # At the minimum of $J$ let $f = |F_{it}|\, e^{-\Delta_{it}} / 2 \varepsilon$ be the force towards a better
-# token, in units of $2 \varepsilon$, and $\rho$ by how much its lead $\Delta_{it}$ gives way to a unit of that
-# force, from the second derivatives of $J$ in $(K, Q)$. With the lead shorter by $x$ the force is $f e^x$, so a
-# rest needs $x = \rho f e^x$. As $x e^{-x}$ is at most $1 / e$, at $x = 1$, **the better token stays unselected
-# only if $e \rho f \le 1$**: then there is a rest at $x \le 1$, stable if $x < 1$. (We take $\rho$ as constant,
-# and one better token at a time.) The course's `attraction` returns the largest $e \rho f$ of a problem.
+# token, in units of $2 \varepsilon$, and $\rho$ by how much its lead $\Delta_{it}$ gives way to a unit of
+# that force, from the second derivatives of $J$ in $(K, Q)$. With the lead shorter by $x$ the force is $f
+# e^x$, so a rest needs $x = \rho f e^x$. As $x e^{-x}$ is at most $1 / e$, at $x = 1$, **the better token
+# stays unselected only if $e \rho f \le 1$**: then there is a rest at $x \le 1$, stable if $x < 1$. (We
+# take $\rho$ as constant, and one better token at a time.) The course's `attraction` returns the largest $e
+# \rho f$ of a problem.
 
 # %%
 force = [attraction(*one) for one in zip(foretold, A, F, strict=True)]
 leads = np.einsum("imde,ide->im", A, product(at_rest))[F < 0]
-print(f"our twelve: {np.count_nonzero(force)} have better tokens; least lead {leads.min():.1f}, all e rho f < 1e-5")
+print(f"our twelve: {np.count_nonzero(force)} have better tokens", end="; ")
+print(f"least lead {leads.min():.1f}, all e rho f below 1e-5")
 has = many.attraction.values > 0
 print(f"stored: {has.sum()} of 144 have; least lead {many.better.values[has].min():.1f}", end=", ")
-print(f"largest e rho f {many.attraction.values.max():.2f}; {many.left.values[has].sum():.0f} select others later")
-assert leads.min() > 48 and max(force) < 1e-5
-assert has.sum() == 51 and many.left.values.sum() == 0
+print(f"largest e rho f {many.attraction.values.max():.2f}; other tokens in {many.left.values.sum():.0f}")
+assert (leads > 48).all()
+assert max(force) < 1e-5
+assert (has.sum(), many.left.values.sum()) == (51, 0)
 
 drawn = data.random_tokens(6, 8, 10, trials=12, seed=7)  # its first problem
 one = data.TokenData(drawn.X[:1], drawn.z[:1], drawn.y[:1], drawn.v[:1])
@@ -521,10 +523,10 @@ assert attraction(expected, a, f) > 1.2
 assert its[0] > its[1] > its[2] > its[3] > 33 > 0 > its[4]
 
 # %% [markdown]
-# In every problem of the first two rows $e \rho f$ is below 1, and the runs keep their tokens. The largest, .66,
-# comes with the largest difference of run and prediction in the table above. With seed 7 it is above 1: the run
-# creeps along for 6,000 steps, as if at rest, and then leaves for the better token. Where $J$ is to predict a
-# rest, this has to be tested first.
+# In every problem of the first two rows $e \rho f$ is below 1, and the runs keep their tokens. The largest,
+# .66, comes with the largest difference of run and prediction in the table above. With seed 7 it is above
+# 1: the run creeps along for 6,000 steps, as if at rest, and then leaves for the better token. Where $J$ is
+# to predict a rest, this has to be tested first.
 
 # %% [markdown]
 # ### Exercise 11.2: Another ridge
@@ -638,7 +640,7 @@ axes[1].legend(fontsize=9)
 show(
     fig,
     alt="Left: one minus the cosine at rest, measured against predicted, both logarithmic, for problems of "
-    "three sizes: nearly all points are on the diagonal. Right: the mean of twelve problems against the "
+    "three sizes: the points are on the diagonal. Right: the mean of twelve problems against the "
     "logarithm of one over twice the ridge, for three ridges: measured points fall and lie on the line of "
     "the minimum of J, the crosses of exercise 11.2 a little below.",
 )
@@ -650,10 +652,10 @@ show(
 
 # %% [markdown]
 # The selected tokens stay in all twelve. The premise of the exercise holds only roughly: at rest every
-# comparison with $F_{it} > 0$ has weight, in $W_{\mathrm{nuc}}$ only 13 to 22 of 42 have. So its
+# comparison with $F_{it} > 0$ has weight, in $W_{\mathrm{nuc}}$ only 13 to 18 of 42 have. So its
 # $1 - \text{cosine}$ is too small, by 13 and by 21 percent, while the minimum of $J$ is right. As the part of
 # $W$ along $W_{\mathrm{nuc}}$ grows like $\log 1 / \varepsilon$, $1 - \text{cosine}$ falls nearly like
-# $1 / \log^2 (1 / \varepsilon)$: to halve the angle one has to *square* the ridge.
+# $1 / \log^2 (1 / \varepsilon)$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.4 Rest or cycle? *(optional)*
@@ -671,8 +673,8 @@ assert ((once > 0.1) & (once < 0.01 * pair_norm(public)) & (twice < 0.03 * once)
 assert (mean_op < 1.04).all()
 
 # %% [markdown]
-# Each step is taken back by the next, a **cycle of period two**. In an exact cycle the two gradients cancel:
-# *on average* forces balance the ridge, and the mean of the two $S$ nearly meets the KKT conditions.
+# Each step is taken back by the next, a **cycle of period two**: its two gradients cancel, so that forces
+# balance the ridge *on average*.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercise 11.3: Rest or cycle?
@@ -769,39 +771,29 @@ assert all(at[0.001][k] < at[0.01][k] < at[0.1][k] - 0.003 for k in range(3))
 #
 # What is missing? As in section 4.6 the run's own $S$ says it. Let $\xi$, $\zeta$ be its singular vectors
 # with the largest singular value $c = \lVert S \rVert_{\mathrm{op}}$. If $c > 1$, this direction is pulled
-# harder than those in which $W$ lives. We call it a **newcomer** here whatever $W$ has of it; in lesson 04 its
-# share was tiny.
+# harder than those in which $W$ lives. We call it a **newcomer** here whatever $W$ has of it; in lesson 04
+# its share was tiny.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 11.6 How fast a newcomer grows
 #
-# While $S$ keeps its shape, the flow is $K' = b\, S Q$ and $Q' = b\, S^\top K$, where $b > 0$ shrinks with
-# the loss. Project:
-#
-# $$
-# (\xi^\top K)' = b\, c\; \zeta^\top Q, \qquad (\zeta^\top Q)' = b\, c\; \xi^\top K, \qquad
-# \left( \lVert K \rVert_F^2 + \lVert Q \rVert_F^2 \right)' = 4 b\, \langle S, W \rangle .
-# $$
-#
-# The sum of the first two grows at the rate $b c$, so the newcomer's **size**
-# $\lVert K^\top \xi + Q^\top \zeta \rVert^2$ at $2 b c$. Once $K$ and $Q$ are balanced, which means
-# $K^\top K = Q^\top Q$ (lesson 04), $\lVert K \rVert_F^2 + \lVert Q \rVert_F^2 = 2 \lVert W \rVert_*$, and
-# this grows at $2 b$.
-#
-# So while $S$ keeps its shape the newcomer grows like the norm of $W$ *to the power $c$*, and its **share**,
-# its size over that norm, like the power $c - 1$. (Near rest with a ridge $b = 2 \varepsilon$, the norm stands
-# still, and the ridge takes $4 \varepsilon$ from the rate: $4 \varepsilon (c - 1)$ in time.)
+# Section 4.6's argument holds for $K$ and $Q$, too. Where $M = b\, S$ with $b > 0$ and $S$ keeps its shape,
+# the newcomer's **size** $\lVert K^\top \xi + Q^\top \zeta \rVert^2$ grows at the rate $2 b c$. Once $K$ and
+# $Q$ are balanced the norm of $W$ grows at the rate $2 b$. So the newcomer grows like the norm of $W$ *to the
+# power $c$*, and its **share**, its size over that norm, like the power $c - 1$. (Near rest with a ridge
+# $b = 2 \varepsilon$, and the ridge takes $4 \varepsilon$ off both rates: the norm stands still, and the
+# newcomer grows in time at the rate $4 \varepsilon (c - 1)$.)
 #
 # We ask the law while the lead goes from 100 to 200. The rival is the power 1, a share that stands still.
 
 # %%
-c, c_mean, grown = (full[name].values for name in ("c", "power", "measured"))  # at 100; mean of 100 and 200
-late, falls = c > 1.15, c_mean < c
+c, grown = full.c.values, full.measured.values  # at lead 100; from there to 200
+late = c > 1.15
 # ||W_nuc||_* of the tokens selected then: the stored margin is lead ||W_nuc||_* / ||W||_*
 goals = full.margin_early.values * full.length_early.values / [20, 100, 200]
 change = abs(goals[..., 2] / goals[..., 1] - 1)  # 0 up to a step's length, if the tokens stay
 moved = change > 0.01
-print(f"{late.sum()} of {c.size} runs have c > 1.15; in {falls[late].mean():.0%} of these c falls until 200")
+print(f"{late.sum()} of {c.size} runs have c > 1.15: of these")
 print("median error of the power c, and over c - 1;  rival's;  newcomer in W, over sigma_1 (median)")
 wrong = []
 for k, beta in enumerate(full.start.values):
@@ -816,20 +808,17 @@ short = ((c - grown) / (c - 1))[late & ~moved]
 print(f"of these, with c > 1.15, short of c by up to {short.max():.0%} of c - 1")
 assert moved.sum(axis=1).tolist() == [5, 0, 0, 0]
 assert late.sum() == 139
-assert falls[late].mean() > 0.98
 assert (grown < c)[~moved].mean() > 0.98 > 0.5 > (grown < c)[moved].mean()
 assert (wrong[:, 0] < [0.03, 0.04, 0.07, 0.1]).all()
 assert (wrong[:, 1] < 1 / 6).all()
 assert (wrong[:, 2] > 5 * wrong[:, 0]).all()
 
 # %% [markdown]
-# Where the tokens stay the newcomer grows *less* than the power $c$ says, since $c$ falls. (In five runs from
-# $\beta = 1$ other tokens get selected on the way, ringed in Figure 3.) At this size the median error is .02
-# to .09, at most a sixth of what counts for the share, $c - 1$; single runs are off by up to 43 percent of
-# it. How long a stall lasts depends on the fall of $c$, for which we have no law.
-#
-# The last column says how new the newcomers are: from the largest start half of them have .46 of $\sigma_1$
-# and more, from the smallest half have .03 at most.
+# Where the tokens stay the newcomer grows *less* than the power $c$ says. (In five runs from $\beta = 1$
+# other tokens get selected on the way, ringed in Figure 3.) At this size the median error is .02 to .09, at
+# most a sixth of what counts for the share, $c - 1$; single runs are off by up to 43 percent of it. The
+# last column says how new the newcomers are: from the largest start half of them have .45 of $\sigma_1$ and
+# more, from the smallest half have less than .04.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(4.2, 3.6))
@@ -861,7 +850,7 @@ three = long.sel(m=3)
 rank = (three.goal.values > 1e-3 * three.goal.values[..., :1]).sum(axis=-1)
 far = three.cosine_late.values[..., -1] < 0.985
 for k in (2, 3, 4):
-    print(f"rank {k}: {(rank == k).sum():3} of 160 runs, below a cosine of .985 at the end: {far[rank == k].sum()}")
+    print(f"rank {k}: {(rank == k).sum():3} of 160 runs, at the end below .985: {far[rank == k].sum()}")
 assert [(rank == k).sum() for k in (2, 3, 4)] == [11, 124, 25]
 assert [far[rank == k].sum() for k in (2, 3, 4)] == [0, 8, 17]
 
@@ -978,7 +967,7 @@ KQ = np.stack([np.stack([size * KQ0 for size in sizes], axis=1)] * len(factors),
 usual = KQ0
 for _ in range(2000):
     KQ = KQ + 20 * downhill(KQ, decays / 2)
-    usual = usual + 20 * downhill(usual, 0.005)  # a decay of .01, for question 1
+    usual = usual + 20 * downhill(usual, 0.005)  # a decay of .01, for the question below
 rests = np.linalg.norm(product(KQ), "nuc", axis=(-2, -1))
 at_zero = (rests < 0.01).sum(axis=-1)
 print(f"threshold {least.min():.3f} to {least.max():.3f}; at zero, of 12, from the start times 0.1, 1, 3")
@@ -1011,18 +1000,11 @@ assert 2.2 < elsewhere.min() < elsewhere.max() < 2.75
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Questions
 #
-# <details><summary>1. Would a weight decay of .01 show the same SVM?</summary>
+# <details><summary>Would a weight decay of .01 show the same SVM?</summary>
 #
-# No. Zero is not stable here: the least threshold is .016. But the argument of section 11.3 needs long leads, and
-# $\log 1 / w$ is 4.6 in place of 35. The selected token leads the next by .88 on average: no token is clearly
-# selected.
-# </details>
-#
-# <details><summary>2. Two runs with one ridge select the same tokens and rest with ||S|| = 1. Can their
-# leads differ?</summary>
-#
-# No, up to the approximation: both have the $\lambda$ that maximises $D$, which is strictly concave, and the
-# leads follow from it.
+# No. Zero is not stable here: the least threshold is .016. But the argument of section 11.3 needs long
+# leads, and $\log 1 / w$ is 4.6 in place of 35. The selected token leads the next by .88 on average: no
+# token is clearly selected.
 # </details>
 
 # %%
