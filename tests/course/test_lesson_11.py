@@ -5,7 +5,17 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_11 import EPS, convex_rest, gradient, public_descent, start, stepped
+from course.replicate.lesson_11 import (
+    EPS,
+    attraction,
+    convex_rest,
+    gradient,
+    public_descent,
+    selection,
+    settled,
+    start,
+    stepped,
+)
 from mini_attn import data, flow, losses, models, optim, train
 from mini_attn.gradients import closed_form
 from mini_attn.softmax import softmax
@@ -100,6 +110,27 @@ def test_the_two_ways_to_write_the_public_steps_agree():
     KQ = start(6, 6, 3, seed=1)
     later = stepped(KQ, tokens, 100, 0.1)
     torch.testing.assert_close(public_descent(tokens, KQ, "exact", (100,))[0], later[0] @ later[1].mT)
+
+
+def test_the_steps_to_rest_are_the_public_ones():
+    tokens = data.random_tokens(4, 5, 6, trials=3, seed=3)
+    KQ = start(6, 6, 3, seed=1)
+    torch.testing.assert_close(settled(KQ, tokens, 100, 0.1), stepped(KQ, tokens, 100, 0.1))
+
+
+def test_a_run_stays_with_its_tokens_where_the_attraction_is_below_one():
+    """The first problem of seed 7 leaves, with an attraction of 1.26; the sixth stays, with .2."""
+    drawn = data.random_tokens(6, 8, 10, trials=12, seed=7)
+    begin = np.random.default_rng(7).uniform(-1, 1, size=(2, 12, 10, 10)) / np.sqrt(10)
+    for k, leaves in ((0, True), (6, False)):
+        tokens = data.TokenData(*(part[k : k + 1] for part in (drawn.X, drawn.z, drawn.y, drawn.v)))
+        KQ = settled(torch.tensor(begin[:, k : k + 1]), tokens, 2000, 0.1)
+        chosen, A, F = selection(tokens.compare(tokens.z @ (KQ[0] @ KQ[1].mT).mT), tokens)
+        at = convex_rest(A[0][F[0] > 0], F[0][F[0] > 0], EPS)
+        assert (attraction(at, A[0], F[0]) > 1) == leaves
+        KQ = settled(KQ, tokens, 8000, 0.003)
+        later, *_ = selection(tokens.compare(tokens.z @ (KQ[0] @ KQ[1].mT).mT), tokens)
+        assert bool((later != chosen).any()) == leaves
 
 
 def test_no_pair_of_two_columns_is_above_its_ceiling():
