@@ -523,10 +523,10 @@ assert attraction(expected, a, f) > 1.2
 assert its[0] > its[1] > its[2] > its[3] > 33 > 0 > its[4]
 
 # %% [markdown]
-# In our twelve problems and the 144 stored ones $e \rho f$ is below 1, and the runs keep their tokens. The largest,
-# .66, comes with the largest difference of run and prediction in the table above. With seed 7 it is above
-# 1: the run creeps along for 6,000 steps, as if at rest, and then leaves for the better token. Where $J$ is
-# to predict a rest, this has to be tested first.
+# In our twelve problems and the 144 stored ones $e \rho f$ is below 1, and the runs keep their tokens. The
+# largest, .66, comes with the largest difference of run and prediction in the table above. With seed 7 it is
+# above 1: the run creeps along for 6,000 steps, as if at rest, and then leaves for the better token. Where
+# $J$ is to predict a rest, this has to be tested first.
 
 # %% [markdown]
 # ### Exercise 11.2: Another ridge
@@ -778,7 +778,7 @@ assert all(at[0.001][k] < at[0.01][k] < at[0.1][k] - 0.003 for k in range(3))
 model = models.FactoredAttention(d, d, trials=trials, scale=0.001, seed=1)
 W = flow.follow(model, tokens, [100.0]).W[0]  # our twelve, where the smallest lead is 100
 above = torch.linalg.matrix_norm(flow.forces(W, tokens), 2)
-print(f"our twelve from a start with beta = 0.001, at lead 100: c from {above.min():.2f} to {above.max():.2f}")
+print(f"our twelve, beta = 0.001, at lead 100: c from {above.min():.2f} to {above.max():.2f}")
 assert (above > 1).all()
 
 # %% [markdown] slideshow={"slide_type": "slide"}
