@@ -312,7 +312,7 @@ def return_runs(d: int, *, trials: int, seed: int) -> dict:
     cut = times[:, None, None] ** -0.5
     shape = (trials, N, T)
     helps = np.zeros(shape, dtype=bool)
-    lead, pull, power, back = (np.full(shape, np.nan) for _ in range(4))
+    lead, pull, power, back = (np.full(shape, np.nan, dtype=np.float32) for _ in range(4))
     counts, mixes = np.zeros(trials, dtype=bool), np.zeros(trials, dtype=bool)
     for run in range(trials):
         flow = Flow(*(A[run].numpy() for A in (tokens.X, tokens.z, tokens.y, head.V)))
