@@ -108,7 +108,7 @@ LESSONS = [
         "04",
         "Factored weights and the nuclear norm",
         "Train two factors instead of their product: descent is greedy in rank, stalls, and one matrix says "
-        "for how long.",
+        "how fast what is missing grows.",
         ("01", "02", "03"),
     ),
     Lesson(
@@ -177,8 +177,8 @@ LESSONS = [
         "III",
         "13",
         "Nonlinear heads",
-        "A head that bends keeps mixtures of tokens: W has a finite part and a direction, and rates tell "
-        "which tokens stay.",
+        "A head that bends keeps mixtures of tokens: W has a finite part and a direction, and what it drops "
+        "can come back.",
         ("06", "07", "08", "10"),
     ),
     Lesson(
@@ -209,8 +209,8 @@ LESSONS = [
         "IV",
         "17",
         "How fast?",
-        "One curve of error against length, many clocks: every optimiser's rate predicted from two laws and "
-        "measured, with intervals.",
+        "One curve of error against length, many clocks: which optimisers' rates two laws predict, and every "
+        "rate measured, with intervals.",
         ("01", "03", "06", "08", "11"),
     ),
     Lesson(
