@@ -674,7 +674,7 @@ check("04.5", wait)
 #
 # and the share grows like the power $c - 1$ of the cost. In the limit of a run, if the direction of $M$
 # converges, $M$ is a multiple of $S$, and this is the $c = \lVert S \rVert_{\mathrm{op}}$ of the certificate.
-# (At an exact KKT point it is not: there $M$ weights all tight answers equally.)
+# (At the point itself it need not be: there $M$ weights all tight answers equally.)
 #
 # Let $c > 1$ at the KKT point. There $U^\top \xi = c\, V^\top \zeta = c^2\, U^\top \xi$, so $N = 0$. Say a
 # **free column** exists, $m > \operatorname{rank} W$: some unit vector $q$ with $U q = V q = 0$. Add
@@ -831,12 +831,13 @@ assert np.allclose(differences, [-1.0, -0.4, -1.5], atol=0.3)
 
 # %% [markdown]
 # With $m = d$ and $\varepsilon = 0.001$ all three starts, $\beta$ from $10^{-8}$ to 10, end within 1 percent
-# of one table, near $W_{\mathrm{nuc}}$; with $m = 2$, 19 of 20 runs rest at $c > 1.3$. The table fills the
-# blanks *worse* than the short run of section 4.1, by about one point of a hundred; $W_{\mathrm{nuc}}$ loses
-# one and a half. With $\varepsilon = 0.01$ the loss is within two standard errors.
+# of one table, near $W_{\mathrm{nuc}}$. It fills the blanks *worse* than the short run of section 4.1, by
+# about one point of a hundred; $W_{\mathrm{nuc}}$ loses one and a half. With $\varepsilon = 0.01$ the
+# difference is within two standard errors. With $m = 2$, 19 of 20 runs rest at $c > 1.3$.
 #
-# **What a product knows is low rank, and here a short run from a small start is a better bet on it than the smallest nuclear norm.** Whether it beats a penalty depends on
-# $\varepsilon$. The difference is small, and measured for a truth with two tastes only.
+# **What a product knows is low rank, and here a short run from a small start is a better bet on it than the
+# smallest nuclear norm.** Whether it beats a penalty depends on $\varepsilon$. The difference is small, and
+# measured for a truth with two tastes only.
 #
 # What then is the penalty for? With $m = d$ its table does not depend on the start, and at a rest
 # $s = \varepsilon$ proves that it is a minimum.
@@ -914,7 +915,7 @@ progress("04")
 #   a free column a point with $c > 1$ repels, and the size $N$ of what is missing grows like $C^c$ nearby;
 #   without one a run can rest there.
 # - On our surveys a short run from a small start fills the blanks a little better than $W_{\mathrm{nuc}}$ and
-#   than the table with the penalty 0.001, which in return does not depend on the start.
+#   than the table with the penalty 0.001, which in return, with $m = d$, does not depend on the start.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Further reading
