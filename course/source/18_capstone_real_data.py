@@ -259,9 +259,9 @@ show(
 # with the share of training sequences that are answered wrongly. Dotted: where the median run has fitted 99%.
 
 # %% [markdown]
-# Attention becomes sharper, in each run and layer. More than three quarters of this have come by the first
-# look at which 99% are right. (Looks are up to 80 steps apart: the fit may come a little earlier.) But it
-# does not become sparse: a mean relative entropy of 0.34 to 0.67 is left after 4,000 steps.
+# Attention becomes sharper, in each run and layer. In 400 steps, more than three quarters of this have come
+# by the first look at which 99% are right. (Looks are up to 80 steps apart: the fit may come a little
+# earlier.) But it does not become sparse: a mean relative entropy of 0.34 to 0.67 is left after 4,000 steps.
 
 # %% [markdown]
 # **Which tokens win?** The *score* of token $t$ for position $k$ of a head is $-\partial L/\partial s_{kt}$,
@@ -405,9 +405,9 @@ for tokens in ("digits", "sentences"):
 # %% [markdown]
 # It does *better* than the trained one, and not only here: so it does in each layer of ten networks on each
 # task, by 0.09 to 0.11 in the mean. (There the judges are ten of the sequences that were trained on.) The
-# selection must be its own: for another head's, or tokens drawn at random, the cosine is 0. With weight
-# decay, which draws $W$ back along $-W_0$, that of the trained one falls to 0.05 to 0.20. How can a matrix
-# that learned nothing agree so well with an SVM?
+# selection must be its own: for another head's, or tokens drawn at random, the cosine is 0. (With weight
+# decay $W - W_0$ is mostly $-W_0$, drawn back: there the trained cosine, 0.05 to 0.20, says little.) How can
+# a matrix that learned nothing agree so well with an SVM?
 
 # %% [markdown]
 # ### Exercise 18.1: What a selection gives back
