@@ -613,7 +613,7 @@ check("01.5", exponent)
 # So $ds / d\log t = -C s + b_1\, t^{-(\text{next} - 1)} + b_2\, t^{-1}$ with $C = \sum_i \lambda_i c_i^2$ and
 # some constants $b_1$ and $b_2$, and $s$ is a sum of multiples of $t^{-C}$ and of these two powers. (Points
 # farther away than the next add powers that fade sooner than its.) Where none of the three is zero ($b_2$ is
-# for equal $\lambda_i$) and no two powers are equal, the slowest decides:
+# for equal $\lambda_i$) and no other power is as slow as the slowest, it decides:
 #
 # $$s \;\sim\; t^{-E}, \qquad E = \min(C,\ \text{next} - 1,\ 1) .$$
 #
@@ -767,9 +767,9 @@ for title, signed, start in (
 
 # %% [markdown]
 # In these 640 runs no ratio is above 1.04 at $1000\, t_0$, and none above 1.001 later: the bound holds. But a
-# ratio can be far below 1, for a start far out can have next to no loss to begin with. From $w = 0$, too, the
-# loss is smaller than predicted: at $1000\, t_0$ by 19 to 32 percent in the worst set of a row, and at
-# $10^{12}\, t_0$ still by 4 to 6. So trust $1 / (\eta\, \hat\mu^2\, t)$ as an upper bound.
+# ratio can be far below 1, for very long where a start lies far out. From $w = 0$, too, the loss is smaller
+# than predicted: at $1000\, t_0$ by 19 to 32 percent in the worst set of a row, and at $10^{12}\, t_0$ still
+# by 4 to 6. So trust $1 / (\eta\, \hat\mu^2\, t)$ as an upper bound.
 #
 # Now the track. Late, to come ten times closer, the flow needs $1/E$ decades. How often is that of any use?
 

@@ -666,10 +666,10 @@ show(
 # **Figure 3.** Where the curve is level the angle falls like $1/\Delta$. Dashed: foretold from the two SVMs.
 #
 # With $(2, -1)$ the leads differ by $\log 2 \approx 0.69$ in the end, as foretold, and the pair is still 1.74
-# degrees from the relaxed ray at a ratio of 98. **The 0 degrees of the symmetric toy, here and in section
-# 9.4, are owed to its symmetry.** Plain descent creeps along the pair's curve. After 10,000 steps its ratio
-# is 2.5, two and a half times the border; yet with $(1, -1)$ it is at 3.7 degrees, where the limit says 0.
-# For plain runs of this length the limit is no prediction yet.
+# degrees from the relaxed ray at a ratio of 98. **The 0 degrees of the symmetric toy are owed to its
+# symmetry.** Plain descent creeps along the pair's curve. After 10,000 steps its ratio is 2.5, two and a half
+# times the border; yet with $(1, -1)$ it is at 3.7 degrees, where the limit says 0. For plain runs of this
+# length the limit is no prediction yet.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9.7 Problems at random
@@ -834,8 +834,9 @@ for k in range(4):
 # With a slow head there is no balance, and the better token wins. A faster one leaves attention soft. With
 # $c > 1$ the worse token clears the label margin too, and can win.
 #
-# With the longer steps of section 9.7 $\|v\|/\|p\|$ ends above $\omega$: there we insert the measured ratio.
-# Now its undecided runs with the fast head. A sequence is *soft* if no token has 0.99 of its attention.
+# This is one run length. In longer runs $\|v\|/\|p\|$ rises above $\omega$ where attention stays soft, so for
+# section 9.7 we insert the measured ratio. Now its undecided runs with the fast head. A sequence is *soft* if
+# no token has 0.99 of its attention.
 
 # %%
 late_pairs = measured("09.soft").load().sel(steps=30_000, ratio=8)

@@ -821,11 +821,11 @@ assert (wrong[:, 1] < 1 / 6).all()
 assert (wrong[:, 2] > 5 * wrong[:, 0]).all()
 
 # %% [markdown]
-# Where the tokens stay the newcomer grows *less* than the power $c$ says. (In five runs from $\beta = 1$
-# other tokens get selected on the way, ringed in Figure 3.) At this size the median error is .02 to .09, at
-# most a sixth of what counts for the share, $c - 1$; single runs are off by up to 43 percent of it. The
-# last column says how new the newcomers are: from the largest start half of them have .45 of $\sigma_1$ and
-# more, from the smallest half have less than .04.
+# Where the tokens stay the newcomer grows less than the power $c$ says, in each of these runs. (In five runs
+# from $\beta = 1$ other tokens get selected on the way, ringed in Figure 3.) At this size the median error is
+# .02 to .09, at most a sixth of what counts for the share, $c - 1$; single runs are off by up to 43 percent
+# of it. The last column says how new the newcomers are: from the largest start half of them have .45 of
+# $\sigma_1$ and more, from the smallest half have less than .04.
 
 # %% jupyter={"source_hidden": true} slideshow={"slide_type": "subslide"}
 fig, ax = plt.subplots(figsize=(4.2, 3.6))
@@ -1028,8 +1028,8 @@ progress("11")
 # - A **ridge** on $(K, Q)$ is $2 \varepsilon$ times the nuclear norm of $W$. For fixed tokens and long leads
 #   the problem is convex; runs rest at its minimum, which predicts the published .997, unless a better token
 #   pulls them away.
-# - Without the ridge, descent stalls short of a direction whose share of $W$ grows like the norm to at most
-#   the power $c - 1$ at first, $c$ being what $S$ has along it.
+# - Without the ridge, descent stalls short of a direction whose share of $W$ grows at first nearly like the
+#   norm to the power $c - 1$, mostly less, $c$ being what $S$ has along it.
 #
 # All is measured on random tokens, the figure at two sizes, rest at three, all else at one. What we say of
 # newcomers and cycles are arguments and measurements of this lesson, not theorems.
