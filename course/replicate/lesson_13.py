@@ -139,22 +139,23 @@ def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
     return result
 
 
-def downhill(tokens, head, rows: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
-    """Where the mean logistic loss falls fastest, with length 1, however small the gradient is."""
-    h = (rows @ W.flatten(-2)[..., None]).unflatten(-2, tokens.X.shape[-3:-1])[..., 0]
-    first = torch.nn.functional.one_hot(h.argmax(-1), h.shape[-1]).bool()
-    s = h.softmax(-1)
-    x = (s[..., None, :] @ tokens.X)[..., 0, :]
-    f, slope, _ = head.linearised(x)
-    value = tokens.y[..., None] * (tokens.X @ slope[..., None]).squeeze(-1)
-    value = value - value[first].unflatten(0, h.shape[:-1])[..., None]
-    gain = value - (s * value).sum(-1, keepdim=True)
-    log_s = h.log_softmax(-1).masked_fill(first, -torch.inf)
-    s = (log_s - log_s.amax((-1, -2), keepdim=True)).exp()  # of all but the first, to a scale of each run
-    push = torch.sigmoid(-tokens.y * f)[..., None] * s * gain
-    push = push - first * push.sum(-1, keepdim=True)
-    G = (push.flatten(-2)[..., None, :] @ rows).reshape(W.shape)
-    return G / G.norm(dim=(-1, -2), keepdim=True)
+def downhill(X, y, V, rows, W):
+    """Where the mean logistic loss falls fastest, with length 1, however small the gradient is: (B, d, d).
+
+    For f = sum_k gelu(4 V_k.x), tokens X (B, n, T, d) and rows x_it z_i^T (B, n T, d d).
+    """
+    h = (rows @ W.reshape(len(W), -1, 1)).reshape(X.shape[:3])
+    s, first = softmax(h, axis=-1), np.eye(h.shape[-1], dtype=bool)[h.argmax(axis=-1)]
+    f, slope = _head((s[..., None, :] @ X)[..., 0, :], V)
+    value = (X @ slope[..., None])[..., 0]
+    value -= value[first].reshape(*h.shape[:2], 1)
+    gain = value - (s * value).sum(axis=-1, keepdims=True)
+    log_s = np.where(first, -np.inf, log_softmax(h, axis=-1))
+    s = np.exp(log_s - log_s.max(axis=(-1, -2), keepdims=True))  # but the first, to a scale of each run
+    push = (y * expit(-y * f))[..., None] * s * gain
+    push -= first * push.sum(axis=-1, keepdims=True)
+    G = (push.reshape(len(W), 1, -1) @ rows).reshape(W.shape)
+    return G / np.linalg.norm(G, axis=(1, 2), keepdims=True)
 
 
 def descend(tokens, head, eta: float, marks) -> np.ndarray:
@@ -165,28 +166,11 @@ def descend(tokens, head, eta: float, marks) -> np.ndarray:
     X, z, y, V = (A.numpy() for A in (tokens.X, tokens.z, tokens.y, head.V))
     B, n, t, d = X.shape
     rows = (X[..., None] * z[:, :, None, None]).reshape(B, n * t, d * d)
-
-    def downhill(W):
-        h = (rows @ W.reshape(B, d * d, 1)).reshape(B, n, t)
-        q = (softmax(h, axis=-1)[..., None, :] @ X)[..., 0, :]
-        first = np.eye(t, dtype=bool)[h.argmax(axis=-1)]
-        f, slope = _head(q, V)
-        value = (X @ slope[..., None])[..., 0]
-        value -= value[first].reshape(B, n, 1)
-        s = softmax(h, axis=-1)
-        gain = value - (s * value).sum(axis=-1, keepdims=True)
-        log_s = np.where(first, -np.inf, log_softmax(h, axis=-1))
-        s = np.exp(log_s - log_s.max(axis=(-1, -2), keepdims=True))
-        push = (y * expit(-y * f))[..., None] * s * gain
-        push -= first * push.sum(axis=-1, keepdims=True)
-        G = (push.reshape(B, 1, n * t) @ rows).reshape(W.shape)
-        return G / np.linalg.norm(G, axis=(1, 2), keepdims=True)
-
     W, at, marks = np.zeros((B, d, d)), [], set(map(int, marks))
     for j in range(1, max(marks) + 1):
-        W = W + eta * downhill(W)
+        W = W + eta * downhill(X, y, V, rows, W)
         if j in marks:
-            at.append(W + eta / 2 * downhill(W))
+            at.append(W + eta / 2 * downhill(X, y, V, rows, W))
     return np.stack(at)
 
 

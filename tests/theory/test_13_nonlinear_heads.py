@@ -146,16 +146,13 @@ def test_a_relu_mixture_of_m_tokens_has_m_minus_one_units_at_their_kink(T):
     assert counted > 30
 
 
-def rows_of(drawn):
-    return (drawn.X[..., None] * drawn.z[:, :, None, None]).flatten(-2).flatten(1, 2)
-
-
 @pytest.mark.parametrize("size", [1.0, 10.0, 1e4])
 def test_downhill_has_length_one_and_the_librarys_direction(size):
     """Also where attention, and with it the gradient, is below the smallest number."""
     drawn, head = problem(3, 4, 6, 77, trials=10)
     W = size * torch.randn(10, 6, 6, generator=torch.Generator().manual_seed(0)).double()
-    G = lesson_13.downhill(drawn, head, rows_of(drawn), W)
+    rows = (drawn.X[..., None] * drawn.z[:, :, None, None]).flatten(-2).flatten(1, 2)
+    G = torch.tensor(lesson_13.downhill(*(A.numpy() for A in (drawn.X, drawn.y, head.V, rows, W))))
     torch.testing.assert_close(G.norm(dim=(-1, -2)), torch.ones(10).double())
     if size < 100:
         model = models.CrossAttention(6, trials=10, head=head)
@@ -172,12 +169,8 @@ def test_a_token_that_would_help_falls_by_its_lead_and_stays_out():
     y[(y > 0).all(dim=1), 0] = -1.0
     drawn = data.TokenData(drawn.X[9:10], drawn.z[9:10], y[9:10], drawn.v[9:10])
     head = heads.MLPHead(6, 6, 1, "gelu", 4.0, init=head.V[9:10])
-    rows, W, s = rows_of(drawn), torch.zeros(1, 6, 6).double(), {}
-    for j in range(1, 6001):
-        W = W + 0.1 * lesson_13.downhill(drawn, head, rows, W)
-        if j in (2000, 6000):
-            there = W + 0.05 * lesson_13.downhill(drawn, head, rows, W)
-            s[j] = torch.einsum("bntd,bde,bne->bnt", drawn.X, there, drawn.z).softmax(-1)
+    found = zip((2000, 6000), torch.tensor(lesson_13.descend(drawn, head, 0.1, (2000, 6000))), strict=True)
+    s = {j: torch.einsum("bntd,bde,bne->bnt", drawn.X, W, drawn.z).softmax(-1) for j, W in found}
     own = s[6000] > 6000**-0.5
     solution = svm.solve(svm.mixture_problem(drawn.X, drawn.z, own))
     lead = lesson_13.fall(drawn, solution.value, s[6000].argmax(-1, keepdim=True))[0, 2, 3].item()
