@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from course.check.specification import Compare, Exercise, known
+from course.check.specification import Exercise, known
 
 
 # --------------------------------------------------------------------------- 12.1 enough for every choice
@@ -123,14 +123,14 @@ ONE_LENGTH = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 12.3 what a sequence uses up
+# --------------------------------------------------------------------------- 12.3 how many tokens tie
 def _means(h):
     """The mean of the first and the highest k others, k = 0 ... T - 1, and these others from the highest."""
     others = -np.sort(-h[:, 1:], axis=1)
     return np.cumsum(np.hstack((h[:, :1], others)), axis=1) / np.arange(1, h.shape[1] + 1), others
 
 
-def _used_up(logits):
+def _ties(logits):
     mean, others = _means(logits)
     return (others > mean[:, :-1]).sum(axis=1)
 
@@ -179,11 +179,11 @@ def _logits_cases(rng):
 
 TIES = Exercise(
     id="12.3",
-    title="What one sequence uses up",
+    title="How many tokens tie?",
     points=3,
     minutes=14,
     difficulty=3,
-    reference=_used_up,
+    reference=_ties,
     cases=_logits_cases,
     misconceptions=known(
         _above(lambda h: h[:, 0]),
@@ -205,117 +205,102 @@ TIES = Exercise(
         _one_by_one(order=lambda row: -np.sort(-row), mean=lambda tied: (tied[0] + tied[-1]) / 2),
         "The squared moves of all tied tokens count: they meet at the mean of all of them, not half way "
         "between the first and the last.",
-        lambda h: _used_up(h) + 1,
+        lambda h: _ties(h) + 1,
         "One too many: the first token is not tied with itself.",
-        lambda h: h.shape[1] - 1 - _used_up(h),
+        lambda h: h.shape[1] - 1 - _ties(h),
         "Those are the tokens that stay below. Asked for are the tied ones.",
         lambda h: np.where((h[:, 1:] > h[:, :1]).any(axis=1), h.shape[1] - 1, 0),
         "Tokens that are below the place where the others meet stay where they are.",
-        lambda h: _used_up(-h),
+        lambda h: _ties(-h),
         "The first is to be ahead, with the largest logit: you put it behind all others.",
-        lambda h: _used_up(np.hstack((h[:, -1:], h[:, :-1]))),
+        lambda h: _ties(np.hstack((h[:, -1:], h[:, :-1]))),
         "The first column is the token that is to be ahead.",
-        lambda h: _used_up(h).mean(),
+        lambda h: _ties(h).mean(),
         "That is the mean. Asked for is the number of ties of each row.",
     ),
 )
 
 
-# --------------------------------------------------------------------------- 12.4 how low is safe
-def _loss(u):
-    return np.logaddexp(0, -u)
+# --------------------------------------------------------------------------- 12.4 locally optimal choices
+def _winners(
+    chance=lambda k: 1 / (1 + k),
+    join=lambda chances: chances.prod(axis=1),
+    mean=lambda product, possible: (product * possible).mean(),
+    choices=lambda n, T: T**n,
+):
+    """An answer from the chance of one sequence, that of all, the mean over the draws, and the choices."""
+    return lambda k, possible, T: choices(k.shape[1], T) * mean(join(chance(k)), possible)
 
 
-def _level(caught=lambda g: _loss((g[:, -1] + g[:, -2]) / 2), join=None, least=lambda g: _loss(g[:, -1])):
-    """An answer from sorted scores: what a caught-up sequence costs, and how the sequences are joined."""
-
-    def answer(scores):
-        g = np.sort(scores, axis=1)
-        rise = caught(g) - least(g)
-        return (least(g).sum() + (rise.min() if join is None else join(rise, g))) / len(g)
-
-    return answer
+_expected_winners = _winners()
 
 
-_safe_level = _level()
+def _winners_of_means(k, possible, T):
+    return T ** k.shape[1] * possible.mean() / (1 + k[possible].mean(axis=0)).prod()
 
 
-def _level_of_first_two(scores):
-    """As if each row came sorted, the best token first."""
-    best, caught = _loss(scores[:, 0]), _loss((scores[:, 0] + scores[:, 1]) / 2)
-    return (best.sum() + (caught - best).min()) / len(scores)
-
-
-def _tangent(g):
-    """The convexity bound on what a caught-up sequence costs."""
-    return _loss(g[:, -1]) + (g[:, -1] - g[:, -2]) / 2 / (1 + np.exp(g[:, -1]))
-
-
-def _level_cases(rng):
-    cases = [(np.array([[1.0, 0.0]]),), (np.array([[0.0, 2.0, -1.0], [3.0, 0.5, 0.0]]),)]
-    cases.append((np.array([[2.0, 0.0], [1.0, 0.9]]),))  # the first costs less when caught up, but rises more
-    for n, T in ((2, 4), (3, 3), (5, 4)):
-        while True:  # the narrowest gap is not the cheapest, as its output is not yet large
-            scores = 2 * rng.normal(size=(n, T))
-            g = np.sort(scores, axis=1)
-            gap, rise = g[:, -1] - g[:, -2], _loss((g[:, -1] + g[:, -2]) / 2) - _loss(g[:, -1])
-            cheapest = _loss((g[:, -1] + g[:, -2]) / 2).argmin()
-            if gap.argmin() != rise.argmin() and gap.min() > 0.1 and (n == 2 or cheapest != rise.argmin()):
-                break
-        cases.append((scores,))
+def _winners_cases(rng):
+    """One sequence and one draw first; then draws with unlike ties, some of them impossible (k = 0)."""
+    cases = [(np.array([[1]]), np.array([True]), 3)]
+    cases.append((np.array([[2, 1], [0, 1]]), np.array([True, True]), 4))
+    for n, T in ((2, 3), (3, 4), (4, 3), (2, 6)):
+        possible = np.append(rng.random(39) < 0.7, [True, False])
+        k = rng.integers(0, T, size=(41, n)) * possible[:, None]
+        k[-2] = np.arange(n) % 2 + 1
+        cases.append((k, possible, T))
     return cases
 
 
-SAFE = Exercise(
+WINNERS = Exercise(
     id="12.4",
-    title="How low is safe?",
+    title="How many are locally optimal?",
     points=3,
     minutes=10,
     difficulty=2,
-    reference=_safe_level,
-    cases=_level_cases,
-    compare=Compare(rtol=1e-6),
+    reference=_expected_winners,
+    cases=_winners_cases,
     misconceptions=known(
-        _level(caught=lambda g: _loss(g[:, -2])),
-        "When it has just been caught up, a best token still has half of the attention at best.",
-        _level(caught=lambda g: _loss((g[:, -1] + (g.shape[1] - 1) * g[:, -2]) / g.shape[1])),
-        "A best token that is not ahead can have more attention than 1/T: up to a half.",
-        _level(caught=lambda g: (_loss(g[:, -1]) + _loss(g[:, -2])) / 2),
-        "The attention mixes scores, not losses: it is the loss of the mean score that counts.",
-        _level(caught=_tangent),
-        "That is safe, but not the largest level: a tangent bounds the convex loss from below. Use the loss.",
-        _level(caught=lambda g: _loss(g.mean(axis=1))),
-        "Uniform attention is one way to be caught up, not the cheapest: only two tokens need any.",
-        _level(caught=lambda g: _loss((g[:, -1] + g[:, 0]) / 2)),
-        "Caught up by the worst token is dearer than by the second best: take the cheapest way.",
-        _level(join=lambda rise, g: rise.max()),
-        "One sequence is enough to lose a lead: take the one that is cheapest to catch up.",
-        _level(join=lambda rise, g: rise.sum()),
-        "One sequence is enough to lose a lead; the others may have all attention on their best tokens.",
-        _level(join=lambda rise, g: rise[(g[:, -1] - g[:, -2]).argmin()]),
-        "The narrowest gap in score need not be the cheapest in loss: the loss is flat at large outputs.",
-        _level(join=lambda rise, g: rise[_loss((g[:, -1] + g[:, -2]) / 2).argmin()]),
-        "You took the sequence that costs least when it is caught up. What counts is how much *more* it "
-        "costs than with all attention on its best token. Your level can be too high, and then unsafe.",
-        _level(join=lambda rise, g: 0.0),
-        "That is the infimum of the loss: no run is below it. Add the price of catching one best token up.",
-        lambda scores: _safe_level(scores) - _loss(scores.max(axis=1)).mean(),
-        "That is the price above the infimum. Asked for is the level of the loss itself: add the infimum.",
-        lambda scores: _safe_level(scores) * len(scores),
-        "L is a mean over sequences: divide by n.",
-        lambda scores: min(_loss(np.sort(scores, axis=1)[:, -2:].mean(axis=1))) / len(scores),
-        "The other sequences cost something too: at least the loss of their best scores.",
-        lambda scores: min(_loss(np.sort(scores, axis=1)[:, -2:].mean(axis=1))),
-        "That is the loss of one sequence. L is the mean over all, and the others cost something too.",
-        lambda scores: _safe_level(-scores),
-        "The loss is log(1 + e^(-u)): large scores are the good ones.",
-        lambda scores: _level()(scores[:, :2]),
-        "The columns are in no order. Find the best and the second best token of each sequence first.",
-        _level_of_first_two,
-        "scores[:, 0] need not be the best token's, nor scores[:, 1] the second best one's: sort each row.",
-        _level(join=lambda rise, g: rise.mean()),
-        "The cheapest way to lose one lead counts, not the mean over the sequences.",
+        _winners(mean=lambda product, possible: product.mean()),
+        "You counted impossible choices, with their k = 0, as certain winners. They add 0 to the mean.",
+        _winners(mean=lambda product, possible: product[possible].mean()),
+        "That is the mean over the possible choices. The impossible ones count too, with 0.",
+        _winners(mean=lambda product, possible: (product * possible).sum()),
+        "You summed over the draws. Each draw is another data set: take the mean, then count the choices.",
+        _winners(choices=lambda n, T: 1),
+        "That is the chance of one choice. A data set has T^n of them.",
+        _winners(choices=lambda n, T: T * n),
+        "There are T^n choices, not n T: one of T tokens in each of n sequences.",
+        _winners(choices=lambda n, T: n**T),
+        "There are T^n choices: T tokens for the first sequence, T for the second, and so on. You took n^T.",
+        _winners(choices=lambda n, T: T),
+        "T choices are those of one sequence. With n sequences there are T^n.",
+        _winners(chance=lambda k: 1 / np.maximum(k, 1)),
+        "The chosen token is one of k + 1 that compete, so its chance is 1/(k + 1).",
+        _winners(chance=lambda k: k / (1 + k)),
+        "k/(k + 1) is the chance that one of the support tokens scores highest. The chosen one has the rest.",
+        _winners(chance=lambda k: 0.5**k),
+        "One half for each support token would need independent comparisons. They share the chosen token: "
+        "it is the best of k + 1 with chance 1/(k + 1).",
+        _winners(join=lambda chances: chances.mean(axis=1)),
+        "The choice must win in *every* sequence: multiply the chances of the sequences, do not average.",
+        _winners(join=lambda chances: chances.sum(axis=1)),
+        "The choice must win in *every* sequence: multiply the chances of the sequences, do not add them.",
+        _winners(join=lambda chances: chances.min(axis=1)),
+        "The sequence with most ties is not the only one to win: multiply the chances of all.",
+        _winners(chance=lambda k: k, join=lambda k: 1 / (1 + k.sum(axis=1))),
+        "You pooled the support tokens of all sequences. Only those of one sequence compete with each other.",
+        _winners_of_means,
+        "You averaged the support tokens first. The mean of a product of 1/(1 + k) is another number: take "
+        "the product for each draw, then the mean.",
+        _winners(mean=lambda product, possible: product.mean() * possible.mean()),
+        "An impossible choice has 0 in place of its own product: multiply before you take the mean.",
+        lambda k, possible, T: _expected_winners(k, possible, T) - 1,
+        "You took the best choice away. Asked for are all locally optimal choices, with the best one.",
+        _winners(mean=lambda product, possible: product * possible),
+        "That is one number for each draw. Asked for is the expectation: their mean.",
+        lambda k, possible, T: possible.mean() * np.ones(1)[0],
+        "You gave every token of a sequence the same chance 1/T. Only the support tokens compete.",
     ),
 )
 
-EXERCISES = [ENOUGH, ONE_LENGTH, TIES, SAFE]
+EXERCISES = [ENOUGH, ONE_LENGTH, TIES, WINNERS]

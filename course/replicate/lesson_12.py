@@ -5,6 +5,7 @@ python -m course replicate --fresh 12.shares 12.wide 12.rivals 12.escape
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from course.replicate.stored import Measured
@@ -126,6 +127,65 @@ def rivals(kind, size, d, *, trials, seed):
     tokens = compressed(data.random_tokens(*RIVALS[size], d, trials=trials, seed=seed))
     code = words(descend(attend(kind, tokens.keys.shape[-1], trials), tokens, steps=600), tokens)
     return {"code": code, "wrong": wrong_winners(kind, tokens)[0], "possible": possible(kind, tokens)}
+
+
+def gaussian(n, T, d, trials, seed):
+    """Gaussian tokens (trials, n, T, d) and queries (trials, n, d)."""
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(trials, n, T, d, generator=generator, dtype=torch.float64)
+    return X, torch.randn(trials, n, d, generator=generator, dtype=torch.float64)
+
+
+def first_choice(kind: str, X, z):
+    """Whether the first token of each sequence can be selected, (trials,)."""
+    first = torch.zeros(X.shape[:2], dtype=torch.int64)
+    return svm.solve(problem(kind, X, z, first), throw=False).status == "optimal"
+
+
+def every_choice(kind: str, X, z):
+    """Whether all T^n choices of tokens (n, T, d) and queries (n, d) can be selected, (trials,)."""
+    n, T = X.shape[1:3]
+    choice = torch.cartesian_prod(*[torch.arange(T)] * n).reshape(-1, n)
+    alpha = choice.expand(len(X), *choice.shape)
+    keys, queries = (of[:, None].expand(*alpha.shape[:2], *of.shape[1:]) for of in (X, z))
+    return (svm.solve(problem(kind, keys, queries, alpha), throw=False).status == "optimal").all(axis=1)
+
+
+def ends(kind: str, tokens, away=0.0, steps=600, **how):
+    """UNDECIDED, LOCAL or GLOBAL for runs that start `away` from zero, each in a direction of its own."""
+    trials, d = len(tokens.keys), tokens.keys.shape[-1]
+    generator = torch.Generator().manual_seed(6)
+    start = torch.randn(trials, *((d, d) if kind == "W" else (d,)), generator=generator).double()
+    start = start / torch.linalg.vector_norm(start.flatten(1), dim=1).reshape(-1, *[1] * (start.ndim - 1))
+    return words(descend(attend(kind, d, trials, init=away * start), tokens, steps, **how), tokens)
+
+
+def tried(kind: str, *sweeps):
+    """How the runs of sweeps that tried all choices ended, and which had no rival, one row for all."""
+    of_kind = [one.sel(kind=kind) for one in sweeps if kind in one.kind]
+    free = [((one.wrong == 0) & (one.possible == 1)).values.ravel() for one in of_kind]
+    return np.concatenate([one.code.values.ravel() for one in of_kind]), np.concatenate(free)
+
+
+# the two stored runs without a rival that are not global: n, T, d, the seed of the batch, the place in it
+UNFINISHED = ((4, 3, 16, 6136803929761899560, 7), (2, 6, 32, 3509046993695595, 46))
+
+
+def longer(n, T, d, seed, place, steps):
+    """How one stored run of p ends after more steps."""
+    tokens = compressed(data.random_tokens(n, T, d, trials=100, seed=seed))
+    return words(descend(attend("p", tokens.keys.shape[-1], 100), tokens, steps), tokens)[place]
+
+
+def support_counts(kind: str, n, T, d, draws=700, seed=0):
+    """One choice for each of `draws` data sets: its support tokens (draws, n), whether it is possible."""
+    tokens = compressed(data.random_tokens(n, T, d, trials=draws, seed=seed))
+    first = torch.zeros(draws, n, dtype=torch.int64)  # tokens are alike, so this choice will do
+    solution = svm.solve(problem(kind, tokens.keys, tokens.z, first), throw=False)
+    w = solution.value[:, None].expand_as(tokens.z) if kind == "p" else tokens.z @ solution.value.mT
+    k = geometry.support_tokens((tokens.keys @ w[..., None])[..., 0], first).sum(dim=-1)
+    can = solution.status == "optimal"
+    return k.numpy() * can[:, None], can
 
 
 MEASURED = [

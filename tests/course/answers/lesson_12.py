@@ -1,6 +1,7 @@
 """Answers to lesson 12's exercises: a second right one each, and wrong ones that the checks have to catch."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import torch
@@ -38,26 +39,13 @@ def ties_by_sets(h, most=99, keep=lambda tied, first: (first + sum(tied)) / (1 +
     return np.array(counts)
 
 
-def level_by_trying(scores, ways=((0.5, 0.5),)):
-    """The cheapest way to have one best token caught up, sequence by sequence and token by token."""
-    scores = torch.as_tensor(np.array(scores))
-    cost = lambda u: torch.nn.functional.softplus(-u)  # noqa: E731
-    best, levels = scores.amax(1), []
-    for i, row in enumerate(scores):
-        others = row[row < best[i]]
-        for mine, other in ways:
-            u = best[:, None].repeat(1, len(others))
-            u[i] = mine * best[i] + other * others
-            levels.append(cost(u).mean(0).min())
-    return float(min(levels))
-
-
-def level_by_cheapest(scores):
-    """Unsafe: the sequence is chosen by what it costs when caught up, not by how much it rises."""
-    scores = np.sort(scores, axis=1)
-    least, caught = np.log1p(np.exp(-scores[:, -1])), np.log1p(np.exp(-scores[:, -2:].mean(axis=1)))
-    least[caught.argmin()] = caught.min()
-    return least.mean()
+def winners_by_loop(k, possible, T, impossible=0.0):
+    """Draw by draw, sequence by sequence, in exact fractions."""
+    total = Fraction(0)
+    for row, can in zip(np.asarray(k).tolist(), possible, strict=True):
+        odds = math.prod(1 + int(one) for one in row)
+        total += Fraction(1, odds) if can else Fraction(impossible)
+    return float(total * T ** len(row) / len(k))
 
 
 def one_length_by_dual(x, z):
@@ -127,24 +115,22 @@ ANSWERS = {
         ],
     },
     "12.4": {
-        "also_right": level_by_trying,
+        "also_right": winners_by_loop,
         "wrong": [
-            level_by_cheapest,
-            lambda scores: level_by_trying(scores, ways=((0.75, 0.25),)),
-            lambda scores: level_by_trying(scores, ways=((0.25, 0.75),)),
-            lambda scores: (
-                level_by_trying(scores, ways=((1 / scores.shape[1], 1 - 1 / scores.shape[1]),)) + 1e-3
-            ),
-            lambda scores: level_by_trying(scores) / len(scores) if len(scores) > 1 else 0.0,
-            lambda scores: level_by_trying(scores[:1]),
-            lambda scores: level_by_trying(np.sort(scores, axis=1)[:, ::-1] + 0.01),
-            lambda scores: level_by_trying(scores - scores.mean(axis=1, keepdims=True)),
-            lambda scores: -level_by_trying(scores),
-            lambda scores: np.log1p(np.exp(-scores.max(axis=1))).mean(),
-            lambda scores: np.log1p(np.exp(-scores.mean(axis=1))).mean(),
-            lambda scores: np.log(2.0),
-            lambda scores: np.array([level_by_trying(row[None]) for row in scores]),
-            lambda scores: min(level_by_trying(row[None]) for row in scores),
+            lambda k, possible, T: winners_by_loop(k, possible, T, impossible=1.0),
+            lambda k, possible, T: winners_by_loop(k[possible], possible[possible], T),
+            lambda k, possible, T: winners_by_loop(k, ~possible, T),
+            lambda k, possible, T: winners_by_loop(k, possible, T) / T,
+            lambda k, possible, T: winners_by_loop(k.T, np.ones(k.shape[1], dtype=bool), T),
+            lambda k, possible, T: winners_by_loop(k, possible, T + 1),
+            lambda k, possible, T: winners_by_loop(k, possible, T - 1),
+            lambda k, possible, T: winners_by_loop(k + 1, possible, T),
+            lambda k, possible, T: winners_by_loop(k[:, :1], possible, T),
+            lambda k, possible, T: max(1.0, winners_by_loop(k, possible, T)) if len(k) > 2 else 1.0,
+            lambda k, possible, T: round(winners_by_loop(k, possible, T)),
+            lambda k, possible, T: np.median(possible / (1 + k).prod(axis=1)) * T ** k.shape[1],
+            lambda k, possible, T: T ** k.shape[1] * (possible / (T ** k.shape[1])).mean(),
+            lambda k, possible, T: 1.0,
         ],
     },
 }
