@@ -177,7 +177,7 @@ def longer(n, T, d, seed, place, steps):
     return words(descend(attend("p", tokens.keys.shape[-1], 100), tokens, steps), tokens)[place]
 
 
-def support_counts(kind: str, n, T, d, draws=700, seed=0):
+def support_counts(kind: str, n, T, d, draws=3000, seed=0):
     """One choice for each of `draws` data sets: its support tokens (draws, n), whether it is possible."""
     tokens = compressed(data.random_tokens(n, T, d, trials=draws, seed=seed))
     first = torch.zeros(draws, n, dtype=torch.int64)  # tokens are alike, so this choice will do

@@ -7,7 +7,7 @@ from course import exercises
 from course.replicate import lesson_12 as runs
 from mini_attn import data, models
 
-_, one_length, used_up, safe_level = (spec.reference for spec in exercises.exercises("12"))
+_, one_length, ties, expected_winners = (spec.reference for spec in exercises.exercises("12"))
 
 
 def test_w_of_tokens_of_one_length_makes_the_selected_ones_beat_all_other_unit_vectors():
@@ -19,11 +19,17 @@ def test_w_of_tokens_of_one_length_makes_the_selected_ones_beat_all_other_unit_v
     assert (others @ p.T < 1).all()
 
 
-def test_the_sequence_that_costs_least_when_caught_up_is_not_the_one_that_is_safe():
-    scores = np.array([[2.0, 0.0], [1.0, 0.9]])
-    loss = lambda u: np.logaddexp(0, -np.array(u)).mean()  # noqa: E731
-    np.testing.assert_allclose(safe_level(scores), loss([2.0, 0.95]))
-    assert safe_level(scores) < loss([1.0, 1.0]) - 0.08
+def test_orthogonal_tokens_and_queries_have_one_winner_expected():
+    """All other tokens are support tokens, and every choice is possible: the best choice alone is left."""
+    k, possible = np.full((5, 3), 3), np.ones(5, dtype=bool)
+    np.testing.assert_allclose(expected_winners(k, possible, 4), 1)
+
+
+def test_support_counts_are_those_of_one_pair_of_tokens():
+    """n = 1, T = 2: one row, always tight."""
+    k, possible = runs.support_counts("p", 1, 2, 5, draws=20)
+    assert possible.all()
+    assert (k == 1).all()
 
 
 def test_the_first_leads_are_those_of_the_formula():
@@ -44,7 +50,7 @@ def test_ties_are_those_of_the_nearest_point():
     h[:, 0] -= 1
     rows = np.hstack((np.ones((4, 1)), -np.eye(4)))  # rows @ h >= 0; the nearest is h + rows.T @ price
     price = np.array([nnls(rows.T, -one)[0] for one in h])
-    assert ((price > 1e-9).sum(axis=1) == used_up(h)).all()
+    assert ((price > 1e-9).sum(axis=1) == ties(h)).all()
 
 
 def test_compressed_problems_train_alike():
@@ -55,6 +61,17 @@ def test_compressed_problems_train_alike():
         ends = [runs.descend(runs.attend(kind, t.keys.shape[-1], 4), t, 60) for t in (tokens, small)]
         torch.testing.assert_close(*ends, atol=1e-6, rtol=0)
         torch.testing.assert_close(*(runs.first_leads(kind, t) for t in (tokens, small)))
+
+
+def test_every_choice_is_all_first_choices():
+    X, z = runs.gaussian(2, 3, 2, trials=30, seed=0)
+    for kind in ("p", "W"):
+        each = [
+            runs.first_choice(kind, torch.stack((X[:, 0].roll(-a, 1), X[:, 1].roll(-b, 1)), dim=1), z)
+            for a in range(3)
+            for b in range(3)
+        ]
+        assert (np.all(each, axis=0) == runs.every_choice(kind, X, z)).all()
 
 
 def test_wrong_winners_are_counted_by_hand_in_a_plain_case():
