@@ -105,9 +105,9 @@ ahead = (across.sel(kind="KQ") - across.sel(kind="W")).sel(n=8, T=6)
 assert ahead.sel(d=4) > 0.05 > -0.03 > ahead.sel(d=24)
 
 # %% [markdown]
-# At every $n$ and $T$ more runs are global at $d = 24$ than at $d = 4$. In the right panel $(K, Q)$ is
-# above $W$ at $d = 4$ and below it at $d = 24$. Its local winners belong to another SVM (lesson 11), and we
-# now leave it out. At $d = 24$ most runs of $p$ still miss the best tokens, where those of $W$ find them.
+# At every $n$ and $T$ more runs are global at $d = 24$ than at $d = 4$. In the right panel most runs of $p$
+# still miss the best tokens at $d = 24$, where those of $W$ find them; $(K, Q)$ is above $W$ at $d = 4$ and
+# below it at $d = 24$. Its local winners belong to another SVM (lesson 11), and we now leave it out.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 12.2 Possible for every choice
@@ -180,10 +180,9 @@ check("12.1", enough)
 #
 # ★★☆ · 8 minutes
 #
-# Let $n = d$, with linearly independent queries. You get only the selected
-# tokens `x` (n, d), unit vectors, and the queries `z` (n, d). Return the $W$ that gives each selected token
-# the logit 1 and *every other unit vector* a smaller one. **Predict**: how
-# many tokens may a sequence then have?
+# Let $n = d$, with linearly independent queries. You get only the selected tokens `x` (n, d), unit vectors,
+# and the queries `z` (n, d). Return the $W$ that gives each selected token the logit 1 and *every other
+# unit vector* a smaller one. **Predict**: how many tokens may a sequence then have?
 #
 # <details><summary>Hint</summary>
 #
@@ -373,7 +372,7 @@ show(
 #
 # > **Theorem** (conic kinematic formula; Amelunxen, Lotz, McCoy, Tropp 2014). Let the stacked logits that the
 # > parameters can make be a uniformly random subspace of $\mathbb R^{nT}$, of dimension $D \le nT$. A choice
-# > made independently of it is strictly feasible with probability
+# > made independently of it is possible with probability
 # >
 # > $$P = 2\,\big[\,P(J = D - 1) + P(J = D - 3) + P(J = D - 5) + \dots\,\big],$$
 # >
@@ -498,8 +497,8 @@ assert not (is_global & ~possible).any()
 # A decided run *is* a separating $p$ or $W$: none was global where that is impossible. But thousands of
 # each kind were local although it was possible, for $W$ even where *every* choice is (last line).
 #
-# **The start and the steps.** **Predict**, with lesson 07: which changes
-# more, steps three times as long, steps that do not grow, or a start far from zero?
+# Do the start and the steps matter? **Predict**, with lesson 07: which changes more, steps three times as
+# long, steps that do not grow, or a start far from zero?
 
 # %%
 ways = {
@@ -529,10 +528,10 @@ for kind, n, T, d in (("p", 4, 3, 8), ("W", 8, 6, 8)):
 # (i) *First gradient*: every best token is ahead at $-\nabla L(0)$. In Tarzanagh et al. (2023) this is part
 # of a condition for global convergence.
 #
-# (ii) *No rival*: the best choice is possible, and no other choice is locally optimal. We call it a
-# **rival** (in lessons 05 to 08 rivals were tokens). By lesson 07's theorem only locally optimal choices
-# can last, so without a rival no other end is left. That our finite runs decide, the theorem does not say.
-# We measure it where all $T^n$ choices were tried: $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$, $d \ge 4$.
+# (ii) *No rival*: the best choice is possible and has no **rival**, another choice that is locally optimal
+# (in lessons 05 to 08 rivals were tokens). By lesson 07's theorem only locally optimal choices can last, so
+# without a rival no other end is left. That our finite runs decide, the theorem does not say. We measure it
+# where all $T^n$ choices were tried: $(n, T) = (3, 4)$, $(4, 3)$, $(2, 6)$, $d \ge 4$.
 #
 # (iii) *Differences of scores*: let $\gamma_i$ and $\gamma_i'$ be the best and the second best score. A
 # best token that is not ahead has at most half of the attention, so $u_i \le \frac12 (\gamma_i +
@@ -690,8 +689,8 @@ progress("12")
 #   $d \ge T - 1$, for almost all tokens. For tokens of **one length** $d \ge n$ is enough as well.
 # - To make half of the **random** choices possible for $p$ and Gaussian tokens: about $n\,\nu_T$.
 # - To **find** the best choice: possible is not enough, as runs are lost to rivals. A possible choice is
-#   locally optimal with chance about $\prod_i 1/(1 + k_i)$. As $d$ grew from 4 to 64, support tokens became
-#   more, and the number of locally optimal choices fell towards 1.
+#   locally optimal with chance about $\prod_i 1/(1 + k_i)$. From $d = 4$ to 64 support tokens became more,
+#   the number of locally optimal choices fell towards 1, and the share of global runs rose.
 
 # %% [markdown]
 # ## Further reading
