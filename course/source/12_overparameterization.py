@@ -413,6 +413,7 @@ print(f"last row, each sequence on its own: {alone:.2f}")
 assert abs(measured_share - alone) < 0.06 < expected - alone, again.format("12.3")
 dimensions = (1, 2, 3, 4, 5, 6)
 counted = np.array([possible_share("p", 3, 4, d) for d in dimensions])
+assert np.abs(counted - [law("p", 3, 4, d) for d in dimensions]).max() < 0.06, again.format("12.3")
 
 
 # %% jupyter={"source_hidden": true}
@@ -453,11 +454,10 @@ show(
 def possibility(n, T):
     figure = Figure(figsize=(5, 3), layout="none")
     ax = figure.add_axes((0.14, 0.19, 0.83, 0.69))
-    draw_law(ax, n, T, np.arange(1, 41))
+    draw_law(ax, n, T, np.arange(1, n * (T - 1) + 3))
     ax.axvline(n * (T - 1), color=BLUE, linestyle="--")
-    ax.set(xlim=(0, 40))
     ax.set_title(f"half near {n * nu[T]:.1f}, dashed: every choice, {n * (T - 1)}", fontsize=11)
-    ax.legend(loc="center right")
+    ax.legend(loc="upper left")
     return figure
 
 
