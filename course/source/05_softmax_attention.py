@@ -20,8 +20,7 @@
 # - read the landscape of the loss over a two-dimensional $p$, and say why it is not convex;
 # - recognise catastrophic cancellation in a gradient, predict what it does to a run, and cure it.
 #
-# **You need** lesson 01 (gradient descent, normalised descent, the logistic loss), the chain rule, and
-# NumPy. About 85 minutes with four exercises, and 35 more for the optional section 5.8, which holds a fifth.
+# **You need** lesson 01 (gradient descent, normalised descent), the chain rule, and NumPy. About 85 minutes with four exercises, and 35 more for the optional section 5.8, which holds a fifth.
 
 # %%
 from decimal import Decimal, localcontext
@@ -88,28 +87,31 @@ assert round(attention[-1, 0], 3) == 0.994
 
 
 # %% jupyter={"source_hidden": true}
-def draw_keys(ax, p):
-    """The three keys, and the direction of p as an arrow."""
-    ax.scatter(*K.T, s=110, color=TOKEN_COLORS, zorder=3)
+def draw_layer(angle):
+    """The three keys, and p at an angle (degrees); the attention for four lengths of p."""
+    u = np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+    h = np.multiply.outer(norms, K @ u)  # (lengths, T)
+    s = np.exp(h) / np.exp(h).sum(-1, keepdims=True)
+    fig = Figure(figsize=(9.2, 3.5), layout="none")  # a fixed layout redraws twice as fast
+    plane, bars = fig.subplots(1, 2, width_ratios=[1, 1.6])
+    fig.subplots_adjust(left=0.07, right=0.99, bottom=0.16, top=0.91, wspace=0.2)
+    plane.scatter(*K.T, s=110, color=TOKEN_COLORS, zorder=3)
     for k, value, shift in zip(K, g, ((-0.1, 0.2), (0.1, -0.35), (-0.1, -0.35)), strict=True):
-        ax.annotate(f"value {value:g}", k + shift, ha="center", fontsize=11)
-    ax.annotate("", xy=p, xytext=(0, 0), arrowprops={"arrowstyle": "-|>", "linewidth": 2})
-    ax.set(xlim=(-1.1, 1.7), ylim=(-1.1, 1.7), xticks=[-1, 0, 1], yticks=[-1, 0, 1], aspect="equal")
-    ax.set(xlabel="first coordinate", ylabel="second coordinate")
+        plane.annotate(f"value {value:g}", k + shift, ha="center", fontsize=11)
+    plane.annotate("", xy=1.4 * u, xytext=(0, 0), arrowprops={"arrowstyle": "-|>", "linewidth": 2})
+    plane.set(xlim=(-1.5, 1.7), ylim=(-1.5, 1.7), xticks=[-1, 0, 1], yticks=[-1, 0, 1], aspect="equal")
+    plane.set(xlabel="first coordinate", ylabel="second coordinate", title=f"keys, and $p$ at {angle:g}°")
+    for t in range(3):
+        where = np.arange(4) + 0.27 * (t - 1)
+        bars.bar(where, s[:, t], 0.25, color=TOKEN_COLORS[t], label=f"token {t + 1}")
+    bars.set_xticks(range(4), [f"$\\|p\\| = {R}$\n$f = {f:.2f}$" for R, f in zip(norms, s @ g, strict=True)])
+    bars.set(ylabel="attention $s_t$", ylim=(0, 1.05), title="the longer $p$, the harder the choice")
+    bars.legend(loc="upper left")
+    return fig
 
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.5), width_ratios=[1, 1.6])
-draw_keys(left, 1.4 * direction)
-left.set_title("keys, and the direction of $p$")
-for t in range(3):
-    right.bar(
-        np.arange(4) + 0.27 * (t - 1), attention[:, t], 0.25, color=TOKEN_COLORS[t], label=f"token {t + 1}"
-    )
-right.set_xticks(range(4), [f"$\\|p\\| = {R}$\n$f = {f:.2f}$" for R, f in zip(norms, outputs, strict=True)])
-right.set(ylabel="attention $s_t$", ylim=(0, 1.05), title="the longer $p$, the harder the choice")
-right.legend(loc="upper left")
 show(
-    fig,
+    draw_layer(60),
     alt="Left: three keys in the plane and an arrow p at 60 degrees. Right: attention on the three "
     "tokens as bars for p of length 0, 1, 4 and 16; from equal thirds to nearly everything on "
     "token 1, with the output f rising from 0.63 to 1.00.",
@@ -119,12 +121,25 @@ show(
 # **Figure 1.** Left: the three keys and a direction for $p$. Right: the attention for four lengths of $p$
 # in that direction, and the output $f$. Direction decides *which* token wins, length decides *how firmly*.
 
+# %% tags=["nbval-ignore-output", "widget"]
+wide = {"style": {"description_width": "110px"}, "layout": ipywidgets.Layout(width="480px")}
+widgets.sliders(
+    draw_layer,
+    alt="The three keys with the direction of p, and the attention for four lengths of p, as bars.",
+    angle=ipywidgets.IntSlider(60, -180, 180, 5, description="angle of p (°)", **wide),
+)
+
 # %% [markdown]
 # With $p = 0$ every token gets a third and $f = 0.63$ is the plain mean. At $\|p\| = 16$ token 1 holds 99.4%:
-# a *soft selection*.
+# a *soft selection*. Turn $p$: at which angles does the winner change?
 #
-# (The papers write $f(X) = v^\top X^\top \mathrm{softmax}(K p)$: token $x_t$, row $t$ of $X$, has the value
-# $v \cdot x_t$. They call $p$ the **prompt**. From lesson 10 on $K$ is a matrix of weights that makes keys.)
+# <details><summary>Answer</summary>
+#
+# Where the two largest logits tie: at 48° (tokens 1 and 2), -90° (2 and 3) and -174° (3 and 1).
+#
+# </details>
+#
+# (The papers call $p$ the **prompt**. From lesson 10 on $K$ is a matrix of weights that makes keys.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.2 Softmax and its temperature
@@ -132,9 +147,9 @@ show(
 # **Only differences count.** Add the same number to every logit, and its exponential cancels. So we may
 # subtract the largest logit first, and no exponential overflows.
 #
-# **A temperature sets the firmness.** As the temperature $\chi > 0$ falls, $\mathrm{softmax}(h / \chi)$ goes
+# **A temperature sets the firmness.** Divide all logits by a **temperature**. As it falls, the softmax goes
 # from the uniform average to the largest logit alone. Since $h = K p$, *the length of $p$ is an inverse
-# temperature*: doubling $\|p\|$ halves $\chi$.
+# temperature*: doubling $\|p\|$ halves it.
 
 
 # %%
@@ -197,24 +212,16 @@ check("05.1", output_gradient)
 # attention it already has. And the entries sum to zero, because shifting all logits together changes nothing.
 #
 # From the logits to $p$ is one more step of the chain rule, $h = K p$, so $\nabla_p f = K^\top \nabla_h f$.
-# Training minimises the mean loss over $n$ sequences with labels $y_i = \pm 1$, with the logistic loss
-# $\ell(u) = \log(1 + e^{-u})$ of lesson 01, say:
-#
-# $$L(p) = \frac1n \sum_{i=1}^n \ell\,(y_i\, f_i), \qquad
-#   \nabla L(p) = \frac1n \sum_{i=1}^n y_i\, \ell'(y_i\, f_i)\, K_i^\top \nabla_h f_i .$$
-#
-# Autograd gives a second opinion, on eight random sequences.
+# A loss $\ell(f)$ only multiplies it by $\ell'(f)$. Autograd gives a second opinion, on the mean output of
+# eight random sequences.
 
 # %%
 several = data.random_tokens(n=8, T=6, d=5, seed=1)
 p = np.linspace(-2, 2, 5)
 layer = PromptAttention(d=5, init=torch.as_tensor(p))
-torch.nn.functional.softplus(-several.y * layer(several)).mean().backward()  # log(1 + e^-u)
-
-by_hand = np.zeros(5)
-for K_i, g_i, y_i in zip(several.keys.numpy(), several.values.numpy(), several.y.numpy(), strict=True):
-    f_i = softmax(K_i @ p) @ g_i
-    by_hand += y_i * -1 / (1 + np.exp(y_i * f_i)) * K_i.T @ output_gradient(K_i @ p, g_i) / 8
+layer(several).mean().backward()
+sequences = zip(several.keys.numpy(), several.values.numpy(), strict=True)
+by_hand = sum(K_i.T @ output_gradient(K_i @ p, g_i) for K_i, g_i in sequences) / 8
 difference = np.abs(by_hand - layer.p.grad.numpy()).max()
 print("largest difference from autograd below 1e-15:", bool(difference < 1e-15))
 assert difference < 1e-15, "exercise 05.1 is not right yet: see what its check says"
@@ -268,84 +275,15 @@ assert outputs[2] < 0.58 < 0.62 < outputs[0]
 # is token 2, worth 0.9, and its share goes to token 3 as well, which is worth nothing.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ### Turn it yourself
-#
-# Turn and lengthen $p$, and watch the gradient $\nabla_h f$, drawn relative to its largest entry.
-
-
-# %%
-def attention_and_gradient(h):
-    """s and the gradient of f in h, (T,) each, by the library; section 5.6 says why not by torch."""
-    h = torch.tensor(h, requires_grad=True)
-    s = library_softmax(h)
-    (s @ torch.as_tensor(g)).backward()
-    return s.detach().numpy(), h.grad.numpy()
-
-
-assert round(np.abs(attention_and_gradient(K @ (12 * direction))[1]).max(), 3) == 0.002
-
-
-# %% jupyter={"source_hidden": true}
-def draw_layer(angle, norm):
-    """Keys and p, attention, and gradient in the logits, for p of a given angle (degrees) and length."""
-    unit = np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
-    s, slopes = attention_and_gradient(K @ (norm * unit))
-    size = np.abs(slopes).max()
-    fig = Figure(figsize=(9.6, 3), layout="none")  # a fixed layout redraws twice as fast
-    plane, weights, pull = fig.subplots(1, 3, width_ratios=[1.1, 1, 1])
-    fig.subplots_adjust(left=0.07, right=0.99, bottom=0.18, top=0.88, wspace=0.3)
-    draw_keys(plane, 1.4 * unit)
-    plane.set_title(f"$\\|p\\| = {norm:g}$ at {angle:g}°")
-    weights.bar([1, 2, 3], s, color=TOKEN_COLORS)
-    weights.set(
-        ylim=(0, 1.05),
-        xticks=[1, 2, 3],
-        yticks=[0, 0.5, 1],
-        xlabel="token",
-        title=f"attention, $f = {s @ g:.3f}$",
-    )
-    pull.bar([1, 2, 3], slopes / size, color=TOKEN_COLORS)
-    pull.axhline(0, color=plots.COLORS["black"], linewidth=1)
-    pull.set(
-        ylim=(-1.1, 1.1),
-        xticks=[1, 2, 3],
-        yticks=[-1, 0, 1],
-        xlabel="token",
-        title=f"gradient $\\nabla_h f$ (largest {size:.0e})",
-    )
-    return fig
-
-
-show(
-    draw_layer(60, 12),
-    alt="Three panels for p of length 12 at 60 degrees. Keys and p; attention nearly all on token 1; "
-    "the gradient in the logits, positive for token 1 and negative for tokens 2 and 3, its "
-    "largest entry 2e-03.",
-)
-
-# %% [markdown]
-# **Figure 2.** What the sliders below show, for $p$ of length 12 at 60°: token 1 is all but chosen, the
-# largest entry of the gradient 0.002.
-
-# %% tags=["nbval-ignore-output", "widget"]
-wide = {"style": {"description_width": "110px"}, "layout": ipywidgets.Layout(width="480px")}
-widgets.sliders(
-    draw_layer,
-    alt="The three keys with the direction of p, the attention, and the gradient in the logits, as bars.",
-    angle=ipywidgets.IntSlider(60, -180, 180, 5, description="angle of p (°)", **wide),
-    norm=ipywidgets.FloatSlider(value=12, min=0.5, max=40, step=0.5, description="length of p", **wide),
-)
-
-# %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.4 Saturation: the gradient dies at least as fast as the choice hardens
 #
 # Fix a direction and let $R = \|p\|$ grow. The **winner**, or selected token, is $\alpha = \arg\max_t k_t
-# \cdot p$; all others are its rivals, or losers. How far it is ahead of its nearest rival, per unit of
-# length, is the **margin** of the direction:
+# \cdot p$; all others are its rivals, or losers. Its **lead** over token $t$ is $\Delta_t = h_\alpha - h_t$.
+# The smallest lead, per unit of length, is the **margin** of the direction:
 #
 # $$\mu(p) = \min_{t \neq \alpha} \frac{(k_\alpha - k_t) \cdot p}{\|p\|}.$$
 #
-# > **Proposition (a softmax saturates exponentially).** Let $p$ have norm $R$ and margin $\mu(p) > 0$ (so one
+# > **Proposition (a softmax saturates at least exponentially).** Let $p$ have norm $R$ and margin $\mu(p) > 0$ (so one
 # > token alone wins). Then
 # >
 # > $$\|\nabla_p f\| \;\le\; C\, (1 - s_\alpha) \;\le\; C\, (T-1)\, e^{-\mu(p) R}$$
@@ -371,18 +309,16 @@ layers = at((np.log(2e6) / margins * [np.cos(angles), np.sin(angles)]).T)
 assert (layers.attention(tokens)[:, 0, 1:].sum(-1) < 1e-6).all()
 assert np.isclose(margins[-1], length_k1, atol=1e-4)
 assert (margins[:-1] < length_k1).all()
-assert (round(length_k1, 3), round(1 / length_k1**2, 2)) == (1.005, 0.99)
-assert round(np.degrees(np.arctan2(*k1[::-1])), 1) == 95.7
 
 # %% [markdown]
 # ### What plain gradient descent makes of it
 #
-# Take the linear loss $\ell(u) = -u$, so that descent on $L = -f$ is ascent on $f$. Late in the run mostly
-# one rival matters, token 3: token 2 costs only 0.1 in value and trails, slowly, by ever more. Leave it out.
-# Then the gradient is $\partial_1 f k_1 + \partial_3 f k_3 \approx s_3\, k_1$, since $k_3 = 0$ and
-# $\partial_1 f = s_1 (1 - f) \approx s_3$. With step $\eta$, the **lead** $h_1 - h_3 = k_1 \cdot p$ grows by
-# $\eta \|k_1\|^2 e^{-(h_1 - h_3)}$ a step. So $e^{h_1 - h_3}$ grows by $\eta \|k_1\|^2$ a step (while steps
-# are small), and after many steps $j$
+# Take $L = -f$ for the loss, so that descent on $L$ is ascent on $f$. Late in the run mostly one rival
+# matters, token 3: token 2 costs only 0.1 in value, and $s_2 / s_3 = e^{p_1}$ falls, along $k_1$ like
+# $j^{-0.1}$ in the number $j$ of steps. Leave it out. Then the gradient is $\partial_1 f k_1 + \partial_3 f k_3
+# \approx s_3\, k_1$, since $k_3 = 0$ and $\partial_1 f = s_1 (1 - f) \approx s_3$. With step $\eta$ the lead
+# $\Delta_3 = k_1 \cdot p$ grows by $\eta \|k_1\|^2 e^{-\Delta_3}$ a step. So $e^{\Delta_3}$ grows by
+# $\eta \|k_1\|^2$ a step (while steps are small), and after many steps
 #
 # $$k_1 \cdot p \approx \log\left(\eta \|k_1\|^2\, j\right), \qquad
 #   1 - f \approx \frac{1}{\eta \|k_1\|^2\, j}.$$
@@ -420,9 +356,8 @@ s = softmax(path @ K.T)
 print("     j   k_1.p   without token 2   predicted   j (1 - f)")
 for row in zip(times, path @ k1, without @ k1, predicted, times * (1 - s @ g), strict=True):
     print("{:6} {:7.2f} {:17.2f} {:11.2f} {:11.2f}".format(*row))
-assert 0.05 < path[-1] @ k1 - predicted[-1] < 0.07 < 0.5 < predicted[0] - 1.7
+assert round(path[-1] @ k1 - predicted[-1], 2) == 0.06
 assert abs(without[-1] @ k1 - predicted[-1]) < 0.005
-assert abs(times[-1] * (1 - s[-1] @ g) - 1 / length_k1**2) < 0.02
 
 # %% [markdown]
 # The 0.06 that remains is token 2's: without it less than 0.005 does.
@@ -436,7 +371,8 @@ assert abs(times[-1] * (1 - s[-1] @ g) - 1 / length_k1**2) < 0.02
 #
 # In one dimension ($d = 1$) keys and $p$ are numbers. Let the keys fall, $k_1 > k_2 > \dots$, and let the
 # values fall *or stay equal*: $g_1 \ge g_2 \ge \dots$, not all alike. Plain ascent on $f$ with step $\eta$
-# starts at $p = 0$. Predict $p$ after $j$ steps: return a $P$ for which $p - P \to 0$ as $j \to \infty$.
+# starts at $p = 0$. Predict $p$ after $j$ steps, too many to simulate: return a $P$ for which $p - P \to 0$ as
+# $j \to \infty$.
 #
 # <details><summary>Hint</summary>
 #
@@ -463,20 +399,26 @@ rng = np.random.default_rng(5)
 line_keys = -np.cumsum(rng.uniform(0.5, 1, (12, 4)), axis=1)
 line_values = 1 - np.cumsum(rng.uniform(0.2, 0.5, (12, 4)), axis=1)
 line_values[:6, 1] = line_values[:6, 0]  # in half of the problems the nearest rival has the winner's value
-ends = ascend(np.zeros((12, 1)), lambda G: G, {3000, 30_000}, line_keys[..., None], line_values)[..., 0]
+ends = ascend(np.zeros((12, 1)), lambda G: G, {30_000}, line_keys[..., None], line_values)[0, :, 0]
 expected = np.array([crawl(*problem, 1.0, 30_000) for problem in zip(line_keys, line_values, strict=True)])
-pace = (ends[1] - ends[0]) / np.log(10)  # slope of p in log j over the last decade
-nearest = pace * (line_keys[:, 0] - line_keys[:, 1])
-close = np.abs(ends[1] - expected) < 0.06
-print("12 problems, 30,000 steps: prediction off by less than 0.06 in", close.sum())
-print("slope in log j, times the lead per length on the nearest rival:")
-print("   tied in value with the winner:", nearest[:6].round(2), "  not tied:", nearest[6:].round(2))
+close = np.abs(ends - expected) < 0.06
+print("12 problems, keys at least 0.5 apart, 30,000 steps: prediction off by less than 0.06 in", close.sum())
 assert close.all(), "exercise 05.3 is not right yet: see what its check says"
-assert nearest[:6].max() < 0.7 < 0.9 < nearest[6:].min() < nearest[6:].max() < 1.05
 
 # %% [markdown]
-# So, for $d = 1$, the margin bounds the pace from above only. A rival of the winner's own value hardly pulls,
-# however near it is: the nearest rival *of lower value* sets the pace.
+# <details><summary>Where P comes from</summary>
+#
+# By the proof of the proposition $df/dp = \sum_{t > 1} s_t\,(f - g_t)\,(k_1 - k_t)$. Where $g_t = g_1$, the
+# bracket is small, too: such a token hardly pulls, however near it is. The others pull by nearly $s_t\,(g_1 -
+# g_t)\,(k_1 - k_t)$, and far out the nearest of them, $r$, by far the most. With $\lambda = k_1 - k_r$ a step
+# adds $\eta\,(g_1 - g_r)\,\lambda\,e^{-\lambda p}$ to $p$, hence $\eta\,(g_1 - g_r)\,\lambda^2$ to
+# $e^{\lambda p}$. So
+#
+# $$P = \frac1\lambda \log\left(\eta\,(g_1 - g_r)\,\lambda^2\, j\right).$$
+#
+# </details>
+#
+# So, for $d = 1$, the nearest rival *of lower value* sets the pace; the margin only bounds it.
 
 # %% slideshow={"slide_type": "subslide"}
 radii = np.linspace(0.5, 30, 60)
@@ -536,18 +478,13 @@ history = train.fit(
 ends = three(tokens)[:, 0].detach().numpy()
 print("f after 1,000 steps from (2, -5), (2, 0), (-5, -5):", ends.round(3))
 np.testing.assert_allclose(ends, [0.9, 1.0, 1.0], atol=1e-9)
-s = softmax(history["p"].numpy() @ K.T)  # (records, runs, T)
-assert s[0, :2].argmax(-1).tolist() == [1, 1]  # token 2's sector
-short_of = 0.9 * s[:, 0, 2] - 0.1 * s[:, 0, 0]  # 0.9 - f on the run from (2, -5), without cancellation
-assert (np.diff(short_of) < 0).all()
-assert 0 < short_of[-1] < 1e-43
 
 # %% jupyter={"source_hidden": true}
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.7))
-levels = [-1.02, -0.98, -0.94, -0.88, -0.8, -0.6, -0.4, -0.2, -0.05, 0.01]  # finest where the plateaus are
+levels = [-1.02, -0.98, -0.94, -0.88, -0.8, -0.6, -0.4, -0.2, -0.05, 0]  # finest where the plateaus are
 coarse = BoundaryNorm(levels, 256)
 filled = left.contourf(axis, axis, L.detach().numpy(), levels=levels, norm=coarse, cmap="viridis")
-fig.colorbar(filled, ax=left, label="loss $L(p) = -f$", shrink=0.85, ticks=levels[:-1])
+fig.colorbar(filled, ax=left, label="loss $L(p) = -f$", shrink=0.85, ticks=levels)
 for run, marker in zip((0, 1, 2), "oDs", strict=True):
     walked = history["p"][:, run].T.numpy()  # (2, records)
     left.plot(*walked, color=plots.COLORS["vermillion"], linewidth=3)
@@ -563,7 +500,8 @@ for ax in (left, right):
         ax.text(
             *spot, f"token {token}", fontsize=13, bbox={"facecolor": "white", "edgecolor": "none", "pad": 2}
         )
-    ax.set(xlim=(-10, 18), ylim=(-10, 18), xlabel="$p_1$", ylabel="$p_2$", aspect="equal")
+    ax.set(xlim=(-10, 18), ylim=(-10, 18), aspect="equal")
+    ax.set(xlabel="first coordinate of $p$", ylabel="second coordinate")
 show(
     fig,
     alt="Left: the loss over the plane of p. Three flat sectors meet near the origin: the upper one, of "
@@ -584,10 +522,12 @@ show(
 # rises anywhere along a line goes on rising at least as fast, past every bound.
 #
 # **And it matters.** The run from $(-5, -5)$ ends at $f = 1$; the one from $(2, -5)$ at $f = 0.9$, with token
-# 2, and not in a local minimum: $f$ rises to the end. There are two ways to infinity, and both attract.
+# 2. That is no local minimum: $k_3 = 0$ and $k_1, k_2$ are independent, so $\nabla_p f = \partial_1 f\, k_1 +
+# \partial_2 f\, k_2 = 0$ needs $g_1 = f = g_2$. So $L$ has no stationary point anywhere; these are two ways to
+# infinity.
 #
 # **The sector of the start does not decide.** The run from $(2, 0)$ starts in token 2's sector too, and
-# leaves it. Which tokens attract, and from where: lessons 06 and 07.
+# leaves it. Where a run ends: lessons 06 and 07.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.6 The formula that fails
@@ -595,8 +535,7 @@ show(
 # Normalised descent divides the gradient by its norm, so $\nabla_h f$ must be right *relative to its own
 # size*, however small. Is it?
 #
-# Call $\Delta_t = h_\alpha - h_t$ the lead of the winner over token $t$, and the smallest one $\Delta$:
-# in the notation of section 5.4, $\Delta = \mu(p) R$.
+# Write $\Delta$ for the winner's smallest lead, $\mu(p) R$ in section 5.4.
 
 
 # %%
@@ -617,20 +556,15 @@ for lead in (10, 40):
     print("   exact   ", np.array2string(exact(h, g), precision=3))
 assert textbook(h, g)[0] == 0 < exact(h, g)[0]
 assert np.abs(textbook(h, g)[1:] / exact(h, g)[1:] - 1).max() < 1e-12
-entries = []
-for dtype, lead in ((torch.float64, 40), (torch.float32, 20), (torch.bfloat16, 10)):
-    h = torch.tensor([lead, 0.0, -4], dtype=dtype, requires_grad=True)
-    (torch.softmax(h, -1) * torch.tensor([1.0, 0.5, 0.0], dtype=dtype)).sum().backward()
-    entries.append(float(h.grad[0]))
-    true = exact([lead, 0, -4], [1, 0.5, 0])[0]
-    print(f"torch.softmax, {dtype}, lead {lead}: {entries[-1]:.1e}, exact {true:.1e}")
-assert entries[0] == entries[1] == 0
-assert abs(entries[2] / true + 1) < 0.1  # the wrong sign
+for dtype, lead in ((torch.float64, 40), (torch.float32, 20)):
+    h = torch.tensor(lead * K @ k1 / length_k1**2, dtype=dtype, requires_grad=True)
+    (torch.softmax(h, -1) @ torch.tensor(g, dtype=dtype)).backward()
+    print(f"torch.softmax, {dtype}, lead {lead}: winner's entry {h.grad[0]:g}")
+    assert h.grad[0] == 0
 
 # %% [markdown]
 # At a lead of 40 the textbook gradient of the *losers* is right to twelve digits, and that of the *winner* is
-# zero. It should be minus the sum of the others. Torch's own softmax shares the flaw. In `bfloat16`, with 8
-# binary digits, the winner's entry even has the wrong sign at a lead of 10.
+# zero. It should be minus the sum of the others. Torch's own softmax shares the flaw.
 #
 # The culprit is the bracket $g_\alpha - f$. At saturation $f \approx g_\alpha$, and the subtraction lays bare
 # what the rounding of $s$ and $f$ had already lost. This is **catastrophic cancellation**, and it has a law.
@@ -640,16 +574,17 @@ assert abs(entries[2] / true + 1) < 0.1  # the wrong sign
 # $g_\alpha$ the computed bracket is a whole number of grains.
 #
 # The true bracket is $b = \sum_{t \neq \alpha} s_t (g_\alpha - g_t)$. If all rivals trail by $\Delta$, it is
-# nearly $e^{-\Delta} \sum_t (g_\alpha - g_t)$, and has shrunk to $2^{-53} |g_\alpha|$ at the **wall**
+# nearly $e^{-\Delta} \sum_t (g_\alpha - g_t)$. If neither this sum nor $g_\alpha$ is 0, it has shrunk to
+# $2^{-53} |g_\alpha|$ at the **wall**
 #
 # $$\Delta^* = 53 \log 2 + \log \frac{\left|\sum_t (g_\alpha - g_t)\right|}{|g_\alpha|}, \qquad
 #   53 \log 2 = 36.7.$$
 #
 # Single precision has 24 in place of 53, and $24 \log 2 = 16.6$.
 #
-# Call the bracket *failed* where it is off by more than half. In the 300 random sets below the first failure
-# comes at most $\log 4T$ before the wall (a grain may be twice as coarse, and roundings of $f$ add up), the
-# last good entry at most $\log \frac32$ after it (from there on even one grain is too much by half).
+# Call the bracket *failed* where it is off by more than half. The last good entry comes at most $\log \frac32$
+# after the wall: from there on even one grain is too much by half. The first failure comes at most $\log 4T$
+# before it, since $f$ takes $2T$ roundings of up to $2^{-53} |g_\alpha|$ each.
 #
 # **Predict**, for one rival: where is the wall for values $(1, 0)$; $(1, 0.999)$; $(1001, 1000)$?
 #
@@ -697,16 +632,9 @@ for _ in range(300):
     grains += bool((quotient == quotient.round()).all())
 print("\n300 random sets of 2 to 40 values: the law holds in", inside, "- whole grains in", grains)
 assert inside == grains == 300
-assert [round(wall(np.array(v)), 1) for v in ([1, 0], [1, 0.999], [1001, 1000])] == [36.7, 29.8, 29.8]
-assert round(wall(np.array([1, 0]), 24), 1) == 16.6
-for values, expected in (((1, 0), {0}), ((1, 0.999), {0, 1, 2})):  # in grains, past the wall
-    past = wall(np.array(values)) + np.arange(0.1, 8, 0.05)
-    assert set(brackets(np.array(values), past)[0] * 2**53) <= expected
-twos, _ = brackets(np.array([1.0, 0]), np.arange(30, 37, 0.01))
-assert (twos * 2**52 == (twos * 2**52).round()).all()
 
 # %% jupyter={"source_hidden": true}
-fig, axes = plt.subplots(1, 2, figsize=(5.8, 2.1), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(7.6, 2.7), sharey=True)
 for ax, values in zip(axes, ((1, 0), (1, 0.999)), strict=True):
     around = wall(np.array(values)) + np.arange(-2.2, 8, 0.05)
     computed, b = (bracket * 2**53 for bracket in brackets(np.array(values), around))
@@ -732,9 +660,6 @@ show(
 # %% [markdown]
 # **Figure 5.** The computed bracket comes in whole grains. Dotted: the wall. Right of it there is nothing
 # left for $(1, 0)$, and for $(1, 0.999)$, long after, *noise*: grains where there are none.
-#
-# Left only even numbers occur. There $f$ is $s_1 = 1/(1 + e^{-\Delta})$, and the sum is rounded first: floats
-# above 1 lie two grains apart.
 
 # %% [markdown]
 # ### Exercise 05.4: Cure the cancellation
@@ -747,7 +672,7 @@ show(
 #
 # <details><summary>Hint</summary>
 #
-# The wall depends on the values. What may you do to all of them that leaves the true gradient as it is?
+# The wall depends on the values. For which is there none?
 #
 # </details>
 
@@ -767,19 +692,17 @@ def careful_gradient(h, g):
 check("05.4", careful_gradient)
 
 # %% [markdown]
-# *Anchored at the winner*, the old formula is right: for values $(0, -1)$ the wall is nowhere. The library's
-# `softmax` does this in its `backward`, so autograd gets it right, until the weights underflow (section 5.7).
+# *Anchored at the winner*, the old formula is right: the winner's value is 0, and nothing cancels. The
+# library's `softmax` does this in its `backward`.
 
 # %%
-no_wall, true_zero = brackets(np.array([0.0, -1]), leads)
-assert np.abs(no_wall / true_zero - 1).max() < 1e-12  # the wall is nowhere
-for dtype, most in ((torch.float64, 1e-14), (torch.float32, 1e-6)):
-    for lead in (10, 40, 60):
-        h = torch.tensor(lead * K @ k1 / length_k1**2, dtype=dtype, requires_grad=True)
-        (library_softmax(h) @ torch.tensor(g, dtype=dtype)).backward()
-        error = h.grad.double().numpy() - exact(h.detach().double(), g)
-        assert np.abs(error).sum() < most * np.abs(exact(h.detach().double(), g)).sum()
-print("the library's gradient: right to rounding at the leads 10, 40 and 60, in float64 and in float32")
+for lead in (10, 40, 60):
+    h = torch.tensor(lead * K @ k1 / length_k1**2, requires_grad=True)
+    (library_softmax(h) @ torch.tensor(g)).backward()
+    true = exact(h.detach(), g)
+    error = np.abs(h.grad.numpy() - true).max() / np.abs(true).max()
+    print(f"lead {lead}: the library's gradient is right to a relative 1e-14:", bool(error < 1e-14))
+    assert error < 1e-14
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.7 What the error does to training
@@ -839,11 +762,8 @@ for i, c in enumerate(shifts):
     c150, c1000, c2000 = cosine(moved[[14, 99, 199], i])
     lead = (moved[-1, i] @ (K[0] - K[1:]).T).min()
     print(f"({c[0]:4.1f}, {c[1]:4.1f}) {c150:16.2f} {c1000:14.2f} {c2000:10.2f} {lead:16.0f}")
-assert (cosine(moved[14]) > 0.998).all()
 assert np.abs(1 - np.asarray(softmax(moved[19:] @ K.T)) @ g).max() < 1e-15  # K + c gives the same f
-assert cosine(runs["cured"])[-1] > 0.9999
-assert cosine(moved[-1, 1]) > 0.9999 > 0.99 > cosine(moved[-1, 2]) > 0.97
-assert cosine(moved[-1, 0]) < 0.21
+assert min(cosine(runs["cured"])[-1], cosine(moved[-1, 1])) > 0.9999
 np.testing.assert_allclose((moved[99, 0] - moved[49, 0]) / 500, [-0.2, 0], atol=1e-9)
 
 # %% [markdown]
@@ -876,24 +796,27 @@ problems = [(np.zeros((1, 2)), K, g)]
 for T, d in ((8, 10), (20, 4)):  # 100 problems of one sequence each, each with its own p
     drawn = data.random_tokens(n=100, T=T, d=d, seed=2)
     problems.append((np.zeros((100, d)), drawn.keys.numpy(), drawn.values.numpy()))
-cured = [ascend(start, unit(0.2), {1000}, *rest, anchored)[0] for start, *rest in problems]
-print("step 1,000: median cosine to the cured run (share of runs with more than 0.999)")
-print("                    toy    T = 8, d = 10   T = 20, d = 4")
-for name, slopes in (("textbook", textbook), ("entry zeroed", entry_zeroed), ("put back", entry_put_back)):
+print("step 1,000: median cosine to the cured run, and median smallest lead")
+print("                     toy   T = 8, d = 10   T = 20, d = 4")
+rules = {"cured": anchored, "textbook": textbook, "entry zeroed": entry_zeroed, "put back": entry_put_back}
+aims, far_back = [], []
+for name, slopes in rules.items():
     print(f"{name:12}", end="")
-    shares = []
-    for (start, *rest), aim in zip(problems, cured, strict=True):
+    for i, (start, *rest) in enumerate(problems):
         path = ascend(start, unit(0.2), {1000}, *rest, slopes)[0]
-        cosines = (path * aim).sum(-1) / np.linalg.norm(path, axis=-1) / np.linalg.norm(aim, axis=-1)
-        shares.append((cosines > 0.999).mean())
-        print(f"{np.median(cosines):11.1f} ({shares[-1]:.1f})", end="")
+        aims += [path] if name == "cured" else []
+        cosines = (path * aims[i]).sum(-1) / np.linalg.norm(path, axis=-1) / np.linalg.norm(aims[i], axis=-1)
+        h = np.sort((rest[0] @ path[..., None])[..., 0])
+        leads_then = h[:, -1] - h[:, -2]
+        print(f"{np.median(cosines):7.1f} {np.median(leads_then):5.0f}   ", end="")
+        assert name != "put back" or cosines.min() > 0.999
     print()
-    assert shares[:2] == ([1, 1] if name == "put back" else [0, 0])
-    assert shares[2] == 1 if name == "put back" else 0.3 < shares[2] < 0.7
+    assert name in ("cured", "put back") or leads_then.max() < 40  # T = 20, d = 4
 
 # %% [markdown]
-# The *lost entry* does harm enough, without any noise. How much, the keys decide: with many tokens in few
-# dimensions half of the runs have hardly turned by then. Put back, it cures them all.
+# The *lost entry* does harm enough, without any noise. Put back, it cures every run. In the last column the
+# cosine hides the harm, and the lead shows it: without the entry none of these 100 runs gets beyond a lead
+# of 40.
 #
 # > **Rule.** A gradient that will be normalised must be accurate *relative to itself*. Agreement with
 # > autograd to $10^{-15}$, as in section 5.3, does not show that.
@@ -902,7 +825,7 @@ for name, slopes in (("textbook", textbook), ("entry zeroed", entry_zeroed), ("p
 fig, ax = plt.subplots(figsize=(7, 4.2))
 across = np.array([-150, 60])
 ax.plot(across, 36.7 + 0.1 * across, ":", color=plots.COLORS["black"], linewidth=1.5)
-ax.annotate("wall", (-146, 25), fontsize=11)
+ax.annotate("wall of token 3", (-146, 13), fontsize=11)
 looks = {
     (0.0, 0.0): ("vermillion", "-", "$c = 0$"),
     (-5.0, 5.0): ("green", "-", "$c = (-5, 5)$"),
@@ -910,8 +833,11 @@ looks = {
     tuple(-k1): ("sky", "--", "$c = -k_1$"),
 }
 for name, (color, line, label) in looks.items():
-    ax.plot(*runs[name].T, line, color=plots.COLORS[color], label=label)
-ax.set(xlim=(-150, 60), ylim=(0, 120), xlabel="$p_1$", ylabel="$p_2$", aspect="equal")
+    width = 6 if name == "cured" else 2.5
+    ax.plot(*runs[name].T, line, color=plots.COLORS[color], linewidth=width, label=label)
+ax.plot(*runs[-5.0, 5.0][-1], "s", color=plots.COLORS["green"], markersize=8, label="  its end")
+ax.set(xlim=(-150, 60), ylim=(0, 120), aspect="equal")
+ax.set(xlabel="first coordinate of $p$", ylabel="second coordinate")
 ax.legend(loc="upper left")
 show(
     fig,
@@ -926,20 +852,27 @@ show(
 
 # %% [markdown]
 # **The cure has a wall of its own.** Beyond a lead of 745 (single precision: 104) $e^{-\Delta}$ rounds to 0,
-# and the run stops for ever. But a normalised step asks for the direction only. So take the largest losing
-# weight out, in logarithms, *before* the exponential: with `batch_dims`, the library's `softmax` does.
+# and the run stops for ever. But a normalised step asks for the direction only. So multiply the gradient by
+# $e^{\Delta}$, *inside* the exponential. Far out $s_\alpha = 1$ and $f = g_\alpha$ to all digits, and for the
+# losers
+#
+# $$e^{\Delta}\, \partial_t f = e^{\Delta - \Delta_t}\, (g_t - g_\alpha);$$
+#
+# the winner's entry is minus their sum. With `batch_dims`, the library's `softmax` does this.
 
 # %%
 ends = ascend(zero[:1], unit(0.2), {4000, 6000}, slopes=anchored)[:, 0]
-far = torch.tensor(10 * K @ ends[-1], requires_grad=True)
-(library_softmax(far, batch_dims=0) @ torch.tensor(g)).backward()
 print("cured run, lead at steps 4,000 and 6,000:", (ends @ (K[0] - K[2])).round())
-print(f"lead {(far[0] - far[2]).item():.0f}, in logarithms: direction", far.grad.numpy().round(6) + 0)
 assert np.array_equal(*ends)
-assert not anchored(K @ ends[-1], g).any()
-assert np.allclose(far.grad, [1, 0, -1], atol=1e-9)
-assert np.exp(np.float32(-103)) > 0 == np.exp(np.float32(-104))
-assert np.exp(-745) > 0 == np.exp(-745.2)
+
+h = 10 * K @ ends[-1]
+lead = h[0] - h[1:]
+losers = np.exp(lead.min() - lead) * (g[1:] - g[0])
+in_logarithms = np.array([-losers.sum(), *losers])
+print(f"lead {lead.min():.0f}, in logarithms: direction", in_logarithms.round(6) + 0)
+h = torch.tensor(h, requires_grad=True)
+(library_softmax(h, batch_dims=0) @ torch.tensor(g)).backward()
+assert np.allclose(h.grad, in_logarithms, atol=1e-9)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5.8 Where the broken run goes, and a head of real size *(optional)*
@@ -957,12 +890,18 @@ assert np.exp(-745) > 0 == np.exp(-745.2)
 # `keys` has shape $(3, d)$. The origin is not on the segment between the two losing keys. The values are not
 # given: you will not need them.
 #
-# <details><summary>Hint</summary>
+# <details><summary>Hint 1</summary>
 #
 # Which problem, with which key for token 1, has this broken gradient for its *true* gradient? If one loser's
 # logit stays ahead of the other's, it alone steers; if not, they share, in the proportion that keeps them
-# level. So the direction lowers both losing logits as fast as possible: it points away from one point of the
-# segment between the losing keys. Then look at the leads, with the true key of token 1.
+# level.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# The direction lowers both losing logits as fast as possible: it points away from one point of the segment
+# between the losing keys. Then look at the leads, with the true key of token 1.
 #
 # </details>
 
@@ -1039,13 +978,12 @@ assert left <= 1, wrong
 # `bfloat16`. For the gradient it computes $f$ from the output $o$ as stored, with 8 binary digits.
 #
 # Let $q$ grow along one token's key. **Predict**: which share do the rivals keep when the winner's entry is
-# lost? And can our cures help a kernel that we cannot change?
+# lost?
 #
 # <details><summary>Answer</summary>
 #
 # The bracket is the rivals' share $1 - s_\alpha$ times a difference of values, the grain $2^{-8}$ of a value.
-# So the entry is lost where the share is about $2^{-8}$, 0.4%. And both help: they only change what the
-# kernel is given.
+# So the entry is lost where the share is about $2^{-8}$, 0.4%.
 #
 # </details>
 
@@ -1083,18 +1021,15 @@ for lead in (8, 11, 14, 17, 20):
     print("{:27.1f}{:25.1f}".format(*cosines[1:].amin(-1).tolist()))
     assert cosines[1:].min() > 0.99
     assert lead < 14 or (expected - xi).norm() < 0.02 * xi.norm()
-    assert lead < 17 or cosines[0].median() < -0.1
+    assert lead < 17 or cosines[0].median() < 0.2
     assert abs(found - lost) <= 4  # the kernel's own count differs with the processor
 assert predicted == [0, 2, 14, 31, 32]
 
 # %% [markdown]
 # The heads whose entry is off by more than half are counted for the exact output, rounded; the kernel's own
-# count is within four of it. At 0.4% nearly half of the heads have lost the entry. At 0.04% nearly all have,
-# and the median gradient points more backwards than forwards. At 0.4% and below, $\xi$ is to 2% the error of
-# an $f$ taken from the stored output.
-#
-# Nobody normalised: here a *plain* step goes wrong, too. Both cures work with the same kernel. (A layer has
-# many queries, each with a winner of its own: there the cure belongs inside the kernel.)
+# count is within four of it. At 0.4% nearly half of the heads have lost the entry; at 0.04% nearly all, and the
+# gradient points elsewhere. At 0.4% and below, $\xi$ is to 2% the error of an $f$ taken from the stored
+# output. For one query both cures work with the same kernel.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Questions
@@ -1129,11 +1064,11 @@ progress("05")
 # - At margin $\mu(p)$ and norm $R$, what the rivals keep, and the gradient, are at most of order $e^{-\mu(p)
 #   R}$. Under plain descent the lead grows like the logarithm of the number of steps: the lead on the nearest
 #   rival *of lower value*, if none is better (shown for $d = 1$).
-# - The landscape is bounded, not constant, hence not convex; more than one token can attract, and the sector
-#   of the start does not decide.
+# - The landscape is bounded, not constant, hence not convex. The toy's has no stationary point and two ways to
+#   infinity; the sector of the start does not decide between them.
 # - The winner's entry of the textbook gradient is lost near the wall $53 \log 2 + \log(|\sum_t (g_\alpha -
-#   g_t)| / |g_\alpha|)$, if all rivals trail alike. That one entry is the failure. Measure the values, or the
-#   keys, from the winner's.
+#   g_t)| / |g_\alpha|)$, if all rivals trail alike. Measure the values, or the keys, from the
+#   winner's.
 
 # %% [markdown]
 # ## Further reading
