@@ -58,3 +58,17 @@ def test_the_brackets_are_the_textbooks_and_the_true_one(lesson):
 def test_a_gradient_of_zero_takes_no_step_and_a_tiny_one_a_whole_step(lesson):
     steps = lesson["unit"](0.5)(np.array([[0.0, 0.0], [3e-200, -4e-200]]))
     np.testing.assert_allclose(steps, [[0, 0], [0.3, -0.4]])
+
+
+def test_what_figure_4_shows_past_the_wall(lesson):
+    """Nothing for values 1 and 0; for 1 and 0.999 a grain or two now and then; anchored, no wall at all."""
+    for values, expected in (((1.0, 0.0), {0}), ((1.0, 0.999), {0, 1, 2})):
+        past = lesson["wall"](np.array(values)) + np.arange(0.1, 8, 0.05)
+        assert set(lesson["brackets"](np.array(values), past)[0] * 2**53) <= expected
+    computed, true = lesson["brackets"](np.array([0.0, -1.0]), np.arange(20, 60, 0.05))
+    np.testing.assert_allclose(computed, true, rtol=1e-12)
+
+
+def test_the_cures_own_wall_is_where_the_exponential_underflows():
+    assert np.exp(np.float32(-103)) > 0 == np.exp(np.float32(-104))
+    assert np.exp(-745) > 0 == np.exp(-745.2)
