@@ -837,8 +837,16 @@ looks = {
     tuple(-k1): ("sky", "--", "$c = -k_1$"),
 }
 for name, (color, line, label) in looks.items():
-    style = {"linewidth": 5} if name == "cured" else {"marker": "s", "markevery": [-1]}
-    ax.plot(*runs[name].T, line, color=plots.COLORS[color], label=label, **style)
+    width, end = 5 if name == "cured" else 2, "s" if name == (-5.0, 5.0) else ""
+    ax.plot(
+        *runs[name].T,
+        line,
+        color=plots.COLORS[color],
+        linewidth=width,
+        marker=end,
+        markevery=[-1],
+        label=label,
+    )
 ax.set(xlim=(-150, 60), ylim=(0, 120), aspect="equal")
 ax.set(xlabel="first coordinate of $p$", ylabel="second coordinate")
 ax.legend(loc="upper left")
@@ -851,8 +859,7 @@ show(
 
 # %% [markdown]
 # **Figure 5.** Normalised descent on the toy, step 0.2, from $p = 0$, with the textbook gradient and the keys
-# shifted by $c$, and with the cured gradient. Square: the end of a run. Dotted: the lead over token 3 is
-# 36.7.
+# shifted by $c$, and with the cured gradient. Square: the run's end. Dotted: the lead over token 3 is 36.7.
 
 # %% [markdown]
 # **The cure has a wall of its own.** Beyond a lead of 745 (single precision: 104) $e^{-\Delta}$ rounds to 0,
