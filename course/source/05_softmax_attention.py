@@ -1035,7 +1035,7 @@ for lead in (8, 11, 14, 17, 20):
 assert predicted == [0, 2, 14, 31, 32]
 
 # %% [markdown]
-# An entry is lost if off by more than half. At 0.4% nearly half of the heads have lost it; at 0.04% nearly
+# An entry is lost if off by more than half. At 0.4% about half of the heads have lost it; at 0.04% nearly
 # all, and the gradient points elsewhere. At 0.4% and below, $\xi$ is to 2% the error of an $f$ taken from the
 # stored output. For one query both cures work with the same kernel.
 
