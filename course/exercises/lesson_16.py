@@ -229,9 +229,9 @@ _TIE_RIVALS = known(
     _tie_by(weigh=lambda copies, queries: 1.0 + 0 * copies),
     "A sequence does not just count: it pulls by the attention that it still lacks. How much is that?",
     lambda which, copies, queries, new: new / new.sum(),
-    "Level heights do not mean equal logits: a finite edge is left, and the training sequences set it.",
+    "Equal heights do not mean equal logits: a finite lead is left, and the training sequences set it.",
     lambda which, copies, queries, new: (new > 0) / (new > 0).sum(),
-    "Level heights do not mean equal attention: copies count, and so does a finite edge.",
+    "Equal heights do not mean equal attention: copies count, and so does a finite lead.",
     _tie_by(weigh=lambda copies, queries: queries * copies),
     "More copies of a token give its attention away sooner: they make the pull of the sequence weaker.",
     _tie_by(weigh=lambda copies, queries: 1 / copies),
@@ -263,7 +263,7 @@ _TIE_RIVALS = known(
     _tie_by(votes=lambda N, new: np.log1p(N) * new),
     "Attention is e to the logit: N times the copies, no log.",
     _tie_by(votes=lambda N, new: (new * N == (new * N).max()) * 1.0),
-    "The edge is finite: none takes all.",
+    "The lead is finite: none takes all.",
 )
 
 TIE = Exercise(
@@ -295,73 +295,90 @@ TIE = Exercise(
 
 
 # --------------------------------------------------------------------------- 16.4 does it come back?
-def _growth(sizes, level):
-    return float(1 - _levels(sizes)[level])
+def _critical(sizes, R, V):
+    return float(np.log(V / 2) + (_levels(sizes)[0] - 1) * R)
 
 
-def _late_cases(rng):
+def _critical_by(beta=lambda sizes: _levels(sizes)[0], ratio=lambda V: V / 2, late=1):
+    return lambda sizes, R, V: float(np.log(ratio(V)) + (beta(sizes) - late) * R)
+
+
+def _critical_cases(rng):
     cases = [
-        ([1, 1, 1, 1], 0),  # trapped
-        ([2, 7], 0),
-        ([1, 1, 1], 0),  # exactly 1 behind
-        ([1, 2, 3], 1),
-        ([3, 1, 1, 4, 2], 1),
+        ([1, 1, 1, 1], 25.0, 8),
+        ([2, 7], 6.0, 40),  # beta below 1
+        ([1, 2, 3], 30.0, 20),
     ]
-    while len(cases) < 8:
+    while len(cases) < 7:
         sizes = rng.integers(1, 6, size=rng.integers(3, 6)).tolist()
-        level = int(rng.integers(len(sizes) - 1))
-        if _levels(sizes)[level] > 0.05:
-            cases.append((sizes, level))
-    return [(np.array(sizes), level) for sizes, level in cases]
+        if _levels(sizes)[0] > 1.05 and abs(_levels(sizes)[0] - (len(sizes) - 1) / 2) > 0.02:
+            cases.append((sizes, float(rng.uniform(10, 60)), int(rng.integers(10, 50))))
+    return [(np.array(sizes), R, V) for sizes, R, V in cases]
 
 
-GROWTH = Exercise(
+CRITICAL = Exercise(
     id="16.4",
     title="Does it come back?",
     points=2,
-    minutes=9,
+    minutes=12,
     difficulty=2,
-    reference=_growth,
-    cases=_late_cases,
+    reference=_critical,
+    cases=_critical_cases,
     misconceptions=known(
-        lambda sizes, level: float(_levels(sizes)[level]),
-        "That is beta. A tight row fades like e^-R: beside it the pull e^(-beta R) grows by 1 - beta.",
-        lambda sizes, level: -_growth(sizes, level),
-        "The sign: the less the optimal token is behind, the sooner its pull outweighs a tight row's.",
-        lambda sizes, level: -float(_levels(sizes)[level]),
-        "That is how its own pull fades. The tight rows fade, too: divide by e^-R.",
-        lambda sizes, level: 1 + float(_levels(sizes)[level]),
-        "The optimal token is behind: its attention falls as R grows.",
-        lambda sizes, level: 1 - float(_levels(sizes)[level] - _levels(sizes)[-1]),
+        _critical_by(late=0),
+        "The tight row's sequence pulls by e^-R: only how much less e^(-beta R) is counts.",
+        _critical_by(ratio=lambda V: V),
+        "In the wrong sequence the values are about c and -c: they differ by 2c.",
+        _critical_by(ratio=lambda V: 2 * V),
+        "The 2 of 2c makes the wrong sequence pull harder: so less confidence is enough.",
+        _critical_by(ratio=lambda V: 2 / V),
+        "The sign of the log: e^c has to make up for V / 2. Solve 2c e^(-beta R) = c V e^-c e^-R for c.",
+        _critical_by(ratio=lambda V: 1 / V),
+        "The sign of the log, and the 2: solve 2c e^(-beta R) = c V e^-c e^-R for c.",
+        _critical_by(ratio=lambda V: V - 1),
+        "The loser has a value, too: they differ by 2c in the wrong sequence, by c V e^-c in the other.",
+        _critical_by(ratio=lambda V: (V - 1) / 2),
+        "In the right sequence the loser has a value, too, -c e^-c: the difference is c V e^-c.",
+        _critical_by(ratio=lambda V: 1.0),
+        "The values differ as well: by 2c in the wrong sequence, by c V e^-c in the other one.",
+        _critical_by(ratio=lambda V: 0.5),
+        "The right answer lacks (V - 1) e^-c: the size of the vocabulary counts.",
+        _critical_by(ratio=lambda V: V**2 / 2),
+        "V enters once: through the values in the right sequence.",
+        lambda sizes, R, V: float(np.log(V / 2) - (_levels(sizes)[0] - 1) * R),
+        "The sign: the farther behind, the less the wrong sequence pulls, and the more confidence it needs.",
+        lambda sizes, R, V: float((_levels(sizes)[0] - 1) * R - np.log(V)),
+        "The sign of log V, and the 2: solve 2c e^(-beta R) = c V e^-c e^-R for c.",
+        _critical_by(beta=lambda sizes: _levels(sizes)[0] - _levels(sizes)[-1]),
         "A token that no row holds is not on the lowest level. Where are squares least?",
-        lambda sizes, level: float(1 - (len(sizes) - level)),
-        "The new token is not one level below the lowest: no row holds it.",
-        lambda sizes, level: 1 - float(_levels(sizes)[0]),
-        "The loser is on `level`, not always on the highest one.",
-        lambda sizes, level: 1 - float(_levels(sizes)[0] - _levels(sizes)[level]),
-        "Not from the highest level to the loser: from the loser to a token that no row holds.",
-        lambda sizes, level: 1 - float(_levels(np.ones(len(sizes)))[level]),
+        _critical_by(beta=lambda sizes: len(sizes)),
+        "The optimal token is not one level below the lowest: no row holds it.",
+        _critical_by(beta=lambda sizes: (len(sizes) - 1) / 2),
         "Large levels weigh more: the heights are those of exercise 16.1.",
-        lambda sizes, level: 1 - float(_levels(np.asarray(sizes)[::-1])[level]),
+        _critical_by(beta=lambda sizes: _levels(np.asarray(sizes)[::-1])[0]),
         "sizes[0] is the size of the highest level.",
-        lambda sizes, level: 2 * _growth(sizes, level),
-        "The optimal token's attention enters the pull once.",
-        lambda sizes, level: 1 - 2 * float(_levels(sizes)[level]),
-        "The optimal token's attention enters the pull once: e^(-beta R).",
-        lambda sizes, level: float(np.exp(_growth(sizes, level))),
-        "That is the factor for each unit of R. Return its log.",
-        lambda sizes, level: float(_growth(sizes, level) > 0),
-        "Not only whether it comes back: return the rate, 1 - beta.",
-        lambda sizes, level: 1 - float(_levels(np.append(sizes, 1))[level]),
-        "The new token stands in no row of the others: it is no level below them.",
-        lambda sizes, level: 1 - float(_levels(sizes)[level] / np.sqrt((sizes * _levels(sizes) ** 2).sum())),
+        _critical_by(beta=lambda sizes: -_levels(sizes)[-1]),
+        "The loser is on the highest level, the first one.",
+        _critical_by(beta=lambda sizes: _levels(np.append(sizes, 1))[0]),
+        "The optimal token stands in no row of the others: it is no level below them.",
+        _critical_by(beta=lambda sizes: _levels(sizes)[0] / np.sqrt((sizes * _levels(sizes) ** 2).sum())),
         "R multiplies W', whose tight rows lead by 1, not a W' of length 1.",
+        _critical_by(beta=lambda sizes: 2 * _levels(sizes)[0]),
+        "The optimal token's attention enters the pull once: e^(-beta R).",
+        lambda sizes, R, V: float(np.log(V / 2) + _levels(sizes)[0] - 1),
+        "R is missing: the lead is R times that under W'.",
+        lambda sizes, R, V: float((_levels(sizes)[0] - 1) * R * V / 2),
+        "Take the log of both sides: that of V / 2 is added.",
+        lambda sizes, R, V: float(np.exp(min(_critical(sizes, R, V), 700.0))),
+        "That is e^c. Return c.",
+        lambda sizes, R, V: float(np.log2(V / 2) + (_levels(sizes)[0] - 1) * R),
+        "The log is the natural one.",
     ),
     withheld=("mini_attn.svm.order.order_problem", "course.replicate.lesson_16.behind"),
 )
 
 
-# --------------------------------------------------------------------------- 16.5 the finite edge
+# --------------------------------------------------------------------------- 16.5 the finite lead
 def _root(force):
     """Where force, which falls, is 0 between -60 and 60; the end that is nearer where it is not."""
     ends = force(-60.0), force(60.0)
@@ -370,7 +387,7 @@ def _root(force):
     return brentq(force, -60.0, 60.0, xtol=1e-13)
 
 
-def _edge_by(share=lambda h, a, b: a / (a + b * np.exp(-h)), wins=lambda won: won):
+def _lead_by(share=lambda h, a, b: a / (a + b * np.exp(-h)), wins=lambda won: won):
     """The h where the attention on a, summed over sequences, is as much as a's answers."""
 
     def answer(won, copies_a, copies_b):
@@ -380,55 +397,55 @@ def _edge_by(share=lambda h, a, b: a / (a + b * np.exp(-h)), wins=lambda won: wo
     return answer
 
 
-_edge = _edge_by()
+_lead = _lead_by()
 
 
 def _odds(won, both=slice(None)):
     return np.log(won[both].sum() / (~won[both]).sum())
 
 
-def _edge_cases(rng):
+def _lead_cases(rng):
     cases = [
         ([True, True, False, True], [1, 1, 1, 1], [1, 1, 1, 1]),
         ([True, False], [2, 2], [1, 1]),
         ([True, False, False, True, False], [3, 1, 2, 1, 0], [1, 2, 1, 0, 2]),  # three of five are contested
         ([True, False], [1, 3], [20, 40]),
-        ([True, False], [1, 1], [50_000, 200_000]),  # an edge above 10
+        ([True, False], [1, 1], [50_000, 200_000]),  # a lead above 10
     ]
     cases = [tuple(np.array(part) for part in case) for case in cases]
     for n in (6, 9):
         while True:
             won, a, b = rng.random(n) < 0.4, rng.integers(1, 5, n), rng.integers(1, 4, n)
             a[:2], b[:2] = (1, 4), (3, 1)  # so that copies differ
-            right = _edge(won, a, b)
+            right = _lead(won, a, b)
             if 1 < won.sum() < n - 1 and all(
-                abs(rival.wrong(won, a, b) - right) > 0.05 for rival in _EDGE_RIVALS
+                abs(rival.wrong(won, a, b) - right) > 0.05 for rival in _LEAD_RIVALS
             ):
                 break
         cases.append((won, a, b))
     return cases
 
 
-_EDGE_RIVALS = known(
+_LEAD_RIVALS = known(
     lambda won, a, b: float(_odds(won)),
     "Copies share a logit and add up their attention: two copies need a logit that is log 2 lower.",
-    lambda won, a, b: -_edge(won, a, b),
+    lambda won, a, b: -_lead(won, a, b),
     "The sign: a's logit minus b's.",
-    lambda won, a, b: abs(_edge(won, a, b)),
-    "The edge is negative where b wins: no absolute value.",
-    lambda won, a, b: _edge(won, b, a),
+    lambda won, a, b: abs(_lead(won, a, b)),
+    "The lead is negative where b wins: no absolute value.",
+    lambda won, a, b: _lead(won, b, a),
     "The copies' places: the attention on a is k_a e^h / (k_a e^h + k_b).",
     lambda won, a, b: float(_odds(won) - np.log(a.sum() / max(b.sum(), 1))),
     "Copies may not be pooled: each sequence has a softmax of its own. Sum the attention over sequences.",
     lambda won, a, b: float(_odds(won) - np.log(a / np.maximum(b, 0.5)).mean()),
     "The mean of log-ratios is not the minimiser: sum the attention on a over sequences, and compare.",
-    _edge_by(wins=lambda won: 0.5 + 0 * won),
+    _lead_by(wins=lambda won: 0.5 + 0 * won),
     "How often each is the answer counts: the attention on a sums to the number of its answers.",
-    lambda won, a, b: float(np.exp(np.clip(_edge(won, a, b), -20, 20))),
+    lambda won, a, b: float(np.exp(np.clip(_lead(won, a, b), -20, 20))),
     "That is the ratio of the attention on one copy of each. The difference of logits is its log.",
-    lambda won, a, b: float(1 / (1 + np.exp(-_edge(won, a, b)))),
+    lambda won, a, b: float(1 / (1 + np.exp(-_lead(won, a, b)))),
     "That is an attention, between 0 and 1. Return the difference of logits that gives it.",
-    lambda won, a, b: _edge(won, a, b) / np.log(2),
+    lambda won, a, b: _lead(won, a, b) / np.log(2),
     "A logit is in natural logs, as the softmax is.",
     lambda won, a, b: float((won - a / (a + b)).sum()),
     "That is the slope of the loss at h = 0. Go to where it is 0.",
@@ -436,18 +453,18 @@ _EDGE_RIVALS = known(
     "Neither may take all: a logit far ahead has a boundless loss in sequences that the other answers.",
 )
 
-EDGE = Exercise(
+LEAD = Exercise(
     id="16.5",
-    title="A finite edge",
+    title="A finite lead",
     points=3,
     minutes=11,
     difficulty=3,
-    reference=_edge,
-    cases=_edge_cases,
+    reference=_lead,
+    cases=_lead_cases,
     misconceptions=[
-        *_EDGE_RIVALS,
+        *_LEAD_RIVALS,
         *known(
-            lambda won, a, b: _edge(~won, a, b),
+            lambda won, a, b: _lead(~won, a, b),
             "The attention on *a* sums to the number of a's answers, where won is True.",
             lambda won, a, b: float((won - a / (a + b)).sum() / (a * b / (a + b) ** 2).sum()),
             "That is one Newton step from 0. Repeat until the sum is right.",
@@ -466,21 +483,23 @@ EDGE = Exercise(
                 lambda h: won.mean() - (a / (a + b * np.exp(-h)))[(a > 0) & (b > 0)].mean()
             ),
             "Who lacks a token is left out of both, wins and attention, or of neither.",
-            lambda won, a, b: float(np.clip(_edge(won, a, b), -10, 10)),
-            "The edge can lie beyond your interval: widen it until the sum changes sign.",
-            lambda won, a, b: float(np.clip(_edge(won, a, b), -5, 5)),
+            lambda won, a, b: float(np.clip(_lead(won, a, b), -10, 10)),
+            "The lead can lie beyond your interval: widen it until the sum changes sign.",
+            lambda won, a, b: float(np.clip(_lead(won, a, b), -5, 5)),
             "The interval is too narrow: copies can differ by any factor.",
-            lambda won, a, b: float(np.clip(_edge(won, a, b), -3, 3)),
-            "The interval ends at 3: the edge can lie beyond.",
-            lambda won, a, b: max(_edge(won, a, b), 0.0),
-            "The edge can be negative: start the interval below 0.",
-            lambda won, a, b: _edge(won, np.minimum(a, 1), np.minimum(b, 1)),
+            lambda won, a, b: float(np.clip(_lead(won, a, b), -3, 3)),
+            "The interval ends at 3: the lead can lie beyond.",
+            lambda won, a, b: -50.0 * float(np.sign(_lead(won, a, b))),
+            "That is an end of your interval: your halving goes the wrong way. The sum grows with h.",
+            lambda won, a, b: max(_lead(won, a, b), 0.0),
+            "The lead can be negative: start the interval below 0.",
+            lambda won, a, b: _lead(won, np.minimum(a, 1), np.minimum(b, 1)),
             "How many copies there are counts, not only whether there are any.",
-            lambda won, a, b: float(np.clip(_edge(won, a, b), -1, 1)),
-            "Your interval is too narrow: the edge can be above 10.",
+            lambda won, a, b: float(np.clip(_lead(won, a, b), -1, 1)),
+            "Your interval is too narrow: the lead can be above 10.",
         ),
     ],
     withheld=("course.replicate.lesson_16.finite_part",),
 )
 
-EXERCISES = [LEVELS, SLOPE, TIE, GROWTH, EDGE]
+EXERCISES = [LEVELS, SLOPE, TIE, CRITICAL, LEAD]

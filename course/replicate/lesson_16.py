@@ -1,4 +1,4 @@
-"""Lesson 16 at length: how long a stage one keeps attention free, and data with cycles."""
+"""Lesson 16: dual variables, new sentences, chains, lost sentences; and, at length, data with cycles."""
 
 import dataclasses
 import itertools
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from course.replicate.stored import Measured
-from mini_attn import geometry, next_token, svm, train, vocabulary
+from mini_attn import geometry, next_token, svm, vocabulary
 
 V = 20  # as published
 
@@ -36,15 +36,15 @@ def dual_variables(data, W_hat):
     """lambda_r as [trial, q, a, b], W~ as [trial, q, a], and M's blocks [trial, q, a, b], one for each q."""
     h, unit = W_hat.mT, torch.eye(W_hat.shape[-1])
     w = weights(data) * (h[..., :, None] - h[..., None, :] < 1 + 1e-5)  # tight rows only
-    edge = torch.zeros_like(h)
+    offset = torch.zeros_like(h)
     for _ in range(40):  # Newton's method for W~, with steps of at most 1
-        dual = w * (edge[..., None, :] - edge[..., :, None]).exp()
+        dual = w * (offset[..., None, :] - offset[..., :, None]).exp()
         M = torch.diag_embed((dual + dual.mT).sum(-1)) - dual - dual.mT
         wrong = dual.sum(-1) - dual.sum(-2) - h  # sum of lambda_r r, less W_hat
         move = torch.linalg.solve(M + 1e-9 * unit, wrong)
-        edge = edge + move / move.abs().amax(-1, keepdim=True).clamp(min=1)
+        offset = offset + move / move.abs().amax(-1, keepdim=True).clamp(min=1)
     assert wrong.abs().max() < 1e-5
-    return dual, edge, M
+    return dual, offset, M
 
 
 def step_threshold(solution, M):
@@ -63,11 +63,39 @@ def at_pairs(table, new):
     return table[torch.arange(len(table))[:, None, None, None], q, a, b]
 
 
-def winner(votes, new):
+def _winner(votes, new):
     """What follows the token with the most votes (trials, n, T), in logs; and its lead over the next."""
     first = new.tokens.gather(-1, votes.argmax(-1, keepdim=True))
     rest = votes.masked_fill(new.tokens == first, -torch.inf).amax(-1)
     return new.following.gather(-1, first[..., 0]), votes.amax(-1) - rest
+
+
+KINDS = ("decided", "one highest", "tied, joined", "tied, never seen", "no prediction")
+
+
+def foretell(new, data, W_hat):
+    """The kind of each new sequence, an index of KINDS, and what comes next by order, heights or ties.
+
+    Heights are alike within 0.02; a tie is left open where one token's share is under 1.1 times the next's.
+    """
+    above, (dual, offset, _) = vocabulary.priorities(data), dual_variables(data, W_hat)
+    height, rows = at_tokens(W_hat.mT, new), dual > 1e-4
+    top = height > height.amax(-1, keepdim=True) - 0.02
+    both, same = top[..., :, None] & top[..., None, :], new.tokens[..., :, None] == new.tokens[..., None, :]
+    decided = (at_pairs(vocabulary.closure(above), new) | same).all(-1).any(-1)
+    joined = (at_pairs(vocabulary.closure(rows | rows.mT), new) | same | ~both).all(-1).all(-1)
+    strange = (~at_tokens(above.any(-1) | above.any(-2), new) | ~top).all(-1)
+    copies = same.sum(-1).double().log().masked_fill(~top, -torch.inf)
+    by_law, law_leads = _winner(copies + at_tokens(offset, new), new)
+    by_copies, copies_lead = _winner(copies, new)
+    tied = (both & ~same).any(-1).any(-1)
+    kind = torch.full(decided.shape, 4)
+    kind[tied & joined & (law_leads > np.log(1.1))] = 2
+    kind[tied & ~joined & strange & (copies_lead > 0.01)] = 3
+    kind[~tied & ~decided] = 1
+    kind[decided & ~same.all(-1).all(-1)] = 0  # one token alone leaves nothing to decide
+    highest, _ = _winner(height, new)
+    return kind, torch.where(kind == 2, by_law, torch.where(kind == 3, by_copies, highest))
 
 
 def chains(lengths, V=20):
@@ -81,13 +109,49 @@ def chains(lengths, V=20):
     return vocabulary.NextTokens(torch.eye(V, dtype=torch.float64), follow, drawn, follow[drawn[:, 0]])
 
 
-def late_sentence(sizes, level, V=20):
-    """Sequences (a, b, q), q = 0, that ask for levels; the last has a new token against one of `level`."""
+def constant_steps(data, W_ov, eta, steps=500, every=50):
+    """log(L - L_inf), (records, trials), in stage two from 0 by steps of length eta (trials,)."""
+    model, excess = next_token.NextTokenTransformer(V, V, len(W_ov), W_ov=W_ov), []
+    for j in range(steps + 1):
+        if j % every == 0:
+            excess.append(model.log_excess(data).detach())
+        G = model.gradients(data, ["W_kq"])["W_kq"]
+        with torch.no_grad():
+            model.W_kq -= (eta / G.flatten(1).norm(dim=1))[:, None, None] * G
+    return torch.stack(excess)
+
+
+def few_tokens(trials, seed):
+    """Under the query 3 six sequences of four tokens: copies of one of 0, 1, 2, the others the query.
+
+    Returns:
+        The data, which token is optimal (trials, 6), and in how many copies (trials, 6).
+    """
+    draw = np.random.default_rng(seed)
+    which = np.c_[np.tile([0, 1, 2], (trials, 1)), draw.integers(3, size=(trials, 3))]
+    which, copies = draw.permuted(which, axis=1), draw.integers(1, 4, size=(trials, 6))
+    rows = torch.tensor(np.where(np.arange(4) < copies[..., None], which[..., None], 3))
+    units, follow = torch.eye(8, dtype=torch.float64), (torch.arange(8) + 1) % 8
+    some = units.expand(trials, 8, 8), follow.expand(trials, 8), rows, torch.tensor(which + 1)
+    return vocabulary.NextTokens(*some), which, copies
+
+
+def late_sentence(sizes, V=20, n=49):
+    """Sequences (a, b, q), q = 0, that ask for levels; the last: a new token, one of the first level, q."""
     names = np.split(np.arange(sum(sizes))[::-1], np.cumsum(sizes)[:-1])
     drawn = [[a, b, 0] for high, low in itertools.pairwise(names) for a in high for b in low]
-    drawn += drawn[:1] * (48 - len(drawn)) + [[V - 1, names[level][0], 0]]
+    drawn += [[0, 0, 0]] * (n - 1 - len(drawn)) + [[V - 1, names[0][0], 0]]
     follow, drawn = (torch.arange(V) + 1) % V, torch.tensor(np.array(drawn))
     return vocabulary.NextTokens(torch.eye(V, dtype=torch.float64), follow, drawn, follow[drawn[:, 0]])
+
+
+def second_loser():
+    """a > b > e > q, d > f and d > g under q; the last sentence holds a, q, a new token, and d or not."""
+    after, best = (torch.arange(8) + 1) % 8, torch.tensor([0, 1, 2, 4, 7])  # a b e q d f g new: 0, 1, ..., 7
+    chain = [[0, 1, 3, 3], [1, 2, 3, 3], [2, 3, 3, 3], [4, 5, 6, 3]]
+    units = torch.eye(8, dtype=torch.float64)
+    both = (torch.tensor([*chain, last]) for last in ([0, 4, 7, 3], [0, 3, 7, 3]))
+    return stack([vocabulary.NextTokens(units, after, some, after[best]) for some in both])
 
 
 def off(data, model):
@@ -95,25 +159,19 @@ def off(data, model):
     return (model.attention(data) * data.optimal).sum(-1) < 0.5
 
 
+def ranked(data, rank):
+    """The whole rank as an order [trial, q, a, b], among the tokens that some sequence with q compares."""
+    V, above = rank.shape[-1], vocabulary.priorities(data)
+    by_token = rank.gather(-1, data.following[:, None].expand(-1, V, -1))
+    compared = above.any(-1) | above.any(-2)
+    some = compared[..., :, None] & compared[..., None, :]
+    return some & (by_token[..., :, None] > by_token[..., None, :])
+
+
 def confidence(W_ov, data):
     """How far next(a)'s logit is above all others with attention on a, the least over a, (trials,)."""
     o, after = W_ov @ data.embeddings.mT, data.following[..., None, :]  # o: (trials, V, tokens)
     return (o.gather(-2, after)[..., 0, :] - o.scatter(-2, after, -torch.inf).amax(-2)).amin(-1)
-
-
-def stages(d, first, *, trials, seed):
-    """Both stages from 0 by growing steps, `first` and 400, for n = 40, T = 5, 10 queries; d = 0: units."""
-    data, _ = vocabulary.next_tokens(40, 5, V, d or None, 10, trials=trials, seed=seed)
-    model = next_token.NextTokenTransformer(V, d or V, trials)
-    next_token.descend(model, next_token.collocation(data), first, train=["W_ov"], schedule=train.growing)
-    next_token.descend(model, data, 400, schedule=train.growing)
-    model.requires_grad_(False)
-    solution = svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(data)))
-    return {
-        "wrong": off(data, model).sum(-1).to(torch.int16),
-        "confidence": confidence(model.W_ov, data).numpy().astype(np.float32),
-        "cosine": geometry.cosine(model.W_kq, solution.value).numpy().astype(np.float32),
-    }
 
 
 def relations(data, kept):
@@ -129,55 +187,6 @@ def behind(data, W):
     h = (data.X @ (data.z @ W.mT)[..., None])[..., 0]
     loser = h.masked_fill(data.optimal, -torch.inf).amax(-1)
     return loser - h.masked_fill(~data.optimal, -torch.inf).amax(-1)
-
-
-def _lags(data, kept):
-    """`behind` under the SVM of the kept sequences, and that SVM's W."""
-    W = svm.solve(svm.order_problem(data.embeddings, relations(data, kept))).value
-    return behind(data, W), W
-
-
-def trapped(d, first, *, trials, seed):
-    """The runs of `stages` again, then 1,000 steps of 0.5: which wrong sequences come back?
-
-    "early", "near": wrong after 60 steps of stage two; of these, less than 1 behind under the SVM of the
-    sequences that are not wrong. "near_end": of these wrong in the end. "wrong", "far": wrong after 400; of
-    these 1 or more behind. "end": of "wrong" still so in the end. "dropped": of the first five sequences,
-    each dropped in turn, those 1 or more behind under the SVM of the other 39. "others", "all": cosine of
-    W_kq to the SVM of the sequences that are not wrong in the end, and of all.
-    """
-    data, _ = vocabulary.next_tokens(40, 5, V, d or None, 10, trials=trials, seed=seed)
-    model = next_token.NextTokenTransformer(V, d or V, trials)
-    next_token.descend(model, next_token.collocation(data), first, train=["W_ov"], schedule=train.growing)
-    next_token.descend(model, data, 60, schedule=train.growing)
-    early = off(data, model).detach()
-    near = early & (_lags(data, ~early)[0] < 1 - 1e-6)
-    next_token.descend(model, data, 340, schedule=lambda j: train.growing(j + 60))
-    wrong = off(data, model).detach()
-    far = wrong & (_lags(data, ~wrong)[0] > 1 - 1e-6)
-    next_token.descend(model, data, 1000, lr=0.5)
-    end = off(data, model).detach()
-    dropped = torch.zeros(trials)
-    for i in range(5):
-        kept = torch.arange(40).expand(trials, 40) != i
-        dropped += _lags(data, kept)[0][:, i] > 1 - 1e-6
-    W_all = svm.solve(svm.order_problem(data.embeddings, vocabulary.priorities(data))).value
-    counts = {
-        "early": early,
-        "near": near,
-        "near_end": near & end,
-        "wrong": wrong,
-        "far": far,
-        "end": wrong & end,
-        "new": end & ~early,
-    }
-    W = model.W_kq.detach()
-    return {
-        **{name: one.sum(-1).to(torch.int16) for name, one in counts.items()},
-        "dropped": dropped.to(torch.int16),
-        "others": geometry.cosine(W, _lags(data, ~end)[1]).numpy().astype(np.float32),
-        "all": geometry.cosine(W, W_all).numpy().astype(np.float32),
-    }
 
 
 def general(n, T, tokens, d, *, trials, seed) -> vocabulary.NextTokens:
@@ -277,26 +286,6 @@ def cycles(steps, *, trials, seed):
 
 
 MEASURED = [
-    Measured(
-        "16.stages",
-        "How many sequences end on a wrong token, against the length of stage one.",
-        stages,
-        {"d": [0, 20], "first": [10, 25, 50, 100, 200, 500]},
-        trials=60,
-        batch=30,
-        seed=1,
-        minutes=1,
-    ),
-    Measured(
-        "16.trapped",
-        "Which wrong sequences of the same runs come back, and how far behind the others' SVM has them.",
-        trapped,
-        {"d": [0, 20], "first": [10, 25]},
-        trials=60,
-        batch=30,
-        seed=1,
-        minutes=2,
-    ),
     Measured(
         "16.cycles",
         "Data that contradict themselves: W after 1,000 to 16,000 steps, against W_fin + R W_dir.",

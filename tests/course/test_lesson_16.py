@@ -9,7 +9,7 @@ from course.replicate.lesson_16 import behind, finite_part, general, pull, relat
 from mini_attn import svm
 from mini_attn.vocabulary import NextTokens, next_tokens, priorities, same_component
 
-levels, slope, tie, growth, finite_edge = (spec.reference for spec in exercises.exercises("16"))
+levels, slope, tie, critical, finite_lead = (spec.reference for spec in exercises.exercises("16"))
 
 
 @pytest.mark.parametrize("sizes", [[1, 2, 3], [4, 1, 1, 2], [1, 6]])
@@ -64,12 +64,18 @@ def test_a_tie_pulls_all_level_tokens_alike():
     assert pulls == pytest.approx(pulls[[0, 0, 0]])
 
 
-@pytest.mark.parametrize(("sizes", "level"), [([2, 1, 3], 0), ([1, 4, 2], 1), ([1, 1, 1, 1], 0)])
-def test_the_growth_is_how_far_behind_the_library_finds(sizes, level, lesson):
-    data = lesson["stack"]([lesson["late_sentence"](sizes, level, V=12)])
-    kept = torch.arange(49) < 48
-    W = svm.solve(svm.order_problem(data.embeddings, relations(data, kept))).value
-    assert 1 - float(behind(data, W)[0, -1]) == pytest.approx(growth(sizes, level), abs=1e-6)
+@pytest.mark.parametrize("sizes", [[2, 1, 3], [1, 4, 2], [1, 1, 1, 1]])
+def test_the_critical_confidence_makes_two_pulls_alike(sizes, lesson):
+    """Attention e^(-beta R) and e^-R, and the values of a sequence that is wrong and of one that is right."""
+    data, V, R = lesson["stack"]([lesson["late_sentence"](sizes, V=12)]), 12, 40.0
+    W = svm.solve(svm.order_problem(data.embeddings, relations(data, torch.arange(49) < 48))).value
+    c, pulls = critical(np.array(sizes), R, V), []
+    for sure_of, gap in ((1, float(behind(data, W)[0, -1])), (0, 1.0)):  # 0 is the answer
+        o = np.zeros(V)
+        o[sure_of] = c
+        value = c * (np.eye(V)[0] - np.exp(o) / np.exp(o).sum())
+        pulls.append(-gap * R + np.log(value[0] - value[1]))
+    assert pulls[0] == pytest.approx(pulls[1], abs=0.3)  # e^c stands for e^c + V - 1
 
 
 def test_dropped_sequences_ask_for_nothing():
@@ -80,14 +86,14 @@ def test_dropped_sequences_ask_for_nothing():
     assert torch.equal(relations(data, kept), priorities(left))
 
 
-def test_the_finite_edge_is_the_librarys_finite_part():
+def test_the_finite_lead_is_the_librarys_finite_part():
     E = torch.eye(3, dtype=torch.float64)[None]
     copies_a, won = np.array([2, 1, 3, 1, 4, 2, 1]), np.array([True, True, False, True, True, False, True])
     tokens = torch.tensor([[[0] * a + [1] * (6 - a) for a in copies_a]])  # the query is b, the token 1
     W, rest = finite_part(NextTokens(E, torch.arange(3)[None], tokens, torch.tensor(~won).long()[None]))
     assert rest < 1e-12
-    edge = finite_edge(won, copies_a, 6 - copies_a)
-    assert float(W[0, 0, 1] - W[0, 1, 1]) == pytest.approx(edge, abs=1e-9)
+    lead = finite_lead(won, copies_a, 6 - copies_a)
+    assert float(W[0, 0, 1] - W[0, 1, 1]) == pytest.approx(lead, abs=1e-9)
 
 
 def test_the_pull_of_general_data_is_autograds():

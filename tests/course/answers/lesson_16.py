@@ -36,8 +36,8 @@ def tie_by_rounds(which, copies, queries, new, lacks=lambda k, r: r / k, rounds=
     return [vote / sum(votes) for vote in votes]
 
 
-def growth_by_least_norm(sizes, level):
-    """From the heights of least norm, of the loser and of a new token, which no row holds."""
+def critical_by_rounds(sizes, R, V, wrong=2.0, right=None):
+    """Heights of least norm, of the loser and of a new token, which no row holds; then the pulls, in logs."""
     starts = np.cumsum(np.append(0, sizes))
     tokens = np.eye(starts[-1] + 1)
     rows = [
@@ -47,10 +47,15 @@ def growth_by_least_norm(sizes, level):
         for b in range(starts[k + 1], starts[k + 2])
     ]
     h = np.linalg.lstsq(np.array(rows), np.ones(len(rows)), rcond=None)[0]
-    return torch.tensor(1.0 - (h[starts[level]] - h[-1]))
+    low, high = -1e3, 1e4
+    for _ in range(80):
+        c = (low + high) / 2
+        behind = math.log(wrong) - (h[0] - h[-1]) * R - math.log(right or V) + c + R
+        low, high = (c, high) if behind < 0 else (low, c)
+    return torch.tensor(c)
 
 
-def edge_by_newton(won, copies_a, copies_b, rounds=300, longest=0.5):
+def lead_by_newton(won, copies_a, copies_b, rounds=300, longest=0.5):
     """Damped, for the curvature may be tiny."""
     won, held = np.asarray(won).sum(), np.asarray(copies_a) * np.asarray(copies_b) > 0
     always = (np.asarray(copies_b) == 0).sum()
@@ -123,40 +128,39 @@ ANSWERS = {
         ],
     },
     "16.4": {
-        "also_right": growth_by_least_norm,
+        "also_right": critical_by_rounds,
         "wrong": [
-            lambda sizes, level: 0.0,
-            lambda sizes, level: 1.0,
-            lambda sizes, level: float(growth_by_least_norm(sizes, level)) - 1,
-            lambda sizes, level: 1 - float(growth_by_least_norm(sizes, level)),
-            lambda sizes, level: -float(growth_by_least_norm(sizes, level)),
-            lambda sizes, level: float(growth_by_least_norm(sizes, 0)),
-            lambda sizes, level: float(growth_by_least_norm(np.ones(len(sizes), dtype=int), level)),
-            lambda sizes, level: float(growth_by_least_norm(sizes, len(sizes) - 1 - level)),
-            lambda sizes, level: 1.0 - (len(sizes) - 1 - level),
-            lambda sizes, level: 1.0 - level,
-            lambda sizes, level: 2 * float(growth_by_least_norm(sizes, level)),
-            lambda sizes, level: float(growth_by_least_norm(sizes, level)) ** 2,
-            lambda sizes, level: math.exp(-float(growth_by_least_norm(sizes, level))),
+            lambda sizes, R, V: 0.0,
+            lambda sizes, R, V: math.log(V / 2),
+            lambda sizes, R, V: critical_by_rounds(sizes, R, V, wrong=1.0),
+            lambda sizes, R, V: critical_by_rounds(sizes, R, V, right=V - 1),
+            lambda sizes, R, V: critical_by_rounds(sizes, R, V, right=1.0),
+            lambda sizes, R, V: critical_by_rounds(sizes, R, V) + R,
+            lambda sizes, R, V: -critical_by_rounds(sizes, R, V),
+            lambda sizes, R, V: critical_by_rounds(sizes, 1.0, V),
+            lambda sizes, R, V: critical_by_rounds(np.ones(len(sizes), dtype=int), R, V),
+            lambda sizes, R, V: critical_by_rounds(sizes[::-1], R, V),
+            lambda sizes, R, V: math.exp(min(float(critical_by_rounds(sizes, R, V)), 700.0)),
+            lambda sizes, R, V: math.log(V / 2) + (len(sizes) - 2) * R,
         ],
     },
     "16.5": {
-        "also_right": edge_by_newton,
+        "also_right": lead_by_newton,
         "wrong": [
-            lambda won, a, b: min(max(edge_by_newton(won, a, b), -10), 10),
-            lambda won, a, b: edge_by_newton(won, a, b, rounds=5, longest=np.inf),
+            lambda won, a, b: min(max(lead_by_newton(won, a, b), -10), 10),
+            lambda won, a, b: lead_by_newton(won, a, b, rounds=5, longest=np.inf),
             lambda won, a, b: 0.0,
             lambda won, a, b: float(
                 np.log(won.sum() / (~won).sum()) - np.log(np.maximum(a, 1) / np.maximum(b, 1)).mean()
             ),
-            lambda won, a, b: 2 * edge_by_newton(won, a, b),
-            lambda won, a, b: edge_by_newton(~won, a, b),
-            lambda won, a, b: edge_by_newton(won, b, a),
-            lambda won, a, b: abs(edge_by_newton(won, a, b)),
+            lambda won, a, b: 2 * lead_by_newton(won, a, b),
+            lambda won, a, b: lead_by_newton(~won, a, b),
+            lambda won, a, b: lead_by_newton(won, b, a),
+            lambda won, a, b: abs(lead_by_newton(won, a, b)),
             lambda won, a, b: 0.1 * float((won - a / (a + b)).sum()),
-            lambda won, a, b: edge_by_newton(won, a**2, b**2),
-            lambda won, a, b: edge_by_newton(won, a + 1, b + 1),
-            lambda won, a, b: 1 / (1 + math.exp(-edge_by_newton(won, a, b))),
+            lambda won, a, b: lead_by_newton(won, a**2, b**2),
+            lambda won, a, b: lead_by_newton(won, a + 1, b + 1),
+            lambda won, a, b: 1 / (1 + math.exp(-lead_by_newton(won, a, b))),
             lambda won, a, b: float((won * 2 - 1).sum()),
         ],
     },
