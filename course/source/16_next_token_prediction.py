@@ -59,7 +59,7 @@ from course.replicate.lesson_16 import (
 )
 from mini_attn import geometry, plots, svm, train, widgets
 from mini_attn.next_token import NextTokenTransformer, collocation, descend
-from mini_attn.vocabulary import NextTokens, closure, next_tokens, priorities
+from mini_attn.vocabulary import NextTokens, closure, next_tokens, priorities, same_component
 
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest
@@ -752,6 +752,7 @@ story = torch.tensor([[0, 0, 1, 2], [0, 0, 1, 2], [0, 0, 1, 2], [1, 3, 0, 2]])  
 circle = NextTokens(
     torch.eye(4).double()[None], torch.arange(4)[None], story[None], torch.tensor([[0, 0, 1, 1]])
 )
+assert same_component(priorities(circle))[0, 2].sum() == 4 + 2  # a and b are one component, q and f alone
 W = torch.zeros(1, 4, 4, dtype=torch.float64)
 for step in range(5000):
     W = W - 2.0 / (1 + step) ** 0.5 * pull(W, circle)
