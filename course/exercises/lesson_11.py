@@ -3,7 +3,6 @@
 import numpy as np
 
 from course.check.specification import Exercise, known
-from course.exercises.rest import REST_OR_CYCLE
 
 
 # --------------------------------------------------------------------------- 11.1 where it comes to rest
@@ -143,8 +142,8 @@ RIDGE = Exercise(
     id="11.2",
     title="Another ridge",
     points=3,
-    minutes=15,
-    difficulty=3,
+    minutes=12,
+    difficulty=2,
     reference=another_ridge,
     cases=_ridge_cases,
     misconceptions=known(
@@ -218,6 +217,94 @@ RIDGE = Exercise(
         "It tends to 1 as the ridge shrinks, and is not 1: what W has beside W_nuc stays.",
         lambda W, W_nuc, eps, other: another_ridge(W, W_nuc, eps, other)[::-1],
         "Return the norm first, then the cosine.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------- 11.3 how fast a newcomer grows
+def _growth_by(
+    power=lambda c: c - 1,
+    clock=lambda length, time, eps: np.diff(np.log(length)) + 4 * eps * time,
+    total=lambda power, clock: np.exp((power * clock).sum()),
+):
+    """An answer from what c counts, the clock 2 b dt between looks, and how both are combined."""
+    return lambda c, length, time, eps: total(power(c), clock(length, time, eps))
+
+
+def share_growth(c, length, time, eps):
+    """The product of exp((c - 1) 2 b dt), 2 b dt = d log length + 4 eps dt."""
+    return _growth_by()(c, length, time, eps)
+
+
+def _growth_cases(rng):
+    """A ridge and none, a norm that grows, stands still, or falls; times of the order of 1 / eps."""
+    cases = []
+    for k, eps, rate in ((3, 0.02, 0.4), (4, 0.0, 0.5), (2, 2.0**-52, 0.0), (5, 0.3, -0.1), (6, 1e-9, 0.2)):
+        length = 30 * np.exp(np.concatenate([[0], np.cumsum(rate * rng.uniform(0.5, 1.5, size=k))]))
+        time = rng.uniform(0.1, 0.4, size=k) / (eps or 0.01)
+        cases.append((1 + rng.uniform(0.1, 0.9, size=k), length, time, eps))
+    return cases
+
+
+GROWTH = Exercise(
+    id="11.3",
+    title="How fast does a newcomer grow?",
+    points=4,
+    minutes=15,
+    difficulty=3,
+    reference=share_growth,
+    cases=_growth_cases,
+    misconceptions=known(
+        _growth_by(power=lambda c: c),
+        "That is how the newcomer grows. Its share is divided by the norm, which grows, too: c - 1.",
+        _growth_by(power=lambda c: 1 - c),
+        "The sign: with c above 1 the share grows.",
+        _growth_by(power=lambda c: 2 * (c - 1)),
+        "Twice too large: 2 b dt is d log ||W||_* without a ridge, and the share grows at 2 b (c - 1).",
+        _growth_by(power=lambda c: (c - 1) / 2),
+        "The share is a square: its rate is 2 b (c - 1), not b (c - 1).",
+        _growth_by(power=lambda c: c**2 - 1),
+        "S stands once in the derivative of K^T xi + Q^T zeta: its square grows like 2 c, not c^2.",
+        _growth_by(power=np.log),
+        "c is a rate, not a factor: no logarithm of it.",
+        _growth_by(clock=lambda length, time, eps: np.diff(np.log(length))),
+        "The ridge is missing. It shrinks the norm at the rate 4 eps, so 2 b is more than the norm's growth.",
+        _growth_by(clock=lambda length, time, eps: 4 * eps * time),
+        "The norm's own growth is missing: it tells b, together with the ridge.",
+        _growth_by(clock=lambda length, time, eps: np.diff(np.log(length)) - 4 * eps * time),
+        "The sign of the ridge: the norm grows at 2 b - 4 eps, so 2 b is that plus 4 eps.",
+        _growth_by(clock=lambda length, time, eps: np.diff(np.log(length)) + 2 * eps * time),
+        "The ridge takes 2 eps off the rate of K and Q, and 4 eps off that of their squares.",
+        _growth_by(clock=lambda length, time, eps: np.diff(np.log(length)) + eps * time),
+        "The ridge eps ||K||^2 has the gradient 2 eps K, and a square shrinks twice as fast: 4 eps.",
+        _growth_by(clock=lambda length, time, eps: np.diff(np.log(length)) + 8 * eps * time),
+        "The ridge takes 4 eps off the rate of the norm, not 8.",
+        _growth_by(clock=lambda length, time, eps: np.diff(np.log(length)) + 4 * time),
+        "The ridge takes 4 eps times the time off: eps is missing.",
+        _growth_by(clock=lambda length, time, eps: np.diff(np.log(length)) + 4 * eps),
+        "The ridge acts as long as the time between two looks: the time is missing.",
+        _growth_by(clock=lambda length, time, eps: np.diff(np.log10(length)) + 4 * eps * time),
+        "Rates belong to natural logarithms.",
+        _growth_by(clock=lambda length, time, eps: np.diff(length) + 4 * eps * time),
+        "The norm's rate is the change of its logarithm, not of the norm.",
+        _growth_by(clock=lambda length, time, eps: np.diff(length) / length[:-1] + 4 * eps * time),
+        "The looks are far apart: take the change of the logarithm, not the change over the first norm.",
+        _growth_by(total=lambda power, clock: (power * clock).sum()),
+        "That is the logarithm of the factor.",
+        _growth_by(total=lambda power, clock: 1 + (power * clock).sum()),
+        "The share grows by a rate: the factor is the exponential of the sum.",
+        _growth_by(total=lambda power, clock: np.prod(1 + power * clock)),
+        "Between two looks the share grows exponentially: multiply exp(x), not 1 + x.",
+        _growth_by(total=lambda power, clock: np.exp(power[0] * clock.sum())),
+        "c changes from look to look: each goes with its own time. You kept the first one.",
+        _growth_by(total=lambda power, clock: np.exp(power[-1] * clock.sum())),
+        "c changes from look to look: each goes with its own time. You took the last one.",
+        _growth_by(total=lambda power, clock: np.exp(power.mean() * clock.sum())),
+        "The mean of c will not do: each c goes with its own time.",
+        _growth_by(total=lambda power, clock: np.exp((power * clock).mean())),
+        "That is a mean over the looks. Their logarithms add up.",
+        _growth_by(total=lambda power, clock: np.exp(power[-1] * clock[-1])),
+        "That is the last step alone. Asked for is the growth from the first look to the last.",
     ),
 )
 
@@ -300,4 +387,4 @@ DECAY = Exercise(
     ),
 )
 
-EXERCISES = [REST, RIDGE, REST_OR_CYCLE, DECAY]
+EXERCISES = [REST, RIDGE, GROWTH, DECAY]

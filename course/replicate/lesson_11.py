@@ -246,7 +246,7 @@ def selection(h: Tensor, tokens: data.TokenData) -> tuple[Tensor, np.ndarray, np
 
 
 def longest_stable(KQ: Tensor, tokens: data.TokenData) -> Tensor:
-    """eta* of section 11.4 at each pair, (trials, 1, 1): 2 eps over the largest curvature."""
+    """The longest steps at which rest is stable, (trials, 1, 1): 2 eps over the largest curvature."""
     K, Q = KQ.numpy()
     h = tokens.compare(tokens.z @ (KQ[0] @ KQ[1].mT).mT)
     _, A, F = selection(h, tokens)
@@ -315,19 +315,26 @@ def rest(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
     return {name: values.double() for name, values in found.items()}
 
 
-def columns(start: float, m: int, *, trials: int, seed: int) -> dict[str, Tensor]:
-    """Where flows with m columns are at norms to 1e15, as in `log_time`, at another size."""
-    n, T, d = REST_SIZES["more"]
+def foretold(size: str, *, trials: int, seed: int) -> dict[str, Tensor]:
+    """The problems and starts of `figure`: cosines with the SVM of their own tokens, (trials,), of the exact
+    run after 2,000 steps, and of the minimum of the convex problem of these tokens."""
+    n, T, d = SIZES[size]
     tokens = data.random_tokens(n, T, d, trials=trials, seed=seed)
-    model = models.FactoredAttention(d, m, trials=trials, scale=start, seed=seed)
-    early = flow.follow(model, tokens, LEADS)
-    late = flow.follow(model, tokens, [10.0 * x for x in NORMS], turn=0.005, move=torch.inf, max_steps=16_000)
-    rows = [compared(W, tokens) for W in late.W]
-    return {
-        "cosine": torch.stack([row[0] for row in rows], -1).float(),
-        "goal": torch.linalg.svdvals(rows[-1][1].value).float(),  # of the SVM of the tokens at the end
-        "reached": early.reached[-1] & late.reached[-1],
-    }
+    KQ = settled(start(d, d, trials, seed), tokens, 2000, 0.1)
+    W = KQ[0] @ KQ[1].mT
+    own, solution, h = compared(W, tokens)
+    _, A, F = selection(h, tokens)
+    there = torch.tensor(np.stack([convex_rest(a[f > 0], f[f > 0], EPS) for a, f in zip(A, F, strict=True)]))
+    return {"own": own, "said": geometry.cosine(there, solution.value), "near": geometry.cosine(there, W)}
+
+
+def lone(size: tuple[int, int, int], trials: int, seed: int, k: int) -> tuple[data.TokenData, Tensor]:
+    """Problem k of so many, by itself, and its start: (2, 1, d, d)."""
+    drawn = data.random_tokens(*size, trials=trials, seed=seed)
+    d = size[2]
+    KQ = np.random.default_rng(seed).uniform(-1, 1, size=(2, trials, d, d)) / np.sqrt(d)
+    parts = (drawn.X, drawn.z, drawn.y, drawn.v)
+    return data.TokenData(*(part[k : k + 1] for part in parts)), torch.tensor(KQ[:, k : k + 1])
 
 
 MEASURED = [
@@ -380,13 +387,12 @@ MEASURED = [
         minutes=4,
     ),
     Measured(
-        "11.columns",
-        "gradient flow of (K, Q) to norm 1e15 at another size (n, T, d = 10, 6, 8): where few columns end",
-        columns,
-        {"start": [1.0, 0.1, 0.01, 0.001], "m": [2, 3, 8]},
-        trials=40,
+        "11.foretold",
+        "the run of 11.figure, exact and with a ridge, against the convex problem of its tokens",
+        foretold,
+        {"size": list(SIZES)},
+        trials=80,
         batch=20,
-        paired=("start", "m"),
         minutes=1,
     ),
 ]

@@ -73,29 +73,18 @@ def ridge_by_scaling(W, W_nuc, eps, other):
     return np.linalg.norm(W, "nuc") / ratio, 1 - (1 - cosine) * ratio**2
 
 
-def cycle_by_running(h, eta, eps):
-    """Runs the steps in the sharpest direction until the gradient's size no longer changes."""
-    sharp = torch.as_tensor(h, dtype=torch.float64).max().item()
-    x = (max(eta, eps) + eps) / sharp
-    for _ in range(20_000):
-        g, before = sharp * x, x
-        x = x - eta * g / (abs(g) + eps)
-        if abs(abs(x) - abs(before)) <= 1e-13 * abs(x):
-            break
-    return [2 * eps / sharp, abs(sharp * x)]
+def growth_by_steps(c, length, time, eps):
+    """The share itself, from look to look, by b."""
+    share = torch.tensor(1.0, dtype=torch.float64)
+    for k, now in enumerate(torch.as_tensor(c)):
+        b = (math.log(length[k + 1]) - math.log(length[k])) / (2 * time[k]) + 2 * eps
+        share = share * torch.exp(2 * b * (now - 1) * time[k])
+    return share
 
 
-def cycle_with_the_last(h, eta, eps):
-    return 2 * eps / h[-1], max(eta * h[-1] / 2 - eps, 0)
-
-
-def cycle_of_the_norm(h, eta, eps):
-    h = np.linalg.norm(h)
-    return 2 * eps / h, max(eta * h / 2 - eps, 0)
-
-
-def cycle_by_plain_descent(h, eta, eps):
-    return 2 / np.max(h), max(eta * np.max(h) / 2 - 1, 0)
+def growth_then(change):
+    """The right factor, changed."""
+    return lambda c, length, time, eps: change(growth_by_steps(c, length, time, eps), length)
 
 
 def decay_by_gradient(X, z, y, v):
@@ -142,12 +131,15 @@ ANSWERS = {
         ],
     },
     "11.3": {
-        "also_right": cycle_by_running,
+        "also_right": growth_by_steps,
         "wrong": [
-            cycle_with_the_last,
-            cycle_of_the_norm,
-            cycle_by_plain_descent,
-            lambda h, eta, eps: (2 * eps / np.max(h), eta),
+            growth_then(lambda share, length: 1 / share),
+            growth_then(lambda share, length: share * length[-1] / length[0]),
+            growth_then(lambda share, length: torch.log10(share)),
+            growth_then(lambda share, length: share - 1),
+            lambda c, length, time, eps: growth_by_steps(c - 1, length, time, eps),
+            lambda c, length, time, eps: growth_by_steps(c[::-1], length, time, eps),
+            lambda c, length, time, eps: growth_by_steps(c, length, time[::-1] * 0 + time.mean(), eps) ** 2,
         ],
     },
     "11.4": {
