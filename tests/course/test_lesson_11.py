@@ -20,7 +20,7 @@ from mini_attn import data, flow, losses, models, optim, train
 from mini_attn.gradients import closed_form
 from mini_attn.softmax import softmax
 
-length_at_rest, another_ridge, rest_or_cycle, least_decay = (
+length_at_rest, another_ridge, share_growth, least_decay = (
     spec.reference for spec in exercises.exercises("11")
 )
 
@@ -56,8 +56,7 @@ def test_the_lessons_descent_takes_the_librarys_path(lesson):
         model.Q.copy_(KQ[1])
     groups = [{"params": [model.K]}, {"params": [model.Q]}]
     train.fit(model, tokens, optim.NormalizedGD(groups, lr=0.1, batch_dims=1), 150, progress=False)
-    lesson |= dict(zip("Xzyv", arrays(tokens), strict=True))
-    path = lesson["descend"](KQ.numpy(), steps=150, every=50)
+    path, *_ = lesson["descend"](KQ.numpy(), arrays(tokens), steps=150, every=50)
     np.testing.assert_allclose(lesson["product"](path[-1]), model.W.detach(), rtol=1e-5, atol=1e-6)
 
 
@@ -65,10 +64,12 @@ def test_the_lessons_steps_with_a_ridge_are_the_public_ones(lesson):
     """Also with two step lengths side by side."""
     tokens = data.random_tokens(6, 8, 10, trials=3, seed=2)
     KQ = start(10, 10, 3, seed=4)
-    lesson |= dict(zip("Xzyv", arrays(tokens), strict=True))
-    np.testing.assert_allclose(lesson["downhill"](KQ.numpy(), EPS), -gradient(KQ, tokens), atol=1e-12)
+    problem = arrays(tokens)
+    np.testing.assert_allclose(
+        lesson["downhill"](KQ.numpy(), problem, EPS)[0], -gradient(KQ, tokens), atol=1e-12
+    )
     eta = np.array([0.1, 0.03])[:, None, None, None]
-    both = lesson["descend"](np.stack([KQ.numpy()] * 2, axis=1), 60, 60, eta, EPS)[0]
+    both = lesson["descend"](np.stack([KQ.numpy()] * 2, axis=1), problem, 60, 60, eta, EPS)[0][0]
     for k, lr in enumerate((0.1, 0.03)):
         np.testing.assert_allclose(both[:, k], stepped(KQ, tokens, 60, lr), rtol=1e-7, atol=1e-9)
 
@@ -76,8 +77,9 @@ def test_the_lessons_steps_with_a_ridge_are_the_public_ones(lesson):
 def test_the_lessons_forces_are_the_librarys(lesson):
     tokens = data.random_tokens(4, 5, 6, trials=3, seed=5)
     run = flow.follow(models.FactoredAttention(6, 6, trials=3, scale=0.1), tokens, [10.0, 40.0])
+    M = lesson["pull"](run.W.numpy(), *arrays(tokens))[0]
     np.testing.assert_allclose(
-        lesson["forces"](run.W.numpy(), *arrays(tokens)),
+        lesson["in_its_units"](M, run.W.numpy()),
         flow.forces(
             run.W,
             data.TokenData(*(torch.stack([part] * 2) for part in (tokens.X, tokens.z, tokens.y, tokens.v))),
@@ -133,23 +135,24 @@ def test_a_run_stays_with_its_tokens_where_the_attraction_is_below_one():
         assert bool((later != chosen).any()) == leaves
 
 
-def test_no_pair_of_two_columns_is_above_its_ceiling():
-    rng = np.random.default_rng(0)
-    W = rng.normal(size=(4, 4))
-    left, s, right = np.linalg.svd(W)
-    ceiling = np.sqrt((s[:2] ** 2).sum() / (s**2).sum())
-    best = left[:, :2] * s[:2] @ right[:2]
-    K, Q = rng.normal(size=(2, 1000, 4, 2))
-    W_KQ = K @ np.swapaxes(Q, 1, 2)
-    cosines = (W_KQ * W).sum((1, 2)) / np.linalg.norm(W_KQ, axis=(1, 2)) / np.linalg.norm(W)
-    assert cosines.max() < ceiling
-    assert (best * W).sum() / np.linalg.norm(best) / np.linalg.norm(W) == pytest.approx(ceiling)
+def test_the_sums_of_the_lessons_descent(lesson):
+    """Without a ridge, what is moved is M dt: W's change, but for what the steps' squares add."""
+    tokens = data.random_tokens(4, 5, 6, trials=3, seed=3)
+    KQ = start(6, 6, 3, seed=1).numpy()
+    pairs, time, moved = lesson["descend"](KQ, arrays(tokens), 40, 1, eta=1e-4, ridge=EPS)
+    ahead = moved[-1]
+    change = ahead @ KQ[1] @ np.swapaxes(KQ[1], 1, 2) + KQ[0] @ np.swapaxes(KQ[0], 1, 2) @ ahead
+    found = lesson["product"](pairs[-1]) - lesson["product"](KQ)
+    np.testing.assert_allclose(found, change, rtol=0.1, atol=0.02 * abs(change).max())
+    assert (np.diff(time[..., 0, 0], axis=0) > 0).all()
 
 
 def test_the_lessons_convex_problem_is_the_stored_one(lesson):
     """Also against the SVM: the weights found are those of the SVM of their own leads."""
     tokens = data.random_tokens(4, 5, 6, trials=2, seed=3)
-    A, F = lesson["comparisons"](tokens, tokens.optimal)
+    h = tokens.scores * 100  # selects the best
+    chosen, A, F = selection(h, tokens)
+    assert (chosen == tokens.optimal).all()
     for a, f in zip(A, F, strict=True):
         W = lesson["minimum"](a, f, EPS)
         np.testing.assert_allclose(W, convex_rest(a[f > 0], f[f > 0], EPS), rtol=1e-6, atol=1e-8)
