@@ -1,9 +1,10 @@
 """Exercises of lesson 13: nonlinear heads."""
 
 import numpy as np
+from scipy.integrate import solve_ivp
 from scipy.special import ndtr
 
-from course.check.specification import Exercise, known
+from course.check.specification import Compare, Exercise, known
 
 
 def _head(x, V):
@@ -267,125 +268,135 @@ FARTHER = Exercise(
 )
 
 
-# --------------------------------------------------------------------------- 13.4 when does it come back
-def _back(lead, pull, j):
-    """The step at which d pull / d log j = pull (1 - lead + pull) has made the pull infinite."""
-    a = 1 - lead
-    if a + pull <= 0:
+# --------------------------------------------------------------------------- 13.4 when does one come back
+def _return_by(
+    rate=lambda p, K, u: 1 - K @ p,
+    answer=lambda time, now: time,
+    never=lambda until: np.inf,
+    late=0.0,
+):
+    """Integrate d log|pi| / d log time = rate until a pi is below -1000 or the time is over."""
+
+    def rule(pi, K, now, until):
+        p = np.array(pi, dtype=float)
+        sign = np.sign(p)
+
+        def slope(u, q):
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.clip(rate(sign * np.exp(np.minimum(q, 40.0)), K, u), -1e6, 1e6)
+
+        def back(u, q):
+            return (sign * np.exp(np.minimum(q, 40.0))).min() + 1000
+
+        def large(u, q):
+            return q.max() - 20
+
+        back.terminal = large.terminal = True
+        span = (np.log(now), np.log(until) + late)
+        found = solve_ivp(slope, span, np.log(np.abs(p)), "LSODA", events=(back, large), rtol=1e-6, atol=1e-6)
+        return answer(np.exp(found.t[-1]), now) if len(found.t_events[0]) else never(until)
+
+    return rule
+
+
+_first_return = _return_by()
+
+
+def _without_others(pi, K, now, until):
+    """Each token by itself: d p / d log time = p + k p^2 for p = -pi, back when 1 / p has reached 0."""
+    p, k = -pi[pi < 0], np.diag(K)[pi < 0]
+    when = now * np.append((1 + 1 / (k * p)), np.inf).min()
+    return when if when < until else np.inf
+
+
+def _held(pi, K, now, until):
+    """The others stay as strong as they are."""
+    t = int(np.argmin(pi))
+    a, b = 1 - K[t] @ pi + K[t, t] * pi[t], -K[t, t] * pi[t]
+    if pi[t] >= 0 or a + b <= 0:
         return np.inf
-    return j * np.exp(1 / pull) if a == 0 else j * (1 + a / pull) ** (1 / a)
+    when = now * (np.exp(1 / b) if abs(a) < 1e-12 else (1 + a / b) ** (1 / a))
+    return when if when < until else np.inf
 
 
-def _back_if(never, factor):
-    """A wrong rule for the tokens that never come back, or for the factor."""
-
-    def answer(lead, q, j):
-        return np.inf if never(1 - lead, q) else j * factor(1 - lead, q)
-
-    return answer
-
-
-def _blow(a, q):
-    return _back(1 - a, q, 1.0)
+def _pulls(rng):
+    """Rows, their K, and pulls: three at the fixed point K pi = 1, and a small negative one."""
+    while True:
+        rows = rng.normal(size=(4, 6)) + 0.5
+        K = rows @ rows.T / 3
+        pi = np.linalg.solve(K[:3, :3], np.ones(3))
+        if pi.min() > 0.05:
+            return K, np.append(pi, 0.0)
 
 
-def _absolute(a, q):
-    return np.exp(1 / q) if a == 0 else np.abs(1 + a / q) ** (1 / a)
-
-
-def _growth(a, q):
-    return (1 / q) ** (1 / a) if a else np.inf
+def _return_cases(rng):
+    """Held out at first and back, by its own rate and back, with all others growing, never, too late."""
+    cases, wanted = [], ["back", "strong", "grow", "never", "late"]
+    cases.append((np.array([-rng.uniform(0.02, 0.05)]), np.array([[rng.uniform(1, 2)]]), 1e4, 1e9))
+    while wanted:
+        K, pi = _pulls(rng)
+        lead, kind = K[3, :3] @ pi[:3], wanted[0]
+        now, until = 1e6, 1e12
+        if kind == "back" and 0.4 < lead < 0.7:
+            pi[3] = -rng.uniform(0.01, 0.03)
+        elif kind == "strong" and 1.1 < lead < 1.3:
+            pi[3] = -rng.uniform(0.6, 0.9)
+        elif kind == "grow" and 0.5 < lead < 0.9:
+            pi = np.r_[pi[:3] * rng.uniform(0.05, 0.2, size=3), -rng.uniform(0.02, 0.05)]
+        elif kind == "never" and 1.5 < lead < 2.5:
+            pi[3] = -rng.uniform(0.001, 0.003)
+        elif kind == "late" and 0.5 < lead < 0.7:
+            pi[3], until = -rng.uniform(0.002, 0.004), 3e7
+        else:
+            continue
+        when = _first_return(pi, K, now, until)
+        if (kind in ("never", "late")) != np.isinf(when) or (kind == "strong" and when < 1.5 * now):
+            continue
+        if kind == "late" and _first_return(pi, K, now, 1e12) > 1e11:
+            continue
+        order = rng.permutation(4)
+        cases.append((pi[order], K[np.ix_(order, order)], now, until))
+        wanted.pop(0)
+    return cases
 
 
 BACK = Exercise(
     id="13.4",
-    title="When does it come back?",
+    title="When does one come back?",
     points=4,
-    minutes=12,
+    minutes=14,
     difficulty=3,
-    reference=_back,
-    cases=lambda rng: [
-        (rng.uniform(0.85, 0.95), rng.uniform(0.05, 0.1), 6e4),
-        (rng.uniform(1.2, 1.3), rng.uniform(0.005, 0.02), 6e4),
-        (rng.uniform(1.1, 1.2), rng.uniform(0.3, 0.4), 2000.0),
-        (1.0, rng.uniform(0.15, 0.3), 500.0),
-        (rng.uniform(0.5, 0.6), rng.uniform(0.1, 0.2), 3e4),
-    ],
+    reference=_first_return,
+    cases=_return_cases,
+    compare=Compare(rtol=0.01),
     misconceptions=known(
-        _back_if(lambda a, q: a < 0, _blow),
-        "A lead above 1 does not yet mean never: look at the sign of 1 - lead + pull.",
-        _back_if(lambda a, q: a <= 0, _blow),
-        "A lead of 1 or more does not yet mean never: look at the sign of 1 - lead + pull.",
-        _back_if(lambda a, q: a <= 0, _growth),
-        "The pull grows faster than j^(1 - lead), as it speeds itself up: keep its square.",
-        _back_if(lambda a, q: False, _absolute),
-        "Where 1 - lead + pull is not positive the pull shrinks: that token never comes back.",
-        _back_if(lambda a, q: False, lambda a, q: np.exp(1 / q)),
-        "That is the answer for the lead 1 alone. In general 1/pull decays by its own rate, 1 - lead, too.",
-        _back_if(lambda a, q: a + q <= 0, lambda a, q: np.exp(1 / (a + q))),
-        "The rate 1 - lead + pull does not stay what it is at the step j: the pull grows.",
-        lambda lead, q, j: _back(lead, q, 1.0),
-        "That is the factor: multiply by j.",
-        lambda lead, q, j: j + _back(lead, q, 1.0),
-        "log j grows by that logarithm: multiply by j, do not add.",
-        _back_if(lambda a, q: a + q <= 0, lambda a, q: np.log(_blow(a, q))),
-        "That is by how much log j grows: the factor is e to this.",
-        lambda lead, q, j: np.inf if lead > 1 + q or lead == 1 else _back(lead, q, j),
-        "Where the lead is 1 the pull grows by its square: it has an answer, too.",
+        _return_by(rate=lambda p, K, u: 1 + K @ p),
+        "A sign: it is 1 - K pi. What a token and the others pull, W has already given way to.",
+        _return_by(rate=lambda p, K, u: -K @ p),
+        "The 1 is missing: pi contains the time itself, so log|pi| grows by 1 for each unit of log time.",
+        _without_others,
+        "That lets each token pull by itself alone. The others' pulls move it, too: all of K pi.",
+        _return_by(rate=lambda p, K, u: 1 - np.diag(K) * p),
+        "That uses the diagonal of K only. The others' pulls move a token, too: all of K pi.",
+        _held,
+        "The others' pulls change meanwhile: integrate all of pi together.",
+        _return_by(rate=lambda p, K, u: 1 - K.sum(axis=1) * p),
+        "(K pi)_t is the sum of K_tu pi_u over u: each pull counts with its own factor.",
+        _return_by(rate=lambda p, K, u: (1 - K @ p) * np.exp(np.minimum(u, 50))),
+        "The derivative is with respect to log tau, not to tau.",
+        _return_by(answer=lambda time, now: time / now),
+        "That is the factor since `now`: start at log(now), or multiply by it.",
+        _return_by(answer=lambda time, now: np.log(time)),
+        "That is the logarithm of the time.",
+        _return_by(answer=lambda time, now: time - now),
+        "That is how long it takes from `now` on. Return the time itself.",
+        _return_by(never=lambda until: until),
+        "Where none is back at `until`, return np.inf.",
+        _return_by(late=20.0),
+        "It comes back, but after `until`: then return np.inf.",
+        lambda pi, K, now, until: np.inf,
+        "Some do come back. Is it pi times 1 - K pi, and has each pull kept its sign?",
     ),
 )
 
-
-# --------------------------------------------------------------------------- 13.5 what dropped tokens keep
-def _left_by(weight):
-    """Parts in proportion to a weight, with sum 1."""
-
-    def answer(lam, cost):
-        q = weight(lam, cost)
-        return q / np.sum(q)
-
-    return answer
-
-
-LEFT = Exercise(
-    id="13.5",
-    title="What the dropped tokens keep",
-    points=3,
-    minutes=8,
-    difficulty=2,
-    reference=_left_by(lambda lam, cost: lam / cost),
-    cases=lambda rng: [
-        (rng.uniform(0.1, 3, size=m) * size, rng.uniform(0.02, 0.9, size=m))
-        for m, size in ((3, 1.0), (5, 4.0), (8, 0.5))
-    ],
-    misconceptions=known(
-        _left_by(lambda lam, cost: lam),
-        "That is how hard each token pushes. The push is its cost times its attention.",
-        _left_by(lambda lam, cost: 1 / cost),
-        "So all would push alike. W_dir says how hard each has to: in proportion to its multiplier.",
-        _left_by(lambda lam, cost: lam * cost),
-        "A dear token needs less attention to push as hard: divide by the cost.",
-        _left_by(lambda lam, cost: cost / lam),
-        "Upside down: cost times attention is in proportion to lambda, so attention to lambda / cost.",
-        _left_by(lambda lam, cost: cost),
-        "A dear token is pushed out harder, and keeps less. And what does the sum of the rows have to be?",
-        _left_by(lambda lam, cost: np.ones_like(cost)),
-        "All leads in W_dir are 1, but a bounded part comes on top, and moves each token by a factor.",
-        _left_by(lambda lam, cost: 1 / (lam * cost)),
-        "A larger multiplier means a harder push, so more attention: lambda belongs above.",
-        lambda lam, cost: lam / cost,
-        "In proportion, yes. Divide by the sum, so that the parts add up to 1.",
-        _left_by(lambda lam, cost: np.exp(lam / cost - np.max(lam / cost))),
-        "Attention itself, not its logarithm, is in proportion to lambda / cost.",
-        _left_by(lambda lam, cost: np.exp(-cost)),
-        "The loss is linear in the attention that is left: compare gradients, c s for each row, with lambda.",
-        _left_by(lambda lam, cost: np.exp(-lam)),
-        "The multipliers are no leads: all support tokens have the lead 1. They are the weights of the rows.",
-        _left_by(lambda lam, cost: (lam / cost) ** 0.5),
-        "The gradient of s is s itself times the row: no square root.",
-        lambda lam, cost: np.log(lam / cost) - np.mean(np.log(lam / cost)),
-        "That is what r does to the logits. The parts of attention are lambda / cost, divided by their sum.",
-    ),
-)
-
-EXERCISES = [CEILING, PARTS, FARTHER, BACK, LEFT]
+EXERCISES = [CEILING, PARTS, FARTHER, BACK]

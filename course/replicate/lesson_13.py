@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 from scipy.integrate import solve_ivp
-from scipy.optimize import linprog, nnls
+from scipy.optimize import linprog
 from scipy.special import expit, log_softmax, ndtr, softmax
 
 from course.replicate.stored import Measured
@@ -11,8 +11,6 @@ from mini_attn import data, heads, mixtures, models, newton, optim, svm, train
 
 N, T = 3, 4  # sequences and tokens, as published
 RADII = (0.5, 1.0, 2.0, *(4 * 2 ** (k / 4) for k in range(17)))  # 4 to 64, a quarter octave apart
-SHOWN = (16.0, 32.0)  # radii at which all runs are compared, where they have arrived
-FAR = 2048.0  # a radius for the path whose two parts are solved apart: there the remainder is read
 KINDS = {  # activation, scale, and the loss
     "gelu": ("gelu", 4.0, "logistic"),
     "tanh": ("tanh", 4.0, "logistic"),
@@ -50,27 +48,6 @@ def predictions(tokens, kept, W_dir, log_s, W) -> torch.Tensor:
     return torch.stack([apart(W, M) for M in (W_fin + R[..., None, None] * W_dir, W_dir, one)])
 
 
-def parts(tokens, s, W_dir, W):
-    """W_fin of the mixture s, and the multiple of W_dir that fits W best beside it, (trials, 1, 1)."""
-    W_fin = svm.solve(
-        svm.ratio_problem(tokens.X, tokens.z, s > 0, s.clamp(min=1e-300).log()), throw=False
-    ).value
-    c = ((W - W_fin) * W_dir).sum((-1, -2), keepdim=True) / W_dir.square().sum((-1, -2), keepdim=True)
-    return W_fin, c
-
-
-def remainder(tokens, s, W_dir, W) -> torch.Tensor:
-    """r = W - W_fin - c W_dir, perpendicular to W_dir."""
-    W_fin, c = parts(tokens, s, W_dir, W)
-    return W - W_fin - c * W_dir
-
-
-def along(tokens, s, W_dir, r, W) -> torch.Tensor:
-    """1 - correlation of W with its three parts, W_fin + c W_dir + r, (trials,)."""
-    W_fin, c = parts(tokens, s, W_dir, W)
-    return apart(W, W_fin + c * W_dir + r)
-
-
 def read(tokens, head, loss: str, radii=RADII):
     """The path of each trial, its last two radii with residual 1e-6 at most, and what they say is kept."""
     trials, d = tokens.y.shape[0], tokens.X.shape[-1]
@@ -90,53 +67,26 @@ def read(tokens, head, loss: str, radii=RADII):
 
 
 def mixture_runs(kind: str, d: int, *, trials: int, seed: int) -> dict:
-    """Paths with Newton steps, the tokens they keep, the predictions; and descent as published."""
+    """Paths with Newton steps, the tokens they keep, and three predictions of their last W."""
     tokens, head, loss = problem(kind, d, trials, seed)
     path, last, end, log_s, kept, solution, error = read(tokens, head, loss)
-    R = path.radii[last]
-    optimal = torch.as_tensor(solution.status == "optimal")
-    result = {
+    R, optimal = path.radii[last], torch.as_tensor(solution.status == "optimal")
+    corners = torch.eye(T).to(tokens.X)[(tokens.y[..., None] * head(tokens.X)).argmax(-1)]
+    inner = head.scale * torch.einsum("bkd,bntd->bntk", head.V, tokens.X)
+    best = mixtures.best_mixture(head, tokens, steps=60) > 0
+    return {
         "last": R.float(),
         "error": error.nan_to_num(torch.inf).float(),  # of the rates, in units of 1 / ||W_dir||
         "accepted": optimal & (error < 0.5) & (R >= 16),
         "label": tokens.y.to(torch.int8),
         "kept": kept.sum(-1).to(torch.int8),
+        "rises": (mixtures.costs(head, tokens, corners, loss) < -1e-9).any(
+            -1
+        ),  # along an edge from the best token
+        "convex": (inner.abs() <= 2**0.5).all(-1).all(-1),  # of gelu: f is convex on the tokens' hull
+        "best": (best == kept).all(-1),
         "at_last": predictions(tokens, kept, solution.value, log_s, end).T.float(),
     }
-    s = log_s.exp() * kept
-    s = mixtures.on_face(head, tokens, s / s.sum(-1, keepdim=True))
-    far = mixtures.mixture_path(head, tokens, s, [*SHOWN, 128, 512, FAR], loss)
-    r = remainder(tokens, s, solution.value, far["W"][-1])
-    r = r.masked_fill((far.residual[-1] > 1e-6)[:, None, None], torch.nan)
-    for k, radius in enumerate(SHOWN):
-        row = int((path.radii - radius).abs().argmin())
-        W = path["W"][row]
-        here = torch.log_softmax(torch.einsum("bntd,bde,bne->bnt", tokens.X, W, tokens.z), -1)
-        there = predictions(tokens, kept, solution.value, here, W).T.float()
-        result[f"at_{radius:g}"] = there.masked_fill((path.residual[row] > 1e-6)[:, None], torch.nan)
-        three = along(tokens, s, solution.value, r, W)
-        result[f"three_{radius:g}"] = three.masked_fill(path.residual[row] > 1e-6, torch.nan).float()
-        own = remainder(tokens, s, solution.value, far["W"][k])  # how far r has still to go, by its length
-        result[f"drift_{radius:g}"] = ((own - r).norm(dim=(-1, -2)) / own.norm(dim=(-1, -2))).float()
-    result["remainder"] = r.norm(dim=(-1, -2)).float()
-    result["apart_32"] = apart(W, far["W"][k]).float()  # where both arrive they should agree
-    settled, best = s, mixtures.best_mixture(head, tokens, steps=60)
-    result["best"] = (best - s).abs().amax(-1) < 1e-4  # of each sequence: there is no better mixture
-    act = KINDS[kind][0] if kind != "relu" else "relu"
-    plain = heads.MLPHead(d, d, trials, act, 1.0 if kind == "relu" else head.scale, init=head.V)
-    model = models.CrossAttention(d, trials=trials, head=plain)
-    optimizer = optim.NormalizedGD(model.parameters(), lr=0.1, batch_dims=1)
-    train.fit(model, tokens, optimizer, steps=2001, progress=False)
-    s, W = model.attention(tokens).detach(), model.W.detach()
-    between = ((s > 1e-6) & (s <= 1e-3)).any(-1).any(-1)
-    result["public"] = ~between & (s <= 1e-6).any(-1).any(-1)
-    result["norm_public"] = W.norm(dim=(-1, -2)).float()
-    result["at_descent"] = predictions(tokens, kept, solution.value, s.log(), W).T.float()
-    result["three_descent"] = along(tokens, settled, solution.value, r, W).float()
-    own = s > 1e-3  # as the public code reads what descent keeps
-    W_dir = svm.solve(svm.mixture_problem(tokens.X, tokens.z, own), throw=False).value
-    result["at_public"] = predictions(tokens, own, W_dir, s.log(), W).T.float()
-    return result
 
 
 def downhill(X, y, V, rows, W):
@@ -232,98 +182,40 @@ class Flow:
             raise RuntimeError(result.message)
         return result.y.T.reshape(-1, *h.shape)
 
-    def free(self, kept, i: int, t: int) -> tuple[float, float]:
-        """Lead of a dropped token in the SVM without its own constraint, and its kappa.
+    def pulls(self, kept, h, t: float):
+        """pi_u = c_u s_u t / n of the dropped tokens u at the time t, (m,), and K, (m, m).
 
-        kappa is the squared length of the part of (x_ia - x_it) z_i^T perpendicular to the rows of kept
-        tokens and of the other support tokens.
+        K is the Gram matrix of their rows (x_ia - x_iu) z_i^T, a kept, perpendicular to those of kept tokens.
         """
-        equal, leads = [np.zeros(self.rows.shape[-1])], []
-        for k, of in enumerate(kept):
-            a = int(of.argmax())
-            for b in range(len(of)):
-                if b != a and (k, b) != (i, t):
-                    (equal if of[b] else leads).append(self.rows[k, a] - self.rows[k, b])
-        row = self.rows[i, kept[i].argmax()] - self.rows[i, t]
-        equal, leads = np.array(equal), np.array(leads).reshape(-1, len(row))
-
-        def beside(vectors, span):
-            return vectors - vectors @ np.linalg.pinv(span) @ span
-
-        A = beside(leads, equal)  # shortest W with A W >= 1: Lawson and Hanson's reduction to nnls
-        u, _ = nnls(np.vstack([A.T, np.ones(len(A))]), np.r_[np.zeros(len(row)), 1.0])
-        r = np.r_[A.T @ u, u.sum() - 1]
-        W_dir = -r[:-1] / r[-1]
-        across = beside(row, np.vstack([equal, leads[u > 1e-9 * u.max()]]))
-        return float(row @ W_dir), float(across @ across)
-
-
-def all_pulls(flow: Flow, kept, h, t: float, until: float) -> float:
-    """The time at which d pi_u / d log t = pi_u (1 - sum_v K_uv pi_v) makes a pi infinite, or `until`.
-
-    pi_u = c_u s_u t / n of the dropped tokens u at the time t, and K the Gram matrix of their rows, kept
-    token less dropped one, perpendicular to the rows of the kept tokens.
-    """
-    equal, rows, pi = [np.zeros(flow.rows.shape[-1])], [], []
-    force = -flow.push(h) * t
-    for k, of in enumerate(kept):
-        a = int(of.argmax())
-        for b in set(range(len(of))) - {a}:
-            (equal if of[b] else rows).append(flow.rows[k, a] - flow.rows[k, b])
-            if not of[b]:
-                pi.append(force[k, b])
-    equal, rows = np.array(equal), np.array(rows)
-    rows = rows - rows @ np.linalg.pinv(equal) @ equal
-    K = rows @ rows.T
-
-    def large(u, p):
-        return np.abs(p).max() - 1e3
-
-    large.terminal = True
-    span = (np.log(t), np.log(until))
-    result = solve_ivp(lambda u, p: p * (1 - K @ p), span, pi, "BDF", rtol=1e-8, atol=1e-10, events=large)
-    return float(np.exp(result.t[-1]))
+        rows = self.rows[np.arange(len(kept)), kept.argmax(axis=-1)][:, None] - self.rows
+        equal, free = rows[kept], rows[~kept]
+        free = free - free @ np.linalg.pinv(equal) @ equal
+        return -t * self.push(h)[~kept], free @ free.T
 
 
 def return_runs(d: int, *, trials: int, seed: int) -> dict:
-    """Gradient flow from 0 to t = 1e12; at t = 1e6 the dropped tokens that would help, and when each is back.
+    """Gradient flow from 0 to t = 1e12: which runs mix, pi and K at t = 1e6, when a dropped token is back.
 
-    Kept is what has attention above t^(-1/2), at t = 1e6 as at 1e5. A token is back when it has that again.
+    Kept is what has attention above t^(-1/2), at t = 1e6; a token is back when it has that again. `pi` and
+    `K` are filled up with zeros.
     """
     tokens, head, _ = problem("gelu", d, trials, seed)
-    times = np.geomspace(1e-2, 1e12, 701)
-    early, now = 350, 400  # t = 1e5 and 1e6
-    cut = times[:, None, None] ** -0.5
-    shape = (trials, N, T)
-    helps = np.zeros(shape, dtype=bool)
-    lead, pull, power, back = (np.full(shape, np.nan, dtype=np.float32) for _ in range(4))
-    counts, mixes = np.zeros(trials, dtype=bool), np.zeros(trials, dtype=bool)
+    times, now = np.geomspace(1e-2, 1e12, 701), 400
+    most = N * (T - 1) - 1  # dropped tokens of a run with a mixture
+    pi, K = np.zeros((trials, most), np.float32), np.zeros((trials, most, most), np.float32)
+    mixes, back = np.zeros(trials, dtype=bool), np.full(trials, np.inf, np.float32)
     for run in range(trials):
         flow = Flow(*(A[run].numpy() for A in (tokens.X, tokens.z, tokens.y, head.V)))
         h = flow(np.zeros((N, T)), times)
-        s = softmax(h, axis=-1)
-        kept = s > cut
+        kept = softmax(h, axis=-1) > times[:, None, None] ** -0.5
         mixes[run] = (kept[now].sum(-1) > 1).any() and not kept[now].all()
-        counts[run] = mixes[run] and (kept[now] == kept[early]).all()
-        if not counts[run]:
-            continue
-        force = -flow.push(h[now]) / s[now]  # c / n
-        helps[run] = ~kept[now] & (force < -1e-6)
-        for i, t in zip(*np.nonzero(helps[run]), strict=True):
-            lead[run, i, t], kappa = flow.free(kept[now], i, t)
-            pull[run, i, t] = -force[i, t] * s[now, i, t] * kappa * times[now]
-            power[run, i, t] = np.log10(s[early, i, t] / s[now, i, t])
-            above = kept[now:, i, t]
-            back[run, i, t] = times[now + above.argmax()] if above.any() else np.inf
-    return {
-        "mixes": mixes,
-        "settled": counts,
-        "helps": helps,
-        "lead": lead,
-        "pull": pull,
-        "power": power,
-        "back": back,
-    }
+        if mixes[run]:
+            m = (~kept[now]).sum()
+            pi[run, :m], K[run, :m, :m] = flow.pulls(kept[now], h[now], times[now])
+            above = kept[now:, ~kept[now]].any(-1)
+            if above.any():
+                back[run] = times[now + above.argmax()]
+    return {"mixes": mixes, "pi": pi, "K": K, "back": back}
 
 
 def published_runs(d: int, *, trials: int, seed: int) -> dict:
@@ -385,7 +277,7 @@ def least_relu(inner: np.ndarray) -> np.ndarray:
 MEASURED = [
     Measured(
         "13.returns",
-        "Dropped tokens that would help: lead, pull, and when gradient flow brings them back.",
+        "Runs of gradient flow with a mixture: the pulls of dropped tokens, and when one is back.",
         return_runs,
         {"d": [4, 6, 10]},
         trials=400,
@@ -394,7 +286,7 @@ MEASURED = [
     ),
     Measured(
         "13.runs",
-        "Paths of three heads: tokens kept, three predictions of W, and descent as published.",
+        "Paths of three heads: tokens kept, whether an edge rises, three predictions of W.",
         mixture_runs,
         {"kind": list(KINDS), "d": [4, 6, 8, 10]},
         trials=200,

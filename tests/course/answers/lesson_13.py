@@ -40,12 +40,25 @@ def parts_with(fin_s=lambda s: s, dropped_row=1.0, ratio_row=0.0):
     return answer
 
 
-def back_by_logarithms(lead, q, j):
-    """The logarithms of both sides."""
-    if lead >= 1 + q:
-        return float("inf")
-    a = 1 - lead
-    return float(np.exp(np.log(j) + (1 / q if abs(a) < 1e-12 else np.log1p(a / q) / a)))
+def return_by_steps(pi, K, now, until, growth=1.0, own=1.0, floor=-1000.0):
+    """Runge and Kutta's steps for pi itself, in the logarithm of the time, short where a pull is large."""
+    p, u = np.array(pi, dtype=float), np.log(now)
+
+    def slope(p):
+        return p * (growth - K @ p + (1 - own) * np.diag(K) * p)
+
+    while u < np.log(until):
+        if p.min() < floor:
+            return float(np.exp(u))
+        if not np.abs(p).max() < 1e8:
+            return np.inf
+        step = min(0.02 / (1 + np.abs(K @ p).max()), np.log(until) - u)
+        a = slope(p)
+        b = slope(p + step / 2 * a)
+        c = slope(p + step / 2 * b)
+        p = p + step / 6 * (a + 2 * b + 2 * c + slope(p + step * c))
+        u += max(step, 1e-12)
+    return np.inf
 
 
 ANSWERS = {
@@ -98,40 +111,23 @@ ANSWERS = {
         ],
     },
     "13.4": {
-        "also_right": back_by_logarithms,
+        "also_right": return_by_steps,
         "wrong": [
-            lambda lead, q, j: np.inf,
-            lambda lead, q, j: j,
-            lambda lead, q, j: j / q,
-            lambda lead, q, j: np.inf if lead > 1 else back_by_logarithms(lead, q, j),
-            lambda lead, q, j: np.inf if lead >= 1 else back_by_logarithms(lead, q, j),
-            lambda lead, q, j: j * np.exp(1 / q),
-            lambda lead, q, j: np.inf if lead >= 1 + q else j * np.exp(1 / q),
-            lambda lead, q, j: back_by_logarithms(lead, q, 1.0),
-            lambda lead, q, j: np.log(back_by_logarithms(lead, q, j)),
-            lambda lead, q, j: back_by_logarithms(lead, 2 * q, j),
-            lambda lead, q, j: back_by_logarithms(2 - lead, q, j),
-            lambda lead, q, j: np.nan if lead == 1 else back_by_logarithms(lead, q, j),
-            lambda lead, q, j: np.inf if lead >= 1 + q else j * np.exp(1 / (1 - lead + q)),
-        ],
-    },
-    "13.5": {
-        "also_right": lambda lam, cost: torch.softmax(torch.tensor(np.log(lam) - np.log(cost)), 0),
-        "wrong": [
-            lambda lam, cost: np.zeros(len(lam)),
-            lambda lam, cost: np.full(len(lam), 1 / len(lam)),
-            lambda lam, cost: lam / lam.sum() / cost,
-            lambda lam, cost: (lam / lam.sum() + (1 / cost) / (1 / cost).sum()) / 2,
-            lambda lam, cost: (lam / lam.sum()) / (cost / cost.sum()),
-            lambda lam, cost: lam / cost / np.max(lam / cost),
-            lambda lam, cost: lam / cost / np.linalg.norm(lam / cost),
-            lambda lam, cost: lam / cost**2 / np.sum(lam / cost**2),
-            lambda lam, cost: lam**2 / cost / np.sum(lam**2 / cost),
-            lambda lam, cost: np.exp(-cost) * lam / np.sum(np.exp(-cost) * lam),
-            lambda lam, cost: lam / (1 + cost) / np.sum(lam / (1 + cost)),
-            lambda lam, cost: np.sort(lam / cost) / np.sum(lam / cost),
-            lambda lam, cost: lam * (1 - cost) / np.sum(lam * (1 - cost)),
-            lambda lam, cost: 1 - lam / cost / np.sum(lam / cost),
+            lambda pi, K, now, until: until,
+            lambda pi, K, now, until: now,
+            lambda pi, K, now, until: now / abs(pi.min()),
+            lambda pi, K, now, until: 2 * return_by_steps(pi, K, now, until),
+            lambda pi, K, now, until: return_by_steps(pi, K, 1.0, until),
+            lambda pi, K, now, until: np.log(return_by_steps(pi, K, now, until)),
+            lambda pi, K, now, until: return_by_steps(pi, K, now, 1e40),
+            lambda pi, K, now, until: return_by_steps(-pi, K, now, until),
+            lambda pi, K, now, until: return_by_steps(np.abs(pi), K, now, until),
+            lambda pi, K, now, until: return_by_steps(pi, np.diag(np.diag(K)), now, until),
+            lambda pi, K, now, until: return_by_steps(pi, -K, now, until),
+            lambda pi, K, now, until: return_by_steps(pi, K, now, until, growth=0.0),
+            lambda pi, K, now, until: return_by_steps(pi, K, now, until, growth=2.0),
+            lambda pi, K, now, until: return_by_steps(pi, K, now, until, own=0.0),
+            lambda pi, K, now, until: return_by_steps(pi, K, now, until, floor=-0.5),
         ],
     },
 }
