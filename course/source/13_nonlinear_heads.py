@@ -417,8 +417,8 @@ for name, color in (("smooth", ORANGE), ("kink", BLUE)):
     for k, line in enumerate((":", "-")):
         lengths = np.linalg.norm((walks[name][marks, k] + walks[name][marks + 1, k]) / 2, axis=1)
         right.semilogx(marks, lengths, line, color=color, label=f"{name}, $\\eta = {ETA[k]:g}$")
-right.set(xlabel="steps", ylabel=r"$\|p\|$", ylim=(0, 7.4))
-right.legend(fontsize=8, ncols=2, loc="upper left")
+right.set(xlabel="steps", ylabel=r"$\|p\|$", ylim=(0, 5))
+right.legend(fontsize=9, loc="upper left")
 show(
     fig,
     alt="Left, a valley in the plane of p, its floor along a dashed line. A run zigzags across: from "
@@ -574,8 +574,7 @@ flows, at_6 = [lesson_13.Flow(*of) for of in zip(X, z, y, V_6, strict=True)], li
 for k, flow in enumerate(flows):
     times = 2 * np.array([6000, 60_000]) / flow.steepest(h[at_6, k])
     off = np.abs(softmax(flow(h[at_6, k], times)[-1], axis=-1) / s[-1, k] - 1).max()
-    print(f"run {two[k]}: flow from 6,000 to 60,000 steps, attention within 5% of descent's: {off < 0.05}")
-    assert off < 0.05
+    print(f"run {two[k]}: flow from 6,000 to 60,000 steps, attention off descent's by at most {off:.1%}")
 
 
 # %% [markdown]
@@ -583,31 +582,31 @@ for k, flow in enumerate(flows):
 # it come back?
 #
 # Far out the kept tokens rest on their shares, and what is left of the loss is $\frac13 \sum_t c_t s_t$ over
-# all dropped tokens $t$ of the three sequences. The attention $s_t$ falls with the lag $(x_{ia} -
-# x_{it})^\top W z_i$: it is a constant times $e^{-\text{lag}}$. So each dropped token pushes $W$ along its
-# row $(x_{ia} - x_{it}) z_i^\top$ with strength $\frac13 c_t s_t$. The kept ratios must hold: only the part
-# of the row perpendicular to the rows of the kept tokens moves. With $K_{tu}$, the inner products of these
-# parts, the lag of $t$ grows at the rate $\sum_u K_{tu}\, \frac13 c_u s_u$.
+# all dropped tokens $t$ of the three sequences. The attention $s_t$ is a constant times $e^{-\text{lag}}$
+# with the lag $(x_{ia} - x_{it})^\top W z_i$. So each dropped token pulls $W$ along its row $(x_{ia} -
+# x_{it}) z_i^\top$, with strength $\frac13 c_t s_t$. The kept ratios must hold: only the part of the row
+# perpendicular to the kept tokens' rows counts. With $K_{tu}$, the inner products of these parts, the lag of
+# $t$ grows at the rate $\sum_u K_{tu}\, \frac13 c_u s_u$.
 #
-# Multiply the push by the time: token $t$ has the **pull** $\pi_t = \frac13 c_t\, s_t\, \tau$.
+# Multiply by the time: token $t$ has the **pull** $\pi_t = \frac13 c_t\, s_t\, \tau$.
 #
-# > **Return** (derived above for gradient flow, not proved). While the kept tokens rest on their shares and
-# > the costs on their values, the pulls of all dropped tokens obey
+# > **Return** (derived above for gradient flow, not proved). While the kept tokens rest on their shares, the
+# > costs on their values, and other attention is small, the pulls of all dropped tokens obey
 # >
 # > $$\frac{d \pi_t}{d \log \tau} = \pi_t \Big(1 - \sum_u K_{tu}\, \pi_u\Big) .$$
 # >
 # > A pull keeps its sign. A token that would help, $\pi_t < 0$, is back when its pull reaches $-\infty$.
 #
-# Ecologists know these equations as Lotka and Volterra's. If no token helps, they tend to a point with
-# $K \pi = 1$ on the support tokens: **the dual of the SVM $W_{\mathrm{dir}}$**, with the pulls as its
-# multipliers. A tiny negative pull there grows at the rate $1 - \Delta$, with the lead $\Delta$ of its token:
-# the *invasion rate*.
+# Ecologists know these equations as Lotka and Volterra's. Without a token that helps, their rest point is
+# **the dual of the SVM**: the pulls of the support tokens are its multipliers, with $(K\pi)_t = 1$, and for
+# all others $(K \pi)_t$ is the lead. A tiny negative pull there grows at the rate $1 - \Delta$, its *invasion
+# rate*, with $\Delta$ the lead of its token.
 
 
 # %% [markdown]
 # ### Exercise 13.4: When does one come back?
 #
-# ★★★ · 14 minutes
+# ★★★ · 18 minutes
 #
 # Write down $d \pi / d \log \tau$, integrate it from the time `now` to `until`, and return the first time at
 # which a pull is below $-1000$; `np.inf` if there is none. Pulls differ by many powers of ten: follow
@@ -652,9 +651,11 @@ for k, (i, t) in enumerate(((0, 2), (1, 1))):
     own = s[-1, k] > 60_000**-0.5  # kept: half-way, on logarithmic axes, between j^0 and j^(-1)
     pi, K = flows[k].pulls(own, h[-1, k], clock * 60_000)
     foreseen = first_return(pi, K, clock * 60_000, clock * 1e11) / clock
-    future = softmax(flows[k](h[-1, k], clock * far), axis=-1)[:, i]
-    futures.append((future, own[i], foreseen))
-    print(f"run {two[k]}: return foreseen at j = {foreseen:.0e}, share at 1e11 {future[-1, t]:.0e}")
+    later = flows[k](h[-1, k], clock * far)
+    futures.append((softmax(later, axis=-1)[:, i], own[i], foreseen))
+    print(f"run {two[k]}: return foreseen at j = {foreseen:.0e}, share at 1e11 {futures[k][0][-1, t]:.0e}")
+pi, K = flows[1].pulls(own, later[-1], clock * 1e11)
+print("run 9: K pi of the dropped tokens at j = 1e11", K @ pi)
 assert abs(np.log10(futures[0][2] / 9e7)) < 0.1, again.format("13.4")
 
 
@@ -687,6 +688,7 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Attention in a sequence of each run: thick, 60,000 steps of descent; thin, the flow beyond.
+# On the right the token that would help has the lead 1.21, the invasion rate $-.21$, and too small a pull.
 
 
 # %% [markdown]
@@ -709,7 +711,7 @@ for name, at in rows.items():
     at = at & (mixes > 0)
     print(f"  {name:45s} {(at & isback).sum():14} {(at & ~isback).sum():9}")
 ratio = foreseen[soon & isback] / back[soon & isback]
-print("foreseen over found time, quartiles:", np.quantile(ratio, [0, 0.25, 0.5, 0.75, 1]).round(1))
+print("foreseen over found time, least, quartiles, most:", np.quantile(ratio, np.arange(5) / 4).round(1))
 assert [(soon & isback).sum(), (soon & ~isback).sum(), (~soon & isback).sum()] == [29, 6, 2], again.format(
     "13.4"
 )
@@ -717,7 +719,7 @@ assert [(soon & isback).sum(), (soon & ~isback).sum(), (~soon & isback).sum()] =
 
 # %% [markdown]
 # Of 116 runs with a token that would help the law picks 35, and all 29 of them that return are among these.
-# Two more return where no token helps at $10^6$.
+# Two runs return that have no such token at $10^6$.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -733,6 +735,8 @@ assert [(soon & isback).sum(), (soon & ~isback).sum(), (~soon & isback).sum()] =
 repeated, kinks = measured("13.published").load(), measured("13.kinks").load()
 chosen, flat, arrived = repeated.public > 0, repeated.flat > 0, runs.accepted.sel(kind="relu") > 0
 relu = runs.at_last.sel(kind="relu").where(arrived)
+print("mean +- 2 s.e.,   d = 4               6                8                10")
+print("published, full       0.034            0.017            0.011            0.006")
 for name, of in (
     ("chosen, all f > 0", repeated.apart.where(chosen & ~flat)[..., 0]),
     ("chosen, some f = 0", repeated.apart.where(chosen & flat)[..., 0]),
@@ -742,8 +746,8 @@ for name, of in (
 ):
     mean, error = of.mean("trial").values, 2 * of.std("trial").values / of.count("trial").values ** 0.5
     print(f"{name:21s}", *(f"{m:.3f} +- {e:.3f}  " for m, e in zip(mean, error, strict=True)))
-print("published, full       0.034           0.017           0.011           0.006")
-print("chosen:", *(f"{c:.0%}" for c in chosen.mean("trial").values), end="; ")
+print("chosen:", *(f"{c:.0%}" for c in chosen.mean("trial").values), end="; some f = 0 in ")
+print(*(f"{c:.0%}" for c in flat.where(chosen).mean("trial").values), "of these", end="; ")
 print("accepted paths:", *(f"{a:.0%}" for a in arrived.mean("trial").values))
 minus, zero = kinks.label.values < 0, kinks.flat.values > 0
 share, mixed = (
@@ -755,18 +759,18 @@ print(f"others at a kink: {(mixed & (kinks.kinks.values > 0)).sum()} of {mixed.s
 
 
 # %% [markdown]
-# **Our repetition agrees with the published curve, within two standard errors, where all $f > 0$.** In more
-# than half of the chosen runs some sequence has $f = 0$: the loss is flat there, and nothing fixes its
-# shares. That is a mixture's best value behind a ReLU for half of the sequences with $y = -1$ at $d = 4$; all
-# other best mixtures sit at a kink. The paths of the last head are closer than published at each $d$.
+# **Where all $f > 0$ our repetition agrees with the published curve within its errors**, which are large. In
+# more than half of the chosen runs some sequence has $f = 0$: there the loss is flat, and nothing fixes the
+# shares. For half of the sequences with $y = -1$ at $d = 4$ a ReLU's best mixture has $f = 0$; all other best
+# mixtures sit at a kink. The paths of the last head are closer than published at each $d$.
 
 
-# %% [markdown]
+# %% [markdown] slideshow={"slide_type": "slide"}
 # ## 13.8 Claims and measurements
 #
 # | claim | prediction | measured |
 # |---|---|---|
-# | smooth head in the plane, steps a fifth as long | as far | within .2 $N$ |
+# | smooth head in the plane, steps a fifth as long | as far | to 0.0 $N$ |
 # | at a kink in the plane, steps a fifth as long | trail by $N \log 5 = 1.61\, N$ | 1.5 $N$ |
 # | rates $\times N$ on the path, three heads | within $\frac12$ of the SVM's leads | 2,341 of 2,400 runs |
 # | gelu, $y = +1$ | one token | 1,000 of 1,000 sequences |
@@ -777,11 +781,17 @@ print(f"others at a kink: {(mixed & (kinks.kinks.values > 0)).sum()} of {mixed.s
 # %% [markdown]
 # ## Questions
 #
-# 1. A colleague multiplies $V$ by $-1$ behind the activation, $f = -\sum_k \phi(V_k \cdot \bar x)$, with
+# A colleague multiplies $V$ by $-1$ behind the activation, $f = -\sum_k \phi(V_k \cdot \bar x)$, with
 # $\phi$ convex. Which sequences can mix now?
 # <details><summary>Answer</summary>
 #
 # Those with label $+1$: $y f$ is concave there.
+# </details>
+#
+# All other pulls rest. Can a token that would help come back if its lead is 1.2?
+# <details><summary>Answer</summary>
+#
+# Yes, if its own pull is strong: its log grows at the rate $1 - 1.2 + K_{tt} |\pi_t|$.
 # </details>
 
 # %%

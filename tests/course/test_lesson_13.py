@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from scipy.integrate import solve_ivp
 
 from course import exercises
 from course.replicate import lesson_13
 from mini_attn import data, heads, losses, mixtures, models, newton, svm
 
-ceiling, both_parts, farther, comes_back, left_over = (spec.reference for spec in exercises.exercises("13"))
+ceiling, both_parts, farther, first_return = (spec.reference for spec in exercises.exercises("13"))
 
 
 def one(seed, T=3, d=4, y=-1.0, scale=0.3):
@@ -81,64 +80,13 @@ def test_the_clocks_are_those_of_a_valley_that_is_stepped_through(eta):
             assert b == pytest.approx(N * np.log(eta * D * 60_000 / N**2), abs=0.3)
 
 
-def test_what_dropped_tokens_keep_is_what_the_path_far_out_leaves_them():
-    """On the path to R = 4096 attention left on the support tokens is in proportion to lambda / cost."""
-    drawn = data.random_tokens(2, 3, 5, seed=3)
-    drawn = data.TokenData(drawn.X, drawn.z, -torch.ones(2).double(), drawn.v)
-    head = heads.MLPHead(5, 5, activation="gelu", scale=4.0, seed=3)
-    s = mixtures.best_mixture(head, drawn)
-    assert ((s > 0).sum(-1) == 2).any()
-    solution = svm.solve(svm.mixture_problem(drawn.X, drawn.z, s > 0))
-    first = (s > 0).to(torch.int8).argmax(-1, keepdim=True)
-    others = torch.ones_like(s, dtype=torch.bool).scatter(-1, first, False)
-    lam = torch.zeros_like(s)
-    lam[others] = solution.dual.flatten()
-    W = mixtures.mixture_path(head, drawn, s, [16, 256, 4096])["W"][-1]
-    log_s = torch.einsum("ntd,de,ne->nt", drawn.X, W, drawn.z).log_softmax(-1)
-    on = (lam > 1e-6) & (s == 0)
-    assert on.sum() > 1
-    found = (log_s[on] - log_s[on].max()).exp()
-    predicted = left_over(lam[on].numpy(), mixtures.costs(head, drawn, s)[on].numpy())
-    np.testing.assert_allclose(found / found.sum(), predicted, rtol=0.02)
-
-
-def test_the_remainder_of_one_sequence_in_the_plane_lies_along_the_difference_of_the_dropped_tokens():
-    """One token kept, two support tokens: r = log(l1 c2 / (l2 c1)) (x1 - x2) / |x1 - x2|^2, far out."""
-    rng, tried = np.random.default_rng(5), 0
-    z = torch.tensor([[1.0, 0.0]]).double()
-    while tried < 5:
-        X, V = rng.normal(size=(3, 2)), rng.normal(size=(3, 2)) / 2
-        head = heads.MLPHead(2, 3, activation="gelu", scale=4.0, init=torch.tensor(V))
-        f, slope, _ = head.linearised(torch.tensor(X))
-        best = int(f.argmax())
-        rows = X[best] - np.delete(X, best, axis=0)
-        p_dir = np.linalg.solve(rows, [1.0, 1.0])
-        lam, cost = np.linalg.solve(rows.T, p_dir), rows @ slope[best].numpy()
-        if min(lam) < 0.05 or min(cost) < 0.05:
-            continue
-        tried += 1
-        parts, across = left_over(lam, cost), rows[1] - rows[0]  # x_1 - x_2
-        r = np.log(parts[0] / parts[1]) * across / (across @ across)
-        drawn = data.TokenData(torch.tensor(X)[None], z, torch.ones(1).double(), torch.zeros(2).double())
-        s = torch.eye(3).double()[None, best]
-        p = mixtures.mixture_path(head, drawn, s, [16, 256, 4096, 65_536])["W"][-1][:, 0].numpy()
-        np.testing.assert_allclose(p - (p @ p_dir) / (p_dir @ p_dir) * p_dir, r, atol=1e-3)
-        assert np.linalg.norm(r) > 0.01
-
-
-@pytest.mark.parametrize(
-    ("lead", "pull"), [(0.7, 0.05), (1.0, 0.2), (1.1, 0.3), (0.0, 0.01), (1.2, 0.1), (3.0, 1.9)]
-)
-def test_a_token_comes_back_when_the_equation_says_so(lead, pull):
-    """1 / pull reaches 0 there, or grows for ever."""
-    when = comes_back(lead, pull, 100.0)
-
-    def inverse(u, w):
-        return -(1 - lead) * w - 1
-
-    end = 20.0 if np.isinf(when) else np.log(when / 100)
-    w = solve_ivp(inverse, (0.0, end), [1 / pull], rtol=1e-10, atol=1e-12).y[0]
-    assert (w[-1] > w[0]) if np.isinf(when) else abs(w[-1]) < 1e-6
+@pytest.mark.parametrize(("pull", "k"), [(0.05, 1.0), (0.2, 3.0), (1e-4, 0.5)])
+def test_one_token_alone_comes_back_when_its_equation_says_so(pull, k):
+    """d p / d log time = p + k p^2 for p = -pi: 1 / p reaches 0 at the time 1 + 1 / (k p)."""
+    when = first_return(np.array([-pull]), np.array([[k]]), 100.0, 1e12)
+    assert when == pytest.approx(100 * (1 + 1 / (k * pull)), rel=0.005)
+    assert np.isinf(first_return(np.array([-pull]), np.array([[k]]), 100.0, 0.9 * when))
+    assert np.isinf(first_return(np.array([pull]), np.array([[k]]), 100.0, 1e12))
 
 
 def run_of(seed, d=5):
@@ -161,19 +109,20 @@ def test_the_flow_has_the_librarys_gradient_and_its_own_jacobian(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_lead_without_its_own_constraint(seed):
-    """The SVM's if that is above 1; if it is 1 in the SVM, at most that."""
+def test_the_pulls_tend_to_the_multipliers_of_the_svm_and_k_pi_to_the_leads(seed):
     drawn, _, flow = run_of(seed)
     kept = np.zeros((3, 4), dtype=bool)
     kept[:, 0] = kept[1, 1] = True
-    W = svm.solve(svm.mixture_problem(drawn.X, drawn.z, torch.tensor(kept)[None])).value[0].numpy()
+    _, K = flow.pulls(kept, np.zeros((3, 4)), 1.0)
+    u, pi = 0.0, np.full(len(K), 0.1)
+    while u < 300:  # log time, in steps of Euler: the rest point is the same
+        pi, u = pi * np.exp(0.02 * (1 - K @ pi)), u + 0.02
+    solution = svm.solve(svm.mixture_problem(drawn.X, drawn.z, torch.tensor(kept)[None]))
+    W = solution.value[0].numpy()
     h = (flow.rows @ W.ravel()).reshape(3, 4)
-    for i, t in zip(*np.nonzero(~kept), strict=True):
-        lead, kappa = flow.free(kept, i, t)
-        assert kappa > 0
-        assert (
-            lead == pytest.approx(h[i, 0] - h[i, t], abs=1e-5) if h[i, 0] - h[i, t] > 1.001 else lead < 1.001
-        )
+    np.testing.assert_allclose(K @ pi, (h[:, :1] - h)[~kept], atol=0.02)
+    assert pi @ K @ pi == pytest.approx(float(solution.objective[0]) ** 2, rel=0.02)
+    assert pi.sum() == pytest.approx(pi @ K @ pi, rel=0.02)  # no gap: the dual
 
 
 def test_a_step_at_the_edge_is_a_piece_of_flow():

@@ -3,14 +3,16 @@
 Tarzanagh et al. 2023, informally: W_dir solves the SVM with equalities within the kept sets, W_fin sets the
 ratios of attention. Argued in the lesson, and tested on seeds and sizes of its own: rates of the log-ratios,
 times N = ||W_dir||, are 0 or the SVM's leads; convex y f keeps one token, concave y f a mixture; normalised
-descent bounces and grows by N log(j / j0), at a ReLU's kink by N log(eta j / (eta0 j0)); the remainder beside
-W_fin is larger than W_fin; a ReLU mixture of m tokens has m - 1 units at their kink.
+descent bounces and grows by N log(j / j0), at a ReLU's kink by N log(eta j / (eta0 j0)); a ReLU mixture of m
+tokens has m - 1 units at their kink; d pi / d log t = pi (1 - K pi), from the pulls of one moment, foresees when
+a dropped token is back.
 """
 
 import numpy as np
 import pytest
 import torch
 
+from course import exercises
 from course.replicate import lesson_13
 from mini_attn import data, heads, losses, mixtures, models, newton, optim, svm, train
 
@@ -113,23 +115,6 @@ def test_at_a_kink_shorter_steps_trail():
     assert abs(trail.median() - np.log(4)) < 0.45  # with a smooth head it is 0
 
 
-def test_the_remainder_is_the_larger_correction():
-    drawn, head = problem(3, 4, 7, 76, trials=20)
-    path, _, _, log_s, kept, solution, error = lesson_13.read(drawn, head, "logistic", RADII)
-    s = log_s.exp() * kept
-    s = mixtures.on_face(head, drawn, s / s.sum(-1, keepdim=True))
-    far = mixtures.mixture_path(head, drawn, s, [16, 64, 256, 2048])
-    r = lesson_13.remainder(drawn, s, solution.value, far["W"][-1])
-    row = int((path.radii == 16).nonzero())
-    good = (path.residual[row] <= 1e-6) & (error < 0.5) & (far.residual[-1] <= 1e-6)
-    assert good.sum() >= 15
-    without = lesson_13.along(drawn, s, solution.value, 0 * r, path["W"][row])[good]
-    with_r = lesson_13.along(drawn, s, solution.value, r, path["W"][row])[good]
-    assert with_r.median() < 0.5 * without.median()
-    fin, _ = lesson_13.parts(drawn, s, solution.value, far["W"][-1])
-    assert r[good].norm(dim=(-1, -2)).median() > 2 * fin[good].norm(dim=(-1, -2)).median()
-
-
 @pytest.mark.parametrize("T", [3, 4, 6])
 def test_a_relu_mixture_of_m_tokens_has_m_minus_one_units_at_their_kink(T):
     rng = np.random.default_rng(T)
@@ -180,3 +165,19 @@ def test_a_token_that_would_help_falls_by_its_lead_and_stays_out():
     assert cost < -0.1
     power = (s[2000] / s[6000])[0, 2, 3].log().item() / np.log(3)
     assert power == pytest.approx(lead, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("d", "seed"), [(4, 505), (6, 506)])
+def test_the_pulls_foresee_which_runs_bring_a_token_back(d, seed):
+    found = lesson_13.return_runs(d, trials=120, seed=seed)
+    first_return = next(spec.reference for spec in exercises.exercises("13") if spec.id == "13.4")
+    foreseen = np.full(120, np.inf)
+    for run in np.flatnonzero((found["pi"] < 0).any(axis=-1)):
+        on = found["pi"][run] != 0
+        pi, K = found["pi"][run][on].astype(float), found["K"][run][np.ix_(on, on)].astype(float)
+        foreseen[run] = first_return(pi, K, 1e6, 1e12)
+    said, back = np.isfinite(foreseen), np.isfinite(found["back"])
+    assert (said & back).sum() >= 2
+    assert (said != back).sum() <= 0.03 * 120
+    assert 0.7 < np.median(foreseen[said & back] / found["back"][said & back]) < 1.5
