@@ -578,8 +578,8 @@ for k, flow in enumerate(flows):
 
 
 # %% [markdown]
-# In both runs descent drops a token that would *help*: its cost is negative. Step after step it falls. Does
-# it come back?
+# In both runs, chosen for that, descent drops a token that would *help*: its cost is negative. Step after
+# step it falls. Does it come back?
 #
 # Far out the kept tokens rest on their shares, and what is left of the loss is $\frac13 \sum_t c_t s_t$ over
 # all dropped tokens $t$ of the three sequences. The attention $s_t$ is a constant times $e^{-\text{lag}}$
@@ -655,7 +655,7 @@ for k, (i, t) in enumerate(((0, 2), (1, 1))):
     futures.append((softmax(later, axis=-1)[:, i], own[i], foreseen))
     print(f"run {two[k]}: return foreseen at j = {foreseen:.0e}, share at 1e11 {futures[k][0][-1, t]:.0e}")
 pi, K = flows[1].pulls(own, later[-1], clock * 1e11)
-print("run 9: K pi of the dropped tokens at j = 1e11", K @ pi)
+print("run 9: K pi of the dropped tokens at j = 1e11", (K @ pi).round(2))
 assert abs(np.log10(futures[0][2] / 9e7)) < 0.1, again.format("13.4")
 
 
@@ -688,7 +688,7 @@ show(
 
 # %% [markdown]
 # **Figure 3.** Attention in a sequence of each run: thick, 60,000 steps of descent; thin, the flow beyond.
-# On the right the token that would help has the lead 1.21, the invasion rate $-.21$, and too small a pull.
+# On the right the token that would help has the lead 1.2, the invasion rate $-.2$, and too small a pull.
 
 
 # %% [markdown]
@@ -712,13 +712,12 @@ for name, at in rows.items():
     print(f"  {name:45s} {(at & isback).sum():14} {(at & ~isback).sum():9}")
 ratio = foreseen[soon & isback] / back[soon & isback]
 print("foreseen over found time, least, quartiles, most:", np.quantile(ratio, np.arange(5) / 4).round(1))
-assert [(soon & isback).sum(), (soon & ~isback).sum(), (~soon & isback).sum()] == [29, 6, 2], again.format(
-    "13.4"
-)
+found = [(soon & isback).sum(), (soon & ~isback).sum(), (~soon & isback).sum()]
+assert found == [29, 6, 2], again.format("13.4")
 
 
 # %% [markdown]
-# Of 116 runs with a token that would help the law picks 35, and all 29 of them that return are among these.
+# Of the 116 runs with a token that would help the law picks 35. Of these 29 return, and of the others none.
 # Two runs return that have no such token at $10^6$.
 
 
@@ -750,10 +749,8 @@ print("chosen:", *(f"{c:.0%}" for c in chosen.mean("trial").values), end="; some
 print(*(f"{c:.0%}" for c in flat.where(chosen).mean("trial").values), "of these", end="; ")
 print("accepted paths:", *(f"{a:.0%}" for a in arrived.mean("trial").values))
 minus, zero = kinks.label.values < 0, kinks.flat.values > 0
-share, mixed = (
-    (minus & zero).sum(axis=(1, 2)) / minus.sum(axis=(1, 2)),
-    minus & ~zero & (kinks.kept.values > 1),
-)
+share = (minus & zero).sum(axis=(1, 2)) / minus.sum(axis=(1, 2))
+mixed = minus & ~zero & (kinks.kept.values > 1)
 print("best mixture has f = 0, y = -1:", *(f"{part:.0%}" for part in share), end="; ")
 print(f"others at a kink: {(mixed & (kinks.kinks.values > 0)).sum()} of {mixed.sum()}")
 

@@ -4,8 +4,8 @@ Tarzanagh et al. 2023, informally: W_dir solves the SVM with equalities within t
 ratios of attention. Argued in the lesson, and tested on seeds and sizes of its own: rates of the log-ratios,
 times N = ||W_dir||, are 0 or the SVM's leads; convex y f keeps one token, concave y f a mixture; normalised
 descent bounces and grows by N log(j / j0), at a ReLU's kink by N log(eta j / (eta0 j0)); a ReLU mixture of m
-tokens has m - 1 units at their kink; d pi / d log t = pi (1 - K pi), from the pulls of one moment, foresees when
-a dropped token is back.
+tokens has m - 1 units at their kink; d pi / d log t = pi (1 - K pi) foresees, from the pulls of one moment,
+when a dropped token is back.
 """
 
 import numpy as np
