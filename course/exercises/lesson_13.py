@@ -376,8 +376,6 @@ BACK = Exercise(
         "The 1 is missing: pi contains the time itself, so log|pi| grows by 1 for each unit of log time.",
         _without_others,
         "That lets each token pull by itself alone. The others' pulls move it, too: all of K pi.",
-        _return_by(rate=lambda p, K, u: 1 - np.diag(K) * p),
-        "That uses the diagonal of K only. The others' pulls move a token, too: all of K pi.",
         _held,
         "The others' pulls change meanwhile: integrate all of pi together.",
         _return_by(rate=lambda p, K, u: 1 - K.sum(axis=1) * p),
