@@ -52,7 +52,7 @@ def return_by_steps(pi, K, now, until, growth=1.0, own=1.0, floor=-1000.0):
             return float(np.exp(u))
         if not np.abs(p).max() < 1e8:
             return np.inf
-        step = min(0.02 / (1 + np.abs(K @ p).max()), np.log(until) - u)
+        step = min(0.05 / (1 + np.abs(K @ p).max()), np.log(until) - u)
         a = slope(p)
         b = slope(p + step / 2 * a)
         c = slope(p + step / 2 * b)
