@@ -40,12 +40,12 @@ def parts_with(fin_s=lambda s: s, dropped_row=1.0, ratio_row=0.0):
     return answer
 
 
-def return_by_steps(pi, K, now, until, growth=1.0, own=1.0, floor=-1000.0):
+def return_by_steps(pi, K, now, until, growth=1.0, floor=-1000.0):
     """Runge and Kutta's steps for pi itself, in the logarithm of the time, short where a pull is large."""
     p, u = np.array(pi, dtype=float), np.log(now)
 
     def slope(p):
-        return p * (growth - K @ p + (1 - own) * np.diag(K) * p)
+        return p * (growth - K @ p)
 
     while u < np.log(until):
         if p.min() < floor:
@@ -126,7 +126,6 @@ ANSWERS = {
             lambda pi, K, now, until: return_by_steps(pi, -K, now, until),
             lambda pi, K, now, until: return_by_steps(pi, K, now, until, growth=0.0),
             lambda pi, K, now, until: return_by_steps(pi, K, now, until, growth=2.0),
-            lambda pi, K, now, until: return_by_steps(pi, K, now, until, own=0.0),
             lambda pi, K, now, until: return_by_steps(pi, K, now, until, floor=-0.5),
         ],
     },
