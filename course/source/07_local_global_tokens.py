@@ -6,11 +6,10 @@
 #
 # **The question: which choices can training make, and which does it make?**
 #
-# The answer in three sentences. In general position training far out stays only at *local winners*, and one
-# inequality for each support token says which choices these are. Which of them a run reaches is decided by
-# its start: in the plane the borders between their basins can be computed. From a random start near the
-# origin, where the best tokens can be selected together, about six runs in ten or more select them; from
-# far out hardly more than if all winners were alike.
+# The answer in three sentences. With random keys training far out stays only at *local winners*, and one
+# inequality for each support token says which choices these are. For one sequence in the plane the borders
+# between their basins, far out, can be computed. In our random problems a run selects the best tokens more
+# often from a start near the origin than from far out.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **After this lesson you can**
@@ -18,7 +17,7 @@
 # - find all local winners of a small problem, and say how many to expect;
 # - explain why one better support token undoes a choice, whatever the first step says;
 # - predict where the basins of two winners meet, and how far out "far" is;
-# - say how often runs end at the global choice, and where the others are.
+# - count how often runs end at the global choice, and where the others are.
 #
 # **You need** [lesson 06](06_attention_as_svm.ipynb) (Att-SVM, support tokens) and, from
 # [lesson 02](02_hard_margin_svm.ipynb), that the solution of an SVM is a sum of its constraints with
@@ -40,7 +39,7 @@ from mini_attn.plots import COLORS
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest
 np.set_printoptions(precision=3, suppress=True)
-BLUE, ORANGE, GREEN, BLACK = (COLORS[name] for name in ("blue", "vermillion", "green", "black"))
+BLACK = COLORS["black"]
 again = "exercise {} is not right yet: see what its check says"
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -51,7 +50,7 @@ again = "exercise {} is not right yet: see what its check says"
 # and we minimise $\ell(\sum_t s_t \gamma_t)$ with $\ell(u) = \log(1 + e^{-u})$; $\gamma_t$ is the score of
 # token $t$. The scores alternate around the hexagon.
 #
-# We start normalised descent (lesson 06) from 1,681 points $p$ at once.
+# We start normalised descent (lesson 06) from 6,561 points $p$ at once.
 
 # %%
 hexagon = np.array([[0.2, 1.1], [1, 0.6], [0.9, -0.5], [0.1, -1.1], [-0.9, -0.6], [-1, 0.5], [0.1, 0.1]])
@@ -77,8 +76,8 @@ def train_from(start, tokens, steps, lr=0.1, **options):
 
 
 tokens = with_scores(hexagon[None], gamma[None])
-grid = torch.linspace(-5, 5, 41, dtype=torch.float64)
-plane = torch.stack(torch.meshgrid(grid, grid, indexing="xy"), dim=-1)  # (41, 41, 2) starts
+grid = torch.linspace(-5, 5, 81, dtype=torch.float64)
+plane = torch.stack(torch.meshgrid(grid, grid, indexing="xy"), dim=-1)  # (81, 81, 2) starts
 starts = plane.reshape(-1, 2)
 first = geometry.selected_tokens(models.PromptAttention(2, len(starts), init=starts).attention(tokens))[:, 0]
 last = geometry.selected_tokens(train_from(starts, tokens, steps=300).attention(tokens))[:, 0]
@@ -91,12 +90,12 @@ for name, winner in (("most attention at the start", first), ("most attention at
 PALETTE = [COLORS[name] for name in ("blue", "sky", "vermillion", "yellow", "green", "purple", "grey")]
 
 
-def draw_map(ax, winner, grid, rays):
+def draw_map(ax, winner, grid, rays, style="--"):
     """The winner of each start (k, k), numbered from 1, and rays (m, 2) from the origin."""
     shade = ListedColormap(PALETTE)
     ax.pcolormesh(grid, grid, winner, cmap=shade, vmin=-0.5, vmax=6.5, alpha=0.7, rasterized=True)
     for ray in rays:
-        ax.plot(*np.outer(ray, [0, 50]), "--", color=BLACK, linewidth=1.5)
+        ax.plot(*np.outer(ray, [0, 200]), style, color=BLACK, linewidth=1.5)
     for t in np.unique(winner):
         rows, columns = np.nonzero(np.asarray(winner) == t)  # the number goes to the middle of its region
         middle = grid[int(columns.mean())], grid[int(rows.mean())]
@@ -111,21 +110,21 @@ left.scatter(*hexagon.T, s=120, color=PALETTE, edgecolor=BLACK, zorder=3)
 for t, (key, score) in enumerate(zip(hexagon, gamma, strict=True)):
     left.annotate(f"{t + 1}: {score:g}", key, (7, 5), textcoords="offset points", fontsize=11)
 left.set(xlim=(-1.4, 1.7), ylim=(-1.45, 1.55), aspect="equal", title="keys and scores")
-draw_map(middle, first.reshape(41, 41), grid, [])
-draw_map(right, last.reshape(41, 41), grid, rays[[0, 2, 4]])
+draw_map(middle, first.reshape(81, 81), grid, [])
+draw_map(right, last.reshape(81, 81), grid, rays[[0, 2, 4]], style=":")
 middle.set_title("ahead at the start")
 right.set_title("selected at the end")
 show(
     fig,
     alt="Left, a hexagon of keys with scores 1, .3, .8, .2, .7, .1 and one key inside with score .5. Middle, "
     "the p-plane in six sectors, one for each corner. Right, the same plane after training: three regions "
-    "only, for tokens 1, 3 and 5, each around a dashed ray.",
+    "only, for tokens 1, 3 and 5, each around a dotted ray.",
 )
 
 # %% [markdown]
 # **Figure 1.** Left: keys, each with its number and its score. Middle: the token with most attention at each
 # start, numbered. Right: the token selected after 300 steps from there, and the Att-SVM directions of tokens
-# 1, 3, 5 (dashed). A region of the right map is a **basin of attraction**.
+# 1, 3, 5 (dotted). A region of the right map is a **basin of attraction**.
 
 # %% [markdown]
 # Six tokens can be ahead at the start. Token 7 cannot: it lies inside the hexagon, and no direction
@@ -146,7 +145,7 @@ assert svm.solve(inside, throw=False).status == "infeasible"
 #
 # - $p_{\mathrm{mm}}(\alpha)$ is the shortest $p$ with $p \cdot (k_{i\alpha_i} - k_{it}) \ge 1$ for all $i$
 #   and $t \ne \alpha_i$; if there is none, $\alpha$ is infeasible;
-# - the **support tokens** of $i$ are the $t$ for which this is an equality;
+# - the **support tokens** of $i$ are the $t$ for which this is an equality (a *tight* comparison);
 # - $\alpha$ is **locally optimal**, or a *local winner* (a choice; in lessons 05 and 06 a *winner* was a
 #   token), if in each sequence $\gamma_{i\alpha_i} > \gamma_{it}$ for every support token;
 # - it is **globally optimal** if each $\alpha_i$ has the best score of sequence $i$. Where that is feasible,
@@ -238,18 +237,21 @@ assert winners.double().mean() < 0.85 * expected, again.format("07.1")
 
 # %% [markdown]
 # The rule of $1 / (k + 1)$ is right for scores that know nothing of the keys. In our problems keys are the
-# tokens, and $\gamma_{it} = y_i\, v \cdot x_{it}$ is linear in them. The rule does not cover that, and fewer
-# choices win.
+# tokens, and $\gamma_{it} = y_i\, v \cdot x_{it}$ is linear in them. Fewer choices win.
+#
+# The hexagon is the extreme case: the support tokens of each corner are its two neighbours. With scores
+# linear in the keys it would have exactly one local winner, because a corner that is then better than both
+# neighbours is better than all. So Figure 1 and section 7.5 take scores detached from the keys.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.3 Why: the sign of each weight
 #
-# Put $p$ on the ray of one choice, $p = R\, \hat p$ with $\hat p = p_{\mathrm{mm}} / \|p_{\mathrm{mm}}\|$
-# and $R$ large. Its **lead** over each support token is then $\Delta_0 = R / \|p_{\mathrm{mm}}\|$.
+# Put $p = \Delta_0\, p_{\mathrm{mm}}$ far out on the ray of one choice. Its **lead** over each support token,
+# $p \cdot (k_\alpha - k_t)$, is then $\Delta_0$.
 #
 # Lesson 06 wrote the negative gradient of one sequence as a sum of forces along $k_\alpha - k_t$ with
 # strengths $c_t \approx (\gamma_\alpha - \gamma_t)\, e^{-p \cdot (k_\alpha - k_t)}$. On the ray all
-# support tokens have the *same* exponential, and every other token a smaller one. As $R \to \infty$ only
+# support tokens have the *same* exponential, and every other token a smaller one. As $\Delta_0$ grows only
 #
 # $$-\nabla L \;\propto\; \sum_{t\ \text{support token}} (\gamma_\alpha - \gamma_t)\, (k_\alpha - k_t)$$
 #
@@ -262,7 +264,7 @@ assert winners.double().mean() < 0.85 * expected, again.format("07.1")
 # %% [markdown]
 # ### Exercise 07.2: What the first step says, and how it ends
 #
-# ★★★ · 15 minutes
+# ★★★ · 20 minutes
 #
 # One sequence. Token 1 is selected and has two support tokens, 2 and 3, whose comparisons $a_2$ and $a_3$,
 # $a_t = k_1 - k_t$, are linearly independent and have positive weights in the SVM; $\gamma_2 < \gamma_1$. We
@@ -314,28 +316,25 @@ check("07.2", first_and_last)
 a2, a4 = hexagon[2] - hexagon[1], hexagon[2] - hexagon[3]
 longer, ahead, _ = first_and_last(a2, a4, gamma[2], gamma[1], 0)
 ray = rays[2].numpy()
-print("score of   first step: change of   after 300 steps: token 3,  lead 4 - lead 2,  predicted")
-print("token 4       length     lead 4")
+print("score of   first step: change of   after 300 steps:  lead 4 - lead 2,  predicted")
+print("token 4       length     lead 4    token ahead")
 signs = []
 at_scores = np.sort(np.add.outer([longer, ahead, gamma[2]], [-0.02, 0.02]), axis=None)
 for score in at_scores:
-    changed = np.where(np.arange(7) == 3, score, gamma)
-    problem = with_scores(hexagon[None], changed[None])
+    problem = with_scores(hexagon[None], np.where(np.arange(7) == 3, score, gamma)[None])
     begin = 60 * rays[2][None]
     step = (train_from(begin, problem, 1, lr=0.01).p.detach() - begin)[0].numpy() / 0.01
     end = train_from(10 * rays[2][None], problem, 300)
     ahead_then = geometry.selected_tokens(end.attention(problem)).item() + 1
-    stays = ahead_then == 3
-    assert stays or ahead_then == 4
     now = ray @ step / np.linalg.norm(ray), a4 @ step
-    print(f"{score:7.2f} {now[0]:+12.2f} {now[1]:+10.2f} {'stays' if stays else 'lost to 4':>23s}", end="")
+    print(f"{score:7.2f} {now[0]:+12.2f} {now[1]:+10.2f} {ahead_then:17d}", end="")
     if score < gamma[2]:
         settled = end.p.detach()[0].numpy() @ (a4 - a2)
         foreseen = first_and_last(a2, a4, gamma[2], gamma[1], score)[2]
-        print(f" {settled:16.2f} {foreseen:10.2f}", end="")
+        print(f" {settled:21.2f} {foreseen:10.2f}", end="")
         assert abs(settled - foreseen) < 0.01, again.format("07.2")
     print()
-    signs.append((now[0] > 0, now[1] > 0, stays))
+    signs.append((now[0] > 0, now[1] > 0, ahead_then == 3))
 for k, bound in enumerate((longer, ahead, gamma[2])):  # each changes at its own score, and nowhere else
     assert [row[k] for row in signs] == (at_scores < bound).tolist(), again.format("07.2")
 assert ahead < gamma[2] < longer, again.format("07.2")
@@ -346,9 +345,10 @@ assert ahead < gamma[2] < longer, again.format("07.2")
 # is lost.
 #
 # **The sign of each weight decides.** With positive weights, the constraint that falls behind pulls harder,
-# *forward*, until the strengths are in the proportion of the SVM's weights: your third number. Above 0.8 one
-# of them is negative, and no difference of leads gives that proportion. The lead over token 4 shrinks, its
-# backward force grows with that, and some steps later token 4 is ahead.
+# *forward*, until the strengths are in the proportion of the SVM's weights: your third number. The better
+# token 4 is, the smaller its lead in the end, and at 0.8 the third number goes to $-\infty$. Above 0.8 one
+# weight is negative: the lead over token 4 shrinks, its backward force grows with that, and some steps later
+# token 4 is ahead.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # > **Theorem** (Tarzanagh, Li, Zhang and Oymak, 2023; informal, in our words).
@@ -361,14 +361,16 @@ assert ahead < gamma[2] < longer, again.format("07.2")
 # > longer than $R$, $\|p_j\| \to \infty$ and $p_j / \|p_j\| \to p_{\mathrm{mm}}(\alpha) /
 # > \|p_{\mathrm{mm}}(\alpha)\|$.
 # >
-# > *Only local winners.* Let keys be in general position (tight comparisons linearly independent, each with
-# > a positive weight). If $\|p_j\| \to \infty$ in the direction $p_{\mathrm{mm}}(\alpha)$ of a feasible
+# > *Only local winners.* Let keys be in general position (the tight comparisons are linearly independent,
+# > each with a positive weight). If $\|p_j\| \to \infty$ in the direction $p_{\mathrm{mm}}(\alpha)$ of a feasible
 # > choice $\alpha$, then none of its support tokens scores higher.
 
 # %% [markdown]
-# Exercise 07.2 is the reason for the last part, for one sequence with two support tokens. The theorem does
-# not say *how wide* the cone is, nor how far out it begins; and its steps are small and constant, ours
-# normalised. Hence the tests of the next sections.
+# The reason for the last part: independent comparisons add up to $p_{\mathrm{mm}}$ in one way only, with
+# positive weights, and a support token that scores higher always pulls with a negative one.
+#
+# The theorem does not say *how wide* the cone is, nor how far out it begins; and its steps are small and
+# constant, ours normalised. Hence the tests of the next sections.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.4 Every choice, tested
@@ -400,18 +402,16 @@ runs = small.keys[of], small.scores[of], *(found[name][found["feasible"]] for na
 winner = found["locally optimal"][found["feasible"]].numpy()
 from_afar, nearer = (hold_on_ray(lead, *runs) for lead in (1000, 10))
 for name, group in (("local winners", winner), ("other choices", ~winner)):
-    print(f"{name}: {(from_afar & group).sum()} of {group.sum()} hold from lead 1000", end="; ")
+    print(f"{name}: {(from_afar & group).sum()} of {group.sum()} hold from lead 1000")
 print(f"from lead 10 {(winner & ~nearer).sum()} local winners are lost")
 assert ((from_afar & winner).sum(), (from_afar & ~winner).sum(), len(winner)) == (523, 0, 3119)
-assert (winner & ~nearer).sum() == 45
 missed = winner & ~from_afar
 finer = hold_on_ray(1000, *(part[missed] for part in runs), lr=0.0001, steps=50000)
-print(f"the same path in steps a hundredth as long: {finer.sum()} of the {missed.sum()} missing ones hold")
-assert finer.all()
+assert finer.all() and (winner & ~nearer).sum() == 45
 
 # %% [markdown]
-# Far enough out, at $\Delta_0 = 1000$, the definition is right 3,115 times out of 3,119. The four local
-# winners that are lost were lost by our long steps: over the same path in shorter ones they hold.
+# The definition sorts all but four of these choices. The four are local winners that our long steps lost
+# here: over the same path in steps a hundredth as long they hold.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.5 Where basins end
@@ -421,11 +421,11 @@ assert finer.all()
 # %% [markdown]
 # ### Exercise 07.3: Where basins end
 #
-# ★★★ · 15 minutes
+# ★★★ · 20 minutes
 #
 # One sequence in the plane. Its keys $k_1, \dots, k_m$ are the corners of a convex polygon, in order around
-# it; after the last comes the first. All angles are obtuse (so that the support tokens of a corner are its
-# two neighbours), and no two scores are equal.
+# it; after the last comes the first. The support tokens of each corner are its two neighbours, both with
+# positive weights (as at obtuse angles). No two scores are equal.
 #
 # There are at least two local winners. `alpha` is one, and far out its basin is a cone. Return the two edges
 # of the cone, as unit vectors: first the one on the side of the corners before `alpha`, then the other.
@@ -503,8 +503,12 @@ assert np.array_equal(ends_there, inside.numpy()), again.format("07.3")
 
 # %% [markdown]
 # **Far out, two tokens tie at a border that may both be losers: the neighbours of a corner that is worse than
-# both** (in the plane, at obtuse corners). The scores only say which corners these are: as long as these stay
-# the same, no border moves far out.
+# both.** The scores only say which corners these are: as long as these stay the same, no border moves far
+# out.
+#
+# The condition on the corners is that of Exercise 07.2, positive weights. It says
+# $(k_{t-1} - k_t) \cdot (k_{t-1} - k_{t+1}) > 0$, and the same with $t - 1$ and $t + 1$ exchanged: the pull
+# of the stronger neighbour widens its lead over the other one.
 
 # %% [markdown]
 # **Try it.** A map like Figure 1, by fewer and growing steps, with the predicted edges. First predict: how do
@@ -533,12 +537,12 @@ def descend(p, keys, scores, steps, lr=0.1):
     return p
 
 
-coarse = np.linspace(-1, 1, 25)
+coarse = np.linspace(-1, 1, 49)
 coarse_starts = np.stack(np.meshgrid(coarse, coarse), axis=-1)
 
 
 def basin_map(two, reach):
-    """The token that is selected in the end, (25, 25), from a square of this half width."""
+    """The token that is selected in the end, (49, 49), from a square of this half width."""
     scores = np.where(np.arange(7) == 1, two, gamma)
     return (descend(reach * coarse_starts, hexagon, scores, 60, lr=0.02 * reach) @ hexagon.T).argmax(axis=-1)
 
@@ -571,39 +575,55 @@ widgets.sliders(
 # %%
 afar = {two: basin_map(two, 100.0) for two in (0.3, 0.75, 0.9, 1.2)}  # what Try it says
 for two, seen in afar.items():
-    print(f"score of token 2 {two:4}: selected", *(np.unique(seen) + 1))
     assert set(seen.flat) == set(local_corners(two)[0])
-assert (afar[0.75] != afar[0.3]).sum() <= 3  # of 625, next to the origin
-assert (basin_map(0.75, 2.0) != basin_map(0.3, 2.0)).sum() > 100
+assert (afar[0.75] != afar[0.3]).mean() < 0.01  # next to the origin
+assert (basin_map(0.75, 2.0) != basin_map(0.3, 2.0)).mean() > 0.1
+
+# %% jupyter={"source_hidden": true}
+fig, axes = plt.subplots(1, 4, figsize=(12, 3.4), sharey=True)
+for ax, (two, seen) in zip(axes, afar.items(), strict=True):
+    draw_map(ax, seen, 100 * coarse, local_corners(two)[1])
+    ax.set(title=f"score {two} of token 2", ylabel="")
+axes[0].set_ylabel("$p_2$")
+show(
+    fig,
+    alt="Four maps of the token selected from far out, with the predicted edges dashed along all borders. For "
+    "scores .3 and .75 of token 2 the regions of tokens 1, 3, 5 are the same; for .9 only 1 and 5 are left, "
+    "for 1.2 only 2 and 5.",
+)
+
+# %% [markdown]
+# **Figure 2.** Basins seen from afar, and their predicted edges (dashed).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.6 How far is far?
 #
 # From lead 10, 45 of the 527 local winners are lost. One suspect is a better token that is *nearly* a support
-# token, with a lead $1 + \text{slack}$ at $p_{\mathrm{mm}}$. Scores aside, its pull is at first weaker than a
-# support token's by a factor $e^{-\Delta_0\,\cdot\,\text{slack}}$ only. Do the 45 have such tokens?
+# token, with $p_{\mathrm{mm}} \cdot (k_\alpha - k_t) = 1 + \text{slack}$. Scores aside, its pull is at first
+# weaker than a support token's by a factor $e^{-\Delta_0\,\cdot\,\text{slack}}$ only. Do the 45 have such
+# tokens? And do they hold once these are a little worse than the winner?
 
 # %%
 own = runs[2][..., None]
 at_p_mm = found["logits"][found["feasible"]]
 beyond = at_p_mm.gather(-1, own) - at_p_mm - 1  # the slack of each token, 0 if it is a support token
-better = runs[1] > runs[1].gather(-1, own)
-close = (better & (beyond < 0.5)).flatten(1).any(dim=1).numpy()
+near_tie = (runs[1] > runs[1].gather(-1, own)) & (beyond < 0.5)  # better, and of slack < 0.5
+close = near_tie.flatten(1).any(dim=1).numpy()
 lost, held = winner & ~nearer, winner & nearer
 for name, group in (("lost", lost), ("held", held)):
     print(f"{name} from lead 10: {(close & group).sum()} of {group.sum()} have a better token of slack < 0.5")
+worse = torch.where(near_tie, runs[1].gather(-1, own) - 0.01, runs[1])
+cured = hold_on_ray(10, *(part[close & lost] for part in (runs[0], worse, *runs[2:])))
+print(f"with these tokens a little worse than the winner {cured.sum()} of the {len(cured)} hold")
 assert ((close & lost).sum(), (close & held).sum()) == (43, 63)
-assert from_afar[close & lost].all()
-assert not from_afar[lost & ~close].any()
 
 # %% [markdown]
-# Nearly all of the 45 do, and one in eight of those that hold. From lead 1000 the 43 hold. (The other two are
-# among the four of section 7.4.) So the suspect is guilty, and yet 63 hold next to one. From which lead on?
+# These tokens are what most of the 45 were lost to. But 63 winners hold next to one. From which lead on?
 
 # %% [markdown]
 # ### Exercise 07.4: How far is far?
 #
-# ★★★ · 12 minutes
+# ★★★ · 15 minutes
 #
 # One sequence of three tokens, with comparisons $a_2 = k_1 - k_2$ and $a_3 = k_1 - k_3$. Token 1 is selected.
 # Token 2 is worse and the only support token, so $p_{\mathrm{mm}} = a_2 / \|a_2\|^2$. Token 3 is better, and
@@ -667,26 +687,27 @@ def survivors(a2, a3, ratio, lead):
 
 
 for d in (2, 3, 6):
-    *problems, lead = three_tokens(d)
-    below, above = (survivors(*problems, factor * lead) for factor in (0.98, 1.02))
-    print(
-        f"d = {d}: of {len(lead)} problems {below} hold from 0.98, {above} from 1.02 times the critical lead"
-    )
+    a2, a3, ratio, lead = three_tokens(d)
+    below, above = (survivors(a2, a3, ratio, factor * lead) for factor in (0.98, 1.02))
+    print(f"d = {d}: of {len(lead)} problems {below} hold from 0.98 times your lead, {above} from 1.02 times")
     assert (below, above) == (0, len(lead)), again.format("07.4")
-    assert len(lead) > 30
-    slack = (problems[0] * problems[1]).sum(axis=1) / (problems[0] ** 2).sum(axis=1) - 1
-    pull = problems[2] * np.exp(-0.98 * lead * slack)  # of token 3 at the lower start, over token 2's
-    print(f"       token 3 pulls more weakly than token 2 from 0.98 times it on in {(pull < 1).sum()}")
-    assert (pull < 1).all(), again.format("07.4")
+    slack = (a2 * a3).sum(axis=1) / (a2**2).sum(axis=1) - 1
+    assert (ratio * np.exp(-0.98 * lead * slack) < 1).all()  # token 3 pulls more weakly at the lower start
 
 # %% [markdown]
-# So there is a **law of the slack**: token 1 holds if
+# So there is a **law of the slack** for three tokens: token 1 holds if
 #
-# $$\Delta_0 \;>\; \frac{\log(C \cdot \mathrm{ratio})}{\text{slack}},$$
+# $$\Delta_0 \;>\; \frac{\log(C \cdot \mathrm{ratio})}{\text{slack}}.$$
 #
-# with a $C > 1$ that the two comparisons set. Without $C$ this would be the lead at which both tokens pull
-# alike. That is refused: at 0.98 times the critical lead token 3 pulls more weakly from the start, and yet
-# all 200 runs are lost. More tokens and sequences we leave.
+# The comparisons set $C > 1$. Without $C$ this would be the lead at which both tokens pull alike. That is
+# refused: at 0.98 times the critical lead token 3 pulls more weakly from the start, and yet all 200 runs are
+# lost.
+#
+# <details><summary>What is C?</summary>
+#
+# $C = 1 + \|a_3 - a_2\|^2 / (\text{slack}\, \|a_2\|^2)$. For comparisons that stay apart it grows without
+# limit as the slack goes to 0.
+# </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.7 How often is the winner global?
@@ -710,67 +731,30 @@ def account(many, seen, start, scale):
     return np.array([word == "global", other & local, other & ~local, word == "undecided"])
 
 
-dimensions, shares, above, totals = (3, 5, 10, 20), [], [], np.zeros((2, 4), dtype=int)
-print("200 runs each: global, another winner, no winner, undecided")
-print(" d   near the origin        from far out")
+dimensions, shares, totals = (3, 5, 10, 20), [], np.zeros((2, 4), dtype=int)
 for d in dimensions:
     many = data.random_tokens(n=3, T=4, d=d, trials=200, seed=11)
     start = torch.randn(200, d, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
     seen = enumerate_choices(many)
     ends = np.array([account(many, seen, start, scale) for scale in (1, 1000)])  # (2, 4, 200)
     totals += ends.sum(axis=-1)
-    print("{:2d} {:5d}{:4d}{:4d}{:4d} {:9d}{:4d}{:4d}{:4d}".format(d, *ends.sum(axis=-1).flat))
     possible = seen["global"].any(dim=1).numpy()
     chance = 1 / seen["locally optimal"].sum(dim=1).numpy()[possible]
-    reached = ends[:, 0, possible]  # (2, problems)
-    above.append(reached - chance)
-    shares.append([*reached.mean(axis=1), chance.mean(), possible.sum()])
-
-# %%
-near, far, alike, number = np.array(shares).T
-print("Where global is possible, the share that is, for d =", *dimensions)
-for name, share in (("near the origin", near), ("from far out", far), ("if all winners were alike", alike)):
-    print(f"{name:26s}", *(f"{part:.2f}" for part in share))
-above = np.concatenate(above, axis=1)  # (2, problems)
-mean, error = above.mean(axis=1), above.std(axis=1) / above.shape[1] ** 0.5
-print(f"above all alike, with standard error: near {mean[0]:.2f} ({error[0]:.2f}), ", end="")
-print(f"far {mean[1]:.2f} ({error[1]:.2f})")
+    shares.append([*ends[:, 0, possible].mean(axis=1), chance.mean()])
+print("where global is possible, the share that is, for d =", *dimensions)
+starts_at = ("near the origin", "from far out", "if all winners were alike")
+for name, share in zip(starts_at, np.array(shares).T, strict=True):
+    print(f"{name:25s}", *(f"{part:.2f}" for part in share))
+for name, total in zip(starts_at, totals, strict=False):
+    print("800 runs {}: global {}, another winner {}, no winner {}, undecided {}".format(name, *total))
 assert totals.tolist() == [[530, 248, 8, 14], [414, 371, 15, 0]]
-assert mean[0] > 0.15 > 0.08 > mean[1] > 0
-assert (near - far).min() > 0.1
-
-# %% jupyter={"source_hidden": true}
-fig, ax = plt.subplots(figsize=(8, 3))
-x = np.arange(len(dimensions))
-for seen, marker, color, name, aside in (
-    (near, "o", BLUE, "from near the origin", -0.06),
-    (far, "s", ORANGE, "from far out", 0.06),
-):
-    deviation = (seen * (1 - seen) / number) ** 0.5
-    ax.errorbar(x + aside, seen, deviation, fmt=marker, color=color, markersize=8, label=name)
-ax.plot(x, alike, "_", color=BLACK, markersize=26, label="all winners alike")
-ax.set(xlabel="dimension $d$", ylabel="share that ends global", ylim=(0.3, 1))
-ax.set_xticks(x, dimensions)
-ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
-show(
-    fig,
-    alt="Share of runs that end global against d, where it is possible. From near the origin 0.6 to 0.9. "
-    "From far out clearly lower, a little above the marks for all winners alike.",
-)
+assert all(near - far > 0.1 for near, far, _ in shares)
 
 # %% [markdown]
-# **Figure 2.** Of the runs whose global choice is feasible, those that select it, with standard errors.
-
-# %% [markdown]
-# **How often global?** Near the origin 62 to 89 runs in 100, where it is possible. If each winner of a
-# problem were as likely as any other, it would be 41 to 73.
+# In all four dimensions the global choice is selected more often from near the origin than from far out. The
+# third row is what it would be if each local winner of a problem were as likely as any other.
 #
-# **The start makes the difference.** Near the origin all tokens have attention, and the force weighs all
-# their scores. Far out only the tokens that are ahead, or nearly, count. In every dimension fewer of these
-# runs end global: after 1,500 steps on average 0.04 above equal chances, against 0.21 near the origin.
-#
-# **The others.** At a local winner are 778 of the 800 runs near the origin and 785 from far out. Of the
-# other 37 runs 23 have decided for a choice that is no local winner.
+# Almost all the others are at another local winner. A few have decided for a choice that is none.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.8 Where it breaks *(optional)*
@@ -792,33 +776,13 @@ for fourth in (1.47, 1.53):
     assert holds == (4 if fourth < 1.5 else 0)
 
 # %% [markdown]
-# **An acute corner.** Why did 7.5 ask for obtuse ones? On either side of the tie the stronger neighbour pulls
-# $p$ along $k_{t-1} - k_t$. That must widen its lead over the other one, $(k_{t-1} - k_t) \cdot (k_{t-1} -
-# k_{t+1}) > 0$, and the same with $t - 1$ and $t + 1$ exchanged. At an obtuse corner it does. At this acute
-# one, worse than both, it does not, and the tie is no border: both sides end at the same token.
-
-# %%
-acute = np.array([[0, 0], [2, 0], [2, 1], [0.6, 0.5]])
-scored = np.array([0, 0.8, 0.1, 0.6])
-tie = edges(acute, scored, 3)[1]  # where the function sees an edge of token 4: beyond corner 1
-across = np.array([-tie[1], tie[0]])
-degrees = np.array([-5, -1, -0.1, 0.1, 1, 5])
-turns = np.radians(degrees)[:, None]
-begin = torch.as_tensor(400 * (np.cos(turns) * tie + np.sin(turns) * across))
-sloped = with_scores(acute[None], scored[None])
-ends = geometry.selected_tokens(train_from(begin, sloped, 4000, lr=1.0).attention(sloped))[:, 0] + 1
-print("degrees from the tie of tokens 2 and 4:", degrees, "end at token", *ends.tolist())
-assert (ends == ends[0]).all()
-
-# %% [markdown]
 # ## Questions
 #
-# One sequence, keys in the plane. How many tokens at most can be locally optimal if $m$ keys are
-# corners of the convex hull, no two of them with equal scores, and each corner has its two neighbours as
-# support tokens?
+# One sequence of $T$ tokens, no two with equal scores. Each token has all others as support tokens. How many
+# local winners are there, and what does Exercise 07.1 say?
 # <details><summary>Answer</summary>
 #
-# $\lfloor m/2 \rfloor$: two neighbours cannot both beat each other. The hexagon has three.
+# One, the best token: it alone beats all others. The rule says the same, $T$ choices with $1 / T$ each.
 # </details>
 
 # %%
@@ -827,15 +791,14 @@ progress("07")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Of $T^n$ choices few are **local winners**: better than all their support tokens. Started
-#   from lead 1000, 523 of 527 local winners held, and none of 2,592 other choices.
-# - In the limit only support tokens push. Where a choice holds, the forces end in the proportion of the SVM's
-#   weights. These are positive for keys in general position, so one better support token undoes a choice.
-# - Far out, **basins** end where the two neighbours of a token worse than both tie (in the plane, at obtuse
-#   corners). **How far is far** depends on better tokens that are nearly tight: the lead must exceed a
-#   logarithm over the slack (three tokens).
-# - From random starts near the origin 778 of 800 runs reached a local winner. Where the global choice was
-#   possible, 62 to 89 percent reached it, far more than if all winners were alike; from far out hardly more.
+# - Of $T^n$ choices few are **local winners**: better than all their support tokens. In 240 problems, from
+#   lead 1000, 523 of 527 local winners held, and none of 2,592 other choices.
+# - Where a choice holds, the forces end in the proportion of the SVM's weights. These are positive for keys
+#   in general position, so one better support token undoes a choice.
+# - For one sequence in the plane, far out, **basins** end where the two neighbours of a corner worse than
+#   both tie. **How far is far**, with three tokens: the lead must exceed a logarithm over the slack.
+# - From random starts 1,563 of 1,600 runs reached a local winner. Where the global choice was possible, more
+#   runs reached it from near the origin than from far out.
 # - All this was measured on small random problems. It does not cover runs that stay undecided, nor keys that
 #   are not in general position.
 
