@@ -124,7 +124,7 @@ STEP = Exercise(
     id="07.2",
     title="What the first step says, and how it ends",
     points=3,
-    minutes=20,
+    minutes=17,
     difficulty=3,
     reference=_first_and_last,
     cases=_step_cases,
@@ -324,7 +324,7 @@ EDGES = Exercise(
     id="07.3",
     title="Where basins end",
     points=4,
-    minutes=20,
+    minutes=17,
     difficulty=3,
     reference=lambda keys, scores, alpha: _edges_by(_neighbours_tie)(keys, scores, alpha),
     cases=_edge_cases,
@@ -400,7 +400,7 @@ LEAD = Exercise(
     id="07.4",
     title="How far is far?",
     points=4,
-    minutes=15,
+    minutes=14,
     difficulty=3,
     reference=lambda a2, a3, ratio: _lead_by()(a2, a3, ratio),
     cases=_lead_cases,
@@ -409,8 +409,8 @@ LEAD = Exercise(
         "From there on token 3's force is the weaker one. But it may still gain on token 2: what counts is "
         "whether its lead grows faster, and the forces have directions.",
         _lead_by(push=lambda a2, a3: np.sqrt(a3 @ a3 / (a2 @ a2))),
-        "From there on token 3's force is the shorter one. What counts is its product with a3 - a2, and that of "
-        "token 2's force, not their lengths.",
+        "From there on token 3's force is the shorter one. Not the lengths of the forces count, but their "
+        "products with a3 - a2.",
         _lead_by(push=lambda a2, a3: a3 @ a3 / (a2 @ a2)),
         "Compare products with a3 - a2: of a2, which widens the distance between tokens 2 and 3, and of a3, "
         "which narrows it.",

@@ -203,3 +203,21 @@ def test_basins_meet_where_the_neighbours_of_a_worse_corner_tie(scores, valley, 
     start = torch.stack([tie + math.radians(angle) * towards for angle in (0.1, -0.1)])
     model = descend(tokens, start, steps=2000, lr=0.01)
     assert geometry.selected_tokens(model.attention(tokens))[:, 0].tolist() == list(winners)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_scores_linear_in_the_keys_leave_an_obtuse_hexagon_one_local_winner(seed):
+    """The support tokens of its corners are their neighbours, and a corner better than both is the best."""
+    generator = torch.Generator().manual_seed(seed)
+    jitter, radius = torch.rand(2, 60, 6, generator=generator, dtype=torch.float64)
+    angle = math.pi / 3 * (torch.arange(6) + 0.5 * (jitter - 0.5))
+    keys = (0.9 + 0.2 * radius)[..., None] * torch.stack([angle.cos(), angle.sin()], dim=-1)
+    after, before = keys.roll(-1, dims=1) - keys, keys.roll(1, dims=1) - keys
+    obtuse = ((after * before).sum(-1) < 0).all(-1)
+    keys = keys[obtuse][:, None]  # (hexagons, 1, 6, 2)
+    v = torch.randn(len(keys), 2, generator=generator, dtype=torch.float64)
+    ones = torch.ones(len(keys), 1, dtype=torch.float64)
+    _, _, feasible, local = enumerated(data.TokenData(keys, keys[:, :, 0], ones, v, keys))
+    assert len(keys) > 40
+    assert feasible.all()
+    assert (local.sum(dim=1) == 1).all()
