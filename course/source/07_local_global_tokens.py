@@ -98,7 +98,7 @@ def draw_map(ax, winner, grid, rays, style="--"):
     for t in np.unique(winner):
         rows, columns = np.nonzero(np.asarray(winner) == t)  # the number goes to the middle of its region
         middle = grid[int(columns.mean())], grid[int(rows.mean())]
-        ax.annotate(str(t + 1), middle, (9, 14), textcoords="offset points", fontsize=15, weight="bold")
+        ax.annotate(str(t + 1), middle, (9, 19), textcoords="offset points", fontsize=15, weight="bold")
     reach = float(grid[-1])
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xlabel="$p_1$", ylabel="$p_2$")
 
@@ -150,8 +150,8 @@ assert svm.solve(svm.token_problem(tokens.keys, torch.tensor([6])), throw=False)
 # The claim is that attention whose $p$ grows without limit ends at local winners, and that each of them is
 # the end of some runs.
 #
-# We take 240 random problems with $n = 2$, $T = 4$ and $d = 3$ dimensions, and solve the SVMs of all 3,840
-# choices as one batch.
+# We take 240 random problems with $n = 2$ sequences of $T = 4$ tokens in $d = 3$ dimensions, and solve the
+# SVMs of all 3,840 choices as one batch.
 
 
 # %%
@@ -234,9 +234,9 @@ assert winners.double().mean() < 0.85 * expected, again.format("07.1")
 # The rule of $1 / (k + 1)$ is right for scores that know nothing of the keys. In our problems keys are the
 # tokens, $\gamma_{it} = y_i\, v \cdot x_{it}$ is linear in them, and fewer choices win.
 #
-# The hexagon is the extreme case: the support tokens of each corner are its two neighbours. With scores
-# linear in the keys it would have exactly one local winner, because a corner better than both neighbours is
-# then better than all. So Figure 1 and section 7.5 take scores detached from the keys.
+# In our hexagon the support tokens of each corner are its two neighbours. With scores linear in the keys it
+# would have exactly one local winner: a corner better than both neighbours would be better than all. So
+# Figure 1 and section 7.5 take scores detached from the keys.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.3 Why: the sign of each weight
@@ -599,7 +599,7 @@ for name, group in (("lost", lost), ("held", held)):
 worse = torch.where(near_tie, runs[1].gather(-1, own) - 0.01, runs[1])
 cured = hold_on_ray(10, *(part[close & lost] for part in (runs[0], worse, *runs[2:])))
 print(f"with these tokens a little worse than the winner {cured.sum()} of the {len(cured)} hold")
-assert ((close & lost).sum(), (close & held).sum()) == (43, 63)
+assert ((close & lost).sum(), (close & held).sum(), cured.sum()) == (43, 63, 43)
 
 # %% [markdown]
 # The 43 were lost to these tokens. But 63 winners hold next to one. From which lead on?
@@ -735,8 +735,8 @@ assert all(near - far > 0.1 for near, far, _ in shares)
 
 # %% [markdown]
 # In all four dimensions more runs select the global choice from near the origin than from far out. The third
-# row is what the share would be if each local winner of a problem were equally likely. Almost all other runs
-# are at another local winner.
+# row is the share if all local winners of a problem were equally likely. Most other runs are at another local
+# winner.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7.8 Where it breaks *(optional)*
