@@ -203,7 +203,7 @@ class CrossAttention(_Attention):
         init: starting W, broadcast to (*trials, d, d); zeros if None.
 
     Source: Tarzanagh et al. 2023, "Transformers as Support Vector Machines".
-    Introduced in lesson 06; studied in lesson 10.
+    Introduced in lesson 10.
     """
 
     def __init__(self, d: int, trials=None, init=None, head=None, dtype=torch.float64):

@@ -20,8 +20,8 @@
 #   holds that cannot last.
 #
 # **You need** lesson 01 (margin, direction, $\log t$), lesson 02 (hard-margin SVM, nonnegative least squares)
-# and lesson 05 (softmax attention and its gradient). About 80 minutes with three exercises, and 45 more for
-# the optional sections 6.7 and 6.8, which hold two, one of them in words.
+# and lesson 05 (softmax attention and its gradient). About 80 minutes with three exercises, and 50 more for
+# the optional sections 6.7 and 6.8 with two.
 
 # %%
 import ipywidgets
@@ -55,10 +55,9 @@ again = "exercise {} is not right yet: see what its check says"
 # $$L(p) = \ell\Big(\sum_t s_t\, \gamma_t\Big), \qquad s = \mathrm{softmax}(h), \qquad h_t = k_t \cdot p,
 # \qquad \ell(u) = \log(1 + e^{-u}).$$
 #
-# (With $y = 1$, as in the toy, scores are lesson 05's values. As there, $t$ counts tokens and $j$ steps.) The
-# toy has three tokens in the plane. We give them two sets of scores that differ in the third token alone, and
-# start from six points. Scores and starts are those of Tarzanagh and others (2023), the paper this lesson
-# follows.
+# (As in lesson 05, $t$ counts tokens and $j$ steps.) The toy has three tokens in the plane. We give them two
+# sets of scores that differ in the third token alone, and start from six points, both as in Tarzanagh and
+# others (2023).
 
 # %%
 keys = np.array([[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]])  # (T, d)
@@ -151,10 +150,9 @@ show(
 )
 
 # %% [markdown]
-# **Figure 1.** The first 300 steps of length 0.1 from six starts (dots), as far as the window shows. Blue
-# paths end with their attention on token 1, orange ones on token 2. Dashed: two rays, computed without
-# training anything. What tends to a ray is the direction of $p$: paths become parallel to it, they need not
-# touch it.
+# **Figure 1.** The first 300 steps of length 0.1 from six starts (dots). Blue paths end with their attention
+# on token 1, orange ones on token 2. Dashed: two rays, computed without training anything. What tends to a
+# ray is the direction of $p$: paths become parallel to it, they need not touch it.
 
 # %% [markdown]
 # Three facts ask for an explanation.
@@ -164,8 +162,7 @@ show(
 #    *third* token worse.
 # 3. Each path, wherever it goes, turns into the direction of one of two dashed rays.
 #
-# "Never" is a long time. So we go on with 2,000 steps of length 1. (By then the losing attention is near
-# $e^{-2000}$: without the logarithms of lesson 05 the gradient would long be 0.)
+# "Never" is a long time, so we go on with 2,000 steps of length 1.
 
 # %%
 assert winners["equal"].tolist() + winners["spread"].tolist() == [1] * 10 + [2] * 2
@@ -187,7 +184,7 @@ for name, scores in (("equal", equal), ("spread", spread)):
 # %% [markdown]
 # ### Exercise 06.1: How hard each comparison pushes
 #
-# ★★☆ · 8 minutes
+# ★★☆ · 10 minutes
 #
 # Lesson 05's chain rule gives $-\nabla L(p) = |\ell'| \sum_t s_t \big(\gamma_t - \sum_\tau s_\tau
 # \gamma_\tau\big)\, k_t$. Rewrite it on paper as a sum over *pairs* of tokens: each pair $t < \tau$ pushes
@@ -259,9 +256,9 @@ assert c[2] / -c[0] > 400, again.format("06.1")
 
 # %% [markdown]
 # Token 3 is worse than token 2, so it pushes $p$ along $k_2 - k_3$ and strengthens token 2. Token 1 is
-# better, so its strength is negative: it pulls $p$ away. At the start its pull is 40 times weaker than the
-# push of token 3, at step 300 more than 400 times: token 1 falls further behind, and its exponential dies
-# faster. The last column confirms that the pair without $\alpha$ soon does not matter.
+# better, so its strength is negative: it pulls $p$ away. But token 1 falls further behind, and its
+# exponential dies faster: at step 300 its pull is more than 400 times weaker than the push of token 3. The
+# last column confirms that the pair without $\alpha$ soon does not matter.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.3 The SVM over tokens
@@ -279,8 +276,7 @@ assert c[2] / -c[0] > 400, again.format("06.1")
 # > p \cdot (k_{i\alpha_i} - k_{it}) \ge 1 \quad \text{for every } i \text{ and every } t \neq \alpha_i .$$
 #
 # It puts the selected tokens ahead of all others with the largest margin, $1/\|p_{\mathrm{mm}}\|$ (mm stands
-# for max-margin). If no $p$ satisfies the constraints, the choice $\alpha$ is *infeasible*. Labels are gone;
-# the keys are compared within each sequence only.
+# for max-margin). If no $p$ satisfies the constraints, the choice $\alpha$ is *infeasible*.
 
 
 # %%
@@ -309,8 +305,7 @@ global_p, local_p = att_svm(keys[None], np.array([0])), att_svm(keys[None], np.a
 assert np.allclose([global_p / global_p[1], local_p], rays)
 
 # %% [markdown]
-# (The paper's code prints the same two.) These are the dashed rays of Figure 1, which makes fact 3 plausible;
-# section 6.5 has a theorem.
+# These are the dashed rays of Figure 1, which makes fact 3 plausible; section 6.5 has a theorem.
 #
 # Training never saw an SVM, and the SVM never saw a score: keys alone give the SVM of each $\alpha$; scores
 # and start decide *which* $\alpha$.
@@ -318,7 +313,7 @@ assert np.allclose([global_p / global_p[1], local_p], rays)
 # %% [markdown]
 # ### Exercise 06.2: Two rivals
 #
-# ★★☆ · 8 minutes
+# ★★☆ · 10 minutes
 #
 # One sequence has three tokens, so the selected one has two comparisons, `a` and `b`, in $d$ dimensions,
 # neither of which is a multiple of the other. How far is it ahead of each rival *at the Att-SVM*? Return the
@@ -355,8 +350,7 @@ for token, p_mm in ((0, global_p), (1, local_p)):
 assert np.allclose(leads_of_two(a, b), [1.1, 1]), again.format("06.2")
 
 # %% [markdown]
-# In the toy, whichever of tokens 1 and 2 is selected, only token 3 is as close as 1. The other is further
-# behind, by a factor 1.1.
+# Whichever of tokens 1 and 2 is selected, only token 3 is as close as 1: the other is further behind.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.4 One path, two clocks
@@ -406,7 +400,8 @@ print("start p_2                      ", starts[:, 1])
 print("distance beside ray 1, predicted", beside_ray(starts).round(2))
 print("after 1,000 normalised steps   ", beside.round(2))
 
-rate = 10 * 0.1 * 1.01 / (1 + np.exp(1))  # eta (gamma_1 - gamma_3) ||k_1||^2 |l'(1)|
+# near the ray e^Delta grows by the same amount at each step, eta (gamma_1 - gamma_3) ||k_1||^2 |l'(1)|:
+rate = 10 * 0.1 * 1.01 / (1 + np.exp(1))
 side = beside_ray(np.zeros(2))
 predicted = np.hypot(length * np.log(rate * steps), side)
 print(f"norm after {steps} plain steps from 0: {np.linalg.norm(plain[-1, 2]):.2f}, predicted {predicted:.2f}")
@@ -459,11 +454,7 @@ show(
 # $\arcsin(2.25 / \|p\|)$. Nothing is fitted.
 
 # %% [markdown]
-# Left: near the ray, where token 2 is too far behind to count, each plain step adds
-# $\eta\, |\ell'(1)|\, (\gamma_1 - \gamma_3)\, \|k_1\|^2\, e^{-\Delta}$ to the lead. So $e^\Delta$ grows by
-# the same amount at each step.
-#
-# Right: both methods lie on one curve, as far as plain descent gets. On this toy $p = \Delta\,
+# On the right both methods lie on one curve, as far as plain descent gets. On this toy $p = \Delta\,
 # p_{\mathrm{mm}} + r$ with a remainder $r$ that tends to a vector *across* the ray, of length 2.25 here, and
 # the angle falls like $\|r\| / \|p\|$.
 #
@@ -489,7 +480,7 @@ show(
 # off the ray. If it scores lower it pushes $p$ along, and a better token far enough behind is forgotten,
 # exponentially. (Lesson 07 makes this precise.)
 #
-# **Predict** from the leads of exercise 06.2: which of tokens 1 and 2 is locally optimal, with either set of
+# **Predict** from the leads in exercise 06.2: which of tokens 1 and 2 is locally optimal, with each set of
 # scores?
 
 
@@ -519,13 +510,13 @@ for scores in (equal, spread):
 # > *Global.* Let there be **one** sequence, with one best token, all others of equal scores, and a feasible
 # > Att-SVM. Then the same holds from **every** start, with the best token as $\alpha$.
 #
-# The theorem is about plain steps. For small normalised ones we expect the same, because the path is common
-# (section 6.4); for the growing ones of section 6.6 we measure.
+# The theorem is about plain steps. Small normalised ones take the same path (section 6.4); for the growing
+# ones of section 6.6 we measure.
 #
 # The global half is fact 1: with equal lower scores every force is one with the best token, and has a
 # positive part along $p_{\mathrm{mm}}$. (Exercise 06.5 proves $\|p\| \to \infty$, for normalised steps.)
 #
-# Fact 2 is explained as well. The only support token of token 2 is token 3. On the left it ties with token 2
+# Fact 2: the only support token of token 2 is token 3. On the left it ties with token 2
 # and does not push, so token 1's weak pull is all that is left. Making token 3 worse gives token 2 something
 # to beat.
 #
@@ -537,7 +528,7 @@ for scores in (equal, spread):
 # %% [markdown]
 # ### Exercise 06.3: Where is the border?
 #
-# ★★★ · 20 minutes
+# ★★★ · 25 minutes
 #
 # Keys $(-b, 1)$, $(1, 0)$, $(0, 0)$ with $b > 0$ (the toy has $b = 0.1$), and scores $\gamma_1 > \gamma_2 >
 # \gamma_3$. Far to the right, where $p_1$ is large, token 2 is ahead of token 3, and $e^{-p_1}$ may be
@@ -592,11 +583,7 @@ for b, three in families:
 # $$dE \;\propto\; b - C\, e^{-E}, \qquad
 # C = (1 + b + b^2)\, \frac{\gamma_1 - \gamma_2}{\gamma_2 - \gamma_3} .$$
 #
-# Left alone, the excess grows at the rate $b$, because at the Att-SVM of token 2 token 1 is $1 + b$ behind,
-# not 1: that is the tenth of exercise 06.2. The pull of token 1 works against it.
-#
 # Above $E = \log(C / b)$ the excess grows, and token 1 is forgotten; below, it falls, and token 2 is lost.
-# Starts only 0.02 beside the line go where it says, in all eighteen pairs.
 #
 # Token 2's region has another side, where token 3 is ahead and tokens 1 and 2 race to overtake it. The same
 # calculation with the pairs $(1, 3)$ and $(2, 3)$ gives the border there:
@@ -616,7 +603,7 @@ for third in third_scores:
     three = np.array([1, 0.9, third])
     ends = descend(plane, keys, three, steps=300, lr=0.2)[-1]
     second_wins.append(attention(ends, keys).argmax(axis=-1) == 1)
-    left = 1.1 * grid + np.log(1.1 * (0.9 - third) / (1.11 * (1 - third)))  # where token 3 is ahead
+    left = 1.1 * grid + np.log(1.1 * (0.9 - third) / (1.11 * (1 - third)))  # b = 0.1
     lines.append(np.minimum([border(p1, 0.1, three) for p1 in grid], left))
     agree = (second_wins[-1] == (plane[..., 1] < lines[-1])).mean()
     enough = -border(0.0, 0.1, three) / 0.1  # where the line meets ray 2
@@ -647,9 +634,8 @@ show(
 )
 
 # %% [markdown]
-# **Figure 3.** Where normalised descent ends, start by start, for three scores of token 3: at token 1 or, in
-# the orange region at the lower right, at token 2. Dashed: the two Att-SVM directions. Solid: the two
-# borders, derived for starts far out.
+# **Figure 3.** Which token normalised descent ends with, start by start, for three scores of token 3. Dashed:
+# the two Att-SVM directions. Solid: the two borders, derived for starts far out.
 
 # %% [markdown]
 # **Try it.** Move the start and the third token's score, and predict the colour before you let go.
@@ -681,8 +667,8 @@ widgets.sliders(
 # ## 6.6 Random problems
 #
 # Does training end at locally optimal choices in larger problems, too? We draw 100 problems of $n = 6$
-# sequences with $T = 8$ tokens, all vectors uniform on the unit sphere, keys equal to tokens, labels by a
-# fair coin: once in $d = 10$ dimensions, once in 3.
+# sequences with $T = 8$ tokens, all vectors uniform on the unit sphere, keys equal to tokens: once in $d =
+# 10$ dimensions, once in 3.
 #
 # One $p$ has to serve all six sequences. It starts at zero and takes 2,000 normalised steps, which grow: step
 # $j$ has length $0.1 \sqrt{j}$. Then we solve the Att-SVM of the tokens that it has selected.
@@ -737,7 +723,7 @@ assert counts[3][1:3] == [80, 43]
 # *globally optimal*, are reached by only 7 runs, although that choice is feasible in 53 problems.
 #
 # **In three dimensions** there is less room, and 20 choices are not locally optimal; chance gives 57 on
-# average. (Section 6.7 finds out what holds them.)
+# average.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.7 Where it breaks: a place to rest *(optional)*
@@ -745,14 +731,14 @@ assert counts[3][1:3] == [80, 43]
 # Along the ray of a locally optimal choice pushes cannot cancel: far out each that still counts has a
 # positive part along $p_{\mathrm{mm}}$. Elsewhere they can.
 #
-# **One sequence** is enough. Let its keys be the numbers $-1, 0, 1$ and its scores $0, 1, 0$. The best key
-# lies between the others, so no $p$ puts it ahead, and on either side its token pulls $p$ back. With distinct
-# keys of length 1, as in section 6.6, this cannot be: $p = k_\alpha$ puts $\alpha$ ahead, so within one
-# sequence every choice is feasible.
+# **One sequence** is enough, with the keys $-1, 0, 1$ and the scores $0, 1, 0$. The best key lies between the
+# others, so no $p$ puts it ahead, and on either side its token pulls $p$ back. With distinct keys of length
+# 1, as in section 6.6, this cannot be: $p = k_\alpha$ puts $\alpha$ ahead, so within one sequence every
+# choice is feasible.
 #
-# **Two sequences** share one $p$. Sequence 1 has the keys $1, 0$ and the scores $1, 0$ and pushes $p$ to the
-# right, for large $p$ in proportion to $e^{-p}$. Sequence 2 has the keys $\frac12, 0$ and the scores $0, 1$
-# and pushes it to the left, in proportion to $\frac12 e^{-p/2}$, which dies later.
+# **Two sequences** share one $p$. Sequence 1, with keys $1, 0$ and scores $1, 0$, pushes $p$ to the right,
+# for large $p$ in proportion to $e^{-p}$. Sequence 2, with keys $\frac12, 0$ and scores $0, 1$, pushes it to
+# the left, in proportion to $\frac12 e^{-p/2}$, which dies later.
 #
 # **Predict** where $p$ goes in either case, from 10 and from $-10$, with steps that shrink.
 
@@ -806,9 +792,9 @@ def share_left(p, keys, scores):
 held = ~found[3]["locally optimal"].numpy()
 tokens, model = drawn[3], ends[3]
 descended(model, tokens, steps=20_000, lr=4.5, schedule=lambda j: 0.999**j)
-p, of, gamma = model.p.detach().numpy(), tokens.keys.numpy(), tokens.scores.numpy()
-share, size = share_left(p, of, gamma), np.linalg.norm(p, axis=-1)
-each = share_left(p[:, None], of[:, :, None], gamma[:, :, None])  # of one sequence at a time, (trials, n)
+p, k, gamma = model.p.detach().numpy(), tokens.keys.numpy(), tokens.scores.numpy()
+share, size = share_left(p, k, gamma), np.linalg.norm(p, axis=-1)
+each = share_left(p[:, None], k[:, :, None], gamma[:, :, None])  # of one sequence at a time, (trials, n)
 rests, local = share < 1e-7, judged(model, tokens)["locally optimal"].numpy()
 print(f"at rest, share left below 1e-7: {rests.sum()} of 100 runs, {(rests & held).sum()} of the 20")
 print(f"there, share left within each sequence at least {each[rests].min():.2f}")
@@ -831,32 +817,30 @@ assert len(last) == last.sum() == 2
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6.8 A choice that cannot last *(optional)*
 #
-# In ten dimensions, too, a choice can be late. 6,000 more problems are stored with the course; `python -m
-# course replicate` in a terminal lists such results, and with `--fresh` computes them anew. Those whose
-# choice was not locally optimal after 2,000 steps were trained on to step 10,000.
+# In ten dimensions, too, a choice can be late. 6,000 more problems are stored with the course (`python -m
+# course replicate` lists such results). Choices that were not locally optimal after 2,000 steps were trained
+# on to step 10,000.
 
 # %%
 stored = measured("06.choices").load().sel(d=10)
 at_first, later = stored["local"].values, stored["later"].values
-print(
-    f"d = 10, 6,000 runs: {at_first.sum():,d} locally optimal, {later[~at_first].sum()} of the others later"
-)
+print(f"of 6,000 choices {at_first.sum():,d} locally optimal, {later[~at_first].sum()} of the others later")
 assert (at_first.sum(), later[~at_first].sum()) == (5989, 11)
 
 # %% [markdown]
 # All eleven gave way. How long can such a choice hold? In section 6.5 turn $b$ negative: token 1's key
-# becomes $(F, 1)$ with $F = -b > 0$. In the direction $(1, 0)$ token 2 is now ahead of token 1 by only $1 -
-# F$, so at the Att-SVM of token 2 both others are tight, and the better one is among them. Token 2 is not
-# locally optimal. The derivation of exercise 06.3 never used the sign of $b$: far out
+# becomes $(F, 1)$ with $F = -b > 0$. Now both others are tight at the Att-SVM of token 2, the better one
+# among them, so token 2 is not locally optimal. The derivation of exercise 06.3 never used the sign of $b$:
+# far out
 #
 # $$dE \;\propto\; -F - C\, e^{-E} \;<\; 0,$$
 #
-# so there the excess falls from every start, and token 2 is lost. When?
+# so the excess falls from every start there, and token 2 is lost. When?
 
 # %% [markdown]
 # ### Exercise 06.4: How long a choice that cannot last holds
 #
-# ★★★ · 15 minutes
+# ★★★ · 20 minutes
 #
 # Keys $(F, 1)$, $(1, 0)$, $(0, 0)$ with $0 < F < 1$, and scores $\gamma_1 > \gamma_2 > \gamma_3$. A start far
 # to the right gives token 2 the attention, and the excess $E_0$, so large that the pull of token 1 is hardly
@@ -899,7 +883,7 @@ def lead_gained(F, scores, excess):
 check("06.4", lead_gained)
 
 # %%
-print("    F   scores          lead gained: measured   predicted   E_0 / F")
+print("    F   scores          lead gained: measured   predicted")
 for short, three in (
     (0.1, (1, 0.9, 0)),
     (0.1, (1, 0.99, 0)),
@@ -914,26 +898,24 @@ for short, three in (
     predicted = lead_gained(short, three, excess)
     path = descend(begin, toy, three, steps=int(19 * predicted) + 200)  # of length 0.1, until after the turn
     gained = path[:, 0].max() - begin[0]
-    print(f"{short:5}   {three!s:15s} {gained:21.0f} {predicted:11.0f} {excess / short:9.0f}")
+    print(f"{short:5}   {three!s:15s} {gained:21.0f} {predicted:11.0f}")
     assert attention(path[-1], toy).argmax() == 0
     assert abs(gained - predicted) < 0.5, again.format("06.4")
 
 # %% [markdown]
-# Each unit of the lead costs $F$ units of the excess, until what is left is near $\log(C / F)$ and the pull
-# of token 1 sets in. From a large excess such a choice holds the longer, the smaller $F$ is; a ten times
-# smaller $\gamma_1 - \gamma_2$ only adds about $\log(10) / F$.
+# Half the $F$ nearly doubles the lead gained; a ten times smaller $\gamma_1 - \gamma_2$ only adds about
+# $\log(10) / F = 23$.
 
 # %% [markdown]
 # ### Exercise 06.5: Every start, several sequences
 #
-# ★★★ · 12 minutes
+# ★★★ · 15 minutes
 #
-# Let $L(p) = \frac1n \sum_i \ell\big(\sum_t s_{it} \gamma_{it}\big)$. In every sequence one token is best and
-# all others have equal scores, and the Att-SVM of the best tokens is feasible. Show that every *normalised*
-# step of length $\eta$, from any start, adds at least $\eta / a_{\max}$ to $p \cdot p_{\mathrm{mm}}$, where
-# $a_{\max}$ is the length of the longest comparison: so $\|p_j\|$ grows in proportion to $j$. Say where you
-# use each assumption, and which term spoils the argument when the lower scores differ. Answer in words:
-# double click the next cell to write in it; the solution's notebook has a model answer.
+# In every sequence one token is best and all others have equal scores, and the Att-SVM of the best tokens is
+# feasible. Show that every *normalised* step of length $\eta$, from any start, adds at least $\eta /
+# a_{\max}$ to $p \cdot p_{\mathrm{mm}}$, where $a_{\max}$ is the length of the longest comparison: so
+# $\|p_j\|$ grows in proportion to $j$. Say where you use each assumption,
+# and which term spoils the argument when the lower scores differ. Answer in words, in the next cell.
 #
 # <details><summary>Hint</summary>
 #
@@ -996,8 +978,8 @@ assert 1 <= np.min(gains) < 1.1
 # path changes; the candidates for its limit do not.)
 # </details>
 #
-# **2.** A colleague trains attention with normalised gradient descent, sees the cosine to the SVM rise to
-# 0.99 and then fall to 0.6, and concludes that the theory is wrong. What do you ask first?
+# **2.** A colleague trains with normalised descent, and the cosine to the SVM rises to 0.99 and then falls to
+# 0.6. What do you ask first?
 # <details><summary>Answer</summary>
 #
 # How the softmax gradient is computed, and how far the winners were ahead when the cosine turned: near a lead
@@ -1012,8 +994,8 @@ progress("06")
 #
 # - Late in training, the gradient on $p$ is that of a linear classifier whose data points are the comparisons
 #   $k_\alpha - k_t$. So where a locally optimal choice holds, $\|p\| \to \infty$ and $p$ turns to the
-#   **Att-SVM** of the selected tokens: like $\|p_{\mathrm{mm}}\| \log j$ in $j$ steps of plain descent, in
-#   proportion to $j$ under normalised descent, along the same path as long as steps are small.
+#   **Att-SVM** of the selected tokens: like $\|p_{\mathrm{mm}}\| \log j$ in $j$ plain steps, in proportion to
+#   $j$ in normalised ones.
 # - Keys give the direction of each candidate; with the scores they decide which can hold. A choice can hold
 #   if it is **locally optimal**: it has to beat its support tokens, not everybody. Which one is reached
 #   depends on the start.

@@ -1045,6 +1045,7 @@ progress("10")
 # own: short arguments and measurements, not theorems of the papers.
 #
 # **New in the library:** [`geometry.margins`](../mini_attn/geometry.py),
-# [`gradients.closed_form`](../mini_attn/gradients.py).
+# [`gradients.closed_form`](../mini_attn/gradients.py), [`models.CrossAttention`](../mini_attn/models.py),
+# [`svm.attention_problem`](../mini_attn/svm/problem.py).
 #
 # **Next:** [lesson 11](11_key_query_nuclear.ipynb): train $K$ and $Q$, and the norm changes.

@@ -255,7 +255,7 @@ def attention_problem(
         ValueError: if a selected token does not exist or is masked, or shapes do not agree.
 
     Source: Tarzanagh, Li, Thrampoulidis, Oymak, "Transformers as support vector machines" (2023), (Att-SVM).
-        Introduced in lesson 06; studied in lesson 10, ``mask`` in lesson 14.
+        Introduced in lesson 10, ``mask`` in lesson 14.
     """
     a, mask = _winner_minus_others("X", X, selected, mask)  # (..., n, T - 1, d)
     _real("z", z, ndim=2)

@@ -97,6 +97,24 @@ def test_the_second_best_token_holds_below_a_line_parallel_to_its_cone(b, scores
     assert selected.flatten().tolist() == [0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("b", "scores"), [(0.1, (1.0, 0.9, 0.7)), (0.4, (1.0, 0.6, 0.3)), (1.5, (0.3, 0.2, -1.0))]
+)
+def test_where_the_third_token_leads_another_line_parts_the_starts(b, scores):
+    """D = p_2 - (1 + b) p_1 has dD ~ (1 + b + b^2) (g_1 - g_3) exp(D) - (1 + b) (g_2 - g_3)."""
+    tokens = data.toy_one_sequence(scores)
+    tokens.keys[0, 0] = torch.tensor([-b, 1.0])
+    p1 = torch.tensor([-10.0, -20, -40], dtype=torch.float64)
+    ratio = (1 + b) * (scores[1] - scores[2]) / ((1 + b + b**2) * (scores[0] - scores[2]))
+    line = torch.stack([p1, (1 + b) * p1 + torch.tensor(ratio).log()], dim=-1)
+    start = torch.cat([line + torch.tensor([0, 0.05]), line - torch.tensor([0, 0.05])])
+    model = models.PromptAttention(2, trials=6, init=start)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.05, batch_dims=1)
+    train.fit(model, tokens, optimizer, 5000, progress=False)
+    selected = geometry.selected_tokens(model.attention(tokens))
+    assert selected.flatten().tolist() == [0, 0, 0, 1, 1, 1]
+
+
 @pytest.mark.parametrize(("n", "T", "d"), [(5, 6, 8), (3, 4, 7)])
 def test_shuffled_scores_pass_with_the_chance_of_the_best_of_one_and_its_support_tokens(n, T, d):
     """prod_i 1 / (1 + m_i), and not one half for each support token: they share their rival."""
@@ -198,3 +216,28 @@ def test_two_sequences_hold_p_between_them_where_the_shorter_comparison_takes_ov
     assert first == pytest.approx(second, abs=1e-4)
     assert 0.1 < first < 15
     assert third < -40
+
+
+@pytest.mark.parametrize(
+    ("keys", "scores"), [((-1.0, 0.0, 1.0), (0.0, 1.0, 0.0)), ((-1.0, 0.2, 1.0), (0.3, 1.0, 0.0))]
+)
+def test_one_sequence_holds_p_at_one_point_where_its_best_key_lies_between_the_others(keys, scores):
+    keys = torch.tensor(keys, dtype=torch.float64)[None, :, None]
+    X = torch.tensor(scores, dtype=torch.float64)[None, :, None]
+    one = torch.ones(1, dtype=torch.float64)
+    tokens = data.TokenData(X, X[:, 0], one, one, keys)
+    assert svm.solve(svm.token_problem(keys, torch.tensor([1])), throw=False).status == "infeasible"
+    starts = torch.tensor([[-20.0], [-3], [0.3], [5], [20]], dtype=torch.float64)
+    model = models.PromptAttention(1, trials=5, init=starts)
+    optimizer = optim.NormalizedGD(model.parameters(), lr=0.5, batch_dims=1)
+    train.fit(model, tokens, optimizer, 3000, progress=False, schedule=lambda j: 0.99**j)
+    end = model.p.detach()[:, 0]
+    torch.testing.assert_close(end, end[:1].expand(5), atol=1e-4, rtol=0)
+    assert end.abs().max() < 1
+
+
+@pytest.mark.parametrize(("T", "d", "seed"), [(8, 2, 36), (20, 3, 37)])
+def test_on_the_unit_sphere_one_sequence_can_put_any_token_ahead(T, d, seed):
+    keys = data.random_tokens(n=1, T=T, d=d, trials=50, seed=seed).keys
+    ahead = (keys @ keys.transpose(-1, -2))[:, 0]  # p = k_alpha, (trials, alpha, T)
+    assert (ahead.argmax(-1) == torch.arange(T)).all()
