@@ -115,11 +115,11 @@ rays = np.array([[-0.1, 1.0], [1.0, 0.0]])  # section 6.3 says where these come 
 
 
 # %% jupyter={"source_hidden": true}
-def draw_rays(ax, rays, style="--"):
+def draw_rays(ax, rays):
     """Rays from the origin, beyond the picture."""
     for ray in rays:
         end = 400 * ray / np.linalg.norm(ray)
-        ax.plot([0, end[0]], [0, end[1]], style, color=BLACK, linewidth=1.5, zorder=1)
+        ax.plot([0, end[0]], [0, end[1]], "--", color=BLACK, linewidth=1.5, zorder=1)
 
 
 def draw_paths(ax, path, keys, window):
@@ -313,7 +313,7 @@ assert np.allclose([global_p / global_p[1], local_p], rays)
 # %% [markdown]
 # ### Exercise 06.2: Two rivals
 #
-# ★★☆ · 10 minutes
+# ★★☆ · 8 minutes
 #
 # One sequence has three tokens, so the selected one has two comparisons, `a` and `b`, in $d$ dimensions,
 # neither of which is a multiple of the other. How far is it ahead of each rival *at the Att-SVM*? Return the
@@ -442,7 +442,7 @@ clock.legend()
 turn.legend()
 show(
     fig,
-    alt="Left: norm of p against step, logarithmic step axis; plain descent ends on a straight dashed line "
+    alt="Left: norm of p against step, logarithmic step axis; plain descent ends on a dashed line "
     "and reaches 8.8 after 20,000 steps, normalised descent leaves the picture after 130. Right: angle to "
     "the ray against the norm; both methods lie on one falling curve. Normalised descent "
     "goes on to norm 100, where it lies on the dashed prediction.",
