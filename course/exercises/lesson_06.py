@@ -165,6 +165,9 @@ RIVALS = Exercise(
         _at(lambda a, b: (a + b) / min((a + b) @ a, (a + b) @ b)),
         "p_mm is a mixture of the comparisons, but not in equal parts: a rival that is far enough behind has "
         "no part in it.",
+        lambda a, b: np.array([a @ b / (b @ b), a @ b / (a @ a)]),
+        "You took each lead at the SVM of the other rival alone. There is one p_mm, and at least one of its "
+        "leads is 1.",
         lambda a, b: _leads_of_two(a, b)[::-1],
         "The right numbers in the wrong order: the shorter comparison is the one that is surely tight.",
         _at(lambda a, b: max((a, b), key=lambda c: c @ c) / max(a @ a, b @ b)),

@@ -293,8 +293,8 @@ def att_svm(keys, selected):
     lam, distance = nnls(np.vstack([A.T, np.ones(len(A))]), np.r_[np.zeros(A.shape[1]), 1.0])
     if distance < 1e-9:
         raise ValueError("infeasible: no p prefers the selected tokens to all others")
-    # A.T lam is c a_hat with c = lam.sum(), and this c minimises ||c a_hat||^2 + (1 - c)^2: so
-    # 1 - c = c ||a_hat||^2, and what is returned is a_hat / ||a_hat||^2
+    # A.T lam is c q, c = lam.sum() and q a mixture of the rows; this c minimises ||c q||^2 + (1 - c)^2: so
+    # 1 - c = c ||q||^2, and what is returned is q / ||q||^2
     return A.T @ lam / (1 - lam.sum())
 
 
@@ -516,9 +516,8 @@ for scores in (equal, spread):
 # The global half is fact 1: with equal lower scores every force is one with the best token, and has a
 # positive part along $p_{\mathrm{mm}}$. (Exercise 06.5 proves $\|p\| \to \infty$, for normalised steps.)
 #
-# Fact 2: the only support token of token 2 is token 3. On the left it ties with token 2
-# and does not push, so token 1's weak pull is all that is left. Making token 3 worse gives token 2 something
-# to beat.
+# Fact 2: the only support token of token 2 is token 3. On the left it ties with token 2 and does not push, so
+# token 1's weak pull is all that is left. Making token 3 worse gives token 2 something to beat.
 #
 # The theorem does not say that a locally optimal choice exists. One sequence with the keys $-1, 0, 1$ and the
 # scores $0, 1, 0$ has none, and there $p$ comes to rest at 0 (optional section 6.7).
