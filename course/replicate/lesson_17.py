@@ -14,8 +14,10 @@ from course.replicate.stored import Measured
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
 from mini_attn.svm.norms import matrix_norm
+from mini_attn.sweep.design import batch_seed
 
 SIZES = {"p": (4, 5, 10), "W": (6, 8, 10), "KQ": (6, 8, 10)}  # n, T, d
+ADAM_AT = [25_000, 50_000, 100_000]
 POINTS = 9  # records of a run: four a decade, over its last two decades
 
 
@@ -210,12 +212,149 @@ class Descent:
 
 
 def tight(problem, solution, strengths: Tensor, trial: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows (k, D), weights (k,) and strengths (k,) of one problem's tight comparisons."""
+    """Rows (k, D), weights lam (k,) and strengths (k,) of one problem's tight comparisons; the weights are such
+    that lam @ rows is the SVM's solution."""
     carries = solution.dual[trial] > 1e-7 * solution.dual[trial].max()
     rows = problem.a[trial][carries]
     if problem.b is not None:
         rows = (rows[:, :, None] * problem.b[trial][carries][:, None]).flatten(1)
-    return rows.numpy(), solution.dual[trial][carries].numpy(), strengths[trial][carries].numpy()
+    lam = solution.dual[trial][carries] / solution.margin[trial]  # the library's add up to a unit vector
+    return rows.numpy(), lam.numpy(), strengths[trial][carries].numpy()
+
+
+def pull(W: Tensor, tokens: data.TokenData) -> tuple[Tensor, Tensor]:
+    """The direction downhill, (trials, d, d), of length 1, and log ||G||, (trials,), far below 1e-300, too."""
+    log_s = torch.log_softmax((tokens.X @ (tokens.z @ W.mT)[..., None])[..., 0], -1)
+    top = log_s.argmax(-1, keepdim=True)
+    best = tokens.scores.gather(-1, top)
+    ahead = best - tokens.scores  # by how much the top token scores more than each
+    output = best[..., 0] - (log_s.exp() * ahead).sum(-1)
+    strength = log_s - torch.nn.functional.softplus(output)[..., None]  # log of s_t |l'|
+    strength = strength.scatter(-1, top, -torch.inf)
+    scale = strength.amax((-1, -2))
+    part = (strength - scale[:, None, None]).exp() * ahead
+    logits = log_s.exp() * part.sum(-1, keepdim=True) - part  # lesson 05, without cancellation
+    down = (logits[..., None, :] @ tokens.X)[..., 0, :].mT @ tokens.z
+    length = down.flatten(1).norm(dim=1)
+    return down / length[:, None, None], scale + torch.log(length / tokens.y.shape[-1])
+
+
+def constants(problem, solution, strengths: Tensor, W: Tensor, trial: int) -> tuple[float, float, float]:
+    """The margin, sqrt(||r||^2 + ||r_0||^2) with the memory of the weights W, and log s, of one problem."""
+    rows, lam, c = tight(problem, solution, strengths, trial)
+    unit, w = lam @ rows / np.linalg.norm(lam @ rows), W[trial].flatten().numpy()
+    inside = np.linalg.pinv(rows)
+    r = inside @ np.log(c / lam)
+    r = r - (r @ unit) * unit
+    gap = np.linalg.norm(r + w - inside @ (rows @ w))
+    return float(solution.margin[trial]), float(gap), float(lam @ np.log(c / lam) / lam.sum())
+
+
+def far_off(tokens, problem, solution, strengths: Tensor, step: Tensor) -> Tensor:
+    """How far steps of these lengths, (trials,), end off the remainder, over a step's length, (trials,).
+
+    From R = 1e6 on the remainder, but for a random .01 in each direction of the span: the most in steps 500
+    to 700, and in the span.
+    """
+    law = rates.remainder(problem, solution, strengths)
+    unit = solution.value.flatten(1) * solution.margin[:, None]
+    generator = torch.Generator().manual_seed(0)
+    nudge = torch.randn(unit.shape, generator=generator, dtype=torch.float64)
+    W = 1e6 * unit + law.value.flatten(1) + 0.01 * (law.span @ nudge[..., None])[..., 0]
+    W, most = W.view_as(solution.value), torch.zeros(len(step), dtype=torch.float64)
+    for j in range(700):
+        W = W + step[:, None, None] * pull(W, tokens)[0]
+        if j >= 500:
+            w = W.flatten(1)
+            w = w - (w * unit).sum(1, keepdim=True) * unit
+            inside = (law.span @ w[..., None])[..., 0]
+            most = torch.maximum(most, (inside - law.value.flatten(1)).norm(dim=1))
+    return most / step
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Normalised descent on forty problems of W, at k steps: how long the way was, (k,); angle, log ||G|| and
+    the length along the SVM, (k, 40); the weights, (k, 40, d, d); rows, lam and c of each problem."""
+
+    way: np.ndarray
+    angle: np.ndarray
+    log_g: np.ndarray
+    R: np.ndarray
+    W: Tensor
+    tight: list
+    last_change: list  # the last of the steps at which other tokens were selected than at the end, or 0
+
+
+def followed(lr: float, at: list[int], schedule: Callable = lambda j: 1.0) -> Followed:
+    """Steps of length lr, times the schedule's factor, on the forty problems of the stored runs' seeds."""
+    kept = []
+    for first in (0, 20):
+        run = descent("W", 20, batch_seed(0, {"parameter": "W"}, first), lr, at, schedule)
+        changes = [0] * 20
+        for j, W in zip(at, run.path, strict=True):
+            chosen = geometry.selected_tokens(_logits(run.tokens, "W", W))
+            for k in (chosen != run.selected).any(-1).nonzero()[:, 0].tolist():
+                changes[k] = j
+        kept.append(
+            (
+                torch.stack([angle(W, run.solution.value) for W in run.path]),
+                torch.stack([pull(W, run.tokens)[1] for W in run.path]),
+                torch.stack([run.split(W)[0] for W in run.path]),
+                torch.stack(run.path),
+                [run.tight(k) for k in range(20)],
+                changes,
+            )
+        )
+    theta, log_g, R, W = (torch.cat([part[i] for part in kept], 1) for i in range(4))
+    way = np.cumsum([lr * schedule(j) for j in range(1, at[-1] + 1)])[np.array(at) - 1]
+    tights, changes = ([*kept[0][i], *kept[1][i]] for i in (4, 5))
+    return Followed(way, theta.numpy(), log_g.numpy(), R.numpy(), W, tights, changes)
+
+
+def reached(angles: np.ndarray, log_steps: np.ndarray, goal: float) -> float:
+    """The log of the steps at which the angle first is `goal`, NaN if it never is; both (k,). In between the
+    log is taken to be linear in 1 / angle, as for plain descent."""
+    if angles.min() > goal:
+        return math.nan
+    k = int(np.argmax(angles < goal))
+    part = (1 / goal - 1 / angles[k - 1]) / (1 / angles[k] - 1 / angles[k - 1])
+    return float(log_steps[k - 1] + part * (log_steps[k] - log_steps[k - 1]))
+
+
+def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Tensor:
+    """What the stored sweeps hold of a run: (40,) or (40, records)."""
+    found = sweeps[parameter].sel(parameter=parameter, optimiser=optimiser)[what]
+    return torch.as_tensor(found.values.astype(float))
+
+
+def exponent(sweeps: dict, parameter: str, optimiser: str, what: str = "angle"):
+    """(median, low, high) of the fitted exponents over the last decade, or None where nothing is stored.
+
+    "GD": in log j, read from NGD's clock, as far as that was recorded.
+    """
+    if optimiser not in sweeps[parameter].optimiser:
+        return None
+    if optimiser == "GD":
+        if parameter == "KQ":
+            return None
+        x, y = (stored_values(sweeps, parameter, "NGD", name)[:, 3:] for name in ("clock", what))
+    else:
+        x = torch.tensor(steps_of(parameter, optimiser)[4:], dtype=torch.float64)
+        y = stored_values(sweeps, parameter, optimiser, what)[:, 4:]
+    return None if y.isnan().all() else rates.interval(rates.slope(x, y))
+
+
+def equal(sweeps: dict, optimiser: str, what: str, wanted: float) -> float:
+    """Median angle on W where a run has taken `wanted` steps, or has this length in its own norm; NaN if not
+    all forty records hold that."""
+    theta = stored_values(sweeps, "W", optimiser, "angle")
+    x = torch.tensor(steps_of("W", optimiser)).double().expand(40, -1)
+    if what == "length":
+        x = stored_values(sweeps, "W", optimiser, "length")
+    if x[:, 0].max() > wanted or x[:, -1].min() < wanted:
+        return math.nan
+    return float(at_length(x, theta, wanted).median())
 
 
 def descent(
@@ -282,6 +421,21 @@ def race(parameter: str, optimiser: str, *, trials: int, seed: int) -> dict:
     return found
 
 
+def default_adam(eta: float, *, trials: int, seed: int) -> dict:
+    """Adam on W with torch's betas and eps = 0: log of the excess at the steps ADAM_AT, (trials, 3), and the
+    margin and the angle of sign descent's SVM, (trials,)."""
+    tokens, model = problem_and_model("W", trials, seed)
+    path, _ = run(tokens, model, Runner(_adam(eta, 0.999, 0.0), (INF, ""), exact=True), ADAM_AT)
+    selected = geometry.selected_tokens(model.logits(tokens).detach())
+    solution = limit(tokens, "W", selected, INF)[1]
+    logs = [rates.log_excess(_logits(tokens, "W", W), tokens, selected) for W in path]
+    return {
+        "log_excess": torch.stack(logs, -1).float(),
+        "margin": solution.margin.float(),
+        "angle": angle(path[-1], solution.value).float(),
+    }
+
+
 def size(W: Tensor, norm) -> Tensor:
     """The norm of p (trials, d) or W (trials, d, d)."""
     if W.ndim == 3:
@@ -319,4 +473,13 @@ MEASURED = [
     _measured("p", VECTORS, 2),
     _measured("W", list(RUNNERS), 4),
     _measured("KQ", FACTORS, 3),
+    Measured(
+        "17.adam",
+        "log of the excess, W: Adam's default betas with short steps, 100,000 of them",
+        default_adam,
+        {"eta": [0.0003]},
+        trials=40,
+        batch=20,
+        minutes=2,
+    ),
 ]
