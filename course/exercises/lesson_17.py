@@ -347,87 +347,81 @@ def _level(way, log_g, eta, a):
         return float(np.logaddexp.reduce(logs) / LN10)
 
 
-# --------------------------------------------------------------------------- 17.4 speed of a zigzag
-def _speed_by(share, pick=lambda mean, rows, lam: np.linalg.norm(mean)):
+# --------------------------------------------------------------------------- 17.4 the longest step
+def _longest_by(
+    across=lambda rows, unit: rows - np.outer(rows @ unit, unit),
+    weights=lambda lam, rows: lam / lam.sum(),
+    stiff=lambda H: np.linalg.eigvalsh(H)[-1],
+    join=lambda mu, h: 2 * mu / h,
+):
+    """An answer from the rows' parts across the SVM, their weights, and what of the matrix counts."""
+
     def answer(rows, lam):
-        size = np.linalg.norm(rows, axis=1)
-        f = share(lam, size)
-        mean = (f / f.sum()) @ (rows / size[:, None])
-        return float(pick(mean, rows, lam))
+        mu = 1 / np.linalg.norm(lam @ rows)
+        parts, q = across(rows, mu * (lam @ rows)), weights(lam, rows)
+        return float(join(mu, stiff(parts.T @ (q[:, None] * parts))))
 
     return answer
 
 
-_speed = _speed_by(lambda lam, size: lam * size)
+_longest = _longest_by()
 
 
-def _speed_cases(rng):
-    cases = [(np.array([[2.0, 1.0], [1.0, -1.0]]), None)]
-    for k, D in ((3, 3), (2, 6), (5, 8)):
+def _longest_cases(rng):
+    cases = [np.array([[2.0, 1.0], [1.0, -1.0]])]
+    for k, D in ((3, 3), (2, 6), (4, 8), (5, 8)):
         for _ in range(1000):
-            rows, _ = _tight(rng, k, D)
-            rows = rows * rng.uniform(0.4, 2.5, size=(k, 1))
+            rows = _tight(rng, k, D)[0] * rng.uniform(0.4, 2.5, size=(k, 1))
             lam = np.linalg.solve(rows @ rows.T, np.ones(k))
             if lam.min() > 0.02 * lam.max() and np.ptp(np.linalg.norm(rows, axis=1)) > 0.5:
                 break
-        cases.append((rows, None))
-    return [(rows, np.linalg.solve(rows @ rows.T, np.ones(len(rows)))) for rows, _ in cases]
+        cases.append(rows)
+    return [(rows, np.linalg.solve(rows @ rows.T, np.ones(len(rows)))) for rows in cases]
 
 
-def _along(mean, rows, lam):
-    return mean @ (lam @ rows) / np.linalg.norm(lam @ rows)
-
-
-def _margin(lam, rows):
-    return 1 / np.linalg.norm(lam @ rows)
-
-
-SPEED = Exercise(
+LONGEST = Exercise(
     id="17.4",
-    title="How fast a zigzag gets on",
-    points=3,
-    minutes=12,
-    difficulty=3,
-    reference=_speed,
-    cases=_speed_cases,
+    title="The longest step that settles",
+    points=2,
+    minutes=10,
+    difficulty=2,
+    reference=_longest,
+    cases=_longest_cases,
     misconceptions=known(
-        _speed_by(lambda lam, size: lam),
-        "With shares lambda the mean of the *unit* steps is not parallel to the SVM: a long row needs fewer "
-        "or more visits?",
-        _speed_by(lambda lam, size: np.ones_like(lam)),
-        "The rows are not followed equally often: the leads have to grow alike.",
-        _speed_by(lambda lam, size: lam / size),
-        "The wrong way round: f_i / ||A_i|| is proportional to lambda_i.",
-        lambda rows, lam: float(_margin(lam, rows)),
-        "That is the margin, a step's speed if all rows had length 1. Divide by the mean length of a row.",
-        lambda rows, lam: float(np.linalg.norm(lam @ rows)),
-        "That is the length of the SVM's solution, not of a mean of unit steps: it can exceed 1.",
-        lambda rows, lam: float(_margin(lam, rows) / np.linalg.norm(rows, axis=1).mean()),
-        "The mean length of a row has to be weighted: by lambda.",
-        lambda rows, lam: float(_margin(lam, rows) / np.linalg.norm(rows, axis=1).max()),
-        "All rows take part, not the longest alone.",
-        _speed_by(lambda lam, size: lam, pick=_along),
-        "With shares lambda a long row is visited too seldom: each visit is a step of length 1 only.",
-        _speed_by(lambda lam, size: np.ones_like(lam), pick=_along),
-        "With equal shares the leads do not grow alike: f_i / ||A_i|| is proportional to lambda_i.",
-        lambda rows, lam: 1 / _speed(rows, lam),
-        "Upside down: a part is at most 1.",
-        lambda rows, lam: _speed(rows, lam) ** 2,
-        "Do not square: the mean step is parallel to the SVM, and its length is the part.",
-        lambda rows, lam: math.sqrt(1 - _speed(rows, lam) ** 2),
-        "That is what Pythagoras leaves across the SVM. Asked is the part along it.",
-        lambda rows, lam: _speed_by(lambda lam, size: size)(rows, lam),
-        "The weights lambda are missing: f_i is proportional to lambda_i ||A_i||.",
-        lambda rows, lam: 1 - _speed(rows, lam),
-        "That is the part that is lost.",
-        lambda rows, lam: float((lam * np.linalg.norm(rows, axis=1)).sum()),
-        "These are the shares before they are made to add up to 1.",
-        lambda rows, lam: float(np.linalg.norm((f := lam * np.linalg.norm(rows, axis=1)) @ rows) / f.sum()),
-        "A step has the direction of its row, not its length: divide the rows by their lengths.",
-        lambda rows, lam: float(
-            np.linalg.norm(lam @ rows) / np.linalg.norm(lam * np.linalg.norm(rows, axis=1))
-        ),
-        "Shares add up to 1 as they are, not their squares: divide by the sum of lambda_i ||A_i||.",
+        _longest_by(across=lambda rows, unit: rows),
+        "u is across the SVM's direction: so take the part along it off each row.",
+        _longest_by(join=lambda mu, h: mu / h),
+        "With that step the stiffest part of u is gone at once. A longer one overshoots, but may shrink u.",
+        _longest_by(join=lambda mu, h: 2 / h),
+        "mu is missing: the pull has the length s e^(-mu R) / mu, and the weights lambda add up to 1 / mu^2.",
+        _longest_by(join=lambda mu, h: 2 * mu**2 / h),
+        "That is for eta times the pull over s e^(-mu R). A normalised step divides by ||W_mm||, too.",
+        _longest_by(join=lambda mu, h: 2 / (mu * h)),
+        "The sum of lambda is 1 / mu^2, ||W_mm|| is 1 / mu: the one over the other gives 1 / mu, beside h.",
+        _longest_by(join=lambda mu, h: h / (2 * mu)),
+        "Upside down: the stiffer, the shorter.",
+        _longest_by(join=lambda mu, h: mu / (2 * h)),
+        "1 - eta h / mu has to be above -1: eta below 2 mu / h.",
+        _longest_by(weights=lambda lam, rows: np.full(len(lam), 1 / len(lam))),
+        "The rows do not pull equally: their pulls are in the ratio of lambda.",
+        _longest_by(weights=lambda lam, rows: lam),
+        "The step is normalised: divide by the length of the whole pull.",
+        _longest_by(weights=lambda lam, rows: np.ones(len(lam))),
+        "Each row counts with its pull, in the ratio of lambda, not with 1.",
+        _longest_by(stiff=np.trace),
+        "The sum of the eigenvalues is more than the largest, and that one decides.",
+        _longest_by(stiff=lambda H: np.linalg.eigvalsh(H)[-2]),
+        "All parts of u have to shrink: the largest eigenvalue decides, not the second.",
+        _longest_by(stiff=lambda H: min(x for x in np.linalg.eigvalsh(H) if x > 1e-9)),
+        "The largest eigenvalue overshoots first.",
+        _longest_by(stiff=lambda H: math.sqrt(np.linalg.eigvalsh(H)[-1])),
+        "The eigenvalue itself, not its root: <A, u> and A multiply.",
+        lambda rows, lam: 1 / float(np.linalg.norm(lam @ rows)),
+        "That is the margin. How far u is turned depends on the rows' parts across the SVM.",
+        lambda rows, lam: 2 / float(np.linalg.norm(lam @ rows)),
+        "That is 2 mu. How far u is turned depends on the rows' parts across the SVM, too.",
+        _longest_by(join=lambda mu, h: 2 / (mu**2 * h)),
+        "The sum of lambda is 1 / mu^2, but a normalised step divides by the whole pull.",
     ),
     withheld=("mini_attn.rates.remainder",),
 )
@@ -483,7 +477,7 @@ ADAM = Exercise(
     compare=Compare(rtol=1e-6, atol=0.0),
     misconceptions=known(
         lambda eta, mu, beta_1, beta_2: eta * mu,
-        "That is sign descent's. Adam's memories hold older, larger gradients: how do they change the step?",
+        "That is sign descent's. Adam's means hold older, larger gradients: how do they change the step?",
         lambda eta, mu, beta_1, beta_2: -math.log(beta_2) / 2,
         "That is the limit for long steps. For shorter ones solve b = eta mu ratio(b).",
         _adam_by(lambda b, b1, b2: 1 / max(_ratio(b, b1, b2), 1e-9)),
@@ -491,11 +485,11 @@ ADAM = Exercise(
         lambda eta, mu, beta_1, beta_2: min(eta * mu, -math.log(beta_2) / 2),
         "Both limits are right, and in between the two join smoothly: solve b = eta mu ratio(b).",
         _adam_by(lambda b, b1, b2: math.sqrt(max((1 - b2 * math.exp(2 * b)) / (1 - b2), 0.0))),
-        "The first memory lags as well: it holds older gradients, which are larger.",
+        "The mean of the gradients lags as well: it holds older gradients, which are larger.",
         _adam_by(
             lambda b, b1, b2: (1 - b1) / (1 - b1 * math.exp(b)) * math.sqrt((1 - b2 * math.exp(b)) / (1 - b2))
         ),
-        "The second memory averages squares, which fall by e^(-2b) each step.",
+        "The second mean is one of squares, which fall by e^(-2b) each step.",
         _adam_by(
             lambda b, b1, b2: (
                 (1 - b1) / (1 - b1 * math.exp(-b)) * math.sqrt((1 - b2 * math.exp(-2 * b)) / (1 - b2))
@@ -505,9 +499,9 @@ ADAM = Exercise(
         _adam_by(
             lambda b, b1, b2: (1 - b1) / (1 - b1 * math.exp(b)) * max(1 - b2 * math.exp(2 * b), 0) / (1 - b2)
         ),
-        "Adam divides by the root of the second memory.",
+        "Adam divides by the root of the second mean.",
         _adam_by(lambda b, b1, b2: _ratio(b, b2, b1)),
-        "The two memories are mixed up: beta_1 belongs to the mean, beta_2 to the mean of squares.",
+        "The two means are mixed up: beta_1 belongs to the mean, beta_2 to the mean of squares.",
         lambda eta, mu, beta_1, beta_2: (
             eta * mu * _ratio(eta * mu, beta_1, beta_2)
             if eta * mu < -math.log(beta_2) / 2
@@ -515,7 +509,7 @@ ADAM = Exercise(
         ),
         "One substitution is not enough: b stands on both sides. Solve the equation, by bisection.",
         _adam_by(lambda b, b1, b2: (1 - b1) / (1 - b1 * math.exp(b))),
-        "The second memory lags as well, and divides: it holds older gradients, which are larger.",
+        "The second mean lags as well, and divides: it holds older gradients, which are larger.",
         lambda eta, mu, beta_1, beta_2: _adam(eta, 1.0, beta_1, beta_2),
         "mu is missing: a step of length eta times the constant lets the loss fall by mu times that.",
         lambda eta, mu, beta_1, beta_2: _adam(eta, mu, beta_1, beta_2) / mu,
@@ -525,7 +519,7 @@ ADAM = Exercise(
         lambda eta, mu, beta_1, beta_2: _ratio(_adam(eta, mu, beta_1, beta_2), beta_1, beta_2),
         "That is the constant. The loss falls by e^-b, with b = eta mu times the constant.",
         _adam_by(ratio=lambda b, beta_1, beta_2: _ratio(b, beta_1, beta_2) / (1 - beta_1)),
-        "The first memory has a factor 1 - beta_1 in front of its series.",
+        "The first mean has a factor 1 - beta_1 in front of its series.",
         _adam_by(ratio=lambda b, beta_1, beta_2: _ratio(-b, beta_1, beta_2), top=lambda beta_1, beta_2: 10.0),
         "Gradients fall, so older ones are larger: the series has the ratio beta_1 e^b, not beta_1 e^(-b).",
         lambda eta, mu, beta_1, beta_2: eta * mu * _ratio(eta * mu, beta_1, beta_2),
@@ -534,8 +528,8 @@ ADAM = Exercise(
         _by_rounds,
         "Putting b in on the right again and again can jump between two ends. Halve an interval.",
         _adam_by(ratio=_both_rooted),
-        "The root is over the second memory alone.",
+        "The root is over the second mean alone.",
     ),
 )
 
-EXERCISES = [WEIGHTS, PLAIN, CLOCK, SPEED, ADAM]
+EXERCISES = [WEIGHTS, PLAIN, CLOCK, LONGEST, ADAM]

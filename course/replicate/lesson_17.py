@@ -212,8 +212,10 @@ class Descent:
 
 
 def tight(problem, solution, strengths: Tensor, trial: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows (k, D), weights lam (k,) and strengths (k,) of one problem's tight comparisons; the weights are such
-    that lam @ rows is the SVM's solution."""
+    """Rows (k, D), weights lam (k,) and strengths (k,) of one problem's tight comparisons.
+
+    lam @ rows is the SVM's solution.
+    """
     carries = solution.dual[trial] > 1e-7 * solution.dual[trial].max()
     rows = problem.a[trial][carries]
     if problem.b is not None:
@@ -223,7 +225,7 @@ def tight(problem, solution, strengths: Tensor, trial: int) -> tuple[np.ndarray,
 
 
 def pull(W: Tensor, tokens: data.TokenData) -> tuple[Tensor, Tensor]:
-    """The direction downhill, (trials, d, d), of length 1, and log ||G||, (trials,), far below 1e-300, too."""
+    """The direction downhill, (trials, d, d), of length 1, and log ||G||, (trials,), below 1e-300, too."""
     log_s = torch.log_softmax((tokens.X @ (tokens.z @ W.mT)[..., None])[..., 0], -1)
     top = log_s.argmax(-1, keepdim=True)
     best = tokens.scores.gather(-1, top)
@@ -277,6 +279,7 @@ class Followed:
     """Normalised descent on forty problems of W, at k steps: how long the way was, (k,); angle, log ||G|| and
     the length along the SVM, (k, 40); the weights, (k, 40, d, d); rows, lam and c of each problem."""
 
+    at: list
     way: np.ndarray
     angle: np.ndarray
     log_g: np.ndarray
@@ -309,7 +312,7 @@ def followed(lr: float, at: list[int], schedule: Callable = lambda j: 1.0) -> Fo
     theta, log_g, R, W = (torch.cat([part[i] for part in kept], 1) for i in range(4))
     way = np.cumsum([lr * schedule(j) for j in range(1, at[-1] + 1)])[np.array(at) - 1]
     tights, changes = ([*kept[0][i], *kept[1][i]] for i in (4, 5))
-    return Followed(way, theta.numpy(), log_g.numpy(), R.numpy(), W, tights, changes)
+    return Followed(list(at), way, theta.numpy(), log_g.numpy(), R.numpy(), W, tights, changes)
 
 
 def reached(angles: np.ndarray, log_steps: np.ndarray, goal: float) -> float:
@@ -331,7 +334,8 @@ def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Te
 def exponent(sweeps: dict, parameter: str, optimiser: str, what: str = "angle"):
     """(median, low, high) of the fitted exponents over the last decade, or None where nothing is stored.
 
-    "GD": in log j, read from NGD's clock, as far as that was recorded.
+    "GD": in log j, read from NGD's clock, as far as that was recorded. Polyak's steps on (K, Q): of the runs
+    that select the tokens that NGD does.
     """
     if optimiser not in sweeps[parameter].optimiser:
         return None
@@ -342,6 +346,9 @@ def exponent(sweeps: dict, parameter: str, optimiser: str, what: str = "angle"):
     else:
         x = torch.tensor(steps_of(parameter, optimiser)[4:], dtype=torch.float64)
         y = stored_values(sweeps, parameter, optimiser, what)[:, 4:]
+    if (parameter, optimiser) == ("KQ", "Polyak"):
+        ends = (stored_values(sweeps, "KQ", name, "selected") for name in ("Polyak", "NGD"))
+        y = y[torch.eq(*ends).all(-1)]
     return None if y.isnan().all() else rates.interval(rates.slope(x, y))
 
 

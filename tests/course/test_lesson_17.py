@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_17 import RUNNERS, at_length, problem_and_model, run
+from course.replicate.lesson_17 import RUNNERS, at_length, problem_and_model, pull, run
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
 
-weights_to_come, plain_length, clock, zigzag_speed, adam_speed = (
+weights_to_come, plain_length, clock, longest_step, adam_speed = (
     spec.reference for spec in exercises.exercises("17")
 )
 
@@ -26,30 +26,30 @@ def tight():
     carries = solution.dual > 1e-7 * solution.dual.max()
     return (
         problem.a[carries].numpy(),
-        solution.dual[carries].numpy(),
+        (solution.dual[carries] / solution.margin).numpy(),
         c[carries].numpy(),
         rates.remainder(problem, solution, c),
     )
 
 
-def test_weights_and_speed_are_the_librarys(tight):
+def test_weights_and_longest_step_are_the_librarys(tight):
     rows, lam, c, law = tight
     w, unit = np.random.default_rng(0).normal(size=9), lam @ rows / np.linalg.norm(lam @ rows)
     across = w - (w @ unit) * unit
     memory = across - law.span.numpy() @ across
     expected = 50 * unit + law.value.numpy().ravel() + memory
     assert weights_to_come(rows, lam, c, w, 50.0) == pytest.approx(expected, rel=1e-5, abs=1e-5)
-    assert zigzag_speed(rows, lam) == pytest.approx(float(law.speed), rel=1e-5)
+    assert longest_step(rows, lam) == pytest.approx(float(law.longest), rel=1e-5)
 
 
-def test_pull_is_the_librarys_gradient(lesson):
+def test_pull_is_the_librarys_gradient():
     tokens = data.random_tokens(4, 5, 7, trials=3, seed=4)
     generator = torch.Generator().manual_seed(0)
     for scale in (0.0, 1.0, 40.0):
         W = scale * torch.randn(3, 7, 7, generator=generator, dtype=torch.float64)
         model = models.CrossAttention(7, trials=3, init=W)
         _, grads = closed_form(model, tokens, losses.logistic)()
-        direction, log_length = lesson["pull"](W, tokens)
+        direction, log_length = pull(W, tokens)
         assert (geometry.cosine(direction, -grads["W"]) > 1 - 1e-9).all()
         torch.testing.assert_close(log_length.exp(), grads["W"].flatten(1).norm(dim=1), rtol=1e-9, atol=0)
 
@@ -57,7 +57,6 @@ def test_pull_is_the_librarys_gradient(lesson):
 def test_plain_descents_length_is_measured(tight):
     """Descent on the tight rows alone, which is the curve, from its start."""
     rows, lam, c, law = tight
-    lam = lam / (rows[0] @ (lam @ rows))  # so that the tight leads of sum lam A are 1
     w = 4 * lam @ rows / np.linalg.norm(lam @ rows) + law.value.numpy().ravel()
     told = [plain_length(rows, lam, c, 1.0, 10**power) for power in (4, 5)]
     for _ in range(100_000):

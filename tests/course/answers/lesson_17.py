@@ -51,9 +51,19 @@ def clock_by_quadrature(way, log_g, eta, a, panels=400, up=lambda u: -u, plus=0.
     return (top + math.log(total)) / math.log(10)
 
 
-def speed_by_margin(rows, lam):
-    mu = 1 / math.sqrt(lam.sum())  # ||sum lam A||^2 = sum lam, since each tight lead is 1
-    return mu * lam.sum() / (lam @ np.linalg.norm(rows, axis=1))
+def longest_by_map(rows, lam, most=2.0, power=1.0):
+    """The linear map of u, read from the normalised pull by differences."""
+    rows, lam = np.asarray(rows, float), np.asarray(lam, float)
+    direction = lam @ rows / np.linalg.norm(lam @ rows)
+
+    def step(u):
+        pull = (lam**power * np.exp(-rows @ u)) @ rows
+        return pull / np.linalg.norm(pull)
+
+    eps, D = 1e-6, rows.shape[1]
+    across = np.eye(D) - np.outer(direction, direction)
+    change = np.stack([(step(eps * e) - step(-eps * e)) / (2 * eps) for e in across], 1)
+    return most / np.linalg.eigvals(-across @ change).real.max()
 
 
 def adam_by_brentq(eta, mu, beta_1, beta_2, square=lambda x: x):
@@ -144,17 +154,18 @@ ANSWERS = {
         ],
     },
     "17.4": {
-        "also_right": speed_by_margin,
+        "also_right": longest_by_map,
         "wrong": [
-            lambda rows, lam: speed_by_margin(rows, lam) ** 2,
-            lambda rows, lam: speed_by_margin(rows, lam**2),
-            lambda rows, lam: speed_by_margin(rows, np.ones_like(lam)),
-            lambda rows, lam: 1 / math.sqrt(lam.sum()),
-            lambda rows, lam: speed_by_margin(rows / np.linalg.norm(rows, axis=1, keepdims=True), lam),
-            lambda rows, lam: lam.sum() / (lam @ np.linalg.norm(rows, axis=1)),
-            lambda rows, lam: 1.0,
-            lambda rows, lam: np.linalg.norm((rows / np.linalg.norm(rows, axis=1, keepdims=True)).mean(0)),
-            lambda rows, lam: speed_by_margin(rows**2, lam),
+            lambda rows, lam: longest_by_map(rows, lam, most=1.0),
+            lambda rows, lam: longest_by_map(rows, lam, most=4.0),
+            lambda rows, lam: longest_by_map(rows, lam) ** 2,
+            lambda rows, lam: 1 / longest_by_map(rows, lam),
+            lambda rows, lam: longest_by_map(rows, lam, power=2.0),
+            lambda rows, lam: longest_by_map(rows, np.ones_like(lam)),
+            lambda rows, lam: longest_by_map(rows / np.linalg.norm(rows, axis=1, keepdims=True), lam),
+            lambda rows, lam: longest_by_map(rows, lam) / lam.sum(),
+            lambda rows, lam: float(np.linalg.norm(lam @ rows)),
+            lambda rows, lam: 2 / np.linalg.norm(rows, axis=1).max() ** 2,
         ],
     },
     "17.5": {
