@@ -65,14 +65,15 @@ again = "this differs from the text: if exercise {} has no tick, start there"
 tokens = data.random_tokens(6, 8, 10, trials=20, seed=17)  # n = 6 sequences of T = 8 tokens, d = 10
 
 
-def descend(rule, at):
+def descend(rule, at, some=None):
     """The weights after the steps `at`, (len(at), 20, 10, 10); ||W|| and log||G|| at each step, (steps, 20).
 
     rule(j, W, log||G||) is the length of step j.
     """
-    W, kept, lengths, log_g = torch.zeros(20, 10, 10, dtype=torch.float64), [], [], []
+    some = tokens if some is None else some
+    W, kept, lengths, log_g = torch.zeros(len(some.y), 10, 10, dtype=torch.float64), [], [], []
     for j in range(1, at[-1] + 1):
-        direction, log_length = helper.pull(W, tokens)  # downhill, of length 1; log||G||, below -500, too
+        direction, log_length = helper.pull(W, some)  # downhill, of length 1; log||G||, below -500, too
         lengths.append(length_of(W))
         log_g.append(log_length)
         W = W + torch.as_tensor(rule(j, W, log_length)).reshape(-1, 1, 1) * direction
@@ -463,7 +464,8 @@ for power in (20, 40):
     close = abs([np.interp(power, log_j[k], R[k]) / said[k] for k in range(40)] - np.ones(40)) < 0.01
     print(f"R after 10^{power} plain steps: exercise 17.2 is right to 1% in {close.sum()} of 40")
     assert close[there].all(), again.format("17.2")
-assert there.sum() == 39 and np.median(abs(second - true)[there]) < 0.15, again.format("17.3")
+assert there.sum() == 39, again.format("17.3")
+assert np.median(abs(second - true)[there]) < 0.15, again.format("17.3")
 
 
 # %%
@@ -537,12 +539,11 @@ for name, size, power in (("0.1 sqrt(j)", 0.1, 0.5), ("sqrt(j)", 1.0, 0.5), ("0.
     assert abs(decade[1] + 1) < 0.1 < abs(decade[0] + 1)
 
 # %% [markdown]
-# Early short steps are near their exponent; in the last decade all are near $-1$, wherever they come from.
-# (Steps of $\sqrt j$ are what $0.1\sqrt j$ becomes a hundred times later.) Why? Lesson 02 found the longest
-# step that settles; here it is $\eta^*$. Let $W = R\,\hat W + r + u$ be off the remainder by a small $u$, in
-# the span of the tight rows and across $\hat W$. The lead of a tight row is longer by $\langle A_{it},
-# u\rangle$, so to first order it pulls by $s\,\lambda_{it}\,e^{-\hat\mu R}\,(1 - \langle A_{it}, u\rangle)$.
-# A step longer than $\eta^*$ overshoots: the run **zigzags**.
+# In the last decade all are near $-1$. (Steps of $\sqrt j$ are what $0.1\sqrt j$ becomes a hundred times
+# later.) Why? Lesson 02 found the longest step that settles; here it is $\eta^*$. Let $W = R\,\hat W + r + u$
+# be off the remainder by a small $u$, in the span of the tight rows and across $\hat W$. The lead of a tight
+# row is longer by $\langle A_{it}, u\rangle$, so to first order it pulls by $s\,\lambda_{it}\,e^{-\hat\mu
+# R}\,(1 - \langle A_{it}, u\rangle)$. A step longer than $\eta^*$ overshoots: the run **zigzags**.
 
 # %% [markdown]
 # ### Exercise 17.4: The longest step that settles
@@ -613,11 +614,12 @@ print(f"1 / mu_hat is above eta* in {int((1 / mu_hat > longest).sum())} of 20")
 
 # %%
 etas, powers, marks = (0.1, 0.5, 2.0), (-0.5, 0.0, 0.5, 1.0), quarter(1000)
-trail = {}  # the angle of one problem for steps of eta times a power of j
-for eta in etas:
-    for a in powers:
-        path, _, _ = descend(lambda j, W, g, eta=eta, a=a: eta * j**a, marks)
-        trail[eta, a] = helper.angle(path[:, 0], W_mm[:1].expand(len(marks), 10, 10)).numpy()
+pairs = [(eta, a) for eta in etas for a in powers]  # steps of eta times a power of j, all on one problem
+eta, a = torch.tensor(pairs, dtype=torch.float64).T
+one = (part[:1].expand(12, *part.shape[1:]) for part in (tokens.X, tokens.z, tokens.y, tokens.v))
+path, _, _ = descend(lambda j, W, g: eta * j**a, marks, data.TokenData(*one))
+trail = torch.stack([helper.angle(W, W_mm[:1].expand(12, 10, 10)) for W in path], 1).numpy()
+trail = dict(zip(pairs, trail, strict=True))
 passes = {pair: (float(longest[0]) / pair[0]) ** (1 / pair[1]) for pair in trail if pair[1] > 0}  # eta*
 
 # %% jupyter={"source_hidden": true}
@@ -681,7 +683,7 @@ widgets.sliders(
 #
 # (We set $\varepsilon = 0$; means that begin at 0 are divided by $1 - \beta^j$.) If the gradient stayed as it
 # is, this would be sign descent. But it *falls*, and the divisor still contains larger gradients from before:
-# it falls to $\sqrt{\beta_2}$ of it a step at the fastest. How fast, then, does the loss fall?
+# it falls to $\sqrt{\beta_2}$ of it a step at the fastest.
 
 # %% [markdown]
 # ### Exercise 17.5: Adam's speed limit
@@ -770,7 +772,7 @@ table = [  # optimiser, what of it, expected exponent, and why that, or why none
     ("NGD", "angle", "-1", "law 1; stated -1/2 [V]"),
     ("growing", "angle", "", "ends beyond eta*"),
     ("linear", "angle", "", "beyond eta*"),
-    ("Polyak", "angle", "", "beyond eta*"),
+    ("Polyak", "angle", "", "mostly beyond eta*"),
     ("mirror 3", "angle", "-1/2", "if 1/R"),
     ("mirror 1.5", "angle", "", "no law here"),
     ("sign", "angle", "", "no law here"),
@@ -803,10 +805,11 @@ for name, what, power, why in table:
 # (2025) rates for linear models, [V] by Vasudeva, Deora and Thrampoulidis (2024), as we read them, $j^{-1/2}$
 # or faster for attention.
 #
-# Where something is expected, the median on $p$ and $W$ is within 0.1 of it. Most intervals miss it: a decade
-# is no limit. For sign and spectral descent the angle is slower than the gap. On $(K, Q)$ (Polyak's: the 21
-# runs that select NGD's tokens) the exponents are nearer to 0 than on $W$. Why, we do not know. But there,
-# too, it is one curve:
+# *If 1/R*: if it falls as one over the length, which grows as $j$, or as $\sqrt j$ for $\rho = 3$. Where
+# something is expected, the median on $p$ and $W$ is within 0.1 of it; GD's is no test of its own. Most
+# intervals miss it: a decade is no limit. For sign and spectral descent the angle is slower than the gap. On
+# $(K, Q)$ (Polyak's: the 21 runs that select NGD's tokens) the exponents are nearer to 0 than on $W$. Why, we
+# do not know. There, too, it is one curve:
 
 # %%
 print("(K, Q), at equal length of W: angle over NGD's, median and quartiles")
@@ -831,8 +834,8 @@ for name, length in (("GD", 40.0), ("growing", 1000.0)):
 # | the longest step | exercise 17.4 | settles at .97 of it, zigzags at 1.03, 20 of 20 |
 # | Adam's speed | exercise 17.5 | to 5%: 40 of 40, and 36 of 40 for $\beta_2 = .999$ |
 #
-# **Where it breaks.** Law 1 needs tokens chosen for good, and the memory grows while another comparison is
-# nearly tight. Beyond $\eta^*$ the curve is left. On $(K, Q)$ we have no law.
+# **Where it breaks:** where tokens change late, while another comparison is nearly tight, beyond $\eta^*$,
+# and on $(K, Q)$.
 
 # %% [markdown]
 # ## Questions
