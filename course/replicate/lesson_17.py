@@ -215,12 +215,22 @@ def tight(problem, solution, strengths: Tensor, trial: int) -> tuple[np.ndarray,
     """Rows (k, D), weights lam (k,) and strengths (k,) of one problem's tight comparisons.
 
     lam @ rows is the SVM's solution.
+
+    Raises:
+        ValueError: where law 1 says nothing: dependent rows, a strength <= 0, or another lead as short.
     """
     carries = solution.dual[trial] > 1e-7 * solution.dual[trial].max()
     rows = problem.a[trial][carries]
     if problem.b is not None:
         rows = (rows[:, :, None] * problem.b[trial][carries][:, None]).flatten(1)
     lam = solution.dual[trial][carries] / solution.margin[trial]  # the library's add up to a unit vector
+    shortest = (problem.forward(solution.value)[trial] < 1 + 1e-5).sum()
+    if (
+        torch.linalg.matrix_rank(rows) < len(rows)
+        or shortest > len(rows)
+        or strengths[trial][carries].min() <= 0
+    ):
+        raise ValueError(f"problem {trial} does not meet law 1's conditions on its rows")
     return rows.numpy(), lam.numpy(), strengths[trial][carries].numpy()
 
 

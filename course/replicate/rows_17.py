@@ -37,15 +37,15 @@ ROWS = [
         "separable",
         "p, plain descent: exponent of the angle in the log of the steps",
         -1.0,
-        "17.4",
+        "17.6",
         "p",
         "GD",
     ),
-    row("gd_W", "separable", "the same for W", -1.0, "17.4", "W", "GD"),
+    row("gd_W", "separable", "the same for W", -1.0, "17.6", "W", "GD"),
     row(
-        "ngd_p", "dual", "p, normalised descent: exponent of the angle in the steps", -1.0, "17.4", "p", "NGD"
+        "ngd_p", "dual", "p, normalised descent: exponent of the angle in the steps", -1.0, "17.6", "p", "NGD"
     ),
-    row("ngd_W", "dual", "the same for W", -1.0, "17.4", "W", "NGD"),
+    row("ngd_W", "dual", "the same for W", -1.0, "17.6", "W", "NGD"),
     row(
         "sign_p",
         "muon",

@@ -215,9 +215,9 @@ for name, length in {"GD": 15.0, "growing": 100.0, "Polyak": 100.0}.items():
 # ★★☆ · 10 minutes
 #
 # A run stands at `w`, (D,), and only its tight rows still pull: `rows`, (k, D) with $k \le D$, the
-# $A_{it}$, flattened and independent, with strengths `c` and weights
-# `lam`, such that `lam @ rows` is $W_{\mathrm{mm}}$. Predict where it stands,
-# (D,), when its part along $W_{\mathrm{mm}}$ has grown to the length `R`.
+# $A_{it}$, flattened and independent, with strengths `c` and weights `lam`, such that `lam @ rows` is
+# $W_{\mathrm{mm}}$. Predict where it stands, (D,), when its part along $W_{\mathrm{mm}}$ has grown to the
+# length `R`.
 #
 # <details><summary>Hint: the remainder</summary>
 #
@@ -270,11 +270,11 @@ assert away < 0.005 < 0.02 < near, again.format("17.1")
 # pull, also outside of the span.
 #
 # > **Law 1** assumes that a run settles, and gives the constant. (The equation for $r$: Soudry and others
-# > 2018, for linear models; the rest derived here.) Let the softmax choose the tokens $\alpha$ for good. Let
-# > all steps go down the gradient, with lengths that are bounded and have an infinite sum, and let the
-# > direction of $W$ converge to $\hat W$, and the part of $W$ across $\hat W$ in the span of the tight rows
-# > converge. Let these rows be independent, each with $c_{it} > 0$, and all other leads longer under
-# > $\hat W$. Then this part converges to $r$, the part outside of the span to some $r_0$, and
+# > 2018, for linear models; the rest derived here.) The softmax chooses the tokens $\alpha$ for good. All
+# > steps go down the gradient; their lengths are bounded and have an infinite sum. The direction of $W$
+# > converges to $\hat W$, and the part of $W$ that is across $\hat W$ in the span of the tight rows
+# > converges. These rows are independent, each with $c_{it} > 0$, and all other leads are longer under $\hat
+# > W$. Then this part converges to $r$, the part outside of the span to some $r_0$, and
 # >
 # > $$R \tan\theta \to \sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}.$$
 #
@@ -286,12 +286,12 @@ assert away < 0.005 < 0.02 < near, again.format("17.1")
 #
 # The direction converges, so the lead of each other comparison is at last longer than the tight ones by
 # $\delta R$ or more, with some $\delta > 0$. And the softmax's normaliser and $\ell'$ change each pull by
-# $O(e^{-m R})$, for each $m < \hat\mu$. So but for a factor $1 + O(e^{-\delta R})$, with $\delta$ small
-# enough, the pull is that of the tight rows. As the part inside converges, so does the direction of their
-# pull. Had its limit a part across $\hat W$, the steps, whose lengths add up to infinity, would carry the
-# part inside away without end. So the limit is $\hat W$, and as the rows are independent, the part inside
-# tends to $r$. Each step $\eta_j$ then adds nearly $\eta_j$ to $R$, and $O(\eta_j e^{-\delta R})$ outside:
-# as steps are bounded, the sum of the latter is finite, and the part outside converges.
+# $O(e^{-m R})$, for each $m < \hat\mu$. So but for an error of $O(e^{-\delta R})$ of its length, the pull is
+# that of the tight rows, with $\delta$ small enough. As the part inside converges, so does the direction of
+# their pull. Had its limit a part across $\hat W$, the steps, whose lengths add up to infinity, would carry
+# the part inside away without end. So the limit is $\hat W$, and as the rows are independent, the part inside
+# tends to $r$. Each step $\eta_j$ then adds nearly $\eta_j$ to $R$, and $O(\eta_j e^{-\delta R})$ outside: as
+# steps are bounded, the sum of the latter is finite, and the part outside converges.
 # </details>
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -315,10 +315,9 @@ assert away < 0.005 < 0.02 < near, again.format("17.1")
 #
 # ★★☆ · 10 minutes
 #
-# How long are the weights after $j$ plain steps? You get the tight rows, (k, D), their weights `lam`, so that
-# `lam @ rows` is $W_{\mathrm{mm}}$, their strengths `c`, $\eta$ and $j$. Find $\log s$ from `lam` and `c`
-# alone, without $r$. Then let $j$ be a continuous variable, integrate $\mathrm dR/\mathrm dj$, and return
-# $R$, for a $j$ so large that where the run began no longer counts.
+# How long are the weights after $j$ plain steps? You get `rows`, `lam` and `c` as before, $\eta$ and $j$.
+# Find $\log s$ from `lam` and `c` alone, without $r$. Then let $j$ be a continuous variable, integrate
+# $\mathrm dR/\mathrm dj$, and return $R$, for a $j$ so large that where the run began no longer counts.
 #
 # <details><summary>Hint: s</summary>
 #
@@ -347,7 +346,8 @@ def plain_length(rows, lam, c, eta, j):
 check("17.2", plain_length)
 
 # %%
-tights = [helper.tight(problem, solution, c, k) for k in range(20)]  # rows, lam and c of each problem
+# rows, lam and c of each problem; `tight` raises an error where law 1's conditions on them fail
+tights = [helper.tight(problem, solution, c, k) for k in range(20)]
 said = torch.tensor([plain_length(*one, 1.0, 10_000) for one in tights])
 R = (runs["GD"][-1] * W_mm).sum((-1, -2)) * mu_hat
 print("R after 10,000 plain steps, over its prediction: median and quartiles")
@@ -515,8 +515,8 @@ show(
 # By hand: $R \approx 57.3 \cdot 10.05 \approx 576$, and $e^{.317 \cdot 576} / 10^{-1.6} \approx 10^{81}$. The
 # clock reads $10^{82}$ in the median of the 39 problems that come there.
 #
-# Exercise 17.2 gives the length at $10^{20}$ and $10^{40}$ steps to 1% in all 39. The number of steps by hand
-# is off by 2 decades in the median, since at length 200 the memory still grows.
+# Exercise 17.2 gives the length at $10^{20}$ and $10^{40}$ steps to 1% in all 39. The number of steps by
+# hand, with the memory at length 200, is off by 2 decades in the median.
 #
 # The other run breaks law 1's first condition: it settles on other tokens first. NGD leaves them after some
 # 15,000 steps; plain descent would stay for $10^{130}$.
@@ -552,7 +552,7 @@ for name, size, power in (("0.1 sqrt(j)", 0.1, 0.5), ("sqrt(j)", 1.0, 0.5), ("0.
 #
 # A normalised step of length $\eta$ turns $u$ into another vector across $\hat W$, to first order a linear
 # function of $u$. Find it. Return $\eta^*$, below which $u$ shrinks step by step, whatever its direction. You
-# get the tight rows, (k, D), independent, and `lam`, such that `lam @ rows` is $W_{\mathrm{mm}}$.
+# get `rows` and `lam` as before.
 #
 # **Predict first:** let all rows be twice as long. Is $\eta^*$ twice as long, half as long, or the same?
 #
