@@ -14,7 +14,6 @@ from course.replicate.stored import Measured
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
 from mini_attn.svm.norms import matrix_norm
-from mini_attn.sweep.design import batch_seed
 
 SIZES = {"p": (4, 5, 10), "W": (6, 8, 10), "KQ": (6, 8, 10)}  # n, T, d
 ADAM_AT = [25_000, 50_000, 100_000]
@@ -299,11 +298,11 @@ class Followed:
     last_change: list  # the last of the steps at which other tokens were selected than at the end, or 0
 
 
-def followed(lr: float, at: list[int], schedule: Callable = lambda j: 1.0) -> Followed:
-    """Steps of length lr, times the schedule's factor, on the forty problems of the stored runs' seeds."""
+def followed(seeds: list[int], lr: float, at: list[int], schedule: Callable = lambda j: 1.0) -> Followed:
+    """Steps of length lr, times the schedule's factor, on twenty problems for each of two seeds."""
     kept = []
-    for first in (0, 20):
-        run = descent("W", 20, batch_seed(0, {"parameter": "W"}, first), lr, at, schedule)
+    for seed in seeds:
+        run = descent("W", 20, seed, lr, at, schedule)
         changes = [0] * 20
         for j, W in zip(at, run.path, strict=True):
             chosen = geometry.selected_tokens(_logits(run.tokens, "W", W))
@@ -341,8 +340,8 @@ def stored_values(sweeps: dict, parameter: str, optimiser: str, what: str) -> Te
     return torch.as_tensor(found.values.astype(float))
 
 
-def exponent(sweeps: dict, parameter: str, optimiser: str, what: str = "angle"):
-    """(median, low, high) of the fitted exponents over the last decade, or None where nothing is stored.
+def exponents(sweeps: dict, parameter: str, optimiser: str, what: str = "angle") -> Tensor | None:
+    """The fitted exponents over the last decade, (trials,), or None where nothing is stored.
 
     "GD": in log j, read from NGD's clock, as far as that was recorded. Polyak's steps on (K, Q): of the runs
     that select the tokens that NGD does.
@@ -359,7 +358,7 @@ def exponent(sweeps: dict, parameter: str, optimiser: str, what: str = "angle"):
     if (parameter, optimiser) == ("KQ", "Polyak"):
         ends = (stored_values(sweeps, "KQ", name, "selected") for name in ("Polyak", "NGD"))
         y = y[torch.eq(*ends).all(-1)]
-    return None if y.isnan().all() else rates.interval(rates.slope(x, y))
+    return None if y.isnan().all() else rates.slope(x, y)
 
 
 def equal(sweeps: dict, optimiser: str, what: str, wanted: float) -> float:

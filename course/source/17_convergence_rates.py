@@ -38,6 +38,7 @@ from course.figure import show
 from course.replicate import lesson_17 as helper  # measures and counts; each use says what
 from course.replicate import measured
 from mini_attn import data, geometry, plots, rates, svm, widgets
+from mini_attn.sweep.design import batch_seed
 
 plots.style()
 torch.set_num_threads(1)  # many small tensors: one thread is fastest
@@ -441,9 +442,10 @@ def read(run):
     return np.array(log_j), run.angle[4::5].T, run.R[4::5].T
 
 
-short = helper.followed(0.1, [*range(50, 5000, 50), *range(5000, 21_001, 100)])
+seeds = [batch_seed(0, {"parameter": "W"}, first) for first in (0, 20)]  # those of 17.6
+short = helper.followed(seeds, 0.1, [*range(50, 5000, 50), *range(5000, 21_001, 100)])
 log_j, theta, R = read(short)
-growing = read(helper.followed(0.025, range(60, 3001, 12), lambda j: j**0.5))
+growing = read(helper.followed(seeds, 0.025, range(60, 3001, 12), lambda j: j**0.5))
 true, second = (  # log10 of the plain steps to one degree, (40,); NaN where it is not reached
     np.array([helper.reached(where, steps, ONE) for where, steps in zip(a, j, strict=True)])
     for j, a, _ in ((log_j, theta, R), growing)
@@ -591,6 +593,8 @@ check("17.4", longest_step)
 
 # %%
 longest = torch.tensor([longest_step(rows, lam) for rows, lam, _ in tights], dtype=torch.float64)
+library = rates.remainder(problem, solution, c).longest
+assert torch.allclose(longest, library, rtol=1e-4), again.format("17.4")
 double = np.array([longest_step(2 * rows, lam / 4) for rows, lam, _ in tights]) / longest.numpy()
 print(f"eta*: {longest.min():.1f} to {longest.max():.1f}, median {longest.median():.1f}; "
       f"of rows twice as long: {double.min():.2f} to {double.max():.2f} of it")  # fmt: skip
@@ -791,7 +795,8 @@ for name, what, power, why in table:
     line = f"{name + ', gap' * (what == 'gap'):24s}"
     for parameter in ("p", "W", "KQ"):
         shows = parameter != "KQ" or name in ("NGD", "growing", "Polyak")
-        found = helper.exponent(stored, parameter, name, what) if shows else None
+        slopes = helper.exponents(stored, parameter, name, what) if shows else None
+        found = None if slopes is None else rates.interval(slopes)  # median, low, high
         line += "{:20s}".format("{:5.2f} ({:5.2f} {:5.2f})".format(*found) if found else "")
         if found and power and parameter != "KQ":
             assert abs(found[0] - {"-1": -1, "-1/2": -0.5}[power]) < 0.1
