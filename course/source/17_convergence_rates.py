@@ -685,7 +685,7 @@ widgets.sliders(
 # \overline{g^2} \leftarrow \beta_2 \overline{g^2} + (1 - \beta_2)\, g^2, \qquad
 # \text{step} = \eta\, \bar g \big/ \sqrt{\overline{g^2}}.$$
 #
-# (We set $\varepsilon = 0$; means that begin at 0 are divided by $1 - \beta^j$.) If the gradient stayed as it
+# (We set $\varepsilon = 0$ here; means that begin at 0 are divided by $1 - \beta^j$.) If the gradient stayed as it
 # is, this would be sign descent. But it *falls*, and the divisor still contains larger gradients from before:
 # it falls to $\sqrt{\beta_2}$ of it a step at the fastest.
 
@@ -871,8 +871,8 @@ progress("17")
 # - **One curve:** where a run settles, its angle ends as $\sqrt{\lVert r\rVert^2 + \lVert r_0\rVert^2}/R$,
 #   with $r$ from the SVM and the scores, and the memory $r_0$ from the run.
 # - **Many clocks:** for short steps $R$ is $\log(\eta s j)/\hat\mu$ for plain descent, $\eta j$ for NGD and
-#   $\frac23\eta j^{3/2}$ for growing steps. In our problems plain descent needs $10^{57}$ steps or more to
-#   one degree.
+#   $\frac23\eta j^{3/2}$ for growing steps. In our forty problems plain descent needs $10^{57}$ steps or more
+#   to one degree.
 # - **Too long:** steps beyond $\eta^*$ zigzag, and growing steps lose the exponents of the two laws.
 
 # %% [markdown] slideshow={"slide_type": "skip"}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course import exercises
-from course.replicate.lesson_17 import RUNNERS, at_length, problem_and_model, pull, run
+from course.replicate.lesson_17 import RUNNERS, at_length, problem_and_model, pull, reached, run
 from mini_attn import data, geometry, losses, models, optim, rates, svm, train
 from mini_attn.gradients import closed_form
 
@@ -110,6 +110,12 @@ def test_polyaks_steps_are_the_librarys_while_the_loss_can_tell():
     optimizer = optim.PolyakGD(other.parameters(), target=least, max_step=20.0, batch_dims=1)
     train.fit(other, tokens, optimizer, 6, progress=False)
     torch.testing.assert_close(mine, other.W.detach(), rtol=1e-6, atol=1e-8)
+
+
+def test_reached_takes_the_log_of_the_steps_as_linear_in_one_over_the_angle():
+    log_steps = np.array([10.0, 20.0, 40.0])
+    assert reached(1 / log_steps, log_steps, 1 / 33) == pytest.approx(33)
+    assert math.isnan(reached(1 / log_steps, log_steps, 1 / 50))
 
 
 def test_interpolation_in_logs():
