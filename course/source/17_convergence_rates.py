@@ -685,9 +685,9 @@ widgets.sliders(
 # \overline{g^2} \leftarrow \beta_2 \overline{g^2} + (1 - \beta_2)\, g^2, \qquad
 # \text{step} = \eta\, \bar g \big/ \sqrt{\overline{g^2}}.$$
 #
-# (We set $\varepsilon = 0$ here; means that begin at 0 are divided by $1 - \beta^j$.) If the gradient stayed as it
-# is, this would be sign descent. But it *falls*, and the divisor still contains larger gradients from before:
-# it falls to $\sqrt{\beta_2}$ of it a step at the fastest.
+# (We set $\varepsilon = 0$ here; means that begin at 0 are divided by $1 - \beta^j$.) If the gradient stayed
+# as it is, this would be sign descent. But it *falls*, and the divisor still contains larger gradients from
+# before: it falls to $\sqrt{\beta_2}$ of it a step at the fastest.
 
 # %% [markdown]
 # ### Exercise 17.5: Adam's speed limit
